@@ -107,6 +107,8 @@ struct stackbeat_session_page {
 	__u32 session; /* id of this session, never used twice */
 	__u32 cpus; /* CPUs are numbered 0 to cpus - 1 */
 	__u32 rings; /* moves when a ring was allocated */
+	__u32 ring_size; /* bytes of data a CPU; final once rings is not 0 */
+	__u32 reserved; /* 0 */
 };
 
 /* The consumer page: written by the reader. */

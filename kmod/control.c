@@ -362,7 +362,7 @@ static int sb_put_settings(struct sk_buff *skb, const struct sb_session *session
 	    nla_put_u32(skb, STACKBEAT_A_PARTS, session->parts) ||
 	    nla_put_u8(skb, STACKBEAT_A_INHERIT, session->inherit) ||
 	    nla_put_u32(skb, STACKBEAT_A_MAX_DEPTH, session->max_depth) ||
-	    nla_put_u32(skb, STACKBEAT_A_RING_SIZE, session->ring_size) ||
+	    nla_put_u32(skb, STACKBEAT_A_RING_SIZE, session->page->ring_size) ||
 	    nla_put_u32(skb, STACKBEAT_A_WATERMARK, session->watermark) ||
 	    nla_put_u32(skb, STACKBEAT_A_OWNER, session->owner) ||
 	    nla_put_string(skb, STACKBEAT_A_OWNER_COMM, session->owner_comm))

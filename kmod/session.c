@@ -47,8 +47,6 @@ static struct sb_session *sb_session_alloc(void)
 	session->period = NSEC_PER_SEC / STACKBEAT_RATE_DEFAULT;
 	session->parts = STACKBEAT_PARTS_ALL;
 	session->max_depth = STACKBEAT_USER_FRAMES_DEFAULT;
-	session->ring_size = STACKBEAT_RING_SIZE_DEFAULT;
-	session->watermark = session->ring_size / 2;
 	session->inherit = true;
 	session->state = STACKBEAT_STATE_NEW;
 	session->owner = current->tgid;
@@ -68,6 +66,8 @@ static struct sb_session *sb_session_alloc(void)
 	session->page->magic = STACKBEAT_MAGIC;
 	session->page->abi = STACKBEAT_ABI;
 	session->page->cpus = nr_cpu_ids;
+	session->page->ring_size = STACKBEAT_RING_SIZE_DEFAULT;
+	session->watermark = session->page->ring_size / 2;
 	session->page_mapping.memory = session->page;
 	session->page_mapping.pages = 1;
 	return session;
@@ -201,7 +201,7 @@ struct sb_beat *sb_session_beat(struct sb_session *session, u32 cpu)
 	mutex_lock(&session->beats_lock);
 	beat = session->beats[cpu];
 	if (!beat) {
-		beat = sb_beat_alloc(session, cpu, session->ring_size);
+		beat = sb_beat_alloc(session, cpu, session->page->ring_size);
 		if (!IS_ERR(beat)) {
 			smp_store_release(&session->beats[cpu], beat);
 			WRITE_ONCE(session->page->rings, session->page->rings + 1);
@@ -268,7 +268,7 @@ static int sb_session_check(const struct sb_session *session,
 			    const struct sb_settings *settings,
 			    struct netlink_ext_ack *extack)
 {
-	u32 ring_size = session->ring_size;
+	u32 ring_size = session->page->ring_size;
 
 	if (session->closed) {
 		NL_SET_ERR_MSG(extack, "the session was closed");
@@ -298,13 +298,13 @@ static void sb_session_set_rings(struct sb_session *session,
 				 const struct sb_settings *settings)
 {
 	if (sb_settings_have(settings, STACKBEAT_A_RING_SIZE))
-		session->ring_size = settings->ring_size;
+		WRITE_ONCE(session->page->ring_size, settings->ring_size);
 	if (sb_settings_have(settings, STACKBEAT_A_WATERMARK)) {
 		session->watermark_set = settings->watermark;
 		WRITE_ONCE(session->watermark, settings->watermark);
 	}
 	if (!session->watermark_set)
-		WRITE_ONCE(session->watermark, session->ring_size / 2);
+		WRITE_ONCE(session->watermark, session->page->ring_size / 2);
 }
 
 static int sb_session_apply(struct sb_session *session,

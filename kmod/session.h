@@ -57,7 +57,6 @@ struct sb_session {
 
 	/* Under beats_lock; entries are set once and stay until the end. */
 	struct mutex beats_lock;
-	u32 ring_size;
 	bool watermark_set;	/* else it follows the ring size */
 	struct sb_beat **beats;	/* by CPU, nr_cpu_ids of them */
 
@@ -65,7 +64,7 @@ struct sb_session {
 	u32 id;
 	pid_t owner;		/* process id in the initial namespace */
 	char owner_comm[TASK_COMM_LEN];
-	struct stackbeat_session_page *page;
+	struct stackbeat_session_page *page;	/* its contents: under beats_lock */
 	struct sb_mapping page_mapping;
 
 	wait_queue_head_t wait;
