@@ -2,7 +2,7 @@
 #
 # stackbeat: a sampling profiler for Linux. `make help` lists the targets.
 
-VERSION := 0.1.0
+VERSION := $(shell cat VERSION)
 
 B ?= build
 CC ?= gcc
