@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The subcommands. Each takes its own arguments, its name first, as main() does, and
+ * returns the exit status of the program.
+ */
+#ifndef STACKBEAT_COMMANDS_H
+#define STACKBEAT_COMMANDS_H
+
+enum exit_status {
+	STATUS_OK = 0,
+	STATUS_FAILED = 1,
+	STATUS_USAGE = 2, /* the arguments are wrong; nothing was done */
+};
+
+int cmd_flamegraph(int argc, char **argv);
+int cmd_report(int argc, char **argv);
+
+#endif
