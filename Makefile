@@ -5,7 +5,9 @@
 VERSION := $(shell cat VERSION)
 
 B ?= build
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 PREFIX ?= /usr/local
 KVERSION ?= $(shell uname -r)
 
@@ -13,7 +15,8 @@ PACKAGES := libnl-genl-3.0 libkmod libprotobuf-c libelf zlib
 WARNINGS := -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -Wvla
 CFLAGS ?= -O2 -g
 CPPFLAGS += -D_GNU_SOURCE -DSTACKBEAT_VERSION='"$(VERSION)"' -Iinclude -I$(B)/proto
-LIBS = $(shell pkg-config --libs $(PACKAGES))
+# libiberty has no pkg-config file.
+LIBS = $(shell pkg-config --libs $(PACKAGES)) -liberty -lm
 LIB_CFLAGS = $(shell pkg-config --cflags $(PACKAGES))
 
 # The sanitizers run on every unit test: they are the point of most of them.
