@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SCRATCH_TEST(test) cmocka_unit_test_setup_teardown(test, scratch_setup, scratch_teardown)
+
 struct scratch {
 	char path[64];
 };
