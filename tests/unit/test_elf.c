@@ -420,8 +420,8 @@ static void test_vdso(void **state)
 
 static void test_one_object_for_one_file(void **state)
 {
-	const char *path = compile("one.so", "int one(void) { return 1; }\n",
-				   "-nostdlib -shared -fPIC");
+	const char *path =
+		compile("one.so", "int one(void) { return 1; }\n", "-nostdlib -shared -fPIC");
 	struct object *object = get_object(path);
 
 	(void)state;
@@ -431,8 +431,8 @@ static void test_one_object_for_one_file(void **state)
 
 static void test_changed_in_place(void **state)
 {
-	const char *path = compile("a.so", "int first(void) { return 1; }\n",
-				   "-nostdlib -shared -fPIC");
+	const char *path =
+		compile("a.so", "int first(void) { return 1; }\n", "-nostdlib -shared -fPIC");
 	uint64_t address = address_of(path, "first");
 	struct object *first = get_object(path), *second;
 
@@ -463,8 +463,8 @@ static void test_removed_while_open(void **state)
 
 static void test_found_through_the_mapping(void **state)
 {
-	const char *path = compile("hidden.so", "int hidden(void) { return 1; }\n",
-				   "-nostdlib -shared -fPIC");
+	const char *path =
+		compile("hidden.so", "int hidden(void) { return 1; }\n", "-nostdlib -shared -fPIC");
 	uint64_t address = address_of(path, "hidden");
 	struct mapped_file file = mapped(path);
 	struct objects *own = objects_new(in_sandbox("root"), NULL);
@@ -488,8 +488,8 @@ static void test_found_through_the_mapping(void **state)
 /* Another file has the path now: its symbols are not those of the process. */
 static void test_other_file_at_the_path(void **state)
 {
-	const char *path = compile("other.so", "int other(void) { return 1; }\n",
-				   "-nostdlib -shared -fPIC");
+	const char *path =
+		compile("other.so", "int other(void) { return 1; }\n", "-nostdlib -shared -fPIC");
 	struct mapped_file file = mapped(path);
 	struct object *object;
 
@@ -533,8 +533,8 @@ static unsigned int open_files(void)
 static void test_many_files(void **state)
 {
 	enum { COUNT = OBJECTS_OPEN_MAX + 20 };
-	const char *path = compile("many.so", "int many(void) { return 1; }\n",
-				   "-nostdlib -shared -fPIC");
+	const char *path =
+		compile("many.so", "int many(void) { return 1; }\n", "-nostdlib -shared -fPIC");
 	uint64_t address = address_of(path, "many");
 	struct object *objects[COUNT];
 	unsigned int before = open_files();
@@ -598,8 +598,8 @@ static uint64_t next_random(uint64_t *seed)
 
 static void mutate(unsigned char *bytes, size_t size, uint64_t *seed)
 {
-	static const uint64_t values[] = {0, 1, 0x7f, 0xff, 0xffff, INT32_MAX, UINT32_MAX,
-					  INT64_MAX, UINT64_MAX};
+	static const uint64_t values[] = {0,         1,          0x7f,      0xff,      0xffff,
+					  INT32_MAX, UINT32_MAX, INT64_MAX, UINT64_MAX};
 	/* The headers are at the ends: hit these as often as all the rest. */
 	uint64_t kind = next_random(seed) % 3;
 	size_t span = kind == 0 ? size : 2048;
