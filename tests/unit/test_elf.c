@@ -587,6 +587,20 @@ static void test_truncated(void **state)
 	free(bytes);
 }
 
+/* A sparse file that claims 2^24 sections would cost gigabytes and seconds. */
+static void test_countless_sections(void **state)
+{
+	size_t size;
+	unsigned char *bytes = read_bytes(libc_path(), &size);
+
+	(void)state;
+	memset(bytes + 60, 0, 2); /* e_shnum */
+	write_file(in_sandbox("countless"), bytes, size);
+	assert_string_equal(get_object(in_sandbox("countless"))->problem,
+			    "broken ELF headers: sections without a count");
+	free(bytes);
+}
+
 /* xorshift: the same mutations each time. */
 static uint64_t next_random(uint64_t *seed)
 {
@@ -670,6 +684,7 @@ int main(void)
 		TEST(test_only_regular_files),
 		TEST(test_many_files),
 		TEST(test_truncated),
+		TEST(test_countless_sections),
 		TEST(test_mutated),
 		TEST(test_mutated_32_bit),
 	};
