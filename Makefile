@@ -10,6 +10,7 @@ CC := gcc
 endif
 PREFIX ?= /usr/local
 KVERSION ?= $(shell uname -r)
+KDIR ?= /lib/modules/$(KVERSION)/build
 
 PACKAGES := libnl-genl-3.0 libkmod libprotobuf-c libelf zlib
 WARNINGS := -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -Wvla
@@ -24,43 +25,90 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 
 USER_SOURCES := $(wildcard user/*.c)
 USER_OBJECTS := $(USER_SOURCES:user/%.c=$(B)/user/%.o)
+FORMATTED = $(wildcard user/*.[ch] tests/unit/*.[ch] tests/unit/shim/*/*.h tests/workloads/*.[ch])
 PROTO := $(B)/proto/profile.pb-c
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))
 UNIT_OBJECTS := $(patsubst user/%.c,$(B)/unit/user/%.o,$(filter-out user/main.c,$(USER_SOURCES)))
+
+# V=1 shows the commands.
+ifneq ($(V),1)
+Q := @
+say = @echo "  $(1)	$(2)"
+endif
 
 .PHONY: all
 all: $(B)/stackbeat ## Build the command (build/stackbeat)
 
 $(B)/stackbeat: $(USER_OBJECTS) $(PROTO).o
-	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(PROTO).c $(PROTO).h &: user/profile.proto
+	$(call say,PROTOC,$<)
 	@mkdir -p $(@D)
-	protoc-c --proto_path=user --c_out=$(B)/proto profile.proto
+	$(Q)protoc-c --proto_path=user --c_out=$(B)/proto profile.proto
 
 # Generated code is not held to our warnings.
 $(PROTO).o: $(PROTO).c
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(LIB_CFLAGS) -c -o $@ $<
+	$(call say,CC,$@)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LIB_CFLAGS) -c -o $@ $<
 
-$(B)/user/%.o: user/%.c | $(PROTO).h
+$(B)/user/%.o: user/%.c VERSION | $(PROTO).h
+	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(B)/unit/user/%.o: user/%.c | $(PROTO).h
+$(B)/unit/user/%.o: user/%.c VERSION | $(PROTO).h
+	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS) -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(B)/unit/%: tests/unit/%.c $(UNIT_OBJECTS) $(PROTO).o
-	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) -Iuser -Itests/unit -Itests/unit/shim -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -MF $@.d \
-		-o $@ $< $(UNIT_OBJECTS) $(PROTO).o $(LIBS) -lcmocka
+# An archive, so that a test links only what it asks for.
+$(B)/unit/user.a: $(UNIT_OBJECTS) $(PROTO).o
+	$(call say,AR,$@)
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $^
+
+$(B)/unit/%: tests/unit/%.c $(B)/unit/user.a
+	$(call say,CC,$@)
+	$(Q)$(CC) $(CPPFLAGS) -iquote user -iquote tests/unit -Itests/unit/shim -O1 -g $(SANITIZE) $(WARNINGS) \
+		$(LIB_CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(B)/unit/user.a $(LIBS) -lcmocka
+
+.SECONDARY:
 
 .PHONY: unit
-unit: $(UNIT_TESTS)
-	@for test in $(UNIT_TESTS); do $$test || exit 1; done
+unit: $(UNIT_TESTS) ## Build and run the unit tests
+	$(Q)tests/check unit
+
+.PHONY: unit-tests
+unit-tests: $(UNIT_TESTS)
+
+.PHONY: module
+module: ## Build the kernel module for KVERSION (default: the running kernel)
+	$(Q)kmod/build $(KDIR) $(B)/kmod/$(KVERSION)
+
+.PHONY: workloads
+workloads:
+	$(Q)$(MAKE) -s -C tests/workloads B=$(abspath $(B))
+
+.PHONY: demo
+demo: ## Profile a real program and draw it (build/demo/)
+	$(Q)demo/run
+
+.PHONY: check
+check: ## Run all tests
+	$(Q)tests/check
+
+.PHONY: deps
+deps: ## Install what building and testing needs, with apt
+	$(Q)scripts/deps build vm test demo
+
+.PHONY: format
+format: ## Format the user side and the tests with clang-format
+	$(Q)clang-format -i $(FORMATTED)
 
 .PHONY: clean
 clean: ## Remove what was built, but not what was downloaded
-	rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod
+	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/demo
 
 -include $(wildcard $(B)/user/*.d $(B)/unit/user/*.d $(B)/unit/*.d)
