@@ -324,6 +324,10 @@ static void print_head(const struct picture *picture)
 	fputs("</g>\n</g>\n", picture->out);
 }
 
+/*
+ * The title of the document is for people, and for Chromium: without one, it looks through
+ * all frames for it at each frame that it reads.
+ */
 static void print_svg(const struct picture *picture)
 {
 	size_t height = HEAD_HEIGHT + picture->rows * ROW_HEIGHT + PADDING;
@@ -332,9 +336,13 @@ static void print_svg(const struct picture *picture)
 	fprintf(picture->out,
 		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%zu\" "
-		"viewBox=\"0 0 %d %zu\">\n<style>\n%s</style>\n"
+		"viewBox=\"0 0 %d %zu\">\n<title>",
+		WIDTH, height, WIDTH, height);
+	print_xml(picture->out, picture->options->title);
+	fprintf(picture->out,
+		"</title>\n<style>\n%s</style>\n"
 		"<rect class=\"paper\" width=\"100%%\" height=\"100%%\"/>\n",
-		WIDTH, height, WIDTH, height, flamegraph_css);
+		flamegraph_css);
 	for (node = 0; node != CALLTREE_NONE; node = next_drawn(picture, node))
 		print_frame(picture, node);
 	print_head(picture);

@@ -143,6 +143,7 @@ static void names_are_escaped(void **state)
 	svg = draw(state, builder, "comm", NULL);
 	assert_true(is_well_formed(svg));
 	assert_contains(svg, ">a &lt;title&gt; &amp; more</text>");
+	assert_contains(svg, "<title>a &lt;title&gt; &amp; more</title>\n<style>");
 	assert_contains(svg, "&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;");
 	assert_contains(svg, "<title>]]&gt;\n");
 	assert_contains(svg, "<title>&amp;amp;\n");
