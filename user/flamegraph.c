@@ -269,7 +269,7 @@ static void print_frame(const struct picture *picture, uint32_t index)
 /* From right to left, with the right edge of the picture at 0. */
 static void print_legend(const struct picture *picture)
 {
-	int x = LEGEND_GAP / 2, kind;
+	int x = LEGEND_GAP / 3, kind;
 
 	for (kind = FRAME_KIND_COUNT - 1; kind >= 0; kind--) {
 		if (!kinds[kind].label || !picture->kinds[kind])
