@@ -63,6 +63,9 @@ $(B)/unit/user/%.o: user/%.c VERSION | $(PROTO).h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
 
+# It embeds them.
+$(B)/user/flamegraph.o $(B)/unit/user/flamegraph.o: user/flamegraph.js user/flamegraph.css
+
 # An archive, so that a test links only what it asks for.
 $(B)/unit/user.a: $(UNIT_OBJECTS) $(PROTO).o
 	$(call say,AR,$@)
