@@ -21,8 +21,32 @@
  * open() fails with
  *	EACCES	no rights on the device node (mode 0600)
  *	EPERM	no CAP_PERFMON in the initial user namespace
- *	EUSERS	STACKBEAT_SESSIONS_MAX sessions are open
+ *	EUSERS	STACKBEAT_SESSIONS_MAX sessions are open, or, without CAP_PERFMON,
+ *		STACKBEAT_USER_SESSIONS_MAX of the same user
  *	ENOMEM
+ *
+ * Where the module's parameter `unprivileged` is set, a user who may read and
+ * write the device node needs no CAP_PERFMON. His sessions are restricted: they
+ * see his own processes only (of his user id, without capabilities that he does
+ * not have, and dumpable), of these the user part only, and only he and those
+ * with CAP_PERFMON may configure or list them.
+ *
+ * The beat
+ * --------
+ * A session beats on each CPU at its rate. By default the intervals are drawn
+ * at random, uniformly between half a period and one and a half, so that no
+ * program can run in step with them; STACKBEAT_A_FIXED makes them equal. Either
+ * way a sample weighs the mean period (and that of the intervals that were
+ * missed before it): the expectation of a sum of weights is the CPU time that
+ * was spent there.
+ *
+ * A CPU that goes idle is left alone: its beat is parked, and goes on where it
+ * would be by then when the CPU leaves idle.
+ *
+ * A session may spend STACKBEAT_A_BUDGET of a CPU's time in its beats, measured
+ * over STACKBEAT_BUDGET_WINDOW_NS. Where it spends more, its rate on that CPU is
+ * halved, again and again, and doubled again once it spends less than a quarter
+ * of the budget. Weights follow.
  *
  * Offsets
  * -------
@@ -88,7 +112,15 @@
 #define STACKBEAT_RING_SIZE_MAX (64u << 20) /* bytes */
 #define STACKBEAT_RING_SIZE_DEFAULT (512u << 10) /* bytes */
 #define STACKBEAT_SESSIONS_MAX 64u
-#define STACKBEAT_PIDS_MAX 1024u /* process ids in one filter */
+#define STACKBEAT_USER_SESSIONS_MAX 4u /* restricted sessions of one user */
+#define STACKBEAT_PIDS_MAX 1024u /* process ids in one filter; thread ids too */
+#define STACKBEAT_CGROUPS_MAX 16u /* control groups in one filter */
+#define STACKBEAT_COMMS_MAX 16u /* thread names in one filter */
+#define STACKBEAT_COMM_SIZE 16u /* bytes of a thread name with its NUL */
+#define STACKBEAT_BUDGET_MIN 1u /* thousandths of a CPU */
+#define STACKBEAT_BUDGET_MAX 500u
+#define STACKBEAT_BUDGET_DEFAULT 50u
+#define STACKBEAT_BUDGET_WINDOW_NS 100000000u
 #define STACKBEAT_CPULIST_MAX 4096u /* bytes of a CPU list, with its NUL */
 /*
  * How often the frame pointer of a user stack may go down. It goes up from
@@ -155,8 +187,8 @@ enum stackbeat_end {
 struct stackbeat_sample {
 	struct stackbeat_record record; /* flags: STACKBEAT_SAMPLE_* */
 	__u64 time; /* CLOCK_MONOTONIC, ns, of the interrupt */
-	__u64 weight; /* ns that this sample stands for: the intervals since
-		       * the beat before it on this CPU */
+	__u64 weight; /* ns that this sample stands for: the mean period, and
+		       * that of the intervals that were missed before it */
 	__u32 cpu;
 	__u32 pid; /* process (thread group) id in the initial namespace */
 	__u32 tid; /* thread id in the initial namespace */
@@ -192,11 +224,27 @@ struct stackbeat_sample {
  *
  * STACKBEAT_CMD_SESSION_SET	STACKBEAT_A_SESSION and at least one of the
  *	settings below. Everything is checked before anything takes effect.
- *	Needs CAP_PERFMON in the initial user namespace. No answer but the
- *	acknowledgement.
+ *	Needs CAP_PERFMON in the initial user namespace, or to be the user whose
+ *	restricted session it is. No answer but the acknowledgement. Where a
+ *	filter has several kinds of members (processes, threads, control groups),
+ *	a sample must be of one of them.
+ *
+ * STACKBEAT_CMD_EVENT	sent to the multicast group STACKBEAT_GENL_EVENTS:
+ *	STACKBEAT_A_EVENT, _TIME and _SESSION, and by event
+ *	OPENED		_OWNER, _OWNER_COMM: who opened it
+ *	CLOSED
+ *	CHANGED		_OWNER, _OWNER_COMM: who changed settings; _STATE, _RATE:
+ *			the session's after it
+ *	THROTTLED	_CPU, _RATE: the rate there, now lower
+ *	RECOVERED	_CPU, _RATE: the rate there, higher again
+ *	LOST		_CPU, _EVENT_COUNT: records lost there since the last such event;
+ *			at most one a second and CPU
+ *	CPU_GONE	_CPU: it went offline, with it the session's beat there
+ *	CPU_BACK	_CPU: it came online, and the session beats there
+ *	Those of restricted sessions are not sent.
  *
  * Errors, with an extended message that says what is wrong with which attribute:
- *	EPERM	no CAP_PERFMON
+ *	EPERM	no CAP_PERFMON, or more than a restricted session may have
  *	EINVAL	an attribute is missing, unknown, malformed or has no meaning here
  *	ERANGE	a number is out of its range
  *	ENODEV	no such session
@@ -206,12 +254,14 @@ struct stackbeat_sample {
  */
 #define STACKBEAT_GENL_NAME "stackbeat"
 #define STACKBEAT_GENL_VERSION 1
+#define STACKBEAT_GENL_EVENTS "events"
 
 enum stackbeat_cmd {
 	STACKBEAT_CMD_UNSPEC,
 	STACKBEAT_CMD_MODULE_GET,
 	STACKBEAT_CMD_SESSION_GET,
 	STACKBEAT_CMD_SESSION_SET,
+	STACKBEAT_CMD_EVENT,
 	STACKBEAT_CMD_COUNT
 };
 
@@ -239,7 +289,7 @@ enum stackbeat_attr {
 	STACKBEAT_A_INHERIT, /* u8: 1: what the processes of the filter fork is
 			      * sampled too (default), 0: it is not */
 	STACKBEAT_A_CPUS, /* string: list like "0,2-3" of the CPUs that are
-			   * sampled, "": all; not while running */
+			   * sampled, "": all */
 	STACKBEAT_A_MAX_DEPTH, /* u32: user frames, 1 to STACKBEAT_USER_FRAMES_MAX */
 	STACKBEAT_A_RING_SIZE, /* u32: bytes of data a CPU, a power of two from
 				* STACKBEAT_RING_SIZE_MIN to _MAX; not once a ring
@@ -253,7 +303,42 @@ enum stackbeat_attr {
 	STACKBEAT_A_STATS, /* nested STACKBEAT_S_*: sums over the CPUs */
 	STACKBEAT_A_CPU_STATS, /* nested STACKBEAT_S_* of one CPU, with
 				* STACKBEAT_S_CPU; repeated for each that has a ring */
+
+	/* More settings. */
+	STACKBEAT_A_FIXED, /* u8: 1: intervals are equal, 0: random (default) */
+	STACKBEAT_A_BUDGET, /* u32: thousandths of a CPU that the beats on it may
+			     * take, STACKBEAT_BUDGET_MIN to _MAX */
+	STACKBEAT_A_TIDS, /* nested STACKBEAT_A_PID: threads that are sampled, as
+			   * STACKBEAT_A_PIDS; what they clone is not added */
+	STACKBEAT_A_CGROUPS, /* nested STACKBEAT_A_CGROUP: control groups that are
+			      * sampled, with all below them; an empty nest: all */
+	STACKBEAT_A_CGROUP, /* u64: id of a version 2 control group, which is the
+			     * inode number of its directory */
+	STACKBEAT_A_EXCLUDE_COMMS, /* nested STACKBEAT_A_COMM: threads of these
+				    * names are not sampled; empty: none */
+	STACKBEAT_A_COMM, /* string of up to STACKBEAT_COMM_SIZE - 1 bytes */
+	STACKBEAT_A_RESTRICTED, /* u8: 1: the session of a user without CAP_PERFMON;
+				 * can't be set */
+
+	/* What an event tells, beside the above. */
+	STACKBEAT_A_EVENT, /* u32: enum stackbeat_event */
+	STACKBEAT_A_TIME, /* u64: CLOCK_MONOTONIC, ns */
+	STACKBEAT_A_CPU, /* u32 */
+	STACKBEAT_A_EVENT_COUNT, /* u64 */
 	STACKBEAT_A_COUNT
+};
+
+enum stackbeat_event {
+	STACKBEAT_EVENT_UNSPEC,
+	STACKBEAT_EVENT_OPENED,
+	STACKBEAT_EVENT_CLOSED,
+	STACKBEAT_EVENT_CHANGED,
+	STACKBEAT_EVENT_THROTTLED,
+	STACKBEAT_EVENT_RECOVERED,
+	STACKBEAT_EVENT_LOST,
+	STACKBEAT_EVENT_CPU_GONE,
+	STACKBEAT_EVENT_CPU_BACK,
+	STACKBEAT_EVENT_COUNT
 };
 
 enum stackbeat_state {
@@ -283,6 +368,10 @@ enum stackbeat_stat {
 	STACKBEAT_S_FILTERED, /* no record: the filter left it out */
 	STACKBEAT_S_MISSED, /* intervals without a beat of their own */
 	STACKBEAT_S_COST, /* ns spent in the timer callback */
+	STACKBEAT_S_TIME, /* ns that the beats stood for: BEATS over it is the mean rate */
+	STACKBEAT_S_THROTTLED, /* how often the rate was halved to keep the budget */
+	STACKBEAT_S_RATE, /* Hz in effect now, throttling included; of a session:
+			   * that of its slowest CPU; 0: it does not run */
 	STACKBEAT_S_COUNT
 };
 

@@ -8,24 +8,40 @@
 
 #include <linux/hrtimer.h>
 #include <linux/irq_work.h>
+#include <linux/workqueue.h>
 
 #include "ring.h"
 #include "session.h"
 
 struct sb_beat {
-	/* Written by the timer callback on this CPU alone. */
+	/* Used on this CPU alone, with interrupts off. */
 	struct hrtimer timer;
 	struct sb_session *session;
-	u64 interval;		/* ns from the beat before to the one awaited */
+	u64 period;		/* ns, mean; of the beat that is awaited */
+	u32 missed;		/* intervals before it without a beat */
 	u32 cpu;
 	struct sb_ring ring;
 	u64 beats;
 	u64 samples;
 	u64 idle;
 	u64 filtered;
-	u64 missed;
+	u64 missed_sum;
 	u64 cost;		/* ns */
+	u64 time;		/* ns that the beats stood for */
+	u64 window_start;	/* ns, of the budget's window */
+	u64 window_cost;	/* ns in it */
+	u64 throttled;		/* how often the rate was halved */
+	u32 random;		/* state of the generator, never 0 */
+	u32 shift;		/* the rate is halved so many times now */
+	bool running;
+	bool parked;		/* running, and the CPU is idle: no timer */
+	u64 next_report;	/* ns: losses are not reported before */
 	struct irq_work wake;
+
+	/* The report of what happened in beats: queued by them. */
+	struct work_struct report;
+	u32 reported_shift;	/* by the work alone */
+	u64 reported_lost;	/* by the work alone */
 
 	/* For device.c. */
 	struct sb_mapping consumer_mapping;
@@ -37,12 +53,21 @@ struct sb_beat *sb_beat_alloc(struct sb_session *session, u32 cpu, u32 ring_size
 /* Frees a beat that is not started; NULL is allowed. */
 void sb_beat_free(struct sb_beat *beat);
 
+/* Hz in effect on its CPU now; 0 when it does not run there. */
+u32 sb_beat_rate(const struct sb_beat *beat);
+
 /*
  * Start and stop the session's timers on the CPUs of its filter that are online
  * and on those that come online in between. Called under session->lock.
  */
 int sb_beats_start(struct sb_session *session);
 void sb_beats_stop(struct sb_session *session);
+
+/*
+ * Makes a changed set of CPUs, or a changed rate, take effect in a running
+ * session before it returns. ENOMEM: not all CPUs got a ring.
+ */
+int sb_beats_update(struct sb_session *session);
 
 int sb_beat_init(void);
 void sb_beat_exit(void);

@@ -19,6 +19,14 @@ static const struct nla_policy sb_pid_policy[] = {
 	[STACKBEAT_A_PID] = { .type = NLA_U32 },
 };
 
+static const struct nla_policy sb_cgroup_policy[] = {
+	[STACKBEAT_A_CGROUP] = { .type = NLA_U64 },
+};
+
+static const struct nla_policy sb_comm_policy[] = {
+	[STACKBEAT_A_COMM] = { .type = NLA_NUL_STRING, .len = STACKBEAT_COMM_SIZE - 1 },
+};
+
 /* Without a policy of its own, a command would take any attribute silently. */
 static const struct nla_policy sb_no_policy[] = {
 	[STACKBEAT_A_PAD] = { .type = NLA_REJECT },
@@ -41,6 +49,11 @@ static const struct nla_policy sb_set_policy[STACKBEAT_A_COUNT] = {
 	[STACKBEAT_A_RING_SIZE] = { .type = NLA_U32 },
 	[STACKBEAT_A_WATERMARK] = { .type = NLA_U32 },
 	[STACKBEAT_A_PID] = { .type = NLA_REJECT },
+	[STACKBEAT_A_FIXED] = { .type = NLA_U8 },
+	[STACKBEAT_A_BUDGET] = { .type = NLA_U32 },
+	[STACKBEAT_A_TIDS] = NLA_POLICY_NESTED(sb_pid_policy),
+	[STACKBEAT_A_CGROUPS] = NLA_POLICY_NESTED(sb_cgroup_policy),
+	[STACKBEAT_A_EXCLUDE_COMMS] = NLA_POLICY_NESTED(sb_comm_policy),
 };
 
 static struct genl_family sb_family;
@@ -114,17 +127,36 @@ static int sb_read_ring_size(struct genl_info *info, struct sb_settings *setting
 	return -EINVAL;
 }
 
-static int sb_read_inherit(struct genl_info *info, struct sb_settings *settings)
+static int sb_read_budget(struct genl_info *info, struct sb_settings *settings)
 {
-	u8 inherit = nla_get_u8(info->attrs[STACKBEAT_A_INHERIT]);
+	return sb_read_ranged(info, STACKBEAT_A_BUDGET, STACKBEAT_BUDGET_MIN,
+			      STACKBEAT_BUDGET_MAX,
+			      "the budget must be 1 to 500 thousandths of a CPU",
+			      &settings->budget_permille);
+}
 
-	if (inherit > 1) {
-		NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[STACKBEAT_A_INHERIT],
-				    "inherit must be 0 or 1");
+static int sb_read_flag(struct genl_info *info, enum stackbeat_attr attr, const char *message,
+			bool *flag)
+{
+	u8 value = nla_get_u8(info->attrs[attr]);
+
+	if (value > 1) {
+		sb_set_error(info, attr, message);
 		return -ERANGE;
 	}
-	settings->inherit = inherit;
+	*flag = value;
 	return 0;
+}
+
+static int sb_read_inherit(struct genl_info *info, struct sb_settings *settings)
+{
+	return sb_read_flag(info, STACKBEAT_A_INHERIT, "inherit must be 0 or 1",
+			    &settings->inherit);
+}
+
+static int sb_read_fixed(struct genl_info *info, struct sb_settings *settings)
+{
+	return sb_read_flag(info, STACKBEAT_A_FIXED, "fixed must be 0 or 1", &settings->fixed);
 }
 
 static int sb_read_cpus(struct genl_info *info, struct sb_settings *settings)
@@ -145,31 +177,94 @@ static int sb_read_cpus(struct genl_info *info, struct sb_settings *settings)
 	return err;
 }
 
-static int sb_read_pids(struct genl_info *info, struct sb_settings *settings)
+/* Counts the members of a nest, and refuses more than `max`. */
+static int sb_count_nested(struct genl_info *info, enum stackbeat_attr attr, u32 max,
+			   const char *message, u32 *count)
 {
-	struct nlattr *nest = info->attrs[STACKBEAT_A_PIDS], *attr;
-	u32 count = 0;
-	int left, err;
+	struct nlattr *member;
+	int left;
 
-	nla_for_each_nested(attr, nest, left)
-		count++;
-	if (!count)
+	*count = 0;
+	nla_for_each_nested(member, info->attrs[attr], left)
+		++*count;
+	if (*count <= max)
 		return 0;
-	if (count > STACKBEAT_PIDS_MAX) {
-		NL_SET_ERR_MSG_ATTR(info->extack, nest,
-				    "a filter can't have more than 1024 process ids");
-		return -ERANGE;
+	sb_set_error(info, attr, message);
+	return -ERANGE;
+}
+
+/* Reads a nest of ids into a new set; an empty one gives none. */
+static int sb_read_ids(struct genl_info *info, enum stackbeat_attr attr, const char *missing,
+		       int (*add)(struct sb_id_set *set, pid_t id), struct sb_id_set **read)
+{
+	struct sb_id_set *set;
+	struct nlattr *member;
+	u32 count;
+	int left;
+	int err = sb_count_nested(info, attr, STACKBEAT_PIDS_MAX,
+				  "a filter can't have more than 1024 ids", &count);
+
+	if (err || !count)
+		return err;
+	set = sb_id_set_alloc(count);
+	if (IS_ERR(set)) {
+		if (PTR_ERR(set) == -ENOENT)
+			sb_set_error(info, attr, "the kernel can't follow forks and exits");
+		return PTR_ERR(set);
 	}
-	settings->filter = sb_filter_alloc(count);
-	if (!settings->filter)
-		return -ENOMEM;
-	nla_for_each_nested(attr, nest, left) {
-		err = sb_filter_add(settings->filter, nla_get_u32(attr));
+	*read = set;
+	nla_for_each_nested(member, info->attrs[attr], left) {
+		err = add(set, nla_get_u32(member));
 		if (err) {
-			NL_SET_ERR_MSG_ATTR(info->extack, attr, "no such process");
+			sb_set_error(info, attr, missing);
 			return err;
 		}
 	}
+	return 0;
+}
+
+static int sb_read_pids(struct genl_info *info, struct sb_settings *settings)
+{
+	return sb_read_ids(info, STACKBEAT_A_PIDS, "no such process", sb_id_set_add_process,
+			   &settings->filter->processes);
+}
+
+static int sb_read_tids(struct genl_info *info, struct sb_settings *settings)
+{
+	return sb_read_ids(info, STACKBEAT_A_TIDS, "no such thread", sb_id_set_add_thread,
+			   &settings->filter->threads);
+}
+
+static int sb_read_cgroups(struct genl_info *info, struct sb_settings *settings)
+{
+	struct sb_filter *filter = settings->filter;
+	struct nlattr *member;
+	u32 count;
+	int left;
+	int err = sb_count_nested(info, STACKBEAT_A_CGROUPS, STACKBEAT_CGROUPS_MAX,
+				  "a filter can't have more than 16 control groups", &count);
+
+	if (err)
+		return err;
+	nla_for_each_nested(member, info->attrs[STACKBEAT_A_CGROUPS], left)
+		filter->cgroups[filter->cgroup_count++] = nla_get_u64(member);
+	return 0;
+}
+
+static int sb_read_comms(struct genl_info *info, struct sb_settings *settings)
+{
+	struct sb_filter *filter = settings->filter;
+	struct nlattr *member;
+	u32 count;
+	int left;
+	int err = sb_count_nested(info, STACKBEAT_A_EXCLUDE_COMMS, STACKBEAT_COMMS_MAX,
+				  "a filter can't have more than 16 thread names", &count);
+
+	if (err)
+		return err;
+	nla_for_each_nested(member, info->attrs[STACKBEAT_A_EXCLUDE_COMMS], left)
+		strscpy(filter->excluded_comms[filter->comm_count++], nla_data(member),
+			STACKBEAT_COMM_SIZE);
 	return 0;
 }
 
@@ -186,6 +281,11 @@ static const struct {
 	{ STACKBEAT_A_MAX_DEPTH, sb_read_max_depth },
 	{ STACKBEAT_A_RING_SIZE, sb_read_ring_size },
 	{ STACKBEAT_A_WATERMARK, sb_read_watermark },
+	{ STACKBEAT_A_FIXED, sb_read_fixed },
+	{ STACKBEAT_A_BUDGET, sb_read_budget },
+	{ STACKBEAT_A_TIDS, sb_read_tids },
+	{ STACKBEAT_A_CGROUPS, sb_read_cgroups },
+	{ STACKBEAT_A_EXCLUDE_COMMS, sb_read_comms },
 };
 
 static int sb_read_settings(struct genl_info *info, struct sb_settings *settings)
@@ -199,7 +299,7 @@ static int sb_read_settings(struct genl_info *info, struct sb_settings *settings
 		err = sb_readers[i].read(info, settings);
 		if (err)
 			return err;
-		settings->set |= BIT(sb_readers[i].attr);
+		settings->set |= BIT_ULL(sb_readers[i].attr);
 	}
 	if (!settings->set) {
 		NL_SET_ERR_MSG(info->extack, "nothing to set");
@@ -226,28 +326,44 @@ static struct sb_session *sb_control_session(struct genl_info *info)
 	return session;
 }
 
-static int sb_control_set(struct sk_buff *skb, struct genl_info *info)
+/*
+ * Whether the sender of a message may configure and see a session: CAP_PERFMON,
+ * or a restricted session of his own.
+ */
+static bool sb_control_allowed(struct sk_buff *skb, const struct sb_session *session)
+{
+	return (session->restricted &&
+		uid_eq(NETLINK_CREDS(skb)->uid, session->cred->uid)) ||
+	       netlink_capable(skb, CAP_PERFMON) || netlink_capable(skb, CAP_SYS_ADMIN);
+}
+
+static int sb_control_change(struct sb_session *session, struct genl_info *info)
 {
 	struct sb_settings settings = {};
-	struct sb_session *session;
-	int err;
+	int err = -ENOMEM;
 
-	if (!netlink_capable(skb, CAP_PERFMON) && !netlink_capable(skb, CAP_SYS_ADMIN)) {
-		NL_SET_ERR_MSG(info->extack, "CAP_PERFMON is needed");
-		return -EPERM;
-	}
-	session = sb_control_session(info);
-	if (IS_ERR(session))
-		return PTR_ERR(session);
-
-	err = -ENOMEM;
-	if (zalloc_cpumask_var(&settings.cpus, GFP_KERNEL)) {
+	settings.filter = kzalloc(sizeof(*settings.filter), GFP_KERNEL);
+	if (settings.filter && zalloc_cpumask_var(&settings.cpus, GFP_KERNEL)) {
 		err = sb_read_settings(info, &settings);
 		if (!err)
 			err = sb_session_set(session, &settings, info->extack);
-		sb_filter_free(settings.filter);
 		free_cpumask_var(settings.cpus);
 	}
+	sb_filter_free(settings.filter);
+	return err;
+}
+
+static int sb_control_set(struct sk_buff *skb, struct genl_info *info)
+{
+	struct sb_session *session = sb_control_session(info);
+	int err = -EPERM;
+
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+	if (sb_control_allowed(skb, session))
+		err = sb_control_change(session, info);
+	else
+		NL_SET_ERR_MSG(info->extack, "CAP_PERFMON is needed");
 	sb_session_put(session);
 	return err;
 }
@@ -259,14 +375,20 @@ struct sb_stats {
 /* Adds the counters of a beat; exact once it is stopped. */
 static void sb_stats_add(struct sb_stats *stats, const struct sb_beat *beat)
 {
+	u32 rate = sb_beat_rate(beat);
+
 	stats->count[STACKBEAT_S_BEATS] += READ_ONCE(beat->beats);
 	stats->count[STACKBEAT_S_SAMPLES] += READ_ONCE(beat->samples);
 	stats->count[STACKBEAT_S_LOST_FULL] += READ_ONCE(beat->ring.lost_full);
 	stats->count[STACKBEAT_S_LOST_TAIL] += READ_ONCE(beat->ring.lost_tail);
 	stats->count[STACKBEAT_S_IDLE] += READ_ONCE(beat->idle);
 	stats->count[STACKBEAT_S_FILTERED] += READ_ONCE(beat->filtered);
-	stats->count[STACKBEAT_S_MISSED] += READ_ONCE(beat->missed);
+	stats->count[STACKBEAT_S_MISSED] += READ_ONCE(beat->missed_sum);
 	stats->count[STACKBEAT_S_COST] += READ_ONCE(beat->cost);
+	stats->count[STACKBEAT_S_TIME] += READ_ONCE(beat->time);
+	stats->count[STACKBEAT_S_THROTTLED] += READ_ONCE(beat->throttled);
+	if (rate && (!stats->count[STACKBEAT_S_RATE] || rate < stats->count[STACKBEAT_S_RATE]))
+		stats->count[STACKBEAT_S_RATE] = rate;
 }
 
 static int sb_put_stats(struct sk_buff *skb, const struct sb_stats *stats)
@@ -322,20 +444,64 @@ static int sb_put_cpus(struct sk_buff *skb, const struct sb_session *session)
 	return 0;
 }
 
-static int sb_put_pids(struct sk_buff *skb, const struct sb_session *session)
+static int sb_put_ids(struct sk_buff *skb, enum stackbeat_attr attr, const struct sb_id_set *set)
 {
-	const struct sb_filter *filter = rcu_dereference_protected(session->filter,
-						lockdep_is_held(&session->lock));
-	struct nlattr *nest = nla_nest_start(skb, STACKBEAT_A_PIDS);
+	struct nlattr *nest = nla_nest_start(skb, attr);
 	u32 i;
 
 	if (!nest)
 		return -EMSGSIZE;
-	for (i = 0; filter && i < filter->count; i++) {
-		if (nla_put_u32(skb, STACKBEAT_A_PID, filter->pids[i]))
+	for (i = 0; set && i < set->count; i++) {
+		if (nla_put_u32(skb, STACKBEAT_A_PID, set->ids[i]))
 			return -EMSGSIZE;
 	}
 	nla_nest_end(skb, nest);
+	return 0;
+}
+
+static int sb_put_cgroups(struct sk_buff *skb, const struct sb_filter *filter)
+{
+	struct nlattr *nest = nla_nest_start(skb, STACKBEAT_A_CGROUPS);
+	u32 i;
+
+	if (!nest)
+		return -EMSGSIZE;
+	for (i = 0; i < filter->cgroup_count; i++) {
+		if (nla_put_u64_64bit(skb, STACKBEAT_A_CGROUP, filter->cgroups[i],
+				      STACKBEAT_A_PAD))
+			return -EMSGSIZE;
+	}
+	nla_nest_end(skb, nest);
+	return 0;
+}
+
+static int sb_put_comms(struct sk_buff *skb, const struct sb_filter *filter)
+{
+	struct nlattr *nest = nla_nest_start(skb, STACKBEAT_A_EXCLUDE_COMMS);
+	u32 i;
+
+	if (!nest)
+		return -EMSGSIZE;
+	for (i = 0; i < filter->comm_count; i++) {
+		if (nla_put_string(skb, STACKBEAT_A_COMM, filter->excluded_comms[i]))
+			return -EMSGSIZE;
+	}
+	nla_nest_end(skb, nest);
+	return 0;
+}
+
+static int sb_put_filter(struct sk_buff *skb, const struct sb_session *session)
+{
+	static const struct sb_filter none;
+	const struct sb_filter *filter = rcu_dereference_protected(session->filter,
+						lockdep_is_held(&session->lock));
+
+	if (!filter)
+		filter = &none;
+	if (sb_put_ids(skb, STACKBEAT_A_PIDS, filter->processes) ||
+	    sb_put_ids(skb, STACKBEAT_A_TIDS, filter->threads) ||
+	    sb_put_cgroups(skb, filter) || sb_put_comms(skb, filter))
+		return -EMSGSIZE;
 	return 0;
 }
 
@@ -361,6 +527,9 @@ static int sb_put_settings(struct sk_buff *skb, const struct sb_session *session
 	    nla_put_u32(skb, STACKBEAT_A_RATE, session->rate) ||
 	    nla_put_u32(skb, STACKBEAT_A_PARTS, session->parts) ||
 	    nla_put_u8(skb, STACKBEAT_A_INHERIT, session->inherit) ||
+	    nla_put_u8(skb, STACKBEAT_A_FIXED, session->fixed) ||
+	    nla_put_u8(skb, STACKBEAT_A_RESTRICTED, session->restricted) ||
+	    nla_put_u32(skb, STACKBEAT_A_BUDGET, session->budget_permille) ||
 	    nla_put_u32(skb, STACKBEAT_A_MAX_DEPTH, session->max_depth) ||
 	    nla_put_u32(skb, STACKBEAT_A_RING_SIZE, session->page->ring_size) ||
 	    nla_put_u32(skb, STACKBEAT_A_WATERMARK, session->watermark) ||
@@ -387,7 +556,7 @@ static int sb_put_session(struct sk_buff *skb, struct sb_session *session, u32 p
 	if (!err)
 		err = sb_put_sums(skb, session);
 	if (!err && whole)
-		err = sb_put_pids(skb, session);
+		err = sb_put_filter(skb, session);
 	if (!err && whole)
 		err = sb_put_cpus(skb, session);
 	mutex_unlock(&session->lock);
@@ -407,7 +576,10 @@ static size_t sb_session_message_size(void)
 
 	return STACKBEAT_A_COUNT * nla_total_size(sizeof(u64)) +
 	       nla_total_size(TASK_COMM_LEN) + nla_total_size(STACKBEAT_CPULIST_MAX) +
-	       STACKBEAT_PIDS_MAX * nla_total_size(sizeof(u32)) + (nr_cpu_ids + 1) * stats;
+	       2 * STACKBEAT_PIDS_MAX * nla_total_size(sizeof(u32)) +
+	       STACKBEAT_CGROUPS_MAX * nla_total_size_64bit(sizeof(u64)) +
+	       STACKBEAT_COMMS_MAX * nla_total_size(STACKBEAT_COMM_SIZE) +
+	       (nr_cpu_ids + 1) * stats;
 }
 
 static int sb_control_get(struct sk_buff *skb, struct genl_info *info)
@@ -418,6 +590,11 @@ static int sb_control_get(struct sk_buff *skb, struct genl_info *info)
 
 	if (IS_ERR(session))
 		return PTR_ERR(session);
+	if (!sb_control_allowed(skb, session)) {
+		sb_session_put(session);
+		NL_SET_ERR_MSG(info->extack, "CAP_PERFMON is needed");
+		return -EPERM;
+	}
 	answer = genlmsg_new(sb_session_message_size(), GFP_KERNEL);
 	if (answer)
 		err = sb_put_session(answer, session, info->snd_portid, info->snd_seq, 0, true);
@@ -436,8 +613,10 @@ static int sb_control_dump(struct sk_buff *skb, struct netlink_callback *cb)
 
 	/* args[0] is the id from which to go on. */
 	while ((session = sb_session_next(cb->args[0]))) {
-		err = sb_put_session(skb, session, NETLINK_CB(cb->skb).portid,
-				     cb->nlh->nlmsg_seq, NLM_F_MULTI, false);
+		err = 0;
+		if (sb_control_allowed(cb->skb, session))
+			err = sb_put_session(skb, session, NETLINK_CB(cb->skb).portid,
+					     cb->nlh->nlmsg_seq, NLM_F_MULTI, false);
 		if (!err)
 			cb->args[0] = session->id + 1;
 		sb_session_put(session);
@@ -488,6 +667,10 @@ static const struct genl_ops sb_control_ops[] = {
 	},
 };
 
+static const struct genl_multicast_group sb_control_groups[] = {
+	{ .name = STACKBEAT_GENL_EVENTS },
+};
+
 static struct genl_family sb_family __ro_after_init = {
 	.name = STACKBEAT_GENL_NAME,
 	.version = STACKBEAT_GENL_VERSION,
@@ -495,10 +678,68 @@ static struct genl_family sb_family __ro_after_init = {
 	.netnsok = true,
 	/* Sessions have locks of their own, and starting one takes its time. */
 	.parallel_ops = true,
+	.mcgrps = sb_control_groups,
+	.n_mcgrps = ARRAY_SIZE(sb_control_groups),
 	.ops = sb_control_ops,
 	.n_ops = ARRAY_SIZE(sb_control_ops),
 	SB_GENL_RESV_START_OP(STACKBEAT_CMD_COUNT)
 };
+
+static int sb_put_event(struct sk_buff *skb, const struct sb_session *session,
+			enum stackbeat_event event, u32 cpu, u64 value)
+{
+	if (nla_put_u32(skb, STACKBEAT_A_EVENT, event) ||
+	    nla_put_u64_64bit(skb, STACKBEAT_A_TIME, ktime_get_ns(), STACKBEAT_A_PAD) ||
+	    nla_put_u32(skb, STACKBEAT_A_SESSION, session->id))
+		return -EMSGSIZE;
+	switch (event) {
+	case STACKBEAT_EVENT_CHANGED:
+		if (nla_put_u32(skb, STACKBEAT_A_STATE, READ_ONCE(session->state)) ||
+		    nla_put_u32(skb, STACKBEAT_A_RATE, READ_ONCE(session->rate)))
+			return -EMSGSIZE;
+		fallthrough;
+	case STACKBEAT_EVENT_OPENED:
+		if (nla_put_u32(skb, STACKBEAT_A_OWNER, current->tgid) ||
+		    nla_put_string(skb, STACKBEAT_A_OWNER_COMM, current->comm))
+			return -EMSGSIZE;
+		return 0;
+	case STACKBEAT_EVENT_THROTTLED:
+	case STACKBEAT_EVENT_RECOVERED:
+		if (nla_put_u32(skb, STACKBEAT_A_RATE, value))
+			return -EMSGSIZE;
+		break;
+	case STACKBEAT_EVENT_LOST:
+		if (nla_put_u64_64bit(skb, STACKBEAT_A_EVENT_COUNT, value, STACKBEAT_A_PAD))
+			return -EMSGSIZE;
+		break;
+	case STACKBEAT_EVENT_CPU_GONE:
+	case STACKBEAT_EVENT_CPU_BACK:
+		break;
+	default:
+		return 0;
+	}
+	return nla_put_u32(skb, STACKBEAT_A_CPU, cpu);
+}
+
+void sb_control_notify(const struct sb_session *session, enum stackbeat_event event, u32 cpu,
+		       u64 value)
+{
+	struct sk_buff *skb;
+	void *header;
+
+	if (session->restricted || !genl_has_listeners(&sb_family, &init_net, 0))
+		return;
+	skb = genlmsg_new(NLMSG_DEFAULT_SIZE, GFP_KERNEL);
+	if (!skb)
+		return;
+	header = genlmsg_put(skb, 0, 0, &sb_family, 0, STACKBEAT_CMD_EVENT);
+	if (!header || sb_put_event(skb, session, event, cpu, value)) {
+		nlmsg_free(skb);
+		return;
+	}
+	genlmsg_end(skb, header);
+	genlmsg_multicast(&sb_family, skb, 0, 0, GFP_KERNEL);
+}
 
 int sb_control_init(u32 rate_max)
 {

@@ -5,6 +5,18 @@
 
 #include <linux/types.h>
 
+#include "stackbeat.h"
+
+struct sb_session;
+
+/*
+ * Tells the listeners what happened to a session. `cpu` and `value` count for
+ * the events that have them: the value is the rate of THROTTLED and RECOVERED,
+ * the count of LOST. May sleep.
+ */
+void sb_control_notify(const struct sb_session *session, enum stackbeat_event event, u32 cpu,
+		       u64 value);
+
 /* `rate_max`, in Hz, bounds what STACKBEAT_A_RATE accepts. */
 int sb_control_init(u32 rate_max);
 void sb_control_exit(void);

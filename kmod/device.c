@@ -13,13 +13,18 @@
 #include "device.h"
 #include "session.h"
 
+static bool sb_unprivileged;
+module_param_named(unprivileged, sb_unprivileged, bool, 0644);
+MODULE_PARM_DESC(unprivileged, "Let users who may open the device, without CAP_PERFMON, profile the user part of their own processes (default N)");
+
 static int sb_device_open(struct inode *inode, struct file *file)
 {
+	bool restricted = !perfmon_capable();
 	struct sb_session *session;
 
-	if (!perfmon_capable())
+	if (restricted && !READ_ONCE(sb_unprivileged))
 		return -EPERM;
-	session = sb_session_open();
+	session = sb_session_open(restricted);
 	if (IS_ERR(session))
 		return PTR_ERR(session);
 	file->private_data = session;

@@ -12,46 +12,85 @@
 #include "filter.h"
 #include "session.h"
 
-struct sb_filter *sb_filter_alloc(u32 capacity)
-{
-	struct sb_filter *filter = kzalloc(sizeof(*filter), GFP_KERNEL);
+static int sb_filter_follow(void);
+static void sb_filter_unfollow(void);
 
-	if (!filter)
-		return NULL;
-	filter->pids = kcalloc(capacity, sizeof(*filter->pids), GFP_KERNEL);
-	filter->bits = vzalloc(PID_MAX_LIMIT / BITS_PER_BYTE);
-	if (!filter->pids || !filter->bits) {
-		sb_filter_free(filter);
-		return NULL;
-	}
-	return filter;
+struct sb_id_set *sb_id_set_alloc(u32 capacity)
+{
+	struct sb_id_set *set = kzalloc(sizeof(*set), GFP_KERNEL);
+	int err = -ENOMEM;
+
+	if (!set)
+		return ERR_PTR(-ENOMEM);
+	kref_init(&set->refs);
+	set->ids = kcalloc(capacity, sizeof(*set->ids), GFP_KERNEL);
+	set->bits = vzalloc(PID_MAX_LIMIT / BITS_PER_BYTE);
+	if (!set->ids || !set->bits)
+		goto failed;
+	err = sb_filter_follow();
+	if (err)
+		goto failed;
+	return set;
+
+failed:
+	vfree(set->bits);
+	kfree(set->ids);
+	kfree(set);
+	return ERR_PTR(err);
+}
+
+static void sb_id_set_release(struct kref *refs)
+{
+	struct sb_id_set *set = container_of(refs, struct sb_id_set, refs);
+
+	sb_filter_unfollow();
+	vfree(set->bits);
+	kfree(set->ids);
+	kfree(set);
+}
+
+void sb_id_set_put(struct sb_id_set *set)
+{
+	if (set)
+		kref_put(&set->refs, sb_id_set_release);
+}
+
+/* Adds the id, in the initial namespace, of what `pid` is as a `type`. */
+static int sb_id_set_add(struct sb_id_set *set, pid_t pid, enum pid_type type)
+{
+	struct task_struct *task;
+	pid_t id = 0;
+
+	rcu_read_lock();
+	task = pid_task(find_vpid(pid), type);
+	if (task)
+		id = task->pid;
+	rcu_read_unlock();
+	if (!id)
+		return -ESRCH;
+
+	set_bit(id, set->bits);
+	set->ids[set->count++] = id;
+	return 0;
+}
+
+int sb_id_set_add_process(struct sb_id_set *set, pid_t pid)
+{
+	return sb_id_set_add(set, pid, PIDTYPE_TGID);
+}
+
+int sb_id_set_add_thread(struct sb_id_set *set, pid_t tid)
+{
+	return sb_id_set_add(set, tid, PIDTYPE_PID);
 }
 
 void sb_filter_free(struct sb_filter *filter)
 {
 	if (!filter)
 		return;
-	vfree(filter->bits);
-	kfree(filter->pids);
+	sb_id_set_put(filter->processes);
+	sb_id_set_put(filter->threads);
 	kfree(filter);
-}
-
-int sb_filter_add(struct sb_filter *filter, pid_t pid)
-{
-	struct task_struct *task;
-	pid_t tgid = 0;
-
-	rcu_read_lock();
-	task = pid_task(find_vpid(pid), PIDTYPE_TGID);
-	if (task)
-		tgid = task->tgid;
-	rcu_read_unlock();
-	if (!tgid)
-		return -ESRCH;
-
-	set_bit(tgid, filter->bits);
-	filter->pids[filter->count++] = tgid;
-	return 0;
 }
 
 static void sb_filter_on_fork(void *data, struct task_struct *parent,
@@ -63,29 +102,36 @@ static void sb_filter_on_fork(void *data, struct task_struct *parent,
 	rcu_read_lock();
 	sb_session_for_each_rcu(session) {
 		filter = rcu_dereference(session->filter);
-		if (filter && READ_ONCE(session->inherit) &&
-		    sb_filter_has(filter, parent))
-			set_bit(child->tgid, filter->bits);
+		if (filter && filter->processes && READ_ONCE(session->inherit) &&
+		    test_bit(parent->tgid, filter->processes->bits))
+			set_bit(child->tgid, filter->processes->bits);
 	}
 	rcu_read_unlock();
 }
 
+static void sb_id_set_forget(struct sb_id_set *set, pid_t id)
+{
+	if (set && test_bit(id, set->bits))
+		clear_bit(id, set->bits);
+}
+
 /*
- * The id of a process is free for another one when its leader is freed; from
- * then on it must not be in a filter.
+ * The id of a thread is free for another one when the thread is freed, that of a
+ * process when its leader is; from then on it must not be in a filter.
  */
 static void sb_filter_on_free(void *data, struct task_struct *task)
 {
 	struct sb_filter *filter;
 	struct sb_session *session;
 
-	if (task->pid != task->tgid)
-		return;
 	rcu_read_lock();
 	sb_session_for_each_rcu(session) {
 		filter = rcu_dereference(session->filter);
-		if (filter && sb_filter_has(filter, task))
-			clear_bit(task->tgid, filter->bits);
+		if (!filter)
+			continue;
+		sb_id_set_forget(filter->threads, task->pid);
+		if (task->pid == task->tgid)
+			sb_id_set_forget(filter->processes, task->tgid);
 	}
 	rcu_read_unlock();
 }
@@ -140,7 +186,8 @@ static int sb_filter_register(void)
 	return 0;
 }
 
-int sb_filter_follow(void)
+/* Registers the probes while there is a set; calls nest. */
+static int sb_filter_follow(void)
 {
 	int err = 0;
 
@@ -153,7 +200,7 @@ int sb_filter_follow(void)
 	return err;
 }
 
-void sb_filter_unfollow(void)
+static void sb_filter_unfollow(void)
 {
 	mutex_lock(&sb_filter_follow_lock);
 	if (!--sb_filter_followers)

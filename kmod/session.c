@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/cpu.h>
+#include <linux/cred.h>
 #include <linux/mm.h>
 #include <linux/netlink.h>
 #include <linux/poll.h>
@@ -8,6 +9,7 @@
 #include <linux/vmalloc.h>
 
 #include "beat.h"
+#include "control.h"
 #include "filter.h"
 #include "session.h"
 
@@ -23,6 +25,7 @@ static void sb_session_free(struct sb_session *session)
 	for (cpu = 0; session->beats && cpu < nr_cpu_ids; cpu++)
 		sb_beat_free(session->beats[cpu]);
 	sb_filter_free(rcu_dereference_protected(session->filter, true));
+	put_cred(session->cred);
 	kfree(session->beats);
 	vfree(session->page);
 	free_cpumask_var(session->cpus);
@@ -31,7 +34,12 @@ static void sb_session_free(struct sb_session *session)
 	kfree(session);
 }
 
-static struct sb_session *sb_session_alloc(void)
+static u64 sb_budget_ns(u32 permille)
+{
+	return STACKBEAT_BUDGET_WINDOW_NS / 1000 * permille;
+}
+
+static struct sb_session *sb_session_alloc(bool restricted)
 {
 	struct sb_session *session = kzalloc(sizeof(*session), GFP_KERNEL);
 
@@ -45,14 +53,19 @@ static struct sb_session *sb_session_alloc(void)
 
 	session->rate = STACKBEAT_RATE_DEFAULT;
 	session->period = NSEC_PER_SEC / STACKBEAT_RATE_DEFAULT;
-	session->parts = STACKBEAT_PARTS_ALL;
+	session->budget_permille = STACKBEAT_BUDGET_DEFAULT;
+	session->budget = sb_budget_ns(STACKBEAT_BUDGET_DEFAULT);
+	session->restricted = restricted;
+	session->parts = restricted ? STACKBEAT_PART_USER : STACKBEAT_PARTS_ALL;
 	session->max_depth = STACKBEAT_USER_FRAMES_DEFAULT;
 	session->inherit = true;
 	session->state = STACKBEAT_STATE_NEW;
+	session->cred = get_current_cred();
 	session->owner = current->tgid;
 	get_task_comm(session->owner_comm, current->group_leader);
 
 	if (!zalloc_cpumask_var(&session->cpus, GFP_KERNEL)) {
+		put_cred(session->cred);
 		kfree(session);
 		return NULL;
 	}
@@ -73,15 +86,32 @@ static struct sb_session *sb_session_alloc(void)
 	return session;
 }
 
-struct sb_session *sb_session_open(void)
+/* Whether there is room for one more, in all and for its user. */
+static bool sb_session_fits(const struct sb_session *session)
 {
-	struct sb_session *session = sb_session_alloc();
+	const struct sb_session *other;
+	u32 same = 0;
+
+	lockdep_assert_held(&sb_sessions_lock);
+
+	if (sb_sessions_count == STACKBEAT_SESSIONS_MAX)
+		return false;
+	if (!session->restricted)
+		return true;
+	list_for_each_entry(other, &sb_sessions, list)
+		same += other->restricted && uid_eq(other->cred->uid, session->cred->uid);
+	return same < STACKBEAT_USER_SESSIONS_MAX;
+}
+
+struct sb_session *sb_session_open(bool restricted)
+{
+	struct sb_session *session = sb_session_alloc(restricted);
 
 	if (!session)
 		return ERR_PTR(-ENOMEM);
 
 	mutex_lock(&sb_sessions_lock);
-	if (sb_sessions_count == STACKBEAT_SESSIONS_MAX) {
+	if (!sb_session_fits(session)) {
 		mutex_unlock(&sb_sessions_lock);
 		sb_session_free(session);
 		return ERR_PTR(-EUSERS);
@@ -91,6 +121,7 @@ struct sb_session *sb_session_open(void)
 	session->page->session = session->id;
 	list_add_tail_rcu(&session->list, &sb_sessions);
 	mutex_unlock(&sb_sessions_lock);
+	sb_control_notify(session, STACKBEAT_EVENT_OPENED, 0, 0);
 	return session;
 }
 
@@ -129,7 +160,6 @@ static void sb_session_replace_filter(struct sb_session *session,
 		return;
 	synchronize_rcu();
 	sb_filter_free(old);
-	sb_filter_unfollow();
 }
 
 void sb_session_close(struct sb_session *session)
@@ -144,8 +174,9 @@ void sb_session_close(struct sb_session *session)
 	sb_session_stop(session);
 	sb_session_replace_filter(session, NULL);
 	mutex_unlock(&session->lock);
+	sb_control_notify(session, STACKBEAT_EVENT_CLOSED, 0, 0);
 
-	/* The fork and exit probes walk the list without a lock. */
+	/* The probes of tracepoints walk the list without a lock. */
 	synchronize_rcu();
 	sb_session_put(session);
 }
@@ -260,7 +291,30 @@ static int sb_session_start(struct sb_session *session,
 static bool sb_settings_have(const struct sb_settings *settings,
 			     enum stackbeat_attr attr)
 {
-	return settings->set & BIT(attr);
+	return settings->set & BIT_ULL(attr);
+}
+
+/* What needs CAP_PERFMON, whoever asks: the session's data goes to its opener. */
+static int sb_session_check_restricted(const struct sb_session *session,
+				       const struct sb_settings *settings,
+				       struct netlink_ext_ack *extack)
+{
+	if (sb_settings_have(settings, STACKBEAT_A_PARTS) &&
+	    settings->parts != STACKBEAT_PART_USER) {
+		NL_SET_ERR_MSG(extack, "the kernel part needs CAP_PERFMON");
+		return -EPERM;
+	}
+	if (sb_settings_have(settings, STACKBEAT_A_BUDGET) &&
+	    settings->budget_permille > STACKBEAT_BUDGET_DEFAULT) {
+		NL_SET_ERR_MSG(extack, "a larger budget needs CAP_PERFMON");
+		return -EPERM;
+	}
+	if (sb_settings_have(settings, STACKBEAT_A_RING_SIZE) &&
+	    settings->ring_size > STACKBEAT_RING_SIZE_DEFAULT) {
+		NL_SET_ERR_MSG(extack, "larger rings need CAP_PERFMON");
+		return -EPERM;
+	}
+	return 0;
 }
 
 /* The changes that the session's present state forbids. */
@@ -274,10 +328,11 @@ static int sb_session_check(const struct sb_session *session,
 		NL_SET_ERR_MSG(extack, "the session was closed");
 		return -ENODEV;
 	}
-	if (sb_settings_have(settings, STACKBEAT_A_CPUS) &&
-	    session->state == STACKBEAT_STATE_RUNNING) {
-		NL_SET_ERR_MSG(extack, "the CPUs can't be changed while the session runs");
-		return -EBUSY;
+	if (session->restricted) {
+		int err = sb_session_check_restricted(session, settings, extack);
+
+		if (err)
+			return err;
 	}
 	if (sb_settings_have(settings, STACKBEAT_A_RING_SIZE)) {
 		if (sb_session_has_beats(session)) {
@@ -307,48 +362,105 @@ static void sb_session_set_rings(struct sb_session *session,
 		WRITE_ONCE(session->watermark, session->page->ring_size / 2);
 }
 
+#define SB_FILTER_ATTRS                                                        \
+	(BIT_ULL(STACKBEAT_A_PIDS) | BIT_ULL(STACKBEAT_A_TIDS) |               \
+	 BIT_ULL(STACKBEAT_A_CGROUPS) | BIT_ULL(STACKBEAT_A_EXCLUDE_COMMS))
+
+static struct sb_id_set *sb_id_set_share(struct sb_id_set *set)
+{
+	if (set)
+		kref_get(&set->refs);
+	return set;
+}
+
+/*
+ * Completes the filter of `settings` by what it does not set, from the session's
+ * present one.
+ */
+static void sb_session_complete_filter(const struct sb_session *session,
+				       struct sb_settings *settings)
+{
+	static const struct sb_filter none;
+	const struct sb_filter *old = rcu_dereference_protected(session->filter,
+						lockdep_is_held(&session->lock));
+	struct sb_filter *filter = settings->filter;
+
+	if (!old)
+		old = &none;
+	if (!sb_settings_have(settings, STACKBEAT_A_PIDS))
+		filter->processes = sb_id_set_share(old->processes);
+	if (!sb_settings_have(settings, STACKBEAT_A_TIDS))
+		filter->threads = sb_id_set_share(old->threads);
+	if (!sb_settings_have(settings, STACKBEAT_A_CGROUPS)) {
+		filter->cgroup_count = old->cgroup_count;
+		memcpy(filter->cgroups, old->cgroups, sizeof(filter->cgroups));
+	}
+	if (!sb_settings_have(settings, STACKBEAT_A_EXCLUDE_COMMS)) {
+		filter->comm_count = old->comm_count;
+		memcpy(filter->excluded_comms, old->excluded_comms,
+		       sizeof(filter->excluded_comms));
+	}
+}
+
+static bool sb_filter_is_empty(const struct sb_filter *filter)
+{
+	return !filter->processes && !filter->threads && !filter->cgroup_count &&
+	       !filter->comm_count;
+}
+
+static void sb_session_set_filter(struct sb_session *session, struct sb_settings *settings)
+{
+	struct sb_filter *filter = NULL;
+
+	sb_session_complete_filter(session, settings);
+	if (!sb_filter_is_empty(settings->filter))
+		swap(filter, settings->filter);
+	sb_session_replace_filter(session, filter);
+}
+
 static int sb_session_apply(struct sb_session *session,
 			    struct sb_settings *settings,
 			    struct netlink_ext_ack *extack)
 {
+	bool cpus_or_rate = false;
 	int err;
-
-	if (sb_settings_have(settings, STACKBEAT_A_PIDS) && settings->filter) {
-		err = sb_filter_follow();
-		if (err) {
-			NL_SET_ERR_MSG(extack, "the kernel has no tracepoints for fork and exit");
-			return err;
-		}
-	}
 
 	mutex_lock(&session->beats_lock);
 	err = sb_session_check(session, settings, extack);
 	if (!err)
 		sb_session_set_rings(session, settings);
 	mutex_unlock(&session->beats_lock);
-	if (err) {
-		if (sb_settings_have(settings, STACKBEAT_A_PIDS) && settings->filter)
-			sb_filter_unfollow();
+	if (err)
 		return err;
-	}
 
-	if (sb_settings_have(settings, STACKBEAT_A_PIDS)) {
-		sb_session_replace_filter(session, settings->filter);
-		settings->filter = NULL;
-	}
-	if (sb_settings_have(settings, STACKBEAT_A_CPUS))
-		cpumask_copy(session->cpus, settings->cpus);
+	if (settings->set & SB_FILTER_ATTRS)
+		sb_session_set_filter(session, settings);
 	if (sb_settings_have(settings, STACKBEAT_A_PARTS))
 		WRITE_ONCE(session->parts, settings->parts);
 	if (sb_settings_have(settings, STACKBEAT_A_MAX_DEPTH))
 		WRITE_ONCE(session->max_depth, settings->max_depth);
 	if (sb_settings_have(settings, STACKBEAT_A_INHERIT))
 		WRITE_ONCE(session->inherit, settings->inherit);
+	if (sb_settings_have(settings, STACKBEAT_A_FIXED))
+		WRITE_ONCE(session->fixed, settings->fixed);
+	if (sb_settings_have(settings, STACKBEAT_A_BUDGET)) {
+		session->budget_permille = settings->budget_permille;
+		WRITE_ONCE(session->budget, sb_budget_ns(settings->budget_permille));
+	}
+	if (sb_settings_have(settings, STACKBEAT_A_CPUS)) {
+		cpumask_copy(session->cpus, settings->cpus);
+		cpus_or_rate = true;
+	}
 	if (sb_settings_have(settings, STACKBEAT_A_RATE)) {
 		session->rate = settings->rate;
 		WRITE_ONCE(session->period, NSEC_PER_SEC / settings->rate);
+		cpus_or_rate = true;
 	}
-	return 0;
+	if (cpus_or_rate && session->state == STACKBEAT_STATE_RUNNING)
+		err = sb_beats_update(session);
+	if (err)
+		NL_SET_ERR_MSG(extack, "out of memory for the rings");
+	return err;
 }
 
 int sb_session_set(struct sb_session *session, struct sb_settings *settings,
@@ -365,5 +477,7 @@ int sb_session_set(struct sb_session *session, struct sb_settings *settings,
 			sb_session_stop(session);
 	}
 	mutex_unlock(&session->lock);
+	if (!err)
+		sb_control_notify(session, STACKBEAT_EVENT_CHANGED, 0, 0);
 	return err;
 }

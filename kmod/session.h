@@ -25,6 +25,7 @@
 
 #include "stackbeat.h"
 
+struct cred;
 struct netlink_ext_ack;
 struct sb_beat;
 struct sb_filter;
@@ -40,7 +41,10 @@ struct sb_mapping {
 
 struct sb_session {
 	/* Read by each beat with READ_ONCE() or under RCU. */
-	u64 period;		/* ns */
+	u64 period;		/* ns, of the rate that was asked for */
+	u64 budget;		/* ns of callback in each STACKBEAT_BUDGET_WINDOW_NS */
+	bool fixed;		/* intervals are equal */
+	bool restricted;	/* constant: the opener has no CAP_PERFMON */
 	u32 parts;		/* STACKBEAT_PART_* */
 	u32 max_depth;		/* user frames */
 	u32 watermark;		/* bytes, never 0 */
@@ -50,10 +54,12 @@ struct sb_session {
 	/* Under lock; what a beat reads is also written only under it. */
 	struct mutex lock;
 	u32 rate;		/* Hz, the source of period */
+	u32 budget_permille;	/* of a CPU, the source of budget */
 	u32 state;		/* enum stackbeat_state; poll reads it without lock */
 	cpumask_var_t cpus;	/* the filter; all bits set: every CPU */
 	bool closed;
 	struct hlist_node hotplug;	/* with beat.c, while running */
+	bool hotplug_live;	/* CPUs that come or go do so by themselves */
 
 	/* Under beats_lock; entries are set once and stay until the end. */
 	struct mutex beats_lock;
@@ -62,6 +68,7 @@ struct sb_session {
 
 	/* Constant after sb_session_open(). */
 	u32 id;
+	const struct cred *cred;	/* of the opener */
 	pid_t owner;		/* process id in the initial namespace */
 	char owner_comm[TASK_COMM_LEN];
 	struct stackbeat_session_page *page;	/* its contents: under beats_lock */
@@ -77,8 +84,11 @@ extern struct list_head sb_sessions;
 #define sb_session_for_each_rcu(session)                                       \
 	list_for_each_entry_rcu(session, &sb_sessions, list)
 
-/* Opens a session for the current process. EUSERS, ENOMEM. */
-struct sb_session *sb_session_open(void);
+/*
+ * Opens a session for the current process, `restricted` to what a user without
+ * CAP_PERFMON may see. EUSERS, ENOMEM.
+ */
+struct sb_session *sb_session_open(bool restricted);
 /* Stops it, takes it off the list, and drops the reference of its file. */
 void sb_session_close(struct sb_session *session);
 
@@ -99,16 +109,18 @@ struct sb_beat *sb_session_find_beat(const struct sb_session *session, u32 cpu);
 
 /* What a message wants to change; a field counts where its bit is set. */
 struct sb_settings {
-	u32 set;		/* BIT(enum stackbeat_attr) */
+	u64 set;		/* BIT_ULL(enum stackbeat_attr) */
 	u32 state;
 	u32 rate;
 	u32 parts;
 	u32 max_depth;
 	u32 ring_size;
 	u32 watermark;
+	u32 budget_permille;
 	bool inherit;
+	bool fixed;
 	cpumask_var_t cpus;
-	struct sb_filter *filter;	/* taken over on success; NULL: none */
+	struct sb_filter *filter;	/* of this, the members that are set */
 };
 
 /*
