@@ -345,6 +345,7 @@ enum stackbeat_state {
 	STACKBEAT_STATE_NEW, /* never started; can't be set */
 	STACKBEAT_STATE_RUNNING,
 	STACKBEAT_STATE_STOPPED, /* poll() returns EPOLLHUP */
+	STACKBEAT_STATE_PAUSED, /* no beats, but the reader should wait for more */
 	STACKBEAT_STATE_COUNT
 };
 

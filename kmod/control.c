@@ -82,7 +82,8 @@ static int sb_read_ranged(struct genl_info *info, enum stackbeat_attr attr, u32 
 static int sb_read_state(struct genl_info *info, struct sb_settings *settings)
 {
 	return sb_read_ranged(info, STACKBEAT_A_STATE, STACKBEAT_STATE_RUNNING,
-			      STACKBEAT_STATE_STOPPED, "the state must be running or stopped",
+			      STACKBEAT_STATE_PAUSED,
+			      "the state must be running, stopped or paused",
 			      &settings->state);
 }
 

@@ -135,14 +135,14 @@ void sb_session_put(struct sb_session *session)
 	kref_put(&session->refs, sb_session_release);
 }
 
-static void sb_session_stop(struct sb_session *session)
+/* Stops the beats, if they run, and leaves the session paused or stopped. */
+static void sb_session_stop(struct sb_session *session, u32 state)
 {
 	lockdep_assert_held(&session->lock);
 
-	if (session->state != STACKBEAT_STATE_RUNNING)
-		return;
-	sb_beats_stop(session);
-	WRITE_ONCE(session->state, STACKBEAT_STATE_STOPPED);
+	if (session->state == STACKBEAT_STATE_RUNNING)
+		sb_beats_stop(session);
+	WRITE_ONCE(session->state, state);
 	wake_up_interruptible(&session->wait);
 }
 
@@ -171,7 +171,7 @@ void sb_session_close(struct sb_session *session)
 
 	mutex_lock(&session->lock);
 	session->closed = true;
-	sb_session_stop(session);
+	sb_session_stop(session, STACKBEAT_STATE_STOPPED);
 	sb_session_replace_filter(session, NULL);
 	mutex_unlock(&session->lock);
 	sb_control_notify(session, STACKBEAT_EVENT_CLOSED, 0, 0);
@@ -474,7 +474,7 @@ int sb_session_set(struct sb_session *session, struct sb_settings *settings,
 		if (settings->state == STACKBEAT_STATE_RUNNING)
 			err = sb_session_start(session, extack);
 		else
-			sb_session_stop(session);
+			sb_session_stop(session, settings->state);
 	}
 	mutex_unlock(&session->lock);
 	if (!err)

@@ -54,20 +54,6 @@ static int parse(int argc, char **argv, struct rate_options *options, struct err
 			    &options->rate, error);
 }
 
-struct only {
-	uint32_t count;
-	uint32_t session;
-};
-
-static int count_session(const struct control_session *session, void *arg)
-{
-	struct only *only = arg;
-
-	only->count++;
-	only->session = session->id;
-	return 0;
-}
-
 static int show_session(const struct control_session *session, void *arg)
 {
 	const struct rate_options *options = arg;
@@ -81,26 +67,13 @@ static int set_rate(struct control *control, const struct rate_options *options,
 		    struct error *error)
 {
 	const struct control_settings settings = {
-		.set = 1u << STACKBEAT_A_RATE,
+		.set = CONTROL_SET(STACKBEAT_A_RATE),
 		.rate = options->rate,
 	};
-	struct only only = {.session = options->session};
-	int err;
+	uint32_t session;
+	int err = control_select(control, options->session, &session, error);
 
-	if (!options->session) {
-		err = control_list(control, count_session, &only, error);
-		if (err)
-			return err;
-		if (!only.count)
-			return error_set(error, ENODEV, "no session is open");
-		if (only.count > 1)
-			return error_set(
-				error, EINVAL,
-				"%u sessions are open; name one with --session ('stackbeat "
-				"status' lists them)",
-				only.count);
-	}
-	return control_set(control, only.session, &settings, error);
+	return err ? err : control_set(control, session, &settings, error);
 }
 
 int cmd_rate(int argc, char **argv)

@@ -125,27 +125,24 @@ static int configure_session(struct record *record, struct error *error)
 	const struct record_options *options = &record->options;
 	uint32_t child = record->target.pid;
 	struct control_settings settings = {
-		.set = 1u << STACKBEAT_A_RATE | 1u << STACKBEAT_A_PARTS |
-		       1u << STACKBEAT_A_MAX_DEPTH | 1u << STACKBEAT_A_RING_SIZE |
-		       1u << STACKBEAT_A_CPUS,
+		.set = CONTROL_SET(STACKBEAT_A_RATE) | CONTROL_SET(STACKBEAT_A_PARTS) |
+		       CONTROL_SET(STACKBEAT_A_MAX_DEPTH) | CONTROL_SET(STACKBEAT_A_RING_SIZE) |
+		       CONTROL_SET(STACKBEAT_A_CPUS),
 		.parts = options->parts,
 		.max_depth = options->max_depth,
 		.ring_size = options->ring_size,
 		.cpus = options->cpus,
-		.pids = options->pids,
-		.pid_count = options->pid_count,
+		.pids = {options->pids, options->pid_count},
 	};
 	int err = set_rate(record, error);
 
 	if (err)
 		return err;
 	settings.rate = options->rate;
-	if (!settings.pid_count && child && !options->system_wide) {
-		settings.pids = &child;
-		settings.pid_count = 1;
-	}
-	if (settings.pid_count)
-		settings.set |= 1u << STACKBEAT_A_PIDS;
+	if (!settings.pids.count && child && !options->system_wide)
+		settings.pids = (struct control_ids){&child, 1};
+	if (settings.pids.count)
+		settings.set |= CONTROL_SET(STACKBEAT_A_PIDS);
 	err = control_set(record->control, device_session(record->device), &settings, error);
 	if (err)
 		return err;
@@ -155,7 +152,7 @@ static int configure_session(struct record *record, struct error *error)
 static int set_state(struct record *record, uint32_t state, struct error *error)
 {
 	const struct control_settings settings = {
-		.set = 1u << STACKBEAT_A_STATE,
+		.set = CONTROL_SET(STACKBEAT_A_STATE),
 		.state = state,
 	};
 

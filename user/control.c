@@ -166,22 +166,79 @@ static int run(struct control *control, struct nl_msg *message, struct request *
 
 static bool settings_have(const struct control_settings *settings, enum stackbeat_attr attr)
 {
-	return settings->set & 1u << attr;
+	return settings->set & CONTROL_SET(attr);
 }
 
-static bool put_pids(struct nl_msg *message, const struct control_settings *settings)
+/* A nest is put also when it is empty: it stands for no restriction. */
+static struct nlattr *begin_nest(struct nl_msg *message, enum stackbeat_attr attr)
 {
-	struct nlattr *nest = nla_nest_start(message, STACKBEAT_A_PIDS | NLA_F_NESTED);
+	return nla_nest_start(message, (int)attr | NLA_F_NESTED);
+}
+
+static void end_nest(struct nl_msg *message, struct nlattr *nest)
+{
+	nla_nest_end_keep_empty(message, nest);
+}
+
+static bool put_ids(struct nl_msg *message, enum stackbeat_attr attr,
+		    const struct control_ids *ids)
+{
+	struct nlattr *nest = begin_nest(message, attr);
 
 	if (!nest)
 		return false;
-	for (size_t i = 0; i < settings->pid_count; i++) {
-		if (nla_put_u32(message, STACKBEAT_A_PID, settings->pids[i]))
+	for (size_t i = 0; i < ids->count; i++) {
+		if (nla_put_u32(message, STACKBEAT_A_PID, ids->ids[i]))
 			return false;
 	}
-	/* Not nla_nest_end(): it removes an empty nest, which stands for all. */
-	nla_nest_end_keep_empty(message, nest);
+	end_nest(message, nest);
 	return true;
+}
+
+static bool put_cgroups(struct nl_msg *message, const struct control_settings *settings)
+{
+	struct nlattr *nest = begin_nest(message, STACKBEAT_A_CGROUPS);
+
+	if (!nest)
+		return false;
+	for (size_t i = 0; i < settings->cgroup_count; i++) {
+		if (nla_put_u64(message, STACKBEAT_A_CGROUP, settings->cgroups[i]))
+			return false;
+	}
+	end_nest(message, nest);
+	return true;
+}
+
+static bool put_comms(struct nl_msg *message, const struct control_settings *settings)
+{
+	struct nlattr *nest = begin_nest(message, STACKBEAT_A_EXCLUDE_COMMS);
+
+	if (!nest)
+		return false;
+	for (size_t i = 0; i < settings->excluded_comm_count; i++) {
+		if (nla_put_string(message, STACKBEAT_A_COMM, settings->excluded_comms[i]))
+			return false;
+	}
+	end_nest(message, nest);
+	return true;
+}
+
+static bool put_flag(struct nl_msg *message, const struct control_settings *settings,
+		     enum stackbeat_attr attr, bool value)
+{
+	return !settings_have(settings, attr) || !nla_put_u8(message, (int)attr, value);
+}
+
+static bool put_filter(struct nl_msg *message, const struct control_settings *settings)
+{
+	return (!settings_have(settings, STACKBEAT_A_PIDS) ||
+		put_ids(message, STACKBEAT_A_PIDS, &settings->pids)) &&
+	       (!settings_have(settings, STACKBEAT_A_TIDS) ||
+		put_ids(message, STACKBEAT_A_TIDS, &settings->tids)) &&
+	       (!settings_have(settings, STACKBEAT_A_CGROUPS) ||
+		put_cgroups(message, settings)) &&
+	       (!settings_have(settings, STACKBEAT_A_EXCLUDE_COMMS) ||
+		put_comms(message, settings));
 }
 
 static bool put_settings(struct nl_msg *message, const struct control_settings *settings)
@@ -196,6 +253,7 @@ static bool put_settings(struct nl_msg *message, const struct control_settings *
 		{STACKBEAT_A_MAX_DEPTH, settings->max_depth},
 		{STACKBEAT_A_RING_SIZE, settings->ring_size},
 		{STACKBEAT_A_WATERMARK, settings->watermark},
+		{STACKBEAT_A_BUDGET, settings->budget},
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
@@ -206,7 +264,9 @@ static bool put_settings(struct nl_msg *message, const struct control_settings *
 	if (settings_have(settings, STACKBEAT_A_CPUS) &&
 	    nla_put_string(message, STACKBEAT_A_CPUS, settings->cpus))
 		return false;
-	return !settings_have(settings, STACKBEAT_A_PIDS) || put_pids(message, settings);
+	return put_flag(message, settings, STACKBEAT_A_INHERIT, settings->inherit) &&
+	       put_flag(message, settings, STACKBEAT_A_FIXED, settings->fixed) &&
+	       put_filter(message, settings);
 }
 
 int control_set(struct control *control, uint32_t session, const struct control_settings *settings,
@@ -240,6 +300,16 @@ static uint32_t read_u32(struct nlattr *attr)
 	return attr && nla_len(attr) >= (int)sizeof(uint32_t) ? nla_get_u32(attr) : 0;
 }
 
+static bool read_flag(struct nlattr *attr)
+{
+	return attr && nla_len(attr) >= 1 && nla_get_u8(attr);
+}
+
+static uint64_t read_u64(struct nlattr *attr)
+{
+	return attr && nla_len(attr) >= (int)sizeof(uint64_t) ? nla_get_u64(attr) : 0;
+}
+
 static void read_string(struct nlattr *attr, char *text, size_t size)
 {
 	if (attr)
@@ -260,6 +330,9 @@ static int read_session(struct nl_msg *message, struct control_session *session)
 	session->max_depth = read_u32(attrs[STACKBEAT_A_MAX_DEPTH]);
 	session->ring_size = read_u32(attrs[STACKBEAT_A_RING_SIZE]);
 	session->watermark = read_u32(attrs[STACKBEAT_A_WATERMARK]);
+	session->budget = read_u32(attrs[STACKBEAT_A_BUDGET]);
+	session->fixed = read_flag(attrs[STACKBEAT_A_FIXED]);
+	session->restricted = read_flag(attrs[STACKBEAT_A_RESTRICTED]);
 	session->owner = read_u32(attrs[STACKBEAT_A_OWNER]);
 	read_string(attrs[STACKBEAT_A_OWNER_COMM], session->owner_comm,
 		    sizeof(session->owner_comm));
@@ -323,6 +396,102 @@ int control_list(struct control *control, control_session_fn *fn, void *arg, str
 		err = listing->err;
 	free(listing);
 	return err;
+}
+
+struct only {
+	uint32_t count;
+	uint32_t session;
+};
+
+static int count_session(const struct control_session *session, void *arg)
+{
+	struct only *only = arg;
+
+	only->count++;
+	only->session = session->id;
+	return 0;
+}
+
+int control_select(struct control *control, uint32_t id, uint32_t *selected,
+		   struct error *error)
+{
+	struct only only = {0};
+	int err;
+
+	*selected = id;
+	if (id)
+		return 0;
+	err = control_list(control, count_session, &only, error);
+	if (err)
+		return err;
+	if (!only.count)
+		return error_set(error, ENODEV, "no session is open");
+	if (only.count > 1)
+		return error_set(error, EINVAL,
+				 "%u sessions are open; name one with --session ('stackbeat "
+				 "status' lists them)",
+				 only.count);
+	*selected = only.session;
+	return 0;
+}
+
+struct following {
+	int family;
+	control_event_fn *fn;
+	void *arg;
+	int err;
+};
+
+static int on_event(struct nl_msg *message, void *arg)
+{
+	struct following *following = arg;
+	struct nlattr *attrs[STACKBEAT_A_COUNT];
+	struct control_event event = {0};
+	const struct genlmsghdr *header = genlmsg_hdr(nlmsg_hdr(message));
+
+	if (nlmsg_hdr(message)->nlmsg_type != following->family ||
+	    header->cmd != STACKBEAT_CMD_EVENT ||
+	    genlmsg_parse(nlmsg_hdr(message), 0, attrs, STACKBEAT_A_COUNT - 1, NULL))
+		return NL_SKIP;
+	event.event = read_u32(attrs[STACKBEAT_A_EVENT]);
+	event.time = read_u64(attrs[STACKBEAT_A_TIME]);
+	event.session = read_u32(attrs[STACKBEAT_A_SESSION]);
+	event.cpu = read_u32(attrs[STACKBEAT_A_CPU]);
+	event.rate = read_u32(attrs[STACKBEAT_A_RATE]);
+	event.state = read_u32(attrs[STACKBEAT_A_STATE]);
+	event.count = read_u64(attrs[STACKBEAT_A_EVENT_COUNT]);
+	event.owner = read_u32(attrs[STACKBEAT_A_OWNER]);
+	read_string(attrs[STACKBEAT_A_OWNER_COMM], event.owner_comm, sizeof(event.owner_comm));
+	following->err = following->fn(&event, following->arg);
+	return following->err ? NL_STOP : NL_OK;
+}
+
+int control_follow(struct control *control, control_event_fn *fn, void *arg,
+		   struct error *error)
+{
+	struct following following = {.family = control->family, .fn = fn, .arg = arg};
+	int group = genl_ctrl_resolve_grp(control->socket, STACKBEAT_GENL_NAME,
+					  STACKBEAT_GENL_EVENTS);
+	int err = group;
+
+	if (group >= 0)
+		err = nl_socket_add_membership(control->socket, group);
+	if (err < 0)
+		return error_set(error, EIO, "can't follow the events: %s", nl_geterror(err));
+	/* What comes is not an answer: its sequence number means nothing. */
+	nl_socket_disable_seq_check(control->socket);
+	nl_socket_modify_cb(control->socket, NL_CB_VALID, NL_CB_CUSTOM, on_event, &following);
+	while (!following.err) {
+		err = nl_recvmsgs_default(control->socket);
+		if (err == -NLE_INTR)
+			return -EINTR;
+		if (err == -NLE_NOMEM)
+			return error_set(error, ENOBUFS, "events were lost: too many came at once");
+		if (err < 0)
+			return error_set(error, EIO, "can't follow the events: %s",
+					 nl_geterror(err));
+	}
+	return following.err;
 }
 
 static int on_module(struct nl_msg *message, void *arg)

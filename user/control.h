@@ -3,6 +3,7 @@
 #ifndef STACKBEAT_CONTROL_USER_H
 #define STACKBEAT_CONTROL_USER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,18 +20,33 @@ struct error;
 int control_open(struct control **control, struct error *error);
 void control_close(struct control *control);
 
+#define CONTROL_SET(attr) (UINT64_C(1) << (attr))
+
+/* Ids of one kind, for a filter; none: every one. */
+struct control_ids {
+	const uint32_t *ids;
+	size_t count;
+};
+
 /* What to change of a session; a field counts where its bit is set. */
 struct control_settings {
-	uint32_t set; /* 1 << enum stackbeat_attr */
+	uint64_t set; /* CONTROL_SET() of each */
 	uint32_t state;
 	uint32_t rate; /* Hz */
 	uint32_t parts; /* STACKBEAT_PART_* */
 	uint32_t max_depth; /* user frames */
 	uint32_t ring_size; /* bytes */
 	uint32_t watermark; /* bytes */
+	uint32_t budget; /* thousandths of a CPU */
+	bool inherit;
+	bool fixed;
 	const char *cpus; /* list */
-	const uint32_t *pids;
-	size_t pid_count;
+	struct control_ids pids;
+	struct control_ids tids;
+	const uint64_t *cgroups;
+	size_t cgroup_count;
+	char *const *excluded_comms;
+	size_t excluded_comm_count;
 };
 
 /* Returns 0 or what STACKBEAT_CMD_SESSION_SET fails with, and the kernel's words for it. */
@@ -45,7 +61,10 @@ struct control_session {
 	uint32_t max_depth;
 	uint32_t ring_size;
 	uint32_t watermark;
+	uint32_t budget; /* thousandths of a CPU */
 	uint32_t owner; /* process id */
+	bool fixed;
+	bool restricted;
 	char owner_comm[16];
 	char cpus[STACKBEAT_CPULIST_MAX];
 	uint64_t stats[STACKBEAT_S_COUNT]; /* by enum stackbeat_stat */
@@ -59,6 +78,35 @@ typedef int control_session_fn(const struct control_session *session, void *arg)
 
 /* Calls `fn` for each open session until it returns other than 0. */
 int control_list(struct control *control, control_session_fn *fn, void *arg, struct error *error);
+
+/*
+ * The session to act on: `id`, or, where it is 0, the only one that is open.
+ * Returns 0; -ENODEV when none is open; -EINVAL when there are several.
+ */
+int control_select(struct control *control, uint32_t id, uint32_t *selected,
+		   struct error *error);
+
+struct control_event {
+	enum stackbeat_event event;
+	uint64_t time; /* CLOCK_MONOTONIC, ns */
+	uint32_t session;
+	uint32_t cpu;
+	uint32_t rate; /* Hz */
+	uint32_t state;
+	uint64_t count;
+	uint32_t owner;
+	char owner_comm[16];
+};
+
+typedef int control_event_fn(const struct control_event *event, void *arg);
+
+/*
+ * Joins the multicast group of events and calls `fn` for each, until it returns
+ * other than 0, which it returns then, or a signal comes (-EINTR). The control
+ * is good for nothing else afterwards.
+ */
+int control_follow(struct control *control, control_event_fn *fn, void *arg,
+		   struct error *error);
 
 struct control_module {
 	uint32_t abi;
