@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <errno.h>
-#include <getopt.h>
-#include <stdbool.h>
 #include <stdio.h>
 
 #include "commands.h"
 #include "control.h"
 #include "error.h"
 #include "options.h"
+#include "session_option.h"
 
 static const char usage[] =
 	"Usage: stackbeat rate [HZ] [--session N]\n"
@@ -19,38 +18,20 @@ static const char usage[] =
 	"  -h, --help       this text\n";
 
 struct rate_options {
+	struct session_option common;
 	uint32_t rate; /* Hz; 0: show */
-	uint32_t session; /* 0: the only one */
-	bool help;
 };
 
 static int parse(int argc, char **argv, struct rate_options *options, struct error *error)
 {
-	static const struct option long_options[] = {
-		{"session", required_argument, NULL, 's'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
-	int option, err = 0;
+	int first;
+	int err = session_option_parse(argc, argv, &options->common, &first, error);
 
-	opterr = 0;
-	optind = 0;
-	while (!err && (option = getopt_long(argc, argv, "s:h", long_options, NULL)) != -1) {
-		if (option == 's')
-			err = parse_number(optarg, "--session", 1, UINT32_MAX, &options->session,
-					   error);
-		else if (option == 'h')
-			options->help = true;
-		else
-			err = error_set(error, EINVAL,
-					"'%s': unknown option, or its value is missing",
-					argv[optind - 1]);
-	}
-	if (err || optind == argc)
+	if (err || first == argc)
 		return err;
-	if (argc - optind > 1)
-		return error_set(error, EINVAL, "one rate, not '%s' too", argv[optind + 1]);
-	return parse_number(argv[optind], "the rate in Hz", STACKBEAT_RATE_MIN, STACKBEAT_RATE_MAX,
+	if (argc - first > 1)
+		return error_set(error, EINVAL, "one rate, not '%s' too", argv[first + 1]);
+	return parse_number(argv[first], "the rate in Hz", STACKBEAT_RATE_MIN, STACKBEAT_RATE_MAX,
 			    &options->rate, error);
 }
 
@@ -58,7 +39,7 @@ static int show_session(const struct control_session *session, void *arg)
 {
 	const struct rate_options *options = arg;
 
-	if (!options->session || options->session == session->id)
+	if (!options->common.session || options->common.session == session->id)
 		printf("session %u: %u Hz\n", session->id, session->rate);
 	return 0;
 }
@@ -71,7 +52,7 @@ static int set_rate(struct control *control, const struct rate_options *options,
 		.rate = options->rate,
 	};
 	uint32_t session;
-	int err = control_select(control, options->session, &session, error);
+	int err = control_select(control, options->common.session, &session, error);
 
 	return err ? err : control_set(control, session, &settings, error);
 }
@@ -87,7 +68,7 @@ int cmd_rate(int argc, char **argv)
 		fprintf(stderr, "stackbeat rate: %s\n", error.text);
 		return STATUS_USAGE;
 	}
-	if (options.help) {
+	if (options.common.help) {
 		fputs(usage, stdout);
 		return STATUS_OK;
 	}

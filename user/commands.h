@@ -12,11 +12,14 @@ enum exit_status {
 	STATUS_USAGE = 2, /* the arguments are wrong; nothing was done */
 };
 
+int cmd_events(int argc, char **argv);
 int cmd_flamegraph(int argc, char **argv);
 int cmd_load(int argc, char **argv);
+int cmd_pause(int argc, char **argv);
 int cmd_rate(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_resume(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_unload(int argc, char **argv);
 

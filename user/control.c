@@ -164,6 +164,18 @@ static int run(struct control *control, struct nl_msg *message, struct request *
 	return 0;
 }
 
+const char *control_state_name(uint32_t state)
+{
+	static const char *const names[STACKBEAT_STATE_COUNT] = {
+		[STACKBEAT_STATE_NEW] = "new",
+		[STACKBEAT_STATE_RUNNING] = "running",
+		[STACKBEAT_STATE_STOPPED] = "stopped",
+		[STACKBEAT_STATE_PAUSED] = "paused",
+	};
+
+	return state < STACKBEAT_STATE_COUNT ? names[state] : "?";
+}
+
 static bool settings_have(const struct control_settings *settings, enum stackbeat_attr attr)
 {
 	return settings->set & CONTROL_SET(attr);

@@ -53,6 +53,9 @@ struct control_settings {
 int control_set(struct control *control, uint32_t session, const struct control_settings *settings,
 		struct error *error);
 
+/* What a state (enum stackbeat_state) is called. */
+const char *control_state_name(uint32_t state);
+
 struct control_session {
 	uint32_t id;
 	uint32_t state;

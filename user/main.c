@@ -16,6 +16,9 @@ static const struct command {
 	{"unload", cmd_unload, "unload the kernel module"},
 	{"status", cmd_status, "show the module and its sessions"},
 	{"rate", cmd_rate, "show or set the rate of a session"},
+	{"pause", cmd_pause, "pause a recording"},
+	{"resume", cmd_resume, "go on with a paused recording"},
+	{"events", cmd_events, "print what happens to sessions"},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
