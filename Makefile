@@ -58,6 +58,9 @@ $(B)/unit/%: tests/unit/%.c $(UNIT_OBJECTS) $(PROTO).o
 	$(CC) $(CPPFLAGS) -Iuser -Itests/unit -Itests/unit/shim -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -MF $@.d \
 		-o $@ $< $(UNIT_OBJECTS) $(PROTO).o $(LIBS) -lcmocka
 
+# Kept, although only pattern rules name them.
+.SECONDARY: $(UNIT_OBJECTS)
+
 .PHONY: unit
 unit: $(UNIT_TESTS) $(B)/stackbeat ## Run the tests that need neither root nor the module
 	@for test in $(UNIT_TESTS) $(UNIT_SCRIPTS); do B=$(B) $$test || exit 1; done
