@@ -21,8 +21,7 @@
 #define FRAME_HEIGHT 17
 #define FRAME_GAP 0.6 /* between neighbours */
 #define FRAME_MIN 0.1 /* narrower ones are left out */
-#define FRAMES_MAX 20000 /* what a browser handles well; for more, the limit grows */
-#define FRAME_MIN_STEP 1.25
+#define FRAMES_MAX 20000 /* what a browser handles well; the widest are drawn */
 #define TEXT_BASE 12.5 /* from the top of a frame */
 #define TEXT_PADDING 4
 #define CHARACTER 7
@@ -44,6 +43,7 @@ EMBED(flamegraph_js, "user/flamegraph.js");
 struct place {
 	int64_t offset; /* from the left, in the unit of the samples */
 	uint32_t depth;
+	bool drawn;
 };
 
 struct picture {
@@ -53,8 +53,7 @@ struct picture {
 	const Perftools__Profiles__ValueType *type;
 	struct place *places; /* of the nodes of the tree */
 	FILE *out;
-	double frame_min; /* px, FRAME_MIN or more */
-	size_t frames; /* that are as wide as that */
+	size_t frames; /* that are drawn */
 	size_t rows;
 	bool kinds[FRAME_KIND_COUNT]; /* that are in the picture */
 };
@@ -75,62 +74,73 @@ static double to_pixels(const struct picture *picture, int64_t value)
 	return (double)value * (WIDTH - 2 * PADDING) / (double)picture->tree->total;
 }
 
-static bool is_visible(const struct picture *picture, uint32_t node)
-{
-	return to_pixels(picture, picture->tree->nodes[node].total) >= picture->frame_min;
-}
-
 /* The frame after `node` that is drawn; what is below one that is not, is not either. */
-static uint32_t next_visible(const struct picture *picture, uint32_t node)
+static uint32_t next_drawn(const struct picture *picture, uint32_t node)
 {
 	uint32_t next = calltree_next(picture->tree, node, false);
 
-	while (next != CALLTREE_NONE && !is_visible(picture, next))
+	while (next != CALLTREE_NONE && !picture->places[next].drawn)
 		next = calltree_next(picture->tree, next, true);
 	return next;
 }
 
-static size_t count_visible(const struct picture *picture)
+/* Widest first. Of two that are as wide, a parent comes before its child. */
+static int compare_widths(const void *left, const void *right, void *context)
 {
-	size_t count = 0;
-	uint32_t node;
+	const struct calltree_node *nodes = context;
+	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
 
-	for (node = 0; node != CALLTREE_NONE; node = next_visible(picture, node))
-		count++;
-	return count;
+	if (nodes[a].total != nodes[b].total)
+		return nodes[a].total > nodes[b].total ? -1 : 1;
+	return (a > b) - (a < b);
+}
+
+/* A frame is never drawn without its parent, which is at least as wide. */
+static int choose_frames(struct picture *picture)
+{
+	const struct calltree *tree = picture->tree;
+	uint32_t *wide = calloc(tree->node_count, sizeof(*wide)), node;
+	size_t i;
+
+	if (!wide)
+		return -ENOMEM;
+	for (node = 0; node < tree->node_count; node++)
+		if (to_pixels(picture, tree->nodes[node].total) >= FRAME_MIN)
+			wide[picture->frames++] = node;
+	if (picture->frames > FRAMES_MAX) {
+		qsort_r(wide, picture->frames, sizeof(*wide), compare_widths, tree->nodes);
+		picture->frames = FRAMES_MAX;
+	}
+	for (i = 0; i < picture->frames; i++)
+		picture->places[wide[i]].drawn = true;
+	free(wide);
+	return 0;
 }
 
 static void place_children(struct picture *picture, uint32_t node)
 {
 	const struct calltree_node *nodes = picture->tree->nodes;
-	struct place place = picture->places[node];
+	int64_t offset = picture->places[node].offset;
 	uint32_t child;
 
-	place.depth++;
 	for (child = nodes[node].first_child; child != CALLTREE_NONE;
 	     child = nodes[child].next_sibling) {
-		picture->places[child] = place;
-		place.offset = add_saturated(place.offset, nodes[child].total);
+		picture->places[child].offset = offset;
+		picture->places[child].depth = picture->places[node].depth + 1;
+		offset = add_saturated(offset, nodes[child].total);
 	}
 }
 
-static int place_frames(struct picture *picture)
+static void place_frames(struct picture *picture)
 {
 	uint32_t node;
 
-	picture->places = calloc(picture->tree->node_count, sizeof(*picture->places));
-	if (!picture->places)
-		return -ENOMEM;
-	picture->frame_min = FRAME_MIN;
-	while ((picture->frames = count_visible(picture)) > FRAMES_MAX)
-		picture->frame_min *= FRAME_MIN_STEP;
-	for (node = 0; node != CALLTREE_NONE; node = next_visible(picture, node)) {
+	for (node = 0; node != CALLTREE_NONE; node = next_drawn(picture, node)) {
 		picture->kinds[picture->tree->nodes[node].kind] = true;
 		if (picture->rows <= picture->places[node].depth)
 			picture->rows = picture->places[node].depth + 1;
 		place_children(picture, node);
 	}
-	return 0;
 }
 
 /* What XML 1.0 has no character for becomes U+FFFD. */
@@ -259,7 +269,7 @@ static void print_frame(const struct picture *picture, uint32_t index)
 /* From right to left, with the right edge of the picture at 0. */
 static void print_legend(const struct picture *picture)
 {
-	int x = LEGEND_GAP / 2, kind;
+	int x = LEGEND_GAP / 3, kind;
 
 	for (kind = FRAME_KIND_COUNT - 1; kind >= 0; kind--) {
 		if (!kinds[kind].label || !picture->kinds[kind])
@@ -292,8 +302,8 @@ static void print_summary(const struct picture *picture)
 	    strftime(when, sizeof(when), "%Y-%m-%d %H:%M UTC", &utc))
 		fprintf(picture->out, ", %s", when);
 	if (picture->frames < picture->tree->node_count)
-		fprintf(picture->out, ", without calls below %.2g%%",
-			picture->frame_min * 100 / (WIDTH - 2 * PADDING));
+		fprintf(picture->out, ", the widest %zu of %zu frames", picture->frames,
+			picture->tree->node_count);
 }
 
 static void print_head(const struct picture *picture)
@@ -314,6 +324,10 @@ static void print_head(const struct picture *picture)
 	fputs("</g>\n</g>\n", picture->out);
 }
 
+/*
+ * The title of the document is for people, and for Chromium: without one, it looks through
+ * all frames for it at each frame that it reads.
+ */
 static void print_svg(const struct picture *picture)
 {
 	size_t height = HEAD_HEIGHT + picture->rows * ROW_HEIGHT + PADDING;
@@ -322,10 +336,14 @@ static void print_svg(const struct picture *picture)
 	fprintf(picture->out,
 		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%zu\" "
-		"viewBox=\"0 0 %d %zu\">\n<style>\n%s</style>\n"
+		"viewBox=\"0 0 %d %zu\">\n<title>",
+		WIDTH, height, WIDTH, height);
+	print_xml(picture->out, picture->options->title);
+	fprintf(picture->out,
+		"</title>\n<style>\n%s</style>\n"
 		"<rect class=\"paper\" width=\"100%%\" height=\"100%%\"/>\n",
-		WIDTH, height, WIDTH, height, flamegraph_css);
-	for (node = 0; node != CALLTREE_NONE; node = next_visible(picture, node))
+		flamegraph_css);
+	for (node = 0; node != CALLTREE_NONE; node = next_drawn(picture, node))
 		print_frame(picture, node);
 	print_head(picture);
 	fprintf(picture->out, "<script><![CDATA[\n%s]]></script>\n</svg>\n", flamegraph_js);
@@ -339,12 +357,16 @@ static int draw(struct picture *picture, struct error *error)
 	if (picture->tree->total <= 0)
 		return error_set(error, ENODATA, "the profile has no samples with a value of '%s'",
 				 type);
-	ret = place_frames(picture);
-	if (ret)
-		return error_errno(error, -ret, "the flame graph");
-	print_svg(picture);
+	picture->places = calloc(picture->tree->node_count, sizeof(*picture->places));
+	ret = picture->places ? choose_frames(picture) : -ENOMEM;
+	if (ret) {
+		error_errno(error, -ret, "the flame graph");
+	} else {
+		place_frames(picture);
+		print_svg(picture);
+	}
 	free(picture->places);
-	return 0;
+	return ret;
 }
 
 int flamegraph_write(const struct pprof_profile *profile, const struct flamegraph_options *options,

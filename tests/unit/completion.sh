@@ -2,17 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # The completion for bash: what it offers, with and without the bash-completion package.
 
-set -euo pipefail
+# shellcheck disable=SC2317 # its functions are called by run_test
 
-top=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")
-stackbeat=$top/${B:-build}/stackbeat
-[[ ${B:-build} != /* ]] || stackbeat=$B/stackbeat
-failed=0
-
-fail() {
-	printf 'completion: %s\n' "$*" >&2
-	failed=1
-}
+. "$(dirname "${BASH_SOURCE[0]}")/tap.bash"
+. "$top/completions/stackbeat"
 
 # complete_words WORD...: sets COMPREPLY for the last word, and `told` to what compopt was told.
 complete_words() {
@@ -26,7 +19,6 @@ complete_words() {
 }
 
 # Outside of a completion the builtin only complains.
-# shellcheck disable=SC2317 # called by what is tested
 compopt() {
 	told="$*"
 }
@@ -64,11 +56,15 @@ offers_files() {
 		fail "'$*': expected file names, found '${COMPREPLY[*]}' $told"
 }
 
-# What --help lists is what is offered.
-matches_help() {
-	local command help
-	for command in record report flamegraph load unload status rate; do
-		grep -q "^  $command " <<<"$top_help" || fail "$command is not a command any more"
+completion_is_registered() {
+	[[ $(complete -p stackbeat) == "complete -F _stackbeat stackbeat" ]] || fail "it is not"
+}
+
+completion_offers_what_help_lists() {
+	local command commands help
+	commands=$("$stackbeat" --help | sed -n 's/^  \([a-z]*\) .*/\1/p')
+	offers "$commands --help --version" stackbeat ''
+	for command in $commands; do
 		help=$("$stackbeat" "$command" --help)
 		offers "--help $(grep -oE '(^ |, ) *--[a-z-]+' <<<"$help" | grep -oE -- '--[a-z-]+')" \
 			stackbeat "$command" --
@@ -76,9 +72,8 @@ matches_help() {
 }
 
 # What holds with the bash-completion package and without it.
-common_cases() {
+completion_knows_options_and_values() {
 	offers "record report rate" stackbeat r
-	offers "record report flamegraph load unload status rate --help --version" stackbeat ''
 	offers "--user" stackbeat record --u
 	offers "--quiet" stackbeat record -p 1 -F 99 --q
 	offers "99 997" stackbeat record -F 9
@@ -92,19 +87,9 @@ common_cases() {
 	has "$$" stackbeat record --pid = "$$"
 	has 0 stackbeat record -C ''
 	has 0,0 stackbeat record -C 0,
-	offers_files stackbeat record -o ''
-	offers_files stackbeat record --output = pro
-	has sleep stackbeat record slee
-	has sleep stackbeat record -- slee
-	has sleep stackbeat record -F 99 -agp 1 slee
-	has sleep stackbeat record --output = file --user slee
-	offers_files stackbeat report ''
-	offers_files stackbeat report --tree prof
 	offers "--top --tree" stackbeat report --t
 	offers "" stackbeat report -n ''
 	offers "comm" stackbeat report --group c
-	offers_files stackbeat flamegraph ''
-	offers_files stackbeat flamegraph -o ''
 	offers "none" stackbeat flamegraph --group n
 	offers "cpu" stackbeat flamegraph --sample-type c
 	offers "--session" stackbeat rate --s
@@ -115,7 +100,23 @@ common_cases() {
 	[[ ${COMPREPLY[*]} == rate_max= && $told == "-o nospace" ]] || fail "load: no parameter"
 }
 
-sessions_are_offered() {
+completion_knows_files() {
+	offers_files stackbeat record -o ''
+	offers_files stackbeat record --output = pro
+	offers_files stackbeat report ''
+	offers_files stackbeat report --tree prof
+	offers_files stackbeat flamegraph ''
+	offers_files stackbeat flamegraph -o ''
+}
+
+completion_knows_commands() {
+	has sleep stackbeat record slee
+	has sleep stackbeat record -- slee
+	has sleep stackbeat record -F 99 -agp 1 slee
+	has sleep stackbeat record --output = file --user slee
+}
+
+completion_knows_sessions() {
 	local directory
 	directory=$(mktemp -d)
 	cat >"$directory/stackbeat" <<-'EOF'
@@ -131,35 +132,46 @@ sessions_are_offered() {
 	rm -r "$directory"
 }
 
-# shellcheck disable=SC1091
-. "$top/completions/stackbeat"
-[[ $(complete -p stackbeat) == "complete -F _stackbeat stackbeat" ]] || fail "not registered"
-top_help=$("$stackbeat" --help)
-matches_help
-common_cases
-sessions_are_offered
-offers_files stackbeat record -- sleep ''
-offers_files stackbeat record sleep --user --u
-
-# A stand-in shows from which word on the package is asked, and that it is preferred.
-# shellcheck disable=SC2317
-_command_offset() {
-	COMPREPLY=("from-$1")
+completion_of_arguments_without_the_package() {
+	offers_files stackbeat record -- sleep ''
+	offers_files stackbeat record sleep --user --u
 }
-offers from-3 stackbeat record -- make --u
-offers from-2 stackbeat record make -o x --u
-offers from-5 stackbeat record -o file -- make
-offers from-5 stackbeat record --output = file make -
-unset -f _command_offset
 
-package=/usr/share/bash-completion/bash_completion
-if [[ -r $package ]]; then
+# A stand-in shows from which word on the package is asked.
+completion_of_arguments_is_the_commands_own() {
+	_command_offset() {
+		COMPREPLY=("from-$1")
+	}
+	offers from-3 stackbeat record -- make --u
+	offers from-2 stackbeat record make -o x --u
+	offers from-5 stackbeat record -o file -- make
+	offers from-5 stackbeat record --output = file make -
+	unset -f _command_offset
+}
+
+completion_with_the_package() {
 	set +eu
-	# shellcheck disable=SC1090
-	. "$package"
-	common_cases
+	# shellcheck disable=SC1091
+	. /usr/share/bash-completion/bash_completion
+	completion_knows_options_and_values
+	completion_knows_files
+	completion_knows_commands
 	complete -W "alpha beta" some-command
 	offers "beta" stackbeat record -F 99 -- some-command b
+	set -eu
+}
+
+run_test completion_is_registered
+run_test completion_offers_what_help_lists
+run_test completion_knows_options_and_values
+run_test completion_knows_files
+run_test completion_knows_commands
+run_test completion_knows_sessions
+run_test completion_of_arguments_without_the_package
+run_test completion_of_arguments_is_the_commands_own
+if [[ -r /usr/share/bash-completion/bash_completion ]]; then
+	run_test completion_with_the_package
+else
+	echo "ok completion with the package # SKIP bash-completion is not installed"
 fi
-((!failed)) && echo "completion: passed"
-exit "$failed"
+exit "$any_failed"
