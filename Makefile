@@ -9,6 +9,7 @@ ifeq ($(origin CC),default)
 CC := gcc
 endif
 PREFIX ?= /usr/local
+# The kernel for which `module` and `install` work.
 KVERSION ?= $(shell uname -r)
 KDIR ?= /lib/modules/$(KVERSION)/build
 
@@ -90,6 +91,45 @@ unit-tests: $(UNIT_TESTS)
 module: ## Build the kernel module for KVERSION (default: the running kernel)
 	$(Q)kmod/build $(KDIR) $(B)/kmod/$(KVERSION)
 
+INSTALL_COMMAND := $(DESTDIR)$(PREFIX)/bin/stackbeat
+INSTALL_MAN := $(DESTDIR)$(PREFIX)/share/man/man1/stackbeat.1.gz
+INSTALL_COMPLETION := $(DESTDIR)$(PREFIX)/share/bash-completion/completions/stackbeat
+INSTALL_HEADER := $(DESTDIR)$(PREFIX)/include/stackbeat.h
+INSTALL_MODULE := $(DESTDIR)/lib/modules/$(KVERSION)/extra/stackbeat.ko
+MODULE := $(B)/kmod/$(KVERSION)/stackbeat.ko
+
+# What is put together elsewhere gets its list of modules where it will run.
+ifeq ($(DESTDIR),)
+DEPMOD := depmod -a $(KVERSION)
+else
+DEPMOD := :
+endif
+
+.PHONY: install
+install: $(B)/stackbeat ## Install below PREFIX (/usr/local); the module too, if it is built
+ifneq ($(MODULE_INSTALL),)
+	@test -e $(MODULE) || { echo "$(MODULE) is not there: 'make module' builds it" >&2; exit 1; }
+endif
+	$(call say,INSTALL,$(INSTALL_COMMAND))
+	$(Q)install -D -m 755 $(B)/stackbeat $(INSTALL_COMMAND)
+	$(call say,INSTALL,$(INSTALL_HEADER))
+	$(Q)install -D -m 644 include/stackbeat.h $(INSTALL_HEADER)
+	$(call say,INSTALL,$(INSTALL_COMPLETION))
+	$(Q)install -D -m 644 completions/stackbeat $(INSTALL_COMPLETION)
+	$(call say,INSTALL,$(INSTALL_MAN))
+	$(Q)install -d $(dir $(INSTALL_MAN))
+	$(Q)gzip -9 -n <man/stackbeat.1 >$(INSTALL_MAN)
+	$(Q)chmod 644 $(INSTALL_MAN)
+	$(Q)if [ -e $(MODULE) ]; then \
+		echo "  INSTALL	$(INSTALL_MODULE)"; \
+		install -D -m 644 $(MODULE) $(INSTALL_MODULE) && $(DEPMOD); \
+	fi
+
+.PHONY: uninstall
+uninstall: ## Remove what install has put there, called with the same variables
+	$(Q)rm -f $(INSTALL_COMMAND) $(INSTALL_HEADER) $(INSTALL_COMPLETION) $(INSTALL_MAN)
+	$(Q)if [ -e $(INSTALL_MODULE) ]; then rm -f $(INSTALL_MODULE) && $(DEPMOD); fi
+
 .PHONY: workloads
 workloads:
 	$(Q)$(MAKE) -s -C tests/workloads B=$(abspath $(B))
@@ -109,6 +149,14 @@ deps: ## Install what building and testing needs, with apt
 .PHONY: format
 format: ## Format the user side and the tests with clang-format
 	$(Q)clang-format -i $(FORMATTED)
+
+.PHONY: help
+help: ## List the targets
+	@sed -n 's/^\([a-z][a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
+	@echo
+	@echo 'Variables: V=1 (show commands), B (build directory), CC, CFLAGS, PREFIX, DESTDIR, KVERSION'
+	@echo '(kernel to build or install the module for), KDIR (its build directory), MODULE_INSTALL=1'
+	@echo '(let install fail where the module is not built).'
 
 .PHONY: clean
 clean: ## Remove what was built, but not what was downloaded
