@@ -2,7 +2,7 @@
 #
 # stackbeat: a sampling profiler for Linux. `make help` lists the targets.
 
-VERSION := 0.1.0
+VERSION := $(shell cat VERSION)
 
 B ?= build
 CC ?= gcc
@@ -49,7 +49,7 @@ $(B)/unit/user/%.o: user/%.c | $(PROTO).h
 
 $(B)/unit/%: tests/unit/%.c $(UNIT_OBJECTS) $(PROTO).o
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) -Iuser -Itests/unit -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -MF $@.d \
+	$(CC) $(CPPFLAGS) -Iuser -Itests/unit -Itests/unit/shim -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -MF $@.d \
 		-o $@ $< $(UNIT_OBJECTS) $(PROTO).o $(LIBS) -lcmocka
 
 .PHONY: unit

@@ -107,6 +107,8 @@ struct stackbeat_session_page {
 	__u32 session; /* id of this session, never used twice */
 	__u32 cpus; /* CPUs are numbered 0 to cpus - 1 */
 	__u32 rings; /* moves when a ring was allocated */
+	__u32 ring_size; /* bytes of data a CPU; final once rings is not 0 */
+	__u32 reserved; /* 0 */
 };
 
 /* The consumer page: written by the reader. */
@@ -184,9 +186,9 @@ struct stackbeat_sample {
  *
  * STACKBEAT_CMD_SESSION_GET	STACKBEAT_A_SESSION, or as a dump without it for
  *	all sessions. Answers with one message a session: STACKBEAT_A_SESSION,
- *	_STATE, _RATE, _PARTS, _PIDS, _INHERIT, _CPUS, _MAX_DEPTH, _RING_SIZE,
- *	_WATERMARK, _OWNER, _OWNER_COMM, _STATS, and _CPU_STATS (in the answer
- *	for one session only: a dump would not fit in a message with them).
+ *	_STATE, _RATE, _PARTS, _INHERIT, _CPUS, _MAX_DEPTH, _RING_SIZE,
+ *	_WATERMARK, _OWNER, _OWNER_COMM, _STATS, and in the answer for one session
+ *	also _PIDS and a _CPU_STATS for each CPU (a dump has no room for them).
  *
  * STACKBEAT_CMD_SESSION_SET	STACKBEAT_A_SESSION and at least one of the
  *	settings below. Everything is checked before anything takes effect.
@@ -230,8 +232,9 @@ enum stackbeat_attr {
 	STACKBEAT_A_RATE, /* u32: Hz, STACKBEAT_RATE_MIN to rate_max; takes effect
 			   * on each CPU within one old period */
 	STACKBEAT_A_PARTS, /* u32: STACKBEAT_PART_* that are sampled */
-	STACKBEAT_A_PIDS, /* nested STACKBEAT_A_PID: processes that are sampled,
-			   * none: all. Ids are those of the sender's pid namespace */
+	STACKBEAT_A_PIDS, /* nested STACKBEAT_A_PID: processes that are sampled, with
+			   * all their threads; an empty nest: all. Set with ids of
+			   * the sender's pid namespace, told in the initial one */
 	STACKBEAT_A_PID, /* u32: a process id */
 	STACKBEAT_A_INHERIT, /* u8: 1: what the processes of the filter fork is
 			      * sampled too (default), 0: it is not */
@@ -248,8 +251,8 @@ enum stackbeat_attr {
 	STACKBEAT_A_OWNER, /* u32: process id of the opener, initial namespace */
 	STACKBEAT_A_OWNER_COMM, /* string: command name of the opener */
 	STACKBEAT_A_STATS, /* nested STACKBEAT_S_*: sums over the CPUs */
-	STACKBEAT_A_CPU_STATS, /* nested STACKBEAT_A_CPU_STAT */
-	STACKBEAT_A_CPU_STAT, /* nested STACKBEAT_S_*, with STACKBEAT_S_CPU */
+	STACKBEAT_A_CPU_STATS, /* nested STACKBEAT_S_* of one CPU, with
+				* STACKBEAT_S_CPU; repeated for each that has a ring */
 	STACKBEAT_A_COUNT
 };
 

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What differs between kernels, under one name. HAVE_* say what the kernel that
+ * the module is built for has; kmod/build finds it out by compiling
+ * kmod/compat/probes/ (a probe's file says which version brought the feature,
+ * for orientation only: stable updates and distributions carry features back).
+ */
+#ifndef SB_COMPAT_H
+#define SB_COMPAT_H
+
+#include <linux/hrtimer.h>
+#include <linux/mm.h>
+#include <linux/sched.h>
+
+#include "compat/compat-config.h"
+
+/* Prepares @timer to call @fn, on @clock, in @mode (both HRTIMER_MODE_*_HARD). */
+static inline void sb_hrtimer_setup(struct hrtimer *timer,
+				    enum hrtimer_restart (*fn)(struct hrtimer *timer),
+				    clockid_t clock, enum hrtimer_mode mode)
+{
+#ifdef HAVE_HRTIMER_SETUP
+	hrtimer_setup(timer, fn, clock, mode);
+#else
+	hrtimer_init(timer, clock, mode);
+	timer->function = fn;
+#endif
+}
+
+/* Sets and clears flags of a mapping, in its mmap(): the caller may write them. */
+static inline void sb_vm_flags_mod(struct vm_area_struct *vma, unsigned long set,
+				   unsigned long clear)
+{
+#ifdef HAVE_VM_FLAGS_SET
+	vm_flags_set(vma, set);
+	vm_flags_clear(vma, clear);
+#else
+	vma->vm_flags |= set;
+	vma->vm_flags &= ~clear;
+#endif
+}
+
+/* The member of vm_operations_struct that may refuse to split a mapping. */
+#ifdef HAVE_VM_OPS_MAY_SPLIT
+#define SB_VM_OPS_MAY_SPLIT may_split
+#else
+#define SB_VM_OPS_MAY_SPLIT split
+#endif
+
+/*
+ * An initializer in struct genl_family, with its comma: the headers of all
+ * commands from @command on are checked strictly. Nothing where there is no
+ * such check.
+ */
+#ifdef HAVE_GENL_RESV_START_OP
+#define SB_GENL_RESV_START_OP(command) .resv_start_op = (command),
+#else
+#define SB_GENL_RESV_START_OP(command)
+#endif
+
+/*
+ * The flag of kernel threads that borrow a user's memory without having been in
+ * user code: io_uring's workers, since 6.4 under a wider name. In 5.10 they are
+ * PF_KTHREAD too.
+ */
+#ifdef PF_USER_WORKER
+#define SB_PF_USER_WORKER PF_USER_WORKER
+#else
+#define SB_PF_USER_WORKER PF_IO_WORKER
+#endif
+
+#endif

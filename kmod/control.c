@@ -1,0 +1,512 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/capability.h>
+#include <linux/cpumask.h>
+#include <linux/log2.h>
+#include <linux/netlink.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <net/genetlink.h>
+
+#include "beat.h"
+#include "compat/compat.h"
+#include "control.h"
+#include "filter.h"
+#include "session.h"
+
+static u32 sb_control_rate_max;
+
+static const struct nla_policy sb_pid_policy[] = {
+	[STACKBEAT_A_PID] = { .type = NLA_U32 },
+};
+
+/* Without a policy of its own, a command would take any attribute silently. */
+static const struct nla_policy sb_no_policy[] = {
+	[STACKBEAT_A_PAD] = { .type = NLA_REJECT },
+};
+
+static const struct nla_policy sb_get_policy[] = {
+	[STACKBEAT_A_SESSION] = { .type = NLA_U32 },
+};
+
+/* Ranges are checked by hand, for a message that says what the range is. */
+static const struct nla_policy sb_set_policy[STACKBEAT_A_COUNT] = {
+	[STACKBEAT_A_SESSION] = { .type = NLA_U32 },
+	[STACKBEAT_A_STATE] = { .type = NLA_U32 },
+	[STACKBEAT_A_RATE] = { .type = NLA_U32 },
+	[STACKBEAT_A_PARTS] = { .type = NLA_U32 },
+	[STACKBEAT_A_PIDS] = NLA_POLICY_NESTED(sb_pid_policy),
+	[STACKBEAT_A_INHERIT] = { .type = NLA_U8 },
+	[STACKBEAT_A_CPUS] = { .type = NLA_NUL_STRING, .len = STACKBEAT_CPULIST_MAX - 1 },
+	[STACKBEAT_A_MAX_DEPTH] = { .type = NLA_U32 },
+	[STACKBEAT_A_RING_SIZE] = { .type = NLA_U32 },
+	[STACKBEAT_A_WATERMARK] = { .type = NLA_U32 },
+	[STACKBEAT_A_PID] = { .type = NLA_REJECT },
+};
+
+static struct genl_family sb_family;
+
+/* NL_SET_ERR_MSG_ATTR() for a message that is not a literal, but lives as long. */
+static void sb_set_error(struct genl_info *info, enum stackbeat_attr attr,
+			 const char *message)
+{
+	if (!info->extack)
+		return;
+	NL_SET_BAD_ATTR(info->extack, info->attrs[attr]);
+	info->extack->_msg = message;
+}
+
+/* Reads a u32 that must be in a range; `message` names attribute and range. */
+static int sb_read_ranged(struct genl_info *info, enum stackbeat_attr attr, u32 min,
+			  u32 max, const char *message, u32 *value)
+{
+	*value = nla_get_u32(info->attrs[attr]);
+	if (*value >= min && *value <= max)
+		return 0;
+	sb_set_error(info, attr, message);
+	return -ERANGE;
+}
+
+static int sb_read_state(struct genl_info *info, struct sb_settings *settings)
+{
+	return sb_read_ranged(info, STACKBEAT_A_STATE, STACKBEAT_STATE_RUNNING,
+			      STACKBEAT_STATE_STOPPED, "the state must be running or stopped",
+			      &settings->state);
+}
+
+static int sb_read_rate(struct genl_info *info, struct sb_settings *settings)
+{
+	return sb_read_ranged(info, STACKBEAT_A_RATE, STACKBEAT_RATE_MIN, sb_control_rate_max,
+			      "the rate must be 1 Hz to the module's rate_max",
+			      &settings->rate);
+}
+
+static int sb_read_parts(struct genl_info *info, struct sb_settings *settings)
+{
+	return sb_read_ranged(info, STACKBEAT_A_PARTS, 1, STACKBEAT_PARTS_ALL,
+			      "the parts must be kernel (1), user (2) or both (3)",
+			      &settings->parts);
+}
+
+static int sb_read_max_depth(struct genl_info *info, struct sb_settings *settings)
+{
+	return sb_read_ranged(info, STACKBEAT_A_MAX_DEPTH, 1, STACKBEAT_USER_FRAMES_MAX,
+			      "the maximum depth must be 1 to 1023 frames",
+			      &settings->max_depth);
+}
+
+static int sb_read_watermark(struct genl_info *info, struct sb_settings *settings)
+{
+	return sb_read_ranged(info, STACKBEAT_A_WATERMARK, 0, STACKBEAT_RING_SIZE_MAX,
+			      "the watermark must not be larger than the ring size",
+			      &settings->watermark);
+}
+
+static int sb_read_ring_size(struct genl_info *info, struct sb_settings *settings)
+{
+	static const char message[] =
+		"the ring size must be a power of two, 64 KiB to 64 MiB";
+	int err = sb_read_ranged(info, STACKBEAT_A_RING_SIZE, STACKBEAT_RING_SIZE_MIN,
+				 STACKBEAT_RING_SIZE_MAX, message, &settings->ring_size);
+
+	if (err || is_power_of_2(settings->ring_size))
+		return err;
+	sb_set_error(info, STACKBEAT_A_RING_SIZE, message);
+	return -EINVAL;
+}
+
+static int sb_read_inherit(struct genl_info *info, struct sb_settings *settings)
+{
+	u8 inherit = nla_get_u8(info->attrs[STACKBEAT_A_INHERIT]);
+
+	if (inherit > 1) {
+		NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[STACKBEAT_A_INHERIT],
+				    "inherit must be 0 or 1");
+		return -ERANGE;
+	}
+	settings->inherit = inherit;
+	return 0;
+}
+
+static int sb_read_cpus(struct genl_info *info, struct sb_settings *settings)
+{
+	const char *list = nla_data(info->attrs[STACKBEAT_A_CPUS]);
+	int err;
+
+	if (!*list) {
+		cpumask_setall(settings->cpus);
+		return 0;
+	}
+	err = cpulist_parse(list, settings->cpus);
+	if (!err && cpumask_empty(settings->cpus))
+		err = -EINVAL;
+	if (err)
+		NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[STACKBEAT_A_CPUS],
+				    "the CPUs must be a list like 0,2-3 of CPUs that exist");
+	return err;
+}
+
+static int sb_read_pids(struct genl_info *info, struct sb_settings *settings)
+{
+	struct nlattr *nest = info->attrs[STACKBEAT_A_PIDS], *attr;
+	u32 count = 0;
+	int left, err;
+
+	nla_for_each_nested(attr, nest, left)
+		count++;
+	if (!count)
+		return 0;
+	if (count > STACKBEAT_PIDS_MAX) {
+		NL_SET_ERR_MSG_ATTR(info->extack, nest,
+				    "a filter can't have more than 1024 process ids");
+		return -ERANGE;
+	}
+	settings->filter = sb_filter_alloc(count);
+	if (!settings->filter)
+		return -ENOMEM;
+	nla_for_each_nested(attr, nest, left) {
+		err = sb_filter_add(settings->filter, nla_get_u32(attr));
+		if (err) {
+			NL_SET_ERR_MSG_ATTR(info->extack, attr, "no such process");
+			return err;
+		}
+	}
+	return 0;
+}
+
+static const struct {
+	enum stackbeat_attr attr;
+	int (*read)(struct genl_info *info, struct sb_settings *settings);
+} sb_readers[] = {
+	{ STACKBEAT_A_STATE, sb_read_state },
+	{ STACKBEAT_A_RATE, sb_read_rate },
+	{ STACKBEAT_A_PARTS, sb_read_parts },
+	{ STACKBEAT_A_PIDS, sb_read_pids },
+	{ STACKBEAT_A_INHERIT, sb_read_inherit },
+	{ STACKBEAT_A_CPUS, sb_read_cpus },
+	{ STACKBEAT_A_MAX_DEPTH, sb_read_max_depth },
+	{ STACKBEAT_A_RING_SIZE, sb_read_ring_size },
+	{ STACKBEAT_A_WATERMARK, sb_read_watermark },
+};
+
+static int sb_read_settings(struct genl_info *info, struct sb_settings *settings)
+{
+	size_t i;
+	int err;
+
+	for (i = 0; i < ARRAY_SIZE(sb_readers); i++) {
+		if (!info->attrs[sb_readers[i].attr])
+			continue;
+		err = sb_readers[i].read(info, settings);
+		if (err)
+			return err;
+		settings->set |= BIT(sb_readers[i].attr);
+	}
+	if (!settings->set) {
+		NL_SET_ERR_MSG(info->extack, "nothing to set");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* The session that a message names; to be put. */
+static struct sb_session *sb_control_session(struct genl_info *info)
+{
+	struct sb_session *session;
+
+	if (!info->attrs[STACKBEAT_A_SESSION]) {
+		NL_SET_ERR_MSG(info->extack, "the session id is missing");
+		return ERR_PTR(-EINVAL);
+	}
+	session = sb_session_get(nla_get_u32(info->attrs[STACKBEAT_A_SESSION]));
+	if (!session) {
+		NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[STACKBEAT_A_SESSION],
+				    "no such session");
+		return ERR_PTR(-ENODEV);
+	}
+	return session;
+}
+
+static int sb_control_set(struct sk_buff *skb, struct genl_info *info)
+{
+	struct sb_settings settings = {};
+	struct sb_session *session;
+	int err;
+
+	if (!netlink_capable(skb, CAP_PERFMON) && !netlink_capable(skb, CAP_SYS_ADMIN)) {
+		NL_SET_ERR_MSG(info->extack, "CAP_PERFMON is needed");
+		return -EPERM;
+	}
+	session = sb_control_session(info);
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+
+	err = -ENOMEM;
+	if (zalloc_cpumask_var(&settings.cpus, GFP_KERNEL)) {
+		err = sb_read_settings(info, &settings);
+		if (!err)
+			err = sb_session_set(session, &settings, info->extack);
+		sb_filter_free(settings.filter);
+		free_cpumask_var(settings.cpus);
+	}
+	sb_session_put(session);
+	return err;
+}
+
+struct sb_stats {
+	u64 count[STACKBEAT_S_COUNT];
+};
+
+/* Adds the counters of a beat; exact once it is stopped. */
+static void sb_stats_add(struct sb_stats *stats, const struct sb_beat *beat)
+{
+	stats->count[STACKBEAT_S_BEATS] += READ_ONCE(beat->beats);
+	stats->count[STACKBEAT_S_SAMPLES] += READ_ONCE(beat->samples);
+	stats->count[STACKBEAT_S_LOST_FULL] += READ_ONCE(beat->ring.lost_full);
+	stats->count[STACKBEAT_S_LOST_TAIL] += READ_ONCE(beat->ring.lost_tail);
+	stats->count[STACKBEAT_S_IDLE] += READ_ONCE(beat->idle);
+	stats->count[STACKBEAT_S_FILTERED] += READ_ONCE(beat->filtered);
+	stats->count[STACKBEAT_S_MISSED] += READ_ONCE(beat->missed);
+	stats->count[STACKBEAT_S_COST] += READ_ONCE(beat->cost);
+}
+
+static int sb_put_stats(struct sk_buff *skb, const struct sb_stats *stats)
+{
+	u32 stat;
+
+	for (stat = STACKBEAT_S_BEATS; stat < STACKBEAT_S_COUNT; stat++) {
+		if (nla_put_u64_64bit(skb, stat, stats->count[stat], STACKBEAT_S_PAD))
+			return -EMSGSIZE;
+	}
+	return 0;
+}
+
+static int sb_put_sums(struct sk_buff *skb, const struct sb_session *session)
+{
+	struct nlattr *nest = nla_nest_start(skb, STACKBEAT_A_STATS);
+	struct sb_stats stats = {};
+	struct sb_beat *beat;
+	u32 cpu;
+
+	if (!nest)
+		return -EMSGSIZE;
+	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
+		beat = sb_session_find_beat(session, cpu);
+		if (beat)
+			sb_stats_add(&stats, beat);
+	}
+	if (sb_put_stats(skb, &stats))
+		return -EMSGSIZE;
+	nla_nest_end(skb, nest);
+	return 0;
+}
+
+static int sb_put_cpus(struct sk_buff *skb, const struct sb_session *session)
+{
+	struct nlattr *nest;
+	struct sb_beat *beat;
+	u32 cpu;
+
+	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
+		struct sb_stats stats = {};
+
+		beat = sb_session_find_beat(session, cpu);
+		if (!beat)
+			continue;
+		sb_stats_add(&stats, beat);
+		nest = nla_nest_start(skb, STACKBEAT_A_CPU_STATS);
+		if (!nest || nla_put_u32(skb, STACKBEAT_S_CPU, cpu) ||
+		    sb_put_stats(skb, &stats))
+			return -EMSGSIZE;
+		nla_nest_end(skb, nest);
+	}
+	return 0;
+}
+
+static int sb_put_pids(struct sk_buff *skb, const struct sb_session *session)
+{
+	const struct sb_filter *filter = rcu_dereference_protected(session->filter,
+						lockdep_is_held(&session->lock));
+	struct nlattr *nest = nla_nest_start(skb, STACKBEAT_A_PIDS);
+	u32 i;
+
+	if (!nest)
+		return -EMSGSIZE;
+	for (i = 0; filter && i < filter->count; i++) {
+		if (nla_put_u32(skb, STACKBEAT_A_PID, filter->pids[i]))
+			return -EMSGSIZE;
+	}
+	nla_nest_end(skb, nest);
+	return 0;
+}
+
+static int sb_put_cpulist(struct sk_buff *skb, const struct sb_session *session)
+{
+	char *list;
+	int err;
+
+	if (cpumask_full(session->cpus))
+		return nla_put_string(skb, STACKBEAT_A_CPUS, "");
+	list = kasprintf(GFP_KERNEL, "%*pbl", cpumask_pr_args(session->cpus));
+	if (!list)
+		return -ENOMEM;
+	err = nla_put_string(skb, STACKBEAT_A_CPUS, list);
+	kfree(list);
+	return err;
+}
+
+static int sb_put_settings(struct sk_buff *skb, const struct sb_session *session)
+{
+	if (nla_put_u32(skb, STACKBEAT_A_SESSION, session->id) ||
+	    nla_put_u32(skb, STACKBEAT_A_STATE, session->state) ||
+	    nla_put_u32(skb, STACKBEAT_A_RATE, session->rate) ||
+	    nla_put_u32(skb, STACKBEAT_A_PARTS, session->parts) ||
+	    nla_put_u8(skb, STACKBEAT_A_INHERIT, session->inherit) ||
+	    nla_put_u32(skb, STACKBEAT_A_MAX_DEPTH, session->max_depth) ||
+	    nla_put_u32(skb, STACKBEAT_A_RING_SIZE, session->page->ring_size) ||
+	    nla_put_u32(skb, STACKBEAT_A_WATERMARK, session->watermark) ||
+	    nla_put_u32(skb, STACKBEAT_A_OWNER, session->owner) ||
+	    nla_put_string(skb, STACKBEAT_A_OWNER_COMM, session->owner_comm))
+		return -EMSGSIZE;
+	return 0;
+}
+
+/* One message about a session; `whole` with what a dump has no room for. */
+static int sb_put_session(struct sk_buff *skb, struct sb_session *session, u32 portid,
+			  u32 seq, int flags, bool whole)
+{
+	void *header = genlmsg_put(skb, portid, seq, &sb_family, flags,
+				   STACKBEAT_CMD_SESSION_GET);
+	int err;
+
+	if (!header)
+		return -EMSGSIZE;
+	mutex_lock(&session->lock);
+	err = sb_put_settings(skb, session);
+	if (!err)
+		err = sb_put_cpulist(skb, session);
+	if (!err)
+		err = sb_put_sums(skb, session);
+	if (!err && whole)
+		err = sb_put_pids(skb, session);
+	if (!err && whole)
+		err = sb_put_cpus(skb, session);
+	mutex_unlock(&session->lock);
+	if (err) {
+		genlmsg_cancel(skb, header);
+		return err;
+	}
+	genlmsg_end(skb, header);
+	return 0;
+}
+
+/* An upper bound for the message of sb_put_session(). */
+static size_t sb_session_message_size(void)
+{
+	size_t stats = nla_total_size(0) +
+		       STACKBEAT_S_COUNT * nla_total_size_64bit(sizeof(u64));
+
+	return STACKBEAT_A_COUNT * nla_total_size(sizeof(u64)) +
+	       nla_total_size(TASK_COMM_LEN) + nla_total_size(STACKBEAT_CPULIST_MAX) +
+	       STACKBEAT_PIDS_MAX * nla_total_size(sizeof(u32)) + (nr_cpu_ids + 1) * stats;
+}
+
+static int sb_control_get(struct sk_buff *skb, struct genl_info *info)
+{
+	struct sb_session *session = sb_control_session(info);
+	struct sk_buff *answer;
+	int err = -ENOMEM;
+
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+	answer = genlmsg_new(sb_session_message_size(), GFP_KERNEL);
+	if (answer)
+		err = sb_put_session(answer, session, info->snd_portid, info->snd_seq, 0, true);
+	sb_session_put(session);
+	if (err) {
+		nlmsg_free(answer);
+		return err;
+	}
+	return genlmsg_reply(answer, info);
+}
+
+static int sb_control_dump(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	struct sb_session *session;
+	int err;
+
+	/* args[0] is the id from which to go on. */
+	while ((session = sb_session_next(cb->args[0]))) {
+		err = sb_put_session(skb, session, NETLINK_CB(cb->skb).portid,
+				     cb->nlh->nlmsg_seq, NLM_F_MULTI, false);
+		if (!err)
+			cb->args[0] = session->id + 1;
+		sb_session_put(session);
+		if (err)
+			return skb->len ? skb->len : err;
+	}
+	return skb->len;
+}
+
+static int sb_control_module(struct sk_buff *skb, struct genl_info *info)
+{
+	struct sk_buff *answer = genlmsg_new(NLMSG_DEFAULT_SIZE, GFP_KERNEL);
+	void *header;
+
+	if (!answer)
+		return -ENOMEM;
+	header = genlmsg_put_reply(answer, info, &sb_family, 0, STACKBEAT_CMD_MODULE_GET);
+	if (!header || nla_put_u32(answer, STACKBEAT_A_ABI, STACKBEAT_ABI) ||
+	    nla_put_string(answer, STACKBEAT_A_VERSION, STACKBEAT_VERSION) ||
+	    nla_put_u32(answer, STACKBEAT_A_RATE_MAX, sb_control_rate_max) ||
+	    nla_put_u32(answer, STACKBEAT_A_SESSIONS, sb_session_count())) {
+		nlmsg_free(answer);
+		return -EMSGSIZE;
+	}
+	genlmsg_end(answer, header);
+	return genlmsg_reply(answer, info);
+}
+
+static const struct genl_ops sb_control_ops[] = {
+	{
+		.cmd = STACKBEAT_CMD_MODULE_GET,
+		.policy = sb_no_policy,
+		.maxattr = ARRAY_SIZE(sb_no_policy) - 1,
+		.doit = sb_control_module,
+	},
+	{
+		.cmd = STACKBEAT_CMD_SESSION_GET,
+		.policy = sb_get_policy,
+		.maxattr = ARRAY_SIZE(sb_get_policy) - 1,
+		.doit = sb_control_get,
+		.dumpit = sb_control_dump,
+	},
+	{
+		.cmd = STACKBEAT_CMD_SESSION_SET,
+		.policy = sb_set_policy,
+		.maxattr = ARRAY_SIZE(sb_set_policy) - 1,
+		.doit = sb_control_set,
+	},
+};
+
+static struct genl_family sb_family __ro_after_init = {
+	.name = STACKBEAT_GENL_NAME,
+	.version = STACKBEAT_GENL_VERSION,
+	.module = THIS_MODULE,
+	.netnsok = true,
+	/* Sessions have locks of their own, and starting one takes its time. */
+	.parallel_ops = true,
+	.ops = sb_control_ops,
+	.n_ops = ARRAY_SIZE(sb_control_ops),
+	SB_GENL_RESV_START_OP(STACKBEAT_CMD_COUNT)
+};
+
+int sb_control_init(u32 rate_max)
+{
+	sb_control_rate_max = rate_max;
+	return genl_register_family(&sb_family);
+}
+
+void sb_control_exit(void)
+{
+	genl_unregister_family(&sb_family);
+}

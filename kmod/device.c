@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/capability.h>
+#include <linux/cpumask.h>
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/poll.h>
+#include <linux/vmalloc.h>
+
+#include "beat.h"
+#include "compat/compat.h"
+#include "device.h"
+#include "session.h"
+
+static int sb_device_open(struct inode *inode, struct file *file)
+{
+	struct sb_session *session;
+
+	if (!perfmon_capable())
+		return -EPERM;
+	session = sb_session_open();
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+	file->private_data = session;
+	return nonseekable_open(inode, file);
+}
+
+static int sb_device_release(struct inode *inode, struct file *file)
+{
+	sb_session_close(file->private_data);
+	return 0;
+}
+
+static __poll_t sb_device_poll(struct file *file, poll_table *wait)
+{
+	struct sb_session *session = file->private_data;
+	u32 watermark = READ_ONCE(session->watermark);
+	__poll_t events = 0;
+	struct sb_beat *beat;
+	u32 cpu;
+
+	poll_wait(file, &session->wait, wait);
+	for (cpu = 0; cpu < nr_cpu_ids && !events; cpu++) {
+		beat = sb_session_find_beat(session, cpu);
+		if (beat && sb_ring_unread(&beat->ring) >= watermark)
+			events = EPOLLIN | EPOLLRDNORM;
+	}
+	if (READ_ONCE(session->state) == STACKBEAT_STATE_STOPPED)
+		events |= EPOLLHUP;
+	return events;
+}
+
+static void sb_mapping_open(struct vm_area_struct *vma)
+{
+	struct sb_mapping *mapping = vma->vm_private_data;
+
+	atomic_inc(&mapping->count);
+}
+
+static void sb_mapping_close(struct vm_area_struct *vma)
+{
+	struct sb_mapping *mapping = vma->vm_private_data;
+
+	atomic_dec(&mapping->count);
+}
+
+static int sb_mapping_split(struct vm_area_struct *vma, unsigned long address)
+{
+	return -EINVAL;
+}
+
+static const struct vm_operations_struct sb_mapping_ops = {
+	.open = sb_mapping_open,
+	.close = sb_mapping_close,
+	.SB_VM_OPS_MAY_SPLIT = sb_mapping_split,
+};
+
+static int sb_mapping_map(struct sb_mapping *mapping, struct vm_area_struct *vma)
+{
+	int err;
+
+	if (vma->vm_end - vma->vm_start != mapping->pages * PAGE_SIZE)
+		return -EINVAL;
+	if ((vma->vm_flags & VM_EXEC) ||
+	    ((vma->vm_flags & VM_WRITE) && !mapping->writable))
+		return -EPERM;
+	if (atomic_cmpxchg(&mapping->count, 0, 1))
+		return -EBUSY;
+
+	sb_vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTCOPY | VM_DONTDUMP,
+			VM_MAYEXEC | (mapping->writable ? 0 : VM_MAYWRITE));
+	err = remap_vmalloc_range(vma, mapping->memory, mapping->page);
+	if (err) {
+		atomic_dec(&mapping->count);
+		return err;
+	}
+	vma->vm_private_data = mapping;
+	vma->vm_ops = &sb_mapping_ops;
+	return 0;
+}
+
+/* What lies at this page of the offsets that stackbeat.h describes. */
+static struct sb_mapping *sb_mapping_find(struct sb_session *session,
+					  unsigned long page)
+{
+	const unsigned long cpu_pages = STACKBEAT_OFFSET_CPU(0) >> PAGE_SHIFT;
+	unsigned long cpu = page / cpu_pages - 1;
+	unsigned long within = page % cpu_pages;
+	struct sb_beat *beat;
+
+	if (!page)
+		return &session->page_mapping;
+	if (page < cpu_pages || within > 1)
+		return ERR_PTR(-EINVAL);
+	if (cpu >= nr_cpu_ids)
+		return ERR_PTR(-ENXIO);
+
+	beat = sb_session_find_beat(session, cpu);
+	if (!beat) {
+		if (!cpu_online(cpu))
+			return ERR_PTR(-ENXIO);
+		beat = sb_session_beat(session, cpu);
+		if (IS_ERR(beat))
+			return ERR_CAST(beat);
+	}
+	return within ? &beat->ring_mapping : &beat->consumer_mapping;
+}
+
+static int sb_device_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	struct sb_mapping *mapping;
+
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	mapping = sb_mapping_find(file->private_data, vma->vm_pgoff);
+	if (IS_ERR(mapping))
+		return PTR_ERR(mapping);
+	return sb_mapping_map(mapping, vma);
+}
+
+static const struct file_operations sb_device_operations = {
+	.owner = THIS_MODULE,
+	.open = sb_device_open,
+	.release = sb_device_release,
+	.poll = sb_device_poll,
+	.mmap = sb_device_mmap,
+	.llseek = noop_llseek,
+};
+
+static struct miscdevice sb_device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "stackbeat",
+	.mode = 0600,
+	.fops = &sb_device_operations,
+};
+
+int sb_device_init(void)
+{
+	return misc_register(&sb_device);
+}
+
+void sb_device_exit(void)
+{
+	misc_deregister(&sb_device);
+}

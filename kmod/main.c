@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/module.h>
+
+#include "beat.h"
+#include "control.h"
+#include "device.h"
+
+static unsigned int rate_max = STACKBEAT_RATE_MAX;
+module_param(rate_max, uint, 0444);
+MODULE_PARM_DESC(rate_max, "Highest sampling rate a session may have, in Hz, 1 to 20000 (default 20000)");
+
+static int __init sb_init(void)
+{
+	int err;
+
+	if (rate_max < STACKBEAT_RATE_MIN || rate_max > STACKBEAT_RATE_MAX) {
+		pr_err("stackbeat: rate_max=%u: must be %u to %u\n", rate_max,
+		       STACKBEAT_RATE_MIN, STACKBEAT_RATE_MAX);
+		return -EINVAL;
+	}
+
+	err = sb_beat_init();
+	if (err)
+		return err;
+	err = sb_control_init(rate_max);
+	if (err)
+		goto err_control;
+	err = sb_device_init();
+	if (err)
+		goto err_device;
+	return 0;
+
+err_device:
+	sb_control_exit();
+err_control:
+	sb_beat_exit();
+	return err;
+}
+
+static void __exit sb_exit(void)
+{
+	sb_device_exit();
+	sb_control_exit();
+	sb_beat_exit();
+}
+
+module_init(sb_init);
+module_exit(sb_exit);
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("Sampling profiler: kernel and user stacks by per-CPU timers");
+MODULE_AUTHOR("The stackbeat maintainers");
+MODULE_VERSION(STACKBEAT_VERSION);

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/mm.h>
+#include <linux/vmalloc.h>
+
+#include "ring.h"
+
+/*
+ * Allocates a ring with `size` bytes of data, a power of two. Its memory is one
+ * zeroed piece that can be mapped: consumer page, producer page, data.
+ */
+int sb_ring_alloc(struct sb_ring *ring, u32 size, u32 cpu)
+{
+	u8 *memory = vmalloc_user(2 * PAGE_SIZE + size);
+
+	if (!memory)
+		return -ENOMEM;
+	ring->consumer = (void *)memory;
+	ring->producer = (void *)(memory + PAGE_SIZE);
+	ring->data = memory + 2 * PAGE_SIZE;
+	ring->size = size;
+	ring->producer->size = size;
+	ring->producer->cpu = cpu;
+	return 0;
+}
+
+void sb_ring_free(struct sb_ring *ring)
+{
+	vfree(ring->consumer);
+}

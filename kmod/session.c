@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/cpu.h>
+#include <linux/mm.h>
+#include <linux/netlink.h>
+#include <linux/poll.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/vmalloc.h>
+
+#include "beat.h"
+#include "filter.h"
+#include "session.h"
+
+LIST_HEAD(sb_sessions);
+static DEFINE_MUTEX(sb_sessions_lock);
+static u32 sb_sessions_count;	/* under sb_sessions_lock */
+static u32 sb_sessions_last_id;	/* under sb_sessions_lock */
+
+static void sb_session_free(struct sb_session *session)
+{
+	u32 cpu;
+
+	for (cpu = 0; session->beats && cpu < nr_cpu_ids; cpu++)
+		sb_beat_free(session->beats[cpu]);
+	sb_filter_free(rcu_dereference_protected(session->filter, true));
+	kfree(session->beats);
+	vfree(session->page);
+	free_cpumask_var(session->cpus);
+	mutex_destroy(&session->beats_lock);
+	mutex_destroy(&session->lock);
+	kfree(session);
+}
+
+static struct sb_session *sb_session_alloc(void)
+{
+	struct sb_session *session = kzalloc(sizeof(*session), GFP_KERNEL);
+
+	if (!session)
+		return NULL;
+	mutex_init(&session->lock);
+	mutex_init(&session->beats_lock);
+	init_waitqueue_head(&session->wait);
+	INIT_LIST_HEAD(&session->list);
+	kref_init(&session->refs);
+
+	session->rate = STACKBEAT_RATE_DEFAULT;
+	session->period = NSEC_PER_SEC / STACKBEAT_RATE_DEFAULT;
+	session->parts = STACKBEAT_PARTS_ALL;
+	session->max_depth = STACKBEAT_USER_FRAMES_DEFAULT;
+	session->inherit = true;
+	session->state = STACKBEAT_STATE_NEW;
+	session->owner = current->tgid;
+	get_task_comm(session->owner_comm, current->group_leader);
+
+	if (!zalloc_cpumask_var(&session->cpus, GFP_KERNEL)) {
+		kfree(session);
+		return NULL;
+	}
+	cpumask_setall(session->cpus);
+	session->beats = kcalloc(nr_cpu_ids, sizeof(*session->beats), GFP_KERNEL);
+	session->page = vmalloc_user(PAGE_SIZE);
+	if (!session->beats || !session->page) {
+		sb_session_free(session);
+		return NULL;
+	}
+	session->page->magic = STACKBEAT_MAGIC;
+	session->page->abi = STACKBEAT_ABI;
+	session->page->cpus = nr_cpu_ids;
+	session->page->ring_size = STACKBEAT_RING_SIZE_DEFAULT;
+	session->watermark = session->page->ring_size / 2;
+	session->page_mapping.memory = session->page;
+	session->page_mapping.pages = 1;
+	return session;
+}
+
+struct sb_session *sb_session_open(void)
+{
+	struct sb_session *session = sb_session_alloc();
+
+	if (!session)
+		return ERR_PTR(-ENOMEM);
+
+	mutex_lock(&sb_sessions_lock);
+	if (sb_sessions_count == STACKBEAT_SESSIONS_MAX) {
+		mutex_unlock(&sb_sessions_lock);
+		sb_session_free(session);
+		return ERR_PTR(-EUSERS);
+	}
+	sb_sessions_count++;
+	session->id = ++sb_sessions_last_id;
+	session->page->session = session->id;
+	list_add_tail_rcu(&session->list, &sb_sessions);
+	mutex_unlock(&sb_sessions_lock);
+	return session;
+}
+
+static void sb_session_release(struct kref *refs)
+{
+	sb_session_free(container_of(refs, struct sb_session, refs));
+}
+
+void sb_session_put(struct sb_session *session)
+{
+	kref_put(&session->refs, sb_session_release);
+}
+
+static void sb_session_stop(struct sb_session *session)
+{
+	lockdep_assert_held(&session->lock);
+
+	if (session->state != STACKBEAT_STATE_RUNNING)
+		return;
+	sb_beats_stop(session);
+	WRITE_ONCE(session->state, STACKBEAT_STATE_STOPPED);
+	wake_up_interruptible(&session->wait);
+}
+
+/* Gives the session another filter, or none, and frees the one it had. */
+static void sb_session_replace_filter(struct sb_session *session,
+				      struct sb_filter *filter)
+{
+	struct sb_filter *old;
+
+	lockdep_assert_held(&session->lock);
+
+	old = rcu_replace_pointer(session->filter, filter,
+				  lockdep_is_held(&session->lock));
+	if (!old)
+		return;
+	synchronize_rcu();
+	sb_filter_free(old);
+	sb_filter_unfollow();
+}
+
+void sb_session_close(struct sb_session *session)
+{
+	mutex_lock(&sb_sessions_lock);
+	list_del_rcu(&session->list);
+	sb_sessions_count--;
+	mutex_unlock(&sb_sessions_lock);
+
+	mutex_lock(&session->lock);
+	session->closed = true;
+	sb_session_stop(session);
+	sb_session_replace_filter(session, NULL);
+	mutex_unlock(&session->lock);
+
+	/* The fork and exit probes walk the list without a lock. */
+	synchronize_rcu();
+	sb_session_put(session);
+}
+
+struct sb_session *sb_session_next(u32 id)
+{
+	struct sb_session *session, *found = NULL;
+
+	mutex_lock(&sb_sessions_lock);
+	list_for_each_entry(session, &sb_sessions, list) {
+		/* New ones are added at the end: ids ascend. */
+		if (session->id >= id) {
+			kref_get(&session->refs);
+			found = session;
+			break;
+		}
+	}
+	mutex_unlock(&sb_sessions_lock);
+	return found;
+}
+
+struct sb_session *sb_session_get(u32 id)
+{
+	struct sb_session *session = sb_session_next(id);
+
+	if (session && session->id != id) {
+		sb_session_put(session);
+		return NULL;
+	}
+	return session;
+}
+
+u32 sb_session_count(void)
+{
+	u32 count;
+
+	mutex_lock(&sb_sessions_lock);
+	count = sb_sessions_count;
+	mutex_unlock(&sb_sessions_lock);
+	return count;
+}
+
+struct sb_beat *sb_session_find_beat(const struct sb_session *session, u32 cpu)
+{
+	/* Pairs with the release in sb_session_beat(). */
+	return smp_load_acquire(&session->beats[cpu]);
+}
+
+struct sb_beat *sb_session_beat(struct sb_session *session, u32 cpu)
+{
+	struct sb_beat *beat;
+
+	mutex_lock(&session->beats_lock);
+	beat = session->beats[cpu];
+	if (!beat) {
+		beat = sb_beat_alloc(session, cpu, session->page->ring_size);
+		if (!IS_ERR(beat)) {
+			smp_store_release(&session->beats[cpu], beat);
+			WRITE_ONCE(session->page->rings, session->page->rings + 1);
+		}
+	}
+	mutex_unlock(&session->beats_lock);
+	return beat;
+}
+
+static bool sb_session_has_beats(const struct sb_session *session)
+{
+	return session->page->rings;
+}
+
+/*
+ * Beats of the CPUs that are online are allocated here, where an error can be
+ * told, and not in the hotplug callback, which could not refuse.
+ */
+static int sb_session_start(struct sb_session *session,
+			    struct netlink_ext_ack *extack)
+{
+	struct sb_beat *beat = NULL;
+	u32 cpu;
+	int err;
+
+	lockdep_assert_held(&session->lock);
+
+	if (session->state == STACKBEAT_STATE_RUNNING)
+		return 0;
+
+	cpus_read_lock();
+	for_each_cpu_and(cpu, session->cpus, cpu_online_mask) {
+		beat = sb_session_beat(session, cpu);
+		if (IS_ERR(beat))
+			break;
+	}
+	cpus_read_unlock();
+	if (!beat) {
+		NL_SET_ERR_MSG(extack, "no CPU of the filter is online");
+		return -EINVAL;
+	}
+	if (IS_ERR(beat)) {
+		NL_SET_ERR_MSG(extack, "out of memory for the rings");
+		return PTR_ERR(beat);
+	}
+
+	WRITE_ONCE(session->state, STACKBEAT_STATE_RUNNING);
+	err = sb_beats_start(session);
+	if (err) {
+		WRITE_ONCE(session->state, STACKBEAT_STATE_STOPPED);
+		NL_SET_ERR_MSG(extack, "the timers could not be started");
+	}
+	return err;
+}
+
+static bool sb_settings_have(const struct sb_settings *settings,
+			     enum stackbeat_attr attr)
+{
+	return settings->set & BIT(attr);
+}
+
+/* The changes that the session's present state forbids. */
+static int sb_session_check(const struct sb_session *session,
+			    const struct sb_settings *settings,
+			    struct netlink_ext_ack *extack)
+{
+	u32 ring_size = session->page->ring_size;
+
+	if (session->closed) {
+		NL_SET_ERR_MSG(extack, "the session was closed");
+		return -ENODEV;
+	}
+	if (sb_settings_have(settings, STACKBEAT_A_CPUS) &&
+	    session->state == STACKBEAT_STATE_RUNNING) {
+		NL_SET_ERR_MSG(extack, "the CPUs can't be changed while the session runs");
+		return -EBUSY;
+	}
+	if (sb_settings_have(settings, STACKBEAT_A_RING_SIZE)) {
+		if (sb_session_has_beats(session)) {
+			NL_SET_ERR_MSG(extack, "the ring size can't be changed once a ring was allocated");
+			return -EBUSY;
+		}
+		ring_size = settings->ring_size;
+	}
+	if (sb_settings_have(settings, STACKBEAT_A_WATERMARK) &&
+	    settings->watermark > ring_size) {
+		NL_SET_ERR_MSG(extack, "the watermark must not be larger than the ring size");
+		return -ERANGE;
+	}
+	return 0;
+}
+
+static void sb_session_set_rings(struct sb_session *session,
+				 const struct sb_settings *settings)
+{
+	if (sb_settings_have(settings, STACKBEAT_A_RING_SIZE))
+		WRITE_ONCE(session->page->ring_size, settings->ring_size);
+	if (sb_settings_have(settings, STACKBEAT_A_WATERMARK)) {
+		session->watermark_set = settings->watermark;
+		WRITE_ONCE(session->watermark, settings->watermark);
+	}
+	if (!session->watermark_set)
+		WRITE_ONCE(session->watermark, session->page->ring_size / 2);
+}
+
+static int sb_session_apply(struct sb_session *session,
+			    struct sb_settings *settings,
+			    struct netlink_ext_ack *extack)
+{
+	int err;
+
+	if (sb_settings_have(settings, STACKBEAT_A_PIDS) && settings->filter) {
+		err = sb_filter_follow();
+		if (err) {
+			NL_SET_ERR_MSG(extack, "the kernel has no tracepoints for fork and exit");
+			return err;
+		}
+	}
+
+	mutex_lock(&session->beats_lock);
+	err = sb_session_check(session, settings, extack);
+	if (!err)
+		sb_session_set_rings(session, settings);
+	mutex_unlock(&session->beats_lock);
+	if (err) {
+		if (sb_settings_have(settings, STACKBEAT_A_PIDS) && settings->filter)
+			sb_filter_unfollow();
+		return err;
+	}
+
+	if (sb_settings_have(settings, STACKBEAT_A_PIDS)) {
+		sb_session_replace_filter(session, settings->filter);
+		settings->filter = NULL;
+	}
+	if (sb_settings_have(settings, STACKBEAT_A_CPUS))
+		cpumask_copy(session->cpus, settings->cpus);
+	if (sb_settings_have(settings, STACKBEAT_A_PARTS))
+		WRITE_ONCE(session->parts, settings->parts);
+	if (sb_settings_have(settings, STACKBEAT_A_MAX_DEPTH))
+		WRITE_ONCE(session->max_depth, settings->max_depth);
+	if (sb_settings_have(settings, STACKBEAT_A_INHERIT))
+		WRITE_ONCE(session->inherit, settings->inherit);
+	if (sb_settings_have(settings, STACKBEAT_A_RATE)) {
+		session->rate = settings->rate;
+		WRITE_ONCE(session->period, NSEC_PER_SEC / settings->rate);
+	}
+	return 0;
+}
+
+int sb_session_set(struct sb_session *session, struct sb_settings *settings,
+		   struct netlink_ext_ack *extack)
+{
+	int err;
+
+	mutex_lock(&session->lock);
+	err = sb_session_apply(session, settings, extack);
+	if (!err && sb_settings_have(settings, STACKBEAT_A_STATE)) {
+		if (settings->state == STACKBEAT_STATE_RUNNING)
+			err = sb_session_start(session, extack);
+		else
+			sb_session_stop(session);
+	}
+	mutex_unlock(&session->lock);
+	return err;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A session: an open file of the device, with its settings, its beats (one for
+ * each CPU that it has sampled, each with a ring) and its state.
+ *
+ * Locks, outermost first:
+ *	sb_sessions_lock	the list of sessions
+ *	session->lock		settings and state
+ *	(the kernel's CPU hotplug lock: taken to start and stop beats)
+ *	session->beats_lock	which beats exist, and the ring size before that;
+ *				also taken under the reader's mmap_lock
+ * A beat takes none of them: what it reads of a session is marked below.
+ */
+#ifndef STACKBEAT_SESSION_H
+#define STACKBEAT_SESSION_H
+
+#include <linux/cpumask.h>
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/rculist.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/wait.h>
+
+#include "stackbeat.h"
+
+struct netlink_ext_ack;
+struct sb_beat;
+struct sb_filter;
+
+/* What is mapped of a session, and how often: 0 or 1, or 2 while it is moved. */
+struct sb_mapping {
+	atomic_t count;
+	void *memory;		/* from vmalloc_user() */
+	unsigned long page;	/* first page of the memory that is mapped */
+	unsigned long pages;
+	bool writable;
+};
+
+struct sb_session {
+	/* Read by each beat with READ_ONCE() or under RCU. */
+	u64 period;		/* ns */
+	u32 parts;		/* STACKBEAT_PART_* */
+	u32 max_depth;		/* user frames */
+	u32 watermark;		/* bytes, never 0 */
+	struct sb_filter __rcu *filter;	/* NULL: every process */
+	bool inherit;		/* what the filter's processes fork is added */
+
+	/* Under lock; what a beat reads is also written only under it. */
+	struct mutex lock;
+	u32 rate;		/* Hz, the source of period */
+	u32 state;		/* enum stackbeat_state; poll reads it without lock */
+	cpumask_var_t cpus;	/* the filter; all bits set: every CPU */
+	bool closed;
+	struct hlist_node hotplug;	/* with beat.c, while running */
+
+	/* Under beats_lock; entries are set once and stay until the end. */
+	struct mutex beats_lock;
+	bool watermark_set;	/* else it follows the ring size */
+	struct sb_beat **beats;	/* by CPU, nr_cpu_ids of them */
+
+	/* Constant after sb_session_open(). */
+	u32 id;
+	pid_t owner;		/* process id in the initial namespace */
+	char owner_comm[TASK_COMM_LEN];
+	struct stackbeat_session_page *page;	/* its contents: under beats_lock */
+	struct sb_mapping page_mapping;
+
+	wait_queue_head_t wait;
+	struct list_head list;	/* under sb_sessions_lock, read under RCU */
+	struct kref refs;
+};
+
+extern struct list_head sb_sessions;
+
+#define sb_session_for_each_rcu(session)                                       \
+	list_for_each_entry_rcu(session, &sb_sessions, list)
+
+/* Opens a session for the current process. EUSERS, ENOMEM. */
+struct sb_session *sb_session_open(void);
+/* Stops it, takes it off the list, and drops the reference of its file. */
+void sb_session_close(struct sb_session *session);
+
+/* The session with this id, or NULL; the caller must put it. */
+struct sb_session *sb_session_get(u32 id);
+/* The open session with the lowest id of at least `id`, or NULL; to be put. */
+struct sb_session *sb_session_next(u32 id);
+void sb_session_put(struct sb_session *session);
+u32 sb_session_count(void);
+
+/*
+ * The beat of a CPU, allocated with its ring if there is none yet. ENOMEM. May
+ * be called from CPU hotplug and under mmap_lock.
+ */
+struct sb_beat *sb_session_beat(struct sb_session *session, u32 cpu);
+/* As above, but NULL where there is none. */
+struct sb_beat *sb_session_find_beat(const struct sb_session *session, u32 cpu);
+
+/* What a message wants to change; a field counts where its bit is set. */
+struct sb_settings {
+	u32 set;		/* BIT(enum stackbeat_attr) */
+	u32 state;
+	u32 rate;
+	u32 parts;
+	u32 max_depth;
+	u32 ring_size;
+	u32 watermark;
+	bool inherit;
+	cpumask_var_t cpus;
+	struct sb_filter *filter;	/* taken over on success; NULL: none */
+};
+
+/*
+ * Changes all settings or none. Values must be in their ranges already. Fails
+ * as STACKBEAT_CMD_SESSION_SET is documented to, with a message in extack. The
+ * state comes last: a start that fails leaves the other settings changed.
+ */
+int sb_session_set(struct sb_session *session, struct sb_settings *settings,
+		   struct netlink_ext_ack *extack);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Walks the stacks of the interrupted context, in hard interrupt context, into
+ * memory that the caller owns. Nothing here locks, allocates, faults or sleeps.
+ */
+#ifndef STACKBEAT_UNWIND_H
+#define STACKBEAT_UNWIND_H
+
+#include <linux/types.h>
+
+struct pt_regs;
+
+/*
+ * The kernel part: regs are those of the interrupted kernel code. Writes up to
+ * `max` (at least 1) addresses, leaf first, and why the walk ended
+ * (enum stackbeat_end). Returns how many.
+ */
+u32 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u8 *end);
+
+/*
+ * The user part of the current task, which must have user memory: regs are
+ * those with which it entered the kernel. As above. Follows frame pointers;
+ * where the interrupted instruction belongs to a prologue or is a return, the
+ * caller, whom the frame pointer does not know yet or any more, is taken from
+ * the stack pointer.
+ */
+u32 sb_unwind_user(const struct pt_regs *regs, u64 *frames, u32 max, u8 *end);
+
+#endif

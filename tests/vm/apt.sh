@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# A private apt for one Debian suite, with the mirror, proxies and rights of this machine, and no
+# effect on the machine's own package lists. Sourced after lib.sh.
+
+# apt_uris: "URI SUITE" of every source that this machine's apt reads.
+apt_uris() {
+	apt-get update --print-uris 2>/dev/null |
+		sed -n "s,^'\(.*\)/dists/\([^']*\)/InRelease'.*,\1 \2,p"
+}
+
+# apt_archive SUITE: the URI of the archive that holds SUITE. The main archive is the one that also
+# has this machine's -updates suite: third parties name their suites after Debian's as well.
+apt_archive() {
+	local host
+	host=$(this_suite)
+	case $1 in
+	*-security) apt_uris | awk -v suite="$host" '$2 == suite "-security" { print $1; exit }' ;;
+	*) apt_uris | awk -v suite="$host" '
+		$2 == suite "-updates" { print $1; found = 1; exit }
+		$2 == suite && !first { first = $1 }
+		END { if (!found && first) print first }' ;;
+	esac
+}
+
+# apt_source SUITE: its line of a sources.list.
+apt_source() {
+	local uri keyring options
+	uri=$(apt_archive "$1")
+	[[ -n $uri ]] || return 1
+	options="arch=$(dpkg --print-architecture)"
+	for keyring in /usr/share/keyrings/debian-archive-keyring.{pgp,gpg}; do
+		[[ -e $keyring ]] && options+=" signed-by=$keyring" && break
+	done
+	# Testing's and unstable's Release files expire in a week, which says nothing about a mirror
+	# that is a little behind.
+	[[ $1 == *-security ]] || options+=" check-valid-until=no"
+	echo "deb [$options] $uri $1 main"
+}
+
+# apt_setup SUITE: makes $CACHE/apt/SUITE, sets APT_DIR to it, and downloads the package lists.
+apt_setup() {
+	local suite=$1 name
+	APT_DIR=$CACHE/apt/$suite
+	mkdir -p "$APT_DIR"/{lists/partial,archives/partial,parts}
+	: >"$APT_DIR/status"
+
+	# The machine's settings without its directories and hooks.
+	{
+		apt-config dump | grep -Ev '^(Dir|DPkg|APT::Update|APT::Sandbox)\b'
+		cat <<-CONFIG
+			Dir::State "$APT_DIR";
+			Dir::State::lists "$APT_DIR/lists";
+			Dir::State::status "$APT_DIR/status";
+			Dir::Cache "$APT_DIR";
+			Dir::Cache::pkgcache "";
+			Dir::Cache::srcpkgcache "";
+			Dir::Etc::sourcelist "$APT_DIR/sources.list";
+			Dir::Etc::sourceparts "$APT_DIR/parts";
+			Dir::Etc::preferences "/dev/null";
+			Dir::Etc::preferencesparts "$APT_DIR/parts";
+			Dir::Etc::parts "$APT_DIR/parts";
+			Dir::Etc::main "/dev/null";
+			APT::Sandbox::User "";
+			APT::Install-Recommends "false";
+			Acquire::Languages "none";
+			Acquire::Retries "3";
+		CONFIG
+	} >"$APT_DIR/apt.conf"
+
+	name=${suite%-security}
+	if [[ $suite == *-* ]]; then
+		apt_source "$suite" >"$APT_DIR/sources.list" ||
+			die "this machine's apt has no archive for $suite"
+		apt_private apt-get update
+	else
+		# Kernels of a stable suite mostly come as security updates; not each suite has those.
+		{
+			apt_source "$name" && apt_source "$name-security"
+		} >"$APT_DIR/sources.list" || true
+		apt_private apt-get update 2>/dev/null || {
+			apt_source "$name" >"$APT_DIR/sources.list" ||
+				die "this machine's apt has no archive for $suite"
+			apt_private apt-get update
+		}
+	fi || die "$suite: no package lists; is there such a suite, and a network?"
+}
+
+# apt_private COMMAND...: an apt command within the suite of the last apt_setup.
+apt_private() {
+	if [[ $1 == apt-get ]]; then
+		APT_CONFIG=$APT_DIR/apt.conf "$1" -q -q "${@:2}" >&2
+	else
+		APT_CONFIG=$APT_DIR/apt.conf "$@"
+	fi
+}
+
+# apt_names PACKAGE...: PACKAGE and what they depend on, directly or not, as far as it is known.
+apt_names() {
+	apt_private apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts \
+		--no-breaks --no-replaces --no-enhances --no-pre-depends "$@" |
+		sed -n 's/^\([a-z0-9][^ ]*\)$/\1/p' | sort -u
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The module's generic netlink family, by libnl: settings and statistics. */
+#ifndef STACKBEAT_CONTROL_USER_H
+#define STACKBEAT_CONTROL_USER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <stackbeat.h>
+
+struct control;
+struct error;
+
+/*
+ * Connects to the module. Returns 0, to be closed with control_close() (which
+ * takes NULL too), or a negative errno value: -ENOENT when the module is not
+ * loaded.
+ */
+int control_open(struct control **control, struct error *error);
+void control_close(struct control *control);
+
+/* What to change of a session; a field counts where its bit is set. */
+struct control_settings {
+	uint32_t set; /* 1 << enum stackbeat_attr */
+	uint32_t state;
+	uint32_t rate; /* Hz */
+	uint32_t parts; /* STACKBEAT_PART_* */
+	uint32_t max_depth; /* user frames */
+	uint32_t ring_size; /* bytes */
+	uint32_t watermark; /* bytes */
+	const char *cpus; /* list */
+	const uint32_t *pids;
+	size_t pid_count;
+};
+
+/* Returns 0 or what STACKBEAT_CMD_SESSION_SET fails with, and the kernel's words for it. */
+int control_set(struct control *control, uint32_t session, const struct control_settings *settings,
+		struct error *error);
+
+struct control_session {
+	uint32_t id;
+	uint32_t state;
+	uint32_t rate; /* Hz */
+	uint32_t parts;
+	uint32_t max_depth;
+	uint32_t ring_size;
+	uint32_t watermark;
+	uint32_t owner; /* process id */
+	char owner_comm[16];
+	char cpus[STACKBEAT_CPULIST_MAX];
+	uint64_t stats[STACKBEAT_S_COUNT]; /* by enum stackbeat_stat */
+};
+
+/* One session. Returns 0 or a negative errno value; -ENODEV: there is none. */
+int control_get(struct control *control, uint32_t id, struct control_session *session,
+		struct error *error);
+
+typedef int control_session_fn(const struct control_session *session, void *arg);
+
+/* Calls `fn` for each open session until it returns other than 0. */
+int control_list(struct control *control, control_session_fn *fn, void *arg, struct error *error);
+
+struct control_module {
+	uint32_t abi;
+	char version[64];
+	uint32_t rate_max; /* Hz */
+	uint32_t sessions;
+};
+
+int control_module(struct control *control, struct control_module *module, struct error *error);
+
+#endif

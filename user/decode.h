@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The records of a ring, checked: nothing of a record is used before it is
+ * known to lie between tail and head.
+ */
+#ifndef STACKBEAT_DECODE_H
+#define STACKBEAT_DECODE_H
+
+#include <stdint.h>
+
+#include <stackbeat.h>
+
+struct error;
+
+/* Gets a sample whose lengths were checked. Returns 0, or a negative errno value to stop. */
+typedef int decode_sample_fn(const struct stackbeat_sample *sample, void *arg);
+
+/*
+ * Hands the samples between *tail and head to `fn`, oldest first, and advances
+ * *tail behind each. `data` are the `size` bytes of a ring, a power of two; head
+ * and tail are byte counts as in stackbeat.h. Records of unknown type are
+ * skipped.
+ *
+ * Returns 0; what `fn` returned; or -EBADMSG when a record is malformed: then
+ * nothing behind it can be trusted, and *tail is set to head.
+ */
+int decode_records(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t head,
+		   decode_sample_fn *fn, void *arg, struct error *error);
+
+#endif

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "device.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "error.h"
+
+struct ring {
+	struct stackbeat_consumer_page *consumer; /* NULL: not mapped */
+	const struct stackbeat_producer_page *producer;
+	const uint8_t *data;
+	uint32_t size;
+};
+
+struct device {
+	int fd;
+	size_t page_size;
+	const struct stackbeat_session_page *page;
+	uint32_t rings_seen; /* page->rings when they were last mapped */
+	uint32_t cpus;
+	struct ring *rings; /* by CPU */
+};
+
+static int device_open_error(int code, struct error *error)
+{
+	switch (code) {
+	case ENOENT:
+	case ENXIO:
+	case ENODEV:
+		error_set(error, ENOENT,
+			  "there is no " STACKBEAT_DEVICE ": the module is not loaded; "
+			  "try 'stackbeat load'");
+		return -ENOENT;
+	case EACCES:
+	case EPERM:
+		return error_set(error, code,
+				 STACKBEAT_DEVICE ": permission denied: profiling needs root or "
+						  "CAP_PERFMON; try sudo");
+	case EUSERS:
+		return error_set(error, code,
+				 STACKBEAT_DEVICE ": %u sessions are open, which is the limit; "
+						  "see 'stackbeat status'",
+				 STACKBEAT_SESSIONS_MAX);
+	default:
+		return error_errno(error, code, STACKBEAT_DEVICE);
+	}
+}
+
+int device_open(struct device **opened, struct error *error)
+{
+	struct device *device = calloc(1, sizeof(*device));
+	void *page;
+	int err;
+
+	if (!device)
+		return error_errno(error, ENOMEM, "can't open a session");
+	device->page_size = sysconf(_SC_PAGESIZE);
+	device->fd = open(STACKBEAT_DEVICE, O_RDWR | O_CLOEXEC);
+	if (device->fd < 0) {
+		err = device_open_error(errno, error);
+		goto failed;
+	}
+	page = mmap(NULL, device->page_size, PROT_READ, MAP_SHARED, device->fd,
+		    STACKBEAT_OFFSET_SESSION);
+	if (page == MAP_FAILED) {
+		err = error_errno(error, errno, STACKBEAT_DEVICE ": can't map the session");
+		goto failed;
+	}
+	device->page = page;
+	if (device->page->magic != STACKBEAT_MAGIC || device->page->abi != STACKBEAT_ABI) {
+		err = error_set(error, EPROTO,
+				"the loaded module speaks another version of the interface (%u) "
+				"than this command (%u); try 'stackbeat unload', then 'stackbeat "
+				"load'",
+				device->page->abi, STACKBEAT_ABI);
+		goto failed;
+	}
+	device->cpus = device->page->cpus;
+	device->rings = calloc(device->cpus, sizeof(*device->rings));
+	if (!device->rings) {
+		err = error_errno(error, ENOMEM, "can't open a session");
+		goto failed;
+	}
+	*opened = device;
+	return 0;
+
+failed:
+	device_close(device);
+	return err;
+}
+
+void device_close(struct device *device)
+{
+	if (!device)
+		return;
+	for (uint32_t cpu = 0; device->rings && cpu < device->cpus; cpu++) {
+		struct ring *ring = &device->rings[cpu];
+
+		if (!ring->consumer)
+			continue;
+		munmap(ring->consumer, device->page_size);
+		munmap((void *)ring->producer, device->page_size + ring->size);
+	}
+	free(device->rings);
+	if (device->page)
+		munmap((void *)device->page, device->page_size);
+	if (device->fd >= 0)
+		close(device->fd);
+	free(device);
+}
+
+int device_fd(const struct device *device)
+{
+	return device->fd;
+}
+
+uint32_t device_session(const struct device *device)
+{
+	return device->page->session;
+}
+
+static int map_ring(struct device *device, uint32_t cpu)
+{
+	struct ring *ring = &device->rings[cpu];
+	off_t offset = STACKBEAT_OFFSET_CPU(cpu);
+	uint32_t size = device->page->ring_size;
+	void *consumer, *producer;
+
+	consumer = mmap(NULL, device->page_size, PROT_READ | PROT_WRITE, MAP_SHARED, device->fd,
+			offset);
+	if (consumer == MAP_FAILED)
+		return -errno;
+	producer = mmap(NULL, device->page_size + size, PROT_READ, MAP_SHARED, device->fd,
+			offset + device->page_size);
+	if (producer == MAP_FAILED) {
+		int code = errno;
+
+		munmap(consumer, device->page_size);
+		return -code;
+	}
+	ring->consumer = consumer;
+	ring->producer = producer;
+	ring->data = (const uint8_t *)producer + device->page_size;
+	ring->size = size;
+	return 0;
+}
+
+int device_map(struct device *device, const struct cpulist *cpus, struct error *error)
+{
+	uint32_t rings = __atomic_load_n(&device->page->rings, __ATOMIC_ACQUIRE);
+	uint32_t cpu;
+	int err;
+
+	if (rings && rings == device->rings_seen)
+		return 0;
+	for (cpu = 0; cpu < device->cpus; cpu++) {
+		if (device->rings[cpu].consumer || !cpulist_has(cpus, cpu))
+			continue;
+		err = map_ring(device, cpu);
+		/* ENXIO: the CPU is not there now; it may come. */
+		if (err && err != -ENXIO)
+			return error_errno(error, -err, "can't map the ring of CPU %u", cpu);
+	}
+	device->rings_seen = rings;
+	return 0;
+}
+
+int device_drain(struct device *device, decode_sample_fn *fn, void *arg, struct error *error)
+{
+	int err = 0;
+
+	for (uint32_t cpu = 0; cpu < device->cpus && !err; cpu++) {
+		struct ring *ring = &device->rings[cpu];
+		uint64_t head, tail;
+
+		if (!ring->consumer)
+			continue;
+		/* The barriers of kmod/ring.h: (C) and (D). */
+		head = __atomic_load_n(&ring->producer->head, __ATOMIC_ACQUIRE);
+		tail = ring->consumer->tail;
+		if (tail == head)
+			continue;
+		err = decode_records(ring->data, ring->size, &tail, head, fn, arg, error);
+		__atomic_store_n(&ring->consumer->tail, tail, __ATOMIC_RELEASE);
+	}
+	return err;
+}

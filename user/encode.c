@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "encode.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/utsname.h>
+
+#include "error.h"
+#include "kallsyms.h"
+#include "pprof.h"
+#include "profile.h"
+#include "symbolize.h"
+
+#define FRAMES_MAX (STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX)
+
+struct encoder {
+	struct pprof_builder *builder;
+	struct symbolizer *symbolizer;
+	struct cuts *cuts;
+	const struct frame_name *names[FRAMES_MAX];
+	uint32_t locations[FRAMES_MAX];
+};
+
+uint64_t cuts_total(const struct cuts *cuts)
+{
+	return cuts->kernel + cuts->depth + cuts->memory + cuts->frame;
+}
+
+double recording_cost_percent(const struct recording *recording)
+{
+	double available = (double)recording->duration_ns * recording->cpus;
+	double cost = (double)recording->kernel_cost_ns + (double)recording->reader_cost_ns;
+
+	return available > 0 ? 100 * cost / available : 0;
+}
+
+/*
+ * The address that stands for a frame. Return addresses lie behind the call,
+ * maybe in the next line or function. The interrupted address and the one at
+ * which the kernel was entered are exact.
+ */
+static uint64_t call_address(const struct stack *stack, size_t i)
+{
+	if (i == 0 || i == stack->kernel_frames)
+		return stack->frames[i];
+	return stack->frames[i] - 1;
+}
+
+static uint32_t encode_location(struct encoder *encoder, const struct frame_name *name)
+{
+	struct pprof_builder *builder = encoder->builder;
+	struct pprof_line line = {0};
+	uint32_t mapping = 0;
+
+	if (*name->mapping_path) {
+		mapping = pprof_mapping(builder, &(struct pprof_mapping){
+							 .start = name->map_start,
+							 .limit = name->map_limit,
+							 .offset = name->map_offset,
+							 .file = name->mapping_path,
+							 .build_id = name->build_id,
+						 });
+	}
+	if (name->resolved)
+		line.function = pprof_function(builder, name->function, name->system_name, NULL);
+	return pprof_location(builder, mapping, name->vaddr, &line, name->resolved);
+}
+
+static void count_cut(struct cuts *cuts, const struct stack *stack, bool user_whole)
+{
+	if (stack->kernel_end == STACKBEAT_END_DEPTH || stack->kernel_end == STACKBEAT_END_FRAME)
+		cuts->kernel += stack->samples;
+	else if (user_whole)
+		return;
+	else if (stack->user_end == STACKBEAT_END_DEPTH)
+		cuts->depth += stack->samples;
+	else if (stack->user_end == STACKBEAT_END_MEMORY)
+		cuts->memory += stack->samples;
+	else if (stack->user_end == STACKBEAT_END_FRAME)
+		cuts->frame += stack->samples;
+}
+
+static int encode_stack(const struct stack *stack, void *arg)
+{
+	struct encoder *encoder = arg;
+	size_t count = (size_t)stack->kernel_frames + stack->user_frames;
+	const struct pprof_label labels[] = {
+		{.key = "pid", .number = stack->pid},
+		{.key = "comm", .text = stack->comm},
+	};
+	size_t whole;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t address = call_address(stack, i);
+
+		if (i < stack->kernel_frames)
+			encoder->names[i] = symbolize_kernel(encoder->symbolizer, address);
+		else
+			encoder->names[i] =
+				symbolize_user(encoder->symbolizer, stack->process, address);
+		if (!encoder->names[i])
+			return -ENOMEM;
+	}
+	whole = symbolize_complete(encoder->names + stack->kernel_frames, stack->user_frames,
+				   stack->user_end);
+	count_cut(encoder->cuts, stack, whole || !stack->user_frames);
+	if (whole)
+		count = stack->kernel_frames + whole;
+
+	for (size_t i = 0; i < count; i++)
+		encoder->locations[i] = encode_location(encoder, encoder->names[i]);
+	pprof_sample(encoder->builder, encoder->locations, count, (int64_t)stack->samples,
+		     (int64_t)stack->weight, labels, sizeof(labels) / sizeof(labels[0]));
+	return 0;
+}
+
+static void encode_comments(struct pprof_builder *builder, const struct profile *profile,
+			    const struct recording *recording, const struct cuts *cuts)
+{
+	const struct profile_totals *totals = profile_totals(profile);
+	struct utsname kernel = {0};
+
+	uname(&kernel);
+	pprof_comment(builder, "stackbeat %s on %s %s %s", STACKBEAT_VERSION, kernel.sysname,
+		      kernel.release, kernel.machine);
+	pprof_comment(builder, "command: %s", recording->command_line);
+	pprof_comment(builder, "rate: %u Hz on %u CPUs", recording->rate, recording->cpus);
+	pprof_comment(builder, "samples: %" PRIu64, totals->samples);
+	pprof_comment(builder, "lost: %" PRIu64 " (ring full %" PRIu64 ", wrong tail %" PRIu64 ")",
+		      recording->lost_full + recording->lost_tail, recording->lost_full,
+		      recording->lost_tail);
+	pprof_comment(builder,
+		      "cut: %" PRIu64 " (kernel part %" PRIu64 ", depth limit %" PRIu64
+		      ", unreadable memory %" PRIu64 ", frame pointer %" PRIu64 ")",
+		      cuts_total(cuts), cuts->kernel, cuts->depth, cuts->memory, cuts->frame);
+	pprof_comment(builder, "missed intervals: %" PRIu64, recording->missed);
+	pprof_comment(builder, "beats without a sample: idle %" PRIu64 ", filtered %" PRIu64,
+		      recording->idle, recording->filtered);
+	pprof_comment(builder,
+		      "cost: %" PRIu64 " ns in the kernel, %" PRIu64
+		      " ns in the reader, %.3f %% of the machine",
+		      recording->kernel_cost_ns, recording->reader_cost_ns,
+		      recording_cost_percent(recording));
+}
+
+int encode_profile(const struct profile *profile, const struct recording *recording,
+		   const char *path, struct cuts *cuts, uint64_t *size, struct error *warning,
+		   struct error *error)
+{
+	struct encoder *encoder = calloc(1, sizeof(*encoder));
+	struct kallsyms *kallsyms = NULL;
+	int err = -ENOMEM;
+
+	*cuts = (struct cuts){0};
+	*warning->text = '\0';
+	if (!encoder)
+		goto out;
+	encoder->cuts = cuts;
+	encoder->builder = pprof_new();
+	if (!encoder->builder)
+		goto out;
+	err = kallsyms_read(KALLSYMS_PATH, &kallsyms, warning);
+	if (err == -ENOMEM)
+		goto out;
+	encoder->symbolizer = symbolizer_new(kallsyms, "", error);
+	if (!encoder->symbolizer) {
+		err = -ENOMEM;
+		goto out;
+	}
+	err = profile_each(profile, encode_stack, encoder);
+	if (err)
+		goto out;
+	encode_comments(encoder->builder, profile, recording, cuts);
+	pprof_set_time(encoder->builder, recording->start_ns, recording->duration_ns,
+		       1000000000 / recording->rate);
+	err = pprof_write(encoder->builder, path, size, error);
+out:
+	if (err == -ENOMEM)
+		error_errno(error, ENOMEM, "can't write %s", path);
+	if (encoder) {
+		symbolizer_free(encoder->symbolizer);
+		pprof_free(encoder->builder);
+	}
+	kallsyms_free(kallsyms);
+	free(encoder);
+	return err;
+}

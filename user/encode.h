@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A finished recording, named and written as pprof. */
+#ifndef STACKBEAT_ENCODE_H
+#define STACKBEAT_ENCODE_H
+
+#include <stdint.h>
+
+struct error;
+struct profile;
+
+/* What is known of a recording beside its samples. */
+struct recording {
+	const char *command_line;
+	uint32_t rate; /* Hz asked for */
+	uint32_t cpus; /* online */
+	int64_t start_ns; /* since 1970 */
+	int64_t duration_ns;
+	uint64_t lost_full; /* records lost: ring full */
+	uint64_t lost_tail; /* records lost: wrong tail */
+	uint64_t missed; /* intervals without a beat of their own */
+	uint64_t idle; /* beats on idle CPUs */
+	uint64_t filtered; /* beats that the filter left out */
+	uint64_t kernel_cost_ns; /* CPU time of the module's timer callback */
+	uint64_t reader_cost_ns; /* CPU time of this command while it recorded */
+};
+
+/* Samples whose stack is not whole, by why. A sample counts for the first that is true. */
+struct cuts {
+	uint64_t kernel; /* the kernel part was cut */
+	uint64_t depth; /* user part: at the depth limit */
+	uint64_t memory; /* user part: at memory that could not be read */
+	uint64_t frame; /* user part: at a frame pointer that can't be right */
+};
+
+uint64_t cuts_total(const struct cuts *cuts);
+
+/* CPU time of profiling over all CPU time of the machine while it lasted, in %. */
+double recording_cost_percent(const struct recording *recording);
+
+/*
+ * Names the profile's addresses and writes it to `path` (see pprof_write()).
+ * Fills `cuts`, and `size` with the bytes of the file. Where the kernel hides its
+ * symbols, says so in `warning` and goes on; else warning->text is "". Returns 0
+ * or a negative errno value.
+ */
+int encode_profile(const struct profile *profile, const struct recording *recording,
+		   const char *path, struct cuts *cuts, uint64_t *size, struct error *warning,
+		   struct error *error);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A file that is there as a whole or not at all: it is written under another
+ * name in the same directory and takes its own name when it is finished.
+ */
+#ifndef STACKBEAT_FILE_H
+#define STACKBEAT_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "error.h"
+
+struct file {
+	char *path; /* as given, for messages */
+	char *target; /* what is replaced: `path` with its symbolic links followed */
+	char *temporary; /* NULL where the file is written in place */
+	uint64_t size; /* bytes written */
+	int fd;
+};
+
+/*
+ * Begins to write `path`. "-" is the standard output. What is there and is no
+ * regular file (a pipe, /dev/null) is written in place.
+ *
+ * Returns 0, and file_commit() or file_discard() must follow; or a negative errno
+ * value with `file` untouched.
+ */
+int file_create(struct file *file, const char *path, struct error *error);
+
+/* Writes all of `data`. Returns 0 or a negative errno value; `file` stays open. */
+int file_write(struct file *file, const void *data, size_t size, struct error *error);
+
+/*
+ * Brings the file to the disk and gives it its name. Returns 0, or a negative errno
+ * value, and then what was at `path` is as it was. `file` is closed in both cases;
+ * file->size stays.
+ */
+int file_commit(struct file *file, struct error *error);
+
+/* Forgets all that was written. `file` is closed. */
+void file_discard(struct file *file);
+
+#endif

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+
+static const struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *summary;
+} commands[] = {
+	{"record", cmd_record, "sample stacks into a pprof profile"},
+	{"report", cmd_report, "print a profile as text"},
+	{"flamegraph", cmd_flamegraph, "draw a profile as an SVG"},
+	{"load", cmd_load, "load the kernel module"},
+	{"unload", cmd_unload, "unload the kernel module"},
+	{"status", cmd_status, "show the module and its sessions"},
+	{"rate", cmd_rate, "show or set the rate of a session"},
+};
+
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static void print_usage(FILE *stream)
+{
+	fputs("Usage: stackbeat COMMAND [ARG]...\n\n"
+	      "A sampling profiler: kernel and user stacks, written as pprof.\n\n",
+	      stream);
+	for (size_t i = 0; i < COMMANDS; i++)
+		fprintf(stream, "  %-12s%s\n", commands[i].name, commands[i].summary);
+	fputs("\n'stackbeat COMMAND --help' says more; so does 'man stackbeat'.\n", stream);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		print_usage(stderr);
+		return STATUS_USAGE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		print_usage(stdout);
+		return 0;
+	}
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		puts("stackbeat " STACKBEAT_VERSION);
+		return 0;
+	}
+	for (size_t i = 0; i < COMMANDS; i++) {
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].run(argc - 1, argv + 1);
+	}
+	fprintf(stderr, "stackbeat: there is no command '%s'; see 'stackbeat --help'\n", argv[1]);
+	return STATUS_USAGE;
+}

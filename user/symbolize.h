@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Names for addresses: each unique address is resolved once. Call it when the
+ * recording is over, with the address that stands for the call: a return
+ * address minus 1, the leaf as it is.
+ */
+#ifndef STACKBEAT_SYMBOLIZE_H
+#define STACKBEAT_SYMBOLIZE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <stackbeat.h>
+
+struct error;
+struct kallsyms;
+struct process;
+struct symbolizer;
+
+/* What mapping_path is for the kernel without its modules. */
+#define KERNEL_MAPPING "[kernel.kallsyms]"
+
+struct frame_name {
+	const char *function; /* demangled; NULL if not resolved */
+	const char *system_name; /* as in the object; NULL if not resolved */
+	const char *mapping_path; /* file, "[kernel.kallsyms]", "[MODULE]", "[vdso]",
+				   * "[anon]", ...; "" if the address is in no mapping */
+	const char *build_id; /* hex; "" if there is none */
+	uint64_t vaddr; /* ELF virtual address if normalized, else as sampled */
+	uint64_t start; /* of the function, as vaddr; 0 if not resolved */
+	/*
+	 * The mapping, where the address is as sampled: its first address, the
+	 * one after its last, and its file offset. For normalized addresses and
+	 * for the kernel: 0, UINT64_MAX, 0.
+	 */
+	uint64_t map_start, map_limit, map_offset;
+	bool normalized; /* vaddr is an address of the ELF file */
+	bool resolved; /* function and system_name are set */
+	bool kernel;
+};
+
+/*
+ * `kallsyms` may be NULL: kernel addresses stay unresolved then. It is not
+ * owned, and must live as long as the symbolizer, as must the processes.
+ * `root` is put before /sys ("" but for tests). Returns NULL and sets `error`
+ * when out of memory. symbolizer_free() takes NULL too.
+ */
+struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, const char *root,
+				  struct error *error);
+void symbolizer_free(struct symbolizer *symbolizer);
+
+/*
+ * The name of an address. The same function or file gives the same strings.
+ * Owned by the symbolizer. NULL when out of memory. Addresses that are the same
+ * place of the same file share one frame_name, also between processes.
+ */
+const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_t address);
+const struct frame_name *symbolize_user(struct symbolizer *symbolizer,
+					const struct process *process, uint64_t address);
+
+/*
+ * Whether a function (as in the object) is one at which user stacks begin: the
+ * entry of a program, a thread, or a goroutine, or the C library between it
+ * and main().
+ */
+bool symbolize_is_root(const char *system_name);
+
+/*
+ * How many frames of a user stack (leaf first) are its own, if it is whole: all
+ * frames up to its root. 0 if it is not whole.
+ *
+ * A stack is whole if a frame is a known root (symbolize_is_root()), or is an
+ * unnamed place in the C library or the dynamic loader that called main(): the
+ * caller of main() has no symbol in a stripped library. The outermost such
+ * frame counts. What lies above it is rubbish: these functions, when built
+ * without frame pointers, leave in the register whatever they used it for, and
+ * the walk has followed that. Without such a frame, the stack is whole if the
+ * kernel saw its end (STACKBEAT_END_ROOT).
+ */
+size_t symbolize_complete(const struct frame_name *const *frames, size_t count,
+			  enum stackbeat_end end);
+
+#endif
