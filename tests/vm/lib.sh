@@ -10,6 +10,7 @@ REPO=$(cd "$VM_DIR/../.." && pwd -P)
 BUILD=${B:-build}
 [[ $BUILD == /* ]] || BUILD=$REPO/$BUILD
 CACHE=$BUILD/vm
+export REPO BUILD
 
 die() {
 	echo "${0##*/}: $*" >&2
