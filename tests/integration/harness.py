@@ -180,7 +180,7 @@ def last_json(text):
 
 def wait_until(condition, what):
     """Waits for what another process is about to do. No verdict depends on how long."""
-    for _ in range(60000):
+    for _ in range(6000):
         result = condition()
         if result:
             return result
@@ -223,8 +223,8 @@ class Recording:
     def session(self):
         """The session, once it runs."""
         def running():
-            check(self.process.poll() is None, "the recording ended before it began: "
-                  f"{self.process.stderr.read() if self.process.stderr else ''}")
+            if self.process.poll() is not None:
+                raise Failure(f"it ended before it began: {self.process.stderr.read()}")
             return next((session for session in self.netlink.sessions()
                          if session["owner"] == self.process.pid
                          and session["state"] == stackbeat.S.STATE_RUNNING), None)
