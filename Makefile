@@ -5,15 +5,20 @@
 VERSION := $(shell cat VERSION)
 
 B ?= build
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 PREFIX ?= /usr/local
+# The kernel for which `module` and `install` work.
 KVERSION ?= $(shell uname -r)
+KDIR ?= /lib/modules/$(KVERSION)/build
 
 PACKAGES := libnl-genl-3.0 libkmod libprotobuf-c libelf zlib
 WARNINGS := -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -Wvla
 CFLAGS ?= -O2 -g
 CPPFLAGS += -D_GNU_SOURCE -DSTACKBEAT_VERSION='"$(VERSION)"' -Iinclude -I$(B)/proto
-LIBS = $(shell pkg-config --libs $(PACKAGES))
+# libiberty has no pkg-config file.
+LIBS = $(shell pkg-config --libs $(PACKAGES)) -liberty -lm
 LIB_CFLAGS = $(shell pkg-config --cflags $(PACKAGES))
 
 # The sanitizers run on every unit test: they are the point of most of them.
@@ -21,43 +26,140 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 
 USER_SOURCES := $(wildcard user/*.c)
 USER_OBJECTS := $(USER_SOURCES:user/%.c=$(B)/user/%.o)
+FORMATTED = $(wildcard user/*.[ch] tests/unit/*.[ch] tests/unit/shim/*/*.h tests/workloads/*.[ch])
 PROTO := $(B)/proto/profile.pb-c
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))
 UNIT_OBJECTS := $(patsubst user/%.c,$(B)/unit/user/%.o,$(filter-out user/main.c,$(USER_SOURCES)))
+
+# V=1 shows the commands.
+ifneq ($(V),1)
+Q := @
+say = @echo "  $(1)	$(2)"
+endif
 
 .PHONY: all
 all: $(B)/stackbeat ## Build the command (build/stackbeat)
 
 $(B)/stackbeat: $(USER_OBJECTS) $(PROTO).o
-	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(PROTO).c $(PROTO).h &: user/profile.proto
+	$(call say,PROTOC,$<)
 	@mkdir -p $(@D)
-	protoc-c --proto_path=user --c_out=$(B)/proto profile.proto
+	$(Q)protoc-c --proto_path=user --c_out=$(B)/proto profile.proto
 
 # Generated code is not held to our warnings.
 $(PROTO).o: $(PROTO).c
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(LIB_CFLAGS) -c -o $@ $<
+	$(call say,CC,$@)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LIB_CFLAGS) -c -o $@ $<
 
-$(B)/user/%.o: user/%.c | $(PROTO).h
+$(B)/user/%.o: user/%.c VERSION | $(PROTO).h
+	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(B)/unit/user/%.o: user/%.c | $(PROTO).h
+$(B)/unit/user/%.o: user/%.c VERSION | $(PROTO).h
+	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS) -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(B)/unit/%: tests/unit/%.c $(UNIT_OBJECTS) $(PROTO).o
-	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) -Iuser -Itests/unit -Itests/unit/shim -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -MF $@.d \
-		-o $@ $< $(UNIT_OBJECTS) $(PROTO).o $(LIBS) -lcmocka
+# It embeds them.
+$(B)/user/flamegraph.o $(B)/unit/user/flamegraph.o: user/flamegraph.js user/flamegraph.css
+
+# An archive, so that a test links only what it asks for.
+$(B)/unit/user.a: $(UNIT_OBJECTS) $(PROTO).o
+	$(call say,AR,$@)
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $^
+
+$(B)/unit/%: tests/unit/%.c $(B)/unit/user.a
+	$(call say,CC,$@)
+	$(Q)$(CC) $(CPPFLAGS) -iquote user -iquote tests/unit -Itests/unit/shim -O1 -g $(SANITIZE) $(WARNINGS) \
+		$(LIB_CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(B)/unit/user.a $(LIBS) -lcmocka
+
+.SECONDARY:
 
 .PHONY: unit
-unit: $(UNIT_TESTS)
-	@for test in $(UNIT_TESTS); do $$test || exit 1; done
+unit: $(UNIT_TESTS) ## Build and run the unit tests
+	$(Q)tests/check unit
+
+.PHONY: unit-tests
+unit-tests: $(UNIT_TESTS)
+
+.PHONY: module
+module: ## Build the kernel module for KVERSION (default: the running kernel)
+	$(Q)kmod/build $(KDIR) $(B)/kmod/$(KVERSION)
+
+INSTALL_COMMAND := $(DESTDIR)$(PREFIX)/bin/stackbeat
+INSTALL_MAN := $(DESTDIR)$(PREFIX)/share/man/man1/stackbeat.1.gz
+INSTALL_COMPLETION := $(DESTDIR)$(PREFIX)/share/bash-completion/completions/stackbeat
+INSTALL_HEADER := $(DESTDIR)$(PREFIX)/include/stackbeat.h
+INSTALL_MODULE := $(DESTDIR)/lib/modules/$(KVERSION)/extra/stackbeat.ko
+MODULE := $(B)/kmod/$(KVERSION)/stackbeat.ko
+
+# What is put together elsewhere gets its list of modules where it will run.
+ifeq ($(DESTDIR),)
+DEPMOD := depmod -a $(KVERSION)
+else
+DEPMOD := :
+endif
+
+.PHONY: install
+install: $(B)/stackbeat ## Install below PREFIX (/usr/local); the module too, if it is built
+ifneq ($(MODULE_INSTALL),)
+	@test -e $(MODULE) || { echo "$(MODULE) is not there: 'make module' builds it" >&2; exit 1; }
+endif
+	$(call say,INSTALL,$(INSTALL_COMMAND))
+	$(Q)install -D -m 755 $(B)/stackbeat $(INSTALL_COMMAND)
+	$(call say,INSTALL,$(INSTALL_HEADER))
+	$(Q)install -D -m 644 include/stackbeat.h $(INSTALL_HEADER)
+	$(call say,INSTALL,$(INSTALL_COMPLETION))
+	$(Q)install -D -m 644 completions/stackbeat $(INSTALL_COMPLETION)
+	$(call say,INSTALL,$(INSTALL_MAN))
+	$(Q)install -d $(dir $(INSTALL_MAN))
+	$(Q)gzip -9 -n <man/stackbeat.1 >$(INSTALL_MAN)
+	$(Q)chmod 644 $(INSTALL_MAN)
+	$(Q)if [ -e $(MODULE) ]; then \
+		echo "  INSTALL	$(INSTALL_MODULE)"; \
+		install -D -m 644 $(MODULE) $(INSTALL_MODULE) && $(DEPMOD); \
+	fi
+
+.PHONY: uninstall
+uninstall: ## Remove what install has put there, called with the same variables
+	$(Q)rm -f $(INSTALL_COMMAND) $(INSTALL_HEADER) $(INSTALL_COMPLETION) $(INSTALL_MAN)
+	$(Q)if [ -e $(INSTALL_MODULE) ]; then rm -f $(INSTALL_MODULE) && $(DEPMOD); fi
+
+.PHONY: workloads
+workloads:
+	$(Q)$(MAKE) -s -C tests/workloads B=$(abspath $(B))
+
+.PHONY: demo
+demo: ## Profile a real program and draw it (build/demo/)
+	$(Q)demo/run
+
+.PHONY: check
+check: ## Run all tests
+	$(Q)tests/check
+
+.PHONY: deps
+deps: ## Install what building and testing needs, with apt
+	$(Q)scripts/deps build vm test demo
+
+.PHONY: format
+format: ## Format the user side and the tests with clang-format
+	$(Q)clang-format -i $(FORMATTED)
+
+.PHONY: help
+help: ## List the targets
+	@sed -n 's/^\([a-z][a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
+	@echo
+	@echo 'Variables: V=1 (show commands), B (build directory), CC, CFLAGS, PREFIX, DESTDIR, KVERSION'
+	@echo '(kernel to build or install the module for), KDIR (its build directory), MODULE_INSTALL=1'
+	@echo '(let install fail where the module is not built).'
 
 .PHONY: clean
 clean: ## Remove what was built, but not what was downloaded
-	rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod
+	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/demo
 
 -include $(wildcard $(B)/user/*.d $(B)/unit/user/*.d $(B)/unit/*.d)

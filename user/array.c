@@ -3,14 +3,17 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define CAPACITY_MIN 16
 
+/* A pointer of any type: `items` of array_reserve() is the address of one. */
+typedef void *any_pointer __attribute__((may_alias));
+
 int array_reserve(void *items, size_t *capacity, size_t count, size_t more, size_t size)
 {
+	any_pointer *array = items;
 	size_t needed, wanted;
-	void *old, *grown;
+	void *grown;
 
 	if (__builtin_add_overflow(count, more, &needed))
 		return -ENOMEM;
@@ -21,12 +24,10 @@ int array_reserve(void *items, size_t *capacity, size_t count, size_t more, size
 		wanted = CAPACITY_MIN;
 	if (wanted < needed)
 		wanted = needed;
-	/* `items` is the address of a pointer of any type. */
-	memcpy(&old, items, sizeof(old));
-	grown = reallocarray(old, wanted, size);
+	grown = reallocarray(*array, wanted, size);
 	if (!grown)
 		return -ENOMEM;
-	memcpy(items, &grown, sizeof(grown));
+	*array = grown;
 	*capacity = wanted;
 	return 0;
 }

@@ -115,9 +115,18 @@ static const char *function_name(const struct pprof_profile *profile, uint64_t i
 	return *name ? name : pprof_text(profile, function->system_name);
 }
 
+/* The kernel and its modules bear names in brackets; so does some user memory. */
 static enum frame_kind resolved_kind(const char *file)
 {
-	return !strncmp(file, "[kernel", strlen("[kernel")) ? FRAME_KERNEL : FRAME_USER;
+	static const char *const user[] = {"[vdso]", "[vsyscall]", "[anon", "[heap]", "[stack"};
+
+	if (*file != '[')
+		return FRAME_USER;
+	for (size_t i = 0; i < sizeof(user) / sizeof(user[0]); i++) {
+		if (!strncmp(file, user[i], strlen(user[i])))
+			return FRAME_USER;
+	}
+	return FRAME_KERNEL;
 }
 
 static int add_location(struct builder *builder, const Perftools__Profiles__Location *location)

@@ -65,6 +65,7 @@ struct record {
 	struct recording recording;
 	sigset_t old_signals;
 	int signals; /* signalfd; 0: none */
+	int64_t own_cpu_start; /* ns of CPU time before the recording */
 	bool progress;
 	bool progress_shown;
 	const char *why_ended;
@@ -78,9 +79,10 @@ static int64_t now_ns(clockid_t clock)
 	return time.tv_sec * NS_PER_SECOND + time.tv_nsec;
 }
 
-static int64_t own_cpu_ns(void)
+/* CPU time that this command has taken since the recording began. */
+static uint64_t own_cost_ns(const struct record *record)
 {
-	return now_ns(CLOCK_PROCESS_CPUTIME_ID);
+	return now_ns(CLOCK_PROCESS_CPUTIME_ID) - record->own_cpu_start;
 }
 
 static int open_session(struct record *record, struct error *error)
@@ -245,7 +247,7 @@ static int show_progress(struct record *record, int64_t elapsed, struct error *e
 	if (err)
 		return err;
 	recording->duration_ns = elapsed;
-	recording->reader_cost_ns = own_cpu_ns();
+	recording->reader_cost_ns = own_cost_ns(record);
 	fprintf(stderr,
 		"\r%.0f s, %" PRIu64 " samples, %" PRIu64 " lost, %" PRIu64
 		" unique stacks, cost %.2f %%\033[K",
@@ -303,6 +305,7 @@ static int run_session(struct record *record, struct error *error)
 
 	if (err)
 		return err;
+	record->own_cpu_start = now_ns(CLOCK_PROCESS_CPUTIME_ID);
 	recording->start_ns = now_ns(CLOCK_REALTIME);
 	start = now_ns(CLOCK_MONOTONIC);
 	if (record->target.pid)
@@ -316,7 +319,7 @@ static int run_session(struct record *record, struct error *error)
 		err = drain(record, error);
 	if (!err)
 		err = read_stats(record, error);
-	recording->reader_cost_ns = own_cpu_ns();
+	recording->reader_cost_ns = own_cost_ns(record);
 	if (record->progress_shown)
 		fputs("\r\033[K", stderr);
 	return err;

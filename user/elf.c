@@ -295,9 +295,35 @@ static void read_headers(struct object_file *object, Elf *elf)
 	read_elf_build_id(elf, count, object->object.build_id);
 }
 
+/*
+ * Files with more than 65,279 sections say so in another way: the count in the
+ * header is 0. Programs and libraries are none, and libelf takes memory for as
+ * many sections as such a file claims.
+ */
+static bool has_countless_sections(int fd)
+{
+	union {
+		unsigned char ident[EI_NIDENT];
+		Elf32_Ehdr narrow;
+		Elf64_Ehdr wide;
+	} header = {0};
+
+	if (pread(fd, &header, sizeof(header), 0) < (ssize_t)sizeof(header.narrow))
+		return false;
+	/* Zero is the same in both byte orders. */
+	if (header.ident[EI_CLASS] == ELFCLASS32)
+		return header.narrow.e_shnum == 0 && header.narrow.e_shoff != 0;
+	return header.wide.e_shnum == 0 && header.wide.e_shoff != 0;
+}
+
 static Elf *begin_elf(struct object_file *object, int fd)
 {
 	Elf *elf;
+
+	if (!object->image && has_countless_sections(fd)) {
+		object_problem(object, "broken ELF headers: sections without a count");
+		return NULL;
+	}
 
 	elf_version(EV_CURRENT);
 	if (object->image)

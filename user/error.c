@@ -5,6 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Texts quote names from outside, which must not begin a line or command a terminal. */
+static void replace_control_characters(char *text)
+{
+	for (; *text; text++) {
+		if ((unsigned char)*text < ' ' || *text == '\x7f')
+			*text = '?';
+	}
+}
+
 int error_set(struct error *error, int code, const char *format, ...)
 {
 	va_list args;
@@ -13,23 +22,30 @@ int error_set(struct error *error, int code, const char *format, ...)
 		va_start(args, format);
 		vsnprintf(error->text, sizeof(error->text), format, args);
 		va_end(args);
+		replace_control_characters(error->text);
 	}
 	return -code;
 }
 
 int error_errno(struct error *error, int code, const char *format, ...)
 {
-	char reason[128];
+	char buffer[128];
+	const char *reason;
 	va_list args;
-	size_t used;
+	size_t used, room;
 
 	if (error) {
 		va_start(args, format);
 		vsnprintf(error->text, sizeof(error->text), format, args);
 		va_end(args);
+		replace_control_characters(error->text);
+		reason = strerror_r(code, buffer, sizeof(buffer));
+		/* Where there is not room for all, the reason is worth more. */
 		used = strlen(error->text);
-		snprintf(error->text + used, sizeof(error->text) - used, ": %s",
-			 strerror_r(code, reason, sizeof(reason)));
+		room = sizeof(error->text) - sizeof(": ") - strlen(reason);
+		if (used > room)
+			used = room;
+		sprintf(error->text + used, ": %s", reason);
 	}
 	return -code;
 }

@@ -15,12 +15,13 @@ struct error {
 
 /*
  * Sets the text of `error` (printf-style, without a newline) and returns -code.
- * `code` is a positive errno value. `error` may be NULL.
+ * `code` is a positive errno value. `error` may be NULL. Control characters in
+ * what is quoted become '?'; what is too long is cut.
  */
 int error_set(struct error *error, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* As error_set(), with ": " and the system's sentence for `code` appended. */
+/* As error_set(), with ": " and the system's sentence for `code` appended, which is never cut. */
 int error_errno(struct error *error, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,9 +66,12 @@ static int parse_seconds(const char *text, double *seconds, struct error *error)
 	char *end;
 
 	*seconds = strtod(text, &end);
-	if (end == text || *end || !isfinite(*seconds) || *seconds <= 0 || *seconds > SECONDS_MAX)
-		return error_set(error, EINVAL, "-d: '%s' is not a number of seconds above 0",
-				 text);
+	/* strtod() takes much more than people mean by a number of seconds. */
+	if (end == text || *end || text[strspn(text, "0123456789.")] || *seconds <= 0 ||
+	    *seconds > SECONDS_MAX)
+		return error_set(error, EINVAL,
+				 "-d: '%s' is not a number of seconds above 0, at most %.0f", text,
+				 SECONDS_MAX);
 	return 0;
 }
 
@@ -84,7 +86,11 @@ static int parse_pids(const char *text, struct record_options *options, struct e
 		if (options->pid_count == STACKBEAT_PIDS_MAX)
 			return error_set(error, EINVAL, "-p: more than %u process ids",
 					 STACKBEAT_PIDS_MAX);
-		snprintf(number, sizeof(number), "%.*s", (int)(length < 15 ? length : 15), text);
+		if (length >= sizeof(number))
+			return error_set(error, EINVAL, "-p: '%.*s' is not a process id",
+					 (int)length, text);
+		memcpy(number, text, length);
+		number[length] = '\0';
 		err = parse_number(number, "-p (process id)", 1, INT32_MAX,
 				   &options->pids[options->pid_count], error);
 		if (err)
@@ -92,6 +98,21 @@ static int parse_pids(const char *text, struct record_options *options, struct e
 		options->pid_count++;
 		text += length;
 	} while (*text++ == ',');
+	return 0;
+}
+
+static int parse_cpus(const char *text, struct record_options *options, struct error *error)
+{
+	struct error reason;
+
+	if (!*text)
+		return error_set(error, EINVAL, "-C: the list of CPUs is empty");
+	if (strlen(text) >= STACKBEAT_CPULIST_MAX)
+		return error_set(error, EINVAL, "-C: the list of CPUs is longer than %u characters",
+				 STACKBEAT_CPULIST_MAX - 1);
+	if (cpulist_parse(text, &options->cpulist, &reason))
+		return error_set(error, EINVAL, "-C: %s", reason.text);
+	options->cpus = text;
 	return 0;
 }
 
@@ -129,10 +150,7 @@ static int parse_option(int option, const char *value, struct record_options *op
 	case 'p':
 		return parse_pids(value, options, error);
 	case 'C':
-		if (!*value)
-			return error_set(error, EINVAL, "-C: the list of CPUs is empty");
-		options->cpus = value;
-		return cpulist_parse(value, &options->cpulist, error);
+		return parse_cpus(value, options, error);
 	case 'd':
 		return parse_seconds(value, &options->seconds, error);
 	case 'g':
@@ -166,6 +184,19 @@ static int parse_option(int option, const char *value, struct record_options *op
 	}
 }
 
+/* Why getopt_long() has returned '?'; `word` is the argument before those that it left. */
+static int option_error(const char *word, struct error *error)
+{
+	/* Set: a short option that there is not, or a long one that there is. */
+	if (!optopt)
+		return error_set(error, EINVAL, "unknown or ambiguous option '%s'", word);
+	for (const struct option *option = long_options; option->name; option++) {
+		if (option->val == optopt)
+			return error_set(error, EINVAL, "'%s': takes no value", word);
+	}
+	return error_set(error, EINVAL, "unknown option '-%c'", optopt);
+}
+
 int record_options_parse(int argc, char **argv, struct record_options *options, struct error *error)
 {
 	int option, err;
@@ -186,11 +217,8 @@ int record_options_parse(int argc, char **argv, struct record_options *options, 
 		if (option == ':')
 			return error_set(error, EINVAL, "%s: its value is missing",
 					 argv[optind - 1]);
-		if (option == '?' && optopt && optopt < 256)
-			return error_set(error, EINVAL, "unknown option '-%c'", optopt);
 		if (option == '?')
-			return error_set(error, EINVAL, "unknown or ambiguous option '%s'",
-					 argv[optind - 1]);
+			return option_error(argv[optind - 1], error);
 		err = parse_option(option, optarg, options, error);
 		if (err)
 			return err;

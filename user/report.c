@@ -226,6 +226,17 @@ static uint32_t next_shown(const struct report *report, uint32_t node)
 	return next;
 }
 
+static struct unit tree_unit(const struct report *report)
+{
+	int64_t smallest = report->tree->total;
+	uint32_t node;
+
+	for (node = 0; node != CALLTREE_NONE; node = next_shown(report, node))
+		if (report->tree->nodes[node].total < smallest)
+			smallest = report->tree->nodes[node].total;
+	return choose_unit(report, smallest);
+}
+
 static int print_nodes(const struct report *report, struct branches *branches, size_t *rows)
 {
 	const struct calltree_node *nodes = report->tree->nodes;
@@ -255,8 +266,7 @@ static int print_tree(struct report *report, struct error *error)
 	struct branches branches = {0};
 	int ret;
 
-	report->unit = choose_unit(report, (int64_t)((double)report->tree->total *
-						     report->options->min_percent / 100));
+	report->unit = tree_unit(report);
 	print_head(report);
 	fprintf(report->out, " %6s %*s %*s\n", "cum%", width, "cum", width, "flat");
 	ret = print_nodes(report, &branches, &rows);

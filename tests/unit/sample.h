@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Samples as the module would write them. */
+#ifndef STACKBEAT_TEST_SAMPLE_H
+#define STACKBEAT_TEST_SAMPLE_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <stackbeat.h>
+
+#define SAMPLE_FRAMES_MAX (STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX)
+
+union any_sample {
+	struct stackbeat_sample sample;
+	uint8_t bytes[sizeof(struct stackbeat_sample) + SAMPLE_FRAMES_MAX * sizeof(uint64_t)];
+};
+
+/* Makes a sample of user mode with no frames yet, which weighs 1 ms. */
+static inline struct stackbeat_sample *sample_begin(union any_sample *any, uint32_t pid,
+						    const char *comm)
+{
+	struct stackbeat_sample *sample = &any->sample;
+
+	memset(any, 0, sizeof(*any));
+	sample->record.type = STACKBEAT_RECORD_SAMPLE;
+	sample->weight = 1000000;
+	sample->pid = pid;
+	sample->tid = pid;
+	sample->kernel_end = STACKBEAT_END_NOT_ENTERED;
+	snprintf(sample->comm, sizeof(sample->comm), "%s", comm);
+	return sample;
+}
+
+/* Adds a frame to the kernel part, to which no user frame must have been added. */
+static inline void sample_kernel(struct stackbeat_sample *sample, uint64_t address)
+{
+	sample->record.flags |= STACKBEAT_SAMPLE_KERNEL;
+	if (sample->kernel_end == STACKBEAT_END_NOT_ENTERED)
+		sample->kernel_end = STACKBEAT_END_ROOT;
+	sample->frames[sample->kernel_frames++] = address;
+}
+
+static inline void sample_user(struct stackbeat_sample *sample, uint64_t address)
+{
+	sample->frames[sample->kernel_frames + sample->user_frames++] = address;
+}
+
+#endif

@@ -1,0 +1,608 @@
+// SPDX-License-Identifier: GPL-2.0
+/* From samples to a pprof file, read back. */
+#include "unit.h"
+
+#include <errno.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "encode.h"
+#include "error.h"
+#include "pprof.h"
+#include "process.h"
+#include "profile.h"
+#include "sample.h"
+#include "scratch.h"
+
+#define KERNEL UINT64_C(0xffffffff81000000)
+#define NOWHERE UINT64_C(0x10)
+#define LOCATION(profile, id) ((profile)->message->location[(id)-1])
+
+struct fixture {
+	void *scratch; /* the state that the helpers of scratch.h take */
+	struct processes *processes;
+	struct profile *profile;
+	struct recording recording;
+	struct cuts cuts;
+	struct error warning;
+	struct error error;
+	union any_sample any;
+};
+
+/* Functions whose addresses are frames here. They are never called. */
+__attribute__((noinline)) static void leaf_function(void)
+{
+	abort();
+}
+
+__attribute__((noinline)) static void caller_function(void)
+{
+	leaf_function();
+}
+
+/* Where programs begin: a stack that gets here is whole. */
+extern const char _start[];
+
+static uint64_t leaf(void)
+{
+	return (uint64_t)(uintptr_t)leaf_function;
+}
+
+static uint64_t caller(void)
+{
+	return (uint64_t)(uintptr_t)caller_function;
+}
+
+static uint64_t root(void)
+{
+	return (uint64_t)(uintptr_t)_start;
+}
+
+static int note_base(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)size;
+	*(uint64_t *)arg = info->dlpi_addr;
+	return 1; /* the first one is the program */
+}
+
+/* The address that a frame has in the ELF file of this program. */
+static uint64_t in_file(uint64_t address)
+{
+	uint64_t base = 0;
+
+	dl_iterate_phdr(note_base, &base);
+	return address - base;
+}
+
+static int setup(void **state)
+{
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+	if (!fixture || scratch_setup(&fixture->scratch))
+		return -1;
+	fixture->processes = processes_new("", &fixture->error);
+	fixture->profile = fixture->processes ? profile_new(fixture->processes) : NULL;
+	fixture->recording = (struct recording){
+		.command_line = "stackbeat record -a",
+		.rate = 100,
+		.cpus = 2,
+		.start_ns = INT64_C(1700000000123456789),
+		.duration_ns = INT64_C(5000000000),
+	};
+	*state = fixture;
+	return fixture->profile ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *fixture = *state;
+	int ret = scratch_teardown(&fixture->scratch);
+
+	profile_free(fixture->profile);
+	processes_free(fixture->processes);
+	free(fixture);
+	return ret;
+}
+
+/* A sample of this process, in user mode. */
+static struct stackbeat_sample *sample(struct fixture *fixture)
+{
+	return sample_begin(&fixture->any, getpid(), "thread");
+}
+
+static void add(struct fixture *fixture)
+{
+	assert_int_equal(profile_add(&fixture->any.sample, fixture->profile), 0);
+}
+
+/* Encodes what was added, and reads the file. The caller frees it. */
+static struct pprof_profile *encode(struct fixture *fixture)
+{
+	char *path = scratch_file(&fixture->scratch, "profile.pb.gz");
+	struct pprof_profile *profile;
+	uint64_t size = 0;
+
+	assert_non_null(path);
+	assert_int_equal(encode_profile(fixture->profile, &fixture->recording, path, &fixture->cuts,
+					&size, &fixture->warning, &fixture->error),
+			 0);
+	assert_true(size > 20);
+	assert_int_equal(scratch_count(&fixture->scratch, 0), 1);
+	profile = pprof_read(path, &fixture->error);
+	if (!profile)
+		fail_msg("%s", fixture->error.text);
+	free(path);
+	return profile;
+}
+
+static const Perftools__Profiles__Location *frame(const struct pprof_profile *profile,
+						  size_t sample, size_t index)
+{
+	const Perftools__Profiles__Sample *stack = profile->message->sample[sample];
+
+	assert_true(index < stack->n_location_id);
+	return LOCATION(profile, stack->location_id[index]);
+}
+
+/* The name of a location's function; "" where it has none. */
+static const char *name(const struct pprof_profile *profile,
+			const Perftools__Profiles__Location *location)
+{
+	const Perftools__Profiles__Function *function;
+
+	if (!location->n_line)
+		return "";
+	function = profile->message->function[location->line[0]->function_id - 1];
+	return pprof_text(profile, function->name);
+}
+
+static const Perftools__Profiles__Mapping *mapping(const struct pprof_profile *profile,
+						   const Perftools__Profiles__Location *location)
+{
+	return location->mapping_id ? profile->message->mapping[location->mapping_id - 1] : NULL;
+}
+
+static bool has_comment(const struct pprof_profile *profile, const char *text)
+{
+	for (size_t i = 0; i < profile->message->n_comment; i++) {
+		if (!strcmp(pprof_text(profile, profile->message->comment[i]), text))
+			return true;
+	}
+	return false;
+}
+
+static void says_what_was_counted_and_when(void **state)
+{
+	struct fixture *fixture = *state;
+	struct pprof_profile *profile;
+	const Perftools__Profiles__Profile *message;
+
+	sample_user(sample(fixture), leaf());
+	add(fixture);
+	profile = encode(fixture);
+	message = profile->message;
+	assert_int_equal(message->n_sample_type, 2);
+	assert_string_equal(pprof_text(profile, message->sample_type[0]->type), "samples");
+	assert_string_equal(pprof_text(profile, message->sample_type[0]->unit), "count");
+	assert_string_equal(pprof_text(profile, message->sample_type[1]->type), "cpu");
+	assert_string_equal(pprof_text(profile, message->sample_type[1]->unit), "nanoseconds");
+	assert_int_equal(message->time_nanos, 1700000000123456789);
+	assert_int_equal(message->duration_nanos, 5000000000);
+	assert_int_equal(message->period, 10000000);
+	pprof_profile_free(profile);
+}
+
+static void stacks_keep_their_counts_weights_and_labels(void **state)
+{
+	struct fixture *fixture = *state;
+	struct pprof_profile *profile;
+	bool seen[2] = {false};
+
+	for (int i = 0; i < 3; i++) {
+		sample_user(sample(fixture), leaf());
+		fixture->any.sample.weight = 1000 + i;
+		add(fixture);
+	}
+	/* A name is any bytes, and a weight may be that of a day. */
+	sample_user(sample(fixture), leaf());
+	strcpy(fixture->any.sample.comm, "a\xff<\"b");
+	fixture->any.sample.weight = UINT64_C(86400000000000);
+	add(fixture);
+
+	profile = encode(fixture);
+	assert_int_equal(profile->message->n_sample, 2);
+	for (size_t i = 0; i < 2; i++) {
+		const Perftools__Profiles__Sample *stack = profile->message->sample[i];
+		size_t which = stack->value[0] == 3 ? 0 : 1;
+
+		seen[which] = true;
+		assert_int_equal(stack->n_value, 2);
+		assert_int_equal(stack->value[0], which ? 1 : 3);
+		assert_int_equal(stack->value[1], which ? 86400000000000 : 3003);
+		assert_int_equal(stack->n_label, 2);
+		assert_string_equal(pprof_text(profile, stack->label[0]->key), "pid");
+		assert_int_equal(stack->label[0]->num, getpid());
+		assert_int_equal(stack->label[0]->str, 0);
+		assert_string_equal(pprof_text(profile, stack->label[1]->key), "comm");
+		assert_string_equal(pprof_text(profile, stack->label[1]->str),
+				    which ? "a\xef\xbf\xbd<\"b" : "thread");
+	}
+	assert_true(seen[0] && seen[1]);
+	/* One place is one location, whoever was there. */
+	assert_int_equal(profile->message->n_location, 1);
+	assert_int_equal(profile->message->n_function, 1);
+	pprof_profile_free(profile);
+}
+
+/*
+ * Return addresses lie behind their call: they are reduced by one. Here they are the first
+ * byte behind the one that is meant; without the rule, the call of a function that never
+ * returns would be in the function that happens to follow.
+ */
+static void return_addresses_are_reduced_and_the_leaf_is_not(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *user = sample(fixture);
+	struct pprof_profile *profile;
+	char program[4096] = "";
+
+	assert_true(readlink("/proc/self/exe", program, sizeof(program) - 1) > 0);
+	sample_user(user, leaf());
+	sample_user(user, caller() + 1);
+	sample_user(user, root() + 1);
+	add(fixture);
+	profile = encode(fixture);
+	assert_int_equal(profile->message->sample[0]->n_location_id, 3);
+	assert_int_equal(frame(profile, 0, 0)->address, in_file(leaf()));
+	assert_int_equal(frame(profile, 0, 1)->address, in_file(caller()));
+	assert_int_equal(frame(profile, 0, 2)->address, in_file(root()));
+	assert_string_equal(name(profile, frame(profile, 0, 0)), "leaf_function");
+	assert_string_equal(name(profile, frame(profile, 0, 1)), "caller_function");
+	assert_string_equal(name(profile, frame(profile, 0, 2)), "_start");
+
+	/* Addresses of the file, as the readers of pprof know them. */
+	assert_int_equal(profile->message->n_mapping, 1);
+	assert_int_equal(profile->message->mapping[0]->memory_start, 0);
+	assert_int_equal(profile->message->mapping[0]->memory_limit, UINT64_MAX);
+	assert_int_equal(profile->message->mapping[0]->file_offset, 0);
+	assert_true(profile->message->mapping[0]->has_functions);
+	assert_string_equal(pprof_text(profile, profile->message->mapping[0]->filename), program);
+	pprof_profile_free(profile);
+}
+
+static void where_the_kernel_was_entered_is_not_reduced(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *both = sample(fixture);
+	struct pprof_profile *profile;
+
+	sample_kernel(both, KERNEL + 0x100);
+	sample_kernel(both, KERNEL + 0x200);
+	sample_kernel(both, KERNEL + 0x300);
+	sample_user(both, leaf());
+	sample_user(both, caller() + 1);
+	add(fixture);
+	profile = encode(fixture);
+	assert_int_equal(profile->message->sample[0]->n_location_id, 5);
+	assert_int_equal(frame(profile, 0, 0)->address, KERNEL + 0x100);
+	assert_int_equal(frame(profile, 0, 1)->address, KERNEL + 0x1ff);
+	assert_int_equal(frame(profile, 0, 2)->address, KERNEL + 0x2ff);
+	assert_int_equal(frame(profile, 0, 3)->address, in_file(leaf()));
+	assert_int_equal(frame(profile, 0, 4)->address, in_file(caller()));
+	for (size_t i = 0; i < 3; i++)
+		assert_string_equal(
+			pprof_text(profile, mapping(profile, frame(profile, 0, i))->filename),
+			"[kernel.kallsyms]");
+	pprof_profile_free(profile);
+}
+
+static void the_first_kernel_frame_of_a_kernel_thread_is_exact_too(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *kernel = sample(fixture);
+	struct pprof_profile *profile;
+
+	kernel->user_end = STACKBEAT_END_NO_USER;
+	sample_kernel(kernel, KERNEL + 0x100);
+	sample_kernel(kernel, KERNEL + 0x200);
+	add(fixture);
+	profile = encode(fixture);
+	assert_int_equal(profile->message->sample[0]->n_location_id, 2);
+	assert_int_equal(frame(profile, 0, 0)->address, KERNEL + 0x100);
+	assert_int_equal(frame(profile, 0, 1)->address, KERNEL + 0x1ff);
+	assert_int_equal(cuts_total(&fixture->cuts), 0);
+	pprof_profile_free(profile);
+}
+
+static void what_has_no_name_keeps_its_address_and_mapping(void **state)
+{
+	struct fixture *fixture = *state;
+	size_t page = sysconf(_SC_PAGESIZE);
+	void *code = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t address = (uint64_t)(uintptr_t)code;
+	const Perftools__Profiles__Mapping *of_code;
+	struct pprof_profile *profile;
+	struct stackbeat_sample *user = sample(fixture);
+
+	assert_ptr_not_equal(code, MAP_FAILED);
+	sample_user(user, address + 8);
+	sample_user(user, address + 9);
+	sample_user(user, NOWHERE + 1);
+	add(fixture);
+	profile = encode(fixture);
+	of_code = mapping(profile, frame(profile, 0, 0));
+	assert_non_null(of_code);
+	assert_int_equal(frame(profile, 0, 0)->address, address + 8);
+	assert_string_equal(name(profile, frame(profile, 0, 0)), "");
+	assert_true(of_code->memory_start <= address && address + page <= of_code->memory_limit);
+	assert_string_equal(pprof_text(profile, of_code->filename), "[anon]");
+	assert_false(of_code->has_functions);
+	/* A call at the same place. */
+	assert_int_equal(profile->message->sample[0]->location_id[1],
+			 profile->message->sample[0]->location_id[0]);
+	assert_int_equal(frame(profile, 0, 2)->address, NOWHERE);
+	assert_null(mapping(profile, frame(profile, 0, 2)));
+	assert_string_equal(name(profile, frame(profile, 0, 2)), "");
+	pprof_profile_free(profile);
+	munmap(code, page);
+}
+
+static void a_process_that_is_gone_is_in_it(void **state)
+{
+	struct fixture *fixture = *state;
+	struct pprof_profile *profile;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	sample_user(sample_begin(&fixture->any, pid, "gone"), leaf());
+	add(fixture);
+	profile = encode(fixture);
+	assert_int_equal(frame(profile, 0, 0)->address, leaf());
+	assert_null(mapping(profile, frame(profile, 0, 0)));
+	assert_int_equal(profile->message->sample[0]->label[0]->num, pid);
+	pprof_profile_free(profile);
+}
+
+static void add_stack(struct fixture *fixture, enum stackbeat_end kernel_end,
+		      enum stackbeat_end user_end, bool to_root, int samples)
+{
+	struct stackbeat_sample *both = sample(fixture);
+
+	if (kernel_end != STACKBEAT_END_NOT_ENTERED && kernel_end != STACKBEAT_END_OMITTED)
+		sample_kernel(both, KERNEL + 0x100);
+	both->kernel_end = kernel_end;
+	both->user_end = user_end;
+	if (user_end != STACKBEAT_END_NO_USER && user_end != STACKBEAT_END_OMITTED) {
+		sample_user(both, leaf());
+		/* What follows the root is what the register held before there was a stack. */
+		if (to_root)
+			sample_user(both, root() + 1);
+		sample_user(both, NOWHERE);
+	}
+	while (samples--)
+		add(fixture);
+}
+
+static void cuts_are_counted_by_cause(void **state)
+{
+	struct fixture *fixture = *state;
+	struct pprof_profile *profile;
+
+	/* Whole, in one way or the other. */
+	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_ROOT, false, 1000);
+	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_ROOT, false, 1000);
+	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_NO_USER, false, 1000);
+	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_OMITTED, false, 1000);
+	add_stack(fixture, STACKBEAT_END_OMITTED, STACKBEAT_END_ROOT, false, 1000);
+	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_FRAME, true, 1000);
+	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_MEMORY, true, 1000);
+	/* Cut. */
+	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_DEPTH, false, 1);
+	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_DEPTH, false, 2);
+	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_MEMORY, false, 10);
+	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_FRAME, false, 100);
+	add_stack(fixture, STACKBEAT_END_FRAME, STACKBEAT_END_ROOT, false, 3);
+	add_stack(fixture, STACKBEAT_END_DEPTH, STACKBEAT_END_FRAME, false, 4);
+	add_stack(fixture, STACKBEAT_END_FRAME, STACKBEAT_END_MEMORY, true, 5);
+	add_stack(fixture, STACKBEAT_END_DEPTH, STACKBEAT_END_NO_USER, false, 6);
+
+	profile = encode(fixture);
+	assert_int_equal(fixture->cuts.kernel, 18);
+	assert_int_equal(fixture->cuts.depth, 3);
+	assert_int_equal(fixture->cuts.memory, 10);
+	assert_int_equal(fixture->cuts.frame, 100);
+	assert_int_equal(cuts_total(&fixture->cuts), 131);
+	assert_true(has_comment(profile, "cut: 131 (kernel part 18, depth limit 3, unreadable "
+					 "memory 10, frame pointer 100)"));
+	pprof_profile_free(profile);
+}
+
+static void what_lies_above_a_root_is_left_out(void **state)
+{
+	struct fixture *fixture = *state;
+	struct pprof_profile *profile;
+
+	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_FRAME, true, 1);
+	profile = encode(fixture);
+	assert_int_equal(profile->message->sample[0]->n_location_id, 3);
+	assert_string_equal(name(profile, frame(profile, 0, 2)), "_start");
+	assert_int_equal(cuts_total(&fixture->cuts), 0);
+	pprof_profile_free(profile);
+}
+
+static void the_comments_have_the_whole_account(void **state)
+{
+	struct fixture *fixture = *state;
+	struct recording *recording = &fixture->recording;
+	struct pprof_profile *profile;
+	const char *first;
+
+	recording->lost_full = 7;
+	recording->lost_tail = 5;
+	recording->missed = 3;
+	recording->idle = 900;
+	recording->filtered = 80;
+	recording->kernel_cost_ns = 12345678;
+	recording->reader_cost_ns = 37654322;
+	sample_user(sample(fixture), leaf());
+	add(fixture);
+	add(fixture);
+	profile = encode(fixture);
+	first = pprof_text(profile, profile->message->comment[0]);
+	assert_ptr_equal(strstr(first, "stackbeat " STACKBEAT_VERSION " on Linux "), first);
+	assert_true(has_comment(profile, "command: stackbeat record -a"));
+	assert_true(has_comment(profile, "rate: 100 Hz on 2 CPUs"));
+	assert_true(has_comment(profile, "samples: 2"));
+	assert_true(has_comment(profile, "lost: 12 (ring full 7, wrong tail 5)"));
+	assert_true(has_comment(profile, "cut: 0 (kernel part 0, depth limit 0, unreadable memory "
+					 "0, frame pointer 0)"));
+	assert_true(has_comment(profile, "missed intervals: 3"));
+	assert_true(has_comment(profile, "beats without a sample: idle 900, filtered 80"));
+	/* 50 ms of 5 s on 2 CPUs. */
+	assert_true(has_comment(profile, "cost: 12345678 ns in the kernel, 37654322 ns in the "
+					 "reader, 0.500 % of the machine"));
+	assert_int_equal(profile->message->n_comment, 9);
+	pprof_profile_free(profile);
+}
+
+static void the_cost_is_a_share_of_all_cpus(void **state)
+{
+	struct recording recording = {
+		.cpus = 4,
+		.duration_ns = 1000,
+		.kernel_cost_ns = 30,
+		.reader_cost_ns = 10,
+	};
+
+	(void)state;
+	assert_true(recording_cost_percent(&recording) == 1);
+	recording.duration_ns = 0;
+	assert_true(recording_cost_percent(&recording) == 0);
+}
+
+static void any_command_line_makes_a_sound_file(void **state)
+{
+	struct fixture *fixture = *state;
+	char *line = malloc(100001);
+
+	assert_non_null(line);
+	for (size_t i = 0; i < 100000; i++)
+		line[i] = (char)(i % 255 + 1);
+	line[100000] = '\0';
+	fixture->recording.command_line = line;
+	sample_user(sample(fixture), leaf());
+	add(fixture);
+	pprof_profile_free(encode(fixture));
+	free(line);
+}
+
+static void a_sample_without_frames_makes_a_sound_file(void **state)
+{
+	struct fixture *fixture = *state;
+	struct pprof_profile *profile;
+
+	sample(fixture)->user_end = STACKBEAT_END_NO_USER;
+	add(fixture);
+	profile = encode(fixture);
+	assert_int_equal(profile->message->n_sample, 1);
+	assert_int_equal(profile->message->sample[0]->n_location_id, 0);
+	assert_int_equal(profile->message->sample[0]->value[0], 1);
+	pprof_profile_free(profile);
+}
+
+static void the_largest_stack_fits(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *both = sample(fixture);
+	struct pprof_profile *profile;
+
+	both->user_end = STACKBEAT_END_DEPTH;
+	for (uint32_t i = 0; i < STACKBEAT_KERNEL_FRAMES_MAX; i++)
+		sample_kernel(both, KERNEL + i);
+	both->kernel_end = STACKBEAT_END_ROOT;
+	for (uint32_t i = 0; i < STACKBEAT_USER_FRAMES_MAX; i++)
+		sample_user(both, caller() + 1);
+	add(fixture);
+	profile = encode(fixture);
+	assert_int_equal(profile->message->sample[0]->n_location_id, SAMPLE_FRAMES_MAX);
+	assert_int_equal(fixture->cuts.depth, 1);
+	pprof_profile_free(profile);
+}
+
+/* Sums of many stacks, whatever order they come in. */
+static void nothing_gets_lost_on_the_way(void **state)
+{
+	enum { STACKS = 5000 };
+	struct fixture *fixture = *state;
+	struct pprof_profile *profile;
+	int64_t samples = 0, weight = 0;
+
+	for (uint64_t i = 0; i < STACKS; i++) {
+		struct stackbeat_sample *both = sample(fixture);
+
+		sample_kernel(both, KERNEL + i % 71);
+		sample_user(both, leaf());
+		sample_user(both, NOWHERE + i);
+		both->weight = i;
+		for (uint64_t j = 0; j <= i % 3; j++)
+			add(fixture);
+	}
+	profile = encode(fixture);
+	assert_int_equal(profile->message->n_sample, STACKS);
+	for (size_t i = 0; i < STACKS; i++) {
+		samples += profile->message->sample[i]->value[0];
+		weight += profile->message->sample[i]->value[1];
+	}
+	assert_int_equal(samples, profile_totals(fixture->profile)->samples);
+	assert_int_equal(weight, profile_totals(fixture->profile)->weight);
+	pprof_profile_free(profile);
+}
+
+static void what_can_not_be_written_leaves_nothing(void **state)
+{
+	struct fixture *fixture = *state;
+	char *path = scratch_file(&fixture->scratch, "missing/profile.pb.gz");
+	uint64_t size;
+
+	sample_user(sample(fixture), leaf());
+	add(fixture);
+	assert_int_equal(encode_profile(fixture->profile, &fixture->recording, path, &fixture->cuts,
+					&size, &fixture->warning, &fixture->error),
+			 -ENOENT);
+	assert_non_null(strstr(fixture->error.text, path));
+	assert_int_equal(scratch_count(&fixture->scratch, 0), 0);
+	free(path);
+}
+
+#define ENCODE_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ENCODE_TEST(says_what_was_counted_and_when),
+		ENCODE_TEST(stacks_keep_their_counts_weights_and_labels),
+		ENCODE_TEST(return_addresses_are_reduced_and_the_leaf_is_not),
+		ENCODE_TEST(where_the_kernel_was_entered_is_not_reduced),
+		ENCODE_TEST(the_first_kernel_frame_of_a_kernel_thread_is_exact_too),
+		ENCODE_TEST(what_has_no_name_keeps_its_address_and_mapping),
+		ENCODE_TEST(a_process_that_is_gone_is_in_it),
+		ENCODE_TEST(cuts_are_counted_by_cause),
+		ENCODE_TEST(what_lies_above_a_root_is_left_out),
+		ENCODE_TEST(the_comments_have_the_whole_account),
+		cmocka_unit_test(the_cost_is_a_share_of_all_cpus),
+		ENCODE_TEST(any_command_line_makes_a_sound_file),
+		ENCODE_TEST(a_sample_without_frames_makes_a_sound_file),
+		ENCODE_TEST(the_largest_stack_fits),
+		ENCODE_TEST(nothing_gets_lost_on_the_way),
+		ENCODE_TEST(what_can_not_be_written_leaves_nothing),
+	};
+
+	return cmocka_run_group_tests_name("encode", tests, NULL, NULL);
+}

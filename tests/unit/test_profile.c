@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Aggregation of samples. */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "process.h"
+#include "profile.h"
+#include "sample.h"
+
+#define KERNEL UINT64_C(0xffffffff81000000)
+#define NOWHERE UINT64_C(0x10000)
+
+struct fixture {
+	struct processes *processes;
+	struct profile *profile;
+	union any_sample any;
+	uint32_t pid; /* this process */
+	uint32_t gone; /* a process that has ended */
+};
+
+static int setup(void **state)
+{
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	struct error error;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	if (!fixture || pid < 0 || waitpid(pid, NULL, 0) != pid)
+		return -1;
+	fixture->pid = getpid();
+	fixture->gone = pid;
+	fixture->processes = processes_new("", &error);
+	fixture->profile = fixture->processes ? profile_new(fixture->processes) : NULL;
+	*state = fixture;
+	return fixture->profile ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *fixture = *state;
+
+	profile_free(fixture->profile);
+	processes_free(fixture->processes);
+	free(fixture);
+	return 0;
+}
+
+/* A function of this program: an address that this process has mapped. */
+static uint64_t here(void)
+{
+	return (uint64_t)(uintptr_t)setup;
+}
+
+/* The sample that all tests begin with: two kernel and two user frames. */
+static struct stackbeat_sample *usual(struct fixture *fixture)
+{
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->pid, "usual");
+
+	sample_kernel(sample, KERNEL + 1);
+	sample_kernel(sample, KERNEL + 2);
+	sample_user(sample, here());
+	sample_user(sample, here() + 1);
+	return sample;
+}
+
+static void add(struct fixture *fixture)
+{
+	assert_int_equal(profile_add(&fixture->any.sample, fixture->profile), 0);
+}
+
+static uint64_t stacks(const struct fixture *fixture)
+{
+	return profile_totals(fixture->profile)->stacks;
+}
+
+static int copy_stack(const struct stack *stack, void *arg)
+{
+	*(const struct stack **)arg = stack;
+	return 0;
+}
+
+static const struct stack *only_stack(const struct fixture *fixture)
+{
+	const struct stack *stack = NULL;
+
+	assert_int_equal(stacks(fixture), 1);
+	assert_int_equal(profile_each(fixture->profile, copy_stack, &stack), 0);
+	assert_non_null(stack);
+	return stack;
+}
+
+static void is_empty_at_first(void **state)
+{
+	const struct fixture *fixture = *state;
+	const struct profile_totals *totals = profile_totals(fixture->profile);
+	const struct stack *stack = NULL;
+
+	assert_int_equal(totals->samples + totals->weight + totals->missed + totals->stacks, 0);
+	assert_int_equal(profile_each(fixture->profile, copy_stack, &stack), 0);
+	assert_null(stack);
+	profile_free(NULL);
+}
+
+static void keeps_all_of_a_stack(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = usual(fixture);
+	const struct stack *stack;
+
+	sample->kernel_end = STACKBEAT_END_FRAME;
+	sample->user_end = STACKBEAT_END_MEMORY;
+	sample->record.flags |= STACKBEAT_SAMPLE_COMPAT;
+	add(fixture);
+	stack = only_stack(fixture);
+	assert_int_equal(stack->pid, fixture->pid);
+	assert_int_equal(process_pid(stack->process), fixture->pid);
+	assert_string_equal(stack->comm, "usual");
+	assert_int_equal(stack->kernel_frames, 2);
+	assert_int_equal(stack->user_frames, 2);
+	assert_int_equal(stack->kernel_end, STACKBEAT_END_FRAME);
+	assert_int_equal(stack->user_end, STACKBEAT_END_MEMORY);
+	assert_int_equal(stack->flags, STACKBEAT_SAMPLE_KERNEL | STACKBEAT_SAMPLE_COMPAT);
+	assert_memory_equal(stack->frames, sample->frames, 4 * sizeof(uint64_t));
+}
+
+/* When, where, in which thread and after which losses is not what makes a stack. */
+static void same_stacks_are_one(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = usual(fixture);
+	const struct stack *stack;
+
+	add(fixture);
+	sample->time = 77;
+	sample->cpu = 3;
+	sample->tid++;
+	sample->lost = 5;
+	sample->weight = 5000000;
+	sample->missed = 4;
+	profile_tick(fixture->profile);
+	add(fixture);
+	stack = only_stack(fixture);
+	assert_int_equal(stack->samples, 2);
+	assert_int_equal(stack->weight, 6000000);
+	assert_int_equal(profile_totals(fixture->profile)->samples, 2);
+	assert_int_equal(profile_totals(fixture->profile)->weight, 6000000);
+	assert_int_equal(profile_totals(fixture->profile)->missed, 4);
+}
+
+static void other_comm(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	strcpy(sample->comm, "other");
+}
+
+static void other_process(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	sample->pid = fixture->gone;
+}
+
+static void other_kernel_frame(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample->frames[0]++;
+}
+
+static void other_user_frame(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample->frames[3]++;
+}
+
+static void other_order(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample->frames[2] = here() + 1;
+	sample->frames[3] = here();
+}
+
+static void one_frame_more(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample_user(sample, here());
+}
+
+static void one_frame_less(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample->user_frames--;
+}
+
+/* The same addresses: what was the first user frame is the last one of the kernel. */
+static void other_parts(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample->kernel_frames++;
+	sample->user_frames--;
+}
+
+static void other_kernel_end(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample->kernel_end = STACKBEAT_END_DEPTH;
+}
+
+static void other_user_end(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample->user_end = STACKBEAT_END_DEPTH;
+}
+
+static void other_flags(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample->record.flags |= STACKBEAT_SAMPLE_COMPAT;
+}
+
+static void different_stacks_stay_apart(void **state)
+{
+	static void (*const changes[])(struct fixture *, struct stackbeat_sample *) = {
+		other_comm,     other_process,    other_kernel_frame, other_user_frame,
+		other_order,    one_frame_more,   one_frame_less,     other_parts,
+		other_user_end, other_kernel_end, other_flags};
+	struct fixture *fixture = *state;
+
+	usual(fixture);
+	add(fixture);
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+		changes[i](fixture, usual(fixture));
+		add(fixture);
+		assert_int_equal(stacks(fixture), i + 2);
+		add(fixture);
+		assert_int_equal(stacks(fixture), i + 2);
+	}
+	usual(fixture);
+	add(fixture);
+	assert_int_equal(stacks(fixture), sizeof(changes) / sizeof(changes[0]) + 1);
+}
+
+static void the_largest_and_the_smallest_sample_fit(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->gone, "kthread");
+
+	sample->user_end = STACKBEAT_END_NO_USER;
+	add(fixture);
+	/* More than one piece of memory is needed for these. */
+	for (uint64_t i = 0; i < 100; i++) {
+		sample = sample_begin(&fixture->any, fixture->pid, "0123456789abcde");
+		for (uint32_t frame = 0; frame < STACKBEAT_KERNEL_FRAMES_MAX; frame++)
+			sample_kernel(sample, KERNEL + i);
+		for (uint32_t frame = 0; frame < STACKBEAT_USER_FRAMES_MAX; frame++)
+			sample_user(sample, here() + frame);
+		add(fixture);
+		add(fixture);
+		assert_int_equal(stacks(fixture), 2 + i);
+	}
+	assert_int_equal(profile_totals(fixture->profile)->samples, 201);
+}
+
+#define MANY 100000u
+
+static void put_many(struct fixture *fixture, uint64_t i)
+{
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->gone, "many");
+
+	/* Deeper frames differ, as in real stacks; the weight tells them apart. */
+	sample_kernel(sample, KERNEL);
+	sample_kernel(sample, KERNEL + i % 317);
+	sample_user(sample, NOWHERE);
+	sample_user(sample, NOWHERE + 16 * i);
+	sample->weight = i + 1;
+	sample->missed = 1;
+	add(fixture);
+}
+
+struct sums {
+	uint64_t stacks, samples, weight, wrong;
+};
+
+static int sum_up(const struct stack *stack, void *arg)
+{
+	uint64_t i = (stack->frames[3] - NOWHERE) / 16;
+	struct sums *sums = arg;
+
+	sums->stacks++;
+	sums->samples += stack->samples;
+	sums->weight += stack->weight;
+	sums->wrong += stack->samples != 2 || stack->weight != 2 * (i + 1) ||
+		       stack->frames[1] != KERNEL + i % 317;
+	return 0;
+}
+
+static void grows_with_many_stacks(void **state)
+{
+	struct fixture *fixture = *state;
+	struct sums sums = {0};
+	const struct profile_totals *totals = profile_totals(fixture->profile);
+	const uint64_t weight = (uint64_t)MANY * (MANY + 1);
+	struct processes_counts counts;
+
+	for (uint64_t i = 0; i < MANY; i++)
+		put_many(fixture, i);
+	assert_int_equal(totals->stacks, MANY);
+	for (uint64_t i = MANY; i > 0; i--)
+		put_many(fixture, i - 1);
+	assert_int_equal(totals->stacks, MANY);
+	assert_int_equal(totals->samples, 2 * MANY);
+	assert_int_equal(totals->weight, weight);
+	assert_int_equal(totals->missed, 2 * MANY);
+
+	assert_int_equal(profile_each(fixture->profile, sum_up, &sums), 0);
+	assert_int_equal(sums.stacks, MANY);
+	assert_int_equal(sums.samples, 2 * MANY);
+	assert_int_equal(sums.weight, weight);
+	assert_int_equal(sums.wrong, 0);
+	/* A process that is gone is not looked for with every stack. */
+	processes_counts(fixture->processes, &counts);
+	assert_int_equal(counts.reads, 1);
+}
+
+static void a_process_that_is_gone_has_a_name_and_no_mappings(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->gone, "gone");
+	const struct stack *stack;
+
+	sample_user(sample, NOWHERE);
+	add(fixture);
+	profile_tick(fixture->profile);
+	add(fixture);
+	stack = only_stack(fixture);
+	assert_int_equal(stack->samples, 2);
+	assert_int_equal(stack->pid, fixture->gone);
+	assert_string_equal(process_comm(stack->process), "gone");
+	assert_null(process_mapping(stack->process, NOWHERE));
+}
+
+static void a_process_that_lives_has_its_mappings(void **state)
+{
+	struct fixture *fixture = *state;
+	struct processes_counts counts;
+
+	usual(fixture);
+	add(fixture);
+	assert_non_null(process_mapping(only_stack(fixture)->process, here()));
+	/* All of its addresses are known: it is read once. */
+	for (int i = 0; i < 100; i++) {
+		profile_tick(fixture->profile);
+		usual(fixture)->frames[1] += i;
+		add(fixture);
+	}
+	processes_counts(fixture->processes, &counts);
+	assert_int_equal(counts.reads, 1);
+	/* An address that is in no mapping may be in one by now. */
+	for (int i = 1; i < 4; i++) {
+		profile_tick(fixture->profile);
+		sample_user(usual(fixture), NOWHERE + i);
+		add(fixture);
+		add(fixture);
+		processes_counts(fixture->processes, &counts);
+		assert_int_equal(counts.reads, 1 + i);
+	}
+}
+
+static int stop_at_third(const struct stack *stack, void *arg)
+{
+	(void)stack;
+	return ++*(int *)arg == 3 ? -ECANCELED : 0;
+}
+
+static void a_walk_can_be_stopped(void **state)
+{
+	struct fixture *fixture = *state;
+	int seen = 0;
+
+	for (uint64_t i = 0; i < 10; i++)
+		put_many(fixture, i);
+	assert_int_equal(profile_each(fixture->profile, stop_at_third, &seen), -ECANCELED);
+	assert_int_equal(seen, 3);
+}
+
+#define PROFILE_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		PROFILE_TEST(is_empty_at_first),
+		PROFILE_TEST(keeps_all_of_a_stack),
+		PROFILE_TEST(same_stacks_are_one),
+		PROFILE_TEST(different_stacks_stay_apart),
+		PROFILE_TEST(the_largest_and_the_smallest_sample_fit),
+		PROFILE_TEST(grows_with_many_stacks),
+		PROFILE_TEST(a_process_that_is_gone_has_a_name_and_no_mappings),
+		PROFILE_TEST(a_process_that_lives_has_its_mappings),
+		PROFILE_TEST(a_walk_can_be_stopped),
+	};
+
+	return cmocka_run_group_tests_name("profile", tests, NULL, NULL);
+}

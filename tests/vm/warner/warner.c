@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A module that warns when it is loaded, to prove that the guest runner sees it. */
+#include <linux/module.h>
+
+static int __init sb_warner_init(void)
+{
+	WARN(1, "on purpose");
+	return 0;
+}
+
+static void __exit sb_warner_exit(void)
+{
+}
+
+module_init(sb_warner_init);
+module_exit(sb_warner_exit);
+
+MODULE_DESCRIPTION("Warns on purpose");
+MODULE_LICENSE("GPL");
