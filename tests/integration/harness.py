@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the tests have in common: their list, their checks, and what they start.
+
+A test is a function with @test (or @exact_test, for one that compares counts
+with time, and so needs a guest whose clock counts instructions). It passes if
+it returns, and what it started is undone when it ends.
+"""
+
+import contextlib
+import inspect
+import json
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pprof
+import stackbeat
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKLOADS = Path(os.environ.get("B", ROOT / "build")).resolve() / "workloads"
+
+TESTS = {}
+EXACT_TESTS = {}
+
+
+class Failure(Exception):
+    """What was promised is not so."""
+
+
+class Skip(Exception):
+    """This machine can't show it."""
+
+
+def _register(tests, function):
+    tests[f"{Path(inspect.getfile(function)).stem}.{function.__name__}"] = function
+    return function
+
+
+def test(function):
+    return _register(TESTS, function)
+
+
+def exact_test(function):
+    return _register(EXACT_TESTS, function)
+
+
+# --- checks ------------------------------------------------------------------
+
+
+def check(condition, message):
+    if not condition:
+        raise Failure(message)
+
+
+def check_equal(actual, expected, what):
+    check(actual == expected, f"{what}: {actual!r}, expected {expected!r}")
+
+
+def check_within(actual, bounds, what):
+    low, high = bounds
+    check(low <= actual <= high, f"{what}: {actual}, expected {low} to {high}")
+
+
+@contextlib.contextmanager
+def fails_with(code, what, text=None):
+    """The block ends in OSError `code`; a netlink error says `text` (a pattern)."""
+    try:
+        yield
+    except OSError as error:
+        check(error.errno == code,
+              f"{what}: {os.strerror(error.errno)}, expected {os.strerror(code)}")
+        if text:
+            said = getattr(error, "text", "")
+            check(re.search(text, said), f"{what}: the message is {said!r}, expected {text!r}")
+    else:
+        raise Failure(f"{what}: not refused, expected {os.strerror(code)}")
+
+
+def binomial_bounds(count, share, confidence=0.999):
+    """The least and the most hits in `count` draws, two-sided, computed exactly."""
+    tail = (1 - confidence) / 2
+
+    def probability(hits):
+        return math.exp(math.lgamma(count + 1) - math.lgamma(hits + 1)
+                        - math.lgamma(count - hits + 1) + hits * math.log(share)
+                        + (count - hits) * math.log1p(-share))
+
+    low = total = 0
+    while (total := total + probability(low)) <= tail:
+        low += 1
+    high, total = count, 0
+    while (total := total + probability(high)) <= tail:
+        high -= 1
+    return low, high
+
+
+def check_balance(stats, what="beats"):
+    """Each beat ended in one of the ways that are counted."""
+    ways = ("samples", "lost_full", "lost_tail", "idle", "filtered")
+    check_equal(stats["beats"], sum(stats[way] for way in ways), f"{what}, by their ends {stats}")
+
+
+# --- what a test starts ------------------------------------------------------
+
+_cleanup = contextlib.ExitStack()
+
+
+def defer(function, *arguments):
+    """Calls function when the test ends, whether it passed or not."""
+    _cleanup.callback(function, *arguments)
+
+
+def undo():
+    _cleanup.close()
+
+
+def use(manager):
+    """Enters a context that the end of the test leaves."""
+    return _cleanup.enter_context(manager)
+
+
+def temporary_directory():
+    path = Path(tempfile.mkdtemp(prefix="stackbeat-"))
+    defer(shutil.rmtree, path)
+    return path
+
+
+def _end(process):
+    if process.poll() is None:
+        process.kill()
+    process.communicate()
+
+
+def start(*command, **options):
+    """A process that does not outlive the test, its output in pipes."""
+    options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
+               "text": True, **options}
+    process = subprocess.Popen([str(word) for word in command], **options)
+    defer(_end, process)
+    return process
+
+
+def finish(process, status=0):
+    """Waits for a process and returns (stdout, stderr); any other status is a failure."""
+    out, err = process.communicate()
+    check(process.returncode == status,
+          f"{' '.join(process.args)}: status {process.returncode}, expected {status}; "
+          f"it said: {err.strip() or out.strip()}")
+    return out, err
+
+
+def run(*command, status=0, **options):
+    return finish(start(*command, **options), status)
+
+
+def workload(name, *arguments):
+    return [WORKLOADS / name, *arguments]
+
+
+def start_waiting(*command):
+    """Starts a process that becomes `command` at release()."""
+    return start("/bin/sh", "-c", 'read -r line; exec "$@"', "sh", *command,
+                 stdin=subprocess.PIPE)
+
+
+def release(process):
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def last_json(text):
+    return json.loads(text.strip().splitlines()[-1])
+
+
+def wait_until(condition, what):
+    """Waits for what another process is about to do. No verdict depends on how long."""
+    for _ in range(6000):
+        result = condition()
+        if result:
+            return result
+        time.sleep(0.005)
+    raise Failure(f"it never came: {what}")
+
+
+# --- the module and the command ----------------------------------------------
+
+
+def is_loaded():
+    return Path("/sys/module/stackbeat/refcnt").exists()
+
+
+def load():
+    if not is_loaded():
+        run("stackbeat", "load")
+
+
+def unload():
+    if is_loaded():
+        run("stackbeat", "unload")
+
+
+def open_sessions():
+    with stackbeat.Netlink() as netlink:
+        return netlink.sessions()
+
+
+class Recording:
+    """A running `stackbeat record`, its session and, at its end, its profile."""
+
+    def __init__(self, *arguments, command=(), **options):
+        self.path = temporary_directory() / "profile.pb.gz"
+        tail = ["--", *command] if command else []
+        self.process = start("stackbeat", "record", "-o", self.path, *arguments, *tail, **options)
+        self.netlink = use(stackbeat.Netlink())
+        self.out = self.err = ""
+
+    def session(self):
+        """The session, once it runs."""
+        def running():
+            if self.process.poll() is not None:
+                raise Failure(f"it ended before it began: {self.process.stderr.read()}")
+            return next((session for session in self.netlink.sessions()
+                         if session["owner"] == self.process.pid
+                         and session["state"] == stackbeat.S.STATE_RUNNING), None)
+        return wait_until(running, "a running session")
+
+    def stats(self, session):
+        return self.netlink.session_get(session["session"])["stats"]
+
+    def wait_for(self, session, counter, least):
+        wait_until(lambda: self.stats(session)[counter] >= least, f"{least} {counter}")
+
+    def stop(self, session):
+        """Stops the session itself, so that its counters stand still; returns them."""
+        self.netlink.session_set(session["session"], state=stackbeat.S.STATE_STOPPED)
+        return self.stats(session)
+
+    def interrupt(self, number=signal.SIGINT):
+        self.process.send_signal(number)
+
+    def profile(self, status=0):
+        self.out, self.err = finish(self.process, status)
+        return pprof.Profile(self.path)
+
+
+def record(*arguments, command=(), status=0):
+    """A whole recording: (profile, stdout, stderr)."""
+    recording = Recording(*arguments, command=command)
+    profile = recording.profile(status)
+    return profile, recording.out, recording.err
+
+
+def comment(profile, key):
+    """The numbers of the profile's comment `key`: {"": N, cause: N, ...}."""
+    for line in profile.comments:
+        found = re.fullmatch(rf"{key}: (\d+)(?: \((.*)\))?", line)
+        if not found:
+            continue
+        numbers = {"": int(found[1])}
+        for part in found[2].split(", ") if found[2] else ():
+            cause, _, number = part.rpartition(" ")
+            numbers[cause] = int(number)
+        return numbers
+    raise Failure(f"the profile has no comment {key!r}: {profile.comments}")
+
+
+def is_kernel(frame):
+    return frame.address >> 63 or frame.file.startswith("[kernel")
+
+
+def kernel_part(sample):
+    return [frame.function for frame in sample.frames if is_kernel(frame)]
+
+
+def user_part(sample):
+    return [frame.function for frame in sample.frames if not is_kernel(frame)]
+
+
+def samples_of(profile, comm):
+    return [sample for sample in profile.samples if sample.labels.get("comm") == comm]

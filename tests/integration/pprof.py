@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Reads profile.proto, from the description of the wire format alone."""
+
+import gzip
+from collections import namedtuple
+
+Frame = namedtuple("Frame", "function file address")
+Sample = namedtuple("Sample", "values labels frames")
+Mapping = namedtuple("Mapping", "start limit offset filename build_id has_functions")
+
+
+def _varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7f) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("varint of more than 10 bytes")
+
+
+def _fields(data):
+    """Yields (number, value): an int, or the bytes of what has a length."""
+    at = 0
+    while at < len(data):
+        key, at = _varint(data, at)
+        if key & 7 == 0:
+            value, at = _varint(data, at)
+        elif key & 7 == 2:
+            length, at = _varint(data, at)
+            if at + length > len(data):
+                raise ValueError(f"field {key >> 3} of {length} bytes at {at} of {len(data)}")
+            value = data[at:at + length]
+            at += length
+        else:
+            raise ValueError(f"wire type {key & 7} of field {key >> 3}")
+        yield key >> 3, value
+
+
+def _message(data):
+    """A message as {number: [value, ...]}."""
+    message = {}
+    for number, value in _fields(data):
+        message.setdefault(number, []).append(value)
+    return message
+
+
+def _numbers(values):
+    """A repeated number, packed or not."""
+    numbers = []
+    for value in values:
+        if isinstance(value, int):
+            numbers.append(value)
+            continue
+        at = 0
+        while at < len(value):
+            number, at = _varint(value, at)
+            numbers.append(number)
+    return [number - (1 << 64) if number >> 63 else number for number in numbers]
+
+
+class Profile:
+    """A profile with its references resolved; frames are leaf first."""
+
+    def __init__(self, path):
+        with gzip.open(path) as file:
+            profile = _message(file.read())
+        self.strings = [text.decode() for text in profile.get(6, [])]
+        if self.strings[:1] != [""]:
+            raise ValueError("the first string is not empty")
+
+        def one(message, number, default=0):
+            return message.get(number, [default])[-1]
+
+        def text(message, number):
+            return self.strings[one(message, number)]
+
+        def by_id(number):
+            messages = [_message(data) for data in profile.get(number, [])]
+            if [one(message, 1) for message in messages] != list(range(1, len(messages) + 1)):
+                raise ValueError(f"the ids of field {number} are not 1 to {len(messages)}")
+            return messages
+
+        self.sample_types = [(text(kind, 1), text(kind, 2))
+                             for kind in map(_message, profile.get(1, []))]
+        self.mappings = [Mapping(one(mapping, 2), one(mapping, 3), one(mapping, 4),
+                                 text(mapping, 5), text(mapping, 6), bool(one(mapping, 7)))
+                         for mapping in by_id(3)]
+        functions = [text(function, 2) for function in by_id(5)]
+        self.locations = []
+        for location in by_id(4):
+            names = [functions[one(_message(line), 1) - 1] for line in location.get(4, [])]
+            mapping = one(location, 2)
+            file = self.mappings[mapping - 1].filename if mapping else ""
+            self.locations.append([Frame(name, file, one(location, 3)) for name in names or [""]])
+        self.samples = [self._sample(_message(data), one) for data in profile.get(2, [])]
+        self.comments = [self.strings[index] for index in _numbers(profile.get(13, []))]
+        self.time_nanos = one(profile, 9)
+        self.duration_nanos = one(profile, 10)
+        self.period = one(profile, 12)
+
+    def _sample(self, sample, one):
+        values = _numbers(sample.get(2, []))
+        if len(values) != len(self.sample_types):
+            raise ValueError(f"{len(values)} values for {len(self.sample_types)} types")
+        labels = {}
+        for label in map(_message, sample.get(3, [])):
+            key = self.strings[one(label, 1)]
+            if key in labels:
+                raise ValueError(f"label {key} twice")
+            labels[key] = self.strings[one(label, 2)] if 2 in label else one(label, 3)
+        frames = [frame for index in _numbers(sample.get(1, []))
+                  for frame in self.locations[index - 1]]
+        return Sample(dict(zip((kind for kind, _ in self.sample_types), values)), labels, frames)
+
+    def total(self, kind, wanted=lambda sample: True):
+        """The sum of values["samples" or "cpu"] of the samples that are wanted."""
+        return sum(sample.values[kind] for sample in self.samples if wanted(sample))

@@ -1,0 +1,434 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A reader of /dev/stackbeat, written from include/stackbeat.h alone.
+
+It shares nothing with the command `stackbeat`, and can do what no reader
+should: map what is refused, send malformed messages, write a wrong tail.
+"""
+
+import ctypes
+import errno
+import os
+import re
+import select
+import socket
+import struct
+from collections import namedtuple
+from pathlib import Path
+
+HEADER = Path(__file__).resolve().parents[2] / "include/stackbeat.h"
+PAGE = os.sysconf("SC_PAGESIZE")
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
+                      ctypes.c_int, ctypes.c_int64)
+libc.mremap.restype = ctypes.c_void_p
+libc.mremap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int)
+libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+PROT_NONE, PROT_READ, PROT_WRITE, PROT_EXEC = 0, 1, 2, 4
+MAP_SHARED, MAP_PRIVATE = 1, 2
+MREMAP_MAYMOVE = 1
+
+
+def _read_header():
+    """The numbers of the header: its enumerations and its plain constants."""
+    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.S)
+    numbers = {}
+    for body in re.findall(r"^enum \w+ \{(.*?)\}", text, re.S | re.M):
+        value = 0
+        for name, given in re.findall(r"(\w+)\s*(?:=\s*(\d+))?\s*,?", body):
+            value = int(given) if given else value
+            numbers[name] = value
+            value += 1
+    for name, number in re.findall(r"^#define (STACKBEAT_\w+)\s+(.+?)\s*$", text, re.M):
+        number = re.sub(r"(?<=[0-9a-fA-F])(?:ULL|u)\b", "", number)
+        if re.fullmatch(r"[\s0-9a-fA-Fx()<]+", number):
+            numbers[name] = eval(number)  # pylint: disable=eval-used
+    return {name.removeprefix("STACKBEAT_"): value for name, value in numbers.items()}
+
+
+class Numbers:
+    """The header's numbers as attributes, without the prefix STACKBEAT_."""
+
+    def __init__(self):
+        self.__dict__.update(_read_header())
+
+
+S = Numbers()
+END_NAMES = {value: name.removeprefix("END_").lower().replace("_", " ")
+             for name, value in vars(S).items() if name.startswith("END_") and name != "END_COUNT"}
+STAT_NAMES = {value: name.removeprefix("S_").lower() for name, value in vars(S).items()
+              if name.startswith("S_") and name not in ("S_UNSPEC", "S_PAD", "S_COUNT")}
+
+
+def offset_of_cpu(cpu):
+    return (cpu + 1) << 32
+
+
+# --- netlink -----------------------------------------------------------------
+
+NETLINK_GENERIC, SOL_NETLINK = 16, 270
+NETLINK_CAP_ACK, NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK = 10, 11, 12
+NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x1, 0x4, 0x300
+NLM_F_CAPPED, NLM_F_ACK_TLVS = 0x100, 0x200
+NLMSG_ERROR, NLMSG_DONE = 2, 3
+NLMSGERR_ATTR_MSG, NLMSGERR_ATTR_OFFS = 1, 2
+GENL_ID_CTRL, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME = 16, 3, 1, 2
+NLA_F_NESTED, NLA_TYPE_MASK = 0x8000, 0x3fff
+
+
+class NetlinkError(OSError):
+    """An error of the kernel, with the text of its extended acknowledgement."""
+
+    def __init__(self, code, text, offset=None):
+        super().__init__(code, text)
+        self.text = text
+        self.offset = offset
+
+
+def attribute(kind, payload):
+    """One attribute. `payload` is bytes, a str (NUL-terminated), or a u32."""
+    if isinstance(payload, int):
+        payload = struct.pack("=I", payload)
+    elif isinstance(payload, str):
+        payload = payload.encode() + b"\0"
+    return struct.pack("=HH", 4 + len(payload), kind) + payload + bytes(-len(payload) % 4)
+
+
+def nested(kind, *attributes):
+    return attribute(kind | NLA_F_NESTED, b"".join(attributes))
+
+
+def attributes(data):
+    """Yields (kind, payload) of each attribute in data."""
+    at = 0
+    while at + 4 <= len(data):
+        length, kind = struct.unpack_from("=HH", data, at)
+        if length < 4 or at + length > len(data):
+            raise ValueError(f"attribute of {length} bytes at {at} of {len(data)}")
+        yield kind & NLA_TYPE_MASK, data[at + 4:at + length]
+        at += (length + 3) & ~3
+
+
+class Netlink:
+    """A socket of generic netlink, for one family."""
+
+    def __init__(self, family="stackbeat"):
+        self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC,
+                                    NETLINK_GENERIC)
+        self.socket.bind((0, 0))
+        for option in (NETLINK_EXT_ACK, NETLINK_CAP_ACK):
+            self.socket.setsockopt(SOL_NETLINK, option, 1)
+        self.sequence = 0
+        self.family = GENL_ID_CTRL
+        answer = self.request(CTRL_CMD_GETFAMILY, attribute(CTRL_ATTR_FAMILY_NAME, family))
+        found = dict(attributes(answer[0]))
+        self.family = struct.unpack("=H", found[CTRL_ATTR_FAMILY_ID])[0]
+
+    def close(self):
+        self.socket.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def request(self, command, payload=b"", dump=False, version=1):
+        """Sends a command and returns the attributes of each answer, as bytes."""
+        self.sequence += 1
+        flags = NLM_F_REQUEST | NLM_F_ACK | (NLM_F_DUMP if dump else 0)
+        body = struct.pack("=BBH", command, version, 0) + payload
+        self.socket.send(struct.pack("=IHHII", 16 + len(body), self.family, flags,
+                                     self.sequence, 0) + body)
+        answers = []
+        while True:
+            data = self.socket.recv(1 << 20)
+            at = 0
+            while at < len(data):
+                length, kind, flags, sequence, _ = struct.unpack_from("=IHHII", data, at)
+                message = data[at + 16:at + length]
+                at += (length + 3) & ~3
+                if sequence != self.sequence:
+                    continue
+                if kind in (NLMSG_ERROR, NLMSG_DONE):
+                    self._check_error(kind, flags, message)
+                    return answers
+                answers.append(message[4:])
+
+    @staticmethod
+    def _check_error(kind, flags, message):
+        code = -struct.unpack_from("=i", message)[0] if len(message) >= 4 else 0
+        if code <= 0:
+            return
+        text = offset = None
+        if flags & NLM_F_ACK_TLVS:
+            # Behind the error of a message its header is quoted.
+            for key, value in attributes(message[20 if kind == NLMSG_ERROR else 4:]):
+                if key == NLMSGERR_ATTR_MSG:
+                    text = value.rstrip(b"\0").decode()
+                elif key == NLMSGERR_ATTR_OFFS:
+                    offset = struct.unpack("=I", value)[0]
+        raise NetlinkError(code, text or os.strerror(code), offset)
+
+    def session_set(self, session, **settings):
+        self.request(S.CMD_SESSION_SET,
+                     attribute(S.A_SESSION, session) + encode_settings(**settings))
+
+    def session_get(self, session):
+        return decode_session(self.request(S.CMD_SESSION_GET, attribute(S.A_SESSION, session))[0])
+
+    def sessions(self):
+        return [decode_session(answer) for answer in self.request(S.CMD_SESSION_GET, dump=True)]
+
+    def module(self):
+        answer = dict(attributes(self.request(S.CMD_MODULE_GET)[0]))
+        return {"abi": _u32(answer[S.A_ABI]), "version": _text(answer[S.A_VERSION]),
+                "rate_max": _u32(answer[S.A_RATE_MAX]), "sessions": _u32(answer[S.A_SESSIONS])}
+
+
+def encode_settings(**settings):
+    """Attributes of STACKBEAT_CMD_SESSION_SET by their names in lower case."""
+    payload = b""
+    for name, value in settings.items():
+        kind = getattr(S, "A_" + name.upper())
+        if kind == S.A_PIDS:
+            payload += nested(kind, *(attribute(S.A_PID, pid) for pid in value))
+        elif kind == S.A_INHERIT:
+            payload += attribute(kind, bytes([value]))
+        else:
+            payload += attribute(kind, value)
+    return payload
+
+
+def _u32(data):
+    return struct.unpack("=I", data)[0]
+
+
+def _text(data):
+    return data.rstrip(b"\0").decode()
+
+
+def _decode_stats(data):
+    return {STAT_NAMES[kind]: struct.unpack("=Q" if len(value) == 8 else "=I", value)[0]
+            for kind, value in attributes(data) if kind in STAT_NAMES}
+
+
+def decode_session(data):
+    """One answer of STACKBEAT_CMD_SESSION_GET as a dictionary, names in lower case."""
+    session = {"cpu_stats": {}}
+    for kind, value in attributes(data):
+        if kind == S.A_STATS:
+            session["stats"] = _decode_stats(value)
+        elif kind == S.A_CPU_STATS:
+            stats = _decode_stats(value)
+            session["cpu_stats"][stats.pop("cpu")] = stats
+        elif kind == S.A_PIDS:
+            session["pids"] = [_u32(pid) for _, pid in attributes(value)]
+        elif kind == S.A_INHERIT:
+            session["inherit"] = value[0]
+        elif kind in (S.A_CPUS, S.A_OWNER_COMM):
+            session["cpus" if kind == S.A_CPUS else "owner_comm"] = _text(value)
+        elif kind != S.A_PAD:
+            session[ATTRIBUTE_NAMES[kind]] = _u32(value)
+    return session
+
+
+ATTRIBUTE_NAMES = {value: name.removeprefix("A_").lower() for name, value in vars(S).items()
+                   if name.startswith("A_")}
+
+
+# --- records -----------------------------------------------------------------
+
+SAMPLE = struct.Struct("=HHIQQIIIIIHHBB6s16s")
+assert SAMPLE.size == 72
+
+Sample = namedtuple("Sample", "flags time weight cpu pid tid lost missed kernel_end user_end "
+                    "comm kernel user")
+
+
+class BadRecord(Exception):
+    """A record that stackbeat.h does not allow."""
+
+
+def decode(data):
+    """The samples in data, which begins and ends with whole records."""
+    at = 0
+    while at < len(data):
+        if at + 8 > len(data):
+            raise BadRecord(f"half a header at {at}")
+        kind, _, size = struct.unpack_from("=HHI", data, at)
+        if size < 8 or size % 8 or at + size > len(data):
+            raise BadRecord(f"record of type {kind} with {size} bytes at {at} of {len(data)}")
+        if kind == S.RECORD_SAMPLE:
+            yield _decode_sample(data[at:at + size])
+        elif kind != S.RECORD_PAD:
+            raise BadRecord(f"record of type {kind}")
+        at += size
+
+
+def _decode_sample(record):
+    (_, flags, size, time, weight, cpu, pid, tid, lost, missed, kernel, user, kernel_end,
+     user_end, reserved, comm) = SAMPLE.unpack_from(record)
+    if size != SAMPLE.size + 8 * (kernel + user):
+        raise BadRecord(f"{size} bytes for {kernel} + {user} frames")
+    if any(reserved) or b"\0" not in comm or flags & ~(S.SAMPLE_KERNEL | S.SAMPLE_COMPAT):
+        raise BadRecord(f"flags {flags:#x}, reserved {reserved}, comm {comm}")
+    if kernel_end >= S.END_COUNT or user_end >= S.END_COUNT or not kernel + user:
+        raise BadRecord(f"ends {kernel_end} and {user_end}, {kernel} + {user} frames")
+    frames = struct.unpack_from(f"={kernel + user}Q", record, SAMPLE.size)
+    return Sample(flags, time, weight, cpu, pid, tid, lost, missed, kernel_end, user_end,
+                  comm.split(b"\0")[0].decode(errors="replace"), frames[:kernel], frames[kernel:])
+
+
+# --- the device --------------------------------------------------------------
+
+
+def mmap(fd, length, protection=PROT_READ, offset=0, flags=MAP_SHARED):
+    """As mmap(2): an address, or OSError."""
+    address = libc.mmap(None, length, protection, flags, fd, offset)
+    if address == ctypes.c_void_p(-1).value:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return address
+
+
+def munmap(address, length):
+    if libc.munmap(address, length):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+class Ring:
+    """The ring of one CPU, mapped."""
+
+    def __init__(self, fd, cpu, size):
+        self.cpu, self.size = cpu, size
+        self.consumer = mmap(fd, PAGE, PROT_READ | PROT_WRITE, offset_of_cpu(cpu))
+        try:
+            self.producer = mmap(fd, PAGE + size, PROT_READ, offset_of_cpu(cpu) + PAGE)
+        except OSError:
+            munmap(self.consumer, PAGE)
+            raise
+        self._tail = ctypes.c_uint64.from_address(self.consumer)
+        self._head = ctypes.c_uint64.from_address(self.producer)
+
+    def close(self):
+        munmap(self.consumer, PAGE)
+        munmap(self.producer, PAGE + self.size)
+
+    @property
+    def head(self):
+        return self._head.value
+
+    @property
+    def tail(self):
+        return self._tail.value
+
+    @tail.setter
+    def tail(self, value):
+        self._tail.value = value
+
+    def read(self):
+        """The samples between tail and head, whose room is given back."""
+        head, tail = self.head, self.tail
+        if head - tail > self.size or head < tail:
+            raise BadRecord(f"head {head}, tail {tail}, size {self.size}")
+        data = b""
+        while tail < head:
+            at = tail % self.size
+            length = min(head - tail, self.size - at)
+            # Records never cross the end of the data.
+            data += ctypes.string_at(self.producer + PAGE + at, length)
+            tail += length
+        samples = list(decode(data))
+        self.tail = head
+        return samples
+
+
+def online_cpus():
+    text = Path("/sys/devices/system/cpu/online").read_text().strip()
+    cpus = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        cpus += range(int(first), int(last or first) + 1)
+    return cpus
+
+
+class Session:
+    """An open session with its rings; starts when told so."""
+
+    def __init__(self, **settings):
+        self.rings = []
+        self.fd = os.open("/dev/stackbeat", os.O_RDWR | os.O_CLOEXEC)
+        self.page = None
+        self.netlink = None
+        try:
+            self.page = mmap(self.fd, PAGE)
+            magic, self.abi, self.id, self.cpus = struct.unpack(
+                "=QIII", ctypes.string_at(self.page, 20))
+            if magic != S.MAGIC or self.abi != S.ABI:
+                raise OSError(errno.EPROTO, f"magic {magic:#x}, ABI {self.abi}")
+            self.netlink = Netlink()
+            if settings:
+                self.set(**settings)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        for ring in self.rings:
+            ring.close()
+        if self.page:
+            munmap(self.page, PAGE)
+        if self.netlink:
+            self.netlink.close()
+        if self.fd >= 0:
+            os.close(self.fd)
+        self.rings, self.page, self.netlink, self.fd = [], None, None, -1
+
+    def set(self, **settings):
+        self.netlink.session_set(self.id, **settings)
+
+    def get(self):
+        return self.netlink.session_get(self.id)
+
+    def stats(self):
+        return self.get()["stats"]
+
+    def map(self):
+        size = self.get()["ring_size"]
+        self.rings = [Ring(self.fd, cpu, size) for cpu in online_cpus()]
+
+    def start(self):
+        if not self.rings:
+            self.map()
+        self.set(state=S.STATE_RUNNING)
+
+    def stop(self):
+        self.set(state=S.STATE_STOPPED)
+
+    def read(self):
+        return [sample for ring in self.rings for sample in ring.read()]
+
+    def poll(self):
+        """Waits for the watermark of a ring or the end; returns the events."""
+        poll = select.poll()
+        poll.register(self.fd, select.POLLIN)
+        return poll.poll()[0][1]
+
+    def read_until(self, enough):
+        """Reads whenever woken until enough(all samples so far); returns them."""
+        samples = []
+        while not enough(samples):
+            self.poll()
+            samples += self.read()
+        return samples

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A stack that is deeper than the limit is cut there, and marked as cut."""
+
+from harness import check, check_equal, comment, record, samples_of, test, user_part, workload
+
+
+def record_deep(depth, *arguments):
+    profile, _, err = record("-F", 997, *arguments, command=workload("deep", depth, 300000000))
+    stacks = [user_part(sample) for sample in samples_of(profile, "deep")]
+    at_bottom = [stack for stack in stacks if stack and stack[0] == "bottom"]
+    check(at_bottom, f"none of {len(stacks)} stacks is at the bottom")
+    return at_bottom, comment(profile, "cut"), err
+
+
+def check_cut(limit, *arguments):
+    stacks, cut, err = record_deep(2000, *arguments)
+    for stack in stacks:
+        check_equal(stack, ["bottom"] + ["descend"] * (limit - 1), "a stack that was cut")
+    check(cut["depth limit"] >= len(stacks), f"{len(stacks)} stacks were cut, it counts {cut}")
+    check("depth limit" in err, f"the closing line does not tell of it: {err}")
+
+
+@test
+def depth_2000_is_cut_at_the_default_limit():
+    check_cut(255)
+
+
+@test
+def depth_2000_is_cut_at_the_highest_limit():
+    check_cut(1023, "--max-depth", 1023)
+
+
+@test
+def depth_2000_is_cut_at_the_lowest_limit():
+    check_cut(1, "--max-depth", 1)
+
+
+@test
+def depth_below_the_limit_is_whole():
+    # bottom, 250 times descend, main, _start: 253
+    stacks, cut, _ = record_deep(250)
+    for stack in stacks:
+        check_equal(stack, ["bottom"] + ["descend"] * 250 + ["main", "_start"], "a whole stack")
+    check_equal(cut["depth limit"], 0, "stacks cut at the limit")

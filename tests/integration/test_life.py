@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Nothing is left of a session that was closed, nor of a module that was unloaded."""
+
+import re
+import signal
+from pathlib import Path
+
+from harness import (check, check_equal, comment, is_loaded, load, open_sessions, Recording, run,
+                     start, test, unload, workload)
+from stackbeat import Session
+
+
+@test
+def killed_readers_leave_no_session():
+    start(*workload("threads", 2))
+    recording = Recording("-F", 997)
+    recording.wait_for(recording.session(), "samples", 100)
+    recording.interrupt(signal.SIGKILL)
+    recording.process.wait()
+    check_equal(open_sessions(), [], "sessions after SIGKILL")
+    check(not recording.path.exists(), "a killed reader left a profile")
+    check_equal(list(recording.path.parent.iterdir()), [], "files of a killed reader")
+    unload()
+    check(not is_loaded(), "the module is still loaded")
+
+
+@test
+def unloading_while_recording_is_refused():
+    start(*workload("threads", 2))
+    recording = Recording("-F", 997)
+    session = recording.session()
+    out, err = run("stackbeat", "unload", status=1)
+    check_equal(out, "", "standard output of the refused unload")
+    check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
+    before = recording.stats(session)["samples"]
+    recording.wait_for(session, "samples", before + 100)
+    recording.interrupt()
+    check(comment(recording.profile(), "samples")[""] >= before + 100, "samples were lost")
+
+
+def objects():
+    """How many objects each kmalloc cache holds, exactly."""
+    counts = {}
+    for cache in Path("/sys/kernel/slab").glob("kmalloc-*"):
+        (cache / "shrink").write_text("1")
+        # "N N0=N": all, and by node
+        counts[cache.name] = int((cache / "objects").read_text().split()[0])
+    return counts
+
+
+def vmalloc_bytes():
+    """What vmalloc holds, and the regions in it that are the module's."""
+    total = 0
+    ours = []
+    for line in Path("/proc/vmallocinfo").read_text().splitlines():
+        size = re.match(r"\S+\s+(\d+) ", line)
+        total += int(size[1])
+        if "sb_" in line or "stackbeat" in line:
+            ours.append(line)
+    return total, ours
+
+
+@test
+def memory_is_back_after_100_times_load_record_unload():
+    def once():
+        load()
+        # No larger than what is read at once, so that one wake is enough.
+        with Session(rate=5000, watermark=1) as session:
+            session.set(pids=[process.pid])
+            session.start()
+            session.read_until(lambda samples: len(samples) >= 3)
+        unload()
+
+    process = start(*workload("threads", 2))
+    unload()
+    for _ in range(10):
+        once()
+    before, (vmalloc_before, _) = objects(), vmalloc_bytes()
+    for _ in range(100):
+        once()
+    after, (vmalloc_after, ours) = objects(), vmalloc_bytes()
+
+    check_equal(ours, [], "vmalloc regions of the unloaded module")
+    # One object, or one page, that is lost each time makes 100; half of that
+    # is left to whatever else the kernel does meanwhile.
+    grown = {cache: after[cache] - before.get(cache, 0) for cache in after
+             if after[cache] - before.get(cache, 0) >= 50}
+    check(not grown, f"caches that have grown: {grown}")
+    check(vmalloc_after - vmalloc_before < 50 * 4096,
+          f"vmalloc has grown by {vmalloc_after - vmalloc_before} bytes")
+
+
+@test
+def load_and_unload_say_what_is_so():
+    load()
+    run("stackbeat", "load")
+    _, err = run("stackbeat", "load", "rate_max=1000", status=1)
+    check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
+    unload()
+    _, err = run("stackbeat", "unload", status=1)
+    check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
+    run("stackbeat", "load", "rate_max=1000")
+    _, err = run("stackbeat", "record", "-F", "2000", "-o", "/nowhere/x", "true", status=1)
+    check_equal(Path("/sys/module/stackbeat/parameters/rate_max").read_text().strip(), "1000",
+                "rate_max")
+    unload()
+    for wrong in ("rate_max=0", "rate_max=20001", "rate_max=x"):
+        _, err = run("stackbeat", "load", wrong, status=1)
+        check(err, f"{wrong}: nothing was said")
+        check(not is_loaded(), f"{wrong}: loaded")
+
+
+@test
+def recording_loads_the_module_by_itself():
+    unload()
+    recording = Recording("-F", 997, command=workload("shares", 100000000))
+    recording.out, recording.err = recording.process.communicate()
+    check_equal(recording.process.returncode, 0, f"status; it said {recording.err}")
+    check("loaded" in recording.err, f"it does not say so: {recording.err}")
+    check(is_loaded(), "the module is not loaded")

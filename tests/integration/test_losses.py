@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What is lost is counted, to the sample."""
+
+import signal
+
+from harness import (check, check_balance, check_equal, comment, Recording, start, test, use,
+                     wait_until, workload)
+from stackbeat import Session
+
+RATE = 10000
+
+
+def stop_and_count(recording, session):
+    """Stops the session; returns its counters and its profile's comments on them."""
+    stats = recording.stop(session)
+    profile = recording.profile()
+    check_balance(stats)
+    check_equal(profile.total("samples"), stats["samples"], "samples in the profile")
+    check_equal(comment(profile, "samples")[""], stats["samples"], "samples in its comment")
+    lost = comment(profile, "lost")
+    check_equal((lost["ring full"], lost["wrong tail"]), (stats["lost_full"], stats["lost_tail"]),
+                f"losses in the comment {lost}")
+    check_equal(lost[""], stats["beats"] - stats["samples"] - stats["idle"] - stats["filtered"],
+                "written + lost = beats")
+    return stats
+
+
+@test
+def nothing_is_lost_at_10000_hz_on_two_cpus():
+    start(*workload("threads", 2))
+    recording = Recording("-F", RATE)
+    session = recording.session()
+    # Two CPUs for 5 s; an interval that had no beat of its own is one that was due.
+    wait_until(lambda: sum(recording.stats(session)[way] for way in ("beats", "missed"))
+               >= 2 * 5 * RATE, "the beats of 5 s")
+    stats = stop_and_count(recording, session)
+    check_equal(stats["lost_full"] + stats["lost_tail"], 0, f"lost of {stats['beats']}")
+
+
+@test
+def losses_of_a_stopped_reader_are_counted():
+    start(*workload("threads", 2))
+    recording = Recording("-F", RATE)
+    session = recording.session()
+    recording.wait_for(session, "samples", 100)
+    recording.interrupt(signal.SIGSTOP)
+    recording.wait_for(session, "lost_full", RATE)
+    lost = recording.stats(session)["lost_full"]
+    recording.interrupt(signal.SIGCONT)
+    written = recording.stats(session)["samples"]
+    recording.wait_for(session, "samples", written + 1000)
+    stats = stop_and_count(recording, session)
+    check(stats["lost_full"] >= lost, f"{stats['lost_full']} lost, {lost} before")
+
+
+@test
+def records_say_how_many_were_lost_before_them():
+    with Session(rate=RATE, ring_size=64 << 10) as session:
+        start(*workload("threads", 2))
+        session.start()
+        wait_until(lambda: all(stat["lost_full"] >= 1000
+                               for stat in session.get()["cpu_stats"].values()), "losses")
+        samples = session.read()
+        check_equal(sum(sample.lost for sample in samples), 0, "lost before the first that fit")
+        # The next one that fits is written by then.
+        wait_until(lambda: all(ring.head > ring.tail for ring in session.rings), "records")
+        session.stop()
+        samples += session.read()
+        for cpu, stats in session.get()["cpu_stats"].items():
+            check_balance(stats, f"beats of CPU {cpu}")
+            of_cpu = [sample for sample in samples if sample.cpu == cpu]
+            check_equal(len(of_cpu), stats["samples"], f"samples of CPU {cpu}")
+            # What was lost after the last one that fit, nobody could be told.
+            told = sum(sample.lost for sample in of_cpu)
+            check(1000 <= told <= stats["lost_full"],
+                  f"CPU {cpu}: records tell of {told} losses, {stats['lost_full']} were counted")
+
+
+@test
+def wrong_tails_lose_records_and_nothing_else():
+    session = use(Session(rate=RATE, ring_size=64 << 10))
+    start(*workload("threads", 2))
+    session.start()
+    for wrong in (1 << 63, (1 << 64) - 1, 1 << 32):
+        before = session.stats()["lost_tail"]
+        for ring in session.rings:
+            ring.tail = wrong
+        wait_until(lambda before=before: session.stats()["lost_tail"] >= before + 100,
+                   f"losses by the tail {wrong:#x}")
+        for ring in session.rings:
+            ring.tail = ring.head
+        read = session.stats()["samples"]
+        wait_until(lambda read=read: session.stats()["samples"] >= read + 100,
+                   "samples after the tail was put right")
+    session.stop()
+    check_balance(session.stats())
+    for ring in session.rings:
+        check(ring.head - ring.tail <= ring.size, f"head {ring.head}, tail {ring.tail}")

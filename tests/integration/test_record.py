@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`stackbeat record` ends as it says, with a whole profile or with one line that says why not."""
+
+import os
+import signal
+from pathlib import Path
+
+from harness import (check, check_equal, comment, pprof, Recording, run, samples_of, start,
+                     temporary_directory, test, workload)
+
+BAD_OPTIONS = (
+    ("-F",), ("-F", "0"), ("-F", "20001"), ("-F", "-1"), ("-F", "9 9"), ("-F", "1e3"), ("-F", ""),
+    ("-p",), ("-p", ""), ("-p", "x"), ("-p", "1,"), ("-p", ",1"), ("-p", "0"), ("-p", "1,-2"),
+    ("-p", "99999999999"), ("-C", ""), ("-C", "x"), ("-C", "1-0"), ("-C", "0-"), ("-C", "99999"),
+    ("-d", "0"), ("-d", "-1"), ("-d", "x"), ("-d", "nan"), ("-d", "inf"), ("-d", "1s"),
+    ("--max-depth", "0"), ("--max-depth", "1024"), ("--max-depth", "x"), ("--user", "--kernel"),
+    ("-a", "-p", "1"), ("-o", ""), ("-o",), ("-Z",), ("--nonsense",), ("--user=1",),
+)
+
+
+def check_refused(arguments, status, cwd, command="record"):
+    """One line on standard error, that status, and no file."""
+    out, err = run("stackbeat", command, *arguments, status=status, cwd=cwd)
+    what = f"stackbeat {command} {' '.join(arguments)}"
+    check_equal(out, "", f"{what}: standard output")
+    check_equal(len(err.splitlines()), 1, f"{what}: lines of {err!r}")
+    check(err.startswith("stackbeat"), f"{what}: {err!r}")
+    check_equal(list(cwd.iterdir()), [], f"{what}: files left")
+    return err
+
+
+@test
+def bad_options_are_refused_in_one_line():
+    directory = temporary_directory()
+    for options in BAD_OPTIONS:
+        # A bad option comes last where its value is what is missing.
+        check_refused(("-d", "1", *options), 2, directory)
+    check_refused(("x",), 2, directory, "rate")
+    check_refused(("0",), 2, directory, "rate")
+    check_refused(("99", "--session"), 2, directory, "rate")
+    check_refused(("nonsense",), 2, directory, "load")
+
+
+@test
+def what_cannot_be_done_is_refused_in_one_line():
+    directory = temporary_directory()
+    ended = start("/bin/true")
+    ended.wait()
+    for arguments in (("-o", "/nowhere/at/all", "true"), ("-o", "/proc/x", "true"),
+                      ("-o", "/", "true"), ("-p", str(ended.pid)), ("-C", "8191", "true"),
+                      ("--", "/no/such/command"), ("--", "/etc/passwd")):
+        check_refused(arguments, 1, directory)
+    check_refused(("99", "--session", "4000000000"), 1, directory, "rate")
+
+
+@test
+def others_than_root_are_told():
+    directory = temporary_directory()
+    os.chmod(directory, 0o777)
+    _, err = run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "stackbeat",
+                 "record", "-d", "1", status=1, cwd=directory)
+    check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
+    check("root" in err or "CAP_PERFMON" in err, f"no advice in {err!r}")
+    check_equal(list(directory.iterdir()), [], "files left")
+
+
+@test
+def exit_statuses_are_passed_on():
+    for status in (0, 1, 7, 255):
+        recording = Recording("-F", 997, command=workload("forker", 1, 20000000, status))
+        profile = recording.profile(status)
+        check(samples_of(profile, "forked"), f"no samples with status {status}")
+
+
+@test
+def deadly_signals_are_passed_on():
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1):
+        recording = Recording("-F", 997, command=workload("threads", 1))
+        session = recording.session()
+        recording.wait_for(session, "samples", 50)
+        child = recording.netlink.session_get(session["session"])["pids"][0]
+        os.kill(child, number)
+        check(recording.profile(-number).samples, f"no samples with signal {number}")
+
+
+def check_whole(recording):
+    """The profile holds as many samples as it says, in a file of its own."""
+    profile = recording.profile()
+    check_equal(profile.total("samples"), comment(profile, "samples")[""], "samples")
+    check_equal([path.name for path in recording.path.parent.iterdir()], [recording.path.name],
+                "files")
+    return profile
+
+
+@test
+def signals_end_a_recording_with_a_whole_profile():
+    start(*workload("threads", 2))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        recording = Recording("-F", 997)
+        session = recording.session()
+        recording.wait_for(session, "samples", 200)
+        recording.interrupt(number)
+        profile = check_whole(recording)
+        check(profile.total("samples") >= 200, f"{profile.total('samples')} samples")
+
+
+@test
+def profiles_are_as_they_should_be():
+    start(*workload("threads", 2))
+    recording = Recording("-F", 499, "-d", 1)
+    profile = check_whole(recording)
+    check_equal(profile.sample_types, [("samples", "count"), ("cpu", "nanoseconds")],
+                "sample types")
+    check_equal(profile.period, 10**9 // 499, "period")
+    check(profile.duration_nanos >= 10**9, f"duration {profile.duration_nanos}")
+    check(any(mapping.filename == "[kernel.kallsyms]" for mapping in profile.mappings),
+          f"no mapping of the kernel in {profile.mappings}")
+    for sample in profile.samples:
+        check(isinstance(sample.labels["pid"], int) and isinstance(sample.labels["comm"], str),
+              f"labels {sample.labels}")
+        check(sample.frames, "a sample without frames")
+        check(sample.values["samples"] > 0 and sample.values["cpu"] > 0, f"values {sample.values}")
+    unnamed = sum(not frame.function and frame.address >> 63
+                  for sample in profile.samples for frame in sample.frames)
+    check_equal(unnamed, 0, "kernel frames without a name")
+
+
+@test
+def a_recording_without_samples_says_why():
+    directory = temporary_directory()
+    sleeper = start("/bin/sleep", "1000")
+    _, err = run("stackbeat", "record", "-d", "0.2", "-p", sleeper.pid, status=1, cwd=directory)
+    check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
+    check_equal(list(directory.iterdir()), [], "files left")
+
+
+@test
+def profiles_go_to_standard_output_too():
+    path = temporary_directory() / "out"
+    with open(path, "wb") as file:
+        run("stackbeat", "record", "-F", 997, "-q", "-o", "-", *workload("deep", 5, 100000000),
+            stdout=file)
+    check(samples_of(pprof.Profile(path), "deep"), "no samples on standard output")
+
+
+@test
+def a_closing_line_sums_up():
+    start(*workload("threads", 2))
+    recording = Recording("-F", 997, "-d", 0.5)
+    profile = recording.profile()
+    lines = recording.err.splitlines()
+    check_equal(len(lines), 1, f"lines of {recording.err!r}")
+    check(f"{comment(profile, 'samples')['']} samples" in lines[0], lines[0])
+    check(str(recording.path) in lines[0], lines[0])
+
+
+@test
+def status_tells_of_a_recording():
+    start(*workload("threads", 2))
+    recording = Recording("-F", 421)
+    session = recording.session()
+    out, _ = run("stackbeat", "status")
+    check("421" in out and str(session["session"]) in out and str(recording.process.pid) in out,
+          f"status does not tell of it: {out}")
+    run("stackbeat", "rate", 567)
+    check_equal(recording.netlink.session_get(session["session"])["rate"], 567, "rate")
+    out, _ = run("stackbeat", "rate")
+    check("567" in out, f"rate says {out}")
+    recording.interrupt()
+    recording.profile()
+
+
+@test
+def existing_profiles_are_replaced_at_the_end():
+    directory = temporary_directory()
+    path = directory / "profile"
+    path.write_text("old")
+    run("stackbeat", "record", "-F", 997, "-o", path, "--", "/no/such/command", status=1)
+    check_equal(path.read_text(), "old", "the file after a recording that failed")
+    run("stackbeat", "record", "-F", 997, "-o", path, *workload("deep", 5, 100000000))
+    check(pprof.Profile(path).samples, "the file was not replaced")
+    check_equal(Path(path).stat().st_nlink, 1, "links of the new file")

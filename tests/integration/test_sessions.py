@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Sessions run side by side, each at its own rate, also while that is changed."""
+
+from harness import (binomial_bounds, check, check_balance, check_equal, check_within, exact_test,
+                     fails_with, last_json, load, Recording, release, run, samples_of, start,
+                     start_waiting, test, use, workload)
+from stackbeat import S, Session
+import errno
+
+# 5 ns are 5 instructions: two of them make an iteration, so this is CPU time of 1.2 s.
+ITERATIONS = 600000000
+
+
+@exact_test
+def sessions_at_199_and_997_hz_have_their_own_number_of_samples():
+    load()
+    process = start_waiting(*workload("shares", ITERATIONS))
+    sessions = {rate: use(Session(rate=rate, pids=[process.pid])) for rate in (199, 997)}
+    for session in sessions.values():
+        session.start()
+    release(process)
+    truth = last_json(process.communicate()[0])
+    for rate, session in sessions.items():
+        session.stop()
+        samples = session.read()
+        stats = session.stats()
+        check_balance(stats, f"beats at {rate} Hz")
+        check_equal(len(samples), stats["samples"], f"samples read and counted at {rate} Hz")
+        check_equal(stats["lost_full"] + stats["lost_tail"], 0, f"lost at {rate} Hz")
+        share = truth["cpu_ns"] * rate / 1e9 / stats["beats"]
+        check(share < 1, f"{stats['beats']} beats at {rate} Hz in {truth['cpu_ns']} ns")
+        check_within(len(samples), binomial_bounds(stats["beats"], share),
+                     f"samples at {rate} Hz in {truth['cpu_ns']} ns")
+
+
+@exact_test
+def cpu_time_stays_right_when_the_rate_changes():
+    recording = Recording("-F", 199, command=workload("shares", ITERATIONS))
+    session = recording.session()
+    recording.wait_for(session, "samples", 80)
+    run("stackbeat", "rate", 997, "--session", session["session"])
+    check_equal(recording.netlink.session_get(session["session"])["rate"], 997, "rate")
+    samples = samples_of(recording.profile(), "shares")
+    truth = last_json(recording.out)["cpu_ns"]
+
+    count = sum(sample.values["samples"] for sample in samples)
+    claimed = sum(sample.values["cpu"] for sample in samples)
+    check(abs(claimed - truth) <= truth / 50, f"the profile claims {claimed} ns of {truth}")
+    # Some 160 of 240 at the first rate are left, five times as many are taken at the second.
+    check(count > 2 * truth * 199 // 10**9, f"{count} samples: the new rate took no effect")
+
+
+@test
+def rates_change_while_sessions_run():
+    with Session(rate=1) as session:
+        start(*workload("threads", 2))
+        session.start()
+        # At 1 Hz this would take an hour.
+        session.set(rate=5000, watermark=4096)
+        check_equal(session.get()["rate"], 5000, "rate")
+        samples = session.read_until(lambda samples: len(samples) >= 3600)
+        session.stop()
+        samples += session.read()
+        stats = session.stats()
+        check_balance(stats)
+        check_equal(stats["samples"], len(samples), "samples counted")
+        weights = {sample.weight // (1 + sample.missed) for sample in samples}
+        check(weights <= {10**9, 200000}, f"periods that samples stand for: {weights}")
+
+
+@test
+def as_many_sessions_as_are_promised_run_at_once():
+    sessions = [use(Session(rate=97 + index, watermark=1)) for index in range(S.SESSIONS_MAX)]
+    check_equal(len({session.id for session in sessions}), S.SESSIONS_MAX, "different ids")
+    with fails_with(errno.EUSERS, "one session more"):
+        Session()
+    start(*workload("threads", 2))
+    # 16 are promised to run; rings for all of them need no more memory than a guest has.
+    running = sessions[:16]
+    for session in running:
+        session.start()
+    for session in running:
+        session.read_until(lambda samples: len(samples) >= 3)
+    for session in running:
+        session.stop()
+        check_balance(session.stats())
+    sessions[0].close()
+    use(Session())
