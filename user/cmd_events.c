@@ -13,7 +13,8 @@ static const char usage[] =
 	"\n"
 	"Prints a line for each thing that happens to a session, until it is interrupted: opened,\n"
 	"closed, changed (and by whom), throttled and recovered (the rate on a CPU was lowered to\n"
-	"keep the budget, or raised again), lost (records on a CPU), CPU gone, CPU back. The first\n"
+	"keep the budget, or raised again), lost (records on a CPU), CPU gone, CPU back. The "
+	"first\n"
 	"column is the time since boot in seconds.\n";
 
 static void print_change(const struct control_event *event)

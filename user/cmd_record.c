@@ -7,21 +7,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "commands.h"
-#include "control.h"
 #include "device.h"
 #include "encode.h"
 #include "error.h"
 #include "file.h"
-#include "module.h"
 #include "options.h"
 #include "process.h"
 #include "profile.h"
+#include "session.h"
 #include "target.h"
 
 /*
@@ -42,23 +42,32 @@ static const char usage[] =
 	"  -F, --frequency HZ    samples a second and CPU, 1 to 20000, or max (default 99)\n"
 	"  -a, --all-cpus        the whole system, also while COMMAND runs\n"
 	"  -p, --pid PID[,...]   these processes and what they fork from now on\n"
-	"  -C, --cpu LIST        these CPUs, as in 0,2-3 (default: all)\n"
+	"  -t, --tid TID[,...]   these threads\n"
+	"  -G, --cgroup PATH     this control group (version 2) and all below it; repeatable\n"
+	"      --no-inherit      not what the processes fork\n"
+	"      --exclude-comm N  not threads of this name; repeatable\n"
+	"  -C, --cpu LIST        these CPUs, as in 0,2-3 (default: all that are neither isolated\n"
+	"                        nor nohz_full)\n"
 	"  -d, --duration SEC    stop after this many seconds\n"
 	"  -o, --output FILE     default " RECORD_OUTPUT_DEFAULT "; - for standard output\n"
 	"      --user            user part of the stacks only\n"
 	"      --kernel          kernel part of the stacks only\n"
 	"      --max-depth N     user frames a stack, 1 to 1023 (default 255)\n"
 	"      --ring-size SIZE  buffer a CPU, a power of two, 64K to 64M (default 512K)\n"
+	"      --fixed           equal intervals instead of random ones: blind for what runs in\n"
+	"                        step with them\n"
+	"      --budget PERCENT  of a CPU that sampling may take there before its rate is halved,\n"
+	"                        0.1 to 50 (default 5)\n"
 	"  -q, --quiet           no progress, no closing line\n"
 	"  -h, --help            this text\n"
 	"\n"
-	"-g is accepted: stacks are always recorded. The exit status is COMMAND's, or 0 when a\n"
-	"profile with samples was written, 1 when not, 2 for a wrong command line.\n";
+	"-g is accepted: stacks are always recorded. The exit status is COMMAND's if that is not\n"
+	"0; else 0 when a profile with samples was written, 3 when there were no samples, 1 for\n"
+	"another failure, 2 for a wrong command line.\n";
 
 struct record {
 	struct record_options options;
-	struct device *device;
-	struct control *control;
+	struct session session;
 	struct processes *processes;
 	struct profile *profile;
 	struct target target;
@@ -83,80 +92,6 @@ static int64_t now_ns(clockid_t clock)
 static uint64_t own_cost_ns(const struct record *record)
 {
 	return now_ns(CLOCK_PROCESS_CPUTIME_ID) - record->own_cpu_start;
-}
-
-static int open_session(struct record *record, struct error *error)
-{
-	char path[PATH_MAX];
-	int err = device_open(&record->device, error);
-
-	if (err == -ENOENT) {
-		err = module_load(NULL, path, error);
-		if (err)
-			return err;
-		if (*path && !record->options.quiet)
-			fprintf(stderr, "stackbeat: loaded %s\n", path);
-		err = device_open(&record->device, error);
-	}
-	if (!err)
-		err = control_open(&record->control, error);
-	return err;
-}
-
-static int set_rate(struct record *record, struct error *error)
-{
-	struct control_module module;
-	int err = control_module(record->control, &module, error);
-
-	if (err)
-		return err;
-	if (!record->options.rate)
-		record->options.rate = module.rate_max;
-	if (record->options.rate > module.rate_max)
-		return error_set(error, ERANGE,
-				 "-F %u: the module was loaded with rate_max=%u; try 'stackbeat "
-				 "unload', then 'stackbeat load rate_max=%u'",
-				 record->options.rate, module.rate_max, record->options.rate);
-	return 0;
-}
-
-static int configure_session(struct record *record, struct error *error)
-{
-	const struct record_options *options = &record->options;
-	uint32_t child = record->target.pid;
-	struct control_settings settings = {
-		.set = CONTROL_SET(STACKBEAT_A_RATE) | CONTROL_SET(STACKBEAT_A_PARTS) |
-		       CONTROL_SET(STACKBEAT_A_MAX_DEPTH) | CONTROL_SET(STACKBEAT_A_RING_SIZE) |
-		       CONTROL_SET(STACKBEAT_A_CPUS),
-		.parts = options->parts,
-		.max_depth = options->max_depth,
-		.ring_size = options->ring_size,
-		.cpus = options->cpus,
-		.pids = {options->pids, options->pid_count},
-	};
-	int err = set_rate(record, error);
-
-	if (err)
-		return err;
-	settings.rate = options->rate;
-	if (!settings.pids.count && child && !options->system_wide)
-		settings.pids = (struct control_ids){&child, 1};
-	if (settings.pids.count)
-		settings.set |= CONTROL_SET(STACKBEAT_A_PIDS);
-	err = control_set(record->control, device_session(record->device), &settings, error);
-	if (err)
-		return err;
-	return device_map(record->device, &options->cpulist, error);
-}
-
-static int set_state(struct record *record, uint32_t state, struct error *error)
-{
-	const struct control_settings settings = {
-		.set = CONTROL_SET(STACKBEAT_A_STATE),
-		.state = state,
-	};
-
-	return control_set(record->control, device_session(record->device), &settings, error);
 }
 
 /* The signals that end a recording, or tell that COMMAND has ended, are read. */
@@ -191,11 +126,24 @@ static void read_signals(struct record *record)
 		record->why_ended = "the command ended";
 }
 
-/* Whether all processes given by -p are gone. */
-static bool pids_are_gone(const struct record_options *options)
+/* A process that has ended still has its id until its parent has looked; its pidfd tells. */
+static bool has_ended(uint32_t pid)
+{
+	struct pollfd process = {.fd = pidfd_open((pid_t)pid, 0), .events = POLLIN};
+	bool ended;
+
+	if (process.fd < 0)
+		return errno == ESRCH;
+	ended = poll(&process, 1, 0) == 1;
+	close(process.fd);
+	return ended;
+}
+
+/* Whether all processes given by -p have ended. */
+static bool pids_have_ended(const struct record_options *options)
 {
 	for (size_t i = 0; i < options->pid_count; i++) {
-		if (!kill((pid_t)options->pids[i], 0) || errno != ESRCH)
+		if (!has_ended(options->pids[i]))
 			return false;
 	}
 	return options->pid_count;
@@ -203,12 +151,12 @@ static bool pids_are_gone(const struct record_options *options)
 
 static int drain(struct record *record, struct error *error)
 {
-	int err = device_map(record->device, &record->options.cpulist, error);
+	int err = session_map(&record->session, error);
 
 	if (err)
 		return err;
 	profile_tick(record->profile);
-	err = device_drain(record->device, profile_add, record->profile, error);
+	err = device_drain(record->session.device, profile_add, record->profile, error);
 	if (err == -ENOMEM)
 		error_errno(error, ENOMEM, "can't keep the samples");
 	return err;
@@ -222,7 +170,7 @@ static int read_stats(struct record *record, struct error *error)
 
 	if (!session)
 		return error_errno(error, ENOMEM, "can't read the counters");
-	err = control_get(record->control, device_session(record->device), session, error);
+	err = session_get(&record->session, session, error);
 	if (!err) {
 		recording->lost_full = session->stats[STACKBEAT_S_LOST_FULL];
 		recording->lost_tail = session->stats[STACKBEAT_S_LOST_TAIL];
@@ -230,6 +178,9 @@ static int read_stats(struct record *record, struct error *error)
 		recording->idle = session->stats[STACKBEAT_S_IDLE];
 		recording->filtered = session->stats[STACKBEAT_S_FILTERED];
 		recording->kernel_cost_ns = session->stats[STACKBEAT_S_COST];
+		recording->beats = session->stats[STACKBEAT_S_BEATS];
+		recording->beat_time_ns = session->stats[STACKBEAT_S_TIME];
+		recording->throttled = session->stats[STACKBEAT_S_THROTTLED];
 	}
 	free(session);
 	return err;
@@ -267,7 +218,7 @@ static int sample(struct record *record, int64_t start, struct error *error)
 
 	while (!err && !record->why_ended) {
 		struct pollfd fds[] = {
-			{.fd = device_fd(record->device), .events = POLLIN},
+			{.fd = device_fd(record->session.device), .events = POLLIN},
 			{.fd = record->signals, .events = POLLIN},
 		};
 		int64_t now = now_ns(CLOCK_MONOTONIC);
@@ -283,8 +234,8 @@ static int sample(struct record *record, int64_t start, struct error *error)
 			record->why_ended = "the duration is over";
 		else if (fds[0].revents & POLLHUP)
 			record->why_ended = "the session was stopped";
-		else if (pids_are_gone(options))
-			record->why_ended = "the processes are gone";
+		else if (pids_have_ended(options))
+			record->why_ended = "the processes have ended";
 		if (!err && now >= next_progress) {
 			err = show_progress(record, now - start, error);
 			next_progress = now + PROGRESS_INTERVAL_NS;
@@ -298,7 +249,7 @@ static int run_session(struct record *record, struct error *error)
 {
 	struct recording *recording = &record->recording;
 	int64_t start;
-	int err = set_state(record, STACKBEAT_STATE_RUNNING, error);
+	int err = session_set_state(&record->session, STACKBEAT_STATE_RUNNING, error);
 
 	if (err)
 		return err;
@@ -310,7 +261,7 @@ static int run_session(struct record *record, struct error *error)
 	if (!err)
 		err = sample(record, start, error);
 	if (!err)
-		err = set_state(record, STACKBEAT_STATE_STOPPED, error);
+		err = session_set_state(&record->session, STACKBEAT_STATE_STOPPED, error);
 	recording->duration_ns = now_ns(CLOCK_MONOTONIC) - start;
 	if (!err)
 		err = drain(record, error);
@@ -340,7 +291,9 @@ static int record_session(struct record *record, struct error *error)
 	record->profile = profile_new(record->processes);
 	if (!record->profile)
 		return error_errno(error, ENOMEM, "can't record");
-	err = open_session(record, error);
+	err = session_open(&record->session, error);
+	if (*record->session.loaded && !options->quiet)
+		fprintf(stderr, "stackbeat: loaded %s\n", record->session.loaded);
 	if (err)
 		return err;
 	err = catch_signals(record, error);
@@ -352,10 +305,10 @@ static int record_session(struct record *record, struct error *error)
 		if (err)
 			return err;
 	}
-	err = configure_session(record, error);
+	err = session_configure(&record->session, options, record->target.pid, error);
 	if (err)
 		return err;
-	record->recording.rate = options->rate;
+	record->recording.rate = record->session.rate;
 	record->recording.cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	return run_session(record, error);
 }
@@ -385,9 +338,12 @@ static void print_summary(const struct record *record, const struct cuts *cuts, 
 	print_count(cuts->frame, "frame pointer", &separator);
 	print_count(cuts->memory, "unreadable memory", &separator);
 	print_count(cuts->kernel, "kernel part", &separator);
-	fprintf(stderr, "%s; %s, %.1f kB; profiling took %.2f %% of %u CPUs\n",
-		cuts_total(cuts) ? ")" : "", record->options.output, (double)size / 1000,
-		recording_cost_percent(recording), recording->cpus);
+	fputs(cuts_total(cuts) ? ")" : "", stderr);
+	if (recording->throttled)
+		fprintf(stderr, ", throttled %" PRIu64 " times", recording->throttled);
+	fprintf(stderr, "; %s, %.1f kB; profiling took %.2f %% of %u CPUs\n",
+		record->options.output, (double)size / 1000, recording_cost_percent(recording),
+		recording->cpus);
 }
 
 /* Why there is nothing to write, from what the counters say. */
@@ -428,7 +384,7 @@ static int write_profile(struct record *record, struct error *error)
 			     &size, &warning, error);
 	if (err)
 		return err;
-	if (*warning.text && (record->options.parts & STACKBEAT_PART_KERNEL))
+	if (*warning.text && (record->session.parts & STACKBEAT_PART_KERNEL))
 		fprintf(stderr, "stackbeat: kernel functions have no names: %s\n", warning.text);
 	if (!record->options.quiet)
 		print_summary(record, &cuts, size);
@@ -457,8 +413,7 @@ static char *join_words(int argc, char **argv)
 static void record_free(struct record *record)
 {
 	target_end(&record->target);
-	control_close(record->control);
-	device_close(record->device);
+	session_close(&record->session);
 	profile_free(record->profile);
 	processes_free(record->processes);
 	if (record->signals)
@@ -492,15 +447,14 @@ int cmd_record(int argc, char **argv)
 	err = record->recording.command_line ? record_session(record, &error)
 					     : error_errno(&error, ENOMEM, "can't record");
 	/* The session is over: its timers and rings are not needed to write. */
-	device_close(record->device);
-	record->device = NULL;
+	session_close(&record->session);
 	if (!err) {
 		target_end(&record->target);
 		err = write_profile(record, &error);
 	}
 	if (err) {
 		fprintf(stderr, "stackbeat: %s\n", error.text);
-		status = STATUS_FAILED;
+		status = err == -ENODATA ? STATUS_NO_SAMPLES : STATUS_FAILED;
 	}
 	record_free(record);
 	if (record->target.ended && (!err || err == -ENODATA) && record->target.status)

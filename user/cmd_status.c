@@ -31,8 +31,8 @@ static int print_session(const struct control_session *session, void *arg)
 		       "OWNER", "RATE", "NOW", "STATE", "CPUS", "SAMPLES", "LOST", "FILTERED",
 		       "IDLE", "COST");
 	snprintf(owner, sizeof(owner), "%s (%u)", session->owner_comm, session->owner);
-	printf("%7u  %-22s %5u Hz %5" PRIu64 " Hz  %-8s %-8s %12" PRIu64 " %10" PRIu64
-	       " %10" PRIu64 " %10" PRIu64 " %9.1f ms\n",
+	printf("%7u  %-22s %5u Hz %5" PRIu64 " Hz  %-8s %-8s %12" PRIu64 " %10" PRIu64 " %10" PRIu64
+	       " %10" PRIu64 " %9.1f ms\n",
 	       session->id, owner, session->rate, stats[STACKBEAT_S_RATE],
 	       control_state_name(session->state), *session->cpus ? session->cpus : "all",
 	       stats[STACKBEAT_S_SAMPLES],
@@ -84,8 +84,7 @@ static int add_session(const struct control_session *session, void *arg)
 	json_object_object_add(object, "user",
 			       json_object_new_boolean(session->parts & STACKBEAT_PART_USER));
 	json_object_object_add(object, "fixed", json_object_new_boolean(session->fixed));
-	json_object_object_add(object, "restricted",
-			       json_object_new_boolean(session->restricted));
+	json_object_object_add(object, "restricted", json_object_new_boolean(session->restricted));
 	for (int i = 0; i < STACKBEAT_S_COUNT; i++) {
 		if (counters[i])
 			add_number(object, counters[i], session->stats[i]);
@@ -118,8 +117,7 @@ static int print_table(struct control *control, const struct control_module *mod
 	int count = 0;
 
 	printf("module %s, interface %u, rate_max %u Hz, %u session%s\n", module->version,
-	       module->abi, module->rate_max, module->sessions,
-	       module->sessions == 1 ? "" : "s");
+	       module->abi, module->rate_max, module->sessions, module->sessions == 1 ? "" : "s");
 	return control_list(control, print_session, &count, error);
 }
 

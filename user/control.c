@@ -192,8 +192,7 @@ static void end_nest(struct nl_msg *message, struct nlattr *nest)
 	nla_nest_end_keep_empty(message, nest);
 }
 
-static bool put_ids(struct nl_msg *message, enum stackbeat_attr attr,
-		    const struct control_ids *ids)
+static bool put_ids(struct nl_msg *message, enum stackbeat_attr attr, const struct control_ids *ids)
 {
 	struct nlattr *nest = begin_nest(message, attr);
 
@@ -247,8 +246,7 @@ static bool put_filter(struct nl_msg *message, const struct control_settings *se
 		put_ids(message, STACKBEAT_A_PIDS, &settings->pids)) &&
 	       (!settings_have(settings, STACKBEAT_A_TIDS) ||
 		put_ids(message, STACKBEAT_A_TIDS, &settings->tids)) &&
-	       (!settings_have(settings, STACKBEAT_A_CGROUPS) ||
-		put_cgroups(message, settings)) &&
+	       (!settings_have(settings, STACKBEAT_A_CGROUPS) || put_cgroups(message, settings)) &&
 	       (!settings_have(settings, STACKBEAT_A_EXCLUDE_COMMS) ||
 		put_comms(message, settings));
 }
@@ -424,8 +422,7 @@ static int count_session(const struct control_session *session, void *arg)
 	return 0;
 }
 
-int control_select(struct control *control, uint32_t id, uint32_t *selected,
-		   struct error *error)
+int control_select(struct control *control, uint32_t id, uint32_t *selected, struct error *error)
 {
 	struct only only = {0};
 	int err;
@@ -478,12 +475,11 @@ static int on_event(struct nl_msg *message, void *arg)
 	return following->err ? NL_STOP : NL_OK;
 }
 
-int control_follow(struct control *control, control_event_fn *fn, void *arg,
-		   struct error *error)
+int control_follow(struct control *control, control_event_fn *fn, void *arg, struct error *error)
 {
 	struct following following = {.family = control->family, .fn = fn, .arg = arg};
-	int group = genl_ctrl_resolve_grp(control->socket, STACKBEAT_GENL_NAME,
-					  STACKBEAT_GENL_EVENTS);
+	int group =
+		genl_ctrl_resolve_grp(control->socket, STACKBEAT_GENL_NAME, STACKBEAT_GENL_EVENTS);
 	int err = group;
 
 	if (group >= 0)

@@ -86,8 +86,7 @@ int control_list(struct control *control, control_session_fn *fn, void *arg, str
  * The session to act on: `id`, or, where it is 0, the only one that is open.
  * Returns 0; -ENODEV when none is open; -EINVAL when there are several.
  */
-int control_select(struct control *control, uint32_t id, uint32_t *selected,
-		   struct error *error);
+int control_select(struct control *control, uint32_t id, uint32_t *selected, struct error *error);
 
 struct control_event {
 	enum stackbeat_event event;
@@ -108,8 +107,7 @@ typedef int control_event_fn(const struct control_event *event, void *arg);
  * other than 0, which it returns then, or a signal comes (-EINTR). The control
  * is good for nothing else afterwards.
  */
-int control_follow(struct control *control, control_event_fn *fn, void *arg,
-		   struct error *error);
+int control_follow(struct control *control, control_event_fn *fn, void *arg, struct error *error);
 
 struct control_module {
 	uint32_t abi;

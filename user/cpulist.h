@@ -4,6 +4,7 @@
 #define STACKBEAT_CPULIST_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct error;
@@ -20,6 +21,15 @@ struct cpulist {
  * a message that names what is wrong.
  */
 int cpulist_parse(const char *text, struct cpulist *list, struct error *error);
+
+/*
+ * The CPUs to sample where none are named: all but those that are kept free of
+ * the kernel's own work, by isolcpus= and nohz_full=. They are read below `root`
+ * ("" but for tests). `text` gets the list, "" for all. Returns 0 or -EINVAL
+ * when all of them are kept free.
+ */
+int cpulist_default(const char *root, char *text, size_t size, struct cpulist *list,
+		    struct error *error);
 
 bool cpulist_has(const struct cpulist *list, uint32_t cpu);
 

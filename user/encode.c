@@ -35,6 +35,15 @@ double recording_cost_percent(const struct recording *recording)
 	return available > 0 ? 100 * cost / available : 0;
 }
 
+/* Beats a second of the time that they stood for: below what was asked for where some were missed.
+ */
+static double mean_rate(const struct recording *recording)
+{
+	return recording->beat_time_ns
+		       ? (double)recording->beats * 1e9 / (double)recording->beat_time_ns
+		       : recording->rate;
+}
+
 /*
  * The address that stands for a frame. Return addresses lie behind the call,
  * maybe in the next line or function. The interrupted address and the one at
@@ -125,7 +134,9 @@ static void encode_comments(struct pprof_builder *builder, const struct profile 
 	pprof_comment(builder, "stackbeat %s on %s %s %s", STACKBEAT_VERSION, kernel.sysname,
 		      kernel.release, kernel.machine);
 	pprof_comment(builder, "command: %s", recording->command_line);
-	pprof_comment(builder, "rate: %u Hz on %u CPUs", recording->rate, recording->cpus);
+	pprof_comment(builder, "rate: %u Hz asked for, %.1f Hz had on average, on %u CPUs",
+		      recording->rate, mean_rate(recording), recording->cpus);
+	pprof_comment(builder, "throttled: %" PRIu64 " times", recording->throttled);
 	pprof_comment(builder, "samples: %" PRIu64, totals->samples);
 	pprof_comment(builder, "lost: %" PRIu64 " (ring full %" PRIu64 ", wrong tail %" PRIu64 ")",
 		      recording->lost_full + recording->lost_tail, recording->lost_full,

@@ -20,6 +20,9 @@ struct recording {
 	uint64_t missed; /* intervals without a beat of their own */
 	uint64_t idle; /* beats on idle CPUs */
 	uint64_t filtered; /* beats that the filter left out */
+	uint64_t beats;
+	uint64_t beat_time_ns; /* that they stood for */
+	uint64_t throttled; /* how often the rate was halved on a CPU to keep the budget */
 	uint64_t kernel_cost_ns; /* CPU time of the module's timer callback */
 	uint64_t reader_cost_ns; /* CPU time of this command while it recorded */
 };

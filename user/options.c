@@ -17,12 +17,22 @@ enum {
 	OPTION_KERNEL,
 	OPTION_MAX_DEPTH,
 	OPTION_RING_SIZE,
+	OPTION_FIXED,
+	OPTION_BUDGET,
+	OPTION_NO_INHERIT,
+	OPTION_EXCLUDE_COMM,
 };
 
 static const struct option long_options[] = {
 	{"frequency", required_argument, NULL, 'F'},
 	{"all-cpus", no_argument, NULL, 'a'},
 	{"pid", required_argument, NULL, 'p'},
+	{"tid", required_argument, NULL, 't'},
+	{"cgroup", required_argument, NULL, 'G'},
+	{"exclude-comm", required_argument, NULL, OPTION_EXCLUDE_COMM},
+	{"no-inherit", no_argument, NULL, OPTION_NO_INHERIT},
+	{"fixed", no_argument, NULL, OPTION_FIXED},
+	{"budget", required_argument, NULL, OPTION_BUDGET},
 	{"cpu", required_argument, NULL, 'C'},
 	{"duration", required_argument, NULL, 'd'},
 	{"output", required_argument, NULL, 'o'},
@@ -75,29 +85,70 @@ static int parse_seconds(const char *text, double *seconds, struct error *error)
 	return 0;
 }
 
-static int parse_pids(const char *text, struct record_options *options, struct error *error)
+/* Adds the ids of a list to `ids`; `option` and `what` are for the message. */
+static int parse_ids(const char *text, const char *option, const char *what, uint32_t *ids,
+		     size_t *count, struct error *error)
 {
 	char number[16];
+	char name[32];
 	int err;
 
+	snprintf(name, sizeof(name), "%s (%s)", option, what);
 	do {
 		size_t length = strcspn(text, ",");
 
-		if (options->pid_count == STACKBEAT_PIDS_MAX)
-			return error_set(error, EINVAL, "-p: more than %u process ids",
-					 STACKBEAT_PIDS_MAX);
+		if (*count == STACKBEAT_PIDS_MAX)
+			return error_set(error, EINVAL, "%s: more than %u %ss", option,
+					 STACKBEAT_PIDS_MAX, what);
 		if (length >= sizeof(number))
-			return error_set(error, EINVAL, "-p: '%.*s' is not a process id",
-					 (int)length, text);
+			return error_set(error, EINVAL, "%s: '%.*s' is not a %s", option,
+					 (int)length, text, what);
 		memcpy(number, text, length);
 		number[length] = '\0';
-		err = parse_number(number, "-p (process id)", 1, INT32_MAX,
-				   &options->pids[options->pid_count], error);
+		err = parse_number(number, name, 1, INT32_MAX, &ids[*count], error);
 		if (err)
 			return err;
-		options->pid_count++;
+		++*count;
 		text += length;
 	} while (*text++ == ',');
+	return 0;
+}
+
+static int parse_cgroup(const char *text, struct record_options *options, struct error *error)
+{
+	if (!*text)
+		return error_set(error, EINVAL, "-G: the path is empty");
+	if (options->cgroup_count == STACKBEAT_CGROUPS_MAX)
+		return error_set(error, EINVAL, "-G: more than %u control groups",
+				 STACKBEAT_CGROUPS_MAX);
+	options->cgroups[options->cgroup_count++] = text;
+	return 0;
+}
+
+static int parse_comm(char *text, struct record_options *options, struct error *error)
+{
+	if (!*text || strlen(text) >= STACKBEAT_COMM_SIZE)
+		return error_set(error, EINVAL,
+				 "--exclude-comm: '%s' is not a thread name of 1 to %u characters",
+				 text, STACKBEAT_COMM_SIZE - 1);
+	if (options->excluded_comm_count == STACKBEAT_COMMS_MAX)
+		return error_set(error, EINVAL, "--exclude-comm: more than %u names",
+				 STACKBEAT_COMMS_MAX);
+	options->excluded_comms[options->excluded_comm_count++] = text;
+	return 0;
+}
+
+/* A percentage, kept in thousandths. */
+static int parse_budget(const char *text, uint32_t *budget, struct error *error)
+{
+	char *end;
+	double percent = strtod(text, &end);
+
+	if (end == text || *end || text[strspn(text, "0123456789.")] ||
+	    percent * 10 < STACKBEAT_BUDGET_MIN || percent * 10 > STACKBEAT_BUDGET_MAX)
+		return error_set(error, EINVAL, "--budget: '%s' is not a percentage from %g to %g",
+				 text, STACKBEAT_BUDGET_MIN / 10.0, STACKBEAT_BUDGET_MAX / 10.0);
+	*budget = (uint32_t)(percent * 10 + 0.5);
 	return 0;
 }
 
@@ -138,7 +189,7 @@ static int parse_ring_size(const char *text, uint32_t *size, struct error *error
 	return 0;
 }
 
-static int parse_option(int option, const char *value, struct record_options *options,
+static int parse_option(int option, char *value, struct record_options *options,
 			struct error *error)
 {
 	switch (option) {
@@ -148,7 +199,23 @@ static int parse_option(int option, const char *value, struct record_options *op
 		options->system_wide = true;
 		return 0;
 	case 'p':
-		return parse_pids(value, options, error);
+		return parse_ids(value, "-p", "process id", options->pids, &options->pid_count,
+				 error);
+	case 't':
+		return parse_ids(value, "-t", "thread id", options->tids, &options->tid_count,
+				 error);
+	case 'G':
+		return parse_cgroup(value, options, error);
+	case OPTION_EXCLUDE_COMM:
+		return parse_comm(value, options, error);
+	case OPTION_NO_INHERIT:
+		options->no_inherit = true;
+		return 0;
+	case OPTION_FIXED:
+		options->fixed = true;
+		return 0;
+	case OPTION_BUDGET:
+		return parse_budget(value, &options->budget, error);
 	case 'C':
 		return parse_cpus(value, options, error);
 	case 'd':
@@ -209,11 +276,13 @@ int record_options_parse(int argc, char **argv, struct record_options *options, 
 		.parts = STACKBEAT_PARTS_ALL,
 		.max_depth = STACKBEAT_USER_FRAMES_DEFAULT,
 		.ring_size = STACKBEAT_RING_SIZE_DEFAULT,
+		.budget = STACKBEAT_BUDGET_DEFAULT,
 	};
 	optind = 0;
 	opterr = 0;
 	/* "+": what follows the first word that is no option belongs to COMMAND. */
-	while ((option = getopt_long(argc, argv, "+:F:ap:C:d:go:qh", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "+:F:ap:t:G:C:d:go:qh", long_options, NULL)) !=
+	       -1) {
 		if (option == ':')
 			return error_set(error, EINVAL, "%s: its value is missing",
 					 argv[optind - 1]);
@@ -225,7 +294,8 @@ int record_options_parse(int argc, char **argv, struct record_options *options, 
 	}
 	if (optind < argc)
 		options->command = argv + optind;
-	if (options->system_wide && options->pid_count)
-		return error_set(error, EINVAL, "-a and -p: give one of them");
+	if (options->system_wide &&
+	    (options->pid_count || options->tid_count || options->cgroup_count))
+		return error_set(error, EINVAL, "-a and -p, -t or -G: give one of them");
 	return 0;
 }

@@ -17,6 +17,12 @@ struct record_options {
 	uint32_t rate; /* Hz; 0: the highest that the module allows */
 	uint32_t pids[STACKBEAT_PIDS_MAX];
 	size_t pid_count;
+	uint32_t tids[STACKBEAT_PIDS_MAX];
+	size_t tid_count;
+	const char *cgroups[STACKBEAT_CGROUPS_MAX]; /* paths, as they were given */
+	size_t cgroup_count;
+	char *excluded_comms[STACKBEAT_COMMS_MAX];
+	size_t excluded_comm_count;
 	const char *cpus; /* the text of cpulist, "" for all */
 	struct cpulist cpulist;
 	double seconds; /* 0: until stopped */
@@ -24,6 +30,9 @@ struct record_options {
 	uint32_t parts; /* STACKBEAT_PART_* */
 	uint32_t max_depth; /* user frames */
 	uint32_t ring_size; /* bytes a CPU */
+	uint32_t budget; /* thousandths of a CPU */
+	bool fixed;
+	bool no_inherit;
 	bool system_wide; /* -a */
 	bool quiet;
 	bool help;

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cgroup.h"
+#include "device.h"
+#include "error.h"
+#include "module.h"
+#include "options.h"
+
+int session_open(struct session *session, struct error *error)
+{
+	struct control_session *got;
+	int err = device_open(&session->device, error);
+
+	if (err == -ENOENT) {
+		err = module_load(NULL, session->loaded, error);
+		if (!err)
+			err = device_open(&session->device, error);
+	}
+	if (!err)
+		err = control_open(&session->control, error);
+	if (err)
+		return err;
+	got = malloc(sizeof(*got));
+	if (!got)
+		return error_errno(error, ENOMEM, "can't open a session");
+	err = session_get(session, got, error);
+	session->restricted = !err && got->restricted;
+	free(got);
+	return err;
+}
+
+void session_close(struct session *session)
+{
+	control_close(session->control);
+	device_close(session->device);
+	session->control = NULL;
+	session->device = NULL;
+}
+
+static int choose_rate(struct session *session, const struct record_options *options,
+		       struct error *error)
+{
+	struct control_module module;
+	int err = control_module(session->control, &module, error);
+
+	if (err)
+		return err;
+	session->rate = options->rate ? options->rate : module.rate_max;
+	if (session->rate > module.rate_max)
+		return error_set(error, ERANGE,
+				 "-F %u: the module was loaded with rate_max=%u; try 'stackbeat "
+				 "unload', then 'stackbeat load rate_max=%u'",
+				 session->rate, module.rate_max, session->rate);
+	return 0;
+}
+
+static int choose_cpus(struct session *session, const struct record_options *options,
+		       struct error *error)
+{
+	if (!*options->cpus)
+		return cpulist_default("", session->cpus, sizeof(session->cpus), &session->cpulist,
+				       error);
+	snprintf(session->cpus, sizeof(session->cpus), "%s", options->cpus);
+	session->cpulist = options->cpulist;
+	return 0;
+}
+
+static int find_cgroups(const struct record_options *options, uint64_t *cgroups,
+			struct error *error)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < options->cgroup_count && !err; i++)
+		err = cgroup_id_of(options->cgroups[i], &cgroups[i], error);
+	return err;
+}
+
+/* Names the process or thread that the kernel could not find. */
+static int explain_gone(const char *option, const char *what, const uint32_t *ids, size_t count,
+			struct error *error)
+{
+	char path[32];
+
+	for (size_t i = 0; i < count; i++) {
+		snprintf(path, sizeof(path), "/proc/%u", ids[i]);
+		if (access(path, F_OK))
+			return error_set(error, ESRCH, "%s %u: there is no such %s", option, ids[i],
+					 what);
+	}
+	return 0;
+}
+
+static int configure(struct session *session, const struct record_options *options,
+		     const struct control_settings *settings, struct error *error)
+{
+	int err = control_set(session->control, device_session(session->device), settings, error);
+
+	if (err == -ESRCH &&
+	    !explain_gone("-p", "process", options->pids, options->pid_count, error))
+		explain_gone("-t", "thread", options->tids, options->tid_count, error);
+	return err;
+}
+
+int session_configure(struct session *session, const struct record_options *options, pid_t child,
+		      struct error *error)
+{
+	uint64_t cgroups[STACKBEAT_CGROUPS_MAX];
+	uint32_t command = child;
+	struct control_settings settings = {
+		.set = CONTROL_SET(STACKBEAT_A_RATE) | CONTROL_SET(STACKBEAT_A_PARTS) |
+		       CONTROL_SET(STACKBEAT_A_MAX_DEPTH) | CONTROL_SET(STACKBEAT_A_RING_SIZE) |
+		       CONTROL_SET(STACKBEAT_A_CPUS) | CONTROL_SET(STACKBEAT_A_INHERIT) |
+		       CONTROL_SET(STACKBEAT_A_FIXED) | CONTROL_SET(STACKBEAT_A_BUDGET) |
+		       CONTROL_SET(STACKBEAT_A_PIDS) | CONTROL_SET(STACKBEAT_A_TIDS) |
+		       CONTROL_SET(STACKBEAT_A_CGROUPS) | CONTROL_SET(STACKBEAT_A_EXCLUDE_COMMS),
+		.parts = options->parts,
+		.max_depth = options->max_depth,
+		.ring_size = options->ring_size,
+		.inherit = !options->no_inherit,
+		.fixed = options->fixed,
+		.budget = options->budget,
+		.cpus = session->cpus,
+		.pids = {options->pids, options->pid_count},
+		.tids = {options->tids, options->tid_count},
+		.cgroups = cgroups,
+		.cgroup_count = options->cgroup_count,
+		.excluded_comms = options->excluded_comms,
+		.excluded_comm_count = options->excluded_comm_count,
+	};
+	int err = choose_rate(session, options, error);
+
+	if (!err)
+		err = choose_cpus(session, options, error);
+	if (!err)
+		err = find_cgroups(options, cgroups, error);
+	if (err)
+		return err;
+	settings.rate = session->rate;
+	/* What such a user may have, where he did not ask for other. */
+	if (session->restricted && settings.parts == STACKBEAT_PARTS_ALL)
+		settings.parts = STACKBEAT_PART_USER;
+	session->parts = settings.parts;
+	if (child && !options->system_wide && !settings.pids.count && !settings.tids.count &&
+	    !settings.cgroup_count)
+		settings.pids = (struct control_ids){&command, 1};
+	err = configure(session, options, &settings, error);
+	return err ? err : session_map(session, error);
+}
+
+int session_set_state(struct session *session, uint32_t state, struct error *error)
+{
+	const struct control_settings settings = {
+		.set = CONTROL_SET(STACKBEAT_A_STATE),
+		.state = state,
+	};
+
+	return control_set(session->control, device_session(session->device), &settings, error);
+}
+
+int session_get(struct session *session, struct control_session *got, struct error *error)
+{
+	return control_get(session->control, device_session(session->device), got, error);
+}
+
+int session_map(struct session *session, struct error *error)
+{
+	return device_map(session->device, &session->cpulist, error);
+}
