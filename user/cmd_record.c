@@ -426,6 +426,7 @@ int cmd_record(int argc, char **argv)
 	struct record *record = calloc(1, sizeof(*record));
 	struct error error = {""};
 	int status = 0, err;
+	bool pass_status;
 
 	if (!record)
 		err = error_errno(&error, ENOMEM, "can't record");
@@ -448,6 +449,8 @@ int cmd_record(int argc, char **argv)
 					     : error_errno(&error, ENOMEM, "can't record");
 	/* The session is over: its timers and rings are not needed to write. */
 	session_close(&record->session);
+	/* What it ended with by itself counts; not what ending it here makes of it. */
+	pass_status = record->target.ended && record->target.status;
 	if (!err) {
 		target_end(&record->target);
 		err = write_profile(record, &error);
@@ -457,7 +460,7 @@ int cmd_record(int argc, char **argv)
 		status = err == -ENODATA ? STATUS_NO_SAMPLES : STATUS_FAILED;
 	}
 	record_free(record);
-	if (record->target.ended && (!err || err == -ENODATA) && record->target.status)
+	if (pass_status && (!err || err == -ENODATA))
 		status = target_pass_status(&record->target);
 	free(record);
 	return status;

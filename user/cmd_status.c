@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "control.h"
 #include "error.h"
+#include "options.h"
 
 static const char usage[] =
 	"Usage: stackbeat status [--json]\n"
@@ -136,20 +137,21 @@ int cmd_status(int argc, char **argv)
 
 	opterr = 0;
 	optind = 0;
-	while ((option = getopt_long(argc, argv, "jh", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, ":jh", long_options, NULL)) != -1) {
 		if (option == 'h') {
 			fputs(usage, stdout);
 			return STATUS_OK;
 		}
 		if (option != 'j') {
-			fprintf(stderr, "stackbeat status: unknown option '%s'\n",
-				argv[optind - 1]);
+			option_error(option, argv, long_options, &error);
+			fprintf(stderr, "stackbeat status: %s\n", error.text);
 			return STATUS_USAGE;
 		}
 		json = true;
 	}
 	if (optind < argc) {
-		fprintf(stderr, "stackbeat status: takes no arguments, not '%s'\n", argv[optind]);
+		error_set(&error, EINVAL, "takes no arguments, not '%s'", argv[optind]);
+		fprintf(stderr, "stackbeat status: %s\n", error.text);
 		return STATUS_USAGE;
 	}
 	err = control_open(&control, &error);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "session_option.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stddef.h>
 
@@ -21,16 +20,14 @@ int session_option_parse(int argc, char **argv, struct session_option *option, i
 	*option = (struct session_option){0};
 	opterr = 0;
 	optind = 0;
-	while (!err && (letter = getopt_long(argc, argv, "s:h", long_options, NULL)) != -1) {
+	while (!err && (letter = getopt_long(argc, argv, ":s:h", long_options, NULL)) != -1) {
 		if (letter == 's')
 			err = parse_number(optarg, "--session", 1, UINT32_MAX, &option->session,
 					   error);
 		else if (letter == 'h')
 			option->help = true;
 		else
-			err = error_set(error, EINVAL,
-					"'%s': unknown option, or its value is missing",
-					argv[optind - 1]);
+			err = option_error(letter, argv, long_options, error);
 	}
 	*first = optind;
 	return err;
