@@ -19,9 +19,9 @@
 struct fixture {
 	struct processes *processes;
 	struct profile *profile;
-	union any_sample any;
 	uint32_t pid; /* this process */
 	uint32_t gone; /* a process that has ended */
+	union any_sample any; /* last: its size varies */
 };
 
 static int setup(void **state)
