@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "file.h"
 #include "flamegraph.h"
+#include "options.h"
 
 #define OUTPUT_DEFAULT "stackbeat.svg"
 #define GROUP_DEFAULT "comm"
@@ -77,10 +78,17 @@ static int parse_option(struct arguments *arguments, int option)
 
 static int parse_arguments(struct arguments *arguments, int argc, char **argv)
 {
+	struct error error;
 	int option, status;
 
+	opterr = 0;
 	optind = 0;
-	while ((option = getopt_long(argc, argv, "o:h", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, ":o:h", long_options, NULL)) != -1) {
+		if (option == ':' || option == '?') {
+			option_error(option, argv, long_options, &error);
+			fprintf(stderr, "stackbeat flamegraph: %s\n", error.text);
+			return STATUS_USAGE;
+		}
 		status = parse_option(arguments, option);
 		if (status)
 			return status;

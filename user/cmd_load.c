@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,8 +27,8 @@ int cmd_load(int argc, char **argv)
 		}
 		if (*argv[i] == '-' || *argv[i] == '=' || !strchr(argv[i], '=') ||
 		    strpbrk(argv[i], " \t\n\"")) {
-			fprintf(stderr, "stackbeat load: '%s' is not of the form NAME=VALUE\n",
-				argv[i]);
+			error_set(&error, EINVAL, "'%s' is not of the form NAME=VALUE", argv[i]);
+			fprintf(stderr, "stackbeat load: %s\n", error.text);
 			return STATUS_USAGE;
 		}
 	}

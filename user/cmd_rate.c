@@ -35,16 +35,14 @@ static int parse(int argc, char **argv, struct rate_options *options, struct err
 
 	opterr = 0;
 	optind = 0;
-	while (!err && (option = getopt_long(argc, argv, "s:h", long_options, NULL)) != -1) {
+	while (!err && (option = getopt_long(argc, argv, ":s:h", long_options, NULL)) != -1) {
 		if (option == 's')
 			err = parse_number(optarg, "--session", 1, UINT32_MAX, &options->session,
 					   error);
 		else if (option == 'h')
 			options->help = true;
 		else
-			err = error_set(error, EINVAL,
-					"'%s': unknown option, or its value is missing",
-					argv[optind - 1]);
+			err = option_error(option, argv, long_options, error);
 	}
 	if (err || optind == argc)
 		return err;

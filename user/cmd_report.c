@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "options.h"
 #include "report.h"
 
 #define ROWS_DEFAULT 30
@@ -57,13 +58,11 @@ struct arguments {
 
 static int parse_rows(struct arguments *arguments, const char *text)
 {
-	unsigned long rows;
-	char *end;
+	struct error error;
+	uint32_t rows;
 
-	errno = 0;
-	rows = strtoul(text, &end, 10);
-	if (errno || end == text || *end || *text == '-') {
-		fprintf(stderr, "stackbeat report: '%s' is no number of rows\n", text);
+	if (parse_number(text, "-n", 0, UINT32_MAX, &rows, &error)) {
+		fprintf(stderr, "stackbeat report: %s\n", error.text);
 		return STATUS_USAGE;
 	}
 	arguments->report.rows = rows;
@@ -73,12 +72,15 @@ static int parse_rows(struct arguments *arguments, const char *text)
 
 static int parse_min_percent(struct arguments *arguments, const char *text)
 {
+	struct error error;
 	double percent;
 	char *end;
 
 	percent = strtod(text, &end);
 	if (end == text || *end || !(percent >= 0 && percent <= 100)) {
-		fprintf(stderr, "stackbeat report: '%s' is no percentage from 0 to 100\n", text);
+		error_set(&error, EINVAL, "--min-percent: '%s' is no percentage from 0 to 100",
+			  text);
+		fprintf(stderr, "stackbeat report: %s\n", error.text);
 		return STATUS_USAGE;
 	}
 	arguments->report.min_percent = percent;
@@ -115,10 +117,17 @@ static int parse_option(struct arguments *arguments, int option)
 
 static int parse_arguments(struct arguments *arguments, int argc, char **argv)
 {
+	struct error error;
 	int option, status;
 
+	opterr = 0;
 	optind = 0;
-	while ((option = getopt_long(argc, argv, "n:h", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, ":n:h", long_options, NULL)) != -1) {
+		if (option == ':' || option == '?') {
+			option_error(option, argv, long_options, &error);
+			fprintf(stderr, "stackbeat report: %s\n", error.text);
+			return STATUS_USAGE;
+		}
 		status = parse_option(arguments, option);
 		if (status)
 			return status;

@@ -57,7 +57,8 @@ int cmd_status(int argc, char **argv)
 		return STATUS_OK;
 	}
 	if (argc > 1) {
-		fprintf(stderr, "stackbeat status: takes no arguments, not '%s'\n", argv[1]);
+		error_set(&error, EINVAL, "takes no arguments, not '%s'", argv[1]);
+		fprintf(stderr, "stackbeat status: %s\n", error.text);
 		return STATUS_USAGE;
 	}
 	err = control_open(&control, &error);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +20,8 @@ int cmd_unload(int argc, char **argv)
 		return STATUS_OK;
 	}
 	if (argc > 1) {
-		fprintf(stderr, "stackbeat unload: takes no arguments, not '%s'\n", argv[1]);
+		error_set(&error, EINVAL, "takes no arguments, not '%s'", argv[1]);
+		fprintf(stderr, "stackbeat unload: %s\n", error.text);
 		return STATUS_USAGE;
 	}
 	if (module_unload(&error)) {

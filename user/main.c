@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "commands.h"
+#include "error.h"
 
 static const struct command {
 	const char *name;
@@ -32,6 +34,8 @@ static void print_usage(FILE *stream)
 
 int main(int argc, char **argv)
 {
+	struct error error;
+
 	if (argc < 2) {
 		print_usage(stderr);
 		return STATUS_USAGE;
@@ -48,6 +52,7 @@ int main(int argc, char **argv)
 		if (!strcmp(argv[1], commands[i].name))
 			return commands[i].run(argc - 1, argv + 1);
 	}
-	fprintf(stderr, "stackbeat: there is no command '%s'; see 'stackbeat --help'\n", argv[1]);
+	error_set(&error, EINVAL, "there is no command '%s'; see 'stackbeat --help'", argv[1]);
+	fprintf(stderr, "stackbeat: %s\n", error.text);
 	return STATUS_USAGE;
 }

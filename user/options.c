@@ -184,14 +184,17 @@ static int parse_option(int option, const char *value, struct record_options *op
 	}
 }
 
-/* Why getopt_long() has returned '?'; `word` is the argument before those that it left. */
-static int option_error(const char *word, struct error *error)
+int option_error(int result, char *const *argv, const struct option *known, struct error *error)
 {
-	/* Set: a short option that there is not, or a long one that there is. */
+	const char *word = argv[optind - 1];
+
+	if (result == ':')
+		return error_set(error, EINVAL, "%s: its value is missing", word);
 	if (!optopt)
 		return error_set(error, EINVAL, "unknown or ambiguous option '%s'", word);
-	for (const struct option *option = long_options; option->name; option++) {
-		if (option->val == optopt)
+	/* A short option that there is not, or a long one that there is. */
+	for (; known->name; known++) {
+		if (known->val == optopt)
 			return error_set(error, EINVAL, "'%s': takes no value", word);
 	}
 	return error_set(error, EINVAL, "unknown option '-%c'", optopt);
@@ -214,11 +217,8 @@ int record_options_parse(int argc, char **argv, struct record_options *options, 
 	opterr = 0;
 	/* "+": what follows the first word that is no option belongs to COMMAND. */
 	while ((option = getopt_long(argc, argv, "+:F:ap:C:d:go:qh", long_options, NULL)) != -1) {
-		if (option == ':')
-			return error_set(error, EINVAL, "%s: its value is missing",
-					 argv[optind - 1]);
-		if (option == '?')
-			return option_error(argv[optind - 1], error);
+		if (option == ':' || option == '?')
+			return option_error(option, argv, long_options, error);
 		err = parse_option(option, optarg, options, error);
 		if (err)
 			return err;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The command line of `stackbeat record`. */
+/* The command line of `stackbeat record`, and what all command lines share. */
 #ifndef STACKBEAT_OPTIONS_H
 #define STACKBEAT_OPTIONS_H
 
@@ -12,6 +12,7 @@
 #include "cpulist.h"
 
 struct error;
+struct option;
 
 struct record_options {
 	uint32_t rate; /* Hz; 0: the highest that the module allows */
@@ -38,6 +39,12 @@ struct record_options {
  */
 int record_options_parse(int argc, char **argv, struct record_options *options,
 			 struct error *error);
+
+/*
+ * Says what getopt_long() has found wrong where it returned `result`, ':' or '?', and returns
+ * -EINVAL. `known` are its long options; the short ones begin with ":" (or "+:"), and opterr is 0.
+ */
+int option_error(int result, char *const *argv, const struct option *known, struct error *error);
 
 /* A whole decimal number from `min` to `max`, or -EINVAL with `what` in the message. */
 int parse_number(const char *text, const char *what, uint32_t min, uint32_t max, uint32_t *number,

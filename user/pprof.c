@@ -358,14 +358,15 @@ struct detail {
 static void add_detail(const struct pprof_builder *builder, const struct location *location,
 		       struct detail *detail)
 {
-	const struct pprof_line *line = builder->lines.items + location->first_line;
-	const struct pprof_line *end = line + location->line_count;
+	const struct pprof_line *line;
+	size_t i;
 
 	if (!detail->used)
 		*detail = (struct detail){true, true, true, true, false};
-	if (line == end)
+	if (!location->line_count)
 		detail->functions = false;
-	for (; line < end; line++) {
+	for (i = 0; i < location->line_count; i++) {
+		line = &builder->lines.items[location->first_line + i];
 		detail->files &= builder->functions.items[line->function - 1].file != 0;
 		detail->lines &= line->line != 0;
 	}
@@ -460,6 +461,7 @@ static void write_samples(struct encoder *encoder)
 	const struct sample *from;
 	const struct label *label;
 	int64_t values[2];
+	size_t number;
 	uint32_t i;
 
 	part.sample = samples;
@@ -468,8 +470,8 @@ static void write_samples(struct encoder *encoder)
 	sample.value = values;
 	sample.n_value = 2;
 	sample.label = encoder->label_table;
-	for (from = builder->samples.items; from < builder->samples.items + builder->samples.count;
-	     from++) {
+	for (number = 0; number < builder->samples.count; number++) {
+		from = &builder->samples.items[number];
 		values[0] = from->samples;
 		values[1] = from->cpu_ns;
 		sample.n_location_id = from->depth;

@@ -31,7 +31,7 @@ struct fixture {
 	struct cuts cuts;
 	struct error warning;
 	struct error error;
-	union any_sample any;
+	union any_sample any; /* last: it ends in an array without a size */
 };
 
 /* Functions whose addresses are frames here. They are never called. */

@@ -21,7 +21,7 @@ struct fixture {
 	struct profile *profile;
 	uint32_t pid; /* this process */
 	uint32_t gone; /* a process that has ended */
-	union any_sample any; /* last: its size varies */
+	union any_sample any; /* last: it ends in an array without a size */
 };
 
 static int setup(void **state)
