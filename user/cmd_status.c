@@ -129,7 +129,7 @@ int cmd_status(int argc, char **argv)
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
-	struct control_module module;
+	struct control_module module = {0};
 	struct control *control = NULL;
 	struct error error;
 	bool json = false;
