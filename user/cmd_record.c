@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <time.h>
@@ -194,11 +195,24 @@ static void read_signals(struct record *record)
 		record->why_ended = "the command ended";
 }
 
-/* Whether all processes given by -p are gone. */
-static bool pids_are_gone(const struct record_options *options)
+/* A process that has ended still has its id until its parent has looked; its pidfd tells. */
+static bool has_ended(uint32_t pid)
+{
+	struct pollfd process = {.fd = pidfd_open((pid_t)pid, 0), .events = POLLIN};
+	bool ended;
+
+	if (process.fd < 0)
+		return errno == ESRCH;
+	ended = poll(&process, 1, 0) == 1;
+	close(process.fd);
+	return ended;
+}
+
+/* Whether all processes given by -p have ended. */
+static bool pids_have_ended(const struct record_options *options)
 {
 	for (size_t i = 0; i < options->pid_count; i++) {
-		if (!kill((pid_t)options->pids[i], 0) || errno != ESRCH)
+		if (!has_ended(options->pids[i]))
 			return false;
 	}
 	return options->pid_count;
@@ -286,8 +300,8 @@ static int sample(struct record *record, int64_t start, struct error *error)
 			record->why_ended = "the duration is over";
 		else if (fds[0].revents & POLLHUP)
 			record->why_ended = "the session was stopped";
-		else if (pids_are_gone(options))
-			record->why_ended = "the processes are gone";
+		else if (pids_have_ended(options))
+			record->why_ended = "the processes have ended";
 		if (!err && now >= next_progress) {
 			err = show_progress(record, now - start, error);
 			next_progress = now + PROGRESS_INTERVAL_NS;

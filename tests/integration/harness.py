@@ -132,9 +132,12 @@ def temporary_directory():
 
 
 def _end(process):
-    if process.poll() is None:
-        process.kill()
-    process.communicate()
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
 
 
 def start(*command, **options):
@@ -151,7 +154,7 @@ def finish(process, status=0):
     out, err = process.communicate()
     check(process.returncode == status,
           f"{' '.join(process.args)}: status {process.returncode}, expected {status}; "
-          f"it said: {err.strip() or out.strip()}")
+          f"it said: {(err or out or '').strip()}")
     return out, err
 
 

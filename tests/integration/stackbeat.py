@@ -406,7 +406,8 @@ class Session:
 
     def map(self):
         size = self.get()["ring_size"]
-        self.rings = [Ring(self.fd, cpu, size) for cpu in online_cpus()]
+        for cpu in online_cpus():
+            self.rings.append(Ring(self.fd, cpu, size))
 
     def start(self):
         if not self.rings:

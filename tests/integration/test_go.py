@@ -20,6 +20,8 @@ def stacks_reach_the_root_of_their_goroutine():
                   if any(name.startswith("main.") or COLLECTOR.fullmatch(name) for name in stack)]
     check(goroutines, f"none of {len(samples)} stacks is of a goroutine")
     short = [stack for stack in goroutines if not ROOTS.fullmatch(stack[-1])]
-    check(not short, f"{len(short)} of {len(goroutines)} stacks end elsewhere: {short[:3]}")
+    # The first function of a goroutine has no caller until its frame is made.
+    check(all(len(stack) == 1 for stack in short) and len(short) <= len(goroutines) // 200,
+          f"{len(short)} of {len(goroutines)} stacks end elsewhere: {short[:3]}")
     check(any(COLLECTOR.fullmatch(name) for stack in goroutines for name in stack),
           f"none of {len(goroutines)} stacks is of the collector")
