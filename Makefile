@@ -169,6 +169,7 @@ print-%:
 
 .PHONY: clean
 clean: ## Remove what was built, but not what was downloaded
-	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/demo
+	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/demo \
+		$(B)/lint
 
 -include $(wildcard $(B)/user/*.d $(B)/unit/user/*.d $(B)/unit/*.d)
