@@ -6,7 +6,6 @@
 #include <linux/ptrace.h>
 #include <linux/random.h>
 #include <linux/sched.h>
-#include <linux/sched/coredump.h>
 #include <linux/sched/task_stack.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -155,7 +154,7 @@ static bool sb_owner_may_see(const struct sb_session *session)
 {
 	const struct cred *owner = session->cred, *cred = current_cred();
 
-	return current->mm && get_dumpable(current->mm) == SUID_DUMP_USER &&
+	return current->mm && sb_task_is_dumpable(current) &&
 	       uid_eq(cred->uid, owner->uid) && uid_eq(cred->euid, owner->uid) &&
 	       uid_eq(cred->suid, owner->uid) && gid_eq(cred->gid, owner->gid) &&
 	       gid_eq(cred->egid, owner->gid) && gid_eq(cred->sgid, owner->gid) &&

@@ -39,18 +39,17 @@ u32 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u8 *end)
 }
 
 /*
- * Reads a word of user memory, for use between sb_user_begin() and its end
- * alone. The address may be anything: what is not user memory is refused, also
- * under speculation, since the next address depends on what was read here.
+ * Reads user memory, inside the window of access of sb_walk_user() alone. The
+ * address may be anything: what is not below `limit` is refused, also under
+ * speculation, since the next address depends on what was read here.
  */
-#define sb_read_user(value, type, address, error_label)                        \
+#define sb_read_user(value, type, address, limit, error_label)                 \
 	do {                                                                   \
-		unsigned long __limit = TASK_SIZE_MAX - sizeof(type);          \
 		unsigned long __at = (address);                                \
 									       \
-		if (unlikely(__at >= __limit))                                 \
+		if (unlikely(__at >= (limit)))                                 \
 			goto error_label;                                      \
-		__at &= array_index_mask_nospec(__at, __limit);                \
+		__at &= array_index_mask_nospec(__at, limit);                  \
 		unsafe_get_user(value, (type __user *)__at, error_label);      \
 	} while (0)
 
@@ -104,17 +103,20 @@ static __always_inline u32 sb_walk_user(const struct pt_regs *regs, u64 *frames,
 	unsigned long fp = compat ? (u32)regs->bp : regs->bp;
 	unsigned long sp = compat ? (u32)regs->sp : regs->sp;
 	unsigned long next, address, caller = 0;
+	unsigned long limit = TASK_SIZE_MAX - sizeof(u64);
 	u32 count = 0, hops = 0, code, following;
 	u8 before;
 
 #define sb_read_word(value, at, error_label)                                   \
 	do {                                                                   \
 		if (compat)                                                    \
-			sb_read_user(value, u32, at, error_label);             \
+			sb_read_user(value, u32, at, limit, error_label);      \
 		else                                                           \
-			sb_read_user(value, u64, at, error_label);             \
+			sb_read_user(value, u64, at, limit, error_label);      \
 	} while (0)
 
+	/* As a constant it is too large for an instruction of 5.10's masking. */
+	OPTIMIZER_HIDE_VAR(limit);
 	frames[count++] = regs->ip;
 	*end = STACKBEAT_END_ROOT;
 
@@ -125,15 +127,15 @@ static __always_inline u32 sb_walk_user(const struct pt_regs *regs, u64 *frames,
 	pagefault_disable();
 	__uaccess_begin_nospec();
 
-	sb_read_user(code, u32, regs->ip, frame_chain);
+	sb_read_user(code, u32, regs->ip, limit, frame_chain);
 	if (sb_is_ret(code) || sb_is_prologue(code, compat)) {
 		sb_read_word(caller, sp, frame_chain);
 	} else if (code == (compat ? SB_CODE_ENDBR32 : SB_CODE_ENDBR64)) {
-		sb_read_user(following, u32, regs->ip + 4, frame_chain);
+		sb_read_user(following, u32, regs->ip + 4, limit, frame_chain);
 		if (sb_is_prologue(following, compat))
 			sb_read_word(caller, sp, frame_chain);
 	} else if (sb_is_mov_sp_bp(code, compat)) {
-		sb_read_user(before, u8, regs->ip - 1, frame_chain);
+		sb_read_user(before, u8, regs->ip - 1, limit, frame_chain);
 		if (before == SB_CODE_PUSH_BP)
 			sb_read_word(caller, sp + word, frame_chain);
 	}

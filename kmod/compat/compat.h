@@ -10,9 +10,15 @@
 
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
+#include <linux/rcupdate.h>
 #include <linux/sched.h>
+#include <linux/sched/coredump.h>
 
 #include "compat/compat-config.h"
+
+#ifdef HAVE_TASK_EXEC_STATE
+#include <linux/sched/exec_state.h>
+#endif
 
 /* Prepares @timer to call @fn, on @clock, in @mode (both HRTIMER_MODE_*_HARD). */
 static inline void sb_hrtimer_setup(struct hrtimer *timer,
@@ -68,5 +74,19 @@ static inline void sb_vm_flags_mod(struct vm_area_struct *vma, unsigned long set
 #else
 #define SB_PF_USER_WORKER PF_IO_WORKER
 #endif
+
+/*
+ * Whether the user of @task, which has user memory, may look into it: not after
+ * it has run a program that he may not read, or has given up rights. An RCU read
+ * side.
+ */
+static inline bool sb_task_is_dumpable(const struct task_struct *task)
+{
+#ifdef HAVE_TASK_EXEC_STATE
+	return rcu_dereference_sched(task->exec_state)->dumpable == TASK_DUMPABLE_OWNER;
+#else
+	return get_dumpable(task->mm) == SUID_DUMP_USER;
+#endif
+}
 
 #endif
