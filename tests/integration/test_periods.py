@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Intervals are drawn at random, so that no program can hide in step with them."""
 
-import os
-
 from harness import (check, check_balance, check_equal, exact_test, last_json, Recording,
-                     samples_of, start, test, user_part, workload)
+                     samples_of, test, user_part, workload)
 from stackbeat import Session
-from weights import by_cpu, check_span
+from weights import by_cpu, check_span, keep_busy
 
 
 def share_of_part_a(samples):
@@ -61,7 +59,7 @@ def fixed_intervals_are_blind_to_it():
 
 def beats_of_a_busy_cpu(rate, count, **settings):
     """At least `count` samples of CPU 0, which is kept busy, in their order."""
-    start(*workload("threads", 1), preexec_fn=lambda: os.sched_setaffinity(0, {0}))
+    keep_busy(0)
     with Session(rate=rate, cpus="0", ring_size=4 << 20, watermark=64 << 10,
                  **settings) as session:
         session.start()

@@ -2,9 +2,27 @@
 """What the weights of samples must add up to."""
 
 import math
+import os
 from collections import defaultdict
+from pathlib import Path
 
-from harness import check
+from harness import check, start, wait_until, workload
+
+
+def keep_busy(cpu):
+    """Starts a process that keeps a CPU busy, and returns it once it does."""
+    process = start(*workload("threads", 1), preexec_fn=lambda: os.sched_setaffinity(0, {cpu}))
+
+    def is_busy():
+        for task in Path(f"/proc/{process.pid}/task").iterdir():
+            # Behind the name: the 12th is the CPU time in user mode.
+            name, _, rest = (task / "stat").read_text().rpartition(")")
+            if name.endswith("(worker-0") and int(rest.split()[11]):
+                return True
+        return False
+
+    wait_until(is_busy, "a busy CPU")
+    return process
 
 
 def by_cpu(samples):
