@@ -302,6 +302,12 @@ static void sb_beat_wake(struct irq_work *work)
 	wake_up_interruptible(&container_of(work, struct sb_beat, wake)->session->wait);
 }
 
+/* Hz that the session's rate is lowered to by throttling. */
+static u32 sb_beat_throttled_rate(const struct sb_beat *beat, u32 shift)
+{
+	return max(READ_ONCE(beat->session->rate) >> shift, 1u);
+}
+
 /* Tells what happened in beats, in process context. */
 static void sb_beat_report(struct work_struct *work)
 {
@@ -313,7 +319,7 @@ static void sb_beat_report(struct work_struct *work)
 		sb_control_notify(beat->session,
 				  shift > beat->reported_shift ? STACKBEAT_EVENT_THROTTLED :
 								 STACKBEAT_EVENT_RECOVERED,
-				  beat->cpu, sb_beat_rate(beat));
+				  beat->cpu, sb_beat_throttled_rate(beat, shift));
 	if (lost != beat->reported_lost)
 		sb_control_notify(beat->session, STACKBEAT_EVENT_LOST, beat->cpu,
 				  lost - beat->reported_lost);
@@ -364,7 +370,7 @@ u32 sb_beat_rate(const struct sb_beat *beat)
 {
 	if (!READ_ONCE(beat->running))
 		return 0;
-	return max(READ_ONCE(beat->session->rate) >> READ_ONCE(beat->shift), 1u);
+	return sb_beat_throttled_rate(beat, READ_ONCE(beat->shift));
 }
 
 static void sb_beat_arm(struct sb_beat *beat)
@@ -410,30 +416,46 @@ static void sb_beat_stop(void *arg)
 }
 
 /*
- * Runs on the beat's CPU, after the session's rate was changed: what is left of
- * the interval is stretched as the period was. In its own measure of time the
- * beat goes on as if nothing had happened, so that the new weight is right.
+ * Gives the beat that is awaited another period: what is left of its interval is
+ * stretched as the period was. In its own measure of time the beat goes on as if
+ * nothing had happened, so that the new weight is right. Where intervals were
+ * missed before it, which weigh what they did, it comes as it would have come.
  */
+static void sb_beat_stretch(struct sb_beat *beat, u64 period)
+{
+	u64 now = ktime_get_mono_fast_ns();
+	u64 due = sb_beat_due(beat);
+
+	if (due > now) {
+		if (beat->missed)
+			return;
+		hrtimer_cancel(&beat->timer);
+		due = now + div64_u64((due - now) * period, beat->period);
+		hrtimer_set_expires(&beat->timer, ns_to_ktime(due));
+		if (!beat->parked)
+			sb_beat_arm(beat);
+	} else if (!beat->parked) {
+		return; /* its interrupt is pending */
+	}
+	beat->period = period;
+}
+
+/* Runs on the beat's CPU, after the session's rate was changed. */
 static void sb_beat_retime(void *arg)
 {
 	struct sb_beat *beat = arg;
 	unsigned long flags;
-	u64 now, due, period;
+	u64 period;
 
 	local_irq_save(flags);
 	if (beat->running) {
-		beat->shift = 0;
-		period = sb_beat_period(beat);
-		now = ktime_get_mono_fast_ns();
-		due = sb_beat_due(beat);
-		if (period != beat->period && (s64)(due - now) > 0) {
-			hrtimer_cancel(&beat->timer);
-			due = now + div64_u64((due - now) * period, beat->period);
-			beat->period = period;
-			hrtimer_set_expires(&beat->timer, ns_to_ktime(due));
-			if (!beat->parked)
-				sb_beat_arm(beat);
+		if (beat->shift) {
+			beat->shift = 0;
+			queue_work(sb_beat_workqueue, &beat->report);
 		}
+		period = sb_beat_period(beat);
+		if (period != beat->period)
+			sb_beat_stretch(beat, period);
 	}
 	local_irq_restore(flags);
 }
@@ -471,7 +493,8 @@ static void sb_beat_unpark(struct sb_beat *beat)
 		if (due <= now)
 			due = now + sb_draw_residual(beat, period);
 	}
-	sb_beat_set(beat, period, due, 0);
+	if (due != sb_beat_due(beat))
+		sb_beat_set(beat, period, due, 0);
 	sb_beat_arm(beat);
 }
 

@@ -59,6 +59,12 @@ class Numbers:
 S = Numbers()
 END_NAMES = {value: name.removeprefix("END_").lower().replace("_", " ")
              for name, value in vars(S).items() if name.startswith("END_") and name != "END_COUNT"}
+EVENT_NAMES = {value: name.removeprefix("EVENT_").lower() for name, value in vars(S).items()
+               if name.startswith("EVENT_") and name not in ("EVENT_UNSPEC", "EVENT_COUNT")}
+FLAGS = (S.A_INHERIT, S.A_FIXED, S.A_RESTRICTED)
+# What is nested, and what its members are.
+NESTS = {S.A_PIDS: S.A_PID, S.A_TIDS: S.A_PID, S.A_CGROUPS: S.A_CGROUP,
+         S.A_EXCLUDE_COMMS: S.A_COMM}
 STAT_NAMES = {value: name.removeprefix("S_").lower() for name, value in vars(S).items()
               if name.startswith("S_") and name not in ("S_UNSPEC", "S_PAD", "S_COUNT")}
 
@@ -70,12 +76,15 @@ def offset_of_cpu(cpu):
 # --- netlink -----------------------------------------------------------------
 
 NETLINK_GENERIC, SOL_NETLINK = 16, 270
+SO_RCVBUFFORCE = 33
 NETLINK_CAP_ACK, NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK = 10, 11, 12
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x1, 0x4, 0x300
 NLM_F_CAPPED, NLM_F_ACK_TLVS = 0x100, 0x200
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 NLMSGERR_ATTR_MSG, NLMSGERR_ATTR_OFFS = 1, 2
+NETLINK_ADD_MEMBERSHIP = 1
 GENL_ID_CTRL, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME = 16, 3, 1, 2
+CTRL_ATTR_MCAST_GROUPS, CTRL_ATTR_MCAST_GRP_NAME, CTRL_ATTR_MCAST_GRP_ID = 7, 1, 2
 NLA_F_NESTED, NLA_TYPE_MASK = 0x8000, 0x3fff
 
 
@@ -89,9 +98,9 @@ class NetlinkError(OSError):
 
 
 def attribute(kind, payload):
-    """One attribute. `payload` is bytes, a str (NUL-terminated), or a u32."""
+    """One attribute. `payload` is bytes, a str (NUL-terminated), or a number."""
     if isinstance(payload, int):
-        payload = struct.pack("=I", payload)
+        payload = struct.pack("=Q" if kind == S.A_CGROUP else "=I", payload)
     elif isinstance(payload, str):
         payload = payload.encode() + b"\0"
     return struct.pack("=HH", 4 + len(payload), kind) + payload + bytes(-len(payload) % 4)
@@ -126,6 +135,11 @@ class Netlink:
         answer = self.request(CTRL_CMD_GETFAMILY, attribute(CTRL_ATTR_FAMILY_NAME, family))
         found = dict(attributes(answer[0]))
         self.family = struct.unpack("=H", found[CTRL_ATTR_FAMILY_ID])[0]
+        self.groups = {}
+        for _, group in attributes(found.get(CTRL_ATTR_MCAST_GROUPS, b"")):
+            group = dict(attributes(group))
+            self.groups[_text(group[CTRL_ATTR_MCAST_GRP_NAME])] = _u32(
+                group[CTRL_ATTR_MCAST_GRP_ID])
 
     def close(self):
         self.socket.close()
@@ -189,14 +203,45 @@ class Netlink:
                 "rate_max": _u32(answer[S.A_RATE_MAX]), "sessions": _u32(answer[S.A_SESSIONS])}
 
 
+class Events(Netlink):
+    """What the module tells everyone, from now on."""
+
+    def __init__(self):
+        super().__init__()
+        # None of them may be missed by a test, whatever else it does meanwhile.
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 16 << 20)
+        self.socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP,
+                               self.groups["events"])
+        self.seen = []
+
+    def read(self):
+        """All events so far, as dictionaries with names in lower case; `event` is one too."""
+        while True:
+            try:
+                data = self.socket.recv(1 << 20, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return self.seen
+            event = dict(attributes(data[20:]))
+            event = {ATTRIBUTE_NAMES[kind]: _text(value) if kind == S.A_OWNER_COMM
+                     else _number(value)
+                     for kind, value in event.items() if kind != S.A_PAD}
+            event["event"] = EVENT_NAMES[event["event"]]
+            self.seen.append(event)
+
+    def of(self, session, *names):
+        """Those of a session that have one of these names, or all of them."""
+        return [event for event in self.read() if event["session"] == session
+                and (not names or event["event"] in names)]
+
+
 def encode_settings(**settings):
     """Attributes of STACKBEAT_CMD_SESSION_SET by their names in lower case."""
     payload = b""
     for name, value in settings.items():
         kind = getattr(S, "A_" + name.upper())
-        if kind == S.A_PIDS:
-            payload += nested(kind, *(attribute(S.A_PID, pid) for pid in value))
-        elif kind == S.A_INHERIT:
+        if kind in NESTS:
+            payload += nested(kind, *(attribute(NESTS[kind], member) for member in value))
+        elif kind in FLAGS:
             payload += attribute(kind, bytes([value]))
         else:
             payload += attribute(kind, value)
@@ -205,6 +250,10 @@ def encode_settings(**settings):
 
 def _u32(data):
     return struct.unpack("=I", data)[0]
+
+
+def _number(data):
+    return int.from_bytes(data, "little")
 
 
 def _text(data):
@@ -225,10 +274,12 @@ def decode_session(data):
         elif kind == S.A_CPU_STATS:
             stats = _decode_stats(value)
             session["cpu_stats"][stats.pop("cpu")] = stats
-        elif kind == S.A_PIDS:
-            session["pids"] = [_u32(pid) for _, pid in attributes(value)]
-        elif kind == S.A_INHERIT:
-            session["inherit"] = value[0]
+        elif kind in NESTS:
+            decode = _text if NESTS[kind] == S.A_COMM else _number
+            session[ATTRIBUTE_NAMES[kind]] = [decode(member) for member_kind, member
+                                              in attributes(value) if member_kind != S.A_PAD]
+        elif kind in FLAGS:
+            session[ATTRIBUTE_NAMES[kind]] = value[0]
         elif kind in (S.A_CPUS, S.A_OWNER_COMM):
             session["cpus" if kind == S.A_CPUS else "owner_comm"] = _text(value)
         elif kind != S.A_PAD:
@@ -405,9 +456,10 @@ class Session:
         return self.get()["stats"]
 
     def map(self):
+        """Maps the rings of the CPUs that are online, but for those that are mapped."""
         size = self.get()["ring_size"]
-        for cpu in online_cpus():
-            self.rings.append(Ring(self.fd, cpu, size))
+        mapped = {ring.cpu for ring in self.rings}
+        self.rings += [Ring(self.fd, cpu, size) for cpu in online_cpus() if cpu not in mapped]
 
     def start(self):
         if not self.rings:

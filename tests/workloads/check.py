@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-BARE = ("shares", "sysread", "sysread32", "deep", "forker")
+BARE = ("shares", "sysread", "sysread32", "deep", "forker", "cycle", "naps")
 
 
 def functions(path):

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A session that takes more than its budget is slowed down, says so, and stays right."""
+
+import json
+import re
+
+from harness import (check, check_balance, check_equal, Recording, run, test, use,
+                     wait_until, workload)
+from stackbeat import Events, S, Session
+from weights import check_span, keep_busy
+
+RATE = 20000
+# ns of 100 ms that a budget of a thousandth allows; some microseconds are one beat.
+BUDGET = 1
+
+
+def busy_session(**settings):
+    keep_busy(0)
+    return use(Session(**{"rate": RATE, "cpus": "0", "ring_size": 16 << 20, "watermark": 64 << 10,
+                          **settings}))
+
+
+@test
+def a_session_above_its_budget_is_slowed_down():
+    events = use(Events())
+    session = busy_session(budget=BUDGET)
+    session.start()
+    wait_until(lambda: session.stats()["throttled"] >= 3, "throttling")
+    stats = session.get()
+    check_equal(stats["rate"], RATE, "the rate asked for")
+    check(1 <= stats["stats"]["rate"] <= RATE >> 2, f"rate in effect: {stats['stats']}")
+    session.stop()
+    samples = session.read()
+    stats = session.stats()
+    check_balance(stats)
+    check_equal(stats["samples"], stats["beats"], "beats that were samples")
+    check_equal(stats["time"], sum(sample.weight for sample in samples), "time of the beats")
+    periods = {sample.weight // (1 + sample.missed) for sample in samples}
+    check(periods <= {(10**9 // RATE) << shift for shift in range(16)}, f"periods {periods}")
+    check(len(periods) >= 4, f"periods {periods} after {stats['throttled']} times")
+    check_span(samples, False, "across throttling")
+    told = events.of(session.id, "throttled")
+    check(told, f"no event of {events.seen}")
+    for event in told:
+        check_equal(event["cpu"], 0, f"CPU of {event}")
+        check(1 <= event["rate"] < RATE, f"rate of {event}")
+
+
+@test
+def weights_are_right_at_equal_intervals_too():
+    session = busy_session(budget=BUDGET, fixed=1)
+    session.start()
+    wait_until(lambda: session.stats()["throttled"] >= 3, "throttling")
+    at = session.stats()["beats"]
+    wait_until(lambda: session.stats()["beats"] >= at + 200, "beats at the lower rate")
+    session.stop()
+    check_span(session.read(), True, "equal intervals across throttling")
+
+
+@test
+def what_it_takes_stays_within_the_budget():
+    """Once throttled: at most the budget, and what one more window lets through."""
+    session = busy_session(budget=2)
+    session.start()
+    wait_until(lambda: session.stats()["throttled"], "throttling")
+    before, begin = session.stats(), session.read()[-1].time
+    samples = []
+    while not samples or samples[-1].time < begin + 2 * 10**9:
+        wait_until(lambda: any(ring.head > ring.tail for ring in session.rings), "samples")
+        samples += session.read()
+    cost = session.stats()["cost"] - before["cost"]
+    span = samples[-1].time - begin
+    # A host that stands still in a callback makes it look long, but not often.
+    check(cost <= 2 * span * 2 // 1000, f"{cost} ns of {span}, the budget is 2 thousandths")
+
+
+@test
+def it_recovers_when_it_may_take_more():
+    events = use(Events())
+    session = busy_session(budget=BUDGET)
+    session.start()
+    wait_until(lambda: session.stats()["throttled"] >= 3, "throttling")
+    session.set(budget=S.BUDGET_MAX)
+    wait_until(lambda: session.stats()["rate"] == RATE, "the rate that was asked for")
+    wait_until(lambda: any(event["rate"] == RATE for event in events.of(session.id, "recovered")),
+               "an event that says so")
+    session.stop()
+    check_span(session.read(), False, "across throttling and recovery")
+
+
+@test
+def it_recovers_when_its_rate_is_lowered():
+    """To 20 Hz with a budget that all beats of a window keep, even if each is as slow as one
+    may count for."""
+    events = use(Events())
+    session = busy_session(budget=20)
+    session.start()
+    wait_until(lambda: events.of(session.id, "throttled"), "throttling")
+    session.set(rate=20)
+    check_equal(session.stats()["rate"], 20, "rate in effect")
+    times = session.stats()["throttled"]
+    wait_until(lambda: [event["rate"] for event in events.of(session.id, "recovered")][-1:] == [20],
+               "an event of the recovery")
+    at = session.stats()["beats"]
+    wait_until(lambda: session.stats()["beats"] >= at + 20, "beats at 20 Hz")
+    session.stop()
+    check_equal(session.stats()["throttled"], times, "throttled again")
+    check_span(session.read(), False, "across throttling and a lower rate")
+
+
+@test
+def profile_and_status_tell_of_it():
+    keep_busy(0)
+    recording = Recording("-F", RATE, "--budget", 0.1, "-C", 0)
+    session = recording.session()
+    check_equal(session["budget"], 1, "budget, in thousandths")
+    recording.wait_for(session, "throttled", 3)
+    out, _ = run("stackbeat", "status", "--json")
+    told = next(told for told in json.loads(out)["sessions"]
+                if told["session"] == session["session"])
+    check(told["throttled"] >= 3 and told["rate"] == RATE and 1 <= told["rate_now"] < RATE
+          and told["budget_permille"] == 1, f"status --json tells {told}")
+    out, _ = run("stackbeat", "status")
+    line = next(line for line in out.splitlines() if line.split()[:1] == [str(session["session"])])
+    rates = [int(rate) for rate in re.findall(r"(\d+) Hz", line)]
+    check(len(rates) == 2 and rates[0] == RATE and rates[1] < RATE, f"status tells {line!r}")
+    # A recording that is stopped would be gone before its counters were read.
+    recording.netlink.session_set(session["session"], state=S.STATE_PAUSED)
+    stats = recording.stats(session)
+    recording.interrupt()
+    profile = recording.profile()
+    text = "\n".join(profile.comments)
+    check(f"throttled: {stats['throttled']} times" in text, f"comments: {text}")
+    mean = re.search(r"rate: 20000 Hz asked for, ([\d.]+) Hz had on average", text)
+    check(mean, f"comments: {text}")
+    check(abs(float(mean[1]) - stats["beats"] * 1e9 / stats["time"]) <= 0.1,
+          f"a mean rate of {mean[1]}, from {stats}")
+    check(f"throttled {stats['throttled']} times" in recording.err, recording.err)
+    check_equal(profile.total("cpu"), stats["time"], "CPU time in the profile")
+
+
+@test
+def within_the_budget_nothing_is_throttled():
+    session = busy_session(rate=100)
+    session.start()
+    wait_until(lambda: session.stats()["beats"] >= 100, "beats")
+    check_equal(session.get()["budget"], S.BUDGET_DEFAULT, "budget by default")
+    session.stop()
+    check_equal(session.stats()["throttled"], 0, "throttled at 100 Hz")
+
+
+@test
+def the_highest_rate_leaves_the_machine_to_its_programs():
+    """All rates and sessions that there may be at once: programs go on."""
+    sessions = [use(Session(rate=RATE, budget=S.BUDGET_MAX, ring_size=S.RING_SIZE_MIN))
+                for _ in range(16)]
+    for session in sessions:
+        session.start()
+    run(*workload("shares", 10000000))
+    for session in sessions:
+        session.stop()
+        check_balance(session.stats())

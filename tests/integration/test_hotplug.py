@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0
+"""CPUs go offline and come online while they are sampled."""
+
+import errno
+import random
+import time
+from pathlib import Path
+
+from harness import (check, check_balance, check_equal, defer, fails_with, Recording, Skip, start,
+                     test, use, wait_until, workload)
+from stackbeat import Events, online_cpus, S, Session
+from weights import keep_busy
+
+ROUNDS = 12
+
+
+def set_online(cpu, online):
+    Path(f"/sys/devices/system/cpu/cpu{cpu}/online").write_text(str(int(online)))
+
+
+def removable_cpu():
+    cpu = online_cpus()[-1]
+    if not Path(f"/sys/devices/system/cpu/cpu{cpu}/online").exists():
+        raise Skip(f"CPU {cpu} can't be taken offline")
+    defer(set_online, cpu, True)
+    return cpu
+
+
+@test
+def cpus_come_and_go_under_load():
+    cpu = removable_cpu()
+    events = use(Events())
+    start(*workload("threads", 4))
+    recording = Recording("-F", 997, "--ring-size", "4M")
+    recorded = recording.session()
+    with Session(rate=1000, ring_size=4 << 20, watermark=4096) as session:
+        session.start()
+        samples = []
+        for _ in range(ROUNDS):
+            set_online(cpu, False)
+            gone = time.monotonic_ns()
+            check_equal(session.get()["cpu_stats"][cpu]["rate"], 0, "rate of the CPU that is gone")
+            # Its ring is still there to be read.
+            last = [sample for sample in session.read() if sample.cpu == cpu]
+            check(last and last[-1].time <= gone, "samples of the CPU that is gone")
+            check_equal(session.get()["cpu_stats"][cpu]["beats"],
+                        len(last) + sum(sample.cpu == cpu for sample in samples)
+                        + sum(session.get()["cpu_stats"][cpu][way] for way in ("idle", "filtered")),
+                        "beats of the CPU, all of which are in hand")
+            samples += last
+            at = session.stats()["samples"]
+            wait_until(lambda at=at: session.stats()["samples"] >= at + 20, "samples meanwhile")
+            check(cpu not in {sample.cpu for sample in session.read()}, "a sample from nowhere")
+            set_online(cpu, True)
+            at = session.get()["cpu_stats"][cpu]["samples"]
+            wait_until(lambda at=at: session.get()["cpu_stats"][cpu]["samples"] >= at + 20,
+                       "samples of the CPU that came back")
+        session.stop()
+        stats = session.stats()
+        check_balance(stats)
+        check_equal(stats["lost_full"] + stats["lost_tail"], 0, "lost")
+        for name in ("cpu_gone", "cpu_back"):
+            told = events.of(session.id, name)
+            check_equal([event["cpu"] for event in told], [cpu] * ROUNDS, f"events {name}")
+    recording.netlink.session_set(recorded["session"], state=S.STATE_PAUSED)
+    stats = recording.stats(recorded)
+    recording.interrupt()
+    profile = recording.profile()
+    check_balance(stats)
+    check_equal(profile.total("samples"), stats["samples"], "samples in the profile")
+
+
+@test
+def a_cpu_that_was_not_there_joins():
+    cpu = removable_cpu()
+    start(*workload("threads", 4))
+    set_online(cpu, False)
+    with Session(rate=1000, watermark=4096) as session:
+        session.start()
+        check(cpu not in {ring.cpu for ring in session.rings}, "a ring of a CPU that is not there")
+        set_online(cpu, True)
+        # poll() wakes for its ring although that is not mapped yet.
+        wait_until(lambda: session.get()["cpu_stats"].get(cpu, {}).get("samples", 0) >= 20,
+                   "samples of the CPU that came")
+        session.map()
+        check(any(sample.cpu == cpu for sample in session.read()), "no samples of the CPU")
+    set_online(cpu, False)
+    recording = Recording("-F", 997)
+    session = recording.session()
+    set_online(cpu, True)
+    wait_until(lambda: recording.netlink.session_get(session["session"])["cpu_stats"]
+               .get(cpu, {}).get("samples", 0) >= 100, "samples of the CPU that came")
+    recording.netlink.session_set(session["session"], state=S.STATE_PAUSED)
+    stats = recording.stats(session)
+    recording.interrupt()
+    check_equal(recording.profile().total("samples"), stats["samples"], "samples in the profile")
+
+
+@test
+def sessions_on_cpus_that_are_gone():
+    cpu = removable_cpu()
+    keep_busy(0)
+    with Session(rate=1000, cpus=str(cpu), watermark=1) as session:
+        set_online(cpu, False)
+        with fails_with(errno.EINVAL, "starting on a CPU that is gone", "online"):
+            session.set(state=S.STATE_RUNNING)
+        set_online(cpu, True)
+        session.start()
+        # Paused while it goes, running again while it is gone, and back.
+        session.set(state=S.STATE_PAUSED)
+        set_online(cpu, False)
+        session.set(cpus=f"0,{cpu}")
+        session.set(state=S.STATE_RUNNING)
+        wait_until(lambda: session.stats()["samples"] >= 20, "samples of the other CPU")
+        set_online(cpu, True)
+        keep_busy(cpu)
+        at = session.get()["cpu_stats"][cpu]["samples"]
+        wait_until(lambda: session.get()["cpu_stats"][cpu]["samples"] >= at + 20,
+                   "samples of the CPU that is back")
+        # Gone, and its session closed before it is back.
+        set_online(cpu, False)
+        session.stop()
+        check_balance(session.stats())
+    set_online(cpu, True)
+
+
+@test
+def idle_cpus_come_and_go():
+    cpu = removable_cpu()
+    with Session(rate=1000) as session:
+        session.start()
+        for _ in range(3):
+            set_online(cpu, False)
+            set_online(cpu, True)
+        keep_busy(cpu)
+        at = session.get()["cpu_stats"][cpu]["samples"]
+        wait_until(lambda: session.get()["cpu_stats"][cpu]["samples"] >= at + 20, "samples")
+        session.stop()
+        check_balance(session.stats())
+
+
+@test
+def settings_change_while_cpus_come_and_go():
+    cpu = removable_cpu()
+    start(*workload("threads", 4))
+    flipper = start("/bin/sh", "-c", f"for i in 1 2 3 4 5; do echo 0 >$0; echo 1 >$0; done",
+                    f"/sys/devices/system/cpu/cpu{cpu}/online")
+    choice = random.Random(3)
+    with Session(rate=1000, ring_size=4 << 20) as session:
+        session.start()
+        while flipper.poll() is None:
+            session.set(**choice.choice(({"rate": choice.randrange(500, 2000)}, {"cpus": "0"},
+                                         {"cpus": ""}, {"state": S.STATE_PAUSED},
+                                         {"state": S.STATE_RUNNING})))
+            session.read()
+        session.set(state=S.STATE_RUNNING, cpus="", rate=1000)
+        at = session.get()["cpu_stats"].get(cpu, {}).get("samples", 0)
+        wait_until(lambda: session.get()["cpu_stats"][cpu]["samples"] >= at + 20, "samples")
+        session.stop()
+        check_balance(session.stats())

@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a filter names is sampled, with what belongs to it, and nothing else is."""
+
+import os
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from harness import (check, check_balance, check_equal, defer, exact_test, load, record, Recording,
+                     release, run, start, start_waiting, test, wait_until, workload)
+from stackbeat import Session
+
+SETTINGS = {"rate": 1000, "watermark": 4096, "ring_size": 4 << 20}
+
+
+def pinned(*command, **options):
+    """A process on CPU 0, with what it forks."""
+    return start(*command, preexec_fn=lambda: os.sched_setaffinity(0, {0}), **options)
+
+
+def threads_of(process, count):
+    """{name: thread id} of the workers of `threads`, once they are there."""
+    def named():
+        names = {(task / "comm").read_text().strip(): int(task.name)
+                 for task in Path(f"/proc/{process.pid}/task").iterdir()}
+        workers = {name: tid for name, tid in names.items() if name.startswith("worker-")}
+        return workers if len(workers) == count else None
+    return wait_until(named, f"{count} threads")
+
+
+def sampled(count=100, **settings):
+    """At least `count` samples of a session with these settings, and its counters."""
+    with Session(**(SETTINGS | settings)) as session:
+        session.start()
+        samples = session.read_until(lambda samples: len(samples) >= count)
+        session.stop()
+        samples += session.read()
+        stats = session.stats()
+        check_balance(stats)
+        return samples, stats
+
+
+@test
+def all_threads_of_a_process_are_sampled():
+    wanted, other = pinned(*workload("threads", 4)), pinned(*workload("threads", 2))
+    tids = threads_of(wanted, 4)
+    threads_of(other, 2)
+    samples, stats = sampled(400, pids=[wanted.pid])
+    check_equal({sample.pid for sample in samples}, {wanted.pid}, "processes")
+    seen = {sample.tid for sample in samples}
+    check(set(tids.values()) <= seen, f"threads {tids}, seen {seen}")
+    check(stats["filtered"], f"nothing was filtered: {stats}")
+
+
+@test
+def single_threads_are_sampled():
+    process = pinned(*workload("threads", 4))
+    tids = threads_of(process, 4)
+    wanted = {tids["worker-1"], tids["worker-3"]}
+    samples, stats = sampled(100, tids=sorted(wanted))
+    check_equal({sample.tid for sample in samples}, wanted, "threads")
+    check_equal({sample.comm for sample in samples}, {"worker-1", "worker-3"}, "names")
+    check(stats["filtered"], f"nothing was filtered: {stats}")
+    recording = Recording("-F", 997, "-t", ",".join(map(str, wanted)))
+    session = recording.session()
+    check_equal(sorted(recording.netlink.session_get(session["session"])["tids"]), sorted(wanted),
+                "threads of the session")
+    recording.wait_for(session, "samples", 100)
+    recording.interrupt()
+    check_equal({sample.labels["comm"] for sample in recording.profile().samples},
+                {"worker-1", "worker-3"}, "names in the profile")
+
+
+# Two children and a grandchild, each busy for good, once a line is read.
+FAMILY = 'read -r line; "$@" & ("$@" & wait) & wait'
+
+
+def family_of(process):
+    """The process ids of a tree."""
+    found = [process]
+    for pid in found:
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            found += map(int, children.read_text().split())
+    return found
+
+
+def start_family():
+    process = pinned("/bin/sh", "-c", FAMILY, "sh", *workload("threads", 1),
+                     stdin=subprocess.PIPE, start_new_session=True)
+    defer(lambda: os.killpg(process.pid, 9))
+    return process
+
+
+def workers_of(family):
+    release(family)
+
+    def busy():
+        pids = [pid for pid in family_of(family.pid)
+                if Path(f"/proc/{pid}/comm").read_text().strip() == "threads"]
+        return pids if len(pids) == 2 else None
+    return set(wait_until(busy, "two grandchildren"))
+
+
+@test
+def what_is_forked_later_is_sampled_by_default():
+    family = start_family()
+    with Session(**SETTINGS, pids=[family.pid]) as session:
+        session.start()
+        workers = workers_of(family)
+        samples = session.read_until(
+            lambda samples: workers <= {sample.pid for sample in samples})
+        pids = {sample.pid for sample in samples}
+        check(workers <= pids, f"{pids}, expected {workers}")
+        # It is theirs to stay, also when the process is gone that brought them in.
+        family.kill()
+        family.wait()
+        samples = session.read_until(
+            lambda samples: len([s for s in samples if s.pid in workers]) >= 200)
+        check(workers <= {sample.pid for sample in samples}, "children of a process that ended")
+        # From now on, no more: but who is in, is in.
+        session.set(inherit=0)
+        session.stop()
+        check_balance(session.stats())
+
+
+@test
+def what_is_forked_is_left_out_on_request():
+    family = start_family()
+    with Session(**SETTINGS, pids=[family.pid], inherit=0) as session:
+        session.start()
+        workers_of(family)
+        wait_until(lambda: session.stats()["filtered"] >= 500, "filtered beats")
+        session.stop()
+        check({sample.pid for sample in session.read()} <= {family.pid}, "a child was sampled")
+    profile, _, _ = record("-F", 997, "--no-inherit", command=["/bin/sh", "-c", '"$@"; exit', "sh",
+                                                               *workload("deep", 5, 300000000)])
+    check("deep" not in {sample.labels["comm"] for sample in profile.samples},
+          "a child is in the profile")
+
+
+def cgroup_mount():
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        if line.split()[2] == "cgroup2":
+            return Path(line.split()[1])
+    path = Path(tempfile.mkdtemp(prefix="cgroup-"))
+    run("mount", "-t", "cgroup2", "none", path)
+    return path
+
+
+def make_cgroup(parent, name):
+    path = parent / name
+    path.mkdir()
+    defer(path.rmdir)
+    return path
+
+
+def busy_in(path):
+    """A busy process in a control group."""
+    def join():
+        os.sched_setaffinity(0, {0})
+        (path / "cgroup.procs").write_text("0")
+    return start(*workload("threads", 1), preexec_fn=join)
+
+
+def three_groups():
+    """({group: path}, {group: process}): `wanted`, `below` it, and `beside` it."""
+    mount = cgroup_mount()
+    name = f"stackbeat-{os.getpid()}-{time.monotonic_ns()}"
+    groups = {"wanted": make_cgroup(mount, name)}
+    groups["below"] = make_cgroup(groups["wanted"], "below")
+    groups["beside"] = make_cgroup(mount, name + "-beside")
+    processes = {name: busy_in(path) for name, path in groups.items()}
+
+    def empty():
+        for process in processes.values():
+            process.kill()
+        wait_until(lambda: all("populated 0" in (path / "cgroup.events").read_text()
+                               for path in groups.values()), "empty groups")
+
+    defer(empty)
+    return groups, processes
+
+
+@test
+def control_groups_are_sampled_with_all_below_them():
+    groups, processes = three_groups()
+    ids = {name: path.stat().st_ino for name, path in groups.items()}
+    for wanted, expected in ((["wanted"], {"wanted", "below"}), (["below"], {"below"}),
+                             (["beside"], {"beside"}), (["below", "beside"], {"below", "beside"})):
+        settings = {"cgroups": [ids[name] for name in wanted]}
+        samples, stats = sampled(300, **settings)
+        check_equal({sample.pid for sample in samples},
+                    {processes[name].pid for name in expected}, f"processes of {wanted}")
+        check(stats["filtered"], f"nothing was filtered: {stats}")
+    with Session(cgroups=list(ids.values())) as session:
+        check_equal(session.get()["cgroups"], list(ids.values()), "groups of the session")
+        session.set(cgroups=[])
+        check_equal(session.get()["cgroups"], [], "groups that were taken away")
+    # By the command, as a path below the mount point and as a whole one.
+    for path in (groups["wanted"], groups["wanted"].name):
+        recording = Recording("-F", 997, "-G", path)
+        recording.wait_for(recording.session(), "samples", 200)
+        recording.interrupt()
+        check_equal({sample.labels["pid"] for sample in recording.profile().samples},
+                    {processes["wanted"].pid, processes["below"].pid}, f"processes of -G {path}")
+
+
+@test
+def who_moves_between_groups_moves_in_the_filter():
+    groups, processes = three_groups()
+    with Session(**SETTINGS, cgroups=[groups["wanted"].stat().st_ino]) as session:
+        session.start()
+        (groups["beside"] / "cgroup.procs").write_text(str(processes["below"].pid))
+        (groups["wanted"] / "cgroup.procs").write_text(str(processes["beside"].pid))
+        at = time.monotonic_ns()
+        written = session.stats()["samples"]
+        wait_until(lambda: session.stats()["samples"] >= written + 200, "samples")
+        pids = {sample.pid for sample in session.read() if sample.time > at}
+        check_equal(pids, {processes["wanted"].pid, processes["beside"].pid}, "processes")
+
+
+@test
+def names_are_left_out():
+    process = pinned(*workload("threads", 3))
+    threads_of(process, 3)
+    samples, stats = sampled(200, pids=[process.pid], exclude_comms=["worker-0", "worker-2"])
+    check_equal({sample.comm for sample in samples} - {"threads"}, {"worker-1"}, "names")
+    check(stats["filtered"], f"nothing was filtered: {stats}")
+    # Of the whole system too; a name is compared whole.
+    samples, _ = sampled(200, cpus="0", exclude_comms=["worker-0", "worker-2", "worker"])
+    names = {sample.comm for sample in samples}
+    check("worker-1" in names and not names & {"worker-0", "worker-2"}, f"names {names}")
+    recording = Recording("-F", 997, "-p", process.pid, "--exclude-comm", "worker-0",
+                          "--exclude-comm", "worker-1")
+    recording.wait_for(recording.session(), "samples", 100)
+    recording.interrupt()
+    names = {sample.labels["comm"] for sample in recording.profile().samples}
+    check_equal(names - {"threads"}, {"worker-2"}, "names in the profile")
+
+
+@test
+def criteria_are_combined():
+    groups, processes = three_groups()
+    process, other = pinned(*workload("threads", 3)), pinned(*workload("threads", 2))
+    tids = threads_of(other, 2)
+    threads_of(process, 3)
+    with Session(**SETTINGS, pids=[process.pid], tids=[tids["worker-1"]],
+                 cgroups=[groups["below"].stat().st_ino],
+                 exclude_comms=["worker-2"]) as session:
+        session.start()
+        samples = session.read_until(lambda samples: len(samples) >= 600)
+        seen = {(sample.pid, sample.comm) for sample in samples if sample.comm[:6] == "worker"}
+        expected = {(process.pid, "worker-0"), (process.pid, "worker-1"), (other.pid, "worker-1"),
+                    (processes["below"].pid, "worker-0")}
+        check_equal(seen, expected, "who was sampled")
+        # One criterion is changed, the others stay.
+        session.set(pids=[])
+        at = time.monotonic_ns()
+        written = session.stats()["samples"]
+        wait_until(lambda: session.stats()["samples"] >= written + 300, "samples")
+        seen = {(sample.pid, sample.comm) for sample in session.read() if sample.time > at}
+        check_equal(seen, {pair for pair in expected if pair[0] != process.pid},
+                    "who was sampled without the process")
+        told = session.get()
+        check_equal((told["pids"], told["tids"], told["exclude_comms"]),
+                    ([], [tids["worker-1"]], ["worker-2"]), "filter that is left")
+
+
+def started_with_id(number):
+    """A busy process with this id, which is free."""
+    def begin():
+        Path("/proc/sys/kernel/ns_last_pid").write_text(str(number - 1))
+        process = pinned(*workload("threads", 1))
+        return process if process.pid == number else process.kill()
+    return wait_until(begin, f"a process with the id {number}")
+
+
+@test
+def ids_leave_the_filter_with_who_had_them():
+    process, stays = pinned(*workload("threads", 1)), pinned(*workload("threads", 1))
+    with Session(**SETTINGS, pids=[process.pid, stays.pid]) as session:
+        session.start()
+        session.read_until(lambda samples: {process.pid, stays.pid}
+                           <= {sample.pid for sample in samples})
+        process.kill()
+        process.wait()
+        heir = started_with_id(process.pid)
+        threads_of(heir, 1)
+        at = time.monotonic_ns()
+        written = session.stats()["samples"]
+        wait_until(lambda: session.stats()["samples"] >= written + 300, "samples")
+        pids = {sample.pid for sample in session.read() if sample.time > at}
+        check_equal(pids, {stays.pid}, "processes, the other id belongs to someone else")
+
+
+@test
+def thread_ids_leave_the_filter_too():
+    process, stays = pinned(*workload("threads", 1)), pinned(*workload("threads", 1))
+    gone = threads_of(process, 1)["worker-0"]
+    kept = threads_of(stays, 1)["worker-0"]
+    with Session(**SETTINGS, tids=[gone, kept]) as session:
+        session.start()
+        process.kill()
+        process.wait()
+        threads_of(started_with_id(gone), 1)
+        at = time.monotonic_ns()
+        written = session.stats()["samples"]
+        wait_until(lambda: session.stats()["samples"] >= written + 300, "samples")
+        tids = {sample.tid for sample in session.read() if sample.time > at}
+        check_equal(tids, {kept}, "threads, the other id belongs to someone else")
+
+
+@test
+def ids_are_those_of_the_asker():
+    """In a pid namespace of its own, `-p 1` is its own first process."""
+    path = Path(tempfile.mkdtemp(prefix="stackbeat-")) / "profile"
+    out, _ = run("unshare", "--pid", "--fork", "--mount-proc", "/bin/sh", "-c",
+                 '"$1" 1 & stackbeat record -F 997 -d 0.5 -o "$2" -p $!; kill $!', "sh",
+                 *workload("threads"), path)
+    check_equal(out, "", "what it said")
+    check(path.stat().st_size, "an empty profile")
+
+
+@exact_test
+def a_filtered_beat_costs_almost_nothing():
+    """A clock that counts instructions: of a stack of 100 frames there are at least 1,700; who
+    is not sampled is passed over with a few tens, the reading of clocks included."""
+    load()
+    cost = {}
+    sleeper = start("/bin/sleep", "1000")
+    for name, settings in (("sampled", {}), ("filtered", {"pids": [sleeper.pid]})):
+        process = start_waiting(*workload("deep", 100, 400000000))
+        with Session(rate=2000, ring_size=16 << 20, **settings) as session:
+            session.start()
+            release(process)
+            process.communicate()
+            session.stop()
+            stats = session.stats()
+        check(stats["beats"] >= 1000, f"only {stats['beats']} beats")
+        cost[name] = stats["cost"] / stats["beats"]
+    check(cost["filtered"] <= cost["sampled"] / 4 and cost["filtered"] <= 500,
+          f"instructions of a callback: {cost}")

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the weights of samples must add up to."""
+
+import math
+import os
+from collections import defaultdict
+from pathlib import Path
+
+from harness import check, start, wait_until, workload
+
+
+def keep_busy(cpu):
+    """Starts a process that keeps a CPU busy, and returns it once it does."""
+    process = start(*workload("threads", 1), preexec_fn=lambda: os.sched_setaffinity(0, {cpu}))
+
+    def is_busy():
+        for task in Path(f"/proc/{process.pid}/task").iterdir():
+            # Behind the name: the 12th is the CPU time in user mode.
+            name, _, rest = (task / "stat").read_text().rpartition(")")
+            if name.endswith("(worker-0") and int(rest.split()[11]):
+                return True
+        return False
+
+    wait_until(is_busy, "a busy CPU")
+    return process
+
+
+def by_cpu(samples):
+    """The samples of each CPU, in their order."""
+    found = defaultdict(list)
+    for sample in samples:
+        found[sample.cpu].append(sample)
+    return found
+
+
+def check_span(samples, fixed, what):
+    """The weights of one CPU's samples add up to the time between its first and its last.
+
+    Each beat of that CPU must be a sample. An interval that was drawn, of mean w,
+    has a variance of w * w / 12; five standard deviations of the sum are never
+    missed by chance. A sample comes after its beat was due, by less than one
+    interval: what is later is missed, and in its weight.
+    """
+    weights = [sample.weight for sample in samples[1:]]
+    drawn = [sample.weight // (1 + sample.missed) for sample in samples[1:]]
+    span = samples[-1].time - samples[0].time
+    bound = 2 * max(drawn)
+    if not fixed:
+        bound += 5 * math.sqrt(sum(weight * weight for weight in drawn) / 12)
+    check(abs(span - sum(weights)) <= bound,
+          f"{what}: {len(weights)} weights make {sum(weights)} ns of {span}, allowed are {bound:.0f}")

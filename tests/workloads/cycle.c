@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * cycle [CYCLES [OFFSET]]
+ *
+ * Repeats a cycle of 1 ms, in step with CLOCK_MONOTONIC: from OFFSET us behind
+ * each full ms on, 30 % of it are in part_a and the rest is in part_b. Each of
+ * them waits until its time is over, busy, and so takes its share whatever comes
+ * between. A sampler whose interval is 1 ms sees one of them only.
+ *
+ * Prints one line of JSON with the time that each has taken, in ticks of the
+ * time-stamp counter, and the process id.
+ */
+#include "bare.h"
+
+#define SYS_GETPID 39
+#define CYCLE_NS 1000000
+#define PART_A_NS 300000
+/* Of work() between two looks at the counter: few, for the parts to end in time. */
+#define ITERATIONS 200
+
+static inline __attribute__((always_inline)) u64 ticks(void)
+{
+	unsigned int low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	return (u64)high << 32 | low;
+}
+
+static inline u64 now_ns(void)
+{
+	struct {
+		long seconds, nanoseconds;
+	} time;
+
+	/* 1: CLOCK_MONOTONIC */
+	system_call(SYS_CLOCK_GETTIME, 1, (long)&time, 0, 0);
+	return time.seconds * 1000000000ULL + time.nanoseconds;
+}
+
+static NOINLINE void part_a(u64 end)
+{
+	while (ticks() < end)
+		work(ITERATIONS);
+}
+
+static NOINLINE void part_b(u64 end)
+{
+	while (ticks() < end)
+		work(ITERATIONS);
+}
+
+NOINLINE int main(int argc, char **argv)
+{
+	u64 cycles = argument(argc, argv, 1, 1000);
+	u64 offset = argument(argc, argv, 2, 0) * 1000;
+	u64 start_ns = now_ns(), start = ticks();
+	u64 in_a = 0, in_b = 0;
+	u64 phase, begin, middle, end;
+	double per_ns;
+
+	do {
+		end = now_ns();
+	} while (end < start_ns + 20 * CYCLE_NS);
+	per_ns = (double)(ticks() - start) / (double)(end - start_ns);
+
+	while (cycles--) {
+		/* The clock counts anew in each cycle: what it drifts does not add up. */
+		phase = (now_ns() + CYCLE_NS - offset) % CYCLE_NS;
+		begin = ticks();
+		part_a(phase < PART_A_NS ? begin + (u64)((PART_A_NS - phase) * per_ns) : 0);
+		middle = ticks();
+		part_b(begin + (u64)((CYCLE_NS - phase) * per_ns));
+		end = ticks();
+		in_a += middle - begin;
+		in_b += end - middle;
+	}
+
+	print("{\"part_a\": ");
+	print_number(in_a);
+	print(", \"part_b\": ");
+	print_number(in_b);
+	print(", \"pid\": ");
+	print_number(system_call(SYS_GETPID, 0, 0, 0, 0));
+	print("}\n");
+	return 0;
+}
