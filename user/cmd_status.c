@@ -53,6 +53,11 @@ static void add_text(json_object *object, const char *key, const char *value)
 	json_object_object_add(object, key, json_object_new_string(value));
 }
 
+static void add_flag(json_object *object, const char *key, bool value)
+{
+	json_object_object_add(object, key, json_object_new_boolean(value));
+}
+
 static int add_session(const struct control_session *session, void *arg)
 {
 	static const char *const counters[STACKBEAT_S_COUNT] = {
@@ -80,12 +85,10 @@ static int add_session(const struct control_session *session, void *arg)
 	add_number(object, "ring_size", session->ring_size);
 	add_number(object, "watermark", session->watermark);
 	add_number(object, "budget_permille", session->budget);
-	json_object_object_add(object, "kernel",
-			       json_object_new_boolean(session->parts & STACKBEAT_PART_KERNEL));
-	json_object_object_add(object, "user",
-			       json_object_new_boolean(session->parts & STACKBEAT_PART_USER));
-	json_object_object_add(object, "fixed", json_object_new_boolean(session->fixed));
-	json_object_object_add(object, "restricted", json_object_new_boolean(session->restricted));
+	add_flag(object, "kernel", session->parts & STACKBEAT_PART_KERNEL);
+	add_flag(object, "user", session->parts & STACKBEAT_PART_USER);
+	add_flag(object, "fixed", session->fixed);
+	add_flag(object, "restricted", session->restricted);
 	for (int i = 0; i < STACKBEAT_S_COUNT; i++) {
 		if (counters[i])
 			add_number(object, counters[i], session->stats[i]);
@@ -129,7 +132,7 @@ int cmd_status(int argc, char **argv)
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
-	struct control_module module;
+	struct control_module module = {0};
 	struct control *control = NULL;
 	struct error error;
 	bool json = false;

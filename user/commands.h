@@ -9,8 +9,8 @@
 enum exit_status {
 	STATUS_OK = 0,
 	STATUS_FAILED = 1,
-	STATUS_NO_SAMPLES = 3, /* of record: there was nothing to write */
 	STATUS_USAGE = 2, /* the arguments are wrong; nothing was done */
+	STATUS_NO_SAMPLES = 3, /* of record: there was nothing to write */
 };
 
 int cmd_events(int argc, char **argv);

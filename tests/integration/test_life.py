@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """Nothing is left of a session that was closed, nor of a module that was unloaded."""
 
+import ctypes
+import os
 import re
 import signal
 from pathlib import Path
 
 from harness import (check, check_equal, comment, is_loaded, load, open_sessions, Recording, run,
                      start, test, unload, workload)
-from stackbeat import Session
+from stackbeat import libc, Session
 
 
 @test
@@ -60,19 +62,29 @@ def vmalloc_bytes():
     return total, ours
 
 
+def check_result(result):
+    code = ctypes.get_errno()
+    check_equal(result, 0, f"a system call's result ({os.strerror(code)})")
+
+
+def load_file(file):
+    """Loads a module without a process that would cost more than that."""
+    check_result(libc.init_module(file, ctypes.c_ulong(len(file)), b""))
+
+
 @test
 def memory_is_back_after_100_times_load_record_unload():
     def once():
-        load()
-        # No larger than what is read at once, so that one wake is enough.
-        with Session(rate=5000, watermark=1) as session:
-            session.set(pids=[process.pid])
+        load_file(file)
+        with Session(rate=5000, pids=[os.getpid()]) as session:
             session.start()
-            session.read_until(lambda samples: len(samples) >= 3)
-        unload()
+            # At work, and so sampled, until it is.
+            while not session.read():
+                pass
+        check_result(libc.delete_module(b"stackbeat", os.O_NONBLOCK))
 
-    process = start(*workload("threads", 2))
     unload()
+    file = Path(run("modinfo", "-n", "stackbeat")[0].strip()).read_bytes()
     for _ in range(10):
         once()
     before, (vmalloc_before, _) = objects(), vmalloc_bytes()
