@@ -131,8 +131,25 @@ uninstall: ## Remove what install has put there, called with the same variables
 	$(Q)rm -f $(INSTALL_COMMAND) $(INSTALL_HEADER) $(INSTALL_COMPLETION) $(INSTALL_MAN)
 	$(Q)if [ -e $(INSTALL_MODULE) ]; then rm -f $(INSTALL_MODULE) && $(DEPMOD); fi
 
+# Commands for another version of the interface than the module's: the last and the next one.
+ABI := $(shell sed -n 's/^\#define STACKBEAT_ABI //p' include/stackbeat.h)
+OTHER_ABIS := $(shell echo $$(($(ABI) - 1)) $$(($(ABI) + 1)))
+
+$(B)/abi-%/stackbeat.h: include/stackbeat.h
+	@mkdir -p $(@D)
+	$(Q)sed 's/^\(#define STACKBEAT_ABI\) .*/\1 $*/' $< >$@
+
+$(B)/abi-%/device.o: user/device.c $(B)/abi-%/stackbeat.h
+	$(call say,CC,$@)
+	$(Q)$(CC) -I$(@D) $(CPPFLAGS) $(CFLAGS) $(WARNINGS) -c -o $@ $<
+
+$(B)/workloads/stackbeat-abi-%: $(B)/abi-%/device.o $(USER_OBJECTS) $(PROTO).o
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter-out $(B)/user/device.o,$^) $(LIBS)
+
 .PHONY: workloads
-workloads:
+workloads: $(OTHER_ABIS:%=$(B)/workloads/stackbeat-abi-%)
 	$(Q)$(MAKE) -s -C tests/workloads B=$(abspath $(B))
 
 .PHONY: demo
@@ -169,7 +186,7 @@ print-%:
 
 .PHONY: clean
 clean: ## Remove what was built, but not what was downloaded
-	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/demo \
+	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/abi-* $(B)/demo \
 		$(B)/lint
 
 -include $(wildcard $(B)/user/*.d $(B)/unit/user/*.d $(B)/unit/*.d)

@@ -42,9 +42,10 @@ static int device_open_error(int code, struct error *error)
 						  "CAP_PERFMON; try sudo");
 	case EUSERS:
 		return error_set(error, code,
-				 STACKBEAT_DEVICE ": %u sessions are open, which is the limit; "
-						  "see 'stackbeat status'",
-				 STACKBEAT_SESSIONS_MAX);
+				 STACKBEAT_DEVICE ": too many sessions are open: the limit is %u, "
+						  "and %u of a user without CAP_PERFMON; see "
+						  "'stackbeat status'",
+				 STACKBEAT_SESSIONS_MAX, STACKBEAT_USER_SESSIONS_MAX);
 	default:
 		return error_errno(error, code, STACKBEAT_DEVICE);
 	}

@@ -459,7 +459,9 @@ class Session:
         """Maps the rings of the CPUs that are online, but for those that are mapped."""
         size = self.get()["ring_size"]
         mapped = {ring.cpu for ring in self.rings}
-        self.rings += [Ring(self.fd, cpu, size) for cpu in online_cpus() if cpu not in mapped]
+        for cpu in online_cpus():
+            if cpu not in mapped:
+                self.rings.append(Ring(self.fd, cpu, size))
 
     def start(self):
         if not self.rings:

@@ -2,10 +2,11 @@
 """What is lost is counted, to the sample."""
 
 import signal
+from pathlib import Path
 
-from harness import (check, check_balance, check_equal, comment, Recording, start, test, use,
-                     wait_until, workload)
-from stackbeat import Session
+from harness import (check, check_balance, check_equal, comment, exact_test, Recording, start,
+                     test, use, wait_until, workload)
+from stackbeat import online_cpus, Session
 
 RATE = 10000
 
@@ -25,16 +26,33 @@ def stop_and_count(recording, session):
     return stats
 
 
-@test
-def nothing_is_lost_at_10000_hz_on_two_cpus():
-    start(*workload("threads", 2))
+def record_5_seconds():
+    """The counters of 5 s with all CPUs busy."""
+    cpus = len(online_cpus())
+    start(*workload("threads", cpus))
     recording = Recording("-F", RATE)
     session = recording.session()
-    # Two CPUs for 5 s; an interval that had no beat of its own is one that was due.
+    # An interval that had no beat of its own is one that was due.
     wait_until(lambda: sum(recording.stats(session)[way] for way in ("beats", "missed"))
-               >= 2 * 5 * RATE, "the beats of 5 s")
-    stats = stop_and_count(recording, session)
+               >= cpus * 5 * RATE, "the beats of 5 s")
+    return stop_and_count(recording, session)
+
+
+def check_nothing_is_lost(stats):
     check_equal(stats["lost_full"] + stats["lost_tail"], 0, f"lost of {stats['beats']}")
+
+
+@test
+def what_is_lost_at_10000_hz_on_all_cpus_is_counted():
+    stats = record_5_seconds()
+    # An emulated CPU on which the reader runs may stand still while others go on.
+    if "TCG" not in Path("/proc/cpuinfo").read_text():
+        check_nothing_is_lost(stats)
+
+
+@exact_test
+def nothing_is_lost_at_10000_hz():
+    check_nothing_is_lost(record_5_seconds())
 
 
 @test

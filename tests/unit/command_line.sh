@@ -49,6 +49,21 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "--session: '0'" rate 99 --session 0
 	refuses "'20001' is not a number" rate 20001
 	refuses "one rate" rate 99 100
+	for command in pause resume; do
+		refuses "'--no-such'" "$command" --no-such
+		refuses "'--help=1': takes no value" "$command" --help=1
+		refuses "--session: its value is missing" "$command" --session
+		refuses "--session: '0'" "$command" --session 0
+		refuses "not 'x'" "$command" x
+	done
+	refuses "not 'x'" events x
+	refuses "not '--no-such'" events --no-such
+	refuses "'--no-such'" status --no-such
+	refuses "'--json=1': takes no value" status --json=1
+	refuses "-t or -G" record -a -t 1
+	refuses "--budget: '51'" record --budget 51
+	refuses "--exclude-comm" record --exclude-comm 'sixteen letters.'
+	refuses "-G: its value is missing" record -G
 	refuses "'x'" status x
 	refuses "'x?'" status $'x\n'
 	refuses "'x'" unload x
@@ -69,7 +84,7 @@ no_command_shows_the_usage() {
 
 help_goes_to_the_standard_output() {
 	local command option
-	for command in '' record report flamegraph load unload status rate; do
+	for command in '' record report flamegraph load unload status rate pause resume events; do
 		for option in -h --help; do
 			# shellcheck disable=SC2086 # the first one is no word
 			"$stackbeat" $command $option >"$scratch/stdout" 2>"$scratch/stderr" ||

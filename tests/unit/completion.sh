@@ -73,7 +73,7 @@ completion_offers_what_help_lists() {
 
 # What holds with the bash-completion package and without it.
 completion_knows_options_and_values() {
-	offers "record report rate" stackbeat r
+	offers "record report rate resume" stackbeat r
 	offers "--user" stackbeat record --u
 	offers "--quiet" stackbeat record -p 1 -F 99 --q
 	offers "99 997" stackbeat record -F 9
@@ -93,11 +93,21 @@ completion_knows_options_and_values() {
 	offers "none" stackbeat flamegraph --group n
 	offers "cpu" stackbeat flamegraph --sample-type c
 	offers "--session" stackbeat rate --s
+	offers "--session" stackbeat pause --s
+	offers "--session" stackbeat resume --s
+	offers "--json" stackbeat status --j
+	offers "5 50" stackbeat record --budget 5
+	offers "--fixed --frequency" stackbeat record --f
+	has "$$" stackbeat record -t "$$"
+	has "1,$$" stackbeat record -t "1,$$"
+	has "$(<"/proc/$$/comm")" stackbeat record --exclude-comm ''
 	offers "" stackbeat status ''
 	offers "" stackbeat load rate_max =
 	offers "" stackbeat no-such-command ''
 	complete_words stackbeat load r
 	[[ ${COMPREPLY[*]} == rate_max= && $told == "-o nospace" ]] || fail "load: no parameter"
+	complete_words stackbeat load rate_max = 99 u
+	[[ ${COMPREPLY[*]} == unprivileged= ]] || fail "load: no second parameter"
 }
 
 completion_knows_files() {
@@ -129,6 +139,8 @@ completion_knows_sessions() {
 	chmod +x "$directory/stackbeat"
 	offers "12 117" "$directory/stackbeat" rate --session 1
 	offers "117" "$directory/stackbeat" rate -s 11
+	offers "12 117" "$directory/stackbeat" pause --session 1
+	offers "12" "$directory/stackbeat" resume -s 12
 	rm -r "$directory"
 }
 

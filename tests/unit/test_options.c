@@ -50,6 +50,12 @@ static void assert_sound(char **argv, int argc)
 	assert_in_range(options.pid_count, 0, STACKBEAT_PIDS_MAX);
 	for (size_t i = 0; i < options.pid_count; i++)
 		assert_in_range(options.pids[i], 1, INT32_MAX);
+	assert_in_range(options.tid_count, 0, STACKBEAT_PIDS_MAX);
+	assert_in_range(options.cgroup_count, 0, STACKBEAT_CGROUPS_MAX);
+	assert_in_range(options.excluded_comm_count, 0, STACKBEAT_COMMS_MAX);
+	for (size_t i = 0; i < options.excluded_comm_count; i++)
+		assert_in_range(strlen(options.excluded_comms[i]), 1, STACKBEAT_COMM_SIZE - 1);
+	assert_in_range(options.budget, STACKBEAT_BUDGET_MIN, STACKBEAT_BUDGET_MAX);
 	assert_true(options.seconds >= 0 && options.seconds <= 1e9);
 	assert_true(*options.output);
 	assert_true(strlen(options.cpus) < STACKBEAT_CPULIST_MAX);
@@ -71,6 +77,12 @@ static void nothing_given_means_the_defaults(void **state)
 	assert_int_equal(options.parts, STACKBEAT_PARTS_ALL);
 	assert_int_equal(options.max_depth, 255);
 	assert_int_equal(options.ring_size, 512 << 10);
+	assert_int_equal(options.tid_count, 0);
+	assert_int_equal(options.cgroup_count, 0);
+	assert_int_equal(options.excluded_comm_count, 0);
+	assert_int_equal(options.budget, 50);
+	assert_false(options.no_inherit);
+	assert_false(options.fixed);
 	assert_false(options.system_wide);
 	assert_false(options.quiet);
 	assert_false(options.help);
@@ -101,6 +113,21 @@ static void takes_every_option_in_both_forms(void **state)
 	assert_int_equal(options.parts, STACKBEAT_PART_USER);
 	assert_int_equal(options.max_depth, 1023);
 	assert_int_equal(options.ring_size, 64 << 20);
+
+	TAKES("-t", "12,13", "-G", "a/b", "--exclude-comm", "idle", "--no-inherit", "--fixed",
+	      "--budget", "2.5");
+	assert_int_equal(options.tid_count, 2);
+	assert_int_equal(options.tids[1], 13);
+	assert_int_equal(options.cgroup_count, 1);
+	assert_string_equal(options.cgroups[0], "a/b");
+	assert_int_equal(options.excluded_comm_count, 1);
+	assert_string_equal(options.excluded_comms[0], "idle");
+	assert_true(options.no_inherit);
+	assert_true(options.fixed);
+	assert_int_equal(options.budget, 25);
+	TAKES("--tid=7", "--cgroup", "/sys/fs/cgroup/x");
+	assert_int_equal(options.tids[0], 7);
+	assert_string_equal(options.cgroups[0], "/sys/fs/cgroup/x");
 
 	TAKES("--kernel");
 	assert_int_equal(options.parts, STACKBEAT_PART_KERNEL);
@@ -138,6 +165,68 @@ static void pids_come_in_lists_and_add_up(void **state)
 	assert_int_equal(options.pids[2], 3);
 }
 
+static void criteria_add_up(void **state)
+{
+	(void)state;
+	TAKES("-p", "1", "-t", "2", "-G", "a", "-t", "3,4", "-G", "b", "--exclude-comm", "x",
+	      "--exclude-comm", "y z");
+	assert_int_equal(options.pid_count, 1);
+	assert_int_equal(options.tid_count, 3);
+	assert_int_equal(options.tids[2], 4);
+	assert_int_equal(options.cgroup_count, 2);
+	assert_string_equal(options.cgroups[1], "b");
+	assert_int_equal(options.excluded_comm_count, 2);
+	assert_string_equal(options.excluded_comms[1], "y z");
+}
+
+static void there_is_a_limit_of_groups_and_names(void **state)
+{
+	enum { MAX = STACKBEAT_CGROUPS_MAX };
+	static const char *const option[] = {"-G", "--exclude-comm"};
+	char *argv[2 + 2 * (MAX + 1)];
+
+	(void)state;
+	assert_int_equal(STACKBEAT_COMMS_MAX, MAX);
+	for (size_t i = 0; i < 2; i++) {
+		argv[0] = "record";
+		for (size_t j = 0; j <= MAX; j++) {
+			argv[1 + 2 * j] = (char *)option[i];
+			argv[2 + 2 * j] = "x";
+		}
+		argv[3 + 2 * MAX] = NULL;
+		refuses(option[i], argv);
+		argv[1 + 2 * MAX] = NULL;
+		assert_int_equal(parse_argv(argv), 0);
+		assert_int_equal(i ? options.excluded_comm_count : options.cgroup_count, MAX);
+	}
+}
+
+static void bad_groups_and_names_are_refused(void **state)
+{
+	(void)state;
+	REFUSES("-G", "-G", "");
+	REFUSES("-G", "-G");
+	REFUSES("--exclude-comm", "--exclude-comm", "");
+	REFUSES("--exclude-comm", "--exclude-comm", "sixteen letters.");
+	TAKES("--exclude-comm", "fifteen letters");
+}
+
+static void budgets_are_percentages(void **state)
+{
+	static const char *const bad[] = {"",   "0",   "0.04", "50.1", "-1",  "5%",    "5 ",
+					  " 5", "nan", "inf",  "1e1",  "0x5", "1.2.3", "."};
+
+	(void)state;
+	TAKES("--budget", "0.1");
+	assert_int_equal(options.budget, 1);
+	TAKES("--budget", "50");
+	assert_int_equal(options.budget, 500);
+	TAKES("--budget=1.25");
+	assert_int_equal(options.budget, 13);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		REFUSES("--budget", "--budget", (char *)bad[i]);
+}
+
 static void there_is_a_limit_of_pids(void **state)
 {
 	char text[STACKBEAT_PIDS_MAX * 5 + 8] = "";
@@ -149,8 +238,11 @@ static void there_is_a_limit_of_pids(void **state)
 	assert_int_equal(options.pid_count, STACKBEAT_PIDS_MAX);
 	assert_int_equal(options.pids[STACKBEAT_PIDS_MAX - 1], STACKBEAT_PIDS_MAX);
 	REFUSES("-p", "-p", text, "-p", "1");
+	TAKES("-p", text, "-t", text);
+	assert_int_equal(options.tid_count, STACKBEAT_PIDS_MAX);
 	strcat(text, ",1");
 	REFUSES("-p", "-p", text);
+	REFUSES("-t", "-t", text);
 }
 
 static void what_follows_belongs_to_the_command(void **state)
@@ -195,16 +287,17 @@ static void bad_values_are_named_with_their_option(void **state)
 						 "4294967297",
 						 "18446744073709551617",
 						 "99999999999999999999999999999999999999"};
-	static const char *const options_with_numbers[] = {"-F", "-p", "--max-depth",
+	static const char *const options_with_numbers[] = {"-F", "-p", "-t", "--max-depth",
 							   "--ring-size"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(no_numbers) / sizeof(no_numbers[0]); i++) {
-		for (size_t j = 0; j < 4; j++) {
+		for (size_t j = 0; j < 5; j++) {
 			const char *option = options_with_numbers[j];
 
-			/* A list of process ids. */
-			if (!strcmp(option, "-p") && !strcmp(no_numbers[i], "1,5"))
+			/* Lists of ids. */
+			if ((!strcmp(option, "-p") || !strcmp(option, "-t")) &&
+			    !strcmp(no_numbers[i], "1,5"))
 				continue;
 			REFUSES(option, (char *)option, (char *)no_numbers[i]);
 		}
@@ -236,6 +329,8 @@ static void bad_lists_are_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(pids) / sizeof(pids[0]); i++)
 		REFUSES("-p", "-p", (char *)pids[i]);
+	for (size_t i = 0; i < sizeof(pids) / sizeof(pids[0]); i++)
+		REFUSES("-t", "-t", (char *)pids[i]);
 	for (size_t i = 0; i < sizeof(cpus) / sizeof(cpus[0]); i++)
 		REFUSES("-C", "-C", (char *)cpus[i]);
 
@@ -309,6 +404,9 @@ static void what_excludes_each_other_is_refused(void **state)
 	(void)state;
 	REFUSES("-a and -p", "-a", "-p", "1");
 	REFUSES("-a and -p", "-p", "1", "-a", "--", "sleep", "1");
+	REFUSES("-t or -G", "-a", "-t", "1");
+	REFUSES("-t or -G", "-G", "x", "-a");
+	TAKES("-a", "--exclude-comm", "x");
 	REFUSES("--user and --kernel", "--user", "--kernel");
 	REFUSES("--user and --kernel", "--kernel", "--user");
 }
@@ -325,7 +423,9 @@ static char *const words[] = {"-F",          "-a",          "-p",
 			      "99",          "max",         "1,2,3",
 			      "0-7",         "64K",         "1.5",
 			      "0",           "-1",          "9999999999999999999999",
-			      "sleep",       "--x=\n",      "-\xff"};
+			      "sleep",       "--x=\n",      "-\xff",
+			      "-t",          "-G",          "--exclude-comm",
+			      "--budget",    "--fixed",     "--no-inherit"};
 
 static char *random_word(char *buffer, size_t size)
 {
@@ -389,6 +489,10 @@ int main(void)
 		cmocka_unit_test(ring_sizes_have_units),
 		cmocka_unit_test(pids_come_in_lists_and_add_up),
 		cmocka_unit_test(there_is_a_limit_of_pids),
+		cmocka_unit_test(criteria_add_up),
+		cmocka_unit_test(there_is_a_limit_of_groups_and_names),
+		cmocka_unit_test(bad_groups_and_names_are_refused),
+		cmocka_unit_test(budgets_are_percentages),
 		cmocka_unit_test(what_follows_belongs_to_the_command),
 		cmocka_unit_test(bad_values_are_named_with_their_option),
 		cmocka_unit_test(bad_lists_are_refused),

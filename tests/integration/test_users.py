@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Who may profile, and what: CAP_PERFMON everything; others nothing, or, where the module's
+parameter `unprivileged` allows, the user part of their own processes."""
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+import struct
+from pathlib import Path
+
+from harness import (check, check_equal, defer, fails_with, load, pprof, run, start,
+                     temporary_directory, test, unload, use, wait_until, WORKLOADS, workload)
+from stackbeat import END_NAMES, Events, Netlink, online_cpus, S, Session
+from users import ALICE, as_user, become, BOB, CAP_PERFMON, own_user_namespace
+
+DEVICE = Path("/dev/stackbeat")
+PARAMETER = Path("/sys/module/stackbeat/parameters/unprivileged")
+KERNEL, BOTH = S.PART_KERNEL, S.PART_KERNEL | S.PART_USER
+
+
+def allow(parameter="unprivileged=1", mode=0o666):
+    """The module, loaded with that, and its device with that mode."""
+    unload()
+    run("stackbeat", "load", *filter(None, [parameter]))
+    defer(unload)
+    wait_until(DEVICE.exists, "the device")
+    DEVICE.chmod(mode)
+
+
+def as_words(user):
+    """The beginning of a command line that is run as this user."""
+    return "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"
+
+
+def open_and_close():
+    with Session() as session:
+        return session.get()
+
+
+# --- the right to profile everything -----------------------------------------
+
+
+@test
+def nobody_may_by_default():
+    unload()
+    load()
+    check_equal(PARAMETER.read_text().strip(), "N", "unprivileged, by default")
+    check_equal(DEVICE.stat().st_mode & 0o777, 0o600, "mode of the device")
+    with fails_with(errno.EACCES, "a user without any right"):
+        as_user(ALICE, open_and_close)
+    with fails_with(errno.EACCES, "a user with CAP_PERFMON and no access to the device"):
+        as_user(ALICE, open_and_close, capabilities=[CAP_PERFMON])
+    DEVICE.chmod(0o666)
+    defer(unload)
+    with fails_with(errno.EPERM, "a user with access to the device alone"):
+        as_user(ALICE, open_and_close)
+
+
+@test
+def cap_perfmon_is_enough():
+    allow(parameter=None)
+    told = as_user(ALICE, open_and_close, capabilities=[CAP_PERFMON])
+    check_equal((told["restricted"], told["parts"]), (0, BOTH), "restricted, parts")
+    others = start(*workload("threads", 2))
+
+    def record():
+        with Session(rate=1000, parts=BOTH, budget=S.BUDGET_MAX, watermark=4096) as session:
+            session.start()
+            samples = session.read_until(
+                lambda samples: others.pid in {sample.pid for sample in samples}
+                and any(sample.kernel for sample in samples))
+            return len(samples)
+    check(as_user(ALICE, record, capabilities=[CAP_PERFMON]), "no samples")
+
+
+@test
+def a_capability_in_a_namespace_of_ones_own_is_none():
+    def all_powerful():
+        own_user_namespace()
+        return open_and_close()
+    allow(parameter=None)
+    with fails_with(errno.EPERM, "root of a namespace"):
+        as_user(ALICE, all_powerful)
+    allow()
+    check_equal(as_user(ALICE, all_powerful)["restricted"], 1, "restricted")
+
+
+@test
+def the_command_says_what_is_missing():
+    load()
+    directory = temporary_directory()
+    directory.chmod(0o777)
+    setpriv = as_words(ALICE)
+    perfmon = ("--inh-caps=+perfmon", "--ambient-caps=+perfmon")
+    for mode in (0o600, 0o666):
+        DEVICE.chmod(mode)
+        _, err = run(*setpriv, "stackbeat", "record", "-d", 1, status=1, cwd=directory)
+        check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
+        check("CAP_PERFMON" in err, f"no advice in {err!r}")
+        check_equal(list(directory.iterdir()), [], "files left")
+    run(*setpriv, *perfmon, "stackbeat", "record", "-F", 997, "-o", "profile",
+        *workload("deep", 5, 100000000), cwd=directory)
+    DEVICE.chmod(0o600)
+    with Session() as session:
+        for command in (("rate", 5), ("pause",), ("resume",)):
+            _, err = run(*setpriv, "stackbeat", *command, "--session", session.id, status=1)
+            check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
+            check("CAP_PERFMON" in err, f"no advice in {err!r}")
+        run(*setpriv, *perfmon, "stackbeat", "rate", 5, "--session", session.id)
+        check_equal(session.get()["rate"], 5, "rate")
+
+
+@test
+def sessions_of_those_with_the_right_are_hidden_from_those_without():
+    allow()
+    with Session() as session:
+        def look():
+            with Netlink() as netlink:
+                return netlink.sessions(), netlink.module()["abi"]
+        check_equal(as_user(ALICE, look), ([], S.ABI), "what a user sees")
+        for function in (lambda netlink: netlink.session_get(session.id),
+                         lambda netlink: netlink.session_set(session.id, rate=7)):
+            def ask(function=function):
+                with Netlink() as netlink:
+                    return function(netlink)
+            with fails_with(errno.EPERM, "another's session", "CAP_PERFMON"):
+                as_user(ALICE, ask)
+            as_user(ALICE, ask, capabilities=[CAP_PERFMON])
+        check_equal(session.get()["rate"], 7, "rate, set by who may")
+
+
+# --- restricted sessions -----------------------------------------------------
+
+
+@contextlib.contextmanager
+def held_by(user, count, **settings):
+    """Sessions of a user, in a process of their own; gives their ids."""
+    ready, done = os.pipe(), os.pipe()
+
+    def hold():
+        sessions = [Session(**settings) for _ in range(count)]
+        os.write(ready[1], " ".join(str(session.id) for session in sessions).encode())
+        os.read(done[0], 1)
+
+    child = os.fork()
+    if not child:
+        try:
+            as_user(user, hold)
+        finally:
+            os._exit(0)
+    try:
+        yield [int(number) for number in os.read(ready[0], 4096).split()]
+    finally:
+        os.write(done[1], b"x")
+        os.waitpid(child, 0)
+        for pipe in (*ready, *done):
+            os.close(pipe)
+
+
+def busy_as(user, path, capabilities=()):
+    """A busy process of that user on CPU 0, once it has begun to work."""
+    def prepare():
+        os.sched_setaffinity(0, {0})
+        become(user, capabilities)
+    process = start(path, 1, preexec_fn=prepare)
+    wait_until(lambda: Path(f"/proc/{process.pid}/task").exists()
+               and len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 2, "its thread")
+    return process
+
+
+def copy_of_threads(mode, owner=0, group=0):
+    directory = temporary_directory()
+    directory.chmod(0o755)
+    path = directory / "threads"
+    shutil.copy(WORKLOADS / "threads", path)
+    os.chown(path, owner, group)
+    path.chmod(mode)
+    return path
+
+
+def with_capability(path, capability):
+    """Gives a file a capability, effective from its start."""
+    low, high = (1 << capability) & 0xffffffff, 1 << capability >> 32
+    os.setxattr(path, "security.capability", struct.pack("=5I", 0x02000001, low, 0, high, 0))
+    return path
+
+
+def samples_as_user(count, **settings):
+    """What a user sees in a session with these settings while `count` more beats pass."""
+    with Session(**({"rate": 1000, "cpus": "0", "watermark": 4096} | settings)) as session:
+        session.start()
+        samples = []
+        while session.stats()["beats"] < count:
+            samples += session.read()
+        session.stop()
+        return samples + session.read(), session.stats(), session.get()
+
+
+@test
+def users_see_their_own_processes_and_nothing_else():
+    allow()
+    own = busy_as(ALICE, copy_of_threads(0o755))
+    hidden = {
+        "of another user": busy_as(BOB, copy_of_threads(0o755)),
+        "of root": busy_as(0, copy_of_threads(0o755)),
+        "setuid root": busy_as(ALICE, copy_of_threads(0o4755)),
+        "setuid to another user": busy_as(ALICE, copy_of_threads(0o4755, BOB)),
+        "setgid": busy_as(ALICE, copy_of_threads(0o2755, 0, BOB)),
+        "not readable": busy_as(ALICE, copy_of_threads(0o711)),
+        "with a capability of its file": busy_as(ALICE, with_capability(
+            copy_of_threads(0o755), 13)),
+    }
+    samples, stats, told = as_user(ALICE, samples_as_user, 3000)
+    check_equal(told["restricted"], 1, "restricted")
+    seen = {sample.pid for sample in samples}
+    for what, process in hidden.items():
+        check(process.pid not in seen, f"a process {what} was sampled")
+    check(own.pid in seen, "the user's own process was not sampled")
+    # The session's own process has changed its user, and can't be looked into either.
+    check_equal(seen, {own.pid}, "processes")
+    check(stats["filtered"] >= 1000, f"counters {stats}")
+    # They are there to be seen by who may.
+    samples, _, _ = samples_as_user(3000)
+    seen = {sample.pid for sample in samples}
+    for what, process in hidden.items():
+        check(process.pid in seen, f"a process {what} does not run")
+
+
+@test
+def users_see_the_user_part_alone():
+    allow()
+    process = busy_as(ALICE, workload("threads")[0])
+
+    def prepare():
+        os.sched_setaffinity(0, {0})
+        become(ALICE)
+    reader = start(*workload("sysread", 10**9), preexec_fn=prepare)
+    samples, _, told = as_user(ALICE, samples_as_user, 2000)
+    check_equal(told["parts"], S.PART_USER, "parts")
+    check({sample.pid for sample in samples} >= {process.pid, reader.pid}, "processes")
+    for sample in samples:
+        check(not sample.kernel, f"kernel frames: {sample}")
+        check(all(not frame >> 47 for frame in sample.user), f"a kernel address: {sample}")
+    in_kernel = [sample for sample in samples if sample.flags & S.SAMPLE_KERNEL]
+    check(in_kernel, "no sample of a system call")
+    check_equal({END_NAMES[sample.kernel_end] for sample in in_kernel}, {"omitted"},
+                "ends of kernel parts")
+
+
+@test
+def users_may_not_ask_for_more():
+    allow()
+
+    def ask(settings):
+        with Session() as session:
+            session.set(**settings)
+            return session.get()
+    for settings, text in (({"parts": KERNEL}, "kernel part"), ({"parts": BOTH}, "kernel part"),
+                           ({"budget": S.BUDGET_DEFAULT + 1}, "budget"),
+                           ({"ring_size": 2 * S.RING_SIZE_DEFAULT}, "ring")):
+        with fails_with(errno.EPERM, f"{settings}", text):
+            as_user(ALICE, ask, settings)
+        as_user(ALICE, ask, settings, capabilities=[CAP_PERFMON])
+    for settings in ({"parts": S.PART_USER}, {"budget": S.BUDGET_DEFAULT}, {"budget": 1},
+                     {"ring_size": S.RING_SIZE_DEFAULT}, {"rate": 20000}, {"fixed": 1}):
+        told = as_user(ALICE, ask, settings)
+        check_equal({name: told[name] for name in settings}, settings, "what was set")
+
+
+@test
+def naming_a_process_does_not_make_it_visible():
+    allow()
+    other, own = busy_as(BOB, workload("threads")[0]), busy_as(ALICE, workload("threads")[0])
+    samples, _, _ = as_user(ALICE, lambda: samples_as_user(1000, pids=[other.pid]))
+    check_equal(samples, [], "samples of another user's process")
+    samples, _, _ = as_user(ALICE, lambda: samples_as_user(1000, pids=[other.pid, own.pid]))
+    check_equal({sample.pid for sample in samples}, {own.pid}, "processes")
+
+
+@test
+def sessions_of_users_are_theirs():
+    allow()
+    events = use(Events())
+    with held_by(ALICE, 1, rate=123) as (number,):
+        def get():
+            with Netlink() as netlink:
+                return netlink.session_get(number)["rate"]
+
+        def sessions():
+            with Netlink() as netlink:
+                return [session["session"] for session in netlink.sessions()]
+
+        def change(settings):
+            with Netlink() as netlink:
+                netlink.session_set(number, **settings)
+
+        for function, *arguments in ((get,), (change, {"rate": 5})):
+            with fails_with(errno.EPERM, "another user", "CAP_PERFMON"):
+                as_user(BOB, function, *arguments)
+        check_equal(as_user(BOB, sessions), [], "sessions that another user sees")
+        check_equal(as_user(ALICE, sessions), [number], "sessions that the user sees")
+        check_equal(as_user(ALICE, get), 123, "rate, as the user sees it")
+        as_user(ALICE, change, {"rate": 124})
+        check_equal(get(), 124, "rate, as root sees it")
+        change({"rate": 125})
+        # Who has the right must not give away what the user may not have.
+        with fails_with(errno.EPERM, "root, for the user", "kernel part"):
+            change({"parts": BOTH})
+        for user, expected in ((ALICE, [number]), (BOB, [])):
+            out, _ = run(*as_words(user), "stackbeat", "status", "--json")
+            check_equal([session["session"] for session in json.loads(out)["sessions"]], expected,
+                        f"sessions in the status of {user}")
+    check_equal(events.of(number), [], "events of a user's session")
+
+
+@test
+def users_have_a_few_sessions_each():
+    allow()
+
+    def open_many():
+        sessions = [Session() for _ in range(S.USER_SESSIONS_MAX)]
+        try:
+            Session().close()
+        except OSError as error:
+            sessions[0].close()
+            Session().close()
+            return error.errno
+        return 0
+
+    check_equal(as_user(ALICE, open_many), errno.EUSERS, "errno of one session too many")
+    with held_by(ALICE, S.USER_SESSIONS_MAX):
+        with fails_with(errno.EUSERS, "one more of the same user"):
+            as_user(ALICE, open_and_close)
+        as_user(BOB, open_and_close)
+        as_user(ALICE, open_and_close, capabilities=[CAP_PERFMON])
+        open_and_close()
+        _, err = run(*as_words(ALICE), "stackbeat", "record", "-d", 1, "-o", "/dev/null", status=1)
+        check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
+        check("session" in err, f"it says {err!r}")
+
+
+@test
+def the_command_profiles_for_users_too():
+    allow()
+    directory = temporary_directory()
+    directory.chmod(0o777)
+    start(*workload("threads", len(online_cpus())))
+    as_alice = (*as_words(ALICE), "stackbeat")
+    for options in ((), ("-a",), ("--user",)):
+        path = directory / "profile"
+        _, err = run(*as_alice, "record", "-F", 997, *options, "-o", path,
+                     *workload("deep", 5, 200000000))
+        profile = pprof.Profile(path)
+        check_equal({sample.labels["comm"] for sample in profile.samples} - {"stackbeat"},
+                    {"deep"}, f"names in the profile with {options}")
+        check(not any(frame.address >> 63 or frame.file.startswith("[kernel")
+                      for sample in profile.samples for frame in sample.frames), "kernel frames")
+        check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
+    for option, text in ((("--kernel",), "CAP_PERFMON"), (("--budget", 20), "CAP_PERFMON"),
+                         (("--ring-size", "1M"), "CAP_PERFMON")):
+        path.unlink(missing_ok=True)
+        _, err = run(*as_alice, "record", *option, "-o", path, "/bin/true", status=1)
+        check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
+        check(text in err, f"{option}: it says {err!r}")
+        check_equal(list(directory.iterdir()), [], "files left")
+
+
+@test
+def the_parameter_can_be_turned_off_again():
+    allow()
+    as_user(ALICE, open_and_close)
+    PARAMETER.write_text("0")
+    with fails_with(errno.EPERM, "a user, once it is off"):
+        as_user(ALICE, open_and_close)
+    allow(parameter=None)
+    with fails_with(errno.EPERM, "a user, where the module was loaded without it"):
+        as_user(ALICE, open_and_close)
+    allow(mode=0o600)
+    with fails_with(errno.EACCES, "a user without access to the device"):
+        as_user(ALICE, open_and_close)

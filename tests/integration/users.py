@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tests as another user: what a process may do that has no rights, or one."""
+
+import ctypes
+import os
+import pickle
+import struct
+import traceback
+
+from harness import Failure
+
+# Users that are no one's.
+ALICE, BOB = 21001, 21002
+
+CAP_PERFMON = 38
+PR_SET_KEEPCAPS = 8
+CLONE_NEWUSER = 0x10000000
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _call(function, *arguments):
+    if function(*arguments):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+def set_capabilities(wanted):
+    """The calling process has these, effective and permitted, and no others."""
+    bits = sum(1 << capability for capability in wanted)
+    low, high = bits & 0xffffffff, bits >> 32
+    # Version 3; effective, permitted, inheritable, low and then high.
+    header = struct.pack("=Ii", 0x20080522, 0)
+    _call(libc.capset, header, struct.pack("=6I", low, low, 0, high, high, 0))
+
+
+def become(user, capabilities=()):
+    _call(libc.prctl, PR_SET_KEEPCAPS, 1, 0, 0, 0)
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+    set_capabilities(capabilities)
+
+
+def own_user_namespace():
+    _call(libc.unshare, CLONE_NEWUSER)
+
+
+def as_user(user, function, *arguments, capabilities=()):
+    """Calls function in a process of that user; returns what it returns, raises what it raises."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            become(user, capabilities)
+            result = True, function(*arguments)
+        except OSError as error:
+            result = False, (error.errno, getattr(error, "text", error.strerror))
+        except BaseException:  # pylint: disable=broad-exception-caught
+            result = False, traceback.format_exc()
+        with os.fdopen(write, "wb") as file:
+            pickle.dump(result, file)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as file:
+        passed, result = pickle.load(file)
+    os.waitpid(child, 0)
+    if passed:
+        return result
+    if isinstance(result, tuple):
+        error = OSError(*result)
+        error.text = result[1]
+        raise error
+    raise Failure(f"as user {user}: {result}")
