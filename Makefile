@@ -29,6 +29,7 @@ USER_OBJECTS := $(USER_SOURCES:user/%.c=$(B)/user/%.o)
 FORMATTED = $(wildcard user/*.[ch] tests/unit/*.[ch] tests/unit/shim/*/*.h tests/workloads/*.[ch])
 PROTO := $(B)/proto/profile.pb-c
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))
+UNIT_CPPFLAGS := -iquote user -iquote tests/unit -Itests/unit/shim
 UNIT_OBJECTS := $(patsubst user/%.c,$(B)/unit/user/%.o,$(filter-out user/main.c,$(USER_SOURCES)))
 
 # V=1 shows the commands.
@@ -75,8 +76,8 @@ $(B)/unit/user.a: $(UNIT_OBJECTS) $(PROTO).o
 
 $(B)/unit/%: tests/unit/%.c $(B)/unit/user.a
 	$(call say,CC,$@)
-	$(Q)$(CC) $(CPPFLAGS) -iquote user -iquote tests/unit -Itests/unit/shim -O1 -g $(SANITIZE) $(WARNINGS) \
-		$(LIB_CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(B)/unit/user.a $(LIBS) -lcmocka
+	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) \
+		-MMD -MP -MF $@.d -o $@ $< $(B)/unit/user.a $(LIBS) -lcmocka
 
 .SECONDARY:
 
@@ -142,6 +143,10 @@ demo: ## Profile a real program and draw it (build/demo/)
 check: ## Run all tests
 	$(Q)tests/check
 
+.PHONY: lint
+lint: ## Check the sources without running them
+	$(Q)tests/lint
+
 .PHONY: deps
 deps: ## Install what building and testing needs, with apt
 	$(Q)scripts/deps build vm test demo
@@ -158,8 +163,13 @@ help: ## List the targets
 	@echo '(kernel to build or install the module for), KDIR (its build directory), MODULE_INSTALL=1'
 	@echo '(let install fail where the module is not built).'
 
+# For scripts: the words of a variable, one a line.
+print-%:
+	@printf '%s\n' $($*)
+
 .PHONY: clean
 clean: ## Remove what was built, but not what was downloaded
-	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/demo
+	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/demo \
+		$(B)/lint
 
 -include $(wildcard $(B)/user/*.d $(B)/unit/user/*.d $(B)/unit/*.d)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define CAPACITY_MIN 16
 
@@ -29,5 +30,23 @@ int array_reserve(void *items, size_t *capacity, size_t count, size_t more, size
 		return -ENOMEM;
 	*array = grown;
 	*capacity = wanted;
+	return 0;
+}
+
+/* gcc's analyzer loses sight of what is stored at a variable index, and calls it leaked. */
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
+#endif
+
+int array_add_text(char ***texts, size_t *capacity, size_t *count, const char *text)
+{
+	char *copy;
+
+	if (array_reserve(texts, capacity, *count, 1, sizeof(**texts)))
+		return -ENOMEM;
+	copy = strdup(text);
+	if (!copy)
+		return -ENOMEM;
+	(*texts)[(*count)++] = copy;
 	return 0;
 }

@@ -56,13 +56,9 @@ static uint32_t intern(struct builder *builder, const char *name)
 	if (index != HASH_NONE)
 		return index;
 	if (tree->name_count >= HASH_NONE ||
-	    array_reserve(&tree->names, &builder->name_capacity, tree->name_count, 1,
-			  sizeof(*tree->names)))
+	    array_add_text(&tree->names, &builder->name_capacity, &tree->name_count, name))
 		return HASH_NONE;
-	tree->names[tree->name_count] = strdup(name);
-	if (!tree->names[tree->name_count])
-		return HASH_NONE;
-	index = tree->name_count++;
+	index = tree->name_count - 1;
 	return hash_add(&builder->name_table, hash, index) ? HASH_NONE : index;
 }
 
@@ -223,7 +219,7 @@ static char *label_text(const struct pprof_profile *profile,
 
 	for (i = 0; i < sample->n_label; i++) {
 		label = sample->label[i];
-		if (strcmp(pprof_text(profile, label->key), key))
+		if (strcmp(pprof_text(profile, label->key), key) != 0)
 			continue;
 		if (label->str)
 			return strdup(pprof_text(profile, label->str));

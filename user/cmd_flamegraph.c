@@ -156,7 +156,7 @@ static int run(const struct arguments *arguments, struct error *error)
 	if (!ret)
 		ret = write_file(arguments->output, svg, size, error);
 	free(svg);
-	if (!ret && strcmp(arguments->output, "-"))
+	if (!ret && strcmp(arguments->output, "-") != 0)
 		printf("%s: %zu frames, %zu kB\n", arguments->output, frames, (size + 512) / 1024);
 	return ret;
 }

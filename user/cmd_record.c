@@ -322,7 +322,7 @@ static int run_session(struct record *record, struct error *error)
 	record->own_cpu_start = now_ns(CLOCK_PROCESS_CPUTIME_ID);
 	recording->start_ns = now_ns(CLOCK_REALTIME);
 	start = now_ns(CLOCK_MONOTONIC);
-	if (record->target.pid)
+	if (record->options.command)
 		err = target_release(&record->target, record->options.command[0], error);
 	if (!err)
 		err = sample(record, start, error);
@@ -489,10 +489,11 @@ int cmd_record(int argc, char **argv)
 	struct error error = {""};
 	int status = 0, err;
 
-	if (!record)
-		err = error_errno(&error, ENOMEM, "can't record");
-	else
-		err = record_options_parse(argc, argv, &record->options, &error);
+	if (!record) {
+		fputs("stackbeat record: out of memory\n", stderr);
+		return STATUS_FAILED;
+	}
+	err = record_options_parse(argc, argv, &record->options, &error);
 	if (err) {
 		fprintf(stderr, "stackbeat record: %s\n", error.text);
 		free(record);

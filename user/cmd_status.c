@@ -47,7 +47,7 @@ static int print_session(const struct control_session *session, void *arg)
 
 int cmd_status(int argc, char **argv)
 {
-	struct control_module module;
+	struct control_module module = {0};
 	struct control *control = NULL;
 	struct error error;
 	int err, count = 0;

@@ -135,7 +135,7 @@ static int map_ring(struct device *device, uint32_t cpu)
 	if (consumer == MAP_FAILED)
 		return -errno;
 	producer = mmap(NULL, device->page_size + size, PROT_READ, MAP_SHARED, device->fd,
-			offset + device->page_size);
+			offset + (off_t)device->page_size);
 	if (producer == MAP_FAILED) {
 		int code = errno;
 

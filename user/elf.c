@@ -907,6 +907,8 @@ bool object_lookup(struct object *object, uint64_t vaddr, struct symbol *symbol)
 
 	if (!file->loaded)
 		load_functions(file);
+	if (!file->functions)
+		return false;
 	after = upper_bound(file->functions, file->function_count, sizeof(*file->functions), vaddr);
 	if (after == 0)
 		return false;

@@ -30,21 +30,21 @@ static int open_temporary(struct file *file, struct error *error)
 	const char *slash = strrchr(file->target, '/');
 	int directory = slash ? (int)(slash - file->target) + 1 : 0;
 	uint64_t number;
+	char *name;
 	int attempt;
 
 	for (attempt = 0; attempt < NAME_ATTEMPTS; attempt++) {
 		if (getrandom(&number, sizeof(number), 0) != sizeof(number))
 			return error_errno(error, errno, "%s", file->path);
-		if (asprintf(&file->temporary, "%.*s.stackbeat-%016" PRIx64 ".tmp", directory,
-			     file->target, number) < 0) {
-			file->temporary = NULL;
+		if (asprintf(&name, "%.*s.stackbeat-%016" PRIx64 ".tmp", directory, file->target,
+			     number) < 0)
 			return error_errno(error, ENOMEM, "%s", file->path);
-		}
-		file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-		if (file->fd >= 0)
+		file->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		if (file->fd >= 0) {
+			file->temporary = name;
 			return 0;
-		free(file->temporary);
-		file->temporary = NULL;
+		}
+		free(name);
 		if (errno != EEXIST)
 			break;
 	}

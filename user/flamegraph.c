@@ -32,7 +32,7 @@
 
 /* Puts a file of the source tree, whose text ends with NUL then, into the program. */
 #define EMBED(symbol, path)                                                                        \
-	extern const char symbol[];                                                                \
+	extern const char(symbol)[];                                                               \
 	__asm__(".pushsection .rodata\n" #symbol ":\n.incbin \"" path "\"\n.byte "                 \
 		"0\n.popsection\n")
 
@@ -215,12 +215,12 @@ static void print_label(const struct picture *picture, const char *name, double 
 
 	if (columns < 1)
 		return;
-	end = fitting(name, columns);
+	end = fitting(name, (size_t)columns);
 	clipped = *end;
 	if (clipped && columns < 3)
 		return;
 	if (clipped)
-		end = fitting(name, columns - 1);
+		end = fitting(name, (size_t)columns - 1);
 	fprintf(picture->out, "<text x=\"%.2f\" y=\"%.1f\">", x + TEXT_PADDING, y + TEXT_BASE);
 	print_xml_part(picture->out, name, end);
 	fprintf(picture->out, "%s</text>", clipped ? "…" : "");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "kallsyms.h"
 
+#include "array.h"
 #include "elf.h"
 #include "error.h"
 #include "upper_bound.h"
@@ -29,7 +30,7 @@ struct kallsyms {
 	char *names;
 	size_t names_size, names_capacity;
 	char **modules; /* the first is NULL: the kernel */
-	size_t module_count;
+	size_t module_count, module_capacity;
 	bool hidden; /* an address was 0 */
 };
 
@@ -104,20 +105,12 @@ static uint16_t line_rank(const struct line *line)
 
 static int add_name(struct kallsyms *kallsyms, const char *name, uint32_t *offset)
 {
-	size_t size = strlen(name) + 1, capacity = kallsyms->names_capacity;
-	char *names;
+	size_t size = strlen(name) + 1;
 
-	if (size > NO_NAME - 1 - kallsyms->names_size)
+	if (size > NO_NAME - 1 - kallsyms->names_size ||
+	    array_reserve(&kallsyms->names, &kallsyms->names_capacity, kallsyms->names_size, size,
+			  1) != 0)
 		return -ENOMEM;
-	while (capacity < kallsyms->names_size + size)
-		capacity = capacity ? capacity + capacity / 2 : 1 << 20;
-	if (capacity != kallsyms->names_capacity) {
-		names = realloc(kallsyms->names, capacity);
-		if (!names)
-			return -ENOMEM;
-		kallsyms->names = names;
-		kallsyms->names_capacity = capacity;
-	}
 	memcpy(kallsyms->names + kallsyms->names_size, name, size);
 	*offset = (uint32_t)kallsyms->names_size;
 	kallsyms->names_size += size;
@@ -127,8 +120,6 @@ static int add_name(struct kallsyms *kallsyms, const char *name, uint32_t *offse
 /* Symbols come module by module, so the last module is most often the right one. */
 static int find_module(struct kallsyms *kallsyms, const char *name, uint16_t *index)
 {
-	char **modules;
-
 	if (!name) {
 		*index = 0;
 		return 0;
@@ -139,34 +130,21 @@ static int find_module(struct kallsyms *kallsyms, const char *name, uint16_t *in
 			return 0;
 		}
 	}
-	if (kallsyms->module_count == MODULES_MAX)
+	if (kallsyms->module_count == MODULES_MAX ||
+	    array_add_text(&kallsyms->modules, &kallsyms->module_capacity, &kallsyms->module_count,
+			   name) != 0)
 		return -ENOMEM;
-	modules = reallocarray(kallsyms->modules, kallsyms->module_count + 1, sizeof(*modules));
-	if (!modules)
-		return -ENOMEM;
-	kallsyms->modules = modules;
-	modules[kallsyms->module_count] = strdup(name);
-	if (!modules[kallsyms->module_count])
-		return -ENOMEM;
-	*index = (uint16_t)kallsyms->module_count++;
+	*index = (uint16_t)(kallsyms->module_count - 1);
 	return 0;
 }
 
 static int add_entry(struct kallsyms *kallsyms, const struct line *line)
 {
-	size_t capacity = kallsyms->capacity + kallsyms->capacity / 2;
 	struct entry entry = {.address = line->address, .name = NO_NAME, .rank = UINT16_MAX};
-	struct entry *entries;
 
-	if (kallsyms->count == kallsyms->capacity) {
-		if (capacity == 0)
-			capacity = 1 << 16;
-		entries = reallocarray(kallsyms->entries, capacity, sizeof(*entries));
-		if (!entries)
-			return -ENOMEM;
-		kallsyms->entries = entries;
-		kallsyms->capacity = capacity;
-	}
+	if (array_reserve(&kallsyms->entries, &kallsyms->capacity, kallsyms->count, 1,
+			  sizeof(entry)) != 0)
+		return -ENOMEM;
 	if (strchr("tTwW", line->type) && !is_border(line->name)) {
 		entry.rank = line_rank(line);
 		if (find_module(kallsyms, line->module, &entry.module) != 0 ||
@@ -249,16 +227,16 @@ static int check_lines(const struct kallsyms *kallsyms, int result, const char *
 int kallsyms_parse(FILE *stream, const char *name, struct kallsyms **kallsyms, struct error *error)
 {
 	struct kallsyms *table = calloc(1, sizeof(*table));
-	int result = -ENOMEM;
+	int result;
 
 	if (!table)
-		goto check;
-	table->modules = calloc(1, sizeof(*table->modules));
-	if (!table->modules)
-		goto check;
-	table->module_count = 1;
-	result = read_lines(table, stream);
-check:
+		return error_errno(error, ENOMEM, "can't read kernel symbols from %s", name);
+	result = array_reserve(&table->modules, &table->module_capacity, 0, 1,
+			       sizeof(*table->modules));
+	if (result == 0) {
+		table->modules[table->module_count++] = NULL;
+		result = read_lines(table, stream);
+	}
 	result = check_lines(table, result, name, error);
 	if (result != 0) {
 		kallsyms_free(table);

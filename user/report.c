@@ -194,12 +194,12 @@ struct branches {
 static void print_branches(const struct report *report, const struct branches *branches,
 			   uint32_t node)
 {
-	size_t above = branches->count - is_branch(report, node), i;
+	size_t own = is_branch(report, node), i;
 
-	for (i = 0; i < above; i++)
+	for (i = 0; i + own < branches->count; i++)
 		fprintf(report->out, branches->more[i] ? "│  " : "   ");
-	if (above < branches->count)
-		fprintf(report->out, branches->more[above] ? "├─ " : "└─ ");
+	if (i < branches->count)
+		fprintf(report->out, branches->more[i] ? "├─ " : "└─ ");
 }
 
 static void print_node(const struct report *report, const struct branches *branches, uint32_t node)

@@ -107,10 +107,15 @@ void symbolizer_free(struct symbolizer *symbolizer)
 /* Puts a new item into a tree. Frees it and returns NULL when out of memory. */
 static void *tree_add(void **tree, void *item, int (*compare)(const void *, const void *))
 {
-	if (tsearch(item, tree, compare))
-		return item;
-	free(item);
-	return NULL;
+	void **node = tsearch(item, tree, compare);
+
+	if (!node) {
+		free(item);
+		return NULL;
+	}
+	/* As tsearch() has set it. Analyzers do not know that, and would see a leak. */
+	*node = item;
+	return item;
 }
 
 /* Demangling */

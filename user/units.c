@@ -38,7 +38,7 @@ static bool is_alias(const char *name, const char *alias)
 {
 	size_t length = strlen(alias);
 
-	if (strncasecmp(name, alias, length))
+	if (strncasecmp(name, alias, length) != 0)
 		return false;
 	return !name[length] || (length > 1 && !strcasecmp(name + length, "s"));
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The shares of three functions, and their stacks, are what they are known to be."""
 
-from harness import (binomial_bounds, check, check_equal, check_within, exact_test, kernel_part,
+from harness import (binomial_bounds, check, check_equal, check_within, exact_test, keep, kernel_part,
                      last_json, Recording, samples_of, user_part, workload)
 
 # Root first, as tests/workloads/shares.c has it.
@@ -23,6 +23,7 @@ def record_shares(rate, *arguments):
     """(samples with a user part, what the program says)."""
     recording = Recording("-F", rate, command=workload("shares", *arguments))
     profile = recording.profile()
+    keep(recording, "shares")
     # What is sampled within exec has the registers of the program that called it.
     samples = [sample for sample in samples_of(profile, "shares")
                if user_part(sample) and not any("execve" in name for name in kernel_part(sample))]

@@ -487,7 +487,7 @@ static void damaged_files_are_refused(void **state)
 static void plain_and_split_files_are_read(void **state)
 {
 	struct pprof_profile *profile;
-	unsigned char *bytes;
+	unsigned char *bytes, *twice;
 	size_t size;
 
 	bytes = example_bytes(state, true, &size);
@@ -498,10 +498,13 @@ static void plain_and_split_files_are_read(void **state)
 
 	/* Two gzip streams in a row are one file, and two messages are one message. */
 	bytes = example_bytes(state, false, &size);
-	bytes = realloc(bytes, 2 * size);
-	memcpy(bytes + size, bytes, size);
-	assert_not_decoded(bytes, 2 * size,
+	twice = malloc(2 * size);
+	assert_non_null(twice);
+	memcpy(twice, bytes, size);
+	memcpy(twice + size, bytes, size);
+	assert_not_decoded(twice, 2 * size,
 			   "FILE: not a pprof profile: two mappings have the id 1");
+	free(twice);
 	free(bytes);
 }
 
