@@ -13,7 +13,9 @@ static const char usage[] =
 	"Loads the kernel module built for the running kernel, from the build tree of this\n"
 	"command or from /lib/modules. NAME=VALUE are its parameters:\n"
 	"\n"
-	"  rate_max=HZ  the highest rate a session may have, 1 to 20000 (default 20000)\n";
+	"  rate_max=HZ     the highest rate a session may have, 1 to 20000 (default 20000)\n"
+	"  unprivileged=1  users who may open /dev/stackbeat may profile the user part of their\n"
+	"                  own processes without CAP_PERFMON (default 0)\n";
 
 int cmd_load(int argc, char **argv)
 {

@@ -118,6 +118,16 @@ static int load_error(int code, const char *path, struct error *error)
 	return error_set(error, code, "can't load %s: %s", path, advice);
 }
 
+/* The kernel writes Y and N for what may be asked for as 1, y, 0 or n, too. */
+static bool same_value(const char *has, const char *asked)
+{
+	if (!strcmp(has, "Y") && strlen(asked) == 1)
+		return strchr("1yY", *asked);
+	if (!strcmp(has, "N") && strlen(asked) == 1)
+		return strchr("0nN", *asked);
+	return !strcmp(has, asked);
+}
+
 /* Whether the loaded module has the value that `parameter` (NAME=VALUE) asks for. */
 static int check_parameter(const char *parameter, struct error *error)
 {
@@ -137,7 +147,7 @@ static int check_parameter(const char *parameter, struct error *error)
 		*value = '\0';
 	fclose(stream);
 	value[strcspn(value, "\n")] = '\0';
-	if (strcmp(value, equals + 1) != 0)
+	if (!same_value(value, equals + 1))
 		return error_set(
 			error, EEXIST,
 			"the module is loaded already, with %.*s=%s; try 'stackbeat unload' "

@@ -116,6 +116,11 @@ def load_and_unload_say_what_is_so():
     check_equal(Path("/sys/module/stackbeat/parameters/rate_max").read_text().strip(), "1000",
                 "rate_max")
     unload()
+    run("stackbeat", "load", "unprivileged=1")
+    # The kernel tells a flag as Y.
+    run("stackbeat", "load", "unprivileged=1")
+    run("stackbeat", "load", "unprivileged=0", status=1)
+    unload()
     for wrong in ("rate_max=0", "rate_max=20001", "rate_max=x"):
         _, err = run("stackbeat", "load", wrong, status=1)
         check(err, f"{wrong}: nothing was said")
