@@ -28,7 +28,7 @@ def a_session_above_its_budget_is_slowed_down():
     wait_until(lambda: session.stats()["throttled"] >= 3, "throttling")
     stats = session.get()
     check_equal(stats["rate"], RATE, "the rate asked for")
-    check(1 <= stats["stats"]["rate"] <= RATE >> 2, f"rate in effect: {stats['stats']}")
+    check(1 <= stats["stats"]["rate"] < RATE, f"rate in effect: {stats['stats']}")
     session.stop()
     samples = session.read()
     stats = session.stats()
@@ -37,7 +37,8 @@ def a_session_above_its_budget_is_slowed_down():
     check_equal(stats["time"], sum(sample.weight for sample in samples), "time of the beats")
     periods = {sample.weight // (1 + sample.missed) for sample in samples}
     check(periods <= {(10**9 // RATE) << shift for shift in range(16)}, f"periods {periods}")
-    check(len(periods) >= 4, f"periods {periods} after {stats['throttled']} times")
+    # It may have recovered in between: two periods at the least.
+    check(len(periods) >= 2, f"periods {periods} after {stats['throttled']} times")
     check_span(samples, False, "across throttling")
     told = events.of(session.id, "throttled")
     check(told, f"no event of {events.seen}")

@@ -2,6 +2,7 @@
 """A session samples what it was asked to, and nothing else."""
 
 import subprocess
+import time
 
 from harness import (check, check_balance, check_equal, finish, record, Recording, samples_of, start,
                      test, user_part, wait_until, workload)
@@ -84,7 +85,9 @@ def children_are_left_out_where_they_are_not_wanted():
 def idle_cpus_give_no_samples():
     with Session(rate=1000) as session:
         session.start()
-        wait_until(lambda: session.stats()["idle"] >= 1000, "idle beats")
+        # What runs in short bursts leaves its CPU idle in between.
+        for _ in range(200):
+            time.sleep(0.005)
         session.stop()
         idle = [sample for sample in session.read() if sample.pid == 0]
         # The idle task is seen only where it does an interrupt's work.

@@ -30,7 +30,7 @@ def record_5_seconds():
     """The counters of 5 s with all CPUs busy."""
     cpus = len(online_cpus())
     start(*workload("threads", cpus))
-    recording = Recording("-F", RATE)
+    recording = Recording("-F", RATE, "--budget", 50)
     session = recording.session()
     # An interval that had no beat of its own is one that was due.
     wait_until(lambda: sum(recording.stats(session)[way] for way in ("beats", "missed"))
@@ -58,7 +58,7 @@ def nothing_is_lost_at_10000_hz():
 @test
 def losses_of_a_stopped_reader_are_counted():
     start(*workload("threads", 2))
-    recording = Recording("-F", RATE)
+    recording = Recording("-F", RATE, "--budget", 50)
     session = recording.session()
     recording.wait_for(session, "samples", 100)
     recording.interrupt(signal.SIGSTOP)

@@ -131,7 +131,7 @@ def a_recording_without_samples_says_why():
     stopped = start("/bin/sleep", "1000")
     stopped.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, stopped.pid, os.WSTOPPED)
-    _, err = run("stackbeat", "record", "-d", "0.2", "-p", stopped.pid, status=1, cwd=directory)
+    _, err = run("stackbeat", "record", "-d", "0.2", "-p", stopped.pid, status=3, cwd=directory)
     check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
     check_equal(list(directory.iterdir()), [], "files left")
 
