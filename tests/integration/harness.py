@@ -245,9 +245,16 @@ class Recording:
         wait_until(lambda: self.stats(session)[counter] >= least, f"{least} {counter}")
 
     def stop(self, session):
-        """Stops the session itself, so that its counters stand still; returns them."""
+        """Stops the session, so that its counters stand still, and returns them.
+
+        Its reader, which ends with it, is held until they are read.
+        """
+        self.interrupt(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
         self.netlink.session_set(session["session"], state=stackbeat.S.STATE_STOPPED)
-        return self.stats(session)
+        stats = self.stats(session)
+        self.interrupt(signal.SIGCONT)
+        return stats
 
     def interrupt(self, number=signal.SIGINT):
         self.process.send_signal(number)
