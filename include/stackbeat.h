@@ -61,8 +61,8 @@
  *
  * The ring of a CPU is allocated when it is first mapped or when the session
  * is started, for CPUs that are online. A CPU that comes online in a running
- * session gets its ring then; the session page's `rings` counter moves and
- * poll() wakes, and the reader maps what it has not mapped yet.
+ * session gets its ring then, and the session page's `rings` counter moves: a
+ * reader looks at it when it drains the rings, and maps what it has not yet.
  *
  * mmap() fails with
  *	EINVAL	offset or length is none of the above, or MAP_PRIVATE

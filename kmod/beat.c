@@ -534,8 +534,6 @@ static int sb_beat_online(unsigned int cpu, struct hlist_node *node)
 		return 0; /* a profiler short of memory must not keep a CPU off */
 
 	sb_beat_start(beat);
-	/* The reader may have a ring to map. */
-	wake_up_interruptible(&session->wait);
 	if (session->hotplug_live)
 		sb_control_notify(session, STACKBEAT_EVENT_CPU_BACK, cpu, 0);
 	return 0;
@@ -593,7 +591,6 @@ int sb_beats_update(struct sb_session *session)
 		smp_call_function_single(cpu, sb_beat_retime, beat, 1);
 	}
 	cpus_read_unlock();
-	wake_up_interruptible(&session->wait);
 	return err;
 }
 

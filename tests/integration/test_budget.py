@@ -94,7 +94,7 @@ def it_recovers_when_its_rate_is_lowered():
     """To 20 Hz with a budget that all beats of a window keep, even if each is as slow as one
     may count for."""
     events = use(Events())
-    session = busy_session(budget=20)
+    session = busy_session(budget=10)
     session.start()
     wait_until(lambda: events.of(session.id, "throttled"), "throttling")
     session.set(rate=20)

@@ -5,7 +5,7 @@ import os
 import re
 from pathlib import Path
 
-from harness import (check, check_equal, comment, load, pprof, Recording, run, start,
+from harness import (check, check_equal, load, pprof, Recording, run, start,
                      temporary_directory, test, use, wait_until, WORKLOADS, workload)
 from stackbeat import online_cpus, S, Session
 from weights import keep_busy
@@ -176,7 +176,7 @@ def the_profile_tells_how_it_was_made():
     release = os.uname().release
     version = (Path(__file__).resolve().parents[2] / "VERSION").read_text().strip()
     for expected in (rf"^stackbeat {re.escape(version)} on Linux {re.escape(release)} x86_64$",
-                     rf"^command: stackbeat record -o \S+ -F 499 -C 0 --max-depth 20 "
+                     r"^command: stackbeat record -o \S+ -F 499 -C 0 --max-depth 20 "
                      r"--exclude-comm deep x$",
                      rf"^throttled: {stats['throttled']} times$",
                      rf"^samples: {stats['samples']}$",

@@ -5,7 +5,7 @@ import subprocess
 import time
 
 from harness import (check, check_balance, check_equal, finish, record, Recording, samples_of, start,
-                     test, user_part, wait_until, workload)
+                     test, user_part, workload)
 from stackbeat import online_cpus, Session
 
 

@@ -143,7 +143,7 @@ def idle_cpus_come_and_go():
 def settings_change_while_cpus_come_and_go():
     cpu = removable_cpu()
     start(*workload("threads", 4))
-    flipper = start("/bin/sh", "-c", f"for i in 1 2 3 4 5; do echo 0 >$0; echo 1 >$0; done",
+    flipper = start("/bin/sh", "-c", "for i in 1 2 3 4 5; do echo 0 >$0; echo 1 >$0; done",
                     f"/sys/devices/system/cpu/cpu{cpu}/online")
     choice = random.Random(3)
     with Session(rate=1000, ring_size=4 << 20) as session:
