@@ -15,7 +15,8 @@ ITERATIONS = 600000000
 def sessions_at_199_and_997_hz_have_their_own_number_of_samples():
     load()
     process = start_waiting(*workload("shares", ITERATIONS))
-    sessions = {rate: use(Session(rate=rate, pids=[process.pid])) for rate in (199, 997)}
+    # Equal intervals: their number is known in advance.
+    sessions = {rate: use(Session(rate=rate, pids=[process.pid], fixed=1)) for rate in (199, 997)}
     for session in sessions.values():
         session.start()
     release(process)
@@ -35,7 +36,8 @@ def sessions_at_199_and_997_hz_have_their_own_number_of_samples():
 
 @exact_test
 def cpu_time_stays_right_when_the_rate_changes():
-    recording = Recording("-F", 199, command=workload("shares", ITERATIONS))
+    # Equal intervals: that random ones are right on average is shown by test_periods.py.
+    recording = Recording("-F", 199, "--fixed", command=workload("shares", ITERATIONS))
     session = recording.session()
     recording.wait_for(session, "samples", 80)
     run("stackbeat", "rate", 997, "--session", session["session"])
