@@ -11,9 +11,14 @@ PATHS = {
     "leaf_c": ["_start", "main", *(f"c_{n:02}" for n in range(1, 41)), "leaf_c"],
 }
 
+# How it tells its truth, at its end.
+PRINTING = ["_start", "main", "print_number"]
+
 
 def is_whole(stack):
     """Whether a stack, root first, is a path from the root of the program's tree."""
+    if stack == PRINTING:
+        return True
     if stack[-1] in PATHS:
         return stack == PATHS[stack[-1]]
     return any(stack == path[:len(stack)] for path in PATHS.values())
@@ -55,6 +60,6 @@ def stacks_are_whole_at_each_instruction_of_a_call():
     """Slices of 10 iterations: most samples are in prologues, calls and returns."""
     samples, _ = record_shares(19997, 20000000, 5)
     functions = {user_part(sample)[0] for sample in samples}
-    # _start has a few instructions, once.
-    check_equal(functions | {"_start"}, {name for path in PATHS.values() for name in path},
+    # _start has a few instructions, once; so has what prints.
+    check_equal(functions - {"print_number"} | {"_start"}, {name for path in PATHS.values() for name in path},
                 "functions that were interrupted")
