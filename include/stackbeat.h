@@ -15,6 +15,7 @@
  *	for each online CPU:
  *		map its consumer page and its ring (see "Offsets")
  *	netlink STACKBEAT_CMD_SESSION_SET: state = STACKBEAT_STATE_RUNNING
+ *	map the metadata ring (see "Address spaces")
  *	poll(fd), drain the rings, advance the tails; repeat
  *	close(fd): timers are stopped, rings are freed
  *
@@ -58,6 +59,9 @@
  *	STACKBEAT_OFFSET_CPU(n) + page	the producer page of CPU n, followed by
  *					the data of its ring: one page + ring
  *					size bytes, read-only
+ *	STACKBEAT_OFFSET_META		the consumer page of the metadata ring
+ *	STACKBEAT_OFFSET_META + page	its producer page and its data: one page +
+ *					STACKBEAT_META_RING_SIZE bytes, read-only
  *
  * The ring of a CPU is allocated when it is first mapped or when the session
  * is started, for CPUs that are online. A CPU that comes online in a running
@@ -89,16 +93,80 @@
  *
  * A tail beyond the head, or further behind it than the ring is long, is wrong:
  * records are lost and counted as STACKBEAT_S_LOST_TAIL until the tail is right.
+ *
+ * Address spaces
+ * --------------
+ * What user addresses mean is told in a ring of its own, the metadata ring. It
+ * has the same layout as a CPU's, but nothing in it is ever lost for want of
+ * room: what does not fit waits in the kernel.
+ *
+ * A sample with user memory names its address space by `space`, an id that is
+ * never used twice in a session, and by `generation`, which moves with each
+ * change of the executable mappings. exec makes another space, fork does too.
+ * One process may have had several spaces, even at the same time with the same
+ * contents. 0: not known (see STACKBEAT_S_SPACES_LOST).
+ *
+ * The first sample of a space has the kernel read the mappings soon afterwards,
+ * also if the process has ended by then:
+ *
+ *	STACKBEAT_RECORD_OBJECT		for each mapped file that is new
+ *	STACKBEAT_RECORD_SPACE		the process, and how many mappings follow
+ *	STACKBEAT_RECORD_MAPPING	each executable mapping, with the space
+ *					record's generation: as they were then
+ *
+ * and from then on for each change (mmap or mprotect that makes something
+ * executable) a STACKBEAT_RECORD_MAPPING with the flag STACKBEAT_MAPPING_CHANGE:
+ * from its generation on, its range holds this, and no longer what was there
+ * before. What is only unmapped is not told: nothing can run there.
+ *
+ * So at generation g an address is, where R is the generation of the space
+ * record:
+ *	g >= R	in the latest of the changes up to g that hold it, but not of
+ *		those up to R; if there is none, in what was read at R
+ *	g < R	in the latest of the changes up to g that hold it; if there is none,
+ *		in what was read at R, unless a change after g (up to R) holds it:
+ *		then what was there before is not known
+ * Changes may come in any order, and before the space record.
+ *
+ * A change that could not be told (too many at once) is counted as
+ * STACKBEAT_S_CHANGES_LOST; the mappings are read again then, and there is one
+ * more space record: `gap` is the first generation that may be missing. Between
+ * gap and its generation R, an address is known only where the mapping before
+ * gap and that at R are the same.
+ *
+ * Records of a space may be read before or after the samples that name it. The
+ * session page's `pending` is not 0 while there is something still to be written
+ * for samples that are in the rings already: after a stop, a reader drains the
+ * metadata ring until it is 0, and once more.
+ *
+ * Objects
+ * -------
+ * The session keeps each mapped file open, so that a reader can have the very
+ * file that was mapped, whatever has become of its path:
+ *
+ *	fd = ioctl(fd, STACKBEAT_IOC_OBJECT_OPEN, &object);
+ *	ioctl(fd, STACKBEAT_IOC_OBJECT_RELEASE, &object);
+ *
+ * The first gives a new read-only, close-on-exec file descriptor, with the rights
+ * of the session's opener:
+ *	ENOENT	there is no such object, or it was released
+ *	EACCES	the opener may not read the file
+ *	EMFILE, ENFILE, ENOMEM, and what opening the file failed with
+ * The second has the kernel let go of the file; a reader does it as soon as it has
+ * what it needs, or a file system would stay busy. The id then means nothing any
+ * more: a mapping of the same file later gets a new object. ENOENT as above.
+ * Closing the session releases all.
  */
 #ifndef _UAPI_STACKBEAT_H
 #define _UAPI_STACKBEAT_H
 
+#include <linux/ioctl.h>
 #include <linux/types.h>
 
 #define STACKBEAT_DEVICE "/dev/stackbeat"
 
 /* Moves with every incompatible change of this file. */
-#define STACKBEAT_ABI 1
+#define STACKBEAT_ABI 2
 #define STACKBEAT_MAGIC 0x7461656265747362ULL
 
 /* Limits and defaults. */
@@ -129,7 +197,17 @@
  */
 #define STACKBEAT_STACK_HOPS_MAX 16u
 
+#define STACKBEAT_META_RING_SIZE (256u << 10) /* bytes */
+#define STACKBEAT_SPACES_MAX 8192u /* that a session remembers at the same time */
+#define STACKBEAT_SPACES_PENDING_MAX 256u /* spaces and changes a CPU that are not looked at yet */
+#define STACKBEAT_MAPPINGS_MAX 16384u /* executable ones that are read of one space */
+#define STACKBEAT_MAPPINGS_WAITING_MAX 65536u /* read, but without room in the ring yet */
+#define STACKBEAT_OBJECTS_MAX 4096u /* files that a session keeps open */
+#define STACKBEAT_BUILD_ID_MAX 64u /* bytes */
+#define STACKBEAT_PATH_MAX 4096u /* bytes of a path, with its NUL */
+
 #define STACKBEAT_OFFSET_SESSION 0ULL
+#define STACKBEAT_OFFSET_META (1ULL << 31)
 #define STACKBEAT_OFFSET_CPU(cpu) (((__u64)(cpu) + 1) << 32)
 
 /* The session page. */
@@ -140,7 +218,7 @@ struct stackbeat_session_page {
 	__u32 cpus; /* CPUs are numbered 0 to cpus - 1 */
 	__u32 rings; /* moves when a ring was allocated */
 	__u32 ring_size; /* bytes of data a CPU; final once rings is not 0 */
-	__u32 reserved; /* 0 */
+	__u32 pending; /* not 0: metadata of samples in the rings is still to come */
 };
 
 /* The consumer page: written by the reader. */
@@ -152,12 +230,16 @@ struct stackbeat_consumer_page {
 struct stackbeat_producer_page {
 	__u64 head; /* bytes produced */
 	__u32 size; /* bytes of data, a power of two */
-	__u32 cpu;
+	__u32 cpu; /* of the metadata ring: UINT32_MAX */
 };
 
 enum stackbeat_record_type {
 	STACKBEAT_RECORD_PAD = 1, /* nothing: skip `size` bytes */
 	STACKBEAT_RECORD_SAMPLE = 2, /* struct stackbeat_sample */
+	/* In the metadata ring: */
+	STACKBEAT_RECORD_SPACE = 3, /* struct stackbeat_space */
+	STACKBEAT_RECORD_MAPPING = 4, /* struct stackbeat_mapping */
+	STACKBEAT_RECORD_OBJECT = 5, /* struct stackbeat_object */
 };
 
 /* Each record begins with this. Skip by size the types that you do not know. */
@@ -199,7 +281,9 @@ struct stackbeat_sample {
 	__u16 user_frames; /* count in frames[], after those of the kernel */
 	__u8 kernel_end; /* enum stackbeat_end */
 	__u8 user_end; /* enum stackbeat_end */
-	__u8 reserved[6]; /* 0 */
+	__u8 reserved[2]; /* 0 */
+	__u32 generation; /* of the space */
+	__u64 space; /* id of the address space; 0: none, or not known */
 	char comm[16]; /* name of the thread, NUL-terminated */
 	/*
 	 * Each part leaf first. The first kernel frame is the interrupted
@@ -209,6 +293,66 @@ struct stackbeat_sample {
 	 */
 	__u64 frames[];
 };
+
+/* A process image: an address space, and whose it is. */
+struct stackbeat_space {
+	struct stackbeat_record record; /* flags: 0 */
+	__u64 space;
+	__u64 start_time; /* of the process: CLOCK_BOOTTIME, ns */
+	__u64 cgroup; /* id of its version 2 control group; 0: none */
+	__u32 generation; /* at which the mappings were read */
+	__u32 gap; /* the first generation whose change may be missing; 0: none is */
+	__u32 pid; /* in the initial namespace */
+	__u32 inner_pid; /* in its own namespace */
+	__u32 parent; /* process id in the initial namespace */
+	__u32 mappings; /* how many records of its mappings follow */
+	__u32 left_out; /* mappings beyond STACKBEAT_MAPPINGS_MAX, or for want of memory */
+	__u32 reserved; /* 0 */
+	char comm[16]; /* name of the process' first thread when it was read */
+	char cgroup_path[]; /* from the root of the hierarchy, NUL-terminated, padded
+			     * with NULs; "" if there is none */
+};
+
+/* Flags of a STACKBEAT_RECORD_MAPPING. */
+#define STACKBEAT_MAPPING_CHANGE (1u << 0) /* since its generation, see above */
+#define STACKBEAT_MAPPING_EXECUTABLE (1u << 1) /* of the program's own file */
+#define STACKBEAT_MAPPING_VDSO (1u << 2) /* the kernel's vdso */
+#define STACKBEAT_MAPPING_VADDR (1u << 3) /* `vaddr` is known */
+
+/* An executable mapping. */
+struct stackbeat_mapping {
+	struct stackbeat_record record; /* flags: STACKBEAT_MAPPING_* */
+	__u64 space;
+	__u64 start, end; /* addresses, end excluded */
+	__u64 offset; /* of start in the file, bytes; 0 where there is no file */
+	__u64 vaddr; /* ELF virtual address of start, by the load segment that holds it */
+	__u64 object; /* 0: no file (anonymous memory), or STACKBEAT_S_OBJECTS_LEFT_OUT */
+	__u32 generation;
+	__u32 reserved; /* 0 */
+};
+
+/* Flags of a STACKBEAT_RECORD_OBJECT. */
+#define STACKBEAT_OBJECT_UNREAD (1u << 0) /* its build id and segments could not be read
+					   * without waiting for a disk or a network: a
+					   * reader may find them in the file itself */
+#define STACKBEAT_OBJECT_UNLINKED (1u << 1) /* the file had no name any more */
+
+/* A mapped file. */
+struct stackbeat_object {
+	struct stackbeat_record record; /* flags: STACKBEAT_OBJECT_* */
+	__u64 object; /* id, never used twice in a session */
+	__u64 inode;
+	__u64 size; /* bytes */
+	__u32 device_major, device_minor;
+	__u32 inode_generation;
+	__u32 build_id_size; /* bytes; 0: it has none, or it is not known */
+	__u8 build_id[STACKBEAT_BUILD_ID_MAX]; /* GNU build id, the rest is 0 */
+	char path[]; /* in the process' mount namespace, without " (deleted)",
+		      * NUL-terminated, padded with NULs; "" if it is not known */
+};
+
+#define STACKBEAT_IOC_OBJECT_OPEN _IOW(0xb7, 1, __u64)
+#define STACKBEAT_IOC_OBJECT_RELEASE _IOW(0xb7, 2, __u64)
 
 /*
  * Generic netlink: family STACKBEAT_GENL_NAME, version STACKBEAT_GENL_VERSION.
@@ -373,6 +517,14 @@ enum stackbeat_stat {
 	STACKBEAT_S_THROTTLED, /* how often the rate was halved to keep the budget */
 	STACKBEAT_S_RATE, /* Hz in effect now, throttling included; of a session:
 			   * that of its slowest CPU; 0: it does not run */
+	/* Of the session, not of a CPU: */
+	STACKBEAT_S_SPACES, /* address spaces that were told */
+	STACKBEAT_S_SPACES_LOST, /* samples without a space: too many were pending */
+	STACKBEAT_S_CHANGES, /* changes of mappings that were told */
+	STACKBEAT_S_CHANGES_LOST, /* that were not: too many were pending */
+	STACKBEAT_S_MAPPINGS_LEFT_OUT, /* mappings that were not told: see the limits */
+	STACKBEAT_S_OBJECTS, /* files that are kept open now */
+	STACKBEAT_S_OBJECTS_LEFT_OUT, /* mappings whose file was not kept: too many were */
 	STACKBEAT_S_COUNT
 };
 

@@ -206,6 +206,8 @@ static void sb_beat_sample(struct sb_beat *beat, u64 now, u64 weight, u32 missed
 	sample->lost = beat->ring.lost;
 	sample->missed = missed;
 	memset(sample->reserved, 0, sizeof(sample->reserved));
+	sample->generation = 0;
+	sample->space = 0;
 	memcpy(sample->comm, current->comm, sizeof(sample->comm));
 	/* Another thread may be about to change the name. */
 	sample->comm[sizeof(sample->comm) - 1] = '\0';
