@@ -64,16 +64,18 @@ static int hex_value(char digit)
 	return found ? (int)(found - HEX_DIGITS) : -1;
 }
 
-/* The byte that "\\x2d" and the like at `text` stand for; 0 where there is none. */
-static int escaped_byte(const char *text, const char *end)
+/* The byte that \x2d and the like at `text` stand for; NUL where there is none. */
+static char escaped_byte(const char *text, const char *end)
 {
 	int high, low;
 
 	if (end - text < 4 || text[0] != '\\' || text[1] != 'x')
-		return 0;
+		return '\0';
 	high = hex_value(text[2]);
 	low = hex_value(text[3]);
-	return high < 0 || low < 0 ? 0 : high * 16 + low;
+	if (high < 0 || low < 0)
+		return '\0';
+	return (char)(high * 16 + low);
 }
 
 /* Takes back what systemd does to a name to make it part of a unit's. */
@@ -82,10 +84,14 @@ static void unescape(const char *text, size_t length, char id[CONTAINER_ID_SIZE]
 	const char *end = text + length;
 
 	while (text < end) {
-		int byte = escaped_byte(text, end);
+		char byte = escaped_byte(text, end);
 
-		*id++ = byte ? (char)byte : *text;
-		text += byte ? 4 : 1;
+		if (byte) {
+			*id++ = byte;
+			text += strlen("\\x2d");
+		} else {
+			*id++ = *text++;
+		}
 	}
 	*id = '\0';
 }
