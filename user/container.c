@@ -2,7 +2,6 @@
 #include "container.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -2,6 +2,7 @@
 #include "labels.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

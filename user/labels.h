@@ -6,7 +6,6 @@
 #ifndef STACKBEAT_LABELS_H
 #define STACKBEAT_LABELS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
