@@ -30,8 +30,6 @@ struct change {
 struct capture {
 	uint32_t generation;
 	uint32_t gap; /* first generation that may be missing; 0: none */
-	uint32_t expected, received; /* mappings */
-	bool told; /* its space record has come */
 	bool partial; /* mappings were left out */
 	struct map map; /* not sorted until it is used */
 };
@@ -322,8 +320,7 @@ static bool is_past(const struct history *history, uint32_t generation)
 	return history->base && generation <= history->base;
 }
 
-int history_read(struct history *history, uint32_t generation, uint32_t gap, uint32_t expected,
-		 bool left_out)
+int history_read(struct history *history, uint32_t generation, uint32_t gap, bool left_out)
 {
 	struct capture *capture;
 
@@ -336,9 +333,6 @@ int history_read(struct history *history, uint32_t generation, uint32_t gap, uin
 		return -ENOMEM;
 	if (gap && (!capture->gap || gap < capture->gap))
 		capture->gap = gap;
-	if (expected > capture->expected)
-		capture->expected = expected;
-	capture->told = true;
 	capture->partial |= left_out;
 	return 0;
 }
@@ -353,7 +347,6 @@ int history_mapping(struct history *history, uint32_t generation, const struct s
 	capture = get_capture(history, generation);
 	if (!capture)
 		return -ENOMEM;
-	capture->received++;
 	if (capture->map.count == HISTORY_SPANS_MAX) {
 		capture->partial = true;
 		++*lost;

@@ -37,13 +37,12 @@ struct history *history_new(void);
 void history_free(struct history *history);
 
 /*
- * What the kernel told: that `expected` mappings are (or were) read at a generation,
- * with `gap` as in struct stackbeat_space, `left_out` if they are not all; one of
- * these mappings; a change. All return 0 or -ENOMEM. What is beyond a bound is left
+ * What the kernel told: that mappings were read at a generation, with `gap` as in
+ * struct stackbeat_space, `left_out` if they are not all; one of these mappings; a
+ * change. All return 0 or -ENOMEM. What is beyond a bound is left
  * out, and counted in *lost.
  */
-int history_read(struct history *history, uint32_t generation, uint32_t gap, uint32_t expected,
-		 bool left_out);
+int history_read(struct history *history, uint32_t generation, uint32_t gap, bool left_out);
 int history_mapping(struct history *history, uint32_t generation, const struct span *span,
 		    uint64_t *lost);
 int history_change(struct history *history, uint32_t generation, const struct span *span,
