@@ -429,6 +429,8 @@ static void sort_changes(struct history *history)
 
 static void drop_changes(struct history *history, size_t count)
 {
+	if (!count)
+		return;
 	history->change_count -= count;
 	memmove(history->changes, history->changes + count,
 		history->change_count * sizeof(*history->changes));
