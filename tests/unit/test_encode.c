@@ -22,6 +22,7 @@
 
 #define KERNEL UINT64_C(0xffffffff81000000)
 #define NOWHERE UINT64_C(0x10)
+#define MEMORY UINT64_C(0x100000) /* anonymous and executable, up to twice that */
 #define SELF 3 /* the address space of this process */
 #define LOCATION(profile, id) ((profile)->message->location[(id)-1])
 
@@ -96,6 +97,7 @@ static int setup(void **state)
 	fixture->spaces = spaces_new("", fixture->objects, &fixture->error);
 	fixture->labels.chosen = LABELS_DEFAULT;
 	fixture->profile = profile_new(fixture->spaces, fixture->labels.chosen);
+	told_mapping(fixture->spaces, SELF, 1, 0, MEMORY, 2 * MEMORY, 0, 0);
 	told_self(fixture->spaces, &fixture->files, SELF, (uint32_t)getpid());
 	fixture->recording = (struct recording){
 		.command_line = "stackbeat record -a",
@@ -378,7 +380,6 @@ static void what_has_no_name_keeps_its_address_and_mapping(void **state)
 	user->generation = 2;
 	sample_user(user, address + 8);
 	sample_user(user, address + 9);
-	sample_user(user, NOWHERE + 1);
 	add(fixture);
 	profile = encode(fixture);
 	of_code = mapping(profile, frame(profile, 0, 0));
@@ -391,11 +392,24 @@ static void what_has_no_name_keeps_its_address_and_mapping(void **state)
 	/* A call at the same place. */
 	assert_int_equal(profile->message->sample[0]->location_id[1],
 			 profile->message->sample[0]->location_id[0]);
-	assert_int_equal(frame(profile, 0, 2)->address, NOWHERE);
-	assert_null(mapping(profile, frame(profile, 0, 2)));
-	assert_string_equal(name(profile, frame(profile, 0, 2)), "");
 	pprof_profile_free(profile);
 	munmap(code, page);
+}
+
+static void what_is_in_no_mapping_keeps_its_address(void **state)
+{
+	struct fixture *fixture = *state;
+	struct pprof_profile *profile;
+
+	sample_user(sample(fixture), NOWHERE);
+	add(fixture);
+	profile = encode(fixture);
+	assert_int_equal(frame(profile, 0, 0)->address, NOWHERE);
+	assert_null(mapping(profile, frame(profile, 0, 0)));
+	assert_string_equal(name(profile, frame(profile, 0, 0)), "");
+	assert_int_equal(fixture->cuts.user_frames, 1);
+	assert_int_equal(fixture->cuts.unmapped, 1);
+	pprof_profile_free(profile);
 }
 
 static void a_process_that_is_not_told_is_in_it(void **state)
@@ -426,7 +440,7 @@ static void add_stack(struct fixture *fixture, enum stackbeat_end kernel_end,
 		/* What follows the root is what the register held before there was a stack. */
 		if (to_root)
 			sample_user(both, root() + 1);
-		sample_user(both, NOWHERE);
+		sample_user(both, MEMORY + 1);
 	}
 	while (samples--)
 		add(fixture);
@@ -606,7 +620,7 @@ static void nothing_gets_lost_on_the_way(void **state)
 
 		sample_kernel(both, KERNEL + i % 71);
 		sample_user(both, leaf());
-		sample_user(both, NOWHERE + i);
+		sample_user(both, MEMORY + 1 + i);
 		both->weight = i;
 		for (uint64_t j = 0; j <= i % 3; j++)
 			add(fixture);
@@ -712,6 +726,7 @@ int main(void)
 		ENCODE_TEST(where_the_kernel_was_entered_is_not_reduced),
 		ENCODE_TEST(the_first_kernel_frame_of_a_kernel_thread_is_exact_too),
 		ENCODE_TEST(what_has_no_name_keeps_its_address_and_mapping),
+		ENCODE_TEST(what_is_in_no_mapping_keeps_its_address),
 		ENCODE_TEST(a_process_that_is_not_told_is_in_it),
 		ENCODE_TEST(cuts_are_counted_by_cause),
 		ENCODE_TEST(what_lies_above_a_root_is_left_out),

@@ -425,6 +425,38 @@ static void grows_with_many_stacks(void **state)
 	assert_int_equal(sums.wrong, 0);
 }
 
+/* What lies in no code is not a caller, and neither is what follows it. */
+static void a_walk_that_leaves_the_code_ends_there(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = usual(fixture);
+	const struct stack *stack;
+
+	sample_user(sample, NOWHERE);
+	sample_user(sample, here());
+	sample->user_end = STACKBEAT_END_ROOT;
+	add(fixture);
+	stack = only_stack(fixture);
+	assert_int_equal(stack->kernel_frames, 2);
+	assert_int_equal(stack->user_frames, 2);
+	assert_int_equal(stack->user_end, STACKBEAT_END_FRAME);
+	/* The leaf is where the CPU was. */
+	sample = usual(fixture);
+	sample->frames[2] = NOWHERE;
+	add(fixture);
+	assert_int_equal(stacks(fixture), 2);
+	/* Where the mappings are not known for sure, it stays. */
+	sample = usual(fixture);
+	sample_user(sample, NOWHERE);
+	sample->generation = 0;
+	add(fixture);
+	assert_int_equal(stacks(fixture), 3);
+	profile_free(fixture->profile);
+	fixture->profile = profile_new(fixture->spaces, 0);
+	add(fixture);
+	assert_int_equal(only_stack(fixture)->user_frames, 3);
+}
+
 static void what_is_not_told_has_no_mappings(void **state)
 {
 	struct fixture *fixture = *state;
@@ -488,6 +520,7 @@ int main(void)
 		PROFILE_TEST(grows_with_many_stacks),
 		PROFILE_TEST(what_is_mapped_makes_a_stack),
 		PROFILE_TEST(a_call_is_in_the_mapping_before_its_return_address),
+		PROFILE_TEST(a_walk_that_leaves_the_code_ends_there),
 		PROFILE_TEST(what_is_not_told_has_no_mappings),
 		PROFILE_TEST(objects_are_read_that_frames_need),
 		PROFILE_TEST(a_walk_can_be_stopped),
