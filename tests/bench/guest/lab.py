@@ -7,7 +7,6 @@ before and after it, measures what the whole guest executed meanwhile: the work,
 interrupts, the profiler, its reader.
 """
 
-import contextlib
 import json
 import os
 import re
@@ -62,13 +61,16 @@ def cpu_ns(pid):
 
 
 class Profiler:
-    """Nothing: the truth that the others are compared with.
-
-    Entered, it runs. samples() and cost() tell what is known of it until now.
-    """
+    """Nothing: the truth that the others are compared with. Entered, it runs."""
 
     name = "none"
     process = None
+    # Whether its interrupts come at equal intervals, also on an idle CPU; then it has nothing
+    # to count until it ends.
+    fixed = False
+
+    def __init__(self, rate=RATE):
+        self.rate = rate
 
     def __enter__(self):
         return self
@@ -77,78 +79,107 @@ class Profiler:
         pass
 
     def count(self):
-        """Samples (beats) until now, or None where only its end will tell."""
+        """Beats until now."""
         return 0
 
     def parts(self):
-        """What its parts have executed until now."""
+        """What its parts have executed until now, by name."""
         return {}
 
 
 class Floor(Profiler):
+    """A timer whose callback does nothing."""
+
     name = "floor"
+    fixed = True
 
     def __enter__(self):
-        run("insmod", BUILD / "bench/floor/floor.ko", f"period={10**9 // RATE}")
+        run("insmod", BUILD / "bench/floor/floor.ko", f"period={10**9 // self.rate}")
         return self
 
     def __exit__(self, *_):
         run("rmmod", "floor")
 
-    def count(self):
-        return int(Path("/sys/module/floor/parameters/beats").read_text())
-
 
 class Command(Profiler):
-    """A profiler that is a command, ended by SIGINT."""
+    """A profiler that is a command, which SIGINT ends. What it says is in `said`, then."""
 
-    command = ()
+    process = said = None
 
-    def is_ready(self):
+    def command(self):
         raise NotImplementedError
 
+    def wait(self):
+        """Returns once it samples."""
+        raise NotImplementedError
+
+    def output(self):
+        return (SCRATCH / f"{self.name}.out").read_text(errors="replace")
+
+    def wait_for(self, condition):
+        def is_so():
+            if self.process.poll() is not None:
+                raise Broken(f"{self.name} ended too early: {self.output()}")
+            return condition()
+        return wait_until(is_so, f"{self.name} to be ready")
+
     def __enter__(self):
-        self.errors = open(SCRATCH / f"{self.name}.err", "w+b")
-        self.process = subprocess.Popen([str(word) for word in self.command],
-                                        stdin=subprocess.DEVNULL, stdout=self.errors,
-                                        stderr=self.errors)
-        wait_until(self.is_ready, f"{self.name} ready")
+        with open(SCRATCH / f"{self.name}.out", "wb") as output:
+            # pylint: disable-next=consider-using-with
+            self.process = subprocess.Popen([str(word) for word in self.command()],
+                                            stdin=subprocess.DEVNULL, stdout=output,
+                                            stderr=output, **self.options())
+        self.wait()
         return self
 
-    def __exit__(self, *_):
+    @staticmethod
+    def options():
+        return {}
+
+    def stop(self):
         self.process.send_signal(signal.SIGINT)
-        self.process.wait()
-        self.errors.seek(0)
-        said = self.errors.read().decode(errors="replace")
-        self.errors.close()
-        if self.process.returncode not in (0, -signal.SIGINT, 130):
-            raise Broken(f"{self.name}: status {self.process.returncode}: {said}")
+        _, status, self.usage = os.wait4(self.process.pid, 0)
+        self.process.returncode = status = os.waitstatus_to_exitcode(status)
+        self.said = self.output()
+        if status not in (0, -signal.SIGINT):
+            raise Broken(f"{self.name}: status {status}: {self.said}")
+
+    def __exit__(self, *_):
+        if self.process.returncode is None:
+            self.stop()
 
     def parts(self):
         return {"reader": cpu_ns(self.process.pid)}
 
 
 class Stackbeat(Command):
+    """`stackbeat record` of the whole system, with its default settings."""
+
     name = "stackbeat"
+    path = SCRATCH / "stackbeat.pb.gz"
+    netlink = session = None
 
-    def __init__(self, *options):
-        self.path = SCRATCH / "stackbeat.pb.gz"
-        self.command = ("stackbeat", "record", "-a", "-F", RATE, "-q", "-o", self.path, *options)
-        self.netlink = None
+    def __init__(self, rate=RATE, options=()):
+        super().__init__(rate)
+        self.more = options
 
-    def is_ready(self):
-        if self.process.poll() is not None:
-            raise Broken(f"stackbeat ended: {(SCRATCH / 'stackbeat.err').read_text()}")
-        return any(session["owner"] == self.process.pid for session in self.netlink.sessions())
+    def command(self):
+        return ("stackbeat", "record", "-a", "-F", self.rate, "-o", self.path, *self.more)
+
+    def find(self):
+        for session in self.netlink.sessions():
+            if session["owner"] == self.process.pid:
+                self.session = session["session"]
+        return self.session
+
+    def wait(self):
+        self.wait_for(self.find)
+        self.wait_for(self.count)
 
     def __enter__(self):
         run("stackbeat", "load")
         self.netlink = Netlink()
-        super().__enter__()
-        self.session = next(session["session"] for session in self.netlink.sessions()
-                            if session["owner"] == self.process.pid)
-        wait_until(self.count, "beats")
-        return self
+        return super().__enter__()
 
     def __exit__(self, *error):
         self.netlink.close()
@@ -166,6 +197,65 @@ class Stackbeat(Command):
 
     def parts(self):
         return {"callback": self.stats()["cost"], **super().parts()}
+
+
+class Perf(Command):
+    """`perf record` of the whole system."""
+
+    name = "perf"
+    path = SCRATCH / "perf.data"
+    fixed = True
+
+    def __init__(self, rate=RATE, options=()):
+        super().__init__(rate)
+        self.more = options
+
+    def command(self):
+        # Without a limit of its own to what it costs. A period instead of a rate (-F) is the same
+        # for this event, and makes its records 8 bytes shorter.
+        return ("perf", "record", "-a", "-e", "cpu-clock", "-c", 10**9 // self.rate, "-g",
+                "-o", self.path, "-D", "-1", "--control", f"fd:{self.control[0]},{self.ack[1]}",
+                *self.more)
+
+    def options(self):
+        return {"pass_fds": (self.control[0], self.ack[1])}
+
+    def __enter__(self):
+        Path("/proc/sys/kernel/perf_cpu_time_max_percent").write_text("0")
+        self.control, self.ack = os.pipe(), os.pipe()
+        return super().__enter__()
+
+    def wait(self):
+        os.write(self.control[1], b"enable\n")
+        if os.read(self.ack[0], 5) != b"ack\n\0":
+            raise Broken(f"perf is not enabled: {self.output()}")
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        for end in (*self.control, *self.ack):
+            os.close(end)
+
+
+class Bpftrace(Command):
+    """bpftrace counts stacks in the kernel."""
+
+    name = "bpftrace"
+    fixed = True
+
+    def command(self):
+        return ("bpftrace", "-B", "line", "-e",
+                'BEGIN { printf("ready\\n"); } '
+                f"profile:hz:{self.rate} {{ @[kstack, ustack] = count(); }}")
+
+    def options(self):
+        return {"env": {**os.environ, "BPFTRACE_MAP_KEYS_MAX": "200000"}}
+
+    def wait(self):
+        self.wait_for(lambda: "ready" in self.output())
+
+
+PROFILERS = {profiler.name: profiler
+             for profiler in (Profiler, Floor, Stackbeat, Perf, Bpftrace)}
 
 
 class Window:
@@ -192,30 +282,40 @@ def settle():
     time.sleep(3)
 
 
-def measure(profiler, program, *arguments):
-    """Runs a program that tells the ticks of its work: {"ticks", "samples", "parts"}.
+def measure(profiler, *command):
+    """Runs a program that says that it is ready, waits for a line, and works.
 
-    It waits for a line before that work, so that nothing else is in the window.
-    `samples` are those within the work: what was counted around it, in proportion.
+    Returns the `ticks` that its work took, as it says (or, for a shell, as is seen
+    from here), and the `samples` that were taken in it: for a timer of equal
+    intervals by these, else what was counted around it, in proportion.
     """
     settle()
-    command = [str(word) for word in (PROGRAMS / program, *arguments)]
+    command = [str(PROGRAMS / command[0]) if "/" not in command[0] else command[0],
+               *(str(word) for word in command[1:])]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                           bufsize=1) as process:
         if process.stdout.readline() != "ready\n":
             raise Broken(f"{' '.join(command)} does not work")
         window = Window(profiler)
         process.stdin.write("\n")
-        ticks = json.loads(process.stdout.readline())["ticks"]
+        said = json.loads(process.stdout.readline())
         seen = window.end()
-    seen["ticks"] = ticks
-    seen["samples"] = seen["count"] * ticks / seen["busy"]
+    seen["ticks"] = said.get("ticks", seen["busy"])
+    if profiler.fixed:
+        seen["samples"] = seen["ticks"] * profiler.rate / 1e9
+    else:
+        seen["samples"] = seen["count"] * seen["ticks"] / seen["busy"]
     return seen
 
 
-@contextlib.contextmanager
-def results(name):
-    """A dictionary that is written to /out at the end of the block."""
-    result = {}
-    yield result
-    Path("/out", f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
+class Results:
+    """Raw figures, written to /out as they come."""
+
+    def __init__(self, name):
+        self.path = Path("/out", f"{name}.json")
+        self.rows = []
+
+    def add(self, **row):
+        self.rows.append(row)
+        self.path.write_text("[\n" + ",\n".join(json.dumps(row) for row in self.rows) + "\n]\n")
+        print(json.dumps(row), file=sys.stderr, flush=True)
