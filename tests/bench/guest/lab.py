@@ -40,6 +40,14 @@ def run(*command, **options):
     return done.stdout
 
 
+def load():
+    run("stackbeat", "load")
+
+
+def unload():
+    run("stackbeat", "unload")
+
+
 def wait_until(condition, what):
     for _ in range(3000):
         if found := condition():
@@ -58,6 +66,11 @@ def cpu_ns(pid):
     """What all threads of a process have executed, to the nanosecond."""
     return sum(int((task / "schedstat").read_text().split()[0])
                for task in Path(f"/proc/{pid}/task").iterdir())
+
+
+def peak_kb(pid):
+    """The most memory that a process has had until now."""
+    return int(re.search(r"VmHWM:\s*(\d+)", Path(f"/proc/{pid}/status").read_text())[1])
 
 
 class Profiler:
@@ -156,12 +169,11 @@ class Stackbeat(Command):
     """`stackbeat record` of the whole system, with its default settings."""
 
     name = "stackbeat"
-    path = SCRATCH / "stackbeat.pb.gz"
     netlink = session = None
 
-    def __init__(self, rate=RATE, options=()):
+    def __init__(self, rate=RATE, options=(), name=name):
         super().__init__(rate)
-        self.more = options
+        self.more, self.name, self.path = options, name, SCRATCH / f"{name}.pb.gz"
 
     def command(self):
         return ("stackbeat", "record", "-a", "-F", self.rate, "-o", self.path, *self.more)
@@ -177,14 +189,16 @@ class Stackbeat(Command):
         self.wait_for(self.count)
 
     def __enter__(self):
-        run("stackbeat", "load")
+        load()
         self.netlink = Netlink()
         return super().__enter__()
 
     def __exit__(self, *error):
-        self.netlink.close()
         super().__exit__(*error)
-        run("stackbeat", "unload")
+        last = len(self.netlink.sessions()) == 0
+        self.netlink.close()
+        if last:
+            unload()
 
     def stats(self):
         return self.netlink.session_get(self.session)["stats"]

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * crowd COUNT SLICES WORK
+ * crowd COUNT SLICES WORK KNOWN
  *
  * COUNT processes that work in turns, SLICES times 500 times WORK instructions in all: the
- * turn is a byte that each hands to the next one through a pipe. Each has worked before
- * it counts.
+ * turn is a byte that each hands to the next one through a pipe. If KNOWN is 1, each
+ * has had a turn before it counts.
  */
 #include "bench.h"
 
@@ -49,7 +49,7 @@ NOINLINE int main(int argc, char **argv)
 	int first[2], next[2], from;
 	long pid;
 
-	if (argc != 4 || !count || system_call(SYS_PIPE, (long)first, 0, 0, 0))
+	if (argc != 5 || !count || system_call(SYS_PIPE, (long)first, 0, 0, 0))
 		return 2;
 	from = first[0];
 	for (index = 1; index < count; index++) {
@@ -68,8 +68,8 @@ NOINLINE int main(int argc, char **argv)
 		system_call(SYS_CLOSE, next[1], 0, 0, 0);
 		from = next[0];
 	}
-	/* Once around with long turns, to be met by who samples: a turn is no shorter then. */
-	go_around(from, first[1], 1, amount);
+	if (argument(argc, argv, 4, 0))
+		go_around(from, first[1], 1, amount);
 	be_ready();
 	print_ticks(go_around(from, first[1], slices / count, amount));
 	return 0;
