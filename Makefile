@@ -26,7 +26,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 
 USER_SOURCES := $(wildcard user/*.c)
 USER_OBJECTS := $(USER_SOURCES:user/%.c=$(B)/user/%.o)
-FORMATTED = $(wildcard user/*.[ch] tests/unit/*.[ch] tests/unit/shim/*/*.h tests/workloads/*.[ch])
+FORMATTED = $(wildcard user/*.[ch] tests/unit/*.[ch] tests/unit/shim/*/*.h tests/workloads/*.[ch] tests/gosym/*.c)
 PROTO := $(B)/proto/profile.pb-c
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))
 UNIT_CPPFLAGS := -iquote user -iquote tests/unit -Itests/unit/shim
@@ -78,6 +78,12 @@ $(B)/unit/%: tests/unit/%.c $(B)/unit/user.a
 	$(call say,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) \
 		-MMD -MP -MF $@.d -o $@ $< $(B)/unit/user.a $(LIBS) -lcmocka
+
+# Without sanitizers: it has millions of addresses to look up.
+$(B)/gosym/dump: tests/gosym/dump.c $(B)/user/gosym.o $(B)/user/error.o
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
 
 .SECONDARY:
 
@@ -187,6 +193,6 @@ print-%:
 .PHONY: clean
 clean: ## Remove what was built, but not what was downloaded
 	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/abi-* $(B)/demo \
-		$(B)/lint
+		$(B)/lint $(B)/gosym
 
 -include $(wildcard $(B)/user/*.d $(B)/unit/user/*.d $(B)/unit/*.d)

@@ -12,4 +12,4 @@ import "C"
 //export back
 func back(n C.int) C.int { return C.twice(n) }
 
-func init() { sink += int(C.call_back(1)) }
+func init() { extras = append(extras, func() int { return int(C.call_back(1)) }) }

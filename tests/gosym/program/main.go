@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-// program START END MAIN: tells what Go itself says of each address of its code from START to END,
-// where MAIN is the address of main.main, all in hex and as the file counts addresses. A line is
-// printed where the answer changes: the address, and the frames, innermost first, as
-// NAME|FILE:LINE|START_LINE, with tabs between them.
+// program START END MAIN FIRST: tells what Go itself says of each address of its code from START to
+// END, where MAIN is the address of main.main, all in hex and as the file counts addresses. FIRST is
+// the name of the first function, which Go itself takes for nameless. A line is printed where the
+// answer changes: the address, and the frames, innermost first, as NAME|FILE:LINE|START_LINE, with
+// tabs between them.
 //
 // With no arguments it only does its work: it is a collection of what Go compiles in its own ways.
 package main
@@ -26,6 +27,9 @@ import (
 func expandFinalInlineFrame(stack []uintptr) []uintptr
 
 var sink int
+
+// What other files add to the work.
+var extras []func() int
 
 // Inlined calls in inlined calls.
 
@@ -161,7 +165,9 @@ func work() {
 	method := f.area
 	sink += measure(f) + measure(boxed{f, "box"}) + measure(&boxed{s, "box"}) + closures(1) + method()
 	sink += len(makePair("key", 1)().key) + makePair(1, s)().key
-	sink += genericMethods()
+	for _, extra := range extras {
+		sink += extra()
+	}
 	goroutines(s)
 	caught(&f)
 	caught(&s)
@@ -183,6 +189,14 @@ func wrapperKind() uint8 {
 	return kind(runtime.FuncForPC(reflect.ValueOf((*framed).area).Pointer()))
 }
 
+func startLine(frame runtime.Frame) int64 {
+	// Not exported, and not there before Go 1.20.
+	if field := reflect.ValueOf(frame).FieldByName("startLine"); field.IsValid() {
+		return field.Int()
+	}
+	return 0
+}
+
 func describe(pc uintptr, wrapper uint8) string {
 	var text strings.Builder
 	stack := append(expandFinalInlineFrame([]uintptr{pc + 1}), 0)
@@ -193,14 +207,28 @@ func describe(pc uintptr, wrapper uint8) string {
 		if frame.PC == 0 || frame.Func != nil && kind(frame.Func) == wrapper {
 			continue
 		}
-		start := reflect.ValueOf(frame).FieldByName("startLine")
-		startLine := int64(0)
-		if start.IsValid() {
-			startLine = start.Int()
-		}
-		fmt.Fprintf(&text, "\t%s|%s:%d|%d", frame.Function, frame.File, frame.Line, startLine)
+		fmt.Fprintf(&text, "\t%s|%s:%d|%d", frame.Function, frame.File, frame.Line, startLine(frame))
 	}
 	return text.String()
+}
+
+// What takes a return address looks for its function before it subtracts 1, and finds the next one if
+// pc is the last of its function. Nothing is inlined there, if a new line begins with it.
+func describeLast(pc uintptr, wrapper uint8) string {
+	before, last := runtime.FuncForPC(pc-1), runtime.FuncForPC(pc)
+	if last == nil {
+		return ""
+	}
+	file, line := last.FileLine(pc)
+	if before.Entry() != last.Entry() { // one byte in all: a mark, no function
+		return fmt.Sprintf("\t%s|%s:%d|0", last.Name(), file, line)
+	}
+	fileBefore, lineBefore := before.FileLine(pc - 1)
+	text := describe(pc-1, wrapper)
+	if text == "" || last.Name() == before.Name() && file == fileBefore && line == lineBefore {
+		return text
+	}
+	return fmt.Sprintf("\t%s|%s:%d|%s", last.Name(), file, line, text[strings.LastIndex(text, "|")+1:])
 }
 
 func address(argument string) uintptr {
@@ -213,7 +241,7 @@ func address(argument string) uintptr {
 
 func main() {
 	work()
-	if len(os.Args) != 4 {
+	if len(os.Args) != 5 {
 		return
 	}
 	out := bufio.NewWriter(os.Stdout)
@@ -223,9 +251,15 @@ func main() {
 	wrapper := wrapperKind()
 	last := ""
 	for pc := start; pc < end; pc++ {
-		text := describe(pc+bias, wrapper)
+		text := ""
+		next := runtime.FuncForPC(pc + bias + 1)
+		if next == nil || next.Entry() == pc+bias+1 {
+			text = describeLast(pc+bias, wrapper)
+		} else {
+			text = describe(pc+bias, wrapper)
+		}
 		if text != last {
-			fmt.Fprintf(out, "%x%s\n", pc, text)
+			fmt.Fprintf(out, "%x%s\n", pc, strings.ReplaceAll(text, "\t|", "\t"+os.Args[4]+"|"))
 			last = text
 		}
 	}
