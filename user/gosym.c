@@ -180,7 +180,7 @@ struct call {
 
 static struct span tail(struct span span, uint64_t offset)
 {
-	if (offset > span.size)
+	if (offset >= span.size)
 		return (struct span){NULL, 0};
 	return (struct span){span.data + offset, span.size - offset};
 }
