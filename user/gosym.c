@@ -27,8 +27,8 @@
 
 /* Beyond these a file is broken or means harm. */
 #define SEGMENTS_MAX 4096u
-#define TEXT_SECTIONS_MAX 1024u
-#define CANDIDATES_MAX 64u /* for the header, and for the module data of one */
+#define TEXT_SECTIONS_MAX 64u
+#define CANDIDATES_MAX 64u /* places at which headers or module data may seem to be */
 #define TEXT_MAX (1u << 20) /* bytes */
 #define STEPS_MAX (1u << 20) /* pairs of one sequence */
 
@@ -37,7 +37,6 @@
 #define MAGIC_1_18 0xfffffff0u
 #define MAGIC_1_20 0xfffffff1u
 
-#define HEADER_ALIGN 8u
 #define HEADER_WORDS 8u /* behind the first 8 bytes */
 #define FUNCTION_PAIR 8u /* bytes */
 
@@ -154,6 +153,7 @@ struct gosym {
 	struct text_section *sections;
 	size_t section_count;
 	uint8_t wrapper; /* kind; 0: there is none */
+	unsigned int candidates; /* that have been tried */
 };
 
 /* A function, read from its record. */
@@ -183,6 +183,14 @@ static struct span tail(struct span span, uint64_t offset)
 	if (offset >= span.size)
 		return (struct span){NULL, 0};
 	return (struct span){span.data + offset, span.size - offset};
+}
+
+static bool read_u8(struct span span, uint64_t offset, uint8_t *value)
+{
+	if (offset >= span.size)
+		return false;
+	*value = span.data[offset];
+	return true;
 }
 
 static bool read_u32(struct span span, uint64_t offset, uint32_t *value)
@@ -281,10 +289,10 @@ static bool read_words(const struct gosym *gosym, uint64_t vaddr, uint64_t *word
 	struct span span = at_address(gosym, vaddr);
 	uint64_t place, address;
 
-	if (span.size < (uint64_t)count * gosym->word)
-		return false;
-	for (size_t i = 0; i < count; i++)
-		read_word(gosym, span, (uint64_t)i * gosym->word, &words[i]);
+	for (size_t i = 0; i < count; i++) {
+		if (!read_word(gosym, span, (uint64_t)i * gosym->word, &words[i]))
+			return false;
+	}
 	for (uint64_t i = 0; i < relocation_count(gosym); i++) {
 		if (relative_relocation(gosym, i, &place, &address) && place >= vaddr &&
 		    (place - vaddr) / sizeof(*words) < count &&
@@ -506,47 +514,54 @@ static bool is_module(const struct gosym *gosym, uint64_t header, struct span ta
 	       words[MODULE_PAIR_COUNT] == (uint64_t)gosym->function_count + 1;
 }
 
-/* Sets `sections` from a slice of the module data, if it is one that makes sense. */
-static bool read_sections(struct gosym *gosym, const uint64_t *slice, uint64_t text)
+/* Each is tried with a look at all relocations, or at all of the file. */
+static bool may_try(struct gosym *gosym)
 {
-	uint64_t words[3], count = slice[1];
-	struct text_section *section;
+	return gosym->candidates++ < CANDIDATES_MAX;
+}
 
-	if (count == 0 || count > TEXT_SECTIONS_MAX || slice[2] != count)
-		return false;
+static bool set_sections(struct gosym *gosym, size_t count)
+{
 	free(gosym->sections);
 	gosym->section_count = 0;
 	gosym->sections = calloc(count, sizeof(*gosym->sections));
 	if (!gosym->sections)
 		return false;
-	for (uint64_t i = 0; i < count; i++) {
-		if (!read_words(gosym, slice[0] + 3 * i * gosym->word, words, 3))
-			return false;
-		section = &gosym->sections[i];
-		*section = (struct text_section){words[0], words[1], words[2]};
-		if (section->start > section->end || section->end > UINT32_MAX)
-			return false;
-	}
 	gosym->section_count = count;
-	return gosym->sections[0].start == 0 && gosym->sections[0].vaddr == text;
+	return true;
+}
+
+/* Sets `sections` from a slice of the module data, if it is one that makes sense. */
+static bool read_sections(struct gosym *gosym, const uint64_t *slice, uint64_t text)
+{
+	uint64_t words[3 * TEXT_SECTIONS_MAX] = {0}, count = slice[1];
+
+	if (count == 0 || count > TEXT_SECTIONS_MAX || slice[2] != count ||
+	    !read_words(gosym, slice[0], words, 3 * count) || words[0] != 0 || words[2] != text ||
+	    !set_sections(gosym, count))
+		return false;
+	for (uint64_t i = 0; i < count; i++) {
+		const uint64_t *section = &words[3 * i];
+
+		if (section[0] > section[1] || section[1] > UINT32_MAX)
+			return false;
+		gosym->sections[i] = (struct text_section){section[0], section[1], section[2]};
+	}
+	return true;
 }
 
 /* Of an unknown version: its functions are known, but not what is inlined in them. */
 static bool take_one_section(struct gosym *gosym, uint64_t text)
 {
-	free(gosym->sections);
-	gosym->section_count = 0;
-	gosym->sections = calloc(1, sizeof(*gosym->sections));
-	if (!gosym->sections)
+	if (!set_sections(gosym, 1))
 		return false;
 	gosym->sections[0] = (struct text_section){0, UINT32_MAX, text};
-	gosym->section_count = 1;
 	return true;
 }
 
 static bool read_module(struct gosym *gosym, uint64_t header, struct span tables, uint64_t vaddr)
 {
-	uint64_t words[MODULE_WORDS];
+	uint64_t words[MODULE_WORDS] = {0};
 	const struct layout *layout;
 
 	if (!read_words(gosym, vaddr, words, MODULE_WORDS) ||
@@ -567,7 +582,6 @@ static bool read_module(struct gosym *gosym, uint64_t header, struct span tables
 /* Looks for a reference to the header in what can be written: the module data begins with one. */
 static bool find_module_in_file(struct gosym *gosym, uint64_t header, struct span tables)
 {
-	unsigned int candidates = 0;
 	uint64_t value;
 
 	for (size_t i = 0; i < gosym->segment_count; i++) {
@@ -579,10 +593,10 @@ static bool find_module_in_file(struct gosym *gosym, uint64_t header, struct spa
 		     read_word(gosym, segment->file, at, &value); at += gosym->word) {
 			if (value != header)
 				continue;
+			if (!may_try(gosym))
+				return false;
 			if (read_module(gosym, header, tables, segment->vaddr + at))
 				return true;
-			if (++candidates == CANDIDATES_MAX)
-				return false;
 		}
 	}
 	return false;
@@ -590,16 +604,15 @@ static bool find_module_in_file(struct gosym *gosym, uint64_t header, struct spa
 
 static bool find_module_by_relocation(struct gosym *gosym, uint64_t header, struct span tables)
 {
-	unsigned int candidates = 0;
 	uint64_t place, address;
 
 	for (uint64_t i = 0; i < relocation_count(gosym); i++) {
 		if (!relative_relocation(gosym, i, &place, &address) || address != header)
 			continue;
+		if (!may_try(gosym))
+			return false;
 		if (read_module(gosym, header, tables, place))
 			return true;
-		if (++candidates == CANDIDATES_MAX)
-			return false;
 	}
 	return false;
 }
@@ -615,20 +628,19 @@ static bool read_tables(struct gosym *gosym, uint64_t header)
 /* Without section headers, or with wrong ones. */
 static bool search_tables(struct gosym *gosym)
 {
-	unsigned int candidates = 0;
 	uint32_t magic;
 
 	for (size_t i = 0; i < gosym->segment_count; i++) {
 		const struct segment *segment = &gosym->segments[i];
 
-		for (uint64_t at = -segment->vaddr % HEADER_ALIGN;
-		     read_u32(segment->file, at, &magic); at += HEADER_ALIGN) {
+		for (uint64_t at = -segment->vaddr % gosym->word;
+		     read_u32(segment->file, at, &magic); at += gosym->word) {
 			if (!find_format(magic) || !read_header(gosym, tail(segment->file, at)))
 				continue;
+			if (!may_try(gosym))
+				return false;
 			if (read_tables(gosym, segment->vaddr + at))
 				return true;
-			if (++candidates == CANDIDATES_MAX)
-				return false;
 		}
 	}
 	return false;
@@ -672,8 +684,8 @@ static bool read_function(const struct gosym *gosym, uint32_t index, struct func
 	read_u32(record, 32, &function->unit);
 	if (format->function_start_line)
 		read_u32(record, format->function_start_line, &function->start_line);
-	function->kind = record.data[format->function_kind];
-	function->funcdata_count = record.data[format->function_size - 1];
+	read_u8(record, format->function_kind, &function->kind);
+	read_u8(record, format->function_size - 1u, &function->funcdata_count);
 	function->record = record;
 	return true;
 }
@@ -802,7 +814,7 @@ static bool read_call(const struct gosym *gosym, struct span tree, uint32_t inde
 	*call = (struct call){0};
 	if (entry.size < format->call_size)
 		return false;
-	call->kind = entry.data[format->call_kind];
+	read_u8(entry, format->call_kind, &call->kind);
 	read_u32(entry, format->call_name, &call->name);
 	read_u32(entry, format->call_pc, &call->pc);
 	if (format->call_start_line)
