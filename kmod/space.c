@@ -244,13 +244,21 @@ static struct kprobe sb_space_probe = {
 static DEFINE_MUTEX(sb_space_probe_lock);
 static u32 sb_space_probe_users; /* under sb_space_probe_lock */
 
+/* Registering, also when it fails, sets what must not be there the next time. */
+static int sb_space_register(void)
+{
+	sb_space_probe.addr = NULL;
+	sb_space_probe.flags = 0;
+	return register_kprobe(&sb_space_probe);
+}
+
 static int sb_space_follow(void)
 {
 	int err = 0;
 
 	mutex_lock(&sb_space_probe_lock);
 	if (!sb_space_probe_users)
-		err = register_kprobe(&sb_space_probe);
+		err = sb_space_register();
 	if (!err)
 		sb_space_probe_users++;
 	mutex_unlock(&sb_space_probe_lock);
@@ -260,12 +268,8 @@ static int sb_space_follow(void)
 static void sb_space_unfollow(void)
 {
 	mutex_lock(&sb_space_probe_lock);
-	if (!--sb_space_probe_users) {
+	if (!--sb_space_probe_users)
 		unregister_kprobe(&sb_space_probe);
-		/* What registering has set must not be there the next time. */
-		sb_space_probe.addr = NULL;
-		sb_space_probe.flags = 0;
-	}
 	mutex_unlock(&sb_space_probe_lock);
 }
 
