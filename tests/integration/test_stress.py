@@ -231,9 +231,10 @@ def rates(worker):
     with Netlink() as netlink:
         while worker.goes_on():
             for session in worker.attempt(netlink.sessions) or ():
-                rate = worker.choice.randint(S.RATE_MIN, S.RATE_MAX)
-                worker.attempt(netlink.session_set, session["session"], rate=rate)
-                worker.count("rates")
+                for _ in range(100):
+                    rate = worker.choice.randint(S.RATE_MIN, S.RATE_MAX)
+                    worker.attempt(netlink.session_set, session["session"], rate=rate)
+                    worker.count("rates")
 
 
 def cpus(worker):
