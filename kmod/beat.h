@@ -81,6 +81,7 @@ int sb_beats_update(struct sb_session *session);
  */
 bool sb_owner_may_see(const struct sb_session *session);
 
+/* ENODEV: the machine has no time-stamp counter that keeps time. ENOMEM. */
 int sb_beat_init(void);
 void sb_beat_exit(void);
 
