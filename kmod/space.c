@@ -163,7 +163,11 @@ static noinline void sb_space_reread(struct sb_beat *beat, struct sb_space *spac
 		return;
 	WRITE_ONCE(space->next_read, now + SB_REREAD_NS);
 	gap = xchg(&space->gap, 0);
-	if (gap && !sb_space_queue(beat, id, space, gap))
+	if (!gap)
+		return;
+	/* No two readings are of the same generation, also if nothing has changed since. */
+	atomic_inc(&space->generation);
+	if (!sb_space_queue(beat, id, space, gap))
 		sb_space_note_gap(space, gap);
 }
 

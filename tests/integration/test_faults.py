@@ -168,11 +168,12 @@ def asking():
 def objects():
     session = use(Session(rate=999))
     start(*workload("threads", 2))
+    session.map_metadata()
     session.start()
     seen = []
 
     def told():
-        seen.extend(record for record in session.read_metadata() if hasattr(record, "inode"))
+        seen.extend(record for record in session.meta.read() if hasattr(record, "inode"))
         return seen
 
     number = wait_until(told, "an object")[0].object

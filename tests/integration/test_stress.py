@@ -113,7 +113,9 @@ def settings_of(choice):
 
 
 def read_metadata(worker, session):
-    for record in worker.attempt(session.read_metadata) or ():
+    if not session.meta:
+        worker.attempt(session.map_metadata)
+    for record in session.meta.read() if session.meta else ():
         if hasattr(record, "inner_pid"):
             worker.count("spaces")
         if hasattr(record, "inode"):
@@ -200,7 +202,7 @@ def hostile_readers(worker):
         worker.count("sessions")
         with session:
             worker.attempt(session.map)
-            worker.attempt(session.read_metadata)
+            worker.attempt(session.map_metadata)
             worker.attempt(session.set, state=S.STATE_RUNNING)
             rings = session.rings + ([session.meta] if session.meta else [])
             done = threading.Event()
