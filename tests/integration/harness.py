@@ -26,6 +26,9 @@ import stackbeat
 ROOT = Path(__file__).resolve().parents[2]
 WORKLOADS = Path(os.environ.get("B", ROOT / "build")).resolve() / "workloads"
 
+# A kernel that checks itself takes its time.
+PATIENCE = 10 if re.search(r"-(debug|kcsan)$", os.uname().release) else 1
+
 TESTS = {}
 EXACT_TESTS = {}
 
@@ -184,7 +187,7 @@ def last_json(text):
 
 def wait_until(condition, what):
     """Waits for what another process is about to do. No verdict depends on how long."""
-    for _ in range(6000):
+    for _ in range(6000 * PATIENCE):
         result = condition()
         if result:
             return result
