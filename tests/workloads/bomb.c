@@ -3,7 +3,7 @@
  * bomb TOTAL [ITERATIONS]
  *
  * Forks as fast as it may, in all its children too, until TOTAL of them (or a few
- * more) have begun; each works ITERATIONS. Where no more can be made for the
+ * less) were made; each works ITERATIONS. Where no more can be made for the
  * moment, it waits for one to end. Prints how many there were.
  */
 #include "bare.h"
@@ -26,15 +26,17 @@ static NOINLINE void multiply(u64 total, u64 iterations)
 {
 	long pid;
 
-	while (__atomic_load_n(made, __ATOMIC_RELAXED) < total) {
+	while (__atomic_fetch_add(made, 1, __ATOMIC_RELAXED) < total) {
 		pid = system_call(SYS_FORK, 0, 0, 0, 0);
-		if (!pid) {
-			__atomic_fetch_add(made, 1, __ATOMIC_RELAXED);
+		if (!pid)
 			toil(iterations);
-		} else if (pid < 0 && reap() < 0) {
+		if (pid >= 0)
+			continue;
+		__atomic_fetch_sub(made, 1, __ATOMIC_RELAXED);
+		if (reap() < 0)
 			return;
-		}
 	}
+	__atomic_fetch_sub(made, 1, __ATOMIC_RELAXED);
 }
 
 NOINLINE int main(int argc, char **argv)
