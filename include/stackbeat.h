@@ -153,8 +153,9 @@
  *	EACCES	the opener may not read the file
  *	EMFILE, ENFILE, ENOMEM, and what opening the file failed with
  * The second has the kernel let go of the file; a reader does it as soon as it has
- * what it needs, or a file system would stay busy. The id then means nothing any
- * more: a mapping of the same file later gets a new object. ENOENT as above.
+ * what it needs, or a file system would stay busy. From then on the id can't be
+ * opened, though records that were waiting may still name it; a mapping of the
+ * same file that is read later gets a new object. ENOENT as above.
  * Closing the session releases all.
  */
 #ifndef _UAPI_STACKBEAT_H

@@ -18,6 +18,7 @@
 #include "compat/compat.h"
 #include "control.h"
 #include "filter.h"
+#include "space.h"
 #include "unwind.h"
 
 #define SB_FRAMES_OFFSET offsetof(struct stackbeat_sample, frames)
@@ -164,7 +165,8 @@ static bool sb_owner_may_see(const struct sb_session *session)
 
 /*
  * Writes one record of the interrupted context. The recipe: which parts, room
- * for the largest record, header, kernel frames, user frames, publish.
+ * for the largest record, header, kernel frames, address space, user frames,
+ * publish.
  */
 static void sb_beat_sample(struct sb_beat *beat, u64 now, u64 weight, u32 missed)
 {
@@ -206,8 +208,6 @@ static void sb_beat_sample(struct sb_beat *beat, u64 now, u64 weight, u32 missed
 	sample->lost = beat->ring.lost;
 	sample->missed = missed;
 	memset(sample->reserved, 0, sizeof(sample->reserved));
-	sample->generation = 0;
-	sample->space = 0;
 	memcpy(sample->comm, current->comm, sizeof(sample->comm));
 	/* Another thread may be about to change the name. */
 	sample->comm[sizeof(sample->comm) - 1] = '\0';
@@ -221,6 +221,10 @@ static void sb_beat_sample(struct sb_beat *beat, u64 now, u64 weight, u32 missed
 						 STACKBEAT_KERNEL_FRAMES_MAX,
 						 &sample->kernel_end);
 
+	sample->space = 0;
+	sample->generation = 0;
+	if (has_user)
+		sample->space = sb_space_see(beat, now, &sample->generation);
 	if (!has_user) {
 		sample->user_end = STACKBEAT_END_NO_USER;
 	} else if (!(parts & STACKBEAT_PART_USER)) {
@@ -336,8 +340,10 @@ struct sb_beat *sb_beat_alloc(struct sb_session *session, u32 cpu, u32 ring_size
 
 	if (!beat)
 		return ERR_PTR(-ENOMEM);
-	err = sb_ring_alloc(&beat->ring, ring_size, cpu);
+	beat->seen = sb_seen_queue_alloc(cpu);
+	err = beat->seen ? sb_ring_alloc(&beat->ring, ring_size, cpu) : -ENOMEM;
 	if (err) {
+		sb_seen_queue_free(beat->seen);
 		kfree(beat);
 		return ERR_PTR(err);
 	}
@@ -349,12 +355,7 @@ struct sb_beat *sb_beat_alloc(struct sb_session *session, u32 cpu, u32 ring_size
 	sb_hrtimer_setup(&beat->timer, sb_beat_callback, CLOCK_MONOTONIC,
 			 HRTIMER_MODE_ABS_PINNED_HARD);
 
-	beat->consumer_mapping.memory = (void *)beat->ring.consumer;
-	beat->consumer_mapping.pages = 1;
-	beat->consumer_mapping.writable = true;
-	beat->ring_mapping.memory = (void *)beat->ring.consumer;
-	beat->ring_mapping.page = 1;
-	beat->ring_mapping.pages = 1 + ring_size / PAGE_SIZE;
+	sb_mapping_init_ring(&beat->consumer_mapping, &beat->ring_mapping, &beat->ring);
 	return beat;
 }
 
@@ -364,6 +365,7 @@ void sb_beat_free(struct sb_beat *beat)
 		return;
 	irq_work_sync(&beat->wake);
 	cancel_work_sync(&beat->report);
+	sb_seen_queue_free(beat->seen);
 	sb_ring_free(&beat->ring);
 	kfree(beat);
 }
