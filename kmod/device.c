@@ -122,9 +122,9 @@ static struct sb_mapping *sb_mapping_find(struct sb_session *session,
 	if (!page)
 		return &session->page_mapping;
 	if (page == meta_page)
-		return sb_spaces_consumer_mapping(session->spaces);
+		return &session->spaces->consumer_mapping;
 	if (page == meta_page + 1)
-		return sb_spaces_ring_mapping(session->spaces);
+		return &session->spaces->ring_mapping;
 	if (page < cpu_pages || within > 1)
 		return ERR_PTR(-EINVAL);
 	if (cpu >= nr_cpu_ids)

@@ -60,6 +60,7 @@ static bool sb_read_cached(void *from, u64 offset, void *to, size_t size)
 	struct address_space *mapping = inode->i_mapping;
 	u64 end = i_size_read(inode);
 	struct page *page;
+	u8 *at = to;
 	size_t part;
 	bool valid;
 
@@ -72,12 +73,12 @@ static bool sb_read_cached(void *from, u64 offset, void *to, size_t size)
 			return false;
 		valid = PageUptodate(page);
 		if (valid)
-			memcpy(to, page_address(page) + offset_in_page(offset), part);
+			memcpy(at, page_address(page) + offset_in_page(offset), part);
 		put_page(page);
 		if (!valid)
 			return false;
 		offset += part;
-		to += part;
+		at += part;
 		size -= part;
 	}
 	return true;
