@@ -7,7 +7,7 @@ from collections import defaultdict, namedtuple
 
 from elf import Elf
 from harness import check, check_equal, wait_until
-from stackbeat import Mapping, Object, PAGE, require, S, Space
+from stackbeat import Object, PAGE, require, S, Space
 
 # What is mapped at an address where that can't be known.
 UNKNOWN = "unknown"
@@ -108,12 +108,14 @@ class AddressSpace:
 class Spaces:
     """The address spaces of a session, as its metadata ring tells them.
 
-    With `keep`, objects are not given back once their names are known.
+    With `keep`, objects are not given back once their names are known; without `names`, they
+    are neither looked at nor given back.
     """
 
-    def __init__(self, session, keep=False):
+    def __init__(self, session, keep=False, names=True):
         self.session = session
         self.keep = keep
+        self.names = names
         self.spaces = defaultdict(lambda: AddressSpace(self._identity))
         self.objects = {}
         self.refused = {}
@@ -130,7 +132,8 @@ class Spaces:
             if isinstance(record, Object):
                 require(record.object not in self.objects, "an object's id came twice", record)
                 self.objects[record.object] = record
-                self._open(record)
+                if self.names:
+                    self._open(record)
             elif isinstance(record, Space):
                 self.spaces[record.space].add_reading(record)
                 self._reading[record.space] = self.spaces[record.space].readings[-1]

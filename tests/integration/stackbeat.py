@@ -561,7 +561,8 @@ class Session:
 
     def open_object(self, number):
         """A file descriptor."""
-        return fcntl.ioctl(self.fd, IOC_OBJECT_OPEN, struct.pack("=Q", number))
+        # Of what can't be written to, the answer would be the argument.
+        return fcntl.ioctl(self.fd, IOC_OBJECT_OPEN, bytearray(struct.pack("=Q", number)))
 
     def release_object(self, number):
         fcntl.ioctl(self.fd, IOC_OBJECT_RELEASE, struct.pack("=Q", number))
