@@ -102,8 +102,9 @@ static __always_inline u32 sb_walk_user(const struct pt_regs *regs, u64 *frames,
 	const u32 word = compat ? sizeof(u32) : sizeof(u64);
 	unsigned long fp = compat ? (u32)regs->bp : regs->bp;
 	unsigned long sp = compat ? (u32)regs->sp : regs->sp;
-	unsigned long next, address, caller = 0;
+	unsigned long at, next, address, caller = 0;
 	unsigned long limit = TASK_SIZE_MAX - sizeof(u64);
+	unsigned long chain_limit = TASK_SIZE_MAX - PAGE_SIZE - 2 * sizeof(u64);
 	u32 count = 0, hops = 0, code, following;
 	u8 before;
 
@@ -117,6 +118,7 @@ static __always_inline u32 sb_walk_user(const struct pt_regs *regs, u64 *frames,
 
 	/* As a constant it is too large for an instruction of 5.10's masking. */
 	OPTIMIZER_HIDE_VAR(limit);
+	OPTIMIZER_HIDE_VAR(chain_limit);
 	frames[count++] = regs->ip;
 	*end = STACKBEAT_END_ROOT;
 
@@ -143,40 +145,52 @@ static __always_inline u32 sb_walk_user(const struct pt_regs *regs, u64 *frames,
 		frames[count++] = caller;
 
 frame_chain:
-	while (fp) {
-		if (unlikely(fp & (word - 1))) {
-			*end = STACKBEAT_END_FRAME;
+	/*
+	 * The path of a frame in order is straight, 20 instructions or so: one
+	 * check each for both words of the frame and for the address. What they
+	 * refuse is looked at outside.
+	 */
+	for (;;) {
+		at = fp - PAGE_SIZE;
+		if (unlikely(at >= chain_limit || (fp & (word - 1))))
 			break;
+		at &= array_index_mask_nospec(at, chain_limit);
+		at += PAGE_SIZE;
+		if (compat) {
+			unsafe_get_user(next, (u32 __user *)at, unreadable);
+			unsafe_get_user(address, (u32 __user *)at + 1, unreadable);
+		} else {
+			unsafe_get_user(next, (u64 __user *)at, unreadable);
+			unsafe_get_user(address, (u64 __user *)at + 1, unreadable);
 		}
-		sb_read_word(next, fp, unreadable);
-		sb_read_word(address, fp + word, unreadable);
-		if (!address)
-			break;
-		if (unlikely(!sb_is_user_code(address))) {
-			*end = STACKBEAT_END_FRAME;
-			break;
-		}
+		if (unlikely(!sb_is_user_code(address)))
+			goto not_code;
 		if (unlikely(count == max)) {
 			*end = STACKBEAT_END_DEPTH;
-			break;
+			goto out;
 		}
 		frames[count++] = address;
-		if (unlikely(next <= fp) && next &&
-		    ++hops > STACKBEAT_STACK_HOPS_MAX) {
+		if (unlikely(next <= fp) && next && ++hops > STACKBEAT_STACK_HOPS_MAX) {
 			*end = STACKBEAT_END_FRAME;
-			break;
+			goto out;
 		}
 		fp = next;
 	}
-	__uaccess_end();
-	pagefault_enable();
-	return count;
+	if (fp)
+		*end = fp & (word - 1) || !sb_is_user_code(fp) ? STACKBEAT_END_FRAME :
+								STACKBEAT_END_MEMORY;
+	goto out;
+
+not_code:
+	if (address)
+		*end = STACKBEAT_END_FRAME;
+	goto out;
 
 unreadable:
+	*end = STACKBEAT_END_MEMORY;
+out:
 	__uaccess_end();
 	pagefault_enable();
-	/* What could never be user memory says more than that it can't be read. */
-	*end = sb_is_user_code(fp) ? STACKBEAT_END_MEMORY : STACKBEAT_END_FRAME;
 	return count;
 #undef sb_read_word
 }

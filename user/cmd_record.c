@@ -49,6 +49,9 @@ static const char usage[] =
 	"  -C, --cpu LIST        these CPUs, as in 0,2-3 (default: all that are neither isolated\n"
 	"                        nor nohz_full)\n"
 	"  -d, --duration SEC    stop after this many seconds\n"
+	"      --labels LIST     labels of the samples: all, none, or some of comm, thread, pid,\n"
+	"                        tid, cpu, cgroup, container (default: all but tid and cpu)\n"
+	"      --label KEY=VALUE one more, on every sample; repeatable\n"
 	"  -o, --output FILE     default " RECORD_OUTPUT_DEFAULT "; - for standard output\n"
 	"      --user            user part of the stacks only\n"
 	"      --kernel          kernel part of the stacks only\n"
@@ -288,7 +291,7 @@ static int record_session(struct record *record, struct error *error)
 	record->processes = processes_new("", error);
 	if (!record->processes)
 		return -ENOMEM;
-	record->profile = profile_new(record->processes);
+	record->profile = profile_new(record->processes, options->labels.chosen);
 	if (!record->profile)
 		return error_errno(error, ENOMEM, "can't record");
 	err = session_open(&record->session, error);
@@ -445,6 +448,7 @@ int cmd_record(int argc, char **argv)
 	}
 
 	record->progress = isatty(STDERR_FILENO) && !record->options.quiet;
+	record->recording.labels = &record->options.labels;
 	record->recording.command_line = join_words(argc, argv);
 	err = record->recording.command_line ? record_session(record, &error)
 					     : error_errno(&error, ENOMEM, "can't record");

@@ -8,7 +8,9 @@
 
 #include "error.h"
 #include "kallsyms.h"
+#include "labels.h"
 #include "pprof.h"
+#include "process.h"
 #include "profile.h"
 #include "symbolize.h"
 
@@ -18,6 +20,8 @@ struct encoder {
 	struct pprof_builder *builder;
 	struct symbolizer *symbolizer;
 	struct cuts *cuts;
+	const struct labels *wanted;
+	struct label_values labels; /* of one stack */
 	const struct frame_name *names[FRAMES_MAX];
 	uint32_t locations[FRAMES_MAX];
 };
@@ -90,14 +94,20 @@ static void count_cut(struct cuts *cuts, const struct stack *stack, bool user_wh
 		cuts->frame += stack->samples;
 }
 
+static void encode_labels(struct encoder *encoder, const struct stack *stack)
+{
+	const struct label_process process = {
+		.comm = process_comm(stack->process),
+		.cgroup_path = "",
+	};
+
+	label_values(encoder->wanted, &stack->origin, &process, &encoder->labels);
+}
+
 static int encode_stack(const struct stack *stack, void *arg)
 {
 	struct encoder *encoder = arg;
 	size_t count = (size_t)stack->kernel_frames + stack->user_frames;
-	const struct pprof_label labels[] = {
-		{.key = "pid", .number = stack->pid},
-		{.key = "comm", .text = stack->comm},
-	};
 	size_t whole;
 
 	for (size_t i = 0; i < count; i++) {
@@ -119,8 +129,9 @@ static int encode_stack(const struct stack *stack, void *arg)
 
 	for (size_t i = 0; i < count; i++)
 		encoder->locations[i] = encode_location(encoder, encoder->names[i]);
+	encode_labels(encoder, stack);
 	pprof_sample(encoder->builder, encoder->locations, count, (int64_t)stack->samples,
-		     (int64_t)stack->weight, labels, sizeof(labels) / sizeof(labels[0]));
+		     (int64_t)stack->weight, encoder->labels.items, encoder->labels.count);
 	return 0;
 }
 
@@ -168,6 +179,7 @@ int encode_profile(const struct profile *profile, const struct recording *record
 	if (!encoder)
 		goto out;
 	encoder->cuts = cuts;
+	encoder->wanted = recording->labels;
 	encoder->builder = pprof_new();
 	if (!encoder->builder)
 		goto out;

@@ -6,11 +6,13 @@
 #include <stdint.h>
 
 struct error;
+struct labels;
 struct profile;
 
 /* What is known of a recording beside its samples. */
 struct recording {
 	const char *command_line;
+	const struct labels *labels; /* the profile was made for those that are chosen */
 	uint32_t rate; /* Hz asked for */
 	uint32_t cpus; /* online */
 	int64_t start_ns; /* since 1970 */

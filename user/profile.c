@@ -21,19 +21,21 @@ struct chunk {
 
 struct profile {
 	struct processes *processes;
+	uint32_t labels; /* LABEL_SET()s */
 	struct profile_totals totals;
 	struct stack **buckets;
 	size_t bucket_count; /* a power of two */
 	struct chunk *chunks;
 };
 
-struct profile *profile_new(struct processes *processes)
+struct profile *profile_new(struct processes *processes, uint32_t labels)
 {
 	struct profile *profile = calloc(1, sizeof(*profile));
 
 	if (!profile)
 		return NULL;
 	profile->processes = processes;
+	profile->labels = labels;
 	profile->bucket_count = BUCKETS_MIN;
 	profile->buckets = calloc(profile->bucket_count, sizeof(struct stack *));
 	if (!profile->buckets) {
@@ -89,40 +91,42 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 	return hash ^ hash >> 29;
 }
 
-static uint32_t hash_sample(const struct stackbeat_sample *sample)
+static uint32_t hash_sample(const struct stackbeat_sample *sample,
+			    const struct label_origin *origin)
 {
-	uint64_t comm[sizeof(sample->comm) / sizeof(uint64_t)];
-	uint64_t hash =
-		mix(sample->pid, (uint64_t)sample->kernel_frames << 16 |
-					 (uint64_t)sample->kernel_end << 8 | sample->user_end);
+	uint64_t words[sizeof(*origin) / sizeof(uint64_t)];
+	uint64_t hash = (uint64_t)sample->kernel_frames << 16 | (uint64_t)sample->kernel_end << 8 |
+			sample->user_end;
 
-	memcpy(comm, sample->comm, sizeof(comm));
-	for (size_t i = 0; i < sizeof(comm) / sizeof(comm[0]); i++)
-		hash = mix(hash, comm[i]);
+	_Static_assert(sizeof(words) == sizeof(*origin), "it is whole words");
+	memcpy(words, origin, sizeof(words));
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		hash = mix(hash, words[i]);
 	for (size_t i = 0; i < frame_count(sample); i++)
 		hash = mix(hash, sample->frames[i]);
 	return hash >> 32;
 }
 
-static bool is_of(const struct stack *stack, const struct stackbeat_sample *sample, uint32_t hash,
-		  const struct process *process)
+static bool is_of(const struct stack *stack, const struct stackbeat_sample *sample,
+		  const struct label_origin *origin, uint32_t hash, const struct process *process)
 {
 	return stack->hash == hash && stack->process == process &&
 	       stack->kernel_frames == sample->kernel_frames &&
 	       stack->user_frames == sample->user_frames &&
 	       stack->kernel_end == sample->kernel_end && stack->user_end == sample->user_end &&
 	       stack->flags == sample->record.flags &&
-	       !memcmp(stack->comm, sample->comm, sizeof(stack->comm)) &&
+	       !memcmp(&stack->origin, origin, sizeof(*origin)) &&
 	       !memcmp(stack->frames, sample->frames,
 		       frame_count(sample) * sizeof(sample->frames[0]));
 }
 
 static struct stack *find(const struct profile *profile, const struct stackbeat_sample *sample,
-			  uint32_t hash, const struct process *process)
+			  const struct label_origin *origin, uint32_t hash,
+			  const struct process *process)
 {
 	struct stack *stack = profile->buckets[hash & (profile->bucket_count - 1)];
 
-	while (stack && !is_of(stack, sample, hash, process))
+	while (stack && !is_of(stack, sample, origin, hash, process))
 		stack = stack->next;
 	return stack;
 }
@@ -150,7 +154,8 @@ static void grow(struct profile *profile)
 }
 
 static struct stack *insert(struct profile *profile, const struct stackbeat_sample *sample,
-			    uint32_t hash, struct process *process)
+			    const struct label_origin *origin, uint32_t hash,
+			    struct process *process)
 {
 	size_t size = frame_count(sample) * sizeof(sample->frames[0]);
 	struct stack *stack = allocate(profile, sizeof(*stack) + size);
@@ -161,8 +166,7 @@ static struct stack *insert(struct profile *profile, const struct stackbeat_samp
 	memset(stack, 0, sizeof(*stack));
 	stack->process = process;
 	stack->hash = hash;
-	stack->pid = sample->pid;
-	memcpy(stack->comm, sample->comm, sizeof(stack->comm));
+	stack->origin = *origin;
 	stack->kernel_frames = sample->kernel_frames;
 	stack->user_frames = sample->user_frames;
 	stack->kernel_end = sample->kernel_end;
@@ -198,21 +202,24 @@ static struct process *image_of(struct profile *profile, const struct stackbeat_
 int profile_add(const struct stackbeat_sample *sample, void *arg)
 {
 	struct profile *profile = arg;
-	uint32_t hash = hash_sample(sample);
 	struct process *process = processes_get(profile->processes, sample->pid, sample->comm);
+	struct label_origin origin;
 	struct stack *stack;
+	uint32_t hash;
 
 	if (!process)
 		return -ENOMEM;
-	stack = find(profile, sample, hash, process);
+	label_origin(profile->labels, process_comm(process), sample, &origin);
+	hash = hash_sample(sample, &origin);
+	stack = find(profile, sample, &origin, hash, process);
 	if (!stack) {
 		process = image_of(profile, sample, process);
 		if (!process)
 			return -ENOMEM;
-		stack = find(profile, sample, hash, process);
+		stack = find(profile, sample, &origin, hash, process);
 	}
 	if (!stack)
-		stack = insert(profile, sample, hash, process);
+		stack = insert(profile, sample, &origin, hash, process);
 	if (!stack)
 		return -ENOMEM;
 

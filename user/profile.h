@@ -11,20 +11,21 @@
 
 #include <stackbeat.h>
 
+#include "labels.h"
+
 struct error;
 struct process;
 struct processes;
 struct profile;
 
-/* Samples with the same frames of the same process and thread name. */
+/* Samples with the same frames in the same address space, of the same origin. */
 struct stack {
 	struct stack *next; /* private: in its hash bucket */
 	struct process *process; /* the image that was sampled; owned by its table */
 	uint64_t samples;
 	uint64_t weight; /* ns */
 	uint32_t hash; /* private */
-	uint32_t pid;
-	char comm[16];
+	struct label_origin origin;
 	uint16_t kernel_frames, user_frames;
 	uint8_t kernel_end, user_end; /* enum stackbeat_end */
 	uint16_t flags; /* STACKBEAT_SAMPLE_* */
@@ -40,9 +41,10 @@ struct profile_totals {
 
 /*
  * An empty profile whose processes are found in `processes`, which must outlive
- * it. NULL when out of memory. profile_free() takes NULL too.
+ * it. Samples that differ in none of the `labels` (LABEL_SET()s) are added up.
+ * NULL when out of memory. profile_free() takes NULL too.
  */
-struct profile *profile_new(struct processes *processes);
+struct profile *profile_new(struct processes *processes, uint32_t labels);
 void profile_free(struct profile *profile);
 
 /*
