@@ -128,7 +128,9 @@ class Spaces:
         return told and (told.device, told.inode, told.inode_generation)
 
     def read(self):
-        for record in self.session.read_metadata():
+        if not self.session.meta:
+            self.session.map_metadata()
+        for record in self.session.meta.read():
             if isinstance(record, Object):
                 require(record.object not in self.objects, "an object's id came twice", record)
                 self.objects[record.object] = record

@@ -549,11 +549,8 @@ class Session:
             if cpu not in mapped:
                 self.rings.append(Ring(self.fd, cpu, size))
 
-    def read_metadata(self):
-        """The records of the metadata ring, which is mapped when they are first asked for."""
-        if not self.meta:
-            self.meta = Ring(self.fd, None, S.META_RING_SIZE)
-        return self.meta.read()
+    def map_metadata(self):
+        self.meta = Ring(self.fd, None, S.META_RING_SIZE)
 
     @property
     def pending(self):

@@ -7,10 +7,11 @@ import os
 from pathlib import Path
 
 import truth
-from harness import (cgroup_mount, check, check_equal, exact_test, fails_with, last_json,
-                     load, release, run, start, start_waiting, test, wait_until, WORKLOADS, workload)
+from harness import (cgroup_mount, check, check_equal, check_within, exact_test, fails_with, last_json,
+                     load, release, run, start, start_waiting, test, wait_until, WORKLOADS,
+                     workload)
 from spaces import Spaces, UNKNOWN, vdso
-from stackbeat import online_cpus, PAGE, S, Session
+from stackbeat import PAGE, S, Session
 from test_users import allow
 from users import ALICE, as_user, become, BOB, CAP_PERFMON
 
@@ -394,8 +395,10 @@ def the_vdso_is_told():
             frames = spaces.name(sample)
             mapping = frames[0].mapping
             check(mapping and mapping.flags & S.MAPPING_VDSO, f"no vdso: {frames}")
-            name = functions.function(sample.user[0] - mapping.start)
-            check("clock_gettime" in name, f"in the vdso: {name!r}, of {sample}")
+            # It has a function or two that its symbols do not name, at its beginning.
+            address = sample.user[0] - mapping.start
+            check("clock_gettime" in functions.function(address)
+                  or address < functions.functions[0][0], f"{address:#x} in the vdso: {sample}")
             check_equal([frame.function for frame in frames[1:]],
                         ["read_clock", "main", "_start"], "callers")
 
@@ -446,6 +449,18 @@ def of_very_many_mappings_the_first_are_told():
                         ["main", "_start"], "the callers")
 
 
+def check_changes(spaces, stats, count):
+    """Each of `count` changes was told or counted; returns how often one was told.
+
+    A program that was first sampled within its exec has another space from then on.
+    """
+    told = [space.changes for space in spaces.spaces.values()]
+    check_equal(sum(told), stats["changes"], "changes that were told")
+    check(max(told) + stats["changes_lost"] >= count, f"{told} of {count} changes: {stats}")
+    check(max(told) <= count + 10, f"{told} changes, there were {count}")
+    return sum(told)
+
+
 @test
 def a_jit_of_ten_thousand_regions_is_followed():
     regions = 10000
@@ -468,12 +483,10 @@ def a_jit_of_ten_thousand_regions_is_followed():
         check(inside >= 100, f"only {inside} samples in regions")
         check(not unknown or stats["changes_lost"] or stats["mappings_left_out"],
               f"{unknown} regions are unknown, of {inside}: {stats}")
-        told = sum(space.changes for space in spaces.spaces.values())
-        check_equal(told, stats["changes"], "changes that were told")
+        told = check_changes(spaces, stats, regions)
         read = sum(len(reading.mappings) for space in spaces.spaces.values()
                    for reading in space.readings)
-        check(told + stats["changes_lost"] >= regions // 2, f"changes: {stats}")
-        # Each region is told once, and what is read again is less than that in all.
+        # Each region is told once to a space, and what is read again is less than that in all.
         check(told + read <= 4 * regions, f"{told} changes and {read} mappings were told")
 
 
@@ -482,7 +495,8 @@ def a_storm_of_mappings_is_survived():
     """It ends, the rest goes on, and all that happened was told or counted."""
     bystander = start(*workload(WORKER, truth.FOR_EVER),
                       preexec_fn=lambda: os.sched_setaffinity(0, {0}))
-    process = start_waiting(*workload("maps", "storm", 30000))
+    storms = 30000
+    process = start_waiting(*workload("maps", "storm", storms))
     with Session(**SETTINGS, pids=[process.pid, bystander.pid]) as session:
         spaces = Spaces(session)
         session.start()
@@ -494,13 +508,11 @@ def a_storm_of_mappings_is_survived():
             spaces.read()
         check_equal(process.returncode, 0, "status")
         stats = session.stats()
-        check(stats["changes"] + stats["changes_lost"] >= 15000, f"changes: {stats}")
-        at = session.stats()["samples"]
-        wait_until(lambda: session.stats()["samples"] > at, "samples go on")
+        wait_until(lambda: session.stats()["samples"] > stats["samples"], "samples go on")
         session.stop()
         spaces.drain()
-        check_equal(session.stats()["changes"],
-                    sum(space.changes for space in spaces.spaces.values()), "changes")
+        stats = session.stats()
+        check_changes(spaces, stats, storms)
         for sample in samples:
             fault = truth.worker_fault(sample.comm, spaces.name(sample))
             check(not fault, f"{fault} of {sample}")
@@ -510,17 +522,19 @@ def a_storm_of_mappings_is_survived():
 def nobody_reads_the_metadata():
     """What waits is bounded, and left out beyond that; the session ends as ever."""
     truth.raise_limit_of_mappings(200000)
-    processes = [truth.start_ready(*workload("maps", "many", 30000)) for _ in online_cpus()]
-    with Session(**SETTINGS, pids=[process.pid for process in processes]) as session:
+    process = truth.start_ready(*workload("maps", "many", 2 * S.MAPPINGS_MAX - 100, 8))
+    with Session(**SETTINGS, pids=[process.pid]) as session:
         session.start()
-        wait_until(lambda: session.stats()["spaces"] == len(processes), "the spaces")
-        session.read_until(samples_of_each(processes, 5))
-        for process in processes:
-            process.kill()
-            process.wait()
-        run("true")
+        wait_until(lambda: session.stats()["mappings_left_out"], "mappings that are left out")
+        session.stop()
+        check(session.pending, "nothing waits")
+        session.map_metadata()
+        check_within(session.meta.head, (S.META_RING_SIZE // 2, S.META_RING_SIZE), "bytes in it")
+    process.kill()
+    process.wait()
     with Session() as session:
-        check_equal(session.stats()["spaces"], 0, "spaces of another session")
+        stats = session.stats()
+        check_equal((stats["spaces"], stats["objects"]), (0, 0), "what another session has")
 
 
 @exact_test

@@ -8,11 +8,12 @@
  *	regions	COUNT mappings; each is called once, for ITERATIONS
  *	huge	one, of a huge page that was asked for; called COUNT times
  *	thp	one that the kernel may make of huge pages; called COUNT times
- *	many	COUNT mappings, every other one executable
+ *	many	COUNT mappings, every other one executable, in ITERATIONS (1) processes
  *	storm	COUNT times one mapping is made and unmapped
  *	files	COUNT mappings, each of a new file in DIR
  *
- * With many and files it says "ready" when it has them, and works for ever.
+ * With many and files it says "ready" when it has them, and works for ever; with
+ * regions and storm it works a while before, to be known to who samples it.
  */
 #include "bare.h"
 
@@ -24,6 +25,7 @@
 /* O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC */
 #define NEW_FILE 02000302
 #define PATH_SIZE 128
+#define WARM_UP 20000000
 
 typedef void function(u64 iterations);
 
@@ -104,6 +106,18 @@ static NOINLINE void call_often(long address, u64 count, u64 iterations)
 		call(address, iterations);
 }
 
+/* The others end with the first one. */
+static NOINLINE void multiply(u64 processes)
+{
+	while (processes-- > 1) {
+		if (system_call(SYS_FORK, 0, 0, 0, 0))
+			continue;
+		/* 1: PR_SET_PDEATHSIG, 9: SIGKILL */
+		system_call(SYS_PRCTL, 1, 9, 0, 0);
+		return;
+	}
+}
+
 /* Two in one go: a page of each. */
 static NOINLINE void many(u64 count)
 {
@@ -151,6 +165,8 @@ NOINLINE int main(int argc, char **argv)
 	char mode = argc > 1 ? argv[1][0] : 0;
 	u64 index;
 
+	if (mode == 'r' || mode == 's')
+		work(WARM_UP);
 	if (mode == 'r')
 		regions(count, iterations);
 	else if (mode == 'h')
@@ -168,6 +184,7 @@ NOINLINE int main(int argc, char **argv)
 		return 2;
 	if (mode == 'm' || mode == 'f') {
 		print("ready\n");
+		multiply(mode == 'm' ? argument(argc, argv, 3, 1) : 1);
 		call(region(), 1ull << 62);
 	}
 	return 0;
