@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """Address spaces and objects, as the device tells them to a reader that knows stackbeat.h alone."""
 
+import contextlib
 import errno
 import fcntl
 import os
+import signal
 from pathlib import Path
 
 import truth
@@ -23,20 +25,24 @@ def in_user_mode(samples):
     return [sample for sample in samples if sample.user and not sample.flags & S.SAMPLE_KERNEL]
 
 
-def sampled(session, spaces, enough):
-    """Samples of user mode until enough(them), of a session that is then stopped."""
+def sampled(session, spaces, processes, count=20, wanted=lambda sample: True):
+    """Samples of user mode, of a session that runs until there are `count` wanted ones of each
+    process; the session and, if they may be, the processes are stopped then."""
     samples = []
-    while not enough(samples):
+    while not samples_of_each(processes, count)(list(filter(wanted, samples))):
         session.poll()
         samples += in_user_mode(session.read())
         spaces.read()
     session.stop()
+    for process in processes:
+        with contextlib.suppress(PermissionError):
+            os.kill(process.pid, signal.SIGSTOP)
     samples += in_user_mode(session.read())
     spaces.drain()
     return samples
 
 
-def samples_of_each(processes, count=20):
+def samples_of_each(processes, count):
     """Whether there are so many of each."""
     def enough(samples):
         pids = [sample.pid for sample in samples]
@@ -86,7 +92,7 @@ def a_space_is_told_as_it_is():
     with Session(**SETTINGS, pids=[process.pid]) as session:
         spaces = Spaces(session)
         session.start()
-        samples = sampled(session, spaces, samples_of_each([process], 50))
+        samples = sampled(session, spaces, [process], 50)
         check_equal(len({(sample.space, sample.generation) for sample in samples}), 1, "spaces")
         told = spaces.process(samples[0].space)
         started = int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19])
@@ -263,7 +269,7 @@ def closing_gives_back_all_that_is_held():
     with Session(**SETTINGS, pids=[process.pid]) as session:
         spaces = Spaces(session, keep=True)
         session.start()
-        sampled(session, spaces, samples_of_each([process]))
+        sampled(session, spaces, [process])
         check_equal(session.stats()["objects"], 1, "objects")
         process.kill()
         process.wait()
@@ -275,17 +281,13 @@ def user_process(path, user):
     return start(path, truth.FOR_EVER, preexec_fn=lambda: become(user))
 
 
-def names_and_refusals(pids):
-    """{pid: (functions, build id)} of processes, and the errors of files that were refused."""
-    class Pid:
-        def __init__(self, pid):
-            self.pid = pid
-    with Session(rate=1000, watermark=4096, pids=pids) as session:
+def names_and_refusals(processes):
+    """{pid: {(function, build id)}} of processes, and the errors of files that were refused."""
+    with Session(rate=1000, watermark=4096, pids=[process.pid for process in processes]) as session:
         spaces = Spaces(session)
         session.start()
-        samples = sampled(session, spaces, samples_of_each([Pid(pid) for pid in pids]))
         named = {}
-        for sample in samples:
+        for sample in sampled(session, spaces, processes):
             frame = spaces.name(sample)[0]
             named.setdefault(sample.pid, set()).add((frame.function, frame.build_id))
         return named, sorted(spaces.refused.values())
@@ -305,11 +307,12 @@ def what_the_opener_may_not_read_is_not_handed_out():
     truth.root_only(hidden)
     expected = {readable.name: {(readable.name, truth.build_id(readable.name))},
                 hidden.name: {("", truth.build_id(hidden.name))}}
-    named, refused = as_user(ALICE, names_and_refusals, [mine.pid, lost.pid])
+    named, refused = as_user(ALICE, names_and_refusals, [mine, lost])
     check_equal(named, {mine.pid: expected[readable.name], lost.pid: expected[hidden.name]},
                 "names for a user")
     check_equal(refused, [errno.EACCES], "errors for a user")
-    named, refused = as_user(ALICE, names_and_refusals, [mine.pid, others.pid],
+    mine.send_signal(signal.SIGCONT)
+    named, refused = as_user(ALICE, names_and_refusals, [mine, others],
                              capabilities=[CAP_PERFMON])
     check_equal(named, {mine.pid: expected[readable.name], others.pid: expected[hidden.name]},
                 "names for one with CAP_PERFMON")
@@ -317,7 +320,7 @@ def what_the_opener_may_not_read_is_not_handed_out():
     with Session(**SETTINGS, pids=[others.pid]) as session:
         spaces = Spaces(session, keep=True)
         session.start()
-        sampled(session, spaces, samples_of_each([others]))
+        sampled(session, spaces, [others])
         told, = spaces.objects
 
         def read_object():
@@ -333,7 +336,7 @@ def objects_are_bounded_and_counted():
     with Session(**SETTINGS, pids=[process.pid]) as session:
         spaces = Spaces(session, names=False)
         session.start()
-        sampled(session, spaces, samples_of_each([process]))
+        sampled(session, spaces, [process])
         stats = session.stats()
         # Its own file is one more.
         check_equal((stats["objects"], stats["objects_left_out"], len(spaces.objects)),
@@ -357,7 +360,7 @@ def files_of_all_file_systems_are_told():
     with Session(**SETTINGS, pids=[process.pid for process in all_processes]) as session:
         spaces = Spaces(session, keep=True)
         session.start()
-        samples = sampled(session, spaces, samples_of_each(all_processes))
+        samples = sampled(session, spaces, all_processes)
 
         def object_of(process):
             """Of the file that holds its functions, and its samples named."""
@@ -388,10 +391,9 @@ def the_vdso_is_told():
         spaces = Spaces(session)
         session.start()
 
-        def in_vdso(samples):
-            return [sample for sample in samples if sample.user[0] >> 40 == 0x7f]
-        samples = sampled(session, spaces, lambda samples: len(in_vdso(samples)) >= 50)
-        for sample in in_vdso(samples):
+        def in_vdso(sample):
+            return sample.user[0] >> 40 == 0x7f
+        for sample in filter(in_vdso, sampled(session, spaces, [process], 50, in_vdso)):
             frames = spaces.name(sample)
             mapping = frames[0].mapping
             check(mapping and mapping.flags & S.MAPPING_VDSO, f"no vdso: {frames}")
@@ -410,7 +412,7 @@ def memory_without_a_file_is_told():
         with Session(**SETTINGS, pids=[process.pid]) as session:
             spaces = Spaces(session)
             session.start()
-            samples = sampled(session, spaces, samples_of_each([process], 50))
+            samples = sampled(session, spaces, [process], 50)
             for sample in samples:
                 frames = spaces.name(sample)
                 names = [frame.function for frame in frames]
@@ -436,7 +438,7 @@ def of_very_many_mappings_the_first_are_told():
     with Session(**SETTINGS, pids=[process.pid]) as session:
         spaces = Spaces(session)
         session.start()
-        samples = sampled(session, spaces, samples_of_each([process], 50))
+        samples = sampled(session, spaces, [process], 50)
         check_equal(len({sample.space for sample in samples}), 1, "spaces")
         reading, = spaces.spaces[samples[0].space].readings
         told = [(mapping.start, mapping.end, mapping.offset) for mapping in reading.mappings]

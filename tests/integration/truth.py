@@ -40,7 +40,7 @@ def worker_fault(comm, frames):
     Frames have a function, a file and a build id. Of itself a worker knows everything.
     """
     for frame in frames:
-        if Path(frame.file).name != comm or frame.build_id != build_id(comm):
+        if os.path.basename(frame.file) != comm or frame.build_id != build_id(comm):
             return f"a frame in {frame.file or '?'} ({frame.build_id})"
         if frame.function != comm and frame.function not in WORKER_FUNCTIONS:
             return f"a frame of {frame.function or '?'}"
@@ -50,7 +50,7 @@ def worker_fault(comm, frames):
 def driver_fault(frames):
     """The same of churn, which runs the workers."""
     return next((f"a frame of {frame.function or '?'} in {frame.file or '?'}" for frame in frames
-                 if Path(frame.file).name != "churn" or not frame.function
+                 if os.path.basename(frame.file) != "churn" or not frame.function
                  or frame.build_id != build_id("churn")), None)
 
 
@@ -66,7 +66,7 @@ def swap_fault(frames):
         return wrong and f"{wrong[0].function} in {wrong[0].file}, not called", False
     index, number = found[0]
     for frame in frames[:index]:
-        if (frame.function, Path(frame.file).name, frame.build_id) != (
+        if (frame.function, os.path.basename(frame.file), frame.build_id) != (
                 f"swap_{number}", f"libswap_{number}.so", build_id(f"libswap_{number}.so")):
             return f"{frame.function or '?'} in {frame.file or '?'}, called by call_{number}", True
     return None, index > 0
