@@ -285,6 +285,8 @@ struct stackbeat_sample {
 	__u8 reserved[2]; /* 0 */
 	__u32 generation; /* of the space */
 	__u64 space; /* id of the address space; 0: none, or not known */
+	__u64 hash; /* of all frames: equal where they are equal, mixed a little only;
+		     * what it is computed by may change */
 	char comm[16]; /* name of the thread, NUL-terminated */
 	/*
 	 * Each part leaf first. The first kernel frame is the interrupted

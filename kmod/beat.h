@@ -74,6 +74,7 @@ void sb_beats_stop(struct sb_session *session);
  */
 int sb_beats_update(struct sb_session *session);
 
+/* ENODEV: the machine has no time-stamp counter that keeps time. ENOMEM. */
 int sb_beat_init(void);
 void sb_beat_exit(void);
 

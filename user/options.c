@@ -23,6 +23,7 @@ enum {
 	OPTION_EXCLUDE_COMM,
 	OPTION_LABELS,
 	OPTION_LABEL,
+	OPTION_KEEP_OBJECTS,
 };
 
 static const struct option long_options[] = {
@@ -39,6 +40,7 @@ static const struct option long_options[] = {
 	{"duration", required_argument, NULL, 'd'},
 	{"labels", required_argument, NULL, OPTION_LABELS},
 	{"label", required_argument, NULL, OPTION_LABEL},
+	{"keep-objects", required_argument, NULL, OPTION_KEEP_OBJECTS},
 	{"output", required_argument, NULL, 'o'},
 	{"user", no_argument, NULL, OPTION_USER},
 	{"kernel", no_argument, NULL, OPTION_KERNEL},
@@ -235,6 +237,11 @@ static int parse_option(int option, char *value, void *arg, struct error *error)
 		if (!*value)
 			return error_set(error, EINVAL, "-o: the file name is empty");
 		options->output = value;
+		return 0;
+	case OPTION_KEEP_OBJECTS:
+		if (!*value)
+			return error_set(error, EINVAL, "--keep-objects: the directory is empty");
+		options->keep_objects = value;
 		return 0;
 	case 'q':
 		options->quiet = true;

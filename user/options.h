@@ -29,6 +29,7 @@ struct record_options {
 	struct cpulist cpulist;
 	double seconds; /* 0: until stopped */
 	struct labels labels;
+	const char *keep_objects; /* directory, or NULL */
 	const char *output;
 	uint32_t parts; /* STACKBEAT_PART_* */
 	uint32_t max_depth; /* user frames */
