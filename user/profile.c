@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "objects.h"
+#include "recent.h"
 #include "space.h"
 
 #define BUCKETS_MIN 1024u
@@ -34,6 +35,7 @@ struct profile {
 	struct spaces *spaces;
 	uint32_t labels; /* LABEL_SET()s */
 	struct profile_totals totals;
+	struct recent *recent;
 	struct stack **buckets;
 	size_t bucket_count; /* a power of two */
 	struct chunk *chunks;
@@ -50,8 +52,9 @@ struct profile *profile_new(struct spaces *spaces, uint32_t labels)
 	profile->labels = labels;
 	profile->bucket_count = BUCKETS_MIN;
 	profile->buckets = calloc(profile->bucket_count, sizeof(struct stack *));
-	if (!profile->buckets) {
-		free(profile);
+	profile->recent = recent_new(labels & LABEL_SET(LABEL_TID), labels & LABEL_SET(LABEL_CPU));
+	if (!profile->buckets || !profile->recent) {
+		profile_free(profile);
 		return NULL;
 	}
 	return profile;
@@ -67,6 +70,7 @@ void profile_free(struct profile *profile)
 		free(profile->chunks);
 		profile->chunks = next;
 	}
+	recent_free(profile->recent);
 	free(profile->buckets);
 	free(profile);
 }
@@ -240,6 +244,16 @@ static int need_objects(struct profile *profile, const struct stack *stack)
 	return err;
 }
 
+static void count(struct profile *profile, const struct stackbeat_sample *sample,
+		  struct stack *stack)
+{
+	stack->samples++;
+	stack->weight += sample->weight;
+	profile->totals.samples++;
+	profile->totals.weight += sample->weight;
+	profile->totals.missed += sample->missed;
+}
+
 int profile_add(const struct stackbeat_sample *sample, void *arg)
 {
 	struct profile *profile = arg;
@@ -247,6 +261,11 @@ int profile_add(const struct stackbeat_sample *sample, void *arg)
 	struct stack *stack;
 	int err;
 
+	stack = recent_find(profile->recent, sample);
+	if (stack) {
+		count(profile, sample, stack);
+		return 0;
+	}
 	located->sample = sample;
 	located->space = spaces_get(profile->spaces, sample->space, sample->pid);
 	if (!located->space)
@@ -261,11 +280,8 @@ int profile_add(const struct stackbeat_sample *sample, void *arg)
 		if (err)
 			return err;
 	}
-	stack->samples++;
-	stack->weight += sample->weight;
-	profile->totals.samples++;
-	profile->totals.weight += sample->weight;
-	profile->totals.missed += sample->missed;
+	recent_note(profile->recent, sample, stack);
+	count(profile, sample, stack);
 	return 0;
 }
 
