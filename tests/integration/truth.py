@@ -29,9 +29,19 @@ def build_id(name):
     return elf.build_id(WORKLOADS / name)
 
 
-def in_execve(functions):
-    """What is sampled within exec has the registers of the program that called it."""
-    return any("execve" in function for function in functions)
+# Where the kernel is entered.
+ENTRIES = ("entry_", "asm_", "ret_from_fork")
+
+
+def may_be_in_execve(functions):
+    """What is sampled within exec has the registers of the program that called it. The kernel can
+    be there unseen where it knows no caller: in thunks and trampolines."""
+    return has_no_entry(functions) or any("execve" in function for function in functions)
+
+
+def has_no_entry(functions):
+    """Whether a kernel part does not go back to where the kernel was entered."""
+    return bool(functions) and not functions[-1].startswith(ENTRIES)
 
 
 def worker_fault(comm, frames):
@@ -54,12 +64,18 @@ def driver_fault(frames):
                  or frame.build_id != build_id("churn")), None)
 
 
-def swap_fault(frames):
+def swap_fault(frames, in_fault=False):
     """What is wrong with the user part of a sample of dlswap, or None; (fault, whether it was in
-    a library). What call_N has called is swap_N of libswap_N.so and nothing else."""
+    a library). What call_N has called is swap_N of libswap_N.so and nothing else.
+
+    While the first instruction of a function is not in memory (in_fault), a walk can't see that
+    it has no frame yet, and so misses its caller.
+    """
     functions = [frame.function for frame in frames]
     found = [(index, match[1]) for index, name in enumerate(functions)
              if (match := re.fullmatch(r"call_(\d)", name))]
+    if not found and in_fault:
+        return None, False
     if not found:
         wrong = [frame for frame in frames if frame.function in LIBRARIES
                  or "libswap" in frame.file]
