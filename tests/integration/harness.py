@@ -181,6 +181,22 @@ def release(process):
     process.stdin.flush()
 
 
+def cgroup_mount():
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        if line.split()[2] == "cgroup2":
+            return Path(line.split()[1])
+    path = Path(tempfile.mkdtemp(prefix="cgroup-"))
+    run("mount", "-t", "cgroup2", "none", path)
+    return path
+
+
+def make_cgroup(parent, name):
+    path = parent / name
+    path.mkdir()
+    defer(path.rmdir)
+    return path
+
+
 def last_json(text):
     return json.loads(text.strip().splitlines()[-1])
 
