@@ -217,11 +217,7 @@ lint: ## Check the sources without running them
 
 .PHONY: deps
 deps: ## Install what building and testing needs, with apt
-<<<<<<< HEAD
-	$(Q)scripts/deps build vm test demo bench
-=======
-	$(Q)scripts/deps build vm debug test demo
->>>>>>> debug
+	$(Q)scripts/deps build vm debug test demo bench
 
 .PHONY: format
 format: ## Format the user side and the tests with clang-format
