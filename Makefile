@@ -203,13 +203,21 @@ bench: ## Measure the cost, beside perf's and bpftrace's (build/bench/); S=1 for
 check: ## Run all tests
 	$(Q)tests/check
 
+.PHONY: check-matrix
+check-matrix: ## Run the module's tests on every kernel; goes on where it was interrupted
+	$(Q)tests/matrix
+
+.PHONY: check-debug
+check-debug: ## Run them, planted bugs and stress on a debug kernel (which it builds once)
+	$(Q)tests/check planted debug stress
+
 .PHONY: lint
 lint: ## Check the sources without running them
 	$(Q)tests/lint
 
 .PHONY: deps
 deps: ## Install what building and testing needs, with apt
-	$(Q)scripts/deps build vm test demo bench
+	$(Q)scripts/deps build vm debug test demo bench
 
 .PHONY: format
 format: ## Format the user side and the tests with clang-format
@@ -217,7 +225,7 @@ format: ## Format the user side and the tests with clang-format
 
 .PHONY: help
 help: ## List the targets
-	@sed -n 's/^\([a-z][a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
+	@sed -n 's/^\([a-z][a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 	@echo
 	@echo 'Variables: V=1 (show commands), T (seconds of fuzz), B (build directory), CC, CFLAGS, PREFIX, DESTDIR, KVERSION'
 	@echo '(kernel to build or install the module for), KDIR (its build directory), MODULE_INSTALL=1'
