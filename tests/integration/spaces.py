@@ -25,6 +25,9 @@ class Reading:
         self.mappings = []
         self.starts = []
 
+    def __repr__(self):
+        return f"Reading({self.told})"
+
     def add(self, mapping):
         require(len(self.mappings) < self.told.mappings, "more mappings than told", mapping)
         require(not self.mappings or self.mappings[-1].end <= mapping.start,
@@ -60,7 +63,7 @@ class AddressSpace:
 
     def add_reading(self, told):
         require(not any(other.told.generation >= told.generation for other in self.readings),
-                "a generation that was read before", told)
+                "a generation that was read before", (told, self.readings[-3:]))
         require(not self.readings or told.gap, "read again without a gap", told)
         require(not self.readings or told.pid == self.readings[0].told.pid, "another process",
                 told)
