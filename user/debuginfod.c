@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "debuginfod.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIBRARY "libdebuginfod.so.1"
+#define URLS_VARIABLE "DEBUGINFOD_URLS"
+
+struct client; /* the library's */
+
+/* What we use of the library, as its header has it. */
+struct library {
+	void *handle;
+	struct client *(*begin)(void);
+	void (*end)(struct client *client);
+	int (*find_debuginfo)(struct client *client, const unsigned char *build_id, int size,
+			      char **path);
+	void (*set_progressfn)(struct client *client,
+			       int (*progress)(struct client *client, long done, long total));
+};
+
+struct request {
+	int (*progress)(void *arg, long done, long total);
+	void *arg;
+};
+
+/* Of the call that this thread is in: the library hands nothing on to its callback. */
+static _Thread_local const struct request *current;
+
+int debuginfod_is_wanted(void)
+{
+	const char *urls = getenv(URLS_VARIABLE);
+
+	return urls && *urls;
+}
+
+static int load_library(struct library *library, struct error *error)
+{
+	const struct {
+		const char *name;
+		void *function;
+	} functions[] = {
+		{"debuginfod_begin", &library->begin},
+		{"debuginfod_end", &library->end},
+		{"debuginfod_find_debuginfo", &library->find_debuginfo},
+		{"debuginfod_set_progressfn", &library->set_progressfn},
+	};
+
+	library->handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	if (!library->handle)
+		return error_set(error, EOPNOTSUPP, "%s is set, but there is no %s: install it",
+				 URLS_VARIABLE, LIBRARY);
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+		void *function = dlsym(library->handle, functions[i].name);
+
+		if (!function) {
+			dlclose(library->handle);
+			return error_set(error, EOPNOTSUPP, "%s has no %s: it is too old", LIBRARY,
+					 functions[i].name);
+		}
+		memcpy(functions[i].function, &function, sizeof(function));
+	}
+	return 0;
+}
+
+static int report(struct client *client, long done, long total)
+{
+	(void)client;
+	return current->progress(current->arg, done, total);
+}
+
+static int find(const struct library *library, const char *build_id, char **path,
+		struct error *error)
+{
+	struct client *client = library->begin();
+	int fd;
+
+	if (!client)
+		return error_set(error, ENOMEM, "debuginfod: out of memory");
+	library->set_progressfn(client, report);
+	/* Size 0: the build id is in hex. */
+	fd = library->find_debuginfo(client, (const unsigned char *)build_id, 0, path);
+	library->end(client);
+	return fd < 0 ? error_errno(error, -fd, "debuginfod: build id %s", build_id) : fd;
+}
+
+int debuginfod_fetch(const char *build_id, int (*progress)(void *arg, long done, long total),
+		     void *arg, char **path, struct error *error)
+{
+	const struct request request = {.progress = progress, .arg = arg};
+	struct library library;
+	int result;
+
+	result = load_library(&library, error);
+	if (result != 0)
+		return result;
+	current = &request;
+	result = find(&library, build_id, path, error);
+	current = NULL;
+	dlclose(library.handle);
+	return result;
+}
