@@ -2,29 +2,30 @@
 #include "debuginfo.h"
 
 #include "array.h"
+#include "dwarf_line.h"
+#include "dwarf_range.h"
+#include "dwarf_unit.h"
 #include "upper_bound.h"
 
 #include <dwarf.h>
 #include <elf.h>
-#include <elfutils/libdw.h>
 #include <errno.h>
 #include <gelf.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Beyond these a file is broken or means harm. */
-#define UNITS_MAX (1u << 20)
-#define RANGES_MAX (1u << 22) /* of all units */
-#define RANGES_OF_ONE_MAX (1u << 16) /* of one function or unit */
+#define UNIT_RANGES_MAX (1u << 22)
 #define TREE_DEPTH_MAX 256u
+#define ORIGINS_MAX 16u /* entries that an entry refers to, one after the other */
 #define OVERLAP_MAX 64u /* units at one address */
 
-/* libdw frees nothing of a unit: from so many bytes on it is opened anew. */
-#define KEPT_BYTES_MAX ((size_t)48 << 20)
-#define KEPT_BYTES_OF_LINE 64u
-
 #define NONE UINT32_MAX
+
+#define FUNCTION_SLOTS                                                                             \
+	(RANGE_SLOTS | SLOT_BIT(SLOT_SIBLING) | SLOT_BIT(SLOT_CALL_FILE) | SLOT_BIT(SLOT_CALL_LINE))
+#define NAME_SLOTS                                                                                 \
+	(SLOT_BIT(SLOT_ORIGIN) | SLOT_BIT(SLOT_SPECIFICATION) | SLOT_BIT(SLOT_NAME) |              \
+	 SLOT_BIT(SLOT_LINKAGE_NAME) | SLOT_BIT(SLOT_DECL_FILE) | SLOT_BIT(SLOT_DECL_LINE))
 
 struct range {
 	uint64_t start, end;
@@ -37,14 +38,10 @@ struct unit_range {
 };
 
 struct debuginfo {
-	Elf *elf, *alt_elf;
-	Dwarf *dwarf, *alt;
-	size_t kept; /* bytes that libdw holds, about */
+	struct dwarf dwarf, alt;
 	struct range *code; /* executable sections, sorted */
 	size_t code_count, code_capacity;
-	Dwarf_Off *units; /* where their first entry is */
-	size_t unit_count, unit_capacity;
-	struct unit_range *ranges; /* of units, sorted by start */
+	struct unit_range *ranges; /* sorted by start */
 	size_t range_count, range_capacity;
 };
 
@@ -59,38 +56,40 @@ struct address {
 
 /* A function, or an inlined instance of it, that holds an address asked for. */
 struct function {
+	uint64_t entry; /* offset of it in the unit's section */
+	uint64_t start;
 	uint32_t outer; /* it is inlined there; NONE if it is not inlined */
 	uint32_t call_file, call_line; /* where it is called, if inlined */
-	Dwarf_Die die;
 	bool named;
+	bool is_declared_here; /* declared_in is a file of this unit */
+	uint32_t declared_in;
 	struct debuginfo_frame name;
-	const char *declared_in; /* a path as libdw has it */
+};
+
+/* An entry whose children are being read. */
+struct level {
+	uint32_t scope; /* the innermost level at or above it that is a function, or NONE */
+	uint32_t outer_scope; /* that of the level above */
+	uint32_t function; /* index, or NONE as long as it is not needed */
+	bool is_inlined;
+	uint32_t call_file, call_line;
+	uint64_t entry, start;
 };
 
 /* One unit at work. */
 struct walk {
-	struct debuginfo *info;
-	Dwarf_Die unit;
-	const char *directory; /* in which it was compiled */
+	const struct dwarf_unit *unit;
+	const struct dwarf_abbrevs *abbrevs;
+	struct cursor cursor;
 	struct address *addresses;
 	size_t address_count;
-	bool deep; /* look for functions in functions that were not hit, too */
+	bool types; /* functions may be in them */
 	int error;
+	struct level levels[TREE_DEPTH_MAX];
+	uint32_t depth;
 	struct function *functions;
 	size_t function_count, function_capacity;
-	Dwarf_Lines *lines;
-	size_t line_count;
-	Dwarf_Files *files;
-	size_t file_count;
-	char **paths; /* of the files, made when asked for */
-};
-
-/* Where the walk is: the functions around the entry that it looks at. */
-struct scope {
-	const struct scope *outer;
-	Dwarf_Die *die;
-	uint32_t *function; /* its index, or NONE as long as it is not needed */
-	bool is_inlined;
+	struct dwarf_lines lines;
 };
 
 /* Opening */
@@ -104,12 +103,12 @@ static int compare_starts(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
-static int read_code_sections(struct debuginfo *info)
+static int read_code_sections(struct debuginfo *info, Elf *elf)
 {
 	Elf_Scn *section = NULL;
 	GElf_Shdr header;
 
-	while ((section = elf_nextscn(info->elf, section))) {
+	while ((section = elf_nextscn(elf, section))) {
 		if (!gelf_getshdr(section, &header) || !(header.sh_flags & SHF_EXECINSTR) ||
 		    header.sh_size == 0 || header.sh_size > UINT64_MAX - header.sh_addr)
 			continue;
@@ -132,117 +131,60 @@ static bool is_code(const struct debuginfo *info, uint64_t vaddr)
 	return after > 0 && vaddr < info->code[after - 1].end;
 }
 
-static void end_dwarf(struct debuginfo *info)
+static int add_ranges(struct debuginfo *info, uint32_t unit, struct dwarf_ranges ranges)
 {
-	dwarf_end(info->dwarf);
-	dwarf_end(info->alt);
-	info->dwarf = NULL;
-	info->alt = NULL;
-	info->kept = 0;
-}
+	uint64_t start, end;
 
-static int begin_dwarf(struct debuginfo *info)
-{
-	info->dwarf = dwarf_begin_elf(info->elf, DWARF_C_READ, NULL);
-	if (!info->dwarf)
-		return -EINVAL;
-	if (!info->alt_elf)
-		return 0;
-	info->alt = dwarf_begin_elf(info->alt_elf, DWARF_C_READ, NULL);
-	if (!info->alt)
-		return -EINVAL;
-	dwarf_setalt(info->dwarf, info->alt);
+	while (dwarf_ranges_next(&ranges, &start, &end)) {
+		if (!is_code(info, start) || info->range_count >= UNIT_RANGES_MAX)
+			continue;
+		if (array_reserve(&info->ranges, &info->range_capacity, info->range_count, 1,
+				  sizeof(*info->ranges)) != 0)
+			return -ENOMEM;
+		info->ranges[info->range_count++] =
+			(struct unit_range){.start = start, .end = end, .unit = unit};
+	}
 	return 0;
 }
 
-static int add_unit_range(struct debuginfo *info, uint64_t start, uint64_t end)
+/* Of a unit that does not say what code is in it. */
+static int add_ranges_of_functions(struct debuginfo *info, uint32_t index)
 {
-	if (start >= end || !is_code(info, start) || info->range_count >= RANGES_MAX)
-		return 0;
-	if (array_reserve(&info->ranges, &info->range_capacity, info->range_count, 1,
-			  sizeof(*info->ranges)) != 0)
-		return -ENOMEM;
-	info->ranges[info->range_count++] = (struct unit_range){
-		.start = start,
-		.end = end,
-		.unit = (uint32_t)info->unit_count - 1,
-	};
-	return 0;
-}
-
-static int add_ranges_of(struct debuginfo *info, Dwarf_Die *die)
-{
-	Dwarf_Addr base, start, end;
-	ptrdiff_t at = 0;
+	const struct dwarf_unit *unit = &info->dwarf.units[index];
+	const struct dwarf_abbrevs *abbrevs = dwarf_abbrevs_of(unit);
+	struct cursor cursor = dwarf_cursor(unit, unit->entries);
+	struct dwarf_entry entry;
 	int result = 0;
 
-	for (uint32_t i = 0; i < RANGES_OF_ONE_MAX && result == 0; i++) {
-		at = dwarf_ranges(die, at, &base, &start, &end);
-		if (at <= 0)
-			break;
-		result = add_unit_range(info, start, end);
+	if (!abbrevs)
+		return -ENOMEM;
+	while (result == 0 && dwarf_entry_read(&cursor, unit, abbrevs, RANGE_SLOTS, &entry)) {
+		if (entry.abbrev && entry.abbrev->kind == KIND_FUNCTION)
+			result = add_ranges(info, index, dwarf_ranges_of(unit, &entry));
 	}
 	return result;
 }
 
-/* Of a unit that does not say what code is in it. */
-static int add_ranges_of_functions(struct debuginfo *info, Dwarf_Die *parent, unsigned int depth)
+static int add_unit(struct debuginfo *info, uint32_t index)
 {
-	Dwarf_Die die;
-	int result = 0;
+	const struct dwarf_unit *unit = &info->dwarf.units[index];
 
-	if (depth >= TREE_DEPTH_MAX || dwarf_child(parent, &die) != 0)
+	if (!unit->has_code)
 		return 0;
-	do {
-		switch (dwarf_tag(&die)) {
-		case DW_TAG_subprogram:
-			result = add_ranges_of(info, &die);
-			break;
-		case DW_TAG_namespace:
-		case DW_TAG_module:
-		case DW_TAG_structure_type:
-		case DW_TAG_class_type:
-			result = add_ranges_of_functions(info, &die, depth + 1);
-			break;
-		}
-	} while (result == 0 && dwarf_siblingof(&die, &die) == 0);
-	return result;
-}
-
-static int add_unit(struct debuginfo *info, Dwarf_Die *die)
-{
-	size_t before = info->range_count;
-	int result;
-
-	if (array_reserve(&info->units, &info->unit_capacity, info->unit_count, 1,
-			  sizeof(*info->units)) != 0)
-		return -ENOMEM;
-	info->units[info->unit_count++] = dwarf_dieoffset(die);
-	result = add_ranges_of(info, die);
-	if (result == 0 && info->range_count == before)
-		result = add_ranges_of_functions(info, die, 0);
-	return result;
+	if (unit->ranges.form || (unit->has_low_pc && unit->high_pc.form))
+		return add_ranges(info, index, dwarf_ranges_of_unit(unit));
+	return add_ranges_of_functions(info, index);
 }
 
 static int read_units(struct debuginfo *info)
 {
-	Dwarf_CU *unit = NULL;
-	Dwarf_Die die;
-	uint8_t type;
+	uint64_t reach = 0;
 	int result = 0;
 
-	while (result == 0 && info->unit_count < UNITS_MAX &&
-	       dwarf_get_units(info->dwarf, unit, &unit, NULL, &type, &die, NULL) == 0) {
-		if (type == DW_UT_compile || type == DW_UT_skeleton)
-			result = add_unit(info, &die);
+	for (size_t i = 0; i < info->dwarf.unit_count && result == 0; i++) {
+		result = add_unit(info, (uint32_t)i);
+		dwarf_trim(&info->dwarf);
 	}
-	return result;
-}
-
-static void sort_unit_ranges(struct debuginfo *info)
-{
-	uint64_t reach = 0;
-
 	if (info->range_count > 0)
 		qsort(info->ranges, info->range_count, sizeof(*info->ranges), compare_starts);
 	for (size_t i = 0; i < info->range_count; i++) {
@@ -250,41 +192,43 @@ static void sort_unit_ranges(struct debuginfo *info)
 			reach = info->ranges[i].end;
 		info->ranges[i].reach = reach;
 	}
+	return result;
 }
 
 int debuginfo_open(Elf *elf, Elf *alt, struct debuginfo **debuginfo, struct error *error)
 {
 	struct debuginfo *info = calloc(1, sizeof(*info));
-	int result;
+	int result = 0;
 
 	if (!info)
 		return error_errno(error, ENOMEM, "can't read debug information");
-	info->elf = elf;
-	info->alt_elf = alt;
-	result = read_code_sections(info);
+	if (alt)
+		result = dwarf_read(&info->alt, alt, NULL, error);
 	if (result == 0)
-		result = begin_dwarf(info);
+		result = dwarf_read(&info->dwarf, elf, alt ? &info->alt : NULL, error);
+	if (result != 0)
+		goto fail;
+	result = read_code_sections(info, elf);
 	if (result == 0)
 		result = read_units(info);
 	if (result != 0) {
-		debuginfo_close(info);
-		if (result == -EINVAL)
-			return error_set(error, EINVAL, "broken debug information: %s",
-					 dwarf_errmsg(-1));
-		return error_errno(error, -result, "can't read debug information");
+		error_errno(error, -result, "can't read debug information");
+		goto fail;
 	}
-	sort_unit_ranges(info);
 	*debuginfo = info;
 	return 0;
+fail:
+	debuginfo_close(info);
+	return result;
 }
 
 void debuginfo_close(struct debuginfo *debuginfo)
 {
 	if (!debuginfo)
 		return;
-	end_dwarf(debuginfo);
+	dwarf_clear(&debuginfo->dwarf);
+	dwarf_clear(&debuginfo->alt);
 	free(debuginfo->code);
-	free(debuginfo->units);
 	free(debuginfo->ranges);
 	free(debuginfo);
 }
@@ -299,28 +243,21 @@ static size_t addresses_below(const struct walk *walk, uint64_t vaddr)
 					sizeof(*walk->addresses), vaddr - 1);
 }
 
-static uint32_t number(Dwarf_Die *die, unsigned int name)
+/* The index of the function of a level, which is added if it is not there yet. */
+static uint32_t function_of(struct walk *walk, struct level *level)
 {
-	Dwarf_Attribute attribute;
-	Dwarf_Word value;
+	struct function function = {
+		.entry = level->entry,
+		.start = level->start,
+		.outer = NONE,
+	};
 
-	if (!dwarf_attr(die, name, &attribute) || dwarf_formudata(&attribute, &value) != 0 ||
-	    value > UINT32_MAX)
-		return 0;
-	return (uint32_t)value;
-}
-
-/* The index of the function of a scope, which is added if it is not there yet. */
-static uint32_t function_of(struct walk *walk, const struct scope *scope)
-{
-	struct function function = {.outer = NONE, .die = *scope->die};
-
-	if (*scope->function != NONE)
-		return *scope->function;
-	if (scope->is_inlined && scope->outer) {
-		function.outer = function_of(walk, scope->outer);
-		function.call_file = number(scope->die, DW_AT_call_file);
-		function.call_line = number(scope->die, DW_AT_call_line);
+	if (level->function != NONE)
+		return level->function;
+	if (level->is_inlined && level->outer_scope != NONE) {
+		function.outer = function_of(walk, &walk->levels[level->outer_scope]);
+		function.call_file = level->call_file;
+		function.call_line = level->call_line;
 	}
 	if (array_reserve(&walk->functions, &walk->function_capacity, walk->function_count, 1,
 			  sizeof(*walk->functions)) != 0) {
@@ -328,309 +265,320 @@ static uint32_t function_of(struct walk *walk, const struct scope *scope)
 		return NONE;
 	}
 	walk->functions[walk->function_count] = function;
-	*scope->function = (uint32_t)walk->function_count++;
-	return *scope->function;
+	level->function = (uint32_t)walk->function_count++;
+	return level->function;
 }
 
 /* Where ranges overlap, the smallest one wins, and the inner one of equal ones. */
-static void take_range(struct walk *walk, const struct scope *scope, uint64_t start, uint64_t end)
+static void take_range(struct walk *walk, struct level *level, uint64_t start, uint64_t end)
 {
-	size_t from, to;
-
-	if (start >= end)
-		return;
-	from = addresses_below(walk, start);
-	if (from == walk->address_count || walk->addresses[from].vaddr >= end)
-		return;
-	to = addresses_below(walk, end);
-	for (size_t i = from; i < to; i++) {
+	for (size_t i = addresses_below(walk, start);
+	     i < walk->address_count && walk->addresses[i].vaddr < end; i++) {
 		struct address *address = &walk->addresses[i];
 
 		if (address->function != NONE && address->size < end - start)
 			continue;
-		address->function = function_of(walk, scope);
+		address->function = function_of(walk, level);
 		address->size = end - start;
 	}
 }
 
-/* Returns whether the function holds an address that was asked for. */
-static bool take_ranges(struct walk *walk, const struct scope *scope)
+static void take_ranges(struct walk *walk, struct level *level, const struct dwarf_entry *entry)
 {
-	Dwarf_Addr base, start, end;
-	ptrdiff_t at = 0;
+	struct dwarf_ranges ranges = dwarf_ranges_of(walk->unit, entry);
+	uint64_t start, end;
 
-	for (uint32_t i = 0; i < RANGES_OF_ONE_MAX; i++) {
-		at = dwarf_ranges(scope->die, at, &base, &start, &end);
-		if (at <= 0)
-			break;
-		take_range(walk, scope, start, end);
-	}
-	return *scope->function != NONE;
+	if (ranges.low < ranges.high)
+		level->start = ranges.low;
+	while (dwarf_ranges_next(&ranges, &start, &end))
+		take_range(walk, level, start, end);
 }
 
-static void visit_children(struct walk *walk, Dwarf_Die *parent, const struct scope *outer,
-			   unsigned int depth);
-
-static void visit_function(struct walk *walk, Dwarf_Die *die, const struct scope *outer,
-			   unsigned int depth)
+/* The walk ends where the file makes no sense any more. */
+static bool begin_entry(struct walk *walk, struct dwarf_entry *entry)
 {
-	uint32_t function = NONE;
-	struct scope scope = {
-		.outer = outer,
-		.die = die,
-		.function = &function,
-		.is_inlined = dwarf_tag(die) == DW_TAG_inlined_subroutine,
-	};
-
-	if (take_ranges(walk, &scope) || scope.is_inlined || walk->deep)
-		visit_children(walk, die, &scope, depth);
+	return walk->error == 0 &&
+	       dwarf_entry_begin(&walk->cursor, walk->unit, walk->abbrevs, entry);
 }
 
-static void visit_children(struct walk *walk, Dwarf_Die *parent, const struct scope *outer,
-			   unsigned int depth)
+static bool end_entry(struct walk *walk, uint32_t slots, struct dwarf_entry *entry)
 {
-	Dwarf_Die die;
-
-	if (depth >= TREE_DEPTH_MAX || dwarf_child(parent, &die) != 0)
-		return;
-	do {
-		switch (dwarf_tag(&die)) {
-		case DW_TAG_subprogram:
-		case DW_TAG_inlined_subroutine:
-			visit_function(walk, &die, outer, depth + 1);
-			break;
-		case DW_TAG_lexical_block:
-		case DW_TAG_try_block:
-		case DW_TAG_catch_block:
-		case DW_TAG_with_stmt:
-		case DW_TAG_namespace:
-		case DW_TAG_module:
-		case DW_TAG_structure_type:
-		case DW_TAG_class_type:
-		case DW_TAG_union_type:
-		case DW_TAG_enumeration_type:
-			visit_children(walk, &die, outer, depth + 1);
-			break;
-		}
-	} while (walk->error == 0 && dwarf_siblingof(&die, &die) == 0);
+	return dwarf_entry_end(&walk->cursor, walk->unit, walk->abbrevs, slots, entry);
 }
 
-static bool all_found(const struct walk *walk)
+/* Goes behind an entry's children if it says where that is. */
+static bool go_to_sibling(struct walk *walk, const struct dwarf_entry *entry)
 {
-	for (size_t i = 0; i < walk->address_count; i++) {
-		if (walk->addresses[i].function == NONE)
+	const struct dwarf_value *sibling = dwarf_value(entry, SLOT_SIBLING);
+	uint64_t offset;
+
+	if (!sibling->form || dwarf_reference(walk->unit, sibling, &offset) != walk->unit ||
+	    offset <= entry->offset)
+		return false;
+	walk->cursor = dwarf_cursor(walk->unit, offset);
+	return true;
+}
+
+/* Skips what is below an entry. False at the end of the walk. */
+static bool skip_children(struct walk *walk, const struct dwarf_entry *parent)
+{
+	struct dwarf_entry entry;
+	uint64_t depth = 1;
+
+	if (!parent->abbrev->has_children || go_to_sibling(walk, parent))
+		return true;
+	while (depth > 0) {
+		if (!begin_entry(walk, &entry) || !end_entry(walk, SLOT_BIT(SLOT_SIBLING), &entry))
 			return false;
+		if (!entry.abbrev)
+			depth--;
+		else if (entry.abbrev->has_children && !go_to_sibling(walk, &entry))
+			depth++;
 	}
+	return true;
+}
+
+static void visit_function(struct walk *walk, struct level *level, const struct dwarf_entry *entry)
+{
+	level->is_inlined = entry->abbrev->kind == KIND_INLINED;
+	level->entry = entry->offset;
+	level->call_file = dwarf_number(dwarf_value(entry, SLOT_CALL_FILE));
+	level->call_line = dwarf_number(dwarf_value(entry, SLOT_CALL_LINE));
+	level->scope = walk->depth;
+	take_ranges(walk, level, entry);
+}
+
+/* C and C++ have code only in types of functions (lambdas), and many types. */
+static bool has_code_in_types(const struct dwarf_unit *unit)
+{
+	switch (unit->language) {
+	case DW_LANG_C89:
+	case DW_LANG_C:
+	case DW_LANG_C99:
+	case DW_LANG_C11:
+	case DW_LANG_C_plus_plus:
+	case DW_LANG_C_plus_plus_03:
+	case DW_LANG_C_plus_plus_11:
+	case DW_LANG_C_plus_plus_14:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* Whether functions that hold an address may be below an entry. */
+static bool is_worth_it(const struct walk *walk, const struct level *level,
+			const struct dwarf_entry *entry)
+{
+	switch (entry->abbrev->kind) {
+	case KIND_INLINED:
+		/* Nothing is inlined in a function outside of it. */
+		return level->outer_scope == NONE ||
+		       walk->levels[level->outer_scope].function != NONE;
+	case KIND_UNIT:
+	case KIND_FUNCTION: /* there may be others in it */
+	case KIND_BLOCK:
+		return true;
+	case KIND_TYPE:
+		return walk->types || level->outer_scope != NONE;
+	default:
+		return false;
+	}
+}
+
+/* Reads of an entry what is needed, and decides whether to go below it. */
+static bool visit(struct walk *walk, struct dwarf_entry *entry, bool *descend)
+{
+	struct level *level = &walk->levels[walk->depth];
+	uint8_t kind = entry->abbrev->kind;
+	bool is_function = kind == KIND_FUNCTION || kind == KIND_INLINED;
+
+	*level = (struct level){.scope = NONE, .outer_scope = NONE, .function = NONE};
+	if (walk->depth > 0)
+		level->scope = level->outer_scope = walk->levels[walk->depth - 1].scope;
+	*descend = walk->depth + 1 < TREE_DEPTH_MAX && is_worth_it(walk, level, entry);
+	if (!end_entry(walk, is_function && *descend ? FUNCTION_SLOTS : SLOT_BIT(SLOT_SIBLING),
+		       entry))
+		return false;
+	if (is_function && *descend)
+		visit_function(walk, level, entry);
 	return true;
 }
 
 static void find_functions(struct walk *walk)
 {
-	visit_children(walk, &walk->unit, NULL, 0);
-	/* Rare, but costly to look for at once. */
-	if (walk->error != 0 || all_found(walk))
-		return;
-	walk->deep = true;
-	visit_children(walk, &walk->unit, NULL, 0);
+	struct dwarf_entry entry;
+	bool descend;
+
+	walk->types = has_code_in_types(walk->unit);
+	walk->cursor = dwarf_cursor(walk->unit, walk->unit->entries);
+	while (begin_entry(walk, &entry)) {
+		if (!entry.abbrev) {
+			if (walk->depth <= 1)
+				return;
+			walk->depth--;
+			continue;
+		}
+		if (!visit(walk, &entry, &descend))
+			return;
+		if (descend && entry.abbrev->has_children)
+			walk->depth++;
+		else if (!skip_children(walk, &entry))
+			return;
+	}
 }
 
 /* Names, files and lines */
 
-static const char *text(Dwarf_Die *die, unsigned int name)
+static void take_names(const struct dwarf_unit *unit, const struct dwarf_entry *entry,
+		       struct debuginfo_frame *name)
 {
-	Dwarf_Attribute attribute;
-
-	return dwarf_formstring(dwarf_attr_integrate(die, name, &attribute));
+	if (!name->linkage_name)
+		name->linkage_name = dwarf_text(unit, dwarf_value(entry, SLOT_LINKAGE_NAME));
+	if (!name->name)
+		name->name = dwarf_text(unit, dwarf_value(entry, SLOT_NAME));
+	if (!name->start_line)
+		name->start_line = dwarf_number(dwarf_value(entry, SLOT_DECL_LINE));
 }
 
-/* The directory goes before what is relative to it. */
-static char *full_path(const char *directory, const char *name)
-{
-	size_t length = directory ? strlen(directory) : 0;
-	char *path;
-
-	if (*name == '/' || length == 0 ||
-	    (strncmp(name, directory, length) == 0 && name[length] == '/'))
-		return strdup(name);
-	return asprintf(&path, "%s/%s", directory, name) < 0 ? NULL : path;
-}
-
-/* NULL where there is none. */
-static const char *file_path(struct walk *walk, size_t file)
-{
-	const char *name;
-
-	if (file >= walk->file_count)
-		return NULL;
-	if (walk->paths[file])
-		return walk->paths[file];
-	name = dwarf_filesrc(walk->files, file, NULL, NULL);
-	if (!name)
-		return NULL;
-	walk->paths[file] = full_path(walk->directory, name);
-	if (!walk->paths[file])
-		walk->error = -ENOMEM;
-	return walk->paths[file];
-}
-
-static void name_function(struct function *function)
+/* Where the entry at an offset does not say it, the one that it refers to may. */
+static void name_function(const struct dwarf_unit *home, struct function *function)
 {
 	struct debuginfo_frame *name = &function->name;
-	Dwarf_Addr start;
-	int line;
+	const struct dwarf_abbrevs *abbrevs;
+	const struct dwarf_unit *unit = home;
+	uint64_t offset = function->entry;
+	const struct dwarf_value *origin;
+	struct dwarf_entry entry;
+	struct cursor cursor;
 
-	if (function->named)
-		return;
 	function->named = true;
-	name->linkage_name = text(&function->die, DW_AT_linkage_name);
-	if (!name->linkage_name)
-		name->linkage_name = text(&function->die, DW_AT_MIPS_linkage_name);
-	name->name = text(&function->die, DW_AT_name);
-	function->declared_in = dwarf_decl_file(&function->die);
-	if (function->declared_in && dwarf_decl_line(&function->die, &line) == 0 && line > 0)
-		name->start_line = (uint32_t)line;
-	if (function->outer == NONE && dwarf_entrypc(&function->die, &start) == 0)
-		name->start = start;
-}
-
-/* The last row at or before the address; NULL where no code is known to be. */
-static Dwarf_Line *find_line(const struct walk *walk, uint64_t vaddr)
-{
-	size_t low = 0, high = walk->line_count;
-	Dwarf_Addr start;
-	Dwarf_Line *line;
-	bool is_end;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (dwarf_lineaddr(dwarf_onesrcline(walk->lines, middle), &start) != 0)
-			return NULL;
-		if (start <= vaddr)
-			low = middle + 1;
-		else
-			high = middle;
+	for (uint32_t i = 0; i < ORIGINS_MAX && unit; i++) {
+		abbrevs = dwarf_abbrevs_of(unit);
+		cursor = dwarf_cursor(unit, offset);
+		if (!abbrevs || !dwarf_entry_read(&cursor, unit, abbrevs, NAME_SLOTS, &entry) ||
+		    !entry.abbrev)
+			return;
+		take_names(unit, &entry, name);
+		if (!function->declared_in) {
+			function->declared_in = dwarf_number(dwarf_value(&entry, SLOT_DECL_FILE));
+			function->is_declared_here = unit == home;
+		}
+		origin = dwarf_value(&entry, SLOT_ORIGIN);
+		if (!origin->form)
+			origin = dwarf_value(&entry, SLOT_SPECIFICATION);
+		unit = dwarf_reference(unit, origin, &offset);
 	}
-	line = low > 0 ? dwarf_onesrcline(walk->lines, low - 1) : NULL;
-	if (!line || dwarf_lineendsequence(line, &is_end) != 0 || is_end)
-		return NULL;
-	return line;
 }
 
-/* Returns the index of the file, or SIZE_MAX. */
-static size_t line_at(const struct walk *walk, uint64_t vaddr, uint32_t *number)
+static struct debuginfo_frame make_frame(struct walk *walk, const struct function *function,
+					 uint32_t file, uint32_t line)
 {
-	Dwarf_Line *line = find_line(walk, vaddr);
-	Dwarf_Files *files;
-	size_t file;
-	int value;
+	struct debuginfo_frame frame = {0};
 
-	*number = 0;
-	if (!line)
-		return SIZE_MAX;
-	if (dwarf_lineno(line, &value) == 0 && value > 0)
-		*number = (uint32_t)value;
-	return dwarf_line_file(line, &files, &file) == 0 ? file : SIZE_MAX;
-}
-
-static void make_frame(struct walk *walk, struct debuginfo_frame *frame,
-		       const struct function *function, size_t file, uint32_t line)
-{
-	const char *raw = NULL;
-
-	*frame = (struct debuginfo_frame){0};
-	if (function)
-		*frame = function->name;
-	frame->file = file_path(walk, file);
-	frame->line = line;
-	if (frame->file)
-		raw = dwarf_filesrc(walk->files, file, NULL, NULL);
-	if (!raw || !function || !function->declared_in || strcmp(raw, function->declared_in) != 0)
-		frame->start_line = 0;
+	if (function) {
+		frame = function->name;
+		frame.start = function->outer == NONE ? function->start : 0;
+		if (function->is_declared_here && function->declared_in != file)
+			frame.start_line = 0;
+	}
+	frame.file = dwarf_lines_path(&walk->lines, file);
+	frame.line = line;
+	return frame;
 }
 
 static int emit(struct walk *walk, const struct address *address, debuginfo_callback callback,
 		void *arg)
 {
+	const struct dwarf_row *row = dwarf_lines_at(&walk->lines, address->vaddr);
 	struct debuginfo_frame frames[INLINE_DEPTH_MAX];
+	uint32_t file = row ? row->file : NONE, line = row ? row->line : 0;
 	uint32_t index = address->function;
 	struct function *function;
-	size_t file, count = 0;
-	uint32_t line;
+	size_t count = 0;
 
-	file = line_at(walk, address->vaddr, &line);
-	if (index == NONE && file < walk->file_count)
-		make_frame(walk, &frames[count++], NULL, file, line);
+	if (index == NONE && row)
+		frames[count++] = make_frame(walk, NULL, file, line);
 	while (index != NONE) {
 		function = &walk->functions[index];
-		name_function(function);
-		if (count == INLINE_DEPTH_MAX) /* the last one is not inlined */
+		if (!function->named)
+			name_function(walk->unit, function);
+		if (count == INLINE_DEPTH_MAX) /* the last one is the one not inlined */
 			count--;
-		make_frame(walk, &frames[count++], function, file, line);
+		frames[count++] = make_frame(walk, function, file, line);
 		file = function->call_file;
 		line = function->call_line;
 		index = function->outer;
 	}
-	if (walk->error != 0)
-		return walk->error;
 	return callback(arg, address->index, frames, count);
 }
 
 /* Units */
 
-static void read_files(struct walk *walk)
+static bool holds_address(void *arg, uint64_t start, uint64_t end)
 {
-	Dwarf_Attribute attribute;
+	const struct walk *walk = arg;
+	size_t first = addresses_below(walk, start);
 
-	walk->directory = dwarf_formstring(dwarf_attr(&walk->unit, DW_AT_comp_dir, &attribute));
-	if (dwarf_getsrclines(&walk->unit, &walk->lines, &walk->line_count) != 0)
-		walk->line_count = 0;
-	walk->info->kept += walk->line_count * KEPT_BYTES_OF_LINE;
-	if (dwarf_getsrcfiles(&walk->unit, &walk->files, &walk->file_count) != 0)
-		walk->file_count = 0;
-	if (walk->file_count == 0)
-		return;
-	walk->paths = calloc(walk->file_count, sizeof(*walk->paths));
-	if (!walk->paths)
-		walk->error = -ENOMEM;
+	return first < walk->address_count && walk->addresses[first].vaddr < end;
 }
 
-static int walk_unit(struct debuginfo *info, uint32_t unit, struct address *addresses, size_t count,
-		     debuginfo_callback callback, void *arg)
+static int walk_unit(struct debuginfo *info, struct walk *walk)
 {
-	struct walk walk = {.info = info, .addresses = addresses, .address_count = count};
+	const struct address *first = walk->addresses;
+
+	if (first->unit == NONE)
+		return 0;
+	walk->unit = &info->dwarf.units[first->unit];
+	walk->abbrevs = dwarf_abbrevs_of(walk->unit);
+	if (!walk->abbrevs)
+		return -ENOMEM;
+	find_functions(walk);
+	if (walk->error != 0)
+		return walk->error;
+	return dwarf_lines_read(&walk->lines, walk->unit, holds_address, walk);
+}
+
+/* All addresses of one unit. */
+static int name_addresses(struct debuginfo *info, struct address *addresses, size_t count,
+			  debuginfo_callback callback, void *arg)
+{
+	struct walk *walk = calloc(1, sizeof(*walk));
 	int result;
 
-	if (unit != NONE && dwarf_offdie(info->dwarf, info->units[unit], &walk.unit)) {
-		find_functions(&walk);
-		read_files(&walk);
-	}
-	result = walk.error;
+	if (!walk)
+		return -ENOMEM;
+	walk->addresses = addresses;
+	walk->address_count = count;
+	result = walk_unit(info, walk);
 	for (size_t i = 0; i < count && result == 0; i++)
-		result = emit(&walk, &addresses[i], callback, arg);
-	for (size_t i = 0; walk.paths && i < walk.file_count; i++)
-		free(walk.paths[i]);
-	free(walk.paths);
-	free(walk.functions);
-	if (result == 0 && info->kept > KEPT_BYTES_MAX) {
-		end_dwarf(info);
-		result = begin_dwarf(info);
-	}
+		result = emit(walk, &addresses[i], callback, arg);
+	dwarf_lines_clear(&walk->lines);
+	free(walk->functions);
+	free(walk);
+	dwarf_trim(&info->dwarf);
+	dwarf_trim(&info->alt);
 	return result;
 }
 
-/* The unit whose range begins last before the address. */
+/*
+ * Units share an address where each had the same function, of which the linker
+ * has kept the first one and made the others point to it.
+ */
 static uint32_t unit_at(const struct debuginfo *info, uint64_t vaddr)
 {
 	size_t i = upper_bound(info->ranges, info->range_count, sizeof(*info->ranges), vaddr);
+	uint32_t unit = NONE;
 
 	for (uint32_t steps = 0; i > 0 && steps < OVERLAP_MAX; i--, steps++) {
-		if (vaddr < info->ranges[i - 1].end)
-			return info->ranges[i - 1].unit;
-		if (vaddr >= info->ranges[i - 1].reach)
+		const struct unit_range *range = &info->ranges[i - 1];
+
+		if (vaddr >= range->reach)
 			break;
+		if (vaddr < range->end && range->unit < unit)
+			unit = range->unit;
 	}
-	return NONE;
+	return unit;
 }
 
 static int compare_addresses(const void *a, const void *b)
@@ -665,8 +613,7 @@ int debuginfo_each(struct debuginfo *debuginfo, const uint64_t *vaddrs, size_t c
 	for (size_t from = 0, to; from < count && result == 0; from = to) {
 		for (to = from + 1; to < count && addresses[to].unit == addresses[from].unit;)
 			to++;
-		result = walk_unit(debuginfo, addresses[from].unit, addresses + from, to - from,
-				   callback, arg);
+		result = name_addresses(debuginfo, addresses + from, to - from, callback, arg);
 	}
 	free(addresses);
 	return result;
