@@ -369,19 +369,18 @@ static void find_debug_file(struct debug_files *files, const char *path,
 /* dwz */
 
 /* The name is as dwz wrote it: absolute, or from where the debug file lies. */
-static bool find_alt_by_name(struct debug_files *files, const struct debug_file *owner,
+static bool find_alt_by_name(struct debug_files *files, const char *path,
 			     const struct wanted *wanted, const char *name,
 			     const struct debug_search *search)
 {
-	const char *slash = owner->path ? strrchr(owner->path, '/') : NULL;
-	static const char dwz[] = "/.dwz/";
-	const char *shared = strstr(name, dwz);
+	const char *root = search->root && !files->debug.elf ? search->root : "";
+	const char *shared = strstr(name, "/.dwz/");
+	const char *slash = strrchr(path, '/');
 
-	if (*name == '/' && try_file(files, &files->alt, wanted, "%s", name))
+	if (*name == '/' && try_file(files, &files->alt, wanted, "%s%s", root, name))
 		return true;
-	if (*name != '/' && slash &&
-	    try_file(files, &files->alt, wanted, "%.*s/%s", (int)(slash - owner->path), owner->path,
-		     name))
+	if (*name != '/' && try_file(files, &files->alt, wanted, "%s%.*s%s", root,
+				     slash ? (int)(slash + 1 - path) : 0, path, name))
 		return true;
 	for (size_t i = 0; shared && i < directory_count(search); i++) {
 		if (try_file(files, &files->alt, wanted, "%s%s", directory(search, i), shared))
@@ -390,18 +389,21 @@ static bool find_alt_by_name(struct debug_files *files, const struct debug_file 
 	return false;
 }
 
-/* Returns false if the DWARF of the file can't be used because what it shares is missing. */
-static bool find_alt(struct debug_files *files, const struct debug_file *owner, const char *path,
+/*
+ * Of the file at `path`, which has the DWARF. Returns false if that can't be used
+ * because what it shares is missing.
+ */
+static bool find_alt(struct debug_files *files, Elf *elf, const char *path,
 		     const struct debug_search *search)
 {
-	struct wanted wanted = {.binary = owner->elf};
+	struct wanted wanted = {.binary = elf};
 	char build_id[BUILD_ID_SIZE];
 	GElf_Shdr header;
 	const char *name, *end;
 	Elf_Scn *section;
 	Elf_Data *data;
 
-	section = find_section(owner->elf, ".gnu_debugaltlink", &header);
+	section = find_section(elf, ".gnu_debugaltlink", &header);
 	if (!section)
 		return true;
 	data = elf_rawdata(section, NULL);
@@ -418,7 +420,7 @@ static bool find_alt(struct debug_files *files, const struct debug_file *owner, 
 		return false;
 	}
 	if (find_by_build_id(files, &files->alt, &wanted, search) ||
-	    find_alt_by_name(files, owner, &wanted, name, search) ||
+	    find_alt_by_name(files, path, &wanted, name, search) ||
 	    fetch(files, &files->alt, &wanted, search))
 		return true;
 	set_problem(files, "%s needs %s (build id %s), which is not there", path, name, build_id);
@@ -511,21 +513,20 @@ static int take_binary(struct debug_files *files, int fd, const char *path, stru
 static void find_dwarf(struct debug_files *files, const char *path,
 		       const struct debug_search *search)
 {
-	const struct debug_file *owner = &files->binary;
+	Elf *elf = files->binary.elf;
 
-	if (!owner->elf || !has_dwarf(owner->elf)) {
+	if (!elf || !has_dwarf(elf)) {
 		find_debug_file(files, path, search);
-		owner = &files->debug;
-		if (owner->elf)
-			path = owner->path;
+		elf = files->debug.elf;
+		if (elf)
+			path = files->debug.path;
 	}
-	if (!owner->elf)
-		return set_problem(files, "%s has no debug information, and there is no file of it",
-				   path);
-	if (!has_dwarf(owner->elf))
-		return set_problem(files, "%s has no debug information", path);
-	if (find_alt(files, owner, path, search))
-		files->dwarf = owner->elf;
+	if (!elf)
+		set_problem(files, "%s has no debug information, and there is no file of it", path);
+	else if (!has_dwarf(elf))
+		set_problem(files, "%s has no debug information", path);
+	else if (find_alt(files, elf, path, search))
+		files->dwarf = elf;
 }
 
 int debug_files_open(struct debug_files *files, int fd, const char *path, const char *build_id,
