@@ -38,27 +38,25 @@ static inline void cursor_break(struct cursor *cursor)
 	cursor->broken = true;
 }
 
-/* Returns where the bytes skipped begin; NULL if there are not so many. */
-static inline const unsigned char *cursor_skip(struct cursor *cursor, uint64_t size)
+/* False if there are not so many bytes. */
+static inline bool cursor_skip(struct cursor *cursor, uint64_t size)
 {
-	const unsigned char *at = cursor->at;
-
 	if (size > cursor_left(cursor)) {
 		cursor_break(cursor);
-		return NULL;
+		return false;
 	}
 	cursor->at += size;
-	return at;
+	return true;
 }
 
 /* A number of `size` bytes, at most 8; of little-endian machines, as all ours are. */
 static inline uint64_t cursor_number(struct cursor *cursor, size_t size)
 {
-	const unsigned char *bytes = cursor_skip(cursor, size);
+	const unsigned char *bytes = cursor->at;
 	uint64_t value = 0;
 	uint32_t half;
 
-	if (!bytes)
+	if (!cursor_skip(cursor, size))
 		return 0;
 	if (size == 1)
 		return *bytes;

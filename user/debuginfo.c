@@ -499,7 +499,7 @@ static int emit(struct walk *walk, const struct address *address, debuginfo_call
 
 	if (index == NONE && row)
 		frames[count++] = make_frame(walk, NULL, file, line);
-	while (index != NONE) {
+	while (index < walk->function_count) {
 		function = &walk->functions[index];
 		if (!function->named)
 			name_function(walk->unit, function);

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define LIBRARY "libdebuginfod.so.1"
 #define URLS_VARIABLE "DEBUGINFOD_URLS"
@@ -39,31 +38,20 @@ int debuginfod_is_wanted(void)
 
 static int load_library(struct library *library, struct error *error)
 {
-	const struct {
-		const char *name;
-		void *function;
-	} functions[] = {
-		{"debuginfod_begin", &library->begin},
-		{"debuginfod_end", &library->end},
-		{"debuginfod_find_debuginfo", &library->find_debuginfo},
-		{"debuginfod_set_progressfn", &library->set_progressfn},
-	};
-
 	library->handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	if (!library->handle)
 		return error_set(error, EOPNOTSUPP, "%s is set, but there is no %s: install it",
 				 URLS_VARIABLE, LIBRARY);
-	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-		void *function = dlsym(library->handle, functions[i].name);
-
-		if (!function) {
-			dlclose(library->handle);
-			return error_set(error, EOPNOTSUPP, "%s has no %s: it is too old", LIBRARY,
-					 functions[i].name);
-		}
-		memcpy(functions[i].function, &function, sizeof(function));
-	}
-	return 0;
+	library->begin = (__typeof__(library->begin))dlsym(library->handle, "debuginfod_begin");
+	library->end = (__typeof__(library->end))dlsym(library->handle, "debuginfod_end");
+	library->find_debuginfo = (__typeof__(library->find_debuginfo))dlsym(
+		library->handle, "debuginfod_find_debuginfo");
+	library->set_progressfn = (__typeof__(library->set_progressfn))dlsym(
+		library->handle, "debuginfod_set_progressfn");
+	if (library->begin && library->end && library->find_debuginfo && library->set_progressfn)
+		return 0;
+	dlclose(library->handle);
+	return error_set(error, EOPNOTSUPP, "%s is too old for stackbeat", LIBRARY);
 }
 
 static int report(struct client *client, long done, long total)
@@ -91,7 +79,7 @@ int debuginfod_fetch(const char *build_id, int (*progress)(void *arg, long done,
 		     void *arg, char **path, struct error *error)
 {
 	const struct request request = {.progress = progress, .arg = arg};
-	struct library library;
+	struct library library = {0};
 	int result;
 
 	result = load_library(&library, error);

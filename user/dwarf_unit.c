@@ -292,7 +292,7 @@ static bool read_attributes(struct cursor *cursor, const struct dwarf_unit *unit
 {
 	const struct dwarf_attribute *attribute = &abbrevs->attributes[entry->abbrev->first];
 	const struct dwarf_attribute *end = attribute + entry->abbrev->count;
-	struct dwarf_value ignored, *value;
+	struct dwarf_value ignored = {0}, *value;
 
 	for (; attribute < end; attribute++) {
 		bool is_wanted = slots & SLOT_BIT(attribute->slot);
