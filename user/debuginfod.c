@@ -51,6 +51,7 @@ static int load_library(struct library *library, struct error *error)
 	if (library->begin && library->end && library->find_debuginfo && library->set_progressfn)
 		return 0;
 	dlclose(library->handle);
+	library->handle = NULL;
 	return error_set(error, EOPNOTSUPP, "%s is too old for stackbeat", LIBRARY);
 }
 
@@ -83,7 +84,7 @@ int debuginfod_fetch(const char *build_id, int (*progress)(void *arg, long done,
 	int result;
 
 	result = load_library(&library, error);
-	if (result != 0)
+	if (!library.handle)
 		return result;
 	current = &request;
 	result = find(&library, build_id, path, error);
