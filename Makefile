@@ -156,6 +156,11 @@ workloads: $(OTHER_ABIS:%=$(B)/workloads/stackbeat-abi-%)
 demo: ## Profile a real program and draw it (build/demo/)
 	$(Q)demo/run
 
+# S selects sections, or parts of them (tests/bench/run --list).
+.PHONY: bench
+bench: ## Measure the cost, beside perf's and bpftrace's (build/bench/); S=1 for section 1 only
+	$(Q)tests/bench/run $(S)
+
 .PHONY: check
 check: ## Run all tests
 	$(Q)tests/check
@@ -166,7 +171,7 @@ lint: ## Check the sources without running them
 
 .PHONY: deps
 deps: ## Install what building and testing needs, with apt
-	$(Q)scripts/deps build vm test demo
+	$(Q)scripts/deps build vm test demo bench
 
 .PHONY: format
 format: ## Format the user side and the tests with clang-format

@@ -153,8 +153,9 @@
  *	EACCES	the opener may not read the file
  *	EMFILE, ENFILE, ENOMEM, and what opening the file failed with
  * The second has the kernel let go of the file; a reader does it as soon as it has
- * what it needs, or a file system would stay busy. The id then means nothing any
- * more: a mapping of the same file later gets a new object. ENOENT as above.
+ * what it needs, or a file system would stay busy. From then on the id can't be
+ * opened, though records that were waiting may still name it; a mapping of the
+ * same file that is read later gets a new object. ENOENT as above.
  * Closing the session releases all.
  */
 #ifndef _UAPI_STACKBEAT_H
@@ -284,6 +285,8 @@ struct stackbeat_sample {
 	__u8 reserved[2]; /* 0 */
 	__u32 generation; /* of the space */
 	__u64 space; /* id of the address space; 0: none, or not known */
+	__u64 hash; /* of all frames: equal where they are equal, mixed a little only;
+		     * what it is computed by may change */
 	char comm[16]; /* name of the thread, NUL-terminated */
 	/*
 	 * Each part leaf first. The first kernel frame is the interrupted

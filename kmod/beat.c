@@ -13,11 +13,13 @@
 #include <linux/timekeeping.h>
 #include <trace/events/power.h>
 #include <asm/irq_regs.h>
+#include <asm/tsc.h>
 
 #include "beat.h"
 #include "compat/compat.h"
 #include "control.h"
 #include "filter.h"
+#include "space.h"
 #include "unwind.h"
 
 #define SB_FRAMES_OFFSET offsetof(struct stackbeat_sample, frames)
@@ -32,6 +34,18 @@
 #define SB_STEPS_MAX 8
 
 static struct workqueue_struct *sb_beat_workqueue;
+
+/* ns of a cycle of the time-stamp counter, times 2^32. */
+static u64 sb_cycle_ns __ro_after_init;
+
+/*
+ * ns since the counter was at `start`, on this CPU. The clock would take ten
+ * times as many instructions.
+ */
+static u64 sb_elapsed(u64 start)
+{
+	return min_t(u64, rdtsc() - start, U32_MAX) * sb_cycle_ns >> 32;
+}
 
 /* xorshift32 (Marsaglia, 2003): 32 bits that no program can follow or foresee. */
 static u32 sb_random(struct sb_beat *beat)
@@ -164,7 +178,8 @@ static bool sb_owner_may_see(const struct sb_session *session)
 
 /*
  * Writes one record of the interrupted context. The recipe: which parts, room
- * for the largest record, header, kernel frames, user frames, publish.
+ * for the largest record, header, kernel frames, address space, user frames,
+ * publish.
  */
 static void sb_beat_sample(struct sb_beat *beat, u64 now, u64 weight, u32 missed)
 {
@@ -175,6 +190,7 @@ static void sb_beat_sample(struct sb_beat *beat, u64 now, u64 weight, u32 missed
 	struct stackbeat_sample *sample;
 	u32 kernel_frames = 0, user_frames = 0, size;
 	bool in_kernel, has_user;
+	u64 hash = 0;
 
 	if (unlikely(!regs)) {
 		beat->filtered++;
@@ -206,8 +222,6 @@ static void sb_beat_sample(struct sb_beat *beat, u64 now, u64 weight, u32 missed
 	sample->lost = beat->ring.lost;
 	sample->missed = missed;
 	memset(sample->reserved, 0, sizeof(sample->reserved));
-	sample->generation = 0;
-	sample->space = 0;
 	memcpy(sample->comm, current->comm, sizeof(sample->comm));
 	/* Another thread may be about to change the name. */
 	sample->comm[sizeof(sample->comm) - 1] = '\0';
@@ -219,8 +233,12 @@ static void sb_beat_sample(struct sb_beat *beat, u64 now, u64 weight, u32 missed
 	else
 		kernel_frames = sb_unwind_kernel(regs, sample->frames,
 						 STACKBEAT_KERNEL_FRAMES_MAX,
-						 &sample->kernel_end);
+						 &sample->kernel_end, &hash);
 
+	sample->space = 0;
+	sample->generation = 0;
+	if (has_user)
+		sample->space = sb_space_see(beat, now, &sample->generation);
 	if (!has_user) {
 		sample->user_end = STACKBEAT_END_NO_USER;
 	} else if (!(parts & STACKBEAT_PART_USER)) {
@@ -231,9 +249,10 @@ static void sb_beat_sample(struct sb_beat *beat, u64 now, u64 weight, u32 missed
 		if (!user_64bit_mode(regs))
 			sample->record.flags |= STACKBEAT_SAMPLE_COMPAT;
 		user_frames = sb_unwind_user(regs, sample->frames + kernel_frames,
-					     max_depth, &sample->user_end);
+					     max_depth, &sample->user_end, &hash);
 	}
 
+	sample->hash = hash;
 	sample->kernel_frames = kernel_frames;
 	sample->user_frames = user_frames;
 	size = SB_FRAMES_OFFSET + (kernel_frames + user_frames) * sizeof(u64);
@@ -254,12 +273,13 @@ static enum hrtimer_restart sb_beat_callback(struct hrtimer *timer)
 {
 	struct sb_beat *beat = container_of(timer, struct sb_beat, timer);
 	struct sb_session *session = beat->session;
+	u64 start = rdtsc();
 	u64 now = ktime_get_mono_fast_ns();
 	u64 due = sb_beat_due(beat);
 	u64 period = beat->period;
 	u32 missed = beat->missed;
 	const struct sb_filter *filter;
-	u64 weight, cost, budget, end;
+	u64 weight, cost, budget;
 
 	if (WARN_ON_ONCE(smp_processor_id() != beat->cpu))
 		return HRTIMER_NORESTART;
@@ -284,17 +304,16 @@ static enum hrtimer_restart sb_beat_callback(struct hrtimer *timer)
 	else
 		sb_beat_sample(beat, now, weight, missed);
 
-	end = ktime_get_mono_fast_ns();
-	cost = end - now;
+	cost = sb_elapsed(start);
 	beat->cost += cost;
 	beat->window_cost += min_t(u64, cost, SB_COST_MAX);
 	budget = READ_ONCE(session->budget);
 	if (unlikely(beat->window_cost > budget ||
-		     end - beat->window_start >= STACKBEAT_BUDGET_WINDOW_NS))
-		sb_beat_account(beat, end, budget);
+		     now - beat->window_start >= STACKBEAT_BUDGET_WINDOW_NS))
+		sb_beat_account(beat, now, budget);
 
 	period = sb_beat_period(beat);
-	sb_beat_set(beat, period, due + sb_draw_interval(beat, period), end + cost);
+	sb_beat_set(beat, period, due + sb_draw_interval(beat, period), now + 2 * cost);
 	return HRTIMER_RESTART;
 }
 
@@ -336,8 +355,10 @@ struct sb_beat *sb_beat_alloc(struct sb_session *session, u32 cpu, u32 ring_size
 
 	if (!beat)
 		return ERR_PTR(-ENOMEM);
-	err = sb_ring_alloc(&beat->ring, ring_size, cpu);
+	beat->seen = sb_seen_queue_alloc(cpu);
+	err = beat->seen ? sb_ring_alloc(&beat->ring, ring_size, cpu) : -ENOMEM;
 	if (err) {
+		sb_seen_queue_free(beat->seen);
 		kfree(beat);
 		return ERR_PTR(err);
 	}
@@ -349,12 +370,7 @@ struct sb_beat *sb_beat_alloc(struct sb_session *session, u32 cpu, u32 ring_size
 	sb_hrtimer_setup(&beat->timer, sb_beat_callback, CLOCK_MONOTONIC,
 			 HRTIMER_MODE_ABS_PINNED_HARD);
 
-	beat->consumer_mapping.memory = (void *)beat->ring.consumer;
-	beat->consumer_mapping.pages = 1;
-	beat->consumer_mapping.writable = true;
-	beat->ring_mapping.memory = (void *)beat->ring.consumer;
-	beat->ring_mapping.page = 1;
-	beat->ring_mapping.pages = 1 + ring_size / PAGE_SIZE;
+	sb_mapping_init_ring(&beat->consumer_mapping, &beat->ring_mapping, &beat->ring);
 	return beat;
 }
 
@@ -364,6 +380,7 @@ void sb_beat_free(struct sb_beat *beat)
 		return;
 	irq_work_sync(&beat->wake);
 	cancel_work_sync(&beat->report);
+	sb_seen_queue_free(beat->seen);
 	sb_ring_free(&beat->ring);
 	kfree(beat);
 }
@@ -600,6 +617,9 @@ int sb_beat_init(void)
 {
 	int err;
 
+	if (!tsc_khz)
+		return -ENODEV;
+	sb_cycle_ns = div_u64((u64)NSEC_PER_MSEC << 32, tsc_khz);
 	sb_beat_workqueue = alloc_workqueue("stackbeat", WQ_UNBOUND, 0);
 	if (!sb_beat_workqueue)
 		return -ENOMEM;

@@ -13,6 +13,9 @@
 #include "ring.h"
 #include "session.h"
 
+struct sb_seen_queue;
+struct sb_space;
+
 struct sb_beat {
 	/* Used on this CPU alone, with interrupts off. */
 	struct hrtimer timer;
@@ -37,6 +40,8 @@ struct sb_beat {
 	bool parked;		/* running, and the CPU is idle: no timer */
 	u64 next_report;	/* ns: losses are not reported before */
 	struct irq_work wake;
+	struct sb_space *space;	/* where that of the last sample is noted, or NULL */
+	struct sb_seen_queue *seen;
 
 	/* The report of what happened in beats: queued by them. */
 	struct work_struct report;
@@ -69,6 +74,7 @@ void sb_beats_stop(struct sb_session *session);
  */
 int sb_beats_update(struct sb_session *session);
 
+/* ENODEV: the machine has no time-stamp counter that keeps time. ENOMEM. */
 int sb_beat_init(void);
 void sb_beat_exit(void);
 

@@ -12,6 +12,7 @@
 #include "control.h"
 #include "filter.h"
 #include "session.h"
+#include "space.h"
 
 static u32 sb_control_rate_max;
 
@@ -392,11 +393,13 @@ static void sb_stats_add(struct sb_stats *stats, const struct sb_beat *beat)
 		stats->count[STACKBEAT_S_RATE] = rate;
 }
 
-static int sb_put_stats(struct sk_buff *skb, const struct sb_stats *stats)
+/* Up to, and without, `end`. */
+static int sb_put_stats(struct sk_buff *skb, const struct sb_stats *stats,
+			enum stackbeat_stat end)
 {
 	u32 stat;
 
-	for (stat = STACKBEAT_S_BEATS; stat < STACKBEAT_S_COUNT; stat++) {
+	for (stat = STACKBEAT_S_BEATS; stat < end; stat++) {
 		if (nla_put_u64_64bit(skb, stat, stats->count[stat], STACKBEAT_S_PAD))
 			return -EMSGSIZE;
 	}
@@ -417,7 +420,8 @@ static int sb_put_sums(struct sk_buff *skb, const struct sb_session *session)
 		if (beat)
 			sb_stats_add(&stats, beat);
 	}
-	if (sb_put_stats(skb, &stats))
+	sb_spaces_count(session->spaces, stats.count);
+	if (sb_put_stats(skb, &stats, STACKBEAT_S_COUNT))
 		return -EMSGSIZE;
 	nla_nest_end(skb, nest);
 	return 0;
@@ -438,7 +442,7 @@ static int sb_put_cpus(struct sk_buff *skb, const struct sb_session *session)
 		sb_stats_add(&stats, beat);
 		nest = nla_nest_start(skb, STACKBEAT_A_CPU_STATS);
 		if (!nest || nla_put_u32(skb, STACKBEAT_S_CPU, cpu) ||
-		    sb_put_stats(skb, &stats))
+		    sb_put_stats(skb, &stats, STACKBEAT_S_SPACES))
 			return -EMSGSIZE;
 		nla_nest_end(skb, nest);
 	}

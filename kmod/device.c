@@ -6,12 +6,14 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/poll.h>
+#include <linux/uaccess.h>
 #include <linux/vmalloc.h>
 
 #include "beat.h"
 #include "compat/compat.h"
 #include "device.h"
 #include "session.h"
+#include "space.h"
 
 static bool sb_unprivileged;
 module_param_named(unprivileged, sb_unprivileged, bool, 0644);
@@ -51,6 +53,8 @@ static __poll_t sb_device_poll(struct file *file, poll_table *wait)
 		if (beat && sb_ring_unread(&beat->ring) >= watermark)
 			events = EPOLLIN | EPOLLRDNORM;
 	}
+	if (sb_spaces_have_news(session->spaces))
+		events = EPOLLIN | EPOLLRDNORM;
 	if (READ_ONCE(session->state) == STACKBEAT_STATE_STOPPED)
 		events |= EPOLLHUP;
 	return events;
@@ -110,12 +114,17 @@ static struct sb_mapping *sb_mapping_find(struct sb_session *session,
 					  unsigned long page)
 {
 	const unsigned long cpu_pages = STACKBEAT_OFFSET_CPU(0) >> PAGE_SHIFT;
+	const unsigned long meta_page = STACKBEAT_OFFSET_META >> PAGE_SHIFT;
 	unsigned long cpu = page / cpu_pages - 1;
 	unsigned long within = page % cpu_pages;
 	struct sb_beat *beat;
 
 	if (!page)
 		return &session->page_mapping;
+	if (page == meta_page)
+		return &session->spaces->consumer_mapping;
+	if (page == meta_page + 1)
+		return &session->spaces->ring_mapping;
 	if (page < cpu_pages || within > 1)
 		return ERR_PTR(-EINVAL);
 	if (cpu >= nr_cpu_ids)
@@ -144,12 +153,28 @@ static int sb_device_mmap(struct file *file, struct vm_area_struct *vma)
 	return sb_mapping_map(mapping, vma);
 }
 
+static long sb_device_ioctl(struct file *file, unsigned int command, unsigned long argument)
+{
+	struct sb_session *session = file->private_data;
+	u64 object;
+
+	if (command != STACKBEAT_IOC_OBJECT_OPEN && command != STACKBEAT_IOC_OBJECT_RELEASE)
+		return -ENOTTY;
+	if (copy_from_user(&object, (void __user *)argument, sizeof(object)))
+		return -EFAULT;
+	if (command == STACKBEAT_IOC_OBJECT_OPEN)
+		return sb_spaces_open_object(session->spaces, object);
+	return sb_spaces_release_object(session->spaces, object);
+}
+
 static const struct file_operations sb_device_operations = {
 	.owner = THIS_MODULE,
 	.open = sb_device_open,
 	.release = sb_device_release,
 	.poll = sb_device_poll,
 	.mmap = sb_device_mmap,
+	.unlocked_ioctl = sb_device_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
 	.llseek = noop_llseek,
 };
 

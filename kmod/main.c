@@ -4,6 +4,7 @@
 #include "beat.h"
 #include "control.h"
 #include "device.h"
+#include "space.h"
 
 static unsigned int rate_max = STACKBEAT_RATE_MAX;
 module_param(rate_max, uint, 0444);
@@ -19,9 +20,12 @@ static int __init sb_init(void)
 		return -EINVAL;
 	}
 
-	err = sb_beat_init();
+	err = sb_space_init();
 	if (err)
 		return err;
+	err = sb_beat_init();
+	if (err)
+		goto err_beat;
 	err = sb_control_init(rate_max);
 	if (err)
 		goto err_control;
@@ -34,6 +38,8 @@ err_device:
 	sb_control_exit();
 err_control:
 	sb_beat_exit();
+err_beat:
+	sb_space_exit();
 	return err;
 }
 
@@ -42,6 +48,7 @@ static void __exit sb_exit(void)
 	sb_device_exit();
 	sb_control_exit();
 	sb_beat_exit();
+	sb_space_exit();
 }
 
 module_init(sb_init);

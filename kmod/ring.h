@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The ring of one CPU: variable records from one producer, that CPU in hard
- * interrupt context, to one consumer, the reader that has mapped it.
+ * A ring: variable records from one producer, a CPU in hard interrupt context
+ * (or, for metadata, a worker), to one consumer, the reader that has mapped it.
  *
  * The producer's head and its copy of the tail live in kernel memory. What is
  * mapped read-only is a copy of the head; what the reader writes, the tail, is
@@ -63,6 +63,31 @@ static noinline bool sb_ring_make_room(struct sb_ring *ring, u32 bytes)
 	return true;
 }
 
+/* What is left before the end of the data, where `bytes` do not fit into that. */
+static inline u32 sb_ring_pad(const struct sb_ring *ring, u32 bytes)
+{
+	u32 to_end = ring->size - (ring->head & (ring->size - 1));
+
+	return to_end < bytes ? to_end : 0;
+}
+
+/*
+ * Whether sb_ring_reserve() would find room now. For a producer that can wait:
+ * nothing is counted as lost.
+ */
+static inline bool sb_ring_has_room(struct sb_ring *ring, u32 bytes)
+{
+	u64 tail;
+
+	bytes += sb_ring_pad(ring, bytes);
+	if (ring->head - ring->tail + bytes <= ring->size)
+		return true;
+	if (!sb_ring_read_tail(ring, &tail))
+		return false;
+	ring->tail = tail;
+	return ring->head - tail + bytes <= ring->size;
+}
+
 /*
  * Returns where a record of up to `bytes` (a multiple of 8, at most the size of
  * the ring) may be written, or NULL when it is lost, which is counted. Nothing
@@ -71,8 +96,7 @@ static noinline bool sb_ring_make_room(struct sb_ring *ring, u32 bytes)
 static inline void *sb_ring_reserve(struct sb_ring *ring, u32 bytes)
 {
 	u32 at = ring->head & (ring->size - 1);
-	u32 to_end = ring->size - at;
-	u32 pad = to_end < bytes ? to_end : 0;
+	u32 pad = sb_ring_pad(ring, bytes);
 
 	if (unlikely(ring->head - ring->tail + pad + bytes > ring->size) &&
 	    !sb_ring_make_room(ring, pad + bytes))

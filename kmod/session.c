@@ -12,6 +12,7 @@
 #include "control.h"
 #include "filter.h"
 #include "session.h"
+#include "space.h"
 
 LIST_HEAD(sb_sessions);
 static DEFINE_MUTEX(sb_sessions_lock);
@@ -22,6 +23,8 @@ static void sb_session_free(struct sb_session *session)
 {
 	u32 cpu;
 
+	/* Its worker looks at the beats. */
+	sb_spaces_free(session->spaces);
 	for (cpu = 0; session->beats && cpu < nr_cpu_ids; cpu++)
 		sb_beat_free(session->beats[cpu]);
 	sb_filter_free(rcu_dereference_protected(session->filter, true));
@@ -34,6 +37,17 @@ static void sb_session_free(struct sb_session *session)
 	kfree(session);
 }
 
+void sb_mapping_init_ring(struct sb_mapping *consumer, struct sb_mapping *data,
+			  const struct sb_ring *ring)
+{
+	consumer->memory = (void *)ring->consumer;
+	consumer->pages = 1;
+	consumer->writable = true;
+	data->memory = (void *)ring->consumer;
+	data->page = 1;
+	data->pages = 1 + ring->size / PAGE_SIZE;
+}
+
 static u64 sb_budget_ns(u32 permille)
 {
 	return STACKBEAT_BUDGET_WINDOW_NS / 1000 * permille;
@@ -42,9 +56,10 @@ static u64 sb_budget_ns(u32 permille)
 static struct sb_session *sb_session_alloc(bool restricted)
 {
 	struct sb_session *session = kzalloc(sizeof(*session), GFP_KERNEL);
+	struct sb_spaces *spaces;
 
 	if (!session)
-		return NULL;
+		return ERR_PTR(-ENOMEM);
 	mutex_init(&session->lock);
 	mutex_init(&session->beats_lock);
 	init_waitqueue_head(&session->wait);
@@ -67,14 +82,14 @@ static struct sb_session *sb_session_alloc(bool restricted)
 	if (!zalloc_cpumask_var(&session->cpus, GFP_KERNEL)) {
 		put_cred(session->cred);
 		kfree(session);
-		return NULL;
+		return ERR_PTR(-ENOMEM);
 	}
 	cpumask_setall(session->cpus);
 	session->beats = kcalloc(nr_cpu_ids, sizeof(*session->beats), GFP_KERNEL);
 	session->page = vmalloc_user(PAGE_SIZE);
 	if (!session->beats || !session->page) {
 		sb_session_free(session);
-		return NULL;
+		return ERR_PTR(-ENOMEM);
 	}
 	session->page->magic = STACKBEAT_MAGIC;
 	session->page->abi = STACKBEAT_ABI;
@@ -83,6 +98,13 @@ static struct sb_session *sb_session_alloc(bool restricted)
 	session->watermark = session->page->ring_size / 2;
 	session->page_mapping.memory = session->page;
 	session->page_mapping.pages = 1;
+
+	spaces = sb_spaces_alloc(session);
+	if (IS_ERR(spaces)) {
+		sb_session_free(session);
+		return ERR_CAST(spaces);
+	}
+	session->spaces = spaces;
 	return session;
 }
 
@@ -107,8 +129,8 @@ struct sb_session *sb_session_open(bool restricted)
 {
 	struct sb_session *session = sb_session_alloc(restricted);
 
-	if (!session)
-		return ERR_PTR(-ENOMEM);
+	if (IS_ERR(session))
+		return session;
 
 	mutex_lock(&sb_sessions_lock);
 	if (!sb_session_fits(session)) {

@@ -29,6 +29,8 @@ struct cred;
 struct netlink_ext_ack;
 struct sb_beat;
 struct sb_filter;
+struct sb_ring;
+struct sb_spaces;
 
 /* What is mapped of a session, and how often: 0 or 1, or 2 while it is moved. */
 struct sb_mapping {
@@ -38,6 +40,10 @@ struct sb_mapping {
 	unsigned long pages;
 	bool writable;
 };
+
+/* The two mappings of a ring: the consumer page, and what the kernel writes. */
+void sb_mapping_init_ring(struct sb_mapping *consumer, struct sb_mapping *data,
+			  const struct sb_ring *ring);
 
 struct sb_session {
 	/* Read by each beat with READ_ONCE() or under RCU. */
@@ -73,6 +79,7 @@ struct sb_session {
 	char owner_comm[TASK_COMM_LEN];
 	struct stackbeat_session_page *page;	/* its contents: under beats_lock */
 	struct sb_mapping page_mapping;
+	struct sb_spaces *spaces;
 
 	wait_queue_head_t wait;
 	struct list_head list;	/* under sb_sessions_lock, read under RCU */
@@ -86,7 +93,7 @@ extern struct list_head sb_sessions;
 
 /*
  * Opens a session for the current process, `restricted` to what a user without
- * CAP_PERFMON may see. EUSERS, ENOMEM.
+ * CAP_PERFMON may see. EUSERS, ENOMEM, and as sb_spaces_alloc().
  */
 struct sb_session *sb_session_open(bool restricted);
 /* Stops it, takes it off the list, and drops the reference of its file. */

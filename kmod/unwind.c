@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <linux/bitops.h>
 #include <linux/nospec.h>
 #include <linux/ptrace.h>
 #include <linux/sched.h>
@@ -12,10 +13,16 @@
 #error "stackbeat walks stacks on x86-64 with the ORC unwinder only"
 #endif
 
-u32 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u8 *end)
+/* Two instructions a frame; the reader mixes what comes out of it. */
+static __always_inline u64 sb_hash(u64 hash, u64 address)
+{
+	return rol64(hash, 7) + address;
+}
+
+u32 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u8 *end, u64 *hash)
 {
 	struct unwind_state state;
-	unsigned long address;
+	u64 sum = sb_hash(*hash, regs->ip);
 	u32 count = 0;
 
 	/* The unwinder begins with the caller of the interrupted function. */
@@ -24,17 +31,24 @@ u32 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u8 *end)
 	*end = STACKBEAT_END_ROOT;
 	for (unwind_start(&state, current, regs, NULL); !unwind_done(&state);
 	     unwind_next_frame(&state)) {
-		address = unwind_get_return_address(&state);
-		if (!address)
+		/*
+		 * unwind_get_return_address() looks for the address in the
+		 * kernel's text, and in all modules and generated code, to say
+		 * the same again: the unwinder has just found its tables by it,
+		 * or has an error.
+		 */
+		if (unlikely((long)state.ip >= 0))
 			break;
 		if (count == max) {
 			*end = STACKBEAT_END_DEPTH;
-			return count;
+			break;
 		}
-		frames[count++] = address;
+		frames[count++] = state.ip;
+		sum = sb_hash(sum, state.ip);
 	}
 	if (unwind_error(&state))
 		*end = STACKBEAT_END_FRAME;
+	*hash = sum;
 	return count;
 }
 
@@ -92,19 +106,80 @@ static __always_inline bool sb_is_ret(u32 code)
 }
 
 /*
+ * What the first byte of an instruction says: most are none of those at which
+ * the caller is not in the frame chain yet, or not any more.
+ */
+static __always_inline bool sb_may_lack_frame(u32 code)
+{
+	switch (code & 0xff) {
+	case SB_CODE_RET:
+	case SB_CODE_RET_POP:
+	case SB_CODE_REP_RET & 0xff: /* also endbr */
+	case SB_CODE_PUSH_BP:
+	case SB_CODE_MOV_SP_BP_64 & 0xff:
+	case SB_CODE_MOV_SP_BP_32 & 0xff:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/*
+ * In the fast path of a walk the next frame is less than SB_STRIDE above, and a
+ * round takes SB_ROUND frames. SB_STRIDE_BITS are those that may differ.
+ */
+#define SB_STRIDE (1ul << 20)
+#define SB_STRIDE_BITS (SB_STRIDE - sizeof(u64))
+#define SB_ROUND 8u
+
+/*
+ * One frame of the fast path, the n-th of a round: 13 instructions. The chain goes up by less than
+ * SB_STRIDE, in whole words: one test of the distance refuses all else, but for a
+ * frame that is its own caller, which the round notices. Anything out of the
+ * ordinary is left to the careful path. The mask is against speculation: what is
+ * read lies in the user's half whatever is predicted.
+ */
+#define sb_fast_frame(n)                                                       \
+	do {                                                                   \
+		fp &= user_mask;                                               \
+		unsafe_get_user(next, (u64 __user *)fp, unreadable_##n);       \
+		unsafe_get_user(address, (u64 __user *)fp + 1,                 \
+				unreadable_##n);                               \
+		if (unlikely(((next - fp) & ~SB_STRIDE_BITS) ||                \
+			     address - PAGE_SIZE >= code_limit))               \
+			goto careful_##n;                                      \
+		to[n] = address;                                               \
+		hash = sb_hash(hash, address);                                 \
+		fp = next;                                                     \
+	} while (0)
+
+/* Where the n-th frame of a round was not taken; those before it were. */
+#define sb_leave_round(n)                                                      \
+	unreadable_##n:                                                        \
+	careful_##n:                                                           \
+		to++
+
+/*
  * One walk, compiled for 64-bit and for 32-bit programs: in both a frame is the
  * caller's frame pointer and, above it, the return address. All of it happens in
  * one window of access to user memory; no call is allowed inside.
  */
 static __always_inline u32 sb_walk_user(const struct pt_regs *regs, u64 *frames,
-					u32 max, u8 *end, const bool compat)
+					u32 max, u8 *end, u64 *stack_hash,
+					const bool compat)
 {
 	const u32 word = compat ? sizeof(u32) : sizeof(u64);
+	unsigned long user_mask = TASK_SIZE_MAX | (PAGE_SIZE - 1);
 	unsigned long fp = compat ? (u32)regs->bp : regs->bp;
 	unsigned long sp = compat ? (u32)regs->sp : regs->sp;
 	unsigned long next, address, caller = 0;
 	unsigned long limit = TASK_SIZE_MAX - sizeof(u64);
-	u32 count = 0, hops = 0, code, following;
+	unsigned long chain_limit = TASK_SIZE_MAX - PAGE_SIZE - 2 * sizeof(u64);
+	unsigned long fast_limit = TASK_SIZE_MAX - (SB_ROUND + 1) * SB_STRIDE;
+	unsigned long code_limit = TASK_SIZE_MAX - PAGE_SIZE, round;
+	u64 round_hash, hash = sb_hash(*stack_hash, regs->ip);
+	u64 *to = frames, *to_end = frames + max;
+	u32 hops = 0, code, following;
 	u8 before;
 
 #define sb_read_word(value, at, error_label)                                   \
@@ -117,7 +192,7 @@ static __always_inline u32 sb_walk_user(const struct pt_regs *regs, u64 *frames,
 
 	/* As a constant it is too large for an instruction of 5.10's masking. */
 	OPTIMIZER_HIDE_VAR(limit);
-	frames[count++] = regs->ip;
+	*to++ = regs->ip;
 	*end = STACKBEAT_END_ROOT;
 
 	/*
@@ -128,6 +203,8 @@ static __always_inline u32 sb_walk_user(const struct pt_regs *regs, u64 *frames,
 	__uaccess_begin_nospec();
 
 	sb_read_user(code, u32, regs->ip, limit, frame_chain);
+	if (likely(!sb_may_lack_frame(code)))
+		goto frame_chain;
 	if (sb_is_ret(code) || sb_is_prologue(code, compat)) {
 		sb_read_word(caller, sp, frame_chain);
 	} else if (code == (compat ? SB_CODE_ENDBR32 : SB_CODE_ENDBR64)) {
@@ -139,13 +216,52 @@ static __always_inline u32 sb_walk_user(const struct pt_regs *regs, u64 *frames,
 		if (before == SB_CODE_PUSH_BP)
 			sb_read_word(caller, sp + word, frame_chain);
 	}
-	if (sb_is_user_code(caller) && count < max)
-		frames[count++] = caller;
+	if (sb_is_user_code(caller) && to < to_end) {
+		*to++ = caller;
+		hash = sb_hash(hash, caller);
+	}
 
 frame_chain:
+	if (!compat && fp >= PAGE_SIZE && !(fp & (word - 1))) {
+		/* In registers: constants of 64 bits would be loaded again and again. */
+		OPTIMIZER_HIDE_VAR(user_mask);
+		OPTIMIZER_HIDE_VAR(code_limit);
+		for (;;) {
+			if (fp >= fast_limit || to + SB_ROUND > to_end)
+				goto careful_0;
+			round = fp;
+			round_hash = hash;
+			sb_fast_frame(0);
+			sb_fast_frame(1);
+			sb_fast_frame(2);
+			sb_fast_frame(3);
+			sb_fast_frame(4);
+			sb_fast_frame(5);
+			sb_fast_frame(6);
+			sb_fast_frame(7);
+			/* Its own caller: the careful path says how often. */
+			if (unlikely(fp == round)) {
+				hash = round_hash;
+				goto careful_0;
+			}
+			to += SB_ROUND;
+		}
+	}
+	goto careful_0;
+
+	sb_leave_round(7);
+	sb_leave_round(6);
+	sb_leave_round(5);
+	sb_leave_round(4);
+	sb_leave_round(3);
+	sb_leave_round(2);
+	sb_leave_round(1);
+unreadable_0:
+careful_0:
 	while (fp) {
-		if (unlikely(fp & (word - 1))) {
-			*end = STACKBEAT_END_FRAME;
+		if (unlikely(fp - PAGE_SIZE >= chain_limit || (fp & (word - 1)))) {
+			*end = fp & (word - 1) || !sb_is_user_code(fp) ?
+				STACKBEAT_END_FRAME : STACKBEAT_END_MEMORY;
 			break;
 		}
 		sb_read_word(next, fp, unreadable);
@@ -156,34 +272,33 @@ frame_chain:
 			*end = STACKBEAT_END_FRAME;
 			break;
 		}
-		if (unlikely(count == max)) {
+		if (unlikely(to == to_end)) {
 			*end = STACKBEAT_END_DEPTH;
 			break;
 		}
-		frames[count++] = address;
-		if (unlikely(next <= fp) && next &&
-		    ++hops > STACKBEAT_STACK_HOPS_MAX) {
+		*to++ = address;
+		hash = sb_hash(hash, address);
+		if (unlikely(next <= fp) && next && ++hops > STACKBEAT_STACK_HOPS_MAX) {
 			*end = STACKBEAT_END_FRAME;
 			break;
 		}
 		fp = next;
 	}
-	__uaccess_end();
-	pagefault_enable();
-	return count;
+	goto out;
 
 unreadable:
+	*end = STACKBEAT_END_MEMORY;
+out:
 	__uaccess_end();
 	pagefault_enable();
-	/* What could never be user memory says more than that it can't be read. */
-	*end = sb_is_user_code(fp) ? STACKBEAT_END_MEMORY : STACKBEAT_END_FRAME;
-	return count;
+	*stack_hash = hash;
+	return to - frames;
 #undef sb_read_word
 }
 
-u32 sb_unwind_user(const struct pt_regs *regs, u64 *frames, u32 max, u8 *end)
+u32 sb_unwind_user(const struct pt_regs *regs, u64 *frames, u32 max, u8 *end, u64 *hash)
 {
 	if (likely(user_64bit_mode((struct pt_regs *)regs)))
-		return sb_walk_user(regs, frames, max, end, false);
-	return sb_walk_user(regs, frames, max, end, true);
+		return sb_walk_user(regs, frames, max, end, hash, false);
+	return sb_walk_user(regs, frames, max, end, hash, true);
 }

@@ -13,9 +13,9 @@ struct pt_regs;
 /*
  * The kernel part: regs are those of the interrupted kernel code. Writes up to
  * `max` (at least 1) addresses, leaf first, and why the walk ended
- * (enum stackbeat_end). Returns how many.
+ * (enum stackbeat_end). Adds the addresses to the hash. Returns how many.
  */
-u32 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u8 *end);
+u32 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u8 *end, u64 *hash);
 
 /*
  * The user part of the current task, which must have user memory: regs are
@@ -24,6 +24,6 @@ u32 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u8 *end);
  * caller, whom the frame pointer does not know yet or any more, is taken from
  * the stack pointer.
  */
-u32 sb_unwind_user(const struct pt_regs *regs, u64 *frames, u32 max, u8 *end);
+u32 sb_unwind_user(const struct pt_regs *regs, u64 *frames, u32 max, u8 *end, u64 *hash);
 
 #endif

@@ -25,7 +25,7 @@ static const char help[] =
 	"  --title TEXT          the title (default: the name of the pprof file)\n"
 	"  --sample-type NAME    the value to show (default: the one that FILE names, or its "
 	"last)\n"
-	"  --group LABEL         divide the root by a label of the samples, such as comm or pid;\n"
+	"  --group LABEL         divide the root by a label of the samples, as comm or container;\n"
 	"                        none: don't (default: comm where there is one)\n"
 	"  -h, --help            print this\n"
 	"\n"
@@ -33,75 +33,30 @@ static const char help[] =
 
 enum {
 	OPTION_TITLE = 256,
-	OPTION_SAMPLE_TYPE,
-	OPTION_GROUP,
 };
 
 static const struct option long_options[] = {
 	{"output", required_argument, NULL, 'o'},
 	{"title", required_argument, NULL, OPTION_TITLE},
-	{"sample-type", required_argument, NULL, OPTION_SAMPLE_TYPE},
-	{"group", required_argument, NULL, OPTION_GROUP},
-	{"help", no_argument, NULL, 'h'},
+	VIEW_LONG_OPTIONS,
 	{0},
 };
 
 struct arguments {
-	const char *file;
-	const char *output;
-	struct flamegraph_options flamegraph;
-	bool help;
+	struct view_options view;
+	const char *output, *title;
 };
 
-static int parse_option(struct arguments *arguments, int option)
+static int parse_option(int option, char *value, void *arg, struct error *error)
 {
-	switch (option) {
-	case 'o':
-		arguments->output = optarg;
-		return STATUS_OK;
-	case OPTION_TITLE:
-		arguments->flamegraph.title = optarg;
-		return STATUS_OK;
-	case OPTION_SAMPLE_TYPE:
-		arguments->flamegraph.sample_type = optarg;
-		return STATUS_OK;
-	case OPTION_GROUP:
-		arguments->flamegraph.group = optarg;
-		return STATUS_OK;
-	case 'h':
-		arguments->help = true;
-		return STATUS_OK;
-	default:
-		return STATUS_USAGE;
-	}
-}
+	struct arguments *arguments = arg;
 
-static int parse_arguments(struct arguments *arguments, int argc, char **argv)
-{
-	struct error error;
-	int option, status;
-
-	opterr = 0;
-	optind = 0;
-	while ((option = getopt_long(argc, argv, ":o:h", long_options, NULL)) != -1) {
-		if (option == ':' || option == '?') {
-			option_error(option, argv, long_options, &error);
-			fprintf(stderr, "stackbeat flamegraph: %s\n", error.text);
-			return STATUS_USAGE;
-		}
-		status = parse_option(arguments, option);
-		if (status)
-			return status;
-	}
-	if (arguments->help)
-		return STATUS_OK;
-	if (argc - optind != 1) {
-		fprintf(stderr, "stackbeat flamegraph: %s (see stackbeat flamegraph --help)\n",
-			argc == optind ? "which file?" : "one file at a time");
-		return STATUS_USAGE;
-	}
-	arguments->file = argv[optind];
-	return STATUS_OK;
+	(void)error;
+	if (option == 'o')
+		arguments->output = value;
+	else
+		arguments->title = value;
+	return 0;
 }
 
 static int write_file(const char *path, const char *text, size_t size, struct error *error)
@@ -123,16 +78,20 @@ static int write_file(const char *path, const char *text, size_t size, struct er
 static int draw(const struct arguments *arguments, char **svg, size_t *size, size_t *frames,
 		struct error *error)
 {
-	struct flamegraph_options options = arguments->flamegraph;
-	struct pprof_profile *profile = pprof_read(arguments->file, error);
+	struct flamegraph_options options = {
+		.title = arguments->title,
+		.sample_type = arguments->view.sample_type,
+		.group = arguments->view.group,
+	};
+	const char *path = arguments->view.file;
+	struct pprof_profile *profile = pprof_read(path, error);
 	FILE *out;
 	int ret;
 
 	if (!profile)
 		return -EINVAL;
 	if (!options.title)
-		options.title =
-			strcmp(arguments->file, "-") ? basename(arguments->file) : "stackbeat";
+		options.title = strcmp(path, "-") ? basename(path) : "stackbeat";
 	if (!options.group && calltree_has_label(profile, GROUP_DEFAULT))
 		options.group = GROUP_DEFAULT;
 	else if (options.group && !strcmp(options.group, GROUP_NONE))
@@ -142,7 +101,7 @@ static int draw(const struct arguments *arguments, char **svg, size_t *size, siz
 	if (out && (fclose(out) || ret == -ENOMEM))
 		ret = -ENOMEM;
 	if (ret == -ENOMEM)
-		error_errno(error, ENOMEM, "%s", arguments->file);
+		error_errno(error, ENOMEM, "%s", path);
 	pprof_profile_free(profile);
 	return ret;
 }
@@ -165,11 +124,13 @@ int cmd_flamegraph(int argc, char **argv)
 {
 	struct arguments arguments = {.output = OUTPUT_DEFAULT};
 	struct error error;
-	int status = parse_arguments(&arguments, argc, argv);
 
-	if (status)
-		return status;
-	if (arguments.help) {
+	if (view_options_parse(argc, argv, ":o:h", long_options, parse_option, &arguments,
+			       &arguments.view, &error)) {
+		fprintf(stderr, "stackbeat flamegraph: %s\n", error.text);
+		return STATUS_USAGE;
+	}
+	if (arguments.view.help) {
 		fputs(help, stdout);
 		return STATUS_OK;
 	}

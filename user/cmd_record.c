@@ -13,21 +13,21 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "collect.h"
 #include "commands.h"
 #include "device.h"
 #include "encode.h"
 #include "error.h"
 #include "file.h"
+#include "intake.h"
+#include "objects.h"
 #include "options.h"
-#include "process.h"
 #include "profile.h"
 #include "session.h"
+#include "space.h"
 #include "target.h"
 
-/*
- * How often the rings are drained when nothing else wakes the reader: often
- * enough to find the mappings of processes that do not live for long.
- */
+/* How often the rings are drained when nothing else wakes the reader. */
 #define DRAIN_INTERVAL_NS INT64_C(250000000)
 #define PROGRESS_INTERVAL_NS INT64_C(1000000000)
 #define NS_PER_SECOND INT64_C(1000000000)
@@ -49,6 +49,11 @@ static const char usage[] =
 	"  -C, --cpu LIST        these CPUs, as in 0,2-3 (default: all that are neither isolated\n"
 	"                        nor nohz_full)\n"
 	"  -d, --duration SEC    stop after this many seconds\n"
+	"      --labels LIST     labels of the samples: all, none, or some of comm, thread, pid,\n"
+	"                        tid, cpu, cgroup, container (default: all but tid and cpu)\n"
+	"      --label KEY=VALUE one more, on every sample; repeatable\n"
+	"      --keep-objects DIR\n"
+	"                        keep programs and libraries in DIR/.build-id, to name later\n"
 	"  -o, --output FILE     default " RECORD_OUTPUT_DEFAULT "; - for standard output\n"
 	"      --user            user part of the stacks only\n"
 	"      --kernel          kernel part of the stacks only\n"
@@ -68,8 +73,7 @@ static const char usage[] =
 struct record {
 	struct record_options options;
 	struct session session;
-	struct processes *processes;
-	struct profile *profile;
+	struct collector collector;
 	struct target target;
 	struct recording recording;
 	sigset_t old_signals;
@@ -153,12 +157,19 @@ static int drain(struct record *record, struct error *error)
 {
 	int err = session_map(&record->session, error);
 
-	if (err)
-		return err;
-	profile_tick(record->profile);
-	err = device_drain(record->session.device, profile_add, record->profile, error);
-	if (err == -ENOMEM)
-		error_errno(error, ENOMEM, "can't keep the samples");
+	return err ? err : collector_drain(&record->collector, record->session.device, error);
+}
+
+/* After the stop: what is still in the rings, and what is still to be told. */
+static int drain_last(struct record *record, struct error *error)
+{
+	struct error warning;
+	int err = session_map(&record->session, error);
+
+	if (!err)
+		err = collector_finish(&record->collector, record->session.device, &warning, error);
+	if (!err && *warning.text)
+		fprintf(stderr, "stackbeat: %s\n", warning.text);
 	return err;
 }
 
@@ -181,14 +192,28 @@ static int read_stats(struct record *record, struct error *error)
 		recording->beats = session->stats[STACKBEAT_S_BEATS];
 		recording->beat_time_ns = session->stats[STACKBEAT_S_TIME];
 		recording->throttled = session->stats[STACKBEAT_S_THROTTLED];
+		recording->spaces = session->stats[STACKBEAT_S_SPACES];
+		recording->spaces_lost = session->stats[STACKBEAT_S_SPACES_LOST];
+		recording->changes_lost = session->stats[STACKBEAT_S_CHANGES_LOST];
+		recording->mappings_left_out = session->stats[STACKBEAT_S_MAPPINGS_LEFT_OUT];
+		recording->objects_left_out = session->stats[STACKBEAT_S_OBJECTS_LEFT_OUT];
 	}
 	free(session);
 	return err;
 }
 
+/* What the reader itself has left out. */
+static void add_own_counts(struct record *record)
+{
+	struct spaces_counts counts;
+
+	spaces_counts(record->collector.spaces, &counts);
+	record->recording.mappings_left_out += counts.left_out;
+}
+
 static int show_progress(struct record *record, int64_t elapsed, struct error *error)
 {
-	const struct profile_totals *totals = profile_totals(record->profile);
+	const struct profile_totals *totals = profile_totals(record->collector.profile);
 	struct recording *recording = &record->recording;
 	int err = read_stats(record, error);
 
@@ -264,9 +289,11 @@ static int run_session(struct record *record, struct error *error)
 		err = session_set_state(&record->session, STACKBEAT_STATE_STOPPED, error);
 	recording->duration_ns = now_ns(CLOCK_MONOTONIC) - start;
 	if (!err)
-		err = drain(record, error);
+		err = drain_last(record, error);
 	if (!err)
 		err = read_stats(record, error);
+	if (!err)
+		add_own_counts(record);
 	recording->reader_cost_ns = own_cost_ns(record);
 	if (record->progress_shown)
 		fputs("\r\033[K", stderr);
@@ -285,17 +312,16 @@ static int record_session(struct record *record, struct error *error)
 		return err;
 	file_discard(&file);
 
-	record->processes = processes_new("", error);
-	if (!record->processes)
-		return -ENOMEM;
-	record->profile = profile_new(record->processes);
-	if (!record->profile)
-		return error_errno(error, ENOMEM, "can't record");
+	err = collector_init(&record->collector, options->labels.chosen, options->keep_objects,
+			     error);
+	if (err)
+		return err;
 	err = session_open(&record->session, error);
 	if (*record->session.loaded && !options->quiet)
 		fprintf(stderr, "stackbeat: loaded %s\n", record->session.loaded);
 	if (err)
 		return err;
+	collector_start(&record->collector, record->session.device, record->session.own_pids);
 	err = catch_signals(record, error);
 	if (err)
 		return err;
@@ -323,7 +349,7 @@ static void print_count(uint64_t count, const char *of, const char **separator)
 
 static void print_summary(const struct record *record, const struct cuts *cuts, uint64_t size)
 {
-	const struct profile_totals *totals = profile_totals(record->profile);
+	const struct profile_totals *totals = profile_totals(record->collector.profile);
 	const struct recording *recording = &record->recording;
 	uint64_t lost = recording->lost_full + recording->lost_tail;
 	const char *separator = " (";
@@ -341,9 +367,35 @@ static void print_summary(const struct record *record, const struct cuts *cuts, 
 	fputs(cuts_total(cuts) ? ")" : "", stderr);
 	if (recording->throttled)
 		fprintf(stderr, ", throttled %" PRIu64 " times", recording->throttled);
+	separator = "; not known: ";
+	print_count(recording->spaces_lost, "address spaces of samples", &separator);
+	print_count(recording->changes_lost, "changes of mappings", &separator);
+	print_count(recording->mappings_left_out, "mappings", &separator);
+	print_count(recording->objects_left_out, "files", &separator);
+	print_count(intake_hasty(record->collector.intake), "samples taken early", &separator);
+	if (cuts->unmapped)
+		fprintf(stderr, "%s%" PRIu64 " of %" PRIu64 " user frames are in no mapping",
+			separator, cuts->unmapped, cuts->user_frames);
 	fprintf(stderr, "; %s, %.1f kB; profiling took %.2f %% of %u CPUs\n",
 		record->options.output, (double)size / 1000, recording_cost_percent(recording),
 		recording->cpus);
+}
+
+static void print_kept(const struct record *record)
+{
+	const struct objects *objects = record->collector.objects;
+	struct objects_counts counts;
+
+	objects_counts(objects, &counts);
+	if (!record->options.quiet)
+		fprintf(stderr, "stackbeat: %" PRIu64 " objects are kept in %s\n", counts.kept,
+			record->options.keep_objects);
+	if (counts.without_id)
+		fprintf(stderr, "stackbeat: %" PRIu64 " objects are not kept: no build id\n",
+			counts.without_id);
+	if (counts.not_kept)
+		fprintf(stderr, "stackbeat: %" PRIu64 " objects are not kept: %s\n",
+			counts.not_kept, objects_keep_problem(objects));
 }
 
 /* Why there is nothing to write, from what the counters say. */
@@ -376,18 +428,21 @@ static int write_profile(struct record *record, struct error *error)
 	uint64_t size;
 	int err;
 
-	if (!profile_totals(record->profile)->samples) {
+	if (!profile_totals(record->collector.profile)->samples) {
 		explain_no_samples(record, error);
 		return -ENODATA;
 	}
-	err = encode_profile(record->profile, &record->recording, record->options.output, &cuts,
-			     &size, &warning, error);
+	err = encode_profile(record->collector.profile, record->collector.objects,
+			     &record->recording, record->options.output, &cuts, &size, &warning,
+			     error);
 	if (err)
 		return err;
 	if (*warning.text && (record->session.parts & STACKBEAT_PART_KERNEL))
 		fprintf(stderr, "stackbeat: kernel functions have no names: %s\n", warning.text);
 	if (!record->options.quiet)
 		print_summary(record, &cuts, size);
+	if (record->options.keep_objects)
+		print_kept(record);
 	return 0;
 }
 
@@ -413,9 +468,9 @@ static char *join_words(int argc, char **argv)
 static void record_free(struct record *record)
 {
 	target_end(&record->target);
+	collector_stop(&record->collector);
 	session_close(&record->session);
-	profile_free(record->profile);
-	processes_free(record->processes);
+	collector_clear(&record->collector);
 	if (record->signals)
 		close(record->signals);
 	free((char *)record->recording.command_line);
@@ -445,10 +500,12 @@ int cmd_record(int argc, char **argv)
 	}
 
 	record->progress = isatty(STDERR_FILENO) && !record->options.quiet;
+	record->recording.labels = &record->options.labels;
 	record->recording.command_line = join_words(argc, argv);
 	err = record->recording.command_line ? record_session(record, &error)
 					     : error_errno(&error, ENOMEM, "can't record");
-	/* The session is over: its timers and rings are not needed to write. */
+	/* The session is over: its timers, rings and files are not needed to write. */
+	collector_stop(&record->collector);
 	session_close(&record->session);
 	/* What it ended with by itself counts; not what ending it here makes of it. */
 	pass_status = record->target.ended && record->target.status;

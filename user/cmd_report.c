@@ -22,7 +22,7 @@ static const char help[] =
 	"last)\n"
 	"  --min-percent P       with --tree: leave out calls below P % of the total (default: "
 	"0.5)\n"
-	"  --group LABEL         with --tree: divide the root by a label, such as comm or pid\n"
+	"  --group LABEL         with --tree: divide the root by a label, as comm or container\n"
 	"  --raw-values          integers in the unit of FILE, for programs\n"
 	"  -h, --help            print this\n"
 	"\n"
@@ -32,9 +32,7 @@ static const char help[] =
 enum {
 	OPTION_TOP = 256,
 	OPTION_TREE,
-	OPTION_SAMPLE_TYPE,
 	OPTION_MIN_PERCENT,
-	OPTION_GROUP,
 	OPTION_RAW_VALUES,
 };
 
@@ -42,107 +40,64 @@ static const struct option long_options[] = {
 	{"top", no_argument, NULL, OPTION_TOP},
 	{"tree", no_argument, NULL, OPTION_TREE},
 	{"rows", required_argument, NULL, 'n'},
-	{"sample-type", required_argument, NULL, OPTION_SAMPLE_TYPE},
 	{"min-percent", required_argument, NULL, OPTION_MIN_PERCENT},
-	{"group", required_argument, NULL, OPTION_GROUP},
 	{"raw-values", no_argument, NULL, OPTION_RAW_VALUES},
-	{"help", no_argument, NULL, 'h'},
+	VIEW_LONG_OPTIONS,
 	{0},
 };
 
 struct arguments {
-	const char *file;
+	struct view_options view;
 	struct report_options report;
-	bool tree, rows_given, help;
+	uint32_t rows;
+	bool tree, rows_given;
 };
 
-static int parse_rows(struct arguments *arguments, const char *text)
+static int parse_min_percent(const char *text, double *min_percent, struct error *error)
 {
-	struct error error;
-	uint32_t rows;
-
-	if (parse_number(text, "-n", 0, UINT32_MAX, &rows, &error)) {
-		fprintf(stderr, "stackbeat report: %s\n", error.text);
-		return STATUS_USAGE;
-	}
-	arguments->report.rows = rows;
-	arguments->rows_given = true;
-	return STATUS_OK;
-}
-
-static int parse_min_percent(struct arguments *arguments, const char *text)
-{
-	struct error error;
 	double percent;
 	char *end;
 
 	percent = strtod(text, &end);
-	if (end == text || *end || !(percent >= 0 && percent <= 100)) {
-		error_set(&error, EINVAL, "--min-percent: '%s' is no percentage from 0 to 100",
-			  text);
-		fprintf(stderr, "stackbeat report: %s\n", error.text);
-		return STATUS_USAGE;
-	}
-	arguments->report.min_percent = percent;
-	return STATUS_OK;
+	if (end == text || *end || !(percent >= 0 && percent <= 100))
+		return error_set(error, EINVAL,
+				 "--min-percent: '%s' is no percentage from 0 to 100", text);
+	*min_percent = percent;
+	return 0;
 }
 
-static int parse_option(struct arguments *arguments, int option)
+static int parse_option(int option, char *value, void *arg, struct error *error)
 {
+	struct arguments *arguments = arg;
+
 	switch (option) {
-	case OPTION_TOP:
-	case OPTION_TREE:
-		arguments->tree = option == OPTION_TREE;
-		return STATUS_OK;
-	case OPTION_SAMPLE_TYPE:
-		arguments->report.sample_type = optarg;
-		return STATUS_OK;
 	case OPTION_MIN_PERCENT:
-		return parse_min_percent(arguments, optarg);
-	case OPTION_GROUP:
-		arguments->report.group = optarg;
-		return STATUS_OK;
+		return parse_min_percent(value, &arguments->report.min_percent, error);
 	case OPTION_RAW_VALUES:
 		arguments->report.raw_values = true;
-		return STATUS_OK;
+		return 0;
 	case 'n':
-		return parse_rows(arguments, optarg);
-	case 'h':
-		arguments->help = true;
-		return STATUS_OK;
+		arguments->rows_given = true;
+		return parse_number(value, "-n", 0, UINT32_MAX, &arguments->rows, error);
 	default:
-		return STATUS_USAGE;
+		arguments->tree = option == OPTION_TREE;
+		return 0;
 	}
 }
 
-static int parse_arguments(struct arguments *arguments, int argc, char **argv)
+static int parse_arguments(struct arguments *arguments, int argc, char **argv, struct error *error)
 {
-	struct error error;
-	int option, status;
+	int err = view_options_parse(argc, argv, ":n:h", long_options, parse_option, arguments,
+				     &arguments->view, error);
 
-	opterr = 0;
-	optind = 0;
-	while ((option = getopt_long(argc, argv, ":n:h", long_options, NULL)) != -1) {
-		if (option == ':' || option == '?') {
-			option_error(option, argv, long_options, &error);
-			fprintf(stderr, "stackbeat report: %s\n", error.text);
-			return STATUS_USAGE;
-		}
-		status = parse_option(arguments, option);
-		if (status)
-			return status;
-	}
-	if (arguments->help)
-		return STATUS_OK;
-	if (argc - optind != 1) {
-		fprintf(stderr, "stackbeat report: %s (see stackbeat report --help)\n",
-			argc == optind ? "which file?" : "one file at a time");
-		return STATUS_USAGE;
-	}
-	arguments->file = argv[optind];
+	if (err)
+		return err;
+	arguments->report.sample_type = arguments->view.sample_type;
+	arguments->report.group = arguments->view.group;
+	arguments->report.rows = arguments->rows;
 	if (!arguments->rows_given)
 		arguments->report.rows = arguments->tree ? 0 : ROWS_DEFAULT;
-	return STATUS_OK;
+	return 0;
 }
 
 /* Nothing is as silent as an error of a buffered write. */
@@ -156,7 +111,7 @@ static int flush_output(struct error *error)
 
 static int show(const struct arguments *arguments, struct error *error)
 {
-	struct pprof_profile *profile = pprof_read(arguments->file, error);
+	struct pprof_profile *profile = pprof_read(arguments->view.file, error);
 	int ret;
 
 	if (!profile)
@@ -173,11 +128,12 @@ int cmd_report(int argc, char **argv)
 {
 	struct arguments arguments = {.report.min_percent = MIN_PERCENT_DEFAULT};
 	struct error error;
-	int status = parse_arguments(&arguments, argc, argv);
 
-	if (status)
-		return status;
-	if (arguments.help) {
+	if (parse_arguments(&arguments, argc, argv, &error)) {
+		fprintf(stderr, "stackbeat report: %s\n", error.text);
+		return STATUS_USAGE;
+	}
+	if (arguments.view.help) {
 		fputs(help, stdout);
 		return STATUS_OK;
 	}

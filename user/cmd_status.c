@@ -125,6 +125,23 @@ static int print_table(struct control *control, const struct control_module *mod
 	return control_list(control, print_session, &count, error);
 }
 
+struct status_options {
+	bool json, help;
+};
+
+static int parse_option(int option, char *value, void *arg, struct error *error)
+{
+	struct status_options *options = arg;
+
+	(void)value;
+	(void)error;
+	if (option == 'j')
+		options->json = true;
+	else
+		options->help = true;
+	return 0;
+}
+
 int cmd_status(int argc, char **argv)
 {
 	static const struct option long_options[] = {
@@ -134,34 +151,27 @@ int cmd_status(int argc, char **argv)
 	};
 	struct control_module module = {0};
 	struct control *control = NULL;
+	struct status_options options = {0};
 	struct error error;
-	bool json = false;
-	int option, err;
+	int first, err;
 
-	opterr = 0;
-	optind = 0;
-	while ((option = getopt_long(argc, argv, ":jh", long_options, NULL)) != -1) {
-		if (option == 'h') {
-			fputs(usage, stdout);
-			return STATUS_OK;
-		}
-		if (option != 'j') {
-			option_error(option, argv, long_options, &error);
-			fprintf(stderr, "stackbeat status: %s\n", error.text);
-			return STATUS_USAGE;
-		}
-		json = true;
-	}
-	if (optind < argc) {
-		error_set(&error, EINVAL, "takes no arguments, not '%s'", argv[optind]);
+	err = options_parse(argc, argv, ":jh", long_options, parse_option, &options, &first,
+			    &error);
+	if (!err && !options.help && first < argc)
+		err = error_set(&error, EINVAL, "takes no arguments, not '%s'", argv[first]);
+	if (err) {
 		fprintf(stderr, "stackbeat status: %s\n", error.text);
 		return STATUS_USAGE;
+	}
+	if (options.help) {
+		fputs(usage, stdout);
+		return STATUS_OK;
 	}
 	err = control_open(&control, &error);
 	if (!err)
 		err = control_module(control, &module, &error);
 	if (!err)
-		err = (json ? print_json : print_table)(control, &module, &error);
+		err = (options.json ? print_json : print_table)(control, &module, &error);
 	control_close(control);
 	if (err) {
 		fprintf(stderr, "stackbeat: %s\n", error.text);

@@ -27,4 +27,16 @@ typedef int decode_sample_fn(const struct stackbeat_sample *sample, void *arg);
 int decode_records(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t head,
 		   decode_sample_fn *fn, void *arg, struct error *error);
 
+/* What gets the records of the metadata ring. Each returns as a decode_sample_fn. */
+struct metadata_handler {
+	int (*space)(const struct stackbeat_space *space, void *arg);
+	int (*mapping)(const struct stackbeat_mapping *mapping, void *arg);
+	int (*object)(const struct stackbeat_object *object, void *arg);
+	void *arg;
+};
+
+/* As decode_records(), for the metadata ring. Texts in the records end. */
+int decode_metadata(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t head,
+		    const struct metadata_handler *handler, struct error *error);
+
 #endif

@@ -4,16 +4,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "error.h"
+
+/* How often a drain empties the metadata ring before it looks at the samples. */
+#define METADATA_ROUNDS_MAX 16
 
 struct ring {
 	struct stackbeat_consumer_page *consumer; /* NULL: not mapped */
 	const struct stackbeat_producer_page *producer;
 	const uint8_t *data;
 	uint32_t size;
+	uint64_t noted; /* head of device_note() */
 };
 
 struct device {
@@ -23,6 +28,7 @@ struct device {
 	uint32_t rings_seen; /* page->rings when they were last mapped */
 	uint32_t cpus;
 	struct ring *rings; /* by CPU */
+	struct ring metadata;
 };
 
 static int device_open_error(int code, struct error *error)
@@ -94,18 +100,22 @@ failed:
 	return err;
 }
 
+static void unmap_ring(const struct device *device, struct ring *ring)
+{
+	if (!ring->consumer)
+		return;
+	munmap(ring->consumer, device->page_size);
+	munmap((void *)ring->producer, device->page_size + ring->size);
+	ring->consumer = NULL;
+}
+
 void device_close(struct device *device)
 {
 	if (!device)
 		return;
-	for (uint32_t cpu = 0; device->rings && cpu < device->cpus; cpu++) {
-		struct ring *ring = &device->rings[cpu];
-
-		if (!ring->consumer)
-			continue;
-		munmap(ring->consumer, device->page_size);
-		munmap((void *)ring->producer, device->page_size + ring->size);
-	}
+	for (uint32_t cpu = 0; device->rings && cpu < device->cpus; cpu++)
+		unmap_ring(device, &device->rings[cpu]);
+	unmap_ring(device, &device->metadata);
 	free(device->rings);
 	if (device->page)
 		munmap((void *)device->page, device->page_size);
@@ -124,11 +134,9 @@ uint32_t device_session(const struct device *device)
 	return device->page->session;
 }
 
-static int map_ring(struct device *device, uint32_t cpu)
+/* `offset` is that of the consumer page, `size` that of the data in bytes. */
+static int map_ring(const struct device *device, struct ring *ring, off_t offset, uint32_t size)
 {
-	struct ring *ring = &device->rings[cpu];
-	off_t offset = STACKBEAT_OFFSET_CPU(cpu);
-	uint32_t size = device->page->ring_size;
 	void *consumer, *producer;
 
 	consumer = mmap(NULL, device->page_size, PROT_READ | PROT_WRITE, MAP_SHARED, device->fd,
@@ -156,12 +164,19 @@ int device_map(struct device *device, const struct cpulist *cpus, struct error *
 	uint32_t cpu;
 	int err;
 
+	if (!device->metadata.consumer) {
+		err = map_ring(device, &device->metadata, STACKBEAT_OFFSET_META,
+			       STACKBEAT_META_RING_SIZE);
+		if (err)
+			return error_errno(error, -err, "can't map the metadata ring");
+	}
 	if (rings && rings == device->rings_seen)
 		return 0;
 	for (cpu = 0; cpu < device->cpus; cpu++) {
 		if (device->rings[cpu].consumer || !cpulist_has(cpus, cpu))
 			continue;
-		err = map_ring(device, cpu);
+		err = map_ring(device, &device->rings[cpu], STACKBEAT_OFFSET_CPU(cpu),
+			       device->page->ring_size);
 		/* ENXIO: the CPU is not there now; it may come. */
 		if (err && err != -ENXIO)
 			return error_errno(error, -err, "can't map the ring of CPU %u", cpu);
@@ -170,23 +185,79 @@ int device_map(struct device *device, const struct cpulist *cpus, struct error *
 	return 0;
 }
 
+/* The barriers of kmod/ring.h: (C). */
+static uint64_t ring_head(const struct ring *ring)
+{
+	return __atomic_load_n(&ring->producer->head, __ATOMIC_ACQUIRE);
+}
+
+/* The barriers of kmod/ring.h: (D). */
+static void ring_give_back(struct ring *ring, uint64_t tail)
+{
+	__atomic_store_n(&ring->consumer->tail, tail, __ATOMIC_RELEASE);
+}
+
+void device_note(struct device *device)
+{
+	for (uint32_t cpu = 0; cpu < device->cpus; cpu++) {
+		struct ring *ring = &device->rings[cpu];
+
+		if (ring->consumer)
+			ring->noted = ring_head(ring);
+	}
+}
+
+bool device_pending(const struct device *device)
+{
+	return __atomic_load_n(&device->page->pending, __ATOMIC_ACQUIRE);
+}
+
+int device_drain_metadata(struct device *device, const struct metadata_handler *handler,
+			  struct error *error)
+{
+	struct ring *ring = &device->metadata;
+	uint64_t head, tail;
+	int err = 0;
+
+	/* What waited in the kernel for room comes as soon as there is some. */
+	for (int round = 0; round < METADATA_ROUNDS_MAX && !err && ring->consumer; round++) {
+		head = ring_head(ring);
+		tail = ring->consumer->tail;
+		if (tail == head)
+			break;
+		err = decode_metadata(ring->data, ring->size, &tail, head, handler, error);
+		ring_give_back(ring, tail);
+	}
+	return err;
+}
+
 int device_drain(struct device *device, decode_sample_fn *fn, void *arg, struct error *error)
 {
 	int err = 0;
 
 	for (uint32_t cpu = 0; cpu < device->cpus && !err; cpu++) {
 		struct ring *ring = &device->rings[cpu];
-		uint64_t head, tail;
+		uint64_t tail;
 
 		if (!ring->consumer)
 			continue;
-		/* The barriers of kmod/ring.h: (C) and (D). */
-		head = __atomic_load_n(&ring->producer->head, __ATOMIC_ACQUIRE);
 		tail = ring->consumer->tail;
-		if (tail == head)
+		if (tail == ring->noted)
 			continue;
-		err = decode_records(ring->data, ring->size, &tail, head, fn, arg, error);
-		__atomic_store_n(&ring->consumer->tail, tail, __ATOMIC_RELEASE);
+		err = decode_records(ring->data, ring->size, &tail, ring->noted, fn, arg, error);
+		ring_give_back(ring, tail);
 	}
 	return err;
+}
+
+int device_object_open(const struct device *device, uint64_t object)
+{
+	int fd = ioctl(device->fd, STACKBEAT_IOC_OBJECT_OPEN, &object);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int device_object_release(const struct device *device, uint64_t object)
+{
+	return ioctl(device->fd, STACKBEAT_IOC_OBJECT_RELEASE, &object) ? -errno : 0;
 }

@@ -3,6 +3,7 @@
 #ifndef STACKBEAT_DEVICE_H
 #define STACKBEAT_DEVICE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "cpulist.h"
@@ -27,16 +28,31 @@ int device_fd(const struct device *device);
 uint32_t device_session(const struct device *device);
 
 /*
- * Maps the rings of the listed CPUs that are not mapped yet. Called again, it
- * does nothing unless a ring was allocated since. Returns 0 or a negative
- * errno value.
+ * Maps the metadata ring, and the rings of the listed CPUs that are not mapped
+ * yet. Called again, it does nothing unless a ring was allocated since. Returns 0
+ * or a negative errno value.
  */
 int device_map(struct device *device, const struct cpulist *cpus, struct error *error);
 
 /*
- * Hands all samples in the mapped rings to `fn` (see decode.h) and gives their
- * room back. Returns 0 or a negative errno value.
+ * A drain: device_note() notes how far the mapped rings are filled. Then the
+ * metadata is drained, which tells of the samples up to there; if device_pending()
+ * was false at any time since the note and before the metadata was drained, all of
+ * it. Then device_drain() hands the samples up to there to `fn` (see decode.h) and
+ * gives their room back. Both drains return 0 or a negative errno value.
  */
+void device_note(struct device *device);
+bool device_pending(const struct device *device);
+int device_drain_metadata(struct device *device, const struct metadata_handler *handler,
+			  struct error *error);
 int device_drain(struct device *device, decode_sample_fn *fn, void *arg, struct error *error);
+
+/*
+ * A file that was mapped, by its object id: a file descriptor that the caller closes,
+ * or what STACKBEAT_IOC_OBJECT_OPEN fails with, negative. May be called from any
+ * thread, as may device_object_release(), which returns 0 or a negative errno value.
+ */
+int device_object_open(const struct device *device, uint64_t object);
+int device_object_release(const struct device *device, uint64_t object);
 
 #endif

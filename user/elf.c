@@ -6,20 +6,11 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <gelf.h>
-#include <inttypes.h>
 #include <libelf.h>
-#include <limits.h>
-#include <link.h>
-#include <search.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 /* Beyond these a file is broken or means harm. */
@@ -50,34 +41,6 @@ struct function {
 	uint32_t rank; /* lower is the better of two at one address */
 };
 
-struct object_file {
-	struct object object; /* first, for object_file() */
-	struct objects *objects;
-	struct object_file *next; /* in objects->all */
-	struct object_file *older; /* with the same device, inode and path */
-	struct mapped_file file; /* where it was first seen; path is object.path */
-	const void *image; /* of the vdso, instead of a file */
-	size_t image_size;
-	bool seen; /* the file was found: the next three are set */
-	off_t size;
-	struct timespec changed;
-	int fd; /* -1 if it is not kept */
-	bool loaded; /* functions were read, or can't be */
-	struct load *loads;
-	size_t load_count;
-	struct function *functions; /* sorted by start, one for each */
-	size_t function_count;
-	char *names;
-};
-
-struct objects {
-	char *root;
-	void *tree; /* newest struct object_file by device, inode and path */
-	struct object_file *all;
-	struct object_file *vdso;
-	unsigned int open; /* fds that are kept */
-};
-
 /* What reading a symbol table fills. */
 struct symbols {
 	struct function *list;
@@ -87,113 +50,6 @@ struct symbols {
 	struct range *code; /* executable sections, sorted */
 	size_t code_count;
 };
-
-static struct object_file *object_file(struct object *object)
-{
-	return (struct object_file *)object;
-}
-
-__attribute__((format(printf, 2, 3))) static void object_problem(struct object_file *object,
-								 const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(object->object.problem, sizeof(object->object.problem), format, args);
-	va_end(args);
-}
-
-/* Finding and opening files */
-
-static int open_regular(const char *path, int flags, struct stat *st)
-{
-	int fd = open(path, O_PATH | O_CLOEXEC | flags);
-
-	if (fd < 0)
-		return -1;
-	if (fstat(fd, st) == 0 && S_ISREG(st->st_mode))
-		return fd;
-	close(fd);
-	errno = EINVAL;
-	return -1;
-}
-
-/*
- * Overlayfs and btrfs tell stat() other device numbers than /proc/PID/maps;
- * both have no device of their own, which shows as major number 0. For them
- * the inode, found at the same path, has to do.
- */
-static bool is_mapped_file(const struct stat *st, const struct mapped_file *file)
-{
-	if (st->st_ino != file->inode)
-		return false;
-	return st->st_dev == file->device || major(st->st_dev) == 0 || major(file->device) == 0;
-}
-
-__attribute__((format(printf, 4, 5))) static int try_path(const struct mapped_file *file, int flags,
-							  struct stat *st, const char *format, ...)
-{
-	char path[PATH_MAX];
-	va_list args;
-	int fd, length;
-
-	va_start(args, format);
-	length = vsnprintf(path, sizeof(path), format, args);
-	va_end(args);
-	if (length < 0 || (size_t)length >= sizeof(path)) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
-	fd = open_regular(path, flags, st);
-	if (fd < 0 || is_mapped_file(st, file))
-		return fd;
-	close(fd);
-	errno = ESTALE;
-	return -1;
-}
-
-/*
- * Gives an O_PATH fd, which can't block and has no side effects, of the very
- * file: through the mapping, then by path as the process sees it, then by path.
- */
-static int find_file(const struct objects *objects, const struct mapped_file *file, struct stat *st)
-{
-	const char *root = objects->root;
-	int fd;
-
-	fd = try_path(file, 0, st, "%s/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64, root,
-		      file->pid, file->start, file->end);
-	if (fd >= 0 || file->deleted || file->path[0] != '/')
-		return fd;
-	fd = try_path(file, O_NOFOLLOW, st, "%s/proc/%" PRIu32 "/root%s", root, file->pid,
-		      file->path);
-	if (fd >= 0)
-		return fd;
-	return try_path(file, O_NOFOLLOW, st, "%s%s", root, file->path);
-}
-
-static int open_found(int found)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", found);
-	return open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-}
-
-static bool same_content(const struct object_file *object, const struct stat *st)
-{
-	return object->size == st->st_size && object->changed.tv_sec == st->st_mtim.tv_sec &&
-	       object->changed.tv_nsec == st->st_mtim.tv_nsec;
-}
-
-static void forget_fd(struct object_file *object)
-{
-	if (object->fd < 0)
-		return;
-	close(object->fd);
-	object->fd = -1;
-	object->objects->open--;
-}
 
 /* Headers: build id and loads */
 
@@ -253,46 +109,40 @@ static void read_elf_build_id(Elf *elf, size_t headers, char hex[BUILD_ID_SIZE])
 	}
 }
 
-static int program_headers(struct object_file *object, Elf *elf, size_t *count)
+static int program_headers(Elf *elf, size_t *count, struct error *error)
 {
-	if (elf_kind(elf) != ELF_K_ELF) {
-		object_problem(object, "not an ELF file");
-		return -EINVAL;
-	}
-	if (elf_getphdrnum(elf, count) != 0) {
-		object_problem(object, "broken ELF headers: %s", elf_errmsg(-1));
-		return -EINVAL;
-	}
-	if (*count > PROGRAM_HEADERS_MAX) {
-		object_problem(object, "broken ELF headers: %zu program headers", *count);
-		return -EINVAL;
-	}
+	if (elf_kind(elf) != ELF_K_ELF)
+		return error_set(error, EINVAL, "not an ELF file");
+	if (elf_getphdrnum(elf, count) != 0)
+		return error_set(error, EINVAL, "broken ELF headers: %s", elf_errmsg(-1));
+	if (*count > PROGRAM_HEADERS_MAX)
+		return error_set(error, EINVAL, "broken ELF headers: %zu program headers", *count);
 	return 0;
 }
 
-static void read_headers(struct object_file *object, Elf *elf)
+static int read_headers(struct elf_file *file, Elf *elf, struct error *error)
 {
 	GElf_Phdr header;
 	size_t count;
+	int err = program_headers(elf, &count, error);
 
-	if (program_headers(object, elf, &count) != 0 || count == 0)
-		return;
-	object->loads = calloc(count, sizeof(*object->loads));
-	if (!object->loads) {
-		object_problem(object, "out of memory");
-		return;
-	}
+	if (err || count == 0)
+		return err;
+	file->loads = calloc(count, sizeof(*file->loads));
+	if (!file->loads)
+		return error_errno(error, ENOMEM, "can't be read");
 	for (size_t i = 0; i < count; i++) {
 		if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_LOAD ||
 		    !(header.p_flags & PF_X))
 			continue;
-		object->loads[object->load_count++] = (struct load){
+		file->loads[file->load_count++] = (struct load){
 			.offset = header.p_offset,
 			.size = header.p_filesz,
 			.vaddr = header.p_vaddr,
 		};
 	}
-	read_elf_build_id(elf, count, object->object.build_id);
+	read_elf_build_id(elf, count, file->build_id);
+	return 0;
 }
 
 /*
@@ -316,206 +166,23 @@ static bool has_countless_sections(int fd)
 	return header.wide.e_shnum == 0 && header.wide.e_shoff != 0;
 }
 
-static Elf *begin_elf(struct object_file *object, int fd)
+static int begin_elf(int fd, const void *image, size_t size, Elf **elf, struct error *error)
 {
-	Elf *elf;
-
-	if (!object->image && has_countless_sections(fd)) {
-		object_problem(object, "broken ELF headers: sections without a count");
-		return NULL;
-	}
-
+	if (!image && has_countless_sections(fd))
+		return error_set(error, EINVAL, "broken ELF headers: sections without a count");
 	elf_version(EV_CURRENT);
-	if (object->image)
-		elf = elf_memory((char *)object->image, object->image_size);
+	if (image)
+		*elf = elf_memory((char *)image, size);
 	else
 		/* Not mapped: a file that shrinks then must not kill the reader. */
-		elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (!elf)
-		object_problem(object, "can't be read: %s", elf_errmsg(-1));
-	return elf;
+		*elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (!*elf)
+		return error_set(error, EINVAL, "can't be read: %s", elf_errmsg(-1));
+	return 0;
 }
 
-/* `found` is the fd of find_file(), or -1 with its errno value in `reason`. */
-static void first_sight(struct object_file *object, int found, const struct stat *st, int reason)
+bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr)
 {
-	char text[64];
-	Elf *elf;
-	int fd;
-
-	fd = found < 0 ? -1 : open_found(found);
-	if (fd < 0) {
-		object_problem(object, "can't be opened: %s",
-			       strerror_r(found < 0 ? reason : errno, text, sizeof(text)));
-		return;
-	}
-	object->seen = true;
-	object->size = st->st_size;
-	object->changed = st->st_mtim;
-	object->object.problem[0] = '\0';
-	elf = begin_elf(object, fd);
-	if (elf) {
-		read_headers(object, elf);
-		elf_end(elf);
-	}
-	if (object->object.problem[0]) {
-		object->loaded = true;
-		close(fd);
-		return;
-	}
-	if (object->objects->open >= OBJECTS_OPEN_MAX) {
-		close(fd);
-		return;
-	}
-	object->fd = fd;
-	object->objects->open++;
-}
-
-/* The table */
-
-static int compare_files(const void *a, const void *b)
-{
-	const struct object_file *left = a, *right = b;
-
-	if (left->file.inode != right->file.inode)
-		return left->file.inode < right->file.inode ? -1 : 1;
-	if (left->file.device != right->file.device)
-		return left->file.device < right->file.device ? -1 : 1;
-	return strcmp(left->file.path, right->file.path);
-}
-
-struct objects *objects_new(const char *root, struct error *error)
-{
-	struct objects *objects = calloc(1, sizeof(*objects));
-
-	if (objects)
-		objects->root = strdup(root);
-	if (!objects || !objects->root) {
-		free(objects);
-		error_errno(error, ENOMEM, "can't make the table of object files");
-		return NULL;
-	}
-	return objects;
-}
-
-static void object_free(struct object_file *object)
-{
-	forget_fd(object);
-	free(object->loads);
-	free(object->functions);
-	free(object->names);
-	free(object->object.path);
-	free(object);
-}
-
-static void keep_node(void *node)
-{
-	(void)node; /* what the tree refers to is freed from the list of all */
-}
-
-void objects_free(struct objects *objects)
-{
-	struct object_file *object, *next;
-
-	if (!objects)
-		return;
-	tdestroy(objects->tree, keep_node);
-	for (object = objects->all; object; object = next) {
-		next = object->next;
-		object_free(object);
-	}
-	free(objects->root);
-	free(objects);
-}
-
-static struct object_file *object_new(struct objects *objects, const struct mapped_file *file)
-{
-	struct object_file *object = calloc(1, sizeof(*object));
-
-	if (!object)
-		return NULL;
-	object->object.path = strdup(file->path);
-	if (!object->object.path) {
-		free(object);
-		return NULL;
-	}
-	object->objects = objects;
-	object->file = *file;
-	object->file.path = object->object.path;
-	object->fd = -1;
-	object->next = objects->all;
-	objects->all = object;
-	return object;
-}
-
-/* Makes a new object the newest of its device, inode and path. */
-static struct object_file *add_object(struct objects *objects, const struct mapped_file *file)
-{
-	struct object_file *object = object_new(objects, file);
-	struct object_file **node;
-
-	if (!object)
-		return NULL;
-	node = tsearch(object, &objects->tree, compare_files);
-	if (!node)
-		return NULL; /* it is in the list of all, which frees it */
-	if (*node != object) {
-		object->older = *node;
-		*node = object;
-	}
-	return object;
-}
-
-struct object *objects_get(struct objects *objects, const struct mapped_file *file)
-{
-	const struct object_file key = {.file = *file};
-	struct object_file *object, **node;
-	struct stat st = {0};
-	int found, reason;
-
-	found = find_file(objects, file, &st);
-	reason = errno;
-	node = tfind(&key, &objects->tree, compare_files);
-	object = node ? *node : NULL;
-	if (object && object->seen && found >= 0 && !same_content(object, &st))
-		object = NULL;
-	if (!object)
-		object = add_object(objects, file);
-	if (object && !object->seen)
-		first_sight(object, found, &st, reason);
-	if (found >= 0)
-		close(found);
-	return object ? &object->object : NULL;
-}
-
-struct object *objects_vdso(struct objects *objects)
-{
-	const struct mapped_file file = {.path = "[vdso]"};
-	const ElfW(Ehdr) *header = (const void *)getauxval(AT_SYSINFO_EHDR);
-	Elf *elf;
-
-	if (objects->vdso)
-		return &objects->vdso->object;
-	if (!header || header->e_ident[EI_CLASS] != ELFCLASS64)
-		return NULL;
-	objects->vdso = object_new(objects, &file);
-	if (!objects->vdso)
-		return NULL;
-	/* The section headers are at the end of the image. */
-	objects->vdso->image = header;
-	objects->vdso->image_size = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
-	elf = begin_elf(objects->vdso, -1);
-	if (elf) {
-		read_headers(objects->vdso, elf);
-		elf_end(elf);
-	}
-	return &objects->vdso->object;
-}
-
-bool object_vaddr(const struct object *object, uint64_t offset, uint64_t *vaddr)
-{
-	const struct object_file *file = (const struct object_file *)object;
-
 	for (size_t i = 0; i < file->load_count; i++) {
 		const struct load *load = &file->loads[i];
 
@@ -794,119 +461,104 @@ static Elf_Scn *find_section(Elf *elf, uint32_t type, GElf_Shdr *header)
 	return section;
 }
 
-static int read_functions(struct object_file *object, Elf *elf, struct symbols *symbols)
+/* Keeps what is needed of the names, and no room to grow. */
+static int pack(struct symbols *symbols, struct elf_file *file)
 {
-	static const uint32_t types[] = {SHT_SYMTAB, SHT_DYNSYM};
-	GElf_Shdr header;
-	Elf_Scn *section;
-	int result;
+	size_t size = 0, used = 0, length;
+	struct function *list;
+	char *names;
 
-	result = read_code_sections(symbols, elf);
-	for (size_t i = 0; i < 2 && result == 0; i++) {
-		section = find_section(elf, types[i], &header);
-		if (section)
-			result = read_symbols(symbols, elf, section, &header);
-		if (result == -EINVAL) {
-			object_problem(object, "has a broken symbol table");
-			result = 0; /* the other one may be good */
-		}
+	for (size_t i = 0; i < symbols->count; i++)
+		size += strlen(symbols->names + symbols->list[i].name) + 1;
+	names = malloc(size);
+	list = reallocarray(symbols->list, symbols->count, sizeof(*list));
+	if (list)
+		symbols->list = list;
+	if (!names || !list) {
+		free(names);
+		return -ENOMEM;
 	}
-	if (result != 0)
-		return result;
-	merge_aliases(symbols);
-	nest_functions(symbols);
-	cut_versions(symbols);
+	for (size_t i = 0; i < symbols->count; i++) {
+		length = strlen(symbols->names + list[i].name) + 1;
+		memcpy(names + used, symbols->names + list[i].name, length);
+		list[i].name = (uint32_t)used;
+		used += length;
+	}
+	file->functions = list;
+	file->function_count = symbols->count;
+	file->names = names;
+	symbols->list = NULL;
 	return 0;
 }
 
-/* The kept fd, or the file opened again, if it is still what it was. */
-static int open_again(struct object_file *object)
+static int read_functions(struct elf_file *file, Elf *elf, struct error *problem)
 {
-	struct stat st;
-	int found, fd;
-
-	if (object->fd >= 0) {
-		fd = object->fd;
-		object->fd = -1;
-		object->objects->open--;
-		if (fstat(fd, &st) == 0 && same_content(object, &st))
-			return fd;
-		close(fd);
-		goto changed;
-	}
-	found = find_file(object->objects, &object->file, &st);
-	if (found < 0) {
-		object_problem(object, "can't be opened again after the recording");
-		return -1;
-	}
-	fd = same_content(object, &st) ? open_found(found) : -1;
-	close(found);
-	if (fd >= 0)
-		return fd;
-changed:
-	object_problem(object, "was changed during the recording");
-	return -1;
-}
-
-static bool same_build_id(struct object_file *object, Elf *elf)
-{
-	char build_id[BUILD_ID_SIZE];
-	size_t count;
-
-	if (program_headers(object, elf, &count) != 0)
-		return false;
-	read_elf_build_id(elf, count, build_id);
-	if (strcmp(build_id, object->object.build_id) == 0)
-		return true;
-	object_problem(object, "was changed during the recording");
-	return false;
-}
-
-static void load_functions(struct object_file *object)
-{
+	static const uint32_t types[] = {SHT_SYMTAB, SHT_DYNSYM};
 	struct symbols symbols = {0};
-	Elf *elf = NULL;
-	int fd = -1;
+	GElf_Shdr header;
+	Elf_Scn *section;
+	int err;
 
-	if (!object->image && !object->seen)
-		return;
-	object->loaded = true;
-	if (!object->image) {
-		fd = open_again(object);
-		if (fd < 0)
-			return;
+	err = read_code_sections(&symbols, elf);
+	for (size_t i = 0; i < 2 && !err; i++) {
+		section = find_section(elf, types[i], &header);
+		if (section)
+			err = read_symbols(&symbols, elf, section, &header);
+		if (err == -EINVAL) {
+			error_set(problem, EINVAL, "has a broken symbol table");
+			err = 0; /* the other one may be good */
+		}
 	}
-	elf = begin_elf(object, fd);
-	if (!elf || !same_build_id(object, elf))
-		goto close;
-	if (read_functions(object, elf, &symbols) != 0) {
-		object_problem(object, "out of memory");
-		goto close;
+	if (!err && symbols.count > 0) {
+		merge_aliases(&symbols);
+		nest_functions(&symbols);
+		cut_versions(&symbols);
+		err = pack(&symbols, file);
+	} else if (!err && !*problem->text) {
+		error_set(problem, ENODATA, "has no symbols of functions");
 	}
-	if (symbols.count == 0 && !object->object.problem[0])
-		object_problem(object, "has no symbols of functions");
-	object->functions = symbols.list;
-	object->function_count = symbols.count;
-	object->names = symbols.names;
-	symbols.list = NULL;
-	symbols.names = NULL;
-close:
+	if (err)
+		error_errno(problem, -err, "can't be read");
 	free(symbols.list);
 	free(symbols.names);
 	free(symbols.code);
-	elf_end(elf);
-	if (fd >= 0)
-		close(fd);
+	return err;
 }
 
-bool object_lookup(struct object *object, uint64_t vaddr, struct symbol *symbol)
+int elf_read(struct elf_file *file, int fd, const void *image, size_t size, bool functions,
+	     struct error *problem)
 {
-	struct object_file *file = object_file(object);
+	struct elf_file new = {0};
+	Elf *elf;
+	int err = begin_elf(fd, image, size, &elf, problem);
+
+	if (err)
+		return err;
+	*problem->text = '\0';
+	err = read_headers(&new, elf, problem);
+	if (!err && functions)
+		err = read_functions(&new, elf, problem);
+	elf_end(elf);
+	if (err)
+		elf_clear(&new);
+	else
+		*file = new;
+	return err;
+}
+
+void elf_clear(struct elf_file *file)
+{
+	free(file->loads);
+	free(file->functions);
+	free(file->names);
+	*file = (struct elf_file){0};
+}
+
+bool elf_lookup(const struct elf_file *file, uint64_t vaddr, struct symbol *symbol)
+{
 	uint32_t index, depth = 0;
 	size_t after;
 
-	if (!file->loaded)
-		load_functions(file);
 	if (!file->functions)
 		return false;
 	after = upper_bound(file->functions, file->function_count, sizeof(*file->functions), vaddr);

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Object files: the executables and libraries that processes map, their build
- * ids, and the functions in them. They are shared by all processes that map
- * the same file, and are opened while a process that maps them lives, because
- * afterwards the file may be gone, or another one may have its path.
- *
- * The files are not trusted: what is wrong with one costs its own symbols and
- * leaves a sentence in `problem`.
+ * ELF files: build ids, load segments, and the functions in them. The files are
+ * not trusted: what is wrong with one costs its own symbols, and a sentence says so.
  */
 #ifndef STACKBEAT_ELF_H
 #define STACKBEAT_ELF_H
@@ -17,70 +12,53 @@
 
 struct error;
 
-/* Files kept open at the same time. Further ones are opened again by path. */
-#define OBJECTS_OPEN_MAX 256u
-
 /* The longest build id, as hex digits with the NUL. */
 #define BUILD_ID_SIZE 129u
 
-struct object {
-	char *path; /* as the process sees it, without " (deleted)" */
+/* What was read of a file. All zero: nothing. */
+struct elf_file {
 	char build_id[BUILD_ID_SIZE]; /* GNU build id, hex; "" if there is none */
-	char problem[128]; /* why symbols are missing, one line; "" if none are */
-};
-
-/* A file that a process maps, as /proc/PID/maps tells it. */
-struct mapped_file {
-	uint32_t pid;
-	uint64_t start, end; /* of one of its mappings */
-	uint64_t device; /* as st_dev */
-	uint64_t inode;
-	const char *path; /* without " (deleted)" */
-	bool deleted; /* the path does not lead to it any more */
+	struct load *loads; /* the rest is private */
+	size_t load_count;
+	struct function *functions;
+	size_t function_count;
+	char *names;
 };
 
 struct symbol {
-	const char *name; /* owned by the object; without a version ("@GLIBC_2.2.5") */
+	const char *name; /* owned by the elf_file; without a version ("@GLIBC_2.2.5") */
 	uint64_t start; /* ELF virtual address */
 	uint64_t size; /* bytes; of an unsized symbol up to what follows it */
 };
 
-struct objects;
-
 /*
- * A table of objects. `root` is put before /proc and before paths ("" but for
- * tests). Returns NULL when out of memory. objects_free() takes NULL too, and
- * frees the objects.
+ * Reads a regular file, or the `size` bytes of `image` where that is not NULL: its
+ * build id and its executable load segments, and with `functions` its symbol tables
+ * (.symtab and .dynsym, merged). The fd stays open, and is not needed afterwards.
+ *
+ * Returns 0, and elf_clear() is to be called; or -EINVAL or -ENOMEM with `file`
+ * untouched. problem->text says why symbols are missing, also where 0 is returned;
+ * "" if none are.
  */
-struct objects *objects_new(const char *root, struct error *error);
-void objects_free(struct objects *objects);
+int elf_read(struct elf_file *file, int fd, const void *image, size_t size, bool functions,
+	     struct error *problem);
 
-/*
- * The object of a mapped file: opened, with its build id read, unless it can't
- * be (`problem`). The same file seen again gives the same object; a file that
- * was changed in place meanwhile gives a new one. Owned by the table. Returns
- * NULL when out of memory.
- */
-struct object *objects_get(struct objects *objects, const struct mapped_file *file);
-
-/* The 64-bit vdso, read from this process: NULL if there is none or no memory. */
-struct object *objects_vdso(struct objects *objects);
+/* Frees what was read. */
+void elf_clear(struct elf_file *file);
 
 /*
  * The ELF virtual address of the byte at `offset` in the file, through the
  * executable PT_LOAD that holds it. False if there is none.
  */
-bool object_vaddr(const struct object *object, uint64_t offset, uint64_t *vaddr);
+bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr);
 
 /*
- * The function that holds an ELF virtual address. The first call reads the
- * symbol tables (.symtab and .dynsym, merged) and closes the file. An address
- * behind the end of a sized symbol does not belong to it. Where symbols share
- * an address, typed ones are preferred to untyped ones, then global to weak to
- * local, then fewer leading underscores, then the shorter name. Where they
- * nest, the innermost wins.
+ * The function that holds an ELF virtual address. An address behind the end of a
+ * sized symbol does not belong to it. Where symbols share an address, typed ones
+ * are preferred to untyped ones, then global to weak to local, then fewer leading
+ * underscores, then the shorter name. Where they nest, the innermost wins.
  */
-bool object_lookup(struct object *object, uint64_t vaddr, struct symbol *symbol);
+bool elf_lookup(const struct elf_file *file, uint64_t vaddr, struct symbol *symbol);
 
 /*
  * Finds the GNU build id in ELF notes of this machine's byte order, which are

@@ -8,8 +8,10 @@
 
 #include "error.h"
 #include "kallsyms.h"
+#include "labels.h"
 #include "pprof.h"
 #include "profile.h"
+#include "space.h"
 #include "symbolize.h"
 
 #define FRAMES_MAX (STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX)
@@ -18,6 +20,8 @@ struct encoder {
 	struct pprof_builder *builder;
 	struct symbolizer *symbolizer;
 	struct cuts *cuts;
+	const struct labels *wanted;
+	struct label_values labels; /* of one stack */
 	const struct frame_name *names[FRAMES_MAX];
 	uint32_t locations[FRAMES_MAX];
 };
@@ -44,18 +48,6 @@ static double mean_rate(const struct recording *recording)
 		       : recording->rate;
 }
 
-/*
- * The address that stands for a frame. Return addresses lie behind the call,
- * maybe in the next line or function. The interrupted address and the one at
- * which the kernel was entered are exact.
- */
-static uint64_t call_address(const struct stack *stack, size_t i)
-{
-	if (i == 0 || i == stack->kernel_frames)
-		return stack->frames[i];
-	return stack->frames[i] - 1;
-}
-
 static uint32_t encode_location(struct encoder *encoder, const struct frame_name *name)
 {
 	struct pprof_builder *builder = encoder->builder;
@@ -64,9 +56,7 @@ static uint32_t encode_location(struct encoder *encoder, const struct frame_name
 
 	if (*name->mapping_path) {
 		mapping = pprof_mapping(builder, &(struct pprof_mapping){
-							 .start = name->map_start,
-							 .limit = name->map_limit,
-							 .offset = name->map_offset,
+							 .limit = UINT64_MAX,
 							 .file = name->mapping_path,
 							 .build_id = name->build_id,
 						 });
@@ -90,24 +80,40 @@ static void count_cut(struct cuts *cuts, const struct stack *stack, bool user_wh
 		cuts->frame += stack->samples;
 }
 
+/* Of the first `count` frames, those of the user part. */
+static void count_unmapped(struct encoder *encoder, const struct stack *stack, size_t count)
+{
+	for (size_t i = stack->kernel_frames; i < count; i++) {
+		encoder->cuts->user_frames += stack->samples;
+		if (!*encoder->names[i]->mapping_path)
+			encoder->cuts->unmapped += stack->samples;
+	}
+}
+
+static void encode_labels(struct encoder *encoder, const struct stack *stack)
+{
+	const struct label_process process = {
+		.comm = space_comm(stack->space),
+		.cgroup_path = space_cgroup_path(stack->space),
+		.inner_pid = space_inner_pid(stack->space),
+	};
+
+	label_values(encoder->wanted, &stack->origin, &process, &encoder->labels);
+}
+
 static int encode_stack(const struct stack *stack, void *arg)
 {
 	struct encoder *encoder = arg;
 	size_t count = (size_t)stack->kernel_frames + stack->user_frames;
-	const struct pprof_label labels[] = {
-		{.key = "pid", .number = stack->pid},
-		{.key = "comm", .text = stack->comm},
-	};
 	size_t whole;
 
 	for (size_t i = 0; i < count; i++) {
-		uint64_t address = call_address(stack, i);
-
 		if (i < stack->kernel_frames)
-			encoder->names[i] = symbolize_kernel(encoder->symbolizer, address);
+			encoder->names[i] = symbolize_kernel(encoder->symbolizer, stack->frames[i]);
 		else
-			encoder->names[i] =
-				symbolize_user(encoder->symbolizer, stack->process, address);
+			encoder->names[i] = symbolize_user(
+				encoder->symbolizer, stack->space,
+				stack_places(stack)[i - stack->kernel_frames], stack->frames[i]);
 		if (!encoder->names[i])
 			return -ENOMEM;
 	}
@@ -116,11 +122,13 @@ static int encode_stack(const struct stack *stack, void *arg)
 	count_cut(encoder->cuts, stack, whole || !stack->user_frames);
 	if (whole)
 		count = stack->kernel_frames + whole;
+	count_unmapped(encoder, stack, count);
 
 	for (size_t i = 0; i < count; i++)
 		encoder->locations[i] = encode_location(encoder, encoder->names[i]);
+	encode_labels(encoder, stack);
 	pprof_sample(encoder->builder, encoder->locations, count, (int64_t)stack->samples,
-		     (int64_t)stack->weight, labels, sizeof(labels) / sizeof(labels[0]));
+		     (int64_t)stack->weight, encoder->labels.items, encoder->labels.count);
 	return 0;
 }
 
@@ -145,6 +153,14 @@ static void encode_comments(struct pprof_builder *builder, const struct profile 
 		      "cut: %" PRIu64 " (kernel part %" PRIu64 ", depth limit %" PRIu64
 		      ", unreadable memory %" PRIu64 ", frame pointer %" PRIu64 ")",
 		      cuts_total(cuts), cuts->kernel, cuts->depth, cuts->memory, cuts->frame);
+	pprof_comment(builder,
+		      "address spaces: %" PRIu64 "; samples without one %" PRIu64
+		      ", changes of mappings lost %" PRIu64 ", mappings left out %" PRIu64
+		      ", files left out %" PRIu64,
+		      recording->spaces, recording->spaces_lost, recording->changes_lost,
+		      recording->mappings_left_out, recording->objects_left_out);
+	pprof_comment(builder, "user frames: %" PRIu64 ", in no known mapping %" PRIu64,
+		      cuts->user_frames, cuts->unmapped);
 	pprof_comment(builder, "missed intervals: %" PRIu64, recording->missed);
 	pprof_comment(builder, "beats without a sample: idle %" PRIu64 ", filtered %" PRIu64,
 		      recording->idle, recording->filtered);
@@ -155,9 +171,9 @@ static void encode_comments(struct pprof_builder *builder, const struct profile 
 		      recording_cost_percent(recording));
 }
 
-int encode_profile(const struct profile *profile, const struct recording *recording,
-		   const char *path, struct cuts *cuts, uint64_t *size, struct error *warning,
-		   struct error *error)
+int encode_profile(const struct profile *profile, const struct objects *objects,
+		   const struct recording *recording, const char *path, struct cuts *cuts,
+		   uint64_t *size, struct error *warning, struct error *error)
 {
 	struct encoder *encoder = calloc(1, sizeof(*encoder));
 	struct kallsyms *kallsyms = NULL;
@@ -168,13 +184,14 @@ int encode_profile(const struct profile *profile, const struct recording *record
 	if (!encoder)
 		goto out;
 	encoder->cuts = cuts;
+	encoder->wanted = recording->labels;
 	encoder->builder = pprof_new();
 	if (!encoder->builder)
 		goto out;
 	err = kallsyms_read(KALLSYMS_PATH, &kallsyms, warning);
 	if (err == -ENOMEM)
 		goto out;
-	encoder->symbolizer = symbolizer_new(kallsyms, "", error);
+	encoder->symbolizer = symbolizer_new(kallsyms, objects, "", error);
 	if (!encoder->symbolizer) {
 		err = -ENOMEM;
 		goto out;

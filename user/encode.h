@@ -6,11 +6,14 @@
 #include <stdint.h>
 
 struct error;
+struct labels;
+struct objects;
 struct profile;
 
 /* What is known of a recording beside its samples. */
 struct recording {
 	const char *command_line;
+	const struct labels *labels; /* the profile was made for those that are chosen */
 	uint32_t rate; /* Hz asked for */
 	uint32_t cpus; /* online */
 	int64_t start_ns; /* since 1970 */
@@ -23,16 +26,26 @@ struct recording {
 	uint64_t beats;
 	uint64_t beat_time_ns; /* that they stood for */
 	uint64_t throttled; /* how often the rate was halved on a CPU to keep the budget */
+	uint64_t spaces; /* address spaces that the kernel told of */
+	uint64_t spaces_lost; /* samples without one */
+	uint64_t changes_lost; /* changes of mappings that it could not tell */
+	uint64_t mappings_left_out; /* beyond a bound, its or ours */
+	uint64_t objects_left_out; /* mappings whose file was not kept */
 	uint64_t kernel_cost_ns; /* CPU time of the module's timer callback */
 	uint64_t reader_cost_ns; /* CPU time of this command while it recorded */
 };
 
-/* Samples whose stack is not whole, by why. A sample counts for the first that is true. */
+/*
+ * Samples whose stack is not whole, by why (a sample counts for the first that is true);
+ * and frames that are in no known mapping.
+ */
 struct cuts {
 	uint64_t kernel; /* the kernel part was cut */
 	uint64_t depth; /* user part: at the depth limit */
 	uint64_t memory; /* user part: at memory that could not be read */
 	uint64_t frame; /* user part: at a frame pointer that can't be right */
+	uint64_t user_frames; /* of all samples */
+	uint64_t unmapped; /* of these */
 };
 
 uint64_t cuts_total(const struct cuts *cuts);
@@ -41,13 +54,13 @@ uint64_t cuts_total(const struct cuts *cuts);
 double recording_cost_percent(const struct recording *recording);
 
 /*
- * Names the profile's addresses and writes it to `path` (see pprof_write()).
- * Fills `cuts`, and `size` with the bytes of the file. Where the kernel hides its
+ * Names the profile's addresses, with what was read of `objects`, and writes it to `path` (see
+ * pprof_write()). Fills `cuts`, and `size` with the bytes of the file. Where the kernel hides its
  * symbols, says so in `warning` and goes on; else warning->text is "". Returns 0
  * or a negative errno value.
  */
-int encode_profile(const struct profile *profile, const struct recording *recording,
-		   const char *path, struct cuts *cuts, uint64_t *size, struct error *warning,
-		   struct error *error);
+int encode_profile(const struct profile *profile, const struct objects *objects,
+		   const struct recording *recording, const char *path, struct cuts *cuts,
+		   uint64_t *size, struct error *warning, struct error *error);
 
 #endif

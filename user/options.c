@@ -21,6 +21,9 @@ enum {
 	OPTION_BUDGET,
 	OPTION_NO_INHERIT,
 	OPTION_EXCLUDE_COMM,
+	OPTION_LABELS,
+	OPTION_LABEL,
+	OPTION_KEEP_OBJECTS,
 };
 
 static const struct option long_options[] = {
@@ -35,6 +38,9 @@ static const struct option long_options[] = {
 	{"budget", required_argument, NULL, OPTION_BUDGET},
 	{"cpu", required_argument, NULL, 'C'},
 	{"duration", required_argument, NULL, 'd'},
+	{"labels", required_argument, NULL, OPTION_LABELS},
+	{"label", required_argument, NULL, OPTION_LABEL},
+	{"keep-objects", required_argument, NULL, OPTION_KEEP_OBJECTS},
 	{"output", required_argument, NULL, 'o'},
 	{"user", no_argument, NULL, OPTION_USER},
 	{"kernel", no_argument, NULL, OPTION_KERNEL},
@@ -189,9 +195,10 @@ static int parse_ring_size(const char *text, uint32_t *size, struct error *error
 	return 0;
 }
 
-static int parse_option(int option, char *value, struct record_options *options,
-			struct error *error)
+static int parse_option(int option, char *value, void *arg, struct error *error)
 {
+	struct record_options *options = arg;
+
 	switch (option) {
 	case 'F':
 		return parse_rate(value, &options->rate, error);
@@ -220,12 +227,21 @@ static int parse_option(int option, char *value, struct record_options *options,
 		return parse_cpus(value, options, error);
 	case 'd':
 		return parse_seconds(value, &options->seconds, error);
+	case OPTION_LABELS:
+		return labels_choose(&options->labels, value, error);
+	case OPTION_LABEL:
+		return labels_add(&options->labels, value, error);
 	case 'g':
 		return 0; /* stacks are always recorded */
 	case 'o':
 		if (!*value)
 			return error_set(error, EINVAL, "-o: the file name is empty");
 		options->output = value;
+		return 0;
+	case OPTION_KEEP_OBJECTS:
+		if (!*value)
+			return error_set(error, EINVAL, "--keep-objects: the directory is empty");
+		options->keep_objects = value;
 		return 0;
 	case 'q':
 		options->quiet = true;
@@ -251,7 +267,9 @@ static int parse_option(int option, char *value, struct record_options *options,
 	}
 }
 
-int option_error(int result, char *const *argv, const struct option *known, struct error *error)
+/* Says what getopt_long() has found wrong where it returned `result`, ':' or '?'. */
+static int option_error(int result, char *const *argv, const struct option *known,
+			struct error *error)
 {
 	const char *word = argv[optind - 1];
 
@@ -267,9 +285,72 @@ int option_error(int result, char *const *argv, const struct option *known, stru
 	return error_set(error, EINVAL, "unknown option '-%c'", optopt);
 }
 
+int options_parse(int argc, char **argv, const char *short_options,
+		  const struct option *long_options, option_fn *fn, void *arg, int *first,
+		  struct error *error)
+{
+	int option, err = 0;
+
+	optind = 0;
+	opterr = 0;
+	while (!err &&
+	       (option = getopt_long(argc, argv, short_options, long_options, NULL)) != -1) {
+		if (option == ':' || option == '?')
+			err = option_error(option, argv, long_options, error);
+		else
+			err = fn(option, optarg, arg, error);
+	}
+	*first = optind;
+	return err;
+}
+
+struct view_parser {
+	struct view_options *view;
+	option_fn *fn; /* for other options */
+	void *arg;
+};
+
+static int parse_view_option(int option, char *value, void *arg, struct error *error)
+{
+	const struct view_parser *parser = arg;
+
+	switch (option) {
+	case VIEW_SAMPLE_TYPE:
+		parser->view->sample_type = value;
+		return 0;
+	case VIEW_GROUP:
+		parser->view->group = value;
+		return 0;
+	case 'h':
+		parser->view->help = true;
+		return 0;
+	default:
+		return parser->fn(option, value, parser->arg, error);
+	}
+}
+
+int view_options_parse(int argc, char **argv, const char *short_options,
+		       const struct option *long_options, option_fn *fn, void *arg,
+		       struct view_options *view, struct error *error)
+{
+	struct view_parser parser = {view, fn, arg};
+	int first, err;
+
+	*view = (struct view_options){0};
+	err = options_parse(argc, argv, short_options, long_options, parse_view_option, &parser,
+			    &first, error);
+	if (err || view->help)
+		return err;
+	if (argc - first != 1)
+		return error_set(error, EINVAL, "%s (see stackbeat %s --help)",
+				 argc == first ? "which file?" : "one file at a time", argv[0]);
+	view->file = argv[first];
+	return 0;
+}
+
 int record_options_parse(int argc, char **argv, struct record_options *options, struct error *error)
 {
-	int option, err;
+	int first, err;
 
 	*options = (struct record_options){
 		.rate = STACKBEAT_RATE_DEFAULT,
@@ -280,20 +361,15 @@ int record_options_parse(int argc, char **argv, struct record_options *options, 
 		.max_depth = STACKBEAT_USER_FRAMES_DEFAULT,
 		.ring_size = STACKBEAT_RING_SIZE_DEFAULT,
 		.budget = STACKBEAT_BUDGET_DEFAULT,
+		.labels.chosen = LABELS_DEFAULT,
 	};
-	optind = 0;
-	opterr = 0;
 	/* "+": what follows the first word that is no option belongs to COMMAND. */
-	while ((option = getopt_long(argc, argv, "+:F:ap:t:G:C:d:go:qh", long_options, NULL)) !=
-	       -1) {
-		if (option == ':' || option == '?')
-			return option_error(option, argv, long_options, error);
-		err = parse_option(option, optarg, options, error);
-		if (err)
-			return err;
-	}
-	if (optind < argc)
-		options->command = argv + optind;
+	err = options_parse(argc, argv, "+:F:ap:t:G:C:d:go:qh", long_options, parse_option, options,
+			    &first, error);
+	if (err)
+		return err;
+	if (first < argc)
+		options->command = argv + first;
 	if (options->system_wide &&
 	    (options->pid_count || options->tid_count || options->cgroup_count))
 		return error_set(error, EINVAL, "-a and -p, -t or -G: give one of them");

@@ -10,6 +10,7 @@
 #include <stackbeat.h>
 
 #include "cpulist.h"
+#include "labels.h"
 
 struct error;
 struct option;
@@ -27,6 +28,8 @@ struct record_options {
 	const char *cpus; /* the text of cpulist, "" for all */
 	struct cpulist cpulist;
 	double seconds; /* 0: until stopped */
+	struct labels labels;
+	const char *keep_objects; /* directory, or NULL */
 	const char *output;
 	uint32_t parts; /* STACKBEAT_PART_* */
 	uint32_t max_depth; /* user frames */
@@ -49,11 +52,46 @@ struct record_options {
 int record_options_parse(int argc, char **argv, struct record_options *options,
 			 struct error *error);
 
+/* Takes an option, as getopt_long() names it, and its value. Returns 0 or -EINVAL. */
+typedef int option_fn(int option, char *value, void *arg, struct error *error);
+
 /*
- * Says what getopt_long() has found wrong where it returned `result`, ':' or '?', and returns
- * -EINVAL. `known` are its long options; the short ones begin with ":" (or "+:"), and opterr is 0.
+ * Hands each option of argv (argv[0] is the subcommand) to `fn`, with `arg`, until it returns
+ * other than 0. `short_options` begin with ":" or "+:", as getopt_long() has it. Leaves in *first
+ * the index of the first word that is no option. Returns 0, or -EINVAL with one line that
+ * names what is wrong.
  */
-int option_error(int result, char *const *argv, const struct option *known, struct error *error);
+int options_parse(int argc, char **argv, const char *short_options,
+		  const struct option *long_options, option_fn *fn, void *arg, int *first,
+		  struct error *error);
+
+/* What the subcommands have in common that show a pprof file. */
+struct view_options {
+	const char *file;
+	const char *sample_type, *group; /* NULL: not given */
+	bool help;
+};
+
+enum {
+	VIEW_SAMPLE_TYPE = 0x1000,
+	VIEW_GROUP,
+};
+
+/* Their entries in a table of long options. */
+/* clang-format off */
+#define VIEW_LONG_OPTIONS                                                                          \
+	{"sample-type", required_argument, NULL, VIEW_SAMPLE_TYPE},                                \
+	{"group", required_argument, NULL, VIEW_GROUP},                                            \
+	{"help", no_argument, NULL, 'h'}
+/* clang-format on */
+
+/*
+ * As options_parse(), for a subcommand with VIEW_LONG_OPTIONS, which come into `view`, and one
+ * file; `fn` gets the others. With --help, the file may be missing.
+ */
+int view_options_parse(int argc, char **argv, const char *short_options,
+		       const struct option *long_options, option_fn *fn, void *arg,
+		       struct view_options *view, struct error *error);
 
 /* A whole decimal number from `min` to `max`, or -EINVAL with `what` in the message. */
 int parse_number(const char *text, const char *what, uint32_t min, uint32_t max, uint32_t *number,

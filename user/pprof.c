@@ -63,7 +63,7 @@ struct pprof_builder {
 	ARRAY(uint32_t) stacks; /* ids of locations of all samples */
 	ARRAY(struct sample) samples;
 	ARRAY(uint32_t) comments;
-	struct hash string_table, mapping_table, function_table, location_table;
+	struct hash string_table, mapping_table, function_table, location_table, sample_table;
 	int64_t time_ns, duration_ns, period_ns;
 };
 
@@ -195,6 +195,7 @@ void pprof_free(struct pprof_builder *builder)
 	hash_clear(&builder->mapping_table);
 	hash_clear(&builder->function_table);
 	hash_clear(&builder->location_table);
+	hash_clear(&builder->sample_table);
 	free(builder);
 }
 
@@ -291,16 +292,71 @@ uint32_t pprof_location(struct pprof_builder *builder, uint32_t mapping, uint64_
 	return file_entry(builder, &builder->location_table, hash, &builder->locations.count);
 }
 
-static void add_label(struct pprof_builder *builder, const struct pprof_label *label)
+static struct label intern_label(struct pprof_builder *builder, const struct pprof_label *label)
 {
-	struct label new = {
+	return (struct label){
 		.key = pprof_string(builder, label->key),
 		.text = pprof_string(builder, label->text),
 		.unit = label->text ? 0 : pprof_string(builder, label->unit),
 		.number = label->text ? 0 : label->number,
 	};
+}
 
-	builder->labels.items[builder->labels.count++] = new;
+static uint32_t hash_sample(const struct pprof_builder *builder, const struct sample *sample)
+{
+	const uint32_t *stack = &builder->stacks.items[sample->first_location];
+	uint32_t hash =
+		hash_number(HASH_START, (uint64_t)sample->depth << 32 | sample->label_count);
+
+	if (sample->depth)
+		hash = hash_bytes(hash, stack, sample->depth * sizeof(*stack));
+	for (uint32_t i = 0; i < sample->label_count; i++) {
+		const struct label *label = &builder->labels.items[sample->first_label + i];
+
+		hash = hash_number(hash, (uint64_t)label->key << 32 | label->text);
+		hash = hash_number(hash, label->number);
+	}
+	return hash;
+}
+
+static bool labels_equal(const struct label *a, const struct label *b, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		if (a[i].key != b[i].key || a[i].text != b[i].text || a[i].unit != b[i].unit ||
+		    a[i].number != b[i].number)
+			return false;
+	}
+	return true;
+}
+
+static bool sample_equal(const void *context, uint32_t index, const void *key)
+{
+	const struct pprof_builder *builder = context;
+	const struct sample *a = &builder->samples.items[index];
+	const struct sample *b = key;
+
+	if (a->depth != b->depth || a->label_count != b->label_count)
+		return false;
+	if (a->depth &&
+	    memcmp(&builder->stacks.items[a->first_location],
+		   &builder->stacks.items[b->first_location], a->depth * sizeof(uint32_t)) != 0)
+		return false;
+	return !a->label_count ||
+	       labels_equal(&builder->labels.items[a->first_label],
+			    &builder->labels.items[b->first_label], a->label_count);
+}
+
+/* Adds the values of `more` to a sample, unless a sum would be beyond what its type can hold. */
+static bool add_values(struct sample *sample, const struct sample *more)
+{
+	int64_t samples, cpu_ns;
+
+	if (__builtin_add_overflow(sample->samples, more->samples, &samples) ||
+	    __builtin_add_overflow(sample->cpu_ns, more->cpu_ns, &cpu_ns))
+		return false;
+	sample->samples = samples;
+	sample->cpu_ns = cpu_ns;
+	return true;
 }
 
 void pprof_sample(struct pprof_builder *builder, const uint32_t *locations, size_t depth,
@@ -314,6 +370,7 @@ void pprof_sample(struct pprof_builder *builder, const uint32_t *locations, size
 		.samples = samples,
 		.cpu_ns = cpu_ns,
 	};
+	uint32_t hash, index;
 	size_t i;
 
 	if (!RESERVE(builder, stacks, depth) || !RESERVE(builder, labels, count) ||
@@ -322,10 +379,17 @@ void pprof_sample(struct pprof_builder *builder, const uint32_t *locations, size
 	if (depth)
 		memcpy(&builder->stacks.items[new.first_location], locations,
 		       depth * sizeof(*locations));
-	builder->stacks.count += depth;
 	for (i = 0; i < count; i++)
-		add_label(builder, &labels[i]);
-	builder->samples.items[builder->samples.count++] = new;
+		builder->labels.items[new.first_label + i] = intern_label(builder, &labels[i]);
+	hash = hash_sample(builder, &new);
+	index = hash_find(&builder->sample_table, hash, sample_equal, builder, &new);
+	if (builder->error ||
+	    (index != HASH_NONE && add_values(&builder->samples.items[index], &new)))
+		return;
+	builder->stacks.count += depth;
+	builder->labels.count += count;
+	builder->samples.items[builder->samples.count] = new;
+	file_entry(builder, &builder->sample_table, hash, &builder->samples.count);
 }
 
 void pprof_comment(struct pprof_builder *builder, const char *format, ...)

@@ -66,7 +66,10 @@ uint32_t pprof_function(struct pprof_builder *builder, const char *name, const c
 uint32_t pprof_location(struct pprof_builder *builder, uint32_t mapping, uint64_t address,
 			const struct pprof_line *lines, size_t count);
 
-/* Adds a stack: `depth` ids of locations, leaf first; `samples` of it; `cpu_ns` of CPU time. */
+/*
+ * Adds a stack: `depth` ids of locations, leaf first; `samples` of it; `cpu_ns` of CPU time.
+ * Stacks with the same locations and labels (in the same order) become one.
+ */
 void pprof_sample(struct pprof_builder *builder, const uint32_t *locations, size_t depth,
 		  int64_t samples, int64_t cpu_ns, const struct pprof_label *labels, size_t count);
 

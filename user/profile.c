@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "process.h"
+#include "objects.h"
+#include "recent.h"
+#include "space.h"
 
 #define BUCKETS_MIN 1024u
 #define CHUNK_SIZE (256u << 10)
@@ -19,25 +21,40 @@ struct chunk {
 	uint64_t bytes[];
 };
 
+/* A sample with its frames as a stack keeps them. */
+struct located {
+	const struct stackbeat_sample *sample;
+	struct space *space;
+	struct label_origin origin;
+	uint32_t hash;
+	uint64_t frames[STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX];
+	uint32_t places[STACKBEAT_USER_FRAMES_MAX];
+};
+
 struct profile {
-	struct processes *processes;
+	struct spaces *spaces;
+	uint32_t labels; /* LABEL_SET()s */
 	struct profile_totals totals;
+	struct recent *recent;
 	struct stack **buckets;
 	size_t bucket_count; /* a power of two */
 	struct chunk *chunks;
+	struct located located; /* the sample that is being added */
 };
 
-struct profile *profile_new(struct processes *processes)
+struct profile *profile_new(struct spaces *spaces, uint32_t labels)
 {
 	struct profile *profile = calloc(1, sizeof(*profile));
 
 	if (!profile)
 		return NULL;
-	profile->processes = processes;
+	profile->spaces = spaces;
+	profile->labels = labels;
 	profile->bucket_count = BUCKETS_MIN;
 	profile->buckets = calloc(profile->bucket_count, sizeof(struct stack *));
-	if (!profile->buckets) {
-		free(profile);
+	profile->recent = recent_new(labels & LABEL_SET(LABEL_TID), labels & LABEL_SET(LABEL_CPU));
+	if (!profile->buckets || !profile->recent) {
+		profile_free(profile);
 		return NULL;
 	}
 	return profile;
@@ -53,6 +70,7 @@ void profile_free(struct profile *profile)
 		free(profile->chunks);
 		profile->chunks = next;
 	}
+	recent_free(profile->recent);
 	free(profile->buckets);
 	free(profile);
 }
@@ -82,6 +100,33 @@ static size_t frame_count(const struct stackbeat_sample *sample)
 	return (size_t)sample->kernel_frames + sample->user_frames;
 }
 
+/*
+ * The address that stands for a frame. Return addresses lie behind the call,
+ * maybe in the next line, function or mapping. The interrupted address and the one
+ * at which the kernel was entered are exact.
+ */
+static uint64_t call_address(const struct stackbeat_sample *sample, size_t i)
+{
+	if (i == 0 || i == sample->kernel_frames)
+		return sample->frames[i];
+	return sample->frames[i] - 1;
+}
+
+static void locate(struct located *located)
+{
+	const struct stackbeat_sample *sample = located->sample;
+
+	for (size_t i = 0; i < frame_count(sample); i++) {
+		uint64_t address = call_address(sample, i);
+
+		if (i < sample->kernel_frames)
+			located->frames[i] = address;
+		else
+			located->places[i - sample->kernel_frames] = space_place(
+				located->space, sample->generation, address, &located->frames[i]);
+	}
+}
+
 /* Mixes a word into a hash by the multiplication of Fibonacci hashing. */
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
@@ -89,40 +134,43 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 	return hash ^ hash >> 29;
 }
 
-static uint32_t hash_sample(const struct stackbeat_sample *sample)
+static uint32_t hash_sample(const struct located *located)
 {
-	uint64_t comm[sizeof(sample->comm) / sizeof(uint64_t)];
-	uint64_t hash =
-		mix(sample->pid, (uint64_t)sample->kernel_frames << 16 |
-					 (uint64_t)sample->kernel_end << 8 | sample->user_end);
+	const struct stackbeat_sample *sample = located->sample;
+	uint64_t words[sizeof(located->origin) / sizeof(uint64_t)];
+	uint64_t hash = (uint64_t)sample->kernel_frames << 16 | (uint64_t)sample->kernel_end << 8 |
+			sample->user_end;
 
-	memcpy(comm, sample->comm, sizeof(comm));
-	for (size_t i = 0; i < sizeof(comm) / sizeof(comm[0]); i++)
-		hash = mix(hash, comm[i]);
+	_Static_assert(sizeof(words) == sizeof(located->origin), "it is whole words");
+	memcpy(words, &located->origin, sizeof(words));
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		hash = mix(hash, words[i]);
 	for (size_t i = 0; i < frame_count(sample); i++)
-		hash = mix(hash, sample->frames[i]);
+		hash = mix(hash, located->frames[i]);
 	return hash >> 32;
 }
 
-static bool is_of(const struct stack *stack, const struct stackbeat_sample *sample, uint32_t hash,
-		  const struct process *process)
+static bool is_of(const struct stack *stack, const struct located *located)
 {
-	return stack->hash == hash && stack->process == process &&
+	const struct stackbeat_sample *sample = located->sample;
+
+	return stack->hash == located->hash && stack->space == located->space &&
 	       stack->kernel_frames == sample->kernel_frames &&
 	       stack->user_frames == sample->user_frames &&
 	       stack->kernel_end == sample->kernel_end && stack->user_end == sample->user_end &&
 	       stack->flags == sample->record.flags &&
-	       !memcmp(stack->comm, sample->comm, sizeof(stack->comm)) &&
-	       !memcmp(stack->frames, sample->frames,
-		       frame_count(sample) * sizeof(sample->frames[0]));
+	       !memcmp(&stack->origin, &located->origin, sizeof(located->origin)) &&
+	       !memcmp(stack->frames, located->frames,
+		       frame_count(sample) * sizeof(stack->frames[0])) &&
+	       !memcmp(stack_places(stack), located->places,
+		       sample->user_frames * sizeof(located->places[0]));
 }
 
-static struct stack *find(const struct profile *profile, const struct stackbeat_sample *sample,
-			  uint32_t hash, const struct process *process)
+static struct stack *find(const struct profile *profile, const struct located *located)
 {
-	struct stack *stack = profile->buckets[hash & (profile->bucket_count - 1)];
+	struct stack *stack = profile->buckets[located->hash & (profile->bucket_count - 1)];
 
-	while (stack && !is_of(stack, sample, hash, process))
+	while (stack && !is_of(stack, located))
 		stack = stack->next;
 	return stack;
 }
@@ -149,84 +197,92 @@ static void grow(struct profile *profile)
 	profile->bucket_count = count;
 }
 
-static struct stack *insert(struct profile *profile, const struct stackbeat_sample *sample,
-			    uint32_t hash, struct process *process)
+static struct stack *insert(struct profile *profile, const struct located *located)
 {
+	const struct stackbeat_sample *sample = located->sample;
 	size_t size = frame_count(sample) * sizeof(sample->frames[0]);
-	struct stack *stack = allocate(profile, sizeof(*stack) + size);
+	size_t places_size = sample->user_frames * sizeof(located->places[0]);
+	struct stack *stack = allocate(profile, sizeof(*stack) + size + places_size);
 	struct stack **bucket;
 
 	if (!stack)
 		return NULL;
 	memset(stack, 0, sizeof(*stack));
-	stack->process = process;
-	stack->hash = hash;
-	stack->pid = sample->pid;
-	memcpy(stack->comm, sample->comm, sizeof(stack->comm));
+	stack->space = located->space;
+	stack->hash = located->hash;
+	stack->origin = located->origin;
 	stack->kernel_frames = sample->kernel_frames;
 	stack->user_frames = sample->user_frames;
 	stack->kernel_end = sample->kernel_end;
 	stack->user_end = sample->user_end;
 	stack->flags = sample->record.flags;
-	memcpy(stack->frames, sample->frames, size);
+	memcpy(stack->frames, located->frames, size);
+	memcpy((uint32_t *)stack_places(stack), located->places, places_size);
 
 	if (profile->totals.stacks++ == profile->bucket_count)
 		grow(profile);
-	bucket = &profile->buckets[hash & (profile->bucket_count - 1)];
+	bucket = &profile->buckets[located->hash & (profile->bucket_count - 1)];
 	stack->next = *bucket;
 	*bucket = stack;
 	return stack;
 }
 
-/*
- * The process image to which a stack that was not seen before belongs: where
- * its addresses are in no known mapping, the process has mapped something
- * since, or has become another program.
- */
-static struct process *image_of(struct profile *profile, const struct stackbeat_sample *sample,
-				struct process *process)
+/* Has the objects read in which a stack that is new has frames. */
+static int need_objects(struct profile *profile, const struct stack *stack)
 {
-	for (size_t i = sample->kernel_frames; i < frame_count(sample); i++) {
-		uint64_t address = sample->frames[i];
+	struct objects *objects = spaces_objects(profile->spaces);
+	const uint32_t *places = stack_places(stack);
+	struct object *object;
+	bool is_offset;
+	int err = 0;
 
-		if (!process_covers(process, &address, 1))
-			return processes_refresh(profile->processes, process);
+	for (size_t i = 0; i < stack->user_frames && !err; i++) {
+		object = place_object(objects, places[i], &is_offset);
+		if (object)
+			err = object_need(objects, object);
 	}
-	return process;
+	return err;
 }
 
-int profile_add(const struct stackbeat_sample *sample, void *arg)
+static void count(struct profile *profile, const struct stackbeat_sample *sample,
+		  struct stack *stack)
 {
-	struct profile *profile = arg;
-	uint32_t hash = hash_sample(sample);
-	struct process *process = processes_get(profile->processes, sample->pid, sample->comm);
-	struct stack *stack;
-
-	if (!process)
-		return -ENOMEM;
-	stack = find(profile, sample, hash, process);
-	if (!stack) {
-		process = image_of(profile, sample, process);
-		if (!process)
-			return -ENOMEM;
-		stack = find(profile, sample, hash, process);
-	}
-	if (!stack)
-		stack = insert(profile, sample, hash, process);
-	if (!stack)
-		return -ENOMEM;
-
 	stack->samples++;
 	stack->weight += sample->weight;
 	profile->totals.samples++;
 	profile->totals.weight += sample->weight;
 	profile->totals.missed += sample->missed;
-	return 0;
 }
 
-void profile_tick(struct profile *profile)
+int profile_add(const struct stackbeat_sample *sample, void *arg)
 {
-	processes_tick(profile->processes);
+	struct profile *profile = arg;
+	struct located *located = &profile->located;
+	struct stack *stack;
+	int err;
+
+	stack = recent_find(profile->recent, sample);
+	if (stack) {
+		count(profile, sample, stack);
+		return 0;
+	}
+	located->sample = sample;
+	located->space = spaces_get(profile->spaces, sample->space, sample->pid);
+	if (!located->space)
+		return -ENOMEM;
+	locate(located);
+	label_origin(profile->labels, space_comm(located->space), sample, &located->origin);
+	located->hash = hash_sample(located);
+	stack = find(profile, located);
+	if (!stack) {
+		stack = insert(profile, located);
+		err = stack ? need_objects(profile, stack) : -ENOMEM;
+		if (err)
+			return err;
+	}
+	recent_note(profile->recent, sample, stack);
+	count(profile, sample, stack);
+	return 0;
 }
 
 const struct profile_totals *profile_totals(const struct profile *profile)

@@ -11,25 +11,36 @@
 
 #include <stackbeat.h>
 
-struct error;
-struct process;
-struct processes;
-struct profile;
+#include "labels.h"
 
-/* Samples with the same frames of the same process and thread name. */
+struct error;
+struct profile;
+struct space;
+struct spaces;
+
+/* Samples with the same frames in the same address space, of the same origin. */
 struct stack {
 	struct stack *next; /* private: in its hash bucket */
-	struct process *process; /* the image that was sampled; owned by its table */
+	struct space *space; /* that was sampled; owned by its table */
 	uint64_t samples;
 	uint64_t weight; /* ns */
 	uint32_t hash; /* private */
-	uint32_t pid;
-	char comm[16];
+	struct label_origin origin;
 	uint16_t kernel_frames, user_frames;
 	uint8_t kernel_end, user_end; /* enum stackbeat_end */
 	uint16_t flags; /* STACKBEAT_SAMPLE_* */
-	uint64_t frames[]; /* kernel, then user, each leaf first */
+	/*
+	 * Kernel, then user, each leaf first: what stands for the call, so return addresses
+	 * minus 1. Of the user part the number in its place, see stack_places().
+	 */
+	uint64_t frames[];
 };
+
+/* The places (see space.h) of the user frames. */
+static inline const uint32_t *stack_places(const struct stack *stack)
+{
+	return (const uint32_t *)(stack->frames + stack->kernel_frames + stack->user_frames);
+}
 
 struct profile_totals {
 	uint64_t samples;
@@ -39,20 +50,19 @@ struct profile_totals {
 };
 
 /*
- * An empty profile whose processes are found in `processes`, which must outlive
- * it. NULL when out of memory. profile_free() takes NULL too.
+ * An empty profile whose address spaces are found in `spaces`, which must outlive it. Samples that
+ * differ in none of the `labels` (LABEL_SET()s) are added up. NULL when out of memory.
+ * profile_free() takes NULL too.
  */
-struct profile *profile_new(struct processes *processes);
+struct profile *profile_new(struct spaces *spaces, uint32_t labels);
 void profile_free(struct profile *profile);
 
 /*
- * Adds a sample (a decode_sample_fn; `profile` is a struct profile). Returns 0
+ * Adds a sample (a decode_sample_fn; `profile` is a struct profile), and has the
+ * objects read that it needs. Its space has gone forward to its generation. Returns 0
  * or -ENOMEM.
  */
 int profile_add(const struct stackbeat_sample *sample, void *profile);
-
-/* Adds no sample: begins a pass over the rings; see processes_tick(). */
-void profile_tick(struct profile *profile);
 
 const struct profile_totals *profile_totals(const struct profile *profile);
 

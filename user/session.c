@@ -32,6 +32,7 @@ int session_open(struct session *session, struct error *error)
 		return error_errno(error, ENOMEM, "can't open a session");
 	err = session_get(session, got, error);
 	session->restricted = !err && got->restricted;
+	session->own_pids = !err && got->owner == (uint32_t)getpid();
 	free(got);
 	return err;
 }

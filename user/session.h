@@ -18,6 +18,7 @@ struct session {
 	struct device *device;
 	struct control *control;
 	bool restricted; /* the kernel lets this user see his own processes only */
+	bool own_pids; /* process ids in the initial namespace are those of this process */
 	uint32_t rate; /* Hz, as configured */
 	uint32_t parts; /* STACKBEAT_PART_*, as configured */
 	struct cpulist cpulist;

@@ -7,6 +7,16 @@
 #include "error.h"
 #include "options.h"
 
+static int parse_option(int option, char *value, void *arg, struct error *error)
+{
+	struct session_option *session = arg;
+
+	if (option == 's')
+		return parse_number(value, "--session", 1, UINT32_MAX, &session->session, error);
+	session->help = true;
+	return 0;
+}
+
 int session_option_parse(int argc, char **argv, struct session_option *option, int *first,
 			 struct error *error)
 {
@@ -15,20 +25,7 @@ int session_option_parse(int argc, char **argv, struct session_option *option, i
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
-	int letter, err = 0;
 
 	*option = (struct session_option){0};
-	opterr = 0;
-	optind = 0;
-	while (!err && (letter = getopt_long(argc, argv, ":s:h", long_options, NULL)) != -1) {
-		if (letter == 's')
-			err = parse_number(optarg, "--session", 1, UINT32_MAX, &option->session,
-					   error);
-		else if (letter == 'h')
-			option->help = true;
-		else
-			err = option_error(letter, argv, long_options, error);
-	}
-	*first = optind;
-	return err;
+	return options_parse(argc, argv, ":s:h", long_options, parse_option, option, first, error);
 }

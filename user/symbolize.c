@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize.h"
 
-#include "elf.h"
 #include "error.h"
 #include "kallsyms.h"
-#include "process.h"
+#include "objects.h"
+#include "space.h"
 
 #include <errno.h>
 #include <libiberty/demangle.h>
@@ -18,10 +18,11 @@
 /* A few bytes of a mangled name can stand for gigabytes. */
 #define DEMANGLED_MAX 4096u
 
-/* Each unique place: `owner` is an object, a process, or the symbolizer (kernel). */
+/* Each unique place: `owner` is an object, a space, or the symbolizer (kernel). */
 struct frame {
 	struct frame_name name; /* first: it is what callers get */
 	const void *owner;
+	uint32_t place; /* see space.h; 0 for the kernel */
 };
 
 struct demangled {
@@ -37,6 +38,7 @@ struct kernel_part {
 
 struct symbolizer {
 	const struct kallsyms *kallsyms;
+	const struct objects *objects;
 	char *root;
 	void *frames; /* trees of tsearch() */
 	void *demangled;
@@ -60,6 +62,8 @@ static int compare_frames(const void *a, const void *b)
 
 	if (left->name.vaddr != right->name.vaddr)
 		return left->name.vaddr < right->name.vaddr ? -1 : 1;
+	if (left->place != right->place)
+		return left->place < right->place ? -1 : 1;
 	return compare_pointers(left->owner, right->owner);
 }
 
@@ -77,8 +81,8 @@ static int compare_kernel_parts(const void *a, const void *b)
 	return compare_pointers(left->module, right->module);
 }
 
-struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, const char *root,
-				  struct error *error)
+struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, const struct objects *objects,
+				  const char *root, struct error *error)
 {
 	struct symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
 
@@ -90,6 +94,7 @@ struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, const char *r
 		return NULL;
 	}
 	symbolizer->kallsyms = kallsyms;
+	symbolizer->objects = objects;
 	return symbolizer;
 }
 
@@ -171,25 +176,26 @@ static const char *function_name(struct symbolizer *symbolizer, const char *name
 /* Frames */
 
 static struct frame *find_frame(const struct symbolizer *symbolizer, const void *owner,
-				uint64_t vaddr)
+				uint32_t place, uint64_t vaddr)
 {
-	const struct frame key = {.name.vaddr = vaddr, .owner = owner};
+	const struct frame key = {.name.vaddr = vaddr, .owner = owner, .place = place};
 	struct frame **node = tfind(&key, &symbolizer->frames, compare_frames);
 
 	return node ? *node : NULL;
 }
 
-static struct frame *add_frame(struct symbolizer *symbolizer, const void *owner, uint64_t vaddr)
+static struct frame *add_frame(struct symbolizer *symbolizer, const void *owner, uint32_t place,
+			       uint64_t vaddr)
 {
 	struct frame *frame = calloc(1, sizeof(*frame));
 
 	if (!frame)
 		return NULL;
 	frame->owner = owner;
+	frame->place = place;
 	frame->name.vaddr = vaddr;
 	frame->name.mapping_path = "";
 	frame->name.build_id = "";
-	frame->name.map_limit = UINT64_MAX;
 	return tree_add(&symbolizer->frames, frame, compare_frames);
 }
 
@@ -234,7 +240,7 @@ static const struct kernel_part *kernel_part(struct symbolizer *symbolizer, cons
 
 const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_t address)
 {
-	struct frame *frame = find_frame(symbolizer, symbolizer, address);
+	struct frame *frame = find_frame(symbolizer, symbolizer, PLACE_NONE, address);
 	const char *name, *module = NULL;
 	const struct kernel_part *part;
 	uint64_t start;
@@ -247,7 +253,7 @@ const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_
 	part = kernel_part(symbolizer, module);
 	if (!part)
 		return NULL;
-	frame = add_frame(symbolizer, symbolizer, address);
+	frame = add_frame(symbolizer, symbolizer, PLACE_NONE, address);
 	if (!frame)
 		return NULL;
 	frame->name.kernel = true;
@@ -260,47 +266,53 @@ const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_
 
 /* User */
 
-/* The place in the object, the same for all processes that map it. */
-static const struct frame_name *symbolize_object(struct symbolizer *symbolizer,
-						 struct object *object, uint64_t vaddr)
+/* Where nothing but an address is known: each space has its own. */
+static const struct frame_name *symbolize_memory(struct symbolizer *symbolizer,
+						 const struct space *space, uint32_t place,
+						 uint64_t address)
 {
-	struct frame *frame = find_frame(symbolizer, object, vaddr);
-	struct symbol symbol;
+	static const char *const paths[PLACE_OBJECTS] = {
+		[PLACE_ANON] = "[anon]",
+		[PLACE_VSYSCALL] = "[vsyscall]",
+		[PLACE_VDSO] = "[vdso]",
+	};
+	struct frame *frame = find_frame(symbolizer, space, place, address);
 
 	if (frame)
 		return &frame->name;
-	frame = add_frame(symbolizer, object, vaddr);
+	frame = add_frame(symbolizer, space, place, address);
 	if (!frame)
 		return NULL;
-	frame->name.mapping_path = object->path;
-	frame->name.build_id = object->build_id;
-	frame->name.normalized = true;
-	if (object_lookup(object, vaddr, &symbol))
-		set_symbol(symbolizer, &frame->name, symbol.name, symbol.start);
+	if (paths[place])
+		frame->name.mapping_path = paths[place];
 	return &frame->name;
 }
 
-const struct frame_name *symbolize_user(struct symbolizer *symbolizer,
-					const struct process *process, uint64_t address)
+const struct frame_name *symbolize_user(struct symbolizer *symbolizer, const struct space *space,
+					uint32_t place, uint64_t number)
 {
-	const struct mapping *mapping = process_mapping(process, address);
+	bool is_offset;
+	const struct object *object = place_object(symbolizer->objects, place, &is_offset);
+	struct symbol symbol;
 	struct frame *frame;
-	uint64_t vaddr;
 
-	if (mapping && mapping->object &&
-	    object_vaddr(mapping->object, address - mapping->start + mapping->offset, &vaddr))
-		return symbolize_object(symbolizer, mapping->object, vaddr);
-	frame = find_frame(symbolizer, process, address);
+	if (!object)
+		return symbolize_memory(symbolizer, space, place, number);
+	/* The kernel could not read its segments. */
+	if (is_offset && object_vaddr(object, number, &number))
+		place--;
+	/* The place in the object is the same for all processes that map it. */
+	frame = find_frame(symbolizer, object, place, number);
 	if (frame)
 		return &frame->name;
-	frame = add_frame(symbolizer, process, address);
-	if (!frame || !mapping)
-		return frame ? &frame->name : NULL;
-	frame->name.mapping_path = mapping->path;
-	frame->name.build_id = mapping->object ? mapping->object->build_id : "";
-	frame->name.map_start = mapping->start;
-	frame->name.map_limit = mapping->end;
-	frame->name.map_offset = mapping->offset;
+	frame = add_frame(symbolizer, object, place, number);
+	if (!frame)
+		return NULL;
+	frame->name.mapping_path = *object->path ? object->path : "[file]";
+	frame->name.build_id = object->build_id;
+	frame->name.normalized = (place - PLACE_OBJECTS) % 2 == 0;
+	if (frame->name.normalized && object_lookup(object, number, &symbol))
+		set_symbol(symbolizer, &frame->name, symbol.name, symbol.start);
 	return &frame->name;
 }
 

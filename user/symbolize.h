@@ -15,7 +15,8 @@
 
 struct error;
 struct kallsyms;
-struct process;
+struct objects;
+struct space;
 struct symbolizer;
 
 /* What mapping_path is for the kernel without its modules. */
@@ -27,14 +28,12 @@ struct frame_name {
 	const char *mapping_path; /* file, "[kernel.kallsyms]", "[MODULE]", "[vdso]",
 				   * "[anon]", ...; "" if the address is in no mapping */
 	const char *build_id; /* hex; "" if there is none */
-	uint64_t vaddr; /* ELF virtual address if normalized, else as sampled */
-	uint64_t start; /* of the function, as vaddr; 0 if not resolved */
 	/*
-	 * The mapping, where the address is as sampled: its first address, the
-	 * one after its last, and its file offset. For normalized addresses and
-	 * for the kernel: 0, UINT64_MAX, 0.
+	 * ELF virtual address if normalized; offset in the file where it has no segments;
+	 * else as sampled.
 	 */
-	uint64_t map_start, map_limit, map_offset;
+	uint64_t vaddr;
+	uint64_t start; /* of the function, as vaddr; 0 if not resolved */
 	bool normalized; /* vaddr is an address of the ELF file */
 	bool resolved; /* function and system_name are set */
 	bool kernel;
@@ -42,22 +41,23 @@ struct frame_name {
 
 /*
  * `kallsyms` may be NULL: kernel addresses stay unresolved then. It is not
- * owned, and must live as long as the symbolizer, as must the processes.
- * `root` is put before /sys ("" but for tests). Returns NULL and sets `error`
- * when out of memory. symbolizer_free() takes NULL too.
+ * owned, and must live as long as the symbolizer, as must the objects, of
+ * which all that is needed was read. `root` is put before /sys ("" but for tests). Returns NULL and
+ * sets `error` when out of memory. symbolizer_free() takes NULL too.
  */
-struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, const char *root,
-				  struct error *error);
+struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, const struct objects *objects,
+				  const char *root, struct error *error);
 void symbolizer_free(struct symbolizer *symbolizer);
 
 /*
- * The name of an address. The same function or file gives the same strings.
+ * The name of an address: of the kernel, or of the number in a place of a space (see
+ * space.h). The same function or file gives the same strings.
  * Owned by the symbolizer. NULL when out of memory. Addresses that are the same
  * place of the same file share one frame_name, also between processes.
  */
 const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_t address);
-const struct frame_name *symbolize_user(struct symbolizer *symbolizer,
-					const struct process *process, uint64_t address);
+const struct frame_name *symbolize_user(struct symbolizer *symbolizer, const struct space *space,
+					uint32_t place, uint64_t number);
 
 /*
  * Whether a function (as in the object) is one at which user stacks begin: the

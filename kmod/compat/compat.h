@@ -8,6 +8,7 @@
 #ifndef SB_COMPAT_H
 #define SB_COMPAT_H
 
+#include <linux/fs.h>
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
@@ -74,6 +75,19 @@ static inline void sb_vm_flags_mod(struct vm_area_struct *vma, unsigned long set
 #else
 #define SB_PF_USER_WORKER PF_IO_WORKER
 #endif
+
+/*
+ * The path under which a program knows @file. Where a stacked file system maps
+ * the file of a lower one, before 6.8 that was the path of the file itself.
+ */
+static inline const struct path *sb_file_user_path(const struct file *file)
+{
+#ifdef HAVE_FILE_USER_PATH
+	return file_user_path(file);
+#else
+	return &file->f_path;
+#endif
+}
 
 /*
  * Whether the user of @task, which has user memory, may look into it: not after

@@ -293,8 +293,8 @@ ATTRIBUTE_NAMES = {value: name.removeprefix("A_").lower() for name, value in var
 
 # --- records -----------------------------------------------------------------
 
-SAMPLE = struct.Struct("=HHIQQIIIIIHHBB2sIQ16s")
-assert SAMPLE.size == 80
+SAMPLE = struct.Struct("=HHIQQIIIIIHHBB2sIQQ16s")
+assert SAMPLE.size == 88
 
 Sample = namedtuple("Sample", "flags time weight cpu pid tid lost missed kernel_end user_end "
                     "comm kernel user")
@@ -322,7 +322,7 @@ def decode(data):
 
 def _decode_sample(record):
     (_, flags, size, time, weight, cpu, pid, tid, lost, missed, kernel, user, kernel_end,
-     user_end, reserved, generation, space, comm) = SAMPLE.unpack_from(record)
+     user_end, reserved, generation, space, _, comm) = SAMPLE.unpack_from(record)
     if size != SAMPLE.size + 8 * (kernel + user):
         raise BadRecord(f"{size} bytes for {kernel} + {user} frames")
     if any(reserved) or b"\0" not in comm or flags & ~(S.SAMPLE_KERNEL | S.SAMPLE_COMPAT):

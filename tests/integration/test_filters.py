@@ -28,7 +28,7 @@ def the_whole_system_is_sampled_unless_told_otherwise():
     profile, _, _ = record("-F", 997, "-a", command=workload("shares", 300000000))
     pids = {sample.labels["pid"] for sample in profile.samples}
     check(threads.pid in pids, "another process is not in a profile of the whole system")
-    names = {sample.labels["comm"] for sample in profile.samples
+    names = {sample.labels["thread"] for sample in profile.samples
              if sample.labels["pid"] == threads.pid}
     check(names & {"worker-0", "worker-1"}, f"names of its threads: {names}")
 

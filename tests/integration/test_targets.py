@@ -68,7 +68,7 @@ def single_threads_are_sampled():
                 "threads of the session")
     recording.wait_for(session, "samples", 100)
     recording.interrupt()
-    check_equal({sample.labels["comm"] for sample in recording.profile().samples},
+    check_equal({sample.labels["thread"] for sample in recording.profile().samples},
                 {"worker-1", "worker-3"}, "names in the profile")
 
 
@@ -235,7 +235,7 @@ def names_are_left_out():
                           "--exclude-comm", "worker-1")
     recording.wait_for(recording.session(), "samples", 100)
     recording.interrupt()
-    names = {sample.labels["comm"] for sample in recording.profile().samples}
+    names = {sample.labels["thread"] for sample in recording.profile().samples}
     check_equal(names - {"threads"}, {"worker-2"}, "names in the profile")
 
 

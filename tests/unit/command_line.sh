@@ -64,6 +64,9 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "--budget: '51'" record --budget 51
 	refuses "--exclude-comm" record --exclude-comm 'sixteen letters.'
 	refuses "-G: its value is missing" record -G
+	refuses "--labels: 'name' is none of comm," record --labels comm,name
+	refuses "--label: 'build' is not KEY=VALUE" record --label build
+	refuses "--label: 'comm' is a label" record --label comm=make
 	refuses "'x'" status x
 	refuses "'x?'" status $'x\n'
 	refuses "'x'" unload x

@@ -89,7 +89,11 @@ completion_knows_options_and_values() {
 	has 0,0 stackbeat record -C 0,
 	offers "--top --tree" stackbeat report --t
 	offers "" stackbeat report -n ''
-	offers "comm" stackbeat report --group c
+	offers "comm cpu cgroup container" stackbeat report --group c
+	offers "--label --labels" stackbeat record --lab
+	offers "pid" stackbeat record --labels p
+	offers "comm,thread,tid comm,thread,thread" stackbeat record --labels = comm,thread,t
+	offers "" stackbeat record --label ''
 	offers "none" stackbeat flamegraph --group n
 	offers "cpu" stackbeat flamegraph --sample-type c
 	offers "--session" stackbeat rate --s

@@ -13,6 +13,7 @@
 
 #include "encode.h"
 #include "error.h"
+#include "labels.h"
 #include "pprof.h"
 #include "process.h"
 #include "profile.h"
@@ -27,6 +28,7 @@ struct fixture {
 	void *scratch; /* the state that the helpers of scratch.h take */
 	struct processes *processes;
 	struct profile *profile;
+	struct labels labels;
 	struct recording recording;
 	struct cuts cuts;
 	struct error warning;
@@ -86,9 +88,12 @@ static int setup(void **state)
 	if (!fixture || scratch_setup(&fixture->scratch))
 		return -1;
 	fixture->processes = processes_new("", &fixture->error);
-	fixture->profile = fixture->processes ? profile_new(fixture->processes) : NULL;
+	fixture->labels.chosen = LABELS_DEFAULT;
+	fixture->profile =
+		fixture->processes ? profile_new(fixture->processes, fixture->labels.chosen) : NULL;
 	fixture->recording = (struct recording){
 		.command_line = "stackbeat record -a",
+		.labels = &fixture->labels,
 		.rate = 100,
 		.cpus = 2,
 		.start_ns = INT64_C(1700000000123456789),
@@ -167,6 +172,28 @@ static const Perftools__Profiles__Mapping *mapping(const struct pprof_profile *p
 	return location->mapping_id ? profile->message->mapping[location->mapping_id - 1] : NULL;
 }
 
+/* A label of a sample, or NULL. */
+static const Perftools__Profiles__Label *label_of(const struct pprof_profile *profile,
+						  const Perftools__Profiles__Sample *sample,
+						  const char *key)
+{
+	for (size_t i = 0; i < sample->n_label; i++) {
+		if (!strcmp(pprof_text(profile, sample->label[i]->key), key))
+			return sample->label[i];
+	}
+	return NULL;
+}
+
+/* The text of a label that has to be there. */
+static const char *text_of(const struct pprof_profile *profile,
+			   const Perftools__Profiles__Sample *sample, const char *key)
+{
+	const Perftools__Profiles__Label *label = label_of(profile, sample, key);
+
+	assert_non_null(label);
+	return pprof_text(profile, label->str);
+}
+
 static bool has_comment(const struct pprof_profile *profile, const char *text)
 {
 	for (size_t i = 0; i < profile->message->n_comment; i++) {
@@ -224,13 +251,14 @@ static void stacks_keep_their_counts_weights_and_labels(void **state)
 		assert_int_equal(stack->n_value, 2);
 		assert_int_equal(stack->value[0], which ? 1 : 3);
 		assert_int_equal(stack->value[1], which ? 86400000000000 : 3003);
-		assert_int_equal(stack->n_label, 2);
-		assert_string_equal(pprof_text(profile, stack->label[0]->key), "pid");
-		assert_int_equal(stack->label[0]->num, getpid());
-		assert_int_equal(stack->label[0]->str, 0);
-		assert_string_equal(pprof_text(profile, stack->label[1]->key), "comm");
-		assert_string_equal(pprof_text(profile, stack->label[1]->str),
+		assert_string_equal(text_of(profile, stack, "comm"),
 				    which ? "a\xef\xbf\xbd<\"b" : "thread");
+		assert_string_equal(text_of(profile, stack, "thread"),
+				    which ? "a\xef\xbf\xbd<\"b" : "thread");
+		assert_int_equal(label_of(profile, stack, "pid")->num, getpid());
+		assert_int_equal(label_of(profile, stack, "pid")->str, 0);
+		assert_null(label_of(profile, stack, "tid"));
+		assert_null(label_of(profile, stack, "cpu"));
 	}
 	assert_true(seen[0] && seen[1]);
 	/* One place is one location, whoever was there. */
@@ -366,7 +394,7 @@ static void a_process_that_is_gone_is_in_it(void **state)
 	profile = encode(fixture);
 	assert_int_equal(frame(profile, 0, 0)->address, leaf());
 	assert_null(mapping(profile, frame(profile, 0, 0)));
-	assert_int_equal(profile->message->sample[0]->label[0]->num, pid);
+	assert_int_equal(label_of(profile, profile->message->sample[0], "pid")->num, pid);
 	pprof_profile_free(profile);
 }
 
@@ -570,6 +598,77 @@ static void nothing_gets_lost_on_the_way(void **state)
 	pprof_profile_free(profile);
 }
 
+/* Chooses other labels than the default; what was added is gone. */
+static void choose(struct fixture *fixture, const char *list)
+{
+	assert_int_equal(labels_choose(&fixture->labels, list, &fixture->error), 0);
+	profile_free(fixture->profile);
+	fixture->profile = profile_new(fixture->processes, fixture->labels.chosen);
+	assert_non_null(fixture->profile);
+}
+
+static void samples_have_the_labels_that_are_chosen(void **state)
+{
+	struct fixture *fixture = *state;
+	const Perftools__Profiles__Sample *only;
+	struct pprof_profile *profile;
+
+	choose(fixture, "thread,tid,cpu");
+	assert_int_equal(labels_add(&fixture->labels, "build=v1.2-3", &fixture->error), 0);
+	sample_user(sample(fixture), leaf());
+	fixture->any.sample.tid = 77;
+	add(fixture);
+	profile = encode(fixture);
+	assert_int_equal(profile->message->n_sample, 1);
+	only = profile->message->sample[0];
+	assert_int_equal(only->n_label, 4);
+	assert_string_equal(text_of(profile, only, "thread"), "thread");
+	assert_int_equal(label_of(profile, only, "tid")->num, 77);
+	/* CPU 0 is a CPU: other readers of pprof take a 0 without a unit for no label. */
+	assert_int_equal(label_of(profile, only, "cpu")->num, 0);
+	assert_true(label_of(profile, only, "cpu")->num_unit);
+	assert_string_equal(text_of(profile, only, "build"), "v1.2-3");
+	pprof_profile_free(profile);
+}
+
+/* The same code in two processes is one stack for who does not ask for the process. */
+static void what_differs_in_no_label_is_one_sample(void **state)
+{
+	struct fixture *fixture = *state;
+	struct pprof_profile *profile;
+	int gate[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(gate), 0);
+	pid = fork();
+	if (!pid) {
+		close(gate[1]);
+		_exit((int)read(gate[0], &byte, 1));
+	}
+	close(gate[0]);
+	for (int i = 0; i < 2; i++) {
+		choose(fixture, i ? "comm" : "comm,pid");
+		sample_user(sample(fixture), leaf());
+		fixture->any.sample.weight = 5;
+		add(fixture);
+		sample_user(sample_begin(&fixture->any, pid, "thread"), leaf());
+		fixture->any.sample.weight = 70;
+		add(fixture);
+		assert_int_equal(profile_totals(fixture->profile)->stacks, 2);
+		profile = encode(fixture);
+		assert_int_equal(profile->message->n_sample, i ? 1 : 2);
+		assert_int_equal(profile->message->n_location, 1);
+		if (i) {
+			assert_int_equal(profile->message->sample[0]->value[0], 2);
+			assert_int_equal(profile->message->sample[0]->value[1], 75);
+		}
+		pprof_profile_free(profile);
+	}
+	close(gate[1]);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 static void what_can_not_be_written_leaves_nothing(void **state)
 {
 	struct fixture *fixture = *state;
@@ -606,6 +705,8 @@ int main(void)
 		ENCODE_TEST(a_sample_without_frames_makes_a_sound_file),
 		ENCODE_TEST(the_largest_stack_fits),
 		ENCODE_TEST(nothing_gets_lost_on_the_way),
+		ENCODE_TEST(samples_have_the_labels_that_are_chosen),
+		ENCODE_TEST(what_differs_in_no_label_is_one_sample),
 		ENCODE_TEST(what_can_not_be_written_leaves_nothing),
 	};
 

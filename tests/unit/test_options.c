@@ -58,6 +58,10 @@ static void assert_sound(char **argv, int argc)
 	assert_in_range(options.budget, STACKBEAT_BUDGET_MIN, STACKBEAT_BUDGET_MAX);
 	assert_true(options.seconds >= 0 && options.seconds <= 1e9);
 	assert_true(*options.output);
+	assert_in_range(options.labels.chosen, 0, LABELS_ALL);
+	assert_in_range(options.labels.added_count, 0, LABELS_ADDED_MAX);
+	for (size_t i = 0; i < options.labels.added_count; i++)
+		assert_true(*options.labels.added[i].key && *options.labels.added[i].value);
 	assert_true(strlen(options.cpus) < STACKBEAT_CPULIST_MAX);
 	assert_int_equal(options.cpulist.all, !*options.cpus);
 	if (options.command)
@@ -74,6 +78,9 @@ static void nothing_given_means_the_defaults(void **state)
 	assert_true(options.cpulist.all);
 	assert_true(options.seconds == 0);
 	assert_string_equal(options.output, "stackbeat.pb.gz");
+	assert_int_equal(options.labels.chosen,
+			 LABELS_ALL & ~(LABEL_SET(LABEL_TID) | LABEL_SET(LABEL_CPU)));
+	assert_int_equal(options.labels.added_count, 0);
 	assert_int_equal(options.parts, STACKBEAT_PARTS_ALL);
 	assert_int_equal(options.max_depth, 255);
 	assert_int_equal(options.ring_size, 512 << 10);
@@ -243,6 +250,28 @@ static void there_is_a_limit_of_pids(void **state)
 	strcat(text, ",1");
 	REFUSES("-p", "-p", text);
 	REFUSES("-t", "-t", text);
+}
+
+static void labels_are_chosen_and_added(void **state)
+{
+	char **argv = ARGV("--labels", "tid,cpu", "--label", "a=b=c", "--label=\xc3\xa4=1");
+
+	(void)state;
+	assert_int_equal(parse_argv(argv), 0);
+	assert_int_equal(options.labels.chosen, LABEL_SET(LABEL_TID) | LABEL_SET(LABEL_CPU));
+	assert_int_equal(options.labels.added_count, 2);
+	assert_string_equal(options.labels.added[0].key, "a");
+	assert_string_equal(options.labels.added[0].value, "b=c");
+	assert_string_equal(options.labels.added[1].key, "\xc3\xa4");
+	/* The command line is still whole: it goes into the profile. */
+	assert_string_equal(argv[4], "a=b=c");
+	/* As with other options, the last one counts. */
+	TAKES("--labels", "pid", "--labels=");
+	assert_int_equal(options.labels.chosen, 0);
+	REFUSES("--labels: 'x'", "--labels", "pid,x");
+	REFUSES("--labels", "--labels");
+	REFUSES("--label: 'x'", "--label", "x");
+	REFUSES("--label: 'a' is given twice", "--label", "a=1", "--label", "a=2");
 }
 
 static void what_follows_belongs_to_the_command(void **state)
@@ -425,7 +454,9 @@ static char *const words[] = {"-F",          "-a",          "-p",
 			      "0",           "-1",          "9999999999999999999999",
 			      "sleep",       "--x=\n",      "-\xff",
 			      "-t",          "-G",          "--exclude-comm",
-			      "--budget",    "--fixed",     "--no-inherit"};
+			      "--budget",    "--fixed",     "--no-inherit",
+			      "--labels",    "--label",     "a=b",
+			      "comm,pid",    "all",         "pid=1"};
 
 static char *random_word(char *buffer, size_t size)
 {
@@ -493,6 +524,7 @@ int main(void)
 		cmocka_unit_test(there_is_a_limit_of_groups_and_names),
 		cmocka_unit_test(bad_groups_and_names_are_refused),
 		cmocka_unit_test(budgets_are_percentages),
+		cmocka_unit_test(labels_are_chosen_and_added),
 		cmocka_unit_test(what_follows_belongs_to_the_command),
 		cmocka_unit_test(bad_values_are_named_with_their_option),
 		cmocka_unit_test(bad_lists_are_refused),

@@ -237,12 +237,66 @@ static void large(void **state)
 	for (i = 0; i < LARGE_STACKS; i++) {
 		for (j = 0; j < LARGE_DEPTH; j++)
 			stack[j] = pprof_location(builder, 0, i * 7 % 5000 + j, NULL, 0);
-		pprof_sample(builder, stack, LARGE_DEPTH, 1, i, NULL, 0);
+		/* The same stacks come again: what is theirs tells the samples apart. */
+		pprof_sample(builder, stack, LARGE_DEPTH, 1, i,
+			     &(struct pprof_label){.key = "number", .number = i}, 1);
 	}
 	profile = write_and_read(state, builder);
 	assert_int_equal(profile->message->n_sample, LARGE_STACKS);
 	assert_int_equal(profile->message->n_location, 5000 + LARGE_DEPTH - 1);
 	assert_int_equal(profile->message->sample[99]->value[1], 99);
+	pprof_profile_free(profile);
+}
+
+/* Same locations and labels: one sample. Whatever differs keeps them apart. */
+static void same_samples_are_one(void **state)
+{
+	struct pprof_builder *builder = pprof_new();
+	const uint32_t a = example_location(builder, 0, 1, NULL, "a");
+	const uint32_t b = example_location(builder, 0, 2, NULL, "b");
+	const struct pprof_label labels[] = {
+		{.key = "k", .text = "v"}, {.key = "k", .text = "w"},
+		{.key = "l", .text = "v"}, {.key = "k", .number = 1},
+		{.key = "k", .number = 2}, {.key = "k", .number = 1, .unit = "v"},
+	};
+	enum { LABELS = sizeof(labels) / sizeof(labels[0]), SAMPLES = 5 + LABELS };
+	struct pprof_profile *profile;
+
+	for (int64_t round = 0; round < 3; round++) {
+		pprof_sample(builder, NULL, 0, 1, 1, NULL, 0);
+		pprof_sample(builder, (uint32_t[]){a, b}, 2, 1, 10, NULL, 0);
+		pprof_sample(builder, (uint32_t[]){b, a}, 2, 1, 100, NULL, 0);
+		pprof_sample(builder, &a, 1, 1, 1000, NULL, 0);
+		for (size_t i = 0; i < LABELS; i++)
+			pprof_sample(builder, &a, 1, 1, 10000 * (int64_t)(i + 1), &labels[i], 1);
+		pprof_sample(builder, &a, 1, 1, 7, labels, 2);
+	}
+	profile = write_and_read(state, builder);
+	assert_int_equal(profile->message->n_sample, SAMPLES);
+	for (size_t i = 0; i < SAMPLES; i++)
+		assert_int_equal(profile->message->sample[i]->value[0], 3);
+	assert_int_equal(profile->message->sample[0]->value[1], 3);
+	assert_int_equal(profile->message->sample[2]->value[1], 300);
+	assert_int_equal(profile->message->sample[2]->n_location_id, 2);
+	assert_int_equal(profile->message->sample[2]->location_id[0], b);
+	assert_int_equal(profile->message->sample[4]->value[1], 30000);
+	assert_int_equal(profile->message->sample[SAMPLES - 1]->n_label, 2);
+	pprof_profile_free(profile);
+}
+
+static void sums_that_are_too_large_stay_apart(void **state)
+{
+	struct pprof_builder *builder = pprof_new();
+	struct pprof_profile *profile;
+
+	pprof_sample(builder, NULL, 0, 1, INT64_MAX - 1, NULL, 0);
+	pprof_sample(builder, NULL, 0, 1, 1, NULL, 0);
+	pprof_sample(builder, NULL, 0, 1, 1, NULL, 0);
+	profile = write_and_read(state, builder);
+	assert_int_equal(profile->message->n_sample, 2);
+	assert_int_equal(profile->message->sample[0]->value[0], 2);
+	assert_true(profile->message->sample[0]->value[1] == INT64_MAX);
+	assert_int_equal(profile->message->sample[1]->value[1], 1);
 	pprof_profile_free(profile);
 }
 
@@ -594,6 +648,8 @@ int main(void)
 		SCRATCH_TEST(broken_text_is_replaced),
 		SCRATCH_TEST(has_functions_only_where_all_are_resolved),
 		SCRATCH_TEST(large),
+		SCRATCH_TEST(same_samples_are_one),
+		SCRATCH_TEST(sums_that_are_too_large_stay_apart),
 		SCRATCH_TEST(write_errors_leave_nothing),
 		cmocka_unit_test(ids_are_numbered_anew),
 		cmocka_unit_test(unsound_messages_are_refused),

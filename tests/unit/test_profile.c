@@ -37,7 +37,8 @@ static int setup(void **state)
 	fixture->pid = getpid();
 	fixture->gone = pid;
 	fixture->processes = processes_new("", &error);
-	fixture->profile = fixture->processes ? profile_new(fixture->processes) : NULL;
+	fixture->profile =
+		fixture->processes ? profile_new(fixture->processes, LABELS_DEFAULT) : NULL;
 	*state = fixture;
 	return fixture->profile ? 0 : -1;
 }
@@ -119,9 +120,11 @@ static void keeps_all_of_a_stack(void **state)
 	sample->record.flags |= STACKBEAT_SAMPLE_COMPAT;
 	add(fixture);
 	stack = only_stack(fixture);
-	assert_int_equal(stack->pid, fixture->pid);
+	assert_int_equal(stack->origin.pid, fixture->pid);
 	assert_int_equal(process_pid(stack->process), fixture->pid);
-	assert_string_equal(stack->comm, "usual");
+	assert_string_equal(stack->origin.thread, "usual");
+	assert_int_equal(stack->origin.tid, 0);
+	assert_int_equal(stack->origin.cpu, 0);
 	assert_int_equal(stack->kernel_frames, 2);
 	assert_int_equal(stack->user_frames, 2);
 	assert_int_equal(stack->kernel_end, STACKBEAT_END_FRAME);
@@ -130,13 +133,14 @@ static void keeps_all_of_a_stack(void **state)
 	assert_memory_equal(stack->frames, sample->frames, 4 * sizeof(uint64_t));
 }
 
-/* When, where, in which thread and after which losses is not what makes a stack. */
+/* When, after which losses and, by default, where and in which thread is not what makes a stack. */
 static void same_stacks_are_one(void **state)
 {
 	struct fixture *fixture = *state;
 	struct stackbeat_sample *sample = usual(fixture);
 	const struct stack *stack;
 
+	sample->tid++;
 	add(fixture);
 	sample->time = 77;
 	sample->cpu = 3;
@@ -244,6 +248,48 @@ static void different_stacks_stay_apart(void **state)
 	assert_int_equal(stacks(fixture), sizeof(changes) / sizeof(changes[0]) + 1);
 }
 
+static void other_thread(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample->tid++;
+}
+
+static void other_cpu(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample->cpu++;
+}
+
+/* What no label asks for does not make more stacks of one. */
+static void stacks_are_as_many_as_the_labels_make_them(void **state)
+{
+	static const struct {
+		enum label label;
+		void (*change)(struct fixture *, struct stackbeat_sample *);
+	} cases[] = {
+		{LABEL_COMM, other_comm},
+		{LABEL_THREAD, other_comm},
+		{LABEL_TID, other_thread},
+		{LABEL_CPU, other_cpu},
+	};
+	struct fixture *fixture = *state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (uint64_t chosen = 0; chosen < 2; chosen++) {
+			profile_free(fixture->profile);
+			fixture->profile = profile_new(fixture->processes,
+						       chosen ? LABEL_SET(cases[i].label) : 0);
+			assert_non_null(fixture->profile);
+			usual(fixture);
+			add(fixture);
+			cases[i].change(fixture, usual(fixture));
+			add(fixture);
+			assert_int_equal(stacks(fixture), 1 + chosen);
+			assert_int_equal(profile_totals(fixture->profile)->samples, 2);
+		}
+	}
+}
+
 static void the_largest_and_the_smallest_sample_fit(void **state)
 {
 	struct fixture *fixture = *state;
@@ -338,7 +384,7 @@ static void a_process_that_is_gone_has_a_name_and_no_mappings(void **state)
 	add(fixture);
 	stack = only_stack(fixture);
 	assert_int_equal(stack->samples, 2);
-	assert_int_equal(stack->pid, fixture->gone);
+	assert_int_equal(stack->origin.pid, fixture->gone);
 	assert_string_equal(process_comm(stack->process), "gone");
 	assert_null(process_mapping(stack->process, NOWHERE));
 }
@@ -396,6 +442,7 @@ int main(void)
 		PROFILE_TEST(keeps_all_of_a_stack),
 		PROFILE_TEST(same_stacks_are_one),
 		PROFILE_TEST(different_stacks_stay_apart),
+		PROFILE_TEST(stacks_are_as_many_as_the_labels_make_them),
 		PROFILE_TEST(the_largest_and_the_smallest_sample_fit),
 		PROFILE_TEST(grows_with_many_stacks),
 		PROFILE_TEST(a_process_that_is_gone_has_a_name_and_no_mappings),

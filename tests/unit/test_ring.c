@@ -212,7 +212,7 @@ static void the_reader_is_woken_at_the_watermark(void **state)
 {
 	struct fixture *fixture = *state;
 	/* A size that divides the ring's: no padding to count. */
-	const uint32_t frames = 6, size = FRAMES_OFFSET + frames * sizeof(u64);
+	const uint32_t frames = 5, size = FRAMES_OFFSET + frames * sizeof(u64);
 	const uint32_t watermark = RING_SIZE / 2;
 	bool woken = false;
 

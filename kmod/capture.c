@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/cgroup.h>
+#include <linux/file.h>
+#include <linux/jiffies.h>
+#include <linux/mm.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+
+#include "beat.h"
+#include "capture.h"
+#include "space.h"
+
+/* How long after each other the worker tries what it has to wait for. */
+#define SB_TRY_JIFFIES (msecs_to_jiffies(10) ?: 1)
+
+/* How long, and how many, spaces are held that are locked by others. */
+#define SB_LOCKED_JIFFIES HZ
+#define SB_LOCKED_MAX 1024u
+
+/* A mapping that is to be told. */
+struct sb_told_mapping {
+	u64 start, end, offset, vaddr, object;
+	u32 flags;		/* STACKBEAT_MAPPING_* */
+};
+
+/* What is read, or is still to be, and waits for room in the ring. */
+struct sb_capture {
+	struct list_head list;
+	struct sb_seen seen;	/* mm: NULL once it is read */
+	unsigned long give_up;	/* jiffies: not to be tried any more */
+	u32 generation;
+	bool change;		/* one mapping that changed, and no space record */
+	bool began;		/* the space record is written */
+	u32 count, next;	/* mappings, and those that are written */
+	u32 left_out;
+	u64 cgroup;
+	char *cgroup_path;	/* NULL: none */
+	struct sb_told_mapping *mappings;
+	struct sb_told_mapping one;	/* that of a change */
+};
+
+static void sb_capture_free(struct sb_spaces *spaces, struct sb_capture *capture)
+{
+	sb_seen_put(&capture->seen);
+	if (capture->mappings != &capture->one)
+		kvfree(capture->mappings);
+	kfree(capture->cgroup_path);
+	kfree(capture);
+	atomic_dec(spaces->pending);
+}
+
+/*
+ * The object of a mapping's file, by its id, and where the file says that the
+ * mapping's code is to be.
+ */
+static void sb_mapping_find_object(struct sb_spaces *spaces, struct sb_told_mapping *mapping,
+				   struct file *file)
+{
+	struct sb_object *object;
+
+	if (!file || !S_ISREG(file_inode(file)->i_mode))
+		return;
+	object = sb_objects_get(&spaces->objects, file);
+	if (!object) {
+		spaces->objects_left_out++;
+		return;
+	}
+	mapping->object = object->id;
+	if (sb_elf_vaddr(&object->elf, mapping->offset, &mapping->vaddr))
+		mapping->flags |= STACKBEAT_MAPPING_VADDR;
+}
+
+static void sb_capture_add(struct sb_spaces *spaces, struct sb_capture *capture,
+			   const struct vm_area_struct *vma)
+{
+	const struct mm_struct *mm = vma->vm_mm;
+	struct sb_told_mapping *mapping = &capture->mappings[capture->count++];
+
+	*mapping = (struct sb_told_mapping){
+		.start = vma->vm_start,
+		.end = vma->vm_end,
+		.offset = vma->vm_file ? (u64)vma->vm_pgoff << PAGE_SHIFT : 0,
+	};
+	if (vma->vm_start == (unsigned long)mm->context.vdso)
+		mapping->flags |= STACKBEAT_MAPPING_VDSO;
+	if (vma->vm_start <= mm->start_code && mm->start_code < vma->vm_end)
+		mapping->flags |= STACKBEAT_MAPPING_EXECUTABLE;
+	sb_mapping_find_object(spaces, mapping, vma->vm_file);
+}
+
+static u32 sb_count_executable(struct mm_struct *mm)
+{
+	struct vm_area_struct *vma;
+	unsigned long at = 0;
+	u32 count = 0;
+
+	while ((vma = find_vma(mm, at))) {
+		count += !!(vma->vm_flags & VM_EXEC);
+		at = vma->vm_end;
+		cond_resched();
+	}
+	return count;
+}
+
+/* The generation now; that of the first sight where the table has forgotten the space. */
+static u32 sb_seen_generation(const struct sb_seen *seen)
+{
+	u32 generation;
+
+	if (!seen->space)
+		return 1;
+	generation = atomic_read(&seen->space->generation);
+	smp_rmb(); /* it is that of this space if the id is still there afterwards */
+	return READ_ONCE(seen->space->id) == seen->id ? generation : 1;
+}
+
+/* Reads the mappings, under mmap_lock: no change comes in between. */
+static void sb_capture_read_mappings(struct sb_spaces *spaces, struct sb_capture *capture)
+{
+	struct mm_struct *mm = capture->seen.mm;
+	u32 count = sb_count_executable(mm);
+	u32 room = min(count, STACKBEAT_MAPPINGS_MAX);
+	struct vm_area_struct *vma;
+	unsigned long at = 0;
+
+	capture->generation = sb_seen_generation(&capture->seen);
+	if (room > STACKBEAT_MAPPINGS_WAITING_MAX - min(spaces->waiting_count,
+							STACKBEAT_MAPPINGS_WAITING_MAX))
+		room = 0;
+	capture->mappings = kvmalloc_array(room, sizeof(*capture->mappings), GFP_KERNEL);
+	if (!capture->mappings)
+		room = 0;
+	while (capture->count < room && (vma = find_vma(mm, at))) {
+		if (vma->vm_flags & VM_EXEC)
+			sb_capture_add(spaces, capture, vma);
+		at = vma->vm_end;
+		cond_resched();
+	}
+	capture->left_out = count - capture->count;
+}
+
+static void sb_capture_read_cgroup(struct sb_spaces *spaces, struct sb_capture *capture)
+{
+	struct cgroup *cgroup;
+	int length;
+
+	rcu_read_lock();
+	cgroup = task_dfl_cgroup(capture->seen.leader);
+	capture->cgroup = cgroup_id(cgroup);
+	length = cgroup_path(cgroup, spaces->path, STACKBEAT_PATH_MAX);
+	rcu_read_unlock();
+	if (length > 0 && length < STACKBEAT_PATH_MAX)
+		capture->cgroup_path = kstrdup(spaces->path, GFP_KERNEL);
+}
+
+/*
+ * Reads a space, and lets go of it. False: it is locked, try again. Whoever has
+ * locked it may wait for a file system that does not answer, so this doesn't wait
+ * for him.
+ */
+static bool sb_capture_read(struct sb_spaces *spaces, struct sb_capture *capture)
+{
+	struct mm_struct *mm = capture->seen.mm;
+
+	if (mmap_read_trylock(mm)) {
+		sb_capture_read_mappings(spaces, capture);
+		mmap_read_unlock(mm);
+	} else if (time_before(jiffies, capture->give_up)) {
+		return false;
+	} else {
+		capture->generation = 1;
+		capture->left_out = mm->map_count;
+	}
+	sb_capture_read_cgroup(spaces, capture);
+	sb_seen_put(&capture->seen);
+	spaces->left_out += capture->left_out;
+	return true;
+}
+
+static void sb_capture_wait(struct sb_spaces *spaces, struct sb_capture *capture)
+{
+	list_move_tail(&capture->list, &spaces->waiting);
+	spaces->waiting_count += 1 + capture->count;
+}
+
+/* There is room for a space without its mappings when there is none for mappings. */
+static bool sb_spaces_have_room(const struct sb_spaces *spaces)
+{
+	return spaces->waiting_count < 2 * STACKBEAT_MAPPINGS_WAITING_MAX &&
+	       spaces->unread_count < SB_LOCKED_MAX;
+}
+
+static struct sb_capture *sb_capture_alloc(const struct sb_spaces *spaces)
+{
+	struct sb_capture *capture;
+
+	if (!sb_spaces_have_room(spaces))
+		return NULL;
+	capture = kzalloc(sizeof(*capture), GFP_KERNEL);
+	if (capture)
+		INIT_LIST_HEAD(&capture->list);
+	return capture;
+}
+
+static void sb_spaces_take_seen(struct sb_spaces *spaces, struct sb_seen_queue *queue)
+{
+	struct sb_capture *capture;
+	struct sb_seen *seen;
+
+	/* Pairs with the release in sb_space_queue(). */
+	while (queue->tail != smp_load_acquire(&queue->head)) {
+		seen = &queue->items[queue->tail % STACKBEAT_SPACES_PENDING_MAX];
+		capture = sb_capture_alloc(spaces);
+		if (capture) {
+			capture->seen = *seen;
+			capture->give_up = jiffies + SB_LOCKED_JIFFIES;
+		} else {
+			sb_seen_put(seen);
+			spaces->lost++;
+			atomic_dec(spaces->pending);
+		}
+		smp_store_release(&queue->tail, queue->tail + 1);
+		if (!capture)
+			continue;
+		if (sb_capture_read(spaces, capture)) {
+			sb_capture_wait(spaces, capture);
+		} else {
+			list_add_tail(&capture->list, &spaces->unread);
+			spaces->unread_count++;
+		}
+	}
+}
+
+static void sb_spaces_take_all_seen(struct sb_spaces *spaces)
+{
+	struct sb_capture *capture, *next;
+	struct sb_beat *beat;
+	u32 cpu;
+
+	list_for_each_entry_safe(capture, next, &spaces->unread, list) {
+		if (!sb_capture_read(spaces, capture))
+			continue;
+		sb_capture_wait(spaces, capture);
+		spaces->unread_count--;
+	}
+	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
+		beat = sb_session_find_beat(spaces->session, cpu);
+		if (beat)
+			sb_spaces_take_seen(spaces, beat->seen);
+	}
+}
+
+static void sb_spaces_take_changes(struct sb_spaces *spaces)
+{
+	struct sb_capture *capture;
+	struct sb_change change;
+	u32 limit = SB_CHANGES_MAX;
+
+	while (limit-- && sb_spaces_next_change(spaces, &change)) {
+		capture = sb_capture_alloc(spaces);
+		if (capture) {
+			capture->change = true;
+			capture->seen.id = change.id;
+			capture->generation = change.generation;
+			capture->mappings = &capture->one;
+			capture->count = 1;
+			capture->one.start = change.start;
+			capture->one.end = change.end;
+			capture->one.offset = change.offset;
+			capture->one.flags = STACKBEAT_MAPPING_CHANGE |
+					     (change.vdso ? STACKBEAT_MAPPING_VDSO : 0);
+			sb_mapping_find_object(spaces, &capture->one, change.file);
+			sb_capture_wait(spaces, capture);
+		} else {
+			spaces->left_out++;
+			atomic_dec(spaces->pending);
+		}
+		if (change.file)
+			fput(change.file);
+	}
+}
+
+static bool sb_tell_space(struct sb_spaces *spaces, const struct sb_capture *capture)
+{
+	size_t length = capture->cgroup_path ? strlen(capture->cgroup_path) : 0;
+	u32 size = ALIGN(sizeof(struct stackbeat_space) + length + 1, sizeof(u64));
+	struct stackbeat_space *record;
+
+	if (!sb_ring_has_room(&spaces->ring, size))
+		return false;
+	record = sb_ring_reserve(&spaces->ring, size);
+	memset(record, 0, size);
+	record->record.type = STACKBEAT_RECORD_SPACE;
+	record->record.size = size;
+	record->space = capture->seen.id;
+	record->start_time = capture->seen.start_time;
+	record->cgroup = capture->cgroup;
+	record->generation = capture->generation;
+	record->gap = capture->seen.gap;
+	record->pid = capture->seen.pid;
+	record->inner_pid = capture->seen.inner_pid;
+	record->parent = capture->seen.parent;
+	record->mappings = capture->count;
+	record->left_out = capture->left_out;
+	memcpy(record->comm, capture->seen.comm, sizeof(record->comm));
+	memcpy(record->cgroup_path, capture->cgroup_path, length);
+	sb_ring_commit(&spaces->ring, size);
+	return true;
+}
+
+static bool sb_tell_mapping(struct sb_spaces *spaces, const struct sb_capture *capture,
+			    const struct sb_told_mapping *mapping)
+{
+	struct stackbeat_mapping *record;
+
+	if (!sb_ring_has_room(&spaces->ring, sizeof(*record)))
+		return false;
+	record = sb_ring_reserve(&spaces->ring, sizeof(*record));
+	*record = (struct stackbeat_mapping){
+		.record.type = STACKBEAT_RECORD_MAPPING,
+		.record.flags = mapping->flags,
+		.record.size = sizeof(*record),
+		.space = capture->seen.id,
+		.start = mapping->start,
+		.end = mapping->end,
+		.offset = mapping->offset,
+		.vaddr = mapping->vaddr,
+		.object = mapping->object,
+		.generation = capture->generation,
+	};
+	sb_ring_commit(&spaces->ring, sizeof(*record));
+	return true;
+}
+
+/* Writes what there is room for, and goes on there the next time. */
+static bool sb_tell_capture(struct sb_spaces *spaces, struct sb_capture *capture)
+{
+	if (!capture->change && !capture->began) {
+		if (!sb_tell_space(spaces, capture))
+			return false;
+		capture->began = true;
+		spaces->told++;
+	}
+	for (; capture->next < capture->count; capture->next++) {
+		if (!sb_tell_mapping(spaces, capture, &capture->mappings[capture->next]))
+			return false;
+	}
+	spaces->changes_told += capture->change;
+	return true;
+}
+
+/* False: there is more, and the ring is full. */
+static bool sb_spaces_tell(struct sb_spaces *spaces)
+{
+	struct sb_capture *capture;
+
+	if (!sb_objects_tell(&spaces->objects, &spaces->ring))
+		return false;
+	while (!list_empty(&spaces->waiting)) {
+		capture = list_first_entry(&spaces->waiting, struct sb_capture, list);
+		if (!sb_tell_capture(spaces, capture))
+			return false;
+		list_del(&capture->list);
+		spaces->waiting_count -= 1 + capture->count;
+		sb_capture_free(spaces, capture);
+	}
+	return true;
+}
+
+void sb_capture_work(struct work_struct *work)
+{
+	struct sb_spaces *spaces = container_of(to_delayed_work(work), struct sb_spaces, work);
+	bool more;
+
+	mutex_lock(&spaces->lock);
+	sb_spaces_take_all_seen(spaces);
+	sb_spaces_take_changes(spaces);
+	more = !sb_spaces_tell(spaces) || !list_empty(&spaces->unread);
+	mutex_unlock(&spaces->lock);
+
+	if (sb_spaces_have_news(spaces))
+		wake_up_interruptible(&spaces->session->wait);
+	if (more)
+		sb_spaces_kick(spaces, SB_TRY_JIFFIES);
+}
+
+void sb_captures_free(struct sb_spaces *spaces)
+{
+	struct sb_capture *capture, *next;
+
+	list_splice_init(&spaces->unread, &spaces->waiting);
+	list_for_each_entry_safe(capture, next, &spaces->waiting, list)
+		sb_capture_free(spaces, capture);
+}

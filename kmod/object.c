@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/cred.h>
+#include <linux/dcache.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/kdev_t.h>
+#include <linux/magic.h>
+#include <linux/mm.h>
+#include <linux/pagemap.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "compat/compat.h"
+#include "object.h"
+#include "ring.h"
+
+#define SB_DELETED " (deleted)"
+
+int sb_objects_init(struct sb_objects *objects)
+{
+	hash_init(objects->by_inode);
+	INIT_LIST_HEAD(&objects->untold);
+	objects->path = kmalloc(STACKBEAT_PATH_MAX, GFP_KERNEL);
+	return objects->path ? 0 : -ENOMEM;
+}
+
+static void sb_object_free(struct sb_object *object)
+{
+	fput(object->file);
+	kfree(object->name);
+	kfree(object);
+}
+
+void sb_objects_release(struct sb_objects *objects, struct sb_object *object)
+{
+	hash_del(&object->node);
+	objects->count--;
+	sb_object_free(object);
+}
+
+void sb_objects_free(struct sb_objects *objects)
+{
+	struct sb_object *object;
+	struct hlist_node *next;
+	int bucket;
+
+	hash_for_each_safe(objects->by_inode, bucket, next, object, node)
+		sb_objects_release(objects, object);
+	kfree(objects->path);
+}
+
+/*
+ * Reads what is in the page cache, and waits for nothing: the file system may be
+ * on a network, or in the hands of a hostile process. What a program runs was
+ * just read from its file; what is not there, the reader reads by itself.
+ */
+static bool sb_read_cached(void *from, u64 offset, void *to, size_t size)
+{
+	struct inode *inode = file_inode(from);
+	struct address_space *mapping = inode->i_mapping;
+	u64 end = i_size_read(inode);
+	struct page *page;
+	u8 *at = to;
+	size_t part;
+	bool valid;
+
+	if (offset > end || size > end - offset)
+		return false;
+	while (size) {
+		part = min_t(size_t, size, PAGE_SIZE - offset_in_page(offset));
+		page = find_get_page(mapping, offset >> PAGE_SHIFT);
+		if (!page)
+			return false;
+		valid = PageUptodate(page);
+		if (valid)
+			memcpy(at, page_address(page) + offset_in_page(offset), part);
+		put_page(page);
+		if (!valid)
+			return false;
+		offset += part;
+		at += part;
+		size -= part;
+	}
+	return true;
+}
+
+/* The pages of hugetlbfs are counted in another unit. */
+static bool sb_file_can_be_read(const struct file *file)
+{
+	return file_inode(file)->i_sb->s_magic != HUGETLBFS_MAGIC;
+}
+
+/* The path in the mount namespace of the file, without " (deleted)"; NULL if it has none. */
+static char *sb_file_name(struct sb_objects *objects, const struct path *path)
+{
+	char *name = d_path(path, objects->path, STACKBEAT_PATH_MAX);
+	size_t length, deleted = strlen(SB_DELETED);
+
+	if (IS_ERR(name))
+		return NULL;
+	length = strlen(name);
+	if (d_unlinked(path->dentry) && length > deleted &&
+	    !strcmp(name + length - deleted, SB_DELETED))
+		name[length - deleted] = '\0';
+	return kstrdup(name, GFP_KERNEL);
+}
+
+static struct sb_object *sb_object_alloc(struct sb_objects *objects, struct file *file)
+{
+	struct sb_object *object = kzalloc(sizeof(*object), GFP_KERNEL);
+	const struct path *path = sb_file_user_path(file);
+
+	if (!object)
+		return NULL;
+	object->file = get_file(file);
+	object->id = ++objects->last_id;
+	object->name = sb_file_name(objects, path);
+	object->unlinked = d_unlinked(path->dentry);
+	object->unread = !sb_file_can_be_read(file) ||
+			 sb_elf_read(sb_read_cached, file, &object->elf);
+	hash_add(objects->by_inode, &object->node, (unsigned long)file_inode(file));
+	list_add_tail(&object->untold, &objects->untold);
+	objects->count++;
+	return object;
+}
+
+struct sb_object *sb_objects_get(struct sb_objects *objects, struct file *file)
+{
+	struct inode *inode = file_inode(file);
+	struct sb_object *object;
+
+	hash_for_each_possible(objects->by_inode, object, node, (unsigned long)inode) {
+		if (file_inode(object->file) == inode &&
+		    path_equal(sb_file_user_path(object->file), sb_file_user_path(file)))
+			return object;
+	}
+	if (objects->count == STACKBEAT_OBJECTS_MAX)
+		return NULL;
+	return sb_object_alloc(objects, file);
+}
+
+static void sb_object_write(const struct sb_object *object, size_t name_length,
+			    struct stackbeat_object *record, u32 size)
+{
+	const struct inode *inode = file_inode(object->file);
+
+	memset(record, 0, size);
+	record->record.type = STACKBEAT_RECORD_OBJECT;
+	record->record.flags = (object->unread ? STACKBEAT_OBJECT_UNREAD : 0) |
+			       (object->unlinked ? STACKBEAT_OBJECT_UNLINKED : 0);
+	record->record.size = size;
+	record->object = object->id;
+	record->inode = inode->i_ino;
+	record->size = i_size_read(inode);
+	record->device_major = MAJOR(inode->i_sb->s_dev);
+	record->device_minor = MINOR(inode->i_sb->s_dev);
+	record->inode_generation = inode->i_generation;
+	record->build_id_size = object->elf.build_id_size;
+	memcpy(record->build_id, object->elf.build_id, sizeof(record->build_id));
+	memcpy(record->path, object->name, name_length);
+}
+
+bool sb_objects_tell(struct sb_objects *objects, struct sb_ring *ring)
+{
+	struct sb_object *object;
+	size_t length;
+	u32 size;
+
+	while (!list_empty(&objects->untold)) {
+		object = list_first_entry(&objects->untold, struct sb_object, untold);
+		length = object->name ? strlen(object->name) : 0;
+		size = ALIGN(sizeof(struct stackbeat_object) + length + 1, sizeof(u64));
+		if (!sb_ring_has_room(ring, size))
+			return false;
+		sb_object_write(object, length, sb_ring_reserve(ring, size), size);
+		sb_ring_commit(ring, size);
+		list_del_init(&object->untold);
+		kfree(object->name);
+		object->name = NULL;
+	}
+	return true;
+}
+
+struct sb_object *sb_objects_find(struct sb_objects *objects, u64 id)
+{
+	struct sb_object *object;
+	int bucket;
+
+	hash_for_each(objects->by_inode, bucket, object, node) {
+		if (object->id == id)
+			return list_empty(&object->untold) ? object : NULL;
+	}
+	return NULL;
+}
+
+int sb_file_open(struct file *file, const struct cred *cred)
+{
+	const struct path *path = sb_file_user_path(file);
+	const struct cred *old = override_creds(cred);
+	struct file *opened;
+	int fd;
+
+	fd = path_permission(path, MAY_READ);
+	if (fd)
+		goto out;
+	fd = get_unused_fd_flags(O_CLOEXEC);
+	if (fd < 0)
+		goto out;
+	opened = dentry_open(path, O_RDONLY | O_LARGEFILE | O_CLOEXEC, cred);
+	if (IS_ERR(opened)) {
+		put_unused_fd(fd);
+		fd = PTR_ERR(opened);
+		goto out;
+	}
+	fd_install(fd, opened);
+out:
+	revert_creds(old);
+	return fd;
+}

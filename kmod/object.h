@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The files that processes of a session map, kept open until the reader gives
+ * them back, so that it can have the very file that was mapped.
+ *
+ * One object stands for one inode at one path: the same file seen through two
+ * mounts is two objects. All functions but those that say otherwise are called
+ * under the lock of the session's spaces.
+ */
+#ifndef STACKBEAT_OBJECT_H
+#define STACKBEAT_OBJECT_H
+
+#include <linux/hashtable.h>
+#include <linux/list.h>
+
+#include "elf.h"
+
+struct cred;
+struct file;
+struct sb_ring;
+
+#define SB_OBJECTS_BITS 10
+
+struct sb_objects {
+	DECLARE_HASHTABLE(by_inode, SB_OBJECTS_BITS);
+	struct list_head untold;	/* those whose record is not written yet, oldest first */
+	u64 last_id;
+	u32 count;
+	char *path;			/* STACKBEAT_PATH_MAX bytes to make a path in */
+};
+
+struct sb_object {
+	struct hlist_node node;
+	struct list_head untold;	/* empty once it was told */
+	struct file *file;		/* a reference */
+	u64 id;
+	struct sb_elf elf;
+	bool unread;			/* elf may lack something */
+	bool unlinked;
+	char *name;			/* path, until it was told; NULL: not known */
+};
+
+/* ENOMEM. */
+int sb_objects_init(struct sb_objects *objects);
+/* Lets go of all files. Also after an sb_objects_init() that failed. */
+void sb_objects_free(struct sb_objects *objects);
+
+/*
+ * The object of a regular file, made if it is new. NULL: there is no memory or no
+ * room for one more. Takes a reference of its own to the file. May sleep, but
+ * waits for no disk and no network.
+ */
+struct sb_object *sb_objects_get(struct sb_objects *objects, struct file *file);
+
+/*
+ * Writes the records of objects that were not told yet. False: the ring has no
+ * room for the next one.
+ */
+bool sb_objects_tell(struct sb_objects *objects, struct sb_ring *ring);
+
+/* The object of an id that was told, or NULL. */
+struct sb_object *sb_objects_find(struct sb_objects *objects, u64 id);
+
+/* Lets go of an object that was told. */
+void sb_objects_release(struct sb_objects *objects, struct sb_object *object);
+
+/*
+ * Opens a file anew with these rights, and gives a file descriptor of the current
+ * process. EACCES, EMFILE, ENFILE, ENOMEM, and what opening fails with. Called
+ * without lock.
+ */
+int sb_file_open(struct file *file, const struct cred *cred);
+
+#endif

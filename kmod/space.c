@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/file.h>
+#include <linux/hash.h>
+#include <linux/kprobes.h>
+#include <linux/ktime.h>
+#include <linux/mm.h>
+#include <linux/pid.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+
+#include "beat.h"
+#include "capture.h"
+#include "space.h"
+
+#define SB_WAYS 8u
+#define SB_SETS_BITS 10
+static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_SPACES_MAX);
+
+/* How long the mappings of a space are not read again after changes were lost. */
+#define SB_REREAD_NS (100 * NSEC_PER_MSEC)
+
+static struct workqueue_struct *sb_space_workqueue;
+
+void sb_spaces_kick(struct sb_spaces *spaces, unsigned long delay)
+{
+	queue_delayed_work(sb_space_workqueue, &spaces->work, delay);
+}
+
+/* Whether the entry is that of the current task, which then gets id and generation. */
+static __always_inline bool sb_space_is_current(struct sb_space *space, u64 *id,
+						u32 *generation)
+{
+	u32 seq = smp_load_acquire(&space->seq);
+
+	if ((seq & 1) || READ_ONCE(space->mm) != current->mm ||
+	    READ_ONCE(space->exec_id) != current->self_exec_id ||
+	    READ_ONCE(space->start_time) != current->group_leader->start_boottime ||
+	    READ_ONCE(space->pid) != current->tgid)
+		return false;
+	*id = READ_ONCE(space->id);
+	*generation = atomic_read(&space->generation);
+	/* Pairs with the release in sb_space_note(). */
+	smp_rmb();
+	return READ_ONCE(space->seq) == seq;
+}
+
+static struct sb_space *sb_spaces_set(const struct sb_spaces *spaces,
+				      const struct mm_struct *mm)
+{
+	return spaces->table + hash_ptr(mm, SB_SETS_BITS) * SB_WAYS;
+}
+
+/* Notes the current task's space; NULL: another CPU is writing in its place. */
+static struct sb_space *sb_space_note(struct sb_spaces *spaces, u64 id, u64 now)
+{
+	struct sb_space *set = sb_spaces_set(spaces, current->mm);
+	struct sb_space *space = set + id % SB_WAYS;
+	u32 way, seq;
+
+	for (way = 0; way < SB_WAYS; way++) {
+		if (!READ_ONCE(set[way].id)) {
+			space = set + way;
+			break;
+		}
+	}
+	seq = READ_ONCE(space->seq);
+	if ((seq & 1) || cmpxchg(&space->seq, seq, seq + 1) != seq)
+		return NULL;
+	WRITE_ONCE(space->id, id);
+	WRITE_ONCE(space->mm, current->mm);
+	WRITE_ONCE(space->pid, current->tgid);
+	WRITE_ONCE(space->start_time, current->group_leader->start_boottime);
+	WRITE_ONCE(space->exec_id, current->self_exec_id);
+	WRITE_ONCE(space->gap, 0);
+	WRITE_ONCE(space->next_read, now + SB_REREAD_NS);
+	atomic_set(&space->generation, 1);
+	smp_store_release(&space->seq, seq + 2);
+	return space;
+}
+
+/* Queues the current task's space to be read. False: there is no room. */
+static bool sb_space_queue(struct sb_beat *beat, u64 id, struct sb_space *space, u32 gap)
+{
+	struct sb_seen_queue *queue = beat->seen;
+	struct sb_spaces *spaces = beat->session->spaces;
+	struct task_struct *leader = current->group_leader;
+	const struct pid *pid = task_tgid(current);
+	struct sb_seen *seen;
+
+	/* Pairs with the release in sb_spaces_take_seen(). */
+	if (queue->head - smp_load_acquire(&queue->tail) == STACKBEAT_SPACES_PENDING_MAX)
+		return false;
+	if (!mmget_not_zero(current->mm))
+		return false;
+	get_task_struct(leader);
+
+	seen = &queue->items[queue->head % STACKBEAT_SPACES_PENDING_MAX];
+	seen->mm = current->mm;
+	seen->leader = leader;
+	seen->space = space;
+	seen->id = id;
+	seen->start_time = leader->start_boottime;
+	seen->gap = gap;
+	seen->pid = current->tgid;
+	seen->inner_pid = pid ? pid->numbers[pid->level].nr : 0;
+	seen->parent = rcu_dereference_sched(leader->real_parent)->tgid;
+	memcpy(seen->comm, leader->comm, sizeof(seen->comm));
+	seen->comm[sizeof(seen->comm) - 1] = '\0';
+
+	atomic_inc(spaces->pending);
+	smp_store_release(&queue->head, queue->head + 1);
+	sb_spaces_kick(spaces, 0);
+	return true;
+}
+
+static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *generation)
+{
+	struct sb_spaces *spaces = beat->session->spaces;
+	struct sb_seen_queue *queue = beat->seen;
+	struct sb_space *space;
+	u64 id;
+
+	*generation = 0;
+	if (queue->head - READ_ONCE(queue->tail) == STACKBEAT_SPACES_PENDING_MAX) {
+		queue->lost++;
+		return 0;
+	}
+	id = atomic64_inc_return(&spaces->last_id);
+	space = sb_space_note(spaces, id, now);
+	if (!sb_space_queue(beat, id, space, 0)) {
+		queue->lost++;
+		return 0;
+	}
+	beat->space = space;
+	*generation = 1;
+	return id;
+}
+
+/* Has the mappings read again, as changes of theirs were lost. */
+static noinline void sb_space_reread(struct sb_beat *beat, struct sb_space *space, u64 id,
+				     u64 now)
+{
+	u32 gap;
+
+	if (now < READ_ONCE(space->next_read))
+		return;
+	WRITE_ONCE(space->next_read, now + SB_REREAD_NS);
+	gap = xchg(&space->gap, 0);
+	if (gap && !sb_space_queue(beat, id, space, gap))
+		cmpxchg(&space->gap, 0, gap);
+}
+
+u64 sb_space_see(struct sb_beat *beat, u64 now, u32 *generation)
+{
+	struct sb_space *space = beat->space;
+	struct sb_space *set;
+	u32 way;
+	u64 id;
+
+	if (likely(space && sb_space_is_current(space, &id, generation)))
+		goto found;
+
+	set = sb_spaces_set(beat->session->spaces, current->mm);
+	for (way = 0; way < SB_WAYS; way++) {
+		space = set + way;
+		if (sb_space_is_current(space, &id, generation)) {
+			beat->space = space;
+			goto found;
+		}
+	}
+	return sb_space_first_sight(beat, now, generation);
+
+found:
+	if (unlikely(READ_ONCE(space->gap)))
+		sb_space_reread(beat, space, id, now);
+	return id;
+}
+
+/* Queues a change, or notes that it is missing. */
+static void sb_spaces_add_change(struct sb_spaces *spaces, struct sb_space *space,
+				 const struct vm_area_struct *vma)
+{
+	struct sb_change *change;
+	unsigned long flags;
+	u32 generation;
+
+	raw_spin_lock_irqsave(&spaces->changes_lock, flags);
+	generation = atomic_inc_return(&space->generation);
+	if (spaces->changes_head - spaces->changes_tail == SB_CHANGES_MAX) {
+		spaces->changes_lost++;
+		cmpxchg(&space->gap, 0, generation);
+	} else {
+		change = &spaces->changes[spaces->changes_head++ % SB_CHANGES_MAX];
+		change->id = READ_ONCE(space->id);
+		change->generation = generation;
+		change->vdso = vma->vm_start == (unsigned long)vma->vm_mm->context.vdso;
+		change->start = vma->vm_start;
+		change->end = vma->vm_end;
+		change->offset = vma->vm_file ? (u64)vma->vm_pgoff << PAGE_SHIFT : 0;
+		change->file = vma->vm_file ? get_file(vma->vm_file) : NULL;
+		atomic_inc(spaces->pending);
+	}
+	raw_spin_unlock_irqrestore(&spaces->changes_lock, flags);
+	sb_spaces_kick(spaces, 0);
+}
+
+/*
+ * The kernel tells perf of each mapping here, in the task that makes it and under
+ * its mmap_lock: for mmap(), mprotect(), and what exec maps. A mapping that takes
+ * the place of another one, at the same address and of the same size, can be seen
+ * in no counter of the address space.
+ */
+static int sb_space_on_mapping(struct kprobe *probe, struct pt_regs *regs)
+{
+	const struct vm_area_struct *vma = (void *)regs_get_kernel_argument(regs, 0);
+	struct sb_session *session;
+	struct sb_spaces *spaces;
+	struct sb_space *set;
+	u32 way;
+
+	if (!(vma->vm_flags & VM_EXEC) || vma->vm_mm != current->mm)
+		return 0;
+	rcu_read_lock();
+	sb_session_for_each_rcu(session) {
+		spaces = session->spaces;
+		set = sb_spaces_set(spaces, vma->vm_mm);
+		for (way = 0; way < SB_WAYS; way++) {
+			if (READ_ONCE(set[way].mm) == vma->vm_mm)
+				sb_spaces_add_change(spaces, set + way, vma);
+		}
+	}
+	rcu_read_unlock();
+	return 0;
+}
+
+static struct kprobe sb_space_probe = {
+	.symbol_name = "perf_event_mmap",
+	.pre_handler = sb_space_on_mapping,
+};
+
+static DEFINE_MUTEX(sb_space_probe_lock);
+static u32 sb_space_probe_users; /* under sb_space_probe_lock */
+
+static int sb_space_follow(void)
+{
+	int err = 0;
+
+	mutex_lock(&sb_space_probe_lock);
+	if (!sb_space_probe_users)
+		err = register_kprobe(&sb_space_probe);
+	if (!err)
+		sb_space_probe_users++;
+	mutex_unlock(&sb_space_probe_lock);
+	return err;
+}
+
+static void sb_space_unfollow(void)
+{
+	mutex_lock(&sb_space_probe_lock);
+	if (!--sb_space_probe_users) {
+		unregister_kprobe(&sb_space_probe);
+		/* What registering has set must not be there the next time. */
+		sb_space_probe.addr = NULL;
+		sb_space_probe.flags = 0;
+	}
+	mutex_unlock(&sb_space_probe_lock);
+}
+
+void sb_seen_put(struct sb_seen *seen)
+{
+	if (!seen->mm)
+		return;
+	/* The last one to let go would have to take the whole space down. */
+	mmput_async(seen->mm);
+	put_task_struct(seen->leader);
+	seen->mm = NULL;
+}
+
+bool sb_spaces_next_change(struct sb_spaces *spaces, struct sb_change *change)
+{
+	unsigned long flags;
+	bool found;
+
+	raw_spin_lock_irqsave(&spaces->changes_lock, flags);
+	found = spaces->changes_tail != spaces->changes_head;
+	if (found)
+		*change = spaces->changes[spaces->changes_tail++ % SB_CHANGES_MAX];
+	raw_spin_unlock_irqrestore(&spaces->changes_lock, flags);
+	return found;
+}
+
+bool sb_spaces_have_news(const struct sb_spaces *spaces)
+{
+	return sb_ring_unread(&spaces->ring) >= spaces->ring.size / 2;
+}
+
+int sb_spaces_open_object(struct sb_spaces *spaces, u64 id)
+{
+	struct sb_object *object;
+	struct file *file = NULL;
+	int fd;
+
+	mutex_lock(&spaces->lock);
+	object = sb_objects_find(&spaces->objects, id);
+	if (object)
+		file = get_file(object->file);
+	mutex_unlock(&spaces->lock);
+	if (!file)
+		return -ENOENT;
+	fd = sb_file_open(file, spaces->session->cred);
+	fput(file);
+	return fd;
+}
+
+int sb_spaces_release_object(struct sb_spaces *spaces, u64 id)
+{
+	struct sb_object *object;
+
+	mutex_lock(&spaces->lock);
+	object = sb_objects_find(&spaces->objects, id);
+	if (object)
+		sb_objects_release(&spaces->objects, object);
+	mutex_unlock(&spaces->lock);
+	return object ? 0 : -ENOENT;
+}
+
+void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts)
+{
+	const struct sb_beat *beat;
+	u64 lost = READ_ONCE(spaces->lost);
+	u32 cpu;
+
+	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
+		beat = sb_session_find_beat(spaces->session, cpu);
+		if (beat)
+			lost += READ_ONCE(beat->seen->lost);
+	}
+	counts[STACKBEAT_S_SPACES] = READ_ONCE(spaces->told);
+	counts[STACKBEAT_S_SPACES_LOST] = lost;
+	counts[STACKBEAT_S_CHANGES] = READ_ONCE(spaces->changes_told);
+	counts[STACKBEAT_S_CHANGES_LOST] = READ_ONCE(spaces->changes_lost);
+	counts[STACKBEAT_S_MAPPINGS_LEFT_OUT] = READ_ONCE(spaces->left_out);
+	counts[STACKBEAT_S_OBJECTS] = READ_ONCE(spaces->objects.count);
+	counts[STACKBEAT_S_OBJECTS_LEFT_OUT] = READ_ONCE(spaces->objects_left_out);
+}
+
+struct sb_seen_queue *sb_seen_queue_alloc(u32 cpu)
+{
+	return kvzalloc_node(sizeof(struct sb_seen_queue), GFP_KERNEL, cpu_to_node(cpu));
+}
+
+void sb_seen_queue_free(struct sb_seen_queue *queue)
+{
+	if (!queue)
+		return;
+	for (; queue->tail != queue->head; queue->tail++)
+		sb_seen_put(&queue->items[queue->tail % STACKBEAT_SPACES_PENDING_MAX]);
+	kvfree(queue);
+}
+
+struct sb_spaces *sb_spaces_alloc(struct sb_session *session)
+{
+	struct sb_spaces *spaces = kvzalloc(sizeof(*spaces), GFP_KERNEL);
+	int err = -ENOMEM;
+
+	if (!spaces)
+		return ERR_PTR(-ENOMEM);
+	spaces->session = session;
+	spaces->pending = (atomic_t *)&session->page->pending;
+	raw_spin_lock_init(&spaces->changes_lock);
+	mutex_init(&spaces->lock);
+	INIT_LIST_HEAD(&spaces->unread);
+	INIT_LIST_HEAD(&spaces->waiting);
+	INIT_DELAYED_WORK(&spaces->work, sb_capture_work);
+	spaces->path = kmalloc(STACKBEAT_PATH_MAX, GFP_KERNEL);
+	spaces->table = kvcalloc(STACKBEAT_SPACES_MAX, sizeof(*spaces->table), GFP_KERNEL);
+	if (!spaces->path || !spaces->table)
+		goto err_memory;
+	err = sb_objects_init(&spaces->objects);
+	if (err)
+		goto err_memory;
+	err = sb_ring_alloc(&spaces->ring, STACKBEAT_META_RING_SIZE, U32_MAX);
+	if (err)
+		goto err_objects;
+	err = sb_space_follow();
+	if (err)
+		goto err_ring;
+	sb_mapping_init_ring(&spaces->consumer_mapping, &spaces->ring_mapping, &spaces->ring);
+	return spaces;
+
+err_ring:
+	sb_ring_free(&spaces->ring);
+err_objects:
+	sb_objects_free(&spaces->objects);
+err_memory:
+	kvfree(spaces->table);
+	kfree(spaces->path);
+	kvfree(spaces);
+	return ERR_PTR(err);
+}
+
+void sb_spaces_free(struct sb_spaces *spaces)
+{
+	struct sb_change change;
+
+	if (!spaces)
+		return;
+	sb_space_unfollow();
+	cancel_delayed_work_sync(&spaces->work);
+	sb_captures_free(spaces);
+	while (sb_spaces_next_change(spaces, &change)) {
+		if (change.file)
+			fput(change.file);
+	}
+	sb_objects_free(&spaces->objects);
+	sb_ring_free(&spaces->ring);
+	mutex_destroy(&spaces->lock);
+	kvfree(spaces->table);
+	kfree(spaces->path);
+	kvfree(spaces);
+}
+
+int sb_space_init(void)
+{
+	/* What waits for it has little time: a process that ends is held meanwhile. */
+	sb_space_workqueue = alloc_workqueue("stackbeat-spaces", WQ_UNBOUND | WQ_HIGHPRI, 0);
+	return sb_space_workqueue ? 0 : -ENOMEM;
+}
+
+void sb_space_exit(void)
+{
+	destroy_workqueue(sb_space_workqueue);
+}

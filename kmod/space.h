@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Address spaces: which one a sample was taken in, and what it maps.
+ *
+ *	beat	at the first sample of a space: takes a reference, queues it, and
+ *		notes it in a table, so that the next samples find its id there
+ *	probe	(in the process that maps something executable) queues the change
+ *		for each session that has noted the space, and moves its generation
+ *	worker	(capture.c) reads the mappings of queued spaces, lets go of them, and
+ *		writes records into the metadata ring as it has room
+ *
+ * The table is a cache: an entry holds no reference, is told from a later process
+ * by start time and count of execs, and may be lost at any time. Then the space is
+ * read once more, under another id.
+ */
+#ifndef STACKBEAT_SPACE_H
+#define STACKBEAT_SPACE_H
+
+#include <linux/atomic.h>
+#include <linux/cache.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/sched.h>
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
+
+#include "object.h"
+#include "ring.h"
+#include "session.h"
+
+struct sb_beat;
+
+/* Changes that wait for the worker. */
+#define SB_CHANGES_MAX 1024u
+
+/*
+ * What a session remembers of an address space. `seq` is odd while another CPU
+ * writes; `generation` and `gap` may move at any time. Written by beats, whose
+ * CPU has interrupts off, and by probes of the space's own tasks.
+ */
+struct sb_space {
+	u32 seq;
+	u32 pid;
+	u64 id;			/* 0: free */
+	struct mm_struct *mm;	/* to compare, never followed */
+	u64 start_time;
+	u64 exec_id;
+	atomic_t generation;
+	u32 gap;		/* first generation that was not queued; 0: none */
+	u64 next_read;		/* ns: not read again before */
+} ____cacheline_aligned;
+
+/* A space that is to be read, with its references. */
+struct sb_seen {
+	struct mm_struct *mm;
+	struct task_struct *leader;
+	struct sb_space *space;	/* where it was noted */
+	u64 id;
+	u64 start_time;
+	u32 gap;
+	u32 pid, inner_pid, parent;
+	char comm[TASK_COMM_LEN];
+};
+
+/* One producer, a beat with interrupts off; one consumer, the worker. */
+struct sb_seen_queue {
+	u32 head;
+	u32 tail;
+	u64 lost;		/* samples that had to do without a space */
+	struct sb_seen items[STACKBEAT_SPACES_PENDING_MAX];
+};
+
+/* An executable mapping that was made in a space that is noted. */
+struct sb_change {
+	u64 id;
+	u32 generation;
+	bool vdso;
+	unsigned long start, end;
+	u64 offset;
+	struct file *file;	/* a reference, or NULL */
+};
+
+struct sb_spaces {
+	struct sb_session *session;
+	atomic_t *pending;	/* on the session page */
+	atomic64_t last_id;
+	struct sb_space *table;
+
+	/* Taken by probes and the worker, never by a beat. */
+	raw_spinlock_t changes_lock;
+	u32 changes_head, changes_tail;
+	u64 changes_lost;
+	struct sb_change changes[SB_CHANGES_MAX];
+
+	/* Of the worker, and of what the reader asks for. */
+	struct mutex lock;
+	struct sb_objects objects;
+	struct sb_ring ring;
+	struct list_head unread;	/* captures whose space is locked by others */
+	u32 unread_count;
+	struct list_head waiting;	/* captures that are to be written, oldest first */
+	u32 waiting_count;		/* mappings and spaces in it */
+	char *path;			/* STACKBEAT_PATH_MAX bytes */
+	u64 told, lost, changes_told, left_out, objects_left_out;
+	struct delayed_work work;
+	struct sb_mapping consumer_mapping;
+	struct sb_mapping ring_mapping;
+};
+
+/* Of one session. ENOMEM; ENOENT, EOPNOTSUPP when the kernel can't be probed for changes. */
+struct sb_spaces *sb_spaces_alloc(struct sb_session *session);
+
+/*
+ * Frees it with all references it holds. No beat and no probe can reach it any
+ * more. NULL is allowed.
+ */
+void sb_spaces_free(struct sb_spaces *spaces);
+
+/* First sights that a beat has queued for the worker. NULL: no memory. */
+struct sb_seen_queue *sb_seen_queue_alloc(u32 cpu);
+/* Lets go of what is still queued; NULL is allowed. */
+void sb_seen_queue_free(struct sb_seen_queue *queue);
+/* Lets go of the references of one; again, it does nothing. */
+void sb_seen_put(struct sb_seen *seen);
+
+/*
+ * The id and the generation of the current task's address space, which is user
+ * memory; 0 when too many are pending. Called by a beat, before it publishes the
+ * sample, at `now` (ns).
+ */
+u64 sb_space_see(struct sb_beat *beat, u64 now, u32 *generation);
+
+/* Takes the oldest change, with the reference to its file. False: there is none. */
+bool sb_spaces_next_change(struct sb_spaces *spaces, struct sb_change *change);
+
+/* Has the worker run, after so many jiffies. */
+void sb_spaces_kick(struct sb_spaces *spaces, unsigned long delay);
+
+/* Whether the reader should look at the metadata ring. */
+bool sb_spaces_have_news(const struct sb_spaces *spaces);
+
+/* As STACKBEAT_IOC_OBJECT_OPEN and _RELEASE. */
+int sb_spaces_open_object(struct sb_spaces *spaces, u64 id);
+int sb_spaces_release_object(struct sb_spaces *spaces, u64 id);
+
+/* Sets the counters of STACKBEAT_S_SPACES and what follows it, by their number. */
+void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts);
+
+int sb_space_init(void);
+void sb_space_exit(void);
+
+#endif

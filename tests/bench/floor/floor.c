@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The floor of every sampler: a timer on one CPU, that of the process that loads
+ * it, whose callback does nothing but go on. It runs for as long as the module is
+ * loaded. For the bench's kernel, 6.1, alone.
+ */
+#include <linux/hrtimer.h>
+#include <linux/module.h>
+
+static unsigned long period = NSEC_PER_MSEC;
+module_param(period, ulong, 0444);
+MODULE_PARM_DESC(period, "ns between two interrupts");
+
+static unsigned long beats;
+module_param(beats, ulong, 0444);
+MODULE_PARM_DESC(beats, "interrupts until now");
+
+static struct hrtimer floor_timer;
+
+static enum hrtimer_restart floor_callback(struct hrtimer *timer)
+{
+	beats++;
+	hrtimer_forward_now(timer, ns_to_ktime(period));
+	return HRTIMER_RESTART;
+}
+
+static int __init floor_init(void)
+{
+	hrtimer_init(&floor_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
+	floor_timer.function = floor_callback;
+	hrtimer_start(&floor_timer, ns_to_ktime(period), HRTIMER_MODE_REL_PINNED_HARD);
+	return 0;
+}
+
+static void __exit floor_exit(void)
+{
+	hrtimer_cancel(&floor_timer);
+}
+
+module_init(floor_init);
+module_exit(floor_exit);
+
+MODULE_DESCRIPTION("A timer that does nothing");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,53 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Section 1: instructions a sample, everything included. cost.py stacks|workloads [ROUNDS [PROFILER...]]"""
+
+import sys
+import time
+
+sys.dont_write_bytecode = True
+
+# pylint: disable=wrong-import-position
+from lab import measure, PROFILERS, Results, settle, Window
+
+# Six seconds of the guest's time in user code, two in the kernel, whose emulation is slow: long
+# enough for a reader that wakes once in a second or two.
+STACKS = {f"{part}{depth}": ("depth", part, depth, amount)
+          for part, amount in (("u", 12_000_000), ("k", 30_000)) for depth in (8, 32, 100)}
+SHELL_LOOP = 'echo ready; read -r line; i=0; while [ $i -lt 200 ]; do /bin/true; i=$((i + 1)); done; echo "{}"'
+WORKLOADS = {
+    "pipe": ("pingpong", 100_000),
+    "fork": ("/bin/sh", "-c", SHELL_LOOP),
+    "threads": ("threads", 64, 2_000_000),
+    "idle": None,
+}
+
+
+def stay_idle(profiler):
+    settle()
+    window = Window(profiler)
+    time.sleep(10)
+    seen = window.end()
+    return {**seen, "ticks": seen["busy"], "seconds": 10}
+
+
+def main():
+    part, rounds, *names = sys.argv[1:]
+    cases = STACKS if part == "stacks" else WORKLOADS
+    results = Results(f"cost-{part}")
+    order = names or list(PROFILERS)
+    for number in range(int(rounds)):
+        for name in order:
+            with PROFILERS[name]() as profiler:
+                for case, command in cases.items():
+                    # Without a profiler the depth makes no difference.
+                    if name in ("none", "floor") and case[1:] in ("32", "100"):
+                        continue
+                    seen = measure(profiler, *command) if command else stay_idle(profiler)
+                    results.add(round=number, profiler=name, case=case, **seen)
+        # The other way around, and another one first.
+        order = order[::-1][1:] + order[-1:]
+        cases = dict(reversed(cases.items()))
+
+
+main()

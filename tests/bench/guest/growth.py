@@ -1,0 +1,71 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Section 6: how instructions a sample grow with what there is to sample."""
+
+import contextlib
+import sys
+
+sys.dont_write_bytecode = True
+
+# pylint: disable=wrong-import-position
+from lab import measure, Profiler, Results, Stackbeat
+
+
+class Sessions(Profiler):
+    """Several sessions of stackbeat side by side."""
+
+    name = "stackbeat"
+
+    def __init__(self, count):
+        super().__init__()
+        self.members = [Stackbeat(name=f"stackbeat-{index}") for index in range(count)]
+        self.stack = contextlib.ExitStack()
+
+    def __enter__(self):
+        for member in self.members:
+            self.stack.enter_context(member)
+        return self
+
+    def __exit__(self, *error):
+        self.stack.close()
+
+    def count(self):
+        return sum(member.count() for member in self.members)
+
+    def parts(self):
+        total = {}
+        for member in self.members:
+            for name, value in member.parts().items():
+                total[name] = total.get(name, 0) + value
+        return total
+
+
+# By axis: what is started, and how stackbeat is for each size.
+AXES = {
+    "depth": ({size: ("depth", "u", size, 6_000_000) for size in (1, 10, 30, 100, 300, 1000)},
+              lambda _: Stackbeat(options=("--max-depth", 1023))),
+    # Each sample finds another stack; all are there before any comes again.
+    "stacks": ({size: ("stacks", size, 20, max(10_000, 2 * size), 1000)
+                for size in (1, 10, 100, 1000, 10_000, 100_000)}, lambda _: Stackbeat()),
+    # Turns of 2 ms; each process has had one before it counts.
+    "processes": ({size: ("crowd", size, max(2000, size), 4000, 1) for size in (1, 10, 100, 1000, 5000)},
+                  lambda _: Stackbeat()),
+    # The same, but none has been met before.
+    "new processes": ({size: ("crowd", size, size, 4000, 0) for size in (10, 100, 1000, 5000)},
+                      lambda _: Stackbeat()),
+    "sessions": ({size: ("depth", "u", 30, 6_000_000) for size in (1, 2, 4, 8)}, Sessions),
+}
+
+
+def main():
+    results = Results("growth")
+    for axis in sys.argv[1:] or AXES:
+        commands, profiler_for = AXES[axis]
+        for size, command in commands.items():
+            plain = measure(Profiler(), *command)
+            with profiler_for(size) as profiler:
+                seen = measure(profiler, *command)
+            results.add(axis=axis, size=size, plain=plain["ticks"], **seen)
+
+
+main()

@@ -1,0 +1,50 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Instructions a sample of stackbeat alone: see tests/bench/instructions."""
+
+import sys
+
+sys.dont_write_bytecode = True
+
+# pylint: disable=wrong-import-position
+from lab import Floor, measure, Profiler, Stackbeat
+
+LIMITS = {"u8": 1500, "u32": 1900, "u100": 3000, "k8": 3700, "k32": 4100, "k100": 5200}
+# For one second of the guest's time; in the kernel half of it, which takes long enough.
+AMOUNTS = {"u": 2_000_000, "k": 7500}
+
+
+def measure_all(profiler, names, seconds):
+    with profiler:
+        found = {}
+        for name in names:
+            part, depth = name[0], int(name[1:])
+            found[name] = measure(profiler, "depth", part, depth, AMOUNTS[part] * seconds)
+            print(profiler.name, name, found[name], file=sys.stderr, flush=True)
+        return found
+
+
+def main():
+    seconds, cases = int(sys.argv[1]), sys.argv[2:]
+    shallow = ["u8"] + ["k8"] * any(name[0] == "k" for name in cases)
+    plain = measure_all(Profiler(), shallow, seconds)
+    floor = measure_all(Floor(), ["u8"], seconds)["u8"]
+    ours = measure_all(Stackbeat(), cases, seconds)
+    again = measure_all(Profiler(), ["u8"], seconds)["u8"]
+
+    noise = again["ticks"] - plain["u8"]["ticks"]
+    print("Instructions a sample at 1,000 Hz, everything included. "
+          f"The floor is {(floor['ticks'] - plain['u8']['ticks']) / floor['samples']:.0f}, "
+          f"the noise {abs(noise / floor['samples']):.0f}.")
+    print(f"{'':6}{'total':>8}{'at most':>8}  {'interrupt':>10}{'callback':>9}{'reader':>8}"
+          f"{'samples':>9}")
+    for name, seen in ours.items():
+        total = (seen["ticks"] - plain[name[0] + "8"]["ticks"]) / seen["samples"]
+        callback = seen["parts"]["callback"] / seen["count"]
+        reader = seen["parts"]["reader"] / seen["count"]
+        print(f"{name:6}{total:8.0f}{LIMITS.get(name, '-'):>8}  "
+              f"{total - callback - reader:10.0f}{callback:9.0f}{reader:8.0f}"
+              f"{seen['samples']:9.0f}")
+
+
+main()

@@ -1,0 +1,118 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Section 5: how much longer real programs take while the whole system is recorded."""
+
+import random
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+
+# pylint: disable=wrong-import-position
+from lab import (Bpftrace, BUILD, idle_ns, Perf, Profiler, Results, ROOT, run, SCRATCH, settle,
+                 Stackbeat, wait_until)
+
+TEXT = SCRATCH / "text"
+SQL = """
+CREATE TABLE fruit (id INTEGER PRIMARY KEY, name TEXT, weight INTEGER);
+WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < 15000)
+INSERT INTO fruit SELECT i, 'fruit ' || (i * 7919 % 10007), i * 31 % 997 FROM n;
+CREATE INDEX by_name ON fruit(name);
+SELECT weight, count(*), max(name) FROM fruit GROUP BY weight ORDER BY 2 DESC LIMIT 5;
+SELECT count(*) FROM fruit a JOIN fruit b ON a.name = b.name WHERE a.weight < 100;
+"""
+NGINX = f"""
+worker_processes 1;
+pid {SCRATCH}/nginx.pid;
+error_log /dev/null;
+events {{ worker_connections 64; }}
+http {{
+	access_log off;
+	client_body_temp_path {SCRATCH}/nginx-body;
+	proxy_temp_path {SCRATCH}/nginx-proxy;
+	fastcgi_temp_path {SCRATCH}/nginx-fastcgi;
+	uwsgi_temp_path {SCRATCH}/nginx-uwsgi;
+	scgi_temp_path {SCRATCH}/nginx-scgi;
+	server {{ listen 127.0.0.1:8080; root {SCRATCH}; }}
+}}
+"""
+
+
+def instructions(*command):
+    """What the guest executes until the command has ended."""
+    start = time.monotonic_ns() - idle_ns()
+    run(*command)
+    return time.monotonic_ns() - idle_ns() - start
+
+
+def sqlite():
+    return instructions("sqlite3", ":memory:", SQL)
+
+
+def gzip():
+    return instructions("gzip", "-kf", TEXT)
+
+
+def gofmt():
+    # One thread for the collector and the program, as there is one CPU.
+    return instructions(BUILD / "bench/gofmt", "-l", SCRATCH / "go")
+
+
+def openssl():
+    """ns for a MiB."""
+    said = run("openssl", "speed", "-elapsed", "-mr", "-seconds", 1, "-bytes", 8192, "-evp", "sha256")
+    per_second = float(re.search(r"^\+F:.*:([\d.]+)$", said, re.M)[1])
+    return (1 << 20) / per_second * 1e9
+
+
+def nginx():
+    """ns for a request."""
+    said = run("wrk", "-t", 1, "-c", 4, "-d", "1s", "http://127.0.0.1:8080/page")
+    return 1e9 / float(re.search(r"Requests/sec:\s+([\d.]+)", said)[1])
+
+
+PROGRAMS = {program.__name__: program for program in (gzip, sqlite, openssl, gofmt, nginx)}
+
+
+def prepare():
+    sources = sorted((ROOT / "kmod").glob("*.c")) + sorted((ROOT / "user").glob("*.c"))
+    TEXT.write_bytes(b"".join(path.read_bytes() for path in sources))
+    (SCRATCH / "page").write_bytes(b"x" * 4096)
+    goroot = Path(run("go", "env", "GOROOT").strip(), "src/strings")
+    (SCRATCH / "go").mkdir()
+    for path in goroot.glob("*.go"):
+        (SCRATCH / "go" / path.name).write_bytes(path.read_bytes())
+    (SCRATCH / "nginx.conf").write_text(NGINX)
+    subprocess.run([nginx_binary(), "-c", SCRATCH / "nginx.conf"], check=True,
+                   stderr=subprocess.DEVNULL)
+    wait_until((SCRATCH / "nginx.pid").exists, "nginx")
+
+
+def nginx_binary():
+    unpacked = BUILD / "bench/root/usr/sbin/nginx"
+    return unpacked if unpacked.exists() else "nginx"
+
+
+def main():
+    rounds = int(sys.argv[1])
+    prepare()
+    results = Results("slowdown")
+    for program in PROGRAMS.values():
+        program()
+    orders = random.Random(1)
+    for number in range(rounds):
+        setups = [(Profiler, 0)] + [(kind, rate) for kind in (Stackbeat, Perf, Bpftrace)
+                                    for rate in (99, 999)]
+        orders.shuffle(setups)
+        for kind, rate in setups:
+            with kind(rate or 1) as profiler:
+                for name, program in PROGRAMS.items():
+                    settle()
+                    results.add(round=number, profiler=profiler.name, rate=rate, program=name,
+                                ns=program())
+
+
+main()

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Work that is exactly known, and its clock. */
+#ifndef WORK_H
+#define WORK_H
+
+/* The time-stamp counter. */
+static inline __attribute__((always_inline)) unsigned long long ticks(void)
+{
+	unsigned int low, high;
+
+	__asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high) : : "memory");
+	return (unsigned long long)high << 32 | low;
+}
+
+/*
+ * 500 instructions, COUNT times. Mostly of the kind that an emulator skips: it executes
+ * these 100 times as fast as a short loop.
+ */
+static inline __attribute__((always_inline)) void work_500(unsigned long long count)
+{
+	__asm__ volatile("1:	.rept 498\n"
+			 "	nop\n"
+			 "	.endr\n"
+			 "	dec %0\n"
+			 "	jnz 1b"
+			 : "+r"(count)
+			 :
+			 : "cc");
+}
+
+#endif

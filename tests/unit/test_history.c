@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The history of one address space against the words of stackbeat.h, taken literally. */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "history.h"
+
+#define ADDRESSES 12u
+#define GENERATIONS 24u
+#define EVENTS_MAX 96u
+#define CAPTURES_MAX 4u
+
+/* The kernel's side: what is where, and what is told of it. */
+struct told {
+	enum { READ, MAPPING, CHANGE } type;
+	uint32_t generation;
+	uint32_t gap;
+	struct span span;
+};
+
+struct model {
+	struct told told[EVENTS_MAX];
+	size_t count;
+};
+
+static uint64_t seed;
+
+static uint32_t below(uint32_t limit)
+{
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(seed >> 33) % limit;
+}
+
+static void tell(struct history *history, const struct told *told, uint64_t *lost)
+{
+	if (told->type == READ)
+		assert_int_equal(history_read(history, told->generation, told->gap, false), 0);
+	else if (told->type == MAPPING)
+		assert_int_equal(history_mapping(history, told->generation, &told->span, lost), 0);
+	else
+		assert_int_equal(history_change(history, told->generation, &told->span, lost), 0);
+}
+
+static bool holds(const struct told *told, uint64_t address)
+{
+	return address >= told->span.start && address < told->span.end;
+}
+
+/* Identity of what holds an address; 0: nothing, or not known. */
+static uint64_t identity(const struct told *told)
+{
+	return told ? told->span.shift << 8 | told->span.place : 0;
+}
+
+/* What was read at a generation of an address. */
+static uint64_t read_at(const struct model *model, uint32_t generation, uint64_t address)
+{
+	for (size_t i = 0; i < model->count; i++) {
+		const struct told *told = &model->told[i];
+
+		if (told->type == MAPPING && told->generation == generation && holds(told, address))
+			return identity(told);
+	}
+	return 0;
+}
+
+/* The latest change after one generation and up to another that holds an address, or NULL. */
+static const struct told *change_between(const struct model *model, uint32_t after, uint32_t to,
+					 uint64_t address)
+{
+	const struct told *latest = NULL;
+
+	for (size_t i = 0; i < model->count; i++) {
+		const struct told *told = &model->told[i];
+
+		if (told->type == CHANGE && told->generation > after && told->generation <= to &&
+		    holds(told, address) && (!latest || told->generation > latest->generation))
+			latest = told;
+	}
+	return latest;
+}
+
+static bool missing_between(const struct model *model, uint32_t after, uint32_t to)
+{
+	for (size_t i = 0; i < model->count; i++) {
+		const struct told *told = &model->told[i];
+
+		if (told->type == READ && told->gap && told->gap <= to && told->generation > after)
+			return true;
+	}
+	return false;
+}
+
+/* The first generation after `after` that may be missing; there is one. */
+static uint32_t first_missing(const struct model *model, uint32_t after)
+{
+	uint32_t first = UINT32_MAX;
+
+	for (size_t i = 0; i < model->count; i++) {
+		const struct told *told = &model->told[i];
+
+		if (told->type == READ && told->gap && told->generation > after &&
+		    told->gap < first)
+			first = told->gap;
+	}
+	return first > after ? first : after + 1;
+}
+
+/* The capture before or after a generation; 0 and UINT32_MAX: there is none. */
+static void captures_around(const struct model *model, uint32_t generation, uint32_t *before,
+			    uint32_t *after)
+{
+	*before = 0;
+	*after = UINT32_MAX;
+	for (size_t i = 0; i < model->count; i++) {
+		const struct told *told = &model->told[i];
+
+		if (told->type != READ)
+			continue;
+		if (told->generation <= generation && told->generation > *before)
+			*before = told->generation;
+		if (told->generation > generation && told->generation < *after)
+			*after = told->generation;
+	}
+}
+
+static uint64_t without_gap(const struct model *model, uint32_t generation, uint32_t before,
+			    uint32_t after, uint64_t address)
+{
+	const struct told *change = change_between(model, before, generation, address);
+
+	if (change)
+		return identity(change);
+	if (before)
+		return read_at(model, before, address);
+	if (after == UINT32_MAX || missing_between(model, generation, after) ||
+	    change_between(model, generation, after, address))
+		return 0;
+	return read_at(model, after, address);
+}
+
+static uint64_t expected(const struct model *model, uint32_t generation, uint64_t address)
+{
+	uint32_t before, after, gap;
+	uint64_t old;
+
+	captures_around(model, generation, &before, &after);
+	if (!missing_between(model, before, generation))
+		return without_gap(model, generation, before, after, address);
+	gap = first_missing(model, before);
+	old = without_gap(model, gap - 1, before, after, address);
+	if (old != read_at(model, after, address))
+		return 0;
+	/* What was told of the gap must not speak against it. */
+	for (uint32_t g = gap; g <= after; g++) {
+		const struct told *change = change_between(model, g - 1, g, address);
+
+		if (change && identity(change) != old)
+			return 0;
+	}
+	return old;
+}
+
+struct world {
+	uint64_t place[ADDRESSES]; /* identity of what is there now */
+};
+
+static void add_told(struct model *model, const struct told *told)
+{
+	assert_true(model->count < EVENTS_MAX);
+	model->told[model->count++] = *told;
+}
+
+static struct span random_span(void)
+{
+	struct span span = {.start = below(ADDRESSES)};
+
+	span.end = span.start + 1 + below(ADDRESSES - (uint32_t)span.start);
+	span.place = 1 + below(3);
+	span.shift = span.place == 1 ? 0 : below(2);
+	return span;
+}
+
+static void read_world(struct model *model, const struct world *world, uint32_t generation,
+		       uint32_t gap)
+{
+	struct told told = {.type = READ, .generation = generation, .gap = gap};
+
+	add_told(model, &told);
+	for (uint64_t i = 0; i < ADDRESSES; i++) {
+		if (!world->place[i])
+			continue;
+		told = (struct told){
+			.type = MAPPING,
+			.generation = generation,
+			.span = {i, i + 1, world->place[i] >> 8, (uint32_t)world->place[i] & 0xff},
+		};
+		add_told(model, &told);
+	}
+}
+
+/* A process that maps and unmaps, seen by a kernel that reads it now and then, and loses changes.
+ */
+static void make_model(struct model *model, bool lossy)
+{
+	struct world world = {{0}};
+	uint32_t captures = 0, gap = 0;
+
+	model->count = 0;
+	for (uint32_t generation = 1; generation < GENERATIONS; generation++) {
+		struct told told = {.type = CHANGE, .generation = generation};
+		bool lost = lossy && captures < CAPTURES_MAX && !below(6);
+
+		if (below(3)) {
+			told.span = random_span();
+			for (uint64_t i = told.span.start; i < told.span.end; i++)
+				world.place[i] = identity(&told);
+			if (!lost)
+				add_told(model, &told);
+			else if (!gap)
+				gap = generation;
+		} else {
+			world.place[below(ADDRESSES)] = 0; /* unmapped: nobody says */
+		}
+		if (captures < CAPTURES_MAX && (gap ? !below(2) : !captures && !below(4))) {
+			read_world(model, &world, generation, gap);
+			captures++;
+			gap = 0;
+		}
+	}
+	if (!captures || gap)
+		read_world(model, &world, GENERATIONS, gap);
+}
+
+static void shuffle(struct model *model)
+{
+	for (size_t i = model->count - 1; i > 0; i--) {
+		size_t j = below((uint32_t)i + 1);
+		struct told other = model->told[i];
+
+		model->told[i] = model->told[j];
+		model->told[j] = other;
+	}
+}
+
+static void check_at(const struct history *history, const struct model *model, uint32_t generation)
+{
+	for (uint64_t address = 0; address < ADDRESSES; address++) {
+		const struct span *span = history_find(history, generation, address);
+		uint64_t found = span ? span->shift << 8 | span->place : 0;
+
+		if (found != expected(model, generation, address))
+			fail_msg("seed %lu: at generation %u, %lu is in %lx, not in %lx", seed,
+				 generation, address, found, expected(model, generation, address));
+	}
+}
+
+static void check_model(bool lossy, uint64_t *known)
+{
+	struct model model;
+	struct history *history = history_new();
+	uint64_t lost = 0;
+
+	assert_non_null(history);
+	make_model(&model, lossy);
+	shuffle(&model);
+	for (size_t i = 0; i < model.count; i++)
+		tell(history, &model.told[i], &lost);
+	for (uint32_t generation = 0; generation <= GENERATIONS; generation++) {
+		/* Some generations have no sample. */
+		if (!below(3))
+			continue;
+		assert_int_equal(history_advance(history, generation), 0);
+		assert_true(history_ready(history, generation, true));
+		check_at(history, &model, generation);
+		for (uint64_t address = 0; address < ADDRESSES; address++)
+			*known += !!expected(&model, generation, address);
+	}
+	assert_int_equal(lost, 0);
+	history_free(history);
+}
+
+static void answers_as_the_header_says(void **state)
+{
+	uint64_t known = 0;
+
+	(void)state;
+	seed = 1;
+	for (int i = 0; i < 20000; i++)
+		check_model(false, &known);
+	assert_true(known > 20000 * 50);
+}
+
+static void answers_as_the_header_says_with_losses(void **state)
+{
+	uint64_t known = 0;
+
+	(void)state;
+	seed = 2;
+	for (int i = 0; i < 20000; i++)
+		check_model(true, &known);
+	assert_true(known > 20000 * 20);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(answers_as_the_header_says),
+		cmocka_unit_test(answers_as_the_header_says_with_losses),
+	};
+
+	return cmocka_run_group_tests_name("history", tests, NULL, NULL);
+}

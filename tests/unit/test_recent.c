@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "recent.h"
+
+#define FRAMES 300
+
+/* A stack is only an address here. */
+static struct stack *stack_of(uintptr_t number)
+{
+	return (struct stack *)(number * 64);
+}
+
+static struct stackbeat_sample *make(uint16_t frames)
+{
+	struct stackbeat_sample *sample =
+		calloc(1, sizeof(*sample) + FRAMES * sizeof(sample->frames[0]));
+
+	assert_non_null(sample);
+	sample->space = 7;
+	sample->generation = 2;
+	sample->pid = 100;
+	sample->tid = 101;
+	sample->hash = 12345;
+	sample->user_frames = frames;
+	strcpy(sample->comm, "worker");
+	for (uint16_t i = 0; i < frames; i++)
+		sample->frames[i] = 0x400000 + i;
+	return sample;
+}
+
+static void what_was_noted_is_found(void **state)
+{
+	struct recent *recent = recent_new(false, false);
+	struct stackbeat_sample *sample = make(3);
+
+	(void)state;
+	assert_non_null(recent);
+	assert_null(recent_find(recent, sample));
+	recent_note(recent, sample, stack_of(1));
+	assert_ptr_equal(recent_find(recent, sample), stack_of(1));
+	/* Of the same stack: another time, thread and CPU. */
+	sample->time = 5;
+	sample->weight = 6;
+	sample->tid = 102;
+	sample->cpu = 3;
+	assert_ptr_equal(recent_find(recent, sample), stack_of(1));
+	free(sample);
+	recent_free(recent);
+}
+
+/* Each of these makes it a sample of another stack, although the hash is the same. */
+static void what_differs_is_not_found(void **state)
+{
+	static const struct {
+		size_t offset, size;
+	} fields[] = {
+#define FIELD(name)                                                                                \
+	{offsetof(struct stackbeat_sample, name), sizeof(((struct stackbeat_sample *)NULL)->name)}
+		FIELD(hash),        FIELD(space),      FIELD(generation), FIELD(pid),
+		FIELD(user_frames), FIELD(kernel_end), FIELD(user_end),   FIELD(comm),
+		FIELD(frames[0]),   FIELD(frames[2]),  FIELD(tid),        FIELD(cpu),
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		struct recent *recent = recent_new(true, true);
+		struct stackbeat_sample *sample = make(3);
+
+		recent_note(recent, sample, stack_of(1));
+		((uint8_t *)sample)[fields[i].offset] ^= 1;
+		assert_null(recent_find(recent, sample));
+		((uint8_t *)sample)[fields[i].offset] ^= 1;
+		assert_ptr_equal(recent_find(recent, sample), stack_of(1));
+		free(sample);
+		recent_free(recent);
+	}
+}
+
+/* The name of a process is that of its first thread at sample time: see labels.h. */
+static void the_first_thread_is_another_one(void **state)
+{
+	struct recent *recent = recent_new(false, false);
+	struct stackbeat_sample *sample = make(3);
+
+	(void)state;
+	recent_note(recent, sample, stack_of(1));
+	sample->tid = sample->pid;
+	assert_null(recent_find(recent, sample));
+	recent_note(recent, sample, stack_of(2));
+	assert_ptr_equal(recent_find(recent, sample), stack_of(2));
+	sample->tid++;
+	assert_null(recent_find(recent, sample));
+	free(sample);
+	recent_free(recent);
+}
+
+static void the_latest_is_kept(void **state)
+{
+	struct recent *recent = recent_new(false, false);
+	struct stackbeat_sample *deep = make(200), *shallow = make(2), *huge = make(FRAMES);
+
+	(void)state;
+	/* The same place in the cache: the same hash and space. */
+	recent_note(recent, shallow, stack_of(1));
+	recent_note(recent, deep, stack_of(2));
+	assert_null(recent_find(recent, shallow));
+	assert_ptr_equal(recent_find(recent, deep), stack_of(2));
+	recent_note(recent, shallow, stack_of(3));
+	assert_ptr_equal(recent_find(recent, shallow), stack_of(3));
+	assert_null(recent_find(recent, deep));
+	/* Too much of it: left alone. */
+	recent_note(recent, huge, stack_of(4));
+	assert_null(recent_find(recent, huge));
+	assert_ptr_equal(recent_find(recent, shallow), stack_of(3));
+	free(deep);
+	free(shallow);
+	free(huge);
+	recent_free(recent);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_was_noted_is_found),
+		cmocka_unit_test(what_differs_is_not_found),
+		cmocka_unit_test(the_first_thread_is_another_one),
+		cmocka_unit_test(the_latest_is_kept),
+	};
+
+	return cmocka_run_group_tests_name("recent", tests, NULL, NULL);
+}

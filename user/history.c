@@ -1,0 +1,664 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "history.h"
+
+#include "array.h"
+#include "upper_bound.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Anonymous memory, which is all alike. */
+#define is_anonymous(span) ((span)->place == 1)
+
+struct entry {
+	struct span span; /* first, for upper_bound() */
+	uint32_t since; /* generation from which on it is known to be there */
+};
+
+struct map {
+	struct entry *list; /* sorted, disjoint */
+	size_t count, capacity;
+};
+
+struct change {
+	uint32_t generation;
+	struct span span;
+};
+
+/* What was read at one generation. */
+struct capture {
+	uint32_t generation;
+	uint32_t gap; /* first generation that may be missing; 0: none */
+	bool partial; /* mappings were left out */
+	struct map map; /* not sorted until it is used */
+};
+
+struct history {
+	struct map map; /* at generation `at` */
+	uint32_t at;
+	uint32_t base; /* generation of the last capture in the map; 0: none */
+	uint32_t known; /* all was told up to this generation, when it was found */
+	uint32_t latest;
+	uint32_t blind_from, blind_to; /* changes that had no room here; 0: none */
+	size_t crowded; /* entries from which on anonymous ones become one */
+	bool started; /* the map means something */
+	bool in_gap; /* of the first capture */
+	bool partial;
+	struct change *changes; /* after `at`, sorted if `sorted` */
+	size_t change_count, change_capacity;
+	struct capture *captures; /* after `base`, sorted */
+	size_t capture_count, capture_capacity;
+	bool sorted;
+	uint32_t earliest; /* generation of the changes, UINT32_MAX: there are none */
+};
+
+/* Maps */
+
+static int map_add(struct map *map, const struct span *span, uint32_t since)
+{
+	struct entry *last = map->count ? &map->list[map->count - 1] : NULL;
+
+	if (span->start >= span->end)
+		return 0;
+	/* What continues the one before it is one with it. */
+	if (last && last->span.end == span->start && last->span.place == span->place &&
+	    last->span.shift == span->shift && (last->since == since || is_anonymous(span))) {
+		last->span.end = span->end;
+		last->since = since > last->since ? since : last->since;
+		return 0;
+	}
+	if (array_reserve(&map->list, &map->capacity, map->count, 1, sizeof(*map->list)))
+		return -ENOMEM;
+	map->list[map->count++] = (struct entry){*span, since};
+	return 0;
+}
+
+static int map_add_part(struct map *map, const struct entry *entry, uint64_t start, uint64_t end)
+{
+	struct span part = entry->span;
+
+	if (part.start < start)
+		part.start = start;
+	if (part.end > end)
+		part.end = end;
+	return map_add(map, &part, entry->since);
+}
+
+static void map_clear(struct map *map)
+{
+	free(map->list);
+	*map = (struct map){0};
+}
+
+/* Index of the first entry that ends behind `address`. */
+static size_t map_find(const struct map *map, uint64_t address)
+{
+	size_t after = upper_bound(map->list, map->count, sizeof(*map->list), address);
+
+	return after > 0 && map->list[after - 1].span.end > address ? after - 1 : after;
+}
+
+/* Puts the entries of `with` in the place of those from `first` to `last`, which is excluded. */
+static int map_splice(struct map *map, size_t first, size_t last, const struct map *with)
+{
+	if (array_reserve(&map->list, &map->capacity, map->count, with->count, sizeof(*map->list)))
+		return -ENOMEM;
+	if (map->count > last)
+		memmove(map->list + first + with->count, map->list + last,
+			(map->count - last) * sizeof(*map->list));
+	if (with->count)
+		memcpy(map->list + first, with->list, with->count * sizeof(*map->list));
+	map->count += with->count - (last - first);
+	return 0;
+}
+
+/* What a range holds where nothing later does. */
+static int map_fill(struct map *map, const struct span *span, uint64_t start, uint64_t end,
+		    uint32_t since)
+{
+	const struct span part = {start, end, span->shift, span->place};
+
+	return span->place ? map_add(map, &part, since) : 0;
+}
+
+/*
+ * Makes a range hold `span` from a generation on, except where something later does. With
+ * place 0: makes it hold nothing known.
+ */
+static int map_put(struct map *map, const struct span *span, uint32_t since)
+{
+	size_t first = map_find(map, span->start), last;
+	uint64_t next = span->start;
+	struct map with = {0};
+	int err = 0;
+
+	/* A neighbour may become one with it. */
+	if (first > 0)
+		first--;
+	for (last = first; last < map->count && !err; last++) {
+		const struct entry *entry = &map->list[last];
+		uint64_t from = entry->span.start > next ? entry->span.start : next;
+		uint64_t to = entry->span.end < span->end ? entry->span.end : span->end;
+
+		if (entry->span.start > span->end)
+			break;
+		err = map_add_part(&with, entry, 0, span->start);
+		if (!err && from < to && entry->since >= since) {
+			err = map_fill(&with, span, next, from, since);
+			if (!err)
+				err = map_add_part(&with, entry, from, to);
+			next = to;
+		}
+		if (!err && entry->span.end > span->end) {
+			err = map_fill(&with, span, next, span->end, since);
+			if (!err)
+				err = map_add_part(&with, entry, span->end, UINT64_MAX);
+			next = span->end;
+		}
+	}
+	if (!err)
+		err = map_fill(&with, span, next, span->end, since);
+	if (!err)
+		err = map_splice(map, first, last, &with);
+	map_clear(&with);
+	return err;
+}
+
+/*
+ * The next part of an entry from *next on and before `end`, which *next is moved behind.
+ * False where there is none.
+ */
+static bool map_part(const struct map *map, uint64_t *next, uint64_t end, struct entry *part)
+{
+	size_t at = map_find(map, *next);
+
+	if (*next >= end || at == map->count || map->list[at].span.start >= end)
+		return false;
+	*part = map->list[at];
+	if (part->span.start < *next)
+		part->span.start = *next;
+	if (part->span.end > end)
+		part->span.end = end;
+	*next = part->span.end;
+	return true;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	const struct entry *left = a, *right = b;
+
+	if (left->span.start != right->span.start)
+		return left->span.start < right->span.start ? -1 : 1;
+	return (left->span.end > right->span.end) - (left->span.end < right->span.end);
+}
+
+/* Sorts what was read; of what overlaps, the lower one wins. */
+static int map_sort(struct map *map)
+{
+	struct map sorted = {0};
+	uint64_t end = 0;
+	int err = 0;
+
+	if (map->count)
+		qsort(map->list, map->count, sizeof(*map->list), compare_entries);
+	for (size_t i = 0; i < map->count && !err; i++) {
+		err = map_add_part(&sorted, &map->list[i], end, UINT64_MAX);
+		if (map->list[i].span.end > end)
+			end = map->list[i].span.end;
+	}
+	map_clear(map);
+	*map = sorted;
+	return err;
+}
+
+static bool is_same(const struct span *a, const struct span *b)
+{
+	return a->place == b->place && a->shift == b->shift;
+}
+
+/* What is the same in both, with the `since` of `map`. */
+static int map_intersect(struct map *map, const struct map *other)
+{
+	struct map common = {0};
+	size_t i = 0, j = 0;
+	int err = 0;
+
+	while (i < map->count && j < other->count && !err) {
+		const struct entry *mine = &map->list[i];
+		const struct span *theirs = &other->list[j].span;
+
+		if (is_same(&mine->span, theirs))
+			err = map_add_part(&common, mine, theirs->start, theirs->end);
+		if (mine->span.end < theirs->end)
+			i++;
+		else
+			j++;
+	}
+	map_clear(map);
+	*map = common;
+	return err;
+}
+
+/* Makes neighbouring anonymous entries one. Returns whether that has helped. */
+static bool map_bridge(struct map *map)
+{
+	size_t kept = 0, before = map->count;
+
+	for (size_t i = 1; i < map->count; i++) {
+		struct entry *last = &map->list[kept];
+		const struct entry *next = &map->list[i];
+
+		if (!is_anonymous(&last->span) || !is_anonymous(&next->span)) {
+			map->list[++kept] = *next;
+			continue;
+		}
+		last->span.end = next->span.end;
+		if (last->since < next->since)
+			last->since = next->since;
+	}
+	if (map->count)
+		map->count = kept + 1;
+	return map->count < before / 2;
+}
+
+/* What is told */
+
+struct history *history_new(void)
+{
+	struct history *history = calloc(1, sizeof(*history));
+
+	if (!history)
+		return NULL;
+	history->crowded = HISTORY_SPANS_MANY;
+	history->earliest = UINT32_MAX;
+	return history;
+}
+
+static void drop_capture(struct history *history, size_t index)
+{
+	map_clear(&history->captures[index].map);
+	history->capture_count--;
+	memmove(&history->captures[index], &history->captures[index + 1],
+		(history->capture_count - index) * sizeof(*history->captures));
+}
+
+void history_free(struct history *history)
+{
+	if (!history)
+		return;
+	while (history->capture_count)
+		drop_capture(history, history->capture_count - 1);
+	free(history->captures);
+	free(history->changes);
+	map_clear(&history->map);
+	free(history);
+}
+
+/* The capture at a generation, which is made if it is not there. NULL when out of memory. */
+static struct capture *get_capture(struct history *history, uint32_t generation)
+{
+	size_t at = 0;
+
+	while (at < history->capture_count && history->captures[at].generation < generation)
+		at++;
+	if (at < history->capture_count && history->captures[at].generation == generation)
+		return &history->captures[at];
+	if (array_reserve(&history->captures, &history->capture_capacity, history->capture_count, 1,
+			  sizeof(*history->captures)))
+		return NULL;
+	memmove(&history->captures[at + 1], &history->captures[at],
+		(history->capture_count - at) * sizeof(*history->captures));
+	history->capture_count++;
+	history->captures[at] = (struct capture){.generation = generation};
+	return &history->captures[at];
+}
+
+/* What was read before what is in the map already tells nothing more. */
+static bool is_past(const struct history *history, uint32_t generation)
+{
+	return history->base && generation <= history->base;
+}
+
+int history_read(struct history *history, uint32_t generation, uint32_t gap, bool left_out)
+{
+	struct capture *capture;
+
+	if (generation > history->latest)
+		history->latest = generation;
+	if (is_past(history, generation))
+		return 0;
+	capture = get_capture(history, generation);
+	if (!capture)
+		return -ENOMEM;
+	if (gap && (!capture->gap || gap < capture->gap))
+		capture->gap = gap;
+	capture->partial |= left_out;
+	return 0;
+}
+
+int history_mapping(struct history *history, uint32_t generation, const struct span *span,
+		    uint64_t *lost)
+{
+	struct capture *capture;
+
+	if (is_past(history, generation))
+		return 0;
+	capture = get_capture(history, generation);
+	if (!capture)
+		return -ENOMEM;
+	if (capture->map.count == HISTORY_SPANS_MAX) {
+		capture->partial = true;
+		++*lost;
+		return 0;
+	}
+	return map_add(&capture->map, span, generation);
+}
+
+/* What is there since before a generation is not known to be there before `since`. */
+static int doubt(struct map *map, const struct span *range, uint32_t generation, uint32_t since)
+{
+	uint64_t next = range->start;
+	struct entry part;
+	int err = 0;
+
+	while (!err && map_part(map, &next, range->end, &part)) {
+		if (part.since < generation)
+			err = map_put(map, &part.span, since);
+	}
+	return err;
+}
+
+/* Before anything that was read at `at` or before: of what was read later. */
+static int forget_initial(struct history *history, const struct span *range)
+{
+	struct span nothing = {.start = range->start, .end = range->end};
+
+	/* What a change has put there stays: that has a generation. */
+	return map_put(&history->map, &nothing, 1);
+}
+
+int history_change(struct history *history, uint32_t generation, const struct span *span,
+		   uint64_t *lost)
+{
+	if (generation > history->latest)
+		history->latest = generation;
+	if (is_past(history, generation))
+		return doubt(&history->map, span, generation, history->base);
+	if (history->change_count == HISTORY_CHANGES_MAX) {
+		if (!history->blind_from || generation < history->blind_from)
+			history->blind_from = generation;
+		if (generation > history->blind_to)
+			history->blind_to = generation;
+		++*lost;
+		return 0;
+	}
+	if (array_reserve(&history->changes, &history->change_capacity, history->change_count, 1,
+			  sizeof(*history->changes)))
+		return -ENOMEM;
+	history->changes[history->change_count++] = (struct change){generation, *span};
+	history->sorted = false;
+	if (generation < history->earliest)
+		history->earliest = generation;
+	if (history->started && !history->base && history->capture_count &&
+	    generation <= history->captures[0].generation)
+		return forget_initial(history, span);
+	return 0;
+}
+
+/* Going forward */
+
+static int compare_changes(const void *a, const void *b)
+{
+	const struct change *left = a, *right = b;
+
+	if (left->generation != right->generation)
+		return left->generation < right->generation ? -1 : 1;
+	if (left->span.start != right->span.start)
+		return left->span.start < right->span.start ? -1 : 1;
+	return 0;
+}
+
+static void sort_changes(struct history *history)
+{
+	if (!history->sorted && history->change_count)
+		qsort(history->changes, history->change_count, sizeof(*history->changes),
+		      compare_changes);
+	history->sorted = true;
+}
+
+static void drop_changes(struct history *history, size_t count)
+{
+	history->change_count -= count;
+	memmove(history->changes, history->changes + count,
+		history->change_count * sizeof(*history->changes));
+	history->earliest = history->change_count ? history->changes[0].generation : UINT32_MAX;
+}
+
+/*
+ * The first generation after the last capture and up to the next that may be missing, or
+ * UINT32_MAX. The gap of one after the next may begin before it.
+ */
+static uint32_t next_gap(const struct history *history)
+{
+	uint32_t first = UINT32_MAX;
+
+	for (size_t i = 0; i < history->capture_count; i++) {
+		uint32_t gap = history->captures[i].gap;
+
+		if (gap && gap < first)
+			first = gap;
+	}
+	if (!history->capture_count || first > history->captures[0].generation)
+		return UINT32_MAX;
+	return first > history->base ? first : history->base + 1;
+}
+
+/* Before the first capture: what was read then, where no change has led to it. */
+static int start(struct history *history)
+{
+	struct capture *first = &history->captures[0];
+	int err = map_sort(&first->map);
+
+	history->started = true;
+	if (next_gap(history) != UINT32_MAX)
+		return err;
+	for (size_t i = 0; i < first->map.count && !err; i++)
+		err = map_add(&history->map, &first->map.list[i].span, 0);
+	for (size_t i = 0; i < history->change_count && !err; i++) {
+		if (history->changes[i].generation <= first->generation)
+			err = forget_initial(history, &history->changes[i].span);
+	}
+	return err;
+}
+
+/* Within a gap only what is the same on both sides is known, and in all that was told of it. */
+static int enter_gap(struct history *history)
+{
+	const struct capture *next = &history->captures[0];
+	int err = map_sort(&history->captures[0].map);
+
+	if (!err)
+		err = map_intersect(&history->map, &next->map);
+	for (size_t i = 0; i < history->change_count && !err; i++) {
+		const struct change *change = &history->changes[i];
+		uint64_t from = change->span.start;
+		struct entry part;
+
+		if (change->generation > next->generation)
+			break;
+		while (!err && map_part(&history->map, &from, change->span.end, &part)) {
+			if (is_same(&part.span, &change->span))
+				continue;
+			part.span.place = 0;
+			err = map_put(&history->map, &part.span, UINT32_MAX);
+		}
+	}
+	history->in_gap = true;
+	return err;
+}
+
+/* The generation since which a mapping that was read is known, if it is in the map as a whole. */
+static uint32_t known_since(const struct map *map, const struct entry *entry)
+{
+	size_t at = map_find(map, entry->span.start);
+	uint64_t next = entry->span.start;
+	uint32_t since = 0;
+
+	for (; next < entry->span.end; at++) {
+		const struct entry *old;
+
+		if (at == map->count)
+			return entry->since;
+		old = &map->list[at];
+		if (old->span.start > next || !is_same(&old->span, &entry->span))
+			return entry->since;
+		if (old->since > since)
+			since = old->since;
+		next = old->span.end;
+	}
+	return since < entry->since ? since : entry->since;
+}
+
+static int apply_capture(struct history *history)
+{
+	struct capture *capture = &history->captures[0];
+	struct map old = history->map, new = {0};
+	int err = map_sort(&capture->map);
+
+	for (size_t i = 0; i < capture->map.count && !err; i++)
+		err = map_add(&new, &capture->map.list[i].span,
+			      known_since(&old, &capture->map.list[i]));
+	/* Changes that were told and made before a capture that came late. */
+	for (size_t i = 0; i < old.count && !err; i++) {
+		if (old.list[i].since > capture->generation)
+			err = map_put(&new, &old.list[i].span, old.list[i].since);
+	}
+	map_clear(&old);
+	history->map = new;
+	history->base = capture->generation;
+	history->partial = capture->partial;
+	history->in_gap = false;
+	if (history->base >= history->blind_to)
+		history->blind_from = history->blind_to = 0;
+	drop_capture(history, 0);
+	return err;
+}
+
+static int apply_change(struct history *history, const struct change *change)
+{
+	struct map *map = &history->map;
+	struct span nothing = {.start = change->span.start, .end = change->span.end};
+
+	if (map->count >= history->crowded && !history->partial && !map_bridge(map))
+		history->crowded = map->count * 2;
+	if (map->count >= HISTORY_SPANS_MAX)
+		return map_put(map, &nothing, change->generation);
+	return map_put(map, &change->span, change->generation);
+}
+
+/* The generation of the next thing to happen; *gap tells whether it is a gap that begins. */
+static uint32_t next_capture(const struct history *history, bool *gap)
+{
+	uint32_t begin = history->in_gap ? UINT32_MAX : next_gap(history);
+
+	*gap = begin != UINT32_MAX;
+	if (*gap)
+		return begin > history->at ? begin : history->at;
+	return history->capture_count ? history->captures[0].generation : UINT32_MAX;
+}
+
+int history_advance(struct history *history, uint32_t generation)
+{
+	size_t done = 0;
+	int err = 0;
+
+	if (!history->started && !history->capture_count)
+		return 0;
+	sort_changes(history);
+	if (!history->started)
+		err = start(history);
+	while (!err) {
+		const struct change *change =
+			done < history->change_count ? &history->changes[done] : NULL;
+		bool gap;
+		uint32_t capture = next_capture(history, &gap);
+
+		if (change && change->generation < capture) {
+			if (change->generation > generation)
+				break;
+			if (!history->in_gap)
+				err = apply_change(history, change);
+			if (change->generation > history->at)
+				history->at = change->generation;
+			done++;
+			continue;
+		}
+		if (capture == UINT32_MAX || capture > generation)
+			break;
+		if (capture > history->at)
+			history->at = capture;
+		drop_changes(history, done);
+		done = 0;
+		err = gap ? enter_gap(history) : apply_capture(history);
+		while (!gap && done < history->change_count &&
+		       history->changes[done].generation <= history->base)
+			done++;
+	}
+	drop_changes(history, done);
+	if (generation > history->at)
+		history->at = generation;
+	if (generation > history->known)
+		history->known = generation;
+	return err;
+}
+
+bool history_ready(const struct history *history, uint32_t generation, bool settled)
+{
+	bool gap;
+
+	return history->started && (settled || generation <= history->known) &&
+	       history->earliest > generation && next_capture(history, &gap) > generation;
+}
+
+uint32_t history_latest(const struct history *history)
+{
+	return history->latest;
+}
+
+bool history_is_behind(const struct history *history)
+{
+	return history->change_count || history->capture_count;
+}
+
+const struct span *history_find(const struct history *history, uint32_t generation,
+				uint64_t address)
+{
+	size_t at = map_find(&history->map, address);
+	const struct entry *entry;
+
+	if (at == history->map.count || !history->started)
+		return NULL;
+	if (history->blind_from && generation >= history->blind_from)
+		return NULL;
+	entry = &history->map.list[at];
+	if (address < entry->span.start || entry->since > generation)
+		return NULL;
+	return &entry->span;
+}
+
+static void each_place(const struct map *map, void (*fn)(uint32_t place, void *arg), void *arg)
+{
+	for (size_t i = 0; i < map->count; i++)
+		fn(map->list[i].span.place, arg);
+}
+
+void history_each_place(const struct history *history, void (*fn)(uint32_t place, void *arg),
+			void *arg)
+{
+	each_place(&history->map, fn, arg);
+	for (size_t i = 0; i < history->capture_count; i++)
+		each_place(&history->captures[i].map, fn, arg);
+	for (size_t i = 0; i < history->change_count; i++)
+		fn(history->changes[i].span.place, arg);
+}

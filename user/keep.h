@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A cache of files by build id: DIRECTORY/.build-id/ab/cdef..., for naming addresses later. */
+#ifndef STACKBEAT_KEEP_H
+#define STACKBEAT_KEEP_H
+
+#include <stddef.h>
+
+struct error;
+
+/* Makes DIRECTORY and what has to be in it. Returns 0 or a negative errno value. */
+int keep_prepare(const char *directory, struct error *error);
+
+/*
+ * Copies a file, from its beginning, or the `size` bytes of `image` where that is not
+ * NULL, unless there is one of its build id (hex) already. Returns 0 or a negative errno
+ * value, and then nothing was added.
+ */
+int keep_object(const char *directory, const char *build_id, int fd, const void *image, size_t size,
+		struct error *error);
+
+#endif

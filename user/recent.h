@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A cache in front of the profile: raw samples, and the stacks that they belong to. Most
+ * samples repeat one of a few thousand; for these, the mappings of the frames need not be
+ * looked up, nor the frames be hashed: the kernel did that while it walked the stack.
+ */
+#ifndef STACKBEAT_RECENT_H
+#define STACKBEAT_RECENT_H
+
+#include <stdbool.h>
+
+#include <stackbeat.h>
+
+struct recent;
+struct stack;
+
+/*
+ * An empty cache; `tid` and `cpu`: whether samples that differ in them belong to different
+ * stacks. NULL when out of memory. recent_free() takes NULL too.
+ */
+struct recent *recent_new(bool tid, bool cpu);
+void recent_free(struct recent *recent);
+
+/* The stack of a sample that was noted, or NULL. */
+struct stack *recent_find(const struct recent *recent, const struct stackbeat_sample *sample);
+
+/*
+ * Notes it: from now on, samples with the same frames of the same generation of the same
+ * space and of the same thread name are of this stack. May forget others; does nothing when
+ * out of memory, and for what would take too much of it.
+ */
+void recent_note(struct recent *recent, const struct stackbeat_sample *sample, struct stack *stack);
+
+#endif
