@@ -17,6 +17,10 @@
 #include <unistd.h>
 #include <zlib.h>
 
+/* Beyond these a file is broken or means harm. */
+#define FILE_BYTES_MAX ((uint64_t)64 << 30)
+#define UNPACKED_MAX ((uint64_t)4 << 30) /* sections of one file */
+#define MINI_DEBUG_BYTES_MAX (256u << 20) /* unpacked */
 #define UNPACK_MEMORY_MAX ((uint64_t)128 << 20)
 #define UNPACK_STEP (1u << 20)
 
@@ -82,21 +86,18 @@ static bool has_countless_sections(const union elf_header *header)
 static bool is_bounded(Elf *elf)
 {
 	Elf_Scn *section = NULL;
-	uint64_t total = 0, size;
-	GElf_Chdr compressed;
+	uint64_t total = 0;
+	GElf_Chdr packed;
 	GElf_Shdr header;
 
 	while ((section = elf_nextscn(elf, section))) {
 		if (!gelf_getshdr(section, &header))
 			return false;
-		if (header.sh_type == SHT_NOBITS)
+		if (!(header.sh_flags & SHF_COMPRESSED) || !gelf_getchdr(section, &packed))
 			continue;
-		size = header.sh_size;
-		if ((header.sh_flags & SHF_COMPRESSED) && gelf_getchdr(section, &compressed))
-			size = compressed.ch_size;
-		if (size > DEBUG_BYTES_MAX - total)
+		if (packed.ch_size > UNPACKED_MAX - total)
 			return false;
-		total += size;
+		total += packed.ch_size;
 	}
 	return true;
 }
@@ -118,7 +119,7 @@ static bool is_sound(Elf *elf, const char *path, struct error *error)
 	if (!elf || elf_kind(elf) != ELF_K_ELF)
 		error_set(error, EINVAL, "%s is a broken ELF file: %s", path, elf_errmsg(-1));
 	else if (!is_bounded(elf))
-		error_set(error, EINVAL, "%s has broken or too large sections", path);
+		error_set(error, EINVAL, "%s has broken sections, or too large ones", path);
 	else
 		return true;
 	return false;
@@ -207,7 +208,7 @@ static bool has_crc(int fd, uint32_t wanted)
 	off_t at = 0;
 	ssize_t got;
 
-	while ((uint64_t)at < DEBUG_BYTES_MAX && (got = pread(fd, block, sizeof(block), at)) > 0) {
+	while ((uint64_t)at < FILE_BYTES_MAX && (got = pread(fd, block, sizeof(block), at)) > 0) {
 		crc = crc32(crc, block, (uInt)got);
 		at += got;
 	}
@@ -476,16 +477,15 @@ static void find_mini(struct debug_files *files, const char *path)
 	GElf_Shdr header;
 	Elf_Scn *section;
 	Elf_Data *data;
-	size_t size = 0;
 
 	section = find_section(files->binary.elf, ".gnu_debugdata", &header);
 	if (!section)
 		return;
 	data = elf_rawdata(section, NULL);
 	if (data && data->d_buf)
-		mini->image = unpack(data->d_buf, data->d_size, &size);
+		mini->image = unpack(data->d_buf, data->d_size, &mini->image_size);
 	if (mini->image)
-		mini->elf = begin_elf(-1, mini->image, size, path, NULL);
+		mini->elf = begin_elf(-1, mini->image, mini->image_size, path, NULL);
 	if (mini->elf && same_machine(mini->elf, files->binary.elf))
 		return;
 	file_close(mini);
@@ -522,9 +522,10 @@ static void find_dwarf(struct debug_files *files, const char *path,
 			path = files->debug.path;
 	}
 	if (!elf)
-		set_problem(files, "%s has no debug information, and there is no file of it", path);
+		error_set(&files->missing, ENOENT,
+			  "%s has no debug information, and there is no file of it", path);
 	else if (!has_dwarf(elf))
-		set_problem(files, "%s has no debug information", path);
+		error_set(&files->missing, ENOENT, "%s has no debug information", path);
 	else if (find_alt(files, elf, path, search))
 		files->dwarf = elf;
 }

@@ -21,11 +21,6 @@
 /* Where debug files lie, unless something else is said. */
 #define DEBUG_DIRECTORY "/usr/lib/debug"
 
-/* The most that the debug information of one file may be, unpacked. */
-#define DEBUG_BYTES_MAX ((uint64_t)4 << 30)
-/* The most that mini debug information may be, unpacked, and what unpacking may take. */
-#define MINI_DEBUG_BYTES_MAX (256u << 20)
-
 struct debug_search {
 	const char *root; /* put before the paths of binaries; NULL: "" */
 	const char *const *directories; /* NULL: DEBUG_DIRECTORY */
@@ -44,6 +39,7 @@ struct debug_file {
 	Elf *elf; /* NULL: there is none */
 	int fd; /* -1: none */
 	void *image; /* what elf lies in, if not in a file */
+	size_t image_size;
 	char *path; /* NULL where it has none of its own */
 };
 
@@ -54,7 +50,8 @@ struct debug_files {
 	struct debug_file alt; /* dwz: what debug files share */
 	Elf *dwarf; /* the one of them with DWARF, NULL if there is none */
 	char build_id[BUILD_ID_SIZE]; /* of all of them, hex, "" if unknown */
-	struct error problem; /* why something is missing or was not taken; "" */
+	struct error problem; /* why something that is there was not taken; "" */
+	struct error missing; /* why there is no DWARF, if nothing is wrong; "" */
 };
 
 /*
@@ -62,9 +59,9 @@ struct debug_files {
  * `fd` is the binary, and stays the caller's; or -1 if it is not there. With a
  * build id other than the one asked for it is refused.
  *
- * Returns 0, and debug_files_close() must follow: `problem` tells then what is
- * missing. Or a negative errno value with `error` set: -ESTALE for a binary of
- * another build id, -EINVAL where it is no ELF file, -ENOMEM.
+ * Returns 0, and debug_files_close() must follow, also where there is no DWARF. Or a negative errno
+ * value with `error` set: -ESTALE for a binary of another build id, -EINVAL where it is no ELF
+ * file, -ENOMEM.
  */
 int debug_files_open(struct debug_files *files, int fd, const char *path, const char *build_id,
 		     const struct debug_search *search, struct error *error);

@@ -70,8 +70,10 @@ int main(int argc, char **argv)
 	}
 	if (*files.problem.text)
 		fprintf(stderr, "%s\n", files.problem.text);
-	if (!files.dwarf)
+	if (!files.dwarf) {
+		fprintf(stderr, "%s\n", files.missing.text);
 		return 1;
+	}
 	if (debuginfo_open(files.dwarf, files.alt.elf, &debuginfo, &error) != 0) {
 		fprintf(stderr, "%s\n", error.text);
 		return 1;
