@@ -26,7 +26,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 
 USER_SOURCES := $(wildcard user/*.c)
 USER_OBJECTS := $(USER_SOURCES:user/%.c=$(B)/user/%.o)
-FORMATTED = $(wildcard user/*.[ch] tests/unit/*.[ch] tests/unit/shim/*/*.h tests/workloads/*.[ch])
+FORMATTED = $(wildcard user/*.[ch] tests/unit/*.[ch] tests/unit/shim/*/*.h tests/workloads/*.[ch] tests/gosym/*.c tests/fuzz/*.[ch])
 PROTO := $(B)/proto/profile.pb-c
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))
 UNIT_CPPFLAGS := -iquote user -iquote tests/unit -Itests/unit/shim
@@ -79,6 +79,12 @@ $(B)/unit/%: tests/unit/%.c $(B)/unit/user.a
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) \
 		-MMD -MP -MF $@.d -o $@ $< $(B)/unit/user.a $(LIBS) -lcmocka
 
+# Without sanitizers: it has millions of addresses to look up.
+$(B)/gosym/dump: tests/gosym/dump.c $(B)/user/gosym.o $(B)/user/error.o
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
+
 .SECONDARY:
 
 .PHONY: unit
@@ -87,6 +93,38 @@ unit: $(UNIT_TESTS) ## Build and run the unit tests
 
 .PHONY: unit-tests
 unit-tests: $(UNIT_TESTS)
+
+# A build of its own: libFuzzer comes with clang.
+FUZZ_SANITIZE := $(SANITIZE) -fsanitize=fuzzer-no-link
+FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_OBJECTS := $(patsubst user/%.c,$(B)/fuzz/user/%.o,$(filter-out user/main.c,$(USER_SOURCES)))
+
+$(B)/fuzz/user/%.o: user/%.c VERSION | $(PROTO).h
+	$(call say,CLANG,$@)
+	@mkdir -p $(@D)
+	$(Q)clang $(CPPFLAGS) -O1 -g $(FUZZ_SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(B)/fuzz/user/flamegraph.o: user/flamegraph.js user/flamegraph.css
+
+$(B)/fuzz/user.a: $(FUZZ_OBJECTS) $(PROTO).o
+	$(call say,AR,$@)
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $^
+
+$(B)/fuzz/%: tests/fuzz/%.c $(B)/fuzz/user.a
+	$(call say,CLANG,$@)
+	$(Q)clang $(CPPFLAGS) $(UNIT_CPPFLAGS) -O1 -g $(SANITIZE) -fsanitize=fuzzer $(WARNINGS) \
+		$(LIB_CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(B)/fuzz/user.a $(LIBS)
+
+.PHONY: fuzz-targets
+fuzz-targets: $(FUZZ_TARGETS)
+
+# Seconds for each target.
+T ?= 60
+
+.PHONY: fuzz
+fuzz: $(FUZZ_TARGETS) ## Feed the parsers with anything for T seconds each (default: 60)
+	$(Q)tests/fuzz/run $(T)
 
 .PHONY: module
 module: ## Build the kernel module for KVERSION (default: the running kernel)
@@ -165,13 +203,21 @@ bench: ## Measure the cost, beside perf's and bpftrace's (build/bench/); S=1 for
 check: ## Run all tests
 	$(Q)tests/check
 
+.PHONY: check-matrix
+check-matrix: ## Run the module's tests on every kernel; goes on where it was interrupted
+	$(Q)tests/matrix
+
+.PHONY: check-debug
+check-debug: ## Run them, planted bugs and stress on a debug kernel (which it builds once)
+	$(Q)tests/check planted debug stress
+
 .PHONY: lint
 lint: ## Check the sources without running them
 	$(Q)tests/lint
 
 .PHONY: deps
 deps: ## Install what building and testing needs, with apt
-	$(Q)scripts/deps build vm test demo bench
+	$(Q)scripts/deps build vm debug test demo bench
 
 .PHONY: format
 format: ## Format the user side and the tests with clang-format
@@ -179,9 +225,9 @@ format: ## Format the user side and the tests with clang-format
 
 .PHONY: help
 help: ## List the targets
-	@sed -n 's/^\([a-z][a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
+	@sed -n 's/^\([a-z][a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 	@echo
-	@echo 'Variables: V=1 (show commands), B (build directory), CC, CFLAGS, PREFIX, DESTDIR, KVERSION'
+	@echo 'Variables: V=1 (show commands), T (seconds of fuzz), B (build directory), CC, CFLAGS, PREFIX, DESTDIR, KVERSION'
 	@echo '(kernel to build or install the module for), KDIR (its build directory), MODULE_INSTALL=1'
 	@echo '(let install fail where the module is not built).'
 
@@ -192,6 +238,6 @@ print-%:
 .PHONY: clean
 clean: ## Remove what was built, but not what was downloaded
 	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/abi-* $(B)/demo \
-		$(B)/lint
+		$(B)/lint $(B)/gosym $(B)/fuzz
 
--include $(wildcard $(B)/user/*.d $(B)/unit/user/*.d $(B)/unit/*.d)
+-include $(wildcard $(B)/user/*.d $(B)/unit/user/*.d $(B)/unit/*.d $(B)/fuzz/user/*.d $(B)/fuzz/*.d)

@@ -159,12 +159,8 @@ static bool sb_has_user_memory(const struct task_struct *task)
 	return task->mm && !(task->flags & (PF_KTHREAD | SB_PF_USER_WORKER));
 }
 
-/*
- * Whether the current task is one that the opener of a restricted session could
- * look into by other means too: his own, with no rights that he does not have.
- * This is what ptrace asks, without the locks that it takes.
- */
-static bool sb_owner_may_see(const struct sb_session *session)
+/* This is what ptrace asks, without the locks that it takes. */
+bool sb_owner_may_see(const struct sb_session *session)
 {
 	const struct cred *owner = session->cred, *cred = current_cred();
 

@@ -74,6 +74,13 @@ void sb_beats_stop(struct sb_session *session);
  */
 int sb_beats_update(struct sb_session *session);
 
+/*
+ * Whether the current task is one that the opener of a restricted session could
+ * look into by other means too: his own, with no rights that he does not have. An
+ * RCU read side.
+ */
+bool sb_owner_may_see(const struct sb_session *session);
+
 /* ENODEV: the machine has no time-stamp counter that keeps time. ENOMEM. */
 int sb_beat_init(void);
 void sb_beat_exit(void);

@@ -215,6 +215,7 @@ static void sb_spaces_take_seen(struct sb_spaces *spaces, struct sb_seen_queue *
 			capture->seen = *seen;
 			capture->give_up = jiffies + SB_LOCKED_JIFFIES;
 		} else {
+			sb_seen_lose(seen);
 			sb_seen_put(seen);
 			spaces->lost++;
 			atomic_dec(spaces->pending);
@@ -272,7 +273,7 @@ static void sb_spaces_take_changes(struct sb_spaces *spaces)
 			sb_mapping_find_object(spaces, &capture->one, change.file);
 			sb_capture_wait(spaces, capture);
 		} else {
-			spaces->left_out++;
+			sb_spaces_lose_change(spaces, &change);
 			atomic_dec(spaces->pending);
 		}
 		if (change.file)

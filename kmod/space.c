@@ -139,6 +139,20 @@ static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *gen
 	return id;
 }
 
+/* Notes that the reader is not told of what changed at this generation. */
+static void sb_space_note_gap(struct sb_space *space, u32 generation)
+{
+	u32 gap = READ_ONCE(space->gap);
+	u32 seen;
+
+	while (!gap || generation < gap) {
+		seen = cmpxchg(&space->gap, gap, generation);
+		if (seen == gap)
+			return;
+		gap = seen;
+	}
+}
+
 /* Has the mappings read again, as changes of theirs were lost. */
 static noinline void sb_space_reread(struct sb_beat *beat, struct sb_space *space, u64 id,
 				     u64 now)
@@ -149,8 +163,12 @@ static noinline void sb_space_reread(struct sb_beat *beat, struct sb_space *spac
 		return;
 	WRITE_ONCE(space->next_read, now + SB_REREAD_NS);
 	gap = xchg(&space->gap, 0);
-	if (gap && !sb_space_queue(beat, id, space, gap))
-		cmpxchg(&space->gap, 0, gap);
+	if (!gap)
+		return;
+	/* No two readings are of the same generation, also if nothing has changed since. */
+	atomic_inc(&space->generation);
+	if (!sb_space_queue(beat, id, space, gap))
+		sb_space_note_gap(space, gap);
 }
 
 u64 sb_space_see(struct sb_beat *beat, u64 now, u32 *generation)
@@ -179,9 +197,26 @@ found:
 	return id;
 }
 
-/* Queues a change, or notes that it is missing. */
-static void sb_spaces_add_change(struct sb_spaces *spaces, struct sb_space *space,
-				 const struct vm_area_struct *vma)
+void sb_seen_lose(struct sb_seen *seen)
+{
+	if (seen->space && READ_ONCE(seen->space->id) == seen->id)
+		sb_space_note_gap(seen->space, seen->gap ?: 1);
+}
+
+void sb_spaces_lose_change(struct sb_spaces *spaces, const struct sb_change *change)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&spaces->changes_lock, flags);
+	spaces->changes_lost++;
+	raw_spin_unlock_irqrestore(&spaces->changes_lock, flags);
+	if (READ_ONCE(change->space->id) == change->id)
+		sb_space_note_gap(change->space, change->generation);
+}
+
+/* Queues a change of the space `id`, or notes that it is missing. */
+static void sb_spaces_add_change(struct sb_spaces *spaces, struct sb_space *space, u64 id,
+				 const struct vm_area_struct *vma, bool tell)
 {
 	struct sb_change *change;
 	unsigned long flags;
@@ -189,12 +224,13 @@ static void sb_spaces_add_change(struct sb_spaces *spaces, struct sb_space *spac
 
 	raw_spin_lock_irqsave(&spaces->changes_lock, flags);
 	generation = atomic_inc_return(&space->generation);
-	if (spaces->changes_head - spaces->changes_tail == SB_CHANGES_MAX) {
+	if (!tell || spaces->changes_head - spaces->changes_tail == SB_CHANGES_MAX) {
 		spaces->changes_lost++;
-		cmpxchg(&space->gap, 0, generation);
+		sb_space_note_gap(space, generation);
 	} else {
 		change = &spaces->changes[spaces->changes_head++ % SB_CHANGES_MAX];
-		change->id = READ_ONCE(space->id);
+		change->space = space;
+		change->id = id;
 		change->generation = generation;
 		change->vdso = vma->vm_start == (unsigned long)vma->vm_mm->context.vdso;
 		change->start = vma->vm_start;
@@ -205,6 +241,27 @@ static void sb_spaces_add_change(struct sb_spaces *spaces, struct sb_space *spac
 	}
 	raw_spin_unlock_irqrestore(&spaces->changes_lock, flags);
 	sb_spaces_kick(spaces, 0);
+}
+
+/*
+ * Whether the entry is that of the memory that the current task changes, and which
+ * id it has. The address of memory that is gone is soon that of another process:
+ * it must be this one, unless others share its memory (vfork), who may be meant.
+ */
+static bool sb_space_is_changed(struct sb_space *space, u64 *id)
+{
+	u32 seq = smp_load_acquire(&space->seq);
+	u32 generation;
+
+	if (sb_space_is_current(space, id, &generation))
+		return true;
+	if ((seq & 1) || READ_ONCE(space->mm) != current->mm ||
+	    atomic_read(&current->mm->mm_users) <= get_nr_threads(current))
+		return false;
+	*id = READ_ONCE(space->id);
+	/* Pairs with the release in sb_space_note(). */
+	smp_rmb();
+	return READ_ONCE(space->seq) == seq;
 }
 
 /*
@@ -219,7 +276,9 @@ static int sb_space_on_mapping(struct kprobe *probe, struct pt_regs *regs)
 	struct sb_session *session;
 	struct sb_spaces *spaces;
 	struct sb_space *set;
+	bool tell;
 	u32 way;
+	u64 id;
 
 	if (!(vma->vm_flags & VM_EXEC) || vma->vm_mm != current->mm)
 		return 0;
@@ -228,8 +287,10 @@ static int sb_space_on_mapping(struct kprobe *probe, struct pt_regs *regs)
 		spaces = session->spaces;
 		set = sb_spaces_set(spaces, vma->vm_mm);
 		for (way = 0; way < SB_WAYS; way++) {
-			if (READ_ONCE(set[way].mm) == vma->vm_mm)
-				sb_spaces_add_change(spaces, set + way, vma);
+			if (!sb_space_is_changed(set + way, &id))
+				continue;
+			tell = !session->restricted || sb_owner_may_see(session);
+			sb_spaces_add_change(spaces, set + way, id, vma, tell);
 		}
 	}
 	rcu_read_unlock();
@@ -244,13 +305,21 @@ static struct kprobe sb_space_probe = {
 static DEFINE_MUTEX(sb_space_probe_lock);
 static u32 sb_space_probe_users; /* under sb_space_probe_lock */
 
+/* Registering, also when it fails, sets what must not be there the next time. */
+static int sb_space_register(void)
+{
+	sb_space_probe.addr = NULL;
+	sb_space_probe.flags = 0;
+	return register_kprobe(&sb_space_probe);
+}
+
 static int sb_space_follow(void)
 {
 	int err = 0;
 
 	mutex_lock(&sb_space_probe_lock);
 	if (!sb_space_probe_users)
-		err = register_kprobe(&sb_space_probe);
+		err = sb_space_register();
 	if (!err)
 		sb_space_probe_users++;
 	mutex_unlock(&sb_space_probe_lock);
@@ -260,12 +329,8 @@ static int sb_space_follow(void)
 static void sb_space_unfollow(void)
 {
 	mutex_lock(&sb_space_probe_lock);
-	if (!--sb_space_probe_users) {
+	if (!--sb_space_probe_users)
 		unregister_kprobe(&sb_space_probe);
-		/* What registering has set must not be there the next time. */
-		sb_space_probe.addr = NULL;
-		sb_space_probe.flags = 0;
-	}
 	mutex_unlock(&sb_space_probe_lock);
 }
 

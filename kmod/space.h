@@ -72,6 +72,7 @@ struct sb_seen_queue {
 
 /* An executable mapping that was made in a space that is noted. */
 struct sb_change {
+	struct sb_space *space;	/* where it is noted */
 	u64 id;
 	u32 generation;
 	bool vdso;
@@ -122,6 +123,8 @@ struct sb_seen_queue *sb_seen_queue_alloc(u32 cpu);
 void sb_seen_queue_free(struct sb_seen_queue *queue);
 /* Lets go of the references of one; again, it does nothing. */
 void sb_seen_put(struct sb_seen *seen);
+/* Has the space read again at one of its next samples: this time it could not be. */
+void sb_seen_lose(struct sb_seen *seen);
 
 /*
  * The id and the generation of the current task's address space, which is user
@@ -132,6 +135,8 @@ u64 sb_space_see(struct sb_beat *beat, u64 now, u32 *generation);
 
 /* Takes the oldest change, with the reference to its file. False: there is none. */
 bool sb_spaces_next_change(struct sb_spaces *spaces, struct sb_change *change);
+/* Counts a change that can't be told, and has its space read again. */
+void sb_spaces_lose_change(struct sb_spaces *spaces, const struct sb_change *change);
 
 /* Has the worker run, after so many jiffies. */
 void sb_spaces_kick(struct sb_spaces *spaces, unsigned long delay);

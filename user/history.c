@@ -11,6 +11,9 @@
 /* Anonymous memory, which is all alike. */
 #define is_anonymous(span) ((span)->place == 1)
 
+/* Place of what something is known to hold, but not what. */
+#define UNKNOWN UINT32_MAX
+
 struct entry {
 	struct span span; /* first, for upper_bound() */
 	uint32_t since; /* generation from which on it is known to be there */
@@ -113,6 +116,11 @@ static int map_splice(struct map *map, size_t first, size_t last, const struct m
 	return 0;
 }
 
+static bool is_same(const struct span *a, const struct span *b)
+{
+	return a->place == b->place && a->shift == b->shift;
+}
+
 /* What a range holds where nothing later does. */
 static int map_fill(struct map *map, const struct span *span, uint64_t start, uint64_t end,
 		    uint32_t since)
@@ -120,6 +128,20 @@ static int map_fill(struct map *map, const struct span *span, uint64_t start, ui
 	const struct span part = {start, end, span->shift, span->place};
 
 	return span->place ? map_add(map, &part, since) : 0;
+}
+
+/*
+ * Adds what is later than `span` in its range. Anonymous memory has become one with its
+ * neighbours, and may be older than they: then it is not known which of both it is.
+ */
+static int map_add_kept(struct map *map, const struct entry *entry, uint64_t start, uint64_t end,
+			const struct span *span)
+{
+	struct entry kept = *entry;
+
+	if (is_anonymous(&kept.span) && !is_same(&kept.span, span))
+		kept.span.place = UNKNOWN;
+	return map_add_part(map, &kept, start, end);
 }
 
 /*
@@ -147,7 +169,7 @@ static int map_put(struct map *map, const struct span *span, uint32_t since)
 		if (!err && from < to && entry->since >= since) {
 			err = map_fill(&with, span, next, from, since);
 			if (!err)
-				err = map_add_part(&with, entry, from, to);
+				err = map_add_kept(&with, entry, from, to, span);
 			next = to;
 		}
 		if (!err && entry->span.end > span->end) {
@@ -210,11 +232,6 @@ static int map_sort(struct map *map)
 	map_clear(map);
 	*map = sorted;
 	return err;
-}
-
-static bool is_same(const struct span *a, const struct span *b)
-{
-	return a->place == b->place && a->shift == b->shift;
 }
 
 /* What is the same in both, with the `since` of `map`. */
@@ -429,6 +446,8 @@ static void sort_changes(struct history *history)
 
 static void drop_changes(struct history *history, size_t count)
 {
+	if (!count)
+		return;
 	history->change_count -= count;
 	memmove(history->changes, history->changes + count,
 		history->change_count * sizeof(*history->changes));
@@ -531,8 +550,13 @@ static int apply_capture(struct history *history)
 			      known_since(&old, &capture->map.list[i]));
 	/* Changes that were told and made before a capture that came late. */
 	for (size_t i = 0; i < old.count && !err; i++) {
-		if (old.list[i].since > capture->generation)
-			err = map_put(&new, &old.list[i].span, old.list[i].since);
+		struct span later = old.list[i].span;
+
+		if (old.list[i].since <= capture->generation)
+			continue;
+		if (is_anonymous(&later))
+			later.place = UNKNOWN; /* as in map_add_kept() */
+		err = map_put(&new, &later, old.list[i].since);
 	}
 	map_clear(&old);
 	history->map = new;
@@ -557,12 +581,15 @@ static int apply_change(struct history *history, const struct change *change)
 	return map_put(map, &change->span, change->generation);
 }
 
-/* The generation of the next thing to happen; *gap tells whether it is a gap that begins. */
+/*
+ * The generation of the next capture to apply, or, with *gap, of the gap before it to
+ * enter. What lies behind already, as it was told late, is not entered.
+ */
 static uint32_t next_capture(const struct history *history, bool *gap)
 {
 	uint32_t begin = history->in_gap ? UINT32_MAX : next_gap(history);
 
-	*gap = begin != UINT32_MAX;
+	*gap = begin != UINT32_MAX && history->captures[0].generation > history->at;
 	if (*gap)
 		return begin > history->at ? begin : history->at;
 	return history->capture_count ? history->captures[0].generation : UINT32_MAX;
@@ -642,15 +669,24 @@ const struct span *history_find(const struct history *history, uint32_t generati
 	if (history->blind_from && generation >= history->blind_from)
 		return NULL;
 	entry = &history->map.list[at];
-	if (address < entry->span.start || entry->since > generation)
+	if (address < entry->span.start || entry->since > generation ||
+	    entry->span.place == UNKNOWN)
 		return NULL;
 	return &entry->span;
 }
 
+bool history_is_certain(const struct history *history, uint32_t generation)
+{
+	return history->base && generation >= history->base && !history->in_gap &&
+	       !history->partial && !history->blind_from;
+}
+
 static void each_place(const struct map *map, void (*fn)(uint32_t place, void *arg), void *arg)
 {
-	for (size_t i = 0; i < map->count; i++)
-		fn(map->list[i].span.place, arg);
+	for (size_t i = 0; i < map->count; i++) {
+		if (map->list[i].span.place != UNKNOWN)
+			fn(map->list[i].span.place, arg);
+	}
 }
 
 void history_each_place(const struct history *history, void (*fn)(uint32_t place, void *arg),

@@ -74,6 +74,12 @@ bool history_is_behind(const struct history *history);
 const struct span *history_find(const struct history *history, uint32_t generation,
 				uint64_t address);
 
+/*
+ * Whether what history_find() does not find at this generation is in no executable mapping,
+ * and not just in none that is known.
+ */
+bool history_is_certain(const struct history *history, uint32_t generation);
+
 /* Calls `fn` for the place of each mapping that may still be found. */
 void history_each_place(const struct history *history, void (*fn)(uint32_t place, void *arg),
 			void *arg);

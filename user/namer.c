@@ -214,8 +214,8 @@ static int take_lines(struct run *run, struct worker *worker, const unsigned cha
 		goto nonsense;
 	memcpy(&head, bytes, sizeof(head));
 	bytes += sizeof(head);
-	if (head.index >= run->jobs[worker->job].count || head.count == 0 ||
-	    head.count > INLINE_DEPTH_MAX || size != sizeof(head) + head.count * sizeof(told))
+	if (head.index >= run->jobs[worker->job].count || head.count > INLINE_DEPTH_MAX ||
+	    size != sizeof(head) + head.count * sizeof(told))
 		goto nonsense;
 	for (uint32_t i = 0; i < head.count; i++, bytes += sizeof(told)) {
 		memcpy(&told, bytes, sizeof(told));

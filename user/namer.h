@@ -49,8 +49,9 @@ struct namer {
 	unsigned int processes; /* at a time; 0: as many as there are CPUs */
 	unsigned int patience; /* seconds without a sign of life; 0: NAMER_PATIENCE_S */
 	/*
-	 * Gets the lines of the address at `index` of a job, innermost first. The texts stay
-	 * as long as the struct texts of namer_run(). Returns 0 or a negative errno value, which
+	 * Gets the lines of the address at `index` of a job, innermost first; 0 where the
+	 * frame is not to be shown (a wrapper that Go's compiler has made). The texts stay as
+	 * long as the struct texts of namer_run(). Returns 0 or a negative errno value, which
 	 * ends it.
 	 */
 	int (*name)(void *arg, size_t job, size_t index, const struct name_line *lines,

@@ -6,12 +6,15 @@
 #include "debuginfo.h"
 #include "demangle.h"
 #include "error.h"
+#include "gosym.h"
 #include "texts.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,8 +34,11 @@ struct child {
 	struct elf_file elfs[ELF_FILES_MAX];
 	size_t elf_count;
 	uint64_t shift; /* from the job's addresses to those of the file */
-	uint64_t *vaddrs;
+	uint64_t *vaddrs; /* of all addresses */
 	bool *named;
+	/* The ones that have no name yet. */
+	uint64_t *nameless;
+	size_t *indices; /* of these */
 	int error;
 	struct {
 		struct namer_lines head;
@@ -154,15 +160,18 @@ static bool find_symbol(const struct child *child, uint64_t vaddr, struct symbol
 	return job->lookup && job->lookup(job->arg, vaddr, symbol);
 }
 
-static int take_frames(void *arg, size_t index, const struct debuginfo_frame *frames, size_t count)
+static int take_frames(void *arg, size_t nameless, const struct debuginfo_frame *frames,
+		       size_t count)
 {
 	const struct debuginfo_frame *last = count > 0 ? &frames[count - 1] : NULL;
 	struct child *child = arg;
 	bool has_symbol = false;
 	struct symbol symbol;
+	size_t index;
 
 	if (!last)
 		return 0;
+	index = child->indices[nameless];
 	/* Of a function without a linker's name, or code that the compiler did not make. */
 	if (!last->linkage_name)
 		has_symbol = find_symbol(child, child->vaddrs[index], &symbol) &&
@@ -176,11 +185,60 @@ static int take_frames(void *arg, size_t index, const struct debuginfo_frame *fr
 	return child->error;
 }
 
+static int take_go_frame(const struct gosym_frame *frame, void *arg)
+{
+	struct child *child = arg;
+	uint32_t *count = &child->message.head.count;
+
+	if (*count == INLINE_DEPTH_MAX) /* the last one is the one not inlined */
+		--*count;
+	child->message.lines[(*count)++] = (struct namer_line){
+		.function = tell_text(child, frame->name),
+		.system_name = tell_text(child, frame->system_name),
+		.file = tell_text(child, frame->file),
+		.line = frame->line,
+		.start_line = frame->start_line,
+	};
+	return child->error;
+}
+
+/* Go programs tell more of themselves than their debug information does. */
+static void name_by_go(struct child *child, int fd)
+{
+	struct gosym *gosym;
+	struct stat st;
+	void *image;
+
+	if (fd < 0 || fstat(fd, &st) != 0 || st.st_size <= 0)
+		return;
+	image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (image == MAP_FAILED)
+		return;
+	if (gosym_open(image, (size_t)st.st_size, &gosym, NULL) == 0) {
+		for (size_t i = 0; i < child->job->count && child->error == 0; i++) {
+			child->message.head.count = 0;
+			if (gosym_lookup(gosym, child->vaddrs[i], take_go_frame, child) == 0)
+				tell_lines(child, i, child->message.head.count);
+		}
+		gosym_close(gosym);
+	}
+	munmap(image, (size_t)st.st_size);
+}
+
 static void name_by_debug_information(struct child *child)
 {
 	struct debuginfo *debuginfo;
 	struct error error;
+	size_t count = 0;
 
+	for (size_t i = 0; i < child->job->count; i++) {
+		if (child->named[i])
+			continue;
+		child->nameless[count] = child->vaddrs[i];
+		child->indices[count++] = i;
+	}
+	if (count == 0)
+		return;
 	if (debuginfo_open(child->files.dwarf, child->files.alt.elf, &debuginfo, &error) != 0) {
 		tell_problem(child, error.text);
 		return;
@@ -280,7 +338,9 @@ static bool prepare(struct child *child)
 
 	child->vaddrs = calloc(job->count, sizeof(*child->vaddrs));
 	child->named = calloc(job->count, sizeof(*child->named));
-	if (!child->vaddrs || !child->named) {
+	child->nameless = calloc(job->count, sizeof(*child->nameless));
+	child->indices = calloc(job->count, sizeof(*child->indices));
+	if (!child->vaddrs || !child->named || !child->nameless || !child->indices) {
 		child->error = -ENOMEM;
 		return false;
 	}
@@ -296,6 +356,8 @@ static void name_all(struct child *child, const struct namer *namer)
 	if (find_shift(child)) {
 		for (size_t i = 0; i < job->count; i++)
 			child->vaddrs[i] = job->addresses[i] + child->shift;
+		if (has_files)
+			name_by_go(child, fd);
 		if (has_files && child->files.dwarf)
 			name_by_debug_information(child);
 		name_by_symbols(child);

@@ -27,6 +27,8 @@ struct located {
 	struct space *space;
 	struct label_origin origin;
 	uint32_t hash;
+	uint16_t user_frames;
+	uint8_t user_end;
 	uint64_t frames[STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX];
 	uint32_t places[STACKBEAT_USER_FRAMES_MAX];
 };
@@ -95,9 +97,9 @@ static void *allocate(struct profile *profile, size_t size)
 	return memory;
 }
 
-static size_t frame_count(const struct stackbeat_sample *sample)
+static size_t frame_count(const struct located *located)
 {
-	return (size_t)sample->kernel_frames + sample->user_frames;
+	return (size_t)located->sample->kernel_frames + located->user_frames;
 }
 
 /*
@@ -112,19 +114,37 @@ static uint64_t call_address(const struct stackbeat_sample *sample, size_t i)
 	return sample->frames[i] - 1;
 }
 
+/*
+ * A caller in no executable mapping is none: the walk has followed what was no frame
+ * pointer, and its stack ends before that.
+ */
+static bool is_no_caller(const struct located *located, size_t user_frame, uint32_t place)
+{
+	return place == PLACE_NONE && user_frame > 0 &&
+	       space_is_certain(located->space, located->sample->generation);
+}
+
 static void locate(struct located *located)
 {
 	const struct stackbeat_sample *sample = located->sample;
+	size_t user = sample->kernel_frames;
 
-	for (size_t i = 0; i < frame_count(sample); i++) {
-		uint64_t address = call_address(sample, i);
+	located->user_end = sample->user_end;
+	for (size_t i = 0; i < user; i++)
+		located->frames[i] = call_address(sample, i);
+	for (size_t i = 0; i < sample->user_frames; i++) {
+		uint32_t place =
+			space_place(located->space, sample->generation,
+				    call_address(sample, user + i), &located->frames[user + i]);
 
-		if (i < sample->kernel_frames)
-			located->frames[i] = address;
-		else
-			located->places[i - sample->kernel_frames] = space_place(
-				located->space, sample->generation, address, &located->frames[i]);
+		if (is_no_caller(located, i, place)) {
+			located->user_frames = (uint16_t)i;
+			located->user_end = STACKBEAT_END_FRAME;
+			return;
+		}
+		located->places[i] = place;
 	}
+	located->user_frames = sample->user_frames;
 }
 
 /* Mixes a word into a hash by the multiplication of Fibonacci hashing. */
@@ -139,13 +159,13 @@ static uint32_t hash_sample(const struct located *located)
 	const struct stackbeat_sample *sample = located->sample;
 	uint64_t words[sizeof(located->origin) / sizeof(uint64_t)];
 	uint64_t hash = (uint64_t)sample->kernel_frames << 16 | (uint64_t)sample->kernel_end << 8 |
-			sample->user_end;
+			located->user_end;
 
 	_Static_assert(sizeof(words) == sizeof(located->origin), "it is whole words");
 	memcpy(words, &located->origin, sizeof(words));
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		hash = mix(hash, words[i]);
-	for (size_t i = 0; i < frame_count(sample); i++)
+	for (size_t i = 0; i < frame_count(located); i++)
 		hash = mix(hash, located->frames[i]);
 	return hash >> 32;
 }
@@ -156,14 +176,14 @@ static bool is_of(const struct stack *stack, const struct located *located)
 
 	return stack->hash == located->hash && stack->space == located->space &&
 	       stack->kernel_frames == sample->kernel_frames &&
-	       stack->user_frames == sample->user_frames &&
-	       stack->kernel_end == sample->kernel_end && stack->user_end == sample->user_end &&
+	       stack->user_frames == located->user_frames &&
+	       stack->kernel_end == sample->kernel_end && stack->user_end == located->user_end &&
 	       stack->flags == sample->record.flags &&
 	       !memcmp(&stack->origin, &located->origin, sizeof(located->origin)) &&
 	       !memcmp(stack->frames, located->frames,
-		       frame_count(sample) * sizeof(stack->frames[0])) &&
+		       frame_count(located) * sizeof(stack->frames[0])) &&
 	       !memcmp(stack_places(stack), located->places,
-		       sample->user_frames * sizeof(located->places[0]));
+		       located->user_frames * sizeof(located->places[0]));
 }
 
 static struct stack *find(const struct profile *profile, const struct located *located)
@@ -200,8 +220,8 @@ static void grow(struct profile *profile)
 static struct stack *insert(struct profile *profile, const struct located *located)
 {
 	const struct stackbeat_sample *sample = located->sample;
-	size_t size = frame_count(sample) * sizeof(sample->frames[0]);
-	size_t places_size = sample->user_frames * sizeof(located->places[0]);
+	size_t size = frame_count(located) * sizeof(sample->frames[0]);
+	size_t places_size = located->user_frames * sizeof(located->places[0]);
 	struct stack *stack = allocate(profile, sizeof(*stack) + size + places_size);
 	struct stack **bucket;
 
@@ -212,9 +232,9 @@ static struct stack *insert(struct profile *profile, const struct located *locat
 	stack->hash = located->hash;
 	stack->origin = located->origin;
 	stack->kernel_frames = sample->kernel_frames;
-	stack->user_frames = sample->user_frames;
+	stack->user_frames = located->user_frames;
 	stack->kernel_end = sample->kernel_end;
-	stack->user_end = sample->user_end;
+	stack->user_end = located->user_end;
 	stack->flags = sample->record.flags;
 	memcpy(stack->frames, located->frames, size);
 	memcpy((uint32_t *)stack_places(stack), located->places, places_size);

@@ -292,6 +292,11 @@ uint32_t space_place(const struct space *space, uint32_t generation, uint64_t ad
 	return span->place;
 }
 
+bool space_is_certain(const struct space *space, uint32_t generation)
+{
+	return space->history && history_is_certain(space->history, generation);
+}
+
 struct object *place_object(const struct objects *objects, uint32_t place, bool *is_offset)
 {
 	if (place < PLACE_OBJECTS)

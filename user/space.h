@@ -87,6 +87,12 @@ uint32_t space_place(const struct space *space, uint32_t generation, uint64_t ad
 		     uint64_t *number);
 
 /*
+ * Whether what is in PLACE_NONE at a generation is in no executable mapping, and not just
+ * in none that is known: then it is no code.
+ */
+bool space_is_certain(const struct space *space, uint32_t generation);
+
+/*
  * To be called when all samples up to the time `seen` were handed on, and all was told
  * that is to be told of them; `now` is later (both CLOCK_MONOTONIC, ns). Goes forward
  * where something was told that no sample needs, and drops the mappings of processes

@@ -26,6 +26,9 @@ import stackbeat
 ROOT = Path(__file__).resolve().parents[2]
 WORKLOADS = Path(os.environ.get("B", ROOT / "build")).resolve() / "workloads"
 
+# A kernel that checks itself takes its time.
+PATIENCE = 10 if re.search(r"-(debug|kcsan)$", os.uname().release) else 1
+
 TESTS = {}
 EXACT_TESTS = {}
 
@@ -178,13 +181,29 @@ def release(process):
     process.stdin.flush()
 
 
+def cgroup_mount():
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        if line.split()[2] == "cgroup2":
+            return Path(line.split()[1])
+    path = Path(tempfile.mkdtemp(prefix="cgroup-"))
+    run("mount", "-t", "cgroup2", "none", path)
+    return path
+
+
+def make_cgroup(parent, name):
+    path = parent / name
+    path.mkdir()
+    defer(path.rmdir)
+    return path
+
+
 def last_json(text):
     return json.loads(text.strip().splitlines()[-1])
 
 
 def wait_until(condition, what):
     """Waits for what another process is about to do. No verdict depends on how long."""
-    for _ in range(6000):
+    for _ in range(6000 * PATIENCE):
         result = condition()
         if result:
             return result

@@ -4,9 +4,11 @@
 import gzip
 from collections import namedtuple
 
-Frame = namedtuple("Frame", "function file address")
+Frame = namedtuple("Frame", "function file address build_id")
 Sample = namedtuple("Sample", "values labels frames")
 Mapping = namedtuple("Mapping", "start limit offset filename build_id has_functions")
+
+NO_MAPPING = Mapping(0, 0, 0, "", "", False)
 
 
 def _varint(data, at):
@@ -94,8 +96,9 @@ class Profile:
         for location in by_id(4):
             names = [functions[one(_message(line), 1) - 1] for line in location.get(4, [])]
             mapping = one(location, 2)
-            file = self.mappings[mapping - 1].filename if mapping else ""
-            self.locations.append([Frame(name, file, one(location, 3)) for name in names or [""]])
+            mapping = self.mappings[mapping - 1] if mapping else NO_MAPPING
+            self.locations.append([Frame(name, mapping.filename, one(location, 3),
+                                         mapping.build_id) for name in names or [""]])
         self.samples = [self._sample(_message(data), one) for data in profile.get(2, [])]
         self.comments = [self.strings[index] for index in _numbers(profile.get(13, []))]
         self.time_nanos = one(profile, 9)

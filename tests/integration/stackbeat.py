@@ -7,6 +7,7 @@ should: map what is refused, send malformed messages, write a wrong tail.
 
 import ctypes
 import errno
+import fcntl
 import os
 import re
 import select
@@ -67,6 +68,11 @@ NESTS = {S.A_PIDS: S.A_PID, S.A_TIDS: S.A_PID, S.A_CGROUPS: S.A_CGROUP,
          S.A_EXCLUDE_COMMS: S.A_COMM}
 STAT_NAMES = {value: name.removeprefix("S_").lower() for name, value in vars(S).items()
               if name.startswith("S_") and name not in ("S_UNSPEC", "S_PAD", "S_COUNT")}
+
+
+# _IOW(0xb7, number, __u64), and where the session page has `pending`.
+IOC_OBJECT_OPEN, IOC_OBJECT_RELEASE = 0x4008b701, 0x4008b702
+PENDING = 28
 
 
 def offset_of_cpu(cpu):
@@ -297,15 +303,36 @@ SAMPLE = struct.Struct("=HHIQQIIIIIHHBB2sIQQ16s")
 assert SAMPLE.size == 88
 
 Sample = namedtuple("Sample", "flags time weight cpu pid tid lost missed kernel_end user_end "
-                    "comm kernel user")
+                    "comm kernel user space generation")
+
+SPACE = struct.Struct("=HHIQQQIIIIIIII16s")
+assert SPACE.size == 80
+
+Space = namedtuple("Space", "space start_time cgroup generation gap pid inner_pid parent mappings "
+                   "left_out comm cgroup_path")
+
+MAPPING = struct.Struct("=HHIQQQQQQII")
+assert MAPPING.size == 64
+
+Mapping = namedtuple("Mapping", "flags space start end offset vaddr object generation")
+
+OBJECT = struct.Struct("=HHIQQQIIII64s")
+assert OBJECT.size == 112
+
+Object = namedtuple("Object", "flags object inode size device inode_generation build_id path")
 
 
 class BadRecord(Exception):
     """A record that stackbeat.h does not allow."""
 
 
-def decode(data):
-    """The samples in data, which begins and ends with whole records."""
+def require(condition, what, record):
+    if not condition:
+        raise BadRecord(f"{what}: {record}")
+
+
+def decode(data, decoders):
+    """The records in data, which begins and ends with whole ones; decoders: {type: function}."""
     at = 0
     while at < len(data):
         if at + 8 > len(data):
@@ -313,8 +340,8 @@ def decode(data):
         kind, _, size = struct.unpack_from("=HHI", data, at)
         if size < 8 or size % 8 or at + size > len(data):
             raise BadRecord(f"record of type {kind} with {size} bytes at {at} of {len(data)}")
-        if kind == S.RECORD_SAMPLE:
-            yield _decode_sample(data[at:at + size])
+        if kind in decoders:
+            yield decoders[kind](data[at:at + size])
         elif kind != S.RECORD_PAD:
             raise BadRecord(f"record of type {kind}")
         at += size
@@ -331,7 +358,59 @@ def _decode_sample(record):
         raise BadRecord(f"ends {kernel_end} and {user_end}, {kernel} + {user} frames")
     frames = struct.unpack_from(f"={kernel + user}Q", record, SAMPLE.size)
     return Sample(flags, time, weight, cpu, pid, tid, lost, missed, kernel_end, user_end,
-                  comm.split(b"\0")[0].decode(errors="replace"), frames[:kernel], frames[kernel:])
+                  _string(comm), frames[:kernel], frames[kernel:], space, generation)
+
+
+def _string(data):
+    """Of bytes that end with a NUL."""
+    return data.split(b"\0")[0].decode(errors="replace")
+
+
+def _padded_string(record, at):
+    """The string that ends a record: with a NUL, and padded with no more of them than needed."""
+    tail = record[at:]
+    text = tail.rstrip(b"\0")
+    require(len(text) < len(tail) <= len(text) + 8 and b"\0" not in text and
+            len(text) < S.PATH_MAX, "string", tail)
+    return text.decode(errors="replace")
+
+
+def _decode_space(record):
+    (_, flags, _, space, start_time, cgroup, generation, gap, pid, inner_pid, parent, mappings,
+     left_out, reserved, comm) = SPACE.unpack_from(record)
+    told = Space(space, start_time, cgroup, generation, gap, pid, inner_pid, parent, mappings,
+                 left_out, _string(comm), _padded_string(record, SPACE.size))
+    require(not flags and not reserved and b"\0" in comm, "space", (flags, reserved, told))
+    require(space and pid and gap <= generation and mappings <= S.MAPPINGS_MAX, "space", told)
+    return told
+
+
+def _decode_mapping(record):
+    (_, flags, size, space, start, end, offset, vaddr, number, generation,
+     reserved) = MAPPING.unpack_from(record)
+    told = Mapping(flags, space, start, end, offset, vaddr, number, generation)
+    known = (S.MAPPING_CHANGE | S.MAPPING_EXECUTABLE | S.MAPPING_VDSO | S.MAPPING_VADDR)
+    require(size == MAPPING.size and not flags & ~known and not reserved, "mapping",
+            (size, reserved, told))
+    require(space and start < end and not start % PAGE and not end % PAGE, "mapping", told)
+    require(not (number and flags & S.MAPPING_VDSO), "vdso with a file", told)
+    return told
+
+
+def _decode_object(record):
+    (_, flags, _, number, inode, size, major, minor, inode_generation, id_size,
+     build_id) = OBJECT.unpack_from(record)
+    require(id_size <= S.BUILD_ID_MAX and not any(build_id[id_size:]), "build id",
+            (id_size, build_id))
+    told = Object(flags, number, inode, size, (major, minor), inode_generation,
+                  build_id[:id_size].hex(), _padded_string(record, OBJECT.size))
+    require(number and not flags & ~(S.OBJECT_UNREAD | S.OBJECT_UNLINKED), "object", told)
+    return told
+
+
+SAMPLES = {S.RECORD_SAMPLE: _decode_sample}
+METADATA = {S.RECORD_SPACE: _decode_space, S.RECORD_MAPPING: _decode_mapping,
+            S.RECORD_OBJECT: _decode_object}
 
 
 # --- the device --------------------------------------------------------------
@@ -353,18 +432,22 @@ def munmap(address, length):
 
 
 class Ring:
-    """The ring of one CPU, mapped."""
+    """A ring, mapped: that of a CPU, or (None) that of the metadata."""
 
     def __init__(self, fd, cpu, size):
         self.cpu, self.size = cpu, size
-        self.consumer = mmap(fd, PAGE, PROT_READ | PROT_WRITE, offset_of_cpu(cpu))
+        self.decoders = METADATA if cpu is None else SAMPLES
+        offset = S.OFFSET_META if cpu is None else offset_of_cpu(cpu)
+        self.consumer = mmap(fd, PAGE, PROT_READ | PROT_WRITE, offset)
         try:
-            self.producer = mmap(fd, PAGE + size, PROT_READ, offset_of_cpu(cpu) + PAGE)
+            self.producer = mmap(fd, PAGE + size, PROT_READ, offset + PAGE)
         except OSError:
             munmap(self.consumer, PAGE)
             raise
         self._tail = ctypes.c_uint64.from_address(self.consumer)
         self._head = ctypes.c_uint64.from_address(self.producer)
+        told = struct.unpack("=II", ctypes.string_at(self.producer + 8, 8))
+        require(told == (size, 0xffffffff if cpu is None else cpu), "size and CPU", told)
 
     def close(self):
         munmap(self.consumer, PAGE)
@@ -383,7 +466,7 @@ class Ring:
         self._tail.value = value
 
     def read(self):
-        """The samples between tail and head, whose room is given back."""
+        """The records between tail and head, whose room is given back."""
         head, tail = self.head, self.tail
         if head - tail > self.size or head < tail:
             raise BadRecord(f"head {head}, tail {tail}, size {self.size}")
@@ -394,9 +477,9 @@ class Ring:
             # Records never cross the end of the data.
             data += ctypes.string_at(self.producer + PAGE + at, length)
             tail += length
-        samples = list(decode(data))
+        records = list(decode(data, self.decoders))
         self.tail = head
-        return samples
+        return records
 
 
 def online_cpus():
@@ -413,6 +496,7 @@ class Session:
 
     def __init__(self, **settings):
         self.rings = []
+        self.meta = None
         self.fd = os.open("/dev/stackbeat", os.O_RDWR | os.O_CLOEXEC)
         self.page = None
         self.netlink = None
@@ -438,13 +522,15 @@ class Session:
     def close(self):
         for ring in self.rings:
             ring.close()
+        if self.meta:
+            self.meta.close()
         if self.page:
             munmap(self.page, PAGE)
         if self.netlink:
             self.netlink.close()
         if self.fd >= 0:
             os.close(self.fd)
-        self.rings, self.page, self.netlink, self.fd = [], None, None, -1
+        self.rings, self.meta, self.page, self.netlink, self.fd = [], None, None, None, -1
 
     def set(self, **settings):
         self.netlink.session_set(self.id, **settings)
@@ -462,6 +548,21 @@ class Session:
         for cpu in online_cpus():
             if cpu not in mapped:
                 self.rings.append(Ring(self.fd, cpu, size))
+
+    def map_metadata(self):
+        self.meta = Ring(self.fd, None, S.META_RING_SIZE)
+
+    @property
+    def pending(self):
+        return struct.unpack("=I", ctypes.string_at(self.page + PENDING, 4))[0]
+
+    def open_object(self, number):
+        """A file descriptor."""
+        # Of what can't be written to, the answer would be the argument.
+        return fcntl.ioctl(self.fd, IOC_OBJECT_OPEN, bytearray(struct.pack("=Q", number)))
+
+    def release_object(self, number):
+        fcntl.ioctl(self.fd, IOC_OBJECT_RELEASE, struct.pack("=Q", number))
 
     def start(self):
         if not self.rings:

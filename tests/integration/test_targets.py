@@ -7,8 +7,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness import (check, check_balance, check_equal, defer, exact_test, load, record, Recording,
-                     release, run, start, start_waiting, test, wait_until, workload)
+from harness import (cgroup_mount, check, check_balance, check_equal, defer, exact_test, load,
+                     make_cgroup, record, Recording, release, run, start, start_waiting, test,
+                     wait_until, workload)
 from stackbeat import Session
 
 SETTINGS = {"rate": 1000, "watermark": 4096, "ring_size": 4 << 20}
@@ -137,22 +138,6 @@ def what_is_forked_is_left_out_on_request():
                                                                *workload("deep", 5, 300000000)])
     check("deep" not in {sample.labels["comm"] for sample in profile.samples},
           "a child is in the profile")
-
-
-def cgroup_mount():
-    for line in Path("/proc/self/mounts").read_text().splitlines():
-        if line.split()[2] == "cgroup2":
-            return Path(line.split()[1])
-    path = Path(tempfile.mkdtemp(prefix="cgroup-"))
-    run("mount", "-t", "cgroup2", "none", path)
-    return path
-
-
-def make_cgroup(parent, name):
-    path = parent / name
-    path.mkdir()
-    defer(path.rmdir)
-    return path
 
 
 def busy_in(path):

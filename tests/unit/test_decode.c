@@ -190,6 +190,253 @@ static void stops_when_told(void **state)
 	assert_int_equal(tail, size);
 }
 
+struct metadata {
+	uint64_t data[SIZE / sizeof(uint64_t)];
+	uint32_t spaces, mappings, objects;
+	size_t text; /* sum of the lengths, so that each is read */
+};
+
+static int count_space(const struct stackbeat_space *space, void *arg)
+{
+	struct metadata *metadata = arg;
+
+	metadata->spaces++;
+	metadata->text += strlen(space->cgroup_path) + strlen(space->comm);
+	return 0;
+}
+
+static int count_mapping(const struct stackbeat_mapping *mapping, void *arg)
+{
+	struct metadata *metadata = arg;
+
+	metadata->mappings += mapping->start < mapping->end;
+	return 0;
+}
+
+static int count_object(const struct stackbeat_object *object, void *arg)
+{
+	struct metadata *metadata = arg;
+
+	metadata->objects++;
+	metadata->text += strlen(object->path);
+	for (uint32_t i = 0; i < object->build_id_size; i++)
+		metadata->text += object->build_id[i];
+	return 0;
+}
+
+static int decode_told(struct metadata *metadata, uint64_t *tail, uint64_t head)
+{
+	const struct metadata_handler handler = {count_space, count_mapping, count_object,
+						 metadata};
+	struct error error = {""};
+	int err = decode_metadata((const uint8_t *)metadata->data, SIZE, tail, head, &handler,
+				  &error);
+
+	assert_true(!err || *error.text);
+	return err;
+}
+
+struct told {
+	struct stackbeat_space *space;
+	struct stackbeat_mapping *mapping;
+	struct stackbeat_object *object;
+};
+
+/* One of each, with texts of 7 characters, which end with the record; returns the head. */
+static uint64_t put_told(struct metadata *metadata, struct told *told)
+{
+	uint8_t *at = (uint8_t *)metadata->data;
+
+	memset(metadata, 0, sizeof(*metadata));
+	told->object = (void *)at;
+	told->object->record.type = STACKBEAT_RECORD_OBJECT;
+	told->object->record.flags = STACKBEAT_OBJECT_UNREAD | STACKBEAT_OBJECT_UNLINKED;
+	told->object->record.size = sizeof(*told->object) + 8;
+	told->object->object = 1;
+	told->object->build_id_size = STACKBEAT_BUILD_ID_MAX;
+	strcpy(told->object->path, "/file/a");
+	at += told->object->record.size;
+	told->space = (void *)at;
+	told->space->record.type = STACKBEAT_RECORD_SPACE;
+	told->space->record.size = sizeof(*told->space) + 8;
+	told->space->space = 1;
+	told->space->generation = 3;
+	told->space->gap = 3;
+	told->space->mappings = STACKBEAT_MAPPINGS_MAX;
+	strcpy(told->space->comm, "123456789012345");
+	strcpy(told->space->cgroup_path, "/a/b/cd");
+	at += told->space->record.size;
+	told->mapping = (void *)at;
+	told->mapping->record.type = STACKBEAT_RECORD_MAPPING;
+	told->mapping->record.flags = STACKBEAT_MAPPING_CHANGE | STACKBEAT_MAPPING_EXECUTABLE |
+				      STACKBEAT_MAPPING_VDSO | STACKBEAT_MAPPING_VADDR;
+	told->mapping->record.size = sizeof(*told->mapping);
+	told->mapping->space = 1;
+	told->mapping->start = 0x1000;
+	told->mapping->end = 0x2000;
+	told->mapping->offset = UINT64_MAX - 0x1000;
+	at += told->mapping->record.size;
+	return (uint64_t)(at - (uint8_t *)metadata->data);
+}
+
+static void decodes_metadata(void **state)
+{
+	struct metadata metadata;
+	struct told told;
+	uint64_t tail = 0, head = put_told(&metadata, &told);
+	struct ring samples = {0};
+
+	(void)state;
+	assert_int_equal(decode_told(&metadata, &tail, head), 0);
+	assert_int_equal(tail, head);
+	assert_int_equal(metadata.spaces, 1);
+	assert_int_equal(metadata.mappings, 1);
+	assert_int_equal(metadata.objects, 1);
+	assert_int_equal(metadata.text, 7 + 15 + 7);
+	/* Each kind of record counts in its own ring only. */
+	memcpy(samples.data, metadata.data, sizeof(samples.data));
+	tail = 0;
+	assert_int_equal(decode(&samples, &tail, head), 0);
+	assert_int_equal(samples.samples, 0);
+	head = put_sample(&samples, 0)->record.size;
+	memcpy(metadata.data, samples.data, sizeof(samples.data));
+	tail = 0;
+	assert_int_equal(decode_told(&metadata, &tail, head), 0);
+	assert_int_equal(metadata.spaces + metadata.mappings + metadata.objects, 3);
+}
+
+static void object_flags(struct told *told)
+{
+	told->object->record.flags |= 1u << 2;
+}
+
+static void object_short(struct told *told)
+{
+	told->object->record.size = sizeof(*told->object);
+}
+
+static void object_without_id(struct told *told)
+{
+	told->object->object = 0;
+}
+
+static void object_build_id(struct told *told)
+{
+	told->object->build_id_size = STACKBEAT_BUILD_ID_MAX + 1;
+}
+
+static void object_path_endless(struct told *told)
+{
+	memset(told->object->path, 'x', 8);
+}
+
+static void space_flags(struct told *told)
+{
+	told->space->record.flags = 1;
+}
+
+static void space_short(struct told *told)
+{
+	told->space->record.size = sizeof(*told->space);
+}
+
+static void space_without_id(struct told *told)
+{
+	told->space->space = 0;
+}
+
+static void space_gap(struct told *told)
+{
+	told->space->gap = 4;
+}
+
+static void space_mappings(struct told *told)
+{
+	told->space->mappings++;
+}
+
+static void space_comm_endless(struct told *told)
+{
+	memset(told->space->comm, 'x', sizeof(told->space->comm));
+}
+
+static void space_path_endless(struct told *told)
+{
+	memset(told->space->cgroup_path, 'x', 8);
+}
+
+static void mapping_flags(struct told *told)
+{
+	told->mapping->record.flags |= 1u << 4;
+}
+
+static void mapping_short(struct told *told)
+{
+	told->mapping->record.size -= 8;
+}
+
+static void mapping_without_space(struct told *told)
+{
+	told->mapping->space = 0;
+}
+
+static void mapping_empty(struct told *told)
+{
+	told->mapping->end = told->mapping->start;
+}
+
+static void mapping_backward(struct told *told)
+{
+	told->mapping->end = 0;
+}
+
+static void mapping_offset(struct told *told)
+{
+	told->mapping->offset++;
+}
+
+static void refuses_metadata_that_is_malformed(void **state)
+{
+	static void (*const damages[])(struct told *) = {
+		object_flags,   object_short,       object_without_id,     object_build_id,
+		space_flags,    space_short,        space_without_id,      space_gap,
+		space_mappings, space_comm_endless, space_path_endless,    object_path_endless,
+		mapping_flags,  mapping_short,      mapping_without_space, mapping_empty,
+		mapping_offset, mapping_backward};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
+		struct metadata metadata;
+		struct told told;
+		uint64_t tail = 0, head = put_told(&metadata, &told);
+
+		damages[i](&told);
+		assert_int_equal(decode_told(&metadata, &tail, head), -EBADMSG);
+		assert_int_equal(tail, head);
+	}
+}
+
+static void survives_any_bytes_of_metadata(void **state)
+{
+	struct metadata *metadata = malloc(sizeof(*metadata));
+	uint32_t rejected = 0;
+	struct told told;
+
+	(void)state;
+	assert_non_null(metadata);
+	srand(2);
+	for (int round = 0; round < 20000; round++) {
+		uint64_t tail = 0, head = put_told(metadata, &told);
+
+		for (int i = rand() % 4; i >= 0; i--)
+			((uint8_t *)metadata->data)[rand() % head] = rand();
+		rejected += decode_told(metadata, &tail, head) != 0;
+		assert_int_equal(tail, head);
+	}
+	assert_true(rejected > 1000);
+	free(metadata);
+}
+
 /* Random bytes over right records: whatever they say, nothing outside is touched (ASan). */
 static void survives_any_bytes(void **state)
 {
@@ -223,6 +470,9 @@ int main(void)
 		cmocka_unit_test(a_record_must_not_go_around_the_end),
 		cmocka_unit_test(stops_when_told),
 		cmocka_unit_test(survives_any_bytes),
+		cmocka_unit_test(decodes_metadata),
+		cmocka_unit_test(refuses_metadata_that_is_malformed),
+		cmocka_unit_test(survives_any_bytes_of_metadata),
 	};
 
 	return cmocka_run_group_tests_name("decode", tests, NULL, NULL);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "elf.h"
 
+#include "error.h"
 #include "sandbox.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
-#include <sys/sysmacros.h>
+#include <link.h>
+#include <sys/auxv.h>
 
 /* What nm says of one symbol. */
 struct known {
@@ -39,37 +41,40 @@ static const char *const assembly =
 	".globl the_end\nthe_end:\n"
 	".data\n .globl data\n .type data, @function\n data: .skip 16\n .size data, 16\n";
 
-static struct objects *table;
+/* What was read of a file; all are freed at the end of a test. */
+struct object {
+	struct elf_file elf;
+	struct error problem;
+	int status;
+};
 
-static int make_table(void **state)
-{
-	table = objects_new("", NULL);
-	return table ? make_sandbox(state) : -1;
-}
+#define OBJECTS_MAX 8
 
-static int free_table(void **state)
+static struct object read_files[OBJECTS_MAX];
+static size_t read_count;
+
+static int clear_files(void **state)
 {
-	objects_free(table);
+	while (read_count)
+		elf_clear(&read_files[--read_count].elf);
 	return remove_sandbox(state);
 }
 
-static struct mapped_file mapped(const char *path)
+static struct object *new_file(void)
 {
-	struct mapped_file file = {.path = path};
-	struct stat st;
-
-	assert_int_equal(lstat(path, &st), 0);
-	file.device = st.st_dev;
-	file.inode = st.st_ino;
-	return file;
+	assert_true(read_count < OBJECTS_MAX);
+	read_files[read_count] = (struct object){.problem = {""}};
+	return &read_files[read_count++];
 }
 
 static struct object *get_object(const char *path)
 {
-	const struct mapped_file file = mapped(path);
-	struct object *object = objects_get(table, &file);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct object *object = new_file();
 
-	assert_non_null(object);
+	assert_true(fd >= 0);
+	object->status = elf_read(&object->elf, fd, NULL, 0, true, &object->problem);
+	assert_int_equal(close(fd), 0);
 	return object;
 }
 
@@ -164,13 +169,13 @@ static void check_against_nm(struct object *object, const char *path, const char
 		if (want->size == 0)
 			continue;
 		sized++;
-		if (!object_lookup(object, want->start, &symbol) || symbol.start != want->start ||
-		    !is_known(&known, &symbol))
+		if (!elf_lookup(&object->elf, want->start, &symbol) ||
+		    symbol.start != want->start || !is_known(&known, &symbol))
 			fail_msg("%s: %s is not found", path, want->name);
-		assert_true(object_lookup(object, want->start + want->size - 1, &symbol));
+		assert_true(elf_lookup(&object->elf, want->start + want->size - 1, &symbol));
 		assert_true(is_known(&known, &symbol));
 		if (!is_covered(&known, want->start + want->size) &&
-		    object_lookup(object, want->start + want->size, &symbol))
+		    elf_lookup(&object->elf, want->start + want->size, &symbol))
 			assert_int_not_equal(symbol.start, want->start);
 	}
 	assert_true(sized > 0);
@@ -181,7 +186,7 @@ static void assert_name(struct object *object, uint64_t vaddr, const char *name)
 {
 	struct symbol symbol = {.name = ""};
 
-	assert_true(object_lookup(object, vaddr, &symbol));
+	assert_true(elf_lookup(&object->elf, vaddr, &symbol));
 	assert_string_equal(symbol.name, name);
 }
 
@@ -189,7 +194,7 @@ static void assert_no_name(struct object *object, uint64_t vaddr)
 {
 	struct symbol symbol;
 
-	assert_false(object_lookup(object, vaddr, &symbol));
+	assert_false(elf_lookup(&object->elf, vaddr, &symbol));
 }
 
 static const char *libc_path(void)
@@ -208,7 +213,7 @@ static void test_libc_as_nm_says(void **state)
 	struct object *object = get_object(libc_path());
 
 	check_against_nm(object, libc_path(), "-D");
-	assert_string_equal(object->problem, "");
+	assert_string_equal(object->problem.text, "");
 }
 
 static void test_program_as_nm_says(void **state)
@@ -233,7 +238,7 @@ static void test_32_bit(void **state)
 
 	(void)state;
 	check_against_nm(object, path, "");
-	assert_int_equal(strlen(object->build_id), 40);
+	assert_int_equal(strlen(object->elf.build_id), 40);
 }
 
 static void test_which_symbol(void **state)
@@ -256,7 +261,7 @@ static void test_which_symbol(void **state)
 	assert_name(object, outer + 16, "outer");
 	assert_name(object, outer + 23, "outer");
 	assert_name(object, outer + 24, "alias_global");
-	assert_true(object_lookup(object, last + 15, &symbol));
+	assert_true(elf_lookup(&object->elf, last + 15, &symbol));
 	assert_string_equal(symbol.name, "last");
 	assert_int_equal(symbol.start, last);
 	assert_int_equal(symbol.size, 16);
@@ -310,7 +315,7 @@ static void test_stripped(void **state)
 	    compile("none.o", "int none(void) { return 1; }\n", "-c"));
 	object = get_object(in_sandbox("none"));
 	assert_no_name(object, 0x401000);
-	assert_string_equal(object->problem, "has no symbols of functions");
+	assert_string_equal(object->problem.text, "has no symbols of functions");
 }
 
 static void test_build_id(void **state)
@@ -321,8 +326,8 @@ static void test_build_id(void **state)
 				   "-nostdlib -shared -fPIC -Wl,--build-id=none");
 
 	(void)state;
-	assert_string_equal(get_object(path)->build_id, "0123456789abcdef01");
-	assert_string_equal(get_object(none)->build_id, "");
+	assert_string_equal(get_object(path)->elf.build_id, "0123456789abcdef01");
+	assert_string_equal(get_object(none)->elf.build_id, "");
 }
 
 static void test_notes(void **state)
@@ -362,6 +367,7 @@ static void test_vaddr(void **state)
 {
 	uintptr_t address = (uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
 	uint64_t start, end, offset, vaddr, found = 0;
+	const struct object *libc = get_object(libc_path());
 	char line[1024];
 	Dl_info info;
 	FILE *maps;
@@ -376,10 +382,10 @@ static void test_vaddr(void **state)
 			found = address - start + offset;
 	}
 	fclose(maps);
-	assert_true(object_vaddr(get_object(libc_path()), found, &vaddr));
+	assert_true(elf_vaddr(&libc->elf, found, &vaddr));
 	assert_int_equal(vaddr, address - (uintptr_t)info.dli_fbase);
-	assert_false(object_vaddr(get_object(libc_path()), 0, &vaddr)); /* not executable */
-	assert_false(object_vaddr(get_object(libc_path()), UINT64_MAX, &vaddr));
+	assert_false(elf_vaddr(&libc->elf, 0, &vaddr)); /* not executable */
+	assert_false(elf_vaddr(&libc->elf, UINT64_MAX, &vaddr));
 }
 
 static void test_vaddr_of_a_prelinked_program(void **state)
@@ -391,7 +397,7 @@ static void test_vaddr_of_a_prelinked_program(void **state)
 
 	(void)state;
 	for (uint64_t offset = 0; offset < 0x4000; offset += 0x1000) {
-		if (!object_vaddr(object, offset, &vaddr))
+		if (!elf_vaddr(&object->elf, offset, &vaddr))
 			continue;
 		assert_int_equal(vaddr, 0x7123000);
 		assert_name(object, vaddr, "sized");
@@ -400,179 +406,74 @@ static void test_vaddr_of_a_prelinked_program(void **state)
 	fail_msg("no executable load");
 }
 
-static void test_vdso(void **state)
+static void test_image(void **state)
 {
-	struct object *object = objects_vdso(table);
+	const ElfW(Ehdr) *header = (const void *)getauxval(AT_SYSINFO_EHDR);
+	struct object *object = new_file();
 	struct symbol symbol;
 	bool found = false;
 
 	(void)state;
-	assert_non_null(object);
-	assert_ptr_equal(object, objects_vdso(table));
-	assert_string_equal(object->path, "[vdso]");
-	assert_int_not_equal(strlen(object->build_id), 0);
+	assert_non_null(header);
+	assert_int_equal(elf_read(&object->elf, -1, header,
+				  header->e_shoff + (size_t)header->e_shnum * header->e_shentsize,
+				  true, &object->problem),
+			 0);
+	assert_int_not_equal(strlen(object->elf.build_id), 0);
 	for (uint64_t vaddr = 0; vaddr < 0x4000; vaddr += 16) {
-		if (object_lookup(object, vaddr, &symbol))
+		if (elf_lookup(&object->elf, vaddr, &symbol))
 			found |= strstr(symbol.name, "clock_gettime") != NULL;
 	}
 	assert_true(found);
 }
 
-static void test_one_object_for_one_file(void **state)
+static void test_without_functions(void **state)
 {
-	const char *path =
-		compile("one.so", "int one(void) { return 1; }\n", "-nostdlib -shared -fPIC");
-	struct object *object = get_object(path);
+	const char *path = compile("some.so", "int some(void) { return 1; }\n",
+				   "-nostdlib -shared -fPIC -Wl,--build-id=0x01234567");
+	struct object *object = new_file();
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint64_t vaddr;
 
 	(void)state;
-	assert_ptr_equal(object, get_object(path));
-	assert_ptr_not_equal(object, get_object(libc_path()));
+	assert_int_equal(elf_read(&object->elf, fd, NULL, 0, false, &object->problem), 0);
+	close(fd);
+	assert_string_equal(object->elf.build_id, "01234567");
+	assert_true(elf_vaddr(&object->elf, 0x1000, &vaddr));
+	assert_no_name(object, address_of(path, "some"));
+	assert_string_equal(object->problem.text, "");
 }
 
-static void test_changed_in_place(void **state)
+static void test_no_elf_file(void **state)
 {
-	const char *path =
-		compile("a.so", "int first(void) { return 1; }\n", "-nostdlib -shared -fPIC");
-	uint64_t address = address_of(path, "first");
-	struct object *first = get_object(path), *second;
-
 	(void)state;
-	compile("b.so", "int second(void) { return 1; }\nint third(void) { return 1; }\n",
-		"-nostdlib -shared -fPIC");
-	run("cat %s > %s", in_sandbox("b.so"), in_sandbox("a.so"));
-	run("touch -d '1 hour ago' %s", in_sandbox("a.so"));
-	second = get_object(in_sandbox("a.so"));
-	assert_ptr_not_equal(first, second);
-	assert_name(second, address, "second");
-	assert_no_name(first, address);
-	assert_string_equal(first->problem, "was changed during the recording");
-}
-
-/* An executable that is replaced or removed is the one that was opened. */
-static void test_removed_while_open(void **state)
-{
-	const char *path = compile("removed.so", "int removed(void) { return 1; }\n",
-				   "-nostdlib -shared -fPIC");
-	uint64_t address = address_of(path, "removed");
-	struct object *object = get_object(path);
-
-	(void)state;
-	assert_int_equal(unlink(path), 0);
-	assert_name(object, address, "removed");
-}
-
-static void test_found_through_the_mapping(void **state)
-{
-	const char *path =
-		compile("hidden.so", "int hidden(void) { return 1; }\n", "-nostdlib -shared -fPIC");
-	uint64_t address = address_of(path, "hidden");
-	struct mapped_file file = mapped(path);
-	struct objects *own = objects_new(in_sandbox("root"), NULL);
-	struct object *object;
-
-	(void)state;
-	run("mkdir -p %s && ln -s %s %s", in_sandbox("root/proc/7/map_files"),
-	    in_sandbox("hidden.so"), in_sandbox("root/proc/7/map_files/1000-2000"));
-	file.pid = 7;
-	file.start = 0x1000;
-	file.end = 0x2000;
-	file.path = "/gone";
-	file.deleted = true;
-	object = objects_get(own, &file);
-	assert_non_null(object);
-	assert_string_equal(object->path, "/gone");
-	assert_name(object, address, "hidden");
-	objects_free(own);
-}
-
-/* Another file has the path now: its symbols are not those of the process. */
-static void test_other_file_at_the_path(void **state)
-{
-	const char *path =
-		compile("other.so", "int other(void) { return 1; }\n", "-nostdlib -shared -fPIC");
-	struct mapped_file file = mapped(path);
-	struct object *object;
-
-	(void)state;
-	file.inode++;
-	object = objects_get(table, &file);
-	assert_non_null(object);
-	assert_no_name(object, address_of(path, "other"));
-	assert_non_null(strstr(object->problem, "can't be opened"));
-}
-
-static void test_only_regular_files(void **state)
-{
-	struct mapped_file null = mapped("/dev/null");
-
-	(void)state;
-	assert_int_equal(mkfifo(in_sandbox("fifo"), 0600), 0);
-	assert_int_equal(symlink(libc_path(), in_sandbox("link")), 0);
-	assert_non_null(strstr(get_object(in_sandbox("fifo"))->problem, "can't be opened"));
-	assert_non_null(strstr(get_object(in_sandbox("link"))->problem, "can't be opened"));
-	assert_non_null(strstr(get_object(sandbox)->problem, "can't be opened"));
-	assert_non_null(strstr(objects_get(table, &null)->problem, "can't be opened"));
 	write_text(in_sandbox("text"), "#!/bin/sh\n");
-	assert_string_equal(get_object(in_sandbox("text"))->problem, "not an ELF file");
 	write_text(in_sandbox("empty"), "");
-	assert_int_not_equal(strlen(get_object(in_sandbox("empty"))->problem), 0);
-}
-
-static unsigned int open_files(void)
-{
-	DIR *folder = opendir("/proc/self/fd");
-	unsigned int count = 0;
-
-	assert_non_null(folder);
-	while (readdir(folder))
-		count++;
-	closedir(folder);
-	return count;
-}
-
-static void test_many_files(void **state)
-{
-	enum { COUNT = OBJECTS_OPEN_MAX + 20 };
-	const char *path =
-		compile("many.so", "int many(void) { return 1; }\n", "-nostdlib -shared -fPIC");
-	uint64_t address = address_of(path, "many");
-	struct object *objects[COUNT];
-	unsigned int before = open_files();
-
-	(void)state;
-	for (unsigned int i = 0; i < COUNT; i++) {
-		run("cp %s %s", in_sandbox("many.so"), in_sandbox("many.%u", i));
-		objects[i] = get_object(in_sandbox("many.%u", i));
-	}
-	assert_int_equal(open_files(), before + OBJECTS_OPEN_MAX);
-	assert_int_equal(unlink(in_sandbox("many.%u", COUNT - 1)), 0);
-	run("cp %s %s", libc_path(), in_sandbox("many.%u", COUNT - 1));
-	for (unsigned int i = 0; i < COUNT - 1; i++)
-		assert_name(objects[i], address, "many");
-	assert_no_name(objects[COUNT - 1], address);
-	assert_int_not_equal(strlen(objects[COUNT - 1]->problem), 0);
-	assert_int_equal(open_files(), before);
+	assert_int_equal(get_object(in_sandbox("text"))->status, -EINVAL);
+	assert_string_equal(get_object(in_sandbox("text"))->problem.text, "not an ELF file");
+	assert_int_equal(get_object(in_sandbox("empty"))->status, -EINVAL);
+	assert_int_not_equal(strlen(get_object(in_sandbox("empty"))->problem.text), 0);
+	assert_int_equal(get_object(sandbox)->status, -EINVAL);
 }
 
 /* Asks for names all over a file; what counts is that it comes back. */
 static void read_broken(const char *path, const unsigned char *bytes, size_t size)
 {
-	struct objects *own = objects_new("", NULL);
-	struct mapped_file file;
 	struct object *object;
 	struct symbol symbol;
 	uint64_t vaddr;
 
 	write_file(path, bytes, size);
-	file = mapped(path);
-	object = objects_get(own, &file);
-	assert_non_null(object);
+	object = get_object(path);
+	assert_true(!object->status || *object->problem.text);
 	for (uint64_t offset = 0; offset < size + 4096; offset += 256) {
-		if (object_vaddr(object, offset, &vaddr) && object_lookup(object, vaddr, &symbol))
+		if (elf_vaddr(&object->elf, offset, &vaddr) &&
+		    elf_lookup(&object->elf, vaddr, &symbol))
 			assert_true(strlen(symbol.name) > 0);
-		object_lookup(object, offset, &symbol);
+		elf_lookup(&object->elf, offset, &symbol);
 	}
-	objects_free(own);
+	elf_clear(&object->elf);
+	read_count--;
 }
 
 static void test_truncated(void **state)
@@ -596,7 +497,7 @@ static void test_countless_sections(void **state)
 	(void)state;
 	memset(bytes + 60, 0, 2); /* e_shnum */
 	write_file(in_sandbox("countless"), bytes, size);
-	assert_string_equal(get_object(in_sandbox("countless"))->problem,
+	assert_string_equal(get_object(in_sandbox("countless"))->problem.text,
 			    "broken ELF headers: sections without a count");
 	free(bytes);
 }
@@ -659,7 +560,7 @@ static void test_mutated_32_bit(void **state)
 			0x5eed32, 1000);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, make_table, free_table)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, make_sandbox, clear_files)
 
 int main(void)
 {
@@ -675,14 +576,9 @@ int main(void)
 		TEST(test_notes),
 		TEST(test_vaddr),
 		TEST(test_vaddr_of_a_prelinked_program),
-		TEST(test_vdso),
-		TEST(test_one_object_for_one_file),
-		TEST(test_changed_in_place),
-		TEST(test_removed_while_open),
-		TEST(test_found_through_the_mapping),
-		TEST(test_other_file_at_the_path),
-		TEST(test_only_regular_files),
-		TEST(test_many_files),
+		TEST(test_image),
+		TEST(test_without_functions),
+		TEST(test_no_elf_file),
 		TEST(test_truncated),
 		TEST(test_countless_sections),
 		TEST(test_mutated),

@@ -15,18 +15,22 @@
 #include "error.h"
 #include "labels.h"
 #include "pprof.h"
-#include "process.h"
 #include "profile.h"
 #include "sample.h"
 #include "scratch.h"
+#include "told.h"
 
 #define KERNEL UINT64_C(0xffffffff81000000)
 #define NOWHERE UINT64_C(0x10)
+#define MEMORY UINT64_C(0x100000) /* anonymous and executable, up to twice that */
+#define SELF 3 /* the address space of this process */
 #define LOCATION(profile, id) ((profile)->message->location[(id)-1])
 
 struct fixture {
 	void *scratch; /* the state that the helpers of scratch.h take */
-	struct processes *processes;
+	struct told_files files;
+	struct objects *objects;
+	struct spaces *spaces;
 	struct profile *profile;
 	struct labels labels;
 	struct recording recording;
@@ -84,13 +88,17 @@ static uint64_t in_file(uint64_t address)
 static int setup(void **state)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	struct object_source source;
 
 	if (!fixture || scratch_setup(&fixture->scratch))
 		return -1;
-	fixture->processes = processes_new("", &fixture->error);
+	source = told_source(&fixture->files);
+	fixture->objects = objects_new("", &source, &fixture->error);
+	fixture->spaces = spaces_new("", fixture->objects, &fixture->error);
 	fixture->labels.chosen = LABELS_DEFAULT;
-	fixture->profile =
-		fixture->processes ? profile_new(fixture->processes, fixture->labels.chosen) : NULL;
+	fixture->profile = profile_new(fixture->spaces, fixture->labels.chosen);
+	told_mapping(fixture->spaces, SELF, 1, 0, MEMORY, 2 * MEMORY, 0, 0);
+	told_self(fixture->spaces, &fixture->files, SELF, (uint32_t)getpid());
 	fixture->recording = (struct recording){
 		.command_line = "stackbeat record -a",
 		.labels = &fixture->labels,
@@ -109,7 +117,9 @@ static int teardown(void **state)
 	int ret = scratch_teardown(&fixture->scratch);
 
 	profile_free(fixture->profile);
-	processes_free(fixture->processes);
+	spaces_free(fixture->spaces);
+	objects_free(fixture->objects);
+	told_clear(&fixture->files);
 	free(fixture);
 	return ret;
 }
@@ -117,7 +127,11 @@ static int teardown(void **state)
 /* A sample of this process, in user mode. */
 static struct stackbeat_sample *sample(struct fixture *fixture)
 {
-	return sample_begin(&fixture->any, getpid(), "thread");
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, getpid(), "thread");
+
+	sample->space = SELF;
+	sample->generation = 1;
+	return sample;
 }
 
 static void add(struct fixture *fixture)
@@ -133,8 +147,10 @@ static struct pprof_profile *encode(struct fixture *fixture)
 	uint64_t size = 0;
 
 	assert_non_null(path);
-	assert_int_equal(encode_profile(fixture->profile, &fixture->recording, path, &fixture->cuts,
-					&size, &fixture->warning, &fixture->error),
+	objects_finish(fixture->objects);
+	assert_int_equal(encode_profile(fixture->profile, fixture->objects, &fixture->recording,
+					path, &fixture->cuts, &size, &fixture->warning,
+					&fixture->error),
 			 0);
 	assert_true(size > 20);
 	assert_int_equal(scratch_count(&fixture->scratch, 0), 1);
@@ -358,9 +374,12 @@ static void what_has_no_name_keeps_its_address_and_mapping(void **state)
 	struct stackbeat_sample *user = sample(fixture);
 
 	assert_ptr_not_equal(code, MAP_FAILED);
+	told_mapping(fixture->spaces, SELF, 2, STACKBEAT_MAPPING_CHANGE, address, address + page, 0,
+		     0);
+	assert_int_equal(space_advance(spaces_get(fixture->spaces, SELF, 0), 2), 0);
+	user->generation = 2;
 	sample_user(user, address + 8);
 	sample_user(user, address + 9);
-	sample_user(user, NOWHERE + 1);
 	add(fixture);
 	profile = encode(fixture);
 	of_code = mapping(profile, frame(profile, 0, 0));
@@ -373,28 +392,37 @@ static void what_has_no_name_keeps_its_address_and_mapping(void **state)
 	/* A call at the same place. */
 	assert_int_equal(profile->message->sample[0]->location_id[1],
 			 profile->message->sample[0]->location_id[0]);
-	assert_int_equal(frame(profile, 0, 2)->address, NOWHERE);
-	assert_null(mapping(profile, frame(profile, 0, 2)));
-	assert_string_equal(name(profile, frame(profile, 0, 2)), "");
 	pprof_profile_free(profile);
 	munmap(code, page);
 }
 
-static void a_process_that_is_gone_is_in_it(void **state)
+static void what_is_in_no_mapping_keeps_its_address(void **state)
 {
 	struct fixture *fixture = *state;
 	struct pprof_profile *profile;
-	pid_t pid = fork();
 
-	if (!pid)
-		_exit(0);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	sample_user(sample_begin(&fixture->any, pid, "gone"), leaf());
+	sample_user(sample(fixture), NOWHERE);
+	add(fixture);
+	profile = encode(fixture);
+	assert_int_equal(frame(profile, 0, 0)->address, NOWHERE);
+	assert_null(mapping(profile, frame(profile, 0, 0)));
+	assert_string_equal(name(profile, frame(profile, 0, 0)), "");
+	assert_int_equal(fixture->cuts.user_frames, 1);
+	assert_int_equal(fixture->cuts.unmapped, 1);
+	pprof_profile_free(profile);
+}
+
+static void a_process_that_is_not_told_is_in_it(void **state)
+{
+	struct fixture *fixture = *state;
+	struct pprof_profile *profile;
+
+	sample_user(sample_begin(&fixture->any, 4711, "gone"), leaf());
 	add(fixture);
 	profile = encode(fixture);
 	assert_int_equal(frame(profile, 0, 0)->address, leaf());
 	assert_null(mapping(profile, frame(profile, 0, 0)));
-	assert_int_equal(label_of(profile, profile->message->sample[0], "pid")->num, pid);
+	assert_int_equal(label_of(profile, profile->message->sample[0], "pid")->num, 4711);
 	pprof_profile_free(profile);
 }
 
@@ -412,7 +440,7 @@ static void add_stack(struct fixture *fixture, enum stackbeat_end kernel_end,
 		/* What follows the root is what the register held before there was a stack. */
 		if (to_root)
 			sample_user(both, root() + 1);
-		sample_user(both, NOWHERE);
+		sample_user(both, MEMORY + 1);
 	}
 	while (samples--)
 		add(fixture);
@@ -480,10 +508,17 @@ static void the_comments_have_the_whole_account(void **state)
 	recording->beats = 250;
 	recording->beat_time_ns = 4000000000;
 	recording->throttled = 4;
+	recording->spaces = 21;
+	recording->spaces_lost = 6;
+	recording->changes_lost = 2;
+	recording->mappings_left_out = 9;
+	recording->objects_left_out = 1;
 	recording->kernel_cost_ns = 12345678;
 	recording->reader_cost_ns = 37654322;
 	sample_user(sample(fixture), leaf());
 	add(fixture);
+	add(fixture);
+	sample_user(sample(fixture), NOWHERE);
 	add(fixture);
 	profile = encode(fixture);
 	first = pprof_text(profile, profile->message->comment[0]);
@@ -492,7 +527,7 @@ static void the_comments_have_the_whole_account(void **state)
 	assert_true(
 		has_comment(profile, "rate: 100 Hz asked for, 62.5 Hz had on average, on 2 CPUs"));
 	assert_true(has_comment(profile, "throttled: 4 times"));
-	assert_true(has_comment(profile, "samples: 2"));
+	assert_true(has_comment(profile, "samples: 3"));
 	assert_true(has_comment(profile, "lost: 12 (ring full 7, wrong tail 5)"));
 	assert_true(has_comment(profile, "cut: 0 (kernel part 0, depth limit 0, unreadable memory "
 					 "0, frame pointer 0)"));
@@ -501,7 +536,10 @@ static void the_comments_have_the_whole_account(void **state)
 	/* 50 ms of 5 s on 2 CPUs. */
 	assert_true(has_comment(profile, "cost: 12345678 ns in the kernel, 37654322 ns in the "
 					 "reader, 0.500 % of the machine"));
-	assert_int_equal(profile->message->n_comment, 10);
+	assert_true(has_comment(profile, "address spaces: 21; samples without one 6, changes of "
+					 "mappings lost 2, mappings left out 9, files left out 1"));
+	assert_true(has_comment(profile, "user frames: 3, in no known mapping 1"));
+	assert_int_equal(profile->message->n_comment, 12);
 	pprof_profile_free(profile);
 }
 
@@ -582,7 +620,7 @@ static void nothing_gets_lost_on_the_way(void **state)
 
 		sample_kernel(both, KERNEL + i % 71);
 		sample_user(both, leaf());
-		sample_user(both, NOWHERE + i);
+		sample_user(both, MEMORY + 1 + i);
 		both->weight = i;
 		for (uint64_t j = 0; j <= i % 3; j++)
 			add(fixture);
@@ -603,7 +641,7 @@ static void choose(struct fixture *fixture, const char *list)
 {
 	assert_int_equal(labels_choose(&fixture->labels, list, &fixture->error), 0);
 	profile_free(fixture->profile);
-	fixture->profile = profile_new(fixture->processes, fixture->labels.chosen);
+	fixture->profile = profile_new(fixture->spaces, fixture->labels.chosen);
 	assert_non_null(fixture->profile);
 }
 
@@ -636,23 +674,16 @@ static void what_differs_in_no_label_is_one_sample(void **state)
 {
 	struct fixture *fixture = *state;
 	struct pprof_profile *profile;
-	int gate[2];
-	char byte;
-	pid_t pid;
 
-	assert_int_equal(pipe(gate), 0);
-	pid = fork();
-	if (!pid) {
-		close(gate[1]);
-		_exit((int)read(gate[0], &byte, 1));
-	}
-	close(gate[0]);
+	told_self(fixture->spaces, &fixture->files, SELF + 1, 4711);
 	for (int i = 0; i < 2; i++) {
 		choose(fixture, i ? "comm" : "comm,pid");
 		sample_user(sample(fixture), leaf());
 		fixture->any.sample.weight = 5;
 		add(fixture);
-		sample_user(sample_begin(&fixture->any, pid, "thread"), leaf());
+		sample_user(sample_begin(&fixture->any, 4711, "thread"), leaf());
+		fixture->any.sample.space = SELF + 1;
+		fixture->any.sample.generation = 1;
 		fixture->any.sample.weight = 70;
 		add(fixture);
 		assert_int_equal(profile_totals(fixture->profile)->stacks, 2);
@@ -665,8 +696,6 @@ static void what_differs_in_no_label_is_one_sample(void **state)
 		}
 		pprof_profile_free(profile);
 	}
-	close(gate[1]);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
 static void what_can_not_be_written_leaves_nothing(void **state)
@@ -677,8 +706,9 @@ static void what_can_not_be_written_leaves_nothing(void **state)
 
 	sample_user(sample(fixture), leaf());
 	add(fixture);
-	assert_int_equal(encode_profile(fixture->profile, &fixture->recording, path, &fixture->cuts,
-					&size, &fixture->warning, &fixture->error),
+	assert_int_equal(encode_profile(fixture->profile, fixture->objects, &fixture->recording,
+					path, &fixture->cuts, &size, &fixture->warning,
+					&fixture->error),
 			 -ENOENT);
 	assert_non_null(strstr(fixture->error.text, path));
 	assert_int_equal(scratch_count(&fixture->scratch, 0), 0);
@@ -696,7 +726,8 @@ int main(void)
 		ENCODE_TEST(where_the_kernel_was_entered_is_not_reduced),
 		ENCODE_TEST(the_first_kernel_frame_of_a_kernel_thread_is_exact_too),
 		ENCODE_TEST(what_has_no_name_keeps_its_address_and_mapping),
-		ENCODE_TEST(a_process_that_is_gone_is_in_it),
+		ENCODE_TEST(what_is_in_no_mapping_keeps_its_address),
+		ENCODE_TEST(a_process_that_is_not_told_is_in_it),
 		ENCODE_TEST(cuts_are_counted_by_cause),
 		ENCODE_TEST(what_lies_above_a_root_is_left_out),
 		ENCODE_TEST(the_comments_have_the_whole_account),

@@ -306,11 +306,249 @@ static void answers_as_the_header_says_with_losses(void **state)
 	assert_true(known > 20000 * 20);
 }
 
+/* What comes too late may leave a mapping unknown, and never makes it another known one. */
+static void check_late(uint64_t *known)
+{
+	struct model model;
+	struct history *history = history_new();
+	uint32_t generation = below(GENERATIONS);
+	uint64_t lost = 0;
+	size_t late;
+
+	assert_non_null(history);
+	make_model(&model, true);
+	shuffle(&model);
+	late = below((uint32_t)model.count);
+	for (size_t i = 0; i < late; i++)
+		tell(history, &model.told[i], &lost);
+	assert_int_equal(history_advance(history, generation), 0);
+	for (size_t i = late; i < model.count; i++)
+		tell(history, &model.told[i], &lost);
+	for (generation++; generation <= GENERATIONS; generation++) {
+		assert_int_equal(history_advance(history, generation), 0);
+		for (uint64_t address = 0; address < ADDRESSES; address++) {
+			const struct span *span = history_find(history, generation, address);
+			uint64_t found = span ? span->shift << 8 | span->place : 0;
+			uint64_t right = expected(&model, generation, address);
+
+			if (found && right && found != right)
+				fail_msg("seed %lu: at generation %u, %lu is in %lx, not in %lx",
+					 seed, generation, address, found, right);
+			*known += !!found;
+		}
+	}
+	history_free(history);
+}
+
+static void what_comes_late_misleads_nobody(void **state)
+{
+	uint64_t known = 0;
+
+	(void)state;
+	seed = 3;
+	for (int i = 0; i < 20000; i++)
+		check_late(&known);
+	assert_true(known > 20000 * 10);
+}
+
+static void change(struct history *history, uint32_t generation, uint64_t start, uint64_t end,
+		   uint32_t place, uint64_t *lost)
+{
+	const struct span span = {start, end, 0, place};
+
+	assert_int_equal(history_change(history, generation, &span, lost), 0);
+}
+
+static struct history *started(bool left_out)
+{
+	struct history *history = history_new();
+
+	assert_non_null(history);
+	assert_int_equal(history_read(history, 1, 0, left_out), 0);
+	assert_int_equal(history_advance(history, 1), 0);
+	return history;
+}
+
+static uint32_t place_at(const struct history *history, uint32_t generation, uint64_t address)
+{
+	const struct span *span = history_find(history, generation, address);
+
+	return span ? span->place : 0;
+}
+
+struct count {
+	size_t places;
+};
+
+static void count_place(uint32_t place, void *arg)
+{
+	(void)place;
+	((struct count *)arg)->places++;
+}
+
+static size_t spans(const struct history *history)
+{
+	struct count count = {0};
+
+	history_each_place(history, count_place, &count);
+	return count.places;
+}
+
+/* Regions of a JIT side by side, and again and again, are one. */
+static void anonymous_neighbours_are_one(void **state)
+{
+	struct history *history = started(false);
+	uint64_t lost = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 20000; i++)
+		change(history, 2 + i, 0x1000 * (i % 5000), 0x1000 * (i % 5000 + 1), 1, &lost);
+	assert_int_equal(history_advance(history, 30000), 0);
+	assert_int_equal(spans(history), 1);
+	assert_int_equal(place_at(history, 30000, 0x1000 * 5000 - 1), 1);
+	assert_int_equal(place_at(history, 30000, 0x1000 * 5000), 0);
+	assert_int_equal(lost, 0);
+	history_free(history);
+}
+
+/* Regions that are apart stay so until there are very many; a file between them stays a file. */
+static void many_anonymous_regions_are_bounded(void **state)
+{
+	struct history *history = started(false);
+	uint64_t lost = 0;
+	uint32_t generation = 2;
+
+	(void)state;
+	change(history, generation++, 0x2000 * 1000 + 0x1000, 0x2000 * 1000 + 0x2000, 9, &lost);
+	for (uint64_t i = 0; i < 60000; i++) {
+		change(history, generation++, 0x2000 * i, 0x2000 * i + 0x1000, 1, &lost);
+		if (i == 2000) {
+			assert_int_equal(history_advance(history, generation), 0);
+			assert_int_equal(place_at(history, generation, 0x2000 * 7 + 0x1800), 0);
+		}
+	}
+	assert_int_equal(history_advance(history, generation), 0);
+	assert_true(spans(history) <= HISTORY_SPANS_MANY + 2);
+	for (uint64_t i = 0; i < 60000; i++)
+		assert_int_equal(place_at(history, generation, 0x2000 * i + 0x800), 1);
+	assert_int_equal(place_at(history, generation, 0x2000 * 1000 + 0x1800), 9);
+	assert_int_equal(lost, 0);
+	history_free(history);
+}
+
+/* Where mappings were left out, a hole may be one of them: nothing is put into it. */
+static void holes_that_may_be_mappings_stay(void **state)
+{
+	struct history *history = started(true);
+	uint64_t lost = 0;
+	uint32_t generation = 2;
+
+	(void)state;
+	for (uint64_t i = 0; i < 10000; i++)
+		change(history, generation++, 0x2000 * i, 0x2000 * i + 0x1000, 1, &lost);
+	assert_int_equal(history_advance(history, generation), 0);
+	for (uint64_t i = 0; i < 10000; i++)
+		assert_int_equal(place_at(history, generation, 0x2000 * i + 0x1800), 0);
+	history_free(history);
+}
+
+/* What has no room is not known; what was there before it is not taken for it. */
+static void changes_beyond_the_bound_are_counted(void **state)
+{
+	struct history *history = started(false);
+	const struct span span = {0x1000, 0x2000, 0, 8};
+	uint64_t lost = 0;
+	uint32_t generation = 2;
+
+	(void)state;
+	for (uint32_t i = 0; i < HISTORY_CHANGES_MAX; i++)
+		change(history, generation++, 0x1000, 0x2000, 7 + i % 2, &lost);
+	assert_int_equal(lost, 0);
+	change(history, generation++, 0x1000, 0x2000, 12, &lost);
+	assert_int_equal(lost, 1);
+	assert_int_equal(history_advance(history, generation - 2), 0);
+	assert_int_equal(place_at(history, generation - 2, 0x1000), 8);
+	assert_int_equal(history_advance(history, generation - 1), 0);
+	assert_int_equal(place_at(history, generation - 1, 0x1000), 0);
+	/* Until they are read again. */
+	assert_int_equal(history_read(history, generation, 0, false), 0);
+	assert_int_equal(history_mapping(history, generation, &span, &lost), 0);
+	assert_int_equal(history_advance(history, generation), 0);
+	assert_int_equal(place_at(history, generation, 0x1000), 8);
+	history_free(history);
+}
+
+static void mappings_beyond_the_bound_are_counted(void **state)
+{
+	struct history *history = history_new();
+	uint64_t lost = 0;
+
+	(void)state;
+	assert_non_null(history);
+	assert_int_equal(history_read(history, 1, 0, false), 0);
+	for (uint64_t i = 0; i <= HISTORY_SPANS_MAX; i++) {
+		const struct span span = {0x2000 * i, 0x2000 * i + 0x1000, 0, 7};
+
+		assert_int_equal(history_mapping(history, 1, &span, &lost), 0);
+	}
+	assert_int_equal(lost, 1);
+	assert_int_equal(history_advance(history, 1), 0);
+	/* A change has no room either; what it covers is not known then. */
+	change(history, 2, 0x0, 0x3000, 9, &lost);
+	assert_int_equal(history_advance(history, 2), 0);
+	assert_int_equal(place_at(history, 2, 0x800), 0);
+	assert_int_equal(place_at(history, 2, 0x4800), 7);
+	history_free(history);
+}
+
+/* Mappings that overlap can't be; whatever they say, there is one answer. */
+static void nonsense_is_survived(void **state)
+{
+	(void)state;
+	seed = 4;
+	for (int i = 0; i < 5000; i++) {
+		struct history *history = history_new();
+		uint64_t lost = 0;
+
+		assert_non_null(history);
+		for (int j = 0; j < 30; j++) {
+			uint64_t start = below(4) ? below(100) : UINT64_MAX - 100 + below(50);
+			const struct span span = {start, start + 1 + below(40), below(3), below(4)};
+			uint32_t generation = below(4) ? below(10) : UINT32_MAX - below(3);
+
+			if (!below(4))
+				assert_int_equal(history_read(history, generation,
+							      generation ? below(generation) : 0,
+							      below(2)),
+						 0);
+			else if (below(2))
+				assert_int_equal(history_mapping(history, generation, &span, &lost),
+						 0);
+			else
+				assert_int_equal(history_change(history, generation, &span, &lost),
+						 0);
+			if (!below(4))
+				assert_int_equal(
+					history_advance(history, below(2) ? below(10) : UINT32_MAX),
+					0);
+			history_find(history, below(10), below(140));
+		}
+		history_free(history);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(answers_as_the_header_says),
 		cmocka_unit_test(answers_as_the_header_says_with_losses),
+		cmocka_unit_test(what_comes_late_misleads_nobody),
+		cmocka_unit_test(anonymous_neighbours_are_one),
+		cmocka_unit_test(many_anonymous_regions_are_bounded),
+		cmocka_unit_test(holes_that_may_be_mappings_stay),
+		cmocka_unit_test(changes_beyond_the_bound_are_counted),
+		cmocka_unit_test(mappings_beyond_the_bound_are_counted),
+		cmocka_unit_test(nonsense_is_survived),
 	};
 
 	return cmocka_run_group_tests_name("history", tests, NULL, NULL);

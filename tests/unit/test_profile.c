@@ -9,15 +9,18 @@
 #include <unistd.h>
 
 #include "error.h"
-#include "process.h"
 #include "profile.h"
 #include "sample.h"
+#include "told.h"
 
 #define KERNEL UINT64_C(0xffffffff81000000)
 #define NOWHERE UINT64_C(0x10000)
+#define SELF 7 /* the address space of this process */
 
 struct fixture {
-	struct processes *processes;
+	struct told_files files;
+	struct objects *objects;
+	struct spaces *spaces;
 	struct profile *profile;
 	uint32_t pid; /* this process */
 	uint32_t gone; /* a process that has ended */
@@ -27,6 +30,7 @@ struct fixture {
 static int setup(void **state)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	struct object_source source;
 	struct error error;
 	pid_t pid = fork();
 
@@ -36,9 +40,12 @@ static int setup(void **state)
 		return -1;
 	fixture->pid = getpid();
 	fixture->gone = pid;
-	fixture->processes = processes_new("", &error);
-	fixture->profile =
-		fixture->processes ? profile_new(fixture->processes, LABELS_DEFAULT) : NULL;
+	source = told_source(&fixture->files);
+	fixture->objects = objects_new("", &source, &error);
+	fixture->spaces = fixture->objects ? spaces_new("", fixture->objects, &error) : NULL;
+	fixture->profile = fixture->spaces ? profile_new(fixture->spaces, LABELS_DEFAULT) : NULL;
+	if (fixture->profile)
+		told_self(fixture->spaces, &fixture->files, SELF, fixture->pid);
 	*state = fixture;
 	return fixture->profile ? 0 : -1;
 }
@@ -48,7 +55,9 @@ static int teardown(void **state)
 	struct fixture *fixture = *state;
 
 	profile_free(fixture->profile);
-	processes_free(fixture->processes);
+	spaces_free(fixture->spaces);
+	objects_free(fixture->objects);
+	told_clear(&fixture->files);
 	free(fixture);
 	return 0;
 }
@@ -64,6 +73,8 @@ static struct stackbeat_sample *usual(struct fixture *fixture)
 {
 	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->pid, "usual");
 
+	sample->space = SELF;
+	sample->generation = 1;
 	sample_kernel(sample, KERNEL + 1);
 	sample_kernel(sample, KERNEL + 2);
 	sample_user(sample, here());
@@ -121,7 +132,7 @@ static void keeps_all_of_a_stack(void **state)
 	add(fixture);
 	stack = only_stack(fixture);
 	assert_int_equal(stack->origin.pid, fixture->pid);
-	assert_int_equal(process_pid(stack->process), fixture->pid);
+	assert_int_equal(space_pid(stack->space), fixture->pid);
 	assert_string_equal(stack->origin.thread, "usual");
 	assert_int_equal(stack->origin.tid, 0);
 	assert_int_equal(stack->origin.cpu, 0);
@@ -130,7 +141,54 @@ static void keeps_all_of_a_stack(void **state)
 	assert_int_equal(stack->kernel_end, STACKBEAT_END_FRAME);
 	assert_int_equal(stack->user_end, STACKBEAT_END_MEMORY);
 	assert_int_equal(stack->flags, STACKBEAT_SAMPLE_KERNEL | STACKBEAT_SAMPLE_COMPAT);
-	assert_memory_equal(stack->frames, sample->frames, 4 * sizeof(uint64_t));
+	/* Return addresses stand for the call before them; user frames are places in a file. */
+	assert_int_equal(stack->frames[0], KERNEL + 1);
+	assert_int_equal(stack->frames[1], KERNEL + 1);
+	assert_int_equal(stack->frames[2], stack->frames[3]);
+	assert_int_equal(stack->frames[2] % 4096, here() % 4096);
+	assert_true(stack->frames[2] < here());
+	assert_true(stack_places(stack)[0] >= PLACE_OBJECTS);
+	assert_int_equal(stack_places(stack)[0], stack_places(stack)[1]);
+}
+
+/* The same addresses, when something else is mapped there. */
+static void what_is_mapped_makes_a_stack(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t start = here() & ~UINT64_C(4095);
+
+	usual(fixture);
+	add(fixture);
+	told_mapping(fixture->spaces, SELF, 5, STACKBEAT_MAPPING_CHANGE, start, start + 4096, 0, 0);
+	assert_int_equal(space_advance(spaces_get(fixture->spaces, SELF, 0), 4), 0);
+	usual(fixture)->generation = 4;
+	add(fixture);
+	assert_int_equal(stacks(fixture), 1);
+	assert_int_equal(space_advance(spaces_get(fixture->spaces, SELF, 0), 6), 0);
+	usual(fixture)->generation = 6;
+	add(fixture);
+	assert_int_equal(stacks(fixture), 2);
+}
+
+/* A call at the end of a mapping returns to what is behind it. */
+static void a_call_is_in_the_mapping_before_its_return_address(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, 4711, "call");
+	const struct stack *stack;
+
+	told_space(fixture->spaces, 8, 4711, 1, "call");
+	told_mapping(fixture->spaces, 8, 1, 0, 0x1000, 0x2000, 0, 0);
+	assert_int_equal(space_advance(spaces_get(fixture->spaces, 8, 0), 1), 0);
+	sample->space = 8;
+	sample->generation = 1;
+	sample_user(sample, 0x2000);
+	sample_user(sample, 0x2000);
+	add(fixture);
+	stack = only_stack(fixture);
+	assert_int_equal(stack_places(stack)[0], PLACE_NONE);
+	assert_int_equal(stack_places(stack)[1], PLACE_ANON);
+	assert_int_equal(stack->frames[1], 0x1fff);
 }
 
 /* When, after which losses and, by default, where and in which thread is not what makes a stack. */
@@ -148,7 +206,6 @@ static void same_stacks_are_one(void **state)
 	sample->lost = 5;
 	sample->weight = 5000000;
 	sample->missed = 4;
-	profile_tick(fixture->profile);
 	add(fixture);
 	stack = only_stack(fixture);
 	assert_int_equal(stack->samples, 2);
@@ -277,7 +334,7 @@ static void stacks_are_as_many_as_the_labels_make_them(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		for (uint64_t chosen = 0; chosen < 2; chosen++) {
 			profile_free(fixture->profile);
-			fixture->profile = profile_new(fixture->processes,
+			fixture->profile = profile_new(fixture->spaces,
 						       chosen ? LABEL_SET(cases[i].label) : 0);
 			assert_non_null(fixture->profile);
 			usual(fixture);
@@ -333,14 +390,14 @@ struct sums {
 
 static int sum_up(const struct stack *stack, void *arg)
 {
-	uint64_t i = (stack->frames[3] - NOWHERE) / 16;
+	uint64_t i = (stack->frames[3] + 1 - NOWHERE) / 16;
 	struct sums *sums = arg;
 
 	sums->stacks++;
 	sums->samples += stack->samples;
 	sums->weight += stack->weight;
 	sums->wrong += stack->samples != 2 || stack->weight != 2 * (i + 1) ||
-		       stack->frames[1] != KERNEL + i % 317;
+		       stack->frames[1] + 1 != KERNEL + i % 317;
 	return 0;
 }
 
@@ -350,7 +407,6 @@ static void grows_with_many_stacks(void **state)
 	struct sums sums = {0};
 	const struct profile_totals *totals = profile_totals(fixture->profile);
 	const uint64_t weight = (uint64_t)MANY * (MANY + 1);
-	struct processes_counts counts;
 
 	for (uint64_t i = 0; i < MANY; i++)
 		put_many(fixture, i);
@@ -367,53 +423,70 @@ static void grows_with_many_stacks(void **state)
 	assert_int_equal(sums.samples, 2 * MANY);
 	assert_int_equal(sums.weight, weight);
 	assert_int_equal(sums.wrong, 0);
-	/* A process that is gone is not looked for with every stack. */
-	processes_counts(fixture->processes, &counts);
-	assert_int_equal(counts.reads, 1);
 }
 
-static void a_process_that_is_gone_has_a_name_and_no_mappings(void **state)
+/* What lies in no code is not a caller, and neither is what follows it. */
+static void a_walk_that_leaves_the_code_ends_there(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = usual(fixture);
+	const struct stack *stack;
+
+	sample_user(sample, NOWHERE);
+	sample_user(sample, here());
+	sample->user_end = STACKBEAT_END_ROOT;
+	add(fixture);
+	stack = only_stack(fixture);
+	assert_int_equal(stack->kernel_frames, 2);
+	assert_int_equal(stack->user_frames, 2);
+	assert_int_equal(stack->user_end, STACKBEAT_END_FRAME);
+	/* The leaf is where the CPU was. */
+	sample = usual(fixture);
+	sample->frames[2] = NOWHERE;
+	add(fixture);
+	assert_int_equal(stacks(fixture), 2);
+	/* Where the mappings are not known for sure, it stays. */
+	sample = usual(fixture);
+	sample_user(sample, NOWHERE);
+	sample->generation = 0;
+	add(fixture);
+	assert_int_equal(stacks(fixture), 3);
+	profile_free(fixture->profile);
+	fixture->profile = profile_new(fixture->spaces, 0);
+	add(fixture);
+	assert_int_equal(only_stack(fixture)->user_frames, 3);
+}
+
+static void what_is_not_told_has_no_mappings(void **state)
 {
 	struct fixture *fixture = *state;
 	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->gone, "gone");
 	const struct stack *stack;
 
-	sample_user(sample, NOWHERE);
+	sample_user(sample, here());
 	add(fixture);
-	profile_tick(fixture->profile);
 	add(fixture);
 	stack = only_stack(fixture);
 	assert_int_equal(stack->samples, 2);
 	assert_int_equal(stack->origin.pid, fixture->gone);
-	assert_string_equal(process_comm(stack->process), "gone");
-	assert_null(process_mapping(stack->process, NOWHERE));
+	assert_int_equal(space_pid(stack->space), fixture->gone);
+	assert_string_equal(space_comm(stack->space), "");
+	assert_int_equal(stack_places(stack)[0], PLACE_NONE);
+	assert_int_equal(stack->frames[0], here());
 }
 
-static void a_process_that_lives_has_its_mappings(void **state)
+/* What a frame is in is read, once, and nothing else. */
+static void objects_are_read_that_frames_need(void **state)
 {
 	struct fixture *fixture = *state;
-	struct processes_counts counts;
 
-	usual(fixture);
-	add(fixture);
-	assert_non_null(process_mapping(only_stack(fixture)->process, here()));
-	/* All of its addresses are known: it is read once. */
-	for (int i = 0; i < 100; i++) {
-		profile_tick(fixture->profile);
+	for (uint64_t i = 0; i < 100; i++) {
 		usual(fixture)->frames[1] += i;
 		add(fixture);
 	}
-	processes_counts(fixture->processes, &counts);
-	assert_int_equal(counts.reads, 1);
-	/* An address that is in no mapping may be in one by now. */
-	for (int i = 1; i < 4; i++) {
-		profile_tick(fixture->profile);
-		sample_user(usual(fixture), NOWHERE + i);
-		add(fixture);
-		add(fixture);
-		processes_counts(fixture->processes, &counts);
-		assert_int_equal(counts.reads, 1 + i);
-	}
+	objects_finish(fixture->objects);
+	assert_int_equal(fixture->files.opened, 1);
+	assert_int_equal(fixture->files.released, fixture->files.count);
 }
 
 static int stop_at_third(const struct stack *stack, void *arg)
@@ -445,8 +518,11 @@ int main(void)
 		PROFILE_TEST(stacks_are_as_many_as_the_labels_make_them),
 		PROFILE_TEST(the_largest_and_the_smallest_sample_fit),
 		PROFILE_TEST(grows_with_many_stacks),
-		PROFILE_TEST(a_process_that_is_gone_has_a_name_and_no_mappings),
-		PROFILE_TEST(a_process_that_lives_has_its_mappings),
+		PROFILE_TEST(what_is_mapped_makes_a_stack),
+		PROFILE_TEST(a_call_is_in_the_mapping_before_its_return_address),
+		PROFILE_TEST(a_walk_that_leaves_the_code_ends_there),
+		PROFILE_TEST(what_is_not_told_has_no_mappings),
+		PROFILE_TEST(objects_are_read_that_frames_need),
 		PROFILE_TEST(a_walk_can_be_stopped),
 	};
 

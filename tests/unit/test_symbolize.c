@@ -1,16 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize.h"
 
-#include "elf.h"
 #include "kallsyms.h"
-#include "process.h"
 #include "sandbox.h"
+#include "told.h"
 
-#include <sys/sysmacros.h>
-
-static struct processes *processes;
+static struct told_files files;
+static struct objects *objects;
+static struct spaces *spaces;
 static struct symbolizer *symbolizer;
 static struct kallsyms *kallsyms;
+
+static bool make_tables(void)
+{
+	const struct object_source source = told_source(&files);
+
+	files = (struct told_files){.count = 0};
+	objects = objects_new(sandbox, &source, NULL);
+	spaces = spaces_new(sandbox, objects, NULL);
+	symbolizer = symbolizer_new(kallsyms, objects, sandbox, NULL);
+	return objects && spaces && symbolizer;
+}
+
+static void free_tables(void)
+{
+	symbolizer_free(symbolizer);
+	spaces_free(spaces);
+	objects_free(objects);
+	told_clear(&files);
+}
 
 static int set_up(void **state)
 {
@@ -22,15 +40,12 @@ static int set_up(void **state)
 	if (make_sandbox(state) != 0 || kallsyms_parse(stream, "test", &kallsyms, NULL) != 0)
 		return -1;
 	fclose(stream);
-	processes = processes_new(sandbox, NULL);
-	symbolizer = symbolizer_new(kallsyms, sandbox, NULL);
-	return processes && symbolizer ? 0 : -1;
+	return make_tables() ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
-	symbolizer_free(symbolizer);
-	processes_free(processes);
+	free_tables();
 	kallsyms_free(kallsyms);
 	return remove_sandbox(state);
 }
@@ -44,20 +59,41 @@ static void build(const char *name, const char *text)
 	    in_sandbox("%s", name), in_sandbox("source.s"));
 }
 
-/* A process that maps sandbox/NAME as /NAME at `start`, and memory at 0x10000. */
-static struct process *map(uint32_t pid, const char *name, uint64_t start)
+/* A process that maps sandbox/NAME from offset 0x1000 at 0x700000, and memory at 0x10000. */
+static struct space *map(uint32_t pid, const char *name)
 {
-	char maps[512];
-	struct stat st;
+	uint64_t id = told_file(objects, &files, in_sandbox("%s", name));
 
-	assert_int_equal(stat(in_sandbox("%s", name), &st), 0);
-	snprintf(maps, sizeof(maps),
-		 "10000-11000 rwxp 00000000 00:00 0 \n"
-		 "%lx-%lx r-xp 00001000 %x:%x %lu    /%s\n",
-		 start, start + 0x1000, major(st.st_dev), minor(st.st_dev), st.st_ino, name);
-	run("mkdir -p %s", in_sandbox("proc/%u", pid));
-	write_text(in_sandbox("proc/%u/maps", pid), maps);
-	return processes_get(processes, pid, name);
+	told_space(spaces, pid, pid, 1, name);
+	told_mapping(spaces, pid, 1, 0, 0x10000, 0x11000, 0, 0);
+	told_mapping(spaces, pid, 1, 0, 0x700000, 0x701000, id, 0x1000);
+	assert_int_equal(space_advance(spaces_get(spaces, pid, 0), 1), 0);
+	return spaces_get(spaces, pid, 0);
+}
+
+/* As a sample that hits it would do: what it needs is read. */
+static const struct frame_name *name_of(const struct space *space, uint64_t address)
+{
+	uint64_t number;
+	uint32_t place = space_place(space, 1, address, &number);
+
+	return symbolize_user(symbolizer, space, place, number);
+}
+
+static void read_all(void)
+{
+	bool is_offset;
+	uint64_t number;
+	struct object *object;
+
+	for (uint64_t i = 1; i <= files.count; i++) {
+		object = place_object(objects,
+				      space_place(spaces_get(spaces, i, 0), 1, 0x700000, &number),
+				      &is_offset);
+		if (object)
+			assert_int_equal(object_need(objects, object), 0);
+	}
+	objects_finish(objects);
 }
 
 #define FUNCTION(name)                                                                             \
@@ -67,98 +103,98 @@ static struct process *map(uint32_t pid, const char *name, uint64_t start)
 static void test_user(void **state)
 {
 	const struct frame_name *frame;
-	struct process *process;
+	struct space *space, *other;
 
 	(void)state;
 	build("a.so", ".text\n" FUNCTION("first") FUNCTION("second") ".skip 16, 0x90\n");
-	process = map(1, "a.so", 0x700000);
-	frame = symbolize_user(symbolizer, process, 0x700018);
+	space = map(1, "a.so");
+	other = map(2, "a.so");
+	read_all();
+	frame = name_of(space, 0x700018);
 	assert_non_null(frame);
 	assert_true(frame->resolved);
 	assert_true(frame->normalized);
 	assert_false(frame->kernel);
 	assert_string_equal(frame->function, "second");
 	assert_string_equal(frame->system_name, "second");
-	assert_string_equal(frame->mapping_path, "/a.so");
+	assert_string_equal(frame->mapping_path, in_sandbox("a.so"));
 	assert_string_equal(frame->build_id, "0123");
 	assert_int_equal(frame->vaddr, 0x1018);
 	assert_int_equal(frame->start, 0x1010);
-	assert_int_equal(frame->map_start, 0);
-	assert_int_equal(frame->map_limit, UINT64_MAX);
-	assert_int_equal(frame->map_offset, 0);
-	assert_ptr_equal(frame, symbolize_user(symbolizer, process, 0x700018));
-	/* Another process has it elsewhere: the same place. */
-	assert_ptr_equal(frame, symbolize_user(symbolizer, map(2, "a.so", 0x900000), 0x900018));
+	assert_ptr_equal(frame, name_of(space, 0x700018));
+	/* Another process has it, too: the same place. */
+	assert_ptr_equal(frame, name_of(other, 0x700018));
 }
 
 static void test_user_without_a_name(void **state)
 {
 	const struct frame_name *frame;
-	struct process *process;
+	struct space *space, *other;
 
 	(void)state;
 	build("a.so", ".text\n" FUNCTION("first") ".skip 16, 0x90\n");
-	process = map(1, "a.so", 0x700000);
-	frame = symbolize_user(symbolizer, process, 0x700010);
+	space = map(1, "a.so");
+	other = map(2, "a.so");
+	read_all();
+	frame = name_of(space, 0x700010);
 	assert_false(frame->resolved);
 	assert_null(frame->function);
 	assert_null(frame->system_name);
 	assert_true(frame->normalized);
 	assert_int_equal(frame->vaddr, 0x1010);
-	assert_string_equal(frame->mapping_path, "/a.so");
 
-	frame = symbolize_user(symbolizer, process, 0x10020);
+	frame = name_of(space, 0x10020);
 	assert_false(frame->resolved);
 	assert_false(frame->normalized);
 	assert_int_equal(frame->vaddr, 0x10020);
 	assert_string_equal(frame->mapping_path, "[anon]");
-	assert_int_equal(frame->map_start, 0x10000);
-	assert_int_equal(frame->map_limit, 0x11000);
-	assert_ptr_equal(frame, symbolize_user(symbolizer, process, 0x10020));
-	assert_ptr_not_equal(frame, symbolize_user(symbolizer, map(2, "a.so", 0x900000), 0x10020));
+	assert_ptr_equal(frame, name_of(space, 0x10020));
+	assert_ptr_not_equal(frame, name_of(other, 0x10020));
 
-	frame = symbolize_user(symbolizer, process, 0x1);
+	frame = name_of(space, 0x1);
 	assert_false(frame->resolved);
 	assert_string_equal(frame->mapping_path, "");
 	assert_string_equal(frame->build_id, "");
 	assert_int_equal(frame->vaddr, 0x1);
+
+	frame = name_of(space, 0xffffffffff600400);
+	assert_string_equal(frame->mapping_path, "[vsyscall]");
+	assert_int_equal(frame->vaddr, 0xffffffffff600400);
 }
 
-static void test_file_that_is_gone(void **state)
+/* What it maps is no ELF file: its offset in the file is what can be said. */
+static void test_file_without_segments(void **state)
 {
 	const struct frame_name *frame;
-	struct process *process;
+	struct space *space;
 
 	(void)state;
-	build("a.so", ".text\n" FUNCTION("first"));
-	run("ln %s %s", in_sandbox("a.so"), in_sandbox("b.so"));
-	process = map(1, "a.so", 0x700000);
-	assert_true(symbolize_user(symbolizer, process, 0x700000)->resolved);
-	run("mkdir -p %s && sed s/a.so/gone.so/ %s > %s", in_sandbox("proc/2"),
-	    in_sandbox("proc/1/maps"), in_sandbox("proc/2/maps"));
-	process = processes_get(processes, 2, "gone");
-	frame = symbolize_user(symbolizer, process, 0x700000);
+	write_text(in_sandbox("jit.cache"), "no ELF file");
+	space = map(1, "jit.cache");
+	read_all();
+	frame = name_of(space, 0x700010);
 	assert_false(frame->resolved);
 	assert_false(frame->normalized);
-	assert_int_equal(frame->vaddr, 0x700000);
-	assert_string_equal(frame->mapping_path, "/gone.so");
-	assert_int_equal(frame->map_start, 0x700000);
-	assert_int_equal(frame->map_limit, 0x701000);
-	assert_int_equal(frame->map_offset, 0x1000);
+	assert_int_equal(frame->vaddr, 0x1010);
+	assert_string_equal(frame->mapping_path, in_sandbox("jit.cache"));
 }
 
 static const char *demangled(const char *name)
 {
-	static unsigned int count;
 	const struct frame_name *frame;
-	char text[4096], file[32];
+	struct space *space;
+	char text[4096];
 
+	/* What was read is final: each name has tables of its own. */
+	free_tables();
+	assert_true(make_tables());
 	snprintf(text, sizeof(text),
 		 ".text\n.globl %s\n.type %s, @function\n%s: .skip 16, 0x90\n.size %s, 16\n", name,
 		 name, name, name);
-	snprintf(file, sizeof(file), "%u.so", count++);
-	build(file, text);
-	frame = symbolize_user(symbolizer, map(count, file, 0x700000), 0x700000);
+	build("name.so", text);
+	space = map(1, "name.so");
+	read_all();
+	frame = name_of(space, 0x700000);
 	assert_true(frame->resolved);
 	assert_string_equal(frame->system_name, name);
 	return frame->function;
@@ -223,7 +259,7 @@ static void test_kernel(void **state)
 
 static void test_kernel_without_symbols(void **state)
 {
-	struct symbolizer *own = symbolizer_new(NULL, sandbox, NULL);
+	struct symbolizer *own = symbolizer_new(NULL, objects, sandbox, NULL);
 
 	(void)state;
 	assert_false(symbolize_kernel(own, 0xffffffff81000010)->resolved);
@@ -356,7 +392,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_user),
 		TEST(test_user_without_a_name),
-		TEST(test_file_that_is_gone),
+		TEST(test_file_without_segments),
 		TEST(test_demangled),
 		TEST(test_name_that_explodes),
 		TEST(test_kernel),

@@ -22,7 +22,7 @@ need() {
 	local program
 	for program; do
 		command -v "$program" >/dev/null ||
-			die "$program is missing; 'scripts/deps vm' installs it"
+			die "$program is missing; 'make deps' installs it"
 	done
 }
 
@@ -33,6 +33,11 @@ lock() {
 	mkdir -p "$CACHE/locks"
 	exec {fd}>"$CACHE/locks/$1"
 	flock "$fd"
+}
+
+# is_own_kernel NAME: whether NAME is no suite but a kernel that is built here (see build-own-kernel).
+is_own_kernel() {
+	[[ $1 =~ ^[a-z]+$ && -e $VM_DIR/kernels/$1.config ]]
 }
 
 this_suite() {

@@ -9,19 +9,28 @@
 #ifndef BARE_H
 #define BARE_H
 
-typedef unsigned long long u64;
-
-#define NOINLINE __attribute__((noipa))
+#include "work.h"
 
 int main(int argc, char **argv);
 
 #ifdef __x86_64__
 #define SYS_WRITE 1
-#define SYS_PREAD64 17
-#define SYS_FORK 57
-#define SYS_WAIT4 61
 #define SYS_OPEN 2
+#define SYS_CLOSE 3
+#define SYS_MMAP 9
+#define SYS_MPROTECT 10
+#define SYS_MUNMAP 11
+#define SYS_PREAD64 17
+#define SYS_MADVISE 28
+#define SYS_SENDFILE 40
+#define SYS_FORK 57
+#define SYS_VFORK 58
+#define SYS_EXECVE 59
+#define SYS_WAIT4 61
+#define SYS_FTRUNCATE 77
+#define SYS_UNLINK 87
 #define SYS_PRCTL 157
+#define SYS_FUTEX 202
 #define SYS_CLOCK_GETTIME 228
 #define SYS_EXIT_GROUP 231
 
@@ -47,6 +56,29 @@ static inline long system_call(long number, long a, long b, long c, long d)
 	__asm__ volatile("syscall"
 			 : "=a"(result)
 			 : "0"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
+			 : "rcx", "r11", "memory");
+	return result;
+}
+
+#define PROT_READ 1
+#define PROT_WRITE 2
+#define PROT_EXEC 4
+#define MAP_SHARED 1
+#define MAP_PRIVATE 2
+#define MAP_ANONYMOUS 0x20
+
+/* mmap() of a file from its start, or of nothing; what it says of errors is below 0. */
+static inline long map(u64 length, long protection, long flags, long file)
+{
+	register long r10 __asm__("r10") = flags;
+	register long r8 __asm__("r8") = file;
+	register long r9 __asm__("r9") = 0;
+	long result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "0"(SYS_MMAP), "D"(0), "S"(length), "d"(protection), "r"(r10), "r"(r8),
+			   "r"(r9)
 			 : "rcx", "r11", "memory");
 	return result;
 }
@@ -84,26 +116,6 @@ static inline long system_call(long number, long a, long b, long c, long d)
 }
 #endif
 
-/*
- * For functions that call nothing: gcc leaves out the frame of one that does
- * not touch its stack, whatever it was told.
- */
-static inline __attribute__((always_inline)) void keep_frame(void)
-{
-	__asm__ volatile("" : : "r"(__builtin_frame_address(0)));
-}
-
-/* The work of all programs: two instructions an iteration, no memory. */
-static inline __attribute__((always_inline)) void work(unsigned long iterations)
-{
-	keep_frame();
-	__asm__ volatile("1:	dec %0\n"
-			 "	jnz 1b"
-			 : "+r"(iterations)
-			 :
-			 : "cc");
-}
-
 /* The decimal number that is the argument `index`, or `otherwise`. */
 static inline __attribute__((always_inline)) u64 argument(int argc, char **argv, int index,
 							  u64 otherwise)
@@ -128,17 +140,26 @@ static inline void print(const char *text)
 }
 
 #ifdef __x86_64__
-static inline void print_number(u64 value)
+#define DIGITS_SIZE 21
+
+/* The number as text, at the end of `digits`. */
+static inline char *decimal(u64 value, char digits[DIGITS_SIZE])
 {
-	char digits[21];
-	char *at = digits + sizeof(digits) - 1;
+	char *at = digits + DIGITS_SIZE - 1;
 
 	*at = 0;
 	do {
 		*--at = '0' + value % 10;
 		value /= 10;
 	} while (value);
-	print(at);
+	return at;
+}
+
+static inline void print_number(u64 value)
+{
+	char digits[DIGITS_SIZE];
+
+	print(decimal(value, digits));
 }
 
 /* CPU time of this process in ns, as the kernel accounts it. */

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A Go program. Its last 8 bytes are an address to look up, beside those of tests/unit/go_image.h.
+ */
+#include "fuzz.h"
+
+#include "../unit/go_image.h"
+#include "gosym.h"
+
+static int touch_frame(const struct gosym_frame *frame, void *arg)
+{
+	size_t *sum = arg;
+
+	*sum += strlen(frame->name) + strlen(frame->system_name);
+	if (frame->file)
+		*sum += strlen(frame->file);
+	return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint64_t address = 0;
+	struct gosym *gosym;
+	size_t sum = 0;
+
+	if (size >= sizeof(address))
+		memcpy(&address, data + size - sizeof(address), sizeof(address));
+	if (gosym_open(data, size, &gosym, NULL) != 0)
+		return 0;
+	gosym_lookup(gosym, address, touch_frame, &sum);
+	for (unsigned int at = 0; at < GO_TEXT_SIZE; at += 8)
+		gosym_lookup(gosym, GO_TEXT + at, touch_frame, &sum);
+	gosym_close(gosym);
+	return 0;
+}

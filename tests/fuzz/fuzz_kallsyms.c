@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Kernel symbols, which may come from another machine. The first 8 bytes are an address to look up.
+ */
+#include "fuzz.h"
+
+#include "error.h"
+#include "kallsyms.h"
+
+static void look_up(const struct kallsyms *kallsyms, uint64_t address)
+{
+	const char *name, *module;
+	uint64_t start;
+
+	if (kallsyms_lookup(kallsyms, address, &name, &start, &module) &&
+	    (start > address || strlen(name) == 0 || (module && strlen(module) > SIZE_MAX / 2)))
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct kallsyms *kallsyms;
+	uint64_t address;
+	struct error error;
+	FILE *stream;
+
+	if (size <= sizeof(address))
+		return 0;
+	memcpy(&address, data, sizeof(address));
+	stream = fmemopen((void *)(data + sizeof(address)), size - sizeof(address), "r");
+	if (!stream)
+		abort();
+	if (kallsyms_parse(stream, "fuzz", &kallsyms, &error) == 0) {
+		for (unsigned int bit = 0; bit < 64; bit++)
+			look_up(kallsyms, address ^ (UINT64_C(1) << bit));
+		look_up(kallsyms, address);
+		kallsyms_free(kallsyms);
+	}
+	fclose(stream);
+	return 0;
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Command lines: the input is their words. */
+#include "fuzz.h"
+
+#include "cpulist.h"
+#include "error.h"
+#include "labels.h"
+#include "options.h"
+#include "session_option.h"
+
+#define WORDS_MAX 64
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	/* Parsing changes the order of words, and so which are to be freed. */
+	char *words[WORDS_MAX + 1] = {NULL}, *argv[WORDS_MAX + 1];
+	static struct record_options options;
+	static struct cpulist cpulist;
+	struct session_option session;
+	struct labels labels = {0};
+	char id[CONTAINER_ID_SIZE];
+	struct error error;
+	int argc = 0, first;
+
+	while (argc < WORDS_MAX && (words[argc] = fuzz_text(&data, &size)))
+		argc++;
+	if (argc == 0)
+		return 0;
+	memcpy(argv, words, sizeof(words));
+	record_options_parse(argc, argv, &options, &error);
+	memcpy(argv, words, sizeof(words));
+	session_option_parse(argc, argv, &session, &first, &error);
+	for (int i = 0; i < argc; i++) {
+		cpulist_parse(words[i], &cpulist, &error);
+		labels_choose(&labels, words[i], &error);
+		labels_add(&labels, words[i], &error);
+		container_id(words[i], id);
+	}
+	while (argc)
+		free(words[--argc]);
+	return 0;
+}

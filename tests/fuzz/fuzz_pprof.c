@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Profiles of anybody: read, and shown as a table, as a tree and as a picture. */
+#include "fuzz.h"
+
+#include "flamegraph.h"
+#include "pprof.h"
+#include "report.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const struct report_options report = {.group = "comm"};
+	const struct flamegraph_options picture = {.title = "fuzz", .group = "comm"};
+	struct pprof_profile *profile;
+	struct error error;
+	size_t frames, shown_size;
+	char *shown = NULL;
+	FILE *out;
+
+	profile = pprof_decode(data, size, "fuzz", &error);
+	if (!profile)
+		return 0;
+	out = open_memstream(&shown, &shown_size);
+	if (!out)
+		abort();
+	report_top(profile, &report, out, &error);
+	report_tree(profile, &report, out, &error);
+	flamegraph_write(profile, &picture, out, &frames, &error);
+	fclose(out);
+	free(shown);
+	pprof_profile_free(profile);
+	return 0;
+}

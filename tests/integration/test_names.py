@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`stackbeat record` keeps the name of every sampled process: of each user frame the file, its build
+id and the function, whatever has become of the process and of the file."""
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import truth
+from harness import (cgroup_mount, check, check_equal, defer, kernel_part, load,
+                     make_cgroup, record, Recording, start, temporary_directory, test, unload,
+                     wait_until, WORKLOADS, workload)
+from spaces import vdso
+
+RATE = ("-F", 997)
+
+
+def user_frames(sample):
+    return [frame for frame in sample.frames
+            if not frame.address >> 63 and not frame.file.startswith("[kernel")]
+
+
+def stacks(profile):
+    """(sample, user part) of each sample that has one and is not of an exec in the making."""
+    for sample in profile.samples:
+        frames = user_frames(sample)
+        if frames and not truth.may_be_in_execve(kernel_part(sample)):
+            yield sample, frames
+
+
+def check_workers(profile, least):
+    """Every user frame has its file, build id and name, if it is of a worker or of churn."""
+    seen, pids = set(), set()
+    for sample, frames in stacks(profile):
+        comm = sample.labels["comm"]
+        if comm in truth.WORKERS:
+            fault = truth.worker_fault(comm, frames)
+            pids.add(sample.labels["pid"])
+            seen.add(comm)
+        elif comm == "churn":
+            fault = truth.driver_fault(frames)
+        else:
+            continue
+        check(not fault, f"{fault}, of {sample}")
+    check(len(pids) >= least, f"only {len(pids)} processes were sampled, {least} expected")
+    check_equal(sorted(seen), truth.WORKERS, "programs that were sampled")
+    cut = profile.total("samples", lambda sample: truth.has_no_entry(kernel_part(sample)))
+    check(50 * cut <= profile.total("samples"), f"{cut} kernel parts without an entry")
+
+
+def let_work(processes):
+    """Waits until each has had 0.2 s of CPU time more."""
+    def time(process):
+        """In user mode, in hundredths of a second."""
+        return int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11])
+    ends = {process: time(process) + 20 for process in processes}
+    wait_until(lambda: all(time(process) >= end for process, end in ends.items()), "CPU time")
+
+
+def finish_without(recording, processes):
+    """Stops processes, which would only slow the reader down, and ends the recording."""
+    for process in processes:
+        process.send_signal(signal.SIGSTOP)
+    recording.interrupt()
+    return recording.profile()
+
+
+def record_churn(mode, count, *arguments):
+    directory = truth.tmpfs()
+    profile, _, _ = record(*RATE, command=truth.churn(directory, mode, count, *arguments))
+    check_equal(list(directory.iterdir()), [], "files left")
+    return profile
+
+
+@test
+def two_thousand_short_processes_keep_their_names():
+    check_workers(record_churn("fork", 2000, 100000), 500)
+
+
+@test
+def chains_of_vfork_and_exec_keep_their_names():
+    check_workers(record_churn("chain", 400, 100000), 100)
+
+
+@test
+def exec_at_the_same_addresses_keeps_its_names():
+    check_workers(record_churn("exec", 400, 100000), 50)
+
+
+@test
+def short_threads_keep_their_names():
+    profile = record_churn("vfork", 200, 100000, 3)
+    check_workers(profile, 50)
+    check(any("start_thread" in [frame.function for frame in frames]
+              for _, frames in stacks(profile)), "no thread was sampled")
+
+
+@test
+def a_library_at_the_address_of_another_keeps_its_names():
+    profile, _, _ = record(*RATE, command=truth.dlswap(40))
+    found = 0
+    for sample, frames in stacks(profile):
+        if sample.labels["comm"] == "dlswap":
+            in_fault = any("page_fault" in name for name in kernel_part(sample))
+            fault, in_library = truth.swap_fault(frames, in_fault)
+            check(not fault, f"{fault}, of {sample}")
+            found += in_library
+    # Stacks that are alike are one sample.
+    check(found >= len(truth.LIBRARIES), f"only {found} stacks in libraries")
+    functions = {frame.function for _, frames in stacks(profile) for frame in frames}
+    check(set(truth.LIBRARIES) <= functions, f"only {functions}")
+
+
+@test
+def a_process_in_a_container_keeps_its_name():
+    """What it runs is nowhere else, and it has another process id in there."""
+    container = "0123456789abcdef" * 4
+    group = make_cgroup(make_cgroup(cgroup_mount(), f"stackbeat-{os.getpid()}.slice"),
+                        f"docker-{container}.scope")
+
+    def join():
+        (group / "cgroup.procs").write_text("0")
+    recording = Recording(*RATE, "-G", group)
+    session = recording.session()
+    name = truth.WORKERS[9]
+    process = start(*workload("contain", temporary_directory(), WORKLOADS / name, truth.FOR_EVER),
+                    preexec_fn=join)
+    pid = int(process.stdout.readline())
+    defer(lambda: wait_until(lambda: "populated 0" in (group / "cgroup.events").read_text(),
+                             "an empty group"))
+    defer(os.kill, pid, signal.SIGKILL)
+    recording.wait_for(session, "samples", 200)
+    recording.interrupt()
+    found = 0
+    for sample, frames in stacks(recording.profile()):
+        if sample.labels["comm"] != name:
+            continue
+        fault = truth.worker_fault(name, frames)
+        check(not fault, f"{fault}, of {sample}")
+        check_equal({frame.file for frame in frames}, {f"/app/{name}"}, "path")
+        labels = {key: sample.labels.get(key) for key in ("pid", "inner_pid", "cgroup", "container")}
+        check_equal(labels, {"pid": pid, "inner_pid": 1, "container": container,
+                             "cgroup": f"/{group.relative_to(cgroup_mount())}"}, "labels")
+        found += 1
+    check(found, "it was not sampled")
+
+
+@test
+def a_program_that_is_replaced_keeps_its_names():
+    """Each sample is named by the file that it ran, not by the one that is there now; by the
+    time that the reader ends, none of the two is there."""
+    directory = truth.tmpfs()
+    path = directory / "program"
+    recording = Recording(*RATE, "-a")
+    recording.session()
+    names, processes = {}, []
+    for name in truth.WORKERS[10:13]:
+        truth.copy_to(directory, name, "next").rename(path)
+        processes.append(start(path, truth.FOR_EVER))
+        names[processes[-1].pid] = name
+        let_work(processes[-1:])
+    path.unlink()
+    path.write_bytes(b"\x7fELF, but what is this?")
+    seen = set()
+    for sample, frames in stacks(finish_without(recording, processes)):
+        name = names.get(sample.labels["pid"])
+        if not name or sample.labels["comm"] != "program":
+            continue
+        for frame in frames:
+            check_equal((frame.file, frame.build_id), (str(path), truth.build_id(name)), name)
+            check(frame.function in (name, "main", "_start"), f"{frame.function!r} of {name}")
+        seen.add(name)
+    check_equal(seen, set(names.values()), "programs that were sampled")
+
+
+@test
+def files_of_all_file_systems_have_their_names():
+    processes = truth.start_on_file_systems()
+    name, memfd = truth.start_memfd()
+    clock = start(*workload("vdso", truth.FOR_EVER))
+    huge = start(*workload("maps", "thp", truth.FOR_EVER, 100000))
+    everyone = [process for _, process in processes.values()] + [memfd, clock, huge]
+    wanted = [process.pid for process in everyone]
+    recording = Recording(*RATE, "-p", ",".join(map(str, wanted)))
+    recording.session()
+    let_work(everyone)
+    of_pid = {}
+    for sample, frames in stacks(finish_without(recording, everyone)):
+        of_pid.setdefault(sample.labels["pid"], []).append(frames)
+    check_equal(set(of_pid), set(wanted), "processes")
+    for kind, (path, process) in processes.items():
+        for frames in of_pid[process.pid]:
+            fault = truth.worker_fault(path.name, frames)
+            check(not fault, f"{kind}: {fault}")
+            check_equal({frame.file for frame in frames}, {str(path)}, f"{kind}: path")
+    for frames in of_pid[memfd.pid]:
+        check_equal({frame.build_id for frame in frames}, {truth.build_id(name)}, "memfd")
+        check({frame.function for frame in frames} <= {name, "main", "_start"}, f"memfd: {frames}")
+    leaves = [frames[0] for frames in of_pid[clock.pid] if frames[0].file == "[vdso]"]
+    check(leaves, f"nothing in the vdso: {of_pid[clock.pid]}")
+    # It has functions that its symbols do not name.
+    functions = {function for _, _, function in vdso().functions} | {""}
+    names = {frame.function for frame in leaves}
+    check(names <= functions and names != {""}, f"in the vdso: {leaves}")
+    leaves = [frames[0] for frames in of_pid[huge.pid] if frames[1:2] and
+              frames[1].function == "call"]
+    check(leaves, f"nothing in memory without a file: {of_pid[huge.pid]}")
+    check_equal({frame.file for frame in leaves}, {"[anon]"}, "memory without a file")
+
+
+@test
+def labels_say_whose_a_sample_is():
+    name = truth.WORKERS[0]
+    command = workload(name, 10000000, 2)
+    profile, _, _ = record(*RATE, "--label", "build=17", "--label", "host name=\u00e4 b",
+                           command=command)
+    own = [sample for sample in profile.samples if sample.labels["comm"] == name]
+    check(own, "no sample of the program")
+    for sample in profile.samples:
+        check_equal((sample.labels.get("build"), sample.labels.get("host name")),
+                    ("17", "\u00e4 b"), "labels that were added")
+    for sample in own:
+        check_equal(set(sample.labels) - {"cgroup", "container"},
+                    {"comm", "thread", "pid", "build", "host name"}, "labels by default")
+    profile, _, _ = record(*RATE, "--labels", "pid,tid,cpu,thread", command=command)
+    own = [sample for sample in profile.samples if sample.labels.get("thread") == name]
+    check(all(set(sample.labels) == {"pid", "tid", "cpu", "thread"} for sample in own),
+          f"labels that were chosen: {own[0].labels}")
+    check(len({sample.labels["tid"] for sample in own}) == 3, "three threads")
+    profile, _, _ = record(*RATE, "--labels", "none", command=command)
+    check_equal([sample.labels for sample in profile.samples if sample.labels], [], "no labels")
+    # A name that is set while it runs is that of the samples that follow.
+    profile, _, _ = record(*RATE, command=workload("forker", 2, 30000000))
+    named = {sample.labels["thread"] for sample in profile.samples
+             if any(frame.function == "child" for frame in user_frames(sample))}
+    check_equal(named, {"forked"}, "names of threads that work after prctl()")
+
+
+@test
+def objects_are_kept_on_request():
+    directory, kept = truth.tmpfs(), temporary_directory()
+    record(*RATE, "--keep-objects", kept, command=truth.churn(directory, "vfork", 120, 200000))
+    for name in truth.WORKERS:
+        number = truth.build_id(name)
+        path = kept / ".build-id" / number[:2] / number[2:]
+        found = [path] if path.is_file() else list(path.glob("*"))
+        check(found, f"{name} is not at {path}: {list(kept.rglob('*'))[:5]}")
+        check_equal(found[0].read_bytes(), (WORKLOADS / name).read_bytes(), f"{path}")
+
+
+@test
+def a_file_system_is_free_while_it_is_recorded():
+    directory = truth.tmpfs()
+    recording = Recording(*RATE, "-a")
+    session = recording.session()
+    start(*workload(truth.WORKERS[1], truth.FOR_EVER))
+    name = truth.WORKERS[0]
+    process = start(truth.copy_to(directory, name), truth.FOR_EVER)
+    let_work([process])
+    process.kill()
+    process.wait()
+    wait_until(lambda: truth.unmount(directory), "a file system that is free")
+    recording.wait_for(session, "samples", recording.stats(session)["samples"] + 1)
+    recording.interrupt()
+    own = [frames for sample, frames in stacks(recording.profile())
+           if sample.labels["pid"] == process.pid and sample.labels["comm"] == name]
+    check(own, "it was not sampled")
+    for frames in own:
+        fault = truth.worker_fault(name, frames)
+        check(not fault, fault)
+
+
+@test
+def a_reader_that_is_killed_leaves_nothing():
+    """In the middle of 5,000 processes that fork as fast as they may: no memory of theirs stays,
+    no file, no process; and the module can be unloaded."""
+    load()
+    mount = cgroup_mount()
+    (mount / "cgroup.subtree_control").write_text("+memory +pids")
+    group = make_cgroup(mount, f"stackbeat-bomb-{os.getpid()}")
+    (group / "pids.max").write_text("150")
+    directory = truth.tmpfs()
+    bomb = truth.copy_to(directory, "bomb")
+    recording = Recording(*RATE, "-G", group)
+    session = recording.session()
+
+    def join():
+        (group / "cgroup.procs").write_text("0")
+    process = start(bomb, 5050, 20000, preexec_fn=join)
+    recording.wait_for(session, "spaces", 300)
+    recording.process.kill()
+    recording.process.wait()
+    check(process.poll() is None, "it was over before the reader was killed")
+    out, err = process.communicate()
+    check_equal(process.returncode, 0, f"status; it said {err!r}")
+    check(int(out) >= 5000, f"only {out} processes")
+    peak = re.search(r"max (\d+)", (group / "pids.events").read_text())
+    check(peak and int(peak[1]), "the limit was never reached")
+    unload()
+    check_equal((group / "cgroup.procs").read_text(), "", "processes that are left")
+    zombies = [path.parent.name for path in Path("/proc").glob("[0-9]*/status")
+               if "\nState:\tZ" in status_of(path)]
+    check_equal(zombies, [], "zombies")
+
+    def memory():
+        numbers = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        return int(numbers["anon"]) + int(numbers["pagetables"])
+    wait_until(lambda: not memory(), "the memory of all address spaces")
+    check(truth.unmount(directory), "the file system is not free")
+
+
+def status_of(path):
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a process maps is told of its own space, and of no other that was at the same place."""
+
+import subprocess
+
+from harness import check_equal, release, start, test, wait_until, workload
+from stackbeat import Session
+
+PROGRAMS = 100
+
+
+def told(session):
+    stats = session.stats()
+    return {name: stats[name] for name in ("changes", "changes_lost")}
+
+
+@test
+def later_processes_are_not_taken_for_those_that_are_gone():
+    processes = [start(*workload("threads", 1)) for _ in range(4)]
+    with Session(rate=1000, pids=[process.pid for process in processes], inherit=0) as session:
+        session.start()
+        # Each has its memory in the table.
+        wait_until(lambda: session.stats()["spaces"] >= len(processes), "their spaces")
+        for process in processes:
+            process.kill()
+            process.wait()
+        before = told(session)
+        # The kernel gives memory that was just freed first. These map their libraries, unsampled.
+        for _ in range(PROGRAMS):
+            subprocess.run(["/bin/true"], check=True)
+        check_equal(told(session), before, f"changes after {PROGRAMS} programs of others")
+
+
+@test
+def what_a_child_maps_in_the_memory_that_it_shares_is_told():
+    process = start(*workload("sharer"), stdin=subprocess.PIPE)
+    with Session(rate=1000, pids=[process.pid], inherit=0) as session:
+        session.start()
+        wait_until(lambda: session.stats()["spaces"], "its space")
+        before = told(session)
+        release(process)
+        process.stdout.readline()
+        wait_until(lambda: told(session) != before, "a change")
+        check_equal(told(session), {**before, "changes": before["changes"] + 1}, "changes")

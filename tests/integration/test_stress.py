@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: GPL-2.0
+"""All at once, for STRESS_SECONDS (10 by default): nothing breaks, nothing is lost, nothing is left.
+
+Eight processes work against each other, each with a role below. What they do is drawn at random, from
+a seed that a failure tells and STRESS_SEED sets.
+"""
+
+import contextlib
+import ctypes
+import errno
+import mmap as memory
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+import traceback
+from pathlib import Path
+
+from harness import (check, check_balance, check_equal, load, open_sessions, run, Skip,
+                     temporary_directory, test, unload, WORKLOADS)
+from stackbeat import libc, Netlink, online_cpus, S, Session
+from test_life import objects, vmalloc_bytes
+
+SECONDS = int(os.environ.get("STRESS_SECONDS", "10"))
+SEED = int(os.environ.get("STRESS_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
+CPUS = [int(path.name[3:]) for path in Path("/sys/devices/system/cpu").glob("cpu[0-9]*")
+        if (path / "online").exists()]
+FAILSLAB = Path("/sys/kernel/debug/failslab")
+
+# What happens to a session while CPUs, processes and other sessions come and go.
+EXPECTED = {errno.EUSERS, errno.EBUSY, errno.ERANGE, errno.EINVAL, errno.ENXIO, errno.ESRCH,
+            errno.ENODEV, errno.ENOENT}
+SHORT_OF_MEMORY = {errno.ENOMEM, errno.ENOBUFS}
+
+COUNTED = ("sessions", "samples", "rates", "flips", "loads", "spaces", "objects", "tails", "kills")
+
+
+class Counters:
+    """Shared by the processes; each adds to its own row."""
+
+    def __init__(self, rows):
+        self.map = memory.mmap(-1, rows * len(COUNTED) * 8)
+        self.rows = [(ctypes.c_uint64 * len(COUNTED)).from_buffer(self.map, row * len(COUNTED) * 8)
+                     for row in range(rows)]
+
+    def total(self):
+        return {name: sum(row[index] for row in self.rows) for index, name in enumerate(COUNTED)}
+
+
+class Worker:
+    """One process: its role draws from `choice` until `until`."""
+
+    def __init__(self, role, row, directory, until, expected):
+        self.role, self.row, self.directory = role, row, directory
+        self.until, self.expected = until, expected
+        self.choice = None
+        self.pid = 0
+
+    def count(self, what, number=1):
+        self.row[COUNTED.index(what)] += number
+
+    def goes_on(self):
+        return time.monotonic() < self.until
+
+    def attempt(self, function, *arguments, **named):
+        """What function returns; None where it fails as it may."""
+        try:
+            return function(*arguments, **named)
+        except OSError as error:
+            if error.errno not in self.expected:
+                raise
+            return None
+
+    def start(self, seed, report):
+        self.pid = os.fork()
+        if self.pid:
+            return
+        status = 1
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            self.choice = random.Random(f"{seed} {self.role.__name__}")
+            self.role(self)
+            status = 0
+        except BaseException:  # pylint: disable=broad-exception-caught
+            os.write(report, f"{self.role.__name__}, seed {SEED}: "
+                             f"{traceback.format_exc()}\n".encode())
+        finally:
+            os._exit(status)
+
+
+# --- roles -------------------------------------------------------------------
+
+
+def settings_of(choice):
+    """Some settings, of which not all make sense."""
+    drawn = {"rate": lambda: choice.choice((1, 99, 997, 5000, S.RATE_MAX)),
+             "parts": lambda: choice.randint(1, 3),
+             "pids": lambda: choice.choice(([], [os.getpid()], [1, os.getppid()])),
+             "tids": lambda: choice.choice(([], [os.getpid()])),
+             "inherit": lambda: choice.randint(0, 1),
+             "cpus": lambda: choice.choice(("", "0", str(choice.choice(CPUS or [0])))),
+             "max_depth": lambda: choice.choice((1, 127, S.USER_FRAMES_MAX)),
+             "ring_size": lambda: S.RING_SIZE_MIN << choice.randint(0, 3),
+             "watermark": lambda: choice.choice((0, 1, 4096, S.RING_SIZE_MAX)),
+             "fixed": lambda: choice.randint(0, 1),
+             "budget": lambda: choice.choice((1, 50, 500)),
+             "cgroups": lambda: choice.choice(([], [1])),
+             "exclude_comms": lambda: choice.choice(([], ["churn", "sh"])),
+             "state": lambda: choice.choice((S.STATE_RUNNING, S.STATE_PAUSED))}
+    return {name: drawn[name]() for name in choice.sample(sorted(drawn), choice.randint(1, 4))}
+
+
+def read_metadata(worker, session):
+    if not session.meta:
+        worker.attempt(session.map_metadata)
+    for record in session.meta.read() if session.meta else ():
+        if hasattr(record, "inner_pid"):
+            worker.count("spaces")
+        if hasattr(record, "inode"):
+            worker.count("objects")
+            file = worker.attempt(session.open_object, record.object)
+            if file is not None:
+                os.close(file)
+            if worker.choice.randrange(4):
+                worker.attempt(session.release_object, record.object)
+
+
+def read(worker, session):
+    worker.count("samples", len(session.read()))
+
+
+def balance(worker, session):
+    session.stop()
+    # Netlink's answer may be what there is no memory for.
+    stats = worker.attempt(session.stats)
+    if stats:
+        check_balance(stats)
+
+
+def fork_with_it(_, session):
+    child = os.fork()
+    if not child:
+        os._exit(session.fd & 1)
+    os.waitpid(child, 0)
+
+
+def sessions(worker):
+    """Opens, configures, maps, reads and closes; is killed at any moment, too."""
+    choice = worker.choice
+    steps = (lambda session: session.set(**settings_of(choice)),
+             lambda session: session.set(**settings_of(choice)),
+             lambda session: session.map(),
+             lambda session: session.set(state=S.STATE_RUNNING),
+             lambda session: session.get(),
+             lambda session: session.netlink.sessions(),
+             lambda session: time.sleep(choice.random() / 20),
+             lambda session: read(worker, session),
+             lambda session: read_metadata(worker, session),
+             lambda session: fork_with_it(worker, session),
+             lambda session: balance(worker, session))
+    while worker.goes_on():
+        session = worker.attempt(Session)
+        if not session:
+            continue
+        worker.count("sessions")
+        with session:
+            for _ in range(choice.randint(1, 20)):
+                worker.attempt(choice.choice(steps), session)
+            worker.attempt(balance, worker, session)
+
+
+def lazy_readers(worker):
+    """Stop reading until records are lost, and go on: all that is there is whole."""
+    while worker.goes_on():
+        session = worker.attempt(Session, rate=5000, ring_size=S.RING_SIZE_MIN)
+        if not session:
+            continue
+        worker.count("sessions")
+        with session:
+            worker.attempt(session.map)
+            worker.attempt(session.set, state=S.STATE_RUNNING)
+            read_metadata(worker, session)
+            while worker.goes_on():
+                stats = worker.attempt(session.stats)
+                if stats and stats["lost_full"] >= 10:
+                    break
+            read(worker, session)
+            read_metadata(worker, session)
+            read(worker, session)
+            worker.attempt(balance, worker, session)
+
+
+def hostile_readers(worker):
+    """Write any tail while the kernel writes; with the right one, all goes on."""
+    choice = worker.choice
+    while worker.goes_on():
+        session = worker.attempt(Session, rate=5000, ring_size=S.RING_SIZE_MIN)
+        if not session:
+            continue
+        worker.count("sessions")
+        with session:
+            worker.attempt(session.map)
+            worker.attempt(session.map_metadata)
+            worker.attempt(session.set, state=S.STATE_RUNNING)
+            rings = session.rings + ([session.meta] if session.meta else [])
+            done = threading.Event()
+
+            def scribble():
+                while not done.is_set():
+                    ring = choice.choice(rings)
+                    ring.tail = choice.choice((0, 1, ring.head + 8, ring.head - ring.size - 8,
+                                               choice.getrandbits(64), 2 ** 64 - 1, ring.head - 8,
+                                               ring.head & ~0xfff)) % 2 ** 64
+                    worker.count("tails")
+
+            writer = threading.Thread(target=scribble)
+            if rings:
+                writer.start()
+                time.sleep(choice.random() / 2)
+                done.set()
+                writer.join()
+            for ring in rings:
+                ring.tail = ring.head
+            time.sleep(choice.random() / 10)
+            read(worker, session)
+            worker.attempt(balance, worker, session)
+
+
+def rates(worker):
+    """Change the rate of any session, again and again."""
+    with Netlink() as netlink:
+        while worker.goes_on():
+            for session in worker.attempt(netlink.sessions) or ():
+                for _ in range(100):
+                    rate = worker.choice.randint(S.RATE_MIN, S.RATE_MAX)
+                    worker.attempt(netlink.session_set, session["session"], rate=rate)
+                    worker.count("rates")
+
+
+def cpus(worker):
+    """CPUs come and go. That they may not is no matter of memory for a profiler."""
+    while CPUS and worker.goes_on():
+        path = Path(f"/sys/devices/system/cpu/cpu{worker.choice.choice(CPUS)}/online")
+        try:
+            path.write_text(worker.choice.choice("01"))
+            worker.count("flips")
+        except OSError as error:
+            # The last one must stay.
+            if error.errno != errno.EBUSY:
+                raise
+        time.sleep(worker.choice.random() / 10)
+    for cpu in CPUS:
+        Path(f"/sys/devices/system/cpu/cpu{cpu}/online").write_text("1")
+
+
+def loads(worker):
+    """Modules are loaded and unloaded, all of which is refused."""
+    file = Path(run("modinfo", "-n", "stackbeat")[0].strip()).read_bytes()
+    while worker.goes_on():
+        for image, parameters in ((file, b""), (file, b"rate_max=0"), (file[:100], b"")):
+            check(libc.init_module(image, ctypes.c_ulong(len(image)), parameters),
+                  "a module was loaded twice")
+            worker.count("loads")
+        check(libc.delete_module(b"stackbeat", os.O_NONBLOCK), "it was unloaded while in use")
+        time.sleep(worker.choice.random() / 5)
+
+
+def programs(worker):
+    """Processes fork, exec, load libraries, make code, and end."""
+    while worker.goes_on():
+        mode = worker.choice.choice(("fork", "vfork", "chain", "exec"))
+        directory = worker.directory / str(worker.choice.getrandbits(64))
+        directory.mkdir()
+        command = worker.choice.choice((("churn", WORKLOADS, directory, mode, "12", "20000"),
+                                        ("dlswap", WORKLOADS, "8", "20000"),
+                                        ("maps", "regions", "40", "20000"),
+                                        ("maps", "storm", "1000"), ("bomb", "40", "20000"),
+                                        ("threads", "3")))
+        with subprocess.Popen([WORKLOADS / command[0], *map(str, command[1:])],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as process:
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+ROLES = (sessions, sessions, lazy_readers, hostile_readers, rates, cpus, loads, programs)
+# Those that may end at any moment without a word.
+MORTAL = (sessions, lazy_readers, hostile_readers)
+
+
+# --- the tests ---------------------------------------------------------------
+
+
+def work_and_kill(workers, until, choice):
+    """Has the workers work, some of them killed and begun anew; returns how others have failed."""
+    listen, report = os.pipe()
+    ends = {}
+
+    def wait(worker, *expected):
+        status = os.waitstatus_to_exitcode(os.waitpid(worker.pid, 0)[1])
+        worker.pid = 0
+        if status not in expected:
+            ends[worker.role.__name__] = status
+
+    for worker in workers:
+        worker.start(choice.random(), report)
+    while not ends and time.monotonic() < until:
+        time.sleep(0.2 + choice.random())
+        victim = choice.choice([worker for worker in workers if worker.role in MORTAL])
+        os.kill(victim.pid, signal.SIGKILL)
+        wait(victim, 0, -signal.SIGKILL)
+        victim.count("kills")
+        victim.start(choice.random(), report)
+    for worker in workers:
+        wait(worker, 0)
+    os.close(report)
+    with os.fdopen(listen, errors="replace") as file:
+        return f"{ends}: {file.read()}" if ends else None
+
+
+def under_stress(seconds, seed, expected=frozenset(EXPECTED), circumstances=None):
+    """Has all roles work; returns what they have counted."""
+    counters = Counters(len(ROLES))
+    directory = temporary_directory()
+    # Open all the time, so that the module can't be unloaded.
+    with Session() as guard:
+        with circumstances or contextlib.nullcontext():
+            until = time.monotonic() + seconds
+            workers = [Worker(role, row, directory, until, expected)
+                       for role, row in zip(ROLES, counters.rows)]
+            failures = work_and_kill(workers, until, random.Random(seed))
+        check(not failures, f"roles that failed, seed {SEED}: {failures}")
+        check_equal([session["session"] for session in open_sessions()], [guard.id],
+                    "sessions that are left")
+    check_equal(sorted(online_cpus()), sorted({0, *CPUS}), "CPUs that are online")
+    counted = counters.total()
+    print("# " + ", ".join(f"{number} {name}" for name, number in counted.items()), flush=True)
+    check(counted["samples"] and counted["rates"] and counted["sessions"], f"idle: {counted}")
+    return counted
+
+
+@test
+def everything_at_once():
+    load()
+    # The first round leaves what the kernel keeps for later.
+    under_stress(SECONDS / 4, SEED)
+    before = objects()
+    sessions_before = under_stress(SECONDS, SEED + 1)["sessions"]
+    after = objects()
+    unload()
+    check_equal(vmalloc_bytes()[1], [], "vmalloc regions of the unloaded module")
+    if FAILSLAB.exists():
+        return # its kernel holds back what was freed; kmemleak sees what was not
+    # One object that is lost with each session makes as many; half of that is left to the rest.
+    grown = {cache: after[cache] - before.get(cache, 0) for cache in after
+             if after[cache] - before.get(cache, 0) >= max(200, sessions_before / 2)}
+    check(not grown, f"caches that have grown, in {sessions_before} sessions: {grown}")
+
+
+everything_at_once.seconds = int(SECONDS * 10)
+
+
+@contextlib.contextmanager
+def allocations_fail():
+    """One in ten of those that the module makes, wherever."""
+    line = next(line for line in Path("/proc/modules").read_text().splitlines()
+                if line.startswith("stackbeat "))
+    size, start = int(line.split()[1]), int(line.split()[5], 16)
+    kinds = (FAILSLAB, FAILSLAB.parent / "fail_page_alloc")
+    for kind in kinds:
+        for name, value in {"ignore-gfp-wait": "N", "require-start": hex(start), "interval": "1",
+                            "require-end": hex(start + size), "stacktrace-depth": "32",
+                            "verbose": "0", "times": "-1", "task-filter": "N",
+                            "probability": "10"}.items():
+            (kind / name).write_text(value)
+    (kinds[1] / "min-order").write_text("0")
+    try:
+        yield
+    finally:
+        for kind in kinds:
+            for name, value in {"probability": "0", "require-start": "0",
+                                "require-end": hex(2 ** 64 - 1)}.items():
+                (kind / name).write_text(value)
+
+
+@test
+def everything_at_once_short_of_memory():
+    if not FAILSLAB.exists():
+        raise Skip("this kernel can't let allocations fail")
+    load()
+    under_stress(SECONDS, SEED + 2, EXPECTED | SHORT_OF_MEMORY, allocations_fail())
+
+
+everything_at_once_short_of_memory.seconds = int(SECONDS * 10)
