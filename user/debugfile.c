@@ -155,12 +155,24 @@ static void build_id_text(const void *id, ssize_t size, char hex[BUILD_ID_SIZE])
 		snprintf(hex + 2 * i, 3, "%02x", ((const unsigned char *)id)[i]);
 }
 
+/* From its section: the segments of a debug file may lie nowhere. */
 static void read_build_id(Elf *elf, char hex[BUILD_ID_SIZE])
 {
-	const void *id;
-	ssize_t size = dwelf_elf_gnu_build_id(elf, &id);
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+	Elf_Data *data;
 
-	build_id_text(id, size, hex);
+	*hex = '\0';
+	while ((section = elf_nextscn(elf, section))) {
+		if (!gelf_getshdr(section, &header) || header.sh_type != SHT_NOTE)
+			continue;
+		data = elf_rawdata(section, NULL);
+		if (data && data->d_buf &&
+		    build_id_from_notes(data->d_buf, data->d_size, header.sh_addralign == 8 ? 8 : 4,
+					hex))
+			return;
+	}
+	elf_build_id(elf, hex);
 }
 
 static Elf_Scn *find_section(Elf *elf, const char *name, GElf_Shdr *header)

@@ -120,6 +120,15 @@ static int program_headers(Elf *elf, size_t *count, struct error *error)
 	return 0;
 }
 
+void elf_build_id(Elf *elf, char hex[BUILD_ID_SIZE])
+{
+	size_t count;
+
+	hex[0] = '\0';
+	if (program_headers(elf, &count, NULL) == 0)
+		read_elf_build_id(elf, count, hex);
+}
+
 static int read_headers(struct elf_file *file, Elf *elf, struct error *error)
 {
 	GElf_Phdr header;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct error;
+typedef struct Elf Elf; /* of libelf */
 
 /* The longest build id, as hex digits with the NUL. */
 #define BUILD_ID_SIZE 129u
@@ -42,6 +43,9 @@ struct symbol {
  */
 int elf_read(struct elf_file *file, int fd, const void *image, size_t size, bool functions,
 	     struct error *problem);
+
+/* The GNU build id in the program's notes, as hex; "" if there is none. */
+void elf_build_id(Elf *elf, char hex[BUILD_ID_SIZE]);
 
 /* Frees what was read. */
 void elf_clear(struct elf_file *file);
