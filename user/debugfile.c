@@ -4,7 +4,6 @@
 #include "debuginfod.h"
 #include "regular_file.h"
 
-#include <elf.h>
 #include <elfutils/libdwelf.h>
 #include <errno.h>
 #include <gelf.h>
@@ -30,12 +29,6 @@ struct wanted {
 	Elf *binary; /* NULL if unknown */
 	bool has_crc; /* without a build id */
 	uint32_t crc;
-};
-
-union elf_header {
-	unsigned char ident[EI_NIDENT];
-	Elf32_Ehdr narrow;
-	Elf64_Ehdr wide;
 };
 
 static const struct debug_file no_file = {.fd = -1};
@@ -69,19 +62,6 @@ static void file_close(struct debug_file *file)
 	*file = no_file;
 }
 
-/*
- * Files with more than 65,279 sections say so in another way: the count in the
- * header is 0. Programs and libraries are none, and libelf takes memory for as
- * many sections as such a file claims.
- */
-static bool has_countless_sections(const union elf_header *header)
-{
-	/* Zero is the same in both byte orders. */
-	if (header->ident[EI_CLASS] == ELFCLASS32)
-		return header->narrow.e_shnum == 0 && header->narrow.e_shoff != 0;
-	return header->wide.e_shnum == 0 && header->wide.e_shoff != 0;
-}
-
 /* Whether what the sections of a file unpack to is sane. */
 static bool is_bounded(Elf *elf)
 {
@@ -102,46 +82,19 @@ static bool is_bounded(Elf *elf)
 	return true;
 }
 
-static bool is_elf(const union elf_header *header, size_t size, const char *path,
-		   struct error *error)
-{
-	if (size < sizeof(header->narrow) || memcmp(header->ident, ELFMAG, SELFMAG) != 0)
-		error_set(error, EINVAL, "%s is no ELF file", path);
-	else if (has_countless_sections(header))
-		error_set(error, EINVAL, "%s is a broken ELF file: sections without a count", path);
-	else
-		return true;
-	return false;
-}
-
-static bool is_sound(Elf *elf, const char *path, struct error *error)
-{
-	if (!elf || elf_kind(elf) != ELF_K_ELF)
-		error_set(error, EINVAL, "%s is a broken ELF file: %s", path, elf_errmsg(-1));
-	else if (!is_bounded(elf))
-		error_set(error, EINVAL, "%s has broken sections, or too large ones", path);
-	else
-		return true;
-	return false;
-}
-
 /* Of a file, or of an image in memory where there is one. */
-static Elf *begin_elf(int fd, void *image, size_t size, const char *path, struct error *error)
+static Elf *begin_elf(int fd, const void *image, size_t size, const char *path, struct error *error)
 {
-	union elf_header header = {0};
-	ssize_t got = 0;
+	struct error why;
 	Elf *elf;
 
-	if (!image)
-		got = pread(fd, &header, sizeof(header), 0);
-	else if (size >= sizeof(header))
-		memcpy(&header, image, (size_t)(got = sizeof(header)));
-	if (!is_elf(&header, got < 0 ? 0 : (size_t)got, path, error))
+	if (elf_begin_read(fd, image, size, true, &elf, &why) != 0) {
+		error_set(error, EINVAL, "%s: %s", path, why.text);
 		return NULL;
-	elf_version(EV_CURRENT);
-	elf = image ? elf_memory(image, size) : elf_begin(fd, ELF_C_READ_MMAP, NULL);
-	if (is_sound(elf, path, error))
+	}
+	if (is_bounded(elf))
 		return elf;
+	error_set(error, EINVAL, "%s has broken sections, or too large ones", path);
 	elf_end(elf);
 	return NULL;
 }

@@ -44,6 +44,14 @@ struct symbol {
 int elf_read(struct elf_file *file, int fd, const void *image, size_t size, bool functions,
 	     struct error *problem);
 
+/*
+ * Opens a regular file, or the `size` bytes of `image` where that is not NULL, for reading
+ * with libelf; with `map` it is mapped: what shrinks then raises SIGBUS. Returns 0 and sets
+ * *elf, for elf_end(); or -EINVAL.
+ */
+int elf_begin_read(int fd, const void *image, size_t size, bool map, Elf **elf,
+		   struct error *error);
+
 /* The GNU build id in the program's notes, as hex; "" if there is none. */
 void elf_build_id(Elf *elf, char hex[BUILD_ID_SIZE]);
 

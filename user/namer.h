@@ -38,6 +38,7 @@ struct namer_job {
 	/* The symbol that holds an ELF virtual address, where nothing else is known of it. */
 	bool (*lookup)(void *arg, uint64_t vaddr, struct symbol *symbol); /* may be NULL */
 	void *arg;
+	bool is_perfmap; /* `open` opens a perf map, not an ELF file; `lookup` is NULL */
 	/* NULL, or a symbol that lies at `anchor_address` in terms of `addresses`. */
 	const char *anchor;
 	uint64_t anchor_address;

@@ -7,6 +7,7 @@
 #include "demangle.h"
 #include "error.h"
 #include "gosym.h"
+#include "perfmap.h"
 #include "texts.h"
 
 #include <errno.h>
@@ -347,6 +348,25 @@ static bool prepare(struct child *child)
 	return true;
 }
 
+static void name_by_perfmap(struct child *child)
+{
+	const struct namer_job *job = child->job;
+	struct debuginfo_frame frame = {0};
+	struct perfmap *map;
+	int fd = job->open(job->arg);
+
+	if (fd < 0 || perfmap_read(fd, &map) != 0)
+		return;
+	for (size_t i = 0; i < job->count && child->error == 0; i++) {
+		frame.name = perfmap_lookup(map, job->addresses[i]);
+		if (!frame.name)
+			continue;
+		make_line(child, &child->message.lines[0], &frame, NULL);
+		tell_lines(child, i, 1);
+	}
+	perfmap_free(map);
+}
+
 static void name_all(struct child *child, const struct namer *namer)
 {
 	const struct namer_job *job = child->job;
@@ -377,7 +397,7 @@ void namer_child(const struct namer *namer, const struct namer_job *job, int fd)
 	child->job = job;
 	child->out = fdopen(fd, "w");
 	if (child->out && prepare(child))
-		name_all(child, namer);
+		job->is_perfmap ? name_by_perfmap(child) : name_all(child, namer);
 	if (child->out && child->error == 0)
 		tell(child, NAMER_END, "", 0);
 	/* The process ends now: only what was written matters. */

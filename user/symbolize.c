@@ -321,7 +321,8 @@ const struct frame_name *symbolize_user(struct symbolizer *symbolizer, const str
 /* What is done for one object, or the kernel. */
 struct task {
 	const struct symbolizer *symbolizer;
-	const struct object *object; /* NULL: the kernel */
+	const struct object *object; /* NULL: the kernel, or what a space makes */
+	const struct space *space;
 	struct frame **frames; /* its part of the list */
 	uint64_t *addresses;
 	size_t count;
@@ -340,6 +341,11 @@ static int open_object(void *arg)
 	const struct task *task = arg;
 
 	return object_open(task->symbolizer->objects, task->object);
+}
+
+static int open_perfmap(void *arg)
+{
+	return space_perfmap(((const struct task *)arg)->space);
 }
 
 static bool lookup_object(void *arg, uint64_t vaddr, struct symbol *symbol)
@@ -378,7 +384,7 @@ static int take_name(void *arg, size_t job, size_t index, const struct name_line
 	struct name_line *copy;
 
 	frame->name.hidden = count == 0;
-	if (count == 0)
+	if (count == 0 || !lines[count - 1].system_name)
 		return 0;
 	copy = malloc(count * sizeof(*copy));
 	if (!copy)
@@ -437,6 +443,12 @@ static bool make_job(const struct symbolizer *symbolizer, const struct frame *fr
 		job->open = open_object;
 		job->lookup = lookup_object;
 		return true;
+	}
+	if (frame->place == PLACE_ANON && !frame->name.kernel) {
+		task->space = frame->owner;
+		job->open = open_perfmap;
+		job->is_perfmap = true;
+		return space_perfmap(task->space) >= 0;
 	}
 	if (!frame->name.kernel || frame->in_module || !*frame->name.build_id)
 		return false;

@@ -583,7 +583,7 @@ static void test_wrong_debug_file(void **state)
 	run("cd '%s' && rm 'debug/%s' && mkfifo 'debug/%s'", sandbox, part, part);
 	expect_no_dwarf(path, "no regular file");
 	run("cd '%s' && rm 'debug/%s' && echo text >'debug/%s'", sandbox, part, part);
-	expect_no_dwarf(path, "no ELF file");
+	expect_no_dwarf(path, "not an ELF file");
 }
 
 static void test_wrong_checksum(void **state)
