@@ -109,28 +109,35 @@ static void read_elf_build_id(Elf *elf, size_t headers, char hex[BUILD_ID_SIZE])
 	}
 }
 
-static int program_headers(Elf *elf, size_t *count, struct error *error)
+/* How many there are; false if that can't be, and `error` says why. */
+static bool program_headers(Elf *elf, size_t *count, struct error *error)
 {
+	*count = 0;
 	if (elf_kind(elf) != ELF_K_ELF)
-		return error_set(error, EINVAL, "not an ELF file");
-	if (elf_getphdrnum(elf, count) != 0)
-		return error_set(error, EINVAL, "broken ELF headers: %s", elf_errmsg(-1));
-	if (*count > PROGRAM_HEADERS_MAX)
-		return error_set(error, EINVAL, "broken ELF headers: %zu program headers", *count);
-	return 0;
+		error_set(error, EINVAL, "not an ELF file");
+	else if (elf_getphdrnum(elf, count) != 0)
+		error_set(error, EINVAL, "broken ELF headers: %s", elf_errmsg(-1));
+	else if (*count > PROGRAM_HEADERS_MAX)
+		error_set(error, EINVAL, "broken ELF headers: %zu program headers", *count);
+	else
+		return true;
+	return false;
 }
 
 static int read_headers(struct elf_file *file, Elf *elf, struct error *error)
 {
 	GElf_Phdr header;
 	size_t count;
-	int err = program_headers(elf, &count, error);
 
-	if (err || count == 0)
-		return err;
+	if (!program_headers(elf, &count, error))
+		return -EINVAL;
+	if (count == 0)
+		return 0;
 	file->loads = calloc(count, sizeof(*file->loads));
-	if (!file->loads)
-		return error_errno(error, ENOMEM, "can't be read");
+	if (!file->loads) {
+		error_errno(error, ENOMEM, "can't be read");
+		return -ENOMEM;
+	}
 	for (size_t i = 0; i < count; i++) {
 		if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_LOAD ||
 		    !(header.p_flags & PF_X))
@@ -166,19 +173,24 @@ static bool has_countless_sections(int fd)
 	return header.wide.e_shnum == 0 && header.wide.e_shoff != 0;
 }
 
-static int begin_elf(int fd, const void *image, size_t size, Elf **elf, struct error *error)
+/* NULL: it can't be read, and `error` says why. */
+static Elf *begin_elf(int fd, const void *image, size_t size, struct error *error)
 {
-	if (!image && has_countless_sections(fd))
-		return error_set(error, EINVAL, "broken ELF headers: sections without a count");
+	Elf *elf;
+
+	if (!image && has_countless_sections(fd)) {
+		error_set(error, EINVAL, "broken ELF headers: sections without a count");
+		return NULL;
+	}
 	elf_version(EV_CURRENT);
 	if (image)
-		*elf = elf_memory((char *)image, size);
+		elf = elf_memory((char *)image, size);
 	else
 		/* Not mapped: a file that shrinks then must not kill the reader. */
-		*elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (!*elf)
-		return error_set(error, EINVAL, "can't be read: %s", elf_errmsg(-1));
-	return 0;
+		elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (!elf)
+		error_set(error, EINVAL, "can't be read: %s", elf_errmsg(-1));
+	return elf;
 }
 
 bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr)
@@ -228,9 +240,11 @@ static int read_code_sections(struct symbols *symbols, Elf *elf)
 /* The end of the executable section that holds vaddr, or 0. */
 static uint64_t code_end(const struct symbols *symbols, uint64_t vaddr)
 {
-	size_t after =
-		upper_bound(symbols->code, symbols->code_count, sizeof(*symbols->code), vaddr);
+	size_t after;
 
+	if (!symbols->code)
+		return 0;
+	after = upper_bound(symbols->code, symbols->code_count, sizeof(*symbols->code), vaddr);
 	if (after == 0 || vaddr >= symbols->code[after - 1].end)
 		return 0;
 	return symbols->code[after - 1].end;
@@ -464,7 +478,7 @@ static Elf_Scn *find_section(Elf *elf, uint32_t type, GElf_Shdr *header)
 /* Keeps what is needed of the names, and no room to grow. */
 static int pack(struct symbols *symbols, struct elf_file *file)
 {
-	size_t size = 0, used = 0, length;
+	size_t size = 1, used = 0, length;
 	struct function *list;
 	char *names;
 
@@ -529,11 +543,11 @@ int elf_read(struct elf_file *file, int fd, const void *image, size_t size, bool
 	     struct error *problem)
 {
 	struct elf_file new = {0};
-	Elf *elf;
-	int err = begin_elf(fd, image, size, &elf, problem);
+	Elf *elf = begin_elf(fd, image, size, problem);
+	int err;
 
-	if (err)
-		return err;
+	if (!elf)
+		return -EINVAL;
 	*problem->text = '\0';
 	err = read_headers(&new, elf, problem);
 	if (!err && functions)
