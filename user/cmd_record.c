@@ -25,12 +25,15 @@
 #include "profile.h"
 #include "session.h"
 #include "space.h"
+#include "symbolize.h"
 #include "target.h"
 
 /* How often the rings are drained when nothing else wakes the reader. */
 #define DRAIN_INTERVAL_NS INT64_C(250000000)
 #define PROGRESS_INTERVAL_NS INT64_C(1000000000)
 #define NS_PER_SECOND INT64_C(1000000000)
+/* Of files that were to give names. */
+#define PROBLEMS_SHOWN 5u
 
 static const char usage[] =
 	"Usage: stackbeat record [OPTION]... [--] [COMMAND [ARG]...]\n"
@@ -81,6 +84,7 @@ struct record {
 	int64_t own_cpu_start; /* ns of CPU time before the recording */
 	bool progress;
 	bool progress_shown;
+	unsigned int problems; /* of files that were to give names */
 	const char *why_ended;
 };
 
@@ -421,8 +425,33 @@ static void explain_no_samples(const struct record *record, struct error *error)
 			  recording->rate);
 }
 
+/* What is wrong with files that were to give names. */
+static void take_problem(void *arg, const char *path, const char *text)
+{
+	struct record *record = arg;
+
+	if (record->problems++ < PROBLEMS_SHOWN)
+		fprintf(stderr, "stackbeat: %s: %s\n", path, text);
+}
+
+static void show_fetch(void *arg, const char *path, uint64_t done, uint64_t total)
+{
+	struct record *record = arg;
+
+	if (!record->progress)
+		return;
+	fprintf(stderr, "\rdebuginfod: %s, %.1f", path, (double)done / 1e6);
+	fprintf(stderr, total ? " of %.1f MB\033[K" : " MB\033[K", (double)total / 1e6);
+	record->progress_shown = true;
+}
+
 static int write_profile(struct record *record, struct error *error)
 {
+	const struct naming naming = {
+		.problem = take_problem,
+		.progress = show_fetch,
+		.arg = record,
+	};
 	struct error warning;
 	struct cuts cuts;
 	uint64_t size;
@@ -432,9 +461,17 @@ static int write_profile(struct record *record, struct error *error)
 		explain_no_samples(record, error);
 		return -ENODATA;
 	}
+	record->progress_shown = false;
+	record->recording.naming = &naming;
 	err = encode_profile(record->collector.profile, record->collector.objects,
 			     &record->recording, record->options.output, &cuts, &size, &warning,
 			     error);
+	record->recording.naming = NULL;
+	if (record->progress_shown)
+		fputs("\r\033[K", stderr);
+	if (record->problems > PROBLEMS_SHOWN)
+		fprintf(stderr, "stackbeat: and %u more files with problems\n",
+			record->problems - PROBLEMS_SHOWN);
 	if (err)
 		return err;
 	if (*warning.text && (record->session.parts & STACKBEAT_PART_KERNEL))

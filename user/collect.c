@@ -198,8 +198,10 @@ int collector_finish(struct collector *collector, struct device *device, struct 
 		err = drain_samples(collector, device, true, error);
 	if (!err && intake_settle(collector->intake, UINT64_MAX))
 		err = error_errno(error, ENOMEM, "can't keep the samples");
-	if (!err)
+	if (!err) {
+		spaces_finish(collector->spaces);
 		objects_finish(collector->objects);
+	}
 	return err;
 }
 

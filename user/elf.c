@@ -111,13 +111,20 @@ static void read_elf_build_id(Elf *elf, size_t headers, char hex[BUILD_ID_SIZE])
 
 static int program_headers(Elf *elf, size_t *count, struct error *error)
 {
-	if (elf_kind(elf) != ELF_K_ELF)
-		return error_set(error, EINVAL, "not an ELF file");
 	if (elf_getphdrnum(elf, count) != 0)
 		return error_set(error, EINVAL, "broken ELF headers: %s", elf_errmsg(-1));
 	if (*count > PROGRAM_HEADERS_MAX)
 		return error_set(error, EINVAL, "broken ELF headers: %zu program headers", *count);
 	return 0;
+}
+
+void elf_build_id(Elf *elf, char hex[BUILD_ID_SIZE])
+{
+	size_t count;
+
+	hex[0] = '\0';
+	if (program_headers(elf, &count, NULL) == 0)
+		read_elf_build_id(elf, count, hex);
 }
 
 static int read_headers(struct elf_file *file, Elf *elf, struct error *error)
@@ -150,7 +157,7 @@ static int read_headers(struct elf_file *file, Elf *elf, struct error *error)
  * header is 0. Programs and libraries are none, and libelf takes memory for as
  * many sections as such a file claims.
  */
-static bool has_countless_sections(int fd)
+static bool has_countless_sections(int fd, const void *image, size_t size)
 {
 	union {
 		unsigned char ident[EI_NIDENT];
@@ -158,7 +165,9 @@ static bool has_countless_sections(int fd)
 		Elf64_Ehdr wide;
 	} header = {0};
 
-	if (pread(fd, &header, sizeof(header), 0) < (ssize_t)sizeof(header.narrow))
+	if (image)
+		memcpy(&header, image, size < sizeof(header) ? size : sizeof(header));
+	else if (pread(fd, &header, sizeof(header), 0) < (ssize_t)sizeof(header.narrow))
 		return false;
 	/* Zero is the same in both byte orders. */
 	if (header.ident[EI_CLASS] == ELFCLASS32)
@@ -166,19 +175,21 @@ static bool has_countless_sections(int fd)
 	return header.wide.e_shnum == 0 && header.wide.e_shoff != 0;
 }
 
-static int begin_elf(int fd, const void *image, size_t size, Elf **elf, struct error *error)
+int elf_begin_read(int fd, const void *image, size_t size, bool map, Elf **elf, struct error *error)
 {
-	if (!image && has_countless_sections(fd))
+	if (has_countless_sections(fd, image, size))
 		return error_set(error, EINVAL, "broken ELF headers: sections without a count");
 	elf_version(EV_CURRENT);
 	if (image)
 		*elf = elf_memory((char *)image, size);
 	else
-		/* Not mapped: a file that shrinks then must not kill the reader. */
-		*elf = elf_begin(fd, ELF_C_READ, NULL);
+		*elf = elf_begin(fd, map ? ELF_C_READ_MMAP : ELF_C_READ, NULL);
 	if (!*elf)
 		return error_set(error, EINVAL, "can't be read: %s", elf_errmsg(-1));
-	return 0;
+	if (elf_kind(*elf) == ELF_K_ELF)
+		return 0;
+	elf_end(*elf);
+	return error_set(error, EINVAL, "not an ELF file");
 }
 
 bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr)
@@ -530,7 +541,8 @@ int elf_read(struct elf_file *file, int fd, const void *image, size_t size, bool
 {
 	struct elf_file new = {0};
 	Elf *elf;
-	int err = begin_elf(fd, image, size, &elf, problem);
+	/* Not mapped: a file that shrinks then must not kill the reader. */
+	int err = elf_begin_read(fd, image, size, false, &elf, problem);
 
 	if (err)
 		return err;
@@ -575,6 +587,17 @@ bool elf_lookup(const struct elf_file *file, uint64_t vaddr, struct symbol *symb
 			return true;
 		}
 		index = function->outer;
+	}
+	return false;
+}
+
+bool elf_symbol(const struct elf_file *file, const char *name, uint64_t *vaddr)
+{
+	for (size_t i = 0; i < file->function_count; i++) {
+		if (strcmp(file->names + file->functions[i].name, name) == 0) {
+			*vaddr = file->functions[i].start;
+			return true;
+		}
 	}
 	return false;
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct error;
+typedef struct Elf Elf; /* of libelf */
 
 /* The longest build id, as hex digits with the NUL. */
 #define BUILD_ID_SIZE 129u
@@ -43,6 +44,17 @@ struct symbol {
 int elf_read(struct elf_file *file, int fd, const void *image, size_t size, bool functions,
 	     struct error *problem);
 
+/*
+ * Opens a regular file, or the `size` bytes of `image` where that is not NULL, for reading
+ * with libelf; with `map` it is mapped: what shrinks then raises SIGBUS. Returns 0 and sets
+ * *elf, for elf_end(); or -EINVAL.
+ */
+int elf_begin_read(int fd, const void *image, size_t size, bool map, Elf **elf,
+		   struct error *error);
+
+/* The GNU build id in the program's notes, as hex; "" if there is none. */
+void elf_build_id(Elf *elf, char hex[BUILD_ID_SIZE]);
+
 /* Frees what was read. */
 void elf_clear(struct elf_file *file);
 
@@ -59,6 +71,9 @@ bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr);
  * underscores, then the shorter name. Where they nest, the innermost wins.
  */
 bool elf_lookup(const struct elf_file *file, uint64_t vaddr, struct symbol *symbol);
+
+/* The ELF virtual address of a function by its name. False if there is none. */
+bool elf_symbol(const struct elf_file *file, const char *name, uint64_t *vaddr);
 
 /*
  * Finds the GNU build id in ELF notes of this machine's byte order, which are

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/utsname.h>
 
+#include "debuginfo.h"
 #include "error.h"
 #include "kallsyms.h"
 #include "labels.h"
@@ -50,8 +51,8 @@ static double mean_rate(const struct recording *recording)
 
 static uint32_t encode_location(struct encoder *encoder, const struct frame_name *name)
 {
+	struct pprof_line lines[INLINE_DEPTH_MAX];
 	struct pprof_builder *builder = encoder->builder;
-	struct pprof_line line = {0};
 	uint32_t mapping = 0;
 
 	if (*name->mapping_path) {
@@ -61,9 +62,14 @@ static uint32_t encode_location(struct encoder *encoder, const struct frame_name
 							 .build_id = name->build_id,
 						 });
 	}
-	if (name->resolved)
-		line.function = pprof_function(builder, name->function, name->system_name, NULL);
-	return pprof_location(builder, mapping, name->vaddr, &line, name->resolved);
+	for (size_t i = 0; i < name->line_count; i++) {
+		const struct name_line *line = &name->lines[i];
+
+		lines[i].line = line->line;
+		lines[i].function = pprof_function(builder, line->function, line->system_name,
+						   line->file, line->start_line);
+	}
+	return pprof_location(builder, mapping, name->vaddr, lines, name->line_count);
 }
 
 static void count_cut(struct cuts *cuts, const struct stack *stack, bool user_whole)
@@ -101,11 +107,10 @@ static void encode_labels(struct encoder *encoder, const struct stack *stack)
 	label_values(encoder->wanted, &stack->origin, &process, &encoder->labels);
 }
 
-static int encode_stack(const struct stack *stack, void *arg)
+/* Puts the frames of a stack into encoder->names. */
+static int name_frames(struct encoder *encoder, const struct stack *stack)
 {
-	struct encoder *encoder = arg;
 	size_t count = (size_t)stack->kernel_frames + stack->user_frames;
-	size_t whole;
 
 	for (size_t i = 0; i < count; i++) {
 		if (i < stack->kernel_frames)
@@ -117,6 +122,23 @@ static int encode_stack(const struct stack *stack, void *arg)
 		if (!encoder->names[i])
 			return -ENOMEM;
 	}
+	return 0;
+}
+
+static int note_frames(const struct stack *stack, void *arg)
+{
+	return name_frames(arg, stack);
+}
+
+static int encode_stack(const struct stack *stack, void *arg)
+{
+	struct encoder *encoder = arg;
+	size_t count = (size_t)stack->kernel_frames + stack->user_frames;
+	size_t whole, depth = 0;
+	int err = name_frames(encoder, stack);
+
+	if (err)
+		return err;
 	whole = symbolize_complete(encoder->names + stack->kernel_frames, stack->user_frames,
 				   stack->user_end);
 	count_cut(encoder->cuts, stack, whole || !stack->user_frames);
@@ -124,10 +146,12 @@ static int encode_stack(const struct stack *stack, void *arg)
 		count = stack->kernel_frames + whole;
 	count_unmapped(encoder, stack, count);
 
-	for (size_t i = 0; i < count; i++)
-		encoder->locations[i] = encode_location(encoder, encoder->names[i]);
+	for (size_t i = 0; i < count; i++) {
+		if (!encoder->names[i]->hidden)
+			encoder->locations[depth++] = encode_location(encoder, encoder->names[i]);
+	}
 	encode_labels(encoder, stack);
-	pprof_sample(encoder->builder, encoder->locations, count, (int64_t)stack->samples,
+	pprof_sample(encoder->builder, encoder->locations, depth, (int64_t)stack->samples,
 		     (int64_t)stack->weight, encoder->labels.items, encoder->labels.count);
 	return 0;
 }
@@ -171,6 +195,23 @@ static void encode_comments(struct pprof_builder *builder, const struct profile 
 		      recording_cost_percent(recording));
 }
 
+/* All frames have to be known before. What can't be done costs names, not the profile. */
+static int resolve(struct encoder *encoder, const struct profile *profile,
+		   const struct naming *naming)
+{
+	int err = profile_each(profile, note_frames, encoder);
+	struct error error;
+
+	if (!err)
+		err = symbolizer_resolve(encoder->symbolizer, naming);
+	if (!err || err == -ENOMEM)
+		return err;
+	error_errno(&error, -err, "can't be read");
+	if (naming->problem)
+		naming->problem(naming->arg, "debug information", error.text);
+	return 0;
+}
+
 int encode_profile(const struct profile *profile, const struct objects *objects,
 		   const struct recording *recording, const char *path, struct cuts *cuts,
 		   uint64_t *size, struct error *warning, struct error *error)
@@ -196,7 +237,9 @@ int encode_profile(const struct profile *profile, const struct objects *objects,
 		err = -ENOMEM;
 		goto out;
 	}
-	err = profile_each(profile, encode_stack, encoder);
+	err = recording->naming ? resolve(encoder, profile, recording->naming) : 0;
+	if (!err)
+		err = profile_each(profile, encode_stack, encoder);
 	if (err)
 		goto out;
 	encode_comments(encoder->builder, profile, recording, cuts);

@@ -7,6 +7,7 @@
 
 struct error;
 struct labels;
+struct naming;
 struct objects;
 struct profile;
 
@@ -14,6 +15,7 @@ struct profile;
 struct recording {
 	const char *command_line;
 	const struct labels *labels; /* the profile was made for those that are chosen */
+	const struct naming *naming; /* see symbolize.h; NULL: by the symbols of objects alone */
 	uint32_t rate; /* Hz asked for */
 	uint32_t cpus; /* online */
 	int64_t start_ns; /* since 1970 */

@@ -47,6 +47,13 @@ bool kallsyms_lookup(const struct kallsyms *kallsyms, uint64_t address, const ch
 		     uint64_t *start, const char **module);
 
 /*
+ * The address of a function by its name, and its module as above. False, with nothing
+ * set, where there is none; of several, the one with the lowest address.
+ */
+bool kallsyms_find(const struct kallsyms *kallsyms, const char *name, uint64_t *address,
+		   const char **module);
+
+/*
  * Reads the build id from a file of ELF notes (KERNEL_NOTES_PATH, or those
  * below /sys/module/NAME/notes) as hex. Returns 0 or a negative errno value,
  * -ENODATA if the file has no build id. `hex` is "" then.

@@ -5,6 +5,7 @@
 #include "error.h"
 #include "hash.h"
 #include "keep.h"
+#include "regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -107,33 +108,6 @@ static struct object_file *object_file(struct object *object)
 
 /* Finding files */
 
-static int open_regular(const char *path, int flags)
-{
-	int fd = open(path, O_PATH | O_CLOEXEC | flags);
-	struct stat st;
-
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-		return fd;
-	close(fd);
-	return -EINVAL;
-}
-
-/* For reading, what an O_PATH fd stands for; closes that. */
-static int open_found(int found)
-{
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", found);
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0)
-		fd = -errno;
-	close(found);
-	return fd;
-}
-
 /*
  * Overlayfs and btrfs tell stat() other device numbers than the kernel's inode has;
  * both have no device of their own, which shows as major number 0. For them the rest
@@ -174,6 +148,7 @@ __attribute__((format(printf, 3, 4))) static int try_path(const struct object_fi
 							  int flags, const char *format, ...)
 {
 	char path[PATH_MAX];
+	struct stat st;
 	va_list args;
 	int fd, length;
 
@@ -182,9 +157,7 @@ __attribute__((format(printf, 3, 4))) static int try_path(const struct object_fi
 	va_end(args);
 	if (length < 0 || (size_t)length >= sizeof(path))
 		return -ENAMETOOLONG;
-	fd = open_regular(path, flags);
-	if (fd >= 0)
-		fd = open_found(fd);
+	fd = open_regular_file(path, flags, &st);
 	if (fd < 0 || is_proven(object, fd))
 		return fd;
 	close(fd);

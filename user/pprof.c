@@ -25,6 +25,7 @@ struct mapping {
 
 struct function {
 	uint32_t name, system_name, file;
+	int64_t start_line;
 };
 
 struct location {
@@ -237,21 +238,23 @@ static bool function_equal(const void *context, uint32_t index, const void *key)
 	const struct function *a = &((const struct pprof_builder *)context)->functions.items[index];
 	const struct function *b = key;
 
-	return a->name == b->name && a->system_name == b->system_name && a->file == b->file;
+	return a->name == b->name && a->system_name == b->system_name && a->file == b->file &&
+	       a->start_line == b->start_line;
 }
 
 uint32_t pprof_function(struct pprof_builder *builder, const char *name, const char *system_name,
-			const char *file)
+			const char *file, int64_t start_line)
 {
 	struct function new = {
 		.name = pprof_string(builder, name),
 		.system_name = pprof_string(builder, system_name),
 		.file = pprof_string(builder, file),
+		.start_line = start_line,
 	};
 	uint32_t hash, index;
 
 	hash = hash_number(HASH_START, (uint64_t) new.name << 32 | new.system_name);
-	hash = hash_number(hash, new.file);
+	hash = hash_number(hash_number(hash, new.file), (uint64_t)start_line);
 	index = hash_find(&builder->function_table, hash, function_equal, builder, &new);
 	if (index != HASH_NONE)
 		return index + 1;
@@ -624,6 +627,7 @@ static void write_functions(struct encoder *encoder)
 		function.name = from->name;
 		function.system_name = from->system_name;
 		function.filename = from->file;
+		function.start_line = from->start_line;
 		write_part(encoder, &part);
 	}
 }

@@ -54,9 +54,12 @@ uint32_t pprof_string(struct pprof_builder *builder, const char *text);
 /* Returns the id of the mapping; mappings with all members equal are one. */
 uint32_t pprof_mapping(struct pprof_builder *builder, const struct pprof_mapping *mapping);
 
-/* Returns the id of the function; functions with all three texts equal are one. */
+/*
+ * Returns the id of the function that begins at `start_line` (0: unknown) of `file` (NULL:
+ * ""); functions with all members equal are one.
+ */
 uint32_t pprof_function(struct pprof_builder *builder, const char *name, const char *system_name,
-			const char *file);
+			const char *file, int64_t start_line);
 
 /*
  * Returns the id of the location at `address` of `mapping` (an id, 0: none). Its

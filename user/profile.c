@@ -247,8 +247,8 @@ static struct stack *insert(struct profile *profile, const struct located *locat
 	return stack;
 }
 
-/* Has the objects read in which a stack that is new has frames. */
-static int need_objects(struct profile *profile, const struct stack *stack)
+/* Has read what tells of the code in which a stack that is new has frames. */
+static int need_names(struct profile *profile, const struct stack *stack)
 {
 	struct objects *objects = spaces_objects(profile->spaces);
 	const uint32_t *places = stack_places(stack);
@@ -260,6 +260,8 @@ static int need_objects(struct profile *profile, const struct stack *stack)
 		object = place_object(objects, places[i], &is_offset);
 		if (object)
 			err = object_need(objects, object);
+		else if (places[i] == PLACE_ANON)
+			space_makes_code(stack->space);
 	}
 	return err;
 }
@@ -296,7 +298,7 @@ int profile_add(const struct stackbeat_sample *sample, void *arg)
 	stack = find(profile, located);
 	if (!stack) {
 		stack = insert(profile, located);
-		err = stack ? need_objects(profile, stack) : -ENOMEM;
+		err = stack ? need_names(profile, stack) : -ENOMEM;
 		if (err)
 			return err;
 	}

@@ -5,6 +5,7 @@
 #include "error.h"
 #include "hash.h"
 #include "history.h"
+#include "jitmaps.h"
 #include "objects.h"
 
 #include <errno.h>
@@ -24,11 +25,13 @@
 
 struct space {
 	uint64_t id;
+	struct spaces *table;
 	uint64_t start_time; /* ns */
 	const char *cgroup_path; /* of spaces->cgroup_paths */
 	struct history *history; /* NULL: none was told, or it was dropped */
 	uint64_t ended; /* ns: when that was noticed; 0: it lives */
 	uint32_t pid, inner_pid, parent;
+	uint32_t jitmap; /* number in spaces->jitmaps, or UINT32_MAX */
 	uint32_t noted; /* the latest generation that was told at spaces->noted */
 	bool told;
 	bool dropped;
@@ -38,6 +41,7 @@ struct space {
 struct spaces {
 	char *root;
 	struct objects *objects;
+	struct jitmaps *jitmaps; /* NULL: none is needed */
 	struct space **list;
 	size_t count, capacity;
 	struct hash by_id; /* indices of `list` */
@@ -78,6 +82,7 @@ void spaces_free(struct spaces *spaces)
 	}
 	for (size_t i = 0; i < spaces->path_count; i++)
 		free(spaces->cgroup_paths[i]);
+	jitmaps_free(spaces->jitmaps);
 	hash_clear(&spaces->by_id);
 	hash_clear(&spaces->by_path);
 	free(spaces->cgroup_paths);
@@ -124,6 +129,8 @@ static struct space *add_space(struct spaces *spaces, const struct key *key, uin
 		return NULL;
 	}
 	space->id = key->id;
+	space->table = spaces;
+	space->jitmap = UINT32_MAX;
 	space->pid = key->pid;
 	space->cgroup_path = "";
 	spaces->list[spaces->count++] = space;
@@ -353,6 +360,8 @@ static void look(struct spaces *spaces, uint64_t now)
 		space = spaces->list[spaces->living[spaces->next_look]];
 		if (space->told && !space->ended && has_ended(spaces, space))
 			space->ended = now;
+		else if (!space->ended && space->jitmap != UINT32_MAX)
+			jitmaps_look(spaces->jitmaps, space->jitmap);
 	}
 }
 
@@ -398,6 +407,39 @@ int spaces_settle(struct spaces *spaces, uint64_t seen, uint64_t now, bool look_
 	if (look_too && spaces->trust_pids)
 		look(spaces, now);
 	return err;
+}
+
+/* Code that processes make */
+
+void space_makes_code(struct space *space)
+{
+	struct spaces *spaces = space->table;
+
+	if (space->jitmap != UINT32_MAX || !space->told || !spaces->trust_pids)
+		return;
+	if (!spaces->jitmaps)
+		spaces->jitmaps = jitmaps_new(spaces->root);
+	if (spaces->jitmaps)
+		space->jitmap = jitmaps_add(spaces->jitmaps, space->pid,
+					    space->inner_pid ? space->inner_pid : space->pid);
+}
+
+void spaces_finish(struct spaces *spaces)
+{
+	if (!spaces->jitmaps)
+		return;
+	for (size_t i = 0; i < spaces->living_count; i++) {
+		const struct space *space = spaces->list[spaces->living[i]];
+
+		if (!space->ended && space->jitmap != UINT32_MAX)
+			jitmaps_look(spaces->jitmaps, space->jitmap);
+	}
+	jitmaps_finish(spaces->jitmaps);
+}
+
+int space_perfmap(const struct space *space)
+{
+	return space->jitmap == UINT32_MAX ? -1 : jitmaps_fd(space->table->jitmaps, space->jitmap);
 }
 
 void spaces_counts(const struct spaces *spaces, struct spaces_counts *counts)

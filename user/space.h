@@ -101,6 +101,18 @@ bool space_is_certain(const struct space *space, uint32_t generation);
  */
 int spaces_settle(struct spaces *spaces, uint64_t seen, uint64_t now, bool look);
 
+/*
+ * A frame is in anonymous memory: where the process tells of the code that it makes (see
+ * jitmaps.h), that is kept, now and as it goes on.
+ */
+void space_makes_code(struct space *space);
+
+/* To be called when nothing is to be told any more: what processes tell is looked for once more. */
+void spaces_finish(struct spaces *spaces);
+
+/* The perf map of its process, or -1. It stays open as long as the table. */
+int space_perfmap(const struct space *space);
+
 void spaces_counts(const struct spaces *spaces, struct spaces_counts *counts);
 
 /* Of the process; 0 and "": not known, or none. */

@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize.h"
 
+#include "array.h"
+#include "debugfile.h"
+#include "demangle.h"
 #include "error.h"
 #include "kallsyms.h"
 #include "objects.h"
+#include "regular_file.h"
 #include "space.h"
+#include "texts.h"
 
 #include <errno.h>
-#include <libiberty/demangle.h>
 #include <limits.h>
 #include <search.h>
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* A few bytes of a mangled name can stand for gigabytes. */
-#define DEMANGLED_MAX 4096u
+#include <sys/utsname.h>
 
 /* Each unique place: `owner` is an object, a space, or the symbolizer (kernel). */
 struct frame {
 	struct frame_name name; /* first: it is what callers get */
 	const void *owner;
 	uint32_t place; /* see space.h; 0 for the kernel */
+	bool in_module; /* of the kernel */
+	struct name_line symbol; /* the line of what the symbols say */
+	struct name_line *lines; /* those of debug information, or NULL */
 };
 
 struct demangled {
@@ -43,12 +47,9 @@ struct symbolizer {
 	void *frames; /* trees of tsearch() */
 	void *demangled;
 	void *kernel_parts;
-};
-
-struct writer {
-	char text[DEMANGLED_MAX];
-	size_t length;
-	jmp_buf overflow;
+	struct frame **list; /* all frames */
+	size_t count, capacity;
+	struct texts texts; /* of debug information */
 };
 
 static int compare_pointers(const void *a, const void *b)
@@ -102,6 +103,10 @@ void symbolizer_free(struct symbolizer *symbolizer)
 {
 	if (!symbolizer)
 		return;
+	for (size_t i = 0; i < symbolizer->count; i++)
+		free(symbolizer->list[i]->lines);
+	free(symbolizer->list);
+	texts_clear(&symbolizer->texts);
 	tdestroy(symbolizer->frames, free);
 	tdestroy(symbolizer->demangled, free);
 	tdestroy(symbolizer->kernel_parts, free);
@@ -123,52 +128,25 @@ static void *tree_add(void **tree, void *item, int (*compare)(const void *, cons
 	return item;
 }
 
-/* Demangling */
-
-/* The demangler can't be told to stop, but keeps nothing that would leak. */
-static void write_text(const char *text, size_t length, void *opaque)
-{
-	struct writer *writer = opaque;
-
-	if (length >= sizeof(writer->text) - writer->length)
-		longjmp(writer->overflow, 1);
-	memcpy(writer->text + writer->length, text, length);
-	writer->length += length;
-}
-
-static bool demangle(struct writer *writer, const char *name)
-{
-	if (strncmp(name, "_Z", 2) != 0 && strncmp(name, "_R", 2) != 0)
-		return false;
-	if (setjmp(writer->overflow) != 0)
-		return false;
-	writer->length = 0;
-	if (!rust_demangle_callback(name, DMGL_NO_OPTS, write_text, writer)) {
-		writer->length = 0;
-		if (!cplus_demangle_v3_callback(name, DMGL_NO_OPTS, write_text, writer))
-			return false;
-	}
-	writer->text[writer->length] = '\0';
-	return writer->length > 0;
-}
-
 /* `name` itself if it is not mangled; NULL when out of memory. */
 static const char *function_name(struct symbolizer *symbolizer, const char *name)
 {
 	const struct demangled key = {.system_name = name};
 	struct demangled *demangled, **node;
-	struct writer writer;
+	char text[DEMANGLED_MAX];
+	size_t size;
 
 	node = tfind(&key, &symbolizer->demangled, compare_demangled);
 	if (node)
 		return (*node)->function;
-	if (!demangle(&writer, name))
+	if (!demangle(name, text))
 		return name;
-	demangled = malloc(sizeof(*demangled) + writer.length + 1);
+	size = strlen(text) + 1;
+	demangled = malloc(sizeof(*demangled) + size);
 	if (!demangled)
 		return NULL;
 	demangled->system_name = name;
-	memcpy(demangled->function, writer.text, writer.length + 1);
+	memcpy(demangled->function, text, size);
 	demangled = tree_add(&symbolizer->demangled, demangled, compare_demangled);
 	return demangled ? demangled->function : NULL;
 }
@@ -187,8 +165,12 @@ static struct frame *find_frame(const struct symbolizer *symbolizer, const void 
 static struct frame *add_frame(struct symbolizer *symbolizer, const void *owner, uint32_t place,
 			       uint64_t vaddr)
 {
-	struct frame *frame = calloc(1, sizeof(*frame));
+	struct frame *frame;
 
+	if (array_reserve(&symbolizer->list, &symbolizer->capacity, symbolizer->count, 1,
+			  sizeof(struct frame *)) != 0)
+		return NULL;
+	frame = calloc(1, sizeof(*frame));
 	if (!frame)
 		return NULL;
 	frame->owner = owner;
@@ -196,19 +178,36 @@ static struct frame *add_frame(struct symbolizer *symbolizer, const void *owner,
 	frame->name.vaddr = vaddr;
 	frame->name.mapping_path = "";
 	frame->name.build_id = "";
-	return tree_add(&symbolizer->frames, frame, compare_frames);
+	frame = tree_add(&symbolizer->frames, frame, compare_frames);
+	if (frame)
+		symbolizer->list[symbolizer->count++] = frame;
+	return frame;
 }
 
-/* Sets the name of a frame. Without memory the name stays as in the object. */
-static void set_symbol(struct symbolizer *symbolizer, struct frame_name *frame, const char *name,
+static void set_lines(struct frame_name *name, const struct name_line *lines, size_t count)
+{
+	const struct name_line *outermost = &lines[count - 1];
+
+	name->lines = lines;
+	name->line_count = count;
+	name->function = outermost->function;
+	name->system_name = outermost->system_name;
+	name->start = outermost->start;
+	name->resolved = true;
+}
+
+/* Sets what the symbols say. Without memory the name stays as in the object. */
+static void set_symbol(struct symbolizer *symbolizer, struct frame *frame, const char *name,
 		       uint64_t start)
 {
 	const char *function = function_name(symbolizer, name);
 
-	frame->system_name = name;
-	frame->function = function ? function : name;
-	frame->start = start;
-	frame->resolved = true;
+	frame->symbol = (struct name_line){
+		.function = function ? function : name,
+		.system_name = name,
+		.start = start,
+	};
+	set_lines(&frame->name, &frame->symbol, 1);
 }
 
 /* Kernel */
@@ -257,10 +256,11 @@ const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_
 	if (!frame)
 		return NULL;
 	frame->name.kernel = true;
+	frame->in_module = module;
 	frame->name.mapping_path = part->path;
 	frame->name.build_id = part->build_id;
 	if (found)
-		set_symbol(symbolizer, &frame->name, name, start);
+		set_symbol(symbolizer, frame, name, start);
 	return &frame->name;
 }
 
@@ -312,8 +312,219 @@ const struct frame_name *symbolize_user(struct symbolizer *symbolizer, const str
 	frame->name.build_id = object->build_id;
 	frame->name.normalized = (place - PLACE_OBJECTS) % 2 == 0;
 	if (frame->name.normalized && object_lookup(object, number, &symbol))
-		set_symbol(symbolizer, &frame->name, symbol.name, symbol.start);
+		set_symbol(symbolizer, frame, symbol.name, symbol.start);
 	return &frame->name;
+}
+
+/* Debug information */
+
+/* What is done for one object, or the kernel. */
+struct task {
+	const struct symbolizer *symbolizer;
+	const struct object *object; /* NULL: the kernel, or what a space makes */
+	const struct space *space;
+	struct frame **frames; /* its part of the list */
+	uint64_t *addresses;
+	size_t count;
+};
+
+struct resolution {
+	struct symbolizer *symbolizer;
+	const struct naming *naming;
+	struct task *tasks;
+	struct namer_job *jobs;
+	size_t count, task_capacity, job_capacity;
+};
+
+static int open_object(void *arg)
+{
+	const struct task *task = arg;
+
+	return object_open(task->symbolizer->objects, task->object);
+}
+
+static int open_perfmap(void *arg)
+{
+	return space_perfmap(((const struct task *)arg)->space);
+}
+
+static bool lookup_object(void *arg, uint64_t vaddr, struct symbol *symbol)
+{
+	return object_lookup(((const struct task *)arg)->object, vaddr, symbol);
+}
+
+/* Where distributions install the kernel with its debug information. */
+static int open_kernel(void *arg)
+{
+	static const char *const formats[] = {
+		"%s" DEBUG_DIRECTORY "/boot/vmlinux-%s",
+		"%s" DEBUG_DIRECTORY "/lib/modules/%s/vmlinux",
+		"%s/lib/modules/%s/build/vmlinux",
+		"%s/boot/vmlinux-%s",
+	};
+	const struct task *task = arg;
+	char path[PATH_MAX];
+	struct utsname name;
+	struct stat st;
+	int fd = -ENOENT;
+
+	uname(&name);
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]) && fd < 0; i++) {
+		snprintf(path, sizeof(path), formats[i], task->symbolizer->root, name.release);
+		fd = open_regular_file(path, 0, &st);
+	}
+	return fd;
+}
+
+static int take_name(void *arg, size_t job, size_t index, const struct name_line *lines,
+		     size_t count)
+{
+	struct resolution *resolution = arg;
+	struct frame *frame = resolution->tasks[job].frames[index];
+	struct name_line *copy;
+
+	frame->name.hidden = count == 0;
+	if (count == 0 || !lines[count - 1].system_name)
+		return 0;
+	copy = malloc(count * sizeof(*copy));
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, lines, count * sizeof(*copy));
+	free(frame->lines);
+	frame->lines = copy;
+	set_lines(&frame->name, copy, count);
+	return 0;
+}
+
+static void take_problem(void *arg, size_t job, const char *text)
+{
+	const struct resolution *resolution = arg;
+
+	resolution->naming->problem(resolution->naming->arg, resolution->jobs[job].path, text);
+}
+
+static void take_progress(void *arg, size_t job, uint64_t done, uint64_t total)
+{
+	const struct resolution *resolution = arg;
+
+	resolution->naming->progress(resolution->naming->arg, resolution->jobs[job].path, done,
+				     total);
+}
+
+/* Frames of one job lie together: of one owner, and those of the kernel before modules'. */
+static int compare_owners(const void *a, const void *b)
+{
+	const struct frame *left = *(struct frame *const *)a, *right = *(struct frame *const *)b;
+	int result = compare_pointers(left->owner, right->owner);
+
+	if (result)
+		return result;
+	if (left->in_module != right->in_module)
+		return left->in_module - right->in_module;
+	if (left->place != right->place)
+		return left->place < right->place ? -1 : 1;
+	return (left->name.vaddr > right->name.vaddr) - (left->name.vaddr < right->name.vaddr);
+}
+
+static bool is_same_job(const struct frame *a, const struct frame *b)
+{
+	return a->owner == b->owner && a->in_module == b->in_module && a->place == b->place;
+}
+
+static bool make_job(const struct symbolizer *symbolizer, const struct frame *frame,
+		     struct task *task, struct namer_job *job)
+{
+	const char *module;
+
+	job->path = frame->name.mapping_path;
+	job->build_id = frame->name.build_id;
+	if (frame->name.normalized) {
+		task->object = frame->owner;
+		job->open = open_object;
+		job->lookup = lookup_object;
+		return true;
+	}
+	if (frame->place == PLACE_ANON && !frame->name.kernel) {
+		task->space = frame->owner;
+		job->open = open_perfmap;
+		job->is_perfmap = true;
+		return space_perfmap(task->space) >= 0;
+	}
+	if (!frame->name.kernel || frame->in_module || !*frame->name.build_id)
+		return false;
+	/* A function of every kernel, which tells where this one has been put. */
+	job->open = open_kernel;
+	job->anchor = "vfs_read";
+	return symbolizer->kallsyms &&
+	       kallsyms_find(symbolizer->kallsyms, job->anchor, &job->anchor_address, &module) &&
+	       !module;
+}
+
+static int add_job(struct resolution *resolution, struct frame **frames, size_t count)
+{
+	struct task task = {
+		.symbolizer = resolution->symbolizer,
+		.frames = frames,
+		.count = count,
+	};
+	struct namer_job job = {.count = count};
+
+	if (!make_job(resolution->symbolizer, frames[0], &task, &job))
+		return 0;
+	if (array_reserve(&resolution->tasks, &resolution->task_capacity, resolution->count, 1,
+			  sizeof(task)) != 0 ||
+	    array_reserve(&resolution->jobs, &resolution->job_capacity, resolution->count, 1,
+			  sizeof(job)) != 0)
+		return -ENOMEM;
+	task.addresses = calloc(count, sizeof(*task.addresses));
+	if (!task.addresses)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		task.addresses[i] = frames[i]->name.vaddr;
+	job.addresses = task.addresses;
+	resolution->tasks[resolution->count] = task;
+	resolution->jobs[resolution->count++] = job;
+	return 0;
+}
+
+static int add_jobs(struct resolution *resolution)
+{
+	struct frame **list = resolution->symbolizer->list;
+	size_t count = resolution->symbolizer->count;
+	int result = 0;
+
+	if (count > 0)
+		qsort(list, count, sizeof(struct frame *), compare_owners);
+	for (size_t from = 0, to; from < count && result == 0; from = to) {
+		for (to = from + 1; to < count && is_same_job(list[from], list[to]);)
+			to++;
+		result = add_job(resolution, list + from, to - from);
+	}
+	for (size_t i = 0; i < resolution->count; i++)
+		resolution->jobs[i].arg = &resolution->tasks[i];
+	return result;
+}
+
+int symbolizer_resolve(struct symbolizer *symbolizer, const struct naming *naming)
+{
+	struct resolution resolution = {.symbolizer = symbolizer, .naming = naming};
+	const struct namer namer = {
+		.directories = naming->directories,
+		.directory_count = naming->directory_count,
+		.name = take_name,
+		.problem = naming->problem ? take_problem : NULL,
+		.progress = naming->progress ? take_progress : NULL,
+		.arg = &resolution,
+	};
+	int result = add_jobs(&resolution);
+
+	if (result == 0)
+		result = namer_run(&namer, resolution.jobs, resolution.count, &symbolizer->texts);
+	for (size_t i = 0; i < resolution.count; i++)
+		free(resolution.tasks[i].addresses);
+	free(resolution.tasks);
+	free(resolution.jobs);
+	return result;
 }
 
 /* Roots */

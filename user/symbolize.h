@@ -3,6 +3,9 @@
  * Names for addresses: each unique address is resolved once. Call it when the
  * recording is over, with the address that stands for the call: a return
  * address minus 1, the leaf as it is.
+ *
+ * At first a frame has the name that the symbols of its object give it. When all
+ * frames are known, symbolizer_resolve() reads debug information for all of them.
  */
 #ifndef STACKBEAT_SYMBOLIZE_H
 #define STACKBEAT_SYMBOLIZE_H
@@ -12,6 +15,8 @@
 #include <stdint.h>
 
 #include <stackbeat.h>
+
+#include "namer.h"
 
 struct error;
 struct kallsyms;
@@ -23,8 +28,11 @@ struct symbolizer;
 #define KERNEL_MAPPING "[kernel.kallsyms]"
 
 struct frame_name {
+	/* Of the function that holds the address, and is not inlined. */
 	const char *function; /* demangled; NULL if not resolved */
 	const char *system_name; /* as in the object; NULL if not resolved */
+	const struct name_line *lines; /* all functions there, innermost first */
+	size_t line_count; /* 0 if not resolved */
 	const char *mapping_path; /* file, "[kernel.kallsyms]", "[MODULE]", "[vdso]",
 				   * "[anon]", ...; "" if the address is in no mapping */
 	const char *build_id; /* hex; "" if there is none */
@@ -37,6 +45,18 @@ struct frame_name {
 	bool normalized; /* vaddr is an address of the ELF file */
 	bool resolved; /* function and system_name are set */
 	bool kernel;
+	bool hidden; /* a wrapper that a compiler made: not to be shown */
+};
+
+/* Where symbolizer_resolve() looks, and what it tells meanwhile. All zero is fine. */
+struct naming {
+	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
+	size_t directory_count;
+	/* Gets what is wrong with a file, one line. May be NULL. */
+	void (*problem)(void *arg, const char *path, const char *text);
+	/* As struct namer has it; NULL: nothing is fetched from servers. */
+	void (*progress)(void *arg, const char *path, uint64_t done, uint64_t total);
+	void *arg;
 };
 
 /*
@@ -58,6 +78,13 @@ void symbolizer_free(struct symbolizer *symbolizer);
 const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_t address);
 const struct frame_name *symbolize_user(struct symbolizer *symbolizer, const struct space *space,
 					uint32_t place, uint64_t number);
+
+/*
+ * Reads debug information for all frames so far: the same struct frame_name has other
+ * lines then. Frames of which it tells nothing stay as they are. Returns 0 or a negative
+ * errno value.
+ */
+int symbolizer_resolve(struct symbolizer *symbolizer, const struct naming *naming);
 
 /*
  * Whether a function (as in the object) is one at which user stacks begin: the

@@ -27,10 +27,10 @@ static inline uint32_t example_location(struct pprof_builder *builder, uint32_t 
 
 	if (inlined)
 		lines[count++] = (struct pprof_line){
-			pprof_function(builder, inlined, inlined, "/src/app.h"), 7};
+			pprof_function(builder, inlined, inlined, "/src/app.h", 0), 7};
 	if (name)
-		lines[count++] =
-			(struct pprof_line){pprof_function(builder, name, name, "/src/app.c"), 42};
+		lines[count++] = (struct pprof_line){
+			pprof_function(builder, name, name, "/src/app.c", 0), 42};
 	return pprof_location(builder, mapping, address, lines, count);
 }
 

@@ -149,10 +149,10 @@ static void equals_are_one(void **state)
 	mapping.offset++;
 	assert_int_equal(pprof_mapping(builder, &mapping), 3);
 
-	function = pprof_function(builder, "f", "_f", "f.c");
+	function = pprof_function(builder, "f", "_f", "f.c", 0);
 	assert_int_equal(function, 1);
-	assert_int_equal(pprof_function(builder, "f", "_f", "f.c"), 1);
-	assert_int_equal(pprof_function(builder, "f", "_f", "g.c"), 2);
+	assert_int_equal(pprof_function(builder, "f", "_f", "f.c", 0), 1);
+	assert_int_equal(pprof_function(builder, "f", "_f", "g.c", 0), 2);
 
 	line = (struct pprof_line){function, 1};
 	location = pprof_location(builder, 1, 100, &line, 1);
@@ -201,8 +201,8 @@ static void has_functions_only_where_all_are_resolved(void **state)
 		{0, 1, 0, "unused", NULL},
 		{0, 1, 0, "no lines", NULL},
 	};
-	const struct pprof_line line = {pprof_function(builder, "f", "f", "f.c"), 5};
-	const struct pprof_line bare = {pprof_function(builder, "g", "g", NULL), 0};
+	const struct pprof_line line = {pprof_function(builder, "f", "f", "f.c", 0), 5};
+	const struct pprof_line bare = {pprof_function(builder, "g", "g", NULL, 0), 0};
 	const Perftools__Profiles__Mapping *mapping;
 	struct pprof_profile *profile;
 	uint32_t ids[4];

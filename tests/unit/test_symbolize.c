@@ -257,6 +257,148 @@ static void test_kernel(void **state)
 	assert_string_equal(frame->mapping_path, "[kernel.kallsyms]");
 }
 
+/* What debug information says. */
+
+static char problem[1024];
+
+static void take_problem(void *arg, const char *path, const char *text)
+{
+	(void)arg;
+	snprintf(problem, sizeof(problem), "%s: %s", path, text);
+}
+
+static void resolve(void)
+{
+	const char *directory = in_sandbox("debug");
+	const struct naming naming = {
+		.directories = &directory,
+		.directory_count = 1,
+		.problem = take_problem,
+	};
+
+	*problem = '\0';
+	assert_int_equal(symbolizer_resolve(symbolizer, &naming), 0);
+}
+
+static void build_inlined(const char *options)
+{
+	write_text(in_sandbox("inlined.c"), "static inline int inner(volatile int *x)\n"
+					    "{\n"
+					    "	return *x + 1;\n"
+					    "}\n"
+					    "int vfs_read(volatile int *x)\n"
+					    "{\n"
+					    "	return inner(x);\n"
+					    "}\n");
+	run("cd '%s' && cc -O2 -fcf-protection=none -nostdlib -shared -Wl,-z,separate-code "
+	    "-Wl,-Ttext=0x1000 %s inlined.c",
+	    sandbox, options);
+}
+
+static void expect_inlined(const struct frame_name *frame)
+{
+	assert_string_equal(problem, "");
+	assert_true(frame->resolved);
+	assert_int_equal(frame->line_count, 2);
+	assert_string_equal(frame->lines[0].function, "inner");
+	assert_int_equal(frame->lines[0].line, 3);
+	assert_int_equal(frame->lines[0].start_line, 1);
+	assert_string_equal(frame->lines[0].file, in_sandbox("inlined.c"));
+	assert_string_equal(frame->lines[1].function, "vfs_read");
+	assert_int_equal(frame->lines[1].line, 7);
+	assert_int_equal(frame->lines[1].start_line, 5);
+	assert_string_equal(frame->function, "vfs_read");
+	assert_string_equal(frame->system_name, "vfs_read");
+}
+
+static void test_inlined(void **state)
+{
+	const struct frame_name *frame, *bare;
+	struct space *space, *other;
+
+	(void)state;
+	build_inlined("-g -o inlined.so");
+	/* Where it is found again: below the root of these tests. */
+	run("cd '%s' && mkdir -p '.%s' && ln inlined.so '.%s/'", sandbox, sandbox, sandbox);
+	build("bare.so", ".text\n" FUNCTION("first"));
+	space = map(1, "inlined.so");
+	other = map(2, "bare.so");
+	read_all();
+	frame = name_of(space, 0x700000);
+	bare = name_of(other, 0x700000);
+	assert_string_equal(frame->function, "vfs_read");
+	assert_int_equal(frame->line_count, 1);
+	assert_string_equal(frame->lines[0].function, "vfs_read");
+	resolve();
+	expect_inlined(frame);
+	assert_int_equal(frame->start, 0x1000);
+	/* Without debug information it stays as it was. */
+	assert_int_equal(bare->line_count, 1);
+	assert_string_equal(bare->lines[0].function, "first");
+	assert_null(bare->lines[0].file);
+	assert_ptr_equal(frame, name_of(space, 0x700000));
+}
+
+static void test_kernel_with_debug_information(void **state)
+{
+	static const uint32_t notes[] = {4, 2, 3, 0x00554e47, 0x0201};
+	const struct frame_name *frame, *module;
+
+	(void)state;
+	run("mkdir -p %s", in_sandbox("sys/kernel"));
+	write_file(in_sandbox("sys/kernel/notes"), notes, sizeof(notes));
+	build_inlined("-g -Wl,--build-id=0x0102 -o vmlinux");
+	run("cd '%s' && install -D vmlinux \"usr/lib/debug/boot/vmlinux-$(uname -r)\"", sandbox);
+	frame = symbolize_kernel(symbolizer, 0xffffffff81000000);
+	module = symbolize_kernel(symbolizer, 0xffffffffc0000010);
+	resolve();
+	expect_inlined(frame);
+	assert_int_equal(frame->start, 0xffffffff81000000);
+	assert_string_equal(module->function, "ext4_read");
+
+	/* Of another kernel. */
+	build_inlined("-g -Wl,--build-id=0x0103 -o vmlinux");
+	run("cd '%s' && install -D vmlinux \"usr/lib/debug/boot/vmlinux-$(uname -r)\"", sandbox);
+	frame = symbolize_kernel(symbolizer, 0xffffffff81000001);
+	resolve();
+	assert_int_equal(frame->line_count, 1);
+	assert_string_equal(frame->function, "vfs_read");
+	assert_non_null(strstr(problem, "0103"));
+	run("rm -r %s", in_sandbox("usr"));
+}
+
+static void test_code_that_a_process_makes(void **state)
+{
+	const struct frame_name *known, *unknown, *late;
+	struct space *space, *other;
+
+	(void)state;
+	build("a.so", ".text\n" FUNCTION("first"));
+	run("mkdir -p %s %s", in_sandbox("proc/1/root/tmp"), in_sandbox("proc/2/root/tmp"));
+	write_text(in_sandbox("proc/1/root/tmp/perf-1.map"), "10010 8 LazyCompile:~f /a b.js:1\n");
+	space = map(1, "a.so");
+	other = map(2, "a.so");
+	space_makes_code(space);
+	space_makes_code(other);
+	write_text(in_sandbox("proc/2/root/tmp/perf-2.map"), "10010 8 late\n");
+	spaces_finish(spaces);
+	/* The process goes on until its map is read. */
+	run("echo '10020 8 more' >>%s", in_sandbox("proc/1/root/tmp/perf-1.map"));
+	run("rm -r %s", in_sandbox("proc"));
+	known = name_of(space, 0x10012);
+	unknown = name_of(space, 0x10018);
+	late = name_of(other, 0x10012);
+	assert_false(known->resolved);
+	resolve();
+	assert_string_equal(problem, "");
+	assert_string_equal(known->function, "LazyCompile:~f /a b.js:1");
+	assert_string_equal(known->system_name, "LazyCompile:~f /a b.js:1");
+	assert_string_equal(known->mapping_path, "[anon]");
+	assert_false(unknown->resolved);
+	assert_string_equal(name_of(space, 0x10012)->function, known->function);
+	assert_string_equal(late->function, "late");
+}
+
 static void test_kernel_without_symbols(void **state)
 {
 	struct symbolizer *own = symbolizer_new(NULL, objects, sandbox, NULL);
@@ -397,6 +539,9 @@ int main(void)
 		TEST(test_name_that_explodes),
 		TEST(test_kernel),
 		TEST(test_kernel_without_symbols),
+		TEST(test_inlined),
+		TEST(test_kernel_with_debug_information),
+		TEST(test_code_that_a_process_makes),
 		cmocka_unit_test(test_is_root),
 		cmocka_unit_test(test_complete_at_a_root),
 		cmocka_unit_test(test_complete_below_a_stripped_libc),

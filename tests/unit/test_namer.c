@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "namer.h"
+
+#include "sandbox.h"
+#include "texts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <unistd.h>
+
+#define JOBS_MAX 16
+
+/* What was told of the only address of a job. */
+struct told {
+	char lines[1024]; /* SYSTEM_NAME|FUNCTION FILE:LINE:START_LINE, ... */
+	size_t names; /* how often */
+	char problem[512];
+};
+
+static struct told told[JOBS_MAX];
+
+static int take_name(void *arg, size_t job, size_t index, const struct name_line *lines,
+		     size_t count)
+{
+	FILE *stream = fmemopen(told[job].lines, sizeof(told[job].lines), "w");
+
+	(void)arg;
+	assert_non_null(stream);
+	assert_int_equal(index, 0);
+	for (size_t i = 0; i < count; i++) {
+		const char *slash = lines[i].file ? strrchr(lines[i].file, '/') : NULL;
+
+		fprintf(stream, "%s%s|%s %s:%" PRIu32 ":%" PRIu32, i ? ", " : "",
+			lines[i].system_name, lines[i].function, slash ? slash + 1 : "?",
+			lines[i].line, lines[i].start_line);
+	}
+	fclose(stream);
+	told[job].names++;
+	return 0;
+}
+
+static void take_problem(void *arg, size_t job, const char *text)
+{
+	(void)arg;
+	snprintf(told[job].problem, sizeof(told[job].problem), "%s", text);
+}
+
+static const struct namer namer = {.name = take_name, .problem = take_problem};
+
+static int run_jobs(const struct namer *how, const struct namer_job *jobs, size_t count)
+{
+	struct texts texts = {0};
+	int result;
+
+	memset(told, 0, sizeof(told));
+	result = namer_run(how, jobs, count, &texts);
+	texts_clear(&texts);
+	return result;
+}
+
+static int open_path(void *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static uint64_t address_of(const char *path, const char *symbol)
+{
+	char command[PATH_MAX + 128];
+	uint64_t address;
+	FILE *pipe;
+
+	snprintf(command, sizeof(command), "nm '%s' | awk '$3 == \"%s\" {print $1}'", path, symbol);
+	pipe = popen(command, "r");
+	assert_non_null(pipe);
+	assert_int_equal(fscanf(pipe, "%" SCNx64, &address), 1);
+	pclose(pipe);
+	return address;
+}
+
+static const char *build(const char *name, const char *options)
+{
+	const char *path = in_sandbox("%s", name);
+
+	write_text(in_sandbox("source.cc"),
+		   "namespace deep {\n"
+		   "static inline __attribute__((always_inline)) int inner(volatile int *x)\n"
+		   "{\n"
+		   "	return *x + 1;\n"
+		   "}\n"
+		   "__attribute__((noinline)) int outer(volatile int *x)\n"
+		   "{\n"
+		   "	return inner(x);\n"
+		   "}\n"
+		   "}\n"
+		   "static __attribute__((noinline)) int hidden(volatile int *x)\n"
+		   "{\n"
+		   "	return *x;\n"
+		   "}\n"
+		   "int main(int argc, char **)\n"
+		   "{\n"
+		   "	volatile int x = argc;\n"
+		   "	return deep::outer(&x) + hidden(&x);\n"
+		   "}\n");
+	run("cd '%s' && g++ -O2 -fcf-protection=none %s -o %s source.cc", sandbox, options, path);
+	return path;
+}
+
+static void test_debug_information(void **state)
+{
+	const char *path = build("program", "-g");
+	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
+	const uint64_t hidden = address_of(path, "_ZL6hiddenPVi");
+	const struct namer_job jobs[] = {
+		{.path = path,
+		 .build_id = "",
+		 .addresses = &outer,
+		 .count = 1,
+		 .open = open_path,
+		 .arg = (char *)path},
+		{.path = path,
+		 .build_id = "",
+		 .addresses = &hidden,
+		 .count = 1,
+		 .open = open_path,
+		 .arg = (char *)path},
+	};
+
+	(void)state;
+	assert_int_equal(run_jobs(&namer, jobs, 2), 0);
+	assert_string_equal(told[0].problem, "");
+	assert_string_equal(told[0].lines, "inner|inner source.cc:4:2, "
+					   "_ZN4deep5outerEPVi|deep::outer source.cc:8:6");
+	/* Static functions have their linker's name in the symbol table only. */
+	assert_string_equal(told[1].lines, "_ZL6hiddenPVi|hidden source.cc:13:11");
+}
+
+static void test_anchor(void **state)
+{
+	const char *path = build("program", "-g");
+	const uint64_t address =
+		UINT64_C(0xffffffff90000000) + address_of(path, "_ZN4deep5outerEPVi");
+	const struct namer_job job = {
+		.path = path,
+		.build_id = "",
+		.addresses = &address,
+		.count = 1,
+		.open = open_path,
+		.arg = (char *)path,
+		.anchor = "main",
+		.anchor_address = UINT64_C(0xffffffff90000000) + address_of(path, "main"),
+	};
+	struct namer_job lost = job;
+
+	(void)state;
+	assert_int_equal(run_jobs(&namer, &job, 1), 0);
+	assert_non_null(strstr(told[0].lines, "deep::outer source.cc:8:6"));
+	lost.anchor = "nowhere";
+	assert_int_equal(run_jobs(&namer, &lost, 1), 0);
+	assert_int_equal(told[0].names, 0);
+}
+
+static void test_symbols(void **state)
+{
+	const char *path = build("program", "");
+	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
+	const struct namer_job job = {.path = path,
+				      .build_id = "",
+				      .addresses = &outer,
+				      .count = 1,
+				      .open = open_path,
+				      .arg = (char *)path};
+
+	(void)state;
+	assert_int_equal(run_jobs(&namer, &job, 1), 0);
+	assert_string_equal(told[0].problem, "");
+	assert_string_equal(told[0].lines, "_ZN4deep5outerEPVi|deep::outer ?:0:0");
+}
+
+static void test_symbols_of_debug_file(void **state)
+{
+	const char *path = build("program", "-Wl,--build-id=0x1234 -g"),
+		   *directory = in_sandbox("d");
+	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
+	struct namer how = namer;
+	const struct namer_job job = {.path = path,
+				      .build_id = "1234",
+				      .addresses = &outer,
+				      .count = 1,
+				      .open = open_path,
+				      .arg = (char *)path};
+	const struct namer_job without_binary = {
+		.path = path, .build_id = "1234", .addresses = &outer, .count = 1};
+
+	(void)state;
+	how.directories = &directory;
+	how.directory_count = 1;
+	run("cd '%s' && mkdir -p d/.build-id/12 && objcopy --strip-debug program "
+	    "d/.build-id/12/34.debug && strip program",
+	    sandbox);
+	assert_int_equal(run_jobs(&how, &job, 1), 0);
+	assert_string_equal(told[0].problem, "");
+	assert_string_equal(told[0].lines, "_ZN4deep5outerEPVi|deep::outer ?:0:0");
+	assert_int_equal(run_jobs(&how, &without_binary, 1), 0);
+	assert_string_equal(told[0].lines, "_ZN4deep5outerEPVi|deep::outer ?:0:0");
+}
+
+static bool lookup_v0(void *arg, uint64_t vaddr, struct symbol *symbol)
+{
+	*symbol = (struct symbol){.name = arg, .start = vaddr & ~UINT64_C(0xf), .size = 16};
+	return true;
+}
+
+static void test_lookup(void **state)
+{
+	const uint64_t address = 0x1234;
+	const struct namer_job job = {.path = "p",
+				      .build_id = "",
+				      .addresses = &address,
+				      .count = 1,
+				      .lookup = lookup_v0,
+				      .arg = "_RNvCs1234_7mycrate3foo"};
+
+	(void)state;
+	assert_int_equal(run_jobs(&namer, &job, 1), 0);
+	assert_string_equal(told[0].lines, "_RNvCs1234_7mycrate3foo|mycrate::foo ?:0:0");
+}
+
+static void test_wrong_binary(void **state)
+{
+	const char *path = build("program", "-g");
+	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
+	const struct namer_job job = {.path = path,
+				      .build_id = "abcdef",
+				      .addresses = &outer,
+				      .count = 1,
+				      .open = open_path,
+				      .arg = (char *)path};
+
+	(void)state;
+	assert_int_equal(run_jobs(&namer, &job, 1), 0);
+	assert_int_equal(told[0].names, 0);
+	assert_non_null(strstr(told[0].problem, "not abcdef"));
+}
+
+/* What a broken file may do to who reads it. */
+
+static int crash(void *arg)
+{
+	(void)arg;
+	signal(SIGSEGV, SIG_DFL);
+	raise(SIGSEGV);
+	return -EIO;
+}
+
+static int leave(void *arg)
+{
+	(void)arg;
+	_exit(0);
+}
+
+static int hang(void *arg)
+{
+	(void)arg;
+	for (;;)
+		pause();
+	return -EIO;
+}
+
+/* Tells the parent what makes no sense. */
+static int babble(void *arg)
+{
+	static const unsigned char nonsense[64] = {1, 0, 0, 0, 16, 0, 0, 0, 255, 255};
+
+	(void)arg;
+	for (int fd = 3; fd < 64; fd++) {
+		if (write(fd, nonsense, sizeof(nonsense)) < 0)
+			continue;
+	}
+	return -EIO;
+}
+
+static void test_processes_that_fail(void **state)
+{
+	static const struct {
+		int (*open)(void *arg);
+		const char *problem;
+	} failures[] = {
+		{crash, "signal 11"},
+		{leave, "could not be read"},
+		{hang, "hung for 1 s"},
+		{babble, "erred"},
+	};
+	const char *path = build("program", "-g");
+	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
+	struct namer how = namer;
+	struct namer_job jobs[8];
+
+	(void)state;
+	how.patience = 1;
+	how.processes = 3;
+	for (size_t i = 0; i < 8; i++)
+		jobs[i] = (struct namer_job){
+			.path = path,
+			.build_id = "",
+			.addresses = &outer,
+			.count = 1,
+			.open = i % 2 ? failures[i / 2].open : open_path,
+			.arg = (char *)path,
+		};
+	assert_int_equal(run_jobs(&how, jobs, 8), 0);
+	for (size_t i = 0; i < 8; i++) {
+		if (i % 2 == 0) {
+			assert_int_equal(told[i].names, 1);
+			assert_string_equal(told[i].problem, "");
+			continue;
+		}
+		assert_int_equal(told[i].names, 0);
+		if (!strstr(told[i].problem, failures[i / 2].problem))
+			fail_msg("\"%s\" is not \"%s\"", told[i].problem, failures[i / 2].problem);
+	}
+}
+
+static int refuse(void *arg, size_t job, size_t index, const struct name_line *lines, size_t count)
+{
+	(void)arg;
+	(void)job;
+	(void)index;
+	(void)lines;
+	(void)count;
+	return -EPIPE;
+}
+
+static void test_callback_that_fails(void **state)
+{
+	const char *path = build("program", "-g");
+	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
+	const struct namer how = {.name = refuse};
+	const struct namer_job job = {.path = path,
+				      .build_id = "",
+				      .addresses = &outer,
+				      .count = 1,
+				      .open = open_path,
+				      .arg = (char *)path};
+	const struct namer_job jobs[] = {job, job, job, job};
+
+	(void)state;
+	assert_int_equal(run_jobs(&how, jobs, 4), -EPIPE);
+	assert_int_equal(run_jobs(&how, jobs, 0), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_debug_information),
+		cmocka_unit_test(test_anchor),
+		cmocka_unit_test(test_symbols),
+		cmocka_unit_test(test_symbols_of_debug_file),
+		cmocka_unit_test(test_lookup),
+		cmocka_unit_test(test_wrong_binary),
+		cmocka_unit_test(test_processes_that_fail),
+		cmocka_unit_test(test_callback_that_fails),
+	};
+
+	return cmocka_run_group_tests(tests, make_sandbox, remove_sandbox);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Names for many addresses of many files, in parallel.
+ *
+ * Each file is read by a process of its own, which tells through a pipe what it has
+ * found. The files are not trusted, they may lie on a file system that hangs, and they
+ * may take much memory: a process can be killed without loss, and takes nothing along
+ * when it crashes.
+ */
+#ifndef STACKBEAT_NAMER_H
+#define STACKBEAT_NAMER_H
+
+#include "elf.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct error;
+
+/* A function at an address. Texts are NULL, and numbers 0, where they are unknown. */
+struct name_line {
+	const char *function; /* for people */
+	const char *system_name; /* as in the object; NULL only where function is */
+	const char *file; /* with its directory */
+	uint32_t line;
+	uint32_t start_line; /* where the function begins in `file` */
+	uint64_t start; /* its first address; 0 for one that is inlined */
+};
+
+/* What is to be named. The functions are called in the process of the file. */
+struct namer_job {
+	const char *path; /* for messages, and to find debug files beside it */
+	const char *build_id; /* hex; "" if unknown */
+	const uint64_t *addresses; /* ELF virtual addresses, but for `anchor` */
+	size_t count;
+	int (*open)(void *arg); /* an fd, or a negative errno value; NULL: there is no file */
+	/* The symbol that holds an ELF virtual address, where nothing else is known of it. */
+	bool (*lookup)(void *arg, uint64_t vaddr, struct symbol *symbol); /* may be NULL */
+	void *arg;
+	bool is_perfmap; /* `open` opens a perf map, not an ELF file; `lookup` is NULL */
+	/* NULL, or a symbol that lies at `anchor_address` in terms of `addresses`. */
+	const char *anchor;
+	uint64_t anchor_address;
+};
+
+struct namer {
+	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
+	size_t directory_count;
+	unsigned int processes; /* at a time; 0: as many as there are CPUs */
+	unsigned int patience; /* seconds without a sign of life; 0: NAMER_PATIENCE_S */
+	/*
+	 * Gets the lines of the address at `index` of a job, innermost first; 0 where the
+	 * frame is not to be shown (a wrapper that Go's compiler has made). The texts stay as
+	 * long as the struct texts of namer_run(). Returns 0 or a negative errno value, which
+	 * ends it.
+	 */
+	int (*name)(void *arg, size_t job, size_t index, const struct name_line *lines,
+		    size_t count);
+	/* Gets what is wrong with a job's files, one line, without its path. May be NULL. */
+	void (*problem)(void *arg, size_t job, const char *text);
+	/*
+	 * Gets told how far a file is fetched from a server, in bytes (`total` 0: unknown).
+	 * NULL: nothing is fetched.
+	 */
+	void (*progress)(void *arg, size_t job, uint64_t done, uint64_t total);
+	void *arg;
+};
+
+/* How long a file may keep silent, and how long fetching may take. */
+#define NAMER_PATIENCE_S 30u
+#define NAMER_FETCH_S 120u
+
+struct texts;
+
+/*
+ * Names the addresses of all jobs; `texts` gets the texts. What could not be named is
+ * just not told of. Returns 0, -ENOMEM, or what `name` returned.
+ */
+int namer_run(const struct namer *namer, const struct namer_job *jobs, size_t count,
+	      struct texts *texts);
+
+#endif

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "namer_child.h"
+
+#include "array.h"
+#include "debugfile.h"
+#include "debuginfo.h"
+#include "demangle.h"
+#include "error.h"
+#include "gosym.h"
+#include "perfmap.h"
+#include "texts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ELF_FILES_MAX 3u
+
+struct child {
+	const struct namer_job *job;
+	bool fetches;
+	FILE *out;
+	struct texts texts;
+	size_t told; /* texts that were written */
+	uint32_t *demangled; /* of each text: 1 + its demangled one, 0: not known yet */
+	size_t demangled_capacity, demangled_count;
+	struct timespec fetch_end;
+	struct debug_files files;
+	/* The symbol tables of other files than the binary, best first. */
+	struct elf_file elfs[ELF_FILES_MAX];
+	size_t elf_count;
+	uint64_t shift; /* from the job's addresses to those of the file */
+	uint64_t *vaddrs; /* of all addresses */
+	bool *named;
+	/* The ones that have no name yet. */
+	uint64_t *nameless;
+	size_t *indices; /* of these */
+	int error;
+	struct {
+		struct namer_lines head;
+		struct namer_line lines[INLINE_DEPTH_MAX];
+	} message;
+};
+
+/* Telling */
+
+static void tell(struct child *child, enum namer_type type, const void *bytes, size_t size)
+{
+	const struct namer_message message = {.type = type, .size = (uint32_t)size};
+
+	fwrite(&message, sizeof(message), 1, child->out);
+	fwrite(bytes, 1, size, child->out);
+}
+
+static void tell_problem(struct child *child, const char *text)
+{
+	tell(child, NAMER_PROBLEM, text, strlen(text));
+}
+
+/* The number of a text as the parent knows it; 0 for NULL. */
+static uint32_t tell_text(struct child *child, const char *text)
+{
+	uint32_t index;
+
+	if (!text)
+		return 0;
+	index = texts_add(&child->texts, text, NAMER_TEXT_MAX);
+	if (index == TEXTS_NONE) {
+		child->error = -ENOMEM;
+		return 0;
+	}
+	for (; child->told < child->texts.count; child->told++) {
+		const char *new = child->texts.items[child->told];
+
+		tell(child, NAMER_TEXT, new, strlen(new));
+	}
+	return index + 1;
+}
+
+/* The number of what people call the function of a linker's name, 0 if it is not mangled. */
+static uint32_t demangled(struct child *child, const char *system_name, uint32_t number)
+{
+	char text[DEMANGLED_MAX];
+
+	if (child->demangled_count < child->texts.count) {
+		size_t more = child->texts.count - child->demangled_count;
+
+		if (array_reserve(&child->demangled, &child->demangled_capacity,
+				  child->demangled_count, more, sizeof(*child->demangled)) != 0) {
+			child->error = -ENOMEM;
+			return 0;
+		}
+		memset(child->demangled + child->demangled_count, 0,
+		       more * sizeof(*child->demangled));
+		child->demangled_count += more;
+	}
+	if (child->demangled[number - 1] == 0) {
+		uint32_t result = demangle(system_name, text) ? tell_text(child, text) : 0;
+
+		child->demangled[number - 1] = 1 + result;
+	}
+	return child->demangled[number - 1] - 1;
+}
+
+static bool is_mangled(const char *name)
+{
+	return strncmp(name, "_Z", 2) == 0 || strncmp(name, "_R", 2) == 0;
+}
+
+/* Where the debug information says nothing, the symbol does. NULL: there is none. */
+static void make_line(struct child *child, struct namer_line *line,
+		      const struct debuginfo_frame *frame, const struct symbol *symbol)
+{
+	const char *system_name = frame->linkage_name, *name = frame->name;
+
+	if (!system_name && symbol && (!name || is_mangled(symbol->name)))
+		system_name = symbol->name;
+	if (!system_name)
+		system_name = name;
+	*line = (struct namer_line){
+		.system_name = tell_text(child, system_name),
+		.file = tell_text(child, frame->file),
+		.line = frame->line,
+		.start_line = frame->start_line,
+		.start = frame->start,
+	};
+	if (symbol && !line->start)
+		line->start = symbol->start;
+	if (line->start)
+		line->start -= child->shift;
+	if (line->system_name)
+		line->function = demangled(child, system_name, line->system_name);
+	if (!line->function)
+		line->function = name ? tell_text(child, name) : line->system_name;
+}
+
+static void tell_lines(struct child *child, size_t index, size_t count)
+{
+	child->message.head.index = (uint32_t)index;
+	child->message.head.count = (uint32_t)count;
+	tell(child, NAMER_LINES, &child->message,
+	     sizeof(child->message.head) + count * sizeof(child->message.lines[0]));
+	child->named[index] = true;
+}
+
+/* Naming */
+
+static bool find_symbol(const struct child *child, uint64_t vaddr, struct symbol *symbol)
+{
+	const struct namer_job *job = child->job;
+
+	for (size_t i = 0; i < child->elf_count; i++) {
+		if (elf_lookup(&child->elfs[i], vaddr, symbol))
+			return true;
+	}
+	return job->lookup && job->lookup(job->arg, vaddr, symbol);
+}
+
+static int take_frames(void *arg, size_t nameless, const struct debuginfo_frame *frames,
+		       size_t count)
+{
+	const struct debuginfo_frame *last = count > 0 ? &frames[count - 1] : NULL;
+	struct child *child = arg;
+	bool has_symbol = false;
+	struct symbol symbol;
+	size_t index;
+
+	if (!last)
+		return 0;
+	index = child->indices[nameless];
+	/* Of a function without a linker's name, or code that the compiler did not make. */
+	if (!last->linkage_name)
+		has_symbol = find_symbol(child, child->vaddrs[index], &symbol) &&
+			     (!last->start || last->start == symbol.start);
+	if (!last->name && !last->linkage_name && !has_symbol)
+		return 0;
+	for (size_t i = 0; i < count; i++)
+		make_line(child, &child->message.lines[i], &frames[i],
+			  i + 1 == count && has_symbol ? &symbol : NULL);
+	tell_lines(child, index, count);
+	return child->error;
+}
+
+static int take_go_frame(const struct gosym_frame *frame, void *arg)
+{
+	struct child *child = arg;
+	uint32_t *count = &child->message.head.count;
+
+	if (*count == INLINE_DEPTH_MAX) /* the last one is the one not inlined */
+		--*count;
+	child->message.lines[(*count)++] = (struct namer_line){
+		.function = tell_text(child, frame->name),
+		.system_name = tell_text(child, frame->system_name),
+		.file = tell_text(child, frame->file),
+		.line = frame->line,
+		.start_line = frame->start_line,
+	};
+	return child->error;
+}
+
+/* Go programs tell more of themselves than their debug information does. */
+static void name_by_go(struct child *child, int fd)
+{
+	struct gosym *gosym;
+	struct stat st;
+	void *image;
+
+	if (fd < 0 || fstat(fd, &st) != 0 || st.st_size <= 0)
+		return;
+	image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (image == MAP_FAILED)
+		return;
+	if (gosym_open(image, (size_t)st.st_size, &gosym, NULL) == 0) {
+		for (size_t i = 0; i < child->job->count && child->error == 0; i++) {
+			child->message.head.count = 0;
+			if (gosym_lookup(gosym, child->vaddrs[i], take_go_frame, child) == 0)
+				tell_lines(child, i, child->message.head.count);
+		}
+		gosym_close(gosym);
+	}
+	munmap(image, (size_t)st.st_size);
+}
+
+static void name_by_debug_information(struct child *child)
+{
+	struct debuginfo *debuginfo;
+	struct error error;
+	size_t count = 0;
+
+	for (size_t i = 0; i < child->job->count; i++) {
+		if (child->named[i])
+			continue;
+		child->nameless[count] = child->vaddrs[i];
+		child->indices[count++] = i;
+	}
+	if (count == 0)
+		return;
+	if (debuginfo_open(child->files.dwarf, child->files.alt.elf, &debuginfo, &error) != 0) {
+		tell_problem(child, error.text);
+		return;
+	}
+	child->error =
+		debuginfo_each(debuginfo, child->vaddrs, child->job->count, take_frames, child);
+	debuginfo_close(debuginfo);
+}
+
+static void name_by_symbols(struct child *child)
+{
+	const struct debuginfo_frame nothing = {0};
+	struct symbol symbol;
+
+	for (size_t i = 0; i < child->job->count && child->error == 0; i++) {
+		if (child->named[i] || !find_symbol(child, child->vaddrs[i], &symbol))
+			continue;
+		make_line(child, &child->message.lines[0], &nothing, &symbol);
+		tell_lines(child, i, 1);
+	}
+}
+
+/* Files */
+
+static void read_symbols(struct child *child, int fd, const void *image, size_t size)
+{
+	struct error problem;
+
+	if (elf_read(&child->elfs[child->elf_count], fd, image, size, true, &problem) == 0)
+		child->elf_count++;
+}
+
+static int report_progress(void *arg, long done, long total)
+{
+	const struct namer_progress progress = {
+		.done = done > 0 ? (uint64_t)done : 0,
+		.total = total > 0 ? (uint64_t)total : 0,
+	};
+	struct child *child = arg;
+	struct timespec now;
+
+	tell(child, NAMER_PROGRESS, &progress, sizeof(progress));
+	fflush(child->out);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec >= child->fetch_end.tv_sec;
+}
+
+static bool open_files(struct child *child, const struct namer *namer, int fd)
+{
+	const struct namer_job *job = child->job;
+	const struct debug_search search = {
+		.directories = namer->directories,
+		.directory_count = namer->directory_count,
+		.progress = namer->progress ? report_progress : NULL,
+		.arg = child,
+	};
+	struct error error;
+
+	clock_gettime(CLOCK_MONOTONIC, &child->fetch_end);
+	child->fetch_end.tv_sec += NAMER_FETCH_S;
+	if (debug_files_open(&child->files, fd, job->path, job->build_id, &search, &error) != 0) {
+		tell_problem(child, error.text);
+		return false;
+	}
+	if (*child->files.problem.text)
+		tell_problem(child, child->files.problem.text);
+	if (child->files.debug.elf)
+		read_symbols(child, child->files.debug.fd, NULL, 0);
+	if (child->files.mini.elf)
+		read_symbols(child, -1, child->files.mini.image, child->files.mini.image_size);
+	/* Other jobs have read those of the binary before. */
+	if (!job->lookup && fd >= 0)
+		read_symbols(child, fd, NULL, 0);
+	return true;
+}
+
+/* Finds out how far the code lies from where its file says. */
+static bool find_shift(struct child *child)
+{
+	const struct namer_job *job = child->job;
+	uint64_t vaddr;
+
+	if (!job->anchor)
+		return true;
+	for (size_t i = 0; i < child->elf_count; i++) {
+		if (elf_symbol(&child->elfs[i], job->anchor, &vaddr)) {
+			child->shift = vaddr - job->anchor_address;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool prepare(struct child *child)
+{
+	const struct namer_job *job = child->job;
+
+	child->vaddrs = calloc(job->count, sizeof(*child->vaddrs));
+	child->named = calloc(job->count, sizeof(*child->named));
+	child->nameless = calloc(job->count, sizeof(*child->nameless));
+	child->indices = calloc(job->count, sizeof(*child->indices));
+	if (!child->vaddrs || !child->named || !child->nameless || !child->indices) {
+		child->error = -ENOMEM;
+		return false;
+	}
+	return true;
+}
+
+static void name_by_perfmap(struct child *child)
+{
+	const struct namer_job *job = child->job;
+	struct debuginfo_frame frame = {0};
+	struct perfmap *map;
+	int fd = job->open(job->arg);
+
+	if (fd < 0 || perfmap_read(fd, &map) != 0)
+		return;
+	for (size_t i = 0; i < job->count && child->error == 0; i++) {
+		frame.name = perfmap_lookup(map, job->addresses[i]);
+		if (!frame.name)
+			continue;
+		make_line(child, &child->message.lines[0], &frame, NULL);
+		tell_lines(child, i, 1);
+	}
+	perfmap_free(map);
+}
+
+static void name_all(struct child *child, const struct namer *namer)
+{
+	const struct namer_job *job = child->job;
+	int fd = job->open ? job->open(job->arg) : -ENOENT;
+	bool has_files = open_files(child, namer, fd >= 0 ? fd : -1);
+
+	if (find_shift(child)) {
+		for (size_t i = 0; i < job->count; i++)
+			child->vaddrs[i] = job->addresses[i] + child->shift;
+		if (has_files)
+			name_by_go(child, fd);
+		if (has_files && child->files.dwarf)
+			name_by_debug_information(child);
+		name_by_symbols(child);
+	}
+	if (has_files)
+		debug_files_close(&child->files);
+	if (fd >= 0)
+		close(fd);
+}
+
+void namer_child(const struct namer *namer, const struct namer_job *job, int fd)
+{
+	struct child *child = calloc(1, sizeof(*child));
+
+	if (!child)
+		return;
+	child->job = job;
+	child->out = fdopen(fd, "w");
+	if (child->out && prepare(child))
+		job->is_perfmap ? name_by_perfmap(child) : name_all(child, namer);
+	if (child->out && child->error == 0)
+		tell(child, NAMER_END, "", 0);
+	/* The process ends now: only what was written matters. */
+	if (child->out)
+		fclose(child->out);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Opening files by paths from outside, where anything may lie: a FIFO, a device, a directory. */
+#ifndef STACKBEAT_REGULAR_FILE_H
+#define STACKBEAT_REGULAR_FILE_H
+
+#include <sys/stat.h>
+
+/*
+ * Opens `path` for reading, if it is a regular file; nothing else is opened, so
+ * that it can't block and has no side effects. `flags` is O_NOFOLLOW or 0. *st
+ * becomes the state of the file. Returns an fd (close-on-exec), or a negative
+ * errno value: -EINVAL where it is no regular file.
+ */
+int open_regular_file(const char *path, int flags, struct stat *st);
+
+#endif
