@@ -96,7 +96,7 @@ class Profile:
         self.locations = []
         for location in by_id(4):
             # The last is the function that was called; those before are inlined into it.
-            names = [functions[one(_message(line), 1) - 1] for line in location.get(4, [])[-1:]]
+            names = [functions[one(_message(line), 1) - 1] for line in location.get(4, [])]
             mapping = one(location, 2)
             mapping = self.mappings[mapping - 1] if mapping else NO_MAPPING
             *inlined, function = names or [""]
