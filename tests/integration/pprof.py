@@ -4,7 +4,8 @@
 import gzip
 from collections import namedtuple
 
-Frame = namedtuple("Frame", "function file address build_id")
+# Of the function that was called; `inlined` are those in it that were not, innermost first.
+Frame = namedtuple("Frame", "function file address build_id inlined")
 Sample = namedtuple("Sample", "values labels frames")
 Mapping = namedtuple("Mapping", "start limit offset filename build_id has_functions")
 
@@ -95,11 +96,12 @@ class Profile:
         self.locations = []
         for location in by_id(4):
             # The last is the function that was called; those before are inlined into it.
-            names = [functions[one(_message(line), 1) - 1] for line in location.get(4, [])[-1:]]
+            names = [functions[one(_message(line), 1) - 1] for line in location.get(4, [])]
             mapping = one(location, 2)
             mapping = self.mappings[mapping - 1] if mapping else NO_MAPPING
-            self.locations.append([Frame(name, mapping.filename, one(location, 3),
-                                         mapping.build_id) for name in names or [""]])
+            *inlined, function = names or [""]
+            self.locations.append(Frame(function, mapping.filename, one(location, 3),
+                                        mapping.build_id, tuple(inlined)))
         self.samples = [self._sample(_message(data), one) for data in profile.get(2, [])]
         self.comments = [self.strings[index] for index in _numbers(profile.get(13, []))]
         self.time_nanos = one(profile, 9)
@@ -116,8 +118,7 @@ class Profile:
             if key in labels:
                 raise ValueError(f"label {key} twice")
             labels[key] = self.strings[one(label, 2)] if 2 in label else one(label, 3)
-        frames = [frame for index in _numbers(sample.get(1, []))
-                  for frame in self.locations[index - 1]]
+        frames = [self.locations[index - 1] for index in _numbers(sample.get(1, []))]
         return Sample(dict(zip((kind for kind, _ in self.sample_types), values)), labels, frames)
 
     def total(self, kind, wanted=lambda sample: True):
