@@ -26,7 +26,8 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 
 USER_SOURCES := $(wildcard user/*.c)
 USER_OBJECTS := $(USER_SOURCES:user/%.c=$(B)/user/%.o)
-FORMATTED = $(wildcard user/*.[ch] tests/unit/*.[ch] tests/unit/shim/*/*.h tests/workloads/*.[ch] tests/gosym/*.c tests/fuzz/*.[ch])
+FORMATTED = $(wildcard user/*.[ch] tests/unit/*.[ch] tests/unit/shim/*/*.h tests/workloads/*.[ch] tests/gosym/*.c tests/fuzz/*.[ch] \
+	tests/bench/*/*.[ch])
 PROTO := $(B)/proto/profile.pb-c
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))
 UNIT_CPPFLAGS := -iquote user -iquote tests/unit -Itests/unit/shim

@@ -12,7 +12,7 @@ from pathlib import Path
 LIMITS = {"u8": 1500, "u32": 1900, "u100": 3000, "k8": 3700, "k32": 4100, "k100": 5200}
 PEERS = ("stackbeat", "perf", "bpftrace")
 SETTINGS = """\
-Settings. All record the whole system, kernel and user stacks, at the same rate; results are written to
+Settings (why these: tests/bench/README.md). All record the whole system, kernel and user stacks, at the same rate; results are written to
 memory. stackbeat: `record -a -F 1000`, defaults. perf: `record -a -e cpu-clock -c 1000000 -g`, without its
 own limit on cost (perf_cpu_time_max_percent=0); -c instead of -F makes its records 8 bytes shorter.
 bpftrace: `profile:hz:1000 { @[kstack, ustack] = count(); }`, with room for all stacks. floor: a timer whose

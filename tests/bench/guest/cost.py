@@ -50,4 +50,5 @@ def main():
         cases = dict(reversed(cases.items()))
 
 
-main()
+if __name__ == "__main__":
+    main()

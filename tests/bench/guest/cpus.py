@@ -32,4 +32,5 @@ def main():
     results.add(axis="CPUs", size=count, **seen)
 
 
-main()
+if __name__ == "__main__":
+    main()

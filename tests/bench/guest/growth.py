@@ -68,4 +68,5 @@ def main():
             results.add(axis=axis, size=size, plain=plain["ticks"], **seen)
 
 
-main()
+if __name__ == "__main__":
+    main()

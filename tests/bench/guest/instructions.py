@@ -47,4 +47,5 @@ def main():
               f"{seen['samples']:9.0f}")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -70,4 +70,5 @@ def main():
                     **observe(profiler, 10_000, 3 * SECONDS))
 
 
-main()
+if __name__ == "__main__":
+    main()
