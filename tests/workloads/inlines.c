@@ -1,28 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * inlines SECONDS: takes its CPU time in a function that is inlined in another one, which is
- * inlined in a third. Known: the lines with "calls" are those of the callers, in every stack
- * from the loop, and the loop's own are marked, too.
+ * inlines ROUNDS: takes its CPU time in a function that is inlined in another one, which is
+ * inlined in a third. The lines at which they are called say so in their comments.
  */
 #include "bare.h"
 
-#define ROUNDS 4096
+#define STEPS 100000
 
-static volatile uint64_t sink;
+static volatile u64 sink;
 
-static inline __attribute__((always_inline)) void innermost(uint64_t seed)
+static inline __attribute__((always_inline)) void innermost(u64 seed)
 {
-	for (uint32_t i = 0; i < ROUNDS; i++) /* the loop */
-		sink = seed * i; /* the loop */
+	for (u64 i = 0; i < STEPS; i++) /* in the loop */
+		sink = seed * i; /* in the loop */
 }
 
-static inline __attribute__((always_inline)) void between(uint64_t seed)
+static inline __attribute__((always_inline)) void between(u64 seed)
 {
-	innermost(seed); /* between calls */
+	innermost(seed); /* innermost is called */
 }
 
-__attribute__((noinline)) void outermost(uint64_t seed)
+static NOINLINE void outermost(u64 seed)
 {
-	between(seed + 1); /* outermost calls */
+	keep_frame();
+	between(seed + 1); /* between is called */
 	sink = seed;
+}
+
+NOINLINE int main(int argc, char **argv)
+{
+	u64 rounds = argument(argc, argv, 1, 1000);
+
+	while (rounds--)
+		outermost(rounds); /* outermost is called */
+	return 0;
 }

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Frames have their functions, files and lines, those that are inlined too, in any language."""
+
+import re
+import shutil
+from collections import Counter
+from pathlib import Path
+
+from harness import (check, check_equal, is_kernel, record, ROOT, run, samples_of, Skip,
+                     temporary_directory, test, user_part, workload)
+
+SOURCES = ROOT / "tests/workloads"
+
+
+def marked_lines(path, mark):
+    """The numbers of the lines that say `mark` in a comment."""
+    return {number for number, line in enumerate(path.read_text().split("\n"), 1)
+            if re.search(rf"/[*/] {mark}", line)}
+
+
+def start_line(path, function):
+    return next(number for number, line in enumerate(path.read_text().split("\n"), 1)
+                if re.search(rf"\b{function}\(.*\)$|^func {re.escape(function)}\(", line))
+
+
+@test
+def inlined_functions_have_their_lines():
+    profile, _, _ = record("-F", 997, command=workload("inlines", 3000))
+    source = SOURCES / "inlines.c"
+    seen = Counter()
+    for sample in samples_of(profile, "inlines"):
+        lines = [frame for frame in sample.lines if not is_kernel(frame)]
+        names = [frame.function for frame in lines]
+        if names[:1] != ["innermost"]:
+            seen["other"] += 1
+            continue
+        seen["innermost"] += 1
+        check_equal(names, ["innermost", "between", "outermost", "main", "_start"], "the stack")
+        check_equal([frame.source for frame in lines[:4]], [str(source)] * 4, "the files")
+        for frame, mark in zip(lines[:4], ("in the loop", "innermost is called",
+                                           "between is called", "outermost is called")):
+            check(frame.line in marked_lines(source, mark),
+                  f"{frame.function} at line {frame.line}")
+            check_equal(frame.start_line, start_line(source, frame.function),
+                        f"the first line of {frame.function}")
+    check(seen["innermost"] > 10 * seen["other"], f"stacks begin with {dict(seen)}")
+
+
+@test
+def go_programs_have_their_lines():
+    profile, _, _ = record("-F", 997, command=workload("gowork", 30))
+    source = SOURCES / "gowork.go"
+    lines = [frame for sample in samples_of(profile, "gowork") for frame in sample.lines
+             if frame.function.startswith("main.")]
+    check(lines, "no frame is of the program")
+    text = source.read_text().split("\n")
+    for frame in lines:
+        check_equal(frame.source, str(source), f"the file of {frame.function}")
+        check(0 < frame.line <= len(text) and text[frame.line - 1].strip(),
+              f"{frame.function} at line {frame.line}")
+
+
+@test
+def stripped_files_have_the_names_of_their_debug_files():
+    directory = temporary_directory()
+    program = directory / "inlines"
+    shutil.copy(workload("inlines")[0], program)
+    run("objcopy", "--only-keep-debug", program, directory / "inlines.debug")
+    run("objcopy", "--strip-all", f"--add-gnu-debuglink={directory / 'inlines.debug'}", program)
+    profile, _, _ = record("-F", 997, command=[program, 1000])
+    stacks = [user_part(sample) for sample in samples_of(profile, "inlines")]
+    check(["outermost", "main", "_start"] in stacks, f"the stacks are {stacks[:3]}")
+    lines = {frame.function for sample in samples_of(profile, "inlines") for frame in sample.lines}
+    check("innermost" in lines, f"the functions are {lines}")
+
+
+@test
+def code_of_nodejs_has_its_names():
+    if not shutil.which("node"):
+        raise Skip("there is no node")
+    script = Path(temporary_directory()) / "spin.js"
+    script.write_text("function hotFunction(n) { let s = 0; "
+                      "for (let i = 0; i < n; i++) s = (s + i * i) % 1000003; return s; }\n"
+                      "const end = Date.now() + 3000;\n"
+                      "let sum = 0; while (Date.now() < end) sum += hotFunction(100000);\n")
+    profile, _, _ = record("-F", 499, command=["node", "--perf-basic-prof", script])
+    names = Counter(name for sample in samples_of(profile, "node")
+                    for name in user_part(sample)[:1])
+    hot = sum(count for name, count in names.items() if re.search(r"\bhotFunction\b", name))
+    check(hot > sum(names.values()) / 4, f"the innermost functions are {names.most_common(8)}")
