@@ -90,6 +90,12 @@ static bool sb_file_can_be_read(const struct file *file)
 	return file_inode(file)->i_sb->s_magic != HUGETLBFS_MAGIC;
 }
 
+/* Whether the file has no name any more, or, like a memfd, never had one. */
+static bool sb_file_is_unlinked(const struct path *path)
+{
+	return d_unlinked(path->dentry) || !d_inode(path->dentry)->i_nlink;
+}
+
 /* The path in the mount namespace of the file, without " (deleted)"; NULL if it has none. */
 static char *sb_file_name(struct sb_objects *objects, const struct path *path)
 {
@@ -99,7 +105,7 @@ static char *sb_file_name(struct sb_objects *objects, const struct path *path)
 	if (IS_ERR(name))
 		return NULL;
 	length = strlen(name);
-	if (d_unlinked(path->dentry) && length > deleted &&
+	if (sb_file_is_unlinked(path) && length > deleted &&
 	    !strcmp(name + length - deleted, SB_DELETED))
 		name[length - deleted] = '\0';
 	return kstrdup(name, GFP_KERNEL);
@@ -115,7 +121,7 @@ static struct sb_object *sb_object_alloc(struct sb_objects *objects, struct file
 	object->file = get_file(file);
 	object->id = ++objects->last_id;
 	object->name = sb_file_name(objects, path);
-	object->unlinked = d_unlinked(path->dentry);
+	object->unlinked = sb_file_is_unlinked(path);
 	object->unread = !sb_file_can_be_read(file) ||
 			 sb_elf_read(sb_read_cached, file, &object->elf);
 	hash_add(objects->by_inode, &object->node, (unsigned long)file_inode(file));

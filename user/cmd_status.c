@@ -16,7 +16,8 @@ static const char usage[] =
 	"\n"
 	"Shows the module and its open sessions: id, owner, rate, state, CPUs, and counters.\n"
 	"NOW is the rate in effect on the slowest CPU: lower than RATE where the session was\n"
-	"throttled to keep its budget. COST is the CPU time that its timer callbacks have taken.\n"
+	"throttled to keep its budget. COST is the CPU time that its timer callbacks have taken,\n"
+	"SPACES the address spaces that were sampled, FILES the mapped files that are kept open.\n"
 	"\n"
 	"  -j, --json  as one JSON object, all counters included\n"
 	"  -h, --help  this text\n";
@@ -28,18 +29,19 @@ static int print_session(const struct control_session *session, void *arg)
 	int *count = arg;
 
 	if (!(*count)++)
-		printf("%7s  %-22s %8s %8s  %-8s %-8s %12s %10s %10s %10s %12s\n", "SESSION",
-		       "OWNER", "RATE", "NOW", "STATE", "CPUS", "SAMPLES", "LOST", "FILTERED",
-		       "IDLE", "COST");
+		printf("%7s  %-22s %8s %8s  %-8s %-8s %12s %10s %10s %10s %12s %8s %7s\n",
+		       "SESSION", "OWNER", "RATE", "NOW", "STATE", "CPUS", "SAMPLES", "LOST",
+		       "FILTERED", "IDLE", "COST", "SPACES", "FILES");
 	snprintf(owner, sizeof(owner), "%s (%u)", session->owner_comm, session->owner);
 	printf("%7u  %-22s %5u Hz %5" PRIu64 " Hz  %-8s %-8s %12" PRIu64 " %10" PRIu64 " %10" PRIu64
-	       " %10" PRIu64 " %9.1f ms\n",
+	       " %10" PRIu64 " %9.1f ms %8" PRIu64 " %7" PRIu64 "\n",
 	       session->id, owner, session->rate, stats[STACKBEAT_S_RATE],
 	       control_state_name(session->state), *session->cpus ? session->cpus : "all",
 	       stats[STACKBEAT_S_SAMPLES],
 	       stats[STACKBEAT_S_LOST_FULL] + stats[STACKBEAT_S_LOST_TAIL],
 	       stats[STACKBEAT_S_FILTERED], stats[STACKBEAT_S_IDLE],
-	       (double)stats[STACKBEAT_S_COST] / 1e6);
+	       (double)stats[STACKBEAT_S_COST] / 1e6, stats[STACKBEAT_S_SPACES],
+	       stats[STACKBEAT_S_OBJECTS]);
 	return 0;
 }
 
@@ -72,6 +74,13 @@ static int add_session(const struct control_session *session, void *arg)
 		[STACKBEAT_S_TIME] = "time_ns",
 		[STACKBEAT_S_THROTTLED] = "throttled",
 		[STACKBEAT_S_RATE] = "rate_now",
+		[STACKBEAT_S_SPACES] = "spaces",
+		[STACKBEAT_S_SPACES_LOST] = "spaces_lost",
+		[STACKBEAT_S_CHANGES] = "changes",
+		[STACKBEAT_S_CHANGES_LOST] = "changes_lost",
+		[STACKBEAT_S_MAPPINGS_LEFT_OUT] = "mappings_left_out",
+		[STACKBEAT_S_OBJECTS] = "objects",
+		[STACKBEAT_S_OBJECTS_LEFT_OUT] = "objects_left_out",
 	};
 	json_object *object = json_object_new_object();
 

@@ -239,9 +239,11 @@ static int read_code_sections(struct symbols *symbols, Elf *elf)
 /* The end of the executable section that holds vaddr, or 0. */
 static uint64_t code_end(const struct symbols *symbols, uint64_t vaddr)
 {
-	size_t after =
-		upper_bound(symbols->code, symbols->code_count, sizeof(*symbols->code), vaddr);
+	size_t after;
 
+	if (!symbols->code)
+		return 0;
+	after = upper_bound(symbols->code, symbols->code_count, sizeof(*symbols->code), vaddr);
 	if (after == 0 || vaddr >= symbols->code[after - 1].end)
 		return 0;
 	return symbols->code[after - 1].end;
@@ -481,7 +483,7 @@ static int pack(struct symbols *symbols, struct elf_file *file)
 
 	for (size_t i = 0; i < symbols->count; i++)
 		size += strlen(symbols->names + symbols->list[i].name) + 1;
-	names = malloc(size);
+	names = malloc(size + 1);
 	list = reallocarray(symbols->list, symbols->count, sizeof(*list));
 	if (list)
 		symbols->list = list;
@@ -540,7 +542,7 @@ int elf_read(struct elf_file *file, int fd, const void *image, size_t size, bool
 	     struct error *problem)
 {
 	struct elf_file new = {0};
-	Elf *elf;
+	Elf *elf = NULL;
 	/* Not mapped: a file that shrinks then must not kill the reader. */
 	int err = elf_begin_read(fd, image, size, false, &elf, problem);
 

@@ -97,8 +97,11 @@ static void map_clear(struct map *map)
 /* Index of the first entry that ends behind `address`. */
 static size_t map_find(const struct map *map, uint64_t address)
 {
-	size_t after = upper_bound(map->list, map->count, sizeof(*map->list), address);
+	size_t after;
 
+	if (!map->list)
+		return 0;
+	after = upper_bound(map->list, map->count, sizeof(*map->list), address);
 	return after > 0 && map->list[after - 1].span.end > address ? after - 1 : after;
 }
 

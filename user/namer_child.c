@@ -42,10 +42,14 @@ struct child {
 	size_t *indices; /* of these */
 	int error;
 	struct {
-		struct namer_lines head;
+		uint32_t index, count;
 		struct namer_line lines[INLINE_DEPTH_MAX];
-	} message;
+	} message; /* a struct namer_lines with room */
 };
+
+_Static_assert(offsetof(struct child, message.lines) - offsetof(struct child, message) ==
+		       offsetof(struct namer_lines, lines),
+	       "the message is laid out as the parent reads it");
 
 /* Telling */
 
@@ -141,10 +145,10 @@ static void make_line(struct child *child, struct namer_line *line,
 
 static void tell_lines(struct child *child, size_t index, size_t count)
 {
-	child->message.head.index = (uint32_t)index;
-	child->message.head.count = (uint32_t)count;
+	child->message.index = (uint32_t)index;
+	child->message.count = (uint32_t)count;
 	tell(child, NAMER_LINES, &child->message,
-	     sizeof(child->message.head) + count * sizeof(child->message.lines[0]));
+	     offsetof(struct namer_lines, lines) + count * sizeof(child->message.lines[0]));
 	child->named[index] = true;
 }
 
@@ -189,7 +193,7 @@ static int take_frames(void *arg, size_t nameless, const struct debuginfo_frame 
 static int take_go_frame(const struct gosym_frame *frame, void *arg)
 {
 	struct child *child = arg;
-	uint32_t *count = &child->message.head.count;
+	uint32_t *count = &child->message.count;
 
 	if (*count == INLINE_DEPTH_MAX) /* the last one is the one not inlined */
 		--*count;
@@ -217,9 +221,9 @@ static void name_by_go(struct child *child, int fd)
 		return;
 	if (gosym_open(image, (size_t)st.st_size, &gosym, NULL) == 0) {
 		for (size_t i = 0; i < child->job->count && child->error == 0; i++) {
-			child->message.head.count = 0;
+			child->message.count = 0;
 			if (gosym_lookup(gosym, child->vaddrs[i], take_go_frame, child) == 0)
-				tell_lines(child, i, child->message.head.count);
+				tell_lines(child, i, child->message.count);
 		}
 		gosym_close(gosym);
 	}
@@ -403,4 +407,5 @@ void namer_child(const struct namer *namer, const struct namer_job *job, int fd)
 	/* The process ends now: only what was written matters. */
 	if (child->out)
 		fclose(child->out);
+	free(child);
 }

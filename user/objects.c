@@ -27,6 +27,11 @@
 
 /* Sweeps that an object must have seen without a mark before it is of no use. */
 #define SWEEPS_UNMARKED 2u
+/* gcc's analyzer loses sight of what is stored in the table, and calls it leaked. */
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
+#endif
+
 /* More would not fit into the numbers of space.h. */
 #define OBJECTS_COUNT_MAX (1u << 30)
 /* Sweeps after which no record that waited can name an id that was given back. */

@@ -317,18 +317,17 @@ struct object *place_object(const struct objects *objects, uint32_t place, bool 
 /* Whether /proc says that a process runs no more, or that its id is another's. */
 static bool stat_says_ended(const char *text, uint64_t start_time)
 {
-	const char *at = strrchr(text, ')');
 	uint64_t tick = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
-	unsigned long long started;
+	const char *at = strrchr(text, ')');
 	char state;
 
-	/* The state is the third field, the start time in ticks the 22nd. */
-	if (!at || sscanf(at,
-			  ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-			  "%*s %*s %llu",
-			  &state, &started) != 2)
+	/* The state is the field behind the name, the start time in ticks 19 further. */
+	if (!at || strlen(at) < 3)
 		return false;
-	return state == 'Z' || state == 'X' || started > start_time / tick;
+	state = at[2];
+	for (int field = 0; at && field <= 19; field++)
+		at = strchr(at + 1, ' ');
+	return state == 'Z' || state == 'X' || (at && strtoull(at, NULL, 10) > start_time / tick);
 }
 
 static bool has_ended(const struct spaces *spaces, const struct space *space)

@@ -7,7 +7,6 @@
 
 #include <limits.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static char path[PATH_MAX];
@@ -29,42 +28,34 @@ static void make_file(void)
 	atexit(remove_file);
 }
 
-static void look_up(struct object *object, uint64_t address)
+static void look_up(const struct elf_file *file, uint64_t address)
 {
 	struct symbol symbol;
 	uint64_t vaddr;
 
-	if (!object_vaddr(object, address, &vaddr))
+	if (!elf_vaddr(file, address, &vaddr))
 		vaddr = address;
-	if (object_lookup(object, vaddr, &symbol) &&
-	    (symbol.start > vaddr || strlen(symbol.name) == 0))
+	if (elf_lookup(file, vaddr, &symbol) && (symbol.start > vaddr || strlen(symbol.name) == 0))
 		abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct mapped_file file = {.path = path};
+	struct elf_file file = {0};
+	struct error problem = {""};
 	uint64_t address = 0;
-	struct objects *objects;
-	struct object *object;
-	struct stat st;
 
 	if (fd < 0)
 		make_file();
-	if (ftruncate(fd, 0) != 0 || pwrite(fd, data, size, 0) != (ssize_t)size ||
-	    fstat(fd, &st) != 0)
+	if (ftruncate(fd, 0) != 0 || pwrite(fd, data, size, 0) != (ssize_t)size)
 		abort();
 	if (size >= sizeof(address))
 		memcpy(&address, data + size - sizeof(address), sizeof(address));
-	file.device = st.st_dev;
-	file.inode = st.st_ino;
-	objects = objects_new("", NULL);
-	object = objects ? objects_get(objects, &file) : NULL;
-	if (!object)
+	if (elf_read(&file, fd, NULL, 0, true, &problem) && !*problem.text)
 		abort();
-	look_up(object, address);
-	look_up(object, 0x401000);
-	look_up(object, 0x1000);
-	objects_free(objects);
+	look_up(&file, address);
+	look_up(&file, 0x401000);
+	look_up(&file, 0x1000);
+	elf_clear(&file);
 	return 0;
 }

@@ -25,6 +25,9 @@ class Reading:
         self.mappings = []
         self.starts = []
 
+    def __repr__(self):
+        return f"Reading({self.told})"
+
     def add(self, mapping):
         require(len(self.mappings) < self.told.mappings, "more mappings than told", mapping)
         require(not self.mappings or self.mappings[-1].end <= mapping.start,
@@ -59,8 +62,8 @@ class AddressSpace:
             self._by_page[page].append(mapping)
 
     def add_reading(self, told):
-        require(not any(other.told.generation >= told.generation for other in self.readings),
-                "a generation that was read before", told)
+        require(not any(other.told.generation > told.generation for other in self.readings),
+                "an earlier generation than was read before", (told, self.readings[-3:]))
         require(not self.readings or told.gap, "read again without a gap", told)
         require(not self.readings or told.pid == self.readings[0].told.pid, "another process",
                 told)
@@ -82,7 +85,7 @@ class AddressSpace:
         for reading in self.readings:
             gap = reading.told.gap
             if gap and gap <= generation < reading.told.generation:
-                before, after = self._holder(gap - 1, address), reading.holder(address)
+                before, after = self.holder(gap - 1, address), reading.holder(address)
                 same = self._content(before, address) == self._content(after, address)
                 return after if same else UNKNOWN
         return self._holder(generation, address)

@@ -412,8 +412,14 @@ def a_recording_is_paused_resumed_and_told_of():
                           ("lost_ring_full", "lost_full"), ("lost_wrong_tail", "lost_tail"),
                           ("idle", "idle"), ("filtered", "filtered"),
                           ("missed_intervals", "missed"), ("cost_ns", "cost"),
-                          ("time_ns", "time"), ("throttled", "throttled"), ("rate_now", "rate")):
+                          ("time_ns", "time"), ("throttled", "throttled"), ("rate_now", "rate"),
+                          ("spaces", "spaces"), ("spaces_lost", "spaces_lost"),
+                          ("changes", "changes"), ("changes_lost", "changes_lost"),
+                          ("mappings_left_out", "mappings_left_out"),
+                          ("objects_left_out", "objects_left_out")):
         expected[name] = stats[counter]
+    # The reader gives them back meanwhile.
+    check(told.pop("objects") <= stats["objects"], f"{stats['objects']} objects were kept")
     check_equal(told, expected, "status --json")
     out, _ = run("stackbeat", "status")
     check("paused" in out, f"status says {out}")

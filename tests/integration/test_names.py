@@ -240,9 +240,12 @@ def labels_say_whose_a_sample_is():
 @test
 def objects_are_kept_on_request():
     directory, kept = truth.tmpfs(), temporary_directory()
-    record(*RATE, "--keep-objects", kept, command=truth.churn(directory, "vfork", 120, 200000))
-    for name in truth.WORKERS:
-        number = truth.build_id(name)
+    profile, _, _ = record(*RATE, "--keep-objects", kept,
+                           command=truth.churn(directory, "vfork", 120, 200000))
+    sampled = {frame.build_id: os.path.basename(frame.file) for _, frames in stacks(profile)
+               for frame in frames if os.path.basename(frame.file) in truth.WORKERS}
+    check(len(sampled) >= 10, f"only {sampled} were sampled")
+    for number, name in sampled.items():
         path = kept / ".build-id" / number[:2] / number[2:]
         found = [path] if path.is_file() else list(path.glob("*"))
         check(found, f"{name} is not at {path}: {list(kept.rglob('*'))[:5]}")

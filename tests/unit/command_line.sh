@@ -67,6 +67,7 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "--labels: 'name' is none of comm," record --labels comm,name
 	refuses "--label: 'build' is not KEY=VALUE" record --label build
 	refuses "--label: 'comm' is a label" record --label comm=make
+	refuses "--keep-objects: the directory is empty" record --keep-objects ""
 	refuses "'x'" status x
 	refuses "'x?'" status $'x\n'
 	refuses "'x'" unload x

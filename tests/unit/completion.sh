@@ -94,6 +94,7 @@ completion_knows_options_and_values() {
 	offers "pid" stackbeat record --labels p
 	offers "comm,thread,tid comm,thread,thread" stackbeat record --labels = comm,thread,t
 	offers "" stackbeat record --label ''
+	offers_files stackbeat record --keep-objects /us
 	offers "none" stackbeat flamegraph --group n
 	offers "cpu" stackbeat flamegraph --sample-type c
 	offers "--session" stackbeat rate --s

@@ -281,7 +281,7 @@ static uint64_t put_told(struct metadata *metadata, struct told *told)
 
 static void decodes_metadata(void **state)
 {
-	struct metadata metadata;
+	struct metadata metadata = {0};
 	struct told told;
 	uint64_t tail = 0, head = put_told(&metadata, &told);
 	struct ring samples = {0};
@@ -406,7 +406,7 @@ static void refuses_metadata_that_is_malformed(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
-		struct metadata metadata;
+		struct metadata metadata = {0};
 		struct told told;
 		uint64_t tail = 0, head = put_told(&metadata, &told);
 

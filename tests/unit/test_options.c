@@ -78,6 +78,7 @@ static void nothing_given_means_the_defaults(void **state)
 	assert_true(options.cpulist.all);
 	assert_true(options.seconds == 0);
 	assert_string_equal(options.output, "stackbeat.pb.gz");
+	assert_null(options.keep_objects);
 	assert_int_equal(options.labels.chosen,
 			 LABELS_ALL & ~(LABEL_SET(LABEL_TID) | LABEL_SET(LABEL_CPU)));
 	assert_int_equal(options.labels.added_count, 0);
@@ -147,6 +148,9 @@ static void takes_every_option_in_both_forms(void **state)
 	assert_true(options.help);
 	TAKES("--help");
 	assert_true(options.help);
+
+	TAKES("--keep-objects", "kept");
+	assert_string_equal(options.keep_objects, "kept");
 }
 
 static void ring_sizes_have_units(void **state)

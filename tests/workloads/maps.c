@@ -164,6 +164,7 @@ NOINLINE int main(int argc, char **argv)
 	u64 iterations = argument(argc, argv, 3, 1000000);
 	char mode = argc > 1 ? argv[1][0] : 0;
 	u64 index;
+	long last;
 
 	if (mode == 'r' || mode == 's')
 		work(WARM_UP);
@@ -183,9 +184,10 @@ NOINLINE int main(int argc, char **argv)
 	else
 		return 2;
 	if (mode == 'm' || mode == 'f') {
+		last = region();
 		print("ready\n");
 		multiply(mode == 'm' ? argument(argc, argv, 3, 1) : 1);
-		call(region(), 1ull << 62);
+		call(last, 1ull << 62);
 	}
 	return 0;
 }

@@ -16,7 +16,7 @@ STACKS = {f"{part}{depth}": ("depth", part, depth, amount)
           for part, amount in (("u", 12_000_000), ("k", 30_000)) for depth in (8, 32, 100)}
 SHELL_LOOP = 'echo ready; read -r line; i=0; while [ $i -lt 200 ]; do /bin/true; i=$((i + 1)); done; echo "{}"'
 WORKLOADS = {
-    "pipe": ("pingpong", 100_000),
+    "pipe": ("pingpong", 50_000),
     "fork": ("/bin/sh", "-c", SHELL_LOOP),
     "threads": ("threads", 64, 2_000_000),
     "idle": None,

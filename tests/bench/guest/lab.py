@@ -297,13 +297,18 @@ def settle():
 
 
 def measure(profiler, *command):
+    """work(), in a guest that has come to rest."""
+    settle()
+    return work(profiler, *command)
+
+
+def work(profiler, *command):
     """Runs a program that says that it is ready, waits for a line, and works.
 
     Returns the `ticks` that its work took, as it says (or, for a shell, as is seen
     from here), and the `samples` that were taken in it: for a timer of equal
     intervals by these, else what was counted around it, in proportion.
     """
-    settle()
     command = [str(PROGRAMS / command[0]) if "/" not in command[0] else command[0],
                *(str(word) for word in command[1:])]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

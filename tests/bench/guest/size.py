@@ -9,7 +9,7 @@ import sys
 sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position
-from lab import Bpftrace, Broken, load, measure, Perf, Profiler, Results, Stackbeat, unload
+from lab import Bpftrace, Broken, load, Perf, Profiler, Results, settle, Stackbeat, unload, work
 from stackbeat import mmap, munmap, PAGE, S, Session
 
 CASES = {
@@ -41,7 +41,7 @@ def through_rings(command):
     with Session(rate=RATE, ring_size=64 << 20) as session:
         session.start()
         heads = Heads(session)
-        measure(Profiler(), *command)
+        work(Profiler(), *command)
         session.stop()
         samples, (sampled, told) = session.stats()["samples"], heads.bytes()
         lost = session.stats()["lost_full"]
@@ -53,8 +53,9 @@ def through_rings(command):
 
 
 def in_file(profiler, command):
+    settle()
     with profiler:
-        measure(profiler, *command)
+        work(profiler, *command)
         profiler.stop()
         samples = counted(profiler)
     path = getattr(profiler, "path", None)

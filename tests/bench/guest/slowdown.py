@@ -79,14 +79,14 @@ PROGRAMS = {program.__name__: program for program in (gzip, sqlite, openssl, gof
 
 def prepare():
     sources = sorted((ROOT / "kmod").glob("*.c")) + sorted((ROOT / "user").glob("*.c"))
-    TEXT.write_bytes(b"".join(path.read_bytes() for path in sources))
+    TEXT.write_bytes(4 * b"".join(path.read_bytes() for path in sources))
     (SCRATCH / "page").write_bytes(b"x" * 4096)
     goroot = Path(run("go", "env", "GOROOT").strip(), "src/strings")
     (SCRATCH / "go").mkdir()
     for path in goroot.glob("*.go"):
         (SCRATCH / "go" / path.name).write_bytes(path.read_bytes())
     (SCRATCH / "nginx.conf").write_text(NGINX)
-    subprocess.run([nginx_binary(), "-c", SCRATCH / "nginx.conf"], check=True,
+    subprocess.run([nginx_binary(), "-e", "/dev/null", "-c", SCRATCH / "nginx.conf"], check=True,
                    stderr=subprocess.DEVNULL)
     wait_until((SCRATCH / "nginx.pid").exists, "nginx")
 
@@ -115,4 +115,5 @@ def main():
                                 ns=program())
 
 
-main()
+if __name__ == "__main__":
+    main()

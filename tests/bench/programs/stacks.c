@@ -2,9 +2,10 @@
 /*
  * stacks COUNT DEPTH SLICES WORK
  *
- * Works in SLICES of 500 times WORK instructions, each at the end of another of COUNT (up
- * to 2^DEPTH) paths of DEPTH calls: _start, main, visit, left or right (DEPTH
- * times), bottom. All COUNT paths are visited before one is visited again.
+ * Works in SLICES of 500 times WORK instructions, so that a sampler sees COUNT different
+ * stacks (up to 10 times 2^DEPTH): at the end of paths of DEPTH calls, each of which
+ * has another order of left and right, and is seen at 10 addresses: _start, main, visit,
+ * left or right (DEPTH times), bottom. Each path is visited before any is again.
  */
 #include "bench.h"
 
@@ -54,7 +55,7 @@ NOINLINE int main(int argc, char **argv)
 	if (argc != 5)
 		return 2;
 	be_ready();
-	print_ticks(visit(argument(argc, argv, 1, 1), argument(argc, argv, 2, 1),
+	print_ticks(visit(argument(argc, argv, 1, 1) / WORK_ADDRESSES, argument(argc, argv, 2, 1),
 			  argument(argc, argv, 3, 1), argument(argc, argv, 4, 1)));
 	return 0;
 }

@@ -13,12 +13,15 @@ static inline __attribute__((always_inline)) unsigned long long ticks(void)
 }
 
 /*
- * 500 instructions, COUNT times. Mostly of the kind that an emulator skips: it executes
- * these 100 times as fast as a short loop.
+ * 500 instructions, COUNT times, at WORK_ADDRESSES addresses: a sampler sees so many
+ * different stacks. An emulator runs longer loops faster.
  */
+#define WORK_ADDRESSES 10
+
 static inline __attribute__((always_inline)) void work_500(unsigned long long count)
 {
-	__asm__ volatile("1:	.rept 498\n"
+	count *= 50;
+	__asm__ volatile("1:	.rept 8\n"
 			 "	nop\n"
 			 "	.endr\n"
 			 "	dec %0\n"
