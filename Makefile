@@ -27,7 +27,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 USER_SOURCES := $(wildcard user/*.c)
 USER_OBJECTS := $(USER_SOURCES:user/%.c=$(B)/user/%.o)
 FORMATTED = $(wildcard user/*.[ch] tests/unit/*.[ch] tests/unit/shim/*/*.h tests/workloads/*.[ch] tests/gosym/*.c tests/fuzz/*.[ch] \
-	tests/bench/*/*.[ch])
+	tests/bench/*.c tests/bench/*/*.[ch])
 PROTO := $(B)/proto/profile.pb-c
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))
 UNIT_CPPFLAGS := -iquote user -iquote tests/unit -Itests/unit/shim
@@ -82,6 +82,12 @@ $(B)/unit/%: tests/unit/%.c $(B)/unit/user.a
 
 # Without sanitizers: it has millions of addresses to look up.
 $(B)/gosym/dump: tests/gosym/dump.c $(B)/user/gosym.o $(B)/user/error.o
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
+
+# What tests/bench/symbols measures.
+$(B)/bench/name_addresses: tests/bench/name_addresses.c $(filter-out $(B)/user/main.o,$(USER_OBJECTS)) $(PROTO).o
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)

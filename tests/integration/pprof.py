@@ -4,9 +4,11 @@
 import gzip
 from collections import namedtuple
 
-# Of the function that was called; `inlined` are those in it that were not, innermost first.
-Frame = namedtuple("Frame", "function file address build_id inlined")
-Sample = namedtuple("Sample", "values labels frames")
+# `source` and `line`: of the code; `file` is the object that it is in; `inlined`: the functions that
+# are inlined into this one there, innermost first.
+Frame = namedtuple("Frame", "function file address build_id inlined source line start_line system_name")
+# `frames`: one for each return address, of the function that was called; `lines`: also what is inlined.
+Sample = namedtuple("Sample", "values labels frames lines")
 Mapping = namedtuple("Mapping", "start limit offset filename build_id has_functions")
 
 NO_MAPPING = Mapping(0, 0, 0, "", "", False)
@@ -92,16 +94,20 @@ class Profile:
         self.mappings = [Mapping(one(mapping, 2), one(mapping, 3), one(mapping, 4),
                                  text(mapping, 5), text(mapping, 6), bool(one(mapping, 7)))
                          for mapping in by_id(3)]
-        functions = [text(function, 2) for function in by_id(5)]
+        functions = [(text(function, 2), text(function, 4), one(function, 5), text(function, 3))
+                     for function in by_id(5)]
         self.locations = []
         for location in by_id(4):
-            # The last is the function that was called; those before are inlined into it.
-            names = [functions[one(_message(line), 1) - 1] for line in location.get(4, [])]
+            lines = [(*functions[one(line, 1) - 1], one(line, 2))
+                      for line in map(_message, location.get(4, []))] or [("", "", 0, "", 0)]
             mapping = one(location, 2)
             mapping = self.mappings[mapping - 1] if mapping else NO_MAPPING
-            *inlined, function = names or [""]
-            self.locations.append(Frame(function, mapping.filename, one(location, 3),
-                                        mapping.build_id, tuple(inlined)))
+            # The last is the function that was called; those before are inlined into it.
+            names = [name for name, *_ in lines]
+            self.locations.append([Frame(name, mapping.filename, one(location, 3), mapping.build_id,
+                                         tuple(names[:depth]), source, line, start, system_name)
+                                   for depth, (name, source, start, system_name, line)
+                                   in enumerate(lines)])
         self.samples = [self._sample(_message(data), one) for data in profile.get(2, [])]
         self.comments = [self.strings[index] for index in _numbers(profile.get(13, []))]
         self.time_nanos = one(profile, 9)
@@ -118,8 +124,10 @@ class Profile:
             if key in labels:
                 raise ValueError(f"label {key} twice")
             labels[key] = self.strings[one(label, 2)] if 2 in label else one(label, 3)
-        frames = [self.locations[index - 1] for index in _numbers(sample.get(1, []))]
-        return Sample(dict(zip((kind for kind, _ in self.sample_types), values)), labels, frames)
+        locations = [self.locations[index - 1] for index in _numbers(sample.get(1, []))]
+        return Sample(dict(zip((kind for kind, _ in self.sample_types), values)), labels,
+                      [location[-1] for location in locations],
+                      [frame for location in locations for frame in location])
 
     def total(self, kind, wanted=lambda sample: True):
         """The sum of values["samples" or "cpu"] of the samples that are wanted."""
