@@ -15,6 +15,7 @@
 
 #include "collect.h"
 #include "commands.h"
+#include "cuts.h"
 #include "device.h"
 #include "encode.h"
 #include "error.h"
@@ -53,10 +54,14 @@ static const char usage[] =
 	"                        nor nohz_full)\n"
 	"  -d, --duration SEC    stop after this many seconds\n"
 	"      --labels LIST     labels of the samples: all, none, or some of comm, thread, pid,\n"
-	"                        tid, cpu, cgroup, container (default: all but tid and cpu)\n"
+	"                        tid, cpu, cgroup, container, cut (default: all but tid, cpu)\n"
 	"      --label KEY=VALUE one more, on every sample; repeatable\n"
 	"      --keep-objects DIR\n"
 	"                        keep programs and libraries in DIR/.build-id, to name later\n"
+	"      --no-symbolize    addresses alone; 'stackbeat symbolize' names them, also later "
+	"and\n"
+	"                        elsewhere, and 'stackbeat archive' collects what it needs\n"
+	"      --no-cache        neither take names from those of earlier runs nor keep them\n"
 	"  -o, --output FILE     default " RECORD_OUTPUT_DEFAULT "; - for standard output\n"
 	"      --user            user part of the stacks only\n"
 	"      --kernel          kernel part of the stacks only\n"
@@ -317,7 +322,7 @@ static int record_session(struct record *record, struct error *error)
 	file_discard(&file);
 
 	err = collector_init(&record->collector, options->labels.chosen, options->keep_objects,
-			     error);
+			     options->nameless, error);
 	if (err)
 		return err;
 	err = session_open(&record->session, error);
@@ -364,10 +369,8 @@ static void print_summary(const struct record *record, const struct cuts *cuts, 
 	print_count(recording->lost_tail, "wrong tail", &separator);
 	fprintf(stderr, "%s, %" PRIu64 " cut", lost ? ")" : "", cuts_total(cuts));
 	separator = " (";
-	print_count(cuts->depth, "depth limit", &separator);
-	print_count(cuts->frame, "frame pointer", &separator);
-	print_count(cuts->memory, "unreadable memory", &separator);
-	print_count(cuts->kernel, "kernel part", &separator);
+	for (enum cut cut = 0; cut < CUT_COUNT; cut++)
+		print_count(cuts->samples[cut], cut_text(cut), &separator);
 	fputs(cuts_total(cuts) ? ")" : "", stderr);
 	if (recording->throttled)
 		fprintf(stderr, ", throttled %" PRIu64 " times", recording->throttled);
@@ -462,7 +465,8 @@ static int write_profile(struct record *record, struct error *error)
 		return -ENODATA;
 	}
 	record->progress_shown = false;
-	record->recording.naming = &naming;
+	record->recording.nameless = record->options.nameless;
+	record->recording.naming = record->options.nameless ? NULL : &naming;
 	err = encode_profile(record->collector.profile, record->collector.objects,
 			     &record->recording, record->options.output, &cuts, &size, &warning,
 			     error);

@@ -40,7 +40,7 @@ static int release_object(uint64_t id, void *arg)
 	return device_object_release(((const struct collector *)arg)->device, id);
 }
 
-int collector_init(struct collector *collector, uint32_t labels, const char *keep,
+int collector_init(struct collector *collector, uint32_t labels, const char *keep, bool nameless,
 		   struct error *error)
 {
 	const struct object_source source = {open_object, release_object, collector};
@@ -50,6 +50,8 @@ int collector_init(struct collector *collector, uint32_t labels, const char *kee
 	collector->objects = objects_new("", &source, error);
 	if (!collector->objects)
 		return -ENOMEM;
+	if (nameless)
+		objects_leave_symbols(collector->objects);
 	if (keep) {
 		err = objects_keep(collector->objects, keep, error);
 		if (err)

@@ -318,6 +318,28 @@ bool kallsyms_find(const struct kallsyms *kallsyms, const char *name, uint64_t *
 	return false;
 }
 
+bool kallsyms_text(const char *path, uint64_t *address)
+{
+	FILE *stream = fopen(path, "re");
+	struct line line;
+	size_t capacity = 0;
+	bool found = false;
+	char *text = NULL;
+
+	if (!stream)
+		return false;
+	while (!found && getline(&text, &capacity, stream) > 0) {
+		if (!parse_line(text, &line))
+			continue;
+		found = strcmp(line.name, "_text") == 0;
+		if (found)
+			*address = line.address;
+	}
+	free(text);
+	fclose(stream);
+	return found && is_kernel_address(*address);
+}
+
 int kernel_build_id(const char *path, char hex[BUILD_ID_SIZE], struct error *error)
 {
 	char notes[4096];

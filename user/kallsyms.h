@@ -54,6 +54,12 @@ bool kallsyms_find(const struct kallsyms *kallsyms, const char *name, uint64_t *
 		   const char **module);
 
 /*
+ * Where the code of the kernel begins (_text), as the file at `path` says, of which no more
+ * is read than that needs. False where it does not say.
+ */
+bool kallsyms_text(const char *path, uint64_t *address);
+
+/*
  * Reads the build id from a file of ELF notes (KERNEL_NOTES_PATH, or those
  * below /sys/module/NAME/notes) as hex. Returns 0 or a negative errno value,
  * -ENODATA if the file has no build id. `hex` is "" then.

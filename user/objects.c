@@ -90,6 +90,7 @@ struct objects {
 	struct name *forgotten, **forgotten_end; /* given back, oldest first */
 	struct object_file *vdso;
 	const char *keep; /* directory, or NULL */
+	bool without_symbols;
 	uint64_t sweep;
 	unsigned int open; /* fds that are kept; the thread's */
 	struct objects_counts counts; /* the thread's */
@@ -248,9 +249,9 @@ static bool is_worth_an_fd(const struct objects *objects, const struct object_fi
 	       (object->unlinked || (!fstat(fd, &st) && !st.st_nlink));
 }
 
-static int read_symbols(struct object_file *object, int fd, struct error *problem)
+static int read_symbols(struct object_file *object, int fd, bool functions, struct error *problem)
 {
-	int err = elf_read(&object->elf, fd, object->image, object->image_size, true, problem);
+	int err = elf_read(&object->elf, fd, object->image, object->image_size, functions, problem);
 
 	if (err || !object->build_id || !strcmp(object->build_id, object->elf.build_id))
 		return err;
@@ -267,7 +268,7 @@ static void read_object(struct objects *objects, struct object_file *object)
 	if (!object->image && fd < 0)
 		err = error_errno(&problem, -fd, "can't be opened");
 	else
-		err = read_symbols(object, fd, &problem);
+		err = read_symbols(object, fd, !objects->without_symbols, &problem);
 	if (*problem.text)
 		object->problem = strdup(problem.text);
 	objects->counts.read += !err;
@@ -316,6 +317,8 @@ int object_need(struct objects *objects, struct object *object)
 		file->needed_early = true;
 		return 0;
 	}
+	if (objects->without_symbols && !file->unread && !file->image && !objects->keep)
+		return 0;
 	if (!objects->thread_runs) {
 		if (pthread_create(&objects->thread, NULL, read_objects, objects))
 			return -ENOMEM;
@@ -487,6 +490,16 @@ static void forget_names(struct objects *objects)
 		tdelete(name, &objects->names, compare_names);
 		free(name);
 	}
+}
+
+void objects_leave_symbols(struct objects *objects)
+{
+	objects->without_symbols = true;
+}
+
+bool objects_have_symbols(const struct objects *objects)
+{
+	return !objects->without_symbols;
 }
 
 /* What is told */

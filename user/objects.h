@@ -62,6 +62,13 @@ void objects_free(struct objects *objects);
  */
 int objects_keep(struct objects *objects, const char *directory, struct error *error);
 
+/*
+ * From now on, no symbols are read: only what the kernel could not tell, which are the
+ * notes and segments of some. To be called before anything is needed.
+ */
+void objects_leave_symbols(struct objects *objects);
+bool objects_have_symbols(const struct objects *objects);
+
 /* Takes what the kernel told of an object. Returns 0 or -ENOMEM. */
 int objects_add(struct objects *objects, const struct stackbeat_object *record);
 

@@ -24,6 +24,8 @@ enum {
 	OPTION_LABELS,
 	OPTION_LABEL,
 	OPTION_KEEP_OBJECTS,
+	OPTION_NO_SYMBOLIZE,
+	OPTION_NO_CACHE,
 };
 
 static const struct option long_options[] = {
@@ -41,6 +43,8 @@ static const struct option long_options[] = {
 	{"labels", required_argument, NULL, OPTION_LABELS},
 	{"label", required_argument, NULL, OPTION_LABEL},
 	{"keep-objects", required_argument, NULL, OPTION_KEEP_OBJECTS},
+	{"no-symbolize", no_argument, NULL, OPTION_NO_SYMBOLIZE},
+	{"no-cache", no_argument, NULL, OPTION_NO_CACHE},
 	{"output", required_argument, NULL, 'o'},
 	{"user", no_argument, NULL, OPTION_USER},
 	{"kernel", no_argument, NULL, OPTION_KERNEL},
@@ -242,6 +246,12 @@ static int parse_option(int option, char *value, void *arg, struct error *error)
 		if (!*value)
 			return error_set(error, EINVAL, "--keep-objects: the directory is empty");
 		options->keep_objects = value;
+		return 0;
+	case OPTION_NO_SYMBOLIZE:
+		options->nameless = true;
+		return 0;
+	case OPTION_NO_CACHE:
+		options->no_cache = true;
 		return 0;
 	case 'q':
 		options->quiet = true;

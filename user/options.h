@@ -30,6 +30,8 @@ struct record_options {
 	double seconds; /* 0: until stopped */
 	struct labels labels;
 	const char *keep_objects; /* directory, or NULL */
+	bool nameless; /* --no-symbolize */
+	bool no_cache;
 	const char *output;
 	uint32_t parts; /* STACKBEAT_PART_* */
 	uint32_t max_depth; /* user frames */

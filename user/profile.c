@@ -260,7 +260,7 @@ static int need_names(struct profile *profile, const struct stack *stack)
 		object = place_object(objects, places[i], &is_offset);
 		if (object)
 			err = object_need(objects, object);
-		else if (places[i] == PLACE_ANON)
+		else if (places[i] == PLACE_ANON && objects_have_symbols(objects))
 			space_makes_code(stack->space);
 	}
 	return err;

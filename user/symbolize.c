@@ -6,6 +6,7 @@
 #include "demangle.h"
 #include "error.h"
 #include "kallsyms.h"
+#include "kernel.h"
 #include "objects.h"
 #include "regular_file.h"
 #include "space.h"
@@ -34,19 +35,13 @@ struct demangled {
 	char function[];
 };
 
-struct kernel_part {
-	const char *module; /* key: the pointer; NULL: the kernel itself */
-	char path[128];
-	char build_id[BUILD_ID_SIZE];
-};
-
 struct symbolizer {
 	const struct kallsyms *kallsyms;
+	struct kernel *kernel;
 	const struct objects *objects;
 	char *root;
 	void *frames; /* trees of tsearch() */
 	void *demangled;
-	void *kernel_parts;
 	struct frame **list; /* all frames */
 	size_t count, capacity;
 	struct texts texts; /* of debug information */
@@ -75,15 +70,9 @@ static int compare_demangled(const void *a, const void *b)
 	return compare_pointers(left->system_name, right->system_name);
 }
 
-static int compare_kernel_parts(const void *a, const void *b)
-{
-	const struct kernel_part *left = a, *right = b;
-
-	return compare_pointers(left->module, right->module);
-}
-
-struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, const struct objects *objects,
-				  const char *root, struct error *error)
+struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, struct kernel *kernel,
+				  const struct objects *objects, const char *root,
+				  struct error *error)
 {
 	struct symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
 
@@ -95,6 +84,7 @@ struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, const struct 
 		return NULL;
 	}
 	symbolizer->kallsyms = kallsyms;
+	symbolizer->kernel = kernel;
 	symbolizer->objects = objects;
 	return symbolizer;
 }
@@ -109,7 +99,6 @@ void symbolizer_free(struct symbolizer *symbolizer)
 	texts_clear(&symbolizer->texts);
 	tdestroy(symbolizer->frames, free);
 	tdestroy(symbolizer->demangled, free);
-	tdestroy(symbolizer->kernel_parts, free);
 	free(symbolizer->root);
 	free(symbolizer);
 }
@@ -212,54 +201,23 @@ static void set_symbol(struct symbolizer *symbolizer, struct frame *frame, const
 
 /* Kernel */
 
-static const struct kernel_part *kernel_part(struct symbolizer *symbolizer, const char *module)
-{
-	const struct kernel_part key = {.module = module};
-	struct kernel_part *part, **node;
-	char notes[PATH_MAX];
-
-	node = tfind(&key, &symbolizer->kernel_parts, compare_kernel_parts);
-	if (node)
-		return *node;
-	part = calloc(1, sizeof(*part));
-	if (!part)
-		return NULL;
-	part->module = module;
-	if (module) {
-		snprintf(part->path, sizeof(part->path), "[%s]", module);
-		snprintf(notes, sizeof(notes), "%s/sys/module/%s/notes/.note.gnu.build-id",
-			 symbolizer->root, module);
-	} else {
-		snprintf(part->path, sizeof(part->path), "%s", KERNEL_MAPPING);
-		snprintf(notes, sizeof(notes), "%s%s", symbolizer->root, KERNEL_NOTES_PATH);
-	}
-	kernel_build_id(notes, part->build_id, NULL); /* "" without */
-	return tree_add(&symbolizer->kernel_parts, part, compare_kernel_parts);
-}
-
 const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_t address)
 {
 	struct frame *frame = find_frame(symbolizer, symbolizer, PLACE_NONE, address);
-	const char *name, *module = NULL;
-	const struct kernel_part *part;
+	const char *name, *module;
 	uint64_t start;
-	bool found;
 
 	if (frame)
 		return &frame->name;
-	found = symbolizer->kallsyms &&
-		kallsyms_lookup(symbolizer->kallsyms, address, &name, &start, &module);
-	part = kernel_part(symbolizer, module);
-	if (!part)
-		return NULL;
 	frame = add_frame(symbolizer, symbolizer, PLACE_NONE, address);
 	if (!frame)
 		return NULL;
-	frame->name.kernel = true;
-	frame->in_module = module;
-	frame->name.mapping_path = part->path;
-	frame->name.build_id = part->build_id;
-	if (found)
+	frame->name.kernel = kernel_part_at(symbolizer->kernel, address);
+	frame->in_module = strcmp(frame->name.kernel->name, KERNEL_MAPPING) != 0;
+	frame->name.mapping_path = frame->name.kernel->name;
+	frame->name.build_id = frame->name.kernel->build_id;
+	if (symbolizer->kallsyms &&
+	    kallsyms_lookup(symbolizer->kallsyms, address, &name, &start, &module))
 		set_symbol(symbolizer, frame, name, start);
 	return &frame->name;
 }

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "encode.h"
+
+#include "cuts.h"
 #include "error.h"
 #include "labels.h"
 #include "pprof.h"
@@ -470,10 +472,10 @@ static void cuts_are_counted_by_cause(void **state)
 	add_stack(fixture, STACKBEAT_END_DEPTH, STACKBEAT_END_NO_USER, false, 6);
 
 	profile = encode(fixture);
-	assert_int_equal(fixture->cuts.kernel, 18);
-	assert_int_equal(fixture->cuts.depth, 3);
-	assert_int_equal(fixture->cuts.memory, 10);
-	assert_int_equal(fixture->cuts.frame, 100);
+	assert_int_equal(fixture->cuts.samples[CUT_KERNEL], 18);
+	assert_int_equal(fixture->cuts.samples[CUT_DEPTH], 3);
+	assert_int_equal(fixture->cuts.samples[CUT_MEMORY], 10);
+	assert_int_equal(fixture->cuts.samples[CUT_FRAME], 100);
 	assert_int_equal(cuts_total(&fixture->cuts), 131);
 	assert_true(has_comment(profile, "cut: 131 (kernel part 18, depth limit 3, unreadable "
 					 "memory 10, frame pointer 100)"));
@@ -603,7 +605,7 @@ static void the_largest_stack_fits(void **state)
 	add(fixture);
 	profile = encode(fixture);
 	assert_int_equal(profile->message->sample[0]->n_location_id, SAMPLE_FRAMES_MAX);
-	assert_int_equal(fixture->cuts.depth, 1);
+	assert_int_equal(fixture->cuts.samples[CUT_DEPTH], 1);
 	pprof_profile_free(profile);
 }
 
