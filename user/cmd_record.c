@@ -21,6 +21,8 @@
 #include "error.h"
 #include "file.h"
 #include "intake.h"
+#include "name_cache.h"
+#include "names_log.h"
 #include "objects.h"
 #include "options.h"
 #include "profile.h"
@@ -33,8 +35,6 @@
 #define DRAIN_INTERVAL_NS INT64_C(250000000)
 #define PROGRESS_INTERVAL_NS INT64_C(1000000000)
 #define NS_PER_SECOND INT64_C(1000000000)
-/* Of files that were to give names. */
-#define PROBLEMS_SHOWN 5u
 
 static const char usage[] =
 	"Usage: stackbeat record [OPTION]... [--] [COMMAND [ARG]...]\n"
@@ -89,7 +89,6 @@ struct record {
 	int64_t own_cpu_start; /* ns of CPU time before the recording */
 	bool progress;
 	bool progress_shown;
-	unsigned int problems; /* of files that were to give names */
 	const char *why_ended;
 };
 
@@ -428,32 +427,15 @@ static void explain_no_samples(const struct record *record, struct error *error)
 			  recording->rate);
 }
 
-/* What is wrong with files that were to give names. */
-static void take_problem(void *arg, const char *path, const char *text)
-{
-	struct record *record = arg;
-
-	if (record->problems++ < PROBLEMS_SHOWN)
-		fprintf(stderr, "stackbeat: %s: %s\n", path, text);
-}
-
-static void show_fetch(void *arg, const char *path, uint64_t done, uint64_t total)
-{
-	struct record *record = arg;
-
-	if (!record->progress)
-		return;
-	fprintf(stderr, "\rdebuginfod: %s, %.1f", path, (double)done / 1e6);
-	fprintf(stderr, total ? " of %.1f MB\033[K" : " MB\033[K", (double)total / 1e6);
-	record->progress_shown = true;
-}
-
 static int write_profile(struct record *record, struct error *error)
 {
+	struct names_log log = {.progress = record->progress};
+	char cache[PATH_MAX];
 	const struct naming naming = {
-		.problem = take_problem,
-		.progress = show_fetch,
-		.arg = record,
+		.cache = !record->options.no_cache && name_cache_directory(cache) ? cache : NULL,
+		.problem = names_log_problem,
+		.progress = names_log_progress,
+		.arg = &log,
 	};
 	struct error warning;
 	struct cuts cuts;
@@ -464,18 +446,13 @@ static int write_profile(struct record *record, struct error *error)
 		explain_no_samples(record, error);
 		return -ENODATA;
 	}
-	record->progress_shown = false;
 	record->recording.nameless = record->options.nameless;
 	record->recording.naming = record->options.nameless ? NULL : &naming;
 	err = encode_profile(record->collector.profile, record->collector.objects,
 			     &record->recording, record->options.output, &cuts, &size, &warning,
 			     error);
 	record->recording.naming = NULL;
-	if (record->progress_shown)
-		fputs("\r\033[K", stderr);
-	if (record->problems > PROBLEMS_SHOWN)
-		fprintf(stderr, "stackbeat: and %u more files with problems\n",
-			record->problems - PROBLEMS_SHOWN);
+	names_log_end(&log);
 	if (err)
 		return err;
 	if (*warning.text && (record->session.parts & STACKBEAT_PART_KERNEL))

@@ -303,21 +303,6 @@ bool kallsyms_lookup(const struct kallsyms *kallsyms, uint64_t address, const ch
 	return true;
 }
 
-bool kallsyms_find(const struct kallsyms *kallsyms, const char *name, uint64_t *address,
-		   const char **module)
-{
-	for (size_t i = 0; i < kallsyms->count; i++) {
-		const struct entry *entry = &kallsyms->entries[i];
-
-		if (entry->name == NO_NAME || strcmp(kallsyms->names + entry->name, name) != 0)
-			continue;
-		*address = entry->address;
-		*module = kallsyms->modules[entry->module];
-		return true;
-	}
-	return false;
-}
-
 bool kallsyms_text(const char *path, uint64_t *address)
 {
 	FILE *stream = fopen(path, "re");

@@ -47,13 +47,6 @@ bool kallsyms_lookup(const struct kallsyms *kallsyms, uint64_t address, const ch
 		     uint64_t *start, const char **module);
 
 /*
- * The address of a function by its name, and its module as above. False, with nothing
- * set, where there is none; of several, the one with the lowest address.
- */
-bool kallsyms_find(const struct kallsyms *kallsyms, const char *name, uint64_t *address,
-		   const char **module);
-
-/*
  * Where the code of the kernel begins (_text), as the file at `path` says, of which no more
  * is read than that needs. False where it does not say.
  */

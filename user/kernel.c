@@ -2,7 +2,9 @@
 #include "kernel.h"
 
 #include "array.h"
+#include "debugfile.h"
 #include "kallsyms.h"
+#include "regular_file.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -95,9 +97,9 @@ struct kernel *kernel_new(const char *root)
 	return read_kernel(root, kallsyms, modules);
 }
 
-struct kernel *kernel_from_files(const char *kallsyms, const char *modules)
+struct kernel *kernel_from_kallsyms(const char *path)
 {
-	return read_kernel(NULL, kallsyms, modules);
+	return read_kernel(NULL, path, NULL);
 }
 
 void kernel_free(struct kernel *kernel)
@@ -157,15 +159,31 @@ const struct kernel_part *kernel_part_named(struct kernel *kernel, const char *n
 	return NULL;
 }
 
+bool kernel_knows_modules(const struct kernel *kernel)
+{
+	return kernel->root;
+}
+
+int kernel_open_vmlinux(const char *root, const char *release)
+{
+	static const char *const formats[] = {
+		"%s" DEBUG_DIRECTORY "/boot/vmlinux-%s",
+		"%s" DEBUG_DIRECTORY "/lib/modules/%s/vmlinux",
+		"%s/lib/modules/%s/build/vmlinux",
+		"%s/boot/vmlinux-%s",
+	};
+	char path[PATH_MAX];
+	struct stat st;
+	int fd = -ENOENT;
+
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]) && fd < 0; i++) {
+		snprintf(path, sizeof(path), formats[i], root, release);
+		fd = open_regular_file(path, 0, &st);
+	}
+	return fd;
+}
+
 bool kernel_has_mapping(const char *name, uint64_t address)
 {
 	return *name == '[' && address >> 63 && strcmp(name, "[vsyscall]") != 0;
-}
-
-bool kernel_shift(const struct kernel_part *from, const struct kernel_part *to, uint64_t *shift)
-{
-	if (!from->start || !to->start)
-		return false;
-	*shift = to->start - from->start;
-	return true;
 }

@@ -46,18 +46,21 @@ const struct kernel_part *kernel_part_at(struct kernel *kernel, uint64_t address
 const struct kernel_part *kernel_part_named(struct kernel *kernel, const char *name);
 
 /*
- * As kernel_new(), of another machine or another time: from copies of /proc/kallsyms and
- * /proc/modules (which may be missing). Build ids are not known then.
+ * As kernel_new(), of another machine or another time: from a copy of /proc/kallsyms, which
+ * does not tell where modules begin, nor builds.
  */
-struct kernel *kernel_from_files(const char *kallsyms, const char *modules);
+struct kernel *kernel_from_kallsyms(const char *path);
+
+/* Whether it is known which modules there are. */
+bool kernel_knows_modules(const struct kernel *kernel);
+
+/*
+ * Opens the kernel of a release with its debug information, where distributions install it
+ * below `root`. Returns an fd or a negative errno value. Which build it is, is not checked.
+ */
+int kernel_open_vmlinux(const char *root, const char *release);
 
 /* Whether a mapping of a profile that holds `address` is the kernel's. */
 bool kernel_has_mapping(const char *name, uint64_t address);
-
-/*
- * The addresses of functions lie `shift` further in `to` than in the part `from`. False
- * where that is not known.
- */
-bool kernel_shift(const struct kernel_part *from, const struct kernel_part *to, uint64_t *shift);
 
 #endif

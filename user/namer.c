@@ -4,6 +4,7 @@
 #include "array.h"
 #include "debuginfo.h"
 #include "error.h"
+#include "name_cache.h"
 #include "namer_child.h"
 #include "texts.h"
 
@@ -27,6 +28,14 @@
 
 _Static_assert(MESSAGE_MAX <= NAMER_TEXT_MAX, "texts are the longest messages");
 
+/* A job, as far as the cache does not do it. */
+struct task {
+	struct namer_job job; /* with the addresses that are left */
+	uint64_t *addresses; /* of these */
+	size_t *indices; /* where each is in the job as it was given */
+	struct cached_names *cached; /* NULL: it is not to be kept */
+};
+
 /* A process at work. */
 struct worker {
 	size_t job;
@@ -43,7 +52,8 @@ struct worker {
 
 struct run {
 	const struct namer *namer;
-	const struct namer_job *jobs;
+	const struct namer_job *jobs; /* as they were given */
+	struct task *tasks; /* one for each */
 	size_t count, next;
 	struct texts *texts;
 	struct worker workers[PROCESSES_MAX];
@@ -111,7 +121,7 @@ static int start(struct run *run, struct worker *worker)
 	if (worker->pid == 0) {
 		close(ends[0]);
 		become_expendable(parent);
-		namer_child(run->namer, &run->jobs[worker->job], ends[1]);
+		namer_child(run->namer, &run->tasks[worker->job].job, ends[1]);
 		_exit(0);
 	}
 	err = worker->pid < 0 ? -errno : 0;
@@ -152,6 +162,9 @@ static void end(struct run *run, struct worker *worker, bool wait)
 	if (waitpid(worker->pid, &status, wait ? 0 : WNOHANG) == worker->pid && wait &&
 	    !(worker->ended && worker->is_sound))
 		explain_end(run, worker, status);
+	else if (wait && run->tasks[worker->job].cached)
+		name_cache_write(run->namer->cache, run->jobs[worker->job].build_id,
+				 run->tasks[worker->job].cached);
 	free(worker->bytes);
 	free(worker->texts);
 	*worker = run->workers[--run->worker_count];
@@ -204,9 +217,41 @@ static bool take_line(const struct run *run, const struct worker *worker,
 	       !line->function == !line->system_name;
 }
 
+/*
+ * What a cache calls an address: it must be the same for a kernel that lies elsewhere, and
+ * none that a file has.
+ */
+static uint64_t cache_key(const struct namer_job *job, uint64_t address)
+{
+	return job->code_start ? (address - job->code_start) ^ UINT64_C(1) << 62 : address;
+}
+
+/*
+ * Without a line, names are those of symbols: debug information may be installed later. What
+ * can't be kept is found again.
+ */
+static void keep(struct task *task, size_t index, const struct name_line *lines, size_t count)
+{
+	struct name_line kept[INLINE_DEPTH_MAX];
+
+	if (!task->cached || (count > 0 && (!lines[0].file || !lines[0].line)))
+		return;
+	for (size_t i = 0; i < count; i++) {
+		kept[i] = lines[i];
+		if (kept[i].start)
+			kept[i].start -= task->job.code_start;
+	}
+	if (cached_names_add(task->cached, cache_key(&task->job, task->addresses[index]), kept,
+			     count) != 0) {
+		cached_names_free(task->cached);
+		task->cached = NULL;
+	}
+}
+
 static int take_lines(struct run *run, struct worker *worker, const unsigned char *bytes,
 		      size_t size)
 {
+	struct task *task = &run->tasks[worker->job];
 	struct namer_lines head;
 	struct namer_line told;
 
@@ -214,7 +259,7 @@ static int take_lines(struct run *run, struct worker *worker, const unsigned cha
 		goto nonsense;
 	memcpy(&head, bytes, sizeof(head));
 	bytes += sizeof(head);
-	if (head.index >= run->jobs[worker->job].count || head.count > INLINE_DEPTH_MAX ||
+	if (head.index >= task->job.count || head.count > INLINE_DEPTH_MAX ||
 	    size != sizeof(head) + head.count * sizeof(told))
 		goto nonsense;
 	for (uint32_t i = 0; i < head.count; i++, bytes += sizeof(told)) {
@@ -222,7 +267,9 @@ static int take_lines(struct run *run, struct worker *worker, const unsigned cha
 		if (!take_line(run, worker, &told, &run->lines[i]))
 			goto nonsense;
 	}
-	return run->namer->name(run->namer->arg, worker->job, head.index, run->lines, head.count);
+	keep(task, head.index, run->lines, head.count);
+	return run->namer->name(run->namer->arg, worker->job, task->indices[head.index], run->lines,
+				head.count);
 nonsense:
 	worker->is_sound = false;
 	return 0;
@@ -344,12 +391,109 @@ static int listen_to_all(struct run *run)
 	return result;
 }
 
+/* The cache */
+
+/* Texts of the cache, as the callers of namer_run() get them. */
+static int own_text(struct run *run, const char **text)
+{
+	uint32_t index;
+
+	if (!*text)
+		return 0;
+	index = texts_add(run->texts, *text, strlen(*text));
+	if (index == TEXTS_NONE)
+		return -ENOMEM;
+	*text = run->texts->items[index];
+	return 0;
+}
+
+/* Tells the lines of an address that the cache has. */
+static int tell_cached(struct run *run, size_t job, size_t index, size_t count)
+{
+	const uint64_t code_start = run->jobs[job].code_start;
+
+	for (size_t i = 0; i < count; i++) {
+		struct name_line *line = &run->lines[i];
+
+		if (own_text(run, &line->function) || own_text(run, &line->system_name) ||
+		    own_text(run, &line->file))
+			return -ENOMEM;
+		if (line->start)
+			line->start += code_start;
+	}
+	return run->namer->name(run->namer->arg, job, index, run->lines, count);
+}
+
+static bool is_kept(const struct run *run, const struct namer_job *job)
+{
+	return run->namer->cache && *job->build_id && !job->offsets && !job->is_perfmap;
+}
+
+/* Tells what the cache has, and leaves the rest in the task. */
+static int prepare_task(struct run *run, size_t number)
+{
+	const struct namer_job *job = &run->jobs[number];
+	struct task *task = &run->tasks[number];
+	size_t count;
+	int err = 0;
+
+	task->job = *job;
+	task->job.count = 0;
+	task->addresses = calloc(job->count, sizeof(*task->addresses));
+	task->indices = calloc(job->count, sizeof(*task->indices));
+	if (is_kept(run, job))
+		task->cached = name_cache_read(run->namer->cache, job->build_id);
+	if (!task->addresses || !task->indices || (is_kept(run, job) && !task->cached))
+		return -ENOMEM;
+	task->job.addresses = task->addresses;
+	for (size_t i = 0; i < job->count && !err; i++) {
+		if (task->cached &&
+		    cached_names_find(task->cached, cache_key(job, job->addresses[i]), run->lines,
+				      &count)) {
+			err = tell_cached(run, number, i, count);
+			continue;
+		}
+		task->addresses[task->job.count] = job->addresses[i];
+		task->indices[task->job.count++] = i;
+	}
+	return err;
+}
+
+static void free_tasks(struct run *run)
+{
+	for (size_t i = 0; run->tasks && i < run->count; i++) {
+		free(run->tasks[i].addresses);
+		free(run->tasks[i].indices);
+		cached_names_free(run->tasks[i].cached);
+	}
+	free(run->tasks);
+}
+
+static int run_all(struct run *run)
+{
+	unsigned int processes = processes_wanted(run->namer);
+	int result = 0;
+
+	for (size_t i = 0; i < run->count && result == 0; i++)
+		result = prepare_task(run, i);
+	while (result == 0 && (run->next < run->count || run->worker_count > 0)) {
+		while (result == 0 && run->next < run->count && run->worker_count < processes) {
+			if (run->tasks[run->next].job.count == 0)
+				run->next++;
+			else
+				result = start(run, &run->workers[run->worker_count]);
+		}
+		if (result == 0 && run->worker_count > 0)
+			result = listen_to_all(run);
+	}
+	return result;
+}
+
 int namer_run(const struct namer *namer, const struct namer_job *jobs, size_t count,
 	      struct texts *texts)
 {
 	struct run *run = calloc(1, sizeof(*run));
-	unsigned int processes = processes_wanted(namer);
-	int result = 0;
+	int result = -ENOMEM;
 
 	if (!run)
 		return -ENOMEM;
@@ -357,16 +501,16 @@ int namer_run(const struct namer *namer, const struct namer_job *jobs, size_t co
 	run->jobs = jobs;
 	run->count = count;
 	run->texts = texts;
-	while (result == 0 && (run->next < count || run->worker_count > 0)) {
-		while (result == 0 && run->next < count && run->worker_count < processes)
-			result = start(run, &run->workers[run->worker_count]);
-		if (result == 0)
-			result = listen_to_all(run);
-	}
+	run->tasks = calloc(count + 1, sizeof(*run->tasks));
+	if (run->tasks)
+		result = run_all(run);
 	while (run->worker_count > 0) {
 		kill(run->workers[0].pid, SIGKILL);
 		end(run, &run->workers[0], false);
 	}
+	if (namer->cache)
+		name_cache_trim(namer->cache);
+	free_tasks(run);
 	free(run);
 	return result;
 }

@@ -326,11 +326,11 @@ static bool find_shift(struct child *child)
 	const struct namer_job *job = child->job;
 	uint64_t vaddr;
 
-	if (!job->anchor)
+	if (!job->code_start)
 		return true;
 	for (size_t i = 0; i < child->elf_count; i++) {
-		if (elf_symbol(&child->elfs[i], job->anchor, &vaddr)) {
-			child->shift = vaddr - job->anchor_address;
+		if (elf_code_start(&child->elfs[i], &vaddr)) {
+			child->shift = vaddr - job->code_start;
 			return true;
 		}
 	}
@@ -352,12 +352,24 @@ static bool prepare(struct child *child)
 	return true;
 }
 
+/* An fd, or a negative errno value. */
+static int open_file(struct child *child)
+{
+	const struct namer_job *job = child->job;
+	struct error error = {""};
+	int fd = job->open ? job->open(job->arg, &error) : -ENOENT;
+
+	if (*error.text)
+		tell_problem(child, error.text);
+	return fd;
+}
+
 static void name_by_perfmap(struct child *child)
 {
 	const struct namer_job *job = child->job;
 	struct debuginfo_frame frame = {0};
 	struct perfmap *map;
-	int fd = job->open(job->arg);
+	int fd = open_file(child);
 
 	if (fd < 0 || perfmap_read(fd, &map) != 0)
 		return;
@@ -371,15 +383,33 @@ static void name_by_perfmap(struct child *child)
 	perfmap_free(map);
 }
 
-static void name_all(struct child *child, const struct namer *namer)
+/* Of offsets, those that are in no segment get an address that nothing has. */
+static bool find_vaddrs(struct child *child, int fd)
 {
 	const struct namer_job *job = child->job;
-	int fd = job->open ? job->open(job->arg) : -ENOENT;
+	struct elf_file binary = {0};
+	struct error problem;
+
+	for (size_t i = 0; i < job->count; i++)
+		child->vaddrs[i] = job->addresses[i] + child->shift;
+	if (!job->offsets)
+		return true;
+	if (fd < 0 || elf_read(&binary, fd, NULL, 0, false, &problem) != 0)
+		return false;
+	for (size_t i = 0; i < job->count; i++) {
+		if (!elf_vaddr(&binary, job->addresses[i], &child->vaddrs[i]))
+			child->vaddrs[i] = UINT64_MAX;
+	}
+	elf_clear(&binary);
+	return true;
+}
+
+static void name_all(struct child *child, const struct namer *namer)
+{
+	int fd = open_file(child);
 	bool has_files = open_files(child, namer, fd >= 0 ? fd : -1);
 
-	if (find_shift(child)) {
-		for (size_t i = 0; i < job->count; i++)
-			child->vaddrs[i] = job->addresses[i] + child->shift;
+	if (find_shift(child) && find_vaddrs(child, fd)) {
 		if (has_files)
 			name_by_go(child, fd);
 		if (has_files && child->files.dwarf)

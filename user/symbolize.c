@@ -2,20 +2,16 @@
 #include "symbolize.h"
 
 #include "array.h"
-#include "debugfile.h"
 #include "demangle.h"
 #include "error.h"
 #include "kallsyms.h"
 #include "kernel.h"
 #include "objects.h"
-#include "regular_file.h"
 #include "space.h"
 #include "texts.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <search.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -294,15 +290,17 @@ struct resolution {
 	size_t count, task_capacity, job_capacity;
 };
 
-static int open_object(void *arg)
+static int open_object(void *arg, struct error *error)
 {
 	const struct task *task = arg;
 
+	(void)error;
 	return object_open(task->symbolizer->objects, task->object);
 }
 
-static int open_perfmap(void *arg)
+static int open_perfmap(void *arg, struct error *error)
 {
+	(void)error;
 	return space_perfmap(((const struct task *)arg)->space);
 }
 
@@ -311,27 +309,14 @@ static bool lookup_object(void *arg, uint64_t vaddr, struct symbol *symbol)
 	return object_lookup(((const struct task *)arg)->object, vaddr, symbol);
 }
 
-/* Where distributions install the kernel with its debug information. */
-static int open_kernel(void *arg)
+static int open_kernel(void *arg, struct error *error)
 {
-	static const char *const formats[] = {
-		"%s" DEBUG_DIRECTORY "/boot/vmlinux-%s",
-		"%s" DEBUG_DIRECTORY "/lib/modules/%s/vmlinux",
-		"%s/lib/modules/%s/build/vmlinux",
-		"%s/boot/vmlinux-%s",
-	};
 	const struct task *task = arg;
-	char path[PATH_MAX];
 	struct utsname name;
-	struct stat st;
-	int fd = -ENOENT;
 
+	(void)error;
 	uname(&name);
-	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]) && fd < 0; i++) {
-		snprintf(path, sizeof(path), formats[i], task->symbolizer->root, name.release);
-		fd = open_regular_file(path, 0, &st);
-	}
-	return fd;
+	return kernel_open_vmlinux(task->symbolizer->root, name.release);
 }
 
 static int take_name(void *arg, size_t job, size_t index, const struct name_line *lines,
@@ -389,11 +374,8 @@ static bool is_same_job(const struct frame *a, const struct frame *b)
 	return a->owner == b->owner && a->in_module == b->in_module && a->place == b->place;
 }
 
-static bool make_job(const struct symbolizer *symbolizer, const struct frame *frame,
-		     struct task *task, struct namer_job *job)
+static bool make_job(const struct frame *frame, struct task *task, struct namer_job *job)
 {
-	const char *module;
-
 	job->path = frame->name.mapping_path;
 	job->build_id = frame->name.build_id;
 	if (frame->name.normalized) {
@@ -410,12 +392,9 @@ static bool make_job(const struct symbolizer *symbolizer, const struct frame *fr
 	}
 	if (!frame->name.kernel || frame->in_module || !*frame->name.build_id)
 		return false;
-	/* A function of every kernel, which tells where this one has been put. */
 	job->open = open_kernel;
-	job->anchor = "vfs_read";
-	return symbolizer->kallsyms &&
-	       kallsyms_find(symbolizer->kallsyms, job->anchor, &job->anchor_address, &module) &&
-	       !module;
+	job->code_start = frame->name.kernel->start;
+	return job->code_start != 0;
 }
 
 static int add_job(struct resolution *resolution, struct frame **frames, size_t count)
@@ -427,7 +406,7 @@ static int add_job(struct resolution *resolution, struct frame **frames, size_t 
 	};
 	struct namer_job job = {.count = count};
 
-	if (!make_job(resolution->symbolizer, frames[0], &task, &job))
+	if (!make_job(frames[0], &task, &job))
 		return 0;
 	if (array_reserve(&resolution->tasks, &resolution->task_capacity, resolution->count, 1,
 			  sizeof(task)) != 0 ||
@@ -469,6 +448,7 @@ int symbolizer_resolve(struct symbolizer *symbolizer, const struct naming *namin
 	const struct namer namer = {
 		.directories = naming->directories,
 		.directory_count = naming->directory_count,
+		.cache = naming->cache,
 		.name = take_name,
 		.problem = naming->problem ? take_problem : NULL,
 		.progress = naming->progress ? take_progress : NULL,

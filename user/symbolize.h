@@ -53,6 +53,7 @@ struct naming {
 	size_t directory_count;
 	/* Gets what is wrong with a file, one line. May be NULL. */
 	void (*problem)(void *arg, const char *path, const char *text);
+	const char *cache; /* as struct namer has it */
 	/* As struct namer has it; NULL: nothing is fetched from servers. */
 	void (*progress)(void *arg, const char *path, uint64_t done, uint64_t total);
 	void *arg;

@@ -46,7 +46,7 @@ static int set_up(void **state)
 	fclose(stream);
 	run("mkdir -p %s", in_sandbox("proc"));
 	write_text(in_sandbox("proc/kallsyms"), "0000000000000000 A fixed_percpu_data\n"
-						"ffffffff80000000 T _text\n");
+						"ffffffff81000000 T _text\n");
 	write_text(in_sandbox("proc/modules"), "ext4 4096 1 - Live 0xffffffffc0000000 (E)\n"
 					       "jbd2 8192 2 ext4, Live 0xffffffffbffff000\n"
 					       "hidden 4096 0 - Live 0x0000000000000000\n");
@@ -251,7 +251,7 @@ static void test_kernel(void **state)
 	assert_non_null(frame->kernel);
 	assert_string_equal(frame->function, "vfs_read");
 	assert_string_equal(frame->mapping_path, "[kernel.kallsyms]");
-	assert_int_equal(frame->kernel->start, 0xffffffff80000000);
+	assert_int_equal(frame->kernel->start, 0xffffffff81000000);
 	assert_int_equal(frame->kernel->limit, UINT64_MAX);
 	assert_string_equal(frame->build_id, "0102");
 	assert_int_equal(frame->vaddr, 0xffffffff81000010);
