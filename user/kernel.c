@@ -7,7 +7,6 @@
 #include "regular_file.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,19 +19,23 @@ struct kernel {
 };
 
 /* As /proc/modules has it: NAME SIZE REFERENCES DEPENDENTS STATE ADDRESS. */
-static bool parse_module(const char *line, struct kernel_part *part)
+static bool parse_module(char *line, struct kernel_part *part)
 {
-	uint64_t size, start;
-	char name[KERNEL_PART_SIZE - 2];
+	char *fields[6], *rest = line;
+	uint64_t start, size;
 
-	if (sscanf(line, "%69s %" SCNu64 " %*s %*s %*s %" SCNx64, name, &size, &start) != 3)
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		fields[i] = strsep(&rest, " \n");
+	if (!fields[5])
 		return false;
+	size = strtoull(fields[1], NULL, 10);
+	start = strtoull(fields[5], NULL, 16);
 	/* 0 is what those see from whom the kernel hides addresses. */
 	if (!start || start + size < start)
 		return false;
 	*part = (struct kernel_part){.start = start, .limit = start + size};
-	snprintf(part->name, sizeof(part->name), "[%s]", name);
-	return true;
+	return snprintf(part->name, sizeof(part->name), "[%s]", fields[0]) <
+	       (int)sizeof(part->name);
 }
 
 static int add_part(struct kernel *kernel, const struct kernel_part *part)

@@ -55,10 +55,12 @@ struct cached_names {
 
 /* The directory */
 
-static bool is_own_directory(const char *path)
+static bool make_own_directory(const char *path)
 {
 	struct stat st;
 
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return false;
 	return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
 }
 
@@ -76,14 +78,10 @@ bool name_cache_directory(char directory[PATH_MAX])
 	if (length < 0 || (size_t)length >= sizeof(parent))
 		return false;
 	snprintf(directory, PATH_MAX, "%s/stackbeat", parent);
-	if (mkdir(parent, 0700) && errno != EEXIST)
-		length = -1;
-	else if (!is_own_directory(parent) || (mkdir(directory, 0700) && errno != EEXIST) ||
-		 !is_own_directory(directory))
-		length = -1;
-	if (length < 0)
-		*directory = '\0';
-	return length >= 0;
+	if (make_own_directory(parent) && make_own_directory(directory))
+		return true;
+	*directory = '\0';
+	return false;
 }
 
 /* Build ids become parts of paths. */
@@ -183,8 +181,8 @@ static bool lay_out(struct cached_names *names, size_t size)
 	const struct header *header = (const struct header *)names->bytes;
 	uint64_t entries, lines;
 
-	if (size < sizeof(*header) || memcmp(header->magic, MAGIC, sizeof(header->magic)) ||
-	    strncmp(header->version, STACKBEAT_VERSION, sizeof(header->version)))
+	if (size < sizeof(*header) || memcmp(header->magic, MAGIC, sizeof(header->magic)) != 0 ||
+	    strncmp(header->version, STACKBEAT_VERSION, sizeof(header->version)) != 0)
 		return false;
 	entries = (uint64_t)header->entry_count * sizeof(struct entry);
 	lines = (uint64_t)header->line_count * sizeof(struct line);
@@ -217,7 +215,7 @@ static bool read_bytes(struct cached_names *names, const char *path, size_t *siz
 	/* It was of use now. */
 	futimens(fd, NULL);
 	close(fd);
-	return got == (ssize_t)*size;
+	return names->bytes && got == (ssize_t)*size;
 }
 
 struct cached_names *name_cache_read(const char *directory, const char *build_id)

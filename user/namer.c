@@ -31,8 +31,8 @@ _Static_assert(MESSAGE_MAX <= NAMER_TEXT_MAX, "texts are the longest messages");
 /* A job, as far as the cache does not do it. */
 struct task {
 	struct namer_job job; /* with the addresses that are left */
-	uint64_t *addresses; /* of these */
-	size_t *indices; /* where each is in the job as it was given */
+	uint64_t *addresses; /* of these; in run->addresses */
+	size_t *indices; /* where each is in the job as it was given; in run->indices */
 	struct cached_names *cached; /* NULL: it is not to be kept */
 };
 
@@ -54,6 +54,8 @@ struct run {
 	const struct namer *namer;
 	const struct namer_job *jobs; /* as they were given */
 	struct task *tasks; /* one for each */
+	uint64_t *addresses; /* of all of them */
+	size_t *indices;
 	size_t count, next;
 	struct texts *texts;
 	struct worker workers[PROCESSES_MAX];
@@ -439,13 +441,12 @@ static int prepare_task(struct run *run, size_t number)
 
 	task->job = *job;
 	task->job.count = 0;
-	task->addresses = calloc(job->count, sizeof(*task->addresses));
-	task->indices = calloc(job->count, sizeof(*task->indices));
-	if (is_kept(run, job))
-		task->cached = name_cache_read(run->namer->cache, job->build_id);
-	if (!task->addresses || !task->indices || (is_kept(run, job) && !task->cached))
-		return -ENOMEM;
 	task->job.addresses = task->addresses;
+	if (is_kept(run, job)) {
+		task->cached = name_cache_read(run->namer->cache, job->build_id);
+		if (!task->cached)
+			return -ENOMEM;
+	}
 	for (size_t i = 0; i < job->count && !err; i++) {
 		if (task->cached &&
 		    cached_names_find(task->cached, cache_key(job, job->addresses[i]), run->lines,
@@ -461,21 +462,40 @@ static int prepare_task(struct run *run, size_t number)
 
 static void free_tasks(struct run *run)
 {
-	for (size_t i = 0; run->tasks && i < run->count; i++) {
-		free(run->tasks[i].addresses);
-		free(run->tasks[i].indices);
+	for (size_t i = 0; run->tasks && i < run->count; i++)
 		cached_names_free(run->tasks[i].cached);
-	}
 	free(run->tasks);
+	free(run->addresses);
+	free(run->indices);
+}
+
+static int prepare_tasks(struct run *run)
+{
+	size_t total = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < run->count; i++)
+		total += run->jobs[i].count;
+	run->tasks = calloc(run->count + 1, sizeof(*run->tasks));
+	run->addresses = calloc(total + 1, sizeof(*run->addresses));
+	run->indices = calloc(total + 1, sizeof(*run->indices));
+	if (!run->tasks || !run->addresses || !run->indices)
+		return -ENOMEM;
+	total = 0;
+	for (size_t i = 0; i < run->count && !err; i++) {
+		run->tasks[i].addresses = run->addresses + total;
+		run->tasks[i].indices = run->indices + total;
+		total += run->jobs[i].count;
+		err = prepare_task(run, i);
+	}
+	return err;
 }
 
 static int run_all(struct run *run)
 {
 	unsigned int processes = processes_wanted(run->namer);
-	int result = 0;
+	int result = prepare_tasks(run);
 
-	for (size_t i = 0; i < run->count && result == 0; i++)
-		result = prepare_task(run, i);
 	while (result == 0 && (run->next < run->count || run->worker_count > 0)) {
 		while (result == 0 && run->next < run->count && run->worker_count < processes) {
 			if (run->tasks[run->next].job.count == 0)
@@ -493,7 +513,7 @@ int namer_run(const struct namer *namer, const struct namer_job *jobs, size_t co
 	      struct texts *texts)
 {
 	struct run *run = calloc(1, sizeof(*run));
-	int result = -ENOMEM;
+	int result;
 
 	if (!run)
 		return -ENOMEM;
@@ -501,9 +521,7 @@ int namer_run(const struct namer *namer, const struct namer_job *jobs, size_t co
 	run->jobs = jobs;
 	run->count = count;
 	run->texts = texts;
-	run->tasks = calloc(count + 1, sizeof(*run->tasks));
-	if (run->tasks)
-		result = run_all(run);
+	result = run_all(run);
 	while (run->worker_count > 0) {
 		kill(run->workers[0].pid, SIGKILL);
 		end(run, &run->workers[0], false);

@@ -90,12 +90,12 @@ struct objects {
 	struct name *forgotten, **forgotten_end; /* given back, oldest first */
 	struct object_file *vdso;
 	const char *keep; /* directory, or NULL */
-	bool without_symbols;
 	uint64_t sweep;
 	unsigned int open; /* fds that are kept; the thread's */
 	struct objects_counts counts; /* the thread's */
 	struct error keep_problem; /* the thread's */
 	bool finished;
+	bool without_symbols;
 
 	/* The thread that reads, and what is under the lock. */
 	pthread_t thread;

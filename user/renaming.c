@@ -173,7 +173,8 @@ static int take_name(void *arg, size_t job, size_t index, const struct name_line
 		return -ENOMEM;
 	memcpy(copy, lines, count * sizeof(*copy));
 	free(names->lines);
-	*names = (struct names){copy, count};
+	names->lines = copy;
+	names->count = count;
 	return 0;
 }
 

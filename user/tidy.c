@@ -334,16 +334,12 @@ static int set_comment(Message *message, const char *prefix, const char *text)
 {
 	for (size_t i = 0; i < message->n_comment; i++) {
 		char **string = &message->string_table[message->comment[i]];
-		char *copy;
 
 		if (strncmp(*string, prefix, strlen(prefix)) != 0)
 			continue;
-		copy = strdup(text);
-		if (!copy)
-			return -ENOMEM;
 		free(*string);
-		*string = copy;
-		return 0;
+		*string = strdup(text);
+		return *string ? 0 : -ENOMEM;
 	}
 	return 0;
 }
