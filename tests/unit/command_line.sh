@@ -70,7 +70,7 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "--keep-objects: the directory is empty" record --keep-objects ""
 	refuses "which file?" symbolize
 	refuses "one file at a time" symbolize a b
-	refuses "'--objects'" symbolize --objects
+	refuses "--objects: its value is missing" symbolize --objects
 	refuses "a path is empty" symbolize -o "" a
 	refuses "which file?" archive -q
 	refuses "one file at a time" archive a b
