@@ -35,6 +35,7 @@ struct writer {
 	struct file file;
 	struct error *error;
 	int err; /* of the file */
+	bool discard; /* nothing more is to be written */
 	char **names; /* of entries that are there */
 	size_t name_count, name_capacity;
 };
@@ -44,6 +45,8 @@ static la_ssize_t write_block(struct archive *archive, void *arg, const void *bl
 	struct writer *writer = arg;
 
 	(void)archive;
+	if (writer->discard)
+		return (la_ssize_t)size;
 	writer->err = file_write(&writer->file, block, size, writer->error);
 	return writer->err ? -1 : (la_ssize_t)size;
 }
@@ -226,9 +229,8 @@ int bundle_create(const struct bundle_plan *plan, const struct pprof_profile *pr
 		err = error_set(error, ENOENT, "there is nothing to collect");
 	if (!err && archive_write_close(writer.archive) != ARCHIVE_OK)
 		err = archive_failed(&writer);
-	/* After an error nothing more is to be written. */
-	if (err && writer.archive)
-		archive_write_fail(writer.archive);
+	/* It would end the archive as if it were whole. */
+	writer.discard = true;
 	archive_write_free(writer.archive);
 	for (size_t i = 0; i < writer.name_count; i++)
 		free(writer.names[i]);
