@@ -61,7 +61,8 @@ struct function {
 	uint32_t outer; /* it is inlined there; NONE if it is not inlined */
 	uint32_t call_file, call_line; /* where it is called, if inlined */
 	bool named;
-	bool is_declared_here; /* declared_in is a file of this unit */
+	bool is_declared; /* declared_in is known; it may be 0 */
+	bool is_declared_here; /* it is a file of this unit */
 	uint32_t declared_in;
 	struct debuginfo_frame name;
 };
@@ -448,7 +449,7 @@ static void name_function(const struct dwarf_unit *home, struct function *functi
 	const struct dwarf_abbrevs *abbrevs;
 	const struct dwarf_unit *unit = home;
 	uint64_t offset = function->entry;
-	const struct dwarf_value *origin;
+	const struct dwarf_value *origin, *declared_in;
 	struct dwarf_entry entry;
 	struct cursor cursor;
 
@@ -460,9 +461,11 @@ static void name_function(const struct dwarf_unit *home, struct function *functi
 		    !entry.abbrev)
 			return;
 		take_names(unit, &entry, name);
-		if (!function->declared_in) {
-			function->declared_in = dwarf_number(dwarf_value(&entry, SLOT_DECL_FILE));
+		declared_in = dwarf_value(&entry, SLOT_DECL_FILE);
+		if (!function->is_declared && declared_in->form) {
+			function->is_declared = true;
 			function->is_declared_here = unit == home;
+			function->declared_in = dwarf_number(declared_in);
 		}
 		origin = dwarf_value(&entry, SLOT_ORIGIN);
 		if (!origin->form)

@@ -248,8 +248,7 @@ static void name_by_debug_information(struct child *child)
 		tell_problem(child, error.text);
 		return;
 	}
-	child->error =
-		debuginfo_each(debuginfo, child->vaddrs, child->job->count, take_frames, child);
+	child->error = debuginfo_each(debuginfo, child->nameless, count, take_frames, child);
 	debuginfo_close(debuginfo);
 }
 
