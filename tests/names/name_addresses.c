@@ -21,9 +21,11 @@
 #include <string.h>
 #include <sys/resource.h>
 
-static const char *known(const char *text)
+static void print_text(const char *text)
 {
-	return text ? text : "";
+	if (text)
+		fputs(text, stdout);
+	putchar('\t');
 }
 
 static int print(void *arg, size_t job, size_t index, const struct name_line *lines, size_t count)
@@ -32,10 +34,12 @@ static int print(void *arg, size_t job, size_t index, const struct name_line *li
 
 	(void)job;
 	printf("%#" PRIx64 "\n", vaddrs[index]);
-	for (size_t i = 0; i < count; i++)
-		printf("%s\t%s\t%s\t%" PRIu32 "\t%" PRIu32 "\n", known(lines[i].function),
-		       known(lines[i].system_name), known(lines[i].file), lines[i].line,
-		       lines[i].start_line);
+	for (size_t i = 0; i < count; i++) {
+		print_text(lines[i].function);
+		print_text(lines[i].system_name);
+		print_text(lines[i].file);
+		printf("%" PRIu32 "\t%" PRIu32 "\n", lines[i].line, lines[i].start_line);
+	}
 	return 0;
 }
 

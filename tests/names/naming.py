@@ -33,37 +33,43 @@ def run(*command, **options):
     return process.stdout
 
 
-def ask(command, addresses, **options):
-    """Gives a command addresses; (what it says, what it says is wrong, its Cost)."""
-    with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as got, \
-            tempfile.TemporaryFile("w+") as wrong:
+def feed(command, addresses, got):
+    """Gives a command addresses; (what it says is wrong, its Cost). What it says goes to a file."""
+    with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as wrong:
         given.write("".join(f"{address:#x}\n" for address in addresses))
         given.seek(0)
         start = os.times().elapsed
         with subprocess.Popen([str(word) for word in command], stdin=given, stdout=got,
-                              stderr=wrong, **options) as process:
+                              stderr=wrong) as process:
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
         clock = os.times().elapsed - start
-        got.seek(0)
         wrong.seek(0)
         problems = wrong.read()
-        if process.returncode:
-            raise Failure(f"{command[0]} failed with status {process.returncode}: {problems}")
-        return (got.read(), problems,
-                Cost(usage.ru_utime + usage.ru_stime, clock, usage.ru_maxrss << 10))
+    if process.returncode:
+        raise Failure(f"{command[0]} failed with status {process.returncode}: {problems}")
+    return problems, Cost(usage.ru_utime + usage.ru_stime, clock, usage.ru_maxrss << 10)
+
+
+def ask(command, addresses):
+    """(what a command says of addresses, what it says is wrong)"""
+    with tempfile.TemporaryFile("w+") as got:
+        problems, _ = feed(command, addresses, got)
+        got.seek(0)
+        return got.read(), problems
 
 
 def stackbeat_command(path, directory="/nonexistent"):
     return [PROGRAM, path, directory]
 
 
-def addr2line_command(path):
-    return ["addr2line", "-a", "-f", "-i", "-e", path]
+def addr2line_command(path, demangle=False):
+    return ["addr2line", "-a", "-f", "-i", *(["-C"] if demangle else []), "-e", path]
 
 
-def llvm_command(path):
-    return ["llvm-symbolizer", "-a", "--no-demangle", "--inlines", "-e", path]
+def llvm_command(path, demangle=False):
+    return ["llvm-symbolizer", "-a", "--demangle" if demangle else "--no-demangle", "--inlines",
+            "-e", path]
 
 
 def go_command(path, go="go"):
@@ -118,7 +124,7 @@ def go_answers(text, addresses):
 
 def ask_stackbeat(path, addresses, directory="/nonexistent"):
     """(answers, what is wrong)"""
-    text, problems, _ = ask(stackbeat_command(path, directory), addresses)
+    text, problems = ask(stackbeat_command(path, directory), addresses)
     return stackbeat_answers(text), re.sub(r"peak \d+ KiB\n", "", problems)
 
 
