@@ -61,8 +61,9 @@ struct function {
 	uint32_t outer; /* it is inlined there; NONE if it is not inlined */
 	uint32_t call_file, call_line; /* where it is called, if inlined */
 	bool named;
-	bool is_declared_here; /* declared_in is a file of this unit */
-	uint32_t declared_in;
+	bool is_declared; /* declared_in is known */
+	uint32_t declared_in; /* its file, by number in this unit; NONE: of another one */
+	char *declared_path; /* then; or NULL */
 	struct debuginfo_frame name;
 };
 
@@ -90,6 +91,7 @@ struct walk {
 	struct function *functions;
 	size_t function_count, function_capacity;
 	struct dwarf_lines lines;
+	struct dwarf_lines other; /* the files of another unit */
 };
 
 /* Opening */
@@ -441,12 +443,45 @@ static void take_names(const struct dwarf_unit *unit, const struct dwarf_entry *
 		name->start_line = dwarf_number(dwarf_value(entry, SLOT_DECL_LINE));
 }
 
+static bool have_same_table(const struct dwarf_unit *a, const struct dwarf_unit *b)
+{
+	return a && a->dwarf == b->dwarf && a->stmt_list.number == b->stmt_list.number &&
+	       a->directory == b->directory;
+}
+
+/* The path of a file of another unit, to be freed, or NULL. */
+static char *path_of_other(struct walk *walk, const struct dwarf_unit *unit, uint32_t file)
+{
+	const char *path;
+
+	if (!have_same_table(walk->other.unit, unit)) {
+		dwarf_lines_clear(&walk->other);
+		if (dwarf_lines_read(&walk->other, unit, NULL, NULL) != 0)
+			return NULL;
+	}
+	path = dwarf_lines_path(&walk->other, file);
+	return path ? strdup(path) : NULL;
+}
+
+static void take_declaration(struct walk *walk, const struct dwarf_unit *unit,
+			     const struct dwarf_entry *entry, struct function *function)
+{
+	const struct dwarf_value *file = dwarf_value(entry, SLOT_DECL_FILE);
+
+	if (function->is_declared || !file->form)
+		return;
+	function->is_declared = true;
+	function->declared_in = unit == walk->unit ? dwarf_number(file) : NONE;
+	if (unit != walk->unit)
+		function->declared_path = path_of_other(walk, unit, dwarf_number(file));
+}
+
 /* Where the entry at an offset does not say it, the one that it refers to may. */
-static void name_function(const struct dwarf_unit *home, struct function *function)
+static void name_function(struct walk *walk, struct function *function)
 {
 	struct debuginfo_frame *name = &function->name;
 	const struct dwarf_abbrevs *abbrevs;
-	const struct dwarf_unit *unit = home;
+	const struct dwarf_unit *unit = walk->unit;
 	uint64_t offset = function->entry;
 	const struct dwarf_value *origin;
 	struct dwarf_entry entry;
@@ -460,10 +495,7 @@ static void name_function(const struct dwarf_unit *home, struct function *functi
 		    !entry.abbrev)
 			return;
 		take_names(unit, &entry, name);
-		if (!function->declared_in) {
-			function->declared_in = dwarf_number(dwarf_value(&entry, SLOT_DECL_FILE));
-			function->is_declared_here = unit == home;
-		}
+		take_declaration(walk, unit, &entry, function);
 		origin = dwarf_value(&entry, SLOT_ORIGIN);
 		if (!origin->form)
 			origin = dwarf_value(&entry, SLOT_SPECIFICATION);
@@ -471,18 +503,26 @@ static void name_function(const struct dwarf_unit *home, struct function *functi
 	}
 }
 
+static bool is_declared_in(const struct function *function, uint32_t file, const char *path)
+{
+	if (function->declared_in != NONE)
+		return function->declared_in == file;
+	return function->declared_path && path && strcmp(function->declared_path, path) == 0;
+}
+
 static struct debuginfo_frame make_frame(struct walk *walk, const struct function *function,
 					 uint32_t file, uint32_t line)
 {
+	const char *path = dwarf_lines_path(&walk->lines, file);
 	struct debuginfo_frame frame = {0};
 
 	if (function) {
 		frame = function->name;
 		frame.start = function->outer == NONE ? function->start : 0;
-		if (function->is_declared_here && function->declared_in != file)
+		if (!is_declared_in(function, file, path))
 			frame.start_line = 0;
 	}
-	frame.file = dwarf_lines_path(&walk->lines, file);
+	frame.file = path;
 	frame.line = line;
 	return frame;
 }
@@ -502,7 +542,7 @@ static int emit(struct walk *walk, const struct address *address, debuginfo_call
 	while (index < walk->function_count) {
 		function = &walk->functions[index];
 		if (!function->named)
-			name_function(walk->unit, function);
+			name_function(walk, function);
 		if (count == INLINE_DEPTH_MAX) /* the last one is the one not inlined */
 			count--;
 		frames[count++] = make_frame(walk, function, file, line);
@@ -554,6 +594,9 @@ static int name_addresses(struct debuginfo *info, struct address *addresses, siz
 	for (size_t i = 0; i < count && result == 0; i++)
 		result = emit(walk, &addresses[i], callback, arg);
 	dwarf_lines_clear(&walk->lines);
+	dwarf_lines_clear(&walk->other);
+	for (size_t i = 0; i < walk->function_count; i++)
+		free(walk->functions[i].declared_path);
 	free(walk->functions);
 	free(walk);
 	dwarf_trim(&info->dwarf);

@@ -224,13 +224,10 @@ void dwarf_abbrevs_clear(struct dwarf_abbrevs *abbrevs)
 	*abbrevs = (struct dwarf_abbrevs){0};
 }
 
-const struct dwarf_abbrev *dwarf_abbrev(const struct dwarf_abbrevs *abbrevs, uint64_t code)
+const struct dwarf_abbrev *dwarf_abbrev_search(const struct dwarf_abbrevs *abbrevs, uint64_t code)
 {
 	const struct dwarf_abbrev key = {.code = code};
 
-	/* As compilers number them. */
-	if (code - 1 < abbrevs->count && abbrevs->list[code - 1].code == code)
-		return &abbrevs->list[code - 1];
 	if (abbrevs->count == 0)
 		return NULL;
 	return bsearch(&key, abbrevs->list, abbrevs->count, sizeof(key), compare_codes);

@@ -89,8 +89,18 @@ int dwarf_abbrevs_read(struct dwarf_abbrevs *abbrevs, struct cursor cursor,
 		       struct dwarf_layout layout, uint64_t last);
 void dwarf_abbrevs_clear(struct dwarf_abbrevs *abbrevs);
 
+/* Whatever the order of the codes. */
+const struct dwarf_abbrev *dwarf_abbrev_search(const struct dwarf_abbrevs *abbrevs, uint64_t code);
+
 /* NULL if there is none with this code. */
-const struct dwarf_abbrev *dwarf_abbrev(const struct dwarf_abbrevs *abbrevs, uint64_t code);
+static inline const struct dwarf_abbrev *dwarf_abbrev(const struct dwarf_abbrevs *abbrevs,
+						      uint64_t code)
+{
+	/* As compilers number them. */
+	if (code - 1 < abbrevs->count && abbrevs->list[code - 1].code == code)
+		return &abbrevs->list[code - 1];
+	return dwarf_abbrev_search(abbrevs, code);
+}
 
 /* The size of a value of a form, SIZE_VARIES if that depends on the value. */
 uint32_t dwarf_form_size(uint64_t form, struct dwarf_layout layout);

@@ -370,7 +370,7 @@ static int read_table(struct dwarf_lines *lines, dwarf_lines_filter filter, void
 		if (result == 0)
 			result = read_new_names(lines, &names, program.layout, false);
 	}
-	if (result == 0)
+	if (result == 0 && filter)
 		result = run(lines, &program, filter, arg);
 	return result;
 }

@@ -41,7 +41,8 @@ typedef bool (*dwarf_lines_filter)(void *arg, uint64_t start, uint64_t end);
 
 /*
  * Reads the table of a unit, as far as it is sound; the rows of those sequences only
- * that `filter` wants. Returns 0, and dwarf_lines_clear() must follow, or -ENOMEM.
+ * that `filter` wants, none of them where it is NULL. Returns 0, and dwarf_lines_clear() must
+ * follow, or -ENOMEM.
  */
 int dwarf_lines_read(struct dwarf_lines *lines, const struct dwarf_unit *unit,
 		     dwarf_lines_filter filter, void *arg);

@@ -20,6 +20,13 @@
 #include <unistd.h>
 
 #define ELF_FILES_MAX 3u
+#define RECENT_TEXTS 4096u /* a power of two */
+
+/* The same texts come again and again, from the same place. */
+struct recent_text {
+	const char *text;
+	uint32_t index;
+};
 
 struct child {
 	const struct namer_job *job;
@@ -27,6 +34,7 @@ struct child {
 	FILE *out;
 	struct texts texts;
 	size_t told; /* texts that were written */
+	struct recent_text recent[RECENT_TEXTS]; /* by their places */
 	uint32_t *demangled; /* of each text: 1 + its demangled one, 0: not known yet */
 	size_t demangled_capacity, demangled_count;
 	struct timespec fetch_end;
@@ -69,10 +77,15 @@ static void tell_problem(struct child *child, const char *text)
 /* The number of a text as the parent knows it; 0 for NULL. */
 static uint32_t tell_text(struct child *child, const char *text)
 {
+	uint64_t place = (uintptr_t)text * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+	struct recent_text *recent = &child->recent[place % RECENT_TEXTS];
 	uint32_t index;
 
 	if (!text)
 		return 0;
+	/* Another one may lie there now. */
+	if (recent->text == text && strcmp(child->texts.items[recent->index], text) == 0)
+		return recent->index + 1;
 	index = texts_add(&child->texts, text, NAMER_TEXT_MAX);
 	if (index == TEXTS_NONE) {
 		child->error = -ENOMEM;
@@ -83,6 +96,7 @@ static uint32_t tell_text(struct child *child, const char *text)
 
 		tell(child, NAMER_TEXT, new, strlen(new));
 	}
+	*recent = (struct recent_text){text, index};
 	return index + 1;
 }
 
@@ -248,8 +262,7 @@ static void name_by_debug_information(struct child *child)
 		tell_problem(child, error.text);
 		return;
 	}
-	child->error =
-		debuginfo_each(debuginfo, child->vaddrs, child->job->count, take_frames, child);
+	child->error = debuginfo_each(debuginfo, child->nameless, count, take_frames, child);
 	debuginfo_close(debuginfo);
 }
 
