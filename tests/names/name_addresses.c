@@ -50,9 +50,11 @@ static void print_problem(void *arg, size_t job, const char *text)
 	fprintf(stderr, "%s\n", text);
 }
 
-static int open_file(void *arg)
+static int open_file(void *arg, struct error *error)
 {
 	int fd = open(arg, O_RDONLY | O_CLOEXEC);
+
+	(void)error;
 
 	return fd < 0 ? -errno : fd;
 }
