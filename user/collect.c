@@ -43,7 +43,11 @@ static int release_object(uint64_t id, void *arg)
 int collector_init(struct collector *collector, uint32_t labels, const char *keep, bool nameless,
 		   struct error *error)
 {
-	const struct object_source source = {open_object, release_object, collector};
+	const struct object_source source = {
+		.open = open_object,
+		.release = release_object,
+		.arg = collector,
+	};
 	int err;
 
 	*collector = (struct collector){0};

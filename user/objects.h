@@ -22,6 +22,10 @@
 struct error;
 struct objects;
 
+/* A network file system may hang for ever. */
+#define OBJECTS_PATIENCE_S 30u
+#define OBJECTS_KEEP_PATIENCE_S 600u
+
 /* Files without a name that are kept open until the profile is written. */
 #define OBJECTS_OPEN_MAX 256u
 
@@ -37,6 +41,8 @@ struct object_source {
 	int (*open)(uint64_t id, void *arg); /* as device_object_open() */
 	int (*release)(uint64_t id, void *arg); /* as device_object_release() */
 	void *arg;
+	/* Seconds that a file may take at the end; 0: OBJECTS_PATIENCE_S, or _KEEP_ where it is kept. */
+	unsigned int patience;
 };
 
 struct objects_counts {
@@ -106,7 +112,8 @@ void objects_sweep(struct objects *objects);
 
 /*
  * Waits until all that is needed was read, and gives the kernel all of it back; the
- * source is not used any more. Nothing can be needed afterwards.
+ * source is not used any more. Nothing can be needed afterwards. A file that hangs is given
+ * up, with those behind it, and what is known of them stays in memory.
  */
 void objects_finish(struct objects *objects);
 

@@ -293,9 +293,12 @@ struct resolution {
 static int open_object(void *arg, struct error *error)
 {
 	const struct task *task = arg;
+	const char *problem = task->object->problem;
+	int fd = object_open(task->symbolizer->objects, task->object);
 
-	(void)error;
-	return object_open(task->symbolizer->objects, task->object);
+	if (fd < 0 && problem && *problem)
+		error_set(error, -fd, "%s", problem);
+	return fd;
 }
 
 static int open_perfmap(void *arg, struct error *error)
