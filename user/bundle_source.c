@@ -164,23 +164,77 @@ static int collect_file(const struct source *source, const char *path, const cha
 
 /* The kernel */
 
+/* What the process that looks into `fd` found: a build id; "" if there is none. */
+static int read_id(int fd, char id[BUILD_ID_SIZE])
+{
+	int ends[2];
+	ssize_t got;
+	pid_t child;
+	Elf *elf;
+
+	*id = '\0';
+	if (pipe(ends) != 0)
+		return -errno;
+	child = fork();
+	if (child == 0) {
+		if (elf_begin_read(fd, NULL, 0, true, &elf, NULL) == 0) {
+			debug_build_id(elf, id);
+			got = write(ends[1], id, strlen(id));
+			_exit(got <= 0);
+		}
+		_exit(1);
+	}
+	close(ends[1]);
+	got = child > 0 ? read(ends[0], id, BUILD_ID_SIZE - 1) : 0;
+	id[got > 0 ? got : 0] = '\0';
+	close(ends[0]);
+	if (child < 0)
+		return -EAGAIN;
+	waitpid(child, NULL, 0);
+	return 0;
+}
+
+/* Takes the file of a part of the kernel, if there is one and it is the right one. */
+static int collect_part(const struct source *source, int fd, const char *build_id)
+{
+	char id[BUILD_ID_SIZE];
+	int err;
+
+	if (fd < 0)
+		return 0;
+	err = read_id(fd, id);
+	if (!err && strcmp(id, build_id) == 0)
+		err = take_debug_file(source, build_id, fd);
+	close(fd);
+	return err;
+}
+
 static int collect_vmlinux(const struct source *source, const char *build_id)
 {
 	char release[TIDY_RELEASE_SIZE];
-	struct elf_file elf;
-	struct error error;
-	int fd = -ENOENT, err = 0;
 
-	if (!source->plan->without_debug && tidy_release(source->profile, release))
-		fd = kernel_open_vmlinux("", release);
-	if (fd >= 0 && elf_read(&elf, fd, NULL, 0, false, &error) == 0) {
-		if (strcmp(elf.build_id, build_id) == 0)
-			err = take_debug_file(source, build_id, fd);
-		elf_clear(&elf);
-	}
-	if (fd >= 0)
-		close(fd);
-	return err;
+	if (source->plan->without_debug || !tidy_release(source->profile, release))
+		return 0;
+	return collect_part(source, kernel_open_vmlinux("", release), build_id);
+}
+
+/* A file by its build id is better than the module itself, which may have no DWARF. */
+static int collect_module(const struct source *source, const char *name, const char *build_id)
+{
+	const struct debug_search search = {
+		.directories = source->plan->directories,
+		.directory_count = source->plan->directory_count,
+	};
+	char release[TIDY_RELEASE_SIZE], *path = NULL;
+	int fd;
+
+	if (source->plan->without_debug || !tidy_release(source->profile, release))
+		return 0;
+	fd = debug_file_by_build_id(build_id, &search, &path);
+	free(path);
+	if (fd < 0)
+		fd = kernel_open_module("", release, name);
+	return collect_part(source, fd, build_id);
 }
 
 static int collect_kernel(const struct source *source, struct kernel *kernel, const char *name,
@@ -209,6 +263,8 @@ static int collect_kernel(const struct source *source, struct kernel *kernel, co
 		snprintf(notes, sizeof(notes), "/sys/module/%.*s/notes/.note.gnu.build-id",
 			 (int)strlen(name) - 2, name + 1);
 		err = sink->text(sink->arg, notes);
+		if (!err)
+			err = collect_module(source, name, build_id);
 	}
 	if (!err)
 		err = sink->text(sink->arg, KALLSYMS_PATH);

@@ -7,6 +7,7 @@
 #include "regular_file.h"
 
 #include <errno.h>
+#include <libkmod.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,6 +161,34 @@ const struct kernel_part *kernel_part_named(struct kernel *kernel, const char *n
 			return with_build_id(kernel, &kernel->parts[i]);
 	}
 	return NULL;
+}
+
+int kernel_open_module(const char *root, const char *release, const char *name)
+{
+	char directory[PATH_MAX], path[PATH_MAX], plain[KERNEL_PART_SIZE];
+	const char *const no_options = NULL;
+	struct kmod_module *module = NULL;
+	struct kmod_ctx *context;
+	const char *found;
+	struct stat st;
+	int fd = -ENOENT;
+
+	snprintf(plain, sizeof(plain), "%.*s", (int)strlen(name) - 2, name + 1);
+	snprintf(directory, sizeof(directory), "%s/lib/modules/%s", root, release);
+	context = kmod_new(directory, &no_options);
+	if (!context)
+		return -ENOMEM;
+	if (kmod_module_new_from_name(context, plain, &module) == 0) {
+		found = kmod_module_get_path(module);
+		if (found && snprintf(path, sizeof(path), "%s" DEBUG_DIRECTORY "%s", root,
+				      found + strlen(root)) < (int)sizeof(path))
+			fd = open_regular_file(path, 0, &st);
+		if (fd < 0 && found)
+			fd = open_regular_file(found, 0, &st);
+		kmod_module_unref(module);
+	}
+	kmod_unref(context);
+	return fd;
 }
 
 bool kernel_knows_modules(const struct kernel *kernel)

@@ -60,6 +60,12 @@ bool kernel_knows_modules(const struct kernel *kernel);
  */
 int kernel_open_vmlinux(const char *root, const char *release);
 
+/*
+ * Opens a module of a release, by its name in brackets: its debug file, or else itself, as far
+ * as it is not compressed. Returns an fd or a negative errno value, as above.
+ */
+int kernel_open_module(const char *root, const char *release, const char *name);
+
 /* Whether a mapping of a profile that holds `address` is the kernel's. */
 bool kernel_has_mapping(const char *name, uint64_t address);
 

@@ -43,6 +43,7 @@ struct namer_job {
 	bool (*lookup)(void *arg, uint64_t vaddr, struct symbol *symbol); /* may be NULL */
 	void *arg;
 	bool offsets; /* `addresses` are offsets in the file */
+	bool is_module; /* of the kernel: `code_start` is where its code lies */
 	bool is_perfmap; /* `open` opens a perf map, not an ELF file; `lookup` is NULL */
 	/* 0, or where the code of the file begins in terms of `addresses`. */
 	uint64_t code_start;

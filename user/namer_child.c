@@ -7,6 +7,7 @@
 #include "demangle.h"
 #include "error.h"
 #include "gosym.h"
+#include "kernel_object.h"
 #include "perfmap.h"
 #include "texts.h"
 
@@ -39,6 +40,7 @@ struct child {
 	size_t demangled_capacity, demangled_count;
 	struct timespec fetch_end;
 	struct debug_files files;
+	Elf *dwarf, *alt; /* with the debug information, and what that shares; NULL: none */
 	/* The symbol tables of other files than the binary, best first. */
 	struct elf_file elfs[ELF_FILES_MAX];
 	size_t elf_count;
@@ -149,7 +151,9 @@ static void make_line(struct child *child, struct namer_line *line,
 	};
 	if (symbol && !line->start)
 		line->start = symbol->start;
-	if (line->start)
+	if (child->job->is_module) /* its sections lie elsewhere, each */
+		line->start = 0;
+	else if (line->start)
 		line->start -= child->shift;
 	if (line->system_name)
 		line->function = demangled(child, system_name, line->system_name);
@@ -258,7 +262,7 @@ static void name_by_debug_information(struct child *child)
 	}
 	if (count == 0)
 		return;
-	if (debuginfo_open(child->files.dwarf, child->files.alt.elf, &debuginfo, &error) != 0) {
+	if (debuginfo_open(child->dwarf, child->alt, &debuginfo, &error) != 0) {
 		tell_problem(child, error.text);
 		return;
 	}
@@ -425,7 +429,9 @@ static void name_all(struct child *child, const struct namer *namer)
 	if (find_shift(child) && find_vaddrs(child, fd)) {
 		if (has_files)
 			name_by_go(child, fd);
-		if (has_files && child->files.dwarf)
+		child->dwarf = has_files ? child->files.dwarf : NULL;
+		child->alt = has_files ? child->files.alt.elf : NULL;
+		if (child->dwarf)
 			name_by_debug_information(child);
 		name_by_symbols(child);
 	}
@@ -433,6 +439,72 @@ static void name_all(struct child *child, const struct namer *namer)
 		debug_files_close(&child->files);
 	if (fd >= 0)
 		close(fd);
+}
+
+/* Modules */
+
+/* What is not in the code of the module gets an address that nothing has. */
+static void name_by_module(struct child *child, const struct kernel_object *object)
+{
+	const struct namer_job *job = child->job;
+
+	for (size_t i = 0; i < job->count; i++) {
+		if (!kernel_object_vaddr(object, job->addresses[i] - job->code_start,
+					 &child->vaddrs[i]))
+			child->vaddrs[i] = UINT64_MAX;
+	}
+	child->dwarf = object->elf;
+	name_by_debug_information(child);
+}
+
+/* Tells what is wrong with the file; that it has no DWARF is as with other files. */
+static bool try_module(struct child *child, int fd, const char *path)
+{
+	struct kernel_object object;
+	struct error error = {""};
+
+	if (kernel_object_open(&object, fd, path, child->job->build_id, &error) == 0) {
+		name_by_module(child, &object);
+		kernel_object_close(&object);
+		return true;
+	}
+	if (*error.text)
+		tell_problem(child, error.text);
+	return false;
+}
+
+static void name_module(struct child *child, const struct namer *namer)
+{
+	const struct debug_search search = {
+		.directories = namer->directories,
+		.directory_count = namer->directory_count,
+	};
+	char *path = NULL;
+	bool done = false;
+	int fd = debug_file_by_build_id(child->job->build_id, &search, &path);
+
+	if (fd >= 0) {
+		done = try_module(child, fd, path);
+		close(fd);
+	}
+	free(path);
+	if (done)
+		return;
+	fd = open_file(child);
+	if (fd >= 0) {
+		try_module(child, fd, child->job->path);
+		close(fd);
+	}
+}
+
+static void name(struct child *child, const struct namer *namer)
+{
+	if (child->job->is_perfmap)
+		name_by_perfmap(child);
+	else if (child->job->is_module)
+		name_module(child, namer);
+	else
+		name_all(child, namer);
 }
 
 void namer_child(const struct namer *namer, const struct namer_job *job, int fd)
@@ -444,7 +516,7 @@ void namer_child(const struct namer *namer, const struct namer_job *job, int fd)
 	child->job = job;
 	child->out = fdopen(fd, "w");
 	if (child->out && prepare(child))
-		job->is_perfmap ? name_by_perfmap(child) : name_all(child, namer);
+		name(child, namer);
 	if (child->out && child->error == 0)
 		tell(child, NAMER_END, "", 0);
 	/* The process ends now: only what was written matters. */

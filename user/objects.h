@@ -41,7 +41,8 @@ struct object_source {
 	int (*open)(uint64_t id, void *arg); /* as device_object_open() */
 	int (*release)(uint64_t id, void *arg); /* as device_object_release() */
 	void *arg;
-	/* Seconds that a file may take at the end; 0: OBJECTS_PATIENCE_S, or _KEEP_ where it is kept. */
+	/* Seconds that a file may take at the end; 0: OBJECTS_PATIENCE_S, or _KEEP_ where it is
+	 * kept. */
 	unsigned int patience;
 };
 

@@ -68,6 +68,11 @@ static bool is_kernel(const struct group *group)
 				  run->message->location[group->locations[0]]->address);
 }
 
+static bool is_module(const struct group *group)
+{
+	return is_kernel(group) && strcmp(group->path, KERNEL_MAPPING) != 0;
+}
+
 static bool is_file(const struct group *group)
 {
 	return *group->path == '/' || strcmp(group->path, "[vdso]") == 0 ||
@@ -106,7 +111,7 @@ static int open_file(void *arg, struct error *error)
 	return fd;
 }
 
-static int open_vmlinux(void *arg, struct error *error)
+static int open_kernel(void *arg, struct error *error)
 {
 	const struct group *group = arg;
 	char release[TIDY_RELEASE_SIZE];
@@ -114,7 +119,8 @@ static int open_vmlinux(void *arg, struct error *error)
 	(void)error;
 	if (!tidy_release(group->run->profile, release))
 		return -ENOENT;
-	return kernel_open_vmlinux("", release);
+	return is_module(group) ? kernel_open_module("", release, group->path)
+				: kernel_open_vmlinux("", release);
 }
 
 /* Addresses that are those of the file, or offsets in it, where a mapping tells that. */
@@ -142,6 +148,7 @@ static int add_job(struct run *run, struct group *group, int (*open)(void *, str
 		.open = open,
 		.arg = group,
 		.code_start = code_start,
+		.is_module = is_module(group),
 	};
 
 	group->addresses = calloc(group->count, sizeof(*group->addresses));
@@ -283,9 +290,9 @@ static int name_kernel(struct run *run, struct group *group)
 
 	if (run->renaming->kallsyms && find_shift(run, group, &shift))
 		err = name_by_kallsyms(run, group, shift);
-	if (err || strcmp(group->path, KERNEL_MAPPING) != 0 || !group->mapping->memory_start)
+	if (err || !*group->build_id || !group->mapping->memory_start)
 		return err;
-	return add_job(run, group, open_vmlinux, group->mapping->memory_start);
+	return add_job(run, group, open_kernel, group->mapping->memory_start);
 }
 
 static int name_all(struct run *run)

@@ -315,11 +315,14 @@ static bool lookup_object(void *arg, uint64_t vaddr, struct symbol *symbol)
 static int open_kernel(void *arg, struct error *error)
 {
 	const struct task *task = arg;
-	struct utsname name;
+	const struct frame_name *name = &task->frames[0]->name;
+	struct utsname self;
 
 	(void)error;
-	uname(&name);
-	return kernel_open_vmlinux(task->symbolizer->root, name.release);
+	uname(&self);
+	if (task->frames[0]->in_module)
+		return kernel_open_module(task->symbolizer->root, self.release, name->kernel->name);
+	return kernel_open_vmlinux(task->symbolizer->root, self.release);
 }
 
 static int take_name(void *arg, size_t job, size_t index, const struct name_line *lines,
@@ -357,7 +360,7 @@ static void take_progress(void *arg, size_t job, uint64_t done, uint64_t total)
 				     total);
 }
 
-/* Frames of one job lie together: of one owner, and those of the kernel before modules'. */
+/* Frames of one job lie together: of one owner, and of one part of the kernel. */
 static int compare_owners(const void *a, const void *b)
 {
 	const struct frame *left = *(struct frame *const *)a, *right = *(struct frame *const *)b;
@@ -365,8 +368,9 @@ static int compare_owners(const void *a, const void *b)
 
 	if (result)
 		return result;
-	if (left->in_module != right->in_module)
-		return left->in_module - right->in_module;
+	result = compare_pointers(left->name.kernel, right->name.kernel);
+	if (result)
+		return result;
 	if (left->place != right->place)
 		return left->place < right->place ? -1 : 1;
 	return (left->name.vaddr > right->name.vaddr) - (left->name.vaddr < right->name.vaddr);
@@ -374,7 +378,7 @@ static int compare_owners(const void *a, const void *b)
 
 static bool is_same_job(const struct frame *a, const struct frame *b)
 {
-	return a->owner == b->owner && a->in_module == b->in_module && a->place == b->place;
+	return a->owner == b->owner && a->name.kernel == b->name.kernel && a->place == b->place;
 }
 
 static bool make_job(const struct frame *frame, struct task *task, struct namer_job *job)
@@ -393,8 +397,9 @@ static bool make_job(const struct frame *frame, struct task *task, struct namer_
 		job->is_perfmap = true;
 		return space_perfmap(task->space) >= 0;
 	}
-	if (!frame->name.kernel || frame->in_module || !*frame->name.build_id)
+	if (!frame->name.kernel || !*frame->name.build_id)
 		return false;
+	job->is_module = frame->in_module;
 	job->open = open_kernel;
 	job->code_start = frame->name.kernel->start;
 	return job->code_start != 0;

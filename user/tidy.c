@@ -333,13 +333,13 @@ static int drop_unused(Message *message)
 static int set_comment(Message *message, const char *prefix, const char *text)
 {
 	for (size_t i = 0; i < message->n_comment; i++) {
-		char **string = &message->string_table[message->comment[i]];
+		int64_t index = message->comment[i];
 
-		if (strncmp(*string, prefix, strlen(prefix)) != 0)
+		if (strncmp(message->string_table[index], prefix, strlen(prefix)) != 0)
 			continue;
-		free(*string);
-		*string = strdup(text);
-		return *string ? 0 : -ENOMEM;
+		free(message->string_table[index]);
+		message->string_table[index] = strdup(text);
+		return message->string_table[index] ? 0 : -ENOMEM;
 	}
 	return 0;
 }

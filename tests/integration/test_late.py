@@ -78,7 +78,7 @@ def addresses_alone_are_named_later():
     check(pprof.Profile(elsewhere).contents() == named.contents(), "the archive names it otherwise")
     remembered = directory / "remembered.pb.gz"
     stackbeat("symbolize", path, "--objects", archive, "-o", elsewhere)
-    stackbeat("symbolize", path, "-o", remembered)
+    stackbeat("symbolize", path, "--objects", archive, "-o", remembered)
     check(pprof.Profile(remembered).contents() == named.contents(), "the cache names it otherwise")
 
 
