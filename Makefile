@@ -206,6 +206,11 @@ demo: ## Profile a real program and draw it (build/demo/)
 bench: ## Measure the cost, beside perf's and bpftrace's (build/bench/); S=1 for section 1 only
 	$(Q)tests/bench/run $(S)
 
+.PHONY: bench-symbols
+bench-symbols: ## Measure naming, beside addr2line, llvm-symbolizer and perf script (build/bench/)
+	$(Q)scripts/deps build vm bench
+	$(Q)tests/bench/symbols
+
 .PHONY: check
 check: ## Run all tests
 	$(Q)tests/check
