@@ -26,7 +26,9 @@ static const char *check_sample(const struct stackbeat_sample *sample)
 		return "a sample has more frames than there can be";
 	if (sample->kernel_end >= STACKBEAT_END_COUNT || sample->user_end >= STACKBEAT_END_COUNT)
 		return "a stack ended for an unknown reason";
-	if (!memchr(sample->comm, '\0', sizeof(sample->comm)))
+	/* A name that is cut ends in the last byte, and a shorter one is padded. */
+	if (sample->comm[sizeof(sample->comm) - 1] &&
+	    !memchr(sample->comm, '\0', sizeof(sample->comm)))
 		return "a command name does not end";
 	return NULL;
 }
@@ -114,8 +116,10 @@ static const char *check_record(const struct stackbeat_record *record, uint64_t 
 /* Gets a record that was checked. Returns 0, or a negative errno value to stop. */
 typedef int record_fn(const struct stackbeat_record *record, void *arg);
 
-static int walk(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t head, record_fn *fn,
-		void *arg, struct error *error)
+/* A copy of it for each of its callers, with `fn` in it: it is run for each sample. */
+static inline __attribute__((always_inline)) int walk(const uint8_t *data, uint32_t size,
+						      uint64_t *tail, uint64_t head, record_fn *fn,
+						      void *arg, struct error *error)
 {
 	const char *problem = NULL;
 	int err = 0;
