@@ -13,6 +13,22 @@
 	 STACKBEAT_MAPPING_VADDR)
 #define OBJECT_FLAGS (STACKBEAT_OBJECT_UNREAD | STACKBEAT_OBJECT_UNLINKED)
 
+/* Whether check_sample() has nothing to say, mostly: asked of each sample. */
+static inline bool is_plain_sample(const struct stackbeat_sample *sample, uint64_t available)
+{
+	uint32_t size = sample->record.size;
+
+	return sample->record.type == STACKBEAT_RECORD_SAMPLE && size <= available &&
+	       size % sizeof(uint64_t) == 0 &&
+	       sizeof(*sample) + ((size_t)sample->kernel_frames + sample->user_frames) *
+					 sizeof(sample->frames[0]) <=
+		       size &&
+	       sample->kernel_frames <= STACKBEAT_KERNEL_FRAMES_MAX &&
+	       sample->user_frames <= STACKBEAT_USER_FRAMES_MAX &&
+	       sample->kernel_end < STACKBEAT_END_COUNT && sample->user_end < STACKBEAT_END_COUNT &&
+	       !sample->comm[sizeof(sample->comm) - 1];
+}
+
 static const char *check_sample(const struct stackbeat_sample *sample)
 {
 	uint64_t frames = (uint64_t)sample->kernel_frames + sample->user_frames;
@@ -26,9 +42,7 @@ static const char *check_sample(const struct stackbeat_sample *sample)
 		return "a sample has more frames than there can be";
 	if (sample->kernel_end >= STACKBEAT_END_COUNT || sample->user_end >= STACKBEAT_END_COUNT)
 		return "a stack ended for an unknown reason";
-	/* A name that is cut ends in the last byte, and a shorter one is padded. */
-	if (sample->comm[sizeof(sample->comm) - 1] &&
-	    !memchr(sample->comm, '\0', sizeof(sample->comm)))
+	if (!memchr(sample->comm, '\0', sizeof(sample->comm)))
 		return "a command name does not end";
 	return NULL;
 }
@@ -135,7 +149,9 @@ static inline __attribute__((always_inline)) int walk(const uint8_t *data, uint3
 		/* No record goes around the end of the data. */
 		if (available > size - at)
 			available = size - at;
-		problem = check_record(record, available);
+		if (available < sizeof(struct stackbeat_sample) ||
+		    !is_plain_sample((const void *)record, available))
+			problem = check_record(record, available);
 		if (problem)
 			break;
 		err = fn(record, arg);
