@@ -22,6 +22,9 @@ static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_SPACES_MAX);
 /* How long the mappings of a space are not read again after changes were lost. */
 #define SB_REREAD_NS (100 * NSEC_PER_MSEC)
 
+/* How long what is told may wait in the ring before the reader is woken for it. */
+#define SB_NEWS_JIFFIES (HZ / 4)
+
 static struct workqueue_struct *sb_space_workqueue;
 
 void sb_spaces_kick(struct sb_spaces *spaces, unsigned long delay)
@@ -359,7 +362,22 @@ bool sb_spaces_next_change(struct sb_spaces *spaces, struct sb_change *change)
 
 bool sb_spaces_have_news(const struct sb_spaces *spaces)
 {
-	return sb_ring_unread(&spaces->ring) >= spaces->ring.size / 2;
+	u32 unread = sb_ring_unread(&spaces->ring);
+
+	return unread >= spaces->ring.size / 2 || (unread && READ_ONCE(spaces->news_due));
+}
+
+static void sb_spaces_wake(struct work_struct *work)
+{
+	struct sb_spaces *spaces = container_of(to_delayed_work(work), struct sb_spaces, news);
+
+	WRITE_ONCE(spaces->news_due, true);
+	wake_up_interruptible(&spaces->session->wait);
+}
+
+void sb_spaces_announce(struct sb_spaces *spaces)
+{
+	queue_delayed_work(sb_space_workqueue, &spaces->news, SB_NEWS_JIFFIES);
 }
 
 int sb_spaces_open_object(struct sb_spaces *spaces, u64 id)
@@ -440,6 +458,7 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session)
 	INIT_LIST_HEAD(&spaces->unread);
 	INIT_LIST_HEAD(&spaces->waiting);
 	INIT_DELAYED_WORK(&spaces->work, sb_capture_work);
+	INIT_DELAYED_WORK(&spaces->news, sb_spaces_wake);
 	spaces->path = kmalloc(STACKBEAT_PATH_MAX, GFP_KERNEL);
 	spaces->table = kvcalloc(STACKBEAT_SPACES_MAX, sizeof(*spaces->table), GFP_KERNEL);
 	if (!spaces->path || !spaces->table)
@@ -475,6 +494,7 @@ void sb_spaces_free(struct sb_spaces *spaces)
 		return;
 	sb_space_unfollow();
 	cancel_delayed_work_sync(&spaces->work);
+	cancel_delayed_work_sync(&spaces->news);
 	sb_captures_free(spaces);
 	while (sb_spaces_next_change(spaces, &change)) {
 		if (change.file)

@@ -104,6 +104,8 @@ struct sb_spaces {
 	char *path;			/* STACKBEAT_PATH_MAX bytes */
 	u64 told, lost, changes_told, left_out, objects_left_out;
 	struct delayed_work work;
+	struct delayed_work news;	/* wakes the reader for what waits in the ring */
+	bool news_due;			/* it has waited long enough */
 	struct sb_mapping consumer_mapping;
 	struct sb_mapping ring_mapping;
 };
@@ -140,6 +142,9 @@ void sb_spaces_lose_change(struct sb_spaces *spaces, const struct sb_change *cha
 
 /* Has the worker run, after so many jiffies. */
 void sb_spaces_kick(struct sb_spaces *spaces, unsigned long delay);
+
+/* Has the reader woken for what was told, if it does not read that by itself soon. */
+void sb_spaces_announce(struct sb_spaces *spaces);
 
 /* Whether the reader should look at the metadata ring. */
 bool sb_spaces_have_news(const struct sb_spaces *spaces);

@@ -31,8 +31,12 @@
 #include "symbolize.h"
 #include "target.h"
 
-/* How often the rings are drained when nothing else wakes the reader. */
-#define DRAIN_INTERVAL_NS INT64_C(250000000)
+/*
+ * How often the rings are drained when nothing wakes the reader: the kernel does, when there
+ * is much, or when address spaces are new. Whether the processes of -p live has to be asked.
+ */
+#define DRAIN_INTERVAL_NS INT64_C(1000000000)
+#define PIDS_INTERVAL_NS INT64_C(250000000)
 #define PROGRESS_INTERVAL_NS INT64_C(1000000000)
 #define NS_PER_SECOND INT64_C(1000000000)
 
@@ -246,6 +250,7 @@ static int sample(struct record *record, int64_t start, struct error *error)
 	int64_t end = options->seconds > 0
 			      ? start + (int64_t)(options->seconds * (double)NS_PER_SECOND)
 			      : INT64_MAX;
+	int64_t interval = options->pid_count ? PIDS_INTERVAL_NS : DRAIN_INTERVAL_NS;
 	int64_t next_progress = record->progress ? start + PROGRESS_INTERVAL_NS : INT64_MAX;
 	int err = 0;
 
@@ -255,8 +260,9 @@ static int sample(struct record *record, int64_t start, struct error *error)
 			{.fd = record->signals, .events = POLLIN},
 		};
 		int64_t now = now_ns(CLOCK_MONOTONIC);
-		int64_t wait = end - now < DRAIN_INTERVAL_NS ? end - now : DRAIN_INTERVAL_NS;
-		struct timespec timeout = {.tv_nsec = wait > 0 ? wait : 0};
+		int64_t wait = end - now < interval ? end - now : interval;
+		struct timespec timeout = {.tv_sec = wait > 0 ? wait / NS_PER_SECOND : 0,
+					   .tv_nsec = wait > 0 ? wait % NS_PER_SECOND : 0};
 
 		if (ppoll(fds, 2, &timeout, NULL) < 0 && errno != EINTR)
 			return error_errno(error, errno, "can't wait for samples");

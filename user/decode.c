@@ -13,6 +13,22 @@
 	 STACKBEAT_MAPPING_VADDR)
 #define OBJECT_FLAGS (STACKBEAT_OBJECT_UNREAD | STACKBEAT_OBJECT_UNLINKED)
 
+/* Whether check_sample() has nothing to say, mostly: asked of each sample. */
+static inline bool is_plain_sample(const struct stackbeat_sample *sample, uint64_t available)
+{
+	uint32_t size = sample->record.size;
+
+	return sample->record.type == STACKBEAT_RECORD_SAMPLE && size <= available &&
+	       size % sizeof(uint64_t) == 0 &&
+	       sizeof(*sample) + ((size_t)sample->kernel_frames + sample->user_frames) *
+					 sizeof(sample->frames[0]) <=
+		       size &&
+	       sample->kernel_frames <= STACKBEAT_KERNEL_FRAMES_MAX &&
+	       sample->user_frames <= STACKBEAT_USER_FRAMES_MAX &&
+	       sample->kernel_end < STACKBEAT_END_COUNT && sample->user_end < STACKBEAT_END_COUNT &&
+	       !sample->comm[sizeof(sample->comm) - 1];
+}
+
 static const char *check_sample(const struct stackbeat_sample *sample)
 {
 	uint64_t frames = (uint64_t)sample->kernel_frames + sample->user_frames;
@@ -114,8 +130,10 @@ static const char *check_record(const struct stackbeat_record *record, uint64_t 
 /* Gets a record that was checked. Returns 0, or a negative errno value to stop. */
 typedef int record_fn(const struct stackbeat_record *record, void *arg);
 
-static int walk(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t head, record_fn *fn,
-		void *arg, struct error *error)
+/* A copy of it for each of its callers, with `fn` in it: it is run for each sample. */
+static inline __attribute__((always_inline)) int walk(const uint8_t *data, uint32_t size,
+						      uint64_t *tail, uint64_t head, record_fn *fn,
+						      void *arg, struct error *error)
 {
 	const char *problem = NULL;
 	int err = 0;
@@ -131,7 +149,9 @@ static int walk(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t hea
 		/* No record goes around the end of the data. */
 		if (available > size - at)
 			available = size - at;
-		problem = check_record(record, available);
+		if (available < sizeof(struct stackbeat_sample) ||
+		    !is_plain_sample((const void *)record, available))
+			problem = check_record(record, available);
 		if (problem)
 			break;
 		err = fn(record, arg);

@@ -144,9 +144,12 @@ int intake_settle(struct intake *intake, uint64_t seen)
 int intake_sample(const struct stackbeat_sample *sample, void *arg)
 {
 	struct intake *intake = arg;
-	struct space *space = spaces_get(intake->spaces, sample->space, sample->pid);
+	struct space *space;
 	int err;
 
+	if (profile_repeat(intake->profile, sample))
+		return 0;
+	space = spaces_get(intake->spaces, sample->space, sample->pid);
 	if (!space)
 		return -ENOMEM;
 	if (space_ready(space, sample->generation, intake->settled))
