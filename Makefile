@@ -26,7 +26,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 
 USER_SOURCES := $(wildcard user/*.c)
 USER_OBJECTS := $(USER_SOURCES:user/%.c=$(B)/user/%.o)
-FORMATTED = $(wildcard user/*.[ch] tests/unit/*.[ch] tests/unit/shim/*/*.h tests/workloads/*.[ch] tests/gosym/*.c tests/names/*.c tests/fuzz/*.[ch] \
+FORMATTED = $(wildcard user/*.[ch] tests/unit/*.[ch] tests/unit/shim/*/*.h tests/workloads/*.[ch] tests/gosym/*.c tests/names/*.c tests/fuzz/*.[ch] tests/fuzz/*/*.[ch] \
 	tests/bench/*.c tests/bench/*/*.[ch])
 PROTO := $(B)/proto/profile.pb-c
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))
@@ -126,12 +126,20 @@ $(B)/fuzz/%: tests/fuzz/%.c $(B)/fuzz/user.a
 .PHONY: fuzz-targets
 fuzz-targets: $(FUZZ_TARGETS)
 
-# Seconds for each target.
+# Seconds for each target, and for the guest.
 T ?= 60
+GUEST_T ?= $(T)
 
 .PHONY: fuzz
-fuzz: $(FUZZ_TARGETS) ## Feed the parsers with anything for T seconds each (default: 60)
+fuzz: fuzz-parsers fuzz-module ## Try parsers (T seconds each: 60) and module (GUEST_T: T) with anything
+
+.PHONY: fuzz-parsers
+fuzz-parsers: $(FUZZ_TARGETS) ## Feed the parsers with anything for T seconds each (60), on this machine
 	$(Q)tests/fuzz/run $(T)
+
+.PHONY: fuzz-module
+fuzz-module: ## Do anything to the module for GUEST_T seconds (60), in a guest with a debug kernel
+	$(Q)tests/fuzz/run-guest $(GUEST_T)
 
 .PHONY: module
 module: ## Build the kernel module for KVERSION (default: the running kernel)
@@ -193,8 +201,13 @@ $(B)/workloads/stackbeat-abi-%: $(B)/abi-%/device.o $(USER_OBJECTS) $(PROTO).o
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter-out $(B)/user/device.o,$^) $(LIBS)
 
+$(B)/workloads/fuzz-guest: $(wildcard tests/fuzz/guest/*.[ch]) include/stackbeat.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARNINGS) -o $@ $(filter %.c,$^) -pthread
+
 .PHONY: workloads
-workloads: $(OTHER_ABIS:%=$(B)/workloads/stackbeat-abi-%)
+workloads: $(OTHER_ABIS:%=$(B)/workloads/stackbeat-abi-%) $(B)/workloads/fuzz-guest
 	$(Q)$(MAKE) -s -C tests/workloads B=$(abspath $(B))
 
 .PHONY: demo
@@ -220,8 +233,18 @@ check-matrix: ## Run the module's tests on every kernel; goes on where it was in
 	$(Q)tests/matrix
 
 .PHONY: check-debug
-check-debug: ## Run them, planted bugs and stress on a debug kernel (which it builds once)
-	$(Q)tests/check planted debug stress
+check-debug: ## Run them, planted bugs and stress on debug kernels (which it builds once)
+	$(Q)tests/check planted debug stress races
+
+.PHONY: coverage
+coverage: ## Show which lines unit tests (user side) and integration tests (module) reach
+	$(Q)tests/coverage
+
+HOURS ?= 2
+
+.PHONY: longrun
+longrun: ## Record a guest under load for HOURS (2), and draw what memory it took (build/longrun/)
+	$(Q)tests/longrun/run $(HOURS)
 
 .PHONY: lint
 lint: ## Check the sources without running them
@@ -229,7 +252,7 @@ lint: ## Check the sources without running them
 
 .PHONY: deps
 deps: ## Install what building and testing needs, with apt
-	$(Q)scripts/deps build vm debug test demo bench
+	$(Q)scripts/deps build vm debug test coverage demo bench
 
 .PHONY: format
 format: ## Format the user side and the tests with clang-format
@@ -239,7 +262,7 @@ format: ## Format the user side and the tests with clang-format
 help: ## List the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 	@echo
-	@echo 'Variables: V=1 (show commands), T (seconds of fuzz), B (build directory), CC, CFLAGS, PREFIX, DESTDIR, KVERSION'
+	@echo 'Variables: V=1 (show commands), T and GUEST_T (seconds of fuzz), HOURS, B (build directory), CC, CFLAGS, PREFIX, DESTDIR, KVERSION'
 	@echo '(kernel to build or install the module for), KDIR (its build directory), MODULE_INSTALL=1'
 	@echo '(let install fail where the module is not built).'
 
@@ -250,6 +273,6 @@ print-%:
 .PHONY: clean
 clean: ## Remove what was built, but not what was downloaded
 	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/abi-* $(B)/demo \
-		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz
+		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/coverage $(B)/longrun
 
 -include $(wildcard $(B)/user/*.d $(B)/unit/user/*.d $(B)/unit/*.d $(B)/fuzz/user/*.d $(B)/fuzz/*.d)

@@ -218,8 +218,8 @@ static void sb_beat_sample(struct sb_beat *beat, u64 now, u64 weight, u32 missed
 	sample->lost = beat->ring.lost;
 	sample->missed = missed;
 	memset(sample->reserved, 0, sizeof(sample->reserved));
-	memcpy(sample->comm, current->comm, sizeof(sample->comm));
 	/* Another thread may be about to change the name. */
+	data_race(memcpy(sample->comm, current->comm, sizeof(sample->comm)));
 	sample->comm[sizeof(sample->comm) - 1] = '\0';
 
 	if (!in_kernel)
@@ -549,7 +549,7 @@ static int sb_beat_online(unsigned int cpu, struct hlist_node *node)
 		return 0; /* a profiler short of memory must not keep a CPU off */
 
 	sb_beat_start(beat);
-	if (session->hotplug_live)
+	if (READ_ONCE(session->hotplug_live))
 		sb_control_notify(session, STACKBEAT_EVENT_CPU_BACK, cpu, 0);
 	return 0;
 }
@@ -563,7 +563,7 @@ static int sb_beat_offline(unsigned int cpu, struct hlist_node *node)
 	if (!beat || !beat->running)
 		return 0;
 	sb_beat_stop(beat);
-	if (session->hotplug_live)
+	if (READ_ONCE(session->hotplug_live))
 		sb_control_notify(session, STACKBEAT_EVENT_CPU_GONE, cpu, 0);
 	return 0;
 }

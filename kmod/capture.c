@@ -75,6 +75,8 @@ static void sb_capture_add(struct sb_spaces *spaces, struct sb_capture *capture,
 {
 	const struct mm_struct *mm = vma->vm_mm;
 	struct sb_told_mapping *mapping = &capture->mappings[capture->count++];
+	/* prctl() changes it without what is locked here. */
+	unsigned long start_code = READ_ONCE(mm->start_code);
 
 	*mapping = (struct sb_told_mapping){
 		.start = vma->vm_start,
@@ -83,7 +85,7 @@ static void sb_capture_add(struct sb_spaces *spaces, struct sb_capture *capture,
 	};
 	if (vma->vm_start == (unsigned long)mm->context.vdso)
 		mapping->flags |= STACKBEAT_MAPPING_VDSO;
-	if (vma->vm_start <= mm->start_code && mm->start_code < vma->vm_end)
+	if (vma->vm_start <= start_code && start_code < vma->vm_end)
 		mapping->flags |= STACKBEAT_MAPPING_EXECUTABLE;
 	sb_mapping_find_object(spaces, mapping, vma->vm_file);
 }
@@ -169,7 +171,7 @@ static bool sb_capture_read(struct sb_spaces *spaces, struct sb_capture *capture
 		return false;
 	} else {
 		capture->generation = 1;
-		capture->left_out = mm->map_count;
+		capture->left_out = READ_ONCE(mm->map_count);
 	}
 	sb_capture_read_cgroup(spaces, capture);
 	sb_seen_put(&capture->seen);

@@ -97,7 +97,8 @@ static int sb_mapping_map(struct sb_mapping *mapping, struct vm_area_struct *vma
 	if (atomic_cmpxchg(&mapping->count, 0, 1))
 		return -EBUSY;
 
-	sb_vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTCOPY | VM_DONTDUMP,
+	/* With VM_IO there is no way back (MADV_DOFORK), and no other way to the pages. */
+	sb_vm_flags_mod(vma, VM_IO | VM_DONTEXPAND | VM_DONTCOPY | VM_DONTDUMP,
 			VM_MAYEXEC | (mapping->writable ? 0 : VM_MAYWRITE));
 	err = remap_vmalloc_range(vma, mapping->memory, mapping->page);
 	if (err) {

@@ -90,10 +90,11 @@ static bool sb_file_can_be_read(const struct file *file)
 	return file_inode(file)->i_sb->s_magic != HUGETLBFS_MAGIC;
 }
 
-/* Whether the file has no name any more, or, like a memfd, never had one. */
+/* Whether the file has no name any more, or, like a memfd, never had one: it may lose it now. */
 static bool sb_file_is_unlinked(const struct path *path)
 {
-	return d_unlinked(path->dentry) || !d_inode(path->dentry)->i_nlink;
+	return data_race(d_unlinked(path->dentry)) ||
+	       !READ_ONCE(d_inode(path->dentry)->i_nlink);
 }
 
 /* The path in the mount namespace of the file, without " (deleted)"; NULL if it has none. */

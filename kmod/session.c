@@ -474,7 +474,7 @@ static int sb_session_apply(struct sb_session *session,
 		cpus_or_rate = true;
 	}
 	if (sb_settings_have(settings, STACKBEAT_A_RATE)) {
-		session->rate = settings->rate;
+		WRITE_ONCE(session->rate, settings->rate);
 		WRITE_ONCE(session->period, NSEC_PER_SEC / settings->rate);
 		cpus_or_rate = true;
 	}

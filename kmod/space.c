@@ -110,7 +110,7 @@ static bool sb_space_queue(struct sb_beat *beat, u64 id, struct sb_space *space,
 	seen->pid = current->tgid;
 	seen->inner_pid = pid ? pid->numbers[pid->level].nr : 0;
 	seen->parent = rcu_dereference_sched(leader->real_parent)->tgid;
-	memcpy(seen->comm, leader->comm, sizeof(seen->comm));
+	data_race(memcpy(seen->comm, leader->comm, sizeof(seen->comm)));
 	seen->comm[sizeof(seen->comm) - 1] = '\0';
 
 	atomic_inc(spaces->pending);
@@ -208,30 +208,43 @@ void sb_seen_lose(struct sb_seen *seen)
 
 void sb_spaces_lose_change(struct sb_spaces *spaces, const struct sb_change *change)
 {
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&spaces->changes_lock, flags);
-	spaces->changes_lost++;
-	raw_spin_unlock_irqrestore(&spaces->changes_lock, flags);
+	atomic64_inc(&spaces->changes_lost);
 	if (READ_ONCE(change->space->id) == change->id)
 		sb_space_note_gap(change->space, change->generation);
 }
 
-/* Queues a change of the space `id`, or notes that it is missing. */
+/* A place for a change, to be completed; NULL: there is none. */
+static struct sb_change *sb_spaces_reserve_change(struct sb_spaces *spaces)
+{
+	u32 head = atomic_read(&spaces->changes_head);
+	u32 seen;
+
+	/* The acquire pairs with the release in sb_spaces_next_change(). */
+	while (head - smp_load_acquire(&spaces->changes_tail) < SB_CHANGES_MAX) {
+		seen = atomic_cmpxchg(&spaces->changes_head, head, head + 1);
+		if (seen == head) {
+			atomic_inc(spaces->pending);
+			return &spaces->changes[head % SB_CHANGES_MAX];
+		}
+		head = seen;
+	}
+	return NULL;
+}
+
+/*
+ * Queues a change of the space `id`, or notes that it is missing. It is pending
+ * before a sample can be of its generation.
+ */
 static void sb_spaces_add_change(struct sb_spaces *spaces, struct sb_space *space, u64 id,
 				 const struct vm_area_struct *vma, bool tell)
 {
-	struct sb_change *change;
-	unsigned long flags;
-	u32 generation;
+	struct sb_change *change = tell ? sb_spaces_reserve_change(spaces) : NULL;
+	u32 generation = atomic_inc_return(&space->generation);
 
-	raw_spin_lock_irqsave(&spaces->changes_lock, flags);
-	generation = atomic_inc_return(&space->generation);
-	if (!tell || spaces->changes_head - spaces->changes_tail == SB_CHANGES_MAX) {
-		spaces->changes_lost++;
+	if (!change) {
+		atomic64_inc(&spaces->changes_lost);
 		sb_space_note_gap(space, generation);
 	} else {
-		change = &spaces->changes[spaces->changes_head++ % SB_CHANGES_MAX];
 		change->space = space;
 		change->id = id;
 		change->generation = generation;
@@ -240,10 +253,14 @@ static void sb_spaces_add_change(struct sb_spaces *spaces, struct sb_space *spac
 		change->end = vma->vm_end;
 		change->offset = vma->vm_file ? (u64)vma->vm_pgoff << PAGE_SHIFT : 0;
 		change->file = vma->vm_file ? get_file(vma->vm_file) : NULL;
-		atomic_inc(spaces->pending);
+		smp_store_release(&change->complete, true);
 	}
-	raw_spin_unlock_irqrestore(&spaces->changes_lock, flags);
-	sb_spaces_kick(spaces, 0);
+	irq_work_queue(&spaces->changes_kick);
+}
+
+static void sb_spaces_on_change(struct irq_work *work)
+{
+	sb_spaces_kick(container_of(work, struct sb_spaces, changes_kick), 0);
 }
 
 /*
@@ -349,15 +366,17 @@ void sb_seen_put(struct sb_seen *seen)
 
 bool sb_spaces_next_change(struct sb_spaces *spaces, struct sb_change *change)
 {
-	unsigned long flags;
-	bool found;
+	u32 tail = spaces->changes_tail;
+	struct sb_change *next = &spaces->changes[tail % SB_CHANGES_MAX];
 
-	raw_spin_lock_irqsave(&spaces->changes_lock, flags);
-	found = spaces->changes_tail != spaces->changes_head;
-	if (found)
-		*change = spaces->changes[spaces->changes_tail++ % SB_CHANGES_MAX];
-	raw_spin_unlock_irqrestore(&spaces->changes_lock, flags);
-	return found;
+	/* Pairs with the release in sb_spaces_add_change(), which has us called again. */
+	if (!smp_load_acquire(&next->complete))
+		return false;
+	*change = *next;
+	next->complete = false;
+	/* Pairs with the acquire in sb_spaces_reserve_change(). */
+	smp_store_release(&spaces->changes_tail, tail + 1);
+	return true;
 }
 
 bool sb_spaces_have_news(const struct sb_spaces *spaces)
@@ -424,7 +443,7 @@ void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts)
 	counts[STACKBEAT_S_SPACES] = READ_ONCE(spaces->told);
 	counts[STACKBEAT_S_SPACES_LOST] = lost;
 	counts[STACKBEAT_S_CHANGES] = READ_ONCE(spaces->changes_told);
-	counts[STACKBEAT_S_CHANGES_LOST] = READ_ONCE(spaces->changes_lost);
+	counts[STACKBEAT_S_CHANGES_LOST] = atomic64_read(&spaces->changes_lost);
 	counts[STACKBEAT_S_MAPPINGS_LEFT_OUT] = READ_ONCE(spaces->left_out);
 	counts[STACKBEAT_S_OBJECTS] = READ_ONCE(spaces->objects.count);
 	counts[STACKBEAT_S_OBJECTS_LEFT_OUT] = READ_ONCE(spaces->objects_left_out);
@@ -453,7 +472,7 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session)
 		return ERR_PTR(-ENOMEM);
 	spaces->session = session;
 	spaces->pending = (atomic_t *)&session->page->pending;
-	raw_spin_lock_init(&spaces->changes_lock);
+	init_irq_work(&spaces->changes_kick, sb_spaces_on_change);
 	mutex_init(&spaces->lock);
 	INIT_LIST_HEAD(&spaces->unread);
 	INIT_LIST_HEAD(&spaces->waiting);
@@ -493,6 +512,7 @@ void sb_spaces_free(struct sb_spaces *spaces)
 	if (!spaces)
 		return;
 	sb_space_unfollow();
+	irq_work_sync(&spaces->changes_kick);
 	cancel_delayed_work_sync(&spaces->work);
 	cancel_delayed_work_sync(&spaces->news);
 	sb_captures_free(spaces);

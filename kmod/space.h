@@ -18,10 +18,10 @@
 
 #include <linux/atomic.h>
 #include <linux/cache.h>
+#include <linux/irq_work.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
-#include <linux/spinlock.h>
 #include <linux/workqueue.h>
 
 #include "object.h"
@@ -79,6 +79,7 @@ struct sb_change {
 	unsigned long start, end;
 	u64 offset;
 	struct file *file;	/* a reference, or NULL */
+	bool complete;		/* it may be taken */
 };
 
 struct sb_spaces {
@@ -87,11 +88,15 @@ struct sb_spaces {
 	atomic64_t last_id;
 	struct sb_space *table;
 
-	/* Taken by probes and the worker, never by a beat. */
-	raw_spinlock_t changes_lock;
-	u32 changes_head, changes_tail;
-	u64 changes_lost;
+	/*
+	 * A ring: many producers, the probes, which take no lock, since a breakpoint
+	 * may be their way in; one consumer, the worker.
+	 */
+	atomic_t changes_head;
+	u32 changes_tail;
+	atomic64_t changes_lost;
 	struct sb_change changes[SB_CHANGES_MAX];
+	struct irq_work changes_kick;	/* for those who can't queue work */
 
 	/* Of the worker, and of what the reader asks for. */
 	struct mutex lock;

@@ -11,6 +11,7 @@ from stackbeat import (libc, MAP_PRIVATE, mmap, MREMAP_MAYMOVE, munmap, offset_o
                        online_cpus, PAGE, PROT_EXEC, PROT_NONE, PROT_READ, PROT_WRITE, S, Session)
 
 DATA = S.RING_SIZE_DEFAULT
+MADV_DOFORK = 11
 MINE = offset_of_cpu(0)
 
 
@@ -151,6 +152,8 @@ def mappings_are_not_inherited():
         os._exit(ctypes.get_errno())
     check_equal(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), errno.ENOMEM,
                 "errno of a child's access to the session page")
+    with fails_with(errno.EINVAL, "having a mapping inherited"):
+        system_call(libc.madvise(ctypes.c_void_p(mapped.page), ctypes.c_size_t(PAGE), MADV_DOFORK))
 
 
 @test

@@ -5,7 +5,8 @@
 set -euo pipefail
 
 top=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")
-build=$top/build
+build=${B:-build}
+[[ $build == /* ]] || build=$top/$build
 stackbeat=$build/stackbeat
 any_failed=0
 

@@ -3,6 +3,7 @@
  * planted bug=NAME: makes one mistake of a kind that a debug kernel must see, when
  * it is loaded. tests/debug/planted-bugs proves with it that each would be seen.
  */
+#include <linux/compiler.h>
 #include <linux/hrtimer.h>
 #include <linux/irqflags.h>
 #include <linux/module.h>
@@ -95,6 +96,22 @@ static void sb_no_read_side(void)
 		pr_info("planted: a pointer\n");
 }
 
+static void sb_count(void *unused)
+{
+	u32 i;
+
+	for (i = 0; i < 1000000; i++) {
+		sb_number++;
+		barrier(); /* one at a time */
+	}
+}
+
+/* Without a lock, on all CPUs at the same time. */
+static void sb_race(void)
+{
+	on_each_cpu(sb_count, NULL, 1);
+}
+
 static enum hrtimer_restart sb_on_timer(struct hrtimer *timer)
 {
 	return HRTIMER_NORESTART;
@@ -123,6 +140,7 @@ static const struct {
 	{ "sleeping-lock-in-interrupt", sb_sleeping_lock_in_interrupt },
 	{ "no-read-side", sb_no_read_side },
 	{ "free-active-timer", sb_free_active_timer },
+	{ "race", sb_race },
 	{ "none", NULL },
 };
 

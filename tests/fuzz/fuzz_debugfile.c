@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A binary, of any content, that may say where its debug file is, and what that one has in common
+ * with others (it is found to be its own), and have symbols packed into it.
+ */
+#include "file.h"
+
+#include "debugfile.h"
+
+#include <stdio.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const char *const directories[] = {"/nonexistent"};
+	const struct debug_search search = {
+		.root = "/nonexistent", .directories = directories, .directory_count = 1};
+	int fd = fuzz_file(data, size);
+	struct debug_files files;
+	struct error error = {""};
+
+	if (debug_files_open(&files, fd, "/bin/fuzz", "", &search, &error) == 0)
+		debug_files_close(&files);
+	else if (!*error.text)
+		abort();
+	return 0;
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The mappings of one address space over time: the input is what is told and asked of it, 8 bytes
+ * at a time.
+ */
+#include "fuzz.h"
+
+#include "history.h"
+
+#include <stdbool.h>
+
+/* Small numbers, so that ranges and generations meet. */
+struct told {
+	uint8_t type, generation, other, place;
+	uint8_t start, length, shift, high;
+};
+
+static struct span span_of(const struct told *told)
+{
+	/* At the end of all addresses, too. */
+	uint64_t base = told->high & 1 ? 0x1000 * (uint64_t)told->start
+				       : UINT64_MAX - 0x1000 * (uint64_t)told->start;
+	uint64_t length = 0x1000 * ((uint64_t)told->length + 1);
+
+	if (length > UINT64_MAX - base)
+		length = UINT64_MAX - base;
+	if (!length)
+		base--;
+	return (struct span){.start = base,
+			     .end = base + (length ? length : 1),
+			     .shift = told->shift,
+			     .place = told->place};
+}
+
+static void find(const struct history *history, uint32_t generation, uint64_t address)
+{
+	const struct span *found = history_find(history, generation, address);
+
+	if (found && (address < found->start || address >= found->end))
+		abort();
+}
+
+static void see_place(uint32_t place, void *arg)
+{
+	*(uint32_t *)arg += place;
+}
+
+static void tell(struct history *history, const struct told *told)
+{
+	/* Generations may be as high as they get. */
+	uint32_t generation = told->high & 2 ? UINT32_MAX - told->generation : told->generation;
+	const struct span span = span_of(told);
+	uint64_t lost = 0;
+	uint32_t sum = 0;
+	int err = 0;
+
+	switch (told->type % 6) {
+	case 0:
+		err = history_read(history, generation, told->other > generation ? 0 : told->other,
+				   told->high & 4);
+		break;
+	case 1:
+		err = history_mapping(history, generation, &span, &lost);
+		break;
+	case 2:
+	case 3:
+		err = history_change(history, generation, &span, &lost);
+		break;
+	case 4:
+		if (!history_ready(history, generation, told->high & 4))
+			err = history_advance(history, generation);
+		find(history, generation, span.start);
+		find(history, generation, span.end);
+		find(history, generation, span.end - 1);
+		break;
+	default:
+		history_each_place(history, see_place, &sum);
+		sum += history_latest(history) + history_is_behind(history) +
+		       history_is_certain(history, generation);
+	}
+	if (err)
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct history *history = history_new();
+	struct told told;
+
+	if (!history)
+		abort();
+	for (; size >= sizeof(told); data += sizeof(told), size -= sizeof(told)) {
+		memcpy(&told, data, sizeof(told));
+		tell(history, &told);
+	}
+	history_free(history);
+	return 0;
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The metadata ring, and what is made of it: the input is where its tail and head are, and then its
+ * data.
+ */
+#include "fuzz.h"
+
+#include "decode.h"
+#include "error.h"
+#include "objects.h"
+#include "space.h"
+
+#include <errno.h>
+
+#define RING_SIZE 8192u
+/* Where there is no process, so that none is looked at. */
+#define ROOT "/nonexistent"
+
+struct reader {
+	struct objects *objects;
+	struct spaces *spaces;
+	uint64_t sum;
+};
+
+static void look_up(struct reader *reader, uint64_t id, uint32_t generation, uint64_t address)
+{
+	struct space *space = spaces_get(reader->spaces, id, 1);
+	struct object *object;
+	uint64_t number;
+	uint32_t place;
+	bool is_offset;
+
+	if (!space)
+		abort();
+	if (!space_ready(space, generation, true) && space_advance(space, generation) != 0)
+		abort();
+	place = space_place(space, generation, address, &number);
+	object = place_object(reader->objects, place, &is_offset);
+	reader->sum += space_is_certain(space, generation) + space_pid(space) + number;
+	reader->sum += strlen(space_comm(space)) + strlen(space_cgroup_path(space));
+	if (object)
+		reader->sum += strlen(object->path) + strlen(object->build_id);
+}
+
+static int take_space(const struct stackbeat_space *record, void *arg)
+{
+	struct reader *reader = arg;
+
+	reader->sum += strlen(record->comm) + strlen(record->cgroup_path);
+	if (spaces_add(reader->spaces, record) != 0)
+		abort();
+	look_up(reader, record->space, record->generation, record->start_time);
+	return 0;
+}
+
+static int take_mapping(const struct stackbeat_mapping *record, void *arg)
+{
+	struct reader *reader = arg;
+
+	if (spaces_add_mapping(reader->spaces, record) != 0)
+		abort();
+	/* Every other one is looked at only when more was told. */
+	if (record->generation & 1) {
+		look_up(reader, record->space, record->generation, record->start);
+		look_up(reader, record->space, record->generation, record->end);
+	}
+	return 0;
+}
+
+static int take_object(const struct stackbeat_object *record, void *arg)
+{
+	struct reader *reader = arg;
+	struct object *object;
+
+	if (objects_add(reader->objects, record) != 0)
+		abort();
+	object = objects_get(reader->objects, record->object);
+	if (!object || strspn(object->build_id, "0123456789abcdef") != strlen(object->build_id))
+		abort();
+	return 0;
+}
+
+static int refuse(uint64_t id, void *arg)
+{
+	(void)id;
+	(void)arg;
+	return -ENOENT;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const struct object_source source = {.open = refuse, .release = refuse};
+	struct reader reader = {0};
+	const struct metadata_handler handler = {take_space, take_mapping, take_object, &reader};
+	struct spaces_counts counts;
+	struct error error;
+	uint64_t tail, head;
+	uint8_t *ring;
+
+	if (size < sizeof(tail) + sizeof(head))
+		return 0;
+	memcpy(&tail, data, sizeof(tail));
+	memcpy(&head, data + sizeof(tail), sizeof(head));
+	data += sizeof(tail) + sizeof(head);
+	size -= sizeof(tail) + sizeof(head);
+	ring = calloc(1, RING_SIZE);
+	reader.objects = objects_new(ROOT, &source, &error);
+	reader.spaces = spaces_new(ROOT, reader.objects, &error);
+	if (!ring || !reader.spaces)
+		abort();
+	memcpy(ring, data, size < RING_SIZE ? size : RING_SIZE);
+	decode_metadata(ring, RING_SIZE, &tail, head, &handler, &error);
+	if (tail != head)
+		abort();
+	if (spaces_settle(reader.spaces, head, tail, (head & 8) != 0) != 0)
+		abort();
+	spaces_counts(reader.spaces, &counts);
+	objects_sweep(reader.objects);
+	spaces_free(reader.spaces);
+	objects_free(reader.objects);
+	free(ring);
+	return 0;
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A perf map, of any content. Its last 8 bytes are an address to look up. */
+#include "file.h"
+
+#include "perfmap.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint64_t address = fuzz_last_number(data, size);
+	int fd = fuzz_file(data, size);
+	struct perfmap *map;
+	size_t sum = 0;
+
+	if (perfmap_read(fd, &map) != 0)
+		abort();
+	for (unsigned int shift = 0; shift < 64; shift += 4) {
+		const char *name = perfmap_lookup(map, address >> shift);
+
+		if (name && !*name)
+			abort();
+		sum += name ? strlen(name) : 0;
+	}
+	perfmap_free(map);
+	return sum > PERFMAP_BYTES_MAX * 16;
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * fuzz-guest SECONDS SEED [FILE]
+ * fuzz-guest replay FILE
+ *
+ * Has processes do to the module what no reader should, in programs (steps.h) that are drawn at
+ * random, for so many seconds; every second process without any rights, if it can have a session
+ * then. Without coverage, a process does the same for the same seed. Where the kernel and the
+ * module can tell what was reached (kcov, see tests/vm/run --instrument), programs that reach
+ * something new are kept, and most others made of them.
+ *
+ * FILE gets the programs before they are run, and may lie outside of the guest: `replay` runs them
+ * again, for ever. Ends with 1 where the module did what it must not, and says what.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/kcov.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "steps.h"
+
+#define WORKERS 4u
+#define PROGRAMS_A_PROCESS 32u
+#define KEPT_MAX 8192u
+#define PLACES_BITS 18
+/* Longer than a program takes on the slowest kernel; then it hangs. */
+#define HANG_SECONDS 300
+#define NOBODY 65534u
+#define COVERED_MAX (64u << 10)
+
+/* What the processes share. */
+static struct {
+	_Atomic uint64_t programs, steps, kept, places;
+	_Atomic uint8_t reached[1u << PLACES_BITS];
+	/* Written once each, before `kept` counts it: two may write the same one, and one of them
+	 * is lost. */
+	struct program corpus[KEPT_MAX];
+} * shared;
+
+struct worker {
+	unsigned int number;
+	uint64_t seed;
+	uint64_t *coverage; /* NULL: this kernel has none */
+	int file; /* -1: programs are not written down */
+	time_t until;
+	const struct program *replayed; /* NULL: drawn */
+};
+
+static time_t seconds_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return now.tv_sec;
+}
+
+static void *map_shared(size_t size)
+{
+	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (at == MAP_FAILED) {
+		perror("mmap");
+		exit(1);
+	}
+	return at;
+}
+
+/* --- coverage ------------------------------------------------------------- */
+
+/* The process's own, while it lives. */
+static uint64_t *open_coverage(void)
+{
+	int fd = open("/sys/kernel/debug/kcov", O_RDWR | O_CLOEXEC);
+	uint64_t *words;
+
+	if (fd < 0)
+		return NULL;
+	if (ioctl(fd, KCOV_INIT_TRACE, COVERED_MAX))
+		return NULL;
+	words = mmap(NULL, COVERED_MAX * sizeof(*words), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (words == MAP_FAILED || ioctl(fd, KCOV_ENABLE, KCOV_TRACE_PC))
+		return NULL;
+	return words;
+}
+
+/* How many places were reached for the first time since the last call. */
+static uint64_t count_new(uint64_t *coverage)
+{
+	uint64_t count = __atomic_load_n(&coverage[0], __ATOMIC_RELAXED), found = 0;
+
+	for (uint64_t index = 1; index <= count && index < COVERED_MAX; index++) {
+		uint64_t place = coverage[index] * 0x9e3779b97f4a7c15 >> (64 - PLACES_BITS);
+
+		if (!shared->reached[place] && !shared->reached[place]++)
+			found++;
+	}
+	__atomic_store_n(&coverage[0], 0, __ATOMIC_RELAXED);
+	shared->places += found;
+	return found;
+}
+
+/* --- programs ------------------------------------------------------------- */
+
+static struct step draw_step(struct random *random)
+{
+	return (struct step){.kind = draw_kind(random),
+			     .slot = (uint8_t)draw(random, 16),
+			     .seed = (uint32_t)draw_bits(random)};
+}
+
+static void draw_program(struct program *program, struct random *random)
+{
+	program->count = 1 + draw(random, STEPS_MAX);
+	for (uint32_t index = 0; index < program->count; index++)
+		program->steps[index] = draw_step(random);
+	/* Nothing comes of those that do not begin with a session. */
+	program->steps[0].kind = 0;
+}
+
+static void insert_steps(struct program *program, uint32_t at, const struct step *steps,
+			 uint32_t count)
+{
+	if (count > STEPS_MAX - program->count)
+		count = STEPS_MAX - program->count;
+	memmove(&program->steps[at + count], &program->steps[at],
+		(program->count - at) * sizeof(*steps));
+	memmove(&program->steps[at], steps, count * sizeof(*steps));
+	program->count += count;
+}
+
+static void mutate(struct program *program, struct random *random)
+{
+	uint32_t at = draw(random, program->count);
+	const struct program *other;
+	struct step step = draw_step(random);
+
+	switch (draw(random, 6)) {
+	case 0:
+		program->steps[at].seed = step.seed;
+		break;
+	case 1:
+		program->steps[at].slot = step.slot;
+		break;
+	case 2:
+		program->steps[at] = step;
+		break;
+	case 3:
+		insert_steps(program, at, &step, 1);
+		break;
+	case 4:
+		if (program->count == 1)
+			break;
+		program->count--;
+		memmove(&program->steps[at], &program->steps[at + 1],
+			(program->count - at) * sizeof(step));
+		break;
+	default: { /* a part of another one */
+		struct program part;
+		uint32_t first;
+
+		other = &shared->corpus[draw(random, (uint32_t)shared->kept)];
+		part = *other;
+		first = draw(random, part.count);
+		insert_steps(program, at, &part.steps[first], 1 + draw(random, part.count - first));
+	}
+	}
+}
+
+static void make_program(struct program *program, struct random *random)
+{
+	uint32_t kept = shared->kept < KEPT_MAX ? (uint32_t)shared->kept : KEPT_MAX;
+
+	if (!kept || draw_once_in(random, 4)) {
+		draw_program(program, random);
+		return;
+	}
+	*program = shared->corpus[draw(random, kept)];
+	for (uint32_t times = 1 + draw(random, 4); times; times--)
+		mutate(program, random);
+}
+
+static void keep(const struct program *program)
+{
+	uint64_t at = shared->kept;
+
+	if (at >= KEPT_MAX)
+		return;
+	shared->corpus[at] = *program;
+	shared->kept = at + 1;
+}
+
+/* --- processes ------------------------------------------------------------ */
+
+static void drop_rights(void)
+{
+	if (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) ||
+	    setresuid(NOBODY, NOBODY, NOBODY)) {
+		perror("setresuid");
+		_exit(1);
+	}
+	/* A session without rights sees only whom others may look into, too. */
+	prctl(PR_SET_DUMPABLE, 1);
+}
+
+static void write_down(const struct worker *worker, const struct program *program)
+{
+	if (worker->file < 0)
+		return;
+	if (pwrite(worker->file, program, sizeof(*program),
+		   (off_t)(worker->number * sizeof(*program))) != sizeof(*program)) {
+		perror("writing a program down");
+		_exit(1);
+	}
+}
+
+static void be_process(struct worker *worker, struct random *random)
+{
+	struct program program;
+	bool leave = draw_once_in(random, 2);
+
+	worker->coverage = open_coverage();
+	if (worker->number % 2)
+		drop_rights();
+	steps_init();
+	for (uint32_t left = PROGRAMS_A_PROCESS; left && seconds_now() < worker->until; left--) {
+		if (worker->replayed)
+			program = *worker->replayed;
+		else
+			make_program(&program, random);
+		write_down(worker, &program);
+		alarm(HANG_SECONDS);
+		run_program(&program, leave && left == 1);
+		shared->programs++;
+		shared->steps += program.count;
+		if (worker->coverage && count_new(worker->coverage) && !worker->replayed)
+			keep(&program);
+	}
+	_exit(0);
+}
+
+/* One process after the other, until the time is over. Returns whether all went well. */
+static bool work(struct worker *worker)
+{
+	struct random random;
+	int status;
+	pid_t process;
+
+	random_init(&random, worker->seed + worker->number);
+	while (seconds_now() < worker->until) {
+		/* Each draws from here on, whatever became of the one before it. */
+		struct random its = {draw_bits(&random) | 1};
+
+		process = fork();
+		if (process == 0)
+			be_process(worker, &its);
+		if (process < 0 || waitpid(process, &status, 0) != process) {
+			perror("fork");
+			return false;
+		}
+		if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+			continue;
+		if (WIFSIGNALED(status))
+			fprintf(stderr, "violation: %s\n",
+				WTERMSIG(status) == SIGALRM ? "a program hangs"
+							    : strsignal(WTERMSIG(status)));
+		fprintf(stderr, "in a program of worker %u\n", worker->number);
+		return false;
+	}
+	return true;
+}
+
+/* Returns how many workers have failed. */
+static int run_workers(struct worker *common, const struct program *replayed)
+{
+	int failed = 0, status;
+
+	for (unsigned int number = 0; number < WORKERS; number++) {
+		pid_t process = fork();
+
+		if (process < 0) {
+			perror("fork");
+			return 1;
+		}
+		if (process)
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		common->number = number;
+		common->replayed = replayed ? &replayed[number] : NULL;
+		_exit(work(common) ? 0 : 1);
+	}
+	for (unsigned int number = 0; number < WORKERS; number++) {
+		if (wait(&status) > 0 && status != 0)
+			failed++;
+	}
+	return failed;
+}
+
+static int replay(const char *path)
+{
+	struct worker worker = {.file = -1, .until = INT32_MAX};
+	struct program programs[WORKERS];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || read(fd, programs, sizeof(programs)) != sizeof(programs)) {
+		perror(path);
+		return 1;
+	}
+	close(fd);
+	return run_workers(&worker, programs) ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct worker worker = {.file = -1};
+	int failed;
+
+	setlinebuf(stdout);
+	shared = map_shared(sizeof(*shared));
+	if (argc == 3 && !strcmp(argv[1], "replay"))
+		return replay(argv[2]);
+	if (argc < 3 || argc > 4) {
+		fprintf(stderr, "usage: fuzz-guest SECONDS SEED [FILE] | fuzz-guest replay FILE\n");
+		return 2;
+	}
+	worker.until = seconds_now() + strtol(argv[1], NULL, 10);
+	worker.seed = strtoull(argv[2], NULL, 0);
+	if (argc == 4) {
+		worker.file = open(argv[3], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		if (worker.file < 0) {
+			perror(argv[3]);
+			return 1;
+		}
+	}
+	printf("# fuzz-guest: seed %llu, %u processes, %s s\n", (unsigned long long)worker.seed,
+	       WORKERS, argv[1]);
+	failed = run_workers(&worker, NULL);
+	printf("# %llu programs of %llu steps, %llu places reached, %llu programs kept\n",
+	       (unsigned long long)shared->programs, (unsigned long long)shared->steps,
+	       (unsigned long long)shared->places, (unsigned long long)shared->kept);
+	return failed ? 1 : 0;
+}

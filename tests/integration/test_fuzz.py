@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Processes that do to the module what no reader should, at random (tests/fuzz/guest), for FUZZ_SECONDS.
+
+Half of them have no rights but those that the parameter `unprivileged` gives everybody. The seed is told at
+the beginning, and FUZZ_SEED sets it. Where there is an /out, the last programs are in its fuzz-programs.
+"""
+
+import os
+from pathlib import Path
+
+from harness import check, check_equal, defer, load, open_sessions, test, unload, WORKLOADS
+from stackbeat import S, Session
+from test_life import objects, vmalloc_bytes
+
+SECONDS = int(os.environ.get("FUZZ_SECONDS", "5"))
+SEED = int(os.environ.get("FUZZ_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
+UNPRIVILEGED = Path("/sys/module/stackbeat/parameters/unprivileged")
+DEVICE = Path("/dev/stackbeat")
+OUT = Path("/out/fuzz-programs")
+# Their kernel holds back what was freed; kmemleak sees what was not.
+HOLDS_BACK = Path("/sys/kernel/debug/kmemleak").exists()
+
+
+def fuzz(seconds, seed):
+    file = [OUT] if OUT.parent.is_dir() else []
+    command = [WORKLOADS / "fuzz-guest", str(seconds), str(seed), *file]
+    check_equal(os.spawnv(os.P_WAIT, command[0], [str(word) for word in command]), 0,
+                f"fuzz-guest, seed {seed}: exit status")
+    check_equal(open_sessions(), [], "sessions that are left")
+
+
+@test
+def anything_at_all():
+    # Writable by all, for those without rights.
+    load()
+    UNPRIVILEGED.write_text("1")
+    defer(lambda: UNPRIVILEGED.exists() and UNPRIVILEGED.write_text("0"))
+    DEVICE.chmod(0o666)
+    defer(lambda: DEVICE.exists() and DEVICE.chmod(0o600))
+    # The first round leaves what the kernel keeps for later.
+    fuzz(max(1, SECONDS // 10), SEED + 1000)
+    before = objects()
+    fuzz(SECONDS, SEED)
+    after = objects()
+    with Session(rate=S.RATE_MAX) as session:
+        session.start()
+        check(session.read_until(lambda samples: len(samples) >= 10), "no samples afterwards")
+    unload()
+    check_equal(vmalloc_bytes()[1], [], "vmalloc regions of the unloaded module")
+    grown = {cache: after[cache] - before.get(cache, 0) for cache in after
+             if after[cache] - before.get(cache, 0) >= 1000}
+    check(HOLDS_BACK or not grown, f"caches that have grown: {grown}")
+
+
+anything_at_all.seconds = SECONDS * 2 + 300
