@@ -85,10 +85,9 @@ static int parse(struct arguments *arguments, int argc, char **argv, struct erro
 
 	if (err || arguments->help)
 		return err;
-	if (argc - first != 1)
-		return error_set(error, EINVAL, "%s (see stackbeat archive --help)",
-				 argc == first ? "which file?" : "one file at a time");
-	arguments->input = argv[first];
+	err = options_file(argc, argv, first, &arguments->input, error);
+	if (err)
+		return err;
 	if (!strcmp(arguments->input, "-") && !arguments->output)
 		return error_set(error, EINVAL, "-o: the standard input gives the archive no name");
 	return 0;

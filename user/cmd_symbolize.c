@@ -114,13 +114,10 @@ static int parse(struct symbolize *symbolize, int argc, char **argv, struct erro
 
 	if (err || symbolize->help)
 		return err;
-	if (argc - first != 1)
-		return error_set(error, EINVAL, "%s (see stackbeat symbolize --help)",
-				 argc == first ? "which file?" : "one file at a time");
-	symbolize->input = argv[first];
+	err = options_file(argc, argv, first, &symbolize->input, error);
 	if (!symbolize->output)
 		symbolize->output = symbolize->input;
-	return 0;
+	return err;
 }
 
 static void report_missing(void *arg, const char *path, const char *build_id, size_t count)

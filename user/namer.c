@@ -63,6 +63,15 @@ struct run {
 	struct name_line lines[INLINE_DEPTH_MAX];
 };
 
+struct name_line *name_lines_copy(const struct name_line *lines, size_t count)
+{
+	struct name_line *copy = malloc(count * sizeof(*copy));
+
+	if (copy)
+		memcpy(copy, lines, count * sizeof(*copy));
+	return copy;
+}
+
 static int64_t now_ms(void)
 {
 	struct timespec now;

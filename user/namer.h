@@ -83,6 +83,9 @@ struct namer {
 
 struct texts;
 
+/* A copy of `count` lines, for free(), that shares their texts; NULL when out of memory. */
+struct name_line *name_lines_copy(const struct name_line *lines, size_t count);
+
 /*
  * Names the addresses of all jobs; `texts` gets the texts. What could not be named is
  * just not told of. Returns 0, -ENOMEM, or what `name` returned.

@@ -314,6 +314,15 @@ int options_parse(int argc, char **argv, const char *short_options,
 	return err;
 }
 
+int options_file(int argc, char **argv, int first, const char **file, struct error *error)
+{
+	if (argc - first != 1)
+		return error_set(error, EINVAL, "%s (see stackbeat %s --help)",
+				 argc == first ? "which file?" : "one file at a time", argv[0]);
+	*file = argv[first];
+	return 0;
+}
+
 struct view_parser {
 	struct view_options *view;
 	option_fn *fn; /* for other options */
@@ -349,13 +358,7 @@ int view_options_parse(int argc, char **argv, const char *short_options,
 	*view = (struct view_options){0};
 	err = options_parse(argc, argv, short_options, long_options, parse_view_option, &parser,
 			    &first, error);
-	if (err || view->help)
-		return err;
-	if (argc - first != 1)
-		return error_set(error, EINVAL, "%s (see stackbeat %s --help)",
-				 argc == first ? "which file?" : "one file at a time", argv[0]);
-	view->file = argv[first];
-	return 0;
+	return err || view->help ? err : options_file(argc, argv, first, &view->file, error);
 }
 
 int record_options_parse(int argc, char **argv, struct record_options *options, struct error *error)

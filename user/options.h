@@ -67,6 +67,12 @@ int options_parse(int argc, char **argv, const char *short_options,
 		  const struct option *long_options, option_fn *fn, void *arg, int *first,
 		  struct error *error);
 
+/*
+ * The only word of argv that is no option; `first` is as options_parse() has left it. Returns 0
+ * or -EINVAL.
+ */
+int options_file(int argc, char **argv, int first, const char **file, struct error *error);
+
 /* What the subcommands have in common that show a pprof file. */
 struct view_options {
 	const char *file;

@@ -175,10 +175,9 @@ static int take_name(void *arg, size_t job, size_t index, const struct name_line
 	run->hidden[location] = count == 0;
 	if (count == 0 || !lines[count - 1].system_name)
 		return 0;
-	copy = malloc(count * sizeof(*copy));
+	copy = name_lines_copy(lines, count);
 	if (!copy)
 		return -ENOMEM;
-	memcpy(copy, lines, count * sizeof(*copy));
 	free(names->lines);
 	names->lines = copy;
 	names->count = count;
