@@ -73,6 +73,7 @@ static struct sb_space *sb_space_note(struct sb_spaces *spaces, u64 id, u64 now)
 	if ((seq & 1) || cmpxchg(&space->seq, seq, seq + 1) != seq)
 		return NULL;
 	WRITE_ONCE(space->id, id);
+	smp_wmb(); /* pairs with the barrier in sb_beat_space() */
 	WRITE_ONCE(space->mm, current->mm);
 	WRITE_ONCE(space->pid, current->tgid);
 	WRITE_ONCE(space->start_time, current->group_leader->start_boottime);
@@ -119,6 +120,18 @@ static bool sb_space_queue(struct sb_beat *beat, u64 id, struct sb_space *space,
 	return true;
 }
 
+static void sb_space_remember(struct sb_beat *beat, const struct sb_space *space, u64 id)
+{
+	beat->last = (struct sb_last_space){
+		.mm = space ? current->mm : NULL,
+		.start_time = current->group_leader->start_boottime,
+		.exec_id = current->self_exec_id,
+		.pid = current->tgid,
+		.id = id,
+		.space = space,
+	};
+}
+
 static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *generation)
 {
 	struct sb_spaces *spaces = beat->session->spaces;
@@ -137,7 +150,7 @@ static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *gen
 		queue->lost++;
 		return 0;
 	}
-	beat->space = space;
+	sb_space_remember(beat, space, id);
 	*generation = 1;
 	return id;
 }
@@ -176,28 +189,21 @@ static noinline void sb_space_reread(struct sb_beat *beat, struct sb_space *spac
 
 u64 sb_space_see(struct sb_beat *beat, u64 now, u32 *generation)
 {
-	struct sb_space *space = beat->space;
-	struct sb_space *set;
+	struct sb_space *set = sb_spaces_set(beat->session->spaces, current->mm);
+	struct sb_space *space;
 	u32 way;
 	u64 id;
 
-	if (likely(space && sb_space_is_current(space, &id, generation)))
-		goto found;
-
-	set = sb_spaces_set(beat->session->spaces, current->mm);
 	for (way = 0; way < SB_WAYS; way++) {
 		space = set + way;
-		if (sb_space_is_current(space, &id, generation)) {
-			beat->space = space;
-			goto found;
-		}
+		if (!sb_space_is_current(space, &id, generation))
+			continue;
+		sb_space_remember(beat, space, id);
+		if (unlikely(READ_ONCE(space->gap)))
+			sb_space_reread(beat, space, id, now);
+		return id;
 	}
 	return sb_space_first_sight(beat, now, generation);
-
-found:
-	if (unlikely(READ_ONCE(space->gap)))
-		sb_space_reread(beat, space, id, now);
-	return id;
 }
 
 void sb_seen_lose(struct sb_seen *seen)

@@ -50,6 +50,19 @@ struct sb_space {
 	u64 next_read;		/* ns: not read again before */
 } ____cacheline_aligned;
 
+/*
+ * The space of a beat's last sample, for the next one, which is mostly of the same: whose
+ * it is, and where it is noted, for as long as the id is still there.
+ */
+struct sb_last_space {
+	struct mm_struct *mm;	/* to compare, never followed; NULL: none */
+	u64 start_time;
+	u64 exec_id;
+	u32 pid;
+	u64 id;
+	const struct sb_space *space;
+};
+
 /* A space that is to be read, with its references. */
 struct sb_seen {
 	struct mm_struct *mm;
@@ -136,7 +149,7 @@ void sb_seen_lose(struct sb_seen *seen);
 /*
  * The id and the generation of the current task's address space, which is user
  * memory; 0 when too many are pending. Called by a beat, before it publishes the
- * sample, at `now` (ns).
+ * sample, at `now` (ns). Remembers it in beat->last.
  */
 u64 sb_space_see(struct sb_beat *beat, u64 now, u32 *generation);
 

@@ -46,7 +46,7 @@ static int teardown(void **state)
 static void start_at(struct fixture *fixture, uint64_t count)
 {
 	fixture->ring.head = count;
-	fixture->ring.tail = count;
+	fixture->ring.limit = count;
 	fixture->producer.head = count;
 	fixture->consumer.tail = count;
 }
