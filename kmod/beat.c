@@ -345,6 +345,30 @@ static __always_inline void sb_beat_sample(struct sb_beat *beat, struct sb_sessi
  * The timer callback, in hard interrupt context on the beat's own CPU, with
  * interrupts off: an RCU read side, and alone with the ring. It leaves the CPU
  * at least as much time as it took, whatever the rate.
+ *
+ * What a sample costs, in instructions: 6.1, gcc 12, user code with ten callers.
+ *
+ *	 12	entry, registers
+ *	 11	time-stamp counter, and the time from it
+ *	 16	when it was due, whether it is late, CPU, counters
+ *	  7	idle? filter? restricted?
+ *	 17	which parts there are and are wanted
+ *	 14	room in the ring
+ *	 16	header, name of the thread
+ *	  9	(no kernel part)
+ *	 28	address space: that of the last sample?
+ *	 20	what the walk is given
+ *	260	the walk: 13 a frame, 14 a round of eight, 45 for the last one, which is
+ *		read twice, 60 for its beginning and end
+ *	 28	shape, size, publishing, whether to wake the reader
+ *	 19	cost, budget
+ *	 32	the next beat
+ *	  8	exit
+ *
+ * To that the timer's interrupt adds some 890. The kernel part of a read of /dev/zero is
+ * 1,900 more, nearly all of it the unwinder's. What did not pay: the walk compiled into the callback (too few
+ * registers: two more a frame), keeping what was read of the last frame (likewise), a copy
+ * of all this for user code alone (8 fewer, 60 more for kernel code).
  */
 static enum hrtimer_restart sb_beat_callback(struct hrtimer *timer)
 {

@@ -55,7 +55,7 @@ static noinline u64 *sb_ring_extend(struct sb_ring *ring, u32 bytes)
 	u32 at = ring->head & (ring->size - 1);
 	u32 to_end = ring->size - at;
 	u32 pad = to_end < bytes ? to_end : 0;
-	u64 tail, used;
+	u64 tail, used, room;
 
 	if (!sb_ring_read_tail(ring, &tail))
 		return &ring->lost_tail;
@@ -71,7 +71,8 @@ static noinline u64 *sb_ring_extend(struct sb_ring *ring, u32 bytes)
 		ring->head += pad;
 		to_end = ring->size;
 	}
-	ring->limit = ring->head + min_t(u64, to_end, ring->size - used);
+	room = ring->size - used;
+	ring->limit = ring->head + (room < to_end ? room : to_end);
 	return NULL;
 }
 

@@ -389,7 +389,11 @@ bool sb_spaces_have_news(const struct sb_spaces *spaces)
 {
 	u32 unread = sb_ring_unread(&spaces->ring);
 
-	return unread >= spaces->ring.size / 2 || (unread && READ_ONCE(spaces->news_due));
+	if (unread >= spaces->ring.size / 2)
+		return true;
+	/* Whoever does not map the ring wants none of it. */
+	return unread && READ_ONCE(spaces->news_due) &&
+	       atomic_read(&spaces->ring_mapping.count);
 }
 
 static void sb_spaces_wake(struct work_struct *work)

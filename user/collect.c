@@ -132,7 +132,7 @@ static int drain_samples(struct collector *collector, struct device *device, boo
 	int err;
 
 	intake_begin(collector->intake, settled);
-	err = device_drain(device, intake_sample, collector->intake, error);
+	err = device_drain(device, intake_repeat, intake_sample, collector->intake, error);
 	return err == -ENOMEM ? error_errno(error, ENOMEM, "can't keep the samples") : err;
 }
 

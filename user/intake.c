@@ -141,15 +141,17 @@ int intake_settle(struct intake *intake, uint64_t seen)
 	return err;
 }
 
+bool intake_repeat(const struct stackbeat_sample *sample, void *arg)
+{
+	return profile_repeat(((struct intake *)arg)->profile, sample);
+}
+
 int intake_sample(const struct stackbeat_sample *sample, void *arg)
 {
 	struct intake *intake = arg;
-	struct space *space;
+	struct space *space = spaces_get(intake->spaces, sample->space, sample->pid);
 	int err;
 
-	if (profile_repeat(intake->profile, sample))
-		return 0;
-	space = spaces_get(intake->spaces, sample->space, sample->pid);
 	if (!space)
 		return -ENOMEM;
 	if (space_ready(space, sample->generation, intake->settled))

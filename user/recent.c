@@ -78,7 +78,7 @@ static bool is_same(const struct recent *recent, const struct stackbeat_sample *
 		    const struct stackbeat_sample *b)
 {
 	return a->hash == b->hash && shape_of(a) == shape_of(b) &&
-	       a->record.flags == b->record.flags && a->pid == b->pid &&
+	       memcmp(&a->record, &b->record, sizeof(a->record)) == 0 && a->pid == b->pid &&
 	       (a->tid == b->tid || (!recent->tid && a->pid != a->tid && b->pid != b->tid)) &&
 	       (a->cpu == b->cpu || !recent->cpu) &&
 	       memcmp((const char *)a + STACK_OFFSET, (const char *)b + STACK_OFFSET,

@@ -60,9 +60,10 @@ static void what_differs_is_not_found(void **state)
 	} fields[] = {
 #define FIELD(name)                                                                                \
 	{offsetof(struct stackbeat_sample, name), sizeof(((struct stackbeat_sample *)NULL)->name)}
-		FIELD(hash),        FIELD(space),      FIELD(generation), FIELD(pid),
-		FIELD(user_frames), FIELD(kernel_end), FIELD(user_end),   FIELD(comm),
-		FIELD(frames[0]),   FIELD(frames[2]),  FIELD(tid),        FIELD(cpu),
+		FIELD(hash),        FIELD(space),        FIELD(generation), FIELD(pid),
+		FIELD(user_frames), FIELD(kernel_end),   FIELD(user_end),   FIELD(comm),
+		FIELD(frames[0]),   FIELD(frames[2]),    FIELD(tid),        FIELD(cpu),
+		FIELD(record.size), FIELD(record.flags),
 	};
 
 	(void)state;
