@@ -72,8 +72,9 @@ static bool sb_read_cached(void *from, u64 offset, void *to, size_t size)
 		if (!page)
 			return false;
 		valid = PageUptodate(page);
+		/* The flags by which it is found do not change; others beside them do. */
 		if (valid)
-			memcpy(at, page_address(page) + offset_in_page(offset), part);
+			memcpy(at, data_race(page_address(page)) + offset_in_page(offset), part);
 		put_page(page);
 		if (!valid)
 			return false;

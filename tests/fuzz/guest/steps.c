@@ -142,7 +142,8 @@ static void on_fault(int number)
 /* Stores, or loads where `value` is NULL. False: the memory is not there, or not so. */
 static bool touch(volatile uint64_t *at, const uint64_t *value)
 {
-	if (sigsetjmp(escape, 1)) {
+	/* The mask is not touched by the handler: see steps_init(). */
+	if (sigsetjmp(escape, 0)) {
 		escapes = false;
 		return false;
 	}
@@ -410,7 +411,8 @@ static void step_protect(unsigned int slot, struct random *random)
 	if (mprotect(place(mapping), part ? PAGE : mapping->length, protection))
 		return;
 	check_protection(mapping->offset, protection, "mprotect");
-	if (part)
+	/* Where nothing changes, there is nothing to split. */
+	if (part && protection != mapping->protection)
 		violation("mprotect split offset %#llx", (unsigned long long)mapping->offset);
 	mapping->protection = protection;
 }
@@ -667,7 +669,7 @@ static void *scribble(void *unused)
 	struct random random;
 
 	random_init(&random, state.scribbler_seed);
-	while (!state.stop) {
+	for (uint32_t times = 1; !state.stop; times++) {
 		struct mapping *mapping = &state.mappings[draw(&random, MAPPINGS)];
 		uint64_t value = draw_word(&random);
 
@@ -675,6 +677,8 @@ static void *scribble(void *unused)
 		if (mapping->length && is_consumer(mapping->offset))
 			touch((uint64_t *)place(mapping) + draw(&random, 2) * draw(&random, 512),
 			      &value);
+		if (times % 64 == 0)
+			sched_yield();
 	}
 	return unused;
 }
@@ -1069,7 +1073,7 @@ static void tidy(void)
 
 void steps_init(void)
 {
-	struct sigaction fault = {.sa_handler = on_fault};
+	struct sigaction fault = {.sa_handler = on_fault, .sa_flags = SA_NODEFER};
 
 	message_init();
 	sigaction(SIGSEGV, &fault, NULL);
