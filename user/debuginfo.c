@@ -21,8 +21,7 @@
 
 #define NONE UINT32_MAX
 
-#define FUNCTION_SLOTS                                                                             \
-	(RANGE_SLOTS | SLOT_BIT(SLOT_SIBLING) | SLOT_BIT(SLOT_CALL_FILE) | SLOT_BIT(SLOT_CALL_LINE))
+#define FUNCTION_SLOTS (RANGE_SLOTS | SLOT_BIT(SLOT_CALL_FILE) | SLOT_BIT(SLOT_CALL_LINE))
 #define NAME_SLOTS                                                                                 \
 	(SLOT_BIT(SLOT_ORIGIN) | SLOT_BIT(SLOT_SPECIFICATION) | SLOT_BIT(SLOT_NAME) |              \
 	 SLOT_BIT(SLOT_LINKAGE_NAME) | SLOT_BIT(SLOT_DECL_FILE) | SLOT_BIT(SLOT_DECL_LINE))
@@ -287,9 +286,12 @@ static void take_range(struct walk *walk, struct level *level, uint64_t start, u
 
 static void take_ranges(struct walk *walk, struct level *level, const struct dwarf_entry *entry)
 {
-	struct dwarf_ranges ranges = dwarf_ranges_of(walk->unit, entry);
+	struct dwarf_ranges ranges;
 	uint64_t start, end;
 
+	if (!(entry->present & RANGE_SLOTS))
+		return;
+	ranges = dwarf_ranges_of(walk->unit, entry);
 	if (ranges.low < ranges.high)
 		level->start = ranges.low;
 	while (dwarf_ranges_next(&ranges, &start, &end))
@@ -321,23 +323,25 @@ static bool go_to_sibling(struct walk *walk, const struct dwarf_entry *entry)
 	return true;
 }
 
-/* Skips what is below an entry. False at the end of the walk. */
-static bool skip_children(struct walk *walk, const struct dwarf_entry *parent)
+/* Skips an entry and what is below it. False at the end of the walk. */
+static bool skip_entry(struct walk *walk, struct dwarf_entry *entry)
 {
-	struct dwarf_entry entry;
-	uint64_t depth = 1;
+	uint64_t depth = 0;
 
-	if (!parent->abbrev->has_children || go_to_sibling(walk, parent))
-		return true;
-	while (depth > 0) {
-		if (!begin_entry(walk, &entry) || !end_entry(walk, SLOT_BIT(SLOT_SIBLING), &entry))
-			return false;
-		if (!entry.abbrev)
+	for (;;) {
+		if (!entry->abbrev) {
 			depth--;
-		else if (entry.abbrev->has_children && !go_to_sibling(walk, &entry))
-			depth++;
+		} else if (!dwarf_entry_pass(&walk->cursor, walk->unit, entry)) {
+			if (!end_entry(walk, SLOT_BIT(SLOT_SIBLING), entry))
+				return false;
+			if (entry->abbrev->has_children && !go_to_sibling(walk, entry))
+				depth++;
+		}
+		if (depth == 0)
+			return true;
+		if (!begin_entry(walk, entry))
+			return false;
 	}
-	return true;
 }
 
 static void visit_function(struct walk *walk, struct level *level, const struct dwarf_entry *entry)
@@ -388,8 +392,8 @@ static bool is_worth_it(const struct walk *walk, const struct level *level,
 	}
 }
 
-/* Reads of an entry what is needed, and decides whether to go below it. */
-static bool visit(struct walk *walk, struct dwarf_entry *entry, bool *descend)
+/* Reads of an entry what is needed, and goes below it or behind it. False at the end of the walk. */
+static bool visit(struct walk *walk, struct dwarf_entry *entry)
 {
 	struct level *level = &walk->levels[walk->depth];
 	uint8_t kind = entry->abbrev->kind;
@@ -398,35 +402,44 @@ static bool visit(struct walk *walk, struct dwarf_entry *entry, bool *descend)
 	*level = (struct level){.scope = NONE, .outer_scope = NONE, .function = NONE};
 	if (walk->depth > 0)
 		level->scope = level->outer_scope = walk->levels[walk->depth - 1].scope;
-	*descend = walk->depth + 1 < TREE_DEPTH_MAX && is_worth_it(walk, level, entry);
-	if (!end_entry(walk, is_function && *descend ? FUNCTION_SLOTS : SLOT_BIT(SLOT_SIBLING),
-		       entry))
+	if (walk->depth + 1 >= TREE_DEPTH_MAX || !is_worth_it(walk, level, entry))
+		return skip_entry(walk, entry);
+	if (!end_entry(walk, is_function ? FUNCTION_SLOTS : 0, entry))
 		return false;
-	if (is_function && *descend)
+	if (is_function)
 		visit_function(walk, level, entry);
+	if (entry->abbrev->has_children)
+		walk->depth++;
 	return true;
+}
+
+/* Begins the next entry that may matter, behind those that never do. False at the end of the walk. */
+static bool next_entry(struct walk *walk, struct dwarf_entry *entry)
+{
+	struct cursor cursor = walk->cursor; /* of its own: it stays in registers */
+	bool found;
+
+	do {
+		found = dwarf_entry_begin(&cursor, walk->unit, walk->abbrevs, entry);
+	} while (found && entry->abbrev && entry->abbrev->kind == KIND_OTHER &&
+		 dwarf_entry_pass(&cursor, walk->unit, entry));
+	walk->cursor = cursor;
+	return found && walk->error == 0;
 }
 
 static void find_functions(struct walk *walk)
 {
 	struct dwarf_entry entry;
-	bool descend;
 
 	walk->types = has_code_in_types(walk->unit);
 	walk->cursor = dwarf_cursor(walk->unit, walk->unit->entries);
-	while (begin_entry(walk, &entry)) {
-		if (!entry.abbrev) {
-			if (walk->depth <= 1)
+	while (next_entry(walk, &entry)) {
+		if (entry.abbrev) {
+			if (!visit(walk, &entry))
 				return;
-			walk->depth--;
-			continue;
+		} else if (walk->depth-- <= 1) {
+			return;
 		}
-		if (!visit(walk, &entry, &descend))
-			return;
-		if (descend && entry.abbrev->has_children)
-			walk->depth++;
-		else if (!skip_children(walk, &entry))
-			return;
 	}
 }
 
@@ -555,12 +568,12 @@ static int emit(struct walk *walk, const struct address *address, debuginfo_call
 
 /* Units */
 
-static bool holds_address(void *arg, uint64_t start, uint64_t end)
+static uint64_t wanted_from(void *arg, uint64_t vaddr)
 {
 	const struct walk *walk = arg;
-	size_t first = addresses_below(walk, start);
+	size_t first = addresses_below(walk, vaddr);
 
-	return first < walk->address_count && walk->addresses[first].vaddr < end;
+	return first < walk->address_count ? walk->addresses[first].vaddr : UINT64_MAX;
 }
 
 static int walk_unit(struct debuginfo *info, struct walk *walk)
@@ -576,7 +589,7 @@ static int walk_unit(struct debuginfo *info, struct walk *walk)
 	find_functions(walk);
 	if (walk->error != 0)
 		return walk->error;
-	return dwarf_lines_read(&walk->lines, walk->unit, holds_address, walk);
+	return dwarf_lines_read(&walk->lines, walk->unit, wanted_from, walk);
 }
 
 /* All addresses of one unit. */

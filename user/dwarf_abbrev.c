@@ -139,12 +139,35 @@ static uint32_t add_sizes(uint32_t a, uint32_t b)
 	return a + b;
 }
 
+static int add_attribute(struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *abbrev,
+			 struct dwarf_attribute attribute)
+{
+	struct dwarf_attribute *last;
+	uint32_t size;
+
+	if (abbrev->count > 0 && attribute.slot == SLOT_NONE) {
+		last = &abbrevs->attributes[abbrevs->attribute_count - 1];
+		size = add_sizes(last->size, attribute.size);
+		if (last->slot == SLOT_NONE && size != SIZE_VARIES) {
+			last->size = size;
+			return 0;
+		}
+	}
+	if (array_reserve(&abbrevs->attributes, &abbrevs->attribute_capacity,
+			  abbrevs->attribute_count, 1, sizeof(attribute)) != 0)
+		return -ENOMEM;
+	abbrevs->attributes[abbrevs->attribute_count++] = attribute;
+	abbrev->count++;
+	return 0;
+}
+
 static int read_attributes(struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *abbrev,
 			   struct cursor *cursor)
 {
 	struct dwarf_attribute attribute;
 	uint64_t name, form;
 
+	abbrev->sibling = SIZE_VARIES;
 	while (!cursor->broken) {
 		name = cursor_unsigned(cursor);
 		form = cursor_unsigned(cursor);
@@ -159,12 +182,11 @@ static int read_attributes(struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *a
 			attribute.constant = cursor_signed(cursor);
 		if (attribute.slot != SLOT_NONE)
 			abbrev->slots |= SLOT_BIT(attribute.slot);
+		if (attribute.slot == SLOT_SIBLING && form == DW_FORM_ref4)
+			abbrev->sibling = abbrev->size;
 		abbrev->size = add_sizes(abbrev->size, attribute.size);
-		if (array_reserve(&abbrevs->attributes, &abbrevs->attribute_capacity,
-				  abbrevs->attribute_count, 1, sizeof(attribute)) != 0)
+		if (add_attribute(abbrevs, abbrev, attribute) != 0)
 			return -ENOMEM;
-		abbrevs->attributes[abbrevs->attribute_count++] = attribute;
-		abbrev->count++;
 	}
 	return 0;
 }

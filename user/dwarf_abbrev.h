@@ -55,6 +55,7 @@ struct dwarf_layout {
 	uint8_t offset_size; /* 4 or 8 */
 };
 
+/* Neighbours that are not read, and whose sizes are fixed, are one. */
 struct dwarf_attribute {
 	uint16_t form;
 	uint8_t slot;
@@ -66,6 +67,7 @@ struct dwarf_abbrev {
 	uint64_t code;
 	uint32_t slots; /* SLOT_BIT() of each that it has */
 	uint32_t size; /* of all attributes in bytes, or SIZE_VARIES */
+	uint32_t sibling; /* bytes before a DW_AT_sibling of DW_FORM_ref4, or SIZE_VARIES */
 	uint32_t first, count; /* attributes, in the table */
 	uint8_t kind;
 	bool has_children;

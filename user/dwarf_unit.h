@@ -135,6 +135,34 @@ static inline bool dwarf_entry_end(struct cursor *cursor, const struct dwarf_uni
 	return dwarf_entry_attributes(cursor, unit, abbrevs, slots, entry);
 }
 
+/*
+ * Goes behind the entry that was begun, and what is below it, where that needs none of its
+ * values but a sibling at a place that is known. False, and the cursor is where it was, if
+ * it needs more, or the entry is broken.
+ */
+static inline bool dwarf_entry_pass(struct cursor *cursor, const struct dwarf_unit *unit,
+				    const struct dwarf_entry *entry)
+{
+	const struct dwarf_abbrev *abbrev = entry->abbrev;
+	size_t left = cursor_left(cursor);
+	uint32_t sibling;
+
+	if (!abbrev->has_children) {
+		if (abbrev->size == SIZE_VARIES || abbrev->size > left)
+			return false;
+		cursor->at += abbrev->size;
+		return true;
+	}
+	if (abbrev->sibling == SIZE_VARIES || left < sizeof(sibling) ||
+	    abbrev->sibling > left - sizeof(sibling))
+		return false;
+	memcpy(&sibling, cursor->at + abbrev->sibling, sizeof(sibling));
+	if (sibling <= entry->offset - unit->offset || sibling >= unit->end - unit->offset)
+		return false;
+	cursor->at = cursor->end - (unit->end - unit->offset - sibling);
+	return true;
+}
+
 /* Both steps. */
 bool dwarf_entry_read(struct cursor *cursor, const struct dwarf_unit *unit,
 		      const struct dwarf_abbrevs *abbrevs, uint32_t slots,
