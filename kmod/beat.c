@@ -35,6 +35,8 @@
  * the kernel corrects its clock by, 500 millionths at most, is 10 us meanwhile.
  */
 #define SB_SYNC_NS (20 * NSEC_PER_MSEC)
+/* How far apart clock and counter may be read. */
+#define SB_PAIR_NS (10 * NSEC_PER_USEC)
 
 /* The beats that one that slept through them takes one by one. */
 #define SB_STEPS_MAX 8
@@ -44,9 +46,10 @@ static struct workqueue_struct *sb_beat_workqueue;
 /* ns of a cycle of the time-stamp counter, times 2^32. */
 static u64 sb_cycle_ns __ro_after_init;
 
-/* Cycles of SB_COST_MAX, and of SB_SYNC_NS. */
+/* Cycles of SB_COST_MAX, SB_SYNC_NS and SB_PAIR_NS. */
 static u64 sb_cost_max __ro_after_init;
 static u64 sb_sync_cycles __ro_after_init;
+static u64 sb_pair_cycles __ro_after_init;
 
 /* Of less than 2^32 cycles; more are wrong. */
 static __always_inline u64 sb_cycles_to_ns(u64 cycles)
@@ -64,11 +67,19 @@ u64 sb_beat_cost(const struct sb_beat *beat)
 	return mul_u64_u64_shr(READ_ONCE(beat->cost), sb_cycle_ns, 32);
 }
 
-static noinline u64 sb_beat_sync(struct sb_beat *beat, u64 cycles)
+/*
+ * The counter is read behind the clock, so that no time is ahead of it; and where a host
+ * has held the CPU up in between, the two do not belong together for the next beat.
+ */
+static noinline u64 sb_beat_sync(struct sb_beat *beat)
 {
-	beat->synced = cycles;
+	u64 before = rdtsc_ordered();
+
 	beat->synced_ns = ktime_get_mono_fast_ns();
-	beat->sync_cycles = check_tsc_unstable() ? 0 : sb_sync_cycles;
+	beat->synced = rdtsc_ordered();
+	beat->sync_cycles = sb_sync_cycles;
+	if (check_tsc_unstable() || beat->synced - before > sb_pair_cycles)
+		beat->sync_cycles = 0;
 	return beat->synced_ns;
 }
 
@@ -81,7 +92,7 @@ static __always_inline u64 sb_beat_now(struct sb_beat *beat, u64 cycles)
 	u64 passed = cycles - beat->synced;
 
 	if (unlikely(passed >= beat->sync_cycles))
-		return sb_beat_sync(beat, cycles);
+		return sb_beat_sync(beat);
 	return beat->synced_ns + sb_cycles_to_ns(passed);
 }
 
@@ -727,6 +738,7 @@ int sb_beat_init(void)
 	sb_cycle_ns = div_u64((u64)NSEC_PER_MSEC << 32, tsc_khz);
 	sb_cost_max = sb_ns_to_cycles(SB_COST_MAX);
 	sb_sync_cycles = sb_ns_to_cycles(SB_SYNC_NS);
+	sb_pair_cycles = sb_ns_to_cycles(SB_PAIR_NS);
 	sb_beat_workqueue = alloc_workqueue("stackbeat", WQ_UNBOUND, 0);
 	if (!sb_beat_workqueue)
 		return -ENOMEM;
