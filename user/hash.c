@@ -24,7 +24,8 @@ uint32_t hash_number(uint32_t hash, uint64_t number)
 /* All bits of a number take part in all of what comes out. */
 static uint64_t fold(uint64_t number)
 {
-	unsigned __int128 product = (unsigned __int128)(number ^ 0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9;
+	unsigned __int128 product =
+		(unsigned __int128)(number ^ 0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9;
 
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
