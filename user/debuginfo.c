@@ -392,7 +392,7 @@ static bool is_worth_it(const struct walk *walk, const struct level *level,
 	}
 }
 
-/* Reads of an entry what is needed, and goes below it or behind it. False at the end of the walk. */
+/* Reads what is needed of an entry, and goes below or behind it. False at the end of the walk. */
 static bool visit(struct walk *walk, struct dwarf_entry *entry)
 {
 	struct level *level = &walk->levels[walk->depth];
@@ -413,7 +413,7 @@ static bool visit(struct walk *walk, struct dwarf_entry *entry)
 	return true;
 }
 
-/* Begins the next entry that may matter, behind those that never do. False at the end of the walk. */
+/* Begins the next entry, behind those that never matter. False at the end of the walk. */
 static bool next_entry(struct walk *walk, struct dwarf_entry *entry)
 {
 	struct cursor cursor = walk->cursor; /* of its own: it stays in registers */

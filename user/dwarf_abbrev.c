@@ -191,6 +191,18 @@ static int read_attributes(struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *a
 	return 0;
 }
 
+static void skip_attributes(struct cursor *cursor)
+{
+	uint64_t name, form;
+
+	do {
+		name = cursor_unsigned(cursor);
+		form = cursor_unsigned(cursor);
+		if (form == DW_FORM_implicit_const)
+			cursor_signed(cursor);
+	} while ((name != 0 || form != 0) && !cursor->broken);
+}
+
 static int compare_codes(const void *a, const void *b)
 {
 	const struct dwarf_abbrev *left = a, *right = b;
@@ -221,6 +233,10 @@ int dwarf_abbrevs_read(struct dwarf_abbrevs *abbrevs, struct cursor cursor,
 			break;
 		abbrev.kind = kind_of(cursor_unsigned(&cursor));
 		abbrev.has_children = cursor_u8(&cursor) != DW_CHILDREN_no;
+		if (last != 0 && abbrev.code != last) {
+			skip_attributes(&cursor);
+			continue;
+		}
 		abbrev.first = (uint32_t)abbrevs->attribute_count;
 		result = read_attributes(abbrevs, &abbrev, &cursor);
 		if (cursor.broken || result != 0)

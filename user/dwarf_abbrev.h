@@ -84,7 +84,7 @@ struct dwarf_abbrevs {
 
 /*
  * Reads the table at a cursor, up to its end or what is broken; if `last` is not 0,
- * only up to the abbreviation with that code. Returns 0, and dwarf_abbrevs_clear()
+ * only the abbreviation with that code. Returns 0, and dwarf_abbrevs_clear()
  * must follow, or -ENOMEM. `abbrevs` is all zero before.
  */
 int dwarf_abbrevs_read(struct dwarf_abbrevs *abbrevs, struct cursor cursor,

@@ -265,8 +265,7 @@ static int end_sequence(struct dwarf_lines *lines, struct machine *machine)
 		.first = machine->first,
 	};
 
-	if (machine->has_row && machine->address > machine->wanted &&
-	    keep_row(lines, machine) != 0)
+	if (machine->has_row && machine->address > machine->wanted && keep_row(lines, machine) != 0)
 		return -ENOMEM;
 	sequence.count = lines->row_count - machine->first;
 	if (sequence.count == 0 || sequence.start >= sequence.end) {

@@ -36,7 +36,7 @@ struct dwarf_lines {
 	size_t sequence_count, sequence_capacity;
 };
 
-/* Gives the lowest address at or above one of which the row is wanted, UINT64_MAX if there is none. */
+/* The lowest address from one on of which the row is wanted; UINT64_MAX: there is none. */
 typedef uint64_t (*dwarf_lines_wanted)(void *arg, uint64_t address);
 
 /*

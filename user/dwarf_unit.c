@@ -302,10 +302,16 @@ bool dwarf_entry_attributes(struct cursor *cursor, const struct dwarf_unit *unit
 			continue;
 		}
 		value = is_wanted ? &entry->values[attribute->slot] : &ignored;
-		if (!dwarf_value_read(cursor, attribute->form, unit->layout, value))
+		if (attribute->size <= sizeof(value->number)) {
+			*value = (struct dwarf_value){
+				.form = attribute->form,
+				.number = attribute->form == DW_FORM_implicit_const
+						  ? (uint64_t)attribute->constant
+						  : cursor_number(cursor, attribute->size),
+			};
+		} else if (!dwarf_value_read(cursor, attribute->form, unit->layout, value)) {
 			return false;
-		if (attribute->form == DW_FORM_implicit_const)
-			value->number = (uint64_t)attribute->constant;
+		}
 	}
 	entry->present |= slots;
 	return !cursor->broken;

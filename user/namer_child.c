@@ -22,6 +22,8 @@
 
 #define ELF_FILES_MAX 3u
 #define RECENT_TEXTS 4096u /* a power of two */
+/* As much as a pipe holds: the parent wakes up once for it. */
+#define BUFFER_SIZE (64u << 10)
 
 /* The same texts come again and again, from the same place. */
 struct recent_text {
@@ -33,6 +35,7 @@ struct child {
 	const struct namer_job *job;
 	bool fetches;
 	FILE *out;
+	char buffer[BUFFER_SIZE]; /* of it */
 	struct texts texts;
 	size_t told; /* texts that were written */
 	struct recent_text recent[RECENT_TEXTS]; /* by their places */
@@ -515,6 +518,8 @@ void namer_child(const struct namer *namer, const struct namer_job *job, int fd)
 		return;
 	child->job = job;
 	child->out = fdopen(fd, "w");
+	if (child->out)
+		setvbuf(child->out, child->buffer, _IOFBF, sizeof(child->buffer));
 	if (child->out && prepare(child))
 		name(child, namer);
 	if (child->out && child->error == 0)
