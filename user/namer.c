@@ -22,6 +22,8 @@
 #include <unistd.h>
 
 #define PROCESSES_MAX 64u
+/* Addresses that are worth reading a file once more, by another process. */
+#define PIECE_MIN 1000u
 #define READ_SIZE (256u << 10)
 /* No message is longer. */
 #define MESSAGE_MAX (sizeof(struct namer_lines) + INLINE_DEPTH_MAX * sizeof(struct namer_line))
@@ -34,11 +36,19 @@ struct task {
 	uint64_t *addresses; /* of these; in run->addresses */
 	size_t *indices; /* where each is in the job as it was given; in run->indices */
 	struct cached_names *cached; /* NULL: it is not to be kept */
+	size_t pieces; /* that are not done */
+};
+
+/* What one process does of a task: neighbours, so that each reads its own part of the file. */
+struct piece {
+	size_t task;
+	size_t from, count; /* of its addresses */
 };
 
 /* A process at work. */
 struct worker {
 	size_t job;
+	struct piece piece;
 	pid_t pid;
 	int fd; /* where it tells */
 	bool ended; /* it has told all */
@@ -56,7 +66,10 @@ struct run {
 	struct task *tasks; /* one for each */
 	uint64_t *addresses; /* of all of them */
 	size_t *indices;
-	size_t count, next;
+	size_t count;
+	struct piece *pieces;
+	size_t piece_count, next;
+	size_t busy_count; /* tasks that are worth a process of their own */
 	struct texts *texts;
 	struct worker workers[PROCESSES_MAX];
 	unsigned int worker_count;
@@ -122,17 +135,21 @@ static void become_expendable(pid_t parent)
 
 static int start(struct run *run, struct worker *worker)
 {
+	const struct piece *piece = &run->pieces[run->next];
+	struct namer_job job = run->tasks[piece->task].job;
 	pid_t parent = getpid();
 	int ends[2], err;
 
-	*worker = (struct worker){.job = run->next, .is_sound = true};
+	job.addresses += piece->from;
+	job.count = piece->count;
+	*worker = (struct worker){.job = piece->task, .piece = *piece, .is_sound = true};
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return -errno;
 	worker->pid = fork();
 	if (worker->pid == 0) {
 		close(ends[0]);
 		become_expendable(parent);
-		namer_child(run->namer, &run->tasks[worker->job].job, ends[1]);
+		namer_child(run->namer, &job, ends[1]);
 		_exit(0);
 	}
 	err = worker->pid < 0 ? -errno : 0;
@@ -167,15 +184,15 @@ static void explain_end(const struct run *run, const struct worker *worker, int 
 /* Takes the worker out of the list. One that was killed and hangs in the kernel is left behind. */
 static void end(struct run *run, struct worker *worker, bool wait)
 {
+	struct task *task = &run->tasks[worker->job];
 	int status = 0;
 
 	close(worker->fd);
 	if (waitpid(worker->pid, &status, wait ? 0 : WNOHANG) == worker->pid && wait &&
 	    !(worker->ended && worker->is_sound))
 		explain_end(run, worker, status);
-	else if (wait && run->tasks[worker->job].cached)
-		name_cache_write(run->namer->cache, run->jobs[worker->job].build_id,
-				 run->tasks[worker->job].cached);
+	if (--task->pieces == 0 && task->cached)
+		name_cache_write(run->namer->cache, task->job.build_id, task->cached);
 	free(worker->bytes);
 	free(worker->texts);
 	*worker = run->workers[--run->worker_count];
@@ -265,12 +282,13 @@ static int take_lines(struct run *run, struct worker *worker, const unsigned cha
 	struct task *task = &run->tasks[worker->job];
 	struct namer_lines head;
 	struct namer_line told;
+	size_t index;
 
 	if (size < sizeof(head))
 		goto nonsense;
 	memcpy(&head, bytes, sizeof(head));
 	bytes += sizeof(head);
-	if (head.index >= task->job.count || head.count > INLINE_DEPTH_MAX ||
+	if (head.index >= worker->piece.count || head.count > INLINE_DEPTH_MAX ||
 	    size != sizeof(head) + head.count * sizeof(told))
 		goto nonsense;
 	for (uint32_t i = 0; i < head.count; i++, bytes += sizeof(told)) {
@@ -278,8 +296,9 @@ static int take_lines(struct run *run, struct worker *worker, const unsigned cha
 		if (!take_line(run, worker, &told, &run->lines[i]))
 			goto nonsense;
 	}
-	keep(task, head.index, run->lines, head.count);
-	return run->namer->name(run->namer->arg, worker->job, task->indices[head.index], run->lines,
+	index = worker->piece.from + head.index;
+	keep(task, index, run->lines, head.count);
+	return run->namer->name(run->namer->arg, worker->job, task->indices[index], run->lines,
 				head.count);
 nonsense:
 	worker->is_sound = false;
@@ -291,6 +310,9 @@ static void take_problem(const struct run *run, const struct worker *worker, con
 {
 	struct error error;
 
+	/* What is wrong with a file is so for all of its pieces. */
+	if (worker->piece.from > 0)
+		return;
 	error_set(&error, EINVAL, "%.*s", (int)size, text);
 	report(run, worker->job, error.text);
 }
@@ -440,6 +462,37 @@ static bool is_kept(const struct run *run, const struct namer_job *job)
 	return run->namer->cache && *job->build_id && !job->offsets && !job->is_perfmap;
 }
 
+struct indexed {
+	uint64_t address;
+	size_t index;
+};
+
+static int compare_addresses(const void *a, const void *b)
+{
+	const struct indexed *left = a, *right = b;
+
+	return (left->address > right->address) - (left->address < right->address);
+}
+
+/* Neighbours have most of what is read for them in common. */
+static int sort_addresses(struct task *task)
+{
+	size_t count = task->job.count;
+	struct indexed *list = calloc(count + 1, sizeof(*list));
+
+	if (!list)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		list[i] = (struct indexed){task->addresses[i], task->indices[i]};
+	qsort(list, count, sizeof(*list), compare_addresses);
+	for (size_t i = 0; i < count; i++) {
+		task->addresses[i] = list[i].address;
+		task->indices[i] = list[i].index;
+	}
+	free(list);
+	return 0;
+}
+
 /* Tells what the cache has, and leaves the rest in the task. */
 static int prepare_task(struct run *run, size_t number)
 {
@@ -466,7 +519,7 @@ static int prepare_task(struct run *run, size_t number)
 		task->addresses[task->job.count] = job->addresses[i];
 		task->indices[task->job.count++] = i;
 	}
-	return err;
+	return err ? err : sort_addresses(task);
 }
 
 static void free_tasks(struct run *run)
@@ -476,6 +529,7 @@ static void free_tasks(struct run *run)
 	free(run->tasks);
 	free(run->addresses);
 	free(run->indices);
+	free(run->pieces);
 }
 
 static int prepare_tasks(struct run *run)
@@ -500,19 +554,49 @@ static int prepare_tasks(struct run *run)
 	return err;
 }
 
+/* One large file is for all processes, where there are not files enough for them. */
+static size_t pieces_of(const struct run *run, const struct task *task, unsigned int processes)
+{
+	size_t most = task->job.count / PIECE_MIN;
+
+	if (run->busy_count >= processes || task->job.is_perfmap || most < 2)
+		return task->job.count > 0;
+	return most < processes ? most : processes;
+}
+
+static int prepare_pieces(struct run *run, unsigned int processes)
+{
+	for (size_t i = 0; i < run->count; i++)
+		run->busy_count += run->tasks[i].job.count >= PIECE_MIN;
+	run->pieces = calloc(run->count * processes + 1, sizeof(*run->pieces));
+	if (!run->pieces)
+		return -ENOMEM;
+	for (size_t i = 0; i < run->count; i++) {
+		struct task *task = &run->tasks[i];
+		size_t count = task->job.count;
+
+		task->pieces = pieces_of(run, task, processes);
+		for (size_t piece = 0; piece < task->pieces; piece++) {
+			size_t from = count * piece / task->pieces;
+			size_t to = count * (piece + 1) / task->pieces;
+
+			run->pieces[run->piece_count++] = (struct piece){i, from, to - from};
+		}
+	}
+	return 0;
+}
+
 static int run_all(struct run *run)
 {
 	unsigned int processes = processes_wanted(run->namer);
 	int result = prepare_tasks(run);
 
-	while (result == 0 && (run->next < run->count || run->worker_count > 0)) {
-		while (result == 0 && run->next < run->count && run->worker_count < processes) {
-			if (run->tasks[run->next].job.count == 0)
-				run->next++;
-			else
-				result = start(run, &run->workers[run->worker_count]);
-		}
-		if (result == 0 && run->worker_count > 0)
+	if (result == 0)
+		result = prepare_pieces(run, processes);
+	while (result == 0 && (run->next < run->piece_count || run->worker_count > 0)) {
+		while (result == 0 && run->next < run->piece_count && run->worker_count < processes)
+			result = start(run, &run->workers[run->worker_count]);
+		if (result == 0)
 			result = listen_to_all(run);
 	}
 	return result;
