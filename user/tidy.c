@@ -338,7 +338,7 @@ static int set_comment(Message *message, const char *prefix, const char *text)
 		if (strncmp(message->string_table[index], prefix, strlen(prefix)) != 0)
 			continue;
 		free(message->string_table[index]);
-		message->string_table[index] = strdup(text);
+		message->string_table[index] = pprof_copy_text(text);
 		return message->string_table[index] ? 0 : -ENOMEM;
 	}
 	return 0;
