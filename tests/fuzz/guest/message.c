@@ -160,7 +160,7 @@ static void find_group(const struct nlattr *groups)
 
 void message_init(void)
 {
-	struct message message;
+	struct message message = {.length = 0};
 	const struct nlattr *groups;
 	_Alignas(8) uint8_t answer[MESSAGE_SIZE];
 	const uint16_t *id;
@@ -184,7 +184,7 @@ void message_init(void)
 
 void message_set(int fd, uint32_t id, uint16_t attr, uint32_t value)
 {
-	struct message message;
+	struct message message = {.length = 0};
 
 	begin(&message, family, NLM_F_ACK, STACKBEAT_CMD_SESSION_SET);
 	put_u32(&message, STACKBEAT_A_SESSION, id);
@@ -195,7 +195,7 @@ void message_set(int fd, uint32_t id, uint16_t attr, uint32_t value)
 
 bool message_get(int fd, uint32_t id, uint32_t *state, uint64_t counts[STACKBEAT_S_COUNT])
 {
-	struct message message;
+	struct message message = {.length = 0};
 	_Alignas(8) uint8_t answer[MESSAGE_SIZE];
 	const struct nlattr *stats;
 	const uint32_t *said;
@@ -428,7 +428,7 @@ void message_send_any(int fd, struct random *random, uint32_t id)
 		UINT16_MAX,
 	};
 	uint8_t command = STACKBEAT_CMD_SESSION_SET;
-	struct message message;
+	struct message message = {.length = 0};
 	struct nlmsghdr *header = (void *)message.bytes;
 	uint32_t count;
 
