@@ -450,16 +450,12 @@ static void nest_functions(struct symbols *symbols)
 	symbols->count = kept;
 }
 
-/* "memcpy@@GLIBC_2.14" is memcpy. The names are ours: cut them in place. */
-static void cut_versions(struct symbols *symbols)
+/* "memcpy@@GLIBC_2.14" is memcpy. Not cut in place: a part of it may be the name of another one. */
+static size_t name_length(const char *name)
 {
-	for (size_t i = 0; i < symbols->count; i++) {
-		char *name = symbols->names + symbols->list[i].name;
-		char *version = strchr(name, '@');
+	const char *version = strchr(name, '@');
 
-		if (version && version != name)
-			*version = '\0';
-	}
+	return version && version != name ? (size_t)(version - name) : strlen(name);
 }
 
 /* The first section of a type. A second one would be there to make us read much. */
@@ -482,7 +478,7 @@ static int pack(struct symbols *symbols, struct elf_file *file)
 	char *names;
 
 	for (size_t i = 0; i < symbols->count; i++)
-		size += strlen(symbols->names + symbols->list[i].name) + 1;
+		size += name_length(symbols->names + symbols->list[i].name) + 1;
 	names = malloc(size + 1);
 	list = reallocarray(symbols->list, symbols->count, sizeof(*list));
 	if (list)
@@ -492,10 +488,11 @@ static int pack(struct symbols *symbols, struct elf_file *file)
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < symbols->count; i++) {
-		length = strlen(symbols->names + list[i].name) + 1;
+		length = name_length(symbols->names + list[i].name);
 		memcpy(names + used, symbols->names + list[i].name, length);
+		names[used + length] = '\0';
 		list[i].name = (uint32_t)used;
-		used += length;
+		used += length + 1;
 	}
 	file->functions = list;
 	file->function_count = symbols->count;
@@ -525,7 +522,6 @@ static int read_functions(struct elf_file *file, Elf *elf, struct error *problem
 	if (!err && symbols.count > 0) {
 		merge_aliases(&symbols);
 		nest_functions(&symbols);
-		cut_versions(&symbols);
 		err = pack(&symbols, file);
 	} else if (!err && !*problem->text) {
 		error_set(problem, ENODATA, "has no symbols of functions");
