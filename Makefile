@@ -13,7 +13,7 @@ PREFIX ?= /usr/local
 KVERSION ?= $(shell uname -r)
 KDIR ?= /lib/modules/$(KVERSION)/build
 
-PACKAGES := json-c libnl-genl-3.0 libkmod libprotobuf-c libdw libelf liblzma zlib
+PACKAGES := json-c libarchive libnl-genl-3.0 libkmod libprotobuf-c libdw libelf liblzma zlib
 WARNINGS := -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -Wvla
 CFLAGS ?= -O2 -g
 CPPFLAGS += -D_GNU_SOURCE -DSTACKBEAT_VERSION='"$(VERSION)"' -Iinclude -I$(B)/proto
@@ -26,7 +26,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 
 USER_SOURCES := $(wildcard user/*.c)
 USER_OBJECTS := $(USER_SOURCES:user/%.c=$(B)/user/%.o)
-FORMATTED = $(wildcard user/*.[ch] tests/unit/*.[ch] tests/unit/shim/*/*.h tests/workloads/*.[ch] tests/gosym/*.c tests/fuzz/*.[ch] tests/fuzz/*/*.[ch] \
+FORMATTED = $(wildcard user/*.[ch] tests/unit/*.[ch] tests/unit/shim/*/*.h tests/workloads/*.[ch] tests/gosym/*.c tests/names/*.c tests/fuzz/*.[ch] tests/fuzz/*/*.[ch] \
 	tests/bench/*.c tests/bench/*/*.[ch])
 PROTO := $(B)/proto/profile.pb-c
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))
@@ -86,8 +86,8 @@ $(B)/gosym/dump: tests/gosym/dump.c $(B)/user/gosym.o $(B)/user/error.o
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
 
-# What tests/bench/symbols measures.
-$(B)/bench/name_addresses: tests/bench/name_addresses.c $(filter-out $(B)/user/main.o,$(USER_OBJECTS)) $(PROTO).o
+# What tests/names checks and tests/bench/symbols measures.
+$(B)/names/name_addresses: tests/names/name_addresses.c $(filter-out $(B)/user/main.o,$(USER_OBJECTS)) $(PROTO).o
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
@@ -219,6 +219,11 @@ demo: ## Profile a real program and draw it (build/demo/)
 bench: ## Measure the cost, beside perf's and bpftrace's (build/bench/); S=1 for section 1 only
 	$(Q)tests/bench/run $(S)
 
+.PHONY: bench-symbols
+bench-symbols: ## Measure naming, beside addr2line, llvm-symbolizer and perf script (build/bench/)
+	$(Q)scripts/deps build vm bench
+	$(Q)tests/bench/symbols
+
 .PHONY: check
 check: ## Run all tests
 	$(Q)tests/check
@@ -268,6 +273,6 @@ print-%:
 .PHONY: clean
 clean: ## Remove what was built, but not what was downloaded
 	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/abi-* $(B)/demo \
-		$(B)/lint $(B)/gosym $(B)/fuzz $(B)/coverage $(B)/longrun
+		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/coverage $(B)/longrun
 
 -include $(wildcard $(B)/user/*.d $(B)/unit/user/*.d $(B)/unit/*.d $(B)/fuzz/user/*.d $(B)/fuzz/*.d)

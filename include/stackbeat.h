@@ -128,6 +128,9 @@
  *		then what was there before is not known
  * Changes may come in any order, and before the space record.
  *
+ * poll() returns EPOLLIN also when half of this ring is full, or, where it is mapped,
+ * when something in it is unread for a quarter of a second.
+ *
  * A change that could not be told (too many at once) is counted as
  * STACKBEAT_S_CHANGES_LOST; the mappings are read again then, and there is one
  * more space record: `gap` is the first generation that may be missing. Between

@@ -12,9 +12,7 @@
 
 #include "ring.h"
 #include "session.h"
-
-struct sb_seen_queue;
-struct sb_space;
+#include "space.h"
 
 struct sb_beat {
 	/* Used on this CPU alone, with interrupts off. */
@@ -29,18 +27,21 @@ struct sb_beat {
 	u64 idle;
 	u64 filtered;
 	u64 missed_sum;
-	u64 cost;		/* ns */
+	u64 cost;		/* cycles */
 	u64 time;		/* ns that the beats stood for */
-	u64 window_start;	/* ns, of the budget's window */
-	u64 window_cost;	/* ns in it */
+	u64 window_end;		/* ns, of the budget's window */
+	u64 window_cost;	/* cost when it began */
+	u64 synced;		/* cycles, when the clock was read */
+	u64 synced_ns;		/* what it said */
+	u64 sync_cycles;	/* how long that is good for */
 	u64 throttled;		/* how often the rate was halved */
-	u32 random;		/* state of the generator, never 0 */
+	u64 random;		/* state of the generator */
 	u32 shift;		/* the rate is halved so many times now */
 	bool running;
 	bool parked;		/* running, and the CPU is idle: no timer */
 	u64 next_report;	/* ns: losses are not reported before */
 	struct irq_work wake;
-	struct sb_space *space;	/* where that of the last sample is noted, or NULL */
+	struct sb_last_space last;
 	struct sb_seen_queue *seen;
 
 	/* The report of what happened in beats: queued by them. */
@@ -57,6 +58,12 @@ struct sb_beat {
 struct sb_beat *sb_beat_alloc(struct sb_session *session, u32 cpu, u32 ring_size);
 /* Frees a beat that is not started; NULL is allowed. */
 void sb_beat_free(struct sb_beat *beat);
+
+/* Cycles of the time-stamp counter, for less than a minute. */
+u64 sb_ns_to_cycles(u64 ns);
+
+/* ns that its callback has taken. */
+u64 sb_beat_cost(const struct sb_beat *beat);
 
 /* Hz in effect on its CPU now; 0 when it does not run there. */
 u32 sb_beat_rate(const struct sb_beat *beat);

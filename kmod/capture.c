@@ -373,12 +373,18 @@ static bool sb_spaces_tell(struct sb_spaces *spaces)
 void sb_capture_work(struct work_struct *work)
 {
 	struct sb_spaces *spaces = container_of(to_delayed_work(work), struct sb_spaces, work);
+	u64 head;
 	bool more;
 
 	mutex_lock(&spaces->lock);
+	head = spaces->ring.head;
+	if (!sb_ring_unread(&spaces->ring))
+		WRITE_ONCE(spaces->news_due, false);
 	sb_spaces_take_all_seen(spaces);
 	sb_spaces_take_changes(spaces);
 	more = !sb_spaces_tell(spaces) || !list_empty(&spaces->unread);
+	if (spaces->ring.head != head)
+		sb_spaces_announce(spaces);
 	mutex_unlock(&spaces->lock);
 
 	if (sb_spaces_have_news(spaces))

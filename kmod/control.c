@@ -386,7 +386,7 @@ static void sb_stats_add(struct sb_stats *stats, const struct sb_beat *beat)
 	stats->count[STACKBEAT_S_IDLE] += READ_ONCE(beat->idle);
 	stats->count[STACKBEAT_S_FILTERED] += READ_ONCE(beat->filtered);
 	stats->count[STACKBEAT_S_MISSED] += READ_ONCE(beat->missed_sum);
-	stats->count[STACKBEAT_S_COST] += READ_ONCE(beat->cost);
+	stats->count[STACKBEAT_S_COST] += sb_beat_cost(beat);
 	stats->count[STACKBEAT_S_TIME] += READ_ONCE(beat->time);
 	stats->count[STACKBEAT_S_THROTTLED] += READ_ONCE(beat->throttled);
 	if (rate && (!stats->count[STACKBEAT_S_RATE] || rate < stats->count[STACKBEAT_S_RATE]))

@@ -27,7 +27,7 @@
 
 struct sb_ring {
 	u64 head;	/* bytes produced, published or about to be */
-	u64 tail;	/* bytes consumed, as last read and found right */
+	u64 limit;	/* never behind head: up to here records fit, as last looked at */
 	u64 wake_head;	/* head from which on the reader may need to be woken */
 	u8 *data;
 	u32 size;	/* of data, a power of two */
@@ -45,30 +45,40 @@ static inline bool sb_ring_read_tail(const struct sb_ring *ring, u64 *tail)
 	return ring->head - *tail <= ring->size;
 }
 
-static noinline bool sb_ring_make_room(struct sb_ring *ring, u32 bytes)
+/*
+ * Finds out up to where records of `bytes` fit from the head on; where they do not fit
+ * before the end of the data, the head goes on at its beginning. Returns NULL, or the
+ * counter of the reason why there is no room.
+ */
+static noinline u64 *sb_ring_extend(struct sb_ring *ring, u32 bytes)
 {
-	u64 tail;
+	u32 at = ring->head & (ring->size - 1);
+	u32 to_end = ring->size - at;
+	u32 pad = to_end < bytes ? to_end : 0;
+	u64 tail, used, room;
 
-	if (!sb_ring_read_tail(ring, &tail)) {
-		ring->lost_tail++;
-		ring->lost++;
-		return false;
+	if (!sb_ring_read_tail(ring, &tail))
+		return &ring->lost_tail;
+	used = ring->head - tail + pad;
+	if (used + bytes > ring->size)
+		return &ring->lost_full;
+	if (pad) {
+		struct stackbeat_record *record = (void *)(ring->data + at);
+
+		record->type = STACKBEAT_RECORD_PAD;
+		record->flags = 0;
+		record->size = pad;
+		ring->head += pad;
+		to_end = ring->size;
 	}
-	ring->tail = tail;
-	if (ring->head - tail + bytes > ring->size) {
-		ring->lost_full++;
-		ring->lost++;
-		return false;
-	}
-	return true;
+	room = ring->size - used;
+	ring->limit = ring->head + (room < to_end ? room : to_end);
+	return NULL;
 }
 
-/* What is left before the end of the data, where `bytes` do not fit into that. */
-static inline u32 sb_ring_pad(const struct sb_ring *ring, u32 bytes)
+static inline bool sb_ring_fits(const struct sb_ring *ring, u32 bytes)
 {
-	u32 to_end = ring->size - (ring->head & (ring->size - 1));
-
-	return to_end < bytes ? to_end : 0;
+	return ring->limit - ring->head >= bytes;
 }
 
 /*
@@ -77,15 +87,18 @@ static inline u32 sb_ring_pad(const struct sb_ring *ring, u32 bytes)
  */
 static inline bool sb_ring_has_room(struct sb_ring *ring, u32 bytes)
 {
-	u64 tail;
+	return sb_ring_fits(ring, bytes) || !sb_ring_extend(ring, bytes);
+}
 
-	bytes += sb_ring_pad(ring, bytes);
-	if (ring->head - ring->tail + bytes <= ring->size)
+static noinline bool sb_ring_make_room(struct sb_ring *ring, u32 bytes)
+{
+	u64 *lost = sb_ring_extend(ring, bytes);
+
+	if (!lost)
 		return true;
-	if (!sb_ring_read_tail(ring, &tail))
-		return false;
-	ring->tail = tail;
-	return ring->head - tail + bytes <= ring->size;
+	(*lost)++;
+	ring->lost++;
+	return false;
 }
 
 /*
@@ -93,29 +106,15 @@ static inline bool sb_ring_has_room(struct sb_ring *ring, u32 bytes)
  * the ring) may be written, or NULL when it is lost, which is counted. Nothing
  * is visible to the reader before sb_ring_commit().
  */
-static inline void *sb_ring_reserve(struct sb_ring *ring, u32 bytes)
+static __always_inline void *sb_ring_reserve(struct sb_ring *ring, u32 bytes)
 {
-	u32 at = ring->head & (ring->size - 1);
-	u32 pad = sb_ring_pad(ring, bytes);
-
-	if (unlikely(ring->head - ring->tail + pad + bytes > ring->size) &&
-	    !sb_ring_make_room(ring, pad + bytes))
+	if (unlikely(!sb_ring_fits(ring, bytes)) && !sb_ring_make_room(ring, bytes))
 		return NULL;
-
-	if (unlikely(pad)) {
-		struct stackbeat_record *record = (void *)(ring->data + at);
-
-		record->type = STACKBEAT_RECORD_PAD;
-		record->flags = 0;
-		record->size = pad;
-		ring->head += pad;
-		at = 0;
-	}
-	return ring->data + at;
+	return ring->data + (ring->head & (ring->size - 1));
 }
 
 /* Publishes the record that was written at the last reservation. */
-static inline void sb_ring_commit(struct sb_ring *ring, u32 bytes)
+static __always_inline void sb_ring_commit(struct sb_ring *ring, u32 bytes)
 {
 	ring->head += bytes;
 	ring->lost = 0;
@@ -131,24 +130,26 @@ static inline u32 sb_ring_unread(const struct sb_ring *ring)
 	return unread <= ring->size ? unread : ring->size;
 }
 
-/*
- * Whether the reader should be woken now, asked after each commit. The tail is
- * read only when the head has come far enough; while the reader is late it is
- * woken again each quarter of a watermark.
- */
-static inline bool sb_ring_should_wake(struct sb_ring *ring, u32 watermark)
+static noinline bool sb_ring_is_late(struct sb_ring *ring, u32 watermark)
 {
-	u32 unread;
+	u32 unread = sb_ring_unread(ring);
 
-	if (likely(ring->head < ring->wake_head))
-		return false;
-	unread = sb_ring_unread(ring);
 	if (unread < watermark) {
 		ring->wake_head = ring->head - unread + watermark;
 		return false;
 	}
 	ring->wake_head = ring->head + watermark / 4;
 	return true;
+}
+
+/*
+ * Whether the reader should be woken now, asked after each commit. The tail is
+ * read only when the head has come far enough; while the reader is late it is
+ * woken again each quarter of a watermark.
+ */
+static __always_inline bool sb_ring_should_wake(struct sb_ring *ring, u32 watermark)
+{
+	return unlikely(ring->head >= ring->wake_head) && sb_ring_is_late(ring, watermark);
 }
 
 int sb_ring_alloc(struct sb_ring *ring, u32 size, u32 cpu);

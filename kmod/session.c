@@ -48,9 +48,17 @@ void sb_mapping_init_ring(struct sb_mapping *consumer, struct sb_mapping *data,
 	data->pages = 1 + ring->size / PAGE_SIZE;
 }
 
-static u64 sb_budget_ns(u32 permille)
+static void sb_session_set_max_depth(struct sb_session *session, u32 max_depth)
 {
-	return STACKBEAT_BUDGET_WINDOW_NS / 1000 * permille;
+	session->max_depth = max_depth;
+	WRITE_ONCE(session->record_max,
+		   sizeof(struct stackbeat_sample) +
+		   (STACKBEAT_KERNEL_FRAMES_MAX + max_depth) * sizeof(u64));
+}
+
+static u64 sb_budget_cycles(u32 permille)
+{
+	return sb_ns_to_cycles(STACKBEAT_BUDGET_WINDOW_NS / 1000 * permille);
 }
 
 static struct sb_session *sb_session_alloc(bool restricted)
@@ -69,10 +77,10 @@ static struct sb_session *sb_session_alloc(bool restricted)
 	session->rate = STACKBEAT_RATE_DEFAULT;
 	session->period = NSEC_PER_SEC / STACKBEAT_RATE_DEFAULT;
 	session->budget_permille = STACKBEAT_BUDGET_DEFAULT;
-	session->budget = sb_budget_ns(STACKBEAT_BUDGET_DEFAULT);
+	session->budget = sb_budget_cycles(STACKBEAT_BUDGET_DEFAULT);
 	session->restricted = restricted;
 	session->parts = restricted ? STACKBEAT_PART_USER : STACKBEAT_PARTS_ALL;
-	session->max_depth = STACKBEAT_USER_FRAMES_DEFAULT;
+	sb_session_set_max_depth(session, STACKBEAT_USER_FRAMES_DEFAULT);
 	session->inherit = true;
 	session->state = STACKBEAT_STATE_NEW;
 	session->cred = get_current_cred();
@@ -460,14 +468,14 @@ static int sb_session_apply(struct sb_session *session,
 	if (sb_settings_have(settings, STACKBEAT_A_PARTS))
 		WRITE_ONCE(session->parts, settings->parts);
 	if (sb_settings_have(settings, STACKBEAT_A_MAX_DEPTH))
-		WRITE_ONCE(session->max_depth, settings->max_depth);
+		sb_session_set_max_depth(session, settings->max_depth);
 	if (sb_settings_have(settings, STACKBEAT_A_INHERIT))
 		WRITE_ONCE(session->inherit, settings->inherit);
 	if (sb_settings_have(settings, STACKBEAT_A_FIXED))
 		WRITE_ONCE(session->fixed, settings->fixed);
 	if (sb_settings_have(settings, STACKBEAT_A_BUDGET)) {
 		session->budget_permille = settings->budget_permille;
-		WRITE_ONCE(session->budget, sb_budget_ns(settings->budget_permille));
+		WRITE_ONCE(session->budget, sb_budget_cycles(settings->budget_permille));
 	}
 	if (sb_settings_have(settings, STACKBEAT_A_CPUS)) {
 		cpumask_copy(session->cpus, settings->cpus);

@@ -48,11 +48,11 @@ void sb_mapping_init_ring(struct sb_mapping *consumer, struct sb_mapping *data,
 struct sb_session {
 	/* Read by each beat with READ_ONCE() or under RCU. */
 	u64 period;		/* ns, of the rate that was asked for */
-	u64 budget;		/* ns of callback in each STACKBEAT_BUDGET_WINDOW_NS */
+	u64 budget;		/* cycles of callback in each STACKBEAT_BUDGET_WINDOW_NS */
 	bool fixed;		/* intervals are equal */
 	bool restricted;	/* constant: the opener has no CAP_PERFMON */
 	u32 parts;		/* STACKBEAT_PART_* */
-	u32 max_depth;		/* user frames */
+	u32 record_max;		/* bytes of the largest sample */
 	u32 watermark;		/* bytes, never 0 */
 	struct sb_filter __rcu *filter;	/* NULL: every process */
 	bool inherit;		/* what the filter's processes fork is added */
@@ -60,6 +60,7 @@ struct sb_session {
 	/* Under lock; what a beat reads is also written only under it. */
 	struct mutex lock;
 	u32 rate;		/* Hz, the source of period */
+	u32 max_depth;		/* user frames, the source of record_max */
 	u32 budget_permille;	/* of a CPU, the source of budget */
 	u32 state;		/* enum stackbeat_state; poll reads it without lock */
 	cpumask_var_t cpus;	/* the filter; all bits set: every CPU */

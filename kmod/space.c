@@ -22,6 +22,9 @@ static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_SPACES_MAX);
 /* How long the mappings of a space are not read again after changes were lost. */
 #define SB_REREAD_NS (100 * NSEC_PER_MSEC)
 
+/* How long what is told may wait in the ring before the reader is woken for it. */
+#define SB_NEWS_JIFFIES (HZ / 4)
+
 static struct workqueue_struct *sb_space_workqueue;
 
 void sb_spaces_kick(struct sb_spaces *spaces, unsigned long delay)
@@ -70,6 +73,7 @@ static struct sb_space *sb_space_note(struct sb_spaces *spaces, u64 id, u64 now)
 	if ((seq & 1) || cmpxchg(&space->seq, seq, seq + 1) != seq)
 		return NULL;
 	WRITE_ONCE(space->id, id);
+	smp_wmb(); /* pairs with the barrier in sb_beat_space() */
 	WRITE_ONCE(space->mm, current->mm);
 	WRITE_ONCE(space->pid, current->tgid);
 	WRITE_ONCE(space->start_time, current->group_leader->start_boottime);
@@ -116,6 +120,18 @@ static bool sb_space_queue(struct sb_beat *beat, u64 id, struct sb_space *space,
 	return true;
 }
 
+static void sb_space_remember(struct sb_beat *beat, const struct sb_space *space, u64 id)
+{
+	beat->last = (struct sb_last_space){
+		.mm = space ? current->mm : NULL,
+		.start_time = current->group_leader->start_boottime,
+		.exec_id = current->self_exec_id,
+		.pid = current->tgid,
+		.id = id,
+		.space = space,
+	};
+}
+
 static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *generation)
 {
 	struct sb_spaces *spaces = beat->session->spaces;
@@ -134,7 +150,7 @@ static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *gen
 		queue->lost++;
 		return 0;
 	}
-	beat->space = space;
+	sb_space_remember(beat, space, id);
 	*generation = 1;
 	return id;
 }
@@ -173,28 +189,21 @@ static noinline void sb_space_reread(struct sb_beat *beat, struct sb_space *spac
 
 u64 sb_space_see(struct sb_beat *beat, u64 now, u32 *generation)
 {
-	struct sb_space *space = beat->space;
-	struct sb_space *set;
+	struct sb_space *set = sb_spaces_set(beat->session->spaces, current->mm);
+	struct sb_space *space;
 	u32 way;
 	u64 id;
 
-	if (likely(space && sb_space_is_current(space, &id, generation)))
-		goto found;
-
-	set = sb_spaces_set(beat->session->spaces, current->mm);
 	for (way = 0; way < SB_WAYS; way++) {
 		space = set + way;
-		if (sb_space_is_current(space, &id, generation)) {
-			beat->space = space;
-			goto found;
-		}
+		if (!sb_space_is_current(space, &id, generation))
+			continue;
+		sb_space_remember(beat, space, id);
+		if (unlikely(READ_ONCE(space->gap)))
+			sb_space_reread(beat, space, id, now);
+		return id;
 	}
 	return sb_space_first_sight(beat, now, generation);
-
-found:
-	if (unlikely(READ_ONCE(space->gap)))
-		sb_space_reread(beat, space, id, now);
-	return id;
 }
 
 void sb_seen_lose(struct sb_seen *seen)
@@ -378,7 +387,26 @@ bool sb_spaces_next_change(struct sb_spaces *spaces, struct sb_change *change)
 
 bool sb_spaces_have_news(const struct sb_spaces *spaces)
 {
-	return sb_ring_unread(&spaces->ring) >= spaces->ring.size / 2;
+	u32 unread = sb_ring_unread(&spaces->ring);
+
+	if (unread >= spaces->ring.size / 2)
+		return true;
+	/* Whoever does not map the ring wants none of it. */
+	return unread && READ_ONCE(spaces->news_due) &&
+	       atomic_read(&spaces->ring_mapping.count);
+}
+
+static void sb_spaces_wake(struct work_struct *work)
+{
+	struct sb_spaces *spaces = container_of(to_delayed_work(work), struct sb_spaces, news);
+
+	WRITE_ONCE(spaces->news_due, true);
+	wake_up_interruptible(&spaces->session->wait);
+}
+
+void sb_spaces_announce(struct sb_spaces *spaces)
+{
+	queue_delayed_work(sb_space_workqueue, &spaces->news, SB_NEWS_JIFFIES);
 }
 
 int sb_spaces_open_object(struct sb_spaces *spaces, u64 id)
@@ -459,6 +487,7 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session)
 	INIT_LIST_HEAD(&spaces->unread);
 	INIT_LIST_HEAD(&spaces->waiting);
 	INIT_DELAYED_WORK(&spaces->work, sb_capture_work);
+	INIT_DELAYED_WORK(&spaces->news, sb_spaces_wake);
 	spaces->path = kmalloc(STACKBEAT_PATH_MAX, GFP_KERNEL);
 	spaces->table = kvcalloc(STACKBEAT_SPACES_MAX, sizeof(*spaces->table), GFP_KERNEL);
 	if (!spaces->path || !spaces->table)
@@ -495,6 +524,7 @@ void sb_spaces_free(struct sb_spaces *spaces)
 	sb_space_unfollow();
 	irq_work_sync(&spaces->changes_kick);
 	cancel_delayed_work_sync(&spaces->work);
+	cancel_delayed_work_sync(&spaces->news);
 	sb_captures_free(spaces);
 	while (sb_spaces_next_change(spaces, &change)) {
 		if (change.file)

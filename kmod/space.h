@@ -50,6 +50,19 @@ struct sb_space {
 	u64 next_read;		/* ns: not read again before */
 } ____cacheline_aligned;
 
+/*
+ * The space of a beat's last sample, for the next one, which is mostly of the same: whose
+ * it is, and where it is noted, for as long as the id is still there.
+ */
+struct sb_last_space {
+	struct mm_struct *mm;	/* to compare, never followed; NULL: none */
+	u64 start_time;
+	u64 exec_id;
+	u32 pid;
+	u64 id;
+	const struct sb_space *space;
+};
+
 /* A space that is to be read, with its references. */
 struct sb_seen {
 	struct mm_struct *mm;
@@ -109,6 +122,8 @@ struct sb_spaces {
 	char *path;			/* STACKBEAT_PATH_MAX bytes */
 	u64 told, lost, changes_told, left_out, objects_left_out;
 	struct delayed_work work;
+	struct delayed_work news;	/* wakes the reader for what waits in the ring */
+	bool news_due;			/* it has waited long enough */
 	struct sb_mapping consumer_mapping;
 	struct sb_mapping ring_mapping;
 };
@@ -134,7 +149,7 @@ void sb_seen_lose(struct sb_seen *seen);
 /*
  * The id and the generation of the current task's address space, which is user
  * memory; 0 when too many are pending. Called by a beat, before it publishes the
- * sample, at `now` (ns).
+ * sample, at `now` (ns). Remembers it in beat->last.
  */
 u64 sb_space_see(struct sb_beat *beat, u64 now, u32 *generation);
 
@@ -145,6 +160,9 @@ void sb_spaces_lose_change(struct sb_spaces *spaces, const struct sb_change *cha
 
 /* Has the worker run, after so many jiffies. */
 void sb_spaces_kick(struct sb_spaces *spaces, unsigned long delay);
+
+/* Has the reader woken for what was told, if it does not read that by itself soon. */
+void sb_spaces_announce(struct sb_spaces *spaces);
 
 /* Whether the reader should look at the metadata ring. */
 bool sb_spaces_have_news(const struct sb_spaces *spaces);

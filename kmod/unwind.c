@@ -153,7 +153,10 @@ static __always_inline bool sb_may_lack_frame(u32 code)
 		fp = next;                                                     \
 	} while (0)
 
-/* Where the n-th frame of a round was not taken; those before it were. */
+/*
+ * Where the n-th frame of a round was not taken; those before it were. It is read again:
+ * to keep what was read would be two more instructions in each frame.
+ */
 #define sb_leave_round(n)                                                      \
 	unreadable_##n:                                                        \
 	careful_##n:                                                           \
@@ -162,10 +165,11 @@ static __always_inline bool sb_may_lack_frame(u32 code)
 /*
  * One walk, compiled for 64-bit and for 32-bit programs: in both a frame is the
  * caller's frame pointer and, above it, the return address. All of it happens in
- * one window of access to user memory; no call is allowed inside.
+ * one window of access to user memory; no call is allowed inside. In hard interrupt
+ * context a fault goes to the exception table, never to the memory manager.
  */
 static __always_inline u32 sb_walk_user(const struct pt_regs *regs, u64 *frames,
-					u32 max, u8 *end, u64 *stack_hash,
+					u64 *to_end, u8 *end, u64 *stack_hash,
 					const bool compat)
 {
 	const u32 word = compat ? sizeof(u32) : sizeof(u64);
@@ -178,7 +182,7 @@ static __always_inline u32 sb_walk_user(const struct pt_regs *regs, u64 *frames,
 	unsigned long fast_limit = TASK_SIZE_MAX - (SB_ROUND + 1) * SB_STRIDE;
 	unsigned long code_limit = TASK_SIZE_MAX - PAGE_SIZE, round;
 	u64 round_hash, hash = sb_hash(*stack_hash, regs->ip);
-	u64 *to = frames, *to_end = frames + max;
+	u64 *to = frames;
 	u32 hops = 0, code, following;
 	u8 before;
 
@@ -195,11 +199,6 @@ static __always_inline u32 sb_walk_user(const struct pt_regs *regs, u64 *frames,
 	*to++ = regs->ip;
 	*end = STACKBEAT_END_ROOT;
 
-	/*
-	 * In hard interrupt context a fault goes to the exception table, never
-	 * to the memory manager.
-	 */
-	pagefault_disable();
 	__uaccess_begin_nospec();
 
 	sb_read_user(code, u32, regs->ip, limit, frame_chain);
@@ -290,15 +289,19 @@ unreadable:
 	*end = STACKBEAT_END_MEMORY;
 out:
 	__uaccess_end();
-	pagefault_enable();
 	*stack_hash = hash;
 	return to - frames;
 #undef sb_read_word
 }
 
-u32 sb_unwind_user(const struct pt_regs *regs, u64 *frames, u32 max, u8 *end, u64 *hash)
+u32 sb_unwind_user(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u8 *end,
+		   u64 *hash)
 {
-	if (likely(user_64bit_mode((struct pt_regs *)regs)))
-		return sb_walk_user(regs, frames, max, end, hash, false);
-	return sb_walk_user(regs, frames, max, end, hash, true);
+	return sb_walk_user(regs, frames, frames_end, end, hash, false);
+}
+
+u32 sb_unwind_user32(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u8 *end,
+		     u64 *hash)
+{
+	return sb_walk_user(regs, frames, frames_end, end, hash, true);
 }

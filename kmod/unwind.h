@@ -18,12 +18,20 @@ struct pt_regs;
 u32 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u8 *end, u64 *hash);
 
 /*
- * The user part of the current task, which must have user memory: regs are
- * those with which it entered the kernel. As above. Follows frame pointers;
- * where the interrupted instruction belongs to a prologue or is a return, the
- * caller, whom the frame pointer does not know yet or any more, is taken from
+ * The user part of the current task, which must have user memory: regs are those with
+ * which it entered the kernel. Writes addresses up to `frames_end`, but at least one; else
+ * as above.
+ *
+ * Follows frame pointers; where the interrupted instruction belongs to a prologue or is a
+ * return, the caller, whom the frame pointer does not know yet or any more, is taken from
  * the stack pointer.
+ *
+ * They are not compiled into the beat: there its loop would have too few registers.
  */
-u32 sb_unwind_user(const struct pt_regs *regs, u64 *frames, u32 max, u8 *end, u64 *hash);
+u32 sb_unwind_user(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u8 *end,
+		   u64 *hash);
+/* That of 32-bit programs. */
+u32 sb_unwind_user32(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u8 *end,
+		     u64 *hash);
 
 #endif

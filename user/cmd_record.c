@@ -15,11 +15,14 @@
 
 #include "collect.h"
 #include "commands.h"
+#include "cuts.h"
 #include "device.h"
 #include "encode.h"
 #include "error.h"
 #include "file.h"
 #include "intake.h"
+#include "name_cache.h"
+#include "names_log.h"
 #include "objects.h"
 #include "options.h"
 #include "profile.h"
@@ -28,12 +31,14 @@
 #include "symbolize.h"
 #include "target.h"
 
-/* How often the rings are drained when nothing else wakes the reader. */
-#define DRAIN_INTERVAL_NS INT64_C(250000000)
+/*
+ * How often the rings are drained when nothing wakes the reader: the kernel does, when there
+ * is much, or when address spaces are new. Whether the processes of -p live has to be asked.
+ */
+#define DRAIN_INTERVAL_NS INT64_C(1000000000)
+#define PIDS_INTERVAL_NS INT64_C(250000000)
 #define PROGRESS_INTERVAL_NS INT64_C(1000000000)
 #define NS_PER_SECOND INT64_C(1000000000)
-/* Of files that were to give names. */
-#define PROBLEMS_SHOWN 5u
 
 static const char usage[] =
 	"Usage: stackbeat record [OPTION]... [--] [COMMAND [ARG]...]\n"
@@ -53,10 +58,14 @@ static const char usage[] =
 	"                        nor nohz_full)\n"
 	"  -d, --duration SEC    stop after this many seconds\n"
 	"      --labels LIST     labels of the samples: all, none, or some of comm, thread, pid,\n"
-	"                        tid, cpu, cgroup, container (default: all but tid and cpu)\n"
+	"                        tid, cpu, cgroup, container, cut (default: all but tid, cpu)\n"
 	"      --label KEY=VALUE one more, on every sample; repeatable\n"
 	"      --keep-objects DIR\n"
 	"                        keep programs and libraries in DIR/.build-id, to name later\n"
+	"      --no-symbolize    addresses alone; 'stackbeat symbolize' names them, also later "
+	"and\n"
+	"                        elsewhere, and 'stackbeat archive' collects what it needs\n"
+	"      --no-cache        neither take names from those of earlier runs nor keep them\n"
 	"  -o, --output FILE     default " RECORD_OUTPUT_DEFAULT "; - for standard output\n"
 	"      --user            user part of the stacks only\n"
 	"      --kernel          kernel part of the stacks only\n"
@@ -84,7 +93,6 @@ struct record {
 	int64_t own_cpu_start; /* ns of CPU time before the recording */
 	bool progress;
 	bool progress_shown;
-	unsigned int problems; /* of files that were to give names */
 	const char *why_ended;
 };
 
@@ -242,6 +250,7 @@ static int sample(struct record *record, int64_t start, struct error *error)
 	int64_t end = options->seconds > 0
 			      ? start + (int64_t)(options->seconds * (double)NS_PER_SECOND)
 			      : INT64_MAX;
+	int64_t interval = options->pid_count ? PIDS_INTERVAL_NS : DRAIN_INTERVAL_NS;
 	int64_t next_progress = record->progress ? start + PROGRESS_INTERVAL_NS : INT64_MAX;
 	int err = 0;
 
@@ -251,8 +260,9 @@ static int sample(struct record *record, int64_t start, struct error *error)
 			{.fd = record->signals, .events = POLLIN},
 		};
 		int64_t now = now_ns(CLOCK_MONOTONIC);
-		int64_t wait = end - now < DRAIN_INTERVAL_NS ? end - now : DRAIN_INTERVAL_NS;
-		struct timespec timeout = {.tv_nsec = wait > 0 ? wait : 0};
+		int64_t wait = end - now < interval ? end - now : interval;
+		struct timespec timeout = {.tv_sec = wait > 0 ? wait / NS_PER_SECOND : 0,
+					   .tv_nsec = wait > 0 ? wait % NS_PER_SECOND : 0};
 
 		if (ppoll(fds, 2, &timeout, NULL) < 0 && errno != EINTR)
 			return error_errno(error, errno, "can't wait for samples");
@@ -317,7 +327,7 @@ static int record_session(struct record *record, struct error *error)
 	file_discard(&file);
 
 	err = collector_init(&record->collector, options->labels.chosen, options->keep_objects,
-			     error);
+			     options->nameless, error);
 	if (err)
 		return err;
 	err = session_open(&record->session, error);
@@ -364,10 +374,8 @@ static void print_summary(const struct record *record, const struct cuts *cuts, 
 	print_count(recording->lost_tail, "wrong tail", &separator);
 	fprintf(stderr, "%s, %" PRIu64 " cut", lost ? ")" : "", cuts_total(cuts));
 	separator = " (";
-	print_count(cuts->depth, "depth limit", &separator);
-	print_count(cuts->frame, "frame pointer", &separator);
-	print_count(cuts->memory, "unreadable memory", &separator);
-	print_count(cuts->kernel, "kernel part", &separator);
+	for (enum cut cut = 0; cut < CUT_COUNT; cut++)
+		print_count(cuts->samples[cut], cut_text(cut), &separator);
 	fputs(cuts_total(cuts) ? ")" : "", stderr);
 	if (recording->throttled)
 		fprintf(stderr, ", throttled %" PRIu64 " times", recording->throttled);
@@ -425,32 +433,15 @@ static void explain_no_samples(const struct record *record, struct error *error)
 			  recording->rate);
 }
 
-/* What is wrong with files that were to give names. */
-static void take_problem(void *arg, const char *path, const char *text)
-{
-	struct record *record = arg;
-
-	if (record->problems++ < PROBLEMS_SHOWN)
-		fprintf(stderr, "stackbeat: %s: %s\n", path, text);
-}
-
-static void show_fetch(void *arg, const char *path, uint64_t done, uint64_t total)
-{
-	struct record *record = arg;
-
-	if (!record->progress)
-		return;
-	fprintf(stderr, "\rdebuginfod: %s, %.1f", path, (double)done / 1e6);
-	fprintf(stderr, total ? " of %.1f MB\033[K" : " MB\033[K", (double)total / 1e6);
-	record->progress_shown = true;
-}
-
 static int write_profile(struct record *record, struct error *error)
 {
+	struct names_log log = {.progress = record->progress};
+	char cache[PATH_MAX];
 	const struct naming naming = {
-		.problem = take_problem,
-		.progress = show_fetch,
-		.arg = record,
+		.cache = !record->options.no_cache && name_cache_directory(cache) ? cache : NULL,
+		.problem = names_log_problem,
+		.progress = names_log_progress,
+		.arg = &log,
 	};
 	struct error warning;
 	struct cuts cuts;
@@ -461,17 +452,13 @@ static int write_profile(struct record *record, struct error *error)
 		explain_no_samples(record, error);
 		return -ENODATA;
 	}
-	record->progress_shown = false;
-	record->recording.naming = &naming;
+	record->recording.nameless = record->options.nameless;
+	record->recording.naming = record->options.nameless ? NULL : &naming;
 	err = encode_profile(record->collector.profile, record->collector.objects,
 			     &record->recording, record->options.output, &cuts, &size, &warning,
 			     error);
 	record->recording.naming = NULL;
-	if (record->progress_shown)
-		fputs("\r\033[K", stderr);
-	if (record->problems > PROBLEMS_SHOWN)
-		fprintf(stderr, "stackbeat: and %u more files with problems\n",
-			record->problems - PROBLEMS_SHOWN);
+	names_log_end(&log);
 	if (err)
 		return err;
 	if (*warning.text && (record->session.parts & STACKBEAT_PART_KERNEL))

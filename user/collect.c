@@ -40,16 +40,22 @@ static int release_object(uint64_t id, void *arg)
 	return device_object_release(((const struct collector *)arg)->device, id);
 }
 
-int collector_init(struct collector *collector, uint32_t labels, const char *keep,
+int collector_init(struct collector *collector, uint32_t labels, const char *keep, bool nameless,
 		   struct error *error)
 {
-	const struct object_source source = {open_object, release_object, collector};
+	const struct object_source source = {
+		.open = open_object,
+		.release = release_object,
+		.arg = collector,
+	};
 	int err;
 
 	*collector = (struct collector){0};
 	collector->objects = objects_new("", &source, error);
 	if (!collector->objects)
 		return -ENOMEM;
+	if (nameless)
+		objects_leave_symbols(collector->objects);
 	if (keep) {
 		err = objects_keep(collector->objects, keep, error);
 		if (err)
@@ -126,7 +132,7 @@ static int drain_samples(struct collector *collector, struct device *device, boo
 	int err;
 
 	intake_begin(collector->intake, settled);
-	err = device_drain(device, intake_sample, collector->intake, error);
+	err = device_drain(device, intake_repeat, intake_sample, collector->intake, error);
 	return err == -ENOMEM ? error_errno(error, ENOMEM, "can't keep the samples") : err;
 }
 

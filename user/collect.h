@@ -27,11 +27,11 @@ struct collector {
 
 /*
  * For samples that differ in one of `labels` (LABEL_SET()s). `keep` is the directory of
- * objects_keep(), or NULL, and must stay. Returns 0 or a negative errno value;
- * collector_clear() is to be called in both cases, and what `collector` points to
- * must not move until then.
+ * objects_keep(), or NULL, and must stay. `nameless`: no names are asked for. Returns 0 or a
+ * negative errno value; collector_clear() is to be called in both cases, and what `collector`
+ * points to must not move until then.
  */
-int collector_init(struct collector *collector, uint32_t labels, const char *keep,
+int collector_init(struct collector *collector, uint32_t labels, const char *keep, bool nameless,
 		   struct error *error);
 void collector_clear(struct collector *collector);
 

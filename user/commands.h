@@ -13,6 +13,7 @@ enum exit_status {
 	STATUS_NO_SAMPLES = 3, /* of record: there was nothing to write */
 };
 
+int cmd_archive(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_flamegraph(int argc, char **argv);
 int cmd_load(int argc, char **argv);
@@ -22,6 +23,7 @@ int cmd_record(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_resume(int argc, char **argv);
 int cmd_status(int argc, char **argv);
+int cmd_symbolize(int argc, char **argv);
 int cmd_unload(int argc, char **argv);
 
 #endif

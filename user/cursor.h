@@ -54,12 +54,17 @@ static inline uint64_t cursor_number(struct cursor *cursor, size_t size)
 {
 	const unsigned char *bytes = cursor->at;
 	uint64_t value = 0;
+	uint16_t quarter;
 	uint32_t half;
 
 	if (!cursor_skip(cursor, size))
 		return 0;
 	if (size == 1)
 		return *bytes;
+	if (size == sizeof(quarter)) {
+		memcpy(&quarter, bytes, sizeof(quarter));
+		return quarter;
+	}
 	if (size == sizeof(half)) {
 		memcpy(&half, bytes, sizeof(half));
 		return half;

@@ -109,7 +109,7 @@ static void build_id_text(const void *id, ssize_t size, char hex[BUILD_ID_SIZE])
 }
 
 /* From its section: the segments of a debug file may lie nowhere. */
-static void read_build_id(Elf *elf, char hex[BUILD_ID_SIZE])
+void debug_build_id(Elf *elf, char hex[BUILD_ID_SIZE])
 {
 	Elf_Scn *section = NULL;
 	GElf_Shdr header;
@@ -189,7 +189,7 @@ static bool is_wanted(const struct debug_file *file, const struct wanted *wanted
 		error_set(error, EINVAL, "%s is for another machine", file->path);
 		return false;
 	}
-	read_build_id(file->elf, build_id);
+	debug_build_id(file->elf, build_id);
 	if (*wanted->build_id && strcmp(build_id, wanted->build_id) != 0) {
 		error_set(error, ESTALE, "%s has %s%s, not %s", file->path,
 			  *build_id ? "build id " : "no build id", build_id, wanted->build_id);
@@ -261,13 +261,36 @@ static const char *directory(const struct debug_search *search, size_t i)
 	return search->directories ? search->directories[i] : DEBUG_DIRECTORY;
 }
 
+/* It becomes a part of a path. */
+static bool is_build_id(const char *id)
+{
+	return strlen(id) >= 3 && !id[strspn(id, "0123456789abcdef")];
+}
+
+int debug_file_by_build_id(const char *build_id, const struct debug_search *search, char **path)
+{
+	struct stat st;
+	int fd = -ENOENT;
+
+	for (size_t i = 0; is_build_id(build_id) && i < directory_count(search) && fd < 0; i++) {
+		if (asprintf(path, "%s/.build-id/%.2s/%s.debug", directory(search, i), build_id,
+			     build_id + 2) < 0)
+			break;
+		fd = open_regular_file(*path, 0, &st);
+		if (fd < 0)
+			free(*path);
+	}
+	if (fd < 0)
+		*path = NULL;
+	return fd < 0 ? -ENOENT : fd;
+}
+
 static bool find_by_build_id(struct debug_files *files, struct debug_file *file,
 			     const struct wanted *wanted, const struct debug_search *search)
 {
 	const char *id = wanted->build_id;
 
-	/* It becomes a part of a path. */
-	if (strlen(id) < 3 || id[strspn(id, "0123456789abcdef")])
+	if (!is_build_id(id))
 		return false;
 	for (size_t i = 0; i < directory_count(search); i++) {
 		if (try_file(files, file, wanted, "%s/.build-id/%.2s/%s.debug",
@@ -466,7 +489,7 @@ static int take_binary(struct debug_files *files, int fd, const char *path, stru
 	files->binary.elf = begin_elf(fd, NULL, 0, path, error);
 	if (!files->binary.elf)
 		return -EINVAL;
-	read_build_id(files->binary.elf, build_id);
+	debug_build_id(files->binary.elf, build_id);
 	if (*files->build_id && strcmp(files->build_id, build_id) != 0)
 		return error_set(error, ESTALE, "%s has %s%s, not %s: not taken", path,
 				 *build_id ? "build id " : "no build id", build_id,

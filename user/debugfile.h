@@ -67,4 +67,13 @@ int debug_files_open(struct debug_files *files, int fd, const char *path, const 
 		     const struct debug_search *search, struct error *error);
 void debug_files_close(struct debug_files *files);
 
+/*
+ * Opens the debug file of a build id (hex) that is in one of the directories, whatever is in
+ * it. Returns an fd, with *path set, to be freed; or -ENOENT.
+ */
+int debug_file_by_build_id(const char *build_id, const struct debug_search *search, char **path);
+
+/* The GNU build id in the note sections of a file, as hex; "" if there is none. */
+void debug_build_id(Elf *elf, char hex[BUILD_ID_SIZE]);
+
 #endif

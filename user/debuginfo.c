@@ -21,8 +21,7 @@
 
 #define NONE UINT32_MAX
 
-#define FUNCTION_SLOTS                                                                             \
-	(RANGE_SLOTS | SLOT_BIT(SLOT_SIBLING) | SLOT_BIT(SLOT_CALL_FILE) | SLOT_BIT(SLOT_CALL_LINE))
+#define FUNCTION_SLOTS (RANGE_SLOTS | SLOT_BIT(SLOT_CALL_FILE) | SLOT_BIT(SLOT_CALL_LINE))
 #define NAME_SLOTS                                                                                 \
 	(SLOT_BIT(SLOT_ORIGIN) | SLOT_BIT(SLOT_SPECIFICATION) | SLOT_BIT(SLOT_NAME) |              \
 	 SLOT_BIT(SLOT_LINKAGE_NAME) | SLOT_BIT(SLOT_DECL_FILE) | SLOT_BIT(SLOT_DECL_LINE))
@@ -61,8 +60,9 @@ struct function {
 	uint32_t outer; /* it is inlined there; NONE if it is not inlined */
 	uint32_t call_file, call_line; /* where it is called, if inlined */
 	bool named;
-	bool is_declared_here; /* declared_in is a file of this unit */
-	uint32_t declared_in;
+	bool is_declared; /* declared_in is known */
+	uint32_t declared_in; /* its file, by number in this unit; NONE: of another one */
+	char *declared_path; /* then; or NULL */
 	struct debuginfo_frame name;
 };
 
@@ -90,6 +90,7 @@ struct walk {
 	struct function *functions;
 	size_t function_count, function_capacity;
 	struct dwarf_lines lines;
+	struct dwarf_lines other; /* the files of another unit */
 };
 
 /* Opening */
@@ -285,9 +286,12 @@ static void take_range(struct walk *walk, struct level *level, uint64_t start, u
 
 static void take_ranges(struct walk *walk, struct level *level, const struct dwarf_entry *entry)
 {
-	struct dwarf_ranges ranges = dwarf_ranges_of(walk->unit, entry);
+	struct dwarf_ranges ranges;
 	uint64_t start, end;
 
+	if (!(entry->present & RANGE_SLOTS))
+		return;
+	ranges = dwarf_ranges_of(walk->unit, entry);
 	if (ranges.low < ranges.high)
 		level->start = ranges.low;
 	while (dwarf_ranges_next(&ranges, &start, &end))
@@ -319,23 +323,25 @@ static bool go_to_sibling(struct walk *walk, const struct dwarf_entry *entry)
 	return true;
 }
 
-/* Skips what is below an entry. False at the end of the walk. */
-static bool skip_children(struct walk *walk, const struct dwarf_entry *parent)
+/* Skips an entry and what is below it. False at the end of the walk. */
+static bool skip_entry(struct walk *walk, struct dwarf_entry *entry)
 {
-	struct dwarf_entry entry;
-	uint64_t depth = 1;
+	uint64_t depth = 0;
 
-	if (!parent->abbrev->has_children || go_to_sibling(walk, parent))
-		return true;
-	while (depth > 0) {
-		if (!begin_entry(walk, &entry) || !end_entry(walk, SLOT_BIT(SLOT_SIBLING), &entry))
-			return false;
-		if (!entry.abbrev)
+	for (;;) {
+		if (!entry->abbrev) {
 			depth--;
-		else if (entry.abbrev->has_children && !go_to_sibling(walk, &entry))
-			depth++;
+		} else if (!dwarf_entry_pass(&walk->cursor, walk->unit, entry)) {
+			if (!end_entry(walk, SLOT_BIT(SLOT_SIBLING), entry))
+				return false;
+			if (entry->abbrev->has_children && !go_to_sibling(walk, entry))
+				depth++;
+		}
+		if (depth == 0)
+			return true;
+		if (!begin_entry(walk, entry))
+			return false;
 	}
-	return true;
 }
 
 static void visit_function(struct walk *walk, struct level *level, const struct dwarf_entry *entry)
@@ -386,8 +392,8 @@ static bool is_worth_it(const struct walk *walk, const struct level *level,
 	}
 }
 
-/* Reads of an entry what is needed, and decides whether to go below it. */
-static bool visit(struct walk *walk, struct dwarf_entry *entry, bool *descend)
+/* Reads what is needed of an entry, and goes below or behind it. False at the end of the walk. */
+static bool visit(struct walk *walk, struct dwarf_entry *entry)
 {
 	struct level *level = &walk->levels[walk->depth];
 	uint8_t kind = entry->abbrev->kind;
@@ -396,35 +402,44 @@ static bool visit(struct walk *walk, struct dwarf_entry *entry, bool *descend)
 	*level = (struct level){.scope = NONE, .outer_scope = NONE, .function = NONE};
 	if (walk->depth > 0)
 		level->scope = level->outer_scope = walk->levels[walk->depth - 1].scope;
-	*descend = walk->depth + 1 < TREE_DEPTH_MAX && is_worth_it(walk, level, entry);
-	if (!end_entry(walk, is_function && *descend ? FUNCTION_SLOTS : SLOT_BIT(SLOT_SIBLING),
-		       entry))
+	if (walk->depth + 1 >= TREE_DEPTH_MAX || !is_worth_it(walk, level, entry))
+		return skip_entry(walk, entry);
+	if (!end_entry(walk, is_function ? FUNCTION_SLOTS : 0, entry))
 		return false;
-	if (is_function && *descend)
+	if (is_function)
 		visit_function(walk, level, entry);
+	if (entry->abbrev->has_children)
+		walk->depth++;
 	return true;
+}
+
+/* Begins the next entry, behind those that never matter. False at the end of the walk. */
+static bool next_entry(struct walk *walk, struct dwarf_entry *entry)
+{
+	struct cursor cursor = walk->cursor; /* of its own: it stays in registers */
+	bool found;
+
+	do {
+		found = dwarf_entry_begin(&cursor, walk->unit, walk->abbrevs, entry);
+	} while (found && entry->abbrev && entry->abbrev->kind == KIND_OTHER &&
+		 dwarf_entry_pass(&cursor, walk->unit, entry));
+	walk->cursor = cursor;
+	return found && walk->error == 0;
 }
 
 static void find_functions(struct walk *walk)
 {
 	struct dwarf_entry entry;
-	bool descend;
 
 	walk->types = has_code_in_types(walk->unit);
 	walk->cursor = dwarf_cursor(walk->unit, walk->unit->entries);
-	while (begin_entry(walk, &entry)) {
-		if (!entry.abbrev) {
-			if (walk->depth <= 1)
+	while (next_entry(walk, &entry)) {
+		if (entry.abbrev) {
+			if (!visit(walk, &entry))
 				return;
-			walk->depth--;
-			continue;
+		} else if (walk->depth-- <= 1) {
+			return;
 		}
-		if (!visit(walk, &entry, &descend))
-			return;
-		if (descend && entry.abbrev->has_children)
-			walk->depth++;
-		else if (!skip_children(walk, &entry))
-			return;
 	}
 }
 
@@ -441,12 +456,45 @@ static void take_names(const struct dwarf_unit *unit, const struct dwarf_entry *
 		name->start_line = dwarf_number(dwarf_value(entry, SLOT_DECL_LINE));
 }
 
+static bool have_same_table(const struct dwarf_unit *a, const struct dwarf_unit *b)
+{
+	return a && a->dwarf == b->dwarf && a->stmt_list.number == b->stmt_list.number &&
+	       a->directory == b->directory;
+}
+
+/* The path of a file of another unit, to be freed, or NULL. */
+static char *path_of_other(struct walk *walk, const struct dwarf_unit *unit, uint32_t file)
+{
+	const char *path;
+
+	if (!have_same_table(walk->other.unit, unit)) {
+		dwarf_lines_clear(&walk->other);
+		if (dwarf_lines_read(&walk->other, unit, NULL, NULL) != 0)
+			return NULL;
+	}
+	path = dwarf_lines_path(&walk->other, file);
+	return path ? strdup(path) : NULL;
+}
+
+static void take_declaration(struct walk *walk, const struct dwarf_unit *unit,
+			     const struct dwarf_entry *entry, struct function *function)
+{
+	const struct dwarf_value *file = dwarf_value(entry, SLOT_DECL_FILE);
+
+	if (function->is_declared || !file->form)
+		return;
+	function->is_declared = true;
+	function->declared_in = unit == walk->unit ? dwarf_number(file) : NONE;
+	if (unit != walk->unit)
+		function->declared_path = path_of_other(walk, unit, dwarf_number(file));
+}
+
 /* Where the entry at an offset does not say it, the one that it refers to may. */
-static void name_function(const struct dwarf_unit *home, struct function *function)
+static void name_function(struct walk *walk, struct function *function)
 {
 	struct debuginfo_frame *name = &function->name;
 	const struct dwarf_abbrevs *abbrevs;
-	const struct dwarf_unit *unit = home;
+	const struct dwarf_unit *unit = walk->unit;
 	uint64_t offset = function->entry;
 	const struct dwarf_value *origin;
 	struct dwarf_entry entry;
@@ -460,10 +508,7 @@ static void name_function(const struct dwarf_unit *home, struct function *functi
 		    !entry.abbrev)
 			return;
 		take_names(unit, &entry, name);
-		if (!function->declared_in) {
-			function->declared_in = dwarf_number(dwarf_value(&entry, SLOT_DECL_FILE));
-			function->is_declared_here = unit == home;
-		}
+		take_declaration(walk, unit, &entry, function);
 		origin = dwarf_value(&entry, SLOT_ORIGIN);
 		if (!origin->form)
 			origin = dwarf_value(&entry, SLOT_SPECIFICATION);
@@ -471,18 +516,26 @@ static void name_function(const struct dwarf_unit *home, struct function *functi
 	}
 }
 
+static bool is_declared_in(const struct function *function, uint32_t file, const char *path)
+{
+	if (function->declared_in != NONE)
+		return function->declared_in == file;
+	return function->declared_path && path && strcmp(function->declared_path, path) == 0;
+}
+
 static struct debuginfo_frame make_frame(struct walk *walk, const struct function *function,
 					 uint32_t file, uint32_t line)
 {
+	const char *path = dwarf_lines_path(&walk->lines, file);
 	struct debuginfo_frame frame = {0};
 
 	if (function) {
 		frame = function->name;
 		frame.start = function->outer == NONE ? function->start : 0;
-		if (function->is_declared_here && function->declared_in != file)
+		if (!is_declared_in(function, file, path))
 			frame.start_line = 0;
 	}
-	frame.file = dwarf_lines_path(&walk->lines, file);
+	frame.file = path;
 	frame.line = line;
 	return frame;
 }
@@ -502,7 +555,7 @@ static int emit(struct walk *walk, const struct address *address, debuginfo_call
 	while (index < walk->function_count) {
 		function = &walk->functions[index];
 		if (!function->named)
-			name_function(walk->unit, function);
+			name_function(walk, function);
 		if (count == INLINE_DEPTH_MAX) /* the last one is the one not inlined */
 			count--;
 		frames[count++] = make_frame(walk, function, file, line);
@@ -515,12 +568,12 @@ static int emit(struct walk *walk, const struct address *address, debuginfo_call
 
 /* Units */
 
-static bool holds_address(void *arg, uint64_t start, uint64_t end)
+static uint64_t wanted_from(void *arg, uint64_t vaddr)
 {
 	const struct walk *walk = arg;
-	size_t first = addresses_below(walk, start);
+	size_t first = addresses_below(walk, vaddr);
 
-	return first < walk->address_count && walk->addresses[first].vaddr < end;
+	return first < walk->address_count ? walk->addresses[first].vaddr : UINT64_MAX;
 }
 
 static int walk_unit(struct debuginfo *info, struct walk *walk)
@@ -536,7 +589,7 @@ static int walk_unit(struct debuginfo *info, struct walk *walk)
 	find_functions(walk);
 	if (walk->error != 0)
 		return walk->error;
-	return dwarf_lines_read(&walk->lines, walk->unit, holds_address, walk);
+	return dwarf_lines_read(&walk->lines, walk->unit, wanted_from, walk);
 }
 
 /* All addresses of one unit. */
@@ -554,6 +607,9 @@ static int name_addresses(struct debuginfo *info, struct address *addresses, siz
 	for (size_t i = 0; i < count && result == 0; i++)
 		result = emit(walk, &addresses[i], callback, arg);
 	dwarf_lines_clear(&walk->lines);
+	dwarf_lines_clear(&walk->other);
+	for (size_t i = 0; i < walk->function_count; i++)
+		free(walk->functions[i].declared_path);
 	free(walk->functions);
 	free(walk);
 	dwarf_trim(&info->dwarf);

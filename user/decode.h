@@ -6,6 +6,7 @@
 #ifndef STACKBEAT_DECODE_H
 #define STACKBEAT_DECODE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <stackbeat.h>
@@ -16,16 +17,22 @@ struct error;
 typedef int decode_sample_fn(const struct stackbeat_sample *sample, void *arg);
 
 /*
+ * Gets a sample of which only the size was checked, and may read no frame. Returns whether it
+ * took it, as it is the same as one that was checked; if not, the sample is checked, and goes on.
+ */
+typedef bool decode_repeat_fn(const struct stackbeat_sample *sample, void *arg);
+
+/*
  * Hands the samples between *tail and head to `fn`, oldest first, and advances
  * *tail behind each. `data` are the `size` bytes of a ring, a power of two; head
  * and tail are byte counts as in stackbeat.h. Records of unknown type are
- * skipped.
+ * skipped. `repeat` is asked before; NULL: nobody is.
  *
  * Returns 0; what `fn` returned; or -EBADMSG when a record is malformed: then
  * nothing behind it can be trusted, and *tail is set to head.
  */
 int decode_records(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t head,
-		   decode_sample_fn *fn, void *arg, struct error *error);
+		   decode_repeat_fn *repeat, decode_sample_fn *fn, void *arg, struct error *error);
 
 /* What gets the records of the metadata ring. Each returns as a decode_sample_fn. */
 struct metadata_handler {

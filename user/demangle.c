@@ -32,7 +32,9 @@ bool demangle(const char *name, char text[DEMANGLED_MAX])
 	if ((strncmp(name, "_Z", 2) != 0 && strncmp(name, "_R", 2) != 0) ||
 	    strnlen(name, MANGLED_MAX) == MANGLED_MAX || setjmp(writer.overflow) != 0)
 		return false;
-	if (!rust_demangle_callback(name, DMGL_NO_OPTS, write_text, &writer)) {
+	/* Rust's legacy names have a hash; of C++ they are few. */
+	if ((name[1] == 'Z' && !strstr(name, "17h")) ||
+	    !rust_demangle_callback(name, DMGL_NO_OPTS, write_text, &writer)) {
 		writer.length = 0;
 		if (!cplus_demangle_v3_callback(name, DMGL_NO_OPTS, write_text, &writer))
 			return false;

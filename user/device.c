@@ -231,7 +231,8 @@ int device_drain_metadata(struct device *device, const struct metadata_handler *
 	return err;
 }
 
-int device_drain(struct device *device, decode_sample_fn *fn, void *arg, struct error *error)
+int device_drain(struct device *device, decode_repeat_fn *repeat, decode_sample_fn *fn, void *arg,
+		 struct error *error)
 {
 	int err = 0;
 
@@ -244,7 +245,8 @@ int device_drain(struct device *device, decode_sample_fn *fn, void *arg, struct 
 		tail = ring->consumer->tail;
 		if (tail == ring->noted)
 			continue;
-		err = decode_records(ring->data, ring->size, &tail, ring->noted, fn, arg, error);
+		err = decode_records(ring->data, ring->size, &tail, ring->noted, repeat, fn, arg,
+				     error);
 		ring_give_back(ring, tail);
 	}
 	return err;

@@ -38,14 +38,15 @@ int device_map(struct device *device, const struct cpulist *cpus, struct error *
  * A drain: device_note() notes how far the mapped rings are filled. Then the
  * metadata is drained, which tells of the samples up to there; if device_pending()
  * was false at any time since the note and before the metadata was drained, all of
- * it. Then device_drain() hands the samples up to there to `fn` (see decode.h) and
+ * it. Then device_drain() hands the samples up to there to `repeat` and `fn` (see decode.h) and
  * gives their room back. Both drains return 0 or a negative errno value.
  */
 void device_note(struct device *device);
 bool device_pending(const struct device *device);
 int device_drain_metadata(struct device *device, const struct metadata_handler *handler,
 			  struct error *error);
-int device_drain(struct device *device, decode_sample_fn *fn, void *arg, struct error *error);
+int device_drain(struct device *device, decode_repeat_fn *repeat, decode_sample_fn *fn, void *arg,
+		 struct error *error);
 
 /*
  * A file that was mapped, by its object id: a file descriptor that the caller closes,

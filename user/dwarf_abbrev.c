@@ -139,12 +139,35 @@ static uint32_t add_sizes(uint32_t a, uint32_t b)
 	return a + b;
 }
 
+static int add_attribute(struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *abbrev,
+			 struct dwarf_attribute attribute)
+{
+	struct dwarf_attribute *last;
+	uint32_t size;
+
+	if (abbrev->count > 0 && attribute.slot == SLOT_NONE) {
+		last = &abbrevs->attributes[abbrevs->attribute_count - 1];
+		size = add_sizes(last->size, attribute.size);
+		if (last->slot == SLOT_NONE && size != SIZE_VARIES) {
+			last->size = size;
+			return 0;
+		}
+	}
+	if (array_reserve(&abbrevs->attributes, &abbrevs->attribute_capacity,
+			  abbrevs->attribute_count, 1, sizeof(attribute)) != 0)
+		return -ENOMEM;
+	abbrevs->attributes[abbrevs->attribute_count++] = attribute;
+	abbrev->count++;
+	return 0;
+}
+
 static int read_attributes(struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *abbrev,
 			   struct cursor *cursor)
 {
 	struct dwarf_attribute attribute;
 	uint64_t name, form;
 
+	abbrev->sibling = SIZE_VARIES;
 	while (!cursor->broken) {
 		name = cursor_unsigned(cursor);
 		form = cursor_unsigned(cursor);
@@ -159,14 +182,25 @@ static int read_attributes(struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *a
 			attribute.constant = cursor_signed(cursor);
 		if (attribute.slot != SLOT_NONE)
 			abbrev->slots |= SLOT_BIT(attribute.slot);
+		if (attribute.slot == SLOT_SIBLING && form == DW_FORM_ref4)
+			abbrev->sibling = abbrev->size;
 		abbrev->size = add_sizes(abbrev->size, attribute.size);
-		if (array_reserve(&abbrevs->attributes, &abbrevs->attribute_capacity,
-				  abbrevs->attribute_count, 1, sizeof(attribute)) != 0)
+		if (add_attribute(abbrevs, abbrev, attribute) != 0)
 			return -ENOMEM;
-		abbrevs->attributes[abbrevs->attribute_count++] = attribute;
-		abbrev->count++;
 	}
 	return 0;
+}
+
+static void skip_attributes(struct cursor *cursor)
+{
+	uint64_t name, form;
+
+	do {
+		name = cursor_unsigned(cursor);
+		form = cursor_unsigned(cursor);
+		if (form == DW_FORM_implicit_const)
+			cursor_signed(cursor);
+	} while ((name != 0 || form != 0) && !cursor->broken);
 }
 
 static int compare_codes(const void *a, const void *b)
@@ -199,6 +233,10 @@ int dwarf_abbrevs_read(struct dwarf_abbrevs *abbrevs, struct cursor cursor,
 			break;
 		abbrev.kind = kind_of(cursor_unsigned(&cursor));
 		abbrev.has_children = cursor_u8(&cursor) != DW_CHILDREN_no;
+		if (last != 0 && abbrev.code != last) {
+			skip_attributes(&cursor);
+			continue;
+		}
 		abbrev.first = (uint32_t)abbrevs->attribute_count;
 		result = read_attributes(abbrevs, &abbrev, &cursor);
 		if (cursor.broken || result != 0)
@@ -224,13 +262,10 @@ void dwarf_abbrevs_clear(struct dwarf_abbrevs *abbrevs)
 	*abbrevs = (struct dwarf_abbrevs){0};
 }
 
-const struct dwarf_abbrev *dwarf_abbrev(const struct dwarf_abbrevs *abbrevs, uint64_t code)
+const struct dwarf_abbrev *dwarf_abbrev_search(const struct dwarf_abbrevs *abbrevs, uint64_t code)
 {
 	const struct dwarf_abbrev key = {.code = code};
 
-	/* As compilers number them. */
-	if (code - 1 < abbrevs->count && abbrevs->list[code - 1].code == code)
-		return &abbrevs->list[code - 1];
 	if (abbrevs->count == 0)
 		return NULL;
 	return bsearch(&key, abbrevs->list, abbrevs->count, sizeof(key), compare_codes);

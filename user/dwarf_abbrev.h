@@ -55,6 +55,7 @@ struct dwarf_layout {
 	uint8_t offset_size; /* 4 or 8 */
 };
 
+/* Neighbours that are not read, and whose sizes are fixed, are one. */
 struct dwarf_attribute {
 	uint16_t form;
 	uint8_t slot;
@@ -66,6 +67,7 @@ struct dwarf_abbrev {
 	uint64_t code;
 	uint32_t slots; /* SLOT_BIT() of each that it has */
 	uint32_t size; /* of all attributes in bytes, or SIZE_VARIES */
+	uint32_t sibling; /* bytes before a DW_AT_sibling of DW_FORM_ref4, or SIZE_VARIES */
 	uint32_t first, count; /* attributes, in the table */
 	uint8_t kind;
 	bool has_children;
@@ -82,15 +84,25 @@ struct dwarf_abbrevs {
 
 /*
  * Reads the table at a cursor, up to its end or what is broken; if `last` is not 0,
- * only up to the abbreviation with that code. Returns 0, and dwarf_abbrevs_clear()
+ * only the abbreviation with that code. Returns 0, and dwarf_abbrevs_clear()
  * must follow, or -ENOMEM. `abbrevs` is all zero before.
  */
 int dwarf_abbrevs_read(struct dwarf_abbrevs *abbrevs, struct cursor cursor,
 		       struct dwarf_layout layout, uint64_t last);
 void dwarf_abbrevs_clear(struct dwarf_abbrevs *abbrevs);
 
+/* Whatever the order of the codes. */
+const struct dwarf_abbrev *dwarf_abbrev_search(const struct dwarf_abbrevs *abbrevs, uint64_t code);
+
 /* NULL if there is none with this code. */
-const struct dwarf_abbrev *dwarf_abbrev(const struct dwarf_abbrevs *abbrevs, uint64_t code);
+static inline const struct dwarf_abbrev *dwarf_abbrev(const struct dwarf_abbrevs *abbrevs,
+						      uint64_t code)
+{
+	/* As compilers number them. */
+	if (code - 1 < abbrevs->count && abbrevs->list[code - 1].code == code)
+		return &abbrevs->list[code - 1];
+	return dwarf_abbrev_search(abbrevs, code);
+}
 
 /* The size of a value of a form, SIZE_VARIES if that depends on the value. */
 uint32_t dwarf_form_size(uint64_t form, struct dwarf_layout layout);

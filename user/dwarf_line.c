@@ -23,6 +23,8 @@ struct program {
 	uint8_t line_range;
 	uint8_t opcode_base;
 	uint8_t lengths[UINT8_MAX]; /* operands of the standard opcodes, from 1 on */
+	dwarf_lines_wanted wanted;
+	void *arg; /* of it */
 };
 
 /* The registers of the machine that runs the program. */
@@ -31,7 +33,12 @@ struct machine {
 	uint64_t operation; /* in a VLIW instruction */
 	uint64_t file;
 	uint64_t line;
-	size_t first; /* row of the sequence */
+	/* The last row, which ends where the next one begins. */
+	bool has_row;
+	uint64_t row_address, row_file, row_line;
+	uint64_t wanted; /* the lowest address at or above the last row that is wanted */
+	uint64_t start; /* of the sequence */
+	size_t first; /* row of it that is kept */
 };
 
 /* Files and directories */
@@ -199,12 +206,13 @@ static bool read_header(struct program *program, struct cursor *names)
 	return !names->broken && program->line_range > 0 && program->opcode_base > 0;
 }
 
-static void reset(struct machine *machine, const struct dwarf_lines *lines)
+static struct machine first_state(const struct dwarf_lines *lines)
 {
-	*machine = (struct machine){.file = 1, .line = 1, .first = lines->row_count};
+	return (struct machine){.file = 1, .line = 1, .first = lines->row_count};
 }
 
-static void advance(struct machine *machine, const struct program *program, uint64_t operations)
+static inline void advance(struct machine *machine, const struct program *program,
+			   uint64_t operations)
 {
 	if (program->operations <= 1) {
 		machine->address += operations * program->instruction_size;
@@ -215,32 +223,52 @@ static void advance(struct machine *machine, const struct program *program, uint
 	machine->operation = operations % program->operations;
 }
 
-static int add_row(struct dwarf_lines *lines, const struct machine *machine)
+static int keep_row(struct dwarf_lines *lines, const struct machine *machine)
 {
 	if (array_reserve(&lines->rows, &lines->row_capacity, lines->row_count, 1,
 			  sizeof(*lines->rows)) != 0)
 		return -ENOMEM;
 	lines->rows[lines->row_count++] = (struct dwarf_row){
-		.address = machine->address,
-		.file = machine->file > UINT32_MAX ? UINT32_MAX : (uint32_t)machine->file,
-		.line = machine->line > UINT32_MAX ? 0 : (uint32_t)machine->line,
+		.address = machine->row_address,
+		.file = machine->row_file > UINT32_MAX ? UINT32_MAX : (uint32_t)machine->row_file,
+		.line = machine->row_line > UINT32_MAX ? 0 : (uint32_t)machine->row_line,
 	};
 	return 0;
 }
 
-static int end_sequence(struct dwarf_lines *lines, struct machine *machine,
-			dwarf_lines_filter filter, void *arg)
+/* Ends the last row, which is kept if it holds an address that is wanted, and begins one. */
+static inline int add_row(struct dwarf_lines *lines, const struct program *program,
+			  struct machine *machine)
+{
+	int result = 0;
+
+	if (!machine->has_row)
+		machine->start = machine->address;
+	else if (machine->address > machine->wanted)
+		result = keep_row(lines, machine);
+	/* Addresses of a sound sequence do not fall. */
+	if (!machine->has_row || machine->address > machine->wanted ||
+	    machine->address < machine->row_address)
+		machine->wanted = program->wanted(program->arg, machine->address);
+	machine->has_row = true;
+	machine->row_address = machine->address;
+	machine->row_file = machine->file;
+	machine->row_line = machine->line;
+	return result;
+}
+
+static int end_sequence(struct dwarf_lines *lines, struct machine *machine)
 {
 	struct dwarf_sequence sequence = {
+		.start = machine->start,
 		.end = machine->address,
 		.first = machine->first,
-		.count = lines->row_count - machine->first,
 	};
 
-	if (sequence.count > 0)
-		sequence.start = lines->rows[machine->first].address;
-	if (sequence.count == 0 || sequence.start >= sequence.end ||
-	    !filter(arg, sequence.start, sequence.end)) {
+	if (machine->has_row && machine->address > machine->wanted && keep_row(lines, machine) != 0)
+		return -ENOMEM;
+	sequence.count = lines->row_count - machine->first;
+	if (sequence.count == 0 || sequence.start >= sequence.end) {
 		lines->row_count = machine->first;
 	} else {
 		if (array_reserve(&lines->sequences, &lines->sequence_capacity,
@@ -248,12 +276,11 @@ static int end_sequence(struct dwarf_lines *lines, struct machine *machine,
 			return -ENOMEM;
 		lines->sequences[lines->sequence_count++] = sequence;
 	}
-	reset(machine, lines);
+	*machine = first_state(lines);
 	return 0;
 }
 
-static int run_extended(struct dwarf_lines *lines, struct program *program, struct machine *machine,
-			dwarf_lines_filter filter, void *arg)
+static int run_extended(struct dwarf_lines *lines, struct program *program, struct machine *machine)
 {
 	uint64_t length = cursor_unsigned(&program->cursor);
 	struct cursor inside = program->cursor;
@@ -264,7 +291,7 @@ static int run_extended(struct dwarf_lines *lines, struct program *program, stru
 	inside.end = program->cursor.at;
 	switch (cursor_u8(&inside)) {
 	case DW_LNE_end_sequence:
-		return end_sequence(lines, machine, filter, arg);
+		return end_sequence(lines, machine);
 	case DW_LNE_set_address:
 		size = cursor_left(&inside);
 		if (size <= sizeof(uint64_t))
@@ -279,14 +306,14 @@ static int run_extended(struct dwarf_lines *lines, struct program *program, stru
 	return 0;
 }
 
-static int run_standard(struct dwarf_lines *lines, struct program *program, struct machine *machine,
-			uint8_t opcode)
+static inline int run_standard(struct dwarf_lines *lines, struct program *program,
+			       struct machine *machine, uint8_t opcode)
 {
 	struct cursor *cursor = &program->cursor;
 
 	switch (opcode) {
 	case DW_LNS_copy:
-		return add_row(lines, machine);
+		return add_row(lines, program, machine);
 	case DW_LNS_advance_pc:
 		advance(machine, program, cursor_unsigned(cursor));
 		break;
@@ -311,30 +338,28 @@ static int run_standard(struct dwarf_lines *lines, struct program *program, stru
 	return 0;
 }
 
-static int run_special(struct dwarf_lines *lines, const struct program *program,
-		       struct machine *machine, uint8_t opcode)
+static inline int run_special(struct dwarf_lines *lines, const struct program *program,
+			      struct machine *machine, uint8_t opcode)
 {
 	uint8_t adjusted = opcode - program->opcode_base;
 
 	advance(machine, program, adjusted / program->line_range);
 	machine->line += (uint64_t)(program->line_base + adjusted % program->line_range);
-	return add_row(lines, machine);
+	return add_row(lines, program, machine);
 }
 
-static int run(struct dwarf_lines *lines, struct program *program, dwarf_lines_filter filter,
-	       void *arg)
+static int run(struct dwarf_lines *lines, struct program *program)
 {
-	struct machine machine;
+	struct machine machine = first_state(lines);
 	int result = 0;
 	uint8_t opcode;
 
-	reset(&machine, lines);
 	while (result == 0 && cursor_left(&program->cursor) > 0) {
 		opcode = cursor_u8(&program->cursor);
 		if (opcode >= program->opcode_base)
 			result = run_special(lines, program, &machine, opcode);
 		else if (opcode == 0)
-			result = run_extended(lines, program, &machine, filter, arg);
+			result = run_extended(lines, program, &machine);
 		else
 			result = run_standard(lines, program, &machine, opcode);
 	}
@@ -351,11 +376,11 @@ static int compare_sequences(const void *a, const void *b)
 	return (left->start > right->start) - (left->start < right->start);
 }
 
-static int read_table(struct dwarf_lines *lines, dwarf_lines_filter filter, void *arg)
+static int read_table(struct dwarf_lines *lines, dwarf_lines_wanted wanted, void *arg)
 {
 	const struct dwarf_unit *unit = lines->unit;
 	const struct dwarf_bytes *bytes = &unit->dwarf->sections[SECTION_LINE];
-	struct program program = {.layout = unit->layout};
+	struct program program = {.layout = unit->layout, .wanted = wanted, .arg = arg};
 	struct cursor names;
 	int result;
 
@@ -370,20 +395,20 @@ static int read_table(struct dwarf_lines *lines, dwarf_lines_filter filter, void
 		if (result == 0)
 			result = read_new_names(lines, &names, program.layout, false);
 	}
-	if (result == 0)
-		result = run(lines, &program, filter, arg);
+	if (result == 0 && wanted)
+		result = run(lines, &program);
 	return result;
 }
 
 int dwarf_lines_read(struct dwarf_lines *lines, const struct dwarf_unit *unit,
-		     dwarf_lines_filter filter, void *arg)
+		     dwarf_lines_wanted wanted, void *arg)
 {
 	int result;
 
 	*lines = (struct dwarf_lines){.unit = unit};
 	if (!unit->stmt_list.form)
 		return 0;
-	result = read_table(lines, filter, arg);
+	result = read_table(lines, wanted, arg);
 	if (result == 0 && lines->file_count > 0) {
 		lines->paths = calloc(lines->file_count, sizeof(*lines->paths));
 		if (!lines->paths)

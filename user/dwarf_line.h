@@ -36,15 +36,16 @@ struct dwarf_lines {
 	size_t sequence_count, sequence_capacity;
 };
 
-/* Says whether a sequence is wanted. */
-typedef bool (*dwarf_lines_filter)(void *arg, uint64_t start, uint64_t end);
+/* The lowest address from one on of which the row is wanted; UINT64_MAX: there is none. */
+typedef uint64_t (*dwarf_lines_wanted)(void *arg, uint64_t address);
 
 /*
- * Reads the table of a unit, as far as it is sound; the rows of those sequences only
- * that `filter` wants. Returns 0, and dwarf_lines_clear() must follow, or -ENOMEM.
+ * Reads the table of a unit, as far as it is sound; those rows only that hold an address
+ * that is wanted, none of them where `wanted` is NULL. Returns 0, and dwarf_lines_clear()
+ * must follow, or -ENOMEM.
  */
 int dwarf_lines_read(struct dwarf_lines *lines, const struct dwarf_unit *unit,
-		     dwarf_lines_filter filter, void *arg);
+		     dwarf_lines_wanted wanted, void *arg);
 void dwarf_lines_clear(struct dwarf_lines *lines);
 
 /* The last row at or before an address; NULL where no code is known to be. */

@@ -286,7 +286,7 @@ struct cursor dwarf_cursor(const struct dwarf_unit *unit, uint64_t offset)
 	return cursor;
 }
 
-static bool read_attributes(struct cursor *cursor, const struct dwarf_unit *unit,
+bool dwarf_entry_attributes(struct cursor *cursor, const struct dwarf_unit *unit,
 			    const struct dwarf_abbrevs *abbrevs, uint32_t slots,
 			    struct dwarf_entry *entry)
 {
@@ -302,39 +302,19 @@ static bool read_attributes(struct cursor *cursor, const struct dwarf_unit *unit
 			continue;
 		}
 		value = is_wanted ? &entry->values[attribute->slot] : &ignored;
-		if (!dwarf_value_read(cursor, attribute->form, unit->layout, value))
+		if (attribute->size <= sizeof(value->number)) {
+			*value = (struct dwarf_value){
+				.form = attribute->form,
+				.number = attribute->form == DW_FORM_implicit_const
+						  ? (uint64_t)attribute->constant
+						  : cursor_number(cursor, attribute->size),
+			};
+		} else if (!dwarf_value_read(cursor, attribute->form, unit->layout, value)) {
 			return false;
-		if (attribute->form == DW_FORM_implicit_const)
-			value->number = (uint64_t)attribute->constant;
+		}
 	}
 	entry->present |= slots;
 	return !cursor->broken;
-}
-
-bool dwarf_entry_begin(struct cursor *cursor, const struct dwarf_unit *unit,
-		       const struct dwarf_abbrevs *abbrevs, struct dwarf_entry *entry)
-{
-	uint64_t code;
-
-	entry->offset = (uint64_t)(cursor->at - unit->dwarf->sections[SECTION_INFO].data);
-	entry->abbrev = NULL;
-	entry->present = 0;
-	code = cursor_unsigned(cursor);
-	if (code == 0)
-		return !cursor->broken;
-	entry->abbrev = dwarf_abbrev(abbrevs, code);
-	return entry->abbrev;
-}
-
-bool dwarf_entry_end(struct cursor *cursor, const struct dwarf_unit *unit,
-		     const struct dwarf_abbrevs *abbrevs, uint32_t slots, struct dwarf_entry *entry)
-{
-	if (!entry->abbrev)
-		return true;
-	slots &= entry->abbrev->slots;
-	if (slots == 0 && entry->abbrev->size != SIZE_VARIES)
-		return cursor_skip(cursor, entry->abbrev->size);
-	return read_attributes(cursor, unit, abbrevs, slots, entry);
 }
 
 bool dwarf_entry_read(struct cursor *cursor, const struct dwarf_unit *unit,

@@ -98,16 +98,70 @@ void dwarf_trim(struct dwarf *dwarf);
 /* A cursor at an offset of .debug_info, which ends with the unit. */
 struct cursor dwarf_cursor(const struct dwarf_unit *unit, uint64_t offset);
 
+/* Reads attributes, where some are wanted or take as many bytes as they say. */
+bool dwarf_entry_attributes(struct cursor *cursor, const struct dwarf_unit *unit,
+			    const struct dwarf_abbrevs *abbrevs, uint32_t slots,
+			    struct dwarf_entry *entry);
+
 /*
  * Reads the entry at a cursor in two steps: its abbreviation, and then those of its
  * attributes that are in `slots` (SLOT_BIT()); there are none if it has no abbreviation.
  * They return false where the entry is broken; the unit is of no use from there on.
  */
-bool dwarf_entry_begin(struct cursor *cursor, const struct dwarf_unit *unit,
-		       const struct dwarf_abbrevs *abbrevs, struct dwarf_entry *entry);
-bool dwarf_entry_end(struct cursor *cursor, const struct dwarf_unit *unit,
-		     const struct dwarf_abbrevs *abbrevs, uint32_t slots,
-		     struct dwarf_entry *entry);
+static inline bool dwarf_entry_begin(struct cursor *cursor, const struct dwarf_unit *unit,
+				     const struct dwarf_abbrevs *abbrevs, struct dwarf_entry *entry)
+{
+	uint64_t code;
+
+	entry->offset = (uint64_t)(cursor->at - unit->dwarf->sections[SECTION_INFO].data);
+	entry->abbrev = NULL;
+	entry->present = 0;
+	code = cursor_unsigned(cursor);
+	if (code == 0)
+		return !cursor->broken;
+	entry->abbrev = dwarf_abbrev(abbrevs, code);
+	return entry->abbrev;
+}
+
+static inline bool dwarf_entry_end(struct cursor *cursor, const struct dwarf_unit *unit,
+				   const struct dwarf_abbrevs *abbrevs, uint32_t slots,
+				   struct dwarf_entry *entry)
+{
+	if (!entry->abbrev)
+		return true;
+	slots &= entry->abbrev->slots;
+	if (slots == 0 && entry->abbrev->size != SIZE_VARIES)
+		return cursor_skip(cursor, entry->abbrev->size);
+	return dwarf_entry_attributes(cursor, unit, abbrevs, slots, entry);
+}
+
+/*
+ * Goes behind the entry that was begun, and what is below it, where that needs none of its
+ * values but a sibling at a place that is known. False, and the cursor is where it was, if
+ * it needs more, or the entry is broken.
+ */
+static inline bool dwarf_entry_pass(struct cursor *cursor, const struct dwarf_unit *unit,
+				    const struct dwarf_entry *entry)
+{
+	const struct dwarf_abbrev *abbrev = entry->abbrev;
+	size_t left = cursor_left(cursor);
+	uint32_t sibling;
+
+	if (!abbrev->has_children) {
+		if (abbrev->size == SIZE_VARIES || abbrev->size > left)
+			return false;
+		cursor->at += abbrev->size;
+		return true;
+	}
+	if (abbrev->sibling == SIZE_VARIES || left < sizeof(sibling) ||
+	    abbrev->sibling > left - sizeof(sibling))
+		return false;
+	memcpy(&sibling, cursor->at + abbrev->sibling, sizeof(sibling));
+	if (sibling <= entry->offset - unit->offset || sibling >= unit->end - unit->offset)
+		return false;
+	cursor->at = cursor->end - (unit->end - unit->offset - sibling);
+	return true;
+}
 
 /* Both steps. */
 bool dwarf_entry_read(struct cursor *cursor, const struct dwarf_unit *unit,

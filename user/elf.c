@@ -589,13 +589,14 @@ bool elf_lookup(const struct elf_file *file, uint64_t vaddr, struct symbol *symb
 	return false;
 }
 
-bool elf_symbol(const struct elf_file *file, const char *name, uint64_t *vaddr)
+bool elf_code_start(const struct elf_file *file, uint64_t *vaddr)
 {
-	for (size_t i = 0; i < file->function_count; i++) {
-		if (strcmp(file->names + file->functions[i].name, name) == 0) {
-			*vaddr = file->functions[i].start;
-			return true;
-		}
+	if (file->load_count == 0)
+		return false;
+	*vaddr = file->loads[0].vaddr;
+	for (size_t i = 1; i < file->load_count; i++) {
+		if (file->loads[i].vaddr < *vaddr)
+			*vaddr = file->loads[i].vaddr;
 	}
-	return false;
+	return true;
 }

@@ -72,8 +72,8 @@ bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr);
  */
 bool elf_lookup(const struct elf_file *file, uint64_t vaddr, struct symbol *symbol);
 
-/* The ELF virtual address of a function by its name. False if there is none. */
-bool elf_symbol(const struct elf_file *file, const char *name, uint64_t *vaddr);
+/* Where code begins: the lowest address of an executable PT_LOAD. False if there is none. */
+bool elf_code_start(const struct elf_file *file, uint64_t *vaddr);
 
 /*
  * Finds the GNU build id in ELF notes of this machine's byte order, which are

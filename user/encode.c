@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <sys/utsname.h>
 
+#include "cuts.h"
 #include "debuginfo.h"
 #include "error.h"
 #include "kallsyms.h"
+#include "kernel.h"
 #include "labels.h"
 #include "pprof.h"
 #include "profile.h"
@@ -26,11 +28,6 @@ struct encoder {
 	const struct frame_name *names[FRAMES_MAX];
 	uint32_t locations[FRAMES_MAX];
 };
-
-uint64_t cuts_total(const struct cuts *cuts)
-{
-	return cuts->kernel + cuts->depth + cuts->memory + cuts->frame;
-}
 
 double recording_cost_percent(const struct recording *recording)
 {
@@ -56,11 +53,13 @@ static uint32_t encode_location(struct encoder *encoder, const struct frame_name
 	uint32_t mapping = 0;
 
 	if (*name->mapping_path) {
-		mapping = pprof_mapping(builder, &(struct pprof_mapping){
-							 .limit = UINT64_MAX,
-							 .file = name->mapping_path,
-							 .build_id = name->build_id,
-						 });
+		mapping = pprof_mapping(
+			builder, &(struct pprof_mapping){
+					 .start = name->kernel ? name->kernel->start : 0,
+					 .limit = name->kernel ? name->kernel->limit : UINT64_MAX,
+					 .file = name->mapping_path,
+					 .build_id = name->build_id,
+				 });
 	}
 	for (size_t i = 0; i < name->line_count; i++) {
 		const struct name_line *line = &name->lines[i];
@@ -70,20 +69,6 @@ static uint32_t encode_location(struct encoder *encoder, const struct frame_name
 						   line->file, line->start_line);
 	}
 	return pprof_location(builder, mapping, name->vaddr, lines, name->line_count);
-}
-
-static void count_cut(struct cuts *cuts, const struct stack *stack, bool user_whole)
-{
-	if (stack->kernel_end == STACKBEAT_END_DEPTH || stack->kernel_end == STACKBEAT_END_FRAME)
-		cuts->kernel += stack->samples;
-	else if (user_whole)
-		return;
-	else if (stack->user_end == STACKBEAT_END_DEPTH)
-		cuts->depth += stack->samples;
-	else if (stack->user_end == STACKBEAT_END_MEMORY)
-		cuts->memory += stack->samples;
-	else if (stack->user_end == STACKBEAT_END_FRAME)
-		cuts->frame += stack->samples;
 }
 
 /* Of the first `count` frames, those of the user part. */
@@ -96,9 +81,10 @@ static void count_unmapped(struct encoder *encoder, const struct stack *stack, s
 	}
 }
 
-static void encode_labels(struct encoder *encoder, const struct stack *stack)
+static void encode_labels(struct encoder *encoder, const struct stack *stack, enum cut cut)
 {
 	const struct label_process process = {
+		.cut = cut_text(cut),
 		.comm = space_comm(stack->space),
 		.cgroup_path = space_cgroup_path(stack->space),
 		.inner_pid = space_inner_pid(stack->space),
@@ -136,12 +122,15 @@ static int encode_stack(const struct stack *stack, void *arg)
 	size_t count = (size_t)stack->kernel_frames + stack->user_frames;
 	size_t whole, depth = 0;
 	int err = name_frames(encoder, stack);
+	enum cut cut;
 
 	if (err)
 		return err;
 	whole = symbolize_complete(encoder->names + stack->kernel_frames, stack->user_frames,
 				   stack->user_end);
-	count_cut(encoder->cuts, stack, whole || !stack->user_frames);
+	cut = cut_of(stack->kernel_end, stack->user_end, whole || !stack->user_frames);
+	if (cut != CUT_NONE)
+		encoder->cuts->samples[cut] += stack->samples;
 	if (whole)
 		count = stack->kernel_frames + whole;
 	count_unmapped(encoder, stack, count);
@@ -150,7 +139,7 @@ static int encode_stack(const struct stack *stack, void *arg)
 		if (!encoder->names[i]->hidden)
 			encoder->locations[depth++] = encode_location(encoder, encoder->names[i]);
 	}
-	encode_labels(encoder, stack);
+	encode_labels(encoder, stack, cut);
 	pprof_sample(encoder->builder, encoder->locations, depth, (int64_t)stack->samples,
 		     (int64_t)stack->weight, encoder->labels.items, encoder->labels.count);
 	return 0;
@@ -160,6 +149,7 @@ static void encode_comments(struct pprof_builder *builder, const struct profile 
 			    const struct recording *recording, const struct cuts *cuts)
 {
 	const struct profile_totals *totals = profile_totals(profile);
+	char text[CUTS_COMMENT_SIZE];
 	struct utsname kernel = {0};
 
 	uname(&kernel);
@@ -173,18 +163,16 @@ static void encode_comments(struct pprof_builder *builder, const struct profile 
 	pprof_comment(builder, "lost: %" PRIu64 " (ring full %" PRIu64 ", wrong tail %" PRIu64 ")",
 		      recording->lost_full + recording->lost_tail, recording->lost_full,
 		      recording->lost_tail);
-	pprof_comment(builder,
-		      "cut: %" PRIu64 " (kernel part %" PRIu64 ", depth limit %" PRIu64
-		      ", unreadable memory %" PRIu64 ", frame pointer %" PRIu64 ")",
-		      cuts_total(cuts), cuts->kernel, cuts->depth, cuts->memory, cuts->frame);
+	cuts_comment(cuts, text);
+	pprof_comment(builder, "%s", text);
 	pprof_comment(builder,
 		      "address spaces: %" PRIu64 "; samples without one %" PRIu64
 		      ", changes of mappings lost %" PRIu64 ", mappings left out %" PRIu64
 		      ", files left out %" PRIu64,
 		      recording->spaces, recording->spaces_lost, recording->changes_lost,
 		      recording->mappings_left_out, recording->objects_left_out);
-	pprof_comment(builder, "user frames: %" PRIu64 ", in no known mapping %" PRIu64,
-		      cuts->user_frames, cuts->unmapped);
+	frames_comment(cuts, text);
+	pprof_comment(builder, "%s", text);
 	pprof_comment(builder, "missed intervals: %" PRIu64, recording->missed);
 	pprof_comment(builder, "beats without a sample: idle %" PRIu64 ", filtered %" PRIu64,
 		      recording->idle, recording->filtered);
@@ -217,22 +205,23 @@ int encode_profile(const struct profile *profile, const struct objects *objects,
 		   uint64_t *size, struct error *warning, struct error *error)
 {
 	struct encoder *encoder = calloc(1, sizeof(*encoder));
+	struct kernel *kernel = kernel_new("");
 	struct kallsyms *kallsyms = NULL;
 	int err = -ENOMEM;
 
 	*cuts = (struct cuts){0};
 	*warning->text = '\0';
-	if (!encoder)
+	if (!encoder || !kernel)
 		goto out;
 	encoder->cuts = cuts;
 	encoder->wanted = recording->labels;
 	encoder->builder = pprof_new();
 	if (!encoder->builder)
 		goto out;
-	err = kallsyms_read(KALLSYMS_PATH, &kallsyms, warning);
+	err = recording->nameless ? 0 : kallsyms_read(KALLSYMS_PATH, &kallsyms, warning);
 	if (err == -ENOMEM)
 		goto out;
-	encoder->symbolizer = symbolizer_new(kallsyms, objects, "", error);
+	encoder->symbolizer = symbolizer_new(kallsyms, kernel, objects, "", error);
 	if (!encoder->symbolizer) {
 		err = -ENOMEM;
 		goto out;
@@ -254,6 +243,7 @@ out:
 		pprof_free(encoder->builder);
 	}
 	kallsyms_free(kallsyms);
+	kernel_free(kernel);
 	free(encoder);
 	return err;
 }

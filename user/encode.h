@@ -3,8 +3,10 @@
 #ifndef STACKBEAT_ENCODE_H
 #define STACKBEAT_ENCODE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+struct cuts;
 struct error;
 struct labels;
 struct naming;
@@ -16,6 +18,7 @@ struct recording {
 	const char *command_line;
 	const struct labels *labels; /* the profile was made for those that are chosen */
 	const struct naming *naming; /* see symbolize.h; NULL: by the symbols of objects alone */
+	bool nameless; /* addresses alone, for those who name them later; no `naming` */
 	uint32_t rate; /* Hz asked for */
 	uint32_t cpus; /* online */
 	int64_t start_ns; /* since 1970 */
@@ -36,21 +39,6 @@ struct recording {
 	uint64_t kernel_cost_ns; /* CPU time of the module's timer callback */
 	uint64_t reader_cost_ns; /* CPU time of this command while it recorded */
 };
-
-/*
- * Samples whose stack is not whole, by why (a sample counts for the first that is true);
- * and frames that are in no known mapping.
- */
-struct cuts {
-	uint64_t kernel; /* the kernel part was cut */
-	uint64_t depth; /* user part: at the depth limit */
-	uint64_t memory; /* user part: at memory that could not be read */
-	uint64_t frame; /* user part: at a frame pointer that can't be right */
-	uint64_t user_frames; /* of all samples */
-	uint64_t unmapped; /* of these */
-};
-
-uint64_t cuts_total(const struct cuts *cuts);
 
 /* CPU time of profiling over all CPU time of the machine while it lasted, in %. */
 double recording_cost_percent(const struct recording *recording);

@@ -127,7 +127,7 @@ static int finish(struct file *file, struct error *error)
 	int fd;
 
 	/* Pipes and devices can't be synchronized, and have no name to take. */
-	if (file->temporary && fsync(file->fd))
+	if (file->temporary && !file->transient && fsync(file->fd))
 		return error_errno(error, errno, "%s", file->path);
 	fd = file->fd;
 	file->fd = -1;

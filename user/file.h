@@ -6,6 +6,7 @@
 #ifndef STACKBEAT_FILE_H
 #define STACKBEAT_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,8 @@ struct file {
 	char *temporary; /* NULL where the file is written in place */
 	uint64_t size; /* bytes written */
 	int fd;
+	/* To be set by the caller, for what is not worth waiting for the disk. */
+	bool transient;
 };
 
 /*

@@ -21,20 +21,29 @@ uint32_t hash_number(uint32_t hash, uint64_t number)
 	return mixed ^ mixed >> 31;
 }
 
+/* All bits of a number take part in all of what comes out. */
+static uint64_t fold(uint64_t number)
+{
+	unsigned __int128 product =
+		(unsigned __int128)(number ^ 0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9;
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
 uint32_t hash_bytes(uint32_t hash, const void *bytes, size_t size)
 {
 	const unsigned char *next = bytes;
-	uint64_t number;
+	uint64_t state, number;
 
 	/* The length is hashed too, so that texts in a row keep their boundaries. */
-	hash = hash_number(hash, size);
+	state = hash_number(hash, size);
 	for (; size >= sizeof(number); size -= sizeof(number), next += sizeof(number)) {
 		memcpy(&number, next, sizeof(number));
-		hash = hash_number(hash, number);
+		state = fold(state ^ number);
 	}
 	number = 0;
 	memcpy(&number, next, size);
-	return hash_number(hash, number);
+	return hash_number((uint32_t)(state >> 32), state ^ number);
 }
 
 uint32_t hash_text(uint32_t hash, const char *text)

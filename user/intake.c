@@ -141,6 +141,11 @@ int intake_settle(struct intake *intake, uint64_t seen)
 	return err;
 }
 
+bool intake_repeat(const struct stackbeat_sample *sample, void *arg)
+{
+	return profile_repeat(((struct intake *)arg)->profile, sample);
+}
+
 int intake_sample(const struct stackbeat_sample *sample, void *arg)
 {
 	struct intake *intake = arg;

@@ -26,6 +26,12 @@ void intake_free(struct intake *intake);
 /* Before the samples of a drain. `settled`: all that is to be told of them was told. */
 void intake_begin(struct intake *intake, bool settled);
 
+/*
+ * Takes a sample that repeats one that was taken lately (a decode_repeat_fn): what it is of is
+ * known, however far its space has gone since.
+ */
+bool intake_repeat(const struct stackbeat_sample *sample, void *intake);
+
 /* Takes a sample (a decode_sample_fn). Returns 0 or -ENOMEM. */
 int intake_sample(const struct stackbeat_sample *sample, void *intake);
 

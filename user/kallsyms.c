@@ -303,19 +303,26 @@ bool kallsyms_lookup(const struct kallsyms *kallsyms, uint64_t address, const ch
 	return true;
 }
 
-bool kallsyms_find(const struct kallsyms *kallsyms, const char *name, uint64_t *address,
-		   const char **module)
+bool kallsyms_text(const char *path, uint64_t *address)
 {
-	for (size_t i = 0; i < kallsyms->count; i++) {
-		const struct entry *entry = &kallsyms->entries[i];
+	FILE *stream = fopen(path, "re");
+	struct line line;
+	size_t capacity = 0;
+	bool found = false;
+	char *text = NULL;
 
-		if (entry->name == NO_NAME || strcmp(kallsyms->names + entry->name, name) != 0)
+	if (!stream)
+		return false;
+	while (!found && getline(&text, &capacity, stream) > 0) {
+		if (!parse_line(text, &line))
 			continue;
-		*address = entry->address;
-		*module = kallsyms->modules[entry->module];
-		return true;
+		found = strcmp(line.name, "_text") == 0;
+		if (found)
+			*address = line.address;
 	}
-	return false;
+	free(text);
+	fclose(stream);
+	return found && is_kernel_address(*address);
 }
 
 int kernel_build_id(const char *path, char hex[BUILD_ID_SIZE], struct error *error)

@@ -47,11 +47,10 @@ bool kallsyms_lookup(const struct kallsyms *kallsyms, uint64_t address, const ch
 		     uint64_t *start, const char **module);
 
 /*
- * The address of a function by its name, and its module as above. False, with nothing
- * set, where there is none; of several, the one with the lowest address.
+ * Where the code of the kernel begins (_text), as the file at `path` says, of which no more
+ * is read than that needs. False where it does not say.
  */
-bool kallsyms_find(const struct kallsyms *kallsyms, const char *name, uint64_t *address,
-		   const char **module);
+bool kallsyms_text(const char *path, uint64_t *address);
 
 /*
  * Reads the build id from a file of ELF notes (KERNEL_NOTES_PATH, or those

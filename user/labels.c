@@ -19,6 +19,7 @@ static const char *const names[LABEL_COUNT] = {
 	[LABEL_CPU] = "cpu",
 	[LABEL_CGROUP] = "cgroup",
 	[LABEL_CONTAINER] = "container",
+	[LABEL_CUT] = LABEL_CUT_KEY,
 };
 
 /* Comes with the process id. */
@@ -55,7 +56,7 @@ int labels_choose(struct labels *labels, const char *list, struct error *error)
 		if (label == LABEL_COUNT)
 			return error_set(error, EINVAL,
 					 "--labels: '%.*s' is none of comm, thread, pid, tid, cpu, "
-					 "cgroup and container, nor is all 'all' or 'none'",
+					 "cgroup, container and cut, nor is all 'all' or 'none'",
 					 (int)length, list);
 		chosen |= LABEL_SET(label);
 		list += length;
@@ -172,6 +173,8 @@ void label_values(const struct labels *labels, const struct label_origin *origin
 		container_id(process->cgroup_path, values->container);
 		add_text(values, names[LABEL_CONTAINER], values->container);
 	}
+	if (has(chosen, LABEL_CUT))
+		add_text(values, names[LABEL_CUT], process->cut);
 	for (size_t i = 0; i < labels->added_count; i++)
 		add_text(values, labels->added[i].key, labels->added[i].value);
 }

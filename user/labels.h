@@ -24,8 +24,11 @@ enum label {
 	LABEL_CPU,
 	LABEL_CGROUP, /* path of the control group */
 	LABEL_CONTAINER, /* see container.h */
+	LABEL_CUT, /* why the stack is not whole */
 	LABEL_COUNT
 };
+
+#define LABEL_CUT_KEY "cut"
 
 #define LABEL_SET(label) (1u << (label))
 #define LABELS_ALL (LABEL_SET(LABEL_COUNT) - 1)
@@ -66,11 +69,12 @@ struct label_origin {
 	char thread[STACKBEAT_COMM_SIZE]; /* its name; the rest is 0 too */
 };
 
-/* What is known of the process, apart from its samples. */
+/* What is known of the process and of the stack, apart from the samples. */
 struct label_process {
 	const char *comm; /* name; "": not known */
 	const char *cgroup_path; /* "": none, or not known */
 	uint32_t inner_pid; /* in its own pid namespace; 0: not known */
+	const char *cut; /* why the stack is not whole; "": it is */
 };
 
 /* `process_comm` is as in struct label_process. */

@@ -14,6 +14,8 @@ static const struct command {
 	{"record", cmd_record, "sample stacks into a pprof profile"},
 	{"report", cmd_report, "print a profile as text"},
 	{"flamegraph", cmd_flamegraph, "draw a profile as an SVG"},
+	{"symbolize", cmd_symbolize, "name the addresses of a profile, also later and elsewhere"},
+	{"archive", cmd_archive, "collect what a profile needs to be named elsewhere"},
 	{"load", cmd_load, "load the kernel module"},
 	{"unload", cmd_unload, "unload the kernel module"},
 	{"status", cmd_status, "show the module and its sessions"},

@@ -32,21 +32,31 @@ struct name_line {
 struct namer_job {
 	const char *path; /* for messages, and to find debug files beside it */
 	const char *build_id; /* hex; "" if unknown */
-	const uint64_t *addresses; /* ELF virtual addresses, but for `anchor` */
+	const uint64_t *addresses; /* ELF virtual addresses, but for `code_start` and `offsets` */
 	size_t count;
-	int (*open)(void *arg); /* an fd, or a negative errno value; NULL: there is no file */
+	/*
+	 * An fd, or a negative errno value; `error` is "", and gets one line to be told. NULL:
+	 * there is no file.
+	 */
+	int (*open)(void *arg, struct error *error);
 	/* The symbol that holds an ELF virtual address, where nothing else is known of it. */
 	bool (*lookup)(void *arg, uint64_t vaddr, struct symbol *symbol); /* may be NULL */
 	void *arg;
+	bool offsets; /* `addresses` are offsets in the file */
+	bool is_module; /* of the kernel: `code_start` is where its code lies */
 	bool is_perfmap; /* `open` opens a perf map, not an ELF file; `lookup` is NULL */
-	/* NULL, or a symbol that lies at `anchor_address` in terms of `addresses`. */
-	const char *anchor;
-	uint64_t anchor_address;
+	/* 0, or where the code of the file begins in terms of `addresses`. */
+	uint64_t code_start;
 };
 
 struct namer {
 	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
 	size_t directory_count;
+	/*
+	 * The directory of a cache (see name_cache.h), or NULL. Of files with a build id, names
+	 * come from there, and go there where they come with a file and a line.
+	 */
+	const char *cache;
 	unsigned int processes; /* at a time; 0: as many as there are CPUs */
 	unsigned int patience; /* seconds without a sign of life; 0: NAMER_PATIENCE_S */
 	/*
@@ -72,6 +82,9 @@ struct namer {
 #define NAMER_FETCH_S 120u
 
 struct texts;
+
+/* A copy of `count` lines, for free(), that shares their texts; NULL when out of memory. */
+struct name_line *name_lines_copy(const struct name_line *lines, size_t count);
 
 /*
  * Names the addresses of all jobs; `texts` gets the texts. What could not be named is

@@ -7,6 +7,7 @@
 #include "demangle.h"
 #include "error.h"
 #include "gosym.h"
+#include "kernel_object.h"
 #include "perfmap.h"
 #include "texts.h"
 
@@ -20,17 +21,29 @@
 #include <unistd.h>
 
 #define ELF_FILES_MAX 3u
+#define RECENT_TEXTS 4096u /* a power of two */
+/* As much as a pipe holds: the parent wakes up once for it. */
+#define BUFFER_SIZE (64u << 10)
+
+/* The same texts come again and again, from the same place. */
+struct recent_text {
+	const char *text;
+	uint32_t index;
+};
 
 struct child {
 	const struct namer_job *job;
 	bool fetches;
 	FILE *out;
+	char buffer[BUFFER_SIZE]; /* of it */
 	struct texts texts;
 	size_t told; /* texts that were written */
+	struct recent_text recent[RECENT_TEXTS]; /* by their places */
 	uint32_t *demangled; /* of each text: 1 + its demangled one, 0: not known yet */
 	size_t demangled_capacity, demangled_count;
 	struct timespec fetch_end;
 	struct debug_files files;
+	Elf *dwarf, *alt; /* with the debug information, and what that shares; NULL: none */
 	/* The symbol tables of other files than the binary, best first. */
 	struct elf_file elfs[ELF_FILES_MAX];
 	size_t elf_count;
@@ -69,10 +82,15 @@ static void tell_problem(struct child *child, const char *text)
 /* The number of a text as the parent knows it; 0 for NULL. */
 static uint32_t tell_text(struct child *child, const char *text)
 {
+	uint64_t place = (uintptr_t)text * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+	struct recent_text *recent = &child->recent[place % RECENT_TEXTS];
 	uint32_t index;
 
 	if (!text)
 		return 0;
+	/* Another one may lie there now. */
+	if (recent->text == text && strcmp(child->texts.items[recent->index], text) == 0)
+		return recent->index + 1;
 	index = texts_add(&child->texts, text, NAMER_TEXT_MAX);
 	if (index == TEXTS_NONE) {
 		child->error = -ENOMEM;
@@ -83,6 +101,7 @@ static uint32_t tell_text(struct child *child, const char *text)
 
 		tell(child, NAMER_TEXT, new, strlen(new));
 	}
+	*recent = (struct recent_text){text, index};
 	return index + 1;
 }
 
@@ -135,7 +154,9 @@ static void make_line(struct child *child, struct namer_line *line,
 	};
 	if (symbol && !line->start)
 		line->start = symbol->start;
-	if (line->start)
+	if (child->job->is_module) /* its sections lie elsewhere, each */
+		line->start = 0;
+	else if (line->start)
 		line->start -= child->shift;
 	if (line->system_name)
 		line->function = demangled(child, system_name, line->system_name);
@@ -244,12 +265,11 @@ static void name_by_debug_information(struct child *child)
 	}
 	if (count == 0)
 		return;
-	if (debuginfo_open(child->files.dwarf, child->files.alt.elf, &debuginfo, &error) != 0) {
+	if (debuginfo_open(child->dwarf, child->alt, &debuginfo, &error) != 0) {
 		tell_problem(child, error.text);
 		return;
 	}
-	child->error =
-		debuginfo_each(debuginfo, child->vaddrs, child->job->count, take_frames, child);
+	child->error = debuginfo_each(debuginfo, child->nameless, count, take_frames, child);
 	debuginfo_close(debuginfo);
 }
 
@@ -326,11 +346,11 @@ static bool find_shift(struct child *child)
 	const struct namer_job *job = child->job;
 	uint64_t vaddr;
 
-	if (!job->anchor)
+	if (!job->code_start)
 		return true;
 	for (size_t i = 0; i < child->elf_count; i++) {
-		if (elf_symbol(&child->elfs[i], job->anchor, &vaddr)) {
-			child->shift = vaddr - job->anchor_address;
+		if (elf_code_start(&child->elfs[i], &vaddr)) {
+			child->shift = vaddr - job->code_start;
 			return true;
 		}
 	}
@@ -352,12 +372,24 @@ static bool prepare(struct child *child)
 	return true;
 }
 
+/* An fd, or a negative errno value. */
+static int open_file(struct child *child)
+{
+	const struct namer_job *job = child->job;
+	struct error error = {""};
+	int fd = job->open ? job->open(job->arg, &error) : -ENOENT;
+
+	if (*error.text)
+		tell_problem(child, error.text);
+	return fd;
+}
+
 static void name_by_perfmap(struct child *child)
 {
 	const struct namer_job *job = child->job;
 	struct debuginfo_frame frame = {0};
 	struct perfmap *map;
-	int fd = job->open(job->arg);
+	int fd = open_file(child);
 
 	if (fd < 0 || perfmap_read(fd, &map) != 0)
 		return;
@@ -371,18 +403,38 @@ static void name_by_perfmap(struct child *child)
 	perfmap_free(map);
 }
 
-static void name_all(struct child *child, const struct namer *namer)
+/* Of offsets, those that are in no segment get an address that nothing has. */
+static bool find_vaddrs(struct child *child, int fd)
 {
 	const struct namer_job *job = child->job;
-	int fd = job->open ? job->open(job->arg) : -ENOENT;
+	struct elf_file binary = {0};
+	struct error problem;
+
+	for (size_t i = 0; i < job->count; i++)
+		child->vaddrs[i] = job->addresses[i] + child->shift;
+	if (!job->offsets)
+		return true;
+	if (fd < 0 || elf_read(&binary, fd, NULL, 0, false, &problem) != 0)
+		return false;
+	for (size_t i = 0; i < job->count; i++) {
+		if (!elf_vaddr(&binary, job->addresses[i], &child->vaddrs[i]))
+			child->vaddrs[i] = UINT64_MAX;
+	}
+	elf_clear(&binary);
+	return true;
+}
+
+static void name_all(struct child *child, const struct namer *namer)
+{
+	int fd = open_file(child);
 	bool has_files = open_files(child, namer, fd >= 0 ? fd : -1);
 
-	if (find_shift(child)) {
-		for (size_t i = 0; i < job->count; i++)
-			child->vaddrs[i] = job->addresses[i] + child->shift;
+	if (find_shift(child) && find_vaddrs(child, fd)) {
 		if (has_files)
 			name_by_go(child, fd);
-		if (has_files && child->files.dwarf)
+		child->dwarf = has_files ? child->files.dwarf : NULL;
+		child->alt = has_files ? child->files.alt.elf : NULL;
+		if (child->dwarf)
 			name_by_debug_information(child);
 		name_by_symbols(child);
 	}
@@ -390,6 +442,72 @@ static void name_all(struct child *child, const struct namer *namer)
 		debug_files_close(&child->files);
 	if (fd >= 0)
 		close(fd);
+}
+
+/* Modules */
+
+/* What is not in the code of the module gets an address that nothing has. */
+static void name_by_module(struct child *child, const struct kernel_object *object)
+{
+	const struct namer_job *job = child->job;
+
+	for (size_t i = 0; i < job->count; i++) {
+		if (!kernel_object_vaddr(object, job->addresses[i] - job->code_start,
+					 &child->vaddrs[i]))
+			child->vaddrs[i] = UINT64_MAX;
+	}
+	child->dwarf = object->elf;
+	name_by_debug_information(child);
+}
+
+/* Tells what is wrong with the file; that it has no DWARF is as with other files. */
+static bool try_module(struct child *child, int fd, const char *path)
+{
+	struct kernel_object object;
+	struct error error = {""};
+
+	if (kernel_object_open(&object, fd, path, child->job->build_id, &error) == 0) {
+		name_by_module(child, &object);
+		kernel_object_close(&object);
+		return true;
+	}
+	if (*error.text)
+		tell_problem(child, error.text);
+	return false;
+}
+
+static void name_module(struct child *child, const struct namer *namer)
+{
+	const struct debug_search search = {
+		.directories = namer->directories,
+		.directory_count = namer->directory_count,
+	};
+	char *path = NULL;
+	bool done = false;
+	int fd = debug_file_by_build_id(child->job->build_id, &search, &path);
+
+	if (fd >= 0) {
+		done = try_module(child, fd, path);
+		close(fd);
+	}
+	free(path);
+	if (done)
+		return;
+	fd = open_file(child);
+	if (fd >= 0) {
+		try_module(child, fd, child->job->path);
+		close(fd);
+	}
+}
+
+static void name(struct child *child, const struct namer *namer)
+{
+	if (child->job->is_perfmap)
+		name_by_perfmap(child);
+	else if (child->job->is_module)
+		name_module(child, namer);
+	else
+		name_all(child, namer);
 }
 
 void namer_child(const struct namer *namer, const struct namer_job *job, int fd)
@@ -400,8 +518,10 @@ void namer_child(const struct namer *namer, const struct namer_job *job, int fd)
 		return;
 	child->job = job;
 	child->out = fdopen(fd, "w");
+	if (child->out)
+		setvbuf(child->out, child->buffer, _IOFBF, sizeof(child->buffer));
 	if (child->out && prepare(child))
-		job->is_perfmap ? name_by_perfmap(child) : name_all(child, namer);
+		name(child, namer);
 	if (child->out && child->error == 0)
 		tell(child, NAMER_END, "", 0);
 	/* The process ends now: only what was written matters. */

@@ -95,6 +95,7 @@ struct objects {
 	struct objects_counts counts; /* the thread's */
 	struct error keep_problem; /* the thread's */
 	bool finished;
+	bool without_symbols;
 
 	/* The thread that reads, and what is under the lock. */
 	pthread_t thread;
@@ -102,8 +103,12 @@ struct objects {
 	pthread_mutex_t lock;
 	pthread_cond_t wanted; /* the queue is not empty, or `stop` */
 	struct object_file *queue, **queue_end;
+	pthread_cond_t read; /* one more was read, or the thread has ended */
 	struct object_file *done; /* that were read since the last tick */
+	uint64_t read_count;
 	bool stop;
+	bool ended;
+	bool hung; /* it was given up, and may still write to its object */
 };
 
 static struct object_file *object_file(struct object *object)
@@ -196,6 +201,8 @@ int object_open(const struct objects *objects, const struct object *object)
 	const struct object_file *file = (const struct object_file *)object;
 	int fd;
 
+	if (file->state == OBJECT_WANTED)
+		return -ETIMEDOUT;
 	if (file->fd < 0)
 		return find_file(objects->root, file, &file->way);
 	fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
@@ -248,9 +255,9 @@ static bool is_worth_an_fd(const struct objects *objects, const struct object_fi
 	       (object->unlinked || (!fstat(fd, &st) && !st.st_nlink));
 }
 
-static int read_symbols(struct object_file *object, int fd, struct error *problem)
+static int read_symbols(struct object_file *object, int fd, bool functions, struct error *problem)
 {
-	int err = elf_read(&object->elf, fd, object->image, object->image_size, true, problem);
+	int err = elf_read(&object->elf, fd, object->image, object->image_size, functions, problem);
 
 	if (err || !object->build_id || !strcmp(object->build_id, object->elf.build_id))
 		return err;
@@ -267,7 +274,7 @@ static void read_object(struct objects *objects, struct object_file *object)
 	if (!object->image && fd < 0)
 		err = error_errno(&problem, -fd, "can't be opened");
 	else
-		err = read_symbols(object, fd, &problem);
+		err = read_symbols(object, fd, !objects->without_symbols, &problem);
 	if (*problem.text)
 		object->problem = strdup(problem.text);
 	objects->counts.read += !err;
@@ -301,7 +308,11 @@ static void *read_objects(void *arg)
 		pthread_mutex_lock(&objects->lock);
 		object->next = objects->done;
 		objects->done = object;
+		objects->read_count++;
+		pthread_cond_signal(&objects->read);
 	}
+	objects->ended = true;
+	pthread_cond_signal(&objects->read);
 	pthread_mutex_unlock(&objects->lock);
 	return NULL;
 }
@@ -316,6 +327,8 @@ int object_need(struct objects *objects, struct object *object)
 		file->needed_early = true;
 		return 0;
 	}
+	if (objects->without_symbols && !file->unread && !file->image && !objects->keep)
+		return 0;
 	if (!objects->thread_runs) {
 		if (pthread_create(&objects->thread, NULL, read_objects, objects))
 			return -ENOMEM;
@@ -352,6 +365,7 @@ struct objects *objects_new(const char *root, const struct object_source *source
 	objects->queue_end = &objects->queue;
 	pthread_mutex_init(&objects->lock, NULL);
 	pthread_cond_init(&objects->wanted, NULL);
+	pthread_cond_init(&objects->read, NULL);
 	return objects;
 }
 
@@ -366,7 +380,33 @@ static void free_object(struct object_file *object)
 	free(object);
 }
 
-/* Has the thread end once the queue is empty. */
+static unsigned int patience(const struct objects *objects)
+{
+	if (objects->source.patience)
+		return objects->source.patience;
+	return objects->keep ? OBJECTS_KEEP_PATIENCE_S : OBJECTS_PATIENCE_S;
+}
+
+/* Waits until the thread has ended; false: it hangs. With the lock. */
+static bool wait_for_thread(struct objects *objects)
+{
+	struct timespec deadline;
+	uint64_t seen;
+
+	while (!objects->ended) {
+		seen = objects->read_count;
+		clock_gettime(CLOCK_MONOTONIC, &deadline);
+		deadline.tv_sec += patience(objects);
+		while (!objects->ended && seen == objects->read_count) {
+			if (pthread_cond_clockwait(&objects->read, &objects->lock, CLOCK_MONOTONIC,
+						   &deadline) == ETIMEDOUT)
+				return objects->ended || seen != objects->read_count;
+		}
+	}
+	return true;
+}
+
+/* Has the thread end once the queue is empty, or gives it up. */
 static void stop_thread(struct objects *objects)
 {
 	if (!objects->thread_runs)
@@ -374,8 +414,16 @@ static void stop_thread(struct objects *objects)
 	pthread_mutex_lock(&objects->lock);
 	objects->stop = true;
 	pthread_cond_signal(&objects->wanted);
+	objects->hung = !wait_for_thread(objects);
+	if (objects->hung) {
+		objects->queue = NULL;
+		objects->queue_end = &objects->queue;
+	}
 	pthread_mutex_unlock(&objects->lock);
-	pthread_join(objects->thread, NULL);
+	if (objects->hung)
+		pthread_detach(objects->thread);
+	else
+		pthread_join(objects->thread, NULL);
 	objects->thread_runs = false;
 }
 
@@ -384,12 +432,16 @@ void objects_free(struct objects *objects)
 	if (!objects)
 		return;
 	objects_abandon(objects);
+	/* The thread would find what it works on gone. */
+	if (objects->hung)
+		return;
 	tdestroy(objects->names, free);
 	for (size_t i = 0; i < objects->count; i++)
 		free_object(objects->list[i]);
 	free(objects->list);
 	hash_clear(&objects->identities);
 	pthread_cond_destroy(&objects->wanted);
+	pthread_cond_destroy(&objects->read);
 	pthread_mutex_destroy(&objects->lock);
 	free(objects->root);
 	free(objects);
@@ -487,6 +539,16 @@ static void forget_names(struct objects *objects)
 		tdelete(name, &objects->names, compare_names);
 		free(name);
 	}
+}
+
+void objects_leave_symbols(struct objects *objects)
+{
+	objects->without_symbols = true;
+}
+
+bool objects_have_symbols(const struct objects *objects)
+{
+	return !objects->without_symbols;
 }
 
 /* What is told */
@@ -748,8 +810,11 @@ void objects_finish(struct objects *objects)
 		return;
 	stop_thread(objects);
 	objects_give_back(objects);
-	for (size_t i = 0; i < objects->count; i++)
+	for (size_t i = 0; i < objects->count; i++) {
+		if (objects->list[i]->state == OBJECT_WANTED)
+			objects->list[i]->object.problem = "reading it has hung";
 		release_object(objects, objects->list[i]);
+	}
 	objects->finished = true;
 }
 
@@ -765,10 +830,14 @@ const char *objects_keep_problem(const struct objects *objects)
 
 bool object_vaddr(const struct object *object, uint64_t offset, uint64_t *vaddr)
 {
-	return elf_vaddr(&((const struct object_file *)object)->elf, offset, vaddr);
+	const struct object_file *file = (const struct object_file *)object;
+
+	return file->state != OBJECT_WANTED && elf_vaddr(&file->elf, offset, vaddr);
 }
 
 bool object_lookup(const struct object *object, uint64_t vaddr, struct symbol *symbol)
 {
-	return elf_lookup(&((const struct object_file *)object)->elf, vaddr, symbol);
+	const struct object_file *file = (const struct object_file *)object;
+
+	return file->state != OBJECT_WANTED && elf_lookup(&file->elf, vaddr, symbol);
 }

@@ -22,6 +22,10 @@
 struct error;
 struct objects;
 
+/* A network file system may hang for ever. */
+#define OBJECTS_PATIENCE_S 30u
+#define OBJECTS_KEEP_PATIENCE_S 600u
+
 /* Files without a name that are kept open until the profile is written. */
 #define OBJECTS_OPEN_MAX 256u
 
@@ -37,6 +41,9 @@ struct object_source {
 	int (*open)(uint64_t id, void *arg); /* as device_object_open() */
 	int (*release)(uint64_t id, void *arg); /* as device_object_release() */
 	void *arg;
+	/* Seconds that a file may take at the end; 0: OBJECTS_PATIENCE_S, or _KEEP_ where it is
+	 * kept. */
+	unsigned int patience;
 };
 
 struct objects_counts {
@@ -61,6 +68,13 @@ void objects_free(struct objects *objects);
  * errno value when the directory can't be made. `directory` must stay.
  */
 int objects_keep(struct objects *objects, const char *directory, struct error *error);
+
+/*
+ * From now on, no symbols are read: only what the kernel could not tell, which are the
+ * notes and segments of some. To be called before anything is needed.
+ */
+void objects_leave_symbols(struct objects *objects);
+bool objects_have_symbols(const struct objects *objects);
 
 /* Takes what the kernel told of an object. Returns 0 or -ENOMEM. */
 int objects_add(struct objects *objects, const struct stackbeat_object *record);
@@ -99,7 +113,8 @@ void objects_sweep(struct objects *objects);
 
 /*
  * Waits until all that is needed was read, and gives the kernel all of it back; the
- * source is not used any more. Nothing can be needed afterwards.
+ * source is not used any more. Nothing can be needed afterwards. A file that hangs is given
+ * up, with those behind it, and what is known of them stays in memory.
  */
 void objects_finish(struct objects *objects);
 

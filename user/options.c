@@ -24,6 +24,8 @@ enum {
 	OPTION_LABELS,
 	OPTION_LABEL,
 	OPTION_KEEP_OBJECTS,
+	OPTION_NO_SYMBOLIZE,
+	OPTION_NO_CACHE,
 };
 
 static const struct option long_options[] = {
@@ -41,6 +43,8 @@ static const struct option long_options[] = {
 	{"labels", required_argument, NULL, OPTION_LABELS},
 	{"label", required_argument, NULL, OPTION_LABEL},
 	{"keep-objects", required_argument, NULL, OPTION_KEEP_OBJECTS},
+	{"no-symbolize", no_argument, NULL, OPTION_NO_SYMBOLIZE},
+	{"no-cache", no_argument, NULL, OPTION_NO_CACHE},
 	{"output", required_argument, NULL, 'o'},
 	{"user", no_argument, NULL, OPTION_USER},
 	{"kernel", no_argument, NULL, OPTION_KERNEL},
@@ -243,6 +247,12 @@ static int parse_option(int option, char *value, void *arg, struct error *error)
 			return error_set(error, EINVAL, "--keep-objects: the directory is empty");
 		options->keep_objects = value;
 		return 0;
+	case OPTION_NO_SYMBOLIZE:
+		options->nameless = true;
+		return 0;
+	case OPTION_NO_CACHE:
+		options->no_cache = true;
+		return 0;
 	case 'q':
 		options->quiet = true;
 		return 0;
@@ -304,6 +314,15 @@ int options_parse(int argc, char **argv, const char *short_options,
 	return err;
 }
 
+int options_file(int argc, char **argv, int first, const char **file, struct error *error)
+{
+	if (argc - first != 1)
+		return error_set(error, EINVAL, "%s (see stackbeat %s --help)",
+				 argc == first ? "which file?" : "one file at a time", argv[0]);
+	*file = argv[first];
+	return 0;
+}
+
 struct view_parser {
 	struct view_options *view;
 	option_fn *fn; /* for other options */
@@ -339,13 +358,7 @@ int view_options_parse(int argc, char **argv, const char *short_options,
 	*view = (struct view_options){0};
 	err = options_parse(argc, argv, short_options, long_options, parse_view_option, &parser,
 			    &first, error);
-	if (err || view->help)
-		return err;
-	if (argc - first != 1)
-		return error_set(error, EINVAL, "%s (see stackbeat %s --help)",
-				 argc == first ? "which file?" : "one file at a time", argv[0]);
-	view->file = argv[first];
-	return 0;
+	return err || view->help ? err : options_file(argc, argv, first, &view->file, error);
 }
 
 int record_options_parse(int argc, char **argv, struct record_options *options, struct error *error)

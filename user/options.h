@@ -30,6 +30,8 @@ struct record_options {
 	double seconds; /* 0: until stopped */
 	struct labels labels;
 	const char *keep_objects; /* directory, or NULL */
+	bool nameless; /* --no-symbolize */
+	bool no_cache;
 	const char *output;
 	uint32_t parts; /* STACKBEAT_PART_* */
 	uint32_t max_depth; /* user frames */
@@ -64,6 +66,12 @@ typedef int option_fn(int option, char *value, void *arg, struct error *error);
 int options_parse(int argc, char **argv, const char *short_options,
 		  const struct option *long_options, option_fn *fn, void *arg, int *first,
 		  struct error *error);
+
+/*
+ * The only word of argv that is no option; `first` is as options_parse() has left it. Returns 0
+ * or -EINVAL.
+ */
+int options_file(int argc, char **argv, int first, const char **file, struct error *error);
 
 /* What the subcommands have in common that show a pprof file. */
 struct view_options {

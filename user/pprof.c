@@ -93,8 +93,7 @@ static uint32_t file_entry(struct pprof_builder *builder, struct hash *table, ui
 	return ++*count;
 }
 
-/* Returns a copy of `text` in which all is UTF-8, or NULL. */
-static char *copy_as_utf8(const char *text)
+char *pprof_copy_text(const char *text)
 {
 	const size_t replacement = strlen(UTF8_REPLACEMENT);
 	char *copy, *next;
@@ -148,7 +147,7 @@ uint32_t pprof_string(struct pprof_builder *builder, const char *text)
 
 	if (!text || !*text || builder->error)
 		return 0;
-	copy = copy_as_utf8(text);
+	copy = pprof_copy_text(text);
 	if (!copy) {
 		builder->error = -ENOMEM;
 		return 0;
@@ -696,16 +695,22 @@ static void encoder_free(struct encoder *encoder)
 	free(encoder->label_table);
 }
 
-static int encode(const struct pprof_builder *builder, const struct head *head, struct file *file,
-		  struct error *error)
+/* What encode() writes. */
+struct contents {
+	const struct pprof_builder *builder;
+	struct head head;
+};
+
+static int encode(const void *arg, struct file *file, struct error *error)
 {
-	struct encoder encoder = {.buffer = {append_to_gzip}, .builder = builder};
+	const struct contents *contents = arg;
+	struct encoder encoder = {.buffer = {append_to_gzip}, .builder = contents->builder};
 	int ret = encoder_allocate(&encoder, file, error);
 
 	if (ret) {
 		error_errno(error, -ret, "%s", file->path);
 	} else {
-		write_head(&encoder, head);
+		write_head(&encoder, &contents->head);
 		write_comments(&encoder);
 		write_samples(&encoder);
 		write_mappings(&encoder);
@@ -718,24 +723,31 @@ static int encode(const struct pprof_builder *builder, const struct head *head, 
 	return ret;
 }
 
-int pprof_write(struct pprof_builder *builder, const char *path, uint64_t *size,
-		struct error *error)
+static int encode_message(const void *arg, struct file *file, struct error *error)
 {
-	struct head head = {
-		.samples = pprof_string(builder, "samples"),
-		.count = pprof_string(builder, "count"),
-		.cpu = pprof_string(builder, "cpu"),
-		.nanoseconds = pprof_string(builder, "nanoseconds"),
-	};
-	struct file file;
+	const struct pprof_profile *profile = arg;
+	struct encoder encoder = {.buffer = {append_to_gzip}};
 	int ret;
 
-	if (builder->error)
-		return error_errno(error, -builder->error, "%s: the profile is not written", path);
-	ret = file_create(&file, path, error);
+	encoder.gzip = gzip_writer_new(file, error);
+	if (!encoder.gzip)
+		return error_errno(error, ENOMEM, "%s", file->path);
+	write_part(&encoder, profile->message);
+	ret = gzip_writer_finish(encoder.gzip);
+	gzip_writer_free(encoder.gzip);
+	return ret;
+}
+
+/* Makes a file of what `write` writes of `arg`. */
+static int write_file(int (*write)(const void *arg, struct file *file, struct error *error),
+		      const void *arg, const char *path, uint64_t *size, struct error *error)
+{
+	struct file file;
+	int ret = file_create(&file, path, error);
+
 	if (ret)
 		return ret;
-	ret = encode(builder, &head, &file, error);
+	ret = write(arg, &file, error);
 	if (ret) {
 		file_discard(&file);
 		return ret;
@@ -744,4 +756,29 @@ int pprof_write(struct pprof_builder *builder, const char *path, uint64_t *size,
 	if (!ret && size)
 		*size = file.size;
 	return ret;
+}
+
+int pprof_write(struct pprof_builder *builder, const char *path, uint64_t *size,
+		struct error *error)
+{
+	const struct contents contents = {
+		.builder = builder,
+		.head =
+			{
+				.samples = pprof_string(builder, "samples"),
+				.count = pprof_string(builder, "count"),
+				.cpu = pprof_string(builder, "cpu"),
+				.nanoseconds = pprof_string(builder, "nanoseconds"),
+			},
+	};
+
+	if (builder->error)
+		return error_errno(error, -builder->error, "%s: the profile is not written", path);
+	return write_file(encode, &contents, path, size, error);
+}
+
+int pprof_write_profile(const struct pprof_profile *profile, const char *path, uint64_t *size,
+			struct error *error)
+{
+	return write_file(encode_message, profile, path, size, error);
 }

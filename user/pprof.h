@@ -48,6 +48,9 @@ struct pprof_label {
 struct pprof_builder *pprof_new(void);
 void pprof_free(struct pprof_builder *builder);
 
+/* Returns a copy of `text` in which all is UTF-8, for free(), or NULL. */
+char *pprof_copy_text(const char *text);
+
 /* Returns the index of `text` in the string table; 0 for "" and NULL. */
 uint32_t pprof_string(struct pprof_builder *builder, const char *text);
 
@@ -116,6 +119,10 @@ struct pprof_profile *pprof_decode(const void *data, size_t size, const char *na
 				   struct error *error);
 
 void pprof_profile_free(struct pprof_profile *profile);
+
+/* Writes a profile that was read, and perhaps changed, as pprof_write() does. */
+int pprof_write_profile(const struct pprof_profile *profile, const char *path, uint64_t *size,
+			struct error *error);
 
 /* The text at `index` of the string table, an index from the profile itself. */
 const char *pprof_text(const struct pprof_profile *profile, int64_t index);

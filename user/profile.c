@@ -260,7 +260,7 @@ static int need_names(struct profile *profile, const struct stack *stack)
 		object = place_object(objects, places[i], &is_offset);
 		if (object)
 			err = object_need(objects, object);
-		else if (places[i] == PLACE_ANON)
+		else if (places[i] == PLACE_ANON && objects_have_symbols(objects))
 			space_makes_code(stack->space);
 	}
 	return err;
@@ -276,6 +276,15 @@ static void count(struct profile *profile, const struct stackbeat_sample *sample
 	profile->totals.missed += sample->missed;
 }
 
+bool profile_repeat(struct profile *profile, const struct stackbeat_sample *sample)
+{
+	struct stack *stack = recent_find(profile->recent, sample);
+
+	if (stack)
+		count(profile, sample, stack);
+	return stack;
+}
+
 int profile_add(const struct stackbeat_sample *sample, void *arg)
 {
 	struct profile *profile = arg;
@@ -283,11 +292,8 @@ int profile_add(const struct stackbeat_sample *sample, void *arg)
 	struct stack *stack;
 	int err;
 
-	stack = recent_find(profile->recent, sample);
-	if (stack) {
-		count(profile, sample, stack);
+	if (profile_repeat(profile, sample))
 		return 0;
-	}
 	located->sample = sample;
 	located->space = spaces_get(profile->spaces, sample->space, sample->pid);
 	if (!located->space)

@@ -6,6 +6,7 @@
 #ifndef STACKBEAT_PROFILE_H
 #define STACKBEAT_PROFILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -56,6 +57,12 @@ struct profile_totals {
  */
 struct profile *profile_new(struct spaces *spaces, uint32_t labels);
 void profile_free(struct profile *profile);
+
+/*
+ * Adds a sample that repeats one that was added lately: then what it is of is known, however
+ * far its space has gone since. False: it was not added, and is for profile_add().
+ */
+bool profile_repeat(struct profile *profile, const struct stackbeat_sample *sample);
 
 /*
  * Adds a sample (a decode_sample_fn; `profile` is a struct profile), and has the

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ENTRIES 8192u /* a power of two */
+#define ENTRIES_BITS 13
+#define ENTRIES (1u << ENTRIES_BITS)
 #define FRAMES_MAX 256u /* of a stack that is noted: 17 MB in all at worst */
 
 struct entry {
@@ -40,12 +41,15 @@ void recent_free(struct recent *recent)
 	free(recent);
 }
 
-/* Mixed by a multiplication (Fibonacci hashing), of which the upper bits are good. */
+/*
+ * Mixed by a multiplication (Fibonacci hashing): its upper bits are of all bits. Stacks often
+ * differ in one frame, which may have moved the kernel's hash in its upper bits alone.
+ */
 static size_t index_of(const struct stackbeat_sample *sample)
 {
 	uint64_t hash = sample->hash + sample->space * 31;
 
-	return (hash * UINT64_C(0x9e3779b97f4a7c15)) >> 32 & (ENTRIES - 1);
+	return ((hash ^ hash >> 32) * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - ENTRIES_BITS);
 }
 
 static size_t frames_size(const struct stackbeat_sample *sample)
@@ -56,20 +60,29 @@ static size_t frames_size(const struct stackbeat_sample *sample)
 /* Both parts of a stack: how long they are and how they ended. */
 static uint64_t shape_of(const struct stackbeat_sample *sample)
 {
-	return (uint64_t)sample->kernel_frames << 48 | (uint64_t)sample->user_frames << 32 |
-	       (uint64_t)sample->kernel_end << 24 | (uint64_t)sample->user_end << 16 |
-	       sample->record.flags;
+	uint64_t shape;
+
+	memcpy(&shape, &sample->kernel_frames, sizeof(shape));
+	return shape;
 }
+
+/*
+ * What makes up a stack comes last in a record, and is compared in one go: each sample
+ * comes by here.
+ */
+#define STACK_OFFSET offsetof(struct stackbeat_sample, generation)
+_Static_assert(offsetof(struct stackbeat_sample, kernel_frames) + sizeof(uint64_t) == STACK_OFFSET,
+	       "the shape is one word, before what is compared");
 
 static bool is_same(const struct recent *recent, const struct stackbeat_sample *a,
 		    const struct stackbeat_sample *b)
 {
-	return a->hash == b->hash && a->space == b->space && a->generation == b->generation &&
-	       a->pid == b->pid && shape_of(a) == shape_of(b) &&
+	return a->hash == b->hash && shape_of(a) == shape_of(b) &&
+	       memcmp(&a->record, &b->record, sizeof(a->record)) == 0 && a->pid == b->pid &&
 	       (a->tid == b->tid || (!recent->tid && a->pid != a->tid && b->pid != b->tid)) &&
 	       (a->cpu == b->cpu || !recent->cpu) &&
-	       memcmp(a->comm, b->comm, sizeof(a->comm)) == 0 &&
-	       memcmp(a->frames, b->frames, frames_size(a)) == 0;
+	       memcmp((const char *)a + STACK_OFFSET, (const char *)b + STACK_OFFSET,
+		      sizeof(*a) - STACK_OFFSET + frames_size(a)) == 0;
 }
 
 struct stack *recent_find(const struct recent *recent, const struct stackbeat_sample *sample)

@@ -21,7 +21,10 @@ struct stack;
 struct recent *recent_new(bool tid, bool cpu);
 void recent_free(struct recent *recent);
 
-/* The stack of a sample that was noted, or NULL. */
+/*
+ * The stack of a sample that was noted, or NULL. Of the sample only its size must have been
+ * checked: what is the same as one that was noted is right.
+ */
 struct stack *recent_find(const struct recent *recent, const struct stackbeat_sample *sample);
 
 /*

@@ -22,6 +22,8 @@
 
 /* Processes that are looked at in one call, in turn. */
 #define LOOKS_MAX 1024u
+/* Looks that leave out a process that lived each time: it is not about to end. */
+#define LOOKS_LEFT_OUT_MAX 15u
 
 struct space {
 	uint64_t id;
@@ -35,6 +37,8 @@ struct space {
 	uint32_t noted; /* the latest generation that was told at spaces->noted */
 	bool told;
 	bool dropped;
+	uint8_t looks_left_out; /* after the last one */
+	uint8_t next_look; /* looks until then */
 	char comm[STACKBEAT_COMM_SIZE];
 };
 
@@ -347,6 +351,24 @@ static bool has_ended(const struct spaces *spaces, const struct space *space)
 	return length && stat_says_ended(text, space->start_time);
 }
 
+/* Rarer and rarer: what is kept of a process that has ended is only memory. */
+static void look_at(struct spaces *spaces, struct space *space, uint64_t now)
+{
+	if (!space->told)
+		return;
+	if (space->next_look) {
+		space->next_look--;
+		return;
+	}
+	if (has_ended(spaces, space)) {
+		space->ended = now;
+		return;
+	}
+	if (space->looks_left_out < LOOKS_LEFT_OUT_MAX)
+		space->looks_left_out = 2 * space->looks_left_out + 1;
+	space->next_look = space->looks_left_out;
+}
+
 static void look(struct spaces *spaces, uint64_t now)
 {
 	size_t looks = spaces->living_count < LOOKS_MAX ? spaces->living_count : LOOKS_MAX;
@@ -357,9 +379,9 @@ static void look(struct spaces *spaces, uint64_t now)
 		if (spaces->next_look >= spaces->living_count)
 			spaces->next_look = 0;
 		space = spaces->list[spaces->living[spaces->next_look]];
-		if (space->told && !space->ended && has_ended(spaces, space))
-			space->ended = now;
-		else if (!space->ended && space->jitmap != UINT32_MAX)
+		if (!space->ended)
+			look_at(spaces, space, now);
+		if (!space->ended && space->jitmap != UINT32_MAX)
 			jitmaps_look(spaces->jitmaps, space->jitmap);
 	}
 }

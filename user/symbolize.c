@@ -2,19 +2,16 @@
 #include "symbolize.h"
 
 #include "array.h"
-#include "debugfile.h"
 #include "demangle.h"
 #include "error.h"
 #include "kallsyms.h"
+#include "kernel.h"
 #include "objects.h"
-#include "regular_file.h"
 #include "space.h"
 #include "texts.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <search.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -34,19 +31,13 @@ struct demangled {
 	char function[];
 };
 
-struct kernel_part {
-	const char *module; /* key: the pointer; NULL: the kernel itself */
-	char path[128];
-	char build_id[BUILD_ID_SIZE];
-};
-
 struct symbolizer {
 	const struct kallsyms *kallsyms;
+	struct kernel *kernel;
 	const struct objects *objects;
 	char *root;
 	void *frames; /* trees of tsearch() */
 	void *demangled;
-	void *kernel_parts;
 	struct frame **list; /* all frames */
 	size_t count, capacity;
 	struct texts texts; /* of debug information */
@@ -75,15 +66,9 @@ static int compare_demangled(const void *a, const void *b)
 	return compare_pointers(left->system_name, right->system_name);
 }
 
-static int compare_kernel_parts(const void *a, const void *b)
-{
-	const struct kernel_part *left = a, *right = b;
-
-	return compare_pointers(left->module, right->module);
-}
-
-struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, const struct objects *objects,
-				  const char *root, struct error *error)
+struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, struct kernel *kernel,
+				  const struct objects *objects, const char *root,
+				  struct error *error)
 {
 	struct symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
 
@@ -95,6 +80,7 @@ struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, const struct 
 		return NULL;
 	}
 	symbolizer->kallsyms = kallsyms;
+	symbolizer->kernel = kernel;
 	symbolizer->objects = objects;
 	return symbolizer;
 }
@@ -109,7 +95,6 @@ void symbolizer_free(struct symbolizer *symbolizer)
 	texts_clear(&symbolizer->texts);
 	tdestroy(symbolizer->frames, free);
 	tdestroy(symbolizer->demangled, free);
-	tdestroy(symbolizer->kernel_parts, free);
 	free(symbolizer->root);
 	free(symbolizer);
 }
@@ -212,54 +197,23 @@ static void set_symbol(struct symbolizer *symbolizer, struct frame *frame, const
 
 /* Kernel */
 
-static const struct kernel_part *kernel_part(struct symbolizer *symbolizer, const char *module)
-{
-	const struct kernel_part key = {.module = module};
-	struct kernel_part *part, **node;
-	char notes[PATH_MAX];
-
-	node = tfind(&key, &symbolizer->kernel_parts, compare_kernel_parts);
-	if (node)
-		return *node;
-	part = calloc(1, sizeof(*part));
-	if (!part)
-		return NULL;
-	part->module = module;
-	if (module) {
-		snprintf(part->path, sizeof(part->path), "[%s]", module);
-		snprintf(notes, sizeof(notes), "%s/sys/module/%s/notes/.note.gnu.build-id",
-			 symbolizer->root, module);
-	} else {
-		snprintf(part->path, sizeof(part->path), "%s", KERNEL_MAPPING);
-		snprintf(notes, sizeof(notes), "%s%s", symbolizer->root, KERNEL_NOTES_PATH);
-	}
-	kernel_build_id(notes, part->build_id, NULL); /* "" without */
-	return tree_add(&symbolizer->kernel_parts, part, compare_kernel_parts);
-}
-
 const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_t address)
 {
 	struct frame *frame = find_frame(symbolizer, symbolizer, PLACE_NONE, address);
-	const char *name, *module = NULL;
-	const struct kernel_part *part;
+	const char *name, *module;
 	uint64_t start;
-	bool found;
 
 	if (frame)
 		return &frame->name;
-	found = symbolizer->kallsyms &&
-		kallsyms_lookup(symbolizer->kallsyms, address, &name, &start, &module);
-	part = kernel_part(symbolizer, module);
-	if (!part)
-		return NULL;
 	frame = add_frame(symbolizer, symbolizer, PLACE_NONE, address);
 	if (!frame)
 		return NULL;
-	frame->name.kernel = true;
-	frame->in_module = module;
-	frame->name.mapping_path = part->path;
-	frame->name.build_id = part->build_id;
-	if (found)
+	frame->name.kernel = kernel_part_at(symbolizer->kernel, address);
+	frame->in_module = strcmp(frame->name.kernel->name, KERNEL_MAPPING) != 0;
+	frame->name.mapping_path = frame->name.kernel->name;
+	frame->name.build_id = frame->name.kernel->build_id;
+	if (symbolizer->kallsyms &&
+	    kallsyms_lookup(symbolizer->kallsyms, address, &name, &start, &module))
 		set_symbol(symbolizer, frame, name, start);
 	return &frame->name;
 }
@@ -336,15 +290,20 @@ struct resolution {
 	size_t count, task_capacity, job_capacity;
 };
 
-static int open_object(void *arg)
+static int open_object(void *arg, struct error *error)
 {
 	const struct task *task = arg;
+	const char *problem = task->object->problem;
+	int fd = object_open(task->symbolizer->objects, task->object);
 
-	return object_open(task->symbolizer->objects, task->object);
+	if (fd < 0 && problem && *problem)
+		error_set(error, -fd, "%s", problem);
+	return fd;
 }
 
-static int open_perfmap(void *arg)
+static int open_perfmap(void *arg, struct error *error)
 {
+	(void)error;
 	return space_perfmap(((const struct task *)arg)->space);
 }
 
@@ -353,27 +312,17 @@ static bool lookup_object(void *arg, uint64_t vaddr, struct symbol *symbol)
 	return object_lookup(((const struct task *)arg)->object, vaddr, symbol);
 }
 
-/* Where distributions install the kernel with its debug information. */
-static int open_kernel(void *arg)
+static int open_kernel(void *arg, struct error *error)
 {
-	static const char *const formats[] = {
-		"%s" DEBUG_DIRECTORY "/boot/vmlinux-%s",
-		"%s" DEBUG_DIRECTORY "/lib/modules/%s/vmlinux",
-		"%s/lib/modules/%s/build/vmlinux",
-		"%s/boot/vmlinux-%s",
-	};
 	const struct task *task = arg;
-	char path[PATH_MAX];
-	struct utsname name;
-	struct stat st;
-	int fd = -ENOENT;
+	const struct frame_name *name = &task->frames[0]->name;
+	struct utsname self;
 
-	uname(&name);
-	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]) && fd < 0; i++) {
-		snprintf(path, sizeof(path), formats[i], task->symbolizer->root, name.release);
-		fd = open_regular_file(path, 0, &st);
-	}
-	return fd;
+	(void)error;
+	uname(&self);
+	if (task->frames[0]->in_module)
+		return kernel_open_module(task->symbolizer->root, self.release, name->kernel->name);
+	return kernel_open_vmlinux(task->symbolizer->root, self.release);
 }
 
 static int take_name(void *arg, size_t job, size_t index, const struct name_line *lines,
@@ -386,10 +335,9 @@ static int take_name(void *arg, size_t job, size_t index, const struct name_line
 	frame->name.hidden = count == 0;
 	if (count == 0 || !lines[count - 1].system_name)
 		return 0;
-	copy = malloc(count * sizeof(*copy));
+	copy = name_lines_copy(lines, count);
 	if (!copy)
 		return -ENOMEM;
-	memcpy(copy, lines, count * sizeof(*copy));
 	free(frame->lines);
 	frame->lines = copy;
 	set_lines(&frame->name, copy, count);
@@ -411,7 +359,7 @@ static void take_progress(void *arg, size_t job, uint64_t done, uint64_t total)
 				     total);
 }
 
-/* Frames of one job lie together: of one owner, and those of the kernel before modules'. */
+/* Frames of one job lie together: of one owner, and of one part of the kernel. */
 static int compare_owners(const void *a, const void *b)
 {
 	const struct frame *left = *(struct frame *const *)a, *right = *(struct frame *const *)b;
@@ -419,8 +367,9 @@ static int compare_owners(const void *a, const void *b)
 
 	if (result)
 		return result;
-	if (left->in_module != right->in_module)
-		return left->in_module - right->in_module;
+	result = compare_pointers(left->name.kernel, right->name.kernel);
+	if (result)
+		return result;
 	if (left->place != right->place)
 		return left->place < right->place ? -1 : 1;
 	return (left->name.vaddr > right->name.vaddr) - (left->name.vaddr < right->name.vaddr);
@@ -428,14 +377,11 @@ static int compare_owners(const void *a, const void *b)
 
 static bool is_same_job(const struct frame *a, const struct frame *b)
 {
-	return a->owner == b->owner && a->in_module == b->in_module && a->place == b->place;
+	return a->owner == b->owner && a->name.kernel == b->name.kernel && a->place == b->place;
 }
 
-static bool make_job(const struct symbolizer *symbolizer, const struct frame *frame,
-		     struct task *task, struct namer_job *job)
+static bool make_job(const struct frame *frame, struct task *task, struct namer_job *job)
 {
-	const char *module;
-
 	job->path = frame->name.mapping_path;
 	job->build_id = frame->name.build_id;
 	if (frame->name.normalized) {
@@ -450,14 +396,12 @@ static bool make_job(const struct symbolizer *symbolizer, const struct frame *fr
 		job->is_perfmap = true;
 		return space_perfmap(task->space) >= 0;
 	}
-	if (!frame->name.kernel || frame->in_module || !*frame->name.build_id)
+	if (!frame->name.kernel || !*frame->name.build_id)
 		return false;
-	/* A function of every kernel, which tells where this one has been put. */
+	job->is_module = frame->in_module;
 	job->open = open_kernel;
-	job->anchor = "vfs_read";
-	return symbolizer->kallsyms &&
-	       kallsyms_find(symbolizer->kallsyms, job->anchor, &job->anchor_address, &module) &&
-	       !module;
+	job->code_start = frame->name.kernel->start;
+	return job->code_start != 0;
 }
 
 static int add_job(struct resolution *resolution, struct frame **frames, size_t count)
@@ -469,7 +413,7 @@ static int add_job(struct resolution *resolution, struct frame **frames, size_t 
 	};
 	struct namer_job job = {.count = count};
 
-	if (!make_job(resolution->symbolizer, frames[0], &task, &job))
+	if (!make_job(frames[0], &task, &job))
 		return 0;
 	if (array_reserve(&resolution->tasks, &resolution->task_capacity, resolution->count, 1,
 			  sizeof(task)) != 0 ||
@@ -511,6 +455,7 @@ int symbolizer_resolve(struct symbolizer *symbolizer, const struct naming *namin
 	const struct namer namer = {
 		.directories = naming->directories,
 		.directory_count = naming->directory_count,
+		.cache = naming->cache,
 		.name = take_name,
 		.problem = naming->problem ? take_problem : NULL,
 		.progress = naming->progress ? take_progress : NULL,

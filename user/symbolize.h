@@ -20,12 +20,11 @@
 
 struct error;
 struct kallsyms;
+struct kernel;
+struct kernel_part;
 struct objects;
 struct space;
 struct symbolizer;
-
-/* What mapping_path is for the kernel without its modules. */
-#define KERNEL_MAPPING "[kernel.kallsyms]"
 
 struct frame_name {
 	/* Of the function that holds the address, and is not inlined. */
@@ -36,6 +35,7 @@ struct frame_name {
 	const char *mapping_path; /* file, "[kernel.kallsyms]", "[MODULE]", "[vdso]",
 				   * "[anon]", ...; "" if the address is in no mapping */
 	const char *build_id; /* hex; "" if there is none */
+	const struct kernel_part *kernel; /* of the kernel; NULL: user code */
 	/*
 	 * ELF virtual address if normalized; offset in the file where it has no segments;
 	 * else as sampled.
@@ -44,7 +44,6 @@ struct frame_name {
 	uint64_t start; /* of the function, as vaddr; 0 if not resolved */
 	bool normalized; /* vaddr is an address of the ELF file */
 	bool resolved; /* function and system_name are set */
-	bool kernel;
 	bool hidden; /* a wrapper that a compiler made: not to be shown */
 };
 
@@ -54,6 +53,7 @@ struct naming {
 	size_t directory_count;
 	/* Gets what is wrong with a file, one line. May be NULL. */
 	void (*problem)(void *arg, const char *path, const char *text);
+	const char *cache; /* as struct namer has it */
 	/* As struct namer has it; NULL: nothing is fetched from servers. */
 	void (*progress)(void *arg, const char *path, uint64_t done, uint64_t total);
 	void *arg;
@@ -61,12 +61,13 @@ struct naming {
 
 /*
  * `kallsyms` may be NULL: kernel addresses stay unresolved then. It is not
- * owned, and must live as long as the symbolizer, as must the objects, of
- * which all that is needed was read. `root` is put before /sys ("" but for tests). Returns NULL and
- * sets `error` when out of memory. symbolizer_free() takes NULL too.
+ * owned, and must live as long as the symbolizer, as must the kernel, and the objects,
+ * of which all that is needed was read. `root` is put before /sys ("" but for tests). Returns NULL
+ * and sets `error` when out of memory. symbolizer_free() takes NULL too.
  */
-struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, const struct objects *objects,
-				  const char *root, struct error *error);
+struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, struct kernel *kernel,
+				  const struct objects *objects, const char *root,
+				  struct error *error);
 void symbolizer_free(struct symbolizer *symbolizer);
 
 /*

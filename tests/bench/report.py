@@ -199,6 +199,37 @@ def table_of_cpus(raws):
     return table
 
 
+def targets(raws):
+    """Name, figure, limit of all that has one and was measured."""
+    if "cost-stacks" in raws:
+        raw = raws["cost-stacks"]
+        for case, limit in LIMITS.items():
+            yield (f"1. instructions a sample, {case}",
+                   per_sample(raw, "stackbeat", case, case[0] + "8"), limit)
+        callback = part_per_sample(raw, "callback", "u32")
+        yield ("1. callback at 10,000 Hz and depth 32, % of a CPU",
+               callback and callback * 10_000 / 1e9 * 100, 3)
+    for name in ("after-100000", "after-1000000"):
+        for row in raws[name].where(profiler="stackbeat") if name in raws else ():
+            for unit, key in (("M instructions", "instructions"), ("peak MiB", "peak_kb")):
+                scale = 1e6 if key == "instructions" else 1024
+                peer = raws[name].mean(lambda row, key=key: row[key], step="perf script")
+                yield (f"3. after {row['samples']:,} samples, {unit} (at most: perf script alone)",
+                       row[key] / scale, peer and peer / scale)
+    if "reader" in raws:
+        yield ("4. reader's peak with 10,000 stacks of depth 30, MiB",
+               raws["reader"].mean(lambda row: row["peak_kb"] / 1024, profiler="stackbeat",
+                                   case="1000 Hz, 10,000 stacks"), 20)
+
+
+def table_of_targets(raws):
+    table = Table(0, "What it must be", ["measured", "at most", ""])
+    for name, figure, limit in targets(raws):
+        if figure is not None and limit is not None:
+            table.rows.append([name, figure, limit, "met" if figure <= limit else "MISSED"])
+    return table
+
+
 def tables(raws):
     """All tables for which there are figures, by section."""
     simple = {"cost-stacks": table_of_stacks, "cost-workloads": table_of_workloads,
@@ -221,6 +252,10 @@ def tables(raws):
     cpus = [raws[f"cpus-{count}"] for count in (1, 2, 4, 8) if f"cpus-{count}" in raws]
     if cpus:
         add(table_of_cpus(cpus), cpus[-1])
+    summary = table_of_targets(raws)
+    if summary.rows:
+        summary.source = "of the tables below"
+        found.append(summary)
     return sorted(found, key=lambda table: table.section)
 
 
@@ -240,7 +275,8 @@ def shown(value):
 def as_text(table):
     cells = [["", *table.columns]] + [[shown(value) for value in row] for row in table.rows]
     widths = [max(len(row[index]) for row in cells) for index in range(len(cells[0]))]
-    lines = [f"{table.section}. {table.title}", f"   ({table.source})", ""]
+    number = f"{table.section}. " if table.section else ""
+    lines = [f"{number}{table.title}", f"   ({table.source})", ""]
     for row in cells:
         lines.append(f"   {row[0]:<{widths[0]}}" + "".join(
             f"  {cell:>{width}}" for cell, width in zip(row[1:], widths[1:])))
@@ -288,8 +324,9 @@ def main():
     text = "\n".join([*map(as_text, found), SETTINGS]) + "\n"
     (out / "report.txt").write_text(text)
     (out / "report.json").write_text(json.dumps([vars(table) for table in found], indent=1) + "\n")
-    if found[0].title.startswith("Instructions a sample, everything"):
-        (out / "report.svg").write_text(as_svg(found[0]))
+    for table in found:
+        if table.title.startswith("Instructions a sample, everything"):
+            (out / "report.svg").write_text(as_svg(table))
     print(text)
     print(f"bench: {out}/report.txt, .json, .svg; raw figures in {out}/raw")
 

@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!ring)
 		abort();
 	memcpy(ring, data, size < RING_SIZE ? size : RING_SIZE);
-	decode_records(ring, RING_SIZE, &tail, head, touch_sample, &sum, &error);
+	decode_records(ring, RING_SIZE, &tail, head, NULL, touch_sample, &sum, &error);
 	if (tail != head)
 		abort();
 	free(ring);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Profiles of anybody: read, and shown as a table, as a tree and as a picture. */
+/* Profiles of anybody: read, shown as a table, as a tree and as a picture, and tidied up. */
 #include "fuzz.h"
 
 #include "flamegraph.h"
 #include "pprof.h"
 #include "report.h"
+#include "tidy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -12,6 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const struct flamegraph_options picture = {.title = "fuzz", .group = "comm"};
 	struct pprof_profile *profile;
 	struct error error;
+	bool *hidden;
 	size_t frames, shown_size;
 	char *shown = NULL;
 	FILE *out;
@@ -27,6 +29,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	flamegraph_write(profile, &picture, out, &frames, &error);
 	fclose(out);
 	free(shown);
+	hidden = calloc(profile->message->n_location + 1, sizeof(*hidden));
+	for (size_t i = 0; hidden && i < profile->message->n_location; i += 7)
+		hidden[i] = true;
+	if (hidden && tidy_is_own(profile))
+		tidy_samples(profile, hidden);
+	free(hidden);
 	pprof_profile_free(profile);
 	return 0;
 }

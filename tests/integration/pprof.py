@@ -129,6 +129,11 @@ class Profile:
                       [location[-1] for location in locations],
                       [frame for location in locations for frame in location])
 
+    def contents(self):
+        """All that it says of samples, in an order of its own."""
+        return sorted((sorted(sample.values.items()), sorted(map(str, sample.labels.items())),
+                       [tuple(frame) for frame in sample.lines]) for sample in self.samples)
+
     def total(self, kind, wanted=lambda sample: True):
         """The sum of values["samples" or "cpu"] of the samples that are wanted."""
         return sum(sample.values[kind] for sample in self.samples if wanted(sample))

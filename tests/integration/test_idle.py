@@ -58,7 +58,7 @@ def an_idle_machine_takes_no_more_timer_interrupts():
 def a_busy_cpu_gets_its_full_rate_beside_an_idle_one():
     busy, idle = online_cpus()[:2]
     keep_busy(busy)
-    with Session(rate=RATE, fixed=1, watermark=64 << 10, ring_size=4 << 20) as session:
+    with Session(rate=RATE, fixed=1, watermark=512 << 10, ring_size=4 << 20) as session:
         session.start()
         samples = session.read_until(
             lambda samples: sum(sample.cpu == busy for sample in samples) >= 3 * RATE)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Frames have their functions, files and lines, those that are inlined too, in any language."""
 
+import os
 import re
 import shutil
 from collections import Counter
 from pathlib import Path
 
-from harness import (check, check_equal, is_kernel, record, ROOT, run, samples_of, Skip,
+from harness import (check, check_equal, defer, is_kernel, record, ROOT, run, samples_of, Skip,
                      temporary_directory, test, user_part, workload)
 
 SOURCES = ROOT / "tests/workloads"
@@ -97,3 +98,31 @@ def code_of_nodejs_has_its_names():
     hot = sum(count for name, count in made.items() if re.search(r"\bhotFunction\b", name))
     check(hot > 20, f"of the code that was made, there are {made.most_common(8)}")
     check(made[""] <= sum(made.values()) / 10, f"{made['']} of {sum(made.values())} have no name")
+
+
+@test
+def kernel_modules_have_their_lines():
+    build_id = Path("/sys/module/stackbeat/notes/.note.gnu.build-id").read_bytes()[16:].hex()
+    module = ROOT / f"build/kmod/{os.uname().release}/stackbeat.ko"
+    if build_id not in run("readelf", "-n", module)[0]:
+        raise Skip(f"the module that is loaded is not {module}")
+    debug = Path(f"/usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug")
+    debug.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(module, debug)
+    defer(debug.unlink)
+    asks = "import stackbeat\nwith stackbeat.Netlink() as n:\n  for _ in range(20000): n.sessions()"
+    profile, _, _ = record("-F", 997, command=[
+        "env", f"PYTHONPATH={ROOT / 'tests/integration'}", "python3", "-c", asks])
+    lines = Counter()
+    for sample in profile.samples:
+        for frame in sample.lines:
+            if frame.file == "[stackbeat]" and frame.line:
+                lines[frame] += sample.values["samples"]
+    for frame in lines:
+        path = Path(frame.source)
+        if path.parts[-2:-1] == ("kmod",):
+            begin = (ROOT / "kmod" / path.name).read_text().split("\n")[frame.start_line - 1]
+            check(f"{frame.function}(" in begin and frame.line >= frame.start_line,
+                  f"line {frame.line} of {frame.function}, which begins with {begin}")
+    check(sum(lines.values()) > 50, f"lines in {lines}")
+    check(any(frame.function.startswith("sb_control_") for frame in lines), f"lines in {lines}")

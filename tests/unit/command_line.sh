@@ -68,6 +68,13 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "--label: 'build' is not KEY=VALUE" record --label build
 	refuses "--label: 'comm' is a label" record --label comm=make
 	refuses "--keep-objects: the directory is empty" record --keep-objects ""
+	refuses "which file?" symbolize
+	refuses "one file at a time" symbolize a b
+	refuses "--objects: its value is missing" symbolize --objects
+	refuses "a path is empty" symbolize -o "" a
+	refuses "which file?" archive -q
+	refuses "one file at a time" archive a b
+	refuses "the standard input gives the archive no name" archive -
 	refuses "'x'" status x
 	refuses "'x?'" status $'x\n'
 	refuses "'x'" unload x

@@ -89,7 +89,7 @@ completion_knows_options_and_values() {
 	has 0,0 stackbeat record -C 0,
 	offers "--top --tree" stackbeat report --t
 	offers "" stackbeat report -n ''
-	offers "comm cpu cgroup container" stackbeat report --group c
+	offers "comm cpu cgroup container cut" stackbeat report --group c
 	offers "--label --labels" stackbeat record --lab
 	offers "pid" stackbeat record --labels p
 	offers "comm,thread,tid comm,thread,thread" stackbeat record --labels = comm,thread,t
@@ -122,6 +122,10 @@ completion_knows_files() {
 	offers_files stackbeat report --tree prof
 	offers_files stackbeat flamegraph ''
 	offers_files stackbeat flamegraph -o ''
+	offers_files stackbeat symbolize --objects ''
+	offers_files stackbeat symbolize ''
+	offers_files stackbeat archive -o ''
+	offers_files stackbeat archive ''
 }
 
 completion_knows_commands() {

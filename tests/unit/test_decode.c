@@ -32,8 +32,8 @@ static int count_sample(const struct stackbeat_sample *sample, void *arg)
 static int decode(struct ring *ring, uint64_t *tail, uint64_t head)
 {
 	struct error error = {""};
-	int err = decode_records((const uint8_t *)ring->data, SIZE, tail, head, count_sample, ring,
-				 &error);
+	int err = decode_records((const uint8_t *)ring->data, SIZE, tail, head, NULL, count_sample,
+				 ring, &error);
 
 	assert_true(!err || *error.text);
 	return err;
@@ -184,7 +184,7 @@ static void stops_when_told(void **state)
 
 	(void)state;
 	put_sample(&ring, size);
-	assert_int_equal(decode_records((const uint8_t *)ring.data, SIZE, &tail, 2 * size,
+	assert_int_equal(decode_records((const uint8_t *)ring.data, SIZE, &tail, 2 * size, NULL,
 					stop_at_once, NULL, &error),
 			 -ENOMEM);
 	assert_int_equal(tail, size);

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -12,12 +13,19 @@
 #include <unistd.h>
 
 #include "encode.h"
+
+#include "cuts.h"
 #include "error.h"
+#include "kallsyms.h"
+#include "kernel.h"
 #include "labels.h"
+#include "object_search.h"
 #include "pprof.h"
 #include "profile.h"
+#include "renaming.h"
 #include "sample.h"
 #include "scratch.h"
+#include "symbolize.h"
 #include "told.h"
 
 #define KERNEL UINT64_C(0xffffffff81000000)
@@ -470,10 +478,10 @@ static void cuts_are_counted_by_cause(void **state)
 	add_stack(fixture, STACKBEAT_END_DEPTH, STACKBEAT_END_NO_USER, false, 6);
 
 	profile = encode(fixture);
-	assert_int_equal(fixture->cuts.kernel, 18);
-	assert_int_equal(fixture->cuts.depth, 3);
-	assert_int_equal(fixture->cuts.memory, 10);
-	assert_int_equal(fixture->cuts.frame, 100);
+	assert_int_equal(fixture->cuts.samples[CUT_KERNEL], 18);
+	assert_int_equal(fixture->cuts.samples[CUT_DEPTH], 3);
+	assert_int_equal(fixture->cuts.samples[CUT_MEMORY], 10);
+	assert_int_equal(fixture->cuts.samples[CUT_FRAME], 100);
 	assert_int_equal(cuts_total(&fixture->cuts), 131);
 	assert_true(has_comment(profile, "cut: 131 (kernel part 18, depth limit 3, unreadable "
 					 "memory 10, frame pointer 100)"));
@@ -603,7 +611,7 @@ static void the_largest_stack_fits(void **state)
 	add(fixture);
 	profile = encode(fixture);
 	assert_int_equal(profile->message->sample[0]->n_location_id, SAMPLE_FRAMES_MAX);
-	assert_int_equal(fixture->cuts.depth, 1);
+	assert_int_equal(fixture->cuts.samples[CUT_DEPTH], 1);
 	pprof_profile_free(profile);
 }
 
@@ -698,6 +706,174 @@ static void what_differs_in_no_label_is_one_sample(void **state)
 	}
 }
 
+/* A stack with all its frames, lines and labels, as text. */
+static char *text_of_sample(const struct pprof_profile *profile,
+			    const Perftools__Profiles__Sample *stack)
+{
+	const Perftools__Profiles__Profile *message = profile->message;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	for (size_t i = 0; i < stack->n_value; i++)
+		fprintf(out, "%" PRId64 " ", stack->value[i]);
+	for (size_t i = 0; i < stack->n_label; i++)
+		fprintf(out, "%s=%s%" PRId64 " ", pprof_text(profile, stack->label[i]->key),
+			pprof_text(profile, stack->label[i]->str), stack->label[i]->num);
+	for (size_t i = 0; i < stack->n_location_id; i++) {
+		const Perftools__Profiles__Location *location =
+			LOCATION(profile, stack->location_id[i]);
+		const Perftools__Profiles__Mapping *from = mapping(profile, location);
+
+		fprintf(out, "\n\t%" PRIx64, location->address);
+		if (from)
+			fprintf(out, " %s %s %" PRIx64 " %" PRIx64 " %d%d%d%d",
+				pprof_text(profile, from->filename),
+				pprof_text(profile, from->build_id), from->memory_start,
+				from->memory_limit, from->has_functions, from->has_filenames,
+				from->has_line_numbers, from->has_inline_frames);
+		for (size_t j = 0; j < location->n_line; j++) {
+			const Perftools__Profiles__Line *line = location->line[j];
+			const Perftools__Profiles__Function *function =
+				message->function[line->function_id - 1];
+
+			fprintf(out, " %s|%s|%s:%" PRId64 ":%" PRId64,
+				pprof_text(profile, function->name),
+				pprof_text(profile, function->system_name),
+				pprof_text(profile, function->filename), function->start_line,
+				line->line);
+		}
+	}
+	fclose(out);
+	return text;
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* All samples in order, to be freed with their texts. */
+static char **texts_of(const struct pprof_profile *profile)
+{
+	char **texts = calloc(profile->message->n_sample + 1, sizeof(char *));
+
+	for (size_t i = 0; i < profile->message->n_sample; i++)
+		texts[i] = text_of_sample(profile, profile->message->sample[i]);
+	qsort(texts, profile->message->n_sample, sizeof(char *), compare_texts);
+	return texts;
+}
+
+static void expect_equal_profiles(const struct pprof_profile *a, const struct pprof_profile *b)
+{
+	char **left = texts_of(a), **right = texts_of(b);
+
+	assert_int_equal(a->message->n_sample, b->message->n_sample);
+	for (size_t i = 0; i < a->message->n_sample; i++) {
+		assert_string_equal(left[i], right[i]);
+		free(left[i]);
+		free(right[i]);
+	}
+	free(left);
+	free(right);
+	assert_int_equal(a->message->n_location, b->message->n_location);
+	assert_int_equal(a->message->n_mapping, b->message->n_mapping);
+	assert_int_equal(a->message->n_function, b->message->n_function);
+	for (size_t i = 0; i < a->message->n_comment; i++)
+		assert_string_equal(pprof_text(a, a->message->comment[i]),
+				    pprof_text(b, b->message->comment[i]));
+}
+
+static void take_problem(void *arg, const char *path, const char *text)
+{
+	(void)arg, (void)path, (void)text;
+}
+
+static void take_missing(void *arg, const char *path, const char *build_id, size_t count)
+{
+	(void)path, (void)build_id;
+	*(size_t *)arg += count;
+}
+
+static void add_stacks_of_all_kinds(struct fixture *fixture)
+{
+	/* The same stack but for what lies above its root, which is the same one then. */
+	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_FRAME, true, 3);
+	sample_user(sample(fixture), leaf());
+	sample_user(&fixture->any.sample, root() + 1);
+	sample_user(&fixture->any.sample, MEMORY + 2);
+	fixture->any.sample.user_end = STACKBEAT_END_MEMORY;
+	add(fixture);
+	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_FRAME, true, 4);
+	add_stack(fixture, STACKBEAT_END_FRAME, STACKBEAT_END_FRAME, true, 5);
+	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_FRAME, false, 6);
+	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_DEPTH, false, 7);
+	sample_user(sample(fixture), caller());
+	sample_user(&fixture->any.sample, NOWHERE + 1);
+	add(fixture);
+}
+
+/* The stacks of above, with names. */
+static struct pprof_profile *encode_at_once(struct fixture *fixture)
+{
+	const struct naming naming = {.problem = take_problem};
+	struct pprof_profile *profile;
+
+	fixture->recording.naming = &naming;
+	add_stacks_of_all_kinds(fixture);
+	profile = encode(fixture);
+	fixture->recording.naming = NULL;
+	return profile;
+}
+
+static struct pprof_profile *encode_without_names(void)
+{
+	struct pprof_profile *profile;
+	void *state;
+
+	assert_int_equal(setup(&state), 0);
+	objects_leave_symbols(((struct fixture *)state)->objects);
+	((struct fixture *)state)->recording.nameless = true;
+	add_stacks_of_all_kinds(state);
+	profile = encode(state);
+	teardown(&state);
+	return profile;
+}
+
+static void named_later_it_is_what_it_had_been_at_once(void **state)
+{
+	const struct object_search search = {.time = INT64_MAX};
+	struct kernel *kernel = kernel_new("");
+	struct kallsyms *kallsyms = NULL;
+	size_t missing = 0;
+	/* Where the kernel hides its symbols, neither profile has them. */
+	const struct renaming renaming = {
+		.search = &search,
+		.kallsyms = kallsyms_read(KALLSYMS_PATH, &kallsyms, NULL) ? NULL : kallsyms,
+		.kernel = kernel,
+		.problem = take_problem,
+		.missing = take_missing,
+		.arg = &missing,
+	};
+	struct pprof_profile *at_once = encode_at_once(*state), *later = encode_without_names();
+	struct renaming_counts counts;
+
+	assert_int_equal(later->message->n_function, 0);
+	assert_true(later->message->n_sample > at_once->message->n_sample);
+	assert_int_equal(renaming_run(&renaming, later, &counts, NULL), 0);
+	assert_true(counts.named >= 3);
+	assert_int_equal(counts.nameless - counts.named, missing);
+	expect_equal_profiles(at_once, later);
+	/* Again, it changes nothing. */
+	assert_int_equal(renaming_run(&renaming, later, &counts, NULL), 0);
+	assert_int_equal(counts.named, 0);
+	expect_equal_profiles(at_once, later);
+	pprof_profile_free(at_once);
+	pprof_profile_free(later);
+	kernel_free(kernel);
+	kallsyms_free(kallsyms);
+}
+
 static void what_can_not_be_written_leaves_nothing(void **state)
 {
 	struct fixture *fixture = *state;
@@ -738,6 +914,7 @@ int main(void)
 		ENCODE_TEST(nothing_gets_lost_on_the_way),
 		ENCODE_TEST(samples_have_the_labels_that_are_chosen),
 		ENCODE_TEST(what_differs_in_no_label_is_one_sample),
+		ENCODE_TEST(named_later_it_is_what_it_had_been_at_once),
 		ENCODE_TEST(what_can_not_be_written_leaves_nothing),
 	};
 

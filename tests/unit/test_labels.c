@@ -15,10 +15,11 @@
 
 static struct error error;
 
-static const struct label_process unknown = {.comm = "", .cgroup_path = ""};
+static const struct label_process unknown = {.comm = "", .cgroup_path = "", .cut = ""};
 static const struct label_process server = {
 	.comm = "server",
 	.cgroup_path = "/system.slice/docker-" ID ".scope",
+	.cut = "",
 	.inner_pid = 1,
 };
 
@@ -83,7 +84,7 @@ static void lists_name_labels(void **state)
 	assert_int_equal(chosen("tid").chosen, LABEL_SET(LABEL_TID));
 	assert_int_equal(chosen("container,comm,comm").chosen,
 			 LABEL_SET(LABEL_COMM) | LABEL_SET(LABEL_CONTAINER));
-	assert_int_equal(chosen("comm,thread,pid,tid,cpu,cgroup,container").chosen, LABELS_ALL);
+	assert_int_equal(chosen("comm,thread,pid,tid,cpu,cgroup,container,cut").chosen, LABELS_ALL);
 }
 
 static void wrong_lists_change_nothing(void **state)
@@ -189,6 +190,9 @@ static void what_is_not_known_is_left_out(void **state)
 	process.cgroup_path = "/a";
 	assert_string_equal(labels_of(&labels, &process, worker(&any)),
 			    "comm=worker thread=worker pid=10 tid=12 cpu=3 cgroup=/a ");
+	process.cut = "frame pointer";
+	labels = chosen("cut");
+	assert_string_equal(labels_of(&labels, &process, worker(&any)), "cut=frame pointer ");
 }
 
 /* What prctl() or exec has made of it since the process was told counts. */
@@ -248,6 +252,7 @@ static void all_of_them_fit(void **state)
 	(void)state;
 	add_all(&labels);
 	process.inner_pid = 7;
+	process.cut = "depth limit";
 	label_values(&labels, &origin, &process, &values);
 	assert_int_equal(values.count, LABELS_MAX);
 }

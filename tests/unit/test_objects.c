@@ -476,6 +476,36 @@ static void what_can_not_be_kept_is_said(void **state)
 	assert_non_null(strstr(objects_keep_problem(objects), in_sandbox("kept/.build-id/ab")));
 }
 
+/* As a file of a network file system whose server is gone. */
+static int hang_at_second(uint64_t id, void *arg)
+{
+	while (id == 2)
+		pause();
+	return told_open(id, arg);
+}
+
+static void a_file_that_hangs_costs_its_own_names(void **state)
+{
+	struct object_source source = told_source(&files);
+	struct object *first, *second;
+	struct error error;
+
+	(void)state;
+	source.open = hang_at_second;
+	source.patience = 1;
+	objects_free(objects);
+	objects = objects_new("", &source, &error);
+	first = tell(build("a.so", "first", "0x01"), "\x01", 1);
+	second = tell(build("b.so", "second", "0x02"), "\x02", 1);
+	need(first);
+	need(second);
+	objects_finish(objects);
+	assert_name(first, "first");
+	assert_no_name(second);
+	assert_string_equal(second->problem, "reading it has hung");
+	assert_int_equal(object_open(objects, second), -ETIMEDOUT);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -495,6 +525,7 @@ int main(void)
 		TEST(files_without_a_name_can_be_opened_later),
 		TEST(files_without_a_name_are_kept_open_up_to_a_bound),
 		TEST(it_can_be_abandoned),
+		TEST(a_file_that_hangs_costs_its_own_names),
 		TEST(the_vdso_is_read),
 		TEST(a_file_that_the_kernel_left_out_is_found),
 		TEST(objects_are_kept_by_build_id),

@@ -60,9 +60,10 @@ static void what_differs_is_not_found(void **state)
 	} fields[] = {
 #define FIELD(name)                                                                                \
 	{offsetof(struct stackbeat_sample, name), sizeof(((struct stackbeat_sample *)NULL)->name)}
-		FIELD(hash),        FIELD(space),      FIELD(generation), FIELD(pid),
-		FIELD(user_frames), FIELD(kernel_end), FIELD(user_end),   FIELD(comm),
-		FIELD(frames[0]),   FIELD(frames[2]),  FIELD(tid),        FIELD(cpu),
+		FIELD(hash),        FIELD(space),        FIELD(generation), FIELD(pid),
+		FIELD(user_frames), FIELD(kernel_end),   FIELD(user_end),   FIELD(comm),
+		FIELD(frames[0]),   FIELD(frames[2]),    FIELD(tid),        FIELD(cpu),
+		FIELD(record.size), FIELD(record.flags),
 	};
 
 	(void)state;
@@ -122,6 +123,31 @@ static void the_latest_is_kept(void **state)
 	recent_free(recent);
 }
 
+/*
+ * A loop at the bottom of a deep stack is many stacks that differ in one frame, and so in a few
+ * neighbouring bits of the hash, wherever these are by then: all of them are kept.
+ */
+static void neighbours_are_kept(void **state)
+{
+	struct stackbeat_sample *sample = make(2);
+
+	(void)state;
+	for (unsigned int shift = 0; shift < 60; shift++) {
+		struct recent *recent = recent_new(false, false);
+
+		for (uint64_t i = 0; i < 16; i++) {
+			sample->hash = UINT64_C(0x123456789abcdef) ^ i << shift;
+			recent_note(recent, sample, stack_of(i + 1));
+		}
+		for (uint64_t i = 0; i < 16; i++) {
+			sample->hash = UINT64_C(0x123456789abcdef) ^ i << shift;
+			assert_ptr_equal(recent_find(recent, sample), stack_of(i + 1));
+		}
+		recent_free(recent);
+	}
+	free(sample);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -129,6 +155,7 @@ int main(void)
 		cmocka_unit_test(what_differs_is_not_found),
 		cmocka_unit_test(the_first_thread_is_another_one),
 		cmocka_unit_test(the_latest_is_kept),
+		cmocka_unit_test(neighbours_are_kept),
 	};
 
 	return cmocka_run_group_tests_name("recent", tests, NULL, NULL);

@@ -46,7 +46,7 @@ static int teardown(void **state)
 static void start_at(struct fixture *fixture, uint64_t count)
 {
 	fixture->ring.head = count;
-	fixture->ring.tail = count;
+	fixture->ring.limit = count;
 	fixture->producer.head = count;
 	fixture->consumer.tail = count;
 }
@@ -91,8 +91,8 @@ static void consume(struct fixture *fixture)
 	uint64_t tail = fixture->consumer.tail;
 	struct error error = {""};
 
-	if (decode_records((const uint8_t *)fixture->data, RING_SIZE, &tail, head, consume_one,
-			   fixture, &error))
+	if (decode_records((const uint8_t *)fixture->data, RING_SIZE, &tail, head, NULL,
+			   consume_one, fixture, &error))
 		fail_msg("%s", error.text);
 	__atomic_store_n(&fixture->consumer.tail, tail, __ATOMIC_RELEASE);
 }

@@ -2,6 +2,7 @@
 #include "symbolize.h"
 
 #include "kallsyms.h"
+#include "kernel.h"
 #include "sandbox.h"
 #include "told.h"
 
@@ -10,6 +11,7 @@ static struct objects *objects;
 static struct spaces *spaces;
 static struct symbolizer *symbolizer;
 static struct kallsyms *kallsyms;
+static struct kernel *kernel;
 
 static bool make_tables(void)
 {
@@ -18,13 +20,15 @@ static bool make_tables(void)
 	files = (struct told_files){.count = 0};
 	objects = objects_new(sandbox, &source, NULL);
 	spaces = spaces_new(sandbox, objects, NULL);
-	symbolizer = symbolizer_new(kallsyms, objects, sandbox, NULL);
-	return objects && spaces && symbolizer;
+	kernel = kernel_new(sandbox);
+	symbolizer = symbolizer_new(kallsyms, kernel, objects, sandbox, NULL);
+	return kernel && objects && spaces && symbolizer;
 }
 
 static void free_tables(void)
 {
 	symbolizer_free(symbolizer);
+	kernel_free(kernel);
 	spaces_free(spaces);
 	objects_free(objects);
 	told_clear(&files);
@@ -40,6 +44,12 @@ static int set_up(void **state)
 	if (make_sandbox(state) != 0 || kallsyms_parse(stream, "test", &kallsyms, NULL) != 0)
 		return -1;
 	fclose(stream);
+	run("mkdir -p %s", in_sandbox("proc"));
+	write_text(in_sandbox("proc/kallsyms"), "0000000000000000 A fixed_percpu_data\n"
+						"ffffffff81000000 T _text\n");
+	write_text(in_sandbox("proc/modules"), "ext4 4096 1 - Live 0xffffffffc0000000 (E)\n"
+					       "jbd2 8192 2 ext4, Live 0xffffffffbffff000\n"
+					       "hidden 4096 0 - Live 0x0000000000000000\n");
 	return make_tables() ? 0 : -1;
 }
 
@@ -114,7 +124,7 @@ static void test_user(void **state)
 	assert_non_null(frame);
 	assert_true(frame->resolved);
 	assert_true(frame->normalized);
-	assert_false(frame->kernel);
+	assert_null(frame->kernel);
 	assert_string_equal(frame->function, "second");
 	assert_string_equal(frame->system_name, "second");
 	assert_string_equal(frame->mapping_path, in_sandbox("a.so"));
@@ -238,9 +248,11 @@ static void test_kernel(void **state)
 	write_file(in_sandbox("sys/kernel/notes"), notes, sizeof(notes));
 	frame = symbolize_kernel(symbolizer, 0xffffffff81000010);
 	assert_true(frame->resolved);
-	assert_true(frame->kernel);
+	assert_non_null(frame->kernel);
 	assert_string_equal(frame->function, "vfs_read");
 	assert_string_equal(frame->mapping_path, "[kernel.kallsyms]");
+	assert_int_equal(frame->kernel->start, 0xffffffff81000000);
+	assert_int_equal(frame->kernel->limit, UINT64_MAX);
 	assert_string_equal(frame->build_id, "0102");
 	assert_int_equal(frame->vaddr, 0xffffffff81000010);
 	assert_int_equal(frame->start, 0xffffffff81000000);
@@ -250,6 +262,13 @@ static void test_kernel(void **state)
 	assert_string_equal(frame->function, "ext4_read");
 	assert_string_equal(frame->mapping_path, "[ext4]");
 	assert_string_equal(frame->build_id, "");
+	assert_int_equal(frame->kernel->start, 0xffffffffc0000000);
+	assert_int_equal(frame->kernel->limit, 0xffffffffc0001000);
+	/* Its size reaches into the one behind it. */
+	frame = symbolize_kernel(symbolizer, 0xffffffffbffffff0);
+	assert_string_equal(frame->mapping_path, "[jbd2]");
+	frame = symbolize_kernel(symbolizer, 0xffffffffc0001000);
+	assert_string_equal(frame->mapping_path, "[kernel.kallsyms]");
 
 	frame = symbolize_kernel(symbolizer, 0xffffffff81000100);
 	assert_false(frame->resolved);
@@ -384,7 +403,7 @@ static void test_code_that_a_process_makes(void **state)
 	spaces_finish(spaces);
 	/* The process goes on until its map is read. */
 	run("echo '10020 8 more' >>%s", in_sandbox("proc/1/root/tmp/perf-1.map"));
-	run("rm -r %s", in_sandbox("proc"));
+	run("rm -r %s %s", in_sandbox("proc/1"), in_sandbox("proc/2"));
 	known = name_of(space, 0x10012);
 	unknown = name_of(space, 0x10018);
 	late = name_of(other, 0x10012);
@@ -401,7 +420,7 @@ static void test_code_that_a_process_makes(void **state)
 
 static void test_kernel_without_symbols(void **state)
 {
-	struct symbolizer *own = symbolizer_new(NULL, objects, sandbox, NULL);
+	struct symbolizer *own = symbolizer_new(NULL, kernel, objects, sandbox, NULL);
 
 	(void)state;
 	assert_false(symbolize_kernel(own, 0xffffffff81000010)->resolved);

@@ -66,7 +66,11 @@ static inline int told_release(uint64_t id, void *arg)
 
 static inline struct object_source told_source(struct told_files *files)
 {
-	return (struct object_source){told_open, told_release, files};
+	return (struct object_source){
+		.open = told_open,
+		.release = told_release,
+		.arg = files,
+	};
 }
 
 static inline void told_clear(struct told_files *files)

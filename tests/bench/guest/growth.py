@@ -42,10 +42,10 @@ class Sessions(Profiler):
 
 # By axis: what is started, and how stackbeat is for each size.
 AXES = {
-    "depth": ({size: ("depth", "u", size, 6_000_000) for size in (1, 10, 30, 100, 300, 1000)},
+    "depth": ({size: ("depth", "u", size, 4_000_000) for size in (1, 10, 30, 100, 300, 1000)},
               lambda _: Stackbeat(options=("--max-depth", 1023))),
     # A path is visited for half a period, and again when all others have been.
-    "stacks": ({size: ("stacks", size, 20, max(10_000, 2 * size), 1000)
+    "stacks": ({size: ("stacks", size, 20, max(5_000, 2 * size), 1000)
                 for size in (10, 100, 1000, 10_000, 100_000)}, lambda _: Stackbeat()),
     # Turns of 2 ms; each process has had one before it counts.
     "processes": ({size: ("crowd", size, max(2000, size), 4000, 1) for size in (1, 10, 100, 1000, 5000)},
@@ -53,7 +53,7 @@ AXES = {
     # The same, but none has been met before.
     "new processes": ({size: ("crowd", size, size, 4000, 0) for size in (10, 100, 1000, 5000)},
                       lambda _: Stackbeat()),
-    "sessions": ({size: ("depth", "u", 30, 6_000_000) for size in (1, 2, 4, 8)}, Sessions),
+    "sessions": ({size: ("depth", "u", 30, 4_000_000) for size in (1, 2, 4, 8)}, Sessions),
 }
 
 

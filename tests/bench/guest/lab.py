@@ -187,6 +187,10 @@ class Stackbeat(Command):
     def wait(self):
         self.wait_for(self.find)
         self.wait_for(self.count)
+        # It meets this process, too, whose symbols it reads once.
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            self.parts()
 
     def __enter__(self):
         load()

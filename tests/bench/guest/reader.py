@@ -12,7 +12,7 @@ sys.dont_write_bytecode = True
 # pylint: disable=wrong-import-position
 from lab import Bpftrace, cpu_ns, peak_kb, Perf, PROGRAMS, Results, settle, Stackbeat
 
-SECONDS = 20
+SECONDS = 10
 
 
 def switches(pid):

@@ -10,7 +10,7 @@
 #define BENCH_H
 
 #include "bare.h"
-#include "work.h"
+#include "counted.h"
 
 #define SYS_READ 0
 #define WARM_UP 1000000

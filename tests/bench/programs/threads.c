@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "work.h"
+#include "counted.h"
 
 #define THREADS_MAX 1000
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* Work that is exactly known, and its clock. */
-#ifndef WORK_H
-#define WORK_H
+#ifndef COUNTED_H
+#define COUNTED_H
 
 /* The time-stamp counter. */
 static inline __attribute__((always_inline)) unsigned long long ticks(void)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The kernel's functions have the names and shares that perf gives them, of the same work."""
+
+import math
+import os
+import re
+import shutil
+import signal
+from collections import Counter
+from pathlib import Path
+
+from harness import (check, check_equal, defer, finish, is_kernel, Recording, run, samples_of, Skip, start,
+                     temporary_directory, test, workload)
+
+RATE = 1499
+SAMPLES = 6000
+TOP = 10
+# Of the differences of twenty shares by chance, one in 1,000 times one is larger.
+DEVIATIONS = 4.1
+
+
+class Perf:
+    """`perf record` of a process, which is sampled when this returns."""
+
+    def __init__(self, pid):
+        self.data = temporary_directory() / "perf.data"
+        (commands, command), (answer, answers) = os.pipe(), os.pipe()
+        for end in (commands, command, answer, answers):
+            defer(os.close, end)
+        # Without its tables of build ids, for which it would read all files of the system.
+        self.process = start("perf", "record", "-q", "-N", "-B", "-e", "cpu-clock", "-F", RATE, "-p", pid,
+                             "-o", self.data, "-D", "-1", "--control", f"fd:{commands},{answers}",
+                             pass_fds=(commands, answers))
+        os.write(command, b"enable\n")
+        check_equal(os.read(answer, 5), b"ack\n\0", "what perf answers")
+
+    def stop(self):
+        """Ends as every program does that is interrupted, when its file is written."""
+        self.process.send_signal(signal.SIGINT)
+        finish(self.process, -signal.SIGINT)
+
+    def counts(self):
+        """Samples by the kernel's functions."""
+        out, _ = run("perf", "report", "-i", self.data, "--stdio", "-q", "-F", "sample,sym", "-t", "|")
+        found = re.findall(r"^ *(\d+) *\|\[k\] (.*?) *$", out, re.M)
+        return Counter({name: int(count) for count, name in found})
+
+
+def addresses_of_symbols():
+    """{name: the addresses of the kernel's functions of this name}"""
+    found = {}
+    for line in Path("/proc/kallsyms").read_text().splitlines():
+        address, kind, name = line.split()[:3]
+        if kind in "tTwW":
+            found.setdefault(name, set()).add(int(address, 16))
+    check(any(address for addresses in found.values() for address in addresses),
+          "the kernel hides its addresses")
+    return found
+
+
+def counts_of(profile):
+    counts = Counter()
+    for sample in samples_of(profile, "calls"):
+        if is_kernel(sample.frames[0]):
+            counts[sample.frames[0].function] += sample.values["samples"]
+    return counts
+
+
+def same_names(counts, others, addresses):
+    """Counts by the name that the others have for the function, where it has several."""
+    names = {address: name for name in others for address in addresses.get(name, ())}
+    same = Counter()
+    for name, count in counts.items():
+        known = {names[address] for address in addresses.get(name, ()) if address in names}
+        same[name if name in others or len(known) != 1 else known.pop()] += count
+    return same
+
+
+@test
+def kernel_functions_have_the_shares_that_perf_reports():
+    """Each of the ten functions in which most time is spent, by either, has the same share in both
+    but for chance; so two that are not the same ones are near the tenth place. Both look at once: so
+    nothing that the host does meanwhile is seen by one of them only."""
+    if not shutil.which("perf"):
+        raise Skip("there is no perf")
+    limit = Path("/proc/sys/kernel/perf_cpu_time_max_percent")
+    defer(limit.write_text, limit.read_text())
+    limit.write_text("0")
+    process = start(*workload("calls", 10**9))
+    perf = Perf(process.pid)
+    recording = Recording("-F", RATE, "-p", process.pid)
+    recording.wait_for(recording.session(), "samples", SAMPLES)
+    perf.stop()
+    recording.interrupt()
+    profile = recording.profile()
+    process.kill()
+    theirs = perf.counts()
+    ours = same_names(counts_of(profile), theirs, addresses_of_symbols())
+    total, their_total = sum(ours.values()), sum(theirs.values())
+    for who, count in (("stackbeat", total), ("perf", their_total)):
+        check(count >= SAMPLES / 2, f"{who} has only {count} samples in the kernel")
+    top, their_top = (counts.most_common(TOP) for counts in (ours, theirs))
+    for name, _ in top + their_top:
+        share, their_share = ours[name] / total, theirs[name] / their_total
+        both = (ours[name] + theirs[name]) / (total + their_total)
+        bound = DEVIATIONS * math.sqrt(both * (1 - both) * (1 / total + 1 / their_total))
+        check(abs(share - their_share) <= bound,
+              f"{name}: {share:.2%} of {total} samples, with perf {their_share:.2%} of "
+              f"{their_total}, of which {bound:.2%} may be chance; {top}; {their_top}")

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * name_addresses FILE [DEBUG-DIRECTORY]: reads addresses (hex, one a line), names them as a
+ * recording does, and writes, for each that has a name, a line with the address and a line
+ * for each frame, innermost first, with tabs between them:
+ *	FUNCTION SYSTEM-NAME FILE LINE START-LINE
+ * What is wrong with the files goes to stderr, and at last the most memory that it took.
+ */
+#include "debugfile.h"
+#include "namer.h"
+
+#include "array.h"
+#include "error.h"
+#include "texts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+/* Of which each reads a part of the file. */
+#define PROCESSES 2u
+
+static void print_text(const char *text)
+{
+	if (text)
+		fputs(text, stdout);
+	putchar('\t');
+}
+
+static int print(void *arg, size_t job, size_t index, const struct name_line *lines, size_t count)
+{
+	const uint64_t *vaddrs = arg;
+
+	(void)job;
+	printf("%#" PRIx64 "\n", vaddrs[index]);
+	for (size_t i = 0; i < count; i++) {
+		print_text(lines[i].function);
+		print_text(lines[i].system_name);
+		print_text(lines[i].file);
+		printf("%" PRIu32 "\t%" PRIu32 "\n", lines[i].line, lines[i].start_line);
+	}
+	return 0;
+}
+
+static void print_problem(void *arg, size_t job, const char *text)
+{
+	(void)arg;
+	(void)job;
+	fprintf(stderr, "%s\n", text);
+}
+
+static int open_file(void *arg, struct error *error)
+{
+	int fd = open(arg, O_RDONLY | O_CLOEXEC);
+
+	(void)error;
+
+	return fd < 0 ? -errno : fd;
+}
+
+static uint64_t *read_addresses(size_t *count)
+{
+	size_t capacity = 0;
+	uint64_t *vaddrs = NULL, vaddr;
+
+	*count = 0;
+	while (scanf("%" SCNx64, &vaddr) == 1) {
+		if (array_reserve(&vaddrs, &capacity, *count, 1, sizeof(*vaddrs)) != 0)
+			exit(1);
+		vaddrs[(*count)++] = vaddr;
+	}
+	return vaddrs;
+}
+
+/* Of this process and its children, as if each had the most; what they share counts each time. */
+static void print_memory(unsigned int processes)
+{
+	struct rusage own, child;
+
+	getrusage(RUSAGE_SELF, &own);
+	getrusage(RUSAGE_CHILDREN, &child);
+	fprintf(stderr, "peak %ld KiB\n", own.ru_maxrss + processes * child.ru_maxrss);
+}
+
+int main(int argc, char **argv)
+{
+	const char *directory = argc > 2 ? argv[2] : DEBUG_DIRECTORY;
+	struct namer namer = {
+		.directories = &directory,
+		.directory_count = 1,
+		.processes = PROCESSES,
+		.name = print,
+		.problem = print_problem,
+	};
+	struct namer_job job = {.build_id = "", .open = open_file};
+	struct texts texts = {0};
+	uint64_t *vaddrs;
+	int result;
+
+	if (argc < 2) {
+		fprintf(stderr, "usage: name_addresses FILE [DEBUG-DIRECTORY]\n");
+		return 2;
+	}
+	job.path = job.arg = argv[1];
+	job.addresses = vaddrs = read_addresses(&job.count);
+	namer.arg = vaddrs;
+	result = namer_run(&namer, &job, 1, &texts);
+	print_memory(PROCESSES);
+	texts_clear(&texts);
+	free(vaddrs);
+	return result != 0;
+}

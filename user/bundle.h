@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Archives of what a profile needs to be named elsewhere: a compressed tar file with
+ *	.build-id/ab/cdef...		programs and libraries, by their build ids
+ *	.build-id/ab/cdef....debug	their debug files
+ *	PATH				what has no build id
+ *	proc/kallsyms, proc/modules, sys/kernel/notes, sys/module/NAME/notes/...
+ *					copies of these files, if the kernel was sampled
+ */
+#ifndef STACKBEAT_BUNDLE_H
+#define STACKBEAT_BUNDLE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct error;
+struct object_search;
+struct pprof_profile;
+
+struct bundle_plan {
+	const struct object_search *search;
+	const char *const *directories; /* of debug files */
+	size_t directory_count;
+	bool without_debug; /* no debug files */
+	/* A mapping's file is missing, for this reason. */
+	void (*missing)(void *arg, const char *path, const char *text);
+	void *arg;
+};
+
+struct bundle_counts {
+	size_t objects; /* programs and libraries */
+	size_t debug_files;
+	size_t missing; /* of programs and libraries, and the kernel */
+	uint64_t size; /* bytes of the archive */
+};
+
+/*
+ * Writes the archive of a profile to `path` ("-": the standard output). Returns 0, or a
+ * negative errno value with `error` set and nothing written: -ENOENT when there is nothing
+ * to collect.
+ */
+int bundle_create(const struct bundle_plan *plan, const struct pprof_profile *profile,
+		  const char *path, struct bundle_counts *counts, struct error *error);
+
+/* An archive, unpacked. All zero: none. */
+struct bundle {
+	char directory[PATH_MAX];
+};
+
+/*
+ * Unpacks an archive into a new directory below TMPDIR (/tmp), which goes with
+ * bundle_remove(), or when SIGINT, SIGTERM or SIGHUP end the process. Of one at a time.
+ * Returns 0 or a negative errno value with nothing left behind.
+ */
+int bundle_unpack(struct bundle *bundle, const char *path, struct error *error);
+void bundle_remove(struct bundle *bundle);
+
+#endif

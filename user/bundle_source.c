@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "bundle_source.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bundle.h"
+#include "debugfile.h"
+#include "elf.h"
+#include "error.h"
+#include "kallsyms.h"
+#include "kernel.h"
+#include "object_search.h"
+#include "pprof.h"
+#include "regular_file.h"
+#include "tidy.h"
+
+struct source {
+	const struct bundle_plan *plan;
+	const struct pprof_profile *profile;
+	const struct bundle_sink *sink;
+};
+
+/* Where build ids are a part of a path; false where one can't be. */
+static bool name_of(const char *build_id, const char *suffix, char name[PATH_MAX])
+{
+	if (strlen(build_id) < 3 || build_id[strspn(build_id, "0123456789abcdef")])
+		return false;
+	snprintf(name, PATH_MAX, ".build-id/%.2s/%s%s", build_id, build_id + 2, suffix);
+	return true;
+}
+
+static int take_debug_file(const struct source *source, const char *build_id, int fd)
+{
+	char name[PATH_MAX];
+
+	if (!name_of(build_id, ".debug", name))
+		return 0;
+	return source->sink->debug_file(source->sink->arg, name, fd);
+}
+
+/* Debug files */
+
+static void tell_file(FILE *out, const struct debug_file *file)
+{
+	struct elf_file elf;
+	struct error error;
+
+	if (!file->elf || !file->path || elf_read(&elf, file->fd, NULL, 0, false, &error) != 0)
+		return;
+	if (*elf.build_id)
+		fprintf(out, "%s %s\n", elf.build_id, file->path);
+	elf_clear(&elf);
+}
+
+/* The files are not trusted: a process of its own looks into them. */
+static void tell_debug_files(const struct source *source, int fd, const char *path,
+			     const char *build_id, FILE *out)
+{
+	const struct debug_search search = {
+		.directories = source->plan->directories,
+		.directory_count = source->plan->directory_count,
+	};
+	struct debug_files files;
+	struct error error;
+
+	if (debug_files_open(&files, fd, path, build_id, &search, &error) != 0)
+		return;
+	tell_file(out, &files.debug);
+	tell_file(out, &files.alt);
+	debug_files_close(&files);
+}
+
+static int take_told(const struct source *source, FILE *told)
+{
+	char *line = NULL, *path;
+	size_t capacity = 0;
+	struct stat st;
+	int err = 0, fd;
+
+	while (!err && getline(&line, &capacity, told) > 0) {
+		line[strcspn(line, "\n")] = '\0';
+		path = strchr(line, ' ');
+		if (!path)
+			continue;
+		*path++ = '\0';
+		fd = open_regular_file(path, 0, &st);
+		if (fd < 0)
+			continue;
+		err = take_debug_file(source, line, fd);
+		close(fd);
+	}
+	free(line);
+	return err;
+}
+
+static int collect_debug_files(const struct source *source, int fd, const char *path,
+			       const char *build_id)
+{
+	int ends[2], err = 0;
+	FILE *stream;
+	pid_t child;
+
+	if (source->plan->without_debug || !*build_id)
+		return 0;
+	if (pipe(ends) != 0)
+		return -errno;
+	child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(ends[0]);
+		stream = fdopen(ends[1], "w");
+		if (stream) {
+			tell_debug_files(source, fd, path, build_id, stream);
+			fclose(stream);
+		}
+		_exit(0);
+	}
+	close(ends[1]);
+	stream = child > 0 ? fdopen(ends[0], "r") : NULL;
+	if (stream) {
+		err = take_told(source, stream);
+		fclose(stream);
+	} else {
+		err = child < 0 ? -EAGAIN : -ENOMEM;
+		close(ends[0]);
+	}
+	if (child > 0)
+		waitpid(child, NULL, 0);
+	return err;
+}
+
+/* Files */
+
+static int collect_file(const struct source *source, const char *path, const char *build_id)
+{
+	const struct bundle_sink *sink = source->sink;
+	char name[PATH_MAX];
+	struct error error;
+	int fd, err;
+
+	if (!name_of(build_id, "", name)) {
+		if (*path != '/' || strlen(path) >= sizeof(name))
+			return 0;
+		strcpy(name, path + 1);
+	}
+	fd = object_search_open(source->plan->search, path, build_id, &error);
+	if (fd < 0)
+		sink->missing(sink->arg, path, error.text);
+	err = fd >= 0 ? sink->object(sink->arg, name, fd) : 0;
+	if (!err)
+		err = collect_debug_files(source, fd, path, build_id);
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+/* The kernel */
+
+/* What the process that looks into `fd` found: a build id; "" if there is none. */
+static int read_id(int fd, char id[BUILD_ID_SIZE])
+{
+	int ends[2];
+	ssize_t got;
+	pid_t child;
+	Elf *elf;
+
+	*id = '\0';
+	if (pipe(ends) != 0)
+		return -errno;
+	child = fork();
+	if (child == 0) {
+		if (elf_begin_read(fd, NULL, 0, true, &elf, NULL) == 0) {
+			debug_build_id(elf, id);
+			got = write(ends[1], id, strlen(id));
+			_exit(got <= 0);
+		}
+		_exit(1);
+	}
+	close(ends[1]);
+	got = child > 0 ? read(ends[0], id, BUILD_ID_SIZE - 1) : 0;
+	id[got > 0 ? got : 0] = '\0';
+	close(ends[0]);
+	if (child < 0)
+		return -EAGAIN;
+	waitpid(child, NULL, 0);
+	return 0;
+}
+
+/* Takes the file of a part of the kernel, if there is one and it is the right one. */
+static int collect_part(const struct source *source, int fd, const char *build_id)
+{
+	char id[BUILD_ID_SIZE];
+	int err;
+
+	if (fd < 0)
+		return 0;
+	err = read_id(fd, id);
+	if (!err && strcmp(id, build_id) == 0)
+		err = take_debug_file(source, build_id, fd);
+	close(fd);
+	return err;
+}
+
+static int collect_vmlinux(const struct source *source, const char *build_id)
+{
+	char release[TIDY_RELEASE_SIZE];
+
+	if (source->plan->without_debug || !tidy_release(source->profile, release))
+		return 0;
+	return collect_part(source, kernel_open_vmlinux("", release), build_id);
+}
+
+/* A file by its build id is better than the module itself, which may have no DWARF. */
+static int collect_module(const struct source *source, const char *name, const char *build_id)
+{
+	const struct debug_search search = {
+		.directories = source->plan->directories,
+		.directory_count = source->plan->directory_count,
+	};
+	char release[TIDY_RELEASE_SIZE], *path = NULL;
+	int fd;
+
+	if (source->plan->without_debug || !tidy_release(source->profile, release))
+		return 0;
+	fd = debug_file_by_build_id(build_id, &search, &path);
+	free(path);
+	if (fd < 0)
+		fd = kernel_open_module("", release, name);
+	return collect_part(source, fd, build_id);
+}
+
+static int collect_kernel(const struct source *source, struct kernel *kernel, const char *name,
+			  const char *build_id)
+{
+	const struct kernel_part *part = kernel_part_named(kernel, name);
+	const struct bundle_sink *sink = source->sink;
+	char notes[PATH_MAX];
+	int err;
+
+	if (!part || strcmp(part->build_id, build_id) != 0) {
+		sink->missing(sink->arg, name, "this kernel is of another build, or without it");
+		return 0;
+	}
+	if (!part->start) {
+		sink->missing(sink->arg, name, "the kernel hides its symbols");
+		return 0;
+	}
+	if (strcmp(name, KERNEL_MAPPING) == 0) {
+		err = sink->text(sink->arg, KERNEL_NOTES_PATH);
+		if (!err)
+			err = collect_debug_files(source, -1, name, build_id);
+		if (!err)
+			err = collect_vmlinux(source, build_id);
+	} else {
+		snprintf(notes, sizeof(notes), "/sys/module/%.*s/notes/.note.gnu.build-id",
+			 (int)strlen(name) - 2, name + 1);
+		err = sink->text(sink->arg, notes);
+		if (!err)
+			err = collect_module(source, name, build_id);
+	}
+	if (!err)
+		err = sink->text(sink->arg, KALLSYMS_PATH);
+	return err ? err : sink->text(sink->arg, MODULES_PATH);
+}
+
+/* Whether a location of a mapping, by its id, is in the kernel. */
+static bool is_of_kernel(const struct pprof_profile *profile, uint64_t id, const char *path)
+{
+	for (size_t i = 0; i < profile->message->n_location; i++) {
+		if (profile->message->location[i]->mapping_id == id)
+			return kernel_has_mapping(path, profile->message->location[i]->address);
+	}
+	return false;
+}
+
+int bundle_collect(const struct bundle_plan *plan, const struct pprof_profile *profile,
+		   const struct bundle_sink *sink)
+{
+	const struct source source = {plan, profile, sink};
+	const Perftools__Profiles__Profile *message = profile->message;
+	struct kernel *kernel = kernel_new("");
+	int err = kernel ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < message->n_mapping && !err; i++) {
+		const char *path = pprof_text(profile, message->mapping[i]->filename);
+		const char *build_id = pprof_text(profile, message->mapping[i]->build_id);
+
+		if (is_of_kernel(profile, message->mapping[i]->id, path))
+			err = collect_kernel(&source, kernel, path, build_id);
+		else if (*path && (*path != '[' || strcmp(path, "[vdso]") == 0))
+			err = collect_file(&source, path, build_id);
+	}
+	kernel_free(kernel);
+	return err;
+}

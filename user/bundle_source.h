@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What goes into an archive (see bundle.h): finds it, and hands it over. */
+#ifndef STACKBEAT_BUNDLE_SOURCE_H
+#define STACKBEAT_BUNDLE_SOURCE_H
+
+struct bundle_plan;
+struct pprof_profile;
+
+/* These return 0, or a negative errno value, which ends it. The fds stay the caller's. */
+struct bundle_sink {
+	int (*object)(void *arg, const char *name, int fd); /* `name` in the archive */
+	int (*debug_file)(void *arg, const char *name, int fd);
+	int (*text)(void *arg, const char *path); /* a file of the kernel's, for "path" */
+	void (*missing)(void *arg, const char *path, const char *text);
+	void *arg;
+};
+
+/* Returns 0, -ENOMEM, or what one of the functions returned. */
+int bundle_collect(const struct bundle_plan *plan, const struct pprof_profile *profile,
+		   const struct bundle_sink *sink);
+
+#endif
