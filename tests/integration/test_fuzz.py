@@ -24,7 +24,8 @@ HOLDS_BACK = Path("/sys/kernel/debug/kmemleak").exists()
 
 
 def collected(number):
-    """Only so many sessions are left. One in a socket that was sent through itself lives until the kernel looks for such."""
+    """Only so many sessions are left. The kernel looks for those in a socket that was sent through
+    itself when another one is closed."""
     for end in socket.socketpair():
         end.close()
     return len(open_sessions()) == number
