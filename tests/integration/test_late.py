@@ -56,7 +56,8 @@ def addresses_alone_are_named_later():
     named = pprof.Profile(at_once)
     stacks = Counter()
     for sample in samples_of(named, "inlines"):
-        stacks[tuple(frame.function for frame in sample.lines if not is_kernel(frame))] += 1
+        stacks[tuple(frame.function for frame in sample.lines
+                     if not is_kernel(frame))] += sample.values["samples"]
     check_equal(stacks.most_common(1)[0][0],
                 ("innermost", "between", "outermost", "main", "_start"), "the stack")
     functions = {frame.function for sample in samples_of(named, "dd") for frame in sample.lines}
