@@ -263,7 +263,7 @@ def _number(data):
 
 
 def _text(data):
-    return data.rstrip(b"\0").decode()
+    return data.rstrip(b"\0").decode(errors="replace")
 
 
 def _decode_stats(data):
