@@ -97,8 +97,8 @@ static __always_inline u64 sb_beat_now(struct sb_beat *beat, u64 cycles)
 }
 
 /*
- * The upper half of a linear congruential generator (Knuth's MMIX): 32 bits that no
- * program can follow or foresee.
+ * The upper half of a linear congruential generator (Knuth's MMIX), which begins anywhere:
+ * no program is in step with it. It is no secret: none depends on it.
  */
 static __always_inline u32 sb_random(struct sb_beat *beat)
 {
@@ -377,9 +377,10 @@ static __always_inline void sb_beat_sample(struct sb_beat *beat, struct sb_sessi
  *	  8	exit
  *
  * To that the timer's interrupt adds some 890. The kernel part of a read of /dev/zero is
- * 1,900 more, nearly all of it the unwinder's. What did not pay: the walk compiled into the callback (too few
- * registers: two more a frame), keeping what was read of the last frame (likewise), a copy
- * of all this for user code alone (8 fewer, 60 more for kernel code).
+ * 1,900 more, nearly all of it the unwinder's. What did not pay: the walk compiled into
+ * the callback (too few registers: two more a frame), keeping what was read of the last
+ * frame (likewise), a copy of all this for user code alone (8 fewer, 60 more for kernel
+ * code).
  */
 static enum hrtimer_restart sb_beat_callback(struct hrtimer *timer)
 {
