@@ -384,5 +384,6 @@ void bundle_remove(struct bundle *bundle)
 {
 	if (*bundle->directory)
 		nftw(bundle->directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+	owner = 0; /* a signal has nothing to remove any more */
 	*bundle->directory = '\0';
 }

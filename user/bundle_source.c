@@ -147,8 +147,11 @@ static int collect_file(const struct source *source, const char *path, const cha
 	int fd, err;
 
 	if (!name_of(build_id, "", name)) {
-		if (*path != '/' || strlen(path) >= sizeof(name))
+		/* A way up would be refused where it is unpacked, with all the rest. */
+		if (*path != '/' || strlen(path) >= sizeof(name) || strstr(path, "/..")) {
+			sink->missing(sink->arg, path, "has neither a build id nor a plain path");
 			return 0;
+		}
 		strcpy(name, path + 1);
 	}
 	fd = object_search_open(source->plan->search, path, build_id, &error);

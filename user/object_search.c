@@ -46,14 +46,19 @@ static bool is_wanted(struct attempt *attempt, const char *path, int fd, const s
 	struct error problem;
 	bool wanted;
 
+	/* A profile may name any file: what is no program is not looked into, or carried away. */
+	if (elf_read(&elf, fd, NULL, 0, false, &problem) != 0) {
+		refuse(attempt, "%s %s", path, problem.text);
+		return false;
+	}
 	if (!*attempt->build_id) {
 		wanted = st->st_mtim.tv_sec * NS_PER_SECOND + st->st_mtim.tv_nsec <=
 			 attempt->search->time;
 		if (!wanted)
 			refuse(attempt, "%s has changed since the profile was taken", path);
+		elf_clear(&elf);
 		return wanted;
 	}
-	elf_read(&elf, fd, NULL, 0, false, &problem);
 	wanted = strcmp(elf.build_id, attempt->build_id) == 0;
 	if (!wanted)
 		refuse(attempt, "%s has %s%s, not %s", path,

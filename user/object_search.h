@@ -16,7 +16,7 @@ struct object_search {
 	 * for the name in it. NULL: only at the path itself.
 	 */
 	const char *directory;
-	/* ns since 1970: a file without a build id must not have changed since. */
+	/* ns since 1970: a file without a build id must be ELF, and not have changed since. */
 	int64_t time;
 };
 

@@ -123,10 +123,18 @@ static void test_files_without_a_build_id(void **state)
 
 	(void)state;
 	build_program();
-	assert_int_equal(create(NULL, profile_of(in_sandbox("main.c"), ""), &counts), 0);
+	run("cd '%s' && cc -Wl,--build-id=none -o plain main.c", sandbox);
+	assert_int_equal(create(NULL, profile_of(in_sandbox("plain"), ""), &counts), 0);
 	assert_int_equal(bundle_unpack(&bundle, in_sandbox("a.tar.zst"), &error), 0);
-	run("cmp '%s%s' %s", bundle.directory, in_sandbox("main.c"), in_sandbox("main.c"));
+	run("cmp '%s%s' %s", bundle.directory, in_sandbox("plain"), in_sandbox("plain"));
 	bundle_remove(&bundle);
+	run("rm %s", in_sandbox("a.tar.zst"));
+	/* Whoever made the profile may want to have any file carried to him. */
+	assert_int_equal(create(NULL, profile_of(in_sandbox("main.c"), ""), &counts), -ENOENT);
+	assert_int_equal(missing, 1);
+	assert_int_equal(create(NULL, profile_of(in_sandbox("tmp/../plain"), ""), &counts),
+			 -ENOENT);
+	assert_int_equal(missing, 1);
 }
 
 /* What somebody else may have made: nothing of it comes to lie anywhere. */
@@ -216,9 +224,10 @@ static void test_files_are_looked_for(void **state)
 	assert_int_equal(search(NULL, "relative", "4567", 0), -ENOENT);
 	assert_int_equal(search(other, "..", "4567", 0), -ENOENT);
 	/* Whoever has no build id must be old enough. */
-	assert_int_equal(search(NULL, in_sandbox("main.c"), "", INT64_MAX), 0);
-	assert_int_equal(search(NULL, in_sandbox("main.c"), "", 1), -ENOENT);
+	assert_int_equal(search(NULL, program, "", INT64_MAX), 0);
+	assert_int_equal(search(NULL, program, "", 1), -ENOENT);
 	assert_non_null(strstr(error.text, "has changed since the profile was taken"));
+	assert_int_equal(search(NULL, in_sandbox("main.c"), "", INT64_MAX), -ENOENT);
 	/* Nothing but regular files is opened. */
 	run("rm %s && mkfifo %s", in_sandbox("main.c"), in_sandbox("main.c"));
 	assert_int_equal(search(NULL, in_sandbox("main.c"), "", INT64_MAX), -ENOENT);
