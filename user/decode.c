@@ -2,7 +2,6 @@
 #include "decode.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -120,22 +119,9 @@ struct sample_handler {
 	void *arg;
 };
 
-static inline bool is_repeat(const struct stackbeat_sample *sample, uint64_t available,
-			     const struct sample_handler *handler)
-{
-	return available >= sizeof(*sample) && sample->record.type == STACKBEAT_RECORD_SAMPLE &&
-	       sample->record.size >= sizeof(*sample) && sample->record.size <= available &&
-	       sample->record.size % sizeof(uint64_t) == 0 && handler->repeat(sample, handler->arg);
-}
-
-/*
- * Compiled into each of its callers: it is run for each sample. `repeats`: what is asked of a
- * sample first; NULL: nothing is.
- */
-static inline __attribute__((always_inline)) int walk(const uint8_t *data, uint32_t size,
-						      uint64_t *tail, uint64_t head,
-						      const struct sample_handler *repeats,
-						      record_fn *fn, void *arg, struct error *error)
+/* `repeats`: who is asked before a record is checked; NULL: nobody is. */
+static int walk(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t head,
+		const struct sample_handler *repeats, record_fn *fn, void *arg, struct error *error)
 {
 	const char *problem = NULL;
 	int err = 0;
@@ -151,9 +137,14 @@ static inline __attribute__((always_inline)) int walk(const uint8_t *data, uint3
 		/* No record goes around the end of the data. */
 		if (available > size - at)
 			available = size - at;
-		if (repeats && is_repeat((const void *)record, available, repeats)) {
-			*tail += record->size;
-			continue;
+		if (repeats) {
+			uint64_t taken = repeats->repeat(record, available, repeats->arg);
+
+			*tail += taken;
+			if (taken == available)
+				continue;
+			available -= taken;
+			record = (const void *)((const uint8_t *)record + taken);
 		}
 		problem = check_record(record, available);
 		if (problem)

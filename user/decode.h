@@ -17,16 +17,17 @@ struct error;
 typedef int decode_sample_fn(const struct stackbeat_sample *sample, void *arg);
 
 /*
- * Gets a sample of which only the size was checked, and may read no frame. Returns whether it
- * took it, as it is the same as one that was checked; if not, the sample is checked, and goes on.
+ * Gets what is in the ring next, `available` bytes that nobody has checked. Takes the samples at
+ * its beginning that are the same as samples that were checked; returns their bytes. The next
+ * record is checked, and goes on.
  */
-typedef bool decode_repeat_fn(const struct stackbeat_sample *sample, void *arg);
+typedef uint64_t decode_repeat_fn(const void *data, uint64_t available, void *arg);
 
 /*
  * Hands the samples between *tail and head to `fn`, oldest first, and advances
  * *tail behind each. `data` are the `size` bytes of a ring, a power of two; head
  * and tail are byte counts as in stackbeat.h. Records of unknown type are
- * skipped. `repeat` is asked before; NULL: nobody is.
+ * skipped. `repeat` is asked before each; NULL: nobody is.
  *
  * Returns 0; what `fn` returned; or -EBADMSG when a record is malformed: then
  * nothing behind it can be trusted, and *tail is set to head.

@@ -39,6 +39,7 @@ struct capture {
 
 struct history {
 	struct map map; /* at generation `at` */
+	size_t found; /* where in it an address was found last: the next one is often near */
 	uint32_t at;
 	uint32_t base; /* generation of the last capture in the map; 0: none */
 	uint32_t known; /* all was told up to this generation, when it was found */
@@ -661,19 +662,26 @@ bool history_is_behind(const struct history *history)
 	return history->change_count || history->capture_count;
 }
 
-const struct span *history_find(const struct history *history, uint32_t generation,
-				uint64_t address)
+static bool is_in(const struct span *span, uint64_t address)
 {
-	size_t at = map_find(&history->map, address);
+	return address >= span->start && address < span->end;
+}
+
+const struct span *history_find(struct history *history, uint32_t generation, uint64_t address)
+{
+	const struct map *map = &history->map;
 	const struct entry *entry;
 
-	if (at == history->map.count || !history->started)
+	if (!history->started || (history->blind_from && generation >= history->blind_from))
 		return NULL;
-	if (history->blind_from && generation >= history->blind_from)
-		return NULL;
-	entry = &history->map.list[at];
-	if (address < entry->span.start || entry->since > generation ||
-	    entry->span.place == UNKNOWN)
+	if (history->found >= map->count || !is_in(&map->list[history->found].span, address)) {
+		history->found = map_find(map, address);
+		if (history->found == map->count ||
+		    !is_in(&map->list[history->found].span, address))
+			return NULL;
+	}
+	entry = &map->list[history->found];
+	if (entry->since > generation || entry->span.place == UNKNOWN)
 		return NULL;
 	return &entry->span;
 }

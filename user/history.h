@@ -71,8 +71,7 @@ bool history_is_behind(const struct history *history);
  * that of the history only where nothing has changed since. Valid until the next call of
  * another function.
  */
-const struct span *history_find(const struct history *history, uint32_t generation,
-				uint64_t address);
+const struct span *history_find(struct history *history, uint32_t generation, uint64_t address);
 
 /*
  * Whether what history_find() does not find at this generation is in no executable mapping,

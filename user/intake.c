@@ -141,9 +141,9 @@ int intake_settle(struct intake *intake, uint64_t seen)
 	return err;
 }
 
-bool intake_repeat(const struct stackbeat_sample *sample, void *arg)
+uint64_t intake_repeat(const void *data, uint64_t available, void *arg)
 {
-	return profile_repeat(((struct intake *)arg)->profile, sample);
+	return profile_repeat(((struct intake *)arg)->profile, data, available);
 }
 
 int intake_sample(const struct stackbeat_sample *sample, void *arg)

@@ -27,10 +27,10 @@ void intake_free(struct intake *intake);
 void intake_begin(struct intake *intake, bool settled);
 
 /*
- * Takes a sample that repeats one that was taken lately (a decode_repeat_fn): what it is of is
- * known, however far its space has gone since.
+ * Takes the samples at the beginning of `data` that repeat ones that were taken lately (a
+ * decode_repeat_fn): what they are of is known, however far their spaces have gone since.
  */
-bool intake_repeat(const struct stackbeat_sample *sample, void *intake);
+uint64_t intake_repeat(const void *data, uint64_t available, void *intake);
 
 /* Takes a sample (a decode_sample_fn). Returns 0 or -ENOMEM. */
 int intake_sample(const struct stackbeat_sample *sample, void *intake);

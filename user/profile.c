@@ -114,19 +114,10 @@ static uint64_t call_address(const struct stackbeat_sample *sample, size_t i)
 	return sample->frames[i] - 1;
 }
 
-/*
- * A caller in no executable mapping is none: the walk has followed what was no frame
- * pointer, and its stack ends before that.
- */
-static bool is_no_caller(const struct located *located, size_t user_frame, uint32_t place)
-{
-	return place == PLACE_NONE && user_frame > 0 &&
-	       space_is_certain(located->space, located->sample->generation);
-}
-
 static void locate(struct located *located)
 {
 	const struct stackbeat_sample *sample = located->sample;
+	bool certain = space_is_certain(located->space, sample->generation);
 	size_t user = sample->kernel_frames;
 
 	located->user_end = sample->user_end;
@@ -137,7 +128,11 @@ static void locate(struct located *located)
 			space_place(located->space, sample->generation,
 				    call_address(sample, user + i), &located->frames[user + i]);
 
-		if (is_no_caller(located, i, place)) {
+		/*
+		 * A caller in no executable mapping is none: the walk has followed what was no
+		 * frame pointer, and its stack ends before that.
+		 */
+		if (place == PLACE_NONE && i > 0 && certain) {
 			located->user_frames = (uint16_t)i;
 			located->user_end = STACKBEAT_END_FRAME;
 			return;
@@ -257,6 +252,8 @@ static int need_names(struct profile *profile, const struct stack *stack)
 	int err = 0;
 
 	for (size_t i = 0; i < stack->user_frames && !err; i++) {
+		if (i > 0 && places[i] == places[i - 1])
+			continue;
 		object = place_object(objects, places[i], &is_offset);
 		if (object)
 			err = object_need(objects, object);
@@ -266,23 +263,9 @@ static int need_names(struct profile *profile, const struct stack *stack)
 	return err;
 }
 
-static void count(struct profile *profile, const struct stackbeat_sample *sample,
-		  struct stack *stack)
+uint64_t profile_repeat(struct profile *profile, const void *data, uint64_t available)
 {
-	stack->samples++;
-	stack->weight += sample->weight;
-	profile->totals.samples++;
-	profile->totals.weight += sample->weight;
-	profile->totals.missed += sample->missed;
-}
-
-bool profile_repeat(struct profile *profile, const struct stackbeat_sample *sample)
-{
-	struct stack *stack = recent_find(profile->recent, sample);
-
-	if (stack)
-		count(profile, sample, stack);
-	return stack;
+	return recent_take(profile->recent, data, available, &profile->totals);
 }
 
 int profile_add(const struct stackbeat_sample *sample, void *arg)
@@ -292,7 +275,7 @@ int profile_add(const struct stackbeat_sample *sample, void *arg)
 	struct stack *stack;
 	int err;
 
-	if (profile_repeat(profile, sample))
+	if (profile_repeat(profile, sample, sample->record.size))
 		return 0;
 	located->sample = sample;
 	located->space = spaces_get(profile->spaces, sample->space, sample->pid);
@@ -309,7 +292,7 @@ int profile_add(const struct stackbeat_sample *sample, void *arg)
 			return err;
 	}
 	recent_note(profile->recent, sample, stack);
-	count(profile, sample, stack);
+	stack_count(stack, sample, &profile->totals);
 	return 0;
 }
 

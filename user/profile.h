@@ -50,6 +50,17 @@ struct profile_totals {
 	uint64_t stacks;
 };
 
+/* Counts a sample as one of the stack. */
+static inline void stack_count(struct stack *stack, const struct stackbeat_sample *sample,
+			       struct profile_totals *totals)
+{
+	stack->samples++;
+	stack->weight += sample->weight;
+	totals->samples++;
+	totals->weight += sample->weight;
+	totals->missed += sample->missed;
+}
+
 /*
  * An empty profile whose address spaces are found in `spaces`, which must outlive it. Samples that
  * differ in none of the `labels` (LABEL_SET()s) are added up. NULL when out of memory.
@@ -59,10 +70,11 @@ struct profile *profile_new(struct spaces *spaces, uint32_t labels);
 void profile_free(struct profile *profile);
 
 /*
- * Adds a sample that repeats one that was added lately: then what it is of is known, however
- * far its space has gone since. False: it was not added, and is for profile_add().
+ * Adds the samples at the beginning of `data`, `available` bytes of records that nobody has
+ * checked, that repeat ones that were added lately: then what they are of is known, however far
+ * their spaces have gone since. Returns their bytes; the sample behind them is for profile_add().
  */
-bool profile_repeat(struct profile *profile, const struct stackbeat_sample *sample);
+uint64_t profile_repeat(struct profile *profile, const void *data, uint64_t available);
 
 /*
  * Adds a sample (a decode_sample_fn; `profile` is a struct profile), and has the

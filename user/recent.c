@@ -6,19 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile.h"
+
 #define ENTRIES_BITS 13
 #define ENTRIES (1u << ENTRIES_BITS)
 #define FRAMES_MAX 256u /* of a stack that is noted: 17 MB in all at worst */
 
-struct entry {
-	struct stack *stack; /* NULL: free */
+/* A sample that was noted. */
+struct note {
+	struct stack *stack;
 	size_t capacity; /* bytes of the sample */
-	struct stackbeat_sample *sample;
+	struct stackbeat_sample sample;
 };
 
 struct recent {
 	bool tid, cpu;
-	struct entry entries[ENTRIES];
+	struct note *notes[ENTRIES]; /* NULL: none */
 };
 
 struct recent *recent_new(bool tid, bool cpu)
@@ -37,24 +40,18 @@ void recent_free(struct recent *recent)
 	if (!recent)
 		return;
 	for (size_t i = 0; i < ENTRIES; i++)
-		free(recent->entries[i].sample);
+		free(recent->notes[i]);
 	free(recent);
 }
 
 /*
- * Mixed by a multiplication (Fibonacci hashing): its upper bits are of all bits. Stacks often
- * differ in one frame, which may have moved the kernel's hash in its upper bits alone.
+ * Fibonacci hashing: the upper bits of the product are of all bits. Stacks often differ in one
+ * frame, and so in a few bits of the kernel's hash.
  */
 static size_t index_of(const struct stackbeat_sample *sample)
 {
-	uint64_t hash = sample->hash + sample->space * 31;
-
-	return ((hash ^ hash >> 32) * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - ENTRIES_BITS);
-}
-
-static size_t frames_size(const struct stackbeat_sample *sample)
-{
-	return ((size_t)sample->kernel_frames + sample->user_frames) * sizeof(sample->frames[0]);
+	return ((sample->hash + sample->space) * UINT64_C(0x9e3779b97f4a7c15)) >>
+	       (64 - ENTRIES_BITS);
 }
 
 /* Both parts of a stack: how long they are and how they ended. */
@@ -74,40 +71,51 @@ static uint64_t shape_of(const struct stackbeat_sample *sample)
 _Static_assert(offsetof(struct stackbeat_sample, kernel_frames) + sizeof(uint64_t) == STACK_OFFSET,
 	       "the shape is one word, before what is compared");
 
-static bool is_same(const struct recent *recent, const struct stackbeat_sample *a,
-		    const struct stackbeat_sample *b)
+/* Of the second one, only the header of the record must be there if they are not the same. */
+static inline bool is_same(const struct recent *recent, const struct stackbeat_sample *a,
+			   const struct stackbeat_sample *b, uint64_t available)
 {
-	return a->hash == b->hash && shape_of(a) == shape_of(b) &&
-	       memcmp(&a->record, &b->record, sizeof(a->record)) == 0 && a->pid == b->pid &&
+	return memcmp(&a->record, &b->record, sizeof(a->record)) == 0 &&
+	       a->record.size <= available && shape_of(a) == shape_of(b) && a->pid == b->pid &&
 	       (a->tid == b->tid || (!recent->tid && a->pid != a->tid && b->pid != b->tid)) &&
 	       (a->cpu == b->cpu || !recent->cpu) &&
 	       memcmp((const char *)a + STACK_OFFSET, (const char *)b + STACK_OFFSET,
-		      sizeof(*a) - STACK_OFFSET + frames_size(a)) == 0;
+		      a->record.size - STACK_OFFSET) == 0;
 }
 
-struct stack *recent_find(const struct recent *recent, const struct stackbeat_sample *sample)
+uint64_t recent_take(const struct recent *recent, const void *data, uint64_t available,
+		     struct profile_totals *totals)
 {
-	const struct entry *entry = &recent->entries[index_of(sample)];
+	const struct stackbeat_sample *sample = data;
+	uint64_t left = available;
 
-	return entry->stack && is_same(recent, entry->sample, sample) ? entry->stack : NULL;
+	while (left >= sizeof(*sample)) {
+		const struct note *note = recent->notes[index_of(sample)];
+
+		if (!note || !is_same(recent, &note->sample, sample, left))
+			break;
+		stack_count(note->stack, sample, totals);
+		left -= sample->record.size;
+		sample = (const void *)((const char *)sample + sample->record.size);
+	}
+	return available - left;
 }
 
 void recent_note(struct recent *recent, const struct stackbeat_sample *sample, struct stack *stack)
 {
-	struct entry *entry = &recent->entries[index_of(sample)];
-	size_t size = sizeof(*sample) + frames_size(sample);
+	struct note **place = &recent->notes[index_of(sample)], *note = *place;
+	size_t size = sample->record.size;
 
 	if (size > sizeof(*sample) + FRAMES_MAX * sizeof(sample->frames[0]))
 		return;
-	if (entry->capacity < size) {
-		free(entry->sample);
-		entry->stack = NULL;
-		entry->capacity = 0;
-		entry->sample = malloc(size);
-		if (!entry->sample)
+	if (!note || note->capacity < size) {
+		free(note);
+		note = malloc(offsetof(struct note, sample) + size);
+		*place = note;
+		if (!note)
 			return;
-		entry->capacity = size;
+		note->capacity = size;
 	}
-	memcpy(entry->sample, sample, size);
-	entry->stack = stack;
+	memcpy(&note->sample, sample, size);
+	note->stack = stack;
 }

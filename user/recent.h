@@ -8,9 +8,11 @@
 #define STACKBEAT_RECENT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <stackbeat.h>
 
+struct profile_totals;
 struct recent;
 struct stack;
 
@@ -22,10 +24,12 @@ struct recent *recent_new(bool tid, bool cpu);
 void recent_free(struct recent *recent);
 
 /*
- * The stack of a sample that was noted, or NULL. Of the sample only its size must have been
- * checked: what is the same as one that was noted is right.
+ * Adds the samples at the beginning of `data`, `available` bytes (a multiple of 8) of records
+ * that nobody has checked, to their stacks and to the totals, until one comes that was not noted:
+ * what is the same as one that was noted is right. Returns their bytes.
  */
-struct stack *recent_find(const struct recent *recent, const struct stackbeat_sample *sample);
+uint64_t recent_take(const struct recent *recent, const void *data, uint64_t available,
+		     struct profile_totals *totals);
 
 /*
  * Notes it: from now on, samples with the same frames of the same generation of the same

@@ -32,7 +32,7 @@ static struct span span_of(const struct told *told)
 			     .place = told->place};
 }
 
-static void find(const struct history *history, uint32_t generation, uint64_t address)
+static void find(struct history *history, uint32_t generation, uint64_t address)
 {
 	const struct span *found = history_find(history, generation, address);
 

@@ -247,7 +247,7 @@ static void shuffle(struct model *model)
 	}
 }
 
-static void check_at(const struct history *history, const struct model *model, uint32_t generation)
+static void check_at(struct history *history, const struct model *model, uint32_t generation)
 {
 	for (uint64_t address = 0; address < ADDRESSES; address++) {
 		const struct span *span = history_find(history, generation, address);
@@ -369,7 +369,7 @@ static struct history *started(bool left_out)
 	return history;
 }
 
-static uint32_t place_at(const struct history *history, uint32_t generation, uint64_t address)
+static uint32_t place_at(struct history *history, uint32_t generation, uint64_t address)
 {
 	const struct span *span = history_find(history, generation, address);
 
@@ -386,7 +386,7 @@ static void count_place(uint32_t place, void *arg)
 	((struct count *)arg)->places++;
 }
 
-static size_t spans(const struct history *history)
+static size_t spans(struct history *history)
 {
 	struct count count = {0};
 

@@ -4,14 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile.h"
 #include "recent.h"
 
 #define FRAMES 300
+#define STACKS 20
 
-/* A stack is only an address here. */
-static struct stack *stack_of(uintptr_t number)
+static struct stack stacks[STACKS];
+
+static struct stack *stack_of(size_t number)
 {
-	return (struct stack *)(number * 64);
+	assert_true(number < STACKS);
+	return &stacks[number];
 }
 
 static struct stackbeat_sample *make(uint16_t frames)
@@ -20,6 +24,9 @@ static struct stackbeat_sample *make(uint16_t frames)
 		calloc(1, sizeof(*sample) + FRAMES * sizeof(sample->frames[0]));
 
 	assert_non_null(sample);
+	sample->record.type = STACKBEAT_RECORD_SAMPLE;
+	sample->record.size = (uint32_t)(sizeof(*sample) + frames * sizeof(sample->frames[0]));
+	sample->weight = 1000;
 	sample->space = 7;
 	sample->generation = 2;
 	sample->pid = 100;
@@ -30,6 +37,30 @@ static struct stackbeat_sample *make(uint16_t frames)
 	for (uint16_t i = 0; i < frames; i++)
 		sample->frames[i] = 0x400000 + i;
 	return sample;
+}
+
+/* The stack that a sample is added to, once; NULL: none. */
+static struct stack *recent_find(const struct recent *recent, const struct stackbeat_sample *sample)
+{
+	struct profile_totals totals = {0};
+	struct stack *found = NULL;
+	uint64_t taken;
+
+	memset(stacks, 0, sizeof(stacks));
+	taken = recent_take(recent, sample, sample->record.size, &totals);
+	for (size_t i = 0; i < STACKS; i++) {
+		if (!stacks[i].samples)
+			continue;
+		assert_null(found);
+		found = &stacks[i];
+		assert_int_equal(found->samples, 1);
+		assert_int_equal(found->weight, sample->weight);
+	}
+	assert_int_equal(taken, found ? sample->record.size : 0);
+	assert_int_equal(totals.samples, !!found);
+	assert_int_equal(totals.weight, found ? sample->weight : 0);
+	assert_int_equal(totals.missed, found ? sample->missed : 0);
+	return found;
 }
 
 static void what_was_noted_is_found(void **state)
@@ -45,6 +76,7 @@ static void what_was_noted_is_found(void **state)
 	/* Of the same stack: another time, thread and CPU. */
 	sample->time = 5;
 	sample->weight = 6;
+	sample->missed = 7;
 	sample->tid = 102;
 	sample->cpu = 3;
 	assert_ptr_equal(recent_find(recent, sample), stack_of(1));
@@ -148,6 +180,36 @@ static void neighbours_are_kept(void **state)
 	free(sample);
 }
 
+/* They are taken up to the first that is not known, and none that is not whole. */
+static void samples_in_a_row_are_taken(void **state)
+{
+	struct recent *recent = recent_new(false, false);
+	struct stackbeat_sample *sample = make(3);
+	size_t size = sample->record.size;
+	uint8_t *row = malloc(4 * size);
+	struct profile_totals totals = {0};
+
+	(void)state;
+	assert_non_null(row);
+	memset(stacks, 0, sizeof(stacks));
+	recent_note(recent, sample, stack_of(1));
+	for (size_t i = 0; i < 4; i++)
+		memcpy(row + i * size, sample, size);
+	assert_int_equal(recent_take(recent, row, 4 * size, &totals), 4 * size);
+	assert_int_equal(recent_take(recent, row, 4 * size - 8, &totals), 3 * size);
+	assert_int_equal(recent_take(recent, row, size - 8, &totals), 0);
+	assert_int_equal(recent_take(recent, row, 8, &totals), 0);
+	assert_int_equal(recent_take(recent, row, 0, &totals), 0);
+	((struct stackbeat_sample *)(row + 2 * size))->hash++;
+	assert_int_equal(recent_take(recent, row, 4 * size, &totals), 2 * size);
+	assert_int_equal(totals.samples, 9);
+	assert_int_equal(stacks[1].samples, 9);
+	assert_int_equal(stacks[1].weight, 9 * sample->weight);
+	free(row);
+	free(sample);
+	recent_free(recent);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -156,6 +218,7 @@ int main(void)
 		cmocka_unit_test(the_first_thread_is_another_one),
 		cmocka_unit_test(the_latest_is_kept),
 		cmocka_unit_test(neighbours_are_kept),
+		cmocka_unit_test(samples_in_a_row_are_taken),
 	};
 
 	return cmocka_run_group_tests_name("recent", tests, NULL, NULL);
