@@ -245,16 +245,6 @@ static __always_inline u64 sb_beat_space(struct sb_beat *beat, struct task_struc
 	return sb_space_see(beat, now, generation);
 }
 
-/* How long both parts of a stack are, and how they ended, in one store. */
-static __always_inline void sb_sample_set_shape(struct stackbeat_sample *sample,
-						u32 kernel_frames, u32 user_frames,
-						u32 kernel_end, u32 user_end)
-{
-	u64 shape = kernel_frames | user_frames << 16 | (u64)(kernel_end | user_end << 8) << 32;
-
-	*(u64 *)&sample->kernel_frames = shape;
-}
-
 /*
  * Writes one record of the interrupted context. The recipe: which parts, room
  * for the largest record, header, kernel frames, address space, user frames,
@@ -268,8 +258,9 @@ static __always_inline void sb_beat_sample(struct sb_beat *beat, struct sb_sessi
 	u32 parts = READ_ONCE(session->parts);
 	u32 record_max = READ_ONCE(session->record_max);
 	struct mm_struct *mm = task->mm;
-	u32 kernel_frames = 0, user_frames = 0, size;
-	u32 kernel_end = STACKBEAT_END_NOT_ENTERED, user_end = STACKBEAT_END_NO_USER;
+	u64 kernel = SB_SHAPE_KERNEL(0, STACKBEAT_END_NOT_ENTERED);
+	u64 user = SB_SHAPE_USER(0, STACKBEAT_END_NO_USER);
+	u32 kernel_frames, size;
 	u16 flags = 0;
 	struct stackbeat_sample *sample;
 	bool in_kernel, has_user;
@@ -307,39 +298,35 @@ static __always_inline void sb_beat_sample(struct sb_beat *beat, struct sb_sessi
 	sample->hash = 0;
 	if (in_kernel) {
 		flags = STACKBEAT_SAMPLE_KERNEL;
-		kernel_end = STACKBEAT_END_OMITTED;
-		if (parts & STACKBEAT_PART_KERNEL) {
-			kernel_frames = sb_unwind_kernel(regs, sample->frames,
-							 STACKBEAT_KERNEL_FRAMES_MAX,
-							 &sample->kernel_end, &sample->hash);
-			kernel_end = sample->kernel_end;
-		}
+		kernel = SB_SHAPE_KERNEL(0, STACKBEAT_END_OMITTED);
+		if (parts & STACKBEAT_PART_KERNEL)
+			kernel = sb_unwind_kernel(regs, sample->frames, STACKBEAT_KERNEL_FRAMES_MAX,
+						  &sample->hash);
 		regs = task_pt_regs(task);
 	}
 
-	sample->space = 0;
-	sample->generation = 0;
+	kernel_frames = SB_SHAPE_KERNEL_FRAMES(kernel);
 	if (has_user) {
 		sample->space = sb_beat_space(beat, task, mm, now, &sample->generation);
-		user_end = STACKBEAT_END_OMITTED;
+		user = SB_SHAPE_USER(0, STACKBEAT_END_OMITTED);
 		if (!likely(user_64bit_mode(regs)))
 			flags |= STACKBEAT_SAMPLE_COMPAT;
+	} else {
+		sample->space = 0;
+		sample->generation = 0;
 	}
 	if (has_user && likely(parts & STACKBEAT_PART_USER)) {
 		frames = sample->frames + kernel_frames;
 		end = (u64 *)((u8 *)sample + record_max) -
 		      (STACKBEAT_KERNEL_FRAMES_MAX - kernel_frames);
 		if (unlikely(flags & STACKBEAT_SAMPLE_COMPAT))
-			user_frames = sb_unwind_user32(regs, frames, end, &sample->user_end,
-						       &sample->hash);
+			user = sb_unwind_user32(regs, frames, end, &sample->hash);
 		else
-			user_frames = sb_unwind_user(regs, frames, end, &sample->user_end,
-						     &sample->hash);
-		user_end = sample->user_end;
+			user = sb_unwind_user(regs, frames, end, &sample->hash);
 	}
 
-	sb_sample_set_shape(sample, kernel_frames, user_frames, kernel_end, user_end);
-	size = SB_FRAMES_OFFSET + (kernel_frames + user_frames) * sizeof(u64);
+	*(u64 *)&sample->kernel_frames = kernel | user;
+	size = SB_FRAMES_OFFSET + (kernel_frames + SB_SHAPE_USER_FRAMES(user)) * sizeof(u64);
 	sample->record = (struct stackbeat_record){
 		.type = STACKBEAT_RECORD_SAMPLE,
 		.flags = flags,
@@ -363,24 +350,25 @@ static __always_inline void sb_beat_sample(struct sb_beat *beat, struct sb_sessi
  *	 11	time-stamp counter, and the time from it
  *	 16	when it was due, whether it is late, CPU, counters
  *	  7	idle? filter? restricted?
- *	 17	which parts there are and are wanted
+ *	 16	which parts there are and are wanted
  *	 14	room in the ring
- *	 16	header, name of the thread
+ *	 18	header, name of the thread
  *	  9	(no kernel part)
- *	 28	address space: that of the last sample?
- *	 20	what the walk is given
- *	260	the walk: 13 a frame, 14 a round of eight, 45 for the last one, which is
- *		read twice, 60 for its beginning and end
- *	 28	shape, size, publishing, whether to wake the reader
- *	 19	cost, budget
+ *	 24	address space: that of the last sample?
+ *	 23	what the walk is given
+ *	205	the walk: 11 a frame, 16 a round of sixteen, 35 for the last one, 70 for
+ *		its beginning and end
+ *	 22	shape, size, publishing, whether to wake the reader
+ *	 18	cost, budget
  *	 32	the next beat
  *	  8	exit
  *
  * To that the timer's interrupt adds some 890. The kernel part of a read of /dev/zero is
- * 1,900 more, nearly all of it the unwinder's. What did not pay: the walk compiled into
- * the callback (too few registers: two more a frame), keeping what was read of the last
- * frame (likewise), a copy of all this for user code alone (8 fewer, 60 more for kernel
- * code).
+ * 1,900 more, nearly all of it the unwinder's. What paid in the walk: its frames in
+ * assembler (two fewer each: compilers keep in memory what is needed at its end alone),
+ * one test for all addresses of a round (one or two), and a hash by one instruction. What
+ * did not: the walk compiled into the callback (too few registers: two more a frame), and
+ * a copy of all this for user code alone (8 fewer, 60 more for kernel code).
  */
 static enum hrtimer_restart sb_beat_callback(struct hrtimer *timer)
 {

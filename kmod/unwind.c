@@ -4,6 +4,8 @@
 #include <linux/ptrace.h>
 #include <linux/sched.h>
 #include <linux/uaccess.h>
+#include <asm/alternative.h>
+#include <asm/cpufeatures.h>
 #include <asm/unwind.h>
 
 #include "stackbeat.h"
@@ -13,22 +15,29 @@
 #error "stackbeat walks stacks on x86-64 with the ORC unwinder only"
 #endif
 
-/* Two instructions a frame; the reader mixes what comes out of it. */
+/* One instruction a frame, two on CPUs without SSE4.2; the reader mixes what comes out of it. */
+#define SB_HASH                                                                \
+	ALTERNATIVE("rolq %[hash]; addq %[ret], %[hash]",                      \
+		    "crc32q %[ret], %[hash]", X86_FEATURE_XMM4_2)
+
 static __always_inline u64 sb_hash(u64 hash, u64 address)
 {
-	return rol64(hash, 7) + address;
+	asm_inline(SB_HASH
+		   : [hash] "+r" (hash)
+		   : [ret] "r" (address)
+		   : "cc");
+	return hash;
 }
 
-u32 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u8 *end, u64 *hash)
+u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash)
 {
 	struct unwind_state state;
 	u64 sum = sb_hash(*hash, regs->ip);
-	u32 count = 0;
+	u32 count = 0, end = STACKBEAT_END_ROOT;
 
 	/* The unwinder begins with the caller of the interrupted function. */
 	frames[count++] = regs->ip;
 
-	*end = STACKBEAT_END_ROOT;
 	for (unwind_start(&state, current, regs, NULL); !unwind_done(&state);
 	     unwind_next_frame(&state)) {
 		/*
@@ -40,40 +49,42 @@ u32 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u8 *end, u64 *h
 		if (unlikely((long)state.ip >= 0))
 			break;
 		if (count == max) {
-			*end = STACKBEAT_END_DEPTH;
+			end = STACKBEAT_END_DEPTH;
 			break;
 		}
 		frames[count++] = state.ip;
 		sum = sb_hash(sum, state.ip);
 	}
 	if (unwind_error(&state))
-		*end = STACKBEAT_END_FRAME;
+		end = STACKBEAT_END_FRAME;
 	*hash = sum;
-	return count;
+	return SB_SHAPE_KERNEL(count, end);
 }
 
 /*
  * Reads user memory, inside the window of access of sb_walk_user() alone. The
- * address may be anything: what is not below `limit` is refused, also under
- * speculation, since the next address depends on what was read here.
+ * address may be anything: what is not below `limit` is refused, and under speculation
+ * the mask keeps it in the user's half, since the next address depends on what is read.
  */
-#define sb_read_user(value, type, address, limit, error_label)                 \
+#define sb_read_user(value, type, address, limit, mask, error_label)           \
 	do {                                                                   \
 		unsigned long __at = (address);                                \
 									       \
 		if (unlikely(__at >= (limit)))                                 \
 			goto error_label;                                      \
-		__at &= array_index_mask_nospec(__at, limit);                  \
+		__at &= (mask);                                                \
 		unsafe_get_user(value, (type __user *)__at, error_label);      \
 	} while (0)
 
 /*
  * An address that code can return to. Neither page 0 nor the kernel's half is
- * one; a frame that says so is not a frame.
+ * one; a frame that says so is not a frame. (The page behind the user's half counts as
+ * code, in which there is none: so the fast path can tell all of a round's addresses by
+ * their bits.)
  */
-static __always_inline bool sb_is_user_code(unsigned long address)
+static __always_inline bool sb_is_user_code(unsigned long address, unsigned long user_mask)
 {
-	return address - PAGE_SIZE < TASK_SIZE_MAX - PAGE_SIZE;
+	return address - PAGE_SIZE <= user_mask;
 }
 
 #define SB_CODE_RET 0xc3u
@@ -130,37 +141,87 @@ static __always_inline bool sb_may_lack_frame(u32 code)
  */
 #define SB_STRIDE (1ul << 20)
 #define SB_STRIDE_BITS (SB_STRIDE - sizeof(u64))
-#define SB_ROUND 8u
+#define SB_ROUND 16u
+
+/* How a round ended. */
+#define SB_LEFT 0u		/* at a frame that was not taken */
+#define SB_UNREADABLE 1u	/* at one that can't be read */
+#define SB_WHOLE 2u
 
 /*
- * One frame of the fast path, the n-th of a round: 13 instructions. The chain goes up by less than
- * SB_STRIDE, in whole words: one test of the distance refuses all else, but for a
- * frame that is its own caller, which the round notices. Anything out of the
- * ordinary is left to the careful path. The mask is against speculation: what is
- * read lies in the user's half whatever is predicted.
+ * One frame of the fast path, the n-th of a round: 11 instructions. The chain goes up by
+ * less than SB_STRIDE, in whole words: one test of the distance, in `next`, refuses all
+ * else, but for a frame that is its own caller. What the addresses are is seen after the
+ * round. The mask is against speculation: what is read lies in the user's half whatever is
+ * predicted.
  */
-#define sb_fast_frame(n)                                                       \
-	do {                                                                   \
-		fp &= user_mask;                                               \
-		unsafe_get_user(next, (u64 __user *)fp, unreadable_##n);       \
-		unsafe_get_user(address, (u64 __user *)fp + 1,                 \
-				unreadable_##n);                               \
-		if (unlikely(((next - fp) & ~SB_STRIDE_BITS) ||                \
-			     address - PAGE_SIZE >= code_limit))               \
-			goto careful_##n;                                      \
-		to[n] = address;                                               \
-		hash = sb_hash(hash, address);                                 \
-		fp = next;                                                     \
-	} while (0)
+#define SB_FRAME(n)                                                            \
+	"1: movq (%[fp]), %[next]\n"                                           \
+	"2: movq 8(%[fp]), %[ret]\n"                                           \
+	"subq %[fp], %[next]\n"                                                \
+	"testq %[not_stride], %[next]\n"                                       \
+	"jnz .Lleft_%=_" #n "\n"                                               \
+	"addq %[next], %[fp]\n"                                                \
+	"andq %[user_mask], %[fp]\n"                                           \
+	"leaq -4096(%[ret]), %[how]\n"                                         \
+	"orq %[how], %[seen]\n"                                                \
+	"movq %[ret], 8*" #n "(%[to])\n"                                       \
+	"sb_hash\n"                                                            \
+	_ASM_EXTABLE_UA(1b, .Lbad_%=_##n)                                      \
+	_ASM_EXTABLE_UA(2b, .Lbad_%=_##n)
+
+#define SB_LEAVE(n) "sb_leave " #n "\n"
+
+#define SB_EACH_OF_ROUND(what)                                                 \
+	what(0) what(1) what(2) what(3) what(4) what(5) what(6) what(7)        \
+	what(8) what(9) what(10) what(11) what(12) what(13) what(14) what(15)
+
+/* What is the same in each frame, and what happens where the n-th was not taken. */
+#define SB_ROUND_MACROS                                                        \
+	".macro sb_hash\n"                                                     \
+	SB_HASH "\n"                                                           \
+	".endm\n"                                                              \
+	".macro sb_leave n\n"                                                  \
+	".Lleft_%=_\\n: leaq 8*\\n(%[to]), %[to]\n"                            \
+	"xorl %k[how], %k[how]\n"                                              \
+	"jmp .Lout_%=\n"                                                       \
+	".Lbad_%=_\\n: leaq 8*\\n(%[to]), %[to]\n"                             \
+	"movl %[unreadable], %k[how]\n"                                        \
+	"jmp .Lout_%=\n"                                                       \
+	".endm\n"
 
 /*
- * Where the n-th frame of a round was not taken; those before it were. It is read again:
- * to keep what was read would be two more instructions in each frame.
+ * Up to SB_ROUND frames, from *fp on, which is below the end of the user's half by a
+ * stride for each, and in that half also under speculation. Advances *to behind what was taken; *seen gets the bits of what the
+ * addresses are above the first page. Where not all are taken, *fp is the first that is
+ * not, *address what it says of its caller, and *distance how far above it the caller's
+ * frame is. Returns how it ended. In assembler, as compilers have their own ideas of what
+ * should be in registers: two more instructions in each frame.
  */
-#define sb_leave_round(n)                                                      \
-	unreadable_##n:                                                        \
-	careful_##n:                                                           \
-		to++
+static __always_inline u64 sb_walk_round(unsigned long *fp, unsigned long *distance,
+					 unsigned long *address, unsigned long *seen, u64 *hash,
+					 u64 **to, unsigned long user_mask)
+{
+	u64 how;
+
+	asm_inline volatile(SB_ROUND_MACROS
+			    SB_EACH_OF_ROUND(SB_FRAME)
+			    "addq %[round_size], %[to]\n"
+			    "movl %[whole], %k[how]\n"
+			    "jmp .Lout_%=\n"
+			    SB_EACH_OF_ROUND(SB_LEAVE)
+			    ".Lout_%=:\n"
+			    ".purgem sb_hash\n"
+			    ".purgem sb_leave\n"
+			    : [fp] "+r" (*fp), [next] "=&r" (*distance),
+			      [ret] "=&r" (*address), [seen] "+r" (*seen),
+			      [hash] "+r" (*hash), [how] "=&r" (how), [to] "+r" (*to)
+			    : [user_mask] "r" (user_mask), [not_stride] "i" (~SB_STRIDE_BITS),
+			      [round_size] "i" (SB_ROUND * sizeof(u64)),
+			      [whole] "i" (SB_WHOLE), [unreadable] "i" (SB_UNREADABLE)
+			    : "cc", "memory");
+	return how;
+}
 
 /*
  * One walk, compiled for 64-bit and for 32-bit programs: in both a frame is the
@@ -168,117 +229,110 @@ static __always_inline bool sb_may_lack_frame(u32 code)
  * one window of access to user memory; no call is allowed inside. In hard interrupt
  * context a fault goes to the exception table, never to the memory manager.
  */
-static __always_inline u32 sb_walk_user(const struct pt_regs *regs, u64 *frames,
-					u64 *to_end, u8 *end, u64 *stack_hash,
-					const bool compat)
+static __always_inline u64 sb_walk_user(const struct pt_regs *regs, u64 *frames, u64 *to_end,
+					u64 *stack_hash, const bool compat)
 {
 	const u32 word = compat ? sizeof(u32) : sizeof(u64);
-	unsigned long user_mask = TASK_SIZE_MAX | (PAGE_SIZE - 1);
+	unsigned long user_size = TASK_SIZE_MAX;
 	unsigned long fp = compat ? (u32)regs->bp : regs->bp;
 	unsigned long sp = compat ? (u32)regs->sp : regs->sp;
-	unsigned long next, address, caller = 0;
-	unsigned long limit = TASK_SIZE_MAX - sizeof(u64);
-	unsigned long chain_limit = TASK_SIZE_MAX - PAGE_SIZE - 2 * sizeof(u64);
-	unsigned long fast_limit = TASK_SIZE_MAX - (SB_ROUND + 1) * SB_STRIDE;
-	unsigned long code_limit = TASK_SIZE_MAX - PAGE_SIZE, round;
-	u64 round_hash, hash = sb_hash(*stack_hash, regs->ip);
-	u64 *to = frames;
-	u32 hops = 0, code, following;
+	unsigned long ip = regs->ip;
+	unsigned long user_mask, limit, next, address, caller = 0, seen;
+	unsigned long chain_limit, fast_limit;
+	u64 *to = frames, *first, hash, first_hash, how;
+	u32 end = STACKBEAT_END_ROOT, hops = 0, code, following;
 	u8 before;
 
-#define sb_read_word(value, at, error_label)                                   \
-	do {                                                                   \
-		if (compat)                                                    \
-			sb_read_user(value, u32, at, limit, error_label);      \
-		else                                                           \
-			sb_read_user(value, u64, at, limit, error_label);      \
+#define sb_read_word(value, at, error_label)                                         \
+	do {                                                                         \
+		if (compat)                                                          \
+			sb_read_user(value, u32, at, limit, user_mask, error_label); \
+		else                                                                 \
+			sb_read_user(value, u64, at, limit, user_mask, error_label); \
 	} while (0)
 
-	/* As a constant it is too large for an instruction of 5.10's masking. */
-	OPTIMIZER_HIDE_VAR(limit);
-	*to++ = regs->ip;
-	*end = STACKBEAT_END_ROOT;
+	/* In a register: as a constant of 64 bits it would be loaded again and again. */
+	OPTIMIZER_HIDE_VAR(user_size);
+	user_mask = user_size | (PAGE_SIZE - 1);
+	limit = user_size - sizeof(u64);
+	chain_limit = user_size - PAGE_SIZE - 2 * sizeof(u64);
+	fast_limit = user_size - PAGE_SIZE - (SB_ROUND + 1) * SB_STRIDE;
+	*to++ = ip;
+	hash = sb_hash(*stack_hash, ip);
 
 	__uaccess_begin_nospec();
 
-	sb_read_user(code, u32, regs->ip, limit, frame_chain);
+	sb_read_user(code, u32, ip, limit, user_mask, frame_chain);
 	if (likely(!sb_may_lack_frame(code)))
 		goto frame_chain;
 	if (sb_is_ret(code) || sb_is_prologue(code, compat)) {
 		sb_read_word(caller, sp, frame_chain);
 	} else if (code == (compat ? SB_CODE_ENDBR32 : SB_CODE_ENDBR64)) {
-		sb_read_user(following, u32, regs->ip + 4, limit, frame_chain);
+		sb_read_user(following, u32, ip + 4, limit, user_mask, frame_chain);
 		if (sb_is_prologue(following, compat))
 			sb_read_word(caller, sp, frame_chain);
 	} else if (sb_is_mov_sp_bp(code, compat)) {
-		sb_read_user(before, u8, regs->ip - 1, limit, frame_chain);
+		sb_read_user(before, u8, ip - 1, limit, user_mask, frame_chain);
 		if (before == SB_CODE_PUSH_BP)
 			sb_read_word(caller, sp + word, frame_chain);
 	}
-	if (sb_is_user_code(caller) && to < to_end) {
+	if (sb_is_user_code(caller, user_mask) && to < to_end) {
 		*to++ = caller;
 		hash = sb_hash(hash, caller);
 	}
 
 frame_chain:
-	if (!compat && fp >= PAGE_SIZE && !(fp & (word - 1))) {
-		/* In registers: constants of 64 bits would be loaded again and again. */
-		OPTIMIZER_HIDE_VAR(user_mask);
-		OPTIMIZER_HIDE_VAR(code_limit);
-		for (;;) {
-			if (fp >= fast_limit || to + SB_ROUND > to_end)
-				goto careful_0;
-			round = fp;
-			round_hash = hash;
-			sb_fast_frame(0);
-			sb_fast_frame(1);
-			sb_fast_frame(2);
-			sb_fast_frame(3);
-			sb_fast_frame(4);
-			sb_fast_frame(5);
-			sb_fast_frame(6);
-			sb_fast_frame(7);
-			/* Its own caller: the careful path says how often. */
-			if (unlikely(fp == round)) {
-				hash = round_hash;
-				goto careful_0;
-			}
-			to += SB_ROUND;
+	first = to;
+	first_hash = hash;
+	if (compat || (fp & (word - 1)))
+		goto careful;
+	seen = 0;
+	while (fp - PAGE_SIZE < fast_limit && to + SB_ROUND <= to_end) {
+		fp &= user_mask; /* as it is, but under speculation */
+		how = sb_walk_round(&fp, &next, &address, &seen, &hash, &to, user_mask);
+		if (unlikely(seen > user_mask))
+			goto again; /* some of the addresses are none */
+		if (likely(how == SB_LEFT)) {
+			next += fp;
+			goto examine;
 		}
+		if (how == SB_UNREADABLE)
+			goto unreadable;
+		if (unlikely(!next))
+			goto again; /* the last frame is its own caller */
 	}
-	goto careful_0;
+	goto careful;
 
-	sb_leave_round(7);
-	sb_leave_round(6);
-	sb_leave_round(5);
-	sb_leave_round(4);
-	sb_leave_round(3);
-	sb_leave_round(2);
-	sb_leave_round(1);
-unreadable_0:
-careful_0:
-	while (fp) {
+again:
+	/* The careful path says where it ends. */
+	to = first;
+	hash = first_hash;
+	fp = regs->bp;
+careful:
+	for (;;) {
 		if (unlikely(fp - PAGE_SIZE >= chain_limit || (fp & (word - 1)))) {
-			*end = fp & (word - 1) || !sb_is_user_code(fp) ?
-				STACKBEAT_END_FRAME : STACKBEAT_END_MEMORY;
+			if (fp & (word - 1) || (fp && fp - PAGE_SIZE >= user_size - PAGE_SIZE))
+				end = STACKBEAT_END_FRAME;
+			else if (fp)
+				end = STACKBEAT_END_MEMORY;
 			break;
 		}
 		sb_read_word(next, fp, unreadable);
 		sb_read_word(address, fp + word, unreadable);
-		if (!address)
-			break;
-		if (unlikely(!sb_is_user_code(address))) {
-			*end = STACKBEAT_END_FRAME;
+examine:
+		if (unlikely(!sb_is_user_code(address, user_mask))) {
+			if (address)
+				end = STACKBEAT_END_FRAME;
 			break;
 		}
 		if (unlikely(to == to_end)) {
-			*end = STACKBEAT_END_DEPTH;
+			end = STACKBEAT_END_DEPTH;
 			break;
 		}
 		*to++ = address;
 		hash = sb_hash(hash, address);
 		if (unlikely(next <= fp) && next && ++hops > STACKBEAT_STACK_HOPS_MAX) {
-			*end = STACKBEAT_END_FRAME;
+			end = STACKBEAT_END_FRAME;
 			break;
 		}
 		fp = next;
@@ -286,22 +340,20 @@ careful_0:
 	goto out;
 
 unreadable:
-	*end = STACKBEAT_END_MEMORY;
+	end = STACKBEAT_END_MEMORY;
 out:
 	__uaccess_end();
 	*stack_hash = hash;
-	return to - frames;
+	return SB_SHAPE_USER(to - frames, end);
 #undef sb_read_word
 }
 
-u32 sb_unwind_user(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u8 *end,
-		   u64 *hash)
+u64 sb_unwind_user(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u64 *hash)
 {
-	return sb_walk_user(regs, frames, frames_end, end, hash, false);
+	return sb_walk_user(regs, frames, frames_end, hash, false);
 }
 
-u32 sb_unwind_user32(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u8 *end,
-		     u64 *hash)
+u64 sb_unwind_user32(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u64 *hash)
 {
-	return sb_walk_user(regs, frames, frames_end, end, hash, true);
+	return sb_walk_user(regs, frames, frames_end, hash, true);
 }

@@ -11,11 +11,20 @@
 struct pt_regs;
 
 /*
- * The kernel part: regs are those of the interrupted kernel code. Writes up to
- * `max` (at least 1) addresses, leaf first, and why the walk ended
- * (enum stackbeat_end). Adds the addresses to the hash. Returns how many.
+ * The shape of a stack: how long both parts are, and how they ended (enum stackbeat_end),
+ * as the word that holds it in a record, kernel_frames to user_end. Shapes of the two
+ * parts are added up.
  */
-u32 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u8 *end, u64 *hash);
+#define SB_SHAPE_KERNEL(frames, end) ((u64)(frames) | (u64)(end) << 32)
+#define SB_SHAPE_USER(frames, end) ((u64)(frames) << 16 | (u64)(end) << 40)
+#define SB_SHAPE_KERNEL_FRAMES(shape) ((u16)(shape))
+#define SB_SHAPE_USER_FRAMES(shape) ((u32)(shape) >> 16)
+
+/*
+ * The kernel part: regs are those of the interrupted kernel code. Writes up to
+ * `max` (at least 1) addresses, leaf first, and adds them to the hash. Returns its shape.
+ */
+u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash);
 
 /*
  * The user part of the current task, which must have user memory: regs are those with
@@ -28,10 +37,8 @@ u32 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u8 *end, u64 *h
  *
  * They are not compiled into the beat: there its loop would have too few registers.
  */
-u32 sb_unwind_user(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u8 *end,
-		   u64 *hash);
+u64 sb_unwind_user(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u64 *hash);
 /* That of 32-bit programs. */
-u32 sb_unwind_user32(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u8 *end,
-		     u64 *hash);
+u64 sb_unwind_user32(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u64 *hash);
 
 #endif

@@ -181,16 +181,59 @@ static void run_cycle(uint64_t length)
 	enter((uint64_t)frame);
 }
 
-/* `length` frames upwards, the last one without a caller. */
-static void run_up(uint64_t length)
+/* Makes `length` frames a chain upwards, the last one without a caller. */
+static void link_up(struct frame *frame, uint64_t length)
 {
-	struct frame *frame = map_frames(length);
 	uint64_t index;
 
 	for (index = 0; index < length; index++) {
 		frame[index].address = return_address();
 		frame[index].caller = index + 1 < length ? (uint64_t)&frame[index + 1] : 0;
 	}
+}
+
+static struct frame *map_up(uint64_t length)
+{
+	struct frame *frame = map_frames(length);
+
+	link_up(frame, length);
+	return frame;
+}
+
+static void run_up(uint64_t length)
+{
+	enter((uint64_t)map_up(length));
+}
+
+/* Frames upwards, the 21st of which has `address`, which ends the walk there. */
+static void run_up_to_address(uint64_t address)
+{
+	struct frame *frame = map_up(40);
+
+	frame[20].address = address;
+	enter((uint64_t)frame);
+}
+
+/* Frames upwards to one that is its own caller. */
+static void run_up_to_cycle(uint64_t index)
+{
+	struct frame *frame = map_up(index + 1);
+
+	frame[index].caller = (uint64_t)&frame[index];
+	enter((uint64_t)frame);
+}
+
+/* Ten frames upwards, and the next one can't be read. `address`: that of the sixth one. */
+static void run_up_to_protected(uint64_t address)
+{
+	char *pages = map_pages(2, PROT_READ | PROT_WRITE);
+	struct frame *frame = (struct frame *)(pages + PAGE) - 10;
+
+	link_up(frame, 11);
+	if (address)
+		frame[5].address = address;
+	if (mprotect(pages + PAGE, PAGE, PROT_NONE))
+		die("mprotect");
 	enter((uint64_t)frame);
 }
 
@@ -394,6 +437,14 @@ static const struct mode {
 	{"up_to_limit", run_up, MAX - 1, ROOT, MAX, MAX},
 	{"up_past_limit", run_up, MAX, DEPTH, MAX, MAX},
 	{"up_2000", run_up, 2000, DEPTH, MAX, MAX},
+	{"up_to_kernel_address", run_up_to_address, 0xffffffff81000000, FRAME, 21, 21},
+	{"up_to_page_zero_address", run_up_to_address, 0x10, FRAME, 21, 21},
+	{"up_to_no_address", run_up_to_address, 0, ROOT, 21, 21},
+	{"up_to_non_canonical_address", run_up_to_address, 0xdead000000000000, FRAME, 21, 21},
+	{"up_to_cycle", run_up_to_cycle, 9, FRAME, HOPS + 10, HOPS + 12},
+	{"up_to_cycle_in_next_round", run_up_to_cycle, 20, FRAME, HOPS + 21, HOPS + 23},
+	{"up_to_protected", run_up_to_protected, 0, MEMORY, 11, 11},
+	{"up_to_protected_wrong_address", run_up_to_protected, 0x10, FRAME, 6, 6},
 	{"down_to_limit", run_down, HOPS, ROOT, HOPS + 2, HOPS + 2},
 	{"down_100", run_down, 100, FRAME, HOPS + 1, HOPS + 2},
 	{"stack_pointer_odd", run_stack_pointer, 0x400001, FRAME, 1, 1},
