@@ -192,11 +192,12 @@ static __always_inline bool sb_may_lack_frame(u32 code)
 
 /*
  * Up to SB_ROUND frames, from *fp on, which is below the end of the user's half by a
- * stride for each, and in that half also under speculation. Advances *to behind what was taken; *seen gets the bits of what the
- * addresses are above the first page. Where not all are taken, *fp is the first that is
- * not, *address what it says of its caller, and *distance how far above it the caller's
- * frame is. Returns how it ended. In assembler, as compilers have their own ideas of what
- * should be in registers: two more instructions in each frame.
+ * stride for each, and in that half also under speculation. Advances *to behind what was
+ * taken; *seen gets the bits of what the addresses are above the first page. Where not all
+ * are taken, *fp is the first that is not, *address what it says of its caller, and
+ * *distance how far above it the caller's frame is. Returns how it ended. In assembler, as
+ * compilers have their own ideas of what should be in registers: two more instructions in
+ * each frame.
  */
 static __always_inline u64 sb_walk_round(unsigned long *fp, unsigned long *distance,
 					 unsigned long *address, unsigned long *seen, u64 *hash,
