@@ -10,7 +10,11 @@
 
 #define ENTRIES_BITS 13
 #define ENTRIES (1u << ENTRIES_BITS)
-#define FRAMES_MAX 256u /* of a stack that is noted: 17 MB in all at worst */
+#define BYTES_MAX (8u << 20) /* of all samples that are noted */
+/* Of one: a record may have more bytes than its frames take. */
+#define SIZE_MAX_NOTED                                                                             \
+	(sizeof(struct stackbeat_sample) +                                                         \
+	 (STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX) * sizeof(uint64_t))
 
 /* A sample that was noted. */
 struct note {
@@ -21,6 +25,8 @@ struct note {
 
 struct recent {
 	bool tid, cpu;
+	size_t bytes; /* capacities of all notes */
+	size_t hand; /* index of the note that is forgotten next */
 	struct note *notes[ENTRIES]; /* NULL: none */
 };
 
@@ -101,21 +107,42 @@ uint64_t recent_take(const struct recent *recent, const void *data, uint64_t ava
 	return available - left;
 }
 
+static void forget(struct recent *recent, struct note **place)
+{
+	if (!*place)
+		return;
+	recent->bytes -= (*place)->capacity;
+	free(*place);
+	*place = NULL;
+}
+
+static struct note *make_note(struct recent *recent, size_t size)
+{
+	struct note *note;
+
+	while (recent->bytes + size > BYTES_MAX)
+		forget(recent, &recent->notes[recent->hand++ % ENTRIES]);
+	note = malloc(offsetof(struct note, sample) + size);
+	if (!note)
+		return NULL;
+	note->capacity = size;
+	recent->bytes += size;
+	return note;
+}
+
 void recent_note(struct recent *recent, const struct stackbeat_sample *sample, struct stack *stack)
 {
-	struct note **place = &recent->notes[index_of(sample)], *note = *place;
+	struct note **place = &recent->notes[index_of(sample)];
 	size_t size = sample->record.size;
 
-	if (size > sizeof(*sample) + FRAMES_MAX * sizeof(sample->frames[0]))
+	if (size > SIZE_MAX_NOTED)
 		return;
-	if (!note || note->capacity < size) {
-		free(note);
-		note = malloc(offsetof(struct note, sample) + size);
-		*place = note;
-		if (!note)
+	if (!*place || (*place)->capacity < size) {
+		forget(recent, place);
+		*place = make_note(recent, size);
+		if (!*place)
 			return;
-		note->capacity = size;
 	}
-	memcpy(&note->sample, sample, size);
-	note->stack = stack;
+	memcpy(&(*place)->sample, sample, size);
+	(*place)->stack = stack;
 }

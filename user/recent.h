@@ -33,8 +33,9 @@ uint64_t recent_take(const struct recent *recent, const void *data, uint64_t ava
 
 /*
  * Notes it: from now on, samples with the same frames of the same generation of the same
- * space and of the same thread name are of this stack. May forget others; does nothing when
- * out of memory, and for what would take too much of it.
+ * space and of the same thread name are of this stack. May forget others, so that all take no
+ * more than some MiB; does nothing when out of memory, and for larger records than the deepest
+ * stack needs.
  */
 void recent_note(struct recent *recent, const struct stackbeat_sample *sample, struct stack *stack);
 

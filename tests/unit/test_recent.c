@@ -7,7 +7,7 @@
 #include "profile.h"
 #include "recent.h"
 
-#define FRAMES 300
+#define FRAMES 1100
 #define STACKS 20
 
 static struct stack stacks[STACKS];
@@ -21,7 +21,7 @@ static struct stack *stack_of(size_t number)
 static struct stackbeat_sample *make(uint16_t frames)
 {
 	struct stackbeat_sample *sample =
-		calloc(1, sizeof(*sample) + FRAMES * sizeof(sample->frames[0]));
+		calloc(2, sizeof(*sample) + FRAMES * sizeof(sample->frames[0]));
 
 	assert_non_null(sample);
 	sample->record.type = STACKBEAT_RECORD_SAMPLE;
@@ -134,7 +134,7 @@ static void the_first_thread_is_another_one(void **state)
 static void the_latest_is_kept(void **state)
 {
 	struct recent *recent = recent_new(false, false);
-	struct stackbeat_sample *deep = make(200), *shallow = make(2), *huge = make(FRAMES);
+	struct stackbeat_sample *deep = make(200), *shallow = make(2);
 
 	(void)state;
 	/* The same place in the cache: the same hash and space. */
@@ -145,13 +145,40 @@ static void the_latest_is_kept(void **state)
 	recent_note(recent, shallow, stack_of(3));
 	assert_ptr_equal(recent_find(recent, shallow), stack_of(3));
 	assert_null(recent_find(recent, deep));
-	/* Too much of it: left alone. */
-	recent_note(recent, huge, stack_of(4));
-	assert_null(recent_find(recent, huge));
-	assert_ptr_equal(recent_find(recent, shallow), stack_of(3));
 	free(deep);
 	free(shallow);
-	free(huge);
+	recent_free(recent);
+}
+
+/* 8 MiB: 900 of these. Those before are forgotten, none that was noted is wrong. */
+static void deep_ones_are_kept_in_bounds(void **state)
+{
+	struct recent *recent = recent_new(false, false);
+	struct stackbeat_sample *sample = make(FRAMES);
+	unsigned int found = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < 2000; i++) {
+		sample->hash = i;
+		sample->frames[FRAMES - 1] = i;
+		recent_note(recent, sample, stack_of(i % STACKS));
+		assert_ptr_equal(recent_find(recent, sample), stack_of(i % STACKS));
+	}
+	for (uint64_t i = 0; i < 2000; i++) {
+		struct stack *stack;
+
+		sample->hash = i;
+		sample->frames[FRAMES - 1] = i;
+		stack = recent_find(recent, sample);
+		if (stack)
+			assert_ptr_equal(stack, stack_of(i % STACKS));
+		found += stack != NULL;
+	}
+	sample->record.size *= 2;
+	recent_note(recent, sample, stack_of(1));
+	assert_null(recent_find(recent, sample));
+	assert_in_range(found, 500, 945);
+	free(sample);
 	recent_free(recent);
 }
 
@@ -217,6 +244,7 @@ int main(void)
 		cmocka_unit_test(what_differs_is_not_found),
 		cmocka_unit_test(the_first_thread_is_another_one),
 		cmocka_unit_test(the_latest_is_kept),
+		cmocka_unit_test(deep_ones_are_kept_in_bounds),
 		cmocka_unit_test(neighbours_are_kept),
 		cmocka_unit_test(samples_in_a_row_are_taken),
 	};
