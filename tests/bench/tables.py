@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The tables of the benchmark, made of the raw figures of its parts."""
+
+import json
+import statistics
+from dataclasses import dataclass, field
+
+LIMITS = {"u8": 1500, "u32": 1900, "u100": 3000, "k8": 3700, "k32": 4100, "k100": 5200}
+BARS = "Instructions a sample, everything included, at 1,000 Hz"
+PEERS = ("stackbeat", "perf", "bpftrace")
+# Where it is not flat, and why.
+GROWTH = {
+    "depth": [],
+    "stacks": [],
+    "processes": [],
+    "new processes": [],
+    "sessions": [],
+    "CPUs": [],
+}
+
+
+@dataclass
+class Table:
+    """Rows of figures. A row is a name and as many values as there are columns, None for no value."""
+
+    section: int
+    title: str
+    columns: list
+    rows: list = field(default_factory=list)
+    notes: list = field(default_factory=list)
+    source: str = ""
+
+
+class Raw:
+    """The raw figures of one part."""
+
+    def __init__(self, path):
+        data = json.loads(path.read_text())
+        self.rows = data.pop("rows")
+        self.about = data
+        self.source = (f"{data['commit']}, {data['date']}, kernel {data['kernel']}, "
+                       f"perf {data['perf']}, bpftrace {data['bpftrace']}; {data['minutes']:.0f} min")
+
+    def where(self, **wanted):
+        return [row for row in self.rows
+                if all(row.get(key) == value for key, value in wanted.items())]
+
+    def mean(self, of, **wanted):
+        values = [of(row) for row in self.where(**wanted)]
+        return statistics.fmean(values) if values else None
+
+    def values(self, key):
+        return list(dict.fromkeys(row[key] for row in self.rows))
+
+
+def ticks(row):
+    return row["ticks"]
+
+
+def per_sample(raw, profiler, case, base_case):
+    """Mean over the rounds of what a sample costs beyond the same work without a profiler."""
+    base = raw.mean(ticks, profiler="none", case=base_case)
+    rows = raw.where(profiler=profiler, case=case)
+    if base is None or not rows:
+        return None
+    return statistics.fmean((row["ticks"] - base) / row["samples"] for row in rows)
+
+
+def part_per_sample(raw, part, case):
+    return raw.mean(lambda row: row["parts"][part] / row["count"], profiler="stackbeat", case=case)
+
+
+def table_of_stacks(raw):
+    cases = list(LIMITS)
+    table = Table(1, BARS, cases)
+    table.rows.append(["at most", *LIMITS.values()])
+    table.rows.append(["floor", *(per_sample(raw, "floor", case[0] + "8", case[0] + "8")
+                                  for case in cases)])
+    for name in PEERS:
+        table.rows.append([name, *(per_sample(raw, name, case, case[0] + "8") for case in cases)])
+    for part in ("callback", "reader"):
+        table.rows.append([f"stackbeat's {part}",
+                           *(part_per_sample(raw, part, case) for case in cases)])
+    table.notes.append("u: user code, k: pread of /dev/zero, and the depth of recursion.")
+    return table
+
+
+def table_of_workloads(raw):
+    cases = [case for case in raw.values("case") if case != "idle"]
+    table = Table(1, "Workloads: instructions a sample at 1,000 Hz; idle: instructions a second",
+                  [*cases, "idle"])
+    for name in ("floor", *PEERS):
+        idle = [row["ticks"] / row["seconds"] for row in raw.where(profiler=name, case="idle")]
+        base = raw.mean(lambda row: row["ticks"] / row["seconds"], profiler="none", case="idle")
+        table.rows.append([name, *(per_sample(raw, name, case, case) for case in cases),
+                           statistics.fmean(idle) - base if idle else None])
+    table.notes += [
+        "pipe: two processes hand a byte to and fro; fork: a shell runs /bin/true in a loop; "
+        "threads: 64 at work.",
+        "What a profiler does for each fork, mapping or switch is in its figure as well."]
+    return table
+
+
+def table_of_sizes(raw):
+    cases = raw.values("case")
+    table = Table(2, "Bytes a sample", cases)
+    for name, where in (("stackbeat", "rings"), ("stackbeat", "file"), ("perf", "file"),
+                        ("bpftrace", "file")):
+        table.rows.append([f"{name}, {where}", *(raw.mean(
+            lambda row: row["bytes"] / row["samples"], profiler=name, where=where, case=case)
+            for case in cases)])
+    table.notes.append("stacks: 1,000 different ones of depth 30; processes: 200 in turns. A profile of "
+                       "stackbeat, and bpftrace's text, hold each stack once; their size is divided by all "
+                       "samples. perf.data goes from the kernel to the file as it is.")
+    return table
+
+
+def table_after(raws):
+    table = Table(3, "After the recording, until a symbolized profile (perf script: text) is there",
+                  ["samples", "M instructions", "seconds", "peak MiB"])
+    for raw in raws:
+        for row in raw.rows:
+            table.rows.append([f"{row['profiler']}, {row['step']}", row["samples"],
+                               row["instructions"] / 1e6, row["ns"] / 1e9, row["peak_kb"] / 1024])
+    table.notes.append("1,000 different stacks of depth 30. Seconds at one instruction a ns. perf needs both of "
+                       "its steps, and has no profile by then; its end of recording looks for build ids.")
+    return table
+
+
+def table_of_readers(raw):
+    table = Table(4, "The reader, a second of a recording of the whole system",
+                  ["1000 instructions", "wake-ups", "peak MiB"])
+    for row in raw.rows:
+        table.rows.append([f"{row['case']}: {row['profiler']}", row["instructions_per_s"] / 1e3,
+                           row["wakeups_per_s"], row["peak_kb"] / 1024])
+    table.notes.append("busy: a program goes through 100 stacks of depth 30, 0.5 ms each.")
+    return table
+
+
+def table_of_slowdown(raw):
+    table = Table(5, "Slow-down of programs in per mille: median (least to most)", list(PEERS))
+    for rate in (99, 999):
+        for program in raw.values("program"):
+            plain = {row["round"]: row["ns"] for row in raw.where(profiler="none", program=program)}
+            values = []
+            for name in PEERS:
+                slower = [1000 * (row["ns"] / plain[row["round"]] - 1) for row in raw.where(
+                    profiler=name, rate=rate, program=program) if row["round"] in plain]
+                values.append(f"{statistics.median(slower):.1f} ({min(slower):.1f} to "
+                              f"{max(slower):.1f})" if slower else None)
+            table.rows.append([f"{program}, {rate} Hz", *values])
+    table.notes.append(
+        "In pairs: the same program with and without a profiler, in the same round; each round has "
+        "another order, drawn at random. The programs: " + raw.about["programs"] + ".")
+    return table
+
+
+def slope(points):
+    """By least squares: for each one more."""
+    return statistics.linear_regression(*zip(*points)).slope if len(points) > 1 else None
+
+
+def growth(axis, unit, sizes, figures):
+    """A table of figures by size: each row with its slope, and the first one's steps."""
+    more = f"{unit:,} more"
+    table = Table(6, f"Growth with {axis}", [f"{size:,}" for size in sizes] + [f"slope, {more}"])
+    for name, values in figures.items():
+        by_least_squares = slope(list(zip(sizes, values)))
+        table.rows.append([name, *values, by_least_squares and by_least_squares * unit])
+    name, values = next(iter(figures.items()))
+    points = list(zip(sizes, values))
+    table.rows.append([f"{name}, {more} since", None,
+                       *(unit * slope(pair) for pair in zip(points, points[1:])), None])
+    table.notes += GROWTH[axis]
+    return table
+
+
+def tables_of_growth(raw):
+    for axis in raw.values("axis"):
+        rows = raw.where(axis=axis)
+        figures = {"everything": [(row["ticks"] - row["plain"]) / row["samples"] for row in rows]}
+        for part in ("callback", "reader"):
+            figures[part] = [row["parts"][part] / row["count"] for row in rows]
+        table = growth(axis, 1 if axis in ("depth", "sessions") else 1000,
+                       [row["size"] for row in rows], figures)
+        table.title += ": instructions a sample"
+        yield table
+
+
+def table_of_cpus(raws):
+    rows = [row for raw in raws for row in raw.rows]
+    table = growth("CPUs", 1, [row["size"] for row in rows], {
+        part: [row["parts"][part] / row["count"] for row in rows] for part in ("callback", "reader")})
+    table.title += ": ns a sample, emulated, with no exact time: a hint"
+    return table
+
+
+def targets(raws):
+    """Name, figure, limit of all that has one and was measured."""
+    if "cost-stacks" in raws:
+        raw = raws["cost-stacks"]
+        for case, limit in LIMITS.items():
+            yield (f"1. instructions a sample, {case}",
+                   per_sample(raw, "stackbeat", case, case[0] + "8"), limit)
+        callback = part_per_sample(raw, "callback", "u32")
+        yield ("1. callback at 10,000 Hz and depth 32, % of a CPU",
+               callback and callback * 10_000 / 1e9 * 100, 3)
+    for name in ("after-100000", "after-1000000"):
+        for row in raws[name].where(profiler="stackbeat") if name in raws else ():
+            for unit, key in (("M instructions", "instructions"), ("peak MiB", "peak_kb")):
+                scale = 1e6 if key == "instructions" else 1024
+                peer = raws[name].mean(lambda row, key=key: row[key], step="perf script")
+                yield (f"3. after {row['samples']:,} samples, {unit} (at most: perf script alone)",
+                       row[key] / scale, peer and peer / scale)
+    if "reader" in raws:
+        yield ("4. reader's peak with 10,000 stacks of depth 30, MiB",
+               raws["reader"].mean(lambda row: row["peak_kb"] / 1024, profiler="stackbeat",
+                                   case="1000 Hz, 10,000 stacks"), 20)
+
+
+def table_of_targets(raws):
+    table = Table(0, "What it must be", ["measured", "at most", ""])
+    for name, figure, limit in targets(raws):
+        if figure is not None and limit is not None:
+            table.rows.append([name, figure, limit, "met" if figure <= limit else "MISSED"])
+    return table
+
+
+def tables(raws):
+    """All tables for which there are figures, by section."""
+    simple = {"cost-stacks": table_of_stacks, "cost-workloads": table_of_workloads,
+              "size": table_of_sizes, "reader": table_of_readers, "slowdown": table_of_slowdown}
+    found = []
+
+    def add(table, raw):
+        table.source = raw.source
+        found.append(table)
+
+    for name, make in simple.items():
+        if name in raws:
+            add(make(raws[name]), raws[name])
+    after = [raws[name] for name in ("after-100000", "after-1000000") if name in raws]
+    if after:
+        add(table_after(after), after[-1])
+    if "growth" in raws:
+        for table in tables_of_growth(raws["growth"]):
+            add(table, raws["growth"])
+    cpus = [raws[f"cpus-{count}"] for count in (1, 2, 4, 8) if f"cpus-{count}" in raws]
+    if cpus:
+        add(table_of_cpus(cpus), cpus[-1])
+    summary = table_of_targets(raws)
+    if summary.rows:
+        summary.source = "of the tables below"
+        found.append(summary)
+    return sorted(found, key=lambda table: table.section)
