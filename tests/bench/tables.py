@@ -215,7 +215,7 @@ def targets(raws):
     if "reader" in raws:
         yield ("4. reader's peak with 10,000 stacks of depth 30, MiB",
                raws["reader"].mean(lambda row: row["peak_kb"] / 1024, profiler="stackbeat",
-                                   case="1000 Hz, 10,000 stacks"), 20)
+                                   case="4,000 Hz, 10,000 stacks"), 20)
 
 
 def table_of_targets(raws):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Section 3: from the end of sampling to what can be read, after SAMPLES of 1,000 stacks."""
+"""Section 3: from the end of sampling to what can be read. after.py SAMPLES PROFILER..."""
 
 import os
 import subprocess
@@ -54,9 +54,9 @@ def perf_script():
 
 
 def main():
-    wanted = int(sys.argv[1])
+    wanted, *names = int(sys.argv[1]), *sys.argv[2:]
     results = Results(f"after-{wanted}")
-    for profiler in PROFILERS:
+    for profiler in (profiler for profiler in PROFILERS if profiler.name in names):
         with profiler:
             measure(profiler, "stacks", 1000, 30, wanted, SLICE)
             row = stop(profiler)

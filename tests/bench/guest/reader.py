@@ -10,9 +10,20 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position
-from lab import Bpftrace, cpu_ns, peak_kb, Perf, PROGRAMS, Results, settle, Stackbeat
+from lab import Bpftrace, Broken, cpu_ns, peak_kb, Perf, PROGRAMS, Results, settle, Stackbeat
+from pprof import Profile
 
-SECONDS = 10
+# By case: Hz, different stacks of the program that is sampled, seconds.
+CASES = {
+    "99 Hz, idle": (99, 0, 8),
+    "99 Hz, busy": (99, 100, 8),
+    "1,000 Hz, idle": (1000, 0, 8),
+    "1,000 Hz, busy": (1000, 100, 8),
+    # As many samples as let nearly all of the stacks be seen, in a time that can be waited for.
+    "4,000 Hz, 10,000 stacks": (4000, 11_000, 10),
+}
+# Of the last case, at the least.
+STACKS_SEEN = 10_000
 
 
 def switches(pid):
@@ -30,7 +41,7 @@ class Load:
         if stacks:
             # pylint: disable-next=consider-using-with
             self.process = subprocess.Popen(
-                [PROGRAMS / "stacks", str(stacks), "30", str(seconds * 2200), "1000"],
+                [PROGRAMS / "stacks", str(stacks), "30", str(seconds * 2600), "1000"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             self.process.stdout.readline()
             self.process.stdin.write(b"\n")
@@ -43,6 +54,7 @@ class Load:
 
 
 def observe(profiler, stacks, seconds):
+    """While it runs: its end is section 3's."""
     with profiler:
         settle()
         load = Load(stacks, seconds)
@@ -59,15 +71,15 @@ def observe(profiler, stacks, seconds):
 
 def main():
     results = Results("reader")
-    for rate in (99, 1000):
-        for name, stacks in (("idle", 0), ("busy", 100)):
-            for profiler in (Stackbeat(rate), Perf(rate), Bpftrace(rate)):
-                results.add(profiler=profiler.name, case=f"{rate} Hz, {name}",
-                            **observe(profiler, stacks, SECONDS))
-    # Long enough to have seen nearly all of them.
-    for profiler in (Stackbeat(1000), Perf(1000), Bpftrace(1000)):
-        results.add(profiler=profiler.name, case="1000 Hz, 10,000 stacks",
-                    **observe(profiler, 10_000, 3 * SECONDS))
+    for case in sys.argv[1:] or CASES:
+        rate, stacks, seconds = CASES[case]
+        for profiler in (Stackbeat(rate), Perf(rate), Bpftrace(rate)):
+            row = observe(profiler, stacks, seconds)
+            if stacks > STACKS_SEEN and profiler.name == "stackbeat":
+                row["stacks"] = len(Profile(profiler.path).samples)
+                if row["stacks"] < STACKS_SEEN:
+                    raise Broken(f"only {row['stacks']} stacks were seen")
+            results.add(profiler=profiler.name, case=case, **row)
 
 
 if __name__ == "__main__":
