@@ -47,7 +47,7 @@ def heading(table):
 def as_text(table):
     cells = [["", *table.columns]] + [[shown(value) for value in row] for row in table.rows]
     widths = [max(len(row[index]) for row in cells) for index in range(len(cells[0]))]
-    lines = [heading(table), *wrapped(f"({table.source})"), ""]
+    lines = [heading(table), *wrapped(f"({table.source})" if table.source else ""), ""]
     lines += [f"   {row[0]:<{widths[0]}}" + "".join(
         f"  {cell:>{width}}" for cell, width in zip(row[1:], widths[1:])) for row in cells]
     if max(map(len, lines)) > WIDTH:
@@ -67,7 +67,7 @@ def as_markdown(table):
     cells += [[shown(value) for value in row] for row in table.rows]
     lines = [f"## {heading(table)}", ""]
     lines += ["|" + "|".join(f" {cell} " if cell else " " for cell in row) + "|" for row in cells]
-    for text in (*table.notes, f"Measured: {table.source}."):
+    for text in (*table.notes, *([f"Measured: {table.source}."] if table.source else [])):
         lines += ["", *textwrap.wrap(text, 105)]
     return "\n".join(lines) + "\n"
 

@@ -190,8 +190,9 @@ def tables_of_growth(raw):
 def table_of_cpus(raws):
     rows = [row for raw in raws for row in raw.rows]
     table = growth("CPUs", 1, [row["size"] for row in rows], {
-        part: [row["parts"][part] / row["count"] for row in rows] for part in ("callback", "reader")})
-    table.title += ": ns a sample, emulated, with no exact time: a hint"
+        part: [row["parts"][part] / row["count"] * row["worked"] / row["busy"] for row in rows]
+        for part in ("callback", "reader")})
+    table.title += ": a sample's time, in instructions that a program executes meanwhile"
     return table
 
 
@@ -250,6 +251,5 @@ def tables(raws):
         add(table_of_cpus(cpus), cpus[-1])
     summary = table_of_targets(raws)
     if summary.rows:
-        summary.source = "of the tables below"
         found.append(summary)
     return sorted(found, key=lambda table: table.section)
