@@ -42,19 +42,19 @@ class Sessions(Profiler):
 
 # By axis: what is started, and how stackbeat is for each size.
 AXES = {
-    "depth": ({size: ("depth", "u", size, 4_000_000) for size in (1, 10, 30, 100, 300, 1000)},
+    "depth": ({size: ("depth", "u", size, 3_000_000) for size in (1, 10, 30, 100, 300, 1000)},
               lambda _: Stackbeat(options=("--max-depth", 1023))),
     # A path is visited for half a period, and again when all others have been. From 10,000 on, each
     # stack is sampled twice on the average. The rate is one at which that does not take too long.
     "stacks": ({size: ("stacks", size, 20, max(40_000, 4 * size), 100)
                 for size in (10, 100, 1000, 10_000, 100_000)}, lambda _: Stackbeat(10_000)),
-    # Turns of 1 ms; each process has had one before it counts.
-    "processes": ({size: ("crowd", size, max(2000, size), 2000, 1) for size in (1, 10, 100, 1000, 5000)},
+    # Turns of 0.5 ms; each process has had one before it counts.
+    "processes": ({size: ("crowd", size, max(3000, size), 1000, 1) for size in (1, 10, 100, 1000, 5000)},
                   lambda _: Stackbeat()),
     # The same, but none has been met before.
-    "new processes": ({size: ("crowd", size, size, 2000, 0) for size in (10, 100, 1000, 5000)},
+    "new processes": ({size: ("crowd", size, size, 1000, 0) for size in (100, 1000, 5000)},
                       lambda _: Stackbeat()),
-    "sessions": ({size: ("depth", "u", 30, 4_000_000) for size in (1, 2, 4, 8)}, Sessions),
+    "sessions": ({size: ("depth", "u", 30, 3_000_000) for size in (1, 2, 4, 8)}, Sessions),
 }
 
 

@@ -15,10 +15,10 @@ from pprof import Profile
 
 # By case: Hz, different stacks of the program that is sampled, seconds.
 CASES = {
-    "99 Hz, idle": (99, 0, 8),
-    "99 Hz, busy": (99, 100, 8),
-    "1,000 Hz, idle": (1000, 0, 8),
-    "1,000 Hz, busy": (1000, 100, 8),
+    "99 Hz, idle": (99, 0, 6),
+    "99 Hz, busy": (99, 100, 6),
+    "1,000 Hz, idle": (1000, 0, 6),
+    "1,000 Hz, busy": (1000, 100, 6),
     # As many samples as let nearly all of the stacks be seen, in a time that can be waited for.
     "4,000 Hz, 10,000 stacks": (4000, 11_000, 10),
 }
