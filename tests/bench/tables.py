@@ -13,7 +13,7 @@ GROWTH = {
     "depth": [],
     "stacks": [],
     "processes": [],
-    "new processes": [],
+    "new-processes": [],
     "sessions": [],
     "CPUs": [],
 }
@@ -132,13 +132,20 @@ def table_after(raws):
     return table
 
 
-def table_of_readers(raw):
+def table_of_readers(raws):
+    rows = [row for raw in raws for row in raw.rows]
     table = Table(4, "The reader, a second of a recording of the whole system",
                   ["1000 instructions", "wake-ups", "peak MiB"])
-    for row in raw.rows:
+    for row in rows:
         table.rows.append([f"{row['case']}: {row['profiler']}", row["instructions_per_s"] / 1e3,
                            row["wakeups_per_s"], row["peak_kb"] / 1024])
-    table.notes.append("busy: a program goes through 100 stacks of depth 30, 0.5 ms each.")
+    table.notes += [
+        "busy: a program goes through 100 stacks of depth 30, 0.5 ms each. With 10,000 stacks, "
+        "stackbeat's profile held "
+        + ", ".join(f"{row['stacks']:,}" for row in rows if "stacks" in row) + " of them.",
+        "bpftrace counts in the kernel, in each sample's own time (section 1): its process only looks "
+        "ten times a second whether something was printed. perf samples idle CPUs, too. stackbeat's "
+        "process wakes once a second at the least, to see which processes have ended."]
     return table
 
 
@@ -168,7 +175,7 @@ def slope(points):
 def growth(axis, unit, sizes, figures):
     """A table of figures by size: each row with its slope, and the first one's steps."""
     more = f"{unit:,} more"
-    table = Table(6, f"Growth with {axis}", [f"{size:,}" for size in sizes] + [f"slope, {more}"])
+    table = Table(6, f"Growth with {axis.replace('-', ' ')}", [f"{size:,}" for size in sizes] + [f"slope, {more}"])
     for name, values in figures.items():
         by_least_squares = slope(list(zip(sizes, values)))
         table.rows.append([name, *values, by_least_squares and by_least_squares * unit])
@@ -180,16 +187,15 @@ def growth(axis, unit, sizes, figures):
     return table
 
 
-def tables_of_growth(raw):
-    for axis in raw.values("axis"):
-        rows = raw.where(axis=axis)
-        figures = {"everything": [(row["ticks"] - row["plain"]) / row["samples"] for row in rows]}
-        for part in ("callback", "reader"):
-            figures[part] = [row["parts"][part] / row["count"] for row in rows]
-        table = growth(axis, 1 if axis in ("depth", "sessions") else 1000,
-                       [row["size"] for row in rows], figures)
-        table.title += ": instructions a sample"
-        yield table
+def table_of_growth(raw):
+    axis = raw.rows[0]["axis"]
+    figures = {"everything": [(row["ticks"] - row["plain"]) / row["samples"] for row in raw.rows]}
+    for part in ("callback", "reader"):
+        figures[part] = [row["parts"][part] / row["count"] for row in raw.rows]
+    table = growth(axis, 1 if axis in ("depth", "sessions") else 1000,
+                   [row["size"] for row in raw.rows], figures)
+    table.title += ": instructions a sample"
+    return table
 
 
 def table_of_cpus(raws):
@@ -218,9 +224,9 @@ def targets(raws):
                 peer = raws[name].mean(lambda row, key=key: row[key], step="perf script")
                 yield (f"3. after {row['samples']:,} samples, {unit} (at most: perf script alone)",
                        row[key] / scale, peer and peer / scale)
-    if "reader" in raws:
+    if "reader-stacks" in raws:
         yield ("4. reader's peak with 10,000 stacks of depth 30, MiB",
-               raws["reader"].mean(lambda row: row["peak_kb"] / 1024, profiler="stackbeat",
+               raws["reader-stacks"].mean(lambda row: row["peak_kb"] / 1024, profiler="stackbeat",
                                    case="4,000 Hz, 10,000 stacks"), 20)
 
 
@@ -234,27 +240,24 @@ def table_of_targets(raws):
 
 def tables(raws):
     """All tables for which there are figures, by section."""
-    simple = {"cost-stacks": table_of_stacks, "cost-workloads": table_of_workloads,
-              "size": table_of_sizes, "reader": table_of_readers, "slowdown": table_of_slowdown}
     found = []
 
-    def add(table, raw):
-        table.source = raw.source
-        found.append(table)
+    def add(make, *names, together=False):
+        there = [raws[name] for name in names if name in raws]
+        for some in [there] if together and there else there:
+            table = make(some)
+            table.source = (some[-1] if together else some).source
+            found.append(table)
 
-    for name, make in simple.items():
-        if name in raws:
-            add(make(raws[name]), raws[name])
-    after = [raws[name] for name in ("after-100000", "after-1000000") if name in raws]
-    if after:
-        add(table_after(after), after[-1])
-    if "growth" in raws:
-        for table in tables_of_growth(raws["growth"]):
-            add(table, raws["growth"])
-    cpus = [raws[f"cpus-{count}"] for count in (1, 2, 4, 8) if f"cpus-{count}" in raws]
-    if cpus:
-        add(table_of_cpus(cpus), cpus[-1])
     summary = table_of_targets(raws)
     if summary.rows:
         found.append(summary)
-    return sorted(found, key=lambda table: table.section)
+    add(table_of_stacks, "cost-stacks")
+    add(table_of_workloads, "cost-workloads")
+    add(table_of_sizes, "size")
+    add(table_after, "after-100000", "after-1000000", together=True)
+    add(table_of_readers, "reader-99", "reader-1000", "reader-stacks", together=True)
+    add(table_of_slowdown, "slowdown")
+    add(table_of_growth, *(f"growth-{axis}" for axis in GROWTH if axis != "CPUs"))
+    add(table_of_cpus, *(f"cpus-{count}" for count in (1, 2, 4, 8)), together=True)
+    return found

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Section 1: instructions a sample, everything included. cost.py stacks|workloads [ROUNDS [PROFILER...]]"""
+"""Section 1: instructions a sample, everything included. cost.py stacks|workloads"""
 
 import sys
 import time
@@ -23,6 +23,10 @@ WORKLOADS = {
 }
 
 
+# What comes at equal intervals is the same again; stackbeat's are random.
+ROUNDS = [list(PROFILERS), ["stackbeat", "none"]]
+
+
 def stay_idle(profiler):
     settle()
     window = Window(profiler)
@@ -32,12 +36,11 @@ def stay_idle(profiler):
 
 
 def main():
-    part, rounds, *names = sys.argv[1:]
+    part = sys.argv[1]
     cases = STACKS if part == "stacks" else WORKLOADS
     results = Results(f"cost-{part}")
-    order = names or list(PROFILERS)
-    for number in range(int(rounds)):
-        for name in order:
+    for number, names in enumerate(ROUNDS):
+        for name in names:
             with PROFILERS[name]() as profiler:
                 for case, command in cases.items():
                     # Without a profiler the depth makes no difference.
@@ -45,8 +48,6 @@ def main():
                         continue
                     seen = measure(profiler, *command) if command else stay_idle(profiler)
                     results.add(round=number, profiler=name, case=case, **seen)
-        # The other way around, and another one first.
-        order = order[::-1][1:] + order[-1:]
         cases = dict(reversed(cases.items()))
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Section 6: how instructions a sample grow with what there is to sample."""
+"""Section 6: how instructions a sample grow with what there is to sample. growth.py AXIS"""
 
 import contextlib
 import sys
@@ -46,27 +46,28 @@ AXES = {
               lambda _: Stackbeat(options=("--max-depth", 1023))),
     # A path is visited for half a period, and again when all others have been. From 10,000 on, each
     # stack is sampled twice on the average. The rate is one at which that does not take too long.
-    "stacks": ({size: ("stacks", size, 20, max(40_000, 4 * size), 100)
-                for size in (10, 100, 1000, 10_000, 100_000)}, lambda _: Stackbeat(10_000)),
+    "stacks": ({size: ("stacks", size, 20, max(40_000, 4 * size), 50)
+                for size in (10, 100, 1000, 10_000, 100_000)},
+               lambda _: Stackbeat(20_000, ("--budget", 50))),
     # Turns of 0.5 ms; each process has had one before it counts.
     "processes": ({size: ("crowd", size, max(3000, size), 1000, 1) for size in (1, 10, 100, 1000, 5000)},
                   lambda _: Stackbeat()),
     # The same, but none has been met before.
-    "new processes": ({size: ("crowd", size, size, 1000, 0) for size in (100, 1000, 5000)},
+    "new-processes": ({size: ("crowd", size, size, 1000, 0) for size in (100, 1000, 5000)},
                       lambda _: Stackbeat()),
     "sessions": ({size: ("depth", "u", 30, 3_000_000) for size in (1, 2, 4, 8)}, Sessions),
 }
 
 
 def main():
-    results = Results("growth")
-    for axis in sys.argv[1:] or AXES:
-        commands, profiler_for = AXES[axis]
-        for size, command in commands.items():
-            plain = measure(Profiler(), *command)
-            with profiler_for(size) as profiler:
-                seen = measure(profiler, *command)
-            results.add(axis=axis, size=size, plain=plain["ticks"], **seen)
+    axis = sys.argv[1]
+    results = Results(f"growth-{axis}")
+    commands, profiler_for = AXES[axis]
+    for size, command in commands.items():
+        plain = measure(Profiler(), *command)
+        with profiler_for(size) as profiler:
+            seen = measure(profiler, *command)
+        results.add(axis=axis, size=size, plain=plain["ticks"], **seen)
 
 
 if __name__ == "__main__":

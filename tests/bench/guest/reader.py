@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Section 4: what the reader takes while it records the whole system."""
+"""Section 4: what the reader takes while it records the whole system. reader.py NAME CASE..."""
 
 import subprocess
 import sys
@@ -63,15 +63,19 @@ def observe(profiler, stacks, seconds):
         start = time.monotonic_ns(), cpu_ns(pid), switches(pid)
         time.sleep(seconds)
         end = time.monotonic_ns(), cpu_ns(pid), switches(pid)
+        elapsed, peak = (end[0] - start[0]) / 1e9, peak_kb(pid)
         load.end()
-        elapsed = (end[0] - start[0]) / 1e9
+        # Perf's and bpftrace's ends are long ones; no one waits for what they would say.
+        if profiler.fixed:
+            profiler.process.kill()
+            profiler.process.wait()
         return {"instructions_per_s": (end[1] - start[1]) / elapsed,
-                "wakeups_per_s": (end[2] - start[2]) / elapsed, "peak_kb": peak_kb(pid)}
+                "wakeups_per_s": (end[2] - start[2]) / elapsed, "peak_kb": peak}
 
 
 def main():
-    results = Results("reader")
-    for case in sys.argv[1:] or CASES:
+    results = Results(sys.argv[1])
+    for case in sys.argv[2:]:
         rate, stacks, seconds = CASES[case]
         for profiler in (Stackbeat(rate), Perf(rate), Bpftrace(rate)):
             row = observe(profiler, stacks, seconds)
