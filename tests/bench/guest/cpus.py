@@ -11,7 +11,7 @@ sys.dont_write_bytecode = True
 from lab import Results, Stackbeat, work
 
 # Times 500 instructions of a loop, for each CPU.
-AMOUNT = 8_000_000
+AMOUNT = 3_000_000
 
 
 def main():
