@@ -8,7 +8,7 @@ import time
 sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position
-from lab import measure, PROFILERS, Results, settle, Window
+from lab import keep_in_memory, measure, Profiler, PROFILERS, Results, settle, Window
 
 # Two seconds of the guest's time in user code, one in the kernel, whose emulation is slow: long
 # enough for a reader that wakes once in a second.
@@ -24,7 +24,7 @@ WORKLOADS = {
 
 
 # What comes at equal intervals is the same again; stackbeat's are random.
-ROUNDS = [list(PROFILERS), ["stackbeat", "none"]]
+ROUNDS = (list(PROFILERS), ["stackbeat", "none"])
 
 
 def stay_idle(profiler):
@@ -39,6 +39,9 @@ def main():
     part = sys.argv[1]
     cases = STACKS if part == "stacks" else WORKLOADS
     results = Results(f"cost-{part}")
+    if part == "workloads":
+        keep_in_memory("/bin/sh", "/bin/true")
+        measure(Profiler(), *WORKLOADS["fork"])
     for number, names in enumerate(ROUNDS):
         for name in names:
             with PROFILERS[name]() as profiler:
