@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""report.py DIR [DOCS]: makes DIR/report.txt, .json and .svg of the raw figures in DIR/raw; with DOCS
-also the page DOCS/benchmark.md with its DOCS/benchmark.svg, for which all parts must be there."""
+"""report.py DIR MISSING [DOCS]: makes DIR/report.txt, .json and .svg of the raw figures in DIR/raw; with
+DOCS also the page DOCS/benchmark.md with its DOCS/benchmark.svg. MISSING: the parts that have no
+figures, with commas between them."""
 
 import json
 import sys
@@ -141,20 +142,22 @@ def as_svg(table):
 
 
 def main():
-    out, *docs = map(Path, sys.argv[1:])
+    out, missing, docs = Path(sys.argv[1]), sys.argv[2].replace(",", ", "), map(Path, sys.argv[3:])
     raws = {path.stem: Raw(path) for path in sorted(out.glob("raw/*.json"))}
     if not raws:
         sys.exit("report: nothing was measured yet")
     found = tables(raws)
+    if missing:
+        SETTINGS.append(f"Not measured yet: {missing}.")
     report = "\n".join([*map(as_text, found), "Settings", *(
         "\n".join(wrapped(text)) for text in SETTINGS)]) + "\n"
     written = [(out / "report.txt", report),
                (out / "report.json", json.dumps([vars(table) for table in found], indent=1) + "\n")]
     charts = [as_svg(table) for table in found if table.title == BARS]
     written += [(out / "report.svg", chart) for chart in charts]
-    if docs:
-        written += [(docs[0] / "benchmark.md", page(found, raws))]
-        written += [(docs[0] / "benchmark.svg", chart) for chart in charts]
+    for folder in docs:
+        written += [(folder / "benchmark.md", page(found, raws))]
+        written += [(folder / "benchmark.svg", chart) for chart in charts]
     for path, text in written:
         path.write_text(text)
     print(report)
