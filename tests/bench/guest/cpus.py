@@ -11,7 +11,7 @@ sys.dont_write_bytecode = True
 from lab import Results, Stackbeat, work
 
 # Times 500 instructions of a loop, for each CPU.
-AMOUNT = 3_000_000
+AMOUNT = 12_000_000
 
 
 def main():
