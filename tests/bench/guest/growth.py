@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Section 6: how instructions a sample grow with what there is to sample."""
+"""Section 6: how instructions a sample grow with what there is to sample. growth.py AXIS"""
 
 import contextlib
 import sys
@@ -8,7 +8,7 @@ import sys
 sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position
-from lab import measure, Profiler, Results, Stackbeat
+from lab import measure, Profiler, Results, settle, Stackbeat, Window, work
 
 
 class Sessions(Profiler):
@@ -42,30 +42,44 @@ class Sessions(Profiler):
 
 # By axis: what is started, and how stackbeat is for each size.
 AXES = {
-    "depth": ({size: ("depth", "u", size, 4_000_000) for size in (1, 10, 30, 100, 300, 1000)},
+    "depth": ({size: ("depth", "u", size, 3_000_000) for size in (1, 10, 30, 100, 300, 1000)},
               lambda _: Stackbeat(options=("--max-depth", 1023))),
-    # A path is visited for half a period, and again when all others have been.
-    "stacks": ({size: ("stacks", size, 20, max(5_000, 2 * size), 1000)
-                for size in (10, 100, 1000, 10_000, 100_000)}, lambda _: Stackbeat()),
-    # Turns of 2 ms; each process has had one before it counts.
-    "processes": ({size: ("crowd", size, max(2000, size), 4000, 1) for size in (1, 10, 100, 1000, 5000)},
+    # A path is visited for half a period, and again when all others have been. From 10,000 on, each
+    # stack is sampled twice on the average. The rate is one at which that does not take too long.
+    "stacks": ({size: ("stacks", size, 20, max(40_000, 4 * size), 50)
+                for size in (10, 100, 1000, 10_000, 100_000)},
+               lambda _: Stackbeat(20_000, ("--budget", 50))),
+    # Turns of 0.5 ms; each process has had one before it counts.
+    "processes": ({size: ("crowd", size, max(3000, size), 1000, 1) for size in (1, 10, 100, 1000, 5000)},
                   lambda _: Stackbeat()),
     # The same, but none has been met before.
-    "new processes": ({size: ("crowd", size, size, 4000, 0) for size in (10, 100, 1000, 5000)},
+    "new-processes": ({size: ("crowd", size, size, 1000, 0) for size in (100, 1000, 5000)},
                       lambda _: Stackbeat()),
-    "sessions": ({size: ("depth", "u", 30, 4_000_000) for size in (1, 2, 4, 8)}, Sessions),
+    "sessions": ({size: ("depth", "u", 30, 3_000_000) for size in (1, 2, 4, 8)}, Sessions),
 }
 
 
+def measure_all(profiler, *command):
+    """As measure(), but from the start of the program until all is done that it gave rise to: what is told
+    of new processes, and read of them, comes after their samples."""
+    settle()
+    window = Window(profiler)
+    work(profiler, *command)
+    settle()
+    seen = window.end()
+    return {**seen, "ticks": seen["busy"], "samples": seen["count"]}
+
+
 def main():
-    results = Results("growth")
-    for axis in sys.argv[1:] or AXES:
-        commands, profiler_for = AXES[axis]
-        for size, command in commands.items():
-            plain = measure(Profiler(), *command)
-            with profiler_for(size) as profiler:
-                seen = measure(profiler, *command)
-            results.add(axis=axis, size=size, plain=plain["ticks"], **seen)
+    axis = sys.argv[1]
+    results = Results(f"growth-{axis}")
+    commands, profiler_for = AXES[axis]
+    take = measure_all if axis == "new-processes" else measure
+    for size, command in commands.items():
+        plain = take(Profiler(), *command)
+        with profiler_for(size) as profiler:
+            seen = take(profiler, *command)
+        results.add(axis=axis, size=size, plain=plain["ticks"], **seen)
 
 
 if __name__ == "__main__":

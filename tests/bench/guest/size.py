@@ -13,10 +13,10 @@ from lab import Bpftrace, Broken, load, Perf, Profiler, Results, settle, Stackbe
 from stackbeat import mmap, munmap, PAGE, S, Session
 
 CASES = {
-    **{f"u{depth}": ("depth", "u", depth, 10_000_000) for depth in (8, 32, 100)},
-    "k8": ("depth", "k", 8, 30_000),
-    "stacks": ("stacks", 1000, 30, 10_000, 1000),
-    "processes": ("crowd", 200, 5000, 2000, 1),
+    **{f"u{depth}": ("depth", "u", depth, 5_000_000) for depth in (8, 32, 100)},
+    "k8": ("depth", "k", 8, 15_000),
+    "stacks": ("stacks", 1000, 30, 6000, 1000),
+    "processes": ("crowd", 200, 3000, 2000, 1),
 }
 RATE = 1000
 

@@ -4,6 +4,7 @@
 
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -12,8 +13,8 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position
-from lab import (Bpftrace, BUILD, idle_ns, Perf, Profiler, Results, ROOT, run, SCRATCH, settle,
-                 Stackbeat, wait_until)
+from lab import (Bpftrace, BUILD, idle_ns, keep_in_memory, Perf, Profiler, Results, ROOT, run, SCRATCH,
+                 settle, Stackbeat, wait_until)
 
 TEXT = SCRATCH / "text"
 SQL = """
@@ -78,6 +79,8 @@ PROGRAMS = {program.__name__: program for program in (gzip, sqlite, openssl, gof
 
 
 def prepare():
+    keep_in_memory(nginx_binary(), BUILD / "bench/gofmt", *(
+        shutil.which(name) for name in ("sqlite3", "gzip", "openssl", "wrk")))
     sources = sorted((ROOT / "kmod").glob("*.c")) + sorted((ROOT / "user").glob("*.c"))
     TEXT.write_bytes(4 * b"".join(path.read_bytes() for path in sources))
     (SCRATCH / "page").write_bytes(b"x" * 4096)
@@ -93,7 +96,7 @@ def prepare():
 
 def nginx_binary():
     unpacked = BUILD / "bench/root/usr/sbin/nginx"
-    return unpacked if unpacked.exists() else "nginx"
+    return unpacked if unpacked.exists() else shutil.which("nginx")
 
 
 def main():

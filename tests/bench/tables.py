@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The tables of the benchmark, made of the raw figures of its parts."""
+
+import json
+import statistics
+from dataclasses import dataclass, field
+
+LIMITS = {"u8": 1500, "u32": 1900, "u100": 3000, "k8": 3700, "k32": 4100, "k100": 5200}
+BARS = "Instructions a sample, everything included, at 1,000 Hz"
+PEERS = ("stackbeat", "perf", "bpftrace")
+# Where it is not flat, and why.
+GROWTH = {
+    "depth": [
+        "The callback grows by the same for each frame, which it reads, checks and writes. The reader "
+        "compares a known stack with what it keeps of it; it keeps none of more than 256 frames, so it "
+        "looks the mapping of each frame up anew beyond that. (By default a stack is cut at 255 user "
+        "frames.)"],
+    "stacks": [],
+    "processes": [],
+    "new-processes": [],
+    "sessions": [
+        "A session has a timer, a ring and a reader of its own, and meets the others only in their readers, "
+        "which it samples as well: the little growth is that of stacks to be known."],
+    "CPUs": [
+        "All CPUs are busy; the median of windows of 50 ms, as the host takes CPUs away in some. A callback "
+        "takes no lock and writes to no memory that another CPU's writes to. The reader goes through "
+        "the rings one by one."],
+}
+
+
+@dataclass
+class Table:
+    """Rows of figures. A row is a name and as many values as there are columns, None for no value."""
+
+    section: int
+    title: str
+    columns: list
+    rows: list = field(default_factory=list)
+    notes: list = field(default_factory=list)
+    source: str = ""
+
+
+class Raw:
+    """The raw figures of one part."""
+
+    def __init__(self, path):
+        data = json.loads(path.read_text())
+        self.rows = data.pop("rows")
+        self.about = data
+        self.source = (f"{data['commit']}, {data['date']}, kernel {data['kernel']}, "
+                       f"perf {data['perf']}, bpftrace {data['bpftrace']}; {data['minutes']:.0f} min")
+
+    def where(self, **wanted):
+        return [row for row in self.rows
+                if all(row.get(key) == value for key, value in wanted.items())]
+
+    def mean(self, of, **wanted):
+        values = [of(row) for row in self.where(**wanted)]
+        return statistics.fmean(values) if values else None
+
+    def values(self, key):
+        return list(dict.fromkeys(row[key] for row in self.rows))
+
+
+def ticks(row):
+    return row["ticks"]
+
+
+def per_sample(raw, profiler, case, base_case):
+    """Mean over the rounds of what a sample costs beyond the same work without a profiler."""
+    base = raw.mean(ticks, profiler="none", case=base_case)
+    rows = raw.where(profiler=profiler, case=case)
+    if base is None or not rows:
+        return None
+    return statistics.fmean((row["ticks"] - base) / row["samples"] for row in rows)
+
+
+def part_per_sample(raw, part, case):
+    return raw.mean(lambda row: row["parts"][part] / row["count"], profiler="stackbeat", case=case)
+
+
+def table_of_stacks(raw):
+    cases = list(LIMITS)
+    table = Table(1, BARS, cases)
+    table.rows.append(["at most", *LIMITS.values()])
+    table.rows.append(["floor", *(per_sample(raw, "floor", case[0] + "8", case[0] + "8")
+                                  for case in cases)])
+    for name in PEERS:
+        table.rows.append([name, *(per_sample(raw, name, case, case[0] + "8") for case in cases)])
+    for part in ("callback", "reader"):
+        table.rows.append([f"stackbeat's {part}",
+                           *(part_per_sample(raw, part, case) for case in cases)])
+    table.notes.append("u: user code, k: pread of /dev/zero, and the depth of recursion.")
+    return table
+
+
+def table_of_workloads(raw):
+    cases = [case for case in raw.values("case") if case != "idle"]
+    table = Table(1, "Workloads: instructions a sample at 1,000 Hz; idle: instructions a second",
+                  [*cases, "idle"])
+    for name in ("floor", *PEERS):
+        idle = [row["ticks"] / row["seconds"] for row in raw.where(profiler=name, case="idle")]
+        base = raw.mean(lambda row: row["ticks"] / row["seconds"], profiler="none", case="idle")
+        table.rows.append([name, *(per_sample(raw, name, case, case) for case in cases),
+                           statistics.fmean(idle) - base if idle else None])
+    table.notes += [
+        "pipe: two processes hand a byte to and fro; fork: a shell runs /bin/true in a loop; "
+        "threads: 64 at work.",
+        "What a profiler does for each fork, mapping or switch is in its figure as well."]
+    return table
+
+
+def table_of_sizes(raw):
+    cases = raw.values("case")
+    table = Table(2, "Bytes a sample", cases)
+    for name, where in (("stackbeat", "rings"), ("stackbeat", "file"), ("perf", "file"),
+                        ("bpftrace", "file")):
+        table.rows.append([f"{name}, {where}", *(raw.mean(
+            lambda row: row["bytes"] / row["samples"], profiler=name, where=where, case=case)
+            for case in cases)])
+    table.notes += [
+        "u, k: user code, pread of /dev/zero, and the depth; stacks: 1,000 different ones of depth 30; "
+        "processes: 200 in turns.",
+        "In the rings, stackbeat's record is the longer one: with each sample come what it weighs, its "
+        "address space, a hash by which the reader knows its stack, and the thread's name. What perf has "
+        "in its rings is in its file as well. A profile of stackbeat, and bpftrace's text, hold each "
+        "stack once, so that more samples make it hardly longer; their size is divided by the samples "
+        "of three to six seconds. stackbeat's is compressed."]
+    return table
+
+
+def table_after(raws):
+    table = Table(3, "After the recording, until a symbolized profile (perf script: text) is there",
+                  ["samples", "M instructions", "peak MiB"])
+    for raw in raws:
+        for row in raw.rows:
+            table.rows.append([f"{row['profiler']}, {row['step']}", row["samples"],
+                               row["instructions"] / 1e6, row["peak_kb"] / 1024])
+    table.notes += [
+        "1,000 different stacks of depth 30, sampled at 20,000 Hz; all have rings of 16 MiB, which are in "
+        "their peaks. 1,000 M instructions are a second at one instruction a ns; how long a guest that "
+        "counts instructions waits for its disk, the host's, says nothing, and is not in it.",
+        "stackbeat's end is all that is to be done. perf's looks for build ids in all that was recorded; "
+        "perf script comes after it, and makes text of each sample, of which another program would have "
+        "to make a profile. bpftrace names the stacks that it has counted in the kernel."]
+    return table
+
+
+def table_of_readers(raws):
+    rows = [row for raw in raws for row in raw.rows]
+    table = Table(4, "The reader, a second of a recording of the whole system",
+                  ["1000 instructions", "wake-ups", "peak MiB"])
+    for row in rows:
+        table.rows.append([f"{row['case']}: {row['profiler']}", row["instructions_per_s"] / 1e3,
+                           row["wakeups_per_s"], row["peak_kb"] / 1024])
+    table.notes += [
+        "busy: a program goes through 100 stacks of depth 30, 0.5 ms each. With 10,000 stacks, "
+        "stackbeat's profile held "
+        + ", ".join(f"{row['stacks']:,}" for row in rows if "stacks" in row) + " of them.",
+        "bpftrace counts in the kernel, in each sample's own time (section 1): its process only looks "
+        "ten times a second whether something was printed. perf samples idle CPUs, too. stackbeat's "
+        "process wakes once a second at the least, to see which processes have ended."]
+    return table
+
+
+def table_of_slowdown(raw):
+    table = Table(5, "Slow-down of programs in per mille: median (least to most)", list(PEERS))
+    for rate in (99, 999):
+        for program in raw.values("program"):
+            plain = {row["round"]: row["ns"] for row in raw.where(profiler="none", program=program)}
+            values = []
+            for name in PEERS:
+                slower = [1000 * (row["ns"] / plain[row["round"]] - 1) for row in raw.where(
+                    profiler=name, rate=rate, program=program) if row["round"] in plain]
+                values.append(f"{statistics.median(slower):.1f} ({min(slower):.1f} to "
+                              f"{max(slower):.1f})" if slower else None)
+            table.rows.append([f"{program}, {rate} Hz", *values])
+    table.notes.append(
+        "In pairs: the same program with and without a profiler, in the same round; each round has "
+        "another order, drawn at random. The programs: " + raw.about["programs"] + ".")
+    return table
+
+
+def slope(points):
+    """By least squares: for each one more."""
+    return statistics.linear_regression(*zip(*points)).slope if len(points) > 1 else None
+
+
+def growth(axis, unit, sizes, figures):
+    """A table of figures by size: each row with its slope, and the first one's steps."""
+    more = f"{unit:,} more"
+    table = Table(6, f"Growth with {axis.replace('-', ' ')}", [f"{size:,}" for size in sizes] + [f"slope, {more}"])
+    for name, values in figures.items():
+        by_least_squares = slope(list(zip(sizes, values)))
+        table.rows.append([name, *values, by_least_squares and by_least_squares * unit])
+    name, values = next(iter(figures.items()))
+    points = list(zip(sizes, values))
+    table.rows.append([f"{name}, {more} since", None,
+                       *(unit * slope(pair) for pair in zip(points, points[1:])), None])
+    table.notes += GROWTH[axis]
+    return table
+
+
+def table_of_growth(raw):
+    axis = raw.rows[0]["axis"]
+    figures = {"everything": [(row["ticks"] - row["plain"]) / row["samples"] for row in raw.rows]}
+    for part in ("callback", "reader"):
+        figures[part] = [row["parts"][part] / row["count"] for row in raw.rows]
+    table = growth(axis, 1 if axis in ("depth", "sessions") else 1000,
+                   [row["size"] for row in raw.rows], figures)
+    table.title += ": instructions a sample"
+    return table
+
+
+def table_of_cpus(raws):
+    rows = [row for raw in raws for row in raw.rows]
+    table = growth("CPUs", 1, [row["size"] for row in rows],
+                   {"callback": [row["callback"] for row in rows]})
+    table.title += ": ns of the callback, emulated with no exact time: a hint"
+    return table
+
+
+def targets(raws):
+    """Name, figure, limit of all that has one and was measured."""
+    if "cost-stacks" in raws:
+        raw = raws["cost-stacks"]
+        for case, limit in LIMITS.items():
+            yield (f"1. instructions a sample, {case}",
+                   per_sample(raw, "stackbeat", case, case[0] + "8"), limit)
+        callback = part_per_sample(raw, "callback", "u32")
+        yield ("1. callback at 10,000 Hz and depth 32, % of a CPU",
+               callback and callback * 10_000 / 1e9 * 100, 3)
+    for name in ("after-100000", "after-1000000"):
+        for row in raws[name].where(profiler="stackbeat") if name in raws else ():
+            for unit, key in (("M instructions", "instructions"), ("peak MiB", "peak_kb")):
+                scale = 1e6 if key == "instructions" else 1024
+                peer = raws[name].mean(lambda row, key=key: row[key], step="perf script")
+                yield (f"3. after {row['samples']:,} samples, {unit} (at most: perf script alone)",
+                       row[key] / scale, peer and peer / scale)
+    if "reader-stacks" in raws:
+        yield ("4. reader's peak with 10,000 stacks of depth 30, MiB",
+               raws["reader-stacks"].mean(lambda row: row["peak_kb"] / 1024, profiler="stackbeat",
+                                   case="4,000 Hz, 10,000 stacks"), 20)
+
+
+def table_of_targets(raws):
+    table = Table(0, "What it must be", ["measured", "at most", ""])
+    for name, figure, limit in targets(raws):
+        if figure is not None and limit is not None:
+            table.rows.append([name, figure, limit, "met" if figure <= limit else "MISSED"])
+    return table
+
+
+def tables(raws):
+    """All tables for which there are figures, by section."""
+    found = []
+
+    def add(make, *names, together=False):
+        there = [raws[name] for name in names if name in raws]
+        for some in [there] if together and there else there:
+            table = make(some)
+            table.source = (some[-1] if together else some).source
+            found.append(table)
+
+    summary = table_of_targets(raws)
+    if summary.rows:
+        found.append(summary)
+    add(table_of_stacks, "cost-stacks")
+    add(table_of_workloads, "cost-workloads")
+    add(table_of_sizes, "size")
+    add(table_after, "after-100000", "after-1000000", together=True)
+    add(table_of_readers, "reader-99", "reader-1000", "reader-stacks", together=True)
+    add(table_of_slowdown, "slowdown")
+    add(table_of_growth, *(f"growth-{axis}" for axis in GROWTH if axis != "CPUs"))
+    add(table_of_cpus, *(f"cpus-{count}" for count in (1, 2, 4, 8)), together=True)
+    return found
