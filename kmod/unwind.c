@@ -203,7 +203,7 @@ static __always_inline u64 sb_walk_round(unsigned long *fp, unsigned long *dista
 					 unsigned long *address, unsigned long *seen, u64 *hash,
 					 u64 **to, unsigned long user_mask)
 {
-	u64 how;
+	u64 how = SB_LEFT;
 
 	asm_inline volatile(SB_ROUND_MACROS
 			    SB_EACH_OF_ROUND(SB_FRAME)
