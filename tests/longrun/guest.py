@@ -47,8 +47,10 @@ BYTES_A_FRAME = 8 + 4
 RECENT_STACKS = 8192
 BYTES_A_RECENT = 112 + 16
 BYTES_A_RECENT_FRAME = 8
-# Of a process: struct space (user/space.c), its places in two tables, and what its mappings leave of holes.
-BYTES_A_SPACE = 256
+# Of a process: struct space (user/space.c), its places in two tables, and what its mappings leave of holes;
+# and of its program's file, which the load makes anew for each: struct object_file (user/objects.c), path,
+# build id, and places in two tables.
+BYTES_A_SPACE = 256 + 560
 # What does not grow: tables before they do, buffers, symbols of what was met, and what an allocator holds back.
 READER_BYTES = 4 << 20
 
