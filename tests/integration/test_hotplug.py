@@ -26,6 +26,14 @@ def removable_cpu():
     return cpu
 
 
+def wait_for_samples(session, cpu):
+    """Twenty more of them."""
+    def samples():
+        return session.get()["cpu_stats"].get(cpu, {}).get("samples", 0)
+    at = samples()
+    wait_until(lambda: samples() >= at + 20, f"samples of CPU {cpu}")
+
+
 @test
 def cpus_come_and_go_under_load():
     cpu = removable_cpu()
@@ -33,8 +41,11 @@ def cpus_come_and_go_under_load():
     start(*workload("threads", 4))
     recording = Recording("-F", 997, "--ring-size", "4M")
     recorded = recording.session()
-    with Session(rate=1000, ring_size=4 << 20, watermark=4096) as session:
+    # Slow enough for what is written to be read as fast as it comes, on any machine: else each
+    # round has more to read than the one before.
+    with Session(rate=100, ring_size=4 << 20, watermark=4096) as session:
         session.start()
+        wait_for_samples(session, cpu)
         samples = []
         for _ in range(ROUNDS):
             set_online(cpu, False)
@@ -52,9 +63,7 @@ def cpus_come_and_go_under_load():
             wait_until(lambda at=at: session.stats()["samples"] >= at + 20, "samples meanwhile")
             check(cpu not in {sample.cpu for sample in session.read()}, "a sample from nowhere")
             set_online(cpu, True)
-            at = session.get()["cpu_stats"][cpu]["samples"]
-            wait_until(lambda at=at: session.get()["cpu_stats"][cpu]["samples"] >= at + 20,
-                       "samples of the CPU that came back")
+            wait_for_samples(session, cpu)
         session.stop()
         stats = session.stats()
         check_balance(stats)
@@ -80,8 +89,7 @@ def a_cpu_that_was_not_there_joins():
         check(cpu not in {ring.cpu for ring in session.rings}, "a ring of a CPU that is not there")
         set_online(cpu, True)
         # poll() wakes for its ring although that is not mapped yet.
-        wait_until(lambda: session.get()["cpu_stats"].get(cpu, {}).get("samples", 0) >= 20,
-                   "samples of the CPU that came")
+        wait_for_samples(session, cpu)
         session.map()
         check(any(sample.cpu == cpu for sample in session.read()), "no samples of the CPU")
     set_online(cpu, False)
@@ -114,9 +122,7 @@ def sessions_on_cpus_that_are_gone():
         wait_until(lambda: session.stats()["samples"] >= 20, "samples of the other CPU")
         set_online(cpu, True)
         keep_busy(cpu)
-        at = session.get()["cpu_stats"][cpu]["samples"]
-        wait_until(lambda: session.get()["cpu_stats"][cpu]["samples"] >= at + 20,
-                   "samples of the CPU that is back")
+        wait_for_samples(session, cpu)
         # Gone, and its session closed before it is back.
         set_online(cpu, False)
         session.stop()
@@ -133,8 +139,7 @@ def idle_cpus_come_and_go():
             set_online(cpu, False)
             set_online(cpu, True)
         keep_busy(cpu)
-        at = session.get()["cpu_stats"][cpu]["samples"]
-        wait_until(lambda: session.get()["cpu_stats"][cpu]["samples"] >= at + 20, "samples")
+        wait_for_samples(session, cpu)
         session.stop()
         check_balance(session.stats())
 
@@ -143,18 +148,18 @@ def idle_cpus_come_and_go():
 def settings_change_while_cpus_come_and_go():
     cpu = removable_cpu()
     start(*workload("threads", 4))
-    flipper = start("/bin/sh", "-c", "for i in 1 2 3 4 5; do echo 0 >$0; echo 1 >$0; done",
-                    f"/sys/devices/system/cpu/cpu{cpu}/online")
     choice = random.Random(3)
     with Session(rate=1000, ring_size=4 << 20) as session:
+        # A CPU that is gone when its ring is about to be mapped has none.
         session.start()
+        flipper = start("/bin/sh", "-c", "for i in 1 2 3 4 5; do echo 0 >$0; echo 1 >$0; done",
+                        f"/sys/devices/system/cpu/cpu{cpu}/online")
         while flipper.poll() is None:
             session.set(**choice.choice(({"rate": choice.randrange(500, 2000)}, {"cpus": "0"},
                                          {"cpus": ""}, {"state": S.STATE_PAUSED},
                                          {"state": S.STATE_RUNNING})))
             session.read()
         session.set(state=S.STATE_RUNNING, cpus="", rate=1000)
-        at = session.get()["cpu_stats"].get(cpu, {}).get("samples", 0)
-        wait_until(lambda: session.get()["cpu_stats"][cpu]["samples"] >= at + 20, "samples")
+        wait_for_samples(session, cpu)
         session.stop()
         check_balance(session.stats())

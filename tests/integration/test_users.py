@@ -351,7 +351,7 @@ def the_command_profiles_for_users_too():
     for options in ((), ("-a",), ("--user",)):
         path = directory / "profile"
         _, err = run(*as_alice, "record", "-F", 997, *options, "-o", path,
-                     *workload("deep", 5, 200000000))
+                     *workload("deep", 5, 100000000))
         profile = pprof.Profile(path)
         check_equal({sample.labels["comm"] for sample in profile.samples} - {"stackbeat"},
                     {"deep"}, f"names in the profile with {options}")

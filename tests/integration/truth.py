@@ -169,8 +169,10 @@ def in_huge_pages_of_tmpfs():
 
 # {file system: how a worker is put there}
 FILE_SYSTEMS = {"ext4": on_ext4, "tmpfs": on_tmpfs, "overlayfs, below": on_overlayfs_below,
-                "overlayfs, above": on_overlayfs_above,
-                "tmpfs with huge pages": in_huge_pages_of_tmpfs}
+                "overlayfs, above": on_overlayfs_above}
+# A kernel with PREEMPT_RT has none.
+if Path("/sys/kernel/mm/transparent_hugepage").exists():
+    FILE_SYSTEMS["tmpfs with huge pages"] = in_huge_pages_of_tmpfs
 FOR_EVER = 1 << 50
 
 

@@ -18,10 +18,10 @@ def _step(most):
     return step
 
 
-def memory(measurements):
-    """`measurements` have `time` in s, and bytes by the names of SERIES."""
+def memory(measurements, bound):
+    """`measurements` have `time` in s, and bytes by the names of SERIES; `bound` is the reader's."""
     last = max(row["time"] for row in measurements) or 1
-    most = max(row[name] for row in measurements for name, *_ in SERIES) / 2**20
+    most = max(bound, *(row[name] for row in measurements for name, *_ in SERIES)) / 2**20
     top = _step(most) * (int(most / _step(most)) + 1)
 
     def x_of(seconds):
@@ -40,6 +40,10 @@ def memory(measurements):
     for part in range(7):
         parts.append(_text(x_of(last * part / 6), HEIGHT - MARGIN + 18,
                            f"{last * part / 360:.1f} min"))
+    parts.append(f'<line x1="{MARGIN}" x2="{WIDTH - MARGIN}" y1="{y_of(bound / 2**20):.1f}" '
+                 f'y2="{y_of(bound / 2**20):.1f}" stroke="{SERIES[0][1]}" stroke-dasharray="4"/>')
+    parts.append(_text(WIDTH - MARGIN, y_of(bound / 2**20) - 6,
+                       "what the profile explains of the reader", "end", SERIES[0][1]))
     for number, (name, colour, title) in enumerate(SERIES):
         points = " ".join(f"{x_of(row['time']):.1f},{y_of(row[name] / 2**20):.1f}"
                           for row in measurements)

@@ -2,9 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """The guest's part of tests/longrun/run: records for LONGRUN_SECONDS, and judges what it has measured.
 
-Memory must be flat: from a quarter of the time on, when all of the load has been there, the module's must
-not go beyond what it was, and the reader's only with what it keeps of each process that it has met and of
-each stack (a bound for each, below).
+The load goes round: what is there at one place of a round is there at the same place of the next one. So the
+least that is in use during a round must not grow from the second to the last, which is how a leak shows, and
+no more memory that is in use for a while. Of the module that is said of its vmalloc memory, to the byte, and
+of the files that it keeps open; its small allocations are not told apart from those of the kernel.
+
+The reader keeps what the profile will tell. It is held against just that: the stacks of the profile, and
+the processes.
 """
 
 import json
@@ -14,6 +18,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -26,16 +31,33 @@ import graph  # pylint: disable=wrong-import-position
 
 SECONDS = int(os.environ["LONGRUN_SECONDS"])
 RATE = 999
-PHASE_SECONDS = 15
+PHASES = 9
+ROUNDS = max(4, SECONDS // (PHASES * 15))
+PHASE_SECONDS = SECONDS / (ROUNDS * PHASES)
+INTERVAL = PHASE_SECONDS / 2
 OUT = Path("/out")
 CPUS = [path for path in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/online")]
 LOST = ("lost_full", "lost_tail")
 
-# What the reader may keep for the profile.
-BYTES_A_SPACE = 1024
-BYTES_A_STACK = 2048
-# What an allocator holds back, and a graph of an allocation's pages shows.
-SLACK = 4 << 20
+# What the reader keeps of a stack: struct stack (user/profile.h), rounded up, and its place in a table that is
+# doubled when it is full; of a frame: its address and its place.
+BYTES_A_STACK = 80 + 8 + 2 * 8
+BYTES_A_FRAME = 8 + 4
+# Of the latest stacks also the samples as they came, with their headers and the allocator's (user/recent.c).
+RECENT_STACKS = 8192
+BYTES_A_RECENT = 112 + 16
+BYTES_A_RECENT_FRAME = 8
+# Of a process: struct space (user/space.c), its places in two tables, and what its mappings leave of holes;
+# and of its program's file, which the load makes anew for each: struct object_file (user/objects.c), path,
+# build id, and places in two tables.
+BYTES_A_SPACE = 256 + 560
+# What does not grow: tables before they do, buffers, symbols of what was met, and what an allocator holds back.
+READER_BYTES = 4 << 20
+
+# By how much the least of a round may grow. Slab memory is mostly the kernel's own; of it a process may leave
+# less than the smallest thing that the module allocates for one.
+GROWTH = {"module": 0, "objects": 16, "slab": 2 << 20}
+SLAB_BYTES_A_SPACE = 32
 
 
 def threads(*arguments):
@@ -52,41 +74,58 @@ def load_of(phase, directory):
             harness.workload("dlswap", harness.WORKLOADS, 2000, 20000),
             harness.workload("churn", harness.WORKLOADS, directory, "vfork", 400, 200000, 2),
             harness.workload("maps", "storm", 20000),
-            harness.workload("sysread", 100000000))[phase % 9]
+            harness.workload("sysread", 100000000))[phase % PHASES]
 
 
-def in_background(function, ends):
-    """Has a thread call it until `ends` is set."""
-    def work():
-        while not ends.is_set():
-            function()
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    return thread
+class Background:
+    """Has a thread call a function until `ends` is set; join() says how that has failed."""
+
+    def __init__(self, function, ends):
+        self.function, self.ends = function, ends
+        self.failure = None
+        self.thread = threading.Thread(target=self.work, daemon=True)
+        self.thread.start()
+
+    def work(self):
+        try:
+            while not self.ends.is_set():
+                self.function()
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            self.failure = error
+
+    def join(self):
+        self.thread.join()
+        harness.check(not self.failure, f"{type(self.function).__name__}: {self.failure!r}")
 
 
 class Load:
     """Changes each phase; ends with it."""
 
-    def __init__(self, directory, ends):
-        self.directory, self.ends = directory, ends
+    def __init__(self, ends):
+        self.ends = ends
         self.phase = 0
 
     def __call__(self):
-        command = load_of(self.phase, self.directory)
         until = time.monotonic() + PHASE_SECONDS
-        self.phase += 1
         while time.monotonic() < until and not self.ends.is_set():
-            if not command:
-                self.ends.wait(until - time.monotonic())
-                continue
-            with subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL,
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                  start_new_session=True) as process:
-                try:
-                    process.wait(max(0.1, until - time.monotonic()))
-                except subprocess.TimeoutExpired:
-                    os.killpg(process.pid, signal.SIGKILL)
+            # What is killed leaves its files.
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+                command = load_of(self.phase, directory)
+                if command:
+                    self.run(command, until)
+                else:
+                    self.ends.wait(until - time.monotonic())
+        self.phase += 1
+
+    def run(self, command, until):
+        with subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              start_new_session=True) as process:
+            try:
+                status = process.wait(max(0.1, until - time.monotonic()))
+                harness.check_equal(status, 0, f"status of {command}")
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 class Trouble:
@@ -133,18 +172,16 @@ def measure(recording, session, began):
 def record():
     """The measurements, the final statistics of the session, and the profile."""
     ends = threading.Event()
-    choice = random.Random(1)
-    trouble = Trouble(choice, ends)
+    load, trouble = Load(ends), Trouble(random.Random(1), ends)
     recording = harness.Recording("-F", RATE)
     session = recording.session()
     began = time.monotonic()
     measurements = []
-    workers = [in_background(Load(harness.temporary_directory(), ends), ends),
-               in_background(trouble, ends)]
-    while time.monotonic() - began < SECONDS:
-        measurements.append(measure(recording, session, began))
+    workers = [Background(load, ends), Background(trouble, ends)]
+    while load.phase < ROUNDS * PHASES and not any(worker.failure for worker in workers):
+        measurements.append({"phase": load.phase, **measure(recording, session, began)})
         print(f"# {measurements[-1]}", flush=True)
-        time.sleep(min(10, SECONDS / 60))
+        time.sleep(INTERVAL)
     ends.set()
     for worker in workers:
         worker.join()
@@ -154,21 +191,40 @@ def record():
     recording.interrupt()
     profile = recording.profile()
     harness.keep(recording, "longrun")
-    print(f"# {trouble.flips} times a CPU went or came, {trouble.jumps} times the clock jumped")
+    print(f"# {load.phase} phases, {trouble.flips} times a CPU went or came, "
+          f"{trouble.jumps} times the clock jumped")
     return measurements, stats, profile, recording.err
 
 
-def check_flat(measurements, stacks):
-    """The second half against what was there after a quarter."""
-    quarter = len(measurements) // 4
-    early, late = measurements[quarter:2 * quarter], measurements[2 * quarter:]
-    for name, slack in (("module", 1 << 20), ("reader", SLACK)):
-        before, after = max(row[name] for row in early), max(row[name] for row in late)
-        if name == "reader":
-            slack += BYTES_A_SPACE * (late[-1]["spaces"] - early[-1]["spaces"])
-            slack += BYTES_A_STACK * stacks
-        harness.check(after <= before + slack,
-                      f"memory of the {name} has grown from {before} to {after} bytes")
+def of_round(measurements, number):
+    return [row for row in measurements if row["phase"] // PHASES == number]
+
+
+def check_flat(measurements):
+    """The last round against the second one: the first leaves what is kept for later."""
+    early, late = (of_round(measurements, number) for number in (1, ROUNDS - 1))
+    spaces = late[-1]["spaces"] - early[0]["spaces"]
+    for name, slack in GROWTH.items():
+        if name == "slab":
+            slack += SLAB_BYTES_A_SPACE * spaces
+        before, after = (min(row[name] for row in rows) for rows in (early, late))
+        print(f"# {name}: at least {before} in the second round, {after} in the last one, "
+              f"which may be {before + slack}")
+        harness.check(after <= before + slack, f"{name}: has grown from {before} to {after}")
+
+
+def explained(profile, spaces):
+    """Bytes of the reader that such a profile explains."""
+    recent = sorted((BYTES_A_RECENT + BYTES_A_RECENT_FRAME * len(sample.frames)
+                     for sample in profile.samples), reverse=True)[:RECENT_STACKS]
+    return (READER_BYTES + BYTES_A_SPACE * spaces + sum(recent) +
+            sum(BYTES_A_STACK + BYTES_A_FRAME * len(sample.frames) for sample in profile.samples))
+
+
+def check_reader(measurements, bound):
+    kept = min(row["reader"] for row in of_round(measurements, ROUNDS - 1))
+    print(f"# reader: at least {kept} bytes in the last round; its profile explains {bound}")
+    harness.check(kept <= bound, f"the reader kept {kept} bytes, where its profile explains {bound}")
 
 
 def check_losses(profile, stats, closing):
@@ -186,10 +242,12 @@ def main():
     (OUT / "measurements.json").write_text(json.dumps({"seconds": SECONDS, "rate": RATE,
                                                        "measurements": measurements,
                                                        "stats": stats}, indent=1))
-    (OUT / "memory.svg").write_text(graph.memory(measurements))
+    bound = explained(profile, stats["spaces"])
+    (OUT / "memory.svg").write_text(graph.memory(measurements, bound))
     print(closing.strip())
     check_losses(profile, stats, closing)
-    check_flat(measurements, len(profile.samples))
+    check_reader(measurements, bound)
+    check_flat(measurements)
     harness.check_equal(harness.open_sessions(), [], "sessions that are left")
     print(f"ok longrun of {SECONDS} s at {RATE} Hz, {stats['samples']} samples")
 
