@@ -67,7 +67,8 @@ def measure_all(profiler, *command):
     work(profiler, *command)
     settle()
     seen = window.end()
-    return {**seen, "ticks": seen["busy"], "samples": seen["count"]}
+    told = {name: profiler.stats()[name] for name in ("spaces", "spaces_lost")} if seen["count"] else {}
+    return {**seen, **told, "ticks": seen["busy"], "samples": seen["count"]}
 
 
 def main():
