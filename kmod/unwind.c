@@ -78,8 +78,8 @@ u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash)
 
 /*
  * An address that code can return to. Neither page 0 nor the kernel's half is
- * one; a frame that says so is not a frame. (The page behind the user's half counts as
- * code, in which there is none: so the fast path can tell all of a round's addresses by
+ * one; a frame that says so is not a frame. (The two pages behind the user's memory count
+ * as code, although there is none: so the fast path can tell all of a round's addresses by
  * their bits.)
  */
 static __always_inline bool sb_is_user_code(unsigned long address, unsigned long user_mask)
@@ -214,9 +214,9 @@ static __always_inline u64 sb_walk_round(unsigned long *fp, unsigned long *dista
 			    ".Lout_%=:\n"
 			    ".purgem sb_hash\n"
 			    ".purgem sb_leave\n"
-			    : [fp] "+r" (*fp), [next] "=&r" (*distance),
-			      [ret] "=&r" (*address), [seen] "+r" (*seen),
-			      [hash] "+r" (*hash), [how] "=&r" (how), [to] "+r" (*to)
+			    : [fp] "+&r" (*fp), [next] "=&r" (*distance),
+			      [ret] "=&r" (*address), [seen] "+&r" (*seen),
+			      [hash] "+&r" (*hash), [how] "=&r" (how), [to] "+&r" (*to)
 			    : [user_mask] "r" (user_mask), [not_stride] "i" (~SB_STRIDE_BITS),
 			      [round_size] "i" (SB_ROUND * sizeof(u64)),
 			      [whole] "i" (SB_WHOLE), [unreadable] "i" (SB_UNREADABLE)

@@ -2,6 +2,7 @@
 #include "decode.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 

@@ -6,7 +6,6 @@
 #ifndef STACKBEAT_DECODE_H
 #define STACKBEAT_DECODE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include <stackbeat.h>

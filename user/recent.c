@@ -135,7 +135,7 @@ void recent_note(struct recent *recent, const struct stackbeat_sample *sample, s
 	struct note **place = &recent->notes[index_of(sample)];
 	size_t size = sample->record.size;
 
-	if (size > SIZE_MAX_NOTED)
+	if (size < sizeof(*sample) || size > SIZE_MAX_NOTED)
 		return;
 	if (!*place || (*place)->capacity < size) {
 		forget(recent, place);

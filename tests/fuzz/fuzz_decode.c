@@ -1,27 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The reader's side of a ring: the input is where its tail and head are, and then its data. */
+/*
+ * The reader's side of a ring: the input is where its tail and head are, and then its data. Read
+ * with and without what knows the samples that repeat, it must be the same.
+ */
 #include "fuzz.h"
 
 #include "decode.h"
 #include "error.h"
+#include "profile.h"
+#include "recent.h"
 
 #define RING_SIZE 4096u
 
+struct reader {
+	struct recent *recent; /* NULL: knows nothing */
+	struct profile_totals totals;
+	uint64_t samples; /* that were not known */
+	uint64_t sum; /* of what they hold, so that it is read */
+	struct stack stack; /* of all samples */
+};
+
+static uint64_t take_repeats(const void *data, uint64_t available, void *arg)
+{
+	struct reader *reader = arg;
+
+	return recent_take(reader->recent, data, available, &reader->totals);
+}
+
 static int touch_sample(const struct stackbeat_sample *sample, void *arg)
 {
-	uint64_t *sum = arg;
+	struct reader *reader = arg;
 
 	for (size_t i = 0; i < (size_t)sample->kernel_frames + sample->user_frames; i++)
-		*sum += sample->frames[i];
-	*sum += strlen(sample->comm);
+		reader->sum += sample->frames[i];
+	reader->sum += strlen(sample->comm);
+	reader->samples++;
+	if (reader->recent)
+		recent_note(reader->recent, sample, &reader->stack);
 	return 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	uint64_t tail, head, sum = 0;
+	struct reader plain = {0}, knowing = {0};
+	uint64_t tail, head, other_tail;
 	struct error error;
 	uint8_t *ring;
+	int err;
 
 	if (size < sizeof(tail) + sizeof(head))
 		return 0;
@@ -33,9 +58,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!ring)
 		abort();
 	memcpy(ring, data, size < RING_SIZE ? size : RING_SIZE);
-	decode_records(ring, RING_SIZE, &tail, head, NULL, touch_sample, &sum, &error);
+	knowing.recent = recent_new(true, true);
+	if (!knowing.recent)
+		abort();
+	other_tail = tail;
+	err = decode_records(ring, RING_SIZE, &tail, head, NULL, touch_sample, &plain, &error);
 	if (tail != head)
 		abort();
+	if (decode_records(ring, RING_SIZE, &other_tail, head, take_repeats, touch_sample, &knowing,
+			   &error) != err ||
+	    other_tail != tail || knowing.samples + knowing.totals.samples != plain.samples)
+		abort();
+	recent_free(knowing.recent);
 	free(ring);
 	return 0;
 }

@@ -24,6 +24,7 @@ static inline struct stackbeat_sample *sample_begin(union any_sample *any, uint3
 
 	memset(any, 0, sizeof(*any));
 	sample->record.type = STACKBEAT_RECORD_SAMPLE;
+	sample->record.size = sizeof(*sample);
 	sample->weight = 1000000;
 	sample->pid = pid;
 	sample->tid = pid;
@@ -39,11 +40,13 @@ static inline void sample_kernel(struct stackbeat_sample *sample, uint64_t addre
 	if (sample->kernel_end == STACKBEAT_END_NOT_ENTERED)
 		sample->kernel_end = STACKBEAT_END_ROOT;
 	sample->frames[sample->kernel_frames++] = address;
+	sample->record.size += sizeof(address);
 }
 
 static inline void sample_user(struct stackbeat_sample *sample, uint64_t address)
 {
 	sample->frames[sample->kernel_frames + sample->user_frames++] = address;
+	sample->record.size += sizeof(address);
 }
 
 #endif

@@ -190,6 +190,109 @@ static void stops_when_told(void **state)
 	assert_int_equal(tail, size);
 }
 
+/* What takes the samples at the beginning of what it gets, up to the first of another process. */
+struct repeats {
+	struct ring *ring;
+	uint32_t pid;
+	uint32_t taken;
+};
+
+static uint64_t take_repeats(const void *data, uint64_t available, void *arg)
+{
+	struct repeats *repeats = arg;
+	uint64_t taken = 0;
+
+	assert_in_range((const uint8_t *)data - (const uint8_t *)repeats->ring->data, 0,
+			SIZE - available);
+	while (available - taken >= sizeof(struct stackbeat_sample)) {
+		const struct stackbeat_sample *sample =
+			(const void *)((const uint8_t *)data + taken);
+
+		if (sample->pid != repeats->pid || sample->record.size > available - taken)
+			break;
+		taken += sample->record.size;
+		repeats->taken++;
+	}
+	return taken;
+}
+
+static int count_other(const struct stackbeat_sample *sample, void *arg)
+{
+	const struct repeats *repeats = arg;
+
+	assert_int_not_equal(sample->pid, repeats->pid);
+	return count_sample(sample, repeats->ring);
+}
+
+static int decode_repeats(struct repeats *repeats, uint64_t *tail, uint64_t head)
+{
+	struct error error;
+
+	return decode_records((const uint8_t *)repeats->ring->data, SIZE, tail, head, take_repeats,
+			      count_other, repeats, &error);
+}
+
+static void what_repeats_is_taken_first(void **state)
+{
+	/* Of which process; each has one that repeats. */
+	static const uint32_t cases[][5] = {
+		{7, 7, 7, 7, 7}, {1, 7, 7, 7, 7}, {7, 7, 1, 7, 7}, {7, 7, 7, 7, 1}, {1, 1, 7, 1, 1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ring ring = {0};
+		struct repeats repeats = {&ring, 7, 0};
+		uint64_t head = 0, tail = 0;
+
+		for (size_t j = 0; j < 5; j++) {
+			struct stackbeat_sample *sample = put_sample(&ring, head);
+
+			sample->pid = cases[i][j];
+			head += sample->record.size;
+		}
+		assert_int_equal(decode_repeats(&repeats, &tail, head), 0);
+		assert_int_equal(tail, head);
+		assert_int_equal(repeats.taken + ring.samples, 5);
+		assert_true(repeats.taken > 0);
+	}
+}
+
+/* Up to the end of the data, and on from its beginning. */
+static void what_repeats_goes_around_the_end(void **state)
+{
+	struct ring ring = {0};
+	struct repeats repeats = {&ring, 7, 0};
+	uint64_t size = put_sample(&ring, 0)->record.size;
+	uint64_t tail = SIZE - size, head = SIZE + 2 * size;
+
+	(void)state;
+	put_sample(&ring, SIZE - size)->pid = 7;
+	put_sample(&ring, 0)->pid = 7;
+	put_sample(&ring, size);
+	assert_int_equal(decode_repeats(&repeats, &tail, head), 0);
+	assert_int_equal(tail, head);
+	assert_int_equal(repeats.taken, 2);
+	assert_int_equal(ring.samples, 1);
+}
+
+static void damage_behind_what_repeats_is_seen(void **state)
+{
+	struct ring ring = {0};
+	struct repeats repeats = {&ring, 7, 0};
+	struct stackbeat_sample *sample = put_sample(&ring, 0);
+	uint64_t size = sample->record.size, tail = 0;
+
+	(void)state;
+	sample->pid = 7;
+	/* It would fit into what was there before the first one was taken. */
+	put_sample(&ring, size)->record.size += 8;
+	assert_int_equal(decode_repeats(&repeats, &tail, 2 * size), -EBADMSG);
+	assert_int_equal(tail, 2 * size);
+	assert_int_equal(repeats.taken, 1);
+	assert_int_equal(ring.samples, 0);
+}
+
 struct metadata {
 	uint64_t data[SIZE / sizeof(uint64_t)];
 	uint32_t spaces, mappings, objects;
@@ -469,6 +572,9 @@ int main(void)
 		cmocka_unit_test(refuses_a_head_that_cannot_be),
 		cmocka_unit_test(a_record_must_not_go_around_the_end),
 		cmocka_unit_test(stops_when_told),
+		cmocka_unit_test(what_repeats_is_taken_first),
+		cmocka_unit_test(what_repeats_goes_around_the_end),
+		cmocka_unit_test(damage_behind_what_repeats_is_seen),
 		cmocka_unit_test(survives_any_bytes),
 		cmocka_unit_test(decodes_metadata),
 		cmocka_unit_test(refuses_metadata_that_is_malformed),
