@@ -17,7 +17,11 @@ GROWTH = {
         "frames.)"],
     "stacks": [],
     "processes": [],
-    "new-processes": [],
+    "new-processes": [
+        "From the start of the program until all is done; processes have turns of 0.5 ms, so that not each "
+        "is sampled. The first sample of a process has the kernel read its mappings, and the reader keep "
+        "them. At most 256 processes of a CPU wait for that; what comes beyond is counted as lost, and "
+        "costs less."],
     "sessions": [
         "A session has a timer, a ring and a reader of its own, and meets the others only in their readers, "
         "which it samples as well: the little growth is that of stacks to be known."],
@@ -209,6 +213,10 @@ def table_of_growth(raw):
     table = growth(axis, 1 if axis in ("depth", "sessions") else 1000,
                    [row["size"] for row in raw.rows], figures)
     table.title += ": instructions a sample"
+    lost = [f"{row['spaces_lost']:,} of {row['spaces'] + row['spaces_lost']:,} with {row['size']:,}"
+            for row in raw.rows if row.get("spaces_lost")]
+    if lost:
+        table.notes.append(f"Processes whose mappings were lost so: {'; '.join(lost)}.")
     return table
 
 
