@@ -49,8 +49,8 @@ AXES = {
     "stacks": ({size: ("stacks", size, 20, max(40_000, 4 * size), 50)
                 for size in (10, 100, 1000, 10_000, 100_000)},
                lambda _: Stackbeat(20_000, ("--budget", 50))),
-    # Turns of 0.5 ms; each process has had one before it counts.
-    "processes": ({size: ("crowd", size, max(3000, size), 1000, 1) for size in (1, 10, 100, 1000, 5000)},
+    # Turns of 0.5 ms, so that six of them let nearly all processes be sampled before it counts.
+    "processes": ({size: ("crowd", size, max(3000, size), 1000, 6) for size in (1, 10, 100, 1000, 5000)},
                   lambda _: Stackbeat()),
     # The same, but none has been met before.
     "new-processes": ({size: ("crowd", size, size, 1000, 0) for size in (100, 1000, 5000)},
