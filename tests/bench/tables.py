@@ -23,12 +23,12 @@ GROWTH = {
         "them. At most 256 processes of a CPU wait for that; what comes beyond is counted as lost, and "
         "costs less."],
     "sessions": [
-        "A session has a timer, a ring and a reader of its own, and meets the others only in their readers, "
-        "which it samples as well: the little growth is that of stacks to be known."],
+        "A session has a timer, a ring and a reader of its own, and meets the others only in their "
+        "readers, which it samples as well: the little growth is that of stacks to be known."],
     "CPUs": [
-        "All CPUs are busy; the median of windows of 50 ms, as the host takes CPUs away in some. A callback "
-        "takes no lock and writes to no memory that another CPU's writes to. The reader goes through "
-        "the rings one by one."],
+        "All CPUs are busy; the median of windows of 50 ms, as the host takes CPUs away in some. For a "
+        "process that is known, a callback takes no lock and writes to no memory that another CPU's "
+        "writes to. The reader goes through the rings one by one."],
 }
 
 
@@ -193,7 +193,8 @@ def slope(points):
 def growth(axis, unit, sizes, figures):
     """A table of figures by size: each row with its slope, and the first one's steps."""
     more = f"{unit:,} more"
-    table = Table(6, f"Growth with {axis.replace('-', ' ')}", [f"{size:,}" for size in sizes] + [f"slope, {more}"])
+    table = Table(6, f"Growth with {axis.replace('-', ' ')}",
+                  [*(f"{size:,}" for size in sizes), f"slope, {more}"])
     for name, values in figures.items():
         by_least_squares = slope(list(zip(sizes, values)))
         table.rows.append([name, *values, by_least_squares and by_least_squares * unit])
