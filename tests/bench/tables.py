@@ -17,14 +17,18 @@ GROWTH = {
         "frames.)"],
     "stacks": [],
     "processes": [],
-    "new-processes": [],
+    "new-processes": [
+        "From the start of the program until all is done; processes have turns of 0.5 ms, so that not each "
+        "is sampled. The first sample of a process has the kernel read its mappings, and the reader keep "
+        "them. At most 256 processes of a CPU wait for that; what comes beyond is counted as lost, and "
+        "costs less."],
     "sessions": [
-        "A session has a timer, a ring and a reader of its own, and meets the others only in their readers, "
-        "which it samples as well: the little growth is that of stacks to be known."],
+        "A session has a timer, a ring and a reader of its own, and meets the others only in their "
+        "readers, which it samples as well: the little growth is that of stacks to be known."],
     "CPUs": [
-        "All CPUs are busy; the median of windows of 50 ms, as the host takes CPUs away in some. A callback "
-        "takes no lock and writes to no memory that another CPU's writes to. The reader goes through "
-        "the rings one by one."],
+        "All CPUs are busy; the median of windows of 50 ms, as the host takes CPUs away in some. For a "
+        "process that is known, a callback takes no lock and writes to no memory that another CPU's "
+        "writes to. The reader goes through the rings one by one."],
 }
 
 
@@ -189,7 +193,8 @@ def slope(points):
 def growth(axis, unit, sizes, figures):
     """A table of figures by size: each row with its slope, and the first one's steps."""
     more = f"{unit:,} more"
-    table = Table(6, f"Growth with {axis.replace('-', ' ')}", [f"{size:,}" for size in sizes] + [f"slope, {more}"])
+    table = Table(6, f"Growth with {axis.replace('-', ' ')}",
+                  [*(f"{size:,}" for size in sizes), f"slope, {more}"])
     for name, values in figures.items():
         by_least_squares = slope(list(zip(sizes, values)))
         table.rows.append([name, *values, by_least_squares and by_least_squares * unit])
@@ -209,6 +214,10 @@ def table_of_growth(raw):
     table = growth(axis, 1 if axis in ("depth", "sessions") else 1000,
                    [row["size"] for row in raw.rows], figures)
     table.title += ": instructions a sample"
+    lost = [f"{row['spaces_lost']:,} of {row['spaces'] + row['spaces_lost']:,} with {row['size']:,}"
+            for row in raw.rows if row.get("spaces_lost")]
+    if lost:
+        table.notes.append(f"Processes whose mappings were lost so: {'; '.join(lost)}.")
     return table
 
 

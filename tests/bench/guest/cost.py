@@ -10,11 +10,14 @@ sys.dont_write_bytecode = True
 # pylint: disable=wrong-import-position
 from lab import keep_in_memory, measure, PROFILERS, Results, settle, Window
 
-# Two seconds of the guest's time: long
-# enough for a reader that wakes once in a second.
+# Two seconds of the guest's time: long enough for a reader that wakes once in a second.
 STACKS = {f"{part}{depth}": ("depth", part, depth, amount)
           for part, amount in (("u", 4_000_000), ("k", 30_000)) for depth in (8, 32, 100)}
-SHELL_LOOP = 'echo ready; read -r line; i=0; while [ $i -lt 200 ]; do /bin/true; i=$((i + 1)); done; echo "{}"'
+SHELL_LOOP = """
+echo ready; read -r line; i=0
+while [ $i -lt 200 ]; do /bin/true; i=$((i + 1)); done
+echo "{}"
+"""
 WORKLOADS = {
     "pipe": ("pingpong", 50_000),
     "fork": ("/bin/sh", "-c", SHELL_LOOP),

@@ -3,8 +3,8 @@
  * crowd COUNT SLICES WORK KNOWN
  *
  * COUNT processes that work in turns, SLICES times 500 times WORK instructions in all: the
- * turn is a byte that each hands to the next one through a pipe. If KNOWN is 1, each
- * has had a turn before it counts.
+ * turn is a byte that each hands to the next one through a pipe. Each has had KNOWN turns
+ * before it counts.
  */
 #include "bench.h"
 
@@ -68,8 +68,7 @@ NOINLINE int main(int argc, char **argv)
 		system_call(SYS_CLOSE, next[1], 0, 0, 0);
 		from = next[0];
 	}
-	if (argument(argc, argv, 4, 0))
-		go_around(from, first[1], 1, amount);
+	go_around(from, first[1], argument(argc, argv, 4, 0), amount);
 	be_ready();
 	print_ticks(go_around(from, first[1], slices / count, amount));
 	return 0;
