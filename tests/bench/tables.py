@@ -15,8 +15,17 @@ GROWTH = {
         "compares a known stack with what it keeps of it; it keeps none of more than 256 frames, so it "
         "looks the mapping of each frame up anew beyond that. (By default a stack is cut at 255 user "
         "frames.)"],
-    "stacks": [],
-    "processes": [],
+    "stacks": [
+        "The callback does not know which stacks were there before. The reader does: it knows one that "
+        "repeats by its hash, and looks up the mapping of each frame of a new one. From 10,000 on, each "
+        "is sampled about twice, so half of the samples are new; and of more than 8,192 stacks it "
+        "compares some with what another one has overwritten, and looks them up once more. At 20,000 Hz, "
+        "depth 20."],
+    "processes": [
+        "From the start of the program until all is done, with six turns of 0.5 ms for each process: "
+        "the processes' own first samples (see below) are in it, and stacks, which belong to one process "
+        "each, so that more processes are more stacks. Rings are of 16 MiB here: in a crowd of processes "
+        "that hardly run, the scheduler lets the reader wait."],
     "new-processes": [
         "From the start of the program until all is done; processes have turns of 0.5 ms, so that not each "
         "is sampled. The first sample of a process has the kernel read its mappings, and the reader keep "
