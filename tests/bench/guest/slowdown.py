@@ -16,6 +16,7 @@ sys.dont_write_bytecode = True
 from lab import (Bpftrace, BUILD, idle_ns, keep_in_memory, Perf, Profiler, Results, ROOT, run, SCRATCH,
                  settle, Stackbeat, wait_until)
 
+ROUNDS = 2
 TEXT = SCRATCH / "text"
 SQL = """
 CREATE TABLE fruit (id INTEGER PRIMARY KEY, name TEXT, weight INTEGER);
@@ -64,7 +65,7 @@ def gofmt():
 
 def openssl():
     """ns for a MiB."""
-    said = run("openssl", "speed", "-elapsed", "-mr", "-seconds", 1, "-bytes", 8192, "-evp", "sha256")
+    said = run("openssl", "speed", "-elapsed", "-mr", "-seconds", 1, "-bytes", 1024, "-evp", "sha256")
     per_second = float(re.search(r"^\+F:.*:([\d.]+)$", said, re.M)[1])
     return (1 << 20) / per_second * 1e9
 
@@ -84,7 +85,7 @@ def prepare():
     sources = sorted((ROOT / "kmod").glob("*.c")) + sorted((ROOT / "user").glob("*.c"))
     TEXT.write_bytes(4 * b"".join(path.read_bytes() for path in sources))
     (SCRATCH / "page").write_bytes(b"x" * 4096)
-    goroot = Path(run("go", "env", "GOROOT").strip(), "src/strings")
+    goroot = Path(run("go", "env", "GOROOT").strip(), "src/net/http")
     (SCRATCH / "go").mkdir()
     for path in goroot.glob("*.go"):
         (SCRATCH / "go" / path.name).write_bytes(path.read_bytes())
@@ -100,18 +101,17 @@ def nginx_binary():
 
 
 def main():
-    rounds = int(sys.argv[1])
     prepare()
     results = Results("slowdown")
     for program in PROGRAMS.values():
         program()
-    orders = random.Random(1)
-    for number in range(rounds):
-        setups = [(Profiler, 0)] + [(kind, rate) for kind in (Stackbeat, Perf, Bpftrace)
-                                    for rate in (99, 999)]
-        orders.shuffle(setups)
-        for kind, rate in setups:
-            with kind(rate or 1) as profiler:
+    setups = [(Profiler, 0)] + [(kind, rate) for kind in (Stackbeat, Perf, Bpftrace)
+                                for rate in (99, 999)]
+    random.Random(1).shuffle(setups)
+    for kind, rate in setups:
+        with kind(rate or 1) as profiler:
+            # Round 0 is that in which a profiler meets the programs.
+            for number in range(ROUNDS + 1):
                 for name, program in PROGRAMS.items():
                     settle()
                     results.add(round=number, profiler=profiler.name, rate=rate, program=name,
