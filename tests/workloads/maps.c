@@ -107,7 +107,7 @@ static NOINLINE void call_often(long address, u64 count, u64 iterations)
 		call(address, iterations);
 }
 
-/* The others end with the first one. */
+/* The others end with the first one, which says "ready" when all are there. */
 static NOINLINE void multiply(u64 processes)
 {
 	while (processes-- > 1) {
@@ -117,6 +117,7 @@ static NOINLINE void multiply(u64 processes)
 		system_call(SYS_PRCTL, 1, 9, 0, 0);
 		return;
 	}
+	print("ready\n");
 }
 
 /* Two in one go: a page of each. */
@@ -186,7 +187,6 @@ NOINLINE int main(int argc, char **argv)
 		return 2;
 	if (mode == 'm' || mode == 'f') {
 		last = region();
-		print("ready\n");
 		multiply(mode == 'm' ? argument(argc, argv, 3, 1) : 1);
 		call(last, 1ull << 62);
 	}
