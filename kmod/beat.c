@@ -236,10 +236,11 @@ static __always_inline u64 sb_beat_space(struct sb_beat *beat, struct task_struc
 	if (likely(last->mm == mm && last->exec_id == task->self_exec_id &&
 		   last->start_time == task->group_leader->start_boottime &&
 		   last->pid == task->tgid)) {
-		*generation = atomic_read(&last->space->generation);
+		const struct sb_space *space = last->space;
+
+		*generation = atomic_read(&space->generation);
 		smp_rmb(); /* it is that of this space if the id is still there afterwards */
-		if (likely(READ_ONCE(last->space->id) == last->id &&
-			   !READ_ONCE(last->space->gap)))
+		if (likely(READ_ONCE(space->id) == last->id && !READ_ONCE(space->gap)))
 			return last->id;
 	}
 	return sb_space_see(beat, now, generation);
@@ -335,7 +336,7 @@ static __always_inline void sb_beat_sample(struct sb_beat *beat, struct sb_sessi
 	sb_ring_commit(&beat->ring, size);
 	beat->samples++;
 
-	if (sb_ring_should_wake(&beat->ring, READ_ONCE(session->watermark)))
+	if (sb_ring_should_wake(&beat->ring, &session->watermark))
 		irq_work_queue(&beat->wake);
 }
 

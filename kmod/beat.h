@@ -15,13 +15,13 @@
 #include "space.h"
 
 struct sb_beat {
-	/* Used on this CPU alone, with interrupts off. */
+	/* Used on this CPU alone, with interrupts off. The ring first: it needs no offset. */
+	struct sb_ring ring;
 	struct hrtimer timer;
 	struct sb_session *session;
 	u64 period;		/* ns, mean; of the beat that is awaited */
 	u32 missed;		/* intervals before it without a beat */
 	u32 cpu;
-	struct sb_ring ring;
 	u64 beats;
 	u64 samples;
 	u64 idle;

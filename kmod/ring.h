@@ -144,12 +144,13 @@ static noinline bool sb_ring_is_late(struct sb_ring *ring, u32 watermark)
 
 /*
  * Whether the reader should be woken now, asked after each commit. The tail is
- * read only when the head has come far enough; while the reader is late it is
- * woken again each quarter of a watermark.
+ * read only when the head has come far enough, and so is the watermark; while the
+ * reader is late it is woken again each quarter of a watermark.
  */
-static __always_inline bool sb_ring_should_wake(struct sb_ring *ring, u32 watermark)
+static __always_inline bool sb_ring_should_wake(struct sb_ring *ring, const u32 *watermark)
 {
-	return unlikely(ring->head >= ring->wake_head) && sb_ring_is_late(ring, watermark);
+	return unlikely(ring->head >= ring->wake_head) &&
+	       sb_ring_is_late(ring, READ_ONCE(*watermark));
 }
 
 int sb_ring_alloc(struct sb_ring *ring, u32 size, u32 cpu);

@@ -9,6 +9,7 @@
 #include "objects.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
@@ -42,6 +43,14 @@ struct space {
 	char comm[STACKBEAT_COMM_SIZE];
 };
 
+/* What /proc says of a process. */
+struct process {
+	uint64_t asked; /* ns */
+	uint64_t start; /* ticks; 0: not known */
+	uint32_t pid;
+	bool ended;
+};
+
 struct spaces {
 	char *root;
 	struct objects *objects;
@@ -55,6 +64,7 @@ struct spaces {
 	uint32_t *living; /* indices of those that have a history */
 	size_t living_count, living_capacity;
 	size_t next_look; /* index of `living` */
+	struct process asked; /* the last one */
 	bool trust_pids;
 	uint64_t noted; /* ns: when the latest generations were noted */
 	struct spaces_counts counts;
@@ -318,37 +328,55 @@ struct object *place_object(const struct objects *objects, uint32_t place, bool 
 
 /* Processes that have ended */
 
-/* Whether /proc says that a process runs no more, or that its id is another's. */
-static bool stat_says_ended(const char *text, uint64_t start_time)
+/* What the text of /proc/PID/stat says. */
+static void read_stat(const char *text, struct process *process)
 {
-	uint64_t tick = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
 	const char *at = strrchr(text, ')');
-	char state;
 
 	/* The state is the field behind the name, the start time in ticks 19 further. */
 	if (!at || strlen(at) < 3)
-		return false;
-	state = at[2];
+		return;
+	process->ended = at[2] == 'Z' || at[2] == 'X';
 	for (int field = 0; at && field <= 19; field++)
 		at = strchr(at + 1, ' ');
-	return state == 'Z' || state == 'X' || (at && strtoull(at, NULL, 10) > start_time / tick);
+	if (at)
+		process->start = strtoull(at, NULL, 10);
 }
 
-static bool has_ended(const struct spaces *spaces, const struct space *space)
+/* Asked once in a look: a process that calls exec has several spaces. */
+static const struct process *ask_for(struct spaces *spaces, uint32_t pid, uint64_t now)
 {
+	struct process *process = &spaces->asked;
 	char path[PATH_MAX], text[1024];
-	size_t length;
-	FILE *stream;
+	ssize_t length;
+	int fd;
 
-	snprintf(path, sizeof(path), "%s/proc/%" PRIu32 "/stat", spaces->root, space->pid);
-	stream = fopen(path, "re");
-	/* /proc may hide the processes of others. */
-	if (!stream)
-		return errno == ENOENT && kill((pid_t)space->pid, 0) && errno == ESRCH;
-	length = fread(text, 1, sizeof(text) - 1, stream);
-	fclose(stream);
-	text[length] = '\0';
-	return length && stat_says_ended(text, space->start_time);
+	if (process->pid == pid && process->asked == now)
+		return process;
+	*process = (struct process){.pid = pid, .asked = now};
+	snprintf(path, sizeof(path), "%s/proc/%" PRIu32 "/stat", spaces->root, pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		/* /proc may hide the processes of others. */
+		process->ended = errno == ENOENT && kill((pid_t)pid, 0) && errno == ESRCH;
+		return process;
+	}
+	length = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (length > 0) {
+		text[length] = '\0';
+		read_stat(text, process);
+	}
+	return process;
+}
+
+/* Whether a process runs no more, or its id is another's. */
+static bool has_ended(struct spaces *spaces, const struct space *space, uint64_t now)
+{
+	uint64_t tick = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
+	const struct process *process = ask_for(spaces, space->pid, now);
+
+	return process->ended || process->start > space->start_time / tick;
 }
 
 /* Rarer and rarer: what is kept of a process that has ended is only memory. */
@@ -360,7 +388,7 @@ static void look_at(struct spaces *spaces, struct space *space, uint64_t now)
 		space->next_look--;
 		return;
 	}
-	if (has_ended(spaces, space)) {
+	if (has_ended(spaces, space, now)) {
 		space->ended = now;
 		return;
 	}

@@ -194,6 +194,7 @@ static void every_tail_leaves_the_head_in_the_ring(void **state)
 {
 	struct fixture *fixture = *state;
 	uint64_t random = 88172645463325252ull;
+	const uint32_t watermark = RING_SIZE / 2;
 
 	for (uint32_t i = 0; i < 200000; i++) {
 		uint64_t before = fixture->ring.head;
@@ -204,7 +205,7 @@ static void every_tail_leaves_the_head_in_the_ring(void **state)
 		fixture->consumer.tail = i % 2 ? random : before - random % (2 * RING_SIZE);
 		produce(fixture, i, random % 60, 60);
 		assert_true(fixture->ring.head - before <= 2 * (FRAMES_OFFSET + 60 * sizeof(u64)));
-		sb_ring_should_wake(&fixture->ring, RING_SIZE / 2);
+		sb_ring_should_wake(&fixture->ring, &watermark);
 	}
 }
 
@@ -221,17 +222,17 @@ static void the_reader_is_woken_at_the_watermark(void **state)
 	/* First time: as soon as the watermark is reached, and not before. */
 	for (uint32_t i = 0; !woken; i++) {
 		assert_true(produce(fixture, i, frames, frames));
-		woken = sb_ring_should_wake(&fixture->ring, watermark);
+		woken = sb_ring_should_wake(&fixture->ring, &watermark);
 		assert_int_equal(woken, (i + 1) * size >= watermark);
 	}
 	/* Read up by itself: a full watermark again before the next time. */
 	consume(fixture);
 	for (uint32_t unread = size; unread < watermark; unread += size) {
 		assert_true(produce(fixture, 1000 + unread, frames, frames));
-		assert_false(sb_ring_should_wake(&fixture->ring, watermark));
+		assert_false(sb_ring_should_wake(&fixture->ring, &watermark));
 	}
 	assert_true(produce(fixture, 9000, frames, frames));
-	assert_true(sb_ring_should_wake(&fixture->ring, watermark));
+	assert_true(sb_ring_should_wake(&fixture->ring, &watermark));
 }
 
 static void *produce_all(void *arg)
