@@ -51,9 +51,6 @@ def main():
                     # Without a profiler the depth makes no difference.
                     if name in ("none", "floor") and case[1:] in ("32", "100"):
                         continue
-                    if case == "fork":
-                        # The files that it starts are met before, as the other programs are.
-                        measure(profiler, *command)
                     seen = measure(profiler, *command) if command else stay_idle(profiler)
                     results.add(round=number, profiler=name, case=case, **seen)
         cases = dict(reversed(cases.items()))
