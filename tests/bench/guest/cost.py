@@ -15,7 +15,7 @@ STACKS = {f"{part}{depth}": ("depth", part, depth, amount)
           for part, amount in (("u", 4_000_000), ("k", 30_000)) for depth in (8, 32, 100)}
 SHELL_LOOP = """
 echo ready; read -r line; i=0
-while [ $i -lt 200 ]; do /bin/true; i=$((i + 1)); done
+while [ $i -lt 1000 ]; do /bin/true; i=$((i + 1)); done
 echo "{}"
 """
 WORKLOADS = {
