@@ -4,7 +4,7 @@
 import json
 import re
 
-from harness import (check, check_balance, check_equal, Recording, run, test, use,
+from harness import (check, check_balance, check_equal, exact_test, Recording, run, test, use,
                      wait_until, workload)
 from stackbeat import Events, S, Session
 from weights import check_span, keep_busy
@@ -58,9 +58,10 @@ def weights_are_right_at_equal_intervals_too():
     check_span(session.read(), True, "equal intervals across throttling")
 
 
-@test
+@exact_test
 def what_it_takes_stays_within_the_budget():
-    """Once throttled: at most the budget, and what one more window lets through."""
+    """Once throttled: at most the budget, and what one more window lets through. Exact, as a host
+    that holds the CPU up in a callback makes it look long."""
     session = busy_session(budget=2)
     session.start()
     wait_until(lambda: session.stats()["throttled"], "throttling")
@@ -71,7 +72,6 @@ def what_it_takes_stays_within_the_budget():
         samples += session.read()
     cost = session.stats()["cost"] - before["cost"]
     span = samples[-1].time - begin
-    # A host that stands still in a callback makes it look long, but not often.
     check(cost <= 2 * span * 2 // 1000, f"{cost} ns of {span}, the budget is 2 thousandths")
 
 
