@@ -12,9 +12,8 @@ PEERS = ("stackbeat", "perf", "bpftrace")
 GROWTH = {
     "depth": [
         "The callback grows by the same for each frame, which it reads, checks and writes. The reader "
-        "compares a known stack with what it keeps of it; it keeps none of more than 256 frames, so it "
-        "looks the mapping of each frame up anew beyond that. (By default a stack is cut at 255 user "
-        "frames.)"],
+        "compares a known stack with what it keeps of it, some bytes at once. (By default a stack is cut "
+        "at 255 user frames.)"],
     "stacks": [
         "The callback does not know which stacks were there before. The reader does: it knows one that "
         "repeats by its hash, and looks up the mapping of each frame of a new one. From 10,000 on, each "
