@@ -19,9 +19,9 @@ while [ $i -lt 1000 ]; do /bin/true; i=$((i + 1)); done
 echo "{}"
 """
 WORKLOADS = {
-    "pipe": ("pingpong", 50_000),
+    "pipe": ("pingpong", 100_000),
     "fork": ("/bin/sh", "-c", SHELL_LOOP),
-    "threads": ("threads", 64, 2_000_000),
+    "threads": ("threads", 64, 4_000_000),
     "idle": None,
 }
 
@@ -44,7 +44,7 @@ def main():
     results = Results(f"cost-{part}")
     if part == "workloads":
         keep_in_memory("/bin/sh", "/bin/true")
-    for number, names in enumerate(ROUNDS if part == "stacks" else ROUNDS[:1]):
+    for number, names in enumerate(ROUNDS):
         for name in names:
             with PROFILERS[name]() as profiler:
                 for case, command in cases.items():
