@@ -121,8 +121,8 @@ def table_of_workloads(raw):
     table.notes += [
         "pipe: two processes hand a byte to and fro; fork: a shell runs /bin/true in a loop; "
         "threads: 64 at work.",
-        "What a profiler does for each fork, mapping or switch is in its figure as well. fork is some "
-        "thousands more or less: 200 processes don't take the same number of instructions twice."]
+        "What a profiler does for each fork, mapping or switch is in its figure as well. pipe is some "
+        "hundreds more or less, fork some thousands: the scheduler does not do the same twice."]
     return table
 
 
