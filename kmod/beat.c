@@ -670,11 +670,18 @@ static int sb_beat_offline(unsigned int cpu, struct hlist_node *node)
 	struct sb_session *session = hlist_entry(node, struct sb_session, hotplug);
 	struct sb_beat *beat = sb_session_find_beat(session, cpu);
 
-	if (!beat || !beat->running)
-		return 0;
-	sb_beat_stop(beat);
-	if (READ_ONCE(session->hotplug_live))
-		sb_control_notify(session, STACKBEAT_EVENT_CPU_GONE, cpu, 0);
+	if (beat && beat->running) {
+		sb_beat_stop(beat);
+		if (READ_ONCE(session->hotplug_live))
+			sb_control_notify(session, STACKBEAT_EVENT_CPU_GONE, cpu, 0);
+	}
+	/*
+	 * On -rt a thread of this CPU does them, which is parked soon. Who closes the
+	 * session waits for what is left, and would until the CPU is back.
+	 */
+	if (beat)
+		irq_work_sync(&beat->wake);
+	irq_work_sync(&session->spaces->changes_kick);
 	return 0;
 }
 
