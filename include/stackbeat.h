@@ -23,14 +23,16 @@
  *	EACCES	no rights on the device node (mode 0600)
  *	EPERM	no CAP_PERFMON in the initial user namespace
  *	EUSERS	STACKBEAT_SESSIONS_MAX sessions are open, or, without CAP_PERFMON,
- *		STACKBEAT_USER_SESSIONS_MAX of the same user
+ *		STACKBEAT_USER_SESSIONS_MAX of the same user, or
+ *		STACKBEAT_USERS_SESSIONS_MAX of all users
  *	ENOMEM
  *
  * Where the module's parameter `unprivileged` is set, a user who may read and
  * write the device node needs no CAP_PERFMON. His sessions are restricted: they
  * see his own processes only (of his user id, without capabilities that he does
  * not have, and dumpable), of these the user part only, and only he and those
- * with CAP_PERFMON may configure or list them.
+ * with CAP_PERFMON may configure or list them. Their rate is STACKBEAT_USER_RATE_MAX
+ * at most: their beats interrupt whatever runs.
  *
  * The beat
  * --------
@@ -185,6 +187,8 @@
 #define STACKBEAT_RING_SIZE_DEFAULT (512u << 10) /* bytes */
 #define STACKBEAT_SESSIONS_MAX 64u
 #define STACKBEAT_USER_SESSIONS_MAX 4u /* restricted sessions of one user */
+#define STACKBEAT_USERS_SESSIONS_MAX 32u /* restricted sessions of all users */
+#define STACKBEAT_USER_RATE_MAX 4000u /* Hz; of a restricted session */
 #define STACKBEAT_PIDS_MAX 1024u /* process ids in one filter; thread ids too */
 #define STACKBEAT_CGROUPS_MAX 16u /* control groups in one filter */
 #define STACKBEAT_COMMS_MAX 16u /* thread names in one filter */

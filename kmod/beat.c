@@ -214,17 +214,26 @@ static __always_inline bool sb_has_user_memory(const struct mm_struct *mm, u32 t
 	return mm && !(task_flags & (PF_KTHREAD | SB_PF_USER_WORKER));
 }
 
-/* This is what ptrace asks, without the locks that it takes. */
-bool sb_owner_may_see(const struct sb_session *session)
+/*
+ * This is what ptrace asks, without the locks that it takes. Rights that the task has
+ * borrowed, as those of an overlay file system's owner, say nothing of whose it is.
+ */
+bool sb_owner_may_see(const struct sb_session *session, const struct task_struct *task,
+		      struct mm_struct *mm)
 {
-	const struct cred *owner = session->cred, *cred = current_cred();
+	const struct cred *owner = session->cred, *cred;
+	bool may;
 
-	return current->mm && sb_task_is_dumpable(current) &&
-	       uid_eq(cred->uid, owner->uid) && uid_eq(cred->euid, owner->uid) &&
-	       uid_eq(cred->suid, owner->uid) && gid_eq(cred->gid, owner->gid) &&
-	       gid_eq(cred->egid, owner->gid) && gid_eq(cred->sgid, owner->gid) &&
-	       cred->user_ns == owner->user_ns &&
-	       cap_issubset(cred->cap_permitted, owner->cap_permitted);
+	rcu_read_lock();
+	cred = __task_cred(task);
+	may = sb_is_dumpable(task, mm) &&
+	      uid_eq(cred->uid, owner->uid) && uid_eq(cred->euid, owner->uid) &&
+	      uid_eq(cred->suid, owner->uid) && gid_eq(cred->gid, owner->gid) &&
+	      gid_eq(cred->egid, owner->gid) && gid_eq(cred->sgid, owner->gid) &&
+	      cred->user_ns == owner->user_ns &&
+	      cap_issubset(cred->cap_permitted, owner->cap_permitted);
+	rcu_read_unlock();
+	return may;
 }
 
 /* As sb_space_see(), for a sample whose space is that of the last one. */
@@ -405,7 +414,8 @@ static enum hrtimer_restart sb_beat_callback(struct hrtimer *timer)
 	if (sb_cpu_is_idle(task_flags))
 		beat->idle++;
 	else if ((unlikely(filter) && !sb_filter_wants(filter, task)) ||
-		 (unlikely(session->restricted) && !sb_owner_may_see(session)))
+		 (unlikely(session->restricted) &&
+		  !(task->mm && sb_owner_may_see(session, task, task->mm))))
 		beat->filtered++;
 	else
 		sb_beat_sample(beat, session, task, task_flags, now, weight, missed);
@@ -675,13 +685,9 @@ static int sb_beat_offline(unsigned int cpu, struct hlist_node *node)
 		if (READ_ONCE(session->hotplug_live))
 			sb_control_notify(session, STACKBEAT_EVENT_CPU_GONE, cpu, 0);
 	}
-	/*
-	 * On -rt a thread of this CPU does them, which is parked soon. Who closes the
-	 * session waits for what is left, and would until the CPU is back.
-	 */
 	if (beat)
-		irq_work_sync(&beat->wake);
-	irq_work_sync(&session->spaces->changes_kick);
+		sb_irq_work_flush(&beat->wake);
+	sb_irq_work_flush(&session->spaces->changes_kick);
 	return 0;
 }
 

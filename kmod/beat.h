@@ -82,11 +82,12 @@ void sb_beats_stop(struct sb_session *session);
 int sb_beats_update(struct sb_session *session);
 
 /*
- * Whether the current task is one that the opener of a restricted session could
- * look into by other means too: his own, with no rights that he does not have. An
- * RCU read side.
+ * Whether a task, and memory that it has or had, is something that the opener of a
+ * restricted session could look into by other means too: his own, with no rights that
+ * he does not have.
  */
-bool sb_owner_may_see(const struct sb_session *session);
+bool sb_owner_may_see(const struct sb_session *session, const struct task_struct *task,
+		      struct mm_struct *mm);
 
 /* ENODEV: the machine has no time-stamp counter that keeps time. ENOMEM. */
 int sb_beat_init(void);

@@ -31,8 +31,10 @@ struct sb_capture {
 	u32 generation;
 	bool change;		/* one mapping that changed, and no space record */
 	bool began;		/* the space record is written */
+	bool hidden;		/* the session's opener may not see it any more */
 	u32 count, next;	/* mappings, and those that are written */
 	u32 left_out;
+	u32 weight;		/* of its memory, in mappings, while it waits */
 	u64 cgroup;
 	char *cgroup_path;	/* NULL: none */
 	struct sb_told_mapping *mappings;
@@ -156,6 +158,17 @@ static void sb_capture_read_cgroup(struct sb_spaces *spaces, struct sb_capture *
 }
 
 /*
+ * Whether a space is still one that may be told. A program that is given more rights
+ * is in its new memory before it has them, and can be sampled then; it is mapped
+ * there only when it has them, under the mmap_lock that this is called with.
+ */
+static bool sb_capture_is_hidden(const struct sb_spaces *spaces, const struct sb_seen *seen)
+{
+	return spaces->session->restricted &&
+	       !sb_owner_may_see(spaces->session, seen->leader, seen->mm);
+}
+
+/*
  * Reads a space, and lets go of it. False: it is locked, try again. Whoever has
  * locked it may wait for a file system that does not answer, so this doesn't wait
  * for him.
@@ -163,17 +176,21 @@ static void sb_capture_read_cgroup(struct sb_spaces *spaces, struct sb_capture *
 static bool sb_capture_read(struct sb_spaces *spaces, struct sb_capture *capture)
 {
 	struct mm_struct *mm = capture->seen.mm;
+	bool locked = mmap_read_trylock(mm);
 
-	if (mmap_read_trylock(mm)) {
-		sb_capture_read_mappings(spaces, capture);
-		mmap_read_unlock(mm);
-	} else if (time_before(jiffies, capture->give_up)) {
+	if (!locked && time_before(jiffies, capture->give_up))
 		return false;
-	} else {
+	capture->hidden = sb_capture_is_hidden(spaces, &capture->seen);
+	if (!capture->hidden && locked) {
+		sb_capture_read_mappings(spaces, capture);
+	} else if (!capture->hidden) {
 		capture->generation = 1;
 		capture->left_out = READ_ONCE(mm->map_count);
 	}
-	sb_capture_read_cgroup(spaces, capture);
+	if (locked)
+		mmap_read_unlock(mm);
+	if (!capture->hidden)
+		sb_capture_read_cgroup(spaces, capture);
 	sb_seen_put(&capture->seen);
 	spaces->left_out += capture->left_out;
 	return true;
@@ -181,8 +198,30 @@ static bool sb_capture_read(struct sb_spaces *spaces, struct sb_capture *capture
 
 static void sb_capture_wait(struct sb_spaces *spaces, struct sb_capture *capture)
 {
+	size_t length = capture->cgroup_path ? strlen(capture->cgroup_path) : 0;
+
+	capture->weight = 1 + capture->count +
+			  DIV_ROUND_UP(length, sizeof(struct sb_told_mapping));
 	list_move_tail(&capture->list, &spaces->waiting);
-	spaces->waiting_count += 1 + capture->count;
+	spaces->waiting_count += capture->weight;
+}
+
+static void sb_seen_is_lost(struct sb_spaces *spaces, struct sb_seen *seen)
+{
+	sb_seen_lose(seen);
+	spaces->lost++;
+}
+
+/* What was read waits to be told, if it may be. */
+static void sb_capture_finish(struct sb_spaces *spaces, struct sb_capture *capture)
+{
+	if (!capture->hidden) {
+		sb_capture_wait(spaces, capture);
+		return;
+	}
+	sb_seen_is_lost(spaces, &capture->seen);
+	list_del(&capture->list);
+	sb_capture_free(spaces, capture);
 }
 
 /* There is room for a space without its mappings when there is none for mappings. */
@@ -217,16 +256,15 @@ static void sb_spaces_take_seen(struct sb_spaces *spaces, struct sb_seen_queue *
 			capture->seen = *seen;
 			capture->give_up = jiffies + SB_LOCKED_JIFFIES;
 		} else {
-			sb_seen_lose(seen);
+			sb_seen_is_lost(spaces, seen);
 			sb_seen_put(seen);
-			spaces->lost++;
 			atomic_dec(spaces->pending);
 		}
 		smp_store_release(&queue->tail, queue->tail + 1);
 		if (!capture)
 			continue;
 		if (sb_capture_read(spaces, capture)) {
-			sb_capture_wait(spaces, capture);
+			sb_capture_finish(spaces, capture);
 		} else {
 			list_add_tail(&capture->list, &spaces->unread);
 			spaces->unread_count++;
@@ -243,7 +281,7 @@ static void sb_spaces_take_all_seen(struct sb_spaces *spaces)
 	list_for_each_entry_safe(capture, next, &spaces->unread, list) {
 		if (!sb_capture_read(spaces, capture))
 			continue;
-		sb_capture_wait(spaces, capture);
+		sb_capture_finish(spaces, capture);
 		spaces->unread_count--;
 	}
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
@@ -364,7 +402,7 @@ static bool sb_spaces_tell(struct sb_spaces *spaces)
 		if (!sb_tell_capture(spaces, capture))
 			return false;
 		list_del(&capture->list);
-		spaces->waiting_count -= 1 + capture->count;
+		spaces->waiting_count -= capture->weight;
 		sb_capture_free(spaces, capture);
 	}
 	return true;

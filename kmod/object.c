@@ -7,6 +7,7 @@
 #include <linux/magic.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
+#include <linux/path.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 
@@ -26,7 +27,8 @@ int sb_objects_init(struct sb_objects *objects)
 
 static void sb_object_free(struct sb_object *object)
 {
-	fput(object->file);
+	iput(object->inode);
+	path_put(&object->path);
 	kfree(object->name);
 	kfree(object);
 }
@@ -56,7 +58,7 @@ void sb_objects_free(struct sb_objects *objects)
  */
 static bool sb_read_cached(void *from, u64 offset, void *to, size_t size)
 {
-	struct inode *inode = file_inode(from);
+	struct inode *inode = from;
 	struct address_space *mapping = inode->i_mapping;
 	u64 end = i_size_read(inode);
 	struct page *page;
@@ -71,7 +73,7 @@ static bool sb_read_cached(void *from, u64 offset, void *to, size_t size)
 		page = find_get_page(mapping, offset >> PAGE_SHIFT);
 		if (!page)
 			return false;
-		valid = PageUptodate(page);
+		valid = PageUptodate(page) && !PageHWPoison(page);
 		/* The flags by which it is found do not change; others beside them do. */
 		if (valid)
 			memcpy(at, data_race(page_address(page)) + offset_in_page(offset), part);
@@ -86,20 +88,20 @@ static bool sb_read_cached(void *from, u64 offset, void *to, size_t size)
 }
 
 /* The pages of hugetlbfs are counted in another unit. */
-static bool sb_file_can_be_read(const struct file *file)
+static bool sb_inode_can_be_read(const struct inode *inode)
 {
-	return file_inode(file)->i_sb->s_magic != HUGETLBFS_MAGIC;
+	return inode->i_sb->s_magic != HUGETLBFS_MAGIC;
 }
 
 /* Whether the file has no name any more, or, like a memfd, never had one: it may lose it now. */
-static bool sb_file_is_unlinked(const struct path *path)
+static bool sb_path_is_unlinked(const struct path *path)
 {
 	return data_race(d_unlinked(path->dentry)) ||
 	       !READ_ONCE(d_inode(path->dentry)->i_nlink);
 }
 
-/* The path in the mount namespace of the file, without " (deleted)"; NULL if it has none. */
-static char *sb_file_name(struct sb_objects *objects, const struct path *path)
+/* The name in the mount namespace of the path, without " (deleted)"; NULL if it has none. */
+static char *sb_path_name(struct sb_objects *objects, const struct path *path)
 {
 	char *name = d_path(path, objects->path, STACKBEAT_PATH_MAX);
 	size_t length, deleted = strlen(SB_DELETED);
@@ -107,7 +109,7 @@ static char *sb_file_name(struct sb_objects *objects, const struct path *path)
 	if (IS_ERR(name))
 		return NULL;
 	length = strlen(name);
-	if (sb_file_is_unlinked(path) && length > deleted &&
+	if (sb_path_is_unlinked(path) && length > deleted &&
 	    !strcmp(name + length - deleted, SB_DELETED))
 		name[length - deleted] = '\0';
 	return kstrdup(name, GFP_KERNEL);
@@ -116,17 +118,19 @@ static char *sb_file_name(struct sb_objects *objects, const struct path *path)
 static struct sb_object *sb_object_alloc(struct sb_objects *objects, struct file *file)
 {
 	struct sb_object *object = kzalloc(sizeof(*object), GFP_KERNEL);
-	const struct path *path = sb_file_user_path(file);
 
 	if (!object)
 		return NULL;
-	object->file = get_file(file);
+	object->path = *sb_file_user_path(file);
+	path_get(&object->path);
+	object->inode = file_inode(file);
+	ihold(object->inode);
 	object->id = ++objects->last_id;
-	object->name = sb_file_name(objects, path);
-	object->unlinked = sb_file_is_unlinked(path);
-	object->unread = !sb_file_can_be_read(file) ||
-			 sb_elf_read(sb_read_cached, file, &object->elf);
-	hash_add(objects->by_inode, &object->node, (unsigned long)file_inode(file));
+	object->name = sb_path_name(objects, &object->path);
+	object->unlinked = sb_path_is_unlinked(&object->path);
+	object->unread = !sb_inode_can_be_read(object->inode) ||
+			 sb_elf_read(sb_read_cached, object->inode, &object->elf);
+	hash_add(objects->by_inode, &object->node, (unsigned long)object->inode);
 	list_add_tail(&object->untold, &objects->untold);
 	objects->count++;
 	return object;
@@ -138,8 +142,7 @@ struct sb_object *sb_objects_get(struct sb_objects *objects, struct file *file)
 	struct sb_object *object;
 
 	hash_for_each_possible(objects->by_inode, object, node, (unsigned long)inode) {
-		if (file_inode(object->file) == inode &&
-		    path_equal(sb_file_user_path(object->file), sb_file_user_path(file)))
+		if (object->inode == inode && path_equal(&object->path, sb_file_user_path(file)))
 			return object;
 	}
 	if (objects->count == STACKBEAT_OBJECTS_MAX)
@@ -150,7 +153,7 @@ struct sb_object *sb_objects_get(struct sb_objects *objects, struct file *file)
 static void sb_object_write(const struct sb_object *object, size_t name_length,
 			    struct stackbeat_object *record, u32 size)
 {
-	const struct inode *inode = file_inode(object->file);
+	const struct inode *inode = object->inode;
 
 	memset(record, 0, size);
 	record->record.type = STACKBEAT_RECORD_OBJECT;
@@ -201,9 +204,8 @@ struct sb_object *sb_objects_find(struct sb_objects *objects, u64 id)
 	return NULL;
 }
 
-int sb_file_open(struct file *file, const struct cred *cred)
+int sb_path_open(const struct path *path, const struct cred *cred)
 {
-	const struct path *path = sb_file_user_path(file);
 	const struct cred *old = override_creds(cred);
 	struct file *opened;
 	int fd;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The files that processes of a session map, kept open until the reader gives
+ * The files that processes of a session map, kept until the reader gives
  * them back, so that it can have the very file that was mapped.
  *
  * One object stands for one inode at one path: the same file seen through two
@@ -12,11 +12,13 @@
 
 #include <linux/hashtable.h>
 #include <linux/list.h>
+#include <linux/path.h>
 
 #include "elf.h"
 
 struct cred;
 struct file;
+struct inode;
 struct sb_ring;
 
 #define SB_OBJECTS_BITS 10
@@ -32,7 +34,12 @@ struct sb_objects {
 struct sb_object {
 	struct hlist_node node;
 	struct list_head untold;	/* empty once it was told */
-	struct file *file;		/* a reference */
+	/*
+	 * References. Not to the file that is mapped: as long as that is open, what was
+	 * locked through it stays locked, and what may be written can't be executed.
+	 */
+	struct path path;
+	struct inode *inode;
 	u64 id;
 	struct sb_elf elf;
 	bool unread;			/* elf may lack something */
@@ -42,13 +49,12 @@ struct sb_object {
 
 /* ENOMEM. */
 int sb_objects_init(struct sb_objects *objects);
-/* Lets go of all files. Also after an sb_objects_init() that failed. */
+/* Lets go of all. Also after an sb_objects_init() that failed. */
 void sb_objects_free(struct sb_objects *objects);
 
 /*
  * The object of a regular file, made if it is new. NULL: there is no memory or no
- * room for one more. Takes a reference of its own to the file. May sleep, but
- * waits for no disk and no network.
+ * room for one more. May sleep, but waits for no disk and no network.
  */
 struct sb_object *sb_objects_get(struct sb_objects *objects, struct file *file);
 
@@ -65,10 +71,10 @@ struct sb_object *sb_objects_find(struct sb_objects *objects, u64 id);
 void sb_objects_release(struct sb_objects *objects, struct sb_object *object);
 
 /*
- * Opens a file anew with these rights, and gives a file descriptor of the current
+ * Opens a file with these rights, and gives a file descriptor of the current
  * process. EACCES, EMFILE, ENFILE, ENOMEM, and what opening fails with. Called
  * without lock.
  */
-int sb_file_open(struct file *file, const struct cred *cred);
+int sb_path_open(const struct path *path, const struct cred *cred);
 
 #endif

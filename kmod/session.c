@@ -116,11 +116,11 @@ static struct sb_session *sb_session_alloc(bool restricted)
 	return session;
 }
 
-/* Whether there is room for one more, in all and for its user. */
+/* Whether there is room for one more, in all, for all users, and for its user. */
 static bool sb_session_fits(const struct sb_session *session)
 {
 	const struct sb_session *other;
-	u32 same = 0;
+	u32 restricted = 0, same = 0;
 
 	lockdep_assert_held(&sb_sessions_lock);
 
@@ -128,9 +128,12 @@ static bool sb_session_fits(const struct sb_session *session)
 		return false;
 	if (!session->restricted)
 		return true;
-	list_for_each_entry(other, &sb_sessions, list)
+	list_for_each_entry(other, &sb_sessions, list) {
+		restricted += other->restricted;
 		same += other->restricted && uid_eq(other->cred->uid, session->cred->uid);
-	return same < STACKBEAT_USER_SESSIONS_MAX;
+	}
+	/* One person may be many users, in a namespace of his own. */
+	return restricted < STACKBEAT_USERS_SESSIONS_MAX && same < STACKBEAT_USER_SESSIONS_MAX;
 }
 
 struct sb_session *sb_session_open(bool restricted)
@@ -332,6 +335,11 @@ static int sb_session_check_restricted(const struct sb_session *session,
 	if (sb_settings_have(settings, STACKBEAT_A_PARTS) &&
 	    settings->parts != STACKBEAT_PART_USER) {
 		NL_SET_ERR_MSG(extack, "the kernel part needs CAP_PERFMON");
+		return -EPERM;
+	}
+	if (sb_settings_have(settings, STACKBEAT_A_RATE) &&
+	    settings->rate > STACKBEAT_USER_RATE_MAX) {
+		NL_SET_ERR_MSG(extack, "a higher rate needs CAP_PERFMON");
 		return -EPERM;
 	}
 	if (sb_settings_have(settings, STACKBEAT_A_BUDGET) &&

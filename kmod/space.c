@@ -315,7 +315,7 @@ static int sb_space_on_mapping(struct kprobe *probe, struct pt_regs *regs)
 		for (way = 0; way < SB_WAYS; way++) {
 			if (!sb_space_is_changed(set + way, &id))
 				continue;
-			tell = !session->restricted || sb_owner_may_see(session);
+			tell = !session->restricted || sb_owner_may_see(session, current, vma->vm_mm);
 			sb_spaces_add_change(spaces, set + way, id, vma, tell);
 		}
 	}
@@ -412,18 +412,20 @@ void sb_spaces_announce(struct sb_spaces *spaces)
 int sb_spaces_open_object(struct sb_spaces *spaces, u64 id)
 {
 	struct sb_object *object;
-	struct file *file = NULL;
+	struct path path;
 	int fd;
 
 	mutex_lock(&spaces->lock);
 	object = sb_objects_find(&spaces->objects, id);
-	if (object)
-		file = get_file(object->file);
+	if (object) {
+		path = object->path;
+		path_get(&path);
+	}
 	mutex_unlock(&spaces->lock);
-	if (!file)
+	if (!object)
 		return -ENOENT;
-	fd = sb_file_open(file, spaces->session->cred);
-	fput(file);
+	fd = sb_path_open(&path, spaces->session->cred);
+	path_put(&path);
 	return fd;
 }
 

@@ -118,7 +118,7 @@ struct sb_spaces {
 	struct list_head unread;	/* captures whose space is locked by others */
 	u32 unread_count;
 	struct list_head waiting;	/* captures that are to be written, oldest first */
-	u32 waiting_count;		/* mappings and spaces in it */
+	u32 waiting_count;		/* what they weigh, in mappings */
 	char *path;			/* STACKBEAT_PATH_MAX bytes */
 	u64 told, lost, changes_told, left_out, objects_left_out;
 	struct delayed_work work;

@@ -49,9 +49,10 @@ static int device_open_error(int code, struct error *error)
 	case EUSERS:
 		return error_set(error, code,
 				 STACKBEAT_DEVICE ": too many sessions are open: the limit is %u, "
-						  "and %u of a user without CAP_PERFMON; see "
-						  "'stackbeat status'",
-				 STACKBEAT_SESSIONS_MAX, STACKBEAT_USER_SESSIONS_MAX);
+						  "without CAP_PERFMON %u of a user and %u of all; "
+						  "see 'stackbeat status'",
+				 STACKBEAT_SESSIONS_MAX, STACKBEAT_USER_SESSIONS_MAX,
+				 STACKBEAT_USERS_SESSIONS_MAX);
 	default:
 		return error_errno(error, code, STACKBEAT_DEVICE);
 	}

@@ -45,6 +45,13 @@ void session_close(struct session *session)
 	session->device = NULL;
 }
 
+static uint32_t highest_rate(const struct session *session, const struct control_module *module)
+{
+	if (session->restricted && module->rate_max > STACKBEAT_USER_RATE_MAX)
+		return STACKBEAT_USER_RATE_MAX;
+	return module->rate_max;
+}
+
 static int choose_rate(struct session *session, const struct record_options *options,
 		       struct error *error)
 {
@@ -53,7 +60,7 @@ static int choose_rate(struct session *session, const struct record_options *opt
 
 	if (err)
 		return err;
-	session->rate = options->rate ? options->rate : module.rate_max;
+	session->rate = options->rate ? options->rate : highest_rate(session, &module);
 	if (session->rate > module.rate_max)
 		return error_set(error, ERANGE,
 				 "-F %u: the module was loaded with rate_max=%u; try 'stackbeat "

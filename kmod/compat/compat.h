@@ -10,6 +10,7 @@
 
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
+#include <linux/irq_work.h>
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
@@ -90,16 +91,33 @@ static inline const struct path *sb_file_user_path(const struct file *file)
 }
 
 /*
- * Whether the user of @task, which has user memory, may look into it: not after
- * it has run a program that he may not read, or has given up rights. An RCU read
- * side.
+ * Whether the user of @task may look into its memory @mm: not after it has run a
+ * program that he may not read, or has given up rights. No, too, where that is
+ * known of the task alone, and its memory is another one by now. An RCU read side.
  */
-static inline bool sb_task_is_dumpable(const struct task_struct *task)
+static inline bool sb_is_dumpable(const struct task_struct *task, struct mm_struct *mm)
 {
 #ifdef HAVE_TASK_EXEC_STATE
-	return rcu_dereference_sched(task->exec_state)->dumpable == TASK_DUMPABLE_OWNER;
+	if (READ_ONCE(rcu_dereference(task->exec_state)->dumpable) != TASK_DUMPABLE_OWNER)
+		return false;
+	/* exec sets the memory before it says that the program may be looked into. */
+	smp_rmb();
+	return READ_ONCE(task->mm) == mm;
 #else
-	return get_dumpable(task->mm) == SUID_DUMP_USER;
+	return get_dumpable(mm) == SUID_DUMP_USER;
+#endif
+}
+
+/*
+ * Has @work done if it waits for the current CPU, which is about to go offline: on
+ * -rt, by a thread that is parked then. Who frees it waits for it, and would wait
+ * until the CPU is back. Called by a task that may sleep.
+ */
+static inline void sb_irq_work_flush(struct irq_work *work)
+{
+#ifdef CONFIG_PREEMPT_RT
+	if (irq_work_is_busy(work))
+		irq_work_sync(work);
 #endif
 }
 

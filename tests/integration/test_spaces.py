@@ -10,8 +10,8 @@ from pathlib import Path
 
 import truth
 from harness import (cgroup_mount, check, check_equal, exact_test, fails_with, last_json,
-                     load, PATIENCE, release, run, start, start_waiting, test, wait_until, WORKLOADS,
-                     workload)
+                     load, make_cgroup, PATIENCE, release, run, Skip, start, start_waiting, test,
+                     wait_until, WORKLOADS, workload)
 from spaces import Spaces, UNKNOWN, vdso
 from stackbeat import PAGE, S, Session
 from test_users import allow
@@ -275,6 +275,100 @@ def closing_gives_back_all_that_is_held():
         process.wait()
         check(not truth.unmount(directory), "what is held could be unmounted")
     wait_until(lambda: truth.unmount(directory), "a file system that is free")
+
+
+MAPS_WRITABLE = """
+import fcntl, mmap, os, sys
+file = os.open(sys.argv[1], os.O_RDWR)
+fcntl.flock(file, fcntl.LOCK_EX)
+code = mmap.mmap(file, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC)
+while True:
+    pass
+"""
+
+
+@test
+def what_a_process_had_locked_is_free_when_it_has_ended():
+    """As is what it could write to: such a file can't be executed."""
+    path = truth.copy_to(truth.tmpfs(), WORKER)
+    process = start("/usr/bin/python3", "-c", MAPS_WRITABLE, path)
+    with Session(**SETTINGS, pids=[process.pid]) as session:
+        spaces = Spaces(session, keep=True)
+        session.start()
+        wait_until(lambda: spaces.read() or
+                   str(path) in {told.path for told in spaces.objects.values()}, "its file")
+        process.kill()
+        process.wait()
+        # The space itself is given back a moment later.
+        wait_until(lambda: can_be_locked(path), "a file that is not locked")
+        run(path, 1)
+
+
+def can_be_locked(path):
+    with open(path, "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            return False
+
+
+POISONS = """
+import mmap, os, sys
+file = os.open(sys.argv[1], os.O_RDWR)
+code = mmap.mmap(file, 0, flags=mmap.MAP_SHARED)
+code[0]
+code.madvise(100, 0, mmap.PAGESIZE) # MADV_HWPOISON
+"""
+MAPS = """
+import mmap, os, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+code = mmap.mmap(file, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC)
+while True:
+    pass
+"""
+
+
+@test
+def memory_that_has_failed_is_not_read():
+    path = truth.copy_to(truth.tmpfs(), WORKER)
+    poisons = start("/usr/bin/python3", "-c", POISONS, path)
+    _, err = poisons.communicate()
+    if "Invalid argument" in err:
+        raise Skip("this kernel has no memory that fails")
+    # Whoever has mapped it is told by a signal.
+    check(poisons.returncode in (0, -signal.SIGBUS, -signal.SIGKILL), f"it said: {err}")
+    process = start("/usr/bin/python3", "-c", MAPS, path)
+    with Session(**SETTINGS, pids=[process.pid]) as session:
+        spaces = Spaces(session, names=False)
+        session.start()
+
+        def told():
+            spaces.read()
+            return next((told for told in spaces.objects.values() if told.path == str(path)), None)
+        found = wait_until(told, "its file")
+        check_equal((found.flags & S.OBJECT_UNREAD, found.build_id), (S.OBJECT_UNREAD, ""),
+                    "whether it was read")
+
+
+@test
+def long_names_of_control_groups_are_memory_too():
+    """Nobody reads the metadata: what waits is bounded by what it takes."""
+    group = cgroup_mount()
+    for number in range(15):
+        group = make_cgroup(group, f"{number:x}".ljust(254, "-"))
+    with Session(rate=5000, ring_size=4 << 20) as session:
+        process = start_waiting(*truth.churn(truth.tmpfs(), "fork", 2500, 200000))
+        (group / "cgroup.procs").write_text(str(process.pid))
+        session.set(pids=[process.pid])
+        session.start()
+        release(process)
+        while process.poll() is None:
+            session.poll()
+            session.read()
+        session.stop()
+        stats = session.stats()
+        check(stats["spaces_lost"], f"all of them are kept: {stats}")
 
 
 def user_process(path, user):

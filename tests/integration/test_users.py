@@ -2,18 +2,22 @@
 """Who may profile, and what: CAP_PERFMON everything; others nothing, or, where the module's
 parameter `unprivileged` allows, the user part of their own processes."""
 
+import concurrent.futures
 import contextlib
 import errno
 import json
 import os
 import shutil
+import signal
 import struct
+import subprocess
 from pathlib import Path
 
-from harness import (check, check_equal, defer, fails_with, load, pprof, run, start,
+from harness import (check, check_equal, defer, fails_with, load, pprof, release, run, Skip, start,
                      temporary_directory, test, unload, use, wait_until, WORKLOADS, workload)
+from spaces import Spaces
 from stackbeat import END_NAMES, Events, Netlink, online_cpus, S, Session
-from users import ALICE, as_user, become, BOB, CAP_PERFMON, own_user_namespace
+from users import ALICE, as_user, become, BOB, CAP_PERFMON, own_mounts, own_user_namespace
 
 DEVICE = Path("/dev/stackbeat")
 PARAMETER = Path("/sys/module/stackbeat/parameters/unprivileged")
@@ -229,6 +233,134 @@ def users_see_their_own_processes_and_nothing_else():
 
 
 @test
+def rights_that_are_borrowed_are_not_those_of_the_process():
+    """In an overlay, files are read with the rights of who has mounted it."""
+    allow()
+    directory = temporary_directory()
+    directory.chmod(0o777)
+    file = directory / "overlay" / "file"
+    mounted = os.pipe()
+
+    def read_for_ever():
+        os.sched_setaffinity(0, {0})
+        path = f"/proc/{int(os.read(mounted[0], 64))}/root{file}"
+        with open(path, "rb", buffering=0) as opened:
+            while True:
+                os.pread(opened.fileno(), 1 << 20, 0)
+
+    def mount_and_look():
+        own_mounts()
+        run("mount", "-t", "tmpfs", "none", directory)
+        for name in ("lower", "upper", "work", "overlay"):
+            (directory / name).mkdir()
+        (directory / "lower" / "file").write_bytes(bytes(1 << 20))
+        options = ",".join(f"{name}dir={directory / name}" for name in ("lower", "upper", "work"))
+        mount = start("mount", "-t", "overlay", "-o", f"userxattr,{options}", "none", file.parent)
+        if mount.wait():
+            return None
+        os.write(mounted[1], str(os.getpid()).encode())
+        samples, stats, _ = samples_as_user(4000)
+        return {sample.pid for sample in samples}, stats
+
+    reader = os.fork()
+    if not reader:
+        try:
+            read_for_ever()
+        finally:
+            os._exit(1)
+    defer(os.waitpid, reader, 0)
+    defer(os.kill, reader, signal.SIGKILL)
+    seen = as_user(ALICE, mount_and_look)
+    if seen is None:
+        raise Skip("this kernel lets no user mount an overlay")
+    check(reader not in seen[0], f"root's process was sampled: {seen[1]}")
+    samples, _, _ = samples_as_user(1000)
+    check(reader in {sample.pid for sample in samples}, "root's process did not read")
+
+
+GIVEN_RIGHTS = """
+import mmap, os, select, sys
+memory = mmap.mmap(-1, 256 << 20)
+for at in range(0, len(memory), 4096):
+    memory[at] = 1
+print("ready", flush=True)
+while not select.select([0], [], [], 0)[0]:
+    pass
+os.execv(sys.argv[1], [sys.argv[1], "1"])
+"""
+
+
+def run_first(pid, priority):
+    os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(priority))
+
+
+@contextlib.contextmanager
+def nothing_else_runs(process, cpus):
+    """But this process and the caller: what is there on `cpus` meanwhile gives way to nobody."""
+    limit = Path("/proc/sys/kernel/sched_rt_runtime_us")
+    own = os.sched_getaffinity(0)
+    with contextlib.ExitStack() as before:
+        before.callback(limit.write_text, limit.read_text())
+        limit.write_text("-1")
+        before.callback(os.sched_setaffinity, 0, own)
+        os.sched_setaffinity(0, {cpus[0]})
+        before.callback(os.sched_setscheduler, 0, os.SCHED_OTHER, os.sched_param(0))
+        run_first(0, 50)
+        for cpu in cpus:
+            hog = start(*workload("threads", 1),
+                        preexec_fn=lambda cpu=cpu: os.sched_setaffinity(0, {cpu}))
+            before.callback(hog.kill)
+            wait_until(lambda hog=hog: len(os.listdir(f"/proc/{hog.pid}/task")) == 2, "a hog")
+            for task in os.listdir(f"/proc/{hog.pid}/task"):
+                run_first(int(task), 10)
+        run_first(process.pid, 10)
+        before.callback(process.kill)
+        yield
+
+
+@test
+def a_program_that_is_given_rights_is_not_told_of():
+    """It is in its new memory before it has them, and stays there for as long as the old one takes
+    to be freed. What was sampled then is looked at much later here: no worker runs before."""
+    others = online_cpus()[1:]
+    if not others:
+        raise Skip("there is one CPU")
+    allow()
+    path = copy_of_threads(0o4755)
+
+    def prepare():
+        os.sched_setaffinity(0, {0})
+        become(ALICE)
+    process = start("/usr/bin/python3", "-c", GIVEN_RIGHTS, path, stdin=subprocess.PIPE,
+                    preexec_fn=prepare)
+    check_equal(process.stdout.readline(), "ready\n", "its answer")
+    seen, changed = os.pipe(), os.pipe()
+
+    def look():
+        with Session(rate=S.USER_RATE_MAX, cpus="0", watermark=4096) as session:
+            spaces = Spaces(session, names=False)
+            session.start()
+            wait_until(lambda: spaces.read() or spaces.objects, "its first program")
+            os.write(seen[1], b"x")
+            os.read(changed[0], 1)
+            session.stop()
+            spaces.drain()
+            return sorted(told.path for told in spaces.objects.values()), session.stats()
+
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:
+        looking = executor.submit(as_user, ALICE, look)
+        os.read(seen[0], 1)
+        with nothing_else_runs(process, others):
+            release(process)
+            wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/task")) == 2,
+                       "the other program")
+        os.write(changed[1], b"x")
+        told, stats = looking.result()
+    check(any("python" in name for name in told), f"not even its first program: {told}")
+    check(str(path) not in told, f"the program with more rights was told: {stats}")
+
+
+@test
 def users_see_the_user_part_alone():
     allow()
     process = busy_as(ALICE, workload("threads")[0])
@@ -259,12 +391,13 @@ def users_may_not_ask_for_more():
             return session.get()
     for settings, text in (({"parts": KERNEL}, "kernel part"), ({"parts": BOTH}, "kernel part"),
                            ({"budget": S.BUDGET_DEFAULT + 1}, "budget"),
-                           ({"ring_size": 2 * S.RING_SIZE_DEFAULT}, "ring")):
+                           ({"ring_size": 2 * S.RING_SIZE_DEFAULT}, "ring"),
+                           ({"rate": S.USER_RATE_MAX + 1}, "rate")):
         with fails_with(errno.EPERM, f"{settings}", text):
             as_user(ALICE, ask, settings)
         as_user(ALICE, ask, settings, capabilities=[CAP_PERFMON])
     for settings in ({"parts": S.PART_USER}, {"budget": S.BUDGET_DEFAULT}, {"budget": 1},
-                     {"ring_size": S.RING_SIZE_DEFAULT}, {"rate": 20000}, {"fixed": 1}):
+                     {"ring_size": S.RING_SIZE_DEFAULT}, {"rate": S.USER_RATE_MAX}, {"fixed": 1}):
         told = as_user(ALICE, ask, settings)
         check_equal({name: told[name] for name in settings}, settings, "what was set")
 
@@ -342,13 +475,26 @@ def users_have_a_few_sessions_each():
 
 
 @test
+def users_leave_sessions_to_others():
+    """One person may be many users, in a namespace of his own."""
+    allow()
+    with contextlib.ExitStack() as held:
+        for number in range(S.USERS_SESSIONS_MAX // S.USER_SESSIONS_MAX):
+            held.enter_context(held_by(BOB + 1 + number, S.USER_SESSIONS_MAX))
+        with fails_with(errno.EUSERS, "one more of another user"):
+            as_user(ALICE, open_and_close)
+        open_and_close()
+    as_user(ALICE, open_and_close)
+
+
+@test
 def the_command_profiles_for_users_too():
     allow()
     directory = temporary_directory()
     directory.chmod(0o777)
     start(*workload("threads", len(online_cpus())))
     as_alice = (*as_words(ALICE), "stackbeat")
-    for options in ((), ("-a",), ("--user",)):
+    for options in ((), ("-a",), ("--user",), ("-F", "max")):
         path = directory / "profile"
         _, err = run(*as_alice, "record", "-F", 997, *options, "-o", path,
                      *workload("deep", 5, 100000000))
@@ -359,7 +505,8 @@ def the_command_profiles_for_users_too():
                       for sample in profile.samples for frame in sample.frames), "kernel frames")
         check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
     for option, text in ((("--kernel",), "CAP_PERFMON"), (("--budget", 20), "CAP_PERFMON"),
-                         (("--ring-size", "1M"), "CAP_PERFMON")):
+                         (("--ring-size", "1M"), "CAP_PERFMON"),
+                         (("-F", S.USER_RATE_MAX + 1), "CAP_PERFMON")):
         path.unlink(missing_ok=True)
         _, err = run(*as_alice, "record", *option, "-o", path, "/bin/true", status=1)
         check_equal(len(err.splitlines()), 1, f"lines of {err!r}")

@@ -6,6 +6,7 @@ import os
 import pickle
 import struct
 import traceback
+from pathlib import Path
 
 from harness import Failure
 
@@ -13,7 +14,9 @@ from harness import Failure
 ALICE, BOB = 21001, 21002
 
 CAP_PERFMON = 38
+PR_SET_DUMPABLE = 4
 PR_SET_KEEPCAPS = 8
+CLONE_NEWNS = 0x20000
 CLONE_NEWUSER = 0x10000000
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -44,6 +47,17 @@ def become(user, capabilities=()):
 
 def own_user_namespace():
     _call(libc.unshare, CLONE_NEWUSER)
+
+
+def own_mounts():
+    """User and mount namespaces of one's own, in which one is root."""
+    user, group = os.getuid(), os.getgid()
+    # Else what /proc says of a process that has changed its user is root's.
+    _call(libc.prctl, PR_SET_DUMPABLE, 1, 0, 0, 0)
+    _call(libc.unshare, CLONE_NEWUSER | CLONE_NEWNS)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"),
+                       ("gid_map", f"0 {group} 1")):
+        Path(f"/proc/self/{name}").write_text(text)
 
 
 def as_user(user, function, *arguments, capabilities=()):
