@@ -116,6 +116,30 @@ static void test_what_is_not_there(void **state)
 	assert_non_null(strstr(error.text, "nothing to collect"));
 }
 
+/* A path may hold what looks like the word of who looks for debug files. */
+static void test_paths_that_mislead(void **state)
+{
+	const char *directory = in_sandbox("x\nabc123 %s/secret", sandbox);
+	struct bundle bundle = {""};
+	struct bundle_counts counts;
+	char program[PATH_MAX];
+
+	(void)state;
+	build_program();
+	run("cd '%s' && mkdir -p secret '%s' && echo secret >secret/shadow && "
+	    "mv debug/.build-id/01/23abcd.debug '%s/shadow' && "
+	    "objcopy --add-gnu-debuglink='%s/shadow' program '%s/program'",
+	    sandbox, directory, directory, directory, directory);
+	snprintf(program, sizeof(program), "%s/program", directory);
+	assert_int_equal(create(NULL, profile_of(program, "0123abcd"), &counts), 0);
+	assert_int_equal(counts.debug_files, 1);
+	assert_int_equal(bundle_unpack(&bundle, in_sandbox("a.tar.zst"), &error), 0);
+	run("cmp '%s/.build-id/01/23abcd.debug' '%s/shadow'", bundle.directory, directory);
+	run("! grep -r secret '%s/.build-id'", bundle.directory);
+	run("test ! -e '%s/.build-id/ab'", bundle.directory);
+	bundle_remove(&bundle);
+}
+
 static void test_files_without_a_build_id(void **state)
 {
 	struct bundle bundle = {""};
@@ -238,9 +262,10 @@ static void test_files_are_looked_for(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BUNDLE_TEST(test_there_and_back),           BUNDLE_TEST(test_what_is_not_there),
-		BUNDLE_TEST(test_files_without_a_build_id), BUNDLE_TEST(test_hostile_archives),
-		BUNDLE_TEST(test_what_a_signal_leaves),     BUNDLE_TEST(test_files_are_looked_for),
+		BUNDLE_TEST(test_there_and_back),       BUNDLE_TEST(test_what_is_not_there),
+		BUNDLE_TEST(test_paths_that_mislead),   BUNDLE_TEST(test_files_without_a_build_id),
+		BUNDLE_TEST(test_hostile_archives),     BUNDLE_TEST(test_what_a_signal_leaves),
+		BUNDLE_TEST(test_files_are_looked_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
