@@ -3,12 +3,10 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -18,6 +16,7 @@
 #include "debugfile.h"
 #include "elf.h"
 #include "error.h"
+#include "expendable.h"
 #include "kallsyms.h"
 #include "kernel.h"
 #include "object_search.h"
@@ -42,9 +41,9 @@ static bool name_of(const char *build_id, const char *suffix, char name[PATH_MAX
 /* What the process that looks into `fd` found: a build id; "" if there is none. */
 static int read_id(int fd, char id[BUILD_ID_SIZE])
 {
+	pid_t parent = getpid(), child;
 	int ends[2];
 	ssize_t got;
-	pid_t child;
 	Elf *elf;
 
 	*id = '\0';
@@ -52,7 +51,7 @@ static int read_id(int fd, char id[BUILD_ID_SIZE])
 		return -errno;
 	child = fork();
 	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		become_expendable(parent);
 		if (elf_begin_read(fd, NULL, 0, true, &elf, NULL) == 0) {
 			debug_build_id(elf, id);
 			got = write(ends[1], id, strlen(id));
@@ -173,8 +172,8 @@ static int collect_debug_files(const struct source *source, int fd, const char *
 			       const char *build_id)
 {
 	char id[BUILD_ID_SIZE];
+	pid_t parent = getpid(), child;
 	int ends[2], found, err;
-	pid_t child;
 
 	if (source->plan->without_debug || !*build_id)
 		return 0;
@@ -182,7 +181,7 @@ static int collect_debug_files(const struct source *source, int fd, const char *
 		return -errno;
 	child = fork();
 	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		become_expendable(parent);
 		close(ends[0]);
 		tell_debug_files(source, fd, path, build_id, ends[1]);
 		_exit(0);
