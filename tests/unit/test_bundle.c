@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "bundle.h"
 
+#include "commands.h"
 #include "error.h"
 #include "object_search.h"
 #include "pprof.h"
@@ -8,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -214,6 +216,52 @@ static void test_what_a_signal_leaves(void **state)
 	assert_true(is_empty(in_sandbox("tmp")));
 }
 
+/* Paths and build ids are what anybody wrote: they can't command a terminal. */
+
+static char *output_of(int (*command)(int argc, char **argv), char *option, int status)
+{
+	char *argv[] = {"command",
+			"-o",
+			(char *)in_sandbox("out"),
+			option,
+			(char *)in_sandbox("profile.pb.gz"),
+			NULL};
+	int saved = dup(STDERR_FILENO), fd;
+	char *text = calloc(1, 4096);
+
+	fd = open(in_sandbox("stderr"), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	assert_true(saved >= 0 && fd >= 0);
+	optind = 0;
+	dup2(fd, STDERR_FILENO);
+	assert_int_equal(command(5, argv), status);
+	dup2(saved, STDERR_FILENO);
+	assert_non_null(text);
+	assert_true(pread(fd, text, 4095, 0) > 0);
+	close(saved);
+	close(fd);
+	return text;
+}
+
+static void test_what_a_terminal_gets(void **state)
+{
+	static const char *const ids[] = {"", "\x1b[32m\u202e"};
+	char *texts[4];
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		pprof_profile_free(profile_of("/gone/\x1b[31m\n\xc2\x9b", ids[i]));
+		texts[2 * i] = output_of(cmd_archive, "--no-debug", STATUS_FAILED);
+		texts[2 * i + 1] = output_of(cmd_symbolize, "--no-cache", STATUS_OK);
+	}
+	for (size_t i = 0; i < 4; i++) {
+		assert_null(strchr(texts[i], '\x1b'));
+		assert_null(strstr(texts[i], "\xc2\x9b"));
+		assert_null(strstr(texts[i], "\u202e"));
+		assert_non_null(strstr(texts[i], "stackbeat: /gone/\\x1b[31m\\x0a\\x9b"));
+		free(texts[i]);
+	}
+}
+
 /* Looking for files */
 
 static int search(const char *directory, const char *path, const char *build_id, int64_t time)
@@ -265,7 +313,7 @@ int main(void)
 		BUNDLE_TEST(test_there_and_back),       BUNDLE_TEST(test_what_is_not_there),
 		BUNDLE_TEST(test_paths_that_mislead),   BUNDLE_TEST(test_files_without_a_build_id),
 		BUNDLE_TEST(test_hostile_archives),     BUNDLE_TEST(test_what_a_signal_leaves),
-		BUNDLE_TEST(test_files_are_looked_for),
+		BUNDLE_TEST(test_files_are_looked_for), BUNDLE_TEST(test_what_a_terminal_gets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
