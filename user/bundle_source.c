@@ -73,7 +73,8 @@ static int read_id(int fd, char id[BUILD_ID_SIZE])
  * Takes a debug file, and closes it, if it is an ELF file of this build id: whoever found it may
  * have been misled, but this very file is what is packed.
  */
-static int take_debug_file(const struct source *source, int fd, const char *build_id)
+static int take_debug_file(const struct source *source, int fd, const char *path,
+			   const char *build_id)
 {
 	char name[PATH_MAX], id[BUILD_ID_SIZE];
 	struct stat st;
@@ -84,7 +85,7 @@ static int take_debug_file(const struct source *source, int fd, const char *buil
 	if (name_of(build_id, ".debug", name) && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
 		err = read_id(fd, id);
 		if (!err && strcmp(id, build_id) == 0)
-			err = source->sink->debug_file(source->sink->arg, name, fd);
+			err = source->sink->debug_file(source->sink->arg, path, name, fd);
 	}
 	close(fd);
 	return err;
@@ -189,7 +190,7 @@ static int collect_debug_files(const struct source *source, int fd, const char *
 	close(ends[1]);
 	err = child < 0 ? -EAGAIN : 0;
 	while (!err && hear_file(ends[0], id, &found))
-		err = take_debug_file(source, found, id);
+		err = take_debug_file(source, found, path, id);
 	close(ends[0]);
 	if (child > 0)
 		waitpid(child, NULL, 0);
@@ -216,7 +217,7 @@ static int collect_file(const struct source *source, const char *path, const cha
 	fd = object_search_open(source->plan->search, path, build_id, &error);
 	if (fd < 0)
 		sink->missing(sink->arg, path, error.text);
-	err = fd >= 0 ? sink->object(sink->arg, name, fd) : 0;
+	err = fd >= 0 ? sink->object(sink->arg, path, name, fd) : 0;
 	if (!err)
 		err = collect_debug_files(source, fd, path, build_id);
 	if (fd >= 0)
@@ -232,7 +233,7 @@ static int collect_vmlinux(const struct source *source, const char *build_id)
 
 	if (source->plan->without_debug || !tidy_release(source->profile, release))
 		return 0;
-	return take_debug_file(source, kernel_open_vmlinux("", release), build_id);
+	return take_debug_file(source, kernel_open_vmlinux("", release), KERNEL_MAPPING, build_id);
 }
 
 /* A file by its build id is better than the module itself, which may have no DWARF. */
@@ -251,7 +252,7 @@ static int collect_module(const struct source *source, const char *name, const c
 	free(path);
 	if (fd < 0)
 		fd = kernel_open_module("", release, name);
-	return take_debug_file(source, fd, build_id);
+	return take_debug_file(source, fd, name, build_id);
 }
 
 static int collect_kernel(const struct source *source, struct kernel *kernel, const char *name,

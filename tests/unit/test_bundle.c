@@ -195,6 +195,42 @@ static void test_hostile_archives(void **state)
 	}
 }
 
+/* Of few bytes, and no end. */
+static void test_archives_that_are_too_large(void **state)
+{
+	static const char *const sizes[][2] = {{"17G", "1"}, {"9G", "9G"}};
+	struct bundle bundle = {""};
+
+	(void)state;
+	build_program();
+	for (size_t i = 0; i < 2; i++) {
+		run("cd '%s' && truncate -s %s a && truncate -s %s b && tar cSf a.tar a b", sandbox,
+		    sizes[i][0], sizes[i][1]);
+		assert_int_equal(bundle_unpack(&bundle, in_sandbox("a.tar"), &error), -EFBIG);
+		assert_non_null(strstr(error.text, "has more than 16 GiB"));
+		assert_true(is_empty(in_sandbox("tmp")));
+	}
+}
+
+static void test_files_that_are_too_large(void **state)
+{
+	struct bundle_counts counts;
+
+	(void)state;
+	build_program();
+	run("truncate -s 100G %s", in_sandbox("program"));
+	assert_int_equal(create(NULL, profile_of(in_sandbox("program"), "0123abcd"), &counts), 0);
+	assert_int_equal(counts.objects, 0);
+	assert_int_equal(counts.debug_files, 1);
+	assert_int_equal(counts.missing, 1);
+	assert_int_equal(missing, 1);
+
+	run("truncate -s 100G %s", in_sandbox("debug/.build-id/01/23abcd.debug"));
+	assert_int_equal(create(NULL, profile_of(in_sandbox("program"), "0123abcd"), &counts),
+			 -ENOENT);
+	assert_int_equal(missing, 2);
+}
+
 static void test_what_a_signal_leaves(void **state)
 {
 	struct bundle_counts counts;
@@ -310,10 +346,16 @@ static void test_files_are_looked_for(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BUNDLE_TEST(test_there_and_back),       BUNDLE_TEST(test_what_is_not_there),
-		BUNDLE_TEST(test_paths_that_mislead),   BUNDLE_TEST(test_files_without_a_build_id),
-		BUNDLE_TEST(test_hostile_archives),     BUNDLE_TEST(test_what_a_signal_leaves),
-		BUNDLE_TEST(test_files_are_looked_for), BUNDLE_TEST(test_what_a_terminal_gets),
+		BUNDLE_TEST(test_there_and_back),
+		BUNDLE_TEST(test_what_is_not_there),
+		BUNDLE_TEST(test_paths_that_mislead),
+		BUNDLE_TEST(test_files_without_a_build_id),
+		BUNDLE_TEST(test_hostile_archives),
+		BUNDLE_TEST(test_what_a_signal_leaves),
+		BUNDLE_TEST(test_archives_that_are_too_large),
+		BUNDLE_TEST(test_files_that_are_too_large),
+		BUNDLE_TEST(test_files_are_looked_for),
+		BUNDLE_TEST(test_what_a_terminal_gets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
