@@ -204,13 +204,12 @@ static void an_end_leaves_nothing(void **state)
 {
 	const struct scratch *scratch = *state;
 	int fd = open(scratch->path, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
-	char *path = scratch_file(state, "profile");
+	char *path;
 
-	if (fd < 0) {
-		free(path);
+	if (fd < 0)
 		skip();
-	}
 	close(fd);
+	path = scratch_file(state, "profile");
 	assert_false(run_child(write_and_die, path));
 	assert_int_equal(scratch_count(state, 0), 0);
 	put(path, "old");
@@ -241,12 +240,11 @@ static void write_without_proc(const char *path)
 static void files_with_a_temporary_name(void **state)
 {
 	const struct scratch *scratch = *state;
-	char *path = scratch_file(state, "profile");
+	char *path;
 
-	if (geteuid() != 0) {
-		free(path);
+	if (geteuid() != 0)
 		skip();
-	}
+	path = scratch_file(state, "profile");
 	assert_true(run_child(write_without_proc, scratch->path));
 	assert_content(path, "new");
 	assert_int_equal(scratch_count(state, 0), 1);
