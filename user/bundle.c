@@ -26,6 +26,11 @@
 #define TEXT_MAX (256u << 20)
 #define ENTRIES_MAX 100000u
 
+static double to_gib(uint64_t bytes)
+{
+	return (double)bytes / (double)(UINT64_C(1) << 30);
+}
+
 /* Writing */
 
 struct writer {
@@ -38,6 +43,7 @@ struct writer {
 	bool discard; /* nothing more is to be written */
 	char **names; /* of entries that are there */
 	size_t name_count, name_capacity;
+	uint64_t bytes; /* of what is there, unpacked */
 };
 
 static la_ssize_t write_block(struct archive *archive, void *arg, const void *block, size_t size)
@@ -87,6 +93,7 @@ static int add_header(struct writer *writer, const char *name, uint64_t size)
 	if (archive_write_header(writer->archive, entry) != ARCHIVE_OK)
 		err = archive_failed(writer);
 	archive_entry_free(entry);
+	writer->bytes += size;
 	return err;
 }
 
@@ -97,19 +104,36 @@ static int add_bytes(struct writer *writer, const void *bytes, size_t size)
 	return 0;
 }
 
+static void take_missing(void *arg, const char *path, const char *text)
+{
+	struct writer *writer = arg;
+
+	writer->counts->missing++;
+	writer->plan->missing(writer->plan->arg, path, text);
+}
+
+/* Whether there is room for so much of `path`; what there is none for is told. */
+static bool has_room(struct writer *writer, const char *path, const char *name, uint64_t size)
+{
+	struct error error;
+
+	if (size <= BUNDLE_FILE_MAX && size <= BUNDLE_BYTES_MAX - writer->bytes)
+		return true;
+	error_set(&error, EFBIG,
+		  "%s, of %.1f GiB, is left out: there may be %.0f GiB of a file, and %.0f of all",
+		  name, to_gib(size), to_gib(BUNDLE_FILE_MAX), to_gib(BUNDLE_BYTES_MAX));
+	take_missing(writer, path, error.text);
+	return false;
+}
+
 /* What a file has lost since it was opened reads as zeros, so that the archive is sound. */
-static int add_file(struct writer *writer, const char *name, int fd)
+static int add_bytes_of(struct writer *writer, const char *name, int fd, uint64_t size)
 {
 	static const unsigned char nothing[BLOCK_SIZE];
 	unsigned char block[BLOCK_SIZE];
-	uint64_t at = 0, size;
-	struct stat st;
-	int err;
+	int err = add_header(writer, name, size);
+	uint64_t at = 0;
 
-	if (is_there(writer, name) || fstat(fd, &st) != 0)
-		return 0;
-	size = (uint64_t)st.st_size;
-	err = add_header(writer, name, size);
 	while (!err && at < size) {
 		size_t want = size - at < sizeof(block) ? (size_t)(size - at) : sizeof(block);
 		ssize_t got = pread(fd, block, want, (off_t)at);
@@ -120,6 +144,24 @@ static int add_file(struct writer *writer, const char *name, int fd)
 			err = add_bytes(writer, nothing, want);
 		at += got > 0 ? (size_t)got : want;
 	}
+	return err;
+}
+
+/* Counts it, if it is in the archive then. */
+static int add_file(struct writer *writer, const char *path, const char *name, int fd,
+		    size_t *count)
+{
+	struct stat st;
+	int err = 0;
+
+	if (fstat(fd, &st) != 0)
+		return 0;
+	if (!is_there(writer, name)) {
+		if (!has_room(writer, path, name, (uint64_t)st.st_size))
+			return 0;
+		err = add_bytes_of(writer, name, fd, (uint64_t)st.st_size);
+	}
+	++*count;
 	return err;
 }
 
@@ -150,7 +192,8 @@ static int add_text(struct writer *writer, const char *path)
 	size_t size;
 	int err = 0;
 
-	if (!is_there(writer, path + 1) && read_text(path, &bytes, &size)) {
+	if (!is_there(writer, path + 1) && read_text(path, &bytes, &size) &&
+	    has_room(writer, path, path + 1, size)) {
 		err = add_header(writer, path + 1, size);
 		if (!err)
 			err = add_bytes(writer, bytes, size);
@@ -161,33 +204,23 @@ static int add_text(struct writer *writer, const char *path)
 
 /* What bundle_source.h hands over. */
 
-static int take_object(void *arg, const char *name, int fd)
+static int take_object(void *arg, const char *path, const char *name, int fd)
 {
 	struct writer *writer = arg;
 
-	writer->counts->objects++;
-	return add_file(writer, name, fd);
+	return add_file(writer, path, name, fd, &writer->counts->objects);
 }
 
-static int take_debug_file(void *arg, const char *name, int fd)
+static int take_debug_file(void *arg, const char *path, const char *name, int fd)
 {
 	struct writer *writer = arg;
 
-	writer->counts->debug_files++;
-	return add_file(writer, name, fd);
+	return add_file(writer, path, name, fd, &writer->counts->debug_files);
 }
 
 static int take_text(void *arg, const char *path)
 {
 	return add_text(arg, path);
-}
-
-static void take_missing(void *arg, const char *path, const char *text)
-{
-	struct writer *writer = arg;
-
-	writer->counts->missing++;
-	writer->plan->missing(writer->plan->arg, path, text);
 }
 
 static int begin(struct writer *writer)
@@ -283,7 +316,8 @@ static bool is_sound(struct archive_entry *entry)
 	const char *name = archive_entry_pathname(entry), *part = name;
 
 	if (!name || !*name || *name == '/' || archive_entry_filetype(entry) != AE_IFREG ||
-	    archive_entry_hardlink(entry) || archive_entry_symlink(entry))
+	    archive_entry_hardlink(entry) || archive_entry_symlink(entry) ||
+	    !archive_entry_size_is_set(entry) || archive_entry_size(entry) < 0)
 		return false;
 	for (; part; part = strchr(part, '/')) {
 		part += *part == '/';
@@ -309,6 +343,7 @@ static int unpack_entry(struct archive *archive, struct archive *disk, const str
 static int unpack_all(struct archive *archive, struct archive *disk, const struct bundle *bundle,
 		      const char *path, struct error *error)
 {
+	uint64_t left = BUNDLE_BYTES_MAX;
 	struct archive_entry *entry;
 	int result = ARCHIVE_OK;
 
@@ -318,8 +353,14 @@ static int unpack_all(struct archive *archive, struct archive *disk, const struc
 			return 0;
 		if (result == ARCHIVE_OK && (count >= ENTRIES_MAX || !is_sound(entry)))
 			return error_set(error, EBADMSG, "%s: not an archive of stackbeat's", path);
-		if (result == ARCHIVE_OK)
-			result = unpack_entry(archive, disk, bundle, entry);
+		if (result != ARCHIVE_OK)
+			break;
+		/* No more than this is written of it. */
+		if ((uint64_t)archive_entry_size(entry) > left)
+			return error_set(error, EFBIG, "%s: has more than %.0f GiB, unpacked", path,
+					 to_gib(BUNDLE_BYTES_MAX));
+		left -= (uint64_t)archive_entry_size(entry);
+		result = unpack_entry(archive, disk, bundle, entry);
 	}
 	return error_set(error, EBADMSG, "%s: %s", path,
 			 archive_error_string(archive) ? archive_error_string(archive)

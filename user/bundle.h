@@ -19,12 +19,19 @@ struct error;
 struct object_search;
 struct pprof_profile;
 
+/*
+ * Bytes of all that is in an archive, unpacked, and of one file in it. A file may say that it has
+ * any size and take no room, and so may what is in an archive.
+ */
+#define BUNDLE_BYTES_MAX (UINT64_C(16) << 30)
+#define BUNDLE_FILE_MAX (UINT64_C(8) << 30)
+
 struct bundle_plan {
 	const struct object_search *search;
 	const char *const *directories; /* of debug files */
 	size_t directory_count;
 	bool without_debug; /* no debug files */
-	/* A mapping's file is missing, for this reason. */
+	/* A mapping's file, or what is of it, is missing, for this reason. */
 	void (*missing)(void *arg, const char *path, const char *text);
 	void *arg;
 };
@@ -32,7 +39,7 @@ struct bundle_plan {
 struct bundle_counts {
 	size_t objects; /* programs and libraries */
 	size_t debug_files;
-	size_t missing; /* of programs and libraries, and the kernel */
+	size_t missing; /* of programs and libraries, and the kernel; and what is too large */
 	uint64_t size; /* bytes of the archive */
 };
 
@@ -52,7 +59,8 @@ struct bundle {
 /*
  * Unpacks an archive into a new directory below TMPDIR (/tmp), which goes with
  * bundle_remove(), or when SIGINT, SIGTERM or SIGHUP end the process. Of one at a time.
- * Returns 0 or a negative errno value with nothing left behind.
+ * Returns 0 or a negative errno value with nothing left behind: -EBADMSG for what is no archive,
+ * -EFBIG for one of more than BUNDLE_BYTES_MAX.
  */
 int bundle_unpack(struct bundle *bundle, const char *path, struct error *error);
 void bundle_remove(struct bundle *bundle);

@@ -3,11 +3,12 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,11 +16,11 @@
 #include "debugfile.h"
 #include "elf.h"
 #include "error.h"
+#include "expendable.h"
 #include "kallsyms.h"
 #include "kernel.h"
 #include "object_search.h"
 #include "pprof.h"
-#include "regular_file.h"
 #include "tidy.h"
 
 struct source {
@@ -37,32 +38,122 @@ static bool name_of(const char *build_id, const char *suffix, char name[PATH_MAX
 	return true;
 }
 
-static int take_debug_file(const struct source *source, const char *build_id, int fd)
+/* What the process that looks into `fd` found: a build id; "" if there is none. */
+static int read_id(int fd, char id[BUILD_ID_SIZE])
 {
-	char name[PATH_MAX];
+	pid_t parent = getpid(), child;
+	int ends[2];
+	ssize_t got;
+	Elf *elf;
 
-	if (!name_of(build_id, ".debug", name))
+	*id = '\0';
+	if (pipe(ends) != 0)
+		return -errno;
+	child = fork();
+	if (child == 0) {
+		become_expendable(parent);
+		if (elf_begin_read(fd, NULL, 0, true, &elf, NULL) == 0) {
+			debug_build_id(elf, id);
+			got = write(ends[1], id, strlen(id));
+			_exit(got <= 0);
+		}
+		_exit(1);
+	}
+	close(ends[1]);
+	got = child > 0 ? read(ends[0], id, BUILD_ID_SIZE - 1) : 0;
+	id[got > 0 ? got : 0] = '\0';
+	close(ends[0]);
+	if (child < 0)
+		return -EAGAIN;
+	waitpid(child, NULL, 0);
+	return 0;
+}
+
+/*
+ * Takes a debug file, and closes it, if it is an ELF file of this build id: whoever found it may
+ * have been misled, but this very file is what is packed.
+ */
+static int take_debug_file(const struct source *source, int fd, const char *path,
+			   const char *build_id)
+{
+	char name[PATH_MAX], id[BUILD_ID_SIZE];
+	struct stat st;
+	int err = 0;
+
+	if (fd < 0)
 		return 0;
-	return source->sink->debug_file(source->sink->arg, name, fd);
+	if (name_of(build_id, ".debug", name) && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+		err = read_id(fd, id);
+		if (!err && strcmp(id, build_id) == 0)
+			err = source->sink->debug_file(source->sink->arg, path, name, fd);
+	}
+	close(fd);
+	return err;
 }
 
 /* Debug files */
 
-static void tell_file(FILE *out, const struct debug_file *file)
-{
-	struct elf_file elf;
-	struct error error;
+union fd_message {
+	struct cmsghdr header;
+	char bytes[CMSG_SPACE(sizeof(int))];
+};
 
-	if (!file->elf || !file->path || elf_read(&elf, file->fd, NULL, 0, false, &error) != 0)
+/* A message is a build id, and goes with the file, which is open: paths may change. */
+static void tell_file(int socket, const struct debug_file *file)
+{
+	union fd_message control = {0};
+	char id[BUILD_ID_SIZE];
+	struct iovec bytes = {.iov_base = id};
+	const struct msghdr message = {
+		.msg_iov = &bytes,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+
+	if (!file->elf || file->fd < 0)
 		return;
-	if (*elf.build_id)
-		fprintf(out, "%s %s\n", elf.build_id, file->path);
-	elf_clear(&elf);
+	debug_build_id(file->elf, id);
+	bytes.iov_len = strlen(id);
+	if (bytes.iov_len == 0)
+		return;
+	control.header.cmsg_level = SOL_SOCKET;
+	control.header.cmsg_type = SCM_RIGHTS;
+	control.header.cmsg_len = CMSG_LEN(sizeof(file->fd));
+	memcpy(CMSG_DATA(&control.header), &file->fd, sizeof(file->fd));
+	/* Where that fails, nobody listens any more. */
+	if (sendmsg(socket, &message, MSG_NOSIGNAL) < 0)
+		_exit(1);
+}
+
+/* False when all was told. *fd is -1 if there came none. */
+static bool hear_file(int socket, char id[BUILD_ID_SIZE], int *fd)
+{
+	union fd_message control = {0};
+	struct iovec bytes = {.iov_base = id, .iov_len = BUILD_ID_SIZE - 1};
+	struct msghdr message = {
+		.msg_iov = &bytes,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+	ssize_t got = TEMP_FAILURE_RETRY(recvmsg(socket, &message, MSG_CMSG_CLOEXEC));
+	const struct cmsghdr *header;
+
+	*fd = -1;
+	if (got <= 0)
+		return false;
+	id[got] = '\0';
+	header = CMSG_FIRSTHDR(&message);
+	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+	    header->cmsg_len == CMSG_LEN(sizeof(*fd)))
+		memcpy(fd, CMSG_DATA(header), sizeof(*fd));
+	return true;
 }
 
 /* The files are not trusted: a process of its own looks into them. */
 static void tell_debug_files(const struct source *source, int fd, const char *path,
-			     const char *build_id, FILE *out)
+			     const char *build_id, int socket)
 {
 	const struct debug_search search = {
 		.directories = source->plan->directories,
@@ -73,65 +164,34 @@ static void tell_debug_files(const struct source *source, int fd, const char *pa
 
 	if (debug_files_open(&files, fd, path, build_id, &search, &error) != 0)
 		return;
-	tell_file(out, &files.debug);
-	tell_file(out, &files.alt);
+	tell_file(socket, &files.debug);
+	tell_file(socket, &files.alt);
 	debug_files_close(&files);
-}
-
-static int take_told(const struct source *source, FILE *told)
-{
-	char *line = NULL, *path;
-	size_t capacity = 0;
-	struct stat st;
-	int err = 0, fd;
-
-	while (!err && getline(&line, &capacity, told) > 0) {
-		line[strcspn(line, "\n")] = '\0';
-		path = strchr(line, ' ');
-		if (!path)
-			continue;
-		*path++ = '\0';
-		fd = open_regular_file(path, 0, &st);
-		if (fd < 0)
-			continue;
-		err = take_debug_file(source, line, fd);
-		close(fd);
-	}
-	free(line);
-	return err;
 }
 
 static int collect_debug_files(const struct source *source, int fd, const char *path,
 			       const char *build_id)
 {
-	int ends[2], err = 0;
-	FILE *stream;
-	pid_t child;
+	char id[BUILD_ID_SIZE];
+	pid_t parent = getpid(), child;
+	int ends[2], found, err;
 
 	if (source->plan->without_debug || !*build_id)
 		return 0;
-	if (pipe(ends) != 0)
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
 		return -errno;
 	child = fork();
 	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		become_expendable(parent);
 		close(ends[0]);
-		stream = fdopen(ends[1], "w");
-		if (stream) {
-			tell_debug_files(source, fd, path, build_id, stream);
-			fclose(stream);
-		}
+		tell_debug_files(source, fd, path, build_id, ends[1]);
 		_exit(0);
 	}
 	close(ends[1]);
-	stream = child > 0 ? fdopen(ends[0], "r") : NULL;
-	if (stream) {
-		err = take_told(source, stream);
-		fclose(stream);
-	} else {
-		err = child < 0 ? -EAGAIN : -ENOMEM;
-		close(ends[0]);
-	}
+	err = child < 0 ? -EAGAIN : 0;
+	while (!err && hear_file(ends[0], id, &found))
+		err = take_debug_file(source, found, path, id);
+	close(ends[0]);
 	if (child > 0)
 		waitpid(child, NULL, 0);
 	return err;
@@ -157,7 +217,7 @@ static int collect_file(const struct source *source, const char *path, const cha
 	fd = object_search_open(source->plan->search, path, build_id, &error);
 	if (fd < 0)
 		sink->missing(sink->arg, path, error.text);
-	err = fd >= 0 ? sink->object(sink->arg, name, fd) : 0;
+	err = fd >= 0 ? sink->object(sink->arg, path, name, fd) : 0;
 	if (!err)
 		err = collect_debug_files(source, fd, path, build_id);
 	if (fd >= 0)
@@ -167,58 +227,13 @@ static int collect_file(const struct source *source, const char *path, const cha
 
 /* The kernel */
 
-/* What the process that looks into `fd` found: a build id; "" if there is none. */
-static int read_id(int fd, char id[BUILD_ID_SIZE])
-{
-	int ends[2];
-	ssize_t got;
-	pid_t child;
-	Elf *elf;
-
-	*id = '\0';
-	if (pipe(ends) != 0)
-		return -errno;
-	child = fork();
-	if (child == 0) {
-		if (elf_begin_read(fd, NULL, 0, true, &elf, NULL) == 0) {
-			debug_build_id(elf, id);
-			got = write(ends[1], id, strlen(id));
-			_exit(got <= 0);
-		}
-		_exit(1);
-	}
-	close(ends[1]);
-	got = child > 0 ? read(ends[0], id, BUILD_ID_SIZE - 1) : 0;
-	id[got > 0 ? got : 0] = '\0';
-	close(ends[0]);
-	if (child < 0)
-		return -EAGAIN;
-	waitpid(child, NULL, 0);
-	return 0;
-}
-
-/* Takes the file of a part of the kernel, if there is one and it is the right one. */
-static int collect_part(const struct source *source, int fd, const char *build_id)
-{
-	char id[BUILD_ID_SIZE];
-	int err;
-
-	if (fd < 0)
-		return 0;
-	err = read_id(fd, id);
-	if (!err && strcmp(id, build_id) == 0)
-		err = take_debug_file(source, build_id, fd);
-	close(fd);
-	return err;
-}
-
 static int collect_vmlinux(const struct source *source, const char *build_id)
 {
 	char release[TIDY_RELEASE_SIZE];
 
 	if (source->plan->without_debug || !tidy_release(source->profile, release))
 		return 0;
-	return collect_part(source, kernel_open_vmlinux("", release), build_id);
+	return take_debug_file(source, kernel_open_vmlinux("", release), KERNEL_MAPPING, build_id);
 }
 
 /* A file by its build id is better than the module itself, which may have no DWARF. */
@@ -237,7 +252,7 @@ static int collect_module(const struct source *source, const char *name, const c
 	free(path);
 	if (fd < 0)
 		fd = kernel_open_module("", release, name);
-	return collect_part(source, fd, build_id);
+	return take_debug_file(source, fd, name, build_id);
 }
 
 static int collect_kernel(const struct source *source, struct kernel *kernel, const char *name,

@@ -6,10 +6,13 @@
 struct bundle_plan;
 struct pprof_profile;
 
-/* These return 0, or a negative errno value, which ends it. The fds stay the caller's. */
+/*
+ * These return 0, or a negative errno value, which ends it. The fds stay the caller's. `path` is
+ * that of the mapping, `name` that in the archive.
+ */
 struct bundle_sink {
-	int (*object)(void *arg, const char *name, int fd); /* `name` in the archive */
-	int (*debug_file)(void *arg, const char *name, int fd);
+	int (*object)(void *arg, const char *path, const char *name, int fd);
+	int (*debug_file)(void *arg, const char *path, const char *name, int fd);
 	int (*text)(void *arg, const char *path); /* a file of the kernel's, for "path" */
 	void (*missing)(void *arg, const char *path, const char *text);
 	void *arg;

@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "debugfile.h"
 #include "error.h"
+#include "names_log.h"
 #include "object_search.h"
 #include "options.h"
 #include "pprof.h"
@@ -116,7 +117,7 @@ static char *default_output(const char *input)
 static void report_missing(void *arg, const char *path, const char *text)
 {
 	(void)arg;
-	fprintf(stderr, "stackbeat: %s: %s\n", path, text);
+	names_log_line(path, text);
 }
 
 static int collect(const struct arguments *arguments, const char *output, struct error *error)

@@ -128,6 +128,17 @@ static int catch_signals(struct record *record, struct error *error)
 	return 0;
 }
 
+/* While names are looked for, what would end the recording ends that. */
+static void await_interruption(const struct record *record)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	signalfd(record->signals, &set, 0);
+}
+
 static void read_signals(struct record *record)
 {
 	struct signalfd_siginfo info;
@@ -441,6 +452,8 @@ static int write_profile(struct record *record, struct error *error)
 		.cache = !record->options.no_cache && name_cache_directory(cache) ? cache : NULL,
 		.problem = names_log_problem,
 		.progress = names_log_progress,
+		.stop = record->signals,
+		.interrupted = names_log_interrupted,
 		.arg = &log,
 	};
 	struct error warning;
@@ -452,6 +465,7 @@ static int write_profile(struct record *record, struct error *error)
 		explain_no_samples(record, error);
 		return -ENODATA;
 	}
+	await_interruption(record);
 	record->recording.nameless = record->options.nameless;
 	record->recording.naming = record->options.nameless ? NULL : &naming;
 	err = encode_profile(record->collector.profile, record->collector.objects,

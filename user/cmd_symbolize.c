@@ -20,6 +20,7 @@
 #include "options.h"
 #include "pprof.h"
 #include "renaming.h"
+#include "utf8.h"
 
 #define DIRECTORIES_MAX 16u
 
@@ -127,9 +128,14 @@ static void report_missing(void *arg, const char *path, const char *build_id, si
 	symbolize->missing++;
 	if (symbolize->quiet)
 		return;
-	fprintf(stderr, "stackbeat: %s%s%s%s: %zu address%s still without names\n", path,
-		*build_id ? " (build id " : "", build_id, *build_id ? ")" : "", count,
-		count == 1 ? "" : "es");
+	fputs("stackbeat: ", stderr);
+	utf8_print(stderr, path);
+	if (*build_id) {
+		fputs(" (build id ", stderr);
+		utf8_print(stderr, build_id);
+		fputc(')', stderr);
+	}
+	fprintf(stderr, ": %zu address%s still without names\n", count, count == 1 ? "" : "es");
 }
 
 static void report_problem(void *arg, const char *path, const char *text)

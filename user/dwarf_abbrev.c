@@ -161,6 +161,20 @@ static int add_attribute(struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *abb
 	return 0;
 }
 
+/*
+ * Of an attribute that comes again, the first one counts: all others may be passed. So that what is
+ * read of an entry is never much more than its bytes, as some forms have none.
+ */
+static uint8_t take_slot(struct dwarf_abbrev *abbrev, uint64_t name)
+{
+	uint8_t slot = slot_of(name);
+
+	if (slot == SLOT_NONE || (abbrev->slots & SLOT_BIT(slot)))
+		return SLOT_NONE;
+	abbrev->slots |= SLOT_BIT(slot);
+	return slot;
+}
+
 static int read_attributes(struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *abbrev,
 			   struct cursor *cursor)
 {
@@ -175,13 +189,11 @@ static int read_attributes(struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *a
 			break;
 		attribute = (struct dwarf_attribute){
 			.form = form > UINT16_MAX ? 0 : (uint16_t)form,
-			.slot = slot_of(name),
+			.slot = take_slot(abbrev, name),
 			.size = dwarf_form_size(form, abbrevs->layout),
 		};
 		if (form == DW_FORM_implicit_const)
 			attribute.constant = cursor_signed(cursor);
-		if (attribute.slot != SLOT_NONE)
-			abbrev->slots |= SLOT_BIT(attribute.slot);
 		if (attribute.slot == SLOT_SIBLING && form == DW_FORM_ref4)
 			abbrev->sibling = abbrev->size;
 		abbrev->size = add_sizes(abbrev->size, attribute.size);

@@ -107,6 +107,7 @@ static int read_new_names(struct dwarf_lines *lines, struct cursor *cursor,
 {
 	uint8_t format_count = cursor_u8(cursor);
 	const struct cursor formats = *cursor;
+	const unsigned char *start;
 	struct dwarf_file file;
 	uint64_t count;
 	int result = 0;
@@ -116,10 +117,11 @@ static int read_new_names(struct dwarf_lines *lines, struct cursor *cursor,
 	count = cursor_unsigned(cursor);
 	if (format_count == 0)
 		return 0;
-	/* Each takes some bytes, so that the loop ends. */
-	for (uint64_t i = 0; i < count && cursor_left(cursor) > 0 && result == 0; i++) {
+	/* Entries of no bytes, as some forms have none, could be any number. */
+	for (uint64_t i = 0; i < count && result == 0; i++) {
+		start = cursor->at;
 		file = read_new_name(cursor, formats, format_count, layout);
-		if (cursor->broken)
+		if (cursor->broken || cursor->at == start)
 			break;
 		result = directories ? add_directory(lines, file.name) : add_file(lines, file);
 	}

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #define NAME_ATTEMPTS 16
+#define FD_PATH "/proc/self/fd/%d"
 
 static int open_in_place(struct file *file, struct error *error)
 {
@@ -24,31 +26,69 @@ static int open_in_place(struct file *file, struct error *error)
 	return 0;
 }
 
-/* mkostemp() would make it readable to its owner only, whatever the umask. */
-static int open_temporary(struct file *file, struct error *error)
+/* Bytes of the target that are its directory, with the slash. */
+static int directory_length(const struct file *file)
 {
 	const char *slash = strrchr(file->target, '/');
-	int directory = slash ? (int)(slash - file->target) + 1 : 0;
-	uint64_t number;
-	char *name;
-	int attempt;
 
-	for (attempt = 0; attempt < NAME_ATTEMPTS; attempt++) {
+	return slash ? (int)(slash - file->target) + 1 : 0;
+}
+
+/* mkostemp() would make it readable to its owner only, whatever the umask. */
+static int create_name(struct file *file, const char *name)
+{
+	file->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	return file->fd < 0 ? -errno : 0;
+}
+
+static int link_name(struct file *file, const char *name)
+{
+	char path[sizeof(FD_PATH) + 16];
+
+	snprintf(path, sizeof(path), FD_PATH, file->fd);
+	return linkat(AT_FDCWD, path, AT_FDCWD, name, AT_SYMLINK_FOLLOW) ? -errno : 0;
+}
+
+/* Gives the file a name in the directory of its target that nothing else has. */
+static int make_temporary(struct file *file, int (*make)(struct file *file, const char *name),
+			  struct error *error)
+{
+	uint64_t number;
+	int ret = -EEXIST;
+	char *name;
+
+	for (int attempt = 0; attempt < NAME_ATTEMPTS && ret == -EEXIST; attempt++) {
 		if (getrandom(&number, sizeof(number), 0) != sizeof(number))
 			return error_errno(error, errno, "%s", file->path);
-		if (asprintf(&name, "%.*s.stackbeat-%016" PRIx64 ".tmp", directory, file->target,
-			     number) < 0)
+		if (asprintf(&name, "%.*s.stackbeat-%016" PRIx64 ".tmp", directory_length(file),
+			     file->target, number) < 0)
 			return error_errno(error, ENOMEM, "%s", file->path);
-		file->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-		if (file->fd >= 0) {
+		ret = make(file, name);
+		if (ret)
+			free(name);
+		else
 			file->temporary = name;
-			return 0;
-		}
-		free(name);
-		if (errno != EEXIST)
-			break;
 	}
-	return error_errno(error, errno, "%s", file->path);
+	return ret ? error_errno(error, -ret, "%s", file->path) : 0;
+}
+
+/*
+ * A file that has no name until it is finished: nothing is left of it, whatever ends the process.
+ * False where the file system has none, or it could not be named.
+ */
+static bool open_nameless(struct file *file)
+{
+	char *directory;
+
+	if (access("/proc/self/fd", X_OK))
+		return false;
+	directory = strndup(file->target, (size_t)directory_length(file));
+	if (!directory)
+		return false;
+	file->fd = open(*directory ? directory : ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+	file->nameless = file->fd >= 0;
+	free(directory);
+	return file->nameless;
 }
 
 static int open_file(struct file *file, struct error *error)
@@ -71,7 +111,7 @@ static int open_file(struct file *file, struct error *error)
 	}
 	if (!file->target)
 		return error_errno(error, errno, "%s", file->path);
-	return open_temporary(file, error);
+	return open_nameless(file) ? 0 : make_temporary(file, create_name, error);
 }
 
 static void close_file(struct file *file)
@@ -122,14 +162,22 @@ int file_write(struct file *file, const void *data, size_t size, struct error *e
 	return 0;
 }
 
+/* Pipes and devices can't be synchronized, and have no name to take. */
+static int synchronize(const struct file *file, struct error *error)
+{
+	if (file->target && !file->transient && fsync(file->fd))
+		return error_errno(error, errno, "%s", file->path);
+	return 0;
+}
+
+/* A link does not replace what is there: only a rename does. */
 static int finish(struct file *file, struct error *error)
 {
-	int fd;
+	int ret = file->nameless ? make_temporary(file, link_name, error) : 0;
+	int fd = file->fd;
 
-	/* Pipes and devices can't be synchronized, and have no name to take. */
-	if (file->temporary && !file->transient && fsync(file->fd))
-		return error_errno(error, errno, "%s", file->path);
-	fd = file->fd;
+	if (ret)
+		return ret;
 	file->fd = -1;
 	if (close(fd) && errno != EINTR)
 		return error_errno(error, errno, "%s", file->path);
@@ -140,14 +188,20 @@ static int finish(struct file *file, struct error *error)
 
 int file_commit(struct file *file, struct error *error)
 {
-	int ret = finish(file, error);
+	int ret = synchronize(file, error);
+	sigset_t all, old;
 
-	if (ret) {
+	/* No signal ends the process while the file has a temporary name. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	if (!ret)
+		ret = finish(file, error);
+	if (ret)
 		file_discard(file);
-		return ret;
-	}
-	close_file(file);
-	return 0;
+	else
+		close_file(file);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return ret;
 }
 
 void file_discard(struct file *file)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A file that is there as a whole or not at all: it is written under another
- * name in the same directory and takes its own name when it is finished.
+ * A file that is there as a whole or not at all: it is written without a name, and takes
+ * its own when it is finished. Where the file system has no such files (NFS, FAT), it has
+ * another name in the same directory until then: what a signal would leave.
  */
 #ifndef STACKBEAT_FILE_H
 #define STACKBEAT_FILE_H
@@ -15,9 +16,10 @@
 struct file {
 	char *path; /* as given, for messages */
 	char *target; /* what is replaced: `path` with its symbolic links followed */
-	char *temporary; /* NULL where the file is written in place */
+	char *temporary; /* its name for now; NULL: it has none, or is written in place */
 	uint64_t size; /* bytes written */
 	int fd;
+	bool nameless; /* private: it gets a name when it is finished */
 	/* To be set by the caller, for what is not worth waiting for the disk. */
 	bool transient;
 };

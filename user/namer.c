@@ -4,6 +4,7 @@
 #include "array.h"
 #include "debuginfo.h"
 #include "error.h"
+#include "expendable.h"
 #include "name_cache.h"
 #include "namer_child.h"
 #include "texts.h"
@@ -15,8 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,8 +26,16 @@
 #define READ_SIZE (256u << 10)
 /* No message is longer. */
 #define MESSAGE_MAX (sizeof(struct namer_lines) + INLINE_DEPTH_MAX * sizeof(struct namer_line))
+/*
+ * Bytes of texts that a job may tell, and so much more for each of its addresses; and all jobs.
+ * A few bytes of a file can stand for much text, as names may overlap.
+ */
+#define TASK_BYTES ((size_t)1 << 20)
+#define ADDRESS_BYTES ((size_t)4 << 10)
+#define RUN_BYTES ((size_t)512 << 20)
+#define TEXT_COST 64u /* of each, beside its bytes */
 
-_Static_assert(MESSAGE_MAX <= NAMER_TEXT_MAX, "texts are the longest messages");
+_Static_assert(NAMER_TEXT_MAX <= MESSAGE_MAX, "lines are the longest messages");
 
 /* A job, as far as the cache does not do it. */
 struct task {
@@ -37,6 +44,8 @@ struct task {
 	size_t *indices; /* where each is in the job as it was given; in run->indices */
 	struct cached_names *cached; /* NULL: it is not to be kept */
 	size_t pieces; /* that are not done */
+	size_t bytes; /* of texts that were told */
+	bool given_up; /* for a reason that was told: what is not done is left out */
 };
 
 /* What one process does of a task: neighbours, so that each reads its own part of the file. */
@@ -53,7 +62,9 @@ struct worker {
 	int fd; /* where it tells */
 	bool ended; /* it has told all */
 	bool is_sound; /* what it told made sense */
-	int64_t deadline; /* ms: if it keeps silent until then, it is killed */
+	bool tells_too_much;
+	int64_t silence_end; /* ms: if it keeps silent until then, it is killed */
+	int64_t end; /* ms: it is killed in any case */
 	unsigned char *bytes; /* read and not understood yet */
 	size_t size, capacity;
 	uint32_t *texts; /* its numbers, from 1, as ours */
@@ -71,6 +82,7 @@ struct run {
 	size_t piece_count, next;
 	size_t busy_count; /* tasks that are worth a process of their own */
 	struct texts *texts;
+	size_t bytes; /* of texts that were told */
 	struct worker workers[PROCESSES_MAX];
 	unsigned int worker_count;
 	struct name_line lines[INLINE_DEPTH_MAX];
@@ -98,6 +110,11 @@ static unsigned int patience(const struct namer *namer)
 	return namer->patience ? namer->patience : NAMER_PATIENCE_S;
 }
 
+static unsigned int limit(const struct namer *namer)
+{
+	return namer->limit ? namer->limit : NAMER_LIMIT_S;
+}
+
 static unsigned int processes_wanted(const struct namer *namer)
 {
 	long cpus = namer->processes ? (long)namer->processes : sysconf(_SC_NPROCESSORS_ONLN);
@@ -114,24 +131,6 @@ static void report(const struct run *run, size_t job, const char *text)
 }
 
 /* Starting */
-
-/* The child is worth less than anything else on the machine, and leaves no core. */
-static void become_expendable(pid_t parent)
-{
-	const struct rlimit no_core = {0};
-	int fd;
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(1);
-	setrlimit(RLIMIT_CORE, &no_core);
-	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		if (write(fd, "1000", 4) < 0)
-			errno = 0; /* it may still be killed as any other */
-		close(fd);
-	}
-}
 
 static int start(struct run *run, struct worker *worker)
 {
@@ -159,7 +158,8 @@ static int start(struct run *run, struct worker *worker)
 		return err;
 	}
 	worker->fd = ends[0];
-	worker->deadline = now_ms() + patience(run->namer) * INT64_C(1000);
+	worker->silence_end = now_ms() + patience(run->namer) * INT64_C(1000);
+	worker->end = now_ms() + limit(run->namer) * INT64_C(1000);
 	run->next++;
 	run->worker_count++;
 	return 0;
@@ -181,44 +181,92 @@ static void explain_end(const struct run *run, const struct worker *worker, int 
 	report(run, worker->job, error.text);
 }
 
-/* Takes the worker out of the list. One that was killed and hangs in the kernel is left behind. */
-static void end(struct run *run, struct worker *worker, bool wait)
+static void end_piece(const struct run *run, struct task *task)
 {
-	struct task *task = &run->tasks[worker->job];
-	int status = 0;
-
-	close(worker->fd);
-	if (waitpid(worker->pid, &status, wait ? 0 : WNOHANG) == worker->pid && wait &&
-	    !(worker->ended && worker->is_sound))
-		explain_end(run, worker, status);
 	if (--task->pieces == 0 && task->cached)
 		name_cache_write(run->namer->cache, task->job.build_id, task->cached);
+}
+
+/* Takes the worker out of the list. */
+static void remove_worker(struct run *run, struct worker *worker)
+{
+	close(worker->fd);
+	end_piece(run, &run->tasks[worker->job]);
 	free(worker->bytes);
 	free(worker->texts);
 	*worker = run->workers[--run->worker_count];
 }
 
-static void kill_silent(struct run *run, struct worker *worker)
+/* Of a worker that ends by itself, or erred and was killed. */
+static void end_worker(struct run *run, struct worker *worker)
+{
+	int status = 0;
+
+	if (waitpid(worker->pid, &status, 0) == worker->pid && !(worker->ended && worker->is_sound))
+		explain_end(run, worker, status);
+	remove_worker(run, worker);
+}
+
+/* What was told before stays. */
+static void give_up(struct run *run, struct worker *worker, const char *why)
+{
+	struct task *task = &run->tasks[worker->job];
+
+	if (!task->given_up)
+		report(run, worker->job, why);
+	task->given_up = true;
+	kill(worker->pid, SIGKILL);
+	reap_killed(worker->pid);
+	remove_worker(run, worker);
+}
+
+static void give_up_late(struct run *run, struct worker *worker, int64_t now)
 {
 	struct error error;
 
-	error_set(&error, ETIMEDOUT, "has no names: reading it has hung for %u s",
-		  patience(run->namer));
-	report(run, worker->job, error.text);
-	kill(worker->pid, SIGKILL);
-	end(run, worker, false);
+	if (worker->end <= now)
+		error_set(&error, ETIMEDOUT,
+			  "takes too long to read: after %u s, the rest has no names",
+			  limit(run->namer));
+	else
+		error_set(&error, ETIMEDOUT, "has no names: reading it has hung for %u s",
+			  patience(run->namer));
+	give_up(run, worker, error.text);
+}
+
+/* All at once, so that they end together. */
+static void kill_all(struct run *run)
+{
+	for (unsigned int i = 0; i < run->worker_count; i++)
+		kill(run->workers[i].pid, SIGKILL);
+	while (run->worker_count > 0) {
+		reap_killed(run->workers[0].pid);
+		remove_worker(run, &run->workers[0]);
+	}
 }
 
 /* What workers tell */
 
 static int take_text(struct run *run, struct worker *worker, const char *text, size_t size)
 {
-	uint32_t index = texts_add(run->texts, text, size);
+	struct task *task = &run->tasks[worker->job];
+	size_t known = run->texts->count, cost;
+	uint32_t index;
 
+	if (size > NAMER_TEXT_MAX) {
+		worker->is_sound = false;
+		return 0;
+	}
+	index = texts_add(run->texts, text, size);
 	if (index == TEXTS_NONE || array_reserve(&worker->texts, &worker->text_capacity,
 						 worker->text_count, 1, sizeof(index)) != 0)
 		return -ENOMEM;
 	worker->texts[worker->text_count++] = index;
+	cost = TEXT_COST + (run->texts->count > known ? size : 0);
+	task->bytes += cost;
+	run->bytes += cost;
+	worker->tells_too_much = task->bytes > TASK_BYTES + task->job.count * ADDRESS_BYTES ||
+				 run->bytes > RUN_BYTES;
 	return 0;
 }
 
@@ -359,9 +407,10 @@ static int take_all(struct run *run, struct worker *worker)
 	size_t at = 0;
 	int result = 0;
 
-	while (result == 0 && worker->is_sound && worker->size - at >= sizeof(message)) {
+	while (result == 0 && worker->is_sound && !worker->tells_too_much &&
+	       worker->size - at >= sizeof(message)) {
 		memcpy(&message, worker->bytes + at, sizeof(message));
-		if (message.size > NAMER_TEXT_MAX || worker->ended) {
+		if (message.size > MESSAGE_MAX || worker->ended) {
 			worker->is_sound = false;
 			break;
 		}
@@ -376,11 +425,11 @@ static int take_all(struct run *run, struct worker *worker)
 	return result;
 }
 
-/* Reads what a worker has told; removes it when that is all. */
+/* Reads what a worker has told; removes it when that is all, or more than enough. */
 static int listen(struct run *run, struct worker *worker)
 {
 	ssize_t got;
-	int result;
+	int result = 0;
 
 	if (array_reserve(&worker->bytes, &worker->capacity, worker->size, READ_SIZE, 1) != 0)
 		return -ENOMEM;
@@ -389,37 +438,65 @@ static int listen(struct run *run, struct worker *worker)
 		return 0;
 	if (got > 0) {
 		worker->size += (size_t)got;
-		worker->deadline = now_ms() + patience(run->namer) * INT64_C(1000);
+		worker->silence_end = now_ms() + patience(run->namer) * INT64_C(1000);
 		result = take_all(run, worker);
-		if (worker->is_sound)
+		if (worker->is_sound && !worker->tells_too_much)
 			return result;
+	}
+	if (worker->tells_too_much) {
+		give_up(run, worker, "has too long names: the rest is left out");
+		return result;
 	}
 	if (!worker->is_sound)
 		kill(worker->pid, SIGKILL);
-	end(run, worker, true);
-	return 0;
+	end_worker(run, worker);
+	return result;
+}
+
+/* The next time, in ms, at which a worker is late. */
+static int64_t next_end(const struct run *run)
+{
+	int64_t next = INT64_MAX;
+
+	for (unsigned int i = 0; i < run->worker_count; i++) {
+		const struct worker *worker = &run->workers[i];
+
+		if (worker->silence_end < next)
+			next = worker->silence_end;
+		if (worker->end < next)
+			next = worker->end;
+	}
+	return next;
 }
 
 static int listen_to_all(struct run *run)
 {
-	struct pollfd fds[PROCESSES_MAX];
-	int64_t now = now_ms(), deadline = INT64_MAX;
+	struct pollfd fds[PROCESSES_MAX + 1];
+	int64_t now = now_ms(), next = next_end(run);
 	int result = 0;
 
-	for (unsigned int i = 0; i < run->worker_count; i++) {
+	for (unsigned int i = 0; i < run->worker_count; i++)
 		fds[i] = (struct pollfd){.fd = run->workers[i].fd, .events = POLLIN};
-		if (run->workers[i].deadline < deadline)
-			deadline = run->workers[i].deadline;
-	}
-	if (poll(fds, run->worker_count, deadline > now ? (int)(deadline - now) : 0) < 0)
+	fds[run->worker_count] = (struct pollfd){
+		.fd = run->namer->stop > 0 ? run->namer->stop : -1,
+		.events = POLLIN,
+	};
+	if (poll(fds, run->worker_count + 1, next > now ? (int)(next - now) : 0) < 0)
 		return errno == EINTR ? 0 : -errno;
+	if (fds[run->worker_count].revents)
+		return -EINTR;
 	now = now_ms();
 	/* From the last one on: one that ends gives its place to the last one. */
 	for (unsigned int i = run->worker_count; i > 0 && result == 0; i--) {
-		if (fds[i - 1].revents)
-			result = listen(run, &run->workers[i - 1]);
-		else if (run->workers[i - 1].deadline <= now)
-			kill_silent(run, &run->workers[i - 1]);
+		struct worker *worker = &run->workers[i - 1];
+
+		/* One that tells without an end is late, too. */
+		if (worker->end <= now)
+			give_up_late(run, worker, now);
+		else if (fds[i - 1].revents)
+			result = listen(run, worker);
+		else if (worker->silence_end <= now)
+			give_up_late(run, worker, now);
 	}
 	return result;
 }
@@ -586,6 +663,19 @@ static int prepare_pieces(struct run *run, unsigned int processes)
 	return 0;
 }
 
+/* What is left of a file that was given up would end as what came before. */
+static void skip_given_up(struct run *run)
+{
+	while (run->next < run->piece_count) {
+		struct task *task = &run->tasks[run->pieces[run->next].task];
+
+		if (!task->given_up)
+			return;
+		end_piece(run, task);
+		run->next++;
+	}
+}
+
 static int run_all(struct run *run)
 {
 	unsigned int processes = processes_wanted(run->namer);
@@ -598,6 +688,7 @@ static int run_all(struct run *run)
 			result = start(run, &run->workers[run->worker_count]);
 		if (result == 0)
 			result = listen_to_all(run);
+		skip_given_up(run);
 	}
 	return result;
 }
@@ -615,10 +706,7 @@ int namer_run(const struct namer *namer, const struct namer_job *jobs, size_t co
 	run->count = count;
 	run->texts = texts;
 	result = run_all(run);
-	while (run->worker_count > 0) {
-		kill(run->workers[0].pid, SIGKILL);
-		end(run, &run->workers[0], false);
-	}
+	kill_all(run);
 	if (namer->cache)
 		name_cache_trim(namer->cache);
 	free_tasks(run);

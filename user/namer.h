@@ -59,6 +59,9 @@ struct namer {
 	const char *cache;
 	unsigned int processes; /* at a time; 0: as many as there are CPUs */
 	unsigned int patience; /* seconds without a sign of life; 0: NAMER_PATIENCE_S */
+	unsigned int limit; /* seconds that a process may take; 0: NAMER_LIMIT_S */
+	/* An fd: as soon as it can be read, naming ends. It is not read. 0: none. */
+	int stop;
 	/*
 	 * Gets the lines of the address at `index` of a job, innermost first; 0 where the
 	 * frame is not to be shown (a wrapper that Go's compiler has made). The texts stay as
@@ -77,8 +80,9 @@ struct namer {
 	void *arg;
 };
 
-/* How long a file may keep silent, and how long fetching may take. */
+/* How long a file may keep silent, and take in all; and how long fetching may take. */
 #define NAMER_PATIENCE_S 30u
+#define NAMER_LIMIT_S 600u
 #define NAMER_FETCH_S 120u
 
 struct texts;
@@ -88,7 +92,9 @@ struct name_line *name_lines_copy(const struct name_line *lines, size_t count);
 
 /*
  * Names the addresses of all jobs; `texts` gets the texts. What could not be named is
- * just not told of. Returns 0, -ENOMEM, or what `name` returned.
+ * just not told of. A job that takes too long, or tells too much text for its addresses, ends
+ * with a problem, and keeps the names that were told before. Returns 0, -ENOMEM, -EINTR where
+ * `stop` has ended it, or what `name` returned.
  */
 int namer_run(const struct namer *namer, const struct namer_job *jobs, size_t count,
 	      struct texts *texts);

@@ -19,8 +19,8 @@ enum namer_type {
 	NAMER_END, /* nothing: all was told */
 };
 
-/* Longer names are cut. */
-#define NAMER_TEXT_MAX 16384u
+/* Longer names are cut: many of them may lie in a few bytes of a file. */
+#define NAMER_TEXT_MAX 4096u
 
 struct namer_line {
 	uint32_t function, system_name, file; /* texts */

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "utf8.h"
+
 #define PROBLEMS_SHOWN 5u
 
 static void remove_progress(struct names_log *log)
@@ -12,13 +14,22 @@ static void remove_progress(struct names_log *log)
 	log->shown = false;
 }
 
+void names_log_line(const char *path, const char *text)
+{
+	fputs("stackbeat: ", stderr);
+	utf8_print(stderr, path);
+	fputs(": ", stderr);
+	utf8_print(stderr, text);
+	fputc('\n', stderr);
+}
+
 void names_log_problem(void *arg, const char *path, const char *text)
 {
 	struct names_log *log = arg;
 
 	remove_progress(log);
 	if (log->problems++ < PROBLEMS_SHOWN)
-		fprintf(stderr, "stackbeat: %s: %s\n", path, text);
+		names_log_line(path, text);
 }
 
 void names_log_progress(void *arg, const char *path, uint64_t done, uint64_t total)
@@ -27,11 +38,19 @@ void names_log_progress(void *arg, const char *path, uint64_t done, uint64_t tot
 
 	if (!log->progress)
 		return;
-	fprintf(stderr, "\rdebuginfod: %s, %.1f", path, (double)done / 1e6);
+	fputs("\rdebuginfod: ", stderr);
+	utf8_print(stderr, path);
+	fprintf(stderr, ", %.1f", (double)done / 1e6);
 	if (total)
 		fprintf(stderr, " of %.1f", (double)total / 1e6);
 	fputs(" MB\033[K", stderr);
 	log->shown = true;
+}
+
+void names_log_interrupted(void *arg)
+{
+	remove_progress(arg);
+	fputs("stackbeat: interrupted: some functions have no lines, or no names\n", stderr);
 }
 
 void names_log_end(struct names_log *log)

@@ -13,11 +13,17 @@ struct names_log {
 	unsigned int problems; /* private: told so far */
 };
 
+/* Tells something of a file. Whoever was sampled may have chosen its path. */
+void names_log_line(const char *path, const char *text);
+
 /* Tells what is wrong with a file; of many, the first ones. `log` is a struct names_log. */
 void names_log_problem(void *log, const char *path, const char *text);
 
 /* Shows how far a file is fetched from a server. */
 void names_log_progress(void *log, const char *path, uint64_t done, uint64_t total);
+
+/* Tells that naming has ended early, by a signal. */
+void names_log_interrupted(void *log);
 
 /* To be called when all is named. */
 void names_log_end(struct names_log *log);

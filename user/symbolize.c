@@ -456,6 +456,7 @@ int symbolizer_resolve(struct symbolizer *symbolizer, const struct naming *namin
 		.directories = naming->directories,
 		.directory_count = naming->directory_count,
 		.cache = naming->cache,
+		.stop = naming->stop,
 		.name = take_name,
 		.problem = naming->problem ? take_problem : NULL,
 		.progress = naming->progress ? take_progress : NULL,
@@ -465,6 +466,10 @@ int symbolizer_resolve(struct symbolizer *symbolizer, const struct naming *namin
 
 	if (result == 0)
 		result = namer_run(&namer, resolution.jobs, resolution.count, &symbolizer->texts);
+	if (result == -EINTR && naming->interrupted) {
+		naming->interrupted(naming->arg);
+		result = 0;
+	}
 	for (size_t i = 0; i < resolution.count; i++)
 		free(resolution.tasks[i].addresses);
 	free(resolution.tasks);

@@ -54,6 +54,9 @@ struct naming {
 	/* Gets what is wrong with a file, one line. May be NULL. */
 	void (*problem)(void *arg, const char *path, const char *text);
 	const char *cache; /* as struct namer has it */
+	/* As struct namer has it; `interrupted` is told then. What has names keeps them. */
+	int stop;
+	void (*interrupted)(void *arg);
 	/* As struct namer has it; NULL: nothing is fetched from servers. */
 	void (*progress)(void *arg, const char *path, uint64_t done, uint64_t total);
 	void *arg;

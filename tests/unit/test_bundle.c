@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "bundle.h"
 
+#include "commands.h"
 #include "error.h"
 #include "object_search.h"
 #include "pprof.h"
@@ -8,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -116,6 +118,30 @@ static void test_what_is_not_there(void **state)
 	assert_non_null(strstr(error.text, "nothing to collect"));
 }
 
+/* A path may hold what looks like the word of who looks for debug files. */
+static void test_paths_that_mislead(void **state)
+{
+	const char *directory = in_sandbox("x\nabc123 %s/secret", sandbox);
+	struct bundle bundle = {""};
+	struct bundle_counts counts;
+	char program[PATH_MAX];
+
+	(void)state;
+	build_program();
+	run("cd '%s' && mkdir -p secret '%s' && echo secret >secret/shadow && "
+	    "mv debug/.build-id/01/23abcd.debug '%s/shadow' && "
+	    "objcopy --add-gnu-debuglink='%s/shadow' program '%s/program'",
+	    sandbox, directory, directory, directory, directory);
+	snprintf(program, sizeof(program), "%s/program", directory);
+	assert_int_equal(create(NULL, profile_of(program, "0123abcd"), &counts), 0);
+	assert_int_equal(counts.debug_files, 1);
+	assert_int_equal(bundle_unpack(&bundle, in_sandbox("a.tar.zst"), &error), 0);
+	run("cmp '%s/.build-id/01/23abcd.debug' '%s/shadow'", bundle.directory, directory);
+	run("! grep -r secret '%s/.build-id'", bundle.directory);
+	run("test ! -e '%s/.build-id/ab'", bundle.directory);
+	bundle_remove(&bundle);
+}
+
 static void test_files_without_a_build_id(void **state)
 {
 	struct bundle bundle = {""};
@@ -169,6 +195,42 @@ static void test_hostile_archives(void **state)
 	}
 }
 
+/* Of few bytes, and no end. */
+static void test_archives_that_are_too_large(void **state)
+{
+	static const char *const sizes[][2] = {{"17G", "1"}, {"9G", "9G"}};
+	struct bundle bundle = {""};
+
+	(void)state;
+	build_program();
+	for (size_t i = 0; i < 2; i++) {
+		run("cd '%s' && truncate -s %s a && truncate -s %s b && tar cSf a.tar a b", sandbox,
+		    sizes[i][0], sizes[i][1]);
+		assert_int_equal(bundle_unpack(&bundle, in_sandbox("a.tar"), &error), -EFBIG);
+		assert_non_null(strstr(error.text, "has more than 16 GiB"));
+		assert_true(is_empty(in_sandbox("tmp")));
+	}
+}
+
+static void test_files_that_are_too_large(void **state)
+{
+	struct bundle_counts counts;
+
+	(void)state;
+	build_program();
+	run("truncate -s 100G %s", in_sandbox("program"));
+	assert_int_equal(create(NULL, profile_of(in_sandbox("program"), "0123abcd"), &counts), 0);
+	assert_int_equal(counts.objects, 0);
+	assert_int_equal(counts.debug_files, 1);
+	assert_int_equal(counts.missing, 1);
+	assert_int_equal(missing, 1);
+
+	run("truncate -s 100G %s", in_sandbox("debug/.build-id/01/23abcd.debug"));
+	assert_int_equal(create(NULL, profile_of(in_sandbox("program"), "0123abcd"), &counts),
+			 -ENOENT);
+	assert_int_equal(missing, 2);
+}
+
 static void test_what_a_signal_leaves(void **state)
 {
 	struct bundle_counts counts;
@@ -188,6 +250,52 @@ static void test_what_a_signal_leaves(void **state)
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
 	assert_true(is_empty(in_sandbox("tmp")));
+}
+
+/* Paths and build ids are what anybody wrote: they can't command a terminal. */
+
+static char *output_of(int (*command)(int argc, char **argv), char *option, int status)
+{
+	char *argv[] = {"command",
+			"-o",
+			(char *)in_sandbox("out"),
+			option,
+			(char *)in_sandbox("profile.pb.gz"),
+			NULL};
+	int saved = dup(STDERR_FILENO), fd;
+	char *text = calloc(1, 4096);
+
+	fd = open(in_sandbox("stderr"), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	assert_true(saved >= 0 && fd >= 0);
+	optind = 0;
+	dup2(fd, STDERR_FILENO);
+	assert_int_equal(command(5, argv), status);
+	dup2(saved, STDERR_FILENO);
+	assert_non_null(text);
+	assert_true(pread(fd, text, 4095, 0) > 0);
+	close(saved);
+	close(fd);
+	return text;
+}
+
+static void test_what_a_terminal_gets(void **state)
+{
+	static const char *const ids[] = {"", "\x1b[32m\u202e"};
+	char *texts[4];
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		pprof_profile_free(profile_of("/gone/\x1b[31m\n\xc2\x9b", ids[i]));
+		texts[2 * i] = output_of(cmd_archive, "--no-debug", STATUS_FAILED);
+		texts[2 * i + 1] = output_of(cmd_symbolize, "--no-cache", STATUS_OK);
+	}
+	for (size_t i = 0; i < 4; i++) {
+		assert_null(strchr(texts[i], '\x1b'));
+		assert_null(strstr(texts[i], "\xc2\x9b"));
+		assert_null(strstr(texts[i], "\u202e"));
+		assert_non_null(strstr(texts[i], "stackbeat: /gone/\\x1b[31m\\x0a\\x9b"));
+		free(texts[i]);
+	}
 }
 
 /* Looking for files */
@@ -238,9 +346,16 @@ static void test_files_are_looked_for(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BUNDLE_TEST(test_there_and_back),           BUNDLE_TEST(test_what_is_not_there),
-		BUNDLE_TEST(test_files_without_a_build_id), BUNDLE_TEST(test_hostile_archives),
-		BUNDLE_TEST(test_what_a_signal_leaves),     BUNDLE_TEST(test_files_are_looked_for),
+		BUNDLE_TEST(test_there_and_back),
+		BUNDLE_TEST(test_what_is_not_there),
+		BUNDLE_TEST(test_paths_that_mislead),
+		BUNDLE_TEST(test_files_without_a_build_id),
+		BUNDLE_TEST(test_hostile_archives),
+		BUNDLE_TEST(test_what_a_signal_leaves),
+		BUNDLE_TEST(test_archives_that_are_too_large),
+		BUNDLE_TEST(test_files_that_are_too_large),
+		BUNDLE_TEST(test_files_are_looked_for),
+		BUNDLE_TEST(test_what_a_terminal_gets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

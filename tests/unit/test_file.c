@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "file.h"
 #include "scratch.h"
@@ -177,6 +178,79 @@ static void rename_fails(void **state)
 	free(path);
 }
 
+/* Whether a child that does this with the file gets as far as its end. */
+static bool run_child(void (*child)(const char *path), const char *path)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		child(path);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void write_and_die(const char *path)
+{
+	struct file file;
+
+	if (!file_create(&file, path, NULL) && !file_write(&file, "x", 1, NULL))
+		raise(SIGKILL);
+}
+
+static void an_end_leaves_nothing(void **state)
+{
+	const struct scratch *scratch = *state;
+	int fd = open(scratch->path, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+	char *path;
+
+	if (fd < 0)
+		skip();
+	close(fd);
+	path = scratch_file(state, "profile");
+	assert_false(run_child(write_and_die, path));
+	assert_int_equal(scratch_count(state, 0), 0);
+	put(path, "old");
+	assert_false(run_child(write_and_die, path));
+	assert_content(path, "old");
+	assert_int_equal(scratch_count(state, 0), 1);
+	free(path);
+}
+
+/* There, nothing can be linked: a file has a name at once, as where the file system wants that. */
+static void write_without_proc(const char *path)
+{
+	struct file file;
+
+	if (chroot(path) || chdir("/"))
+		_exit(1);
+	for (unsigned int i = 0; i < 2; i++) {
+		if (file_create(&file, "/profile", NULL) ||
+		    file_write(&file, i ? "new" : "old", 3, NULL) || !file.temporary ||
+		    access(file.temporary, F_OK) || file_commit(&file, NULL))
+			_exit(1);
+	}
+	if (file_create(&file, "profile", NULL))
+		_exit(1);
+	file_discard(&file);
+}
+
+static void files_with_a_temporary_name(void **state)
+{
+	const struct scratch *scratch = *state;
+	char *path;
+
+	if (geteuid() != 0)
+		skip();
+	path = scratch_file(state, "profile");
+	assert_true(run_child(write_without_proc, scratch->path));
+	assert_content(path, "new");
+	assert_int_equal(scratch_count(state, 0), 1);
+	free(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -190,6 +264,8 @@ int main(void)
 		SCRATCH_TEST(directory_in_the_way),
 		SCRATCH_TEST(disk_full),
 		SCRATCH_TEST(rename_fails),
+		SCRATCH_TEST(an_end_leaves_nothing),
+		SCRATCH_TEST(files_with_a_temporary_name),
 	};
 
 	return cmocka_run_group_tests_name("file", tests, NULL, NULL);

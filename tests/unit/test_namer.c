@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "namer.h"
 
+#include "error.h"
+#include "namer_child.h"
 #include "sandbox.h"
 #include "texts.h"
 
@@ -8,6 +10,8 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define JOBS_MAX 16
@@ -326,6 +330,185 @@ static void test_processes_that_fail(void **state)
 	}
 }
 
+/* Tells as if a file were fetched, so that it is never silent, and never done. */
+static int babble_without_end(void *arg, struct error *error)
+{
+	static const struct {
+		struct namer_message message;
+		struct namer_progress progress;
+	} told = {{NAMER_PROGRESS, sizeof(struct namer_progress)}, {1, 2}};
+
+	(void)arg, (void)error;
+	for (;;) {
+		for (int fd = 3; fd < 64; fd++) {
+			if (write(fd, &told, sizeof(told)) < 0)
+				continue;
+		}
+	}
+	return -EIO;
+}
+
+static void ignore_progress(void *arg, size_t job, uint64_t done, uint64_t total)
+{
+	(void)arg, (void)job, (void)done, (void)total;
+}
+
+static void test_file_that_takes_too_long(void **state)
+{
+	const uint64_t address = 0x1000;
+	const struct namer_job job = {.path = "p",
+				      .build_id = "",
+				      .addresses = &address,
+				      .count = 1,
+				      .open = babble_without_end};
+	struct namer how = namer;
+
+	(void)state;
+	how.limit = 1;
+	how.progress = ignore_progress;
+	assert_int_equal(run_jobs(&how, &job, 1), 0);
+	assert_non_null(strstr(told[0].problem, "takes too long to read"));
+	assert_int_equal(told[0].names, 0);
+}
+
+/* Signals, as they are waited for in a file descriptor. */
+
+static int stop_ends[2];
+
+static int take_name_and_stop(void *arg, size_t job, size_t index, const struct name_line *lines,
+			      size_t count)
+{
+	assert_int_equal(write(stop_ends[1], "", 1), 1);
+	return take_name(arg, job, index, lines, count);
+}
+
+static void test_interruption(void **state)
+{
+	const char *path = build("program", "-g");
+	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
+	struct namer_job jobs[3] = {{.path = path,
+				     .build_id = "",
+				     .addresses = &outer,
+				     .count = 1,
+				     .open = open_path,
+				     .arg = (char *)path}};
+	struct namer how = namer;
+
+	(void)state;
+	jobs[1] = jobs[2] = jobs[0];
+	jobs[1].open = jobs[2].open = hang;
+	assert_int_equal(pipe(stop_ends), 0);
+	how.name = take_name_and_stop;
+	how.processes = 2;
+	how.stop = stop_ends[0];
+	assert_int_equal(run_jobs(&how, jobs, 3), -EINTR);
+	assert_int_equal(told[0].names, 1);
+	assert_int_equal(told[1].names + told[2].names, 0);
+	/* No process is left. */
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	assert_int_equal(errno, ECHILD);
+	close(stop_ends[0]);
+	close(stop_ends[1]);
+}
+
+/* Names that are long, and many. */
+
+#define LONG_NAMES 1900
+
+static size_t long_names, longest_name;
+
+static int count_name(void *arg, size_t job, size_t index, const struct name_line *lines,
+		      size_t count)
+{
+	(void)arg, (void)job, (void)index;
+	long_names++;
+	for (size_t i = 0; i < count; i++) {
+		if (strlen(lines[i].system_name) > longest_name)
+			longest_name = strlen(lines[i].system_name);
+		if (strlen(lines[i].function) > longest_name)
+			longest_name = strlen(lines[i].function);
+	}
+	return 0;
+}
+
+/* Each with another name: which is four times as long for people, or too long. */
+static bool lookup_long(void *arg, uint64_t vaddr, struct symbol *symbol)
+{
+	static char name[16384];
+
+	if (*(const bool *)arg)
+		snprintf(name, sizeof(name), "%010000" PRIu64, vaddr);
+	else
+		snprintf(name, sizeof(name), "_Z1fI990a%0989" PRIu64 "S0_S0_S0_Evv", vaddr);
+	*symbol = (struct symbol){.name = name, .start = vaddr, .size = 1};
+	return true;
+}
+
+static void test_long_names(void **state)
+{
+	uint64_t addresses[LONG_NAMES];
+	bool too_long = false;
+	const struct namer_job job = {.path = "p",
+				      .build_id = "",
+				      .addresses = addresses,
+				      .count = LONG_NAMES,
+				      .lookup = lookup_long,
+				      .arg = &too_long};
+	struct namer_job few = job;
+	struct namer how = namer;
+
+	(void)state;
+	for (size_t i = 0; i < LONG_NAMES; i++)
+		addresses[i] = i + 1;
+	how.name = count_name;
+	long_names = longest_name = 0;
+	assert_int_equal(run_jobs(&how, &job, 1), 0);
+	assert_non_null(strstr(told[0].problem, "too long names: the rest is left out"));
+	/* 1 MiB, and 4 KiB for each address, of 5 KB that each has. */
+	assert_true(long_names > 1600 && long_names < 1800);
+
+	few.count = 2;
+	too_long = true;
+	long_names = longest_name = 0;
+	assert_int_equal(run_jobs(&how, &few, 1), 0);
+	assert_string_equal(told[0].problem, "");
+	assert_int_equal(long_names, 2);
+	assert_int_equal(longest_name, 4096);
+}
+
+/* Memory is limited; files that are mapped are not. */
+static int want_memory(void *arg, struct error *error)
+{
+	const size_t size = (size_t)64 << 30;
+	int fd = open_path(arg, error);
+	void *own, *mapped;
+
+	own = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		   -1, 0);
+	mapped = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+	error_set(error, EINVAL, "%s, %s", own == MAP_FAILED ? "refused" : "given",
+		  mapped == MAP_FAILED ? "not mapped" : "mapped");
+	close(fd);
+	return -EINVAL;
+}
+
+static void test_memory(void **state)
+{
+	const char *path = in_sandbox("large");
+	const uint64_t address = 0x1000;
+	const struct namer_job job = {.path = path,
+				      .build_id = "",
+				      .addresses = &address,
+				      .count = 1,
+				      .open = want_memory,
+				      .arg = (char *)path};
+
+	(void)state;
+	run("truncate -s 64G '%s'", path);
+	assert_int_equal(run_jobs(&namer, &job, 1), 0);
+	assert_string_equal(told[0].problem, "refused, mapped");
+}
+
 static int refuse(void *arg, size_t job, size_t index, const struct name_line *lines, size_t count)
 {
 	(void)arg;
@@ -364,6 +547,10 @@ int main(void)
 		cmocka_unit_test(test_lookup),
 		cmocka_unit_test(test_wrong_binary),
 		cmocka_unit_test(test_processes_that_fail),
+		cmocka_unit_test(test_file_that_takes_too_long),
+		cmocka_unit_test(test_interruption),
+		cmocka_unit_test(test_long_names),
+		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_callback_that_fails),
 	};
 

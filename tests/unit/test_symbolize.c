@@ -299,6 +299,11 @@ static void resolve(void)
 	assert_int_equal(symbolizer_resolve(symbolizer, &naming), 0);
 }
 
+static void note_interruption(void *arg)
+{
+	(*(size_t *)arg)++;
+}
+
 static void build_inlined(const char *options)
 {
 	write_text(in_sandbox("inlined.c"), "static inline int inner(volatile int *x)\n"
@@ -356,6 +361,37 @@ static void test_inlined(void **state)
 	assert_string_equal(bare->lines[0].function, "first");
 	assert_null(bare->lines[0].file);
 	assert_ptr_equal(frame, name_of(space, 0x700000));
+}
+
+/* Whoever does not want to wait gets the names of the symbols. */
+static void test_interruption(void **state)
+{
+	const char *directory = in_sandbox("debug");
+	const struct frame_name *frame;
+	size_t interruptions = 0;
+	struct naming naming = {
+		.directories = &directory,
+		.directory_count = 1,
+		.interrupted = note_interruption,
+		.arg = &interruptions,
+	};
+	struct space *space;
+	int ends[2];
+
+	(void)state;
+	build_inlined("-g -o inlined.so");
+	space = map(1, "inlined.so");
+	read_all();
+	frame = name_of(space, 0x700000);
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(write(ends[1], "", 1), 1);
+	naming.stop = ends[0];
+	assert_int_equal(symbolizer_resolve(symbolizer, &naming), 0);
+	assert_int_equal(interruptions, 1);
+	assert_int_equal(frame->line_count, 1);
+	assert_string_equal(frame->function, "vfs_read");
+	close(ends[0]);
+	close(ends[1]);
 }
 
 static void test_kernel_with_debug_information(void **state)
@@ -561,6 +597,7 @@ int main(void)
 		TEST(test_inlined),
 		TEST(test_kernel_with_debug_information),
 		TEST(test_code_that_a_process_makes),
+		TEST(test_interruption),
 		cmocka_unit_test(test_is_root),
 		cmocka_unit_test(test_complete_at_a_root),
 		cmocka_unit_test(test_complete_below_a_stripped_libc),

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "expendable.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/*
+ * What it may take of its own, beside what it has from its parent: compressed sections of one file
+ * may unpack to 4 GiB (see debugfile.c). On small machines it is half of their memory.
+ */
+#define MEMORY_MAX ((rlim_t)6 << 30)
+#define KILLED_MS 200
+
+/* What counts for RLIMIT_DATA: private memory that can be written. */
+static bool read_memory(rlim_t *bytes)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	unsigned long pages;
+	bool done;
+
+	if (!file)
+		return false;
+	done = fscanf(file, "%*u %*u %*u %*u %*u %lu", &pages) == 1;
+	fclose(file);
+	*bytes = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+	return done;
+}
+
+static void limit_memory(void)
+{
+	rlim_t own = (rlim_t)sysconf(_SC_PHYS_PAGES) * (rlim_t)sysconf(_SC_PAGESIZE) / 2, had;
+	struct rlimit limit;
+
+	if (!read_memory(&had) || getrlimit(RLIMIT_DATA, &limit) != 0)
+		return;
+	had += own < MEMORY_MAX ? own : MEMORY_MAX;
+	if (limit.rlim_cur > had)
+		limit.rlim_cur = had;
+	setrlimit(RLIMIT_DATA, &limit);
+}
+
+void become_expendable(pid_t parent)
+{
+	const struct rlimit no_core = {0};
+	int fd;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	setrlimit(RLIMIT_CORE, &no_core);
+	limit_memory();
+	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		if (write(fd, "1000", 4) < 0)
+			errno = 0; /* it may still be killed as any other */
+		close(fd);
+	}
+}
+
+void reap_killed(pid_t pid)
+{
+	struct pollfd process = {.fd = pidfd_open(pid, 0), .events = POLLIN};
+
+	if (process.fd >= 0) {
+		poll(&process, 1, KILLED_MS);
+		close(process.fd);
+	}
+	waitpid(pid, NULL, WNOHANG);
+}
