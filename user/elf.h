@@ -23,7 +23,8 @@ struct elf_file {
 	size_t load_count;
 	struct function *functions;
 	size_t function_count;
-	char *names;
+	char *names; /* at most as many bytes as the file's string tables have */
+	size_t steps; /* that nesting the functions took: at most one for each, for tests */
 };
 
 struct symbol {
@@ -35,7 +36,8 @@ struct symbol {
 /*
  * Reads a regular file, or the `size` bytes of `image` where that is not NULL: its
  * build id and its executable load segments, and with `functions` its symbol tables
- * (.symtab and .dynsym, merged). The fd stays open, and is not needed afterwards.
+ * (.symtab and .dynsym, merged). The fd stays open, and is not needed afterwards. What is
+ * kept is bounded by the size of these tables.
  *
  * Returns 0, and elf_clear() is to be called; or -EINVAL or -ENOMEM with `file`
  * untouched. problem->text says why symbols are missing, also where 0 is returned;
