@@ -310,7 +310,11 @@ static size_t cut_name(char *name, size_t room)
 /* The rank, then fewer leading underscores, then the shorter name. Both are below 2^14. */
 static uint32_t full_rank(uint32_t rank, const char *name, size_t length)
 {
-	return rank << 28 | (uint32_t)strspn(name, "_") << 14 | (uint32_t)length;
+	uint32_t underscores = 0;
+
+	while (name[underscores] == '_')
+		underscores++;
+	return rank << 28 | underscores << 14 | (uint32_t)length;
 }
 
 static int add_symbol(struct symbols *symbols, const struct function *function)
