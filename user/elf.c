@@ -570,6 +570,7 @@ static int pack_names(struct symbols *symbols)
 	if (!names)
 		return -ENOMEM;
 	symbols->names = names;
+	symbols->names_size = size;
 	return 0;
 }
 
@@ -588,6 +589,7 @@ static int pack(struct symbols *symbols, struct elf_file *file)
 	file->functions = list;
 	file->function_count = symbols->count;
 	file->names = symbols->names;
+	file->names_size = symbols->names_size;
 	file->steps = symbols->steps;
 	symbols->list = NULL;
 	symbols->names = NULL;
@@ -651,11 +653,24 @@ int elf_read(struct elf_file *file, int fd, const void *image, size_t size, bool
 	return err;
 }
 
-void elf_clear(struct elf_file *file)
+uint64_t elf_functions_size(const struct elf_file *file)
 {
-	free(file->loads);
+	return file->function_count * sizeof(*file->functions) + file->names_size;
+}
+
+void elf_drop_functions(struct elf_file *file)
+{
 	free(file->functions);
 	free(file->names);
+	file->functions = NULL;
+	file->names = NULL;
+	file->function_count = file->names_size = 0;
+}
+
+void elf_clear(struct elf_file *file)
+{
+	elf_drop_functions(file);
+	free(file->loads);
 	*file = (struct elf_file){0};
 }
 

@@ -23,7 +23,8 @@ struct elf_file {
 	size_t load_count;
 	struct function *functions;
 	size_t function_count;
-	char *names; /* at most as many bytes as the file's string tables have */
+	char *names;
+	size_t names_size; /* at most that of the file's string tables */
 	size_t steps; /* that nesting the functions took: at most one for each, for tests */
 };
 
@@ -59,6 +60,10 @@ void elf_build_id(Elf *elf, char hex[BUILD_ID_SIZE]);
 
 /* Frees what was read. */
 void elf_clear(struct elf_file *file);
+
+/* How many bytes of memory the functions take, and a way to be without them. */
+uint64_t elf_functions_size(const struct elf_file *file);
+void elf_drop_functions(struct elf_file *file);
 
 /*
  * The ELF virtual address of the byte at `offset` in the file, through the

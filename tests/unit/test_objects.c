@@ -487,7 +487,7 @@ static int hang_at_second(uint64_t id, void *arg)
 static void a_file_that_hangs_costs_its_own_names(void **state)
 {
 	struct object_source source = told_source(&files);
-	struct object *first, *second;
+	struct object *first, *second, *third;
 	struct error error;
 
 	(void)state;
@@ -497,13 +497,43 @@ static void a_file_that_hangs_costs_its_own_names(void **state)
 	objects = objects_new("", &source, &error);
 	first = tell(build("a.so", "first", "0x01"), "\x01", 1);
 	second = tell(build("b.so", "second", "0x02"), "\x02", 1);
+	third = tell(build("c.so", "third", "0x03"), "\x03", 1);
 	need(first);
 	need(second);
+	need(third);
 	objects_finish(objects);
 	assert_name(first, "first");
+	assert_name(third, "third");
 	assert_no_name(second);
 	assert_string_equal(second->problem, "reading it has hung");
 	assert_int_equal(object_open(objects, second), -ETIMEDOUT);
+}
+
+static void symbols_of_all_files_are_bounded(void **state)
+{
+	struct object_source source = told_source(&files);
+	struct object *first, *second, *third;
+	struct error error;
+	uint64_t vaddr;
+
+	(void)state;
+	source.symbol_bytes = 80;
+	objects_free(objects);
+	objects = objects_new("", &source, &error);
+	first = tell(build("a.so", "first", "0x01"), "\x01", 1);
+	second = tell(
+		build("b.so", "a_name_of_more_than_fifty_bytes_with_which_it_is_full_now", "0x02"),
+		"\x02", 1);
+	third = tell(build("c.so", "third", "0x03"), "\x03", 1);
+	need(first);
+	need(second);
+	need(third);
+	objects_finish(objects);
+	assert_name(first, "first");
+	assert_no_name(second);
+	assert_string_equal(second->problem, "has more symbols than there is room for");
+	assert_true(object_vaddr(second, 0x1008, &vaddr));
+	assert_name(third, "third");
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -526,6 +556,7 @@ int main(void)
 		TEST(files_without_a_name_are_kept_open_up_to_a_bound),
 		TEST(it_can_be_abandoned),
 		TEST(a_file_that_hangs_costs_its_own_names),
+		TEST(symbols_of_all_files_are_bounded),
 		TEST(the_vdso_is_read),
 		TEST(a_file_that_the_kernel_left_out_is_found),
 		TEST(objects_are_kept_by_build_id),
