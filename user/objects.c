@@ -163,24 +163,42 @@ static bool is_proven(const struct object_file *object, int fd)
 	return proven && (object->build_id || is_same_inode(object, fd, &st));
 }
 
+/* `fd` if it is proven to be the file that was mapped; else it is closed. */
+static int take_proven(const struct object_file *object, int fd)
+{
+	if (fd < 0 || is_proven(object, fd))
+		return fd;
+	close(fd);
+	return -ESTALE;
+}
+
 __attribute__((format(printf, 3, 4))) static int try_path(const struct object_file *object,
 							  int flags, const char *format, ...)
 {
 	char path[PATH_MAX];
 	struct stat st;
 	va_list args;
-	int fd, length;
+	int length;
 
 	va_start(args, format);
 	length = vsnprintf(path, sizeof(path), format, args);
 	va_end(args);
 	if (length < 0 || (size_t)length >= sizeof(path))
 		return -ENAMETOOLONG;
-	fd = open_regular_file(path, flags, &st);
-	if (fd < 0 || is_proven(object, fd))
-		return fd;
-	close(fd);
-	return -ESTALE;
+	return take_proven(object, open_regular_file(path, flags, &st));
+}
+
+/* By path as a process sees it, which may mean harm by its links. */
+static int try_path_of(const struct object_file *object, const char *root, uint32_t pid)
+{
+	char directory[PATH_MAX];
+	struct stat st;
+	int length = snprintf(directory, sizeof(directory), "%s/proc/%" PRIu32 "/root", root, pid);
+
+	if (length < 0 || (size_t)length >= sizeof(directory))
+		return -ENAMETOOLONG;
+	return take_proven(object,
+			   open_regular_file_in(directory, object->object.path, O_NOFOLLOW, &st));
 }
 
 /* Through a mapping, then by path as the process sees it, then by path as we do. */
@@ -196,13 +214,9 @@ static int find_file(const char *root, const struct object_file *object, const s
 			      way->pid, way->start, way->end);
 	if (fd >= 0 || *path != '/')
 		return fd;
-	if (way->pid) {
-		fd = try_path(object, O_NOFOLLOW, "%s/proc/%" PRIu32 "/root%s", root, way->pid,
-			      path);
-		if (fd >= 0)
-			return fd;
-	}
-	return try_path(object, O_NOFOLLOW, "%s%s", root, path);
+	if (way->pid)
+		fd = try_path_of(object, root, way->pid);
+	return fd >= 0 ? fd : try_path(object, O_NOFOLLOW, "%s%s", root, path);
 }
 
 int object_open(const struct objects *objects, const struct object *object)
@@ -760,19 +774,23 @@ struct object *objects_mapped(struct objects *objects, uint32_t pid, uint64_t st
 {
 	struct object_file key = {.unread = true, .told = true}, *object;
 	char link[PATH_MAX], path[PATH_MAX];
-	struct stat st;
+	struct statx st;
 	ssize_t length;
 	char *copy;
 
 	snprintf(link, sizeof(link), "%s/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64,
 		 objects->root, pid, start, end);
 	length = readlink(link, path, sizeof(path) - 1);
-	if (length < 0 || stat(link, &st) || !S_ISREG(st.st_mode))
+	/* Its server or FUSE process is not asked, and so can't hold us: what the kernel has must
+	 * do. */
+	if (length < 0 ||
+	    statx(AT_FDCWD, link, AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO | STATX_SIZE, &st) ||
+	    !S_ISREG(st.stx_mode))
 		return NULL;
 	path[length] = '\0';
-	key.device = st.st_dev;
-	key.inode = st.st_ino;
-	key.size = (uint64_t)st.st_size;
+	key.device = makedev(st.stx_dev_major, st.stx_dev_minor);
+	key.inode = st.stx_ino;
+	key.size = st.stx_size;
 	object = known_object(objects, &key);
 	if (object)
 		return &object->object;

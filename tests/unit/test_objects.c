@@ -7,6 +7,7 @@
 #include "told.h"
 
 #include <dirent.h>
+#include <sys/syscall.h>
 
 static struct told_files files;
 static struct objects *objects;
@@ -395,6 +396,42 @@ static void the_vdso_is_read(void **state)
 	assert_true(found);
 }
 
+static unsigned int unsynced; /* calls of statx() that ask no server of a file system */
+
+/* In the place of libc's. */
+int statx(int folder, const char *path, int flags, unsigned int mask, struct statx *st)
+{
+	unsynced += !!(flags & AT_STATX_DONT_SYNC);
+	return (int)syscall(SYS_statx, folder, path, flags, mask, st);
+}
+
+/* Links in a container must not lead out of it, but to what they name there. */
+static void a_path_in_a_container_stays_there(void **state)
+{
+	const struct object_source source = told_source(&files);
+	const char *link = in_sandbox("root/proc/7/root/link");
+	struct object *object;
+	union any_object any;
+	int fd;
+
+	(void)state;
+	objects_free(objects);
+	objects = objects_new(in_sandbox("root"), &source, NULL);
+	run("mkdir -p %s %s", in_sandbox("outside"), in_sandbox("root/proc/7/root/inside"));
+	told_record(&files, build("outside/a.so", "f", "0x01020304"), &any);
+	strcpy(any.object.path, "/link/a.so");
+	assert_int_equal(objects_add(objects, with_build_id(&any, "\1\2\3\4", 4)), 0);
+	object = objects_get(objects, 1);
+	object_seen(objects, object, 7, 0x1000, 0x2000);
+	run("ln -s %s %s", in_sandbox("outside"), link);
+	assert_int_equal(object_open(objects, object), -ENOENT);
+	run("rm %s && ln -s /inside %s", link, link);
+	run("cp %s %s", in_sandbox("outside/a.so"), in_sandbox("root/proc/7/root/inside"));
+	fd = object_open(objects, object);
+	assert_true(fd >= 0);
+	close(fd);
+}
+
 static void a_file_that_the_kernel_left_out_is_found(void **state)
 {
 	const struct object_source source = told_source(&files);
@@ -409,6 +446,7 @@ static void a_file_that_the_kernel_left_out_is_found(void **state)
 	    in_sandbox("root/proc/7/map_files/1000-2000"));
 	object = objects_mapped(objects, 7, 0x1000, 0x2000);
 	assert_non_null(object);
+	assert_int_equal(unsynced, 1);
 	assert_ptr_equal(objects_mapped(objects, 7, 0x1000, 0x2000), object);
 	assert_string_equal(object->path, in_sandbox("a.so"));
 	object_seen(objects, object, 7, 0x1000, 0x2000);
@@ -558,6 +596,7 @@ int main(void)
 		TEST(a_file_that_hangs_costs_its_own_names),
 		TEST(symbols_of_all_files_are_bounded),
 		TEST(the_vdso_is_read),
+		TEST(a_path_in_a_container_stays_there),
 		TEST(a_file_that_the_kernel_left_out_is_found),
 		TEST(objects_are_kept_by_build_id),
 		TEST(what_is_kept_already_stays),
