@@ -211,6 +211,39 @@ bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr)
 	return false;
 }
 
+/* The later of an end and that of a part of a file. */
+static uint64_t extend(uint64_t end, uint64_t offset, uint64_t size)
+{
+	uint64_t part = size > UINT64_MAX - offset ? UINT64_MAX : offset + size;
+
+	return size && part > end ? part : end;
+}
+
+uint64_t elf_extent(Elf *elf)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr section_header;
+	uint64_t end = 0;
+	GElf_Phdr header;
+	GElf_Ehdr file;
+	size_t count;
+
+	if (!gelf_getehdr(elf, &file) || program_headers(elf, &count, NULL) != 0)
+		return 0;
+	end = extend(end, 0, file.e_ehsize);
+	end = extend(end, file.e_phoff, (uint64_t)count * file.e_phentsize);
+	end = extend(end, file.e_shoff, (uint64_t)file.e_shnum * file.e_shentsize);
+	for (size_t i = 0; i < count; i++) {
+		if (gelf_getphdr(elf, (int)i, &header))
+			end = extend(end, header.p_offset, header.p_filesz);
+	}
+	while ((section = elf_nextscn(elf, section))) {
+		if (gelf_getshdr(section, &section_header) && section_header.sh_type != SHT_NOBITS)
+			end = extend(end, section_header.sh_offset, section_header.sh_size);
+	}
+	return end;
+}
+
 /* Symbol tables */
 
 static int compare_ranges(const void *a, const void *b)

@@ -58,6 +58,9 @@ int elf_begin_read(int fd, const void *image, size_t size, bool map, Elf **elf,
 /* The GNU build id in the program's notes, as hex; "" if there is none. */
 void elf_build_id(Elf *elf, char hex[BUILD_ID_SIZE]);
 
+/* The end of what the headers tell of: offset in the file behind its last byte. */
+uint64_t elf_extent(Elf *elf);
+
 /* Frees what was read. */
 void elf_clear(struct elf_file *file);
 

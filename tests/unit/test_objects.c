@@ -3,10 +3,12 @@
 #include "objects.h"
 
 #include "error.h"
+#include "keep.h"
 #include "sandbox.h"
 #include "told.h"
 
 #include <dirent.h>
+#include <elf.h>
 #include <sys/syscall.h>
 
 static struct told_files files;
@@ -496,6 +498,63 @@ static void what_is_kept_already_stays(void **state)
 	assert_int_equal(counts.kept, 1);
 }
 
+static off_t size_of(const char *path, off_t *on_disk)
+{
+	struct stat st;
+
+	assert_int_equal(stat(path, &st), 0);
+	*on_disk = st.st_blocks * 512;
+	return st.st_size;
+}
+
+/* Who has a quota could fill the disk of who has none. */
+static void holes_and_appended_bytes_are_not_kept(void **state)
+{
+	const char *path = build("a.so", "a", "0xabcdef01");
+	off_t size, on_disk, kept_on_disk;
+	struct error error;
+
+	(void)state;
+	/* A section in a hole at its end. */
+	run("truncate -s 16M %s && objcopy --add-section .hole=%s %s %s", in_sandbox("zeros"),
+	    in_sandbox("zeros"), path, in_sandbox("full"));
+	run("cp --sparse=always %s %s", in_sandbox("full"), path);
+	size = size_of(path, &on_disk);
+	assert_in_range(on_disk, 1, 1 << 20);
+	run("truncate -s 64M %s", path);
+	assert_int_equal(objects_keep(objects, in_sandbox("kept"), &error), 0);
+	need(tell(path, "\xab\xcd\xef\1", 4));
+	objects_finish(objects);
+	assert_int_equal(size_of(in_sandbox("kept/.build-id/ab/cdef01"), &kept_on_disk), size);
+	assert_in_range(kept_on_disk, 1, 1 << 20);
+	run("cmp %s %s", in_sandbox("full"), in_sandbox("kept/.build-id/ab/cdef01"));
+}
+
+static void what_is_too_large_is_not_kept(void **state)
+{
+	const char *path = build("a.so", "a", "0xabcdef01");
+	struct objects_counts counts;
+	struct error error;
+	size_t size;
+	unsigned char *bytes = read_bytes(path, &size);
+	const Elf64_Ehdr *header = (void *)bytes;
+	Elf64_Shdr *sections = (void *)(bytes + header->e_shoff);
+
+	(void)state;
+	sections[header->e_shnum - 1].sh_size = (uint64_t)KEEP_BYTES_MAX + 1;
+	write_file(path, bytes, size);
+	free(bytes);
+	run("truncate -s 5G %s", path);
+	assert_int_equal(objects_keep(objects, in_sandbox("kept"), &error), 0);
+	need(tell(path, "\xab\xcd\xef\1", 4));
+	objects_finish(objects);
+	objects_counts(objects, &counts);
+	assert_int_equal(counts.kept, 0);
+	assert_int_equal(counts.not_kept, 1);
+	assert_non_null(strstr(objects_keep_problem(objects), "more than 4 GiB"));
+	run("test -z \"$(ls -A %s)\"", in_sandbox("kept/.build-id/ab"));
+}
+
 static void what_can_not_be_kept_is_said(void **state)
 {
 	struct objects_counts counts;
@@ -600,6 +659,8 @@ int main(void)
 		TEST(a_file_that_the_kernel_left_out_is_found),
 		TEST(objects_are_kept_by_build_id),
 		TEST(what_is_kept_already_stays),
+		TEST(holes_and_appended_bytes_are_not_kept),
+		TEST(what_is_too_large_is_not_kept),
 		TEST(what_can_not_be_kept_is_said),
 	};
 
