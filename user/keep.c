@@ -108,7 +108,7 @@ static int find_size(int fd, const char *path, off_t *size, struct error *error)
 static int write_copy(struct file *file, int fd, const void *image, size_t size,
 		      struct error *error)
 {
-	off_t end;
+	off_t end = 0;
 	int err;
 
 	if (image)

@@ -199,6 +199,42 @@ static void extreme_values(void **state)
 	pprof_profile_free(profile);
 }
 
+/* One location of 30 functions, 30 times in a stack: 900 nodes of a few bytes. */
+static void too_large(void **state)
+{
+	struct calltree_options options = {.sample_type = 1, .node_max = 900};
+	struct pprof_builder *builder = pprof_new();
+	struct pprof_line lines[30];
+	struct pprof_profile *profile;
+	uint32_t stack[30], location;
+	struct calltree *tree;
+	struct error error;
+
+	for (size_t i = 0; i < 30; i++)
+		lines[i] = (struct pprof_line){pprof_function(builder, "f", "f", "f.c", 0), 1};
+	location = pprof_location(builder, 0, 0x1000, lines, 30);
+	for (size_t i = 0; i < 30; i++)
+		stack[i] = location;
+	pprof_sample(builder, stack, 30, 1, 1, NULL, 0);
+	profile = read_back(state, builder);
+	assert_null(calltree_new(profile, &options, &error));
+	assert_string_equal(error.text,
+			    "the call tree is too large: its stacks or names are no program's");
+	options.node_max = 901;
+	tree = calltree_new(profile, &options, &error);
+	assert_non_null(tree);
+	assert_int_equal(tree->node_count, 901);
+	calltree_free(tree);
+	/* "all", and 30 times "f". */
+	options.name_bytes_max = 4 + 30 * 2 - 1;
+	assert_null(calltree_new(profile, &options, &error));
+	options.name_bytes_max++;
+	tree = calltree_new(profile, &options, &error);
+	assert_non_null(tree);
+	calltree_free(tree);
+	pprof_profile_free(profile);
+}
+
 static void empty(void **state)
 {
 	struct pprof_profile *profile = read_back(state, pprof_new());
@@ -340,6 +376,7 @@ int main(void)
 		SCRATCH_TEST(tree),
 		SCRATCH_TEST(mutual_recursion),
 		SCRATCH_TEST(extreme_values),
+		SCRATCH_TEST(too_large),
 		SCRATCH_TEST(empty),
 		SCRATCH_TEST(kinds),
 		cmocka_unit_test(values_have_units),
