@@ -354,8 +354,8 @@ static int build(struct builder *builder, const struct calltree_options *options
 	return link_children(builder->tree);
 }
 
-struct calltree *calltree_new(const struct pprof_profile *profile,
-			      const struct calltree_options *options, struct error *error)
+int calltree_new(const struct pprof_profile *profile, const struct calltree_options *options,
+		 struct calltree **tree, struct error *error)
 {
 	struct builder builder = {
 		.profile = profile,
@@ -372,16 +372,16 @@ struct calltree *calltree_new(const struct pprof_profile *profile,
 	hash_clear(&builder.node_table);
 	free(builder.frames);
 	free(builder.first_frame);
-	if (!ret)
-		return builder.tree;
-	if (builder.too_large)
-		error_set(error, E2BIG,
-			  "the call tree is too large: its stacks or names are no "
-			  "program's");
-	else
-		error_errno(error, -ret, "the call tree");
+	if (!ret) {
+		*tree = builder.tree;
+		return 0;
+	}
 	calltree_free(builder.tree);
-	return NULL;
+	if (builder.too_large)
+		return error_set(error, E2BIG,
+				 "the call tree is too large: its stacks or names "
+				 "are no program's");
+	return error_errno(error, -ret, "the call tree");
 }
 
 void calltree_free(struct calltree *tree)

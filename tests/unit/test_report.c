@@ -160,7 +160,7 @@ static void mutual_recursion(void **state)
 	pprof_sample(builder, (uint32_t[]){b, a, b, a}, 4, 1, 100, NULL, 0);
 	pprof_sample(builder, (uint32_t[]){a, b}, 2, 1, 10, NULL, 0);
 	profile = read_back(state, builder);
-	tree = calltree_new(profile, &options, NULL);
+	assert_int_equal(calltree_new(profile, &options, &tree, NULL), 0);
 	assert_int_equal(tree->total, 110);
 	assert_int_equal(flat_of(tree, "a", &cum), 10);
 	assert_int_equal(cum, 110);
@@ -186,14 +186,14 @@ static void extreme_values(void **state)
 	pprof_sample(builder, &b, 1, 1, INT64_MIN, NULL, 0);
 	pprof_sample(builder, NULL, 0, 1, 0, NULL, 0);
 	profile = read_back(state, builder);
-	tree = calltree_new(profile, &options, NULL);
+	assert_int_equal(calltree_new(profile, &options, &tree, NULL), 0);
 	assert_int_equal(tree->total, INT64_MAX);
 	assert_int_equal(flat_of(tree, "a", &cum), INT64_MAX);
 	assert_int_equal(flat_of(tree, "b", &cum), INT64_MIN);
 	calltree_free(tree);
 
 	options.only_positive = true;
-	tree = calltree_new(profile, &options, NULL);
+	assert_int_equal(calltree_new(profile, &options, &tree, NULL), 0);
 	assert_int_equal(flat_of(tree, "b", &cum), -1);
 	calltree_free(tree);
 	pprof_profile_free(profile);
@@ -217,20 +217,18 @@ static void too_large(void **state)
 		stack[i] = location;
 	pprof_sample(builder, stack, 30, 1, 1, NULL, 0);
 	profile = read_back(state, builder);
-	assert_null(calltree_new(profile, &options, &error));
+	assert_int_equal(calltree_new(profile, &options, &tree, &error), -E2BIG);
 	assert_string_equal(error.text,
 			    "the call tree is too large: its stacks or names are no program's");
 	options.node_max = 901;
-	tree = calltree_new(profile, &options, &error);
-	assert_non_null(tree);
+	assert_int_equal(calltree_new(profile, &options, &tree, &error), 0);
 	assert_int_equal(tree->node_count, 901);
 	calltree_free(tree);
 	/* "all", and 30 times "f". */
 	options.name_bytes_max = 4 + 30 * 2 - 1;
-	assert_null(calltree_new(profile, &options, &error));
+	assert_int_equal(calltree_new(profile, &options, &tree, &error), -E2BIG);
 	options.name_bytes_max++;
-	tree = calltree_new(profile, &options, &error);
-	assert_non_null(tree);
+	assert_int_equal(calltree_new(profile, &options, &tree, &error), 0);
 	calltree_free(tree);
 	pprof_profile_free(profile);
 }
@@ -255,9 +253,10 @@ static void kinds(void **state)
 {
 	struct pprof_profile *profile = read_back(state, example_profile());
 	struct calltree_options options = {.sample_type = 1, .group = "comm"};
-	struct calltree *tree = calltree_new(profile, &options, NULL);
+	struct calltree *tree;
 	uint32_t node;
 
+	assert_int_equal(calltree_new(profile, &options, &tree, NULL), 0);
 	for (node = 0; node != CALLTREE_NONE; node = calltree_next(tree, node, false)) {
 		const char *name = tree->names[tree->nodes[node].name];
 		enum frame_kind expected = FRAME_USER;
