@@ -22,6 +22,8 @@ struct builder {
 	struct hash name_table, node_table;
 	struct frame *frames; /* of all locations, each innermost first */
 	size_t frame_count, frame_capacity;
+	size_t nodes_left, name_bytes_left;
+	bool too_large;
 	size_t *first_frame; /* by number of the location: its first one; one more at the end */
 };
 
@@ -46,13 +48,20 @@ static bool name_equal(const void *context, uint32_t index, const void *key)
 	return !strcmp(((const struct calltree *)context)->names[index], key);
 }
 
-/* Returns the index of a name, or HASH_NONE when there is no memory. */
+/* Returns the index of a name, or HASH_NONE when there is no memory, or no room for it. */
 static uint32_t intern(struct builder *builder, const char *name)
 {
 	struct calltree *tree = builder->tree;
-	uint32_t hash = hash_text(HASH_START, name);
-	uint32_t index = hash_find(&builder->name_table, hash, name_equal, tree, name);
+	size_t size = strlen(name) + 1;
+	uint32_t hash, index;
 
+	if (size > builder->name_bytes_left) {
+		builder->too_large = true;
+		return HASH_NONE;
+	}
+	builder->name_bytes_left -= size;
+	hash = hash_text(HASH_START, name);
+	index = hash_find(&builder->name_table, hash, name_equal, tree, name);
 	if (index != HASH_NONE)
 		return index;
 	if (tree->name_count >= HASH_NONE ||
@@ -159,14 +168,18 @@ static int add_locations(struct builder *builder)
 	return 0;
 }
 
-/* Returns the index of a new node, or CALLTREE_NONE when there is no memory. */
+/* Returns the index of a new node, or CALLTREE_NONE when there is no memory, or no room for it. */
 static uint32_t add_node(struct builder *builder, uint32_t parent, struct frame frame)
 {
 	struct calltree *tree = builder->tree;
 
-	if (frame.name == HASH_NONE || tree->node_count >= CALLTREE_NONE ||
-	    array_reserve(&tree->nodes, &builder->node_capacity, tree->node_count, 1,
-			  sizeof(*tree->nodes)))
+	if (!builder->nodes_left) {
+		builder->too_large = true;
+		return CALLTREE_NONE;
+	}
+	builder->nodes_left--;
+	if (frame.name == HASH_NONE || array_reserve(&tree->nodes, &builder->node_capacity,
+						     tree->node_count, 1, sizeof(*tree->nodes)))
 		return CALLTREE_NONE;
 	tree->nodes[tree->node_count] = (struct calltree_node){
 		.name = frame.name,
@@ -341,10 +354,15 @@ static int build(struct builder *builder, const struct calltree_options *options
 	return link_children(builder->tree);
 }
 
-struct calltree *calltree_new(const struct pprof_profile *profile,
-			      const struct calltree_options *options, struct error *error)
+int calltree_new(const struct pprof_profile *profile, const struct calltree_options *options,
+		 struct calltree **tree, struct error *error)
 {
-	struct builder builder = {.profile = profile};
+	struct builder builder = {
+		.profile = profile,
+		.nodes_left = options->node_max ? options->node_max : CALLTREE_NODES_MAX,
+		.name_bytes_left =
+			options->name_bytes_max ? options->name_bytes_max : CALLTREE_NAME_BYTES_MAX,
+	};
 	int ret = -ENOMEM;
 
 	builder.tree = calloc(1, sizeof(*builder.tree));
@@ -354,11 +372,16 @@ struct calltree *calltree_new(const struct pprof_profile *profile,
 	hash_clear(&builder.node_table);
 	free(builder.frames);
 	free(builder.first_frame);
-	if (!ret)
-		return builder.tree;
-	error_errno(error, -ret, "the call tree");
+	if (!ret) {
+		*tree = builder.tree;
+		return 0;
+	}
 	calltree_free(builder.tree);
-	return NULL;
+	if (builder.too_large)
+		return error_set(error, E2BIG,
+				 "the call tree is too large: its stacks or names "
+				 "are no program's");
+	return error_errno(error, -ret, "the call tree");
 }
 
 void calltree_free(struct calltree *tree)

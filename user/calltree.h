@@ -43,16 +43,24 @@ struct calltree_options {
 	size_t sample_type; /* index of the value to sum up */
 	const char *group; /* label whose values are the nodes below the root; NULL: none */
 	bool only_positive; /* leave out samples with values below 0, of differences */
+	/* Bounds, for tests. 0: those of below. */
+	size_t node_max, name_bytes_max;
 };
+
+/*
+ * What a tree may have: a few bytes of a profile can stand for stacks of any depth, and for names
+ * of any length.
+ */
+#define CALLTREE_NODES_MAX ((size_t)1 << 24)
+#define CALLTREE_NAME_BYTES_MAX ((size_t)2 << 30) /* as often as they are met */
 
 /*
  * Functions with the same name are one, whatever their file, as pprof has it. Inlined
  * functions have nodes of their own. Sums stay within the limits of their type.
- * Returns NULL and sets `error` when there is no memory. The caller frees it with
- * calltree_free().
+ * Returns 0, and calltree_free(*tree) must follow; or -ENOMEM, or -E2BIG where a bound is exceeded.
  */
-struct calltree *calltree_new(const struct pprof_profile *profile,
-			      const struct calltree_options *options, struct error *error);
+int calltree_new(const struct pprof_profile *profile, const struct calltree_options *options,
+		 struct calltree **tree, struct error *error);
 
 void calltree_free(struct calltree *tree);
 

@@ -232,6 +232,7 @@ static void add_own_counts(struct record *record)
 
 	spaces_counts(record->collector.spaces, &counts);
 	record->recording.mappings_left_out += counts.left_out;
+	record->recording.jitmaps_left_out = counts.jitmaps_left_out;
 }
 
 static int show_progress(struct record *record, int64_t elapsed, struct error *error)
@@ -395,6 +396,7 @@ static void print_summary(const struct record *record, const struct cuts *cuts, 
 	print_count(recording->changes_lost, "changes of mappings", &separator);
 	print_count(recording->mappings_left_out, "mappings", &separator);
 	print_count(recording->objects_left_out, "files", &separator);
+	print_count(recording->jitmaps_left_out, "perf maps", &separator);
 	print_count(intake_hasty(record->collector.intake), "samples taken early", &separator);
 	if (cuts->unmapped)
 		fprintf(stderr, "%s%" PRIu64 " of %" PRIu64 " user frames are in no mapping",

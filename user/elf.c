@@ -19,6 +19,10 @@
 #define PROGRAM_HEADERS_MAX 4096u
 #define SYMBOLS_MAX (1u << 22)
 #define SYMBOL_NAME_MAX (16u << 10)
+/* Of all names of a file. Those that share a part of its table count each time. */
+#define NAMES_BYTES_MAX ((uint64_t)SECTION_BYTES_MAX)
+/* How much of two names of one length is compared. */
+#define NAME_COMPARED_MAX 256u
 #define SYMBOL_NESTING_MAX 64u
 
 #define NO_FUNCTION UINT32_MAX
@@ -38,17 +42,19 @@ struct function {
 	uint32_t size;
 	uint32_t name; /* offset in names */
 	uint32_t outer; /* index of the next function outwards that holds `start` */
-	uint32_t rank; /* lower is the better of two at one address */
+	uint32_t rank; /* lower is the better of two at one address: see full_rank() */
 };
 
 /* What reading a symbol table fills. */
 struct symbols {
 	struct function *list;
 	size_t count, capacity;
-	char *names;
+	char *names; /* the string tables */
 	size_t names_size;
+	uint64_t name_bytes; /* lengths of all names in the list */
 	struct range *code; /* executable sections, sorted */
 	size_t code_count;
+	size_t steps; /* as in struct elf_file */
 };
 
 /* Headers: build id and loads */
@@ -205,6 +211,39 @@ bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr)
 	return false;
 }
 
+/* The later of an end and that of a part of a file. */
+static uint64_t extend(uint64_t end, uint64_t offset, uint64_t size)
+{
+	uint64_t part = size > UINT64_MAX - offset ? UINT64_MAX : offset + size;
+
+	return size && part > end ? part : end;
+}
+
+uint64_t elf_extent(Elf *elf)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr section_header;
+	uint64_t end = 0;
+	GElf_Phdr header;
+	GElf_Ehdr file;
+	size_t count;
+
+	if (!gelf_getehdr(elf, &file) || program_headers(elf, &count, NULL) != 0)
+		return 0;
+	end = extend(end, 0, file.e_ehsize);
+	end = extend(end, file.e_phoff, (uint64_t)count * file.e_phentsize);
+	end = extend(end, file.e_shoff, (uint64_t)file.e_shnum * file.e_shentsize);
+	for (size_t i = 0; i < count; i++) {
+		if (gelf_getphdr(elf, (int)i, &header))
+			end = extend(end, header.p_offset, header.p_filesz);
+	}
+	while ((section = elf_nextscn(elf, section))) {
+		if (gelf_getshdr(section, &section_header) && section_header.sh_type != SHT_NOBITS)
+			end = extend(end, section_header.sh_offset, section_header.sh_size);
+	}
+	return end;
+}
+
 /* Symbol tables */
 
 static int compare_ranges(const void *a, const void *b)
@@ -275,10 +314,40 @@ static bool symbol_rank(const GElf_Sym *symbol, uint32_t *rank)
 	return true;
 }
 
-/* The mapping symbols of ARM and RISC-V ("$x"), and assembler labels (".L1"). */
+/*
+ * The mapping symbols of ARM and RISC-V ("$x"), and assembler labels (".L1"). Nor is a mere
+ * version ("@V1") a name.
+ */
 static bool is_name_of_function(const char *name)
 {
-	return name[0] && name[0] != '$' && strncmp(name, ".L", 2) != 0;
+	return name[0] && name[0] != '$' && name[0] != '@' && strncmp(name, ".L", 2) != 0;
+}
+
+/*
+ * Cuts the version off: "memcpy@@GLIBC_2.14" is memcpy. A name that begins before the cut ends
+ * there as well, and one that begins behind it is as it was. Returns the length, or 0 where
+ * the name is too long or not ended.
+ */
+static size_t cut_name(char *name, size_t room)
+{
+	size_t length = strnlen(name, room < SYMBOL_NAME_MAX ? room : SYMBOL_NAME_MAX);
+	char *version = memchr(name, '@', length);
+
+	if (version)
+		*version = '\0';
+	else if (length == room || length == SYMBOL_NAME_MAX)
+		return 0;
+	return version ? (size_t)(version - name) : length;
+}
+
+/* The rank, then fewer leading underscores, then the shorter name. Both are below 2^14. */
+static uint32_t full_rank(uint32_t rank, const char *name, size_t length)
+{
+	uint32_t underscores = 0;
+
+	while (name[underscores] == '_')
+		underscores++;
+	return rank << 28 | underscores << 14 | (uint32_t)length;
 }
 
 static int add_symbol(struct symbols *symbols, const struct function *function)
@@ -309,20 +378,25 @@ static int take_symbol(struct symbols *symbols, const GElf_Sym *symbol, size_t n
 {
 	size_t room = symbols->names_size - names;
 	struct function function;
-	const char *name;
+	size_t length;
 	uint64_t end;
+	char *name;
 
 	if (!symbol_rank(symbol, &function.rank) || symbol->st_name >= room)
 		return 0;
 	end = code_end(symbols, symbol->st_value);
 	if (end == 0)
 		return 0;
-	room -= symbol->st_name;
 	name = symbols->names + names + symbol->st_name;
-	if (room > SYMBOL_NAME_MAX)
-		room = SYMBOL_NAME_MAX;
-	if (strnlen(name, room) == room || !is_name_of_function(name))
+	if (!is_name_of_function(name))
 		return 0;
+	length = cut_name(name, room - symbol->st_name);
+	if (length == 0)
+		return 0;
+	symbols->name_bytes += length;
+	if (symbols->name_bytes > NAMES_BYTES_MAX)
+		return -E2BIG;
+	function.rank = full_rank(function.rank, name, length);
 	function.start = symbol->st_value;
 	function.size = clip_size(symbol->st_size, end - symbol->st_value);
 	function.name = (uint32_t)(names + symbol->st_name);
@@ -381,23 +455,17 @@ static int read_symbols(struct symbols *symbols, Elf *elf, Elf_Scn *section,
 static int compare_functions(const void *a, const void *b, void *names)
 {
 	const struct function *left = a, *right = b;
-	const char *left_name = (const char *)names + left->name;
-	const char *right_name = (const char *)names + right->name;
-	size_t left_size, right_size;
+	int order;
 
 	if (left->start != right->start)
 		return left->start < right->start ? -1 : 1;
 	if (left->rank != right->rank)
 		return left->rank < right->rank ? -1 : 1;
-	left_size = strspn(left_name, "_");
-	right_size = strspn(right_name, "_");
-	if (left_size != right_size)
-		return left_size < right_size ? -1 : 1;
-	left_size = strlen(left_name);
-	right_size = strlen(right_name);
-	if (left_size != right_size)
-		return left_size < right_size ? -1 : 1;
-	return strcmp(left_name, right_name);
+	if (left->name == right->name)
+		return 0;
+	order = strncmp((const char *)names + left->name, (const char *)names + right->name,
+			NAME_COMPARED_MAX);
+	return order ? order : left->name < right->name ? -1 : 1;
 }
 
 /* Keeps the best name of each address, with a size if any of them has one. */
@@ -417,13 +485,6 @@ static void merge_aliases(struct symbols *symbols)
 	symbols->count = (size_t)(kept - list) + 1;
 }
 
-static uint32_t enclosing(const struct function *list, uint32_t index, uint64_t vaddr)
-{
-	while (index != NO_FUNCTION && vaddr - list[index].start >= list[index].size)
-		index = list[index].outer;
-	return index;
-}
-
 /*
  * Links each function to the one around it. Unsized symbols end at what follows
  * them; those within a sized function are labels in it, and go.
@@ -431,12 +492,15 @@ static uint32_t enclosing(const struct function *list, uint32_t index, uint64_t 
 static void nest_functions(struct symbols *symbols)
 {
 	struct function *list = symbols->list;
+	uint32_t kept = 0, outer = NO_FUNCTION; /* the innermost that may hold what follows */
 	uint64_t end, next;
-	uint32_t kept = 0;
 
 	for (size_t i = 0; i < symbols->count; i++) {
-		uint32_t outer = enclosing(list, kept ? kept - 1 : NO_FUNCTION, list[i].start);
-
+		/* What has ended here is never looked at again. */
+		for (;
+		     outer != NO_FUNCTION && list[i].start - list[outer].start >= list[outer].size;
+		     symbols->steps++)
+			outer = list[outer].outer;
 		if (list[i].size == 0 && outer != NO_FUNCTION)
 			continue;
 		if (list[i].size == 0) {
@@ -445,17 +509,10 @@ static void nest_functions(struct symbols *symbols)
 			list[i].size = clip_size(next - list[i].start, end - list[i].start);
 		}
 		list[kept] = list[i];
-		list[kept++].outer = outer;
+		list[kept].outer = outer;
+		outer = kept++;
 	}
 	symbols->count = kept;
-}
-
-/* "memcpy@@GLIBC_2.14" is memcpy. Not cut in place: a part of it may be the name of another one. */
-static size_t name_length(const char *name)
-{
-	const char *version = strchr(name, '@');
-
-	return version && version != name ? (size_t)(version - name) : strlen(name);
 }
 
 /* The first section of a type. A second one would be there to make us read much. */
@@ -470,34 +527,105 @@ static Elf_Scn *find_section(Elf *elf, uint32_t type, GElf_Shdr *header)
 	return section;
 }
 
-/* Keeps what is needed of the names, and no room to grow. */
-static int pack(struct symbols *symbols, struct elf_file *file)
+/* Which bytes of the string tables are kept: a bit for each, and how many are before each word. */
+struct kept_bytes {
+	uint64_t *bits;
+	uint32_t *before;
+	size_t words;
+};
+
+/* `size` is not 0. */
+static void keep_bytes(struct kept_bytes *kept, size_t first, size_t size)
 {
-	size_t size = 0, used = 0, length;
-	struct function *list;
+	size_t last = first + size - 1, word = first / 64;
+	uint64_t bits = UINT64_MAX << first % 64;
+
+	for (; word < last / 64; word++, bits = UINT64_MAX)
+		kept->bits[word] |= bits;
+	kept->bits[word] |= bits & UINT64_MAX >> (63 - last % 64);
+}
+
+/* Where a byte is once those before it that are not kept are gone. */
+static size_t kept_offset(const struct kept_bytes *kept, size_t at)
+{
+	uint64_t below = kept->bits[at / 64] & ((UINT64_C(1) << at % 64) - 1);
+
+	return kept->before[at / 64] + (size_t)__builtin_popcountll(below);
+}
+
+/* Moves the bytes that are kept together. Returns how many they are. */
+static size_t move_bytes(struct kept_bytes *kept, char *bytes)
+{
+	size_t count = 0;
+
+	for (size_t word = 0; word < kept->words; word++) {
+		uint64_t left = kept->bits[word];
+
+		kept->before[word] = (uint32_t)count;
+		while (left) {
+			unsigned int first = (unsigned int)__builtin_ctzll(left);
+			uint64_t gaps = ~(left >> first);
+			unsigned int run = gaps ? (unsigned int)__builtin_ctzll(gaps) : 64;
+
+			if (run > 64 - first)
+				run = 64 - first;
+			memmove(bytes + count, bytes + word * 64 + first, run);
+			count += run;
+			left = first + run == 64 ? 0 : left & UINT64_MAX << (first + run);
+		}
+	}
+	return count;
+}
+
+/* Keeps what is needed of the names, each byte once, however many names share it. */
+static int pack_names(struct symbols *symbols)
+{
+	struct kept_bytes kept = {.words = symbols->names_size / 64 + 1};
+	struct function *list = symbols->list;
+	size_t size;
 	char *names;
 
-	for (size_t i = 0; i < symbols->count; i++)
-		size += name_length(symbols->names + symbols->list[i].name) + 1;
-	names = malloc(size + 1);
-	list = reallocarray(symbols->list, symbols->count, sizeof(*list));
-	if (list)
-		symbols->list = list;
-	if (!names || !list) {
-		free(names);
+	kept.bits = calloc(kept.words, sizeof(*kept.bits));
+	kept.before = calloc(kept.words, sizeof(*kept.before));
+	if (!kept.bits || !kept.before) {
+		free(kept.bits);
+		free(kept.before);
 		return -ENOMEM;
 	}
-	for (size_t i = 0; i < symbols->count; i++) {
-		length = name_length(symbols->names + list[i].name);
-		memcpy(names + used, symbols->names + list[i].name, length);
-		names[used + length] = '\0';
-		list[i].name = (uint32_t)used;
-		used += length + 1;
-	}
+	for (size_t i = 0; i < symbols->count; i++)
+		keep_bytes(&kept, list[i].name, strlen(symbols->names + list[i].name) + 1);
+	size = move_bytes(&kept, symbols->names);
+	for (size_t i = 0; i < symbols->count; i++)
+		list[i].name = (uint32_t)kept_offset(&kept, list[i].name);
+	free(kept.bits);
+	free(kept.before);
+	names = realloc(symbols->names, size);
+	if (!names)
+		return -ENOMEM;
+	symbols->names = names;
+	symbols->names_size = size;
+	return 0;
+}
+
+/* Keeps what is needed, and no room to grow. */
+static int pack(struct symbols *symbols, struct elf_file *file)
+{
+	struct function *list = reallocarray(symbols->list, symbols->count, sizeof(*list));
+	int err;
+
+	if (!list)
+		return -ENOMEM;
+	symbols->list = list;
+	err = pack_names(symbols);
+	if (err)
+		return err;
 	file->functions = list;
 	file->function_count = symbols->count;
-	file->names = names;
+	file->names = symbols->names;
+	file->names_size = symbols->names_size;
+	file->steps = symbols->steps;
 	symbols->list = NULL;
+	symbols->names = NULL;
 	return 0;
 }
 
@@ -514,8 +642,10 @@ static int read_functions(struct elf_file *file, Elf *elf, struct error *problem
 		section = find_section(elf, types[i], &header);
 		if (section)
 			err = read_symbols(&symbols, elf, section, &header);
-		if (err == -EINVAL) {
-			error_set(problem, EINVAL, "has a broken symbol table");
+		if (err == -EINVAL || err == -E2BIG) {
+			error_set(problem, EINVAL, "has %s",
+				  err == -E2BIG ? "too many long names of functions"
+						: "a broken symbol table");
 			err = 0; /* the other one may be good */
 		}
 	}
@@ -556,11 +686,24 @@ int elf_read(struct elf_file *file, int fd, const void *image, size_t size, bool
 	return err;
 }
 
-void elf_clear(struct elf_file *file)
+uint64_t elf_functions_size(const struct elf_file *file)
 {
-	free(file->loads);
+	return file->function_count * sizeof(*file->functions) + file->names_size;
+}
+
+void elf_drop_functions(struct elf_file *file)
+{
 	free(file->functions);
 	free(file->names);
+	file->functions = NULL;
+	file->names = NULL;
+	file->function_count = file->names_size = 0;
+}
+
+void elf_clear(struct elf_file *file)
+{
+	elf_drop_functions(file);
+	free(file->loads);
 	*file = (struct elf_file){0};
 }
 

@@ -24,6 +24,8 @@ struct elf_file {
 	struct function *functions;
 	size_t function_count;
 	char *names;
+	size_t names_size; /* at most that of the file's string tables */
+	size_t steps; /* that nesting the functions took: at most one for each, for tests */
 };
 
 struct symbol {
@@ -35,7 +37,8 @@ struct symbol {
 /*
  * Reads a regular file, or the `size` bytes of `image` where that is not NULL: its
  * build id and its executable load segments, and with `functions` its symbol tables
- * (.symtab and .dynsym, merged). The fd stays open, and is not needed afterwards.
+ * (.symtab and .dynsym, merged). The fd stays open, and is not needed afterwards. What is
+ * kept is bounded by the size of these tables.
  *
  * Returns 0, and elf_clear() is to be called; or -EINVAL or -ENOMEM with `file`
  * untouched. problem->text says why symbols are missing, also where 0 is returned;
@@ -55,8 +58,15 @@ int elf_begin_read(int fd, const void *image, size_t size, bool map, Elf **elf,
 /* The GNU build id in the program's notes, as hex; "" if there is none. */
 void elf_build_id(Elf *elf, char hex[BUILD_ID_SIZE]);
 
+/* The end of what the headers tell of: offset in the file behind its last byte. */
+uint64_t elf_extent(Elf *elf);
+
 /* Frees what was read. */
 void elf_clear(struct elf_file *file);
+
+/* How many bytes of memory the functions take, and a way to be without them. */
+uint64_t elf_functions_size(const struct elf_file *file);
+void elf_drop_functions(struct elf_file *file);
 
 /*
  * The ELF virtual address of the byte at `offset` in the file, through the

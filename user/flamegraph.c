@@ -380,9 +380,9 @@ int flamegraph_write(const struct pprof_profile *profile, const struct flamegrap
 	ret = pprof_sample_type(profile, options->sample_type, &tree_options.sample_type, error);
 	if (ret)
 		return ret;
-	tree = calltree_new(profile, &tree_options, error);
-	if (!tree)
-		return -ENOMEM;
+	ret = calltree_new(profile, &tree_options, &tree, error);
+	if (ret)
+		return ret;
 	picture.tree = tree;
 	picture.type = profile->message->sample_type[tree_options.sample_type];
 	ret = draw(&picture, error);

@@ -2,7 +2,6 @@
 #include "history.h"
 
 #include "array.h"
-#include "upper_bound.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,13 +14,22 @@
 #define UNKNOWN UINT32_MAX
 
 struct entry {
-	struct span span; /* first, for upper_bound() */
+	struct span span;
 	uint32_t since; /* generation from which on it is known to be there */
 };
 
+/*
+ * Entries, sorted and disjoint. They stay where they are, and numbers of theirs are moved: who
+ * changes many mappings low down in many can't make that cost much more than it costs him.
+ */
 struct map {
-	struct entry *list; /* sorted, disjoint */
-	size_t count, capacity;
+	uint32_t *order; /* indices of `entries`, by address */
+	size_t count, order_capacity;
+	struct entry *entries;
+	size_t used, capacity; /* of `entries` */
+	uint32_t free; /* 1 + index of the first one that is not in `order`; `since` tells the next
+			*/
+	uint64_t moved; /* bytes of `order` */
 };
 
 struct change {
@@ -59,9 +67,41 @@ struct history {
 
 /* Maps */
 
+static struct entry *map_at(const struct map *map, size_t index)
+{
+	return &map->entries[map->order[index]];
+}
+
+/* Room for `more` entries. Returns 0 or -ENOMEM. */
+static int map_reserve(struct map *map, size_t more)
+{
+	if (array_reserve(&map->order, &map->order_capacity, map->count, more, sizeof(*map->order)))
+		return -ENOMEM;
+	return array_reserve(&map->entries, &map->capacity, map->used, more, sizeof(*map->entries));
+}
+
+/* The number of an entry that was reserved, and is filled. */
+static uint32_t map_take(struct map *map, const struct entry *entry)
+{
+	uint32_t number = map->free;
+
+	if (number)
+		map->free = map->entries[--number].since;
+	else
+		number = (uint32_t)map->used++;
+	map->entries[number] = *entry;
+	return number;
+}
+
+static void map_release(struct map *map, uint32_t number)
+{
+	map->entries[number].since = map->free;
+	map->free = number + 1;
+}
+
 static int map_add(struct map *map, const struct span *span, uint32_t since)
 {
-	struct entry *last = map->count ? &map->list[map->count - 1] : NULL;
+	struct entry *last = map->count ? map_at(map, map->count - 1) : NULL;
 
 	if (span->start >= span->end)
 		return 0;
@@ -72,9 +112,9 @@ static int map_add(struct map *map, const struct span *span, uint32_t since)
 		last->since = since > last->since ? since : last->since;
 		return 0;
 	}
-	if (array_reserve(&map->list, &map->capacity, map->count, 1, sizeof(*map->list)))
+	if (map_reserve(map, 1))
 		return -ENOMEM;
-	map->list[map->count++] = (struct entry){*span, since};
+	map->order[map->count++] = map_take(map, &(struct entry){*span, since});
 	return 0;
 }
 
@@ -91,31 +131,42 @@ static int map_add_part(struct map *map, const struct entry *entry, uint64_t sta
 
 static void map_clear(struct map *map)
 {
-	free(map->list);
+	free(map->order);
+	free(map->entries);
 	*map = (struct map){0};
 }
 
 /* Index of the first entry that ends behind `address`. */
 static size_t map_find(const struct map *map, uint64_t address)
 {
-	size_t after;
+	size_t low = 0, high = map->count;
 
-	if (!map->list)
-		return 0;
-	after = upper_bound(map->list, map->count, sizeof(*map->list), address);
-	return after > 0 && map->list[after - 1].span.end > address ? after - 1 : after;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (map_at(map, middle)->span.end <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 /* Puts the entries of `with` in the place of those from `first` to `last`, which is excluded. */
 static int map_splice(struct map *map, size_t first, size_t last, const struct map *with)
 {
-	if (array_reserve(&map->list, &map->capacity, map->count, with->count, sizeof(*map->list)))
+	size_t moved = (map->count - last) * sizeof(*map->order);
+
+	if (map_reserve(map, with->count))
 		return -ENOMEM;
-	if (map->count > last)
-		memmove(map->list + first + with->count, map->list + last,
-			(map->count - last) * sizeof(*map->list));
-	if (with->count)
-		memcpy(map->list + first, with->list, with->count * sizeof(*map->list));
+	for (size_t i = first; i < last; i++)
+		map_release(map, map->order[i]);
+	if (moved && with->count != last - first) {
+		memmove(map->order + first + with->count, map->order + last, moved);
+		map->moved += moved;
+	}
+	for (size_t i = 0; i < with->count; i++)
+		map->order[first + i] = map_take(map, map_at(with, i));
 	map->count += with->count - (last - first);
 	return 0;
 }
@@ -163,7 +214,7 @@ static int map_put(struct map *map, const struct span *span, uint32_t since)
 	if (first > 0)
 		first--;
 	for (last = first; last < map->count && !err; last++) {
-		const struct entry *entry = &map->list[last];
+		const struct entry *entry = map_at(map, last);
 		uint64_t from = entry->span.start > next ? entry->span.start : next;
 		uint64_t to = entry->span.end < span->end ? entry->span.end : span->end;
 
@@ -199,9 +250,9 @@ static bool map_part(const struct map *map, uint64_t *next, uint64_t end, struct
 {
 	size_t at = map_find(map, *next);
 
-	if (*next >= end || at == map->count || map->list[at].span.start >= end)
+	if (*next >= end || at == map->count || map_at(map, at)->span.start >= end)
 		return false;
-	*part = map->list[at];
+	*part = *map_at(map, at);
 	if (part->span.start < *next)
 		part->span.start = *next;
 	if (part->span.end > end)
@@ -210,9 +261,10 @@ static bool map_part(const struct map *map, uint64_t *next, uint64_t end, struct
 	return true;
 }
 
-static int compare_entries(const void *a, const void *b)
+static int compare_entries(const void *a, const void *b, void *entries)
 {
-	const struct entry *left = a, *right = b;
+	const struct entry *left = (const struct entry *)entries + *(const uint32_t *)a;
+	const struct entry *right = (const struct entry *)entries + *(const uint32_t *)b;
 
 	if (left->span.start != right->span.start)
 		return left->span.start < right->span.start ? -1 : 1;
@@ -227,11 +279,13 @@ static int map_sort(struct map *map)
 	int err = 0;
 
 	if (map->count)
-		qsort(map->list, map->count, sizeof(*map->list), compare_entries);
+		qsort_r(map->order, map->count, sizeof(*map->order), compare_entries, map->entries);
 	for (size_t i = 0; i < map->count && !err; i++) {
-		err = map_add_part(&sorted, &map->list[i], end, UINT64_MAX);
-		if (map->list[i].span.end > end)
-			end = map->list[i].span.end;
+		const struct entry *entry = map_at(map, i);
+
+		err = map_add_part(&sorted, entry, end, UINT64_MAX);
+		if (entry->span.end > end)
+			end = entry->span.end;
 	}
 	map_clear(map);
 	*map = sorted;
@@ -246,8 +300,8 @@ static int map_intersect(struct map *map, const struct map *other)
 	int err = 0;
 
 	while (i < map->count && j < other->count && !err) {
-		const struct entry *mine = &map->list[i];
-		const struct span *theirs = &other->list[j].span;
+		const struct entry *mine = map_at(map, i);
+		const struct span *theirs = &map_at(other, j)->span;
 
 		if (is_same(&mine->span, theirs))
 			err = map_add_part(&common, mine, theirs->start, theirs->end);
@@ -267,16 +321,17 @@ static bool map_bridge(struct map *map)
 	size_t kept = 0, before = map->count;
 
 	for (size_t i = 1; i < map->count; i++) {
-		struct entry *last = &map->list[kept];
-		const struct entry *next = &map->list[i];
+		struct entry *last = map_at(map, kept);
+		const struct entry *next = map_at(map, i);
 
 		if (!is_anonymous(&last->span) || !is_anonymous(&next->span)) {
-			map->list[++kept] = *next;
+			map->order[++kept] = map->order[i];
 			continue;
 		}
 		last->span.end = next->span.end;
 		if (last->since < next->since)
 			last->since = next->since;
+		map_release(map, map->order[i]);
 	}
 	if (map->count)
 		map->count = kept + 1;
@@ -487,7 +542,7 @@ static int start(struct history *history)
 	if (next_gap(history) != UINT32_MAX)
 		return err;
 	for (size_t i = 0; i < first->map.count && !err; i++)
-		err = map_add(&history->map, &first->map.list[i].span, 0);
+		err = map_add(&history->map, &map_at(&first->map, i)->span, 0);
 	for (size_t i = 0; i < history->change_count && !err; i++) {
 		if (history->changes[i].generation <= first->generation)
 			err = forget_initial(history, &history->changes[i].span);
@@ -533,7 +588,7 @@ static uint32_t known_since(const struct map *map, const struct entry *entry)
 
 		if (at == map->count)
 			return entry->since;
-		old = &map->list[at];
+		old = map_at(map, at);
 		if (old->span.start > next || !is_same(&old->span, &entry->span))
 			return entry->since;
 		if (old->since > since)
@@ -549,18 +604,21 @@ static int apply_capture(struct history *history)
 	struct map old = history->map, new = {0};
 	int err = map_sort(&capture->map);
 
-	for (size_t i = 0; i < capture->map.count && !err; i++)
-		err = map_add(&new, &capture->map.list[i].span,
-			      known_since(&old, &capture->map.list[i]));
+	for (size_t i = 0; i < capture->map.count && !err; i++) {
+		const struct entry *read = map_at(&capture->map, i);
+
+		err = map_add(&new, &read->span, known_since(&old, read));
+	}
 	/* Changes that were told and made before a capture that came late. */
 	for (size_t i = 0; i < old.count && !err; i++) {
-		struct span later = old.list[i].span;
+		uint32_t since = map_at(&old, i)->since;
+		struct span later = map_at(&old, i)->span;
 
-		if (old.list[i].since <= capture->generation)
+		if (since <= capture->generation)
 			continue;
 		if (is_anonymous(&later))
 			later.place = UNKNOWN; /* as in map_add_kept() */
-		err = map_put(&new, &later, old.list[i].since);
+		err = map_put(&new, &later, since);
 	}
 	map_clear(&old);
 	history->map = new;
@@ -652,6 +710,11 @@ bool history_ready(const struct history *history, uint32_t generation, bool sett
 	       history->earliest > generation && next_capture(history, &gap) > generation;
 }
 
+uint64_t history_moved(const struct history *history)
+{
+	return history->map.moved;
+}
+
 uint32_t history_latest(const struct history *history)
 {
 	return history->latest;
@@ -674,13 +737,13 @@ const struct span *history_find(struct history *history, uint32_t generation, ui
 
 	if (!history->started || (history->blind_from && generation >= history->blind_from))
 		return NULL;
-	if (history->found >= map->count || !is_in(&map->list[history->found].span, address)) {
+	if (history->found >= map->count || !is_in(&map_at(map, history->found)->span, address)) {
 		history->found = map_find(map, address);
 		if (history->found == map->count ||
-		    !is_in(&map->list[history->found].span, address))
+		    !is_in(&map_at(map, history->found)->span, address))
 			return NULL;
 	}
-	entry = &map->list[history->found];
+	entry = map_at(map, history->found);
 	if (entry->since > generation || entry->span.place == UNKNOWN)
 		return NULL;
 	return &entry->span;
@@ -695,8 +758,8 @@ bool history_is_certain(const struct history *history, uint32_t generation)
 static void each_place(const struct map *map, void (*fn)(uint32_t place, void *arg), void *arg)
 {
 	for (size_t i = 0; i < map->count; i++) {
-		if (map->list[i].span.place != UNKNOWN)
-			fn(map->list[i].span.place, arg);
+		if (map_at(map, i)->span.place != UNKNOWN)
+			fn(map_at(map, i)->span.place, arg);
 	}
 }
 

@@ -20,7 +20,7 @@
  * become one, with the hole between them, in which nothing can run.
  */
 #define HISTORY_SPANS_MANY 4096u
-#define HISTORY_SPANS_MAX 65536u
+#define HISTORY_SPANS_MAX 16384u /* as many as the kernel reads */
 #define HISTORY_CHANGES_MAX 65536u /* that are ahead of its generation */
 
 /* What a mapping is: see space.h for what the numbers stand for. */
@@ -62,6 +62,9 @@ int history_advance(struct history *history, uint32_t generation);
 
 /* The latest generation that was told of. */
 uint32_t history_latest(const struct history *history);
+
+/* Bytes that changes have moved, for tests: a change moves at most 4 for each mapping. */
+uint64_t history_moved(const struct history *history);
 
 /* Whether something was told of a generation that lies ahead. */
 bool history_is_behind(const struct history *history);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "jitmaps.h"
 
+#include "array.h"
 #include "perfmap.h"
 
 #include <pthread.h>
@@ -11,10 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#define NONE UINT32_MAX
+
 struct entry {
 	uint32_t pid, inner_pid;
 	int fd; /* -1: none */
-	bool wanted; /* to be looked for */
+	uint32_t next; /* in the queue */
+	bool wanted; /* it is in the queue */
+	bool left_out; /* it has a map, and there was no room */
 };
 
 struct jitmaps {
@@ -24,8 +29,11 @@ struct jitmaps {
 	bool abandoned; /* the thread hangs, and may come back: all of this stays */
 	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t asked; /* something is wanted, or `stop` */
-	struct entry entries[JITMAPS_OPEN_MAX];
-	uint32_t count;
+	struct entry *entries;
+	size_t count, capacity;
+	uint32_t first, last; /* of the queue of those to be looked for, or NONE */
+	uint32_t open;
+	uint64_t left_out;
 	bool stop;
 };
 
@@ -39,91 +47,147 @@ struct jitmaps *jitmaps_new(const char *root)
 		free(maps);
 		return NULL;
 	}
+	maps->first = maps->last = NONE;
 	pthread_mutex_init(&maps->lock, NULL);
 	pthread_cond_init(&maps->asked, NULL);
 	return maps;
 }
 
-/* A map that was written anew under its old name is the better one. */
-static void take(struct entry *entry, int fd)
+/* Whether it is the file that is open already. */
+static bool is_open(const struct entry *entry, int fd)
 {
 	struct stat old, new;
 
-	if (fd < 0)
-		return;
-	if (entry->fd >= 0 && fstat(entry->fd, &old) == 0 && fstat(fd, &new) == 0 &&
-	    old.st_dev == new.st_dev && old.st_ino == new.st_ino) {
-		close(fd);
-		return;
-	}
-	if (entry->fd >= 0)
-		close(entry->fd);
-	entry->fd = fd;
+	return entry->fd >= 0 && fstat(entry->fd, &old) == 0 && fstat(fd, &new) == 0 &&
+	       old.st_dev == new.st_dev &&old.st_ino == new.st_ino;
 }
 
-static struct entry *find_wanted(struct jitmaps *maps)
+static void leave_out(struct jitmaps *maps, struct entry *entry)
 {
-	for (uint32_t i = 0; i < maps->count; i++) {
-		if (maps->entries[i].wanted)
-			return &maps->entries[i];
+	maps->left_out += !entry->left_out;
+	entry->left_out = true;
+}
+
+/*
+ * A map that was written anew under its old name is the better one. Returns what is to be
+ * closed, or -1. With the lock.
+ */
+static int take(struct jitmaps *maps, struct entry *entry, int fd)
+{
+	int old = entry->fd;
+
+	if (fd < 0 || is_open(entry, fd))
+		return fd;
+	if (old < 0 && maps->open == JITMAPS_OPEN_MAX) {
+		leave_out(maps, entry);
+		return fd;
 	}
-	return NULL;
+	maps->open += old < 0;
+	entry->fd = fd;
+	return old;
+}
+
+/* The number of the next one to be looked for, or NONE: it is over. With the lock. */
+static uint32_t next_wanted(struct jitmaps *maps)
+{
+	uint32_t number;
+
+	while (maps->first == NONE && !maps->stop)
+		pthread_cond_wait(&maps->asked, &maps->lock);
+	number = maps->first;
+	if (number == NONE)
+		return NONE;
+	maps->first = maps->entries[number].next;
+	if (maps->first == NONE)
+		maps->last = NONE;
+	maps->entries[number].wanted = false;
+	return number;
 }
 
 static void *open_maps(void *arg)
 {
 	struct jitmaps *maps = arg;
-	struct entry *entry;
-	int fd;
+	uint32_t number;
 
 	pthread_mutex_lock(&maps->lock);
-	for (;;) {
-		entry = find_wanted(maps);
-		if (!entry && maps->stop)
-			break;
-		if (!entry) {
-			pthread_cond_wait(&maps->asked, &maps->lock);
-			continue;
-		}
-		entry->wanted = false;
+	while ((number = next_wanted(maps)) != NONE) {
+		uint32_t pid = maps->entries[number].pid;
+		uint32_t inner_pid = maps->entries[number].inner_pid;
+		int fd;
+
 		pthread_mutex_unlock(&maps->lock);
-		fd = perfmap_open(maps->root, entry->pid, entry->inner_pid);
+		fd = perfmap_open(maps->root, pid, inner_pid);
 		pthread_mutex_lock(&maps->lock);
-		take(entry, fd);
+		fd = take(maps, &maps->entries[number], fd);
+		pthread_mutex_unlock(&maps->lock);
+		if (fd >= 0)
+			close(fd);
+		pthread_mutex_lock(&maps->lock);
 	}
 	pthread_mutex_unlock(&maps->lock);
 	return NULL;
 }
 
-static void ask(struct jitmaps *maps, struct entry *entry)
+/* With the lock. */
+static void ask(struct jitmaps *maps, uint32_t number)
 {
-	pthread_mutex_lock(&maps->lock);
+	struct entry *entry = &maps->entries[number];
+
+	if (entry->wanted || entry->left_out)
+		return;
 	entry->wanted = true;
+	entry->next = NONE;
+	if (maps->first == NONE)
+		maps->first = number;
+	else
+		maps->entries[maps->last].next = number;
+	maps->last = number;
 	pthread_cond_signal(&maps->asked);
-	pthread_mutex_unlock(&maps->lock);
 }
 
 uint32_t jitmaps_add(struct jitmaps *maps, uint32_t pid, uint32_t inner_pid)
 {
-	uint32_t number = maps->count;
+	uint32_t number = NONE;
 
-	if (number == JITMAPS_OPEN_MAX || maps->stop)
-		return UINT32_MAX;
-	if (!maps->thread_runs && pthread_create(&maps->thread, NULL, open_maps, maps) != 0)
-		return UINT32_MAX;
-	maps->thread_runs = true;
+	if (maps->stop)
+		return NONE;
+	if (!maps->thread_runs)
+		maps->thread_runs = !pthread_create(&maps->thread, NULL, open_maps, maps);
 	pthread_mutex_lock(&maps->lock);
-	maps->entries[number] = (struct entry){.pid = pid, .inner_pid = inner_pid, .fd = -1};
-	maps->count++;
+	if (maps->count < NONE && array_reserve(&maps->entries, &maps->capacity, maps->count, 1,
+						sizeof(*maps->entries)) == 0) {
+		number = (uint32_t)maps->count++;
+		maps->entries[number] =
+			(struct entry){.pid = pid, .inner_pid = inner_pid, .fd = -1};
+		if (maps->thread_runs)
+			ask(maps, number);
+		else
+			leave_out(maps, &maps->entries[number]);
+	}
 	pthread_mutex_unlock(&maps->lock);
-	ask(maps, &maps->entries[number]);
 	return number;
 }
 
 void jitmaps_look(struct jitmaps *maps, uint32_t number)
 {
-	if (number < maps->count && !maps->stop)
-		ask(maps, &maps->entries[number]);
+	if (maps->stop)
+		return;
+	pthread_mutex_lock(&maps->lock);
+	if (number < maps->count)
+		ask(maps, number);
+	pthread_mutex_unlock(&maps->lock);
+}
+
+/* Those that may have a map, which will not be looked for. */
+static void leave_out_wanted(struct jitmaps *maps)
+{
+	pthread_mutex_lock(&maps->lock);
+	for (uint32_t i = maps->first; i != NONE; i = maps->entries[i].next) {
+		if (maps->entries[i].fd < 0)
+			leave_out(maps, &maps->entries[i]);
+	}
+	maps->first = maps->last = NONE;
+	pthread_mutex_unlock(&maps->lock);
 }
 
 void jitmaps_finish(struct jitmaps *maps)
@@ -141,6 +205,7 @@ void jitmaps_finish(struct jitmaps *maps)
 	if (pthread_timedjoin_np(maps->thread, NULL, &deadline) != 0) {
 		pthread_detach(maps->thread);
 		maps->abandoned = true;
+		leave_out_wanted(maps);
 	}
 	maps->thread_runs = false;
 }
@@ -156,6 +221,16 @@ int jitmaps_fd(struct jitmaps *maps, uint32_t number)
 	return fd;
 }
 
+uint64_t jitmaps_left_out(struct jitmaps *maps)
+{
+	uint64_t left_out;
+
+	pthread_mutex_lock(&maps->lock);
+	left_out = maps->left_out;
+	pthread_mutex_unlock(&maps->lock);
+	return left_out;
+}
+
 void jitmaps_free(struct jitmaps *maps)
 {
 	if (!maps)
@@ -163,12 +238,13 @@ void jitmaps_free(struct jitmaps *maps)
 	jitmaps_finish(maps);
 	if (maps->abandoned)
 		return;
-	for (uint32_t i = 0; i < maps->count; i++) {
+	for (size_t i = 0; i < maps->count; i++) {
 		if (maps->entries[i].fd >= 0)
 			close(maps->entries[i].fd);
 	}
 	pthread_mutex_destroy(&maps->lock);
 	pthread_cond_destroy(&maps->asked);
+	free(maps->entries);
 	free(maps->root);
 	free(maps);
 }

@@ -13,7 +13,7 @@
 
 struct jitmaps;
 
-/* Processes whose maps are kept open. */
+/* Processes whose maps are kept open. Those without a map do not count. */
 #define JITMAPS_OPEN_MAX 256u
 /* How long jitmaps_finish() waits for a file system, in seconds. */
 #define JITMAPS_PATIENCE_S 2u
@@ -25,7 +25,7 @@ void jitmaps_free(struct jitmaps *maps);
 
 /*
  * Has the map of a process opened, if it has one: its process id, here and in its own
- * namespace. Returns a number for jitmaps_fd(), or UINT32_MAX: there is no room.
+ * namespace. Returns a number for jitmaps_fd(), or UINT32_MAX: there is no memory.
  */
 uint32_t jitmaps_add(struct jitmaps *maps, uint32_t pid, uint32_t inner_pid);
 
@@ -34,6 +34,12 @@ void jitmaps_look(struct jitmaps *maps, uint32_t number);
 
 /* Waits until all has been looked for, unless a file system hangs. Nothing can be added then. */
 void jitmaps_finish(struct jitmaps *maps);
+
+/*
+ * How many processes have a map that was left out, as it is beyond JITMAPS_OPEN_MAX, or may have
+ * one, and a file system hung before it was looked for.
+ */
+uint64_t jitmaps_left_out(struct jitmaps *maps);
 
 /* The file descriptor of a map, or -1. It stays open until jitmaps_free(). */
 int jitmaps_fd(struct jitmaps *maps, uint32_t number);

@@ -2,12 +2,14 @@
 #include "keep.h"
 
 #include <errno.h>
+#include <libelf.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "elf.h"
 #include "error.h"
 #include "file.h"
 
@@ -31,21 +33,88 @@ int keep_prepare(const char *directory, struct error *error)
 	return err ? err : make_directory(path, error);
 }
 
-static int copy(struct file *file, int fd, struct error *error)
+/* Copies from one offset up to another, or to the end of the file. */
+static int copy_part(struct file *file, int fd, off_t from, off_t to, struct error *error)
 {
 	char buffer[BUFFER_SIZE];
-	off_t offset = 0;
 	ssize_t size;
 	int err;
 
-	while ((size = pread(fd, buffer, sizeof(buffer), offset)) > 0) {
+	if (lseek(file->fd, from, SEEK_SET) < 0)
+		return error_errno(error, errno, "%s", file->path);
+	for (; from < to; from += size) {
+		size = pread(fd, buffer,
+			     to - from < (off_t)BUFFER_SIZE ? (size_t)(to - from) : BUFFER_SIZE,
+			     from);
+		if (size < 0)
+			return error_errno(error, errno, "%s: can't read what is to be kept",
+					   file->path);
+		if (size == 0)
+			break;
 		err = file_write(file, buffer, (size_t)size, error);
 		if (err)
 			return err;
-		offset += size;
 	}
-	return size ? error_errno(error, errno, "%s: can't read what is to be kept", file->path)
-		    : 0;
+	return 0;
+}
+
+/* Copies the first `size` bytes. Holes stay holes, or they would take room that no quota gave. */
+static int copy(struct file *file, int fd, off_t size, struct error *error)
+{
+	off_t data = 0, hole = 0;
+	int err = 0;
+
+	while (!err && hole < size) {
+		data = lseek(fd, hole, SEEK_DATA);
+		if (data < 0 && errno == ENXIO)
+			break;
+		if (data < 0) /* the file system does not know holes */
+			data = hole;
+		if (data >= size)
+			break;
+		hole = lseek(fd, data, SEEK_HOLE);
+		if (hole <= data || hole > size)
+			hole = size;
+		err = copy_part(file, fd, data, hole, error);
+	}
+	/* As it was: it may be shared with what is read later. */
+	lseek(fd, 0, SEEK_SET);
+	if (!err && ftruncate(file->fd, size))
+		err = error_errno(error, errno, "%s", file->path);
+	return err;
+}
+
+/* How much of a file is ELF: what is appended to it is of no use. */
+static int find_size(int fd, const char *path, off_t *size, struct error *error)
+{
+	struct stat st;
+	uint64_t extent;
+	Elf *elf;
+	int err = elf_begin_read(fd, NULL, 0, false, &elf, error);
+
+	if (err)
+		return err;
+	extent = elf_extent(elf);
+	elf_end(elf);
+	if (fstat(fd, &st))
+		return error_errno(error, errno, "%s: can't read what is to be kept", path);
+	*size = extent < (uint64_t)st.st_size ? (off_t)extent : st.st_size;
+	if (*size > KEEP_BYTES_MAX)
+		return error_set(error, EFBIG, "%s: more than %u GiB", path,
+				 (unsigned int)(KEEP_BYTES_MAX >> 30));
+	return 0;
+}
+
+static int write_copy(struct file *file, int fd, const void *image, size_t size,
+		      struct error *error)
+{
+	off_t end = 0;
+	int err;
+
+	if (image)
+		return file_write(file, image, size, error);
+	err = find_size(fd, file->path, &end, error);
+	return err ? err : copy(file, fd, end, error);
 }
 
 int keep_object(const char *directory, const char *build_id, int fd, const void *image, size_t size,
@@ -70,7 +139,7 @@ int keep_object(const char *directory, const char *build_id, int fd, const void 
 	err = file_create(&file, path, error);
 	if (err)
 		return err;
-	err = image ? file_write(&file, image, size, error) : copy(&file, fd, error);
+	err = write_copy(&file, fd, image, size, error);
 	if (!err)
 		return file_commit(&file, error);
 	file_discard(&file);

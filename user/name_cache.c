@@ -55,30 +55,83 @@ struct cached_names {
 
 /* The directory */
 
-static bool make_own_directory(const char *path)
+/*
+ * Whether only this user and root can change what the directory holds. In one like /tmp nobody can
+ * put another thing in the place of what is ours or root's.
+ */
+static bool is_trusted(const struct stat *st)
 {
-	struct stat st;
+	return S_ISDIR(st->st_mode) && (st->st_uid == geteuid() || st->st_uid == 0) &&
+	       (!(st->st_mode & (S_IWGRP | S_IWOTH)) || st->st_mode & S_ISVTX);
+}
 
-	if (mkdir(path, 0700) && errno != EEXIST)
+/* The same of all directories from / to a path, which has no links. Downwards: each holds the next.
+ */
+static bool is_trusted_path(const char *path)
+{
+	char part[PATH_MAX];
+	struct stat st;
+	size_t end = 0;
+
+	if (lstat("/", &st) || !is_trusted(&st))
 		return false;
-	return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
+	while (path[end]) {
+		end += 1 + strcspn(path + end + 1, "/");
+		snprintf(part, sizeof(part), "%.*s", (int)end, path);
+		if (lstat(part, &st) || !is_trusted(&st))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Writes the path, without links, of a directory in another one, and makes it if need be. False
+ * where it is not this user's alone, or somebody else could put another one in its place.
+ */
+static bool make_own_directory(const char *parent, const char *name, char directory[PATH_MAX])
+{
+	char *real = realpath(parent, NULL);
+	struct stat st;
+	bool fits = real &&
+		    snprintf(directory, PATH_MAX, "%s/%s", real[1] ? real : "", name) < PATH_MAX;
+	bool trusted = fits && is_trusted_path(real);
+
+	free(real);
+	if (!trusted || (mkdir(directory, 0700) && errno != EEXIST))
+		return false;
+	return !lstat(directory, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+	       !(st.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+/* As make_own_directory(), of a path that begins with '/'. */
+static bool make_own_path(const char *path, char directory[PATH_MAX])
+{
+	char *parent = strdup(path), *slash;
+	bool made = false;
+
+	if (!parent)
+		return false;
+	for (size_t length = strlen(parent); length > 1 && parent[length - 1] == '/';)
+		parent[--length] = '\0';
+	slash = strrchr(parent, '/');
+	*slash = '\0';
+	if (slash[1])
+		made = make_own_directory(slash == parent ? "/" : parent, slash + 1, directory);
+	free(parent);
+	return made;
 }
 
 bool name_cache_directory(char directory[PATH_MAX])
 {
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-	char parent[PATH_MAX - sizeof("/stackbeat")];
-	int length = -1;
+	char parent[PATH_MAX];
+	bool made = false;
 
 	if (cache && *cache == '/')
-		length = snprintf(parent, sizeof(parent), "%s", cache);
+		made = make_own_path(cache, parent);
 	else if (home && *home == '/')
-		length = snprintf(parent, sizeof(parent), "%s/.cache", home);
-	*directory = '\0';
-	if (length < 0 || (size_t)length >= sizeof(parent))
-		return false;
-	snprintf(directory, PATH_MAX, "%s/stackbeat", parent);
-	if (make_own_directory(parent) && make_own_directory(directory))
+		made = make_own_directory(home, ".cache", parent);
+	if (made && make_own_directory(parent, "stackbeat", directory))
 		return true;
 	*directory = '\0';
 	return false;

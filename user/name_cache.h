@@ -21,9 +21,10 @@ struct cached_names;
 #define NAME_CACHE_FILE_MAX (UINT64_C(32) << 20)
 
 /*
- * Writes where this user's names are kept: XDG_CACHE_HOME/stackbeat or
+ * Writes where this user's names are kept, without links: XDG_CACHE_HOME/stackbeat or
  * ~/.cache/stackbeat, which is made if need be. False, with "", where there is no such place, or
- * it is somebody else's.
+ * somebody else but root may change it or a directory on the way there: that of another user's
+ * home.
  */
 bool name_cache_directory(char directory[PATH_MAX]);
 

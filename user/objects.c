@@ -62,6 +62,7 @@ struct object_file {
 	uint64_t id; /* of the kernel, that can be opened; 0: none */
 	struct way way;
 	enum state state; /* OBJECT_WANTED to _READ: under the lock */
+	bool hung; /* the thread that reads it was given up: under the lock */
 	unsigned int unmarked; /* sweeps */
 	/* Of the thread while it is OBJECT_WANTED: */
 	struct object_file *next; /* in the queue, or in what was read */
@@ -91,9 +92,8 @@ struct objects {
 	struct object_file *vdso;
 	const char *keep; /* directory, or NULL */
 	uint64_t sweep;
-	unsigned int open; /* fds that are kept; the thread's */
-	struct objects_counts counts; /* the thread's */
-	struct error keep_problem; /* the thread's */
+	unsigned int open; /* fds that are kept; atomic: a thread that hung may come back */
+	uint64_t symbol_bytes; /* that are kept; atomic, too */
 	bool finished;
 	bool without_symbols;
 
@@ -104,11 +104,20 @@ struct objects {
 	pthread_cond_t wanted; /* the queue is not empty, or `stop` */
 	struct object_file *queue, **queue_end;
 	pthread_cond_t read; /* one more was read, or the thread has ended */
+	struct object_file *reading; /* what the thread is at */
 	struct object_file *done; /* that were read since the last tick */
 	uint64_t read_count;
+	struct objects_counts counts;
+	struct error keep_problem;
 	bool stop;
 	bool ended;
-	bool hung; /* it was given up, and may still write to its object */
+	unsigned int hung; /* threads that were given up, and may still write to their objects */
+};
+
+/* What has come of reading an object. */
+struct outcome {
+	struct objects_counts counts;
+	struct error keep_problem; /* where it was not kept */
 };
 
 static struct object_file *object_file(struct object *object)
@@ -154,24 +163,42 @@ static bool is_proven(const struct object_file *object, int fd)
 	return proven && (object->build_id || is_same_inode(object, fd, &st));
 }
 
+/* `fd` if it is proven to be the file that was mapped; else it is closed. */
+static int take_proven(const struct object_file *object, int fd)
+{
+	if (fd < 0 || is_proven(object, fd))
+		return fd;
+	close(fd);
+	return -ESTALE;
+}
+
 __attribute__((format(printf, 3, 4))) static int try_path(const struct object_file *object,
 							  int flags, const char *format, ...)
 {
 	char path[PATH_MAX];
 	struct stat st;
 	va_list args;
-	int fd, length;
+	int length;
 
 	va_start(args, format);
 	length = vsnprintf(path, sizeof(path), format, args);
 	va_end(args);
 	if (length < 0 || (size_t)length >= sizeof(path))
 		return -ENAMETOOLONG;
-	fd = open_regular_file(path, flags, &st);
-	if (fd < 0 || is_proven(object, fd))
-		return fd;
-	close(fd);
-	return -ESTALE;
+	return take_proven(object, open_regular_file(path, flags, &st));
+}
+
+/* By path as a process sees it, which may mean harm by its links. */
+static int try_path_of(const struct object_file *object, const char *root, uint32_t pid)
+{
+	char directory[PATH_MAX];
+	struct stat st;
+	int length = snprintf(directory, sizeof(directory), "%s/proc/%" PRIu32 "/root", root, pid);
+
+	if (length < 0 || (size_t)length >= sizeof(directory))
+		return -ENAMETOOLONG;
+	return take_proven(object,
+			   open_regular_file_in(directory, object->object.path, O_NOFOLLOW, &st));
 }
 
 /* Through a mapping, then by path as the process sees it, then by path as we do. */
@@ -187,13 +214,9 @@ static int find_file(const char *root, const struct object_file *object, const s
 			      way->pid, way->start, way->end);
 	if (fd >= 0 || *path != '/')
 		return fd;
-	if (way->pid) {
-		fd = try_path(object, O_NOFOLLOW, "%s/proc/%" PRIu32 "/root%s", root, way->pid,
-			      path);
-		if (fd >= 0)
-			return fd;
-	}
-	return try_path(object, O_NOFOLLOW, "%s%s", root, path);
+	if (way->pid)
+		fd = try_path_of(object, root, way->pid);
+	return fd >= 0 ? fd : try_path(object, O_NOFOLLOW, "%s%s", root, path);
 }
 
 int object_open(const struct objects *objects, const struct object *object)
@@ -229,44 +252,64 @@ static int open_wanted(const struct objects *objects, const struct object_file *
 	return found >= 0 || !object->wanted_id ? found : fd;
 }
 
-static void keep_copy(struct objects *objects, const struct object_file *object, int fd)
+static void keep_copy(const struct objects *objects, const struct object_file *object, int fd,
+		      struct outcome *outcome)
 {
-	struct error error;
-
-	if (!*object->elf.build_id) {
-		objects->counts.without_id++;
-		return;
-	}
-	if (!keep_object(objects->keep, object->elf.build_id, fd, object->image, object->image_size,
-			 &error)) {
-		objects->counts.kept++;
-		return;
-	}
-	if (!objects->counts.not_kept++)
-		objects->keep_problem = error;
+	if (!*object->elf.build_id)
+		outcome->counts.without_id++;
+	else if (!keep_object(objects->keep, object->elf.build_id, fd, object->image,
+			      object->image_size, &outcome->keep_problem))
+		outcome->counts.kept++;
+	else
+		outcome->counts.not_kept++;
 }
 
 /* Whether a file that has a name no more is to stay open. */
-static bool is_worth_an_fd(const struct objects *objects, const struct object_file *object, int fd)
+static bool is_worth_an_fd(struct objects *objects, const struct object_file *object, int fd)
 {
 	struct stat st;
 
-	return objects->open < OBJECTS_OPEN_MAX &&
-	       (object->unlinked || (!fstat(fd, &st) && !st.st_nlink));
+	if (!object->unlinked && (fstat(fd, &st) || st.st_nlink))
+		return false;
+	if (__atomic_add_fetch(&objects->open, 1, __ATOMIC_RELAXED) <= OBJECTS_OPEN_MAX)
+		return true;
+	__atomic_sub_fetch(&objects->open, 1, __ATOMIC_RELAXED);
+	return false;
 }
 
-static int read_symbols(struct object_file *object, int fd, bool functions, struct error *problem)
+/* Lets go of symbols that are beyond what is kept of all files. */
+static void bound_symbols(struct objects *objects, struct object_file *object,
+			  struct error *problem)
 {
-	int err = elf_read(&object->elf, fd, object->image, object->image_size, functions, problem);
+	uint64_t size = elf_functions_size(&object->elf), max = objects->source.symbol_bytes;
 
-	if (err || !object->build_id || !strcmp(object->build_id, object->elf.build_id))
+	if (__atomic_add_fetch(&objects->symbol_bytes, size, __ATOMIC_RELAXED) <=
+	    (max ? max : OBJECTS_SYMBOL_BYTES_MAX))
+		return;
+	__atomic_sub_fetch(&objects->symbol_bytes, size, __ATOMIC_RELAXED);
+	elf_drop_functions(&object->elf);
+	error_set(problem, E2BIG, "has more symbols than there is room for");
+}
+
+static int read_symbols(struct objects *objects, struct object_file *object, int fd,
+			struct error *problem)
+{
+	int err = elf_read(&object->elf, fd, object->image, object->image_size,
+			   !objects->without_symbols, problem);
+
+	if (err)
 		return err;
+	if (!object->build_id || !strcmp(object->build_id, object->elf.build_id)) {
+		bound_symbols(objects, object, problem);
+		return 0;
+	}
 	/* Written to since it was mapped: its symbols are not those of the samples. */
 	elf_clear(&object->elf);
 	return error_set(problem, ESTALE, "was changed during the recording");
 }
 
-static void read_object(struct objects *objects, struct object_file *object)
+static void read_object(struct objects *objects, struct object_file *object,
+			struct outcome *outcome)
 {
 	int fd = object->image ? -1 : open_wanted(objects, object), err = 0;
 	struct error problem;
@@ -274,18 +317,44 @@ static void read_object(struct objects *objects, struct object_file *object)
 	if (!object->image && fd < 0)
 		err = error_errno(&problem, -fd, "can't be opened");
 	else
-		err = read_symbols(object, fd, !objects->without_symbols, &problem);
+		err = read_symbols(objects, object, fd, &problem);
 	if (*problem.text)
 		object->problem = strdup(problem.text);
-	objects->counts.read += !err;
+	outcome->counts.read += !err;
 	if (!err && objects->keep)
-		keep_copy(objects, object, fd);
-	if (!err && fd >= 0 && is_worth_an_fd(objects, object, fd)) {
+		keep_copy(objects, object, fd, outcome);
+	if (!err && fd >= 0 && is_worth_an_fd(objects, object, fd))
 		object->fd = fd;
-		objects->open++;
-	} else if (fd >= 0) {
+	else if (fd >= 0)
 		close(fd);
-	}
+}
+
+/* With the lock. */
+static void take_outcome(struct objects *objects, const struct outcome *outcome)
+{
+	if (outcome->counts.not_kept && !objects->counts.not_kept)
+		objects->keep_problem = outcome->keep_problem;
+	objects->counts.read += outcome->counts.read;
+	objects->counts.kept += outcome->counts.kept;
+	objects->counts.not_kept += outcome->counts.not_kept;
+	objects->counts.without_id += outcome->counts.without_id;
+}
+
+/* The next one of the queue. NULL: it is to end. With the lock. */
+static struct object_file *next_wanted(struct objects *objects)
+{
+	struct object_file *object;
+
+	while (!objects->queue && !objects->stop)
+		pthread_cond_wait(&objects->wanted, &objects->lock);
+	object = objects->queue;
+	objects->reading = object;
+	if (!object)
+		return NULL;
+	objects->queue = object->next;
+	if (!objects->queue)
+		objects->queue_end = &objects->queue;
+	return object;
 }
 
 static void *read_objects(void *arg)
@@ -294,18 +363,18 @@ static void *read_objects(void *arg)
 	struct object_file *object;
 
 	pthread_mutex_lock(&objects->lock);
-	for (;;) {
-		while (!objects->queue && !objects->stop)
-			pthread_cond_wait(&objects->wanted, &objects->lock);
-		object = objects->queue;
-		if (!object)
-			break;
-		objects->queue = object->next;
-		if (!objects->queue)
-			objects->queue_end = &objects->queue;
+	while ((object = next_wanted(objects))) {
+		struct outcome outcome = {.counts = {0}};
+
 		pthread_mutex_unlock(&objects->lock);
-		read_object(objects, object);
+		read_object(objects, object, &outcome);
 		pthread_mutex_lock(&objects->lock);
+		if (object->hung) {
+			/* It was given up, and all of the rest is another thread's. */
+			pthread_mutex_unlock(&objects->lock);
+			return NULL;
+		}
+		take_outcome(objects, &outcome);
 		object->next = objects->done;
 		objects->done = object;
 		objects->read_count++;
@@ -380,11 +449,15 @@ static void free_object(struct object_file *object)
 	free(object);
 }
 
+/* How long one file may take: less and less, as others have hung. */
 static unsigned int patience(const struct objects *objects)
 {
-	if (objects->source.patience)
-		return objects->source.patience;
-	return objects->keep ? OBJECTS_KEEP_PATIENCE_S : OBJECTS_PATIENCE_S;
+	unsigned int seconds = objects->source.patience;
+
+	if (!seconds)
+		seconds = objects->keep ? OBJECTS_KEEP_PATIENCE_S : OBJECTS_PATIENCE_S;
+	seconds >>= objects->hung;
+	return seconds ? seconds : 1;
 }
 
 /* Waits until the thread has ended; false: it hangs. With the lock. */
@@ -406,7 +479,57 @@ static bool wait_for_thread(struct objects *objects)
 	return true;
 }
 
-/* Has the thread end once the queue is empty, or gives it up. */
+static void drop_queue(struct objects *objects)
+{
+	objects->queue = NULL;
+	objects->queue_end = &objects->queue;
+}
+
+/* Moves what is on a device behind all else in the queue. */
+static void defer_device(struct objects *objects, uint64_t device)
+{
+	struct object_file *deferred = NULL, **deferred_end = &deferred, *object;
+	struct object_file **at = &objects->queue;
+
+	while ((object = *at)) {
+		if (object->device != device) {
+			at = &object->next;
+			continue;
+		}
+		*at = object->next;
+		object->next = NULL;
+		*deferred_end = object;
+		deferred_end = &object->next;
+	}
+	*at = deferred;
+	objects->queue_end = deferred ? deferred_end : at;
+}
+
+/*
+ * Leaves the thread alone with the file in which it hangs, and has another one read the rest.
+ * False: there is no other one. With the lock.
+ */
+static bool replace_thread(struct objects *objects)
+{
+	pthread_detach(objects->thread);
+	objects->thread_runs = false;
+	objects->hung++;
+	if (!objects->reading) {
+		drop_queue(objects);
+		return false;
+	}
+	objects->reading->hung = true;
+	defer_device(objects, objects->reading->device);
+	objects->reading = NULL;
+	if (objects->queue && objects->hung < OBJECTS_HUNG_MAX)
+		objects->thread_runs =
+			!pthread_create(&objects->thread, NULL, read_objects, objects);
+	if (!objects->thread_runs)
+		drop_queue(objects);
+	return objects->thread_runs;
+}
+
+/* Has the thread end once the queue is empty, or gives up what hangs. */
 static void stop_thread(struct objects *objects)
 {
 	if (!objects->thread_runs)
@@ -414,15 +537,10 @@ static void stop_thread(struct objects *objects)
 	pthread_mutex_lock(&objects->lock);
 	objects->stop = true;
 	pthread_cond_signal(&objects->wanted);
-	objects->hung = !wait_for_thread(objects);
-	if (objects->hung) {
-		objects->queue = NULL;
-		objects->queue_end = &objects->queue;
-	}
+	while (!wait_for_thread(objects) && replace_thread(objects))
+		;
 	pthread_mutex_unlock(&objects->lock);
-	if (objects->hung)
-		pthread_detach(objects->thread);
-	else
+	if (objects->thread_runs)
 		pthread_join(objects->thread, NULL);
 	objects->thread_runs = false;
 }
@@ -656,19 +774,23 @@ struct object *objects_mapped(struct objects *objects, uint32_t pid, uint64_t st
 {
 	struct object_file key = {.unread = true, .told = true}, *object;
 	char link[PATH_MAX], path[PATH_MAX];
-	struct stat st;
+	struct statx st;
 	ssize_t length;
 	char *copy;
 
 	snprintf(link, sizeof(link), "%s/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64,
 		 objects->root, pid, start, end);
 	length = readlink(link, path, sizeof(path) - 1);
-	if (length < 0 || stat(link, &st) || !S_ISREG(st.st_mode))
+	/* Its server or FUSE process is not asked, and so can't hold us: what the kernel has must
+	 * do. */
+	if (length < 0 ||
+	    statx(AT_FDCWD, link, AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO | STATX_SIZE, &st) ||
+	    !S_ISREG(st.stx_mode))
 		return NULL;
 	path[length] = '\0';
-	key.device = st.st_dev;
-	key.inode = st.st_ino;
-	key.size = (uint64_t)st.st_size;
+	key.device = makedev(st.stx_dev_major, st.stx_dev_minor);
+	key.inode = st.stx_ino;
+	key.size = st.stx_size;
 	object = known_object(objects, &key);
 	if (object)
 		return &object->object;
@@ -797,8 +919,7 @@ void objects_abandon(struct objects *objects)
 	if (!objects || objects->finished)
 		return;
 	pthread_mutex_lock(&objects->lock);
-	objects->queue = NULL;
-	objects->queue_end = &objects->queue;
+	drop_queue(objects);
 	pthread_mutex_unlock(&objects->lock);
 	stop_thread(objects);
 	objects->finished = true;

@@ -26,6 +26,12 @@ struct objects;
 #define OBJECTS_PATIENCE_S 30u
 #define OBJECTS_KEEP_PATIENCE_S 600u
 
+/* Of such files, that are given up one by one; then what is left is given up as well. */
+#define OBJECTS_HUNG_MAX 8u
+
+/* Of the symbols of all files, in memory. */
+#define OBJECTS_SYMBOL_BYTES_MAX (UINT64_C(2) << 30)
+
 /* Files without a name that are kept open until the profile is written. */
 #define OBJECTS_OPEN_MAX 256u
 
@@ -44,6 +50,7 @@ struct object_source {
 	/* Seconds that a file may take at the end; 0: OBJECTS_PATIENCE_S, or _KEEP_ where it is
 	 * kept. */
 	unsigned int patience;
+	uint64_t symbol_bytes; /* 0: OBJECTS_SYMBOL_BYTES_MAX */
 };
 
 struct objects_counts {
@@ -114,7 +121,8 @@ void objects_sweep(struct objects *objects);
 /*
  * Waits until all that is needed was read, and gives the kernel all of it back; the
  * source is not used any more. Nothing can be needed afterwards. A file that hangs is given
- * up, with those behind it, and what is known of them stays in memory.
+ * up, and stays in memory with all the table; what is on the same device is read after all
+ * else then.
  */
 void objects_finish(struct objects *objects);
 

@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 struct entry {
@@ -31,18 +32,18 @@ struct perfmap {
 
 int perfmap_open(const char *root, uint32_t pid, uint32_t inner_pid)
 {
+	char path[PATH_MAX], name[64];
 	struct stat process, st;
-	char path[PATH_MAX];
 	int fd, length;
 
 	length = snprintf(path, sizeof(path), "%s/proc/%" PRIu32, root, pid);
-	if (length < 0 || length >= PATH_MAX)
+	if (length < 0 || (size_t)length >= sizeof(path) - sizeof("/root"))
 		return -ENAMETOOLONG;
 	if (stat(path, &process) != 0)
 		return -errno;
-	snprintf(path + length, sizeof(path) - (size_t)length, "/root/tmp/perf-%" PRIu32 ".map",
-		 inner_pid);
-	fd = open_regular_file(path, O_NOFOLLOW, &st);
+	strcat(path, "/root");
+	snprintf(name, sizeof(name), "/tmp/perf-%" PRIu32 ".map", inner_pid);
+	fd = open_regular_file_in(path, name, O_NOFOLLOW, &st);
 	/* Everybody may write to /tmp, and could give others' code any name. */
 	if (fd >= 0 && st.st_uid != 0 && st.st_uid != process.st_uid) {
 		close(fd);

@@ -3,17 +3,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-int open_regular_file(const char *path, int flags, struct stat *st)
+/* Opens for reading what was found, an fd of O_PATH, which is closed. */
+static int open_found(int found, struct stat *st)
 {
 	char found_path[64];
-	int found, fd;
+	int fd;
 
-	found = open(path, O_PATH | O_CLOEXEC | flags);
-	if (found < 0)
-		return -errno;
 	if (fstat(found, st) != 0)
 		fd = -errno;
 	else if (!S_ISREG(st->st_mode))
@@ -26,4 +27,28 @@ int open_regular_file(const char *path, int flags, struct stat *st)
 	}
 	close(found);
 	return fd;
+}
+
+int open_regular_file(const char *path, int flags, struct stat *st)
+{
+	int found = open(path, O_PATH | O_CLOEXEC | flags);
+
+	return found < 0 ? -errno : open_found(found, st);
+}
+
+int open_regular_file_in(const char *root, const char *path, int flags, struct stat *st)
+{
+	struct open_how how = {
+		.flags = (uint64_t)(O_PATH | O_CLOEXEC | flags),
+		.resolve = RESOLVE_IN_ROOT,
+	};
+	int directory = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC), found;
+
+	if (directory < 0)
+		return -errno;
+	found = (int)syscall(SYS_openat2, directory, path, &how, sizeof(how));
+	if (found < 0)
+		found = -errno;
+	close(directory);
+	return found < 0 ? found : open_found(found, st);
 }

@@ -13,4 +13,10 @@
  */
 int open_regular_file(const char *path, int flags, struct stat *st);
 
+/*
+ * The same, as a process whose root is the directory `root` sees it: no symbolic link leads out of
+ * there, nor does "..".
+ */
+int open_regular_file_in(const char *root, const char *path, int flags, struct stat *st);
+
 #endif

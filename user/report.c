@@ -287,19 +287,19 @@ static int run(const struct pprof_profile *profile, const struct report_options 
 {
 	const Perftools__Profiles__ValueType *type =
 		profile->message->sample_type[tree_options->sample_type];
-	struct calltree *tree = calltree_new(profile, tree_options, error);
 	struct report report = {
 		.profile = profile,
 		.options = options,
-		.tree = tree,
 		.type = pprof_text(profile, type->type),
 		.type_unit = pprof_text(profile, type->unit),
 		.out = out,
 	};
-	int ret;
+	struct calltree *tree;
+	int ret = calltree_new(profile, tree_options, &tree, error);
 
-	if (!tree)
-		return -ENOMEM;
+	if (ret)
+		return ret;
+	report.tree = tree;
 	ret = print(&report, error);
 	calltree_free(tree);
 	return ret;

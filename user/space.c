@@ -494,6 +494,8 @@ int space_perfmap(const struct space *space)
 void spaces_counts(const struct spaces *spaces, struct spaces_counts *counts)
 {
 	*counts = spaces->counts;
+	if (spaces->jitmaps)
+		counts->jitmaps_left_out = jitmaps_left_out(spaces->jitmaps);
 }
 
 uint32_t space_pid(const struct space *space)

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <malloc.h>
 #include <sys/auxv.h>
 
 /* What nm says of one symbol. */
@@ -502,6 +503,157 @@ static void test_countless_sections(void **state)
 	free(bytes);
 }
 
+static Elf64_Sym function_at(uint32_t name, uint64_t start, uint64_t size)
+{
+	return (Elf64_Sym){
+		.st_name = name,
+		.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+		.st_shndx = 1,
+		.st_value = start,
+		.st_size = size,
+	};
+}
+
+/* Reads an object with code from 0x1000 on, and these symbols; the first of them is not read. */
+static struct object *get_made(const Elf64_Sym *symbols, size_t count, const char *strings,
+			       size_t size)
+{
+	static const char section_names[] = "\0.text\0.symtab\0.strtab";
+	size_t symbols_size = count * sizeof(*symbols);
+	const struct {
+		Elf64_Ehdr file;
+		Elf64_Shdr sections[4];
+		char names[24];
+	} headers = {
+		.file = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
+				     EV_CURRENT},
+			 .e_type = ET_DYN,
+			 .e_machine = EM_X86_64,
+			 .e_version = EV_CURRENT,
+			 .e_shoff = sizeof(Elf64_Ehdr),
+			 .e_ehsize = sizeof(Elf64_Ehdr),
+			 .e_shentsize = sizeof(Elf64_Shdr),
+			 .e_shnum = 4},
+		.sections = {{0},
+			     {.sh_name = 1,
+			      .sh_type = SHT_NOBITS,
+			      .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
+			      .sh_addr = 0x1000,
+			      .sh_size = 1 << 24},
+			     {.sh_name = 7,
+			      .sh_type = SHT_SYMTAB,
+			      .sh_offset = sizeof(headers),
+			      .sh_size = symbols_size,
+			      .sh_link = 3,
+			      .sh_entsize = sizeof(*symbols)},
+			     {.sh_name = 15,
+			      .sh_type = SHT_STRTAB,
+			      .sh_offset = sizeof(headers) + symbols_size,
+			      .sh_size = size}},
+	};
+	char *bytes = malloc(sizeof(headers) + symbols_size + size);
+
+	assert_non_null(bytes);
+	memcpy(bytes, &headers, sizeof(headers));
+	memcpy(bytes + offsetof(__typeof__(headers), names), section_names, sizeof(section_names));
+	memcpy(bytes + sizeof(headers), symbols, symbols_size);
+	memcpy(bytes + sizeof(headers) + symbols_size, strings, size);
+	write_file(in_sandbox("made"), (unsigned char *)bytes,
+		   sizeof(headers) + symbols_size + size);
+	free(bytes);
+	return get_object(in_sandbox("made"));
+}
+
+/* Each name begins within the one before it. */
+static void test_names_that_share_bytes_take_them_once(void **state)
+{
+	enum { COUNT = 200, SIZE = 4096 };
+	Elf64_Sym symbols[COUNT + 1] = {{0}};
+	struct symbol symbol = {.name = ""};
+	char strings[SIZE] = "";
+	struct object *object;
+
+	(void)state;
+	memset(strings + 1, 'n', SIZE - 2);
+	for (uint32_t i = 1; i <= COUNT; i++)
+		symbols[i] = function_at(i, 0x1000 + i, 1);
+	object = get_made(symbols, COUNT + 1, strings, SIZE);
+	assert_string_equal(object->problem.text, "");
+	for (uint32_t i = 1; i <= COUNT; i++) {
+		assert_true(elf_lookup(&object->elf, 0x1000 + i, &symbol));
+		assert_string_equal(symbol.name, strings + i);
+	}
+	assert_in_range(malloc_usable_size(object->elf.names), 1, SIZE);
+}
+
+/* What is cut off one is a part of another one, or lies between two that are kept. */
+static void test_names_around_versions(void **state)
+{
+	static const char strings[] =
+		"\0unused_name_in_front\0with_prefix@@V1@V2\0unused_between\0last";
+	Elf64_Sym symbols[] = {
+		{0},
+		function_at(22, 0x1000, 1), /* with_prefix@@V1@V2 */
+		function_at(27, 0x1001, 1), /* prefix@@V1@V2 */
+		function_at(35, 0x1002, 1), /* V1@V2 */
+		function_at(38, 0x1003, 1), /* V2 */
+		function_at(34, 0x1004, 1), /* @V1@V2: no name */
+		function_at(56, 0x1005, 1), /* last */
+		function_at(sizeof(strings) - 1, 0x1006, 1),
+		function_at(sizeof(strings), 0x1007, 1),
+	};
+	struct object *object = get_made(symbols, 9, strings, sizeof(strings));
+
+	(void)state;
+	assert_name(object, 0x1000, "with_prefix");
+	assert_name(object, 0x1001, "prefix");
+	assert_name(object, 0x1002, "V1");
+	assert_name(object, 0x1003, "V2");
+	assert_no_name(object, 0x1004);
+	assert_name(object, 0x1005, "last");
+	assert_no_name(object, 0x1006);
+	assert_no_name(object, 0x1007);
+	assert_in_range(malloc_usable_size(object->elf.names), 1, 23);
+}
+
+/* They would have to be read for as many bytes as a whole disk has. */
+static void test_too_many_long_names(void **state)
+{
+	enum { COUNT = 17000, SIZE = 16384 };
+	Elf64_Sym *symbols = calloc(COUNT, sizeof(*symbols));
+	char strings[SIZE] = "";
+	struct object *object;
+
+	(void)state;
+	assert_non_null(symbols);
+	memset(strings + 1, 'n', SIZE - 2);
+	for (uint32_t i = 1; i < COUNT; i++)
+		symbols[i] = function_at(1, 0x1000 + i, 1);
+	object = get_made(symbols, COUNT, strings, SIZE);
+	free(symbols);
+	assert_string_equal(object->problem.text, "has too many long names of functions");
+	assert_name(object, 0x1001, strings + 1); /* as far as it was read */
+	assert_no_name(object, 0x1000 + COUNT - 1);
+}
+
+/* Each label lies behind all of the nested functions, and before the end of the first. */
+static void test_labels_behind_nested_functions(void **state)
+{
+	enum { DEPTH = 1000, LABELS = 1000 };
+	Elf64_Sym symbols[1 + DEPTH + LABELS] = {{0}};
+	struct object *object;
+
+	(void)state;
+	for (uint32_t i = 0; i < DEPTH; i++)
+		symbols[1 + i] = function_at(1, 0x1000 + i, i ? DEPTH - i : DEPTH + LABELS);
+	for (uint32_t i = 0; i < LABELS; i++)
+		symbols[1 + DEPTH + i] = function_at(3, 0x1000 + DEPTH + i, 0);
+	object = get_made(symbols, 1 + DEPTH + LABELS, "\0f\0label", 9);
+	assert_name(object, 0x1000 + DEPTH - 1, "f");
+	assert_int_equal(object->elf.function_count, DEPTH);
+	assert_in_range(object->elf.steps, DEPTH - 1, DEPTH);
+}
+
 /* xorshift: the same mutations each time. */
 static uint64_t next_random(uint64_t *seed)
 {
@@ -581,6 +733,10 @@ int main(void)
 		TEST(test_no_elf_file),
 		TEST(test_truncated),
 		TEST(test_countless_sections),
+		TEST(test_names_that_share_bytes_take_them_once),
+		TEST(test_names_around_versions),
+		TEST(test_too_many_long_names),
+		TEST(test_labels_behind_nested_functions),
 		TEST(test_mutated),
 		TEST(test_mutated_32_bit),
 	};

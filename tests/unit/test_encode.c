@@ -520,6 +520,7 @@ static void the_comments_have_the_whole_account(void **state)
 	recording->spaces_lost = 6;
 	recording->changes_lost = 2;
 	recording->mappings_left_out = 9;
+	recording->jitmaps_left_out = 4;
 	recording->objects_left_out = 1;
 	recording->kernel_cost_ns = 12345678;
 	recording->reader_cost_ns = 37654322;
@@ -545,7 +546,8 @@ static void the_comments_have_the_whole_account(void **state)
 	assert_true(has_comment(profile, "cost: 12345678 ns in the kernel, 37654322 ns in the "
 					 "reader, 0.500 % of the machine"));
 	assert_true(has_comment(profile, "address spaces: 21; samples without one 6, changes of "
-					 "mappings lost 2, mappings left out 9, files left out 1"));
+					 "mappings lost 2, mappings left out 9, files left out 1, "
+					 "perf maps left out 4"));
 	assert_true(has_comment(profile, "user frames: 3, in no known mapping 1"));
 	assert_int_equal(profile->message->n_comment, 12);
 	pprof_profile_free(profile);

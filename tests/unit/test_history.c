@@ -501,6 +501,32 @@ static void mappings_beyond_the_bound_are_counted(void **state)
 	history_free(history);
 }
 
+/* Low down among as many as there may be: it must not cost much more than making them has. */
+static void a_change_moves_little(void **state)
+{
+	enum { CHANGES = 1000 };
+	struct history *history = history_new();
+	uint64_t lost = 0;
+
+	(void)state;
+	assert_non_null(history);
+	assert_int_equal(history_read(history, 1, 0, false), 0);
+	for (uint64_t i = 0; i < HISTORY_SPANS_MAX - 1; i++) {
+		const struct span span = {0x2000 * i, 0x2000 * i + 0x1000, 0, 7};
+
+		assert_int_equal(history_mapping(history, 1, &span, &lost), 0);
+	}
+	assert_int_equal(history_advance(history, 1), 0);
+	for (uint32_t i = 0; i < CHANGES; i++)
+		change(history, 2 + i, 0x0, 0x1000, i % 2 ? 7 : 0, &lost);
+	assert_int_equal(history_advance(history, 1 + CHANGES), 0);
+	assert_int_equal(lost, 0);
+	assert_int_equal(place_at(history, 1 + CHANGES, 0x800), 7);
+	assert_int_equal(place_at(history, 1 + CHANGES, 0x2800), 7);
+	assert_in_range(history_moved(history) / CHANGES, 1, 64 << 10);
+	history_free(history);
+}
+
 /* Mappings that overlap can't be; whatever they say, there is one answer. */
 static void nonsense_is_survived(void **state)
 {
@@ -548,6 +574,7 @@ int main(void)
 		cmocka_unit_test(holes_that_may_be_mappings_stay),
 		cmocka_unit_test(changes_beyond_the_bound_are_counted),
 		cmocka_unit_test(mappings_beyond_the_bound_are_counted),
+		cmocka_unit_test(a_change_moves_little),
 		cmocka_unit_test(nonsense_is_survived),
 	};
 

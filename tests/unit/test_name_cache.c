@@ -172,7 +172,7 @@ static void test_the_directory(void **state)
 	setenv("HOME", in_sandbox("home"), 1);
 	assert_false(name_cache_directory(directory));
 	assert_string_equal(directory, "");
-	run("mkdir %s", in_sandbox("home"));
+	run("umask 022 && mkdir %s", in_sandbox("home"));
 	assert_true(name_cache_directory(directory));
 	assert_string_equal(directory, in_sandbox("home/.cache/stackbeat"));
 	/* A link may lead anywhere. */
@@ -180,6 +180,46 @@ static void test_the_directory(void **state)
 	assert_false(name_cache_directory(directory));
 	unsetenv("HOME");
 	assert_false(name_cache_directory(directory));
+}
+
+/* Who may put another directory in the place of one that was checked could have it be any. */
+static void test_a_directory_in_a_place_of_others(void **state)
+{
+	char directory[PATH_MAX];
+
+	(void)state;
+	run("mkdir -p %s && chmod 777 %s", in_sandbox("open/home"), in_sandbox("open"));
+	setenv("HOME", in_sandbox("open/home"), 1);
+	assert_false(name_cache_directory(directory));
+	assert_string_equal(directory, "");
+	assert_false(is_there("open/home/.cache"));
+	run("ln -s %s %s", in_sandbox("open/home"), in_sandbox("link"));
+	setenv("XDG_CACHE_HOME", in_sandbox("link/.cache"), 1);
+	assert_false(name_cache_directory(directory));
+	assert_false(is_there("open/home/.cache"));
+	unsetenv("XDG_CACHE_HOME");
+	run("chmod 1777 %s", in_sandbox("open"));
+	assert_true(name_cache_directory(directory));
+	assert_string_equal(directory, in_sandbox("open/home/.cache/stackbeat"));
+	/* Names are believed: nobody else is to write them. */
+	run("chmod 770 %s", directory);
+	assert_false(name_cache_directory(directory));
+	unsetenv("HOME");
+}
+
+/* As with "sudo -E". */
+static void test_the_home_of_another_user(void **state)
+{
+	char directory[PATH_MAX];
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	run("mkdir %s && chown 1234 %s", in_sandbox("others"), in_sandbox("others"));
+	setenv("HOME", in_sandbox("others"), 1);
+	assert_false(name_cache_directory(directory));
+	assert_false(is_there("others/.cache"));
+	unsetenv("HOME");
 }
 
 /* With the namer */
@@ -301,6 +341,8 @@ int main(void)
 		CACHE_TEST(test_broken_files),
 		CACHE_TEST(test_the_bound),
 		CACHE_TEST(test_the_directory),
+		CACHE_TEST(test_a_directory_in_a_place_of_others),
+		CACHE_TEST(test_the_home_of_another_user),
 		CACHE_TEST(test_files_are_read_once),
 		CACHE_TEST(test_names_without_lines_are_not_kept),
 	};

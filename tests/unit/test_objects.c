@@ -3,10 +3,13 @@
 #include "objects.h"
 
 #include "error.h"
+#include "keep.h"
 #include "sandbox.h"
 #include "told.h"
 
 #include <dirent.h>
+#include <elf.h>
+#include <sys/syscall.h>
 
 static struct told_files files;
 static struct objects *objects;
@@ -395,6 +398,42 @@ static void the_vdso_is_read(void **state)
 	assert_true(found);
 }
 
+static unsigned int unsynced; /* calls of statx() that ask no server of a file system */
+
+/* In the place of libc's. */
+int statx(int folder, const char *path, int flags, unsigned int mask, struct statx *st)
+{
+	unsynced += !!(flags & AT_STATX_DONT_SYNC);
+	return (int)syscall(SYS_statx, folder, path, flags, mask, st);
+}
+
+/* Links in a container must not lead out of it, but to what they name there. */
+static void a_path_in_a_container_stays_there(void **state)
+{
+	const struct object_source source = told_source(&files);
+	const char *link = in_sandbox("root/proc/7/root/link");
+	struct object *object;
+	union any_object any;
+	int fd;
+
+	(void)state;
+	objects_free(objects);
+	objects = objects_new(in_sandbox("root"), &source, NULL);
+	run("mkdir -p %s %s", in_sandbox("outside"), in_sandbox("root/proc/7/root/inside"));
+	told_record(&files, build("outside/a.so", "f", "0x01020304"), &any);
+	strcpy(any.object.path, "/link/a.so");
+	assert_int_equal(objects_add(objects, with_build_id(&any, "\1\2\3\4", 4)), 0);
+	object = objects_get(objects, 1);
+	object_seen(objects, object, 7, 0x1000, 0x2000);
+	run("ln -s %s %s", in_sandbox("outside"), link);
+	assert_int_equal(object_open(objects, object), -ENOENT);
+	run("rm %s && ln -s /inside %s", link, link);
+	run("cp %s %s", in_sandbox("outside/a.so"), in_sandbox("root/proc/7/root/inside"));
+	fd = object_open(objects, object);
+	assert_true(fd >= 0);
+	close(fd);
+}
+
 static void a_file_that_the_kernel_left_out_is_found(void **state)
 {
 	const struct object_source source = told_source(&files);
@@ -409,6 +448,7 @@ static void a_file_that_the_kernel_left_out_is_found(void **state)
 	    in_sandbox("root/proc/7/map_files/1000-2000"));
 	object = objects_mapped(objects, 7, 0x1000, 0x2000);
 	assert_non_null(object);
+	assert_int_equal(unsynced, 1);
 	assert_ptr_equal(objects_mapped(objects, 7, 0x1000, 0x2000), object);
 	assert_string_equal(object->path, in_sandbox("a.so"));
 	object_seen(objects, object, 7, 0x1000, 0x2000);
@@ -458,6 +498,63 @@ static void what_is_kept_already_stays(void **state)
 	assert_int_equal(counts.kept, 1);
 }
 
+static off_t size_of(const char *path, off_t *on_disk)
+{
+	struct stat st;
+
+	assert_int_equal(stat(path, &st), 0);
+	*on_disk = st.st_blocks * 512;
+	return st.st_size;
+}
+
+/* Who has a quota could fill the disk of who has none. */
+static void holes_and_appended_bytes_are_not_kept(void **state)
+{
+	const char *path = build("a.so", "a", "0xabcdef01");
+	off_t size, on_disk, kept_on_disk;
+	struct error error;
+
+	(void)state;
+	/* A section in a hole at its end. */
+	run("truncate -s 16M %s && objcopy --add-section .hole=%s %s %s", in_sandbox("zeros"),
+	    in_sandbox("zeros"), path, in_sandbox("full"));
+	run("cp --sparse=always %s %s", in_sandbox("full"), path);
+	size = size_of(path, &on_disk);
+	assert_in_range(on_disk, 1, 1 << 20);
+	run("truncate -s 64M %s", path);
+	assert_int_equal(objects_keep(objects, in_sandbox("kept"), &error), 0);
+	need(tell(path, "\xab\xcd\xef\1", 4));
+	objects_finish(objects);
+	assert_int_equal(size_of(in_sandbox("kept/.build-id/ab/cdef01"), &kept_on_disk), size);
+	assert_in_range(kept_on_disk, 1, 1 << 20);
+	run("cmp %s %s", in_sandbox("full"), in_sandbox("kept/.build-id/ab/cdef01"));
+}
+
+static void what_is_too_large_is_not_kept(void **state)
+{
+	const char *path = build("a.so", "a", "0xabcdef01");
+	struct objects_counts counts;
+	struct error error;
+	size_t size;
+	unsigned char *bytes = read_bytes(path, &size);
+	const Elf64_Ehdr *header = (void *)bytes;
+	Elf64_Shdr *sections = (void *)(bytes + header->e_shoff);
+
+	(void)state;
+	sections[header->e_shnum - 1].sh_size = (uint64_t)KEEP_BYTES_MAX + 1;
+	write_file(path, bytes, size);
+	free(bytes);
+	run("truncate -s 5G %s", path);
+	assert_int_equal(objects_keep(objects, in_sandbox("kept"), &error), 0);
+	need(tell(path, "\xab\xcd\xef\1", 4));
+	objects_finish(objects);
+	objects_counts(objects, &counts);
+	assert_int_equal(counts.kept, 0);
+	assert_int_equal(counts.not_kept, 1);
+	assert_non_null(strstr(objects_keep_problem(objects), "more than 4 GiB"));
+	run("test -z \"$(ls -A %s)\"", in_sandbox("kept/.build-id/ab"));
+}
+
 static void what_can_not_be_kept_is_said(void **state)
 {
 	struct objects_counts counts;
@@ -487,7 +584,7 @@ static int hang_at_second(uint64_t id, void *arg)
 static void a_file_that_hangs_costs_its_own_names(void **state)
 {
 	struct object_source source = told_source(&files);
-	struct object *first, *second;
+	struct object *first, *second, *third;
 	struct error error;
 
 	(void)state;
@@ -497,13 +594,43 @@ static void a_file_that_hangs_costs_its_own_names(void **state)
 	objects = objects_new("", &source, &error);
 	first = tell(build("a.so", "first", "0x01"), "\x01", 1);
 	second = tell(build("b.so", "second", "0x02"), "\x02", 1);
+	third = tell(build("c.so", "third", "0x03"), "\x03", 1);
 	need(first);
 	need(second);
+	need(third);
 	objects_finish(objects);
 	assert_name(first, "first");
+	assert_name(third, "third");
 	assert_no_name(second);
 	assert_string_equal(second->problem, "reading it has hung");
 	assert_int_equal(object_open(objects, second), -ETIMEDOUT);
+}
+
+static void symbols_of_all_files_are_bounded(void **state)
+{
+	struct object_source source = told_source(&files);
+	struct object *first, *second, *third;
+	struct error error;
+	uint64_t vaddr;
+
+	(void)state;
+	source.symbol_bytes = 80;
+	objects_free(objects);
+	objects = objects_new("", &source, &error);
+	first = tell(build("a.so", "first", "0x01"), "\x01", 1);
+	second = tell(
+		build("b.so", "a_name_of_more_than_fifty_bytes_with_which_it_is_full_now", "0x02"),
+		"\x02", 1);
+	third = tell(build("c.so", "third", "0x03"), "\x03", 1);
+	need(first);
+	need(second);
+	need(third);
+	objects_finish(objects);
+	assert_name(first, "first");
+	assert_no_name(second);
+	assert_string_equal(second->problem, "has more symbols than there is room for");
+	assert_true(object_vaddr(second, 0x1008, &vaddr));
+	assert_name(third, "third");
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -526,10 +653,14 @@ int main(void)
 		TEST(files_without_a_name_are_kept_open_up_to_a_bound),
 		TEST(it_can_be_abandoned),
 		TEST(a_file_that_hangs_costs_its_own_names),
+		TEST(symbols_of_all_files_are_bounded),
 		TEST(the_vdso_is_read),
+		TEST(a_path_in_a_container_stays_there),
 		TEST(a_file_that_the_kernel_left_out_is_found),
 		TEST(objects_are_kept_by_build_id),
 		TEST(what_is_kept_already_stays),
+		TEST(holes_and_appended_bytes_are_not_kept),
+		TEST(what_is_too_large_is_not_kept),
 		TEST(what_can_not_be_kept_is_said),
 	};
 

@@ -184,6 +184,24 @@ static void test_open(void **state)
 	assert_true(perfmap_open(sandbox, 12, 3) < 0);
 }
 
+/* A link in a container does not lead out of it. */
+static void test_links_in_a_container(void **state)
+{
+	int fd;
+
+	(void)state;
+	run("mkdir -p %s %s", in_sandbox("proc/15/root/var"), in_sandbox("outside"));
+	write_text(in_sandbox("outside/perf-3.map"), "1000 10 a\n");
+	run("ln -s %s %s", in_sandbox("outside"), in_sandbox("proc/15/root/tmp"));
+	assert_true(perfmap_open(sandbox, 15, 3) < 0);
+	run("rm %s && ln -s /var %s", in_sandbox("proc/15/root/tmp"),
+	    in_sandbox("proc/15/root/tmp"));
+	write_text(in_sandbox("proc/15/root/var/perf-3.map"), "1000 10 a\n");
+	fd = perfmap_open(sandbox, 15, 3);
+	assert_true(fd >= 0);
+	close(fd);
+}
+
 /* A file of somebody else. */
 static void test_owner(void **state)
 {
@@ -218,6 +236,7 @@ int main(void)
 		cmocka_unit_test(test_long_lines_and_zeros),
 		cmocka_unit_test(test_anything),
 		cmocka_unit_test(test_open),
+		cmocka_unit_test(test_links_in_a_container),
 		cmocka_unit_test(test_owner),
 	};
 

@@ -160,7 +160,7 @@ static void mutual_recursion(void **state)
 	pprof_sample(builder, (uint32_t[]){b, a, b, a}, 4, 1, 100, NULL, 0);
 	pprof_sample(builder, (uint32_t[]){a, b}, 2, 1, 10, NULL, 0);
 	profile = read_back(state, builder);
-	tree = calltree_new(profile, &options, NULL);
+	assert_int_equal(calltree_new(profile, &options, &tree, NULL), 0);
 	assert_int_equal(tree->total, 110);
 	assert_int_equal(flat_of(tree, "a", &cum), 10);
 	assert_int_equal(cum, 110);
@@ -186,15 +186,49 @@ static void extreme_values(void **state)
 	pprof_sample(builder, &b, 1, 1, INT64_MIN, NULL, 0);
 	pprof_sample(builder, NULL, 0, 1, 0, NULL, 0);
 	profile = read_back(state, builder);
-	tree = calltree_new(profile, &options, NULL);
+	assert_int_equal(calltree_new(profile, &options, &tree, NULL), 0);
 	assert_int_equal(tree->total, INT64_MAX);
 	assert_int_equal(flat_of(tree, "a", &cum), INT64_MAX);
 	assert_int_equal(flat_of(tree, "b", &cum), INT64_MIN);
 	calltree_free(tree);
 
 	options.only_positive = true;
-	tree = calltree_new(profile, &options, NULL);
+	assert_int_equal(calltree_new(profile, &options, &tree, NULL), 0);
 	assert_int_equal(flat_of(tree, "b", &cum), -1);
+	calltree_free(tree);
+	pprof_profile_free(profile);
+}
+
+/* One location of 30 functions, 30 times in a stack: 900 nodes of a few bytes. */
+static void too_large(void **state)
+{
+	struct calltree_options options = {.sample_type = 1, .node_max = 900};
+	struct pprof_builder *builder = pprof_new();
+	struct pprof_line lines[30];
+	struct pprof_profile *profile;
+	uint32_t stack[30], location;
+	struct calltree *tree;
+	struct error error;
+
+	for (size_t i = 0; i < 30; i++)
+		lines[i] = (struct pprof_line){pprof_function(builder, "f", "f", "f.c", 0), 1};
+	location = pprof_location(builder, 0, 0x1000, lines, 30);
+	for (size_t i = 0; i < 30; i++)
+		stack[i] = location;
+	pprof_sample(builder, stack, 30, 1, 1, NULL, 0);
+	profile = read_back(state, builder);
+	assert_int_equal(calltree_new(profile, &options, &tree, &error), -E2BIG);
+	assert_string_equal(error.text,
+			    "the call tree is too large: its stacks or names are no program's");
+	options.node_max = 901;
+	assert_int_equal(calltree_new(profile, &options, &tree, &error), 0);
+	assert_int_equal(tree->node_count, 901);
+	calltree_free(tree);
+	/* "all", and 30 times "f". */
+	options.name_bytes_max = 4 + 30 * 2 - 1;
+	assert_int_equal(calltree_new(profile, &options, &tree, &error), -E2BIG);
+	options.name_bytes_max++;
+	assert_int_equal(calltree_new(profile, &options, &tree, &error), 0);
 	calltree_free(tree);
 	pprof_profile_free(profile);
 }
@@ -219,9 +253,10 @@ static void kinds(void **state)
 {
 	struct pprof_profile *profile = read_back(state, example_profile());
 	struct calltree_options options = {.sample_type = 1, .group = "comm"};
-	struct calltree *tree = calltree_new(profile, &options, NULL);
+	struct calltree *tree;
 	uint32_t node;
 
+	assert_int_equal(calltree_new(profile, &options, &tree, NULL), 0);
 	for (node = 0; node != CALLTREE_NONE; node = calltree_next(tree, node, false)) {
 		const char *name = tree->names[tree->nodes[node].name];
 		enum frame_kind expected = FRAME_USER;
@@ -340,6 +375,7 @@ int main(void)
 		SCRATCH_TEST(tree),
 		SCRATCH_TEST(mutual_recursion),
 		SCRATCH_TEST(extreme_values),
+		SCRATCH_TEST(too_large),
 		SCRATCH_TEST(empty),
 		SCRATCH_TEST(kinds),
 		cmocka_unit_test(values_have_units),
