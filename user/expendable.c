@@ -5,8 +5,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -19,28 +19,32 @@
  */
 #define MEMORY_MAX ((rlim_t)6 << 30)
 #define KILLED_MS 200
+#define STATM_DATA 6u /* which of the numbers in /proc/PID/statm it is */
 
-/* What counts for RLIMIT_DATA: private memory that can be written. */
-static bool read_memory(rlim_t *bytes)
+/* Bytes that count for RLIMIT_DATA: private memory that can be written. 0: unknown. */
+static rlim_t read_memory(void)
 {
+	char line[256] = "", *field = line;
 	FILE *file = fopen("/proc/self/statm", "re");
-	unsigned long pages;
-	bool done;
+	unsigned long pages = 0;
 
 	if (!file)
-		return false;
-	done = fscanf(file, "%*u %*u %*u %*u %*u %lu", &pages) == 1;
+		return 0;
+	if (!fgets(line, sizeof(line), file))
+		*line = '\0';
 	fclose(file);
-	*bytes = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
-	return done;
+	for (unsigned int i = 0; i < STATM_DATA; i++)
+		pages = strtoul(field, &field, 10);
+	return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
 static void limit_memory(void)
 {
-	rlim_t own = (rlim_t)sysconf(_SC_PHYS_PAGES) * (rlim_t)sysconf(_SC_PAGESIZE) / 2, had;
+	rlim_t own = (rlim_t)sysconf(_SC_PHYS_PAGES) * (rlim_t)sysconf(_SC_PAGESIZE) / 2,
+	       had = read_memory();
 	struct rlimit limit;
 
-	if (!read_memory(&had) || getrlimit(RLIMIT_DATA, &limit) != 0)
+	if (!had || getrlimit(RLIMIT_DATA, &limit) != 0)
 		return;
 	had += own < MEMORY_MAX ? own : MEMORY_MAX;
 	if (limit.rlim_cur > had)

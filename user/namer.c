@@ -489,14 +489,13 @@ static int listen_to_all(struct run *run)
 	/* From the last one on: one that ends gives its place to the last one. */
 	for (unsigned int i = run->worker_count; i > 0 && result == 0; i--) {
 		struct worker *worker = &run->workers[i - 1];
+		bool speaks = fds[i - 1].revents;
 
-		/* One that tells without an end is late, too. */
-		if (worker->end <= now)
+		/* One that speaks without an end is late, too. */
+		if (worker->end <= now || (!speaks && worker->silence_end <= now))
 			give_up_late(run, worker, now);
-		else if (fds[i - 1].revents)
+		else if (speaks)
 			result = listen(run, worker);
-		else if (worker->silence_end <= now)
-			give_up_late(run, worker, now);
 	}
 	return result;
 }
