@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <time.h>
@@ -25,6 +24,7 @@
 #include "names_log.h"
 #include "objects.h"
 #include "options.h"
+#include "process.h"
 #include "profile.h"
 #include "session.h"
 #include "space.h"
@@ -153,24 +153,11 @@ static void read_signals(struct record *record)
 		record->why_ended = "the command ended";
 }
 
-/* A process that has ended still has its id until its parent has looked; its pidfd tells. */
-static bool has_ended(uint32_t pid)
-{
-	struct pollfd process = {.fd = pidfd_open((pid_t)pid, 0), .events = POLLIN};
-	bool ended;
-
-	if (process.fd < 0)
-		return errno == ESRCH;
-	ended = poll(&process, 1, 0) == 1;
-	close(process.fd);
-	return ended;
-}
-
 /* Whether all processes given by -p have ended. */
 static bool pids_have_ended(const struct record_options *options)
 {
 	for (size_t i = 0; i < options->pid_count; i++) {
-		if (!has_ended(options->pids[i]))
+		if (!process_ends_within((pid_t)options->pids[i], 0))
 			return false;
 	}
 	return options->pid_count;
@@ -329,15 +316,12 @@ static int run_session(struct record *record, struct error *error)
 static int record_session(struct record *record, struct error *error)
 {
 	const struct record_options *options = &record->options;
-	struct file file;
 	int err;
 
 	/* A profile that can't be written should be known before it is taken. */
-	err = file_create(&file, options->output, error);
+	err = file_check(options->output, error);
 	if (err)
 		return err;
-	file_discard(&file);
-
 	err = collector_init(&record->collector, options->labels.chosen, options->keep_objects,
 			     options->nameless, error);
 	if (err)

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "error.h"
+#include "utf8.h"
 
 struct control {
 	struct nl_sock *socket;
@@ -320,10 +321,13 @@ static uint64_t read_u64(struct nlattr *attr)
 	return attr && nla_len(attr) >= (int)sizeof(uint64_t) ? nla_get_u64(attr) : 0;
 }
 
+/* Names of threads may be anything. */
 static void read_string(struct nlattr *attr, char *text, size_t size)
 {
-	if (attr)
-		nla_strlcpy(text, attr, size);
+	if (!attr)
+		return;
+	nla_strlcpy(text, attr, size);
+	utf8_tame(text);
 }
 
 static int read_session(struct nl_msg *message, struct control_session *session)

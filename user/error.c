@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "error.h"
 
+#include "utf8.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-/* Texts quote names from outside, which must not begin a line or command a terminal. */
-static void replace_control_characters(char *text)
-{
-	for (; *text; text++) {
-		if ((unsigned char)*text < ' ' || *text == '\x7f')
-			*text = '?';
-	}
-}
 
 int error_set(struct error *error, int code, const char *format, ...)
 {
@@ -22,7 +15,8 @@ int error_set(struct error *error, int code, const char *format, ...)
 		va_start(args, format);
 		vsnprintf(error->text, sizeof(error->text), format, args);
 		va_end(args);
-		replace_control_characters(error->text);
+		/* It may quote names from outside. */
+		utf8_tame(error->text);
 	}
 	return -code;
 }
@@ -38,7 +32,7 @@ int error_errno(struct error *error, int code, const char *format, ...)
 		va_start(args, format);
 		vsnprintf(error->text, sizeof(error->text), format, args);
 		va_end(args);
-		replace_control_characters(error->text);
+		utf8_tame(error->text);
 		reason = strerror_r(code, buffer, sizeof(buffer));
 		/* Where there is not room for all, the reason is worth more. */
 		used = strlen(error->text);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "expendable.h"
 
+#include "process.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -72,11 +72,6 @@ void become_expendable(pid_t parent)
 
 void reap_killed(pid_t pid)
 {
-	struct pollfd process = {.fd = pidfd_open(pid, 0), .events = POLLIN};
-
-	if (process.fd >= 0) {
-		poll(&process, 1, KILLED_MS);
-		close(process.fd);
-	}
+	process_ends_within(pid, KILLED_MS);
 	waitpid(pid, NULL, WNOHANG);
 }

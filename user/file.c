@@ -144,6 +144,22 @@ int file_create(struct file *file, const char *path, struct error *error)
 	return 0;
 }
 
+int file_check(const char *path, struct error *error)
+{
+	struct stat status;
+	struct file file;
+	int ret;
+
+	/* Who reads a pipe would take the end of a try for that of what he waits for. */
+	if (strcmp(path, "-") != 0 && !stat(path, &status) && !S_ISREG(status.st_mode) &&
+	    !S_ISDIR(status.st_mode))
+		return access(path, W_OK) ? error_errno(error, errno, "%s", path) : 0;
+	ret = file_create(&file, path, error);
+	if (!ret)
+		file_discard(&file);
+	return ret;
+}
+
 int file_write(struct file *file, const void *data, size_t size, struct error *error)
 {
 	const char *next = data;

@@ -33,6 +33,12 @@ struct file {
  */
 int file_create(struct file *file, const char *path, struct error *error);
 
+/*
+ * Whether `path` can be written, as far as that can be known without doing it. Returns 0 or a
+ * negative errno value, and leaves nothing.
+ */
+int file_check(const char *path, struct error *error);
+
 /* Writes all of `data`. Returns 0 or a negative errno value; `file` stays open. */
 int file_write(struct file *file, const void *data, size_t size, struct error *error);
 

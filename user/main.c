@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands.h"
 #include "error.h"
@@ -37,9 +40,27 @@ static void print_usage(FILE *stream)
 	fputs("\n'stackbeat COMMAND --help' says more; so does 'man stackbeat'.\n", stream);
 }
 
+/*
+ * What whoever starts this may have left: standard streams that are closed, so that files would
+ * take their place, and be written to by messages; and children that end unseen.
+ */
+static void settle(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+	signal(SIGCHLD, SIG_DFL);
+}
+
 int main(int argc, char **argv)
 {
 	struct error error;
+
+	settle();
 
 	if (argc < 2) {
 		print_usage(stderr);

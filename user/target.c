@@ -8,6 +8,10 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "process.h"
+
+#define END_PATIENCE_MS 5000
+#define KILLED_MS 200
 
 static void run_child(int go, int failed, char **command, const sigset_t *mask)
 {
@@ -113,7 +117,11 @@ void target_end(struct target *target)
 	if (!target->pid || target->ended)
 		return;
 	kill(target->pid, SIGTERM);
-	note_end(target, 0);
+	/* One that is stopped ends when it goes on; one that does not want to is made to. */
+	kill(target->pid, SIGCONT);
+	if (!process_ends_within(target->pid, END_PATIENCE_MS))
+		kill(target->pid, SIGKILL);
+	note_end(target, process_ends_within(target->pid, KILLED_MS) ? 0 : WNOHANG);
 }
 
 int target_pass_status(const struct target *target)

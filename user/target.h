@@ -33,7 +33,7 @@ int target_release(struct target *target, const char *name, struct error *error)
 /* Looks, without waiting, whether it has ended. */
 void target_reap(struct target *target);
 
-/* Ends it with SIGTERM if it runs, and waits for it. */
+/* Ends it with SIGTERM if it runs, or with SIGKILL where that does not, and waits for it. */
 void target_end(struct target *target);
 
 /*

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "units.h"
 
+#include "utf8.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -89,6 +91,8 @@ const char *unit_format(char *text, int64_t value, const struct unit *unit)
 	if (!strcmp(text, "0") || !strcmp(text, "-0"))
 		return strcpy(text, "0");
 	strncat(text, unit->name, UNIT_TEXT_MAX - 1 - strlen(text));
+	/* What no scale has is written as the profile has it. */
+	utf8_tame(text);
 	return text;
 }
 

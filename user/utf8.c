@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "utf8.h"
 
+#include <string.h>
+
 static size_t sequence_length(unsigned char first)
 {
 	if (first < 0x80)
@@ -69,4 +71,23 @@ void utf8_print(FILE *out, const char *text)
 			fwrite(text, 1, length, out);
 		}
 	}
+}
+
+void utf8_tame(char *text)
+{
+	uint32_t code_point;
+	char *end = text;
+	size_t length;
+
+	for (; *text; text += length) {
+		length = utf8_decode(text, &code_point);
+		if (!length || is_control(code_point)) {
+			length += !length;
+			*end++ = '?';
+		} else {
+			memmove(end, text, length);
+			end += length;
+		}
+	}
+	*end = '\0';
 }

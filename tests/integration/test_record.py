@@ -105,6 +105,27 @@ def signals_end_a_recording_with_a_whole_profile():
 
 
 @test
+def commands_that_do_not_end_by_themselves_are_ended():
+    start(*workload("threads", 2))
+    for words in ("kill -STOP $$", "trap '' TERM; while :; do :; done"):
+        recording = Recording("-a", "-F", 997, "-d", 1, command=("/bin/sh", "-c", words))
+        session = recording.session()
+        child = recording.netlink.session_get(session["session"])["owner"]
+        children = Path(f"/proc/{child}/task/{child}/children").read_text().split()
+        check_whole(recording)
+        check(children and not any(Path(f"/proc/{number}").exists() for number in children),
+              f"{words}: children {children}")
+
+
+@test
+def whoever_starts_it_may_ignore_how_children_end():
+    path = temporary_directory() / "profile"
+    run("/bin/sh", "-c", "trap '' CHLD; exec \"$@\"", "sh", "stackbeat", "record", "-F", 997,
+        "-o", path, "--", *workload("forker", 1, 20000000, 0))
+    check(samples_of(pprof.Profile(path), "forked"), "no samples")
+
+
+@test
 def profiles_are_as_they_should_be():
     start(*workload("threads", 2))
     recording = Recording("-F", 499, "-d", 1)

@@ -123,8 +123,28 @@ what_can_not_be_read_is_an_error() {
 	[[ -z $(ls -A "$scratch") ]] || fail "left $(ls -A "$scratch")"
 }
 
+# A file that takes the place of a stream would be read from, or written to by a message.
+closed_streams_are_no_files() {
+	local stream link writer
+	for stream in 0 1 2; do
+		mkfifo "$scratch/pipe"
+		(
+			eval "exec $stream>&-"
+			exec "$stackbeat" report "$scratch/pipe"
+		) 2>/dev/null &
+		# Opened once it is there to be read.
+		exec {writer}>"$scratch/pipe"
+		link=$(readlink "/proc/$!/fd/$stream") || true
+		exec {writer}>&-
+		wait $! || true
+		[[ $link == /dev/null ]] || fail "$stream is $link"
+		rm "$scratch/pipe"
+	done
+}
+
 run_test wrong_command_lines_are_refused_with_one_line
 run_test no_command_shows_the_usage
 run_test help_goes_to_the_standard_output
 run_test what_can_not_be_read_is_an_error
+run_test closed_streams_are_no_files
 exit "$any_failed"

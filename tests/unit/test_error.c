@@ -65,6 +65,10 @@ static void what_is_no_text_is_not_printed(void **state)
 	(void)state;
 	error_set(&error, EINVAL, "'%s'", "two\nlines\r\t\x1b[2J\x7f, grün");
 	assert_string_equal(error.text, "'two?lines???[2J?, grün'");
+	error_set(&error, EINVAL, "'%s'",
+		  "\xc2\x9b"
+		  "2J, \xe2\x80\xae, \xff");
+	assert_string_equal(error.text, "'?2J, ?, ?'");
 	error_errno(&error, ENOENT, "a\nb");
 	assert_string_equal(error.text, "a?b: No such file or directory");
 }

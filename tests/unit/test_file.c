@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -107,6 +108,30 @@ static void devices_are_written_in_place(void **state)
 	assert_string_equal(error.text, "/dev/full: No space left on device");
 	file_discard(&file);
 	assert_int_equal(stat("/dev/full", &status), 0);
+}
+
+/* Who waits for a profile at a pipe must not see an end before there was one. */
+static void pipes_are_not_opened_to_try(void **state)
+{
+	char *path = scratch_file(state, "pipe");
+	struct pollfd reader = {.events = POLLIN};
+	struct error error;
+
+	assert_int_equal(mkfifo(path, 0600), 0);
+	reader.fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	assert_true(reader.fd >= 0);
+	assert_int_equal(file_check(path, &error), 0);
+	assert_int_equal(poll(&reader, 1, 0), 0);
+	close(reader.fd);
+
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(file_check(path, &error), 0);
+	assert_int_equal(scratch_count(state, 0), 0);
+	assert_int_equal(file_check("/no/such/profile", &error), -ENOENT);
+	assert_string_equal(error.text, "/no/such/profile: No such file or directory");
+	assert_int_equal(file_check("/dev", &error), -EISDIR);
+	assert_int_equal(file_check("/dev/null", &error), 0);
+	free(path);
 }
 
 static void standard_output_stays_open(void **state)
@@ -259,6 +284,7 @@ int main(void)
 		SCRATCH_TEST(mode_follows_umask),
 		SCRATCH_TEST(links_are_followed),
 		SCRATCH_TEST(devices_are_written_in_place),
+		SCRATCH_TEST(pipes_are_not_opened_to_try),
 		SCRATCH_TEST(standard_output_stays_open),
 		SCRATCH_TEST(no_directory),
 		SCRATCH_TEST(directory_in_the_way),
