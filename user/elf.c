@@ -599,7 +599,7 @@ static int pack_names(struct symbols *symbols)
 		list[i].name = (uint32_t)kept_offset(&kept, list[i].name);
 	free(kept.bits);
 	free(kept.before);
-	names = realloc(symbols->names, size);
+	names = size ? realloc(symbols->names, size) : NULL; /* there is a name: it is not 0 */
 	if (!names)
 		return -ENOMEM;
 	symbols->names = names;

@@ -586,7 +586,7 @@ static uint32_t known_since(const struct map *map, const struct entry *entry)
 	for (; next < entry->span.end; at++) {
 		const struct entry *old;
 
-		if (at == map->count)
+		if (!map->order || at == map->count)
 			return entry->since;
 		old = map_at(map, at);
 		if (old->span.start > next || !is_same(&old->span, &entry->span))

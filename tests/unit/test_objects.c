@@ -581,56 +581,49 @@ static int hang_at_second(uint64_t id, void *arg)
 	return told_open(id, arg);
 }
 
+/* Has three files read, the second of which has a function of this name. */
+static void read_three(const struct object_source *source, const char *name,
+		       struct object *three[3])
+{
+	struct error error;
+
+	objects_free(objects);
+	objects = objects_new("", source, &error);
+	three[0] = tell(build("a.so", "first", "0x01"), "\x01", 1);
+	three[1] = tell(build("b.so", name, "0x02"), "\x02", 1);
+	three[2] = tell(build("c.so", "third", "0x03"), "\x03", 1);
+	for (size_t i = 0; i < 3; i++)
+		need(three[i]);
+	objects_finish(objects);
+	assert_name(three[0], "first");
+	assert_no_name(three[1]);
+	assert_name(three[2], "third");
+}
+
 static void a_file_that_hangs_costs_its_own_names(void **state)
 {
 	struct object_source source = told_source(&files);
-	struct object *first, *second, *third;
-	struct error error;
+	struct object *three[3];
 
 	(void)state;
 	source.open = hang_at_second;
 	source.patience = 1;
-	objects_free(objects);
-	objects = objects_new("", &source, &error);
-	first = tell(build("a.so", "first", "0x01"), "\x01", 1);
-	second = tell(build("b.so", "second", "0x02"), "\x02", 1);
-	third = tell(build("c.so", "third", "0x03"), "\x03", 1);
-	need(first);
-	need(second);
-	need(third);
-	objects_finish(objects);
-	assert_name(first, "first");
-	assert_name(third, "third");
-	assert_no_name(second);
-	assert_string_equal(second->problem, "reading it has hung");
-	assert_int_equal(object_open(objects, second), -ETIMEDOUT);
+	read_three(&source, "second", three);
+	assert_string_equal(three[1]->problem, "reading it has hung");
+	assert_int_equal(object_open(objects, three[1]), -ETIMEDOUT);
 }
 
 static void symbols_of_all_files_are_bounded(void **state)
 {
 	struct object_source source = told_source(&files);
-	struct object *first, *second, *third;
-	struct error error;
+	struct object *three[3];
 	uint64_t vaddr;
 
 	(void)state;
 	source.symbol_bytes = 80;
-	objects_free(objects);
-	objects = objects_new("", &source, &error);
-	first = tell(build("a.so", "first", "0x01"), "\x01", 1);
-	second = tell(
-		build("b.so", "a_name_of_more_than_fifty_bytes_with_which_it_is_full_now", "0x02"),
-		"\x02", 1);
-	third = tell(build("c.so", "third", "0x03"), "\x03", 1);
-	need(first);
-	need(second);
-	need(third);
-	objects_finish(objects);
-	assert_name(first, "first");
-	assert_no_name(second);
-	assert_string_equal(second->problem, "has more symbols than there is room for");
-	assert_true(object_vaddr(second, 0x1008, &vaddr));
-	assert_name(third, "third");
+	read_three(&source, "a_name_of_more_than_fifty_bytes_with_which_it_is_full_now", three);
+	assert_string_equal(three[1]->problem, "has more symbols than there is room for");
+	assert_true(object_vaddr(three[1], 0x1008, &vaddr));
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
