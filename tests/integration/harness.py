@@ -66,6 +66,12 @@ def check_equal(actual, expected, what):
     check(actual == expected, f"{what}: {actual!r}, expected {expected!r}")
 
 
+def check_faultless(fault, subject):
+    """`fault` tells what is wrong with the subject, whose text may be long: None if nothing is."""
+    if fault:
+        raise Failure(f"{fault}, of {subject}")
+
+
 def check_within(actual, bounds, what):
     low, high = bounds
     check(low <= actual <= high, f"{what}: {actual}, expected {low} to {high}")

@@ -8,8 +8,8 @@ import signal
 from pathlib import Path
 
 import truth
-from harness import (cgroup_mount, check, check_equal, defer, kernel_part, load,
-                     make_cgroup, record, Recording, start, temporary_directory, test, unload,
+from harness import (cgroup_mount, check, check_equal, check_faultless, defer, kernel_part,
+                     load, make_cgroup, record, Recording, start, temporary_directory, test, unload,
                      wait_until, WORKLOADS, workload)
 from spaces import vdso
 
@@ -42,7 +42,7 @@ def check_workers(profile, least):
             fault = truth.driver_fault(frames)
         else:
             continue
-        check(not fault, f"{fault}, of {sample}")
+        check_faultless(fault, sample)
     check(len(pids) >= least, f"only {len(pids)} processes were sampled, {least} expected")
     check_equal(sorted(seen), truth.WORKERS, "programs that were sampled")
     check(any(frame.inlined == ("work",) and frame.function in truth.WORKERS
@@ -106,7 +106,7 @@ def a_library_at_the_address_of_another_keeps_its_names():
         if sample.labels["comm"] == "dlswap":
             in_fault = any("page_fault" in name for name in kernel_part(sample))
             fault, in_library = truth.swap_fault(frames, in_fault)
-            check(not fault, f"{fault}, of {sample}")
+            check_faultless(fault, sample)
             found += in_library
     # Stacks that are alike are one sample.
     check(found >= len(truth.LIBRARIES), f"only {found} stacks in libraries")
@@ -139,7 +139,7 @@ def a_process_in_a_container_keeps_its_name():
         if sample.labels["comm"] != name:
             continue
         fault = truth.worker_fault(name, frames)
-        check(not fault, f"{fault}, of {sample}")
+        check_faultless(fault, sample)
         check_equal({frame.file for frame in frames}, {f"/app/{name}"}, "path")
         labels = {key: sample.labels.get(key) for key in ("pid", "inner_pid", "cgroup", "container")}
         check_equal(labels, {"pid": pid, "inner_pid": 1, "container": container,

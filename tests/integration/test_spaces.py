@@ -9,8 +9,8 @@ import signal
 from pathlib import Path
 
 import truth
-from harness import (cgroup_mount, check, check_equal, exact_test, fails_with, last_json,
-                     load, make_cgroup, PATIENCE, release, run, Skip, start, start_waiting, test,
+from harness import (cgroup_mount, check, check_equal, check_faultless, exact_test, fails_with,
+                     last_json, load, make_cgroup, PATIENCE, release, run, Skip, start, start_waiting, test,
                      wait_until, WORKLOADS, workload)
 from spaces import Spaces, UNKNOWN, vdso
 from stackbeat import PAGE, S, Session
@@ -121,7 +121,7 @@ def a_space_is_told_as_it_is():
         check_equal(told.device, (os.major(status.st_dev), os.minor(status.st_dev)), "device")
         for sample in samples:
             fault = truth.worker_fault(sample.comm, spaces.name(sample))
-            check(not fault, f"{fault} of {sample}")
+            check_faultless(fault, sample)
         stats = session.stats()
         check_equal((stats["spaces"], stats["spaces_lost"], stats["objects"]), (1, 0, 0),
                     "spaces, those lost, objects that are held")
@@ -156,7 +156,7 @@ def the_metadata_waits_for_a_late_reader():
             frames = spaces.name(sample)
             fault = (truth.worker_fault(sample.comm, frames) if sample.comm in truth.WORKERS
                      else truth.driver_fault(frames) if sample.comm == "churn" else None)
-            check(not fault, f"{fault} of {sample}")
+            check_faultless(fault, sample)
             workers += sample.comm in truth.WORKERS
         check(workers >= 400, f"only {workers} samples of {len(samples)} are of workers")
         unlinked = [told for told in spaces.objects.values() if told.flags & S.OBJECT_UNLINKED]
@@ -174,7 +174,7 @@ def exec_at_the_same_addresses_is_another_space():
         for sample in samples:
             if sample.comm in truth.WORKERS:
                 fault = truth.worker_fault(sample.comm, spaces.name(sample))
-                check(not fault, f"{fault} of {sample}")
+                check_faultless(fault, sample)
                 seen.setdefault(sample.pid, {}).setdefault(sample.comm, set()).add(sample.space)
         check(any(len(programs) > 1 for programs in seen.values()),
               "no process was seen in two programs")
@@ -622,7 +622,7 @@ def a_storm_of_mappings_is_survived():
         check_changes(spaces, stats, storms)
         for sample in samples:
             fault = truth.worker_fault(sample.comm, spaces.name(sample))
-            check(not fault, f"{fault} of {sample}")
+            check_faultless(fault, sample)
 
 
 @test
