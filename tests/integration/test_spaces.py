@@ -10,8 +10,8 @@ from pathlib import Path
 
 import truth
 from harness import (cgroup_mount, check, check_equal, check_faultless, exact_test, fails_with,
-                     last_json, load, make_cgroup, PATIENCE, release, run, Skip, start, start_waiting, test,
-                     wait_until, WORKLOADS, workload)
+                     last_json, load, make_cgroup, PATIENCE, release, run, Skip, start,
+                     start_waiting, test, use, wait_until, WORKLOADS, workload)
 from spaces import Spaces, UNKNOWN, vdso
 from stackbeat import PAGE, S, Session
 from test_users import allow
@@ -215,14 +215,10 @@ def an_object_is_the_file_itself():
     path = truth.copy_to(directory, truth.WORKERS[7])
     content = path.read_bytes()
     process = start(path, truth.FOR_EVER)
-    with Session(**SETTINGS, pids=[process.pid, other.pid]) as session:
-        spaces = Spaces(session, keep=True)
-        session.start()
-
-        def told():
-            spaces.read()
-            return next((told for told in spaces.objects.values() if told.path == str(path)), None)
-        number = wait_until(told, "the program's object").object
+    told, session = object_of(process, path, keep=True)
+    with session:
+        session.set(pids=[process.pid, other.pid])
+        number = told.object
         process.kill()
         process.wait()
         # Who holds it does not keep others from writing to it.
@@ -277,7 +273,7 @@ def closing_gives_back_all_that_is_held():
     wait_until(lambda: truth.unmount(directory), "a file system that is free")
 
 
-MAPS_WRITABLE = """
+LOCKS_AND_MAPS = """
 import fcntl, mmap, os, sys
 file = os.open(sys.argv[1], os.O_RDWR)
 fcntl.flock(file, fcntl.LOCK_EX)
@@ -287,21 +283,31 @@ while True:
 """
 
 
+def object_of(process, path, **options):
+    """What a session tells of a file that the process maps, while it is not given back; and the
+    session, which goes on."""
+    session = use(Session(**SETTINGS, pids=[process.pid]))
+    spaces = Spaces(session, **options)
+    session.start()
+
+    def told():
+        spaces.read()
+        return next((told for told in spaces.objects.values() if told.path == str(path)), None)
+    return wait_until(told, "the file's object"), session
+
+
 @test
 def what_a_process_had_locked_is_free_when_it_has_ended():
     """As is what it could write to: such a file can't be executed."""
     path = truth.copy_to(truth.tmpfs(), WORKER)
-    process = start("/usr/bin/python3", "-c", MAPS_WRITABLE, path)
-    with Session(**SETTINGS, pids=[process.pid]) as session:
-        spaces = Spaces(session, keep=True)
-        session.start()
-        wait_until(lambda: spaces.read() or
-                   str(path) in {told.path for told in spaces.objects.values()}, "its file")
-        process.kill()
-        process.wait()
-        # The space itself is given back a moment later.
-        wait_until(lambda: can_be_locked(path), "a file that is not locked")
-        run(path, 1)
+    process = start("/usr/bin/python3", "-c", LOCKS_AND_MAPS, path)
+    told, session = object_of(process, path, keep=True)
+    process.kill()
+    process.wait()
+    # The space itself is given back a moment later.
+    wait_until(lambda: can_be_locked(path), "a file that is not locked")
+    run(path, 1)
+    os.close(session.open_object(told.object))
 
 
 def can_be_locked(path):
@@ -320,13 +326,6 @@ code = mmap.mmap(file, 0, flags=mmap.MAP_SHARED)
 code[0]
 code.madvise(100, 0, mmap.PAGESIZE) # MADV_HWPOISON
 """
-MAPS = """
-import mmap, os, sys
-file = os.open(sys.argv[1], os.O_RDONLY)
-code = mmap.mmap(file, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC)
-while True:
-    pass
-"""
 
 
 @test
@@ -338,17 +337,10 @@ def memory_that_has_failed_is_not_read():
         raise Skip("this kernel has no memory that fails")
     # Whoever has mapped it is told by a signal.
     check(poisons.returncode in (0, -signal.SIGBUS, -signal.SIGKILL), f"it said: {err}")
-    process = start("/usr/bin/python3", "-c", MAPS, path)
-    with Session(**SETTINGS, pids=[process.pid]) as session:
-        spaces = Spaces(session, names=False)
-        session.start()
-
-        def told():
-            spaces.read()
-            return next((told for told in spaces.objects.values() if told.path == str(path)), None)
-        found = wait_until(told, "its file")
-        check_equal((found.flags & S.OBJECT_UNREAD, found.build_id), (S.OBJECT_UNREAD, ""),
-                    "whether it was read")
+    process = start("/usr/bin/python3", "-c", LOCKS_AND_MAPS, path)
+    told, _ = object_of(process, path, names=False)
+    check_equal((told.flags & S.OBJECT_UNREAD, told.build_id), (S.OBJECT_UNREAD, ""),
+                "whether it was read")
 
 
 @test
