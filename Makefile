@@ -81,7 +81,7 @@ $(B)/unit/%: tests/unit/%.c $(B)/unit/user.a
 		-MMD -MP -MF $@.d -o $@ $< $(B)/unit/user.a $(LIBS) -lcmocka
 
 # Without sanitizers: it has millions of addresses to look up.
-$(B)/gosym/dump: tests/gosym/dump.c $(B)/user/gosym.o $(B)/user/error.o
+$(B)/gosym/dump: tests/gosym/dump.c $(B)/user/gosym.o $(B)/user/error.o $(B)/user/utf8.o
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)

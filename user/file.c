@@ -146,8 +146,8 @@ int file_create(struct file *file, const char *path, struct error *error)
 
 int file_check(const char *path, struct error *error)
 {
+	struct file file = {.fd = -1};
 	struct stat status;
-	struct file file;
 	int ret;
 
 	/* Who reads a pipe would take the end of a try for that of what he waits for. */
