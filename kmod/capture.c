@@ -31,7 +31,7 @@ struct sb_capture {
 	u32 generation;
 	bool change;		/* one mapping that changed, and no space record */
 	bool began;		/* the space record is written */
-	bool hidden;		/* the session's opener may not see it any more */
+	bool lost;		/* it can't be told */
 	u32 count, next;	/* mappings, and those that are written */
 	u32 left_out;
 	u32 weight;		/* of its memory, in mappings, while it waits */
@@ -106,16 +106,16 @@ static u32 sb_count_executable(struct mm_struct *mm)
 	return count;
 }
 
-/* The generation now; that of the first sight where the table has forgotten the space. */
+/* The generation now; that of its sample where the table has forgotten the space. */
 static u32 sb_seen_generation(const struct sb_seen *seen)
 {
 	u32 generation;
 
 	if (!seen->space)
-		return 1;
+		return seen->generation;
 	generation = atomic_read(&seen->space->generation);
 	smp_rmb(); /* it is that of this space if the id is still there afterwards */
-	return READ_ONCE(seen->space->id) == seen->id ? generation : 1;
+	return READ_ONCE(seen->space->id) == seen->id ? generation : seen->generation;
 }
 
 /* Reads the mappings, under mmap_lock: no change comes in between. */
@@ -180,16 +180,18 @@ static bool sb_capture_read(struct sb_spaces *spaces, struct sb_capture *capture
 
 	if (!locked && time_before(jiffies, capture->give_up))
 		return false;
-	capture->hidden = sb_capture_is_hidden(spaces, &capture->seen);
-	if (!capture->hidden && locked) {
+	/* What was told of a space before is better than a reading without mappings. */
+	capture->lost = sb_capture_is_hidden(spaces, &capture->seen) ||
+			(!locked && capture->seen.gap);
+	if (!capture->lost && locked) {
 		sb_capture_read_mappings(spaces, capture);
-	} else if (!capture->hidden) {
+	} else if (!capture->lost) {
 		capture->generation = 1;
 		capture->left_out = READ_ONCE(mm->map_count);
 	}
 	if (locked)
 		mmap_read_unlock(mm);
-	if (!capture->hidden)
+	if (!capture->lost)
 		sb_capture_read_cgroup(spaces, capture);
 	sb_seen_put(&capture->seen);
 	spaces->left_out += capture->left_out;
@@ -215,7 +217,7 @@ static void sb_seen_is_lost(struct sb_spaces *spaces, struct sb_seen *seen)
 /* What was read waits to be told, if it may be. */
 static void sb_capture_finish(struct sb_spaces *spaces, struct sb_capture *capture)
 {
-	if (!capture->hidden) {
+	if (!capture->lost) {
 		sb_capture_wait(spaces, capture);
 		return;
 	}

@@ -86,7 +86,8 @@ static struct sb_space *sb_space_note(struct sb_spaces *spaces, u64 id, u64 now)
 }
 
 /* Queues the current task's space to be read. False: there is no room. */
-static bool sb_space_queue(struct sb_beat *beat, u64 id, struct sb_space *space, u32 gap)
+static bool sb_space_queue(struct sb_beat *beat, u64 id, struct sb_space *space, u32 generation,
+			   u32 gap)
 {
 	struct sb_seen_queue *queue = beat->seen;
 	struct sb_spaces *spaces = beat->session->spaces;
@@ -107,6 +108,7 @@ static bool sb_space_queue(struct sb_beat *beat, u64 id, struct sb_space *space,
 	seen->space = space;
 	seen->id = id;
 	seen->start_time = leader->start_boottime;
+	seen->generation = generation;
 	seen->gap = gap;
 	seen->pid = current->tgid;
 	seen->inner_pid = pid ? pid->numbers[pid->level].nr : 0;
@@ -146,7 +148,7 @@ static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *gen
 	}
 	id = atomic64_inc_return(&spaces->last_id);
 	space = sb_space_note(spaces, id, now);
-	if (!sb_space_queue(beat, id, space, 0)) {
+	if (!sb_space_queue(beat, id, space, 1, 0)) {
 		queue->lost++;
 		return 0;
 	}
@@ -173,7 +175,7 @@ static void sb_space_note_gap(struct sb_space *space, u32 generation)
 static noinline void sb_space_reread(struct sb_beat *beat, struct sb_space *space, u64 id,
 				     u64 now)
 {
-	u32 gap;
+	u32 generation, gap;
 
 	if (now < READ_ONCE(space->next_read))
 		return;
@@ -182,8 +184,10 @@ static noinline void sb_space_reread(struct sb_beat *beat, struct sb_space *spac
 	if (!gap)
 		return;
 	/* No two readings are of the same generation, also if nothing has changed since. */
-	atomic_inc(&space->generation);
-	if (!sb_space_queue(beat, id, space, gap))
+	generation = atomic_inc_return(&space->generation);
+	/* It may have been noted for another space, which was here before. */
+	gap = min(gap, generation);
+	if (!sb_space_queue(beat, id, space, generation, gap))
 		sb_space_note_gap(space, gap);
 }
 

@@ -70,7 +70,8 @@ struct sb_seen {
 	struct sb_space *space;	/* where it was noted */
 	u64 id;
 	u64 start_time;
-	u32 gap;
+	u32 generation;		/* when it was queued */
+	u32 gap;		/* of what was lost, for which it is read again; 0: first sight */
 	u32 pid, inner_pid, parent;
 	char comm[TASK_COMM_LEN];
 };

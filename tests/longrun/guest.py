@@ -160,8 +160,17 @@ def module_bytes():
     return own, 1024 * int(re.search(r"SUnreclaim:\s+(\d+)", text)[1])
 
 
+def stats_of(recording, session):
+    try:
+        return recording.stats(session)
+    except OSError as error:
+        recording.process.kill()
+        _, said = recording.process.communicate()
+        raise harness.Failure(f"the recording has ended by itself; it said: {said}") from error
+
+
 def measure(recording, session, began):
-    stats = recording.stats(session)
+    stats = stats_of(recording, session)
     own, slab = module_bytes()
     return {"time": time.monotonic() - began, "reader": resident(recording.process.pid),
             "module": own, "slab": slab,
