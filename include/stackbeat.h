@@ -146,8 +146,8 @@
  *
  * Objects
  * -------
- * The session keeps each mapped file open, so that a reader can have the very
- * file that was mapped, whatever has become of its path:
+ * The session keeps each mapped file, so that a reader can have the very file that
+ * was mapped, whatever has become of its path:
  *
  *	fd = ioctl(fd, STACKBEAT_IOC_OBJECT_OPEN, &object);
  *	ioctl(fd, STACKBEAT_IOC_OBJECT_RELEASE, &object);
@@ -529,11 +529,16 @@ enum stackbeat_stat {
 			   * that of its slowest CPU; 0: it does not run */
 	/* Of the session, not of a CPU: */
 	STACKBEAT_S_SPACES, /* address spaces that were told */
-	STACKBEAT_S_SPACES_LOST, /* samples without a space: too many were pending */
+	/*
+	 * Samples without a space, or with one that is not told: too many were pending, it was
+	 * locked when it was to be read again (and is later), or the opener of a restricted
+	 * session may not see it any more.
+	 */
+	STACKBEAT_S_SPACES_LOST,
 	STACKBEAT_S_CHANGES, /* changes of mappings that were told */
 	STACKBEAT_S_CHANGES_LOST, /* that were not: too many were pending */
 	STACKBEAT_S_MAPPINGS_LEFT_OUT, /* mappings that were not told: see the limits */
-	STACKBEAT_S_OBJECTS, /* files that are kept open now */
+	STACKBEAT_S_OBJECTS, /* files that are kept now */
 	STACKBEAT_S_OBJECTS_LEFT_OUT, /* mappings whose file was not kept: too many were */
 	STACKBEAT_S_COUNT
 };
