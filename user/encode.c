@@ -139,6 +139,9 @@ static int encode_stack(const struct stack *stack, void *arg)
 		if (!encoder->names[i]->hidden)
 			encoder->locations[depth++] = encode_location(encoder, encoder->names[i]);
 	}
+	/* Other programs pass over samples without any. */
+	if (!depth && count)
+		encoder->locations[depth++] = encode_location(encoder, encoder->names[0]);
 	encode_labels(encoder, stack, cut);
 	pprof_sample(encoder->builder, encoder->locations, depth, (int64_t)stack->samples,
 		     (int64_t)stack->weight, encoder->labels.items, encoder->labels.count);

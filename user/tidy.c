@@ -144,7 +144,8 @@ static void tidy_sample(struct tidy *tidy, Sample *sample)
 		if (!tidy->hidden[id - 1])
 			sample->location_id[kept++] = id;
 	}
-	sample->n_location_id = kept;
+	/* Other programs pass over samples without any: then what was to be hidden is shown. */
+	sample->n_location_id = kept || !count ? kept : 1;
 }
 
 static uint32_t sample_hash(const Sample *sample)
