@@ -207,7 +207,7 @@
 
 #define STACKBEAT_META_RING_SIZE (256u << 10) /* bytes */
 #define STACKBEAT_SPACES_MAX 8192u /* that a session remembers at the same time */
-#define STACKBEAT_SPACES_PENDING_MAX 256u /* spaces and changes a CPU that are not looked at yet */
+#define STACKBEAT_SPACES_PENDING_MAX 256u /* of a CPU, that are not read yet */
 #define STACKBEAT_MAPPINGS_MAX 16384u /* executable ones that are read of one space */
 #define STACKBEAT_MAPPINGS_WAITING_MAX 65536u /* read, but without room in the ring yet */
 #define STACKBEAT_OBJECTS_MAX 4096u /* files that a session keeps open */

@@ -8,14 +8,11 @@
 
 #include "beat.h"
 #include "capture.h"
+#include "limits.h"
 #include "space.h"
 
 /* How long after each other the worker tries what it has to wait for. */
 #define SB_TRY_JIFFIES (msecs_to_jiffies(10) ?: 1)
-
-/* How long, and how many, spaces are held that are locked by others. */
-#define SB_LOCKED_JIFFIES HZ
-#define SB_LOCKED_MAX 1024u
 
 /* A mapping that is to be told. */
 struct sb_told_mapping {
@@ -128,8 +125,8 @@ static void sb_capture_read_mappings(struct sb_spaces *spaces, struct sb_capture
 	unsigned long at = 0;
 
 	capture->generation = sb_seen_generation(&capture->seen);
-	if (room > STACKBEAT_MAPPINGS_WAITING_MAX - min(spaces->waiting_count,
-							STACKBEAT_MAPPINGS_WAITING_MAX))
+	if (room > SB_MAPPINGS_WAITING_MAX - min(spaces->waiting_count,
+						 SB_MAPPINGS_WAITING_MAX))
 		room = 0;
 	capture->mappings = kvmalloc_array(room, sizeof(*capture->mappings), GFP_KERNEL);
 	if (!capture->mappings)
@@ -229,7 +226,7 @@ static void sb_capture_finish(struct sb_spaces *spaces, struct sb_capture *captu
 /* There is room for a space without its mappings when there is none for mappings. */
 static bool sb_spaces_have_room(const struct sb_spaces *spaces)
 {
-	return spaces->waiting_count < 2 * STACKBEAT_MAPPINGS_WAITING_MAX &&
+	return spaces->waiting_count < 2 * SB_MAPPINGS_WAITING_MAX &&
 	       spaces->unread_count < SB_LOCKED_MAX;
 }
 
@@ -252,7 +249,7 @@ static void sb_spaces_take_seen(struct sb_spaces *spaces, struct sb_seen_queue *
 
 	/* Pairs with the release in sb_space_queue(). */
 	while (queue->tail != smp_load_acquire(&queue->head)) {
-		seen = &queue->items[queue->tail % STACKBEAT_SPACES_PENDING_MAX];
+		seen = &queue->items[queue->tail % SB_PENDING_MAX];
 		capture = sb_capture_alloc(spaces);
 		if (capture) {
 			capture->seen = *seen;

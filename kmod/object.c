@@ -12,6 +12,7 @@
 #include <linux/string.h>
 
 #include "compat/compat.h"
+#include "limits.h"
 #include "object.h"
 #include "ring.h"
 
@@ -145,7 +146,7 @@ struct sb_object *sb_objects_get(struct sb_objects *objects, struct file *file)
 		if (object->inode == inode && path_equal(&object->path, sb_file_user_path(file)))
 			return object;
 	}
-	if (objects->count == STACKBEAT_OBJECTS_MAX)
+	if (objects->count == SB_OBJECTS_MAX)
 		return NULL;
 	return sb_object_alloc(objects, file);
 }

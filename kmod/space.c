@@ -13,14 +13,8 @@
 
 #include "beat.h"
 #include "capture.h"
+#include "limits.h"
 #include "space.h"
-
-#define SB_WAYS 8u
-#define SB_SETS_BITS 10
-static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_SPACES_MAX);
-
-/* How long the mappings of a space are not read again after changes were lost. */
-#define SB_REREAD_NS (100 * NSEC_PER_MSEC)
 
 /* How long what is told may wait in the ring before the reader is woken for it. */
 #define SB_NEWS_JIFFIES (HZ / 4)
@@ -96,13 +90,13 @@ static bool sb_space_queue(struct sb_beat *beat, u64 id, struct sb_space *space,
 	struct sb_seen *seen;
 
 	/* Pairs with the release in sb_spaces_take_seen(). */
-	if (queue->head - smp_load_acquire(&queue->tail) == STACKBEAT_SPACES_PENDING_MAX)
+	if (queue->head - smp_load_acquire(&queue->tail) == SB_PENDING_MAX)
 		return false;
 	if (!mmget_not_zero(current->mm))
 		return false;
 	get_task_struct(leader);
 
-	seen = &queue->items[queue->head % STACKBEAT_SPACES_PENDING_MAX];
+	seen = &queue->items[queue->head % SB_PENDING_MAX];
 	seen->mm = current->mm;
 	seen->leader = leader;
 	seen->space = space;
@@ -142,7 +136,7 @@ static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *gen
 	u64 id;
 
 	*generation = 0;
-	if (queue->head - READ_ONCE(queue->tail) == STACKBEAT_SPACES_PENDING_MAX) {
+	if (queue->head - READ_ONCE(queue->tail) == SB_PENDING_MAX) {
 		queue->lost++;
 		return 0;
 	}
@@ -475,7 +469,7 @@ void sb_seen_queue_free(struct sb_seen_queue *queue)
 	if (!queue)
 		return;
 	for (; queue->tail != queue->head; queue->tail++)
-		sb_seen_put(&queue->items[queue->tail % STACKBEAT_SPACES_PENDING_MAX]);
+		sb_seen_put(&queue->items[queue->tail % SB_PENDING_MAX]);
 	kvfree(queue);
 }
 
@@ -495,7 +489,7 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session)
 	INIT_DELAYED_WORK(&spaces->work, sb_capture_work);
 	INIT_DELAYED_WORK(&spaces->news, sb_spaces_wake);
 	spaces->path = kmalloc(STACKBEAT_PATH_MAX, GFP_KERNEL);
-	spaces->table = kvcalloc(STACKBEAT_SPACES_MAX, sizeof(*spaces->table), GFP_KERNEL);
+	spaces->table = kvcalloc(SB_SPACES_MAX, sizeof(*spaces->table), GFP_KERNEL);
 	if (!spaces->path || !spaces->table)
 		goto err_memory;
 	err = sb_objects_init(&spaces->objects);

@@ -24,14 +24,12 @@
 #include <linux/sched.h>
 #include <linux/workqueue.h>
 
+#include "limits.h"
 #include "object.h"
 #include "ring.h"
 #include "session.h"
 
 struct sb_beat;
-
-/* Changes that wait for the worker. */
-#define SB_CHANGES_MAX 1024u
 
 /*
  * What a session remembers of an address space. `seq` is odd while another CPU
@@ -81,7 +79,7 @@ struct sb_seen_queue {
 	u32 head;
 	u32 tail;
 	u64 lost;		/* samples that had to do without a space */
-	struct sb_seen items[STACKBEAT_SPACES_PENDING_MAX];
+	struct sb_seen items[SB_PENDING_MAX];
 };
 
 /* An executable mapping that was made in a space that is noted. */

@@ -31,6 +31,7 @@ PATIENCE = 10 if re.search(r"-(debug|kcsan)$", os.uname().release) else 1
 
 TESTS = {}
 EXACT_TESTS = {}
+TIGHT_TESTS = {}
 
 
 class Failure(Exception):
@@ -52,6 +53,10 @@ def test(function):
 
 def exact_test(function):
     return _register(EXACT_TESTS, function)
+
+
+def tight_test(function):
+    return _register(TIGHT_TESTS, function)
 
 
 # --- checks ------------------------------------------------------------------

@@ -19,7 +19,7 @@ import traceback
 from pathlib import Path
 
 from harness import (check, check_balance, check_equal, load, open_sessions, run, Skip,
-                     temporary_directory, test, unload, wait_until, WORKLOADS)
+                     temporary_directory, test, tight_test, unload, wait_until, WORKLOADS)
 from stackbeat import libc, Netlink, online_cpus, S, Session
 from test_life import objects, vmalloc_bytes
 
@@ -343,6 +343,7 @@ def under_stress(seconds, seed, expected=frozenset(EXPECTED), circumstances=None
     return counted
 
 
+@tight_test
 @test
 def everything_at_once():
     load()

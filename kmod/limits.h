@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * How much the module takes at once of what it can't have for ever, in each session.
+ *
+ * SB_TIGHT: so little that a small guest gets beyond each limit within seconds, where
+ * a big machine gets after hours. A module of that kind is there to be tested only.
+ */
+#ifndef STACKBEAT_LIMITS_H
+#define STACKBEAT_LIMITS_H
+
+#include <linux/build_bug.h>
+#include <linux/jiffies.h>
+#include <linux/time64.h>
+
+#include "stackbeat.h"
+
+#ifdef SB_TIGHT
+#define SB_WAYS 2u
+#define SB_SETS_BITS 1
+#define SB_PENDING_MAX 2u
+#define SB_CHANGES_MAX 4u
+#define SB_REREAD_NS NSEC_PER_MSEC
+#define SB_LOCKED_JIFFIES 0
+#define SB_LOCKED_MAX 1u
+#define SB_MAPPINGS_WAITING_MAX 64u
+#define SB_OBJECTS_MAX 8u
+#else
+/* Spaces that are remembered: so many sets of so many ways. */
+#define SB_WAYS 8u
+#define SB_SETS_BITS 10
+static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_SPACES_MAX);
+
+/* Spaces that wait for the worker, of each CPU. */
+#define SB_PENDING_MAX STACKBEAT_SPACES_PENDING_MAX
+
+/* Changes that wait for the worker. */
+#define SB_CHANGES_MAX 1024u
+
+/* How long the mappings of a space are not read again after changes were lost. */
+#define SB_REREAD_NS (100 * NSEC_PER_MSEC)
+
+/* How long, and how many, spaces are held that are locked by others. */
+#define SB_LOCKED_JIFFIES HZ
+#define SB_LOCKED_MAX 1024u
+
+/* Mappings that wait for room in the ring. */
+#define SB_MAPPINGS_WAITING_MAX STACKBEAT_MAPPINGS_WAITING_MAX
+
+#define SB_OBJECTS_MAX STACKBEAT_OBJECTS_MAX
+#endif
+
+#define SB_SPACES_MAX (SB_WAYS << SB_SETS_BITS)
+
+#endif
