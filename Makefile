@@ -13,7 +13,7 @@ PREFIX ?= /usr/local
 KVERSION ?= $(shell uname -r)
 KDIR ?= /lib/modules/$(KVERSION)/build
 
-PACKAGES := json-c libarchive libnl-genl-3.0 libkmod libprotobuf-c libdw libelf liblzma zlib
+PACKAGES := json-c libarchive libnl-genl-3.0 libkmod libprotobuf-c libdw libelf liblzma libseccomp zlib
 WARNINGS := -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -Wvla
 CFLAGS ?= -O2 -g
 CPPFLAGS += -D_GNU_SOURCE -DSTACKBEAT_VERSION='"$(VERSION)"' -Iinclude -I$(B)/proto

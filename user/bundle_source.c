@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "bundle.h"
+#include "confine.h"
 #include "debugfile.h"
 #include "elf.h"
 #include "error.h"
@@ -20,6 +21,7 @@
 #include "kallsyms.h"
 #include "kernel.h"
 #include "object_search.h"
+#include "pass_file.h"
 #include "pprof.h"
 #include "tidy.h"
 
@@ -52,6 +54,7 @@ static int read_id(int fd, char id[BUILD_ID_SIZE])
 	child = fork();
 	if (child == 0) {
 		become_expendable(parent);
+		confine((int[]){ends[1], -1}, fd);
 		if (elf_begin_read(fd, NULL, 0, true, &elf, NULL) == 0) {
 			debug_build_id(elf, id);
 			got = write(ends[1], id, strlen(id));
@@ -93,62 +96,27 @@ static int take_debug_file(const struct source *source, int fd, const char *path
 
 /* Debug files */
 
-union fd_message {
-	struct cmsghdr header;
-	char bytes[CMSG_SPACE(sizeof(int))];
-};
-
 /* A message is a build id, and goes with the file, which is open: paths may change. */
 static void tell_file(int socket, const struct debug_file *file)
 {
-	union fd_message control = {0};
 	char id[BUILD_ID_SIZE];
-	struct iovec bytes = {.iov_base = id};
-	const struct msghdr message = {
-		.msg_iov = &bytes,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
 
 	if (!file->elf || file->fd < 0)
 		return;
 	debug_build_id(file->elf, id);
-	bytes.iov_len = strlen(id);
-	if (bytes.iov_len == 0)
-		return;
-	control.header.cmsg_level = SOL_SOCKET;
-	control.header.cmsg_type = SCM_RIGHTS;
-	control.header.cmsg_len = CMSG_LEN(sizeof(file->fd));
-	memcpy(CMSG_DATA(&control.header), &file->fd, sizeof(file->fd));
 	/* Where that fails, nobody listens any more. */
-	if (sendmsg(socket, &message, MSG_NOSIGNAL) < 0)
+	if (*id && pass_file(socket, id, strlen(id), file->fd) != 0)
 		_exit(1);
 }
 
 /* False when all was told. *fd is -1 if there came none. */
 static bool hear_file(int socket, char id[BUILD_ID_SIZE], int *fd)
 {
-	union fd_message control = {0};
-	struct iovec bytes = {.iov_base = id, .iov_len = BUILD_ID_SIZE - 1};
-	struct msghdr message = {
-		.msg_iov = &bytes,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
-	ssize_t got = TEMP_FAILURE_RETRY(recvmsg(socket, &message, MSG_CMSG_CLOEXEC));
-	const struct cmsghdr *header;
+	ssize_t got = receive_file(socket, id, BUILD_ID_SIZE - 1, fd);
 
-	*fd = -1;
-	if (got <= 0)
-		return false;
-	id[got] = '\0';
-	header = CMSG_FIRSTHDR(&message);
-	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
-	    header->cmsg_len == CMSG_LEN(sizeof(*fd)))
-		memcpy(fd, CMSG_DATA(header), sizeof(*fd));
-	return true;
+	if (got > 0)
+		id[got] = '\0';
+	return got > 0;
 }
 
 /* The files are not trusted: a process of its own looks into them. */
@@ -183,7 +151,7 @@ static int collect_debug_files(const struct source *source, int fd, const char *
 	child = fork();
 	if (child == 0) {
 		become_expendable(parent);
-		close(ends[0]);
+		confine((int[]){ends[1], -1}, fd);
 		tell_debug_files(source, fd, path, build_id, ends[1]);
 		_exit(0);
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "debugfile.h"
 
-#include "debuginfod.h"
+#include "fetcher.h"
 #include "regular_file.h"
 
 #include <elfutils/libdwelf.h>
@@ -333,9 +333,10 @@ static bool fetch(struct debug_files *files, struct debug_file *file, const stru
 	char *path = NULL;
 	int fd;
 
-	if (!search->progress || !*wanted->build_id || !debuginfod_is_wanted())
+	if (!search->fetcher || !*wanted->build_id)
 		return false;
-	fd = debuginfod_fetch(wanted->build_id, search->progress, search->arg, &path, &error);
+	fd = fetcher_fetch(search->fetcher, wanted->build_id, search->progress, search->arg, &path,
+			   &error);
 	if (fd >= 0 && take_file(file, fd, path, wanted, &error) == 0)
 		return true;
 	if (fd != -ENOENT)

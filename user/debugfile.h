@@ -21,16 +21,18 @@
 /* Where debug files lie, unless something else is said. */
 #define DEBUG_DIRECTORY "/usr/lib/debug"
 
+struct fetcher;
+
 struct debug_search {
 	const char *root; /* put before the paths of binaries; NULL: "" */
 	const char *const *directories; /* NULL: DEBUG_DIRECTORY */
 	size_t directory_count;
 	/*
-	 * Files that are not here are fetched with debuginfod where
-	 * DEBUGINFOD_URLS is set in the environment and this is not NULL. It is
-	 * called now and then on the way, with bytes (`total` 0: not known yet);
+	 * Files that are not here are fetched where `fetcher` is not NULL. `progress`
+	 * is called now and then on the way, with bytes (`total` 0: not known yet);
 	 * fetching stops when it returns other than 0.
 	 */
+	struct fetcher *fetcher;
 	int (*progress)(void *arg, long done, long total);
 	void *arg;
 };

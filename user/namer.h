@@ -5,7 +5,7 @@
  * Each file is read by a process of its own, which tells through a pipe what it has
  * found. The files are not trusted, they may lie on a file system that hangs, and they
  * may take much memory: a process can be killed without loss, and takes nothing along
- * when it crashes.
+ * when it crashes. It is confined (see confine.h) from when it has opened the file.
  */
 #ifndef STACKBEAT_NAMER_H
 #define STACKBEAT_NAMER_H
@@ -28,7 +28,10 @@ struct name_line {
 	uint64_t start; /* its first address; 0 for one that is inlined */
 };
 
-/* What is to be named. The functions are called in the process of the file. */
+/*
+ * What is to be named. The functions are called in the process of the file: `open` before it is
+ * confined, `lookup` after that.
+ */
 struct namer_job {
 	const char *path; /* for messages, and to find debug files beside it */
 	const char *build_id; /* hex; "" if unknown */

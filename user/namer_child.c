@@ -2,10 +2,13 @@
 #include "namer_child.h"
 
 #include "array.h"
+#include "confine.h"
 #include "debugfile.h"
 #include "debuginfo.h"
+#include "debuginfod.h"
 #include "demangle.h"
 #include "error.h"
+#include "fetcher.h"
 #include "gosym.h"
 #include "kernel_object.h"
 #include "perfmap.h"
@@ -33,7 +36,8 @@ struct recent_text {
 
 struct child {
 	const struct namer_job *job;
-	bool fetches;
+	int fd; /* of the job's file, or a negative errno value */
+	struct fetcher fetcher;
 	FILE *out;
 	char buffer[BUFFER_SIZE]; /* of it */
 	struct texts texts;
@@ -311,15 +315,17 @@ static int report_progress(void *arg, long done, long total)
 	return now.tv_sec >= child->fetch_end.tv_sec;
 }
 
-static bool open_files(struct child *child, const struct namer *namer, int fd)
+static bool open_files(struct child *child, const struct namer *namer)
 {
 	const struct namer_job *job = child->job;
 	const struct debug_search search = {
 		.directories = namer->directories,
 		.directory_count = namer->directory_count,
-		.progress = namer->progress ? report_progress : NULL,
+		.fetcher = child->fetcher.socket >= 0 ? &child->fetcher : NULL,
+		.progress = report_progress,
 		.arg = child,
 	};
+	int fd = child->fd >= 0 ? child->fd : -1;
 	struct error error;
 
 	clock_gettime(CLOCK_MONOTONIC, &child->fetch_end);
@@ -372,16 +378,14 @@ static bool prepare(struct child *child)
 	return true;
 }
 
-/* An fd, or a negative errno value. */
-static int open_file(struct child *child)
+static void open_file(struct child *child)
 {
 	const struct namer_job *job = child->job;
 	struct error error = {""};
-	int fd = job->open ? job->open(job->arg, &error) : -ENOENT;
 
+	child->fd = job->open ? job->open(job->arg, &error) : -ENOENT;
 	if (*error.text)
 		tell_problem(child, error.text);
-	return fd;
 }
 
 static void name_by_perfmap(struct child *child)
@@ -389,9 +393,8 @@ static void name_by_perfmap(struct child *child)
 	const struct namer_job *job = child->job;
 	struct debuginfo_frame frame = {0};
 	struct perfmap *map;
-	int fd = open_file(child);
 
-	if (fd < 0 || perfmap_read(fd, &map) != 0)
+	if (child->fd < 0 || perfmap_read(child->fd, &map) != 0)
 		return;
 	for (size_t i = 0; i < job->count && child->error == 0; i++) {
 		frame.name = perfmap_lookup(map, job->addresses[i]);
@@ -404,7 +407,7 @@ static void name_by_perfmap(struct child *child)
 }
 
 /* Of offsets, those that are in no segment get an address that nothing has. */
-static bool find_vaddrs(struct child *child, int fd)
+static bool find_vaddrs(struct child *child)
 {
 	const struct namer_job *job = child->job;
 	struct elf_file binary = {0};
@@ -414,7 +417,7 @@ static bool find_vaddrs(struct child *child, int fd)
 		child->vaddrs[i] = job->addresses[i] + child->shift;
 	if (!job->offsets)
 		return true;
-	if (fd < 0 || elf_read(&binary, fd, NULL, 0, false, &problem) != 0)
+	if (child->fd < 0 || elf_read(&binary, child->fd, NULL, 0, false, &problem) != 0)
 		return false;
 	for (size_t i = 0; i < job->count; i++) {
 		if (!elf_vaddr(&binary, job->addresses[i], &child->vaddrs[i]))
@@ -426,12 +429,11 @@ static bool find_vaddrs(struct child *child, int fd)
 
 static void name_all(struct child *child, const struct namer *namer)
 {
-	int fd = open_file(child);
-	bool has_files = open_files(child, namer, fd >= 0 ? fd : -1);
+	bool has_files = open_files(child, namer);
 
-	if (find_shift(child) && find_vaddrs(child, fd)) {
+	if (find_shift(child) && find_vaddrs(child)) {
 		if (has_files)
-			name_by_go(child, fd);
+			name_by_go(child, child->fd);
 		child->dwarf = has_files ? child->files.dwarf : NULL;
 		child->alt = has_files ? child->files.alt.elf : NULL;
 		if (child->dwarf)
@@ -440,8 +442,6 @@ static void name_all(struct child *child, const struct namer *namer)
 	}
 	if (has_files)
 		debug_files_close(&child->files);
-	if (fd >= 0)
-		close(fd);
 }
 
 /* Modules */
@@ -491,13 +491,8 @@ static void name_module(struct child *child, const struct namer *namer)
 		close(fd);
 	}
 	free(path);
-	if (done)
-		return;
-	fd = open_file(child);
-	if (fd >= 0) {
-		try_module(child, fd, child->job->path);
-		close(fd);
-	}
+	if (!done && child->fd >= 0)
+		try_module(child, child->fd, child->job->path);
 }
 
 static void name(struct child *child, const struct namer *namer)
@@ -510,6 +505,22 @@ static void name(struct child *child, const struct namer *namer)
 		name_all(child, namer);
 }
 
+/*
+ * Opens what it can't have later. To find the file of a build id, headers and notes are read before
+ * that, as other processes of the reader do.
+ */
+static void confine_child(struct child *child, const struct namer *namer, int fd)
+{
+	const struct namer_job *job = child->job;
+
+	open_file(child);
+	child->fetcher.socket = -1;
+	if (namer->progress && !job->is_perfmap && !job->is_module && debuginfod_is_wanted() &&
+	    fetcher_start(&child->fetcher, fd) != 0)
+		tell_problem(child, "debuginfod can't be asked: no process can be started");
+	confine((int[]){fd, child->fetcher.socket}, child->fd);
+}
+
 void namer_child(const struct namer *namer, const struct namer_job *job, int fd)
 {
 	struct child *child = calloc(1, sizeof(*child));
@@ -520,8 +531,13 @@ void namer_child(const struct namer *namer, const struct namer_job *job, int fd)
 	child->out = fdopen(fd, "w");
 	if (child->out)
 		setvbuf(child->out, child->buffer, _IOFBF, sizeof(child->buffer));
-	if (child->out && prepare(child))
+	if (child->out && prepare(child)) {
+		confine_child(child, namer, fd);
 		name(child, namer);
+		fetcher_stop(&child->fetcher);
+		if (child->fd >= 0)
+			close(child->fd);
+	}
 	if (child->out && child->error == 0)
 		tell(child, NAMER_END, "", 0);
 	/* The process ends now: only what was written matters. */

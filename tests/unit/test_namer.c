@@ -235,6 +235,33 @@ static void test_lookup(void **state)
 	assert_string_equal(told[0].lines, "_RNvCs1234_7mycrate3foo|mycrate::foo ?:0:0");
 }
 
+/* Names the address after what came of an attempt to write to a file. */
+static bool lookup_by_writing(void *arg, uint64_t vaddr, struct symbol *symbol)
+{
+	int fd = open(arg, O_WRONLY);
+
+	*symbol = (struct symbol){
+		.name = fd < 0 ? strerrorname_np(errno) : "written", .start = vaddr, .size = 1};
+	return true;
+}
+
+static void test_confinement(void **state)
+{
+	const char *path = in_sandbox("file");
+	const uint64_t address = 0x1234;
+	const struct namer_job job = {.path = "p",
+				      .build_id = "",
+				      .addresses = &address,
+				      .count = 1,
+				      .lookup = lookup_by_writing,
+				      .arg = (char *)path};
+
+	(void)state;
+	write_text(path, "");
+	assert_int_equal(run_jobs(&namer, &job, 1), 0);
+	assert_string_equal(told[0].lines, "EPERM|EPERM ?:0:0");
+}
+
 static void test_wrong_binary(void **state)
 {
 	const char *path = build("program", "-g");
@@ -545,6 +572,7 @@ int main(void)
 		cmocka_unit_test(test_symbols),
 		cmocka_unit_test(test_symbols_of_debug_file),
 		cmocka_unit_test(test_lookup),
+		cmocka_unit_test(test_confinement),
 		cmocka_unit_test(test_wrong_binary),
 		cmocka_unit_test(test_processes_that_fail),
 		cmocka_unit_test(test_file_that_takes_too_long),
