@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,6 +120,9 @@ static bool hear_file(int socket, char id[BUILD_ID_SIZE], int *fd)
 	return got > 0;
 }
 
+/* Debug information of one file, and what is common to several. */
+#define DEBUG_FILES_MAX 2
+
 /* The files are not trusted: a process of its own looks into them. */
 static void tell_debug_files(const struct source *source, int fd, const char *path,
 			     const char *build_id, int socket)
@@ -157,11 +161,14 @@ static int collect_debug_files(const struct source *source, int fd, const char *
 	}
 	close(ends[1]);
 	err = child < 0 ? -EAGAIN : 0;
-	while (!err && hear_file(ends[0], id, &found))
+	/* No more than it should tell, if it was misled to go on for ever. */
+	for (int i = 0; i < DEBUG_FILES_MAX && !err && hear_file(ends[0], id, &found); i++)
 		err = take_debug_file(source, found, path, id);
 	close(ends[0]);
-	if (child > 0)
+	if (child > 0) {
+		kill(child, SIGKILL);
 		waitpid(child, NULL, 0);
+	}
 	return err;
 }
 

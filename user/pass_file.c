@@ -36,7 +36,8 @@ ssize_t receive_file(int socket, void *bytes, size_t size, int *fd)
 		.msg_iov = &vector,
 		.msg_iovlen = 1,
 		.msg_control = &control,
-		.msg_controllen = sizeof(control),
+		/* Its padding would have room for one fd more, which nobody would close. */
+		.msg_controllen = CMSG_LEN(sizeof(*fd)),
 	};
 	ssize_t got = TEMP_FAILURE_RETRY(recvmsg(socket, &message, MSG_CMSG_CLOEXEC));
 	const struct cmsghdr *header;
