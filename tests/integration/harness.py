@@ -244,6 +244,14 @@ def open_sessions():
         return netlink.sessions()
 
 
+def check_sessions_end(*others):
+    """All sessions but `others` end: also that of a reader that was killed while the module read what
+    it maps, its rings among that, and so held its memory for a moment."""
+    def left():
+        return [session for session in open_sessions() if session["session"] not in others]
+    wait_until(lambda: not left(), f"the end of {left()}")
+
+
 class Recording:
     """A running `stackbeat record`, its session and, at its end, its profile."""
 

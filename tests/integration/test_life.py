@@ -7,7 +7,7 @@ import re
 import signal
 from pathlib import Path
 
-from harness import (check, check_equal, comment, is_loaded, load, open_sessions, Recording, run,
+from harness import (check, check_equal, check_sessions_end, comment, is_loaded, load, Recording, run,
                      start, test, unload, workload, wait_until)
 from stackbeat import libc, Session
 
@@ -19,7 +19,7 @@ def killed_readers_leave_no_session():
     recording.wait_for(recording.session(), "samples", 100)
     recording.interrupt(signal.SIGKILL)
     recording.process.wait()
-    check_equal(open_sessions(), [], "sessions after SIGKILL")
+    check_sessions_end()
     check(not recording.path.exists(), "a killed reader left a profile")
     check_equal(list(recording.path.parent.iterdir()), [], "files of a killed reader")
     unload()

@@ -18,7 +18,7 @@ import time
 import traceback
 from pathlib import Path
 
-from harness import (check, check_balance, check_equal, load, open_sessions, run, Skip,
+from harness import (check, check_balance, check_equal, check_sessions_end, load, run, Skip,
                      temporary_directory, test, tight_test, unload, wait_until, WORKLOADS)
 from stackbeat import libc, Netlink, online_cpus, S, Session
 from test_life import objects, vmalloc_bytes
@@ -334,8 +334,7 @@ def under_stress(seconds, seed, expected=frozenset(EXPECTED), circumstances=None
                        for role, row in zip(ROLES, counters.rows)]
             failures = work_and_kill(workers, until, random.Random(seed))
         check(not failures, f"roles that failed, seed {SEED}: {failures}")
-        check_equal([session["session"] for session in open_sessions()], [guard.id],
-                    "sessions that are left")
+        check_sessions_end(guard.id)
     check_equal(sorted(online_cpus()), sorted({0, *CPUS}), "CPUs that are online")
     counted = counters.total()
     print("# " + ", ".join(f"{number} {name}" for name, number in counted.items()), flush=True)

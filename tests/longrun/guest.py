@@ -257,7 +257,7 @@ def main():
     check_losses(profile, stats, closing)
     check_reader(measurements, bound)
     check_flat(measurements)
-    harness.check_equal(harness.open_sessions(), [], "sessions that are left")
+    harness.check_sessions_end()
     print(f"ok longrun of {SECONDS} s at {RATE} Hz, {stats['samples']} samples")
 
 
