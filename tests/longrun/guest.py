@@ -201,7 +201,7 @@ def record():
     profile = recording.profile()
     harness.keep(recording, "longrun")
     print(f"# {load.phase} phases, {trouble.flips} times a CPU went or came, "
-          f"{trouble.jumps} times the clock jumped")
+          f"{trouble.jumps} times the clock jumped", flush=True)
     return measurements, stats, profile, recording.err
 
 
