@@ -137,7 +137,9 @@
  * STACKBEAT_S_CHANGES_LOST; the mappings are read again then, and there is one
  * more space record: `gap` is the first generation that may be missing. Between
  * gap and its generation R, an address is known only where the mapping before
- * gap and that at R are the same.
+ * gap and that at R are the same. So it is with the first one, too, where the
+ * space was forgotten (STACKBEAT_SPACES_MAX) before it was read: its R is
+ * STACKBEAT_GENERATION_FORGOTTEN, as what has changed meanwhile was not told.
  *
  * Records of a space may be read before or after the samples that name it. The
  * session page's `pending` is not 0 while there is something still to be written
@@ -208,6 +210,7 @@
 #define STACKBEAT_META_RING_SIZE (256u << 10) /* bytes */
 #define STACKBEAT_SPACES_MAX 8192u /* that a session remembers at the same time */
 #define STACKBEAT_SPACES_PENDING_MAX 256u /* of a CPU, that are not read yet */
+#define STACKBEAT_GENERATION_FORGOTTEN 0xfffffffeu
 #define STACKBEAT_MAPPINGS_MAX 16384u /* executable ones that are read of one space */
 #define STACKBEAT_MAPPINGS_WAITING_MAX 65536u /* read, but without room in the ring yet */
 #define STACKBEAT_OBJECTS_MAX 4096u /* files that a session keeps open */
@@ -310,7 +313,7 @@ struct stackbeat_space {
 	__u64 space;
 	__u64 start_time; /* of the process: CLOCK_BOOTTIME, ns */
 	__u64 cgroup; /* id of its version 2 control group; 0: none */
-	__u32 generation; /* at which the mappings were read */
+	__u32 generation; /* at which the mappings were read, or _FORGOTTEN */
 	__u32 gap; /* the first generation whose change may be missing; 0: none is */
 	__u32 pid; /* in the initial namespace */
 	__u32 inner_pid; /* in its own namespace */

@@ -103,16 +103,24 @@ static u32 sb_count_executable(struct mm_struct *mm)
 	return count;
 }
 
-/* The generation now; that of its sample where the table has forgotten the space. */
-static u32 sb_seen_generation(const struct sb_seen *seen)
+/*
+ * Sets the generation of what is read now. Changes of a space that the table has
+ * forgotten were not told: there, nothing is known from its sample on but what is read,
+ * which comes after all that was told before.
+ */
+static void sb_capture_set_generation(struct sb_capture *capture)
 {
-	u32 generation;
+	struct sb_seen *seen = &capture->seen;
 
-	if (!seen->space)
-		return seen->generation;
-	generation = atomic_read(&seen->space->generation);
-	smp_rmb(); /* it is that of this space if the id is still there afterwards */
-	return READ_ONCE(seen->space->id) == seen->id ? generation : seen->generation;
+	if (seen->space) {
+		capture->generation = atomic_read(&seen->space->generation);
+		smp_rmb(); /* it is that of this space if the id is still there afterwards */
+		if (READ_ONCE(seen->space->id) == seen->id)
+			return;
+	}
+	capture->generation = STACKBEAT_GENERATION_FORGOTTEN;
+	if (!seen->gap)
+		seen->gap = seen->generation;
 }
 
 /* Reads the mappings, under mmap_lock: no change comes in between. */
@@ -124,7 +132,7 @@ static void sb_capture_read_mappings(struct sb_spaces *spaces, struct sb_capture
 	struct vm_area_struct *vma;
 	unsigned long at = 0;
 
-	capture->generation = sb_seen_generation(&capture->seen);
+	sb_capture_set_generation(capture);
 	if (room > SB_MAPPINGS_WAITING_MAX - min(spaces->waiting_count,
 						 SB_MAPPINGS_WAITING_MAX))
 		room = 0;
