@@ -104,8 +104,8 @@ static u32 sb_count_executable(struct mm_struct *mm)
 }
 
 /*
- * Sets the generation of what is read now. Changes of a space that the table has
- * forgotten were not told: there, nothing is known from its sample on but what is read,
+ * Sets the generation of what is read now. Changes of a space that had no place in the
+ * table were not told: there, nothing is known from its sample on but what is read,
  * which comes after all that was told before.
  */
 static void sb_capture_set_generation(struct sb_capture *capture)
@@ -173,6 +173,14 @@ static bool sb_capture_is_hidden(const struct sb_spaces *spaces, const struct sb
 	       !sb_owner_may_see(spaces->session, seen->leader, seen->mm);
 }
 
+/* It is read, or won't be. */
+static void sb_seen_done(struct sb_seen *seen)
+{
+	if (seen->space)
+		atomic_dec(&seen->space->readings);
+	sb_seen_put(seen);
+}
+
 /*
  * Reads a space, and lets go of it. False: it is locked, try again. Whoever has
  * locked it may wait for a file system that does not answer, so this doesn't wait
@@ -198,7 +206,7 @@ static bool sb_capture_read(struct sb_spaces *spaces, struct sb_capture *capture
 		mmap_read_unlock(mm);
 	if (!capture->lost)
 		sb_capture_read_cgroup(spaces, capture);
-	sb_seen_put(&capture->seen);
+	sb_seen_done(&capture->seen);
 	spaces->left_out += capture->left_out;
 	return true;
 }
@@ -264,7 +272,7 @@ static void sb_spaces_take_seen(struct sb_spaces *spaces, struct sb_seen_queue *
 			capture->give_up = jiffies + SB_LOCKED_JIFFIES;
 		} else {
 			sb_seen_is_lost(spaces, seen);
-			sb_seen_put(seen);
+			sb_seen_done(seen);
 			atomic_dec(spaces->pending);
 		}
 		smp_store_release(&queue->tail, queue->tail + 1);

@@ -50,19 +50,35 @@ static struct sb_space *sb_spaces_set(const struct sb_spaces *spaces,
 	return spaces->table + hash_ptr(mm, SB_SETS_BITS) * SB_WAYS;
 }
 
-/* Notes the current task's space; NULL: another CPU is writing in its place. */
-static struct sb_space *sb_space_note(struct sb_spaces *spaces, u64 id, u64 now)
+/*
+ * A place for a new space; NULL: there is none. Whoever is still to be read keeps his:
+ * what he changes until then could not be told.
+ */
+static struct sb_space *sb_space_find_place(struct sb_space *set, u64 id)
 {
-	struct sb_space *set = sb_spaces_set(spaces, current->mm);
-	struct sb_space *space = set + id % SB_WAYS;
-	u32 way, seq;
+	struct sb_space *space;
+	u32 way;
 
 	for (way = 0; way < SB_WAYS; way++) {
-		if (!READ_ONCE(set[way].id)) {
-			space = set + way;
-			break;
-		}
+		if (!READ_ONCE(set[way].id))
+			return set + way;
 	}
+	for (way = 0; way < SB_WAYS; way++) {
+		space = set + (id + way) % SB_WAYS;
+		if (!atomic_read(&space->readings))
+			return space;
+	}
+	return NULL;
+}
+
+/* Notes the current task's space; NULL: there is no place for it now. */
+static struct sb_space *sb_space_note(struct sb_spaces *spaces, u64 id, u64 now)
+{
+	struct sb_space *space = sb_space_find_place(sb_spaces_set(spaces, current->mm), id);
+	u32 seq;
+
+	if (!space)
+		return NULL;
 	seq = READ_ONCE(space->seq);
 	if ((seq & 1) || cmpxchg(&space->seq, seq, seq + 1) != seq)
 		return NULL;
@@ -79,9 +95,11 @@ static struct sb_space *sb_space_note(struct sb_spaces *spaces, u64 id, u64 now)
 	return space;
 }
 
-/* Queues the current task's space to be read. False: there is no room. */
-static bool sb_space_queue(struct sb_beat *beat, u64 id, struct sb_space *space, u32 generation,
-			   u32 gap)
+/*
+ * Queues the current task's space to be read, for the first time or, after what was
+ * lost from the generation `gap` on, again. False: there is no room.
+ */
+static bool sb_space_queue(struct sb_beat *beat, u64 id, struct sb_space *space, u32 gap)
 {
 	struct sb_seen_queue *queue = beat->seen;
 	struct sb_spaces *spaces = beat->session->spaces;
@@ -95,6 +113,8 @@ static bool sb_space_queue(struct sb_beat *beat, u64 id, struct sb_space *space,
 	if (!mmget_not_zero(current->mm))
 		return false;
 	get_task_struct(leader);
+	/* Before a sample can be of the generation. */
+	atomic_inc(spaces->pending);
 
 	seen = &queue->items[queue->head % SB_PENDING_MAX];
 	seen->mm = current->mm;
@@ -102,15 +122,18 @@ static bool sb_space_queue(struct sb_beat *beat, u64 id, struct sb_space *space,
 	seen->space = space;
 	seen->id = id;
 	seen->start_time = leader->start_boottime;
-	seen->generation = generation;
-	seen->gap = gap;
+	/* No two readings are of the same generation, also if nothing has changed since. */
+	seen->generation = gap ? atomic_inc_return(&space->generation) : 1;
+	/* It may have been noted for another space, which was here before. */
+	seen->gap = min(gap, seen->generation);
 	seen->pid = current->tgid;
 	seen->inner_pid = pid ? pid->numbers[pid->level].nr : 0;
 	seen->parent = rcu_dereference_sched(leader->real_parent)->tgid;
 	data_race(memcpy(seen->comm, leader->comm, sizeof(seen->comm)));
 	seen->comm[sizeof(seen->comm) - 1] = '\0';
 
-	atomic_inc(spaces->pending);
+	if (space)
+		atomic_inc(&space->readings);
 	smp_store_release(&queue->head, queue->head + 1);
 	sb_spaces_kick(spaces, 0);
 	return true;
@@ -142,7 +165,7 @@ static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *gen
 	}
 	id = atomic64_inc_return(&spaces->last_id);
 	space = sb_space_note(spaces, id, now);
-	if (!sb_space_queue(beat, id, space, 1, 0)) {
+	if (!sb_space_queue(beat, id, space, 0)) {
 		queue->lost++;
 		return 0;
 	}
@@ -169,19 +192,13 @@ static void sb_space_note_gap(struct sb_space *space, u32 generation)
 static noinline void sb_space_reread(struct sb_beat *beat, struct sb_space *space, u64 id,
 				     u64 now)
 {
-	u32 generation, gap;
+	u32 gap;
 
 	if (now < READ_ONCE(space->next_read))
 		return;
 	WRITE_ONCE(space->next_read, now + SB_REREAD_NS);
 	gap = xchg(&space->gap, 0);
-	if (!gap)
-		return;
-	/* No two readings are of the same generation, also if nothing has changed since. */
-	generation = atomic_inc_return(&space->generation);
-	/* It may have been noted for another space, which was here before. */
-	gap = min(gap, generation);
-	if (!sb_space_queue(beat, id, space, generation, gap))
+	if (gap && !sb_space_queue(beat, id, space, gap))
 		sb_space_note_gap(space, gap);
 }
 

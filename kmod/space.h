@@ -46,6 +46,7 @@ struct sb_space {
 	atomic_t generation;
 	u32 gap;		/* first generation that was not queued; 0: none */
 	u64 next_read;		/* ns: not read again before */
+	atomic_t readings;	/* that wait: it keeps its place until they are done */
 } ____cacheline_aligned;
 
 /*
