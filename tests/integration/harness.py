@@ -297,8 +297,13 @@ class Recording:
     def interrupt(self, number=signal.SIGINT):
         self.process.send_signal(number)
 
-    def profile(self, status=0):
+    def end(self, status=0):
+        """Waits until it has ended, and returns what it said of that."""
         self.out, self.err = finish(self.process, status)
+        return self.err
+
+    def profile(self, status=0):
+        self.end(status)
         return pprof.Profile(self.path)
 
 
