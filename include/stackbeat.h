@@ -134,12 +134,16 @@
  * when something in it is unread for a quarter of a second.
  *
  * A change that could not be told (too many at once) is counted as
- * STACKBEAT_S_CHANGES_LOST; the mappings are read again then, and there is one
- * more space record: `gap` is the first generation that may be missing. Between
- * gap and its generation R, an address is known only where the mapping before
- * gap and that at R are the same. So it is with the first one, too, where the
- * space was forgotten (STACKBEAT_SPACES_MAX) before it was read: its R is
+ * STACKBEAT_S_CHANGES_LOST; the mappings are read again at one of the next samples,
+ * and there is one more space record: `gap` is the first generation that may be
+ * missing. Between gap and its generation R, an address is known only where the
+ * mapping before gap and that at R are the same. So it is with the first one, too,
+ * where the space was forgotten (STACKBEAT_SPACES_MAX) before it was read: its R is
  * STACKBEAT_GENERATION_FORGOTTEN, as what has changed meanwhile was not told.
+ *
+ * There may be no next sample. But the first generation is 1, and each later one
+ * that is in no gap is of one change: where that was not told it was lost, and
+ * nothing is known from it on up to the next generation that is read, if one is.
  *
  * Records of a space may be read before or after the samples that name it. The
  * session page's `pending` is not 0 while there is something still to be written

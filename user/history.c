@@ -52,7 +52,10 @@ struct history {
 	uint32_t base; /* generation of the last capture in the map; 0: none */
 	uint32_t known; /* all was told up to this generation, when it was found */
 	uint32_t latest;
-	uint32_t blind_from, blind_to; /* changes that had no room here; 0: none */
+	uint32_t last; /* generation of the last capture or change in the map */
+	uint32_t
+		missing; /* first generation between `base` and `last` that was not told; 0: none */
+	uint32_t untold; /* how many there are at most, and none only if there is none */
 	size_t crowded; /* entries from which on anonymous ones become one */
 	bool started; /* the map means something */
 	bool in_gap; /* of the first capture */
@@ -348,6 +351,7 @@ struct history *history_new(void)
 		return NULL;
 	history->crowded = HISTORY_SPANS_MANY;
 	history->earliest = UINT32_MAX;
+	history->last = 1;
 	return history;
 }
 
@@ -462,10 +466,6 @@ int history_change(struct history *history, uint32_t generation, const struct sp
 	if (is_past(history, generation))
 		return doubt(&history->map, span, generation, history->base);
 	if (history->change_count == HISTORY_CHANGES_MAX) {
-		if (!history->blind_from || generation < history->blind_from)
-			history->blind_from = generation;
-		if (generation > history->blind_to)
-			history->blind_to = generation;
 		++*lost;
 		return 0;
 	}
@@ -532,6 +532,19 @@ static uint32_t next_gap(const struct history *history)
 	return first > history->base ? first : history->base + 1;
 }
 
+/* Whether each generation up to `to` is of a change that was told; they are sorted. */
+static bool is_all_told(const struct history *history, uint32_t to)
+{
+	uint32_t next = 2;
+
+	for (size_t i = 0; i < history->change_count && next <= to; i++) {
+		if (history->changes[i].generation > next)
+			return false;
+		next = history->changes[i].generation + 1;
+	}
+	return next > to;
+}
+
 /* Before the first capture: what was read then, where no change has led to it. */
 static int start(struct history *history)
 {
@@ -539,7 +552,7 @@ static int start(struct history *history)
 	int err = map_sort(&first->map);
 
 	history->started = true;
-	if (next_gap(history) != UINT32_MAX)
+	if (next_gap(history) != UINT32_MAX || !is_all_told(history, first->generation))
 		return err;
 	for (size_t i = 0; i < first->map.count && !err; i++)
 		err = map_add(&history->map, &map_at(&first->map, i)->span, 0);
@@ -556,6 +569,8 @@ static int enter_gap(struct history *history)
 	const struct capture *next = &history->captures[0];
 	int err = map_sort(&history->captures[0].map);
 
+	if (next_gap(history) <= history->missing)
+		history->missing = 0;
 	if (!err)
 		err = map_intersect(&history->map, &next->map);
 	for (size_t i = 0; i < history->change_count && !err; i++) {
@@ -598,6 +613,18 @@ static uint32_t known_since(const struct map *map, const struct entry *entry)
 	return since < entry->since ? since : entry->since;
 }
 
+/* What is missing up to a capture does not matter any more. */
+static void pass_capture(struct history *history)
+{
+	if (history->last <= history->base) {
+		history->last = history->base;
+		history->missing = history->untold = 0;
+	} else if (history->missing && history->missing <= history->base) {
+		history->missing = history->base + 1; /* perhaps: it came late */
+		history->untold = history->last - history->base;
+	}
+}
+
 static int apply_capture(struct history *history)
 {
 	struct capture *capture = &history->captures[0];
@@ -625,10 +652,22 @@ static int apply_capture(struct history *history)
 	history->base = capture->generation;
 	history->partial = capture->partial;
 	history->in_gap = false;
-	if (history->base >= history->blind_to)
-		history->blind_from = history->blind_to = 0;
+	pass_capture(history);
 	drop_capture(history, 0);
 	return err;
+}
+
+/* Each generation is of a change: where that is not told it was lost, or comes late. */
+static void note_change(struct history *history, uint32_t generation)
+{
+	if (generation > history->last) {
+		if (generation > history->last + 1 && !history->missing)
+			history->missing = history->last + 1;
+		history->untold += generation - history->last - 1;
+		history->last = generation;
+	} else if (history->untold && !--history->untold) {
+		history->missing = 0;
+	}
 }
 
 static int apply_change(struct history *history, const struct change *change)
@@ -636,6 +675,7 @@ static int apply_change(struct history *history, const struct change *change)
 	struct map *map = &history->map;
 	struct span nothing = {.start = change->span.start, .end = change->span.end};
 
+	note_change(history, change->generation);
 	if (map->count >= history->crowded && !history->partial && !map_bridge(map))
 		history->crowded = map->count * 2;
 	if (map->count >= HISTORY_SPANS_MAX)
@@ -730,12 +770,19 @@ static bool is_in(const struct span *span, uint64_t address)
 	return address >= span->start && address < span->end;
 }
 
+/* Whether a change up to this generation was lost that is in no gap. */
+static bool misses_change(const struct history *history, uint32_t generation)
+{
+	return (history->missing && generation >= history->missing) ||
+	       (!history->in_gap && generation > history->last);
+}
+
 const struct span *history_find(struct history *history, uint32_t generation, uint64_t address)
 {
 	const struct map *map = &history->map;
 	const struct entry *entry;
 
-	if (!history->started || (history->blind_from && generation >= history->blind_from))
+	if (!history->started || misses_change(history, generation))
 		return NULL;
 	if (history->found >= map->count || !is_in(&map_at(map, history->found)->span, address)) {
 		history->found = map_find(map, address);
@@ -752,7 +799,7 @@ const struct span *history_find(struct history *history, uint32_t generation, ui
 bool history_is_certain(const struct history *history, uint32_t generation)
 {
 	return history->base && generation >= history->base && !history->in_gap &&
-	       !history->partial && !history->blind_from;
+	       !history->partial && !misses_change(history, generation);
 }
 
 static void each_place(const struct map *map, void (*fn)(uint32_t place, void *arg), void *arg)

@@ -50,10 +50,12 @@ class AddressSpace:
         self.readings = []
         self._by_page = defaultdict(list)
         self._wide = []
-        self.changes = 0
+        self.changes = set()  # their generations
+        self._untold = {}
 
     def add_change(self, mapping):
-        self.changes += 1
+        self.changes.add(mapping.generation)
+        self._untold.clear()
         pages = range(mapping.start // PAGE, mapping.end // PAGE)
         if len(pages) > INDEXED_PAGES:
             self._wide.append(mapping)
@@ -68,6 +70,15 @@ class AddressSpace:
         require(not self.readings or told.pid == self.readings[0].told.pid, "another process",
                 told)
         self.readings.append(Reading(told))
+
+    def _first_untold(self, after):
+        """The first generation after that of a reading (0: none) that is of no change."""
+        if after not in self._untold:
+            generation = max(after, 1) + 1
+            while generation in self.changes:
+                generation += 1
+            self._untold[after] = generation
+        return self._untold[after]
 
     def changes_at(self, address):
         return self._by_page.get(address // PAGE, []) + [
@@ -91,19 +102,22 @@ class AddressSpace:
         return self._holder(generation, address)
 
     def _holder(self, generation, address):
-        """As holder(), of a generation of which no change is missing."""
+        """As holder(), of a generation that is in no gap that was told."""
         if not self.readings:
             return UNKNOWN
         earlier = [reading for reading in self.readings if reading.told.generation <= generation]
         reading = (earlier or self.readings)[-1 if earlier else 0]
         read_at = reading.told.generation
+        if generation >= self._first_untold(read_at if earlier else 0):
+            return UNKNOWN
         changes = self.changes_at(address)
         ours = [change for change in changes if change.generation <= generation
                 and not (earlier and change.generation <= read_at)]
         if ours:
             return max(ours, key=lambda change: change.generation)
         if not earlier and (any(generation < change.generation <= read_at for change in changes)
-                            or generation < reading.told.gap):
+                            or generation < reading.told.gap
+                            or self._first_untold(0) <= read_at):
             return UNKNOWN
         return reading.holder(address)
 

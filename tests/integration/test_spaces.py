@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import truth
@@ -14,7 +15,7 @@ from harness import (cgroup_mount, check, check_equal, check_faultless, exact_te
                      start_waiting, test, use, wait_until, WORKLOADS, workload)
 from spaces import Spaces, UNKNOWN, vdso
 from stackbeat import PAGE, S, Session
-from test_users import allow
+from test_users import allow, nothing_else_runs, online_cpus
 from users import ALICE, as_user, become, BOB, CAP_PERFMON
 
 SETTINGS = {"rate": 1000, "watermark": 4096, "ring_size": 4 << 20}
@@ -201,6 +202,32 @@ def a_library_at_the_address_of_another_is_told():
             found += in_library
         check(found >= 50, f"only {found} of {len(samples)} samples are of libraries")
         check(stats["changes"], f"no change was told: {stats}")
+
+
+@test
+def a_space_is_remembered_until_it_is_read():
+    """However late that is: no worker runs here, and its place in the table is wanted by many, which
+    run in the same memory."""
+    others = online_cpus()[1:]
+    if not others:
+        raise Skip("there is one CPU")
+    process = start(*workload("vforker", 24, 2000000), stdin=subprocess.PIPE,
+                    preexec_fn=lambda: os.sched_setaffinity(0, {0}))
+    check_equal(process.stdout.readline(), "ready\n", "its first answer")
+    with Session(**{**SETTINGS, "rate": 5000}, cpus="0", pids=[process.pid]) as session:
+        spaces = Spaces(session)
+        session.start()
+        with nothing_else_runs(process, others):
+            release(process)
+            check_equal(process.stdout.readline(), "done\n", "its answer")
+        session.stop()
+        samples = in_user_mode(session.read())
+        spaces.drain()
+    check(len({sample.pid for sample in samples}) > 16, "not many were sampled")
+    check_equal(samples[0].pid, process.pid, "process of the first sample")
+    reading = spaces.process(samples[0].space)
+    check(reading.generation != S.GENERATION_FORGOTTEN, f"it was forgotten: {reading}")
+    check_equal([frame.function for frame in spaces.name(samples[0])], ["main", "_start"], "its callers")
 
 
 # --- objects -----------------------------------------------------------------
@@ -557,7 +584,7 @@ def check_changes(spaces, stats, count):
 
     A program that was first sampled within its exec has another space from then on.
     """
-    told = [space.changes for space in spaces.spaces.values()]
+    told = [len(space.changes) for space in spaces.spaces.values()]
     check_equal(sum(told), stats["changes"], "changes that were told")
     check(max(told) + stats["changes_lost"] >= count, f"{told} of {count} changes: {stats}")
     check(max(told) <= count + 10, f"{told} changes, there were {count}")

@@ -161,14 +161,14 @@ static void what_is_told_decides_when_a_space_is_ready(void **state)
 	assert_true(space_ready(space, 3, false));
 	assert_false(space_ready(space, 4, false));
 	assert_true(space_ready(space, 4, true));
-	told_mapping(spaces, 1, 5, STACKBEAT_MAPPING_CHANGE, 0x3000, 0x4000, 0, 0);
-	assert_true(space_ready(space, 4, true));
-	assert_false(space_ready(space, 5, true));
-	assert_int_equal(place(1, 5, 0x3000), PLACE_NONE);
-	advance(1, 5);
-	assert_int_equal(place(1, 5, 0x3000), PLACE_ANON);
+	told_mapping(spaces, 1, 4, STACKBEAT_MAPPING_CHANGE, 0x3000, 0x4000, 0, 0);
+	assert_true(space_ready(space, 3, true));
+	assert_false(space_ready(space, 4, true));
 	assert_int_equal(place(1, 4, 0x3000), PLACE_NONE);
-	assert_int_equal(place(1, 4, 0x1000), PLACE_ANON);
+	advance(1, 4);
+	assert_int_equal(place(1, 4, 0x3000), PLACE_ANON);
+	assert_int_equal(place(1, 3, 0x3000), PLACE_NONE);
+	assert_int_equal(place(1, 3, 0x1000), PLACE_ANON);
 }
 
 /* As /proc says of process `pid`: its state and its start in ticks. */

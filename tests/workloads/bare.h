@@ -14,6 +14,7 @@
 int main(int argc, char **argv);
 
 #ifdef __x86_64__
+#define SYS_READ 0
 #define SYS_WRITE 1
 #define SYS_OPEN 2
 #define SYS_CLOSE 3

@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 BARE = ("shares", "sysread", "sysread32", "deep", "forker", "cycle", "naps", "churn", "maps",
-        "vdso", "bomb", "work_00", "work_39")
+        "vdso", "bomb", "vforker", "work_00", "work_39")
 # Where a stack begins, there is no frame yet.
 OUTERMOST = ("_start", "start_thread")
 

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * vforker [CHILDREN [ITERATIONS]]
+ *
+ * Prints "ready" and waits until it may read something. Works ITERATIONS in _start,
+ * main, then runs CHILDREN processes by vfork, one after the other, which work as much
+ * each in its memory. Prints "done" and works on.
+ */
+#include "bare.h"
+
+NOINLINE int main(int argc, char **argv)
+{
+	u64 children = argument(argc, argv, 1, 3);
+	u64 iterations = argument(argc, argv, 2, 100000000);
+	char byte;
+	u64 index;
+	long pid;
+
+	print("ready\n");
+	if (system_call(SYS_READ, 0, (long)&byte, 1, 0) != 1)
+		return 255;
+	work(iterations);
+	for (index = 0; index < children; index++) {
+		pid = system_call(SYS_VFORK, 0, 0, 0, 0);
+		if (pid < 0)
+			return 255;
+		if (!pid) {
+			work(iterations);
+			system_call(SYS_EXIT_GROUP, 0, 0, 0, 0);
+		}
+		system_call(SYS_WAIT4, pid, 0, 0, 0);
+	}
+	print("done\n");
+	for (;;)
+		work(iterations);
+}
