@@ -28,6 +28,8 @@ PHASES = 9
 ROUNDS = max(4, SECONDS // (PHASES * 15))
 PHASE_SECONDS = SECONDS / (ROUNDS * PHASES)
 INTERVAL = PHASE_SECONDS / 2
+# The load makes a file for each process, and what is measured does not need all their names.
+NAMING_SECONDS = 300
 OUT = Path("/out")
 CPUS = [path for path in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/online")]
 
@@ -170,6 +172,10 @@ def record():
         cpu.write_text("1")
     stats = recording.stop(session)
     recording.interrupt()
+    try:
+        recording.process.wait(NAMING_SECONDS)
+    except subprocess.TimeoutExpired:
+        recording.interrupt()
     closing = recording.end()
     harness.keep(recording, "longrun")
     print(f"# {load.phase} phases, {trouble.flips} times a CPU went or came, "
