@@ -104,7 +104,8 @@
  *
  * A sample with user memory names its address space by `space`, an id that is
  * never used twice in a session, and by `generation`, which moves with each
- * change of the executable mappings. exec makes another space, fork does too.
+ * change of the executable mappings, and where they are read again. exec makes
+ * another space, fork does too.
  * One process may have had several spaces, even at the same time with the same
  * contents. 0: not known (see STACKBEAT_S_SPACES_LOST).
  *
@@ -137,13 +138,12 @@
  * STACKBEAT_S_CHANGES_LOST; the mappings are read again at one of the next samples,
  * and there is one more space record: `gap` is the first generation that may be
  * missing. Between gap and its generation R, an address is known only where the
- * mapping before gap and that at R are the same. So it is with the first one, too,
- * where the space was forgotten (STACKBEAT_SPACES_MAX) before it was read: its R is
- * STACKBEAT_GENERATION_FORGOTTEN, as what has changed meanwhile was not told.
+ * mapping before gap and that at R are the same.
  *
  * There may be no next sample. But the first generation is 1, and each later one
  * that is in no gap is of one change: where that was not told it was lost, and
- * nothing is known from it on up to the next generation that is read, if one is.
+ * nothing is known from it on up to the next generation that is read, if one is. Where
+ * one up to the first R is lost, what was there before is not known by what was read.
  *
  * Records of a space may be read before or after the samples that name it. The
  * session page's `pending` is not 0 while there is something still to be written
@@ -214,7 +214,6 @@
 #define STACKBEAT_META_RING_SIZE (256u << 10) /* bytes */
 #define STACKBEAT_SPACES_MAX 8192u /* that a session remembers at the same time */
 #define STACKBEAT_SPACES_PENDING_MAX 256u /* of a CPU, that are not read yet */
-#define STACKBEAT_GENERATION_FORGOTTEN 0xfffffffeu
 #define STACKBEAT_MAPPINGS_MAX 16384u /* executable ones that are read of one space */
 #define STACKBEAT_MAPPINGS_WAITING_MAX 65536u /* read, but without room in the ring yet */
 #define STACKBEAT_OBJECTS_MAX 4096u /* files that a session keeps open */
@@ -317,7 +316,7 @@ struct stackbeat_space {
 	__u64 space;
 	__u64 start_time; /* of the process: CLOCK_BOOTTIME, ns */
 	__u64 cgroup; /* id of its version 2 control group; 0: none */
-	__u32 generation; /* at which the mappings were read, or _FORGOTTEN */
+	__u32 generation; /* at which the mappings were read */
 	__u32 gap; /* the first generation whose change may be missing; 0: none is */
 	__u32 pid; /* in the initial namespace */
 	__u32 inner_pid; /* in its own namespace */

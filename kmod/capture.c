@@ -103,26 +103,6 @@ static u32 sb_count_executable(struct mm_struct *mm)
 	return count;
 }
 
-/*
- * Sets the generation of what is read now. Changes of a space that had no place in the
- * table were not told: there, nothing is known from its sample on but what is read,
- * which comes after all that was told before.
- */
-static void sb_capture_set_generation(struct sb_capture *capture)
-{
-	struct sb_seen *seen = &capture->seen;
-
-	if (seen->space) {
-		capture->generation = atomic_read(&seen->space->generation);
-		smp_rmb(); /* it is that of this space if the id is still there afterwards */
-		if (READ_ONCE(seen->space->id) == seen->id)
-			return;
-	}
-	capture->generation = STACKBEAT_GENERATION_FORGOTTEN;
-	if (!seen->gap)
-		seen->gap = seen->generation;
-}
-
 /* Reads the mappings, under mmap_lock: no change comes in between. */
 static void sb_capture_read_mappings(struct sb_spaces *spaces, struct sb_capture *capture)
 {
@@ -132,7 +112,7 @@ static void sb_capture_read_mappings(struct sb_spaces *spaces, struct sb_capture
 	struct vm_area_struct *vma;
 	unsigned long at = 0;
 
-	sb_capture_set_generation(capture);
+	capture->generation = atomic_read(&capture->seen.space->generation);
 	if (room > SB_MAPPINGS_WAITING_MAX - min(spaces->waiting_count,
 						 SB_MAPPINGS_WAITING_MAX))
 		room = 0;
@@ -177,7 +157,7 @@ static bool sb_capture_is_hidden(const struct sb_spaces *spaces, const struct sb
 static void sb_seen_done(struct sb_seen *seen)
 {
 	if (seen->space)
-		atomic_dec(&seen->space->readings);
+		sb_space_release(seen->space);
 	sb_seen_put(seen);
 }
 
@@ -189,9 +169,11 @@ static void sb_seen_done(struct sb_seen *seen)
 static bool sb_capture_read(struct sb_spaces *spaces, struct sb_capture *capture)
 {
 	struct mm_struct *mm = capture->seen.mm;
-	bool locked = mmap_read_trylock(mm);
+	/* Of a space without a place, nobody knows what has changed since its sample. */
+	bool noted = capture->seen.space;
+	bool locked = noted && mmap_read_trylock(mm);
 
-	if (!locked && time_before(jiffies, capture->give_up))
+	if (noted && !locked && time_before(jiffies, capture->give_up))
 		return false;
 	/* What was told of a space before is better than a reading without mappings. */
 	capture->lost = sb_capture_is_hidden(spaces, &capture->seen) ||

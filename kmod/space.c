@@ -50,38 +50,65 @@ static struct sb_space *sb_spaces_set(const struct sb_spaces *spaces,
 	return spaces->table + hash_ptr(mm, SB_SETS_BITS) * SB_WAYS;
 }
 
-/*
- * A place for a new space; NULL: there is none. Whoever is still to be read keeps his:
- * what he changes until then could not be told.
- */
+/* Whether a space keeps its place in the table until sb_space_release(). False: it has lost it. */
+static bool sb_space_hold(struct sb_space *space, u64 id)
+{
+	atomic_inc(&space->holds);
+	smp_mb__after_atomic(); /* pairs with that of cmpxchg() in sb_space_claim() */
+	if (!(smp_load_acquire(&space->seq) & 1) && READ_ONCE(space->id) == id)
+		return true;
+	sb_space_release(space);
+	return false;
+}
+
+void sb_space_release(struct sb_space *space)
+{
+	atomic_dec(&space->holds);
+}
+
+/* Takes a place for a new space, which is to be filled then. False: it is held. */
+static bool sb_space_claim(struct sb_space *space)
+{
+	u32 seq = READ_ONCE(space->seq);
+
+	if ((seq & 1) || atomic_read(&space->holds) || cmpxchg(&space->seq, seq, seq + 1) != seq)
+		return false;
+	if (!atomic_read(&space->holds))
+		return true;
+	smp_store_release(&space->seq, seq + 2);
+	return false;
+}
+
+/* A claimed place, rather a free one; NULL: there is none now. */
 static struct sb_space *sb_space_find_place(struct sb_space *set, u64 id)
 {
 	struct sb_space *space;
 	u32 way;
 
 	for (way = 0; way < SB_WAYS; way++) {
-		if (!READ_ONCE(set[way].id))
+		if (!READ_ONCE(set[way].id) && sb_space_claim(set + way))
 			return set + way;
 	}
 	for (way = 0; way < SB_WAYS; way++) {
 		space = set + (id + way) % SB_WAYS;
-		if (!atomic_read(&space->readings))
+		if (sb_space_claim(space))
 			return space;
 	}
 	return NULL;
 }
 
-/* Notes the current task's space; NULL: there is no place for it now. */
+/*
+ * Notes the current task's space, and holds it. NULL: there is no place for it now, as
+ * all are held by those that are still to be read. What such a one changes could not be
+ * told if it lost its place.
+ */
 static struct sb_space *sb_space_note(struct sb_spaces *spaces, u64 id, u64 now)
 {
 	struct sb_space *space = sb_space_find_place(sb_spaces_set(spaces, current->mm), id);
-	u32 seq;
 
 	if (!space)
 		return NULL;
-	seq = READ_ONCE(space->seq);
-	if ((seq & 1) || cmpxchg(&space->seq, seq, seq + 1) != seq)
-		return NULL;
+	atomic_inc(&space->holds);
 	WRITE_ONCE(space->id, id);
 	smp_wmb(); /* pairs with the barrier in sb_beat_space() */
 	WRITE_ONCE(space->mm, current->mm);
@@ -91,13 +118,14 @@ static struct sb_space *sb_space_note(struct sb_spaces *spaces, u64 id, u64 now)
 	WRITE_ONCE(space->gap, 0);
 	WRITE_ONCE(space->next_read, now + SB_REREAD_NS);
 	atomic_set(&space->generation, 1);
-	smp_store_release(&space->seq, seq + 2);
+	smp_store_release(&space->seq, space->seq + 1);
 	return space;
 }
 
 /*
  * Queues the current task's space to be read, for the first time or, after what was
- * lost from the generation `gap` on, again. False: there is no room.
+ * lost from the generation `gap` on, again. It is held until then, where it has a place.
+ * False: there is no room.
  */
 static bool sb_space_queue(struct sb_beat *beat, u64 id, struct sb_space *space, u32 gap)
 {
@@ -123,17 +151,15 @@ static bool sb_space_queue(struct sb_beat *beat, u64 id, struct sb_space *space,
 	seen->id = id;
 	seen->start_time = leader->start_boottime;
 	/* No two readings are of the same generation, also if nothing has changed since. */
-	seen->generation = gap ? atomic_inc_return(&space->generation) : 1;
-	/* It may have been noted for another space, which was here before. */
-	seen->gap = min(gap, seen->generation);
+	if (gap)
+		atomic_inc(&space->generation);
+	seen->gap = gap;
 	seen->pid = current->tgid;
 	seen->inner_pid = pid ? pid->numbers[pid->level].nr : 0;
 	seen->parent = rcu_dereference_sched(leader->real_parent)->tgid;
 	data_race(memcpy(seen->comm, leader->comm, sizeof(seen->comm)));
 	seen->comm[sizeof(seen->comm) - 1] = '\0';
 
-	if (space)
-		atomic_inc(&space->readings);
 	smp_store_release(&queue->head, queue->head + 1);
 	sb_spaces_kick(spaces, 0);
 	return true;
@@ -166,6 +192,8 @@ static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *gen
 	id = atomic64_inc_return(&spaces->last_id);
 	space = sb_space_note(spaces, id, now);
 	if (!sb_space_queue(beat, id, space, 0)) {
+		if (space)
+			sb_space_release(space);
 		queue->lost++;
 		return 0;
 	}
@@ -194,12 +222,15 @@ static noinline void sb_space_reread(struct sb_beat *beat, struct sb_space *spac
 {
 	u32 gap;
 
-	if (now < READ_ONCE(space->next_read))
+	if (now < READ_ONCE(space->next_read) || !sb_space_hold(space, id))
 		return;
 	WRITE_ONCE(space->next_read, now + SB_REREAD_NS);
 	gap = xchg(&space->gap, 0);
-	if (gap && !sb_space_queue(beat, id, space, gap))
+	if (gap && sb_space_queue(beat, id, space, gap))
+		return;
+	if (gap)
 		sb_space_note_gap(space, gap);
+	sb_space_release(space);
 }
 
 u64 sb_space_see(struct sb_beat *beat, u64 now, u32 *generation)
@@ -221,17 +252,25 @@ u64 sb_space_see(struct sb_beat *beat, u64 now, u32 *generation)
 	return sb_space_first_sight(beat, now, generation);
 }
 
+/* The same of a space that may have lost its place. */
+static void sb_space_note_gap_of(struct sb_space *space, u64 id, u32 generation)
+{
+	if (!sb_space_hold(space, id))
+		return;
+	sb_space_note_gap(space, generation);
+	sb_space_release(space);
+}
+
 void sb_seen_lose(struct sb_seen *seen)
 {
-	if (seen->space && READ_ONCE(seen->space->id) == seen->id)
-		sb_space_note_gap(seen->space, seen->gap ?: 1);
+	if (seen->space)
+		sb_space_note_gap_of(seen->space, seen->id, seen->gap ?: 1);
 }
 
 void sb_spaces_lose_change(struct sb_spaces *spaces, const struct sb_change *change)
 {
 	atomic64_inc(&spaces->changes_lost);
-	if (READ_ONCE(change->space->id) == change->id)
-		sb_space_note_gap(change->space, change->generation);
+	sb_space_note_gap_of(change->space, change->id, change->generation);
 }
 
 /* A place for a change, to be completed; NULL: there is none. */
@@ -328,10 +367,11 @@ static int sb_space_on_mapping(struct kprobe *probe, struct pt_regs *regs)
 		spaces = session->spaces;
 		set = sb_spaces_set(spaces, vma->vm_mm);
 		for (way = 0; way < SB_WAYS; way++) {
-			if (!sb_space_is_changed(set + way, &id))
+			if (!sb_space_is_changed(set + way, &id) || !sb_space_hold(set + way, id))
 				continue;
 			tell = !session->restricted || sb_owner_may_see(session, current, vma->vm_mm);
 			sb_spaces_add_change(spaces, set + way, id, vma, tell);
+			sb_space_release(set + way);
 		}
 	}
 	rcu_read_unlock();

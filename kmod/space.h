@@ -10,8 +10,8 @@
  *		writes records into the metadata ring as it has room
  *
  * The table is a cache: an entry holds no reference, is told from a later process
- * by start time and count of execs, and may be lost at any time. Then the space is
- * read once more, under another id.
+ * by start time and count of execs, and may be lost whenever nobody holds it. Then the
+ * space is read once more, under another id.
  */
 #ifndef STACKBEAT_SPACE_H
 #define STACKBEAT_SPACE_H
@@ -33,8 +33,8 @@ struct sb_beat;
 
 /*
  * What a session remembers of an address space. `seq` is odd while another CPU
- * writes; `generation` and `gap` may move at any time. Written by beats, whose
- * CPU has interrupts off, and by probes of the space's own tasks.
+ * writes; `generation` and `gap` move while it is held. Written by beats, whose CPU
+ * has interrupts off, by probes of the space's own tasks, and by the worker.
  */
 struct sb_space {
 	u32 seq;
@@ -46,7 +46,7 @@ struct sb_space {
 	atomic_t generation;
 	u32 gap;		/* first generation that was not queued; 0: none */
 	u64 next_read;		/* ns: not read again before */
-	atomic_t readings;	/* that wait: it keeps its place until they are done */
+	atomic_t holds;		/* it keeps its place meanwhile */
 } ____cacheline_aligned;
 
 /*
@@ -66,10 +66,9 @@ struct sb_last_space {
 struct sb_seen {
 	struct mm_struct *mm;
 	struct task_struct *leader;
-	struct sb_space *space;	/* where it was noted */
+	struct sb_space *space;	/* where it was noted, held until it is read; or NULL */
 	u64 id;
 	u64 start_time;
-	u32 generation;		/* when it was queued */
 	u32 gap;		/* of what was lost, for which it is read again; 0: first sight */
 	u32 pid, inner_pid, parent;
 	char comm[TASK_COMM_LEN];
@@ -143,6 +142,7 @@ struct sb_seen_queue *sb_seen_queue_alloc(u32 cpu);
 void sb_seen_queue_free(struct sb_seen_queue *queue);
 /* Lets go of the references of one; again, it does nothing. */
 void sb_seen_put(struct sb_seen *seen);
+void sb_space_release(struct sb_space *space);
 /* Has the space read again at one of its next samples: this time it could not be. */
 void sb_seen_lose(struct sb_seen *seen);
 

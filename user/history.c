@@ -742,12 +742,22 @@ int history_advance(struct history *history, uint32_t generation)
 	return err;
 }
 
+/* Whether a change up to this generation was lost that is in no gap. */
+static bool misses_change(const struct history *history, uint32_t generation)
+{
+	return (history->missing && generation >= history->missing) ||
+	       (!history->in_gap && generation > history->last);
+}
+
 bool history_ready(const struct history *history, uint32_t generation, bool settled)
 {
 	bool gap;
 
-	return history->started && (settled || generation <= history->known) &&
-	       history->earliest > generation && next_capture(history, &gap) > generation;
+	/* What is missing may still be read again. */
+	if (!settled && (generation > history->known || misses_change(history, generation)))
+		return false;
+	return history->started && history->earliest > generation &&
+	       next_capture(history, &gap) > generation;
 }
 
 uint64_t history_moved(const struct history *history)
@@ -768,13 +778,6 @@ bool history_is_behind(const struct history *history)
 static bool is_in(const struct span *span, uint64_t address)
 {
 	return address >= span->start && address < span->end;
-}
-
-/* Whether a change up to this generation was lost that is in no gap. */
-static bool misses_change(const struct history *history, uint32_t generation)
-{
-	return (history->missing && generation >= history->missing) ||
-	       (!history->in_gap && generation > history->last);
 }
 
 const struct span *history_find(struct history *history, uint32_t generation, uint64_t address)

@@ -442,7 +442,7 @@ int spaces_settle(struct spaces *spaces, uint64_t seen, uint64_t now, bool look_
 			continue;
 		}
 		/* What was told before a sample was taken is not ahead of it. */
-		if (noted && !err && history_is_behind(space->history))
+		if (noted && space->noted && !err && history_is_behind(space->history))
 			err = history_advance(space->history, space->noted);
 		if (noted)
 			space->noted = history_latest(space->history);

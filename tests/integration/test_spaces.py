@@ -226,7 +226,7 @@ def a_space_is_remembered_until_it_is_read():
     check(len({sample.pid for sample in samples}) > 16, "not many were sampled")
     check_equal(samples[0].pid, process.pid, "process of the first sample")
     reading = spaces.process(samples[0].space)
-    check(reading.generation != S.GENERATION_FORGOTTEN, f"it was forgotten: {reading}")
+    check(reading.mappings, f"it was forgotten: {reading}")
     check_equal([frame.function for frame in spaces.name(samples[0])], ["main", "_start"], "its callers")
 
 

@@ -321,6 +321,19 @@ static void changes_that_no_sample_needs_go(void **state)
 	assert_int_equal(place(1, 1 + 3 * HISTORY_CHANGES_MAX, 0x20000), PLACE_ANON);
 }
 
+/* Settling goes no further than what was all told when it was last done. */
+static void what_is_half_told_is_left_alone(void **state)
+{
+	(void)state;
+	told_space(spaces, 1, (uint32_t)getpid(), 3, "a");
+	told_mapping(spaces, 1, 3, 0, 0x1000, 0x2000, 0, 0);
+	settle(1000, false);
+	for (uint32_t i = 2; i <= 3; i++)
+		told_mapping(spaces, 1, i, STACKBEAT_MAPPING_CHANGE, 0x5000, 0x6000, 0, 0);
+	advance(1, 1);
+	assert_int_equal(place(1, 1, 0x1000), PLACE_ANON);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -336,6 +349,7 @@ int main(void)
 		TEST(other_namespaces_ids_say_nothing),
 		TEST(files_of_ended_processes_are_given_back),
 		TEST(changes_that_no_sample_needs_go),
+		TEST(what_is_half_told_is_left_alone),
 	};
 
 	return cmocka_run_group_tests_name("space", tests, NULL, NULL);
