@@ -322,7 +322,7 @@ struct stackbeat_space {
 	__u32 inner_pid; /* in its own namespace */
 	__u32 parent; /* process id in the initial namespace */
 	__u32 mappings; /* how many records of its mappings follow */
-	__u32 left_out; /* mappings beyond STACKBEAT_MAPPINGS_MAX, or for want of memory */
+	__u32 left_out; /* mappings beyond STACKBEAT_MAPPINGS_MAX, or for want of memory or place */
 	__u32 reserved; /* 0 */
 	char comm[16]; /* name of the process' first thread when it was read */
 	char cgroup_path[]; /* from the root of the hierarchy, NUL-terminated, padded

@@ -145,7 +145,7 @@ static void sb_capture_read_cgroup(struct sb_spaces *spaces, struct sb_capture *
 /*
  * Whether a space is still one that may be told. A program that is given more rights
  * is in its new memory before it has them, and can be sampled then; it is mapped
- * there only when it has them, under the mmap_lock that this is called with.
+ * there only when it has them, under the mmap_lock that mappings are read with.
  */
 static bool sb_capture_is_hidden(const struct sb_spaces *spaces, const struct sb_seen *seen)
 {
@@ -186,7 +186,9 @@ static bool sb_capture_read(struct sb_spaces *spaces, struct sb_capture *capture
 	}
 	if (locked)
 		mmap_read_unlock(mm);
-	if (!capture->lost)
+	if (capture->lost)
+		sb_seen_lose(&capture->seen);
+	else
 		sb_capture_read_cgroup(spaces, capture);
 	sb_seen_done(&capture->seen);
 	spaces->left_out += capture->left_out;
@@ -203,12 +205,6 @@ static void sb_capture_wait(struct sb_spaces *spaces, struct sb_capture *capture
 	spaces->waiting_count += capture->weight;
 }
 
-static void sb_seen_is_lost(struct sb_spaces *spaces, struct sb_seen *seen)
-{
-	sb_seen_lose(seen);
-	spaces->lost++;
-}
-
 /* What was read waits to be told, if it may be. */
 static void sb_capture_finish(struct sb_spaces *spaces, struct sb_capture *capture)
 {
@@ -216,7 +212,7 @@ static void sb_capture_finish(struct sb_spaces *spaces, struct sb_capture *captu
 		sb_capture_wait(spaces, capture);
 		return;
 	}
-	sb_seen_is_lost(spaces, &capture->seen);
+	spaces->lost++;
 	list_del(&capture->list);
 	sb_capture_free(spaces, capture);
 }
@@ -253,7 +249,8 @@ static void sb_spaces_take_seen(struct sb_spaces *spaces, struct sb_seen_queue *
 			capture->seen = *seen;
 			capture->give_up = jiffies + SB_LOCKED_JIFFIES;
 		} else {
-			sb_seen_is_lost(spaces, seen);
+			spaces->lost++;
+			sb_seen_lose(seen);
 			sb_seen_done(seen);
 			atomic_dec(spaces->pending);
 		}

@@ -26,16 +26,22 @@ void sb_spaces_kick(struct sb_spaces *spaces, unsigned long delay)
 	queue_delayed_work(sb_space_workqueue, &spaces->work, delay);
 }
 
-/* Whether the entry is that of the current task, which then gets id and generation. */
+/* Whether the entry, which may be in the making, is that of the current task. */
+static __always_inline bool sb_space_matches(const struct sb_space *space)
+{
+	return READ_ONCE(space->mm) == current->mm &&
+	       READ_ONCE(space->exec_id) == current->self_exec_id &&
+	       READ_ONCE(space->start_time) == current->group_leader->start_boottime &&
+	       READ_ONCE(space->pid) == current->tgid;
+}
+
+/* The same, for sure. It gets id and generation then. */
 static __always_inline bool sb_space_is_current(struct sb_space *space, u64 *id,
 						u32 *generation)
 {
 	u32 seq = smp_load_acquire(&space->seq);
 
-	if ((seq & 1) || READ_ONCE(space->mm) != current->mm ||
-	    READ_ONCE(space->exec_id) != current->self_exec_id ||
-	    READ_ONCE(space->start_time) != current->group_leader->start_boottime ||
-	    READ_ONCE(space->pid) != current->tgid)
+	if ((seq & 1) || !sb_space_matches(space))
 		return false;
 	*id = READ_ONCE(space->id);
 	*generation = atomic_read(&space->generation);
@@ -50,20 +56,33 @@ static struct sb_space *sb_spaces_set(const struct sb_spaces *spaces,
 	return spaces->table + hash_ptr(mm, SB_SETS_BITS) * SB_WAYS;
 }
 
-/* Whether a space keeps its place in the table until sb_space_release(). False: it has lost it. */
-static bool sb_space_hold(struct sb_space *space, u64 id)
+/*
+ * Keeps whoever is there in its place, until sb_space_release(). Waits for a beat of
+ * another CPU that claims the place, and that has interrupts off and waits for nobody.
+ * One that claims it later sees that it is held, and gives it back as it was.
+ */
+static void sb_space_hold(struct sb_space *space)
 {
 	atomic_inc(&space->holds);
 	smp_mb__after_atomic(); /* pairs with that of cmpxchg() in sb_space_claim() */
-	if (!(smp_load_acquire(&space->seq) & 1) && READ_ONCE(space->id) == id)
-		return true;
-	sb_space_release(space);
-	return false;
+	while (smp_load_acquire(&space->seq) & 1)
+		cpu_relax();
 }
 
 void sb_space_release(struct sb_space *space)
 {
+	smp_mb__before_atomic(); /* what was done while it was held is done */
 	atomic_dec(&space->holds);
+}
+
+/* Holds a space, unless it has lost its place. */
+static bool sb_space_hold_id(struct sb_space *space, u64 id)
+{
+	sb_space_hold(space);
+	if (READ_ONCE(space->id) == id)
+		return true;
+	sb_space_release(space);
+	return false;
 }
 
 /* Takes a place for a new space, which is to be filled then. False: it is held. */
@@ -118,7 +137,7 @@ static struct sb_space *sb_space_note(struct sb_spaces *spaces, u64 id, u64 now)
 	WRITE_ONCE(space->gap, 0);
 	WRITE_ONCE(space->next_read, now + SB_REREAD_NS);
 	atomic_set(&space->generation, 1);
-	smp_store_release(&space->seq, space->seq + 1);
+	smp_store_release(&space->seq, READ_ONCE(space->seq) + 1);
 	return space;
 }
 
@@ -177,6 +196,20 @@ static void sb_space_remember(struct sb_beat *beat, const struct sb_space *space
 	};
 }
 
+/* Notes that the reader is not told of what changed at this generation. */
+static void sb_space_note_gap(struct sb_space *space, u32 generation)
+{
+	u32 gap = READ_ONCE(space->gap);
+	u32 seen;
+
+	while (!gap || generation < gap) {
+		seen = cmpxchg(&space->gap, gap, generation);
+		if (seen == gap)
+			return;
+		gap = seen;
+	}
+}
+
 static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *generation)
 {
 	struct sb_spaces *spaces = beat->session->spaces;
@@ -192,8 +225,10 @@ static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *gen
 	id = atomic64_inc_return(&spaces->last_id);
 	space = sb_space_note(spaces, id, now);
 	if (!sb_space_queue(beat, id, space, 0)) {
-		if (space)
+		if (space) {
+			sb_space_note_gap(space, 1);
 			sb_space_release(space);
+		}
 		queue->lost++;
 		return 0;
 	}
@@ -202,27 +237,13 @@ static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *gen
 	return id;
 }
 
-/* Notes that the reader is not told of what changed at this generation. */
-static void sb_space_note_gap(struct sb_space *space, u32 generation)
-{
-	u32 gap = READ_ONCE(space->gap);
-	u32 seen;
-
-	while (!gap || generation < gap) {
-		seen = cmpxchg(&space->gap, gap, generation);
-		if (seen == gap)
-			return;
-		gap = seen;
-	}
-}
-
 /* Has the mappings read again, as changes of theirs were lost. */
 static noinline void sb_space_reread(struct sb_beat *beat, struct sb_space *space, u64 id,
 				     u64 now)
 {
 	u32 gap;
 
-	if (now < READ_ONCE(space->next_read) || !sb_space_hold(space, id))
+	if (now < READ_ONCE(space->next_read) || !sb_space_hold_id(space, id))
 		return;
 	WRITE_ONCE(space->next_read, now + SB_REREAD_NS);
 	gap = xchg(&space->gap, 0);
@@ -255,7 +276,7 @@ u64 sb_space_see(struct sb_beat *beat, u64 now, u32 *generation)
 /* The same of a space that may have lost its place. */
 static void sb_space_note_gap_of(struct sb_space *space, u64 id, u32 generation)
 {
-	if (!sb_space_hold(space, id))
+	if (!sb_space_hold_id(space, id))
 		return;
 	sb_space_note_gap(space, generation);
 	sb_space_release(space);
@@ -292,10 +313,10 @@ static struct sb_change *sb_spaces_reserve_change(struct sb_spaces *spaces)
 }
 
 /*
- * Queues a change of the space `id`, or notes that it is missing. It is pending
- * before a sample can be of its generation.
+ * Queues a change of a space, which is held, or notes that it is missing. It is
+ * pending before a sample can be of its generation.
  */
-static void sb_spaces_add_change(struct sb_spaces *spaces, struct sb_space *space, u64 id,
+static void sb_spaces_add_change(struct sb_spaces *spaces, struct sb_space *space,
 				 const struct vm_area_struct *vma, bool tell)
 {
 	struct sb_change *change = tell ? sb_spaces_reserve_change(spaces) : NULL;
@@ -306,7 +327,7 @@ static void sb_spaces_add_change(struct sb_spaces *spaces, struct sb_space *spac
 		sb_space_note_gap(space, generation);
 	} else {
 		change->space = space;
-		change->id = id;
+		change->id = READ_ONCE(space->id);
 		change->generation = generation;
 		change->vdso = vma->vm_start == (unsigned long)vma->vm_mm->context.vdso;
 		change->start = vma->vm_start;
@@ -324,24 +345,15 @@ static void sb_spaces_on_change(struct irq_work *work)
 }
 
 /*
- * Whether the entry is that of the memory that the current task changes, and which
- * id it has. The address of memory that is gone is soon that of another process:
- * it must be this one, unless others share its memory (vfork), who may be meant.
+ * Whether an entry, which is held, is that of the memory that the current task changes.
+ * The address of memory that is gone is soon that of another process: it must be this
+ * one, unless others share its memory (vfork), who may be meant.
  */
-static bool sb_space_is_changed(struct sb_space *space, u64 *id)
+static bool sb_space_is_changed(const struct sb_space *space)
 {
-	u32 seq = smp_load_acquire(&space->seq);
-	u32 generation;
-
-	if (sb_space_is_current(space, id, &generation))
-		return true;
-	if ((seq & 1) || READ_ONCE(space->mm) != current->mm ||
-	    atomic_read(&current->mm->mm_users) <= get_nr_threads(current))
-		return false;
-	*id = READ_ONCE(space->id);
-	/* Pairs with the release in sb_space_note(). */
-	smp_rmb();
-	return READ_ONCE(space->seq) == seq;
+	return sb_space_matches(space) ||
+	       (READ_ONCE(space->mm) == current->mm &&
+		atomic_read(&current->mm->mm_users) > get_nr_threads(current));
 }
 
 /*
@@ -355,23 +367,26 @@ static int sb_space_on_mapping(struct kprobe *probe, struct pt_regs *regs)
 	const struct vm_area_struct *vma = (void *)regs_get_kernel_argument(regs, 0);
 	struct sb_session *session;
 	struct sb_spaces *spaces;
-	struct sb_space *set;
+	struct sb_space *space;
 	bool tell;
 	u32 way;
-	u64 id;
 
 	if (!(vma->vm_flags & VM_EXEC) || vma->vm_mm != current->mm)
 		return 0;
 	rcu_read_lock();
 	sb_session_for_each_rcu(session) {
 		spaces = session->spaces;
-		set = sb_spaces_set(spaces, vma->vm_mm);
-		for (way = 0; way < SB_WAYS; way++) {
-			if (!sb_space_is_changed(set + way, &id) || !sb_space_hold(set + way, id))
+		space = sb_spaces_set(spaces, vma->vm_mm);
+		for (way = 0; way < SB_WAYS; way++, space++) {
+			if (READ_ONCE(space->mm) != current->mm)
 				continue;
-			tell = !session->restricted || sb_owner_may_see(session, current, vma->vm_mm);
-			sb_spaces_add_change(spaces, set + way, id, vma, tell);
-			sb_space_release(set + way);
+			sb_space_hold(space);
+			if (sb_space_is_changed(space)) {
+				tell = !session->restricted ||
+				       sb_owner_may_see(session, current, vma->vm_mm);
+				sb_spaces_add_change(spaces, space, vma, tell);
+			}
+			sb_space_release(space);
 		}
 	}
 	rcu_read_unlock();
