@@ -138,7 +138,8 @@
  * STACKBEAT_S_CHANGES_LOST; the mappings are read again at one of the next samples,
  * and there is one more space record: `gap` is the first generation that may be
  * missing. Between gap and its generation R, an address is known only where the
- * mapping before gap and that at R are the same.
+ * mapping before gap and that at R are the same; what came and went in between is
+ * taken for it.
  *
  * There may be no next sample. But the first generation is 1, and each later one
  * that is in no gap is of one change: where that was not told it was lost, and

@@ -208,6 +208,11 @@ class Spaces:
         return (self.spaces[sample.space].holder(sample.generation, address)
                 if sample.space in self.spaces else UNKNOWN)
 
+    def is_in_gap(self, sample):
+        """Whether changes were lost between which the sample was taken."""
+        return any(reading.told.gap and reading.told.gap <= sample.generation < reading.told.generation
+                   for reading in self.spaces[sample.space].readings)
+
     def name(self, sample):
         """The user part of a sample, leaf first, as Frames; UNKNOWN or None instead of a mapping
         where there is none."""
