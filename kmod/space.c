@@ -226,6 +226,7 @@ static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *gen
 	space = sb_space_note(spaces, id, now);
 	if (!sb_space_queue(beat, id, space, 0)) {
 		if (space) {
+			/* One of its next samples has it read. */
 			sb_space_note_gap(space, 1);
 			sb_space_release(space);
 		}
@@ -273,7 +274,7 @@ u64 sb_space_see(struct sb_beat *beat, u64 now, u32 *generation)
 	return sb_space_first_sight(beat, now, generation);
 }
 
-/* The same of a space that may have lost its place. */
+/* Does so for a space that may have lost its place: then nobody will read it again. */
 static void sb_space_note_gap_of(struct sb_space *space, u64 id, u32 generation)
 {
 	if (!sb_space_hold_id(space, id))

@@ -142,6 +142,7 @@ struct sb_seen_queue *sb_seen_queue_alloc(u32 cpu);
 void sb_seen_queue_free(struct sb_seen_queue *queue);
 /* Lets go of the references of one; again, it does nothing. */
 void sb_seen_put(struct sb_seen *seen);
+/* Ends a hold: another space may have its place from then on. */
 void sb_space_release(struct sb_space *space);
 /* Has the space read again at one of its next samples: this time it could not be. */
 void sb_seen_lose(struct sb_seen *seen);

@@ -53,9 +53,8 @@ struct history {
 	uint32_t known; /* all was told up to this generation, when it was found */
 	uint32_t latest;
 	uint32_t last; /* generation of the last capture or change in the map */
-	uint32_t
-		missing; /* first generation between `base` and `last` that was not told; 0: none */
-	uint32_t untold; /* how many there are at most, and none only if there is none */
+	uint32_t missing; /* first one between `base` and `last` that was not told; 0: none */
+	uint32_t untold; /* how many of these there are at most */
 	size_t crowded; /* entries from which on anonymous ones become one */
 	bool started; /* the map means something */
 	bool in_gap; /* of the first capture */

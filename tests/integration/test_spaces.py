@@ -14,8 +14,8 @@ from harness import (cgroup_mount, check, check_equal, check_faultless, exact_te
                      last_json, load, make_cgroup, PATIENCE, release, run, Skip, start,
                      start_waiting, test, use, wait_until, WORKLOADS, workload)
 from spaces import Spaces, UNKNOWN, vdso
-from stackbeat import PAGE, S, Session
-from test_users import allow, nothing_else_runs, online_cpus
+from stackbeat import online_cpus, PAGE, S, Session
+from test_users import allow, nothing_else_runs
 from users import ALICE, as_user, become, BOB, CAP_PERFMON
 
 SETTINGS = {"rate": 1000, "watermark": 4096, "ring_size": 4 << 20}
