@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import signal
+import statistics
 import subprocess
 from pathlib import Path
 
@@ -673,16 +674,19 @@ def nobody_reads_the_metadata():
 
 @exact_test
 def the_exit_of_a_big_process_is_not_delayed():
-    """Of 1 GiB, in a guest whose clock counts instructions."""
+    """Of 512 MiB, in a guest whose clock counts instructions.
+
+    In one exit of many, something of the kernel's own runs meanwhile, so that the median tells.
+    """
     load()
     took = {}
     for name in ("alone", "sampled"):
         with Session(rate=1000, ring_size=4 << 20) as session:
             if name == "sampled":
                 session.start()
-            out, _ = run(*workload("bigexit", 1024, 1, 5000000))
-            took[name], = last_json(out)
+            out, _ = run(*workload("bigexit", 512, 5, 5000000))
+            took[name] = statistics.median(last_json(out))
             if name == "sampled":
                 comms = [sample.comm for sample in session.read() if sample.space]
                 check(comms.count("bigexit") >= 20, "it was hardly sampled")
-    check(took["sampled"] <= 1.1 * took["alone"] + 1000000, f"nanoseconds to exit: {took}")
+    check(took["sampled"] <= 1.2 * took["alone"], f"nanoseconds to exit: {took}")
