@@ -45,7 +45,7 @@ def nothing_that_the_filter_matches_has_run():
 @test
 def there_was_no_beat():
     load()
-    fails(NO_SAMPLES, "before the first beat", "-F", 1, "--fixed", "/bin/true")
+    fails(NO_SAMPLES, "before the first beat", "-F", 1, "--fixed", "-d", 0.01)
 
 
 # --- the target --------------------------------------------------------------
@@ -88,6 +88,8 @@ def the_target_goes_while_it_is_recorded():
 def the_target_goes_and_has_done_nothing():
     load()
     sleeper = start("/bin/sleep", "1000")
+    comm = Path(f"/proc/{sleeper.pid}/comm")
+    wait_until(lambda: comm.read_text() == "sleep\n", "exec")
 
     def end(recorder):
         with Session() as session:
@@ -97,7 +99,8 @@ def the_target_goes_and_has_done_nothing():
         sleeper.kill()
         sleeper.wait()
 
-    fails(NO_SAMPLES, "no samples", "-F", 1, "-p", sleeper.pid, before=end)
+    # Its end is something that it does.
+    fails(NO_SAMPLES, "no samples", "-F", 1, "-p", sleeper.pid, "--exclude-comm", "sleep", before=end)
 
 
 # --- the module --------------------------------------------------------------

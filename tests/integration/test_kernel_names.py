@@ -108,7 +108,7 @@ def kernel_functions_have_the_shares_that_perf_reports():
     limit.write_text("0")
     process = start(*workload("calls", 10**9))
     perf = Perf()
-    recording = Recording("-F", RATE, "-p", process.pid)
+    recording = Recording("-F", RATE, "--budget", 50, "-p", process.pid)
     recording.wait_for(recording.session(), "samples", SAMPLES)
     perf.stop()
     recording.interrupt()
