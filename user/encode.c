@@ -59,6 +59,7 @@ static uint32_t encode_location(struct encoder *encoder, const struct frame_name
 					 .limit = name->kernel ? name->kernel->limit : UINT64_MAX,
 					 .file = name->mapping_path,
 					 .build_id = name->build_id,
+					 .number = name->file,
 				 });
 	}
 	for (size_t i = 0; i < name->line_count; i++) {

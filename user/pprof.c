@@ -20,7 +20,7 @@
 /* Strings are indices into the string table here. */
 struct mapping {
 	uint64_t start, limit, offset;
-	uint32_t file, build_id;
+	uint32_t file, build_id, number;
 };
 
 struct function {
@@ -205,7 +205,7 @@ static bool mapping_equal(const void *context, uint32_t index, const void *key)
 	const struct mapping *b = key;
 
 	return a->start == b->start && a->limit == b->limit && a->offset == b->offset &&
-	       a->file == b->file && a->build_id == b->build_id;
+	       a->file == b->file && a->build_id == b->build_id && a->number == b->number;
 }
 
 uint32_t pprof_mapping(struct pprof_builder *builder, const struct pprof_mapping *mapping)
@@ -216,6 +216,7 @@ uint32_t pprof_mapping(struct pprof_builder *builder, const struct pprof_mapping
 		.offset = mapping->offset,
 		.file = pprof_string(builder, mapping->file),
 		.build_id = pprof_string(builder, mapping->build_id),
+		.number = mapping->number,
 	};
 	uint32_t hash, index;
 
@@ -223,6 +224,7 @@ uint32_t pprof_mapping(struct pprof_builder *builder, const struct pprof_mapping
 	hash = hash_number(hash, new.limit);
 	hash = hash_number(hash, new.offset);
 	hash = hash_number(hash, (uint64_t) new.file << 32 | new.build_id);
+	hash = hash_number(hash, new.number);
 	index = hash_find(&builder->mapping_table, hash, mapping_equal, builder, &new);
 	if (index != HASH_NONE)
 		return index + 1;
@@ -263,24 +265,56 @@ uint32_t pprof_function(struct pprof_builder *builder, const char *name, const c
 	return file_entry(builder, &builder->function_table, hash, &builder->functions.count);
 }
 
+/* A location, whose lines are not the builder's yet. */
+struct new_location {
+	struct location location;
+	const struct pprof_line *lines;
+};
+
 static bool location_equal(const void *context, uint32_t index, const void *key)
 {
-	const struct location *a = &((const struct pprof_builder *)context)->locations.items[index];
-	const struct location *b = key;
+	const struct pprof_builder *builder = context;
+	const struct location *a = &builder->locations.items[index];
+	const struct new_location *new = key;
+	const struct location *b = &new->location;
 
-	return a->address == b->address && a->mapping == b->mapping;
+	if (a->address != b->address || a->mapping != b->mapping || a->line_count != b->line_count)
+		return false;
+	for (uint32_t i = 0; i < a->line_count; i++) {
+		const struct pprof_line *line = &builder->lines.items[a->first_line + i];
+
+		if (line->function != new->lines[i].function || line->line != new->lines[i].line)
+			return false;
+	}
+	return true;
+}
+
+static uint32_t hash_location(const struct new_location *new)
+{
+	uint32_t hash = hash_number(HASH_START, new->location.address);
+
+	hash = hash_number(hash, new->location.mapping);
+	for (uint32_t i = 0; i < new->location.line_count; i++) {
+		hash = hash_number(hash, new->lines[i].function);
+		hash = hash_number(hash, (uint64_t) new->lines[i].line);
+	}
+	return hash;
 }
 
 uint32_t pprof_location(struct pprof_builder *builder, uint32_t mapping, uint64_t address,
 			const struct pprof_line *lines, size_t count)
 {
-	struct location new = {
-		.address = address,
-		.mapping = mapping,
-		.first_line = builder->lines.count,
-		.line_count = count,
+	const struct new_location new = {
+		.location =
+			{
+				.address = address,
+				.mapping = mapping,
+				.first_line = builder->lines.count,
+				.line_count = count,
+			},
+		.lines = lines,
 	};
-	uint32_t hash = hash_number(hash_number(HASH_START, address), mapping);
+	uint32_t hash = hash_location(&new);
 	uint32_t index = hash_find(&builder->location_table, hash, location_equal, builder, &new);
 
 	if (index != HASH_NONE)
@@ -288,9 +322,9 @@ uint32_t pprof_location(struct pprof_builder *builder, uint32_t mapping, uint64_
 	if (!RESERVE(builder, lines, count) || !RESERVE(builder, locations, 1))
 		return 0;
 	if (count)
-		memcpy(&builder->lines.items[new.first_line], lines, count * sizeof(*lines));
+		memcpy(&builder->lines.items[builder->lines.count], lines, count * sizeof(*lines));
 	builder->lines.count += count;
-	builder->locations.items[builder->locations.count] = new;
+	builder->locations.items[builder->locations.count] = new.location;
 	return file_entry(builder, &builder->location_table, hash, &builder->locations.count);
 }
 

@@ -29,6 +29,8 @@ struct pprof_mapping {
 	uint64_t offset; /* bytes; what of the file is at start */
 	const char *file; /* NULL: "" */
 	const char *build_id; /* in hex; NULL: "" */
+	/* Tells files apart of which all that is told is the same; it is not in the profile. */
+	uint32_t number;
 };
 
 struct pprof_line {
@@ -67,7 +69,8 @@ uint32_t pprof_function(struct pprof_builder *builder, const char *name, const c
 /*
  * Returns the id of the location at `address` of `mapping` (an id, 0: none). Its
  * `count` lines are what was inlined there, innermost first; none: not resolved.
- * The lines of the first call for an address stay.
+ * Locations with all of that equal are one: two programs may have the same path and
+ * tell no build id, and what each makes while it runs is all called "[anon]".
  */
 uint32_t pprof_location(struct pprof_builder *builder, uint32_t mapping, uint64_t address,
 			const struct pprof_line *lines, size_t count);

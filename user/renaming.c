@@ -38,6 +38,7 @@ struct group {
 	size_t *locations; /* indices */
 	uint64_t *addresses; /* as the namer is asked */
 	size_t count, capacity;
+	bool has_twin; /* another file, of which the same is told */
 };
 
 struct run {
@@ -77,6 +78,40 @@ static bool is_file(const struct group *group)
 {
 	return *group->path == '/' || strcmp(group->path, "[vdso]") == 0 ||
 	       (*group->path && *group->path != '[');
+}
+
+static bool is_twin(const void *context, uint32_t index, const void *key)
+{
+	const struct group *a = &((const struct run *)context)->groups[index], *b = key;
+
+	return strcmp(a->path, b->path) == 0 && strcmp(a->build_id, b->build_id) == 0 &&
+	       a->mapping->memory_start == b->mapping->memory_start &&
+	       a->mapping->memory_limit == b->mapping->memory_limit &&
+	       a->mapping->file_offset == b->mapping->file_offset;
+}
+
+/* Of files with the same path and no build id, it can't be said which of them is at hand. */
+static int find_twins(struct run *run)
+{
+	struct hash paths = {0};
+	int err = 0;
+
+	for (size_t i = 0; i < run->mapping_count && !err; i++) {
+		struct group *group = &run->groups[i];
+		uint32_t hash = hash_text(HASH_START, group->path), twin;
+
+		if (*group->build_id)
+			continue;
+		twin = hash_find(&paths, hash, is_twin, run, group);
+		if (twin == HASH_NONE) {
+			err = hash_add(&paths, hash, (uint32_t)i);
+		} else {
+			run->groups[twin].has_twin = true;
+			group->has_twin = true;
+		}
+	}
+	hash_clear(&paths);
+	return err;
 }
 
 static int collect(struct run *run)
@@ -294,6 +329,17 @@ static int name_kernel(struct run *run, struct group *group)
 	return add_job(run, group, open_kernel, group->mapping->memory_start);
 }
 
+static int name_file(struct run *run, struct group *group)
+{
+	const struct renaming *renaming = run->renaming;
+
+	if (!group->has_twin)
+		return add_job(run, group, open_file, 0);
+	renaming->problem(renaming->arg, group->path,
+			  "was several files, none with a build id: which one is at hand?");
+	return 0;
+}
+
 static int name_all(struct run *run)
 {
 	const struct namer namer = {
@@ -316,7 +362,7 @@ static int name_all(struct run *run)
 		if (is_kernel(group))
 			err = name_kernel(run, group);
 		else if (is_file(group))
-			err = add_job(run, group, open_file, 0);
+			err = name_file(run, group);
 	}
 	if (!err)
 		err = namer_run(&namer, run->jobs, run->job_count, &run->texts);
@@ -549,7 +595,7 @@ static int prepare(struct run *run)
 		run->groups[i].path = pprof_text(run->profile, mapping->filename);
 		run->groups[i].build_id = pprof_text(run->profile, mapping->build_id);
 	}
-	if (file_strings(run) || file_functions(run))
+	if (find_twins(run) || file_strings(run) || file_functions(run))
 		return -ENOMEM;
 	return collect(run);
 }

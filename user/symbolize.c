@@ -264,6 +264,8 @@ const struct frame_name *symbolize_user(struct symbolizer *symbolizer, const str
 		return NULL;
 	frame->name.mapping_path = *object->path ? object->path : "[file]";
 	frame->name.build_id = object->build_id;
+	if (!*object->build_id)
+		frame->name.file = object->index + 1;
 	frame->name.normalized = (place - PLACE_OBJECTS) % 2 == 0;
 	if (frame->name.normalized && object_lookup(object, number, &symbol))
 		set_symbol(symbolizer, frame, symbol.name, symbol.start);

@@ -35,6 +35,7 @@ struct frame_name {
 	const char *mapping_path; /* file, "[kernel.kallsyms]", "[MODULE]", "[vdso]",
 				   * "[anon]", ...; "" if the address is in no mapping */
 	const char *build_id; /* hex; "" if there is none */
+	uint32_t file; /* which one, from 1, where nothing but the path tells; 0: not needed */
 	const struct kernel_part *kernel; /* of the kernel; NULL: user code */
 	/*
 	 * ELF virtual address if normalized; offset in the file where it has no segments;

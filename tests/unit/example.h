@@ -50,9 +50,9 @@ static inline struct pprof_builder *example_profile(void)
 {
 	struct pprof_builder *builder = pprof_new();
 	const struct pprof_mapping files[] = {
-		{0x400000, 0x500000, 0, "/usr/bin/app", "aabb"},
-		{0x7f0000000000, 0x7f0000100000, 0x1000, "/usr/lib/libx.so", NULL},
-		{0xffffffff80000000, UINT64_MAX, 0, "[kernel.kallsyms]", "ccdd"},
+		{0x400000, 0x500000, 0, "/usr/bin/app", "aabb", 0},
+		{0x7f0000000000, 0x7f0000100000, 0x1000, "/usr/lib/libx.so", NULL, 0},
+		{0xffffffff80000000, UINT64_MAX, 0, "[kernel.kallsyms]", "ccdd", 0},
 	};
 	uint32_t app = pprof_mapping(builder, &files[0]);
 	uint32_t libx = pprof_mapping(builder, &files[1]);

@@ -27,7 +27,7 @@ static uint32_t random_below(uint32_t limit)
 static struct pprof_builder *deep_profile(void)
 {
 	struct pprof_builder *builder = pprof_new();
-	const struct pprof_mapping file = {0x400000, 0x500000, 0, "/usr/bin/deep", NULL};
+	const struct pprof_mapping file = {0x400000, 0x500000, 0, "/usr/bin/deep", NULL, 0};
 	uint32_t mapping = pprof_mapping(builder, &file);
 	uint32_t stack[DEEP];
 	char name[32];
@@ -77,9 +77,9 @@ static struct pprof_builder *random_profile(void)
 {
 	struct pprof_builder *builder = pprof_new();
 	const struct pprof_mapping files[] = {
-		{0x1000, 0x2000, 0, "/usr/bin/random", "0123"},
-		{0x1000, 0x2000, 0, "[kernel.kallsyms]", "4567"},
-		{0x1000, 0x2000, 0, "/opt/some dir/libstripped.so", NULL},
+		{0x1000, 0x2000, 0, "/usr/bin/random", "0123", 0},
+		{0x1000, 0x2000, 0, "[kernel.kallsyms]", "4567", 0},
+		{0x1000, 0x2000, 0, "/opt/some dir/libstripped.so", NULL, 0},
 	};
 	uint32_t mappings[3], stack[RANDOM_DEPTH_MAX];
 	size_t i, depth;

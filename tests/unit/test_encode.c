@@ -876,6 +876,58 @@ static void named_later_it_is_what_it_had_been_at_once(void **state)
 	kallsyms_free(kallsyms);
 }
 
+/* A program without a build id, whose only function has this name, in the place of another one. */
+static uint64_t tell_program(struct fixture *fixture, const char *path, const char *function,
+			     uint64_t *address)
+{
+	char command[512], line[64];
+	FILE *pipe;
+
+	snprintf(command, sizeof(command),
+		 "rm -f %s && echo 'void %s(void) {}' | cc -x c - -shared -nostdlib "
+		 "-Wl,--build-id=none -o %s && nm %s | grep ' T %s'",
+		 path, function, path, path, function);
+	pipe = popen(command, "r");
+	assert_non_null(pipe);
+	assert_non_null(fgets(line, sizeof(line), pipe));
+	pclose(pipe);
+	*address = strtoull(line, NULL, 16);
+	return told_file(fixture->objects, &fixture->files, path);
+}
+
+static void programs_with_one_path_keep_their_own_names(void **state)
+{
+	static const char *const functions[] = {"first", "other"};
+	struct fixture *fixture = *state;
+	char *path = scratch_file(&fixture->scratch, "program");
+	struct pprof_profile *profile;
+	uint64_t addresses[2];
+
+	for (uint64_t i = 0; i < 2; i++) {
+		uint64_t object = tell_program(fixture, path, functions[i], &addresses[i]);
+		struct stackbeat_sample *user;
+
+		told_space(fixture->spaces, 7 + i, 1000, 1, "program");
+		told_mapping(fixture->spaces, 7 + i, 1, 0, MEMORY, 2 * MEMORY, object, 0);
+		assert_int_equal(space_advance(spaces_get(fixture->spaces, 7 + i, 0), 1), 0);
+		user = sample(fixture);
+		user->space = 7 + i;
+		sample_user(user, MEMORY + addresses[i]);
+		add(fixture);
+	}
+	assert_int_equal(addresses[0], addresses[1]);
+	unlink(path);
+	profile = encode(fixture);
+	assert_int_equal(profile->message->n_mapping, 2);
+	assert_int_equal(profile->message->n_location, 2);
+	assert_string_not_equal(name(profile, frame(profile, 0, 0)),
+				name(profile, frame(profile, 1, 0)));
+	for (size_t i = 0; i < 2; i++)
+		assert_string_not_equal(name(profile, frame(profile, i, 0)), "");
+	pprof_profile_free(profile);
+	free(path);
+}
+
 static void what_can_not_be_written_leaves_nothing(void **state)
 {
 	struct fixture *fixture = *state;
@@ -917,6 +969,7 @@ int main(void)
 		ENCODE_TEST(samples_have_the_labels_that_are_chosen),
 		ENCODE_TEST(what_differs_in_no_label_is_one_sample),
 		ENCODE_TEST(named_later_it_is_what_it_had_been_at_once),
+		ENCODE_TEST(programs_with_one_path_keep_their_own_names),
 		ENCODE_TEST(what_can_not_be_written_leaves_nothing),
 	};
 

@@ -130,7 +130,7 @@ static void ids_have_no_gaps(void **state)
 static void equals_are_one(void **state)
 {
 	struct pprof_builder *builder = pprof_new();
-	struct pprof_mapping mapping = {1, 2, 3, "file", "id"};
+	struct pprof_mapping mapping = {1, 2, 3, "file", "id", 0};
 	struct pprof_line line;
 	uint32_t text, function, location;
 
@@ -148,6 +148,8 @@ static void equals_are_one(void **state)
 	assert_int_equal(pprof_mapping(builder, &mapping), 2);
 	mapping.offset++;
 	assert_int_equal(pprof_mapping(builder, &mapping), 3);
+	mapping.number++;
+	assert_int_equal(pprof_mapping(builder, &mapping), 4);
 
 	function = pprof_function(builder, "f", "_f", "f.c", 0);
 	assert_int_equal(function, 1);
@@ -160,6 +162,12 @@ static void equals_are_one(void **state)
 	assert_int_equal(pprof_location(builder, 1, 100, &line, 1), 1);
 	assert_int_equal(pprof_location(builder, 2, 100, &line, 1), 2);
 	assert_int_equal(pprof_location(builder, 0, 100, NULL, 0), 3);
+	/* Another program's, at the same place. */
+	line.function = 2;
+	assert_int_equal(pprof_location(builder, 1, 100, &line, 1), 4);
+	assert_int_equal(pprof_location(builder, 1, 100, NULL, 0), 5);
+	line.line++;
+	assert_int_equal(pprof_location(builder, 1, 100, &line, 1), 6);
 	pprof_free(builder);
 }
 
@@ -196,10 +204,10 @@ static void has_functions_only_where_all_are_resolved(void **state)
 {
 	struct pprof_builder *builder = pprof_new();
 	const struct pprof_mapping files[] = {
-		{0, 1, 0, "resolved", NULL},
-		{0, 1, 0, "half", NULL},
-		{0, 1, 0, "unused", NULL},
-		{0, 1, 0, "no lines", NULL},
+		{0, 1, 0, "resolved", NULL, 0},
+		{0, 1, 0, "half", NULL, 0},
+		{0, 1, 0, "unused", NULL, 0},
+		{0, 1, 0, "no lines", NULL, 0},
 	};
 	const struct pprof_line line = {pprof_function(builder, "f", "f", "f.c", 0), 5};
 	const struct pprof_line bare = {pprof_function(builder, "g", "g", NULL, 0), 0};

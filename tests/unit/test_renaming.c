@@ -181,6 +181,32 @@ static void test_mappings_that_are_not_normalized(void **state)
 	pprof_profile_free(profile);
 }
 
+/* Two programs that had one path, and tell no build id: what is there now may be either, or none.
+ */
+static void test_files_that_are_told_alike(void **state)
+{
+	const uint64_t addresses[] = {0x1000, 0x1000};
+	struct pprof_mapping mappings[] = {
+		{.limit = UINT64_MAX, .file = "/nowhere/program"},
+		{.limit = UINT64_MAX, .file = "/nowhere/program", .number = 1},
+	};
+	struct pprof_profile *profile = profile_of(mappings, addresses, 2);
+
+	(void)state;
+	assert_int_equal(profile->message->n_mapping, 2);
+	rename_with(profile, kernel_new(sandbox), NULL);
+	assert_non_null(strstr(problems, "was several files"));
+	assert_null(strstr(problems, "is not there any more"));
+	pprof_profile_free(profile);
+	/* Not so those of which more is told. */
+	mappings[0].build_id = "1234";
+	mappings[1].build_id = "5678";
+	profile = profile_of(mappings, addresses, 2);
+	rename_with(profile, kernel_new(sandbox), NULL);
+	assert_null(strstr(problems, "was several files"));
+	pprof_profile_free(profile);
+}
+
 #define RENAMING_TEST(test) cmocka_unit_test_setup_teardown(test, make_sandbox, remove_sandbox)
 
 int main(void)
@@ -189,6 +215,7 @@ int main(void)
 		RENAMING_TEST(test_a_kernel_that_lies_elsewhere),
 		RENAMING_TEST(test_another_kernel),
 		RENAMING_TEST(test_mappings_that_are_not_normalized),
+		RENAMING_TEST(test_files_that_are_told_alike),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
