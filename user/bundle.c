@@ -76,7 +76,9 @@ static bool is_there(const struct writer *writer, const char *name)
 	return false;
 }
 
-static int add_header(struct writer *writer, const char *name, uint64_t size)
+/* `time` is that of the last change (see object_search.h), NULL: of no matter. */
+static int add_header(struct writer *writer, const char *name, uint64_t size,
+		      const struct timespec *time)
 {
 	struct archive_entry *entry = archive_entry_new();
 	int err = 0;
@@ -90,6 +92,8 @@ static int add_header(struct writer *writer, const char *name, uint64_t size)
 	archive_entry_set_size(entry, (la_int64_t)size);
 	archive_entry_set_filetype(entry, AE_IFREG);
 	archive_entry_set_perm(entry, 0644);
+	if (time)
+		archive_entry_set_mtime(entry, time->tv_sec, time->tv_nsec);
 	if (archive_write_header(writer->archive, entry) != ARCHIVE_OK)
 		err = archive_failed(writer);
 	archive_entry_free(entry);
@@ -127,12 +131,12 @@ static bool has_room(struct writer *writer, const char *path, const char *name, 
 }
 
 /* What a file has lost since it was opened reads as zeros, so that the archive is sound. */
-static int add_bytes_of(struct writer *writer, const char *name, int fd, uint64_t size)
+static int add_bytes_of(struct writer *writer, const char *name, int fd, const struct stat *st)
 {
 	static const unsigned char nothing[BLOCK_SIZE];
 	unsigned char block[BLOCK_SIZE];
-	int err = add_header(writer, name, size);
-	uint64_t at = 0;
+	uint64_t at = 0, size = (uint64_t)st->st_size;
+	int err = add_header(writer, name, size, &st->st_mtim);
 
 	while (!err && at < size) {
 		size_t want = size - at < sizeof(block) ? (size_t)(size - at) : sizeof(block);
@@ -159,7 +163,7 @@ static int add_file(struct writer *writer, const char *path, const char *name, i
 	if (!is_there(writer, name)) {
 		if (!has_room(writer, path, name, (uint64_t)st.st_size))
 			return 0;
-		err = add_bytes_of(writer, name, fd, (uint64_t)st.st_size);
+		err = add_bytes_of(writer, name, fd, &st);
 	}
 	++*count;
 	return err;
@@ -194,7 +198,7 @@ static int add_text(struct writer *writer, const char *path)
 
 	if (!is_there(writer, path + 1) && read_text(path, &bytes, &size) &&
 	    has_room(writer, path, path + 1, size)) {
-		err = add_header(writer, path + 1, size);
+		err = add_header(writer, path + 1, size, NULL);
 		if (!err)
 			err = add_bytes(writer, bytes, size);
 	}
@@ -371,9 +375,13 @@ static int unpack_all(struct archive *archive, struct archive *disk, const struc
 static int make_directory(struct bundle *bundle, struct error *error)
 {
 	const char *parent = getenv("TMPDIR");
+	char real[PATH_MAX];
 
 	if (!parent || !*parent)
 		parent = "/tmp";
+	/* Nothing is unpacked through a link. */
+	if (realpath(parent, real))
+		parent = real;
 	if (snprintf(bundle->directory, sizeof(bundle->directory), "%s/stackbeat-XXXXXX", parent) >=
 		    (int)sizeof(bundle->directory) ||
 	    !mkdtemp(bundle->directory)) {
@@ -398,7 +406,8 @@ int bundle_unpack(struct bundle *bundle, const char *path, struct error *error)
 	archive_read_support_filter_zstd(archive);
 	archive_read_support_filter_gzip(archive);
 	archive_read_support_format_tar(archive);
-	archive_write_disk_set_options(disk, ARCHIVE_EXTRACT_SECURE_SYMLINKS);
+	archive_write_disk_set_options(disk,
+				       ARCHIVE_EXTRACT_SECURE_SYMLINKS | ARCHIVE_EXTRACT_TIME);
 	if (archive_read_open_filename(archive, path, BLOCK_SIZE) != ARCHIVE_OK) {
 		err = error_set(error, EBADMSG, "%s: neither a directory nor an archive", path);
 		goto out;

@@ -40,7 +40,24 @@ __attribute__((format(printf, 2, 3))) static void refuse(struct attempt *attempt
 	error_set(&attempt->refused, ESTALE, "%s", text);
 }
 
-static bool is_wanted(struct attempt *attempt, const char *path, int fd, const struct stat *st)
+static bool is_older(const struct timespec *time, int64_t than)
+{
+	return time->tv_sec * NS_PER_SECOND + time->tv_nsec <= than;
+}
+
+/*
+ * Packages, archives and images give what they install the age that it had elsewhere, so that at
+ * its own place it is asked since when it is there, too. What was copied is as old as it is told.
+ */
+static bool has_not_changed(const struct attempt *attempt, const struct stat *st, bool is_copy)
+{
+	const int64_t time = attempt->search->time;
+
+	return is_older(&st->st_mtim, time) && (is_copy || is_older(&st->st_ctim, time));
+}
+
+static bool is_wanted(struct attempt *attempt, const char *path, int fd, const struct stat *st,
+		      bool is_copy)
 {
 	struct elf_file elf = {0};
 	struct error problem;
@@ -52,8 +69,7 @@ static bool is_wanted(struct attempt *attempt, const char *path, int fd, const s
 		return false;
 	}
 	if (!*attempt->build_id) {
-		wanted = st->st_mtim.tv_sec * NS_PER_SECOND + st->st_mtim.tv_nsec <=
-			 attempt->search->time;
+		wanted = has_not_changed(attempt, st, is_copy);
 		if (!wanted)
 			refuse(attempt, "%s has changed since the profile was taken", path);
 		elf_clear(&elf);
@@ -69,8 +85,8 @@ static bool is_wanted(struct attempt *attempt, const char *path, int fd, const s
 }
 
 /* An fd, or -1. */
-__attribute__((format(printf, 2, 3))) static int try(struct attempt *attempt, const char *format,
-						     ...)
+__attribute__((format(printf, 3, 4))) static int try(struct attempt *attempt, bool is_copy,
+						     const char *format, ...)
 {
 	char path[PATH_MAX];
 	struct stat st;
@@ -85,7 +101,7 @@ __attribute__((format(printf, 2, 3))) static int try(struct attempt *attempt, co
 	fd = open_regular_file(path, 0, &st);
 	if (fd < 0)
 		return -1;
-	if (is_wanted(attempt, path, fd, &st))
+	if (is_wanted(attempt, path, fd, &st, is_copy))
 		return fd;
 	close(fd);
 	return -1;
@@ -121,16 +137,16 @@ static int try_all(struct attempt *attempt, const char *path)
 	int fd = -1;
 
 	if (directory && strlen(id) > 2 && !id[strspn(id, "0123456789abcdef")])
-		fd = try(attempt, "%s/.build-id/%.2s/%s", directory, id, id + 2);
+		fd = try(attempt, true, "%s/.build-id/%.2s/%s", directory, id, id + 2);
 	if (fd < 0 && strcmp(path, VDSO) == 0)
 		fd = open_vdso(attempt);
 	if (fd >= 0 || !slash)
 		return fd;
 	if (directory && *path == '/')
-		fd = try(attempt, "%s%s", directory, path);
+		fd = try(attempt, true, "%s%s", directory, path);
 	if (fd < 0 && directory && slash[1])
-		fd = try(attempt, "%s%s", directory, slash);
-	return fd < 0 && *path == '/' ? try(attempt, "%s", path) : fd;
+		fd = try(attempt, true, "%s%s", directory, slash);
+	return fd < 0 && *path == '/' ? try(attempt, false, "%s", path) : fd;
 }
 
 int object_search_open(const struct object_search *search, const char *path, const char *build_id,

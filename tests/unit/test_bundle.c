@@ -12,6 +12,7 @@
 #include <getopt.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct error error;
@@ -142,6 +143,26 @@ static void test_paths_that_mislead(void **state)
 	bundle_remove(&bundle);
 }
 
+#define HOUR INT64_C(3600000000000)
+
+static int64_t now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_REALTIME, &time);
+	return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+}
+
+static int search(const char *directory, const char *path, const char *build_id, int64_t time)
+{
+	const struct object_search search = {.directory = directory, .time = time};
+	int fd = object_search_open(&search, path, build_id, &error);
+
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 ? fd : 0;
+}
+
 static void test_files_without_a_build_id(void **state)
 {
 	struct bundle bundle = {""};
@@ -153,6 +174,8 @@ static void test_files_without_a_build_id(void **state)
 	assert_int_equal(create(NULL, profile_of(in_sandbox("plain"), ""), &counts), 0);
 	assert_int_equal(bundle_unpack(&bundle, in_sandbox("a.tar.zst"), &error), 0);
 	run("cmp '%s%s' %s", bundle.directory, in_sandbox("plain"), in_sandbox("plain"));
+	/* It is as old as it was. */
+	assert_int_equal(search(bundle.directory, in_sandbox("plain"), "", now()), 0);
 	bundle_remove(&bundle);
 	run("rm %s", in_sandbox("a.tar.zst"));
 	/* Whoever made the profile may want to have any file carried to him. */
@@ -300,16 +323,6 @@ static void test_what_a_terminal_gets(void **state)
 
 /* Looking for files */
 
-static int search(const char *directory, const char *path, const char *build_id, int64_t time)
-{
-	const struct object_search search = {.directory = directory, .time = time};
-	int fd = object_search_open(&search, path, build_id, &error);
-
-	if (fd >= 0)
-		close(fd);
-	return fd < 0 ? fd : 0;
-}
-
 static void test_files_are_looked_for(void **state)
 {
 	const char *program = in_sandbox("program"), *other = in_sandbox("other");
@@ -335,6 +348,10 @@ static void test_files_are_looked_for(void **state)
 	assert_int_equal(search(NULL, program, "", INT64_MAX), 0);
 	assert_int_equal(search(NULL, program, "", 1), -ENOENT);
 	assert_non_null(strstr(error.text, "has changed since the profile was taken"));
+	/* It may have the age of a package, and have come later. */
+	run("touch -d 2001-01-01 %s", program);
+	assert_int_equal(search(NULL, program, "", now() - HOUR), -ENOENT);
+	assert_int_equal(search(sandbox, "/program", "", now() - HOUR), 0);
 	assert_int_equal(search(NULL, in_sandbox("main.c"), "", INT64_MAX), -ENOENT);
 	/* Nothing but regular files is opened. */
 	run("rm %s && mkfifo %s", in_sandbox("main.c"), in_sandbox("main.c"));
