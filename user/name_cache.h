@@ -29,6 +29,13 @@ struct cached_names;
 bool name_cache_directory(char directory[PATH_MAX]);
 
 /*
+ * Whether names from an open file may be kept for all that have its build id: only who could
+ * change those anyway, this user or root, can have written it. Anybody can give a file of his own
+ * the build id of another one, and a file system of his own (FUSE) can say that root has.
+ */
+bool name_cache_trusts(int fd);
+
+/*
  * The names of a build id (hex) in a directory: none where there are none, or the file is
  * not sound. NULL when out of memory. cached_names_free() takes NULL too.
  */

@@ -7,6 +7,7 @@
 #include "expendable.h"
 #include "name_cache.h"
 #include "namer_child.h"
+#include "process.h"
 #include "texts.h"
 
 #include <errno.h>
@@ -34,6 +35,7 @@
 #define ADDRESS_BYTES ((size_t)4 << 10)
 #define RUN_BYTES ((size_t)512 << 20)
 #define TEXT_COST 64u /* of each, beside its bytes */
+#define ENDING_MS 10000 /* for a process to end that tells no more */
 
 _Static_assert(NAMER_TEXT_MAX <= MESSAGE_MAX, "lines are the longest messages");
 
@@ -62,6 +64,8 @@ struct worker {
 	int fd; /* where it tells */
 	bool ended; /* it has told all */
 	bool is_sound; /* what it told made sense */
+	bool has_spoken;
+	bool is_trusted; /* what it tells may be kept */
 	bool tells_too_much;
 	int64_t silence_end; /* ms: if it keeps silent until then, it is killed */
 	int64_t end; /* ms: it is killed in any case */
@@ -69,6 +73,7 @@ struct worker {
 	size_t size, capacity;
 	uint32_t *texts; /* its numbers, from 1, as ours */
 	size_t text_count, text_capacity;
+	bool *told; /* of each address of the piece */
 };
 
 struct run {
@@ -142,8 +147,14 @@ static int start(struct run *run, struct worker *worker)
 	job.addresses += piece->from;
 	job.count = piece->count;
 	*worker = (struct worker){.job = piece->task, .piece = *piece, .is_sound = true};
-	if (pipe2(ends, O_CLOEXEC) != 0)
-		return -errno;
+	worker->told = calloc(piece->count, sizeof(*worker->told));
+	if (!worker->told)
+		return -ENOMEM;
+	if (pipe2(ends, O_CLOEXEC) != 0) {
+		err = -errno;
+		free(worker->told);
+		return err;
+	}
 	worker->pid = fork();
 	if (worker->pid == 0) {
 		close(ends[0]);
@@ -155,6 +166,7 @@ static int start(struct run *run, struct worker *worker)
 	close(ends[1]);
 	if (err) {
 		close(ends[0]);
+		free(worker->told);
 		return err;
 	}
 	worker->fd = ends[0];
@@ -194,15 +206,21 @@ static void remove_worker(struct run *run, struct worker *worker)
 	end_piece(run, &run->tasks[worker->job]);
 	free(worker->bytes);
 	free(worker->texts);
+	free(worker->told);
 	*worker = run->workers[--run->worker_count];
 }
 
-/* Of a worker that ends by itself, or erred and was killed. */
+/* Of a worker that has closed its pipe, or erred and was killed. One may close it and stay. */
 static void end_worker(struct run *run, struct worker *worker)
 {
 	int status = 0;
 
-	if (waitpid(worker->pid, &status, 0) == worker->pid && !(worker->ended && worker->is_sound))
+	if (!process_ends_within(worker->pid, ENDING_MS)) {
+		kill(worker->pid, SIGKILL);
+		process_ends_within(worker->pid, ENDING_MS);
+	}
+	waitpid(worker->pid, &status, WNOHANG);
+	if (!worker->ended || !worker->is_sound)
 		explain_end(run, worker, status);
 	remove_worker(run, worker);
 }
@@ -337,15 +355,17 @@ static int take_lines(struct run *run, struct worker *worker, const unsigned cha
 	memcpy(&head, bytes, sizeof(head));
 	bytes += sizeof(head);
 	if (head.index >= worker->piece.count || head.count > INLINE_DEPTH_MAX ||
-	    size != sizeof(head) + head.count * sizeof(told))
+	    size != sizeof(head) + head.count * sizeof(told) || worker->told[head.index])
 		goto nonsense;
+	worker->told[head.index] = true;
 	for (uint32_t i = 0; i < head.count; i++, bytes += sizeof(told)) {
 		memcpy(&told, bytes, sizeof(told));
 		if (!take_line(run, worker, &told, &run->lines[i]))
 			goto nonsense;
 	}
 	index = worker->piece.from + head.index;
-	keep(task, index, run->lines, head.count);
+	if (worker->is_trusted)
+		keep(task, index, run->lines, head.count);
 	return run->namer->name(run->namer->arg, worker->job, task->indices[index], run->lines,
 				head.count);
 nonsense:
@@ -380,7 +400,14 @@ static void take_progress(const struct run *run, struct worker *worker, const vo
 static int take(struct run *run, struct worker *worker, uint32_t type, const unsigned char *bytes,
 		size_t size)
 {
+	bool is_first = !worker->has_spoken;
+
+	worker->has_spoken = true;
 	switch (type) {
+	case NAMER_TRUSTED:
+		worker->is_sound = is_first;
+		worker->is_trusted = is_first;
+		return 0;
 	case NAMER_TEXT:
 		return take_text(run, worker, (const char *)bytes, size);
 	case NAMER_LINES:

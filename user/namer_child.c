@@ -11,6 +11,7 @@
 #include "fetcher.h"
 #include "gosym.h"
 #include "kernel_object.h"
+#include "name_cache.h"
 #include "perfmap.h"
 #include "texts.h"
 
@@ -384,6 +385,8 @@ static void open_file(struct child *child)
 	struct error error = {""};
 
 	child->fd = job->open ? job->open(job->arg, &error) : -ENOENT;
+	if (child->fd < 0 || name_cache_trusts(child->fd))
+		tell(child, NAMER_TRUSTED, "", 0);
 	if (*error.text)
 		tell_problem(child, error.text);
 }

@@ -17,6 +17,7 @@ enum namer_type {
 	NAMER_PROBLEM, /* bytes: one line */
 	NAMER_PROGRESS, /* struct namer_progress */
 	NAMER_END, /* nothing: all was told */
+	NAMER_TRUSTED, /* nothing, first of all: its names may be kept (see name_cache.h) */
 };
 
 /* Longer names are cut: many of them may lie in a few bytes of a file. */

@@ -281,7 +281,9 @@ static uint64_t build_program(const char *options)
 	FILE *pipe;
 
 	write_text(in_sandbox("main.c"), "int main(void)\n{\n\treturn 0;\n}\n");
-	run("cd '%s' && cc -O1 -fcf-protection=none -Wl,--build-id=0x" ID " %s -o program main.c",
+	run("cd '%s' && cc -O1 -fcf-protection=none -Wl,--build-id=0x" ID
+	    " %s -o program main.c && "
+	    "chmod 755 program",
 	    sandbox, options);
 	snprintf(command, sizeof(command), "nm %s/program | awk '$3 == \"main\" {print $1}'",
 		 sandbox);
@@ -331,6 +333,30 @@ static void test_names_without_lines_are_not_kept(void **state)
 	}
 }
 
+/* Whoever can write a file can give it the build id of another one, and any names. */
+static void test_names_from_files_of_others_are_not_kept(void **state)
+{
+	uint64_t address = build_program("-g");
+
+	(void)state;
+	run("chmod o+w %s", in_sandbox("program"));
+	name_main(ID, 0, address);
+	run("chmod 775 %s", in_sandbox("program"));
+	name_main(ID, 0, address);
+	assert_true(opened);
+	run("chmod 755 %s", in_sandbox("program"));
+	if (geteuid() == 0) {
+		run("chown 1234 %s", in_sandbox("program"));
+		name_main(ID, 0, address);
+		assert_true(opened);
+		run("chown 0 %s", in_sandbox("program"));
+	}
+	name_main(ID, 0, address);
+	assert_true(opened);
+	name_main(ID, 0, address);
+	assert_false(opened);
+}
+
 #define CACHE_TEST(test) cmocka_unit_test_setup_teardown(test, make_sandbox, remove_sandbox)
 
 int main(void)
@@ -345,6 +371,7 @@ int main(void)
 		CACHE_TEST(test_the_home_of_another_user),
 		CACHE_TEST(test_files_are_read_once),
 		CACHE_TEST(test_names_without_lines_are_not_kept),
+		CACHE_TEST(test_names_from_files_of_others_are_not_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

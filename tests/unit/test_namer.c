@@ -316,26 +316,54 @@ static int babble(void *arg, struct error *error)
 	return -EIO;
 }
 
+/* The same name again and again, which would fill the parent's memory. */
+static int repeat(void *arg, struct error *error)
+{
+	static const struct {
+		struct namer_message message;
+		struct namer_lines lines;
+	} told = {{NAMER_LINES, sizeof(struct namer_lines)}, {0, 0}};
+
+	(void)arg, (void)error;
+	for (int fd = 3; fd < 64; fd++) {
+		for (int i = 0; i < 2; i++) {
+			if (write(fd, &told, sizeof(told)) < 0)
+				break;
+		}
+	}
+	return -EIO;
+}
+
+/* Keeps nobody waiting at the pipe, and goes on. */
+static int stay(void *arg, struct error *error)
+{
+	(void)arg, (void)error;
+	for (int fd = 3; fd < 64; fd++)
+		close(fd);
+	for (;;)
+		pause();
+	return -EIO;
+}
+
 static void test_processes_that_fail(void **state)
 {
 	static const struct {
 		int (*open)(void *arg, struct error *error);
 		const char *problem;
 	} failures[] = {
-		{crash, "signal 11"},
-		{leave, "could not be read"},
-		{hang, "hung for 1 s"},
-		{babble, "erred"},
+		{crash, "signal 11"},   {leave, "could not be read"},
+		{hang, "hung for 1 s"}, {babble, "erred"},
+		{repeat, "erred"},      {stay, "signal 9"},
 	};
 	const char *path = build("program", "-g");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
 	struct namer how = namer;
-	struct namer_job jobs[8];
+	struct namer_job jobs[12];
 
 	(void)state;
 	how.patience = 1;
 	how.processes = 3;
-	for (size_t i = 0; i < 8; i++)
+	for (size_t i = 0; i < 12; i++)
 		jobs[i] = (struct namer_job){
 			.path = path,
 			.build_id = "",
@@ -344,14 +372,14 @@ static void test_processes_that_fail(void **state)
 			.open = i % 2 ? failures[i / 2].open : open_path,
 			.arg = (char *)path,
 		};
-	assert_int_equal(run_jobs(&how, jobs, 8), 0);
-	for (size_t i = 0; i < 8; i++) {
+	assert_int_equal(run_jobs(&how, jobs, 12), 0);
+	for (size_t i = 0; i < 12; i++) {
 		if (i % 2 == 0) {
 			assert_int_equal(told[i].names, 1);
 			assert_string_equal(told[i].problem, "");
 			continue;
 		}
-		assert_int_equal(told[i].names, 0);
+		assert_true(told[i].names == (failures[i / 2].open == repeat));
 		if (!strstr(told[i].problem, failures[i / 2].problem))
 			fail_msg("\"%s\" is not \"%s\"", told[i].problem, failures[i / 2].problem);
 	}
