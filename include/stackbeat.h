@@ -162,7 +162,8 @@
  * The first gives a new read-only, close-on-exec file descriptor, with the rights
  * of the session's opener:
  *	ENOENT	there is no such object, or it was released
- *	EACCES	the opener may not read the file
+ *	EACCES	the opener may not read the file, or it never had a name (memfd,
+ *		shared memory), is another user's, and he lacks CAP_SYS_PTRACE
  *	EMFILE, ENFILE, ENOMEM, and what opening the file failed with
  * The second has the kernel let go of the file; a reader does it as soon as it has
  * what it needs, or a file system would stay busy. From then on the id can't be
@@ -185,7 +186,7 @@
 /* Limits and defaults. */
 #define STACKBEAT_RATE_MIN 1u /* Hz */
 #define STACKBEAT_RATE_MAX 20000u /* Hz; default and bound of the module parameter rate_max */
-#define STACKBEAT_RATE_DEFAULT 99u /* Hz */
+#define STACKBEAT_RATE_DEFAULT 99u /* Hz; rate_max, if that is less */
 #define STACKBEAT_KERNEL_FRAMES_MAX 127u
 #define STACKBEAT_USER_FRAMES_MAX 1023u
 #define STACKBEAT_USER_FRAMES_DEFAULT 255u

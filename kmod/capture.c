@@ -180,16 +180,20 @@ static bool sb_capture_read(struct sb_spaces *spaces, struct sb_capture *capture
 			(!locked && capture->seen.gap);
 	if (!capture->lost && locked) {
 		sb_capture_read_mappings(spaces, capture);
+		/* Nor is one that there is no room for now. */
+		capture->lost = capture->seen.gap && !capture->count && capture->left_out;
 	} else if (!capture->lost) {
 		capture->generation = 1;
 		capture->left_out = READ_ONCE(mm->map_count);
 	}
 	if (locked)
 		mmap_read_unlock(mm);
-	if (capture->lost)
+	if (capture->lost) {
+		capture->left_out = 0;
 		sb_seen_lose(&capture->seen);
-	else
+	} else {
 		sb_capture_read_cgroup(spaces, capture);
+	}
 	sb_seen_done(&capture->seen);
 	spaces->left_out += capture->left_out;
 	return true;

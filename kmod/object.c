@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <linux/capability.h>
 #include <linux/cred.h>
 #include <linux/dcache.h>
 #include <linux/file.h>
@@ -26,7 +27,7 @@ int sb_objects_init(struct sb_objects *objects)
 	return objects->path ? 0 : -ENOMEM;
 }
 
-static void sb_object_free(struct sb_object *object)
+void sb_object_free(struct sb_object *object)
 {
 	iput(object->inode);
 	path_put(&object->path);
@@ -34,11 +35,10 @@ static void sb_object_free(struct sb_object *object)
 	kfree(object);
 }
 
-void sb_objects_release(struct sb_objects *objects, struct sb_object *object)
+void sb_objects_remove(struct sb_objects *objects, struct sb_object *object)
 {
 	hash_del(&object->node);
 	objects->count--;
-	sb_object_free(object);
 }
 
 void sb_objects_free(struct sb_objects *objects)
@@ -47,8 +47,10 @@ void sb_objects_free(struct sb_objects *objects)
 	struct hlist_node *next;
 	int bucket;
 
-	hash_for_each_safe(objects->by_inode, bucket, next, object, node)
-		sb_objects_release(objects, object);
+	hash_for_each_safe(objects->by_inode, bucket, next, object, node) {
+		sb_objects_remove(objects, object);
+		sb_object_free(object);
+	}
 	kfree(objects->path);
 }
 
@@ -205,13 +207,26 @@ struct sb_object *sb_objects_find(struct sb_objects *objects, u64 id)
 	return NULL;
 }
 
+/*
+ * Whether a file without a name (memfd, shared memory) is not for the current credentials.
+ * Its mode lets everybody do everything, as nobody but who has it mapped gets at it; and
+ * whoever has it open can open it once more, to write, in /proc/self/fd.
+ */
+static bool sb_path_is_anothers(const struct path *path)
+{
+	const struct inode *inode = d_backing_inode(path->dentry);
+
+	return (IS_PRIVATE(inode) || inode->i_sb->s_flags & SB_KERNMOUNT) &&
+	       !uid_eq(current_fsuid(), inode->i_uid) && !capable(CAP_SYS_PTRACE);
+}
+
 int sb_path_open(const struct path *path, const struct cred *cred)
 {
 	const struct cred *old = override_creds(cred);
 	struct file *opened;
 	int fd;
 
-	fd = path_permission(path, MAY_READ);
+	fd = sb_path_is_anothers(path) ? -EACCES : path_permission(path, MAY_READ);
 	if (fd)
 		goto out;
 	fd = get_unused_fd_flags(O_CLOEXEC);

@@ -67,8 +67,9 @@ bool sb_objects_tell(struct sb_objects *objects, struct sb_ring *ring);
 /* The object of an id that was told, or NULL. */
 struct sb_object *sb_objects_find(struct sb_objects *objects, u64 id);
 
-/* Lets go of an object that was told. */
-void sb_objects_release(struct sb_objects *objects, struct sb_object *object);
+/* Takes out an object that was told. sb_object_free() follows, without a lock. */
+void sb_objects_remove(struct sb_objects *objects, struct sb_object *object);
+void sb_object_free(struct sb_object *object);
 
 /*
  * Opens a file with these rights, and gives a file descriptor of the current

@@ -507,9 +507,13 @@ int sb_spaces_release_object(struct sb_spaces *spaces, u64 id)
 	mutex_lock(&spaces->lock);
 	object = sb_objects_find(&spaces->objects, id);
 	if (object)
-		sb_objects_release(&spaces->objects, object);
+		sb_objects_remove(&spaces->objects, object);
 	mutex_unlock(&spaces->lock);
-	return object ? 0 : -ENOENT;
+	if (!object)
+		return -ENOENT;
+	/* Its file may go with it, which can take long, or wait for a server. */
+	sb_object_free(object);
+	return 0;
 }
 
 void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts)

@@ -13,6 +13,7 @@ import struct
 import subprocess
 from pathlib import Path
 
+import truth
 from harness import (check, check_equal, defer, fails_with, load, pprof, release, run, Skip, start,
                      temporary_directory, test, unload, use, wait_until, WORKLOADS, workload)
 from spaces import Spaces
@@ -77,6 +78,31 @@ def cap_perfmon_is_enough():
                 and any(sample.kernel for sample in samples))
             return len(samples)
     check(as_user(ALICE, record, capabilities=[CAP_PERFMON]), "no samples")
+
+
+@test
+def what_never_had_a_name_is_its_owners():
+    """Everybody may write to it, by its mode, and could once he had it open for reading."""
+    allow(parameter=None)
+    _, memfd = truth.start_memfd()
+
+    def open_it():
+        with Session(rate=1000, watermark=4096, pids=[memfd.pid]) as session:
+            spaces = Spaces(session, keep=True)
+            session.start()
+
+            def told():
+                spaces.read()
+                return [told.object for told in spaces.objects.values()
+                        if told.path.startswith("/memfd:")]
+            number, = wait_until(told, "the memfd")
+            try:
+                os.close(session.open_object(number))
+            except OSError as error:
+                return error.errno
+        return 0
+    check_equal(as_user(ALICE, open_it, capabilities=[CAP_PERFMON]), errno.EACCES, "another's")
+    check_equal(open_it(), 0, "root's")
 
 
 @test
