@@ -746,6 +746,11 @@ void sb_control_notify(const struct sb_session *session, enum stackbeat_event ev
 	genlmsg_multicast(&sb_family, skb, 0, 0, GFP_KERNEL);
 }
 
+u32 sb_control_default_rate(void)
+{
+	return min(STACKBEAT_RATE_DEFAULT, sb_control_rate_max);
+}
+
 int sb_control_init(u32 rate_max)
 {
 	sb_control_rate_max = rate_max;

@@ -74,8 +74,8 @@ static struct sb_session *sb_session_alloc(bool restricted)
 	INIT_LIST_HEAD(&session->list);
 	kref_init(&session->refs);
 
-	session->rate = STACKBEAT_RATE_DEFAULT;
-	session->period = NSEC_PER_SEC / STACKBEAT_RATE_DEFAULT;
+	session->rate = sb_control_default_rate();
+	session->period = NSEC_PER_SEC / session->rate;
 	session->budget_permille = STACKBEAT_BUDGET_DEFAULT;
 	session->budget = sb_budget_cycles(STACKBEAT_BUDGET_DEFAULT);
 	session->restricted = restricted;
@@ -360,6 +360,7 @@ static int sb_session_check(const struct sb_session *session,
 			    const struct sb_settings *settings,
 			    struct netlink_ext_ack *extack)
 {
+	u32 watermark = session->watermark_set ? session->watermark : 0;
 	u32 ring_size = session->page->ring_size;
 
 	if (session->closed) {
@@ -379,8 +380,9 @@ static int sb_session_check(const struct sb_session *session,
 		}
 		ring_size = settings->ring_size;
 	}
-	if (sb_settings_have(settings, STACKBEAT_A_WATERMARK) &&
-	    settings->watermark > ring_size) {
+	if (sb_settings_have(settings, STACKBEAT_A_WATERMARK))
+		watermark = settings->watermark;
+	if (watermark > ring_size) {
 		NL_SET_ERR_MSG(extack, "the watermark must not be larger than the ring size");
 		return -ERANGE;
 	}

@@ -121,6 +121,10 @@ def load_and_unload_say_what_is_so():
     check_equal(Path("/sys/module/stackbeat/parameters/rate_max").read_text().strip(), "1000",
                 "rate_max")
     unload()
+    run("stackbeat", "load", "rate_max=50")
+    with Session() as session:
+        check_equal(session.get()["rate"], 50, "rate by default")
+    unload()
     run("stackbeat", "load", "unprivileged=1")
     # The kernel tells a flag as Y.
     run("stackbeat", "load", "unprivileged=1")

@@ -78,6 +78,10 @@ def numbers_out_of_range_are_refused():
             for value in values:
                 refused(session, errno.ERANGE, text, encode_settings(**{name: value}),
                         f"{name} {value}")
+        session.set(watermark=S.RING_SIZE_MIN + 1)
+        refused(session, errno.ERANGE, "watermark", encode_settings(ring_size=S.RING_SIZE_MIN),
+                "a ring that is smaller than the watermark")
+        session.set(watermark=0)
         refused(session, errno.EINVAL, "power of two",
                 encode_settings(ring_size=3 * S.RING_SIZE_MIN), "a ring size of 192 KiB")
         for wrong in ("x", "0-", "1-0", "0,,x", "99999999", str(8192), "-1", " "):
