@@ -2,7 +2,6 @@
 """Who may profile, and what: CAP_PERFMON everything; others nothing, or, where the module's
 parameter `unprivileged` allows, the user part of their own processes."""
 
-import concurrent.futures
 import contextlib
 import errno
 import json
@@ -18,7 +17,7 @@ from harness import (check, check_equal, defer, fails_with, load, pprof, release
                      temporary_directory, test, unload, use, wait_until, WORKLOADS, workload)
 from spaces import Spaces
 from stackbeat import END_NAMES, Events, Netlink, online_cpus, S, Session
-from users import ALICE, as_user, become, BOB, CAP_PERFMON, own_mounts, own_user_namespace
+from users import ALICE, as_user, become, begin_as_user, BOB, CAP_PERFMON, own_mounts, own_user_namespace
 
 DEVICE = Path("/dev/stackbeat")
 PARAMETER = Path("/sys/module/stackbeat/parameters/unprivileged")
@@ -322,7 +321,8 @@ def run_first(pid, priority):
 
 @contextlib.contextmanager
 def nothing_else_runs(process, cpus):
-    """But this process and the caller: what is there on `cpus` meanwhile gives way to nobody."""
+    """But this process and the caller: what is there on `cpus` meanwhile gives way to nobody. So the
+    caller has one thread only: another would keep its lock."""
     limit = Path("/proc/sys/kernel/sched_rt_runtime_us")
     own = os.sched_getaffinity(0)
     with contextlib.ExitStack() as before:
@@ -373,15 +373,13 @@ def a_program_that_is_given_rights_is_not_told_of():
             spaces.drain()
             return sorted(told.path for told in spaces.objects.values()), session.stats()
 
-    with concurrent.futures.ThreadPoolExecutor(1) as executor:
-        looking = executor.submit(as_user, ALICE, look)
-        os.read(seen[0], 1)
-        with nothing_else_runs(process, others):
-            release(process)
-            wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/task")) == 2,
-                       "the other program")
-        os.write(changed[1], b"x")
-        told, stats = looking.result()
+    looked = begin_as_user(ALICE, look)
+    os.read(seen[0], 1)
+    with nothing_else_runs(process, others):
+        release(process)
+        wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/task")) == 2, "the other program")
+    os.write(changed[1], b"x")
+    told, stats = looked()
     check(any("python" in name for name in told), f"not even its first program: {told}")
     check(str(path) not in told, f"the program with more rights was told: {stats}")
 

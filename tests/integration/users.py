@@ -62,6 +62,11 @@ def own_mounts():
 
 def as_user(user, function, *arguments, capabilities=()):
     """Calls function in a process of that user; returns what it returns, raises what it raises."""
+    return begin_as_user(user, function, *arguments, capabilities=capabilities)()
+
+
+def begin_as_user(user, function, *arguments, capabilities=()):
+    """The same, while the caller goes on: he gets a function that waits for the end."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -76,13 +81,16 @@ def as_user(user, function, *arguments, capabilities=()):
             pickle.dump(result, file)
         os._exit(0)
     os.close(write)
-    with os.fdopen(read, "rb") as file:
-        passed, result = pickle.load(file)
-    os.waitpid(child, 0)
-    if passed:
-        return result
-    if isinstance(result, tuple):
-        error = OSError(*result)
-        error.text = result[1]
-        raise error
-    raise Failure(f"as user {user}: {result}")
+
+    def end():
+        with os.fdopen(read, "rb") as file:
+            passed, result = pickle.load(file)
+        os.waitpid(child, 0)
+        if passed:
+            return result
+        if isinstance(result, tuple):
+            error = OSError(*result)
+            error.text = result[1]
+            raise error
+        raise Failure(f"as user {user}: {result}")
+    return end
