@@ -2,9 +2,9 @@
 /*
  * vforker [CHILDREN [ITERATIONS]]
  *
- * Prints "ready" and waits until it may read something. Works ITERATIONS in _start,
- * main, then runs CHILDREN processes by vfork, one after the other, which work as much
- * each in its memory. Prints "done" and works on.
+ * Prints "ready" and waits until it may read something. Works ten times ITERATIONS in
+ * _start, main, then runs CHILDREN processes by vfork, one after the other, which work
+ * ITERATIONS each in its memory. Prints "done" and works on.
  */
 #include "bare.h"
 
@@ -19,7 +19,7 @@ NOINLINE int main(int argc, char **argv)
 	print("ready\n");
 	if (system_call(SYS_READ, 0, (long)&byte, 1, 0) != 1)
 		return 255;
-	work(iterations);
+	work(10 * iterations);
 	for (index = 0; index < children; index++) {
 		pid = system_call(SYS_VFORK, 0, 0, 0, 0);
 		if (pid < 0)
