@@ -147,7 +147,7 @@ static int start(struct run *run, struct worker *worker)
 	job.addresses += piece->from;
 	job.count = piece->count;
 	*worker = (struct worker){.job = piece->task, .piece = *piece, .is_sound = true};
-	worker->told = calloc(piece->count, sizeof(*worker->told));
+	worker->told = calloc(piece->count + 1, sizeof(*worker->told));
 	if (!worker->told)
 		return -ENOMEM;
 	if (pipe2(ends, O_CLOEXEC) != 0) {

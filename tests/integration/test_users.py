@@ -328,15 +328,19 @@ def nothing_else_runs(process, cpus):
     with contextlib.ExitStack() as before:
         before.callback(limit.write_text, limit.read_text())
         limit.write_text("-1")
-        before.callback(os.sched_setaffinity, 0, own)
-        os.sched_setaffinity(0, {cpus[0]})
-        before.callback(os.sched_setscheduler, 0, os.SCHED_OTHER, os.sched_param(0))
-        run_first(0, 50)
+        hogs = []
         for cpu in cpus:
             hog = start(*workload("threads", 1),
                         preexec_fn=lambda cpu=cpu: os.sched_setaffinity(0, {cpu}))
-            before.callback(hog.kill)
             wait_until(lambda hog=hog: len(os.listdir(f"/proc/{hog.pid}/task")) == 2, "a hog")
+            hogs.append(hog)
+        before.callback(os.sched_setaffinity, 0, own)
+        os.sched_setaffinity(0, {cpus[0]})
+        # Not before: they would be as important as the caller, who would not run again.
+        before.callback(os.sched_setscheduler, 0, os.SCHED_OTHER, os.sched_param(0))
+        run_first(0, 50)
+        for hog in hogs:
+            before.callback(hog.kill)
             for task in os.listdir(f"/proc/{hog.pid}/task"):
                 run_first(int(task), 10)
         run_first(process.pid, 10)
