@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "collect.h"
 #include "commands.h"
 #include "cuts.h"
@@ -38,7 +39,6 @@
 #define DRAIN_INTERVAL_NS INT64_C(1000000000)
 #define PIDS_INTERVAL_NS INT64_C(250000000)
 #define PROGRESS_INTERVAL_NS INT64_C(1000000000)
-#define NS_PER_SECOND INT64_C(1000000000)
 
 static const char usage[] =
 	"Usage: stackbeat record [OPTION]... [--] [COMMAND [ARG]...]\n"
@@ -95,14 +95,6 @@ struct record {
 	bool progress_shown;
 	const char *why_ended;
 };
-
-static int64_t now_ns(clockid_t clock)
-{
-	struct timespec time;
-
-	clock_gettime(clock, &time);
-	return time.tv_sec * NS_PER_SECOND + time.tv_nsec;
-}
 
 /* CPU time that this command has taken since the recording began. */
 static uint64_t own_cost_ns(const struct record *record)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include "clock.h"
 #include "device.h"
 #include "error.h"
 #include "intake.h"
@@ -11,7 +12,6 @@
 #include "profile.h"
 #include "space.h"
 
-#define NS_PER_SECOND INT64_C(1000000000)
 /* How often processes are looked at that may have ended. */
 #define LOOK_INTERVAL_NS NS_PER_SECOND
 /* Between two looks at whether the kernel has told all. */
@@ -21,14 +21,6 @@
  * in a guest that may be held up.
  */
 #define PUBLISH_NS 1000000
-
-static int64_t now_ns(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec * NS_PER_SECOND + time.tv_nsec;
-}
 
 static int open_object(uint64_t id, void *arg)
 {
@@ -139,7 +131,7 @@ static int drain_samples(struct collector *collector, struct device *device, boo
 static int settle(struct collector *collector, int64_t noted, struct error *error)
 {
 	uint64_t seen = (uint64_t)(noted - PUBLISH_NS);
-	int64_t now = now_ns();
+	int64_t now = now_ns(CLOCK_MONOTONIC);
 	bool look = now >= collector->next_look;
 	int err = intake_settle(collector->intake, seen);
 
@@ -156,7 +148,7 @@ static int settle(struct collector *collector, int64_t noted, struct error *erro
 
 int collector_drain(struct collector *collector, struct device *device, struct error *error)
 {
-	int64_t noted = now_ns();
+	int64_t noted = now_ns(CLOCK_MONOTONIC);
 	bool settled;
 	int err;
 
@@ -175,12 +167,12 @@ static int drain_last_metadata(struct collector *collector, struct device *devic
 			       struct error *warning, struct error *error)
 {
 	const struct timespec interval = {.tv_nsec = PENDING_INTERVAL_NS};
-	int64_t deadline = now_ns() + COLLECT_WAIT_S * NS_PER_SECOND;
+	int64_t deadline = now_ns(CLOCK_MONOTONIC) + COLLECT_WAIT_S * NS_PER_SECOND;
 	int err = 0;
 
 	while (!err && device_pending(device)) {
 		err = drain_metadata(collector, device, error);
-		if (now_ns() >= deadline) {
+		if (now_ns(CLOCK_MONOTONIC) >= deadline) {
 			error_set(warning, ETIMEDOUT,
 				  "the kernel has not told within %d s what all samples are of: "
 				  "some have no mappings",

@@ -205,8 +205,10 @@ static bool is_wanted(const struct debug_file *file, const struct wanted *wanted
 
 /* Takes `fd` and `path`. Returns 0 or a negative errno value, with `file` empty then. */
 static int take_file(struct debug_file *file, int fd, char *path, const struct wanted *wanted,
-		     struct error *error)
+		     const struct debug_search *search, struct error *error)
 {
+	if (search->opened)
+		search->opened(search->arg, fd);
 	*file = (struct debug_file){.fd = fd, .path = path};
 	file->elf = begin_elf(fd, NULL, 0, path, error);
 	if (file->elf && is_wanted(file, wanted, error))
@@ -219,10 +221,9 @@ static int take_file(struct debug_file *file, int fd, char *path, const struct w
  * Takes the file at a path if it is there and is what is wanted. What is there
  * and is not, is a problem to tell.
  */
-__attribute__((format(printf, 4, 5))) static bool try_file(struct debug_files *files,
-							   struct debug_file *file,
-							   const struct wanted *wanted,
-							   const char *format, ...)
+__attribute__((format(printf, 5, 6))) static bool
+try_file(struct debug_files *files, struct debug_file *file, const struct wanted *wanted,
+	 const struct debug_search *search, const char *format, ...)
 {
 	struct error error;
 	struct stat st;
@@ -238,7 +239,7 @@ __attribute__((format(printf, 4, 5))) static bool try_file(struct debug_files *f
 		return false;
 	fd = open_regular_file(path, 0, &st);
 	if (fd >= 0) {
-		if (take_file(file, fd, path, wanted, &error) == 0)
+		if (take_file(file, fd, path, wanted, search, &error) == 0)
 			return true;
 		set_problem(files, "%s", error.text);
 		return false;
@@ -293,7 +294,7 @@ static bool find_by_build_id(struct debug_files *files, struct debug_file *file,
 	if (!is_build_id(id))
 		return false;
 	for (size_t i = 0; i < directory_count(search); i++) {
-		if (try_file(files, file, wanted, "%s/.build-id/%.2s/%s.debug",
+		if (try_file(files, file, wanted, search, "%s/.build-id/%.2s/%s.debug",
 			     directory(search, i), id, id + 2))
 			return true;
 	}
@@ -315,12 +316,13 @@ static bool find_by_link(struct debug_files *files, const char *path, struct wan
 		return false;
 	wanted.has_crc = true;
 	wanted.crc = crc;
-	if (try_file(files, &files->debug, &wanted, "%s%.*s/.debug/%s", root, length, path, name) ||
-	    try_file(files, &files->debug, &wanted, "%s%.*s/%s", root, length, path, name))
+	if (try_file(files, &files->debug, &wanted, search, "%s%.*s/.debug/%s", root, length, path,
+		     name) ||
+	    try_file(files, &files->debug, &wanted, search, "%s%.*s/%s", root, length, path, name))
 		return true;
 	for (size_t i = 0; i < directory_count(search); i++) {
-		if (try_file(files, &files->debug, &wanted, "%s%.*s/%s", directory(search, i),
-			     length, path, name))
+		if (try_file(files, &files->debug, &wanted, search, "%s%.*s/%s",
+			     directory(search, i), length, path, name))
 			return true;
 	}
 	return false;
@@ -337,7 +339,7 @@ static bool fetch(struct debug_files *files, struct debug_file *file, const stru
 		return false;
 	fd = fetcher_fetch(search->fetcher, wanted->build_id, search->progress, search->arg, &path,
 			   &error);
-	if (fd >= 0 && take_file(file, fd, path, wanted, &error) == 0)
+	if (fd >= 0 && take_file(file, fd, path, wanted, search, &error) == 0)
 		return true;
 	if (fd != -ENOENT)
 		set_problem(files, "%s", error.text);
@@ -367,13 +369,14 @@ static bool find_alt_by_name(struct debug_files *files, const char *path,
 	const char *shared = strstr(name, "/.dwz/");
 	const char *slash = strrchr(path, '/');
 
-	if (*name == '/' && try_file(files, &files->alt, wanted, "%s%s", root, name))
+	if (*name == '/' && try_file(files, &files->alt, wanted, search, "%s%s", root, name))
 		return true;
-	if (*name != '/' && try_file(files, &files->alt, wanted, "%s%.*s%s", root,
+	if (*name != '/' && try_file(files, &files->alt, wanted, search, "%s%.*s%s", root,
 				     slash ? (int)(slash + 1 - path) : 0, path, name))
 		return true;
 	for (size_t i = 0; shared && i < directory_count(search); i++) {
-		if (try_file(files, &files->alt, wanted, "%s%s", directory(search, i), shared))
+		if (try_file(files, &files->alt, wanted, search, "%s%s", directory(search, i),
+			     shared))
 			return true;
 	}
 	return false;

@@ -34,6 +34,8 @@ struct debug_search {
 	 */
 	struct fetcher *fetcher;
 	int (*progress)(void *arg, long done, long total);
+	/* NULL, or called for each file but the binary, before anything looks into it. */
+	void (*opened)(void *arg, int fd);
 	void *arg;
 };
 

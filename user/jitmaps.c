@@ -16,6 +16,7 @@
 
 struct entry {
 	uint32_t pid, inner_pid;
+	uint64_t start_time;
 	int fd; /* -1: none */
 	uint32_t next; /* in the queue */
 	bool wanted; /* it is in the queue */
@@ -111,12 +112,11 @@ static void *open_maps(void *arg)
 
 	pthread_mutex_lock(&maps->lock);
 	while ((number = next_wanted(maps)) != NONE) {
-		uint32_t pid = maps->entries[number].pid;
-		uint32_t inner_pid = maps->entries[number].inner_pid;
+		struct entry entry = maps->entries[number];
 		int fd;
 
 		pthread_mutex_unlock(&maps->lock);
-		fd = perfmap_open(maps->root, pid, inner_pid);
+		fd = perfmap_open(maps->root, entry.pid, entry.inner_pid, entry.start_time);
 		pthread_mutex_lock(&maps->lock);
 		fd = take(maps, &maps->entries[number], fd);
 		pthread_mutex_unlock(&maps->lock);
@@ -145,7 +145,7 @@ static void ask(struct jitmaps *maps, uint32_t number)
 	pthread_cond_signal(&maps->asked);
 }
 
-uint32_t jitmaps_add(struct jitmaps *maps, uint32_t pid, uint32_t inner_pid)
+uint32_t jitmaps_add(struct jitmaps *maps, uint32_t pid, uint32_t inner_pid, uint64_t start_time)
 {
 	uint32_t number = NONE;
 
@@ -157,8 +157,8 @@ uint32_t jitmaps_add(struct jitmaps *maps, uint32_t pid, uint32_t inner_pid)
 	if (maps->count < NONE && array_reserve(&maps->entries, &maps->capacity, maps->count, 1,
 						sizeof(*maps->entries)) == 0) {
 		number = (uint32_t)maps->count++;
-		maps->entries[number] =
-			(struct entry){.pid = pid, .inner_pid = inner_pid, .fd = -1};
+		maps->entries[number] = (struct entry){
+			.pid = pid, .inner_pid = inner_pid, .start_time = start_time, .fd = -1};
 		if (maps->thread_runs)
 			ask(maps, number);
 		else

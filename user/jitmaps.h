@@ -24,10 +24,10 @@ struct jitmaps *jitmaps_new(const char *root);
 void jitmaps_free(struct jitmaps *maps);
 
 /*
- * Has the map of a process opened, if it has one: its process id, here and in its own
- * namespace. Returns a number for jitmaps_fd(), or UINT32_MAX: there is no memory.
+ * Has the map of a process opened, if it has one: see perfmap_open(). Returns a number for
+ * jitmaps_fd(), or UINT32_MAX: there is no memory.
  */
-uint32_t jitmaps_add(struct jitmaps *maps, uint32_t pid, uint32_t inner_pid);
+uint32_t jitmaps_add(struct jitmaps *maps, uint32_t pid, uint32_t inner_pid, uint64_t start_time);
 
 /* Looks once more for a map that was not there, or has been replaced. */
 void jitmaps_look(struct jitmaps *maps, uint32_t number);

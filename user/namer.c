@@ -408,6 +408,9 @@ static int take(struct run *run, struct worker *worker, uint32_t type, const uns
 		worker->is_sound = is_first;
 		worker->is_trusted = is_first;
 		return 0;
+	case NAMER_UNTRUSTED:
+		worker->is_trusted = false;
+		return 0;
 	case NAMER_TEXT:
 		return take_text(run, worker, (const char *)bytes, size);
 	case NAMER_LINES:

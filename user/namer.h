@@ -57,8 +57,8 @@ struct namer {
 	size_t directory_count;
 	/*
 	 * The directory of a cache (see name_cache.h), or NULL. Of files with a build id, names
-	 * come from there, and go there where they come with a file and a line, and from a file
-	 * that name_cache_trusts().
+	 * come from there, and go there where they come with a file and a line, and from files
+	 * of which name_cache_trusts() each.
 	 */
 	const char *cache;
 	unsigned int processes; /* at a time; 0: as many as there are CPUs */

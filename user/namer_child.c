@@ -316,6 +316,17 @@ static int report_progress(void *arg, long done, long total)
 	return now.tv_sec >= child->fetch_end.tv_sec;
 }
 
+/* Told at once: from now on the file may have its way here. */
+static void report_opened(void *arg, int fd)
+{
+	struct child *child = arg;
+
+	if (name_cache_trusts(fd))
+		return;
+	tell(child, NAMER_UNTRUSTED, "", 0);
+	fflush(child->out);
+}
+
 static bool open_files(struct child *child, const struct namer *namer)
 {
 	const struct namer_job *job = child->job;
@@ -324,6 +335,7 @@ static bool open_files(struct child *child, const struct namer *namer)
 		.directory_count = namer->directory_count,
 		.fetcher = child->fetcher.socket >= 0 ? &child->fetcher : NULL,
 		.progress = report_progress,
+		.opened = report_opened,
 		.arg = child,
 	};
 	int fd = child->fd >= 0 ? child->fd : -1;
@@ -490,6 +502,7 @@ static void name_module(struct child *child, const struct namer *namer)
 	int fd = debug_file_by_build_id(child->job->build_id, &search, &path);
 
 	if (fd >= 0) {
+		report_opened(child, fd);
 		done = try_module(child, fd, path);
 		close(fd);
 	}

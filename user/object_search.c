@@ -13,12 +13,12 @@
 
 #include <link.h>
 
+#include "clock.h"
 #include "elf.h"
 #include "error.h"
 #include "regular_file.h"
 
 #define VDSO "[vdso]"
-#define NS_PER_SECOND INT64_C(1000000000)
 
 struct attempt {
 	const struct object_search *search;
@@ -42,7 +42,7 @@ __attribute__((format(printf, 2, 3))) static void refuse(struct attempt *attempt
 
 static bool is_older(const struct timespec *time, int64_t than)
 {
-	return time->tv_sec * NS_PER_SECOND + time->tv_nsec <= than;
+	return time_ns(*time) <= than;
 }
 
 /*

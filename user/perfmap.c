@@ -2,6 +2,7 @@
 #include "perfmap.h"
 
 #include "array.h"
+#include "clock.h"
 #include "regular_file.h"
 #include "upper_bound.h"
 
@@ -30,7 +31,18 @@ struct perfmap {
 
 /* Opening */
 
-int perfmap_open(const char *root, uint32_t pid, uint32_t inner_pid)
+/* The clock of a file system may be a tick late. */
+#define TOUCHED_LATE_NS NS_PER_SECOND
+
+/* Whether it was last written before a time of CLOCK_BOOTTIME. */
+static bool is_older(const struct stat *st, uint64_t time)
+{
+	int64_t boot = now_ns(CLOCK_REALTIME) - now_ns(CLOCK_BOOTTIME);
+
+	return time_ns(st->st_mtim) + TOUCHED_LATE_NS < boot + (int64_t)time;
+}
+
+int perfmap_open(const char *root, uint32_t pid, uint32_t inner_pid, uint64_t start_time)
 {
 	char path[PATH_MAX], name[64];
 	struct stat process, st;
@@ -48,6 +60,10 @@ int perfmap_open(const char *root, uint32_t pid, uint32_t inner_pid)
 	if (fd >= 0 && st.st_uid != 0 && st.st_uid != process.st_uid) {
 		close(fd);
 		return -EPERM;
+	}
+	if (fd >= 0 && is_older(&st, start_time)) {
+		close(fd);
+		return -ESTALE;
 	}
 	return fd;
 }

@@ -38,7 +38,8 @@ struct group {
 	size_t *locations; /* indices */
 	uint64_t *addresses; /* as the namer is asked */
 	size_t count, capacity;
-	bool has_twin; /* another file, of which the same is told */
+	struct group *twin; /* the first of files of which the same is told; NULL: there is one */
+	bool told; /* that it has twins */
 };
 
 struct run {
@@ -106,8 +107,8 @@ static int find_twins(struct run *run)
 		if (twin == HASH_NONE) {
 			err = hash_add(&paths, hash, (uint32_t)i);
 		} else {
-			run->groups[twin].has_twin = true;
-			group->has_twin = true;
+			run->groups[twin].twin = &run->groups[twin];
+			group->twin = &run->groups[twin];
 		}
 	}
 	hash_clear(&paths);
@@ -333,10 +334,12 @@ static int name_file(struct run *run, struct group *group)
 {
 	const struct renaming *renaming = run->renaming;
 
-	if (!group->has_twin)
+	if (!group->twin)
 		return add_job(run, group, open_file, 0);
-	renaming->problem(renaming->arg, group->path,
-			  "was several files, none with a build id: which one is at hand?");
+	if (!group->twin->told)
+		renaming->problem(renaming->arg, group->path,
+				  "is not named: it was several files, none with a build id");
+	group->twin->told = true;
 	return 0;
 }
 

@@ -470,7 +470,8 @@ void space_makes_code(struct space *space)
 		spaces->jitmaps = jitmaps_new(spaces->root);
 	if (spaces->jitmaps)
 		space->jitmap = jitmaps_add(spaces->jitmaps, space->pid,
-					    space->inner_pid ? space->inner_pid : space->pid);
+					    space->inner_pid ? space->inner_pid : space->pid,
+					    space->start_time);
 }
 
 void spaces_finish(struct spaces *spaces)

@@ -218,18 +218,21 @@ def a_space_is_remembered_until_it_is_read():
     with Session(**{**SETTINGS, "rate": 5000}, cpus="0", pids=[process.pid]) as session:
         spaces = Spaces(session)
         session.start()
+        samples = []
         with nothing_else_runs(process, others):
+            release(process)
+            wait_until(lambda: samples.extend(in_user_mode(session.read())) or samples,
+                       "its first sample")
             release(process)
             check_equal(process.stdout.readline(), "done\n", "its answer")
         session.stop()
-        samples = in_user_mode(session.read())
+        samples += in_user_mode(session.read())
         spaces.drain()
     check(len({sample.pid for sample in samples}) > 16, "not many were sampled")
-    own = [sample for sample in samples if sample.pid == process.pid]
-    check(own, "it was not sampled itself")
-    reading = spaces.process(own[0].space)
+    check_equal(samples[0].pid, process.pid, "process of the first sample")
+    reading = spaces.process(samples[0].space)
     check(reading.mappings, f"it was forgotten: {reading}")
-    check_equal([frame.function for frame in spaces.name(own[0])], ["main", "_start"], "its callers")
+    check_equal([frame.function for frame in spaces.name(samples[0])], ["main", "_start"], "its callers")
 
 
 # --- objects -----------------------------------------------------------------
@@ -689,5 +692,5 @@ def the_exit_of_a_big_process_is_not_delayed():
             took[name] = statistics.median(last_json(out))
             if name == "sampled":
                 comms = [sample.comm for sample in session.read() if sample.space]
-                check(comms.count("bigexit") >= 20, "it was hardly sampled")
+                check(comms.count("bigexit") >= 100, "it was hardly sampled")
     check(took["sampled"] <= 1.2 * took["alone"], f"nanoseconds to exit: {took}")

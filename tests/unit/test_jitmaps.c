@@ -35,7 +35,7 @@ static int tear_down(void **state)
 
 static uint32_t add(uint32_t pid)
 {
-	uint32_t number = jitmaps_add(maps, pid, 1);
+	uint32_t number = jitmaps_add(maps, pid, 1, 0);
 
 	assert_int_not_equal(number, UINT32_MAX);
 	return number;

@@ -357,6 +357,27 @@ static void test_names_from_files_of_others_are_not_kept(void **state)
 	assert_false(opened);
 }
 
+/* Nor those of a debug file that others can write, beside a binary that they can't. */
+static void test_names_from_debug_files_of_others_are_not_kept(void **state)
+{
+	uint64_t address = build_program("-g");
+
+	(void)state;
+	run("cd '%s' && objcopy --only-keep-debug program program.debug && strip program && "
+	    "objcopy --add-gnu-debuglink=program.debug program && chmod 777 program.debug",
+	    sandbox);
+	for (int i = 0; i < 2; i++) {
+		name_main(ID, 0, address);
+		assert_true(opened);
+		assert_string_not_equal(last, "main:0");
+	}
+	run("chmod 755 '%s'", in_sandbox("program.debug"));
+	name_main(ID, 0, address);
+	assert_true(opened);
+	name_main(ID, 0, address);
+	assert_false(opened);
+}
+
 #define CACHE_TEST(test) cmocka_unit_test_setup_teardown(test, make_sandbox, remove_sandbox)
 
 int main(void)
@@ -372,6 +393,7 @@ int main(void)
 		CACHE_TEST(test_files_are_read_once),
 		CACHE_TEST(test_names_without_lines_are_not_kept),
 		CACHE_TEST(test_names_from_files_of_others_are_not_kept),
+		CACHE_TEST(test_names_from_debug_files_of_others_are_not_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "perfmap.h"
 
+#include "clock.h"
 #include "sandbox.h"
 
 #include <errno.h>
@@ -172,16 +173,16 @@ static void test_open(void **state)
 	(void)state;
 	run("mkdir -p %s", in_sandbox("proc/12/root/tmp"));
 	map = in_sandbox("proc/12/root/tmp/perf-3.map");
-	assert_int_equal(perfmap_open(sandbox, 13, 3), -ENOENT);
-	assert_int_equal(perfmap_open(sandbox, 12, 3), -ENOENT);
+	assert_int_equal(perfmap_open(sandbox, 13, 3, 0), -ENOENT);
+	assert_int_equal(perfmap_open(sandbox, 12, 3, 0), -ENOENT);
 	write_text(map, "1000 10 a\n");
-	fd = perfmap_open(sandbox, 12, 3);
+	fd = perfmap_open(sandbox, 12, 3, 0);
 	assert_true(fd >= 0);
 	close(fd);
 	run("rm %s && mkfifo %s", map, map);
-	assert_int_equal(perfmap_open(sandbox, 12, 3), -EINVAL);
+	assert_int_equal(perfmap_open(sandbox, 12, 3, 0), -EINVAL);
 	run("rm %s && ln -s /etc/passwd %s", map, map);
-	assert_true(perfmap_open(sandbox, 12, 3) < 0);
+	assert_true(perfmap_open(sandbox, 12, 3, 0) < 0);
 }
 
 /* A link in a container does not lead out of it. */
@@ -193,11 +194,32 @@ static void test_links_in_a_container(void **state)
 	run("mkdir -p %s %s", in_sandbox("proc/15/root/var"), in_sandbox("outside"));
 	write_text(in_sandbox("outside/perf-3.map"), "1000 10 a\n");
 	run("ln -s %s %s", in_sandbox("outside"), in_sandbox("proc/15/root/tmp"));
-	assert_true(perfmap_open(sandbox, 15, 3) < 0);
+	assert_true(perfmap_open(sandbox, 15, 3, 0) < 0);
 	run("rm %s && ln -s /var %s", in_sandbox("proc/15/root/tmp"),
 	    in_sandbox("proc/15/root/tmp"));
 	write_text(in_sandbox("proc/15/root/var/perf-3.map"), "1000 10 a\n");
-	fd = perfmap_open(sandbox, 15, 3);
+	fd = perfmap_open(sandbox, 15, 3, 0);
+	assert_true(fd >= 0);
+	close(fd);
+}
+
+/* An earlier process had this id. */
+static void test_age(void **state)
+{
+	const char *map;
+	uint64_t start = (uint64_t)now_ns(CLOCK_BOOTTIME);
+	int fd;
+
+	(void)state;
+	run("mkdir -p %s", in_sandbox("proc/16/root/tmp"));
+	map = in_sandbox("proc/16/root/tmp/perf-3.map");
+	write_text(map, "1000 10 a\n");
+	fd = perfmap_open(sandbox, 16, 3, start);
+	assert_true(fd >= 0);
+	close(fd);
+	run("touch -d '-1 hour' %s", map);
+	assert_int_equal(perfmap_open(sandbox, 16, 3, start), -ESTALE);
+	fd = perfmap_open(sandbox, 16, 3, start - UINT64_C(3600000000000));
 	assert_true(fd >= 0);
 	close(fd);
 }
@@ -215,13 +237,13 @@ static void test_owner(void **state)
 	map = in_sandbox("proc/14/root/tmp/perf-3.map");
 	write_text(map, "1000 10 a\n");
 	assert_int_equal(chown(map, 1234, 1234), 0);
-	assert_int_equal(perfmap_open(sandbox, 14, 3), -EPERM);
+	assert_int_equal(perfmap_open(sandbox, 14, 3, 0), -EPERM);
 	assert_int_equal(chown(in_sandbox("proc/14"), 1234, 1234), 0);
-	fd = perfmap_open(sandbox, 14, 3);
+	fd = perfmap_open(sandbox, 14, 3, 0);
 	assert_true(fd >= 0);
 	close(fd);
 	assert_int_equal(chown(map, 0, 0), 0);
-	fd = perfmap_open(sandbox, 14, 3);
+	fd = perfmap_open(sandbox, 14, 3, 0);
 	assert_true(fd >= 0);
 	close(fd);
 }
@@ -237,6 +259,7 @@ int main(void)
 		cmocka_unit_test(test_anything),
 		cmocka_unit_test(test_open),
 		cmocka_unit_test(test_links_in_a_container),
+		cmocka_unit_test(test_age),
 		cmocka_unit_test(test_owner),
 	};
 

@@ -18,6 +18,7 @@ int main(int argc, char **argv);
 #define SYS_WRITE 1
 #define SYS_OPEN 2
 #define SYS_CLOSE 3
+#define SYS_POLL 7
 #define SYS_MMAP 9
 #define SYS_MPROTECT 10
 #define SYS_MUNMAP 11

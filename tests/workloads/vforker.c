@@ -2,16 +2,24 @@
 /*
  * vforker [CHILDREN [ITERATIONS]]
  *
- * Prints "ready" and waits until it may read something. Works ten times ITERATIONS in
- * _start, main, then runs CHILDREN processes by vfork, one after the other, which work
- * ITERATIONS each in its memory. Prints "done" and works on.
+ * Prints "ready" and waits until it may read something. Works in _start, main until it may
+ * read something more, then runs CHILDREN processes by vfork, one after the other, which
+ * work ITERATIONS each in its memory. Prints "done" and works on.
  */
 #include "bare.h"
+
+#define POLL_IN 1
+
+struct poll_fd {
+	int fd;
+	short events, returned;
+};
 
 NOINLINE int main(int argc, char **argv)
 {
 	u64 children = argument(argc, argv, 1, 3);
 	u64 iterations = argument(argc, argv, 2, 100000000);
+	struct poll_fd input = {.fd = 0, .events = POLL_IN};
 	char byte;
 	u64 index;
 	long pid;
@@ -19,7 +27,9 @@ NOINLINE int main(int argc, char **argv)
 	print("ready\n");
 	if (system_call(SYS_READ, 0, (long)&byte, 1, 0) != 1)
 		return 255;
-	work(10 * iterations);
+	do
+		work(iterations / 100);
+	while (system_call(SYS_POLL, (long)&input, 1, 0, 0) == 0);
 	for (index = 0; index < children; index++) {
 		pid = system_call(SYS_VFORK, 0, 0, 0, 0);
 		if (pid < 0)
