@@ -105,10 +105,12 @@ static u64 sb_elf_pad(u64 size, u32 align)
 
 /*
  * Looks for the build id among the notes of a segment: each is three words (sizes
- * of name and contents, type), the name, the contents; both are padded.
+ * of name and contents, type), the name, the contents; both are padded. *left is
+ * how many notes may be looked at in the file.
  */
 static bool sb_elf_read_notes(sb_elf_read_fn *read, void *file,
-			      const struct sb_elf_header *header, struct sb_elf *elf)
+			      const struct sb_elf_header *header, u32 *left,
+			      struct sb_elf *elf)
 {
 	u32 align = header->align == 8 ? 8 : 4;
 	u64 size = header->size < SB_ELF_NOTES_MAX ? header->size : SB_ELF_NOTES_MAX;
@@ -116,7 +118,7 @@ static bool sb_elf_read_notes(sb_elf_read_fn *read, void *file,
 	Elf64_Nhdr note;
 	char name[4];
 
-	while (at + sizeof(note) <= size) {
+	for (; at + sizeof(note) <= size && *left; --*left) {
 		if (!read(file, header->offset + at, &note, sizeof(note)))
 			return false;
 		contents = at + sb_elf_pad(sizeof(note) + (u64)note.n_namesz, align);
@@ -144,8 +146,8 @@ int sb_elf_read(sb_elf_read_fn *read, void *file, struct sb_elf *elf)
 {
 	struct sb_elf_table table;
 	struct sb_elf_header header;
+	u32 notes = SB_ELF_NOTE_COUNT_MAX, i;
 	int err;
-	u32 i;
 
 	memset(elf, 0, sizeof(*elf));
 	err = sb_elf_read_table(read, file, &table);
@@ -156,7 +158,7 @@ int sb_elf_read(sb_elf_read_fn *read, void *file, struct sb_elf *elf)
 		else if (header.type == PT_LOAD)
 			sb_elf_add_segment(elf, &header);
 		else if (header.type == PT_NOTE && !elf->build_id_size &&
-			 !sb_elf_read_notes(read, file, &header, elf))
+			 !sb_elf_read_notes(read, file, &header, &notes, elf))
 			err = -EAGAIN;
 	}
 	if (!elf->build_id_size)

@@ -14,6 +14,7 @@
 #define SB_ELF_HEADERS_MAX 64u	/* program headers that are looked at */
 #define SB_ELF_SEGMENTS_MAX 8u	/* executable ones that are kept */
 #define SB_ELF_NOTES_MAX 4096u	/* bytes of a note segment that are looked at */
+#define SB_ELF_NOTE_COUNT_MAX 256u	/* notes of a file that are looked at */
 
 struct sb_elf {
 	u32 segment_count;
