@@ -267,6 +267,7 @@ static void sb_spaces_take_seen(struct sb_spaces *spaces, struct sb_seen_queue *
 			list_add_tail(&capture->list, &spaces->unread);
 			spaces->unread_count++;
 		}
+		cond_resched();
 	}
 }
 
@@ -281,6 +282,7 @@ static void sb_spaces_take_all_seen(struct sb_spaces *spaces)
 			continue;
 		sb_capture_finish(spaces, capture);
 		spaces->unread_count--;
+		cond_resched();
 	}
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
 		beat = sb_session_find_beat(spaces->session, cpu);
@@ -316,6 +318,7 @@ static void sb_spaces_take_changes(struct sb_spaces *spaces)
 		}
 		if (change.file)
 			fput(change.file);
+		cond_resched();
 	}
 }
 

@@ -344,7 +344,7 @@ static int sb_control_change(struct sb_session *session, struct genl_info *info)
 	struct sb_settings settings = {};
 	int err = -ENOMEM;
 
-	settings.filter = kzalloc(sizeof(*settings.filter), GFP_KERNEL);
+	settings.filter = kzalloc(sizeof(*settings.filter), GFP_KERNEL_ACCOUNT);
 	if (settings.filter && zalloc_cpumask_var(&settings.cpus, GFP_KERNEL)) {
 		err = sb_read_settings(info, &settings);
 		if (!err)

@@ -15,16 +15,17 @@
 static int sb_filter_follow(void);
 static void sb_filter_unfollow(void);
 
+/* All of it is on the account of whoever asks for it: many may ask at once. */
 struct sb_id_set *sb_id_set_alloc(u32 capacity)
 {
-	struct sb_id_set *set = kzalloc(sizeof(*set), GFP_KERNEL);
+	struct sb_id_set *set = kzalloc(sizeof(*set), GFP_KERNEL_ACCOUNT);
 	int err = -ENOMEM;
 
 	if (!set)
 		return ERR_PTR(-ENOMEM);
 	kref_init(&set->refs);
-	set->ids = kcalloc(capacity, sizeof(*set->ids), GFP_KERNEL);
-	set->bits = vzalloc(PID_MAX_LIMIT / BITS_PER_BYTE);
+	set->ids = kcalloc(capacity, sizeof(*set->ids), GFP_KERNEL_ACCOUNT);
+	set->bits = __vmalloc(PID_MAX_LIMIT / BITS_PER_BYTE, GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 	if (!set->ids || !set->bits)
 		goto failed;
 	err = sb_filter_follow();

@@ -179,24 +179,19 @@ static void sb_session_stop(struct sb_session *session, u32 state)
 	wake_up_interruptible(&session->wait);
 }
 
-/* Gives the session another filter, or none, and frees the one it had. */
-static void sb_session_replace_filter(struct sb_session *session,
-				      struct sb_filter *filter)
+/* Gives the session another filter, or none. Beats may see the one it had for a grace period. */
+static struct sb_filter *sb_session_swap_filter(struct sb_session *session,
+						struct sb_filter *filter)
 {
-	struct sb_filter *old;
-
 	lockdep_assert_held(&session->lock);
 
-	old = rcu_replace_pointer(session->filter, filter,
-				  lockdep_is_held(&session->lock));
-	if (!old)
-		return;
-	synchronize_rcu();
-	sb_filter_free(old);
+	return rcu_replace_pointer(session->filter, filter, lockdep_is_held(&session->lock));
 }
 
 void sb_session_close(struct sb_session *session)
 {
+	struct sb_filter *filter;
+
 	mutex_lock(&sb_sessions_lock);
 	list_del_rcu(&session->list);
 	sb_sessions_count--;
@@ -205,12 +200,13 @@ void sb_session_close(struct sb_session *session)
 	mutex_lock(&session->lock);
 	session->closed = true;
 	sb_session_stop(session, STACKBEAT_STATE_STOPPED);
-	sb_session_replace_filter(session, NULL);
+	filter = sb_session_swap_filter(session, NULL);
 	mutex_unlock(&session->lock);
 	sb_control_notify(session, STACKBEAT_EVENT_CLOSED, 0, 0);
 
 	/* The probes of tracepoints walk the list without a lock. */
 	synchronize_rcu();
+	sb_filter_free(filter);
 	sb_session_put(session);
 }
 
@@ -448,6 +444,7 @@ static bool sb_filter_is_empty(const struct sb_filter *filter)
 	       !filter->comm_count;
 }
 
+/* Leaves in the settings the filter that is not needed, or is not any more. */
 static void sb_session_set_filter(struct sb_session *session, struct sb_settings *settings)
 {
 	struct sb_filter *filter = NULL;
@@ -455,7 +452,9 @@ static void sb_session_set_filter(struct sb_session *session, struct sb_settings
 	sb_session_complete_filter(session, settings);
 	if (!sb_filter_is_empty(settings->filter))
 		swap(filter, settings->filter);
-	sb_session_replace_filter(session, filter);
+	sb_filter_free(settings->filter);
+	settings->filter = sb_session_swap_filter(session, filter);
+	settings->filter_was_used = settings->filter;
 }
 
 static int sb_session_apply(struct sb_session *session,
@@ -517,6 +516,9 @@ int sb_session_set(struct sb_session *session, struct sb_settings *settings,
 			sb_session_stop(session, settings->state);
 	}
 	mutex_unlock(&session->lock);
+	/* Without the lock: all who wait for it would wait for each other's grace periods. */
+	if (settings->filter_was_used)
+		synchronize_rcu();
 	if (!err)
 		sb_control_notify(session, STACKBEAT_EVENT_CHANGED, 0, 0);
 	return err;

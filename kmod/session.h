@@ -128,7 +128,8 @@ struct sb_settings {
 	bool inherit;
 	bool fixed;
 	cpumask_var_t cpus;
-	struct sb_filter *filter;	/* of this, the members that are set */
+	struct sb_filter *filter;	/* of this, the members that are set; to be freed */
+	bool filter_was_used;		/* beats may see that one for a grace period */
 };
 
 /*
