@@ -385,7 +385,8 @@ struct stackbeat_object {
  *	also _PIDS and a _CPU_STATS for each CPU (a dump has no room for them).
  *
  * STACKBEAT_CMD_SESSION_SET	STACKBEAT_A_SESSION and at least one of the
- *	settings below. Everything is checked before anything takes effect.
+ *	settings below. Everything is checked before anything takes effect; where
+ *	there is no memory for rings then (ENOMEM), what was set stays.
  *	Needs CAP_PERFMON in the initial user namespace, or to be the user whose
  *	restricted session it is. No answer but the acknowledgement. Where a
  *	filter has several kinds of members (processes, threads, control groups),

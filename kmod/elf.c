@@ -106,7 +106,8 @@ static u64 sb_elf_pad(u64 size, u32 align)
 /*
  * Looks for the build id among the notes of a segment: each is three words (sizes
  * of name and contents, type), the name, the contents; both are padded. *left is
- * how many notes may be looked at in the file.
+ * how many notes may be looked at in the file. False: there may be one that was
+ * not looked at.
  */
 static bool sb_elf_read_notes(sb_elf_read_fn *read, void *file,
 			      const struct sb_elf_header *header, u32 *left,
@@ -118,7 +119,10 @@ static bool sb_elf_read_notes(sb_elf_read_fn *read, void *file,
 	Elf64_Nhdr note;
 	char name[4];
 
-	for (; at + sizeof(note) <= size && *left; --*left) {
+	while (at + sizeof(note) <= size) {
+		if (!*left)
+			return false;
+		--*left;
 		if (!read(file, header->offset + at, &note, sizeof(note)))
 			return false;
 		contents = at + sb_elf_pad(sizeof(note) + (u64)note.n_namesz, align);
@@ -139,7 +143,7 @@ static bool sb_elf_read_notes(sb_elf_read_fn *read, void *file,
 		}
 		at = end;
 	}
-	return true;
+	return size == header->size;
 }
 
 int sb_elf_read(sb_elf_read_fn *read, void *file, struct sb_elf *elf)

@@ -35,7 +35,8 @@ typedef bool sb_elf_read_fn(void *file, u64 offset, void *to, size_t size);
 /*
  * Reads a file of either class and of this machine's byte order through `read`.
  * Returns 0, also for a file that is not ELF, which has no segments; -EAGAIN
- * when a read failed: the file may have more than was found.
+ * when a read failed, or there are more notes than are looked at: the file may
+ * have more than was found.
  */
 int sb_elf_read(sb_elf_read_fn *read, void *file, struct sb_elf *elf);
 

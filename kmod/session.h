@@ -134,8 +134,9 @@ struct sb_settings {
 
 /*
  * Changes all settings or none. Values must be in their ranges already. Fails
- * as STACKBEAT_CMD_SESSION_SET is documented to, with a message in extack. The
- * state comes last: a start that fails leaves the other settings changed.
+ * as STACKBEAT_CMD_SESSION_SET is documented to, with a message in extack. What
+ * needs memory comes last: a start that fails, and rings for CPUs that come in,
+ * leave the other settings changed.
  */
 int sb_session_set(struct sb_session *session, struct sb_settings *settings,
 		   struct netlink_ext_ack *extack);

@@ -34,7 +34,10 @@ struct debug_search {
 	 */
 	struct fetcher *fetcher;
 	int (*progress)(void *arg, long done, long total);
-	/* NULL, or called for each file but the binary, before anything looks into it. */
+	/*
+	 * NULL, or called by debug_files_open() for each file but the binary, before anything
+	 * looks into it.
+	 */
 	void (*opened)(void *arg, int fd);
 	void *arg;
 };

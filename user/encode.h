@@ -36,7 +36,7 @@ struct recording {
 	uint64_t changes_lost; /* changes of mappings that it could not tell */
 	uint64_t mappings_left_out; /* beyond a bound, its or ours */
 	uint64_t objects_left_out; /* mappings whose file was not kept */
-	uint64_t jitmaps_left_out; /* perf maps beyond the bound of jitmaps.h */
+	uint64_t jitmaps_left_out; /* perf maps that were not taken, see jitmaps.h */
 	uint64_t kernel_cost_ns; /* CPU time of the module's timer callback */
 	uint64_t reader_cost_ns; /* CPU time of this command while it recorded */
 };

@@ -4,6 +4,7 @@
 #include "array.h"
 #include "perfmap.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ struct entry {
 	uint32_t next; /* in the queue */
 	bool wanted; /* it is in the queue */
 	bool left_out; /* it has a map, and there was no room */
+	bool refused; /* it has a map that can't be its own: see perfmap_open() */
 };
 
 struct jitmaps {
@@ -118,6 +120,7 @@ static void *open_maps(void *arg)
 		pthread_mutex_unlock(&maps->lock);
 		fd = perfmap_open(maps->root, entry.pid, entry.inner_pid, entry.start_time);
 		pthread_mutex_lock(&maps->lock);
+		maps->entries[number].refused = fd == -EPERM || fd == -ESTALE;
 		fd = take(maps, &maps->entries[number], fd);
 		pthread_mutex_unlock(&maps->lock);
 		if (fd >= 0)
@@ -227,6 +230,8 @@ uint64_t jitmaps_left_out(struct jitmaps *maps)
 
 	pthread_mutex_lock(&maps->lock);
 	left_out = maps->left_out;
+	for (size_t i = 0; i < maps->count; i++)
+		left_out += maps->entries[i].refused && maps->entries[i].fd < 0;
 	pthread_mutex_unlock(&maps->lock);
 	return left_out;
 }

@@ -36,8 +36,8 @@ void jitmaps_look(struct jitmaps *maps, uint32_t number);
 void jitmaps_finish(struct jitmaps *maps);
 
 /*
- * How many processes have a map that was left out, as it is beyond JITMAPS_OPEN_MAX, or may have
- * one, and a file system hung before it was looked for.
+ * How many processes have a map that was left out, as it is beyond JITMAPS_OPEN_MAX, or is not
+ * their own (see perfmap_open()), or may have one, and a file system hung before it was looked for.
  */
 uint64_t jitmaps_left_out(struct jitmaps *maps);
 

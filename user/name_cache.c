@@ -19,7 +19,7 @@
 #include "regular_file.h"
 #include "texts.h"
 
-#define MAGIC "sbnames"
+#define MAGIC "sbname2"
 #define SUFFIX ".names"
 #define NO_TEXT UINT32_MAX
 

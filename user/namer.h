@@ -44,6 +44,7 @@ struct namer_job {
 	int (*open)(void *arg, struct error *error);
 	/* The symbol that holds an ELF virtual address, where nothing else is known of it. */
 	bool (*lookup)(void *arg, uint64_t vaddr, struct symbol *symbol); /* may be NULL */
+	bool lookup_is_others; /* its symbols are of a file that name_cache_trusts() not */
 	void *arg;
 	bool offsets; /* `addresses` are offsets in the file */
 	bool is_module; /* of the kernel: `code_start` is where its code lies */

@@ -316,7 +316,7 @@ static int report_progress(void *arg, long done, long total)
 	return now.tv_sec >= child->fetch_end.tv_sec;
 }
 
-/* Told at once: from now on the file may have its way here. */
+/* As soon as the file is looked into, it may have its way here. */
 static void report_opened(void *arg, int fd)
 {
 	struct child *child = arg;
@@ -395,10 +395,14 @@ static void open_file(struct child *child)
 {
 	const struct namer_job *job = child->job;
 	struct error error = {""};
+	bool is_trusted;
 
 	child->fd = job->open ? job->open(job->arg, &error) : -ENOENT;
-	if (child->fd < 0 || name_cache_trusts(child->fd))
-		tell(child, NAMER_TRUSTED, "", 0);
+	is_trusted = !job->lookup_is_others && (child->fd < 0 || name_cache_trusts(child->fd));
+	/* Told at once, as it is what comes first that counts: soon the file may have its way here.
+	 */
+	tell(child, is_trusted ? NAMER_TRUSTED : NAMER_UNTRUSTED, "", 0);
+	fflush(child->out);
 	if (*error.text)
 		tell_problem(child, error.text);
 }

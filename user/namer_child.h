@@ -18,7 +18,7 @@ enum namer_type {
 	NAMER_PROGRESS, /* struct namer_progress */
 	NAMER_END, /* nothing: all was told */
 	NAMER_TRUSTED, /* nothing, first of all: its names may be kept (see name_cache.h) */
-	NAMER_UNTRUSTED, /* nothing: the names that follow may not be kept */
+	NAMER_UNTRUSTED, /* nothing, at any time: the names that follow may not be kept */
 };
 
 /* Longer names are cut: many of them may lie in a few bytes of a file. */

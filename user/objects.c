@@ -5,6 +5,7 @@
 #include "error.h"
 #include "hash.h"
 #include "keep.h"
+#include "name_cache.h"
 #include "regular_file.h"
 
 #include <errno.h>
@@ -71,6 +72,7 @@ struct object_file {
 	struct elf_file elf;
 	char *problem; /* NULL: none */
 	int fd; /* kept, as the file has no name; -1: none */
+	bool is_others; /* somebody else can write to what was read */
 };
 
 /* What an id of the kernel stands for. */
@@ -320,6 +322,7 @@ static void read_object(struct objects *objects, struct object_file *object,
 		err = read_symbols(objects, object, fd, &problem);
 	if (*problem.text)
 		object->problem = strdup(problem.text);
+	object->is_others = fd >= 0 && !name_cache_trusts(fd);
 	outcome->counts.read += !err;
 	if (!err && objects->keep)
 		keep_copy(objects, object, fd, outcome);
@@ -961,4 +964,11 @@ bool object_lookup(const struct object *object, uint64_t vaddr, struct symbol *s
 	const struct object_file *file = (const struct object_file *)object;
 
 	return file->state != OBJECT_WANTED && elf_lookup(&file->elf, vaddr, symbol);
+}
+
+bool object_is_others(const struct object *object)
+{
+	const struct object_file *file = (const struct object_file *)object;
+
+	return file->state != OBJECT_WANTED && file->is_others;
 }

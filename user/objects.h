@@ -146,6 +146,9 @@ bool object_vaddr(const struct object *object, uint64_t offset, uint64_t *vaddr)
 /* As elf_lookup(). */
 bool object_lookup(const struct object *object, uint64_t vaddr, struct symbol *symbol);
 
+/* Whether its symbols come from a file that name_cache_trusts() not: they may not be kept. */
+bool object_is_others(const struct object *object);
+
 /*
  * Opens the very file that was mapped: the one that was kept because it has no name,
  * or what is found in /proc or by path and proven to be it. Returns a read-only file

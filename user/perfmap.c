@@ -31,15 +31,17 @@ struct perfmap {
 
 /* Opening */
 
-/* The clock of a file system may be a tick late. */
-#define TOUCHED_LATE_NS NS_PER_SECOND
+/* How late the clock of a file system may be: some ticks, or, where it has no fractions, a second.
+ */
+#define TICKS_NS (NS_PER_SECOND / 20)
 
 /* Whether it was last written before a time of CLOCK_BOOTTIME. */
 static bool is_older(const struct stat *st, uint64_t time)
 {
 	int64_t boot = now_ns(CLOCK_REALTIME) - now_ns(CLOCK_BOOTTIME);
+	int64_t late = st->st_mtim.tv_nsec ? TICKS_NS : NS_PER_SECOND;
 
-	return time_ns(st->st_mtim) + TOUCHED_LATE_NS < boot + (int64_t)time;
+	return time_ns(st->st_mtim) + late < boot + (int64_t)time;
 }
 
 int perfmap_open(const char *root, uint32_t pid, uint32_t inner_pid, uint64_t start_time)

@@ -38,7 +38,7 @@ struct spaces_counts {
 	uint64_t told; /* spaces with a record */
 	uint64_t dropped; /* of these, whose mappings were dropped as they had ended */
 	uint64_t left_out; /* mappings and changes beyond the bounds of history.h */
-	uint64_t jitmaps_left_out; /* perf maps beyond the bound of jitmaps.h */
+	uint64_t jitmaps_left_out; /* perf maps that were not taken, see jitmaps.h */
 };
 
 /*

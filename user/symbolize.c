@@ -390,6 +390,7 @@ static bool make_job(const struct frame *frame, struct task *task, struct namer_
 		task->object = frame->owner;
 		job->open = open_object;
 		job->lookup = lookup_object;
+		job->lookup_is_others = object_is_others(frame->owner);
 		return true;
 	}
 	if (frame->place == PLACE_ANON && !frame->name.kernel) {

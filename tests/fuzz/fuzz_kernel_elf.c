@@ -44,12 +44,14 @@ static void check(const struct sb_elf *elf)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct file file = {.data = data + sizeof(u64), .size = size - sizeof(u64)};
+	struct file file = {0};
 	struct sb_elf elf;
 	u64 offset, vaddr;
 
 	if (size < sizeof(offset))
 		return 0;
+	file.data = data + sizeof(offset);
+	file.size = size - sizeof(offset);
 	memcpy(&offset, data, sizeof(offset));
 	memset(&elf, 0xaa, sizeof(elf));
 	sb_elf_read(read_file, &file, &elf);

@@ -44,6 +44,11 @@ def has_no_entry(functions):
     return bool(functions) and not functions[-1].startswith(ENTRIES)
 
 
+def is_in_trampoline(functions):
+    """Whether a kernel part begins in an optimised probe, of which 5.10 knows no callers."""
+    return bool(functions) and functions[-1] == "kprobe_optinsn_page"
+
+
 def worker_fault(comm, frames):
     """What is wrong with the user part of a sample of a worker of this name, or None.
 

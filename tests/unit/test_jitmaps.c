@@ -4,6 +4,7 @@
 
 #include "jitmaps.h"
 
+#include "clock.h"
 #include "sandbox.h"
 
 #define PROCESSES (JITMAPS_OPEN_MAX + 3)
@@ -73,6 +74,20 @@ static void what_is_left_out_is_counted_once(void **state)
 	assert_int_equal(jitmaps_left_out(maps), PROCESSES - JITMAPS_OPEN_MAX);
 }
 
+/* An earlier process of the same id has left it. */
+static void maps_of_others_are_counted(void **state)
+{
+	uint64_t later = (uint64_t)now_ns(CLOCK_BOOTTIME) + UINT64_C(3600000000000);
+	uint32_t number;
+
+	(void)state;
+	number = jitmaps_add(maps, PROCESSES + 1, 1, later);
+	add(1);
+	jitmaps_finish(maps);
+	assert_int_equal(jitmaps_fd(maps, number), -1);
+	assert_int_equal(jitmaps_left_out(maps), 1);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -80,6 +95,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(those_without_a_map_take_no_place),
 		TEST(what_is_left_out_is_counted_once),
+		TEST(maps_of_others_are_counted),
 	};
 
 	return cmocka_run_group_tests_name("jitmaps", tests, NULL, NULL);

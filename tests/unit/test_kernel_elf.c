@@ -79,9 +79,23 @@ static void test_the_same_notes_again_and_again(void **state)
 
 	(void)state;
 	make_image(HEADERS);
-	assert_int_equal(sb_elf_read(read_image, &image, &elf), 0);
+	assert_int_equal(sb_elf_read(read_image, &image, &elf), -EAGAIN);
 	assert_int_equal(elf.build_id_size, 0);
 	assert_true(reads <= 1 + HEADERS + SB_ELF_NOTE_COUNT_MAX);
+}
+
+/* What was not looked at is told as that: others can look for it. */
+static void test_long_segments(void **state)
+{
+	struct sb_elf elf;
+
+	(void)state;
+	make_image(2);
+	image.segments[0].p_filesz = SB_ELF_NOTES_MAX + 1;
+	image.notes[0].n_descsz = SB_ELF_NOTES_MAX - sizeof(Elf64_Nhdr);
+	image.segments[1].p_type = PT_NULL;
+	assert_int_equal(sb_elf_read(read_image, &image, &elf), -EAGAIN);
+	assert_int_equal(elf.build_id_size, 0);
 }
 
 /* What is cut off anywhere is told as that, and leaves what was found. */
@@ -125,6 +139,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_id_is_found_behind_other_notes),
 		cmocka_unit_test(test_the_same_notes_again_and_again),
+		cmocka_unit_test(test_long_segments),
 		cmocka_unit_test(test_files_that_end),
 		cmocka_unit_test(test_addresses),
 	};

@@ -227,6 +227,7 @@ static void test_the_home_of_another_user(void **state)
 static size_t told;
 static char last[256];
 static bool opened;
+static bool lookup_is_others;
 
 static int take_name(void *arg, size_t job, size_t index, const struct name_line *lines,
 		     size_t number)
@@ -263,6 +264,7 @@ static void name_main(const char *build_id, uint64_t code_start, uint64_t addres
 		.addresses = &address,
 		.count = 1,
 		.open = open_program,
+		.lookup_is_others = lookup_is_others,
 		.code_start = code_start,
 	};
 	struct texts texts = {0};
@@ -369,9 +371,16 @@ static void test_names_from_debug_files_of_others_are_not_kept(void **state)
 	for (int i = 0; i < 2; i++) {
 		name_main(ID, 0, address);
 		assert_true(opened);
+		assert_memory_equal(last, "main:", strlen("main:"));
 		assert_string_not_equal(last, "main:0");
 	}
 	run("chmod 755 '%s'", in_sandbox("program.debug"));
+	lookup_is_others = true;
+	for (int i = 0; i < 2; i++) {
+		name_main(ID, 0, address);
+		assert_true(opened);
+	}
+	lookup_is_others = false;
 	name_main(ID, 0, address);
 	assert_true(opened);
 	name_main(ID, 0, address);
