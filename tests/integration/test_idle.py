@@ -32,26 +32,26 @@ def an_idle_machine_takes_no_more_timer_interrupts():
     more a second and CPU; a twentieth of that is allowed for what else goes on, and the median
     of five windows for what goes on once."""
     load()
-    counts = {True: [], False: []}
+    counts, beats = {True: [], False: []}, []
     with Session(rate=RATE) as session:
         session.start()
         session.stop()
         session.read()
-        before = session.stats()["beats"]
         for _ in range(5):
             counts[False].append(interrupts_of_a_window())
+            before = session.stats()["beats"]
             session.start()
             counts[True].append(interrupts_of_a_window())
             session.stop()
             session.read()
-        stats = session.stats()
-        check_balance(stats)
-        beats = stats["beats"] - before
+            beats.append(session.stats()["beats"] - before)
+        check_balance(session.stats())
     usual, sampled = sorted(counts[False])[2], sorted(counts[True])[2]
     allowed = WINDOW * RATE * len(online_cpus()) / 20
     check(sampled <= usual + allowed, f"{sampled} timer interrupts in {WINDOW} s with a session, "
           f"{usual} without: {counts}")
-    check(beats <= 5 * (usual + allowed), f"{beats} beats in 5 windows of an idle machine")
+    check(sorted(beats)[2] <= usual + allowed, f"beats in windows of an idle machine: {beats}, where "
+          f"{usual} timer interrupts are usual")
 
 
 @test
