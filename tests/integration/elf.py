@@ -29,9 +29,9 @@ class Elf:
 
     def _build_id(self):
         for section in self.sections:
-            if section[1] != NOTE:
-                continue
             content = self._content(section)
+            if section[1] != NOTE or len(content) < 12:
+                continue
             name, length, kind = struct.unpack_from("=III", content)
             if kind == BUILD_ID and content[12:12 + name] == b"GNU\0":
                 return content[12 + name:12 + name + length].hex()

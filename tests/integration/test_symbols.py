@@ -7,6 +7,7 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
+import elf
 from harness import (check, check_equal, defer, is_kernel, record, ROOT, run, samples_of, Skip,
                      temporary_directory, test, user_part, workload)
 
@@ -104,7 +105,7 @@ def code_of_nodejs_has_its_names():
 def kernel_modules_have_their_lines():
     build_id = Path("/sys/module/stackbeat/notes/.note.gnu.build-id").read_bytes()[16:].hex()
     module = ROOT / f"build/kmod/{os.uname().release}/stackbeat.ko"
-    if build_id not in run("readelf", "-n", module)[0]:
+    if elf.build_id(module) != build_id:
         raise Skip(f"the module that is loaded is not {module}")
     debug = Path(f"/usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug")
     debug.parent.mkdir(parents=True, exist_ok=True)
