@@ -120,7 +120,8 @@ static void *open_maps(void *arg)
 		pthread_mutex_unlock(&maps->lock);
 		fd = perfmap_open(maps->root, entry.pid, entry.inner_pid, entry.start_time);
 		pthread_mutex_lock(&maps->lock);
-		maps->entries[number].refused = fd == -EPERM || fd == -ESTALE;
+		/* It stays so: a process that has ended has no map at the last look. */
+		maps->entries[number].refused |= fd == -EPERM || fd == -ESTALE;
 		fd = take(maps, &maps->entries[number], fd);
 		pthread_mutex_unlock(&maps->lock);
 		if (fd >= 0)
@@ -230,8 +231,11 @@ uint64_t jitmaps_left_out(struct jitmaps *maps)
 
 	pthread_mutex_lock(&maps->lock);
 	left_out = maps->left_out;
-	for (size_t i = 0; i < maps->count; i++)
-		left_out += maps->entries[i].refused && maps->entries[i].fd < 0;
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct entry *entry = &maps->entries[i];
+
+		left_out += entry->refused && entry->fd < 0 && !entry->left_out;
+	}
 	pthread_mutex_unlock(&maps->lock);
 	return left_out;
 }

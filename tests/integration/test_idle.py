@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """An idle CPU is not woken; a busy one, and one that is busy now and then, is seen in full."""
 
+import os
 import time
 from pathlib import Path
 
@@ -20,6 +21,13 @@ def timer_interrupts():
     return [int(count) for count in counts[1:1 + len(online_cpus())]]
 
 
+def busy_seconds():
+    """In which CPUs were not idle, of all together, since some moment. The kernel counts idle time exactly, and
+    other time by ticks."""
+    idle, waiting = Path("/proc/stat").read_text().split()[4:6]
+    return time.monotonic() * len(online_cpus()) - (int(idle) + int(waiting)) / os.sysconf("SC_CLK_TCK")
+
+
 def interrupts_of_a_window():
     before = timer_interrupts()
     time.sleep(WINDOW)
@@ -30,19 +38,21 @@ def interrupts_of_a_window():
 def an_idle_machine_takes_no_more_timer_interrupts():
     """Windows with and without a session take turns. Without parking there would be 1,000
     more a second and CPU; a twentieth of that is allowed for what else goes on, and the median
-    of five windows for what goes on once."""
+    of five windows for what goes on once. Beats are as many, and those of the time in which the
+    machine was not idle."""
     load()
-    counts, beats = {True: [], False: []}, []
+    counts, beats, busy = {True: [], False: []}, [], 0
     with Session(rate=RATE) as session:
         session.start()
         session.stop()
         session.read()
         for _ in range(5):
             counts[False].append(interrupts_of_a_window())
-            before = session.stats()["beats"]
+            before, busy_before = session.stats()["beats"], busy_seconds()
             session.start()
             counts[True].append(interrupts_of_a_window())
             session.stop()
+            busy += busy_seconds() - busy_before
             session.read()
             beats.append(session.stats()["beats"] - before)
         check_balance(session.stats())
@@ -50,8 +60,8 @@ def an_idle_machine_takes_no_more_timer_interrupts():
     allowed = WINDOW * RATE * len(online_cpus()) / 20
     check(sampled <= usual + allowed, f"{sampled} timer interrupts in {WINDOW} s with a session, "
           f"{usual} without: {counts}")
-    check(sorted(beats)[2] <= usual + allowed, f"beats in windows of an idle machine: {beats}, where "
-          f"{usual} timer interrupts are usual")
+    check(sum(beats) <= len(beats) * (usual + allowed) + RATE * busy, f"beats in windows of a machine that was "
+          f"idle but for {busy:.2f} s: {beats}, where {usual} timer interrupts are usual")
 
 
 @test

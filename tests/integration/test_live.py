@@ -241,6 +241,8 @@ def cpus_are_changed_at_once():
         for wanted in ({second}, {first, second}, {first}, {second}, {first, second}):
             session.set(cpus=",".join(map(str, wanted)))
             at = time.monotonic_ns()
+            beating = {cpu for cpu, stats in session.get()["cpu_stats"].items() if stats["rate"]}
+            check_equal(beating, wanted, "CPUs that beat after the change")
             session.map()
             wait_for_beats(session, 100)
             seen = set()

@@ -46,7 +46,8 @@ def has_no_entry(functions):
 
 def is_in_trampoline(functions):
     """Whether a kernel part begins in an optimised probe, of which 5.10 knows no callers."""
-    return bool(functions) and functions[-1] == "kprobe_optinsn_page"
+    return (bool(functions) and functions[-1] == "kprobe_optinsn_page"
+            and os.uname().release.startswith("5.10."))
 
 
 def worker_fault(comm, frames):

@@ -334,6 +334,19 @@ static int repeat(void *arg, struct error *error)
 	return -EIO;
 }
 
+/* That the file is trusted after all, which can only be said before any of it was read. */
+static int claim(void *arg, struct error *error)
+{
+	static const struct namer_message told[] = {{NAMER_UNTRUSTED, 0}, {NAMER_TRUSTED, 0}};
+
+	(void)arg, (void)error;
+	for (int fd = 3; fd < 64; fd++) {
+		if (write(fd, told, sizeof(told)) < 0)
+			continue;
+	}
+	return -EIO;
+}
+
 /* Keeps nobody waiting at the pipe, and goes on. */
 static int stay(void *arg, struct error *error)
 {
@@ -354,16 +367,17 @@ static void test_processes_that_fail(void **state)
 		{crash, "signal 11"},   {leave, "could not be read"},
 		{hang, "hung for 1 s"}, {babble, "erred"},
 		{repeat, "erred"},      {stay, "signal 9"},
+		{claim, "erred"},
 	};
 	const char *path = build("program", "-g");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
 	struct namer how = namer;
-	struct namer_job jobs[12];
+	struct namer_job jobs[14];
 
 	(void)state;
 	how.patience = 1;
 	how.processes = 3;
-	for (size_t i = 0; i < 12; i++)
+	for (size_t i = 0; i < 14; i++)
 		jobs[i] = (struct namer_job){
 			.path = path,
 			.build_id = "",
@@ -372,8 +386,8 @@ static void test_processes_that_fail(void **state)
 			.open = i % 2 ? failures[i / 2].open : open_path,
 			.arg = (char *)path,
 		};
-	assert_int_equal(run_jobs(&how, jobs, 12), 0);
-	for (size_t i = 0; i < 12; i++) {
+	assert_int_equal(run_jobs(&how, jobs, 14), 0);
+	for (size_t i = 0; i < 14; i++) {
 		if (i % 2 == 0) {
 			assert_int_equal(told[i].names, 1);
 			assert_string_equal(told[i].problem, "");
