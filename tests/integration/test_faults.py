@@ -10,11 +10,11 @@ import errno
 import os
 from pathlib import Path
 
+from faults import set_faults, spare_requests_of_9p
 from harness import (check, check_balance, check_equal, defer, is_loaded, load, open_sessions, run,
                      Skip, start, test, unload, use, wait_until, workload)
 from stackbeat import Events, libc, mmap, munmap, offset_of_cpu, PAGE, S, Session
 
-SETTINGS = Path("/sys/kernel/debug")
 # What the kernel may say where it has no memory; ENOBUFS is netlink's word for it, and what copies from
 # or to a program can fail as if the program's memory were not there.
 CLEAN = (errno.ENOMEM, errno.ENOBUFS, errno.EFAULT)
@@ -32,12 +32,11 @@ class Faults:
             raise Skip("this kernel can't let allocations fail") from None
         defer(os.close, self.fd)
         # Those that may wait for memory, too, and without a word on the console.
-        for name, settings in {"failslab": ("ignore-gfp-wait",),
-                               "fail_page_alloc": ("ignore-gfp-wait", "ignore-gfp-highmem",
-                                                   "min-order"), "fail_usercopy": ()}.items():
-            for setting in settings:
-                (SETTINGS / name / setting).write_text("0")
-            (SETTINGS / name / "verbose").write_text("0")
+        for kind, settings in {"failslab": {"ignore_gfp_wait": 0},
+                               "fail_page_alloc": {"ignore_gfp_wait": 0, "ignore_gfp_highmem": 0, "min_order": 0},
+                               "fail_usercopy": {}}.items():
+            set_faults(kind, verbose=0, **settings)
+        spare_requests_of_9p()
 
     def arm(self, number):
         os.pwrite(self.fd, str(number).encode(), 0)

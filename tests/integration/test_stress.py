@@ -18,6 +18,7 @@ import time
 import traceback
 from pathlib import Path
 
+from faults import ALLOCATIONS, can_fail, set_faults, spare_requests_of_9p
 from harness import (check, check_balance, check_equal, check_sessions_end, load, run, Skip,
                      temporary_directory, test, tight_test, unload, wait_until, WORKLOADS)
 from stackbeat import libc, Netlink, online_cpus, S, Session
@@ -27,7 +28,6 @@ SECONDS = int(os.environ.get("STRESS_SECONDS", "10"))
 SEED = int(os.environ.get("STRESS_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
 CPUS = [int(path.name[3:]) for path in Path("/sys/devices/system/cpu").glob("cpu[0-9]*")
         if (path / "online").exists()]
-FAILSLAB = Path("/sys/kernel/debug/failslab")
 
 # What happens to a session while CPUs, processes and other sessions come and go.
 EXPECTED = {errno.EUSERS, errno.EBUSY, errno.ERANGE, errno.EINVAL, errno.ENXIO, errno.ESRCH,
@@ -352,7 +352,7 @@ def everything_at_once():
     sessions_before = under_stress(SECONDS, SEED + 1)["sessions"]
     unload()
     check_equal(vmalloc_bytes()[1], [], "vmalloc regions of the unloaded module")
-    if FAILSLAB.exists():
+    if can_fail():
         return # its kernel holds back what was freed; kmemleak sees what was not
     # One object that is lost with each session makes as many; half of that is left to the rest.
     def grown():
@@ -374,26 +374,22 @@ def allocations_fail():
     line = next(line for line in Path("/proc/modules").read_text().splitlines()
                 if line.startswith("stackbeat "))
     size, start = int(line.split()[1]), int(line.split()[5], 16)
-    kinds = (FAILSLAB, FAILSLAB.parent / "fail_page_alloc")
-    for kind in kinds:
-        for name, value in {"ignore-gfp-wait": "N", "require-start": hex(start), "interval": "1",
-                            "require-end": hex(start + size), "stacktrace-depth": "32",
-                            "verbose": "0", "times": "-1", "task-filter": "N",
-                            "probability": "10"}.items():
-            (kind / name).write_text(value)
-    (kinds[1] / "min-order").write_text("0")
+    spare_requests_of_9p()
+    set_faults("fail_page_alloc", min_order=0)
+    for kind in ALLOCATIONS:
+        set_faults(kind, ignore_gfp_wait="N", require_start=hex(start), interval=1,
+                   require_end=hex(start + size), stacktrace_depth=32, verbose=0, times=-1,
+                   task_filter="N", probability=10)
     try:
         yield
     finally:
-        for kind in kinds:
-            for name, value in {"probability": "0", "require-start": "0",
-                                "require-end": hex(2 ** 64 - 1)}.items():
-                (kind / name).write_text(value)
+        for kind in ALLOCATIONS:
+            set_faults(kind, probability=0, require_start=0, require_end=hex(2 ** 64 - 1))
 
 
 @test
 def everything_at_once_short_of_memory():
-    if not FAILSLAB.exists():
+    if not can_fail():
         raise Skip("this kernel can't let allocations fail")
     load()
     under_stress(SECONDS, SEED + 2, EXPECTED | SHORT_OF_MEMORY, allocations_fail())
