@@ -271,8 +271,9 @@ print-%:
 	@printf '%s\n' $($*)
 
 .PHONY: clean
-clean: ## Remove what was built, but not what was downloaded
+clean: ## Remove what was built, but not what was downloaded, and what takes long (build/vm)
 	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/abi-* $(B)/demo \
-		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/coverage $(B)/longrun
+		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/coverage $(B)/longrun $(B)/check $(B)/bench \
+		$(B)/matrix
 
 -include $(wildcard $(B)/user/*.d $(B)/unit/user/*.d $(B)/unit/*.d $(B)/fuzz/user/*.d $(B)/fuzz/*.d)

@@ -25,6 +25,8 @@
  *	EUSERS	STACKBEAT_SESSIONS_MAX sessions are open, or, without CAP_PERFMON,
  *		STACKBEAT_USER_SESSIONS_MAX of the same user, or
  *		STACKBEAT_USERS_SESSIONS_MAX of all users
+ *	ENOENT, EOPNOTSUPP, ...
+ *		the kernel can't be probed for new mappings, as register_kprobe() says
  *	ENOMEM
  *
  * Where the module's parameter `unprivileged` is set, a user who may read and
@@ -57,7 +59,8 @@
  *
  *	0				the session page, one page, read-only
  *	STACKBEAT_OFFSET_CPU(n)		the consumer page of CPU n, one page,
- *					the only thing that may be writable
+ *					writable, as that of the metadata, and
+ *					nothing else
  *	STACKBEAT_OFFSET_CPU(n) + page	the producer page of CPU n, followed by
  *					the data of its ring: one page + ring
  *					size bytes, read-only
@@ -380,13 +383,15 @@ struct stackbeat_object {
  *
  * STACKBEAT_CMD_SESSION_GET	STACKBEAT_A_SESSION, or as a dump without it for
  *	all sessions. Answers with one message a session: STACKBEAT_A_SESSION,
- *	_STATE, _RATE, _PARTS, _INHERIT, _CPUS, _MAX_DEPTH, _RING_SIZE,
- *	_WATERMARK, _OWNER, _OWNER_COMM, _STATS, and in the answer for one session
- *	also _PIDS and a _CPU_STATS for each CPU (a dump has no room for them).
+ *	_STATE, _RATE, _PARTS, _INHERIT, _FIXED, _CPUS, _MAX_DEPTH, _RING_SIZE,
+ *	_WATERMARK, _BUDGET, _RESTRICTED, _OWNER, _OWNER_COMM, _STATS, and in the
+ *	answer for one session also _PIDS, _TIDS, _CGROUPS, _EXCLUDE_COMMS and a
+ *	_CPU_STATS for each CPU (a dump has no room for them).
  *
  * STACKBEAT_CMD_SESSION_SET	STACKBEAT_A_SESSION and at least one of the
- *	settings below. Everything is checked before anything takes effect; where
- *	there is no memory for rings then (ENOMEM), what was set stays.
+ *	settings below. Everything is checked before anything takes effect; a start
+ *	that is refused then (EINVAL: no CPU of the filter is online), and one or a
+ *	change of CPUs without memory for rings (ENOMEM), leave what was set beside.
  *	Needs CAP_PERFMON in the initial user namespace, or to be the user whose
  *	restricted session it is. No answer but the acknowledgement. Where a
  *	filter has several kinds of members (processes, threads, control groups),
@@ -401,7 +406,8 @@ struct stackbeat_object {
  *	THROTTLED	_CPU, _RATE: the rate there, now lower
  *	RECOVERED	_CPU, _RATE: the rate there, higher again
  *	LOST		_CPU, _EVENT_COUNT: records lost there since the last such event;
- *			at most one a second and CPU
+ *			once a second and CPU, and where the beat stops or its rate
+ *			is lowered
  *	CPU_GONE	_CPU: it went offline, with it the session's beat there
  *	CPU_BACK	_CPU: it came online, and the session beats there
  *	Those of restricted sessions are not sent.
@@ -412,6 +418,7 @@ struct stackbeat_object {
  *	ERANGE	a number is out of its range
  *	ENODEV	no such session
  *	ESRCH	no such process
+ *	ENOENT	the kernel can't be probed for forks and exits
  *	EBUSY	the setting can't be changed now
  *	ENOMEM
  */
@@ -537,9 +544,9 @@ enum stackbeat_stat {
 	STACKBEAT_S_RATE, /* Hz in effect now, throttling included; of a session:
 			   * that of its slowest CPU; 0: it does not run */
 	/* Of the session, not of a CPU: */
-	STACKBEAT_S_SPACES, /* address spaces that were told */
+	STACKBEAT_S_SPACES, /* address spaces that were told, again where they were read again */
 	/*
-	 * Samples without a space, or with one that is not told: too many were pending, it was
+	 * Samples without a space, and spaces that are not told: too many were pending, it was
 	 * locked when it was to be read again (and is later), or the opener of a restricted
 	 * session may not see it any more.
 	 */

@@ -363,6 +363,9 @@ static int unpack_all(struct archive *archive, struct archive *disk, const struc
 		if ((uint64_t)archive_entry_size(entry) > left)
 			return error_set(error, EFBIG, "%s: has more than %.0f GiB, unpacked", path,
 					 to_gib(BUNDLE_BYTES_MAX));
+		if ((uint64_t)archive_entry_size(entry) > BUNDLE_FILE_MAX)
+			return error_set(error, EFBIG, "%s: has a file of more than %.0f GiB", path,
+					 to_gib(BUNDLE_FILE_MAX));
 		left -= (uint64_t)archive_entry_size(entry);
 		result = unpack_entry(archive, disk, bundle, entry);
 	}

@@ -41,6 +41,9 @@ static bool name_of(const char *build_id, const char *suffix, char name[PATH_MAX
 	return true;
 }
 
+/* How long a process may take to look into a file, which may be of a server that is gone. */
+#define FILE_SECONDS_MAX 600u
+
 /* What the process that looks into `fd` found: a build id; "" if there is none. */
 static int read_id(int fd, char id[BUILD_ID_SIZE])
 {
@@ -55,6 +58,7 @@ static int read_id(int fd, char id[BUILD_ID_SIZE])
 	child = fork();
 	if (child == 0) {
 		become_expendable(parent);
+		alarm(FILE_SECONDS_MAX);
 		confine((int[]){ends[1], -1}, fd);
 		if (elf_begin_read(fd, NULL, 0, true, &elf, NULL) == 0) {
 			debug_build_id(elf, id);
@@ -155,6 +159,7 @@ static int collect_debug_files(const struct source *source, int fd, const char *
 	child = fork();
 	if (child == 0) {
 		become_expendable(parent);
+		alarm(FILE_SECONDS_MAX);
 		confine((int[]){ends[1], -1}, fd);
 		tell_debug_files(source, fd, path, build_id, ends[1]);
 		_exit(0);

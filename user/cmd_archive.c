@@ -23,6 +23,7 @@ static const char usage[] =
 	"programs\n"
 	"and libraries, their debug files, and the symbols of the running kernel. The archive can\n"
 	"be carried to another machine: stackbeat symbolize --objects ARCHIVE FILE.\n"
+	"A FILE of - is the standard input.\n"
 	"\n"
 	"  -o, --output ARCHIVE  default: FILE without .pb.gz, and with " SUFFIX ";\n"
 	"                        - for standard output\n"

@@ -212,6 +212,7 @@ static void add_own_counts(struct record *record)
 	spaces_counts(record->collector.spaces, &counts);
 	record->recording.mappings_left_out += counts.left_out;
 	record->recording.jitmaps_left_out = counts.jitmaps_left_out;
+	record->recording.samples_early = intake_hasty(record->collector.intake);
 }
 
 static int show_progress(struct record *record, int64_t elapsed, struct error *error)
@@ -373,7 +374,7 @@ static void print_summary(const struct record *record, const struct cuts *cuts, 
 	print_count(recording->mappings_left_out, "mappings", &separator);
 	print_count(recording->objects_left_out, "files", &separator);
 	print_count(recording->jitmaps_left_out, "perf maps", &separator);
-	print_count(intake_hasty(record->collector.intake), "samples taken early", &separator);
+	print_count(recording->samples_early, "samples taken early", &separator);
 	if (cuts->unmapped)
 		fprintf(stderr, "%s%" PRIu64 " of %" PRIu64 " user frames are in no mapping",
 			separator, cuts->unmapped, cuts->user_frames);

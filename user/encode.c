@@ -172,10 +172,11 @@ static void encode_comments(struct pprof_builder *builder, const struct profile 
 	pprof_comment(builder,
 		      "address spaces: %" PRIu64 "; samples without one %" PRIu64
 		      ", changes of mappings lost %" PRIu64 ", mappings left out %" PRIu64
-		      ", files left out %" PRIu64 ", perf maps left out %" PRIu64,
+		      ", files left out %" PRIu64 ", perf maps left out %" PRIu64
+		      ", samples taken early %" PRIu64,
 		      recording->spaces, recording->spaces_lost, recording->changes_lost,
 		      recording->mappings_left_out, recording->objects_left_out,
-		      recording->jitmaps_left_out);
+		      recording->jitmaps_left_out, recording->samples_early);
 	frames_comment(cuts, text);
 	pprof_comment(builder, "%s", text);
 	pprof_comment(builder, "missed intervals: %" PRIu64, recording->missed);

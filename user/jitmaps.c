@@ -107,6 +107,12 @@ static uint32_t next_wanted(struct jitmaps *maps)
 	return number;
 }
 
+/* Of what perfmap_open() returns: a file that is there is not the map. */
+static bool is_refused(int fd)
+{
+	return fd == -EPERM || fd == -ESTALE || fd == -EINVAL || fd == -ELOOP;
+}
+
 static void *open_maps(void *arg)
 {
 	struct jitmaps *maps = arg;
@@ -121,7 +127,7 @@ static void *open_maps(void *arg)
 		fd = perfmap_open(maps->root, entry.pid, entry.inner_pid, entry.start_time);
 		pthread_mutex_lock(&maps->lock);
 		/* It stays so: a process that has ended has no map at the last look. */
-		maps->entries[number].refused |= fd == -EPERM || fd == -ESTALE;
+		maps->entries[number].refused |= is_refused(fd);
 		fd = take(maps, &maps->entries[number], fd);
 		pthread_mutex_unlock(&maps->lock);
 		if (fd >= 0)

@@ -205,6 +205,7 @@ static int parse_option(int option, char *value, void *arg, struct error *error)
 
 	switch (option) {
 	case 'F':
+		options->rate_given = true;
 		return parse_rate(value, &options->rate, error);
 	case 'a':
 		options->system_wide = true;

@@ -17,6 +17,7 @@ struct option;
 
 struct record_options {
 	uint32_t rate; /* Hz; 0: the highest that the module allows */
+	bool rate_given;
 	uint32_t pids[STACKBEAT_PIDS_MAX];
 	size_t pid_count;
 	uint32_t tids[STACKBEAT_PIDS_MAX];

@@ -27,6 +27,7 @@ struct perfmap {
 	size_t count, capacity;
 	char *names;
 	size_t names_size, names_capacity;
+	bool is_cut;
 };
 
 /* Opening */
@@ -151,6 +152,7 @@ static int read_lines(struct perfmap *map, FILE *stream)
 			skip_line(stream, &total);
 		result = add_line(map, line);
 	}
+	map->is_cut = !feof(stream) && getc(stream) != EOF;
 	return result;
 }
 
@@ -303,6 +305,11 @@ void perfmap_free(struct perfmap *map)
 	free(map->entries);
 	free(map->names);
 	free(map);
+}
+
+bool perfmap_is_cut(const struct perfmap *map)
+{
+	return map->is_cut;
 }
 
 const char *perfmap_lookup(const struct perfmap *map, uint64_t address)

@@ -26,7 +26,8 @@ struct perfmap;
  * process itself sees it. `root` is put before /proc ("" but for tests); `start_time` is when
  * the process began (CLOCK_BOOTTIME, ns). Returns an fd, or a negative errno value: -ENOENT
  * where there is none, -EPERM where it is neither the user's who runs the process nor root's,
- * -EINVAL where it is no regular file, -ESTALE where an earlier process of this id has left it.
+ * -EINVAL or -ELOOP where it is no regular file, -ESTALE where an earlier process of this id
+ * has left it.
  */
 int perfmap_open(const char *root, uint32_t pid, uint32_t inner_pid, uint64_t start_time);
 
@@ -37,6 +38,9 @@ int perfmap_open(const char *root, uint32_t pid, uint32_t inner_pid, uint64_t st
  */
 int perfmap_read(int fd, struct perfmap **map);
 void perfmap_free(struct perfmap *map);
+
+/* Whether there was more than is taken. */
+bool perfmap_is_cut(const struct perfmap *map);
 
 /* The function at an address; NULL if there is none. Owned by the map. */
 const char *perfmap_lookup(const struct perfmap *map, uint64_t address);

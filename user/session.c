@@ -60,7 +60,9 @@ static int choose_rate(struct session *session, const struct record_options *opt
 
 	if (err)
 		return err;
-	session->rate = options->rate ? options->rate : highest_rate(session, &module);
+	session->rate = options->rate;
+	if (!session->rate || (!options->rate_given && session->rate > module.rate_max))
+		session->rate = highest_rate(session, &module);
 	if (session->rate > module.rate_max)
 		return error_set(error, ERANGE,
 				 "-F %u: the module was loaded with rate_max=%u; try 'stackbeat "

@@ -221,16 +221,23 @@ static void test_hostile_archives(void **state)
 /* Of few bytes, and no end. */
 static void test_archives_that_are_too_large(void **state)
 {
-	static const char *const sizes[][2] = {{"17G", "1"}, {"9G", "9G"}};
+	static const struct {
+		const char *sizes[3], *problem;
+	} archives[] = {
+		{{"17G", "1", "1"}, "has more than 16 GiB"},
+		{{"6G", "6G", "6G"}, "has more than 16 GiB"},
+		{{"1", "9G", "1"}, "has a file of more than 8 GiB"},
+	};
 	struct bundle bundle = {""};
 
 	(void)state;
 	build_program();
-	for (size_t i = 0; i < 2; i++) {
-		run("cd '%s' && truncate -s %s a && truncate -s %s b && tar cSf a.tar a b", sandbox,
-		    sizes[i][0], sizes[i][1]);
+	for (size_t i = 0; i < 3; i++) {
+		run("cd '%s' && truncate -s %s a && truncate -s %s b && truncate -s %s c && tar "
+		    "cSf a.tar a b c",
+		    sandbox, archives[i].sizes[0], archives[i].sizes[1], archives[i].sizes[2]);
 		assert_int_equal(bundle_unpack(&bundle, in_sandbox("a.tar"), &error), -EFBIG);
-		assert_non_null(strstr(error.text, "has more than 16 GiB"));
+		assert_non_null(strstr(error.text, archives[i].problem));
 		assert_true(is_empty(in_sandbox("tmp")));
 	}
 }

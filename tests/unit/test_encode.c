@@ -521,6 +521,7 @@ static void the_comments_have_the_whole_account(void **state)
 	recording->changes_lost = 2;
 	recording->mappings_left_out = 9;
 	recording->jitmaps_left_out = 4;
+	recording->samples_early = 8;
 	recording->objects_left_out = 1;
 	recording->kernel_cost_ns = 12345678;
 	recording->reader_cost_ns = 37654322;
@@ -547,7 +548,7 @@ static void the_comments_have_the_whole_account(void **state)
 					 "reader, 0.500 % of the machine"));
 	assert_true(has_comment(profile, "address spaces: 21; samples without one 6, changes of "
 					 "mappings lost 2, mappings left out 9, files left out 1, "
-					 "perf maps left out 4"));
+					 "perf maps left out 4, samples taken early 8"));
 	assert_true(has_comment(profile, "user frames: 3, in no known mapping 1"));
 	assert_int_equal(profile->message->n_comment, 12);
 	pprof_profile_free(profile);

@@ -150,6 +150,30 @@ static void test_long_lines_and_zeros(void **state)
 	perfmap_free(map);
 }
 
+static void test_too_many(void **state)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+	struct perfmap *map;
+
+	(void)state;
+	for (unsigned int i = 0; i < PERFMAP_ENTRIES_MAX; i++)
+		fprintf(stream, "%x 10 f%x\n", 0x1000 + i * 0x10, i);
+	fflush(stream);
+	map = read_map(text, size);
+	assert_false(perfmap_is_cut(map));
+	perfmap_free(map);
+	fputs("1 10 last\n", stream);
+	fclose(stream);
+	map = read_map(text, size);
+	assert_true(perfmap_is_cut(map));
+	expect(map, 0x1000, "f0");
+	expect(map, 1, NULL);
+	perfmap_free(map);
+	free(text);
+}
+
 /* Whatever is in it. */
 static void test_anything(void **state)
 {
@@ -256,6 +280,7 @@ int main(void)
 		cmocka_unit_test(test_overlaps_as_told_one_by_one),
 		cmocka_unit_test(test_lines_that_make_no_sense),
 		cmocka_unit_test(test_long_lines_and_zeros),
+		cmocka_unit_test(test_too_many),
 		cmocka_unit_test(test_anything),
 		cmocka_unit_test(test_open),
 		cmocka_unit_test(test_links_in_a_container),
