@@ -16,6 +16,10 @@ def set_faults(kind, **settings):
         (DEBUGFS / kind / name.replace("_", "-")).write_text(str(value))
 
 
+def read_fault(kind, name):
+    return (DEBUGFS / kind / name).read_text().strip()
+
+
 def spare_requests_of_9p():
     """No request of 9p, on which the guest has its files, is without memory.
 

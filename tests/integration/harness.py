@@ -229,6 +229,15 @@ def is_loaded():
     return Path("/sys/module/stackbeat/refcnt").exists()
 
 
+def module_range():
+    """Where the code of the loaded module is."""
+    line = next(line for line in Path("/proc/modules").read_text().splitlines()
+                if line.startswith("stackbeat "))
+    start_address = int(line.split()[5], 16)
+    check(start_address, "the kernel hides its addresses")
+    return range(start_address, start_address + int(line.split()[1]))
+
+
 def load():
     if not is_loaded():
         run("stackbeat", "load")

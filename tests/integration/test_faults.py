@@ -13,7 +13,7 @@ from pathlib import Path
 from faults import set_faults, spare_requests_of_9p
 from harness import (check, check_balance, check_equal, defer, is_loaded, load, open_sessions, run,
                      Skip, start, test, unload, use, wait_until, workload)
-from stackbeat import Events, libc, mmap, munmap, offset_of_cpu, PAGE, S, Session
+from stackbeat import Events, libc, mmap, munmap, offset_of_cpu, online_cpus, PAGE, S, Session
 
 # What the kernel may say where it has no memory; ENOBUFS is netlink's word for it, and what copies from
 # or to a program can fail as if the program's memory were not there.
@@ -53,18 +53,21 @@ class Faults:
         return failed
 
 
-def fail_each(what, begin, operation):
-    """operation(begin()) with each of its allocations failing in turn, until none is left."""
+def fail_each(what, begin, operation, verify):
+    """operation(begin()) with each of its allocations failing in turn, until none is left.
+
+    verify(state, result) looks whether it has done what it says, also where an allocation has failed.
+    """
     faults = Faults()
     sessions = len(open_sessions())
     failures = 0
     for number in range(1, MANY):
         with contextlib.ExitStack() as undo:
             state = begin(undo)
-            code = 0
+            code, result = 0, None
             faults.arm(number)
             try:
-                operation(state, undo)
+                result = operation(state, undo)
             except OSError as error:
                 code = error.errno
             finally:
@@ -74,6 +77,8 @@ def fail_each(what, begin, operation):
             elif code:
                 failures += 1
                 check(code in CLEAN, f"{what}: {os.strerror(code)} as allocation {number} failed")
+            if not code:
+                verify(state, result)
         check_equal(len(open_sessions()), sessions,
                     f"{what}: sessions after allocation {number} failed")
         if not failed:
@@ -89,23 +94,44 @@ def a_session(undo):
 
 
 def open_it(_, undo):
-    undo.callback(os.close, os.open("/dev/stackbeat", os.O_RDWR | os.O_CLOEXEC))
+    fd = os.open("/dev/stackbeat", os.O_RDWR | os.O_CLOEXEC)
+    undo.callback(os.close, fd)
+    return fd
+
+
+def check_page(_, fd):
+    address = mmap(fd, PAGE)
+    check_equal(ctypes.c_uint64.from_address(address).value, S.MAGIC, "the session page's magic")
+    munmap(address, PAGE)
+
+
+def check_set(session, settings, running=False):
+    """They are in effect; where it runs, on all of its CPUs."""
+    got = session.get()
+    for name, value in settings.items():
+        if isinstance(value, list):
+            check_equal(sorted(got[name]), sorted(value), name)
+        else:
+            check_equal(got[name], value, name)
+    rates = {cpu: stats["rate"] for cpu, stats in got["cpu_stats"].items() if stats["rate"]}
+    check_equal(rates, {cpu: got["rate"] for cpu in online_cpus()} if running else {}, "rates")
 
 
 def mapper(length, protection, offset):
     def operation(session, undo):
         address = mmap(session.fd, length, protection, offset)
         undo.callback(munmap, address, length)
+        return address
     return operation
 
 
 @test
 def opening():
     # The first session has more to set up than others.
-    fail_each("opening the first session", lambda undo: None, open_it)
+    fail_each("opening the first session", lambda undo: None, open_it, check_page)
     use(Session())
     use(Events())
-    fail_each("opening one more", lambda undo: None, open_it)
+    fail_each("opening one more", lambda undo: None, open_it, check_page)
 
 
 @test
@@ -116,7 +142,9 @@ def mapping():
             ("the consumer page of a CPU", PAGE, 3, offset_of_cpu(0)),
             ("the ring of a CPU", ring, 1, offset_of_cpu(0) + PAGE),
             ("the metadata", PAGE + S.META_RING_SIZE, 1, S.OFFSET_META + PAGE)):
-        fail_each(f"mapping {what}", a_session, mapper(length, protection, offset))
+        fail_each(f"mapping {what}", a_session, mapper(length, protection, offset),
+                  lambda _, address, length=length: check_equal(
+                      len(ctypes.string_at(address, length)), length, "bytes that can be read"))
 
 
 @test
@@ -126,7 +154,8 @@ def configuring():
     settings = {"rate": 997, "pids": [os.getpid(), 1], "tids": [os.getpid()], "cgroups": [1],
                 "exclude_comms": ["a", "b"], "cpus": "0", "ring_size": S.RING_SIZE_MIN,
                 "watermark": 4096, "max_depth": 9, "budget": 9, "fixed": 1}
-    fail_each("settings", a_session, lambda session, _: session.set(**settings))
+    fail_each("settings", a_session, lambda session, _: session.set(**settings),
+              lambda session, _: check_set(session, settings))
 
 
 @test
@@ -144,23 +173,26 @@ def starting():
         session.stop()
         check_balance(session.stats())
 
-    fail_each("a start", begin, lambda session, _: session.set(state=S.STATE_RUNNING))
+    fail_each("a start", begin, lambda session, _: session.set(state=S.STATE_RUNNING),
+              lambda session, _: check_set(session, {"state": S.STATE_RUNNING}, True))
 
     def begin_running(undo):
         session = begin(undo)
         session.set(cpus="0", state=S.STATE_RUNNING)
         return session
 
-    fail_each("more CPUs", begin_running, lambda session, _: session.set(cpus="", rate=1999))
+    fail_each("more CPUs", begin_running, lambda session, _: session.set(cpus="", rate=1999),
+              lambda session, _: check_set(session, {"rate": 1999}, True))
 
 
 @test
 def asking():
     session = use(Session(pids=[os.getpid()]))
-    fail_each("the state of a session", lambda undo: session, lambda session, _: session.get())
-    fail_each("a list of sessions", lambda undo: session,
-              lambda session, _: session.netlink.sessions())
-    fail_each("the module", lambda undo: session, lambda session, _: session.netlink.module())
+    for what, ask in (("the state of a session", session.get),
+                      ("a list of sessions", session.netlink.sessions),
+                      ("the module", session.netlink.module)):
+        fail_each(what, lambda undo: session, lambda *_, ask=ask: ask(),
+                  lambda _, result, what=what, right=ask(): check_equal(result, right, what))
 
 
 @test
@@ -176,8 +208,13 @@ def objects():
         return seen
 
     number = wait_until(told, "an object")[0].object
-    fail_each("a mapped file", lambda undo: session,
-              lambda session, undo: undo.callback(os.close, session.open_object(number)))
+    def open_object(session, undo):
+        fd = session.open_object(number)
+        undo.callback(os.close, fd)
+        return fd
+
+    fail_each("a mapped file", lambda undo: session, open_object,
+              lambda _, fd: check_equal(os.pread(fd, 4, 0), b"\x7fELF", "what the file begins with"))
 
 
 @test

@@ -9,8 +9,8 @@ import os
 import socket
 from pathlib import Path
 
-from harness import (check, check_equal, defer, load, open_sessions, start, test, unload,
-                     wait_until, workload, WORKLOADS)
+from harness import (check, check_equal, defer, load, module_range, open_sessions, start, test,
+                     unload, wait_until, workload, WORKLOADS)
 from stackbeat import Session
 from test_life import objects, vmalloc_bytes
 
@@ -58,8 +58,9 @@ def anything_at_all():
         spinner = start(*workload("threads", 1))
         session.start()
         session.read_until(lambda samples: any(sample.pid == spinner.pid for sample in samples))
+    code = module_range()
     unload()
-    check_equal(vmalloc_bytes()[1], [], "vmalloc regions of the unloaded module")
+    check_equal(vmalloc_bytes(code)[1], [], "vmalloc regions of the unloaded module")
     grown = {cache: after[cache] - before.get(cache, 0) for cache in after
              if after[cache] - before.get(cache, 0) >= 1000}
     check(HOLDS_BACK or not grown, f"caches that have grown: {grown}")

@@ -18,9 +18,9 @@ import time
 import traceback
 from pathlib import Path
 
-from faults import ALLOCATIONS, can_fail, set_faults, spare_requests_of_9p
-from harness import (check, check_balance, check_equal, check_sessions_end, load, run, Skip,
-                     temporary_directory, test, tight_test, unload, wait_until, WORKLOADS)
+from faults import ALLOCATIONS, can_fail, read_fault, set_faults, spare_requests_of_9p
+from harness import (check, check_balance, check_equal, check_sessions_end, load, module_range, run,
+                     Skip, temporary_directory, test, tight_test, unload, wait_until, WORKLOADS)
 from stackbeat import libc, Netlink, online_cpus, S, Session
 from test_life import objects, vmalloc_bytes
 
@@ -33,8 +33,10 @@ CPUS = [int(path.name[3:]) for path in Path("/sys/devices/system/cpu").glob("cpu
 EXPECTED = {errno.EUSERS, errno.EBUSY, errno.ERANGE, errno.EINVAL, errno.ENXIO, errno.ESRCH,
             errno.ENODEV, errno.ENOENT}
 SHORT_OF_MEMORY = {errno.ENOMEM, errno.ENOBUFS}
+FAULTS = 10 ** 9 # more allocations than can fail
 
-COUNTED = ("sessions", "samples", "rates", "flips", "loads", "spaces", "objects", "tails", "kills")
+COUNTED = ("sessions", "samples", "rates", "flips", "loads", "spaces", "objects", "tails", "kills",
+           "balances", "refusals")
 
 
 class Counters:
@@ -71,6 +73,7 @@ class Worker:
         except OSError as error:
             if error.errno not in self.expected:
                 raise
+            self.count("refusals", error.errno in SHORT_OF_MEMORY)
             return None
 
     def start(self, seed, report):
@@ -137,6 +140,7 @@ def balance(worker, session):
     stats = worker.attempt(session.stats)
     if stats:
         check_balance(stats)
+        worker.count("balances", stats["beats"] > 0)
 
 
 def fork_with_it(_, session):
@@ -206,8 +210,15 @@ def hostile_readers(worker):
             worker.attempt(session.set, state=S.STATE_RUNNING)
             rings = session.rings + ([session.meta] if session.meta else [])
             done = threading.Event()
+            failures = []
 
             def scribble():
+                try:
+                    scribble_until_done()
+                except Exception as error:  # pylint: disable=broad-exception-caught
+                    failures.append(error)
+
+            def scribble_until_done():
                 while not done.is_set():
                     ring = choice.choice(rings)
                     ring.tail = choice.choice((0, 1, ring.head + 8, ring.head - ring.size - 8,
@@ -221,11 +232,18 @@ def hostile_readers(worker):
                 time.sleep(choice.random() / 2)
                 done.set()
                 writer.join()
+                if failures:
+                    raise failures[0]
             for ring in rings:
                 ring.tail = ring.head
             time.sleep(choice.random() / 10)
             read(worker, session)
             worker.attempt(balance, worker, session)
+
+
+def change_rate(worker, netlink, session):
+    netlink.session_set(session, rate=worker.choice.randint(S.RATE_MIN, S.RATE_MAX))
+    worker.count("rates")
 
 
 def rates(worker):
@@ -234,9 +252,7 @@ def rates(worker):
         while worker.goes_on():
             for session in worker.attempt(netlink.sessions) or ():
                 for _ in range(100):
-                    rate = worker.choice.randint(S.RATE_MIN, S.RATE_MAX)
-                    worker.attempt(netlink.session_set, session["session"], rate=rate)
-                    worker.count("rates")
+                    worker.attempt(change_rate, worker, netlink, session["session"])
 
 
 def cpus(worker):
@@ -244,8 +260,9 @@ def cpus(worker):
     while CPUS and worker.goes_on():
         path = Path(f"/sys/devices/system/cpu/cpu{worker.choice.choice(CPUS)}/online")
         try:
+            before = path.read_text()
             path.write_text(worker.choice.choice("01"))
-            worker.count("flips")
+            worker.count("flips", path.read_text() != before)
         except OSError as error:
             # The last one must stay.
             if error.errno != errno.EBUSY:
@@ -338,8 +355,13 @@ def under_stress(seconds, seed, expected=frozenset(EXPECTED), circumstances=None
     check_equal(sorted(online_cpus()), sorted({0, *CPUS}), "CPUs that are online")
     counted = counters.total()
     print("# " + ", ".join(f"{number} {name}" for name, number in counted.items()), flush=True)
-    check(counted["samples"] and counted["rates"] and counted["sessions"], f"idle: {counted}")
     return counted
+
+
+def check_done(*counted, exempt=frozenset()):
+    """All roles have done something."""
+    idle = {name for name in COUNTED if not any(counts[name] for counts in counted)} - exempt
+    check(not idle, f"nothing was done of: {idle}")
 
 
 @tight_test
@@ -347,11 +369,14 @@ def under_stress(seconds, seed, expected=frozenset(EXPECTED), circumstances=None
 def everything_at_once():
     load()
     # The first round leaves what the kernel keeps for later.
-    under_stress(SECONDS / 4, SEED)
+    first = under_stress(SECONDS / 4, SEED)
     before = objects()
-    sessions_before = under_stress(SECONDS, SEED + 1)["sessions"]
+    second = under_stress(SECONDS, SEED + 1)
+    sessions_before = second["sessions"]
+    check_done(first, second, exempt={"refusals"} | (set() if CPUS else {"flips"}))
+    code = module_range()
     unload()
-    check_equal(vmalloc_bytes()[1], [], "vmalloc regions of the unloaded module")
+    check_equal(vmalloc_bytes(code)[1], [], "vmalloc regions of the unloaded module")
     if can_fail():
         return # its kernel holds back what was freed; kmemleak sees what was not
     # One object that is lost with each session makes as many; half of that is left to the rest.
@@ -371,17 +396,18 @@ everything_at_once.seconds = int(SECONDS * 10)
 @contextlib.contextmanager
 def allocations_fail():
     """One in ten of those that the module makes, wherever."""
-    line = next(line for line in Path("/proc/modules").read_text().splitlines()
-                if line.startswith("stackbeat "))
-    size, start = int(line.split()[1]), int(line.split()[5], 16)
+    code = module_range()
     spare_requests_of_9p()
     set_faults("fail_page_alloc", min_order=0)
     for kind in ALLOCATIONS:
-        set_faults(kind, ignore_gfp_wait="N", require_start=hex(start), interval=1,
-                   require_end=hex(start + size), stacktrace_depth=32, verbose=0, times=-1,
+        set_faults(kind, ignore_gfp_wait="N", require_start=hex(code.start), interval=1,
+                   require_end=hex(code.stop), stacktrace_depth=32, verbose=0, times=FAULTS,
                    task_filter="N", probability=10)
     try:
         yield
+        failed = {kind: FAULTS - int(read_fault(kind, "times")) for kind in ALLOCATIONS}
+        print(f"# allocations that failed: {failed}", flush=True)
+        check(all(failed.values()), f"no allocation failed: {failed}")
     finally:
         for kind in ALLOCATIONS:
             set_faults(kind, probability=0, require_start=0, require_end=hex(2 ** 64 - 1))
@@ -392,7 +418,9 @@ def everything_at_once_short_of_memory():
     if not can_fail():
         raise Skip("this kernel can't let allocations fail")
     load()
-    under_stress(SECONDS, SEED + 2, EXPECTED | SHORT_OF_MEMORY, allocations_fail())
+    counted = under_stress(SECONDS, SEED + 2, EXPECTED | SHORT_OF_MEMORY, allocations_fail())
+    # Who finds no memory for the rings reads nothing.
+    check_done(counted, exempt=set(COUNTED) - {"sessions", "rates", "balances", "refusals"})
 
 
 everything_at_once_short_of_memory.seconds = int(SECONDS * 10)

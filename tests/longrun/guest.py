@@ -112,8 +112,10 @@ class Trouble:
     def __call__(self):
         self.ends.wait(self.choice.uniform(1, 10))
         if CPUS and self.choice.randrange(2):
-            self.choice.choice(CPUS).write_text(self.choice.choice("01"))
-            self.flips += 1
+            cpu = self.choice.choice(CPUS)
+            before = cpu.read_text()
+            cpu.write_text(self.choice.choice("01"))
+            self.flips += cpu.read_text() != before
         else:
             jump = self.choice.choice((-3600, -1, 1, 3600))
             time.clock_settime(time.CLOCK_REALTIME, time.time() + jump)
@@ -181,7 +183,7 @@ def record():
     print(f"# {load.phase} phases, {trouble.flips} times a CPU went or came, "
           f"{trouble.jumps} times the clock jumped", flush=True)
     return {"seconds": SECONDS, "rate": RATE, "phases": PHASES, "rounds": ROUNDS, "measurements": measurements,
-            "stats": stats, "closing": closing}
+            "stats": stats, "closing": closing, "flips": trouble.flips, "jumps": trouble.jumps}
 
 
 def main():

@@ -24,6 +24,11 @@ import pprof  # pylint: disable=wrong-import-position
 
 LOST = ("lost_full", "lost_tail")
 
+# A CPU goes or comes, and the clock jumps, each some 11 s; half of the former change nothing.
+TROUBLE_SECONDS = 100
+# Of the beats of a round: the load is the same, but not what a shared host gives to it.
+BEATS_LEAST = 1 / 4
+
 # What the reader keeps of a stack: struct stack (user/profile.h), rounded up, and its place in a table that is
 # doubled when it is full; of a frame: its address and its place.
 BYTES_A_STACK = 80 + 8 + 2 * 8
@@ -62,6 +67,21 @@ def check_flat(measured):
         harness.check(after <= before + slack, f"{name}: has grown from {before} to {after}")
 
 
+def check_work(measured):
+    """It was sampled from the first round to the last, at the rate, and through what is hard."""
+    rounds = [of_round(measured, number) for number in range(measured["rounds"])]
+    beats = [rows[-1]["beats"] - rows[0]["beats"] for rows in rounds]
+    stats = measured["stats"]
+    rate = stats["beats"] / (stats["time"] / 10**9)
+    print(f"# beats by round: {beats}, at {rate:.1f} Hz; {stats['throttled']} times throttled; {measured['flips']} "
+          f"times a CPU went or came, {measured['jumps']} times the clock jumped")
+    harness.check(min(beats) >= BEATS_LEAST * max(beats) > 0, f"rounds with too few beats: {beats}")
+    harness.check(rate >= 0.9 * measured["rate"], f"beats at {rate:.1f} Hz, {measured['rate']} asked for")
+    for trouble in ("flips", "jumps"):
+        harness.check(measured[trouble] >= max(1, measured["seconds"] // TROUBLE_SECONDS),
+                      f"only {measured[trouble]} {trouble}")
+
+
 def explained(profile, spaces):
     """Bytes of the reader that such a profile explains."""
     recent = sorted((BYTES_A_RECENT + BYTES_A_RECENT_FRAME * len(sample.frames)
@@ -91,6 +111,7 @@ def main(directory):
     stats = measured["stats"]
     bound = explained(profile, stats["spaces"])
     (directory / "memory.svg").write_text(graph.memory(measured["measurements"], bound))
+    check_work(measured)
     check_losses(profile, stats, measured["closing"])
     check_reader(measured, bound)
     check_flat(measured)

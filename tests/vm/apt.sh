@@ -72,18 +72,26 @@ apt_setup() {
 	if [[ $suite == *-* ]]; then
 		apt_source "$suite" >"$APT_DIR/sources.list" ||
 			die "this machine's apt has no archive for $suite"
-		apt_private apt-get update
+		apt_update
 	else
 		# Kernels of a stable suite mostly come as security updates; not each suite has those.
 		{
 			apt_source "$name" && apt_source "$name-security"
 		} >"$APT_DIR/sources.list" || true
-		apt_private apt-get update 2>/dev/null || {
+		apt_update 2>"$APT_DIR/update.log" || {
+			cat "$APT_DIR/update.log" >&2
+			grep -q "[ /]$name-security Release' does not have a Release file" "$APT_DIR/update.log" ||
+				die "$suite: no package lists of its security updates"
 			apt_source "$name" >"$APT_DIR/sources.list" ||
 				die "this machine's apt has no archive for $suite"
-			apt_private apt-get update
+			apt_update
 		}
 	fi || die "$suite: no package lists; is there such a suite, and a network?"
+}
+
+# Old lists are no answer, also where the network or the archive fails for a moment only.
+apt_update() {
+	LC_ALL=C apt_private apt-get update --error-on=any
 }
 
 # apt_private COMMAND...: an apt command within the suite of the last apt_setup.

@@ -37,10 +37,15 @@
 #define HANG_SECONDS 300
 #define NOBODY 65534u
 #define COVERED_MAX (64u << 10)
+/* So many programs have opened a session, and had one that beat. */
+#define SOME 20u
+#define MANY 200u
 
 /* What the processes share. */
 static struct {
 	_Atomic uint64_t programs, steps, kept, places;
+	/* With rights, and without. */
+	_Atomic uint64_t sessions[2], balances[2];
 	_Atomic uint8_t reached[1u << PLACES_BITS];
 	/* Written once each, before `kept` counts it: two may write the same one, and one of them
 	 * is lost. */
@@ -226,6 +231,7 @@ static void write_down(const struct worker *worker, const struct program *progra
 static void be_process(struct worker *worker, struct random *random)
 {
 	struct program program;
+	struct steps_counts before;
 	bool leave = draw_once_in(random, 2);
 
 	worker->coverage = open_coverage();
@@ -239,7 +245,10 @@ static void be_process(struct worker *worker, struct random *random)
 			make_program(&program, random);
 		write_down(worker, &program);
 		alarm(HANG_SECONDS);
+		before = *steps_counts();
 		run_program(&program, leave && left == 1);
+		shared->sessions[worker->number % 2] += steps_counts()->sessions - before.sessions;
+		shared->balances[worker->number % 2] += steps_counts()->balances - before.balances;
 		shared->programs++;
 		shared->steps += program.count;
 		if (worker->coverage && count_new(worker->coverage) && !worker->replayed)
@@ -305,6 +314,31 @@ static int run_workers(struct worker *common, const struct program *replayed)
 	return failed;
 }
 
+/* Tells what the module was made to do. Returns whether that is what so many programs do at least.
+ */
+static bool report(void)
+{
+	static const char *const rights[] = {"with rights", "without"};
+	bool enough = true;
+
+	printf("# %llu programs of %llu steps, %llu places reached, %llu programs kept\n",
+	       (unsigned long long)shared->programs, (unsigned long long)shared->steps,
+	       (unsigned long long)shared->places, (unsigned long long)shared->kept);
+	for (unsigned int i = 0; i < 2; i++) {
+		printf("# %s: %llu sessions, %llu looked at when they had beaten\n", rights[i],
+		       (unsigned long long)shared->sessions[i],
+		       (unsigned long long)shared->balances[i]);
+		enough &= shared->programs < SOME || shared->sessions[i];
+		enough &= shared->programs < MANY || shared->balances[i];
+	}
+	/* Set where the kernel can tell. */
+	if (getenv("FUZZ_COVERAGE"))
+		enough &= shared->places > 0 || !shared->programs;
+	if (!enough)
+		fprintf(stderr, "violation: they reach nothing\n");
+	return enough;
+}
+
 static int replay(const char *path)
 {
 	struct worker worker = {.file = -1, .until = INT32_MAX};
@@ -344,8 +378,5 @@ int main(int argc, char **argv)
 	printf("# fuzz-guest: seed %llu, %u processes, %s s\n", (unsigned long long)worker.seed,
 	       WORKERS, argv[1]);
 	failed = run_workers(&worker, NULL);
-	printf("# %llu programs of %llu steps, %llu places reached, %llu programs kept\n",
-	       (unsigned long long)shared->programs, (unsigned long long)shared->steps,
-	       (unsigned long long)shared->places, (unsigned long long)shared->kept);
-	return failed ? 1 : 0;
+	return report() && !failed ? 0 : 1;
 }

@@ -54,6 +54,7 @@ static struct {
 	bool scribbles;
 	uint64_t scribbler_seed;
 	_Atomic bool stop;
+	struct steps_counts counts;
 } state;
 
 /* --- random numbers ------------------------------------------------------- */
@@ -238,6 +239,7 @@ static void read_session(struct open_file *file)
 		violation("session page: magic %#llx, ABI %u, session %u",
 			  (unsigned long long)page->magic, page->abi, page->session);
 	file->session = page->session;
+	state.counts.sessions++;
 	munmap((void *)page, PAGE);
 }
 
@@ -1046,6 +1048,12 @@ static void check_session(uint32_t session)
 			  (unsigned long long)counts[STACKBEAT_S_LOST_TAIL],
 			  (unsigned long long)counts[STACKBEAT_S_IDLE],
 			  (unsigned long long)counts[STACKBEAT_S_FILTERED]);
+	state.counts.balances += counts[STACKBEAT_S_BEATS] > 0;
+}
+
+const struct steps_counts *steps_counts(void)
+{
+	return &state.counts;
 }
 
 static void let_go(int *fd)

@@ -48,6 +48,14 @@ uint8_t draw_kind(struct random *random);
  */
 void steps_init(void);
 
+/* What came of the programs that were run. */
+struct steps_counts {
+	uint64_t sessions; /* opened */
+	uint64_t balances; /* of sessions that have beaten, that were looked at and right */
+};
+
+const struct steps_counts *steps_counts(void);
+
 /*
  * Runs the steps, and lets go of all that they have made, or, where `leave` says so, leaves that to
  * the end of the process. Ends the process with VIOLATION, and says why, where the module did what
