@@ -277,8 +277,11 @@ enum stackbeat_end {
 	STACKBEAT_END_ROOT = 0, /* at the outermost frame */
 	STACKBEAT_END_DEPTH = 1, /* at the depth limit; there were more frames */
 	STACKBEAT_END_MEMORY = 2, /* at memory that could not be read */
-	STACKBEAT_END_FRAME = 3, /* at a frame pointer (or, in the kernel, unwind
-				  * information) that can't be right */
+	/*
+	 * At a frame pointer (or, in the kernel, unwind information) that can't be
+	 * right
+	 */
+	STACKBEAT_END_FRAME = 3,
 	STACKBEAT_END_NO_USER = 4, /* no frames: a kernel thread has no user memory */
 	STACKBEAT_END_OMITTED = 5, /* no frames: left out on request */
 	STACKBEAT_END_NOT_ENTERED = 6, /* no frames: the CPU was not in kernel mode */
@@ -288,14 +291,20 @@ enum stackbeat_end {
 struct stackbeat_sample {
 	struct stackbeat_record record; /* flags: STACKBEAT_SAMPLE_* */
 	__u64 time; /* CLOCK_MONOTONIC, ns, of the interrupt */
-	__u64 weight; /* ns that this sample stands for: the mean period, and
-		       * that of the intervals that were missed before it */
+	/*
+	 * ns that this sample stands for: the mean period, and that of the intervals
+	 * that were missed before it
+	 */
+	__u64 weight;
 	__u32 cpu;
 	__u32 pid; /* process (thread group) id in the initial namespace */
 	__u32 tid; /* thread id in the initial namespace */
 	__u32 lost; /* records lost on this CPU since the last one written */
-	__u32 missed; /* intervals, part of the weight, in which the timer
-		       * came too late for a beat of their own */
+	/*
+	 * Intervals, part of the weight, in which the timer came too late for a beat of
+	 * their own
+	 */
+	__u32 missed;
 	__u16 kernel_frames; /* count in frames[], first */
 	__u16 user_frames; /* count in frames[], after those of the kernel */
 	__u8 kernel_end; /* enum stackbeat_end */
@@ -303,8 +312,11 @@ struct stackbeat_sample {
 	__u8 reserved[2]; /* 0 */
 	__u32 generation; /* of the space */
 	__u64 space; /* id of the address space; 0: none, or not known */
-	__u64 hash; /* of all frames: equal where they are equal, mixed a little only;
-		     * what it is computed by may change */
+	/*
+	 * Of all frames: equal where they are equal, mixed a little only; what it is
+	 * computed by may change
+	 */
+	__u64 hash;
 	char comm[16]; /* name of the thread, NUL-terminated */
 	/*
 	 * Each part leaf first. The first kernel frame is the interrupted
@@ -330,8 +342,11 @@ struct stackbeat_space {
 	__u32 left_out; /* mappings beyond STACKBEAT_MAPPINGS_MAX, or for want of memory or place */
 	__u32 reserved; /* 0 */
 	char comm[16]; /* name of the process' first thread when it was read */
-	char cgroup_path[]; /* from the root of the hierarchy, NUL-terminated, padded
-			     * with NULs; "" if there is none */
+	/*
+	 * From the root of the hierarchy, NUL-terminated, padded with NULs; "" if there
+	 * is none
+	 */
+	char cgroup_path[];
 };
 
 /* Flags of a STACKBEAT_RECORD_MAPPING. */
@@ -353,9 +368,11 @@ struct stackbeat_mapping {
 };
 
 /* Flags of a STACKBEAT_RECORD_OBJECT. */
-#define STACKBEAT_OBJECT_UNREAD (1u << 0) /* its build id and segments could not be read
-					   * without waiting for a disk or a network: a
-					   * reader may find them in the file itself */
+/*
+ * Its build id and segments could not be read without waiting for a disk or a network: a reader may
+ * find them in the file itself.
+ */
+#define STACKBEAT_OBJECT_UNREAD (1u << 0)
 #define STACKBEAT_OBJECT_UNLINKED (1u << 1) /* the file had no name any more */
 
 /* A mapped file. */
@@ -368,8 +385,11 @@ struct stackbeat_object {
 	__u32 inode_generation;
 	__u32 build_id_size; /* bytes; 0: it has none, or it is not known */
 	__u8 build_id[STACKBEAT_BUILD_ID_MAX]; /* GNU build id, the rest is 0 */
-	char path[]; /* in the process' mount namespace, without " (deleted)",
-		      * NUL-terminated, padded with NULs; "" if it is not known */
+	/*
+	 * In the process' mount namespace, without " (deleted)", NUL-terminated, padded
+	 * with NULs; "" if it is not known
+	 */
+	char path[];
 };
 
 #define STACKBEAT_IOC_OBJECT_OPEN _IOW(0xb7, 1, __u64)
@@ -449,46 +469,77 @@ enum stackbeat_attr {
 
 	/* Settings of a session. */
 	STACKBEAT_A_STATE, /* u32: enum stackbeat_state */
-	STACKBEAT_A_RATE, /* u32: Hz, STACKBEAT_RATE_MIN to rate_max; takes effect
-			   * on each CPU within one old period */
+	/*
+	 * u32: Hz, STACKBEAT_RATE_MIN to rate_max; takes effect on each CPU within one
+	 * old period
+	 */
+	STACKBEAT_A_RATE,
 	STACKBEAT_A_PARTS, /* u32: STACKBEAT_PART_* that are sampled */
-	STACKBEAT_A_PIDS, /* nested STACKBEAT_A_PID: processes that are sampled, with
-			   * all their threads; an empty nest: all. Set with ids of
-			   * the sender's pid namespace, told in the initial one */
+	/*
+	 * nested STACKBEAT_A_PID: processes that are sampled, with all their threads;
+	 * an empty nest: all. Set with ids of the sender's pid namespace, told in the
+	 * initial one
+	 */
+	STACKBEAT_A_PIDS,
 	STACKBEAT_A_PID, /* u32: a process id */
-	STACKBEAT_A_INHERIT, /* u8: 1: what the processes of the filter fork is
-			      * sampled too (default), 0: it is not */
-	STACKBEAT_A_CPUS, /* string: list like "0,2-3" of the CPUs that are
-			   * sampled, "": all */
+	/*
+	 * u8: 1: what the processes of the filter fork is sampled too (default), 0: it
+	 * is not
+	 */
+	STACKBEAT_A_INHERIT,
+	/* string: list like "0,2-3" of the CPUs that are sampled, "": all */
+	STACKBEAT_A_CPUS,
 	STACKBEAT_A_MAX_DEPTH, /* u32: user frames, 1 to STACKBEAT_USER_FRAMES_MAX */
-	STACKBEAT_A_RING_SIZE, /* u32: bytes of data a CPU, a power of two from
-				* STACKBEAT_RING_SIZE_MIN to _MAX; not once a ring
-				* was allocated */
-	STACKBEAT_A_WATERMARK, /* u32: unread bytes in a ring that wake poll(), 1 to
-				* the ring size; 0: half of the ring size (default) */
+	/*
+	 * u32: bytes of data a CPU, a power of two from STACKBEAT_RING_SIZE_MIN to
+	 * _MAX; not once a ring was allocated
+	 */
+	STACKBEAT_A_RING_SIZE,
+	/*
+	 * u32: unread bytes in a ring that wake poll(), 1 to the ring size; 0: half of
+	 * the ring size (default)
+	 */
+	STACKBEAT_A_WATERMARK,
 
 	/* What a session tells. */
 	STACKBEAT_A_OWNER, /* u32: process id of the opener, initial namespace */
 	STACKBEAT_A_OWNER_COMM, /* string: command name of the opener */
 	STACKBEAT_A_STATS, /* nested STACKBEAT_S_*: sums over the CPUs */
-	STACKBEAT_A_CPU_STATS, /* nested STACKBEAT_S_* of one CPU, with
-				* STACKBEAT_S_CPU; repeated for each that has a ring */
+	/*
+	 * nested STACKBEAT_S_* of one CPU, with STACKBEAT_S_CPU; repeated for each that
+	 * has a ring
+	 */
+	STACKBEAT_A_CPU_STATS,
 
 	/* More settings. */
 	STACKBEAT_A_FIXED, /* u8: 1: intervals are equal, 0: random (default) */
-	STACKBEAT_A_BUDGET, /* u32: thousandths of a CPU that the beats on it may
-			     * take, STACKBEAT_BUDGET_MIN to _MAX */
-	STACKBEAT_A_TIDS, /* nested STACKBEAT_A_PID: threads that are sampled, as
-			   * STACKBEAT_A_PIDS; what they clone is not added */
-	STACKBEAT_A_CGROUPS, /* nested STACKBEAT_A_CGROUP: control groups that are
-			      * sampled, with all below them; an empty nest: all */
-	STACKBEAT_A_CGROUP, /* u64: id of a version 2 control group, which is the
-			     * inode number of its directory */
-	STACKBEAT_A_EXCLUDE_COMMS, /* nested STACKBEAT_A_COMM: threads of these
-				    * names are not sampled; empty: none */
+	/*
+	 * u32: thousandths of a CPU that the beats on it may take, STACKBEAT_BUDGET_MIN
+	 * to _MAX
+	 */
+	STACKBEAT_A_BUDGET,
+	/*
+	 * nested STACKBEAT_A_PID: threads that are sampled, as STACKBEAT_A_PIDS; what
+	 * they clone is not added
+	 */
+	STACKBEAT_A_TIDS,
+	/*
+	 * nested STACKBEAT_A_CGROUP: control groups that are sampled, with all below
+	 * them; an empty nest: all
+	 */
+	STACKBEAT_A_CGROUPS,
+	/*
+	 * u64: id of a version 2 control group, which is the inode number of its
+	 * directory
+	 */
+	STACKBEAT_A_CGROUP,
+	/*
+	 * nested STACKBEAT_A_COMM: threads of these names are not sampled; empty: none
+	 */
+	STACKBEAT_A_EXCLUDE_COMMS,
 	STACKBEAT_A_COMM, /* string of up to STACKBEAT_COMM_SIZE - 1 bytes */
-	STACKBEAT_A_RESTRICTED, /* u8: 1: the session of a user without CAP_PERFMON;
-				 * can't be set */
+	/* u8: 1: the session of a user without CAP_PERFMON; can't be set */
+	STACKBEAT_A_RESTRICTED,
 
 	/* What an event tells, beside the above. */
 	STACKBEAT_A_EVENT, /* u32: enum stackbeat_event */
@@ -541,8 +592,11 @@ enum stackbeat_stat {
 	STACKBEAT_S_COST, /* ns spent in the timer callback */
 	STACKBEAT_S_TIME, /* ns that the beats stood for: BEATS over it is the mean rate */
 	STACKBEAT_S_THROTTLED, /* how often the rate was halved to keep the budget */
-	STACKBEAT_S_RATE, /* Hz in effect now, throttling included; of a session:
-			   * that of its slowest CPU; 0: it does not run */
+	/*
+	 * Hz in effect now, throttling included; of a session: that of its slowest CPU;
+	 * 0: it does not run
+	 */
+	STACKBEAT_S_RATE,
 	/* Of the session, not of a CPU: */
 	STACKBEAT_S_SPACES, /* address spaces that were told, again where they were read again */
 	/*

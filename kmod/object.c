@@ -77,8 +77,8 @@ static bool sb_read_cached(void *from, u64 offset, void *to, size_t size)
 		if (!page)
 			return false;
 		valid = PageUptodate(page) && !PageHWPoison(page);
-		/* The flags by which it is found do not change; others beside them do. */
 		if (valid)
+			/* The flags by which it is found do not change; others beside them do. */
 			memcpy(at, data_race(page_address(page)) + offset_in_page(offset), part);
 		put_page(page);
 		if (!valid)
@@ -96,9 +96,10 @@ static bool sb_inode_can_be_read(const struct inode *inode)
 	return inode->i_sb->s_magic != HUGETLBFS_MAGIC;
 }
 
-/* Whether the file has no name any more, or, like a memfd, never had one: it may lose it now. */
+/* Whether the file has no name any more, or, like a memfd, never had one. */
 static bool sb_path_is_unlinked(const struct path *path)
 {
+	/* It may lose it now. */
 	return data_race(d_unlinked(path->dentry)) ||
 	       !READ_ONCE(d_inode(path->dentry)->i_nlink);
 }
