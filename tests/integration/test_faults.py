@@ -114,7 +114,10 @@ def check_set(session, settings, running=False):
         else:
             check_equal(got[name], value, name)
     rates = {cpu: stats["rate"] for cpu, stats in got["cpu_stats"].items() if stats["rate"]}
-    check_equal(rates, {cpu: got["rate"] for cpu in online_cpus()} if running else {}, "rates")
+    check_equal(set(rates), set(online_cpus() if running else ()), "CPUs that beat")
+    # Beats are slow on such a kernel: the rate may be halved, to keep the budget.
+    allowed = {got["rate"] >> times for times in range(15)}
+    check(allowed.issuperset(rates.values()), f"rates: {rates}, {got['rate']} asked for")
 
 
 def mapper(length, protection, offset):
