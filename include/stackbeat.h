@@ -427,7 +427,7 @@ struct stackbeat_object {
  *	RECOVERED	_CPU, _RATE: the rate there, higher again
  *	LOST		_CPU, _EVENT_COUNT: records lost there since the last such event;
  *			once a second and CPU, and where the beat stops or its rate
- *			is lowered
+ *			changes
  *	CPU_GONE	_CPU: it went offline, with it the session's beat there
  *	CPU_BACK	_CPU: it came online, and the session beats there
  *	Those of restricted sessions are not sent.

@@ -60,7 +60,7 @@ struct bundle {
  * Unpacks an archive into a new directory below TMPDIR (/tmp), which goes with
  * bundle_remove(), or when SIGINT, SIGTERM or SIGHUP end the process. Of one at a time.
  * Returns 0 or a negative errno value with nothing left behind: -EBADMSG for what is no archive,
- * -EFBIG for one of more than BUNDLE_BYTES_MAX.
+ * -EFBIG for one of more than BUNDLE_BYTES_MAX, or with a file of more than BUNDLE_FILE_MAX.
  */
 int bundle_unpack(struct bundle *bundle, const char *path, struct error *error);
 void bundle_remove(struct bundle *bundle);

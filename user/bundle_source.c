@@ -24,6 +24,7 @@
 #include "object_search.h"
 #include "pass_file.h"
 #include "pprof.h"
+#include "process.h"
 #include "tidy.h"
 
 struct source {
@@ -43,9 +44,35 @@ static bool name_of(const char *build_id, const char *suffix, char name[PATH_MAX
 
 /* How long a process may take to look into a file, which may be of a server that is gone. */
 #define FILE_SECONDS_MAX 600u
+/* And how long to end when it has told all. */
+#define END_MS 200
+
+static void limit_time(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
+	signal(SIGALRM, SIG_DFL);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	alarm(FILE_SECONDS_MAX);
+}
+
+/* Waits for a process that looks into the file, and says so where it has not come to its end. */
+static void end_process(const struct source *source, pid_t child, const char *path)
+{
+	int status;
+
+	process_ends_within(child, END_MS);
+	kill(child, SIGKILL);
+	if (waitpid(child, &status, 0) == child && WIFSIGNALED(status) &&
+	    WTERMSIG(status) != SIGKILL)
+		source->sink->missing(source->sink->arg, path,
+				      "its debug information could not be looked for");
+}
 
 /* What the process that looks into `fd` found: a build id; "" if there is none. */
-static int read_id(int fd, char id[BUILD_ID_SIZE])
+static int read_id(const struct source *source, int fd, const char *path, char id[BUILD_ID_SIZE])
 {
 	pid_t parent = getpid(), child;
 	int ends[2];
@@ -58,7 +85,7 @@ static int read_id(int fd, char id[BUILD_ID_SIZE])
 	child = fork();
 	if (child == 0) {
 		become_expendable(parent);
-		alarm(FILE_SECONDS_MAX);
+		limit_time();
 		confine((int[]){ends[1], -1}, fd);
 		if (elf_begin_read(fd, NULL, 0, true, &elf, NULL) == 0) {
 			debug_build_id(elf, id);
@@ -73,7 +100,7 @@ static int read_id(int fd, char id[BUILD_ID_SIZE])
 	close(ends[0]);
 	if (child < 0)
 		return -EAGAIN;
-	waitpid(child, NULL, 0);
+	end_process(source, child, path);
 	return 0;
 }
 
@@ -91,7 +118,7 @@ static int take_debug_file(const struct source *source, int fd, const char *path
 	if (fd < 0)
 		return 0;
 	if (name_of(build_id, ".debug", name) && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
-		err = read_id(fd, id);
+		err = read_id(source, fd, path, id);
 		if (!err && strcmp(id, build_id) == 0)
 			err = source->sink->debug_file(source->sink->arg, path, name, fd);
 	}
@@ -159,7 +186,7 @@ static int collect_debug_files(const struct source *source, int fd, const char *
 	child = fork();
 	if (child == 0) {
 		become_expendable(parent);
-		alarm(FILE_SECONDS_MAX);
+		limit_time();
 		confine((int[]){ends[1], -1}, fd);
 		tell_debug_files(source, fd, path, build_id, ends[1]);
 		_exit(0);
@@ -170,10 +197,8 @@ static int collect_debug_files(const struct source *source, int fd, const char *
 	for (int i = 0; i < DEBUG_FILES_MAX && !err && hear_file(ends[0], id, &found); i++)
 		err = take_debug_file(source, found, path, id);
 	close(ends[0]);
-	if (child > 0) {
-		kill(child, SIGKILL);
-		waitpid(child, NULL, 0);
-	}
+	if (child > 0)
+		end_process(source, child, path);
 	return err;
 }
 

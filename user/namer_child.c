@@ -416,8 +416,7 @@ static void name_by_perfmap(struct child *child)
 	if (child->fd < 0 || perfmap_read(child->fd, &map) != 0)
 		return;
 	if (perfmap_is_cut(map))
-		tell_problem(child,
-			     "a perf map has too many functions, of which the last are left out");
+		tell_problem(child, "a perf map is too large: its last functions are left out");
 	for (size_t i = 0; i < job->count && child->error == 0; i++) {
 		frame.name = perfmap_lookup(map, job->addresses[i]);
 		if (!frame.name)

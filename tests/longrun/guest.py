@@ -183,7 +183,8 @@ def record():
     print(f"# {load.phase} phases, {trouble.flips} times a CPU went or came, "
           f"{trouble.jumps} times the clock jumped", flush=True)
     return {"seconds": SECONDS, "rate": RATE, "phases": PHASES, "rounds": ROUNDS, "measurements": measurements,
-            "stats": stats, "closing": closing, "flips": trouble.flips, "jumps": trouble.jumps}
+            "stats": stats, "closing": closing, "flips": trouble.flips, "jumps": trouble.jumps,
+            "patience": harness.PATIENCE}
 
 
 def main():
