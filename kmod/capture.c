@@ -258,7 +258,7 @@ static void sb_spaces_take_seen(struct sb_spaces *spaces, struct sb_seen_queue *
 			sb_seen_done(seen);
 			atomic_dec(spaces->pending);
 		}
-		/* It was read: a beat may write there. */
+		/* Pairs with the acquire in sb_space_queue(): a beat may write there. */
 		smp_store_release(&queue->tail, queue->tail + 1);
 		if (!capture)
 			continue;

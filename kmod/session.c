@@ -263,7 +263,7 @@ struct sb_beat *sb_session_beat(struct sb_session *session, u32 cpu)
 	if (!beat) {
 		beat = sb_beat_alloc(session, cpu, session->page->ring_size);
 		if (!IS_ERR(beat)) {
-			/* Others find it without the lock, and whole. */
+			/* Pairs with the acquire of those who look without the lock. */
 			smp_store_release(&session->beats[cpu], beat);
 			WRITE_ONCE(session->page->rings, session->page->rings + 1);
 		}

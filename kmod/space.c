@@ -39,7 +39,7 @@ static __always_inline bool sb_space_matches(const struct sb_space *space)
 static __always_inline bool sb_space_is_current(struct sb_space *space, u64 *id,
 						u32 *generation)
 {
-	/* Before what it says is whole. */
+	/* Pairs with the releases of sb_space_note() and sb_space_claim(). */
 	u32 seq = smp_load_acquire(&space->seq);
 
 	if ((seq & 1) || !sb_space_matches(space))
@@ -95,7 +95,7 @@ static bool sb_space_claim(struct sb_space *space)
 		return false;
 	if (!atomic_read(&space->holds))
 		return true;
-	/* As it was. */
+	/* Pairs with the acquire in sb_space_is_current(). */
 	smp_store_release(&space->seq, seq + 2);
 	return false;
 }
@@ -139,7 +139,7 @@ static struct sb_space *sb_space_note(struct sb_spaces *spaces, u64 id, u64 now)
 	WRITE_ONCE(space->gap, 0);
 	WRITE_ONCE(space->next_read, now + SB_REREAD_NS);
 	atomic_set(&space->generation, 1);
-	/* It is whole. */
+	/* Pairs with the acquire in sb_space_is_current(). */
 	smp_store_release(&space->seq, READ_ONCE(space->seq) + 1);
 	return space;
 }
@@ -179,11 +179,11 @@ static bool sb_space_queue(struct sb_beat *beat, u64 id, struct sb_space *space,
 	seen->pid = current->tgid;
 	seen->inner_pid = pid ? pid->numbers[pid->level].nr : 0;
 	seen->parent = rcu_dereference_sched(leader->real_parent)->tgid;
-	/* It may be renamed right now, which is no matter of a lock here. */
+	/* Its lock can't be taken here; a name that is changed meanwhile is of both, and ends. */
 	data_race(memcpy(seen->comm, leader->comm, sizeof(seen->comm)));
 	seen->comm[sizeof(seen->comm) - 1] = '\0';
 
-	/* The worker finds it whole. */
+	/* Pairs with the acquire in sb_spaces_take_seen(). */
 	smp_store_release(&queue->head, queue->head + 1);
 	sb_spaces_kick(spaces, 0);
 	return true;
@@ -340,7 +340,7 @@ static void sb_spaces_add_change(struct sb_spaces *spaces, struct sb_space *spac
 		change->end = vma->vm_end;
 		change->offset = vma->vm_file ? (u64)vma->vm_pgoff << PAGE_SHIFT : 0;
 		change->file = vma->vm_file ? get_file(vma->vm_file) : NULL;
-		/* The worker finds it whole. */
+		/* Pairs with the acquire in sb_spaces_next_change(). */
 		smp_store_release(&change->complete, true);
 	}
 	irq_work_queue(&spaces->changes_kick);

@@ -39,7 +39,7 @@ struct bundle_plan {
 struct bundle_counts {
 	size_t objects; /* programs and libraries */
 	size_t debug_files;
-	size_t missing; /* of programs and libraries, and the kernel; and what is too large */
+	size_t missing; /* and the kernel, what is too large, searches that died */
 	uint64_t size; /* bytes of the archive */
 };
 

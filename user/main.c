@@ -37,7 +37,9 @@ static void print_usage(FILE *stream)
 	      stream);
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(stream, "  %-12s%s\n", commands[i].name, commands[i].summary);
-	fputs("\n'stackbeat COMMAND --help' says more; so does 'man stackbeat'.\n", stream);
+	fputs("\n'stackbeat COMMAND --help' says more; so does 'man stackbeat'.\n"
+	      "'stackbeat --version' prints the version.\n",
+	      stream);
 }
 
 /*

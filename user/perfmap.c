@@ -142,7 +142,8 @@ static int read_lines(struct perfmap *map, FILE *stream)
 		size_t length = strlen(line);
 		bool is_whole = length > 0 && line[length - 1] == '\n';
 
-		total += length + 1;
+		/* Not of the length, which is less where there are zeros. */
+		total = (uint64_t)ftello(stream);
 		/* A program that writes at this moment has not finished its last line. */
 		if (!is_whole && feof(stream))
 			break;

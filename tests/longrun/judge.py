@@ -79,7 +79,8 @@ def check_work(measured):
     print(f"# beats by round: {beats}, at {rate:.1f} Hz; {stats['throttled']} times throttled; {measured['flips']} "
           f"times a CPU went or came, {measured['jumps']} times the clock jumped")
     harness.check(min(beats) >= BEATS_LEAST * max(beats) > 0, f"rounds with too few beats: {beats}")
-    harness.check(rate >= RATE_LEAST / measured["patience"] * measured["rate"], f"beats at {rate:.1f} Hz, {measured['rate']} asked for")
+    harness.check(rate >= RATE_LEAST / measured["patience"] * measured["rate"],
+                  f"beats at {rate:.1f} Hz, {measured['rate']} asked for")
     for trouble in ("flips", "jumps"):
         harness.check(measured[trouble] >= max(1, measured["seconds"] // TROUBLE_SECONDS),
                       f"only {measured[trouble]} {trouble}")

@@ -92,6 +92,18 @@ static void maps_of_others_are_counted(void **state)
 	assert_int_equal(jitmaps_left_out(maps), 1);
 }
 
+static void what_is_no_file_is_counted(void **state)
+{
+	uint32_t number;
+
+	(void)state;
+	run("ln -sf perf-2.map %s", in_sandbox("with/root/tmp/perf-1.map"));
+	number = add(PROCESSES + 1);
+	jitmaps_finish(maps);
+	assert_int_equal(jitmaps_fd(maps, number), -1);
+	assert_int_equal(jitmaps_left_out(maps), 1);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -100,6 +112,7 @@ int main(void)
 		TEST(those_without_a_map_take_no_place),
 		TEST(what_is_left_out_is_counted_once),
 		TEST(maps_of_others_are_counted),
+		TEST(what_is_no_file_is_counted),
 	};
 
 	return cmocka_run_group_tests_name("jitmaps", tests, NULL, NULL);

@@ -174,6 +174,22 @@ static void test_too_many(void **state)
 	free(text);
 }
 
+static void test_too_long(void **state)
+{
+	struct perfmap *map;
+	int fd;
+
+	(void)state;
+	write_text(in_sandbox("map"), "1000 10 f\n");
+	fd = open(in_sandbox("map"), O_RDWR | O_CLOEXEC);
+	assert_int_equal(ftruncate(fd, PERFMAP_BYTES_MAX + 1), 0);
+	assert_int_equal(perfmap_read(fd, &map), 0);
+	assert_true(perfmap_is_cut(map));
+	expect(map, 0x1000, "f");
+	perfmap_free(map);
+	close(fd);
+}
+
 /* Whatever is in it. */
 static void test_anything(void **state)
 {
@@ -281,6 +297,7 @@ int main(void)
 		cmocka_unit_test(test_lines_that_make_no_sense),
 		cmocka_unit_test(test_long_lines_and_zeros),
 		cmocka_unit_test(test_too_many),
+		cmocka_unit_test(test_too_long),
 		cmocka_unit_test(test_anything),
 		cmocka_unit_test(test_open),
 		cmocka_unit_test(test_links_in_a_container),
