@@ -10,8 +10,8 @@ import re
 import select
 import time
 
-from harness import (check, check_balance, check_equal, comment, exact_test, load, Recording, run,
-                     start, test, use, wait_until, workload)
+from harness import (check, check_balance, check_equal, comment, exact_test, load, PATIENCE, Recording,
+                     run, start, test, use, wait_until, workload)
 from stackbeat import Events, online_cpus, S, Session
 from weights import by_cpu, check_span, keep_busy
 
@@ -284,7 +284,8 @@ def changes_from_all_sides_at_once():
                 status = 1
                 try:
                     choice = random.Random(seed)
-                    for _ in range(150):
+                    # Each waits for grace periods, long ones where a kernel checks all.
+                    for _ in range(150 if PATIENCE == 1 else 40):
                         session.netlink.__init__()
                         session.set(**choice.choice((
                             {"rate": choice.randrange(1, 5000)}, {"pids": [process.pid]},
