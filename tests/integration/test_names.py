@@ -284,8 +284,9 @@ def a_file_system_is_free_while_it_is_recorded():
 
 @test
 def a_reader_that_is_killed_leaves_nothing():
-    """In the middle of 5,000 processes that fork as fast as they may: no memory of theirs stays,
-    no file, no process; and the module can be unloaded."""
+    """In the middle of 5,000 processes that fork as fast as they may (1,000 where a kernel checks each for long):
+    no memory of theirs stays, no file, no process; and the module can be unloaded."""
+    processes = 5000 if PATIENCE == 1 else 1000
     load()
     mount = cgroup_mount()
     (mount / "cgroup.subtree_control").write_text("+memory +pids")
@@ -298,14 +299,14 @@ def a_reader_that_is_killed_leaves_nothing():
 
     def join():
         (group / "cgroup.procs").write_text("0")
-    process = start(bomb, 5050, 20000, preexec_fn=join)
+    process = start(bomb, processes + 50, 20000, preexec_fn=join)
     recording.wait_for(session, "spaces", 300)
     recording.process.kill()
     recording.process.wait()
     check(process.poll() is None, "it was over before the reader was killed")
     out, err = process.communicate()
     check_equal(process.returncode, 0, f"status; it said {err!r}")
-    check(int(out) >= 5000, f"only {out} processes")
+    check(int(out) >= processes, f"only {out} processes")
     peak = re.search(r"max (\d+)", (group / "pids.events").read_text())
     check(peak and int(peak[1]), "the limit was never reached")
     unload()
