@@ -34,7 +34,7 @@ def no_module_files():
 
 
 class Perf:
-    """`perf record` of the CPUs, which are sampled when this returns.
+    """`perf record` of the CPUs, which takes samples from enable() to disable().
 
     Not of a process: the timer of such a recording is set anew whenever the process comes to a CPU, to go
     off 10 us later if it was due, which makes samples of what the kernel does just then.
@@ -42,8 +42,8 @@ class Perf:
 
     def __init__(self):
         self.data = temporary_directory() / "perf.data"
-        (commands, command), (answer, answers) = os.pipe(), os.pipe()
-        for end in (commands, command, answer):
+        (commands, self.commands), (self.answers, answers) = os.pipe(), os.pipe()
+        for end in (commands, self.commands, self.answers):
             defer(os.close, end)
         with no_module_files():
             # Without its tables of build ids, for which it would read all files of the system.
@@ -51,10 +51,20 @@ class Perf:
                                  "-a", "-o", self.data, "-D", "-1", "--control",
                                  f"fd:{commands},{answers}", pass_fds=(commands, answers))
             os.close(answers)
-            os.write(command, b"enable\n")
-            check_equal(os.read(answer, 5), b"ack\n\0", "what perf answers")
+            self.disable()
 
-    def stop(self):
+    def _control(self, command):
+        os.write(self.commands, command)
+        check_equal(os.read(self.answers, 5), b"ack\n\0", "what perf answers")
+
+    def enable(self):
+        self._control(b"enable\n")
+
+    def disable(self):
+        """Of what is disabled already: waits until it answers, when it is about to sample."""
+        self._control(b"disable\n")
+
+    def end(self):
         """Ends as every program does that is interrupted, when its file is written."""
         self.process.send_signal(signal.SIGINT)
         finish(self.process, -signal.SIGINT)
@@ -101,8 +111,8 @@ def same_names(counts, others, addresses):
 @test
 def kernel_functions_have_the_shares_that_perf_reports():
     """Each of the ten functions in which most time is spent, by either, has the same share in both
-    but for chance; so two that are not the same ones are near the tenth place. Both look at once: so
-    nothing that the host does meanwhile is seen by one of them only."""
+    but for chance; so two that are not the same ones are near the tenth place. Both look from the
+    same moment to the same moment: on a busy host the shares themselves go up and down by half."""
     if not shutil.which("perf"):
         raise Skip("there is no perf")
     limit = Path("/proc/sys/kernel/perf_cpu_time_max_percent")
@@ -111,10 +121,13 @@ def kernel_functions_have_the_shares_that_perf_reports():
     process = start(*workload("calls", 10**9))
     perf = Perf()
     recording = Recording("-F", RATE, "--budget", 50, "-p", process.pid)
-    recording.wait_for(recording.session(), "samples", SAMPLES)
-    perf.stop()
+    session = recording.session()
+    perf.enable()
+    recording.wait_for(session, "samples", SAMPLES)
+    perf.disable()
     recording.interrupt()
     profile = recording.profile()
+    perf.end()
     process.kill()
     theirs = perf.counts("calls")
     ours = same_names(counts_of(profile), theirs, addresses_of_symbols())
