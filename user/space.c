@@ -328,17 +328,25 @@ struct object *place_object(const struct objects *objects, uint32_t place, bool 
 
 /* Processes that have ended */
 
-/* What the text of /proc/PID/stat says. */
+/* Fields of /proc/PID/stat, see proc_pid_stat(5), behind the name. */
+enum { STAT_STATE, STAT_THREADS = 17, STAT_START = 19 };
+
+/*
+ * What the text of /proc/PID/stat says. A main thread that has ended is a zombie for as long
+ * as other threads of the process run.
+ */
 static void read_stat(const char *text, struct process *process)
 {
 	const char *at = strrchr(text, ')');
+	bool zombie = false;
 
-	/* The state is the field behind the name, the start time in ticks 19 further. */
-	if (!at || strlen(at) < 3)
-		return;
-	process->ended = at[2] == 'Z' || at[2] == 'X';
-	for (int field = 0; at && field <= 19; field++)
+	for (int field = STAT_STATE; at && field <= STAT_START; field++) {
 		at = strchr(at + 1, ' ');
+		if (at && field == STAT_STATE)
+			zombie = at[1] == 'Z' || at[1] == 'X';
+		else if (at && field == STAT_THREADS)
+			process->ended = zombie && strtoull(at, NULL, 10) <= 1;
+	}
 	if (at)
 		process->start = strtoull(at, NULL, 10);
 }

@@ -171,14 +171,14 @@ static void what_is_told_decides_when_a_space_is_ready(void **state)
 	assert_int_equal(place(1, 3, 0x1000), PLACE_ANON);
 }
 
-/* As /proc says of process `pid`: its state and its start in ticks. */
-static void put_stat(uint32_t pid, char letter, unsigned long start)
+/* As /proc says of process `pid`: its state, its threads and its start in ticks. */
+static void put_stat(uint32_t pid, char letter, unsigned int threads, unsigned long start)
 {
 	char text[256];
 
 	snprintf(text, sizeof(text),
-		 "%u (a) b) %c 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 %lu 20 21\n", pid,
-		 letter, start);
+		 "%u (a) b) %c 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 %u 18 %lu 20 21\n", pid,
+		 letter, threads, start);
 	run("mkdir -p %s", in_sandbox("proc/%u", pid));
 	write_text(in_sandbox("proc/%u/stat", pid), text);
 }
@@ -201,7 +201,7 @@ static void mappings_go_when_the_process_has_ended(void **state)
 	struct space *space;
 
 	(void)state;
-	put_stat(NOBODY, 'S', 0);
+	put_stat(NOBODY, 'S', 1, 0);
 	told_space(spaces, 1, NOBODY, 1, "a");
 	told_mapping(spaces, 1, 1, 0, 0x1000, 0x2000, 0, 0);
 	advance(1, 1);
@@ -249,8 +249,8 @@ static void told_with_start(uint64_t id, uint32_t pid, uint64_t start_time)
 static void a_process_is_told_from_another_of_its_id(void **state)
 {
 	(void)state;
-	put_stat(NOBODY, 'R', 500);
-	put_stat(NOBODY + 1, 'Z', 500);
+	put_stat(NOBODY, 'R', 1, 500);
+	put_stat(NOBODY + 1, 'Z', 1, 500);
 	told_with_start(1, NOBODY, UINT64_C(5009999999)); /* it is the one */
 	told_with_start(2, NOBODY, UINT64_C(4990000000)); /* it was before it */
 	told_with_start(3, NOBODY + 1, UINT64_C(5000000000)); /* a zombie runs no more */
@@ -262,6 +262,20 @@ static void a_process_is_told_from_another_of_its_id(void **state)
 	assert_true(space_ready(spaces_get(spaces, 3, 0), 9, false));
 	assert_false(space_ready(spaces_get(spaces, 1, 0), 9, false));
 	assert_false(space_ready(spaces_get(spaces, 4, 0), 9, false));
+}
+
+static void a_process_outlives_its_main_thread(void **state)
+{
+	(void)state;
+	put_stat(NOBODY, 'Z', 2, 500);
+	told_with_start(1, NOBODY, UINT64_C(5000000000));
+	settle(1000, true);
+	settle(2000, true);
+	assert_int_equal(dropped(), 0);
+	put_stat(NOBODY, 'Z', 1, 500);
+	settle(3000, true);
+	settle(4000, true);
+	assert_int_equal(dropped(), 1);
 }
 
 static void other_namespaces_ids_say_nothing(void **state)
@@ -285,7 +299,7 @@ static void files_of_ended_processes_are_given_back(void **state)
 	write_text(in_sandbox("own"), "");
 	shared = told_file(objects, &files, in_sandbox("shared"));
 	own = told_file(objects, &files, in_sandbox("own"));
-	put_stat(NOBODY, 'S', 0);
+	put_stat(NOBODY, 'S', 1, 0);
 	told_space(spaces, 1, NOBODY, 1, "lives");
 	told_mapping(spaces, 1, 1, 0, 0x1000, 0x2000, shared, 0);
 	told_space(spaces, 2, NOBODY + 1, 1, "ends");
@@ -346,6 +360,7 @@ int main(void)
 		TEST(what_is_told_decides_when_a_space_is_ready),
 		TEST(mappings_go_when_the_process_has_ended),
 		TEST(a_process_is_told_from_another_of_its_id),
+		TEST(a_process_outlives_its_main_thread),
 		TEST(other_namespaces_ids_say_nothing),
 		TEST(files_of_ended_processes_are_given_back),
 		TEST(changes_that_no_sample_needs_go),

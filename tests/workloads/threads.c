@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * threads [COUNT]
+ * threads [COUNT [leave]]
  *
- * COUNT threads (at most 16), named "worker-0", ..., work until the program is killed.
+ * COUNT threads (at most 16), named "worker-0", ..., work until the program is killed. The main
+ * thread waits for them, or ends.
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define THREADS_MAX 16
 
@@ -32,5 +34,7 @@ int main(int argc, char **argv)
 		if (pthread_create(&thread, NULL, work_forever, names[index]))
 			return 1;
 	}
+	if (argc > 2 && !strcmp(argv[2], "leave"))
+		pthread_exit(NULL);
 	return pthread_join(thread, NULL);
 }
