@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import elf
-from harness import (check, check_equal, defer, is_kernel, record, ROOT, run, samples_of, Skip,
+from harness import (check, check_equal, defer, is_kernel, PATIENCE, record, ROOT, run, samples_of, Skip,
                      temporary_directory, test, user_part, workload)
 
 SOURCES = ROOT / "tests/workloads"
@@ -111,7 +111,7 @@ def kernel_modules_have_their_lines():
     debug.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(module, debug)
     defer(debug.unlink)
-    asks = "import stackbeat\nwith stackbeat.Netlink() as n:\n  for _ in range(20000): n.sessions()"
+    asks = f"import stackbeat\nwith stackbeat.Netlink() as n:\n  for _ in range({20000 // PATIENCE}): n.sessions()"
     profile, _, _ = record("-F", 997, command=[
         "env", f"PYTHONPATH={ROOT / 'tests/integration'}", "python3", "-c", asks])
     lines = Counter()
