@@ -157,16 +157,14 @@ def a_process_in_a_container_keeps_its_name():
 @test
 def a_process_keeps_its_names_when_its_main_thread_has_ended():
     """/proc says of it what it says of a process that has ended; the reader looks there once a second."""
-    recording = Recording("-F", 97)
-    session = recording.session()
     process = start(*workload("threads", os.cpu_count(), "leave"))
-    recording.wait_for(session, "samples", 97 * os.cpu_count() * 5)
+    recording = Recording("-F", 97, "-p", process.pid)
+    recording.wait_for(recording.session(), "samples", 97 * os.cpu_count() * 5)
     check("\nState:\tZ" in Path(f"/proc/{process.pid}/status").read_text(), "its main thread runs")
     found = 0
     for sample, frames in stacks(finish_without(recording, [process])):
-        if sample.labels["pid"] == process.pid:
-            check_equal([frame.address for frame in frames if not frame.file], [], "addresses without a file")
-            found += sample.values["samples"] * (frames[0].function == "work_forever")
+        check_equal([frame.address for frame in frames if not frame.file], [], "addresses without a file")
+        found += sample.values["samples"] * (frames[0].function == "work_forever")
     check(found >= 97 * os.cpu_count() * 4, f"only {found} samples of its threads")
 
 
