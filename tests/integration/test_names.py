@@ -32,6 +32,8 @@ def stacks(profile):
 def check_workers(profile, least):
     """Every user frame has its file, build id and name, if it is of a worker or of churn."""
     seen, pids = set(), set()
+    # What says why, if something has no name.
+    counts = [line for line in profile.comments if line.startswith(("lost", "address spaces"))]
     for sample, frames in stacks(profile):
         comm = sample.labels["comm"]
         if comm in truth.WORKERS:
@@ -42,7 +44,7 @@ def check_workers(profile, least):
             fault = truth.driver_fault(frames)
         else:
             continue
-        check_faultless(fault, sample)
+        check_faultless(fault, (sample, counts))
     check(len(pids) >= least, f"only {len(pids)} processes were sampled, {least} expected")
     check_equal(sorted(seen), truth.WORKERS, "programs that were sampled")
     check(any(frame.inlined == ("work",) and frame.function in truth.WORKERS
