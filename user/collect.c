@@ -131,7 +131,7 @@ static int drain_samples(struct collector *collector, struct device *device, boo
 static int settle(struct collector *collector, int64_t noted, struct error *error)
 {
 	uint64_t seen = (uint64_t)(noted - PUBLISH_NS);
-	int64_t now = now_ns(CLOCK_MONOTONIC);
+	int64_t now = kernel_now_ns(CLOCK_MONOTONIC);
 	bool look = now >= collector->next_look;
 	int err = intake_settle(collector->intake, seen);
 
@@ -148,7 +148,7 @@ static int settle(struct collector *collector, int64_t noted, struct error *erro
 
 int collector_drain(struct collector *collector, struct device *device, struct error *error)
 {
-	int64_t noted = now_ns(CLOCK_MONOTONIC);
+	int64_t noted = kernel_now_ns(CLOCK_MONOTONIC);
 	bool settled;
 	int err;
 

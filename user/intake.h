@@ -36,8 +36,8 @@ uint64_t intake_repeat(const void *data, uint64_t available, void *intake);
 int intake_sample(const struct stackbeat_sample *sample, void *intake);
 
 /*
- * After the samples of a drain that was settled: no sample of a time (CLOCK_MONOTONIC,
- * ns) up to `seen` is still to come. Returns 0 or -ENOMEM.
+ * After the samples of a drain that was settled: no sample of a time (the kernel's
+ * CLOCK_MONOTONIC, ns) up to `seen` is still to come. Returns 0 or -ENOMEM.
  */
 int intake_settle(struct intake *intake, uint64_t seen);
 

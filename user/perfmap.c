@@ -36,10 +36,10 @@ struct perfmap {
  */
 #define TICKS_NS (NS_PER_SECOND / 20)
 
-/* Whether it was last written before a time of CLOCK_BOOTTIME. */
+/* Whether it was last written before a time of the kernel's CLOCK_BOOTTIME. */
 static bool is_older(const struct stat *st, uint64_t time)
 {
-	int64_t boot = now_ns(CLOCK_REALTIME) - now_ns(CLOCK_BOOTTIME);
+	int64_t boot = now_ns(CLOCK_REALTIME) - kernel_now_ns(CLOCK_BOOTTIME);
 	int64_t late = st->st_mtim.tv_nsec ? TICKS_NS : NS_PER_SECOND;
 
 	return time_ns(st->st_mtim) + late < boot + (int64_t)time;

@@ -24,10 +24,10 @@ struct perfmap;
 /*
  * Opens the map of a process, with its id here and the one in its own namespace, as the
  * process itself sees it. `root` is put before /proc ("" but for tests); `start_time` is when
- * the process began (CLOCK_BOOTTIME, ns). Returns an fd, or a negative errno value: -ENOENT
- * where there is none, -EPERM where it is neither the user's who runs the process nor root's,
- * -EINVAL or -ELOOP where it is no regular file, -ESTALE where an earlier process of this id
- * has left it.
+ * the process began (the kernel's CLOCK_BOOTTIME, ns). Returns an fd, or a negative errno
+ * value: -ENOENT where there is none, -EPERM where it is neither the user's who runs the
+ * process nor root's, -EINVAL or -ELOOP where it is no regular file, -ESTALE where an earlier
+ * process of this id has left it.
  */
 int perfmap_open(const char *root, uint32_t pid, uint32_t inner_pid, uint64_t start_time);
 

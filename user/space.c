@@ -2,6 +2,7 @@
 #include "space.h"
 
 #include "array.h"
+#include "clock.h"
 #include "error.h"
 #include "hash.h"
 #include "history.h"
@@ -382,9 +383,10 @@ static const struct process *ask_for(struct spaces *spaces, uint32_t pid, uint64
 static bool has_ended(struct spaces *spaces, const struct space *space, uint64_t now)
 {
 	uint64_t tick = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
+	uint64_t start = space->start_time + (uint64_t)clock_offset_ns(CLOCK_BOOTTIME);
 	const struct process *process = ask_for(spaces, space->pid, now);
 
-	return process->ended || process->start > space->start_time / tick;
+	return process->ended || process->start > start / tick;
 }
 
 /* Rarer and rarer: what is kept of a process that has ended is only memory. */

@@ -95,10 +95,10 @@ bool space_is_certain(const struct space *space, uint32_t generation);
 
 /*
  * To be called when all samples up to the time `seen` were handed on, and all was told
- * that is to be told of them; `now` is later (both CLOCK_MONOTONIC, ns). Goes forward
- * where something was told that no sample needs, and drops the mappings of processes
- * that have ended. With `look`, looks which ones have, and marks the objects that the
- * others map (objects_mark()). Returns 0 or -ENOMEM.
+ * that is to be told of them; `now` is later (both of the kernel's CLOCK_MONOTONIC, ns).
+ * Goes forward where something was told that no sample needs, and drops the mappings of
+ * processes that have ended. With `look`, looks which ones have, and marks the objects
+ * that the others map (objects_mark()). Returns 0 or -ENOMEM.
  */
 int spaces_settle(struct spaces *spaces, uint64_t seen, uint64_t now, bool look);
 
@@ -120,7 +120,7 @@ void spaces_counts(const struct spaces *spaces, struct spaces_counts *counts);
 uint32_t space_pid(const struct space *space);
 uint32_t space_inner_pid(const struct space *space); /* in its own namespace */
 uint32_t space_parent(const struct space *space); /* process id */
-uint64_t space_start_time(const struct space *space); /* CLOCK_BOOTTIME, ns */
+uint64_t space_start_time(const struct space *space); /* the kernel's CLOCK_BOOTTIME, ns */
 const char *space_comm(const struct space *space);
 const char *space_cgroup_path(const struct space *space);
 

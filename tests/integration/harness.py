@@ -264,10 +264,11 @@ def check_sessions_end(*others):
 class Recording:
     """A running `stackbeat record`, its session and, at its end, its profile."""
 
-    def __init__(self, *arguments, command=(), **options):
+    def __init__(self, *arguments, command=(), within=(), **options):
+        """`within`: the command that runs stackbeat."""
         self.path = temporary_directory() / "profile.pb.gz"
         tail = ["--", *command] if command else []
-        self.process = start("stackbeat", "record", "-o", self.path, *arguments, *tail, **options)
+        self.process = start(*within, "stackbeat", "record", "-o", self.path, *arguments, *tail, **options)
         self.out = self.err = ""
 
     @functools.cached_property

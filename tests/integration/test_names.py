@@ -171,6 +171,19 @@ def a_process_keeps_its_names_when_its_main_thread_has_ended():
 
 
 @test
+def names_are_kept_where_the_reader_has_clocks_of_its_own():
+    """A day ahead of the kernel's: what it tells is no day old, and no process is another one."""
+    directory = truth.tmpfs()
+    process = start(*workload(truth.WORKERS[11], truth.FOR_EVER))
+    recording = Recording(*RATE, "-a", command=truth.churn(directory, "exec", 400, 100000),
+                          within=("unshare", "--time", "--kill-child", "--monotonic", 86400,
+                                  "--boottime", 86400))
+    profile = recording.profile()
+    check_workers(profile, 50)
+    check(any(sample.labels["pid"] == process.pid for sample in profile.samples), "it was not sampled")
+
+
+@test
 def a_program_that_is_replaced_keeps_its_names():
     """Each sample is named by the file that it ran, not by the one that is there now; by the
     time that the reader ends, none of the two is there."""
