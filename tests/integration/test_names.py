@@ -140,7 +140,9 @@ def a_process_in_a_container_keeps_its_name():
     defer(lambda: wait_until(lambda: "populated 0" in (group / "cgroup.events").read_text(),
                              "an empty group"))
     defer(os.kill, pid, signal.SIGKILL)
-    recording.wait_for(session, "samples", 200)
+    # Making the container can take more samples than these.
+    wait_until(lambda: Path(f"/proc/{pid}/comm").read_text() == f"{name}\n", "the program in the container")
+    recording.wait_for(session, "samples", recording.stats(session)["samples"] + 200)
     recording.interrupt()
     found = 0
     for sample, frames in stacks(recording.profile()):
