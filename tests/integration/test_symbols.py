@@ -107,11 +107,14 @@ def kernel_modules_have_their_lines():
     module = ROOT / f"build/kmod/{os.uname().release}/stackbeat.ko"
     if elf.build_id(module) != build_id:
         raise Skip(f"the module that is loaded is not {module}")
+    # Those that check themselves are our own, built small.
+    if PATIENCE > 1 and b".debug_line\0" not in module.read_bytes():
+        raise Skip("this kernel is built without the lines of its code")
     debug = Path(f"/usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug")
     debug.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(module, debug)
     defer(debug.unlink)
-    asks = f"import stackbeat\nwith stackbeat.Netlink() as n:\n  for _ in range({20000 // PATIENCE}): n.sessions()"
+    asks = "import stackbeat\nwith stackbeat.Netlink() as n:\n  for _ in range(20000): n.sessions()"
     profile, _, _ = record("-F", 997, command=[
         "env", f"PYTHONPATH={ROOT / 'tests/integration'}", "python3", "-c", asks])
     lines = Counter()
