@@ -15,7 +15,7 @@ int64_t clock_offset_in(const char *path, const char *clock)
 	int64_t offset = 0;
 	char line[128], *end;
 
-	/* Kernels before 5.6 have no time namespaces. */
+	/* A kernel may be built without time namespaces. */
 	if (!file)
 		return 0;
 	while (fgets(line, sizeof(line), file)) {
