@@ -285,6 +285,11 @@ enum stackbeat_end {
 	STACKBEAT_END_NO_USER = 4, /* no frames: a kernel thread has no user memory */
 	STACKBEAT_END_OMITTED = 5, /* no frames: left out on request */
 	STACKBEAT_END_NOT_ENTERED = 6, /* no frames: the CPU was not in kernel mode */
+	/*
+	 * No frames: execve() has replaced the memory, and the registers are still those of
+	 * the old program
+	 */
+	STACKBEAT_END_EXEC = 7,
 	STACKBEAT_END_COUNT
 };
 

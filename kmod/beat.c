@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0
-#include <linux/cpu.h>
-#include <linux/cpuhotplug.h>
 #include <linux/cred.h>
 #include <linux/preempt.h>
 #include <linux/ptrace.h>
@@ -9,15 +7,14 @@
 #include <linux/sched/task_stack.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <linux/smp.h>
 #include <linux/timekeeping.h>
-#include <trace/events/power.h>
 #include <asm/irq_regs.h>
 #include <asm/tsc.h>
 
 #include "beat.h"
 #include "compat/compat.h"
 #include "control.h"
+#include "cpu.h"
 #include "filter.h"
 #include "space.h"
 #include "unwind.h"
@@ -25,10 +22,12 @@
 #define SB_FRAMES_OFFSET offsetof(struct stackbeat_sample, frames)
 
 /*
- * What one callback counts for in the budget at most. A walk of the largest
- * stack takes less; what takes longer is a virtual machine that did not run.
+ * What one callback counts for in the budget at most: so much, and so much for each user
+ * frame that there may be. Each frame is two words of memory, which may be on a page of its own,
+ * in no cache, and of another node. What takes longer is a virtual machine that did not run.
  */
 #define SB_COST_MAX (NSEC_PER_MSEC / 2)
+#define SB_FRAME_COST_MAX NSEC_PER_USEC
 
 /*
  * How long the time-stamp counter is taken for the clock, which is read once then. What
@@ -38,6 +37,10 @@
 /* How far apart clock and counter may be read. */
 #define SB_PAIR_NS (10 * NSEC_PER_USEC)
 
+/* How a timer's interrupt is measured: so many times, so long after it was set. */
+#define SB_CALIBRATION_TRIES 16
+#define SB_CALIBRATION_NS (20 * NSEC_PER_USEC)
+
 /* The beats that one that slept through them takes one by one. */
 #define SB_STEPS_MAX 8
 
@@ -46,10 +49,12 @@ static struct workqueue_struct *sb_beat_workqueue;
 /* ns of a cycle of the time-stamp counter, times 2^32. */
 static u64 sb_cycle_ns __ro_after_init;
 
-/* Cycles of SB_COST_MAX, SB_SYNC_NS and SB_PAIR_NS. */
-static u64 sb_cost_max __ro_after_init;
+/* Cycles of SB_SYNC_NS and SB_PAIR_NS. */
 static u64 sb_sync_cycles __ro_after_init;
 static u64 sb_pair_cycles __ro_after_init;
+
+/* Cycles of a timer's interrupt without the callback. */
+static u64 sb_interrupt_cycles __ro_after_init;
 
 /* Of less than 2^32 cycles; more are wrong. */
 static __always_inline u64 sb_cycles_to_ns(u64 cycles)
@@ -60,6 +65,11 @@ static __always_inline u64 sb_cycles_to_ns(u64 cycles)
 u64 sb_ns_to_cycles(u64 ns)
 {
 	return div64_u64(ns * tsc_khz, USEC_PER_SEC);
+}
+
+u64 sb_beat_cost_max(u32 max_depth)
+{
+	return sb_ns_to_cycles(SB_COST_MAX + max_depth * SB_FRAME_COST_MAX);
 }
 
 u64 sb_beat_cost(const struct sb_beat *beat)
@@ -161,32 +171,97 @@ static u64 sb_beat_due(const struct sb_beat *beat)
 	return ktime_to_ns(hrtimer_get_expires(&beat->timer));
 }
 
+/* How often the session's rate is halved so that the period is not below `floor` (ns). */
+static void sb_beat_set_floor(struct sb_beat *beat, u64 floor)
+{
+	u64 period = READ_ONCE(beat->session->period);
+	u32 shift = 0;
+
+	while (period << shift < floor && period << shift <= NSEC_PER_SEC / 2)
+		shift++;
+	/* Below the shortest period it says nothing any more. */
+	beat->floor = floor < NSEC_PER_SEC / STACKBEAT_RATE_MAX ? 0 : floor;
+	if (shift != beat->shift) {
+		WRITE_ONCE(beat->shift, shift);
+		queue_work(sb_beat_workqueue, &beat->report);
+	}
+}
+
 static void sb_beat_open_window(struct sb_beat *beat, u64 now)
 {
+	const struct sb_cpu *here = beat->here;
+
 	beat->window_end = now + STACKBEAT_BUDGET_WINDOW_NS;
 	beat->window_cost = beat->cost;
+	beat->window_here = here->cost;
+	beat->window_gone = here->gone;
+	beat->limit = here->cost + READ_ONCE(beat->session->budget);
+}
+
+/* The window for beats that begin here: its cost is theirs, too. */
+void sb_cpu_open_window(struct sb_cpu *here, u64 now)
+{
+	if (now < here->window_end)
+		return;
+	here->window_end = now + STACKBEAT_BUDGET_WINDOW_NS;
+	here->window_cost = here->cost;
+	here->parking = 0;
+}
+
+/* What is left of a floor that was set so long ago, as it is halved in each window. */
+static u64 sb_floor_after(u64 floor, u64 ns)
+{
+	return floor >> min(div_u64(ns, STACKBEAT_BUDGET_WINDOW_NS), 63ull);
 }
 
 /*
- * Holds the callback's time against the budget: called when the window is over
- * or the budget is. Halving the rate halves the cost, and doubling it doubles
- * it, so that a quarter keeps it from going to and fro.
+ * Holds the time that all beats of the CPU have taken against the budget of this beat's
+ * session: called when the window is over or the budget is. Where it is exceeded, those that
+ * took the average or more are slowed down, so that light sessions are left alone beside
+ * heavy ones. Halving the rate halves the cost, and doubling it doubles it, so that a
+ * quarter keeps it from going to and fro.
  */
-static noinline void sb_beat_account(struct sb_beat *beat, u64 now, u64 budget)
+static noinline void sb_beat_account(struct sb_beat *beat, u64 now)
 {
-	u64 cost = beat->cost - beat->window_cost;
+	struct sb_cpu *here = beat->here;
+	u64 budget = READ_ONCE(beat->session->budget);
+	u64 charged = atomic64_xchg(&beat->charged, 0);
+	bool over = now >= beat->window_end;
+	u64 period, own, all, gone;
 
-	if (cost > budget) {
-		if (sb_beat_period(beat) <= NSEC_PER_SEC / 2) {
-			beat->shift++;
+	here->cost += charged;
+	own = beat->cost + charged - beat->window_cost;
+	all = here->cost - beat->window_here;
+	gone = here->gone - beat->window_gone;
+	if (all > budget && own * here->running + gone >= all) {
+		period = sb_beat_period(beat);
+		if (period <= NSEC_PER_SEC / 2) {
 			beat->throttled++;
-			queue_work(sb_beat_workqueue, &beat->report);
+			sb_beat_set_floor(beat, 2 * period);
 		}
-	} else if (beat->shift && cost < budget / 4) {
-		beat->shift--;
-		queue_work(sb_beat_workqueue, &beat->report);
+	} else if (!over) {
+		/* Others have taken it. */
+		beat->window_cost -= charged;
+		beat->limit = here->cost + budget / 8;
+		return;
+	} else if (beat->floor && (own * here->running < budget / 4 || all + own < budget / 2)) {
+		sb_beat_set_floor(beat, sb_floor_after(beat->floor,
+						       STACKBEAT_BUDGET_WINDOW_NS + now - beat->window_end));
 	}
+	sb_cpu_open_window(here, now);
 	sb_beat_open_window(beat, now);
+}
+
+void sb_beat_charge(struct sb_beat *beat, u64 ns)
+{
+	atomic64_add(sb_ns_to_cycles(ns), &beat->charged);
+}
+
+void sb_beat_add_parking(struct sb_beat *beat, u64 cycles)
+{
+	beat->cost += cycles;
+	beat->here->cost += cycles;
+	beat->here->parking += cycles;
 }
 
 static u64 sb_beat_lost(const struct sb_beat *beat)
@@ -282,6 +357,14 @@ static __always_inline void sb_beat_sample(struct sb_beat *beat, struct sb_sessi
 	}
 	in_kernel = !user_mode(regs);
 	has_user = likely(sb_has_user_memory(mm, task_flags));
+	/*
+	 * execve() has replaced the memory, but not yet the registers: they are those of the
+	 * old program until the new one's code is known, when this is set.
+	 */
+	if (in_kernel && has_user && unlikely(!READ_ONCE(mm->end_code))) {
+		has_user = false;
+		user = SB_SHAPE_USER(0, STACKBEAT_END_EXEC);
+	}
 	if (!(has_user && (parts & STACKBEAT_PART_USER)) &&
 	    !(in_kernel && (parts & STACKBEAT_PART_KERNEL))) {
 		beat->filtered++;
@@ -346,7 +429,7 @@ static __always_inline void sb_beat_sample(struct sb_beat *beat, struct sb_sessi
 	beat->samples++;
 
 	if (sb_ring_should_wake(&beat->ring, &session->watermark))
-		irq_work_queue(&beat->wake);
+		queue_work(sb_beat_workqueue, &beat->wake);
 }
 
 /*
@@ -384,13 +467,15 @@ static enum hrtimer_restart sb_beat_callback(struct hrtimer *timer)
 {
 	struct sb_beat *beat = container_of(timer, struct sb_beat, timer);
 	struct sb_session *session = beat->session;
+	struct sb_cpu *here = beat->here;
 	struct task_struct *task = current;
 	u32 task_flags = READ_ONCE(task->flags);
 	u64 start = rdtsc();
 	u64 now = sb_beat_now(beat, start);
 	u64 due = sb_beat_due(beat);
 	u64 period = beat->period;
-	u64 weight = period, cost, budget;
+	u64 weight = period, cost;
+	bool idle = sb_cpu_is_idle(task_flags);
 	u32 missed = beat->missed;
 	const struct sb_filter *filter;
 
@@ -411,7 +496,7 @@ static enum hrtimer_restart sb_beat_callback(struct hrtimer *timer)
 	beat->time += weight;
 
 	filter = rcu_dereference_sched(session->filter);
-	if (sb_cpu_is_idle(task_flags))
+	if (idle)
 		beat->idle++;
 	else if ((unlikely(filter) && !sb_filter_wants(filter, task)) ||
 		 (unlikely(session->restricted) &&
@@ -420,22 +505,31 @@ static enum hrtimer_restart sb_beat_callback(struct hrtimer *timer)
 	else
 		sb_beat_sample(beat, session, task, task_flags, now, weight, missed);
 
-	cost = rdtsc() - start;
+	cost = rdtsc() - start + sb_interrupt_cycles;
 	beat->cost += cost;
-	if (unlikely(cost > sb_cost_max))
-		beat->window_cost += cost - sb_cost_max;
-	budget = READ_ONCE(session->budget);
-	if (unlikely(beat->cost - beat->window_cost > budget || now >= beat->window_end))
-		sb_beat_account(beat, now, budget);
+	if (unlikely(cost > READ_ONCE(session->cost_max)))
+		cost = session->cost_max;
+	here->cost += cost;
+	if (unlikely(here->cost > beat->limit || now >= beat->window_end))
+		sb_beat_account(beat, now);
 
 	period = sb_beat_period(beat);
 	sb_beat_set(beat, period, due + sb_draw_interval(beat, period),
 		    now + sb_cycles_to_ns(2 * cost));
+	if (unlikely(idle)) {
+		/* It went idle without the idle task (power clamping), or is to be parked no more. */
+		beat->parked = true;
+		here->parked = true;
+		return HRTIMER_NORESTART;
+	}
 	return HRTIMER_RESTART;
 }
 
-/* Waking takes locks that a timer callback must not take. */
-static void sb_beat_wake(struct irq_work *work)
+/*
+ * Waking takes locks that a timer callback must not take. Not an irq_work: with PREEMPT_RT that
+ * is run by a thread of the CPU, which has to wait for real-time tasks.
+ */
+static void sb_beat_wake(struct work_struct *work)
 {
 	wake_up_interruptible(&container_of(work, struct sb_beat, wake)->session->wait);
 }
@@ -446,6 +540,12 @@ static u32 sb_beat_throttled_rate(const struct sb_beat *beat, u32 shift)
 	return max(READ_ONCE(beat->session->rate) >> shift, 1u);
 }
 
+void sb_beat_report_gone(struct sb_beat *beat)
+{
+	if (xchg(&beat->gone, 0))
+		sb_control_notify(beat->session, STACKBEAT_EVENT_CPU_GONE, beat->cpu, 0);
+}
+
 /* Tells what happened in beats, in process context. */
 static void sb_beat_report(struct work_struct *work)
 {
@@ -453,6 +553,7 @@ static void sb_beat_report(struct work_struct *work)
 	u32 shift = READ_ONCE(beat->shift);
 	u64 lost = sb_beat_lost(beat);
 
+	sb_beat_report_gone(beat);
 	if (shift != beat->reported_shift)
 		sb_control_notify(beat->session,
 				  shift > beat->reported_shift ? STACKBEAT_EVENT_THROTTLED :
@@ -480,9 +581,10 @@ struct sb_beat *sb_beat_alloc(struct sb_session *session, u32 cpu, u32 ring_size
 		return ERR_PTR(err);
 	}
 	beat->session = session;
+	beat->here = per_cpu_ptr(&sb_cpus, cpu);
 	beat->cpu = cpu;
 	beat->random = get_random_u64();
-	init_irq_work(&beat->wake, sb_beat_wake);
+	INIT_WORK(&beat->wake, sb_beat_wake);
 	INIT_WORK(&beat->report, sb_beat_report);
 	sb_hrtimer_setup(&beat->timer, sb_beat_callback, CLOCK_MONOTONIC,
 			 HRTIMER_MODE_ABS_PINNED_HARD);
@@ -495,7 +597,7 @@ void sb_beat_free(struct sb_beat *beat)
 {
 	if (!beat)
 		return;
-	irq_work_sync(&beat->wake);
+	cancel_work_sync(&beat->wake);
 	cancel_work_sync(&beat->report);
 	sb_seen_queue_free(beat->seen);
 	sb_ring_free(&beat->ring);
@@ -515,39 +617,61 @@ static void sb_beat_arm(struct sb_beat *beat)
 		      HRTIMER_MODE_ABS_PINNED_HARD);
 }
 
-/* Runs on the beat's CPU. */
-static void sb_beat_start(void *arg)
+void sb_beat_start(struct sb_beat *beat)
 {
-	struct sb_beat *beat = arg;
+	struct sb_cpu *here = beat->here;
 	unsigned long flags;
 	u64 now, period;
 
 	local_irq_save(flags);
-	if (!beat->running) {
+	if (!beat->running && here->online) {
 		now = ktime_get_mono_fast_ns();
-		beat->running = true;
-		beat->parked = false;
-		beat->shift = 0;
+		WRITE_ONCE(beat->running, true);
+		hlist_add_head(&beat->node, &here->beats);
+		here->running++;
+		sb_cpu_open_window(here, now);
+		beat->floor = sb_floor_after(beat->floor, now - min(now, beat->window_end));
+		if (beat->session->restricted)
+			beat->floor = max(beat->floor, sb_floor_after(here->floor,
+								      now - here->floor_time));
+		sb_beat_set_floor(beat, beat->floor);
 		sb_beat_open_window(beat, now);
+		beat->window_here = here->window_cost;
+		beat->limit = here->window_cost + READ_ONCE(beat->session->budget);
 		period = sb_beat_period(beat);
 		sb_beat_set(beat, period, now + sb_draw_residual(beat, period), now);
-		sb_beat_arm(beat);
+		beat->parked = sb_cpu_is_idle(current->flags);
+		if (beat->parked)
+			here->parked = true;
+		else
+			sb_beat_arm(beat);
 	}
 	local_irq_restore(flags);
 }
 
-/* Runs on the beat's CPU: its callback can't be under way. */
-static void sb_beat_stop(void *arg)
+void sb_beat_stop(struct sb_beat *beat)
 {
-	struct sb_beat *beat = arg;
+	struct sb_cpu *here = beat->here;
 	unsigned long flags;
+	u64 now;
 
 	local_irq_save(flags);
-	beat->running = false;
-	beat->parked = false;
-	hrtimer_cancel(&beat->timer);
+	if (beat->running) {
+		WRITE_ONCE(beat->running, false);
+		beat->parked = false;
+		hrtimer_cancel(&beat->timer);
+		hlist_del(&beat->node);
+		here->running--;
+		here->gone += beat->cost - beat->window_cost;
+		if (beat->session->restricted && beat->floor) {
+			now = ktime_get_mono_fast_ns();
+			here->floor = max(beat->floor, sb_floor_after(here->floor,
+								      now - here->floor_time));
+			here->floor_time = now;
+		}
+		queue_work(sb_beat_workqueue, &beat->report);
+	}
 	local_irq_restore(flags);
-	queue_work(sb_beat_workqueue, &beat->report);
 }
 
 /*
@@ -575,19 +699,14 @@ static void sb_beat_stretch(struct sb_beat *beat, u64 period)
 	beat->period = period;
 }
 
-/* Runs on the beat's CPU, after the session's rate was changed. */
-static void sb_beat_retime(void *arg)
+void sb_beat_retime(struct sb_beat *beat)
 {
-	struct sb_beat *beat = arg;
 	unsigned long flags;
 	u64 period;
 
 	local_irq_save(flags);
 	if (beat->running) {
-		if (beat->shift) {
-			beat->shift = 0;
-			queue_work(sb_beat_workqueue, &beat->report);
-		}
+		sb_beat_set_floor(beat, beat->floor);
 		period = sb_beat_period(beat);
 		if (period != beat->period)
 			sb_beat_stretch(beat, period);
@@ -595,31 +714,30 @@ static void sb_beat_retime(void *arg)
 	local_irq_restore(flags);
 }
 
-/* The CPU goes idle: nothing to sample, and nothing to wake it for. */
-static void sb_beat_park(struct sb_beat *beat)
+void sb_beat_park(struct sb_beat *beat)
 {
-	if (!beat->running || beat->parked)
+	if (beat->parked)
 		return;
 	hrtimer_cancel(&beat->timer);
 	beat->parked = true;
 }
 
 /*
- * The CPU leaves idle: the beat goes on where it would be had it not been
- * parked. It must neither begin anew, or work in short bursts would never be
+ * The beat goes on where it would be had it not been parked. It must neither begin anew, or work in short bursts would never be
  * sampled, nor come at once, or it always would. Beats that fell into the idle
  * time are taken one by one, or, where it was long, forgotten.
  */
-static void sb_beat_unpark(struct sb_beat *beat)
+void sb_beat_unpark(struct sb_beat *beat)
 {
-	u64 now = ktime_get_mono_fast_ns();
-	u64 due = sb_beat_due(beat);
-	u64 period = beat->period;
+	u64 now, due, period = beat->period;
 	u32 steps;
 
 	if (!beat->parked)
 		return;
 	beat->parked = false;
+	now = ktime_get_mono_fast_ns();
+	due = sb_beat_due(beat);
+	sb_cpu_open_window(beat->here, now);
 	if (due <= now && READ_ONCE(beat->session->fixed)) {
 		due += (div64_u64(now - due, period) + 1) * period;
 	} else if (due <= now) {
@@ -633,139 +751,60 @@ static void sb_beat_unpark(struct sb_beat *beat)
 	sb_beat_arm(beat);
 }
 
-static void sb_beat_on_idle(void *data, unsigned int state, unsigned int cpu)
-{
-	struct sb_session *session;
-	struct sb_beat *beat;
-	unsigned long flags;
+static struct hrtimer sb_calibration_timer;
+static bool sb_calibration_fired;
 
-	rcu_read_lock();
-	local_irq_save(flags);
-	sb_session_for_each_rcu(session) {
-		beat = sb_session_find_beat(session, smp_processor_id());
-		if (!beat)
-			continue;
-		if (state == (unsigned int)PWR_EVENT_EXIT)
-			sb_beat_unpark(beat);
-		else
-			sb_beat_park(beat);
+static enum hrtimer_restart sb_calibration_callback(struct hrtimer *timer)
+{
+	WRITE_ONCE(sb_calibration_fired, true);
+	return HRTIMER_NORESTART;
+}
+
+/*
+ * How many cycles a timer's interrupt takes from what it interrupts: the longest time between two
+ * readings of the counter while one is awaited, at the best of some tries, as a host or
+ * another interrupt can only add to it.
+ */
+static u64 __init sb_measure_interrupt(void)
+{
+	u64 last, now, longest, best = U64_MAX;
+	u32 tries;
+
+	sb_hrtimer_setup(&sb_calibration_timer, sb_calibration_callback, CLOCK_MONOTONIC,
+			 HRTIMER_MODE_REL_PINNED_HARD);
+	for (tries = 0; tries < SB_CALIBRATION_TRIES; tries++) {
+		longest = 0;
+		WRITE_ONCE(sb_calibration_fired, false);
+		preempt_disable();
+		hrtimer_start(&sb_calibration_timer, ns_to_ktime(SB_CALIBRATION_NS),
+			      HRTIMER_MODE_REL_PINNED_HARD);
+		last = rdtsc_ordered();
+		do {
+			now = rdtsc_ordered();
+			longest = max(longest, now - last);
+			last = now;
+		} while (!READ_ONCE(sb_calibration_fired));
+		longest = max(longest, rdtsc_ordered() - last);
+		preempt_enable();
+		best = min(best, longest);
 	}
-	local_irq_restore(flags);
-	rcu_read_unlock();
+	hrtimer_cancel(&sb_calibration_timer);
+	return best;
 }
 
-static enum cpuhp_state sb_beat_hotplug_state;
-
-/* Runs on the CPU that comes online, or on each when a session starts. */
-static int sb_beat_online(unsigned int cpu, struct hlist_node *node)
+int __init sb_beat_init(void)
 {
-	struct sb_session *session = hlist_entry(node, struct sb_session, hotplug);
-	struct sb_beat *beat;
-
-	if (!cpumask_test_cpu(cpu, session->cpus))
-		return 0;
-	beat = sb_session_beat(session, cpu);
-	if (IS_ERR(beat))
-		return 0; /* a profiler short of memory must not keep a CPU off */
-
-	sb_beat_start(beat);
-	if (READ_ONCE(session->hotplug_live))
-		sb_control_notify(session, STACKBEAT_EVENT_CPU_BACK, cpu, 0);
-	return 0;
-}
-
-/* Runs on the CPU that goes offline while its timers are still its own. */
-static int sb_beat_offline(unsigned int cpu, struct hlist_node *node)
-{
-	struct sb_session *session = hlist_entry(node, struct sb_session, hotplug);
-	struct sb_beat *beat = sb_session_find_beat(session, cpu);
-
-	if (beat && beat->running) {
-		sb_beat_stop(beat);
-		if (READ_ONCE(session->hotplug_live))
-			sb_control_notify(session, STACKBEAT_EVENT_CPU_GONE, cpu, 0);
-	}
-	if (beat)
-		sb_irq_work_flush(&beat->wake);
-	sb_irq_work_flush(&session->spaces->changes_kick);
-	return 0;
-}
-
-int sb_beats_start(struct sb_session *session)
-{
-	int err = cpuhp_state_add_instance(sb_beat_hotplug_state, &session->hotplug);
-
-	if (!err)
-		WRITE_ONCE(session->hotplug_live, true);
-	return err;
-}
-
-void sb_beats_stop(struct sb_session *session)
-{
-	WRITE_ONCE(session->hotplug_live, false);
-	cpuhp_state_remove_instance(sb_beat_hotplug_state, &session->hotplug);
-}
-
-int sb_beats_update(struct sb_session *session)
-{
-	struct sb_beat *beat;
-	int err = 0;
-	u32 cpu;
-
-	cpus_read_lock();
-	for_each_online_cpu(cpu) {
-		beat = sb_session_find_beat(session, cpu);
-		if (!cpumask_test_cpu(cpu, session->cpus)) {
-			if (beat)
-				smp_call_function_single(cpu, sb_beat_stop, beat, 1);
-			continue;
-		}
-		beat = sb_session_beat(session, cpu);
-		if (IS_ERR(beat)) {
-			err = PTR_ERR(beat);
-			continue;
-		}
-		smp_call_function_single(cpu, sb_beat_start, beat, 1);
-		smp_call_function_single(cpu, sb_beat_retime, beat, 1);
-	}
-	cpus_read_unlock();
-	return err;
-}
-
-int sb_beat_init(void)
-{
-	int err;
-
 	if (!tsc_khz)
 		return -ENODEV;
 	sb_cycle_ns = div_u64((u64)NSEC_PER_MSEC << 32, tsc_khz);
-	sb_cost_max = sb_ns_to_cycles(SB_COST_MAX);
 	sb_sync_cycles = sb_ns_to_cycles(SB_SYNC_NS);
 	sb_pair_cycles = sb_ns_to_cycles(SB_PAIR_NS);
+	sb_interrupt_cycles = sb_measure_interrupt();
 	sb_beat_workqueue = alloc_workqueue("stackbeat", WQ_UNBOUND, 0);
-	if (!sb_beat_workqueue)
-		return -ENOMEM;
-	err = cpuhp_setup_state_multi(CPUHP_AP_ONLINE_DYN, "stackbeat:online",
-				      sb_beat_online, sb_beat_offline);
-	if (err < 0)
-		goto err_hotplug;
-	sb_beat_hotplug_state = err;
-	err = register_trace_cpu_idle(sb_beat_on_idle, NULL);
-	if (err)
-		goto err_idle;
-	return 0;
-
-err_idle:
-	cpuhp_remove_multi_state(sb_beat_hotplug_state);
-err_hotplug:
-	destroy_workqueue(sb_beat_workqueue);
-	return err;
+	return sb_beat_workqueue ? 0 : -ENOMEM;
 }
 
 void sb_beat_exit(void)
 {
-	unregister_trace_cpu_idle(sb_beat_on_idle, NULL);
-	tracepoint_synchronize_unregister();
-	cpuhp_remove_multi_state(sb_beat_hotplug_state);
 	destroy_workqueue(sb_beat_workqueue);
 }

@@ -7,7 +7,6 @@
 #define STACKBEAT_BEAT_H
 
 #include <linux/hrtimer.h>
-#include <linux/irq_work.h>
 #include <linux/workqueue.h>
 
 #include "ring.h"
@@ -19,6 +18,7 @@ struct sb_beat {
 	struct sb_ring ring;
 	struct hrtimer timer;
 	struct sb_session *session;
+	struct sb_cpu *here;	/* of its CPU */
 	u64 period;		/* ns, mean; of the beat that is awaited */
 	u32 missed;		/* intervals before it without a beat */
 	u32 cpu;
@@ -29,23 +29,30 @@ struct sb_beat {
 	u64 missed_sum;
 	u64 cost;		/* cycles */
 	u64 time;		/* ns that the beats stood for */
+	u64 limit;		/* of here->cost: the budget is looked at then */
 	u64 window_end;		/* ns, of the budget's window */
 	u64 window_cost;	/* cost when it began */
+	u64 window_here;	/* here->cost when it began */
+	u64 window_gone;	/* here->gone when it began */
+	u64 floor;		/* ns: the period that throttling allows; 0: any */
 	u64 synced;		/* cycles, when the clock was read */
 	u64 synced_ns;		/* what it said */
 	u64 sync_cycles;	/* how long that is good for */
 	u64 throttled;		/* how often the rate was halved */
 	u64 random;		/* state of the generator */
 	u32 shift;		/* the rate is halved so many times now */
-	bool running;
+	bool running;		/* also read by those who start and stop it */
 	bool parked;		/* running, and the CPU is idle: no timer */
+	struct hlist_node node;	/* of here->beats, while it runs */
 	u64 next_report;	/* ns: losses are not reported before */
-	struct irq_work wake;
+	struct work_struct wake;
+	atomic64_t charged;	/* cycles that others took for it, for the budget */
 	struct sb_last_space last;
 	struct sb_seen_queue *seen;
 
 	/* The report of what happened in beats: queued by them. */
 	struct work_struct report;
+	int gone;		/* it was stopped as its CPU went offline */
 	u32 reported_shift;	/* by the work alone */
 	u64 reported_lost;	/* by the work alone */
 
@@ -59,27 +66,36 @@ struct sb_beat *sb_beat_alloc(struct sb_session *session, u32 cpu, u32 ring_size
 /* Frees a beat that is not started; NULL is allowed. */
 void sb_beat_free(struct sb_beat *beat);
 
+/* Cycles that the budget counts of one beat at most, by the user frames of a session's stacks. */
+u64 sb_beat_cost_max(u32 max_depth);
+
 /* Cycles of the time-stamp counter, for less than a minute. */
 u64 sb_ns_to_cycles(u64 ns);
 
-/* ns that its callback has taken. */
+/* ns that its timer's interrupts, and cancelling it where the CPU is idle, have taken. */
 u64 sb_beat_cost(const struct sb_beat *beat);
 
 /* Hz in effect on its CPU now; 0 when it does not run there. */
 u32 sb_beat_rate(const struct sb_beat *beat);
 
-/*
- * Start and stop the session's timers on the CPUs of its filter that are online
- * and on those that come online in between. Called under session->lock.
- */
-int sb_beats_start(struct sb_session *session);
-void sb_beats_stop(struct sb_session *session);
+/* Sends the event that the beat's CPU has gone, if it has and nobody has sent it. */
+void sb_beat_report_gone(struct sb_beat *beat);
 
-/*
- * Makes a changed set of CPUs, or a changed rate, take effect in a running
- * session before it returns. ENOMEM: not all CPUs got a ring.
- */
-int sb_beats_update(struct sb_session *session);
+/* Takes time (ns) that a worker spent for a beat into the account of its CPU. */
+void sb_beat_charge(struct sb_beat *beat, u64 ns);
+
+/* For cpu.c, on the beat's CPU. Starting one that runs, and stopping one that doesn't, do nothing. */
+void sb_beat_start(struct sb_beat *beat);
+void sb_beat_stop(struct sb_beat *beat);
+/* After the session's rate was changed. */
+void sb_beat_retime(struct sb_beat *beat);
+
+/* As above, with interrupts off: of beats that run. */
+void sb_beat_park(struct sb_beat *beat);
+void sb_beat_unpark(struct sb_beat *beat);
+/* Takes cycles for the above into the account. */
+void sb_beat_add_parking(struct sb_beat *beat, u64 cycles);
+void sb_cpu_open_window(struct sb_cpu *here, u64 now);
 
 /*
  * Whether a task, and memory that it has or had, is something that the opener of a

@@ -85,6 +85,19 @@ static const struct vm_operations_struct sb_mapping_ops = {
 	.SB_VM_OPS_MAY_SPLIT = sb_mapping_split,
 };
 
+/* remap_vmalloc_range() takes only memory that can't be charged to a control group. */
+static int sb_mapping_insert(const struct sb_mapping *mapping, struct vm_area_struct *vma)
+{
+	void *at = mapping->memory + mapping->page * PAGE_SIZE;
+	unsigned long page;
+	int err = 0;
+
+	for (page = 0; page < mapping->pages && !err; page++)
+		err = vm_insert_page(vma, vma->vm_start + page * PAGE_SIZE,
+				     vmalloc_to_page(at + page * PAGE_SIZE));
+	return err;
+}
+
 static int sb_mapping_map(struct sb_mapping *mapping, struct vm_area_struct *vma)
 {
 	int err;
@@ -100,7 +113,7 @@ static int sb_mapping_map(struct sb_mapping *mapping, struct vm_area_struct *vma
 	/* With VM_IO there is no way back (MADV_DOFORK), and no other way to the pages. */
 	sb_vm_flags_mod(vma, VM_IO | VM_DONTEXPAND | VM_DONTCOPY | VM_DONTDUMP,
 			VM_MAYEXEC | (mapping->writable ? 0 : VM_MAYWRITE));
-	err = remap_vmalloc_range(vma, mapping->memory, mapping->page);
+	err = sb_mapping_insert(mapping, vma);
 	if (err) {
 		atomic_dec(&mapping->count);
 		return err;

@@ -3,7 +3,9 @@
 
 #include "beat.h"
 #include "control.h"
+#include "cpu.h"
 #include "device.h"
+#include "session.h"
 #include "space.h"
 
 static unsigned int rate_max = STACKBEAT_RATE_MAX;
@@ -26,6 +28,12 @@ static int __init sb_init(void)
 	err = sb_beat_init();
 	if (err)
 		goto err_beat;
+	err = sb_cpu_init();
+	if (err)
+		goto err_cpu;
+	err = sb_session_init();
+	if (err)
+		goto err_session;
 	err = sb_control_init(rate_max);
 	if (err)
 		goto err_control;
@@ -37,6 +45,10 @@ static int __init sb_init(void)
 err_device:
 	sb_control_exit();
 err_control:
+	sb_session_exit();
+err_session:
+	sb_cpu_exit();
+err_cpu:
 	sb_beat_exit();
 err_beat:
 	sb_space_exit();
@@ -47,6 +59,8 @@ static void __exit sb_exit(void)
 {
 	sb_device_exit();
 	sb_control_exit();
+	sb_session_exit();
+	sb_cpu_exit();
 	sb_beat_exit();
 	sb_space_exit();
 }

@@ -2,7 +2,17 @@
 #include <linux/mm.h>
 #include <linux/vmalloc.h>
 
+#include "compat/compat.h"
 #include "ring.h"
+
+void *sb_alloc_mapped(size_t size)
+{
+#ifdef HAVE_PAGE_KMEMCG
+	return vmalloc_user(size);
+#else
+	return __vmalloc(size, GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+#endif
+}
 
 /*
  * Allocates a ring with `size` bytes of data, a power of two. Its memory is one
@@ -10,7 +20,7 @@
  */
 int sb_ring_alloc(struct sb_ring *ring, u32 size, u32 cpu)
 {
-	u8 *memory = vmalloc_user(2 * PAGE_SIZE + size);
+	u8 *memory = sb_alloc_mapped(2 * PAGE_SIZE + size);
 
 	if (!memory)
 		return -ENOMEM;

@@ -153,6 +153,12 @@ static __always_inline bool sb_ring_should_wake(struct sb_ring *ring, const u32 
 	       sb_ring_is_late(ring, READ_ONCE(*watermark));
 }
 
+/*
+ * Zeroed memory of whole pages, for vm_insert_page(), to be freed by vfree(). It is charged to
+ * the control group of the caller, where such pages can be mapped. NULL: no memory.
+ */
+void *sb_alloc_mapped(size_t size);
+
 int sb_ring_alloc(struct sb_ring *ring, u32 size, u32 cpu);
 void sb_ring_free(struct sb_ring *ring);
 

@@ -1,32 +1,81 @@
 // SPDX-License-Identifier: GPL-2.0
-#include <linux/cpu.h>
+#include <linux/capability.h>
+#include <linux/cpumask.h>
 #include <linux/cred.h>
 #include <linux/mm.h>
 #include <linux/netlink.h>
 #include <linux/poll.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/user.h>
 #include <linux/slab.h>
+#include <linux/smp.h>
 #include <linux/string.h>
 #include <linux/vmalloc.h>
 
 #include "beat.h"
 #include "control.h"
+#include "cpu.h"
 #include "filter.h"
 #include "session.h"
 #include "space.h"
 
 LIST_HEAD(sb_sessions);
 static DEFINE_MUTEX(sb_sessions_lock);
+static LIST_HEAD(sb_slots);	/* of sessions, under sb_sessions_lock */
 static u32 sb_sessions_count;	/* under sb_sessions_lock */
 static u32 sb_sessions_last_id;	/* under sb_sessions_lock */
+
+static struct workqueue_struct *sb_session_workqueue;
+
+#define SB_META_BYTES (STACKBEAT_META_RING_SIZE + 2 * PAGE_SIZE)
+
+/* Pages that a user has for a session with the defaults, beside his RLIMIT_MEMLOCK. */
+static unsigned long sb_free_pages(void)
+{
+	return (num_online_cpus() * (STACKBEAT_RING_SIZE_DEFAULT + 2 * PAGE_SIZE) +
+		SB_META_BYTES) >> PAGE_SHIFT;
+}
+
+static size_t sb_ring_bytes(const struct sb_session *session)
+{
+	return session->page->ring_size + 2 * PAGE_SIZE;
+}
+
+/*
+ * Charges memory that nobody can swap out to the user who has opened the session, against what
+ * each user has for one and the opener's RLIMIT_MEMLOCK. ENOMEM.
+ */
+static int sb_session_charge(struct sb_session *session, size_t bytes)
+{
+	struct user_struct *user = session->cred->user;
+	long pages = PFN_UP(bytes);
+	long all = atomic_long_add_return(pages, &user->locked_vm);
+
+	if (session->locked_max != ULONG_MAX && all > session->locked_max + sb_free_pages()) {
+		atomic_long_sub(pages, &user->locked_vm);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static void sb_session_uncharge(struct sb_session *session, size_t bytes)
+{
+	atomic_long_sub(PFN_UP(bytes), &session->cred->user->locked_vm);
+}
 
 static void sb_session_free(struct sb_session *session)
 {
 	u32 cpu;
 
+	if (session->spaces)
+		sb_session_uncharge(session, SB_META_BYTES);
 	/* Its worker looks at the beats. */
 	sb_spaces_free(session->spaces);
-	for (cpu = 0; session->beats && cpu < nr_cpu_ids; cpu++)
+	for (cpu = 0; session->beats && cpu < nr_cpu_ids; cpu++) {
+		if (session->beats[cpu])
+			sb_session_uncharge(session, sb_ring_bytes(session));
 		sb_beat_free(session->beats[cpu]);
+	}
 	sb_filter_free(rcu_dereference_protected(session->filter, true));
 	put_cred(session->cred);
 	kfree(session->beats);
@@ -51,6 +100,7 @@ void sb_mapping_init_ring(struct sb_mapping *consumer, struct sb_mapping *data,
 static void sb_session_set_max_depth(struct sb_session *session, u32 max_depth)
 {
 	session->max_depth = max_depth;
+	WRITE_ONCE(session->cost_max, sb_beat_cost_max(max_depth));
 	WRITE_ONCE(session->record_max,
 		   sizeof(struct stackbeat_sample) +
 		   (STACKBEAT_KERNEL_FRAMES_MAX + max_depth) * sizeof(u64));
@@ -63,11 +113,10 @@ static u64 sb_budget_cycles(u32 permille)
 
 static struct sb_session *sb_session_alloc(bool restricted)
 {
-	struct sb_session *session = kzalloc(sizeof(*session), GFP_KERNEL);
-	struct sb_spaces *spaces;
+	struct sb_session *session = kzalloc(sizeof(*session), GFP_KERNEL_ACCOUNT);
 
 	if (!session)
-		return ERR_PTR(-ENOMEM);
+		return NULL;
 	mutex_init(&session->lock);
 	mutex_init(&session->beats_lock);
 	init_waitqueue_head(&session->wait);
@@ -86,19 +135,24 @@ static struct sb_session *sb_session_alloc(bool restricted)
 	session->cred = get_current_cred();
 	session->owner = current->tgid;
 	get_task_comm(session->owner_comm, current->group_leader);
+	session->locked_max = ns_capable_noaudit(&init_user_ns, CAP_IPC_LOCK) ?
+				      ULONG_MAX : rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	return session;
+}
 
-	if (!zalloc_cpumask_var(&session->cpus, GFP_KERNEL)) {
-		put_cred(session->cred);
-		kfree(session);
-		return ERR_PTR(-ENOMEM);
-	}
+/* Allocates the rest of a session. */
+static int sb_session_prepare(struct sb_session *session)
+{
+	struct sb_spaces *spaces;
+	int err;
+
+	if (!zalloc_cpumask_var(&session->cpus, GFP_KERNEL_ACCOUNT))
+		return -ENOMEM;
 	cpumask_setall(session->cpus);
-	session->beats = kcalloc(nr_cpu_ids, sizeof(*session->beats), GFP_KERNEL);
-	session->page = vmalloc_user(PAGE_SIZE);
-	if (!session->beats || !session->page) {
-		sb_session_free(session);
-		return ERR_PTR(-ENOMEM);
-	}
+	session->beats = kcalloc(nr_cpu_ids, sizeof(*session->beats), GFP_KERNEL_ACCOUNT);
+	session->page = sb_alloc_mapped(PAGE_SIZE);
+	if (!session->beats || !session->page)
+		return -ENOMEM;
 	session->page->magic = STACKBEAT_MAGIC;
 	session->page->abi = STACKBEAT_ABI;
 	session->page->cpus = nr_cpu_ids;
@@ -107,13 +161,16 @@ static struct sb_session *sb_session_alloc(bool restricted)
 	session->page_mapping.memory = session->page;
 	session->page_mapping.pages = 1;
 
+	err = sb_session_charge(session, SB_META_BYTES);
+	if (err)
+		return err;
 	spaces = sb_spaces_alloc(session);
 	if (IS_ERR(spaces)) {
-		sb_session_free(session);
-		return ERR_CAST(spaces);
+		sb_session_uncharge(session, SB_META_BYTES);
+		return PTR_ERR(spaces);
 	}
 	session->spaces = spaces;
-	return session;
+	return sb_cpu_follow_idle();
 }
 
 /* Whether there is room for one more, in all, for all users, and for its user. */
@@ -128,7 +185,7 @@ static bool sb_session_fits(const struct sb_session *session)
 		return false;
 	if (!session->restricted)
 		return true;
-	list_for_each_entry(other, &sb_sessions, list) {
+	list_for_each_entry(other, &sb_slots, slot) {
 		restricted += other->restricted;
 		same += other->restricted && uid_eq(other->cred->uid, session->cred->uid);
 	}
@@ -136,31 +193,76 @@ static bool sb_session_fits(const struct sb_session *session)
 	return restricted < STACKBEAT_USERS_SESSIONS_MAX && same < STACKBEAT_USER_SESSIONS_MAX;
 }
 
+/* A session counts from before anything is allocated for it. EUSERS. */
+static int sb_session_take_slot(struct sb_session *session)
+{
+	bool fits;
+
+	mutex_lock(&sb_sessions_lock);
+	fits = sb_session_fits(session);
+	if (fits) {
+		sb_sessions_count++;
+		list_add_tail(&session->slot, &sb_slots);
+	}
+	mutex_unlock(&sb_sessions_lock);
+	return fits ? 0 : -EUSERS;
+}
+
+/* Under sb_sessions_lock. */
+static void sb_session_leave_slot(struct sb_session *session)
+{
+	lockdep_assert_held(&sb_sessions_lock);
+
+	list_del(&session->slot);
+	sb_sessions_count--;
+}
+
 struct sb_session *sb_session_open(bool restricted)
 {
 	struct sb_session *session = sb_session_alloc(restricted);
+	int err;
 
-	if (IS_ERR(session))
-		return session;
+	if (!session)
+		return ERR_PTR(-ENOMEM);
+	err = sb_session_take_slot(session);
+	if (err)
+		goto err_slot;
+	err = sb_session_prepare(session);
+	if (err)
+		goto err_prepare;
 
 	mutex_lock(&sb_sessions_lock);
-	if (!sb_session_fits(session)) {
-		mutex_unlock(&sb_sessions_lock);
-		sb_session_free(session);
-		return ERR_PTR(-EUSERS);
-	}
-	sb_sessions_count++;
 	session->id = ++sb_sessions_last_id;
 	session->page->session = session->id;
 	list_add_tail_rcu(&session->list, &sb_sessions);
 	mutex_unlock(&sb_sessions_lock);
 	sb_control_notify(session, STACKBEAT_EVENT_OPENED, 0, 0);
 	return session;
+
+err_prepare:
+	mutex_lock(&sb_sessions_lock);
+	sb_session_leave_slot(session);
+	mutex_unlock(&sb_sessions_lock);
+err_slot:
+	sb_session_free(session);
+	return ERR_PTR(err);
 }
 
+static void sb_session_free_work(struct work_struct *work)
+{
+	struct sb_session *session = container_of(to_rcu_work(work), struct sb_session, free);
+
+	sb_cpu_unfollow_idle();
+	sb_session_free(session);
+}
+
+/* The probes of tracepoints and of mappings walk the list without a lock. */
 static void sb_session_release(struct kref *refs)
 {
-	sb_session_free(container_of(refs, struct sb_session, refs));
+	struct sb_session *session = container_of(refs, struct sb_session, refs);
+
+	INIT_RCU_WORK(&session->free, sb_session_free_work);
+	queue_rcu_work(sb_session_workqueue, &session->free);
 }
 
 void sb_session_put(struct sb_session *session)
@@ -171,11 +273,13 @@ void sb_session_put(struct sb_session *session)
 /* Stops the beats, if they run, and leaves the session paused or stopped. */
 static void sb_session_stop(struct sb_session *session, u32 state)
 {
+	bool running = session->state == STACKBEAT_STATE_RUNNING;
+
 	lockdep_assert_held(&session->lock);
 
-	if (session->state == STACKBEAT_STATE_RUNNING)
-		sb_beats_stop(session);
 	WRITE_ONCE(session->state, state);
+	if (running)
+		sb_beats_stop(session);
 	wake_up_interruptible(&session->wait);
 }
 
@@ -190,23 +294,16 @@ static struct sb_filter *sb_session_swap_filter(struct sb_session *session,
 
 void sb_session_close(struct sb_session *session)
 {
-	struct sb_filter *filter;
-
 	mutex_lock(&sb_sessions_lock);
 	list_del_rcu(&session->list);
-	sb_sessions_count--;
+	sb_session_leave_slot(session);
 	mutex_unlock(&sb_sessions_lock);
 
 	mutex_lock(&session->lock);
 	session->closed = true;
 	sb_session_stop(session, STACKBEAT_STATE_STOPPED);
-	filter = sb_session_swap_filter(session, NULL);
 	mutex_unlock(&session->lock);
 	sb_control_notify(session, STACKBEAT_EVENT_CLOSED, 0, 0);
-
-	/* The probes of tracepoints walk the list without a lock. */
-	synchronize_rcu();
-	sb_filter_free(filter);
 	sb_session_put(session);
 }
 
@@ -254,6 +351,19 @@ struct sb_beat *sb_session_find_beat(const struct sb_session *session, u32 cpu)
 	return smp_load_acquire(&session->beats[cpu]);
 }
 
+static struct sb_beat *sb_session_add_beat(struct sb_session *session, u32 cpu)
+{
+	struct sb_beat *beat;
+	int err = sb_session_charge(session, sb_ring_bytes(session));
+
+	if (err)
+		return ERR_PTR(err);
+	beat = sb_beat_alloc(session, cpu, session->page->ring_size);
+	if (IS_ERR(beat))
+		sb_session_uncharge(session, sb_ring_bytes(session));
+	return beat;
+}
+
 struct sb_beat *sb_session_beat(struct sb_session *session, u32 cpu)
 {
 	struct sb_beat *beat;
@@ -261,7 +371,7 @@ struct sb_beat *sb_session_beat(struct sb_session *session, u32 cpu)
 	mutex_lock(&session->beats_lock);
 	beat = session->beats[cpu];
 	if (!beat) {
-		beat = sb_beat_alloc(session, cpu, session->page->ring_size);
+		beat = sb_session_add_beat(session, cpu);
 		if (!IS_ERR(beat)) {
 			/* Pairs with the acquire of those who look without the lock. */
 			smp_store_release(&session->beats[cpu], beat);
@@ -277,45 +387,56 @@ static bool sb_session_has_beats(const struct sb_session *session)
 	return session->page->rings;
 }
 
-/*
- * Beats of the CPUs that are online are allocated here, where an error can be
- * told, and not in the hotplug callback, which could not refuse.
- */
+/* Beats of the CPUs that are online are allocated here, where an error can be told. */
 static int sb_session_start(struct sb_session *session,
 			    struct netlink_ext_ack *extack)
 {
 	struct sb_beat *beat = NULL;
 	u32 cpu;
-	int err;
 
 	lockdep_assert_held(&session->lock);
 
 	if (session->state == STACKBEAT_STATE_RUNNING)
 		return 0;
 
-	cpus_read_lock();
 	for_each_cpu_and(cpu, session->cpus, cpu_online_mask) {
 		beat = sb_session_beat(session, cpu);
 		if (IS_ERR(beat))
 			break;
 	}
-	cpus_read_unlock();
 	if (!beat) {
 		NL_SET_ERR_MSG(extack, "no CPU of the filter is online");
 		return -EINVAL;
 	}
 	if (IS_ERR(beat)) {
-		NL_SET_ERR_MSG(extack, "out of memory for the rings");
+		NL_SET_ERR_MSG(extack, "out of memory for the rings (RLIMIT_MEMLOCK is a limit)");
 		return PTR_ERR(beat);
 	}
 
 	WRITE_ONCE(session->state, STACKBEAT_STATE_RUNNING);
-	err = sb_beats_start(session);
-	if (err) {
-		WRITE_ONCE(session->state, STACKBEAT_STATE_STOPPED);
-		NL_SET_ERR_MSG(extack, "the timers could not be started");
+	sb_beats_start(session);
+	return 0;
+}
+
+void sb_session_take_up_cpus(struct sb_session *session)
+{
+	struct sb_beat *beat;
+	u32 cpu;
+
+	mutex_lock(&session->lock);
+	if (session->state == STACKBEAT_STATE_RUNNING) {
+		for_each_cpu_and(cpu, session->cpus, cpu_online_mask) {
+			beat = sb_session_beat(session, cpu);
+			/* One that is short of memory goes without the CPU. */
+			if (IS_ERR(beat) || READ_ONCE(beat->running))
+				continue;
+			if (!sb_beats_start_on(session, cpu))
+				continue;
+			sb_beat_report_gone(beat);
+			sb_control_notify(session, STACKBEAT_EVENT_CPU_BACK, cpu, 0);
+		}
 	}
-	return err;
+	mutex_unlock(&session->lock);
 }
 
 static bool sb_settings_have(const struct sb_settings *settings,
@@ -488,10 +609,10 @@ static int sb_session_apply(struct sb_session *session,
 		WRITE_ONCE(session->budget, sb_budget_cycles(settings->budget_permille));
 	}
 	if (sb_settings_have(settings, STACKBEAT_A_CPUS)) {
+		cpus_or_rate = !cpumask_equal(session->cpus, settings->cpus);
 		cpumask_copy(session->cpus, settings->cpus);
-		cpus_or_rate = true;
 	}
-	if (sb_settings_have(settings, STACKBEAT_A_RATE)) {
+	if (sb_settings_have(settings, STACKBEAT_A_RATE) && settings->rate != session->rate) {
 		WRITE_ONCE(session->rate, settings->rate);
 		WRITE_ONCE(session->period, NSEC_PER_SEC / settings->rate);
 		cpus_or_rate = true;
@@ -499,7 +620,7 @@ static int sb_session_apply(struct sb_session *session,
 	if (cpus_or_rate && session->state == STACKBEAT_STATE_RUNNING)
 		err = sb_beats_update(session);
 	if (err)
-		NL_SET_ERR_MSG(extack, "out of memory for the rings");
+		NL_SET_ERR_MSG(extack, "out of memory for the rings (RLIMIT_MEMLOCK is a limit)");
 	return err;
 }
 
@@ -523,4 +644,16 @@ int sb_session_set(struct sb_session *session, struct sb_settings *settings,
 	if (!err)
 		sb_control_notify(session, STACKBEAT_EVENT_CHANGED, 0, 0);
 	return err;
+}
+
+int sb_session_init(void)
+{
+	sb_session_workqueue = alloc_workqueue("stackbeat-sessions", WQ_UNBOUND, 0);
+	return sb_session_workqueue ? 0 : -ENOMEM;
+}
+
+void sb_session_exit(void)
+{
+	rcu_barrier();
+	destroy_workqueue(sb_session_workqueue);
 }

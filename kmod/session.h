@@ -6,10 +6,14 @@
  * Locks, outermost first:
  *	sb_sessions_lock	the list of sessions
  *	session->lock		settings and state
- *	(the kernel's CPU hotplug lock: taken to start and stop beats)
  *	session->beats_lock	which beats exist, and the ring size before that;
  *				also taken under the reader's mmap_lock
  * A beat takes none of them: what it reads of a session is marked below.
+ *
+ * Nobody waits for others while he holds one: not for a grace period, a work item, CPU
+ * hotplug or a thread of another CPU. So a session starts, changes, stops and closes also
+ * where real-time tasks let none of these go on. What is left of a closed session is freed by a
+ * work item after a grace period.
  */
 #ifndef STACKBEAT_SESSION_H
 #define STACKBEAT_SESSION_H
@@ -22,6 +26,7 @@
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 
 #include "stackbeat.h"
 
@@ -48,7 +53,8 @@ void sb_mapping_init_ring(struct sb_mapping *consumer, struct sb_mapping *data,
 struct sb_session {
 	/* Read by each beat with READ_ONCE() or under RCU. */
 	u64 period;		/* ns, of the rate that was asked for */
-	u64 budget;		/* cycles of callback in each STACKBEAT_BUDGET_WINDOW_NS */
+	u64 budget;		/* cycles of a CPU in each STACKBEAT_BUDGET_WINDOW_NS */
+	u64 cost_max;		/* cycles that the budget counts of one beat at most */
 	bool fixed;		/* intervals are equal */
 	bool restricted;	/* constant: the opener has no CAP_PERFMON */
 	u32 parts;		/* STACKBEAT_PART_* */
@@ -65,8 +71,6 @@ struct sb_session {
 	u32 state;		/* enum stackbeat_state; poll reads it without lock */
 	cpumask_var_t cpus;	/* the filter; all bits set: every CPU */
 	bool closed;
-	struct hlist_node hotplug;	/* with beat.c, while running */
-	bool hotplug_live;	/* CPUs that come or go do so by themselves */
 
 	/* Under beats_lock; entries are set once and stay until the end. */
 	struct mutex beats_lock;
@@ -82,9 +86,13 @@ struct sb_session {
 	struct sb_mapping page_mapping;
 	struct sb_spaces *spaces;
 
+	unsigned long locked_max;	/* pages that may be charged to the opener; ULONG_MAX: any */
+
 	wait_queue_head_t wait;
 	struct list_head list;	/* under sb_sessions_lock, read under RCU */
+	struct list_head slot;	/* of those that count, under sb_sessions_lock */
 	struct kref refs;
+	struct rcu_work free;
 };
 
 extern struct list_head sb_sessions;
@@ -99,6 +107,13 @@ extern struct list_head sb_sessions;
 struct sb_session *sb_session_open(bool restricted);
 /* Stops it, takes it off the list, and drops the reference of its file. */
 void sb_session_close(struct sb_session *session);
+
+/* Starts a running session's beats on CPUs that have come online. */
+void sb_session_take_up_cpus(struct sb_session *session);
+
+int sb_session_init(void);
+/* No session is open. Waits until what is left of closed ones is freed. */
+void sb_session_exit(void);
 
 /* The session with this id, or NULL; the caller must put it. */
 struct sb_session *sb_session_get(u32 id);

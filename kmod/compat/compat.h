@@ -10,7 +10,6 @@
 
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
-#include <linux/irq_work.h>
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
@@ -105,19 +104,6 @@ static inline bool sb_is_dumpable(const struct task_struct *task, struct mm_stru
 	return READ_ONCE(task->mm) == mm;
 #else
 	return get_dumpable(mm) == SUID_DUMP_USER;
-#endif
-}
-
-/*
- * Has @work done if it waits for the current CPU, which is about to go offline: on
- * -rt, by a thread that is parked then. Who frees it waits for it, and would wait
- * until the CPU is back. Called by a task that may sleep.
- */
-static inline void sb_irq_work_flush(struct irq_work *work)
-{
-#ifdef CONFIG_PREEMPT_RT
-	if (irq_work_is_busy(work))
-		irq_work_sync(work);
 #endif
 }
 
