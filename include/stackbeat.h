@@ -26,8 +26,11 @@
  *		STACKBEAT_USER_SESSIONS_MAX of the same user, or
  *		STACKBEAT_USERS_SESSIONS_MAX of all users
  *	ENOENT, EOPNOTSUPP, ...
- *		the kernel can't be probed for new mappings, as register_kprobe() says
- *	ENOMEM
+ *		the kernel can't be probed for new mappings, as register_kprobe() says, or
+ *		has no tracepoints for idle CPUs
+ *	ENOMEM	no memory, or RLIMIT_MEMLOCK of a user without CAP_IPC_LOCK is exceeded: the
+ *		rings of his sessions count against it, but for those of one session
+ *		with the defaults
  *
  * Where the module's parameter `unprivileged` is set, a user who may read and
  * write the device node needs no CAP_PERFMON. His sessions are restricted: they
@@ -45,13 +48,19 @@
  * missed before it): the expectation of a sum of weights is the CPU time that
  * was spent there.
  *
- * A CPU that goes idle is left alone: its beat is parked, and goes on where it
- * would be by then when the CPU leaves idle.
+ * A CPU that goes idle is left alone: its timer is cancelled when the idle task comes
+ * in, before the governor of idle states looks for it, and armed again where it
+ * would be by then when another task comes in, or a softirq interrupts the idle task,
+ * for the time of that. (Where a CPU goes idle so often that this would take a quarter of
+ * the budget, the timer stays.)
  *
- * A session may spend STACKBEAT_A_BUDGET of a CPU's time in its beats, measured
- * over STACKBEAT_BUDGET_WINDOW_NS. Where it spends more, its rate on that CPU is
- * halved, again and again, and doubled again once it spends less than a quarter
- * of the budget. Weights follow.
+ * All sessions together may spend STACKBEAT_A_BUDGET of a CPU's time in their beats there,
+ * measured over STACKBEAT_BUDGET_WINDOW_NS. What counts is the time of the timer's
+ * interrupts, of parking, and of reading the mappings of processes that were
+ * first sampled there. Where they spend more than a session's budget, and this session not
+ * less than the average, its rate on that CPU is halved, again and again, and
+ * doubled again once it spends less than a quarter of its part of the budget. Weights follow.
+ * Other settings, stopping and starting do not undo it.
  *
  * Offsets
  * -------
@@ -594,7 +603,7 @@ enum stackbeat_stat {
 	STACKBEAT_S_IDLE, /* no record: the CPU was idle */
 	STACKBEAT_S_FILTERED, /* no record: the filter left it out */
 	STACKBEAT_S_MISSED, /* intervals without a beat of their own */
-	STACKBEAT_S_COST, /* ns spent in the timer callback */
+	STACKBEAT_S_COST, /* ns spent in the timer's interrupts, and in parking it on idle CPUs */
 	STACKBEAT_S_TIME, /* ns that the beats stood for: BEATS over it is the mean rate */
 	STACKBEAT_S_THROTTLED, /* how often the rate was halved to keep the budget */
 	/*

@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/timekeeping.h>
+#include <linux/uaccess.h>
 #include <asm/irq_regs.h>
 #include <asm/tsc.h>
 
@@ -311,6 +312,31 @@ bool sb_owner_may_see(const struct sb_session *session, const struct task_struct
 	return may;
 }
 
+#define SB_CODE_SYSCALL 0x050fu
+#define SB_CODE_INT80 0x80cdu
+
+/*
+ * Whether execve() has replaced the memory of the current task and its registers are still those
+ * of the old program. A new memory has no end of its code before that of the program is known;
+ * shortly afterwards the registers are set, first of all to the beginning of the stack.
+ * Between the two, they are behind a system call of the old program, where the new one has
+ * something else.
+ */
+static noinline bool sb_exec_is_under_way(struct task_struct *task, const struct mm_struct *mm)
+{
+	const struct pt_regs *regs = task_pt_regs(task);
+	u16 code;
+
+	if (!READ_ONCE(mm->end_code))
+		return true;
+	if (regs->sp == READ_ONCE(mm->start_stack))
+		return false;
+	if (copy_from_user_nmi(&code, (void __user *)(regs->ip - sizeof(code)), sizeof(code)))
+		return true;
+	/* sysenter returns behind the int 0x80 that stands after it. */
+	return code != SB_CODE_SYSCALL && code != SB_CODE_INT80;
+}
+
 /* As sb_space_see(), for a sample whose space is that of the last one. */
 static __always_inline u64 sb_beat_space(struct sb_beat *beat, struct task_struct *task,
 					 const struct mm_struct *mm, u64 now, u32 *generation)
@@ -357,11 +383,7 @@ static __always_inline void sb_beat_sample(struct sb_beat *beat, struct sb_sessi
 	}
 	in_kernel = !user_mode(regs);
 	has_user = likely(sb_has_user_memory(mm, task_flags));
-	/*
-	 * execve() has replaced the memory, but not yet the registers: they are those of the
-	 * old program until the new one's code is known, when this is set.
-	 */
-	if (in_kernel && has_user && unlikely(!READ_ONCE(mm->end_code))) {
+	if (in_kernel && unlikely(task->in_execve) && has_user && sb_exec_is_under_way(task, mm)) {
 		has_user = false;
 		user = SB_SHAPE_USER(0, STACKBEAT_END_EXEC);
 	}

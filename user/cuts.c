@@ -10,12 +10,15 @@ static const char *const texts[CUT_COUNT] = {
 	[CUT_DEPTH] = "depth limit",
 	[CUT_MEMORY] = "unreadable memory",
 	[CUT_FRAME] = "frame pointer",
+	[CUT_EXEC] = "exec",
 };
 
 enum cut cut_of(enum stackbeat_end kernel_end, enum stackbeat_end user_end, bool user_whole)
 {
 	if (kernel_end == STACKBEAT_END_DEPTH || kernel_end == STACKBEAT_END_FRAME)
 		return CUT_KERNEL;
+	if (user_end == STACKBEAT_END_EXEC)
+		return CUT_EXEC;
 	if (user_whole)
 		return CUT_NONE;
 	switch (user_end) {

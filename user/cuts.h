@@ -14,6 +14,7 @@ enum cut {
 	CUT_DEPTH, /* user part: at the depth limit */
 	CUT_MEMORY, /* user part: at memory that could not be read */
 	CUT_FRAME, /* user part: at a frame pointer that can't be right */
+	CUT_EXEC, /* no user part: execve() was replacing the program */
 	CUT_COUNT,
 	CUT_NONE = CUT_COUNT, /* the stack is whole */
 };

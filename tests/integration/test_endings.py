@@ -186,7 +186,7 @@ def the_profile_tells_how_it_was_made():
                      rf"^lost: {stats['lost_full'] + stats['lost_tail']} \(ring full "
                      rf"{stats['lost_full']}, wrong tail {stats['lost_tail']}\)$",
                      r"^cut: \d+ \(kernel part \d+, depth limit \d+, unreadable memory \d+, "
-                     r"frame pointer \d+\)$",
+                     r"frame pointer \d+, exec \d+\)$",
                      rf"^missed intervals: {stats['missed']}$",
                      rf"^beats without a sample: idle {stats['idle']}, filtered "
                      rf"{stats['filtered']}$"):

@@ -33,12 +33,6 @@ def build_id(name):
 ENTRIES = ("entry_", "asm_", "ret_from_fork")
 
 
-def may_be_in_execve(functions):
-    """What is sampled within exec has the registers of the program that called it. The kernel can
-    be there unseen where it knows no caller: in thunks and trampolines."""
-    return has_no_entry(functions) or any("execve" in function for function in functions)
-
-
 def has_no_entry(functions):
     """Whether a kernel part does not go back to where the kernel was entered."""
     return bool(functions) and not functions[-1].startswith(ENTRIES)

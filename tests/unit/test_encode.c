@@ -476,15 +476,17 @@ static void cuts_are_counted_by_cause(void **state)
 	add_stack(fixture, STACKBEAT_END_DEPTH, STACKBEAT_END_FRAME, false, 4);
 	add_stack(fixture, STACKBEAT_END_FRAME, STACKBEAT_END_MEMORY, true, 5);
 	add_stack(fixture, STACKBEAT_END_DEPTH, STACKBEAT_END_NO_USER, false, 6);
+	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_EXEC, false, 7);
 
 	profile = encode(fixture);
 	assert_int_equal(fixture->cuts.samples[CUT_KERNEL], 18);
 	assert_int_equal(fixture->cuts.samples[CUT_DEPTH], 3);
 	assert_int_equal(fixture->cuts.samples[CUT_MEMORY], 10);
 	assert_int_equal(fixture->cuts.samples[CUT_FRAME], 100);
-	assert_int_equal(cuts_total(&fixture->cuts), 131);
-	assert_true(has_comment(profile, "cut: 131 (kernel part 18, depth limit 3, unreadable "
-					 "memory 10, frame pointer 100)"));
+	assert_int_equal(fixture->cuts.samples[CUT_EXEC], 7);
+	assert_int_equal(cuts_total(&fixture->cuts), 138);
+	assert_true(has_comment(profile, "cut: 138 (kernel part 18, depth limit 3, unreadable "
+					 "memory 10, frame pointer 100, exec 7)"));
 	pprof_profile_free(profile);
 }
 
@@ -540,7 +542,7 @@ static void the_comments_have_the_whole_account(void **state)
 	assert_true(has_comment(profile, "samples: 3"));
 	assert_true(has_comment(profile, "lost: 12 (ring full 7, wrong tail 5)"));
 	assert_true(has_comment(profile, "cut: 0 (kernel part 0, depth limit 0, unreadable memory "
-					 "0, frame pointer 0)"));
+					 "0, frame pointer 0, exec 0)"));
 	assert_true(has_comment(profile, "missed intervals: 3"));
 	assert_true(has_comment(profile, "beats without a sample: idle 900, filtered 80"));
 	/* 50 ms of 5 s on 2 CPUs. */
