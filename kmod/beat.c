@@ -206,6 +206,7 @@ void sb_cpu_open_window(struct sb_cpu *here, u64 now)
 		return;
 	here->window_end = now + STACKBEAT_BUDGET_WINDOW_NS;
 	here->window_cost = here->cost;
+	here->window_gone = here->gone;
 	here->parking = 0;
 }
 
@@ -658,7 +659,9 @@ void sb_beat_start(struct sb_beat *beat)
 								      now - here->floor_time));
 		sb_beat_set_floor(beat, beat->floor);
 		sb_beat_open_window(beat, now);
+		/* What those that are gone took in this window counts. */
 		beat->window_here = here->window_cost;
+		beat->window_gone = here->window_gone;
 		beat->limit = here->window_cost + READ_ONCE(beat->session->budget);
 		period = sb_beat_period(beat);
 		sb_beat_set(beat, period, now + sb_draw_residual(beat, period), now);

@@ -30,6 +30,7 @@ struct sb_cpu {
 	u64 parking;		/* of parking, since the window began */
 	u64 window_end;		/* ns: of the window for beats that are new */
 	u64 window_cost;	/* cost when it began */
+	u64 window_gone;	/* gone when it began */
 
 	/*
 	 * The period, in ns, below which beats of restricted sessions that are new do

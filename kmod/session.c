@@ -48,34 +48,32 @@ static size_t sb_ring_bytes(const struct sb_session *session)
 static int sb_session_charge(struct sb_session *session, size_t bytes)
 {
 	struct user_struct *user = session->cred->user;
-	long pages = PFN_UP(bytes);
-	long all = atomic_long_add_return(pages, &user->locked_vm);
+	unsigned long pages = PFN_UP(bytes);
+	unsigned long all = atomic_long_add_return(pages, &user->locked_vm);
 
 	if (session->locked_max != ULONG_MAX && all > session->locked_max + sb_free_pages()) {
 		atomic_long_sub(pages, &user->locked_vm);
 		return -ENOMEM;
 	}
+	session->locked += pages;
 	return 0;
 }
 
-static void sb_session_uncharge(struct sb_session *session, size_t bytes)
+static void sb_session_uncharge(struct sb_session *session, unsigned long pages)
 {
-	atomic_long_sub(PFN_UP(bytes), &session->cred->user->locked_vm);
+	session->locked -= pages;
+	atomic_long_sub(pages, &session->cred->user->locked_vm);
 }
 
 static void sb_session_free(struct sb_session *session)
 {
 	u32 cpu;
 
-	if (session->spaces)
-		sb_session_uncharge(session, SB_META_BYTES);
 	/* Its worker looks at the beats. */
 	sb_spaces_free(session->spaces);
-	for (cpu = 0; session->beats && cpu < nr_cpu_ids; cpu++) {
-		if (session->beats[cpu])
-			sb_session_uncharge(session, sb_ring_bytes(session));
+	for (cpu = 0; session->beats && cpu < nr_cpu_ids; cpu++)
 		sb_beat_free(session->beats[cpu]);
-	}
+	sb_session_uncharge(session, session->locked);
 	sb_filter_free(rcu_dereference_protected(session->filter, true));
 	put_cred(session->cred);
 	kfree(session->beats);
@@ -165,10 +163,8 @@ static int sb_session_prepare(struct sb_session *session)
 	if (err)
 		return err;
 	spaces = sb_spaces_alloc(session);
-	if (IS_ERR(spaces)) {
-		sb_session_uncharge(session, SB_META_BYTES);
+	if (IS_ERR(spaces))
 		return PTR_ERR(spaces);
-	}
 	session->spaces = spaces;
 	return sb_cpu_follow_idle();
 }
@@ -304,6 +300,8 @@ void sb_session_close(struct sb_session *session)
 	sb_session_stop(session, STACKBEAT_STATE_STOPPED);
 	mutex_unlock(&session->lock);
 	sb_control_notify(session, STACKBEAT_EVENT_CLOSED, 0, 0);
+	/* Now, so that the next session of the user finds room. Its group pays until it is freed. */
+	sb_session_uncharge(session, session->locked);
 	sb_session_put(session);
 }
 
@@ -360,7 +358,7 @@ static struct sb_beat *sb_session_add_beat(struct sb_session *session, u32 cpu)
 		return ERR_PTR(err);
 	beat = sb_beat_alloc(session, cpu, session->page->ring_size);
 	if (IS_ERR(beat))
-		sb_session_uncharge(session, sb_ring_bytes(session));
+		sb_session_uncharge(session, PFN_UP(sb_ring_bytes(session)));
 	return beat;
 }
 

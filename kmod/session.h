@@ -75,6 +75,7 @@ struct sb_session {
 	/* Under beats_lock; entries are set once and stay until the end. */
 	struct mutex beats_lock;
 	bool watermark_set;	/* else it follows the ring size */
+	unsigned long locked;	/* pages that are charged to the opener */
 	struct sb_beat **beats;	/* by CPU, nr_cpu_ids of them */
 
 	/* Constant after sb_session_open(). */

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """A session that takes more than its budget is slowed down, says so, and stays right."""
 
+import itertools
 import json
 import re
+import time
 
 from harness import (check, check_balance, check_equal, exact_test, Recording, run, test, use,
                      wait_until, workload)
@@ -161,3 +163,67 @@ def the_highest_rate_leaves_the_machine_to_its_programs():
     for session in sessions:
         session.stop()
         check_balance(session.stats())
+
+
+def cost_of_a_while(sessions, seconds, step):
+    """(ns that all sessions took, ns of that time), while step() is called every 5 ms."""
+    def costs():
+        return sum(session.stats()["cost"] for session in sessions)
+    before, begin = costs(), time.monotonic_ns()
+    while time.monotonic_ns() < begin + seconds * 10**9:
+        step()
+        time.sleep(0.005)
+    return costs() - before, time.monotonic_ns() - begin
+
+
+def check_evaded(sessions, step, budget):
+    """What a session may take, in thousandths, and what one more window lets through."""
+    step()
+    cost, span = cost_of_a_while(sessions, 2, step)
+    check(cost <= 2 * span * budget // 1000, f"{cost} ns of {span}, the budget is {budget} thousandths")
+
+
+@exact_test
+def changes_of_the_rate_do_not_undo_throttling():
+    session = busy_session(budget=2)
+    session.start()
+    wait_until(lambda: session.stats()["throttled"] >= 2, "throttling")
+    rates = itertools.cycle((RATE, RATE - 1, 1))
+    check_evaded([session], lambda: session.set(rate=next(rates)), 2)
+
+
+@exact_test
+def pause_and_start_do_not_undo_throttling():
+    session = busy_session(budget=2)
+    session.start()
+    wait_until(lambda: session.stats()["throttled"] >= 2, "throttling")
+
+    def restart():
+        session.set(state=S.STATE_PAUSED)
+        session.start()
+    check_evaded([session], restart, 2)
+
+
+@exact_test
+def sessions_of_a_cpu_share_one_budget():
+    """Together they take what one of them may; each on its own would take less than that."""
+    sessions = [busy_session(budget=10, ring_size=S.RING_SIZE_MIN, watermark=0) for _ in range(8)]
+    for session in sessions:
+        session.start()
+    cost, span = cost_of_a_while(sessions, 1, lambda: None)
+    cost, span = cost_of_a_while(sessions, 2, lambda: None)
+    check(cost <= 2 * span * 10 // 1000, f"{cost} ns of {span}, the budget is 10 thousandths")
+    for session in sessions:
+        session.stop()
+        check_balance(session.stats())
+
+
+@exact_test
+def a_light_session_keeps_its_rate_beside_heavy_ones():
+    light = busy_session(rate=50, budget=10)
+    heavy = [busy_session(budget=10, ring_size=S.RING_SIZE_MIN, watermark=0) for _ in range(4)]
+    for session in [light, *heavy]:
+        session.start()
+    cost_of_a_while(heavy, 2, lambda: None)
+    check(all(session.stats()["throttled"] for session in heavy), "a heavy session was not slowed down")
+    check_equal(light.stats()["throttled"], 0, "the light session was slowed down")

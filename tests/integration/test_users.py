@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import resource
 import shutil
 import signal
 import struct
@@ -13,11 +14,11 @@ import subprocess
 from pathlib import Path
 
 import truth
-from harness import (check, check_equal, defer, fails_with, load, pprof, release, run, Skip, start,
+from harness import (cgroup_mount, check, check_equal, defer, fails_with, load, make_cgroup, pprof, release, run, Skip, start,
                      temporary_directory, test, unload, use, wait_until, WORKLOADS, workload)
 from spaces import Spaces
 from stackbeat import END_NAMES, Events, Netlink, online_cpus, S, Session
-from users import ALICE, as_user, become, begin_as_user, BOB, CAP_PERFMON, own_mounts, own_user_namespace
+from users import ALICE, as_user, become, begin_as_user, BOB, CAP_IPC_LOCK, CAP_PERFMON, own_mounts, own_user_namespace
 
 DEVICE = Path("/dev/stackbeat")
 PARAMETER = Path("/sys/module/stackbeat/parameters/unprivileged")
@@ -500,6 +501,50 @@ def users_have_a_few_sessions_each():
         _, err = run(*as_words(ALICE), "stackbeat", "record", "-d", 1, "-o", "/dev/null", status=1)
         check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
         check("session" in err, f"it says {err!r}")
+
+
+@test
+def rings_count_against_the_limit_of_locked_memory():
+    """But for those of one session. Who may lock what he likes has no limit."""
+    allow()
+
+    def set_limit(limit):
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))
+
+    def start_two(limit):
+        set_limit(limit)
+        with Session() as first, Session() as second:
+            first.start()
+            second.start()
+            check_equal(second.get()["state"], S.STATE_RUNNING, "state")
+    defer(resource.setrlimit, resource.RLIMIT_MEMLOCK, resource.getrlimit(resource.RLIMIT_MEMLOCK))
+    set_limit(64 << 20)
+    for _ in range(10):
+        as_user(ALICE, start_two, 64 << 20)
+    with fails_with(errno.ENOMEM, "a second session without locked memory"):
+        as_user(ALICE, start_two, 0)
+    as_user(ALICE, open_and_close)
+    as_user(ALICE, start_two, 0, capabilities=[CAP_IPC_LOCK])
+    start_two(0)
+
+
+@test
+def rings_are_charged_to_the_control_group():
+    if os.uname().release.startswith("5.10."):
+        raise Skip("this kernel can't map memory that is charged")
+    if "memory" not in (cgroup_mount() / "cgroup.controllers").read_text().split():
+        raise Skip("there is no controller of memory")
+    (cgroup_mount() / "cgroup.subtree_control").write_text("+memory")
+    group = make_cgroup(cgroup_mount(), "rings")
+    path = cgroup_mount() / "cgroup.procs"
+    defer(path.write_text, str(os.getpid()))
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+    before = int((group / "memory.current").read_text())
+    with Session(cpus="0", ring_size=16 << 20) as session:
+        session.start()
+        charged = int((group / "memory.current").read_text()) - before
+        check(charged >= 16 << 20, f"{charged} bytes of 16 MiB are charged")
+        session.stop()
 
 
 @test

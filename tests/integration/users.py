@@ -13,6 +13,7 @@ from harness import Failure
 # Users that are no one's.
 ALICE, BOB = 21001, 21002
 
+CAP_IPC_LOCK = 14
 CAP_PERFMON = 38
 PR_SET_DUMPABLE = 4
 PR_SET_KEEPCAPS = 8
