@@ -777,11 +777,12 @@ void sb_beat_unpark(struct sb_beat *beat)
 }
 
 static struct hrtimer sb_calibration_timer;
-static bool sb_calibration_fired;
+/* No bool: checked by UBSAN it would be read once (gcc 12). */
+static u32 sb_calibration_fired;
 
 static enum hrtimer_restart sb_calibration_callback(struct hrtimer *timer)
 {
-	WRITE_ONCE(sb_calibration_fired, true);
+	WRITE_ONCE(sb_calibration_fired, 1);
 	return HRTIMER_NORESTART;
 }
 
@@ -799,7 +800,7 @@ static u64 __init sb_measure_interrupt(void)
 			 HRTIMER_MODE_REL_PINNED_HARD);
 	for (tries = 0; tries < SB_CALIBRATION_TRIES; tries++) {
 		longest = 0;
-		WRITE_ONCE(sb_calibration_fired, false);
+		WRITE_ONCE(sb_calibration_fired, 0);
 		preempt_disable();
 		hrtimer_start(&sb_calibration_timer, ns_to_ktime(SB_CALIBRATION_NS),
 			      HRTIMER_MODE_REL_PINNED_HARD);
