@@ -287,8 +287,8 @@ enum stackbeat_end {
 	STACKBEAT_END_DEPTH = 1, /* at the depth limit; there were more frames */
 	STACKBEAT_END_MEMORY = 2, /* at memory that could not be read */
 	/*
-	 * At a frame pointer (or, in the kernel, unwind information) that can't be
-	 * right
+	 * At a frame pointer that can't be right; in the kernel, where unwinding failed:
+	 * what is left are addresses of kernel text, modules or generated code
 	 */
 	STACKBEAT_END_FRAME = 3,
 	STACKBEAT_END_NO_USER = 4, /* no frames: a kernel thread has no user memory */

@@ -8,6 +8,7 @@
 #include <asm/cpufeatures.h>
 #include <asm/unwind.h>
 
+#include "compat/compat.h"
 #include "stackbeat.h"
 #include "unwind.h"
 
@@ -29,36 +30,62 @@ static __always_inline u64 sb_hash(u64 hash, u64 address)
 	return hash;
 }
 
+/*
+ * Cuts a stack whose unwinding failed at its first frame that is no address of kernel text,
+ * of a module or of generated code. Where the unwinder does not know an address, it guesses,
+ * and what it takes for return addresses then may be any words of the stack.
+ */
+static noinline u64 sb_unwind_cut(const u64 *frames, u32 count, u64 *hash)
+{
+	struct unwind_state state = { .stack_info.type = STACK_TYPE_TASK };
+	u64 sum = sb_hash(*hash, frames[0]);
+	u32 i;
+
+	for (i = 1; i < count; i++) {
+		state.ip = frames[i];
+		if (!unwind_get_return_address(&state))
+			break;
+		sum = sb_hash(sum, frames[i]);
+	}
+	*hash = sum;
+	return SB_SHAPE_KERNEL(i, STACKBEAT_END_FRAME);
+}
+
 u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash)
 {
-	struct unwind_state state;
+	struct unwind_state state __uninitialized; /* unwind_start() zeroes it */
 	u64 sum = sb_hash(*hash, regs->ip);
-	u32 count = 0, end = STACKBEAT_END_ROOT;
+	u32 count = 0;
+	u64 end = SB_SHAPE_KERNEL(0, STACKBEAT_END_ROOT);
 
 	/* The unwinder begins with the caller of the interrupted function. */
 	frames[count++] = regs->ip;
 
-	for (unwind_start(&state, current, regs, NULL); !unwind_done(&state);
+	for (unwind_start(&state, current, regs, (unsigned long *)regs->sp); !unwind_done(&state);
 	     unwind_next_frame(&state)) {
 		/*
-		 * unwind_get_return_address() looks for the address in the
-		 * kernel's text, and in all modules and generated code, to say
-		 * the same again: the unwinder has just found its tables by it,
-		 * or has an error.
+		 * unwind_get_return_address() is not called for each frame: it looks for
+		 * the address in the kernel's text, in all modules and in generated code.
+		 * The unwinder does so too when it goes on from there, and has an error if
+		 * the address is in none of them.
 		 */
-		if (unlikely((long)state.ip >= 0))
+		if (unlikely((long)state.ip >= 0)) {
+			/* The registers with which the kernel was entered end a stack. */
+			if (unlikely(!state.regs || !user_mode(state.regs)))
+				return sb_unwind_cut(frames, count, hash);
 			break;
+		}
 		if (count == max) {
-			end = STACKBEAT_END_DEPTH;
+			end = SB_SHAPE_KERNEL(0, STACKBEAT_END_DEPTH);
 			break;
 		}
 		frames[count++] = state.ip;
 		sum = sb_hash(sum, state.ip);
 	}
-	if (unwind_error(&state))
-		end = STACKBEAT_END_FRAME;
+	if (unlikely(unwind_error(&state)))
+		return sb_unwind_cut(frames, count, hash);
 	*hash = sum;
-	return SB_SHAPE_KERNEL(count, end);
+	return count | end;
 }
 
 /*

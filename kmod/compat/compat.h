@@ -21,6 +21,15 @@
 #include <linux/sched/exec_state.h>
 #endif
 
+/* A variable that is not zeroed where the compiler zeroes all of them. Newer kernels define it. */
+#ifndef __uninitialized
+#if __has_attribute(__uninitialized__)
+#define __uninitialized __attribute__((__uninitialized__))
+#else
+#define __uninitialized
+#endif
+#endif
+
 /* Prepares @timer to call @fn, on @clock, in @mode (both HRTIMER_MODE_*_HARD). */
 static inline void sb_hrtimer_setup(struct hrtimer *timer,
 				    enum hrtimer_restart (*fn)(struct hrtimer *timer),
