@@ -20,8 +20,7 @@ static void *sb_stray_memory;
 /* Spins for so many milliseconds, in user context. */
 static int sb_stray_spin(const char *text, const struct kernel_param *param)
 {
-	unsigned long last[2] = { 0, word };
-	unsigned long first[2] = { (unsigned long)last, word };
+	unsigned long frames[] = { (unsigned long)&frames[2], word, 0, word };
 	unsigned int ms;
 	u64 end;
 	int err = kstrtouint(text, 0, &ms);
@@ -30,7 +29,7 @@ static int sb_stray_spin(const char *text, const struct kernel_param *param)
 		return err;
 	end = rdtsc() + (u64)ms * tsc_khz;
 	asm volatile("push %%rbp\n\t"
-		     "mov %[first], %%rbp\n"
+		     "mov %[frames], %%rbp\n"
 		     "1:\tpause\n\t"
 		     "rdtsc\n\t"
 		     "shl $32, %%rdx\n\t"
@@ -39,7 +38,7 @@ static int sb_stray_spin(const char *text, const struct kernel_param *param)
 		     "jb 1b\n\t"
 		     "pop %%rbp"
 		     :
-		     : [first] "r" (first), [end] "r" (end)
+		     : [frames] "r" (frames), [end] "r" (end)
 		     : "rax", "rdx", "cc", "memory");
 	return 0;
 }
