@@ -192,7 +192,7 @@
 #define STACKBEAT_DEVICE "/dev/stackbeat"
 
 /* Moves with every incompatible change of this file. */
-#define STACKBEAT_ABI 2
+#define STACKBEAT_ABI 3
 #define STACKBEAT_MAGIC 0x7461656265747362ULL
 
 /* Limits and defaults. */
@@ -406,8 +406,10 @@ struct stackbeat_object {
 	char path[];
 };
 
-#define STACKBEAT_IOC_OBJECT_OPEN _IOW(0xb7, 1, __u64)
-#define STACKBEAT_IOC_OBJECT_RELEASE _IOW(0xb7, 2, __u64)
+/* A magic that no other driver has, so that strace names none of theirs. */
+#define STACKBEAT_IOC_MAGIC 0xd5
+#define STACKBEAT_IOC_OBJECT_OPEN _IOW(STACKBEAT_IOC_MAGIC, 1, __u64)
+#define STACKBEAT_IOC_OBJECT_RELEASE _IOW(STACKBEAT_IOC_MAGIC, 2, __u64)
 
 /*
  * Generic netlink: family STACKBEAT_GENL_NAME, version STACKBEAT_GENL_VERSION.

@@ -70,8 +70,8 @@ STAT_NAMES = {value: name.removeprefix("S_").lower() for name, value in vars(S).
               if name.startswith("S_") and name not in ("S_UNSPEC", "S_PAD", "S_COUNT")}
 
 
-# _IOW(0xb7, number, __u64), and where the session page has `pending`.
-IOC_OBJECT_OPEN, IOC_OBJECT_RELEASE = 0x4008b701, 0x4008b702
+# _IOW(STACKBEAT_IOC_MAGIC, number, __u64), and where the session page has `pending`.
+IOC_OBJECT_OPEN, IOC_OBJECT_RELEASE = (0x40080000 | S.IOC_MAGIC << 8 | number for number in (1, 2))
 PENDING = 28
 
 

@@ -609,8 +609,8 @@ static void step_ioctl(unsigned int slot, struct random *random)
 	static const unsigned long commands[] = {
 		STACKBEAT_IOC_OBJECT_OPEN,
 		STACKBEAT_IOC_OBJECT_RELEASE,
-		_IOR(0xb7, 1, __u64),
-		_IOW(0xb7, 0, __u64),
+		_IOR(STACKBEAT_IOC_MAGIC, 1, __u64),
+		_IOW(STACKBEAT_IOC_MAGIC, 0, __u64),
 		_IOW(0xb7, 3, __u64),
 		_IOW(0xb7, 1, __u32),
 		FIONREAD,
