@@ -422,7 +422,8 @@ struct stackbeat_object {
  *	_STATE, _RATE, _PARTS, _INHERIT, _FIXED, _CPUS, _MAX_DEPTH, _RING_SIZE,
  *	_WATERMARK, _BUDGET, _RESTRICTED, _OWNER, _OWNER_COMM, _STATS, and in the
  *	answer for one session also _PIDS, _TIDS, _CGROUPS, _EXCLUDE_COMMS and a
- *	_CPU_STATS for each CPU (a dump has no room for them).
+ *	_CPU_STATS for each CPU (a dump has no room for them). _CPUS is left out where
+ *	the list is too long for the message.
  *
  * STACKBEAT_CMD_SESSION_SET	STACKBEAT_A_SESSION and at least one of the
  *	settings below. Everything is checked before anything takes effect; a start

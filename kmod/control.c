@@ -328,15 +328,24 @@ static struct sb_session *sb_control_session(struct genl_info *info)
 	return session;
 }
 
+static bool sb_control_owns(struct sk_buff *skb, const struct sb_session *session)
+{
+	return session->restricted && uid_eq(NETLINK_CREDS(skb)->uid, session->cred->uid);
+}
+
+/* Each answer of no may be in an audit log. */
+static bool sb_control_is_capable(struct sk_buff *skb)
+{
+	return netlink_capable(skb, CAP_PERFMON) || netlink_capable(skb, CAP_SYS_ADMIN);
+}
+
 /*
  * Whether the sender of a message may configure and see a session: CAP_PERFMON,
  * or a restricted session of his own.
  */
 static bool sb_control_allowed(struct sk_buff *skb, const struct sb_session *session)
 {
-	return (session->restricted &&
-		uid_eq(NETLINK_CREDS(skb)->uid, session->cred->uid)) ||
-	       netlink_capable(skb, CAP_PERFMON) || netlink_capable(skb, CAP_SYS_ADMIN);
+	return sb_control_owns(skb, session) || sb_control_is_capable(skb);
 }
 
 static int sb_control_change(struct sb_session *session, struct genl_info *info)
@@ -544,9 +553,12 @@ static int sb_put_settings(struct sk_buff *skb, const struct sb_session *session
 	return 0;
 }
 
-/* One message about a session; `whole` with what a dump has no room for. */
+/*
+ * One message about a session; `whole` with what a dump has no room for, `cpulist` with the
+ * list of its CPUs, for which there may be none either.
+ */
 static int sb_put_session(struct sk_buff *skb, struct sb_session *session, u32 portid,
-			  u32 seq, int flags, bool whole)
+			  u32 seq, int flags, bool whole, bool cpulist)
 {
 	void *header = genlmsg_put(skb, portid, seq, &sb_family, flags,
 				   STACKBEAT_CMD_SESSION_GET);
@@ -556,7 +568,7 @@ static int sb_put_session(struct sk_buff *skb, struct sb_session *session, u32 p
 		return -EMSGSIZE;
 	mutex_lock(&session->lock);
 	err = sb_put_settings(skb, session);
-	if (!err)
+	if (!err && cpulist)
 		err = sb_put_cpulist(skb, session);
 	if (!err)
 		err = sb_put_sums(skb, session);
@@ -602,13 +614,36 @@ static int sb_control_get(struct sk_buff *skb, struct genl_info *info)
 	}
 	answer = genlmsg_new(sb_session_message_size(), GFP_KERNEL);
 	if (answer)
-		err = sb_put_session(answer, session, info->snd_portid, info->snd_seq, 0, true);
+		err = sb_put_session(answer, session, info->snd_portid, info->snd_seq, 0, true,
+				     true);
+	if (err == -EMSGSIZE)
+		err = sb_put_session(answer, session, info->snd_portid, info->snd_seq, 0, true,
+				     false);
 	sb_session_put(session);
 	if (err) {
 		nlmsg_free(answer);
 		return err;
 	}
 	return genlmsg_reply(answer, info);
+}
+
+/* As sb_control_allowed(); args[1] of a dump is the answer, once it was asked for. */
+static bool sb_dump_allowed(struct netlink_callback *cb, const struct sb_session *session)
+{
+	enum { NOT_ASKED, NO, YES };
+
+	if (sb_control_owns(cb->skb, session))
+		return true;
+	if (cb->args[1] == NOT_ASKED)
+		cb->args[1] = sb_control_is_capable(cb->skb) ? YES : NO;
+	return cb->args[1] == YES;
+}
+
+static int sb_dump_session(struct sk_buff *skb, struct netlink_callback *cb,
+			   struct sb_session *session, bool cpulist)
+{
+	return sb_put_session(skb, session, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq,
+			      NLM_F_MULTI, false, cpulist);
 }
 
 static int sb_control_dump(struct sk_buff *skb, struct netlink_callback *cb)
@@ -619,9 +654,11 @@ static int sb_control_dump(struct sk_buff *skb, struct netlink_callback *cb)
 	/* args[0] is the id from which to go on. */
 	while ((session = sb_session_next(cb->args[0]))) {
 		err = 0;
-		if (sb_control_allowed(cb->skb, session))
-			err = sb_put_session(skb, session, NETLINK_CB(cb->skb).portid,
-					     cb->nlh->nlmsg_seq, NLM_F_MULTI, false);
+		if (sb_dump_allowed(cb, session))
+			err = sb_dump_session(skb, cb, session, true);
+		/* Not even an empty one has the room: those behind it have to get theirs. */
+		if (err == -EMSGSIZE && !skb->len)
+			err = sb_dump_session(skb, cb, session, false);
 		if (!err)
 			cb->args[0] = session->id + 1;
 		sb_session_put(session);

@@ -5,8 +5,10 @@
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/nospec.h>
 #include <linux/poll.h>
 #include <linux/uaccess.h>
+#include <linux/user_namespace.h>
 #include <linux/vmalloc.h>
 
 #include "beat.h"
@@ -19,9 +21,21 @@ static bool sb_unprivileged;
 module_param_named(unprivileged, sb_unprivileged, bool, 0644);
 MODULE_PARM_DESC(unprivileged, "Let users who may open the device, without CAP_PERFMON, profile the user part of their own processes (default N)");
 
+/*
+ * Whether the opener's session is restricted. What he has not got is no denial, to be in an
+ * audit log, where he may open the device without it.
+ */
+static bool sb_opener_is_restricted(void)
+{
+	if (READ_ONCE(sb_unprivileged))
+		return !ns_capable_noaudit(&init_user_ns, CAP_PERFMON) &&
+		       !ns_capable_noaudit(&init_user_ns, CAP_SYS_ADMIN);
+	return !perfmon_capable();
+}
+
 static int sb_device_open(struct inode *inode, struct file *file)
 {
-	bool restricted = !perfmon_capable();
+	bool restricted = sb_opener_is_restricted();
 	struct sb_session *session;
 
 	if (restricted && !READ_ONCE(sb_unprivileged))
@@ -143,6 +157,7 @@ static struct sb_mapping *sb_mapping_find(struct sb_session *session,
 		return ERR_PTR(-EINVAL);
 	if (cpu >= nr_cpu_ids)
 		return ERR_PTR(-ENXIO);
+	cpu = array_index_nospec(cpu, nr_cpu_ids);
 
 	beat = sb_session_find_beat(session, cpu);
 	if (!beat) {

@@ -350,6 +350,8 @@ static int read_session(struct nl_msg *message, struct control_session *session)
 	session->owner = read_u32(attrs[STACKBEAT_A_OWNER]);
 	read_string(attrs[STACKBEAT_A_OWNER_COMM], session->owner_comm,
 		    sizeof(session->owner_comm));
+	/* A list that has no room in a message is left out. */
+	snprintf(session->cpus, sizeof(session->cpus), "?");
 	read_string(attrs[STACKBEAT_A_CPUS], session->cpus, sizeof(session->cpus));
 	if (attrs[STACKBEAT_A_STATS])
 		read_stats(attrs[STACKBEAT_A_STATS], session->stats);
