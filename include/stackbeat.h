@@ -450,7 +450,8 @@ struct stackbeat_object {
  *	Those of restricted sessions are not sent.
  *
  * Errors, with an extended message that says what is wrong with which attribute:
- *	EPERM	no CAP_PERFMON, or more than a restricted session may have
+ *	EPERM	no CAP_PERFMON, or more than a restricted session may have, or the kernel
+ *		part where the kernel is locked down for confidentiality
  *	EINVAL	an attribute is missing, unknown, malformed or has no meaning here
  *	ERANGE	a number is out of its range
  *	ENODEV	no such session
@@ -491,11 +492,14 @@ enum stackbeat_attr {
 	 * old period
 	 */
 	STACKBEAT_A_RATE,
-	STACKBEAT_A_PARTS, /* u32: STACKBEAT_PART_* that are sampled */
+	/*
+	 * u32: STACKBEAT_PART_* that are sampled; in a restricted session, and in one that is
+	 * opened where the kernel is locked down for confidentiality, the user part
+	 */
+	STACKBEAT_A_PARTS,
 	/*
 	 * nested STACKBEAT_A_PID: processes that are sampled, with all their threads;
-	 * an empty nest: all. Set with ids of the sender's pid namespace, told in the
-	 * initial one
+	 * an empty nest: all. Set with ids of the sender's pid namespace
 	 */
 	STACKBEAT_A_PIDS,
 	STACKBEAT_A_PID, /* u32: a process id */

@@ -3,6 +3,8 @@
 #include <linux/cpumask.h>
 #include <linux/log2.h>
 #include <linux/netlink.h>
+#include <linux/pid.h>
+#include <linux/security.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <net/genetlink.h>
@@ -97,9 +99,15 @@ static int sb_read_rate(struct genl_info *info, struct sb_settings *settings)
 
 static int sb_read_parts(struct genl_info *info, struct sb_settings *settings)
 {
-	return sb_read_ranged(info, STACKBEAT_A_PARTS, 1, STACKBEAT_PARTS_ALL,
-			      "the parts must be kernel (1), user (2) or both (3)",
-			      &settings->parts);
+	int err = sb_read_ranged(info, STACKBEAT_A_PARTS, 1, STACKBEAT_PARTS_ALL,
+				 "the parts must be kernel (1), user (2) or both (3)",
+				 &settings->parts);
+
+	if (err || !(settings->parts & STACKBEAT_PART_KERNEL) ||
+	    !security_locked_down(LOCKDOWN_PERF))
+		return err;
+	sb_set_error(info, STACKBEAT_A_PARTS, "the kernel is locked down: no kernel part");
+	return -EPERM;
 }
 
 static int sb_read_max_depth(struct genl_info *info, struct sb_settings *settings)

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/capability.h>
+#include <linux/cgroup.h>
 #include <linux/cpumask.h>
 #include <linux/cred.h>
+#include <linux/fs_struct.h>
 #include <linux/mm.h>
 #include <linux/netlink.h>
+#include <linux/nsproxy.h>
+#include <linux/pid_namespace.h>
 #include <linux/poll.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/user.h>
+#include <linux/security.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/string.h>
@@ -126,7 +131,8 @@ static struct sb_session *sb_session_alloc(bool restricted)
 	session->budget_permille = STACKBEAT_BUDGET_DEFAULT;
 	session->budget = sb_budget_cycles(STACKBEAT_BUDGET_DEFAULT);
 	session->restricted = restricted;
-	session->parts = restricted ? STACKBEAT_PART_USER : STACKBEAT_PARTS_ALL;
+	session->parts = restricted || security_locked_down(LOCKDOWN_PERF) ?
+				 STACKBEAT_PART_USER : STACKBEAT_PARTS_ALL;
 	sb_session_set_max_depth(session, STACKBEAT_USER_FRAMES_DEFAULT);
 	session->inherit = true;
 	session->state = STACKBEAT_STATE_NEW;

@@ -32,6 +32,7 @@ int session_open(struct session *session, struct error *error)
 		return error_errno(error, ENOMEM, "can't open a session");
 	err = session_get(session, got, error);
 	session->restricted = !err && got->restricted;
+	session->parts = err ? STACKBEAT_PARTS_ALL : got->parts;
 	session->own_pids = !err && got->owner == (uint32_t)getpid();
 	free(got);
 	return err;
@@ -153,9 +154,12 @@ int session_configure(struct session *session, const struct record_options *opti
 	if (err)
 		return err;
 	settings.rate = session->rate;
-	/* What such a user may have, where he did not ask for other. */
-	if (session->restricted && settings.parts == STACKBEAT_PARTS_ALL)
-		settings.parts = STACKBEAT_PART_USER;
+	/* What there is, where nothing else was asked for. */
+	if (settings.parts == STACKBEAT_PARTS_ALL)
+		settings.parts = session->parts;
+	if (settings.parts != options->parts && !session->restricted)
+		fputs("stackbeat: the kernel is locked down: the user part alone is recorded\n",
+		      stderr);
 	session->parts = settings.parts;
 	if (child && !options->system_wide && !settings.pids.count && !settings.tids.count &&
 	    !settings.cgroup_count)

@@ -20,7 +20,7 @@ struct session {
 	bool restricted; /* the kernel lets this user see his own processes only */
 	bool own_pids; /* process ids in the initial namespace are those of this process */
 	uint32_t rate; /* Hz, as configured */
-	uint32_t parts; /* STACKBEAT_PART_*, as configured */
+	uint32_t parts; /* STACKBEAT_PART_*: those that there are; as configured */
 	struct cpulist cpulist;
 	char cpus[STACKBEAT_CPULIST_MAX]; /* list, "": all */
 	char loaded[PATH_MAX]; /* the module that was loaded for it, or "" */
