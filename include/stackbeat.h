@@ -35,9 +35,16 @@
  * Where the module's parameter `unprivileged` is set, a user who may read and
  * write the device node needs no CAP_PERFMON. His sessions are restricted: they
  * see his own processes only (of his user id, without capabilities that he does
- * not have, and dumpable), of these the user part only, and only he and those
- * with CAP_PERFMON may configure or list them. Their rate is STACKBEAT_USER_RATE_MAX
- * at most: their beats interrupt whatever runs.
+ * not have, dumpable, and with an id in the pid namespace of the opener), of these
+ * the user part only, and only he and those with CAP_PERFMON may configure or list
+ * them. Their rate is STACKBEAT_USER_RATE_MAX at most: their beats interrupt
+ * whatever runs.
+ *
+ * Ids of processes and threads are those of the initial pid namespace; in what a
+ * restricted session tells, in its records and over netlink, they are those of its
+ * opener's pid namespace, and 0 where there is none (a parent outside). Control
+ * groups have paths from the root of its opener's control group namespace, and
+ * files from his root directory, where he has another one (chroot), or none.
  *
  * The beat
  * --------
@@ -174,8 +181,9 @@
  * The first gives a new read-only, close-on-exec file descriptor, with the rights
  * of the session's opener:
  *	ENOENT	there is no such object, or it was released
- *	EACCES	the opener may not read the file, or it never had a name (memfd,
- *		shared memory), is another user's, and he lacks CAP_SYS_PTRACE
+ *	EACCES	the opener may not read the file, or, of a restricted session, search a
+ *		directory on its path, or it never had a name (memfd, shared memory), is
+ *		another user's, and he lacks CAP_SYS_PTRACE
  *	EMFILE, ENFILE, ENOMEM, and what opening the file failed with
  * The second has the kernel let go of the file; a reader does it as soon as it has
  * what it needs, or a file system would stay busy. From then on the id can't be
@@ -311,8 +319,8 @@ struct stackbeat_sample {
 	 */
 	__u64 weight;
 	__u32 cpu;
-	__u32 pid; /* process (thread group) id in the initial namespace */
-	__u32 tid; /* thread id in the initial namespace */
+	__u32 pid; /* process (thread group) id */
+	__u32 tid; /* thread id */
 	__u32 lost; /* records lost on this CPU since the last one written */
 	/*
 	 * Intervals, part of the weight, in which the timer came too late for a beat of
@@ -349,16 +357,16 @@ struct stackbeat_space {
 	__u64 cgroup; /* id of its version 2 control group; 0: none */
 	__u32 generation; /* at which the mappings were read */
 	__u32 gap; /* the first generation whose change may be missing; 0: none is */
-	__u32 pid; /* in the initial namespace */
+	__u32 pid;
 	__u32 inner_pid; /* in its own namespace */
-	__u32 parent; /* process id in the initial namespace */
+	__u32 parent; /* process id */
 	__u32 mappings; /* how many records of its mappings follow */
 	__u32 left_out; /* mappings beyond STACKBEAT_MAPPINGS_MAX, or for want of memory or place */
 	__u32 reserved; /* 0 */
 	char comm[16]; /* name of the process' first thread when it was read */
 	/*
-	 * From the root of the hierarchy, NUL-terminated, padded with NULs; "" if there
-	 * is none
+	 * From the root of the hierarchy (or of the opener's namespace), NUL-terminated,
+	 * padded with NULs; "" if there is none
 	 */
 	char cgroup_path[];
 };
@@ -401,7 +409,7 @@ struct stackbeat_object {
 	__u8 build_id[STACKBEAT_BUILD_ID_MAX]; /* GNU build id, the rest is 0 */
 	/*
 	 * In the process' mount namespace, without " (deleted)", NUL-terminated, padded
-	 * with NULs; "" if it is not known
+	 * with NULs; "" if it is not known, or not below the opener's root directory
 	 */
 	char path[];
 };
@@ -523,7 +531,7 @@ enum stackbeat_attr {
 	STACKBEAT_A_WATERMARK,
 
 	/* What a session tells. */
-	STACKBEAT_A_OWNER, /* u32: process id of the opener, initial namespace */
+	STACKBEAT_A_OWNER, /* u32: process id of the opener */
 	STACKBEAT_A_OWNER_COMM, /* string: command name of the opener */
 	STACKBEAT_A_STATS, /* nested STACKBEAT_S_*: sums over the CPUs */
 	/*

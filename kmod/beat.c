@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/cred.h>
+#include <linux/pid.h>
+#include <linux/pid_namespace.h>
 #include <linux/preempt.h>
 #include <linux/ptrace.h>
 #include <linux/random.h>
@@ -295,20 +297,57 @@ static __always_inline bool sb_has_user_memory(const struct mm_struct *mm, u32 t
  * This is what ptrace asks, without the locks that it takes. Rights that the task has
  * borrowed, as those of an overlay file system's owner, say nothing of whose it is.
  */
+static bool sb_owner_has_rights(const struct cred *owner, const struct task_struct *task,
+				struct mm_struct *mm)
+{
+	const struct cred *cred = __task_cred(task);
+
+	if (!uid_eq(cred->uid, owner->uid) || !uid_eq(cred->euid, owner->uid) ||
+	    !uid_eq(cred->suid, owner->uid) || !gid_eq(cred->gid, owner->gid) ||
+	    !gid_eq(cred->egid, owner->gid) || !gid_eq(cred->sgid, owner->gid) ||
+	    cred->user_ns != owner->user_ns ||
+	    !cap_issubset(cred->cap_permitted, owner->cap_permitted))
+		return false;
+	/*
+	 * A task that gives up rights is not dumpable before it has given them up. Pairs with
+	 * the barrier in commit_creds().
+	 */
+	smp_rmb();
+	return sb_is_dumpable(task, mm);
+}
+
+static bool sb_has_id_in(const struct task_struct *task, const struct pid_namespace *ns)
+{
+	const struct pid *pid = rcu_dereference(task->thread_pid);
+
+	return pid && pid->level >= ns->level && pid->numbers[ns->level].ns == ns;
+}
+
 bool sb_owner_may_see(const struct sb_session *session, const struct task_struct *task,
 		      struct mm_struct *mm)
 {
-	const struct cred *owner = session->cred, *cred;
 	bool may;
 
 	rcu_read_lock();
-	cred = __task_cred(task);
-	may = sb_is_dumpable(task, mm) &&
-	      uid_eq(cred->uid, owner->uid) && uid_eq(cred->euid, owner->uid) &&
-	      uid_eq(cred->suid, owner->uid) && gid_eq(cred->gid, owner->gid) &&
-	      gid_eq(cred->egid, owner->gid) && gid_eq(cred->sgid, owner->gid) &&
-	      cred->user_ns == owner->user_ns &&
-	      cap_issubset(cred->cap_permitted, owner->cap_permitted);
+	may = sb_has_id_in(task, session->pid_ns) && sb_owner_has_rights(session->cred, task, mm);
+	rcu_read_unlock();
+	return may;
+}
+
+/*
+ * A namespace is for life. Who has run another program has the rights of that one: those with
+ * which the memory that he had was used were asked for at its sample.
+ */
+bool sb_owner_may_still_see(const struct sb_session *session, const struct task_struct *leader,
+			    struct mm_struct *mm)
+{
+	const struct mm_struct *now = READ_ONCE(leader->mm);
+	bool may;
+
+	if (now && now != mm)
+		return true;
+	rcu_read_lock();
+	may = sb_owner_has_rights(session->cred, leader, mm);
 	rcu_read_unlock();
 	return may;
 }
@@ -364,7 +403,7 @@ static __always_inline u64 sb_beat_space(struct sb_beat *beat, struct task_struc
  */
 static __always_inline void sb_beat_sample(struct sb_beat *beat, struct sb_session *session,
 					   struct task_struct *task, u32 task_flags, u64 now,
-					   u64 weight, u32 missed)
+					   u64 weight, u32 missed, const bool restricted)
 {
 	struct pt_regs *regs = get_irq_regs();
 	u32 parts = READ_ONCE(session->parts);
@@ -403,8 +442,8 @@ static __always_inline void sb_beat_sample(struct sb_beat *beat, struct sb_sessi
 	sample->time = now;
 	sample->weight = weight;
 	sample->cpu = beat->cpu;
-	sample->pid = task->tgid;
-	sample->tid = task->pid;
+	sample->pid = restricted ? task_tgid_nr_ns(task, session->pid_ns) : task->tgid;
+	sample->tid = restricted ? task_pid_nr_ns(task, session->pid_ns) : task->pid;
 	sample->lost = beat->ring.lost;
 	sample->missed = missed;
 	/* Another thread may be about to change the name. */
@@ -453,6 +492,17 @@ static __always_inline void sb_beat_sample(struct sb_beat *beat, struct sb_sessi
 
 	if (sb_ring_should_wake(&beat->ring, &session->watermark))
 		queue_work(sb_beat_workqueue, &beat->wake);
+}
+
+/* Compiled for itself, so that all other sessions do not pay for what it asks. */
+static noinline void sb_beat_sample_restricted(struct sb_beat *beat, struct sb_session *session,
+					       struct task_struct *task, u32 task_flags, u64 now,
+					       u64 weight, u32 missed)
+{
+	if (task->mm && sb_owner_may_see(session, task, task->mm))
+		sb_beat_sample(beat, session, task, task_flags, now, weight, missed, true);
+	else
+		beat->filtered++;
 }
 
 /*
@@ -521,12 +571,12 @@ static enum hrtimer_restart sb_beat_callback(struct hrtimer *timer)
 	filter = rcu_dereference_sched(session->filter);
 	if (idle)
 		beat->idle++;
-	else if ((unlikely(filter) && !sb_filter_wants(filter, task)) ||
-		 (unlikely(session->restricted) &&
-		  !(task->mm && sb_owner_may_see(session, task, task->mm))))
+	else if (unlikely(filter) && !sb_filter_wants(filter, task))
 		beat->filtered++;
+	else if (unlikely(session->restricted))
+		sb_beat_sample_restricted(beat, session, task, task_flags, now, weight, missed);
 	else
-		sb_beat_sample(beat, session, task, task_flags, now, weight, missed);
+		sb_beat_sample(beat, session, task, task_flags, now, weight, missed, false);
 
 	cost = rdtsc() - start + sb_interrupt_cycles;
 	beat->cost += cost;

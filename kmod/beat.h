@@ -98,12 +98,19 @@ void sb_beat_add_parking(struct sb_beat *beat, u64 cycles);
 void sb_cpu_open_window(struct sb_cpu *here, u64 now);
 
 /*
- * Whether a task, and memory that it has or had, is something that the opener of a
- * restricted session could look into by other means too: his own, with no rights that
- * he does not have.
+ * Whether the current task, and its memory, is something that the opener of a restricted
+ * session could look into by other means too: his own, with no rights that he does not
+ * have, and with an id in his pid namespace.
  */
 bool sb_owner_may_see(const struct sb_session *session, const struct task_struct *task,
 		      struct mm_struct *mm);
+
+/*
+ * Whether he still may: memory that he could look into, and the leader, dead or alive, of
+ * the process of that time. Called with a reference to both.
+ */
+bool sb_owner_may_still_see(const struct sb_session *session, const struct task_struct *leader,
+			    struct mm_struct *mm);
 
 /* ENODEV: the machine has no time-stamp counter that keeps time. ENOMEM. */
 int sb_beat_init(void);

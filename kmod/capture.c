@@ -130,27 +130,30 @@ static void sb_capture_read_mappings(struct sb_spaces *spaces, struct sb_capture
 
 static void sb_capture_read_cgroup(struct sb_spaces *spaces, struct sb_capture *capture)
 {
+	const struct cgroup_namespace *from = spaces->session->cgroup_ns;
 	struct cgroup *cgroup;
 	int length;
 
 	rcu_read_lock();
 	cgroup = task_dfl_cgroup(capture->seen.leader);
 	capture->cgroup = cgroup_id(cgroup);
-	length = cgroup_path(cgroup, spaces->path, STACKBEAT_PATH_MAX);
+	/* As cgroup_path_ns() has it, which waits for whoever changes control groups. */
+	length = kernfs_path_from_node(cgroup->kn, from ? from->root_cset->dfl_cgrp->kn : NULL,
+				       spaces->path, STACKBEAT_PATH_MAX);
 	rcu_read_unlock();
 	if (length > 0 && length < STACKBEAT_PATH_MAX)
 		capture->cgroup_path = kstrdup(spaces->path, GFP_KERNEL);
 }
 
 /*
- * Whether a space is still one that may be told. A program that is given more rights
+ * Whether a space is no longer one that may be told. A program that is given more rights
  * is in its new memory before it has them, and can be sampled then; it is mapped
  * there only when it has them, under the mmap_lock that mappings are read with.
  */
 static bool sb_capture_is_hidden(const struct sb_spaces *spaces, const struct sb_seen *seen)
 {
 	return spaces->session->restricted &&
-	       !sb_owner_may_see(spaces->session, seen->leader, seen->mm);
+	       !sb_owner_may_still_see(spaces->session, seen->leader, seen->mm);
 }
 
 /* It is read, or won't be. */

@@ -466,7 +466,19 @@ static int sb_put_cpus(struct sk_buff *skb, const struct sb_session *session)
 	return 0;
 }
 
-static int sb_put_ids(struct sk_buff *skb, enum stackbeat_attr attr, const struct sb_id_set *set)
+/* An id of the initial namespace, as the session's opener sees it; 0: not at all. */
+static pid_t sb_id_seen(const struct sb_session *session, pid_t id)
+{
+	if (!session->restricted)
+		return id;
+	rcu_read_lock();
+	id = pid_nr_ns(find_pid_ns(id, &init_pid_ns), session->pid_ns);
+	rcu_read_unlock();
+	return id;
+}
+
+static int sb_put_ids(struct sk_buff *skb, const struct sb_session *session,
+		      enum stackbeat_attr attr, const struct sb_id_set *set)
 {
 	struct nlattr *nest = nla_nest_start(skb, attr);
 	u32 i;
@@ -474,7 +486,7 @@ static int sb_put_ids(struct sk_buff *skb, enum stackbeat_attr attr, const struc
 	if (!nest)
 		return -EMSGSIZE;
 	for (i = 0; set && i < set->count; i++) {
-		if (nla_put_u32(skb, STACKBEAT_A_PID, set->ids[i]))
+		if (nla_put_u32(skb, STACKBEAT_A_PID, sb_id_seen(session, set->ids[i])))
 			return -EMSGSIZE;
 	}
 	nla_nest_end(skb, nest);
@@ -520,8 +532,8 @@ static int sb_put_filter(struct sk_buff *skb, const struct sb_session *session)
 
 	if (!filter)
 		filter = &none;
-	if (sb_put_ids(skb, STACKBEAT_A_PIDS, filter->processes) ||
-	    sb_put_ids(skb, STACKBEAT_A_TIDS, filter->threads) ||
+	if (sb_put_ids(skb, session, STACKBEAT_A_PIDS, filter->processes) ||
+	    sb_put_ids(skb, session, STACKBEAT_A_TIDS, filter->threads) ||
 	    sb_put_cgroups(skb, filter) || sb_put_comms(skb, filter))
 		return -EMSGSIZE;
 	return 0;

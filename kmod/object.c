@@ -7,6 +7,8 @@
 #include <linux/kdev_t.h>
 #include <linux/magic.h>
 #include <linux/mm.h>
+#include <linux/mount.h>
+#include <linux/namei.h>
 #include <linux/pagemap.h>
 #include <linux/path.h>
 #include <linux/slab.h>
@@ -104,19 +106,49 @@ static bool sb_path_is_unlinked(const struct path *path)
 	       !READ_ONCE(d_inode(path->dentry)->i_nlink);
 }
 
-/* The name in the mount namespace of the path, without " (deleted)"; NULL if it has none. */
+/* A path's name in its mount namespace, in objects->path; NULL if it has none. */
+static char *sb_path_text(struct sb_objects *objects, const struct path *path)
+{
+	char *text = d_path(path, objects->path, STACKBEAT_PATH_MAX);
+
+	return IS_ERR(text) ? NULL : text;
+}
+
+/*
+ * How much of a name, which is to be made then, is that of objects->root: 0 where that is
+ * the root of its mount namespace. ENOENT: the path is not below it.
+ */
+static ssize_t sb_path_skip(struct sb_objects *objects, const struct path *path)
+{
+	const char *root;
+
+	if (!objects->root)
+		return 0;
+	root = sb_path_text(objects, objects->root);
+	if (!root)
+		return -ENOENT;
+	if (!strcmp(root, "/"))
+		return 0;
+	return path_is_under(path, objects->root) ? strlen(root) : -ENOENT;
+}
+
+/* The name from objects->root on, without " (deleted)"; NULL if it has none. */
 static char *sb_path_name(struct sb_objects *objects, const struct path *path)
 {
-	char *name = d_path(path, objects->path, STACKBEAT_PATH_MAX);
+	ssize_t skip = sb_path_skip(objects, path);
+	char *name = skip < 0 ? NULL : sb_path_text(objects, path);
 	size_t length, deleted = strlen(SB_DELETED);
 
-	if (IS_ERR(name))
+	if (!name)
 		return NULL;
 	length = strlen(name);
+	/* Directories may have been renamed since. */
+	if (skip && (length <= skip || name[skip] != '/'))
+		return NULL;
 	if (sb_path_is_unlinked(path) && length > deleted &&
 	    !strcmp(name + length - deleted, SB_DELETED))
 		name[length - deleted] = '\0';
-	return kstrdup(name, GFP_KERNEL);
+	return kstrdup(name + skip, GFP_KERNEL);
 }
 
 static struct sb_object *sb_object_alloc(struct sb_objects *objects, struct file *file)
@@ -215,19 +247,64 @@ struct sb_object *sb_objects_find(struct sb_objects *objects, u64 id)
  */
 static bool sb_path_is_anothers(const struct path *path)
 {
-	const struct inode *inode = d_backing_inode(path->dentry);
-
-	return (IS_PRIVATE(inode) || inode->i_sb->s_flags & SB_KERNMOUNT) &&
-	       !uid_eq(current_fsuid(), inode->i_uid) && !capable(CAP_SYS_PTRACE);
+	return !uid_eq(current_fsuid(), d_backing_inode(path->dentry)->i_uid) &&
+	       !capable(CAP_SYS_PTRACE);
 }
 
-int sb_path_open(const struct path *path, const struct cred *cred)
+static bool sb_path_is_nameless(const struct path *path)
+{
+	const struct inode *inode = d_backing_inode(path->dentry);
+
+	return IS_PRIVATE(inode) || inode->i_sb->s_flags & SB_KERNMOUNT;
+}
+
+/*
+ * Whether the current credentials may search the directories on the way from `root` to a
+ * file, or all of them where that is not on the way. That of a deleted file is the one
+ * that it was in.
+ */
+static int sb_path_search(const struct path *path, const struct path *root)
+{
+	struct path at = *path;
+	struct dentry *parent;
+	int err = 0;
+
+	path_get(&at);
+	while (!err && !path_equal(&at, root)) {
+		if (at.dentry == at.mnt->mnt_root) {
+			if (!follow_up(&at))
+				break;
+		} else {
+			parent = dget_parent(at.dentry);
+			/* Of what is in no tree nobody knows the way. */
+			err = parent == at.dentry ? -EACCES : 0;
+			dput(at.dentry);
+			at.dentry = parent;
+			if (!err)
+				err = path_permission(&at, MAY_EXEC);
+		}
+	}
+	path_put(&at);
+	return err;
+}
+
+static int sb_path_permission(const struct path *path, const struct path *root)
+{
+	int err = 0;
+
+	if (sb_path_is_nameless(path))
+		err = sb_path_is_anothers(path) ? -EACCES : 0;
+	else if (root)
+		err = sb_path_search(path, root);
+	return err ?: path_permission(path, MAY_READ);
+}
+
+int sb_path_open(const struct path *path, const struct cred *cred, const struct path *root)
 {
 	const struct cred *old = override_creds(cred);
 	struct file *opened;
-	int fd;
+	int fd = sb_path_permission(path, root);
 
-	fd = sb_path_is_anothers(path) ? -EACCES : path_permission(path, MAY_READ);
 	if (fd)
 		goto out;
 	fd = get_unused_fd_flags(O_CLOEXEC);

@@ -29,6 +29,7 @@ struct sb_objects {
 	u64 last_id;
 	u32 count;
 	char *path;			/* STACKBEAT_PATH_MAX bytes to make a path in */
+	const struct path *root;	/* paths are told from there; NULL: all of them */
 };
 
 struct sb_object {
@@ -73,9 +74,10 @@ void sb_object_free(struct sb_object *object);
 
 /*
  * Opens a file with these rights, and gives a file descriptor of the current
- * process. EACCES, EMFILE, ENFILE, ENOMEM, and what opening fails with. Called
- * without lock.
+ * process. Where `root` is not NULL, they must also do for searching the directories on
+ * the way to the file, from there or from the root of all that is mounted around it.
+ * EACCES, EMFILE, ENFILE, ENOMEM, and what opening fails with. Called without lock.
  */
-int sb_path_open(const struct path *path, const struct cred *cred);
+int sb_path_open(const struct path *path, const struct cred *cred, const struct path *root);
 
 #endif

@@ -70,6 +70,24 @@ static void sb_session_uncharge(struct sb_session *session, unsigned long pages)
 	atomic_long_sub(pages, &session->cred->user->locked_vm);
 }
 
+/* Keeps where the current process is, for what a restricted session may tell. */
+static void sb_session_keep_place(struct sb_session *session)
+{
+	session->pid_ns = get_pid_ns(task_active_pid_ns(current));
+	session->cgroup_ns = current->nsproxy->cgroup_ns;
+	get_cgroup_ns(session->cgroup_ns);
+	get_fs_root(current->fs, &session->root);
+}
+
+static void sb_session_forget_place(struct sb_session *session)
+{
+	if (!session->restricted)
+		return;
+	path_put(&session->root);
+	put_cgroup_ns(session->cgroup_ns);
+	put_pid_ns(session->pid_ns);
+}
+
 static void sb_session_free(struct sb_session *session)
 {
 	u32 cpu;
@@ -80,6 +98,7 @@ static void sb_session_free(struct sb_session *session)
 		sb_beat_free(session->beats[cpu]);
 	sb_session_uncharge(session, session->locked);
 	sb_filter_free(rcu_dereference_protected(session->filter, true));
+	sb_session_forget_place(session);
 	put_cred(session->cred);
 	kfree(session->beats);
 	vfree(session->page);
@@ -137,7 +156,11 @@ static struct sb_session *sb_session_alloc(bool restricted)
 	session->inherit = true;
 	session->state = STACKBEAT_STATE_NEW;
 	session->cred = get_current_cred();
-	session->owner = current->tgid;
+	if (restricted)
+		sb_session_keep_place(session);
+	rcu_read_lock();
+	session->owner = sb_session_tgid(session, current);
+	rcu_read_unlock();
 	get_task_comm(session->owner_comm, current->group_leader);
 	session->locked_max = ns_capable_noaudit(&init_user_ns, CAP_IPC_LOCK) ?
 				      ULONG_MAX : rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
@@ -172,6 +195,8 @@ static int sb_session_prepare(struct sb_session *session)
 	if (IS_ERR(spaces))
 		return PTR_ERR(spaces);
 	session->spaces = spaces;
+	if (session->restricted)
+		spaces->objects.root = &session->root;
 	return sb_cpu_follow_idle();
 }
 

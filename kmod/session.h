@@ -22,6 +22,7 @@
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/path.h>
 #include <linux/rculist.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
@@ -30,8 +31,10 @@
 
 #include "stackbeat.h"
 
+struct cgroup_namespace;
 struct cred;
 struct netlink_ext_ack;
+struct pid_namespace;
 struct sb_beat;
 struct sb_filter;
 struct sb_ring;
@@ -81,7 +84,11 @@ struct sb_session {
 	/* Constant after sb_session_open(). */
 	u32 id;
 	const struct cred *cred;	/* of the opener */
-	pid_t owner;		/* process id in the initial namespace */
+	pid_t owner;		/* process id, as sb_session_tgid() has it */
+	/* Where the opener of a restricted session is; else they are NULL. */
+	struct pid_namespace *pid_ns;
+	struct cgroup_namespace *cgroup_ns;
+	struct path root;
 	char owner_comm[TASK_COMM_LEN];
 	struct stackbeat_session_page *page;	/* its contents: under beats_lock */
 	struct sb_mapping page_mapping;
@@ -130,6 +137,15 @@ u32 sb_session_count(void);
 struct sb_beat *sb_session_beat(struct sb_session *session, u32 cpu);
 /* As above, but NULL where there is none. */
 struct sb_beat *sb_session_find_beat(const struct sb_session *session, u32 cpu);
+
+/*
+ * The process id of a task that is told in this session: that in the initial namespace, or
+ * in a restricted session that in its opener's, 0 if it has none there. An RCU read side.
+ */
+static inline pid_t sb_session_tgid(const struct sb_session *session, struct task_struct *task)
+{
+	return session->restricted ? task_tgid_nr_ns(task, session->pid_ns) : task->tgid;
+}
 
 /* What a message wants to change; a field counts where its bit is set. */
 struct sb_settings {

@@ -176,9 +176,10 @@ static bool sb_space_queue(struct sb_beat *beat, u64 id, struct sb_space *space,
 	if (gap)
 		atomic_inc(&space->generation);
 	seen->gap = gap;
-	seen->pid = current->tgid;
+	seen->pid = sb_session_tgid(beat->session, current);
 	seen->inner_pid = pid ? pid->numbers[pid->level].nr : 0;
-	seen->parent = rcu_dereference_sched(leader->real_parent)->tgid;
+	seen->parent = sb_session_tgid(beat->session,
+				       rcu_dereference_sched(leader->real_parent));
 	/* Its lock can't be taken here; a name that is changed meanwhile is of both, and ends. */
 	data_race(memcpy(seen->comm, leader->comm, sizeof(seen->comm)));
 	seen->comm[sizeof(seen->comm) - 1] = '\0';
@@ -501,7 +502,7 @@ int sb_spaces_open_object(struct sb_spaces *spaces, u64 id)
 	mutex_unlock(&spaces->lock);
 	if (!object)
 		return -ENOENT;
-	fd = sb_path_open(&path, spaces->session->cred);
+	fd = sb_path_open(&path, spaces->session->cred, spaces->objects.root);
 	path_put(&path);
 	return fd;
 }

@@ -99,18 +99,14 @@ static inline const struct path *sb_file_user_path(const struct file *file)
 }
 
 /*
- * Whether the user of @task may look into its memory @mm: not after it has run a
- * program that he may not read, or has given up rights. No, too, where that is
- * known of the task alone, and its memory is another one by now. An RCU read side.
+ * Whether the user of @task may look into its memory @mm, which it has, or had when it
+ * ended: not after it has run a program that he may not read, or has given up rights. An
+ * RCU read side.
  */
 static inline bool sb_is_dumpable(const struct task_struct *task, struct mm_struct *mm)
 {
 #ifdef HAVE_TASK_EXEC_STATE
-	if (READ_ONCE(rcu_dereference(task->exec_state)->dumpable) != TASK_DUMPABLE_OWNER)
-		return false;
-	/* exec sets the memory before it says that the program may be looked into. */
-	smp_rmb();
-	return READ_ONCE(task->mm) == mm;
+	return READ_ONCE(rcu_dereference(task->exec_state)->dumpable) == TASK_DUMPABLE_OWNER;
 #else
 	return get_dumpable(mm) == SUID_DUMP_USER;
 #endif
