@@ -220,6 +220,8 @@
 #define STACKBEAT_PIDS_MAX 1024u /* process ids in one filter; thread ids too */
 #define STACKBEAT_CGROUPS_MAX 16u /* control groups in one filter */
 #define STACKBEAT_COMMS_MAX 16u /* thread names in one filter */
+#define STACKBEAT_CGROUP_LEVELS_MAX 64u /* that are looked at of a hierarchy, from its root on */
+#define STACKBEAT_FILTERS_WAITING_MAX 16u /* that a session had, and that are still to be freed */
 #define STACKBEAT_COMM_SIZE 16u /* bytes of a thread name with its NUL */
 #define STACKBEAT_BUDGET_MIN 1u /* thousandths of a CPU */
 #define STACKBEAT_BUDGET_MAX 500u
@@ -464,8 +466,10 @@ struct stackbeat_object {
  *	ERANGE	a number is out of its range
  *	ENODEV	no such session
  *	ESRCH	no such process
- *	ENOENT	the kernel can't be probed for forks and exits
- *	EBUSY	the setting can't be changed now
+ *	ENOENT	the kernel can't be probed for forks
+ *	EBUSY	the setting can't be changed now; or STACKBEAT_FILTERS_WAITING_MAX
+ *		filters that the session had are still to be freed, which takes some
+ *		ten milliseconds: try again then
  *	ENOMEM
  */
 #define STACKBEAT_GENL_NAME "stackbeat"
@@ -554,7 +558,8 @@ enum stackbeat_attr {
 	STACKBEAT_A_TIDS,
 	/*
 	 * nested STACKBEAT_A_CGROUP: control groups that are sampled, with all below
-	 * them; an empty nest: all
+	 * them; an empty nest: all. One that is STACKBEAT_CGROUP_LEVELS_MAX levels or more
+	 * below the root is in no sample
 	 */
 	STACKBEAT_A_CGROUPS,
 	/*

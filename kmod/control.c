@@ -205,7 +205,7 @@ static int sb_count_nested(struct genl_info *info, enum stackbeat_attr attr, u32
 
 /* Reads a nest of ids into a new set; an empty one gives none. */
 static int sb_read_ids(struct genl_info *info, enum stackbeat_attr attr, const char *missing,
-		       int (*add)(struct sb_id_set *set, pid_t id), struct sb_id_set **read)
+		       bool inherit, struct sb_id_set **read)
 {
 	struct sb_id_set *set;
 	struct nlattr *member;
@@ -216,15 +216,15 @@ static int sb_read_ids(struct genl_info *info, enum stackbeat_attr attr, const c
 
 	if (err || !count)
 		return err;
-	set = sb_id_set_alloc(count);
+	set = sb_id_set_alloc(count, attr == STACKBEAT_A_PIDS, inherit);
 	if (IS_ERR(set)) {
 		if (PTR_ERR(set) == -ENOENT)
-			sb_set_error(info, attr, "the kernel can't follow forks and exits");
+			sb_set_error(info, attr, "the kernel can't follow forks");
 		return PTR_ERR(set);
 	}
 	*read = set;
 	nla_for_each_nested(member, info->attrs[attr], left) {
-		err = add(set, nla_get_u32(member));
+		err = sb_id_set_add(set, nla_get_u32(member));
 		if (err) {
 			sb_set_error(info, attr, missing);
 			return err;
@@ -235,13 +235,13 @@ static int sb_read_ids(struct genl_info *info, enum stackbeat_attr attr, const c
 
 static int sb_read_pids(struct genl_info *info, struct sb_settings *settings)
 {
-	return sb_read_ids(info, STACKBEAT_A_PIDS, "no such process", sb_id_set_add_process,
+	return sb_read_ids(info, STACKBEAT_A_PIDS, "no such process", settings->inherit,
 			   &settings->filter->processes);
 }
 
 static int sb_read_tids(struct genl_info *info, struct sb_settings *settings)
 {
-	return sb_read_ids(info, STACKBEAT_A_TIDS, "no such thread", sb_id_set_add_thread,
+	return sb_read_ids(info, STACKBEAT_A_TIDS, "no such thread", false,
 			   &settings->filter->threads);
 }
 
@@ -285,8 +285,8 @@ static const struct {
 	{ STACKBEAT_A_STATE, sb_read_state },
 	{ STACKBEAT_A_RATE, sb_read_rate },
 	{ STACKBEAT_A_PARTS, sb_read_parts },
+	{ STACKBEAT_A_INHERIT, sb_read_inherit }, /* before the ids, which follow forks at once */
 	{ STACKBEAT_A_PIDS, sb_read_pids },
-	{ STACKBEAT_A_INHERIT, sb_read_inherit },
 	{ STACKBEAT_A_CPUS, sb_read_cpus },
 	{ STACKBEAT_A_MAX_DEPTH, sb_read_max_depth },
 	{ STACKBEAT_A_RING_SIZE, sb_read_ring_size },
@@ -356,12 +356,23 @@ static bool sb_control_allowed(struct sk_buff *skb, const struct sb_session *ses
 	return sb_control_owns(skb, session) || sb_control_is_capable(skb);
 }
 
+/* Whether a message has a filter, which takes the place of another one. */
+static bool sb_has_filter(struct genl_info *info)
+{
+	return info->attrs[STACKBEAT_A_PIDS] || info->attrs[STACKBEAT_A_TIDS] ||
+	       info->attrs[STACKBEAT_A_CGROUPS] || info->attrs[STACKBEAT_A_EXCLUDE_COMMS];
+}
+
 static int sb_control_change(struct sb_session *session, struct genl_info *info)
 {
-	struct sb_settings settings = {};
+	struct sb_settings settings = { .inherit = READ_ONCE(session->inherit) };
 	int err = -ENOMEM;
 
-	settings.filter = kzalloc(sizeof(*settings.filter), GFP_KERNEL_ACCOUNT);
+	if (sb_has_filter(info) && sb_filter_account_is_full(session->filters)) {
+		NL_SET_ERR_MSG(info->extack, "the filter was changed too often within a moment");
+		return -EBUSY;
+	}
+	settings.filter = sb_filter_alloc(session->filters);
 	if (settings.filter && zalloc_cpumask_var(&settings.cpus, GFP_KERNEL)) {
 		err = sb_read_settings(info, &settings);
 		if (!err)

@@ -1,22 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/mutex.h>
 #include <linux/pid.h>
+#include <linux/rculist.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/threads.h>
 #include <linux/tracepoint.h>
 #include <linux/vmalloc.h>
 
 #include "filter.h"
-#include "session.h"
+#include "limits.h"
+
+static struct workqueue_struct *sb_filter_workqueue;
+
+static LIST_HEAD(sb_id_sets);
+static DEFINE_SPINLOCK(sb_id_sets_lock); /* of those who change the list */
 
 static int sb_filter_follow(void);
 static void sb_filter_unfollow(void);
 
+static void sb_id_set_free(struct sb_id_set *set)
+{
+	vfree(set->bits);
+	kfree(set->ids);
+	kfree(set);
+}
+
 /* All of it is on the account of whoever asks for it: many may ask at once. */
-struct sb_id_set *sb_id_set_alloc(u32 capacity)
+struct sb_id_set *sb_id_set_alloc(u32 capacity, bool of_processes, bool inherit)
 {
 	struct sb_id_set *set = kzalloc(sizeof(*set), GFP_KERNEL_ACCOUNT);
 	int err = -ENOMEM;
@@ -24,6 +38,8 @@ struct sb_id_set *sb_id_set_alloc(u32 capacity)
 	if (!set)
 		return ERR_PTR(-ENOMEM);
 	kref_init(&set->refs);
+	set->of_processes = of_processes;
+	set->inherit = inherit;
 	set->ids = kcalloc(capacity, sizeof(*set->ids), GFP_KERNEL_ACCOUNT);
 	set->bits = __vmalloc(PID_MAX_LIMIT / BITS_PER_BYTE, GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 	if (!set->ids || !set->bits)
@@ -31,170 +47,196 @@ struct sb_id_set *sb_id_set_alloc(u32 capacity)
 	err = sb_filter_follow();
 	if (err)
 		goto failed;
+	spin_lock(&sb_id_sets_lock);
+	list_add_rcu(&set->list, &sb_id_sets);
+	spin_unlock(&sb_id_sets_lock);
 	return set;
 
 failed:
-	vfree(set->bits);
-	kfree(set->ids);
-	kfree(set);
+	sb_id_set_free(set);
 	return ERR_PTR(err);
 }
 
+/* From now on forks do not find it; it is still there for a grace period. */
 static void sb_id_set_release(struct kref *refs)
 {
 	struct sb_id_set *set = container_of(refs, struct sb_id_set, refs);
 
-	sb_filter_unfollow();
-	vfree(set->bits);
-	kfree(set->ids);
-	kfree(set);
+	spin_lock(&sb_id_sets_lock);
+	list_del_rcu(&set->list);
+	spin_unlock(&sb_id_sets_lock);
 }
 
-void sb_id_set_put(struct sb_id_set *set)
+/* Drops a reference. Returns the set where it was the last one: it is to be freed. */
+static struct sb_id_set *sb_id_set_put(struct sb_id_set *set)
 {
-	if (set)
-		kref_put(&set->refs, sb_id_set_release);
+	return set && kref_put(&set->refs, sb_id_set_release) ? set : NULL;
 }
 
-/* Adds the id, in the initial namespace, of what `pid` is as a `type`. */
-static int sb_id_set_add(struct sb_id_set *set, pid_t pid, enum pid_type type)
+static struct task_struct *sb_id_set_find(const struct sb_id_set *set, pid_t id)
+{
+	return pid_task(find_vpid(id), set->of_processes ? PIDTYPE_TGID : PIDTYPE_PID);
+}
+
+int sb_id_set_add(struct sb_id_set *set, pid_t id)
 {
 	struct task_struct *task;
-	pid_t id = 0;
+	int err = -ESRCH;
 
 	rcu_read_lock();
-	task = pid_task(find_vpid(pid), type);
-	if (task)
-		id = task->pid;
+	task = sb_id_set_find(set, id);
+	if (task) {
+		set_bit(task->pid, set->bits);
+		smp_mb__after_atomic(); /* pairs with the lock under which an id is given out */
+		/* If it has the id still, the fork that clears the bit of its next owner comes. */
+		if (sb_id_set_find(set, id) == task) {
+			set->ids[set->count++] = task->pid;
+			err = 0;
+		}
+	}
 	rcu_read_unlock();
-	if (!id)
-		return -ESRCH;
-
-	set_bit(id, set->bits);
-	set->ids[set->count++] = id;
-	return 0;
+	return err;
 }
 
-int sb_id_set_add_process(struct sb_id_set *set, pid_t pid)
+struct sb_filter_account *sb_filter_account_alloc(void)
 {
-	return sb_id_set_add(set, pid, PIDTYPE_TGID);
+	struct sb_filter_account *account = kzalloc(sizeof(*account), GFP_KERNEL_ACCOUNT);
+
+	if (account)
+		kref_init(&account->refs);
+	return account;
 }
 
-int sb_id_set_add_thread(struct sb_id_set *set, pid_t tid)
+static void sb_filter_account_free(struct kref *refs)
 {
-	return sb_id_set_add(set, tid, PIDTYPE_PID);
+	kfree(container_of(refs, struct sb_filter_account, refs));
+}
+
+void sb_filter_account_put(struct sb_filter_account *account)
+{
+	if (account)
+		kref_put(&account->refs, sb_filter_account_free);
+}
+
+bool sb_filter_account_is_full(const struct sb_filter_account *account)
+{
+	return kref_read(&account->refs) > SB_FILTERS_WAITING_MAX;
+}
+
+static void sb_filter_free_now(struct sb_filter *filter)
+{
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(filter->last); i++) {
+		if (!filter->last[i])
+			continue;
+		sb_id_set_free(filter->last[i]);
+		sb_filter_unfollow();
+	}
+	kfree(filter);
+}
+
+static void sb_filter_free_work(struct work_struct *work)
+{
+	struct sb_filter *filter = container_of(to_rcu_work(work), struct sb_filter, free);
+	struct sb_filter_account *account = filter->account;
+
+	sb_filter_free_now(filter);
+	sb_filter_account_put(account);
+}
+
+struct sb_filter *sb_filter_alloc(struct sb_filter_account *account)
+{
+	struct sb_filter *filter = kzalloc(sizeof(*filter), GFP_KERNEL_ACCOUNT);
+
+	if (!filter)
+		return NULL;
+	filter->account = account;
+	INIT_RCU_WORK(&filter->free, sb_filter_free_work);
+	return filter;
 }
 
 void sb_filter_free(struct sb_filter *filter)
 {
 	if (!filter)
 		return;
-	sb_id_set_put(filter->processes);
-	sb_id_set_put(filter->threads);
-	kfree(filter);
+	filter->last[0] = sb_id_set_put(filter->processes);
+	filter->last[1] = sb_id_set_put(filter->threads);
+	if (!filter->published && !filter->last[0] && !filter->last[1]) {
+		sb_filter_free_now(filter);
+		return;
+	}
+	kref_get(&filter->account->refs);
+	queue_rcu_work(sb_filter_workqueue, &filter->free);
+}
+
+/*
+ * The child's id may be one that another process or thread had before, and that is
+ * still in a set: it is cleared here, before the child runs, and not when the old one
+ * is freed, which is later than its id is.
+ */
+static void sb_id_set_on_fork(struct sb_id_set *set, const struct task_struct *parent,
+			      const struct task_struct *child)
+{
+	bool add = false;
+
+	if (set->of_processes) {
+		if (child->pid != child->tgid)
+			return;
+		add = READ_ONCE(set->inherit) && test_bit(parent->tgid, set->bits);
+	}
+	if (add == test_bit(child->pid, set->bits))
+		return;
+	if (add)
+		set_bit(child->pid, set->bits);
+	else
+		clear_bit(child->pid, set->bits);
 }
 
 static void sb_filter_on_fork(void *data, struct task_struct *parent,
 			      struct task_struct *child)
 {
-	struct sb_filter *filter;
-	struct sb_session *session;
+	struct sb_id_set *set;
 
 	rcu_read_lock();
-	sb_session_for_each_rcu(session) {
-		filter = rcu_dereference(session->filter);
-		if (filter && filter->processes && READ_ONCE(session->inherit) &&
-		    test_bit(parent->tgid, filter->processes->bits))
-			set_bit(child->tgid, filter->processes->bits);
-	}
+	list_for_each_entry_rcu(set, &sb_id_sets, list)
+		sb_id_set_on_fork(set, parent, child);
 	rcu_read_unlock();
 }
 
-static void sb_id_set_forget(struct sb_id_set *set, pid_t id)
+static struct tracepoint *sb_filter_fork; /* once it was looked for */
+
+static void sb_filter_find(struct tracepoint *tracepoint, void *data)
 {
-	if (set && test_bit(id, set->bits))
-		clear_bit(id, set->bits);
+	if (!strcmp(tracepoint->name, "sched_process_fork"))
+		sb_filter_fork = tracepoint;
 }
 
-/*
- * The id of a thread is free for another one when the thread is freed, that of a
- * process when its leader is; from then on it must not be in a filter.
- */
-static void sb_filter_on_free(void *data, struct task_struct *task)
+int sb_filter_init_probes(void)
 {
-	struct sb_filter *filter;
-	struct sb_session *session;
-
-	rcu_read_lock();
-	sb_session_for_each_rcu(session) {
-		filter = rcu_dereference(session->filter);
-		if (!filter)
-			continue;
-		sb_id_set_forget(filter->threads, task->pid);
-		if (task->pid == task->tgid)
-			sb_id_set_forget(filter->processes, task->tgid);
-	}
-	rcu_read_unlock();
+	for_each_kernel_tracepoint(sb_filter_find, NULL);
+	if (!sb_filter_fork)
+		return -ENOENT;
+	return tracepoint_probe_register(sb_filter_fork, sb_filter_on_fork, NULL);
 }
 
-static struct sb_filter_probe {
-	const char *name;
-	void *function;
-	struct tracepoint *tracepoint;
-} sb_filter_probes[] = {
-	{ .name = "sched_process_fork", .function = sb_filter_on_fork },
-	{ .name = "sched_process_free", .function = sb_filter_on_free },
-};
+void sb_filter_exit_probes(void)
+{
+	tracepoint_probe_unregister(sb_filter_fork, sb_filter_on_fork, NULL);
+	tracepoint_synchronize_unregister();
+}
 
 static DEFINE_MUTEX(sb_filter_follow_lock);
 static u32 sb_filter_followers; /* under sb_filter_follow_lock */
 
-static void sb_filter_find(struct tracepoint *tracepoint, void *data)
-{
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(sb_filter_probes); i++) {
-		if (!strcmp(tracepoint->name, sb_filter_probes[i].name))
-			sb_filter_probes[i].tracepoint = tracepoint;
-	}
-}
-
-static void sb_filter_unregister(size_t count)
-{
-	while (count--)
-		tracepoint_probe_unregister(sb_filter_probes[count].tracepoint,
-					    sb_filter_probes[count].function, NULL);
-	tracepoint_synchronize_unregister();
-}
-
-static int sb_filter_register(void)
-{
-	size_t i;
-	int err;
-
-	for_each_kernel_tracepoint(sb_filter_find, NULL);
-	for (i = 0; i < ARRAY_SIZE(sb_filter_probes); i++) {
-		err = -ENOENT;
-		if (sb_filter_probes[i].tracepoint)
-			err = tracepoint_probe_register(sb_filter_probes[i].tracepoint,
-							sb_filter_probes[i].function,
-							NULL);
-		if (err) {
-			sb_filter_unregister(i);
-			return err;
-		}
-	}
-	return 0;
-}
-
-/* Registers the probes while there is a set; calls nest. */
+/* Has forks followed while there is a set; calls nest. */
 static int sb_filter_follow(void)
 {
 	int err = 0;
 
 	mutex_lock(&sb_filter_follow_lock);
 	if (!sb_filter_followers)
-		err = sb_filter_register();
+		err = sb_filter_init_probes();
 	if (!err)
 		sb_filter_followers++;
 	mutex_unlock(&sb_filter_follow_lock);
@@ -205,6 +247,19 @@ static void sb_filter_unfollow(void)
 {
 	mutex_lock(&sb_filter_follow_lock);
 	if (!--sb_filter_followers)
-		sb_filter_unregister(ARRAY_SIZE(sb_filter_probes));
+		sb_filter_exit_probes();
 	mutex_unlock(&sb_filter_follow_lock);
+}
+
+int sb_filter_init(void)
+{
+	sb_filter_workqueue = alloc_workqueue("stackbeat-filters", WQ_UNBOUND, 0);
+	return sb_filter_workqueue ? 0 : -ENOMEM;
+}
+
+void sb_filter_exit(void)
+{
+	/* What is queued behind a grace period reaches the workqueue; then it is drained. */
+	rcu_barrier();
+	destroy_workqueue(sb_filter_workqueue);
 }

@@ -5,6 +5,10 @@
  * interrupts off, which is a read side. A filter does not change but for the
  * bits of its sets: a setting replaces it by another one, which takes over the
  * sets that stay.
+ *
+ * Sets follow forks from their first id on, also while their filter is still being
+ * read from a message. Nobody waits for the grace period after which a filter and
+ * its sets are freed; a session may have SB_FILTERS_WAITING_MAX filters that wait.
  */
 #ifndef STACKBEAT_FILTER_H
 #define STACKBEAT_FILTER_H
@@ -12,9 +16,12 @@
 #include <linux/bitops.h>
 #include <linux/cgroup.h>
 #include <linux/kref.h>
+#include <linux/list.h>
 #include <linux/sched.h>
 #include <linux/types.h>
+#include <linux/workqueue.h>
 
+#include "compat/compat.h"
 #include "stackbeat.h"
 
 /*
@@ -23,13 +30,25 @@
  * atomic store. It takes 512 KiB while it is in use.
  */
 struct sb_id_set {
+	struct list_head list;	/* of all sets, under RCU */
 	struct kref refs;
+	bool of_processes;	/* else of threads */
+	bool inherit;		/* what its processes fork is added */
 	u32 count;		/* of ids[] */
 	pid_t *ids;		/* as they were asked for, initial namespace */
 	unsigned long *bits;	/* by id, initial namespace */
 };
 
+/* Counts the filters of a session that wait for a grace period, and outlives the session. */
+struct sb_filter_account {
+	struct kref refs;	/* the session, and each filter that waits */
+};
+
 struct sb_filter {
+	struct rcu_work free;
+	struct sb_filter_account *account;
+	struct sb_id_set *last[2];	/* sets that are freed with it */
+	bool published;		/* a beat may have seen it */
 	struct sb_id_set *processes;	/* NULL: not a criterion */
 	struct sb_id_set *threads;	/* NULL: not a criterion */
 	u32 cgroup_count;		/* 0: not a criterion */
@@ -38,23 +57,43 @@ struct sb_filter {
 	char excluded_comms[STACKBEAT_COMMS_MAX][STACKBEAT_COMM_SIZE]; /* padded with 0 */
 };
 
-/*
- * An empty set with room for `capacity` ids; forks and deaths are followed while
- * it lives. ENOMEM; ENOENT when the kernel has no tracepoints for them.
- */
-struct sb_id_set *sb_id_set_alloc(u32 capacity);
-/* Drops a reference; NULL is allowed. May sleep. */
-void sb_id_set_put(struct sb_id_set *set);
+/* NULL: no memory. To be put. */
+struct sb_filter_account *sb_filter_account_alloc(void);
+/* NULL is allowed. */
+void sb_filter_account_put(struct sb_filter_account *account);
+/* Whether so many filters wait that there must not be one more. */
+bool sb_filter_account_is_full(const struct sb_filter_account *account);
+
+/* An empty filter; NULL: no memory. The account must be held until it is freed. */
+struct sb_filter *sb_filter_alloc(struct sb_filter_account *account);
 
 /*
- * Add the process or thread with this id in the caller's pid namespace. ESRCH:
+ * Frees a filter once no beat can see it any more, and drops its sets. NULL is
+ * allowed. From process context; waits for nothing.
+ */
+void sb_filter_free(struct sb_filter *filter);
+
+/*
+ * An empty set with room for `capacity` ids, which follows forks from now on.
+ * ENOMEM; ENOENT when the kernel has no tracepoint for them. It is freed with the
+ * filters that have it.
+ */
+struct sb_id_set *sb_id_set_alloc(u32 capacity, bool of_processes, bool inherit);
+
+/*
+ * Adds the process, or thread, with this id in the caller's pid namespace. ESRCH:
  * there is none. The set's capacity must suffice.
  */
-int sb_id_set_add_process(struct sb_id_set *set, pid_t pid);
-int sb_id_set_add_thread(struct sb_id_set *set, pid_t tid);
+int sb_id_set_add(struct sb_id_set *set, pid_t id);
 
-/* Frees a filter that no beat can see any more; NULL is allowed. */
-void sb_filter_free(struct sb_filter *filter);
+/* Has forks followed, and not any more. They sleep. ENOENT: the kernel has no tracepoint. */
+int sb_filter_init_probes(void);
+void sb_filter_exit_probes(void);
+
+/* ENOMEM. */
+int sb_filter_init(void);
+/* Waits for all filters to be freed. */
+void sb_filter_exit(void);
 
 static inline bool sb_filter_excludes(const struct sb_filter *filter,
 				      const struct task_struct *task)
@@ -68,15 +107,20 @@ static inline bool sb_filter_excludes(const struct sb_filter *filter,
 	return false;
 }
 
+/* From the root down: hierarchies may be thousands of levels deep, and interrupts are off. */
 static inline bool sb_filter_has_cgroup(const struct sb_filter *filter,
 					struct task_struct *task)
 {
-	struct cgroup *cgroup;
+	const struct cgroup *cgroup = task_dfl_cgroup(task);
+	int levels = min_t(int, cgroup->level + 1, STACKBEAT_CGROUP_LEVELS_MAX);
+	int level;
+	u64 id;
 	u32 i;
 
-	for (cgroup = task_dfl_cgroup(task); cgroup; cgroup = cgroup_parent(cgroup)) {
+	for (level = 0; level < levels; level++) {
+		id = sb_cgroup_ancestor_id(cgroup, level);
 		for (i = 0; i < filter->cgroup_count; i++) {
-			if (cgroup_id(cgroup) == filter->cgroups[i])
+			if (id == filter->cgroups[i])
 				return true;
 		}
 	}

@@ -49,6 +49,9 @@ static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_SPACES_MAX);
 #define SB_OBJECTS_MAX STACKBEAT_OBJECTS_MAX
 #endif
 
+/* Filters that were replaced and wait for a grace period. */
+#define SB_FILTERS_WAITING_MAX STACKBEAT_FILTERS_WAITING_MAX
+
 #define SB_SPACES_MAX (SB_WAYS << SB_SETS_BITS)
 
 #endif

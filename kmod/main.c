@@ -5,6 +5,7 @@
 #include "control.h"
 #include "cpu.h"
 #include "device.h"
+#include "filter.h"
 #include "session.h"
 #include "space.h"
 
@@ -22,9 +23,12 @@ static int __init sb_init(void)
 		return -EINVAL;
 	}
 
-	err = sb_space_init();
+	err = sb_filter_init();
 	if (err)
 		return err;
+	err = sb_space_init();
+	if (err)
+		goto err_space;
 	err = sb_beat_init();
 	if (err)
 		goto err_beat;
@@ -52,6 +56,8 @@ err_cpu:
 	sb_beat_exit();
 err_beat:
 	sb_space_exit();
+err_space:
+	sb_filter_exit();
 	return err;
 }
 
@@ -63,6 +69,7 @@ static void __exit sb_exit(void)
 	sb_cpu_exit();
 	sb_beat_exit();
 	sb_space_exit();
+	sb_filter_exit();
 }
 
 module_init(sb_init);

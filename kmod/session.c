@@ -99,6 +99,7 @@ static void sb_session_free(struct sb_session *session)
 	sb_session_uncharge(session, session->locked);
 	sb_filter_free(rcu_dereference_protected(session->filter, true));
 	sb_session_forget_place(session);
+	sb_filter_account_put(session->filters);
 	put_cred(session->cred);
 	kfree(session->beats);
 	vfree(session->page);
@@ -178,7 +179,8 @@ static int sb_session_prepare(struct sb_session *session)
 	cpumask_setall(session->cpus);
 	session->beats = kcalloc(nr_cpu_ids, sizeof(*session->beats), GFP_KERNEL_ACCOUNT);
 	session->page = sb_alloc_mapped(PAGE_SIZE);
-	if (!session->beats || !session->page)
+	session->filters = sb_filter_account_alloc();
+	if (!session->beats || !session->page || !session->filters)
 		return -ENOMEM;
 	session->page->magic = STACKBEAT_MAGIC;
 	session->page->abi = STACKBEAT_ABI;
@@ -601,11 +603,25 @@ static void sb_session_set_filter(struct sb_session *session, struct sb_settings
 	struct sb_filter *filter = NULL;
 
 	sb_session_complete_filter(session, settings);
-	if (!sb_filter_is_empty(settings->filter))
+	if (!sb_filter_is_empty(settings->filter)) {
 		swap(filter, settings->filter);
+		filter->published = true;
+	}
 	sb_filter_free(settings->filter);
 	settings->filter = sb_session_swap_filter(session, filter);
-	settings->filter_was_used = settings->filter;
+}
+
+/* Of a filter that another message has made meanwhile, too. */
+static void sb_session_set_inherit(struct sb_session *session,
+				   const struct sb_settings *settings)
+{
+	const struct sb_filter *filter = rcu_dereference_protected(session->filter,
+						lockdep_is_held(&session->lock));
+
+	if (sb_settings_have(settings, STACKBEAT_A_INHERIT))
+		WRITE_ONCE(session->inherit, settings->inherit);
+	if (filter && filter->processes)
+		WRITE_ONCE(filter->processes->inherit, session->inherit);
 }
 
 static int sb_session_apply(struct sb_session *session,
@@ -629,8 +645,7 @@ static int sb_session_apply(struct sb_session *session,
 		WRITE_ONCE(session->parts, settings->parts);
 	if (sb_settings_have(settings, STACKBEAT_A_MAX_DEPTH))
 		sb_session_set_max_depth(session, settings->max_depth);
-	if (sb_settings_have(settings, STACKBEAT_A_INHERIT))
-		WRITE_ONCE(session->inherit, settings->inherit);
+	sb_session_set_inherit(session, settings);
 	if (sb_settings_have(settings, STACKBEAT_A_FIXED))
 		WRITE_ONCE(session->fixed, settings->fixed);
 	if (sb_settings_have(settings, STACKBEAT_A_BUDGET)) {
@@ -667,9 +682,6 @@ int sb_session_set(struct sb_session *session, struct sb_settings *settings,
 			sb_session_stop(session, settings->state);
 	}
 	mutex_unlock(&session->lock);
-	/* Without the lock: all who wait for it would wait for each other's grace periods. */
-	if (settings->filter_was_used)
-		synchronize_rcu();
 	if (!err)
 		sb_control_notify(session, STACKBEAT_EVENT_CHANGED, 0, 0);
 	return err;

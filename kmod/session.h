@@ -37,6 +37,7 @@ struct netlink_ext_ack;
 struct pid_namespace;
 struct sb_beat;
 struct sb_filter;
+struct sb_filter_account;
 struct sb_ring;
 struct sb_spaces;
 
@@ -84,6 +85,7 @@ struct sb_session {
 	/* Constant after sb_session_open(). */
 	u32 id;
 	const struct cred *cred;	/* of the opener */
+	struct sb_filter_account *filters;	/* those that wait to be freed */
 	pid_t owner;		/* process id, as sb_session_tgid() has it */
 	/* Where the opener of a restricted session is; else they are NULL. */
 	struct pid_namespace *pid_ns;
@@ -161,7 +163,6 @@ struct sb_settings {
 	bool fixed;
 	cpumask_var_t cpus;
 	struct sb_filter *filter;	/* of this, the members that are set; to be freed */
-	bool filter_was_used;		/* beats may see that one for a grace period */
 };
 
 /*

@@ -8,6 +8,7 @@
 #ifndef SB_COMPAT_H
 #define SB_COMPAT_H
 
+#include <linux/cgroup.h>
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
@@ -109,6 +110,16 @@ static inline bool sb_is_dumpable(const struct task_struct *task, struct mm_stru
 	return READ_ONCE(rcu_dereference(task->exec_state)->dumpable) == TASK_DUMPABLE_OWNER;
 #else
 	return get_dumpable(mm) == SUID_DUMP_USER;
+#endif
+}
+
+/* The id of the ancestor of @cgroup at @level, 0 to its own, of the version 2 hierarchy. */
+static inline u64 sb_cgroup_ancestor_id(const struct cgroup *cgroup, int level)
+{
+#ifdef HAVE_CGROUP_ANCESTORS
+	return cgroup_id(cgroup->ancestors[level]);
+#else
+	return cgroup->ancestor_ids[level];
 #endif
 }
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """A session samples what it was asked to, and nothing else."""
 
+import errno
+import os
+import signal
 import subprocess
 import time
 
-from harness import (check, check_balance, check_equal, finish, record, Recording, samples_of, start,
-                     test, user_part, workload)
+from harness import (cgroup_mount, check, check_balance, check_equal, defer, finish, make_cgroup, record,
+                     Recording, release, samples_of, start, test, user_part, wait_until, workload)
 from stackbeat import online_cpus, Session
 
 
@@ -94,3 +97,97 @@ def idle_cpus_give_no_samples():
         for sample in idle:
             check(sample.kernel, "a sample of the idle task without a kernel part")
         check_balance(session.stats())
+
+
+# Has a child end, and forks another one with its id at once: before the kernel has freed the first.
+ID_TWICE = """
+import ctypes, os, signal, struct, sys
+CLONE3 = 435
+
+def fork_as(pid):
+    wanted = (ctypes.c_int * 1)(pid)
+    arguments = ctypes.create_string_buffer(struct.pack(
+        "=11Q", 0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, ctypes.addressof(wanted), 1, 0))
+    return ctypes.CDLL(None, use_errno=True).syscall(CLONE3, arguments, len(arguments) - 1)
+
+def work():
+    while True:
+        pass
+
+sys.stdin.readline()
+first = os.fork()
+if not first:
+    os._exit(0)
+os.waitpid(first, 0)
+second = fork_as(first)
+if not second:
+    work()
+print(first, second, flush=True)
+work()
+"""
+
+
+@test
+def a_child_with_the_id_of_one_that_has_ended_is_sampled():
+    """What the kernel frees later, of the one that has ended, does not take the new one out."""
+    with Session(rate=1000, watermark=4096) as session:
+        parent = start("python3", "-c", ID_TWICE, stdin=subprocess.PIPE)
+        session.set(pids=[parent.pid])
+        session.start()
+        release(parent)
+        first, second = map(int, parent.stdout.readline().split())
+        check_equal(second, first, "id of the second child")
+        defer(os.kill, second, signal.SIGKILL)
+        # Some grace periods later it is still sampled.
+        at = session.read_until(lambda samples: len(samples) >= 500)[-1].time
+        samples = session.read_until(lambda samples: samples and samples[-1].time > at + 10**9)
+        session.stop()
+        check(any(sample.pid == second for sample in samples if sample.time > at),
+              "the child was not sampled")
+
+
+
+@test
+def a_filter_that_is_replaced_waits_for_nobody():
+    """It is freed a grace period later. Filters that come faster than that are refused, for a moment."""
+    with Session(rate=1000) as session:
+        refused = 0
+        for _ in range(3000):
+            try:
+                session.set(pids=[os.getpid()])
+            except OSError as error:
+                check_equal(error.errno, errno.EBUSY, "error")
+                check("too often" in error.text, f"the message is {error.text!r}")
+                refused += 1
+        check(refused, "no filter had to wait")
+        wait_until(lambda: is_taken(session, pids=[os.getpid()]), "room for one more filter")
+        # What has no filter is not refused.
+        for _ in range(100):
+            session.set(rate=500)
+
+
+def is_taken(session, **settings):
+    try:
+        session.set(**settings)
+    except OSError as error:
+        check_equal(error.errno, errno.EBUSY, "error")
+        return False
+    return True
+
+
+@test
+def a_group_is_found_down_to_level_63():
+    """Deeper ones are in no sample: what a beat looks at is bounded."""
+    group = cgroup_mount()
+    groups = [group := make_cgroup(group, f"level-{level}") for level in range(1, 66)]
+    process = start(*workload("threads", 1))
+    (groups[-1] / "cgroup.procs").write_text(str(process.pid))
+    for level, is_found in ((1, True), (63, True), (64, False), (65, False)):
+        with Session(rate=1000, cgroups=[groups[level - 1].stat().st_ino]) as session:
+            session.start()
+            wait_until(lambda: session.stats()["beats"] >= 300, "beats")
+            session.stop()
+            pids = {sample.pid for sample in session.read()}
+            check_equal(pids, {process.pid} if is_found else set(), f"processes at level {level}")
+    process.kill()
+    process.wait()
