@@ -8,11 +8,15 @@
 
 #include "beat.h"
 #include "capture.h"
+#include "compat/compat.h"
 #include "limits.h"
 #include "space.h"
 
 /* How long after each other the worker tries what it has to wait for. */
 #define SB_TRY_JIFFIES (msecs_to_jiffies(10) ?: 1)
+
+/* How many mappings more than there were may be found once the lock is taken. */
+#define SB_FOUND_SPARE 64u
 
 /* A mapping that is to be told. */
 struct sb_told_mapping {
@@ -69,63 +73,99 @@ static void sb_mapping_find_object(struct sb_spaces *spaces, struct sb_told_mapp
 		mapping->flags |= STACKBEAT_MAPPING_VADDR;
 }
 
-static void sb_capture_add(struct sb_spaces *spaces, struct sb_capture *capture,
-			   const struct vm_area_struct *vma)
+/* Makes room for `count` mappings to be found, as far as there is memory. */
+static void sb_spaces_grow_found(struct sb_spaces *spaces, u32 count)
+{
+	struct sb_found_mapping *found;
+
+	if (count <= spaces->found_room)
+		return;
+	found = kvmalloc_array(count, sizeof(*found), GFP_KERNEL_ACCOUNT);
+	if (!found)
+		return;
+	kvfree(spaces->found);
+	spaces->found = found;
+	spaces->found_room = count;
+}
+
+/* How many mappings there may be room for in what waits for the ring. */
+static u32 sb_spaces_room(const struct sb_spaces *spaces)
+{
+	return SB_MAPPINGS_WAITING_MAX - min(spaces->waiting_count, SB_MAPPINGS_WAITING_MAX);
+}
+
+static void sb_found_mapping_set(struct sb_found_mapping *found, const struct vm_area_struct *vma)
 {
 	const struct mm_struct *mm = vma->vm_mm;
-	struct sb_told_mapping *mapping = &capture->mappings[capture->count++];
 	/* prctl() changes it without what is locked here. */
 	unsigned long start_code = READ_ONCE(mm->start_code);
 
-	*mapping = (struct sb_told_mapping){
+	*found = (struct sb_found_mapping){
 		.start = vma->vm_start,
 		.end = vma->vm_end,
 		.offset = vma->vm_file ? (u64)vma->vm_pgoff << PAGE_SHIFT : 0,
+		.file = vma->vm_file ? get_file(vma->vm_file) : NULL,
 	};
 	if (vma->vm_start == (unsigned long)mm->context.vdso)
-		mapping->flags |= STACKBEAT_MAPPING_VDSO;
+		found->flags |= STACKBEAT_MAPPING_VDSO;
 	if (vma->vm_start <= start_code && start_code < vma->vm_end)
-		mapping->flags |= STACKBEAT_MAPPING_EXECUTABLE;
-	sb_mapping_find_object(spaces, mapping, vma->vm_file);
+		found->flags |= STACKBEAT_MAPPING_EXECUTABLE;
 }
 
-static u32 sb_count_executable(struct mm_struct *mm)
+/*
+ * Finds the mappings, under mmap_lock, for which the process and its page faults may wait
+ * meanwhile: nothing is allocated or read here. No change comes in between; but on 5.10
+ * an executable stack grows under the same lock for reading, and the change that is told
+ * of that may be in what is read already. Returns how many there are.
+ */
+static u32 sb_spaces_find_mappings(struct sb_spaces *spaces, struct mm_struct *mm)
 {
+	SB_VMA_ITERATOR(iterator, mm);
 	struct vm_area_struct *vma;
-	unsigned long at = 0;
 	u32 count = 0;
 
-	while ((vma = find_vma(mm, at))) {
-		count += !!(vma->vm_flags & VM_EXEC);
-		at = vma->vm_end;
+	spaces->found_count = 0;
+	SB_FOR_EACH_VMA(iterator, vma) {
+		if (vma->vm_flags & VM_EXEC) {
+			count++;
+			if (spaces->found_count < spaces->found_room)
+				sb_found_mapping_set(&spaces->found[spaces->found_count++], vma);
+		}
 		cond_resched();
 	}
 	return count;
 }
 
-/* Reads the mappings, under mmap_lock: no change comes in between. */
-static void sb_capture_read_mappings(struct sb_spaces *spaces, struct sb_capture *capture)
+/* Takes over what was found, as far as there is room, and lets go of the files. */
+static void sb_capture_take_found(struct sb_spaces *spaces, struct sb_capture *capture)
 {
-	struct mm_struct *mm = capture->seen.mm;
-	u32 count = sb_count_executable(mm);
-	u32 room = min(count, STACKBEAT_MAPPINGS_MAX);
-	struct vm_area_struct *vma;
-	unsigned long at = 0;
+	struct sb_told_mapping *mapping;
+	struct sb_found_mapping *found;
+	u32 room = spaces->found_count;
+	u32 i;
 
-	capture->generation = atomic_read(&capture->seen.space->generation);
-	if (room > SB_MAPPINGS_WAITING_MAX - min(spaces->waiting_count,
-						 SB_MAPPINGS_WAITING_MAX))
+	if (room > sb_spaces_room(spaces))
 		room = 0;
 	capture->mappings = kvmalloc_array(room, sizeof(*capture->mappings), GFP_KERNEL);
 	if (!capture->mappings)
 		room = 0;
-	while (capture->count < room && (vma = find_vma(mm, at))) {
-		if (vma->vm_flags & VM_EXEC)
-			sb_capture_add(spaces, capture, vma);
-		at = vma->vm_end;
+	for (i = 0; i < spaces->found_count; i++) {
+		found = &spaces->found[i];
+		if (i < room) {
+			mapping = &capture->mappings[capture->count++];
+			*mapping = (struct sb_told_mapping){
+				.start = found->start,
+				.end = found->end,
+				.offset = found->offset,
+				.flags = found->flags,
+			};
+			sb_mapping_find_object(spaces, mapping, found->file);
+		}
+		if (found->file)
+			fput(found->file);
 		cond_resched();
 	}
-	capture->left_out = count - capture->count;
+	spaces->found_count = 0;
 }
 
 static void sb_capture_read_cgroup(struct sb_spaces *spaces, struct sb_capture *capture)
@@ -174,23 +214,34 @@ static bool sb_capture_read(struct sb_spaces *spaces, struct sb_capture *capture
 	struct mm_struct *mm = capture->seen.mm;
 	/* Of a space without a place, nobody knows what has changed since its sample. */
 	bool noted = capture->seen.space;
-	bool locked = noted && mmap_read_trylock(mm);
+	bool locked;
+	u32 count = 0;
 
+	/* What is mapped in the moment until it is locked, beyond this, is left out. */
+	if (noted)
+		sb_spaces_grow_found(spaces, min_t(u32, READ_ONCE(mm->map_count) + SB_FOUND_SPARE,
+						   STACKBEAT_MAPPINGS_MAX));
+	locked = noted && mmap_read_trylock(mm);
 	if (noted && !locked && time_before(jiffies, capture->give_up))
 		return false;
 	/* What was told of a space before is better than a reading without mappings. */
 	capture->lost = sb_capture_is_hidden(spaces, &capture->seen) ||
 			(!locked && capture->seen.gap);
 	if (!capture->lost && locked) {
-		sb_capture_read_mappings(spaces, capture);
-		/* Nor is one that there is no room for now. */
-		capture->lost = capture->seen.gap && !capture->count && capture->left_out;
+		capture->generation = atomic_read(&capture->seen.space->generation);
+		count = sb_spaces_find_mappings(spaces, mm);
 	} else if (!capture->lost) {
 		capture->generation = 1;
-		capture->left_out = READ_ONCE(mm->map_count);
+		count = READ_ONCE(mm->map_count);
 	}
 	if (locked)
 		mmap_read_unlock(mm);
+	if (!capture->lost && locked) {
+		sb_capture_take_found(spaces, capture);
+		/* Nor is one that there is no room for now. */
+		capture->lost = capture->seen.gap && !capture->count && count;
+	}
+	capture->left_out = count - capture->count;
 	if (capture->lost) {
 		capture->left_out = 0;
 		sb_seen_lose(&capture->seen);

@@ -545,7 +545,7 @@ void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts)
 
 struct sb_seen_queue *sb_seen_queue_alloc(u32 cpu)
 {
-	return kvzalloc_node(sizeof(struct sb_seen_queue), GFP_KERNEL, cpu_to_node(cpu));
+	return kvzalloc_node(sizeof(struct sb_seen_queue), GFP_KERNEL_ACCOUNT, cpu_to_node(cpu));
 }
 
 void sb_seen_queue_free(struct sb_seen_queue *queue)
@@ -559,7 +559,7 @@ void sb_seen_queue_free(struct sb_seen_queue *queue)
 
 struct sb_spaces *sb_spaces_alloc(struct sb_session *session)
 {
-	struct sb_spaces *spaces = kvzalloc(sizeof(*spaces), GFP_KERNEL);
+	struct sb_spaces *spaces = kvzalloc(sizeof(*spaces), GFP_KERNEL_ACCOUNT);
 	int err = -ENOMEM;
 
 	if (!spaces)
@@ -572,8 +572,8 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session)
 	INIT_LIST_HEAD(&spaces->waiting);
 	INIT_DELAYED_WORK(&spaces->work, sb_capture_work);
 	INIT_DELAYED_WORK(&spaces->news, sb_spaces_wake);
-	spaces->path = kmalloc(STACKBEAT_PATH_MAX, GFP_KERNEL);
-	spaces->table = kvcalloc(SB_SPACES_MAX, sizeof(*spaces->table), GFP_KERNEL);
+	spaces->path = kmalloc(STACKBEAT_PATH_MAX, GFP_KERNEL_ACCOUNT);
+	spaces->table = kvcalloc(SB_SPACES_MAX, sizeof(*spaces->table), GFP_KERNEL_ACCOUNT);
 	if (!spaces->path || !spaces->table)
 		goto err_memory;
 	err = sb_objects_init(&spaces->objects);
@@ -593,6 +593,7 @@ err_ring:
 err_objects:
 	sb_objects_free(&spaces->objects);
 err_memory:
+	kvfree(spaces->found);
 	kvfree(spaces->table);
 	kfree(spaces->path);
 	kvfree(spaces);
@@ -617,6 +618,7 @@ void sb_spaces_free(struct sb_spaces *spaces)
 	sb_objects_free(&spaces->objects);
 	sb_ring_free(&spaces->ring);
 	mutex_destroy(&spaces->lock);
+	kvfree(spaces->found);
 	kvfree(spaces->table);
 	kfree(spaces->path);
 	kvfree(spaces);

@@ -94,6 +94,13 @@ struct sb_change {
 	bool complete;		/* it may be taken */
 };
 
+/* An executable mapping as it was found while the space was locked. */
+struct sb_found_mapping {
+	u64 start, end, offset;
+	struct file *file;	/* a reference, or NULL */
+	u32 flags;		/* STACKBEAT_MAPPING_* */
+};
+
 struct sb_spaces {
 	struct sb_session *session;
 	atomic_t *pending;	/* on the session page */
@@ -119,6 +126,8 @@ struct sb_spaces {
 	struct list_head waiting;	/* captures that are to be written, oldest first */
 	u32 waiting_count;		/* what they weigh, in mappings */
 	char *path;			/* STACKBEAT_PATH_MAX bytes */
+	struct sb_found_mapping *found;	/* of the space that is read */
+	u32 found_count, found_room;
 	u64 told, lost, changes_told, left_out, objects_left_out;
 	struct delayed_work work;
 	struct delayed_work news;	/* wakes the reader for what waits in the ring */

@@ -123,4 +123,16 @@ static inline u64 sb_cgroup_ancestor_id(const struct cgroup *cgroup, int level)
 #endif
 }
 
+/*
+ * Goes through the mappings of memory whose mmap_lock is held: prepare with
+ * SB_VMA_ITERATOR(iterator, mm), then SB_FOR_EACH_VMA(iterator, vma).
+ */
+#ifdef HAVE_VMA_ITERATOR
+#define SB_VMA_ITERATOR(name, mm) VMA_ITERATOR(name, mm, 0)
+#define SB_FOR_EACH_VMA(name, vma) for_each_vma(name, vma)
+#else
+#define SB_VMA_ITERATOR(name, mm) struct vm_area_struct *name = (mm)->mmap
+#define SB_FOR_EACH_VMA(name, vma) for ((vma) = (name); (vma); (vma) = (vma)->vm_next)
+#endif
+
 #endif
