@@ -126,7 +126,8 @@
  * change of the executable mappings, and where they are read again. exec makes
  * another space, fork does too.
  * One process may have had several spaces, even at the same time with the same
- * contents. 0: not known (see STACKBEAT_S_SPACES_LOST).
+ * contents. 0: not known (see STACKBEAT_S_SPACES_LOST), or first seen when its process
+ * was ending.
  *
  * The first sample of a space has the kernel read the mappings soon afterwards,
  * also if the process has ended by then:

@@ -294,6 +294,30 @@ static struct sb_capture *sb_capture_alloc(const struct sb_spaces *spaces)
 	return capture;
 }
 
+/* Reads a space, or leaves it among those that are locked. */
+static void sb_capture_try(struct sb_spaces *spaces, struct sb_capture *capture)
+{
+	if (sb_capture_read(spaces, capture)) {
+		spaces->unread_count--;
+		sb_capture_finish(spaces, capture);
+	} else {
+		list_move_tail(&capture->list, &spaces->unread);
+	}
+	cond_resched();
+}
+
+/*
+ * What a reading takes goes by the number of mappings: those with few are read at once,
+ * so that nobody is held for as long as the others take.
+ */
+static void sb_capture_try_small(struct sb_spaces *spaces, struct sb_capture *capture)
+{
+	if (READ_ONCE(capture->seen.mm->map_count) > SB_BIG_MAPPINGS)
+		list_move_tail(&capture->list, &spaces->big);
+	else
+		sb_capture_try(spaces, capture);
+}
+
 static void sb_spaces_take_seen(struct sb_spaces *spaces, struct sb_seen_queue *queue)
 {
 	struct sb_capture *capture;
@@ -314,36 +338,39 @@ static void sb_spaces_take_seen(struct sb_spaces *spaces, struct sb_seen_queue *
 		}
 		/* Pairs with the acquire in sb_space_queue(): a beat may write there. */
 		smp_store_release(&queue->tail, queue->tail + 1);
-		if (!capture)
-			continue;
-		if (sb_capture_read(spaces, capture)) {
-			sb_capture_finish(spaces, capture);
-		} else {
-			list_add_tail(&capture->list, &spaces->unread);
+		if (capture) {
 			spaces->unread_count++;
+			sb_capture_try_small(spaces, capture);
 		}
-		cond_resched();
 	}
 }
 
+/* All but the big ones. */
 static void sb_spaces_take_all_seen(struct sb_spaces *spaces)
 {
 	struct sb_capture *capture, *next;
 	struct sb_beat *beat;
+	LIST_HEAD(locked);
 	u32 cpu;
 
-	list_for_each_entry_safe(capture, next, &spaces->unread, list) {
-		if (!sb_capture_read(spaces, capture))
-			continue;
-		sb_capture_finish(spaces, capture);
-		spaces->unread_count--;
-		cond_resched();
-	}
+	list_splice_init(&spaces->unread, &locked);
+	list_for_each_entry_safe(capture, next, &locked, list)
+		sb_capture_try_small(spaces, capture);
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
 		beat = sb_session_find_beat(spaces->session, cpu);
 		if (beat)
 			sb_spaces_take_seen(spaces, beat->seen);
 	}
+}
+
+/* Reads one of the spaces with many mappings. */
+static void sb_spaces_take_big(struct sb_spaces *spaces)
+{
+	struct sb_capture *capture;
+
+	capture = list_first_entry_or_null(&spaces->big, struct sb_capture, list);
+	if (capture)
+		sb_capture_try(spaces, capture);
 }
 
 static void sb_spaces_take_changes(struct sb_spaces *spaces)
@@ -467,8 +494,8 @@ static bool sb_spaces_tell(struct sb_spaces *spaces)
 void sb_capture_work(struct work_struct *work)
 {
 	struct sb_spaces *spaces = container_of(to_delayed_work(work), struct sb_spaces, work);
+	bool more, bigger;
 	u64 head;
-	bool more;
 
 	mutex_lock(&spaces->lock);
 	head = spaces->ring.head;
@@ -476,14 +503,19 @@ void sb_capture_work(struct work_struct *work)
 		WRITE_ONCE(spaces->news_due, false);
 	sb_spaces_take_all_seen(spaces);
 	sb_spaces_take_changes(spaces);
+	sb_spaces_take_big(spaces);
 	more = !sb_spaces_tell(spaces) || !list_empty(&spaces->unread);
+	bigger = !list_empty(&spaces->big);
 	if (spaces->ring.head != head)
 		sb_spaces_announce(spaces);
 	mutex_unlock(&spaces->lock);
 
 	if (sb_spaces_have_news(spaces))
 		wake_up_interruptible(&spaces->session->wait);
-	if (more)
+	/* There may be others in the queues by now. */
+	if (bigger)
+		sb_spaces_kick(spaces, 0);
+	else if (more)
 		sb_spaces_kick(spaces, SB_TRY_JIFFIES);
 }
 
@@ -492,6 +524,7 @@ void sb_captures_free(struct sb_spaces *spaces)
 	struct sb_capture *capture, *next;
 
 	list_splice_init(&spaces->unread, &spaces->waiting);
+	list_splice_init(&spaces->big, &spaces->waiting);
 	list_for_each_entry_safe(capture, next, &spaces->waiting, list)
 		sb_capture_free(spaces, capture);
 }

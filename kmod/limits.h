@@ -24,6 +24,7 @@
 #define SB_LOCKED_MAX 1u
 #define SB_MAPPINGS_WAITING_MAX 64u
 #define SB_OBJECTS_MAX 8u
+#define SB_BIG_MAPPINGS 64
 #else
 /* Spaces that are remembered: so many sets of so many ways. */
 #define SB_WAYS 8u
@@ -47,6 +48,9 @@ static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_SPACES_MAX);
 #define SB_MAPPINGS_WAITING_MAX STACKBEAT_MAPPINGS_WAITING_MAX
 
 #define SB_OBJECTS_MAX STACKBEAT_OBJECTS_MAX
+
+/* Spaces with more mappings than this are read after the others, one by one. */
+#define SB_BIG_MAPPINGS 2000
 #endif
 
 /* Filters that were replaced and wait for a grace period. */

@@ -13,6 +13,7 @@
 
 #include "beat.h"
 #include "capture.h"
+#include "compat/compat.h"
 #include "limits.h"
 #include "space.h"
 
@@ -20,6 +21,7 @@
 #define SB_NEWS_JIFFIES (HZ / 4)
 
 static struct workqueue_struct *sb_space_workqueue;
+static struct workqueue_struct *sb_memory_workqueue; /* takes down what others have left */
 
 void sb_spaces_kick(struct sb_spaces *spaces, unsigned long delay)
 {
@@ -216,6 +218,16 @@ static void sb_space_note_gap(struct sb_space *space, u32 generation)
 	}
 }
 
+/*
+ * Whether the current task's process ends. Its memory is not held then: it is about to be
+ * taken down, and whoever waits for that end must not find it still there.
+ */
+static bool sb_space_is_ending(void)
+{
+	return (current->flags & PF_EXITING) ||
+	       (READ_ONCE(current->signal->flags) & SIGNAL_GROUP_EXIT);
+}
+
 static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *generation)
 {
 	struct sb_spaces *spaces = beat->session->spaces;
@@ -224,6 +236,8 @@ static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *gen
 	u64 id;
 
 	*generation = 0;
+	if (sb_space_is_ending())
+		return 0;
 	if (queue->head - READ_ONCE(queue->tail) == SB_PENDING_MAX) {
 		queue->lost++;
 		return 0;
@@ -250,7 +264,8 @@ static noinline void sb_space_reread(struct sb_beat *beat, struct sb_space *spac
 {
 	u32 gap;
 
-	if (now < READ_ONCE(space->next_read) || !sb_space_hold_id(space, id))
+	if (now < READ_ONCE(space->next_read) || sb_space_is_ending() ||
+	    !sb_space_hold_id(space, id))
 		return;
 	WRITE_ONCE(space->next_read, now + SB_REREAD_NS);
 	gap = xchg(&space->gap, 0);
@@ -438,12 +453,47 @@ static void sb_space_unfollow(void)
 	mutex_unlock(&sb_space_probe_lock);
 }
 
+/* Memory of a process that has ended meanwhile. */
+struct sb_memory {
+	struct work_struct work;
+	struct mm_struct *mm;
+};
+
+static void sb_memory_work(struct work_struct *work)
+{
+	struct sb_memory *memory = container_of(work, struct sb_memory, work);
+	struct mm_struct *mm = memory->mm;
+
+	kfree(memory);
+	mmput(mm);
+}
+
+/*
+ * The last one to let go takes the whole space down, which can take long, and until then
+ * its program's file can't be written to. The other spaces do not wait for that, nor is
+ * it left to a queue (that of mmput_async()) where it would wait for other work.
+ */
+static void sb_memory_put(struct mm_struct *mm)
+{
+	struct sb_memory *memory;
+
+	if (atomic_add_unless(&mm->mm_users, -1, 1))
+		return;
+	memory = kmalloc(sizeof(*memory), GFP_KERNEL);
+	if (!memory) {
+		mmput(mm);
+		return;
+	}
+	INIT_WORK(&memory->work, sb_memory_work);
+	memory->mm = mm;
+	queue_work(sb_memory_workqueue, &memory->work);
+}
+
 void sb_seen_put(struct sb_seen *seen)
 {
 	if (!seen->mm)
 		return;
-	/* The last one to let go would have to take the whole space down. */
-	mmput_async(seen->mm);
+	sb_memory_put(seen->mm);
 	put_task_struct(seen->leader);
 	seen->mm = NULL;
 }
@@ -566,9 +616,10 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session)
 		return ERR_PTR(-ENOMEM);
 	spaces->session = session;
 	spaces->pending = (atomic_t *)&session->page->pending;
-	init_irq_work(&spaces->changes_kick, sb_spaces_on_change);
+	sb_init_hard_irq_work(&spaces->changes_kick, sb_spaces_on_change);
 	mutex_init(&spaces->lock);
 	INIT_LIST_HEAD(&spaces->unread);
+	INIT_LIST_HEAD(&spaces->big);
 	INIT_LIST_HEAD(&spaces->waiting);
 	INIT_DELAYED_WORK(&spaces->work, sb_capture_work);
 	INIT_DELAYED_WORK(&spaces->news, sb_spaces_wake);
@@ -628,10 +679,18 @@ int sb_space_init(void)
 {
 	/* What waits for it has little time: a process that ends is held meanwhile. */
 	sb_space_workqueue = alloc_workqueue("stackbeat-spaces", WQ_UNBOUND | WQ_HIGHPRI, 0);
-	return sb_space_workqueue ? 0 : -ENOMEM;
+	sb_memory_workqueue = alloc_workqueue("stackbeat-memory", WQ_UNBOUND | WQ_HIGHPRI, 0);
+	if (sb_space_workqueue && sb_memory_workqueue)
+		return 0;
+	sb_space_exit();
+	return -ENOMEM;
 }
 
 void sb_space_exit(void)
 {
-	destroy_workqueue(sb_space_workqueue);
+	if (sb_space_workqueue)
+		destroy_workqueue(sb_space_workqueue);
+	/* The other one may still have filled it. */
+	if (sb_memory_workqueue)
+		destroy_workqueue(sb_memory_workqueue);
 }

@@ -122,7 +122,8 @@ struct sb_spaces {
 	struct sb_objects objects;
 	struct sb_ring ring;
 	struct list_head unread;	/* captures whose space is locked by others */
-	u32 unread_count;
+	struct list_head big;		/* captures whose space takes long to be read */
+	u32 unread_count;		/* of both */
 	struct list_head waiting;	/* captures that are to be written, oldest first */
 	u32 waiting_count;		/* what they weigh, in mappings */
 	char *path;			/* STACKBEAT_PATH_MAX bytes */

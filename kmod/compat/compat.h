@@ -11,6 +11,7 @@
 #include <linux/cgroup.h>
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
+#include <linux/irq_work.h>
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
@@ -134,5 +135,20 @@ static inline u64 sb_cgroup_ancestor_id(const struct cgroup *cgroup, int level)
 #define SB_VMA_ITERATOR(name, mm) struct vm_area_struct *name = (mm)->mmap
 #define SB_FOR_EACH_VMA(name, vma) for ((vma) = (name); (vma); (vma) = (vma)->vm_next)
 #endif
+
+/*
+ * Prepares @work to call @fn in hard interrupt context, on -rt too: else it would wait
+ * there for a thread, which a real-time task keeps from running for as long as it likes.
+ */
+static inline void sb_init_hard_irq_work(struct irq_work *work,
+					 void (*fn)(struct irq_work *work))
+{
+#ifdef HAVE_IRQ_WORK_INIT_HARD
+	*work = IRQ_WORK_INIT_HARD(fn);
+#else
+	init_irq_work(work, fn);
+	atomic_set(&work->flags, IRQ_WORK_HARD_IRQ);
+#endif
+}
 
 #endif

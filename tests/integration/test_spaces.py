@@ -5,6 +5,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -233,6 +234,48 @@ def a_space_is_remembered_until_it_is_read():
     reading = spaces.process(samples[0].space)
     check(reading.mappings, f"it was forgotten: {reading}")
     check_equal([frame.function for frame in spaces.name(samples[0])], ["main", "_start"], "its callers")
+
+
+@test
+def a_short_process_is_not_held_while_big_ones_are_read():
+    """Its file can be written to, while those of most processes with many mappings still wait to be
+    read: all were sampled before."""
+    truth.raise_limit_of_mappings(200000)
+    count, other = 8, online_cpus()[-1]
+    directory = truth.tmpfs()
+    paths = [directory / f"maps-{number}" for number in range(count)]
+    small = truth.copy_to(directory, WORKER)
+    big = []
+    for path in paths:
+        shutil.copy(WORKLOADS / "maps", path)
+        # Of two CPUs, the queue of the first is read first.
+        big.append(start(path, "many", 2 * S.MAPPINGS_MAX - 100,
+                         preexec_fn=lambda: os.sched_setaffinity(0, {0})))
+        check_equal(big[-1].stdout.readline(), "ready\n", "what it said")
+        big[-1].send_signal(signal.SIGSTOP)
+    with Session(rate=2000, ring_size=4 << 20) as session:
+        session.start()
+        for process in big:
+            process.send_signal(signal.SIGCONT)
+        pids = {process.pid for process in big}
+        wait_until(lambda: not pids.difference_update(sample.pid for sample in session.read())
+                   and not pids, "samples of all")
+        run(small, 3000000, preexec_fn=lambda: os.sched_setaffinity(0, {other}))
+        for process in big:
+            process.kill()
+            process.wait()
+        with wait_until(lambda: writable(small), "the short process is given back"):
+            busy = [path for path in paths if not is_writable(path)]
+        session.stop()
+        check(any(sample.comm == small.name for sample in session.read()), "it was not sampled")
+    check(len(busy) >= count // 2, f"only {len(busy)} of {count} are still to be read")
+
+
+def is_writable(path):
+    file = writable(path)
+    if file:
+        file.close()
+    return file is not None
 
 
 # --- objects -----------------------------------------------------------------
