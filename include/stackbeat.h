@@ -138,7 +138,7 @@
  *					record's generation: as they were then
  *
  * and from then on for each change (mmap or mprotect that makes something
- * executable) a STACKBEAT_RECORD_MAPPING with the flag STACKBEAT_MAPPING_CHANGE:
+ * executable, mremap that moves it) a STACKBEAT_RECORD_MAPPING with the flag STACKBEAT_MAPPING_CHANGE:
  * from its generation on, its range holds this, and no longer what was there
  * before. What is only unmapped is not told: nothing can run there.
  *
@@ -468,6 +468,10 @@ struct stackbeat_object {
  *	ENODEV	no such session
  *	ESRCH	no such process
  *	ENOENT	the kernel can't be probed for forks
+ *	EOPNOTSUPP a start, but the kernel's probes are switched off (sysctl
+ *		kernel.ftrace_enabled, kprobes/enabled in debugfs), so that changes of
+ *		mappings would not be told. It is tried by an executable mapping in the
+ *		sender, for a moment; a sender that may not have one is not refused
  *	EBUSY	the setting can't be changed now; or STACKBEAT_FILTERS_WAITING_MAX
  *		filters that the session had are still to be freed, which takes some
  *		ten milliseconds: try again then
@@ -641,7 +645,11 @@ enum stackbeat_stat {
 	 */
 	STACKBEAT_S_SPACES_LOST,
 	STACKBEAT_S_CHANGES, /* changes of mappings that were told */
-	STACKBEAT_S_CHANGES_LOST, /* that were not: too many were pending */
+	/*
+	 * That were not: too many were pending, or the kernel did not run the probe (of any
+	 * process then, and what was lost has no gap)
+	 */
+	STACKBEAT_S_CHANGES_LOST,
 	STACKBEAT_S_MAPPINGS_LEFT_OUT, /* mappings that were not told: see the limits */
 	STACKBEAT_S_OBJECTS, /* files that are kept now */
 	STACKBEAT_S_OBJECTS_LEFT_OUT, /* mappings whose file was not kept: too many were */

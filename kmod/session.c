@@ -424,11 +424,18 @@ static int sb_session_start(struct sb_session *session,
 {
 	struct sb_beat *beat = NULL;
 	u32 cpu;
+	int err;
 
 	lockdep_assert_held(&session->lock);
 
 	if (session->state == STACKBEAT_STATE_RUNNING)
 		return 0;
+
+	err = sb_spaces_prove();
+	if (err) {
+		NL_SET_ERR_MSG(extack, "the kernel's probes are switched off");
+		return err;
+	}
 
 	for_each_cpu_and(cpu, session->cpus, cpu_online_mask) {
 		beat = sb_session_beat(session, cpu);

@@ -4,6 +4,7 @@
 #include <linux/kprobes.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
+#include <linux/mman.h>
 #include <linux/pid.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
@@ -53,8 +54,8 @@ static __always_inline bool sb_space_is_current(struct sb_space *space, u64 *id,
 	return READ_ONCE(space->seq) == seq;
 }
 
-static struct sb_space *sb_spaces_set(const struct sb_spaces *spaces,
-				      const struct mm_struct *mm)
+static __always_inline struct sb_space *sb_spaces_set(const struct sb_spaces *spaces,
+						      const struct mm_struct *mm)
 {
 	return spaces->table + hash_ptr(mm, SB_SETS_BITS) * SB_WAYS;
 }
@@ -71,12 +72,14 @@ static void sb_space_hold(struct sb_space *space)
 	while (smp_load_acquire(&space->seq) & 1)
 		cpu_relax();
 }
+NOKPROBE_SYMBOL(sb_space_hold);
 
 void sb_space_release(struct sb_space *space)
 {
 	smp_mb__before_atomic(); /* what was done while it was held is done */
 	atomic_dec(&space->holds);
 }
+NOKPROBE_SYMBOL(sb_space_release);
 
 /* Holds a space, unless it has lost its place. */
 static bool sb_space_hold_id(struct sb_space *space, u64 id)
@@ -217,6 +220,7 @@ static void sb_space_note_gap(struct sb_space *space, u32 generation)
 		gap = seen;
 	}
 }
+NOKPROBE_SYMBOL(sb_space_note_gap);
 
 /*
  * Whether the current task's process ends. Its memory is not held then: it is about to be
@@ -316,6 +320,13 @@ void sb_spaces_lose_change(struct sb_spaces *spaces, const struct sb_change *cha
 	sb_space_note_gap_of(change->space, change->id, change->generation);
 }
 
+/* What is mapped anew, of a mapping that may be elsewhere still. */
+struct sb_area {
+	const struct vm_area_struct *vma;
+	unsigned long start, end;
+	unsigned long page;	/* of the file */
+};
+
 /* A place for a change, to be completed; NULL: there is none. */
 static struct sb_change *sb_spaces_reserve_change(struct sb_spaces *spaces)
 {
@@ -333,14 +344,16 @@ static struct sb_change *sb_spaces_reserve_change(struct sb_spaces *spaces)
 	}
 	return NULL;
 }
+NOKPROBE_SYMBOL(sb_spaces_reserve_change);
 
 /*
  * Queues a change of a space, which is held, or notes that it is missing. It is
  * pending before a sample can be of its generation.
  */
 static void sb_spaces_add_change(struct sb_spaces *spaces, struct sb_space *space,
-				 const struct vm_area_struct *vma, bool tell)
+				 const struct sb_area *area, bool tell)
 {
+	const struct vm_area_struct *vma = area->vma;
 	struct sb_change *change = tell ? sb_spaces_reserve_change(spaces) : NULL;
 	u32 generation = atomic_inc_return(&space->generation);
 
@@ -352,15 +365,16 @@ static void sb_spaces_add_change(struct sb_spaces *spaces, struct sb_space *spac
 		change->id = READ_ONCE(space->id);
 		change->generation = generation;
 		change->vdso = vma->vm_start == (unsigned long)vma->vm_mm->context.vdso;
-		change->start = vma->vm_start;
-		change->end = vma->vm_end;
-		change->offset = vma->vm_file ? (u64)vma->vm_pgoff << PAGE_SHIFT : 0;
+		change->start = area->start;
+		change->end = area->end;
+		change->offset = vma->vm_file ? (u64)area->page << PAGE_SHIFT : 0;
 		change->file = vma->vm_file ? get_file(vma->vm_file) : NULL;
 		/* Pairs with the acquire in sb_spaces_next_change(). */
 		smp_store_release(&change->complete, true);
 	}
 	irq_work_queue(&spaces->changes_kick);
 }
+NOKPROBE_SYMBOL(sb_spaces_add_change);
 
 static void sb_spaces_on_change(struct irq_work *work)
 {
@@ -378,6 +392,39 @@ static bool sb_space_is_changed(const struct sb_space *space)
 	       (READ_ONCE(space->mm) == current->mm &&
 		atomic_read(&current->mm->mm_users) > get_nr_threads(current));
 }
+NOKPROBE_SYMBOL(sb_space_is_changed);
+
+/* Queues a change of the current task's memory for each session that has noted it. */
+static void sb_space_tell_change(const struct sb_area *area)
+{
+	struct sb_session *session;
+	struct sb_spaces *spaces;
+	struct sb_space *space;
+	bool tell;
+	u32 way;
+
+	rcu_read_lock();
+	sb_session_for_each_rcu(session) {
+		spaces = session->spaces;
+		space = sb_spaces_set(spaces, current->mm);
+		for (way = 0; way < SB_WAYS; way++, space++) {
+			if (READ_ONCE(space->mm) != current->mm)
+				continue;
+			sb_space_hold(space);
+			if (sb_space_is_changed(space)) {
+				tell = !session->restricted ||
+				       sb_owner_may_see(session, current, current->mm);
+				sb_spaces_add_change(spaces, space, area, tell);
+			}
+			sb_space_release(space);
+		}
+	}
+	rcu_read_unlock();
+}
+NOKPROBE_SYMBOL(sb_space_tell_change);
+
+static const struct task_struct *sb_space_prover; /* under sb_space_prove_lock */
+static bool sb_space_proved;
 
 /*
  * The kernel tells perf of each mapping here, in the task that makes it and under
@@ -388,57 +435,81 @@ static bool sb_space_is_changed(const struct sb_space *space)
 static int sb_space_on_mapping(struct kprobe *probe, struct pt_regs *regs)
 {
 	const struct vm_area_struct *vma = (void *)regs_get_kernel_argument(regs, 0);
-	struct sb_session *session;
-	struct sb_spaces *spaces;
-	struct sb_space *space;
-	bool tell;
-	u32 way;
+	struct sb_area area;
 
 	if (!(vma->vm_flags & VM_EXEC) || vma->vm_mm != current->mm)
 		return 0;
-	rcu_read_lock();
-	sb_session_for_each_rcu(session) {
-		spaces = session->spaces;
-		space = sb_spaces_set(spaces, vma->vm_mm);
-		for (way = 0; way < SB_WAYS; way++, space++) {
-			if (READ_ONCE(space->mm) != current->mm)
-				continue;
-			sb_space_hold(space);
-			if (sb_space_is_changed(space)) {
-				tell = !session->restricted ||
-				       sb_owner_may_see(session, current, vma->vm_mm);
-				sb_spaces_add_change(spaces, space, vma, tell);
-			}
-			sb_space_release(space);
-		}
+	if (unlikely(READ_ONCE(sb_space_prover) == current)) {
+		WRITE_ONCE(sb_space_proved, true);
+		return 0;
 	}
-	rcu_read_unlock();
+	area = (struct sb_area){
+		.vma = vma,
+		.start = vma->vm_start,
+		.end = vma->vm_end,
+		.page = vma->vm_pgoff,
+	};
+	sb_space_tell_change(&area);
 	return 0;
 }
+NOKPROBE_SYMBOL(sb_space_on_mapping);
+
+/*
+ * mremap() moves a mapping so, and tells perf nothing: *vma is the old one. Where it can't
+ * go on then, nothing is mapped at the new place, so that nothing of it is ever sampled.
+ */
+static int sb_space_on_move(struct kprobe *probe, struct pt_regs *regs)
+{
+	struct vm_area_struct *const *vma = (void *)regs_get_kernel_argument(regs, 0);
+	unsigned long start = regs_get_kernel_argument(regs, 1);
+	struct sb_area area;
+
+	if (!((*vma)->vm_flags & VM_EXEC) || (*vma)->vm_mm != current->mm)
+		return 0;
+	area = (struct sb_area){
+		.vma = *vma,
+		.start = start,
+		.end = start + regs_get_kernel_argument(regs, 2),
+		.page = regs_get_kernel_argument(regs, 3),
+	};
+	sb_space_tell_change(&area);
+	return 0;
+}
+NOKPROBE_SYMBOL(sb_space_on_move);
 
 static struct kprobe sb_space_probe = {
 	.symbol_name = "perf_event_mmap",
 	.pre_handler = sb_space_on_mapping,
 };
 
+static struct kprobe sb_space_move_probe = {
+	.symbol_name = "copy_vma",
+	.pre_handler = sb_space_on_move,
+};
+
 static DEFINE_MUTEX(sb_space_probe_lock);
 static u32 sb_space_probe_users; /* under sb_space_probe_lock */
+static bool sb_space_follows_moves; /* under sb_space_probe_lock */
 
 /* Registering, also when it fails, sets what must not be there the next time. */
-static int sb_space_register(void)
+static int sb_space_register(struct kprobe *probe)
 {
-	sb_space_probe.addr = NULL;
-	sb_space_probe.flags = 0;
-	return register_kprobe(&sb_space_probe);
+	probe->addr = NULL;
+	probe->flags = 0;
+	return register_kprobe(probe);
 }
 
+/* A kernel whose moves can't be followed is followed all the same. */
 static int sb_space_follow(void)
 {
 	int err = 0;
 
 	mutex_lock(&sb_space_probe_lock);
-	if (!sb_space_probe_users)
-		err = sb_space_register();
+	if (!sb_space_probe_users) {
+		err = sb_space_register(&sb_space_probe);
+		if (!err)
+			sb_space_follows_moves = !sb_space_register(&sb_space_move_probe);
+	}
 	if (!err)
 		sb_space_probe_users++;
 	mutex_unlock(&sb_space_probe_lock);
@@ -448,9 +519,40 @@ static int sb_space_follow(void)
 static void sb_space_unfollow(void)
 {
 	mutex_lock(&sb_space_probe_lock);
-	if (!--sb_space_probe_users)
+	if (!--sb_space_probe_users) {
+		if (sb_space_follows_moves)
+			unregister_kprobe(&sb_space_move_probe);
 		unregister_kprobe(&sb_space_probe);
+	}
 	mutex_unlock(&sb_space_probe_lock);
+}
+
+/* What the probes did not see since they are there. */
+static u64 sb_space_missed(void)
+{
+	return READ_ONCE(sb_space_probe.nmissed) + READ_ONCE(sb_space_move_probe.nmissed);
+}
+
+static DEFINE_MUTEX(sb_space_prove_lock);
+
+int sb_spaces_prove(void)
+{
+	unsigned long address;
+	int err = 0;
+
+	mutex_lock(&sb_space_prove_lock);
+	WRITE_ONCE(sb_space_proved, false);
+	WRITE_ONCE(sb_space_prover, current);
+	address = vm_mmap(NULL, 0, PAGE_SIZE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
+			  0);
+	WRITE_ONCE(sb_space_prover, NULL);
+	if (!IS_ERR_VALUE(address)) {
+		if (!READ_ONCE(sb_space_proved))
+			err = -EOPNOTSUPP;
+		vm_munmap(address, PAGE_SIZE);
+	}
+	mutex_unlock(&sb_space_prove_lock);
+	return err;
 }
 
 /* Memory of a process that has ended meanwhile. */
@@ -587,7 +689,8 @@ void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts)
 	counts[STACKBEAT_S_SPACES] = READ_ONCE(spaces->told);
 	counts[STACKBEAT_S_SPACES_LOST] = lost;
 	counts[STACKBEAT_S_CHANGES] = READ_ONCE(spaces->changes_told);
-	counts[STACKBEAT_S_CHANGES_LOST] = atomic64_read(&spaces->changes_lost);
+	counts[STACKBEAT_S_CHANGES_LOST] = atomic64_read(&spaces->changes_lost) +
+					   sb_space_missed() - spaces->missed;
 	counts[STACKBEAT_S_MAPPINGS_LEFT_OUT] = READ_ONCE(spaces->left_out);
 	counts[STACKBEAT_S_OBJECTS] = READ_ONCE(spaces->objects.count);
 	counts[STACKBEAT_S_OBJECTS_LEFT_OUT] = READ_ONCE(spaces->objects_left_out);
@@ -636,6 +739,7 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session)
 	err = sb_space_follow();
 	if (err)
 		goto err_ring;
+	spaces->missed = sb_space_missed();
 	sb_mapping_init_ring(&spaces->consumer_mapping, &spaces->ring_mapping, &spaces->ring);
 	return spaces;
 

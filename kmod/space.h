@@ -114,6 +114,7 @@ struct sb_spaces {
 	atomic_t changes_head;
 	u32 changes_tail;
 	atomic64_t changes_lost;
+	u64 missed;		/* by the probes, before this session */
 	struct sb_change changes[SB_CHANGES_MAX];
 	struct irq_work changes_kick;	/* for those who can't queue work */
 
@@ -181,6 +182,13 @@ bool sb_spaces_have_news(const struct sb_spaces *spaces);
 /* As STACKBEAT_IOC_OBJECT_OPEN and _RELEASE. */
 int sb_spaces_open_object(struct sb_spaces *spaces, u64 id);
 int sb_spaces_release_object(struct sb_spaces *spaces, u64 id);
+
+/*
+ * Whether new mappings are seen: the probe can be there and be switched off. Makes one in
+ * the current process; where it may not, there is no saying, and it is taken for yes.
+ * EOPNOTSUPP: they are not seen. Takes mmap_lock.
+ */
+int sb_spaces_prove(void);
 
 /* Sets the counters of STACKBEAT_S_SPACES and what follows it, by their number. */
 void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts);
