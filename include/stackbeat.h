@@ -68,6 +68,8 @@
  * less than the average, its rate on that CPU is halved, again and again, and
  * doubled again once it spends less than a quarter of its part of the budget. Weights follow.
  * Other settings, stopping and starting do not undo it.
+ * What changes of mappings take, and reading mappings again, may take a half of the
+ * budget each, of one CPU: they are put off beyond that.
  *
  * Offsets
  * -------
@@ -155,8 +157,8 @@
  * when something in it is unread for a quarter of a second.
  *
  * A change that could not be told (too many at once) is counted as
- * STACKBEAT_S_CHANGES_LOST; the mappings are read again at one of the next samples,
- * and there is one more space record: `gap` is the first generation that may be
+ * STACKBEAT_S_CHANGES_LOST; the mappings are read again at one of the next samples
+ * (0.1 s later; twice as late each time that it happens again, up to 10 s), and there is one more space record: `gap` is the first generation that may be
  * missing. Between gap and its generation R, an address is known only where the
  * mapping before gap and that at R are the same; what came and went in between is
  * taken for it.
@@ -653,6 +655,8 @@ enum stackbeat_stat {
 	STACKBEAT_S_MAPPINGS_LEFT_OUT, /* mappings that were not told: see the limits */
 	STACKBEAT_S_OBJECTS, /* files that are kept now */
 	STACKBEAT_S_OBJECTS_LEFT_OUT, /* mappings whose file was not kept: too many were */
+	STACKBEAT_S_WORKER_COST, /* ns that the worker took which reads and tells mappings */
+	STACKBEAT_S_PROBE_COST, /* ns in the probe that sees new mappings, within whoever makes them */
 	STACKBEAT_S_COUNT
 };
 

@@ -2,6 +2,8 @@
 #include <linux/cgroup.h>
 #include <linux/file.h>
 #include <linux/jiffies.h>
+#include <linux/ktime.h>
+#include <linux/math64.h>
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
@@ -18,6 +20,9 @@
 /* How many mappings more than there were may be found once the lock is taken. */
 #define SB_FOUND_SPARE 64u
 
+/* How far changes are taken ahead of what they may cost, in ns until they may be again. */
+#define SB_CHANGES_AHEAD_NS (100 * NSEC_PER_MSEC)
+
 /* A mapping that is to be told. */
 struct sb_told_mapping {
 	u64 start, end, offset, vaddr, object;
@@ -27,12 +32,14 @@ struct sb_told_mapping {
 /* What is read, or is still to be, and waits for room in the ring. */
 struct sb_capture {
 	struct list_head list;
+	struct sb_beat *beat;	/* whose sample it is read for; of a change: NULL */
 	struct sb_seen seen;	/* mm: NULL once it is read */
 	unsigned long give_up;	/* jiffies: not to be tried any more */
 	u32 generation;
 	bool change;		/* one mapping that changed, and no space record */
 	bool began;		/* the space record is written */
 	bool lost;		/* it can't be told */
+	bool turn;		/* no other space is read again meanwhile */
 	u32 count, next;	/* mappings, and those that are written */
 	u32 left_out;
 	u32 weight;		/* of its memory, in mappings, while it waits */
@@ -41,6 +48,64 @@ struct sb_capture {
 	struct sb_told_mapping *mappings;
 	struct sb_told_mapping one;	/* that of a change */
 };
+
+/*
+ * Measures what the worker takes: the time that passes, but not that in which it was
+ * runnable and others ran. (What it has run in all, sum_exec_runtime, is brought up to date
+ * at ticks and switches only.) It sleeps for memory alone, and that counts.
+ */
+struct sb_stopwatch {
+	u64 began;		/* ns */
+	u64 waited;		/* ns */
+};
+
+static u64 sb_stopwatch_waited(void)
+{
+#ifdef CONFIG_SCHED_INFO
+	return current->sched_info.run_delay;
+#else
+	return 0;
+#endif
+}
+
+static void sb_stopwatch_start(struct sb_stopwatch *watch)
+{
+	watch->waited = sb_stopwatch_waited();
+	watch->began = ktime_get_ns();
+}
+
+static u64 sb_stopwatch_ns(const struct sb_stopwatch *watch)
+{
+	u64 passed = ktime_get_ns() - watch->began;
+	u64 waited = sb_stopwatch_waited() - watch->waited;
+
+	return passed > waited ? passed - waited : 0;
+}
+
+/*
+ * Puts off what may take half of the session's budget, of one CPU, by what it has taken:
+ * the changes and what is read again have a half each, so that one does not wait for the
+ * other.
+ */
+static void sb_spaces_put_off(const struct sb_spaces *spaces, u64 *next, u64 ns)
+{
+	u64 now = ktime_get_ns();
+	u32 permille = READ_ONCE(spaces->session->budget_permille);
+
+	WRITE_ONCE(*next, max(*next, now) + div_u64(2 * 1000 * ns, permille));
+}
+
+/* What a space took; first sights are for a sample, and slow the samples down. */
+static void sb_capture_charge(struct sb_spaces *spaces, const struct sb_capture *capture, u64 ns)
+{
+	if (capture->change)
+		return;
+	spaces->charged += ns;
+	if (capture->seen.gap)
+		sb_spaces_put_off(spaces, &spaces->next_reread, ns);
+	else
+		sb_beat_charge(capture->beat, ns);
+}
 
 static void sb_capture_free(struct sb_spaces *spaces, struct sb_capture *capture)
 {
@@ -297,7 +362,17 @@ static struct sb_capture *sb_capture_alloc(const struct sb_spaces *spaces)
 /* Reads a space, or leaves it among those that are locked. */
 static void sb_capture_try(struct sb_spaces *spaces, struct sb_capture *capture)
 {
-	if (sb_capture_read(spaces, capture)) {
+	struct sb_stopwatch watch;
+	bool done;
+
+	sb_stopwatch_start(&watch);
+	done = sb_capture_read(spaces, capture);
+	sb_capture_charge(spaces, capture, sb_stopwatch_ns(&watch));
+	/* Others do not wait for one that is locked. */
+	if (capture->turn)
+		atomic_set(&spaces->rereading, 0);
+	capture->turn = false;
+	if (done) {
 		spaces->unread_count--;
 		sb_capture_finish(spaces, capture);
 	} else {
@@ -318,8 +393,9 @@ static void sb_capture_try_small(struct sb_spaces *spaces, struct sb_capture *ca
 		sb_capture_try(spaces, capture);
 }
 
-static void sb_spaces_take_seen(struct sb_spaces *spaces, struct sb_seen_queue *queue)
+static void sb_spaces_take_seen(struct sb_spaces *spaces, struct sb_beat *beat)
 {
+	struct sb_seen_queue *queue = beat->seen;
 	struct sb_capture *capture;
 	struct sb_seen *seen;
 
@@ -329,10 +405,14 @@ static void sb_spaces_take_seen(struct sb_spaces *spaces, struct sb_seen_queue *
 		capture = sb_capture_alloc(spaces);
 		if (capture) {
 			capture->seen = *seen;
+			capture->beat = beat;
+			capture->turn = seen->gap;
 			capture->give_up = jiffies + SB_LOCKED_JIFFIES;
 		} else {
 			spaces->lost++;
 			sb_seen_lose(seen);
+			if (seen->gap)
+				atomic_set(&spaces->rereading, 0);
 			sb_seen_done(seen);
 			atomic_dec(spaces->pending);
 		}
@@ -359,7 +439,7 @@ static void sb_spaces_take_all_seen(struct sb_spaces *spaces)
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
 		beat = sb_session_find_beat(spaces->session, cpu);
 		if (beat)
-			sb_spaces_take_seen(spaces, beat->seen);
+			sb_spaces_take_seen(spaces, beat);
 	}
 }
 
@@ -373,7 +453,8 @@ static void sb_spaces_take_big(struct sb_spaces *spaces)
 		sb_capture_try(spaces, capture);
 }
 
-static void sb_spaces_take_changes(struct sb_spaces *spaces)
+/* Whether there were any. */
+static bool sb_spaces_take_changes(struct sb_spaces *spaces)
 {
 	struct sb_capture *capture;
 	struct sb_change change;
@@ -402,6 +483,16 @@ static void sb_spaces_take_changes(struct sb_spaces *spaces)
 			fput(change.file);
 		cond_resched();
 	}
+	return limit != SB_CHANGES_MAX;
+}
+
+/* The jiffies until changes may be taken; 0: now. */
+static unsigned long sb_spaces_changes_delay(const struct sb_spaces *spaces)
+{
+	u64 ahead = ktime_get_ns() + SB_CHANGES_AHEAD_NS;
+
+	return spaces->next_changes > ahead ?
+	       nsecs_to_jiffies(spaces->next_changes - ahead) + 1 : 0;
 }
 
 static bool sb_tell_space(struct sb_spaces *spaces, const struct sb_capture *capture)
@@ -476,13 +567,18 @@ static bool sb_tell_capture(struct sb_spaces *spaces, struct sb_capture *capture
 /* False: there is more, and the ring is full. */
 static bool sb_spaces_tell(struct sb_spaces *spaces)
 {
+	struct sb_stopwatch watch;
 	struct sb_capture *capture;
+	bool done;
 
 	if (!sb_objects_tell(&spaces->objects, &spaces->ring))
 		return false;
 	while (!list_empty(&spaces->waiting)) {
 		capture = list_first_entry(&spaces->waiting, struct sb_capture, list);
-		if (!sb_tell_capture(spaces, capture))
+		sb_stopwatch_start(&watch);
+		done = sb_tell_capture(spaces, capture);
+		sb_capture_charge(spaces, capture, sb_stopwatch_ns(&watch));
+		if (!done)
 			return false;
 		list_del(&capture->list);
 		spaces->waiting_count -= capture->weight;
@@ -491,32 +587,88 @@ static bool sb_spaces_tell(struct sb_spaces *spaces)
 	return true;
 }
 
+/*
+ * Tells what there is room for. Returns the jiffies after which the rest is to be tried: the
+ * longer, the longer the reader has read nothing; 0: there is no rest.
+ */
+static unsigned long sb_spaces_tell_on(struct sb_spaces *spaces)
+{
+	u64 tail = READ_ONCE(spaces->ring.consumer->tail);
+	bool full = !sb_spaces_tell(spaces);
+
+	if (!spaces->full || tail != spaces->full_tail)
+		spaces->delay = SB_TRY_JIFFIES;
+	else
+		spaces->delay = min_t(unsigned long, 2 * spaces->delay, HZ);
+	WRITE_ONCE(spaces->full_tail, tail);
+	WRITE_ONCE(spaces->full, full);
+	return full ? spaces->delay : 0;
+}
+
+/* The earlier of two delays, of which 0 is none. */
+static unsigned long sb_earlier(unsigned long delay, unsigned long other)
+{
+	return delay && other ? min(delay, other) : delay ?: other;
+}
+
+/*
+ * Does what there is to do. Returns the jiffies after which there may be more; 0: not before
+ * somebody says so.
+ */
+static unsigned long sb_spaces_work(struct sb_spaces *spaces)
+{
+	struct sb_stopwatch watch;
+	unsigned long delay;
+	bool changes = false;
+	u64 cost;
+
+	sb_stopwatch_start(&watch);
+	spaces->charged = 0;
+	sb_spaces_take_all_seen(spaces);
+	if (!sb_spaces_changes_delay(spaces)) {
+		WRITE_ONCE(spaces->changes_put_off, false);
+		smp_mb(); /* pairs with that in sb_spaces_add_change() */
+		changes = sb_spaces_take_changes(spaces);
+	}
+	sb_spaces_take_big(spaces);
+	delay = sb_spaces_tell_on(spaces);
+	if (!list_empty(&spaces->unread))
+		delay = sb_earlier(delay, SB_TRY_JIFFIES);
+	cost = sb_stopwatch_ns(&watch);
+	WRITE_ONCE(spaces->worker_cost, spaces->worker_cost + cost);
+	/* With what it took to come here for them. */
+	if (changes && cost > spaces->charged)
+		sb_spaces_put_off(spaces, &spaces->next_changes, cost - spaces->charged);
+	return delay;
+}
+
 void sb_capture_work(struct work_struct *work)
 {
 	struct sb_spaces *spaces = container_of(to_delayed_work(work), struct sb_spaces, work);
-	bool more, bigger;
+	unsigned long delay, changes_delay;
+	bool bigger;
 	u64 head;
 
 	mutex_lock(&spaces->lock);
 	head = spaces->ring.head;
 	if (!sb_ring_unread(&spaces->ring))
 		WRITE_ONCE(spaces->news_due, false);
-	sb_spaces_take_all_seen(spaces);
-	sb_spaces_take_changes(spaces);
-	sb_spaces_take_big(spaces);
-	more = !sb_spaces_tell(spaces) || !list_empty(&spaces->unread);
+	delay = sb_spaces_work(spaces);
 	bigger = !list_empty(&spaces->big);
 	if (spaces->ring.head != head)
 		sb_spaces_announce(spaces);
+	changes_delay = sb_spaces_changes_delay(spaces);
+	WRITE_ONCE(spaces->changes_put_off, changes_delay);
 	mutex_unlock(&spaces->lock);
 
 	if (sb_spaces_have_news(spaces))
 		wake_up_interruptible(&spaces->session->wait);
 	/* There may be others in the queues by now. */
+	delay = sb_earlier(delay, changes_delay);
 	if (bigger)
 		sb_spaces_kick(spaces, 0);
-	else if (more)
-		sb_spaces_kick(spaces, SB_TRY_JIFFIES);
+	else if (delay)
+		sb_spaces_kick(spaces, delay);
 }
 
 void sb_captures_free(struct sb_spaces *spaces)

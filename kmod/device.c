@@ -67,6 +67,7 @@ static __poll_t sb_device_poll(struct file *file, poll_table *wait)
 		if (beat && sb_ring_unread(&beat->ring) >= watermark)
 			events = EPOLLIN | EPOLLRDNORM;
 	}
+	sb_spaces_resume(session->spaces);
 	if (sb_spaces_have_news(session->spaces))
 		events = EPOLLIN | EPOLLRDNORM;
 	if (READ_ONCE(session->state) == STACKBEAT_STATE_STOPPED)

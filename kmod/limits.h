@@ -20,6 +20,7 @@
 #define SB_PENDING_MAX 2u
 #define SB_CHANGES_MAX 4u
 #define SB_REREAD_NS NSEC_PER_MSEC
+#define SB_REREAD_MAX_NS (16 * NSEC_PER_MSEC)
 #define SB_LOCKED_JIFFIES 0
 #define SB_LOCKED_MAX 1u
 #define SB_MAPPINGS_WAITING_MAX 64u
@@ -37,8 +38,12 @@ static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_SPACES_MAX);
 /* Changes that wait for the worker. */
 #define SB_CHANGES_MAX 1024u
 
-/* How long the mappings of a space are not read again after changes were lost. */
+/*
+ * How long the mappings of a space are not read again after changes were lost: longer each
+ * time, up to a maximum.
+ */
 #define SB_REREAD_NS (100 * NSEC_PER_MSEC)
+#define SB_REREAD_MAX_NS (10 * NSEC_PER_SEC)
 
 /* How long, and how many, spaces are held that are locked by others. */
 #define SB_LOCKED_JIFFIES HZ

@@ -26,7 +26,18 @@ static struct workqueue_struct *sb_memory_workqueue; /* takes down what others h
 
 void sb_spaces_kick(struct sb_spaces *spaces, unsigned long delay)
 {
-	queue_delayed_work(sb_space_workqueue, &spaces->work, delay);
+	/* The latter also where it is to run later. */
+	if (delay)
+		queue_delayed_work(sb_space_workqueue, &spaces->work, delay);
+	else
+		mod_delayed_work(sb_space_workqueue, &spaces->work, 0);
+}
+
+void sb_spaces_resume(struct sb_spaces *spaces)
+{
+	if (READ_ONCE(spaces->full) &&
+	    READ_ONCE(spaces->ring.consumer->tail) != READ_ONCE(spaces->full_tail))
+		sb_spaces_kick(spaces, 0);
 }
 
 /* Whether the entry, which may be in the making, is that of the current task. */
@@ -143,6 +154,7 @@ static struct sb_space *sb_space_note(struct sb_spaces *spaces, u64 id, u64 now)
 	WRITE_ONCE(space->exec_id, current->self_exec_id);
 	WRITE_ONCE(space->gap, 0);
 	WRITE_ONCE(space->next_read, now + SB_REREAD_NS);
+	space->rereads = 0;
 	atomic_set(&space->generation, 1);
 	/* Pairs with the acquire in sb_space_is_current(). */
 	smp_store_release(&space->seq, READ_ONCE(space->seq) + 1);
@@ -262,22 +274,53 @@ static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *gen
 	return id;
 }
 
+/*
+ * Puts the next reading off: twice as far each time, until it was not needed for long. Who
+ * loses changes all the time, maybe on purpose, is read seldom.
+ */
+static void sb_space_put_off(struct sb_space *space, u64 now)
+{
+	u64 distance = SB_REREAD_NS;
+
+	if (now - space->next_read > SB_REREAD_MAX_NS)
+		space->rereads = 0;
+	distance <<= ++space->rereads;
+	if (distance >= SB_REREAD_MAX_NS) {
+		distance = SB_REREAD_MAX_NS;
+		space->rereads--;
+	}
+	WRITE_ONCE(space->next_read, now + distance);
+}
+
+static bool sb_space_queue_again(struct sb_beat *beat, struct sb_space *space, u64 id, u64 now)
+{
+	u32 gap;
+
+	sb_space_put_off(space, now);
+	gap = xchg(&space->gap, 0);
+	if (gap && sb_space_queue(beat, id, space, gap))
+		return true;
+	if (gap)
+		sb_space_note_gap(space, gap);
+	return false;
+}
+
 /* Has the mappings read again, as changes of theirs were lost. */
 static noinline void sb_space_reread(struct sb_beat *beat, struct sb_space *space, u64 id,
 				     u64 now)
 {
-	u32 gap;
+	struct sb_spaces *spaces = beat->session->spaces;
 
-	if (now < READ_ONCE(space->next_read) || sb_space_is_ending() ||
-	    !sb_space_hold_id(space, id))
+	if (now < READ_ONCE(space->next_read) || now < READ_ONCE(spaces->next_reread) ||
+	    sb_space_is_ending() || atomic_cmpxchg(&spaces->rereading, 0, 1))
 		return;
-	WRITE_ONCE(space->next_read, now + SB_REREAD_NS);
-	gap = xchg(&space->gap, 0);
-	if (gap && sb_space_queue(beat, id, space, gap))
-		return;
-	if (gap)
-		sb_space_note_gap(space, gap);
-	sb_space_release(space);
+	/* The worker ends both, where it is queued. */
+	if (sb_space_hold_id(space, id)) {
+		if (sb_space_queue_again(beat, space, id, now))
+			return;
+		sb_space_release(space);
+	}
+	atomic_set(&spaces->rereading, 0);
 }
 
 u64 sb_space_see(struct sb_beat *beat, u64 now, u32 *generation)
@@ -372,7 +415,10 @@ static void sb_spaces_add_change(struct sb_spaces *spaces, struct sb_space *spac
 		/* Pairs with the acquire in sb_spaces_next_change(). */
 		smp_store_release(&change->complete, true);
 	}
-	irq_work_queue(&spaces->changes_kick);
+	/* Pairs with that in sb_spaces_work(): it sees the change, or this that it does not come. */
+	smp_mb();
+	if (!READ_ONCE(spaces->changes_put_off))
+		irq_work_queue(&spaces->changes_kick);
 }
 NOKPROBE_SYMBOL(sb_spaces_add_change);
 
@@ -401,15 +447,19 @@ static void sb_space_tell_change(const struct sb_area *area)
 	struct sb_spaces *spaces;
 	struct sb_space *space;
 	bool tell;
+	u64 began;
 	u32 way;
 
 	rcu_read_lock();
 	sb_session_for_each_rcu(session) {
 		spaces = session->spaces;
 		space = sb_spaces_set(spaces, current->mm);
+		began = 0;
 		for (way = 0; way < SB_WAYS; way++, space++) {
 			if (READ_ONCE(space->mm) != current->mm)
 				continue;
+			if (!began)
+				began = ktime_get_mono_fast_ns();
 			sb_space_hold(space);
 			if (sb_space_is_changed(space)) {
 				tell = !session->restricted ||
@@ -418,6 +468,8 @@ static void sb_space_tell_change(const struct sb_area *area)
 			}
 			sb_space_release(space);
 		}
+		if (began)
+			atomic64_add(ktime_get_mono_fast_ns() - began, &spaces->probe_cost);
 	}
 	rcu_read_unlock();
 }
@@ -694,6 +746,8 @@ void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts)
 	counts[STACKBEAT_S_MAPPINGS_LEFT_OUT] = READ_ONCE(spaces->left_out);
 	counts[STACKBEAT_S_OBJECTS] = READ_ONCE(spaces->objects.count);
 	counts[STACKBEAT_S_OBJECTS_LEFT_OUT] = READ_ONCE(spaces->objects_left_out);
+	counts[STACKBEAT_S_WORKER_COST] = READ_ONCE(spaces->worker_cost);
+	counts[STACKBEAT_S_PROBE_COST] = atomic64_read(&spaces->probe_cost);
 }
 
 struct sb_seen_queue *sb_seen_queue_alloc(u32 cpu)

@@ -46,6 +46,7 @@ struct sb_space {
 	atomic_t generation;
 	u32 gap;		/* first generation that was not queued; 0: none */
 	u64 next_read;		/* ns: not read again before */
+	u32 rereads;		/* how often that was put off further; by who has the turn */
 	atomic_t holds;		/* it keeps its place meanwhile */
 } ____cacheline_aligned;
 
@@ -115,8 +116,17 @@ struct sb_spaces {
 	u32 changes_tail;
 	atomic64_t changes_lost;
 	u64 missed;		/* by the probes, before this session */
+	atomic64_t probe_cost;	/* ns */
 	struct sb_change changes[SB_CHANGES_MAX];
 	struct irq_work changes_kick;	/* for those who can't queue work */
+
+	/*
+	 * One space is read again at a time, and none before a time (ns), as no changes are
+	 * taken before another one: processes may cause as many of both as they like.
+	 */
+	atomic_t rereading;
+	u64 next_reread, next_changes;
+	bool changes_put_off;		/* the worker comes for them by itself */
 
 	/* Of the worker, and of what the reader asks for. */
 	struct mutex lock;
@@ -130,6 +140,11 @@ struct sb_spaces {
 	char *path;			/* STACKBEAT_PATH_MAX bytes */
 	struct sb_found_mapping *found;	/* of the space that is read */
 	u32 found_count, found_room;
+	unsigned long delay;		/* jiffies until the ring is tried again while it is full */
+	u64 full_tail;			/* the reader's tail when it was full; see sb_spaces_resume() */
+	bool full;
+	u64 worker_cost;		/* ns */
+	u64 charged;			/* ns of this run that are accounted for */
 	u64 told, lost, changes_told, left_out, objects_left_out;
 	struct delayed_work work;
 	struct delayed_work news;	/* wakes the reader for what waits in the ring */
@@ -170,7 +185,10 @@ bool sb_spaces_next_change(struct sb_spaces *spaces, struct sb_change *change);
 /* Counts a change that can't be told, and has its space read again. */
 void sb_spaces_lose_change(struct sb_spaces *spaces, const struct sb_change *change);
 
-/* Has the worker run, after so many jiffies. */
+/* Goes on at once where the ring was full and the reader has read. */
+void sb_spaces_resume(struct sb_spaces *spaces);
+
+/* Has the worker run, after so many jiffies at most; 0: from any context. */
 void sb_spaces_kick(struct sb_spaces *spaces, unsigned long delay);
 
 /* Has the reader woken for what was told, if it does not read that by itself soon. */

@@ -190,7 +190,9 @@ static int read_stats(struct record *record, struct error *error)
 		recording->missed = session->stats[STACKBEAT_S_MISSED];
 		recording->idle = session->stats[STACKBEAT_S_IDLE];
 		recording->filtered = session->stats[STACKBEAT_S_FILTERED];
-		recording->kernel_cost_ns = session->stats[STACKBEAT_S_COST];
+		recording->kernel_cost_ns = session->stats[STACKBEAT_S_COST] +
+					    session->stats[STACKBEAT_S_WORKER_COST] +
+					    session->stats[STACKBEAT_S_PROBE_COST];
 		recording->beats = session->stats[STACKBEAT_S_BEATS];
 		recording->beat_time_ns = session->stats[STACKBEAT_S_TIME];
 		recording->throttled = session->stats[STACKBEAT_S_THROTTLED];

@@ -81,6 +81,8 @@ static int add_session(const struct control_session *session, void *arg)
 		[STACKBEAT_S_MAPPINGS_LEFT_OUT] = "mappings_left_out",
 		[STACKBEAT_S_OBJECTS] = "objects",
 		[STACKBEAT_S_OBJECTS_LEFT_OUT] = "objects_left_out",
+		[STACKBEAT_S_WORKER_COST] = "worker_cost_ns",
+		[STACKBEAT_S_PROBE_COST] = "probe_cost_ns",
 	};
 	json_object *object = json_object_new_object();
 

@@ -38,7 +38,7 @@ struct recording {
 	uint64_t objects_left_out; /* mappings whose file was not kept */
 	uint64_t jitmaps_left_out; /* perf maps that were not taken, see jitmaps.h */
 	uint64_t samples_early; /* that could not wait until all was told of them */
-	uint64_t kernel_cost_ns; /* CPU time of the module's timer callback */
+	uint64_t kernel_cost_ns; /* CPU time of the module's timer callback, worker and probe */
 	uint64_t reader_cost_ns; /* CPU time of this command while it recorded */
 };
 

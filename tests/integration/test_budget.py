@@ -6,8 +6,10 @@ import json
 import re
 import time
 
-from harness import (check, check_balance, check_equal, exact_test, Recording, run, test, use,
-                     wait_until, workload)
+import truth
+from harness import (check, check_balance, check_equal, check_faultless, exact_test, Recording, run, start,
+                     test, use, wait_until, workload)
+from spaces import Spaces
 from stackbeat import Events, S, Session
 from weights import check_span, keep_busy
 
@@ -163,6 +165,42 @@ def the_highest_rate_leaves_the_machine_to_its_programs():
     for session in sessions:
         session.stop()
         check_balance(session.stats())
+
+
+@test
+def what_hostile_mappings_take_stays_within_the_budget():
+    """Of processes with thousands of mappings that make and lose more all the time: they are read
+    again, and others have their names."""
+    hostile = [truth.start_ready(*workload("maps", "abuse", 8000)) for _ in range(3)]
+    worker = start(*workload(truth.WORKERS[0], truth.FOR_EVER))
+    pids = [process.pid for process in (*hostile, worker)]
+    with Session(rate=1000, ring_size=4 << 20, watermark=4096, pids=pids) as session:
+        spaces = Spaces(session, names=True)
+        session.start()
+        samples = []
+
+        def read():
+            session.poll()
+            samples.extend(sample for sample in session.read() if sample.pid == worker.pid and sample.user
+                           and not sample.flags & S.SAMPLE_KERNEL)
+            spaces.read()
+        while session.stats()["changes_lost"] < 10000:
+            read()
+        at, before = time.monotonic_ns(), session.stats()
+        while time.monotonic_ns() < at + 10 * 10**9:
+            read()
+        after, elapsed = session.stats(), time.monotonic_ns() - at
+        session.stop()
+        read()
+        took = after["worker_cost"] - before["worker_cost"]
+        # It may begin the last reading, or the last thousand changes, just before the end.
+        allowed = elapsed * session.get()["budget"] // 1000 + before["worker_cost"]
+        check(0 < took <= allowed, f"{took} ns of {allowed} that are allowed in {elapsed}")
+        check(after["probe_cost"] > before["probe_cost"], f"the probe's cost: {after}")
+        check(after["changes"] > before["changes"], f"no change was told: {after}")
+        check(len(samples) >= 100, f"only {len(samples)} samples of another program")
+        for sample in samples:
+            check_faultless(truth.worker_fault(sample.comm, spaces.name(sample)), sample)
 
 
 def cost_of_a_while(sessions, seconds, step):

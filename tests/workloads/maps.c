@@ -11,8 +11,9 @@
  *	many	COUNT mappings, every other one executable, in ITERATIONS (1) processes
  *	storm	COUNT times one mapping is made and unmapped
  *	files	COUNT mappings, each of a new file in DIR
+ *	abuse	as many in one process, and then as storm, for ever
  *
- * With many and files it says "ready" when it has them, and works for ever; with
+ * With many, files and abuse it says "ready" when it has them, and works for ever; with
  * regions and storm it works a while before, to be known to who samples it.
  */
 #include "bare.h"
@@ -178,13 +179,17 @@ NOINLINE int main(int argc, char **argv)
 		call_often(huge(0), count, iterations);
 	else if (mode == 's')
 		storm(count);
-	else if (mode == 'm')
+	else if (mode == 'm' || mode == 'a')
 		many(count);
 	else if (mode == 'f' && argc > 4)
 		for (index = 0; index < count; index++)
 			map_file(argv[4], index);
 	else
 		return 2;
+	if (mode == 'a') {
+		print("ready\n");
+		storm(1ull << 62);
+	}
 	if (mode == 'm' || mode == 'f') {
 		last = region();
 		multiply(mode == 'm' ? argument(argc, argv, 3, 1) : 1);
