@@ -2,13 +2,14 @@
 """New mappings are seen however they are made, and where they can't be seen, it is said."""
 
 import errno
+import os
 import subprocess
 from pathlib import Path
 
-from harness import (check, check_equal, defer, fails_with, load, release, run, start,
-                     temporary_directory, test)
+from harness import (check, check_equal, defer, fails_with, load, release, run, Skip, start,
+                     temporary_directory, test, wait_until)
 from spaces import Spaces, UNKNOWN
-from stackbeat import PAGE, S, Session
+from stackbeat import online_cpus, PAGE, S, Session
 
 # Both are 1 as a rule. The second is in debugfs.
 SWITCHES = (Path("/proc/sys/kernel/ftrace_enabled"), Path("/sys/kernel/debug/kprobes/enabled"))
@@ -102,3 +103,45 @@ def code_that_is_moved_is_followed():
             check(mapping and mapping is not UNKNOWN, f"no mapping: {sample}")
             check_equal((mapping.start, mapping.end, mapping.flags), (new, new + PAGE, S.MAPPING_CHANGE),
                         "the mapping")
+
+
+# Once it is told to, has one CPU for itself, maps code, and gives way to nobody there.
+IN_REAL_TIME = """
+import mmap, os, sys, time
+
+def work(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+work(1)
+print("ready", flush=True)
+sys.stdin.readline()
+os.sched_setaffinity(0, {int(sys.argv[1])})
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(2))
+code = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS,
+                 prot=mmap.PROT_READ | mmap.PROT_EXEC)
+work(60)
+"""
+
+
+@test
+def changes_of_a_real_time_task_are_told_while_it_runs():
+    """On -rt, too, where what waits for a thread of its CPU waits for its end."""
+    other = online_cpus()[-1]
+    if not other:
+        raise Skip("there is one CPU")
+    limit = Path("/proc/sys/kernel/sched_rt_runtime_us")
+    defer(limit.write_text, limit.read_text())
+    limit.write_text("-1")
+    defer(os.sched_setaffinity, 0, os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {0})
+    process = start("python3", "-c", IN_REAL_TIME, other, stdin=subprocess.PIPE)
+    with Session(rate=1000, cpus="0", ring_size=4 << 20, pids=[process.pid]) as session:
+        session.start()
+        check_equal(process.stdout.readline(), "ready\n", "what it said")
+        check(any(sample.space for sample in session.read()), "it was not sampled")
+        before = session.stats()["changes"]
+        release(process)
+        wait_until(lambda: session.stats()["changes"] > before, "the change")
+        check(process.poll() is None, "it has ended")

@@ -5,7 +5,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import shutil
 import signal
 import statistics
 import subprocess
@@ -235,41 +234,6 @@ def a_space_is_remembered_until_it_is_read():
     reading = spaces.process(samples[0].space)
     check(reading.mappings, f"it was forgotten: {reading}")
     check_equal([frame.function for frame in spaces.name(samples[0])], ["main", "_start"], "its callers")
-
-
-@test
-def a_short_process_is_not_held_while_big_ones_are_read():
-    """Its file can be written to, while processes with many mappings that were sampled before it
-    still wait to be read."""
-    truth.raise_limit_of_mappings(200000)
-    count, other = 40, online_cpus()[-1]
-    directory = truth.tmpfs()
-    big, small = (truth.copy_to(directory, name) for name in ("maps", WORKER))
-    # Of two CPUs, the queue of the first is read first.
-    process = start(big, "many", 2 * S.MAPPINGS_MAX - 100, count,
-                    preexec_fn=lambda: os.sched_setaffinity(0, {0}))
-    check_equal(process.stdout.readline(), "ready\n", "what it said")
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
-    pids = {process.pid, *map(int, children.split())}
-    check_equal(len(pids), count, "processes")
-    with Session(rate=5000, ring_size=16 << 20) as session:
-        session.start()
-        wait_until(lambda: not pids.difference_update(sample.pid for sample in session.read())
-                   and not pids, "samples of all")
-        run(small, 3000000, preexec_fn=lambda: os.sched_setaffinity(0, {other}))
-        process.kill()
-        process.wait()
-        with wait_until(lambda: writable(small), "the short process is given back"):
-            check(not is_writable(big), "all were read before")
-        session.stop()
-        check(any(sample.comm == small.name for sample in session.read()), "it was not sampled")
-
-
-def is_writable(path):
-    file = writable(path)
-    if file:
-        file.close()
-    return file is not None
 
 
 # --- objects -----------------------------------------------------------------
