@@ -140,9 +140,9 @@
  *					record's generation: as they were then
  *
  * and from then on for each change (mmap or mprotect that makes something
- * executable, mremap that moves it) a STACKBEAT_RECORD_MAPPING with the flag STACKBEAT_MAPPING_CHANGE:
- * from its generation on, its range holds this, and no longer what was there
- * before. What is only unmapped is not told: nothing can run there.
+ * executable, mremap that moves it) a STACKBEAT_RECORD_MAPPING with the flag
+ * STACKBEAT_MAPPING_CHANGE: from its generation on, its range holds this, and no
+ * longer what was there before. What is only unmapped is not told: nothing can run there.
  *
  * So at generation g an address is, where R is the generation of the space
  * record:
@@ -158,7 +158,8 @@
  *
  * A change that could not be told (too many at once) is counted as
  * STACKBEAT_S_CHANGES_LOST; the mappings are read again at one of the next samples
- * (0.1 s later; twice as late each time that it happens again, up to 10 s), and there is one more space record: `gap` is the first generation that may be
+ * (0.1 s later; twice as late each time that it happens again, up to 10 s), and
+ * there is one more space record: `gap` is the first generation that may be
  * missing. Between gap and its generation R, an address is known only where the
  * mapping before gap and that at R are the same; what came and went in between is
  * taken for it.

@@ -415,7 +415,7 @@ static void sb_spaces_add_change(struct sb_spaces *spaces, struct sb_space *spac
 		/* Pairs with the acquire in sb_spaces_next_change(). */
 		smp_store_release(&change->complete, true);
 	}
-	/* Pairs with that in sb_spaces_work(): it sees the change, or this that it does not come. */
+	/* Pairs with that in sb_spaces_work(), which sees the change, or is waited for no more. */
 	smp_mb();
 	if (!READ_ONCE(spaces->changes_put_off))
 		irq_work_queue(&spaces->changes_kick);

@@ -140,8 +140,8 @@ struct sb_spaces {
 	char *path;			/* STACKBEAT_PATH_MAX bytes */
 	struct sb_found_mapping *found;	/* of the space that is read */
 	u32 found_count, found_room;
-	unsigned long delay;		/* jiffies until the ring is tried again while it is full */
-	u64 full_tail;			/* the reader's tail when it was full; see sb_spaces_resume() */
+	unsigned long delay;		/* jiffies until a ring that is full is tried again */
+	u64 full_tail;			/* the reader's tail when it was full */
 	bool full;
 	u64 worker_cost;		/* ns */
 	u64 charged;			/* ns of this run that are accounted for */

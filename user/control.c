@@ -293,12 +293,12 @@ int control_set(struct control *control, uint32_t session, const struct control_
 		return error_errno(error, ENOMEM, "can't configure the session");
 	}
 	err = run(control, message, &request, "can't configure the session", error);
-	if (err == -EOPNOTSUPP)
-		error_set(error, EOPNOTSUPP,
-			  "can't start: the kernel does not tell of new mappings of code, as its "
-			  "probes are switched off; look at the sysctl kernel.ftrace_enabled and at "
-			  "/sys/kernel/debug/kprobes/enabled: both have to be 1");
-	return err;
+	if (err != -EOPNOTSUPP)
+		return err;
+	return error_set(error, EOPNOTSUPP,
+			 "can't start: the kernel does not tell of new mappings of code, as its "
+			 "probes are switched off; look at the sysctl kernel.ftrace_enabled and at "
+			 "/sys/kernel/debug/kprobes/enabled: both have to be 1");
 }
 
 static void read_stats(struct nlattr *nest, uint64_t stats[STACKBEAT_S_COUNT])

@@ -178,12 +178,13 @@ def is_taken(session, **settings):
 @test
 def a_group_is_found_down_to_level_63():
     """Deeper ones are in no sample: what a beat looks at is bounded."""
-    group = cgroup_mount()
-    groups = [group := make_cgroup(group, f"level-{level}") for level in range(1, 66)]
+    groups = [cgroup_mount()]
+    for level in range(1, 66):
+        groups.append(make_cgroup(groups[-1], f"level-{level}"))
     process = start(*workload("threads", 1))
     (groups[-1] / "cgroup.procs").write_text(str(process.pid))
     for level, is_found in ((1, True), (63, True), (64, False), (65, False)):
-        with Session(rate=1000, cgroups=[groups[level - 1].stat().st_ino]) as session:
+        with Session(rate=1000, cgroups=[groups[level].stat().st_ino]) as session:
             session.start()
             wait_until(lambda: session.stats()["beats"] >= 300, "beats")
             session.stop()

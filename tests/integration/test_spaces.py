@@ -701,6 +701,7 @@ def a_reader_that_reads_no_metadata_costs_little():
     process = truth.start_ready(*workload("maps", "many", 2 * S.MAPPINGS_MAX - 100))
     with Session(**SETTINGS, pids=[process.pid]) as session:
         spaces = Spaces(session, names=False)
+        session.map_metadata()
         session.start()
         wait_until(lambda: session.meta.head > S.META_RING_SIZE - PAGE, "a ring that is full")
         session.stop()
