@@ -128,8 +128,7 @@
  * change of the executable mappings, and where they are read again. exec makes
  * another space, fork does too.
  * One process may have had several spaces, even at the same time with the same
- * contents. 0: not known (see STACKBEAT_S_SPACES_LOST), or first seen when its process
- * was ending.
+ * contents. 0: not known (see STACKBEAT_S_SPACES_LOST).
  *
  * The first sample of a space has the kernel read the mappings soon afterwards,
  * also if the process has ended by then:
@@ -657,7 +656,7 @@ enum stackbeat_stat {
 	STACKBEAT_S_OBJECTS, /* files that are kept now */
 	STACKBEAT_S_OBJECTS_LEFT_OUT, /* mappings whose file was not kept: too many were */
 	STACKBEAT_S_WORKER_COST, /* ns that the worker took which reads and tells mappings */
-	STACKBEAT_S_PROBE_COST, /* ns in the probe that sees new mappings, within whoever makes them */
+	STACKBEAT_S_PROBE_COST, /* ns in the probe of new mappings, within who makes them */
 	STACKBEAT_S_COUNT
 };
 

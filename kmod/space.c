@@ -234,16 +234,6 @@ static void sb_space_note_gap(struct sb_space *space, u32 generation)
 }
 NOKPROBE_SYMBOL(sb_space_note_gap);
 
-/*
- * Whether the current task's process ends. Its memory is not held then: it is about to be
- * taken down, and whoever waits for that end must not find it still there.
- */
-static bool sb_space_is_ending(void)
-{
-	return (current->flags & PF_EXITING) ||
-	       (READ_ONCE(current->signal->flags) & SIGNAL_GROUP_EXIT);
-}
-
 static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *generation)
 {
 	struct sb_spaces *spaces = beat->session->spaces;
@@ -252,8 +242,6 @@ static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *gen
 	u64 id;
 
 	*generation = 0;
-	if (sb_space_is_ending())
-		return 0;
 	if (queue->head - READ_ONCE(queue->tail) == SB_PENDING_MAX) {
 		queue->lost++;
 		return 0;
@@ -272,6 +260,13 @@ static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *gen
 	sb_space_remember(beat, space, id);
 	*generation = 1;
 	return id;
+}
+
+/* Whether the current task's process ends: what it loses needs no reading, which would hold it. */
+static bool sb_space_is_ending(void)
+{
+	return (current->flags & PF_EXITING) ||
+	       (READ_ONCE(current->signal->flags) & SIGNAL_GROUP_EXIT);
 }
 
 /*
