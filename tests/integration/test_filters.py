@@ -2,6 +2,7 @@
 """A session samples what it was asked to, and nothing else."""
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -99,52 +100,58 @@ def idle_cpus_give_no_samples():
         check_balance(session.stats())
 
 
-# Has a child end, and forks another one with its id at once: before the kernel has freed the first.
-ID_TWICE = """
+# Has children end, and forks others with their ids at once: before the kernel has freed the first.
+IDS_TWICE = """
 import ctypes, os, signal, struct, sys
 CLONE3 = 435
+libc = ctypes.CDLL(None, use_errno=True)
 
-def fork_as(pid):
-    wanted = (ctypes.c_int * 1)(pid)
-    arguments = ctypes.create_string_buffer(struct.pack(
-        "=11Q", 0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, ctypes.addressof(wanted), 1, 0))
-    return ctypes.CDLL(None, use_errno=True).syscall(CLONE3, arguments, len(arguments) - 1)
-
-def work():
-    while True:
+def twice():
+    ready, begin = os.pipe()
+    first = os.fork()
+    if not first:
+        os.close(begin)
+        os.read(ready, 1)
+        os._exit(0)
+    wanted = (ctypes.c_int * 1)(first)
+    arguments = struct.pack("=11Q", 0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, ctypes.addressof(wanted), 1, 0)
+    os.close(begin)
+    os.waitpid(first, 0)
+    second = libc.syscall(CLONE3, arguments, len(arguments))
+    while not second:
         pass
+    os.close(ready)
+    return first, second
 
 sys.stdin.readline()
-first = os.fork()
-if not first:
-    os._exit(0)
-os.waitpid(first, 0)
-second = fork_as(first)
-if not second:
-    work()
-print(first, second, flush=True)
-work()
+pairs = [twice() for _ in range(int(sys.argv[1]))]
+print([pair[1] for pair in pairs if pair[0] == pair[1]], flush=True)
+while True:
+    pass
 """
 
 
 @test
-def a_child_with_the_id_of_one_that_has_ended_is_sampled():
-    """What the kernel frees later, of the one that has ended, does not take the new one out."""
-    with Session(rate=1000, watermark=4096) as session:
-        parent = start("python3", "-c", ID_TWICE, stdin=subprocess.PIPE)
+def children_with_the_ids_of_some_that_have_ended_are_sampled():
+    """What the kernel frees later, of those that have ended, does not take the new ones out."""
+    count = 6
+    with Session(rate=1000, watermark=4096, ring_size=4 << 20) as session:
+        parent = start("python3", "-c", IDS_TWICE, count, stdin=subprocess.PIPE)
         session.set(pids=[parent.pid])
         session.start()
         release(parent)
-        first, second = map(int, parent.stdout.readline().split())
-        check_equal(second, first, "id of the second child")
-        defer(os.kill, second, signal.SIGKILL)
-        # Some grace periods later it is still sampled.
-        at = session.read_until(lambda samples: len(samples) >= 500)[-1].time
-        samples = session.read_until(lambda samples: samples and samples[-1].time > at + 10**9)
-        session.stop()
-        check(any(sample.pid == second for sample in samples if sample.time > at),
-              "the child was not sampled")
+        children = json.loads(parent.stdout.readline())
+        for child in children:
+            defer(os.kill, child, signal.SIGKILL)
+        check_equal(len(children), count, "children with an id that there was before")
+        # Many grace periods later they are still sampled.
+        at = time.monotonic_ns() + 10**9
+        seen = set()
 
+        def all_seen():
+            seen.update(sample.pid for sample in session.read() if sample.time > at)
+            return seen >= set(children)
+        wait_until(all_seen, "samples of all children")
 
 
 @test
