@@ -25,6 +25,12 @@ def mount_debugfs():
         defer(run, "umount", "/sys/kernel/debug")
 
 
+def probe_is_by_ftrace():
+    """Else, as on 5.10, only the second switch concerns it."""
+    probes = Path("/sys/kernel/debug/kprobes/list").read_text().splitlines()
+    return any("perf_event_mmap+0x0" in line and "[FTRACE]" in line for line in probes)
+
+
 @test
 def a_session_does_not_start_where_probes_are_off():
     mount_debugfs()
@@ -33,8 +39,13 @@ def a_session_does_not_start_where_probes_are_off():
         with Session(rate=100) as session:
             session.start()
             session.set(state=S.STATE_PAUSED)
+            by_ftrace = probe_is_by_ftrace()
             defer(switch, path, 1)
             switch(path, 0)
+            if path == SWITCHES[0] and not by_ftrace:
+                session.start()
+                switch(path, 1)
+                continue
             with fails_with(errno.EOPNOTSUPP, f"a start without {path}", "probes are switched off"):
                 session.start()
             check_equal(session.get()["state"], S.STATE_PAUSED, "state after it was refused")
