@@ -6,6 +6,7 @@ Of a guest that has such CPUs: tests/vm/run --append "isolcpus=1 nohz_full=1".""
 from pathlib import Path
 
 from harness import check, check_equal, load, Recording, test
+from realtime import check_not_woken
 from stackbeat import S
 from weights import keep_busy
 
@@ -51,3 +52,8 @@ def isolated_cpus_are_sampled_where_they_are_named():
         check_equal(beating, expected, f"CPUs with a beat of -C {cpus}")
         recording.interrupt()
         check(recording.profile().samples, "no samples")
+
+
+@where_cpus_are_isolated
+def isolated_cpus_are_not_woken():
+    check_not_woken(1)
