@@ -215,8 +215,9 @@ def _run_and_say(say, function, arguments):
 
 
 @contextlib.contextmanager
-def loop(*arguments):
-    """A loop on its CPU, to which nothing else comes, nor is there any help against it."""
+def loop(file=None, seconds=SECONDS):
+    """A loop on its CPU, to which nothing else comes, nor is there any help against it. It maps
+    `file` as code when it has a SIGUSR1."""
     if CPU not in online_cpus() or len(online_cpus()) < 2:
         raise Skip("there is one CPU")
     with contextlib.ExitStack() as before:
@@ -232,7 +233,7 @@ def loop(*arguments):
                         preexec_fn=lambda: os.sched_setaffinity(0, {CPU}))
         wait_until(lambda: Path(f"/proc/{witness.pid}/comm").read_text().strip() == "cat"
                    and "pipe_read" in kernel_stack(Path(f"/proc/{witness.pid}")), "the witness")
-        process = start(*workload("rtloop", CPU, SECONDS, *arguments))
+        process = start(*workload("rtloop", CPU, seconds, *filter(None, [file])))
         running = Loop(process, witness)
         before.callback(running.end)
         check_equal(process.stdout.readline(), "running\n", "what the loop says")
