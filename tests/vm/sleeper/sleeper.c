@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What emulated machines lack: a cpuidle driver, so that a governor chooses how deep a CPU sleeps and
+ * whether its tick goes on. Its states are one and the same sleep under the names and numbers of real
+ * ones. With `masked` the CPU sleeps with interrupts off, as in MWAIT: what wakes it is handled
+ * where idle is over for cpuidle.
+ */
+#include <linux/cpu.h>
+#include <linux/cpuidle.h>
+#include <linux/module.h>
+#include <linux/workqueue.h>
+#include <asm/apic.h>
+#include <asm/fixmap.h>
+#include <asm/msr.h>
+
+static bool masked;
+module_param(masked, bool, 0444);
+MODULE_PARM_DESC(masked, "sleep with interrupts off");
+
+/* The interrupts that the local APIC has for this CPU, 32 from `first` on. */
+static notrace u32 sleeper_requests(bool x2apic, unsigned int first)
+{
+	unsigned int reg = APIC_IRR + first / 2;
+
+	if (x2apic)
+		return __rdmsr(APIC_BASE_MSR + (reg >> 4));
+	return *(volatile u32 *)(APIC_BASE + reg);
+}
+
+static notrace bool sleeper_is_interrupted(bool x2apic)
+{
+	unsigned int first;
+
+	for (first = 0; first < 256; first += 32) {
+		if (sleeper_requests(x2apic, first))
+			return true;
+	}
+	return false;
+}
+
+static notrace void sleeper_wait(void)
+{
+	bool x2apic = __rdmsr(MSR_IA32_APICBASE) & X2APIC_ENABLE;
+
+	while (!sleeper_is_interrupted(x2apic))
+		cpu_relax();
+}
+
+/* Nothing here is traced: RCU does not look at a CPU that sleeps. */
+static notrace int sleeper_enter(struct cpuidle_device *dev, struct cpuidle_driver *drv, int index)
+{
+	if (masked)
+		sleeper_wait();
+	else
+		asm volatile("sti; hlt; cli" : : : "memory");
+	return index;
+}
+
+#define SLEEPER_STATE(_name, _latency, _residency) {	\
+	.name = _name,					\
+	.desc = _name,					\
+	.exit_latency = _latency,			\
+	.target_residency = _residency,			\
+	.enter = sleeper_enter,				\
+}
+
+static struct cpuidle_driver sleeper_driver = {
+	/* No owner: the devices, which go when this module goes, would hold it. */
+	.name = "sleeper",
+	.states = {
+		{ /* POLL */ },
+		SLEEPER_STATE("C1", 2, 2),
+		SLEEPER_STATE("C3", 50, 200),
+		SLEEPER_STATE("C6", 200, 3000),
+	},
+	.state_count = 4,
+};
+
+static int __init sleeper_init(void)
+{
+	cpuidle_poll_state_init(&sleeper_driver);
+	return cpuidle_register(&sleeper_driver, NULL);
+}
+
+static long sleeper_nothing(void *unused)
+{
+	return 0;
+}
+
+static void __exit sleeper_exit(void)
+{
+	unsigned int cpu;
+
+	cpuidle_unregister(&sleeper_driver);
+	/* A CPU that has run something else has left sleeper_enter(). */
+	cpus_read_lock();
+	for_each_online_cpu(cpu)
+		work_on_cpu(cpu, sleeper_nothing, NULL);
+	cpus_read_unlock();
+}
+
+module_init(sleeper_init);
+module_exit(sleeper_exit);
+
+MODULE_DESCRIPTION("A cpuidle driver for machines that have none");
+MODULE_LICENSE("GPL");
