@@ -228,6 +228,10 @@ bench-symbols: ## Measure naming, beside addr2line, llvm-symbolizer and perf scr
 check: ## Run all tests
 	$(Q)tests/check
 
+.PHONY: check-long
+check-long: ## Run what takes longer: real-time loops on a -rt kernel, softirqs from another CPU
+	$(Q)tests/check rt steered
+
 .PHONY: check-matrix
 check-matrix: ## Run the module's tests on every kernel; goes on where it was interrupted
 	$(Q)tests/matrix

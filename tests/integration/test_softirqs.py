@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Softirqs that interrupt the idle task are sampled, however the CPU is idle."""
+
+import math
+import time
+from pathlib import Path
+
+from harness import check, check_equal, exact_test, load, run, Skip
+from sleep import (listen, make_network, sample_softirqs, send_bursts, SoftirqTrace, stay_awake, stay_on,
+                   use_driver)
+from stackbeat import online_cpus, S, Session
+
+RATE = 4000
+# Of the guest tests/vm/run --icount --cpus 2.
+CPUS = len(online_cpus())
+
+
+def where_there_is_one_cpu(function):
+    return exact_test(function) if CPUS == 1 else function
+
+
+def where_there_are_two_cpus(function):
+    return exact_test(function) if CPUS > 1 else function
+
+
+def check_softirqs(cpu, seconds):
+    """Bursts of packets come to `cpu`, which is idle but for what they cost in softirqs, some ms each 10 ms.
+
+    Each ns of these is as likely as any other to have a beat, and beats are more evenly spread
+    than by chance alone: the variance of a sum of weights, of which each is one period, is the sum of their
+    squares at most. Five standard deviations are never missed by chance. What is within some us
+    of a softirq's ends, where the timer is set and cancelled, may be missed."""
+    if "PREEMPT_RT" in Path("/proc/version").read_text():
+        raise Skip("threads run the softirqs of this kernel")
+    load()
+    listen(32)
+    send_bursts(10000)
+    # Probes are called in the order in which they came: the kernel notes that a softirq begins before
+    # the session's timer is set. Without a budget, as this is about time.
+    with SoftirqTrace(cpu) as trace, Session(rate=RATE, cpus=str(cpu), ring_size=4 << 20,
+                                             budget=S.BUDGET_MAX) as session:
+        session.map()
+        time.sleep(0.5)
+        spans, weights = sample_softirqs(session, trace, seconds)
+        check_equal(session.stats()["lost_full"], 0, "lost")
+    truth, claimed = sum(spans), sum(weights)
+    check(truth >= seconds * 10**8, f"only {truth} ns of {seconds} s are in softirqs from idle")
+    bound = 5 * math.sqrt(truth * 10**9 / RATE) + 5000 * len(spans)
+    check(abs(claimed - truth) <= bound, f"{claimed} ns in {len(weights)} samples of softirqs from idle, which took "
+          f"{truth} ns in {len(spans)} softirqs; allowed are {bound:.0f} ns")
+
+
+def check_softirqs_of_timers(seconds):
+    """A queue of the sender's device keeps packets until a timer comes, which interrupts the idle CPU."""
+    make_network()
+    run("ip", "netns", "exec", "far", "tc", "qdisc", "add", "dev", "far", "root", "netem", "slot", "10ms", "10ms")
+    check_softirqs(online_cpus()[0], seconds)
+
+
+@where_there_is_one_cpu
+def softirqs_that_interrupt_a_halt_are_sampled():
+    check_softirqs_of_timers(2)
+
+
+@where_there_is_one_cpu
+def softirqs_that_end_a_sleep_with_interrupts_off_are_sampled():
+    use_driver("masked=1")
+    check_softirqs_of_timers(1)
+
+
+@where_there_is_one_cpu
+def softirqs_that_interrupt_polling_are_sampled():
+    use_driver()
+    stay_awake()
+    check_softirqs_of_timers(1)
+
+
+@where_there_are_two_cpus
+def softirqs_for_packets_of_another_cpu_are_sampled():
+    """What one CPU sends is steered to another."""
+    home, cpu = online_cpus()[:2]
+    stay_on(home)
+    make_network()
+    Path("/sys/class/net/near/queues/rx-0/rps_cpus").write_text(f"{1 << cpu:x}")
+    check_softirqs(cpu, 2)
