@@ -27,7 +27,7 @@
  *		STACKBEAT_USERS_SESSIONS_MAX of all users
  *	ENOENT, EOPNOTSUPP, ...
  *		the kernel can't be probed for new mappings, as register_kprobe() says, or
- *		has no tracepoints for idle CPUs
+ *		has no tracepoints for switches of tasks, softirqs and forks
  *	ENOMEM	no memory, or RLIMIT_MEMLOCK of a user without CAP_IPC_LOCK is exceeded: the
  *		rings of his sessions count against it, but for those of one session
  *		with the defaults
@@ -469,7 +469,6 @@ struct stackbeat_object {
  *	ERANGE	a number is out of its range
  *	ENODEV	no such session
  *	ESRCH	no such process
- *	ENOENT	the kernel can't be probed for forks
  *	EOPNOTSUPP a start, but the kernel's probes are switched off (sysctl
  *		kernel.ftrace_enabled, kprobes/enabled in debugfs), so that changes of
  *		mappings would not be told. It is tried by an executable mapping in the

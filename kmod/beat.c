@@ -552,9 +552,6 @@ static enum hrtimer_restart sb_beat_callback(struct hrtimer *timer)
 	u32 missed = beat->missed;
 	const struct sb_filter *filter;
 
-	if (WARN_ON_ONCE(smp_processor_id() != beat->cpu))
-		return HRTIMER_NORESTART;
-
 	if (unlikely((s64)(now - due) >= (s64)period)) {
 		u64 late = div64_u64(now - due, period);
 
@@ -792,6 +789,9 @@ void sb_beat_retime(struct sb_beat *beat)
 void sb_beat_park(struct sb_beat *beat)
 {
 	if (beat->parked)
+		return;
+	/* At the end of a softirq: where its interrupt is pending, it is the softirq's. */
+	if (in_serving_softirq() && sb_beat_due(beat) <= ktime_get_mono_fast_ns())
 		return;
 	hrtimer_cancel(&beat->timer);
 	beat->parked = true;

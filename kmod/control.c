@@ -217,11 +217,8 @@ static int sb_read_ids(struct genl_info *info, enum stackbeat_attr attr, const c
 	if (err || !count)
 		return err;
 	set = sb_id_set_alloc(count, attr == STACKBEAT_A_PIDS, inherit);
-	if (IS_ERR(set)) {
-		if (PTR_ERR(set) == -ENOENT)
-			sb_set_error(info, attr, "the kernel can't follow forks");
+	if (IS_ERR(set))
 		return PTR_ERR(set);
-	}
 	*read = set;
 	nla_for_each_nested(member, info->attrs[attr], left) {
 		err = sb_id_set_add(set, nla_get_u32(member));

@@ -2,25 +2,16 @@
 #include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
 #include <linux/cpumask.h>
-#include <linux/interrupt.h>
-#include <linux/kernel.h>
-#include <linux/mutex.h>
+#include <linux/ktime.h>
 #include <linux/sched.h>
 #include <linux/smp.h>
-#include <linux/string.h>
-#include <linux/tracepoint.h>
 #include <linux/workqueue.h>
-#include <trace/events/irq.h>
-#include <trace/events/sched.h>
 
 #include "beat.h"
 #include "compat/compat.h"
 #include "control.h"
 #include "cpu.h"
 #include "session.h"
-
-/* How long the probes of idle CPUs stay when there is no session any more. */
-#define SB_IDLE_PROBES_JIFFIES (60 * HZ)
 
 DEFINE_PER_CPU(struct sb_cpu, sb_cpus);
 
@@ -166,7 +157,7 @@ static noinline void sb_cpu_park(struct sb_cpu *here)
 		if (here->parking > READ_ONCE(beat->session->budget) / 4)
 			continue;
 		sb_beat_park(beat);
-		here->parked = true;
+		here->parked |= beat->parked;
 		end = rdtsc();
 		sb_beat_add_parking(beat, end - start);
 		start = end;
@@ -206,18 +197,18 @@ static __always_inline void sb_cpu_on_switch(const struct task_struct *next)
 }
 
 #ifdef HAVE_SCHED_SWITCH_PREV_STATE
-static void sb_cpu_on_sched_switch(void *data, bool preempt, struct task_struct *prev,
-				   struct task_struct *next, unsigned int prev_state)
+void sb_cpu_on_sched_switch(void *data, bool preempt, struct task_struct *prev,
+			    struct task_struct *next, unsigned int prev_state)
 #else
-static void sb_cpu_on_sched_switch(void *data, bool preempt, struct task_struct *prev,
-				   struct task_struct *next)
+void sb_cpu_on_sched_switch(void *data, bool preempt, struct task_struct *prev,
+			    struct task_struct *next)
 #endif
 {
 	sb_cpu_on_switch(next);
 }
 
 /* Softirqs that interrupt the idle task are work: for their time the timers are armed. */
-static void sb_cpu_on_softirq_entry(void *data, unsigned int softirq)
+void sb_cpu_on_softirq_entry(void *data, unsigned int softirq)
 {
 	unsigned long flags;
 
@@ -229,7 +220,7 @@ static void sb_cpu_on_softirq_entry(void *data, unsigned int softirq)
 	local_irq_restore(flags);
 }
 
-static void sb_cpu_on_softirq_exit(void *data, unsigned int softirq)
+void sb_cpu_on_softirq_exit(void *data, unsigned int softirq)
 {
 	unsigned long flags;
 
@@ -239,97 +230,6 @@ static void sb_cpu_on_softirq_exit(void *data, unsigned int softirq)
 	if (!__this_cpu_read(sb_cpus.parked))
 		sb_cpu_park(this_cpu_ptr(&sb_cpus));
 	local_irq_restore(flags);
-}
-
-static struct sb_idle_probe {
-	const char *name;
-	void *function;
-	struct tracepoint *tracepoint;
-} sb_idle_probes[] = {
-	{ .name = "sched_switch", .function = sb_cpu_on_sched_switch },
-	{ .name = "softirq_entry", .function = sb_cpu_on_softirq_entry },
-	{ .name = "softirq_exit", .function = sb_cpu_on_softirq_exit },
-};
-
-static DEFINE_MUTEX(sb_idle_lock);
-static u32 sb_idle_followers;	/* under sb_idle_lock */
-static bool sb_idle_followed;	/* under sb_idle_lock: the probes are registered */
-
-/* They are not exported, so the compiler does not compare the types. */
-static void __maybe_unused sb_idle_check_types(void)
-{
-	check_trace_callback_type_sched_switch(sb_cpu_on_sched_switch);
-	check_trace_callback_type_softirq_entry(sb_cpu_on_softirq_entry);
-	check_trace_callback_type_softirq_exit(sb_cpu_on_softirq_exit);
-}
-
-static void sb_idle_find(struct tracepoint *tracepoint, void *data)
-{
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(sb_idle_probes); i++) {
-		if (!strcmp(tracepoint->name, sb_idle_probes[i].name))
-			sb_idle_probes[i].tracepoint = tracepoint;
-	}
-}
-
-static void sb_idle_unregister(size_t count)
-{
-	while (count--)
-		tracepoint_probe_unregister(sb_idle_probes[count].tracepoint,
-					    sb_idle_probes[count].function, NULL);
-	sb_idle_followed = false;
-}
-
-static int sb_idle_register(void)
-{
-	size_t i;
-	int err;
-
-	for (i = 0; i < ARRAY_SIZE(sb_idle_probes); i++) {
-		err = -ENOENT;
-		if (sb_idle_probes[i].tracepoint)
-			err = tracepoint_probe_register(sb_idle_probes[i].tracepoint,
-							sb_idle_probes[i].function, NULL);
-		if (err) {
-			sb_idle_unregister(i);
-			return err;
-		}
-	}
-	sb_idle_followed = true;
-	return 0;
-}
-
-/* No beat runs: a probe that is still under way finds nothing to do. */
-static void sb_idle_end(struct work_struct *work)
-{
-	mutex_lock(&sb_idle_lock);
-	if (!sb_idle_followers && sb_idle_followed)
-		sb_idle_unregister(ARRAY_SIZE(sb_idle_probes));
-	mutex_unlock(&sb_idle_lock);
-}
-
-static DECLARE_DELAYED_WORK(sb_idle_end_work, sb_idle_end);
-
-int sb_cpu_follow_idle(void)
-{
-	int err = 0;
-
-	mutex_lock(&sb_idle_lock);
-	if (!sb_idle_followed)
-		err = sb_idle_register();
-	if (!err)
-		sb_idle_followers++;
-	mutex_unlock(&sb_idle_lock);
-	return err;
-}
-
-void sb_cpu_unfollow_idle(void)
-{
-	mutex_lock(&sb_idle_lock);
-	if (!--sb_idle_followers)
-		mod_delayed_work(sb_cpu_workqueue, &sb_idle_end_work, SB_IDLE_PROBES_JIFFIES);
-	mutex_unlock(&sb_idle_lock);
 }
 
 static enum cpuhp_state sb_cpu_hotplug_state;
@@ -360,7 +260,6 @@ int sb_cpu_init(void)
 {
 	int err;
 
-	for_each_kernel_tracepoint(sb_idle_find, NULL);
 	sb_cpu_workqueue = alloc_workqueue("stackbeat-cpus", WQ_UNBOUND, 0);
 	if (!sb_cpu_workqueue)
 		return -ENOMEM;
@@ -373,8 +272,5 @@ int sb_cpu_init(void)
 void sb_cpu_exit(void)
 {
 	cpuhp_remove_state_nocalls(sb_cpu_hotplug_state);
-	cancel_delayed_work_sync(&sb_idle_end_work);
-	sb_idle_end(NULL);
-	tracepoint_synchronize_unregister();
 	destroy_workqueue(sb_cpu_workqueue);
 }

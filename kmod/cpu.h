@@ -15,8 +15,11 @@
 #include <linux/percpu.h>
 #include <linux/types.h>
 
+#include "compat/compat-config.h"
+
 struct sb_beat;
 struct sb_session;
+struct task_struct;
 
 struct sb_cpu {
 	struct hlist_head beats;	/* those that run here */
@@ -59,13 +62,16 @@ bool sb_beats_start_on(struct sb_session *session, u32 cpu);
  */
 int sb_beats_update(struct sb_session *session);
 
-/*
- * Has the timers of idle CPUs cancelled from now on; calls nest. What is set up for it
- * stays for a while after the last sb_cpu_unfollow_idle(), as setting it up again may
- * have to wait for a grace period. ENOENT: the kernel has no tracepoints for it.
- */
-int sb_cpu_follow_idle(void);
-void sb_cpu_unfollow_idle(void);
+/* Probes of tracepoints, see probes.c. */
+#ifdef HAVE_SCHED_SWITCH_PREV_STATE
+void sb_cpu_on_sched_switch(void *data, bool preempt, struct task_struct *prev,
+			    struct task_struct *next, unsigned int prev_state);
+#else
+void sb_cpu_on_sched_switch(void *data, bool preempt, struct task_struct *prev,
+			    struct task_struct *next);
+#endif
+void sb_cpu_on_softirq_entry(void *data, unsigned int softirq);
+void sb_cpu_on_softirq_exit(void *data, unsigned int softirq);
 
 int sb_cpu_init(void);
 void sb_cpu_exit(void);

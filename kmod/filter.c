@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-#include <linux/mutex.h>
 #include <linux/pid.h>
 #include <linux/rculist.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
-#include <linux/string.h>
 #include <linux/threads.h>
-#include <linux/tracepoint.h>
 #include <linux/vmalloc.h>
 
 #include "filter.h"
@@ -18,9 +15,6 @@ static struct workqueue_struct *sb_filter_workqueue;
 
 static LIST_HEAD(sb_id_sets);
 static DEFINE_SPINLOCK(sb_id_sets_lock); /* of those who change the list */
-
-static int sb_filter_follow(void);
-static void sb_filter_unfollow(void);
 
 static void sb_id_set_free(struct sb_id_set *set)
 {
@@ -33,7 +27,6 @@ static void sb_id_set_free(struct sb_id_set *set)
 struct sb_id_set *sb_id_set_alloc(u32 capacity, bool of_processes, bool inherit)
 {
 	struct sb_id_set *set = kzalloc(sizeof(*set), GFP_KERNEL_ACCOUNT);
-	int err = -ENOMEM;
 
 	if (!set)
 		return ERR_PTR(-ENOMEM);
@@ -42,19 +35,14 @@ struct sb_id_set *sb_id_set_alloc(u32 capacity, bool of_processes, bool inherit)
 	set->inherit = inherit;
 	set->ids = kcalloc(capacity, sizeof(*set->ids), GFP_KERNEL_ACCOUNT);
 	set->bits = __vmalloc(PID_MAX_LIMIT / BITS_PER_BYTE, GFP_KERNEL_ACCOUNT | __GFP_ZERO);
-	if (!set->ids || !set->bits)
-		goto failed;
-	err = sb_filter_follow();
-	if (err)
-		goto failed;
+	if (!set->ids || !set->bits) {
+		sb_id_set_free(set);
+		return ERR_PTR(-ENOMEM);
+	}
 	spin_lock(&sb_id_sets_lock);
 	list_add_rcu(&set->list, &sb_id_sets);
 	spin_unlock(&sb_id_sets_lock);
 	return set;
-
-failed:
-	sb_id_set_free(set);
-	return ERR_PTR(err);
 }
 
 /* From now on forks do not find it; it is still there for a grace period. */
@@ -128,10 +116,8 @@ static void sb_filter_free_now(struct sb_filter *filter)
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(filter->last); i++) {
-		if (!filter->last[i])
-			continue;
-		sb_id_set_free(filter->last[i]);
-		sb_filter_unfollow();
+		if (filter->last[i])
+			sb_id_set_free(filter->last[i]);
 	}
 	kfree(filter);
 }
@@ -193,8 +179,7 @@ static void sb_id_set_on_fork(struct sb_id_set *set, const struct task_struct *p
 		clear_bit(child->pid, set->bits);
 }
 
-static void sb_filter_on_fork(void *data, struct task_struct *parent,
-			      struct task_struct *child)
+void sb_filter_on_fork(void *data, struct task_struct *parent, struct task_struct *child)
 {
 	struct sb_id_set *set;
 
@@ -202,53 +187,6 @@ static void sb_filter_on_fork(void *data, struct task_struct *parent,
 	list_for_each_entry_rcu(set, &sb_id_sets, list)
 		sb_id_set_on_fork(set, parent, child);
 	rcu_read_unlock();
-}
-
-static struct tracepoint *sb_filter_fork; /* once it was looked for */
-
-static void sb_filter_find(struct tracepoint *tracepoint, void *data)
-{
-	if (!strcmp(tracepoint->name, "sched_process_fork"))
-		sb_filter_fork = tracepoint;
-}
-
-int sb_filter_init_probes(void)
-{
-	for_each_kernel_tracepoint(sb_filter_find, NULL);
-	if (!sb_filter_fork)
-		return -ENOENT;
-	return tracepoint_probe_register(sb_filter_fork, sb_filter_on_fork, NULL);
-}
-
-void sb_filter_exit_probes(void)
-{
-	tracepoint_probe_unregister(sb_filter_fork, sb_filter_on_fork, NULL);
-	tracepoint_synchronize_unregister();
-}
-
-static DEFINE_MUTEX(sb_filter_follow_lock);
-static u32 sb_filter_followers; /* under sb_filter_follow_lock */
-
-/* Has forks followed while there is a set; calls nest. */
-static int sb_filter_follow(void)
-{
-	int err = 0;
-
-	mutex_lock(&sb_filter_follow_lock);
-	if (!sb_filter_followers)
-		err = sb_filter_init_probes();
-	if (!err)
-		sb_filter_followers++;
-	mutex_unlock(&sb_filter_follow_lock);
-	return err;
-}
-
-static void sb_filter_unfollow(void)
-{
-	mutex_lock(&sb_filter_follow_lock);
-	if (!--sb_filter_followers)
-		sb_filter_exit_probes();
-	mutex_unlock(&sb_filter_follow_lock);
 }
 
 int sb_filter_init(void)

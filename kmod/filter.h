@@ -75,7 +75,7 @@ void sb_filter_free(struct sb_filter *filter);
 
 /*
  * An empty set with room for `capacity` ids, which follows forks from now on.
- * ENOMEM; ENOENT when the kernel has no tracepoint for them. It is freed with the
+ * ENOMEM. It is freed with the
  * filters that have it.
  */
 struct sb_id_set *sb_id_set_alloc(u32 capacity, bool of_processes, bool inherit);
@@ -86,9 +86,8 @@ struct sb_id_set *sb_id_set_alloc(u32 capacity, bool of_processes, bool inherit)
  */
 int sb_id_set_add(struct sb_id_set *set, pid_t id);
 
-/* Has forks followed, and not any more. They sleep. ENOENT: the kernel has no tracepoint. */
-int sb_filter_init_probes(void);
-void sb_filter_exit_probes(void);
+/* A probe of a tracepoint, see probes.c. */
+void sb_filter_on_fork(void *data, struct task_struct *parent, struct task_struct *child);
 
 /* ENOMEM. */
 int sb_filter_init(void);

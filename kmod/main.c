@@ -6,6 +6,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "filter.h"
+#include "probes.h"
 #include "session.h"
 #include "space.h"
 
@@ -35,6 +36,9 @@ static int __init sb_init(void)
 	err = sb_cpu_init();
 	if (err)
 		goto err_cpu;
+	err = sb_probes_init();
+	if (err)
+		goto err_probes;
 	err = sb_session_init();
 	if (err)
 		goto err_session;
@@ -51,6 +55,8 @@ err_device:
 err_control:
 	sb_session_exit();
 err_session:
+	sb_probes_exit();
+err_probes:
 	sb_cpu_exit();
 err_cpu:
 	sb_beat_exit();
@@ -66,6 +72,7 @@ static void __exit sb_exit(void)
 	sb_device_exit();
 	sb_control_exit();
 	sb_session_exit();
+	sb_probes_exit();
 	sb_cpu_exit();
 	sb_beat_exit();
 	sb_space_exit();

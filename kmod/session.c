@@ -21,6 +21,7 @@
 #include "control.h"
 #include "cpu.h"
 #include "filter.h"
+#include "probes.h"
 #include "session.h"
 #include "space.h"
 
@@ -199,7 +200,7 @@ static int sb_session_prepare(struct sb_session *session)
 	session->spaces = spaces;
 	if (session->restricted)
 		spaces->objects.root = &session->root;
-	return sb_cpu_follow_idle();
+	return sb_probes_get();
 }
 
 /* Whether there is room for one more, in all, for all users, and for its user. */
@@ -281,7 +282,7 @@ static void sb_session_free_work(struct work_struct *work)
 {
 	struct sb_session *session = container_of(to_rcu_work(work), struct sb_session, free);
 
-	sb_cpu_unfollow_idle();
+	sb_probes_put();
 	sb_session_free(session);
 }
 

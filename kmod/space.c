@@ -470,8 +470,9 @@ static void sb_space_tell_change(const struct sb_area *area)
 }
 NOKPROBE_SYMBOL(sb_space_tell_change);
 
-static const struct task_struct *sb_space_prover; /* under sb_space_prove_lock */
-static bool sb_space_proved;
+/* Those who want to see the probe at work, and how often it was meanwhile, whoever had it run. */
+static atomic_t sb_space_provers;
+static atomic_t sb_space_proofs;
 
 /*
  * The kernel tells perf of each mapping here, in the task that makes it and under
@@ -486,10 +487,8 @@ static int sb_space_on_mapping(struct kprobe *probe, struct pt_regs *regs)
 
 	if (!(vma->vm_flags & VM_EXEC) || vma->vm_mm != current->mm)
 		return 0;
-	if (unlikely(READ_ONCE(sb_space_prover) == current)) {
-		WRITE_ONCE(sb_space_proved, true);
-		return 0;
-	}
+	if (unlikely(atomic_read(&sb_space_provers)))
+		atomic_inc(&sb_space_proofs);
 	area = (struct sb_area){
 		.vma = vma,
 		.start = vma->vm_start,
@@ -535,7 +534,7 @@ static struct kprobe sb_space_move_probe = {
 };
 
 static DEFINE_MUTEX(sb_space_probe_lock);
-static u32 sb_space_probe_users; /* under sb_space_probe_lock */
+static bool sb_space_follows;	/* under sb_space_probe_lock: the probes are registered */
 static bool sb_space_follows_moves; /* under sb_space_probe_lock */
 
 /* Registering, also when it fails, sets what must not be there the next time. */
@@ -546,32 +545,32 @@ static int sb_space_register(struct kprobe *probe)
 	return register_kprobe(probe);
 }
 
-/* A kernel whose moves can't be followed is followed all the same. */
+/*
+ * From the first session on the probes stay, as they cost little: who unregisters one waits for a
+ * grace period, and with him whoever opens the next session. A kernel whose moves can't be
+ * followed is followed all the same.
+ */
 static int sb_space_follow(void)
 {
 	int err = 0;
 
 	mutex_lock(&sb_space_probe_lock);
-	if (!sb_space_probe_users) {
+	if (!sb_space_follows) {
 		err = sb_space_register(&sb_space_probe);
 		if (!err)
 			sb_space_follows_moves = !sb_space_register(&sb_space_move_probe);
+		sb_space_follows = !err;
 	}
-	if (!err)
-		sb_space_probe_users++;
 	mutex_unlock(&sb_space_probe_lock);
 	return err;
 }
 
 static void sb_space_unfollow(void)
 {
-	mutex_lock(&sb_space_probe_lock);
-	if (!--sb_space_probe_users) {
-		if (sb_space_follows_moves)
-			unregister_kprobe(&sb_space_move_probe);
+	if (sb_space_follows_moves)
+		unregister_kprobe(&sb_space_move_probe);
+	if (sb_space_follows)
 		unregister_kprobe(&sb_space_probe);
-	}
-	mutex_unlock(&sb_space_probe_lock);
 }
 
 /* What the probes did not see since they are there. */
@@ -580,25 +579,26 @@ static u64 sb_space_missed(void)
 	return READ_ONCE(sb_space_probe.nmissed) + READ_ONCE(sb_space_move_probe.nmissed);
 }
 
-static DEFINE_MUTEX(sb_space_prove_lock);
-
 int sb_spaces_prove(void)
 {
+	struct mm_struct *mm = current->mm;
 	unsigned long address;
-	int err = 0;
+	int err = 0, proofs;
 
-	mutex_lock(&sb_space_prove_lock);
-	WRITE_ONCE(sb_space_proved, false);
-	WRITE_ONCE(sb_space_prover, current);
+	/* Another thread may hold the lock for as long as it likes: then there is no saying. */
+	if (!mm || !mmap_write_trylock(mm))
+		return 0;
+	mmap_write_unlock(mm);
+	atomic_inc(&sb_space_provers);
+	proofs = atomic_read(&sb_space_proofs);
 	address = vm_mmap(NULL, 0, PAGE_SIZE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
 			  0);
-	WRITE_ONCE(sb_space_prover, NULL);
 	if (!IS_ERR_VALUE(address)) {
-		if (!READ_ONCE(sb_space_proved))
+		if (atomic_read(&sb_space_proofs) == proofs)
 			err = -EOPNOTSUPP;
 		vm_munmap(address, PAGE_SIZE);
 	}
-	mutex_unlock(&sb_space_prove_lock);
+	atomic_dec(&sb_space_provers);
 	return err;
 }
 
@@ -810,7 +810,6 @@ void sb_spaces_free(struct sb_spaces *spaces)
 
 	if (!spaces)
 		return;
-	sb_space_unfollow();
 	irq_work_sync(&spaces->changes_kick);
 	cancel_delayed_work_sync(&spaces->work);
 	cancel_delayed_work_sync(&spaces->news);
@@ -841,6 +840,7 @@ int sb_space_init(void)
 
 void sb_space_exit(void)
 {
+	sb_space_unfollow();
 	if (sb_space_workqueue)
 		destroy_workqueue(sb_space_workqueue);
 	/* The other one may still have filled it. */

@@ -54,6 +54,7 @@ static noinline u64 sb_unwind_cut(const u64 *frames, u32 count, u64 *hash)
 u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash)
 {
 	struct unwind_state state __uninitialized; /* unwind_start() zeroes it */
+	const unsigned long entry = (unsigned long)task_pt_regs(current);
 	u64 sum = sb_hash(*hash, regs->ip);
 	u32 count = 0;
 	u64 end = SB_SHAPE_KERNEL(0, STACKBEAT_END_ROOT);
@@ -81,6 +82,9 @@ u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash)
 		}
 		frames[count++] = state.ip;
 		sum = sb_hash(sum, state.ip);
+		/* The unwinder would look for the last frame's tables to find the same. */
+		if (state.sp == entry)
+			break;
 	}
 	if (unlikely(unwind_error(&state)))
 		return sb_unwind_cut(frames, count, hash);
