@@ -18,7 +18,7 @@ WINDOWS, SECONDS = 200, 0.05
 
 
 def windows(profiler):
-    """Yields what a callback took on the average, in ns, window by window."""
+    """Yields what a beat took on the average, in ns, window by window."""
     end = profiler.stats()
     for _ in range(WINDOWS):
         time.sleep(SECONDS)
@@ -39,7 +39,7 @@ def main():
         with Stackbeat(options=("--budget", 50)) as profiler:
             seen = list(windows(profiler))
         busy.kill()
-    results.add(axis="CPUs", size=count, windows=len(seen), callback=statistics.median(seen))
+    results.add(axis="CPUs", size=count, windows=len(seen), beat=statistics.median(seen))
 
 
 if __name__ == "__main__":

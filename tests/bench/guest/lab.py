@@ -230,7 +230,7 @@ class Stackbeat(Command):
         return stats["beats"]
 
     def parts(self):
-        return {"callback": self.stats()["cost"], **super().parts()}
+        return {"beats": self.stats()["cost"], **super().parts()}
 
 
 class Perf(Command):
