@@ -225,7 +225,7 @@ bench-symbols: ## Measure naming, beside addr2line, llvm-symbolizer and perf scr
 	$(Q)tests/bench/symbols
 
 .PHONY: check
-check: ## Run all tests
+check: ## Run the tests, but those of check-long, check-debug and check-matrix
 	$(Q)tests/check
 
 .PHONY: check-long

@@ -25,8 +25,8 @@
  *	EUSERS	STACKBEAT_SESSIONS_MAX sessions are open, or, without CAP_PERFMON,
  *		STACKBEAT_USER_SESSIONS_MAX of the same user, or
  *		STACKBEAT_USERS_SESSIONS_MAX of all users
- *	ENOENT, EOPNOTSUPP, ...
- *		the kernel can't be probed for new mappings, as register_kprobe() says, or
+ *	EOPNOTSUPP
+ *		the kernel can't be probed for new mappings by a kprobe, or it
  *		has no tracepoints for switches of tasks, softirqs and forks
  *	ENOMEM	no memory, or RLIMIT_MEMLOCK of a user without CAP_IPC_LOCK is exceeded: the
  *		rings of his sessions count against it, but for those of one session

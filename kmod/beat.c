@@ -263,6 +263,7 @@ void sb_beat_charge(struct sb_beat *beat, u64 ns)
 
 void sb_beat_add_parking(struct sb_beat *beat, u64 cycles)
 {
+	cycles = min(cycles, READ_ONCE(beat->session->cost_max));
 	beat->cost += cycles;
 	beat->here->cost += cycles;
 	beat->here->parking += cycles;
@@ -318,7 +319,7 @@ static bool sb_owner_has_rights(const struct cred *owner, const struct task_stru
 
 static bool sb_has_id_in(const struct task_struct *task, const struct pid_namespace *ns)
 {
-	const struct pid *pid = rcu_dereference(task->thread_pid);
+	const struct pid *pid = READ_ONCE(task->thread_pid);
 
 	return pid && pid->level >= ns->level && pid->numbers[ns->level].ns == ns;
 }
@@ -798,9 +799,10 @@ void sb_beat_park(struct sb_beat *beat)
 }
 
 /*
- * The beat goes on where it would be had it not been parked. It must neither begin anew, or work in short bursts would never be
- * sampled, nor come at once, or it always would. Beats that fell into the idle
- * time are taken one by one, or, where it was long, forgotten.
+ * The beat goes on where it would be had it not been parked. It must neither
+ * begin anew, or work in short bursts would never be sampled, nor come at once,
+ * or it always would. Beats that fell into the idle time are taken one by one,
+ * or, where it was long, forgotten.
  */
 void sb_beat_unpark(struct sb_beat *beat)
 {

@@ -84,7 +84,7 @@ void sb_beat_report_gone(struct sb_beat *beat);
 /* Takes time (ns) that a worker spent for a beat into the account of its CPU. */
 void sb_beat_charge(struct sb_beat *beat, u64 ns);
 
-/* For cpu.c, on the beat's CPU. Starting one that runs, and stopping one that doesn't, do nothing. */
+/* For cpu.c, on the beat's CPU. Starting one that runs and stopping one that doesn't do nothing. */
 void sb_beat_start(struct sb_beat *beat);
 void sb_beat_stop(struct sb_beat *beat);
 /* After the session's rate was changed. */

@@ -366,7 +366,7 @@ static int sb_control_change(struct sb_session *session, struct genl_info *info)
 	int err = -ENOMEM;
 
 	if (sb_has_filter(info) && sb_filter_account_is_full(session->filters)) {
-		NL_SET_ERR_MSG(info->extack, "the filter was changed too often within a moment");
+		NL_SET_ERR_MSG(info->extack, "too many filters that were replaced are still to be freed: try again in a moment");
 		return -EBUSY;
 	}
 	settings.filter = sb_filter_alloc(session->filters);

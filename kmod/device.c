@@ -103,7 +103,7 @@ static const struct vm_operations_struct sb_mapping_ops = {
 /* remap_vmalloc_range() takes only memory that can't be charged to a control group. */
 static int sb_mapping_insert(const struct sb_mapping *mapping, struct vm_area_struct *vma)
 {
-	void *at = mapping->memory + mapping->page * PAGE_SIZE;
+	const u8 *at = (const u8 *)mapping->memory + mapping->page * PAGE_SIZE;
 	unsigned long page;
 	int err = 0;
 

@@ -65,7 +65,7 @@ static int sb_probes_register(void)
 	int err;
 
 	for (i = 0; i < ARRAY_SIZE(sb_probes); i++) {
-		err = -ENOENT;
+		err = -EOPNOTSUPP;
 		if (sb_probes[i].tracepoint)
 			err = tracepoint_probe_register(sb_probes[i].tracepoint,
 							sb_probes[i].function, NULL);

@@ -10,7 +10,7 @@
 /*
  * Registers the probes while there is a session; calls nest. What is registered stays for a
  * minute after the last session: registering again may wait for a grace period.
- * ENOENT: the kernel has no such tracepoints. The first one may wait for CPU hotplug.
+ * EOPNOTSUPP: the kernel has no such tracepoints. The first one may wait for CPU hotplug.
  */
 int sb_probes_get(void);
 void sb_probes_put(void);

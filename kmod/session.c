@@ -33,6 +33,8 @@ static u32 sb_sessions_last_id;	/* under sb_sessions_lock */
 
 static struct workqueue_struct *sb_session_workqueue;
 
+#define SB_NO_MEMORY "no memory for the rings, or RLIMIT_MEMLOCK (ulimit -l) is too small for them"
+
 #define SB_META_BYTES (STACKBEAT_META_RING_SIZE + 2 * PAGE_SIZE)
 
 /* Pages that a user has for a session with the defaults, beside his RLIMIT_MEMLOCK. */
@@ -448,7 +450,7 @@ static int sb_session_start(struct sb_session *session,
 		return -EINVAL;
 	}
 	if (IS_ERR(beat)) {
-		NL_SET_ERR_MSG(extack, "out of memory for the rings (RLIMIT_MEMLOCK is a limit)");
+		NL_SET_ERR_MSG(extack, SB_NO_MEMORY);
 		return PTR_ERR(beat);
 	}
 
@@ -672,7 +674,7 @@ static int sb_session_apply(struct sb_session *session,
 	if (cpus_or_rate && session->state == STACKBEAT_STATE_RUNNING)
 		err = sb_beats_update(session);
 	if (err)
-		NL_SET_ERR_MSG(extack, "out of memory for the rings (RLIMIT_MEMLOCK is a limit)");
+		NL_SET_ERR_MSG(extack, SB_NO_MEMORY);
 	return err;
 }
 

@@ -134,7 +134,7 @@ u32 sb_session_count(void);
 
 /*
  * The beat of a CPU, allocated with its ring if there is none yet. ENOMEM. May
- * be called from CPU hotplug and under mmap_lock.
+ * be called under mmap_lock.
  */
 struct sb_beat *sb_session_beat(struct sb_session *session, u32 cpu);
 /* As above, but NULL where there is none. */

@@ -556,7 +556,7 @@ static int sb_space_follow(void)
 
 	mutex_lock(&sb_space_probe_lock);
 	if (!sb_space_follows) {
-		err = sb_space_register(&sb_space_probe);
+		err = sb_space_register(&sb_space_probe) ? -EOPNOTSUPP : 0;
 		if (!err)
 			sb_space_follows_moves = !sb_space_register(&sb_space_move_probe);
 		sb_space_follows = !err;
@@ -586,9 +586,9 @@ int sb_spaces_prove(void)
 	int err = 0, proofs;
 
 	/* Another thread may hold the lock for as long as it likes: then there is no saying. */
-	if (!mm || !mmap_write_trylock(mm))
+	if (!mm || !down_write_trylock(&mm->mmap_lock))
 		return 0;
-	mmap_write_unlock(mm);
+	up_write(&mm->mmap_lock);
 	atomic_inc(&sb_space_provers);
 	proofs = atomic_read(&sb_space_proofs);
 	address = vm_mmap(NULL, 0, PAGE_SIZE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,

@@ -16,7 +16,7 @@ static const char usage[] =
 	"\n"
 	"Shows the module and its open sessions: id, owner, rate, state, CPUs, and counters.\n"
 	"NOW is the rate in effect on the slowest CPU: lower than RATE where the session was\n"
-	"throttled to keep its budget. COST is the CPU time that its timer callbacks have taken,\n"
+	"throttled to keep its budget. COST is the CPU time that its timer interrupts have taken,\n"
 	"SPACES the address spaces that were sampled, FILES the mapped files that are kept open.\n"
 	"\n"
 	"  -j, --json  as one JSON object, all counters included\n"

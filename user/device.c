@@ -41,6 +41,17 @@ static int device_open_error(int code, struct error *error)
 			  "there is no " STACKBEAT_DEVICE ": the module is not loaded; "
 			  "try 'stackbeat load'");
 		return -ENOENT;
+	case EOPNOTSUPP:
+		return error_set(error, code,
+				 STACKBEAT_DEVICE ": this kernel lacks a function or a tracepoint "
+						  "that the module has to probe (perf_event_mmap, "
+						  "sched_switch, softirq_entry, softirq_exit, "
+						  "sched_process_fork)");
+	case ENOMEM:
+		return error_set(error, code,
+				 STACKBEAT_DEVICE ": no memory for the session, or the limit of "
+						  "locked memory (ulimit -l) is too small for one "
+						  "more");
 	case EACCES:
 	case EPERM:
 		return error_set(error, code,

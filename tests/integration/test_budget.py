@@ -98,7 +98,7 @@ def it_recovers_when_its_rate_is_lowered():
     """To 20 Hz with a budget that all beats of a window keep, even if each is as slow as one
     may count for."""
     events = use(Events())
-    session = busy_session(budget=10)
+    session = busy_session(budget=25)
     session.start()
     wait_until(lambda: events.of(session.id, "throttled"), "throttling")
     session.set(rate=20)
@@ -184,8 +184,7 @@ def what_hostile_mappings_take_stays_within_the_budget():
             samples.extend(sample for sample in session.read() if sample.pid == worker.pid and sample.user
                            and not sample.flags & S.SAMPLE_KERNEL)
             spaces.read()
-        while session.stats()["changes_lost"] < 10000:
-            read()
+        wait_until(lambda: (read(), session.stats()["changes_lost"] >= 10000)[1], "lost changes")
         at, before = time.monotonic_ns(), session.stats()
         while time.monotonic_ns() < at + 10 * 10**9:
             read()

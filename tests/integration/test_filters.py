@@ -164,7 +164,7 @@ def a_filter_that_is_replaced_waits_for_nobody():
                 session.set(pids=[os.getpid()])
             except OSError as error:
                 check_equal(error.errno, errno.EBUSY, "error")
-                check("too often" in error.text, f"the message is {error.text!r}")
+                check("too many filters" in error.text, f"the message is {error.text!r}")
                 refused += 1
         check(refused, "no filter had to wait")
         wait_until(lambda: is_taken(session, pids=[os.getpid()]), "room for one more filter")

@@ -2,11 +2,11 @@
 // sched_switch tells the state of the task that is left, behind the next task (5.19).
 #include <trace/events/sched.h>
 
-void sb_on_switch(void *data, bool preempt, struct task_struct *prev, struct task_struct *next,
-		  unsigned int prev_state);
-void sb_probe(void);
+void sb_probe(void (*on_switch)(void *data, bool preempt, struct task_struct *prev,
+				struct task_struct *next, unsigned int prev_state));
 
-void sb_probe(void)
+void sb_probe(void (*on_switch)(void *data, bool preempt, struct task_struct *prev,
+				struct task_struct *next, unsigned int prev_state))
 {
-	check_trace_callback_type_sched_switch(sb_on_switch);
+	check_trace_callback_type_sched_switch(on_switch);
 }
