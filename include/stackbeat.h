@@ -26,7 +26,9 @@
  *		STACKBEAT_USER_SESSIONS_MAX of the same user, or
  *		STACKBEAT_USERS_SESSIONS_MAX of all users
  *	EOPNOTSUPP
- *		the kernel can't be probed for new mappings by a kprobe, or it
+ *		the kernel can't be probed for new mappings by a kprobe, or its probes
+ *		are switched off (sysctl kernel.ftrace_enabled, kprobes/enabled in debugfs),
+ *		which is tried by an executable mapping in the opener, for a moment; or it
  *		has no tracepoints for switches of tasks, softirqs and forks
  *	ENOMEM	no memory, or RLIMIT_MEMLOCK of a user without CAP_IPC_LOCK is exceeded: the
  *		rings of his sessions count against it, but for those of one session
@@ -469,10 +471,6 @@ struct stackbeat_object {
  *	ERANGE	a number is out of its range
  *	ENODEV	no such session
  *	ESRCH	no such process
- *	EOPNOTSUPP a start, but the kernel's probes are switched off (sysctl
- *		kernel.ftrace_enabled, kprobes/enabled in debugfs), so that changes of
- *		mappings would not be told. It is tried by an executable mapping in the
- *		sender, for a moment; a sender that may not have one is not refused
  *	EBUSY	the setting can't be changed now; or STACKBEAT_FILTERS_WAITING_MAX
  *		filters that the session had are still to be freed, which takes some
  *		ten milliseconds: try again then

@@ -231,16 +231,26 @@ static noinline void sb_beat_account(struct sb_beat *beat, u64 now)
 	u64 budget = READ_ONCE(beat->session->budget);
 	u64 charged = atomic64_xchg(&beat->charged, 0);
 	bool over = now >= beat->window_end;
-	u64 period, own, all, gone;
+	u64 period, own, all, gone = 0;
 
+	/* At a low rate a window is longer. */
+	if (over)
+		budget *= 1 + div_u64(now - beat->window_end, STACKBEAT_BUDGET_WINDOW_NS);
 	here->cost += charged;
 	own = beat->cost + charged - beat->window_cost;
 	all = here->cost - beat->window_here;
-	gone = here->gone - beat->window_gone;
+	/* What others took that were stopped: who opens one session after the other pays for them. */
+	if (beat->session->restricted)
+		gone = here->gone - beat->window_gone;
 	if (all > budget && own * here->running + gone >= all) {
 		period = sb_beat_period(beat);
 		if (period <= NSEC_PER_SEC / 2) {
 			beat->throttled++;
+			/* As often as it takes; reading what others map may cost many times a budget. */
+			while (all > 4 * budget && period <= NSEC_PER_SEC / 4) {
+				all /= 2;
+				period *= 2;
+			}
 			sb_beat_set_floor(beat, 2 * period);
 		}
 	} else if (!over) {
@@ -256,6 +266,15 @@ static noinline void sb_beat_account(struct sb_beat *beat, u64 now)
 	sb_beat_open_window(beat, now);
 }
 
+/* What the budget counts of a cost that is beyond what a beat can take by itself. */
+static noinline u64 sb_beat_clamp(struct sb_beat *beat, u64 cost)
+{
+	u64 max = min(cost, READ_ONCE(beat->session->cost_max));
+
+	beat->window_cost += cost - max;
+	return max;
+}
+
 void sb_beat_charge(struct sb_beat *beat, u64 ns)
 {
 	atomic64_add(sb_ns_to_cycles(ns), &beat->charged);
@@ -263,8 +282,8 @@ void sb_beat_charge(struct sb_beat *beat, u64 ns)
 
 void sb_beat_add_parking(struct sb_beat *beat, u64 cycles)
 {
-	cycles = min(cycles, READ_ONCE(beat->session->cost_max));
 	beat->cost += cycles;
+	cycles = sb_beat_clamp(beat, cycles);
 	beat->here->cost += cycles;
 	beat->here->parking += cycles;
 }
@@ -579,7 +598,7 @@ static enum hrtimer_restart sb_beat_callback(struct hrtimer *timer)
 	cost = rdtsc() - start + sb_interrupt_cycles;
 	beat->cost += cost;
 	if (unlikely(cost > READ_ONCE(session->cost_max)))
-		cost = session->cost_max;
+		cost = sb_beat_clamp(beat, cost);
 	here->cost += cost;
 	if (unlikely(here->cost > beat->limit || now >= beat->window_end))
 		sb_beat_account(beat, now);
@@ -726,7 +745,7 @@ void sb_beat_stop(struct sb_beat *beat)
 {
 	struct sb_cpu *here = beat->here;
 	unsigned long flags;
-	u64 now;
+	u64 now, charged;
 
 	local_irq_save(flags);
 	if (beat->running) {
@@ -735,7 +754,9 @@ void sb_beat_stop(struct sb_beat *beat)
 		hrtimer_cancel(&beat->timer);
 		hlist_del(&beat->node);
 		here->running--;
-		here->gone += beat->cost - beat->window_cost;
+		charged = atomic64_xchg(&beat->charged, 0);
+		here->cost += charged;
+		here->gone += beat->cost + charged - beat->window_cost;
 		if (beat->session->restricted && beat->floor) {
 			now = ktime_get_mono_fast_ns();
 			here->floor = max(beat->floor, sb_floor_after(here->floor,
@@ -846,17 +867,23 @@ static enum hrtimer_restart sb_calibration_callback(struct hrtimer *timer)
 static u64 __init sb_measure_interrupt(void)
 {
 	u64 last, now, longest, best = U64_MAX;
-	u32 tries;
+	u32 tries = 0, wasted = 0;
 
 	sb_hrtimer_setup(&sb_calibration_timer, sb_calibration_callback, CLOCK_MONOTONIC,
 			 HRTIMER_MODE_REL_PINNED_HARD);
-	for (tries = 0; tries < SB_CALIBRATION_TRIES; tries++) {
+	while (tries < SB_CALIBRATION_TRIES && wasted < 100 * SB_CALIBRATION_TRIES) {
 		longest = 0;
 		WRITE_ONCE(sb_calibration_fired, 0);
 		preempt_disable();
 		hrtimer_start(&sb_calibration_timer, ns_to_ktime(SB_CALIBRATION_NS),
 			      HRTIMER_MODE_REL_PINNED_HARD);
 		last = rdtsc_ordered();
+		/* Where it came before that, nothing is seen of it. */
+		if (READ_ONCE(sb_calibration_fired)) {
+			preempt_enable();
+			wasted++;
+			continue;
+		}
 		do {
 			now = rdtsc_ordered();
 			longest = max(longest, now - last);
@@ -865,9 +892,10 @@ static u64 __init sb_measure_interrupt(void)
 		longest = max(longest, rdtsc_ordered() - last);
 		preempt_enable();
 		best = min(best, longest);
+		tries++;
 	}
 	hrtimer_cancel(&sb_calibration_timer);
-	return best;
+	return tries ? best : 0;
 }
 
 int __init sb_beat_init(void)
@@ -880,6 +908,11 @@ int __init sb_beat_init(void)
 	sb_interrupt_cycles = sb_measure_interrupt();
 	sb_beat_workqueue = alloc_workqueue("stackbeat", WQ_UNBOUND, 0);
 	return sb_beat_workqueue ? 0 : -ENOMEM;
+}
+
+void sb_beat_flush(void)
+{
+	flush_workqueue(sb_beat_workqueue);
 }
 
 void sb_beat_exit(void)

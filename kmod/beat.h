@@ -114,6 +114,8 @@ bool sb_owner_may_still_see(const struct sb_session *session, const struct task_
 
 /* ENODEV: the machine has no time-stamp counter that keeps time. ENOMEM. */
 int sb_beat_init(void);
+/* Waits for what beats have queued. */
+void sb_beat_flush(void);
 void sb_beat_exit(void);
 
 #endif

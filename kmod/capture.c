@@ -122,13 +122,13 @@ static void sb_capture_free(struct sb_spaces *spaces, struct sb_capture *capture
  * mapping's code is to be.
  */
 static void sb_mapping_find_object(struct sb_spaces *spaces, struct sb_told_mapping *mapping,
-				   struct file *file)
+				   const struct path *path, struct inode *inode)
 {
 	struct sb_object *object;
 
-	if (!file || !S_ISREG(file_inode(file)->i_mode))
+	if (!S_ISREG(inode->i_mode))
 		return;
-	object = sb_objects_get(&spaces->objects, file);
+	object = sb_objects_get(&spaces->objects, path, inode);
 	if (!object) {
 		spaces->objects_left_out++;
 		return;
@@ -169,8 +169,13 @@ static void sb_found_mapping_set(struct sb_found_mapping *found, const struct vm
 		.start = vma->vm_start,
 		.end = vma->vm_end,
 		.offset = vma->vm_file ? (u64)vma->vm_pgoff << PAGE_SHIFT : 0,
-		.file = vma->vm_file ? get_file(vma->vm_file) : NULL,
 	};
+	if (vma->vm_file) {
+		found->path = *sb_file_user_path(vma->vm_file);
+		path_get(&found->path);
+		found->inode = file_inode(vma->vm_file);
+		ihold(found->inode);
+	}
 	if (vma->vm_start == (unsigned long)mm->context.vdso)
 		found->flags |= STACKBEAT_MAPPING_VDSO;
 	if (vma->vm_start <= start_code && start_code < vma->vm_end)
@@ -224,10 +229,14 @@ static void sb_capture_take_found(struct sb_spaces *spaces, struct sb_capture *c
 				.offset = found->offset,
 				.flags = found->flags,
 			};
-			sb_mapping_find_object(spaces, mapping, found->file);
+			if (found->inode)
+				sb_mapping_find_object(spaces, mapping, &found->path,
+						       found->inode);
 		}
-		if (found->file)
-			fput(found->file);
+		if (found->inode) {
+			iput(found->inode);
+			path_put(&found->path);
+		}
 		cond_resched();
 	}
 	spaces->found_count = 0;
@@ -322,7 +331,8 @@ static void sb_capture_wait(struct sb_spaces *spaces, struct sb_capture *capture
 {
 	size_t length = capture->cgroup_path ? strlen(capture->cgroup_path) : 0;
 
-	capture->weight = 1 + capture->count +
+	capture->weight = DIV_ROUND_UP(sizeof(*capture), sizeof(struct sb_told_mapping)) +
+			  capture->count +
 			  DIV_ROUND_UP(length, sizeof(struct sb_told_mapping));
 	list_move_tail(&capture->list, &spaces->waiting);
 	spaces->waiting_count += capture->weight;
@@ -473,7 +483,10 @@ static bool sb_spaces_take_changes(struct sb_spaces *spaces)
 			capture->one.offset = change.offset;
 			capture->one.flags = STACKBEAT_MAPPING_CHANGE |
 					     (change.vdso ? STACKBEAT_MAPPING_VDSO : 0);
-			sb_mapping_find_object(spaces, &capture->one, change.file);
+			if (change.file)
+				sb_mapping_find_object(spaces, &capture->one,
+						       sb_file_user_path(change.file),
+						       file_inode(change.file));
 			sb_capture_wait(spaces, capture);
 		} else {
 			sb_spaces_lose_change(spaces, &change);
@@ -649,6 +662,9 @@ void sb_capture_work(struct work_struct *work)
 	bool bigger;
 	u64 head;
 
+	/* What is still queued is freed with the session. */
+	if (READ_ONCE(spaces->session->closed))
+		return;
 	mutex_lock(&spaces->lock);
 	head = spaces->ring.head;
 	if (!sb_ring_unread(&spaces->ring))

@@ -3,6 +3,7 @@
 #include <linux/cpumask.h>
 #include <linux/log2.h>
 #include <linux/netlink.h>
+#include <linux/pid_namespace.h>
 #include <linux/pid.h>
 #include <linux/security.h>
 #include <linux/slab.h>
@@ -333,9 +334,16 @@ static struct sb_session *sb_control_session(struct genl_info *info)
 	return session;
 }
 
+/* Nor is one of a container, who may have the same user id, the owner of what is outside of it. */
 static bool sb_control_owns(struct sk_buff *skb, const struct sb_session *session)
 {
-	return session->restricted && uid_eq(NETLINK_CREDS(skb)->uid, session->cred->uid);
+	const struct pid_namespace *ns = session->pid_ns, *own = task_active_pid_ns(current);
+
+	if (!session->restricted || !uid_eq(NETLINK_CREDS(skb)->uid, session->cred->uid))
+		return false;
+	while (ns && ns != own)
+		ns = ns->parent;
+	return ns;
 }
 
 /* Each answer of no may be in an audit log. */

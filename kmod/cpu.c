@@ -246,7 +246,8 @@ static int sb_cpu_register(void)
 	state = cpuhp_setup_state_nocalls_cpuslocked(CPUHP_AP_ONLINE_DYN, "stackbeat:online",
 						     sb_cpu_online, sb_cpu_offline);
 	if (state >= 0) {
-		for_each_online_cpu(cpu)
+		/* Of these the callback for CPUs that go is called. */
+		for_each_cpu(cpu, cpu_active_mask)
 			per_cpu(sb_cpus, cpu).online = true;
 	}
 	cpus_read_unlock();

@@ -33,15 +33,15 @@ static int __init sb_init(void)
 	err = sb_beat_init();
 	if (err)
 		goto err_beat;
-	err = sb_cpu_init();
-	if (err)
-		goto err_cpu;
 	err = sb_probes_init();
 	if (err)
 		goto err_probes;
 	err = sb_session_init();
 	if (err)
 		goto err_session;
+	err = sb_cpu_init();
+	if (err)
+		goto err_cpu;
 	err = sb_control_init(rate_max);
 	if (err)
 		goto err_control;
@@ -53,12 +53,12 @@ static int __init sb_init(void)
 err_device:
 	sb_control_exit();
 err_control:
+	sb_cpu_exit();
+err_cpu:
 	sb_session_exit();
 err_session:
 	sb_probes_exit();
 err_probes:
-	sb_cpu_exit();
-err_cpu:
 	sb_beat_exit();
 err_beat:
 	sb_space_exit();
@@ -70,10 +70,13 @@ err_space:
 static void __exit sb_exit(void)
 {
 	sb_device_exit();
+	/* They send events. */
+	sb_beat_flush();
 	sb_control_exit();
+	/* Its work may hold the last reference of a session. */
+	sb_cpu_exit();
 	sb_session_exit();
 	sb_probes_exit();
-	sb_cpu_exit();
 	sb_beat_exit();
 	sb_space_exit();
 	sb_filter_exit();

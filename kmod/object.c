@@ -23,7 +23,7 @@
 
 int sb_objects_init(struct sb_objects *objects)
 {
-	hash_init(objects->by_inode);
+	hash_init(objects->by_path);
 	INIT_LIST_HEAD(&objects->untold);
 	objects->path = kmalloc(STACKBEAT_PATH_MAX, GFP_KERNEL);
 	return objects->path ? 0 : -ENOMEM;
@@ -49,7 +49,7 @@ void sb_objects_free(struct sb_objects *objects)
 	struct hlist_node *next;
 	int bucket;
 
-	hash_for_each_safe(objects->by_inode, bucket, next, object, node) {
+	hash_for_each_safe(objects->by_path, bucket, next, object, node) {
 		sb_objects_remove(objects, object);
 		sb_object_free(object);
 	}
@@ -151,39 +151,46 @@ static char *sb_path_name(struct sb_objects *objects, const struct path *path)
 	return kstrdup(name + skip, GFP_KERNEL);
 }
 
-static struct sb_object *sb_object_alloc(struct sb_objects *objects, struct file *file)
+/* By the path: there may be thousands of one file. */
+static unsigned long sb_path_key(const struct path *path)
+{
+	return (unsigned long)path->dentry ^ ((unsigned long)path->mnt >> 1);
+}
+
+static struct sb_object *sb_object_alloc(struct sb_objects *objects, const struct path *path,
+					 struct inode *inode)
 {
 	struct sb_object *object = kzalloc(sizeof(*object), GFP_KERNEL);
 
 	if (!object)
 		return NULL;
-	object->path = *sb_file_user_path(file);
+	object->path = *path;
 	path_get(&object->path);
-	object->inode = file_inode(file);
+	object->inode = inode;
 	ihold(object->inode);
 	object->id = ++objects->last_id;
 	object->name = sb_path_name(objects, &object->path);
 	object->unlinked = sb_path_is_unlinked(&object->path);
 	object->unread = !sb_inode_can_be_read(object->inode) ||
 			 sb_elf_read(sb_read_cached, object->inode, &object->elf);
-	hash_add(objects->by_inode, &object->node, (unsigned long)object->inode);
+	hash_add(objects->by_path, &object->node, sb_path_key(path));
 	list_add_tail(&object->untold, &objects->untold);
 	objects->count++;
 	return object;
 }
 
-struct sb_object *sb_objects_get(struct sb_objects *objects, struct file *file)
+struct sb_object *sb_objects_get(struct sb_objects *objects, const struct path *path,
+				 struct inode *inode)
 {
-	struct inode *inode = file_inode(file);
 	struct sb_object *object;
 
-	hash_for_each_possible(objects->by_inode, object, node, (unsigned long)inode) {
-		if (object->inode == inode && path_equal(&object->path, sb_file_user_path(file)))
+	hash_for_each_possible(objects->by_path, object, node, sb_path_key(path)) {
+		if (object->inode == inode && path_equal(&object->path, path))
 			return object;
 	}
 	if (objects->count == SB_OBJECTS_MAX)
 		return NULL;
-	return sb_object_alloc(objects, file);
+	return sb_object_alloc(objects, path, inode);
 }
 
 static void sb_object_write(const struct sb_object *object, size_t name_length,
@@ -233,7 +240,7 @@ struct sb_object *sb_objects_find(struct sb_objects *objects, u64 id)
 	struct sb_object *object;
 	int bucket;
 
-	hash_for_each(objects->by_inode, bucket, object, node) {
+	hash_for_each(objects->by_path, bucket, object, node) {
 		if (object->id == id)
 			return list_empty(&object->untold) ? object : NULL;
 	}

@@ -24,7 +24,7 @@ struct sb_ring;
 #define SB_OBJECTS_BITS 10
 
 struct sb_objects {
-	DECLARE_HASHTABLE(by_inode, SB_OBJECTS_BITS);
+	DECLARE_HASHTABLE(by_path, SB_OBJECTS_BITS);
 	struct list_head untold;	/* those whose record is not written yet, oldest first */
 	u64 last_id;
 	u32 count;
@@ -54,10 +54,11 @@ int sb_objects_init(struct sb_objects *objects);
 void sb_objects_free(struct sb_objects *objects);
 
 /*
- * The object of a regular file, made if it is new. NULL: there is no memory or no
+ * The object of a regular file, by its path and inode, made if it is new. NULL: there is no memory or no
  * room for one more. May sleep, but waits for no disk and no network.
  */
-struct sb_object *sb_objects_get(struct sb_objects *objects, struct file *file);
+struct sb_object *sb_objects_get(struct sb_objects *objects, const struct path *path,
+				 struct inode *inode);
 
 /*
  * Writes the records of objects that were not told yet. False: the ring has no

@@ -202,14 +202,17 @@ static int sb_session_prepare(struct sb_session *session)
 	session->spaces = spaces;
 	if (session->restricted)
 		spaces->objects.root = &session->root;
-	return sb_probes_get();
+	/* Here, where nobody holds a lock: it waits for the opener's own memory. */
+	err = sb_spaces_prove();
+	return err ?: sb_probes_get();
 }
 
 /* Whether there is room for one more, in all, for all users, and for its user. */
 static bool sb_session_fits(const struct sb_session *session)
 {
 	const struct sb_session *other;
-	u32 restricted = 0, same = 0;
+	u32 restricted = 0, same = 0, closing = 0, same_closing = 0;
+	bool mine;
 
 	lockdep_assert_held(&sb_sessions_lock);
 
@@ -218,11 +221,16 @@ static bool sb_session_fits(const struct sb_session *session)
 	if (!session->restricted)
 		return true;
 	list_for_each_entry(other, &sb_slots, slot) {
-		restricted += other->restricted;
-		same += other->restricted && uid_eq(other->cred->uid, session->cred->uid);
+		mine = other->restricted && uid_eq(other->cred->uid, session->cred->uid);
+		closing += other->restricted && other->closing;
+		same_closing += mine && other->closing;
+		restricted += other->restricted && !other->closing;
+		same += mine && !other->closing;
 	}
 	/* One person may be many users, in a namespace of his own. */
-	return restricted < STACKBEAT_USERS_SESSIONS_MAX && same < STACKBEAT_USER_SESSIONS_MAX;
+	return restricted < STACKBEAT_USERS_SESSIONS_MAX && same < STACKBEAT_USER_SESSIONS_MAX &&
+	       closing < 2 * STACKBEAT_USERS_SESSIONS_MAX &&
+	       same_closing < 2 * STACKBEAT_USER_SESSIONS_MAX;
 }
 
 /* A session counts from before anything is allocated for it. EUSERS. */
@@ -231,7 +239,8 @@ static int sb_session_take_slot(struct sb_session *session)
 	bool fits;
 
 	mutex_lock(&sb_sessions_lock);
-	fits = sb_session_fits(session);
+	/* Ids are never used twice. */
+	fits = sb_session_fits(session) && sb_sessions_last_id < U32_MAX - STACKBEAT_SESSIONS_MAX;
 	if (fits) {
 		sb_sessions_count++;
 		list_add_tail(&session->slot, &sb_slots);
@@ -240,13 +249,13 @@ static int sb_session_take_slot(struct sb_session *session)
 	return fits ? 0 : -EUSERS;
 }
 
-/* Under sb_sessions_lock. */
 static void sb_session_leave_slot(struct sb_session *session)
 {
-	lockdep_assert_held(&sb_sessions_lock);
-
+	mutex_lock(&sb_sessions_lock);
+	if (!session->closing)
+		sb_sessions_count--;
 	list_del(&session->slot);
-	sb_sessions_count--;
+	mutex_unlock(&sb_sessions_lock);
 }
 
 struct sb_session *sb_session_open(bool restricted)
@@ -272,9 +281,7 @@ struct sb_session *sb_session_open(bool restricted)
 	return session;
 
 err_prepare:
-	mutex_lock(&sb_sessions_lock);
 	sb_session_leave_slot(session);
-	mutex_unlock(&sb_sessions_lock);
 err_slot:
 	sb_session_free(session);
 	return ERR_PTR(err);
@@ -285,6 +292,7 @@ static void sb_session_free_work(struct work_struct *work)
 	struct sb_session *session = container_of(to_rcu_work(work), struct sb_session, free);
 
 	sb_probes_put();
+	sb_session_leave_slot(session);
 	sb_session_free(session);
 }
 
@@ -328,11 +336,12 @@ void sb_session_close(struct sb_session *session)
 {
 	mutex_lock(&sb_sessions_lock);
 	list_del_rcu(&session->list);
-	sb_session_leave_slot(session);
+	session->closing = true;
+	sb_sessions_count--;
 	mutex_unlock(&sb_sessions_lock);
 
 	mutex_lock(&session->lock);
-	session->closed = true;
+	WRITE_ONCE(session->closed, true);
 	sb_session_stop(session, STACKBEAT_STATE_STOPPED);
 	mutex_unlock(&session->lock);
 	sb_control_notify(session, STACKBEAT_EVENT_CLOSED, 0, 0);
@@ -427,18 +436,11 @@ static int sb_session_start(struct sb_session *session,
 {
 	struct sb_beat *beat = NULL;
 	u32 cpu;
-	int err;
 
 	lockdep_assert_held(&session->lock);
 
 	if (session->state == STACKBEAT_STATE_RUNNING)
 		return 0;
-
-	err = sb_spaces_prove();
-	if (err) {
-		NL_SET_ERR_MSG(extack, "the kernel's probes are switched off");
-		return err;
-	}
 
 	for_each_cpu_and(cpu, session->cpus, cpu_online_mask) {
 		beat = sb_session_beat(session, cpu);

@@ -74,7 +74,7 @@ struct sb_session {
 	u32 budget_permille;	/* of a CPU, the source of budget */
 	u32 state;		/* enum stackbeat_state; poll reads it without lock */
 	cpumask_var_t cpus;	/* the filter; all bits set: every CPU */
-	bool closed;
+	bool closed;		/* also read by the worker */
 
 	/* Under beats_lock; entries are set once and stay until the end. */
 	struct mutex beats_lock;
@@ -101,6 +101,7 @@ struct sb_session {
 	wait_queue_head_t wait;
 	struct list_head list;	/* under sb_sessions_lock, read under RCU */
 	struct list_head slot;	/* of those that count, under sb_sessions_lock */
+	bool closing;		/* it is closed, and not freed yet; under sb_sessions_lock */
 	struct kref refs;
 	struct rcu_work free;
 };

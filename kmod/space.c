@@ -21,6 +21,9 @@
 /* How long what is told may wait in the ring before the reader is woken for it. */
 #define SB_NEWS_JIFFIES (HZ / 4)
 
+/* How often the worker goes on for a reader that says that there is room again, at most. */
+#define SB_RESUME_JIFFIES (msecs_to_jiffies(10) ?: 1)
+
 static struct workqueue_struct *sb_space_workqueue;
 static struct workqueue_struct *sb_memory_workqueue; /* takes down what others have left */
 
@@ -35,9 +38,17 @@ void sb_spaces_kick(struct sb_spaces *spaces, unsigned long delay)
 
 void sb_spaces_resume(struct sb_spaces *spaces)
 {
-	if (READ_ONCE(spaces->full) &&
-	    READ_ONCE(spaces->ring.consumer->tail) != READ_ONCE(spaces->full_tail))
-		sb_spaces_kick(spaces, 0);
+	unsigned long next = READ_ONCE(spaces->resumed) + SB_RESUME_JIFFIES, now = jiffies;
+
+	if (!READ_ONCE(spaces->full) ||
+	    READ_ONCE(spaces->ring.consumer->tail) == READ_ONCE(spaces->full_tail))
+		return;
+	if (time_before(now, next)) {
+		sb_spaces_kick(spaces, next - now);
+		return;
+	}
+	WRITE_ONCE(spaces->resumed, now);
+	sb_spaces_kick(spaces, 0);
 }
 
 /* Whether the entry, which may be in the making, is that of the current task. */
@@ -581,14 +592,11 @@ static u64 sb_space_missed(void)
 
 int sb_spaces_prove(void)
 {
-	struct mm_struct *mm = current->mm;
 	unsigned long address;
 	int err = 0, proofs;
 
-	/* Another thread may hold the lock for as long as it likes: then there is no saying. */
-	if (!mm || !down_write_trylock(&mm->mmap_lock))
+	if (!current->mm)
 		return 0;
-	up_write(&mm->mmap_lock);
 	atomic_inc(&sb_space_provers);
 	proofs = atomic_read(&sb_space_proofs);
 	address = vm_mmap(NULL, 0, PAGE_SIZE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,

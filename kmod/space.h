@@ -98,7 +98,8 @@ struct sb_change {
 /* An executable mapping as it was found while the space was locked. */
 struct sb_found_mapping {
 	u64 start, end, offset;
-	struct file *file;	/* a reference, or NULL */
+	struct path path;	/* with a reference, where there is an inode */
+	struct inode *inode;	/* a reference, or NULL: the last one of a file may wait for a server */
 	u32 flags;		/* STACKBEAT_MAPPING_* */
 };
 
@@ -142,6 +143,7 @@ struct sb_spaces {
 	u32 found_count, found_room;
 	unsigned long delay;		/* jiffies until a ring that is full is tried again */
 	u64 full_tail;			/* the reader's tail when it was full */
+	unsigned long resumed;		/* jiffies: the reader had it go on then */
 	bool full;
 	u64 worker_cost;		/* ns */
 	u64 charged;			/* ns of this run that are accounted for */

@@ -35,7 +35,7 @@ static __always_inline u64 sb_hash(u64 hash, u64 address)
  * of a module or of generated code. Where the unwinder does not know an address, it guesses,
  * and what it takes for return addresses then may be any words of the stack.
  */
-static noinline u64 sb_unwind_cut(const u64 *frames, u32 count, u64 *hash)
+static noinline u64 sb_unwind_cut(u64 *frames, u32 count, u64 *hash)
 {
 	struct unwind_state state = { .stack_info.type = STACK_TYPE_TASK };
 	u64 sum = sb_hash(*hash, frames[0]);
@@ -47,6 +47,8 @@ static noinline u64 sb_unwind_cut(const u64 *frames, u32 count, u64 *hash)
 			break;
 		sum = sb_hash(sum, frames[i]);
 	}
+	/* What is not code may be anything, and the ring is mapped. */
+	memset(frames + i, 0, (count - i) * sizeof(*frames));
 	*hash = sum;
 	return SB_SHAPE_KERNEL(i, STACKBEAT_END_FRAME);
 }

@@ -285,20 +285,13 @@ int control_set(struct control *control, uint32_t session, const struct control_
 {
 	struct nl_msg *message = new_message(control, STACKBEAT_CMD_SESSION_SET, NLM_F_ACK);
 	struct request request = {0};
-	int err;
 
 	if (!message || nla_put_u32(message, STACKBEAT_A_SESSION, session) ||
 	    !put_settings(message, settings)) {
 		nlmsg_free(message);
 		return error_errno(error, ENOMEM, "can't configure the session");
 	}
-	err = run(control, message, &request, "can't configure the session", error);
-	if (err != -EOPNOTSUPP)
-		return err;
-	return error_set(error, EOPNOTSUPP,
-			 "can't start: the kernel does not tell of new mappings of code, as its "
-			 "probes are switched off; look at the sysctl kernel.ftrace_enabled and at "
-			 "/sys/kernel/debug/kprobes/enabled: both have to be 1");
+	return run(control, message, &request, "can't configure the session", error);
 }
 
 static void read_stats(struct nlattr *nest, uint64_t stats[STACKBEAT_S_COUNT])

@@ -44,9 +44,9 @@ static int device_open_error(int code, struct error *error)
 	case EOPNOTSUPP:
 		return error_set(error, code,
 				 STACKBEAT_DEVICE ": this kernel lacks a function or a tracepoint "
-						  "that the module has to probe (perf_event_mmap, "
-						  "sched_switch, softirq_entry, softirq_exit, "
-						  "sched_process_fork)");
+						  "that the module has to probe, or its probes are "
+						  "switched off: kernel.ftrace_enabled and "
+						  "/sys/kernel/debug/kprobes/enabled have to be 1");
 	case ENOMEM:
 		return error_set(error, code,
 				 STACKBEAT_DEVICE ": no memory for the session, or the limit of "

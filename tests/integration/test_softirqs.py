@@ -33,7 +33,7 @@ def check_softirqs(cpu, seconds):
     if "PREEMPT_RT" in Path("/proc/version").read_text():
         raise Skip("threads run the softirqs of this kernel")
     load()
-    listen(32)
+    listen(64)
     send_bursts(10000)
     # Probes are called in the order in which they came: the kernel notes that a softirq begins before
     # the session's timer is set. Without a budget, as this is about time.
