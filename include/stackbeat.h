@@ -24,7 +24,8 @@
  *	EPERM	no CAP_PERFMON in the initial user namespace
  *	EUSERS	STACKBEAT_SESSIONS_MAX sessions are open, or, without CAP_PERFMON,
  *		STACKBEAT_USER_SESSIONS_MAX of the same user, or
- *		STACKBEAT_USERS_SESSIONS_MAX of all users
+ *		STACKBEAT_USERS_SESSIONS_MAX of all users; or twice as many of
+ *		these that were closed are not freed yet: try again then
  *	EOPNOTSUPP
  *		the kernel can't be probed for new mappings by a kprobe, or its probes
  *		are switched off (sysctl kernel.ftrace_enabled, kprobes/enabled in debugfs),
@@ -43,7 +44,7 @@
  * whatever runs.
  *
  * Ids of processes and threads are those of the initial pid namespace; in what a
- * restricted session tells, in its records and over netlink, they are those of its
+ * restricted session reports, in its records and over netlink, they are those of its
  * opener's pid namespace, and 0 where there is none (a parent outside). Control
  * groups have paths from the root of its opener's control group namespace, and
  * files from his root directory, where he has another one (chroot), or none.
@@ -143,7 +144,7 @@
  * and from then on for each change (mmap or mprotect that makes something
  * executable, mremap that moves it) a STACKBEAT_RECORD_MAPPING with the flag
  * STACKBEAT_MAPPING_CHANGE: from its generation on, its range holds this, and no
- * longer what was there before. What is only unmapped is not told: nothing can run there.
+ * longer what was there before. What is only unmapped is not reported: nothing can run there.
  *
  * So at generation g an address is, where R is the generation of the space
  * record:
@@ -652,7 +653,7 @@ enum stackbeat_stat {
 	STACKBEAT_S_MAPPINGS_LEFT_OUT, /* mappings that were not told: see the limits */
 	STACKBEAT_S_OBJECTS, /* files that are kept now */
 	STACKBEAT_S_OBJECTS_LEFT_OUT, /* mappings whose file was not kept: too many were */
-	STACKBEAT_S_WORKER_COST, /* ns that the worker took which reads and tells mappings */
+	STACKBEAT_S_WORKER_COST, /* ns of the worker that reads mappings and writes their records */
 	STACKBEAT_S_PROBE_COST, /* ns in the probe of new mappings, within who makes them */
 	STACKBEAT_S_COUNT
 };

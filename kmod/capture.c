@@ -185,7 +185,7 @@ static void sb_found_mapping_set(struct sb_found_mapping *found, const struct vm
 /*
  * Finds the mappings, under mmap_lock, for which the process and its page faults may wait
  * meanwhile: nothing is allocated or read here. No change comes in between; but on 5.10
- * an executable stack grows under the same lock for reading, and the change that is told
+ * an executable stack grows under the same lock for reading, and the change that is reported
  * of that may be in what is read already. Returns how many there are.
  */
 static u32 sb_spaces_find_mappings(struct sb_spaces *spaces, struct mm_struct *mm)
@@ -251,7 +251,7 @@ static void sb_capture_read_cgroup(struct sb_spaces *spaces, struct sb_capture *
 	rcu_read_lock();
 	cgroup = task_dfl_cgroup(capture->seen.leader);
 	capture->cgroup = cgroup_id(cgroup);
-	/* As cgroup_path_ns() has it, which waits for whoever changes control groups. */
+	/* As cgroup_path_ns() has it, which waits for changes of control groups. */
 	length = kernfs_path_from_node(cgroup->kn, from ? from->root_cset->dfl_cgrp->kn : NULL,
 				       spaces->path, STACKBEAT_PATH_MAX);
 	rcu_read_unlock();
@@ -260,7 +260,7 @@ static void sb_capture_read_cgroup(struct sb_spaces *spaces, struct sb_capture *
 }
 
 /*
- * Whether a space is no longer one that may be told. A program that is given more rights
+ * Whether a space is no longer one that may be reported. A program that is given more rights
  * is in its new memory before it has them, and can be sampled then; it is mapped
  * there only when it has them, under the mmap_lock that mappings are read with.
  */
@@ -601,7 +601,7 @@ static bool sb_spaces_tell(struct sb_spaces *spaces)
 }
 
 /*
- * Tells what there is room for. Returns the jiffies after which the rest is to be tried: the
+ * Writes what there is room for. Returns the jiffies after which the rest is to be tried: the
  * longer, the longer the reader has read nothing; 0: there is no rest.
  */
 static unsigned long sb_spaces_tell_on(struct sb_spaces *spaces)

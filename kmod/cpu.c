@@ -116,7 +116,7 @@ static struct workqueue_struct *sb_cpu_workqueue;
 
 static int sb_cpu_online(unsigned int cpu)
 {
-	/* Before the work is queued, and before whoever starts a session sees the CPU. */
+	/* Before the work is queued, and before the start of a session sees the CPU. */
 	this_cpu_write(sb_cpus.online, true);
 	queue_work(sb_cpu_workqueue, &sb_take_up_work);
 	return 0;

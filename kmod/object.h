@@ -29,7 +29,7 @@ struct sb_objects {
 	u64 last_id;
 	u32 count;
 	char *path;			/* STACKBEAT_PATH_MAX bytes to make a path in */
-	const struct path *root;	/* paths are told from there; NULL: all of them */
+	const struct path *root;	/* paths are written from there; NULL: all of them */
 };
 
 struct sb_object {

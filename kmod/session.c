@@ -73,7 +73,7 @@ static void sb_session_uncharge(struct sb_session *session, unsigned long pages)
 	atomic_long_sub(pages, &session->cred->user->locked_vm);
 }
 
-/* Keeps where the current process is, for what a restricted session may tell. */
+/* Keeps where the current process is, for what a restricted session may report. */
 static void sb_session_keep_place(struct sb_session *session)
 {
 	session->pid_ns = get_pid_ns(task_active_pid_ns(current));
@@ -430,7 +430,7 @@ static bool sb_session_has_beats(const struct sb_session *session)
 	return session->page->rings;
 }
 
-/* Beats of the CPUs that are online are allocated here, where an error can be told. */
+/* Beats of the CPUs that are online are allocated here, where an error can be reported. */
 static int sb_session_start(struct sb_session *session,
 			    struct netlink_ext_ack *extack)
 {

@@ -142,7 +142,7 @@ struct sb_beat *sb_session_beat(struct sb_session *session, u32 cpu);
 struct sb_beat *sb_session_find_beat(const struct sb_session *session, u32 cpu);
 
 /*
- * The process id of a task that is told in this session: that in the initial namespace, or
+ * The process id of a task in the records of this session: that in the initial namespace, or
  * in a restricted session that in its opener's, 0 if it has none there. An RCU read side.
  */
 static inline pid_t sb_session_tgid(const struct sb_session *session, struct task_struct *task)

@@ -481,7 +481,7 @@ static void sb_space_tell_change(const struct sb_area *area)
 }
 NOKPROBE_SYMBOL(sb_space_tell_change);
 
-/* Those who want to see the probe at work, and how often it was meanwhile, whoever had it run. */
+/* Those who want to see the probe at work, and how often it ran meanwhile, for any process. */
 static atomic_t sb_space_provers;
 static atomic_t sb_space_proofs;
 
@@ -512,7 +512,7 @@ static int sb_space_on_mapping(struct kprobe *probe, struct pt_regs *regs)
 NOKPROBE_SYMBOL(sb_space_on_mapping);
 
 /*
- * mremap() moves a mapping so, and tells perf nothing: *vma is the old one. Where it can't
+ * mremap() moves a mapping so, and perf is not informed: *vma is the old one. Where it can't
  * go on then, nothing is mapped at the new place, so that nothing of it is ever sampled.
  */
 static int sb_space_on_move(struct kprobe *probe, struct pt_regs *regs)
@@ -558,7 +558,7 @@ static int sb_space_register(struct kprobe *probe)
 
 /*
  * From the first session on the probes stay, as they cost little: who unregisters one waits for a
- * grace period, and with him whoever opens the next session. A kernel whose moves can't be
+ * grace period, and so does the next open(). A kernel whose moves can't be
  * followed is followed all the same.
  */
 static int sb_space_follow(void)
