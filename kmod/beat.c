@@ -725,11 +725,14 @@ void sb_beat_start(struct sb_beat *beat)
 			beat->floor = max(beat->floor, sb_floor_after(here->floor,
 								      now - here->floor_time));
 		sb_beat_set_floor(beat, beat->floor);
-		sb_beat_open_window(beat, now);
-		/* What those that are gone took in this window counts. */
-		beat->window_here = here->window_cost;
-		beat->window_gone = here->window_gone;
-		beat->limit = here->window_cost + READ_ONCE(beat->session->budget);
+		/* Stopping and starting does not end a window. */
+		if (now >= beat->window_end) {
+			sb_beat_open_window(beat, now);
+			/* What those that are gone took in this window counts. */
+			beat->window_here = here->window_cost;
+			beat->window_gone = here->window_gone;
+			beat->limit = here->window_cost + READ_ONCE(beat->session->budget);
+		}
 		period = sb_beat_period(beat);
 		sb_beat_set(beat, period, now + sb_draw_residual(beat, period), now);
 		beat->parked = sb_cpu_is_idle(current->flags);
