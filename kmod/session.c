@@ -91,6 +91,18 @@ static void sb_session_forget_place(struct sb_session *session)
 	put_pid_ns(session->pid_ns);
 }
 
+/* Does nothing for a session that has taken none. */
+static void sb_session_leave_slot(struct sb_session *session)
+{
+	if (list_empty(&session->slot))
+		return;
+	mutex_lock(&sb_sessions_lock);
+	if (!session->closing)
+		sb_sessions_count--;
+	list_del(&session->slot);
+	mutex_unlock(&sb_sessions_lock);
+}
+
 static void sb_session_free(struct sb_session *session)
 {
 	u32 cpu;
@@ -100,6 +112,8 @@ static void sb_session_free(struct sb_session *session)
 	for (cpu = 0; session->beats && cpu < nr_cpu_ids; cpu++)
 		sb_beat_free(session->beats[cpu]);
 	sb_session_uncharge(session, session->locked);
+	/* Not before its memory is free: the slots bound how much of it there can be. */
+	sb_session_leave_slot(session);
 	sb_filter_free(rcu_dereference_protected(session->filter, true));
 	sb_session_forget_place(session);
 	sb_filter_account_put(session->filters);
@@ -147,6 +161,7 @@ static struct sb_session *sb_session_alloc(bool restricted)
 	mutex_init(&session->beats_lock);
 	init_waitqueue_head(&session->wait);
 	INIT_LIST_HEAD(&session->list);
+	INIT_LIST_HEAD(&session->slot);
 	kref_init(&session->refs);
 
 	session->rate = sb_control_default_rate();
@@ -249,15 +264,6 @@ static int sb_session_take_slot(struct sb_session *session)
 	return fits ? 0 : -EUSERS;
 }
 
-static void sb_session_leave_slot(struct sb_session *session)
-{
-	mutex_lock(&sb_sessions_lock);
-	if (!session->closing)
-		sb_sessions_count--;
-	list_del(&session->slot);
-	mutex_unlock(&sb_sessions_lock);
-}
-
 struct sb_session *sb_session_open(bool restricted)
 {
 	struct sb_session *session = sb_session_alloc(restricted);
@@ -266,11 +272,12 @@ struct sb_session *sb_session_open(bool restricted)
 	if (!session)
 		return ERR_PTR(-ENOMEM);
 	err = sb_session_take_slot(session);
-	if (err)
-		goto err_slot;
-	err = sb_session_prepare(session);
-	if (err)
-		goto err_prepare;
+	if (!err)
+		err = sb_session_prepare(session);
+	if (err) {
+		sb_session_free(session);
+		return ERR_PTR(err);
+	}
 
 	mutex_lock(&sb_sessions_lock);
 	session->id = ++sb_sessions_last_id;
@@ -279,12 +286,6 @@ struct sb_session *sb_session_open(bool restricted)
 	mutex_unlock(&sb_sessions_lock);
 	sb_control_notify(session, STACKBEAT_EVENT_OPENED, 0, 0);
 	return session;
-
-err_prepare:
-	sb_session_leave_slot(session);
-err_slot:
-	sb_session_free(session);
-	return ERR_PTR(err);
 }
 
 static void sb_session_free_work(struct work_struct *work)
@@ -292,7 +293,6 @@ static void sb_session_free_work(struct work_struct *work)
 	struct sb_session *session = container_of(to_rcu_work(work), struct sb_session, free);
 
 	sb_probes_put();
-	sb_session_leave_slot(session);
 	sb_session_free(session);
 }
 

@@ -200,7 +200,7 @@ def the_profile_tells_how_it_was_made():
     cost = re.search(r"^cost: (\d+) ns in the kernel, (\d+) ns in the reader, ([\d.]+) % of the "
                      "machine$", text, re.M)
     check(cost, f"no cost in {text}")
-    # The worker tells the last of it after the counters were read.
+    # The worker writes the last records after the counters were read.
     least = stats["cost"] + stats["worker_cost"] + stats["probe_cost"]
     check_within(int(cost[1]), (least, least + stats["worker_cost"]), "cost in the kernel")
     share = 100 * (int(cost[1]) + int(cost[2])) / (profile.duration_nanos * len(online_cpus()))
