@@ -383,7 +383,7 @@ def long_names_of_control_groups_are_memory_too():
     group = cgroup_mount()
     for number in range(15):
         group = make_cgroup(group, f"{number:x}".ljust(254, "-"))
-    with Session(rate=5000, ring_size=4 << 20) as session:
+    with Session(rate=5000, ring_size=4 << 20, budget=S.BUDGET_MAX) as session:
         process = start_waiting(*truth.churn(truth.tmpfs(), "fork", 2500, 200000))
         (group / "cgroup.procs").write_text(str(process.pid))
         session.set(pids=[process.pid])
