@@ -11,12 +11,12 @@
 #define STACKBEAT_BUNDLE_H
 
 #include <limits.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bundle_source.h"
+
 struct error;
-struct object_search;
 struct pprof_profile;
 
 /*
@@ -25,16 +25,6 @@ struct pprof_profile;
  */
 #define BUNDLE_BYTES_MAX (UINT64_C(16) << 30)
 #define BUNDLE_FILE_MAX (UINT64_C(8) << 30)
-
-struct bundle_plan {
-	const struct object_search *search;
-	const char *const *directories; /* of debug files */
-	size_t directory_count;
-	bool without_debug; /* no debug files */
-	/* A mapping's file, or what is of it, is missing, for this reason. */
-	void (*missing)(void *arg, const char *path, const char *text);
-	void *arg;
-};
 
 struct bundle_counts {
 	size_t objects; /* programs and libraries */

@@ -3,8 +3,21 @@
 #ifndef STACKBEAT_BUNDLE_SOURCE_H
 #define STACKBEAT_BUNDLE_SOURCE_H
 
-struct bundle_plan;
+#include <stdbool.h>
+#include <stddef.h>
+
+struct object_search;
 struct pprof_profile;
+
+struct bundle_plan {
+	const struct object_search *search;
+	const char *const *directories; /* of debug files */
+	size_t directory_count;
+	bool without_debug; /* no debug files */
+	/* A mapping's file, or what is of it, is missing, for this reason. */
+	void (*missing)(void *arg, const char *path, const char *text);
+	void *arg;
+};
 
 /*
  * These return 0, or a negative errno value, which ends it. The fds stay the caller's. `path` is

@@ -148,11 +148,11 @@ static void read_signals(struct record *record)
 /* Whether all processes given by -p have ended. */
 static bool pids_have_ended(const struct record_options *options)
 {
-	for (size_t i = 0; i < options->pid_count; i++) {
-		if (!process_ends_within((pid_t)options->pids[i], 0))
+	for (size_t i = 0; i < options->session.pid_count; i++) {
+		if (!process_ends_within((pid_t)options->session.pids[i], 0))
 			return false;
 	}
-	return options->pid_count;
+	return options->session.pid_count;
 }
 
 static int drain(struct record *record, struct error *error)
@@ -244,7 +244,7 @@ static int sample(struct record *record, int64_t start, struct error *error)
 	int64_t end = options->seconds > 0
 			      ? start + (int64_t)(options->seconds * (double)NS_PER_SECOND)
 			      : INT64_MAX;
-	int64_t interval = options->pid_count ? PIDS_INTERVAL_NS : DRAIN_INTERVAL_NS;
+	int64_t interval = options->session.pid_count ? PIDS_INTERVAL_NS : DRAIN_INTERVAL_NS;
 	int64_t next_progress = record->progress ? start + PROGRESS_INTERVAL_NS : INT64_MAX;
 	int err = 0;
 
@@ -336,7 +336,7 @@ static int record_session(struct record *record, struct error *error)
 		if (err)
 			return err;
 	}
-	err = session_configure(&record->session, options, record->target.pid, error);
+	err = session_configure(&record->session, &options->session, record->target.pid, error);
 	if (err)
 		return err;
 	record->recording.rate = record->session.rate;

@@ -4,12 +4,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "array.h"
@@ -103,16 +101,6 @@ static bool make_own_directory(const char *parent, const char *name, char direct
 		return false;
 	return !lstat(directory, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
 	       !(st.st_mode & (S_IWGRP | S_IWOTH));
-}
-
-bool name_cache_trusts(int fd)
-{
-	struct statfs system;
-	struct stat st;
-
-	return !fstat(fd, &st) && (st.st_uid == geteuid() || st.st_uid == 0) &&
-	       !(st.st_mode & (S_IWGRP | S_IWOTH)) && !fstatfs(fd, &system) &&
-	       system.f_type != FUSE_SUPER_MAGIC;
 }
 
 /* As make_own_directory(), of a path that begins with '/'. */

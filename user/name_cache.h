@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "namer.h"
+#include "source_line.h"
 
 struct cached_names;
 
@@ -27,13 +27,6 @@ struct cached_names;
  * home.
  */
 bool name_cache_directory(char directory[PATH_MAX]);
-
-/*
- * Whether names from an open file may be kept for all that have its build id: only who could
- * change those anyway, this user or root, can have written it. Anybody can give a file of his own
- * the build id of another one, and a file system of his own (FUSE) can say that root has.
- */
-bool name_cache_trusts(int fd);
 
 /*
  * The names of a build id (hex) in a directory: none where there are none, or the file is

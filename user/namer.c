@@ -93,15 +93,6 @@ struct run {
 	struct name_line lines[INLINE_DEPTH_MAX];
 };
 
-struct name_line *name_lines_copy(const struct name_line *lines, size_t count)
-{
-	struct name_line *copy = malloc(count * sizeof(*copy));
-
-	if (copy)
-		memcpy(copy, lines, count * sizeof(*copy));
-	return copy;
-}
-
 static int64_t now_ms(void)
 {
 	struct timespec now;
@@ -141,6 +132,11 @@ static int start(struct run *run, struct worker *worker)
 {
 	const struct piece *piece = &run->pieces[run->next];
 	struct namer_job job = run->tasks[piece->task].job;
+	const struct worker_settings settings = {
+		.directories = run->namer->directories,
+		.directory_count = run->namer->directory_count,
+		.fetches = run->namer->progress,
+	};
 	pid_t parent = getpid();
 	int ends[2], err;
 
@@ -159,7 +155,7 @@ static int start(struct run *run, struct worker *worker)
 	if (worker->pid == 0) {
 		close(ends[0]);
 		become_expendable(parent);
-		namer_child(run->namer, &job, ends[1]);
+		namer_child(&settings, &job, ends[1]);
 		_exit(0);
 	}
 	err = worker->pid < 0 ? -errno : 0;

@@ -10,48 +10,11 @@
 #ifndef STACKBEAT_NAMER_H
 #define STACKBEAT_NAMER_H
 
-#include "elf.h"
-
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct error;
-
-/* A function at an address. Texts are NULL, and numbers 0, where they are unknown. */
-struct name_line {
-	const char *function; /* for people */
-	const char *system_name; /* as in the object; NULL only where function is */
-	const char *file; /* with its directory */
-	uint32_t line;
-	uint32_t start_line; /* where the function begins in `file` */
-	uint64_t start; /* its first address; 0 for one that is inlined */
-};
-
-/*
- * What is to be named. The functions are called in the process of the file: `open` before it is
- * confined, `lookup` after that.
- */
-struct namer_job {
-	const char *path; /* for messages, and to find debug files beside it */
-	const char *build_id; /* hex; "" if unknown */
-	const uint64_t *addresses; /* ELF virtual addresses, but for `code_start` and `offsets` */
-	size_t count;
-	/*
-	 * An fd, or a negative errno value; `error` is "", and gets one line to be told. NULL:
-	 * there is no file.
-	 */
-	int (*open)(void *arg, struct error *error);
-	/* The symbol that holds an ELF virtual address, where nothing else is known of it. */
-	bool (*lookup)(void *arg, uint64_t vaddr, struct symbol *symbol); /* may be NULL */
-	bool lookup_is_others; /* its symbols are of a file that name_cache_trusts() not */
-	void *arg;
-	bool offsets; /* `addresses` are offsets in the file */
-	bool is_module; /* of the kernel: `code_start` is where its code lies */
-	bool is_perfmap; /* `open` opens a perf map, not an ELF file; `lookup` is NULL */
-	/* 0, or where the code of the file begins in terms of `addresses`. */
-	uint64_t code_start;
-};
+#include "source_line.h"
+#include "worker_protocol.h"
 
 struct namer {
 	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
@@ -59,7 +22,7 @@ struct namer {
 	/*
 	 * The directory of a cache (see name_cache.h), or NULL. Of files with a build id, names
 	 * come from there, and go there where they come with a file and a line, and from files
-	 * of which name_cache_trusts() each.
+	 * of which file_is_trusted() each.
 	 */
 	const char *cache;
 	unsigned int processes; /* at a time; 0: as many as there are CPUs */
@@ -85,15 +48,11 @@ struct namer {
 	void *arg;
 };
 
-/* How long a file may keep silent, and take in all; and how long fetching may take. */
+/* How long a file may keep silent, and take in all. */
 #define NAMER_PATIENCE_S 30u
 #define NAMER_LIMIT_S 600u
-#define NAMER_FETCH_S 120u
 
 struct texts;
-
-/* A copy of `count` lines, for free(), that shares their texts; NULL when out of memory. */
-struct name_line *name_lines_copy(const struct name_line *lines, size_t count);
 
 /*
  * Names the addresses of all jobs; `texts` gets the texts. What could not be named is

@@ -13,7 +13,9 @@
 #include "kernel_object.h"
 #include "name_cache.h"
 #include "perfmap.h"
+#include "regular_file.h"
 #include "texts.h"
+#include "worker_protocol.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -321,18 +323,18 @@ static void report_opened(void *arg, int fd)
 {
 	struct child *child = arg;
 
-	if (name_cache_trusts(fd))
+	if (file_is_trusted(fd))
 		return;
 	tell(child, NAMER_UNTRUSTED, "", 0);
 	fflush(child->out);
 }
 
-static bool open_files(struct child *child, const struct namer *namer)
+static bool open_files(struct child *child, const struct worker_settings *settings)
 {
 	const struct namer_job *job = child->job;
 	const struct debug_search search = {
-		.directories = namer->directories,
-		.directory_count = namer->directory_count,
+		.directories = settings->directories,
+		.directory_count = settings->directory_count,
 		.fetcher = child->fetcher.socket >= 0 ? &child->fetcher : NULL,
 		.progress = report_progress,
 		.opened = report_opened,
@@ -398,7 +400,7 @@ static void open_file(struct child *child)
 	bool is_trusted;
 
 	child->fd = job->open ? job->open(job->arg, &error) : -ENOENT;
-	is_trusted = !job->lookup_is_others && (child->fd < 0 || name_cache_trusts(child->fd));
+	is_trusted = !job->lookup_is_others && (child->fd < 0 || file_is_trusted(child->fd));
 	/* Told at once, as it is what comes first that counts: soon the file may have its way here.
 	 */
 	tell(child, is_trusted ? NAMER_TRUSTED : NAMER_UNTRUSTED, "", 0);
@@ -448,9 +450,9 @@ static bool find_vaddrs(struct child *child)
 	return true;
 }
 
-static void name_all(struct child *child, const struct namer *namer)
+static void name_all(struct child *child, const struct worker_settings *settings)
 {
-	bool has_files = open_files(child, namer);
+	bool has_files = open_files(child, settings);
 
 	if (find_shift(child) && find_vaddrs(child)) {
 		if (has_files)
@@ -497,11 +499,11 @@ static bool try_module(struct child *child, int fd, const char *path)
 	return false;
 }
 
-static void name_module(struct child *child, const struct namer *namer)
+static void name_module(struct child *child, const struct worker_settings *settings)
 {
 	const struct debug_search search = {
-		.directories = namer->directories,
-		.directory_count = namer->directory_count,
+		.directories = settings->directories,
+		.directory_count = settings->directory_count,
 	};
 	char *path = NULL;
 	bool done = false;
@@ -517,33 +519,33 @@ static void name_module(struct child *child, const struct namer *namer)
 		try_module(child, child->fd, child->job->path);
 }
 
-static void name(struct child *child, const struct namer *namer)
+static void name(struct child *child, const struct worker_settings *settings)
 {
 	if (child->job->is_perfmap)
 		name_by_perfmap(child);
 	else if (child->job->is_module)
-		name_module(child, namer);
+		name_module(child, settings);
 	else
-		name_all(child, namer);
+		name_all(child, settings);
 }
 
 /*
  * Opens what it can't have later. To find the file of a build id, headers and notes are read before
  * that, as other processes of the reader do.
  */
-static void confine_child(struct child *child, const struct namer *namer, int fd)
+static void confine_child(struct child *child, const struct worker_settings *settings, int fd)
 {
 	const struct namer_job *job = child->job;
 
 	open_file(child);
 	child->fetcher.socket = -1;
-	if (namer->progress && !job->is_perfmap && !job->is_module && debuginfod_is_wanted() &&
+	if (settings->fetches && !job->is_perfmap && !job->is_module && debuginfod_is_wanted() &&
 	    fetcher_start(&child->fetcher, fd) != 0)
 		tell_problem(child, "debuginfod can't be asked: no process can be started");
 	confine((int[]){fd, child->fetcher.socket}, child->fd);
 }
 
-void namer_child(const struct namer *namer, const struct namer_job *job, int fd)
+void namer_child(const struct worker_settings *settings, const struct namer_job *job, int fd)
 {
 	struct child *child = calloc(1, sizeof(*child));
 
@@ -554,8 +556,8 @@ void namer_child(const struct namer *namer, const struct namer_job *job, int fd)
 	if (child->out)
 		setvbuf(child->out, child->buffer, _IOFBF, sizeof(child->buffer));
 	if (child->out && prepare(child)) {
-		confine_child(child, namer, fd);
-		name(child, namer);
+		confine_child(child, settings, fd);
+		name(child, settings);
 		fetcher_stop(&child->fetcher);
 		if (child->fd >= 0)
 			close(child->fd);

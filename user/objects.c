@@ -5,7 +5,6 @@
 #include "error.h"
 #include "hash.h"
 #include "keep.h"
-#include "name_cache.h"
 #include "regular_file.h"
 
 #include <errno.h>
@@ -322,7 +321,7 @@ static void read_object(struct objects *objects, struct object_file *object,
 		err = read_symbols(objects, object, fd, &problem);
 	if (*problem.text)
 		object->problem = strdup(problem.text);
-	object->is_others = fd >= 0 && !name_cache_trusts(fd);
+	object->is_others = fd >= 0 && !file_is_trusted(fd);
 	outcome->counts.read += !err;
 	if (!err && objects->keep)
 		keep_copy(objects, object, fd, outcome);

@@ -146,7 +146,7 @@ bool object_vaddr(const struct object *object, uint64_t offset, uint64_t *vaddr)
 /* As elf_lookup(). */
 bool object_lookup(const struct object *object, uint64_t vaddr, struct symbol *symbol);
 
-/* Whether its symbols come from a file that name_cache_trusts() not: they may not be kept. */
+/* Whether its symbols come from a file that file_is_trusted() not: they may not be kept. */
 bool object_is_others(const struct object *object);
 
 /*

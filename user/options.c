@@ -128,10 +128,10 @@ static int parse_cgroup(const char *text, struct record_options *options, struct
 {
 	if (!*text)
 		return error_set(error, EINVAL, "-G: the path is empty");
-	if (options->cgroup_count == STACKBEAT_CGROUPS_MAX)
+	if (options->session.cgroup_count == STACKBEAT_CGROUPS_MAX)
 		return error_set(error, EINVAL, "-G: more than %u control groups",
 				 STACKBEAT_CGROUPS_MAX);
-	options->cgroups[options->cgroup_count++] = text;
+	options->session.cgroups[options->session.cgroup_count++] = text;
 	return 0;
 }
 
@@ -141,10 +141,10 @@ static int parse_comm(char *text, struct record_options *options, struct error *
 		return error_set(error, EINVAL,
 				 "--exclude-comm: '%s' is not a thread name of 1 to %u characters",
 				 text, STACKBEAT_COMM_SIZE - 1);
-	if (options->excluded_comm_count == STACKBEAT_COMMS_MAX)
+	if (options->session.excluded_comm_count == STACKBEAT_COMMS_MAX)
 		return error_set(error, EINVAL, "--exclude-comm: more than %u names",
 				 STACKBEAT_COMMS_MAX);
-	options->excluded_comms[options->excluded_comm_count++] = text;
+	options->session.excluded_comms[options->session.excluded_comm_count++] = text;
 	return 0;
 }
 
@@ -171,9 +171,9 @@ static int parse_cpus(const char *text, struct record_options *options, struct e
 	if (strlen(text) >= STACKBEAT_CPULIST_MAX)
 		return error_set(error, EINVAL, "-C: the list of CPUs is longer than %u characters",
 				 STACKBEAT_CPULIST_MAX - 1);
-	if (cpulist_parse(text, &options->cpulist, &reason))
+	if (cpulist_parse(text, &options->session.cpulist, &reason))
 		return error_set(error, EINVAL, "-C: %s", reason.text);
-	options->cpus = text;
+	options->session.cpus = text;
 	return 0;
 }
 
@@ -205,29 +205,29 @@ static int parse_option(int option, char *value, void *arg, struct error *error)
 
 	switch (option) {
 	case 'F':
-		options->rate_given = true;
-		return parse_rate(value, &options->rate, error);
+		options->session.rate_given = true;
+		return parse_rate(value, &options->session.rate, error);
 	case 'a':
-		options->system_wide = true;
+		options->session.system_wide = true;
 		return 0;
 	case 'p':
-		return parse_ids(value, "-p", "process id", options->pids, &options->pid_count,
-				 error);
+		return parse_ids(value, "-p", "process id", options->session.pids,
+				 &options->session.pid_count, error);
 	case 't':
-		return parse_ids(value, "-t", "thread id", options->tids, &options->tid_count,
-				 error);
+		return parse_ids(value, "-t", "thread id", options->session.tids,
+				 &options->session.tid_count, error);
 	case 'G':
 		return parse_cgroup(value, options, error);
 	case OPTION_EXCLUDE_COMM:
 		return parse_comm(value, options, error);
 	case OPTION_NO_INHERIT:
-		options->no_inherit = true;
+		options->session.no_inherit = true;
 		return 0;
 	case OPTION_FIXED:
-		options->fixed = true;
+		options->session.fixed = true;
 		return 0;
 	case OPTION_BUDGET:
-		return parse_budget(value, &options->budget, error);
+		return parse_budget(value, &options->session.budget, error);
 	case 'C':
 		return parse_cpus(value, options, error);
 	case 'd':
@@ -262,17 +262,17 @@ static int parse_option(int option, char *value, void *arg, struct error *error)
 		return 0;
 	case OPTION_USER:
 	case OPTION_KERNEL:
-		if (options->parts != STACKBEAT_PARTS_ALL)
+		if (options->session.parts != STACKBEAT_PARTS_ALL)
 			return error_set(error, EINVAL,
 					 "--user and --kernel: give one of them, once");
-		options->parts =
+		options->session.parts =
 			option == OPTION_USER ? STACKBEAT_PART_USER : STACKBEAT_PART_KERNEL;
 		return 0;
 	case OPTION_MAX_DEPTH:
 		return parse_number(value, "--max-depth", 1, STACKBEAT_USER_FRAMES_MAX,
-				    &options->max_depth, error);
+				    &options->session.max_depth, error);
 	case OPTION_RING_SIZE:
-		return parse_ring_size(value, &options->ring_size, error);
+		return parse_ring_size(value, &options->session.ring_size, error);
 	default:
 		return error_set(error, EINVAL, "unknown option");
 	}
@@ -367,14 +367,14 @@ int record_options_parse(int argc, char **argv, struct record_options *options, 
 	int first, err;
 
 	*options = (struct record_options){
-		.rate = STACKBEAT_RATE_DEFAULT,
-		.cpus = "",
-		.cpulist.all = true,
+		.session.rate = STACKBEAT_RATE_DEFAULT,
+		.session.cpus = "",
+		.session.cpulist.all = true,
 		.output = RECORD_OUTPUT_DEFAULT,
-		.parts = STACKBEAT_PARTS_ALL,
-		.max_depth = STACKBEAT_USER_FRAMES_DEFAULT,
-		.ring_size = STACKBEAT_RING_SIZE_DEFAULT,
-		.budget = STACKBEAT_BUDGET_DEFAULT,
+		.session.parts = STACKBEAT_PARTS_ALL,
+		.session.max_depth = STACKBEAT_USER_FRAMES_DEFAULT,
+		.session.ring_size = STACKBEAT_RING_SIZE_DEFAULT,
+		.session.budget = STACKBEAT_BUDGET_DEFAULT,
 		.labels.chosen = LABELS_DEFAULT,
 	};
 	/* "+": what follows the first word that is no option belongs to COMMAND. */
@@ -384,8 +384,9 @@ int record_options_parse(int argc, char **argv, struct record_options *options, 
 		return err;
 	if (first < argc)
 		options->command = argv + first;
-	if (options->system_wide &&
-	    (options->pid_count || options->tid_count || options->cgroup_count))
+	if (options->session.system_wide &&
+	    (options->session.pid_count || options->session.tid_count ||
+	     options->session.cgroup_count))
 		return error_set(error, EINVAL, "-a and -p, -t or -G: give one of them");
 	return 0;
 }

@@ -7,40 +7,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <stackbeat.h>
-
-#include "cpulist.h"
 #include "labels.h"
+#include "session.h"
 
 struct error;
 struct option;
 
 struct record_options {
-	uint32_t rate; /* Hz; 0: the highest that the module allows */
-	bool rate_given;
-	uint32_t pids[STACKBEAT_PIDS_MAX];
-	size_t pid_count;
-	uint32_t tids[STACKBEAT_PIDS_MAX];
-	size_t tid_count;
-	const char *cgroups[STACKBEAT_CGROUPS_MAX]; /* paths, as they were given */
-	size_t cgroup_count;
-	char *excluded_comms[STACKBEAT_COMMS_MAX];
-	size_t excluded_comm_count;
-	const char *cpus; /* the text of cpulist, "" for all */
-	struct cpulist cpulist;
+	struct session_config session;
 	double seconds; /* 0: until stopped */
 	struct labels labels;
 	const char *keep_objects; /* directory, or NULL */
 	bool nameless; /* --no-symbolize */
 	bool no_cache;
 	const char *output;
-	uint32_t parts; /* STACKBEAT_PART_* */
-	uint32_t max_depth; /* user frames */
-	uint32_t ring_size; /* bytes a CPU */
-	uint32_t budget; /* thousandths of a CPU */
-	bool fixed;
-	bool no_inherit;
-	bool system_wide; /* -a */
 	bool quiet;
 	bool help;
 	char **command; /* NULL-terminated, in argv; NULL: none */

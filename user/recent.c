@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile.h"
+#include "stack.h"
 
 #define ENTRIES_BITS 13
 #define ENTRIES (1u << ENTRIES_BITS)

@@ -3,6 +3,7 @@
 #ifndef STACKBEAT_REGULAR_FILE_H
 #define STACKBEAT_REGULAR_FILE_H
 
+#include <stdbool.h>
 #include <sys/stat.h>
 
 /*
@@ -18,5 +19,12 @@ int open_regular_file(const char *path, int flags, struct stat *st);
  * there, nor does "..".
  */
 int open_regular_file_in(const char *root, const char *path, int flags, struct stat *st);
+
+/*
+ * Whether names from an open file may be kept for all that have its build id: only who could
+ * change those anyway, this user or root, can have written it. Anybody can give a file of his own
+ * the build id of another one, and a file system of his own (FUSE) can say that root has.
+ */
+bool file_is_trusted(int fd);
 
 #endif

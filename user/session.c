@@ -11,7 +11,6 @@
 #include "device.h"
 #include "error.h"
 #include "module.h"
-#include "options.h"
 
 int session_open(struct session *session, struct error *error)
 {
@@ -53,7 +52,7 @@ static uint32_t highest_rate(const struct session *session, const struct control
 	return module->rate_max;
 }
 
-static int choose_rate(struct session *session, const struct record_options *options,
+static int choose_rate(struct session *session, const struct session_config *config,
 		       struct error *error)
 {
 	struct control_module module;
@@ -61,8 +60,8 @@ static int choose_rate(struct session *session, const struct record_options *opt
 
 	if (err)
 		return err;
-	session->rate = options->rate;
-	if (!session->rate || (!options->rate_given && session->rate > module.rate_max))
+	session->rate = config->rate;
+	if (!session->rate || (!config->rate_given && session->rate > module.rate_max))
 		session->rate = highest_rate(session, &module);
 	if (session->rate > module.rate_max)
 		return error_set(error, ERANGE,
@@ -72,24 +71,23 @@ static int choose_rate(struct session *session, const struct record_options *opt
 	return 0;
 }
 
-static int choose_cpus(struct session *session, const struct record_options *options,
+static int choose_cpus(struct session *session, const struct session_config *config,
 		       struct error *error)
 {
-	if (!*options->cpus)
+	if (!*config->cpus)
 		return cpulist_default("", session->cpus, sizeof(session->cpus), &session->cpulist,
 				       error);
-	snprintf(session->cpus, sizeof(session->cpus), "%s", options->cpus);
-	session->cpulist = options->cpulist;
+	snprintf(session->cpus, sizeof(session->cpus), "%s", config->cpus);
+	session->cpulist = config->cpulist;
 	return 0;
 }
 
-static int find_cgroups(const struct record_options *options, uint64_t *cgroups,
-			struct error *error)
+static int find_cgroups(const struct session_config *config, uint64_t *cgroups, struct error *error)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < options->cgroup_count && !err; i++)
-		err = cgroup_id_of(options->cgroups[i], &cgroups[i], error);
+	for (size_t i = 0; i < config->cgroup_count && !err; i++)
+		err = cgroup_id_of(config->cgroups[i], &cgroups[i], error);
 	return err;
 }
 
@@ -108,18 +106,17 @@ static int explain_gone(const char *option, const char *what, const uint32_t *id
 	return 0;
 }
 
-static int configure(struct session *session, const struct record_options *options,
+static int configure(struct session *session, const struct session_config *config,
 		     const struct control_settings *settings, struct error *error)
 {
 	int err = control_set(session->control, device_session(session->device), settings, error);
 
-	if (err == -ESRCH &&
-	    !explain_gone("-p", "process", options->pids, options->pid_count, error))
-		explain_gone("-t", "thread", options->tids, options->tid_count, error);
+	if (err == -ESRCH && !explain_gone("-p", "process", config->pids, config->pid_count, error))
+		explain_gone("-t", "thread", config->tids, config->tid_count, error);
 	return err;
 }
 
-int session_configure(struct session *session, const struct record_options *options, pid_t child,
+int session_configure(struct session *session, const struct session_config *config, pid_t child,
 		      struct error *error)
 {
 	uint64_t cgroups[STACKBEAT_CGROUPS_MAX];
@@ -131,40 +128,40 @@ int session_configure(struct session *session, const struct record_options *opti
 		       CONTROL_SET(STACKBEAT_A_FIXED) | CONTROL_SET(STACKBEAT_A_BUDGET) |
 		       CONTROL_SET(STACKBEAT_A_PIDS) | CONTROL_SET(STACKBEAT_A_TIDS) |
 		       CONTROL_SET(STACKBEAT_A_CGROUPS) | CONTROL_SET(STACKBEAT_A_EXCLUDE_COMMS),
-		.parts = options->parts,
-		.max_depth = options->max_depth,
-		.ring_size = options->ring_size,
-		.inherit = !options->no_inherit,
-		.fixed = options->fixed,
-		.budget = options->budget,
+		.parts = config->parts,
+		.max_depth = config->max_depth,
+		.ring_size = config->ring_size,
+		.inherit = !config->no_inherit,
+		.fixed = config->fixed,
+		.budget = config->budget,
 		.cpus = session->cpus,
-		.pids = {options->pids, options->pid_count},
-		.tids = {options->tids, options->tid_count},
+		.pids = {config->pids, config->pid_count},
+		.tids = {config->tids, config->tid_count},
 		.cgroups = cgroups,
-		.cgroup_count = options->cgroup_count,
-		.excluded_comms = options->excluded_comms,
-		.excluded_comm_count = options->excluded_comm_count,
+		.cgroup_count = config->cgroup_count,
+		.excluded_comms = config->excluded_comms,
+		.excluded_comm_count = config->excluded_comm_count,
 	};
-	int err = choose_rate(session, options, error);
+	int err = choose_rate(session, config, error);
 
 	if (!err)
-		err = choose_cpus(session, options, error);
+		err = choose_cpus(session, config, error);
 	if (!err)
-		err = find_cgroups(options, cgroups, error);
+		err = find_cgroups(config, cgroups, error);
 	if (err)
 		return err;
 	settings.rate = session->rate;
 	/* What there is, where nothing else was asked for. */
 	if (settings.parts == STACKBEAT_PARTS_ALL)
 		settings.parts = session->parts;
-	if (settings.parts != options->parts && !session->restricted)
+	if (settings.parts != config->parts && !session->restricted)
 		fputs("stackbeat: the kernel is locked down: the user part alone is recorded\n",
 		      stderr);
 	session->parts = settings.parts;
-	if (child && !options->system_wide && !settings.pids.count && !settings.tids.count &&
+	if (child && !config->system_wide && !settings.pids.count && !settings.tids.count &&
 	    !settings.cgroup_count)
 		settings.pids = (struct control_ids){&command, 1};
-	err = configure(session, options, &settings, error);
+	err = configure(session, config, &settings, error);
 	return err ? err : session_map(session, error);
 }
 

@@ -5,14 +5,40 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
+
+#include <stackbeat.h>
 
 #include "control.h"
 #include "cpulist.h"
 
 struct device;
 struct error;
-struct record_options;
+
+/* The settings of a session, as the command line gives them. Strings are not owned. */
+struct session_config {
+	uint32_t rate; /* Hz; 0: the highest that the module allows */
+	bool rate_given;
+	uint32_t pids[STACKBEAT_PIDS_MAX];
+	size_t pid_count;
+	uint32_t tids[STACKBEAT_PIDS_MAX];
+	size_t tid_count;
+	const char *cgroups[STACKBEAT_CGROUPS_MAX]; /* paths, as they were given */
+	size_t cgroup_count;
+	char *excluded_comms[STACKBEAT_COMMS_MAX];
+	size_t excluded_comm_count;
+	const char *cpus; /* the text of cpulist, "" for all */
+	struct cpulist cpulist;
+	uint32_t parts; /* STACKBEAT_PART_* */
+	uint32_t max_depth; /* user frames */
+	uint32_t ring_size; /* bytes a CPU */
+	uint32_t budget; /* thousandths of a CPU */
+	bool fixed;
+	bool no_inherit;
+	bool system_wide; /* -a */
+};
 
 struct session {
 	struct device *device;
@@ -36,10 +62,10 @@ void session_close(struct session *session);
 
 /*
  * Configures it, and maps its rings. `child` is the process of COMMAND, sampled
- * where the options name nothing else; 0: none. Returns 0 or a negative errno
- * value, -ESRCH when a process or thread of the options is gone.
+ * where `config` names nothing else; 0: none. Returns 0 or a negative errno
+ * value, -ESRCH when a process or thread of `config` is gone.
  */
-int session_configure(struct session *session, const struct record_options *options, pid_t child,
+int session_configure(struct session *session, const struct session_config *config, pid_t child,
 		      struct error *error);
 
 /* Sets an enum stackbeat_state. Returns 0 or a negative errno value. */

@@ -42,28 +42,30 @@ static void refuses(const char *part, char **argv)
 /* What holds of options that were taken, whatever the arguments. */
 static void assert_sound(char **argv, int argc)
 {
-	assert_in_range(options.rate, 0, STACKBEAT_RATE_MAX);
-	assert_in_range(options.max_depth, 1, STACKBEAT_USER_FRAMES_MAX);
-	assert_in_range(options.ring_size, STACKBEAT_RING_SIZE_MIN, STACKBEAT_RING_SIZE_MAX);
-	assert_int_equal(options.ring_size & (options.ring_size - 1), 0);
-	assert_in_range(options.parts, 1, STACKBEAT_PARTS_ALL);
-	assert_in_range(options.pid_count, 0, STACKBEAT_PIDS_MAX);
-	for (size_t i = 0; i < options.pid_count; i++)
-		assert_in_range(options.pids[i], 1, INT32_MAX);
-	assert_in_range(options.tid_count, 0, STACKBEAT_PIDS_MAX);
-	assert_in_range(options.cgroup_count, 0, STACKBEAT_CGROUPS_MAX);
-	assert_in_range(options.excluded_comm_count, 0, STACKBEAT_COMMS_MAX);
-	for (size_t i = 0; i < options.excluded_comm_count; i++)
-		assert_in_range(strlen(options.excluded_comms[i]), 1, STACKBEAT_COMM_SIZE - 1);
-	assert_in_range(options.budget, STACKBEAT_BUDGET_MIN, STACKBEAT_BUDGET_MAX);
+	assert_in_range(options.session.rate, 0, STACKBEAT_RATE_MAX);
+	assert_in_range(options.session.max_depth, 1, STACKBEAT_USER_FRAMES_MAX);
+	assert_in_range(options.session.ring_size, STACKBEAT_RING_SIZE_MIN,
+			STACKBEAT_RING_SIZE_MAX);
+	assert_int_equal(options.session.ring_size & (options.session.ring_size - 1), 0);
+	assert_in_range(options.session.parts, 1, STACKBEAT_PARTS_ALL);
+	assert_in_range(options.session.pid_count, 0, STACKBEAT_PIDS_MAX);
+	for (size_t i = 0; i < options.session.pid_count; i++)
+		assert_in_range(options.session.pids[i], 1, INT32_MAX);
+	assert_in_range(options.session.tid_count, 0, STACKBEAT_PIDS_MAX);
+	assert_in_range(options.session.cgroup_count, 0, STACKBEAT_CGROUPS_MAX);
+	assert_in_range(options.session.excluded_comm_count, 0, STACKBEAT_COMMS_MAX);
+	for (size_t i = 0; i < options.session.excluded_comm_count; i++)
+		assert_in_range(strlen(options.session.excluded_comms[i]), 1,
+				STACKBEAT_COMM_SIZE - 1);
+	assert_in_range(options.session.budget, STACKBEAT_BUDGET_MIN, STACKBEAT_BUDGET_MAX);
 	assert_true(options.seconds >= 0 && options.seconds <= 1e9);
 	assert_true(*options.output);
 	assert_in_range(options.labels.chosen, 0, LABELS_ALL);
 	assert_in_range(options.labels.added_count, 0, LABELS_ADDED_MAX);
 	for (size_t i = 0; i < options.labels.added_count; i++)
 		assert_true(*options.labels.added[i].key && *options.labels.added[i].value);
-	assert_true(strlen(options.cpus) < STACKBEAT_CPULIST_MAX);
-	assert_int_equal(options.cpulist.all, !*options.cpus);
+	assert_true(strlen(options.session.cpus) < STACKBEAT_CPULIST_MAX);
+	assert_int_equal(options.session.cpulist.all, !*options.session.cpus);
 	if (options.command)
 		assert_true(options.command > argv && options.command < argv + argc);
 }
@@ -72,26 +74,26 @@ static void nothing_given_means_the_defaults(void **state)
 {
 	(void)state;
 	TAKES();
-	assert_int_equal(options.rate, 99);
-	assert_int_equal(options.pid_count, 0);
-	assert_string_equal(options.cpus, "");
-	assert_true(options.cpulist.all);
+	assert_int_equal(options.session.rate, 99);
+	assert_int_equal(options.session.pid_count, 0);
+	assert_string_equal(options.session.cpus, "");
+	assert_true(options.session.cpulist.all);
 	assert_true(options.seconds == 0);
 	assert_string_equal(options.output, "stackbeat.pb.gz");
 	assert_null(options.keep_objects);
 	assert_int_equal(options.labels.chosen,
 			 LABELS_ALL & ~(LABEL_SET(LABEL_TID) | LABEL_SET(LABEL_CPU)));
 	assert_int_equal(options.labels.added_count, 0);
-	assert_int_equal(options.parts, STACKBEAT_PARTS_ALL);
-	assert_int_equal(options.max_depth, 255);
-	assert_int_equal(options.ring_size, 512 << 10);
-	assert_int_equal(options.tid_count, 0);
-	assert_int_equal(options.cgroup_count, 0);
-	assert_int_equal(options.excluded_comm_count, 0);
-	assert_int_equal(options.budget, 50);
-	assert_false(options.no_inherit);
-	assert_false(options.fixed);
-	assert_false(options.system_wide);
+	assert_int_equal(options.session.parts, STACKBEAT_PARTS_ALL);
+	assert_int_equal(options.session.max_depth, 255);
+	assert_int_equal(options.session.ring_size, 512 << 10);
+	assert_int_equal(options.session.tid_count, 0);
+	assert_int_equal(options.session.cgroup_count, 0);
+	assert_int_equal(options.session.excluded_comm_count, 0);
+	assert_int_equal(options.session.budget, 50);
+	assert_false(options.session.no_inherit);
+	assert_false(options.session.fixed);
+	assert_false(options.session.system_wide);
 	assert_false(options.quiet);
 	assert_false(options.help);
 	assert_null(options.command);
@@ -101,48 +103,48 @@ static void takes_every_option_in_both_forms(void **state)
 {
 	(void)state;
 	TAKES("-F", "997", "-a", "-C", "0,2-3", "-d", "1.5", "-o", "file", "-q", "-g");
-	assert_int_equal(options.rate, 997);
-	assert_true(options.system_wide);
-	assert_string_equal(options.cpus, "0,2-3");
-	assert_true(cpulist_has(&options.cpulist, 2));
-	assert_false(cpulist_has(&options.cpulist, 1));
+	assert_int_equal(options.session.rate, 997);
+	assert_true(options.session.system_wide);
+	assert_string_equal(options.session.cpus, "0,2-3");
+	assert_true(cpulist_has(&options.session.cpulist, 2));
+	assert_false(cpulist_has(&options.session.cpulist, 1));
 	assert_true(options.seconds == 1.5);
 	assert_string_equal(options.output, "file");
 	assert_true(options.quiet);
 
 	TAKES("--frequency=20000", "--all-cpus", "--cpu", "7", "--duration", "3", "--output=-",
 	      "--quiet", "--user", "--max-depth", "1023", "--ring-size", "64M");
-	assert_int_equal(options.rate, 20000);
-	assert_true(options.system_wide);
-	assert_string_equal(options.cpus, "7");
+	assert_int_equal(options.session.rate, 20000);
+	assert_true(options.session.system_wide);
+	assert_string_equal(options.session.cpus, "7");
 	assert_true(options.seconds == 3);
 	assert_string_equal(options.output, "-");
 	assert_true(options.quiet);
-	assert_int_equal(options.parts, STACKBEAT_PART_USER);
-	assert_int_equal(options.max_depth, 1023);
-	assert_int_equal(options.ring_size, 64 << 20);
+	assert_int_equal(options.session.parts, STACKBEAT_PART_USER);
+	assert_int_equal(options.session.max_depth, 1023);
+	assert_int_equal(options.session.ring_size, 64 << 20);
 
 	TAKES("-t", "12,13", "-G", "a/b", "--exclude-comm", "idle", "--no-inherit", "--fixed",
 	      "--budget", "2.5");
-	assert_int_equal(options.tid_count, 2);
-	assert_int_equal(options.tids[1], 13);
-	assert_int_equal(options.cgroup_count, 1);
-	assert_string_equal(options.cgroups[0], "a/b");
-	assert_int_equal(options.excluded_comm_count, 1);
-	assert_string_equal(options.excluded_comms[0], "idle");
-	assert_true(options.no_inherit);
-	assert_true(options.fixed);
-	assert_int_equal(options.budget, 25);
+	assert_int_equal(options.session.tid_count, 2);
+	assert_int_equal(options.session.tids[1], 13);
+	assert_int_equal(options.session.cgroup_count, 1);
+	assert_string_equal(options.session.cgroups[0], "a/b");
+	assert_int_equal(options.session.excluded_comm_count, 1);
+	assert_string_equal(options.session.excluded_comms[0], "idle");
+	assert_true(options.session.no_inherit);
+	assert_true(options.session.fixed);
+	assert_int_equal(options.session.budget, 25);
 	TAKES("--tid=7", "--cgroup", "/sys/fs/cgroup/x");
-	assert_int_equal(options.tids[0], 7);
-	assert_string_equal(options.cgroups[0], "/sys/fs/cgroup/x");
+	assert_int_equal(options.session.tids[0], 7);
+	assert_string_equal(options.session.cgroups[0], "/sys/fs/cgroup/x");
 
 	TAKES("--kernel");
-	assert_int_equal(options.parts, STACKBEAT_PART_KERNEL);
+	assert_int_equal(options.session.parts, STACKBEAT_PART_KERNEL);
 	TAKES("-F", "max");
-	assert_int_equal(options.rate, 0);
+	assert_int_equal(options.session.rate, 0);
 	TAKES("-agF1", "-d.5");
-	assert_int_equal(options.rate, 1);
+	assert_int_equal(options.session.rate, 1);
 	assert_true(options.seconds == 0.5);
 	TAKES("-h");
 	assert_true(options.help);
@@ -157,23 +159,23 @@ static void ring_sizes_have_units(void **state)
 {
 	(void)state;
 	TAKES("--ring-size", "65536");
-	assert_int_equal(options.ring_size, 65536);
+	assert_int_equal(options.session.ring_size, 65536);
 	TAKES("--ring-size", "128k");
-	assert_int_equal(options.ring_size, 128 << 10);
+	assert_int_equal(options.session.ring_size, 128 << 10);
 	TAKES("--ring-size", "1m");
-	assert_int_equal(options.ring_size, 1 << 20);
+	assert_int_equal(options.session.ring_size, 1 << 20);
 }
 
 static void pids_come_in_lists_and_add_up(void **state)
 {
 	(void)state;
 	TAKES("-p", "1");
-	assert_int_equal(options.pid_count, 1);
+	assert_int_equal(options.session.pid_count, 1);
 	TAKES("-p", "12,2147483647", "--pid", "3");
-	assert_int_equal(options.pid_count, 3);
-	assert_int_equal(options.pids[0], 12);
-	assert_int_equal(options.pids[1], INT32_MAX);
-	assert_int_equal(options.pids[2], 3);
+	assert_int_equal(options.session.pid_count, 3);
+	assert_int_equal(options.session.pids[0], 12);
+	assert_int_equal(options.session.pids[1], INT32_MAX);
+	assert_int_equal(options.session.pids[2], 3);
 }
 
 static void criteria_add_up(void **state)
@@ -181,13 +183,13 @@ static void criteria_add_up(void **state)
 	(void)state;
 	TAKES("-p", "1", "-t", "2", "-G", "a", "-t", "3,4", "-G", "b", "--exclude-comm", "x",
 	      "--exclude-comm", "y z");
-	assert_int_equal(options.pid_count, 1);
-	assert_int_equal(options.tid_count, 3);
-	assert_int_equal(options.tids[2], 4);
-	assert_int_equal(options.cgroup_count, 2);
-	assert_string_equal(options.cgroups[1], "b");
-	assert_int_equal(options.excluded_comm_count, 2);
-	assert_string_equal(options.excluded_comms[1], "y z");
+	assert_int_equal(options.session.pid_count, 1);
+	assert_int_equal(options.session.tid_count, 3);
+	assert_int_equal(options.session.tids[2], 4);
+	assert_int_equal(options.session.cgroup_count, 2);
+	assert_string_equal(options.session.cgroups[1], "b");
+	assert_int_equal(options.session.excluded_comm_count, 2);
+	assert_string_equal(options.session.excluded_comms[1], "y z");
 }
 
 static void there_is_a_limit_of_groups_and_names(void **state)
@@ -208,7 +210,9 @@ static void there_is_a_limit_of_groups_and_names(void **state)
 		refuses(option[i], argv);
 		argv[1 + 2 * MAX] = NULL;
 		assert_int_equal(parse_argv(argv), 0);
-		assert_int_equal(i ? options.excluded_comm_count : options.cgroup_count, MAX);
+		assert_int_equal(i ? options.session.excluded_comm_count
+				   : options.session.cgroup_count,
+				 MAX);
 	}
 }
 
@@ -229,11 +233,11 @@ static void budgets_are_percentages(void **state)
 
 	(void)state;
 	TAKES("--budget", "0.1");
-	assert_int_equal(options.budget, 1);
+	assert_int_equal(options.session.budget, 1);
 	TAKES("--budget", "50");
-	assert_int_equal(options.budget, 500);
+	assert_int_equal(options.session.budget, 500);
 	TAKES("--budget=1.25");
-	assert_int_equal(options.budget, 13);
+	assert_int_equal(options.session.budget, 13);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		REFUSES("--budget", "--budget", (char *)bad[i]);
 }
@@ -246,11 +250,11 @@ static void there_is_a_limit_of_pids(void **state)
 	for (uint32_t i = 0; i < STACKBEAT_PIDS_MAX; i++)
 		sprintf(text + strlen(text), "%s%u", i ? "," : "", i + 1);
 	TAKES("-p", text);
-	assert_int_equal(options.pid_count, STACKBEAT_PIDS_MAX);
-	assert_int_equal(options.pids[STACKBEAT_PIDS_MAX - 1], STACKBEAT_PIDS_MAX);
+	assert_int_equal(options.session.pid_count, STACKBEAT_PIDS_MAX);
+	assert_int_equal(options.session.pids[STACKBEAT_PIDS_MAX - 1], STACKBEAT_PIDS_MAX);
 	REFUSES("-p", "-p", text, "-p", "1");
 	TAKES("-p", text, "-t", text);
-	assert_int_equal(options.tid_count, STACKBEAT_PIDS_MAX);
+	assert_int_equal(options.session.tid_count, STACKBEAT_PIDS_MAX);
 	strcat(text, ",1");
 	REFUSES("-p", "-p", text);
 	REFUSES("-t", "-t", text);
@@ -286,8 +290,8 @@ static void what_follows_belongs_to_the_command(void **state)
 	assert_int_equal(parse_argv(argv), 0);
 	assert_ptr_equal(options.command, argv + 3);
 	assert_string_equal(options.command[4], "--");
-	assert_int_equal(options.rate, 50);
-	assert_false(options.system_wide);
+	assert_int_equal(options.session.rate, 50);
+	assert_false(options.session.system_wide);
 
 	argv = ARGV("-a", "--", "-F", "--", "x");
 	assert_int_equal(parse_argv(argv), 0);
