@@ -16,7 +16,7 @@ KDIR ?= /lib/modules/$(KVERSION)/build
 PACKAGES := json-c libarchive libnl-genl-3.0 libkmod libprotobuf-c libdw libelf liblzma libseccomp zlib
 WARNINGS := -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -Wvla
 CFLAGS ?= -O2 -g
-CPPFLAGS += -D_GNU_SOURCE -DSTACKBEAT_VERSION='"$(VERSION)"' -Iinclude -I$(B)/proto
+CPPFLAGS += -D_GNU_SOURCE -DSTACKBEAT_VERSION='"$(VERSION)"' -Iinclude -iquote user -I$(B)/proto
 # libiberty has no pkg-config file.
 LIBS = $(shell pkg-config --libs $(PACKAGES)) -liberty -lm
 LIB_CFLAGS = $(shell pkg-config --cflags $(PACKAGES))
@@ -24,14 +24,14 @@ LIB_CFLAGS = $(shell pkg-config --cflags $(PACKAGES))
 # The sanitizers run on every unit test: they are the point of most of them.
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
-USER_SOURCES := $(wildcard user/*.c)
+USER_SOURCES := $(wildcard user/*/*.c)
 USER_OBJECTS := $(USER_SOURCES:user/%.c=$(B)/user/%.o)
-FORMATTED = $(wildcard user/*.[ch] tests/unit/*.[ch] tests/unit/shim/*/*.h tests/workloads/*.[ch] tests/gosym/*.c tests/names/*.c tests/fuzz/*.[ch] tests/fuzz/*/*.[ch] \
+FORMATTED = $(wildcard user/*/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] tests/unit/shim/*/*.h tests/workloads/*.[ch] tests/gosym/*.c tests/names/*.c tests/fuzz/*.[ch] tests/fuzz/*/*.[ch] \
 	tests/bench/*.c tests/bench/*/*.[ch])
 PROTO := $(B)/proto/profile.pb-c
-UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))
-UNIT_CPPFLAGS := -iquote user -iquote tests/unit -Itests/unit/shim
-UNIT_OBJECTS := $(patsubst user/%.c,$(B)/unit/user/%.o,$(filter-out user/main.c,$(USER_SOURCES)))
+UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*/test_*.c))
+UNIT_CPPFLAGS := -iquote tests/unit -Itests/unit/shim
+UNIT_OBJECTS := $(patsubst user/%.c,$(B)/unit/user/%.o,$(filter-out user/cli/main.c,$(USER_SOURCES)))
 
 # V=1 shows the commands.
 ifneq ($(V),1)
@@ -46,10 +46,10 @@ $(B)/stackbeat: $(USER_OBJECTS) $(PROTO).o
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-$(PROTO).c $(PROTO).h &: user/profile.proto
+$(PROTO).c $(PROTO).h &: user/pprof/profile.proto
 	$(call say,PROTOC,$<)
 	@mkdir -p $(@D)
-	$(Q)protoc-c --proto_path=user --c_out=$(B)/proto profile.proto
+	$(Q)protoc-c --proto_path=user/pprof --c_out=$(B)/proto profile.proto
 
 # Generated code is not held to our warnings.
 $(PROTO).o: $(PROTO).c
@@ -67,7 +67,7 @@ $(B)/unit/user/%.o: user/%.c VERSION | $(PROTO).h
 	$(Q)$(CC) $(CPPFLAGS) -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
 
 # It embeds them.
-$(B)/user/flamegraph.o $(B)/unit/user/flamegraph.o: user/flamegraph.js user/flamegraph.css
+$(B)/user/report/flamegraph.o $(B)/unit/user/report/flamegraph.o: user/report/flamegraph.js user/report/flamegraph.css
 
 # An archive, so that a test links only what it asks for.
 $(B)/unit/user.a: $(UNIT_OBJECTS) $(PROTO).o
@@ -77,17 +77,18 @@ $(B)/unit/user.a: $(UNIT_OBJECTS) $(PROTO).o
 
 $(B)/unit/%: tests/unit/%.c $(B)/unit/user.a
 	$(call say,CC,$@)
+	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) \
 		-MMD -MP -MF $@.d -o $@ $< $(B)/unit/user.a $(LIBS) -lcmocka
 
 # Without sanitizers: it has millions of addresses to look up.
-$(B)/gosym/dump: tests/gosym/dump.c $(B)/user/gosym.o $(B)/user/error.o $(B)/user/utf8.o
+$(B)/gosym/dump: tests/gosym/dump.c $(B)/user/runtime/go_pclntab.o $(B)/user/lib/error.o $(B)/user/lib/utf8.o
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
 
 # What tests/names checks and tests/bench/symbols measures.
-$(B)/names/name_addresses: tests/names/name_addresses.c $(filter-out $(B)/user/main.o,$(USER_OBJECTS)) $(PROTO).o
+$(B)/names/name_addresses: tests/names/name_addresses.c $(filter-out $(B)/user/cli/main.o,$(USER_OBJECTS)) $(PROTO).o
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
@@ -104,14 +105,14 @@ unit-tests: $(UNIT_TESTS)
 # A build of its own: libFuzzer comes with clang.
 FUZZ_SANITIZE := $(SANITIZE) -fsanitize=fuzzer-no-link
 FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_OBJECTS := $(patsubst user/%.c,$(B)/fuzz/user/%.o,$(filter-out user/main.c,$(USER_SOURCES)))
+FUZZ_OBJECTS := $(patsubst user/%.c,$(B)/fuzz/user/%.o,$(filter-out user/cli/main.c,$(USER_SOURCES)))
 
 $(B)/fuzz/user/%.o: user/%.c VERSION | $(PROTO).h
 	$(call say,CLANG,$@)
 	@mkdir -p $(@D)
 	$(Q)clang $(CPPFLAGS) -O1 -g $(FUZZ_SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(B)/fuzz/user/flamegraph.o: user/flamegraph.js user/flamegraph.css
+$(B)/fuzz/user/report/flamegraph.o: user/report/flamegraph.js user/report/flamegraph.css
 
 $(B)/fuzz/user.a: $(FUZZ_OBJECTS) $(PROTO).o
 	$(call say,AR,$@)
@@ -192,14 +193,14 @@ $(B)/abi-%/stackbeat.h: include/stackbeat.h
 	@mkdir -p $(@D)
 	$(Q)sed 's/^\(#define STACKBEAT_ABI\) .*/\1 $*/' $< >$@
 
-$(B)/abi-%/device.o: user/device.c $(B)/abi-%/stackbeat.h
+$(B)/abi-%/device.o: user/session/device.c $(B)/abi-%/stackbeat.h
 	$(call say,CC,$@)
 	$(Q)$(CC) -I$(@D) $(CPPFLAGS) $(CFLAGS) $(WARNINGS) -c -o $@ $<
 
 $(B)/workloads/stackbeat-abi-%: $(B)/abi-%/device.o $(USER_OBJECTS) $(PROTO).o
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter-out $(B)/user/device.o,$^) $(LIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter-out $(B)/user/session/device.o,$^) $(LIBS)
 
 $(B)/workloads/fuzz-guest: $(wildcard tests/fuzz/guest/*.[ch]) include/stackbeat.h
 	$(call say,CC,$@)
@@ -280,4 +281,4 @@ clean: ## Remove what was built, but not what was downloaded, and what takes lon
 		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/coverage $(B)/longrun $(B)/check $(B)/bench \
 		$(B)/matrix
 
--include $(wildcard $(B)/user/*.d $(B)/unit/user/*.d $(B)/unit/*.d $(B)/fuzz/user/*.d $(B)/fuzz/*.d)
+-include $(wildcard $(B)/user/*/*.d $(B)/unit/user/*/*.d $(B)/unit/*/*.d $(B)/unit/*.d $(B)/fuzz/user/*/*.d $(B)/fuzz/*.d)

@@ -5,7 +5,7 @@
  */
 #include "file.h"
 
-#include "debugfile.h"
+#include "debuginfo/debug_files.h"
 
 #include <stdio.h>
 

@@ -5,10 +5,10 @@
  */
 #include "fuzz.h"
 
-#include "decode.h"
-#include "error.h"
-#include "profile.h"
-#include "recent.h"
+#include "lib/error.h"
+#include "record/sample_cache.h"
+#include "record/stack_table.h"
+#include "session/ring_decode.h"
 
 #define RING_SIZE 4096u
 

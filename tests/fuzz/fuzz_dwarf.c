@@ -5,8 +5,8 @@
  */
 #include "file.h"
 
-#include "debuginfo.h"
-#include "error.h"
+#include "debuginfo/dwarf_lookup.h"
+#include "lib/error.h"
 
 #include <libelf.h>
 

@@ -2,8 +2,8 @@
 /* A mapped file, of any content. Its last 8 bytes are an address to look up. */
 #include "fuzz.h"
 
-#include "elf.h"
-#include "error.h"
+#include "debuginfo/elf_symbols.h"
+#include "lib/error.h"
 
 #include <limits.h>
 #include <stdio.h>

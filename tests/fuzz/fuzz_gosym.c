@@ -4,7 +4,7 @@
 #include "fuzz.h"
 
 #include "../unit/go_image.h"
-#include "gosym.h"
+#include "runtime/go_pclntab.h"
 
 static int touch_frame(const struct gosym_frame *frame, void *arg)
 {

@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "history.h"
+#include "process/mapping_history.h"
 
 #include <stdbool.h>
 

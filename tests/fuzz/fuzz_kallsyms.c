@@ -3,8 +3,8 @@
  */
 #include "fuzz.h"
 
-#include "error.h"
-#include "kallsyms.h"
+#include "debuginfo/kallsyms.h"
+#include "lib/error.h"
 
 static void look_up(const struct kallsyms *kallsyms, uint64_t address)
 {

@@ -5,10 +5,10 @@
  */
 #include "fuzz.h"
 
-#include "decode.h"
-#include "error.h"
-#include "objects.h"
-#include "space.h"
+#include "lib/error.h"
+#include "process/address_space.h"
+#include "process/mapped_files.h"
+#include "session/ring_decode.h"
 
 #include <errno.h>
 

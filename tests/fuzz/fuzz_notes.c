@@ -2,7 +2,7 @@
 /* ELF notes, of which the first byte says how they are aligned. */
 #include "fuzz.h"
 
-#include "elf.h"
+#include "debuginfo/elf_symbols.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

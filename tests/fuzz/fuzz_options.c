@@ -2,11 +2,11 @@
 /* Command lines: the input is their words. */
 #include "fuzz.h"
 
-#include "cpulist.h"
-#include "error.h"
-#include "labels.h"
-#include "options.h"
-#include "session_option.h"
+#include "cli/options.h"
+#include "cli/session_option.h"
+#include "lib/error.h"
+#include "pprof/labels.h"
+#include "session/cpulist.h"
 
 #define WORDS_MAX 64
 

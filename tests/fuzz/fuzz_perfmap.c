@@ -2,7 +2,7 @@
 /* A perf map, of any content. Its last 8 bytes are an address to look up. */
 #include "file.h"
 
-#include "perfmap.h"
+#include "runtime/perf_map.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -2,10 +2,10 @@
 /* Profiles of anybody: read, shown as a table, as a tree and as a picture, and tidied up. */
 #include "fuzz.h"
 
-#include "flamegraph.h"
-#include "pprof.h"
-#include "report.h"
-#include "tidy.h"
+#include "pprof/pprof_writer.h"
+#include "report/flamegraph.h"
+#include "report/text_report.h"
+#include "symbolize/normalize.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -5,9 +5,9 @@
  * each address, as `go tool addr2line` knows: the function that holds the address, as it is called
  * in the file, and FILE:LINE of the innermost frame. "*" is what was left out with a wrapper.
  */
-#include "gosym.h"
+#include "runtime/go_pclntab.h"
 
-#include "error.h"
+#include "lib/error.h"
 
 #include <fcntl.h>
 #include <stdio.h>

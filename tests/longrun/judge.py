@@ -32,16 +32,16 @@ BEATS_LEAST = 1 / 4
 # Intervals that it came too late for count.
 RATE_LEAST = 3 / 4
 
-# What the reader keeps of a stack: struct stack (user/profile.h), rounded up, and its place in a table that is
+# What the reader keeps of a stack: struct stack (user/record/stack.h), rounded up, and its place in a table that is
 # doubled when it is full; of a frame: its address and its place.
 BYTES_A_STACK = 80 + 8 + 2 * 8
 BYTES_A_FRAME = 8 + 4
-# Of the latest stacks also the samples as they came, with their headers and the allocator's (user/recent.c).
+# Of the latest stacks also the samples as they came, with their headers and the allocator's (user/record/sample_cache.c).
 RECENT_STACKS = 8192
 BYTES_A_RECENT = 112 + 16
 BYTES_A_RECENT_FRAME = 8
-# Of a process: struct space (user/space.c), its places in two tables, and what its mappings leave of holes;
-# and of its program's file, which the load makes anew for each: struct object_file (user/objects.c), path,
+# Of a process: struct space (user/process/address_space.c), its places in two tables, and what its mappings leave of holes;
+# and of its program's file, which the load makes anew for each: struct object_file (user/process/mapped_files.c), path,
 # build id, and places in two tables.
 BYTES_A_SPACE = 256 + 560
 # What does not grow: tables before they do, buffers, symbols of what was met, and what an allocator holds back.

@@ -6,12 +6,12 @@
  *	FUNCTION SYSTEM-NAME FILE LINE START-LINE
  * What is wrong with the files goes to stderr, and at last the most memory that it took.
  */
-#include "debugfile.h"
-#include "namer.h"
+#include "debuginfo/debug_files.h"
+#include "symbolize/worker_pool.h"
 
-#include "array.h"
-#include "error.h"
-#include "texts.h"
+#include "lib/array.h"
+#include "lib/error.h"
+#include "lib/string_table.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,0 +1,548 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The command line of `stackbeat record`. */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/options.h"
+#include "lib/error.h"
+
+static struct record_options options;
+static struct error error;
+
+static int parse_argv(char **argv)
+{
+	int argc = 0;
+
+	while (argv[argc])
+		argc++;
+	memset(&options, 0xaa, sizeof(options));
+	memset(&error, 0, sizeof(error));
+	return record_options_parse(argc, argv, &options, &error);
+}
+
+#define ARGV(...) ((char *[]){"record", ##__VA_ARGS__, NULL})
+#define TAKES(...) assert_int_equal(parse_argv(ARGV(__VA_ARGS__)), 0)
+/* The message is one line and has `part` in it: the option, or the value. */
+#define REFUSES(part, ...) refuses(part, ARGV(__VA_ARGS__))
+
+static void refuses(const char *part, char **argv)
+{
+	if (parse_argv(argv) != -EINVAL)
+		fail_msg("%s %s: was taken", argv[1], argv[2] ? argv[2] : "");
+	if (!strstr(error.text, part))
+		fail_msg("'%s' is not in '%s'", part, error.text);
+	assert_null(strchr(error.text, '\n'));
+}
+
+/* What holds of options that were taken, whatever the arguments. */
+static void assert_sound(char **argv, int argc)
+{
+	assert_in_range(options.session.rate, 0, STACKBEAT_RATE_MAX);
+	assert_in_range(options.session.max_depth, 1, STACKBEAT_USER_FRAMES_MAX);
+	assert_in_range(options.session.ring_size, STACKBEAT_RING_SIZE_MIN,
+			STACKBEAT_RING_SIZE_MAX);
+	assert_int_equal(options.session.ring_size & (options.session.ring_size - 1), 0);
+	assert_in_range(options.session.parts, 1, STACKBEAT_PARTS_ALL);
+	assert_in_range(options.session.pid_count, 0, STACKBEAT_PIDS_MAX);
+	for (size_t i = 0; i < options.session.pid_count; i++)
+		assert_in_range(options.session.pids[i], 1, INT32_MAX);
+	assert_in_range(options.session.tid_count, 0, STACKBEAT_PIDS_MAX);
+	assert_in_range(options.session.cgroup_count, 0, STACKBEAT_CGROUPS_MAX);
+	assert_in_range(options.session.excluded_comm_count, 0, STACKBEAT_COMMS_MAX);
+	for (size_t i = 0; i < options.session.excluded_comm_count; i++)
+		assert_in_range(strlen(options.session.excluded_comms[i]), 1,
+				STACKBEAT_COMM_SIZE - 1);
+	assert_in_range(options.session.budget, STACKBEAT_BUDGET_MIN, STACKBEAT_BUDGET_MAX);
+	assert_true(options.seconds >= 0 && options.seconds <= 1e9);
+	assert_true(*options.output);
+	assert_in_range(options.labels.chosen, 0, LABELS_ALL);
+	assert_in_range(options.labels.added_count, 0, LABELS_ADDED_MAX);
+	for (size_t i = 0; i < options.labels.added_count; i++)
+		assert_true(*options.labels.added[i].key && *options.labels.added[i].value);
+	assert_true(strlen(options.session.cpus) < STACKBEAT_CPULIST_MAX);
+	assert_int_equal(options.session.cpulist.all, !*options.session.cpus);
+	if (options.command)
+		assert_true(options.command > argv && options.command < argv + argc);
+}
+
+static void nothing_given_means_the_defaults(void **state)
+{
+	(void)state;
+	TAKES();
+	assert_int_equal(options.session.rate, 99);
+	assert_int_equal(options.session.pid_count, 0);
+	assert_string_equal(options.session.cpus, "");
+	assert_true(options.session.cpulist.all);
+	assert_true(options.seconds == 0);
+	assert_string_equal(options.output, "stackbeat.pb.gz");
+	assert_null(options.keep_objects);
+	assert_int_equal(options.labels.chosen,
+			 LABELS_ALL & ~(LABEL_SET(LABEL_TID) | LABEL_SET(LABEL_CPU)));
+	assert_int_equal(options.labels.added_count, 0);
+	assert_int_equal(options.session.parts, STACKBEAT_PARTS_ALL);
+	assert_int_equal(options.session.max_depth, 255);
+	assert_int_equal(options.session.ring_size, 512 << 10);
+	assert_int_equal(options.session.tid_count, 0);
+	assert_int_equal(options.session.cgroup_count, 0);
+	assert_int_equal(options.session.excluded_comm_count, 0);
+	assert_int_equal(options.session.budget, 50);
+	assert_false(options.session.no_inherit);
+	assert_false(options.session.fixed);
+	assert_false(options.session.system_wide);
+	assert_false(options.quiet);
+	assert_false(options.help);
+	assert_null(options.command);
+}
+
+static void takes_every_option_in_both_forms(void **state)
+{
+	(void)state;
+	TAKES("-F", "997", "-a", "-C", "0,2-3", "-d", "1.5", "-o", "file", "-q", "-g");
+	assert_int_equal(options.session.rate, 997);
+	assert_true(options.session.system_wide);
+	assert_string_equal(options.session.cpus, "0,2-3");
+	assert_true(cpulist_has(&options.session.cpulist, 2));
+	assert_false(cpulist_has(&options.session.cpulist, 1));
+	assert_true(options.seconds == 1.5);
+	assert_string_equal(options.output, "file");
+	assert_true(options.quiet);
+
+	TAKES("--frequency=20000", "--all-cpus", "--cpu", "7", "--duration", "3", "--output=-",
+	      "--quiet", "--user", "--max-depth", "1023", "--ring-size", "64M");
+	assert_int_equal(options.session.rate, 20000);
+	assert_true(options.session.system_wide);
+	assert_string_equal(options.session.cpus, "7");
+	assert_true(options.seconds == 3);
+	assert_string_equal(options.output, "-");
+	assert_true(options.quiet);
+	assert_int_equal(options.session.parts, STACKBEAT_PART_USER);
+	assert_int_equal(options.session.max_depth, 1023);
+	assert_int_equal(options.session.ring_size, 64 << 20);
+
+	TAKES("-t", "12,13", "-G", "a/b", "--exclude-comm", "idle", "--no-inherit", "--fixed",
+	      "--budget", "2.5");
+	assert_int_equal(options.session.tid_count, 2);
+	assert_int_equal(options.session.tids[1], 13);
+	assert_int_equal(options.session.cgroup_count, 1);
+	assert_string_equal(options.session.cgroups[0], "a/b");
+	assert_int_equal(options.session.excluded_comm_count, 1);
+	assert_string_equal(options.session.excluded_comms[0], "idle");
+	assert_true(options.session.no_inherit);
+	assert_true(options.session.fixed);
+	assert_int_equal(options.session.budget, 25);
+	TAKES("--tid=7", "--cgroup", "/sys/fs/cgroup/x");
+	assert_int_equal(options.session.tids[0], 7);
+	assert_string_equal(options.session.cgroups[0], "/sys/fs/cgroup/x");
+
+	TAKES("--kernel");
+	assert_int_equal(options.session.parts, STACKBEAT_PART_KERNEL);
+	TAKES("-F", "max");
+	assert_int_equal(options.session.rate, 0);
+	TAKES("-agF1", "-d.5");
+	assert_int_equal(options.session.rate, 1);
+	assert_true(options.seconds == 0.5);
+	TAKES("-h");
+	assert_true(options.help);
+	TAKES("--help");
+	assert_true(options.help);
+
+	TAKES("--keep-objects", "kept");
+	assert_string_equal(options.keep_objects, "kept");
+}
+
+static void ring_sizes_have_units(void **state)
+{
+	(void)state;
+	TAKES("--ring-size", "65536");
+	assert_int_equal(options.session.ring_size, 65536);
+	TAKES("--ring-size", "128k");
+	assert_int_equal(options.session.ring_size, 128 << 10);
+	TAKES("--ring-size", "1m");
+	assert_int_equal(options.session.ring_size, 1 << 20);
+}
+
+static void pids_come_in_lists_and_add_up(void **state)
+{
+	(void)state;
+	TAKES("-p", "1");
+	assert_int_equal(options.session.pid_count, 1);
+	TAKES("-p", "12,2147483647", "--pid", "3");
+	assert_int_equal(options.session.pid_count, 3);
+	assert_int_equal(options.session.pids[0], 12);
+	assert_int_equal(options.session.pids[1], INT32_MAX);
+	assert_int_equal(options.session.pids[2], 3);
+}
+
+static void criteria_add_up(void **state)
+{
+	(void)state;
+	TAKES("-p", "1", "-t", "2", "-G", "a", "-t", "3,4", "-G", "b", "--exclude-comm", "x",
+	      "--exclude-comm", "y z");
+	assert_int_equal(options.session.pid_count, 1);
+	assert_int_equal(options.session.tid_count, 3);
+	assert_int_equal(options.session.tids[2], 4);
+	assert_int_equal(options.session.cgroup_count, 2);
+	assert_string_equal(options.session.cgroups[1], "b");
+	assert_int_equal(options.session.excluded_comm_count, 2);
+	assert_string_equal(options.session.excluded_comms[1], "y z");
+}
+
+static void there_is_a_limit_of_groups_and_names(void **state)
+{
+	enum { MAX = STACKBEAT_CGROUPS_MAX };
+	static const char *const option[] = {"-G", "--exclude-comm"};
+	char *argv[2 + 2 * (MAX + 1)];
+
+	(void)state;
+	assert_int_equal(STACKBEAT_COMMS_MAX, MAX);
+	for (size_t i = 0; i < 2; i++) {
+		argv[0] = "record";
+		for (size_t j = 0; j <= MAX; j++) {
+			argv[1 + 2 * j] = (char *)option[i];
+			argv[2 + 2 * j] = "x";
+		}
+		argv[3 + 2 * MAX] = NULL;
+		refuses(option[i], argv);
+		argv[1 + 2 * MAX] = NULL;
+		assert_int_equal(parse_argv(argv), 0);
+		assert_int_equal(i ? options.session.excluded_comm_count
+				   : options.session.cgroup_count,
+				 MAX);
+	}
+}
+
+static void bad_groups_and_names_are_refused(void **state)
+{
+	(void)state;
+	REFUSES("-G", "-G", "");
+	REFUSES("-G", "-G");
+	REFUSES("--exclude-comm", "--exclude-comm", "");
+	REFUSES("--exclude-comm", "--exclude-comm", "sixteen letters.");
+	TAKES("--exclude-comm", "fifteen letters");
+}
+
+static void budgets_are_percentages(void **state)
+{
+	static const char *const bad[] = {"",   "0",   "0.04", "50.1", "-1",  "5%",    "5 ",
+					  " 5", "nan", "inf",  "1e1",  "0x5", "1.2.3", "."};
+
+	(void)state;
+	TAKES("--budget", "0.1");
+	assert_int_equal(options.session.budget, 1);
+	TAKES("--budget", "50");
+	assert_int_equal(options.session.budget, 500);
+	TAKES("--budget=1.25");
+	assert_int_equal(options.session.budget, 13);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		REFUSES("--budget", "--budget", (char *)bad[i]);
+}
+
+static void there_is_a_limit_of_pids(void **state)
+{
+	char text[STACKBEAT_PIDS_MAX * 5 + 8] = "";
+
+	(void)state;
+	for (uint32_t i = 0; i < STACKBEAT_PIDS_MAX; i++)
+		sprintf(text + strlen(text), "%s%u", i ? "," : "", i + 1);
+	TAKES("-p", text);
+	assert_int_equal(options.session.pid_count, STACKBEAT_PIDS_MAX);
+	assert_int_equal(options.session.pids[STACKBEAT_PIDS_MAX - 1], STACKBEAT_PIDS_MAX);
+	REFUSES("-p", "-p", text, "-p", "1");
+	TAKES("-p", text, "-t", text);
+	assert_int_equal(options.session.tid_count, STACKBEAT_PIDS_MAX);
+	strcat(text, ",1");
+	REFUSES("-p", "-p", text);
+	REFUSES("-t", "-t", text);
+}
+
+static void labels_are_chosen_and_added(void **state)
+{
+	char **argv = ARGV("--labels", "tid,cpu", "--label", "a=b=c", "--label=\xc3\xa4=1");
+
+	(void)state;
+	assert_int_equal(parse_argv(argv), 0);
+	assert_int_equal(options.labels.chosen, LABEL_SET(LABEL_TID) | LABEL_SET(LABEL_CPU));
+	assert_int_equal(options.labels.added_count, 2);
+	assert_string_equal(options.labels.added[0].key, "a");
+	assert_string_equal(options.labels.added[0].value, "b=c");
+	assert_string_equal(options.labels.added[1].key, "\xc3\xa4");
+	/* The command line is still whole: it goes into the profile. */
+	assert_string_equal(argv[4], "a=b=c");
+	/* As with other options, the last one counts. */
+	TAKES("--labels", "pid", "--labels=");
+	assert_int_equal(options.labels.chosen, 0);
+	REFUSES("--labels: 'x'", "--labels", "pid,x");
+	REFUSES("--labels", "--labels");
+	REFUSES("--label: 'x'", "--label", "x");
+	REFUSES("--label: 'a' is given twice", "--label", "a=1", "--label", "a=2");
+}
+
+static void what_follows_belongs_to_the_command(void **state)
+{
+	char **argv = ARGV("-F", "50", "make", "-F", "--no-such", "-a", "--", "-p");
+
+	(void)state;
+	assert_int_equal(parse_argv(argv), 0);
+	assert_ptr_equal(options.command, argv + 3);
+	assert_string_equal(options.command[4], "--");
+	assert_int_equal(options.session.rate, 50);
+	assert_false(options.session.system_wide);
+
+	argv = ARGV("-a", "--", "-F", "--", "x");
+	assert_int_equal(parse_argv(argv), 0);
+	assert_ptr_equal(options.command, argv + 3);
+
+	argv = ARGV("-p", "1", "--", "");
+	assert_int_equal(parse_argv(argv), 0);
+	assert_ptr_equal(options.command, argv + 4);
+
+	TAKES("-a", "--");
+	assert_null(options.command);
+	TAKES("-");
+	assert_string_equal(options.command[0], "-");
+}
+
+static void bad_values_are_named_with_their_option(void **state)
+{
+	static const char *const no_numbers[] = {"",
+						 "0",
+						 "-1",
+						 "+1",
+						 "1x",
+						 "x1",
+						 " 1",
+						 "1 ",
+						 "0x10",
+						 "1,5",
+						 "1e2",
+						 "nan",
+						 "4294967297",
+						 "18446744073709551617",
+						 "99999999999999999999999999999999999999"};
+	static const char *const options_with_numbers[] = {"-F", "-p", "-t", "--max-depth",
+							   "--ring-size"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(no_numbers) / sizeof(no_numbers[0]); i++) {
+		for (size_t j = 0; j < 5; j++) {
+			const char *option = options_with_numbers[j];
+
+			/* Lists of ids. */
+			if ((!strcmp(option, "-p") || !strcmp(option, "-t")) &&
+			    !strcmp(no_numbers[i], "1,5"))
+				continue;
+			REFUSES(option, (char *)option, (char *)no_numbers[i]);
+		}
+	}
+	REFUSES("-F", "-F", "20001");
+	REFUSES("-F", "--frequency", "MAX");
+	REFUSES("--max-depth", "--max-depth", "1024");
+	REFUSES("--ring-size", "--ring-size", "32K");
+	REFUSES("--ring-size", "--ring-size", "128M");
+	REFUSES("--ring-size", "--ring-size", "100K");
+	REFUSES("--ring-size", "--ring-size", "64KK");
+	REFUSES("--ring-size", "--ring-size", "64KB");
+	REFUSES("--ring-size", "--ring-size", "64 K");
+	REFUSES("--ring-size", "--ring-size", "K");
+	REFUSES("--ring-size", "--ring-size", "18014398509481985K");
+	REFUSES("-o", "-o", "");
+	REFUSES("-o", "--output=");
+}
+
+static void bad_lists_are_refused(void **state)
+{
+	static const char *const pids[] = {",", "1,", ",1", "1,,2", "1;2", "1, 2", "2147483648",
+					   /* Cut after some digits, this would be a number. */
+					   "000000000000012x", "0000000000000012345x,3"};
+	static const char *const cpus[] = {"",   ",",   "0,",    ",0",   "0,,1", "x",     "1-",
+					   "-1", "3-2", "1-2-3", "0 ,1", "8192", "0-8192"};
+	char list[STACKBEAT_CPULIST_MAX + 1];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(pids) / sizeof(pids[0]); i++)
+		REFUSES("-p", "-p", (char *)pids[i]);
+	for (size_t i = 0; i < sizeof(pids) / sizeof(pids[0]); i++)
+		REFUSES("-t", "-t", (char *)pids[i]);
+	for (size_t i = 0; i < sizeof(cpus) / sizeof(cpus[0]); i++)
+		REFUSES("-C", "-C", (char *)cpus[i]);
+
+	/* Longer than the module takes. */
+	for (size_t i = 0; i < sizeof(list) - 1; i++)
+		list[i] = i % 2 ? ',' : '1';
+	list[sizeof(list) - 2] = '1';
+	list[sizeof(list) - 1] = '\0';
+	REFUSES("-C", "-C", list);
+	list[sizeof(list) - 3] = '\0';
+	list[sizeof(list) - 4] = '1';
+	TAKES("-C", list);
+}
+
+static void bad_durations_are_refused(void **state)
+{
+	static const char *const bad[] = {"",
+					  "0",
+					  "-1",
+					  "0.0",
+					  "nan",
+					  "inf",
+					  "1s",
+					  " 1",
+					  "1 ",
+					  "0x1",
+					  "1e2",
+					  ".",
+					  "31536001",
+					  "1e99",
+					  "+1",
+					  "1,5",
+					  "99999999999999999999999999999999999999999999999999"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		REFUSES("-d", "-d", (char *)bad[i]);
+	TAKES("-d", "31536000");
+	TAKES("-d", "0.001");
+}
+
+static void missing_values_and_unknown_options_are_named(void **state)
+{
+	(void)state;
+	REFUSES("-F", "-F");
+	REFUSES("-p", "-a", "-p");
+	REFUSES("--pid", "-a", "--pid");
+	REFUSES("--ring-size", "--ring-size");
+	REFUSES("-aF", "-aF");
+	REFUSES("'-Z'", "-Z");
+	REFUSES("'-Z'", "--user", "-Zq");
+	REFUSES("'-Z'", "-aZ", "5");
+	REFUSES("--no-such", "--no-such");
+	REFUSES("--no-such=1", "-a", "--no-such=1");
+	/* --max-depth is one letter away. */
+	REFUSES("--", "--m-depth", "3");
+	REFUSES("'--a=1'", "--a=1", "x");
+}
+
+static void a_value_for_an_option_without_one_is_refused(void **state)
+{
+	(void)state;
+	REFUSES("'--all-cpus=1': takes no value", "--all-cpus=1");
+	REFUSES("'--quiet=yes': takes no value", "-a", "--quiet=yes", "command");
+	REFUSES("'--user=': takes no value", "--user=");
+	REFUSES("'--kernel=1': takes no value", "--kernel=1");
+}
+
+static void what_excludes_each_other_is_refused(void **state)
+{
+	(void)state;
+	REFUSES("-a and -p", "-a", "-p", "1");
+	REFUSES("-a and -p", "-p", "1", "-a", "--", "sleep", "1");
+	REFUSES("-t or -G", "-a", "-t", "1");
+	REFUSES("-t or -G", "-G", "x", "-a");
+	TAKES("-a", "--exclude-comm", "x");
+	REFUSES("--user and --kernel", "--user", "--kernel");
+	REFUSES("--user and --kernel", "--kernel", "--user");
+}
+
+/* Words that are, or nearly are, options and values; "" ends up among the random ones too. */
+static char *const words[] = {"-F",          "-a",          "-p",
+			      "-C",          "-d",          "-o",
+			      "-g",          "-q",          "-h",
+			      "--",          "-",           "--user",
+			      "--kernel",    "--max-depth", "--ring-size",
+			      "--frequency", "--pid=1,2",   "--cpu=0-3",
+			      "--duration",  "--output",    "--quiet=",
+			      "--u",         "--",          "-aqgF",
+			      "99",          "max",         "1,2,3",
+			      "0-7",         "64K",         "1.5",
+			      "0",           "-1",          "9999999999999999999999",
+			      "sleep",       "--x=\n",      "-\xff",
+			      "-t",          "-G",          "--exclude-comm",
+			      "--budget",    "--fixed",     "--no-inherit",
+			      "--labels",    "--label",     "a=b",
+			      "comm,pid",    "all",         "pid=1"};
+
+static char *random_word(char *buffer, size_t size)
+{
+	size_t length = (size_t)rand() % size;
+
+	if (rand() % 4)
+		return words[(size_t)rand() % (sizeof(words) / sizeof(words[0]))];
+	for (size_t i = 0; i < length; i++)
+		buffer[i] = rand() % 4 ? "-,.0123456789FpCdoKMmax="[rand() % 24] : rand();
+	buffer[length] = '\0';
+	return buffer;
+}
+
+static void any_arguments_are_taken_whole_or_refused_with_a_line(void **state)
+{
+	enum { ARGC_MAX = 10, LENGTH_MAX = 24 };
+	uint32_t taken = 0, refused = 0;
+
+	(void)state;
+	srand(2);
+	for (int round = 0; round < 50000; round++) {
+		char buffers[ARGC_MAX][LENGTH_MAX + 1];
+		char *argv[ARGC_MAX + 1] = {"record"};
+		int argc = 1 + rand() % (ARGC_MAX - 1);
+
+		for (int i = 1; i < argc; i++)
+			argv[i] = random_word(buffers[i], LENGTH_MAX);
+		if (!parse_argv(argv)) {
+			taken++;
+			assert_sound(argv, argc);
+			continue;
+		}
+		refused++;
+		assert_true(*error.text);
+		assert_null(strchr(error.text, '\n'));
+	}
+	assert_true(taken > 1000 && refused > 1000);
+}
+
+static void numbers_are_checked_against_their_range(void **state)
+{
+	uint32_t number = 7;
+
+	(void)state;
+	assert_int_equal(parse_number("4294967295", "it", 0, UINT32_MAX, &number, &error), 0);
+	assert_int_equal(number, UINT32_MAX);
+	assert_int_equal(parse_number("0", "it", 0, 0, &number, &error), 0);
+	assert_int_equal(number, 0);
+	assert_int_equal(parse_number("4294967296", "it", 0, UINT32_MAX, &number, &error), -EINVAL);
+	assert_int_equal(parse_number("4", "it", 5, 9, &number, &error), -EINVAL);
+	assert_int_equal(parse_number("10", "it", 5, 9, &number, &error), -EINVAL);
+	assert_string_equal(error.text, "it: '10' is not a number from 5 to 9");
+	assert_int_equal(number, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_given_means_the_defaults),
+		cmocka_unit_test(takes_every_option_in_both_forms),
+		cmocka_unit_test(ring_sizes_have_units),
+		cmocka_unit_test(pids_come_in_lists_and_add_up),
+		cmocka_unit_test(there_is_a_limit_of_pids),
+		cmocka_unit_test(criteria_add_up),
+		cmocka_unit_test(there_is_a_limit_of_groups_and_names),
+		cmocka_unit_test(bad_groups_and_names_are_refused),
+		cmocka_unit_test(budgets_are_percentages),
+		cmocka_unit_test(labels_are_chosen_and_added),
+		cmocka_unit_test(what_follows_belongs_to_the_command),
+		cmocka_unit_test(bad_values_are_named_with_their_option),
+		cmocka_unit_test(bad_lists_are_refused),
+		cmocka_unit_test(bad_durations_are_refused),
+		cmocka_unit_test(missing_values_and_unknown_options_are_named),
+		cmocka_unit_test(a_value_for_an_option_without_one_is_refused),
+		cmocka_unit_test(what_excludes_each_other_is_refused),
+		cmocka_unit_test(any_arguments_are_taken_whole_or_refused_with_a_line),
+		cmocka_unit_test(numbers_are_checked_against_their_range),
+	};
+
+	return cmocka_run_group_tests_name("options", tests, NULL, NULL);
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Tables of DWARF that say much in few bytes. What sound ones say is tested with debuginfo. */
+#include "debuginfo/dwarf_line.h"
+#include "debuginfo/dwarf_unit.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include <dwarf.h>
+
+#define COUNT 100000u
+
+/* A header of version 5, as far as the list of directories. */
+static const unsigned char header[] = {
+	0, 0, 0, 0, /* length */
+	5, 0, 8, 0, /* version, sizes of addresses and segment selectors */
+	0, 0, 0, 0, /* length of what follows */
+	1, 1, 1, 0xfb, 14, 13, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1,
+};
+#define LENGTHS_AT 8u
+
+/* `formats` is the list's head, in front of the number of its entries. */
+static void read_names(struct dwarf_lines *lines, const unsigned char *formats, size_t size)
+{
+	static unsigned char bytes[256];
+	static struct dwarf dwarf;
+	static struct dwarf_unit unit;
+	size_t at = sizeof(header);
+
+	memset(bytes, 0, sizeof(bytes));
+	memcpy(bytes, header, sizeof(header));
+	memcpy(bytes + at, formats, size);
+	at += size;
+	bytes[at++] = 0x80 | (COUNT & 0x7f);
+	bytes[at++] = 0x80 | (COUNT >> 7 & 0x7f);
+	bytes[at++] = COUNT >> 14;
+	bytes[0] = (unsigned char)(sizeof(bytes) - 4);
+	bytes[LENGTHS_AT] = (unsigned char)(sizeof(bytes) - LENGTHS_AT - 4);
+	dwarf = (struct dwarf){.sections[SECTION_LINE] = {bytes, sizeof(bytes)}};
+	unit = (struct dwarf_unit){
+		.dwarf = &dwarf,
+		.layout = {.version = 5, .address_size = 8, .offset_size = 4},
+		.stmt_list = {.form = DW_FORM_sec_offset},
+	};
+	assert_int_equal(dwarf_lines_read(lines, &unit, NULL, NULL), 0);
+}
+
+static void test_names_of_no_bytes(void **state)
+{
+	static const unsigned char nothing[] = {1, DW_LNCT_path, DW_FORM_flag_present};
+	static const unsigned char texts[] = {1, DW_LNCT_path, DW_FORM_string};
+	struct dwarf_lines lines;
+
+	(void)state;
+	read_names(&lines, nothing, sizeof(nothing));
+	assert_int_equal(lines.directory_count, 0);
+	dwarf_lines_clear(&lines);
+	/* Empty ones have a byte each, and end with the table. */
+	read_names(&lines, texts, sizeof(texts));
+	assert_in_range(lines.directory_count, 200, 256);
+	dwarf_lines_clear(&lines);
+}
+
+static void test_attributes_of_no_bytes(void **state)
+{
+	const struct dwarf_layout layout = {.version = 5, .address_size = 8, .offset_size = 4};
+	static unsigned char bytes[4 * COUNT + 16] = {1, DW_TAG_subprogram, DW_CHILDREN_no};
+	struct dwarf_abbrevs abbrevs = {0};
+	const struct dwarf_attribute *first;
+	size_t at = 3;
+
+	(void)state;
+	bytes[at++] = DW_AT_name;
+	bytes[at++] = DW_FORM_strp;
+	for (size_t i = 0; i < COUNT; i++) {
+		bytes[at++] = DW_AT_name;
+		bytes[at++] = DW_FORM_flag_present;
+		bytes[at++] = DW_AT_linkage_name;
+		bytes[at++] = DW_FORM_flag_present;
+	}
+	assert_int_equal(
+		dwarf_abbrevs_read(&abbrevs, cursor_at(bytes, sizeof(bytes), 0), layout, 0), 0);
+	assert_int_equal(abbrevs.count, 1);
+	assert_in_range(abbrevs.list[0].count, 2, SLOTS);
+	assert_int_equal(abbrevs.list[0].size, 4);
+	first = &abbrevs.attributes[abbrevs.list[0].first];
+	assert_int_equal(first->slot, SLOT_NAME);
+	assert_int_equal(first->form, DW_FORM_strp);
+	dwarf_abbrevs_clear(&abbrevs);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names_of_no_bytes),
+		cmocka_unit_test(test_attributes_of_no_bytes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,859 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Functions and lines at all addresses of programs of several compilers and kinds of
+ * debug information, as llvm-symbolizer tells them; and files that are broken.
+ */
+#include "debuginfo/dwarf_lookup.h"
+
+#include "debuginfo/debug_files.h"
+
+#include "sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+
+#define FLIPPED_FILES 512 /* of each program */
+#define FLIPPED_BYTES 8 /* in each file */
+
+/* A small program in which functions are inlined, nested, cut in two and shared by units. */
+static const char *const cpp_header =
+	"#pragma once\n"
+	"namespace shared {\n"
+	"inline int square(int x)\n"
+	"{\n"
+	"	return x * x;\n"
+	"}\n"
+	"struct Counter {\n"
+	"	int total = 0;\n"
+	"	__attribute__((noinline)) void add(int x) { total += square(x) ^ (x >> 1); }\n"
+	"	template <class F> int each(int n, F f)\n"
+	"	{\n"
+	"		for (int i = 0; i < n; i++)\n"
+	"			add(f(i));\n"
+	"		return total;\n"
+	"	}\n"
+	"};\n"
+	"}\n"
+	"int other(int n);\n";
+
+static const char *const cpp_main =
+	"#include \"shared.h\"\n"
+	"extern \"C\" [[noreturn]] void abort(void);\n"
+	"static int bad(int x)\n"
+	"{\n"
+	"	if (__builtin_expect(x < 0, 0))\n"
+	"		abort();\n"
+	"	return shared::square(x) + 1;\n"
+	"}\n"
+	"namespace {\n"
+	"struct Hidden {\n"
+	"	__attribute__((noinline)) int run(int n)\n"
+	"	{\n"
+	"		struct Local { __attribute__((noinline)) int go(int y) { return bad(y); } "
+	"} l;\n"
+	"		auto f = [&](auto x) __attribute__((noinline)) { return l.go(x) + n; };\n"
+	"		shared::Counter c;\n"
+	"		return c.each(n, f) + c.each(n, [](int x) { return x * 3; });\n"
+	"	}\n"
+	"};\n"
+	"}\n"
+	"int main(int argc, char **)\n"
+	"{\n"
+	"	Hidden h;\n"
+	"	return h.run(argc) + other(argc);\n"
+	"}\n";
+
+static const char *const cpp_other = "#include \"shared.h\"\n"
+				     "static volatile int sink;\n"
+				     "int other(int n)\n"
+				     "{\n"
+				     "	shared::Counter c;\n"
+				     "	sink = c.each(n, [](int x) { return x + 1; });\n"
+				     "	if (n > 1000)\n"
+				     "		throw n;\n"
+				     "	return sink;\n"
+				     "}\n";
+
+static const char *const c_source =
+	"static inline __attribute__((always_inline)) int inner(int x)\n"
+	"{\n"
+	"	return x * x + 3;\n"
+	"}\n"
+	"static inline __attribute__((always_inline)) int middle(int x)\n"
+	"{\n"
+	"	return inner(x) ^ inner(x + 1);\n"
+	"}\n"
+	"__attribute__((noinline)) int outer(int n)\n"
+	"{\n"
+	"	int i, s = 0;\n"
+	"\n"
+	"	for (i = 0; i < n; i++)\n"
+	"		s += middle(i);\n"
+	"	return s;\n"
+	"}\n"
+	"int main(int argc, char **argv)\n"
+	"{\n"
+	"	(void)argv;\n"
+	"	return outer(argc);\n"
+	"}\n";
+
+static const char *const rust_source =
+	"#[inline(always)] fn mix(x: u64) -> u64 { x.wrapping_mul(0x9E3779B97F4A7C15) ^ (x >> 7) "
+	"}\n"
+	"struct Counter { seen: std::collections::BTreeMap<u64, u64> }\n"
+	"impl Counter {\n"
+	"    #[inline(never)]\n"
+	"    fn add(&mut self, x: u64) { *self.seen.entry(mix(x) % 97).or_insert(0) += 1; }\n"
+	"}\n"
+	"fn main() {\n"
+	"    let mut c = Counter { seen: Default::default() };\n"
+	"    for i in 0..std::env::args().count() as u64 { c.add(i); }\n"
+	"    std::process::exit(c.seen.values().map(|v| mix(*v)).sum::<u64>() as i32);\n"
+	"}\n";
+
+static const char *const go_source = "package main\n"
+				     "import \"os\"\n"
+				     "func mix(x int) int { return x*7 ^ x>>3 }\n"
+				     "type t struct{ total int }\n"
+				     "//go:noinline\n"
+				     "func (c *t) add(x int) { c.total += mix(x) }\n"
+				     "func main() {\n"
+				     "	c := &t{}\n"
+				     "	for i := range os.Args { func() { c.add(i) }() }\n"
+				     "	os.Exit(c.total)\n"
+				     "}\n";
+
+/* What is told of addresses, in the words of llvm-symbolizer -a. */
+
+struct answers {
+	char **texts;
+	size_t count;
+};
+
+static void free_answers(struct answers *answers)
+{
+	for (size_t i = 0; i < answers->count; i++)
+		free(answers->texts[i]);
+	free(answers->texts);
+}
+
+static void find_text_section(const char *path, uint64_t *start, uint64_t *size)
+{
+	char command[PATH_MAX + 64], line[512];
+	bool found = false;
+	FILE *pipe;
+
+	snprintf(command, sizeof(command), "readelf -SW '%s' 2>/dev/null", path);
+	pipe = popen(command, "r");
+	assert_non_null(pipe);
+	while (fgets(line, sizeof(line), pipe)) {
+		const char *name = strstr(line, " .text ");
+
+		found = found || (name && sscanf(name, " .text %*s %" SCNx64 " %*s %" SCNx64, start,
+						 size) == 2);
+	}
+	pclose(pipe);
+	assert_true(found);
+}
+
+/* Every address of .text where there are few, else so many of them. */
+static uint64_t *all_addresses(const char *path, size_t *count)
+{
+	const size_t most = 20000;
+	uint64_t start, size, *vaddrs;
+	size_t step;
+
+	find_text_section(path, &start, &size);
+	step = size / most + 1;
+	*count = (size + step - 1) / step;
+	vaddrs = calloc(*count, sizeof(*vaddrs));
+	assert_non_null(vaddrs);
+	for (size_t i = 0; i < *count; i++)
+		vaddrs[i] = start + i * step;
+	return vaddrs;
+}
+
+/* A path without what two tools write differently: "./", "x/../" and "//". */
+static void print_path(FILE *stream, const char *path)
+{
+	char clean[PATH_MAX], *end = clean, *slash;
+	size_t length;
+
+	*end = '\0';
+	for (; *path; path += length) {
+		length = strcspn(path, "/");
+		if (length == 0) {
+			if (end == clean) {
+				*end++ = '/';
+				*end = '\0';
+			}
+			length = 1;
+			continue;
+		}
+		if (length == 1 && *path == '.')
+			continue;
+		if (length == 2 && strncmp(path, "..", 2) == 0 && end > clean + 1) {
+			slash = strrchr(clean, '/');
+			end = slash ? slash : clean;
+			*end = '\0';
+			continue;
+		}
+		if (end > clean && end[-1] != '/')
+			*end++ = '/';
+		end = mempcpy(end, path, length);
+		*end = '\0';
+	}
+	fputs(clean, stream);
+}
+
+static int tell(void *arg, size_t index, const struct debuginfo_frame *frames, size_t count)
+{
+	struct answers *answers = arg;
+	size_t size;
+	FILE *stream;
+
+	assert_true(index < answers->count);
+	assert_null(answers->texts[index]);
+	stream = open_memstream(&answers->texts[index], &size);
+	assert_non_null(stream);
+	if (count == 0)
+		fputs("?? ??:0\n", stream);
+	for (size_t i = 0; i < count; i++) {
+		const char *name = frames[i].linkage_name ? frames[i].linkage_name : frames[i].name;
+
+		fprintf(stream, "%s ", name ? name : "??");
+		print_path(stream, frames[i].file ? frames[i].file : "??");
+		fprintf(stream, ":%" PRIu32 "\n", frames[i].line);
+	}
+	assert_int_equal(fclose(stream), 0);
+	return 0;
+}
+
+/* Reads FUNCTION\nFILE:LINE:COLUMN\n ... up to an empty line. */
+static char *read_answer(FILE *pipe)
+{
+	char function[8192], place[8192], *text, *colon;
+	size_t size;
+	FILE *stream = open_memstream(&text, &size);
+
+	assert_non_null(stream);
+	while (fgets(function, sizeof(function), pipe) && *function != '\n') {
+		assert_non_null(fgets(place, sizeof(place), pipe));
+		function[strcspn(function, "\n")] = '\0';
+		colon = strrchr(place, ':');
+		assert_non_null(colon);
+		*colon = '\0';
+		colon = strrchr(place, ':');
+		assert_non_null(colon);
+		*colon = '\0';
+		fprintf(stream, "%s ", function);
+		print_path(stream, place);
+		fprintf(stream, ":%s\n", colon + 1);
+	}
+	assert_int_equal(fclose(stream), 0);
+	return text;
+}
+
+/* What llvm-symbolizer says from DWARF alone: with symbols it takes the names of those. */
+static struct answers ask_llvm(const char *path, const uint64_t *vaddrs, size_t count)
+{
+	struct answers answers = {calloc(count, sizeof(char *)), count};
+	const char *addresses = in_sandbox("addresses"), *reference = in_sandbox("reference");
+	FILE *file = fopen(addresses, "w"), *pipe;
+	char command[2 * PATH_MAX + 128];
+
+	assert_non_null(answers.texts);
+	assert_non_null(file);
+	for (size_t i = 0; i < count; i++)
+		fprintf(file, "%#" PRIx64 "\n", vaddrs[i]);
+	assert_int_equal(fclose(file), 0);
+	run("objcopy --wildcard --strip-symbol='*' '%s' '%s' 2>/dev/null", path, reference);
+	snprintf(command, sizeof(command),
+		 "llvm-symbolizer --no-demangle --inlines -e '%s' <'%s' 2>/dev/null", reference,
+		 addresses);
+	pipe = popen(command, "r");
+	assert_non_null(pipe);
+	for (size_t i = 0; i < count; i++)
+		answers.texts[i] = read_answer(pipe);
+	assert_int_equal(pclose(pipe), 0);
+	return answers;
+}
+
+/* What we say of a file, with its debug files in the sandbox's folder "debug". */
+static struct answers ask_us(const char *path, const uint64_t *vaddrs, size_t count)
+{
+	struct answers answers = {calloc(count, sizeof(char *)), count};
+	const char *directory = in_sandbox("debug");
+	const struct debug_search search = {.directories = &directory, .directory_count = 1};
+	struct debuginfo *debuginfo;
+	struct debug_files files;
+	struct error error = {""};
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	assert_non_null(answers.texts);
+	assert_int_equal(debug_files_open(&files, fd, path, "", &search, &error), 0);
+	assert_string_equal(files.problem.text, "");
+	assert_non_null(files.dwarf);
+	if (debuginfo_open(files.dwarf, files.alt.elf, &debuginfo, &error) != 0)
+		fail_msg("%s: %s", path, error.text);
+	assert_int_equal(debuginfo_each(debuginfo, vaddrs, count, tell, &answers), 0);
+	debuginfo_close(debuginfo);
+	debug_files_close(&files);
+	close(fd);
+	return answers;
+}
+
+static void compare(const struct answers *ours, const struct answers *theirs,
+		    const uint64_t *vaddrs)
+{
+	size_t known = 0;
+
+	for (size_t i = 0; i < ours->count; i++) {
+		assert_non_null(ours->texts[i]);
+		if (strcmp(ours->texts[i], theirs->texts[i]) != 0)
+			fail_msg("at %#" PRIx64 ": we say\n%sand llvm-symbolizer\n%s", vaddrs[i],
+				 ours->texts[i], theirs->texts[i]);
+		known += *ours->texts[i] != '?';
+	}
+	assert_true(known >= 40);
+}
+
+/* `path` must tell what `reference` does, which has all debug information in itself. */
+static void check_against(const char *path, const char *reference)
+{
+	struct answers ours, theirs;
+	uint64_t *vaddrs;
+	size_t count;
+
+	vaddrs = all_addresses(reference, &count);
+	ours = ask_us(path, vaddrs, count);
+	theirs = ask_llvm(reference, vaddrs, count);
+	compare(&ours, &theirs, vaddrs);
+	free_answers(&ours);
+	free_answers(&theirs);
+	free(vaddrs);
+}
+
+/* Programs */
+
+static void write_sources(void)
+{
+	write_text(in_sandbox("shared.h"), cpp_header);
+	write_text(in_sandbox("main.cc"), cpp_main);
+	write_text(in_sandbox("other.cc"), cpp_other);
+	write_text(in_sandbox("source.c"), c_source);
+	write_text(in_sandbox("source.rs"), rust_source);
+	write_text(in_sandbox("source.go"), go_source);
+}
+
+static int prepare(void **state)
+{
+	if (make_sandbox(state) != 0)
+		return -1;
+	write_sources();
+	return 0;
+}
+
+static const char *build(const char *compiler, const char *options)
+{
+	const char *path = in_sandbox("program");
+	bool is_cpp = strstr(compiler, "++");
+
+	run("cd '%s' && rm -rf program debug .debug && %s %s -o program %s 2>/dev/null", sandbox,
+	    compiler, options, is_cpp ? "main.cc other.cc" : "source.c");
+	return path;
+}
+
+static void test_compilers(void **state)
+{
+	static const char *const compilers[] = {"gcc", "g++", "clang", "clang++"};
+	static const char *const options[] = {
+		"-gdwarf-4 -O0",
+		"-gdwarf-4 -O2",
+		"-gdwarf-5 -O0",
+		"-gdwarf-5 -O2",
+		"-gdwarf-5 -O2 -ffunction-sections -Wl,--gc-sections",
+		"-gdwarf-5 -O2 -gz=zlib",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(compilers) / sizeof(*compilers); i++) {
+		for (size_t k = 0; k < sizeof(options) / sizeof(*options); k++) {
+			const char *path = build(compilers[i], options[k]);
+
+			check_against(path, path);
+		}
+	}
+}
+
+static void test_kinds_of_dwarf(void **state)
+{
+	static const char *const options[] = {
+		"-g -O2 -flto",
+		"-gdwarf-3 -O2",
+		"-g -gdwarf64 -O2",
+		"-g -O2 -gz",
+		"-gdwarf-4 -O2 -gz=zlib-gnu",
+		"-g -O2 -fdebug-types-section",
+		"-g1 -O2",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+		const char *path = build("g++", options[i]);
+
+		check_against(path, path);
+	}
+}
+
+static void test_narrow(void **state)
+{
+	const char *path = in_sandbox("program");
+
+	(void)state;
+	run("cd '%s' && gcc -m32 -g -O2 -nostdlib -Wl,-e,main -o program source.c", sandbox);
+	check_against(path, path);
+}
+
+static void test_rust(void **state)
+{
+	const char *path = in_sandbox("program");
+
+	(void)state;
+	run("cd '%s' && rustc -g -O -o program source.rs", sandbox);
+	check_against(path, path);
+	run("cd '%s' && rustc -g -O -C symbol-mangling-version=v0 -o program source.rs", sandbox);
+	check_against(path, path);
+}
+
+static void test_go(void **state)
+{
+	const char *path = in_sandbox("program");
+
+	(void)state;
+	run("cd '%s' && GO111MODULE=off GOFLAGS= GOCACHE=${GOCACHE:-$PWD/cache} go build -o "
+	    "program "
+	    "source.go",
+	    sandbox);
+	check_against(path, path);
+}
+
+/* Files of their own */
+
+static void take_apart(const char *options)
+{
+	run("cd '%s' && cp program whole && objcopy --only-keep-debug %s program program.debug && "
+	    "strip program",
+	    sandbox, options);
+}
+
+static void build_id_path(const char *path, char *part)
+{
+	char command[PATH_MAX + 64];
+	char id[128];
+	FILE *pipe;
+
+	snprintf(command, sizeof(command), "readelf -n '%s' | sed -n 's/.*Build ID: //p'", path);
+	pipe = popen(command, "r");
+	assert_non_null(pipe);
+	assert_int_equal(fscanf(pipe, "%127s", id), 1);
+	pclose(pipe);
+	sprintf(part, ".build-id/%.2s/%s.debug", id, id + 2);
+}
+
+static void test_debug_file_by_build_id(void **state)
+{
+	const char *path = build("g++", "-g -O2");
+	char part[256];
+
+	(void)state;
+	take_apart("");
+	build_id_path(path, part);
+	run("cd '%s' && install -D program.debug 'debug/%s'", sandbox, part);
+	check_against(path, in_sandbox("whole"));
+	run("cd '%s' && objcopy --compress-debug-sections program.debug 'debug/%s'", sandbox, part);
+	check_against(path, in_sandbox("whole"));
+}
+
+static void test_debug_file_by_link(void **state)
+{
+	static const char *const places[] = {"", ".debug/", "debug%s/"};
+	const char *path;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		for (int with_id = 0; with_id <= 1; with_id++) {
+			char place[128];
+
+			path = build("g++", with_id ? "-g -O2" : "-g -O2 -Wl,--build-id=none");
+			take_apart("--compress-debug-sections");
+			snprintf(place, sizeof(place), "debug%s/", sandbox);
+			if (i < 2)
+				strcpy(place, places[i]);
+			run("cd '%s' && objcopy --add-gnu-debuglink=program.debug program && "
+			    "mkdir -p './%s' && mv program.debug './%s.moved' && "
+			    "mv './%s.moved' './%sprogram.debug'",
+			    sandbox, place, place, place, place);
+			check_against(path, in_sandbox("whole"));
+			run("rm -f '%s/%sprogram.debug'", sandbox, place);
+		}
+	}
+}
+
+static void test_dwz(void **state)
+{
+	static const char *const options[] = {"-gdwarf-4 -O2", "-gdwarf-5 -O2"};
+	char part[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+		const char *path = build("g++", options[i]);
+
+		run("cd '%s' && cp program whole && cp program second && rm -f common && "
+		    "dwz -m common -M common program second",
+		    sandbox);
+		check_against(path, in_sandbox("whole"));
+		build_id_path(in_sandbox("common"), part);
+		run("cd '%s' && install -D common 'debug/%s' && rm common", sandbox, part);
+		check_against(path, in_sandbox("whole"));
+	}
+}
+
+/* What is not taken */
+
+static void open_files(struct debug_files *files, const char *path, const char *build_id)
+{
+	const char *directory = in_sandbox("debug");
+	const struct debug_search search = {.directories = &directory, .directory_count = 1};
+	struct error error = {""};
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (debug_files_open(files, fd, path, build_id, &search, &error) != 0)
+		fail_msg("%s", error.text);
+	close(fd);
+}
+
+static void expect_no_dwarf(const char *path, const char *why)
+{
+	struct debug_files files;
+	const char *said;
+
+	open_files(&files, path, "");
+	assert_null(files.dwarf);
+	said = *files.problem.text ? files.problem.text : files.missing.text;
+	if (!strstr(said, why))
+		fail_msg("\"%s\" does not say \"%s\"", said, why);
+	debug_files_close(&files);
+}
+
+static void test_wrong_binary(void **state)
+{
+	const char *path = build("gcc", "-g");
+	const struct debug_search search = {0};
+	struct debug_files files;
+	struct error error;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	(void)state;
+	assert_int_equal(debug_files_open(&files, fd, path, "0123456789abcdef", &search, &error),
+			 -ESTALE);
+	assert_non_null(strstr(error.text, "not 0123456789abcdef"));
+	close(fd);
+}
+
+static void test_wrong_debug_file(void **state)
+{
+	const char *path = build("gcc", "-g");
+	char part[256];
+
+	(void)state;
+	take_apart("");
+	build_id_path(path, part);
+	run("cd '%s' && gcc -g -O1 -o another source.c && install -D another 'debug/%s'", sandbox,
+	    part);
+	expect_no_dwarf(path, "has build id");
+	run("cd '%s' && gcc -g -Wl,--build-id=none -o another source.c && cp another 'debug/%s'",
+	    sandbox, part);
+	expect_no_dwarf(path, "has no build id");
+	run("cd '%s' && gcc -m32 -g -nostdlib -Wl,-e,main -o another source.c && "
+	    "cp another 'debug/%s'",
+	    sandbox, part);
+	expect_no_dwarf(path, "another machine");
+	run("cd '%s' && rm 'debug/%s' && mkfifo 'debug/%s'", sandbox, part, part);
+	expect_no_dwarf(path, "no regular file");
+	run("cd '%s' && rm 'debug/%s' && echo text >'debug/%s'", sandbox, part, part);
+	expect_no_dwarf(path, "not an ELF file");
+}
+
+static void test_wrong_checksum(void **state)
+{
+	const char *path = build("gcc", "-g -Wl,--build-id=none");
+
+	(void)state;
+	take_apart("");
+	run("cd '%s' && objcopy --add-gnu-debuglink=program.debug program && "
+	    "printf x >>program.debug",
+	    sandbox);
+	expect_no_dwarf(path, "checksum");
+}
+
+static void test_missing_dwz_file(void **state)
+{
+	const char *path = build("g++", "-g -O2");
+
+	(void)state;
+	run("cd '%s' && cp program second && rm -f common && dwz -m common -M common program "
+	    "second "
+	    "&& rm common",
+	    sandbox);
+	expect_no_dwarf(path, "which is not there");
+}
+
+static void test_no_debug_information(void **state)
+{
+	const char *path = build("gcc", "-Wl,--build-id=none");
+	struct debug_files files;
+
+	(void)state;
+	open_files(&files, path, "");
+	assert_null(files.dwarf);
+	assert_string_equal(files.problem.text, "");
+	assert_non_null(strstr(files.missing.text, "has no debug information"));
+	debug_files_close(&files);
+}
+
+static void test_mini_debug_information(void **state)
+{
+	const char *path = build("gcc", "-g");
+	struct debug_files files;
+
+	(void)state;
+	run("cd '%s' && objcopy -S --keep-symbol=outer program mini && "
+	    "nm program | awk '$2 == \"T\" {print $3}' >keep && "
+	    "objcopy --strip-debug --keep-symbols=keep program mini && xz -kf mini && strip "
+	    "program && "
+	    "objcopy --add-section .gnu_debugdata=mini.xz program",
+	    sandbox);
+	open_files(&files, path, "");
+	assert_non_null(files.mini.elf);
+	debug_files_close(&files);
+	run("cd '%s' && head -c 100 mini.xz >short.xz && "
+	    "objcopy --update-section .gnu_debugdata=short.xz program",
+	    sandbox);
+	open_files(&files, path, "");
+	assert_null(files.mini.elf);
+	assert_non_null(strstr(files.problem.text, "broken mini debug information"));
+	debug_files_close(&files);
+}
+
+/* Start lines */
+
+static int check_start(void *arg, size_t index, const struct debuginfo_frame *frames, size_t count)
+{
+	static const struct {
+		const char *name;
+		uint32_t line;
+	} known[] = {{"inner", 1}, {"middle", 5}, {"outer", 9}, {"main", 17}};
+	size_t *seen = arg;
+
+	(void)index;
+	for (size_t i = 0; i < count; i++) {
+		for (size_t k = 0; k < sizeof(known) / sizeof(*known); k++) {
+			if (!frames[i].name || strcmp(frames[i].name, known[k].name) != 0)
+				continue;
+			assert_int_equal(frames[i].start_line, known[k].line);
+			assert_true((frames[i].start != 0) == (i + 1 == count));
+			seen[k]++;
+		}
+	}
+	return 0;
+}
+
+static void test_start_lines(void **state)
+{
+	const char *path = build("gcc", "-g -O2");
+	struct debuginfo *debuginfo;
+	struct debug_files files;
+	size_t count, seen[4] = {0};
+	uint64_t *vaddrs = all_addresses(path, &count);
+
+	(void)state;
+	open_files(&files, path, "");
+	assert_int_equal(debuginfo_open(files.dwarf, NULL, &debuginfo, NULL), 0);
+	assert_int_equal(debuginfo_each(debuginfo, vaddrs, count, check_start, seen), 0);
+	for (size_t i = 0; i < 4; i++)
+		assert_true(seen[i] > 0);
+	debuginfo_close(debuginfo);
+	debug_files_close(&files);
+	free(vaddrs);
+}
+
+/* Broken files: any answer will do, or none */
+
+static int take_any(void *arg, size_t index, const struct debuginfo_frame *frames, size_t count)
+{
+	size_t *sum = arg;
+
+	(void)index;
+	for (size_t i = 0; i < count; i++) {
+		if (frames[i].name)
+			*sum += strlen(frames[i].name);
+		if (frames[i].linkage_name)
+			*sum += strlen(frames[i].linkage_name);
+		if (frames[i].file)
+			*sum += strlen(frames[i].file);
+	}
+	return 0;
+}
+
+static void survive(const char *path, const uint64_t *vaddrs, size_t count)
+{
+	const char *directory = in_sandbox("debug");
+	const struct debug_search search = {.directories = &directory, .directory_count = 1};
+	struct debuginfo *debuginfo;
+	struct debug_files files;
+	struct error error;
+	size_t sum = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (debug_files_open(&files, fd, path, "", &search, &error) == 0) {
+		if (files.dwarf &&
+		    debuginfo_open(files.dwarf, files.alt.elf, &debuginfo, &error) == 0) {
+			assert_int_equal(debuginfo_each(debuginfo, vaddrs, count, take_any, &sum),
+					 0);
+			debuginfo_close(debuginfo);
+		}
+		debug_files_close(&files);
+	}
+	close(fd);
+}
+
+static void test_truncated(void **state)
+{
+	const char *path = build("g++", "-g -O2"), *cut = in_sandbox("cut");
+	size_t size, count;
+	uint64_t *vaddrs = all_addresses(path, &count);
+	unsigned char *bytes = read_bytes(path, &size);
+
+	(void)state;
+	for (size_t i = 0; i < 64; i++) {
+		write_file(cut, bytes, size * i / 64);
+		survive(cut, vaddrs, count);
+	}
+	free(bytes);
+	free(vaddrs);
+}
+
+/* Where the debug sections lie, by readelf: what else is broken, other tests show. */
+static void debug_sections(const char *path, size_t *start, size_t *end)
+{
+	char command[PATH_MAX + 64], line[512];
+	unsigned long offset, size;
+	FILE *pipe;
+
+	*start = SIZE_MAX;
+	*end = 0;
+	snprintf(command, sizeof(command), "readelf -SW '%s'", path);
+	pipe = popen(command, "r");
+	assert_non_null(pipe);
+	while (fgets(line, sizeof(line), pipe)) {
+		const char *name = strstr(line, " .debug_");
+
+		if (!name || sscanf(name, "%*s %*s %*s %lx %lx", &offset, &size) != 2)
+			continue;
+		*start = offset < *start ? offset : *start;
+		*end = offset + size > *end ? offset + size : *end;
+	}
+	pclose(pipe);
+	assert_true(*start < *end);
+}
+
+static void flip(const char *path, bool everywhere)
+{
+	const char *flipped = in_sandbox("flipped");
+	size_t size, count, start, end;
+	uint64_t *vaddrs = all_addresses(path, &count);
+	unsigned char *bytes = read_bytes(path, &size), *copy = malloc(size);
+
+	assert_non_null(copy);
+	debug_sections(path, &start, &end);
+	if (everywhere) {
+		start = 0;
+		end = size;
+	}
+	srandom(1);
+	for (size_t i = 0; i < FLIPPED_FILES; i++) {
+		memcpy(copy, bytes, size);
+		for (size_t k = 0; k < FLIPPED_BYTES; k++)
+			copy[start + (size_t)random() % (end - start)] = (unsigned char)random();
+		write_file(flipped, copy, size);
+		survive(flipped, vaddrs, count > 512 ? 512 : count);
+	}
+	free(copy);
+	free(bytes);
+	free(vaddrs);
+}
+
+static void test_flipped_bytes(void **state)
+{
+	(void)state;
+	flip(build("g++", "-gdwarf-5 -O2"), false);
+	flip(build("g++", "-gdwarf-4 -O2"), false);
+	flip(build("clang++", "-gdwarf-5 -O2"), false);
+	flip(build("gcc", "-gdwarf-5 -O2"), true);
+}
+
+/* Entries that refer to each other. */
+static void test_circles(void **state)
+{
+	static const char *const assembly =
+		".text\n.globl main\n.type main, @function\nmain: .skip 32, 0x90\n"
+		".size main, 32\n.section .debug_abbrev,\"\",@progbits\n"
+		".uleb128 1, 0x11\n.byte 1\n.uleb128 0x11, 1, 0x12, 6, 0, 0\n"
+		".uleb128 2, 0x2e\n.byte 0\n.uleb128 0x11, 1, 0x12, 6, 0x31, 0x13, 1, 0x13, 0, 0\n"
+		".byte 0\n"
+		".section .debug_info,\"\",@progbits\n"
+		"start: .long end - begin\nbegin: .value 4\n.long .debug_abbrev\n.byte 8\n"
+		".uleb128 1\n.quad main\n.long 32\n"
+		"first: .uleb128 2\n.quad main\n.long 16\n.long second - start, second - start\n"
+		"second: .uleb128 2\n.quad main + 16\n.long 16\n.long first - start, first - "
+		"start\n"
+		".byte 0\nend:\n";
+	const char *path = in_sandbox("circle");
+	size_t count;
+	uint64_t *vaddrs;
+
+	(void)state;
+	write_text(in_sandbox("circle.s"), assembly);
+	run("cd '%s' && gcc -nostdlib -static -Wl,-e,main -o circle circle.s", sandbox);
+	vaddrs = all_addresses(path, &count);
+	survive(path, vaddrs, count);
+	free(vaddrs);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_compilers),
+		cmocka_unit_test(test_kinds_of_dwarf),
+		cmocka_unit_test(test_narrow),
+		cmocka_unit_test(test_rust),
+		cmocka_unit_test(test_go),
+		cmocka_unit_test(test_debug_file_by_build_id),
+		cmocka_unit_test(test_debug_file_by_link),
+		cmocka_unit_test(test_dwz),
+		cmocka_unit_test(test_wrong_binary),
+		cmocka_unit_test(test_wrong_debug_file),
+		cmocka_unit_test(test_wrong_checksum),
+		cmocka_unit_test(test_missing_dwz_file),
+		cmocka_unit_test(test_no_debug_information),
+		cmocka_unit_test(test_mini_debug_information),
+		cmocka_unit_test(test_start_lines),
+		cmocka_unit_test(test_truncated),
+		cmocka_unit_test(test_flipped_bytes),
+		cmocka_unit_test(test_circles),
+	};
+
+	return cmocka_run_group_tests(tests, prepare, remove_sandbox);
+}

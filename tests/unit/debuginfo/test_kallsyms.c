@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "debuginfo/kallsyms.h"
+
+#include "lib/error.h"
+#include "sandbox.h"
+
+#include <errno.h>
+
+/* Of the sanitizers' run time; gcc does not install its header. */
+size_t __sanitizer_get_current_allocated_bytes(void);
+
+#define TEXT_SIZE(count) ((size_t)(count)*64)
+
+static struct kallsyms *parse(const char *text)
+{
+	FILE *stream = fmemopen((char *)text, strlen(text), "r");
+	struct kallsyms *kallsyms = NULL;
+	struct error error = {0};
+
+	assert_non_null(stream);
+	if (kallsyms_parse(stream, "test", &kallsyms, &error) != 0)
+		fail_msg("%s", error.text);
+	fclose(stream);
+	return kallsyms;
+}
+
+static int parse_error(const char *text, struct error *error)
+{
+	FILE *stream = fmemopen((char *)text, strlen(text), "r");
+	struct kallsyms *kallsyms = NULL;
+	int result;
+
+	assert_non_null(stream);
+	result = kallsyms_parse(stream, "test", &kallsyms, error);
+	fclose(stream);
+	assert_null(kallsyms);
+	return result;
+}
+
+static void assert_function(const struct kallsyms *kallsyms, uint64_t address, const char *name,
+			    uint64_t start, const char *module)
+{
+	const char *found, *found_module;
+	uint64_t found_start;
+
+	assert_true(kallsyms_lookup(kallsyms, address, &found, &found_start, &found_module));
+	assert_string_equal(found, name);
+	assert_int_equal(found_start, start);
+	if (module)
+		assert_string_equal(found_module, module);
+	else
+		assert_null(found_module);
+}
+
+static void assert_none(const struct kallsyms *kallsyms, uint64_t address)
+{
+	const char *name, *module;
+	uint64_t start;
+
+	assert_false(kallsyms_lookup(kallsyms, address, &name, &start, &module));
+}
+
+static void test_functions(void **state)
+{
+	struct kallsyms *kallsyms = parse("0000000000000000 A fixed_percpu_data\n"
+					  "ffffffff81000100 T second\n"
+					  "ffffffff81000000 t first\n"
+					  "ffffffff81000200 W third\n"
+					  "ffffffff81000300 D data\n"
+					  "ffffffff81000400 T fourth\n"
+					  "ffffffff81000500 T _etext\n");
+
+	(void)state;
+	assert_function(kallsyms, 0xffffffff81000000, "first", 0xffffffff81000000, NULL);
+	assert_function(kallsyms, 0xffffffff810000ff, "first", 0xffffffff81000000, NULL);
+	assert_function(kallsyms, 0xffffffff81000100, "second", 0xffffffff81000100, NULL);
+	assert_function(kallsyms, 0xffffffff810002ff, "third", 0xffffffff81000200, NULL);
+	assert_none(kallsyms, 0xffffffff81000300);
+	assert_function(kallsyms, 0xffffffff810004ff, "fourth", 0xffffffff81000400, NULL);
+	assert_none(kallsyms, 0xffffffff81000500);
+	assert_none(kallsyms, 0xffffffff80ffffff);
+	assert_none(kallsyms, 0);
+	assert_none(kallsyms, 0x7fffffffffff);
+	assert_none(kallsyms, UINT64_MAX);
+	kallsyms_free(kallsyms);
+}
+
+static void test_aliases(void **state)
+{
+	struct kallsyms *kallsyms = parse("ffffffff81000000 T _stext\n"
+					  "ffffffff81000000 t local\n"
+					  "ffffffff81000000 W weak\n"
+					  "ffffffff81000000 T global\n"
+					  "ffffffff81000000 T __irqentry_text_start\n"
+					  "ffffffff81000100 T __pfx_function\n"
+					  "ffffffff81000100 t function\n"
+					  "ffffffff81000200 T __cfi_only\n"
+					  "ffffffff81000300 D data\n"
+					  "ffffffff81000300 t beside_data\n"
+					  "ffffffff81000400 T b\n"
+					  "ffffffff81000400 T a\n");
+
+	(void)state;
+	assert_function(kallsyms, 0xffffffff81000000, "global", 0xffffffff81000000, NULL);
+	assert_function(kallsyms, 0xffffffff81000100, "function", 0xffffffff81000100, NULL);
+	assert_function(kallsyms, 0xffffffff81000200, "__cfi_only", 0xffffffff81000200, NULL);
+	assert_function(kallsyms, 0xffffffff81000300, "beside_data", 0xffffffff81000300, NULL);
+	assert_function(kallsyms, 0xffffffff81000400, "a", 0xffffffff81000400, NULL);
+	kallsyms_free(kallsyms);
+}
+
+static void test_modules(void **state)
+{
+	struct kallsyms *kallsyms = parse("ffffffff81000000 T kernel\n"
+					  "ffffffffc0000000 t a_first\t[a]\n"
+					  "ffffffffc0001000 t b_first\t[b]\n"
+					  "ffffffffc0001100 t b_last\t[b]\n"
+					  "ffffffffc0000100 t a_last\t[a]\n"
+					  "ffffffffc0100000 t bpf_prog_1\t[bpf]\n");
+
+	(void)state;
+	assert_function(kallsyms, 0xffffffffc0000050, "a_first", 0xffffffffc0000000, "a");
+	assert_function(kallsyms, 0xffffffffc0000150, "a_last", 0xffffffffc0000100, "a");
+	assert_function(kallsyms, 0xffffffffc0001000, "b_first", 0xffffffffc0001000, "b");
+	assert_function(kallsyms, 0xffffffffc0100001, "bpf_prog_1", 0xffffffffc0100000, "bpf");
+	kallsyms_free(kallsyms);
+}
+
+/* A module that was loaded later has no symbols; its neighbour's are not its own. */
+static void test_behind_the_last(void **state)
+{
+	const uint64_t last = KALLSYMS_LAST_FUNCTION_MAX, far = KALLSYMS_FUNCTION_MAX;
+	struct kallsyms *kallsyms = parse("ffffffff81000000 T kernel\n"
+					  "ffffffff81800000 T same\n"
+					  "ffffffffc0000000 t a\t[a]\n"
+					  "ffffffffc1000000 t b\t[b]\n");
+
+	(void)state;
+	assert_function(kallsyms, 0xffffffff81000000 + far - 1, "kernel", 0xffffffff81000000, NULL);
+	assert_none(kallsyms, 0xffffffff81000000 + far);
+	assert_function(kallsyms, 0xffffffff81800000 + last - 1, "same", 0xffffffff81800000, NULL);
+	assert_none(kallsyms, 0xffffffff81800000 + last);
+	assert_function(kallsyms, 0xffffffffc0000000 + last - 1, "a", 0xffffffffc0000000, "a");
+	assert_none(kallsyms, 0xffffffffc0000000 + last);
+	assert_function(kallsyms, 0xffffffffc1000000 + last - 1, "b", 0xffffffffc1000000, "b");
+	assert_none(kallsyms, 0xffffffffc1000000 + last);
+	kallsyms_free(kallsyms);
+}
+
+static void test_hidden(void **state)
+{
+	struct error error = {0};
+
+	(void)state;
+	assert_int_equal(
+		parse_error("0000000000000000 T _text\n0000000000000000 t f\t[a]\n", &error),
+		-EPERM);
+	assert_non_null(strstr(error.text, "kptr_restrict"));
+	assert_int_equal(kallsyms_read(in_sandbox("none"), NULL, &error), -ENOENT);
+	assert_non_null(strstr(error.text, in_sandbox("none")));
+}
+
+static void test_broken_lines(void **state)
+{
+	struct kallsyms *kallsyms;
+	struct error error = {0};
+
+	(void)state;
+	assert_int_equal(parse_error("\n", &error), -ENODATA);
+	assert_int_equal(parse_error("hello\n", &error), -ENODATA);
+	assert_int_equal(parse_error("ffffffff81000000 D data\n", &error), -ENODATA);
+	kallsyms = parse("\n \nffffffff81000000\nffffffff81000000 T\nffffffff81000000 T \n"
+			 "ffffffffffffffffffff T huge\nx T x\nffffffff81000000Tx\n"
+			 "ffffffff81000010 T good\t[\nffffffff81000020 T better [m\n"
+			 "ffffffff81000030 T no_newline");
+	assert_function(kallsyms, 0xffffffff81000010, "good", 0xffffffff81000010, NULL);
+	assert_function(kallsyms, 0xffffffff81000020, "better", 0xffffffff81000020, "m");
+	assert_function(kallsyms, 0xffffffff81000030, "no_newline", 0xffffffff81000030, NULL);
+	kallsyms_free(kallsyms);
+}
+
+static void test_memory(void **state)
+{
+	enum { COUNT = 200000 };
+	size_t size = 0, before, after;
+	char *text = malloc(TEXT_SIZE(COUNT));
+	struct kallsyms *kallsyms;
+
+	(void)state;
+	assert_non_null(text);
+	for (unsigned int i = 0; i < COUNT; i++)
+		size += (size_t)snprintf(text + size, 64, "%016lx t a_function_of_the_kernel_%u\n",
+					 0xffffffff81000000 + i * 64UL, i);
+	before = __sanitizer_get_current_allocated_bytes();
+	kallsyms = parse(text);
+	after = __sanitizer_get_current_allocated_bytes();
+	assert_true(after > before);
+	assert_true(after - before < (30 << 20));
+	assert_function(kallsyms, 0xffffffff81000000 + 777 * 64 + 63,
+			"a_function_of_the_kernel_777", 0xffffffff81000000 + 777 * 64, NULL);
+	kallsyms_free(kallsyms);
+	free(text);
+}
+
+static void test_build_id(void **state)
+{
+	static const uint32_t notes[] = {4, 4, 0, 0x00006241, 1, 4, 4, 3, 0x00554e47, 0x04030201};
+	char hex[BUILD_ID_SIZE];
+	struct error error = {0};
+
+	(void)state;
+	write_file(in_sandbox("notes"), notes, sizeof(notes));
+	assert_int_equal(kernel_build_id(in_sandbox("notes"), hex, &error), 0);
+	assert_string_equal(hex, "01020304");
+	write_file(in_sandbox("notes"), notes, 20);
+	assert_int_equal(kernel_build_id(in_sandbox("notes"), hex, &error), -ENODATA);
+	assert_string_equal(hex, "");
+	assert_int_equal(kernel_build_id(in_sandbox("none"), hex, &error), -ENOENT);
+	assert_string_equal(hex, "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_functions), cmocka_unit_test(test_aliases),
+		cmocka_unit_test(test_modules),   cmocka_unit_test(test_behind_the_last),
+		cmocka_unit_test(test_hidden),    cmocka_unit_test(test_broken_lines),
+		cmocka_unit_test(test_memory),    cmocka_unit_test(test_build_id),
+	};
+
+	return cmocka_run_group_tests(tests, make_sandbox, remove_sandbox);
+}

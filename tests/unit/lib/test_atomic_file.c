@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A file is there as a whole or not at all. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "lib/atomic_file.h"
+#include "scratch.h"
+
+static void assert_content(const char *path, const char *expected)
+{
+	char content[256] = "";
+	int fd = open(path, O_RDONLY);
+
+	assert_true(fd >= 0);
+	assert_int_equal(read(fd, content, sizeof(content) - 1), strlen(expected));
+	close(fd);
+	assert_string_equal(content, expected);
+}
+
+static void put(const char *path, const char *content)
+{
+	struct file file;
+
+	assert_int_equal(file_create(&file, path, NULL), 0);
+	assert_int_equal(file_write(&file, content, strlen(content), NULL), 0);
+	assert_int_equal(file_commit(&file, NULL), 0);
+	assert_int_equal(file.size, strlen(content));
+}
+
+static void commit_replaces(void **state)
+{
+	char *path = scratch_file(state, "profile");
+
+	put(path, "old and long");
+	put(path, "new");
+	assert_content(path, "new");
+	assert_int_equal(scratch_count(state, 0), 1);
+	free(path);
+}
+
+static void old_content_stays_until_commit(void **state)
+{
+	char *path = scratch_file(state, "profile");
+	struct file file;
+
+	put(path, "old");
+	assert_int_equal(file_create(&file, path, NULL), 0);
+	assert_int_equal(file_write(&file, "new", 3, NULL), 0);
+	assert_content(path, "old");
+	file_discard(&file);
+	assert_content(path, "old");
+	assert_int_equal(scratch_count(state, 0), 1);
+	free(path);
+}
+
+static void mode_follows_umask(void **state)
+{
+	char *path = scratch_file(state, "profile");
+	mode_t mask = umask(027);
+	struct stat status;
+
+	put(path, "x");
+	umask(mask);
+	assert_int_equal(stat(path, &status), 0);
+	assert_int_equal(status.st_mode & 0777, 0640);
+	free(path);
+}
+
+static void links_are_followed(void **state)
+{
+	char *path = scratch_file(state, "profile"), *name = scratch_file(state, "link");
+	struct stat status;
+
+	put(path, "old");
+	assert_int_equal(symlink("profile", name), 0);
+	put(name, "new");
+	assert_content(path, "new");
+	assert_int_equal(lstat(name, &status), 0);
+	assert_true(S_ISLNK(status.st_mode));
+	free(path);
+	free(name);
+}
+
+static void devices_are_written_in_place(void **state)
+{
+	struct error error;
+	struct stat status;
+	struct file file;
+
+	(void)state;
+	put("/dev/null", "gone");
+	assert_int_equal(stat("/dev/null", &status), 0);
+	assert_true(S_ISCHR(status.st_mode));
+
+	assert_int_equal(file_create(&file, "/dev/full", &error), 0);
+	assert_int_equal(file_write(&file, "x", 1, &error), -ENOSPC);
+	assert_string_equal(error.text, "/dev/full: No space left on device");
+	file_discard(&file);
+	assert_int_equal(stat("/dev/full", &status), 0);
+}
+
+/* Who waits for a profile at a pipe must not see an end before there was one. */
+static void pipes_are_not_opened_to_try(void **state)
+{
+	char *path = scratch_file(state, "pipe");
+	struct pollfd reader = {.events = POLLIN};
+	struct error error;
+
+	assert_int_equal(mkfifo(path, 0600), 0);
+	reader.fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	assert_true(reader.fd >= 0);
+	assert_int_equal(file_check(path, &error), 0);
+	assert_int_equal(poll(&reader, 1, 0), 0);
+	close(reader.fd);
+
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(file_check(path, &error), 0);
+	assert_int_equal(scratch_count(state, 0), 0);
+	assert_int_equal(file_check("/no/such/profile", &error), -ENOENT);
+	assert_string_equal(error.text, "/no/such/profile: No such file or directory");
+	assert_int_equal(file_check("/dev", &error), -EISDIR);
+	assert_int_equal(file_check("/dev/null", &error), 0);
+	free(path);
+}
+
+static void standard_output_stays_open(void **state)
+{
+	struct file file;
+
+	(void)state;
+	assert_int_equal(file_create(&file, "-", NULL), 0);
+	assert_int_equal(file_commit(&file, NULL), 0);
+	assert_true(fcntl(STDOUT_FILENO, F_GETFD) >= 0);
+}
+
+static void no_directory(void **state)
+{
+	char *path = scratch_file(state, "missing/profile");
+	struct error error;
+	struct file file;
+
+	assert_int_equal(file_create(&file, path, &error), -ENOENT);
+	assert_non_null(strstr(error.text, path));
+	assert_non_null(strstr(error.text, "No such file or directory"));
+	assert_int_equal(scratch_count(state, 0), 0);
+	free(path);
+}
+
+static void directory_in_the_way(void **state)
+{
+	const struct scratch *scratch = *state;
+	struct file file;
+
+	assert_int_equal(file_create(&file, scratch->path, NULL), -EISDIR);
+	assert_int_equal(file_create(&file, "", NULL), -ENOENT);
+}
+
+/* The limit of a file's size stands for a disk that is full. */
+static void disk_full(void **state)
+{
+	const struct rlimit small = {4, RLIM_INFINITY}, none = {RLIM_INFINITY, RLIM_INFINITY};
+	char *path = scratch_file(state, "profile");
+	struct error error;
+	struct file file;
+
+	put(path, "old");
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(file_create(&file, path, &error), 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	assert_int_equal(file_write(&file, "too much", 8, &error), -EFBIG);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	assert_non_null(strstr(error.text, path));
+	file_discard(&file);
+	assert_content(path, "old");
+	assert_int_equal(scratch_count(state, 0), 1);
+	free(path);
+}
+
+/* What has become a directory meanwhile can't be replaced. */
+static void rename_fails(void **state)
+{
+	char *path = scratch_file(state, "profile");
+	struct error error;
+	struct file file;
+
+	assert_int_equal(file_create(&file, path, &error), 0);
+	assert_int_equal(file_write(&file, "x", 1, &error), 0);
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(file_commit(&file, &error), -EISDIR);
+	assert_int_equal(scratch_count(state, 0), 1);
+	assert_int_equal(rmdir(path), 0);
+	free(path);
+}
+
+/* Whether a child that does this with the file gets as far as its end. */
+static bool run_child(void (*child)(const char *path), const char *path)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		child(path);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void write_and_die(const char *path)
+{
+	struct file file;
+
+	if (!file_create(&file, path, NULL) && !file_write(&file, "x", 1, NULL))
+		raise(SIGKILL);
+}
+
+static void an_end_leaves_nothing(void **state)
+{
+	const struct scratch *scratch = *state;
+	int fd = open(scratch->path, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+	char *path;
+
+	if (fd < 0)
+		skip();
+	close(fd);
+	path = scratch_file(state, "profile");
+	assert_false(run_child(write_and_die, path));
+	assert_int_equal(scratch_count(state, 0), 0);
+	put(path, "old");
+	assert_false(run_child(write_and_die, path));
+	assert_content(path, "old");
+	assert_int_equal(scratch_count(state, 0), 1);
+	free(path);
+}
+
+/* There, nothing can be linked: a file has a name at once, as where the file system wants that. */
+static void write_without_proc(const char *path)
+{
+	struct file file;
+
+	if (chroot(path) || chdir("/"))
+		_exit(1);
+	for (unsigned int i = 0; i < 2; i++) {
+		if (file_create(&file, "/profile", NULL) ||
+		    file_write(&file, i ? "new" : "old", 3, NULL) || !file.temporary ||
+		    access(file.temporary, F_OK) || file_commit(&file, NULL))
+			_exit(1);
+	}
+	if (file_create(&file, "profile", NULL))
+		_exit(1);
+	file_discard(&file);
+}
+
+static void files_with_a_temporary_name(void **state)
+{
+	const struct scratch *scratch = *state;
+	char *path;
+
+	if (geteuid() != 0)
+		skip();
+	path = scratch_file(state, "profile");
+	assert_true(run_child(write_without_proc, scratch->path));
+	assert_content(path, "new");
+	assert_int_equal(scratch_count(state, 0), 1);
+	free(path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SCRATCH_TEST(commit_replaces),
+		SCRATCH_TEST(old_content_stays_until_commit),
+		SCRATCH_TEST(mode_follows_umask),
+		SCRATCH_TEST(links_are_followed),
+		SCRATCH_TEST(devices_are_written_in_place),
+		SCRATCH_TEST(pipes_are_not_opened_to_try),
+		SCRATCH_TEST(standard_output_stays_open),
+		SCRATCH_TEST(no_directory),
+		SCRATCH_TEST(directory_in_the_way),
+		SCRATCH_TEST(disk_full),
+		SCRATCH_TEST(rename_fails),
+		SCRATCH_TEST(an_end_leaves_nothing),
+		SCRATCH_TEST(files_with_a_temporary_name),
+	};
+
+	return cmocka_run_group_tests_name("file", tests, NULL, NULL);
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Errors as one line. */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/error.h"
+
+static struct error error;
+
+static void has_the_text_and_gives_the_code(void **state)
+{
+	(void)state;
+	assert_int_equal(error_set(&error, EINVAL, "%s: %d is too much", "it", 7), -EINVAL);
+	assert_string_equal(error.text, "it: 7 is too much");
+	assert_int_equal(error_errno(&error, ENOENT, "%s", "/no/such"), -ENOENT);
+	assert_string_equal(error.text, "/no/such: No such file or directory");
+}
+
+static void nobody_need_ask_for_the_text(void **state)
+{
+	(void)state;
+	assert_int_equal(error_set(NULL, EPERM, "%d", 1), -EPERM);
+	assert_int_equal(error_errno(NULL, EPERM, "%d", 1), -EPERM);
+}
+
+static void unknown_codes_have_a_text_too(void **state)
+{
+	(void)state;
+	assert_int_equal(error_errno(&error, 99999, "it"), -99999);
+	assert_non_null(strstr(error.text, "99999"));
+}
+
+/* Why something failed is worth more than the end of a long name. */
+static void long_texts_are_cut_but_the_reason_stays(void **state)
+{
+	char name[4096], *end;
+
+	(void)state;
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	assert_int_equal(error_set(&error, EINVAL, "%s", name), -EINVAL);
+	assert_int_equal(strlen(error.text), sizeof(error.text) - 1);
+
+	assert_int_equal(error_errno(&error, ENOENT, "%s", name), -ENOENT);
+	assert_int_equal(strlen(error.text), sizeof(error.text) - 1);
+	end = error.text + strlen(error.text) - strlen("n: No such file or directory");
+	assert_string_equal(end, "n: No such file or directory");
+
+	/* Every length around the one at which it is cut. */
+	for (size_t length = 450; length < 530; length++) {
+		name[length] = '\0';
+		error_errno(&error, ENOENT, "%s", name);
+		assert_true(strlen(error.text) < sizeof(error.text));
+		assert_non_null(strstr(error.text, "n: No such file or directory"));
+		name[length] = 'n';
+	}
+}
+
+/* A name from outside must neither begin a line of its own nor command the terminal. */
+static void what_is_no_text_is_not_printed(void **state)
+{
+	(void)state;
+	error_set(&error, EINVAL, "'%s'", "two\nlines\r\t\x1b[2J\x7f, grün");
+	assert_string_equal(error.text, "'two?lines???[2J?, grün'");
+	error_set(&error, EINVAL, "'%s'",
+		  "\xc2\x9b"
+		  "2J, \xe2\x80\xae, \xff");
+	assert_string_equal(error.text, "'?2J, ?, ?'");
+	error_errno(&error, ENOENT, "a\nb");
+	assert_string_equal(error.text, "a?b: No such file or directory");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(has_the_text_and_gives_the_code),
+		cmocka_unit_test(nobody_need_ask_for_the_text),
+		cmocka_unit_test(unknown_codes_have_a_text_too),
+		cmocka_unit_test(long_texts_are_cut_but_the_reason_stays),
+		cmocka_unit_test(what_is_no_text_is_not_printed),
+	};
+
+	return cmocka_run_group_tests_name("error", tests, NULL, NULL);
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What samples are labelled with. */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/error.h"
+#include "pprof/labels.h"
+#include "sample.h"
+
+#define ID "3726184226f5d3147c25fdeab5b60097e378e8a720503a5e19ecfdf29f869860"
+
+static struct error error;
+
+static const struct label_process unknown = {.comm = "", .cgroup_path = "", .cut = ""};
+static const struct label_process server = {
+	.comm = "server",
+	.cgroup_path = "/system.slice/docker-" ID ".scope",
+	.cut = "",
+	.inner_pid = 1,
+};
+
+/* The labels of a sample as text: "comm=x pid=1 ". */
+static const char *labels_of(const struct labels *labels, const struct label_process *process,
+			     const struct stackbeat_sample *sample)
+{
+	static char text[4096];
+	struct label_origin origin;
+	struct label_values values;
+	FILE *out = fmemopen(text, sizeof(text), "w");
+
+	assert_non_null(out);
+	label_origin(labels->chosen, process->comm, sample, &origin);
+	label_values(labels, &origin, process, &values);
+	for (size_t i = 0; i < values.count; i++) {
+		fprintf(out, "%s=", values.items[i].key);
+		if (values.items[i].text)
+			fprintf(out, "%s ", values.items[i].text);
+		else
+			fprintf(out, "%ld ", (long)values.items[i].number);
+	}
+	fclose(out);
+	return text;
+}
+
+static struct labels chosen(const char *list)
+{
+	struct labels labels = {0};
+
+	assert_int_equal(labels_choose(&labels, list, &error), 0);
+	return labels;
+}
+
+/* Adds as many labels as there may be. */
+static void add_all(struct labels *labels)
+{
+	static char texts[LABELS_ADDED_MAX][32];
+
+	for (int i = 0; i < LABELS_ADDED_MAX; i++) {
+		snprintf(texts[i], sizeof(texts[i]), "key%d=%d", i, i);
+		assert_int_equal(labels_add(labels, texts[i], &error), 0);
+	}
+}
+
+/* Thread 12 of process 10, on CPU 3. */
+static struct stackbeat_sample *worker(union any_sample *any)
+{
+	struct stackbeat_sample *sample = sample_begin(any, 10, "worker");
+
+	sample->tid = 12;
+	sample->cpu = 3;
+	return sample;
+}
+
+static void lists_name_labels(void **state)
+{
+	(void)state;
+	assert_int_equal(chosen("all").chosen, (1u << LABEL_COUNT) - 1);
+	assert_int_equal(chosen("none").chosen, 0);
+	assert_int_equal(chosen("").chosen, 0);
+	assert_int_equal(chosen("tid").chosen, LABEL_SET(LABEL_TID));
+	assert_int_equal(chosen("container,comm,comm").chosen,
+			 LABEL_SET(LABEL_COMM) | LABEL_SET(LABEL_CONTAINER));
+	assert_int_equal(chosen("comm,thread,pid,tid,cpu,cgroup,container,cut").chosen, LABELS_ALL);
+}
+
+static void wrong_lists_change_nothing(void **state)
+{
+	static const char *const bad[] = {",",    "pid,",    "pid,,tid", "PID",       "pid tid",
+					  "p",    "pid,all", "none,pid", "inner_pid", " pid",
+					  "pidx", "pid\n",   "\xff"};
+	struct labels labels = chosen("cpu");
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(labels_choose(&labels, bad[i], &error), -EINVAL);
+		assert_non_null(strstr(error.text, "--labels: '"));
+		assert_null(strchr(error.text, '\n'));
+		assert_int_equal(labels.chosen, LABEL_SET(LABEL_CPU));
+	}
+}
+
+static void wrong_labels_are_not_added(void **state)
+{
+	static const struct {
+		const char *text, *part;
+	} bad[] = {
+		{"", "is not KEY=VALUE"},
+		{"a", "'a' is not KEY=VALUE"},
+		{"=", "is not KEY=VALUE"},
+		{"=b", "is not KEY=VALUE"},
+		{"a=", "is not KEY=VALUE"},
+		{"\xff=b", "is not UTF-8"},
+		{"a=\xff", "is not UTF-8"},
+		{"comm=x", "stackbeat's own"},
+		{"container=x", "stackbeat's own"},
+		{"inner_pid=1", "stackbeat's own"},
+		{"pprof::x=1", "pprof's own"},
+		{"there=2", "'there' is given twice"},
+		{"0123456789012345678901234567890123456789012345678901234567890123=x", "63 bytes"},
+	};
+	struct labels labels = {0};
+
+	(void)state;
+	assert_int_equal(labels_add(&labels, "there=1", &error), 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(labels_add(&labels, bad[i].text, &error), -EINVAL);
+		if (!strstr(error.text, bad[i].part))
+			fail_msg("'%s' is not in '%s'", bad[i].part, error.text);
+		assert_int_equal(labels.added_count, 1);
+	}
+	assert_int_equal(
+		labels_add(&labels,
+			   "012345678901234567890123456789012345678901234567890123456789012=x",
+			   &error),
+		0);
+	assert_int_equal(strlen(labels.added[1].key), 63);
+}
+
+static void there_is_a_limit_of_added_labels(void **state)
+{
+	struct labels labels = {0};
+
+	(void)state;
+	add_all(&labels);
+	assert_int_equal(labels_add(&labels, "one=more", &error), -EINVAL);
+	assert_int_equal(labels.added_count, LABELS_ADDED_MAX);
+}
+
+static void each_label_is_there_where_it_is_chosen(void **state)
+{
+	static const struct {
+		const char *list, *labels;
+	} cases[] = {
+		{"none", ""},
+		{"comm", "comm=server "},
+		{"thread", "thread=worker "},
+		{"pid", "pid=10 inner_pid=1 "},
+		{"tid", "tid=12 "},
+		{"cpu", "cpu=3 "},
+		{"cgroup", "cgroup=/system.slice/docker-" ID ".scope "},
+		{"container", "container=" ID " "},
+	};
+	union any_sample any;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct labels labels = chosen(cases[i].list);
+
+		assert_string_equal(labels_of(&labels, &server, worker(&any)), cases[i].labels);
+	}
+}
+
+static void what_is_not_known_is_left_out(void **state)
+{
+	struct labels labels = chosen("all");
+	struct label_process process = unknown;
+	union any_sample any;
+
+	(void)state;
+	assert_string_equal(labels_of(&labels, &process, worker(&any)),
+			    "comm=worker thread=worker pid=10 tid=12 cpu=3 ");
+	assert_string_equal(labels_of(&labels, &process, sample_begin(&any, 10, "")),
+			    "pid=10 tid=10 cpu=0 ");
+	/* A process in the initial namespace has one id; a group may be of no container. */
+	process.inner_pid = 10;
+	process.cgroup_path = "/a";
+	assert_string_equal(labels_of(&labels, &process, worker(&any)),
+			    "comm=worker thread=worker pid=10 tid=12 cpu=3 cgroup=/a ");
+	process.cut = "frame pointer";
+	labels = chosen("cut");
+	assert_string_equal(labels_of(&labels, &process, worker(&any)), "cut=frame pointer ");
+}
+
+/* What prctl() or exec has made of it since the process was told counts. */
+static void the_first_thread_names_the_process(void **state)
+{
+	struct labels labels = chosen("comm,thread");
+	union any_sample any;
+
+	(void)state;
+	assert_string_equal(labels_of(&labels, &server, sample_begin(&any, 10, "renamed")),
+			    "comm=renamed thread=renamed ");
+	assert_string_equal(labels_of(&labels, &server, worker(&any)),
+			    "comm=server thread=worker ");
+	labels = chosen("comm");
+	assert_string_equal(labels_of(&labels, &server, sample_begin(&any, 10, "renamed")),
+			    "comm=renamed ");
+	assert_string_equal(labels_of(&labels, &unknown, worker(&any)), "comm=worker ");
+}
+
+static void added_labels_come_with_the_others(void **state)
+{
+	struct labels labels = chosen("none");
+	union any_sample any;
+
+	(void)state;
+	assert_int_equal(labels_add(&labels, "build=1.2=3", &error), 0);
+	assert_int_equal(labels_add(&labels, "host=\xc3\xa4", &error), 0);
+	assert_string_equal(labels_of(&labels, &unknown, worker(&any)),
+			    "build=1.2=3 host=\xc3\xa4 ");
+	labels.chosen = LABEL_SET(LABEL_TID);
+	assert_string_equal(labels_of(&labels, &unknown, worker(&any)),
+			    "tid=12 build=1.2=3 host=\xc3\xa4 ");
+}
+
+/* 0 without a unit would be no label to pprof. */
+static void numbers_have_units(void **state)
+{
+	struct labels labels = chosen("cpu");
+	struct label_origin origin = {0};
+	struct label_values values;
+
+	(void)state;
+	label_values(&labels, &origin, &unknown, &values);
+	assert_int_equal(values.count, 1);
+	assert_int_equal(values.items[0].number, 0);
+	assert_null(values.items[0].text);
+	assert_string_equal(values.items[0].unit, "cpu");
+}
+
+static void all_of_them_fit(void **state)
+{
+	struct labels labels = chosen("all");
+	struct label_origin origin = {.pid = 1, .thread = "x"};
+	struct label_process process = server;
+	struct label_values values;
+
+	(void)state;
+	add_all(&labels);
+	process.inner_pid = 7;
+	process.cut = "depth limit";
+	label_values(&labels, &origin, &process, &values);
+	assert_int_equal(values.count, LABELS_MAX);
+}
+
+/* What does not show in a label does not tell samples apart. */
+static void origins_hold_what_is_asked(void **state)
+{
+	static const struct {
+		const char *list;
+		struct label_origin origin;
+	} cases[] = {
+		{"none", {0}},        {"cgroup,container", {0}},
+		{"pid", {.pid = 10}}, {"tid", {.tid = 12}},
+		{"cpu", {.cpu = 3}},  {"thread", {.thread = "worker"}},
+		{"comm", {0}},        {"comm,thread", {.thread = "worker"}},
+	};
+	struct label_origin origin;
+	union any_sample any;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		memset(&origin, 0xaa, sizeof(origin));
+		label_origin(chosen(cases[i].list).chosen, "server", worker(&any), &origin);
+		assert_memory_equal(&origin, &cases[i].origin, sizeof(origin));
+	}
+	/* Without a name of the process, that of the thread stands for it. */
+	label_origin(LABEL_SET(LABEL_COMM), "", worker(&any), &origin);
+	assert_string_equal(origin.thread, "worker");
+	assert_int_equal(origin.first, 0);
+	label_origin(LABEL_SET(LABEL_COMM), "server", sample_begin(&any, 10, "x"), &origin);
+	assert_string_equal(origin.thread, "x");
+	assert_int_equal(origin.first, 1);
+}
+
+/* A name that is not ended is of its 15 bytes, and what is behind an end does not count. */
+static void names_end(void **state)
+{
+	struct label_origin origin;
+	union any_sample any;
+
+	(void)state;
+	memset(worker(&any)->comm, 'a', sizeof(any.sample.comm));
+	label_origin(LABEL_SET(LABEL_THREAD), "", &any.sample, &origin);
+	assert_string_equal(origin.thread, "aaaaaaaaaaaaaaa");
+	any.sample.comm[1] = '\0';
+	label_origin(LABEL_SET(LABEL_THREAD), "", &any.sample, &origin);
+	assert_memory_equal(origin.thread, "a\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lists_name_labels),
+		cmocka_unit_test(wrong_lists_change_nothing),
+		cmocka_unit_test(wrong_labels_are_not_added),
+		cmocka_unit_test(there_is_a_limit_of_added_labels),
+		cmocka_unit_test(each_label_is_there_where_it_is_chosen),
+		cmocka_unit_test(what_is_not_known_is_left_out),
+		cmocka_unit_test(the_first_thread_names_the_process),
+		cmocka_unit_test(added_labels_come_with_the_others),
+		cmocka_unit_test(numbers_have_units),
+		cmocka_unit_test(all_of_them_fit),
+		cmocka_unit_test(origins_hold_what_is_asked),
+		cmocka_unit_test(names_end),
+	};
+
+	return cmocka_run_group_tests_name("labels", tests, NULL, NULL);
+}

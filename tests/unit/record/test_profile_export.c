@@ -1,0 +1,980 @@
+// SPDX-License-Identifier: GPL-2.0
+/* From samples to a pprof file, read back. */
+#include "unit.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "record/profile_export.h"
+
+#include "debuginfo/kallsyms.h"
+#include "debuginfo/kernel_image.h"
+#include "fake_kernel_records.h"
+#include "lib/error.h"
+#include "pprof/labels.h"
+#include "pprof/pprof_writer.h"
+#include "pprof/truncation.h"
+#include "record/stack_table.h"
+#include "sample.h"
+#include "scratch.h"
+#include "symbolize/find_binary.h"
+#include "symbolize/offline.h"
+#include "symbolize/symbolizer.h"
+
+#define KERNEL UINT64_C(0xffffffff81000000)
+#define NOWHERE UINT64_C(0x10)
+#define MEMORY UINT64_C(0x100000) /* anonymous and executable, up to twice that */
+#define SELF 3 /* the address space of this process */
+#define LOCATION(profile, id) ((profile)->message->location[(id)-1])
+
+struct fixture {
+	void *scratch; /* the state that the helpers of scratch.h take */
+	struct told_files files;
+	struct objects *objects;
+	struct spaces *spaces;
+	struct profile *profile;
+	struct labels labels;
+	struct recording recording;
+	struct cuts cuts;
+	struct error warning;
+	struct error error;
+	union any_sample any; /* last: it ends in an array without a size */
+};
+
+/* Functions whose addresses are frames here. They are never called. */
+__attribute__((noinline)) static void leaf_function(void)
+{
+	abort();
+}
+
+__attribute__((noinline)) static void caller_function(void)
+{
+	leaf_function();
+}
+
+/* Where programs begin: a stack that gets here is whole. */
+extern const char _start[];
+
+static uint64_t leaf(void)
+{
+	return (uint64_t)(uintptr_t)leaf_function;
+}
+
+static uint64_t caller(void)
+{
+	return (uint64_t)(uintptr_t)caller_function;
+}
+
+static uint64_t root(void)
+{
+	return (uint64_t)(uintptr_t)_start;
+}
+
+static int note_base(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)size;
+	*(uint64_t *)arg = info->dlpi_addr;
+	return 1; /* the first one is the program */
+}
+
+/* The address that a frame has in the ELF file of this program. */
+static uint64_t in_file(uint64_t address)
+{
+	uint64_t base = 0;
+
+	dl_iterate_phdr(note_base, &base);
+	return address - base;
+}
+
+static int setup(void **state)
+{
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	struct object_source source;
+
+	if (!fixture || scratch_setup(&fixture->scratch))
+		return -1;
+	source = told_source(&fixture->files);
+	fixture->objects = objects_new("", &source, &fixture->error);
+	fixture->spaces = spaces_new("", fixture->objects, &fixture->error);
+	fixture->labels.chosen = LABELS_DEFAULT;
+	fixture->profile = profile_new(fixture->spaces, fixture->labels.chosen);
+	told_mapping(fixture->spaces, SELF, 1, 0, MEMORY, 2 * MEMORY, 0, 0);
+	told_self(fixture->spaces, &fixture->files, SELF, (uint32_t)getpid());
+	fixture->recording = (struct recording){
+		.command_line = "stackbeat record -a",
+		.labels = &fixture->labels,
+		.rate = 100,
+		.cpus = 2,
+		.start_ns = INT64_C(1700000000123456789),
+		.duration_ns = INT64_C(5000000000),
+	};
+	*state = fixture;
+	return fixture->profile ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *fixture = *state;
+	int ret = scratch_teardown(&fixture->scratch);
+
+	profile_free(fixture->profile);
+	spaces_free(fixture->spaces);
+	objects_free(fixture->objects);
+	told_clear(&fixture->files);
+	free(fixture);
+	return ret;
+}
+
+/* A sample of this process, in user mode. */
+static struct stackbeat_sample *sample(struct fixture *fixture)
+{
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, getpid(), "thread");
+
+	sample->space = SELF;
+	sample->generation = 1;
+	return sample;
+}
+
+static void add(struct fixture *fixture)
+{
+	assert_int_equal(profile_add(&fixture->any.sample, fixture->profile), 0);
+}
+
+/* Encodes what was added, and reads the file. The caller frees it. */
+static struct pprof_profile *encode(struct fixture *fixture)
+{
+	char *path = scratch_file(&fixture->scratch, "profile.pb.gz");
+	struct pprof_profile *profile;
+	uint64_t size = 0;
+
+	assert_non_null(path);
+	objects_finish(fixture->objects);
+	assert_int_equal(encode_profile(fixture->profile, fixture->objects, &fixture->recording,
+					path, &fixture->cuts, &size, &fixture->warning,
+					&fixture->error),
+			 0);
+	assert_true(size > 20);
+	assert_int_equal(scratch_count(&fixture->scratch, 0), 1);
+	profile = pprof_read(path, &fixture->error);
+	if (!profile)
+		fail_msg("%s", fixture->error.text);
+	free(path);
+	return profile;
+}
+
+static const Perftools__Profiles__Location *frame(const struct pprof_profile *profile,
+						  size_t sample, size_t index)
+{
+	const Perftools__Profiles__Sample *stack = profile->message->sample[sample];
+
+	assert_true(index < stack->n_location_id);
+	return LOCATION(profile, stack->location_id[index]);
+}
+
+/* The name of a location's function; "" where it has none. */
+static const char *name(const struct pprof_profile *profile,
+			const Perftools__Profiles__Location *location)
+{
+	const Perftools__Profiles__Function *function;
+
+	if (!location->n_line)
+		return "";
+	function = profile->message->function[location->line[0]->function_id - 1];
+	return pprof_text(profile, function->name);
+}
+
+static const Perftools__Profiles__Mapping *mapping(const struct pprof_profile *profile,
+						   const Perftools__Profiles__Location *location)
+{
+	return location->mapping_id ? profile->message->mapping[location->mapping_id - 1] : NULL;
+}
+
+/* A label of a sample, or NULL. */
+static const Perftools__Profiles__Label *label_of(const struct pprof_profile *profile,
+						  const Perftools__Profiles__Sample *sample,
+						  const char *key)
+{
+	for (size_t i = 0; i < sample->n_label; i++) {
+		if (!strcmp(pprof_text(profile, sample->label[i]->key), key))
+			return sample->label[i];
+	}
+	return NULL;
+}
+
+/* The text of a label that has to be there. */
+static const char *text_of(const struct pprof_profile *profile,
+			   const Perftools__Profiles__Sample *sample, const char *key)
+{
+	const Perftools__Profiles__Label *label = label_of(profile, sample, key);
+
+	assert_non_null(label);
+	return pprof_text(profile, label->str);
+}
+
+static bool has_comment(const struct pprof_profile *profile, const char *text)
+{
+	for (size_t i = 0; i < profile->message->n_comment; i++) {
+		if (!strcmp(pprof_text(profile, profile->message->comment[i]), text))
+			return true;
+	}
+	return false;
+}
+
+static void says_what_was_counted_and_when(void **state)
+{
+	struct fixture *fixture = *state;
+	struct pprof_profile *profile;
+	const Perftools__Profiles__Profile *message;
+
+	sample_user(sample(fixture), leaf());
+	add(fixture);
+	profile = encode(fixture);
+	message = profile->message;
+	assert_int_equal(message->n_sample_type, 2);
+	assert_string_equal(pprof_text(profile, message->sample_type[0]->type), "samples");
+	assert_string_equal(pprof_text(profile, message->sample_type[0]->unit), "count");
+	assert_string_equal(pprof_text(profile, message->sample_type[1]->type), "cpu");
+	assert_string_equal(pprof_text(profile, message->sample_type[1]->unit), "nanoseconds");
+	assert_int_equal(message->time_nanos, 1700000000123456789);
+	assert_int_equal(message->duration_nanos, 5000000000);
+	assert_int_equal(message->period, 10000000);
+	pprof_profile_free(profile);
+}
+
+static void stacks_keep_their_counts_weights_and_labels(void **state)
+{
+	struct fixture *fixture = *state;
+	struct pprof_profile *profile;
+	bool seen[2] = {false};
+
+	for (int i = 0; i < 3; i++) {
+		sample_user(sample(fixture), leaf());
+		fixture->any.sample.weight = 1000 + i;
+		add(fixture);
+	}
+	/* A name is any bytes, and a weight may be that of a day. */
+	sample_user(sample(fixture), leaf());
+	strcpy(fixture->any.sample.comm, "a\xff<\"b");
+	fixture->any.sample.weight = UINT64_C(86400000000000);
+	add(fixture);
+
+	profile = encode(fixture);
+	assert_int_equal(profile->message->n_sample, 2);
+	for (size_t i = 0; i < 2; i++) {
+		const Perftools__Profiles__Sample *stack = profile->message->sample[i];
+		size_t which = stack->value[0] == 3 ? 0 : 1;
+
+		seen[which] = true;
+		assert_int_equal(stack->n_value, 2);
+		assert_int_equal(stack->value[0], which ? 1 : 3);
+		assert_int_equal(stack->value[1], which ? 86400000000000 : 3003);
+		assert_string_equal(text_of(profile, stack, "comm"),
+				    which ? "a\xef\xbf\xbd<\"b" : "thread");
+		assert_string_equal(text_of(profile, stack, "thread"),
+				    which ? "a\xef\xbf\xbd<\"b" : "thread");
+		assert_int_equal(label_of(profile, stack, "pid")->num, getpid());
+		assert_int_equal(label_of(profile, stack, "pid")->str, 0);
+		assert_null(label_of(profile, stack, "tid"));
+		assert_null(label_of(profile, stack, "cpu"));
+	}
+	assert_true(seen[0] && seen[1]);
+	/* One place is one location, whoever was there. */
+	assert_int_equal(profile->message->n_location, 1);
+	assert_int_equal(profile->message->n_function, 1);
+	pprof_profile_free(profile);
+}
+
+/*
+ * Return addresses lie behind their call: they are reduced by one. Here they are the first
+ * byte behind the one that is meant; without the rule, the call of a function that never
+ * returns would be in the function that happens to follow.
+ */
+static void return_addresses_are_reduced_and_the_leaf_is_not(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *user = sample(fixture);
+	struct pprof_profile *profile;
+	char program[4096] = "";
+
+	assert_true(readlink("/proc/self/exe", program, sizeof(program) - 1) > 0);
+	sample_user(user, leaf());
+	sample_user(user, caller() + 1);
+	sample_user(user, root() + 1);
+	add(fixture);
+	profile = encode(fixture);
+	assert_int_equal(profile->message->sample[0]->n_location_id, 3);
+	assert_int_equal(frame(profile, 0, 0)->address, in_file(leaf()));
+	assert_int_equal(frame(profile, 0, 1)->address, in_file(caller()));
+	assert_int_equal(frame(profile, 0, 2)->address, in_file(root()));
+	assert_string_equal(name(profile, frame(profile, 0, 0)), "leaf_function");
+	assert_string_equal(name(profile, frame(profile, 0, 1)), "caller_function");
+	assert_string_equal(name(profile, frame(profile, 0, 2)), "_start");
+
+	/* Addresses of the file, as the readers of pprof know them. */
+	assert_int_equal(profile->message->n_mapping, 1);
+	assert_int_equal(profile->message->mapping[0]->memory_start, 0);
+	assert_int_equal(profile->message->mapping[0]->memory_limit, UINT64_MAX);
+	assert_int_equal(profile->message->mapping[0]->file_offset, 0);
+	assert_true(profile->message->mapping[0]->has_functions);
+	assert_string_equal(pprof_text(profile, profile->message->mapping[0]->filename), program);
+	pprof_profile_free(profile);
+}
+
+static void where_the_kernel_was_entered_is_not_reduced(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *both = sample(fixture);
+	struct pprof_profile *profile;
+
+	sample_kernel(both, KERNEL + 0x100);
+	sample_kernel(both, KERNEL + 0x200);
+	sample_kernel(both, KERNEL + 0x300);
+	sample_user(both, leaf());
+	sample_user(both, caller() + 1);
+	add(fixture);
+	profile = encode(fixture);
+	assert_int_equal(profile->message->sample[0]->n_location_id, 5);
+	assert_int_equal(frame(profile, 0, 0)->address, KERNEL + 0x100);
+	assert_int_equal(frame(profile, 0, 1)->address, KERNEL + 0x1ff);
+	assert_int_equal(frame(profile, 0, 2)->address, KERNEL + 0x2ff);
+	assert_int_equal(frame(profile, 0, 3)->address, in_file(leaf()));
+	assert_int_equal(frame(profile, 0, 4)->address, in_file(caller()));
+	for (size_t i = 0; i < 3; i++)
+		assert_string_equal(
+			pprof_text(profile, mapping(profile, frame(profile, 0, i))->filename),
+			"[kernel.kallsyms]");
+	pprof_profile_free(profile);
+}
+
+static void the_first_kernel_frame_of_a_kernel_thread_is_exact_too(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *kernel = sample(fixture);
+	struct pprof_profile *profile;
+
+	kernel->user_end = STACKBEAT_END_NO_USER;
+	sample_kernel(kernel, KERNEL + 0x100);
+	sample_kernel(kernel, KERNEL + 0x200);
+	add(fixture);
+	profile = encode(fixture);
+	assert_int_equal(profile->message->sample[0]->n_location_id, 2);
+	assert_int_equal(frame(profile, 0, 0)->address, KERNEL + 0x100);
+	assert_int_equal(frame(profile, 0, 1)->address, KERNEL + 0x1ff);
+	assert_int_equal(cuts_total(&fixture->cuts), 0);
+	pprof_profile_free(profile);
+}
+
+static void what_has_no_name_keeps_its_address_and_mapping(void **state)
+{
+	struct fixture *fixture = *state;
+	size_t page = sysconf(_SC_PAGESIZE);
+	void *code = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t address = (uint64_t)(uintptr_t)code;
+	const Perftools__Profiles__Mapping *of_code;
+	struct pprof_profile *profile;
+	struct stackbeat_sample *user = sample(fixture);
+
+	assert_ptr_not_equal(code, MAP_FAILED);
+	told_mapping(fixture->spaces, SELF, 2, STACKBEAT_MAPPING_CHANGE, address, address + page, 0,
+		     0);
+	assert_int_equal(space_advance(spaces_get(fixture->spaces, SELF, 0), 2), 0);
+	user->generation = 2;
+	sample_user(user, address + 8);
+	sample_user(user, address + 9);
+	add(fixture);
+	profile = encode(fixture);
+	of_code = mapping(profile, frame(profile, 0, 0));
+	assert_non_null(of_code);
+	assert_int_equal(frame(profile, 0, 0)->address, address + 8);
+	assert_string_equal(name(profile, frame(profile, 0, 0)), "");
+	assert_true(of_code->memory_start <= address && address + page <= of_code->memory_limit);
+	assert_string_equal(pprof_text(profile, of_code->filename), "[anon]");
+	assert_false(of_code->has_functions);
+	/* A call at the same place. */
+	assert_int_equal(profile->message->sample[0]->location_id[1],
+			 profile->message->sample[0]->location_id[0]);
+	pprof_profile_free(profile);
+	munmap(code, page);
+}
+
+static void what_is_in_no_mapping_keeps_its_address(void **state)
+{
+	struct fixture *fixture = *state;
+	struct pprof_profile *profile;
+
+	sample_user(sample(fixture), NOWHERE);
+	add(fixture);
+	profile = encode(fixture);
+	assert_int_equal(frame(profile, 0, 0)->address, NOWHERE);
+	assert_null(mapping(profile, frame(profile, 0, 0)));
+	assert_string_equal(name(profile, frame(profile, 0, 0)), "");
+	assert_int_equal(fixture->cuts.user_frames, 1);
+	assert_int_equal(fixture->cuts.unmapped, 1);
+	pprof_profile_free(profile);
+}
+
+static void a_process_that_is_not_told_is_in_it(void **state)
+{
+	struct fixture *fixture = *state;
+	struct pprof_profile *profile;
+
+	sample_user(sample_begin(&fixture->any, 4711, "gone"), leaf());
+	add(fixture);
+	profile = encode(fixture);
+	assert_int_equal(frame(profile, 0, 0)->address, leaf());
+	assert_null(mapping(profile, frame(profile, 0, 0)));
+	assert_int_equal(label_of(profile, profile->message->sample[0], "pid")->num, 4711);
+	pprof_profile_free(profile);
+}
+
+static void add_stack(struct fixture *fixture, enum stackbeat_end kernel_end,
+		      enum stackbeat_end user_end, bool to_root, int samples)
+{
+	struct stackbeat_sample *both = sample(fixture);
+
+	if (kernel_end != STACKBEAT_END_NOT_ENTERED && kernel_end != STACKBEAT_END_OMITTED)
+		sample_kernel(both, KERNEL + 0x100);
+	both->kernel_end = kernel_end;
+	both->user_end = user_end;
+	if (user_end != STACKBEAT_END_NO_USER && user_end != STACKBEAT_END_OMITTED) {
+		sample_user(both, leaf());
+		/* What follows the root is what the register held before there was a stack. */
+		if (to_root)
+			sample_user(both, root() + 1);
+		sample_user(both, MEMORY + 1);
+	}
+	while (samples--)
+		add(fixture);
+}
+
+static void cuts_are_counted_by_cause(void **state)
+{
+	struct fixture *fixture = *state;
+	struct pprof_profile *profile;
+
+	/* Whole, in one way or the other. */
+	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_ROOT, false, 1000);
+	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_ROOT, false, 1000);
+	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_NO_USER, false, 1000);
+	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_OMITTED, false, 1000);
+	add_stack(fixture, STACKBEAT_END_OMITTED, STACKBEAT_END_ROOT, false, 1000);
+	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_FRAME, true, 1000);
+	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_MEMORY, true, 1000);
+	/* Cut. */
+	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_DEPTH, false, 1);
+	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_DEPTH, false, 2);
+	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_MEMORY, false, 10);
+	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_FRAME, false, 100);
+	add_stack(fixture, STACKBEAT_END_FRAME, STACKBEAT_END_ROOT, false, 3);
+	add_stack(fixture, STACKBEAT_END_DEPTH, STACKBEAT_END_FRAME, false, 4);
+	add_stack(fixture, STACKBEAT_END_FRAME, STACKBEAT_END_MEMORY, true, 5);
+	add_stack(fixture, STACKBEAT_END_DEPTH, STACKBEAT_END_NO_USER, false, 6);
+	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_EXEC, false, 7);
+
+	profile = encode(fixture);
+	assert_int_equal(fixture->cuts.samples[CUT_KERNEL], 18);
+	assert_int_equal(fixture->cuts.samples[CUT_DEPTH], 3);
+	assert_int_equal(fixture->cuts.samples[CUT_MEMORY], 10);
+	assert_int_equal(fixture->cuts.samples[CUT_FRAME], 100);
+	assert_int_equal(fixture->cuts.samples[CUT_EXEC], 7);
+	assert_int_equal(cuts_total(&fixture->cuts), 138);
+	assert_true(has_comment(profile, "cut: 138 (kernel part 18, depth limit 3, unreadable "
+					 "memory 10, frame pointer 100, exec 7)"));
+	pprof_profile_free(profile);
+}
+
+static void what_lies_above_a_root_is_left_out(void **state)
+{
+	struct fixture *fixture = *state;
+	struct pprof_profile *profile;
+
+	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_FRAME, true, 1);
+	profile = encode(fixture);
+	assert_int_equal(profile->message->sample[0]->n_location_id, 3);
+	assert_string_equal(name(profile, frame(profile, 0, 2)), "_start");
+	assert_int_equal(cuts_total(&fixture->cuts), 0);
+	pprof_profile_free(profile);
+}
+
+static void the_comments_have_the_whole_account(void **state)
+{
+	struct fixture *fixture = *state;
+	struct recording *recording = &fixture->recording;
+	struct pprof_profile *profile;
+	const char *first;
+
+	recording->lost_full = 7;
+	recording->lost_tail = 5;
+	recording->missed = 3;
+	recording->idle = 900;
+	recording->filtered = 80;
+	recording->beats = 250;
+	recording->beat_time_ns = 4000000000;
+	recording->throttled = 4;
+	recording->spaces = 21;
+	recording->spaces_lost = 6;
+	recording->changes_lost = 2;
+	recording->mappings_left_out = 9;
+	recording->jitmaps_left_out = 4;
+	recording->samples_early = 8;
+	recording->objects_left_out = 1;
+	recording->kernel_cost_ns = 12345678;
+	recording->reader_cost_ns = 37654322;
+	sample_user(sample(fixture), leaf());
+	add(fixture);
+	add(fixture);
+	sample_user(sample(fixture), NOWHERE);
+	add(fixture);
+	profile = encode(fixture);
+	first = pprof_text(profile, profile->message->comment[0]);
+	assert_ptr_equal(strstr(first, "stackbeat " STACKBEAT_VERSION " on Linux "), first);
+	assert_true(has_comment(profile, "command: stackbeat record -a"));
+	assert_true(
+		has_comment(profile, "rate: 100 Hz asked for, 62.5 Hz had on average, on 2 CPUs"));
+	assert_true(has_comment(profile, "throttled: 4 times"));
+	assert_true(has_comment(profile, "samples: 3"));
+	assert_true(has_comment(profile, "lost: 12 (ring full 7, wrong tail 5)"));
+	assert_true(has_comment(profile, "cut: 0 (kernel part 0, depth limit 0, unreadable memory "
+					 "0, frame pointer 0, exec 0)"));
+	assert_true(has_comment(profile, "missed intervals: 3"));
+	assert_true(has_comment(profile, "beats without a sample: idle 900, filtered 80"));
+	/* 50 ms of 5 s on 2 CPUs. */
+	assert_true(has_comment(profile, "cost: 12345678 ns in the kernel, 37654322 ns in the "
+					 "reader, 0.500 % of the machine"));
+	assert_true(has_comment(profile, "address spaces: 21; samples without one 6, changes of "
+					 "mappings lost 2, mappings left out 9, files left out 1, "
+					 "perf maps left out 4, samples taken early 8"));
+	assert_true(has_comment(profile, "user frames: 3, in no known mapping 1"));
+	assert_int_equal(profile->message->n_comment, 12);
+	pprof_profile_free(profile);
+}
+
+static void the_cost_is_a_share_of_all_cpus(void **state)
+{
+	struct recording recording = {
+		.cpus = 4,
+		.duration_ns = 1000,
+		.kernel_cost_ns = 30,
+		.reader_cost_ns = 10,
+	};
+
+	(void)state;
+	assert_true(recording_cost_percent(&recording) == 1);
+	recording.duration_ns = 0;
+	assert_true(recording_cost_percent(&recording) == 0);
+}
+
+static void any_command_line_makes_a_sound_file(void **state)
+{
+	struct fixture *fixture = *state;
+	char *line = malloc(100001);
+
+	assert_non_null(line);
+	for (size_t i = 0; i < 100000; i++)
+		line[i] = (char)(i % 255 + 1);
+	line[100000] = '\0';
+	fixture->recording.command_line = line;
+	sample_user(sample(fixture), leaf());
+	add(fixture);
+	pprof_profile_free(encode(fixture));
+	free(line);
+}
+
+static void a_sample_without_frames_makes_a_sound_file(void **state)
+{
+	struct fixture *fixture = *state;
+	struct pprof_profile *profile;
+
+	sample(fixture)->user_end = STACKBEAT_END_NO_USER;
+	add(fixture);
+	profile = encode(fixture);
+	assert_int_equal(profile->message->n_sample, 1);
+	assert_int_equal(profile->message->sample[0]->n_location_id, 0);
+	assert_int_equal(profile->message->sample[0]->value[0], 1);
+	pprof_profile_free(profile);
+}
+
+static void the_largest_stack_fits(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *both = sample(fixture);
+	struct pprof_profile *profile;
+
+	both->user_end = STACKBEAT_END_DEPTH;
+	for (uint32_t i = 0; i < STACKBEAT_KERNEL_FRAMES_MAX; i++)
+		sample_kernel(both, KERNEL + i);
+	both->kernel_end = STACKBEAT_END_ROOT;
+	for (uint32_t i = 0; i < STACKBEAT_USER_FRAMES_MAX; i++)
+		sample_user(both, caller() + 1);
+	add(fixture);
+	profile = encode(fixture);
+	assert_int_equal(profile->message->sample[0]->n_location_id, SAMPLE_FRAMES_MAX);
+	assert_int_equal(fixture->cuts.samples[CUT_DEPTH], 1);
+	pprof_profile_free(profile);
+}
+
+/* Sums of many stacks, whatever order they come in. */
+static void nothing_gets_lost_on_the_way(void **state)
+{
+	enum { STACKS = 5000 };
+	struct fixture *fixture = *state;
+	struct pprof_profile *profile;
+	int64_t samples = 0, weight = 0;
+
+	for (uint64_t i = 0; i < STACKS; i++) {
+		struct stackbeat_sample *both = sample(fixture);
+
+		sample_kernel(both, KERNEL + i % 71);
+		sample_user(both, leaf());
+		sample_user(both, MEMORY + 1 + i);
+		both->weight = i;
+		for (uint64_t j = 0; j <= i % 3; j++)
+			add(fixture);
+	}
+	profile = encode(fixture);
+	assert_int_equal(profile->message->n_sample, STACKS);
+	for (size_t i = 0; i < STACKS; i++) {
+		samples += profile->message->sample[i]->value[0];
+		weight += profile->message->sample[i]->value[1];
+	}
+	assert_int_equal(samples, profile_totals(fixture->profile)->samples);
+	assert_int_equal(weight, profile_totals(fixture->profile)->weight);
+	pprof_profile_free(profile);
+}
+
+/* Chooses other labels than the default; what was added is gone. */
+static void choose(struct fixture *fixture, const char *list)
+{
+	assert_int_equal(labels_choose(&fixture->labels, list, &fixture->error), 0);
+	profile_free(fixture->profile);
+	fixture->profile = profile_new(fixture->spaces, fixture->labels.chosen);
+	assert_non_null(fixture->profile);
+}
+
+static void samples_have_the_labels_that_are_chosen(void **state)
+{
+	struct fixture *fixture = *state;
+	const Perftools__Profiles__Sample *only;
+	struct pprof_profile *profile;
+
+	choose(fixture, "thread,tid,cpu");
+	assert_int_equal(labels_add(&fixture->labels, "build=v1.2-3", &fixture->error), 0);
+	sample_user(sample(fixture), leaf());
+	fixture->any.sample.tid = 77;
+	add(fixture);
+	profile = encode(fixture);
+	assert_int_equal(profile->message->n_sample, 1);
+	only = profile->message->sample[0];
+	assert_int_equal(only->n_label, 4);
+	assert_string_equal(text_of(profile, only, "thread"), "thread");
+	assert_int_equal(label_of(profile, only, "tid")->num, 77);
+	/* CPU 0 is a CPU: other readers of pprof take a 0 without a unit for no label. */
+	assert_int_equal(label_of(profile, only, "cpu")->num, 0);
+	assert_true(label_of(profile, only, "cpu")->num_unit);
+	assert_string_equal(text_of(profile, only, "build"), "v1.2-3");
+	pprof_profile_free(profile);
+}
+
+/* The same code in two processes is one stack for who does not ask for the process. */
+static void what_differs_in_no_label_is_one_sample(void **state)
+{
+	struct fixture *fixture = *state;
+	struct pprof_profile *profile;
+
+	told_self(fixture->spaces, &fixture->files, SELF + 1, 4711);
+	for (int i = 0; i < 2; i++) {
+		choose(fixture, i ? "comm" : "comm,pid");
+		sample_user(sample(fixture), leaf());
+		fixture->any.sample.weight = 5;
+		add(fixture);
+		sample_user(sample_begin(&fixture->any, 4711, "thread"), leaf());
+		fixture->any.sample.space = SELF + 1;
+		fixture->any.sample.generation = 1;
+		fixture->any.sample.weight = 70;
+		add(fixture);
+		assert_int_equal(profile_totals(fixture->profile)->stacks, 2);
+		profile = encode(fixture);
+		assert_int_equal(profile->message->n_sample, i ? 1 : 2);
+		assert_int_equal(profile->message->n_location, 1);
+		if (i) {
+			assert_int_equal(profile->message->sample[0]->value[0], 2);
+			assert_int_equal(profile->message->sample[0]->value[1], 75);
+		}
+		pprof_profile_free(profile);
+	}
+}
+
+/* A stack with all its frames, lines and labels, as text. */
+static char *text_of_sample(const struct pprof_profile *profile,
+			    const Perftools__Profiles__Sample *stack)
+{
+	const Perftools__Profiles__Profile *message = profile->message;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	for (size_t i = 0; i < stack->n_value; i++)
+		fprintf(out, "%" PRId64 " ", stack->value[i]);
+	for (size_t i = 0; i < stack->n_label; i++)
+		fprintf(out, "%s=%s%" PRId64 " ", pprof_text(profile, stack->label[i]->key),
+			pprof_text(profile, stack->label[i]->str), stack->label[i]->num);
+	for (size_t i = 0; i < stack->n_location_id; i++) {
+		const Perftools__Profiles__Location *location =
+			LOCATION(profile, stack->location_id[i]);
+		const Perftools__Profiles__Mapping *from = mapping(profile, location);
+
+		fprintf(out, "\n\t%" PRIx64, location->address);
+		if (from)
+			fprintf(out, " %s %s %" PRIx64 " %" PRIx64 " %d%d%d%d",
+				pprof_text(profile, from->filename),
+				pprof_text(profile, from->build_id), from->memory_start,
+				from->memory_limit, from->has_functions, from->has_filenames,
+				from->has_line_numbers, from->has_inline_frames);
+		for (size_t j = 0; j < location->n_line; j++) {
+			const Perftools__Profiles__Line *line = location->line[j];
+			const Perftools__Profiles__Function *function =
+				message->function[line->function_id - 1];
+
+			fprintf(out, " %s|%s|%s:%" PRId64 ":%" PRId64,
+				pprof_text(profile, function->name),
+				pprof_text(profile, function->system_name),
+				pprof_text(profile, function->filename), function->start_line,
+				line->line);
+		}
+	}
+	fclose(out);
+	return text;
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* All samples in order, to be freed with their texts. */
+static char **texts_of(const struct pprof_profile *profile)
+{
+	char **texts = calloc(profile->message->n_sample + 1, sizeof(char *));
+
+	for (size_t i = 0; i < profile->message->n_sample; i++)
+		texts[i] = text_of_sample(profile, profile->message->sample[i]);
+	qsort(texts, profile->message->n_sample, sizeof(char *), compare_texts);
+	return texts;
+}
+
+static void expect_equal_profiles(const struct pprof_profile *a, const struct pprof_profile *b)
+{
+	char **left = texts_of(a), **right = texts_of(b);
+
+	assert_int_equal(a->message->n_sample, b->message->n_sample);
+	for (size_t i = 0; i < a->message->n_sample; i++) {
+		assert_string_equal(left[i], right[i]);
+		free(left[i]);
+		free(right[i]);
+	}
+	free(left);
+	free(right);
+	assert_int_equal(a->message->n_location, b->message->n_location);
+	assert_int_equal(a->message->n_mapping, b->message->n_mapping);
+	assert_int_equal(a->message->n_function, b->message->n_function);
+	for (size_t i = 0; i < a->message->n_comment; i++)
+		assert_string_equal(pprof_text(a, a->message->comment[i]),
+				    pprof_text(b, b->message->comment[i]));
+}
+
+static void take_problem(void *arg, const char *path, const char *text)
+{
+	(void)arg, (void)path, (void)text;
+}
+
+static void take_missing(void *arg, const char *path, const char *build_id, size_t count)
+{
+	(void)path, (void)build_id;
+	*(size_t *)arg += count;
+}
+
+static void add_stacks_of_all_kinds(struct fixture *fixture)
+{
+	/* The same stack but for what lies above its root, which is the same one then. */
+	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_FRAME, true, 3);
+	sample_user(sample(fixture), leaf());
+	sample_user(&fixture->any.sample, root() + 1);
+	sample_user(&fixture->any.sample, MEMORY + 2);
+	fixture->any.sample.user_end = STACKBEAT_END_MEMORY;
+	add(fixture);
+	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_FRAME, true, 4);
+	add_stack(fixture, STACKBEAT_END_FRAME, STACKBEAT_END_FRAME, true, 5);
+	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_FRAME, false, 6);
+	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_DEPTH, false, 7);
+	sample_user(sample(fixture), caller());
+	sample_user(&fixture->any.sample, NOWHERE + 1);
+	add(fixture);
+}
+
+/* The stacks of above, with names. */
+static struct pprof_profile *encode_at_once(struct fixture *fixture)
+{
+	const struct naming naming = {.problem = take_problem};
+	struct pprof_profile *profile;
+
+	fixture->recording.naming = &naming;
+	add_stacks_of_all_kinds(fixture);
+	profile = encode(fixture);
+	fixture->recording.naming = NULL;
+	return profile;
+}
+
+static struct pprof_profile *encode_without_names(void)
+{
+	struct pprof_profile *profile;
+	void *state;
+
+	assert_int_equal(setup(&state), 0);
+	objects_leave_symbols(((struct fixture *)state)->objects);
+	((struct fixture *)state)->recording.nameless = true;
+	add_stacks_of_all_kinds(state);
+	profile = encode(state);
+	teardown(&state);
+	return profile;
+}
+
+static void named_later_it_is_what_it_had_been_at_once(void **state)
+{
+	const struct object_search search = {.time = INT64_MAX};
+	struct kernel *kernel = kernel_new("");
+	struct kallsyms *kallsyms = NULL;
+	size_t missing = 0;
+	/* Where the kernel hides its symbols, neither profile has them. */
+	const struct renaming renaming = {
+		.search = &search,
+		.kallsyms = kallsyms_read(KALLSYMS_PATH, &kallsyms, NULL) ? NULL : kallsyms,
+		.kernel = kernel,
+		.problem = take_problem,
+		.missing = take_missing,
+		.arg = &missing,
+	};
+	struct pprof_profile *at_once = encode_at_once(*state), *later = encode_without_names();
+	struct renaming_counts counts;
+
+	assert_int_equal(later->message->n_function, 0);
+	assert_true(later->message->n_sample > at_once->message->n_sample);
+	assert_int_equal(renaming_run(&renaming, later, &counts, NULL), 0);
+	assert_true(counts.named >= 3);
+	assert_int_equal(counts.nameless - counts.named, missing);
+	expect_equal_profiles(at_once, later);
+	/* Again, it changes nothing. */
+	assert_int_equal(renaming_run(&renaming, later, &counts, NULL), 0);
+	assert_int_equal(counts.named, 0);
+	expect_equal_profiles(at_once, later);
+	pprof_profile_free(at_once);
+	pprof_profile_free(later);
+	kernel_free(kernel);
+	kallsyms_free(kallsyms);
+}
+
+/* A program without a build id, whose only function has this name, in the place of another one. */
+static uint64_t tell_program(struct fixture *fixture, const char *path, const char *function,
+			     uint64_t *address)
+{
+	char command[512], line[64];
+	FILE *pipe;
+
+	snprintf(command, sizeof(command),
+		 "rm -f %s && echo 'void %s(void) {}' | cc -x c - -shared -nostdlib "
+		 "-Wl,--build-id=none -o %s && nm %s | grep ' T %s'",
+		 path, function, path, path, function);
+	pipe = popen(command, "r");
+	assert_non_null(pipe);
+	assert_non_null(fgets(line, sizeof(line), pipe));
+	pclose(pipe);
+	*address = strtoull(line, NULL, 16);
+	return told_file(fixture->objects, &fixture->files, path);
+}
+
+static void programs_with_one_path_keep_their_own_names(void **state)
+{
+	static const char *const functions[] = {"first", "other"};
+	struct fixture *fixture = *state;
+	char *path = scratch_file(&fixture->scratch, "program");
+	struct pprof_profile *profile;
+	uint64_t addresses[2];
+
+	for (uint64_t i = 0; i < 2; i++) {
+		uint64_t object = tell_program(fixture, path, functions[i], &addresses[i]);
+		struct stackbeat_sample *user;
+
+		told_space(fixture->spaces, 7 + i, 1000, 1, "program");
+		told_mapping(fixture->spaces, 7 + i, 1, 0, MEMORY, 2 * MEMORY, object, 0);
+		assert_int_equal(space_advance(spaces_get(fixture->spaces, 7 + i, 0), 1), 0);
+		user = sample(fixture);
+		user->space = 7 + i;
+		sample_user(user, MEMORY + addresses[i]);
+		add(fixture);
+	}
+	assert_int_equal(addresses[0], addresses[1]);
+	unlink(path);
+	profile = encode(fixture);
+	assert_int_equal(profile->message->n_mapping, 2);
+	assert_int_equal(profile->message->n_location, 2);
+	assert_string_not_equal(name(profile, frame(profile, 0, 0)),
+				name(profile, frame(profile, 1, 0)));
+	for (size_t i = 0; i < 2; i++)
+		assert_string_not_equal(name(profile, frame(profile, i, 0)), "");
+	pprof_profile_free(profile);
+	free(path);
+}
+
+static void what_can_not_be_written_leaves_nothing(void **state)
+{
+	struct fixture *fixture = *state;
+	char *path = scratch_file(&fixture->scratch, "missing/profile.pb.gz");
+	uint64_t size;
+
+	sample_user(sample(fixture), leaf());
+	add(fixture);
+	assert_int_equal(encode_profile(fixture->profile, fixture->objects, &fixture->recording,
+					path, &fixture->cuts, &size, &fixture->warning,
+					&fixture->error),
+			 -ENOENT);
+	assert_non_null(strstr(fixture->error.text, path));
+	assert_int_equal(scratch_count(&fixture->scratch, 0), 0);
+	free(path);
+}
+
+#define ENCODE_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ENCODE_TEST(says_what_was_counted_and_when),
+		ENCODE_TEST(stacks_keep_their_counts_weights_and_labels),
+		ENCODE_TEST(return_addresses_are_reduced_and_the_leaf_is_not),
+		ENCODE_TEST(where_the_kernel_was_entered_is_not_reduced),
+		ENCODE_TEST(the_first_kernel_frame_of_a_kernel_thread_is_exact_too),
+		ENCODE_TEST(what_has_no_name_keeps_its_address_and_mapping),
+		ENCODE_TEST(what_is_in_no_mapping_keeps_its_address),
+		ENCODE_TEST(a_process_that_is_not_told_is_in_it),
+		ENCODE_TEST(cuts_are_counted_by_cause),
+		ENCODE_TEST(what_lies_above_a_root_is_left_out),
+		ENCODE_TEST(the_comments_have_the_whole_account),
+		cmocka_unit_test(the_cost_is_a_share_of_all_cpus),
+		ENCODE_TEST(any_command_line_makes_a_sound_file),
+		ENCODE_TEST(a_sample_without_frames_makes_a_sound_file),
+		ENCODE_TEST(the_largest_stack_fits),
+		ENCODE_TEST(nothing_gets_lost_on_the_way),
+		ENCODE_TEST(samples_have_the_labels_that_are_chosen),
+		ENCODE_TEST(what_differs_in_no_label_is_one_sample),
+		ENCODE_TEST(named_later_it_is_what_it_had_been_at_once),
+		ENCODE_TEST(programs_with_one_path_keep_their_own_names),
+		ENCODE_TEST(what_can_not_be_written_leaves_nothing),
+	};
+
+	return cmocka_run_group_tests_name("encode", tests, NULL, NULL);
+}

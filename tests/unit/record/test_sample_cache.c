@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "record/sample_cache.h"
+#include "record/stack_table.h"
+
+#define FRAMES 1100
+#define STACKS 20
+
+static struct stack stacks[STACKS];
+
+static struct stack *stack_of(size_t number)
+{
+	assert_true(number < STACKS);
+	return &stacks[number];
+}
+
+static struct stackbeat_sample *make(uint16_t frames)
+{
+	struct stackbeat_sample *sample =
+		calloc(2, sizeof(*sample) + FRAMES * sizeof(sample->frames[0]));
+
+	assert_non_null(sample);
+	sample->record.type = STACKBEAT_RECORD_SAMPLE;
+	sample->record.size = (uint32_t)(sizeof(*sample) + frames * sizeof(sample->frames[0]));
+	sample->weight = 1000;
+	sample->space = 7;
+	sample->generation = 2;
+	sample->pid = 100;
+	sample->tid = 101;
+	sample->hash = 12345;
+	sample->user_frames = frames;
+	strcpy(sample->comm, "worker");
+	for (uint16_t i = 0; i < frames; i++)
+		sample->frames[i] = 0x400000 + i;
+	return sample;
+}
+
+/* The stack that a sample is added to, once; NULL: none. */
+static struct stack *recent_find(const struct recent *recent, const struct stackbeat_sample *sample)
+{
+	struct profile_totals totals = {0};
+	struct stack *found = NULL;
+	uint64_t taken;
+
+	memset(stacks, 0, sizeof(stacks));
+	taken = recent_take(recent, sample, sample->record.size, &totals);
+	for (size_t i = 0; i < STACKS; i++) {
+		if (!stacks[i].samples)
+			continue;
+		assert_null(found);
+		found = &stacks[i];
+		assert_int_equal(found->samples, 1);
+		assert_int_equal(found->weight, sample->weight);
+	}
+	assert_int_equal(taken, found ? sample->record.size : 0);
+	assert_int_equal(totals.samples, !!found);
+	assert_int_equal(totals.weight, found ? sample->weight : 0);
+	assert_int_equal(totals.missed, found ? sample->missed : 0);
+	return found;
+}
+
+static void what_was_noted_is_found(void **state)
+{
+	struct recent *recent = recent_new(false, false);
+	struct stackbeat_sample *sample = make(3);
+
+	(void)state;
+	assert_non_null(recent);
+	assert_null(recent_find(recent, sample));
+	recent_note(recent, sample, stack_of(1));
+	assert_ptr_equal(recent_find(recent, sample), stack_of(1));
+	/* Of the same stack: another time, thread and CPU. */
+	sample->time = 5;
+	sample->weight = 6;
+	sample->missed = 7;
+	sample->tid = 102;
+	sample->cpu = 3;
+	assert_ptr_equal(recent_find(recent, sample), stack_of(1));
+	free(sample);
+	recent_free(recent);
+}
+
+/* Each of these makes it a sample of another stack, although the hash is the same. */
+static void what_differs_is_not_found(void **state)
+{
+	static const struct {
+		size_t offset, size;
+	} fields[] = {
+#define FIELD(name)                                                                                \
+	{offsetof(struct stackbeat_sample, name), sizeof(((struct stackbeat_sample *)NULL)->name)}
+		FIELD(hash),        FIELD(space),        FIELD(generation), FIELD(pid),
+		FIELD(user_frames), FIELD(kernel_end),   FIELD(user_end),   FIELD(comm),
+		FIELD(frames[0]),   FIELD(frames[2]),    FIELD(tid),        FIELD(cpu),
+		FIELD(record.size), FIELD(record.flags),
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		struct recent *recent = recent_new(true, true);
+		struct stackbeat_sample *sample = make(3);
+
+		recent_note(recent, sample, stack_of(1));
+		((uint8_t *)sample)[fields[i].offset] ^= 1;
+		assert_null(recent_find(recent, sample));
+		((uint8_t *)sample)[fields[i].offset] ^= 1;
+		assert_ptr_equal(recent_find(recent, sample), stack_of(1));
+		free(sample);
+		recent_free(recent);
+	}
+}
+
+/* The name of a process is that of its first thread at sample time: see pprof/labels.h. */
+static void the_first_thread_is_another_one(void **state)
+{
+	struct recent *recent = recent_new(false, false);
+	struct stackbeat_sample *sample = make(3);
+
+	(void)state;
+	recent_note(recent, sample, stack_of(1));
+	sample->tid = sample->pid;
+	assert_null(recent_find(recent, sample));
+	recent_note(recent, sample, stack_of(2));
+	assert_ptr_equal(recent_find(recent, sample), stack_of(2));
+	sample->tid++;
+	assert_null(recent_find(recent, sample));
+	free(sample);
+	recent_free(recent);
+}
+
+static void the_latest_is_kept(void **state)
+{
+	struct recent *recent = recent_new(false, false);
+	struct stackbeat_sample *deep = make(200), *shallow = make(2);
+
+	(void)state;
+	/* The same place in the cache: the same hash and space. */
+	recent_note(recent, shallow, stack_of(1));
+	recent_note(recent, deep, stack_of(2));
+	assert_null(recent_find(recent, shallow));
+	assert_ptr_equal(recent_find(recent, deep), stack_of(2));
+	recent_note(recent, shallow, stack_of(3));
+	assert_ptr_equal(recent_find(recent, shallow), stack_of(3));
+	assert_null(recent_find(recent, deep));
+	free(deep);
+	free(shallow);
+	recent_free(recent);
+}
+
+/* 8 MiB: 900 of these. Those before are forgotten, none that was noted is wrong. */
+static void deep_ones_are_kept_in_bounds(void **state)
+{
+	struct recent *recent = recent_new(false, false);
+	struct stackbeat_sample *sample = make(FRAMES);
+	unsigned int found = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < 2000; i++) {
+		sample->hash = i;
+		sample->frames[FRAMES - 1] = i;
+		recent_note(recent, sample, stack_of(i % STACKS));
+		assert_ptr_equal(recent_find(recent, sample), stack_of(i % STACKS));
+	}
+	for (uint64_t i = 0; i < 2000; i++) {
+		struct stack *stack;
+
+		sample->hash = i;
+		sample->frames[FRAMES - 1] = i;
+		stack = recent_find(recent, sample);
+		if (stack)
+			assert_ptr_equal(stack, stack_of(i % STACKS));
+		found += stack != NULL;
+	}
+	sample->record.size *= 2;
+	recent_note(recent, sample, stack_of(1));
+	assert_null(recent_find(recent, sample));
+	assert_in_range(found, 500, 945);
+	free(sample);
+	recent_free(recent);
+}
+
+/*
+ * A loop at the bottom of a deep stack is many stacks that differ in one frame, and so in a few
+ * neighbouring bits of the hash, wherever these are by then: all of them are kept.
+ */
+static void neighbours_are_kept(void **state)
+{
+	struct stackbeat_sample *sample = make(2);
+
+	(void)state;
+	for (unsigned int shift = 0; shift < 60; shift++) {
+		struct recent *recent = recent_new(false, false);
+
+		for (uint64_t i = 0; i < 16; i++) {
+			sample->hash = UINT64_C(0x123456789abcdef) ^ i << shift;
+			recent_note(recent, sample, stack_of(i + 1));
+		}
+		for (uint64_t i = 0; i < 16; i++) {
+			sample->hash = UINT64_C(0x123456789abcdef) ^ i << shift;
+			assert_ptr_equal(recent_find(recent, sample), stack_of(i + 1));
+		}
+		recent_free(recent);
+	}
+	free(sample);
+}
+
+/* They are taken up to the first that is not known, and none that is not whole. */
+static void samples_in_a_row_are_taken(void **state)
+{
+	struct recent *recent = recent_new(false, false);
+	struct stackbeat_sample *sample = make(3);
+	size_t size = sample->record.size;
+	uint8_t *row = malloc(4 * size);
+	struct profile_totals totals = {0};
+
+	(void)state;
+	assert_non_null(row);
+	memset(stacks, 0, sizeof(stacks));
+	recent_note(recent, sample, stack_of(1));
+	for (size_t i = 0; i < 4; i++)
+		memcpy(row + i * size, sample, size);
+	assert_int_equal(recent_take(recent, row, 4 * size, &totals), 4 * size);
+	assert_int_equal(recent_take(recent, row, 4 * size - 8, &totals), 3 * size);
+	assert_int_equal(recent_take(recent, row, size - 8, &totals), 0);
+	assert_int_equal(recent_take(recent, row, 8, &totals), 0);
+	assert_int_equal(recent_take(recent, row, 0, &totals), 0);
+	((struct stackbeat_sample *)(row + 2 * size))->hash++;
+	assert_int_equal(recent_take(recent, row, 4 * size, &totals), 2 * size);
+	assert_int_equal(totals.samples, 9);
+	assert_int_equal(stacks[1].samples, 9);
+	assert_int_equal(stacks[1].weight, 9 * sample->weight);
+	free(row);
+	free(sample);
+	recent_free(recent);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_was_noted_is_found),
+		cmocka_unit_test(what_differs_is_not_found),
+		cmocka_unit_test(the_first_thread_is_another_one),
+		cmocka_unit_test(the_latest_is_kept),
+		cmocka_unit_test(deep_ones_are_kept_in_bounds),
+		cmocka_unit_test(neighbours_are_kept),
+		cmocka_unit_test(samples_in_a_row_are_taken),
+	};
+
+	return cmocka_run_group_tests_name("recent", tests, NULL, NULL);
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Samples wait for what is to be told of them, and are taken in the order of what they saw. */
+#include "record/sample_queue.h"
+
+#include "fake_kernel_records.h"
+#include "record/stack_table.h"
+#include "sample.h"
+#include "sandbox.h"
+
+#define HERE UINT64_C(0x1234)
+
+struct fixture {
+	struct told_files files;
+	struct objects *objects;
+	struct spaces *spaces;
+	struct profile *profile;
+	struct intake *intake;
+	union any_sample any; /* last: it ends in an array without a size */
+};
+
+static int set_up(void **state)
+{
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	const struct object_source source = told_source(&fixture->files);
+
+	fixture->objects = objects_new("", &source, NULL);
+	fixture->spaces = spaces_new("", fixture->objects, NULL);
+	fixture->profile = profile_new(fixture->spaces, 0);
+	fixture->intake = intake_new(fixture->spaces, fixture->profile);
+	*state = fixture;
+	return fixture->intake ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *fixture = *state;
+
+	intake_free(fixture->intake);
+	profile_free(fixture->profile);
+	spaces_free(fixture->spaces);
+	objects_free(fixture->objects);
+	free(fixture);
+	return 0;
+}
+
+/* A sample at HERE, of space 1. */
+static void take(struct fixture *fixture, uint64_t time, uint32_t generation)
+{
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, 10, "a");
+
+	sample->space = 1;
+	sample->generation = generation;
+	sample->time = time;
+	sample->weight = generation;
+	sample_user(sample, HERE);
+	sample->record.size = sizeof(*sample) + sizeof(uint64_t);
+	assert_int_equal(intake_sample(sample, fixture->intake), 0);
+}
+
+static uint64_t taken(const struct fixture *fixture)
+{
+	return profile_totals(fixture->profile)->samples;
+}
+
+static void settle(struct fixture *fixture, uint64_t seen)
+{
+	assert_int_equal(intake_settle(fixture->intake, seen), 0);
+}
+
+/* Anonymous memory in odd generations, a file in even ones. */
+static void told_turns(struct fixture *fixture, uint32_t first, uint32_t last)
+{
+	for (uint32_t g = first; g <= last; g++)
+		told_mapping(fixture->spaces, 1, g, STACKBEAT_MAPPING_CHANGE, 0x1000, 0x2000,
+			     g % 2 ? 0 : 1, 0);
+}
+
+struct sums {
+	uint64_t by_kind[2], unknown; /* weights */
+};
+
+static int sum_up(const struct stack *stack, void *arg)
+{
+	struct sums *sums = arg;
+	uint32_t where = stack_places(stack)[0];
+
+	if (where == PLACE_NONE)
+		sums->unknown += stack->weight;
+	else
+		sums->by_kind[where == PLACE_ANON] += stack->weight;
+	return 0;
+}
+
+static struct sums sum(const struct fixture *fixture)
+{
+	struct sums sums = {.unknown = 0};
+
+	assert_int_equal(profile_each(fixture->profile, sum_up, &sums), 0);
+	return sums;
+}
+
+static void samples_wait_until_their_space_is_told(void **state)
+{
+	struct fixture *fixture = *state;
+
+	intake_begin(fixture->intake, false);
+	take(fixture, 100, 1);
+	assert_int_equal(taken(fixture), 0);
+	told_space(fixture->spaces, 1, 10, 1, "a");
+	told_mapping(fixture->spaces, 1, 1, 0, 0x1000, 0x2000, 0, 0);
+	intake_begin(fixture->intake, true);
+	take(fixture, 200, 1);
+	assert_int_equal(taken(fixture), 0);
+	/* One of the same space may still come that was taken before it. */
+	settle(fixture, 150);
+	assert_int_equal(taken(fixture), 1);
+	settle(fixture, 250);
+	assert_int_equal(taken(fixture), 2);
+	assert_int_equal(sum(fixture).unknown, 0);
+	/* Now nothing more is to be told of this generation. */
+	intake_begin(fixture->intake, false);
+	take(fixture, 300, 1);
+	assert_int_equal(taken(fixture), 3);
+	take(fixture, 300, 2);
+	assert_int_equal(taken(fixture), 3);
+	assert_int_equal(intake_hasty(fixture->intake), 0);
+}
+
+/* Two CPUs, drained one after the other, saw the same changes. */
+static void samples_are_taken_in_the_order_of_generations(void **state)
+{
+	struct fixture *fixture = *state;
+	struct sums sums;
+
+	told_space(fixture->spaces, 1, 10, 1, "a");
+	told_mapping(fixture->spaces, 1, 1, 0, 0x1000, 0x2000, 0, 0);
+	told_turns(fixture, 2, 101);
+	intake_begin(fixture->intake, true);
+	for (uint32_t cpu = 0; cpu < 2; cpu++) {
+		for (uint32_t g = 1 + cpu; g <= 100; g += 1 + cpu)
+			take(fixture, g, g);
+	}
+	settle(fixture, UINT64_MAX);
+	sums = sum(fixture);
+	/* 1 + 3 + ... + 99, and 2 * (2 + 4 + ... + 100). */
+	assert_int_equal(sums.by_kind[1], 2500);
+	assert_int_equal(sums.by_kind[0], 5100);
+	assert_int_equal(sums.unknown, 0);
+}
+
+/* The space has gone on: what it was before is not known, and nothing is invented. */
+static void a_straggler_is_given_nothing_wrong(void **state)
+{
+	struct fixture *fixture = *state;
+	struct sums sums;
+
+	told_space(fixture->spaces, 1, 10, 1, "a");
+	told_mapping(fixture->spaces, 1, 1, 0, 0x1000, 0x2000, 0, 0);
+	told_turns(fixture, 2, 10);
+	intake_begin(fixture->intake, true);
+	take(fixture, 10, 8);
+	settle(fixture, 10);
+	take(fixture, 5, 7);
+	settle(fixture, 20);
+	sums = sum(fixture);
+	assert_int_equal(sums.by_kind[0], 8);
+	assert_int_equal(sums.by_kind[1], 0);
+	assert_int_equal(sums.unknown, 7);
+}
+
+static void samples_that_wait_are_bounded(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t size = sizeof(struct stackbeat_sample) + sizeof(uint64_t);
+	uint64_t fit = INTAKE_BYTES_MAX / size;
+
+	intake_begin(fixture->intake, false);
+	for (uint64_t i = 0; i < fit; i++)
+		take(fixture, i, 1);
+	assert_int_equal(taken(fixture), 0);
+	take(fixture, fit, 1);
+	assert_int_equal(taken(fixture), fit + 1);
+	assert_int_equal(intake_hasty(fixture->intake), fit + 1);
+	assert_int_equal(sum(fixture).unknown, fit + 1);
+}
+
+static void kernel_threads_do_not_wait(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, 2, "kthreadd");
+
+	intake_begin(fixture->intake, false);
+	sample->record.size = sizeof(*sample);
+	assert_int_equal(intake_sample(sample, fixture->intake), 0);
+	assert_int_equal(taken(fixture), 1);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(samples_wait_until_their_space_is_told),
+		TEST(samples_are_taken_in_the_order_of_generations),
+		TEST(a_straggler_is_given_nothing_wrong),
+		TEST(samples_that_wait_are_bounded),
+		TEST(kernel_threads_do_not_wait),
+	};
+
+	return cmocka_run_group_tests_name("intake", tests, NULL, NULL);
+}

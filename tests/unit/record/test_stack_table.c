@@ -1,0 +1,531 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Aggregation of samples. */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fake_kernel_records.h"
+#include "lib/error.h"
+#include "record/stack_table.h"
+#include "sample.h"
+
+#define KERNEL UINT64_C(0xffffffff81000000)
+#define NOWHERE UINT64_C(0x10000)
+#define SELF 7 /* the address space of this process */
+
+struct fixture {
+	struct told_files files;
+	struct objects *objects;
+	struct spaces *spaces;
+	struct profile *profile;
+	uint32_t pid; /* this process */
+	uint32_t gone; /* a process that has ended */
+	union any_sample any; /* last: it ends in an array without a size */
+};
+
+static int setup(void **state)
+{
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	struct object_source source;
+	struct error error;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	if (!fixture || pid < 0 || waitpid(pid, NULL, 0) != pid)
+		return -1;
+	fixture->pid = getpid();
+	fixture->gone = pid;
+	source = told_source(&fixture->files);
+	fixture->objects = objects_new("", &source, &error);
+	fixture->spaces = fixture->objects ? spaces_new("", fixture->objects, &error) : NULL;
+	fixture->profile = fixture->spaces ? profile_new(fixture->spaces, LABELS_DEFAULT) : NULL;
+	if (fixture->profile)
+		told_self(fixture->spaces, &fixture->files, SELF, fixture->pid);
+	*state = fixture;
+	return fixture->profile ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *fixture = *state;
+
+	profile_free(fixture->profile);
+	spaces_free(fixture->spaces);
+	objects_free(fixture->objects);
+	told_clear(&fixture->files);
+	free(fixture);
+	return 0;
+}
+
+/* A function of this program: an address that this process has mapped. */
+static uint64_t here(void)
+{
+	return (uint64_t)(uintptr_t)setup;
+}
+
+/* The sample that all tests begin with: two kernel and two user frames. */
+static struct stackbeat_sample *usual(struct fixture *fixture)
+{
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->pid, "usual");
+
+	sample->space = SELF;
+	sample->generation = 1;
+	sample_kernel(sample, KERNEL + 1);
+	sample_kernel(sample, KERNEL + 2);
+	sample_user(sample, here());
+	sample_user(sample, here() + 1);
+	return sample;
+}
+
+static void add(struct fixture *fixture)
+{
+	assert_int_equal(profile_add(&fixture->any.sample, fixture->profile), 0);
+}
+
+static uint64_t stacks(const struct fixture *fixture)
+{
+	return profile_totals(fixture->profile)->stacks;
+}
+
+static int copy_stack(const struct stack *stack, void *arg)
+{
+	*(const struct stack **)arg = stack;
+	return 0;
+}
+
+static const struct stack *only_stack(const struct fixture *fixture)
+{
+	const struct stack *stack = NULL;
+
+	assert_int_equal(stacks(fixture), 1);
+	assert_int_equal(profile_each(fixture->profile, copy_stack, &stack), 0);
+	assert_non_null(stack);
+	return stack;
+}
+
+static void is_empty_at_first(void **state)
+{
+	const struct fixture *fixture = *state;
+	const struct profile_totals *totals = profile_totals(fixture->profile);
+	const struct stack *stack = NULL;
+
+	assert_int_equal(totals->samples + totals->weight + totals->missed + totals->stacks, 0);
+	assert_int_equal(profile_each(fixture->profile, copy_stack, &stack), 0);
+	assert_null(stack);
+	profile_free(NULL);
+}
+
+static void keeps_all_of_a_stack(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = usual(fixture);
+	const struct stack *stack;
+
+	sample->kernel_end = STACKBEAT_END_FRAME;
+	sample->user_end = STACKBEAT_END_MEMORY;
+	sample->record.flags |= STACKBEAT_SAMPLE_COMPAT;
+	add(fixture);
+	stack = only_stack(fixture);
+	assert_int_equal(stack->origin.pid, fixture->pid);
+	assert_int_equal(space_pid(stack->space), fixture->pid);
+	assert_string_equal(stack->origin.thread, "usual");
+	assert_int_equal(stack->origin.tid, 0);
+	assert_int_equal(stack->origin.cpu, 0);
+	assert_int_equal(stack->kernel_frames, 2);
+	assert_int_equal(stack->user_frames, 2);
+	assert_int_equal(stack->kernel_end, STACKBEAT_END_FRAME);
+	assert_int_equal(stack->user_end, STACKBEAT_END_MEMORY);
+	assert_int_equal(stack->flags, STACKBEAT_SAMPLE_KERNEL | STACKBEAT_SAMPLE_COMPAT);
+	/* Return addresses stand for the call before them; user frames are places in a file. */
+	assert_int_equal(stack->frames[0], KERNEL + 1);
+	assert_int_equal(stack->frames[1], KERNEL + 1);
+	assert_int_equal(stack->frames[2], stack->frames[3]);
+	assert_int_equal(stack->frames[2] % 4096, here() % 4096);
+	assert_true(stack->frames[2] < here());
+	assert_true(stack_places(stack)[0] >= PLACE_OBJECTS);
+	assert_int_equal(stack_places(stack)[0], stack_places(stack)[1]);
+}
+
+/* The same addresses, when something else is mapped there. */
+static void what_is_mapped_makes_a_stack(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t start = here() & ~UINT64_C(4095);
+
+	usual(fixture);
+	add(fixture);
+	told_mapping(fixture->spaces, SELF, 2, STACKBEAT_MAPPING_CHANGE, 0x1000, 0x2000, 0, 0);
+	told_mapping(fixture->spaces, SELF, 3, STACKBEAT_MAPPING_CHANGE, start, start + 4096, 0, 0);
+	assert_int_equal(space_advance(spaces_get(fixture->spaces, SELF, 0), 2), 0);
+	usual(fixture)->generation = 2;
+	add(fixture);
+	assert_int_equal(stacks(fixture), 1);
+	assert_int_equal(space_advance(spaces_get(fixture->spaces, SELF, 0), 3), 0);
+	usual(fixture)->generation = 3;
+	add(fixture);
+	assert_int_equal(stacks(fixture), 2);
+}
+
+/* A call at the end of a mapping returns to what is behind it. */
+static void a_call_is_in_the_mapping_before_its_return_address(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, 4711, "call");
+	const struct stack *stack;
+
+	told_space(fixture->spaces, 8, 4711, 1, "call");
+	told_mapping(fixture->spaces, 8, 1, 0, 0x1000, 0x2000, 0, 0);
+	assert_int_equal(space_advance(spaces_get(fixture->spaces, 8, 0), 1), 0);
+	sample->space = 8;
+	sample->generation = 1;
+	sample_user(sample, 0x2000);
+	sample_user(sample, 0x2000);
+	add(fixture);
+	stack = only_stack(fixture);
+	assert_int_equal(stack_places(stack)[0], PLACE_NONE);
+	assert_int_equal(stack_places(stack)[1], PLACE_ANON);
+	assert_int_equal(stack->frames[1], 0x1fff);
+}
+
+/* When, after which losses and, by default, where and in which thread is not what makes a stack. */
+static void same_stacks_are_one(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = usual(fixture);
+	const struct stack *stack;
+
+	sample->tid++;
+	add(fixture);
+	sample->time = 77;
+	sample->cpu = 3;
+	sample->tid++;
+	sample->lost = 5;
+	sample->weight = 5000000;
+	sample->missed = 4;
+	add(fixture);
+	stack = only_stack(fixture);
+	assert_int_equal(stack->samples, 2);
+	assert_int_equal(stack->weight, 6000000);
+	assert_int_equal(profile_totals(fixture->profile)->samples, 2);
+	assert_int_equal(profile_totals(fixture->profile)->weight, 6000000);
+	assert_int_equal(profile_totals(fixture->profile)->missed, 4);
+}
+
+static void other_comm(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	strcpy(sample->comm, "other");
+}
+
+static void other_process(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	sample->pid = fixture->gone;
+}
+
+static void other_kernel_frame(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample->frames[0]++;
+}
+
+static void other_user_frame(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample->frames[3]++;
+}
+
+static void other_order(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample->frames[2] = here() + 1;
+	sample->frames[3] = here();
+}
+
+static void one_frame_more(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample_user(sample, here());
+}
+
+static void one_frame_less(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample->user_frames--;
+}
+
+/* The same addresses: what was the first user frame is the last one of the kernel. */
+static void other_parts(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample->kernel_frames++;
+	sample->user_frames--;
+}
+
+static void other_kernel_end(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample->kernel_end = STACKBEAT_END_DEPTH;
+}
+
+static void other_user_end(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample->user_end = STACKBEAT_END_DEPTH;
+}
+
+static void other_flags(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample->record.flags |= STACKBEAT_SAMPLE_COMPAT;
+}
+
+static void different_stacks_stay_apart(void **state)
+{
+	static void (*const changes[])(struct fixture *, struct stackbeat_sample *) = {
+		other_comm,     other_process,    other_kernel_frame, other_user_frame,
+		other_order,    one_frame_more,   one_frame_less,     other_parts,
+		other_user_end, other_kernel_end, other_flags};
+	struct fixture *fixture = *state;
+
+	usual(fixture);
+	add(fixture);
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+		changes[i](fixture, usual(fixture));
+		add(fixture);
+		assert_int_equal(stacks(fixture), i + 2);
+		add(fixture);
+		assert_int_equal(stacks(fixture), i + 2);
+	}
+	usual(fixture);
+	add(fixture);
+	assert_int_equal(stacks(fixture), sizeof(changes) / sizeof(changes[0]) + 1);
+}
+
+static void other_thread(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample->tid++;
+}
+
+static void other_cpu(struct fixture *fixture, struct stackbeat_sample *sample)
+{
+	(void)fixture;
+	sample->cpu++;
+}
+
+/* What no label asks for does not make more stacks of one. */
+static void stacks_are_as_many_as_the_labels_make_them(void **state)
+{
+	static const struct {
+		enum label label;
+		void (*change)(struct fixture *, struct stackbeat_sample *);
+	} cases[] = {
+		{LABEL_COMM, other_comm},
+		{LABEL_THREAD, other_comm},
+		{LABEL_TID, other_thread},
+		{LABEL_CPU, other_cpu},
+	};
+	struct fixture *fixture = *state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (uint64_t chosen = 0; chosen < 2; chosen++) {
+			profile_free(fixture->profile);
+			fixture->profile = profile_new(fixture->spaces,
+						       chosen ? LABEL_SET(cases[i].label) : 0);
+			assert_non_null(fixture->profile);
+			usual(fixture);
+			add(fixture);
+			cases[i].change(fixture, usual(fixture));
+			add(fixture);
+			assert_int_equal(stacks(fixture), 1 + chosen);
+			assert_int_equal(profile_totals(fixture->profile)->samples, 2);
+		}
+	}
+}
+
+static void the_largest_and_the_smallest_sample_fit(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->gone, "kthread");
+
+	sample->user_end = STACKBEAT_END_NO_USER;
+	add(fixture);
+	/* More than one piece of memory is needed for these. */
+	for (uint64_t i = 0; i < 100; i++) {
+		sample = sample_begin(&fixture->any, fixture->pid, "0123456789abcde");
+		for (uint32_t frame = 0; frame < STACKBEAT_KERNEL_FRAMES_MAX; frame++)
+			sample_kernel(sample, KERNEL + i);
+		for (uint32_t frame = 0; frame < STACKBEAT_USER_FRAMES_MAX; frame++)
+			sample_user(sample, here() + frame);
+		add(fixture);
+		add(fixture);
+		assert_int_equal(stacks(fixture), 2 + i);
+	}
+	assert_int_equal(profile_totals(fixture->profile)->samples, 201);
+}
+
+#define MANY 100000u
+
+static void put_many(struct fixture *fixture, uint64_t i)
+{
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->gone, "many");
+
+	/* Deeper frames differ, as in real stacks; the weight tells them apart. */
+	sample_kernel(sample, KERNEL);
+	sample_kernel(sample, KERNEL + i % 317);
+	sample_user(sample, NOWHERE);
+	sample_user(sample, NOWHERE + 16 * i);
+	sample->weight = i + 1;
+	sample->missed = 1;
+	add(fixture);
+}
+
+struct sums {
+	uint64_t stacks, samples, weight, wrong;
+};
+
+static int sum_up(const struct stack *stack, void *arg)
+{
+	uint64_t i = (stack->frames[3] + 1 - NOWHERE) / 16;
+	struct sums *sums = arg;
+
+	sums->stacks++;
+	sums->samples += stack->samples;
+	sums->weight += stack->weight;
+	sums->wrong += stack->samples != 2 || stack->weight != 2 * (i + 1) ||
+		       stack->frames[1] + 1 != KERNEL + i % 317;
+	return 0;
+}
+
+static void grows_with_many_stacks(void **state)
+{
+	struct fixture *fixture = *state;
+	struct sums sums = {0};
+	const struct profile_totals *totals = profile_totals(fixture->profile);
+	const uint64_t weight = (uint64_t)MANY * (MANY + 1);
+
+	for (uint64_t i = 0; i < MANY; i++)
+		put_many(fixture, i);
+	assert_int_equal(totals->stacks, MANY);
+	for (uint64_t i = MANY; i > 0; i--)
+		put_many(fixture, i - 1);
+	assert_int_equal(totals->stacks, MANY);
+	assert_int_equal(totals->samples, 2 * MANY);
+	assert_int_equal(totals->weight, weight);
+	assert_int_equal(totals->missed, 2 * MANY);
+
+	assert_int_equal(profile_each(fixture->profile, sum_up, &sums), 0);
+	assert_int_equal(sums.stacks, MANY);
+	assert_int_equal(sums.samples, 2 * MANY);
+	assert_int_equal(sums.weight, weight);
+	assert_int_equal(sums.wrong, 0);
+}
+
+/* What lies in no code is not a caller, and neither is what follows it. */
+static void a_walk_that_leaves_the_code_ends_there(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = usual(fixture);
+	const struct stack *stack;
+
+	sample_user(sample, NOWHERE);
+	sample_user(sample, here());
+	sample->user_end = STACKBEAT_END_ROOT;
+	add(fixture);
+	stack = only_stack(fixture);
+	assert_int_equal(stack->kernel_frames, 2);
+	assert_int_equal(stack->user_frames, 2);
+	assert_int_equal(stack->user_end, STACKBEAT_END_FRAME);
+	/* The leaf is where the CPU was. */
+	sample = usual(fixture);
+	sample->frames[2] = NOWHERE;
+	add(fixture);
+	assert_int_equal(stacks(fixture), 2);
+	/* Where the mappings are not known for sure, it stays. */
+	sample = usual(fixture);
+	sample_user(sample, NOWHERE);
+	sample->generation = 0;
+	add(fixture);
+	assert_int_equal(stacks(fixture), 3);
+	profile_free(fixture->profile);
+	fixture->profile = profile_new(fixture->spaces, 0);
+	add(fixture);
+	assert_int_equal(only_stack(fixture)->user_frames, 3);
+}
+
+static void what_is_not_told_has_no_mappings(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->gone, "gone");
+	const struct stack *stack;
+
+	sample_user(sample, here());
+	add(fixture);
+	add(fixture);
+	stack = only_stack(fixture);
+	assert_int_equal(stack->samples, 2);
+	assert_int_equal(stack->origin.pid, fixture->gone);
+	assert_int_equal(space_pid(stack->space), fixture->gone);
+	assert_string_equal(space_comm(stack->space), "");
+	assert_int_equal(stack_places(stack)[0], PLACE_NONE);
+	assert_int_equal(stack->frames[0], here());
+}
+
+/* What a frame is in is read, once, and nothing else. */
+static void objects_are_read_that_frames_need(void **state)
+{
+	struct fixture *fixture = *state;
+
+	for (uint64_t i = 0; i < 100; i++) {
+		usual(fixture)->frames[1] += i;
+		add(fixture);
+	}
+	objects_finish(fixture->objects);
+	assert_int_equal(fixture->files.opened, 1);
+	assert_int_equal(fixture->files.released, fixture->files.count);
+}
+
+static int stop_at_third(const struct stack *stack, void *arg)
+{
+	(void)stack;
+	return ++*(int *)arg == 3 ? -ECANCELED : 0;
+}
+
+static void a_walk_can_be_stopped(void **state)
+{
+	struct fixture *fixture = *state;
+	int seen = 0;
+
+	for (uint64_t i = 0; i < 10; i++)
+		put_many(fixture, i);
+	assert_int_equal(profile_each(fixture->profile, stop_at_third, &seen), -ECANCELED);
+	assert_int_equal(seen, 3);
+}
+
+#define PROFILE_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		PROFILE_TEST(is_empty_at_first),
+		PROFILE_TEST(keeps_all_of_a_stack),
+		PROFILE_TEST(same_stacks_are_one),
+		PROFILE_TEST(different_stacks_stay_apart),
+		PROFILE_TEST(stacks_are_as_many_as_the_labels_make_them),
+		PROFILE_TEST(the_largest_and_the_smallest_sample_fit),
+		PROFILE_TEST(grows_with_many_stacks),
+		PROFILE_TEST(what_is_mapped_makes_a_stack),
+		PROFILE_TEST(a_call_is_in_the_mapping_before_its_return_address),
+		PROFILE_TEST(a_walk_that_leaves_the_code_ends_there),
+		PROFILE_TEST(what_is_not_told_has_no_mappings),
+		PROFILE_TEST(objects_are_read_that_frames_need),
+		PROFILE_TEST(a_walk_can_be_stopped),
+	};
+
+	return cmocka_run_group_tests_name("profile", tests, NULL, NULL);
+}

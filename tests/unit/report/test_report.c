@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The numbers of reports, on a profile that can be worked out by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "cli/commands.h"
+#include "lib/utf8.h"
+#include "report/call_tree.h"
+#include "report/text_report.h"
+#include "report/units.h"
+#include "sample_profile.h"
+#include "scratch.h"
+
+static struct pprof_profile *read_back(void **state, struct pprof_builder *builder)
+{
+	char *path = scratch_file(state, "profile");
+	struct pprof_profile *profile;
+
+	assert_int_equal(pprof_write(builder, path, NULL, NULL), 0);
+	profile = pprof_read(path, NULL);
+	assert_non_null(profile);
+	pprof_free(builder);
+	free(path);
+	return profile;
+}
+
+typedef int (*report_function)(const struct pprof_profile *, const struct report_options *, FILE *,
+			       struct error *);
+
+static void assert_report(const struct pprof_profile *profile, report_function report,
+			  const struct report_options *options, const char *expected)
+{
+	struct error error;
+	char *text, *body;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	assert_int_equal(report(profile, options, out, &error), 0);
+	fclose(out);
+	/* The time depends on where the test runs. */
+	body = strstr(text, "Duration");
+	assert_non_null(body);
+	assert_string_equal(body, expected);
+	free(text);
+}
+
+static void top(void **state)
+{
+	struct pprof_profile *profile = read_back(state, example_profile());
+	const struct report_options all = {0}, three = {.rows = 3};
+
+	assert_report(profile, report_top, &all,
+		      "Duration: 1s, Total samples = 110ms (11.00%)\n"
+		      "      flat  flat%   sum%        cum   cum%\n"
+		      "      40ms 36.36% 36.36%       40ms 36.36%  vfs_read\n"
+		      "      30ms 27.27% 63.64%       30ms 27.27%  fib\n"
+		      "      20ms 18.18% 81.82%       20ms 18.18%  inner\n"
+		      "      10ms  9.09% 90.91%       30ms 27.27%  outer\n"
+		      "      10ms  9.09%   100%       10ms  9.09%  libx.so+0x1234\n"
+		      "         0     0%   100%      110ms   100%  main\n"
+		      "         0     0%   100%       40ms 36.36%  entry\n"
+		      "         0     0%   100%       40ms 36.36%  read\n");
+	assert_report(profile, report_top, &three,
+		      "Duration: 1s, Total samples = 110ms (11.00%)\n"
+		      "Showing the top 3 of 8 functions\n"
+		      "      flat  flat%   sum%        cum   cum%\n"
+		      "      40ms 36.36% 36.36%       40ms 36.36%  vfs_read\n"
+		      "      30ms 27.27% 63.64%       30ms 27.27%  fib\n"
+		      "      20ms 18.18% 81.82%       20ms 18.18%  inner\n");
+	pprof_profile_free(profile);
+}
+
+static void top_of_another_type(void **state)
+{
+	struct pprof_profile *profile = read_back(state, example_profile());
+	const struct report_options samples = {.rows = 1, .sample_type = "samples"};
+	const struct report_options raw = {.rows = 1, .raw_values = true};
+	const struct report_options wrong = {.sample_type = "wrong"};
+
+	assert_report(profile, report_top, &samples,
+		      "Duration: 1s, Total samples = 11\n"
+		      "Showing the top 1 of 8 functions\n"
+		      "      flat  flat%   sum%        cum   cum%\n"
+		      "         4 36.36% 36.36%          4 36.36%  vfs_read\n");
+	assert_report(profile, report_top, &raw,
+		      "Duration: 1s, Total samples = 110ms (11.00%)\n"
+		      "Showing the top 1 of 8 functions\n"
+		      "                flat  flat%   sum%                  cum   cum%\n"
+		      "            40000000 36.36% 36.36%             40000000 36.36%  vfs_read\n");
+	assert_int_equal(report_top(profile, &wrong, stdout, NULL), -EINVAL);
+	pprof_profile_free(profile);
+}
+
+static void tree(void **state)
+{
+	struct pprof_profile *profile = read_back(state, example_profile());
+	const struct report_options ten = {.min_percent = 10};
+	const struct report_options grouped = {.group = "comm", .rows = 4};
+
+	assert_report(profile, report_tree, &ten,
+		      "Duration: 1s, Total samples = 110ms (11.00%)\n"
+		      "   cum%        cum       flat\n"
+		      "   100%      110ms          0  all\n"
+		      "   100%      110ms          0  main\n"
+		      " 36.36%       40ms          0  ├─ read\n"
+		      " 36.36%       40ms          0  │  entry\n"
+		      " 36.36%       40ms       40ms  │  vfs_read\n"
+		      " 27.27%       30ms          0  ├─ fib\n"
+		      " 27.27%       30ms          0  │  fib\n"
+		      " 27.27%       30ms       30ms  │  fib\n"
+		      " 27.27%       30ms       10ms  └─ outer\n"
+		      " 18.18%       20ms       20ms     inner\n"
+		      "(without calls below 10% of the total)\n");
+	assert_report(profile, report_tree, &grouped,
+		      "Duration: 1s, Total samples = 110ms (11.00%)\n"
+		      "   cum%        cum       flat\n"
+		      "   100%      110ms          0  all\n"
+		      " 54.55%       60ms          0  ├─ app\n"
+		      " 54.55%       60ms          0  │  main\n"
+		      " 27.27%       30ms          0  │  ├─ fib\n"
+		      "(only the first 4 lines)\n");
+	pprof_profile_free(profile);
+}
+
+static int64_t flat_of(const struct calltree *tree, const char *name, int64_t *cum)
+{
+	struct calltree_function *functions;
+	int64_t flat = -1;
+	size_t count, i;
+
+	functions = calltree_functions(tree, &count);
+	*cum = -1;
+	for (i = 0; i < count; i++) {
+		if (strcmp(tree->names[functions[i].name], name))
+			continue;
+		flat = functions[i].flat;
+		*cum = functions[i].cum;
+	}
+	free(functions);
+	return flat;
+}
+
+/* a b a b, and b a: each sample counts once for each function. */
+static void mutual_recursion(void **state)
+{
+	struct pprof_builder *builder = pprof_new();
+	uint32_t a = example_location(builder, 0, 1, NULL, "a");
+	uint32_t b = example_location(builder, 0, 2, NULL, "b");
+	struct calltree_options options = {.sample_type = 1};
+	struct pprof_profile *profile;
+	struct calltree *tree;
+	int64_t cum;
+
+	pprof_sample(builder, (uint32_t[]){b, a, b, a}, 4, 1, 100, NULL, 0);
+	pprof_sample(builder, (uint32_t[]){a, b}, 2, 1, 10, NULL, 0);
+	profile = read_back(state, builder);
+	assert_int_equal(calltree_new(profile, &options, &tree, NULL), 0);
+	assert_int_equal(tree->total, 110);
+	assert_int_equal(flat_of(tree, "a", &cum), 10);
+	assert_int_equal(cum, 110);
+	assert_int_equal(flat_of(tree, "b", &cum), 100);
+	assert_int_equal(cum, 110);
+	calltree_free(tree);
+	pprof_profile_free(profile);
+}
+
+/* Values at the limits, and below 0 as in differences of profiles. */
+static void extreme_values(void **state)
+{
+	struct pprof_builder *builder = pprof_new();
+	uint32_t a = example_location(builder, 0, 1, NULL, "a");
+	uint32_t b = example_location(builder, 0, 2, NULL, "b");
+	struct calltree_options options = {.sample_type = 1};
+	struct pprof_profile *profile;
+	struct calltree *tree;
+	int64_t cum;
+
+	pprof_sample(builder, &a, 1, 1, INT64_MAX, NULL, 0);
+	pprof_sample(builder, &a, 1, 1, INT64_MAX, NULL, 0);
+	pprof_sample(builder, &b, 1, 1, INT64_MIN, NULL, 0);
+	pprof_sample(builder, NULL, 0, 1, 0, NULL, 0);
+	profile = read_back(state, builder);
+	assert_int_equal(calltree_new(profile, &options, &tree, NULL), 0);
+	assert_int_equal(tree->total, INT64_MAX);
+	assert_int_equal(flat_of(tree, "a", &cum), INT64_MAX);
+	assert_int_equal(flat_of(tree, "b", &cum), INT64_MIN);
+	calltree_free(tree);
+
+	options.only_positive = true;
+	assert_int_equal(calltree_new(profile, &options, &tree, NULL), 0);
+	assert_int_equal(flat_of(tree, "b", &cum), -1);
+	calltree_free(tree);
+	pprof_profile_free(profile);
+}
+
+/* One location of 30 functions, 30 times in a stack: 900 nodes of a few bytes. */
+static void too_large(void **state)
+{
+	struct calltree_options options = {.sample_type = 1, .node_max = 900};
+	struct pprof_builder *builder = pprof_new();
+	struct pprof_line lines[30];
+	struct pprof_profile *profile;
+	uint32_t stack[30], location;
+	struct calltree *tree;
+	struct error error;
+
+	for (size_t i = 0; i < 30; i++)
+		lines[i] = (struct pprof_line){pprof_function(builder, "f", "f", "f.c", 0), 1};
+	location = pprof_location(builder, 0, 0x1000, lines, 30);
+	for (size_t i = 0; i < 30; i++)
+		stack[i] = location;
+	pprof_sample(builder, stack, 30, 1, 1, NULL, 0);
+	profile = read_back(state, builder);
+	assert_int_equal(calltree_new(profile, &options, &tree, &error), -E2BIG);
+	assert_string_equal(error.text,
+			    "the call tree is too large: its stacks or names are no program's");
+	options.node_max = 901;
+	assert_int_equal(calltree_new(profile, &options, &tree, &error), 0);
+	assert_int_equal(tree->node_count, 901);
+	calltree_free(tree);
+	/* "all", and 30 times "f". */
+	options.name_bytes_max = 4 + 30 * 2 - 1;
+	assert_int_equal(calltree_new(profile, &options, &tree, &error), -E2BIG);
+	options.name_bytes_max++;
+	assert_int_equal(calltree_new(profile, &options, &tree, &error), 0);
+	calltree_free(tree);
+	pprof_profile_free(profile);
+}
+
+static void empty(void **state)
+{
+	struct pprof_profile *profile = read_back(state, pprof_new());
+	const struct report_options options = {.min_percent = 0.5};
+	char *text;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	assert_int_equal(report_top(profile, &options, out, NULL), 0);
+	assert_int_equal(report_tree(profile, &options, out, NULL), 0);
+	fclose(out);
+	assert_non_null(strstr(text, "Total samples = 0"));
+	free(text);
+	pprof_profile_free(profile);
+}
+
+static void kinds(void **state)
+{
+	struct pprof_profile *profile = read_back(state, example_profile());
+	struct calltree_options options = {.sample_type = 1, .group = "comm"};
+	struct calltree *tree;
+	uint32_t node;
+
+	assert_int_equal(calltree_new(profile, &options, &tree, NULL), 0);
+	for (node = 0; node != CALLTREE_NONE; node = calltree_next(tree, node, false)) {
+		const char *name = tree->names[tree->nodes[node].name];
+		enum frame_kind expected = FRAME_USER;
+
+		if (!strcmp(name, "all"))
+			expected = FRAME_ROOT;
+		if (!strcmp(name, "app") || !strcmp(name, EXAMPLE_COMM))
+			expected = FRAME_GROUP;
+		if (!strcmp(name, "entry") || !strcmp(name, "vfs_read"))
+			expected = FRAME_KERNEL;
+		if (!strcmp(name, "libx.so+0x1234"))
+			expected = FRAME_UNRESOLVED;
+		assert_int_equal(tree->nodes[node].kind, expected);
+	}
+	assert_true(calltree_has_label(profile, "pid"));
+	assert_false(calltree_has_label(profile, "cpu"));
+	calltree_free(tree);
+	pprof_profile_free(profile);
+}
+
+static void values_have_units(void **state)
+{
+	static const struct {
+		int64_t value;
+		const char *unit, *expected;
+	} values[] = {
+		{0, "nanoseconds", "0"},
+		{1, "nanoseconds", "1ns"},
+		{1500, "nanoseconds", "1.50us"},
+		{10000000, "nanoseconds", "10ms"},
+		{61000000000, "nanoseconds", "61s"},
+		{7200, "seconds", "2hrs"},
+		{-2500, "ms", "-2.50s"},
+		{1536, "bytes", "1.50kB"},
+		{12, "count", "12"},
+		{12, "apples", "12apples"},
+		{12, "", "12"},
+	};
+	char text[UNIT_TEXT_MAX];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(values) / sizeof(*values); i++)
+		assert_string_equal(unit_format_best(text, values[i].value, values[i].unit),
+				    values[i].expected);
+	assert_string_equal(percent_format(text, 1, 3), "33.33%");
+	assert_string_equal(percent_format(text, 9999, 10000), "100%");
+	assert_string_equal(percent_format(text, 1, 1000), "0.1%");
+	assert_string_equal(percent_format(text, 1, 0), "0%");
+}
+
+static void terminals_are_safe(void **state)
+{
+	char *text;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	(void)state;
+	utf8_print(out, "a\x1b[31m\n\x7f\xc2\x9b\xe2\x80\xae\xff ü");
+	fclose(out);
+	assert_string_equal(text, "a\\x1b[31m\\x0a\\x7f\\x9b\\u202e\\xff ü");
+	free(text);
+}
+
+/* Runs a command with its output and errors thrown away. */
+static int run_quietly(int (*command)(int, char **), const char *first, const char *second,
+		       const char *third)
+{
+	char *argv[] = {"command", (char *)first, (char *)second, (char *)third, NULL};
+	int argc = 1, saved[2], null = open("/dev/null", O_WRONLY), status;
+
+	while (argv[argc])
+		argc++;
+	fflush(NULL);
+	saved[0] = dup(STDOUT_FILENO);
+	saved[1] = dup(STDERR_FILENO);
+	dup2(null, STDOUT_FILENO);
+	dup2(null, STDERR_FILENO);
+	status = command(argc, argv);
+	fflush(NULL);
+	dup2(saved[0], STDOUT_FILENO);
+	dup2(saved[1], STDERR_FILENO);
+	close(saved[0]);
+	close(saved[1]);
+	close(null);
+	return status;
+}
+
+static void exit_statuses(void **state)
+{
+	char *path = scratch_file(state, "profile");
+	struct pprof_builder *builder = example_profile();
+
+	assert_int_equal(pprof_write(builder, path, NULL, NULL), 0);
+	pprof_free(builder);
+	assert_int_equal(run_quietly(cmd_report, path, NULL, NULL), STATUS_OK);
+	assert_int_equal(run_quietly(cmd_report, "--tree", path, NULL), STATUS_OK);
+	assert_int_equal(run_quietly(cmd_report, "--help", NULL, NULL), STATUS_OK);
+	assert_int_equal(run_quietly(cmd_report, "/nonexistent", NULL, NULL), STATUS_FAILED);
+	assert_int_equal(run_quietly(cmd_report, "--sample-type=x", path, NULL), STATUS_FAILED);
+	assert_int_equal(run_quietly(cmd_report, NULL, NULL, NULL), STATUS_USAGE);
+	assert_int_equal(run_quietly(cmd_report, path, path, NULL), STATUS_USAGE);
+	assert_int_equal(run_quietly(cmd_report, "--wrong", path, NULL), STATUS_USAGE);
+	assert_int_equal(run_quietly(cmd_report, "-n", "-1", path), STATUS_USAGE);
+	assert_int_equal(run_quietly(cmd_report, "-n", "1x", path), STATUS_USAGE);
+	assert_int_equal(run_quietly(cmd_report, "--min-percent", "101", path), STATUS_USAGE);
+	assert_int_equal(run_quietly(cmd_report, "--min-percent", "nan", path), STATUS_USAGE);
+	free(path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SCRATCH_TEST(top),
+		SCRATCH_TEST(top_of_another_type),
+		SCRATCH_TEST(tree),
+		SCRATCH_TEST(mutual_recursion),
+		SCRATCH_TEST(extreme_values),
+		SCRATCH_TEST(too_large),
+		SCRATCH_TEST(empty),
+		SCRATCH_TEST(kinds),
+		cmocka_unit_test(values_have_units),
+		cmocka_unit_test(terminals_are_safe),
+		SCRATCH_TEST(exit_statuses),
+	};
+
+	return cmocka_run_group_tests_name("report", tests, NULL, NULL);
+}

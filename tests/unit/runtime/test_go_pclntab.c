@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "runtime/go_pclntab.h"
+
+#include "go_image.h"
+#include "lib/error.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define OUTER "main.outer[...] main.outer[go.shape.int] /a.go:20\n"
+
+static struct go_image image;
+
+struct chain {
+	char text[1024];
+	size_t frames;
+};
+
+static int add_frame(const struct gosym_frame *frame, void *arg)
+{
+	struct chain *chain = arg;
+	size_t used = strlen(chain->text);
+
+	snprintf(chain->text + used, sizeof(chain->text) - used, "%s%s %s %s:%u\n",
+		 frame->inlined ? "+" : "", frame->name, frame->system_name,
+		 frame->file ? frame->file : "?", frame->line);
+	chain->frames++;
+	return 0;
+}
+
+static struct gosym *open_image(const struct go_options *options)
+{
+	struct gosym *gosym = NULL;
+	struct error error;
+
+	go_image_make(&image, options);
+	if (gosym_open(image.bytes, image.size, &gosym, &error) != 0)
+		fail_msg("%s", error.text);
+	return gosym;
+}
+
+static void assert_chain(const struct gosym *gosym, uint32_t offset, const char *text)
+{
+	struct chain chain = {0};
+
+	assert_int_equal(gosym_lookup(gosym, GO_TEXT + offset, add_frame, &chain), 0);
+	assert_string_equal(chain.text, text);
+}
+
+static void assert_nothing(const struct gosym *gosym, uint64_t vaddr)
+{
+	struct chain chain = {0};
+
+	assert_int_equal(gosym_lookup(gosym, vaddr, add_frame, &chain), -ENOENT);
+	assert_int_equal(chain.frames, 0);
+}
+
+/* What go_image.h says of its image. */
+static void assert_all(const struct gosym *gosym)
+{
+	assert_chain(gosym, 0x00, "main.plain main.plain /a.go:10\n");
+	assert_chain(gosym, 0x0f, "main.plain main.plain /a.go:10\n");
+	assert_chain(gosym, 0x10, "main.plain main.plain /a.go:11\n");
+	assert_chain(gosym, 0x1f, "main.plain main.plain /a.go:11\n");
+	assert_chain(gosym, 0x20, OUTER);
+	assert_chain(gosym, 0x28, "+main.middle main.middle /b.go:30\n" OUTER);
+	assert_chain(gosym, 0x30,
+		     "+main.inner main.inner /b.go:40\n+main.middle main.middle /b.go:30\n" OUTER);
+	assert_chain(gosym, 0x3f,
+		     "+main.inner main.inner /b.go:40\n+main.middle main.middle /b.go:30\n" OUTER);
+	assert_chain(gosym, 0x40, OUTER);
+	assert_chain(gosym, 0x60, "");
+	assert_nothing(gosym, GO_TEXT - 1);
+	assert_nothing(gosym, GO_TEXT + GO_TEXT_SIZE);
+	assert_nothing(gosym, 0);
+	assert_nothing(gosym, GO_BASE);
+	assert_nothing(gosym, UINT64_MAX);
+}
+
+static void test_versions(void **state)
+{
+	const struct go_options versions[] = {go_1_18, go_1_20, go_1_26, go_1_27};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+		for (unsigned int variant = 0; variant < 4; variant++) {
+			struct go_options options = versions[i];
+			struct gosym *gosym;
+
+			options.has_section_headers = variant & 1;
+			options.has_relocations = variant & 2;
+			gosym = open_image(&options);
+			assert_all(gosym);
+			gosym_close(gosym);
+		}
+	}
+}
+
+static int keep_start_lines(const struct gosym_frame *frame, void *arg)
+{
+	struct chain *chain = arg;
+	size_t used = strlen(chain->text);
+
+	snprintf(chain->text + used, sizeof(chain->text) - used, "%u ", frame->start_line);
+	return 0;
+}
+
+static void test_start_lines(void **state)
+{
+	struct gosym *gosym = open_image(&go_1_20);
+	struct chain chain = {0}, none = {0};
+
+	(void)state;
+	assert_int_equal(gosym_lookup(gosym, GO_TEXT + 0x30, keep_start_lines, &chain), 0);
+	assert_string_equal(chain.text, "39 29 19 ");
+	gosym_close(gosym);
+	gosym = open_image(&go_1_18);
+	assert_int_equal(gosym_lookup(gosym, GO_TEXT + 0x30, keep_start_lines, &none), 0);
+	assert_string_equal(none.text, "0 0 0 ");
+	gosym_close(gosym);
+}
+
+/* A Go that is not known yet: what is inlined is not found, but functions are. */
+static void test_unknown_version(void **state)
+{
+	struct go_options options = go_1_20;
+	struct gosym *gosym;
+
+	(void)state;
+	options.trees = 44;
+	options.sections = 43;
+	gosym = open_image(&options);
+	assert_chain(gosym, 0x10, "main.plain main.plain /a.go:11\n");
+	assert_chain(gosym, 0x30, "main.outer[...] main.outer[go.shape.int] /b.go:40\n");
+	gosym_close(gosym);
+}
+
+static void assert_printed(const struct go_options *version, const char *name, const char *printed)
+{
+	struct go_options options = *version;
+	struct chain chain = {0};
+	struct gosym *gosym;
+	char text[128];
+
+	options.name = name;
+	gosym = open_image(&options);
+	assert_int_equal(gosym_lookup(gosym, GO_TEXT + 0x20, add_frame, &chain), 0);
+	snprintf(text, sizeof(text), "%s %s /a.go:20\n", printed, name);
+	assert_string_equal(chain.text, text);
+	gosym_close(gosym);
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	assert_printed(&go_1_20, "main.f", "main.f");
+	assert_printed(&go_1_20, "main.f[...].func1", "main.f[...].func1");
+	assert_printed(&go_1_20, "main.f[go.shape.[]int].func1", "main.f[...].func1");
+	assert_printed(&go_1_20, "main.(*T[int,main.T[int]]).M", "main.(*T[...]).M");
+	assert_printed(&go_1_20, "a[b].c[d].e", "a[...].e");
+	assert_printed(&go_1_27, "a[b].c[d].e", "a[...].c[...].e");
+	assert_printed(&go_1_27, "a[[]b].c[map[d]e]", "a[...].c[...]");
+	assert_printed(&go_1_27, "a[[]b].c", "a[...].c");
+	assert_printed(&go_1_27, "a[]b]c[d]", "a[]b]c[d]");
+	assert_printed(&go_1_27, "a[b[c]", "a[b[c]");
+	assert_printed(&go_1_20, "a]b[c", "a]b[c");
+	assert_printed(&go_1_20, "a]", "a]");
+	assert_printed(&go_1_20, "[", "[");
+	assert_printed(&go_1_20, "", "");
+}
+
+static int stop(const struct gosym_frame *frame, void *arg)
+{
+	(void)frame;
+	++*(int *)arg;
+	return 17;
+}
+
+static void test_stopping(void **state)
+{
+	struct gosym *gosym = open_image(&go_1_20);
+	int calls = 0;
+
+	(void)state;
+	assert_int_equal(gosym_lookup(gosym, GO_TEXT + 0x30, stop, &calls), 17);
+	assert_int_equal(calls, 1);
+	gosym_close(gosym);
+}
+
+static void test_circular_chain(void **state)
+{
+	struct go_options options = go_1_20;
+	struct chain chain = {0};
+	struct gosym *gosym;
+
+	(void)state;
+	options.circular = true;
+	gosym = open_image(&options);
+	assert_int_equal(gosym_lookup(gosym, GO_TEXT + 0x30, add_frame, &chain), 0);
+	assert_int_equal(chain.frames, 3);
+	assert_non_null(strstr(chain.text, "\nmain.outer[...]"));
+	gosym_close(gosym);
+}
+
+static void assert_refused(const void *data, size_t size, int code, const char *text)
+{
+	struct gosym *gosym = NULL;
+	struct error error = {0};
+
+	assert_int_equal(gosym_open(data, size, &gosym, &error), code);
+	assert_non_null(strstr(error.text, text));
+	assert_null(gosym);
+}
+
+static void test_refused(void **state)
+{
+	struct go_options options = go_1_20;
+	uint32_t old = GO_MAGIC_1_16;
+
+	(void)state;
+	assert_refused("", 0, -ENODATA, "not an ELF file");
+	assert_refused("\177ELF", 4, -ENODATA, "ELF");
+	assert_refused("#!/bin/sh\necho it is a script, and long enough for headers\n", 59,
+		       -ENODATA, "not an ELF file");
+	options.has_section_headers = true;
+	go_image_make(&image, &options);
+	memcpy(image.bytes + image.header, &old, sizeof(old));
+	assert_refused(image.bytes, image.size, -ENOTSUP, "older than 1.18");
+	memset(image.bytes + image.header, 0, sizeof(old));
+	assert_refused(image.bytes, image.size, -ENODATA, "no function table of Go");
+	go_image_make(&image, &options);
+	memset(image.bytes + image.module, 0, 8);
+	assert_refused(image.bytes, image.size, -ENODATA, "no function table of Go");
+	image.bytes[EI_DATA] = ELFDATA2MSB;
+	assert_refused(image.bytes, image.size, -ENOTSUP, "big-endian");
+}
+
+/* Section headers that lie are no better than none. */
+static void test_wrong_section(void **state)
+{
+	struct go_options options = go_1_20;
+	struct gosym *gosym = NULL;
+	Elf64_Ehdr elf;
+
+	(void)state;
+	options.has_section_headers = true;
+	go_image_make(&image, &options);
+	memcpy(&elf, image.bytes, sizeof(elf));
+	image.bytes[elf.e_shoff + sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_addr)] ^= 0x10;
+	assert_int_equal(gosym_open(image.bytes, image.size, &gosym, NULL), 0);
+	assert_all(gosym);
+	gosym_close(gosym);
+}
+
+/* Memory that ends where the file does, so that the sanitizer sees what reads beyond. */
+static void try_bytes(const unsigned char *bytes, size_t size)
+{
+	unsigned char *copy = malloc(size ? size : 1);
+	struct gosym *gosym = NULL;
+	struct chain chain;
+
+	assert_non_null(copy);
+	memcpy(copy, bytes, size);
+	if (gosym_open(copy, size, &gosym, NULL) == 0) {
+		for (uint32_t at = 0; at < GO_TEXT_SIZE; at += 8) {
+			chain = (struct chain){0};
+			gosym_lookup(gosym, GO_TEXT + at, add_frame, &chain);
+		}
+		gosym_close(gosym);
+	}
+	free(copy);
+}
+
+static void test_truncated(void **state)
+{
+	struct go_options options = go_1_20;
+
+	(void)state;
+	options.has_section_headers = options.has_relocations = true;
+	go_image_make(&image, &options);
+	for (size_t size = 0; size < image.size; size++)
+		try_bytes(image.bytes, size);
+}
+
+static void test_wrong_bytes(void **state)
+{
+	static const unsigned char changes[] = {0x01, 0x80, 0xff};
+	const struct go_options versions[] = {go_1_18, go_1_27};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct go_options options = versions[i];
+
+		options.has_section_headers = options.has_relocations = i;
+		go_image_make(&image, &options);
+		for (size_t at = 0; at < image.size; at++) {
+			for (size_t j = 0; j < sizeof(changes); j++) {
+				image.bytes[at] ^= changes[j];
+				try_bytes(image.bytes, image.size);
+				image.bytes[at] ^= changes[j];
+			}
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_versions),  cmocka_unit_test(test_start_lines),
+		cmocka_unit_test(test_names),     cmocka_unit_test(test_unknown_version),
+		cmocka_unit_test(test_stopping),  cmocka_unit_test(test_circular_chain),
+		cmocka_unit_test(test_refused),   cmocka_unit_test(test_wrong_section),
+		cmocka_unit_test(test_truncated), cmocka_unit_test(test_wrong_bytes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

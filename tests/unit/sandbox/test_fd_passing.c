@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "sandbox/fd_passing.h"
+
+#define BYTES "some bytes"
+
+static size_t open_fds(void)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	size_t count = 0;
+
+	assert_non_null(directory);
+	while (readdir(directory))
+		count++;
+	closedir(directory);
+	return count;
+}
+
+static void receive(int socket, int *fd)
+{
+	char bytes[sizeof(BYTES)];
+
+	assert_int_equal(receive_file(socket, bytes, sizeof(bytes), fd), sizeof(BYTES));
+	assert_string_equal(bytes, BYTES);
+}
+
+static void test_one_or_none(void **state)
+{
+	struct stat sent, received;
+	int ends[2], fd;
+
+	(void)state;
+	assert_return_code(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+	assert_int_equal(pass_file(ends[0], BYTES, sizeof(BYTES), ends[0]), 0);
+	assert_int_equal(pass_file(ends[0], BYTES, sizeof(BYTES), -1), 0);
+	receive(ends[1], &fd);
+	assert_return_code(fd, 0);
+	assert_return_code(fstat(ends[0], &sent), 0);
+	assert_return_code(fstat(fd, &received), 0);
+	assert_int_equal(sent.st_ino, received.st_ino);
+	close(fd);
+	receive(ends[1], &fd);
+	assert_int_equal(fd, -1);
+	close(ends[0]);
+	assert_int_equal(receive_file(ends[1], &fd, sizeof(fd), &fd), 0);
+	close(ends[1]);
+}
+
+/* Of a sender that wants to fill our table of files. */
+static void test_more_than_one(void **state)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(2 * sizeof(int))];
+	} control = {0};
+	struct iovec vector = {.iov_base = (char[]){BYTES}, .iov_len = sizeof(BYTES)};
+	const struct msghdr message = {
+		.msg_iov = &vector,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+	int ends[2], fd;
+	size_t before;
+
+	(void)state;
+	assert_return_code(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+	control.header.cmsg_level = SOL_SOCKET;
+	control.header.cmsg_type = SCM_RIGHTS;
+	control.header.cmsg_len = CMSG_LEN(sizeof(ends));
+	memcpy(CMSG_DATA(&control.header), ends, sizeof(ends));
+	assert_return_code(sendmsg(ends[0], &message, 0), 0);
+	before = open_fds();
+	receive(ends[1], &fd);
+	if (fd >= 0)
+		close(fd);
+	assert_int_equal(open_fds(), before);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_one_or_none),
+		cmocka_unit_test(test_more_than_one),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

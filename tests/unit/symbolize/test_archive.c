@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "symbolize/archive.h"
+
+#include "cli/commands.h"
+#include "lib/error.h"
+#include "pprof/pprof_writer.h"
+#include "sandbox.h"
+#include "symbolize/find_binary.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct error error;
+static size_t missing;
+
+static void take_missing(void *arg, const char *path, const char *text)
+{
+	(void)arg, (void)path, (void)text;
+	missing++;
+}
+
+/* A profile whose only mapping is a file with a build id, or "" for none. */
+static struct pprof_profile *profile_of(const char *path, const char *build_id)
+{
+	const struct pprof_mapping mapping = {
+		.limit = UINT64_MAX, .file = path, .build_id = build_id};
+	struct pprof_builder *builder = pprof_new();
+	const char *file = in_sandbox("profile.pb.gz");
+	struct pprof_profile *profile;
+	uint32_t location;
+
+	location = pprof_location(builder, pprof_mapping(builder, &mapping), 0x1000, NULL, 0);
+	pprof_sample(builder, &location, 1, 1, 1, NULL, 0);
+	pprof_set_time(builder, INT64_C(4000000000000000000), 1, 1);
+	assert_int_equal(pprof_write(builder, file, NULL, &error), 0);
+	pprof_free(builder);
+	profile = pprof_read(file, &error);
+	assert_non_null(profile);
+	return profile;
+}
+
+static int create(const char *directory, struct pprof_profile *profile,
+		  struct bundle_counts *counts)
+{
+	const struct object_search search = {.directory = directory,
+					     .time = profile->message->time_nanos};
+	const char *debug[] = {in_sandbox("debug")};
+	const struct bundle_plan plan = {
+		.search = &search,
+		.directories = debug,
+		.directory_count = 1,
+		.missing = take_missing,
+	};
+	int err;
+
+	missing = 0;
+	err = bundle_create(&plan, profile, in_sandbox("a.tar.zst"), counts, &error);
+	pprof_profile_free(profile);
+	return err;
+}
+
+static bool is_empty(const char *directory)
+{
+	char command[PATH_MAX + 64];
+
+	snprintf(command, sizeof(command), "test -z \"$(ls -A '%s')\"", directory);
+	return system(command) == 0;
+}
+
+static void build_program(void)
+{
+	write_text(in_sandbox("main.c"), "int main(void)\n{\n\treturn 0;\n}\n");
+	run("cd '%s' && cc -g -Wl,--build-id=0x0123abcd -o program main.c && mkdir -p "
+	    "debug/.build-id/01 "
+	    "tmp && objcopy --only-keep-debug program debug/.build-id/01/23abcd.debug && "
+	    "strip program",
+	    sandbox);
+	setenv("TMPDIR", in_sandbox("tmp"), 1);
+}
+
+static void test_there_and_back(void **state)
+{
+	struct bundle bundle = {""};
+	struct bundle_counts counts;
+
+	(void)state;
+	build_program();
+	assert_int_equal(create(NULL, profile_of(in_sandbox("program"), "0123abcd"), &counts), 0);
+	assert_int_equal(counts.objects, 1);
+	assert_int_equal(counts.debug_files, 1);
+	assert_int_equal(counts.missing, 0);
+	assert_int_equal(bundle_unpack(&bundle, in_sandbox("a.tar.zst"), &error), 0);
+	run("cmp '%s/.build-id/01/23abcd' %s", bundle.directory, in_sandbox("program"));
+	run("cmp '%s/.build-id/01/23abcd.debug' %s", bundle.directory,
+	    in_sandbox("debug/.build-id/01/23abcd.debug"));
+	bundle_remove(&bundle);
+	assert_true(is_empty(in_sandbox("tmp")));
+}
+
+static void test_what_is_not_there(void **state)
+{
+	struct bundle_counts counts;
+
+	(void)state;
+	build_program();
+	/* Another build: the debug file alone is right. */
+	assert_int_equal(create(NULL, profile_of(in_sandbox("main.c"), "0123abcd"), &counts), 0);
+	assert_int_equal(missing, 1);
+	assert_int_equal(counts.debug_files, 1);
+	run("rm %s", in_sandbox("a.tar.zst"));
+	assert_int_equal(create(NULL, profile_of(in_sandbox("gone"), "4567"), &counts), -ENOENT);
+	assert_int_equal(missing, 1);
+	assert_int_equal(access(in_sandbox("a.tar.zst"), F_OK), -1);
+	assert_non_null(strstr(error.text, "nothing to collect"));
+}
+
+/* A path may hold what looks like the word of who looks for debug files. */
+static void test_paths_that_mislead(void **state)
+{
+	const char *directory = in_sandbox("x\nabc123 %s/secret", sandbox);
+	struct bundle bundle = {""};
+	struct bundle_counts counts;
+	char program[PATH_MAX];
+
+	(void)state;
+	build_program();
+	run("cd '%s' && mkdir -p secret '%s' && echo secret >secret/shadow && "
+	    "mv debug/.build-id/01/23abcd.debug '%s/shadow' && "
+	    "objcopy --add-gnu-debuglink='%s/shadow' program '%s/program'",
+	    sandbox, directory, directory, directory, directory);
+	snprintf(program, sizeof(program), "%s/program", directory);
+	assert_int_equal(create(NULL, profile_of(program, "0123abcd"), &counts), 0);
+	assert_int_equal(counts.debug_files, 1);
+	assert_int_equal(bundle_unpack(&bundle, in_sandbox("a.tar.zst"), &error), 0);
+	run("cmp '%s/.build-id/01/23abcd.debug' '%s/shadow'", bundle.directory, directory);
+	run("! grep -r secret '%s/.build-id'", bundle.directory);
+	run("test ! -e '%s/.build-id/ab'", bundle.directory);
+	bundle_remove(&bundle);
+}
+
+#define HOUR INT64_C(3600000000000)
+
+static int64_t now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_REALTIME, &time);
+	return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+}
+
+static int search(const char *directory, const char *path, const char *build_id, int64_t time)
+{
+	const struct object_search search = {.directory = directory, .time = time};
+	int fd = object_search_open(&search, path, build_id, &error);
+
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 ? fd : 0;
+}
+
+static void test_files_without_a_build_id(void **state)
+{
+	struct bundle bundle = {""};
+	struct bundle_counts counts;
+
+	(void)state;
+	build_program();
+	run("cd '%s' && cc -Wl,--build-id=none -o plain main.c", sandbox);
+	assert_int_equal(create(NULL, profile_of(in_sandbox("plain"), ""), &counts), 0);
+	assert_int_equal(bundle_unpack(&bundle, in_sandbox("a.tar.zst"), &error), 0);
+	run("cmp '%s%s' %s", bundle.directory, in_sandbox("plain"), in_sandbox("plain"));
+	/* It is as old as it was. */
+	assert_int_equal(search(bundle.directory, in_sandbox("plain"), "", now()), 0);
+	bundle_remove(&bundle);
+	run("rm %s", in_sandbox("a.tar.zst"));
+	/* Whoever made the profile may want to have any file carried to him. */
+	assert_int_equal(create(NULL, profile_of(in_sandbox("main.c"), ""), &counts), -ENOENT);
+	assert_int_equal(missing, 1);
+	assert_int_equal(create(NULL, profile_of(in_sandbox("tmp/../plain"), ""), &counts),
+			 -ENOENT);
+	assert_int_equal(missing, 1);
+}
+
+/* What somebody else may have made: nothing of it comes to lie anywhere. */
+static void test_hostile_archives(void **state)
+{
+	static const char *const commands[] = {
+		"echo x >../outside.%s && tar cPf a.tar ../outside.%s && rm ../outside.%s",
+		"tar cPf a.tar \"$PWD/main.c\"",
+		"ln -s / link && tar cf a.tar link",
+		"ln main.c hard && tar cf a.tar main.c hard",
+		"mkfifo fifo && tar cf a.tar fifo",
+		"mkdir -p d && tar cf a.tar d",
+		"tar cf whole.tar program && head -c 3000 whole.tar >a.tar",
+		"cp main.c a.tar",
+		": >a.tar",
+	};
+
+	(void)state;
+	build_program();
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		struct bundle bundle = {""};
+		char command[512];
+		const char *name = strrchr(sandbox, '/') + 1;
+
+		snprintf(command, sizeof(command), commands[i], name, name, name);
+		run("cd '%s' && rm -f a.tar && %s", sandbox, command);
+		error.text[0] = '\0';
+		assert_int_equal(bundle_unpack(&bundle, in_sandbox("a.tar"), &error), -EBADMSG);
+		assert_string_equal(bundle.directory, "");
+		assert_true(*error.text);
+		assert_true(is_empty(in_sandbox("tmp")));
+	}
+}
+
+/* Of few bytes, and no end. */
+static void test_archives_that_are_too_large(void **state)
+{
+	static const struct {
+		const char *sizes[3], *problem;
+	} archives[] = {
+		{{"17G", "1", "1"}, "has more than 16 GiB"},
+		{{"6G", "6G", "6G"}, "has more than 16 GiB"},
+		{{"1", "9G", "1"}, "has a file of more than 8 GiB"},
+	};
+	struct bundle bundle = {""};
+
+	(void)state;
+	build_program();
+	for (size_t i = 0; i < 3; i++) {
+		run("cd '%s' && truncate -s %s a && truncate -s %s b && truncate -s %s c && tar "
+		    "cSf a.tar a b c",
+		    sandbox, archives[i].sizes[0], archives[i].sizes[1], archives[i].sizes[2]);
+		assert_int_equal(bundle_unpack(&bundle, in_sandbox("a.tar"), &error), -EFBIG);
+		assert_non_null(strstr(error.text, archives[i].problem));
+		assert_true(is_empty(in_sandbox("tmp")));
+	}
+}
+
+static void test_files_that_are_too_large(void **state)
+{
+	struct bundle_counts counts;
+
+	(void)state;
+	build_program();
+	run("truncate -s 100G %s", in_sandbox("program"));
+	assert_int_equal(create(NULL, profile_of(in_sandbox("program"), "0123abcd"), &counts), 0);
+	assert_int_equal(counts.objects, 0);
+	assert_int_equal(counts.debug_files, 1);
+	assert_int_equal(counts.missing, 1);
+	assert_int_equal(missing, 1);
+
+	run("truncate -s 100G %s", in_sandbox("debug/.build-id/01/23abcd.debug"));
+	assert_int_equal(create(NULL, profile_of(in_sandbox("program"), "0123abcd"), &counts),
+			 -ENOENT);
+	assert_int_equal(missing, 2);
+}
+
+static void test_what_a_signal_leaves(void **state)
+{
+	struct bundle_counts counts;
+	struct bundle bundle = {""};
+	int status;
+	pid_t child;
+
+	(void)state;
+	build_program();
+	assert_int_equal(create(NULL, profile_of(in_sandbox("program"), "0123abcd"), &counts), 0);
+	child = fork();
+	if (child == 0) {
+		if (bundle_unpack(&bundle, in_sandbox("a.tar.zst"), &error) == 0)
+			raise(SIGTERM);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+	assert_true(is_empty(in_sandbox("tmp")));
+}
+
+/* Paths and build ids are what anybody wrote: they can't command a terminal. */
+
+static char *output_of(int (*command)(int argc, char **argv), char *option, int status)
+{
+	char *argv[] = {"command",
+			"-o",
+			(char *)in_sandbox("out"),
+			option,
+			(char *)in_sandbox("profile.pb.gz"),
+			NULL};
+	int saved = dup(STDERR_FILENO), fd;
+	char *text = calloc(1, 4096);
+
+	fd = open(in_sandbox("stderr"), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	assert_true(saved >= 0 && fd >= 0);
+	optind = 0;
+	dup2(fd, STDERR_FILENO);
+	assert_int_equal(command(5, argv), status);
+	dup2(saved, STDERR_FILENO);
+	assert_non_null(text);
+	assert_true(pread(fd, text, 4095, 0) > 0);
+	close(saved);
+	close(fd);
+	return text;
+}
+
+static void test_what_a_terminal_gets(void **state)
+{
+	static const char *const ids[] = {"", "\x1b[32m\u202e"};
+	char *texts[4];
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		pprof_profile_free(profile_of("/gone/\x1b[31m\n\xc2\x9b", ids[i]));
+		texts[2 * i] = output_of(cmd_archive, "--no-debug", STATUS_FAILED);
+		texts[2 * i + 1] = output_of(cmd_symbolize, "--no-cache", STATUS_OK);
+	}
+	for (size_t i = 0; i < 4; i++) {
+		assert_null(strchr(texts[i], '\x1b'));
+		assert_null(strstr(texts[i], "\xc2\x9b"));
+		assert_null(strstr(texts[i], "\u202e"));
+		assert_non_null(strstr(texts[i], "stackbeat: /gone/\\x1b[31m\\x0a\\x9b"));
+		free(texts[i]);
+	}
+}
+
+/* Looking for files */
+
+static void test_files_are_looked_for(void **state)
+{
+	const char *program = in_sandbox("program"), *other = in_sandbox("other");
+
+	(void)state;
+	build_program();
+	run("mkdir -p %s %s && cp %s %s && cp %s %s", in_sandbox("other/.build-id/01"),
+	    in_sandbox("flat"), program, in_sandbox("other/.build-id/01/23abcd"), program,
+	    in_sandbox("flat/name"));
+	assert_int_equal(search(NULL, program, "0123abcd", 0), 0);
+	assert_int_equal(search(other, "/gone", "0123abcd", 0), 0);
+	assert_int_equal(search(in_sandbox("flat"), "/gone/name", "0123abcd", 0), 0);
+	assert_int_equal(search(sandbox, "/program", "0123abcd", 0), 0);
+
+	assert_int_equal(search(NULL, program, "0123abce", 0), -ENOENT);
+	assert_non_null(strstr(error.text, "has build id 0123abcd, not 0123abce: not taken"));
+	assert_int_equal(search(other, "/gone", "4567", 0), -ENOENT);
+	assert_non_null(strstr(error.text, "is neither in "));
+	assert_int_equal(search(NULL, "/gone", "4567", 0), -ENOENT);
+	assert_int_equal(search(NULL, "relative", "4567", 0), -ENOENT);
+	assert_int_equal(search(other, "..", "4567", 0), -ENOENT);
+	/* Whoever has no build id must be old enough. */
+	assert_int_equal(search(NULL, program, "", INT64_MAX), 0);
+	assert_int_equal(search(NULL, program, "", 1), -ENOENT);
+	assert_non_null(strstr(error.text, "has changed since the profile was taken"));
+	/* It may have the age of a package, and have come later. */
+	run("touch -d 2001-01-01 %s", program);
+	assert_int_equal(search(NULL, program, "", now() - HOUR), -ENOENT);
+	assert_int_equal(search(sandbox, "/program", "", now() - HOUR), 0);
+	assert_int_equal(search(NULL, in_sandbox("main.c"), "", INT64_MAX), -ENOENT);
+	/* Nothing but regular files is opened. */
+	run("rm %s && mkfifo %s", in_sandbox("main.c"), in_sandbox("main.c"));
+	assert_int_equal(search(NULL, in_sandbox("main.c"), "", INT64_MAX), -ENOENT);
+}
+
+#define BUNDLE_TEST(test) cmocka_unit_test_setup_teardown(test, make_sandbox, remove_sandbox)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BUNDLE_TEST(test_there_and_back),
+		BUNDLE_TEST(test_what_is_not_there),
+		BUNDLE_TEST(test_paths_that_mislead),
+		BUNDLE_TEST(test_files_without_a_build_id),
+		BUNDLE_TEST(test_hostile_archives),
+		BUNDLE_TEST(test_what_a_signal_leaves),
+		BUNDLE_TEST(test_archives_that_are_too_large),
+		BUNDLE_TEST(test_files_that_are_too_large),
+		BUNDLE_TEST(test_files_are_looked_for),
+		BUNDLE_TEST(test_what_a_terminal_gets),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,609 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "symbolize/symbolizer.h"
+
+#include "debuginfo/kallsyms.h"
+#include "debuginfo/kernel_image.h"
+#include "fake_kernel_records.h"
+#include "sandbox.h"
+
+static struct told_files files;
+static struct objects *objects;
+static struct spaces *spaces;
+static struct symbolizer *symbolizer;
+static struct kallsyms *kallsyms;
+static struct kernel *kernel;
+
+static bool make_tables(void)
+{
+	const struct object_source source = told_source(&files);
+
+	files = (struct told_files){.count = 0};
+	objects = objects_new(sandbox, &source, NULL);
+	spaces = spaces_new(sandbox, objects, NULL);
+	kernel = kernel_new(sandbox);
+	symbolizer = symbolizer_new(kallsyms, kernel, objects, sandbox, NULL);
+	return kernel && objects && spaces && symbolizer;
+}
+
+static void free_tables(void)
+{
+	symbolizer_free(symbolizer);
+	kernel_free(kernel);
+	spaces_free(spaces);
+	objects_free(objects);
+	told_clear(&files);
+}
+
+static int set_up(void **state)
+{
+	static char text[] = "ffffffff81000000 T vfs_read\n"
+			     "ffffffff81000100 T _etext\n"
+			     "ffffffffc0000000 t ext4_read\t[ext4]\n";
+	FILE *stream = fmemopen(text, strlen(text), "r");
+
+	if (make_sandbox(state) != 0 || kallsyms_parse(stream, "test", &kallsyms, NULL) != 0)
+		return -1;
+	fclose(stream);
+	run("mkdir -p %s", in_sandbox("proc"));
+	write_text(in_sandbox("proc/kallsyms"), "0000000000000000 A fixed_percpu_data\n"
+						"ffffffff81000000 T _text\n");
+	write_text(in_sandbox("proc/modules"), "ext4 4096 1 - Live 0xffffffffc0000000 (E)\n"
+					       "jbd2 8192 2 ext4, Live 0xffffffffbffff000\n"
+					       "hidden 4096 0 - Live 0x0000000000000000\n");
+	return make_tables() ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	free_tables();
+	kallsyms_free(kallsyms);
+	return remove_sandbox(state);
+}
+
+/* Builds sandbox/NAME from assembler text; .text is at 0x1000, mapped from offset 0x1000. */
+static void build(const char *name, const char *text)
+{
+	write_text(in_sandbox("source.s"), text);
+	run("cc -nostdlib -shared -Wl,-z,separate-code -Wl,-Ttext=0x1000 "
+	    "-Wl,--build-id=0x0123 -o %s %s",
+	    in_sandbox("%s", name), in_sandbox("source.s"));
+}
+
+/* A process that maps sandbox/NAME from offset 0x1000 at 0x700000, and memory at 0x10000. */
+static struct space *map(uint32_t pid, const char *name)
+{
+	uint64_t id = told_file(objects, &files, in_sandbox("%s", name));
+
+	told_space(spaces, pid, pid, 1, name);
+	told_mapping(spaces, pid, 1, 0, 0x10000, 0x11000, 0, 0);
+	told_mapping(spaces, pid, 1, 0, 0x700000, 0x701000, id, 0x1000);
+	assert_int_equal(space_advance(spaces_get(spaces, pid, 0), 1), 0);
+	return spaces_get(spaces, pid, 0);
+}
+
+/* As a sample that hits it would do: what it needs is read. */
+static const struct frame_name *name_of(const struct space *space, uint64_t address)
+{
+	uint64_t number;
+	uint32_t place = space_place(space, 1, address, &number);
+
+	return symbolize_user(symbolizer, space, place, number);
+}
+
+static void read_all(void)
+{
+	bool is_offset;
+	uint64_t number;
+	struct object *object;
+
+	for (uint64_t i = 1; i <= files.count; i++) {
+		object = place_object(objects,
+				      space_place(spaces_get(spaces, i, 0), 1, 0x700000, &number),
+				      &is_offset);
+		if (object)
+			assert_int_equal(object_need(objects, object), 0);
+	}
+	objects_finish(objects);
+}
+
+#define FUNCTION(name)                                                                             \
+	".globl " name "\n.type " name ", @function\n" name ": .skip 16, 0x90\n.size " name ", "   \
+	"16\n"
+
+static void test_user(void **state)
+{
+	const struct frame_name *frame;
+	struct space *space, *other;
+
+	(void)state;
+	build("a.so", ".text\n" FUNCTION("first") FUNCTION("second") ".skip 16, 0x90\n");
+	space = map(1, "a.so");
+	other = map(2, "a.so");
+	read_all();
+	frame = name_of(space, 0x700018);
+	assert_non_null(frame);
+	assert_true(frame->resolved);
+	assert_true(frame->normalized);
+	assert_null(frame->kernel);
+	assert_string_equal(frame->function, "second");
+	assert_string_equal(frame->system_name, "second");
+	assert_string_equal(frame->mapping_path, in_sandbox("a.so"));
+	assert_string_equal(frame->build_id, "0123");
+	assert_int_equal(frame->vaddr, 0x1018);
+	assert_int_equal(frame->start, 0x1010);
+	assert_ptr_equal(frame, name_of(space, 0x700018));
+	/* Another process has it, too: the same place. */
+	assert_ptr_equal(frame, name_of(other, 0x700018));
+}
+
+static void test_user_without_a_name(void **state)
+{
+	const struct frame_name *frame;
+	struct space *space, *other;
+
+	(void)state;
+	build("a.so", ".text\n" FUNCTION("first") ".skip 16, 0x90\n");
+	space = map(1, "a.so");
+	other = map(2, "a.so");
+	read_all();
+	frame = name_of(space, 0x700010);
+	assert_false(frame->resolved);
+	assert_null(frame->function);
+	assert_null(frame->system_name);
+	assert_true(frame->normalized);
+	assert_int_equal(frame->vaddr, 0x1010);
+
+	frame = name_of(space, 0x10020);
+	assert_false(frame->resolved);
+	assert_false(frame->normalized);
+	assert_int_equal(frame->vaddr, 0x10020);
+	assert_string_equal(frame->mapping_path, "[anon]");
+	assert_ptr_equal(frame, name_of(space, 0x10020));
+	assert_ptr_not_equal(frame, name_of(other, 0x10020));
+
+	frame = name_of(space, 0x1);
+	assert_false(frame->resolved);
+	assert_string_equal(frame->mapping_path, "");
+	assert_string_equal(frame->build_id, "");
+	assert_int_equal(frame->vaddr, 0x1);
+
+	frame = name_of(space, 0xffffffffff600400);
+	assert_string_equal(frame->mapping_path, "[vsyscall]");
+	assert_int_equal(frame->vaddr, 0xffffffffff600400);
+}
+
+/* What it maps is no ELF file: its offset in the file is what can be said. */
+static void test_file_without_segments(void **state)
+{
+	const struct frame_name *frame;
+	struct space *space;
+
+	(void)state;
+	write_text(in_sandbox("jit.cache"), "no ELF file");
+	space = map(1, "jit.cache");
+	read_all();
+	frame = name_of(space, 0x700010);
+	assert_false(frame->resolved);
+	assert_false(frame->normalized);
+	assert_int_equal(frame->vaddr, 0x1010);
+	assert_string_equal(frame->mapping_path, in_sandbox("jit.cache"));
+}
+
+static const char *demangled(const char *name)
+{
+	const struct frame_name *frame;
+	struct space *space;
+	char text[4096];
+
+	/* What was read is final: each name has tables of its own. */
+	free_tables();
+	assert_true(make_tables());
+	snprintf(text, sizeof(text),
+		 ".text\n.globl %s\n.type %s, @function\n%s: .skip 16, 0x90\n.size %s, 16\n", name,
+		 name, name, name);
+	build("name.so", text);
+	space = map(1, "name.so");
+	read_all();
+	frame = name_of(space, 0x700000);
+	assert_true(frame->resolved);
+	assert_string_equal(frame->system_name, name);
+	return frame->function;
+}
+
+static void test_demangled(void **state)
+{
+	(void)state;
+	assert_string_equal(demangled("_ZN5outer5innerEi"), "outer::inner");
+	assert_string_equal(demangled("_Z3addIiET_S0_S0_"), "add<int>");
+	assert_string_equal(demangled("_ZN4core3fmt5write17h0123456789abcdefE"),
+			    "core::fmt::write");
+	assert_string_equal(demangled("_RNvCs1234_7mycrate3foo"), "mycrate::foo");
+	assert_string_equal(demangled("_Zrubbish"), "_Zrubbish");
+	assert_string_equal(demangled("plain"), "plain");
+	assert_string_equal(demangled("main.main"), "main.main");
+}
+
+/* Each argument is the one before it, twice: the last has 2^33 letters. */
+static void test_name_that_explodes(void **state)
+{
+	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	char name[512] = "_Z1fI1AIiiE";
+	size_t used = strlen(name);
+
+	(void)state;
+	for (unsigned int i = 1; i < 34; i++)
+		used += (size_t)snprintf(name + used, sizeof(name) - used, "S0_IS%c_S%c_E",
+					 digits[i], digits[i]);
+	snprintf(name + used, sizeof(name) - used, "Evv");
+	assert_string_equal(demangled(name), name);
+}
+
+static void test_kernel(void **state)
+{
+	static const uint32_t notes[] = {4, 2, 3, 0x00554e47, 0x0201};
+	const struct frame_name *frame;
+
+	(void)state;
+	run("mkdir -p %s %s", in_sandbox("sys/kernel"), in_sandbox("sys/module/ext4/notes"));
+	write_file(in_sandbox("sys/kernel/notes"), notes, sizeof(notes));
+	frame = symbolize_kernel(symbolizer, 0xffffffff81000010);
+	assert_true(frame->resolved);
+	assert_non_null(frame->kernel);
+	assert_string_equal(frame->function, "vfs_read");
+	assert_string_equal(frame->mapping_path, "[kernel.kallsyms]");
+	assert_int_equal(frame->kernel->start, 0xffffffff81000000);
+	assert_int_equal(frame->kernel->limit, UINT64_MAX);
+	assert_string_equal(frame->build_id, "0102");
+	assert_int_equal(frame->vaddr, 0xffffffff81000010);
+	assert_int_equal(frame->start, 0xffffffff81000000);
+	assert_ptr_equal(frame, symbolize_kernel(symbolizer, 0xffffffff81000010));
+
+	frame = symbolize_kernel(symbolizer, 0xffffffffc0000010);
+	assert_string_equal(frame->function, "ext4_read");
+	assert_string_equal(frame->mapping_path, "[ext4]");
+	assert_string_equal(frame->build_id, "");
+	assert_int_equal(frame->kernel->start, 0xffffffffc0000000);
+	assert_int_equal(frame->kernel->limit, 0xffffffffc0001000);
+	/* Its size reaches into the one behind it. */
+	frame = symbolize_kernel(symbolizer, 0xffffffffbffffff0);
+	assert_string_equal(frame->mapping_path, "[jbd2]");
+	frame = symbolize_kernel(symbolizer, 0xffffffffc0001000);
+	assert_string_equal(frame->mapping_path, "[kernel.kallsyms]");
+
+	frame = symbolize_kernel(symbolizer, 0xffffffff81000100);
+	assert_false(frame->resolved);
+	assert_null(frame->function);
+	assert_string_equal(frame->mapping_path, "[kernel.kallsyms]");
+}
+
+/* What debug information says. */
+
+static char problem[1024];
+
+static void take_problem(void *arg, const char *path, const char *text)
+{
+	(void)arg;
+	snprintf(problem, sizeof(problem), "%s: %s", path, text);
+}
+
+static void resolve(void)
+{
+	const char *directory = in_sandbox("debug");
+	const struct naming naming = {
+		.directories = &directory,
+		.directory_count = 1,
+		.problem = take_problem,
+	};
+
+	*problem = '\0';
+	assert_int_equal(symbolizer_resolve(symbolizer, &naming), 0);
+}
+
+static void note_interruption(void *arg)
+{
+	(*(size_t *)arg)++;
+}
+
+static void build_inlined(const char *options)
+{
+	write_text(in_sandbox("inlined.c"), "static inline int inner(volatile int *x)\n"
+					    "{\n"
+					    "	return *x + 1;\n"
+					    "}\n"
+					    "int vfs_read(volatile int *x)\n"
+					    "{\n"
+					    "	return inner(x);\n"
+					    "}\n");
+	run("cd '%s' && cc -O2 -fcf-protection=none -nostdlib -shared -Wl,-z,separate-code "
+	    "-Wl,-Ttext=0x1000 %s inlined.c",
+	    sandbox, options);
+}
+
+static void expect_inlined(const struct frame_name *frame)
+{
+	assert_string_equal(problem, "");
+	assert_true(frame->resolved);
+	assert_int_equal(frame->line_count, 2);
+	assert_string_equal(frame->lines[0].function, "inner");
+	assert_int_equal(frame->lines[0].line, 3);
+	assert_int_equal(frame->lines[0].start_line, 1);
+	assert_string_equal(frame->lines[0].file, in_sandbox("inlined.c"));
+	assert_string_equal(frame->lines[1].function, "vfs_read");
+	assert_int_equal(frame->lines[1].line, 7);
+	assert_int_equal(frame->lines[1].start_line, 5);
+	assert_string_equal(frame->function, "vfs_read");
+	assert_string_equal(frame->system_name, "vfs_read");
+}
+
+static void test_inlined(void **state)
+{
+	const struct frame_name *frame, *bare;
+	struct space *space, *other;
+
+	(void)state;
+	build_inlined("-g -o inlined.so");
+	/* Where it is found again: below the root of these tests. */
+	run("cd '%s' && mkdir -p '.%s' && ln inlined.so '.%s/'", sandbox, sandbox, sandbox);
+	build("bare.so", ".text\n" FUNCTION("first"));
+	space = map(1, "inlined.so");
+	other = map(2, "bare.so");
+	read_all();
+	frame = name_of(space, 0x700000);
+	bare = name_of(other, 0x700000);
+	assert_string_equal(frame->function, "vfs_read");
+	assert_int_equal(frame->line_count, 1);
+	assert_string_equal(frame->lines[0].function, "vfs_read");
+	resolve();
+	expect_inlined(frame);
+	assert_int_equal(frame->start, 0x1000);
+	/* Without debug information it stays as it was. */
+	assert_int_equal(bare->line_count, 1);
+	assert_string_equal(bare->lines[0].function, "first");
+	assert_null(bare->lines[0].file);
+	assert_ptr_equal(frame, name_of(space, 0x700000));
+}
+
+/* Whoever does not want to wait gets the names of the symbols. */
+static void test_interruption(void **state)
+{
+	const char *directory = in_sandbox("debug");
+	const struct frame_name *frame;
+	size_t interruptions = 0;
+	struct naming naming = {
+		.directories = &directory,
+		.directory_count = 1,
+		.interrupted = note_interruption,
+		.arg = &interruptions,
+	};
+	struct space *space;
+	int ends[2];
+
+	(void)state;
+	build_inlined("-g -o inlined.so");
+	space = map(1, "inlined.so");
+	read_all();
+	frame = name_of(space, 0x700000);
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(write(ends[1], "", 1), 1);
+	naming.stop = ends[0];
+	assert_int_equal(symbolizer_resolve(symbolizer, &naming), 0);
+	assert_int_equal(interruptions, 1);
+	assert_int_equal(frame->line_count, 1);
+	assert_string_equal(frame->function, "vfs_read");
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void test_kernel_with_debug_information(void **state)
+{
+	static const uint32_t notes[] = {4, 2, 3, 0x00554e47, 0x0201};
+	const struct frame_name *frame, *module;
+
+	(void)state;
+	run("mkdir -p %s", in_sandbox("sys/kernel"));
+	write_file(in_sandbox("sys/kernel/notes"), notes, sizeof(notes));
+	build_inlined("-g -Wl,--build-id=0x0102 -o vmlinux");
+	run("cd '%s' && install -D vmlinux \"usr/lib/debug/boot/vmlinux-$(uname -r)\"", sandbox);
+	frame = symbolize_kernel(symbolizer, 0xffffffff81000000);
+	module = symbolize_kernel(symbolizer, 0xffffffffc0000010);
+	resolve();
+	expect_inlined(frame);
+	assert_int_equal(frame->start, 0xffffffff81000000);
+	assert_string_equal(module->function, "ext4_read");
+
+	/* Of another kernel. */
+	build_inlined("-g -Wl,--build-id=0x0103 -o vmlinux");
+	run("cd '%s' && install -D vmlinux \"usr/lib/debug/boot/vmlinux-$(uname -r)\"", sandbox);
+	frame = symbolize_kernel(symbolizer, 0xffffffff81000001);
+	resolve();
+	assert_int_equal(frame->line_count, 1);
+	assert_string_equal(frame->function, "vfs_read");
+	assert_non_null(strstr(problem, "0103"));
+	run("rm -r %s", in_sandbox("usr"));
+}
+
+static void test_code_that_a_process_makes(void **state)
+{
+	const struct frame_name *known, *unknown, *late;
+	struct space *space, *other;
+
+	(void)state;
+	build("a.so", ".text\n" FUNCTION("first"));
+	run("mkdir -p %s %s", in_sandbox("proc/1/root/tmp"), in_sandbox("proc/2/root/tmp"));
+	write_text(in_sandbox("proc/1/root/tmp/perf-1.map"), "10010 8 LazyCompile:~f /a b.js:1\n");
+	space = map(1, "a.so");
+	other = map(2, "a.so");
+	space_makes_code(space);
+	space_makes_code(other);
+	write_text(in_sandbox("proc/2/root/tmp/perf-2.map"), "10010 8 late\n");
+	spaces_finish(spaces);
+	/* The process goes on until its map is read. */
+	run("echo '10020 8 more' >>%s", in_sandbox("proc/1/root/tmp/perf-1.map"));
+	run("rm -r %s %s", in_sandbox("proc/1"), in_sandbox("proc/2"));
+	known = name_of(space, 0x10012);
+	unknown = name_of(space, 0x10018);
+	late = name_of(other, 0x10012);
+	assert_false(known->resolved);
+	resolve();
+	assert_string_equal(problem, "");
+	assert_string_equal(known->function, "LazyCompile:~f /a b.js:1");
+	assert_string_equal(known->system_name, "LazyCompile:~f /a b.js:1");
+	assert_string_equal(known->mapping_path, "[anon]");
+	assert_false(unknown->resolved);
+	assert_string_equal(name_of(space, 0x10012)->function, known->function);
+	assert_string_equal(late->function, "late");
+}
+
+static void test_kernel_without_symbols(void **state)
+{
+	struct symbolizer *own = symbolizer_new(NULL, kernel, objects, sandbox, NULL);
+
+	(void)state;
+	assert_false(symbolize_kernel(own, 0xffffffff81000010)->resolved);
+	symbolizer_free(own);
+}
+
+static void test_is_root(void **state)
+{
+	static const char *const roots[] = {"_start",
+					    "__libc_start_main",
+					    "__libc_start_main_impl",
+					    "__libc_start_call_main",
+					    "start_thread",
+					    "clone",
+					    "clone3",
+					    "__clone",
+					    "__clone3",
+					    "runtime.goexit",
+					    "runtime.goexit.abi0",
+					    "runtime.rt0_go.abi0",
+					    "runtime.mstart"};
+	static const char *const others[] = {"",
+					     "main",
+					     "start",
+					     "_start_worker",
+					     "clone_node",
+					     "runtime.goexit0",
+					     "runtime.goexit1",
+					     "runtime.mstart1",
+					     "runtime.main",
+					     "my_start_thread"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++)
+		assert_true(symbolize_is_root(roots[i]));
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		assert_false(symbolize_is_root(others[i]));
+}
+
+#define LIBC "/usr/lib/x86_64-linux-gnu/libc.so.6"
+
+#define NAMED(name, path)                                                                          \
+	&(const struct frame_name)                                                                 \
+	{                                                                                          \
+		.function = name, .system_name = name, .mapping_path = path, .build_id = "",       \
+		.resolved = true                                                                   \
+	}
+#define UNNAMED(path)                                                                              \
+	&(const struct frame_name)                                                                 \
+	{                                                                                          \
+		.mapping_path = path, .build_id = ""                                               \
+	}
+
+#define COMPLETE(end, ...)                                                                         \
+	symbolize_complete((const struct frame_name *const[]){__VA_ARGS__},                        \
+			   sizeof((const struct frame_name *const[]){__VA_ARGS__}) /               \
+				   sizeof(struct frame_name *),                                    \
+			   end)
+
+static void test_complete_at_a_root(void **state)
+{
+	(void)state;
+	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, NAMED("leaf", "/a"), NAMED("main", "/a"),
+				  NAMED("_start", "/a")),
+			 3);
+	/* What is above the root is what the walk made of rubbish. */
+	assert_int_equal(COMPLETE(STACKBEAT_END_ROOT, NAMED("main", "/a"),
+				  NAMED("__libc_start_call_main", LIBC), NAMED("any", "/a"),
+				  UNNAMED("")),
+			 2);
+	assert_int_equal(COMPLETE(STACKBEAT_END_MEMORY, NAMED("main", "/a"),
+				  NAMED("__libc_start_main", LIBC), NAMED("_start", "/a"),
+				  UNNAMED("")),
+			 3);
+	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, NAMED("main.main", "/g"),
+				  NAMED("runtime.main", "/g"), NAMED("runtime.goexit.abi0", "/g")),
+			 3);
+}
+
+static void test_complete_below_a_stripped_libc(void **state)
+{
+	(void)state;
+	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, NAMED("leaf", "/a"), NAMED("main", "/a"),
+				  UNNAMED(LIBC)),
+			 3);
+	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, NAMED("main", "/a"),
+				  UNNAMED("/lib/ld-musl-x86_64.so.1"), UNNAMED("[stack]")),
+			 2);
+	/* A callback of qsort(): its caller is lost. */
+	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, NAMED("compare", "/a"), UNNAMED(LIBC)), 0);
+	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, NAMED("main", "/a"), NAMED("qsort", LIBC)),
+			 0);
+	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, NAMED("main", "/a"),
+				  UNNAMED("/usr/lib/libcrypto.so.3")),
+			 0);
+	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, UNNAMED(LIBC)), 0);
+}
+
+/* A program may call a function of its own like one of the C library. */
+static void test_complete_with_a_name_of_the_library(void **state)
+{
+	(void)state;
+	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, NAMED("work", "/a"),
+				  NAMED("start_thread", LIBC), NAMED("any", "/a")),
+			 2);
+	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, NAMED("work", "/static"),
+				  NAMED("start_thread", "/static")),
+			 2);
+	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, NAMED("work", "/a"),
+				  NAMED("start_thread", "/a"), NAMED("caller", "/a")),
+			 0);
+	assert_int_equal(COMPLETE(STACKBEAT_END_ROOT, NAMED("work", "/a"),
+				  NAMED("start_thread", "/a"), NAMED("caller", "/a")),
+			 3);
+}
+
+static void test_complete_as_the_kernel_says(void **state)
+{
+	(void)state;
+	assert_int_equal(COMPLETE(STACKBEAT_END_ROOT, NAMED("f", "/a"), UNNAMED("[anon]")), 2);
+	assert_int_equal(COMPLETE(STACKBEAT_END_DEPTH, NAMED("f", "/a"), NAMED("main", "/a")), 0);
+	assert_int_equal(COMPLETE(STACKBEAT_END_MEMORY, NAMED("f", "/a")), 0);
+	assert_int_equal(symbolize_complete(NULL, 0, STACKBEAT_END_NO_USER), 0);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_user),
+		TEST(test_user_without_a_name),
+		TEST(test_file_without_segments),
+		TEST(test_demangled),
+		TEST(test_name_that_explodes),
+		TEST(test_kernel),
+		TEST(test_kernel_without_symbols),
+		TEST(test_inlined),
+		TEST(test_kernel_with_debug_information),
+		TEST(test_code_that_a_process_makes),
+		TEST(test_interruption),
+		cmocka_unit_test(test_is_root),
+		cmocka_unit_test(test_complete_at_a_root),
+		cmocka_unit_test(test_complete_below_a_stripped_libc),
+		cmocka_unit_test(test_complete_with_a_name_of_the_library),
+		cmocka_unit_test(test_complete_as_the_kernel_says),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "lib/error.h"
+#include "session/netlink.h"
+
+static const char usage[] =
+	"Usage: stackbeat events\n"
+	"\n"
+	"Prints a line for each thing that happens to a session, until it is interrupted: opened,\n"
+	"closed, changed (and by whom), throttled and recovered (the rate on a CPU was lowered to\n"
+	"keep the budget, or raised again), lost (records on a CPU), CPU gone, CPU back. The "
+	"first\n"
+	"column is the time since boot in seconds.\n";
+
+static void print_change(const struct control_event *event)
+{
+	printf("changed by %s (%u): %u Hz, %s\n", event->owner_comm, event->owner, event->rate,
+	       control_state_name(event->state));
+}
+
+static int print_event(const struct control_event *event, void *arg)
+{
+	(void)arg;
+	printf("%" PRIu64 ".%06" PRIu64 "  session %u  ", event->time / 1000000000,
+	       event->time / 1000 % 1000000, event->session);
+	switch (event->event) {
+	case STACKBEAT_EVENT_OPENED:
+		printf("opened by %s (%u)\n", event->owner_comm, event->owner);
+		break;
+	case STACKBEAT_EVENT_CLOSED:
+		puts("closed");
+		break;
+	case STACKBEAT_EVENT_CHANGED:
+		print_change(event);
+		break;
+	case STACKBEAT_EVENT_THROTTLED:
+		printf("throttled on CPU %u to %u Hz\n", event->cpu, event->rate);
+		break;
+	case STACKBEAT_EVENT_RECOVERED:
+		printf("recovered on CPU %u to %u Hz\n", event->cpu, event->rate);
+		break;
+	case STACKBEAT_EVENT_LOST:
+		printf("lost %" PRIu64 " records on CPU %u\n", event->count, event->cpu);
+		break;
+	case STACKBEAT_EVENT_CPU_GONE:
+		printf("CPU %u gone\n", event->cpu);
+		break;
+	case STACKBEAT_EVENT_CPU_BACK:
+		printf("CPU %u back\n", event->cpu);
+		break;
+	default:
+		printf("event %d\n", event->event);
+	}
+	return fflush(stdout) ? -errno : 0;
+}
+
+int cmd_events(int argc, char **argv)
+{
+	struct control *control;
+	struct error error = {""};
+	int err;
+
+	if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+		fputs(usage, stdout);
+		return STATUS_OK;
+	}
+	if (argc > 1) {
+		fprintf(stderr, "stackbeat events: takes no arguments, not '%s'\n", argv[1]);
+		return STATUS_USAGE;
+	}
+	err = control_open(&control, &error);
+	if (!err) {
+		err = control_follow(control, print_event, NULL, &error);
+		control_close(control);
+	}
+	if (err && !*error.text)
+		error_errno(&error, -err, "can't print the events");
+	if (err) {
+		fprintf(stderr, "stackbeat: %s\n", error.text);
+		return STATUS_FAILED;
+	}
+	return STATUS_OK;
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <stdio.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/session_option.h"
+#include "lib/error.h"
+#include "session/netlink.h"
+
+static const char usage[] =
+	"Usage: stackbeat rate [HZ] [--session N]\n"
+	"\n"
+	"Shows the rates of the open sessions, or sets one, while it records. A session need\n"
+	"not be named where only one is open; 'stackbeat status' lists them.\n"
+	"\n"
+	"  -s, --session N  the session\n"
+	"  -h, --help       this text\n";
+
+struct rate_options {
+	struct session_option common;
+	uint32_t rate; /* Hz; 0: show */
+};
+
+static int parse(int argc, char **argv, struct rate_options *options, struct error *error)
+{
+	int first;
+	int err = session_option_parse(argc, argv, &options->common, &first, error);
+
+	if (err || first == argc)
+		return err;
+	if (argc - first > 1)
+		return error_set(error, EINVAL, "one rate, not '%s' too", argv[first + 1]);
+	return parse_number(argv[first], "the rate in Hz", STACKBEAT_RATE_MIN, STACKBEAT_RATE_MAX,
+			    &options->rate, error);
+}
+
+static int show_session(const struct control_session *session, void *arg)
+{
+	const struct rate_options *options = arg;
+
+	if (!options->common.session || options->common.session == session->id)
+		printf("session %u: %u Hz\n", session->id, session->rate);
+	return 0;
+}
+
+static int set_rate(struct control *control, const struct rate_options *options,
+		    struct error *error)
+{
+	const struct control_settings settings = {
+		.set = CONTROL_SET(STACKBEAT_A_RATE),
+		.rate = options->rate,
+	};
+	uint32_t session;
+	int err = control_select(control, options->common.session, &session, error);
+
+	return err ? err : control_set(control, session, &settings, error);
+}
+
+int cmd_rate(int argc, char **argv)
+{
+	struct rate_options options = {0};
+	struct control *control = NULL;
+	struct error error;
+	int err;
+
+	if (parse(argc, argv, &options, &error)) {
+		fprintf(stderr, "stackbeat rate: %s\n", error.text);
+		return STATUS_USAGE;
+	}
+	if (options.common.help) {
+		fputs(usage, stdout);
+		return STATUS_OK;
+	}
+	err = control_open(&control, &error);
+	if (!err)
+		err = options.rate ? set_rate(control, &options, &error)
+				   : control_list(control, show_session, &options, &error);
+	control_close(control);
+	if (err) {
+		fprintf(stderr, "stackbeat: %s\n", error.text);
+		return STATUS_FAILED;
+	}
+	return STATUS_OK;
+}

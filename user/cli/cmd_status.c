@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "lib/error.h"
+#include "session/netlink.h"
+
+static const char usage[] =
+	"Usage: stackbeat status [--json]\n"
+	"\n"
+	"Shows the module and its open sessions: id, owner, rate, state, CPUs, and counters.\n"
+	"NOW is the rate in effect on the slowest CPU: lower than RATE where the session was\n"
+	"throttled to keep its budget. COST is the CPU time that its timer interrupts have taken,\n"
+	"SPACES the address spaces that were sampled, FILES the mapped files that are kept open.\n"
+	"\n"
+	"  -j, --json  as one JSON object, all counters included\n"
+	"  -h, --help  this text\n";
+
+static int print_session(const struct control_session *session, void *arg)
+{
+	const uint64_t *stats = session->stats;
+	char owner[48];
+	int *count = arg;
+
+	if (!(*count)++)
+		printf("%7s  %-22s %8s %8s  %-8s %-8s %12s %10s %10s %10s %12s %8s %7s\n",
+		       "SESSION", "OWNER", "RATE", "NOW", "STATE", "CPUS", "SAMPLES", "LOST",
+		       "FILTERED", "IDLE", "COST", "SPACES", "FILES");
+	snprintf(owner, sizeof(owner), "%s (%u)", session->owner_comm, session->owner);
+	printf("%7u  %-22s %5u Hz %5" PRIu64 " Hz  %-8s %-8s %12" PRIu64 " %10" PRIu64 " %10" PRIu64
+	       " %10" PRIu64 " %9.1f ms %8" PRIu64 " %7" PRIu64 "\n",
+	       session->id, owner, session->rate, stats[STACKBEAT_S_RATE],
+	       control_state_name(session->state), *session->cpus ? session->cpus : "all",
+	       stats[STACKBEAT_S_SAMPLES],
+	       stats[STACKBEAT_S_LOST_FULL] + stats[STACKBEAT_S_LOST_TAIL],
+	       stats[STACKBEAT_S_FILTERED], stats[STACKBEAT_S_IDLE],
+	       (double)stats[STACKBEAT_S_COST] / 1e6, stats[STACKBEAT_S_SPACES],
+	       stats[STACKBEAT_S_OBJECTS]);
+	return 0;
+}
+
+static void add_number(json_object *object, const char *key, uint64_t value)
+{
+	json_object_object_add(object, key, json_object_new_uint64(value));
+}
+
+static void add_text(json_object *object, const char *key, const char *value)
+{
+	json_object_object_add(object, key, json_object_new_string(value));
+}
+
+static void add_flag(json_object *object, const char *key, bool value)
+{
+	json_object_object_add(object, key, json_object_new_boolean(value));
+}
+
+static int add_session(const struct control_session *session, void *arg)
+{
+	static const char *const counters[STACKBEAT_S_COUNT] = {
+		[STACKBEAT_S_BEATS] = "beats",
+		[STACKBEAT_S_SAMPLES] = "samples",
+		[STACKBEAT_S_LOST_FULL] = "lost_ring_full",
+		[STACKBEAT_S_LOST_TAIL] = "lost_wrong_tail",
+		[STACKBEAT_S_IDLE] = "idle",
+		[STACKBEAT_S_FILTERED] = "filtered",
+		[STACKBEAT_S_MISSED] = "missed_intervals",
+		[STACKBEAT_S_COST] = "cost_ns",
+		[STACKBEAT_S_TIME] = "time_ns",
+		[STACKBEAT_S_THROTTLED] = "throttled",
+		[STACKBEAT_S_RATE] = "rate_now",
+		[STACKBEAT_S_SPACES] = "spaces",
+		[STACKBEAT_S_SPACES_LOST] = "spaces_lost",
+		[STACKBEAT_S_CHANGES] = "changes",
+		[STACKBEAT_S_CHANGES_LOST] = "changes_lost",
+		[STACKBEAT_S_MAPPINGS_LEFT_OUT] = "mappings_left_out",
+		[STACKBEAT_S_OBJECTS] = "objects",
+		[STACKBEAT_S_OBJECTS_LEFT_OUT] = "objects_left_out",
+		[STACKBEAT_S_WORKER_COST] = "worker_cost_ns",
+		[STACKBEAT_S_PROBE_COST] = "probe_cost_ns",
+	};
+	json_object *object = json_object_new_object();
+
+	add_number(object, "session", session->id);
+	add_text(object, "owner_comm", session->owner_comm);
+	add_number(object, "owner_pid", session->owner);
+	add_number(object, "rate", session->rate);
+	add_text(object, "state", control_state_name(session->state));
+	add_text(object, "cpus", session->cpus);
+	add_number(object, "max_depth", session->max_depth);
+	add_number(object, "ring_size", session->ring_size);
+	add_number(object, "watermark", session->watermark);
+	add_number(object, "budget_permille", session->budget);
+	add_flag(object, "kernel", session->parts & STACKBEAT_PART_KERNEL);
+	add_flag(object, "user", session->parts & STACKBEAT_PART_USER);
+	add_flag(object, "fixed", session->fixed);
+	add_flag(object, "restricted", session->restricted);
+	for (int i = 0; i < STACKBEAT_S_COUNT; i++) {
+		if (counters[i])
+			add_number(object, counters[i], session->stats[i]);
+	}
+	json_object_array_add(arg, object);
+	return 0;
+}
+
+static int print_json(struct control *control, const struct control_module *module,
+		      struct error *error)
+{
+	json_object *object = json_object_new_object();
+	json_object *sessions = json_object_new_array();
+	int err;
+
+	add_text(object, "version", module->version);
+	add_number(object, "abi", module->abi);
+	add_number(object, "rate_max", module->rate_max);
+	json_object_object_add(object, "sessions", sessions);
+	err = control_list(control, add_session, sessions, error);
+	if (!err)
+		puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY));
+	json_object_put(object);
+	return err;
+}
+
+static int print_table(struct control *control, const struct control_module *module,
+		       struct error *error)
+{
+	int count = 0;
+
+	printf("module %s, interface %u, rate_max %u Hz, %u session%s\n", module->version,
+	       module->abi, module->rate_max, module->sessions, module->sessions == 1 ? "" : "s");
+	return control_list(control, print_session, &count, error);
+}
+
+struct status_options {
+	bool json, help;
+};
+
+static int parse_option(int option, char *value, void *arg, struct error *error)
+{
+	struct status_options *options = arg;
+
+	(void)value;
+	(void)error;
+	if (option == 'j')
+		options->json = true;
+	else
+		options->help = true;
+	return 0;
+}
+
+int cmd_status(int argc, char **argv)
+{
+	static const struct option long_options[] = {
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	struct control_module module = {0};
+	struct control *control = NULL;
+	struct status_options options = {0};
+	struct error error;
+	int first, err;
+
+	err = options_parse(argc, argv, ":jh", long_options, parse_option, &options, &first,
+			    &error);
+	if (!err && !options.help && first < argc)
+		err = error_set(&error, EINVAL, "takes no arguments, not '%s'", argv[first]);
+	if (err) {
+		fprintf(stderr, "stackbeat status: %s\n", error.text);
+		return STATUS_USAGE;
+	}
+	if (options.help) {
+		fputs(usage, stdout);
+		return STATUS_OK;
+	}
+	err = control_open(&control, &error);
+	if (!err)
+		err = control_module(control, &module, &error);
+	if (!err)
+		err = (options.json ? print_json : print_table)(control, &module, &error);
+	control_close(control);
+	if (err) {
+		fprintf(stderr, "stackbeat: %s\n", error.text);
+		return STATUS_FAILED;
+	}
+	return STATUS_OK;
+}

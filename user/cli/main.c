@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "lib/error.h"
+
+static const struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *summary;
+} commands[] = {
+	{"record", cmd_record, "sample stacks into a pprof profile"},
+	{"report", cmd_report, "print a profile as text"},
+	{"flamegraph", cmd_flamegraph, "draw a profile as an SVG"},
+	{"symbolize", cmd_symbolize, "name the addresses of a profile, also later and elsewhere"},
+	{"archive", cmd_archive, "collect what a profile needs to be named elsewhere"},
+	{"load", cmd_load, "load the kernel module"},
+	{"unload", cmd_unload, "unload the kernel module"},
+	{"status", cmd_status, "show the module and its sessions"},
+	{"rate", cmd_rate, "show or set the rate of a session"},
+	{"pause", cmd_pause, "pause a recording"},
+	{"resume", cmd_resume, "go on with a paused recording"},
+	{"events", cmd_events, "print what happens to sessions"},
+};
+
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static void print_usage(FILE *stream)
+{
+	fputs("Usage: stackbeat COMMAND [ARG]...\n\n"
+	      "A sampling profiler: kernel and user stacks, written as pprof.\n\n",
+	      stream);
+	for (size_t i = 0; i < COMMANDS; i++)
+		fprintf(stream, "  %-12s%s\n", commands[i].name, commands[i].summary);
+	fputs("\n'stackbeat COMMAND --help' says more; so does 'man stackbeat'.\n"
+	      "'stackbeat --version' prints the version.\n",
+	      stream);
+}
+
+/*
+ * What whoever starts this may have left: standard streams that are closed, so that files would
+ * take their place, and be written to by messages; and children that end unseen.
+ */
+static void settle(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+	signal(SIGCHLD, SIG_DFL);
+}
+
+int main(int argc, char **argv)
+{
+	struct error error;
+
+	settle();
+
+	if (argc < 2) {
+		print_usage(stderr);
+		return STATUS_USAGE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		print_usage(stdout);
+		return 0;
+	}
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		puts("stackbeat " STACKBEAT_VERSION);
+		return 0;
+	}
+	for (size_t i = 0; i < COMMANDS; i++) {
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].run(argc - 1, argv + 1);
+	}
+	error_set(&error, EINVAL, "there is no command '%s'; see 'stackbeat --help'", argv[1]);
+	fprintf(stderr, "stackbeat: %s\n", error.text);
+	return STATUS_USAGE;
+}

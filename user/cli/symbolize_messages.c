@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "cli/symbolize_messages.h"
+
+#include <stdio.h>
+
+#include "lib/utf8.h"
+
+#define PROBLEMS_SHOWN 5u
+
+static void remove_progress(struct names_log *log)
+{
+	if (log->shown)
+		fputs("\r\033[K", stderr);
+	log->shown = false;
+}
+
+void names_log_line(const char *path, const char *text)
+{
+	fputs("stackbeat: ", stderr);
+	utf8_print(stderr, path);
+	fputs(": ", stderr);
+	utf8_print(stderr, text);
+	fputc('\n', stderr);
+}
+
+void names_log_problem(void *arg, const char *path, const char *text)
+{
+	struct names_log *log = arg;
+
+	remove_progress(log);
+	if (log->problems++ < PROBLEMS_SHOWN)
+		names_log_line(path, text);
+}
+
+void names_log_progress(void *arg, const char *path, uint64_t done, uint64_t total)
+{
+	struct names_log *log = arg;
+
+	if (!log->progress)
+		return;
+	fputs("\rdebuginfod: ", stderr);
+	utf8_print(stderr, path);
+	fprintf(stderr, ", %.1f", (double)done / 1e6);
+	if (total)
+		fprintf(stderr, " of %.1f", (double)total / 1e6);
+	fputs(" MB\033[K", stderr);
+	log->shown = true;
+}
+
+void names_log_interrupted(void *arg)
+{
+	remove_progress(arg);
+	fputs("stackbeat: interrupted: some functions have no lines, or no names\n", stderr);
+}
+
+void names_log_end(struct names_log *log)
+{
+	remove_progress(log);
+	if (log->problems > PROBLEMS_SHOWN)
+		fprintf(stderr, "stackbeat: and %u more problems with files\n",
+			log->problems - PROBLEMS_SHOWN);
+}

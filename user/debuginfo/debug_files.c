@@ -1,0 +1,556 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "debuginfo/debug_files.h"
+
+#include "debuginfo/debuginfod_helper.h"
+#include "lib/regular_file.h"
+
+#include <elfutils/libdwelf.h>
+#include <errno.h>
+#include <gelf.h>
+#include <limits.h>
+#include <lzma.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+/* Beyond these a file is broken or means harm. */
+#define FILE_BYTES_MAX ((uint64_t)64 << 30)
+#define UNPACKED_MAX ((uint64_t)4 << 30) /* sections of one file */
+#define MINI_DEBUG_BYTES_MAX (256u << 20) /* unpacked */
+#define UNPACK_MEMORY_MAX ((uint64_t)128 << 20)
+#define UNPACK_STEP (1u << 20)
+
+/* What a separate file must be to belong to the binary. */
+struct wanted {
+	const char *build_id; /* "" if there is none to compare */
+	Elf *binary; /* NULL if unknown */
+	bool has_crc; /* without a build id */
+	uint32_t crc;
+};
+
+static const struct debug_file no_file = {.fd = -1};
+
+/* Problems */
+
+/* The first problem is the one to tell. */
+__attribute__((format(printf, 2, 3))) static void set_problem(struct debug_files *files,
+							      const char *format, ...)
+{
+	char text[sizeof(files->problem.text)];
+	va_list args;
+
+	if (*files->problem.text)
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	error_set(&files->problem, EINVAL, "%s", text);
+}
+
+/* ELF files */
+
+static void file_close(struct debug_file *file)
+{
+	elf_end(file->elf);
+	free(file->image);
+	free(file->path);
+	if (file->fd >= 0)
+		close(file->fd);
+	*file = no_file;
+}
+
+/* Whether what the sections of a file unpack to is sane. */
+static bool is_bounded(Elf *elf)
+{
+	Elf_Scn *section = NULL;
+	uint64_t total = 0;
+	GElf_Chdr packed;
+	GElf_Shdr header;
+
+	while ((section = elf_nextscn(elf, section))) {
+		if (!gelf_getshdr(section, &header))
+			return false;
+		if (!(header.sh_flags & SHF_COMPRESSED) || !gelf_getchdr(section, &packed))
+			continue;
+		if (packed.ch_size > UNPACKED_MAX - total)
+			return false;
+		total += packed.ch_size;
+	}
+	return true;
+}
+
+/* Of a file, or of an image in memory where there is one. */
+static Elf *begin_elf(int fd, const void *image, size_t size, const char *path, struct error *error)
+{
+	struct error why;
+	Elf *elf;
+
+	if (elf_begin_read(fd, image, size, true, &elf, &why) != 0) {
+		error_set(error, EINVAL, "%s: %s", path, why.text);
+		return NULL;
+	}
+	if (is_bounded(elf))
+		return elf;
+	error_set(error, EINVAL, "%s has broken sections, or too large ones", path);
+	elf_end(elf);
+	return NULL;
+}
+
+static void build_id_text(const void *id, ssize_t size, char hex[BUILD_ID_SIZE])
+{
+	*hex = '\0';
+	if (size <= 0 || size > (ssize_t)(BUILD_ID_SIZE - 1) / 2)
+		return;
+	for (ssize_t i = 0; i < size; i++)
+		snprintf(hex + 2 * i, 3, "%02x", ((const unsigned char *)id)[i]);
+}
+
+/* From its section: the segments of a debug file may lie nowhere. */
+void debug_build_id(Elf *elf, char hex[BUILD_ID_SIZE])
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+	Elf_Data *data;
+
+	*hex = '\0';
+	while ((section = elf_nextscn(elf, section))) {
+		if (!gelf_getshdr(section, &header) || header.sh_type != SHT_NOTE)
+			continue;
+		data = elf_rawdata(section, NULL);
+		if (data && data->d_buf &&
+		    build_id_from_notes(data->d_buf, data->d_size, header.sh_addralign == 8 ? 8 : 4,
+					hex))
+			return;
+	}
+	elf_build_id(elf, hex);
+}
+
+static Elf_Scn *find_section(Elf *elf, const char *name, GElf_Shdr *header)
+{
+	Elf_Scn *section = NULL;
+	const char *found;
+	size_t names;
+
+	if (elf_getshdrstrndx(elf, &names) != 0)
+		return NULL;
+	while ((section = elf_nextscn(elf, section))) {
+		if (!gelf_getshdr(section, header) || header->sh_type == SHT_NOBITS)
+			continue;
+		found = elf_strptr(elf, names, header->sh_name);
+		if (found && strcmp(found, name) == 0)
+			return section;
+	}
+	return NULL;
+}
+
+static bool has_dwarf(Elf *elf)
+{
+	GElf_Shdr header;
+
+	return find_section(elf, ".debug_info", &header) ||
+	       find_section(elf, ".zdebug_info", &header);
+}
+
+static bool same_machine(Elf *a, Elf *b)
+{
+	GElf_Ehdr left, right;
+
+	return gelf_getehdr(a, &left) && gelf_getehdr(b, &right) &&
+	       left.e_machine == right.e_machine &&
+	       left.e_ident[EI_CLASS] == right.e_ident[EI_CLASS] &&
+	       left.e_ident[EI_DATA] == right.e_ident[EI_DATA];
+}
+
+/* Separate files */
+
+static bool has_crc(int fd, uint32_t wanted)
+{
+	unsigned char block[1u << 16];
+	uLong crc = crc32(0, NULL, 0);
+	off_t at = 0;
+	ssize_t got;
+
+	while ((uint64_t)at < FILE_BYTES_MAX && (got = pread(fd, block, sizeof(block), at)) > 0) {
+		crc = crc32(crc, block, (uInt)got);
+		at += got;
+	}
+	return crc == wanted;
+}
+
+static bool is_wanted(const struct debug_file *file, const struct wanted *wanted,
+		      struct error *error)
+{
+	char build_id[BUILD_ID_SIZE];
+
+	if (wanted->binary && !same_machine(file->elf, wanted->binary)) {
+		error_set(error, EINVAL, "%s is for another machine", file->path);
+		return false;
+	}
+	debug_build_id(file->elf, build_id);
+	if (*wanted->build_id && strcmp(build_id, wanted->build_id) != 0) {
+		error_set(error, ESTALE, "%s has %s%s, not %s", file->path,
+			  *build_id ? "build id " : "no build id", build_id, wanted->build_id);
+		return false;
+	}
+	if (!*wanted->build_id && wanted->has_crc && !has_crc(file->fd, wanted->crc)) {
+		error_set(error, ESTALE, "%s has another checksum than the debug link says",
+			  file->path);
+		return false;
+	}
+	return true;
+}
+
+/* Takes `fd` and `path`. Returns 0 or a negative errno value, with `file` empty then. */
+static int take_file(struct debug_file *file, int fd, char *path, const struct wanted *wanted,
+		     const struct debug_search *search, struct error *error)
+{
+	if (search->opened)
+		search->opened(search->arg, fd);
+	*file = (struct debug_file){.fd = fd, .path = path};
+	file->elf = begin_elf(fd, NULL, 0, path, error);
+	if (file->elf && is_wanted(file, wanted, error))
+		return 0;
+	file_close(file);
+	return -EINVAL;
+}
+
+/*
+ * Takes the file at a path if it is there and is what is wanted. What is there
+ * and is not, is a problem to tell.
+ */
+__attribute__((format(printf, 5, 6))) static bool
+try_file(struct debug_files *files, struct debug_file *file, const struct wanted *wanted,
+	 const struct debug_search *search, const char *format, ...)
+{
+	struct error error;
+	struct stat st;
+	va_list args;
+	char *path;
+	int fd;
+
+	va_start(args, format);
+	if (vasprintf(&path, format, args) < 0)
+		path = NULL;
+	va_end(args);
+	if (!path)
+		return false;
+	fd = open_regular_file(path, 0, &st);
+	if (fd >= 0) {
+		if (take_file(file, fd, path, wanted, search, &error) == 0)
+			return true;
+		set_problem(files, "%s", error.text);
+		return false;
+	}
+	if (fd == -EINVAL)
+		set_problem(files, "%s is no regular file", path);
+	else if (fd != -ENOENT && fd != -ENOTDIR)
+		set_problem(files, "%s can't be opened: %s", path, strerrordesc_np(-fd));
+	free(path);
+	return false;
+}
+
+static size_t directory_count(const struct debug_search *search)
+{
+	return search->directories ? search->directory_count : 1;
+}
+
+static const char *directory(const struct debug_search *search, size_t i)
+{
+	return search->directories ? search->directories[i] : DEBUG_DIRECTORY;
+}
+
+/* It becomes a part of a path. */
+static bool is_build_id(const char *id)
+{
+	return strlen(id) >= 3 && !id[strspn(id, "0123456789abcdef")];
+}
+
+int debug_file_by_build_id(const char *build_id, const struct debug_search *search, char **path)
+{
+	struct stat st;
+	int fd = -ENOENT;
+
+	for (size_t i = 0; is_build_id(build_id) && i < directory_count(search) && fd < 0; i++) {
+		if (asprintf(path, "%s/.build-id/%.2s/%s.debug", directory(search, i), build_id,
+			     build_id + 2) < 0)
+			break;
+		fd = open_regular_file(*path, 0, &st);
+		if (fd < 0)
+			free(*path);
+	}
+	if (fd < 0)
+		*path = NULL;
+	return fd < 0 ? -ENOENT : fd;
+}
+
+static bool find_by_build_id(struct debug_files *files, struct debug_file *file,
+			     const struct wanted *wanted, const struct debug_search *search)
+{
+	const char *id = wanted->build_id;
+
+	if (!is_build_id(id))
+		return false;
+	for (size_t i = 0; i < directory_count(search); i++) {
+		if (try_file(files, file, wanted, search, "%s/.build-id/%.2s/%s.debug",
+			     directory(search, i), id, id + 2))
+			return true;
+	}
+	return false;
+}
+
+/* Where the linker's note says: beside the binary, or below a debug directory. */
+static bool find_by_link(struct debug_files *files, const char *path, struct wanted wanted,
+			 const struct debug_search *search)
+{
+	const char *root = search->root ? search->root : "";
+	const char *slash = strrchr(path, '/');
+	int length = slash ? (int)(slash - path) : 0;
+	const char *name;
+	GElf_Word crc;
+
+	name = dwelf_elf_gnu_debuglink(files->binary.elf, &crc);
+	if (!name || !*name || strchr(name, '/') || !slash)
+		return false;
+	wanted.has_crc = true;
+	wanted.crc = crc;
+	if (try_file(files, &files->debug, &wanted, search, "%s%.*s/.debug/%s", root, length, path,
+		     name) ||
+	    try_file(files, &files->debug, &wanted, search, "%s%.*s/%s", root, length, path, name))
+		return true;
+	for (size_t i = 0; i < directory_count(search); i++) {
+		if (try_file(files, &files->debug, &wanted, search, "%s%.*s/%s",
+			     directory(search, i), length, path, name))
+			return true;
+	}
+	return false;
+}
+
+static bool fetch(struct debug_files *files, struct debug_file *file, const struct wanted *wanted,
+		  const struct debug_search *search)
+{
+	struct error error;
+	char *path = NULL;
+	int fd;
+
+	if (!search->fetcher || !*wanted->build_id)
+		return false;
+	fd = fetcher_fetch(search->fetcher, wanted->build_id, search->progress, search->arg, &path,
+			   &error);
+	if (fd >= 0 && take_file(file, fd, path, wanted, search, &error) == 0)
+		return true;
+	if (fd != -ENOENT)
+		set_problem(files, "%s", error.text);
+	return false;
+}
+
+static void find_debug_file(struct debug_files *files, const char *path,
+			    const struct debug_search *search)
+{
+	const struct wanted wanted = {.build_id = files->build_id, .binary = files->binary.elf};
+
+	if (find_by_build_id(files, &files->debug, &wanted, search))
+		return;
+	if (files->binary.elf && find_by_link(files, path, wanted, search))
+		return;
+	fetch(files, &files->debug, &wanted, search);
+}
+
+/* dwz */
+
+/* The name is as dwz wrote it: absolute, or from where the debug file lies. */
+static bool find_alt_by_name(struct debug_files *files, const char *path,
+			     const struct wanted *wanted, const char *name,
+			     const struct debug_search *search)
+{
+	const char *root = search->root && !files->debug.elf ? search->root : "";
+	const char *shared = strstr(name, "/.dwz/");
+	const char *slash = strrchr(path, '/');
+
+	if (*name == '/' && try_file(files, &files->alt, wanted, search, "%s%s", root, name))
+		return true;
+	if (*name != '/' && try_file(files, &files->alt, wanted, search, "%s%.*s%s", root,
+				     slash ? (int)(slash + 1 - path) : 0, path, name))
+		return true;
+	for (size_t i = 0; shared && i < directory_count(search); i++) {
+		if (try_file(files, &files->alt, wanted, search, "%s%s", directory(search, i),
+			     shared))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Of the file at `path`, which has the DWARF. Returns false if that can't be used
+ * because what it shares is missing.
+ */
+static bool find_alt(struct debug_files *files, Elf *elf, const char *path,
+		     const struct debug_search *search)
+{
+	struct wanted wanted = {.binary = elf};
+	char build_id[BUILD_ID_SIZE];
+	GElf_Shdr header;
+	const char *name, *end;
+	Elf_Scn *section;
+	Elf_Data *data;
+
+	section = find_section(elf, ".gnu_debugaltlink", &header);
+	if (!section)
+		return true;
+	data = elf_rawdata(section, NULL);
+	name = data ? data->d_buf : NULL;
+	end = name ? memchr(name, '\0', data->d_size) : NULL;
+	if (!end) {
+		set_problem(files, "%s has a broken link to what dwz made common", path);
+		return false;
+	}
+	build_id_text(end + 1, name + data->d_size - (end + 1), build_id);
+	wanted.build_id = build_id;
+	if (!*build_id) {
+		set_problem(files, "%s has a broken link to what dwz made common", path);
+		return false;
+	}
+	if (find_by_build_id(files, &files->alt, &wanted, search) ||
+	    find_alt_by_name(files, path, &wanted, name, search) ||
+	    fetch(files, &files->alt, &wanted, search))
+		return true;
+	set_problem(files, "%s needs %s (build id %s), which is not there", path, name, build_id);
+	return false;
+}
+
+/* Mini debug information */
+
+static int unpack_all(lzma_stream *stream, unsigned char **image, size_t *size)
+{
+	size_t capacity = 0;
+	lzma_ret ret = LZMA_OK;
+	unsigned char *grown;
+
+	while (ret == LZMA_OK) {
+		if (capacity == MINI_DEBUG_BYTES_MAX)
+			return -E2BIG;
+		capacity += UNPACK_STEP;
+		grown = realloc(*image, capacity);
+		if (!grown)
+			return -ENOMEM;
+		*image = grown;
+		stream->next_out = grown + stream->total_out;
+		stream->avail_out = capacity - stream->total_out;
+		while (ret == LZMA_OK && stream->avail_out > 0)
+			ret = lzma_code(stream, LZMA_FINISH);
+	}
+	*size = stream->total_out;
+	return ret == LZMA_STREAM_END ? 0 : -EINVAL;
+}
+
+/* The bytes of an xz file, to be freed, or NULL. */
+static void *unpack(const void *packed, size_t packed_size, size_t *size)
+{
+	lzma_stream stream = LZMA_STREAM_INIT;
+	unsigned char *image = NULL;
+
+	if (lzma_stream_decoder(&stream, UNPACK_MEMORY_MAX, 0) != LZMA_OK)
+		return NULL;
+	stream.next_in = packed;
+	stream.avail_in = packed_size;
+	if (unpack_all(&stream, &image, size) != 0) {
+		free(image);
+		image = NULL;
+	}
+	lzma_end(&stream);
+	return image;
+}
+
+static void find_mini(struct debug_files *files, const char *path)
+{
+	struct debug_file *mini = &files->mini;
+	GElf_Shdr header;
+	Elf_Scn *section;
+	Elf_Data *data;
+
+	section = find_section(files->binary.elf, ".gnu_debugdata", &header);
+	if (!section)
+		return;
+	data = elf_rawdata(section, NULL);
+	if (data && data->d_buf)
+		mini->image = unpack(data->d_buf, data->d_size, &mini->image_size);
+	if (mini->image)
+		mini->elf = begin_elf(-1, mini->image, mini->image_size, path, NULL);
+	if (mini->elf && same_machine(mini->elf, files->binary.elf))
+		return;
+	file_close(mini);
+	set_problem(files, "%s has broken mini debug information", path);
+}
+
+/* All of them */
+
+static int take_binary(struct debug_files *files, int fd, const char *path, struct error *error)
+{
+	char build_id[BUILD_ID_SIZE];
+
+	files->binary.elf = begin_elf(fd, NULL, 0, path, error);
+	if (!files->binary.elf)
+		return -EINVAL;
+	debug_build_id(files->binary.elf, build_id);
+	if (*files->build_id && strcmp(files->build_id, build_id) != 0)
+		return error_set(error, ESTALE, "%s has %s%s, not %s: not taken", path,
+				 *build_id ? "build id " : "no build id", build_id,
+				 files->build_id);
+	strcpy(files->build_id, build_id);
+	return 0;
+}
+
+static void find_dwarf(struct debug_files *files, const char *path,
+		       const struct debug_search *search)
+{
+	Elf *elf = files->binary.elf;
+
+	if (!elf || !has_dwarf(elf)) {
+		find_debug_file(files, path, search);
+		elf = files->debug.elf;
+		if (elf)
+			path = files->debug.path;
+	}
+	if (!elf)
+		error_set(&files->missing, ENOENT,
+			  "%s has no debug information, and there is no file of it", path);
+	else if (!has_dwarf(elf))
+		error_set(&files->missing, ENOENT, "%s has no debug information", path);
+	else if (find_alt(files, elf, path, search))
+		files->dwarf = elf;
+}
+
+int debug_files_open(struct debug_files *files, int fd, const char *path, const char *build_id,
+		     const struct debug_search *search, struct error *error)
+{
+	int result = 0;
+
+	*files = (struct debug_files){
+		.binary = no_file,
+		.mini = no_file,
+		.debug = no_file,
+		.alt = no_file,
+	};
+	snprintf(files->build_id, sizeof(files->build_id), "%s", build_id);
+	if (fd >= 0)
+		result = take_binary(files, fd, path, error);
+	if (result != 0) {
+		debug_files_close(files);
+		return result;
+	}
+	if (files->binary.elf)
+		find_mini(files, path);
+	find_dwarf(files, path, search);
+	return 0;
+}
+
+void debug_files_close(struct debug_files *files)
+{
+	file_close(&files->alt);
+	file_close(&files->debug);
+	file_close(&files->mini);
+	file_close(&files->binary);
+	files->dwarf = NULL;
+}

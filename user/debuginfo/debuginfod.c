@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "debuginfo/debuginfod.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#define LIBRARY "libdebuginfod.so.1"
+#define URLS_VARIABLE "DEBUGINFOD_URLS"
+
+struct client; /* the library's */
+
+/* What we use of the library, as its header has it. */
+struct library {
+	void *handle;
+	struct client *(*begin)(void);
+	void (*end)(struct client *client);
+	int (*find_debuginfo)(struct client *client, const unsigned char *build_id, int size,
+			      char **path);
+	void (*set_progressfn)(struct client *client,
+			       int (*progress)(struct client *client, long done, long total));
+};
+
+struct request {
+	int (*progress)(void *arg, long done, long total);
+	void *arg;
+};
+
+/* Of the call that this thread is in: the library hands nothing on to its callback. */
+static _Thread_local const struct request *current;
+
+int debuginfod_is_wanted(void)
+{
+	const char *urls = getenv(URLS_VARIABLE);
+
+	return urls && *urls;
+}
+
+static int load_library(struct library *library, struct error *error)
+{
+	library->handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	if (!library->handle)
+		return error_set(error, EOPNOTSUPP, "%s is set, but there is no %s: install it",
+				 URLS_VARIABLE, LIBRARY);
+	library->begin = (__typeof__(library->begin))dlsym(library->handle, "debuginfod_begin");
+	library->end = (__typeof__(library->end))dlsym(library->handle, "debuginfod_end");
+	library->find_debuginfo = (__typeof__(library->find_debuginfo))dlsym(
+		library->handle, "debuginfod_find_debuginfo");
+	library->set_progressfn = (__typeof__(library->set_progressfn))dlsym(
+		library->handle, "debuginfod_set_progressfn");
+	if (library->begin && library->end && library->find_debuginfo && library->set_progressfn)
+		return 0;
+	dlclose(library->handle);
+	library->handle = NULL;
+	return error_set(error, EOPNOTSUPP, "%s is too old for stackbeat", LIBRARY);
+}
+
+static int report(struct client *client, long done, long total)
+{
+	(void)client;
+	return current->progress(current->arg, done, total);
+}
+
+static int find(const struct library *library, const char *build_id, char **path,
+		struct error *error)
+{
+	struct client *client = library->begin();
+	int fd;
+
+	if (!client)
+		return error_set(error, ENOMEM, "debuginfod: out of memory");
+	library->set_progressfn(client, report);
+	/* Size 0: the build id is in hex. */
+	fd = library->find_debuginfo(client, (const unsigned char *)build_id, 0, path);
+	library->end(client);
+	return fd < 0 ? error_errno(error, -fd, "debuginfod: build id %s", build_id) : fd;
+}
+
+int debuginfod_fetch(const char *build_id, int (*progress)(void *arg, long done, long total),
+		     void *arg, char **path, struct error *error)
+{
+	const struct request request = {.progress = progress, .arg = arg};
+	struct library library = {0};
+	int result;
+
+	result = load_library(&library, error);
+	if (!library.handle)
+		return result;
+	current = &request;
+	result = find(&library, build_id, path, error);
+	current = NULL;
+	dlclose(library.handle);
+	return result;
+}

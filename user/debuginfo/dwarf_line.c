@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "debuginfo/dwarf_line.h"
+
+#include "lib/array.h"
+#include "lib/upper_bound.h"
+
+#include <dwarf.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Sequences that may overlap one. */
+#define OVERLAP_MAX 16u
+
+/* What a header says of the program that follows it. */
+struct program {
+	struct cursor cursor;
+	struct dwarf_layout layout;
+	uint8_t instruction_size; /* of the smallest one */
+	uint8_t operations; /* in one instruction; 1 but for VLIW */
+	int8_t line_base;
+	uint8_t line_range;
+	uint8_t opcode_base;
+	uint8_t lengths[UINT8_MAX]; /* operands of the standard opcodes, from 1 on */
+	dwarf_lines_wanted wanted;
+	void *arg; /* of it */
+};
+
+/* The registers of the machine that runs the program. */
+struct machine {
+	uint64_t address;
+	uint64_t operation; /* in a VLIW instruction */
+	uint64_t file;
+	uint64_t line;
+	/* The last row, which ends where the next one begins. */
+	bool has_row;
+	uint64_t row_address, row_file, row_line;
+	uint64_t wanted; /* the lowest address at or above the last row that is wanted */
+	uint64_t start; /* of the sequence */
+	size_t first; /* row of it that is kept */
+};
+
+/* Files and directories */
+
+static int add_directory(struct dwarf_lines *lines, struct dwarf_value name)
+{
+	if (array_reserve(&lines->directories, &lines->directory_capacity, lines->directory_count,
+			  1, sizeof(*lines->directories)) != 0)
+		return -ENOMEM;
+	lines->directories[lines->directory_count++] = name;
+	return 0;
+}
+
+static int add_file(struct dwarf_lines *lines, struct dwarf_file file)
+{
+	if (array_reserve(&lines->files, &lines->file_capacity, lines->file_count, 1,
+			  sizeof(*lines->files)) != 0)
+		return -ENOMEM;
+	lines->files[lines->file_count++] = file;
+	return 0;
+}
+
+/* DWARF 2 to 4: texts, up to an empty one; number 0 is not in the lists. */
+static int read_old_names(struct dwarf_lines *lines, struct cursor *cursor)
+{
+	struct dwarf_value text = {.form = DW_FORM_string};
+	struct dwarf_file file;
+	int result;
+
+	result = add_directory(lines, (struct dwarf_value){0});
+	while (result == 0 && (text.text = cursor_text(cursor)) && *text.text)
+		result = add_directory(lines, text);
+	if (result == 0)
+		result = add_file(lines, (struct dwarf_file){0});
+	while (result == 0 && (text.text = cursor_text(cursor)) && *text.text) {
+		file = (struct dwarf_file){.name = text, .directory = cursor_unsigned(cursor)};
+		cursor_unsigned(cursor); /* time */
+		cursor_unsigned(cursor); /* size */
+		result = add_file(lines, file);
+	}
+	return result;
+}
+
+/* One entry of a list of DWARF 5. `formats` is at the pairs that say what is in it. */
+static struct dwarf_file read_new_name(struct cursor *cursor, struct cursor formats,
+				       uint8_t format_count, struct dwarf_layout layout)
+{
+	struct dwarf_file file = {0};
+	struct dwarf_value value;
+	uint64_t content;
+
+	for (uint8_t i = 0; i < format_count; i++) {
+		content = cursor_unsigned(&formats);
+		if (!dwarf_value_read(cursor, cursor_unsigned(&formats), layout, &value))
+			break;
+		if (content == DW_LNCT_path)
+			file.name = value;
+		else if (content == DW_LNCT_directory_index)
+			file.directory = value.number;
+	}
+	return file;
+}
+
+static int read_new_names(struct dwarf_lines *lines, struct cursor *cursor,
+			  struct dwarf_layout layout, bool directories)
+{
+	uint8_t format_count = cursor_u8(cursor);
+	const struct cursor formats = *cursor;
+	const unsigned char *start;
+	struct dwarf_file file;
+	uint64_t count;
+	int result = 0;
+
+	for (uint32_t i = 0; i < 2u * format_count; i++)
+		cursor_unsigned(cursor);
+	count = cursor_unsigned(cursor);
+	if (format_count == 0)
+		return 0;
+	/* Entries of no bytes, as some forms have none, could be any number. */
+	for (uint64_t i = 0; i < count && result == 0; i++) {
+		start = cursor->at;
+		file = read_new_name(cursor, formats, format_count, layout);
+		if (cursor->broken || cursor->at == start)
+			break;
+		result = directories ? add_directory(lines, file.name) : add_file(lines, file);
+	}
+	return result;
+}
+
+/* NULL where the number names none. */
+static const char *directory_name(const struct dwarf_lines *lines, uint64_t number)
+{
+	if (number >= lines->directory_count)
+		return NULL;
+	return dwarf_text(lines->unit, &lines->directories[number]);
+}
+
+static const char *bounded(const char *text)
+{
+	return text && strnlen(text, PATH_MAX) < PATH_MAX ? text : NULL;
+}
+
+static char *make_path(const struct dwarf_lines *lines, const struct dwarf_file *file)
+{
+	const char *name = bounded(dwarf_text(lines->unit, &file->name));
+	const char *base = bounded(lines->unit->directory), *directory = NULL;
+	char *path;
+
+	if (!name)
+		return NULL;
+	/* Number 0 is the unit's own directory, and others are relative to it. */
+	if (*name != '/' && file->directory > 0)
+		directory = bounded(directory_name(lines, file->directory));
+	if (*name == '/' || (directory && *directory == '/'))
+		base = NULL;
+	if (asprintf(&path, "%s%s%s%s%s", base ? base : "", base ? "/" : "",
+		     directory ? directory : "", directory ? "/" : "", name) < 0)
+		return NULL;
+	return path;
+}
+
+const char *dwarf_lines_path(struct dwarf_lines *lines, uint64_t file)
+{
+	if (file >= lines->file_count)
+		return NULL;
+	if (!lines->paths[file])
+		lines->paths[file] = make_path(lines, &lines->files[file]);
+	return lines->paths[file];
+}
+
+/* The program */
+
+/* Moves the cursor of the program to its first instruction. False if it is broken. */
+static bool read_header(struct program *program, struct cursor *names)
+{
+	struct cursor *cursor = &program->cursor;
+	uint64_t length = cursor_u32(cursor);
+
+	program->layout.offset_size = 4;
+	if (length == UINT32_MAX) {
+		program->layout.offset_size = 8;
+		length = cursor_u64(cursor);
+	}
+	if (length > cursor_left(cursor))
+		return false;
+	cursor->end = cursor->at + length;
+	program->layout.version = (uint8_t)cursor_u16(cursor);
+	if (program->layout.version < 2 || program->layout.version > 5)
+		return false;
+	if (program->layout.version == 5) {
+		program->layout.address_size = cursor_u8(cursor);
+		cursor_u8(cursor); /* size of segment selectors */
+	}
+	length = cursor_number(cursor, program->layout.offset_size);
+	*names = *cursor;
+	if (!cursor_skip(cursor, length))
+		return false;
+	names->end = cursor->at;
+	program->instruction_size = cursor_u8(names);
+	program->operations = program->layout.version >= 4 ? cursor_u8(names) : 1;
+	cursor_u8(names); /* whether rows are statements at first */
+	program->line_base = (int8_t)cursor_u8(names);
+	program->line_range = cursor_u8(names);
+	program->opcode_base = cursor_u8(names);
+	for (unsigned int i = 1; i < program->opcode_base; i++)
+		program->lengths[i] = cursor_u8(names);
+	return !names->broken && program->line_range > 0 && program->opcode_base > 0;
+}
+
+static struct machine first_state(const struct dwarf_lines *lines)
+{
+	return (struct machine){.file = 1, .line = 1, .first = lines->row_count};
+}
+
+static inline void advance(struct machine *machine, const struct program *program,
+			   uint64_t operations)
+{
+	if (program->operations <= 1) {
+		machine->address += operations * program->instruction_size;
+		return;
+	}
+	operations += machine->operation;
+	machine->address += operations / program->operations * program->instruction_size;
+	machine->operation = operations % program->operations;
+}
+
+static int keep_row(struct dwarf_lines *lines, const struct machine *machine)
+{
+	if (array_reserve(&lines->rows, &lines->row_capacity, lines->row_count, 1,
+			  sizeof(*lines->rows)) != 0)
+		return -ENOMEM;
+	lines->rows[lines->row_count++] = (struct dwarf_row){
+		.address = machine->row_address,
+		.file = machine->row_file > UINT32_MAX ? UINT32_MAX : (uint32_t)machine->row_file,
+		.line = machine->row_line > UINT32_MAX ? 0 : (uint32_t)machine->row_line,
+	};
+	return 0;
+}
+
+/* Ends the last row, which is kept if it holds an address that is wanted, and begins one. */
+static inline int add_row(struct dwarf_lines *lines, const struct program *program,
+			  struct machine *machine)
+{
+	int result = 0;
+
+	if (!machine->has_row)
+		machine->start = machine->address;
+	else if (machine->address > machine->wanted)
+		result = keep_row(lines, machine);
+	/* Addresses of a sound sequence do not fall. */
+	if (!machine->has_row || machine->address > machine->wanted ||
+	    machine->address < machine->row_address)
+		machine->wanted = program->wanted(program->arg, machine->address);
+	machine->has_row = true;
+	machine->row_address = machine->address;
+	machine->row_file = machine->file;
+	machine->row_line = machine->line;
+	return result;
+}
+
+static int end_sequence(struct dwarf_lines *lines, struct machine *machine)
+{
+	struct dwarf_sequence sequence = {
+		.start = machine->start,
+		.end = machine->address,
+		.first = machine->first,
+	};
+
+	if (machine->has_row && machine->address > machine->wanted && keep_row(lines, machine) != 0)
+		return -ENOMEM;
+	sequence.count = lines->row_count - machine->first;
+	if (sequence.count == 0 || sequence.start >= sequence.end) {
+		lines->row_count = machine->first;
+	} else {
+		if (array_reserve(&lines->sequences, &lines->sequence_capacity,
+				  lines->sequence_count, 1, sizeof(sequence)) != 0)
+			return -ENOMEM;
+		lines->sequences[lines->sequence_count++] = sequence;
+	}
+	*machine = first_state(lines);
+	return 0;
+}
+
+static int run_extended(struct dwarf_lines *lines, struct program *program, struct machine *machine)
+{
+	uint64_t length = cursor_unsigned(&program->cursor);
+	struct cursor inside = program->cursor;
+	size_t size;
+
+	if (!cursor_skip(&program->cursor, length))
+		return 0;
+	inside.end = program->cursor.at;
+	switch (cursor_u8(&inside)) {
+	case DW_LNE_end_sequence:
+		return end_sequence(lines, machine);
+	case DW_LNE_set_address:
+		size = cursor_left(&inside);
+		if (size <= sizeof(uint64_t))
+			machine->address = cursor_number(&inside, size);
+		machine->operation = 0;
+		break;
+	case DW_LNE_define_file:
+		/* Nobody writes these; files would get other numbers. */
+		cursor_break(&program->cursor);
+		break;
+	}
+	return 0;
+}
+
+static inline int run_standard(struct dwarf_lines *lines, struct program *program,
+			       struct machine *machine, uint8_t opcode)
+{
+	struct cursor *cursor = &program->cursor;
+
+	switch (opcode) {
+	case DW_LNS_copy:
+		return add_row(lines, program, machine);
+	case DW_LNS_advance_pc:
+		advance(machine, program, cursor_unsigned(cursor));
+		break;
+	case DW_LNS_advance_line:
+		machine->line += (uint64_t)cursor_signed(cursor);
+		break;
+	case DW_LNS_set_file:
+		machine->file = cursor_unsigned(cursor);
+		break;
+	case DW_LNS_const_add_pc:
+		advance(machine, program,
+			(uint8_t)(UINT8_MAX - program->opcode_base) / program->line_range);
+		break;
+	case DW_LNS_fixed_advance_pc:
+		machine->address += cursor_u16(cursor);
+		machine->operation = 0;
+		break;
+	default:
+		for (uint8_t i = 0; i < program->lengths[opcode]; i++)
+			cursor_unsigned(cursor);
+	}
+	return 0;
+}
+
+static inline int run_special(struct dwarf_lines *lines, const struct program *program,
+			      struct machine *machine, uint8_t opcode)
+{
+	uint8_t adjusted = opcode - program->opcode_base;
+
+	advance(machine, program, adjusted / program->line_range);
+	machine->line += (uint64_t)(program->line_base + adjusted % program->line_range);
+	return add_row(lines, program, machine);
+}
+
+static int run(struct dwarf_lines *lines, struct program *program)
+{
+	struct machine machine = first_state(lines);
+	int result = 0;
+	uint8_t opcode;
+
+	while (result == 0 && cursor_left(&program->cursor) > 0) {
+		opcode = cursor_u8(&program->cursor);
+		if (opcode >= program->opcode_base)
+			result = run_special(lines, program, &machine, opcode);
+		else if (opcode == 0)
+			result = run_extended(lines, program, &machine);
+		else
+			result = run_standard(lines, program, &machine, opcode);
+	}
+	lines->row_count = machine.first; /* what has no end does not count */
+	return result;
+}
+
+/* The table */
+
+static int compare_sequences(const void *a, const void *b)
+{
+	const struct dwarf_sequence *left = a, *right = b;
+
+	return (left->start > right->start) - (left->start < right->start);
+}
+
+static int read_table(struct dwarf_lines *lines, dwarf_lines_wanted wanted, void *arg)
+{
+	const struct dwarf_unit *unit = lines->unit;
+	const struct dwarf_bytes *bytes = &unit->dwarf->sections[SECTION_LINE];
+	struct program program = {.layout = unit->layout, .wanted = wanted, .arg = arg};
+	struct cursor names;
+	int result;
+
+	program.cursor = cursor_at(bytes->data, bytes->size, unit->stmt_list.number);
+	if (!read_header(&program, &names))
+		return 0;
+	lines->version = program.layout.version;
+	if (lines->version < 5) {
+		result = read_old_names(lines, &names);
+	} else {
+		result = read_new_names(lines, &names, program.layout, true);
+		if (result == 0)
+			result = read_new_names(lines, &names, program.layout, false);
+	}
+	if (result == 0 && wanted)
+		result = run(lines, &program);
+	return result;
+}
+
+int dwarf_lines_read(struct dwarf_lines *lines, const struct dwarf_unit *unit,
+		     dwarf_lines_wanted wanted, void *arg)
+{
+	int result;
+
+	*lines = (struct dwarf_lines){.unit = unit};
+	if (!unit->stmt_list.form)
+		return 0;
+	result = read_table(lines, wanted, arg);
+	if (result == 0 && lines->file_count > 0) {
+		lines->paths = calloc(lines->file_count, sizeof(*lines->paths));
+		if (!lines->paths)
+			result = -ENOMEM;
+	}
+	if (result != 0)
+		dwarf_lines_clear(lines);
+	else if (lines->sequence_count > 0)
+		qsort(lines->sequences, lines->sequence_count, sizeof(*lines->sequences),
+		      compare_sequences);
+	return result;
+}
+
+void dwarf_lines_clear(struct dwarf_lines *lines)
+{
+	for (size_t i = 0; lines->paths && i < lines->file_count; i++)
+		free(lines->paths[i]);
+	free(lines->paths);
+	free(lines->directories);
+	free(lines->files);
+	free(lines->rows);
+	free(lines->sequences);
+	*lines = (struct dwarf_lines){0};
+}
+
+static const struct dwarf_sequence *sequence_at(const struct dwarf_lines *lines, uint64_t address)
+{
+	size_t i = upper_bound(lines->sequences, lines->sequence_count, sizeof(*lines->sequences),
+			       address);
+
+	for (uint32_t steps = 0; i > 0 && steps < OVERLAP_MAX; i--, steps++) {
+		if (address < lines->sequences[i - 1].end)
+			return &lines->sequences[i - 1];
+	}
+	return NULL;
+}
+
+const struct dwarf_row *dwarf_lines_at(const struct dwarf_lines *lines, uint64_t address)
+{
+	const struct dwarf_sequence *sequence = sequence_at(lines, address);
+	const struct dwarf_row *rows;
+	size_t after;
+
+	if (!sequence)
+		return NULL;
+	rows = lines->rows + sequence->first;
+	after = upper_bound(rows, sequence->count, sizeof(*rows), address);
+	return after > 0 ? &rows[after - 1] : NULL;
+}

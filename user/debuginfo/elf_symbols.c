@@ -1,0 +1,745 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "debuginfo/elf_symbols.h"
+
+#include "lib/error.h"
+#include "lib/upper_bound.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <gelf.h>
+#include <libelf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Beyond these a file is broken or means harm. */
+#define SECTION_BYTES_MAX (256u << 20)
+#define NOTES_BYTES_MAX (1u << 20)
+#define PROGRAM_HEADERS_MAX 4096u
+#define SYMBOLS_MAX (1u << 22)
+#define SYMBOL_NAME_MAX (16u << 10)
+/* Of all names of a file. Those that share a part of its table count each time. */
+#define NAMES_BYTES_MAX ((uint64_t)SECTION_BYTES_MAX)
+/* How much of two names of one length is compared. */
+#define NAME_COMPARED_MAX 256u
+#define SYMBOL_NESTING_MAX 64u
+
+#define NO_FUNCTION UINT32_MAX
+
+/* An executable PT_LOAD. */
+struct load {
+	uint64_t offset, size; /* in the file */
+	uint64_t vaddr;
+};
+
+struct range {
+	uint64_t start, end;
+};
+
+struct function {
+	uint64_t start;
+	uint32_t size;
+	uint32_t name; /* offset in names */
+	uint32_t outer; /* index of the next function outwards that holds `start` */
+	uint32_t rank; /* lower is the better of two at one address: see full_rank() */
+};
+
+/* What reading a symbol table fills. */
+struct symbols {
+	struct function *list;
+	size_t count, capacity;
+	char *names; /* the string tables */
+	size_t names_size;
+	uint64_t name_bytes; /* lengths of all names in the list */
+	struct range *code; /* executable sections, sorted */
+	size_t code_count;
+	size_t steps; /* as in struct elf_file */
+};
+
+/* Headers: build id and loads */
+
+bool build_id_from_notes(const void *notes, size_t size, size_t align, char hex[BUILD_ID_SIZE])
+{
+	const unsigned char *at = notes;
+	uint64_t name_size, id_size;
+	Elf64_Nhdr note;
+
+	while (size >= sizeof(note)) {
+		memcpy(&note, at, sizeof(note));
+		at += sizeof(note);
+		size -= sizeof(note);
+		name_size = ((uint64_t)note.n_namesz + 3) & ~UINT64_C(3);
+		if (align == 8) /* the name follows the header of 12 bytes */
+			name_size = (((uint64_t)note.n_namesz + 12 + 7) & ~UINT64_C(7)) - 12;
+		id_size = ((uint64_t)note.n_descsz + align - 1) & ~(uint64_t)(align - 1);
+		if (name_size > size || note.n_descsz > size - name_size)
+			return false;
+		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof("GNU") &&
+		    memcmp(at, "GNU", sizeof("GNU")) == 0 && note.n_descsz > 0 &&
+		    note.n_descsz <= (BUILD_ID_SIZE - 1) / 2) {
+			for (size_t i = 0; i < note.n_descsz; i++)
+				snprintf(hex + 2 * i, 3, "%02x", at[name_size + i]);
+			return true;
+		}
+		if (id_size > size - name_size) /* the last one need not be padded */
+			return false;
+		at += name_size + id_size;
+		size -= name_size + id_size;
+	}
+	return false;
+}
+
+static bool read_build_id(Elf *elf, const GElf_Phdr *header, char hex[BUILD_ID_SIZE])
+{
+	bool wide = header->p_align == 8;
+	Elf_Data *data;
+
+	if (header->p_filesz > NOTES_BYTES_MAX || header->p_offset > INT64_MAX)
+		return false;
+	data = elf_getdata_rawchunk(elf, (int64_t)header->p_offset, header->p_filesz,
+				    wide ? ELF_T_NHDR8 : ELF_T_NHDR);
+	return data && data->d_buf &&
+	       build_id_from_notes(data->d_buf, data->d_size, wide ? 8 : 4, hex);
+}
+
+static void read_elf_build_id(Elf *elf, size_t headers, char hex[BUILD_ID_SIZE])
+{
+	GElf_Phdr header;
+
+	hex[0] = '\0';
+	for (size_t i = 0; i < headers; i++) {
+		if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_NOTE &&
+		    read_build_id(elf, &header, hex))
+			return;
+	}
+}
+
+static int program_headers(Elf *elf, size_t *count, struct error *error)
+{
+	if (elf_getphdrnum(elf, count) != 0)
+		return error_set(error, EINVAL, "broken ELF headers: %s", elf_errmsg(-1));
+	if (*count > PROGRAM_HEADERS_MAX)
+		return error_set(error, EINVAL, "broken ELF headers: %zu program headers", *count);
+	return 0;
+}
+
+void elf_build_id(Elf *elf, char hex[BUILD_ID_SIZE])
+{
+	size_t count;
+
+	hex[0] = '\0';
+	if (program_headers(elf, &count, NULL) == 0)
+		read_elf_build_id(elf, count, hex);
+}
+
+static int read_headers(struct elf_file *file, Elf *elf, struct error *error)
+{
+	GElf_Phdr header;
+	size_t count;
+	int err = program_headers(elf, &count, error);
+
+	if (err || count == 0)
+		return err;
+	file->loads = calloc(count, sizeof(*file->loads));
+	if (!file->loads)
+		return error_errno(error, ENOMEM, "can't be read");
+	for (size_t i = 0; i < count; i++) {
+		if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_LOAD ||
+		    !(header.p_flags & PF_X))
+			continue;
+		file->loads[file->load_count++] = (struct load){
+			.offset = header.p_offset,
+			.size = header.p_filesz,
+			.vaddr = header.p_vaddr,
+		};
+	}
+	read_elf_build_id(elf, count, file->build_id);
+	return 0;
+}
+
+/*
+ * Files with more than 65,279 sections say so in another way: the count in the
+ * header is 0. Programs and libraries are none, and libelf takes memory for as
+ * many sections as such a file claims.
+ */
+static bool has_countless_sections(int fd, const void *image, size_t size)
+{
+	union {
+		unsigned char ident[EI_NIDENT];
+		Elf32_Ehdr narrow;
+		Elf64_Ehdr wide;
+	} header = {0};
+
+	if (image)
+		memcpy(&header, image, size < sizeof(header) ? size : sizeof(header));
+	else if (pread(fd, &header, sizeof(header), 0) < (ssize_t)sizeof(header.narrow))
+		return false;
+	/* Zero is the same in both byte orders. */
+	if (header.ident[EI_CLASS] == ELFCLASS32)
+		return header.narrow.e_shnum == 0 && header.narrow.e_shoff != 0;
+	return header.wide.e_shnum == 0 && header.wide.e_shoff != 0;
+}
+
+int elf_begin_read(int fd, const void *image, size_t size, bool map, Elf **elf, struct error *error)
+{
+	if (has_countless_sections(fd, image, size))
+		return error_set(error, EINVAL, "broken ELF headers: sections without a count");
+	elf_version(EV_CURRENT);
+	if (image)
+		*elf = elf_memory((char *)image, size);
+	else
+		*elf = elf_begin(fd, map ? ELF_C_READ_MMAP : ELF_C_READ, NULL);
+	if (!*elf)
+		return error_set(error, EINVAL, "can't be read: %s", elf_errmsg(-1));
+	if (elf_kind(*elf) == ELF_K_ELF)
+		return 0;
+	elf_end(*elf);
+	return error_set(error, EINVAL, "not an ELF file");
+}
+
+bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr)
+{
+	for (size_t i = 0; i < file->load_count; i++) {
+		const struct load *load = &file->loads[i];
+
+		if (offset >= load->offset && offset - load->offset < load->size) {
+			*vaddr = offset - load->offset + load->vaddr;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The later of an end and that of a part of a file. */
+static uint64_t extend(uint64_t end, uint64_t offset, uint64_t size)
+{
+	uint64_t part = size > UINT64_MAX - offset ? UINT64_MAX : offset + size;
+
+	return size && part > end ? part : end;
+}
+
+uint64_t elf_extent(Elf *elf)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr section_header;
+	uint64_t end = 0;
+	GElf_Phdr header;
+	GElf_Ehdr file;
+	size_t count;
+
+	if (!gelf_getehdr(elf, &file) || program_headers(elf, &count, NULL) != 0)
+		return 0;
+	end = extend(end, 0, file.e_ehsize);
+	end = extend(end, file.e_phoff, (uint64_t)count * file.e_phentsize);
+	end = extend(end, file.e_shoff, (uint64_t)file.e_shnum * file.e_shentsize);
+	for (size_t i = 0; i < count; i++) {
+		if (gelf_getphdr(elf, (int)i, &header))
+			end = extend(end, header.p_offset, header.p_filesz);
+	}
+	while ((section = elf_nextscn(elf, section))) {
+		if (gelf_getshdr(section, &section_header) && section_header.sh_type != SHT_NOBITS)
+			end = extend(end, section_header.sh_offset, section_header.sh_size);
+	}
+	return end;
+}
+
+/* Symbol tables */
+
+static int compare_ranges(const void *a, const void *b)
+{
+	const struct range *left = a, *right = b;
+
+	return (left->start > right->start) - (left->start < right->start);
+}
+
+static int read_code_sections(struct symbols *symbols, Elf *elf)
+{
+	Elf_Scn *section = NULL;
+	struct range *code;
+	GElf_Shdr header;
+
+	while ((section = elf_nextscn(elf, section))) {
+		if (!gelf_getshdr(section, &header) || !(header.sh_flags & SHF_EXECINSTR) ||
+		    header.sh_size == 0 || header.sh_size > UINT64_MAX - header.sh_addr)
+			continue;
+		code = reallocarray(symbols->code, symbols->code_count + 1, sizeof(*code));
+		if (!code)
+			return -ENOMEM;
+		symbols->code = code;
+		code[symbols->code_count++] =
+			(struct range){header.sh_addr, header.sh_addr + header.sh_size};
+	}
+	if (symbols->code_count > 0)
+		qsort(symbols->code, symbols->code_count, sizeof(*code), compare_ranges);
+	return 0;
+}
+
+/* The end of the executable section that holds vaddr, or 0. */
+static uint64_t code_end(const struct symbols *symbols, uint64_t vaddr)
+{
+	size_t after;
+
+	if (!symbols->code)
+		return 0;
+	after = upper_bound(symbols->code, symbols->code_count, sizeof(*symbols->code), vaddr);
+	if (after == 0 || vaddr >= symbols->code[after - 1].end)
+		return 0;
+	return symbols->code[after - 1].end;
+}
+
+/* Lower is better; false for what is not a function. */
+static bool symbol_rank(const GElf_Sym *symbol, uint32_t *rank)
+{
+	unsigned int type = GELF_ST_TYPE(symbol->st_info);
+
+	if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx == SHN_ABS ||
+	    symbol->st_shndx == SHN_COMMON)
+		return false;
+	if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
+		return false;
+	switch (GELF_ST_BIND(symbol->st_info)) {
+	case STB_GLOBAL:
+	case STB_GNU_UNIQUE:
+		*rank = 0;
+		break;
+	case STB_WEAK:
+		*rank = 1;
+		break;
+	default:
+		*rank = 2;
+	}
+	if (type == STT_NOTYPE)
+		*rank += 3;
+	return true;
+}
+
+/*
+ * The mapping symbols of ARM and RISC-V ("$x"), and assembler labels (".L1"). Nor is a mere
+ * version ("@V1") a name.
+ */
+static bool is_name_of_function(const char *name)
+{
+	return name[0] && name[0] != '$' && name[0] != '@' && strncmp(name, ".L", 2) != 0;
+}
+
+/*
+ * Cuts the version off: "memcpy@@GLIBC_2.14" is memcpy. A name that begins before the cut ends
+ * there as well, and one that begins behind it is as it was. Returns the length, or 0 where
+ * the name is too long or not ended.
+ */
+static size_t cut_name(char *name, size_t room)
+{
+	size_t length = strnlen(name, room < SYMBOL_NAME_MAX ? room : SYMBOL_NAME_MAX);
+	char *version = memchr(name, '@', length);
+
+	if (version)
+		*version = '\0';
+	else if (length == room || length == SYMBOL_NAME_MAX)
+		return 0;
+	return version ? (size_t)(version - name) : length;
+}
+
+/* The rank, then fewer leading underscores, then the shorter name. Both are below 2^14. */
+static uint32_t full_rank(uint32_t rank, const char *name, size_t length)
+{
+	uint32_t underscores = 0;
+
+	while (name[underscores] == '_')
+		underscores++;
+	return rank << 28 | underscores << 14 | (uint32_t)length;
+}
+
+static int add_symbol(struct symbols *symbols, const struct function *function)
+{
+	size_t capacity = symbols->capacity ? symbols->capacity * 2 : 256;
+	struct function *list;
+
+	if (symbols->count == symbols->capacity) {
+		list = reallocarray(symbols->list, capacity, sizeof(*list));
+		if (!list)
+			return -ENOMEM;
+		symbols->list = list;
+		symbols->capacity = capacity;
+	}
+	symbols->list[symbols->count++] = *function;
+	return 0;
+}
+
+static uint32_t clip_size(uint64_t size, uint64_t room)
+{
+	if (size > room)
+		size = room;
+	return size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
+}
+
+/* `names` to `names_end` is the string table, copied into symbols->names. */
+static int take_symbol(struct symbols *symbols, const GElf_Sym *symbol, size_t names)
+{
+	size_t room = symbols->names_size - names;
+	struct function function;
+	size_t length;
+	uint64_t end;
+	char *name;
+
+	if (!symbol_rank(symbol, &function.rank) || symbol->st_name >= room)
+		return 0;
+	end = code_end(symbols, symbol->st_value);
+	if (end == 0)
+		return 0;
+	name = symbols->names + names + symbol->st_name;
+	if (!is_name_of_function(name))
+		return 0;
+	length = cut_name(name, room - symbol->st_name);
+	if (length == 0)
+		return 0;
+	symbols->name_bytes += length;
+	if (symbols->name_bytes > NAMES_BYTES_MAX)
+		return -E2BIG;
+	function.rank = full_rank(function.rank, name, length);
+	function.start = symbol->st_value;
+	function.size = clip_size(symbol->st_size, end - symbol->st_value);
+	function.name = (uint32_t)(names + symbol->st_name);
+	function.outer = NO_FUNCTION;
+	return add_symbol(symbols, &function);
+}
+
+/* Copies the string table to the end of symbols->names, ended by a NUL. */
+static int copy_names(struct symbols *symbols, Elf *elf, size_t index)
+{
+	Elf_Scn *section = elf_getscn(elf, index);
+	GElf_Shdr header;
+	Elf_Data *data;
+	char *names;
+
+	if (!section || !gelf_getshdr(section, &header) || header.sh_type != SHT_STRTAB ||
+	    (header.sh_flags & SHF_COMPRESSED) || header.sh_size > SECTION_BYTES_MAX)
+		return -EINVAL;
+	data = elf_getdata(section, NULL);
+	if (!data || !data->d_buf || data->d_size == 0)
+		return -EINVAL;
+	names = realloc(symbols->names, symbols->names_size + data->d_size + 1);
+	if (!names)
+		return -ENOMEM;
+	symbols->names = names;
+	memcpy(names + symbols->names_size, data->d_buf, data->d_size);
+	symbols->names_size += data->d_size;
+	names[symbols->names_size++] = '\0';
+	return 0;
+}
+
+static int read_symbols(struct symbols *symbols, Elf *elf, Elf_Scn *section,
+			const GElf_Shdr *header)
+{
+	size_t count, names = symbols->names_size;
+	GElf_Sym symbol;
+	Elf_Data *data;
+	int result;
+
+	if ((header->sh_flags & SHF_COMPRESSED) || header->sh_size > SECTION_BYTES_MAX)
+		return -EINVAL;
+	data = elf_getdata(section, NULL);
+	if (!data || !data->d_buf)
+		return -EINVAL;
+	count = data->d_size / gelf_fsize(elf, ELF_T_SYM, 1, EV_CURRENT);
+	if (count > SYMBOLS_MAX)
+		return -EINVAL;
+	result = copy_names(symbols, elf, header->sh_link);
+	for (size_t i = 0; i < count && result == 0; i++) {
+		if (gelf_getsym(data, (int)i, &symbol))
+			result = take_symbol(symbols, &symbol, names);
+	}
+	return result;
+}
+
+static int compare_functions(const void *a, const void *b, void *names)
+{
+	const struct function *left = a, *right = b;
+	int order;
+
+	if (left->start != right->start)
+		return left->start < right->start ? -1 : 1;
+	if (left->rank != right->rank)
+		return left->rank < right->rank ? -1 : 1;
+	if (left->name == right->name)
+		return 0;
+	order = strncmp((const char *)names + left->name, (const char *)names + right->name,
+			NAME_COMPARED_MAX);
+	return order ? order : left->name < right->name ? -1 : 1;
+}
+
+/* Keeps the best name of each address, with a size if any of them has one. */
+static void merge_aliases(struct symbols *symbols)
+{
+	struct function *list = symbols->list, *kept = list;
+
+	if (symbols->count == 0)
+		return;
+	qsort_r(list, symbols->count, sizeof(*list), compare_functions, symbols->names);
+	for (size_t i = 1; i < symbols->count; i++) {
+		if (list[i].start != kept->start)
+			*++kept = list[i];
+		else if (kept->size == 0)
+			kept->size = list[i].size;
+	}
+	symbols->count = (size_t)(kept - list) + 1;
+}
+
+/*
+ * Links each function to the one around it. Unsized symbols end at what follows
+ * them; those within a sized function are labels in it, and go.
+ */
+static void nest_functions(struct symbols *symbols)
+{
+	struct function *list = symbols->list;
+	uint32_t kept = 0, outer = NO_FUNCTION; /* the innermost that may hold what follows */
+	uint64_t end, next;
+
+	for (size_t i = 0; i < symbols->count; i++) {
+		/* What has ended here is never looked at again. */
+		for (;
+		     outer != NO_FUNCTION && list[i].start - list[outer].start >= list[outer].size;
+		     symbols->steps++)
+			outer = list[outer].outer;
+		if (list[i].size == 0 && outer != NO_FUNCTION)
+			continue;
+		if (list[i].size == 0) {
+			end = code_end(symbols, list[i].start);
+			next = i + 1 < symbols->count ? list[i + 1].start : end;
+			list[i].size = clip_size(next - list[i].start, end - list[i].start);
+		}
+		list[kept] = list[i];
+		list[kept].outer = outer;
+		outer = kept++;
+	}
+	symbols->count = kept;
+}
+
+/* The first section of a type. A second one would be there to make us read much. */
+static Elf_Scn *find_section(Elf *elf, uint32_t type, GElf_Shdr *header)
+{
+	Elf_Scn *section = NULL;
+
+	while ((section = elf_nextscn(elf, section))) {
+		if (gelf_getshdr(section, header) && header->sh_type == type)
+			break;
+	}
+	return section;
+}
+
+/* Which bytes of the string tables are kept: a bit for each, and how many are before each word. */
+struct kept_bytes {
+	uint64_t *bits;
+	uint32_t *before;
+	size_t words;
+};
+
+/* `size` is not 0. */
+static void keep_bytes(struct kept_bytes *kept, size_t first, size_t size)
+{
+	size_t last = first + size - 1, word = first / 64;
+	uint64_t bits = UINT64_MAX << first % 64;
+
+	for (; word < last / 64; word++, bits = UINT64_MAX)
+		kept->bits[word] |= bits;
+	kept->bits[word] |= bits & UINT64_MAX >> (63 - last % 64);
+}
+
+/* Where a byte is once those before it that are not kept are gone. */
+static size_t kept_offset(const struct kept_bytes *kept, size_t at)
+{
+	uint64_t below = kept->bits[at / 64] & ((UINT64_C(1) << at % 64) - 1);
+
+	return kept->before[at / 64] + (size_t)__builtin_popcountll(below);
+}
+
+/* Moves the bytes that are kept together. Returns how many they are. */
+static size_t move_bytes(struct kept_bytes *kept, char *bytes)
+{
+	size_t count = 0;
+
+	for (size_t word = 0; word < kept->words; word++) {
+		uint64_t left = kept->bits[word];
+
+		kept->before[word] = (uint32_t)count;
+		while (left) {
+			unsigned int first = (unsigned int)__builtin_ctzll(left);
+			uint64_t gaps = ~(left >> first);
+			unsigned int run = gaps ? (unsigned int)__builtin_ctzll(gaps) : 64;
+
+			if (run > 64 - first)
+				run = 64 - first;
+			memmove(bytes + count, bytes + word * 64 + first, run);
+			count += run;
+			left = first + run == 64 ? 0 : left & UINT64_MAX << (first + run);
+		}
+	}
+	return count;
+}
+
+/* Keeps what is needed of the names, each byte once, however many names share it. */
+static int pack_names(struct symbols *symbols)
+{
+	struct kept_bytes kept = {.words = symbols->names_size / 64 + 1};
+	struct function *list = symbols->list;
+	size_t size;
+	char *names;
+
+	kept.bits = calloc(kept.words, sizeof(*kept.bits));
+	kept.before = calloc(kept.words, sizeof(*kept.before));
+	if (!kept.bits || !kept.before) {
+		free(kept.bits);
+		free(kept.before);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < symbols->count; i++)
+		keep_bytes(&kept, list[i].name, strlen(symbols->names + list[i].name) + 1);
+	size = move_bytes(&kept, symbols->names);
+	for (size_t i = 0; i < symbols->count; i++)
+		list[i].name = (uint32_t)kept_offset(&kept, list[i].name);
+	free(kept.bits);
+	free(kept.before);
+	names = size ? realloc(symbols->names, size) : NULL; /* there is a name: it is not 0 */
+	if (!names)
+		return -ENOMEM;
+	symbols->names = names;
+	symbols->names_size = size;
+	return 0;
+}
+
+/* Keeps what is needed, and no room to grow. */
+static int pack(struct symbols *symbols, struct elf_file *file)
+{
+	struct function *list = reallocarray(symbols->list, symbols->count, sizeof(*list));
+	int err;
+
+	if (!list)
+		return -ENOMEM;
+	symbols->list = list;
+	err = pack_names(symbols);
+	if (err)
+		return err;
+	file->functions = list;
+	file->function_count = symbols->count;
+	file->names = symbols->names;
+	file->names_size = symbols->names_size;
+	file->steps = symbols->steps;
+	symbols->list = NULL;
+	symbols->names = NULL;
+	return 0;
+}
+
+static int read_functions(struct elf_file *file, Elf *elf, struct error *problem)
+{
+	static const uint32_t types[] = {SHT_SYMTAB, SHT_DYNSYM};
+	struct symbols symbols = {0};
+	GElf_Shdr header;
+	Elf_Scn *section;
+	int err;
+
+	err = read_code_sections(&symbols, elf);
+	for (size_t i = 0; i < 2 && !err; i++) {
+		section = find_section(elf, types[i], &header);
+		if (section)
+			err = read_symbols(&symbols, elf, section, &header);
+		if (err == -EINVAL || err == -E2BIG) {
+			error_set(problem, EINVAL, "has %s",
+				  err == -E2BIG ? "too many long names of functions"
+						: "a broken symbol table");
+			err = 0; /* the other one may be good */
+		}
+	}
+	if (!err && symbols.count > 0) {
+		merge_aliases(&symbols);
+		nest_functions(&symbols);
+		err = pack(&symbols, file);
+	} else if (!err && !*problem->text) {
+		error_set(problem, ENODATA, "has no symbols of functions");
+	}
+	if (err)
+		error_errno(problem, -err, "can't be read");
+	free(symbols.list);
+	free(symbols.names);
+	free(symbols.code);
+	return err;
+}
+
+int elf_read(struct elf_file *file, int fd, const void *image, size_t size, bool functions,
+	     struct error *problem)
+{
+	struct elf_file new = {0};
+	Elf *elf = NULL;
+	/* Not mapped: a file that shrinks then must not kill the reader. */
+	int err = elf_begin_read(fd, image, size, false, &elf, problem);
+
+	if (err)
+		return err;
+	*problem->text = '\0';
+	err = read_headers(&new, elf, problem);
+	if (!err && functions)
+		err = read_functions(&new, elf, problem);
+	elf_end(elf);
+	if (err)
+		elf_clear(&new);
+	else
+		*file = new;
+	return err;
+}
+
+uint64_t elf_functions_size(const struct elf_file *file)
+{
+	return file->function_count * sizeof(*file->functions) + file->names_size;
+}
+
+void elf_drop_functions(struct elf_file *file)
+{
+	free(file->functions);
+	free(file->names);
+	file->functions = NULL;
+	file->names = NULL;
+	file->function_count = file->names_size = 0;
+}
+
+void elf_clear(struct elf_file *file)
+{
+	elf_drop_functions(file);
+	free(file->loads);
+	*file = (struct elf_file){0};
+}
+
+bool elf_lookup(const struct elf_file *file, uint64_t vaddr, struct symbol *symbol)
+{
+	uint32_t index, depth = 0;
+	size_t after;
+
+	if (!file->functions)
+		return false;
+	after = upper_bound(file->functions, file->function_count, sizeof(*file->functions), vaddr);
+	if (after == 0)
+		return false;
+	index = (uint32_t)(after - 1);
+	for (; index != NO_FUNCTION && depth < SYMBOL_NESTING_MAX; depth++) {
+		const struct function *function = &file->functions[index];
+
+		if (vaddr - function->start < function->size) {
+			symbol->name = file->names + function->name;
+			symbol->start = function->start;
+			symbol->size = function->size;
+			return true;
+		}
+		index = function->outer;
+	}
+	return false;
+}
+
+bool elf_code_start(const struct elf_file *file, uint64_t *vaddr)
+{
+	if (file->load_count == 0)
+		return false;
+	*vaddr = file->loads[0].vaddr;
+	for (size_t i = 1; i < file->load_count; i++) {
+		if (file->loads[i].vaddr < *vaddr)
+			*vaddr = file->loads[i].vaddr;
+	}
+	return true;
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "debuginfo/kallsyms.h"
+
+#include "debuginfo/elf_symbols.h"
+#include "lib/array.h"
+#include "lib/error.h"
+#include "lib/upper_bound.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MODULES_MAX UINT16_MAX
+#define NO_NAME UINT32_MAX
+
+/*
+ * One address. Where the symbol is not a function (data, the border of a
+ * section), it has no name and only ends what is before it.
+ */
+struct entry {
+	uint64_t address;
+	uint32_t name; /* offset in names, or NO_NAME */
+	uint16_t module; /* index in modules */
+	uint16_t rank; /* lower is the better of two at one address */
+};
+
+struct kallsyms {
+	struct entry *entries; /* sorted by address, one for each */
+	size_t count, capacity;
+	char *names;
+	size_t names_size, names_capacity;
+	char **modules; /* the first is NULL: the kernel */
+	size_t module_count, module_capacity;
+	bool hidden; /* an address was 0 */
+};
+
+struct line {
+	uint64_t address;
+	char type;
+	const char *name;
+	const char *module; /* NULL: the kernel */
+};
+
+static bool has_prefix(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static bool has_suffix(const char *text, const char *suffix)
+{
+	size_t length = strlen(text), suffix_length = strlen(suffix);
+
+	return length >= suffix_length && strcmp(text + length - suffix_length, suffix) == 0;
+}
+
+/* Names that the linker gives to the borders of sections. */
+static bool is_border(const char *name)
+{
+	static const char *const borders[] = {"_text", "_stext", "_etext", "_sinittext",
+					      "_einittext"};
+
+	for (size_t i = 0; i < sizeof(borders) / sizeof(borders[0]); i++) {
+		if (strcmp(name, borders[i]) == 0)
+			return true;
+	}
+	return has_prefix(name, "__") &&
+	       (has_suffix(name, "_text_start") || has_suffix(name, "_text_end"));
+}
+
+/* ADDRESS TYPE NAME[\t[MODULE]]; cuts the line into its parts. */
+static bool parse_line(char *text, struct line *line)
+{
+	char *end, *module;
+
+	text[strcspn(text, "\n")] = '\0';
+	errno = 0;
+	line->address = strtoull(text, &end, 16);
+	if (errno != 0 || end == text || end[0] != ' ' || end[1] == '\0' || end[2] != ' ')
+		return false;
+	line->type = end[1];
+	line->name = end + 3;
+	line->module = NULL;
+	module = strpbrk(end + 3, "\t ");
+	if (module) {
+		*module++ = '\0';
+		module += strspn(module, "\t [");
+		module[strcspn(module, "]")] = '\0';
+		line->module = *module ? module : NULL;
+	}
+	return line->name[0] != '\0';
+}
+
+static uint16_t line_rank(const struct line *line)
+{
+	uint16_t rank = 2;
+
+	if (line->type == 'T')
+		rank = 0;
+	else if (line->type == 'W' || line->type == 'w')
+		rank = 1;
+	if (has_prefix(line->name, "__pfx_") || has_prefix(line->name, "__cfi_"))
+		rank += 3;
+	return rank;
+}
+
+static int add_name(struct kallsyms *kallsyms, const char *name, uint32_t *offset)
+{
+	size_t size = strlen(name) + 1;
+
+	if (size > NO_NAME - 1 - kallsyms->names_size ||
+	    array_reserve(&kallsyms->names, &kallsyms->names_capacity, kallsyms->names_size, size,
+			  1) != 0)
+		return -ENOMEM;
+	memcpy(kallsyms->names + kallsyms->names_size, name, size);
+	*offset = (uint32_t)kallsyms->names_size;
+	kallsyms->names_size += size;
+	return 0;
+}
+
+/* Symbols come module by module, so the last module is most often the right one. */
+static int find_module(struct kallsyms *kallsyms, const char *name, uint16_t *index)
+{
+	if (!name) {
+		*index = 0;
+		return 0;
+	}
+	for (size_t i = kallsyms->module_count; i > 1; i--) {
+		if (strcmp(kallsyms->modules[i - 1], name) == 0) {
+			*index = (uint16_t)(i - 1);
+			return 0;
+		}
+	}
+	if (kallsyms->module_count == MODULES_MAX ||
+	    array_add_text(&kallsyms->modules, &kallsyms->module_capacity, &kallsyms->module_count,
+			   name) != 0)
+		return -ENOMEM;
+	*index = (uint16_t)(kallsyms->module_count - 1);
+	return 0;
+}
+
+static int add_entry(struct kallsyms *kallsyms, const struct line *line)
+{
+	struct entry entry = {.address = line->address, .name = NO_NAME, .rank = UINT16_MAX};
+
+	if (array_reserve(&kallsyms->entries, &kallsyms->capacity, kallsyms->count, 1,
+			  sizeof(entry)) != 0)
+		return -ENOMEM;
+	if (strchr("tTwW", line->type) && !is_border(line->name)) {
+		entry.rank = line_rank(line);
+		if (find_module(kallsyms, line->module, &entry.module) != 0 ||
+		    add_name(kallsyms, line->name, &entry.name) != 0)
+			return -ENOMEM;
+	}
+	kallsyms->entries[kallsyms->count++] = entry;
+	return 0;
+}
+
+/* Others are offsets of per-CPU data, or hidden. */
+static bool is_kernel_address(uint64_t address)
+{
+	return address >> 63;
+}
+
+static int read_lines(struct kallsyms *kallsyms, FILE *stream)
+{
+	struct line line;
+	size_t capacity = 0;
+	char *text = NULL;
+	int result = 0;
+
+	errno = 0;
+	while (result == 0 && getline(&text, &capacity, stream) > 0) {
+		if (!parse_line(text, &line))
+			continue;
+		kallsyms->hidden |= line.address == 0;
+		if (is_kernel_address(line.address))
+			result = add_entry(kallsyms, &line);
+	}
+	free(text);
+	if (result == 0 && ferror(stream))
+		result = errno ? -errno : -EIO;
+	return result;
+}
+
+/* By address; of one address by rank, and by name so that it is always the same. */
+static int compare_entries(const void *a, const void *b, void *names)
+{
+	const struct entry *left = a, *right = b;
+
+	if (left->address != right->address)
+		return left->address < right->address ? -1 : 1;
+	if (left->rank != right->rank)
+		return left->rank < right->rank ? -1 : 1;
+	if (left->name == NO_NAME || right->name == NO_NAME)
+		return 0;
+	return strcmp((char *)names + left->name, (char *)names + right->name);
+}
+
+static void sort_entries(struct kallsyms *kallsyms)
+{
+	struct entry *entries = kallsyms->entries, *kept = entries;
+
+	qsort_r(entries, kallsyms->count, sizeof(*entries), compare_entries, kallsyms->names);
+	for (size_t i = 1; i < kallsyms->count; i++) {
+		if (entries[i].address != kept->address)
+			*++kept = entries[i];
+	}
+	kallsyms->count = (size_t)(kept - entries) + 1;
+}
+
+static int check_lines(const struct kallsyms *kallsyms, int result, const char *name,
+		       struct error *error)
+{
+	if (result != 0)
+		return error_errno(error, -result, "can't read kernel symbols from %s", name);
+	if (kallsyms->count == 0 && kallsyms->hidden)
+		return error_set(
+			error, EPERM,
+			"the kernel hides the addresses of its symbols in %s: run as root, "
+			"and set /proc/sys/kernel/kptr_restrict to 0 or 1",
+			name);
+	if (kallsyms->names_size == 0)
+		return error_set(error, ENODATA, "there are no kernel functions in %s", name);
+	return 0;
+}
+
+int kallsyms_parse(FILE *stream, const char *name, struct kallsyms **kallsyms, struct error *error)
+{
+	struct kallsyms *table = calloc(1, sizeof(*table));
+	int result;
+
+	if (!table)
+		return error_errno(error, ENOMEM, "can't read kernel symbols from %s", name);
+	result = array_reserve(&table->modules, &table->module_capacity, 0, 1,
+			       sizeof(*table->modules));
+	if (result == 0) {
+		table->modules[table->module_count++] = NULL;
+		result = read_lines(table, stream);
+	}
+	result = check_lines(table, result, name, error);
+	if (result != 0) {
+		kallsyms_free(table);
+		return result;
+	}
+	sort_entries(table);
+	*kallsyms = table;
+	return 0;
+}
+
+int kallsyms_read(const char *path, struct kallsyms **kallsyms, struct error *error)
+{
+	FILE *stream = fopen(path, "re");
+	int result;
+
+	if (!stream)
+		return error_errno(error, errno, "can't read kernel symbols from %s", path);
+	result = kallsyms_parse(stream, path, kallsyms, error);
+	fclose(stream);
+	return result;
+}
+
+void kallsyms_free(struct kallsyms *kallsyms)
+{
+	if (!kallsyms)
+		return;
+	for (size_t i = 0; i < kallsyms->module_count; i++)
+		free(kallsyms->modules[i]);
+	free(kallsyms->modules);
+	free(kallsyms->entries);
+	free(kallsyms->names);
+	free(kallsyms);
+}
+
+/* How many bytes from the start of entry `index` are taken to be its function. */
+static uint64_t function_size(const struct kallsyms *kallsyms, size_t index)
+{
+	const struct entry *entry = &kallsyms->entries[index], *next = entry + 1;
+	uint64_t limit = KALLSYMS_LAST_FUNCTION_MAX;
+
+	if (index + 1 == kallsyms->count)
+		return limit;
+	if (next->name != NO_NAME && next->module == entry->module)
+		limit = KALLSYMS_FUNCTION_MAX;
+	return next->address - entry->address < limit ? next->address - entry->address : limit;
+}
+
+bool kallsyms_lookup(const struct kallsyms *kallsyms, uint64_t address, const char **name,
+		     uint64_t *start, const char **module)
+{
+	size_t after = upper_bound(kallsyms->entries, kallsyms->count, sizeof(*kallsyms->entries),
+				   address);
+	const struct entry *entry;
+
+	if (after == 0)
+		return false;
+	entry = &kallsyms->entries[after - 1];
+	if (entry->name == NO_NAME ||
+	    address - entry->address >= function_size(kallsyms, after - 1))
+		return false;
+	*name = kallsyms->names + entry->name;
+	*start = entry->address;
+	*module = kallsyms->modules[entry->module];
+	return true;
+}
+
+bool kallsyms_text(const char *path, uint64_t *address)
+{
+	FILE *stream = fopen(path, "re");
+	struct line line;
+	size_t capacity = 0;
+	bool found = false;
+	char *text = NULL;
+
+	if (!stream)
+		return false;
+	while (!found && getline(&text, &capacity, stream) > 0) {
+		if (!parse_line(text, &line))
+			continue;
+		found = strcmp(line.name, "_text") == 0;
+		if (found)
+			*address = line.address;
+	}
+	free(text);
+	fclose(stream);
+	return found && is_kernel_address(*address);
+}
+
+int kernel_build_id(const char *path, char hex[BUILD_ID_SIZE], struct error *error)
+{
+	char notes[4096];
+	FILE *stream;
+	size_t count;
+
+	hex[0] = '\0';
+	stream = fopen(path, "re");
+	if (!stream)
+		return error_errno(error, errno, "can't read the build id from %s", path);
+	count = fread(notes, 1, sizeof(notes), stream);
+	fclose(stream);
+	if (!build_id_from_notes(notes, count, 4, hex))
+		return error_set(error, ENODATA, "there is no build id in %s", path);
+	return 0;
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "debuginfo/kernel_module_elf.h"
+
+#include <elfutils/libdwfl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "debuginfo/debug_files.h"
+#include "debuginfo/elf_symbols.h"
+#include "lib/error.h"
+
+/* Any that is not 0, which means that a section has no place yet. */
+#define BASE 0x100000u
+
+/* Sections that go when the module is initialized, and lie elsewhere until then. */
+static bool is_initial(const char *name)
+{
+	return strncmp(name, ".init", strlen(".init")) == 0;
+}
+
+/*
+ * The kernel puts the sections of code behind each other in the order of the file, before
+ * all others (layout_sections() in kernel/module).
+ */
+static int lay_out(struct kernel_object *object, Elf *elf)
+{
+	const GElf_Xword code = SHF_ALLOC | SHF_EXECINSTR;
+	Elf_Scn *section = NULL;
+	uint64_t end = 0;
+	GElf_Shdr header;
+	size_t names, count;
+
+	if (elf_getshdrnum(elf, &count) != 0 || elf_getshdrstrndx(elf, &names) != 0)
+		return -EINVAL;
+	object->sections = calloc(count + 1, sizeof(*object->sections));
+	if (!object->sections)
+		return -ENOMEM;
+	while ((section = elf_nextscn(elf, section))) {
+		struct kernel_object_section *next = &object->sections[object->count];
+		const char *name;
+
+		if (!gelf_getshdr(section, &header) || (header.sh_flags & code) != code)
+			continue;
+		name = elf_strptr(elf, names, header.sh_name);
+		if (!name || is_initial(name))
+			continue;
+		if (header.sh_addralign > 1)
+			end += -end % header.sh_addralign;
+		*next = (struct kernel_object_section){end, header.sh_size, header.sh_addr};
+		end += header.sh_size;
+		object->count++;
+	}
+	return 0;
+}
+
+static int no_elf(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+		  char **file_name, Elf **elf)
+{
+	(void)module, (void)data, (void)name, (void)base, (void)file_name, (void)elf;
+	return -1;
+}
+
+static int no_debug_file(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+			 const char *file_name, const char *link, GElf_Word crc, char **found)
+{
+	(void)module, (void)data, (void)name, (void)base, (void)file_name;
+	(void)link, (void)crc, (void)found;
+	return -1;
+}
+
+static const Dwfl_Callbacks callbacks = {.find_elf = no_elf, .find_debuginfo = no_debug_file};
+
+/* Hands the file to libdwfl, which gives each section a place. */
+static Dwfl_Module *report(struct kernel_object *object, int fd, const char *path)
+{
+	Dwfl_Module *module;
+	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	if (own < 0)
+		return NULL;
+	object->session = dwfl_begin(&callbacks);
+	module = object->session ? dwfl_report_elf(object->session, path, path, own, BASE, false)
+				 : NULL;
+	if (!module) {
+		close(own);
+		return NULL;
+	}
+	return dwfl_report_end(object->session, NULL, NULL) == 0 ? module : NULL;
+}
+
+static int read_module(struct kernel_object *object, Dwfl_Module *module, const char *build_id,
+		       struct error *error)
+{
+	char found[BUILD_ID_SIZE];
+	GElf_Ehdr header;
+	GElf_Addr bias;
+	Dwarf *dwarf;
+	Elf *elf = dwfl_module_getelf(module, &bias);
+
+	if (!elf || !gelf_getehdr(elf, &header) || header.e_type != ET_REL)
+		return error_set(error, EINVAL, "is no module of the kernel");
+	debug_build_id(elf, found);
+	if (strcmp(found, build_id) != 0)
+		return error_set(error, ESTALE, "has build id %s, not %s: not taken", found,
+				 build_id);
+	dwarf = dwfl_module_getdwarf(module, &bias);
+	object->elf = dwarf ? dwarf_getelf(dwarf) : NULL;
+	if (!object->elf)
+		return -ENODATA;
+	return lay_out(object, elf);
+}
+
+int kernel_object_open(struct kernel_object *object, int fd, const char *path, const char *build_id,
+		       struct error *error)
+{
+	Dwfl_Module *module;
+	int err;
+
+	*object = (struct kernel_object){0};
+	module = report(object, fd, path);
+	err = module ? read_module(object, module, build_id, error)
+		     : error_set(error, EINVAL, "can't be read: %s", dwfl_errmsg(-1));
+	if (err)
+		kernel_object_close(object);
+	return err;
+}
+
+void kernel_object_close(struct kernel_object *object)
+{
+	free(object->sections);
+	dwfl_end(object->session);
+	*object = (struct kernel_object){0};
+}
+
+bool kernel_object_vaddr(const struct kernel_object *object, uint64_t offset, uint64_t *vaddr)
+{
+	for (size_t i = 0; i < object->count; i++) {
+		const struct kernel_object_section *section = &object->sections[i];
+
+		if (offset < section->offset || offset - section->offset >= section->size)
+			continue;
+		*vaddr = offset - section->offset + section->vaddr;
+		return true;
+	}
+	return false;
+}

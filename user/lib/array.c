@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "lib/array.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CAPACITY_MIN 16
+
+/* A pointer of any type: `items` of array_reserve() is the address of one. */
+typedef void *any_pointer __attribute__((may_alias));
+
+int array_reserve(void *items, size_t *capacity, size_t count, size_t more, size_t size)
+{
+	any_pointer *array = items;
+	size_t needed, wanted;
+	void *grown;
+
+	if (__builtin_add_overflow(count, more, &needed))
+		return -ENOMEM;
+	if (needed <= *capacity)
+		return 0;
+	wanted = *capacity + *capacity / 2;
+	if (wanted < CAPACITY_MIN)
+		wanted = CAPACITY_MIN;
+	if (wanted < needed)
+		wanted = needed;
+	grown = reallocarray(*array, wanted, size);
+	if (!grown)
+		return -ENOMEM;
+	*array = grown;
+	*capacity = wanted;
+	return 0;
+}
+
+/* gcc's analyzer loses sight of what is stored at a variable index, and calls it leaked. */
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
+#endif
+
+int array_add_text(char ***texts, size_t *capacity, size_t *count, const char *text)
+{
+	char *copy;
+
+	if (array_reserve(texts, capacity, *count, 1, sizeof(**texts)))
+		return -ENOMEM;
+	copy = strdup(text);
+	if (!copy)
+		return -ENOMEM;
+	(*texts)[(*count)++] = copy;
+	return 0;
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "lib/error.h"
+
+#include "lib/utf8.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int error_set(struct error *error, int code, const char *format, ...)
+{
+	va_list args;
+
+	if (error) {
+		va_start(args, format);
+		vsnprintf(error->text, sizeof(error->text), format, args);
+		va_end(args);
+		/* It may quote names from outside. */
+		utf8_tame(error->text);
+	}
+	return -code;
+}
+
+int error_errno(struct error *error, int code, const char *format, ...)
+{
+	char buffer[128];
+	const char *reason;
+	va_list args;
+	size_t used, room;
+
+	if (error) {
+		va_start(args, format);
+		vsnprintf(error->text, sizeof(error->text), format, args);
+		va_end(args);
+		utf8_tame(error->text);
+		reason = strerror_r(code, buffer, sizeof(buffer));
+		/* Where there is not room for all, the reason is worth more. */
+		used = strlen(error->text);
+		room = sizeof(error->text) - sizeof(": ") - strlen(reason);
+		if (used > room)
+			used = room;
+		sprintf(error->text + used, ": %s", reason);
+	}
+	return -code;
+}

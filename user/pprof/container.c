@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "pprof/container.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HEX_DIGITS "0123456789abcdef"
+#define RUNTIME_ID_LENGTH 64
+#define POD_UID_LENGTH 36
+#define POD_HASH_LENGTH 32 /* the kubelet's own pods, from files, have a hash for a uid */
+
+/* What a part of a path can name: the greater one is the better answer. */
+enum owner { OWNER_NONE, OWNER_UNIT, OWNER_POD, OWNER_CONTAINER };
+
+static bool has_prefix(const char *text, const char *prefix)
+{
+	return !strncmp(text, prefix, strlen(prefix));
+}
+
+/* Where `suffix` begins at the end of `text`, with something before it; or NULL. */
+static const char *find_suffix(const char *text, const char *suffix)
+{
+	size_t length = strlen(text), end = strlen(suffix);
+
+	if (length <= end || strcmp(text + length - end, suffix) != 0)
+		return NULL;
+	return text + length - end;
+}
+
+static void copy(char id[CONTAINER_ID_SIZE], const char *text, size_t length)
+{
+	snprintf(id, CONTAINER_ID_SIZE, "%.*s", (int)length, text);
+}
+
+/*
+ * [RUNTIME-]ID[.scope], or SLICE:RUNTIME:ID, as containerd makes of a name for systemd
+ * where it does not talk to systemd.
+ */
+static bool find_runtime_id(const char *name, char id[CONTAINER_ID_SIZE])
+{
+	const char *end = find_suffix(name, ".scope");
+	const char *start;
+
+	if (!end)
+		end = name + strlen(name);
+	if (end - name < RUNTIME_ID_LENGTH)
+		return false;
+	start = end - RUNTIME_ID_LENGTH;
+	if (strspn(start, HEX_DIGITS) != RUNTIME_ID_LENGTH)
+		return false;
+	if (start > name && start[-1] != '-' && start[-1] != ':')
+		return false;
+	copy(id, start, RUNTIME_ID_LENGTH);
+	/* Podman and CRI-O have a scope beside each container for the process that watches it. */
+	return !memmem(name, (size_t)(start - name), "conmon-", strlen("conmon-"));
+}
+
+static int hex_value(char digit)
+{
+	const char *found = digit ? strchr(HEX_DIGITS, digit) : NULL;
+
+	return found ? (int)(found - HEX_DIGITS) : -1;
+}
+
+/* The byte that \x2d and the like at `text` stand for; NUL where there is none. */
+static char escaped_byte(const char *text, const char *end)
+{
+	int high, low;
+
+	if (end - text < 4 || text[0] != '\\' || text[1] != 'x')
+		return '\0';
+	high = hex_value(text[2]);
+	low = hex_value(text[3]);
+	if (high < 0 || low < 0)
+		return '\0';
+	return (char)(high * 16 + low);
+}
+
+/* Takes back what systemd does to a name to make it part of a unit's. */
+static void unescape(const char *text, size_t length, char id[CONTAINER_ID_SIZE])
+{
+	const char *end = text + length;
+
+	while (text < end) {
+		char byte = escaped_byte(text, end);
+
+		if (byte) {
+			*id++ = byte;
+			text += strlen("\\x2d");
+		} else {
+			*id++ = *text++;
+		}
+	}
+	*id = '\0';
+}
+
+/* A machine: a scope of systemd-machined, or the service that starts one by itself. */
+static bool find_machine(const char *name, char id[CONTAINER_ID_SIZE])
+{
+	static const struct {
+		const char *prefix, *suffix;
+	} forms[] = {
+		{"machine-", ".scope"},
+		{"systemd-nspawn@", ".service"},
+	};
+
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		const char *start = name + strlen(forms[i].prefix);
+		const char *end = find_suffix(name, forms[i].suffix);
+
+		if (has_prefix(name, forms[i].prefix) && end > start) {
+			unescape(start, (size_t)(end - start), id);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* lxc.payload.NAME; lxc.payload/NAME before LXC 4.0; lxc/NAME where a distribution wants it. */
+static bool find_lxc_name(const char *name, const char *parent, char id[CONTAINER_ID_SIZE])
+{
+	static const char payload[] = "lxc.payload.";
+
+	if (has_prefix(name, payload) && name[strlen(payload)])
+		name += strlen(payload);
+	else if (strcmp(parent, "lxc.payload") != 0 && strcmp(parent, "lxc") != 0)
+		return false;
+	copy(id, name, strlen(name));
+	return true;
+}
+
+static size_t pod_uid_length(const char *text)
+{
+	size_t i;
+
+	if (strspn(text, HEX_DIGITS) == POD_HASH_LENGTH)
+		return POD_HASH_LENGTH;
+	for (i = 0; i < POD_UID_LENGTH; i++) {
+		bool separator = i == 8 || i == 13 || i == 18 || i == 23;
+
+		if (separator ? text[i] != '-' && text[i] != '_' : hex_value(text[i]) < 0)
+			return 0;
+	}
+	return POD_UID_LENGTH;
+}
+
+/* podUID, or kubepods[-CLASS]-podUID.slice, where "-" in the uid is "_". */
+static bool find_pod_uid(const char *name, char id[CONTAINER_ID_SIZE])
+{
+	const char *start = name;
+	size_t length;
+
+	if (has_prefix(name, "kubepods-")) {
+		start = strstr(name, "-pod");
+		if (!start)
+			return false;
+		start++;
+	}
+	if (!has_prefix(start, "pod"))
+		return false;
+	start += strlen("pod");
+	length = pod_uid_length(start);
+	if (!length || (start[length] && strcmp(start + length, ".slice") != 0))
+		return false;
+	copy(id, start, length);
+	for (char *next = id; (next = strchr(next, '_')); next++)
+		*next = '-';
+	return true;
+}
+
+static bool find_unit(const char *name, char id[CONTAINER_ID_SIZE])
+{
+	static const char *const types[] = {".service", ".scope", ".socket", ".mount", ".swap"};
+
+	/* systemd puts this before what could be taken for a file of the control group. */
+	if (*name == '_')
+		name++;
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		if (find_suffix(name, types[i])) {
+			copy(id, name, strlen(name));
+			return true;
+		}
+	}
+	return false;
+}
+
+static enum owner find_owner(const char *name, const char *parent, char id[CONTAINER_ID_SIZE])
+{
+	if (find_runtime_id(name, id) || find_machine(name, id) || find_lxc_name(name, parent, id))
+		return OWNER_CONTAINER;
+	if (find_pod_uid(name, id))
+		return OWNER_POD;
+	return find_unit(name, id) ? OWNER_UNIT : OWNER_NONE;
+}
+
+void container_id(const char *path, char id[CONTAINER_ID_SIZE])
+{
+	char names[2][CONTAINER_ID_SIZE] = {"", ""}; /* this part of the path, and the one before */
+	char found[CONTAINER_ID_SIZE];
+	enum owner best = OWNER_NONE;
+	size_t length;
+
+	*id = '\0';
+	for (int i = 0; *path; i = !i, path += length) {
+		enum owner owner;
+
+		path += strspn(path, "/");
+		length = strcspn(path, "/");
+		/* No directory has a longer name. */
+		copy(names[i], path, length < CONTAINER_ID_SIZE ? length : 0);
+		owner = find_owner(names[i], names[!i], found);
+		if (owner != OWNER_NONE && owner >= best) {
+			best = owner;
+			copy(id, found, strlen(found));
+		}
+	}
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "pprof/labels.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/error.h"
+#include "lib/utf8.h"
+
+#define RESERVED_PREFIX "pprof::" /* of what pprof adds by itself */
+
+static const char *const names[LABEL_COUNT] = {
+	[LABEL_COMM] = "comm",
+	[LABEL_THREAD] = "thread",
+	[LABEL_PID] = "pid",
+	[LABEL_TID] = "tid",
+	[LABEL_CPU] = "cpu",
+	[LABEL_CGROUP] = "cgroup",
+	[LABEL_CONTAINER] = "container",
+	[LABEL_CUT] = LABEL_CUT_KEY,
+};
+
+/* Comes with the process id. */
+static const char inner_pid[] = "inner_pid";
+
+/* Returns LABEL_COUNT when there is no such label. */
+static enum label find_label(const char *name, size_t length)
+{
+	enum label label;
+
+	for (label = 0; label < LABEL_COUNT; label++) {
+		if (strlen(names[label]) == length && !memcmp(names[label], name, length))
+			break;
+	}
+	return label;
+}
+
+int labels_choose(struct labels *labels, const char *list, struct error *error)
+{
+	uint32_t chosen = 0;
+
+	if (!strcmp(list, "all")) {
+		labels->chosen = LABELS_ALL;
+		return 0;
+	}
+	if (!*list || !strcmp(list, "none")) {
+		labels->chosen = 0;
+		return 0;
+	}
+	do {
+		size_t length = strcspn(list, ",");
+		enum label label = find_label(list, length);
+
+		if (label == LABEL_COUNT)
+			return error_set(error, EINVAL,
+					 "--labels: '%.*s' is none of comm, thread, pid, tid, cpu, "
+					 "cgroup, container and cut, nor is all 'all' or 'none'",
+					 (int)length, list);
+		chosen |= LABEL_SET(label);
+		list += length;
+	} while (*list++ == ',');
+	labels->chosen = chosen;
+	return 0;
+}
+
+static int check_key(const struct labels *labels, const char *key, struct error *error)
+{
+	if (!utf8_valid(key))
+		return error_set(error, EINVAL, "--label: the key '%s' is not UTF-8", key);
+	if (find_label(key, strlen(key)) != LABEL_COUNT || !strcmp(key, inner_pid))
+		return error_set(error, EINVAL, "--label: '%s' is a label of stackbeat's own", key);
+	if (!strncmp(key, RESERVED_PREFIX, strlen(RESERVED_PREFIX)))
+		return error_set(error, EINVAL, "--label: '%s': " RESERVED_PREFIX " is pprof's own",
+				 key);
+	for (size_t i = 0; i < labels->added_count; i++) {
+		if (!strcmp(labels->added[i].key, key))
+			return error_set(error, EINVAL, "--label: '%s' is given twice", key);
+	}
+	return 0;
+}
+
+int labels_add(struct labels *labels, const char *text, struct error *error)
+{
+	size_t length = strcspn(text, "=");
+	char key[LABEL_KEY_SIZE];
+	int err;
+
+	if (!length || !text[length] || !text[length + 1])
+		return error_set(error, EINVAL, "--label: '%s' is not KEY=VALUE", text);
+	if (length >= LABEL_KEY_SIZE)
+		return error_set(error, EINVAL, "--label: the key is longer than %u bytes",
+				 LABEL_KEY_SIZE - 1);
+	if (labels->added_count == LABELS_ADDED_MAX)
+		return error_set(error, EINVAL, "--label: more than %u labels", LABELS_ADDED_MAX);
+	snprintf(key, sizeof(key), "%.*s", (int)length, text);
+	err = check_key(labels, key, error);
+	if (err)
+		return err;
+	if (!utf8_valid(text + length + 1))
+		return error_set(error, EINVAL, "--label: the value of '%s' is not UTF-8", key);
+	strcpy(labels->added[labels->added_count].key, key);
+	labels->added[labels->added_count++].value = text + length + 1;
+	return 0;
+}
+
+static bool has(uint32_t chosen, enum label label)
+{
+	return chosen & LABEL_SET(label);
+}
+
+void label_origin(uint32_t chosen, const char *process_comm, const struct stackbeat_sample *sample,
+		  struct label_origin *origin)
+{
+	bool first = sample->pid == sample->tid;
+	/* A process has the name of its first thread. */
+	bool thread = has(chosen, LABEL_COMM) && (first || !*process_comm);
+
+	memset(origin, 0, sizeof(*origin));
+	if (has(chosen, LABEL_PID))
+		origin->pid = sample->pid;
+	if (has(chosen, LABEL_TID))
+		origin->tid = sample->tid;
+	if (has(chosen, LABEL_CPU))
+		origin->cpu = sample->cpu;
+	if (has(chosen, LABEL_COMM))
+		origin->first = first;
+	if (has(chosen, LABEL_THREAD) || thread)
+		memcpy(origin->thread, sample->comm,
+		       strnlen(sample->comm, sizeof(origin->thread) - 1));
+}
+
+static void add_text(struct label_values *values, const char *key, const char *text)
+{
+	if (*text)
+		values->items[values->count++] = (struct pprof_label){.key = key, .text = text};
+}
+
+static void add_number(struct label_values *values, const char *key, uint32_t number)
+{
+	/* A 0 without a unit is no label for the readers of pprof, and there is a CPU 0. */
+	values->items[values->count++] =
+		(struct pprof_label){.key = key, .number = number, .unit = key};
+}
+
+static const char *comm_of(const struct label_origin *origin, const struct label_process *process)
+{
+	return origin->first || !*process->comm ? origin->thread : process->comm;
+}
+
+void label_values(const struct labels *labels, const struct label_origin *origin,
+		  const struct label_process *process, struct label_values *values)
+{
+	uint32_t chosen = labels->chosen;
+
+	values->count = 0;
+	if (has(chosen, LABEL_COMM))
+		add_text(values, names[LABEL_COMM], comm_of(origin, process));
+	if (has(chosen, LABEL_THREAD))
+		add_text(values, names[LABEL_THREAD], origin->thread);
+	if (has(chosen, LABEL_PID))
+		add_number(values, names[LABEL_PID], origin->pid);
+	if (has(chosen, LABEL_PID) && process->inner_pid && process->inner_pid != origin->pid)
+		add_number(values, inner_pid, process->inner_pid);
+	if (has(chosen, LABEL_TID))
+		add_number(values, names[LABEL_TID], origin->tid);
+	if (has(chosen, LABEL_CPU))
+		add_number(values, names[LABEL_CPU], origin->cpu);
+	if (has(chosen, LABEL_CGROUP))
+		add_text(values, names[LABEL_CGROUP], process->cgroup_path);
+	if (has(chosen, LABEL_CONTAINER)) {
+		container_id(process->cgroup_path, values->container);
+		add_text(values, names[LABEL_CONTAINER], values->container);
+	}
+	if (has(chosen, LABEL_CUT))
+		add_text(values, names[LABEL_CUT], process->cut);
+	for (size_t i = 0; i < labels->added_count; i++)
+		add_text(values, labels->added[i].key, labels->added[i].value);
+}

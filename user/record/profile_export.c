@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "record/profile_export.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/utsname.h>
+
+#include "debuginfo/dwarf_lookup.h"
+#include "debuginfo/kallsyms.h"
+#include "debuginfo/kernel_image.h"
+#include "lib/error.h"
+#include "pprof/labels.h"
+#include "pprof/pprof_writer.h"
+#include "pprof/truncation.h"
+#include "process/address_space.h"
+#include "record/stack_table.h"
+#include "symbolize/symbolizer.h"
+
+#define FRAMES_MAX (STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX)
+
+struct encoder {
+	struct pprof_builder *builder;
+	struct symbolizer *symbolizer;
+	struct cuts *cuts;
+	const struct labels *wanted;
+	struct label_values labels; /* of one stack */
+	const struct frame_name *names[FRAMES_MAX];
+	uint32_t locations[FRAMES_MAX];
+};
+
+double recording_cost_percent(const struct recording *recording)
+{
+	double available = (double)recording->duration_ns * recording->cpus;
+	double cost = (double)recording->kernel_cost_ns + (double)recording->reader_cost_ns;
+
+	return available > 0 ? 100 * cost / available : 0;
+}
+
+/* Beats a second of the time that they stood for: below what was asked for where some were missed.
+ */
+static double mean_rate(const struct recording *recording)
+{
+	return recording->beat_time_ns
+		       ? (double)recording->beats * 1e9 / (double)recording->beat_time_ns
+		       : recording->rate;
+}
+
+static uint32_t encode_location(struct encoder *encoder, const struct frame_name *name)
+{
+	struct pprof_line lines[INLINE_DEPTH_MAX];
+	struct pprof_builder *builder = encoder->builder;
+	uint32_t mapping = 0;
+
+	if (*name->mapping_path) {
+		mapping = pprof_mapping(
+			builder, &(struct pprof_mapping){
+					 .start = name->kernel ? name->kernel->start : 0,
+					 .limit = name->kernel ? name->kernel->limit : UINT64_MAX,
+					 .file = name->mapping_path,
+					 .build_id = name->build_id,
+					 .number = name->file,
+				 });
+	}
+	for (size_t i = 0; i < name->line_count; i++) {
+		const struct name_line *line = &name->lines[i];
+
+		lines[i].line = line->line;
+		lines[i].function = pprof_function(builder, line->function, line->system_name,
+						   line->file, line->start_line);
+	}
+	return pprof_location(builder, mapping, name->vaddr, lines, name->line_count);
+}
+
+/* Of the first `count` frames, those of the user part. */
+static void count_unmapped(struct encoder *encoder, const struct stack *stack, size_t count)
+{
+	for (size_t i = stack->kernel_frames; i < count; i++) {
+		encoder->cuts->user_frames += stack->samples;
+		if (!*encoder->names[i]->mapping_path)
+			encoder->cuts->unmapped += stack->samples;
+	}
+}
+
+static void encode_labels(struct encoder *encoder, const struct stack *stack, enum cut cut)
+{
+	const struct label_process process = {
+		.cut = cut_text(cut),
+		.comm = space_comm(stack->space),
+		.cgroup_path = space_cgroup_path(stack->space),
+		.inner_pid = space_inner_pid(stack->space),
+	};
+
+	label_values(encoder->wanted, &stack->origin, &process, &encoder->labels);
+}
+
+/* Puts the frames of a stack into encoder->names. */
+static int name_frames(struct encoder *encoder, const struct stack *stack)
+{
+	size_t count = (size_t)stack->kernel_frames + stack->user_frames;
+
+	for (size_t i = 0; i < count; i++) {
+		if (i < stack->kernel_frames)
+			encoder->names[i] = symbolize_kernel(encoder->symbolizer, stack->frames[i]);
+		else
+			encoder->names[i] = symbolize_user(
+				encoder->symbolizer, stack->space,
+				stack_places(stack)[i - stack->kernel_frames], stack->frames[i]);
+		if (!encoder->names[i])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int note_frames(const struct stack *stack, void *arg)
+{
+	return name_frames(arg, stack);
+}
+
+static int encode_stack(const struct stack *stack, void *arg)
+{
+	struct encoder *encoder = arg;
+	size_t count = (size_t)stack->kernel_frames + stack->user_frames;
+	size_t whole, depth = 0;
+	int err = name_frames(encoder, stack);
+	enum cut cut;
+
+	if (err)
+		return err;
+	whole = symbolize_complete(encoder->names + stack->kernel_frames, stack->user_frames,
+				   stack->user_end);
+	cut = cut_of(stack->kernel_end, stack->user_end, whole || !stack->user_frames);
+	if (cut != CUT_NONE)
+		encoder->cuts->samples[cut] += stack->samples;
+	if (whole)
+		count = stack->kernel_frames + whole;
+	count_unmapped(encoder, stack, count);
+
+	for (size_t i = 0; i < count; i++) {
+		if (!encoder->names[i]->hidden)
+			encoder->locations[depth++] = encode_location(encoder, encoder->names[i]);
+	}
+	/* Other programs pass over samples without any. */
+	if (!depth && count)
+		encoder->locations[depth++] = encode_location(encoder, encoder->names[0]);
+	encode_labels(encoder, stack, cut);
+	pprof_sample(encoder->builder, encoder->locations, depth, (int64_t)stack->samples,
+		     (int64_t)stack->weight, encoder->labels.items, encoder->labels.count);
+	return 0;
+}
+
+static void encode_comments(struct pprof_builder *builder, const struct profile *profile,
+			    const struct recording *recording, const struct cuts *cuts)
+{
+	const struct profile_totals *totals = profile_totals(profile);
+	char text[CUTS_COMMENT_SIZE];
+	struct utsname kernel = {0};
+
+	uname(&kernel);
+	pprof_comment(builder, "stackbeat %s on %s %s %s", STACKBEAT_VERSION, kernel.sysname,
+		      kernel.release, kernel.machine);
+	pprof_comment(builder, "command: %s", recording->command_line);
+	pprof_comment(builder, "rate: %u Hz asked for, %.1f Hz had on average, on %u CPUs",
+		      recording->rate, mean_rate(recording), recording->cpus);
+	pprof_comment(builder, "throttled: %" PRIu64 " times", recording->throttled);
+	pprof_comment(builder, "samples: %" PRIu64, totals->samples);
+	pprof_comment(builder, "lost: %" PRIu64 " (ring full %" PRIu64 ", wrong tail %" PRIu64 ")",
+		      recording->lost_full + recording->lost_tail, recording->lost_full,
+		      recording->lost_tail);
+	cuts_comment(cuts, text);
+	pprof_comment(builder, "%s", text);
+	pprof_comment(builder,
+		      "address spaces: %" PRIu64 "; samples without one %" PRIu64
+		      ", changes of mappings lost %" PRIu64 ", mappings left out %" PRIu64
+		      ", files left out %" PRIu64 ", perf maps left out %" PRIu64
+		      ", samples taken early %" PRIu64,
+		      recording->spaces, recording->spaces_lost, recording->changes_lost,
+		      recording->mappings_left_out, recording->objects_left_out,
+		      recording->jitmaps_left_out, recording->samples_early);
+	frames_comment(cuts, text);
+	pprof_comment(builder, "%s", text);
+	pprof_comment(builder, "missed intervals: %" PRIu64, recording->missed);
+	pprof_comment(builder, "beats without a sample: idle %" PRIu64 ", filtered %" PRIu64,
+		      recording->idle, recording->filtered);
+	pprof_comment(builder,
+		      "cost: %" PRIu64 " ns in the kernel, %" PRIu64
+		      " ns in the reader, %.3f %% of the machine",
+		      recording->kernel_cost_ns, recording->reader_cost_ns,
+		      recording_cost_percent(recording));
+}
+
+/* All frames have to be known before. What can't be done costs names, not the profile. */
+static int resolve(struct encoder *encoder, const struct profile *profile,
+		   const struct naming *naming)
+{
+	int err = profile_each(profile, note_frames, encoder);
+	struct error error;
+
+	if (!err)
+		err = symbolizer_resolve(encoder->symbolizer, naming);
+	if (!err || err == -ENOMEM)
+		return err;
+	error_errno(&error, -err, "can't be read");
+	if (naming->problem)
+		naming->problem(naming->arg, "debug information", error.text);
+	return 0;
+}
+
+int encode_profile(const struct profile *profile, const struct objects *objects,
+		   const struct recording *recording, const char *path, struct cuts *cuts,
+		   uint64_t *size, struct error *warning, struct error *error)
+{
+	struct encoder *encoder = calloc(1, sizeof(*encoder));
+	struct kernel *kernel = kernel_new("");
+	struct kallsyms *kallsyms = NULL;
+	int err = -ENOMEM;
+
+	*cuts = (struct cuts){0};
+	*warning->text = '\0';
+	if (!encoder || !kernel)
+		goto out;
+	encoder->cuts = cuts;
+	encoder->wanted = recording->labels;
+	encoder->builder = pprof_new();
+	if (!encoder->builder)
+		goto out;
+	err = recording->nameless ? 0 : kallsyms_read(KALLSYMS_PATH, &kallsyms, warning);
+	if (err == -ENOMEM)
+		goto out;
+	encoder->symbolizer = symbolizer_new(kallsyms, kernel, objects, "", error);
+	if (!encoder->symbolizer) {
+		err = -ENOMEM;
+		goto out;
+	}
+	err = recording->naming ? resolve(encoder, profile, recording->naming) : 0;
+	if (!err)
+		err = profile_each(profile, encode_stack, encoder);
+	if (err)
+		goto out;
+	encode_comments(encoder->builder, profile, recording, cuts);
+	pprof_set_time(encoder->builder, recording->start_ns, recording->duration_ns,
+		       1000000000 / recording->rate);
+	err = pprof_write(encoder->builder, path, size, error);
+out:
+	if (err == -ENOMEM)
+		error_errno(error, ENOMEM, "can't write %s", path);
+	if (encoder) {
+		symbolizer_free(encoder->symbolizer);
+		pprof_free(encoder->builder);
+	}
+	kallsyms_free(kallsyms);
+	kernel_free(kernel);
+	free(encoder);
+	return err;
+}

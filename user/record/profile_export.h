@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A finished recording, named and written as pprof. */
+#ifndef STACKBEAT_RECORD_PROFILE_EXPORT_H
+#define STACKBEAT_RECORD_PROFILE_EXPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cuts;
+struct error;
+struct labels;
+struct naming;
+struct objects;
+struct profile;
+
+/* What is known of a recording beside its samples. */
+struct recording {
+	const char *command_line;
+	const struct labels *labels; /* the profile was made for those that are chosen */
+	const struct naming
+		*naming; /* see symbolize/symbolizer.h; NULL: by the symbols of objects alone */
+	bool nameless; /* addresses alone, for those who name them later; no `naming` */
+	uint32_t rate; /* Hz asked for */
+	uint32_t cpus; /* online */
+	int64_t start_ns; /* since 1970 */
+	int64_t duration_ns;
+	uint64_t lost_full; /* records lost: ring full */
+	uint64_t lost_tail; /* records lost: wrong tail */
+	uint64_t missed; /* intervals without a beat of their own */
+	uint64_t idle; /* beats on idle CPUs */
+	uint64_t filtered; /* beats that the filter left out */
+	uint64_t beats;
+	uint64_t beat_time_ns; /* that they stood for */
+	uint64_t throttled; /* how often the rate was halved on a CPU to keep the budget */
+	uint64_t spaces; /* address spaces that the kernel told of */
+	uint64_t spaces_lost; /* samples without one */
+	uint64_t changes_lost; /* changes of mappings that it could not tell */
+	uint64_t mappings_left_out; /* beyond a bound, its or ours */
+	uint64_t objects_left_out; /* mappings whose file was not kept */
+	uint64_t jitmaps_left_out; /* perf maps that were not taken, see runtime/perf_map_watcher.h
+				    */
+	uint64_t samples_early; /* that could not wait until all was told of them */
+	uint64_t kernel_cost_ns; /* CPU time of the module's timer callback, worker and probe */
+	uint64_t reader_cost_ns; /* CPU time of this command while it recorded */
+};
+
+/* CPU time of profiling over all CPU time of the machine while it lasted, in %. */
+double recording_cost_percent(const struct recording *recording);
+
+/*
+ * Names the profile's addresses, with what was read of `objects`, and writes it to `path` (see
+ * pprof_write()). Fills `cuts`, and `size` with the bytes of the file. Where the kernel hides its
+ * symbols, says so in `warning` and goes on; else warning->text is "". Returns 0
+ * or a negative errno value.
+ */
+int encode_profile(const struct profile *profile, const struct objects *objects,
+		   const struct recording *recording, const char *path, struct cuts *cuts,
+		   uint64_t *size, struct error *warning, struct error *error);
+
+#endif

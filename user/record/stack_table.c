@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "record/stack_table.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "process/address_space.h"
+#include "process/mapped_files.h"
+#include "record/sample_cache.h"
+
+#define BUCKETS_MIN 1024u
+#define CHUNK_SIZE (256u << 10)
+
+/* Stacks live until the end: they are cut from chunks, with no cost each. */
+struct chunk {
+	struct chunk *next;
+	size_t used;
+	size_t size;
+	uint64_t bytes[];
+};
+
+/* A sample with its frames as a stack keeps them. */
+struct located {
+	const struct stackbeat_sample *sample;
+	struct space *space;
+	struct label_origin origin;
+	uint32_t hash;
+	uint16_t user_frames;
+	uint8_t user_end;
+	uint64_t frames[STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX];
+	uint32_t places[STACKBEAT_USER_FRAMES_MAX];
+};
+
+struct profile {
+	struct spaces *spaces;
+	uint32_t labels; /* LABEL_SET()s */
+	struct profile_totals totals;
+	struct recent *recent;
+	struct stack **buckets;
+	size_t bucket_count; /* a power of two */
+	struct chunk *chunks;
+	struct located located; /* the sample that is being added */
+};
+
+struct profile *profile_new(struct spaces *spaces, uint32_t labels)
+{
+	struct profile *profile = calloc(1, sizeof(*profile));
+
+	if (!profile)
+		return NULL;
+	profile->spaces = spaces;
+	profile->labels = labels;
+	profile->bucket_count = BUCKETS_MIN;
+	profile->buckets = calloc(profile->bucket_count, sizeof(struct stack *));
+	profile->recent = recent_new(labels & LABEL_SET(LABEL_TID), labels & LABEL_SET(LABEL_CPU));
+	if (!profile->buckets || !profile->recent) {
+		profile_free(profile);
+		return NULL;
+	}
+	return profile;
+}
+
+void profile_free(struct profile *profile)
+{
+	if (!profile)
+		return;
+	while (profile->chunks) {
+		struct chunk *next = profile->chunks->next;
+
+		free(profile->chunks);
+		profile->chunks = next;
+	}
+	recent_free(profile->recent);
+	free(profile->buckets);
+	free(profile);
+}
+
+static void *allocate(struct profile *profile, size_t size)
+{
+	struct chunk *chunk = profile->chunks;
+	void *memory;
+
+	size = (size + sizeof(uint64_t) - 1) & ~(sizeof(uint64_t) - 1);
+	if (!chunk || chunk->size - chunk->used < size) {
+		chunk = malloc(sizeof(*chunk) + CHUNK_SIZE);
+		if (!chunk)
+			return NULL;
+		chunk->size = CHUNK_SIZE;
+		chunk->used = 0;
+		chunk->next = profile->chunks;
+		profile->chunks = chunk;
+	}
+	memory = (char *)chunk->bytes + chunk->used;
+	chunk->used += size;
+	return memory;
+}
+
+static size_t frame_count(const struct located *located)
+{
+	return (size_t)located->sample->kernel_frames + located->user_frames;
+}
+
+/*
+ * The address that stands for a frame. Return addresses lie behind the call,
+ * maybe in the next line, function or mapping. The interrupted address and the one
+ * at which the kernel was entered are exact.
+ */
+static uint64_t call_address(const struct stackbeat_sample *sample, size_t i)
+{
+	if (i == 0 || i == sample->kernel_frames)
+		return sample->frames[i];
+	return sample->frames[i] - 1;
+}
+
+static void locate(struct located *located)
+{
+	const struct stackbeat_sample *sample = located->sample;
+	bool certain = space_is_certain(located->space, sample->generation);
+	size_t user = sample->kernel_frames;
+
+	located->user_end = sample->user_end;
+	for (size_t i = 0; i < user; i++)
+		located->frames[i] = call_address(sample, i);
+	for (size_t i = 0; i < sample->user_frames; i++) {
+		uint32_t place =
+			space_place(located->space, sample->generation,
+				    call_address(sample, user + i), &located->frames[user + i]);
+
+		/*
+		 * A caller in no executable mapping is none: the walk has followed what was no
+		 * frame pointer, and its stack ends before that.
+		 */
+		if (place == PLACE_NONE && i > 0 && certain) {
+			located->user_frames = (uint16_t)i;
+			located->user_end = STACKBEAT_END_FRAME;
+			return;
+		}
+		located->places[i] = place;
+	}
+	located->user_frames = sample->user_frames;
+}
+
+/* Mixes a word into a hash by the multiplication of Fibonacci hashing. */
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+	hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 29;
+}
+
+static uint32_t hash_sample(const struct located *located)
+{
+	const struct stackbeat_sample *sample = located->sample;
+	uint64_t words[sizeof(located->origin) / sizeof(uint64_t)];
+	uint64_t hash = (uint64_t)sample->kernel_frames << 16 | (uint64_t)sample->kernel_end << 8 |
+			located->user_end;
+
+	_Static_assert(sizeof(words) == sizeof(located->origin), "it is whole words");
+	memcpy(words, &located->origin, sizeof(words));
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		hash = mix(hash, words[i]);
+	for (size_t i = 0; i < frame_count(located); i++)
+		hash = mix(hash, located->frames[i]);
+	return hash >> 32;
+}
+
+static bool is_of(const struct stack *stack, const struct located *located)
+{
+	const struct stackbeat_sample *sample = located->sample;
+
+	return stack->hash == located->hash && stack->space == located->space &&
+	       stack->kernel_frames == sample->kernel_frames &&
+	       stack->user_frames == located->user_frames &&
+	       stack->kernel_end == sample->kernel_end && stack->user_end == located->user_end &&
+	       stack->flags == sample->record.flags &&
+	       !memcmp(&stack->origin, &located->origin, sizeof(located->origin)) &&
+	       !memcmp(stack->frames, located->frames,
+		       frame_count(located) * sizeof(stack->frames[0])) &&
+	       !memcmp(stack_places(stack), located->places,
+		       located->user_frames * sizeof(located->places[0]));
+}
+
+static struct stack *find(const struct profile *profile, const struct located *located)
+{
+	struct stack *stack = profile->buckets[located->hash & (profile->bucket_count - 1)];
+
+	while (stack && !is_of(stack, located))
+		stack = stack->next;
+	return stack;
+}
+
+/* Twice as many buckets; without memory for them, longer chains will do. */
+static void grow(struct profile *profile)
+{
+	size_t count = profile->bucket_count * 2;
+	struct stack **buckets = calloc(count, sizeof(struct stack *));
+
+	if (!buckets)
+		return;
+	for (size_t i = 0; i < profile->bucket_count; i++) {
+		struct stack *stack, *next;
+
+		for (stack = profile->buckets[i]; stack; stack = next) {
+			next = stack->next;
+			stack->next = buckets[stack->hash & (count - 1)];
+			buckets[stack->hash & (count - 1)] = stack;
+		}
+	}
+	free(profile->buckets);
+	profile->buckets = buckets;
+	profile->bucket_count = count;
+}
+
+static struct stack *insert(struct profile *profile, const struct located *located)
+{
+	const struct stackbeat_sample *sample = located->sample;
+	size_t size = frame_count(located) * sizeof(sample->frames[0]);
+	size_t places_size = located->user_frames * sizeof(located->places[0]);
+	struct stack *stack = allocate(profile, sizeof(*stack) + size + places_size);
+	struct stack **bucket;
+
+	if (!stack)
+		return NULL;
+	memset(stack, 0, sizeof(*stack));
+	stack->space = located->space;
+	stack->hash = located->hash;
+	stack->origin = located->origin;
+	stack->kernel_frames = sample->kernel_frames;
+	stack->user_frames = located->user_frames;
+	stack->kernel_end = sample->kernel_end;
+	stack->user_end = located->user_end;
+	stack->flags = sample->record.flags;
+	memcpy(stack->frames, located->frames, size);
+	memcpy((uint32_t *)stack_places(stack), located->places, places_size);
+
+	if (profile->totals.stacks++ == profile->bucket_count)
+		grow(profile);
+	bucket = &profile->buckets[located->hash & (profile->bucket_count - 1)];
+	stack->next = *bucket;
+	*bucket = stack;
+	return stack;
+}
+
+/* Has read what tells of the code in which a stack that is new has frames. */
+static int need_names(struct profile *profile, const struct stack *stack)
+{
+	struct objects *objects = spaces_objects(profile->spaces);
+	const uint32_t *places = stack_places(stack);
+	struct object *object;
+	bool is_offset;
+	int err = 0;
+
+	for (size_t i = 0; i < stack->user_frames && !err; i++) {
+		if (i > 0 && places[i] == places[i - 1])
+			continue;
+		object = place_object(objects, places[i], &is_offset);
+		if (object)
+			err = object_need(objects, object);
+		else if (places[i] == PLACE_ANON && objects_have_symbols(objects))
+			space_makes_code(stack->space);
+	}
+	return err;
+}
+
+uint64_t profile_repeat(struct profile *profile, const void *data, uint64_t available)
+{
+	return recent_take(profile->recent, data, available, &profile->totals);
+}
+
+int profile_add(const struct stackbeat_sample *sample, void *arg)
+{
+	struct profile *profile = arg;
+	struct located *located = &profile->located;
+	struct stack *stack;
+	int err;
+
+	if (profile_repeat(profile, sample, sample->record.size))
+		return 0;
+	located->sample = sample;
+	located->space = spaces_get(profile->spaces, sample->space, sample->pid);
+	if (!located->space)
+		return -ENOMEM;
+	locate(located);
+	label_origin(profile->labels, space_comm(located->space), sample, &located->origin);
+	located->hash = hash_sample(located);
+	stack = find(profile, located);
+	if (!stack) {
+		stack = insert(profile, located);
+		err = stack ? need_names(profile, stack) : -ENOMEM;
+		if (err)
+			return err;
+	}
+	recent_note(profile->recent, sample, stack);
+	stack_count(stack, sample, &profile->totals);
+	return 0;
+}
+
+const struct profile_totals *profile_totals(const struct profile *profile)
+{
+	return &profile->totals;
+}
+
+int profile_each(const struct profile *profile, int (*fn)(const struct stack *stack, void *arg),
+		 void *arg)
+{
+	for (size_t i = 0; i < profile->bucket_count; i++) {
+		for (const struct stack *stack = profile->buckets[i]; stack; stack = stack->next) {
+			int err = fn(stack, arg);
+
+			if (err)
+				return err;
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "report/call_tree.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/array.h"
+#include "lib/hash.h"
+
+struct frame {
+	uint32_t name;
+	enum frame_kind kind;
+};
+
+struct builder {
+	const struct pprof_profile *profile;
+	struct calltree *tree;
+	size_t name_capacity, node_capacity;
+	struct hash name_table, node_table;
+	struct frame *frames; /* of all locations, each innermost first */
+	size_t frame_count, frame_capacity;
+	size_t nodes_left, name_bytes_left;
+	bool too_large;
+	size_t *first_frame; /* by number of the location: its first one; one more at the end */
+};
+
+int64_t add_saturated(int64_t a, int64_t b)
+{
+	int64_t sum;
+
+	if (__builtin_add_overflow(a, b, &sum))
+		return b < 0 ? INT64_MIN : INT64_MAX;
+	return sum;
+}
+
+int64_t magnitude(int64_t value)
+{
+	if (value == INT64_MIN)
+		return INT64_MAX;
+	return value < 0 ? -value : value;
+}
+
+static bool name_equal(const void *context, uint32_t index, const void *key)
+{
+	return !strcmp(((const struct calltree *)context)->names[index], key);
+}
+
+/* Returns the index of a name, or HASH_NONE when there is no memory, or no room for it. */
+static uint32_t intern(struct builder *builder, const char *name)
+{
+	struct calltree *tree = builder->tree;
+	size_t size = strlen(name) + 1;
+	uint32_t hash, index;
+
+	if (size > builder->name_bytes_left) {
+		builder->too_large = true;
+		return HASH_NONE;
+	}
+	builder->name_bytes_left -= size;
+	hash = hash_text(HASH_START, name);
+	index = hash_find(&builder->name_table, hash, name_equal, tree, name);
+	if (index != HASH_NONE)
+		return index;
+	if (tree->name_count >= HASH_NONE ||
+	    array_add_text(&tree->names, &builder->name_capacity, &tree->name_count, name))
+		return HASH_NONE;
+	index = tree->name_count - 1;
+	return hash_add(&builder->name_table, hash, index) ? HASH_NONE : index;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+static const char *mapping_file(const struct pprof_profile *profile,
+				const Perftools__Profiles__Location *location)
+{
+	if (!location->mapping_id)
+		return "";
+	return pprof_text(profile, profile->message->mapping[location->mapping_id - 1]->filename);
+}
+
+static int add_frame(struct builder *builder, const char *name, enum frame_kind kind)
+{
+	struct frame frame = {intern(builder, name), kind};
+
+	if (frame.name == HASH_NONE ||
+	    array_reserve(&builder->frames, &builder->frame_capacity, builder->frame_count, 1,
+			  sizeof(*builder->frames)))
+		return -ENOMEM;
+	builder->frames[builder->frame_count++] = frame;
+	return 0;
+}
+
+static int add_unresolved_frame(struct builder *builder,
+				const Perftools__Profiles__Location *location)
+{
+	const char *file = base_name(mapping_file(builder->profile, location));
+	char *name;
+	int ret;
+
+	if (asprintf(&name, "%s%s0x%" PRIx64, file, *file ? "+" : "", location->address) < 0)
+		return -ENOMEM;
+	ret = add_frame(builder, name, FRAME_UNRESOLVED);
+	free(name);
+	return ret;
+}
+
+static const char *function_name(const struct pprof_profile *profile, uint64_t id)
+{
+	const Perftools__Profiles__Function *function = profile->message->function[id - 1];
+	const char *name = pprof_text(profile, function->name);
+
+	return *name ? name : pprof_text(profile, function->system_name);
+}
+
+/* The kernel and its modules bear names in brackets; so does some user memory. */
+static enum frame_kind resolved_kind(const char *file)
+{
+	static const char *const user[] = {"[vdso]", "[vsyscall]", "[anon", "[heap]", "[stack"};
+
+	if (*file != '[')
+		return FRAME_USER;
+	for (size_t i = 0; i < sizeof(user) / sizeof(user[0]); i++) {
+		if (!strncmp(file, user[i], strlen(user[i])))
+			return FRAME_USER;
+	}
+	return FRAME_KERNEL;
+}
+
+static int add_location(struct builder *builder, const Perftools__Profiles__Location *location)
+{
+	enum frame_kind kind = resolved_kind(mapping_file(builder->profile, location));
+	const char *name;
+	size_t i;
+	int ret = 0;
+
+	if (!location->n_line)
+		return add_unresolved_frame(builder, location);
+	for (i = 0; i < location->n_line && !ret; i++) {
+		name = function_name(builder->profile, location->line[i]->function_id);
+		ret = *name ? add_frame(builder, name, kind)
+			    : add_unresolved_frame(builder, location);
+	}
+	return ret;
+}
+
+static int add_locations(struct builder *builder)
+{
+	const Perftools__Profiles__Profile *message = builder->profile->message;
+	size_t i;
+
+	builder->first_frame = calloc(message->n_location + 2, sizeof(*builder->first_frame));
+	if (!builder->first_frame)
+		return -ENOMEM;
+	for (i = 0; i < message->n_location; i++) {
+		builder->first_frame[i + 1] = builder->frame_count;
+		if (add_location(builder, message->location[i]))
+			return -ENOMEM;
+	}
+	builder->first_frame[message->n_location + 1] = builder->frame_count;
+	return 0;
+}
+
+/* Returns the index of a new node, or CALLTREE_NONE when there is no memory, or no room for it. */
+static uint32_t add_node(struct builder *builder, uint32_t parent, struct frame frame)
+{
+	struct calltree *tree = builder->tree;
+
+	if (!builder->nodes_left) {
+		builder->too_large = true;
+		return CALLTREE_NONE;
+	}
+	builder->nodes_left--;
+	if (frame.name == HASH_NONE || array_reserve(&tree->nodes, &builder->node_capacity,
+						     tree->node_count, 1, sizeof(*tree->nodes)))
+		return CALLTREE_NONE;
+	tree->nodes[tree->node_count] = (struct calltree_node){
+		.name = frame.name,
+		.parent = parent,
+		.first_child = CALLTREE_NONE,
+		.next_sibling = CALLTREE_NONE,
+		.kind = frame.kind,
+	};
+	return tree->node_count++;
+}
+
+struct node_key {
+	uint32_t parent;
+	struct frame frame;
+};
+
+static bool node_equal(const void *context, uint32_t index, const void *key)
+{
+	const struct calltree_node *node = &((const struct calltree *)context)->nodes[index];
+	const struct node_key *wanted = key;
+
+	return node->parent == wanted->parent && node->name == wanted->frame.name &&
+	       node->kind == wanted->frame.kind;
+}
+
+/* Returns the child of `parent` for a frame, made if need be, or CALLTREE_NONE. */
+static uint32_t descend(struct builder *builder, uint32_t parent, struct frame frame)
+{
+	struct node_key key = {parent, frame};
+	uint32_t hash, node;
+
+	hash = hash_number(HASH_START, (uint64_t)parent << 32 | frame.name);
+	hash = hash_number(hash, frame.kind);
+	node = hash_find(&builder->node_table, hash, node_equal, builder->tree, &key);
+	if (node != HASH_NONE)
+		return node;
+	node = add_node(builder, parent, frame);
+	if (node == CALLTREE_NONE || hash_add(&builder->node_table, hash, node))
+		return CALLTREE_NONE;
+	return node;
+}
+
+/* Returns the text of a label, to be freed, or NULL when there is no memory. */
+static char *label_text(const struct pprof_profile *profile,
+			const Perftools__Profiles__Sample *sample, const char *key)
+{
+	const Perftools__Profiles__Label *label;
+	char *text;
+	size_t i;
+
+	for (i = 0; i < sample->n_label; i++) {
+		label = sample->label[i];
+		if (strcmp(pprof_text(profile, label->key), key) != 0)
+			continue;
+		if (label->str)
+			return strdup(pprof_text(profile, label->str));
+		return asprintf(&text, "%s %" PRId64, key, label->num) < 0 ? NULL : text;
+	}
+	return asprintf(&text, "(no %s)", key) < 0 ? NULL : text;
+}
+
+static uint32_t descend_to_group(struct builder *builder, const Perftools__Profiles__Sample *sample,
+				 const char *group)
+{
+	char *text = label_text(builder->profile, sample, group);
+	struct frame frame = {HASH_NONE, FRAME_GROUP};
+
+	if (text)
+		frame.name = intern(builder, text);
+	free(text);
+	return frame.name == HASH_NONE ? CALLTREE_NONE : descend(builder, 0, frame);
+}
+
+static int add_sample(struct builder *builder, const Perftools__Profiles__Sample *sample,
+		      int64_t value, const char *group)
+{
+	size_t depth = sample->n_location_id, first, frame;
+	uint32_t node = group ? descend_to_group(builder, sample, group) : 0;
+	struct calltree_node *leaf;
+
+	while (depth-- && node != CALLTREE_NONE) {
+		first = builder->first_frame[sample->location_id[depth]];
+		frame = builder->first_frame[sample->location_id[depth] + 1];
+		while (frame-- > first && node != CALLTREE_NONE)
+			node = descend(builder, node, builder->frames[frame]);
+	}
+	if (node == CALLTREE_NONE)
+		return -ENOMEM;
+	leaf = &builder->tree->nodes[node];
+	leaf->self = add_saturated(leaf->self, value);
+	builder->tree->total = add_saturated(builder->tree->total, magnitude(value));
+	return 0;
+}
+
+static int add_samples(struct builder *builder, const struct calltree_options *options)
+{
+	const Perftools__Profiles__Profile *message = builder->profile->message;
+	int64_t value;
+	size_t i;
+
+	for (i = 0; i < message->n_sample; i++) {
+		value = message->sample[i]->value[options->sample_type];
+		if (!value || (options->only_positive && value < 0))
+			continue;
+		if (add_sample(builder, message->sample[i], value, options->group))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static void sum_up(struct calltree *tree)
+{
+	struct calltree_node *node, *parent;
+	size_t i;
+
+	for (i = tree->node_count; i-- > 0;) {
+		node = &tree->nodes[i];
+		node->total = add_saturated(node->total, node->self);
+		if (!i)
+			break;
+		parent = &tree->nodes[node->parent];
+		parent->total = add_saturated(parent->total, node->total);
+	}
+}
+
+static int compare_siblings(const void *left, const void *right, void *context)
+{
+	const struct calltree *tree = context;
+	const struct calltree_node *a = &tree->nodes[*(const uint32_t *)left];
+	const struct calltree_node *b = &tree->nodes[*(const uint32_t *)right];
+
+	if (a->parent != b->parent)
+		return a->parent < b->parent ? -1 : 1;
+	if (a->total != b->total)
+		return a->total > b->total ? -1 : 1;
+	if (a->name != b->name)
+		return strcmp(tree->names[a->name], tree->names[b->name]);
+	return (int)a->kind - (int)b->kind;
+}
+
+static int link_children(struct calltree *tree)
+{
+	uint32_t *order = calloc(tree->node_count, sizeof(*order));
+	struct calltree_node *node, *parent;
+	size_t i;
+
+	if (!order)
+		return -ENOMEM;
+	for (i = 1; i < tree->node_count; i++)
+		order[i] = i;
+	qsort_r(order + 1, tree->node_count - 1, sizeof(*order), compare_siblings, tree);
+	/* Each goes before those that are there: so the last comes first. */
+	for (i = tree->node_count - 1; i > 0; i--) {
+		node = &tree->nodes[order[i]];
+		parent = &tree->nodes[node->parent];
+		node->next_sibling = parent->first_child;
+		parent->first_child = order[i];
+	}
+	free(order);
+	return 0;
+}
+
+static int build(struct builder *builder, const struct calltree_options *options)
+{
+	struct frame root = {intern(builder, "all"), FRAME_ROOT};
+
+	if (add_node(builder, CALLTREE_NONE, root) == CALLTREE_NONE)
+		return -ENOMEM;
+	if (add_locations(builder) || add_samples(builder, options))
+		return -ENOMEM;
+	sum_up(builder->tree);
+	return link_children(builder->tree);
+}
+
+int calltree_new(const struct pprof_profile *profile, const struct calltree_options *options,
+		 struct calltree **tree, struct error *error)
+{
+	struct builder builder = {
+		.profile = profile,
+		.nodes_left = options->node_max ? options->node_max : CALLTREE_NODES_MAX,
+		.name_bytes_left =
+			options->name_bytes_max ? options->name_bytes_max : CALLTREE_NAME_BYTES_MAX,
+	};
+	int ret = -ENOMEM;
+
+	builder.tree = calloc(1, sizeof(*builder.tree));
+	if (builder.tree)
+		ret = build(&builder, options);
+	hash_clear(&builder.name_table);
+	hash_clear(&builder.node_table);
+	free(builder.frames);
+	free(builder.first_frame);
+	if (!ret) {
+		*tree = builder.tree;
+		return 0;
+	}
+	calltree_free(builder.tree);
+	if (builder.too_large)
+		return error_set(error, E2BIG,
+				 "the call tree is too large: its stacks or names "
+				 "are no program's");
+	return error_errno(error, -ret, "the call tree");
+}
+
+void calltree_free(struct calltree *tree)
+{
+	size_t i;
+
+	if (!tree)
+		return;
+	for (i = 0; i < tree->name_count; i++)
+		free(tree->names[i]);
+	free(tree->names);
+	free(tree->nodes);
+	free(tree);
+}
+
+bool calltree_has_label(const struct pprof_profile *profile, const char *key)
+{
+	const Perftools__Profiles__Sample *sample;
+	size_t i, j;
+
+	for (i = 0; i < profile->message->n_sample; i++) {
+		sample = profile->message->sample[i];
+		for (j = 0; j < sample->n_label; j++)
+			if (!strcmp(pprof_text(profile, sample->label[j]->key), key))
+				return true;
+	}
+	return false;
+}
+
+uint32_t calltree_next(const struct calltree *tree, uint32_t node, bool skip)
+{
+	if (!skip && tree->nodes[node].first_child != CALLTREE_NONE)
+		return tree->nodes[node].first_child;
+	while (node && tree->nodes[node].next_sibling == CALLTREE_NONE)
+		node = tree->nodes[node].parent;
+	return node ? tree->nodes[node].next_sibling : CALLTREE_NONE;
+}
+
+static int compare_functions(const void *left, const void *right, void *context)
+{
+	const struct calltree_function *a = left, *b = right;
+	const struct calltree *tree = context;
+	int64_t flat_a = magnitude(a->flat), flat_b = magnitude(b->flat);
+	int64_t cum_a = magnitude(a->cum), cum_b = magnitude(b->cum);
+
+	if (flat_a != flat_b)
+		return flat_a > flat_b ? -1 : 1;
+	if (cum_a != cum_b)
+		return cum_a > cum_b ? -1 : 1;
+	return strcmp(tree->names[a->name], tree->names[b->name]);
+}
+
+/* `active` counts, for each name, how often it is in the stack of the walk. */
+static void sum_functions(const struct calltree *tree, struct calltree_function *functions,
+			  uint32_t *active)
+{
+	const struct calltree_node *node;
+	uint32_t at = 0, next, left;
+
+	while ((next = calltree_next(tree, at, false)) != CALLTREE_NONE) {
+		for (left = at; left != tree->nodes[next].parent; left = tree->nodes[left].parent)
+			active[tree->nodes[left].name]--;
+		at = next;
+		node = &tree->nodes[at];
+		if (!active[node->name]++)
+			functions[node->name].cum =
+				add_saturated(functions[node->name].cum, node->total);
+		functions[node->name].flat = add_saturated(functions[node->name].flat, node->self);
+	}
+}
+
+struct calltree_function *calltree_functions(const struct calltree *tree, size_t *count)
+{
+	struct calltree_function *functions = calloc(tree->name_count, sizeof(*functions));
+	uint32_t *active = calloc(tree->name_count, sizeof(*active));
+	size_t i, kept = 0;
+
+	if (!functions || !active) {
+		free(functions);
+		free(active);
+		return NULL;
+	}
+	for (i = 0; i < tree->name_count; i++)
+		functions[i].name = i;
+	sum_functions(tree, functions, active);
+	free(active);
+	for (i = 0; i < tree->name_count; i++)
+		if (functions[i].flat || functions[i].cum)
+			functions[kept++] = functions[i];
+	qsort_r(functions, kept, sizeof(*functions), compare_functions, (void *)tree);
+	*count = kept;
+	return functions;
+}

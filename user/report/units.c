@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "report/units.h"
+
+#include "lib/utf8.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define KIB 1024.0
+
+/* Of a kind, the smallest first. `aliases` are how profiles write it, without plural. */
+struct scale {
+	const char *name;
+	const char *aliases[4];
+	double factor;
+};
+
+static const struct scale times[] = {
+	{"ns", {"ns", "nanosecond"}, 1},    {"us", {"us", "\xce\xbcs", "microsecond"}, 1e3},
+	{"ms", {"ms", "millisecond"}, 1e6}, {"s", {"s", "sec", "second"}, 1e9},
+	{"hrs", {"hr", "hour"}, 3600e9},    {0},
+};
+
+static const struct scale sizes[] = {
+	{"B", {"b", "byte"}, 1},
+	{"kB", {"kb", "kbyte", "kilobyte"}, KIB},
+	{"MB", {"mb", "mbyte", "megabyte"}, KIB *KIB},
+	{"GB", {"gb", "gbyte", "gigabyte"}, KIB *KIB *KIB},
+	{"TB", {"tb", "tbyte", "terabyte"}, KIB *KIB *KIB *KIB},
+	{0},
+};
+
+static const struct scale *const kinds[] = {times, sizes, NULL};
+
+static bool is_alias(const char *name, const char *alias)
+{
+	size_t length = strlen(alias);
+
+	if (strncasecmp(name, alias, length) != 0)
+		return false;
+	return !name[length] || (length > 1 && !strcasecmp(name + length, "s"));
+}
+
+static const struct scale *find_in_kind(const struct scale *scale, const char *name)
+{
+	size_t i;
+
+	for (; scale->name; scale++)
+		for (i = 0; i < sizeof(scale->aliases) / sizeof(*scale->aliases); i++)
+			if (scale->aliases[i] && is_alias(name, scale->aliases[i]))
+				return scale;
+	return NULL;
+}
+
+struct unit unit_choose(const char *profile_unit, double value)
+{
+	const struct scale *const *kind, *from = NULL, *best;
+
+	for (kind = kinds; *kind && !from; kind++)
+		from = find_in_kind(*kind, profile_unit);
+	if (!from)
+		return (struct unit){!strcmp(profile_unit, "count") ? "" : profile_unit, 1};
+	kind--;
+	best = *kind;
+	while (best[1].name && fabs(value) * from->factor >= best[1].factor)
+		best++;
+	return (struct unit){best->name, best->factor / from->factor};
+}
+
+struct unit unit_raw(void)
+{
+	return (struct unit){NULL, 0};
+}
+
+const char *unit_format(char *text, int64_t value, const struct unit *unit)
+{
+	char *decimals;
+
+	if (!unit->name) {
+		snprintf(text, UNIT_TEXT_MAX, "%" PRId64, value);
+		return text;
+	}
+	snprintf(text, UNIT_TEXT_MAX, "%.2f", (double)value / unit->factor);
+	decimals = strstr(text, ".00");
+	if (decimals)
+		*decimals = '\0';
+	if (!strcmp(text, "0") || !strcmp(text, "-0"))
+		return strcpy(text, "0");
+	strncat(text, unit->name, UNIT_TEXT_MAX - 1 - strlen(text));
+	/* What no scale has is written as the profile has it. */
+	utf8_tame(text);
+	return text;
+}
+
+const char *unit_format_best(char *text, int64_t value, const char *profile_unit)
+{
+	struct unit unit = unit_choose(profile_unit, value);
+
+	return unit_format(text, value, &unit);
+}
+
+const char *percent_format(char *text, int64_t value, int64_t total)
+{
+	double percent = total ? fabs((double)value / (double)total) * 100 : 0;
+
+	if (percent >= 99.95 && percent <= 100.05)
+		snprintf(text, PERCENT_TEXT_MAX, "100%%");
+	else if (percent >= 1)
+		snprintf(text, PERCENT_TEXT_MAX, "%.2f%%", percent);
+	else
+		snprintf(text, PERCENT_TEXT_MAX, "%.2g%%", percent);
+	return text;
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "runtime/perf_map.h"
+
+#include "lib/array.h"
+#include "lib/clock.h"
+#include "lib/regular_file.h"
+#include "lib/upper_bound.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct entry {
+	uint64_t start; /* first, for upper_bound() */
+	uint64_t end;
+	size_t name; /* offset in names */
+	uint32_t order; /* in the file */
+};
+
+struct perfmap {
+	struct entry *entries; /* sorted by start; they do not overlap */
+	size_t count, capacity;
+	char *names;
+	size_t names_size, names_capacity;
+	bool is_cut;
+};
+
+/* Opening */
+
+/* How late the clock of a file system may be: some ticks, or, where it has no fractions, a second.
+ */
+#define TICKS_NS (NS_PER_SECOND / 20)
+
+/* Whether it was last written before a time of the kernel's CLOCK_BOOTTIME. */
+static bool is_older(const struct stat *st, uint64_t time)
+{
+	int64_t boot = now_ns(CLOCK_REALTIME) - kernel_now_ns(CLOCK_BOOTTIME);
+	int64_t late = st->st_mtim.tv_nsec ? TICKS_NS : NS_PER_SECOND;
+
+	return time_ns(st->st_mtim) + late < boot + (int64_t)time;
+}
+
+int perfmap_open(const char *root, uint32_t pid, uint32_t inner_pid, uint64_t start_time)
+{
+	char path[PATH_MAX], name[64];
+	struct stat process, st;
+	int fd, length;
+
+	length = snprintf(path, sizeof(path), "%s/proc/%" PRIu32, root, pid);
+	if (length < 0 || (size_t)length >= sizeof(path) - sizeof("/root"))
+		return -ENAMETOOLONG;
+	if (stat(path, &process) != 0)
+		return -errno;
+	strcat(path, "/root");
+	snprintf(name, sizeof(name), "/tmp/perf-%" PRIu32 ".map", inner_pid);
+	fd = open_regular_file_in(path, name, O_NOFOLLOW, &st);
+	/* Everybody may write to /tmp, and could give others' code any name. */
+	if (fd >= 0 && st.st_uid != 0 && st.st_uid != process.st_uid) {
+		close(fd);
+		return -EPERM;
+	}
+	if (fd >= 0 && is_older(&st, start_time)) {
+		close(fd);
+		return -ESTALE;
+	}
+	return fd;
+}
+
+/* Reading */
+
+/* A number in hex; *text moves behind it and the blank that follows. */
+static bool parse_number(const char **text, uint64_t *number)
+{
+	const char *start = *text;
+	char *end;
+
+	/* strtoull() would take signs and blanks, too; its "0x" some programs write. */
+	if (strspn(start, "0123456789abcdefABCDEF") == 0)
+		return false;
+	errno = 0;
+	*number = strtoull(start, &end, 16);
+	*text = end + 1;
+	return errno == 0 && *end == ' ';
+}
+
+/* `line` ends with a NUL. */
+static bool parse_line(const char *line, struct entry *entry, const char **name)
+{
+	uint64_t size;
+
+	if (!parse_number(&line, &entry->start) || !parse_number(&line, &size) || size == 0 ||
+	    size > UINT64_MAX - entry->start || !*line)
+		return false;
+	entry->end = entry->start + size;
+	*name = line;
+	return true;
+}
+
+static int add_line(struct perfmap *map, const char *line)
+{
+	struct entry entry = {.name = map->names_size, .order = (uint32_t)map->count};
+	const char *name;
+	size_t size;
+
+	if (!parse_line(line, &entry, &name))
+		return 0;
+	size = strlen(name) + 1;
+	if (array_reserve(&map->entries, &map->capacity, map->count, 1, sizeof(entry)) != 0 ||
+	    array_reserve(&map->names, &map->names_capacity, map->names_size, size, 1) != 0)
+		return -ENOMEM;
+	map->entries[map->count++] = entry;
+	memcpy(map->names + map->names_size, name, size);
+	map->names_size += size;
+	return 0;
+}
+
+/* Moves to the next line. */
+static void skip_line(FILE *stream, uint64_t *total)
+{
+	int byte;
+
+	while (*total < PERFMAP_BYTES_MAX && (byte = getc_unlocked(stream)) != EOF) {
+		++*total;
+		if (byte == '\n')
+			break;
+	}
+}
+
+static int read_lines(struct perfmap *map, FILE *stream)
+{
+	char line[PERFMAP_LINE_MAX];
+	uint64_t total = 0;
+	int result = 0;
+
+	while (result == 0 && total < PERFMAP_BYTES_MAX && map->count < PERFMAP_ENTRIES_MAX &&
+	       fgets(line, sizeof(line), stream)) {
+		size_t length = strlen(line);
+		bool is_whole = length > 0 && line[length - 1] == '\n';
+
+		/* Not of the length, which is less where there are zeros. */
+		total = (uint64_t)ftello(stream);
+		/* A program that writes at this moment has not finished its last line. */
+		if (!is_whole && feof(stream))
+			break;
+		if (is_whole)
+			line[length - 1] = '\0';
+		else
+			skip_line(stream, &total);
+		result = add_line(map, line);
+	}
+	map->is_cut = !feof(stream) && getc(stream) != EOF;
+	return result;
+}
+
+/* Overlaps */
+
+static int compare_entries(const void *a, const void *b)
+{
+	const struct entry *left = a, *right = b;
+
+	if (left->start != right->start)
+		return left->start < right->start ? -1 : 1;
+	return left->order < right->order ? -1 : 1;
+}
+
+/* The entries at one address, the latest one on top: a heap of their indices. */
+struct heap {
+	const struct entry *entries;
+	uint32_t *items;
+	size_t count;
+};
+
+static bool is_later(const struct heap *heap, size_t a, size_t b)
+{
+	return heap->entries[heap->items[a]].order > heap->entries[heap->items[b]].order;
+}
+
+static void swap(struct heap *heap, size_t a, size_t b)
+{
+	uint32_t item = heap->items[a];
+
+	heap->items[a] = heap->items[b];
+	heap->items[b] = item;
+}
+
+static void push(struct heap *heap, uint32_t item)
+{
+	size_t at = heap->count++;
+
+	heap->items[at] = item;
+	for (; at > 0 && is_later(heap, at, (at - 1) / 2); at = (at - 1) / 2)
+		swap(heap, at, (at - 1) / 2);
+}
+
+static void pop(struct heap *heap)
+{
+	size_t at = 0, child;
+
+	heap->items[0] = heap->items[--heap->count];
+	while ((child = 2 * at + 1) < heap->count) {
+		if (child + 1 < heap->count && is_later(heap, child + 1, child))
+			child++;
+		if (!is_later(heap, child, at))
+			break;
+		swap(heap, at, child);
+		at = child;
+	}
+}
+
+static int add_part(struct perfmap *map, const struct entry *whole, uint64_t start, uint64_t end)
+{
+	struct entry *last = map->count > 0 ? &map->entries[map->count - 1] : NULL;
+
+	if (last && last->end == start && last->order == whole->order) {
+		last->end = end;
+		return 0;
+	}
+	if (array_reserve(&map->entries, &map->capacity, map->count, 1, sizeof(*whole)) != 0)
+		return -ENOMEM;
+	map->entries[map->count] = *whole;
+	map->entries[map->count].start = start;
+	map->entries[map->count++].end = end;
+	return 0;
+}
+
+/* Goes up through the sorted entries and adds to `map` what is on top of each address. */
+static int take_tops(struct perfmap *map, const struct entry *entries, size_t count,
+		     struct heap *heap)
+{
+	uint64_t at = 0, end;
+	size_t next = 0;
+	int result = 0;
+
+	while (result == 0 && (next < count || heap->count > 0)) {
+		if (heap->count == 0)
+			at = entries[next].start;
+		for (; next < count && entries[next].start <= at; next++)
+			push(heap, (uint32_t)next);
+		while (heap->count > 0 && entries[heap->items[0]].end <= at)
+			pop(heap);
+		if (heap->count == 0)
+			continue;
+		end = entries[heap->items[0]].end;
+		if (next < count && entries[next].start < end)
+			end = entries[next].start;
+		result = add_part(map, &entries[heap->items[0]], at, end);
+		at = end;
+	}
+	return result;
+}
+
+static int resolve_overlaps(struct perfmap *map)
+{
+	struct entry *entries = map->entries;
+	struct heap heap = {.entries = entries};
+	size_t count = map->count;
+	int result;
+
+	if (count == 0)
+		return 0;
+	heap.items = calloc(count, sizeof(*heap.items));
+	if (!heap.items)
+		return -ENOMEM;
+	qsort(entries, count, sizeof(*entries), compare_entries);
+	map->entries = NULL;
+	map->count = map->capacity = 0;
+	result = take_tops(map, entries, count, &heap);
+	free(heap.items);
+	free(entries);
+	return result;
+}
+
+int perfmap_read(int fd, struct perfmap **map)
+{
+	struct perfmap *new = calloc(1, sizeof(*new));
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0), result;
+	FILE *stream = copy < 0 ? NULL : fdopen(copy, "r");
+
+	if (!new || !stream || fseek(stream, 0, SEEK_SET) != 0) {
+		result = new ? -errno : -ENOMEM;
+	} else {
+		result = read_lines(new, stream);
+		if (result == 0)
+			result = resolve_overlaps(new);
+	}
+	if (stream)
+		fclose(stream);
+	else if (copy >= 0)
+		close(copy);
+	if (result != 0)
+		perfmap_free(new);
+	else
+		*map = new;
+	return result;
+}
+
+void perfmap_free(struct perfmap *map)
+{
+	if (!map)
+		return;
+	free(map->entries);
+	free(map->names);
+	free(map);
+}
+
+bool perfmap_is_cut(const struct perfmap *map)
+{
+	return map->is_cut;
+}
+
+const char *perfmap_lookup(const struct perfmap *map, uint64_t address)
+{
+	size_t after = upper_bound(map->entries, map->count, sizeof(*map->entries), address);
+
+	if (after == 0 || address >= map->entries[after - 1].end)
+		return NULL;
+	return map->names + map->entries[after - 1].name;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Code that is made while a program runs, as the program tells of it: /tmp/perf-PID.map,
+ * as the Linux perf tools have it. A line for each function: its first address and its
+ * size, both in hex, and its name.
+ *
+ *	7f2c10000000 3a0 LazyCompile:~main /app/server.js:12
+ */
+#ifndef STACKBEAT_RUNTIME_PERF_MAP_H
+#define STACKBEAT_RUNTIME_PERF_MAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct error;
+struct perfmap;
+
+/* What is beyond these is left out. */
+#define PERFMAP_BYTES_MAX ((uint64_t)256 << 20)
+#define PERFMAP_ENTRIES_MAX (1u << 20)
+#define PERFMAP_LINE_MAX 4096u /* the rest of a longer name */
+
+/*
+ * Opens the map of a process, with its id here and the one in its own namespace, as the
+ * process itself sees it. `root` is put before /proc ("" but for tests); `start_time` is when
+ * the process began (the kernel's CLOCK_BOOTTIME, ns). Returns an fd, or a negative errno
+ * value: -ENOENT where there is none, -EPERM where it is neither the user's who runs the
+ * process nor root's, -EINVAL or -ELOOP where it is no regular file, -ESTALE where an earlier
+ * process of this id has left it.
+ */
+int perfmap_open(const char *root, uint32_t pid, uint32_t inner_pid, uint64_t start_time);
+
+/*
+ * Reads what is in the file now, from its beginning. Lines that make no sense are left
+ * out. Where functions overlap, the one that the file tells of later is right. Returns 0,
+ * and perfmap_free() (which takes NULL too) must follow; or a negative errno value.
+ */
+int perfmap_read(int fd, struct perfmap **map);
+void perfmap_free(struct perfmap *map);
+
+/* Whether there was more than is taken. */
+bool perfmap_is_cut(const struct perfmap *map);
+
+/* The function at an address; NULL if there is none. Owned by the map. */
+const char *perfmap_lookup(const struct perfmap *map, uint64_t address);
+
+#endif

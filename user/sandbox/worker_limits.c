@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "sandbox/worker_limits.h"
+
+#include "lib/pidfd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/*
+ * What it may take of its own, beside what it has from its parent: compressed sections of one file
+ * may unpack to 4 GiB (see debuginfo/debug_files.c). On small machines it is half of their memory.
+ */
+#define MEMORY_MAX ((rlim_t)6 << 30)
+#define KILLED_MS 200
+#define STATM_DATA 6u /* which of the numbers in /proc/PID/statm it is */
+
+/* Bytes that count for RLIMIT_DATA: private memory that can be written. 0: unknown. */
+static rlim_t read_memory(void)
+{
+	char line[256] = "", *field = line;
+	FILE *file = fopen("/proc/self/statm", "re");
+	unsigned long pages = 0;
+
+	if (!file)
+		return 0;
+	if (!fgets(line, sizeof(line), file))
+		*line = '\0';
+	fclose(file);
+	for (unsigned int i = 0; i < STATM_DATA; i++)
+		pages = strtoul(field, &field, 10);
+	return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+static void limit_memory(void)
+{
+	rlim_t own = (rlim_t)sysconf(_SC_PHYS_PAGES) * (rlim_t)sysconf(_SC_PAGESIZE) / 2,
+	       had = read_memory();
+	struct rlimit limit;
+
+	if (!had || getrlimit(RLIMIT_DATA, &limit) != 0)
+		return;
+	had += own < MEMORY_MAX ? own : MEMORY_MAX;
+	if (limit.rlim_cur > had)
+		limit.rlim_cur = had;
+	setrlimit(RLIMIT_DATA, &limit);
+}
+
+void become_expendable(pid_t parent)
+{
+	const struct rlimit no_core = {0};
+	int fd;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	setrlimit(RLIMIT_CORE, &no_core);
+	limit_memory();
+	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		if (write(fd, "1000", 4) < 0)
+			errno = 0; /* it may still be killed as any other */
+		close(fd);
+	}
+}
+
+void reap_killed(pid_t pid)
+{
+	process_ends_within(pid, KILLED_MS);
+	waitpid(pid, NULL, WNOHANG);
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "session/cgroup.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <mntent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "lib/error.h"
+
+static bool find_mount(char mount[PATH_MAX])
+{
+	FILE *stream = setmntent("/proc/self/mounts", "re");
+	struct mntent *entry;
+	bool found = false;
+
+	while (stream && !found && (entry = getmntent(stream))) {
+		found = !strcmp(entry->mnt_type, "cgroup2");
+		if (found)
+			snprintf(mount, PATH_MAX, "%s", entry->mnt_dir);
+	}
+	if (stream)
+		endmntent(stream);
+	return found;
+}
+
+/* Whether `path` is the mount point or below it. */
+static bool is_below(const char *path, const char *mount)
+{
+	size_t length = strlen(mount);
+
+	return !strncmp(path, mount, length) && (!path[length] || path[length] == '/');
+}
+
+int cgroup_id_of(const char *path, uint64_t *id, struct error *error)
+{
+	char mount[PATH_MAX], directory[2 * PATH_MAX];
+	struct stat status;
+
+	if (!find_mount(mount))
+		return error_set(error, ENOTSUP,
+				 "-G %s: control groups of version 2 are not mounted", path);
+	if (is_below(path, mount))
+		snprintf(directory, sizeof(directory), "%s", path);
+	else
+		snprintf(directory, sizeof(directory), "%s/%s", mount, path);
+	if (stat(directory, &status) || !S_ISDIR(status.st_mode))
+		return error_set(error, ENOENT, "-G %s: there is no such control group below %s",
+				 path, mount);
+	/* The kernel's id is the inode number (of 64-bit systems). */
+	*id = status.st_ino;
+	return 0;
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "session/device.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/error.h"
+
+/* How often a drain empties the metadata ring before it looks at the samples. */
+#define METADATA_ROUNDS_MAX 16
+
+struct ring {
+	struct stackbeat_consumer_page *consumer; /* NULL: not mapped */
+	const struct stackbeat_producer_page *producer;
+	const uint8_t *data;
+	uint32_t size;
+	uint64_t noted; /* head of device_note() */
+};
+
+struct device {
+	int fd;
+	size_t page_size;
+	const struct stackbeat_session_page *page;
+	uint32_t rings_seen; /* page->rings when they were last mapped */
+	uint32_t cpus;
+	struct ring *rings; /* by CPU */
+	struct ring metadata;
+};
+
+static int device_open_error(int code, struct error *error)
+{
+	switch (code) {
+	case ENOENT:
+	case ENXIO:
+	case ENODEV:
+		error_set(error, ENOENT,
+			  "there is no " STACKBEAT_DEVICE ": the module is not loaded; "
+			  "try 'stackbeat load'");
+		return -ENOENT;
+	case EOPNOTSUPP:
+		return error_set(error, code,
+				 STACKBEAT_DEVICE ": this kernel lacks a function or a tracepoint "
+						  "that the module has to probe, or its probes are "
+						  "switched off: kernel.ftrace_enabled and "
+						  "/sys/kernel/debug/kprobes/enabled have to be 1");
+	case ENOMEM:
+		return error_set(error, code,
+				 STACKBEAT_DEVICE ": no memory for the session, or the limit of "
+						  "locked memory (ulimit -l) is too small for one "
+						  "more");
+	case EACCES:
+	case EPERM:
+		return error_set(error, code,
+				 STACKBEAT_DEVICE ": permission denied: profiling needs root or "
+						  "CAP_PERFMON; try sudo");
+	case EUSERS:
+		return error_set(error, code,
+				 STACKBEAT_DEVICE ": too many sessions are open: the limit is %u, "
+						  "without CAP_PERFMON %u of a user and %u of all; "
+						  "see 'stackbeat status'",
+				 STACKBEAT_SESSIONS_MAX, STACKBEAT_USER_SESSIONS_MAX,
+				 STACKBEAT_USERS_SESSIONS_MAX);
+	default:
+		return error_errno(error, code, STACKBEAT_DEVICE);
+	}
+}
+
+int device_open(struct device **opened, struct error *error)
+{
+	struct device *device = calloc(1, sizeof(*device));
+	void *page;
+	int err;
+
+	if (!device)
+		return error_errno(error, ENOMEM, "can't open a session");
+	device->page_size = sysconf(_SC_PAGESIZE);
+	device->fd = open(STACKBEAT_DEVICE, O_RDWR | O_CLOEXEC);
+	if (device->fd < 0) {
+		err = device_open_error(errno, error);
+		goto failed;
+	}
+	page = mmap(NULL, device->page_size, PROT_READ, MAP_SHARED, device->fd,
+		    STACKBEAT_OFFSET_SESSION);
+	if (page == MAP_FAILED) {
+		err = error_errno(error, errno, STACKBEAT_DEVICE ": can't map the session");
+		goto failed;
+	}
+	device->page = page;
+	if (device->page->magic != STACKBEAT_MAGIC || device->page->abi != STACKBEAT_ABI) {
+		err = error_set(error, EPROTO,
+				"the loaded module speaks another version of the interface (%u) "
+				"than this command (%u); try 'stackbeat unload', then 'stackbeat "
+				"load'",
+				device->page->abi, STACKBEAT_ABI);
+		goto failed;
+	}
+	device->cpus = device->page->cpus;
+	device->rings = calloc(device->cpus, sizeof(*device->rings));
+	if (!device->rings) {
+		err = error_errno(error, ENOMEM, "can't open a session");
+		goto failed;
+	}
+	*opened = device;
+	return 0;
+
+failed:
+	device_close(device);
+	return err;
+}
+
+static void unmap_ring(const struct device *device, struct ring *ring)
+{
+	if (!ring->consumer)
+		return;
+	munmap(ring->consumer, device->page_size);
+	munmap((void *)ring->producer, device->page_size + ring->size);
+	ring->consumer = NULL;
+}
+
+void device_close(struct device *device)
+{
+	if (!device)
+		return;
+	for (uint32_t cpu = 0; device->rings && cpu < device->cpus; cpu++)
+		unmap_ring(device, &device->rings[cpu]);
+	unmap_ring(device, &device->metadata);
+	free(device->rings);
+	if (device->page)
+		munmap((void *)device->page, device->page_size);
+	if (device->fd >= 0)
+		close(device->fd);
+	free(device);
+}
+
+int device_fd(const struct device *device)
+{
+	return device->fd;
+}
+
+uint32_t device_session(const struct device *device)
+{
+	return device->page->session;
+}
+
+/* `offset` is that of the consumer page, `size` that of the data in bytes. */
+static int map_ring(const struct device *device, struct ring *ring, off_t offset, uint32_t size)
+{
+	void *consumer, *producer;
+
+	consumer = mmap(NULL, device->page_size, PROT_READ | PROT_WRITE, MAP_SHARED, device->fd,
+			offset);
+	if (consumer == MAP_FAILED)
+		return -errno;
+	producer = mmap(NULL, device->page_size + size, PROT_READ, MAP_SHARED, device->fd,
+			offset + (off_t)device->page_size);
+	if (producer == MAP_FAILED) {
+		int code = errno;
+
+		munmap(consumer, device->page_size);
+		return -code;
+	}
+	ring->consumer = consumer;
+	ring->producer = producer;
+	ring->data = (const uint8_t *)producer + device->page_size;
+	ring->size = size;
+	return 0;
+}
+
+int device_map(struct device *device, const struct cpulist *cpus, struct error *error)
+{
+	uint32_t rings = __atomic_load_n(&device->page->rings, __ATOMIC_ACQUIRE);
+	uint32_t cpu;
+	int err;
+
+	if (!device->metadata.consumer) {
+		err = map_ring(device, &device->metadata, STACKBEAT_OFFSET_META,
+			       STACKBEAT_META_RING_SIZE);
+		if (err)
+			return error_errno(error, -err, "can't map the metadata ring");
+	}
+	if (rings && rings == device->rings_seen)
+		return 0;
+	for (cpu = 0; cpu < device->cpus; cpu++) {
+		if (device->rings[cpu].consumer || !cpulist_has(cpus, cpu))
+			continue;
+		err = map_ring(device, &device->rings[cpu], STACKBEAT_OFFSET_CPU(cpu),
+			       device->page->ring_size);
+		/* ENXIO: the CPU is not there now; it may come. */
+		if (err && err != -ENXIO)
+			return error_errno(error, -err, "can't map the ring of CPU %u", cpu);
+	}
+	device->rings_seen = rings;
+	return 0;
+}
+
+/* The barriers of kmod/ring.h: (C). */
+static uint64_t ring_head(const struct ring *ring)
+{
+	return __atomic_load_n(&ring->producer->head, __ATOMIC_ACQUIRE);
+}
+
+/* The barriers of kmod/ring.h: (D). */
+static void ring_give_back(struct ring *ring, uint64_t tail)
+{
+	__atomic_store_n(&ring->consumer->tail, tail, __ATOMIC_RELEASE);
+}
+
+void device_note(struct device *device)
+{
+	for (uint32_t cpu = 0; cpu < device->cpus; cpu++) {
+		struct ring *ring = &device->rings[cpu];
+
+		if (ring->consumer)
+			ring->noted = ring_head(ring);
+	}
+}
+
+bool device_pending(const struct device *device)
+{
+	return __atomic_load_n(&device->page->pending, __ATOMIC_ACQUIRE);
+}
+
+int device_drain_metadata(struct device *device, const struct metadata_handler *handler,
+			  struct error *error)
+{
+	struct ring *ring = &device->metadata;
+	uint64_t head, tail;
+	int err = 0;
+
+	/* What waited in the kernel for room comes as soon as there is some. */
+	for (int round = 0; round < METADATA_ROUNDS_MAX && !err && ring->consumer; round++) {
+		head = ring_head(ring);
+		tail = ring->consumer->tail;
+		if (tail == head)
+			break;
+		err = decode_metadata(ring->data, ring->size, &tail, head, handler, error);
+		ring_give_back(ring, tail);
+	}
+	return err;
+}
+
+int device_drain(struct device *device, decode_repeat_fn *repeat, decode_sample_fn *fn, void *arg,
+		 struct error *error)
+{
+	int err = 0;
+
+	for (uint32_t cpu = 0; cpu < device->cpus && !err; cpu++) {
+		struct ring *ring = &device->rings[cpu];
+		uint64_t tail;
+
+		if (!ring->consumer)
+			continue;
+		tail = ring->consumer->tail;
+		if (tail == ring->noted)
+			continue;
+		err = decode_records(ring->data, ring->size, &tail, ring->noted, repeat, fn, arg,
+				     error);
+		ring_give_back(ring, tail);
+	}
+	return err;
+}
+
+int device_object_open(const struct device *device, uint64_t object)
+{
+	int fd = ioctl(device->fd, STACKBEAT_IOC_OBJECT_OPEN, &object);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int device_object_release(const struct device *device, uint64_t object)
+{
+	return ioctl(device->fd, STACKBEAT_IOC_OBJECT_RELEASE, &object) ? -errno : 0;
+}

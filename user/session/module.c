@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "session/module.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libkmod.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "lib/error.h"
+
+#define SYS_MODULE "/sys/module/" MODULE_NAME
+
+bool module_loaded(void)
+{
+	return !access(SYS_MODULE "/refcnt", F_OK);
+}
+
+static void report_nothing(void *data, int priority, const char *file, int line, const char *fn,
+			   const char *format, va_list args)
+{
+	(void)data, (void)priority, (void)file, (void)line, (void)fn, (void)format, (void)args;
+}
+
+static struct kmod_ctx *new_context(void)
+{
+	struct kmod_ctx *context = kmod_new(NULL, NULL);
+
+	/* Our own message says more than the library's. */
+	if (context)
+		kmod_set_log_fn(context, report_nothing, NULL);
+	return context;
+}
+
+/* The module in the build tree of this command, if there is one: build/kmod/RELEASE. */
+static bool find_in_build_tree(char path[PATH_MAX])
+{
+	char command[PATH_MAX];
+	struct utsname kernel;
+	ssize_t length = readlink("/proc/self/exe", command, sizeof(command) - 1);
+	char *slash;
+
+	if (length < 0 || uname(&kernel))
+		return false;
+	command[length] = '\0';
+	slash = strrchr(command, '/');
+	if (!slash)
+		return false;
+	*slash = '\0';
+	if (snprintf(path, PATH_MAX, "%s/kmod/%s/%s.ko", command, kernel.release, MODULE_NAME) >=
+	    PATH_MAX)
+		return false;
+	return !access(path, R_OK);
+}
+
+static int find_module(struct kmod_ctx *context, struct kmod_module **module, struct error *error)
+{
+	struct kmod_list *list = NULL;
+	struct utsname kernel = {0};
+	char path[PATH_MAX];
+	int err;
+
+	if (find_in_build_tree(path)) {
+		err = kmod_module_new_from_path(context, path, module);
+		return err ? error_errno(error, -err, "%s", path) : 0;
+	}
+	err = kmod_module_new_from_lookup(context, MODULE_NAME, &list);
+	if (!err && list) {
+		*module = kmod_module_get_module(list);
+		kmod_module_unref_list(list);
+		return 0;
+	}
+	uname(&kernel);
+	return error_set(
+		error, ENOENT,
+		"there is no " MODULE_NAME ".ko for kernel %s, neither in the build tree "
+		"nor in /lib/modules; build it with 'make module' (needs linux-headers-%s)",
+		kernel.release, kernel.release);
+}
+
+/* Why the kernel refused the module, and what to do. */
+static int load_error(int code, const char *path, struct error *error)
+{
+	const char *advice;
+
+	switch (code) {
+	case EPERM:
+		advice =
+			geteuid()
+				? "not permitted: loading a module needs root; try sudo"
+				: "not permitted: this kernel or container forbids loading modules "
+				  "(lockdown, kernel.modules_disabled, or no CAP_SYS_MODULE)";
+		break;
+	case EKEYREJECTED:
+	case ENOKEY:
+		advice =
+			"its signature is missing or not trusted, as Secure Boot requires; sign it "
+			"with a key that is enrolled (mokutil), or turn Secure Boot off";
+		break;
+	case ENOEXEC:
+		advice = "it was built for another kernel; rebuild it with 'make module' (dmesg "
+			 "says "
+			 "more)";
+		break;
+	case EINVAL:
+	case ENOENT:
+		advice = "a parameter is unknown or its value is out of range, or the kernel lacks "
+			 "a "
+			 "symbol (dmesg says more; 'modinfo stackbeat' lists the parameters)";
+		break;
+	default:
+		return error_errno(error, code, "can't load %s", path);
+	}
+	return error_set(error, code, "can't load %s: %s", path, advice);
+}
+
+/* The kernel writes Y and N for what may be asked for as 1, y, 0 or n, too. */
+static bool same_value(const char *has, const char *asked)
+{
+	if (!strcmp(has, "Y") && strlen(asked) == 1)
+		return strchr("1yY", *asked);
+	if (!strcmp(has, "N") && strlen(asked) == 1)
+		return strchr("0nN", *asked);
+	return !strcmp(has, asked);
+}
+
+/* Whether the loaded module has the value that `parameter` (NAME=VALUE) asks for. */
+static int check_parameter(const char *parameter, struct error *error)
+{
+	const char *equals = strchr(parameter, '=');
+	char path[PATH_MAX], value[256];
+	FILE *stream;
+
+	if (!equals)
+		return error_set(error, EINVAL, "'%s' is not of the form NAME=VALUE", parameter);
+	snprintf(path, sizeof(path), SYS_MODULE "/parameters/%.*s", (int)(equals - parameter),
+		 parameter);
+	stream = fopen(path, "re");
+	if (!stream)
+		return error_set(error, EINVAL, "the module has no parameter '%.*s'",
+				 (int)(equals - parameter), parameter);
+	if (!fgets(value, sizeof(value), stream))
+		*value = '\0';
+	fclose(stream);
+	value[strcspn(value, "\n")] = '\0';
+	if (!same_value(value, equals + 1))
+		return error_set(
+			error, EEXIST,
+			"the module is loaded already, with %.*s=%s; try 'stackbeat unload' "
+			"first",
+			(int)(equals - parameter), parameter, value);
+	return 0;
+}
+
+static char *join(char *const *parameters)
+{
+	size_t size = 1;
+	char *joined, *end;
+
+	for (char *const *at = parameters; *at; at++)
+		size += strlen(*at) + 1;
+	joined = malloc(size);
+	if (!joined)
+		return NULL;
+	end = joined;
+	*end = '\0';
+	for (char *const *at = parameters; *at; at++)
+		end += sprintf(end, "%s%s", at == parameters ? "" : " ", *at);
+	return joined;
+}
+
+static int check_parameters(char *const *parameters, struct error *error)
+{
+	int err = 0;
+
+	for (; *parameters && !err; parameters++)
+		err = check_parameter(*parameters, error);
+	return err;
+}
+
+int module_load(char *const *parameters, char path[PATH_MAX], struct error *error)
+{
+	char *const none[] = {NULL};
+	struct kmod_ctx *context = NULL;
+	struct kmod_module *module = NULL;
+	char *options = NULL;
+	int err;
+
+	*path = '\0';
+	if (!parameters)
+		parameters = none;
+	if (module_loaded())
+		return check_parameters(parameters, error);
+
+	context = new_context();
+	options = join(parameters);
+	if (!context || !options) {
+		err = error_errno(error, ENOMEM, "can't load the module");
+		goto out;
+	}
+	err = find_module(context, &module, error);
+	if (err)
+		goto out;
+	snprintf(path, PATH_MAX, "%s", kmod_module_get_path(module));
+	err = kmod_module_insert_module(module, 0, options);
+	/* Somebody else was quicker. */
+	if (err == -EEXIST)
+		err = check_parameters(parameters, error);
+	else if (err)
+		err = load_error(-err, path, error);
+out:
+	kmod_module_unref(module);
+	kmod_unref(context);
+	free(options);
+	return err;
+}
+
+int module_unload(struct error *error)
+{
+	struct kmod_ctx *context;
+	struct kmod_module *module = NULL;
+	int err;
+
+	if (!module_loaded())
+		return error_set(error, ENOENT, "the module is not loaded");
+	context = new_context();
+	err = context ? kmod_module_new_from_name(context, MODULE_NAME, &module) : -ENOMEM;
+	if (!err)
+		err = kmod_module_remove_module(module, O_NONBLOCK);
+	kmod_module_unref(module);
+	kmod_unref(context);
+	switch (-err) {
+	case 0:
+		return 0;
+	case EAGAIN:
+	case EBUSY:
+		return error_set(error, EBUSY,
+				 "the module is in use: a session is open; see 'stackbeat status'");
+	case EPERM:
+		return error_set(error, EPERM,
+				 "not permitted: unloading a module needs root; try sudo");
+	default:
+		return error_errno(error, -err, "can't unload the module");
+	}
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "session/session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/error.h"
+#include "session/cgroup.h"
+#include "session/device.h"
+#include "session/module.h"
+
+int session_open(struct session *session, struct error *error)
+{
+	struct control_session *got;
+	int err = device_open(&session->device, error);
+
+	if (err == -ENOENT) {
+		err = module_load(NULL, session->loaded, error);
+		if (!err)
+			err = device_open(&session->device, error);
+	}
+	if (!err)
+		err = control_open(&session->control, error);
+	if (err)
+		return err;
+	got = malloc(sizeof(*got));
+	if (!got)
+		return error_errno(error, ENOMEM, "can't open a session");
+	err = session_get(session, got, error);
+	session->restricted = !err && got->restricted;
+	session->parts = err ? STACKBEAT_PARTS_ALL : got->parts;
+	session->own_pids = !err && got->owner == (uint32_t)getpid();
+	free(got);
+	return err;
+}
+
+void session_close(struct session *session)
+{
+	control_close(session->control);
+	device_close(session->device);
+	session->control = NULL;
+	session->device = NULL;
+}
+
+static uint32_t highest_rate(const struct session *session, const struct control_module *module)
+{
+	if (session->restricted && module->rate_max > STACKBEAT_USER_RATE_MAX)
+		return STACKBEAT_USER_RATE_MAX;
+	return module->rate_max;
+}
+
+static int choose_rate(struct session *session, const struct session_config *config,
+		       struct error *error)
+{
+	struct control_module module;
+	int err = control_module(session->control, &module, error);
+
+	if (err)
+		return err;
+	session->rate = config->rate;
+	if (!session->rate || (!config->rate_given && session->rate > module.rate_max))
+		session->rate = highest_rate(session, &module);
+	if (session->rate > module.rate_max)
+		return error_set(error, ERANGE,
+				 "-F %u: the module was loaded with rate_max=%u; try 'stackbeat "
+				 "unload', then 'stackbeat load rate_max=%u'",
+				 session->rate, module.rate_max, session->rate);
+	return 0;
+}
+
+static int choose_cpus(struct session *session, const struct session_config *config,
+		       struct error *error)
+{
+	if (!*config->cpus)
+		return cpulist_default("", session->cpus, sizeof(session->cpus), &session->cpulist,
+				       error);
+	snprintf(session->cpus, sizeof(session->cpus), "%s", config->cpus);
+	session->cpulist = config->cpulist;
+	return 0;
+}
+
+static int find_cgroups(const struct session_config *config, uint64_t *cgroups, struct error *error)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < config->cgroup_count && !err; i++)
+		err = cgroup_id_of(config->cgroups[i], &cgroups[i], error);
+	return err;
+}
+
+/* Names the process or thread that the kernel could not find. */
+static int explain_gone(const char *option, const char *what, const uint32_t *ids, size_t count,
+			struct error *error)
+{
+	char path[32];
+
+	for (size_t i = 0; i < count; i++) {
+		snprintf(path, sizeof(path), "/proc/%u", ids[i]);
+		if (access(path, F_OK))
+			return error_set(error, ESRCH, "%s %u: there is no such %s", option, ids[i],
+					 what);
+	}
+	return 0;
+}
+
+static int configure(struct session *session, const struct session_config *config,
+		     const struct control_settings *settings, struct error *error)
+{
+	int err = control_set(session->control, device_session(session->device), settings, error);
+
+	if (err == -ESRCH && !explain_gone("-p", "process", config->pids, config->pid_count, error))
+		explain_gone("-t", "thread", config->tids, config->tid_count, error);
+	return err;
+}
+
+int session_configure(struct session *session, const struct session_config *config, pid_t child,
+		      struct error *error)
+{
+	uint64_t cgroups[STACKBEAT_CGROUPS_MAX];
+	uint32_t command = child;
+	struct control_settings settings = {
+		.set = CONTROL_SET(STACKBEAT_A_RATE) | CONTROL_SET(STACKBEAT_A_PARTS) |
+		       CONTROL_SET(STACKBEAT_A_MAX_DEPTH) | CONTROL_SET(STACKBEAT_A_RING_SIZE) |
+		       CONTROL_SET(STACKBEAT_A_CPUS) | CONTROL_SET(STACKBEAT_A_INHERIT) |
+		       CONTROL_SET(STACKBEAT_A_FIXED) | CONTROL_SET(STACKBEAT_A_BUDGET) |
+		       CONTROL_SET(STACKBEAT_A_PIDS) | CONTROL_SET(STACKBEAT_A_TIDS) |
+		       CONTROL_SET(STACKBEAT_A_CGROUPS) | CONTROL_SET(STACKBEAT_A_EXCLUDE_COMMS),
+		.parts = config->parts,
+		.max_depth = config->max_depth,
+		.ring_size = config->ring_size,
+		.inherit = !config->no_inherit,
+		.fixed = config->fixed,
+		.budget = config->budget,
+		.cpus = session->cpus,
+		.pids = {config->pids, config->pid_count},
+		.tids = {config->tids, config->tid_count},
+		.cgroups = cgroups,
+		.cgroup_count = config->cgroup_count,
+		.excluded_comms = config->excluded_comms,
+		.excluded_comm_count = config->excluded_comm_count,
+	};
+	int err = choose_rate(session, config, error);
+
+	if (!err)
+		err = choose_cpus(session, config, error);
+	if (!err)
+		err = find_cgroups(config, cgroups, error);
+	if (err)
+		return err;
+	settings.rate = session->rate;
+	/* What there is, where nothing else was asked for. */
+	if (settings.parts == STACKBEAT_PARTS_ALL)
+		settings.parts = session->parts;
+	if (settings.parts != config->parts && !session->restricted)
+		fputs("stackbeat: the kernel is locked down: the user part alone is recorded\n",
+		      stderr);
+	session->parts = settings.parts;
+	if (child && !config->system_wide && !settings.pids.count && !settings.tids.count &&
+	    !settings.cgroup_count)
+		settings.pids = (struct control_ids){&command, 1};
+	err = configure(session, config, &settings, error);
+	return err ? err : session_map(session, error);
+}
+
+int session_set_state(struct session *session, uint32_t state, struct error *error)
+{
+	const struct control_settings settings = {
+		.set = CONTROL_SET(STACKBEAT_A_STATE),
+		.state = state,
+	};
+
+	return control_set(session->control, device_session(session->device), &settings, error);
+}
+
+int session_get(struct session *session, struct control_session *got, struct error *error)
+{
+	return control_get(session->control, device_session(session->device), got, error);
+}
+
+int session_map(struct session *session, struct error *error)
+{
+	return device_map(session->device, &session->cpulist, error);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A session of the module, opened and configured as `stackbeat record` was told. */
+#ifndef STACKBEAT_SESSION_SESSION_H
+#define STACKBEAT_SESSION_SESSION_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <stackbeat.h>
+
+#include "session/cpulist.h"
+#include "session/netlink.h"
+
+struct device;
+struct error;
+
+/* The settings of a session, as the command line gives them. Strings are not owned. */
+struct session_config {
+	uint32_t rate; /* Hz; 0: the highest that the module allows */
+	bool rate_given;
+	uint32_t pids[STACKBEAT_PIDS_MAX];
+	size_t pid_count;
+	uint32_t tids[STACKBEAT_PIDS_MAX];
+	size_t tid_count;
+	const char *cgroups[STACKBEAT_CGROUPS_MAX]; /* paths, as they were given */
+	size_t cgroup_count;
+	char *excluded_comms[STACKBEAT_COMMS_MAX];
+	size_t excluded_comm_count;
+	const char *cpus; /* the text of cpulist, "" for all */
+	struct cpulist cpulist;
+	uint32_t parts; /* STACKBEAT_PART_* */
+	uint32_t max_depth; /* user frames */
+	uint32_t ring_size; /* bytes a CPU */
+	uint32_t budget; /* thousandths of a CPU */
+	bool fixed;
+	bool no_inherit;
+	bool system_wide; /* -a */
+};
+
+struct session {
+	struct device *device;
+	struct control *control;
+	bool restricted; /* the kernel lets this user see his own processes only */
+	bool own_pids; /* process ids in the initial namespace are those of this process */
+	uint32_t rate; /* Hz, as configured */
+	uint32_t parts; /* STACKBEAT_PART_*: those that there are; as configured */
+	struct cpulist cpulist;
+	char cpus[STACKBEAT_CPULIST_MAX]; /* list, "": all */
+	char loaded[PATH_MAX]; /* the module that was loaded for it, or "" */
+};
+
+/*
+ * Opens a session; loads the module first where it is missing. Returns 0 or a
+ * negative errno value as device_open(), module_load() and control_open() do.
+ * session_close() is to be called in both cases.
+ */
+int session_open(struct session *session, struct error *error);
+void session_close(struct session *session);
+
+/*
+ * Configures it, and maps its rings. `child` is the process of COMMAND, sampled
+ * where `config` names nothing else; 0: none. Returns 0 or a negative errno
+ * value, -ESRCH when a process or thread of `config` is gone.
+ */
+int session_configure(struct session *session, const struct session_config *config, pid_t child,
+		      struct error *error);
+
+/* Sets an enum stackbeat_state. Returns 0 or a negative errno value. */
+int session_set_state(struct session *session, uint32_t state, struct error *error);
+
+/* As control_get() and device_map(). */
+int session_get(struct session *session, struct control_session *got, struct error *error);
+int session_map(struct session *session, struct error *error);
+
+#endif

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "symbolize/source_line.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct name_line *name_lines_copy(const struct name_line *lines, size_t count)
+{
+	struct name_line *copy = malloc(count * sizeof(*copy));
+
+	if (copy)
+		memcpy(copy, lines, count * sizeof(*copy));
+	return copy;
+}

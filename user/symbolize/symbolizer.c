@@ -1,0 +1,578 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "symbolize/symbolizer.h"
+
+#include "debuginfo/demangle.h"
+#include "debuginfo/kallsyms.h"
+#include "debuginfo/kernel_image.h"
+#include "lib/array.h"
+#include "lib/error.h"
+#include "lib/string_table.h"
+#include "process/address_space.h"
+#include "process/mapped_files.h"
+
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+/* Each unique place: `owner` is an object, a space, or the symbolizer (kernel). */
+struct frame {
+	struct frame_name name; /* first: it is what callers get */
+	const void *owner;
+	uint32_t place; /* see process/address_space.h; 0 for the kernel */
+	bool in_module; /* of the kernel */
+	struct name_line symbol; /* the line of what the symbols say */
+	struct name_line *lines; /* those of debug information, or NULL */
+};
+
+struct demangled {
+	const char *system_name; /* key: the pointer */
+	char function[];
+};
+
+struct symbolizer {
+	const struct kallsyms *kallsyms;
+	struct kernel *kernel;
+	const struct objects *objects;
+	char *root;
+	void *frames; /* trees of tsearch() */
+	void *demangled;
+	struct frame **list; /* all frames */
+	size_t count, capacity;
+	struct texts texts; /* of debug information */
+};
+
+static int compare_pointers(const void *a, const void *b)
+{
+	return ((uintptr_t)a > (uintptr_t)b) - ((uintptr_t)a < (uintptr_t)b);
+}
+
+static int compare_frames(const void *a, const void *b)
+{
+	const struct frame *left = a, *right = b;
+
+	if (left->name.vaddr != right->name.vaddr)
+		return left->name.vaddr < right->name.vaddr ? -1 : 1;
+	if (left->place != right->place)
+		return left->place < right->place ? -1 : 1;
+	return compare_pointers(left->owner, right->owner);
+}
+
+static int compare_demangled(const void *a, const void *b)
+{
+	const struct demangled *left = a, *right = b;
+
+	return compare_pointers(left->system_name, right->system_name);
+}
+
+struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, struct kernel *kernel,
+				  const struct objects *objects, const char *root,
+				  struct error *error)
+{
+	struct symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
+
+	if (symbolizer)
+		symbolizer->root = strdup(root);
+	if (!symbolizer || !symbolizer->root) {
+		free(symbolizer);
+		error_errno(error, ENOMEM, "can't make the table of names");
+		return NULL;
+	}
+	symbolizer->kallsyms = kallsyms;
+	symbolizer->kernel = kernel;
+	symbolizer->objects = objects;
+	return symbolizer;
+}
+
+void symbolizer_free(struct symbolizer *symbolizer)
+{
+	if (!symbolizer)
+		return;
+	for (size_t i = 0; i < symbolizer->count; i++)
+		free(symbolizer->list[i]->lines);
+	free(symbolizer->list);
+	texts_clear(&symbolizer->texts);
+	tdestroy(symbolizer->frames, free);
+	tdestroy(symbolizer->demangled, free);
+	free(symbolizer->root);
+	free(symbolizer);
+}
+
+/* Puts a new item into a tree. Frees it and returns NULL when out of memory. */
+static void *tree_add(void **tree, void *item, int (*compare)(const void *, const void *))
+{
+	void **node = tsearch(item, tree, compare);
+
+	if (!node) {
+		free(item);
+		return NULL;
+	}
+	/* As tsearch() has set it. Analyzers do not know that, and would see a leak. */
+	*node = item;
+	return item;
+}
+
+/* `name` itself if it is not mangled; NULL when out of memory. */
+static const char *function_name(struct symbolizer *symbolizer, const char *name)
+{
+	const struct demangled key = {.system_name = name};
+	struct demangled *demangled, **node;
+	char text[DEMANGLED_MAX];
+	size_t size;
+
+	node = tfind(&key, &symbolizer->demangled, compare_demangled);
+	if (node)
+		return (*node)->function;
+	if (!demangle(name, text))
+		return name;
+	size = strlen(text) + 1;
+	demangled = malloc(sizeof(*demangled) + size);
+	if (!demangled)
+		return NULL;
+	demangled->system_name = name;
+	memcpy(demangled->function, text, size);
+	demangled = tree_add(&symbolizer->demangled, demangled, compare_demangled);
+	return demangled ? demangled->function : NULL;
+}
+
+/* Frames */
+
+static struct frame *find_frame(const struct symbolizer *symbolizer, const void *owner,
+				uint32_t place, uint64_t vaddr)
+{
+	const struct frame key = {.name.vaddr = vaddr, .owner = owner, .place = place};
+	struct frame **node = tfind(&key, &symbolizer->frames, compare_frames);
+
+	return node ? *node : NULL;
+}
+
+static struct frame *add_frame(struct symbolizer *symbolizer, const void *owner, uint32_t place,
+			       uint64_t vaddr)
+{
+	struct frame *frame;
+
+	if (array_reserve(&symbolizer->list, &symbolizer->capacity, symbolizer->count, 1,
+			  sizeof(struct frame *)) != 0)
+		return NULL;
+	frame = calloc(1, sizeof(*frame));
+	if (!frame)
+		return NULL;
+	frame->owner = owner;
+	frame->place = place;
+	frame->name.vaddr = vaddr;
+	frame->name.mapping_path = "";
+	frame->name.build_id = "";
+	frame = tree_add(&symbolizer->frames, frame, compare_frames);
+	if (frame)
+		symbolizer->list[symbolizer->count++] = frame;
+	return frame;
+}
+
+static void set_lines(struct frame_name *name, const struct name_line *lines, size_t count)
+{
+	const struct name_line *outermost = &lines[count - 1];
+
+	name->lines = lines;
+	name->line_count = count;
+	name->function = outermost->function;
+	name->system_name = outermost->system_name;
+	name->start = outermost->start;
+	name->resolved = true;
+}
+
+/* Sets what the symbols say. Without memory the name stays as in the object. */
+static void set_symbol(struct symbolizer *symbolizer, struct frame *frame, const char *name,
+		       uint64_t start)
+{
+	const char *function = function_name(symbolizer, name);
+
+	frame->symbol = (struct name_line){
+		.function = function ? function : name,
+		.system_name = name,
+		.start = start,
+	};
+	set_lines(&frame->name, &frame->symbol, 1);
+}
+
+/* Kernel */
+
+const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_t address)
+{
+	struct frame *frame = find_frame(symbolizer, symbolizer, PLACE_NONE, address);
+	const char *name, *module;
+	uint64_t start;
+
+	if (frame)
+		return &frame->name;
+	frame = add_frame(symbolizer, symbolizer, PLACE_NONE, address);
+	if (!frame)
+		return NULL;
+	frame->name.kernel = kernel_part_at(symbolizer->kernel, address);
+	frame->in_module = strcmp(frame->name.kernel->name, KERNEL_MAPPING) != 0;
+	frame->name.mapping_path = frame->name.kernel->name;
+	frame->name.build_id = frame->name.kernel->build_id;
+	if (symbolizer->kallsyms &&
+	    kallsyms_lookup(symbolizer->kallsyms, address, &name, &start, &module))
+		set_symbol(symbolizer, frame, name, start);
+	return &frame->name;
+}
+
+/* User */
+
+/* Where nothing but an address is known: each space has its own. */
+static const struct frame_name *symbolize_memory(struct symbolizer *symbolizer,
+						 const struct space *space, uint32_t place,
+						 uint64_t address)
+{
+	static const char *const paths[PLACE_OBJECTS] = {
+		[PLACE_ANON] = "[anon]",
+		[PLACE_VSYSCALL] = "[vsyscall]",
+		[PLACE_VDSO] = "[vdso]",
+	};
+	struct frame *frame = find_frame(symbolizer, space, place, address);
+
+	if (frame)
+		return &frame->name;
+	frame = add_frame(symbolizer, space, place, address);
+	if (!frame)
+		return NULL;
+	if (paths[place])
+		frame->name.mapping_path = paths[place];
+	return &frame->name;
+}
+
+const struct frame_name *symbolize_user(struct symbolizer *symbolizer, const struct space *space,
+					uint32_t place, uint64_t number)
+{
+	bool is_offset;
+	const struct object *object = place_object(symbolizer->objects, place, &is_offset);
+	struct symbol symbol;
+	struct frame *frame;
+
+	if (!object)
+		return symbolize_memory(symbolizer, space, place, number);
+	/* The kernel could not read its segments. */
+	if (is_offset && object_vaddr(object, number, &number))
+		place--;
+	/* The place in the object is the same for all processes that map it. */
+	frame = find_frame(symbolizer, object, place, number);
+	if (frame)
+		return &frame->name;
+	frame = add_frame(symbolizer, object, place, number);
+	if (!frame)
+		return NULL;
+	frame->name.mapping_path = *object->path ? object->path : "[file]";
+	frame->name.build_id = object->build_id;
+	if (!*object->build_id)
+		frame->name.file = object->index + 1;
+	frame->name.normalized = (place - PLACE_OBJECTS) % 2 == 0;
+	if (frame->name.normalized && object_lookup(object, number, &symbol))
+		set_symbol(symbolizer, frame, symbol.name, symbol.start);
+	return &frame->name;
+}
+
+/* Debug information */
+
+/* What is done for one object, or the kernel. */
+struct task {
+	const struct symbolizer *symbolizer;
+	const struct object *object; /* NULL: the kernel, or what a space makes */
+	const struct space *space;
+	struct frame **frames; /* its part of the list */
+	uint64_t *addresses;
+	size_t count;
+};
+
+struct resolution {
+	struct symbolizer *symbolizer;
+	const struct naming *naming;
+	struct task *tasks;
+	struct namer_job *jobs;
+	size_t count, task_capacity, job_capacity;
+};
+
+static int open_object(void *arg, struct error *error)
+{
+	const struct task *task = arg;
+	const char *problem = task->object->problem;
+	int fd = object_open(task->symbolizer->objects, task->object);
+
+	if (fd < 0 && problem && *problem)
+		error_set(error, -fd, "%s", problem);
+	return fd;
+}
+
+static int open_perfmap(void *arg, struct error *error)
+{
+	(void)error;
+	return space_perfmap(((const struct task *)arg)->space);
+}
+
+static bool lookup_object(void *arg, uint64_t vaddr, struct symbol *symbol)
+{
+	return object_lookup(((const struct task *)arg)->object, vaddr, symbol);
+}
+
+static int open_kernel(void *arg, struct error *error)
+{
+	const struct task *task = arg;
+	const struct frame_name *name = &task->frames[0]->name;
+	struct utsname self;
+
+	(void)error;
+	uname(&self);
+	if (task->frames[0]->in_module)
+		return kernel_open_module(task->symbolizer->root, self.release, name->kernel->name);
+	return kernel_open_vmlinux(task->symbolizer->root, self.release);
+}
+
+static int take_name(void *arg, size_t job, size_t index, const struct name_line *lines,
+		     size_t count)
+{
+	struct resolution *resolution = arg;
+	struct frame *frame = resolution->tasks[job].frames[index];
+	struct name_line *copy;
+
+	frame->name.hidden = count == 0;
+	if (count == 0 || !lines[count - 1].system_name)
+		return 0;
+	copy = name_lines_copy(lines, count);
+	if (!copy)
+		return -ENOMEM;
+	free(frame->lines);
+	frame->lines = copy;
+	set_lines(&frame->name, copy, count);
+	return 0;
+}
+
+static void take_problem(void *arg, size_t job, const char *text)
+{
+	const struct resolution *resolution = arg;
+
+	resolution->naming->problem(resolution->naming->arg, resolution->jobs[job].path, text);
+}
+
+static void take_progress(void *arg, size_t job, uint64_t done, uint64_t total)
+{
+	const struct resolution *resolution = arg;
+
+	resolution->naming->progress(resolution->naming->arg, resolution->jobs[job].path, done,
+				     total);
+}
+
+/* Frames of one job lie together: of one owner, and of one part of the kernel. */
+static int compare_owners(const void *a, const void *b)
+{
+	const struct frame *left = *(struct frame *const *)a, *right = *(struct frame *const *)b;
+	int result = compare_pointers(left->owner, right->owner);
+
+	if (result)
+		return result;
+	result = compare_pointers(left->name.kernel, right->name.kernel);
+	if (result)
+		return result;
+	if (left->place != right->place)
+		return left->place < right->place ? -1 : 1;
+	return (left->name.vaddr > right->name.vaddr) - (left->name.vaddr < right->name.vaddr);
+}
+
+static bool is_same_job(const struct frame *a, const struct frame *b)
+{
+	return a->owner == b->owner && a->name.kernel == b->name.kernel && a->place == b->place;
+}
+
+static bool make_job(const struct frame *frame, struct task *task, struct namer_job *job)
+{
+	job->path = frame->name.mapping_path;
+	job->build_id = frame->name.build_id;
+	if (frame->name.normalized) {
+		task->object = frame->owner;
+		job->open = open_object;
+		job->lookup = lookup_object;
+		job->lookup_is_others = object_is_others(frame->owner);
+		return true;
+	}
+	if (frame->place == PLACE_ANON && !frame->name.kernel) {
+		task->space = frame->owner;
+		job->open = open_perfmap;
+		job->is_perfmap = true;
+		return space_perfmap(task->space) >= 0;
+	}
+	if (!frame->name.kernel || !*frame->name.build_id)
+		return false;
+	job->is_module = frame->in_module;
+	job->open = open_kernel;
+	job->code_start = frame->name.kernel->start;
+	return job->code_start != 0;
+}
+
+static int add_job(struct resolution *resolution, struct frame **frames, size_t count)
+{
+	struct task task = {
+		.symbolizer = resolution->symbolizer,
+		.frames = frames,
+		.count = count,
+	};
+	struct namer_job job = {.count = count};
+
+	if (!make_job(frames[0], &task, &job))
+		return 0;
+	if (array_reserve(&resolution->tasks, &resolution->task_capacity, resolution->count, 1,
+			  sizeof(task)) != 0 ||
+	    array_reserve(&resolution->jobs, &resolution->job_capacity, resolution->count, 1,
+			  sizeof(job)) != 0)
+		return -ENOMEM;
+	task.addresses = calloc(count, sizeof(*task.addresses));
+	if (!task.addresses)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		task.addresses[i] = frames[i]->name.vaddr;
+	job.addresses = task.addresses;
+	resolution->tasks[resolution->count] = task;
+	resolution->jobs[resolution->count++] = job;
+	return 0;
+}
+
+static int add_jobs(struct resolution *resolution)
+{
+	struct frame **list = resolution->symbolizer->list;
+	size_t count = resolution->symbolizer->count;
+	int result = 0;
+
+	if (count > 0)
+		qsort(list, count, sizeof(struct frame *), compare_owners);
+	for (size_t from = 0, to; from < count && result == 0; from = to) {
+		for (to = from + 1; to < count && is_same_job(list[from], list[to]);)
+			to++;
+		result = add_job(resolution, list + from, to - from);
+	}
+	for (size_t i = 0; i < resolution->count; i++)
+		resolution->jobs[i].arg = &resolution->tasks[i];
+	return result;
+}
+
+int symbolizer_resolve(struct symbolizer *symbolizer, const struct naming *naming)
+{
+	struct resolution resolution = {.symbolizer = symbolizer, .naming = naming};
+	const struct namer namer = {
+		.directories = naming->directories,
+		.directory_count = naming->directory_count,
+		.cache = naming->cache,
+		.stop = naming->stop,
+		.name = take_name,
+		.problem = naming->problem ? take_problem : NULL,
+		.progress = naming->progress ? take_progress : NULL,
+		.arg = &resolution,
+	};
+	int result = add_jobs(&resolution);
+
+	if (result == 0)
+		result = namer_run(&namer, resolution.jobs, resolution.count, &symbolizer->texts);
+	if (result == -EINTR && naming->interrupted) {
+		naming->interrupted(naming->arg);
+		result = 0;
+	}
+	for (size_t i = 0; i < resolution.count; i++)
+		free(resolution.tasks[i].addresses);
+	free(resolution.tasks);
+	free(resolution.jobs);
+	return result;
+}
+
+/* Roots */
+
+static bool is_one_of(const char *name, const char *const *list, size_t count)
+{
+	size_t length;
+
+	for (size_t i = 0; i < count; i++) {
+		length = strlen(list[i]);
+		/* The compiler and Go add ".constprop.0", ".abi0" and the like. */
+		if (strncmp(name, list[i], length) == 0 &&
+		    (name[length] == '\0' || name[length] == '.'))
+			return true;
+	}
+	return false;
+}
+
+#define IS_ONE_OF(name, list) is_one_of(name, list, sizeof(list) / sizeof((list)[0]))
+
+/* Names that no program has for functions of its own. */
+static bool is_reserved_root(const char *name)
+{
+	static const char *const roots[] = {
+		"_start",
+		"_start_c",
+		"_dl_start",
+		"_dl_start_user",
+		"__libc_start_main",
+		"__libc_start_main_impl",
+		"__libc_start_call_main",
+		"libc_start_main_stage2",
+		"__clone",
+		"__clone3",
+		"__clone_internal",
+		"runtime.goexit",
+		"runtime.rt0_go",
+		"runtime.mstart",
+		"_rt0_amd64",
+		"_rt0_amd64_linux",
+		"_rt0_arm64_linux",
+	};
+
+	return IS_ONE_OF(name, roots);
+}
+
+/* Names of the C library that a program may use too. */
+static bool is_library_root(const char *name)
+{
+	static const char *const roots[] = {"start_thread", "clone", "clone3"};
+
+	return IS_ONE_OF(name, roots);
+}
+
+bool symbolize_is_root(const char *system_name)
+{
+	return is_reserved_root(system_name) || is_library_root(system_name);
+}
+
+/* Whether a file is the C library or the dynamic loader, by its name. */
+static bool is_c_library(const char *path)
+{
+	static const char *const names[] = {"libc.so",    "libc-2.",  "libc.musl-",
+					    "libpthread", "ld-linux", "ld-musl-",
+					    "ld-2.",      "ld.so",    "ld64.so"};
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strncmp(name, names[i], strlen(names[i])) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool is_root_frame(const struct frame_name *const *frames, size_t index, size_t count)
+{
+	const struct frame_name *frame = frames[index];
+	bool in_library = is_c_library(frame->mapping_path);
+
+	if (frame->resolved && is_reserved_root(frame->system_name))
+		return true;
+	/* In a static program it can't be told from a function of the program. */
+	if (frame->resolved)
+		return is_library_root(frame->system_name) && (in_library || index + 1 == count);
+	return in_library && index > 0 && frames[index - 1]->resolved &&
+	       strcmp(frames[index - 1]->system_name, "main") == 0;
+}
+
+size_t symbolize_complete(const struct frame_name *const *frames, size_t count,
+			  enum stackbeat_end end)
+{
+	for (size_t i = count; i > 0; i--) {
+		if (is_root_frame(frames, i - 1, count))
+			return i;
+	}
+	return end == STACKBEAT_END_ROOT ? count : 0;
+}

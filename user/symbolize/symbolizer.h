@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Names for addresses: each unique address is resolved once. Call it when the
+ * recording is over, with the address that stands for the call: a return
+ * address minus 1, the leaf as it is.
+ *
+ * At first a frame has the name that the symbols of its object give it. When all
+ * frames are known, symbolizer_resolve() reads debug information for all of them.
+ */
+#ifndef STACKBEAT_SYMBOLIZE_SYMBOLIZER_H
+#define STACKBEAT_SYMBOLIZE_SYMBOLIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <stackbeat.h>
+
+#include "symbolize/worker_pool.h"
+
+struct error;
+struct kallsyms;
+struct kernel;
+struct kernel_part;
+struct objects;
+struct space;
+struct symbolizer;
+
+struct frame_name {
+	/* Of the function that holds the address, and is not inlined. */
+	const char *function; /* demangled; NULL if not resolved */
+	const char *system_name; /* as in the object; NULL if not resolved */
+	const struct name_line *lines; /* all functions there, innermost first */
+	size_t line_count; /* 0 if not resolved */
+	const char *mapping_path; /* file, "[kernel.kallsyms]", "[MODULE]", "[vdso]",
+				   * "[anon]", ...; "" if the address is in no mapping */
+	const char *build_id; /* hex; "" if there is none */
+	uint32_t file; /* which one, from 1, where nothing but the path tells; 0: not needed */
+	const struct kernel_part *kernel; /* of the kernel; NULL: user code */
+	/*
+	 * ELF virtual address if normalized; offset in the file where it has no segments;
+	 * else as sampled.
+	 */
+	uint64_t vaddr;
+	uint64_t start; /* of the function, as vaddr; 0 if not resolved */
+	bool normalized; /* vaddr is an address of the ELF file */
+	bool resolved; /* function and system_name are set */
+	bool hidden; /* a wrapper that a compiler made: not to be shown */
+};
+
+/* Where symbolizer_resolve() looks, and what it tells meanwhile. All zero is fine. */
+struct naming {
+	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
+	size_t directory_count;
+	/* Gets what is wrong with a file, one line. May be NULL. */
+	void (*problem)(void *arg, const char *path, const char *text);
+	const char *cache; /* as struct namer has it */
+	/* As struct namer has it; `interrupted` is told then. What has names keeps them. */
+	int stop;
+	void (*interrupted)(void *arg);
+	/* As struct namer has it; NULL: nothing is fetched from servers. */
+	void (*progress)(void *arg, const char *path, uint64_t done, uint64_t total);
+	void *arg;
+};
+
+/*
+ * `kallsyms` may be NULL: kernel addresses stay unresolved then. It is not
+ * owned, and must live as long as the symbolizer, as must the kernel, and the objects,
+ * of which all that is needed was read. `root` is put before /sys ("" but for tests). Returns NULL
+ * and sets `error` when out of memory. symbolizer_free() takes NULL too.
+ */
+struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, struct kernel *kernel,
+				  const struct objects *objects, const char *root,
+				  struct error *error);
+void symbolizer_free(struct symbolizer *symbolizer);
+
+/*
+ * The name of an address: of the kernel, or of the number in a place of a space (see
+ * process/address_space.h). The same function or file gives the same strings.
+ * Owned by the symbolizer. NULL when out of memory. Addresses that are the same
+ * place of the same file share one frame_name, also between processes.
+ */
+const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_t address);
+const struct frame_name *symbolize_user(struct symbolizer *symbolizer, const struct space *space,
+					uint32_t place, uint64_t number);
+
+/*
+ * Reads debug information for all frames so far: the same struct frame_name has other
+ * lines then. Frames of which it tells nothing stay as they are. Returns 0 or a negative
+ * errno value.
+ */
+int symbolizer_resolve(struct symbolizer *symbolizer, const struct naming *naming);
+
+/*
+ * Whether a function (as in the object) is one at which user stacks begin: the
+ * entry of a program, a thread, or a goroutine, or the C library between it
+ * and main().
+ */
+bool symbolize_is_root(const char *system_name);
+
+/*
+ * How many frames of a user stack (leaf first) are its own, if it is whole: all
+ * frames up to its root. 0 if it is not whole.
+ *
+ * A stack is whole if a frame is a known root (symbolize_is_root()), or is an
+ * unnamed place in the C library or the dynamic loader that called main(): the
+ * caller of main() has no symbol in a stripped library. The outermost such
+ * frame counts. What lies above it is rubbish: these functions, when built
+ * without frame pointers, leave in the register whatever they used it for, and
+ * the walk has followed that. Without such a frame, the stack is whole if the
+ * kernel saw its end (STACKBEAT_END_ROOT).
+ */
+size_t symbolize_complete(const struct frame_name *const *frames, size_t count,
+			  enum stackbeat_end end);
+
+#endif
