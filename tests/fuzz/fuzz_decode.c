@@ -13,8 +13,8 @@
 #define RING_SIZE 4096u
 
 struct reader {
-	struct recent *recent; /* NULL: knows nothing */
-	struct profile_totals totals;
+	struct sample_cache *recent; /* NULL: knows nothing */
+	struct sample_totals totals;
 	uint64_t samples; /* that were not known */
 	uint64_t sum; /* of what they hold, so that it is read */
 	struct stack stack; /* of all samples */
@@ -24,7 +24,7 @@ static uint64_t take_repeats(const void *data, uint64_t available, void *arg)
 {
 	struct reader *reader = arg;
 
-	return recent_take(reader->recent, data, available, &reader->totals);
+	return sample_cache_match(reader->recent, data, available, &reader->totals);
 }
 
 static int touch_sample(const struct stackbeat_sample *sample, void *arg)
@@ -36,7 +36,7 @@ static int touch_sample(const struct stackbeat_sample *sample, void *arg)
 	reader->sum += strlen(sample->comm);
 	reader->samples++;
 	if (reader->recent)
-		recent_note(reader->recent, sample, &reader->stack);
+		sample_cache_insert(reader->recent, sample, &reader->stack);
 	return 0;
 }
 
@@ -70,11 +70,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(ring, data, size < RING_SIZE ? size : RING_SIZE);
 	err = decode(ring, tail, head, &plain);
 	if (plain.samples > 1) {
-		knowing.recent = recent_new(true, true);
+		knowing.recent = sample_cache_new(true, true);
 		if (!knowing.recent || decode(ring, tail, head, &knowing) != err ||
 		    knowing.samples + knowing.totals.samples != plain.samples)
 			abort();
-		recent_free(knowing.recent);
+		sample_cache_free(knowing.recent);
 	}
 	free(ring);
 	return 0;

@@ -13,7 +13,7 @@
 #define TEXT 0x401000
 #define TEXT_SIZE 256
 
-static int see(void *arg, size_t index, const struct debuginfo_frame *frames, size_t count)
+static int see(void *arg, size_t index, const struct dwarf_frame *frames, size_t count)
 {
 	size_t *sum = arg;
 
@@ -31,7 +31,7 @@ static int see(void *arg, size_t index, const struct debuginfo_frame *frames, si
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint64_t addresses[TEXT_SIZE / 4 + 3] = {fuzz_last_number(data, size), 0, UINT64_MAX};
-	struct debuginfo *debuginfo;
+	struct dwarf_lookup *debuginfo;
 	size_t sum = 0, count = 3;
 	struct error error;
 	/* As the file would be: aligned, and changed by nobody. */
@@ -46,10 +46,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		addresses[count++] = TEXT + at;
 	/* Files of this kind only come as far as here (see elf_begin_read()). */
 	if (elf && elf_kind(elf) == ELF_K_ELF &&
-	    debuginfo_open(elf, size & 1 ? elf : NULL, &debuginfo, &error) == 0) {
-		if (debuginfo_each(debuginfo, addresses, count, see, &sum) != 0)
+	    dwarf_lookup_open(elf, size & 1 ? elf : NULL, &debuginfo, &error) == 0) {
+		if (dwarf_lookup_each(debuginfo, addresses, count, see, &sum) != 0)
 			abort();
-		debuginfo_close(debuginfo);
+		dwarf_lookup_close(debuginfo);
 	}
 	elf_end(elf);
 	free(image);

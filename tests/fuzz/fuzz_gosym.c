@@ -6,7 +6,7 @@
 #include "../unit/go_image.h"
 #include "runtime/go_pclntab.h"
 
-static int touch_frame(const struct gosym_frame *frame, void *arg)
+static int touch_frame(const struct go_frame *frame, void *arg)
 {
 	size_t *sum = arg;
 
@@ -19,16 +19,16 @@ static int touch_frame(const struct gosym_frame *frame, void *arg)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint64_t address = 0;
-	struct gosym *gosym;
+	struct go_pclntab *gosym;
 	size_t sum = 0;
 
 	if (size >= sizeof(address))
 		memcpy(&address, data + size - sizeof(address), sizeof(address));
-	if (gosym_open(data, size, &gosym, NULL) != 0)
+	if (go_pclntab_open(data, size, &gosym, NULL) != 0)
 		return 0;
-	gosym_lookup(gosym, address, touch_frame, &sum);
+	go_pclntab_lookup(gosym, address, touch_frame, &sum);
 	for (unsigned int at = 0; at < GO_TEXT_SIZE; at += 8)
-		gosym_lookup(gosym, GO_TEXT + at, touch_frame, &sum);
-	gosym_close(gosym);
+		go_pclntab_lookup(gosym, GO_TEXT + at, touch_frame, &sum);
+	go_pclntab_close(gosym);
 	return 0;
 }

@@ -32,9 +32,9 @@ static struct span span_of(const struct told *told)
 			     .place = told->place};
 }
 
-static void find(struct history *history, uint32_t generation, uint64_t address)
+static void find(struct mapping_history *history, uint32_t generation, uint64_t address)
 {
-	const struct span *found = history_find(history, generation, address);
+	const struct span *found = mapping_history_find(history, generation, address);
 
 	if (found && (address < found->start || address >= found->end))
 		abort();
@@ -45,7 +45,7 @@ static void see_place(uint32_t place, void *arg)
 	*(uint32_t *)arg += place;
 }
 
-static void tell(struct history *history, const struct told *told)
+static void tell(struct mapping_history *history, const struct told *told)
 {
 	/* Generations may be as high as they get. */
 	uint32_t generation = told->high & 2 ? UINT32_MAX - told->generation : told->generation;
@@ -56,27 +56,28 @@ static void tell(struct history *history, const struct told *told)
 
 	switch (told->type % 6) {
 	case 0:
-		err = history_read(history, generation, told->other > generation ? 0 : told->other,
-				   told->high & 4);
+		err = mapping_history_read(history, generation,
+					   told->other > generation ? 0 : told->other,
+					   told->high & 4);
 		break;
 	case 1:
-		err = history_mapping(history, generation, &span, &lost);
+		err = mapping_history_mapping(history, generation, &span, &lost);
 		break;
 	case 2:
 	case 3:
-		err = history_change(history, generation, &span, &lost);
+		err = mapping_history_event(history, generation, &span, &lost);
 		break;
 	case 4:
-		if (!history_ready(history, generation, told->high & 4))
-			err = history_advance(history, generation);
+		if (!mapping_history_ready(history, generation, told->high & 4))
+			err = mapping_history_advance(history, generation);
 		find(history, generation, span.start);
 		find(history, generation, span.end);
 		find(history, generation, span.end - 1);
 		break;
 	default:
-		history_each_place(history, see_place, &sum);
-		sum += history_latest(history) + history_is_behind(history) +
-		       history_is_certain(history, generation);
+		mapping_history_each_segment(history, see_place, &sum);
+		sum += mapping_history_latest(history) + mapping_history_is_behind(history) +
+		       mapping_history_is_certain(history, generation);
 	}
 	if (err)
 		abort();
@@ -84,7 +85,7 @@ static void tell(struct history *history, const struct told *told)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct history *history = history_new();
+	struct mapping_history *history = mapping_history_new();
 	struct told told;
 
 	if (!history)
@@ -93,6 +94,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(&told, data, sizeof(told));
 		tell(history, &told);
 	}
-	history_free(history);
+	mapping_history_free(history);
 	return 0;
 }

@@ -13,7 +13,7 @@
 /* Of each note: what it is, its name, its contents. */
 #define READS_MAX (1 + SB_ELF_HEADERS_MAX + 3 * SB_ELF_NOTE_COUNT_MAX)
 
-struct file {
+struct atomic_file {
 	const uint8_t *data;
 	size_t size;
 	size_t reads;
@@ -21,7 +21,7 @@ struct file {
 
 static bool read_file(void *arg, u64 offset, void *to, size_t size)
 {
-	struct file *file = arg;
+	struct atomic_file *file = arg;
 
 	if (++file->reads > READS_MAX)
 		abort();
@@ -44,7 +44,7 @@ static void check(const struct sb_elf *elf)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct file file = {0};
+	struct atomic_file file = {0};
 	struct sb_elf elf;
 	u64 offset, vaddr;
 

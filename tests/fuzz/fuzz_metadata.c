@@ -17,27 +17,29 @@
 #define ROOT "/nonexistent"
 
 struct reader {
-	struct objects *objects;
-	struct spaces *spaces;
+	struct mapped_files *objects;
+	struct address_spaces *spaces;
 	uint64_t sum;
 };
 
 static void look_up(struct reader *reader, uint64_t id, uint32_t generation, uint64_t address)
 {
-	struct space *space = spaces_get(reader->spaces, id, 1);
-	struct object *object;
+	struct address_space *space = address_spaces_get(reader->spaces, id, 1);
+	struct mapped_file *object;
 	uint64_t number;
 	uint32_t place;
 	bool is_offset;
 
 	if (!space)
 		abort();
-	if (!space_ready(space, generation, true) && space_advance(space, generation) != 0)
+	if (!address_space_ready(space, generation, true) &&
+	    address_space_advance(space, generation) != 0)
 		abort();
-	place = space_place(space, generation, address, &number);
-	object = place_object(reader->objects, place, &is_offset);
-	reader->sum += space_is_certain(space, generation) + space_pid(space) + number;
-	reader->sum += strlen(space_comm(space)) + strlen(space_cgroup_path(space));
+	place = address_space_segment_at(space, generation, address, &number);
+	object = segment_file(reader->objects, place, &is_offset);
+	reader->sum +=
+		address_space_is_certain(space, generation) + address_space_pid(space) + number;
+	reader->sum += strlen(address_space_comm(space)) + strlen(address_space_cgroup_path(space));
 	if (object)
 		reader->sum += strlen(object->path) + strlen(object->build_id);
 }
@@ -47,7 +49,7 @@ static int take_space(const struct stackbeat_space *record, void *arg)
 	struct reader *reader = arg;
 
 	reader->sum += strlen(record->comm) + strlen(record->cgroup_path);
-	if (spaces_add(reader->spaces, record) != 0)
+	if (address_spaces_add(reader->spaces, record) != 0)
 		abort();
 	look_up(reader, record->space, record->generation, record->start_time);
 	return 0;
@@ -57,7 +59,7 @@ static int take_mapping(const struct stackbeat_mapping *record, void *arg)
 {
 	struct reader *reader = arg;
 
-	if (spaces_add_mapping(reader->spaces, record) != 0)
+	if (address_spaces_add_mapping(reader->spaces, record) != 0)
 		abort();
 	/* Every other one is looked at only when more was told. */
 	if (record->generation & 1) {
@@ -70,11 +72,11 @@ static int take_mapping(const struct stackbeat_mapping *record, void *arg)
 static int take_object(const struct stackbeat_object *record, void *arg)
 {
 	struct reader *reader = arg;
-	struct object *object;
+	struct mapped_file *object;
 
-	if (objects_add(reader->objects, record) != 0)
+	if (mapped_files_add(reader->objects, record) != 0)
 		abort();
-	object = objects_get(reader->objects, record->object);
+	object = mapped_files_get(reader->objects, record->object);
 	if (!object || strspn(object->build_id, "0123456789abcdef") != strlen(object->build_id))
 		abort();
 	return 0;
@@ -89,10 +91,10 @@ static int refuse(uint64_t id, void *arg)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct object_source source = {.open = refuse, .release = refuse};
+	const struct file_source source = {.open = refuse, .release = refuse};
 	struct reader reader = {0};
 	const struct metadata_handler handler = {take_space, take_mapping, take_object, &reader};
-	struct spaces_counts counts;
+	struct address_space_counts counts;
 	struct error error;
 	uint64_t tail, head;
 	uint8_t *ring;
@@ -104,20 +106,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	data += sizeof(tail) + sizeof(head);
 	size -= sizeof(tail) + sizeof(head);
 	ring = calloc(1, RING_SIZE);
-	reader.objects = objects_new(ROOT, &source, &error);
-	reader.spaces = spaces_new(ROOT, reader.objects, &error);
+	reader.objects = mapped_files_new(ROOT, &source, &error);
+	reader.spaces = address_spaces_new(ROOT, reader.objects, &error);
 	if (!ring || !reader.spaces)
 		abort();
 	memcpy(ring, data, size < RING_SIZE ? size : RING_SIZE);
 	decode_metadata(ring, RING_SIZE, &tail, head, &handler, &error);
 	if (tail != head)
 		abort();
-	if (spaces_settle(reader.spaces, head, tail, (head & 8) != 0) != 0)
+	if (address_spaces_collect_garbage(reader.spaces, head, tail, (head & 8) != 0) != 0)
 		abort();
-	spaces_counts(reader.spaces, &counts);
-	objects_sweep(reader.objects);
-	spaces_free(reader.spaces);
-	objects_free(reader.objects);
+	address_spaces_counts(reader.spaces, &counts);
+	mapped_files_sweep(reader.objects);
+	address_spaces_free(reader.spaces);
+	mapped_files_free(reader.objects);
 	free(ring);
 	return 0;
 }

@@ -32,8 +32,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	hidden = calloc(profile->message->n_location + 1, sizeof(*hidden));
 	for (size_t i = 0; hidden && i < profile->message->n_location; i += 7)
 		hidden[i] = true;
-	if (hidden && tidy_is_own(profile))
-		tidy_samples(profile, hidden);
+	if (hidden && normalize_is_own(profile))
+		normalize_samples(profile, hidden);
 	free(hidden);
 	pprof_profile_free(profile);
 	return 0;

@@ -24,7 +24,7 @@ struct text {
 	size_t size;
 };
 
-static int add_frame(const struct gosym_frame *frame, void *arg)
+static int add_frame(const struct go_frame *frame, void *arg)
 {
 	struct text *text = arg;
 	int size = snprintf(text->text + text->size, TEXT_MAX - text->size, "\t%s|%s:%u|%u",
@@ -37,7 +37,7 @@ static int add_frame(const struct gosym_frame *frame, void *arg)
 	return 0;
 }
 
-static void print_frames(const struct gosym *gosym, uint64_t start, uint64_t end)
+static void print_frames(const struct go_pclntab *gosym, uint64_t start, uint64_t end)
 {
 	static struct text texts[2];
 	struct text *text = &texts[0], *last = &texts[1], *swap;
@@ -45,7 +45,7 @@ static void print_frames(const struct gosym *gosym, uint64_t start, uint64_t end
 	for (uint64_t pc = start; pc < end; pc++) {
 		text->text[0] = '\0';
 		text->size = 0;
-		gosym_lookup(gosym, pc, add_frame, text);
+		go_pclntab_lookup(gosym, pc, add_frame, text);
 		if (strcmp(text->text, last->text) == 0)
 			continue;
 		printf("%lx%s\n", (unsigned long)pc, text->text);
@@ -59,7 +59,7 @@ struct line {
 	char function[TEXT_MAX], place[TEXT_MAX];
 };
 
-static int keep_ends(const struct gosym_frame *frame, void *arg)
+static int keep_ends(const struct go_frame *frame, void *arg)
 {
 	struct line *line = arg;
 
@@ -71,14 +71,14 @@ static int keep_ends(const struct gosym_frame *frame, void *arg)
 	return 0;
 }
 
-static void print_lines(const struct gosym *gosym, uint64_t start, uint64_t end)
+static void print_lines(const struct go_pclntab *gosym, uint64_t start, uint64_t end)
 {
 	static struct line line;
 
 	for (uint64_t pc = start; pc < end; pc++) {
 		strcpy(line.function, "*");
 		strcpy(line.place, "*");
-		gosym_lookup(gosym, pc, keep_ends, &line);
+		go_pclntab_lookup(gosym, pc, keep_ends, &line);
 		printf("%s\n%s\n", line.function, line.place);
 	}
 }
@@ -105,7 +105,7 @@ static const void *map_file(const char *path, size_t *size)
 
 int main(int argc, char **argv)
 {
-	struct gosym *gosym;
+	struct go_pclntab *gosym;
 	struct error error;
 	const void *data;
 	size_t size;
@@ -115,13 +115,13 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	data = map_file(argv[2], &size);
-	if (gosym_open(data, size, &gosym, &error) != 0) {
+	if (go_pclntab_open(data, size, &gosym, &error) != 0) {
 		fprintf(stderr, "%s: %s\n", argv[2], error.text);
 		return 1;
 	}
 	(strcmp(argv[1], "lines") == 0 ? print_lines : print_frames)(
 		gosym, strtoull(argv[3], NULL, 16), strtoull(argv[4], NULL, 16));
-	gosym_close(gosym);
+	go_pclntab_close(gosym);
 	munmap((void *)data, size);
 	return 0;
 }

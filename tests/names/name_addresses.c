@@ -31,7 +31,7 @@ static void print_text(const char *text)
 	putchar('\t');
 }
 
-static int print(void *arg, size_t job, size_t index, const struct name_line *lines, size_t count)
+static int print(void *arg, size_t job, size_t index, const struct source_line *lines, size_t count)
 {
 	const uint64_t *vaddrs = arg;
 
@@ -89,15 +89,15 @@ static void print_memory(unsigned int processes)
 int main(int argc, char **argv)
 {
 	const char *directory = argc > 2 ? argv[2] : DEBUG_DIRECTORY;
-	struct namer namer = {
+	struct worker_pool namer = {
 		.directories = &directory,
 		.directory_count = 1,
 		.processes = PROCESSES,
 		.name = print,
 		.problem = print_problem,
 	};
-	struct namer_job job = {.build_id = "", .open = open_file};
-	struct texts texts = {0};
+	struct worker_job job = {.build_id = "", .open = open_file};
+	struct string_table texts = {0};
 	uint64_t *vaddrs;
 	int result;
 
@@ -108,9 +108,9 @@ int main(int argc, char **argv)
 	job.path = job.arg = argv[1];
 	job.addresses = vaddrs = read_addresses(&job.count);
 	namer.arg = vaddrs;
-	result = namer_run(&namer, &job, 1, &texts);
+	result = worker_pool_run(&namer, &job, 1, &texts);
 	print_memory(PROCESSES);
-	texts_clear(&texts);
+	string_table_clear(&texts);
 	free(vaddrs);
 	return result != 0;
 }

@@ -39,7 +39,7 @@ union any_object {
 	uint8_t bytes[sizeof(struct stackbeat_object) + STACKBEAT_PATH_MAX];
 };
 
-/* For struct object_source. Called by another thread. */
+/* For struct file_source. Called by another thread. */
 static inline int told_open(uint64_t id, void *arg)
 {
 	struct told_files *files = arg;
@@ -64,9 +64,9 @@ static inline int told_release(uint64_t id, void *arg)
 	return 0;
 }
 
-static inline struct object_source told_source(struct told_files *files)
+static inline struct file_source told_source(struct told_files *files)
 {
-	return (struct object_source){
+	return (struct file_source){
 		.open = told_open,
 		.release = told_release,
 		.arg = files,
@@ -107,18 +107,18 @@ static inline const struct stackbeat_object *told_record(struct told_files *file
 }
 
 /* Tells of a file, and returns the id of its object. */
-static inline uint64_t told_file(struct objects *objects, struct told_files *files,
+static inline uint64_t told_file(struct mapped_files *objects, struct told_files *files,
 				 const char *path)
 {
 	union any_object any;
 
-	if (objects_add(objects, told_record(files, path, &any)))
+	if (mapped_files_add(objects, told_record(files, path, &any)))
 		abort();
 	return any.object.object;
 }
 
-static inline void told_space(struct spaces *spaces, uint64_t id, uint32_t pid, uint32_t generation,
-			      const char *comm)
+static inline void told_space(struct address_spaces *spaces, uint64_t id, uint32_t pid,
+			      uint32_t generation, const char *comm)
 {
 	union any_space any = {.space = {
 				       .record = {.type = STACKBEAT_RECORD_SPACE,
@@ -129,12 +129,12 @@ static inline void told_space(struct spaces *spaces, uint64_t id, uint32_t pid, 
 			       }};
 
 	snprintf(any.space.comm, sizeof(any.space.comm), "%s", comm);
-	if (spaces_add(spaces, &any.space))
+	if (address_spaces_add(spaces, &any.space))
 		abort();
 }
 
 /* `flags` say also whether it is a change. Of a file, `offset` is that of `start`. */
-static inline void told_mapping(struct spaces *spaces, uint64_t id, uint32_t generation,
+static inline void told_mapping(struct address_spaces *spaces, uint64_t id, uint32_t generation,
 				uint16_t flags, uint64_t start, uint64_t end, uint64_t object,
 				uint64_t offset)
 {
@@ -151,12 +151,12 @@ static inline void told_mapping(struct spaces *spaces, uint64_t id, uint32_t gen
 		.generation = generation,
 	};
 
-	if (spaces_add_mapping(spaces, &mapping))
+	if (address_spaces_add_mapping(spaces, &mapping))
 		abort();
 }
 
 /* Tells of a process that is as this one, as space `id`, in generation 1, and goes there. */
-static inline void told_self(struct spaces *spaces, struct told_files *files, uint64_t id,
+static inline void told_self(struct address_spaces *spaces, struct told_files *files, uint64_t id,
 			     uint32_t pid)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -174,14 +174,14 @@ static inline void told_self(struct spaces *spaces, struct told_files *files, ui
 			continue;
 		if (*path == '/')
 			told_mapping(spaces, id, 1, 0, start, end,
-				     told_file(spaces_objects(spaces), files, path), offset);
+				     told_file(address_spaces_files(spaces), files, path), offset);
 		else
 			told_mapping(spaces, id, 1,
 				     strcmp(path, "[vdso]") ? 0 : STACKBEAT_MAPPING_VDSO, start,
 				     end, 0, 0);
 	}
 	fclose(maps);
-	if (space_advance(spaces_get(spaces, id, 0), 1))
+	if (address_space_advance(address_spaces_get(spaces, id, 0), 1))
 		abort();
 }
 

@@ -11,7 +11,7 @@
 #include "debuginfo/debug_files.h"
 #include "lib/error.h"
 #include "pprof/pprof_writer.h"
-#include "symbolize/archive.h"
+#include "symbolize/binary_archive.h"
 #include "symbolize/find_binary.h"
 
 #define SUFFIX ".objects.tar.zst"
@@ -118,28 +118,28 @@ static char *default_output(const char *input)
 static void report_missing(void *arg, const char *path, const char *text)
 {
 	(void)arg;
-	names_log_line(path, text);
+	symbolize_messages_line(path, text);
 }
 
 static int collect(const struct arguments *arguments, const char *output, struct error *error)
 {
 	static const char *const directories[] = {DEBUG_DIRECTORY};
 	struct pprof_profile *profile = pprof_read(arguments->input, error);
-	struct object_search search = {.directory = arguments->objects};
-	const struct bundle_plan plan = {
+	struct binary_finder search = {.directory = arguments->objects};
+	const struct archive_plan plan = {
 		.search = &search,
 		.directories = directories,
 		.directory_count = 1,
 		.without_debug = arguments->no_debug,
 		.missing = report_missing,
 	};
-	struct bundle_counts counts;
+	struct binary_archive_counts counts;
 	int err;
 
 	if (!profile)
 		return -EINVAL;
 	search.time = profile->message->time_nanos;
-	err = bundle_create(&plan, profile, output, &counts, error);
+	err = binary_archive_create(&plan, profile, output, &counts, error);
 	if (!err && !arguments->quiet)
 		fprintf(stderr,
 			"stackbeat: %zu objects and %zu debug files, %zu missing; %s, %.1f MB\n",

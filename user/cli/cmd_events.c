@@ -17,13 +17,13 @@ static const char usage[] =
 	"first\n"
 	"column is the time since boot in seconds.\n";
 
-static void print_change(const struct control_event *event)
+static void print_change(const struct netlink_event *event)
 {
 	printf("changed by %s (%u): %u Hz, %s\n", event->owner_comm, event->owner, event->rate,
-	       control_state_name(event->state));
+	       session_state_name(event->state));
 }
 
-static int print_event(const struct control_event *event, void *arg)
+static int print_event(const struct netlink_event *event, void *arg)
 {
 	(void)arg;
 	printf("%" PRIu64 ".%06" PRIu64 "  session %u  ", event->time / 1000000000,
@@ -61,7 +61,7 @@ static int print_event(const struct control_event *event, void *arg)
 
 int cmd_events(int argc, char **argv)
 {
-	struct control *control;
+	struct netlink *control;
 	struct error error = {""};
 	int err;
 
@@ -73,10 +73,10 @@ int cmd_events(int argc, char **argv)
 		fprintf(stderr, "stackbeat events: takes no arguments, not '%s'\n", argv[1]);
 		return STATUS_USAGE;
 	}
-	err = control_open(&control, &error);
+	err = netlink_open(&control, &error);
 	if (!err) {
-		err = control_follow(control, print_event, NULL, &error);
-		control_close(control);
+		err = netlink_subscribe(control, print_event, NULL, &error);
+		netlink_close(control);
 	}
 	if (err && !*error.text)
 		error_errno(&error, -err, "can't print the events");

@@ -61,17 +61,17 @@ static int parse_option(int option, char *value, void *arg, struct error *error)
 
 static int write_file(const char *path, const char *text, size_t size, struct error *error)
 {
-	struct file file;
-	int ret = file_create(&file, path, error);
+	struct atomic_file file;
+	int ret = atomic_file_create(&file, path, error);
 
 	if (ret)
 		return ret;
-	ret = file_write(&file, text, size, error);
+	ret = atomic_file_write(&file, text, size, error);
 	if (ret) {
-		file_discard(&file);
+		atomic_file_discard(&file);
 		return ret;
 	}
-	return file_commit(&file, error);
+	return atomic_file_commit(&file, error);
 }
 
 /* Puts the picture into *svg, which the caller frees also on an error. */

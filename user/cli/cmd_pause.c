@@ -26,19 +26,19 @@ static const char resume_usage[] =
 
 static int set_state(uint32_t session, uint32_t state, struct error *error)
 {
-	const struct control_settings settings = {
-		.set = CONTROL_SET(STACKBEAT_A_STATE),
+	const struct netlink_settings settings = {
+		.set = NETLINK_SET(STACKBEAT_A_STATE),
 		.state = state,
 	};
-	struct control *control;
-	int err = control_open(&control, error);
+	struct netlink *control;
+	int err = netlink_open(&control, error);
 
 	if (err)
 		return err;
-	err = control_select(control, session, &session, error);
+	err = netlink_select(control, session, &session, error);
 	if (!err)
-		err = control_set(control, session, &settings, error);
-	control_close(control);
+		err = netlink_set(control, session, &settings, error);
+	netlink_close(control);
 	return err;
 }
 

@@ -35,7 +35,7 @@ static int parse(int argc, char **argv, struct rate_options *options, struct err
 			    &options->rate, error);
 }
 
-static int show_session(const struct control_session *session, void *arg)
+static int show_session(const struct netlink_session *session, void *arg)
 {
 	const struct rate_options *options = arg;
 
@@ -44,23 +44,23 @@ static int show_session(const struct control_session *session, void *arg)
 	return 0;
 }
 
-static int set_rate(struct control *control, const struct rate_options *options,
+static int set_rate(struct netlink *control, const struct rate_options *options,
 		    struct error *error)
 {
-	const struct control_settings settings = {
-		.set = CONTROL_SET(STACKBEAT_A_RATE),
+	const struct netlink_settings settings = {
+		.set = NETLINK_SET(STACKBEAT_A_RATE),
 		.rate = options->rate,
 	};
 	uint32_t session;
-	int err = control_select(control, options->common.session, &session, error);
+	int err = netlink_select(control, options->common.session, &session, error);
 
-	return err ? err : control_set(control, session, &settings, error);
+	return err ? err : netlink_set(control, session, &settings, error);
 }
 
 int cmd_rate(int argc, char **argv)
 {
 	struct rate_options options = {0};
-	struct control *control = NULL;
+	struct netlink *control = NULL;
 	struct error error;
 	int err;
 
@@ -72,11 +72,11 @@ int cmd_rate(int argc, char **argv)
 		fputs(usage, stdout);
 		return STATUS_OK;
 	}
-	err = control_open(&control, &error);
+	err = netlink_open(&control, &error);
 	if (!err)
 		err = options.rate ? set_rate(control, &options, &error)
-				   : control_list(control, show_session, &options, &error);
-	control_close(control);
+				   : netlink_list(control, show_session, &options, &error);
+	netlink_close(control);
 	if (err) {
 		fprintf(stderr, "stackbeat: %s\n", error.text);
 		return STATUS_FAILED;

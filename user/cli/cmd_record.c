@@ -86,7 +86,7 @@ struct record {
 	struct record_options options;
 	struct session session;
 	struct collector collector;
-	struct target target;
+	struct child_command target;
 	struct recording recording;
 	sigset_t old_signals;
 	int signals; /* signalfd; 0: none */
@@ -140,7 +140,7 @@ static void read_signals(struct record *record)
 			continue;
 		record->why_ended = "signal";
 	}
-	target_reap(&record->target);
+	child_command_reap(&record->target);
 	if (record->target.ended)
 		record->why_ended = "the command ended";
 }
@@ -149,7 +149,7 @@ static void read_signals(struct record *record)
 static bool pids_have_ended(const struct record_options *options)
 {
 	for (size_t i = 0; i < options->session.pid_count; i++) {
-		if (!process_ends_within((pid_t)options->session.pids[i], 0))
+		if (!process_exits_within((pid_t)options->session.pids[i], 0))
 			return false;
 	}
 	return options->session.pid_count;
@@ -178,7 +178,7 @@ static int drain_last(struct record *record, struct error *error)
 static int read_stats(struct record *record, struct error *error)
 {
 	struct recording *recording = &record->recording;
-	struct control_session *session = malloc(sizeof(*session));
+	struct netlink_session *session = malloc(sizeof(*session));
 	int err;
 
 	if (!session)
@@ -209,17 +209,17 @@ static int read_stats(struct record *record, struct error *error)
 /* What the reader itself has left out. */
 static void add_own_counts(struct record *record)
 {
-	struct spaces_counts counts;
+	struct address_space_counts counts;
 
-	spaces_counts(record->collector.spaces, &counts);
+	address_spaces_counts(record->collector.spaces, &counts);
 	record->recording.mappings_left_out += counts.left_out;
-	record->recording.jitmaps_left_out = counts.jitmaps_left_out;
-	record->recording.samples_early = intake_hasty(record->collector.intake);
+	record->recording.perf_maps_dropped = counts.perf_maps_dropped;
+	record->recording.samples_early = sample_queue_early(record->collector.intake);
 }
 
 static int show_progress(struct record *record, int64_t elapsed, struct error *error)
 {
-	const struct profile_totals *totals = profile_totals(record->collector.profile);
+	const struct sample_totals *totals = stack_table_totals(record->collector.profile);
 	struct recording *recording = &record->recording;
 	int err = read_stats(record, error);
 
@@ -232,7 +232,7 @@ static int show_progress(struct record *record, int64_t elapsed, struct error *e
 		" unique stacks, cost %.2f %%\033[K",
 		(double)elapsed / NS_PER_SECOND, totals->samples,
 		recording->lost_full + recording->lost_tail, totals->stacks,
-		recording_cost_percent(recording));
+		recording_overhead_percent(recording));
 	record->progress_shown = true;
 	return 0;
 }
@@ -290,7 +290,7 @@ static int run_session(struct record *record, struct error *error)
 	recording->start_ns = now_ns(CLOCK_REALTIME);
 	start = now_ns(CLOCK_MONOTONIC);
 	if (record->options.command)
-		err = target_release(&record->target, record->options.command[0], error);
+		err = child_command_release(&record->target, record->options.command[0], error);
 	if (!err)
 		err = sample(record, start, error);
 	if (!err)
@@ -314,10 +314,10 @@ static int record_session(struct record *record, struct error *error)
 	int err;
 
 	/* A profile that can't be written should be known before it is taken. */
-	err = file_check(options->output, error);
+	err = atomic_file_check(options->output, error);
 	if (err)
 		return err;
-	err = collector_init(&record->collector, options->labels.chosen, options->keep_objects,
+	err = collector_init(&record->collector, options->labels.chosen, options->save_binaries,
 			     options->nameless, error);
 	if (err)
 		return err;
@@ -326,13 +326,13 @@ static int record_session(struct record *record, struct error *error)
 		fprintf(stderr, "stackbeat: loaded %s\n", record->session.loaded);
 	if (err)
 		return err;
-	collector_start(&record->collector, record->session.device, record->session.own_pids);
+	collector_start(&record->collector, record->session.device, record->session.same_pid_ns);
 	err = catch_signals(record, error);
 	if (err)
 		return err;
 	if (options->command) {
-		err = target_prepare(&record->target, options->command, &record->old_signals,
-				     error);
+		err = child_command_prepare(&record->target, options->command, &record->old_signals,
+					    error);
 		if (err)
 			return err;
 	}
@@ -352,9 +352,10 @@ static void print_count(uint64_t count, const char *of, const char **separator)
 	*separator = ", ";
 }
 
-static void print_summary(const struct record *record, const struct cuts *cuts, uint64_t size)
+static void print_summary(const struct record *record, const struct truncation_counts *cuts,
+			  uint64_t size)
 {
-	const struct profile_totals *totals = profile_totals(record->collector.profile);
+	const struct sample_totals *totals = stack_table_totals(record->collector.profile);
 	const struct recording *recording = &record->recording;
 	uint64_t lost = recording->lost_full + recording->lost_tail;
 	const char *separator = " (";
@@ -363,11 +364,11 @@ static void print_summary(const struct record *record, const struct cuts *cuts, 
 		totals->samples, (double)recording->duration_ns / NS_PER_SECOND, lost);
 	print_count(recording->lost_full, "ring full", &separator);
 	print_count(recording->lost_tail, "wrong tail", &separator);
-	fprintf(stderr, "%s, %" PRIu64 " cut", lost ? ")" : "", cuts_total(cuts));
+	fprintf(stderr, "%s, %" PRIu64 " cut", lost ? ")" : "", truncation_total(cuts));
 	separator = " (";
-	for (enum cut cut = 0; cut < CUT_COUNT; cut++)
-		print_count(cuts->samples[cut], cut_text(cut), &separator);
-	fputs(cuts_total(cuts) ? ")" : "", stderr);
+	for (enum truncation cut = 0; cut < TRUNCATED_COUNT; cut++)
+		print_count(cuts->samples[cut], truncation_name(cut), &separator);
+	fputs(truncation_total(cuts) ? ")" : "", stderr);
 	if (recording->throttled)
 		fprintf(stderr, ", throttled %" PRIu64 " times", recording->throttled);
 	separator = "; not known: ";
@@ -375,31 +376,31 @@ static void print_summary(const struct record *record, const struct cuts *cuts, 
 	print_count(recording->changes_lost, "changes of mappings", &separator);
 	print_count(recording->mappings_left_out, "mappings", &separator);
 	print_count(recording->objects_left_out, "files", &separator);
-	print_count(recording->jitmaps_left_out, "perf maps", &separator);
+	print_count(recording->perf_maps_dropped, "perf maps", &separator);
 	print_count(recording->samples_early, "samples taken early", &separator);
 	if (cuts->unmapped)
 		fprintf(stderr, "%s%" PRIu64 " of %" PRIu64 " user frames are in no mapping",
 			separator, cuts->unmapped, cuts->user_frames);
 	fprintf(stderr, "; %s, %.1f kB; profiling took %.2f %% of %u CPUs\n",
-		record->options.output, (double)size / 1000, recording_cost_percent(recording),
+		record->options.output, (double)size / 1000, recording_overhead_percent(recording),
 		recording->cpus);
 }
 
 static void print_kept(const struct record *record)
 {
-	const struct objects *objects = record->collector.objects;
-	struct objects_counts counts;
+	const struct mapped_files *objects = record->collector.objects;
+	struct mapped_files_counts counts;
 
-	objects_counts(objects, &counts);
+	mapped_files_counts(objects, &counts);
 	if (!record->options.quiet)
 		fprintf(stderr, "stackbeat: %" PRIu64 " objects are kept in %s\n", counts.kept,
-			record->options.keep_objects);
+			record->options.save_binaries);
 	if (counts.without_id)
 		fprintf(stderr, "stackbeat: %" PRIu64 " objects are not kept: no build id\n",
 			counts.without_id);
 	if (counts.not_kept)
 		fprintf(stderr, "stackbeat: %" PRIu64 " objects are not kept: %s\n",
-			counts.not_kept, objects_keep_problem(objects));
+			counts.not_kept, mapped_files_save_problem(objects));
 }
 
 /* Why there is nothing to write, from what the counters say. */
@@ -427,40 +428,40 @@ static void explain_no_samples(const struct record *record, struct error *error)
 
 static int write_profile(struct record *record, struct error *error)
 {
-	struct names_log log = {.progress = record->progress};
+	struct symbolize_messages log = {.progress = record->progress};
 	char cache[PATH_MAX];
-	const struct naming naming = {
-		.cache = !record->options.no_cache && name_cache_directory(cache) ? cache : NULL,
-		.problem = names_log_problem,
-		.progress = names_log_progress,
+	const struct symbolize_options naming = {
+		.cache = !record->options.no_cache && symbol_cache_directory(cache) ? cache : NULL,
+		.problem = symbolize_messages_problem,
+		.progress = symbolize_messages_progress,
 		.stop = record->signals,
-		.interrupted = names_log_interrupted,
+		.interrupted = symbolize_messages_interrupted,
 		.arg = &log,
 	};
 	struct error warning;
-	struct cuts cuts;
+	struct truncation_counts cuts;
 	uint64_t size;
 	int err;
 
-	if (!profile_totals(record->collector.profile)->samples) {
+	if (!stack_table_totals(record->collector.profile)->samples) {
 		explain_no_samples(record, error);
 		return -ENODATA;
 	}
 	await_interruption(record);
 	record->recording.nameless = record->options.nameless;
 	record->recording.naming = record->options.nameless ? NULL : &naming;
-	err = encode_profile(record->collector.profile, record->collector.objects,
+	err = export_profile(record->collector.profile, record->collector.objects,
 			     &record->recording, record->options.output, &cuts, &size, &warning,
 			     error);
 	record->recording.naming = NULL;
-	names_log_end(&log);
+	symbolize_messages_end(&log);
 	if (err)
 		return err;
 	if (*warning.text && (record->session.parts & STACKBEAT_PART_KERNEL))
 		fprintf(stderr, "stackbeat: kernel functions have no names: %s\n", warning.text);
 	if (!record->options.quiet)
 		print_summary(record, &cuts, size);
-	if (record->options.keep_objects)
+	if (record->options.save_binaries)
 		print_kept(record);
 	return 0;
 }
@@ -486,7 +487,7 @@ static char *join_words(int argc, char **argv)
 
 static void record_free(struct record *record)
 {
-	target_end(&record->target);
+	child_command_end(&record->target);
 	collector_stop(&record->collector);
 	session_close(&record->session);
 	collector_clear(&record->collector);
@@ -529,7 +530,7 @@ int cmd_record(int argc, char **argv)
 	/* What it ended with by itself counts; not what ending it here makes of it. */
 	pass_status = record->target.ended && record->target.status;
 	if (!err) {
-		target_end(&record->target);
+		child_command_end(&record->target);
 		err = write_profile(record, &error);
 	}
 	if (err) {
@@ -538,7 +539,7 @@ int cmd_record(int argc, char **argv)
 	}
 	record_free(record);
 	if (pass_status && (!err || err == -ENODATA))
-		status = target_pass_status(&record->target);
+		status = child_command_pass_status(&record->target);
 	free(record);
 	return status;
 }

@@ -22,7 +22,7 @@ static const char usage[] =
 	"  -j, --json  as one JSON object, all counters included\n"
 	"  -h, --help  this text\n";
 
-static int print_session(const struct control_session *session, void *arg)
+static int print_session(const struct netlink_session *session, void *arg)
 {
 	const uint64_t *stats = session->stats;
 	char owner[48];
@@ -36,7 +36,7 @@ static int print_session(const struct control_session *session, void *arg)
 	printf("%7u  %-22s %5u Hz %5" PRIu64 " Hz  %-8s %-8s %12" PRIu64 " %10" PRIu64 " %10" PRIu64
 	       " %10" PRIu64 " %9.1f ms %8" PRIu64 " %7" PRIu64 "\n",
 	       session->id, owner, session->rate, stats[STACKBEAT_S_RATE],
-	       control_state_name(session->state), *session->cpus ? session->cpus : "all",
+	       session_state_name(session->state), *session->cpus ? session->cpus : "all",
 	       stats[STACKBEAT_S_SAMPLES],
 	       stats[STACKBEAT_S_LOST_FULL] + stats[STACKBEAT_S_LOST_TAIL],
 	       stats[STACKBEAT_S_FILTERED], stats[STACKBEAT_S_IDLE],
@@ -60,7 +60,7 @@ static void add_flag(json_object *object, const char *key, bool value)
 	json_object_object_add(object, key, json_object_new_boolean(value));
 }
 
-static int add_session(const struct control_session *session, void *arg)
+static int add_session(const struct netlink_session *session, void *arg)
 {
 	static const char *const counters[STACKBEAT_S_COUNT] = {
 		[STACKBEAT_S_BEATS] = "beats",
@@ -90,7 +90,7 @@ static int add_session(const struct control_session *session, void *arg)
 	add_text(object, "owner_comm", session->owner_comm);
 	add_number(object, "owner_pid", session->owner);
 	add_number(object, "rate", session->rate);
-	add_text(object, "state", control_state_name(session->state));
+	add_text(object, "state", session_state_name(session->state));
 	add_text(object, "cpus", session->cpus);
 	add_number(object, "max_depth", session->max_depth);
 	add_number(object, "ring_size", session->ring_size);
@@ -108,7 +108,7 @@ static int add_session(const struct control_session *session, void *arg)
 	return 0;
 }
 
-static int print_json(struct control *control, const struct control_module *module,
+static int print_json(struct netlink *control, const struct netlink_module *module,
 		      struct error *error)
 {
 	json_object *object = json_object_new_object();
@@ -119,21 +119,21 @@ static int print_json(struct control *control, const struct control_module *modu
 	add_number(object, "abi", module->abi);
 	add_number(object, "rate_max", module->rate_max);
 	json_object_object_add(object, "sessions", sessions);
-	err = control_list(control, add_session, sessions, error);
+	err = netlink_list(control, add_session, sessions, error);
 	if (!err)
 		puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY));
 	json_object_put(object);
 	return err;
 }
 
-static int print_table(struct control *control, const struct control_module *module,
+static int print_table(struct netlink *control, const struct netlink_module *module,
 		       struct error *error)
 {
 	int count = 0;
 
 	printf("module %s, interface %u, rate_max %u Hz, %u session%s\n", module->version,
 	       module->abi, module->rate_max, module->sessions, module->sessions == 1 ? "" : "s");
-	return control_list(control, print_session, &count, error);
+	return netlink_list(control, print_session, &count, error);
 }
 
 struct status_options {
@@ -160,8 +160,8 @@ int cmd_status(int argc, char **argv)
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
-	struct control_module module = {0};
-	struct control *control = NULL;
+	struct netlink_module module = {0};
+	struct netlink *control = NULL;
 	struct status_options options = {0};
 	struct error error;
 	int first, err;
@@ -178,12 +178,12 @@ int cmd_status(int argc, char **argv)
 		fputs(usage, stdout);
 		return STATUS_OK;
 	}
-	err = control_open(&control, &error);
+	err = netlink_open(&control, &error);
 	if (!err)
-		err = control_module(control, &module, &error);
+		err = netlink_module(control, &module, &error);
 	if (!err)
 		err = (options.json ? print_json : print_table)(control, &module, &error);
-	control_close(control);
+	netlink_close(control);
 	if (err) {
 		fprintf(stderr, "stackbeat: %s\n", error.text);
 		return STATUS_FAILED;

@@ -17,7 +17,7 @@
 #include "lib/error.h"
 #include "lib/utf8.h"
 #include "pprof/pprof_writer.h"
-#include "symbolize/archive.h"
+#include "symbolize/binary_archive.h"
 #include "symbolize/find_binary.h"
 #include "symbolize/offline.h"
 #include "symbolize/symbol_cache.h"
@@ -67,10 +67,10 @@ struct symbolize {
 	const char *directories[DIRECTORIES_MAX + 2]; /* of debug files */
 	size_t directory_count;
 	bool no_cache, quiet, help;
-	struct bundle bundle; /* unpacked, where `objects` is a file */
+	struct binary_archive bundle; /* unpacked, where `objects` is a file */
 	struct kallsyms *kallsyms;
 	struct kernel *kernel;
-	struct names_log log;
+	struct symbolize_messages log;
 	size_t missing; /* mappings */
 };
 
@@ -140,12 +140,12 @@ static void report_missing(void *arg, const char *path, const char *build_id, si
 
 static void report_problem(void *arg, const char *path, const char *text)
 {
-	names_log_problem(&((struct symbolize *)arg)->log, path, text);
+	symbolize_messages_problem(&((struct symbolize *)arg)->log, path, text);
 }
 
 static void report_progress(void *arg, const char *path, uint64_t done, uint64_t total)
 {
-	names_log_progress(&((struct symbolize *)arg)->log, path, done, total);
+	symbolize_messages_progress(&((struct symbolize *)arg)->log, path, done, total);
 }
 
 /* Makes a directory of --objects, and finds the symbols of the kernel. */
@@ -158,7 +158,7 @@ static int prepare(struct symbolize *symbolize, struct error *error)
 		if (stat(symbolize->objects, &st))
 			return error_errno(error, errno, "%s", symbolize->objects);
 		if (!S_ISDIR(st.st_mode)) {
-			err = bundle_unpack(&symbolize->bundle, symbolize->objects, error);
+			err = binary_archive_unpack(&symbolize->bundle, symbolize->objects, error);
 			if (err)
 				return err;
 			symbolize->objects = symbolize->bundle.directory;
@@ -200,13 +200,13 @@ static int read_kernel(struct symbolize *symbolize, struct error *error)
 
 static int name(struct symbolize *symbolize, struct pprof_profile *profile, struct error *error)
 {
-	const struct object_search search = {
+	const struct binary_finder search = {
 		.directory = symbolize->objects,
 		.time = profile->message->time_nanos,
 	};
 	char cache[PATH_MAX];
-	const struct renaming renaming = {
-		.cache = !symbolize->no_cache && name_cache_directory(cache) ? cache : NULL,
+	const struct offline_symbolizer renaming = {
+		.cache = !symbolize->no_cache && symbol_cache_directory(cache) ? cache : NULL,
 		.search = &search,
 		.kallsyms = symbolize->kallsyms,
 		.kernel = symbolize->kernel,
@@ -217,11 +217,11 @@ static int name(struct symbolize *symbolize, struct pprof_profile *profile, stru
 		.missing = report_missing,
 		.arg = symbolize,
 	};
-	struct renaming_counts counts;
+	struct offline_counts counts;
 	uint64_t size;
-	int err = renaming_run(&renaming, profile, &counts, error);
+	int err = offline_symbolize(&renaming, profile, &counts, error);
 
-	names_log_end(&symbolize->log);
+	symbolize_messages_end(&symbolize->log);
 	if (!err)
 		err = pprof_write_profile(profile, symbolize->output, &size, error);
 	if (!err && !symbolize->quiet)
@@ -244,7 +244,7 @@ static int run(struct symbolize *symbolize, struct error *error)
 	pprof_profile_free(profile);
 	kallsyms_free(symbolize->kallsyms);
 	kernel_free(symbolize->kernel);
-	bundle_remove(&symbolize->bundle);
+	binary_archive_remove(&symbolize->bundle);
 	return err;
 }
 

@@ -246,7 +246,7 @@ static int parse_option(int option, char *value, void *arg, struct error *error)
 	case OPTION_KEEP_OBJECTS:
 		if (!*value)
 			return error_set(error, EINVAL, "--keep-objects: the directory is empty");
-		options->keep_objects = value;
+		options->save_binaries = value;
 		return 0;
 	case OPTION_NO_SYMBOLIZE:
 		options->nameless = true;

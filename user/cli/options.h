@@ -17,7 +17,7 @@ struct record_options {
 	struct session_config session;
 	double seconds; /* 0: until stopped */
 	struct labels labels;
-	const char *keep_objects; /* directory, or NULL */
+	const char *save_binaries; /* directory, or NULL */
 	bool nameless; /* --no-symbolize */
 	bool no_cache;
 	const char *output;

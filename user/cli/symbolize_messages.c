@@ -7,14 +7,14 @@
 
 #define PROBLEMS_SHOWN 5u
 
-static void remove_progress(struct names_log *log)
+static void remove_progress(struct symbolize_messages *log)
 {
 	if (log->shown)
 		fputs("\r\033[K", stderr);
 	log->shown = false;
 }
 
-void names_log_line(const char *path, const char *text)
+void symbolize_messages_line(const char *path, const char *text)
 {
 	fputs("stackbeat: ", stderr);
 	utf8_print(stderr, path);
@@ -23,18 +23,18 @@ void names_log_line(const char *path, const char *text)
 	fputc('\n', stderr);
 }
 
-void names_log_problem(void *arg, const char *path, const char *text)
+void symbolize_messages_problem(void *arg, const char *path, const char *text)
 {
-	struct names_log *log = arg;
+	struct symbolize_messages *log = arg;
 
 	remove_progress(log);
 	if (log->problems++ < PROBLEMS_SHOWN)
-		names_log_line(path, text);
+		symbolize_messages_line(path, text);
 }
 
-void names_log_progress(void *arg, const char *path, uint64_t done, uint64_t total)
+void symbolize_messages_progress(void *arg, const char *path, uint64_t done, uint64_t total)
 {
-	struct names_log *log = arg;
+	struct symbolize_messages *log = arg;
 
 	if (!log->progress)
 		return;
@@ -47,13 +47,13 @@ void names_log_progress(void *arg, const char *path, uint64_t done, uint64_t tot
 	log->shown = true;
 }
 
-void names_log_interrupted(void *arg)
+void symbolize_messages_interrupted(void *arg)
 {
 	remove_progress(arg);
 	fputs("stackbeat: interrupted: some functions have no lines, or no names\n", stderr);
 }
 
-void names_log_end(struct names_log *log)
+void symbolize_messages_end(struct symbolize_messages *log)
 {
 	remove_progress(log);
 	if (log->problems > PROBLEMS_SHOWN)

@@ -7,25 +7,26 @@
 #include <stdint.h>
 
 /* All zero to begin with, but for `progress`. */
-struct names_log {
+struct symbolize_messages {
 	bool progress; /* show how far files are fetched */
 	bool shown; /* private: there is such a line */
 	unsigned int problems; /* private: told so far */
 };
 
 /* Tells something of a file. Whoever was sampled may have chosen its path. */
-void names_log_line(const char *path, const char *text);
+void symbolize_messages_line(const char *path, const char *text);
 
-/* Tells what is wrong with a file; of many, the first ones. `log` is a struct names_log. */
-void names_log_problem(void *log, const char *path, const char *text);
+/* Tells what is wrong with a file; of many, the first ones. `log` is a struct symbolize_messages.
+ */
+void symbolize_messages_problem(void *log, const char *path, const char *text);
 
 /* Shows how far a file is fetched from a server. */
-void names_log_progress(void *log, const char *path, uint64_t done, uint64_t total);
+void symbolize_messages_progress(void *log, const char *path, uint64_t done, uint64_t total);
 
 /* Tells that naming has ended early, by a signal. */
-void names_log_interrupted(void *log);
+void symbolize_messages_interrupted(void *log);
 
 /* To be called when all is named. */
-void names_log_end(struct names_log *log);
+void symbolize_messages_end(struct symbolize_messages *log);
 
 #endif

@@ -337,8 +337,8 @@ static bool fetch(struct debug_files *files, struct debug_file *file, const stru
 
 	if (!search->fetcher || !*wanted->build_id)
 		return false;
-	fd = fetcher_fetch(search->fetcher, wanted->build_id, search->progress, search->arg, &path,
-			   &error);
+	fd = debuginfod_helper_fetch(search->fetcher, wanted->build_id, search->progress,
+				     search->arg, &path, &error);
 	if (fd >= 0 && take_file(file, fd, path, wanted, search, &error) == 0)
 		return true;
 	if (fd != -ENOENT)

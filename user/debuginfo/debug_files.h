@@ -21,7 +21,7 @@
 /* Where debug files lie, unless something else is said. */
 #define DEBUG_DIRECTORY "/usr/lib/debug"
 
-struct fetcher;
+struct debuginfod_helper;
 
 struct debug_search {
 	const char *root; /* put before the paths of binaries; NULL: "" */
@@ -32,7 +32,7 @@ struct debug_search {
 	 * is called now and then on the way, with bytes (`total` 0: not known yet);
 	 * fetching stops when it returns other than 0.
 	 */
-	struct fetcher *fetcher;
+	struct debuginfod_helper *fetcher;
 	int (*progress)(void *arg, long done, long total);
 	/*
 	 * NULL, or called by debug_files_open() for each file but the binary, before anything

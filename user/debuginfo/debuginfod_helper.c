@@ -29,7 +29,7 @@ static int tell_progress(void *arg, long done, long total)
 {
 	const struct answer answer = {.goes_on = 1, .done = done, .total = total};
 
-	return pass_file(*(const int *)arg, &answer, sizeof(answer), -1);
+	return send_fd(*(const int *)arg, &answer, sizeof(answer), -1);
 }
 
 static void answer_one(int socket, const char *build_id)
@@ -47,7 +47,7 @@ static void answer_one(int socket, const char *build_id)
 	answer.result = fd < 0 ? fd : 0;
 	snprintf(answer.text, sizeof(answer.text), "%s", fd < 0 ? error.text : path);
 	/* Where that fails, nobody listens any more. */
-	if (pass_file(socket, &answer, sizeof(answer), fd) != 0)
+	if (send_fd(socket, &answer, sizeof(answer), fd) != 0)
 		_exit(1);
 	free(path);
 	if (fd >= 0)
@@ -60,23 +60,23 @@ static void answer_all(int socket)
 	ssize_t got;
 	int fd;
 
-	while ((got = receive_file(socket, build_id, sizeof(build_id) - 1, &fd)) > 0) {
+	while ((got = receive_fd(socket, build_id, sizeof(build_id) - 1, &fd)) > 0) {
 		build_id[got] = '\0';
 		answer_one(socket, build_id);
 	}
 }
 
-int fetcher_start(struct fetcher *fetcher, int not_its)
+int debuginfod_helper_start(struct debuginfod_helper *fetcher, int not_its)
 {
 	pid_t parent = getpid();
 	int ends[2];
 
-	*fetcher = (struct fetcher){.socket = -1};
+	*fetcher = (struct debuginfod_helper){.socket = -1};
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
 		return -errno;
 	fetcher->pid = fork();
 	if (fetcher->pid == 0) {
-		become_expendable(parent);
+		limit_worker(parent);
 		close(ends[0]);
 		close(not_its);
 		answer_all(ends[1]);
@@ -94,13 +94,13 @@ int fetcher_start(struct fetcher *fetcher, int not_its)
 /* The process that asks */
 
 /* It may be busy for long, so nobody waits: it ends with this process, or before. */
-static void give_up(struct fetcher *fetcher)
+static void give_up(struct debuginfod_helper *fetcher)
 {
 	close(fetcher->socket);
 	fetcher->socket = -1;
 }
 
-void fetcher_stop(struct fetcher *fetcher)
+void debuginfod_helper_stop(struct debuginfod_helper *fetcher)
 {
 	if (fetcher->socket < 0)
 		return;
@@ -122,18 +122,18 @@ static int take_result(struct answer *answer, int fd, char **path, struct error 
 	return error_errno(error, ENOMEM, "debuginfod");
 }
 
-int fetcher_fetch(struct fetcher *fetcher, const char *build_id,
-		  int (*progress)(void *arg, long done, long total), void *arg, char **path,
-		  struct error *error)
+int debuginfod_helper_fetch(struct debuginfod_helper *fetcher, const char *build_id,
+			    int (*progress)(void *arg, long done, long total), void *arg,
+			    char **path, struct error *error)
 {
 	struct answer answer;
 	int fd, err;
 
 	if (fetcher->socket < 0)
 		return error_errno(error, ETIMEDOUT, "debuginfod: build id %s", build_id);
-	err = pass_file(fetcher->socket, build_id, strlen(build_id), -1);
+	err = send_fd(fetcher->socket, build_id, strlen(build_id), -1);
 	while (!err) {
-		if (receive_file(fetcher->socket, &answer, sizeof(answer), &fd) != sizeof(answer))
+		if (receive_fd(fetcher->socket, &answer, sizeof(answer), &fd) != sizeof(answer))
 			break;
 		if (!answer.goes_on)
 			return take_result(&answer, fd, path, error);

@@ -10,24 +10,24 @@
 
 #include <sys/types.h>
 
-struct fetcher {
+struct debuginfod_helper {
 	int socket; /* -1: it is not there, or was given up */
 	pid_t pid;
 };
 
 /*
  * Starts the process, which ends with this one, and closes `not_its`, an fd. Returns 0, and
- * fetcher_stop() should follow; or a negative errno value.
+ * debuginfod_helper_stop() should follow; or a negative errno value.
  */
-int fetcher_start(struct fetcher *fetcher, int not_its);
-void fetcher_stop(struct fetcher *fetcher);
+int debuginfod_helper_start(struct debuginfod_helper *fetcher, int not_its);
+void debuginfod_helper_stop(struct debuginfod_helper *fetcher);
 
 /*
  * As debuginfod_fetch(). Where `progress` returns other than 0, the process is given up: nothing
  * more is fetched.
  */
-int fetcher_fetch(struct fetcher *fetcher, const char *build_id,
-		  int (*progress)(void *arg, long done, long total), void *arg, char **path,
-		  struct error *error);
+int debuginfod_helper_fetch(struct debuginfod_helper *fetcher, const char *build_id,
+			    int (*progress)(void *arg, long done, long total), void *arg,
+			    char **path, struct error *error);
 
 #endif

@@ -183,8 +183,8 @@ static int read_attributes(struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *a
 
 	abbrev->sibling = SIZE_VARIES;
 	while (!cursor->broken) {
-		name = cursor_unsigned(cursor);
-		form = cursor_unsigned(cursor);
+		name = cursor_uleb128(cursor);
+		form = cursor_uleb128(cursor);
 		if (name == 0 && form == 0)
 			break;
 		attribute = (struct dwarf_attribute){
@@ -193,7 +193,7 @@ static int read_attributes(struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *a
 			.size = dwarf_form_size(form, abbrevs->layout),
 		};
 		if (form == DW_FORM_implicit_const)
-			attribute.constant = cursor_signed(cursor);
+			attribute.constant = cursor_sleb128(cursor);
 		if (attribute.slot == SLOT_SIBLING && form == DW_FORM_ref4)
 			abbrev->sibling = abbrev->size;
 		abbrev->size = add_sizes(abbrev->size, attribute.size);
@@ -208,10 +208,10 @@ static void skip_attributes(struct cursor *cursor)
 	uint64_t name, form;
 
 	do {
-		name = cursor_unsigned(cursor);
-		form = cursor_unsigned(cursor);
+		name = cursor_uleb128(cursor);
+		form = cursor_uleb128(cursor);
 		if (form == DW_FORM_implicit_const)
-			cursor_signed(cursor);
+			cursor_sleb128(cursor);
 	} while ((name != 0 || form != 0) && !cursor->broken);
 }
 
@@ -240,10 +240,10 @@ int dwarf_abbrevs_read(struct dwarf_abbrevs *abbrevs, struct cursor cursor,
 
 	abbrevs->layout = layout;
 	while (result == 0) {
-		abbrev = (struct dwarf_abbrev){.code = cursor_unsigned(&cursor)};
+		abbrev = (struct dwarf_abbrev){.code = cursor_uleb128(&cursor)};
 		if (abbrev.code == 0)
 			break;
-		abbrev.kind = kind_of(cursor_unsigned(&cursor));
+		abbrev.kind = kind_of(cursor_uleb128(&cursor));
 		abbrev.has_children = cursor_u8(&cursor) != DW_CHILDREN_no;
 		if (last != 0 && abbrev.code != last) {
 			skip_attributes(&cursor);

@@ -74,9 +74,9 @@ static int read_old_names(struct dwarf_lines *lines, struct cursor *cursor)
 	if (result == 0)
 		result = add_file(lines, (struct dwarf_file){0});
 	while (result == 0 && (text.text = cursor_text(cursor)) && *text.text) {
-		file = (struct dwarf_file){.name = text, .directory = cursor_unsigned(cursor)};
-		cursor_unsigned(cursor); /* time */
-		cursor_unsigned(cursor); /* size */
+		file = (struct dwarf_file){.name = text, .directory = cursor_uleb128(cursor)};
+		cursor_uleb128(cursor); /* time */
+		cursor_uleb128(cursor); /* size */
 		result = add_file(lines, file);
 	}
 	return result;
@@ -91,8 +91,8 @@ static struct dwarf_file read_new_name(struct cursor *cursor, struct cursor form
 	uint64_t content;
 
 	for (uint8_t i = 0; i < format_count; i++) {
-		content = cursor_unsigned(&formats);
-		if (!dwarf_value_read(cursor, cursor_unsigned(&formats), layout, &value))
+		content = cursor_uleb128(&formats);
+		if (!dwarf_value_read(cursor, cursor_uleb128(&formats), layout, &value))
 			break;
 		if (content == DW_LNCT_path)
 			file.name = value;
@@ -113,8 +113,8 @@ static int read_new_names(struct dwarf_lines *lines, struct cursor *cursor,
 	int result = 0;
 
 	for (uint32_t i = 0; i < 2u * format_count; i++)
-		cursor_unsigned(cursor);
-	count = cursor_unsigned(cursor);
+		cursor_uleb128(cursor);
+	count = cursor_uleb128(cursor);
 	if (format_count == 0)
 		return 0;
 	/* Entries of no bytes, as some forms have none, could be any number. */
@@ -284,7 +284,7 @@ static int end_sequence(struct dwarf_lines *lines, struct machine *machine)
 
 static int run_extended(struct dwarf_lines *lines, struct program *program, struct machine *machine)
 {
-	uint64_t length = cursor_unsigned(&program->cursor);
+	uint64_t length = cursor_uleb128(&program->cursor);
 	struct cursor inside = program->cursor;
 	size_t size;
 
@@ -317,13 +317,13 @@ static inline int run_standard(struct dwarf_lines *lines, struct program *progra
 	case DW_LNS_copy:
 		return add_row(lines, program, machine);
 	case DW_LNS_advance_pc:
-		advance(machine, program, cursor_unsigned(cursor));
+		advance(machine, program, cursor_uleb128(cursor));
 		break;
 	case DW_LNS_advance_line:
-		machine->line += (uint64_t)cursor_signed(cursor);
+		machine->line += (uint64_t)cursor_sleb128(cursor);
 		break;
 	case DW_LNS_set_file:
-		machine->file = cursor_unsigned(cursor);
+		machine->file = cursor_uleb128(cursor);
 		break;
 	case DW_LNS_const_add_pc:
 		advance(machine, program,
@@ -335,7 +335,7 @@ static inline int run_standard(struct dwarf_lines *lines, struct program *progra
 		break;
 	default:
 		for (uint8_t i = 0; i < program->lengths[opcode]; i++)
-			cursor_unsigned(cursor);
+			cursor_uleb128(cursor);
 	}
 	return 0;
 }

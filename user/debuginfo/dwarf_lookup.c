@@ -36,7 +36,7 @@ struct unit_range {
 	uint32_t unit;
 };
 
-struct debuginfo {
+struct dwarf_lookup {
 	struct dwarf dwarf, alt;
 	struct range *code; /* executable sections, sorted */
 	size_t code_count, code_capacity;
@@ -63,7 +63,7 @@ struct function {
 	bool is_declared; /* declared_in is known */
 	uint32_t declared_in; /* its file, by number in this unit; NONE: of another one */
 	char *declared_path; /* then; or NULL */
-	struct debuginfo_frame name;
+	struct dwarf_frame name;
 };
 
 /* An entry whose children are being read. */
@@ -104,7 +104,7 @@ static int compare_starts(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
-static int read_code_sections(struct debuginfo *info, Elf *elf)
+static int read_code_sections(struct dwarf_lookup *info, Elf *elf)
 {
 	Elf_Scn *section = NULL;
 	GElf_Shdr header;
@@ -125,14 +125,14 @@ static int read_code_sections(struct debuginfo *info, Elf *elf)
 }
 
 /* Functions that the linker has dropped lie at 0 or another place that is no code. */
-static bool is_code(const struct debuginfo *info, uint64_t vaddr)
+static bool is_code(const struct dwarf_lookup *info, uint64_t vaddr)
 {
 	size_t after = upper_bound(info->code, info->code_count, sizeof(*info->code), vaddr);
 
 	return after > 0 && vaddr < info->code[after - 1].end;
 }
 
-static int add_ranges(struct debuginfo *info, uint32_t unit, struct dwarf_ranges ranges)
+static int add_ranges(struct dwarf_lookup *info, uint32_t unit, struct dwarf_ranges ranges)
 {
 	uint64_t start, end;
 
@@ -149,7 +149,7 @@ static int add_ranges(struct debuginfo *info, uint32_t unit, struct dwarf_ranges
 }
 
 /* Of a unit that does not say what code is in it. */
-static int add_ranges_of_functions(struct debuginfo *info, uint32_t index)
+static int add_ranges_of_functions(struct dwarf_lookup *info, uint32_t index)
 {
 	const struct dwarf_unit *unit = &info->dwarf.units[index];
 	const struct dwarf_abbrevs *abbrevs = dwarf_abbrevs_of(unit);
@@ -166,7 +166,7 @@ static int add_ranges_of_functions(struct debuginfo *info, uint32_t index)
 	return result;
 }
 
-static int add_unit(struct debuginfo *info, uint32_t index)
+static int add_unit(struct dwarf_lookup *info, uint32_t index)
 {
 	const struct dwarf_unit *unit = &info->dwarf.units[index];
 
@@ -177,7 +177,7 @@ static int add_unit(struct debuginfo *info, uint32_t index)
 	return add_ranges_of_functions(info, index);
 }
 
-static int read_units(struct debuginfo *info)
+static int read_units(struct dwarf_lookup *info)
 {
 	uint64_t reach = 0;
 	int result = 0;
@@ -196,9 +196,9 @@ static int read_units(struct debuginfo *info)
 	return result;
 }
 
-int debuginfo_open(Elf *elf, Elf *alt, struct debuginfo **debuginfo, struct error *error)
+int dwarf_lookup_open(Elf *elf, Elf *alt, struct dwarf_lookup **debuginfo, struct error *error)
 {
-	struct debuginfo *info = calloc(1, sizeof(*info));
+	struct dwarf_lookup *info = calloc(1, sizeof(*info));
 	int result = 0;
 
 	if (!info)
@@ -219,11 +219,11 @@ int debuginfo_open(Elf *elf, Elf *alt, struct debuginfo **debuginfo, struct erro
 	*debuginfo = info;
 	return 0;
 fail:
-	debuginfo_close(info);
+	dwarf_lookup_close(info);
 	return result;
 }
 
-void debuginfo_close(struct debuginfo *debuginfo)
+void dwarf_lookup_close(struct dwarf_lookup *debuginfo)
 {
 	if (!debuginfo)
 		return;
@@ -446,7 +446,7 @@ static void find_functions(struct walk *walk)
 /* Names, files and lines */
 
 static void take_names(const struct dwarf_unit *unit, const struct dwarf_entry *entry,
-		       struct debuginfo_frame *name)
+		       struct dwarf_frame *name)
 {
 	if (!name->linkage_name)
 		name->linkage_name = dwarf_text(unit, dwarf_value(entry, SLOT_LINKAGE_NAME));
@@ -492,7 +492,7 @@ static void take_declaration(struct walk *walk, const struct dwarf_unit *unit,
 /* Where the entry at an offset does not say it, the one that it refers to may. */
 static void name_function(struct walk *walk, struct function *function)
 {
-	struct debuginfo_frame *name = &function->name;
+	struct dwarf_frame *name = &function->name;
 	const struct dwarf_abbrevs *abbrevs;
 	const struct dwarf_unit *unit = walk->unit;
 	uint64_t offset = function->entry;
@@ -523,11 +523,11 @@ static bool is_declared_in(const struct function *function, uint32_t file, const
 	return function->declared_path && path && strcmp(function->declared_path, path) == 0;
 }
 
-static struct debuginfo_frame make_frame(struct walk *walk, const struct function *function,
-					 uint32_t file, uint32_t line)
+static struct dwarf_frame make_frame(struct walk *walk, const struct function *function,
+				     uint32_t file, uint32_t line)
 {
 	const char *path = dwarf_lines_path(&walk->lines, file);
-	struct debuginfo_frame frame = {0};
+	struct dwarf_frame frame = {0};
 
 	if (function) {
 		frame = function->name;
@@ -540,11 +540,11 @@ static struct debuginfo_frame make_frame(struct walk *walk, const struct functio
 	return frame;
 }
 
-static int emit(struct walk *walk, const struct address *address, debuginfo_callback callback,
+static int emit(struct walk *walk, const struct address *address, dwarf_lookup_fn callback,
 		void *arg)
 {
 	const struct dwarf_row *row = dwarf_lines_at(&walk->lines, address->vaddr);
-	struct debuginfo_frame frames[INLINE_DEPTH_MAX];
+	struct dwarf_frame frames[INLINE_DEPTH_MAX];
 	uint32_t file = row ? row->file : NONE, line = row ? row->line : 0;
 	uint32_t index = address->function;
 	struct function *function;
@@ -576,7 +576,7 @@ static uint64_t wanted_from(void *arg, uint64_t vaddr)
 	return first < walk->address_count ? walk->addresses[first].vaddr : UINT64_MAX;
 }
 
-static int walk_unit(struct debuginfo *info, struct walk *walk)
+static int walk_unit(struct dwarf_lookup *info, struct walk *walk)
 {
 	const struct address *first = walk->addresses;
 
@@ -593,8 +593,8 @@ static int walk_unit(struct debuginfo *info, struct walk *walk)
 }
 
 /* All addresses of one unit. */
-static int name_addresses(struct debuginfo *info, struct address *addresses, size_t count,
-			  debuginfo_callback callback, void *arg)
+static int name_addresses(struct dwarf_lookup *info, struct address *addresses, size_t count,
+			  dwarf_lookup_fn callback, void *arg)
 {
 	struct walk *walk = calloc(1, sizeof(*walk));
 	int result;
@@ -621,7 +621,7 @@ static int name_addresses(struct debuginfo *info, struct address *addresses, siz
  * Units share an address where each had the same function, of which the linker
  * has kept the first one and made the others point to it.
  */
-static uint32_t unit_at(const struct debuginfo *info, uint64_t vaddr)
+static uint32_t unit_at(const struct dwarf_lookup *info, uint64_t vaddr)
 {
 	size_t i = upper_bound(info->ranges, info->range_count, sizeof(*info->ranges), vaddr);
 	uint32_t unit = NONE;
@@ -646,8 +646,8 @@ static int compare_addresses(const void *a, const void *b)
 	return (left->vaddr > right->vaddr) - (left->vaddr < right->vaddr);
 }
 
-int debuginfo_each(struct debuginfo *debuginfo, const uint64_t *vaddrs, size_t count,
-		   debuginfo_callback callback, void *arg)
+int dwarf_lookup_each(struct dwarf_lookup *debuginfo, const uint64_t *vaddrs, size_t count,
+		      dwarf_lookup_fn callback, void *arg)
 {
 	struct address *addresses;
 	int result = 0;

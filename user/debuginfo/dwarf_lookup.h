@@ -20,10 +20,10 @@
 /* Of functions inlined in each other, those beyond are left out. */
 #define INLINE_DEPTH_MAX 128u
 
-struct debuginfo;
+struct dwarf_lookup;
 
 /* A function at an address. Texts are NULL, and numbers 0, where they are unknown. */
-struct debuginfo_frame {
+struct dwarf_frame {
 	const char *linkage_name; /* as the linker knows it, where it differs from `name` */
 	const char *name; /* as in the source, without namespaces */
 	const char *file; /* with its directory */
@@ -35,25 +35,25 @@ struct debuginfo_frame {
 /*
  * Gets the frames at the address at `index`, innermost first; the last one is the
  * function that is not inlined. `count` is 0 where nothing is known. They are
- * valid until it returns. Other than 0 ends debuginfo_each().
+ * valid until it returns. Other than 0 ends dwarf_lookup_each().
  */
-typedef int (*debuginfo_callback)(void *arg, size_t index, const struct debuginfo_frame *frames,
-				  size_t count);
+typedef int (*dwarf_lookup_fn)(void *arg, size_t index, const struct dwarf_frame *frames,
+			       size_t count);
 
 /*
  * Opens the DWARF of `elf`; `alt` is what dwz made common with others, or NULL.
  * Both must live on. Returns 0 and sets *debuginfo, to be freed with
- * debuginfo_close() (which takes NULL too); or -EINVAL with `error` for broken
+ * dwarf_lookup_close() (which takes NULL too); or -EINVAL with `error` for broken
  * DWARF, or -ENOMEM.
  */
-int debuginfo_open(Elf *elf, Elf *alt, struct debuginfo **debuginfo, struct error *error);
-void debuginfo_close(struct debuginfo *debuginfo);
+int dwarf_lookup_open(Elf *elf, Elf *alt, struct dwarf_lookup **debuginfo, struct error *error);
+void dwarf_lookup_close(struct dwarf_lookup *debuginfo);
 
 /*
  * Calls `callback` once for each of the `count` ELF virtual addresses, in any
  * order. Returns 0, what the callback returned, or -ENOMEM.
  */
-int debuginfo_each(struct debuginfo *debuginfo, const uint64_t *vaddrs, size_t count,
-		   debuginfo_callback callback, void *arg);
+int dwarf_lookup_each(struct dwarf_lookup *debuginfo, const uint64_t *vaddrs, size_t count,
+		      dwarf_lookup_fn callback, void *arg);
 
 #endif

@@ -91,7 +91,7 @@ static uint64_t indexed_address(struct dwarf_ranges *ranges)
 {
 	uint64_t address = 0;
 
-	if (!dwarf_indexed_address(ranges->unit, cursor_unsigned(&ranges->cursor), &address))
+	if (!dwarf_indexed_address(ranges->unit, cursor_uleb128(&ranges->cursor), &address))
 		cursor_break(&ranges->cursor);
 	return address;
 }
@@ -113,11 +113,11 @@ static bool next_entry(struct dwarf_ranges *ranges, uint64_t *start, uint64_t *e
 		break;
 	case DW_RLE_startx_length:
 		*start = indexed_address(ranges);
-		*end = *start + cursor_unsigned(cursor);
+		*end = *start + cursor_uleb128(cursor);
 		break;
 	case DW_RLE_offset_pair:
-		*start = ranges->base + cursor_unsigned(cursor);
-		*end = ranges->base + cursor_unsigned(cursor);
+		*start = ranges->base + cursor_uleb128(cursor);
+		*end = ranges->base + cursor_uleb128(cursor);
 		break;
 	case DW_RLE_base_address:
 		ranges->base = cursor_number(cursor, size);
@@ -128,7 +128,7 @@ static bool next_entry(struct dwarf_ranges *ranges, uint64_t *start, uint64_t *e
 		break;
 	case DW_RLE_start_length:
 		*start = cursor_number(cursor, size);
-		*end = *start + cursor_unsigned(cursor);
+		*end = *start + cursor_uleb128(cursor);
 		break;
 	default: /* DW_RLE_end_of_list, or something unknown */
 		return false;

@@ -125,7 +125,7 @@ bool dwarf_value_read(struct cursor *cursor, uint64_t form, struct dwarf_layout 
 	uint32_t size;
 
 	if (form == DW_FORM_indirect) {
-		form = cursor_unsigned(cursor);
+		form = cursor_uleb128(cursor);
 		if (form == DW_FORM_indirect || form == DW_FORM_implicit_const)
 			cursor_break(cursor);
 	}
@@ -146,17 +146,17 @@ bool dwarf_value_read(struct cursor *cursor, uint64_t form, struct dwarf_layout 
 	case DW_FORM_loclistx:
 	case DW_FORM_GNU_addr_index:
 	case DW_FORM_GNU_str_index:
-		value->number = cursor_unsigned(cursor);
+		value->number = cursor_uleb128(cursor);
 		break;
 	case DW_FORM_sdata:
-		value->number = (uint64_t)cursor_signed(cursor);
+		value->number = (uint64_t)cursor_sleb128(cursor);
 		break;
 	case DW_FORM_string:
 		value->text = cursor_text(cursor);
 		break;
 	case DW_FORM_block:
 	case DW_FORM_exprloc:
-		cursor_skip(cursor, cursor_unsigned(cursor));
+		cursor_skip(cursor, cursor_uleb128(cursor));
 		break;
 	case DW_FORM_block1:
 		cursor_skip(cursor, cursor_u8(cursor));
@@ -378,7 +378,7 @@ static int read_first_entry(struct dwarf_unit *unit)
 
 	result = dwarf_abbrevs_read(&abbrevs,
 				    section_cursor(unit->dwarf, SECTION_ABBREV, unit->abbrevs),
-				    unit->layout, cursor_unsigned(&peek));
+				    unit->layout, cursor_uleb128(&peek));
 	if (result != 0)
 		return result;
 	if (dwarf_entry_read(&cursor, unit, &abbrevs, UNIT_SLOTS, &entry) && entry.abbrev) {

@@ -116,7 +116,7 @@ static inline bool dwarf_entry_begin(struct cursor *cursor, const struct dwarf_u
 	entry->offset = (uint64_t)(cursor->at - unit->dwarf->sections[SECTION_INFO].data);
 	entry->abbrev = NULL;
 	entry->present = 0;
-	code = cursor_unsigned(cursor);
+	code = cursor_uleb128(cursor);
 	if (code == 0)
 		return !cursor->broken;
 	entry->abbrev = dwarf_abbrev(abbrevs, code);

@@ -163,7 +163,7 @@ static int read_headers(struct elf_file *file, Elf *elf, struct error *error)
  * header is 0. Programs and libraries are none, and libelf takes memory for as
  * many sections as such a file claims.
  */
-static bool has_countless_sections(int fd, const void *image, size_t size)
+static bool uses_extended_shnum(int fd, const void *image, size_t size)
 {
 	union {
 		unsigned char ident[EI_NIDENT];
@@ -183,7 +183,7 @@ static bool has_countless_sections(int fd, const void *image, size_t size)
 
 int elf_begin_read(int fd, const void *image, size_t size, bool map, Elf **elf, struct error *error)
 {
-	if (has_countless_sections(fd, image, size))
+	if (uses_extended_shnum(fd, image, size))
 		return error_set(error, EINVAL, "broken ELF headers: sections without a count");
 	elf_version(EV_CURRENT);
 	if (image)

@@ -131,8 +131,8 @@ static int find_module(struct kallsyms *kallsyms, const char *name, uint16_t *in
 		}
 	}
 	if (kallsyms->module_count == MODULES_MAX ||
-	    array_add_text(&kallsyms->modules, &kallsyms->module_capacity, &kallsyms->module_count,
-			   name) != 0)
+	    array_add_string(&kallsyms->modules, &kallsyms->module_capacity,
+			     &kallsyms->module_count, name) != 0)
 		return -ENOMEM;
 	*index = (uint16_t)(kallsyms->module_count - 1);
 	return 0;

@@ -15,12 +15,12 @@
 
 struct kernel {
 	char *root; /* NULL: not of this machine, or not of now */
-	struct kernel_part *parts; /* the kernel, then modules by address */
+	struct kernel_mapping *parts; /* the kernel, then modules by address */
 	size_t count, capacity;
 };
 
 /* As /proc/modules has it: NAME SIZE REFERENCES DEPENDENTS STATE ADDRESS. */
-static bool parse_module(char *line, struct kernel_part *part)
+static bool parse_module(char *line, struct kernel_mapping *part)
 {
 	char *fields[6], *rest = line;
 	uint64_t start, size;
@@ -34,12 +34,12 @@ static bool parse_module(char *line, struct kernel_part *part)
 	/* 0 is what those see from whom the kernel hides addresses. */
 	if (!start || start + size < start)
 		return false;
-	*part = (struct kernel_part){.start = start, .limit = start + size};
+	*part = (struct kernel_mapping){.start = start, .limit = start + size};
 	return snprintf(part->name, sizeof(part->name), "[%s]", fields[0]) <
 	       (int)sizeof(part->name);
 }
 
-static int add_part(struct kernel *kernel, const struct kernel_part *part)
+static int add_part(struct kernel *kernel, const struct kernel_mapping *part)
 {
 	if (array_reserve(&kernel->parts, &kernel->capacity, kernel->count, 1, sizeof(*part)) != 0)
 		return -ENOMEM;
@@ -49,7 +49,7 @@ static int add_part(struct kernel *kernel, const struct kernel_part *part)
 
 static int compare_parts(const void *a, const void *b)
 {
-	const struct kernel_part *left = a, *right = b;
+	const struct kernel_mapping *left = a, *right = b;
 
 	return (left->start > right->start) - (left->start < right->start);
 }
@@ -57,7 +57,7 @@ static int compare_parts(const void *a, const void *b)
 static int read_modules(struct kernel *kernel, const char *path)
 {
 	FILE *stream = fopen(path, "re");
-	struct kernel_part part;
+	struct kernel_mapping part;
 	size_t capacity = 0;
 	char *line = NULL;
 	int err = 0;
@@ -77,7 +77,7 @@ static int read_modules(struct kernel *kernel, const char *path)
 
 static struct kernel *read_kernel(const char *root, const char *kallsyms, const char *modules)
 {
-	struct kernel_part self = {.name = KERNEL_MAPPING, .limit = UINT64_MAX};
+	struct kernel_mapping self = {.name = KERNEL_MAPPING, .limit = UINT64_MAX};
 	struct kernel *kernel = calloc(1, sizeof(*kernel));
 
 	if (!kernel)
@@ -115,8 +115,8 @@ void kernel_free(struct kernel *kernel)
 	free(kernel);
 }
 
-static const struct kernel_part *with_build_id(const struct kernel *kernel,
-					       struct kernel_part *part)
+static const struct kernel_mapping *with_build_id(const struct kernel *kernel,
+						  struct kernel_mapping *part)
 {
 	char notes[PATH_MAX];
 	int length = (int)strlen(part->name) - 2;
@@ -133,7 +133,7 @@ static const struct kernel_part *with_build_id(const struct kernel *kernel,
 	return part;
 }
 
-const struct kernel_part *kernel_part_at(struct kernel *kernel, uint64_t address)
+const struct kernel_mapping *kernel_mapping_at(struct kernel *kernel, uint64_t address)
 {
 	size_t low = 1, high = kernel->count;
 
@@ -154,7 +154,7 @@ const struct kernel_part *kernel_part_at(struct kernel *kernel, uint64_t address
 	return with_build_id(kernel, &kernel->parts[0]);
 }
 
-const struct kernel_part *kernel_part_named(struct kernel *kernel, const char *name)
+const struct kernel_mapping *kernel_mapping_by_name(struct kernel *kernel, const char *name)
 {
 	for (size_t i = 0; i < kernel->count; i++) {
 		if (strcmp(kernel->parts[i].name, name) == 0)
@@ -165,7 +165,7 @@ const struct kernel_part *kernel_part_named(struct kernel *kernel, const char *n
 
 int kernel_open_module(const char *root, const char *release, const char *name)
 {
-	char directory[PATH_MAX], path[PATH_MAX], plain[KERNEL_PART_SIZE];
+	char directory[PATH_MAX], path[PATH_MAX], plain[KERNEL_MAPPING_NAME_SIZE];
 	const char *const no_options = NULL;
 	struct kmod_module *module = NULL;
 	struct kmod_ctx *context;

@@ -21,10 +21,10 @@ struct kernel;
 #define KERNEL_MAPPING "[kernel.kallsyms]"
 
 /* Enough for "[", a module's name, and "]". */
-#define KERNEL_PART_SIZE 72u
+#define KERNEL_MAPPING_NAME_SIZE 72u
 
-struct kernel_part {
-	char name[KERNEL_PART_SIZE]; /* as a profile calls it */
+struct kernel_mapping {
+	char name[KERNEL_MAPPING_NAME_SIZE]; /* as a profile calls it */
 	char build_id[BUILD_ID_SIZE]; /* hex; "" if it is not known */
 	uint64_t start; /* of its code: _text for the kernel; 0: the kernel hides it */
 	uint64_t limit; /* UINT64_MAX for the kernel */
@@ -40,10 +40,10 @@ struct kernel *kernel_new(const char *root);
 void kernel_free(struct kernel *kernel);
 
 /* The part that an address belongs to: the kernel itself where no module is there. */
-const struct kernel_part *kernel_part_at(struct kernel *kernel, uint64_t address);
+const struct kernel_mapping *kernel_mapping_at(struct kernel *kernel, uint64_t address);
 
 /* The part that a profile calls `name`, or NULL. */
-const struct kernel_part *kernel_part_named(struct kernel *kernel, const char *name);
+const struct kernel_mapping *kernel_mapping_by_name(struct kernel *kernel, const char *name);
 
 /*
  * As kernel_new(), of another machine or another time: from a copy of /proc/kallsyms, which

@@ -26,7 +26,7 @@ static bool is_initial(const char *name)
  * The kernel puts the sections of code behind each other in the order of the file, before
  * all others (layout_sections() in kernel/module).
  */
-static int lay_out(struct kernel_object *object, Elf *elf)
+static int lay_out(struct kernel_module_elf *object, Elf *elf)
 {
 	const GElf_Xword code = SHF_ALLOC | SHF_EXECINSTR;
 	Elf_Scn *section = NULL;
@@ -40,7 +40,7 @@ static int lay_out(struct kernel_object *object, Elf *elf)
 	if (!object->sections)
 		return -ENOMEM;
 	while ((section = elf_nextscn(elf, section))) {
-		struct kernel_object_section *next = &object->sections[object->count];
+		struct kernel_module_section *next = &object->sections[object->count];
 		const char *name;
 
 		if (!gelf_getshdr(section, &header) || (header.sh_flags & code) != code)
@@ -50,7 +50,7 @@ static int lay_out(struct kernel_object *object, Elf *elf)
 			continue;
 		if (header.sh_addralign > 1)
 			end += -end % header.sh_addralign;
-		*next = (struct kernel_object_section){end, header.sh_size, header.sh_addr};
+		*next = (struct kernel_module_section){end, header.sh_size, header.sh_addr};
 		end += header.sh_size;
 		object->count++;
 	}
@@ -75,7 +75,7 @@ static int no_debug_file(Dwfl_Module *module, void **data, const char *name, Dwa
 static const Dwfl_Callbacks callbacks = {.find_elf = no_elf, .find_debuginfo = no_debug_file};
 
 /* Hands the file to libdwfl, which gives each section a place. */
-static Dwfl_Module *report(struct kernel_object *object, int fd, const char *path)
+static Dwfl_Module *report(struct kernel_module_elf *object, int fd, const char *path)
 {
 	Dwfl_Module *module;
 	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -92,7 +92,7 @@ static Dwfl_Module *report(struct kernel_object *object, int fd, const char *pat
 	return dwfl_report_end(object->session, NULL, NULL) == 0 ? module : NULL;
 }
 
-static int read_module(struct kernel_object *object, Dwfl_Module *module, const char *build_id,
+static int read_module(struct kernel_module_elf *object, Dwfl_Module *module, const char *build_id,
 		       struct error *error)
 {
 	char found[BUILD_ID_SIZE];
@@ -114,32 +114,33 @@ static int read_module(struct kernel_object *object, Dwfl_Module *module, const 
 	return lay_out(object, elf);
 }
 
-int kernel_object_open(struct kernel_object *object, int fd, const char *path, const char *build_id,
-		       struct error *error)
+int kernel_module_elf_open(struct kernel_module_elf *object, int fd, const char *path,
+			   const char *build_id, struct error *error)
 {
 	Dwfl_Module *module;
 	int err;
 
-	*object = (struct kernel_object){0};
+	*object = (struct kernel_module_elf){0};
 	module = report(object, fd, path);
 	err = module ? read_module(object, module, build_id, error)
 		     : error_set(error, EINVAL, "can't be read: %s", dwfl_errmsg(-1));
 	if (err)
-		kernel_object_close(object);
+		kernel_module_elf_close(object);
 	return err;
 }
 
-void kernel_object_close(struct kernel_object *object)
+void kernel_module_elf_close(struct kernel_module_elf *object)
 {
 	free(object->sections);
 	dwfl_end(object->session);
-	*object = (struct kernel_object){0};
+	*object = (struct kernel_module_elf){0};
 }
 
-bool kernel_object_vaddr(const struct kernel_object *object, uint64_t offset, uint64_t *vaddr)
+bool kernel_module_elf_vaddr(const struct kernel_module_elf *object, uint64_t offset,
+			     uint64_t *vaddr)
 {
 	for (size_t i = 0; i < object->count; i++) {
-		const struct kernel_object_section *section = &object->sections[i];
+		const struct kernel_module_section *section = &object->sections[i];
 
 		if (offset < section->offset || offset - section->offset >= section->size)
 			continue;

@@ -16,29 +16,30 @@
 struct error;
 
 /* A section of code. */
-struct kernel_object_section {
+struct kernel_module_section {
 	uint64_t offset; /* from the start of the module's code, as the kernel lays it out */
 	uint64_t size; /* bytes */
 	uint64_t vaddr; /* where its DWARF has it */
 };
 
-struct kernel_object {
+struct kernel_module_elf {
 	Elf *elf; /* with its DWARF relocated; NULL: there is none */
-	struct kernel_object_section *sections;
+	struct kernel_module_section *sections;
 	size_t count;
 	void *session; /* private */
 };
 
 /*
  * Opens a module with this build id (hex), of which `fd` stays the caller's. Returns 0, and
- * kernel_object_close() must follow; or -ESTALE where it is of another build, -ENODATA where
+ * kernel_module_elf_close() must follow; or -ESTALE where it is of another build, -ENODATA where
  * it has no DWARF, -EINVAL or -ENOMEM.
  */
-int kernel_object_open(struct kernel_object *object, int fd, const char *path, const char *build_id,
-		       struct error *error);
-void kernel_object_close(struct kernel_object *object);
+int kernel_module_elf_open(struct kernel_module_elf *object, int fd, const char *path,
+			   const char *build_id, struct error *error);
+void kernel_module_elf_close(struct kernel_module_elf *object);
 
 /* Where the DWARF has what lies at `offset` of the module's code. False: nowhere. */
-bool kernel_object_vaddr(const struct kernel_object *object, uint64_t offset, uint64_t *vaddr);
+bool kernel_module_elf_vaddr(const struct kernel_module_elf *object, uint64_t offset,
+			     uint64_t *vaddr);
 
 #endif

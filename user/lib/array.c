@@ -38,7 +38,7 @@ int array_reserve(void *items, size_t *capacity, size_t count, size_t more, size
 #pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
 #endif
 
-int array_add_text(char ***texts, size_t *capacity, size_t *count, const char *text)
+int array_add_string(char ***texts, size_t *capacity, size_t *count, const char *text)
 {
 	char *copy;
 

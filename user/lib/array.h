@@ -16,6 +16,6 @@ int array_reserve(void *items, size_t *capacity, size_t count, size_t more, size
  * Puts a copy of `text` behind the *count texts of *texts, which grow as with
  * array_reserve(). The owner frees each of them. Returns 0, or -ENOMEM with nothing added.
  */
-int array_add_text(char ***texts, size_t *capacity, size_t *count, const char *text);
+int array_add_string(char ***texts, size_t *capacity, size_t *count, const char *text);
 
 #endif

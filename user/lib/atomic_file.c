@@ -15,7 +15,7 @@
 #define NAME_ATTEMPTS 16
 #define FD_PATH "/proc/self/fd/%d"
 
-static int open_in_place(struct file *file, struct error *error)
+static int open_in_place(struct atomic_file *file, struct error *error)
 {
 	if (!strcmp(file->path, "-"))
 		file->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
@@ -27,7 +27,7 @@ static int open_in_place(struct file *file, struct error *error)
 }
 
 /* Bytes of the target that are its directory, with the slash. */
-static int directory_length(const struct file *file)
+static int directory_length(const struct atomic_file *file)
 {
 	const char *slash = strrchr(file->target, '/');
 
@@ -35,13 +35,13 @@ static int directory_length(const struct file *file)
 }
 
 /* mkostemp() would make it readable to its owner only, whatever the umask. */
-static int create_name(struct file *file, const char *name)
+static int create_name(struct atomic_file *file, const char *name)
 {
 	file->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	return file->fd < 0 ? -errno : 0;
 }
 
-static int link_name(struct file *file, const char *name)
+static int link_name(struct atomic_file *file, const char *name)
 {
 	char path[sizeof(FD_PATH) + 16];
 
@@ -50,7 +50,8 @@ static int link_name(struct file *file, const char *name)
 }
 
 /* Gives the file a name in the directory of its target that nothing else has. */
-static int make_temporary(struct file *file, int (*make)(struct file *file, const char *name),
+static int make_temporary(struct atomic_file *file,
+			  int (*make)(struct atomic_file *file, const char *name),
 			  struct error *error)
 {
 	uint64_t number;
@@ -76,7 +77,7 @@ static int make_temporary(struct file *file, int (*make)(struct file *file, cons
  * A file that has no name until it is finished: nothing is left of it, whatever ends the process.
  * False where the file system has none, or it could not be named.
  */
-static bool open_nameless(struct file *file)
+static bool open_nameless(struct atomic_file *file)
 {
 	char *directory;
 
@@ -91,7 +92,7 @@ static bool open_nameless(struct file *file)
 	return file->nameless;
 }
 
-static int open_file(struct file *file, struct error *error)
+static int open_file(struct atomic_file *file, struct error *error)
 {
 	struct stat status;
 
@@ -114,7 +115,7 @@ static int open_file(struct file *file, struct error *error)
 	return open_nameless(file) ? 0 : make_temporary(file, create_name, error);
 }
 
-static void close_file(struct file *file)
+static void close_file(struct atomic_file *file)
 {
 	if (file->fd >= 0)
 		close(file->fd);
@@ -127,9 +128,9 @@ static void close_file(struct file *file)
 	file->temporary = NULL;
 }
 
-int file_create(struct file *file, const char *path, struct error *error)
+int atomic_file_create(struct atomic_file *file, const char *path, struct error *error)
 {
-	struct file new = {.fd = -1};
+	struct atomic_file new = {.fd = -1};
 	int ret;
 
 	new.path = strdup(path);
@@ -144,9 +145,9 @@ int file_create(struct file *file, const char *path, struct error *error)
 	return 0;
 }
 
-int file_check(const char *path, struct error *error)
+int atomic_file_check(const char *path, struct error *error)
 {
-	struct file file = {.fd = -1};
+	struct atomic_file file = {.fd = -1};
 	struct stat status;
 	int ret;
 
@@ -154,13 +155,13 @@ int file_check(const char *path, struct error *error)
 	if (strcmp(path, "-") != 0 && !stat(path, &status) && !S_ISREG(status.st_mode) &&
 	    !S_ISDIR(status.st_mode))
 		return access(path, W_OK) ? error_errno(error, errno, "%s", path) : 0;
-	ret = file_create(&file, path, error);
+	ret = atomic_file_create(&file, path, error);
 	if (!ret)
-		file_discard(&file);
+		atomic_file_discard(&file);
 	return ret;
 }
 
-int file_write(struct file *file, const void *data, size_t size, struct error *error)
+int atomic_file_write(struct atomic_file *file, const void *data, size_t size, struct error *error)
 {
 	const char *next = data;
 	ssize_t written;
@@ -179,7 +180,7 @@ int file_write(struct file *file, const void *data, size_t size, struct error *e
 }
 
 /* Pipes and devices can't be synchronized, and have no name to take. */
-static int synchronize(const struct file *file, struct error *error)
+static int synchronize(const struct atomic_file *file, struct error *error)
 {
 	if (file->target && !file->transient && fsync(file->fd))
 		return error_errno(error, errno, "%s", file->path);
@@ -187,7 +188,7 @@ static int synchronize(const struct file *file, struct error *error)
 }
 
 /* A link does not replace what is there: only a rename does. */
-static int finish(struct file *file, struct error *error)
+static int finish(struct atomic_file *file, struct error *error)
 {
 	int ret = file->nameless ? make_temporary(file, link_name, error) : 0;
 	int fd = file->fd;
@@ -202,7 +203,7 @@ static int finish(struct file *file, struct error *error)
 	return 0;
 }
 
-int file_commit(struct file *file, struct error *error)
+int atomic_file_commit(struct atomic_file *file, struct error *error)
 {
 	int ret = synchronize(file, error);
 	sigset_t all, old;
@@ -213,14 +214,14 @@ int file_commit(struct file *file, struct error *error)
 	if (!ret)
 		ret = finish(file, error);
 	if (ret)
-		file_discard(file);
+		atomic_file_discard(file);
 	else
 		close_file(file);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return ret;
 }
 
-void file_discard(struct file *file)
+void atomic_file_discard(struct atomic_file *file)
 {
 	if (file->temporary)
 		unlink(file->temporary);

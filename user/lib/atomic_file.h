@@ -13,7 +13,7 @@
 
 #include "lib/error.h"
 
-struct file {
+struct atomic_file {
 	char *path; /* as given, for messages */
 	char *target; /* what is replaced: `path` with its symbolic links followed */
 	char *temporary; /* its name for now; NULL: it has none, or is written in place */
@@ -28,28 +28,28 @@ struct file {
  * Begins to write `path`. "-" is the standard output. What is there and is no
  * regular file (a pipe, /dev/null) is written in place.
  *
- * Returns 0, and file_commit() or file_discard() must follow; or a negative errno
+ * Returns 0, and atomic_file_commit() or atomic_file_discard() must follow; or a negative errno
  * value with `file` untouched.
  */
-int file_create(struct file *file, const char *path, struct error *error);
+int atomic_file_create(struct atomic_file *file, const char *path, struct error *error);
 
 /*
  * Whether `path` can be written, as far as that can be known without doing it. Returns 0 or a
  * negative errno value, and leaves nothing.
  */
-int file_check(const char *path, struct error *error);
+int atomic_file_check(const char *path, struct error *error);
 
 /* Writes all of `data`. Returns 0 or a negative errno value; `file` stays open. */
-int file_write(struct file *file, const void *data, size_t size, struct error *error);
+int atomic_file_write(struct atomic_file *file, const void *data, size_t size, struct error *error);
 
 /*
  * Brings the file to the disk and gives it its name. Returns 0, or a negative errno
  * value, and then what was at `path` is as it was. `file` is closed in both cases;
  * file->size stays.
  */
-int file_commit(struct file *file, struct error *error);
+int atomic_file_commit(struct atomic_file *file, struct error *error);
 
 /* Forgets all that was written. `file` is closed. */
-void file_discard(struct file *file);
+void atomic_file_discard(struct atomic_file *file);
 
 #endif

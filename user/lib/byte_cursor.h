@@ -101,7 +101,7 @@ static inline uint64_t cursor_u64(struct cursor *cursor)
 }
 
 /* LEB128. What does not fit into 64 bits is cut. */
-static inline uint64_t cursor_unsigned(struct cursor *cursor)
+static inline uint64_t cursor_uleb128(struct cursor *cursor)
 {
 	uint64_t value = 0;
 	uint8_t byte;
@@ -117,7 +117,7 @@ static inline uint64_t cursor_unsigned(struct cursor *cursor)
 	}
 }
 
-static inline int64_t cursor_signed(struct cursor *cursor)
+static inline int64_t cursor_sleb128(struct cursor *cursor)
 {
 	unsigned int shift = 0;
 	uint64_t value = 0;

@@ -16,7 +16,7 @@ int error_set(struct error *error, int code, const char *format, ...)
 		vsnprintf(error->text, sizeof(error->text), format, args);
 		va_end(args);
 		/* It may quote names from outside. */
-		utf8_tame(error->text);
+		utf8_sanitize(error->text);
 	}
 	return -code;
 }
@@ -32,7 +32,7 @@ int error_errno(struct error *error, int code, const char *format, ...)
 		va_start(args, format);
 		vsnprintf(error->text, sizeof(error->text), format, args);
 		va_end(args);
-		utf8_tame(error->text);
+		utf8_sanitize(error->text);
 		reason = strerror_r(code, buffer, sizeof(buffer));
 		/* Where there is not room for all, the reason is worth more. */
 		used = strlen(error->text);

@@ -46,7 +46,7 @@ uint32_t hash_bytes(uint32_t hash, const void *bytes, size_t size)
 	return hash_number((uint32_t)(state >> 32), state ^ number);
 }
 
-uint32_t hash_text(uint32_t hash, const char *text)
+uint32_t hash_string(uint32_t hash, const char *text)
 {
 	return hash_bytes(hash, text, strlen(text));
 }

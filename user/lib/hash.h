@@ -27,7 +27,7 @@ typedef bool (*hash_equal)(const void *context, uint32_t index, const void *key)
 /* The hash of `size` bytes, continuing from `hash`. */
 uint32_t hash_bytes(uint32_t hash, const void *bytes, size_t size);
 uint32_t hash_number(uint32_t hash, uint64_t number);
-uint32_t hash_text(uint32_t hash, const char *text);
+uint32_t hash_string(uint32_t hash, const char *text);
 
 /* Returns the index of the entry with this hash and key, or HASH_NONE. */
 uint32_t hash_find(const struct hash *table, uint32_t hash, hash_equal equal, const void *context,

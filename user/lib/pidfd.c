@@ -6,7 +6,7 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
-bool process_ends_within(pid_t pid, int milliseconds)
+bool process_exits_within(pid_t pid, int milliseconds)
 {
 	/* An id stays until the parent has looked; a pidfd tells. */
 	struct pollfd process = {.fd = pidfd_open(pid, 0), .events = POLLIN};

@@ -9,6 +9,6 @@
  * Whether a process has ended, or does within so many milliseconds. Its parent may still have
  * to wait for it. False, too, where it can't be asked.
  */
-bool process_ends_within(pid_t pid, int milliseconds);
+bool process_exits_within(pid_t pid, int milliseconds);
 
 #endif

@@ -13,13 +13,13 @@ struct key {
 
 static bool is_text(const void *context, uint32_t index, const void *key)
 {
-	const char *text = ((const struct texts *)context)->items[index];
+	const char *text = ((const struct string_table *)context)->items[index];
 	const struct key *wanted = key;
 
 	return strncmp(text, wanted->text, wanted->length) == 0 && !text[wanted->length];
 }
 
-uint32_t texts_add(struct texts *texts, const char *text, size_t length)
+uint32_t string_table_add(struct string_table *texts, const char *text, size_t length)
 {
 	const struct key key = {text, strnlen(text, length)};
 	uint32_t hash = hash_bytes(HASH_START, text, key.length);
@@ -29,21 +29,21 @@ uint32_t texts_add(struct texts *texts, const char *text, size_t length)
 	if (index != HASH_NONE)
 		return index;
 	if (array_reserve(&texts->items, &texts->capacity, texts->count, 1, sizeof(char *)) != 0)
-		return TEXTS_NONE;
+		return STRING_NONE;
 	copy = strndup(text, key.length);
 	if (!copy || hash_add(&texts->index, hash, (uint32_t)texts->count) != 0) {
 		free(copy);
-		return TEXTS_NONE;
+		return STRING_NONE;
 	}
 	texts->items[texts->count] = copy;
 	return (uint32_t)texts->count++;
 }
 
-void texts_clear(struct texts *texts)
+void string_table_clear(struct string_table *texts)
 {
 	for (size_t i = 0; i < texts->count; i++)
 		free(texts->items[i]);
 	free(texts->items);
 	hash_clear(&texts->index);
-	*texts = (struct texts){0};
+	*texts = (struct string_table){0};
 }

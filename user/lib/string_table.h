@@ -8,18 +8,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TEXTS_NONE HASH_NONE
+#define STRING_NONE HASH_NONE
 
 /* All zero is an empty table. */
-struct texts {
-	char **items; /* texts_clear() frees them */
+struct string_table {
+	char **items; /* string_table_clear() frees them */
 	size_t count, capacity;
 	struct hash index;
 };
 
-/* The number of a text of `length` bytes, added if need be; TEXTS_NONE: out of memory. */
-uint32_t texts_add(struct texts *texts, const char *text, size_t length);
+/* The number of a text of `length` bytes, added if need be; STRING_NONE: out of memory. */
+uint32_t string_table_add(struct string_table *texts, const char *text, size_t length);
 
-void texts_clear(struct texts *texts);
+void string_table_clear(struct string_table *texts);
 
 #endif

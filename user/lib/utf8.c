@@ -73,7 +73,7 @@ void utf8_print(FILE *out, const char *text)
 	}
 }
 
-void utf8_tame(char *text)
+void utf8_sanitize(char *text)
 {
 	uint32_t code_point;
 	char *end = text;

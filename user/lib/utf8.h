@@ -26,6 +26,6 @@ bool utf8_valid(const char *text);
 void utf8_print(FILE *out, const char *text);
 
 /* Replaces these by '?', in place: where the text must have its length at most. */
-void utf8_tame(char *text);
+void utf8_sanitize(char *text);
 
 #endif

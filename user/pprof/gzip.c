@@ -14,7 +14,7 @@
 #define MEMORY_LEVEL 8
 
 struct gzip_writer {
-	struct file *file;
+	struct atomic_file *file;
 	struct error *error;
 	z_stream stream;
 	int result; /* 0, or the negative errno value that ended the writing */
@@ -23,7 +23,7 @@ struct gzip_writer {
 	unsigned char output[CHUNK];
 };
 
-struct gzip_writer *gzip_writer_new(struct file *file, struct error *error)
+struct gzip_writer *gzip_writer_new(struct atomic_file *file, struct error *error)
 {
 	struct gzip_writer *writer = calloc(1, sizeof(*writer));
 
@@ -53,8 +53,8 @@ static void compress_input(struct gzip_writer *writer, int flush)
 		stream->avail_out = CHUNK;
 		/* It can't fail: the stream is sound, and there is room for output. */
 		deflate(stream, flush);
-		writer->result = file_write(writer->file, writer->output, CHUNK - stream->avail_out,
-					    writer->error);
+		writer->result = atomic_file_write(writer->file, writer->output,
+						   CHUNK - stream->avail_out, writer->error);
 	} while (!writer->result && !stream->avail_out);
 }
 

@@ -16,7 +16,7 @@ struct gzip_writer;
  * Begins a gzip stream into `file`, which must outlive it, as must `error`: it gets the
  * text of the first failure. Returns NULL when there is no memory.
  */
-struct gzip_writer *gzip_writer_new(struct file *file, struct error *error);
+struct gzip_writer *gzip_writer_new(struct atomic_file *file, struct error *error);
 
 /* Adds `data`. A failure shows in gzip_writer_finish(). */
 void gzip_write(struct gzip_writer *writer, const void *data, size_t size);

@@ -19,7 +19,7 @@ static const char *const names[LABEL_COUNT] = {
 	[LABEL_CPU] = "cpu",
 	[LABEL_CGROUP] = "cgroup",
 	[LABEL_CONTAINER] = "container",
-	[LABEL_CUT] = LABEL_CUT_KEY,
+	[LABEL_TRUNCATED] = LABEL_TRUNCATED_KEY,
 };
 
 /* Comes with the process id. */
@@ -173,8 +173,8 @@ void label_values(const struct labels *labels, const struct label_origin *origin
 		container_id(process->cgroup_path, values->container);
 		add_text(values, names[LABEL_CONTAINER], values->container);
 	}
-	if (has(chosen, LABEL_CUT))
-		add_text(values, names[LABEL_CUT], process->cut);
+	if (has(chosen, LABEL_TRUNCATED))
+		add_text(values, names[LABEL_TRUNCATED], process->cut);
 	for (size_t i = 0; i < labels->added_count; i++)
 		add_text(values, labels->added[i].key, labels->added[i].value);
 }

@@ -24,11 +24,11 @@ enum label {
 	LABEL_CPU,
 	LABEL_CGROUP, /* path of the control group */
 	LABEL_CONTAINER, /* see container.h */
-	LABEL_CUT, /* why the stack is not whole */
+	LABEL_TRUNCATED, /* why the stack is not whole */
 	LABEL_COUNT
 };
 
-#define LABEL_CUT_KEY "cut"
+#define LABEL_TRUNCATED_KEY "cut"
 
 #define LABEL_SET(label) (1u << (label))
 #define LABELS_ALL (LABEL_SET(LABEL_COUNT) - 1)

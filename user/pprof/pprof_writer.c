@@ -125,7 +125,7 @@ static bool string_equal(const void *context, uint32_t index, const void *key)
 /* Finds `text`, which is UTF-8, or adds it. *owned tells whether the table keeps it. */
 static uint32_t intern(struct pprof_builder *builder, char *text, bool *owned)
 {
-	uint32_t hash = hash_text(HASH_START, text);
+	uint32_t hash = hash_string(HASH_START, text);
 	uint32_t index = hash_find(&builder->string_table, hash, string_equal, builder, text);
 
 	*owned = false;
@@ -693,7 +693,7 @@ static void init_messages(struct encoder *encoder, size_t lines, size_t labels)
 	}
 }
 
-static int encoder_allocate(struct encoder *encoder, struct file *file, struct error *error)
+static int encoder_allocate(struct encoder *encoder, struct atomic_file *file, struct error *error)
 {
 	const struct pprof_builder *builder = encoder->builder;
 	size_t lines = 1, labels = 1, depth = 1, i;
@@ -735,7 +735,7 @@ struct contents {
 	struct head head;
 };
 
-static int encode(const void *arg, struct file *file, struct error *error)
+static int encode(const void *arg, struct atomic_file *file, struct error *error)
 {
 	const struct contents *contents = arg;
 	struct encoder encoder = {.buffer = {append_to_gzip}, .builder = contents->builder};
@@ -757,7 +757,7 @@ static int encode(const void *arg, struct file *file, struct error *error)
 	return ret;
 }
 
-static int encode_message(const void *arg, struct file *file, struct error *error)
+static int encode_message(const void *arg, struct atomic_file *file, struct error *error)
 {
 	const struct pprof_profile *profile = arg;
 	struct encoder encoder = {.buffer = {append_to_gzip}};
@@ -773,20 +773,20 @@ static int encode_message(const void *arg, struct file *file, struct error *erro
 }
 
 /* Makes a file of what `write` writes of `arg`. */
-static int write_file(int (*write)(const void *arg, struct file *file, struct error *error),
+static int write_file(int (*write)(const void *arg, struct atomic_file *file, struct error *error),
 		      const void *arg, const char *path, uint64_t *size, struct error *error)
 {
-	struct file file;
-	int ret = file_create(&file, path, error);
+	struct atomic_file file;
+	int ret = atomic_file_create(&file, path, error);
 
 	if (ret)
 		return ret;
 	ret = write(arg, &file, error);
 	if (ret) {
-		file_discard(&file);
+		atomic_file_discard(&file);
 		return ret;
 	}
-	ret = file_commit(&file, error);
+	ret = atomic_file_commit(&file, error);
 	if (!ret && size)
 		*size = file.size;
 	return ret;

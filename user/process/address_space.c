@@ -27,12 +27,12 @@
 /* Looks that leave out a process that lived each time: it is not about to end. */
 #define LOOKS_LEFT_OUT_MAX 15u
 
-struct space {
+struct address_space {
 	uint64_t id;
-	struct spaces *table;
+	struct address_spaces *table;
 	uint64_t start_time; /* ns */
 	const char *cgroup_path; /* of spaces->cgroup_paths */
-	struct history *history; /* NULL: none was told, or it was dropped */
+	struct mapping_history *history; /* NULL: none was told, or it was dropped */
 	uint64_t ended; /* ns: when that was noticed; 0: it lives */
 	uint32_t pid, inner_pid, parent;
 	uint32_t jitmap; /* number in spaces->jitmaps, or UINT32_MAX */
@@ -52,11 +52,11 @@ struct process {
 	bool ended;
 };
 
-struct spaces {
+struct address_spaces {
 	char *root;
-	struct objects *objects;
-	struct jitmaps *jitmaps; /* NULL: none is needed */
-	struct space **list;
+	struct mapped_files *objects;
+	struct perf_map_watcher *jitmaps; /* NULL: none is needed */
+	struct address_space **list;
 	size_t count, capacity;
 	struct hash by_id; /* indices of `list` */
 	char **cgroup_paths; /* each is there once */
@@ -68,12 +68,13 @@ struct spaces {
 	struct process asked; /* the last one */
 	bool trust_pids;
 	uint64_t noted; /* ns: when the latest generations were noted */
-	struct spaces_counts counts;
+	struct address_space_counts counts;
 };
 
-struct spaces *spaces_new(const char *root, struct objects *objects, struct error *error)
+struct address_spaces *address_spaces_new(const char *root, struct mapped_files *objects,
+					  struct error *error)
 {
-	struct spaces *spaces = calloc(1, sizeof(*spaces));
+	struct address_spaces *spaces = calloc(1, sizeof(*spaces));
 
 	if (spaces)
 		spaces->root = strdup(root);
@@ -87,17 +88,17 @@ struct spaces *spaces_new(const char *root, struct objects *objects, struct erro
 	return spaces;
 }
 
-void spaces_free(struct spaces *spaces)
+void address_spaces_free(struct address_spaces *spaces)
 {
 	if (!spaces)
 		return;
 	for (size_t i = 0; i < spaces->count; i++) {
-		history_free(spaces->list[i]->history);
+		mapping_history_free(spaces->list[i]->history);
 		free(spaces->list[i]);
 	}
 	for (size_t i = 0; i < spaces->path_count; i++)
 		free(spaces->cgroup_paths[i]);
-	jitmaps_free(spaces->jitmaps);
+	perf_map_watcher_free(spaces->jitmaps);
 	hash_clear(&spaces->by_id);
 	hash_clear(&spaces->by_path);
 	free(spaces->cgroup_paths);
@@ -107,12 +108,12 @@ void spaces_free(struct spaces *spaces)
 	free(spaces);
 }
 
-struct objects *spaces_objects(const struct spaces *spaces)
+struct mapped_files *address_spaces_files(const struct address_spaces *spaces)
 {
 	return spaces->objects;
 }
 
-void spaces_trust_pids(struct spaces *spaces, bool trust)
+void address_spaces_same_pid_ns(struct address_spaces *spaces, bool trust)
 {
 	spaces->trust_pids = trust;
 }
@@ -126,19 +127,20 @@ struct key {
 
 static bool is_of(const void *context, uint32_t index, const void *key)
 {
-	const struct space *space = ((const struct spaces *)context)->list[index];
+	const struct address_space *space = ((const struct address_spaces *)context)->list[index];
 	const struct key *wanted = key;
 
 	return space->id == wanted->id && (wanted->id || space->pid == wanted->pid);
 }
 
-static struct space *add_space(struct spaces *spaces, const struct key *key, uint32_t hash)
+static struct address_space *add_space(struct address_spaces *spaces, const struct key *key,
+				       uint32_t hash)
 {
-	struct space *space = calloc(1, sizeof(*space));
+	struct address_space *space = calloc(1, sizeof(*space));
 
 	if (!space || spaces->count == HASH_NONE ||
 	    array_reserve(&spaces->list, &spaces->capacity, spaces->count, 1,
-			  sizeof(struct space *)) ||
+			  sizeof(struct address_space *)) ||
 	    hash_add(&spaces->by_id, hash, (uint32_t)spaces->count)) {
 		free(space);
 		return NULL;
@@ -157,7 +159,7 @@ static uint32_t key_hash(const struct key *key)
 	return hash_number(HASH_START, key->id ? key->id : (uint64_t)key->pid << 32);
 }
 
-struct space *spaces_get(struct spaces *spaces, uint64_t id, uint32_t pid)
+struct address_space *address_spaces_get(struct address_spaces *spaces, uint64_t id, uint32_t pid)
 {
 	const struct key key = {id, pid};
 	uint32_t hash = key_hash(&key);
@@ -167,9 +169,9 @@ struct space *spaces_get(struct spaces *spaces, uint64_t id, uint32_t pid)
 }
 
 /* A space to whose mappings something is to be added. NULL: no memory, or it has ended. */
-static int get_living(struct spaces *spaces, uint64_t id, struct space **living)
+static int get_living(struct address_spaces *spaces, uint64_t id, struct address_space **living)
 {
-	struct space *space = spaces_get(spaces, id, 0);
+	struct address_space *space = address_spaces_get(spaces, id, 0);
 	const struct key key = {id, 0};
 
 	*living = NULL;
@@ -183,7 +185,7 @@ static int get_living(struct spaces *spaces, uint64_t id, struct space **living)
 	if (array_reserve(&spaces->living, &spaces->living_capacity, spaces->living_count, 1,
 			  sizeof(*spaces->living)))
 		return -ENOMEM;
-	space->history = history_new();
+	space->history = mapping_history_new();
 	if (!space->history)
 		return -ENOMEM;
 	spaces->living[spaces->living_count++] =
@@ -195,28 +197,28 @@ static int get_living(struct spaces *spaces, uint64_t id, struct space **living)
 
 static bool is_path(const void *context, uint32_t index, const void *key)
 {
-	return !strcmp(((const struct spaces *)context)->cgroup_paths[index], key);
+	return !strcmp(((const struct address_spaces *)context)->cgroup_paths[index], key);
 }
 
 /* One copy of a text for all. NULL when out of memory. */
-static const char *keep_path(struct spaces *spaces, const char *path)
+static const char *keep_path(struct address_spaces *spaces, const char *path)
 {
-	uint32_t hash = hash_text(HASH_START, path);
+	uint32_t hash = hash_string(HASH_START, path);
 	uint32_t index = hash_find(&spaces->by_path, hash, is_path, spaces, path);
 
 	if (index != HASH_NONE)
 		return spaces->cgroup_paths[index];
 	index = (uint32_t)spaces->path_count;
-	if (array_add_text(&spaces->cgroup_paths, &spaces->path_capacity, &spaces->path_count,
-			   path) ||
+	if (array_add_string(&spaces->cgroup_paths, &spaces->path_capacity, &spaces->path_count,
+			     path) ||
 	    hash_add(&spaces->by_path, hash, index))
 		return NULL;
 	return spaces->cgroup_paths[index];
 }
 
-int spaces_add(struct spaces *spaces, const struct stackbeat_space *record)
+int address_spaces_add(struct address_spaces *spaces, const struct stackbeat_space *record)
 {
-	struct space *space;
+	struct address_space *space;
 	int err = get_living(spaces, record->space, &space);
 
 	if (err || !space)
@@ -235,44 +237,48 @@ int spaces_add(struct spaces *spaces, const struct stackbeat_space *record)
 		memcpy(space->comm, record->comm, sizeof(space->comm));
 		spaces->counts.told++;
 	}
-	return history_read(space->history, record->generation, record->gap, record->left_out);
+	return mapping_history_read(space->history, record->generation, record->gap,
+				    record->left_out);
 }
 
 /* The place of a mapping, and what is added to its addresses to be numbers there. */
-static int find_place(struct spaces *spaces, const struct space *space,
+static int find_place(struct address_spaces *spaces, const struct address_space *space,
 		      const struct stackbeat_mapping *record, struct span *span)
 {
 	uint16_t flags = record->record.flags;
 	bool is_offset = !(flags & STACKBEAT_MAPPING_VADDR);
-	struct object *object = NULL;
+	struct mapped_file *object = NULL;
 
 	if (record->object) {
-		object = objects_get(spaces->objects, record->object);
+		object = mapped_files_get(spaces->objects, record->object);
 		if (!object)
 			return -ENOMEM;
-		object_seen(spaces->objects, object, space->pid, record->start, record->end);
+		mapped_file_note_mapping(spaces->objects, object, space->pid, record->start,
+					 record->end);
 	} else if (flags & STACKBEAT_MAPPING_VDSO) {
 		/* That of 32-bit programs is another one; it is mapped below 4 GiB. */
 		if (record->start > UINT32_MAX)
-			object = objects_vdso(spaces->objects);
-		span->place = PLACE_VDSO;
+			object = mapped_files_vdso(spaces->objects);
+		span->place = SEGMENT_VDSO;
 	} else if (record->offset || (flags & STACKBEAT_MAPPING_EXECUTABLE)) {
-		object = objects_mapped(spaces->objects, space->pid, record->start, record->end);
-		span->place = PLACE_NONE;
+		object = mapped_files_mapped(spaces->objects, space->pid, record->start,
+					     record->end);
+		span->place = SEGMENT_NONE;
 	} else {
-		span->place = PLACE_ANON;
+		span->place = SEGMENT_ANON;
 	}
 	if (!object)
 		return 0;
-	span->place = PLACE_OBJECTS + 2 * object->index + is_offset;
+	span->place = SEGMENT_FILES + 2 * object->index + is_offset;
 	span->shift = (is_offset ? record->offset : record->vaddr) - record->start;
 	return 0;
 }
 
-int spaces_add_mapping(struct spaces *spaces, const struct stackbeat_mapping *record)
+int address_spaces_add_mapping(struct address_spaces *spaces,
+			       const struct stackbeat_mapping *record)
 {
 	struct span span = {.start = record->start, .end = record->end};
-	struct space *space;
+	struct address_space *space;
 	int err = get_living(spaces, record->space, &space);
 
 	if (err || !space)
@@ -281,50 +287,52 @@ int spaces_add_mapping(struct spaces *spaces, const struct stackbeat_mapping *re
 	if (err)
 		return err;
 	if (record->record.flags & STACKBEAT_MAPPING_CHANGE)
-		return history_change(space->history, record->generation, &span,
-				      &spaces->counts.left_out);
-	return history_mapping(space->history, record->generation, &span, &spaces->counts.left_out);
+		return mapping_history_event(space->history, record->generation, &span,
+					     &spaces->counts.left_out);
+	return mapping_history_mapping(space->history, record->generation, &span,
+				       &spaces->counts.left_out);
 }
 
 /* What is asked */
 
-bool space_ready(const struct space *space, uint32_t generation, bool settled)
+bool address_space_ready(const struct address_space *space, uint32_t generation, bool settled)
 {
 	if (!space->id || space->dropped)
 		return true;
-	return space->history && history_ready(space->history, generation, settled);
+	return space->history && mapping_history_ready(space->history, generation, settled);
 }
 
-int space_advance(struct space *space, uint32_t generation)
+int address_space_advance(struct address_space *space, uint32_t generation)
 {
-	return space->history ? history_advance(space->history, generation) : 0;
+	return space->history ? mapping_history_advance(space->history, generation) : 0;
 }
 
-uint32_t space_place(const struct space *space, uint32_t generation, uint64_t address,
-		     uint64_t *number)
+uint32_t address_space_segment_at(const struct address_space *space, uint32_t generation,
+				  uint64_t address, uint64_t *number)
 {
 	const struct span *span =
-		space->history ? history_find(space->history, generation, address) : NULL;
+		space->history ? mapping_history_find(space->history, generation, address) : NULL;
 
 	*number = address;
 	if (!span)
-		return address >= VSYSCALL_START && address < VSYSCALL_END ? PLACE_VSYSCALL
-									   : PLACE_NONE;
+		return address >= VSYSCALL_START && address < VSYSCALL_END ? SEGMENT_VSYSCALL
+									   : SEGMENT_NONE;
 	*number = address + span->shift;
 	return span->place;
 }
 
-bool space_is_certain(const struct space *space, uint32_t generation)
+bool address_space_is_certain(const struct address_space *space, uint32_t generation)
 {
-	return space->history && history_is_certain(space->history, generation);
+	return space->history && mapping_history_is_certain(space->history, generation);
 }
 
-struct object *place_object(const struct objects *objects, uint32_t place, bool *is_offset)
+struct mapped_file *segment_file(const struct mapped_files *objects, uint32_t place,
+				 bool *is_offset)
 {
-	if (place < PLACE_OBJECTS)
+	if (place < SEGMENT_FILES)
 		return NULL;
-	*is_offset = (place - PLACE_OBJECTS) % 2;
-	return objects_at(objects, (place - PLACE_OBJECTS) / 2);
+	*is_offset = (place - SEGMENT_FILES) % 2;
+	return mapped_files_at(objects, (place - SEGMENT_FILES) / 2);
 }
 
 /* Processes that have ended */
@@ -353,7 +361,7 @@ static void read_stat(const char *text, struct process *process)
 }
 
 /* Asked once in a look: a process that calls exec has several spaces. */
-static const struct process *ask_for(struct spaces *spaces, uint32_t pid, uint64_t now)
+static const struct process *ask_for(struct address_spaces *spaces, uint32_t pid, uint64_t now)
 {
 	struct process *process = &spaces->asked;
 	char path[PATH_MAX], text[1024];
@@ -380,7 +388,8 @@ static const struct process *ask_for(struct spaces *spaces, uint32_t pid, uint64
 }
 
 /* Whether a process runs no more, or its id is another's. */
-static bool has_ended(struct spaces *spaces, const struct space *space, uint64_t now)
+static bool has_ended(struct address_spaces *spaces, const struct address_space *space,
+		      uint64_t now)
 {
 	uint64_t tick = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
 	uint64_t start = space->start_time + (uint64_t)clock_offset_ns(CLOCK_BOOTTIME);
@@ -390,7 +399,7 @@ static bool has_ended(struct spaces *spaces, const struct space *space, uint64_t
 }
 
 /* Rarer and rarer: what is kept of a process that has ended is only memory. */
-static void look_at(struct spaces *spaces, struct space *space, uint64_t now)
+static void look_at(struct address_spaces *spaces, struct address_space *space, uint64_t now)
 {
 	if (!space->told)
 		return;
@@ -407,12 +416,12 @@ static void look_at(struct spaces *spaces, struct space *space, uint64_t now)
 	space->next_look = space->looks_left_out;
 }
 
-static void look(struct spaces *spaces, uint64_t now)
+static void look(struct address_spaces *spaces, uint64_t now)
 {
 	size_t looks = spaces->living_count < LOOKS_MAX ? spaces->living_count : LOOKS_MAX;
 
 	for (; looks; looks--, spaces->next_look++) {
-		struct space *space;
+		struct address_space *space;
 
 		if (spaces->next_look >= spaces->living_count)
 			spaces->next_look = 0;
@@ -420,44 +429,45 @@ static void look(struct spaces *spaces, uint64_t now)
 		if (!space->ended)
 			look_at(spaces, space, now);
 		if (!space->ended && space->jitmap != UINT32_MAX)
-			jitmaps_look(spaces->jitmaps, space->jitmap);
+			perf_map_watcher_poll(spaces->jitmaps, space->jitmap);
 	}
 }
 
 static void mark_object(uint32_t place, void *arg)
 {
-	if (place >= PLACE_OBJECTS)
-		objects_mark(arg, (place - PLACE_OBJECTS) / 2);
+	if (place >= SEGMENT_FILES)
+		mapped_files_mark(arg, (place - SEGMENT_FILES) / 2);
 }
 
-static void drop(struct spaces *spaces, struct space *space)
+static void drop(struct address_spaces *spaces, struct address_space *space)
 {
-	history_free(space->history);
+	mapping_history_free(space->history);
 	space->history = NULL;
 	space->dropped = true;
 	spaces->counts.dropped++;
 }
 
-int spaces_settle(struct spaces *spaces, uint64_t seen, uint64_t now, bool look_too)
+int address_spaces_collect_garbage(struct address_spaces *spaces, uint64_t seen, uint64_t now,
+				   bool look_too)
 {
 	bool noted = seen >= spaces->noted;
 	size_t kept = 0;
 	int err = 0;
 
 	for (size_t i = 0; i < spaces->living_count; i++) {
-		struct space *space = spaces->list[spaces->living[i]];
+		struct address_space *space = spaces->list[spaces->living[i]];
 
 		if (space->ended && seen > space->ended) {
 			drop(spaces, space);
 			continue;
 		}
 		/* What was told before a sample was taken is not ahead of it. */
-		if (noted && space->noted && !err && history_is_behind(space->history))
-			err = history_advance(space->history, space->noted);
+		if (noted && space->noted && !err && mapping_history_is_behind(space->history))
+			err = mapping_history_advance(space->history, space->noted);
 		if (noted)
-			space->noted = history_latest(space->history);
+			space->noted = mapping_history_latest(space->history);
 		if (look_too)
-			history_each_place(space->history, mark_object, spaces->objects);
+			mapping_history_each_segment(space->history, mark_object, spaces->objects);
 		spaces->living[kept++] = spaces->living[i];
 	}
 	spaces->living_count = kept;
@@ -470,71 +480,73 @@ int spaces_settle(struct spaces *spaces, uint64_t seen, uint64_t now, bool look_
 
 /* Code that processes make */
 
-void space_makes_code(struct space *space)
+void address_space_has_jit_code(struct address_space *space)
 {
-	struct spaces *spaces = space->table;
+	struct address_spaces *spaces = space->table;
 
 	if (space->jitmap != UINT32_MAX || !space->told || !spaces->trust_pids)
 		return;
 	if (!spaces->jitmaps)
-		spaces->jitmaps = jitmaps_new(spaces->root);
+		spaces->jitmaps = perf_map_watcher_new(spaces->root);
 	if (spaces->jitmaps)
-		space->jitmap = jitmaps_add(spaces->jitmaps, space->pid,
-					    space->inner_pid ? space->inner_pid : space->pid,
-					    space->start_time);
+		space->jitmap = perf_map_watcher_add(
+			spaces->jitmaps, space->pid,
+			space->inner_pid ? space->inner_pid : space->pid, space->start_time);
 }
 
-void spaces_finish(struct spaces *spaces)
+void address_spaces_finish(struct address_spaces *spaces)
 {
 	if (!spaces->jitmaps)
 		return;
 	for (size_t i = 0; i < spaces->living_count; i++) {
-		const struct space *space = spaces->list[spaces->living[i]];
+		const struct address_space *space = spaces->list[spaces->living[i]];
 
 		if (!space->ended && space->jitmap != UINT32_MAX)
-			jitmaps_look(spaces->jitmaps, space->jitmap);
+			perf_map_watcher_poll(spaces->jitmaps, space->jitmap);
 	}
-	jitmaps_finish(spaces->jitmaps);
+	perf_map_watcher_finish(spaces->jitmaps);
 }
 
-int space_perfmap(const struct space *space)
+int address_space_perf_map(const struct address_space *space)
 {
-	return space->jitmap == UINT32_MAX ? -1 : jitmaps_fd(space->table->jitmaps, space->jitmap);
+	return space->jitmap == UINT32_MAX
+		       ? -1
+		       : perf_map_watcher_fd(space->table->jitmaps, space->jitmap);
 }
 
-void spaces_counts(const struct spaces *spaces, struct spaces_counts *counts)
+void address_spaces_counts(const struct address_spaces *spaces, struct address_space_counts *counts)
 {
 	*counts = spaces->counts;
 	if (spaces->jitmaps)
-		counts->jitmaps_left_out = jitmaps_left_out(spaces->jitmaps);
+		counts->perf_maps_dropped = perf_maps_dropped(spaces->jitmaps);
 }
 
-uint32_t space_pid(const struct space *space)
+uint32_t address_space_pid(const struct address_space *space)
 {
 	return space->pid;
 }
 
-uint32_t space_inner_pid(const struct space *space)
+uint32_t address_space_ns_pid(const struct address_space *space)
 {
 	return space->inner_pid;
 }
 
-uint32_t space_parent(const struct space *space)
+uint32_t address_space_parent(const struct address_space *space)
 {
 	return space->parent;
 }
 
-uint64_t space_start_time(const struct space *space)
+uint64_t address_space_start_time(const struct address_space *space)
 {
 	return space->start_time;
 }
 
-const char *space_comm(const struct space *space)
+const char *address_space_comm(const struct address_space *space)
 {
 	return space->comm;
 }
 
-const char *space_cgroup_path(const struct space *space)
+const char *address_space_cgroup_path(const struct address_space *space)
 {
 	return space->cgroup_path;
 }

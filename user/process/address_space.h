@@ -16,116 +16,122 @@
 #include <stackbeat.h>
 
 struct error;
-struct object;
-struct objects;
-struct space;
-struct spaces;
+struct mapped_file;
+struct mapped_files;
+struct address_space;
+struct address_spaces;
 
 /*
  * What a frame of user code is in, as a number, and what the number that goes with it
- * means there. Beyond these: PLACE_OBJECTS + 2 * index of an object, for an ELF virtual
+ * means there. Beyond these: SEGMENT_FILES + 2 * index of an object, for an ELF virtual
  * address; one more, for an offset in the file.
  */
-enum place {
-	PLACE_NONE, /* in no mapping that is known: the address */
-	PLACE_ANON, /* anonymous memory: the address */
-	PLACE_VSYSCALL, /* the address */
-	PLACE_VDSO, /* the vdso of a 32-bit program: the address */
-	PLACE_OBJECTS = 8,
+enum segment {
+	SEGMENT_NONE, /* in no mapping that is known: the address */
+	SEGMENT_ANON, /* anonymous memory: the address */
+	SEGMENT_VSYSCALL, /* the address */
+	SEGMENT_VDSO, /* the vdso of a 32-bit program: the address */
+	SEGMENT_FILES = 8,
 };
 
-struct spaces_counts {
+struct address_space_counts {
 	uint64_t told; /* spaces with a record */
 	uint64_t dropped; /* of these, whose mappings were dropped as they had ended */
 	uint64_t left_out; /* mappings and changes beyond the bounds of mapping_history.h */
-	uint64_t jitmaps_left_out; /* perf maps that were not taken, see runtime/perf_map_watcher.h
-				    */
+	uint64_t perf_maps_dropped; /* perf maps that were not taken, see runtime/perf_map_watcher.h
+				     */
 };
 
 /*
  * An empty table. `root` is put before /proc ("" but for tests). The objects must
- * outlive it. Returns NULL and sets `error` when out of memory. spaces_free() takes
+ * outlive it. Returns NULL and sets `error` when out of memory. address_spaces_free() takes
  * NULL too.
  */
-struct spaces *spaces_new(const char *root, struct objects *objects, struct error *error);
-void spaces_free(struct spaces *spaces);
+struct address_spaces *address_spaces_new(const char *root, struct mapped_files *objects,
+					  struct error *error);
+void address_spaces_free(struct address_spaces *spaces);
 
 /* The objects that its mappings are of. */
-struct objects *spaces_objects(const struct spaces *spaces);
+struct mapped_files *address_spaces_files(const struct address_spaces *spaces);
 
 /*
  * Whether the process ids that the kernel tells are those of /proc here, as they are
  * unless told otherwise. If not, nobody can say which processes have ended.
  */
-void spaces_trust_pids(struct spaces *spaces, bool trust);
+void address_spaces_same_pid_ns(struct address_spaces *spaces, bool trust);
 
 /* Take what the kernel told (see session/ring_decode.h). Return 0 or -ENOMEM. */
-int spaces_add(struct spaces *spaces, const struct stackbeat_space *record);
-int spaces_add_mapping(struct spaces *spaces, const struct stackbeat_mapping *record);
+int address_spaces_add(struct address_spaces *spaces, const struct stackbeat_space *record);
+int address_spaces_add_mapping(struct address_spaces *spaces,
+			       const struct stackbeat_mapping *record);
 
 /*
  * The space of an id; a placeholder where it is not told yet. Id 0: one for each process
- * id, `pid`. Owned by the table, and valid until spaces_free(). NULL when out of memory.
+ * id, `pid`. Owned by the table, and valid until address_spaces_free(). NULL when out of memory.
  */
-struct space *spaces_get(struct spaces *spaces, uint64_t id, uint32_t pid);
+struct address_space *address_spaces_get(struct address_spaces *spaces, uint64_t id, uint32_t pid);
 
 /*
- * Whether space_place() knows at once what a generation maps, without space_advance()
- * before. `settled`: all that is to be told of it was told.
+ * Whether address_space_segment_at() knows at once what a generation maps, without
+ * address_space_advance() before. `settled`: all that is to be told of it was told.
  */
-bool space_ready(const struct space *space, uint32_t generation, bool settled);
+bool address_space_ready(const struct address_space *space, uint32_t generation, bool settled);
 
 /*
  * Goes forward to a generation, of which all that is to be told was told: what was
  * mapped before is forgotten. Returns 0 or -ENOMEM.
  */
-int space_advance(struct space *space, uint32_t generation);
+int address_space_advance(struct address_space *space, uint32_t generation);
 
 /*
- * The place of an address at a generation, and its number there: see enum place. For a
+ * The place of an address at a generation, and its number there: see enum segment. For a
  * generation that the space has passed, only where nothing has changed since.
  */
-uint32_t space_place(const struct space *space, uint32_t generation, uint64_t address,
-		     uint64_t *number);
+uint32_t address_space_segment_at(const struct address_space *space, uint32_t generation,
+				  uint64_t address, uint64_t *number);
 
 /*
- * Whether what is in PLACE_NONE at a generation is in no executable mapping, and not just
+ * Whether what is in SEGMENT_NONE at a generation is in no executable mapping, and not just
  * in none that is known: then it is no code.
  */
-bool space_is_certain(const struct space *space, uint32_t generation);
+bool address_space_is_certain(const struct address_space *space, uint32_t generation);
 
 /*
  * To be called when all samples up to the time `seen` were handed on, and all was told
  * that is to be told of them; `now` is later (both of the kernel's CLOCK_MONOTONIC, ns).
  * Goes forward where something was told that no sample needs, and drops the mappings of
  * processes that have ended. With `look`, looks which ones have, and marks the objects
- * that the others map (objects_mark()). Returns 0 or -ENOMEM.
+ * that the others map (mapped_files_mark()). Returns 0 or -ENOMEM.
  */
-int spaces_settle(struct spaces *spaces, uint64_t seen, uint64_t now, bool look);
+int address_spaces_collect_garbage(struct address_spaces *spaces, uint64_t seen, uint64_t now,
+				   bool look);
 
 /*
  * A frame is in anonymous memory: where the process tells of the code that it makes (see
  * runtime/perf_map_watcher.h), that is kept, now and as it goes on.
  */
-void space_makes_code(struct space *space);
+void address_space_has_jit_code(struct address_space *space);
 
 /* To be called when nothing is to be told any more: what processes tell is looked for once more. */
-void spaces_finish(struct spaces *spaces);
+void address_spaces_finish(struct address_spaces *spaces);
 
 /* The perf map of its process, or -1. It stays open as long as the table. */
-int space_perfmap(const struct space *space);
+int address_space_perf_map(const struct address_space *space);
 
-void spaces_counts(const struct spaces *spaces, struct spaces_counts *counts);
+void address_spaces_counts(const struct address_spaces *spaces,
+			   struct address_space_counts *counts);
 
 /* Of the process; 0 and "": not known, or none. */
-uint32_t space_pid(const struct space *space);
-uint32_t space_inner_pid(const struct space *space); /* in its own namespace */
-uint32_t space_parent(const struct space *space); /* process id */
-uint64_t space_start_time(const struct space *space); /* the kernel's CLOCK_BOOTTIME, ns */
-const char *space_comm(const struct space *space);
-const char *space_cgroup_path(const struct space *space);
+uint32_t address_space_pid(const struct address_space *space);
+uint32_t address_space_ns_pid(const struct address_space *space); /* in its own namespace */
+uint32_t address_space_parent(const struct address_space *space); /* process id */
+uint64_t
+address_space_start_time(const struct address_space *space); /* the kernel's CLOCK_BOOTTIME, ns */
+const char *address_space_comm(const struct address_space *space);
+const char *address_space_cgroup_path(const struct address_space *space);
 
 /* The object of a place, or NULL; *is_offset tells what its numbers are. */
-struct object *place_object(const struct objects *objects, uint32_t place, bool *is_offset);
+struct mapped_file *segment_file(const struct mapped_files *objects, uint32_t place,
+				 bool *is_offset);
 
 #endif

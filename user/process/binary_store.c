@@ -22,7 +22,7 @@ static int make_directory(const char *path, struct error *error)
 	return 0;
 }
 
-int keep_prepare(const char *directory, struct error *error)
+int binary_store_prepare(const char *directory, struct error *error)
 {
 	char path[PATH_MAX];
 	int err;
@@ -34,7 +34,7 @@ int keep_prepare(const char *directory, struct error *error)
 }
 
 /* Copies from one offset up to another, or to the end of the file. */
-static int copy_part(struct file *file, int fd, off_t from, off_t to, struct error *error)
+static int copy_part(struct atomic_file *file, int fd, off_t from, off_t to, struct error *error)
 {
 	char buffer[BUFFER_SIZE];
 	ssize_t size;
@@ -51,7 +51,7 @@ static int copy_part(struct file *file, int fd, off_t from, off_t to, struct err
 					   file->path);
 		if (size == 0)
 			break;
-		err = file_write(file, buffer, (size_t)size, error);
+		err = atomic_file_write(file, buffer, (size_t)size, error);
 		if (err)
 			return err;
 	}
@@ -59,7 +59,7 @@ static int copy_part(struct file *file, int fd, off_t from, off_t to, struct err
 }
 
 /* Copies the first `size` bytes. Holes stay holes, or they would take room that no quota gave. */
-static int copy(struct file *file, int fd, off_t size, struct error *error)
+static int copy(struct atomic_file *file, int fd, off_t size, struct error *error)
 {
 	off_t data = 0, hole = 0;
 	int err = 0;
@@ -99,29 +99,29 @@ static int find_size(int fd, const char *path, off_t *size, struct error *error)
 	if (fstat(fd, &st))
 		return error_errno(error, errno, "%s: can't read what is to be kept", path);
 	*size = extent < (uint64_t)st.st_size ? (off_t)extent : st.st_size;
-	if (*size > KEEP_BYTES_MAX)
+	if (*size > BINARY_STORE_BYTES_MAX)
 		return error_set(error, EFBIG, "%s: more than %u GiB", path,
-				 (unsigned int)(KEEP_BYTES_MAX >> 30));
+				 (unsigned int)(BINARY_STORE_BYTES_MAX >> 30));
 	return 0;
 }
 
-static int write_copy(struct file *file, int fd, const void *image, size_t size,
+static int write_copy(struct atomic_file *file, int fd, const void *image, size_t size,
 		      struct error *error)
 {
 	off_t end = 0;
 	int err;
 
 	if (image)
-		return file_write(file, image, size, error);
+		return atomic_file_write(file, image, size, error);
 	err = find_size(fd, file->path, &end, error);
 	return err ? err : copy(file, fd, end, error);
 }
 
-int keep_object(const char *directory, const char *build_id, int fd, const void *image, size_t size,
-		struct error *error)
+int binary_store_add(const char *directory, const char *build_id, int fd, const void *image,
+		     size_t size, struct error *error)
 {
 	char path[PATH_MAX];
-	struct file file;
+	struct atomic_file file;
 	int err;
 
 	if (strlen(build_id) < 4)
@@ -136,12 +136,12 @@ int keep_object(const char *directory, const char *build_id, int fd, const void 
 	sprintf(path + strlen(path), "/%s", build_id + 2);
 	if (!access(path, F_OK))
 		return 0;
-	err = file_create(&file, path, error);
+	err = atomic_file_create(&file, path, error);
 	if (err)
 		return err;
 	err = write_copy(&file, fd, image, size, error);
 	if (!err)
-		return file_commit(&file, error);
-	file_discard(&file);
+		return atomic_file_commit(&file, error);
+	atomic_file_discard(&file);
 	return err;
 }

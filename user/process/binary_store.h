@@ -9,10 +9,10 @@
 struct error;
 
 /* Makes DIRECTORY and what has to be in it. Returns 0 or a negative errno value. */
-int keep_prepare(const char *directory, struct error *error);
+int binary_store_prepare(const char *directory, struct error *error);
 
 /* Of one file. */
-#define KEEP_BYTES_MAX ((off_t)4 << 30)
+#define BINARY_STORE_BYTES_MAX ((off_t)4 << 30)
 
 /*
  * Copies an ELF file, without its holes and what is behind its last section and segment, or the
@@ -20,7 +20,7 @@ int keep_prepare(const char *directory, struct error *error);
  * already. Returns 0 or a negative errno value, -EFBIG where it is too large, and then
  * nothing was added.
  */
-int keep_object(const char *directory, const char *build_id, int fd, const void *image, size_t size,
-		struct error *error);
+int binary_store_add(const char *directory, const char *build_id, int fd, const void *image,
+		     size_t size, struct error *error);
 
 #endif

@@ -38,9 +38,9 @@
 #define SWEEPS_REMEMBERED 8u
 
 enum state {
-	OBJECT_UNTOUCHED,
-	OBJECT_WANTED, /* it is in the queue, or being read: the thread's */
-	OBJECT_READ, /* it was read, or can't be */
+	FILE_UNTOUCHED,
+	FILE_WANTED, /* it is in the queue, or being read: the thread's */
+	FILE_READ, /* it was read, or can't be */
 };
 
 /* A way to a file: a process that maps it. pid 0: none is known. */
@@ -50,7 +50,7 @@ struct way {
 };
 
 struct object_file {
-	struct object object; /* first, for object_file() */
+	struct mapped_file object; /* first, for object_file() */
 	/* As the kernel told; `told` if it did. */
 	uint64_t device, inode, size;
 	uint32_t generation;
@@ -61,10 +61,10 @@ struct object_file {
 	size_t image_size;
 	uint64_t id; /* of the kernel, that can be opened; 0: none */
 	struct way way;
-	enum state state; /* OBJECT_WANTED to _READ: under the lock */
+	enum state state; /* FILE_WANTED to _READ: under the lock */
 	bool hung; /* the thread that reads it was given up: under the lock */
 	unsigned int unmarked; /* sweeps */
-	/* Of the thread while it is OBJECT_WANTED: */
+	/* Of the thread while it is FILE_WANTED: */
 	struct object_file *next; /* in the queue, or in what was read */
 	uint64_t wanted_id;
 	struct way wanted_way;
@@ -82,9 +82,9 @@ struct name {
 	uint64_t sweep; /* in which it was given back */
 };
 
-struct objects {
+struct mapped_files {
 	char *root;
-	struct object_source source;
+	struct file_source source;
 	struct object_file **list; /* by index */
 	size_t count, capacity;
 	struct hash identities; /* indices of `list` */
@@ -108,7 +108,7 @@ struct objects {
 	struct object_file *reading; /* what the thread is at */
 	struct object_file *done; /* that were read since the last tick */
 	uint64_t read_count;
-	struct objects_counts counts;
+	struct mapped_files_counts counts;
 	struct error keep_problem;
 	bool stop;
 	bool ended;
@@ -117,11 +117,11 @@ struct objects {
 
 /* What has come of reading an object. */
 struct outcome {
-	struct objects_counts counts;
+	struct mapped_files_counts counts;
 	struct error keep_problem; /* where it was not kept */
 };
 
-static struct object_file *object_file(struct object *object)
+static struct object_file *object_file(struct mapped_file *object)
 {
 	return (struct object_file *)object;
 }
@@ -220,12 +220,12 @@ static int find_file(const char *root, const struct object_file *object, const s
 	return fd >= 0 ? fd : try_path(object, O_NOFOLLOW, "%s%s", root, path);
 }
 
-int object_open(const struct objects *objects, const struct object *object)
+int mapped_file_open(const struct mapped_files *objects, const struct mapped_file *object)
 {
 	const struct object_file *file = (const struct object_file *)object;
 	int fd;
 
-	if (file->state == OBJECT_WANTED)
+	if (file->state == FILE_WANTED)
 		return -ETIMEDOUT;
 	if (file->fd < 0)
 		return find_file(objects->root, file, &file->way);
@@ -236,7 +236,7 @@ int object_open(const struct objects *objects, const struct object *object)
 /* Reading, by the thread */
 
 /* The file of the kernel, or one that is proven to be it. */
-static int open_wanted(const struct objects *objects, const struct object_file *object)
+static int open_wanted(const struct mapped_files *objects, const struct object_file *object)
 {
 	int fd = -ENOENT, found;
 	struct stat st;
@@ -253,46 +253,46 @@ static int open_wanted(const struct objects *objects, const struct object_file *
 	return found >= 0 || !object->wanted_id ? found : fd;
 }
 
-static void keep_copy(const struct objects *objects, const struct object_file *object, int fd,
+static void keep_copy(const struct mapped_files *objects, const struct object_file *object, int fd,
 		      struct outcome *outcome)
 {
 	if (!*object->elf.build_id)
 		outcome->counts.without_id++;
-	else if (!keep_object(objects->keep, object->elf.build_id, fd, object->image,
-			      object->image_size, &outcome->keep_problem))
+	else if (!binary_store_add(objects->keep, object->elf.build_id, fd, object->image,
+				   object->image_size, &outcome->keep_problem))
 		outcome->counts.kept++;
 	else
 		outcome->counts.not_kept++;
 }
 
 /* Whether a file that has a name no more is to stay open. */
-static bool is_worth_an_fd(struct objects *objects, const struct object_file *object, int fd)
+static bool is_worth_an_fd(struct mapped_files *objects, const struct object_file *object, int fd)
 {
 	struct stat st;
 
 	if (!object->unlinked && (fstat(fd, &st) || st.st_nlink))
 		return false;
-	if (__atomic_add_fetch(&objects->open, 1, __ATOMIC_RELAXED) <= OBJECTS_OPEN_MAX)
+	if (__atomic_add_fetch(&objects->open, 1, __ATOMIC_RELAXED) <= MAPPED_FILES_OPEN_MAX)
 		return true;
 	__atomic_sub_fetch(&objects->open, 1, __ATOMIC_RELAXED);
 	return false;
 }
 
 /* Lets go of symbols that are beyond what is kept of all files. */
-static void bound_symbols(struct objects *objects, struct object_file *object,
+static void bound_symbols(struct mapped_files *objects, struct object_file *object,
 			  struct error *problem)
 {
 	uint64_t size = elf_functions_size(&object->elf), max = objects->source.symbol_bytes;
 
 	if (__atomic_add_fetch(&objects->symbol_bytes, size, __ATOMIC_RELAXED) <=
-	    (max ? max : OBJECTS_SYMBOL_BYTES_MAX))
+	    (max ? max : MAPPED_FILES_SYMBOL_BYTES_MAX))
 		return;
 	__atomic_sub_fetch(&objects->symbol_bytes, size, __ATOMIC_RELAXED);
 	elf_drop_functions(&object->elf);
 	error_set(problem, E2BIG, "has more symbols than there is room for");
 }
 
-static int read_symbols(struct objects *objects, struct object_file *object, int fd,
+static int read_symbols(struct mapped_files *objects, struct object_file *object, int fd,
 			struct error *problem)
 {
 	int err = elf_read(&object->elf, fd, object->image, object->image_size,
@@ -309,7 +309,7 @@ static int read_symbols(struct objects *objects, struct object_file *object, int
 	return error_set(problem, ESTALE, "was changed during the recording");
 }
 
-static void read_object(struct objects *objects, struct object_file *object,
+static void read_object(struct mapped_files *objects, struct object_file *object,
 			struct outcome *outcome)
 {
 	int fd = object->image ? -1 : open_wanted(objects, object), err = 0;
@@ -332,7 +332,7 @@ static void read_object(struct objects *objects, struct object_file *object,
 }
 
 /* With the lock. */
-static void take_outcome(struct objects *objects, const struct outcome *outcome)
+static void take_outcome(struct mapped_files *objects, const struct outcome *outcome)
 {
 	if (outcome->counts.not_kept && !objects->counts.not_kept)
 		objects->keep_problem = outcome->keep_problem;
@@ -343,7 +343,7 @@ static void take_outcome(struct objects *objects, const struct outcome *outcome)
 }
 
 /* The next one of the queue. NULL: it is to end. With the lock. */
-static struct object_file *next_wanted(struct objects *objects)
+static struct object_file *next_wanted(struct mapped_files *objects)
 {
 	struct object_file *object;
 
@@ -361,7 +361,7 @@ static struct object_file *next_wanted(struct objects *objects)
 
 static void *read_objects(void *arg)
 {
-	struct objects *objects = arg;
+	struct mapped_files *objects = arg;
 	struct object_file *object;
 
 	pthread_mutex_lock(&objects->lock);
@@ -388,11 +388,11 @@ static void *read_objects(void *arg)
 	return NULL;
 }
 
-int object_need(struct objects *objects, struct object *object)
+int mapped_file_request(struct mapped_files *objects, struct mapped_file *object)
 {
 	struct object_file *file = object_file(object);
 
-	if (file->state != OBJECT_UNTOUCHED || objects->finished)
+	if (file->state != FILE_UNTOUCHED || objects->finished)
 		return 0;
 	if (!file->told) {
 		file->needed_early = true;
@@ -405,7 +405,7 @@ int object_need(struct objects *objects, struct object *object)
 			return -ENOMEM;
 		objects->thread_runs = true;
 	}
-	file->state = OBJECT_WANTED;
+	file->state = FILE_WANTED;
 	file->wanted_id = file->id;
 	file->wanted_way = file->way;
 	file->next = NULL;
@@ -419,10 +419,10 @@ int object_need(struct objects *objects, struct object *object)
 
 /* The table */
 
-struct objects *objects_new(const char *root, const struct object_source *source,
-			    struct error *error)
+struct mapped_files *mapped_files_new(const char *root, const struct file_source *source,
+				      struct error *error)
 {
-	struct objects *objects = calloc(1, sizeof(*objects));
+	struct mapped_files *objects = calloc(1, sizeof(*objects));
 
 	if (objects)
 		objects->root = strdup(root);
@@ -452,18 +452,18 @@ static void free_object(struct object_file *object)
 }
 
 /* How long one file may take: less and less, as others have hung. */
-static unsigned int patience(const struct objects *objects)
+static unsigned int patience(const struct mapped_files *objects)
 {
 	unsigned int seconds = objects->source.patience;
 
 	if (!seconds)
-		seconds = objects->keep ? OBJECTS_KEEP_PATIENCE_S : OBJECTS_PATIENCE_S;
+		seconds = objects->keep ? MAPPED_FILES_SAVE_TIMEOUT_S : MAPPED_FILES_TIMEOUT_S;
 	seconds >>= objects->hung;
 	return seconds ? seconds : 1;
 }
 
 /* Waits until the thread has ended; false: it hangs. With the lock. */
-static bool wait_for_thread(struct objects *objects)
+static bool wait_for_thread(struct mapped_files *objects)
 {
 	struct timespec deadline;
 	uint64_t seen;
@@ -481,14 +481,14 @@ static bool wait_for_thread(struct objects *objects)
 	return true;
 }
 
-static void drop_queue(struct objects *objects)
+static void drop_queue(struct mapped_files *objects)
 {
 	objects->queue = NULL;
 	objects->queue_end = &objects->queue;
 }
 
 /* Moves what is on a device behind all else in the queue. */
-static void defer_device(struct objects *objects, uint64_t device)
+static void defer_device(struct mapped_files *objects, uint64_t device)
 {
 	struct object_file *deferred = NULL, **deferred_end = &deferred, *object;
 	struct object_file **at = &objects->queue;
@@ -511,7 +511,7 @@ static void defer_device(struct objects *objects, uint64_t device)
  * Leaves the thread alone with the file in which it hangs, and has another one read the rest.
  * False: there is no other one. With the lock.
  */
-static bool replace_thread(struct objects *objects)
+static bool replace_thread(struct mapped_files *objects)
 {
 	pthread_detach(objects->thread);
 	objects->thread_runs = false;
@@ -523,7 +523,7 @@ static bool replace_thread(struct objects *objects)
 	objects->reading->hung = true;
 	defer_device(objects, objects->reading->device);
 	objects->reading = NULL;
-	if (objects->queue && objects->hung < OBJECTS_HUNG_MAX)
+	if (objects->queue && objects->hung < MAPPED_FILES_STUCK_MAX)
 		objects->thread_runs =
 			!pthread_create(&objects->thread, NULL, read_objects, objects);
 	if (!objects->thread_runs)
@@ -532,7 +532,7 @@ static bool replace_thread(struct objects *objects)
 }
 
 /* Has the thread end once the queue is empty, or gives up what hangs. */
-static void stop_thread(struct objects *objects)
+static void stop_thread(struct mapped_files *objects)
 {
 	if (!objects->thread_runs)
 		return;
@@ -547,11 +547,11 @@ static void stop_thread(struct objects *objects)
 	objects->thread_runs = false;
 }
 
-void objects_free(struct objects *objects)
+void mapped_files_free(struct mapped_files *objects)
 {
 	if (!objects)
 		return;
-	objects_abandon(objects);
+	mapped_files_abandon(objects);
 	/* The thread would find what it works on gone. */
 	if (objects->hung)
 		return;
@@ -567,16 +567,16 @@ void objects_free(struct objects *objects)
 	free(objects);
 }
 
-int objects_keep(struct objects *objects, const char *directory, struct error *error)
+int mapped_files_save(struct mapped_files *objects, const char *directory, struct error *error)
 {
-	int err = keep_prepare(directory, error);
+	int err = binary_store_prepare(directory, error);
 
 	if (!err)
 		objects->keep = directory;
 	return err;
 }
 
-static struct object_file *new_object(struct objects *objects)
+static struct object_file *new_object(struct mapped_files *objects)
 {
 	struct object_file *object = calloc(1, sizeof(*object));
 
@@ -608,7 +608,7 @@ static int compare_names(const void *a, const void *b)
 	return (left->id > right->id) - (left->id < right->id);
 }
 
-static struct name *find_name(const struct objects *objects, uint64_t id)
+static struct name *find_name(const struct mapped_files *objects, uint64_t id)
 {
 	const struct name key = {.id = id};
 	struct name **node = tfind(&key, &objects->names, compare_names);
@@ -616,7 +616,7 @@ static struct name *find_name(const struct objects *objects, uint64_t id)
 	return node ? *node : NULL;
 }
 
-static struct name *add_name(struct objects *objects, uint64_t id, struct object_file *object)
+static struct name *add_name(struct mapped_files *objects, uint64_t id, struct object_file *object)
 {
 	struct name *name = calloc(1, sizeof(*name));
 	struct name **node;
@@ -636,7 +636,7 @@ static struct name *add_name(struct objects *objects, uint64_t id, struct object
 }
 
 /* Gives an id back. Records that waited may still name it for a while. */
-static void release_id(struct objects *objects, uint64_t id)
+static void release_id(struct mapped_files *objects, uint64_t id)
 {
 	struct name *name = find_name(objects, id);
 
@@ -648,7 +648,7 @@ static void release_id(struct objects *objects, uint64_t id)
 	objects->forgotten_end = &name->next;
 }
 
-static void forget_names(struct objects *objects)
+static void forget_names(struct mapped_files *objects)
 {
 	struct name *name;
 
@@ -661,12 +661,12 @@ static void forget_names(struct objects *objects)
 	}
 }
 
-void objects_leave_symbols(struct objects *objects)
+void mapped_files_skip_symbols(struct mapped_files *objects)
 {
 	objects->without_symbols = true;
 }
 
-bool objects_have_symbols(const struct objects *objects)
+bool mapped_files_have_symbols(const struct mapped_files *objects)
 {
 	return !objects->without_symbols;
 }
@@ -680,12 +680,12 @@ static uint32_t identity_hash(const struct object_file *object)
 	hash = hash_number(hash, object->inode);
 	hash = hash_number(hash, object->size);
 	hash = hash_number(hash, (uint64_t)object->generation << 1 | object->unread);
-	return hash_text(hash, object->build_id ? object->build_id : "");
+	return hash_string(hash, object->build_id ? object->build_id : "");
 }
 
 static bool is_identical(const void *context, uint32_t index, const void *key)
 {
-	const struct object_file *a = ((const struct objects *)context)->list[index], *b = key;
+	const struct object_file *a = ((const struct mapped_files *)context)->list[index], *b = key;
 
 	return a->device == b->device && a->inode == b->inode && a->size == b->size &&
 	       a->generation == b->generation && a->unread == b->unread &&
@@ -711,8 +711,8 @@ static int set_identity(struct object_file *object, const struct stackbeat_objec
 }
 
 /* Makes `object` the one that is told of, with the identity of `key`, which it takes over. */
-static int tell_object(struct objects *objects, struct object_file *object, struct object_file *key,
-		       const struct stackbeat_object *record)
+static int tell_object(struct mapped_files *objects, struct object_file *object,
+		       struct object_file *key, const struct stackbeat_object *record)
 {
 	char *path = strdup(record->path);
 
@@ -733,7 +733,7 @@ static int tell_object(struct objects *objects, struct object_file *object, stru
 }
 
 /* The object of a file of which the kernel tells under a new id. */
-static struct object_file *known_object(struct objects *objects, const struct object_file *key)
+static struct object_file *known_object(struct mapped_files *objects, const struct object_file *key)
 {
 	uint32_t index =
 		hash_find(&objects->identities, identity_hash(key), is_identical, objects, key);
@@ -741,7 +741,7 @@ static struct object_file *known_object(struct objects *objects, const struct ob
 	return index == HASH_NONE ? NULL : objects->list[index];
 }
 
-int objects_add(struct objects *objects, const struct stackbeat_object *record)
+int mapped_files_add(struct mapped_files *objects, const struct stackbeat_object *record)
 {
 	struct name *name = find_name(objects, record->object);
 	struct object_file key = {0};
@@ -762,17 +762,18 @@ int objects_add(struct objects *objects, const struct stackbeat_object *record)
 	if (err)
 		return err;
 	object->unmarked = 0;
-	if (object->state == OBJECT_UNTOUCHED && (!object->id || object->id == record->object)) {
+	if (object->state == FILE_UNTOUCHED && (!object->id || object->id == record->object)) {
 		object->unlinked |= record->record.flags & STACKBEAT_OBJECT_UNLINKED;
 		object->id = record->object;
 	} else {
 		/* One that is read, or can be opened, needs no other id. */
 		release_id(objects, record->object);
 	}
-	return object->needed_early ? object_need(objects, &object->object) : 0;
+	return object->needed_early ? mapped_file_request(objects, &object->object) : 0;
 }
 
-struct object *objects_mapped(struct objects *objects, uint32_t pid, uint64_t start, uint64_t end)
+struct mapped_file *mapped_files_mapped(struct mapped_files *objects, uint32_t pid, uint64_t start,
+					uint64_t end)
 {
 	struct object_file key = {.unread = true, .told = true}, *object;
 	char link[PATH_MAX], path[PATH_MAX];
@@ -813,7 +814,7 @@ struct object *objects_mapped(struct objects *objects, uint32_t pid, uint64_t st
 	return &object->object;
 }
 
-struct object *objects_get(struct objects *objects, uint64_t id)
+struct mapped_file *mapped_files_get(struct mapped_files *objects, uint64_t id)
 {
 	struct name *name = find_name(objects, id);
 	struct object_file *object = name ? name->object : new_object(objects);
@@ -825,7 +826,7 @@ struct object *objects_get(struct objects *objects, uint64_t id)
 	return &object->object;
 }
 
-struct object *objects_vdso(struct objects *objects)
+struct mapped_file *mapped_files_vdso(struct mapped_files *objects)
 {
 	const ElfW(Ehdr) *header = (const void *)getauxval(AT_SYSINFO_EHDR);
 	struct object_file *vdso;
@@ -851,13 +852,13 @@ struct object *objects_vdso(struct objects *objects)
 	return &vdso->object;
 }
 
-struct object *objects_at(const struct objects *objects, uint32_t index)
+struct mapped_file *mapped_files_at(const struct mapped_files *objects, uint32_t index)
 {
 	return &objects->list[index]->object;
 }
 
-void object_seen(struct objects *objects, struct object *object, uint32_t pid, uint64_t start,
-		 uint64_t end)
+void mapped_file_note_mapping(struct mapped_files *objects, struct mapped_file *object,
+			      uint32_t pid, uint64_t start, uint64_t end)
 {
 	struct object_file *file = object_file(object);
 
@@ -868,12 +869,12 @@ void object_seen(struct objects *objects, struct object *object, uint32_t pid, u
 
 /* Giving back */
 
-void objects_mark(struct objects *objects, uint32_t index)
+void mapped_files_mark(struct mapped_files *objects, uint32_t index)
 {
 	objects->list[index]->unmarked = 0;
 }
 
-static void release_object(struct objects *objects, struct object_file *object)
+static void release_object(struct mapped_files *objects, struct object_file *object)
 {
 	if (object->id)
 		release_id(objects, object->id);
@@ -882,13 +883,13 @@ static void release_object(struct objects *objects, struct object_file *object)
 
 static void publish(struct object_file *object)
 {
-	object->state = OBJECT_READ;
+	object->state = FILE_READ;
 	object->object.problem = object->problem ? object->problem : "";
 	if (*object->elf.build_id)
 		object->object.build_id = object->elf.build_id;
 }
 
-void objects_give_back(struct objects *objects)
+void mapped_files_release_read(struct mapped_files *objects)
 {
 	struct object_file *done, *next;
 
@@ -903,20 +904,20 @@ void objects_give_back(struct objects *objects)
 	}
 }
 
-void objects_sweep(struct objects *objects)
+void mapped_files_sweep(struct mapped_files *objects)
 {
 	objects->sweep++;
 	forget_names(objects);
 	for (size_t i = 0; i < objects->count; i++) {
 		struct object_file *object = objects->list[i];
 
-		if (object->state == OBJECT_UNTOUCHED && object->id &&
+		if (object->state == FILE_UNTOUCHED && object->id &&
 		    object->unmarked++ >= SWEEPS_UNMARKED)
 			release_object(objects, object);
 	}
 }
 
-void objects_abandon(struct objects *objects)
+void mapped_files_abandon(struct mapped_files *objects)
 {
 	if (!objects || objects->finished)
 		return;
@@ -927,47 +928,47 @@ void objects_abandon(struct objects *objects)
 	objects->finished = true;
 }
 
-void objects_finish(struct objects *objects)
+void mapped_files_finish(struct mapped_files *objects)
 {
 	if (objects->finished)
 		return;
 	stop_thread(objects);
-	objects_give_back(objects);
+	mapped_files_release_read(objects);
 	for (size_t i = 0; i < objects->count; i++) {
-		if (objects->list[i]->state == OBJECT_WANTED)
+		if (objects->list[i]->state == FILE_WANTED)
 			objects->list[i]->object.problem = "reading it has hung";
 		release_object(objects, objects->list[i]);
 	}
 	objects->finished = true;
 }
 
-void objects_counts(const struct objects *objects, struct objects_counts *counts)
+void mapped_files_counts(const struct mapped_files *objects, struct mapped_files_counts *counts)
 {
 	*counts = objects->counts;
 }
 
-const char *objects_keep_problem(const struct objects *objects)
+const char *mapped_files_save_problem(const struct mapped_files *objects)
 {
 	return objects->keep_problem.text;
 }
 
-bool object_vaddr(const struct object *object, uint64_t offset, uint64_t *vaddr)
+bool mapped_file_vaddr(const struct mapped_file *object, uint64_t offset, uint64_t *vaddr)
 {
 	const struct object_file *file = (const struct object_file *)object;
 
-	return file->state != OBJECT_WANTED && elf_vaddr(&file->elf, offset, vaddr);
+	return file->state != FILE_WANTED && elf_vaddr(&file->elf, offset, vaddr);
 }
 
-bool object_lookup(const struct object *object, uint64_t vaddr, struct symbol *symbol)
+bool mapped_file_lookup(const struct mapped_file *object, uint64_t vaddr, struct symbol *symbol)
 {
 	const struct object_file *file = (const struct object_file *)object;
 
-	return file->state != OBJECT_WANTED && elf_lookup(&file->elf, vaddr, symbol);
+	return file->state != FILE_WANTED && elf_lookup(&file->elf, vaddr, symbol);
 }
 
-bool object_is_others(const struct object *object)
+bool mapped_file_is_untrusted(const struct mapped_file *object)
 {
 	const struct object_file *file = (const struct object_file *)object;
 
-	return file->state != OBJECT_WANTED && file->is_others;
+	return file->state != FILE_WANTED && file->is_others;
 }

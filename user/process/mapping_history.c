@@ -45,7 +45,7 @@ struct capture {
 	struct map map; /* not sorted until it is used */
 };
 
-struct history {
+struct mapping_history {
 	struct map map; /* at generation `at` */
 	size_t found; /* where in it an address was found last: the next one is often near */
 	uint32_t at;
@@ -342,19 +342,19 @@ static bool map_bridge(struct map *map)
 
 /* What is told */
 
-struct history *history_new(void)
+struct mapping_history *mapping_history_new(void)
 {
-	struct history *history = calloc(1, sizeof(*history));
+	struct mapping_history *history = calloc(1, sizeof(*history));
 
 	if (!history)
 		return NULL;
-	history->crowded = HISTORY_SPANS_MANY;
+	history->crowded = MAPPING_HISTORY_SPANS_MANY;
 	history->earliest = UINT32_MAX;
 	history->last = 1;
 	return history;
 }
 
-static void drop_capture(struct history *history, size_t index)
+static void drop_capture(struct mapping_history *history, size_t index)
 {
 	map_clear(&history->captures[index].map);
 	history->capture_count--;
@@ -362,7 +362,7 @@ static void drop_capture(struct history *history, size_t index)
 		(history->capture_count - index) * sizeof(*history->captures));
 }
 
-void history_free(struct history *history)
+void mapping_history_free(struct mapping_history *history)
 {
 	if (!history)
 		return;
@@ -375,7 +375,7 @@ void history_free(struct history *history)
 }
 
 /* The capture at a generation, which is made if it is not there. NULL when out of memory. */
-static struct capture *get_capture(struct history *history, uint32_t generation)
+static struct capture *get_capture(struct mapping_history *history, uint32_t generation)
 {
 	size_t at = 0;
 
@@ -394,12 +394,13 @@ static struct capture *get_capture(struct history *history, uint32_t generation)
 }
 
 /* What was read before what is in the map already tells nothing more. */
-static bool is_past(const struct history *history, uint32_t generation)
+static bool is_past(const struct mapping_history *history, uint32_t generation)
 {
 	return history->base && generation <= history->base;
 }
 
-int history_read(struct history *history, uint32_t generation, uint32_t gap, bool left_out)
+int mapping_history_read(struct mapping_history *history, uint32_t generation, uint32_t gap,
+			 bool left_out)
 {
 	struct capture *capture;
 
@@ -416,8 +417,8 @@ int history_read(struct history *history, uint32_t generation, uint32_t gap, boo
 	return 0;
 }
 
-int history_mapping(struct history *history, uint32_t generation, const struct span *span,
-		    uint64_t *lost)
+int mapping_history_mapping(struct mapping_history *history, uint32_t generation,
+			    const struct span *span, uint64_t *lost)
 {
 	struct capture *capture;
 
@@ -426,7 +427,7 @@ int history_mapping(struct history *history, uint32_t generation, const struct s
 	capture = get_capture(history, generation);
 	if (!capture)
 		return -ENOMEM;
-	if (capture->map.count == HISTORY_SPANS_MAX) {
+	if (capture->map.count == MAPPING_HISTORY_SPANS_MAX) {
 		capture->partial = true;
 		++*lost;
 		return 0;
@@ -449,7 +450,7 @@ static int doubt(struct map *map, const struct span *range, uint32_t generation,
 }
 
 /* Before anything that was read at `at` or before: of what was read later. */
-static int forget_initial(struct history *history, const struct span *range)
+static int forget_initial(struct mapping_history *history, const struct span *range)
 {
 	struct span nothing = {.start = range->start, .end = range->end};
 
@@ -457,14 +458,14 @@ static int forget_initial(struct history *history, const struct span *range)
 	return map_put(&history->map, &nothing, 1);
 }
 
-int history_change(struct history *history, uint32_t generation, const struct span *span,
-		   uint64_t *lost)
+int mapping_history_event(struct mapping_history *history, uint32_t generation,
+			  const struct span *span, uint64_t *lost)
 {
 	if (generation > history->latest)
 		history->latest = generation;
 	if (is_past(history, generation))
 		return doubt(&history->map, span, generation, history->base);
-	if (history->change_count == HISTORY_CHANGES_MAX) {
+	if (history->change_count == MAPPING_HISTORY_EVENTS_MAX) {
 		++*lost;
 		return 0;
 	}
@@ -494,7 +495,7 @@ static int compare_changes(const void *a, const void *b)
 	return 0;
 }
 
-static void sort_changes(struct history *history)
+static void sort_changes(struct mapping_history *history)
 {
 	if (!history->sorted && history->change_count)
 		qsort(history->changes, history->change_count, sizeof(*history->changes),
@@ -502,7 +503,7 @@ static void sort_changes(struct history *history)
 	history->sorted = true;
 }
 
-static void drop_changes(struct history *history, size_t count)
+static void drop_changes(struct mapping_history *history, size_t count)
 {
 	if (!count)
 		return;
@@ -516,7 +517,7 @@ static void drop_changes(struct history *history, size_t count)
  * The first generation after the last capture and up to the next that may be missing, or
  * UINT32_MAX. The gap of one after the next may begin before it.
  */
-static uint32_t next_gap(const struct history *history)
+static uint32_t next_gap(const struct mapping_history *history)
 {
 	uint32_t first = UINT32_MAX;
 
@@ -532,7 +533,7 @@ static uint32_t next_gap(const struct history *history)
 }
 
 /* Whether each generation up to `to` is of a change that was told; they are sorted. */
-static bool is_all_told(const struct history *history, uint32_t to)
+static bool is_all_told(const struct mapping_history *history, uint32_t to)
 {
 	uint32_t next = 2;
 
@@ -545,7 +546,7 @@ static bool is_all_told(const struct history *history, uint32_t to)
 }
 
 /* Before the first capture: what was read then, where no change has led to it. */
-static int start(struct history *history)
+static int start(struct mapping_history *history)
 {
 	struct capture *first = &history->captures[0];
 	int err = map_sort(&first->map);
@@ -563,7 +564,7 @@ static int start(struct history *history)
 }
 
 /* Within a gap only what is the same on both sides is known, and in all that was told of it. */
-static int enter_gap(struct history *history)
+static int enter_gap(struct mapping_history *history)
 {
 	const struct capture *next = &history->captures[0];
 	int err = map_sort(&history->captures[0].map);
@@ -613,7 +614,7 @@ static uint32_t known_since(const struct map *map, const struct entry *entry)
 }
 
 /* What is missing up to a capture does not matter any more. */
-static void pass_capture(struct history *history)
+static void pass_capture(struct mapping_history *history)
 {
 	if (history->last <= history->base) {
 		history->last = history->base;
@@ -624,7 +625,7 @@ static void pass_capture(struct history *history)
 	}
 }
 
-static int apply_capture(struct history *history)
+static int apply_capture(struct mapping_history *history)
 {
 	struct capture *capture = &history->captures[0];
 	struct map old = history->map, new = {0};
@@ -657,7 +658,7 @@ static int apply_capture(struct history *history)
 }
 
 /* Each generation is of a change: where that is not told it was lost, or comes late. */
-static void note_change(struct history *history, uint32_t generation)
+static void note_change(struct mapping_history *history, uint32_t generation)
 {
 	if (generation > history->last) {
 		if (generation > history->last + 1 && !history->missing)
@@ -669,7 +670,7 @@ static void note_change(struct history *history, uint32_t generation)
 	}
 }
 
-static int apply_change(struct history *history, const struct change *change)
+static int apply_change(struct mapping_history *history, const struct change *change)
 {
 	struct map *map = &history->map;
 	struct span nothing = {.start = change->span.start, .end = change->span.end};
@@ -677,7 +678,7 @@ static int apply_change(struct history *history, const struct change *change)
 	note_change(history, change->generation);
 	if (map->count >= history->crowded && !history->partial && !map_bridge(map))
 		history->crowded = map->count * 2;
-	if (map->count >= HISTORY_SPANS_MAX)
+	if (map->count >= MAPPING_HISTORY_SPANS_MAX)
 		return map_put(map, &nothing, change->generation);
 	return map_put(map, &change->span, change->generation);
 }
@@ -686,7 +687,7 @@ static int apply_change(struct history *history, const struct change *change)
  * The generation of the next capture to apply, or, with *gap, of the gap before it to
  * enter. What lies behind already, as it was told late, is not entered.
  */
-static uint32_t next_capture(const struct history *history, bool *gap)
+static uint32_t next_capture(const struct mapping_history *history, bool *gap)
 {
 	uint32_t begin = history->in_gap ? UINT32_MAX : next_gap(history);
 
@@ -696,7 +697,7 @@ static uint32_t next_capture(const struct history *history, bool *gap)
 	return history->capture_count ? history->captures[0].generation : UINT32_MAX;
 }
 
-int history_advance(struct history *history, uint32_t generation)
+int mapping_history_advance(struct mapping_history *history, uint32_t generation)
 {
 	size_t done = 0;
 	int err = 0;
@@ -742,13 +743,13 @@ int history_advance(struct history *history, uint32_t generation)
 }
 
 /* Whether a change up to this generation was lost that is in no gap. */
-static bool misses_change(const struct history *history, uint32_t generation)
+static bool misses_change(const struct mapping_history *history, uint32_t generation)
 {
 	return (history->missing && generation >= history->missing) ||
 	       (!history->in_gap && generation > history->last);
 }
 
-bool history_ready(const struct history *history, uint32_t generation, bool settled)
+bool mapping_history_ready(const struct mapping_history *history, uint32_t generation, bool settled)
 {
 	bool gap;
 
@@ -759,17 +760,17 @@ bool history_ready(const struct history *history, uint32_t generation, bool sett
 	       next_capture(history, &gap) > generation;
 }
 
-uint64_t history_moved(const struct history *history)
+uint64_t mapping_history_moved(const struct mapping_history *history)
 {
 	return history->map.moved;
 }
 
-uint32_t history_latest(const struct history *history)
+uint32_t mapping_history_latest(const struct mapping_history *history)
 {
 	return history->latest;
 }
 
-bool history_is_behind(const struct history *history)
+bool mapping_history_is_behind(const struct mapping_history *history)
 {
 	return history->change_count || history->capture_count;
 }
@@ -779,7 +780,8 @@ static bool is_in(const struct span *span, uint64_t address)
 	return address >= span->start && address < span->end;
 }
 
-const struct span *history_find(struct history *history, uint32_t generation, uint64_t address)
+const struct span *mapping_history_find(struct mapping_history *history, uint32_t generation,
+					uint64_t address)
 {
 	const struct map *map = &history->map;
 	const struct entry *entry;
@@ -798,7 +800,7 @@ const struct span *history_find(struct history *history, uint32_t generation, ui
 	return &entry->span;
 }
 
-bool history_is_certain(const struct history *history, uint32_t generation)
+bool mapping_history_is_certain(const struct mapping_history *history, uint32_t generation)
 {
 	return history->base && generation >= history->base && !history->in_gap &&
 	       !history->partial && !misses_change(history, generation);
@@ -812,8 +814,8 @@ static void each_place(const struct map *map, void (*fn)(uint32_t place, void *a
 	}
 }
 
-void history_each_place(const struct history *history, void (*fn)(uint32_t place, void *arg),
-			void *arg)
+void mapping_history_each_segment(const struct mapping_history *history,
+				  void (*fn)(uint32_t place, void *arg), void *arg)
 {
 	each_place(&history->map, fn, arg);
 	for (size_t i = 0; i < history->capture_count; i++)

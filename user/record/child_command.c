@@ -29,11 +29,12 @@ static void run_child(int go, int failed, char **command, const sigset_t *mask)
 	_exit(code == ENOENT ? 127 : 126);
 }
 
-int target_prepare(struct target *target, char **command, const sigset_t *mask, struct error *error)
+int child_command_prepare(struct child_command *target, char **command, const sigset_t *mask,
+			  struct error *error)
 {
 	int go[2], failed[2], code;
 
-	*target = (struct target){0};
+	*target = (struct child_command){0};
 	if (pipe2(go, O_CLOEXEC))
 		return error_errno(error, errno, "can't start '%s'", command[0]);
 	if (pipe2(failed, O_CLOEXEC)) {
@@ -73,7 +74,7 @@ static void close_pipe(int *fd)
 	*fd = 0;
 }
 
-int target_release(struct target *target, const char *name, struct error *error)
+int child_command_release(struct child_command *target, const char *name, struct error *error)
 {
 	ssize_t length;
 	int code = 0;
@@ -88,11 +89,11 @@ int target_release(struct target *target, const char *name, struct error *error)
 	close_pipe(&target->failed);
 	if (!code)
 		return 0;
-	target_end(target);
+	child_command_end(target);
 	return error_errno(error, code, "can't run '%s'", name);
 }
 
-static void note_end(struct target *target, int options)
+static void note_end(struct child_command *target, int options)
 {
 	pid_t pid;
 
@@ -104,27 +105,27 @@ static void note_end(struct target *target, int options)
 	target->ended = pid == target->pid;
 }
 
-void target_reap(struct target *target)
+void child_command_reap(struct child_command *target)
 {
 	note_end(target, WNOHANG);
 }
 
-void target_end(struct target *target)
+void child_command_end(struct child_command *target)
 {
 	close_pipe(&target->go);
 	close_pipe(&target->failed);
-	target_reap(target);
+	child_command_reap(target);
 	if (!target->pid || target->ended)
 		return;
 	kill(target->pid, SIGTERM);
 	/* One that is stopped ends when it goes on; one that does not want to is made to. */
 	kill(target->pid, SIGCONT);
-	if (!process_ends_within(target->pid, END_PATIENCE_MS))
+	if (!process_exits_within(target->pid, END_PATIENCE_MS))
 		kill(target->pid, SIGKILL);
-	note_end(target, process_ends_within(target->pid, KILLED_MS) ? 0 : WNOHANG);
+	note_end(target, process_exits_within(target->pid, KILLED_MS) ? 0 : WNOHANG);
 }
 
-int target_pass_status(const struct target *target)
+int child_command_pass_status(const struct child_command *target)
 {
 	sigset_t set;
 	int number;

@@ -12,7 +12,7 @@
 
 struct error;
 
-struct target {
+struct child_command {
 	pid_t pid; /* 0: none */
 	bool ended;
 	int status; /* as waitpid() tells, once ended */
@@ -22,24 +22,24 @@ struct target {
 
 /*
  * Forks a child that will run `command` (NULL-terminated) with the signal mask
- * `mask` once target_release() is called. Returns 0 or a negative errno value.
+ * `mask` once child_command_release() is called. Returns 0 or a negative errno value.
  */
-int target_prepare(struct target *target, char **command, const sigset_t *mask,
-		   struct error *error);
+int child_command_prepare(struct child_command *target, char **command, const sigset_t *mask,
+			  struct error *error);
 
 /* Lets it run. Returns 0, or a negative errno value: then it has ended. */
-int target_release(struct target *target, const char *name, struct error *error);
+int child_command_release(struct child_command *target, const char *name, struct error *error);
 
 /* Looks, without waiting, whether it has ended. */
-void target_reap(struct target *target);
+void child_command_reap(struct child_command *target);
 
 /* Ends it with SIGTERM if it runs, or with SIGKILL where that does not, and waits for it. */
-void target_end(struct target *target);
+void child_command_end(struct child_command *target);
 
 /*
  * The exit status to pass on. Where the command was ended by a signal, does not
  * return: ends this process by the same signal, as perf does.
  */
-int target_pass_status(const struct target *target);
+int child_command_pass_status(const struct child_command *target);
 
 #endif

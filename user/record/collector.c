@@ -35,7 +35,7 @@ static int release_object(uint64_t id, void *arg)
 int collector_init(struct collector *collector, uint32_t labels, const char *keep, bool nameless,
 		   struct error *error)
 {
-	const struct object_source source = {
+	const struct file_source source = {
 		.open = open_object,
 		.release = release_object,
 		.arg = collector,
@@ -43,52 +43,52 @@ int collector_init(struct collector *collector, uint32_t labels, const char *kee
 	int err;
 
 	*collector = (struct collector){0};
-	collector->objects = objects_new("", &source, error);
+	collector->objects = mapped_files_new("", &source, error);
 	if (!collector->objects)
 		return -ENOMEM;
 	if (nameless)
-		objects_leave_symbols(collector->objects);
+		mapped_files_skip_symbols(collector->objects);
 	if (keep) {
-		err = objects_keep(collector->objects, keep, error);
+		err = mapped_files_save(collector->objects, keep, error);
 		if (err)
 			return err;
 	}
-	collector->spaces = spaces_new("", collector->objects, error);
+	collector->spaces = address_spaces_new("", collector->objects, error);
 	if (!collector->spaces)
 		return -ENOMEM;
-	collector->profile = profile_new(collector->spaces, labels);
+	collector->profile = stack_table_new(collector->spaces, labels);
 	if (collector->profile)
-		collector->intake = intake_new(collector->spaces, collector->profile);
+		collector->intake = sample_queue_new(collector->spaces, collector->profile);
 	return collector->intake ? 0 : error_errno(error, ENOMEM, "can't record");
 }
 
 void collector_clear(struct collector *collector)
 {
-	intake_free(collector->intake);
-	profile_free(collector->profile);
-	spaces_free(collector->spaces);
-	objects_free(collector->objects);
+	sample_queue_free(collector->intake);
+	stack_table_free(collector->profile);
+	address_spaces_free(collector->spaces);
+	mapped_files_free(collector->objects);
 }
 
-void collector_start(struct collector *collector, const struct device *device, bool own_pids)
+void collector_start(struct collector *collector, const struct device *device, bool same_pid_ns)
 {
 	collector->device = device;
-	spaces_trust_pids(collector->spaces, own_pids);
+	address_spaces_same_pid_ns(collector->spaces, same_pid_ns);
 }
 
 static int add_space(const struct stackbeat_space *record, void *arg)
 {
-	return spaces_add(((struct collector *)arg)->spaces, record);
+	return address_spaces_add(((struct collector *)arg)->spaces, record);
 }
 
 static int add_mapping(const struct stackbeat_mapping *record, void *arg)
 {
-	return spaces_add_mapping(((struct collector *)arg)->spaces, record);
+	return address_spaces_add_mapping(((struct collector *)arg)->spaces, record);
 }
 
 static int add_object(const struct stackbeat_object *record, void *arg)
 {
-	return objects_add(((struct collector *)arg)->objects, record);
+	return mapped_files_add(((struct collector *)arg)->objects, record);
 }
 
 static int drain_metadata(struct collector *collector, struct device *device, struct error *error)
@@ -123,8 +123,9 @@ static int drain_samples(struct collector *collector, struct device *device, boo
 {
 	int err;
 
-	intake_begin(collector->intake, settled);
-	err = device_drain(device, intake_repeat, intake_sample, collector->intake, error);
+	sample_queue_begin(collector->intake, settled);
+	err = device_drain(device, sample_queue_repeat, sample_queue_sample, collector->intake,
+			   error);
 	return err == -ENOMEM ? error_errno(error, ENOMEM, "can't keep the samples") : err;
 }
 
@@ -133,14 +134,14 @@ static int settle(struct collector *collector, int64_t noted, struct error *erro
 	uint64_t seen = (uint64_t)(noted - PUBLISH_NS);
 	int64_t now = kernel_now_ns(CLOCK_MONOTONIC);
 	bool look = now >= collector->next_look;
-	int err = intake_settle(collector->intake, seen);
+	int err = sample_queue_flush(collector->intake, seen);
 
 	if (!err)
-		err = spaces_settle(collector->spaces, seen, (uint64_t)now, look);
+		err = address_spaces_collect_garbage(collector->spaces, seen, (uint64_t)now, look);
 	if (err)
 		return error_errno(error, -err, "can't keep the samples");
 	if (look) {
-		objects_sweep(collector->objects);
+		mapped_files_sweep(collector->objects);
 		collector->next_look = now + LOOK_INTERVAL_NS;
 	}
 	return 0;
@@ -152,13 +153,13 @@ int collector_drain(struct collector *collector, struct device *device, struct e
 	bool settled;
 	int err;
 
-	device_note(device);
+	device_snapshot_heads(device);
 	err = drain_noted_metadata(collector, device, &settled, error);
 	if (!err)
 		err = drain_samples(collector, device, settled, error);
 	if (!err && settled)
 		err = settle(collector, noted, error);
-	objects_give_back(collector->objects);
+	mapped_files_release_read(collector->objects);
 	return err;
 }
 
@@ -190,20 +191,20 @@ int collector_finish(struct collector *collector, struct device *device, struct 
 	int err;
 
 	*warning->text = '\0';
-	device_note(device);
+	device_snapshot_heads(device);
 	err = drain_last_metadata(collector, device, warning, error);
 	if (!err)
 		err = drain_samples(collector, device, true, error);
-	if (!err && intake_settle(collector->intake, UINT64_MAX))
+	if (!err && sample_queue_flush(collector->intake, UINT64_MAX))
 		err = error_errno(error, ENOMEM, "can't keep the samples");
 	if (!err) {
-		spaces_finish(collector->spaces);
-		objects_finish(collector->objects);
+		address_spaces_finish(collector->spaces);
+		mapped_files_finish(collector->objects);
 	}
 	return err;
 }
 
 void collector_stop(struct collector *collector)
 {
-	objects_abandon(collector->objects);
+	mapped_files_abandon(collector->objects);
 }

@@ -8,26 +8,26 @@
 
 struct device;
 struct error;
-struct intake;
-struct objects;
-struct profile;
-struct spaces;
+struct sample_queue;
+struct mapped_files;
+struct stack_table;
+struct address_spaces;
 
 /* How long a stopped session may go on to tell of the samples that were taken, in seconds. */
 #define COLLECT_WAIT_S 10
 
 struct collector {
-	struct profile *profile;
-	struct objects *objects;
-	struct spaces *spaces;
-	struct intake *intake;
+	struct stack_table *profile;
+	struct mapped_files *objects;
+	struct address_spaces *spaces;
+	struct sample_queue *intake;
 	const struct device *device; /* where objects are had from */
 	int64_t next_look; /* ns: when to look which processes have ended */
 };
 
 /*
  * For samples that differ in one of `labels` (LABEL_SET()s). `keep` is the directory of
- * objects_keep(), or NULL, and must stay. `nameless`: no names are asked for. Returns 0 or a
+ * mapped_files_save(), or NULL, and must stay. `nameless`: no names are asked for. Returns 0 or a
  * negative errno value; collector_clear() is to be called in both cases, and what `collector`
  * points to must not move until then.
  */
@@ -36,10 +36,10 @@ int collector_init(struct collector *collector, uint32_t labels, const char *kee
 void collector_clear(struct collector *collector);
 
 /*
- * From now on, collects from a device, which must stay until collector_finish(). `own_pids`:
+ * From now on, collects from a device, which must stay until collector_finish(). `same_pid_ns`:
  * the process ids that the kernel tells are those of this process' /proc.
  */
-void collector_start(struct collector *collector, const struct device *device, bool own_pids);
+void collector_start(struct collector *collector, const struct device *device, bool same_pid_ns);
 
 /* Takes what is in the rings. Returns 0 or a negative errno value. */
 int collector_drain(struct collector *collector, struct device *device, struct error *error);

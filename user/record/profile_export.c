@@ -22,14 +22,14 @@
 struct encoder {
 	struct pprof_builder *builder;
 	struct symbolizer *symbolizer;
-	struct cuts *cuts;
+	struct truncation_counts *cuts;
 	const struct labels *wanted;
 	struct label_values labels; /* of one stack */
 	const struct frame_name *names[FRAMES_MAX];
 	uint32_t locations[FRAMES_MAX];
 };
 
-double recording_cost_percent(const struct recording *recording)
+double recording_overhead_percent(const struct recording *recording)
 {
 	double available = (double)recording->duration_ns * recording->cpus;
 	double cost = (double)recording->kernel_cost_ns + (double)recording->reader_cost_ns;
@@ -63,7 +63,7 @@ static uint32_t encode_location(struct encoder *encoder, const struct frame_name
 				 });
 	}
 	for (size_t i = 0; i < name->line_count; i++) {
-		const struct name_line *line = &name->lines[i];
+		const struct source_line *line = &name->lines[i];
 
 		lines[i].line = line->line;
 		lines[i].function = pprof_function(builder, line->function, line->system_name,
@@ -82,13 +82,13 @@ static void count_unmapped(struct encoder *encoder, const struct stack *stack, s
 	}
 }
 
-static void encode_labels(struct encoder *encoder, const struct stack *stack, enum cut cut)
+static void encode_labels(struct encoder *encoder, const struct stack *stack, enum truncation cut)
 {
 	const struct label_process process = {
-		.cut = cut_text(cut),
-		.comm = space_comm(stack->space),
-		.cgroup_path = space_cgroup_path(stack->space),
-		.inner_pid = space_inner_pid(stack->space),
+		.cut = truncation_name(cut),
+		.comm = address_space_comm(stack->space),
+		.cgroup_path = address_space_cgroup_path(stack->space),
+		.inner_pid = address_space_ns_pid(stack->space),
 	};
 
 	label_values(encoder->wanted, &stack->origin, &process, &encoder->labels);
@@ -105,7 +105,7 @@ static int name_frames(struct encoder *encoder, const struct stack *stack)
 		else
 			encoder->names[i] = symbolize_user(
 				encoder->symbolizer, stack->space,
-				stack_places(stack)[i - stack->kernel_frames], stack->frames[i]);
+				stack_segments(stack)[i - stack->kernel_frames], stack->frames[i]);
 		if (!encoder->names[i])
 			return -ENOMEM;
 	}
@@ -123,14 +123,14 @@ static int encode_stack(const struct stack *stack, void *arg)
 	size_t count = (size_t)stack->kernel_frames + stack->user_frames;
 	size_t whole, depth = 0;
 	int err = name_frames(encoder, stack);
-	enum cut cut;
+	enum truncation cut;
 
 	if (err)
 		return err;
 	whole = symbolize_complete(encoder->names + stack->kernel_frames, stack->user_frames,
 				   stack->user_end);
-	cut = cut_of(stack->kernel_end, stack->user_end, whole || !stack->user_frames);
-	if (cut != CUT_NONE)
+	cut = truncation_of(stack->kernel_end, stack->user_end, whole || !stack->user_frames);
+	if (cut != TRUNCATED_NOT)
 		encoder->cuts->samples[cut] += stack->samples;
 	if (whole)
 		count = stack->kernel_frames + whole;
@@ -149,11 +149,11 @@ static int encode_stack(const struct stack *stack, void *arg)
 	return 0;
 }
 
-static void encode_comments(struct pprof_builder *builder, const struct profile *profile,
-			    const struct recording *recording, const struct cuts *cuts)
+static void encode_comments(struct pprof_builder *builder, const struct stack_table *profile,
+			    const struct recording *recording, const struct truncation_counts *cuts)
 {
-	const struct profile_totals *totals = profile_totals(profile);
-	char text[CUTS_COMMENT_SIZE];
+	const struct sample_totals *totals = stack_table_totals(profile);
+	char text[TRUNCATION_COMMENT_SIZE];
 	struct utsname kernel = {0};
 
 	uname(&kernel);
@@ -167,7 +167,7 @@ static void encode_comments(struct pprof_builder *builder, const struct profile 
 	pprof_comment(builder, "lost: %" PRIu64 " (ring full %" PRIu64 ", wrong tail %" PRIu64 ")",
 		      recording->lost_full + recording->lost_tail, recording->lost_full,
 		      recording->lost_tail);
-	cuts_comment(cuts, text);
+	truncation_comment(cuts, text);
 	pprof_comment(builder, "%s", text);
 	pprof_comment(builder,
 		      "address spaces: %" PRIu64 "; samples without one %" PRIu64
@@ -176,7 +176,7 @@ static void encode_comments(struct pprof_builder *builder, const struct profile 
 		      ", samples taken early %" PRIu64,
 		      recording->spaces, recording->spaces_lost, recording->changes_lost,
 		      recording->mappings_left_out, recording->objects_left_out,
-		      recording->jitmaps_left_out, recording->samples_early);
+		      recording->perf_maps_dropped, recording->samples_early);
 	frames_comment(cuts, text);
 	pprof_comment(builder, "%s", text);
 	pprof_comment(builder, "missed intervals: %" PRIu64, recording->missed);
@@ -186,14 +186,14 @@ static void encode_comments(struct pprof_builder *builder, const struct profile 
 		      "cost: %" PRIu64 " ns in the kernel, %" PRIu64
 		      " ns in the reader, %.3f %% of the machine",
 		      recording->kernel_cost_ns, recording->reader_cost_ns,
-		      recording_cost_percent(recording));
+		      recording_overhead_percent(recording));
 }
 
 /* All frames have to be known before. What can't be done costs names, not the profile. */
-static int resolve(struct encoder *encoder, const struct profile *profile,
-		   const struct naming *naming)
+static int resolve(struct encoder *encoder, const struct stack_table *profile,
+		   const struct symbolize_options *naming)
 {
-	int err = profile_each(profile, note_frames, encoder);
+	int err = stack_table_each(profile, note_frames, encoder);
 	struct error error;
 
 	if (!err)
@@ -206,16 +206,17 @@ static int resolve(struct encoder *encoder, const struct profile *profile,
 	return 0;
 }
 
-int encode_profile(const struct profile *profile, const struct objects *objects,
-		   const struct recording *recording, const char *path, struct cuts *cuts,
-		   uint64_t *size, struct error *warning, struct error *error)
+int export_profile(const struct stack_table *profile, const struct mapped_files *objects,
+		   const struct recording *recording, const char *path,
+		   struct truncation_counts *cuts, uint64_t *size, struct error *warning,
+		   struct error *error)
 {
 	struct encoder *encoder = calloc(1, sizeof(*encoder));
 	struct kernel *kernel = kernel_new("");
 	struct kallsyms *kallsyms = NULL;
 	int err = -ENOMEM;
 
-	*cuts = (struct cuts){0};
+	*cuts = (struct truncation_counts){0};
 	*warning->text = '\0';
 	if (!encoder || !kernel)
 		goto out;
@@ -234,7 +235,7 @@ int encode_profile(const struct profile *profile, const struct objects *objects,
 	}
 	err = recording->naming ? resolve(encoder, profile, recording->naming) : 0;
 	if (!err)
-		err = profile_each(profile, encode_stack, encoder);
+		err = stack_table_each(profile, encode_stack, encoder);
 	if (err)
 		goto out;
 	encode_comments(encoder->builder, profile, recording, cuts);

@@ -6,18 +6,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct cuts;
+struct truncation_counts;
 struct error;
 struct labels;
-struct naming;
-struct objects;
-struct profile;
+struct symbolize_options;
+struct mapped_files;
+struct stack_table;
 
 /* What is known of a recording beside its samples. */
 struct recording {
 	const char *command_line;
 	const struct labels *labels; /* the profile was made for those that are chosen */
-	const struct naming
+	const struct symbolize_options
 		*naming; /* see symbolize/symbolizer.h; NULL: by the symbols of objects alone */
 	bool nameless; /* addresses alone, for those who name them later; no `naming` */
 	uint32_t rate; /* Hz asked for */
@@ -37,15 +37,15 @@ struct recording {
 	uint64_t changes_lost; /* changes of mappings that it could not tell */
 	uint64_t mappings_left_out; /* beyond a bound, its or ours */
 	uint64_t objects_left_out; /* mappings whose file was not kept */
-	uint64_t jitmaps_left_out; /* perf maps that were not taken, see runtime/perf_map_watcher.h
-				    */
+	uint64_t perf_maps_dropped; /* perf maps that were not taken, see runtime/perf_map_watcher.h
+				     */
 	uint64_t samples_early; /* that could not wait until all was told of them */
 	uint64_t kernel_cost_ns; /* CPU time of the module's timer callback, worker and probe */
 	uint64_t reader_cost_ns; /* CPU time of this command while it recorded */
 };
 
 /* CPU time of profiling over all CPU time of the machine while it lasted, in %. */
-double recording_cost_percent(const struct recording *recording);
+double recording_overhead_percent(const struct recording *recording);
 
 /*
  * Names the profile's addresses, with what was read of `objects`, and writes it to `path` (see
@@ -53,8 +53,9 @@ double recording_cost_percent(const struct recording *recording);
  * symbols, says so in `warning` and goes on; else warning->text is "". Returns 0
  * or a negative errno value.
  */
-int encode_profile(const struct profile *profile, const struct objects *objects,
-		   const struct recording *recording, const char *path, struct cuts *cuts,
-		   uint64_t *size, struct error *warning, struct error *error);
+int export_profile(const struct stack_table *profile, const struct mapped_files *objects,
+		   const struct recording *recording, const char *path,
+		   struct truncation_counts *cuts, uint64_t *size, struct error *warning,
+		   struct error *error);
 
 #endif

@@ -23,16 +23,16 @@ struct note {
 	struct stackbeat_sample sample;
 };
 
-struct recent {
+struct sample_cache {
 	bool tid, cpu;
 	size_t bytes; /* capacities of all notes */
 	size_t hand; /* index of the note that is forgotten next */
 	struct note *notes[ENTRIES]; /* NULL: none */
 };
 
-struct recent *recent_new(bool tid, bool cpu)
+struct sample_cache *sample_cache_new(bool tid, bool cpu)
 {
-	struct recent *recent = calloc(1, sizeof(*recent));
+	struct sample_cache *recent = calloc(1, sizeof(*recent));
 
 	if (!recent)
 		return NULL;
@@ -41,7 +41,7 @@ struct recent *recent_new(bool tid, bool cpu)
 	return recent;
 }
 
-void recent_free(struct recent *recent)
+void sample_cache_free(struct sample_cache *recent)
 {
 	if (!recent)
 		return;
@@ -78,7 +78,7 @@ _Static_assert(offsetof(struct stackbeat_sample, kernel_frames) + sizeof(uint64_
 	       "the shape is one word, before what is compared");
 
 /* Of the second one, only the header of the record must be there if they are not the same. */
-static inline bool is_same(const struct recent *recent, const struct stackbeat_sample *a,
+static inline bool is_same(const struct sample_cache *recent, const struct stackbeat_sample *a,
 			   const struct stackbeat_sample *b, uint64_t available)
 {
 	return memcmp(&a->record, &b->record, sizeof(a->record)) == 0 &&
@@ -89,8 +89,8 @@ static inline bool is_same(const struct recent *recent, const struct stackbeat_s
 		      a->record.size - STACK_OFFSET) == 0;
 }
 
-uint64_t recent_take(const struct recent *recent, const void *data, uint64_t available,
-		     struct profile_totals *totals)
+uint64_t sample_cache_match(const struct sample_cache *recent, const void *data, uint64_t available,
+			    struct sample_totals *totals)
 {
 	const struct stackbeat_sample *sample = data;
 	uint64_t left = available;
@@ -107,7 +107,7 @@ uint64_t recent_take(const struct recent *recent, const void *data, uint64_t ava
 	return available - left;
 }
 
-static void forget(struct recent *recent, struct note **place)
+static void forget(struct sample_cache *recent, struct note **place)
 {
 	if (!*place)
 		return;
@@ -116,7 +116,7 @@ static void forget(struct recent *recent, struct note **place)
 	*place = NULL;
 }
 
-static struct note *make_note(struct recent *recent, size_t size)
+static struct note *make_note(struct sample_cache *recent, size_t size)
 {
 	struct note *note;
 
@@ -130,7 +130,8 @@ static struct note *make_note(struct recent *recent, size_t size)
 	return note;
 }
 
-void recent_note(struct recent *recent, const struct stackbeat_sample *sample, struct stack *stack)
+void sample_cache_insert(struct sample_cache *recent, const struct stackbeat_sample *sample,
+			 struct stack *stack)
 {
 	struct note **place = &recent->notes[index_of(sample)];
 	size_t size = sample->record.size;

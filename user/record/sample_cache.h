@@ -12,24 +12,24 @@
 
 #include <stackbeat.h>
 
-struct profile_totals;
-struct recent;
+struct sample_totals;
+struct sample_cache;
 struct stack;
 
 /*
  * An empty cache; `tid` and `cpu`: whether samples that differ in them belong to different
- * stacks. NULL when out of memory. recent_free() takes NULL too.
+ * stacks. NULL when out of memory. sample_cache_free() takes NULL too.
  */
-struct recent *recent_new(bool tid, bool cpu);
-void recent_free(struct recent *recent);
+struct sample_cache *sample_cache_new(bool tid, bool cpu);
+void sample_cache_free(struct sample_cache *recent);
 
 /*
  * Adds the samples at the beginning of `data`, `available` bytes (a multiple of 8) of records
  * that nobody has checked, to their stacks and to the totals, until one comes that was not noted:
  * what is the same as one that was noted is right. Returns their bytes.
  */
-uint64_t recent_take(const struct recent *recent, const void *data, uint64_t available,
-		     struct profile_totals *totals);
+uint64_t sample_cache_match(const struct sample_cache *recent, const void *data, uint64_t available,
+			    struct sample_totals *totals);
 
 /*
  * Notes it: from now on, samples with the same frames of the same generation of the same
@@ -37,6 +37,7 @@ uint64_t recent_take(const struct recent *recent, const void *data, uint64_t ava
  * more than some MiB; does nothing when out of memory, and for larger records than the deepest
  * stack needs.
  */
-void recent_note(struct recent *recent, const struct stackbeat_sample *sample, struct stack *stack);
+void sample_cache_insert(struct sample_cache *recent, const struct stackbeat_sample *sample,
+			 struct stack *stack);
 
 #endif

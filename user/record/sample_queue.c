@@ -17,9 +17,9 @@ struct waiting {
 	uint32_t generation;
 };
 
-struct intake {
-	struct spaces *spaces;
-	struct profile *profile;
+struct sample_queue {
+	struct address_spaces *spaces;
+	struct stack_table *profile;
 	bool settled;
 	uint64_t *bytes; /* records, each behind the other */
 	size_t used, capacity; /* words */
@@ -28,9 +28,9 @@ struct intake {
 	uint64_t hasty;
 };
 
-struct intake *intake_new(struct spaces *spaces, struct profile *profile)
+struct sample_queue *sample_queue_new(struct address_spaces *spaces, struct stack_table *profile)
 {
-	struct intake *intake = calloc(1, sizeof(*intake));
+	struct sample_queue *intake = calloc(1, sizeof(*intake));
 
 	if (!intake)
 		return NULL;
@@ -39,7 +39,7 @@ struct intake *intake_new(struct spaces *spaces, struct profile *profile)
 	return intake;
 }
 
-void intake_free(struct intake *intake)
+void sample_queue_free(struct sample_queue *intake)
 {
 	if (!intake)
 		return;
@@ -48,12 +48,12 @@ void intake_free(struct intake *intake)
 	free(intake);
 }
 
-void intake_begin(struct intake *intake, bool settled)
+void sample_queue_begin(struct sample_queue *intake, bool settled)
 {
 	intake->settled = settled;
 }
 
-static int wait(struct intake *intake, const struct stackbeat_sample *sample)
+static int wait(struct sample_queue *intake, const struct stackbeat_sample *sample)
 {
 	size_t words = sample->record.size / sizeof(*intake->bytes);
 
@@ -85,17 +85,18 @@ static int compare_waiting(const void *a, const void *b)
 	return (left->offset > right->offset) - (left->offset < right->offset);
 }
 
-static int add(struct intake *intake, const struct waiting *waiting)
+static int add(struct sample_queue *intake, const struct waiting *waiting)
 {
 	const struct stackbeat_sample *sample = (const void *)(intake->bytes + waiting->offset);
-	struct space *space = spaces_get(intake->spaces, sample->space, sample->pid);
-	int err = space ? space_advance(space, sample->generation) : -ENOMEM;
+	struct address_space *space =
+		address_spaces_get(intake->spaces, sample->space, sample->pid);
+	int err = space ? address_space_advance(space, sample->generation) : -ENOMEM;
 
-	return err ? err : profile_add(sample, intake->profile);
+	return err ? err : stack_table_add(sample, intake->profile);
 }
 
 /* Moves the samples that go on waiting to the beginning. */
-static void compact(struct intake *intake)
+static void compact(struct sample_queue *intake)
 {
 	uint64_t *bytes = intake->bytes;
 	size_t used = 0;
@@ -119,7 +120,7 @@ static int compare_offsets(const void *a, const void *b)
 	return (left->offset > right->offset) - (left->offset < right->offset);
 }
 
-int intake_settle(struct intake *intake, uint64_t seen)
+int sample_queue_flush(struct sample_queue *intake, uint64_t seen)
 {
 	size_t kept = 0;
 	int err = 0;
@@ -141,29 +142,30 @@ int intake_settle(struct intake *intake, uint64_t seen)
 	return err;
 }
 
-uint64_t intake_repeat(const void *data, uint64_t available, void *arg)
+uint64_t sample_queue_repeat(const void *data, uint64_t available, void *arg)
 {
-	return profile_repeat(((struct intake *)arg)->profile, data, available);
+	return stack_table_repeat(((struct sample_queue *)arg)->profile, data, available);
 }
 
-int intake_sample(const struct stackbeat_sample *sample, void *arg)
+int sample_queue_sample(const struct stackbeat_sample *sample, void *arg)
 {
-	struct intake *intake = arg;
-	struct space *space = spaces_get(intake->spaces, sample->space, sample->pid);
+	struct sample_queue *intake = arg;
+	struct address_space *space =
+		address_spaces_get(intake->spaces, sample->space, sample->pid);
 	int err;
 
 	if (!space)
 		return -ENOMEM;
-	if (space_ready(space, sample->generation, intake->settled))
-		return profile_add(sample, intake->profile);
+	if (address_space_ready(space, sample->generation, intake->settled))
+		return stack_table_add(sample, intake->profile);
 	err = wait(intake, sample);
-	if (err || intake->used * sizeof(*intake->bytes) < INTAKE_BYTES_MAX)
+	if (err || intake->used * sizeof(*intake->bytes) < SAMPLE_QUEUE_BYTES_MAX)
 		return err;
 	intake->hasty += intake->count;
-	return intake_settle(intake, UINT64_MAX);
+	return sample_queue_flush(intake, UINT64_MAX);
 }
 
-uint64_t intake_hasty(const struct intake *intake)
+uint64_t sample_queue_early(const struct sample_queue *intake)
 {
 	return intake->hasty;
 }

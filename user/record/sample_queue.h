@@ -12,36 +12,36 @@
 
 #include <stackbeat.h>
 
-struct intake;
-struct profile;
-struct spaces;
+struct sample_queue;
+struct stack_table;
+struct address_spaces;
 
 /* Bytes of samples that wait at the same time. Beyond, they do with what is known. */
-#define INTAKE_BYTES_MAX (64u << 20)
+#define SAMPLE_QUEUE_BYTES_MAX (64u << 20)
 
-/* Both must outlive it. NULL when out of memory. intake_free() takes NULL too. */
-struct intake *intake_new(struct spaces *spaces, struct profile *profile);
-void intake_free(struct intake *intake);
+/* Both must outlive it. NULL when out of memory. sample_queue_free() takes NULL too. */
+struct sample_queue *sample_queue_new(struct address_spaces *spaces, struct stack_table *profile);
+void sample_queue_free(struct sample_queue *intake);
 
 /* Before the samples of a drain. `settled`: all that is to be told of them was told. */
-void intake_begin(struct intake *intake, bool settled);
+void sample_queue_begin(struct sample_queue *intake, bool settled);
 
 /*
  * Takes the samples at the beginning of `data` that repeat ones that were taken lately (a
- * decode_repeat_fn): what they are of is known, however far their spaces have gone since.
+ * decode_fast_path_fn): what they are of is known, however far their spaces have gone since.
  */
-uint64_t intake_repeat(const void *data, uint64_t available, void *intake);
+uint64_t sample_queue_repeat(const void *data, uint64_t available, void *intake);
 
 /* Takes a sample (a decode_sample_fn). Returns 0 or -ENOMEM. */
-int intake_sample(const struct stackbeat_sample *sample, void *intake);
+int sample_queue_sample(const struct stackbeat_sample *sample, void *intake);
 
 /*
  * After the samples of a drain that was settled: no sample of a time (the kernel's
  * CLOCK_MONOTONIC, ns) up to `seen` is still to come. Returns 0 or -ENOMEM.
  */
-int intake_settle(struct intake *intake, uint64_t seen);
+int sample_queue_flush(struct sample_queue *intake, uint64_t seen);
 
 /* Samples that could not wait until all was told of them. */
-uint64_t intake_hasty(const struct intake *intake);
+uint64_t sample_queue_early(const struct sample_queue *intake);
 
 #endif

@@ -9,12 +9,12 @@
 
 #include "pprof/labels.h"
 
-struct space;
+struct address_space;
 
 /* Samples with the same frames in the same address space, of the same origin. */
 struct stack {
 	struct stack *next; /* private: in its hash bucket */
-	struct space *space; /* that was sampled; owned by its table */
+	struct address_space *space; /* that was sampled; owned by its table */
 	uint64_t samples;
 	uint64_t weight; /* ns */
 	uint32_t hash; /* private */
@@ -24,18 +24,18 @@ struct stack {
 	uint16_t flags; /* STACKBEAT_SAMPLE_* */
 	/*
 	 * Kernel, then user, each leaf first: what stands for the call, so return addresses
-	 * minus 1. Of the user part the number in its place, see stack_places().
+	 * minus 1. Of the user part the number in its place, see stack_segments().
 	 */
 	uint64_t frames[];
 };
 
 /* The places (see process/address_space.h) of the user frames. */
-static inline const uint32_t *stack_places(const struct stack *stack)
+static inline const uint32_t *stack_segments(const struct stack *stack)
 {
 	return (const uint32_t *)(stack->frames + stack->kernel_frames + stack->user_frames);
 }
 
-struct profile_totals {
+struct sample_totals {
 	uint64_t samples;
 	uint64_t weight; /* ns */
 	uint64_t missed; /* intervals without a beat of their own */
@@ -44,7 +44,7 @@ struct profile_totals {
 
 /* Counts a sample as one of the stack. */
 static inline void stack_count(struct stack *stack, const struct stackbeat_sample *sample,
-			       struct profile_totals *totals)
+			       struct sample_totals *totals)
 {
 	stack->samples++;
 	stack->weight += sample->weight;

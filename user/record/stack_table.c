@@ -24,7 +24,7 @@ struct chunk {
 /* A sample with its frames as a stack keeps them. */
 struct located {
 	const struct stackbeat_sample *sample;
-	struct space *space;
+	struct address_space *space;
 	struct label_origin origin;
 	uint32_t hash;
 	uint16_t user_frames;
@@ -33,20 +33,20 @@ struct located {
 	uint32_t places[STACKBEAT_USER_FRAMES_MAX];
 };
 
-struct profile {
-	struct spaces *spaces;
+struct stack_table {
+	struct address_spaces *spaces;
 	uint32_t labels; /* LABEL_SET()s */
-	struct profile_totals totals;
-	struct recent *recent;
+	struct sample_totals totals;
+	struct sample_cache *recent;
 	struct stack **buckets;
 	size_t bucket_count; /* a power of two */
 	struct chunk *chunks;
 	struct located located; /* the sample that is being added */
 };
 
-struct profile *profile_new(struct spaces *spaces, uint32_t labels)
+struct stack_table *stack_table_new(struct address_spaces *spaces, uint32_t labels)
 {
-	struct profile *profile = calloc(1, sizeof(*profile));
+	struct stack_table *profile = calloc(1, sizeof(*profile));
 
 	if (!profile)
 		return NULL;
@@ -54,15 +54,16 @@ struct profile *profile_new(struct spaces *spaces, uint32_t labels)
 	profile->labels = labels;
 	profile->bucket_count = BUCKETS_MIN;
 	profile->buckets = calloc(profile->bucket_count, sizeof(struct stack *));
-	profile->recent = recent_new(labels & LABEL_SET(LABEL_TID), labels & LABEL_SET(LABEL_CPU));
+	profile->recent =
+		sample_cache_new(labels & LABEL_SET(LABEL_TID), labels & LABEL_SET(LABEL_CPU));
 	if (!profile->buckets || !profile->recent) {
-		profile_free(profile);
+		stack_table_free(profile);
 		return NULL;
 	}
 	return profile;
 }
 
-void profile_free(struct profile *profile)
+void stack_table_free(struct stack_table *profile)
 {
 	if (!profile)
 		return;
@@ -72,12 +73,12 @@ void profile_free(struct profile *profile)
 		free(profile->chunks);
 		profile->chunks = next;
 	}
-	recent_free(profile->recent);
+	sample_cache_free(profile->recent);
 	free(profile->buckets);
 	free(profile);
 }
 
-static void *allocate(struct profile *profile, size_t size)
+static void *allocate(struct stack_table *profile, size_t size)
 {
 	struct chunk *chunk = profile->chunks;
 	void *memory;
@@ -117,22 +118,22 @@ static uint64_t call_address(const struct stackbeat_sample *sample, size_t i)
 static void locate(struct located *located)
 {
 	const struct stackbeat_sample *sample = located->sample;
-	bool certain = space_is_certain(located->space, sample->generation);
+	bool certain = address_space_is_certain(located->space, sample->generation);
 	size_t user = sample->kernel_frames;
 
 	located->user_end = sample->user_end;
 	for (size_t i = 0; i < user; i++)
 		located->frames[i] = call_address(sample, i);
 	for (size_t i = 0; i < sample->user_frames; i++) {
-		uint32_t place =
-			space_place(located->space, sample->generation,
-				    call_address(sample, user + i), &located->frames[user + i]);
+		uint32_t place = address_space_segment_at(located->space, sample->generation,
+							  call_address(sample, user + i),
+							  &located->frames[user + i]);
 
 		/*
 		 * A caller in no executable mapping is none: the walk has followed what was no
 		 * frame pointer, and its stack ends before that.
 		 */
-		if (place == PLACE_NONE && i > 0 && certain) {
+		if (place == SEGMENT_NONE && i > 0 && certain) {
 			located->user_frames = (uint16_t)i;
 			located->user_end = STACKBEAT_END_FRAME;
 			return;
@@ -177,11 +178,11 @@ static bool is_of(const struct stack *stack, const struct located *located)
 	       !memcmp(&stack->origin, &located->origin, sizeof(located->origin)) &&
 	       !memcmp(stack->frames, located->frames,
 		       frame_count(located) * sizeof(stack->frames[0])) &&
-	       !memcmp(stack_places(stack), located->places,
+	       !memcmp(stack_segments(stack), located->places,
 		       located->user_frames * sizeof(located->places[0]));
 }
 
-static struct stack *find(const struct profile *profile, const struct located *located)
+static struct stack *find(const struct stack_table *profile, const struct located *located)
 {
 	struct stack *stack = profile->buckets[located->hash & (profile->bucket_count - 1)];
 
@@ -191,7 +192,7 @@ static struct stack *find(const struct profile *profile, const struct located *l
 }
 
 /* Twice as many buckets; without memory for them, longer chains will do. */
-static void grow(struct profile *profile)
+static void grow(struct stack_table *profile)
 {
 	size_t count = profile->bucket_count * 2;
 	struct stack **buckets = calloc(count, sizeof(struct stack *));
@@ -212,7 +213,7 @@ static void grow(struct profile *profile)
 	profile->bucket_count = count;
 }
 
-static struct stack *insert(struct profile *profile, const struct located *located)
+static struct stack *insert(struct stack_table *profile, const struct located *located)
 {
 	const struct stackbeat_sample *sample = located->sample;
 	size_t size = frame_count(located) * sizeof(sample->frames[0]);
@@ -232,7 +233,7 @@ static struct stack *insert(struct profile *profile, const struct located *locat
 	stack->user_end = located->user_end;
 	stack->flags = sample->record.flags;
 	memcpy(stack->frames, located->frames, size);
-	memcpy((uint32_t *)stack_places(stack), located->places, places_size);
+	memcpy((uint32_t *)stack_segments(stack), located->places, places_size);
 
 	if (profile->totals.stacks++ == profile->bucket_count)
 		grow(profile);
@@ -243,46 +244,46 @@ static struct stack *insert(struct profile *profile, const struct located *locat
 }
 
 /* Has read what tells of the code in which a stack that is new has frames. */
-static int need_names(struct profile *profile, const struct stack *stack)
+static int need_names(struct stack_table *profile, const struct stack *stack)
 {
-	struct objects *objects = spaces_objects(profile->spaces);
-	const uint32_t *places = stack_places(stack);
-	struct object *object;
+	struct mapped_files *objects = address_spaces_files(profile->spaces);
+	const uint32_t *places = stack_segments(stack);
+	struct mapped_file *object;
 	bool is_offset;
 	int err = 0;
 
 	for (size_t i = 0; i < stack->user_frames && !err; i++) {
 		if (i > 0 && places[i] == places[i - 1])
 			continue;
-		object = place_object(objects, places[i], &is_offset);
+		object = segment_file(objects, places[i], &is_offset);
 		if (object)
-			err = object_need(objects, object);
-		else if (places[i] == PLACE_ANON && objects_have_symbols(objects))
-			space_makes_code(stack->space);
+			err = mapped_file_request(objects, object);
+		else if (places[i] == SEGMENT_ANON && mapped_files_have_symbols(objects))
+			address_space_has_jit_code(stack->space);
 	}
 	return err;
 }
 
-uint64_t profile_repeat(struct profile *profile, const void *data, uint64_t available)
+uint64_t stack_table_repeat(struct stack_table *profile, const void *data, uint64_t available)
 {
-	return recent_take(profile->recent, data, available, &profile->totals);
+	return sample_cache_match(profile->recent, data, available, &profile->totals);
 }
 
-int profile_add(const struct stackbeat_sample *sample, void *arg)
+int stack_table_add(const struct stackbeat_sample *sample, void *arg)
 {
-	struct profile *profile = arg;
+	struct stack_table *profile = arg;
 	struct located *located = &profile->located;
 	struct stack *stack;
 	int err;
 
-	if (profile_repeat(profile, sample, sample->record.size))
+	if (stack_table_repeat(profile, sample, sample->record.size))
 		return 0;
 	located->sample = sample;
-	located->space = spaces_get(profile->spaces, sample->space, sample->pid);
+	located->space = address_spaces_get(profile->spaces, sample->space, sample->pid);
 	if (!located->space)
 		return -ENOMEM;
 	locate(located);
-	label_origin(profile->labels, space_comm(located->space), sample, &located->origin);
+	label_origin(profile->labels, address_space_comm(located->space), sample, &located->origin);
 	located->hash = hash_sample(located);
 	stack = find(profile, located);
 	if (!stack) {
@@ -291,18 +292,18 @@ int profile_add(const struct stackbeat_sample *sample, void *arg)
 		if (err)
 			return err;
 	}
-	recent_note(profile->recent, sample, stack);
+	sample_cache_insert(profile->recent, sample, stack);
 	stack_count(stack, sample, &profile->totals);
 	return 0;
 }
 
-const struct profile_totals *profile_totals(const struct profile *profile)
+const struct sample_totals *stack_table_totals(const struct stack_table *profile)
 {
 	return &profile->totals;
 }
 
-int profile_each(const struct profile *profile, int (*fn)(const struct stack *stack, void *arg),
-		 void *arg)
+int stack_table_each(const struct stack_table *profile,
+		     int (*fn)(const struct stack *stack, void *arg), void *arg)
 {
 	for (size_t i = 0; i < profile->bucket_count; i++) {
 		for (const struct stack *stack = profile->buckets[i]; stack; stack = stack->next) {

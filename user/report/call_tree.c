@@ -60,12 +60,12 @@ static uint32_t intern(struct builder *builder, const char *name)
 		return HASH_NONE;
 	}
 	builder->name_bytes_left -= size;
-	hash = hash_text(HASH_START, name);
+	hash = hash_string(HASH_START, name);
 	index = hash_find(&builder->name_table, hash, name_equal, tree, name);
 	if (index != HASH_NONE)
 		return index;
 	if (tree->name_count >= HASH_NONE ||
-	    array_add_text(&tree->names, &builder->name_capacity, &tree->name_count, name))
+	    array_add_string(&tree->names, &builder->name_capacity, &tree->name_count, name))
 		return HASH_NONE;
 	index = tree->name_count - 1;
 	return hash_add(&builder->name_table, hash, index) ? HASH_NONE : index;

@@ -232,7 +232,7 @@ static void print_class(const struct picture *picture, const struct calltree_nod
 
 	if (kinds[node->kind].label)
 		fprintf(picture->out, "%s%u", kinds[node->kind].css_class,
-			hash_text(HASH_START, name) % SHADES);
+			hash_string(HASH_START, name) % SHADES);
 	else
 		fputs(kinds[node->kind].css_class, picture->out);
 }

@@ -92,7 +92,7 @@ const char *unit_format(char *text, int64_t value, const struct unit *unit)
 		return strcpy(text, "0");
 	strncat(text, unit->name, UNIT_TEXT_MAX - 1 - strlen(text));
 	/* What no scale has is written as the profile has it. */
-	utf8_tame(text);
+	utf8_sanitize(text);
 	return text;
 }
 

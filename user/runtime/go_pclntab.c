@@ -138,7 +138,7 @@ struct text_section {
 	uint64_t vaddr;
 };
 
-struct gosym {
+struct go_pclntab {
 	struct segment *segments;
 	size_t segment_count;
 	struct span relocations; /* Elf64_Rela */
@@ -215,7 +215,8 @@ static bool read_u64(struct span span, uint64_t offset, uint64_t *value)
 	return true;
 }
 
-static bool read_word(const struct gosym *gosym, struct span span, uint64_t offset, uint64_t *value)
+static bool read_word(const struct go_pclntab *gosym, struct span span, uint64_t offset,
+		      uint64_t *value)
 {
 	uint32_t narrow;
 
@@ -254,7 +255,7 @@ static const char *text_at(struct span span, uint64_t offset)
 }
 
 /* What of the file is at an address, up to the end of the segment. */
-static struct span at_address(const struct gosym *gosym, uint64_t vaddr)
+static struct span at_address(const struct go_pclntab *gosym, uint64_t vaddr)
 {
 	for (size_t i = 0; i < gosym->segment_count; i++) {
 		const struct segment *segment = &gosym->segments[i];
@@ -266,7 +267,7 @@ static struct span at_address(const struct gosym *gosym, uint64_t vaddr)
 }
 
 /* The place that the relocation at `index` fills with an address, and the address. */
-static bool relative_relocation(const struct gosym *gosym, uint64_t index, uint64_t *place,
+static bool relative_relocation(const struct go_pclntab *gosym, uint64_t index, uint64_t *place,
 				uint64_t *address)
 {
 	struct span entry = tail(gosym->relocations, index * sizeof(Elf64_Rela));
@@ -278,13 +279,14 @@ static bool relative_relocation(const struct gosym *gosym, uint64_t index, uint6
 	       read_u64(entry, offsetof(Elf64_Rela, r_addend), address);
 }
 
-static uint64_t relocation_count(const struct gosym *gosym)
+static uint64_t relocation_count(const struct go_pclntab *gosym)
 {
 	return gosym->relocations.size / sizeof(Elf64_Rela);
 }
 
 /* Reads words as they are in memory, in a program that is loaded where its file says. */
-static bool read_words(const struct gosym *gosym, uint64_t vaddr, uint64_t *words, size_t count)
+static bool read_words(const struct go_pclntab *gosym, uint64_t vaddr, uint64_t *words,
+		       size_t count)
 {
 	struct span span = at_address(gosym, vaddr);
 	uint64_t place, address;
@@ -309,7 +311,7 @@ static bool read_words(const struct gosym *gosym, uint64_t vaddr, uint64_t *word
  * header is 0. Programs and libraries are none, and libelf takes memory for as
  * many sections as such a file claims.
  */
-static bool has_countless_sections(const void *data, size_t size)
+static bool uses_extended_shnum(const void *data, size_t size)
 {
 	union {
 		unsigned char ident[EI_NIDENT];
@@ -323,7 +325,7 @@ static bool has_countless_sections(const void *data, size_t size)
 	return header.wide.e_shnum == 0 && header.wide.e_shoff != 0;
 }
 
-static int add_segments(struct gosym *gosym, Elf *elf, struct span file, struct error *error)
+static int add_segments(struct go_pclntab *gosym, Elf *elf, struct span file, struct error *error)
 {
 	GElf_Phdr header;
 	struct span rest;
@@ -348,7 +350,7 @@ static int add_segments(struct gosym *gosym, Elf *elf, struct span file, struct 
 	return 0;
 }
 
-static void read_dynamic(struct gosym *gosym, struct span dynamic)
+static void read_dynamic(struct go_pclntab *gosym, struct span dynamic)
 {
 	uint64_t tag, value, table = 0, size = 0;
 
@@ -369,7 +371,7 @@ static void read_dynamic(struct gosym *gosym, struct span dynamic)
  * Only relocations that bring their own addends are of interest: with the others,
  * what is in the file at their place is right for the addresses of the file.
  */
-static void find_relocations(struct gosym *gosym, Elf *elf, uint16_t machine)
+static void find_relocations(struct go_pclntab *gosym, Elf *elf, uint16_t machine)
 {
 	GElf_Phdr header;
 	size_t count;
@@ -390,7 +392,7 @@ static void find_relocations(struct gosym *gosym, Elf *elf, uint16_t machine)
 	}
 }
 
-static int read_elf(struct gosym *gosym, Elf *elf, struct span file, struct error *error)
+static int read_elf(struct go_pclntab *gosym, Elf *elf, struct span file, struct error *error)
 {
 	GElf_Ehdr header;
 	int result;
@@ -445,7 +447,7 @@ static bool is_quantum(uint8_t bytes)
 }
 
 /* The span from an offset to the end of the tables. False if it is none of theirs. */
-static bool header_table(const struct gosym *gosym, struct span tables, unsigned int word,
+static bool header_table(const struct go_pclntab *gosym, struct span tables, unsigned int word,
 			 struct span *table)
 {
 	uint64_t offset;
@@ -457,7 +459,7 @@ static bool header_table(const struct gosym *gosym, struct span tables, unsigned
 }
 
 /* The first function must be what the table says of it. */
-static bool check_first_function(const struct gosym *gosym)
+static bool check_first_function(const struct go_pclntab *gosym)
 {
 	uint32_t entry, record, again;
 
@@ -467,7 +469,7 @@ static bool check_first_function(const struct gosym *gosym)
 }
 
 /* Reads the header at the start of the span; false if there is none that makes sense. */
-static bool read_header(struct gosym *gosym, struct span tables)
+static bool read_header(struct go_pclntab *gosym, struct span tables)
 {
 	uint64_t functions;
 	uint32_t magic;
@@ -490,7 +492,7 @@ static bool read_header(struct gosym *gosym, struct span tables)
 	       check_first_function(gosym);
 }
 
-static bool is_module(const struct gosym *gosym, uint64_t header, struct span tables,
+static bool is_module(const struct go_pclntab *gosym, uint64_t header, struct span tables,
 		      const uint64_t *words)
 {
 	const struct {
@@ -515,12 +517,12 @@ static bool is_module(const struct gosym *gosym, uint64_t header, struct span ta
 }
 
 /* Each is tried with a look at all relocations, or at all of the file. */
-static bool may_try(struct gosym *gosym)
+static bool may_try(struct go_pclntab *gosym)
 {
 	return gosym->candidates++ < CANDIDATES_MAX;
 }
 
-static bool set_sections(struct gosym *gosym, size_t count)
+static bool set_sections(struct go_pclntab *gosym, size_t count)
 {
 	free(gosym->sections);
 	gosym->section_count = 0;
@@ -532,7 +534,7 @@ static bool set_sections(struct gosym *gosym, size_t count)
 }
 
 /* Sets `sections` from a slice of the module data, if it is one that makes sense. */
-static bool read_sections(struct gosym *gosym, const uint64_t *slice, uint64_t text)
+static bool read_sections(struct go_pclntab *gosym, const uint64_t *slice, uint64_t text)
 {
 	uint64_t words[3 * TEXT_SECTIONS_MAX] = {0}, count = slice[1];
 
@@ -551,7 +553,7 @@ static bool read_sections(struct gosym *gosym, const uint64_t *slice, uint64_t t
 }
 
 /* Of an unknown version: its functions are known, but not what is inlined in them. */
-static bool take_one_section(struct gosym *gosym, uint64_t text)
+static bool take_one_section(struct go_pclntab *gosym, uint64_t text)
 {
 	if (!set_sections(gosym, 1))
 		return false;
@@ -559,7 +561,8 @@ static bool take_one_section(struct gosym *gosym, uint64_t text)
 	return true;
 }
 
-static bool read_module(struct gosym *gosym, uint64_t header, struct span tables, uint64_t vaddr)
+static bool read_module(struct go_pclntab *gosym, uint64_t header, struct span tables,
+			uint64_t vaddr)
 {
 	uint64_t words[MODULE_WORDS] = {0};
 	const struct layout *layout;
@@ -580,7 +583,7 @@ static bool read_module(struct gosym *gosym, uint64_t header, struct span tables
 }
 
 /* Looks for a reference to the header in what can be written: the module data begins with one. */
-static bool find_module_in_file(struct gosym *gosym, uint64_t header, struct span tables)
+static bool find_module_in_file(struct go_pclntab *gosym, uint64_t header, struct span tables)
 {
 	uint64_t value;
 
@@ -602,7 +605,7 @@ static bool find_module_in_file(struct gosym *gosym, uint64_t header, struct spa
 	return false;
 }
 
-static bool find_module_by_relocation(struct gosym *gosym, uint64_t header, struct span tables)
+static bool find_module_by_relocation(struct go_pclntab *gosym, uint64_t header, struct span tables)
 {
 	uint64_t place, address;
 
@@ -617,7 +620,7 @@ static bool find_module_by_relocation(struct gosym *gosym, uint64_t header, stru
 	return false;
 }
 
-static bool read_tables(struct gosym *gosym, uint64_t header)
+static bool read_tables(struct go_pclntab *gosym, uint64_t header)
 {
 	struct span tables = at_address(gosym, header);
 
@@ -626,7 +629,7 @@ static bool read_tables(struct gosym *gosym, uint64_t header)
 }
 
 /* Without section headers, or with wrong ones. */
-static bool search_tables(struct gosym *gosym)
+static bool search_tables(struct go_pclntab *gosym)
 {
 	uint32_t magic;
 
@@ -646,7 +649,7 @@ static bool search_tables(struct gosym *gosym)
 	return false;
 }
 
-static int find_tables(struct gosym *gosym, Elf *elf, struct error *error)
+static int find_tables(struct go_pclntab *gosym, Elf *elf, struct error *error)
 {
 	uint64_t header = 0;
 	uint32_t magic = 0;
@@ -663,7 +666,7 @@ static int find_tables(struct gosym *gosym, Elf *elf, struct error *error)
 
 /* Functions */
 
-static bool read_function(const struct gosym *gosym, uint32_t index, struct function *function)
+static bool read_function(const struct go_pclntab *gosym, uint32_t index, struct function *function)
 {
 	const struct format *format = gosym->format;
 	uint64_t pair = (uint64_t)index * FUNCTION_PAIR;
@@ -690,7 +693,7 @@ static bool read_function(const struct gosym *gosym, uint32_t index, struct func
 	return true;
 }
 
-static void find_wrapper_kind(struct gosym *gosym)
+static void find_wrapper_kind(struct go_pclntab *gosym)
 {
 	struct function function;
 	uint8_t last = 0;
@@ -703,12 +706,12 @@ static void find_wrapper_kind(struct gosym *gosym)
 		gosym->wrapper = last;
 }
 
-static bool is_wrapper(const struct gosym *gosym, uint8_t kind)
+static bool is_wrapper(const struct go_pclntab *gosym, uint8_t kind)
 {
 	return gosym->wrapper && kind == gosym->wrapper;
 }
 
-static bool code_offset(const struct gosym *gosym, uint64_t vaddr, uint32_t *offset)
+static bool code_offset(const struct go_pclntab *gosym, uint64_t vaddr, uint32_t *offset)
 {
 	for (size_t i = 0; i < gosym->section_count; i++) {
 		const struct text_section *section = &gosym->sections[i];
@@ -723,7 +726,8 @@ static bool code_offset(const struct gosym *gosym, uint64_t vaddr, uint32_t *off
 }
 
 /* The last function that does not begin behind the code offset, which may be behind them all. */
-static bool find_function(const struct gosym *gosym, uint32_t offset, struct function *function)
+static bool find_function(const struct go_pclntab *gosym, uint32_t offset,
+			  struct function *function)
 {
 	uint32_t low = 0, high = gosym->function_count + 1, entry;
 
@@ -742,7 +746,7 @@ static bool find_function(const struct gosym *gosym, uint32_t offset, struct fun
 }
 
 /* The value of a sequence at `pc`, from the entry of the function; -1: there is none. */
-static int32_t value_at(const struct gosym *gosym, uint32_t sequence, uint32_t pc)
+static int32_t value_at(const struct go_pclntab *gosym, uint32_t sequence, uint32_t pc)
 {
 	struct span rest = tail(gosym->values, sequence);
 	uint32_t value = UINT32_MAX, delta;
@@ -763,7 +767,8 @@ static int32_t value_at(const struct gosym *gosym, uint32_t sequence, uint32_t p
 	return -1;
 }
 
-static const char *file_at(const struct gosym *gosym, const struct function *function, uint32_t pc)
+static const char *file_at(const struct go_pclntab *gosym, const struct function *function,
+			   uint32_t pc)
 {
 	int32_t number = value_at(gosym, function->files, pc);
 	uint32_t offset;
@@ -778,7 +783,7 @@ static const char *file_at(const struct gosym *gosym, const struct function *fun
 
 /* Inlined calls */
 
-static struct span inline_tree(const struct gosym *gosym, const struct function *function)
+static struct span inline_tree(const struct go_pclntab *gosym, const struct function *function)
 {
 	const struct span none = {NULL, 0};
 	uint32_t offset;
@@ -794,7 +799,8 @@ static struct span inline_tree(const struct gosym *gosym, const struct function 
 }
 
 /* The innermost call that was inlined at `pc`, or -1. */
-static int32_t call_index(const struct gosym *gosym, const struct function *function, uint32_t pc)
+static int32_t call_index(const struct go_pclntab *gosym, const struct function *function,
+			  uint32_t pc)
 {
 	uint32_t sequence;
 
@@ -805,7 +811,7 @@ static int32_t call_index(const struct gosym *gosym, const struct function *func
 	return value_at(gosym, sequence, pc);
 }
 
-static bool read_call(const struct gosym *gosym, struct span tree, uint32_t index,
+static bool read_call(const struct go_pclntab *gosym, struct span tree, uint32_t index,
 		      struct call *call)
 {
 	const struct format *format = gosym->format;
@@ -850,7 +856,7 @@ static int split_types(const char *first, const char *last, const char **end, co
  * Gives the name as Go prints it: with "..." for types, which are those of the machine
  * code and not of the source. Of two names at once if the caller gives none.
  */
-static char *printed_name(const struct gosym *gosym, const char *name)
+static char *printed_name(const struct go_pclntab *gosym, const char *name)
 {
 	const char *first = strchr(name, '['), *last = strrchr(name, ']');
 	const char *end, *begin;
@@ -873,12 +879,12 @@ static char *printed_name(const struct gosym *gosym, const char *name)
 
 /* Looking up */
 
-static int give_frame(const struct gosym *gosym, const struct function *function, uint32_t pc,
-		      const struct call *call, gosym_frame_fn *fn, void *arg)
+static int give_frame(const struct go_pclntab *gosym, const struct function *function, uint32_t pc,
+		      const struct call *call, go_frame_fn *fn, void *arg)
 {
 	const char *name = text_at(gosym->names, call ? call->name : function->name);
 	int32_t line = value_at(gosym, function->lines, pc);
-	struct gosym_frame frame = {
+	struct go_frame frame = {
 		.system_name = name ? name : "",
 		.file = file_at(gosym, function, pc),
 		.start_line = call ? call->start_line : function->start_line,
@@ -898,7 +904,7 @@ static int give_frame(const struct gosym *gosym, const struct function *function
 	return result;
 }
 
-int gosym_lookup(const struct gosym *gosym, uint64_t vaddr, gosym_frame_fn *fn, void *arg)
+int go_pclntab_lookup(const struct go_pclntab *gosym, uint64_t vaddr, go_frame_fn *fn, void *arg)
 {
 	struct function function;
 	struct span tree;
@@ -911,7 +917,7 @@ int gosym_lookup(const struct gosym *gosym, uint64_t vaddr, gosym_frame_fn *fn, 
 		return -ENOENT;
 	pc = offset - function.entry;
 	tree = inline_tree(gosym, &function);
-	for (unsigned int i = 0; i < GOSYM_INLINED_MAX; i++) {
+	for (unsigned int i = 0; i < GO_INLINED_MAX; i++) {
 		index = call_index(gosym, &function, pc);
 		/* A call comes behind the one that it was inlined in. */
 		if (index < 0 || index >= last || !read_call(gosym, tree, (uint32_t)index, &call))
@@ -929,13 +935,13 @@ int gosym_lookup(const struct gosym *gosym, uint64_t vaddr, gosym_frame_fn *fn, 
 	return give_frame(gosym, &function, pc, NULL, fn, arg);
 }
 
-int gosym_open(const void *data, size_t size, struct gosym **gosym, struct error *error)
+int go_pclntab_open(const void *data, size_t size, struct go_pclntab **gosym, struct error *error)
 {
-	struct gosym *opened;
+	struct go_pclntab *opened;
 	int result;
 	Elf *elf;
 
-	if (size < SELFMAG || has_countless_sections(data, size))
+	if (size < SELFMAG || uses_extended_shnum(data, size))
 		return error_set(error, ENODATA, "not an ELF file, or a broken one");
 	opened = calloc(1, sizeof(*opened));
 	if (!opened)
@@ -956,11 +962,11 @@ int gosym_open(const void *data, size_t size, struct gosym **gosym, struct error
 	*gosym = opened;
 	return 0;
 fail:
-	gosym_close(opened);
+	go_pclntab_close(opened);
 	return result;
 }
 
-void gosym_close(struct gosym *gosym)
+void go_pclntab_close(struct go_pclntab *gosym)
 {
 	if (!gosym)
 		return;

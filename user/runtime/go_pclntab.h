@@ -13,12 +13,12 @@
 #include <stdint.h>
 
 struct error;
-struct gosym;
+struct go_pclntab;
 
 /* A chain of inlined calls is told up to here; the function they are inlined in comes always. */
-#define GOSYM_INLINED_MAX 256u
+#define GO_INLINED_MAX 256u
 
-struct gosym_frame {
+struct go_frame {
 	const char *name; /* as Go prints it: main.Map[...], main.(*T).Run, main.main.func1 */
 	const char *system_name; /* as it is in the file: main.Map[go.shape.int] */
 	const char *file; /* NULL: unknown */
@@ -28,18 +28,18 @@ struct gosym_frame {
 };
 
 /* Gets a frame, whose texts are gone afterwards. Returns 0, or another value to stop. */
-typedef int gosym_frame_fn(const struct gosym_frame *frame, void *arg);
+typedef int go_frame_fn(const struct go_frame *frame, void *arg);
 
 /*
  * Finds the tables of Go in an ELF file of `size` bytes at `data`, which may be
- * anything, and must stay as it is until gosym_close() (NULL is fine there).
+ * anything, and must stay as it is until go_pclntab_close() (NULL is fine there).
  * Takes memory for the program headers and little else. Returns 0 or a negative errno value:
  *	-ENODATA it is no ELF file, or no Go program
  *	-ENOTSUP it was made by Go before 1.18, or for a machine of other byte order
  *	-ENOMEM
  */
-int gosym_open(const void *data, size_t size, struct gosym **gosym, struct error *error);
-void gosym_close(struct gosym *gosym);
+int go_pclntab_open(const void *data, size_t size, struct go_pclntab **gosym, struct error *error);
+void go_pclntab_close(struct go_pclntab *gosym);
 
 /*
  * Hands the frames at an address, as the ELF file counts addresses, to `fn`, innermost
@@ -53,6 +53,6 @@ void gosym_close(struct gosym *gosym);
  * Returns 0, -ENOENT where there is no function of Go, -ENOMEM, or what `fn` returned.
  * May be called by several threads at a time.
  */
-int gosym_lookup(const struct gosym *gosym, uint64_t vaddr, gosym_frame_fn *fn, void *arg);
+int go_pclntab_lookup(const struct go_pclntab *gosym, uint64_t vaddr, go_frame_fn *fn, void *arg);
 
 #endif

@@ -22,7 +22,7 @@ struct entry {
 	uint32_t order; /* in the file */
 };
 
-struct perfmap {
+struct perf_map {
 	struct entry *entries; /* sorted by start; they do not overlap */
 	size_t count, capacity;
 	char *names;
@@ -45,7 +45,7 @@ static bool is_older(const struct stat *st, uint64_t time)
 	return time_ns(st->st_mtim) + late < boot + (int64_t)time;
 }
 
-int perfmap_open(const char *root, uint32_t pid, uint32_t inner_pid, uint64_t start_time)
+int perf_map_open(const char *root, uint32_t pid, uint32_t inner_pid, uint64_t start_time)
 {
 	char path[PATH_MAX], name[64];
 	struct stat process, st;
@@ -101,7 +101,7 @@ static bool parse_line(const char *line, struct entry *entry, const char **name)
 	return true;
 }
 
-static int add_line(struct perfmap *map, const char *line)
+static int add_line(struct perf_map *map, const char *line)
 {
 	struct entry entry = {.name = map->names_size, .order = (uint32_t)map->count};
 	const char *name;
@@ -124,20 +124,20 @@ static void skip_line(FILE *stream, uint64_t *total)
 {
 	int byte;
 
-	while (*total < PERFMAP_BYTES_MAX && (byte = getc_unlocked(stream)) != EOF) {
+	while (*total < PERF_MAP_BYTES_MAX && (byte = getc_unlocked(stream)) != EOF) {
 		++*total;
 		if (byte == '\n')
 			break;
 	}
 }
 
-static int read_lines(struct perfmap *map, FILE *stream)
+static int read_lines(struct perf_map *map, FILE *stream)
 {
-	char line[PERFMAP_LINE_MAX];
+	char line[PERF_MAP_LINE_MAX];
 	uint64_t total = 0;
 	int result = 0;
 
-	while (result == 0 && total < PERFMAP_BYTES_MAX && map->count < PERFMAP_ENTRIES_MAX &&
+	while (result == 0 && total < PERF_MAP_BYTES_MAX && map->count < PERF_MAP_ENTRIES_MAX &&
 	       fgets(line, sizeof(line), stream)) {
 		size_t length = strlen(line);
 		bool is_whole = length > 0 && line[length - 1] == '\n';
@@ -212,7 +212,7 @@ static void pop(struct heap *heap)
 	}
 }
 
-static int add_part(struct perfmap *map, const struct entry *whole, uint64_t start, uint64_t end)
+static int add_part(struct perf_map *map, const struct entry *whole, uint64_t start, uint64_t end)
 {
 	struct entry *last = map->count > 0 ? &map->entries[map->count - 1] : NULL;
 
@@ -229,7 +229,7 @@ static int add_part(struct perfmap *map, const struct entry *whole, uint64_t sta
 }
 
 /* Goes up through the sorted entries and adds to `map` what is on top of each address. */
-static int take_tops(struct perfmap *map, const struct entry *entries, size_t count,
+static int take_tops(struct perf_map *map, const struct entry *entries, size_t count,
 		     struct heap *heap)
 {
 	uint64_t at = 0, end;
@@ -254,7 +254,7 @@ static int take_tops(struct perfmap *map, const struct entry *entries, size_t co
 	return result;
 }
 
-static int resolve_overlaps(struct perfmap *map)
+static int resolve_overlaps(struct perf_map *map)
 {
 	struct entry *entries = map->entries;
 	struct heap heap = {.entries = entries};
@@ -275,9 +275,9 @@ static int resolve_overlaps(struct perfmap *map)
 	return result;
 }
 
-int perfmap_read(int fd, struct perfmap **map)
+int perf_map_read(int fd, struct perf_map **map)
 {
-	struct perfmap *new = calloc(1, sizeof(*new));
+	struct perf_map *new = calloc(1, sizeof(*new));
 	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0), result;
 	FILE *stream = copy < 0 ? NULL : fdopen(copy, "r");
 
@@ -293,13 +293,13 @@ int perfmap_read(int fd, struct perfmap **map)
 	else if (copy >= 0)
 		close(copy);
 	if (result != 0)
-		perfmap_free(new);
+		perf_map_free(new);
 	else
 		*map = new;
 	return result;
 }
 
-void perfmap_free(struct perfmap *map)
+void perf_map_free(struct perf_map *map)
 {
 	if (!map)
 		return;
@@ -308,12 +308,12 @@ void perfmap_free(struct perfmap *map)
 	free(map);
 }
 
-bool perfmap_is_cut(const struct perfmap *map)
+bool perf_map_is_truncated(const struct perf_map *map)
 {
 	return map->is_cut;
 }
 
-const char *perfmap_lookup(const struct perfmap *map, uint64_t address)
+const char *perf_map_lookup(const struct perf_map *map, uint64_t address)
 {
 	size_t after = upper_bound(map->entries, map->count, sizeof(*map->entries), address);
 

@@ -14,12 +14,12 @@
 #include <stdint.h>
 
 struct error;
-struct perfmap;
+struct perf_map;
 
 /* What is beyond these is left out. */
-#define PERFMAP_BYTES_MAX ((uint64_t)256 << 20)
-#define PERFMAP_ENTRIES_MAX (1u << 20)
-#define PERFMAP_LINE_MAX 4096u /* the rest of a longer name */
+#define PERF_MAP_BYTES_MAX ((uint64_t)256 << 20)
+#define PERF_MAP_ENTRIES_MAX (1u << 20)
+#define PERF_MAP_LINE_MAX 4096u /* the rest of a longer name */
 
 /*
  * Opens the map of a process, with its id here and the one in its own namespace, as the
@@ -29,20 +29,20 @@ struct perfmap;
  * process nor root's, -EINVAL or -ELOOP where it is no regular file, -ESTALE where an earlier
  * process of this id has left it.
  */
-int perfmap_open(const char *root, uint32_t pid, uint32_t inner_pid, uint64_t start_time);
+int perf_map_open(const char *root, uint32_t pid, uint32_t inner_pid, uint64_t start_time);
 
 /*
  * Reads what is in the file now, from its beginning. Lines that make no sense are left
  * out. Where functions overlap, the one that the file tells of later is right. Returns 0,
- * and perfmap_free() (which takes NULL too) must follow; or a negative errno value.
+ * and perf_map_free() (which takes NULL too) must follow; or a negative errno value.
  */
-int perfmap_read(int fd, struct perfmap **map);
-void perfmap_free(struct perfmap *map);
+int perf_map_read(int fd, struct perf_map **map);
+void perf_map_free(struct perf_map *map);
 
 /* Whether there was more than is taken. */
-bool perfmap_is_cut(const struct perfmap *map);
+bool perf_map_is_truncated(const struct perf_map *map);
 
 /* The function at an address; NULL if there is none. Owned by the map. */
-const char *perfmap_lookup(const struct perfmap *map, uint64_t address);
+const char *perf_map_lookup(const struct perf_map *map, uint64_t address);
 
 #endif

@@ -22,10 +22,10 @@ struct entry {
 	uint32_t next; /* in the queue */
 	bool wanted; /* it is in the queue */
 	bool left_out; /* it has a map, and there was no room */
-	bool refused; /* it has a map that can't be its own: see perfmap_open() */
+	bool refused; /* it has a map that can't be its own: see perf_map_open() */
 };
 
-struct jitmaps {
+struct perf_map_watcher {
 	char *root;
 	pthread_t thread;
 	bool thread_runs;
@@ -40,9 +40,9 @@ struct jitmaps {
 	bool stop;
 };
 
-struct jitmaps *jitmaps_new(const char *root)
+struct perf_map_watcher *perf_map_watcher_new(const char *root)
 {
-	struct jitmaps *maps = calloc(1, sizeof(*maps));
+	struct perf_map_watcher *maps = calloc(1, sizeof(*maps));
 
 	if (maps)
 		maps->root = strdup(root);
@@ -65,7 +65,7 @@ static bool is_open(const struct entry *entry, int fd)
 	       old.st_dev == new.st_dev &&old.st_ino == new.st_ino;
 }
 
-static void leave_out(struct jitmaps *maps, struct entry *entry)
+static void leave_out(struct perf_map_watcher *maps, struct entry *entry)
 {
 	maps->left_out += !entry->left_out;
 	entry->left_out = true;
@@ -75,13 +75,13 @@ static void leave_out(struct jitmaps *maps, struct entry *entry)
  * A map that was written anew under its old name is the better one. Returns what is to be
  * closed, or -1. With the lock.
  */
-static int take(struct jitmaps *maps, struct entry *entry, int fd)
+static int take(struct perf_map_watcher *maps, struct entry *entry, int fd)
 {
 	int old = entry->fd;
 
 	if (fd < 0 || is_open(entry, fd))
 		return fd;
-	if (old < 0 && maps->open == JITMAPS_OPEN_MAX) {
+	if (old < 0 && maps->open == PERF_MAP_WATCHER_OPEN_MAX) {
 		leave_out(maps, entry);
 		return fd;
 	}
@@ -91,7 +91,7 @@ static int take(struct jitmaps *maps, struct entry *entry, int fd)
 }
 
 /* The number of the next one to be looked for, or NONE: it is over. With the lock. */
-static uint32_t next_wanted(struct jitmaps *maps)
+static uint32_t next_wanted(struct perf_map_watcher *maps)
 {
 	uint32_t number;
 
@@ -107,7 +107,7 @@ static uint32_t next_wanted(struct jitmaps *maps)
 	return number;
 }
 
-/* Of what perfmap_open() returns: a file that is there is not the map. */
+/* Of what perf_map_open() returns: a file that is there is not the map. */
 static bool is_refused(int fd)
 {
 	return fd == -EPERM || fd == -ESTALE || fd == -EINVAL || fd == -ELOOP;
@@ -115,7 +115,7 @@ static bool is_refused(int fd)
 
 static void *open_maps(void *arg)
 {
-	struct jitmaps *maps = arg;
+	struct perf_map_watcher *maps = arg;
 	uint32_t number;
 
 	pthread_mutex_lock(&maps->lock);
@@ -124,7 +124,7 @@ static void *open_maps(void *arg)
 		int fd;
 
 		pthread_mutex_unlock(&maps->lock);
-		fd = perfmap_open(maps->root, entry.pid, entry.inner_pid, entry.start_time);
+		fd = perf_map_open(maps->root, entry.pid, entry.inner_pid, entry.start_time);
 		pthread_mutex_lock(&maps->lock);
 		/* It stays so: a process that has ended has no map at the last look. */
 		maps->entries[number].refused |= is_refused(fd);
@@ -139,7 +139,7 @@ static void *open_maps(void *arg)
 }
 
 /* With the lock. */
-static void ask(struct jitmaps *maps, uint32_t number)
+static void ask(struct perf_map_watcher *maps, uint32_t number)
 {
 	struct entry *entry = &maps->entries[number];
 
@@ -155,7 +155,8 @@ static void ask(struct jitmaps *maps, uint32_t number)
 	pthread_cond_signal(&maps->asked);
 }
 
-uint32_t jitmaps_add(struct jitmaps *maps, uint32_t pid, uint32_t inner_pid, uint64_t start_time)
+uint32_t perf_map_watcher_add(struct perf_map_watcher *maps, uint32_t pid, uint32_t inner_pid,
+			      uint64_t start_time)
 {
 	uint32_t number = NONE;
 
@@ -178,7 +179,7 @@ uint32_t jitmaps_add(struct jitmaps *maps, uint32_t pid, uint32_t inner_pid, uin
 	return number;
 }
 
-void jitmaps_look(struct jitmaps *maps, uint32_t number)
+void perf_map_watcher_poll(struct perf_map_watcher *maps, uint32_t number)
 {
 	if (maps->stop)
 		return;
@@ -189,7 +190,7 @@ void jitmaps_look(struct jitmaps *maps, uint32_t number)
 }
 
 /* Those that may have a map, which will not be looked for. */
-static void leave_out_wanted(struct jitmaps *maps)
+static void leave_out_wanted(struct perf_map_watcher *maps)
 {
 	pthread_mutex_lock(&maps->lock);
 	for (uint32_t i = maps->first; i != NONE; i = maps->entries[i].next) {
@@ -200,7 +201,7 @@ static void leave_out_wanted(struct jitmaps *maps)
 	pthread_mutex_unlock(&maps->lock);
 }
 
-void jitmaps_finish(struct jitmaps *maps)
+void perf_map_watcher_finish(struct perf_map_watcher *maps)
 {
 	struct timespec deadline;
 
@@ -211,7 +212,7 @@ void jitmaps_finish(struct jitmaps *maps)
 	pthread_cond_signal(&maps->asked);
 	pthread_mutex_unlock(&maps->lock);
 	clock_gettime(CLOCK_REALTIME, &deadline);
-	deadline.tv_sec += JITMAPS_PATIENCE_S;
+	deadline.tv_sec += PERF_MAP_WATCHER_TIMEOUT_S;
 	if (pthread_timedjoin_np(maps->thread, NULL, &deadline) != 0) {
 		pthread_detach(maps->thread);
 		maps->abandoned = true;
@@ -220,7 +221,7 @@ void jitmaps_finish(struct jitmaps *maps)
 	maps->thread_runs = false;
 }
 
-int jitmaps_fd(struct jitmaps *maps, uint32_t number)
+int perf_map_watcher_fd(struct perf_map_watcher *maps, uint32_t number)
 {
 	int fd = -1;
 
@@ -231,7 +232,7 @@ int jitmaps_fd(struct jitmaps *maps, uint32_t number)
 	return fd;
 }
 
-uint64_t jitmaps_left_out(struct jitmaps *maps)
+uint64_t perf_maps_dropped(struct perf_map_watcher *maps)
 {
 	uint64_t left_out;
 
@@ -246,11 +247,11 @@ uint64_t jitmaps_left_out(struct jitmaps *maps)
 	return left_out;
 }
 
-void jitmaps_free(struct jitmaps *maps)
+void perf_map_watcher_free(struct perf_map_watcher *maps)
 {
 	if (!maps)
 		return;
-	jitmaps_finish(maps);
+	perf_map_watcher_finish(maps);
 	if (maps->abandoned)
 		return;
 	for (size_t i = 0; i < maps->count; i++) {

@@ -11,7 +11,7 @@ union fd_message {
 	char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-int pass_file(int socket, const void *bytes, size_t size, int fd)
+int send_fd(int socket, const void *bytes, size_t size, int fd)
 {
 	union fd_message control = {0};
 	struct iovec vector = {.iov_base = (void *)bytes, .iov_len = size};
@@ -28,7 +28,7 @@ int pass_file(int socket, const void *bytes, size_t size, int fd)
 	return TEMP_FAILURE_RETRY(sendmsg(socket, &message, MSG_NOSIGNAL)) < 0 ? -errno : 0;
 }
 
-ssize_t receive_file(int socket, void *bytes, size_t size, int *fd)
+ssize_t receive_fd(int socket, void *bytes, size_t size, int *fd)
 {
 	union fd_message control = {0};
 	struct iovec vector = {.iov_base = bytes, .iov_len = size};

@@ -10,12 +10,12 @@
  * Sends bytes, one or more, with the file `fd` (-1: none) by a socket of type SOCK_SEQPACKET. `fd`
  * stays the caller's. Returns 0 or a negative errno value, -EPIPE where nobody listens.
  */
-int pass_file(int socket, const void *bytes, size_t size, int fd);
+int send_fd(int socket, const void *bytes, size_t size, int fd);
 
 /*
  * Receives up to `size` bytes, and *fd, the caller's (close-on-exec), -1 if there came none.
  * Returns how many bytes; 0 when there comes nothing more, or a negative errno value.
  */
-ssize_t receive_file(int socket, void *bytes, size_t size, int *fd);
+ssize_t receive_fd(int socket, void *bytes, size_t size, int *fd);
 
 #endif

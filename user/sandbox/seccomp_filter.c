@@ -182,7 +182,7 @@ static void close_others(const int kept[], size_t count)
 	} while (next != UINT_MAX);
 }
 
-void confine(const int ends[2], int file)
+void sandbox_enter(const int ends[2], int file)
 {
 	const int kept[] = {ends[0], ends[1], file, MESSAGES};
 

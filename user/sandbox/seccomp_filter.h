@@ -10,6 +10,6 @@
  * for `file` (-1: none). It has one thread. Where the kernel has no such filters, or a container
  * forbids them, the process goes on without.
  */
-void confine(const int ends[2], int file);
+void sandbox_enter(const int ends[2], int file);
 
 #endif

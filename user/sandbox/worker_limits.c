@@ -52,7 +52,7 @@ static void limit_memory(void)
 	setrlimit(RLIMIT_DATA, &limit);
 }
 
-void become_expendable(pid_t parent)
+void limit_worker(pid_t parent)
 {
 	const struct rlimit no_core = {0};
 	int fd;
@@ -70,8 +70,8 @@ void become_expendable(pid_t parent)
 	}
 }
 
-void reap_killed(pid_t pid)
+void wait_killed(pid_t pid)
 {
-	process_ends_within(pid, KILLED_MS);
+	process_exits_within(pid, KILLED_MS);
 	waitpid(pid, NULL, WNOHANG);
 }

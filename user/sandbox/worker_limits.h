@@ -10,12 +10,12 @@
  * It is worth less than anything else on the machine, leaves no core, and has a limit of memory,
  * by which allocations fail. Files that are mapped to be read do not count.
  */
-void become_expendable(pid_t parent);
+void limit_worker(pid_t parent);
 
 /*
  * Waits for a child that was killed, so that nothing is left of it; but not for long, as it may
  * hang in the kernel.
  */
-void reap_killed(pid_t pid);
+void wait_killed(pid_t pid);
 
 #endif

@@ -18,7 +18,7 @@ struct ring {
 	const struct stackbeat_producer_page *producer;
 	const uint8_t *data;
 	uint32_t size;
-	uint64_t noted; /* head of device_note() */
+	uint64_t noted; /* head of device_snapshot_heads() */
 };
 
 struct device {
@@ -209,7 +209,7 @@ static void ring_give_back(struct ring *ring, uint64_t tail)
 	__atomic_store_n(&ring->consumer->tail, tail, __ATOMIC_RELEASE);
 }
 
-void device_note(struct device *device)
+void device_snapshot_heads(struct device *device)
 {
 	for (uint32_t cpu = 0; cpu < device->cpus; cpu++) {
 		struct ring *ring = &device->rings[cpu];
@@ -243,8 +243,8 @@ int device_drain_metadata(struct device *device, const struct metadata_handler *
 	return err;
 }
 
-int device_drain(struct device *device, decode_repeat_fn *repeat, decode_sample_fn *fn, void *arg,
-		 struct error *error)
+int device_drain(struct device *device, decode_fast_path_fn *repeat, decode_sample_fn *fn,
+		 void *arg, struct error *error)
 {
 	int err = 0;
 

@@ -35,18 +35,18 @@ uint32_t device_session(const struct device *device);
 int device_map(struct device *device, const struct cpulist *cpus, struct error *error);
 
 /*
- * A drain: device_note() notes how far the mapped rings are filled. Then the
+ * A drain: device_snapshot_heads() notes how far the mapped rings are filled. Then the
  * metadata is drained, which tells of the samples up to there; if device_pending()
  * was false at any time since the note and before the metadata was drained, all of
  * it. Then device_drain() hands the samples up to there to `repeat` and `fn` (see ring_decode.h)
  * and gives their room back. Both drains return 0 or a negative errno value.
  */
-void device_note(struct device *device);
+void device_snapshot_heads(struct device *device);
 bool device_pending(const struct device *device);
 int device_drain_metadata(struct device *device, const struct metadata_handler *handler,
 			  struct error *error);
-int device_drain(struct device *device, decode_repeat_fn *repeat, decode_sample_fn *fn, void *arg,
-		 struct error *error);
+int device_drain(struct device *device, decode_fast_path_fn *repeat, decode_sample_fn *fn,
+		 void *arg, struct error *error);
 
 /*
  * A file that was mapped, by its object id: a file descriptor that the caller closes,

@@ -13,7 +13,7 @@
 #include "lib/error.h"
 #include "lib/utf8.h"
 
-struct control {
+struct netlink {
 	struct nl_sock *socket;
 	int family;
 };
@@ -27,9 +27,9 @@ struct request {
 	bool done;
 };
 
-int control_open(struct control **opened, struct error *error)
+int netlink_open(struct netlink **opened, struct error *error)
 {
-	struct control *control = calloc(1, sizeof(*control));
+	struct netlink *control = calloc(1, sizeof(*control));
 	int on = 1, err;
 
 	if (!control)
@@ -58,11 +58,11 @@ int control_open(struct control **opened, struct error *error)
 	return 0;
 
 failed:
-	control_close(control);
+	netlink_close(control);
 	return err;
 }
 
-void control_close(struct control *control)
+void netlink_close(struct netlink *control)
 {
 	if (!control)
 		return;
@@ -126,7 +126,7 @@ static int on_error(struct sockaddr_nl *peer, struct nlmsgerr *answer, void *arg
 	return NL_STOP;
 }
 
-static struct nl_msg *new_message(const struct control *control, int command, int flags)
+static struct nl_msg *new_message(const struct netlink *control, int command, int flags)
 {
 	struct nl_msg *message = nlmsg_alloc_size(NLMSG_ALIGN(64 << 10));
 
@@ -139,7 +139,7 @@ static struct nl_msg *new_message(const struct control *control, int command, in
 }
 
 /* Sends `message`, which it frees, and handles the answers. `what` is for the error. */
-static int run(struct control *control, struct nl_msg *message, struct request *request,
+static int run(struct netlink *control, struct nl_msg *message, struct request *request,
 	       const char *what, struct error *error)
 {
 	struct nl_cb *callbacks = nl_cb_alloc(NL_CB_DEFAULT);
@@ -165,7 +165,7 @@ static int run(struct control *control, struct nl_msg *message, struct request *
 	return 0;
 }
 
-const char *control_state_name(uint32_t state)
+const char *session_state_name(uint32_t state)
 {
 	static const char *const names[STACKBEAT_STATE_COUNT] = {
 		[STACKBEAT_STATE_NEW] = "new",
@@ -177,9 +177,9 @@ const char *control_state_name(uint32_t state)
 	return state < STACKBEAT_STATE_COUNT ? names[state] : "?";
 }
 
-static bool settings_have(const struct control_settings *settings, enum stackbeat_attr attr)
+static bool settings_have(const struct netlink_settings *settings, enum stackbeat_attr attr)
 {
-	return settings->set & CONTROL_SET(attr);
+	return settings->set & NETLINK_SET(attr);
 }
 
 /* A nest is put also when it is empty: it stands for no restriction. */
@@ -193,7 +193,7 @@ static void end_nest(struct nl_msg *message, struct nlattr *nest)
 	nla_nest_end_keep_empty(message, nest);
 }
 
-static bool put_ids(struct nl_msg *message, enum stackbeat_attr attr, const struct control_ids *ids)
+static bool put_ids(struct nl_msg *message, enum stackbeat_attr attr, const struct netlink_ids *ids)
 {
 	struct nlattr *nest = begin_nest(message, attr);
 
@@ -207,7 +207,7 @@ static bool put_ids(struct nl_msg *message, enum stackbeat_attr attr, const stru
 	return true;
 }
 
-static bool put_cgroups(struct nl_msg *message, const struct control_settings *settings)
+static bool put_cgroups(struct nl_msg *message, const struct netlink_settings *settings)
 {
 	struct nlattr *nest = begin_nest(message, STACKBEAT_A_CGROUPS);
 
@@ -221,7 +221,7 @@ static bool put_cgroups(struct nl_msg *message, const struct control_settings *s
 	return true;
 }
 
-static bool put_comms(struct nl_msg *message, const struct control_settings *settings)
+static bool put_comms(struct nl_msg *message, const struct netlink_settings *settings)
 {
 	struct nlattr *nest = begin_nest(message, STACKBEAT_A_EXCLUDE_COMMS);
 
@@ -235,13 +235,13 @@ static bool put_comms(struct nl_msg *message, const struct control_settings *set
 	return true;
 }
 
-static bool put_flag(struct nl_msg *message, const struct control_settings *settings,
+static bool put_flag(struct nl_msg *message, const struct netlink_settings *settings,
 		     enum stackbeat_attr attr, bool value)
 {
 	return !settings_have(settings, attr) || !nla_put_u8(message, (int)attr, value);
 }
 
-static bool put_filter(struct nl_msg *message, const struct control_settings *settings)
+static bool put_filter(struct nl_msg *message, const struct netlink_settings *settings)
 {
 	return (!settings_have(settings, STACKBEAT_A_PIDS) ||
 		put_ids(message, STACKBEAT_A_PIDS, &settings->pids)) &&
@@ -252,7 +252,7 @@ static bool put_filter(struct nl_msg *message, const struct control_settings *se
 		put_comms(message, settings));
 }
 
-static bool put_settings(struct nl_msg *message, const struct control_settings *settings)
+static bool put_settings(struct nl_msg *message, const struct netlink_settings *settings)
 {
 	const struct {
 		enum stackbeat_attr attr;
@@ -280,7 +280,7 @@ static bool put_settings(struct nl_msg *message, const struct control_settings *
 	       put_filter(message, settings);
 }
 
-int control_set(struct control *control, uint32_t session, const struct control_settings *settings,
+int netlink_set(struct netlink *control, uint32_t session, const struct netlink_settings *settings,
 		struct error *error)
 {
 	struct nl_msg *message = new_message(control, STACKBEAT_CMD_SESSION_SET, NLM_F_ACK);
@@ -327,10 +327,10 @@ static void read_string(struct nlattr *attr, char *text, size_t size)
 	if (!attr)
 		return;
 	nla_strlcpy(text, attr, size);
-	utf8_tame(text);
+	utf8_sanitize(text);
 }
 
-static int read_session(struct nl_msg *message, struct control_session *session)
+static int read_session(struct nl_msg *message, struct netlink_session *session)
 {
 	struct nlattr *attrs[STACKBEAT_A_COUNT];
 
@@ -363,7 +363,7 @@ static int on_session(struct nl_msg *message, void *arg)
 	return read_session(message, arg) ? NL_SKIP : NL_OK;
 }
 
-int control_get(struct control *control, uint32_t id, struct control_session *session,
+int netlink_get(struct netlink *control, uint32_t id, struct netlink_session *session,
 		struct error *error)
 {
 	struct nl_msg *message = new_message(control, STACKBEAT_CMD_SESSION_GET, NLM_F_ACK);
@@ -378,10 +378,10 @@ int control_get(struct control *control, uint32_t id, struct control_session *se
 }
 
 struct listing {
-	control_session_fn *fn;
+	netlink_session_fn *fn;
 	void *arg;
 	int err;
-	struct control_session session;
+	struct netlink_session session;
 };
 
 static int on_listed(struct nl_msg *message, void *arg)
@@ -393,7 +393,7 @@ static int on_listed(struct nl_msg *message, void *arg)
 	return NL_OK;
 }
 
-int control_list(struct control *control, control_session_fn *fn, void *arg, struct error *error)
+int netlink_list(struct netlink *control, netlink_session_fn *fn, void *arg, struct error *error)
 {
 	struct nl_msg *message = new_message(control, STACKBEAT_CMD_SESSION_GET, NLM_F_DUMP);
 	struct listing *listing = calloc(1, sizeof(*listing));
@@ -414,29 +414,29 @@ int control_list(struct control *control, control_session_fn *fn, void *arg, str
 	return err;
 }
 
-struct only {
+struct session_counter {
 	uint32_t count;
 	uint32_t session;
 };
 
-static int count_session(const struct control_session *session, void *arg)
+static int count_session(const struct netlink_session *session, void *arg)
 {
-	struct only *only = arg;
+	struct session_counter *only = arg;
 
 	only->count++;
 	only->session = session->id;
 	return 0;
 }
 
-int control_select(struct control *control, uint32_t id, uint32_t *selected, struct error *error)
+int netlink_select(struct netlink *control, uint32_t id, uint32_t *selected, struct error *error)
 {
-	struct only only = {0};
+	struct session_counter only = {0};
 	int err;
 
 	*selected = id;
 	if (id)
 		return 0;
-	err = control_list(control, count_session, &only, error);
+	err = netlink_list(control, count_session, &only, error);
 	if (err)
 		return err;
 	if (!only.count)
@@ -450,18 +450,18 @@ int control_select(struct control *control, uint32_t id, uint32_t *selected, str
 	return 0;
 }
 
-struct following {
+struct event_stream {
 	int family;
-	control_event_fn *fn;
+	netlink_event_fn *fn;
 	void *arg;
 	int err;
 };
 
 static int on_event(struct nl_msg *message, void *arg)
 {
-	struct following *following = arg;
+	struct event_stream *following = arg;
 	struct nlattr *attrs[STACKBEAT_A_COUNT];
-	struct control_event event = {0};
+	struct netlink_event event = {0};
 	const struct genlmsghdr *header = genlmsg_hdr(nlmsg_hdr(message));
 
 	if (nlmsg_hdr(message)->nlmsg_type != following->family ||
@@ -481,9 +481,9 @@ static int on_event(struct nl_msg *message, void *arg)
 	return following->err ? NL_STOP : NL_OK;
 }
 
-int control_follow(struct control *control, control_event_fn *fn, void *arg, struct error *error)
+int netlink_subscribe(struct netlink *control, netlink_event_fn *fn, void *arg, struct error *error)
 {
-	struct following following = {.family = control->family, .fn = fn, .arg = arg};
+	struct event_stream following = {.family = control->family, .fn = fn, .arg = arg};
 	int group =
 		genl_ctrl_resolve_grp(control->socket, STACKBEAT_GENL_NAME, STACKBEAT_GENL_EVENTS);
 	int err = group;
@@ -510,7 +510,7 @@ int control_follow(struct control *control, control_event_fn *fn, void *arg, str
 
 static int on_module(struct nl_msg *message, void *arg)
 {
-	struct control_module *module = arg;
+	struct netlink_module *module = arg;
 	struct nlattr *attrs[STACKBEAT_A_COUNT];
 
 	if (genlmsg_parse(nlmsg_hdr(message), 0, attrs, STACKBEAT_A_COUNT - 1, NULL))
@@ -522,7 +522,7 @@ static int on_module(struct nl_msg *message, void *arg)
 	return NL_OK;
 }
 
-int control_module(struct control *control, struct control_module *module, struct error *error)
+int netlink_module(struct netlink *control, struct netlink_module *module, struct error *error)
 {
 	struct nl_msg *message = new_message(control, STACKBEAT_CMD_MODULE_GET, NLM_F_ACK);
 	struct request request = {.on_answer = on_module, .arg = module};

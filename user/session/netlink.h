@@ -9,28 +9,28 @@
 
 #include <stackbeat.h>
 
-struct control;
+struct netlink;
 struct error;
 
 /*
- * Connects to the module. Returns 0, to be closed with control_close() (which
+ * Connects to the module. Returns 0, to be closed with netlink_close() (which
  * takes NULL too), or a negative errno value: -ENOENT when the module is not
  * loaded.
  */
-int control_open(struct control **control, struct error *error);
-void control_close(struct control *control);
+int netlink_open(struct netlink **control, struct error *error);
+void netlink_close(struct netlink *control);
 
-#define CONTROL_SET(attr) (UINT64_C(1) << (attr))
+#define NETLINK_SET(attr) (UINT64_C(1) << (attr))
 
 /* Ids of one kind, for a filter; none: every one. */
-struct control_ids {
+struct netlink_ids {
 	const uint32_t *ids;
 	size_t count;
 };
 
 /* What to change of a session; a field counts where its bit is set. */
-struct control_settings {
-	uint64_t set; /* CONTROL_SET() of each */
+struct netlink_settings {
+	uint64_t set; /* NETLINK_SET() of each */
 	uint32_t state;
 	uint32_t rate; /* Hz */
 	uint32_t parts; /* STACKBEAT_PART_* */
@@ -41,8 +41,8 @@ struct control_settings {
 	bool inherit;
 	bool fixed;
 	const char *cpus; /* list */
-	struct control_ids pids;
-	struct control_ids tids;
+	struct netlink_ids pids;
+	struct netlink_ids tids;
 	const uint64_t *cgroups;
 	size_t cgroup_count;
 	char *const *excluded_comms;
@@ -50,13 +50,13 @@ struct control_settings {
 };
 
 /* Returns 0 or what STACKBEAT_CMD_SESSION_SET fails with, and the kernel's words for it. */
-int control_set(struct control *control, uint32_t session, const struct control_settings *settings,
+int netlink_set(struct netlink *control, uint32_t session, const struct netlink_settings *settings,
 		struct error *error);
 
 /* What a state (enum stackbeat_state) is called. */
-const char *control_state_name(uint32_t state);
+const char *session_state_name(uint32_t state);
 
-struct control_session {
+struct netlink_session {
 	uint32_t id;
 	uint32_t state;
 	uint32_t rate; /* Hz */
@@ -74,21 +74,21 @@ struct control_session {
 };
 
 /* One session. Returns 0 or a negative errno value; -ENODEV: there is none. */
-int control_get(struct control *control, uint32_t id, struct control_session *session,
+int netlink_get(struct netlink *control, uint32_t id, struct netlink_session *session,
 		struct error *error);
 
-typedef int control_session_fn(const struct control_session *session, void *arg);
+typedef int netlink_session_fn(const struct netlink_session *session, void *arg);
 
 /* Calls `fn` for each open session until it returns other than 0. */
-int control_list(struct control *control, control_session_fn *fn, void *arg, struct error *error);
+int netlink_list(struct netlink *control, netlink_session_fn *fn, void *arg, struct error *error);
 
 /*
  * The session to act on: `id`, or, where it is 0, the only one that is open.
  * Returns 0; -ENODEV when none is open; -EINVAL when there are several.
  */
-int control_select(struct control *control, uint32_t id, uint32_t *selected, struct error *error);
+int netlink_select(struct netlink *control, uint32_t id, uint32_t *selected, struct error *error);
 
-struct control_event {
+struct netlink_event {
 	enum stackbeat_event event;
 	uint64_t time; /* CLOCK_MONOTONIC, ns */
 	uint32_t session;
@@ -100,22 +100,23 @@ struct control_event {
 	char owner_comm[16];
 };
 
-typedef int control_event_fn(const struct control_event *event, void *arg);
+typedef int netlink_event_fn(const struct netlink_event *event, void *arg);
 
 /*
  * Joins the multicast group of events and calls `fn` for each, until it returns
  * other than 0, which it returns then, or a signal comes (-EINTR). The control
  * is good for nothing else afterwards.
  */
-int control_follow(struct control *control, control_event_fn *fn, void *arg, struct error *error);
+int netlink_subscribe(struct netlink *control, netlink_event_fn *fn, void *arg,
+		      struct error *error);
 
-struct control_module {
+struct netlink_module {
 	uint32_t abi;
 	char version[64];
 	uint32_t rate_max; /* Hz */
 	uint32_t sessions;
 };
 
-int control_module(struct control *control, struct control_module *module, struct error *error);
+int netlink_module(struct netlink *control, struct netlink_module *module, struct error *error);
 
 #endif

@@ -115,7 +115,7 @@ static const char *check_record(const struct stackbeat_record *record, uint64_t 
 typedef int record_fn(const struct stackbeat_record *record, void *arg);
 
 struct sample_handler {
-	decode_repeat_fn *repeat;
+	decode_fast_path_fn *repeat;
 	decode_sample_fn *fn;
 	void *arg;
 };
@@ -159,7 +159,7 @@ static int walk(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t hea
 	return error_set(error, EBADMSG, "a ring is damaged: %s", problem);
 }
 
-static int hand_on_sample(const struct stackbeat_record *record, void *arg)
+static int deliver_sample(const struct stackbeat_record *record, void *arg)
 {
 	const struct sample_handler *handler = arg;
 
@@ -169,11 +169,12 @@ static int hand_on_sample(const struct stackbeat_record *record, void *arg)
 }
 
 int decode_records(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t head,
-		   decode_repeat_fn *repeat, decode_sample_fn *fn, void *arg, struct error *error)
+		   decode_fast_path_fn *repeat, decode_sample_fn *fn, void *arg,
+		   struct error *error)
 {
 	struct sample_handler handler = {repeat, fn, arg};
 
-	return walk(data, size, tail, head, repeat ? &handler : NULL, hand_on_sample, &handler,
+	return walk(data, size, tail, head, repeat ? &handler : NULL, deliver_sample, &handler,
 		    error);
 }
 

@@ -20,7 +20,7 @@ typedef int decode_sample_fn(const struct stackbeat_sample *sample, void *arg);
  * its beginning that are the same as samples that were checked; returns their bytes. The next
  * record is checked, and goes on.
  */
-typedef uint64_t decode_repeat_fn(const void *data, uint64_t available, void *arg);
+typedef uint64_t decode_fast_path_fn(const void *data, uint64_t available, void *arg);
 
 /*
  * Hands the samples between *tail and head to `fn`, oldest first, and advances
@@ -32,7 +32,8 @@ typedef uint64_t decode_repeat_fn(const void *data, uint64_t available, void *ar
  * nothing behind it can be trusted, and *tail is set to head.
  */
 int decode_records(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t head,
-		   decode_repeat_fn *repeat, decode_sample_fn *fn, void *arg, struct error *error);
+		   decode_fast_path_fn *repeat, decode_sample_fn *fn, void *arg,
+		   struct error *error);
 
 /* What gets the records of the metadata ring. Each returns as a decode_sample_fn. */
 struct metadata_handler {

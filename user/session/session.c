@@ -14,7 +14,7 @@
 
 int session_open(struct session *session, struct error *error)
 {
-	struct control_session *got;
+	struct netlink_session *got;
 	int err = device_open(&session->device, error);
 
 	if (err == -ENOENT) {
@@ -23,7 +23,7 @@ int session_open(struct session *session, struct error *error)
 			err = device_open(&session->device, error);
 	}
 	if (!err)
-		err = control_open(&session->control, error);
+		err = netlink_open(&session->control, error);
 	if (err)
 		return err;
 	got = malloc(sizeof(*got));
@@ -32,20 +32,20 @@ int session_open(struct session *session, struct error *error)
 	err = session_get(session, got, error);
 	session->restricted = !err && got->restricted;
 	session->parts = err ? STACKBEAT_PARTS_ALL : got->parts;
-	session->own_pids = !err && got->owner == (uint32_t)getpid();
+	session->same_pid_ns = !err && got->owner == (uint32_t)getpid();
 	free(got);
 	return err;
 }
 
 void session_close(struct session *session)
 {
-	control_close(session->control);
+	netlink_close(session->control);
 	device_close(session->device);
 	session->control = NULL;
 	session->device = NULL;
 }
 
-static uint32_t highest_rate(const struct session *session, const struct control_module *module)
+static uint32_t highest_rate(const struct session *session, const struct netlink_module *module)
 {
 	if (session->restricted && module->rate_max > STACKBEAT_USER_RATE_MAX)
 		return STACKBEAT_USER_RATE_MAX;
@@ -55,8 +55,8 @@ static uint32_t highest_rate(const struct session *session, const struct control
 static int choose_rate(struct session *session, const struct session_config *config,
 		       struct error *error)
 {
-	struct control_module module;
-	int err = control_module(session->control, &module, error);
+	struct netlink_module module;
+	int err = netlink_module(session->control, &module, error);
 
 	if (err)
 		return err;
@@ -107,9 +107,9 @@ static int explain_gone(const char *option, const char *what, const uint32_t *id
 }
 
 static int configure(struct session *session, const struct session_config *config,
-		     const struct control_settings *settings, struct error *error)
+		     const struct netlink_settings *settings, struct error *error)
 {
-	int err = control_set(session->control, device_session(session->device), settings, error);
+	int err = netlink_set(session->control, device_session(session->device), settings, error);
 
 	if (err == -ESRCH && !explain_gone("-p", "process", config->pids, config->pid_count, error))
 		explain_gone("-t", "thread", config->tids, config->tid_count, error);
@@ -121,13 +121,13 @@ int session_configure(struct session *session, const struct session_config *conf
 {
 	uint64_t cgroups[STACKBEAT_CGROUPS_MAX];
 	uint32_t command = child;
-	struct control_settings settings = {
-		.set = CONTROL_SET(STACKBEAT_A_RATE) | CONTROL_SET(STACKBEAT_A_PARTS) |
-		       CONTROL_SET(STACKBEAT_A_MAX_DEPTH) | CONTROL_SET(STACKBEAT_A_RING_SIZE) |
-		       CONTROL_SET(STACKBEAT_A_CPUS) | CONTROL_SET(STACKBEAT_A_INHERIT) |
-		       CONTROL_SET(STACKBEAT_A_FIXED) | CONTROL_SET(STACKBEAT_A_BUDGET) |
-		       CONTROL_SET(STACKBEAT_A_PIDS) | CONTROL_SET(STACKBEAT_A_TIDS) |
-		       CONTROL_SET(STACKBEAT_A_CGROUPS) | CONTROL_SET(STACKBEAT_A_EXCLUDE_COMMS),
+	struct netlink_settings settings = {
+		.set = NETLINK_SET(STACKBEAT_A_RATE) | NETLINK_SET(STACKBEAT_A_PARTS) |
+		       NETLINK_SET(STACKBEAT_A_MAX_DEPTH) | NETLINK_SET(STACKBEAT_A_RING_SIZE) |
+		       NETLINK_SET(STACKBEAT_A_CPUS) | NETLINK_SET(STACKBEAT_A_INHERIT) |
+		       NETLINK_SET(STACKBEAT_A_FIXED) | NETLINK_SET(STACKBEAT_A_BUDGET) |
+		       NETLINK_SET(STACKBEAT_A_PIDS) | NETLINK_SET(STACKBEAT_A_TIDS) |
+		       NETLINK_SET(STACKBEAT_A_CGROUPS) | NETLINK_SET(STACKBEAT_A_EXCLUDE_COMMS),
 		.parts = config->parts,
 		.max_depth = config->max_depth,
 		.ring_size = config->ring_size,
@@ -160,24 +160,24 @@ int session_configure(struct session *session, const struct session_config *conf
 	session->parts = settings.parts;
 	if (child && !config->system_wide && !settings.pids.count && !settings.tids.count &&
 	    !settings.cgroup_count)
-		settings.pids = (struct control_ids){&command, 1};
+		settings.pids = (struct netlink_ids){&command, 1};
 	err = configure(session, config, &settings, error);
 	return err ? err : session_map(session, error);
 }
 
 int session_set_state(struct session *session, uint32_t state, struct error *error)
 {
-	const struct control_settings settings = {
-		.set = CONTROL_SET(STACKBEAT_A_STATE),
+	const struct netlink_settings settings = {
+		.set = NETLINK_SET(STACKBEAT_A_STATE),
 		.state = state,
 	};
 
-	return control_set(session->control, device_session(session->device), &settings, error);
+	return netlink_set(session->control, device_session(session->device), &settings, error);
 }
 
-int session_get(struct session *session, struct control_session *got, struct error *error)
+int session_get(struct session *session, struct netlink_session *got, struct error *error)
 {
-	return control_get(session->control, device_session(session->device), got, error);
+	return netlink_get(session->control, device_session(session->device), got, error);
 }
 
 int session_map(struct session *session, struct error *error)

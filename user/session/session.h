@@ -42,9 +42,9 @@ struct session_config {
 
 struct session {
 	struct device *device;
-	struct control *control;
+	struct netlink *control;
 	bool restricted; /* the kernel lets this user see his own processes only */
-	bool own_pids; /* process ids in the initial namespace are those of this process */
+	bool same_pid_ns; /* process ids in the initial namespace are those of this process */
 	uint32_t rate; /* Hz, as configured */
 	uint32_t parts; /* STACKBEAT_PART_*: those that there are; as configured */
 	struct cpulist cpulist;
@@ -54,7 +54,7 @@ struct session {
 
 /*
  * Opens a session; loads the module first where it is missing. Returns 0 or a
- * negative errno value as device_open(), module_load() and control_open() do.
+ * negative errno value as device_open(), module_load() and netlink_open() do.
  * session_close() is to be called in both cases.
  */
 int session_open(struct session *session, struct error *error);
@@ -71,8 +71,8 @@ int session_configure(struct session *session, const struct session_config *conf
 /* Sets an enum stackbeat_state. Returns 0 or a negative errno value. */
 int session_set_state(struct session *session, uint32_t state, struct error *error);
 
-/* As control_get() and device_map(). */
-int session_get(struct session *session, struct control_session *got, struct error *error);
+/* As netlink_get() and device_map(). */
+int session_get(struct session *session, struct netlink_session *got, struct error *error);
 int session_map(struct session *session, struct error *error);
 
 #endif

@@ -23,14 +23,13 @@
 #include "sandbox/fd_passing.h"
 #include "sandbox/seccomp_filter.h"
 #include "sandbox/worker_limits.h"
-#include "symbolize/archive.h"
 #include "symbolize/find_binary.h"
 #include "symbolize/normalize.h"
 
 struct source {
-	const struct bundle_plan *plan;
+	const struct archive_plan *plan;
 	const struct pprof_profile *profile;
-	const struct bundle_sink *sink;
+	const struct archive_sink *sink;
 };
 
 /* Where build ids are a part of a path; false where one can't be. */
@@ -63,7 +62,7 @@ static void end_process(const struct source *source, pid_t child, const char *pa
 {
 	int status;
 
-	process_ends_within(child, END_MS);
+	process_exits_within(child, END_MS);
 	kill(child, SIGKILL);
 	if (waitpid(child, &status, 0) == child && WIFSIGNALED(status) &&
 	    WTERMSIG(status) != SIGKILL)
@@ -84,9 +83,9 @@ static int read_id(const struct source *source, int fd, const char *path, char i
 		return -errno;
 	child = fork();
 	if (child == 0) {
-		become_expendable(parent);
+		limit_worker(parent);
 		limit_time();
-		confine((int[]){ends[1], -1}, fd);
+		sandbox_enter((int[]){ends[1], -1}, fd);
 		if (elf_begin_read(fd, NULL, 0, true, &elf, NULL) == 0) {
 			debug_build_id(elf, id);
 			got = write(ends[1], id, strlen(id));
@@ -137,14 +136,14 @@ static void tell_file(int socket, const struct debug_file *file)
 		return;
 	debug_build_id(file->elf, id);
 	/* Where that fails, nobody listens any more. */
-	if (*id && pass_file(socket, id, strlen(id), file->fd) != 0)
+	if (*id && send_fd(socket, id, strlen(id), file->fd) != 0)
 		_exit(1);
 }
 
 /* False when all was told. *fd is -1 if there came none. */
 static bool hear_file(int socket, char id[BUILD_ID_SIZE], int *fd)
 {
-	ssize_t got = receive_file(socket, id, BUILD_ID_SIZE - 1, fd);
+	ssize_t got = receive_fd(socket, id, BUILD_ID_SIZE - 1, fd);
 
 	if (got > 0)
 		id[got] = '\0';
@@ -185,9 +184,9 @@ static int collect_debug_files(const struct source *source, int fd, const char *
 		return -errno;
 	child = fork();
 	if (child == 0) {
-		become_expendable(parent);
+		limit_worker(parent);
 		limit_time();
-		confine((int[]){ends[1], -1}, fd);
+		sandbox_enter((int[]){ends[1], -1}, fd);
 		tell_debug_files(source, fd, path, build_id, ends[1]);
 		_exit(0);
 	}
@@ -206,7 +205,7 @@ static int collect_debug_files(const struct source *source, int fd, const char *
 
 static int collect_file(const struct source *source, const char *path, const char *build_id)
 {
-	const struct bundle_sink *sink = source->sink;
+	const struct archive_sink *sink = source->sink;
 	char name[PATH_MAX];
 	struct error error;
 	int fd, err;
@@ -219,7 +218,7 @@ static int collect_file(const struct source *source, const char *path, const cha
 		}
 		strcpy(name, path + 1);
 	}
-	fd = object_search_open(source->plan->search, path, build_id, &error);
+	fd = binary_finder_open(source->plan->search, path, build_id, &error);
 	if (fd < 0)
 		sink->missing(sink->arg, path, error.text);
 	err = fd >= 0 ? sink->object(sink->arg, path, name, fd) : 0;
@@ -234,9 +233,9 @@ static int collect_file(const struct source *source, const char *path, const cha
 
 static int collect_vmlinux(const struct source *source, const char *build_id)
 {
-	char release[TIDY_RELEASE_SIZE];
+	char release[NORMALIZE_RELEASE_SIZE];
 
-	if (source->plan->without_debug || !tidy_release(source->profile, release))
+	if (source->plan->without_debug || !normalize_release(source->profile, release))
 		return 0;
 	return take_debug_file(source, kernel_open_vmlinux("", release), KERNEL_MAPPING, build_id);
 }
@@ -248,10 +247,10 @@ static int collect_module(const struct source *source, const char *name, const c
 		.directories = source->plan->directories,
 		.directory_count = source->plan->directory_count,
 	};
-	char release[TIDY_RELEASE_SIZE], *path = NULL;
+	char release[NORMALIZE_RELEASE_SIZE], *path = NULL;
 	int fd;
 
-	if (source->plan->without_debug || !tidy_release(source->profile, release))
+	if (source->plan->without_debug || !normalize_release(source->profile, release))
 		return 0;
 	fd = debug_file_by_build_id(build_id, &search, &path);
 	free(path);
@@ -263,8 +262,8 @@ static int collect_module(const struct source *source, const char *name, const c
 static int collect_kernel(const struct source *source, struct kernel *kernel, const char *name,
 			  const char *build_id)
 {
-	const struct kernel_part *part = kernel_part_named(kernel, name);
-	const struct bundle_sink *sink = source->sink;
+	const struct kernel_mapping *part = kernel_mapping_by_name(kernel, name);
+	const struct archive_sink *sink = source->sink;
 	char notes[PATH_MAX];
 	int err;
 
@@ -304,8 +303,8 @@ static bool is_of_kernel(const struct pprof_profile *profile, uint64_t id, const
 	return false;
 }
 
-int bundle_collect(const struct bundle_plan *plan, const struct pprof_profile *profile,
-		   const struct bundle_sink *sink)
+int archive_contents_collect(const struct archive_plan *plan, const struct pprof_profile *profile,
+			     const struct archive_sink *sink)
 {
 	const struct source source = {plan, profile, sink};
 	const Perftools__Profiles__Profile *message = profile->message;

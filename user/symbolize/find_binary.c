@@ -21,7 +21,7 @@
 #define VDSO "[vdso]"
 
 struct attempt {
-	const struct object_search *search;
+	const struct binary_finder *search;
 	const char *build_id;
 	struct error refused; /* what was there instead, first of all; "" */
 };
@@ -149,7 +149,7 @@ static int try_all(struct attempt *attempt, const char *path)
 	return fd < 0 && *path == '/' ? try(attempt, false, "%s", path) : fd;
 }
 
-int object_search_open(const struct object_search *search, const char *path, const char *build_id,
+int binary_finder_open(const struct binary_finder *search, const char *path, const char *build_id,
 		       struct error *error)
 {
 	struct attempt attempt = {.search = search, .build_id = build_id};

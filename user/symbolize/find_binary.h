@@ -10,7 +10,7 @@
 
 struct error;
 
-struct object_search {
+struct binary_finder {
 	/*
 	 * Where to look first: in its .build-id/ab/cdef..., then for the path below it, then
 	 * for the name in it. NULL: only at the path itself.
@@ -26,7 +26,7 @@ struct object_search {
  * -ENOENT, with `error` saying where it was looked for, or what was found in its place and is
  * another one.
  */
-int object_search_open(const struct object_search *search, const char *path, const char *build_id,
+int binary_finder_open(const struct binary_finder *search, const char *path, const char *build_id,
 		       struct error *error);
 
 #endif

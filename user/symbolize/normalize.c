@@ -31,12 +31,12 @@ struct tidy {
 	bool *kernel; /* each location: of the kernel */
 	const struct frame_name **frames; /* of a stack */
 	size_t depth; /* the most frames of a stack */
-	struct cuts cuts;
+	struct truncation_counts cuts;
 	bool tells_cuts; /* a sample had the label */
 	struct hash samples;
 };
 
-bool tidy_is_own(const struct pprof_profile *profile)
+bool normalize_is_own(const struct pprof_profile *profile)
 {
 	const Message *message = profile->message;
 
@@ -44,11 +44,11 @@ bool tidy_is_own(const struct pprof_profile *profile)
 	       !strncmp(pprof_text(profile, message->comment[0]), OWN_PREFIX, strlen(OWN_PREFIX));
 }
 
-bool tidy_release(const struct pprof_profile *profile, char release[TIDY_RELEASE_SIZE])
+bool normalize_release(const struct pprof_profile *profile, char release[NORMALIZE_RELEASE_SIZE])
 {
 	/* stackbeat VERSION on Linux RELEASE MACHINE. It becomes a part of a path. */
-	if (tidy_is_own(profile) && sscanf(pprof_text(profile, profile->message->comment[0]),
-					   OWN_PREFIX "%*s on %*s %127[^/ ]", release) == 1)
+	if (normalize_is_own(profile) && sscanf(pprof_text(profile, profile->message->comment[0]),
+						OWN_PREFIX "%*s on %*s %127[^/ ]", release) == 1)
 		return true;
 	*release = '\0';
 	return false;
@@ -113,15 +113,15 @@ static void tidy_label(struct tidy *tidy, Sample *sample, bool whole)
 {
 	for (size_t i = 0; i < sample->n_label; i++) {
 		const Label *label = sample->label[i];
-		enum cut cut;
+		enum truncation cut;
 
-		if (strcmp(pprof_text(tidy->profile, label->key), LABEL_CUT_KEY) != 0)
+		if (strcmp(pprof_text(tidy->profile, label->key), LABEL_TRUNCATED_KEY) != 0)
 			continue;
 		tidy->tells_cuts = true;
-		cut = cut_named(pprof_text(tidy->profile, label->str));
-		if (whole && cut != CUT_KERNEL)
+		cut = truncation_by_name(pprof_text(tidy->profile, label->str));
+		if (whole && cut != TRUNCATED_KERNEL)
 			remove_label(sample, i);
-		else if (cut != CUT_NONE)
+		else if (cut != TRUNCATED_NOT)
 			tidy->cuts.samples[cut] += (uint64_t)sample->value[0];
 		return;
 	}
@@ -347,19 +347,19 @@ static int set_comment(Message *message, const char *prefix, const char *text)
 
 static int tidy_comments(const struct tidy *tidy)
 {
-	char text[CUTS_COMMENT_SIZE];
+	char text[TRUNCATION_COMMENT_SIZE];
 	int err = 0;
 
 	/* Without the label it stays as the kernel saw it. */
 	if (tidy->tells_cuts) {
-		cuts_comment(&tidy->cuts, text);
-		err = set_comment(tidy->message, CUTS_COMMENT, text);
+		truncation_comment(&tidy->cuts, text);
+		err = set_comment(tidy->message, TRUNCATED_COMMENT, text);
 	}
 	frames_comment(&tidy->cuts, text);
 	return err ? err : set_comment(tidy->message, FRAMES_COMMENT, text);
 }
 
-int tidy_samples(struct pprof_profile *profile, const bool *hidden)
+int normalize_samples(struct pprof_profile *profile, const bool *hidden)
 {
 	Message *message = profile->message;
 	struct tidy tidy = {.profile = profile, .message = message, .hidden = hidden};

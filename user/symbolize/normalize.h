@@ -9,14 +9,14 @@
 struct pprof_profile;
 
 /* Whether stackbeat wrote it. */
-bool tidy_is_own(const struct pprof_profile *profile);
+bool normalize_is_own(const struct pprof_profile *profile);
 
 /*
  * The release of the kernel that it was taken on, as the first comment has it. False, with
  * `release` "", where that does not say.
  */
-#define TIDY_RELEASE_SIZE 128u
-bool tidy_release(const struct pprof_profile *profile, char release[TIDY_RELEASE_SIZE]);
+#define NORMALIZE_RELEASE_SIZE 128u
+bool normalize_release(const struct pprof_profile *profile, char release[NORMALIZE_RELEASE_SIZE]);
 
 /*
  * Leaves out of the samples what lies above the root of their user part, and the locations
@@ -24,6 +24,6 @@ bool tidy_release(const struct pprof_profile *profile, char release[TIDY_RELEASE
  * nothing refers to goes. The comments and labels on cut stacks follow. Returns 0, or
  * -ENOMEM, and then the profile may only be freed.
  */
-int tidy_samples(struct pprof_profile *profile, const bool *hidden);
+int normalize_samples(struct pprof_profile *profile, const bool *hidden);
 
 #endif

@@ -26,7 +26,7 @@ typedef Perftools__Profiles__Line Line;
 
 /* What was found for a location. */
 struct names {
-	struct name_line *lines;
+	struct source_line *lines;
 	size_t count;
 };
 
@@ -43,17 +43,17 @@ struct group {
 };
 
 struct run {
-	const struct renaming *renaming;
+	const struct offline_symbolizer *renaming;
 	struct pprof_profile *profile;
 	Message *message;
 	size_t mapping_count, location_count; /* of the message as it was */
 	struct group *groups; /* of each mapping */
 	struct names *names; /* of each location */
 	bool *hidden; /* each location: not to be shown */
-	struct namer_job *jobs;
+	struct worker_job *jobs;
 	size_t *job_groups;
 	size_t job_count;
-	struct texts texts;
+	struct string_table texts;
 	/* The tables of the message, so that nothing comes in twice. */
 	struct hash strings, functions;
 	size_t string_capacity, function_capacity;
@@ -99,7 +99,7 @@ static int find_twins(struct run *run)
 
 	for (size_t i = 0; i < run->mapping_count && !err; i++) {
 		struct group *group = &run->groups[i];
-		uint32_t hash = hash_text(HASH_START, group->path), twin;
+		uint32_t hash = hash_string(HASH_START, group->path), twin;
 
 		if (*group->build_id)
 			continue;
@@ -138,7 +138,7 @@ static int open_file(void *arg, struct error *error)
 {
 	const struct group *group = arg;
 	struct error why;
-	int fd = object_search_open(group->run->renaming->search, group->path, group->build_id,
+	int fd = binary_finder_open(group->run->renaming->search, group->path, group->build_id,
 				    &why);
 
 	/* Its debug file may be there all the same. */
@@ -150,17 +150,17 @@ static int open_file(void *arg, struct error *error)
 static int open_kernel(void *arg, struct error *error)
 {
 	const struct group *group = arg;
-	char release[TIDY_RELEASE_SIZE];
+	char release[NORMALIZE_RELEASE_SIZE];
 
 	(void)error;
-	if (!tidy_release(group->run->profile, release))
+	if (!normalize_release(group->run->profile, release))
 		return -ENOENT;
 	return is_module(group) ? kernel_open_module("", release, group->path)
 				: kernel_open_vmlinux("", release);
 }
 
 /* Addresses that are those of the file, or offsets in it, where a mapping tells that. */
-static void set_addresses(struct group *group, struct namer_job *job)
+static void set_addresses(struct group *group, struct worker_job *job)
 {
 	const Mapping *mapping = group->mapping;
 
@@ -177,7 +177,7 @@ static void set_addresses(struct group *group, struct namer_job *job)
 static int add_job(struct run *run, struct group *group, int (*open)(void *, struct error *),
 		   uint64_t code_start)
 {
-	struct namer_job job = {
+	struct worker_job job = {
 		.path = group->path,
 		.build_id = group->build_id,
 		.count = group->count,
@@ -199,19 +199,19 @@ static int add_job(struct run *run, struct group *group, int (*open)(void *, str
 
 /* What is found */
 
-static int take_name(void *arg, size_t job, size_t index, const struct name_line *lines,
+static int take_name(void *arg, size_t job, size_t index, const struct source_line *lines,
 		     size_t count)
 {
 	struct run *run = arg;
 	const struct group *group = &run->groups[run->job_groups[job]];
 	size_t location = group->locations[index];
 	struct names *names = &run->names[location];
-	struct name_line *copy;
+	struct source_line *copy;
 
 	run->hidden[location] = count == 0;
 	if (count == 0 || !lines[count - 1].system_name)
 		return 0;
-	copy = name_lines_copy(lines, count);
+	copy = source_lines_copy(lines, count);
 	if (!copy)
 		return -ENOMEM;
 	free(names->lines);
@@ -252,9 +252,10 @@ static uint64_t kernel_start(const struct run *run)
  */
 static bool find_shift(const struct run *run, const struct group *group, uint64_t *shift)
 {
-	const struct renaming *renaming = run->renaming;
-	const struct kernel_part *part = kernel_part_named(renaming->kernel, group->path);
-	const struct kernel_part *kernel = kernel_part_named(renaming->kernel, KERNEL_MAPPING);
+	const struct offline_symbolizer *renaming = run->renaming;
+	const struct kernel_mapping *part = kernel_mapping_by_name(renaming->kernel, group->path);
+	const struct kernel_mapping *kernel =
+		kernel_mapping_by_name(renaming->kernel, KERNEL_MAPPING);
 	const uint64_t start = group->mapping->memory_start;
 	const char *why = NULL;
 
@@ -291,7 +292,7 @@ static int name_by_kallsyms(struct run *run, const struct group *group, uint64_t
 {
 	for (size_t i = 0; i < group->count; i++) {
 		struct names *names = &run->names[group->locations[i]];
-		struct name_line line = {0};
+		struct source_line line = {0};
 		char demangled[DEMANGLED_MAX];
 		const char *name, *module;
 		uint32_t text;
@@ -304,8 +305,8 @@ static int name_by_kallsyms(struct run *run, const struct group *group, uint64_t
 		line.system_name = name;
 		line.function = name;
 		if (demangle(name, demangled)) {
-			text = texts_add(&run->texts, demangled, strlen(demangled));
-			if (text == TEXTS_NONE)
+			text = string_table_add(&run->texts, demangled, strlen(demangled));
+			if (text == STRING_NONE)
 				return -ENOMEM;
 			line.function = run->texts.items[text];
 		}
@@ -332,7 +333,7 @@ static int name_kernel(struct run *run, struct group *group)
 
 static int name_file(struct run *run, struct group *group)
 {
-	const struct renaming *renaming = run->renaming;
+	const struct offline_symbolizer *renaming = run->renaming;
 
 	if (!group->twin)
 		return add_job(run, group, open_file, 0);
@@ -345,7 +346,7 @@ static int name_file(struct run *run, struct group *group)
 
 static int name_all(struct run *run)
 {
-	const struct namer namer = {
+	const struct worker_pool namer = {
 		.directories = run->renaming->directories,
 		.directory_count = run->renaming->directory_count,
 		.cache = run->renaming->cache,
@@ -368,7 +369,7 @@ static int name_all(struct run *run)
 			err = name_file(run, group);
 	}
 	if (!err)
-		err = namer_run(&namer, run->jobs, run->job_count, &run->texts);
+		err = worker_pool_run(&namer, run->jobs, run->job_count, &run->texts);
 	if (!err || err == -ENOMEM)
 		return err;
 	error_errno(&error, -err, "can't be read");
@@ -389,7 +390,7 @@ static int file_strings(struct run *run)
 	int err = 0;
 
 	for (size_t i = 0; i < message->n_string_table && !err; i++)
-		err = hash_add(&run->strings, hash_text(HASH_START, message->string_table[i]), i);
+		err = hash_add(&run->strings, hash_string(HASH_START, message->string_table[i]), i);
 	return err;
 }
 
@@ -406,7 +407,7 @@ static int add_string(struct run *run, const char *text, int64_t *index)
 	copy = pprof_copy_text(text);
 	if (!copy)
 		return -ENOMEM;
-	hash = hash_text(HASH_START, copy);
+	hash = hash_string(HASH_START, copy);
 	found = hash_find(&run->strings, hash, is_string, message, copy);
 	if (found != HASH_NONE) {
 		free(copy);
@@ -453,7 +454,7 @@ static int file_functions(struct run *run)
 }
 
 /* Puts the id of the function of a line into *id. */
-static int add_function(struct run *run, const struct name_line *line, uint64_t *id)
+static int add_function(struct run *run, const struct source_line *line, uint64_t *id)
 {
 	Message *message = run->message;
 	Function key = PERFTOOLS__PROFILES__FUNCTION__INIT, *function;
@@ -545,9 +546,9 @@ static void set_details(struct run *run)
 	}
 }
 
-static int apply(struct run *run, struct renaming_counts *counts)
+static int apply(struct run *run, struct offline_counts *counts)
 {
-	const struct renaming *renaming = run->renaming;
+	const struct offline_symbolizer *renaming = run->renaming;
 	int err = 0;
 
 	for (size_t i = 0; i < run->message->n_mapping && !err; i++) {
@@ -616,24 +617,24 @@ static void clear(struct run *run)
 	free(run->hidden);
 	free(run->jobs);
 	free(run->job_groups);
-	texts_clear(&run->texts);
+	string_table_clear(&run->texts);
 	hash_clear(&run->strings);
 	hash_clear(&run->functions);
 }
 
-int renaming_run(const struct renaming *renaming, struct pprof_profile *profile,
-		 struct renaming_counts *counts, struct error *error)
+int offline_symbolize(const struct offline_symbolizer *renaming, struct pprof_profile *profile,
+		      struct offline_counts *counts, struct error *error)
 {
 	struct run run = {.renaming = renaming, .profile = profile, .message = profile->message};
 	int err = prepare(&run);
 
-	*counts = (struct renaming_counts){0};
+	*counts = (struct offline_counts){0};
 	if (!err)
 		err = name_all(&run);
 	if (!err)
 		err = apply(&run, counts);
-	if (!err && tidy_is_own(profile))
-		err = tidy_samples(profile, run.hidden);
+	if (!err && normalize_is_own(profile))
+		err = normalize_samples(profile, run.hidden);
 	clear(&run);
 	return err ? error_errno(error, -err, "can't name the profile") : 0;
 }

@@ -12,27 +12,27 @@
 struct error;
 struct kallsyms;
 struct kernel;
-struct namer;
-struct object_search;
+struct worker_pool;
+struct binary_finder;
 struct pprof_profile;
 
-struct renaming {
-	const struct object_search *search; /* of files */
+struct offline_symbolizer {
+	const struct binary_finder *search; /* of files */
 	const struct kallsyms *kallsyms; /* NULL: none */
 	struct kernel *kernel; /* the one that kallsyms is of; NULL where that is */
 	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
 	size_t directory_count;
-	const char *cache; /* as struct namer has it */
+	const char *cache; /* as struct worker_pool has it */
 	/* What is wrong with, or missing of, a mapping's file, one line. */
 	void (*problem)(void *arg, const char *path, const char *text);
-	/* As struct namer has it. May be NULL: nothing is fetched from servers. */
+	/* As struct worker_pool has it. May be NULL: nothing is fetched from servers. */
 	void (*progress)(void *arg, const char *path, uint64_t done, uint64_t total);
 	/* So many addresses of a mapping have no name after all. */
 	void (*missing)(void *arg, const char *path, const char *build_id, size_t count);
 	void *arg;
 };
 
-struct renaming_counts {
+struct offline_counts {
 	size_t nameless; /* locations that had no name, and an address and a mapping */
 	size_t named; /* of these, have one now */
 };
@@ -43,7 +43,7 @@ struct renaming_counts {
  * without what is not to be shown; and it tells anew which stacks are cut. Returns 0, or
  * -ENOMEM, and then the profile may only be freed.
  */
-int renaming_run(const struct renaming *renaming, struct pprof_profile *profile,
-		 struct renaming_counts *counts, struct error *error);
+int offline_symbolize(const struct offline_symbolizer *renaming, struct pprof_profile *profile,
+		      struct offline_counts *counts, struct error *error);
 
 #endif

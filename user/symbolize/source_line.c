@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct name_line *name_lines_copy(const struct name_line *lines, size_t count)
+struct source_line *source_lines_copy(const struct source_line *lines, size_t count)
 {
-	struct name_line *copy = malloc(count * sizeof(*copy));
+	struct source_line *copy = malloc(count * sizeof(*copy));
 
 	if (copy)
 		memcpy(copy, lines, count * sizeof(*copy));

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* A function at an address. Texts are NULL, and numbers 0, where they are unknown. */
-struct name_line {
+struct source_line {
 	const char *function; /* for people */
 	const char *system_name; /* as in the object; NULL only where function is */
 	const char *file; /* with its directory */
@@ -17,6 +17,6 @@ struct name_line {
 };
 
 /* A copy of `count` lines, for free(), that shares their texts; NULL when out of memory. */
-struct name_line *name_lines_copy(const struct name_line *lines, size_t count);
+struct source_line *source_lines_copy(const struct source_line *lines, size_t count);
 
 #endif

@@ -40,7 +40,7 @@ struct line {
 	uint64_t start;
 };
 
-struct cached_names {
+struct cached_symbols {
 	char *bytes; /* of the file; the next ones point into it, and are not changed */
 	const char *text;
 	const struct entry *entries; /* by address */
@@ -50,7 +50,7 @@ struct cached_names {
 	struct entry *new_entries;
 	struct line *new_lines;
 	size_t new_entry_count, new_line_count, entry_capacity, line_capacity;
-	struct texts texts; /* offsets of these are numbers of theirs */
+	struct string_table texts; /* offsets of these are numbers of theirs */
 };
 
 /* The directory */
@@ -121,7 +121,7 @@ static bool make_own_path(const char *path, char directory[PATH_MAX])
 	return made;
 }
 
-bool name_cache_directory(char directory[PATH_MAX])
+bool symbol_cache_directory(char directory[PATH_MAX])
 {
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
 	char parent[PATH_MAX];
@@ -167,7 +167,7 @@ static bool is_names(const char *name)
 	return length > strlen(SUFFIX) && !strcmp(name + length - strlen(SUFFIX), SUFFIX);
 }
 
-void name_cache_trim(const char *directory)
+void symbol_cache_trim(const char *directory)
 {
 	DIR *stream = opendir(directory);
 	struct cached_file *files = NULL;
@@ -189,7 +189,7 @@ void name_cache_trim(const char *directory)
 	}
 	if (count > 0)
 		qsort(files, count, sizeof(*files), compare_use);
-	for (size_t i = 0; i < count && total > NAME_CACHE_BYTES_MAX; i++) {
+	for (size_t i = 0; i < count && total > SYMBOL_CACHE_BYTES_MAX; i++) {
 		if (!unlinkat(dirfd(stream), files[i].name, 0))
 			total -= files[i].size;
 	}
@@ -199,12 +199,12 @@ void name_cache_trim(const char *directory)
 
 /* Reading */
 
-static bool is_text(const struct cached_names *names, uint32_t offset)
+static bool is_text(const struct cached_symbols *names, uint32_t offset)
 {
 	return offset == NO_TEXT || offset < names->text_size;
 }
 
-static bool are_sound(const struct cached_names *names)
+static bool are_sound(const struct cached_symbols *names)
 {
 	if (names->text_size && names->text[names->text_size - 1])
 		return false;
@@ -229,7 +229,7 @@ static bool are_sound(const struct cached_names *names)
 }
 
 /* Lets the names point into the bytes. False: they are no such file. */
-static bool lay_out(struct cached_names *names, size_t size)
+static bool lay_out(struct cached_symbols *names, size_t size)
 {
 	const struct header *header = (const struct header *)names->bytes;
 	uint64_t entries, lines;
@@ -252,7 +252,7 @@ static bool lay_out(struct cached_names *names, size_t size)
 }
 
 /* Reads a whole file into names->bytes. */
-static bool read_bytes(struct cached_names *names, const char *path, size_t *size)
+static bool read_bytes(struct cached_symbols *names, const char *path, size_t *size)
 {
 	struct stat st;
 	ssize_t got = -1;
@@ -261,7 +261,7 @@ static bool read_bytes(struct cached_names *names, const char *path, size_t *siz
 	if (fd < 0)
 		return false;
 	*size = (size_t)st.st_size;
-	if ((uint64_t)st.st_size <= NAME_CACHE_FILE_MAX)
+	if ((uint64_t)st.st_size <= SYMBOL_CACHE_FILE_MAX)
 		names->bytes = malloc(*size + 1);
 	if (names->bytes)
 		got = read(fd, names->bytes, *size);
@@ -271,9 +271,9 @@ static bool read_bytes(struct cached_names *names, const char *path, size_t *siz
 	return names->bytes && got == (ssize_t)*size;
 }
 
-struct cached_names *name_cache_read(const char *directory, const char *build_id)
+struct cached_symbols *symbol_cache_read(const char *directory, const char *build_id)
 {
-	struct cached_names *names = calloc(1, sizeof(*names));
+	struct cached_symbols *names = calloc(1, sizeof(*names));
 	char path[PATH_MAX];
 	size_t size = 0;
 
@@ -282,28 +282,28 @@ struct cached_names *name_cache_read(const char *directory, const char *build_id
 	if (read_bytes(names, path, &size) && lay_out(names, size))
 		return names;
 	free(names->bytes);
-	*names = (struct cached_names){0};
+	*names = (struct cached_symbols){0};
 	return names;
 }
 
-void cached_names_free(struct cached_names *names)
+void cached_symbols_free(struct cached_symbols *names)
 {
 	if (!names)
 		return;
 	free(names->bytes);
 	free(names->new_entries);
 	free(names->new_lines);
-	texts_clear(&names->texts);
+	string_table_clear(&names->texts);
 	free(names);
 }
 
-static const char *text_at(const struct cached_names *names, uint32_t offset)
+static const char *text_at(const struct cached_symbols *names, uint32_t offset)
 {
 	return offset == NO_TEXT ? NULL : names->text + offset;
 }
 
-bool cached_names_find(const struct cached_names *names, uint64_t address, struct name_line *lines,
-		       size_t *count)
+bool cached_symbols_find(const struct cached_symbols *names, uint64_t address,
+			 struct source_line *lines, size_t *count)
 {
 	size_t low = 0, high = names->entry_count;
 	const struct entry *entry;
@@ -323,7 +323,7 @@ bool cached_names_find(const struct cached_names *names, uint64_t address, struc
 	for (size_t i = 0; i < *count; i++) {
 		const struct line *line = &names->lines[entry->first_line + i];
 
-		lines[i] = (struct name_line){
+		lines[i] = (struct source_line){
 			.function = text_at(names, line->function),
 			.system_name = text_at(names, line->system_name),
 			.file = text_at(names, line->file),
@@ -337,14 +337,14 @@ bool cached_names_find(const struct cached_names *names, uint64_t address, struc
 
 /* Adding */
 
-static bool add_text(struct cached_names *names, const char *text, uint32_t *number)
+static bool add_text(struct cached_symbols *names, const char *text, uint32_t *number)
 {
-	*number = text ? texts_add(&names->texts, text, strlen(text)) : NO_TEXT;
-	return !text || *number != TEXTS_NONE;
+	*number = text ? string_table_add(&names->texts, text, strlen(text)) : NO_TEXT;
+	return !text || *number != STRING_NONE;
 }
 
-int cached_names_add(struct cached_names *names, uint64_t address, const struct name_line *lines,
-		     size_t count)
+int cached_symbols_add(struct cached_symbols *names, uint64_t address,
+		       const struct source_line *lines, size_t count)
 {
 	if (array_reserve(&names->new_entries, &names->entry_capacity, names->new_entry_count, 1,
 			  sizeof(struct entry)) ||
@@ -408,7 +408,7 @@ static void drop_repeated(struct image *image)
 	image->entry_count = kept;
 }
 
-static bool make_image(const struct cached_names *names, struct image *image)
+static bool make_image(const struct cached_symbols *names, struct image *image)
 {
 	image->entry_count = names->entry_count + names->new_entry_count;
 	image->line_count = names->line_count + names->new_line_count;
@@ -421,7 +421,7 @@ static bool make_image(const struct cached_names *names, struct image *image)
 	for (size_t i = 0; i < names->texts.count; i++) {
 		image->offsets[i] = (uint32_t)image->text_size;
 		image->text_size += strlen(names->texts.items[i]) + 1;
-		if (image->text_size > NAME_CACHE_FILE_MAX)
+		if (image->text_size > SYMBOL_CACHE_FILE_MAX)
 			return false;
 	}
 	if (names->entry_count)
@@ -445,18 +445,18 @@ static bool make_image(const struct cached_names *names, struct image *image)
 	return true;
 }
 
-static int write_texts(struct file *file, const struct cached_names *names, size_t padding)
+static int write_texts(struct atomic_file *file, const struct cached_symbols *names, size_t padding)
 {
 	static const char nothing[sizeof(uint64_t)];
-	int err = file_write(file, names->text, names->text_size, NULL);
+	int err = atomic_file_write(file, names->text, names->text_size, NULL);
 
 	for (size_t i = 0; i < names->texts.count && !err; i++)
-		err = file_write(file, names->texts.items[i], strlen(names->texts.items[i]) + 1,
-				 NULL);
-	return err ? err : file_write(file, nothing, padding, NULL);
+		err = atomic_file_write(file, names->texts.items[i],
+					strlen(names->texts.items[i]) + 1, NULL);
+	return err ? err : atomic_file_write(file, nothing, padding, NULL);
 }
 
-static int write_image(struct file *file, const struct cached_names *names,
+static int write_image(struct atomic_file *file, const struct cached_symbols *names,
 		       const struct image *image)
 {
 	size_t padding = -image->text_size % sizeof(uint64_t);
@@ -467,35 +467,37 @@ static int write_image(struct file *file, const struct cached_names *names,
 		.line_count = (uint32_t)image->line_count,
 		.text_size = image->text_size + padding,
 	};
-	int err = file_write(file, &header, sizeof(header), NULL);
+	int err = atomic_file_write(file, &header, sizeof(header), NULL);
 
 	if (!err)
 		err = write_texts(file, names, padding);
 	if (!err)
-		err = file_write(file, image->entries, image->entry_count * sizeof(struct entry),
-				 NULL);
+		err = atomic_file_write(file, image->entries,
+					image->entry_count * sizeof(struct entry), NULL);
 	return err ? err
-		   : file_write(file, image->lines, image->line_count * sizeof(struct line), NULL);
+		   : atomic_file_write(file, image->lines, image->line_count * sizeof(struct line),
+				       NULL);
 }
 
-void name_cache_write(const char *directory, const char *build_id, const struct cached_names *names)
+void symbol_cache_write(const char *directory, const char *build_id,
+			const struct cached_symbols *names)
 {
 	struct image image = {0};
 	char path[PATH_MAX];
-	struct file file;
+	struct atomic_file file;
 
 	if (!names->new_entry_count || !path_of(directory, build_id, path))
 		return;
 	if (make_image(names, &image) &&
 	    image.text_size + image.entry_count * sizeof(struct entry) +
 			    image.line_count * sizeof(struct line) <
-		    NAME_CACHE_FILE_MAX - sizeof(struct header) - sizeof(uint64_t) &&
-	    file_create(&file, path, NULL) == 0) {
+		    SYMBOL_CACHE_FILE_MAX - sizeof(struct header) - sizeof(uint64_t) &&
+	    atomic_file_create(&file, path, NULL) == 0) {
 		file.transient = true;
 		if (write_image(&file, names, &image) == 0)
-			file_commit(&file, NULL);
+			atomic_file_commit(&file, NULL);
 		else
-			file_discard(&file);
+			atomic_file_discard(&file);
 	}
 	free(image.offsets);
 	free(image.entries);

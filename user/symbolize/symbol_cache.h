@@ -13,12 +13,12 @@
 
 #include "symbolize/source_line.h"
 
-struct cached_names;
+struct cached_symbols;
 
 /* Of all files of a directory; the ones that were not used for longest go first. */
-#define NAME_CACHE_BYTES_MAX (UINT64_C(128) << 20)
+#define SYMBOL_CACHE_BYTES_MAX (UINT64_C(128) << 20)
 /* Of one file. */
-#define NAME_CACHE_FILE_MAX (UINT64_C(32) << 20)
+#define SYMBOL_CACHE_FILE_MAX (UINT64_C(32) << 20)
 
 /*
  * Writes where this user's names are kept, without links: XDG_CACHE_HOME/stackbeat or
@@ -26,32 +26,32 @@ struct cached_names;
  * somebody else but root may change it or a directory on the way there: that of another user's
  * home.
  */
-bool name_cache_directory(char directory[PATH_MAX]);
+bool symbol_cache_directory(char directory[PATH_MAX]);
 
 /*
  * The names of a build id (hex) in a directory: none where there are none, or the file is
- * not sound. NULL when out of memory. cached_names_free() takes NULL too.
+ * not sound. NULL when out of memory. cached_symbols_free() takes NULL too.
  */
-struct cached_names *name_cache_read(const char *directory, const char *build_id);
-void cached_names_free(struct cached_names *names);
+struct cached_symbols *symbol_cache_read(const char *directory, const char *build_id);
+void cached_symbols_free(struct cached_symbols *names);
 
 /*
  * The lines at an address, as many as *count tells, at most INLINE_DEPTH_MAX (see
  * debuginfo/dwarf_lookup.h); 0: it is not to be shown. The texts are owned by `names`, and valid
  * until something is added. False: not known.
  */
-bool cached_names_find(const struct cached_names *names, uint64_t address, struct name_line *lines,
-		       size_t *count);
+bool cached_symbols_find(const struct cached_symbols *names, uint64_t address,
+			 struct source_line *lines, size_t *count);
 
 /* Adds an address that is not there. Returns 0 or -ENOMEM. */
-int cached_names_add(struct cached_names *names, uint64_t address, const struct name_line *lines,
-		     size_t count);
+int cached_symbols_add(struct cached_symbols *names, uint64_t address,
+		       const struct source_line *lines, size_t count);
 
 /* Keeps the names if some were added. What can't be kept is found again another time. */
-void name_cache_write(const char *directory, const char *build_id,
-		      const struct cached_names *names);
+void symbol_cache_write(const char *directory, const char *build_id,
+			const struct cached_symbols *names);
 
 /* Removes what is beyond the bound. */
-void name_cache_trim(const char *directory);
+void symbol_cache_trim(const char *directory);
 
 #endif

@@ -22,8 +22,8 @@ struct frame {
 	const void *owner;
 	uint32_t place; /* see process/address_space.h; 0 for the kernel */
 	bool in_module; /* of the kernel */
-	struct name_line symbol; /* the line of what the symbols say */
-	struct name_line *lines; /* those of debug information, or NULL */
+	struct source_line symbol; /* the line of what the symbols say */
+	struct source_line *lines; /* those of debug information, or NULL */
 };
 
 struct demangled {
@@ -34,13 +34,13 @@ struct demangled {
 struct symbolizer {
 	const struct kallsyms *kallsyms;
 	struct kernel *kernel;
-	const struct objects *objects;
+	const struct mapped_files *objects;
 	char *root;
 	void *frames; /* trees of tsearch() */
 	void *demangled;
 	struct frame **list; /* all frames */
 	size_t count, capacity;
-	struct texts texts; /* of debug information */
+	struct string_table texts; /* of debug information */
 };
 
 static int compare_pointers(const void *a, const void *b)
@@ -67,7 +67,7 @@ static int compare_demangled(const void *a, const void *b)
 }
 
 struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, struct kernel *kernel,
-				  const struct objects *objects, const char *root,
+				  const struct mapped_files *objects, const char *root,
 				  struct error *error)
 {
 	struct symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
@@ -92,7 +92,7 @@ void symbolizer_free(struct symbolizer *symbolizer)
 	for (size_t i = 0; i < symbolizer->count; i++)
 		free(symbolizer->list[i]->lines);
 	free(symbolizer->list);
-	texts_clear(&symbolizer->texts);
+	string_table_clear(&symbolizer->texts);
 	tdestroy(symbolizer->frames, free);
 	tdestroy(symbolizer->demangled, free);
 	free(symbolizer->root);
@@ -169,9 +169,9 @@ static struct frame *add_frame(struct symbolizer *symbolizer, const void *owner,
 	return frame;
 }
 
-static void set_lines(struct frame_name *name, const struct name_line *lines, size_t count)
+static void set_lines(struct frame_name *name, const struct source_line *lines, size_t count)
 {
-	const struct name_line *outermost = &lines[count - 1];
+	const struct source_line *outermost = &lines[count - 1];
 
 	name->lines = lines;
 	name->line_count = count;
@@ -187,7 +187,7 @@ static void set_symbol(struct symbolizer *symbolizer, struct frame *frame, const
 {
 	const char *function = function_name(symbolizer, name);
 
-	frame->symbol = (struct name_line){
+	frame->symbol = (struct source_line){
 		.function = function ? function : name,
 		.system_name = name,
 		.start = start,
@@ -199,16 +199,16 @@ static void set_symbol(struct symbolizer *symbolizer, struct frame *frame, const
 
 const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_t address)
 {
-	struct frame *frame = find_frame(symbolizer, symbolizer, PLACE_NONE, address);
+	struct frame *frame = find_frame(symbolizer, symbolizer, SEGMENT_NONE, address);
 	const char *name, *module;
 	uint64_t start;
 
 	if (frame)
 		return &frame->name;
-	frame = add_frame(symbolizer, symbolizer, PLACE_NONE, address);
+	frame = add_frame(symbolizer, symbolizer, SEGMENT_NONE, address);
 	if (!frame)
 		return NULL;
-	frame->name.kernel = kernel_part_at(symbolizer->kernel, address);
+	frame->name.kernel = kernel_mapping_at(symbolizer->kernel, address);
 	frame->in_module = strcmp(frame->name.kernel->name, KERNEL_MAPPING) != 0;
 	frame->name.mapping_path = frame->name.kernel->name;
 	frame->name.build_id = frame->name.kernel->build_id;
@@ -222,13 +222,13 @@ const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_
 
 /* Where nothing but an address is known: each space has its own. */
 static const struct frame_name *symbolize_memory(struct symbolizer *symbolizer,
-						 const struct space *space, uint32_t place,
+						 const struct address_space *space, uint32_t place,
 						 uint64_t address)
 {
-	static const char *const paths[PLACE_OBJECTS] = {
-		[PLACE_ANON] = "[anon]",
-		[PLACE_VSYSCALL] = "[vsyscall]",
-		[PLACE_VDSO] = "[vdso]",
+	static const char *const paths[SEGMENT_FILES] = {
+		[SEGMENT_ANON] = "[anon]",
+		[SEGMENT_VSYSCALL] = "[vsyscall]",
+		[SEGMENT_VDSO] = "[vdso]",
 	};
 	struct frame *frame = find_frame(symbolizer, space, place, address);
 
@@ -242,18 +242,19 @@ static const struct frame_name *symbolize_memory(struct symbolizer *symbolizer,
 	return &frame->name;
 }
 
-const struct frame_name *symbolize_user(struct symbolizer *symbolizer, const struct space *space,
-					uint32_t place, uint64_t number)
+const struct frame_name *symbolize_user(struct symbolizer *symbolizer,
+					const struct address_space *space, uint32_t place,
+					uint64_t number)
 {
 	bool is_offset;
-	const struct object *object = place_object(symbolizer->objects, place, &is_offset);
+	const struct mapped_file *object = segment_file(symbolizer->objects, place, &is_offset);
 	struct symbol symbol;
 	struct frame *frame;
 
 	if (!object)
 		return symbolize_memory(symbolizer, space, place, number);
 	/* The kernel could not read its segments. */
-	if (is_offset && object_vaddr(object, number, &number))
+	if (is_offset && mapped_file_vaddr(object, number, &number))
 		place--;
 	/* The place in the object is the same for all processes that map it. */
 	frame = find_frame(symbolizer, object, place, number);
@@ -266,8 +267,8 @@ const struct frame_name *symbolize_user(struct symbolizer *symbolizer, const str
 	frame->name.build_id = object->build_id;
 	if (!*object->build_id)
 		frame->name.file = object->index + 1;
-	frame->name.normalized = (place - PLACE_OBJECTS) % 2 == 0;
-	if (frame->name.normalized && object_lookup(object, number, &symbol))
+	frame->name.normalized = (place - SEGMENT_FILES) % 2 == 0;
+	if (frame->name.normalized && mapped_file_lookup(object, number, &symbol))
 		set_symbol(symbolizer, frame, symbol.name, symbol.start);
 	return &frame->name;
 }
@@ -277,8 +278,8 @@ const struct frame_name *symbolize_user(struct symbolizer *symbolizer, const str
 /* What is done for one object, or the kernel. */
 struct task {
 	const struct symbolizer *symbolizer;
-	const struct object *object; /* NULL: the kernel, or what a space makes */
-	const struct space *space;
+	const struct mapped_file *object; /* NULL: the kernel, or what a space makes */
+	const struct address_space *space;
 	struct frame **frames; /* its part of the list */
 	uint64_t *addresses;
 	size_t count;
@@ -286,9 +287,9 @@ struct task {
 
 struct resolution {
 	struct symbolizer *symbolizer;
-	const struct naming *naming;
+	const struct symbolize_options *naming;
 	struct task *tasks;
-	struct namer_job *jobs;
+	struct worker_job *jobs;
 	size_t count, task_capacity, job_capacity;
 };
 
@@ -296,7 +297,7 @@ static int open_object(void *arg, struct error *error)
 {
 	const struct task *task = arg;
 	const char *problem = task->object->problem;
-	int fd = object_open(task->symbolizer->objects, task->object);
+	int fd = mapped_file_open(task->symbolizer->objects, task->object);
 
 	if (fd < 0 && problem && *problem)
 		error_set(error, -fd, "%s", problem);
@@ -306,12 +307,12 @@ static int open_object(void *arg, struct error *error)
 static int open_perfmap(void *arg, struct error *error)
 {
 	(void)error;
-	return space_perfmap(((const struct task *)arg)->space);
+	return address_space_perf_map(((const struct task *)arg)->space);
 }
 
 static bool lookup_object(void *arg, uint64_t vaddr, struct symbol *symbol)
 {
-	return object_lookup(((const struct task *)arg)->object, vaddr, symbol);
+	return mapped_file_lookup(((const struct task *)arg)->object, vaddr, symbol);
 }
 
 static int open_kernel(void *arg, struct error *error)
@@ -327,17 +328,17 @@ static int open_kernel(void *arg, struct error *error)
 	return kernel_open_vmlinux(task->symbolizer->root, self.release);
 }
 
-static int take_name(void *arg, size_t job, size_t index, const struct name_line *lines,
+static int take_name(void *arg, size_t job, size_t index, const struct source_line *lines,
 		     size_t count)
 {
 	struct resolution *resolution = arg;
 	struct frame *frame = resolution->tasks[job].frames[index];
-	struct name_line *copy;
+	struct source_line *copy;
 
 	frame->name.hidden = count == 0;
 	if (count == 0 || !lines[count - 1].system_name)
 		return 0;
-	copy = name_lines_copy(lines, count);
+	copy = source_lines_copy(lines, count);
 	if (!copy)
 		return -ENOMEM;
 	free(frame->lines);
@@ -382,7 +383,7 @@ static bool is_same_job(const struct frame *a, const struct frame *b)
 	return a->owner == b->owner && a->name.kernel == b->name.kernel && a->place == b->place;
 }
 
-static bool make_job(const struct frame *frame, struct task *task, struct namer_job *job)
+static bool make_job(const struct frame *frame, struct task *task, struct worker_job *job)
 {
 	job->path = frame->name.mapping_path;
 	job->build_id = frame->name.build_id;
@@ -390,14 +391,14 @@ static bool make_job(const struct frame *frame, struct task *task, struct namer_
 		task->object = frame->owner;
 		job->open = open_object;
 		job->lookup = lookup_object;
-		job->lookup_is_others = object_is_others(frame->owner);
+		job->lookup_is_untrusted = mapped_file_is_untrusted(frame->owner);
 		return true;
 	}
-	if (frame->place == PLACE_ANON && !frame->name.kernel) {
+	if (frame->place == SEGMENT_ANON && !frame->name.kernel) {
 		task->space = frame->owner;
 		job->open = open_perfmap;
-		job->is_perfmap = true;
-		return space_perfmap(task->space) >= 0;
+		job->is_perf_map = true;
+		return address_space_perf_map(task->space) >= 0;
 	}
 	if (!frame->name.kernel || !*frame->name.build_id)
 		return false;
@@ -414,7 +415,7 @@ static int add_job(struct resolution *resolution, struct frame **frames, size_t 
 		.frames = frames,
 		.count = count,
 	};
-	struct namer_job job = {.count = count};
+	struct worker_job job = {.count = count};
 
 	if (!make_job(frames[0], &task, &job))
 		return 0;
@@ -452,10 +453,10 @@ static int add_jobs(struct resolution *resolution)
 	return result;
 }
 
-int symbolizer_resolve(struct symbolizer *symbolizer, const struct naming *naming)
+int symbolizer_resolve(struct symbolizer *symbolizer, const struct symbolize_options *naming)
 {
 	struct resolution resolution = {.symbolizer = symbolizer, .naming = naming};
-	const struct namer namer = {
+	const struct worker_pool namer = {
 		.directories = naming->directories,
 		.directory_count = naming->directory_count,
 		.cache = naming->cache,
@@ -468,7 +469,8 @@ int symbolizer_resolve(struct symbolizer *symbolizer, const struct naming *namin
 	int result = add_jobs(&resolution);
 
 	if (result == 0)
-		result = namer_run(&namer, resolution.jobs, resolution.count, &symbolizer->texts);
+		result = worker_pool_run(&namer, resolution.jobs, resolution.count,
+					 &symbolizer->texts);
 	if (result == -EINTR && naming->interrupted) {
 		naming->interrupted(naming->arg);
 		result = 0;

@@ -21,22 +21,22 @@
 struct error;
 struct kallsyms;
 struct kernel;
-struct kernel_part;
-struct objects;
-struct space;
+struct kernel_mapping;
+struct mapped_files;
+struct address_space;
 struct symbolizer;
 
 struct frame_name {
 	/* Of the function that holds the address, and is not inlined. */
 	const char *function; /* demangled; NULL if not resolved */
 	const char *system_name; /* as in the object; NULL if not resolved */
-	const struct name_line *lines; /* all functions there, innermost first */
+	const struct source_line *lines; /* all functions there, innermost first */
 	size_t line_count; /* 0 if not resolved */
 	const char *mapping_path; /* file, "[kernel.kallsyms]", "[MODULE]", "[vdso]",
 				   * "[anon]", ...; "" if the address is in no mapping */
 	const char *build_id; /* hex; "" if there is none */
 	uint32_t file; /* which one, from 1, where nothing but the path tells; 0: not needed */
-	const struct kernel_part *kernel; /* of the kernel; NULL: user code */
+	const struct kernel_mapping *kernel; /* of the kernel; NULL: user code */
 	/*
 	 * ELF virtual address if normalized; offset in the file where it has no segments;
 	 * else as sampled.
@@ -49,16 +49,16 @@ struct frame_name {
 };
 
 /* Where symbolizer_resolve() looks, and what it tells meanwhile. All zero is fine. */
-struct naming {
+struct symbolize_options {
 	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
 	size_t directory_count;
 	/* Gets what is wrong with a file, one line. May be NULL. */
 	void (*problem)(void *arg, const char *path, const char *text);
-	const char *cache; /* as struct namer has it */
-	/* As struct namer has it; `interrupted` is told then. What has names keeps them. */
+	const char *cache; /* as struct worker_pool has it */
+	/* As struct worker_pool has it; `interrupted` is told then. What has names keeps them. */
 	int stop;
 	void (*interrupted)(void *arg);
-	/* As struct namer has it; NULL: nothing is fetched from servers. */
+	/* As struct worker_pool has it; NULL: nothing is fetched from servers. */
 	void (*progress)(void *arg, const char *path, uint64_t done, uint64_t total);
 	void *arg;
 };
@@ -70,7 +70,7 @@ struct naming {
  * and sets `error` when out of memory. symbolizer_free() takes NULL too.
  */
 struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, struct kernel *kernel,
-				  const struct objects *objects, const char *root,
+				  const struct mapped_files *objects, const char *root,
 				  struct error *error);
 void symbolizer_free(struct symbolizer *symbolizer);
 
@@ -81,15 +81,16 @@ void symbolizer_free(struct symbolizer *symbolizer);
  * place of the same file share one frame_name, also between processes.
  */
 const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_t address);
-const struct frame_name *symbolize_user(struct symbolizer *symbolizer, const struct space *space,
-					uint32_t place, uint64_t number);
+const struct frame_name *symbolize_user(struct symbolizer *symbolizer,
+					const struct address_space *space, uint32_t place,
+					uint64_t number);
 
 /*
  * Reads debug information for all frames so far: the same struct frame_name has other
  * lines then. Frames of which it tells nothing stay as they are. Returns 0 or a negative
  * errno value.
  */
-int symbolizer_resolve(struct symbolizer *symbolizer, const struct naming *naming);
+int symbolizer_resolve(struct symbolizer *symbolizer, const struct symbolize_options *naming);
 
 /*
  * Whether a function (as in the object) is one at which user stacks begin: the

@@ -38,12 +38,12 @@ struct recent_text {
 };
 
 struct child {
-	const struct namer_job *job;
+	const struct worker_job *job;
 	int fd; /* of the job's file, or a negative errno value */
-	struct fetcher fetcher;
+	struct debuginfod_helper fetcher;
 	FILE *out;
 	char buffer[BUFFER_SIZE]; /* of it */
-	struct texts texts;
+	struct string_table texts;
 	size_t told; /* texts that were written */
 	struct recent_text recent[RECENT_TEXTS]; /* by their places */
 	uint32_t *demangled; /* of each text: 1 + its demangled one, 0: not known yet */
@@ -63,19 +63,19 @@ struct child {
 	int error;
 	struct {
 		uint32_t index, count;
-		struct namer_line lines[INLINE_DEPTH_MAX];
-	} message; /* a struct namer_lines with room */
+		struct worker_line lines[INLINE_DEPTH_MAX];
+	} message; /* a struct worker_lines with room */
 };
 
 _Static_assert(offsetof(struct child, message.lines) - offsetof(struct child, message) ==
-		       offsetof(struct namer_lines, lines),
+		       offsetof(struct worker_lines, lines),
 	       "the message is laid out as the parent reads it");
 
 /* Telling */
 
-static void tell(struct child *child, enum namer_type type, const void *bytes, size_t size)
+static void tell(struct child *child, enum worker_message_type type, const void *bytes, size_t size)
 {
-	const struct namer_message message = {.type = type, .size = (uint32_t)size};
+	const struct worker_message message = {.type = type, .size = (uint32_t)size};
 
 	fwrite(&message, sizeof(message), 1, child->out);
 	fwrite(bytes, 1, size, child->out);
@@ -83,7 +83,7 @@ static void tell(struct child *child, enum namer_type type, const void *bytes, s
 
 static void tell_problem(struct child *child, const char *text)
 {
-	tell(child, NAMER_PROBLEM, text, strlen(text));
+	tell(child, WORKER_PROBLEM, text, strlen(text));
 }
 
 /* The number of a text as the parent knows it; 0 for NULL. */
@@ -98,15 +98,15 @@ static uint32_t tell_text(struct child *child, const char *text)
 	/* Another one may lie there now. */
 	if (recent->text == text && strcmp(child->texts.items[recent->index], text) == 0)
 		return recent->index + 1;
-	index = texts_add(&child->texts, text, NAMER_TEXT_MAX);
-	if (index == TEXTS_NONE) {
+	index = string_table_add(&child->texts, text, WORKER_STRING_MAX);
+	if (index == STRING_NONE) {
 		child->error = -ENOMEM;
 		return 0;
 	}
 	for (; child->told < child->texts.count; child->told++) {
 		const char *new = child->texts.items[child->told];
 
-		tell(child, NAMER_TEXT, new, strlen(new));
+		tell(child, WORKER_STRING, new, strlen(new));
 	}
 	*recent = (struct recent_text){text, index};
 	return index + 1;
@@ -143,8 +143,8 @@ static bool is_mangled(const char *name)
 }
 
 /* Where the debug information says nothing, the symbol does. NULL: there is none. */
-static void make_line(struct child *child, struct namer_line *line,
-		      const struct debuginfo_frame *frame, const struct symbol *symbol)
+static void make_line(struct child *child, struct worker_line *line,
+		      const struct dwarf_frame *frame, const struct symbol *symbol)
 {
 	const char *system_name = frame->linkage_name, *name = frame->name;
 
@@ -152,7 +152,7 @@ static void make_line(struct child *child, struct namer_line *line,
 		system_name = symbol->name;
 	if (!system_name)
 		system_name = name;
-	*line = (struct namer_line){
+	*line = (struct worker_line){
 		.system_name = tell_text(child, system_name),
 		.file = tell_text(child, frame->file),
 		.line = frame->line,
@@ -175,8 +175,8 @@ static void tell_lines(struct child *child, size_t index, size_t count)
 {
 	child->message.index = (uint32_t)index;
 	child->message.count = (uint32_t)count;
-	tell(child, NAMER_LINES, &child->message,
-	     offsetof(struct namer_lines, lines) + count * sizeof(child->message.lines[0]));
+	tell(child, WORKER_LINES, &child->message,
+	     offsetof(struct worker_lines, lines) + count * sizeof(child->message.lines[0]));
 	child->named[index] = true;
 }
 
@@ -184,7 +184,7 @@ static void tell_lines(struct child *child, size_t index, size_t count)
 
 static bool find_symbol(const struct child *child, uint64_t vaddr, struct symbol *symbol)
 {
-	const struct namer_job *job = child->job;
+	const struct worker_job *job = child->job;
 
 	for (size_t i = 0; i < child->elf_count; i++) {
 		if (elf_lookup(&child->elfs[i], vaddr, symbol))
@@ -193,10 +193,9 @@ static bool find_symbol(const struct child *child, uint64_t vaddr, struct symbol
 	return job->lookup && job->lookup(job->arg, vaddr, symbol);
 }
 
-static int take_frames(void *arg, size_t nameless, const struct debuginfo_frame *frames,
-		       size_t count)
+static int take_frames(void *arg, size_t nameless, const struct dwarf_frame *frames, size_t count)
 {
-	const struct debuginfo_frame *last = count > 0 ? &frames[count - 1] : NULL;
+	const struct dwarf_frame *last = count > 0 ? &frames[count - 1] : NULL;
 	struct child *child = arg;
 	bool has_symbol = false;
 	struct symbol symbol;
@@ -218,14 +217,14 @@ static int take_frames(void *arg, size_t nameless, const struct debuginfo_frame 
 	return child->error;
 }
 
-static int take_go_frame(const struct gosym_frame *frame, void *arg)
+static int take_go_frame(const struct go_frame *frame, void *arg)
 {
 	struct child *child = arg;
 	uint32_t *count = &child->message.count;
 
 	if (*count == INLINE_DEPTH_MAX) /* the last one is the one not inlined */
 		--*count;
-	child->message.lines[(*count)++] = (struct namer_line){
+	child->message.lines[(*count)++] = (struct worker_line){
 		.function = tell_text(child, frame->name),
 		.system_name = tell_text(child, frame->system_name),
 		.file = tell_text(child, frame->file),
@@ -238,7 +237,7 @@ static int take_go_frame(const struct gosym_frame *frame, void *arg)
 /* Go programs tell more of themselves than their debug information does. */
 static void name_by_go(struct child *child, int fd)
 {
-	struct gosym *gosym;
+	struct go_pclntab *gosym;
 	struct stat st;
 	void *image;
 
@@ -247,20 +246,20 @@ static void name_by_go(struct child *child, int fd)
 	image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (image == MAP_FAILED)
 		return;
-	if (gosym_open(image, (size_t)st.st_size, &gosym, NULL) == 0) {
+	if (go_pclntab_open(image, (size_t)st.st_size, &gosym, NULL) == 0) {
 		for (size_t i = 0; i < child->job->count && child->error == 0; i++) {
 			child->message.count = 0;
-			if (gosym_lookup(gosym, child->vaddrs[i], take_go_frame, child) == 0)
+			if (go_pclntab_lookup(gosym, child->vaddrs[i], take_go_frame, child) == 0)
 				tell_lines(child, i, child->message.count);
 		}
-		gosym_close(gosym);
+		go_pclntab_close(gosym);
 	}
 	munmap(image, (size_t)st.st_size);
 }
 
 static void name_by_debug_information(struct child *child)
 {
-	struct debuginfo *debuginfo;
+	struct dwarf_lookup *debuginfo;
 	struct error error;
 	size_t count = 0;
 
@@ -272,17 +271,17 @@ static void name_by_debug_information(struct child *child)
 	}
 	if (count == 0)
 		return;
-	if (debuginfo_open(child->dwarf, child->alt, &debuginfo, &error) != 0) {
+	if (dwarf_lookup_open(child->dwarf, child->alt, &debuginfo, &error) != 0) {
 		tell_problem(child, error.text);
 		return;
 	}
-	child->error = debuginfo_each(debuginfo, child->nameless, count, take_frames, child);
-	debuginfo_close(debuginfo);
+	child->error = dwarf_lookup_each(debuginfo, child->nameless, count, take_frames, child);
+	dwarf_lookup_close(debuginfo);
 }
 
 static void name_by_symbols(struct child *child)
 {
-	const struct debuginfo_frame nothing = {0};
+	const struct dwarf_frame nothing = {0};
 	struct symbol symbol;
 
 	for (size_t i = 0; i < child->job->count && child->error == 0; i++) {
@@ -305,14 +304,14 @@ static void read_symbols(struct child *child, int fd, const void *image, size_t 
 
 static int report_progress(void *arg, long done, long total)
 {
-	const struct namer_progress progress = {
+	const struct worker_progress progress = {
 		.done = done > 0 ? (uint64_t)done : 0,
 		.total = total > 0 ? (uint64_t)total : 0,
 	};
 	struct child *child = arg;
 	struct timespec now;
 
-	tell(child, NAMER_PROGRESS, &progress, sizeof(progress));
+	tell(child, WORKER_PROGRESS, &progress, sizeof(progress));
 	fflush(child->out);
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec >= child->fetch_end.tv_sec;
@@ -325,13 +324,13 @@ static void report_opened(void *arg, int fd)
 
 	if (file_is_trusted(fd))
 		return;
-	tell(child, NAMER_UNTRUSTED, "", 0);
+	tell(child, WORKER_UNTRUSTED, "", 0);
 	fflush(child->out);
 }
 
 static bool open_files(struct child *child, const struct worker_settings *settings)
 {
-	const struct namer_job *job = child->job;
+	const struct worker_job *job = child->job;
 	const struct debug_search search = {
 		.directories = settings->directories,
 		.directory_count = settings->directory_count,
@@ -344,7 +343,7 @@ static bool open_files(struct child *child, const struct worker_settings *settin
 	struct error error;
 
 	clock_gettime(CLOCK_MONOTONIC, &child->fetch_end);
-	child->fetch_end.tv_sec += NAMER_FETCH_S;
+	child->fetch_end.tv_sec += WORKER_FETCH_S;
 	if (debug_files_open(&child->files, fd, job->path, job->build_id, &search, &error) != 0) {
 		tell_problem(child, error.text);
 		return false;
@@ -364,7 +363,7 @@ static bool open_files(struct child *child, const struct worker_settings *settin
 /* Finds out how far the code lies from where its file says. */
 static bool find_shift(struct child *child)
 {
-	const struct namer_job *job = child->job;
+	const struct worker_job *job = child->job;
 	uint64_t vaddr;
 
 	if (!job->code_start)
@@ -380,7 +379,7 @@ static bool find_shift(struct child *child)
 
 static bool prepare(struct child *child)
 {
-	const struct namer_job *job = child->job;
+	const struct worker_job *job = child->job;
 
 	child->vaddrs = calloc(job->count, sizeof(*child->vaddrs));
 	child->named = calloc(job->count, sizeof(*child->named));
@@ -395,15 +394,15 @@ static bool prepare(struct child *child)
 
 static void open_file(struct child *child)
 {
-	const struct namer_job *job = child->job;
+	const struct worker_job *job = child->job;
 	struct error error = {""};
 	bool is_trusted;
 
 	child->fd = job->open ? job->open(job->arg, &error) : -ENOENT;
-	is_trusted = !job->lookup_is_others && (child->fd < 0 || file_is_trusted(child->fd));
+	is_trusted = !job->lookup_is_untrusted && (child->fd < 0 || file_is_trusted(child->fd));
 	/* Told at once, as it is what comes first that counts: soon the file may have its way here.
 	 */
-	tell(child, is_trusted ? NAMER_TRUSTED : NAMER_UNTRUSTED, "", 0);
+	tell(child, is_trusted ? WORKER_TRUSTED : WORKER_UNTRUSTED, "", 0);
 	fflush(child->out);
 	if (*error.text)
 		tell_problem(child, error.text);
@@ -411,28 +410,28 @@ static void open_file(struct child *child)
 
 static void name_by_perfmap(struct child *child)
 {
-	const struct namer_job *job = child->job;
-	struct debuginfo_frame frame = {0};
-	struct perfmap *map;
+	const struct worker_job *job = child->job;
+	struct dwarf_frame frame = {0};
+	struct perf_map *map;
 
-	if (child->fd < 0 || perfmap_read(child->fd, &map) != 0)
+	if (child->fd < 0 || perf_map_read(child->fd, &map) != 0)
 		return;
-	if (perfmap_is_cut(map))
+	if (perf_map_is_truncated(map))
 		tell_problem(child, "a perf map is too large: its last functions are left out");
 	for (size_t i = 0; i < job->count && child->error == 0; i++) {
-		frame.name = perfmap_lookup(map, job->addresses[i]);
+		frame.name = perf_map_lookup(map, job->addresses[i]);
 		if (!frame.name)
 			continue;
 		make_line(child, &child->message.lines[0], &frame, NULL);
 		tell_lines(child, i, 1);
 	}
-	perfmap_free(map);
+	perf_map_free(map);
 }
 
 /* Of offsets, those that are in no segment get an address that nothing has. */
 static bool find_vaddrs(struct child *child)
 {
-	const struct namer_job *job = child->job;
+	const struct worker_job *job = child->job;
 	struct elf_file binary = {0};
 	struct error problem;
 
@@ -470,13 +469,13 @@ static void name_all(struct child *child, const struct worker_settings *settings
 /* Modules */
 
 /* What is not in the code of the module gets an address that nothing has. */
-static void name_by_module(struct child *child, const struct kernel_object *object)
+static void name_by_module(struct child *child, const struct kernel_module_elf *object)
 {
-	const struct namer_job *job = child->job;
+	const struct worker_job *job = child->job;
 
 	for (size_t i = 0; i < job->count; i++) {
-		if (!kernel_object_vaddr(object, job->addresses[i] - job->code_start,
-					 &child->vaddrs[i]))
+		if (!kernel_module_elf_vaddr(object, job->addresses[i] - job->code_start,
+					     &child->vaddrs[i]))
 			child->vaddrs[i] = UINT64_MAX;
 	}
 	child->dwarf = object->elf;
@@ -486,12 +485,12 @@ static void name_by_module(struct child *child, const struct kernel_object *obje
 /* Tells what is wrong with the file; that it has no DWARF is as with other files. */
 static bool try_module(struct child *child, int fd, const char *path)
 {
-	struct kernel_object object;
+	struct kernel_module_elf object;
 	struct error error = {""};
 
-	if (kernel_object_open(&object, fd, path, child->job->build_id, &error) == 0) {
+	if (kernel_module_elf_open(&object, fd, path, child->job->build_id, &error) == 0) {
 		name_by_module(child, &object);
-		kernel_object_close(&object);
+		kernel_module_elf_close(&object);
 		return true;
 	}
 	if (*error.text)
@@ -521,7 +520,7 @@ static void name_module(struct child *child, const struct worker_settings *setti
 
 static void name(struct child *child, const struct worker_settings *settings)
 {
-	if (child->job->is_perfmap)
+	if (child->job->is_perf_map)
 		name_by_perfmap(child);
 	else if (child->job->is_module)
 		name_module(child, settings);
@@ -535,17 +534,17 @@ static void name(struct child *child, const struct worker_settings *settings)
  */
 static void confine_child(struct child *child, const struct worker_settings *settings, int fd)
 {
-	const struct namer_job *job = child->job;
+	const struct worker_job *job = child->job;
 
 	open_file(child);
 	child->fetcher.socket = -1;
-	if (settings->fetches && !job->is_perfmap && !job->is_module && debuginfod_is_wanted() &&
-	    fetcher_start(&child->fetcher, fd) != 0)
+	if (settings->fetches && !job->is_perf_map && !job->is_module && debuginfod_is_wanted() &&
+	    debuginfod_helper_start(&child->fetcher, fd) != 0)
 		tell_problem(child, "debuginfod can't be asked: no process can be started");
-	confine((int[]){fd, child->fetcher.socket}, child->fd);
+	sandbox_enter((int[]){fd, child->fetcher.socket}, child->fd);
 }
 
-void namer_child(const struct worker_settings *settings, const struct namer_job *job, int fd)
+void worker_main(const struct worker_settings *settings, const struct worker_job *job, int fd)
 {
 	struct child *child = calloc(1, sizeof(*child));
 
@@ -558,12 +557,12 @@ void namer_child(const struct worker_settings *settings, const struct namer_job 
 	if (child->out && prepare(child)) {
 		confine_child(child, settings, fd);
 		name(child, settings);
-		fetcher_stop(&child->fetcher);
+		debuginfod_helper_stop(&child->fetcher);
 		if (child->fd >= 0)
 			close(child->fd);
 	}
 	if (child->out && child->error == 0)
-		tell(child, NAMER_END, "", 0);
+		tell(child, WORKER_END, "", 0);
 	/* The process ends now: only what was written matters. */
 	if (child->out)
 		fclose(child->out);

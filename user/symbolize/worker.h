@@ -3,10 +3,10 @@
 #ifndef STACKBEAT_SYMBOLIZE_WORKER_H
 #define STACKBEAT_SYMBOLIZE_WORKER_H
 
-struct namer_job;
+struct worker_job;
 struct worker_settings;
 
 /* Does a job, and writes the messages to `fd`. */
-void namer_child(const struct worker_settings *settings, const struct namer_job *job, int fd);
+void worker_main(const struct worker_settings *settings, const struct worker_job *job, int fd);
 
 #endif

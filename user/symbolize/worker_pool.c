@@ -26,7 +26,7 @@
 #define PIECE_MIN 1000u
 #define READ_SIZE (256u << 10)
 /* No message is longer. */
-#define MESSAGE_MAX (sizeof(struct namer_lines) + INLINE_DEPTH_MAX * sizeof(struct namer_line))
+#define MESSAGE_MAX (sizeof(struct worker_lines) + INLINE_DEPTH_MAX * sizeof(struct worker_line))
 /*
  * Bytes of texts that a job may tell, and so much more for each of its addresses; and all jobs.
  * A few bytes of a file can stand for much text, as names may overlap.
@@ -37,14 +37,14 @@
 #define TEXT_COST 64u /* of each, beside its bytes */
 #define ENDING_MS 10000 /* for a process to end that tells no more */
 
-_Static_assert(NAMER_TEXT_MAX <= MESSAGE_MAX, "lines are the longest messages");
+_Static_assert(WORKER_STRING_MAX <= MESSAGE_MAX, "lines are the longest messages");
 
 /* A job, as far as the cache does not do it. */
 struct task {
-	struct namer_job job; /* with the addresses that are left */
+	struct worker_job job; /* with the addresses that are left */
 	uint64_t *addresses; /* of these; in run->addresses */
 	size_t *indices; /* where each is in the job as it was given; in run->indices */
-	struct cached_names *cached; /* NULL: it is not to be kept */
+	struct cached_symbols *cached; /* NULL: it is not to be kept */
 	size_t pieces; /* that are not done */
 	size_t bytes; /* of texts that were told */
 	bool given_up; /* for a reason that was told: what is not done is left out */
@@ -77,8 +77,8 @@ struct worker {
 };
 
 struct run {
-	const struct namer *namer;
-	const struct namer_job *jobs; /* as they were given */
+	const struct worker_pool *namer;
+	const struct worker_job *jobs; /* as they were given */
 	struct task *tasks; /* one for each */
 	uint64_t *addresses; /* of all of them */
 	size_t *indices;
@@ -86,11 +86,11 @@ struct run {
 	struct piece *pieces;
 	size_t piece_count, next;
 	size_t busy_count; /* tasks that are worth a process of their own */
-	struct texts *texts;
+	struct string_table *texts;
 	size_t bytes; /* of texts that were told */
 	struct worker workers[PROCESSES_MAX];
 	unsigned int worker_count;
-	struct name_line lines[INLINE_DEPTH_MAX];
+	struct source_line lines[INLINE_DEPTH_MAX];
 };
 
 static int64_t now_ms(void)
@@ -101,17 +101,17 @@ static int64_t now_ms(void)
 	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 }
 
-static unsigned int patience(const struct namer *namer)
+static unsigned int patience(const struct worker_pool *namer)
 {
-	return namer->patience ? namer->patience : NAMER_PATIENCE_S;
+	return namer->patience ? namer->patience : WORKER_TIMEOUT_S;
 }
 
-static unsigned int limit(const struct namer *namer)
+static unsigned int limit(const struct worker_pool *namer)
 {
-	return namer->limit ? namer->limit : NAMER_LIMIT_S;
+	return namer->limit ? namer->limit : WORKER_DEADLINE_S;
 }
 
-static unsigned int processes_wanted(const struct namer *namer)
+static unsigned int processes_wanted(const struct worker_pool *namer)
 {
 	long cpus = namer->processes ? (long)namer->processes : sysconf(_SC_NPROCESSORS_ONLN);
 
@@ -131,7 +131,7 @@ static void report(const struct run *run, size_t job, const char *text)
 static int start(struct run *run, struct worker *worker)
 {
 	const struct piece *piece = &run->pieces[run->next];
-	struct namer_job job = run->tasks[piece->task].job;
+	struct worker_job job = run->tasks[piece->task].job;
 	const struct worker_settings settings = {
 		.directories = run->namer->directories,
 		.directory_count = run->namer->directory_count,
@@ -154,8 +154,8 @@ static int start(struct run *run, struct worker *worker)
 	worker->pid = fork();
 	if (worker->pid == 0) {
 		close(ends[0]);
-		become_expendable(parent);
-		namer_child(&settings, &job, ends[1]);
+		limit_worker(parent);
+		worker_main(&settings, &job, ends[1]);
 		_exit(0);
 	}
 	err = worker->pid < 0 ? -errno : 0;
@@ -192,7 +192,7 @@ static void explain_end(const struct run *run, const struct worker *worker, int 
 static void end_piece(const struct run *run, struct task *task)
 {
 	if (--task->pieces == 0 && task->cached)
-		name_cache_write(run->namer->cache, task->job.build_id, task->cached);
+		symbol_cache_write(run->namer->cache, task->job.build_id, task->cached);
 }
 
 /* Takes the worker out of the list. */
@@ -211,9 +211,9 @@ static void end_worker(struct run *run, struct worker *worker)
 {
 	int status = 0;
 
-	if (!process_ends_within(worker->pid, ENDING_MS)) {
+	if (!process_exits_within(worker->pid, ENDING_MS)) {
 		kill(worker->pid, SIGKILL);
-		process_ends_within(worker->pid, ENDING_MS);
+		process_exits_within(worker->pid, ENDING_MS);
 	}
 	waitpid(worker->pid, &status, WNOHANG);
 	if (!worker->ended || !worker->is_sound)
@@ -230,7 +230,7 @@ static void give_up(struct run *run, struct worker *worker, const char *why)
 		report(run, worker->job, why);
 	task->given_up = true;
 	kill(worker->pid, SIGKILL);
-	reap_killed(worker->pid);
+	wait_killed(worker->pid);
 	remove_worker(run, worker);
 }
 
@@ -254,7 +254,7 @@ static void kill_all(struct run *run)
 	for (unsigned int i = 0; i < run->worker_count; i++)
 		kill(run->workers[i].pid, SIGKILL);
 	while (run->worker_count > 0) {
-		reap_killed(run->workers[0].pid);
+		wait_killed(run->workers[0].pid);
 		remove_worker(run, &run->workers[0]);
 	}
 }
@@ -267,13 +267,13 @@ static int take_text(struct run *run, struct worker *worker, const char *text, s
 	size_t known = run->texts->count, cost;
 	uint32_t index;
 
-	if (size > NAMER_TEXT_MAX) {
+	if (size > WORKER_STRING_MAX) {
 		worker->is_sound = false;
 		return 0;
 	}
-	index = texts_add(run->texts, text, size);
-	if (index == TEXTS_NONE || array_reserve(&worker->texts, &worker->text_capacity,
-						 worker->text_count, 1, sizeof(index)) != 0)
+	index = string_table_add(run->texts, text, size);
+	if (index == STRING_NONE || array_reserve(&worker->texts, &worker->text_capacity,
+						  worker->text_count, 1, sizeof(index)) != 0)
 		return -ENOMEM;
 	worker->texts[worker->text_count++] = index;
 	cost = TEXT_COST + (run->texts->count > known ? size : 0);
@@ -296,7 +296,7 @@ static bool find_text(const struct run *run, const struct worker *worker, uint32
 }
 
 static bool take_line(const struct run *run, const struct worker *worker,
-		      const struct namer_line *told, struct name_line *line)
+		      const struct worker_line *told, struct source_line *line)
 {
 	line->line = told->line;
 	line->start_line = told->start_line;
@@ -311,7 +311,7 @@ static bool take_line(const struct run *run, const struct worker *worker,
  * What a cache calls an address: it must be the same for a kernel that lies elsewhere, and
  * none that a file has.
  */
-static uint64_t cache_key(const struct namer_job *job, uint64_t address)
+static uint64_t cache_key(const struct worker_job *job, uint64_t address)
 {
 	return job->code_start ? (address - job->code_start) ^ UINT64_C(1) << 62 : address;
 }
@@ -320,9 +320,9 @@ static uint64_t cache_key(const struct namer_job *job, uint64_t address)
  * Without a line, names are those of symbols: debug information may be installed later. What
  * can't be kept is found again.
  */
-static void keep(struct task *task, size_t index, const struct name_line *lines, size_t count)
+static void keep(struct task *task, size_t index, const struct source_line *lines, size_t count)
 {
-	struct name_line kept[INLINE_DEPTH_MAX];
+	struct source_line kept[INLINE_DEPTH_MAX];
 
 	if (!task->cached || (count > 0 && (!lines[0].file || !lines[0].line)))
 		return;
@@ -331,9 +331,9 @@ static void keep(struct task *task, size_t index, const struct name_line *lines,
 		if (kept[i].start)
 			kept[i].start -= task->job.code_start;
 	}
-	if (cached_names_add(task->cached, cache_key(&task->job, task->addresses[index]), kept,
-			     count) != 0) {
-		cached_names_free(task->cached);
+	if (cached_symbols_add(task->cached, cache_key(&task->job, task->addresses[index]), kept,
+			       count) != 0) {
+		cached_symbols_free(task->cached);
 		task->cached = NULL;
 	}
 }
@@ -342,8 +342,8 @@ static int take_lines(struct run *run, struct worker *worker, const unsigned cha
 		      size_t size)
 {
 	struct task *task = &run->tasks[worker->job];
-	struct namer_lines head;
-	struct namer_line told;
+	struct worker_lines head;
+	struct worker_line told;
 	size_t index;
 
 	if (size < sizeof(head))
@@ -384,7 +384,7 @@ static void take_problem(const struct run *run, const struct worker *worker, con
 static void take_progress(const struct run *run, struct worker *worker, const void *bytes,
 			  size_t size)
 {
-	struct namer_progress progress;
+	struct worker_progress progress;
 
 	worker->is_sound = size == sizeof(progress) && run->namer->progress;
 	if (!worker->is_sound)
@@ -400,24 +400,24 @@ static int take(struct run *run, struct worker *worker, uint32_t type, const uns
 
 	worker->has_spoken = true;
 	switch (type) {
-	case NAMER_TRUSTED:
+	case WORKER_TRUSTED:
 		worker->is_sound = is_first;
 		worker->is_trusted = is_first;
 		return 0;
-	case NAMER_UNTRUSTED:
+	case WORKER_UNTRUSTED:
 		worker->is_trusted = false;
 		return 0;
-	case NAMER_TEXT:
+	case WORKER_STRING:
 		return take_text(run, worker, (const char *)bytes, size);
-	case NAMER_LINES:
+	case WORKER_LINES:
 		return take_lines(run, worker, bytes, size);
-	case NAMER_PROBLEM:
+	case WORKER_PROBLEM:
 		take_problem(run, worker, (const char *)bytes, size);
 		return 0;
-	case NAMER_PROGRESS:
+	case WORKER_PROGRESS:
 		take_progress(run, worker, bytes, size);
 		return 0;
-	case NAMER_END:
+	case WORKER_END:
 		worker->ended = true;
 		return 0;
 	default:
@@ -429,7 +429,7 @@ static int take(struct run *run, struct worker *worker, uint32_t type, const uns
 /* Takes what is whole of what was read. */
 static int take_all(struct run *run, struct worker *worker)
 {
-	struct namer_message message;
+	struct worker_message message;
 	size_t at = 0;
 	int result = 0;
 
@@ -528,15 +528,15 @@ static int listen_to_all(struct run *run)
 
 /* The cache */
 
-/* Texts of the cache, as the callers of namer_run() get them. */
+/* Texts of the cache, as the callers of worker_pool_run() get them. */
 static int own_text(struct run *run, const char **text)
 {
 	uint32_t index;
 
 	if (!*text)
 		return 0;
-	index = texts_add(run->texts, *text, strlen(*text));
-	if (index == TEXTS_NONE)
+	index = string_table_add(run->texts, *text, strlen(*text));
+	if (index == STRING_NONE)
 		return -ENOMEM;
 	*text = run->texts->items[index];
 	return 0;
@@ -548,7 +548,7 @@ static int tell_cached(struct run *run, size_t job, size_t index, size_t count)
 	const uint64_t code_start = run->jobs[job].code_start;
 
 	for (size_t i = 0; i < count; i++) {
-		struct name_line *line = &run->lines[i];
+		struct source_line *line = &run->lines[i];
 
 		if (own_text(run, &line->function) || own_text(run, &line->system_name) ||
 		    own_text(run, &line->file))
@@ -559,9 +559,9 @@ static int tell_cached(struct run *run, size_t job, size_t index, size_t count)
 	return run->namer->name(run->namer->arg, job, index, run->lines, count);
 }
 
-static bool is_kept(const struct run *run, const struct namer_job *job)
+static bool is_kept(const struct run *run, const struct worker_job *job)
 {
-	return run->namer->cache && *job->build_id && !job->offsets && !job->is_perfmap;
+	return run->namer->cache && *job->build_id && !job->offsets && !job->is_perf_map;
 }
 
 struct indexed {
@@ -598,7 +598,7 @@ static int sort_addresses(struct task *task)
 /* Tells what the cache has, and leaves the rest in the task. */
 static int prepare_task(struct run *run, size_t number)
 {
-	const struct namer_job *job = &run->jobs[number];
+	const struct worker_job *job = &run->jobs[number];
 	struct task *task = &run->tasks[number];
 	size_t count;
 	int err = 0;
@@ -607,14 +607,14 @@ static int prepare_task(struct run *run, size_t number)
 	task->job.count = 0;
 	task->job.addresses = task->addresses;
 	if (is_kept(run, job)) {
-		task->cached = name_cache_read(run->namer->cache, job->build_id);
+		task->cached = symbol_cache_read(run->namer->cache, job->build_id);
 		if (!task->cached)
 			return -ENOMEM;
 	}
 	for (size_t i = 0; i < job->count && !err; i++) {
 		if (task->cached &&
-		    cached_names_find(task->cached, cache_key(job, job->addresses[i]), run->lines,
-				      &count)) {
+		    cached_symbols_find(task->cached, cache_key(job, job->addresses[i]), run->lines,
+					&count)) {
 			err = tell_cached(run, number, i, count);
 			continue;
 		}
@@ -627,7 +627,7 @@ static int prepare_task(struct run *run, size_t number)
 static void free_tasks(struct run *run)
 {
 	for (size_t i = 0; run->tasks && i < run->count; i++)
-		cached_names_free(run->tasks[i].cached);
+		cached_symbols_free(run->tasks[i].cached);
 	free(run->tasks);
 	free(run->addresses);
 	free(run->indices);
@@ -661,7 +661,7 @@ static size_t pieces_of(const struct run *run, const struct task *task, unsigned
 {
 	size_t most = task->job.count / PIECE_MIN;
 
-	if (run->busy_count >= processes || task->job.is_perfmap || most < 2)
+	if (run->busy_count >= processes || task->job.is_perf_map || most < 2)
 		return task->job.count > 0;
 	return most < processes ? most : processes;
 }
@@ -718,8 +718,8 @@ static int run_all(struct run *run)
 	return result;
 }
 
-int namer_run(const struct namer *namer, const struct namer_job *jobs, size_t count,
-	      struct texts *texts)
+int worker_pool_run(const struct worker_pool *namer, const struct worker_job *jobs, size_t count,
+		    struct string_table *texts)
 {
 	struct run *run = calloc(1, sizeof(*run));
 	int result;
@@ -733,7 +733,7 @@ int namer_run(const struct namer *namer, const struct namer_job *jobs, size_t co
 	result = run_all(run);
 	kill_all(run);
 	if (namer->cache)
-		name_cache_trim(namer->cache);
+		symbol_cache_trim(namer->cache);
 	free_tasks(run);
 	free(run);
 	return result;

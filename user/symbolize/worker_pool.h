@@ -16,7 +16,7 @@
 #include "symbolize/source_line.h"
 #include "symbolize/worker_protocol.h"
 
-struct namer {
+struct worker_pool {
 	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
 	size_t directory_count;
 	/*
@@ -26,17 +26,17 @@ struct namer {
 	 */
 	const char *cache;
 	unsigned int processes; /* at a time; 0: as many as there are CPUs */
-	unsigned int patience; /* seconds without a sign of life; 0: NAMER_PATIENCE_S */
-	unsigned int limit; /* seconds that a process may take; 0: NAMER_LIMIT_S */
+	unsigned int patience; /* seconds without a sign of life; 0: WORKER_TIMEOUT_S */
+	unsigned int limit; /* seconds that a process may take; 0: WORKER_DEADLINE_S */
 	/* An fd: as soon as it can be read, naming ends. It is not read. 0: none. */
 	int stop;
 	/*
 	 * Gets the lines of the address at `index` of a job, innermost first; 0 where the
 	 * frame is not to be shown (a wrapper that Go's compiler has made). The texts stay as
-	 * long as the struct texts of namer_run(). Returns 0 or a negative errno value, which
-	 * ends it.
+	 * long as the struct string_table of worker_pool_run(). Returns 0 or a negative errno
+	 * value, which ends it.
 	 */
-	int (*name)(void *arg, size_t job, size_t index, const struct name_line *lines,
+	int (*name)(void *arg, size_t job, size_t index, const struct source_line *lines,
 		    size_t count);
 	/* Gets what is wrong with a job's files, one line, without its path. May be NULL. */
 	void (*problem)(void *arg, size_t job, const char *text);
@@ -49,10 +49,10 @@ struct namer {
 };
 
 /* How long a file may keep silent, and take in all. */
-#define NAMER_PATIENCE_S 30u
-#define NAMER_LIMIT_S 600u
+#define WORKER_TIMEOUT_S 30u
+#define WORKER_DEADLINE_S 600u
 
-struct texts;
+struct string_table;
 
 /*
  * Names the addresses of all jobs; `texts` gets the texts. What could not be named is
@@ -60,7 +60,7 @@ struct texts;
  * with a problem, and keeps the names that were told before. Returns 0, -ENOMEM, -EINTR where
  * `stop` has ended it, or what `name` returned.
  */
-int namer_run(const struct namer *namer, const struct namer_job *jobs, size_t count,
-	      struct texts *texts);
+int worker_pool_run(const struct worker_pool *namer, const struct worker_job *jobs, size_t count,
+		    struct string_table *texts);
 
 #endif

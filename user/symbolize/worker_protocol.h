@@ -16,7 +16,7 @@ struct error;
  * What is to be named. The functions are called in the process of the file: `open` before it is
  * confined, `lookup` after that.
  */
-struct namer_job {
+struct worker_job {
 	const char *path; /* for messages, and to find debug files beside it */
 	const char *build_id; /* hex; "" if unknown */
 	const uint64_t *addresses; /* ELF virtual addresses, but for `code_start` and `offsets` */
@@ -28,11 +28,11 @@ struct namer_job {
 	int (*open)(void *arg, struct error *error);
 	/* The symbol that holds an ELF virtual address, where nothing else is known of it. */
 	bool (*lookup)(void *arg, uint64_t vaddr, struct symbol *symbol); /* may be NULL */
-	bool lookup_is_others; /* its symbols are of a file that file_is_trusted() not */
+	bool lookup_is_untrusted; /* its symbols are of a file that file_is_trusted() not */
 	void *arg;
 	bool offsets; /* `addresses` are offsets in the file */
 	bool is_module; /* of the kernel: `code_start` is where its code lies */
-	bool is_perfmap; /* `open` opens a perf map, not an ELF file; `lookup` is NULL */
+	bool is_perf_map; /* `open` opens a perf map, not an ELF file; `lookup` is NULL */
 	/* 0, or where the code of the file begins in terms of `addresses`. */
 	uint64_t code_start;
 };
@@ -45,41 +45,41 @@ struct worker_settings {
 };
 
 /* A message: this, and `size` bytes. */
-struct namer_message {
-	uint32_t type; /* enum namer_type */
+struct worker_message {
+	uint32_t type; /* enum worker_message_type */
 	uint32_t size;
 };
 
-enum namer_type {
-	NAMER_TEXT, /* bytes; the texts are numbered from 1 as they come, 0 is none */
-	NAMER_LINES, /* struct namer_lines */
-	NAMER_PROBLEM, /* bytes: one line */
-	NAMER_PROGRESS, /* struct namer_progress */
-	NAMER_END, /* nothing: all was told */
-	NAMER_TRUSTED, /* nothing, first of all: its names may be kept (see symbol_cache.h) */
-	NAMER_UNTRUSTED, /* nothing, at any time: the names that follow may not be kept */
+enum worker_message_type {
+	WORKER_STRING, /* bytes; the texts are numbered from 1 as they come, 0 is none */
+	WORKER_LINES, /* struct worker_lines */
+	WORKER_PROBLEM, /* bytes: one line */
+	WORKER_PROGRESS, /* struct worker_progress */
+	WORKER_END, /* nothing: all was told */
+	WORKER_TRUSTED, /* nothing, first of all: its names may be kept (see symbol_cache.h) */
+	WORKER_UNTRUSTED, /* nothing, at any time: the names that follow may not be kept */
 };
 
 /* How long fetching a file may take. */
-#define NAMER_FETCH_S 120u
+#define WORKER_FETCH_S 120u
 
 /* Longer names are cut: many of them may lie in a few bytes of a file. */
-#define NAMER_TEXT_MAX 4096u
+#define WORKER_STRING_MAX 4096u
 
-struct namer_line {
+struct worker_line {
 	uint32_t function, system_name, file; /* texts */
 	uint32_t line, start_line;
 	uint32_t padding;
 	uint64_t start;
 };
 
-struct namer_lines {
+struct worker_lines {
 	uint32_t index; /* of the address */
 	uint32_t count; /* of lines */
-	struct namer_line lines[];
+	struct worker_line lines[];
 };
 
-struct namer_progress {
+struct worker_progress {
 	uint64_t done, total;
 };
 

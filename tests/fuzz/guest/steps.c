@@ -936,7 +936,7 @@ static void send_file(int socket, int fd)
 	sendmsg(socket, &message, MSG_DONTWAIT);
 }
 
-static int receive_file(int socket)
+static int receive_fd(int socket)
 {
 	char byte;
 	struct iovec vector = {.iov_base = &byte, .iov_len = 1};
@@ -974,7 +974,7 @@ static void step_pass(unsigned int slot, struct random *random)
 	if (draw_once_in(random, 2))
 		close_file(file);
 	if (!draw_once_in(random, 3))
-		fd = receive_file(sockets[1]);
+		fd = receive_fd(sockets[1]);
 	file = free_file(slot);
 	if (fd >= 0 && file) {
 		file->fd = fd;

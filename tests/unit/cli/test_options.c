@@ -80,7 +80,7 @@ static void nothing_given_means_the_defaults(void **state)
 	assert_true(options.session.cpulist.all);
 	assert_true(options.seconds == 0);
 	assert_string_equal(options.output, "stackbeat.pb.gz");
-	assert_null(options.keep_objects);
+	assert_null(options.save_binaries);
 	assert_int_equal(options.labels.chosen,
 			 LABELS_ALL & ~(LABEL_SET(LABEL_TID) | LABEL_SET(LABEL_CPU)));
 	assert_int_equal(options.labels.added_count, 0);
@@ -152,7 +152,7 @@ static void takes_every_option_in_both_forms(void **state)
 	assert_true(options.help);
 
 	TAKES("--keep-objects", "kept");
-	assert_string_equal(options.keep_objects, "kept");
+	assert_string_equal(options.save_binaries, "kept");
 }
 
 static void ring_sizes_have_units(void **state)

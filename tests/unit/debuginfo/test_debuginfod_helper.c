@@ -92,14 +92,14 @@ static int stop(void *arg, long done, long total)
 	return 1;
 }
 
-static void start(struct fetcher *fetcher)
+static void start(struct debuginfod_helper *fetcher)
 {
-	assert_int_equal(fetcher_start(fetcher, -1), 0);
+	assert_int_equal(debuginfod_helper_start(fetcher, -1), 0);
 }
 
 static void test_file(void **state)
 {
-	struct fetcher fetcher;
+	struct debuginfod_helper fetcher;
 	struct error error;
 	struct stat st, wanted;
 	char *path = NULL;
@@ -107,11 +107,13 @@ static void test_file(void **state)
 
 	(void)state;
 	start(&fetcher);
-	assert_int_equal(fetcher_fetch(&fetcher, "87654321", go_on, NULL, &path, &error), -ENOENT);
+	assert_int_equal(debuginfod_helper_fetch(&fetcher, "87654321", go_on, NULL, &path, &error),
+			 -ENOENT);
 	assert_non_null(strstr(error.text, "87654321"));
-	assert_int_equal(fetcher_fetch(&fetcher, "../../x", go_on, NULL, &path, &error), -EINVAL);
+	assert_int_equal(debuginfod_helper_fetch(&fetcher, "../../x", go_on, NULL, &path, &error),
+			 -EINVAL);
 	assert_null(path);
-	fd = fetcher_fetch(&fetcher, "12345678", go_on, NULL, &path, &error);
+	fd = debuginfod_helper_fetch(&fetcher, "12345678", go_on, NULL, &path, &error);
 	assert_true(fd >= 0);
 	assert_string_equal(path, program);
 	assert_int_equal(fstat(fd, &st), 0);
@@ -121,47 +123,48 @@ static void test_file(void **state)
 	assert_int_equal(told_total, 4);
 	close(fd);
 	free(path);
-	fetcher_stop(&fetcher);
+	debuginfod_helper_stop(&fetcher);
 	/* No process is left. */
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
 static void test_giving_up(void **state)
 {
-	struct fetcher fetcher;
+	struct debuginfod_helper fetcher;
 	struct error error;
 	char *path = NULL;
 
 	(void)state;
 	start(&fetcher);
-	assert_int_equal(fetcher_fetch(&fetcher, "0badcafe", stop, NULL, &path, &error),
+	assert_int_equal(debuginfod_helper_fetch(&fetcher, "0badcafe", stop, NULL, &path, &error),
 			 -ETIMEDOUT);
 	/* It ends by itself. */
 	assert_int_equal(waitpid(fetcher.pid, NULL, 0), fetcher.pid);
-	assert_int_equal(fetcher_fetch(&fetcher, "12345678", go_on, NULL, &path, &error),
+	assert_int_equal(debuginfod_helper_fetch(&fetcher, "12345678", go_on, NULL, &path, &error),
 			 -ETIMEDOUT);
-	fetcher_stop(&fetcher);
+	debuginfod_helper_stop(&fetcher);
 }
 
 static void test_crash(void **state)
 {
-	struct fetcher fetcher;
+	struct debuginfod_helper fetcher;
 	struct error error;
 	char *path = NULL;
 
 	(void)state;
 	start(&fetcher);
-	assert_int_equal(fetcher_fetch(&fetcher, "deadbeef", go_on, NULL, &path, &error), -EIO);
+	assert_int_equal(debuginfod_helper_fetch(&fetcher, "deadbeef", go_on, NULL, &path, &error),
+			 -EIO);
 	assert_non_null(strstr(error.text, "crashed"));
 	assert_int_equal(waitpid(fetcher.pid, NULL, 0), fetcher.pid);
-	fetcher_stop(&fetcher);
+	debuginfod_helper_stop(&fetcher);
 }
 
 /* Through a process that is confined itself. */
 
 static char name[64];
 
-static int take_name(void *arg, size_t job, size_t index, const struct name_line *lines,
+static int take_name(void *arg, size_t job, size_t index, const struct source_line *lines,
 		     size_t count)
 {
 	(void)arg, (void)job, (void)index;
@@ -182,30 +185,30 @@ static void test_names(void **state)
 {
 	const uint64_t address = 0x500000;
 	const char *directory = sandbox;
-	struct namer namer = {
+	struct worker_pool namer = {
 		.directories = &directory,
 		.directory_count = 1,
 		.name = take_name,
 		.progress = take_progress,
 	};
-	const struct namer_job job = {
+	const struct worker_job job = {
 		.path = "p",
 		.build_id = "12345678",
 		.addresses = &address,
 		.count = 1,
 	};
-	struct texts texts = {0};
+	struct string_table texts = {0};
 
 	(void)state;
-	assert_int_equal(namer_run(&namer, &job, 1, &texts), 0);
+	assert_int_equal(worker_pool_run(&namer, &job, 1, &texts), 0);
 	assert_string_equal(name, "main:2");
 	assert_int_equal(steps, 1);
 	/* Only who wants to know how far it is asks a server. */
 	namer.progress = NULL;
 	*name = '\0';
-	assert_int_equal(namer_run(&namer, &job, 1, &texts), 0);
+	assert_int_equal(worker_pool_run(&namer, &job, 1, &texts), 0);
 	assert_string_equal(name, "");
-	texts_clear(&texts);
+	string_table_clear(&texts);
 }
 
 int main(void)

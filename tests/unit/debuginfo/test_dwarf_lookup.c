@@ -207,7 +207,7 @@ static void print_path(FILE *stream, const char *path)
 	fputs(clean, stream);
 }
 
-static int tell(void *arg, size_t index, const struct debuginfo_frame *frames, size_t count)
+static int tell(void *arg, size_t index, const struct dwarf_frame *frames, size_t count)
 {
 	struct answers *answers = arg;
 	size_t size;
@@ -286,7 +286,7 @@ static struct answers ask_us(const char *path, const uint64_t *vaddrs, size_t co
 	struct answers answers = {calloc(count, sizeof(char *)), count};
 	const char *directory = in_sandbox("debug");
 	const struct debug_search search = {.directories = &directory, .directory_count = 1};
-	struct debuginfo *debuginfo;
+	struct dwarf_lookup *debuginfo;
 	struct debug_files files;
 	struct error error = {""};
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -295,10 +295,10 @@ static struct answers ask_us(const char *path, const uint64_t *vaddrs, size_t co
 	assert_int_equal(debug_files_open(&files, fd, path, "", &search, &error), 0);
 	assert_string_equal(files.problem.text, "");
 	assert_non_null(files.dwarf);
-	if (debuginfo_open(files.dwarf, files.alt.elf, &debuginfo, &error) != 0)
+	if (dwarf_lookup_open(files.dwarf, files.alt.elf, &debuginfo, &error) != 0)
 		fail_msg("%s: %s", path, error.text);
-	assert_int_equal(debuginfo_each(debuginfo, vaddrs, count, tell, &answers), 0);
-	debuginfo_close(debuginfo);
+	assert_int_equal(dwarf_lookup_each(debuginfo, vaddrs, count, tell, &answers), 0);
+	dwarf_lookup_close(debuginfo);
 	debug_files_close(&files);
 	close(fd);
 	return answers;
@@ -649,7 +649,7 @@ static void test_mini_debug_information(void **state)
 
 /* Start lines */
 
-static int check_start(void *arg, size_t index, const struct debuginfo_frame *frames, size_t count)
+static int check_start(void *arg, size_t index, const struct dwarf_frame *frames, size_t count)
 {
 	static const struct {
 		const char *name;
@@ -673,25 +673,25 @@ static int check_start(void *arg, size_t index, const struct debuginfo_frame *fr
 static void test_start_lines(void **state)
 {
 	const char *path = build("gcc", "-g -O2");
-	struct debuginfo *debuginfo;
+	struct dwarf_lookup *debuginfo;
 	struct debug_files files;
 	size_t count, seen[4] = {0};
 	uint64_t *vaddrs = all_addresses(path, &count);
 
 	(void)state;
 	open_files(&files, path, "");
-	assert_int_equal(debuginfo_open(files.dwarf, NULL, &debuginfo, NULL), 0);
-	assert_int_equal(debuginfo_each(debuginfo, vaddrs, count, check_start, seen), 0);
+	assert_int_equal(dwarf_lookup_open(files.dwarf, NULL, &debuginfo, NULL), 0);
+	assert_int_equal(dwarf_lookup_each(debuginfo, vaddrs, count, check_start, seen), 0);
 	for (size_t i = 0; i < 4; i++)
 		assert_true(seen[i] > 0);
-	debuginfo_close(debuginfo);
+	dwarf_lookup_close(debuginfo);
 	debug_files_close(&files);
 	free(vaddrs);
 }
 
 /* Broken files: any answer will do, or none */
 
-static int take_any(void *arg, size_t index, const struct debuginfo_frame *frames, size_t count)
+static int take_any(void *arg, size_t index, const struct dwarf_frame *frames, size_t count)
 {
 	size_t *sum = arg;
 
@@ -711,7 +711,7 @@ static void survive(const char *path, const uint64_t *vaddrs, size_t count)
 {
 	const char *directory = in_sandbox("debug");
 	const struct debug_search search = {.directories = &directory, .directory_count = 1};
-	struct debuginfo *debuginfo;
+	struct dwarf_lookup *debuginfo;
 	struct debug_files files;
 	struct error error;
 	size_t sum = 0;
@@ -719,10 +719,10 @@ static void survive(const char *path, const uint64_t *vaddrs, size_t count)
 
 	if (debug_files_open(&files, fd, path, "", &search, &error) == 0) {
 		if (files.dwarf &&
-		    debuginfo_open(files.dwarf, files.alt.elf, &debuginfo, &error) == 0) {
-			assert_int_equal(debuginfo_each(debuginfo, vaddrs, count, take_any, &sum),
-					 0);
-			debuginfo_close(debuginfo);
+		    dwarf_lookup_open(files.dwarf, files.alt.elf, &debuginfo, &error) == 0) {
+			assert_int_equal(
+				dwarf_lookup_each(debuginfo, vaddrs, count, take_any, &sum), 0);
+			dwarf_lookup_close(debuginfo);
 		}
 		debug_files_close(&files);
 	}

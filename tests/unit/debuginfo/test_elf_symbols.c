@@ -43,7 +43,7 @@ static const char *const assembly =
 	".data\n .globl data\n .type data, @function\n data: .skip 16\n .size data, 16\n";
 
 /* What was read of a file; all are freed at the end of a test. */
-struct object {
+struct mapped_file {
 	struct elf_file elf;
 	struct error problem;
 	int status;
@@ -51,7 +51,7 @@ struct object {
 
 #define OBJECTS_MAX 8
 
-static struct object read_files[OBJECTS_MAX];
+static struct mapped_file read_files[OBJECTS_MAX];
 static size_t read_count;
 
 static int clear_files(void **state)
@@ -61,17 +61,17 @@ static int clear_files(void **state)
 	return remove_sandbox(state);
 }
 
-static struct object *new_file(void)
+static struct mapped_file *new_file(void)
 {
 	assert_true(read_count < OBJECTS_MAX);
-	read_files[read_count] = (struct object){.problem = {""}};
+	read_files[read_count] = (struct mapped_file){.problem = {""}};
 	return &read_files[read_count++];
 }
 
-static struct object *get_object(const char *path)
+static struct mapped_file *get_object(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct object *object = new_file();
+	struct mapped_file *object = new_file();
 
 	assert_true(fd >= 0);
 	object->status = elf_read(&object->elf, fd, NULL, 0, true, &object->problem);
@@ -158,7 +158,7 @@ static bool is_covered(const struct known_list *known, uint64_t address)
 }
 
 /* Each function that nm lists is found by its first and last byte, and not behind. */
-static void check_against_nm(struct object *object, const char *path, const char *options)
+static void check_against_nm(struct mapped_file *object, const char *path, const char *options)
 {
 	struct known_list known = read_nm(path, options);
 	struct symbol symbol;
@@ -183,7 +183,7 @@ static void check_against_nm(struct object *object, const char *path, const char
 	free(known.list);
 }
 
-static void assert_name(struct object *object, uint64_t vaddr, const char *name)
+static void assert_name(struct mapped_file *object, uint64_t vaddr, const char *name)
 {
 	struct symbol symbol = {.name = ""};
 
@@ -191,7 +191,7 @@ static void assert_name(struct object *object, uint64_t vaddr, const char *name)
 	assert_string_equal(symbol.name, name);
 }
 
-static void assert_no_name(struct object *object, uint64_t vaddr)
+static void assert_no_name(struct mapped_file *object, uint64_t vaddr)
 {
 	struct symbol symbol;
 
@@ -211,7 +211,7 @@ static const char *libc_path(void)
 static void test_libc_as_nm_says(void **state)
 {
 	(void)state;
-	struct object *object = get_object(libc_path());
+	struct mapped_file *object = get_object(libc_path());
 
 	check_against_nm(object, libc_path(), "-D");
 	assert_string_equal(object->problem.text, "");
@@ -225,7 +225,7 @@ static void test_program_as_nm_says(void **state)
 				   "-g -O0");
 
 	(void)state;
-	struct object *object = get_object(path);
+	struct mapped_file *object = get_object(path);
 
 	check_against_nm(object, path, "");
 	assert_name(object, address_of(path, "twice"), "twice");
@@ -235,7 +235,7 @@ static void test_32_bit(void **state)
 {
 	const char *path = compile("small.so", "int small(void) { return 1; }\n",
 				   "-m32 -nostdlib -shared -fPIC -Wl,--build-id");
-	struct object *object = get_object(path);
+	struct mapped_file *object = get_object(path);
 
 	(void)state;
 	check_against_nm(object, path, "");
@@ -245,7 +245,7 @@ static void test_32_bit(void **state)
 static void test_which_symbol(void **state)
 {
 	const char *path = compile("names.so", assembly, "-nostdlib -shared");
-	struct object *object = get_object(path);
+	struct mapped_file *object = get_object(path);
 	uint64_t sized = address_of(path, "sized"), outer = address_of(path, "outer");
 	uint64_t unsized = address_of(path, "unsized"), last = address_of(path, "last");
 	struct symbol symbol;
@@ -305,7 +305,7 @@ static void test_stripped(void **state)
 			     "int shown(int x) { return hidden(x) + 1; }\n";
 	const char *path = compile("stripped.so", source, "-O0 -shared -fPIC");
 	uint64_t shown = address_of(path, "shown"), hidden = address_of(path, "hidden");
-	struct object *object;
+	struct mapped_file *object;
 
 	(void)state;
 	run("strip %s", path);
@@ -368,7 +368,7 @@ static void test_vaddr(void **state)
 {
 	uintptr_t address = (uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
 	uint64_t start, end, offset, vaddr, found = 0;
-	const struct object *libc = get_object(libc_path());
+	const struct mapped_file *libc = get_object(libc_path());
 	char line[1024];
 	Dl_info info;
 	FILE *maps;
@@ -393,7 +393,7 @@ static void test_vaddr_of_a_prelinked_program(void **state)
 {
 	const char *path = compile("fixed", assembly,
 				   "-nostdlib -static -no-pie -Wl,-e,sized -Wl,-Ttext=0x7123000");
-	struct object *object = get_object(path);
+	struct mapped_file *object = get_object(path);
 	uint64_t vaddr;
 
 	(void)state;
@@ -410,7 +410,7 @@ static void test_vaddr_of_a_prelinked_program(void **state)
 static void test_image(void **state)
 {
 	const ElfW(Ehdr) *header = (const void *)getauxval(AT_SYSINFO_EHDR);
-	struct object *object = new_file();
+	struct mapped_file *object = new_file();
 	struct symbol symbol;
 	bool found = false;
 
@@ -432,7 +432,7 @@ static void test_without_functions(void **state)
 {
 	const char *path = compile("some.so", "int some(void) { return 1; }\n",
 				   "-nostdlib -shared -fPIC -Wl,--build-id=0x01234567");
-	struct object *object = new_file();
+	struct mapped_file *object = new_file();
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	uint64_t vaddr;
 
@@ -460,7 +460,7 @@ static void test_no_elf_file(void **state)
 /* Asks for names all over a file; what counts is that it comes back. */
 static void read_broken(const char *path, const unsigned char *bytes, size_t size)
 {
-	struct object *object;
+	struct mapped_file *object;
 	struct symbol symbol;
 	uint64_t vaddr;
 
@@ -515,8 +515,8 @@ static Elf64_Sym function_at(uint32_t name, uint64_t start, uint64_t size)
 }
 
 /* Reads an object with code from 0x1000 on, and these symbols; the first of them is not read. */
-static struct object *get_made(const Elf64_Sym *symbols, size_t count, const char *strings,
-			       size_t size)
+static struct mapped_file *get_made(const Elf64_Sym *symbols, size_t count, const char *strings,
+				    size_t size)
 {
 	static const char section_names[] = "\0.text\0.symtab\0.strtab";
 	size_t symbols_size = count * sizeof(*symbols);
@@ -571,7 +571,7 @@ static void test_names_that_share_bytes_take_them_once(void **state)
 	Elf64_Sym symbols[COUNT + 1] = {{0}};
 	struct symbol symbol = {.name = ""};
 	char strings[SIZE] = "";
-	struct object *object;
+	struct mapped_file *object;
 
 	(void)state;
 	memset(strings + 1, 'n', SIZE - 2);
@@ -602,7 +602,7 @@ static void test_names_around_versions(void **state)
 		function_at(sizeof(strings) - 1, 0x1006, 1),
 		function_at(sizeof(strings), 0x1007, 1),
 	};
-	struct object *object = get_made(symbols, 9, strings, sizeof(strings));
+	struct mapped_file *object = get_made(symbols, 9, strings, sizeof(strings));
 
 	(void)state;
 	assert_name(object, 0x1000, "with_prefix");
@@ -622,7 +622,7 @@ static void test_too_many_long_names(void **state)
 	enum { COUNT = 17000, SIZE = 16384 };
 	Elf64_Sym *symbols = calloc(COUNT, sizeof(*symbols));
 	char strings[SIZE] = "";
-	struct object *object;
+	struct mapped_file *object;
 
 	(void)state;
 	assert_non_null(symbols);
@@ -641,7 +641,7 @@ static void test_labels_behind_nested_functions(void **state)
 {
 	enum { DEPTH = 1000, LABELS = 1000 };
 	Elf64_Sym symbols[1 + DEPTH + LABELS] = {{0}};
-	struct object *object;
+	struct mapped_file *object;
 
 	(void)state;
 	for (uint32_t i = 0; i < DEPTH; i++)

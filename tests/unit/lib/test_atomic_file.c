@@ -30,11 +30,11 @@ static void assert_content(const char *path, const char *expected)
 
 static void put(const char *path, const char *content)
 {
-	struct file file;
+	struct atomic_file file;
 
-	assert_int_equal(file_create(&file, path, NULL), 0);
-	assert_int_equal(file_write(&file, content, strlen(content), NULL), 0);
-	assert_int_equal(file_commit(&file, NULL), 0);
+	assert_int_equal(atomic_file_create(&file, path, NULL), 0);
+	assert_int_equal(atomic_file_write(&file, content, strlen(content), NULL), 0);
+	assert_int_equal(atomic_file_commit(&file, NULL), 0);
 	assert_int_equal(file.size, strlen(content));
 }
 
@@ -52,13 +52,13 @@ static void commit_replaces(void **state)
 static void old_content_stays_until_commit(void **state)
 {
 	char *path = scratch_file(state, "profile");
-	struct file file;
+	struct atomic_file file;
 
 	put(path, "old");
-	assert_int_equal(file_create(&file, path, NULL), 0);
-	assert_int_equal(file_write(&file, "new", 3, NULL), 0);
+	assert_int_equal(atomic_file_create(&file, path, NULL), 0);
+	assert_int_equal(atomic_file_write(&file, "new", 3, NULL), 0);
 	assert_content(path, "old");
-	file_discard(&file);
+	atomic_file_discard(&file);
 	assert_content(path, "old");
 	assert_int_equal(scratch_count(state, 0), 1);
 	free(path);
@@ -96,17 +96,17 @@ static void devices_are_written_in_place(void **state)
 {
 	struct error error;
 	struct stat status;
-	struct file file;
+	struct atomic_file file;
 
 	(void)state;
 	put("/dev/null", "gone");
 	assert_int_equal(stat("/dev/null", &status), 0);
 	assert_true(S_ISCHR(status.st_mode));
 
-	assert_int_equal(file_create(&file, "/dev/full", &error), 0);
-	assert_int_equal(file_write(&file, "x", 1, &error), -ENOSPC);
+	assert_int_equal(atomic_file_create(&file, "/dev/full", &error), 0);
+	assert_int_equal(atomic_file_write(&file, "x", 1, &error), -ENOSPC);
 	assert_string_equal(error.text, "/dev/full: No space left on device");
-	file_discard(&file);
+	atomic_file_discard(&file);
 	assert_int_equal(stat("/dev/full", &status), 0);
 }
 
@@ -120,27 +120,27 @@ static void pipes_are_not_opened_to_try(void **state)
 	assert_int_equal(mkfifo(path, 0600), 0);
 	reader.fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	assert_true(reader.fd >= 0);
-	assert_int_equal(file_check(path, &error), 0);
+	assert_int_equal(atomic_file_check(path, &error), 0);
 	assert_int_equal(poll(&reader, 1, 0), 0);
 	close(reader.fd);
 
 	assert_int_equal(unlink(path), 0);
-	assert_int_equal(file_check(path, &error), 0);
+	assert_int_equal(atomic_file_check(path, &error), 0);
 	assert_int_equal(scratch_count(state, 0), 0);
-	assert_int_equal(file_check("/no/such/profile", &error), -ENOENT);
+	assert_int_equal(atomic_file_check("/no/such/profile", &error), -ENOENT);
 	assert_string_equal(error.text, "/no/such/profile: No such file or directory");
-	assert_int_equal(file_check("/dev", &error), -EISDIR);
-	assert_int_equal(file_check("/dev/null", &error), 0);
+	assert_int_equal(atomic_file_check("/dev", &error), -EISDIR);
+	assert_int_equal(atomic_file_check("/dev/null", &error), 0);
 	free(path);
 }
 
 static void standard_output_stays_open(void **state)
 {
-	struct file file;
+	struct atomic_file file;
 
 	(void)state;
-	assert_int_equal(file_create(&file, "-", NULL), 0);
-	assert_int_equal(file_commit(&file, NULL), 0);
+	assert_int_equal(atomic_file_create(&file, "-", NULL), 0);
+	assert_int_equal(atomic_file_commit(&file, NULL), 0);
 	assert_true(fcntl(STDOUT_FILENO, F_GETFD) >= 0);
 }
 
@@ -148,9 +148,9 @@ static void no_directory(void **state)
 {
 	char *path = scratch_file(state, "missing/profile");
 	struct error error;
-	struct file file;
+	struct atomic_file file;
 
-	assert_int_equal(file_create(&file, path, &error), -ENOENT);
+	assert_int_equal(atomic_file_create(&file, path, &error), -ENOENT);
 	assert_non_null(strstr(error.text, path));
 	assert_non_null(strstr(error.text, "No such file or directory"));
 	assert_int_equal(scratch_count(state, 0), 0);
@@ -160,10 +160,10 @@ static void no_directory(void **state)
 static void directory_in_the_way(void **state)
 {
 	const struct scratch *scratch = *state;
-	struct file file;
+	struct atomic_file file;
 
-	assert_int_equal(file_create(&file, scratch->path, NULL), -EISDIR);
-	assert_int_equal(file_create(&file, "", NULL), -ENOENT);
+	assert_int_equal(atomic_file_create(&file, scratch->path, NULL), -EISDIR);
+	assert_int_equal(atomic_file_create(&file, "", NULL), -ENOENT);
 }
 
 /* The limit of a file's size stands for a disk that is full. */
@@ -172,16 +172,16 @@ static void disk_full(void **state)
 	const struct rlimit small = {4, RLIM_INFINITY}, none = {RLIM_INFINITY, RLIM_INFINITY};
 	char *path = scratch_file(state, "profile");
 	struct error error;
-	struct file file;
+	struct atomic_file file;
 
 	put(path, "old");
 	signal(SIGXFSZ, SIG_IGN);
-	assert_int_equal(file_create(&file, path, &error), 0);
+	assert_int_equal(atomic_file_create(&file, path, &error), 0);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-	assert_int_equal(file_write(&file, "too much", 8, &error), -EFBIG);
+	assert_int_equal(atomic_file_write(&file, "too much", 8, &error), -EFBIG);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
 	assert_non_null(strstr(error.text, path));
-	file_discard(&file);
+	atomic_file_discard(&file);
 	assert_content(path, "old");
 	assert_int_equal(scratch_count(state, 0), 1);
 	free(path);
@@ -192,12 +192,12 @@ static void rename_fails(void **state)
 {
 	char *path = scratch_file(state, "profile");
 	struct error error;
-	struct file file;
+	struct atomic_file file;
 
-	assert_int_equal(file_create(&file, path, &error), 0);
-	assert_int_equal(file_write(&file, "x", 1, &error), 0);
+	assert_int_equal(atomic_file_create(&file, path, &error), 0);
+	assert_int_equal(atomic_file_write(&file, "x", 1, &error), 0);
 	assert_int_equal(mkdir(path, 0700), 0);
-	assert_int_equal(file_commit(&file, &error), -EISDIR);
+	assert_int_equal(atomic_file_commit(&file, &error), -EISDIR);
 	assert_int_equal(scratch_count(state, 0), 1);
 	assert_int_equal(rmdir(path), 0);
 	free(path);
@@ -219,9 +219,9 @@ static bool run_child(void (*child)(const char *path), const char *path)
 
 static void write_and_die(const char *path)
 {
-	struct file file;
+	struct atomic_file file;
 
-	if (!file_create(&file, path, NULL) && !file_write(&file, "x", 1, NULL))
+	if (!atomic_file_create(&file, path, NULL) && !atomic_file_write(&file, "x", 1, NULL))
 		raise(SIGKILL);
 }
 
@@ -247,19 +247,19 @@ static void an_end_leaves_nothing(void **state)
 /* There, nothing can be linked: a file has a name at once, as where the file system wants that. */
 static void write_without_proc(const char *path)
 {
-	struct file file;
+	struct atomic_file file;
 
 	if (chroot(path) || chdir("/"))
 		_exit(1);
 	for (unsigned int i = 0; i < 2; i++) {
-		if (file_create(&file, "/profile", NULL) ||
-		    file_write(&file, i ? "new" : "old", 3, NULL) || !file.temporary ||
-		    access(file.temporary, F_OK) || file_commit(&file, NULL))
+		if (atomic_file_create(&file, "/profile", NULL) ||
+		    atomic_file_write(&file, i ? "new" : "old", 3, NULL) || !file.temporary ||
+		    access(file.temporary, F_OK) || atomic_file_commit(&file, NULL))
 			_exit(1);
 	}
-	if (file_create(&file, "profile", NULL))
+	if (atomic_file_create(&file, "profile", NULL))
 		_exit(1);
-	file_discard(&file);
+	atomic_file_discard(&file);
 }
 
 static void files_with_a_temporary_name(void **state)

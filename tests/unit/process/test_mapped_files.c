@@ -12,22 +12,22 @@
 #include <sys/syscall.h>
 
 static struct told_files files;
-static struct objects *objects;
+static struct mapped_files *objects;
 
 static int set_up(void **state)
 {
-	const struct object_source source = told_source(&files);
+	const struct file_source source = told_source(&files);
 
 	files = (struct told_files){.count = 0};
 	if (make_sandbox(state))
 		return -1;
-	objects = objects_new("", &source, NULL);
+	objects = mapped_files_new("", &source, NULL);
 	return objects ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
-	objects_free(objects);
+	mapped_files_free(objects);
 	told_clear(&files);
 	return remove_sandbox(state);
 }
@@ -57,36 +57,36 @@ static struct stackbeat_object *with_build_id(union any_object *any, const char 
 	return &any->object;
 }
 
-static struct object *tell(const char *path, const char *build_id, uint32_t size)
+static struct mapped_file *tell(const char *path, const char *build_id, uint32_t size)
 {
 	union any_object any;
 
 	told_record(&files, path, &any);
 	with_build_id(&any, build_id, size);
-	assert_int_equal(objects_add(objects, &any.object), 0);
-	return objects_get(objects, any.object.object);
+	assert_int_equal(mapped_files_add(objects, &any.object), 0);
+	return mapped_files_get(objects, any.object.object);
 }
 
-static void need(struct object *object)
+static void need(struct mapped_file *object)
 {
-	assert_int_equal(object_need(objects, object), 0);
+	assert_int_equal(mapped_file_request(objects, object), 0);
 }
 
-static void assert_name(const struct object *object, const char *name)
+static void assert_name(const struct mapped_file *object, const char *name)
 {
 	struct symbol symbol = {.name = ""};
-	bool found = object_lookup(object, 0x1000, &symbol);
+	bool found = mapped_file_lookup(object, 0x1000, &symbol);
 
 	if (!found)
 		assert_string_equal(object->problem, "(none)");
 	assert_string_equal(symbol.name, name);
 }
 
-static void assert_no_name(const struct object *object)
+static void assert_no_name(const struct mapped_file *object)
 {
 	struct symbol symbol;
 
-	assert_false(object_lookup(object, 0x1000, &symbol));
+	assert_false(mapped_file_lookup(object, 0x1000, &symbol));
 	assert_int_not_equal(strlen(object->problem), 0);
 }
 
@@ -105,25 +105,25 @@ static unsigned int open_files(void)
 
 static void what_is_needed_is_read_and_given_back(void **state)
 {
-	struct object *object = tell(build("a.so", "first", "0x01020304"), "\1\2\3\4", 4);
-	struct object *other = tell(build("b.so", "second", "0x0a"), "\x0a", 1);
+	struct mapped_file *object = tell(build("a.so", "first", "0x01020304"), "\1\2\3\4", 4);
+	struct mapped_file *other = tell(build("b.so", "second", "0x0a"), "\x0a", 1);
 	uint64_t vaddr;
 
 	(void)state;
 	assert_ptr_not_equal(object, other);
 	assert_string_equal(object->path, in_sandbox("a.so"));
 	assert_string_equal(object->build_id, "01020304");
-	assert_ptr_equal(objects_at(objects, object->index), object);
+	assert_ptr_equal(mapped_files_at(objects, object->index), object);
 	need(object);
 	need(object);
-	objects_finish(objects);
+	mapped_files_finish(objects);
 	assert_int_equal(files.opened, 1);
 	assert_int_equal(files.released, 2);
 	assert_string_equal(object->problem, "");
 	assert_name(object, "first");
-	assert_true(object_vaddr(object, 0x1008, &vaddr));
+	assert_true(mapped_file_vaddr(object, 0x1008, &vaddr));
 	assert_int_equal(vaddr, 0x1008);
-	assert_false(object_lookup(other, 0x1000, &(struct symbol){0}));
+	assert_false(mapped_file_lookup(other, 0x1000, &(struct symbol){0}));
 	/* It is over: nothing is asked for any more. */
 	need(other);
 	assert_int_equal(files.opened, 1);
@@ -132,7 +132,7 @@ static void what_is_needed_is_read_and_given_back(void **state)
 /* The same file under another id, and by another path: read once, and given back at once. */
 static void the_same_file_is_one_object(void **state)
 {
-	struct object *object = tell(build("a.so", "first", "0x01020304"), "\1\2\3\4", 4);
+	struct mapped_file *object = tell(build("a.so", "first", "0x01020304"), "\1\2\3\4", 4);
 
 	(void)state;
 	need(object);
@@ -143,7 +143,7 @@ static void the_same_file_is_one_object(void **state)
 	assert_int_equal(files.fds[2], -1);
 	assert_ptr_not_equal(tell(in_sandbox("a.so"), "\1\2\3\5", 4), object);
 	need(object);
-	objects_finish(objects);
+	mapped_files_finish(objects);
 	assert_int_equal(files.opened, 1);
 }
 
@@ -151,16 +151,16 @@ static void the_same_file_is_one_object(void **state)
 static void an_object_may_be_told_late(void **state)
 {
 	union any_object any;
-	struct object *object = objects_get(objects, 1);
+	struct mapped_file *object = mapped_files_get(objects, 1);
 
 	(void)state;
 	assert_string_equal(object->path, "");
 	need(object);
 	told_record(&files, build("a.so", "first", "0x0102"), &any);
-	assert_int_equal(objects_add(objects, &any.object), 0);
-	assert_ptr_equal(objects_get(objects, 1), object);
+	assert_int_equal(mapped_files_add(objects, &any.object), 0);
+	assert_ptr_equal(mapped_files_get(objects, 1), object);
 	assert_string_equal(object->path, in_sandbox("a.so"));
-	objects_finish(objects);
+	mapped_files_finish(objects);
 	assert_name(object, "first");
 	assert_string_equal(object->build_id, "0102");
 	assert_int_equal(files.released, 1);
@@ -169,9 +169,9 @@ static void an_object_may_be_told_late(void **state)
 /* The kernel's file is read, whatever has become of the path. */
 static void deleted_and_replaced_files_are_named(void **state)
 {
-	struct object *deleted = tell(build("a.so", "deleted", "0x01020304"), "\1\2\3\4", 4);
-	struct object *replaced = tell(build("b.so", "old", "0x02020304"), "\2\2\3\4", 4);
-	struct object *new;
+	struct mapped_file *deleted = tell(build("a.so", "deleted", "0x01020304"), "\1\2\3\4", 4);
+	struct mapped_file *replaced = tell(build("b.so", "old", "0x02020304"), "\2\2\3\4", 4);
+	struct mapped_file *new;
 
 	(void)state;
 	assert_int_equal(unlink(in_sandbox("a.so")), 0);
@@ -182,7 +182,7 @@ static void deleted_and_replaced_files_are_named(void **state)
 	need(deleted);
 	need(replaced);
 	need(new);
-	objects_finish(objects);
+	mapped_files_finish(objects);
 	assert_name(deleted, "deleted");
 	assert_name(replaced, "old");
 	assert_name(new, "new");
@@ -190,11 +190,11 @@ static void deleted_and_replaced_files_are_named(void **state)
 
 static void what_was_written_to_is_not_used(void **state)
 {
-	struct object *object = tell(build("a.so", "first", "0x01020304"), "\1\2\3\5", 4);
+	struct mapped_file *object = tell(build("a.so", "first", "0x01020304"), "\1\2\3\5", 4);
 
 	(void)state;
 	need(object);
-	objects_finish(objects);
+	mapped_files_finish(objects);
 	assert_no_name(object);
 	assert_string_equal(object->problem, "was changed during the recording");
 }
@@ -202,14 +202,14 @@ static void what_was_written_to_is_not_used(void **state)
 /* Where the kernel refuses, the file is looked for; another one at its path is not taken. */
 static void what_is_refused_is_found_if_it_is_there(void **state)
 {
-	struct object *there = tell(build("a.so", "there", "0x01020304"), "\1\2\3\4", 4);
-	struct object *replaced = tell(build("b.so", "old", "0x02020304"), "\2\2\3\4", 4);
-	struct object *gone = tell(build("c.so", "gone", "0x03020304"), "\3\2\3\4", 4);
-	struct object *other;
+	struct mapped_file *there = tell(build("a.so", "there", "0x01020304"), "\1\2\3\4", 4);
+	struct mapped_file *replaced = tell(build("b.so", "old", "0x02020304"), "\2\2\3\4", 4);
+	struct mapped_file *gone = tell(build("c.so", "gone", "0x03020304"), "\3\2\3\4", 4);
+	struct mapped_file *other;
 
 	(void)state;
 	/* Without a build id, the inode is the proof: a copy is another file. */
-	other = objects_get(objects, told_file(objects, &files, build("d.so", "d", "none")));
+	other = mapped_files_get(objects, told_file(objects, &files, build("d.so", "d", "none")));
 	files.refuse = true;
 	build("b.so", "new", "0x02020305");
 	assert_int_equal(unlink(in_sandbox("c.so")), 0);
@@ -219,7 +219,7 @@ static void what_is_refused_is_found_if_it_is_there(void **state)
 	need(replaced);
 	need(gone);
 	need(other);
-	objects_finish(objects);
+	mapped_files_finish(objects);
 	assert_int_equal(files.opened, 0);
 	assert_name(there, "there");
 	assert_no_name(replaced);
@@ -230,53 +230,53 @@ static void what_is_refused_is_found_if_it_is_there(void **state)
 
 static void what_is_refused_is_found_through_a_mapping(void **state)
 {
-	const struct object_source source = told_source(&files);
-	struct object *object;
+	const struct file_source source = told_source(&files);
+	struct mapped_file *object;
 	union any_object any;
 
 	(void)state;
-	objects_free(objects);
-	objects = objects_new(in_sandbox("root"), &source, NULL);
+	mapped_files_free(objects);
+	objects = mapped_files_new(in_sandbox("root"), &source, NULL);
 	told_record(&files, build("a.so", "hidden", "0x01020304"), &any);
 	strcpy(any.object.path, "/gone");
-	assert_int_equal(objects_add(objects, with_build_id(&any, "\1\2\3\4", 4)), 0);
-	object = objects_get(objects, 1);
-	object_seen(objects, object, 7, 0x1000, 0x2000);
+	assert_int_equal(mapped_files_add(objects, with_build_id(&any, "\1\2\3\4", 4)), 0);
+	object = mapped_files_get(objects, 1);
+	mapped_file_note_mapping(objects, object, 7, 0x1000, 0x2000);
 	run("mkdir -p %s && ln -s %s %s", in_sandbox("root/proc/7/map_files"), in_sandbox("a.so"),
 	    in_sandbox("root/proc/7/map_files/1000-2000"));
 	files.refuse = true;
 	need(object);
-	objects_finish(objects);
+	mapped_files_finish(objects);
 	assert_name(object, "hidden");
 }
 
 static void only_regular_files_are_read(void **state)
 {
-	struct object *fifo, *null;
+	struct mapped_file *fifo, *null;
 	union any_object any;
 
 	(void)state;
 	assert_int_equal(mkfifo(in_sandbox("fifo"), 0600), 0);
 	told_record(&files, in_sandbox("fifo"), &any);
-	assert_int_equal(objects_add(objects, &any.object), 0);
-	fifo = objects_get(objects, 1);
-	null = objects_get(objects, told_file(objects, &files, "/dev/null"));
+	assert_int_equal(mapped_files_add(objects, &any.object), 0);
+	fifo = mapped_files_get(objects, 1);
+	null = mapped_files_get(objects, told_file(objects, &files, "/dev/null"));
 	need(fifo);
 	need(null);
-	objects_finish(objects);
+	mapped_files_finish(objects);
 	assert_no_name(fifo);
 	assert_no_name(null);
 }
 
 static void what_nobody_needs_is_given_back(void **state)
 {
-	struct object *used = tell(build("a.so", "used", "0x0102"), "\1\2", 2);
-	struct object *unused = tell(build("b.so", "unused", "0x0103"), "\1\3", 2);
+	struct mapped_file *used = tell(build("a.so", "used", "0x0102"), "\1\2", 2);
+	struct mapped_file *unused = tell(build("b.so", "unused", "0x0103"), "\1\3", 2);
 
 	(void)state;
 	for (int i = 0; i < 20; i++) {
-		objects_mark(objects, used->index);
-		objects_sweep(objects);
+		mapped_files_mark(objects, used->index);
+		mapped_files_sweep(objects);
 		/* Not at once: a mapping may be on its way. */
 		assert_int_equal(files.released, i >= 2);
 	}
@@ -286,7 +286,7 @@ static void what_nobody_needs_is_given_back(void **state)
 	assert_ptr_equal(tell(in_sandbox("b.so"), "\1\3", 2), unused);
 	need(unused);
 	need(used);
-	objects_finish(objects);
+	mapped_files_finish(objects);
 	assert_name(unused, "unused");
 	assert_name(used, "used");
 	assert_int_equal(files.released, 3);
@@ -295,35 +295,35 @@ static void what_nobody_needs_is_given_back(void **state)
 /* Records that waited name an object that was given back. */
 static void an_id_that_was_given_back_is_known_for_a_while(void **state)
 {
-	struct object *object = tell(build("a.so", "a", "0x0102"), "\1\2", 2);
+	struct mapped_file *object = tell(build("a.so", "a", "0x0102"), "\1\2", 2);
 
 	(void)state;
 	for (int i = 0; i < 4; i++)
-		objects_sweep(objects);
+		mapped_files_sweep(objects);
 	assert_int_equal(files.released, 1);
-	assert_ptr_equal(objects_get(objects, 1), object);
+	assert_ptr_equal(mapped_files_get(objects, 1), object);
 	need(object); /* by its path */
-	objects_finish(objects);
+	mapped_files_finish(objects);
 	assert_name(object, "a");
 }
 
 static void given_back_while_it_goes_on(void **state)
 {
-	struct object *object = tell(build("a.so", "a", "0x0102"), "\1\2", 2);
+	struct mapped_file *object = tell(build("a.so", "a", "0x0102"), "\1\2", 2);
 
 	(void)state;
 	need(object);
 	while (!files.released)
-		objects_give_back(objects);
+		mapped_files_release_read(objects);
 	assert_int_equal(files.fds[0], -1);
 	assert_name(object, "a");
 }
 
 static void files_without_a_name_can_be_opened_later(void **state)
 {
-	struct object *named = tell(build("a.so", "named", "0x0102"), "\1\2", 2);
-	struct object *unlinked = tell(build("b.so", "unlinked", "0x0103"), "\1\3", 2);
-	struct object *replaced = tell(build("c.so", "replaced", "0x0104"), "\1\4", 2);
+	struct mapped_file *named = tell(build("a.so", "named", "0x0102"), "\1\2", 2);
+	struct mapped_file *unlinked = tell(build("b.so", "unlinked", "0x0103"), "\1\3", 2);
+	struct mapped_file *replaced = tell(build("c.so", "replaced", "0x0104"), "\1\4", 2);
 	int fd;
 	struct stat st;
 
@@ -332,22 +332,22 @@ static void files_without_a_name_can_be_opened_later(void **state)
 	need(named);
 	need(unlinked);
 	need(replaced);
-	objects_finish(objects);
+	mapped_files_finish(objects);
 	build("c.so", "new", "0x0105");
-	fd = object_open(objects, named);
+	fd = mapped_file_open(objects, named);
 	assert_true(fd >= 0);
 	close(fd);
-	fd = object_open(objects, unlinked);
+	fd = mapped_file_open(objects, unlinked);
 	assert_true(fd >= 0);
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(st.st_nlink, 0);
 	close(fd);
-	assert_int_equal(object_open(objects, replaced), -ESTALE);
+	assert_int_equal(mapped_file_open(objects, replaced), -ESTALE);
 }
 
 static void files_without_a_name_are_kept_open_up_to_a_bound(void **state)
 {
-	enum { COUNT = OBJECTS_OPEN_MAX + 20 };
+	enum { COUNT = MAPPED_FILES_OPEN_MAX + 20 };
 	unsigned int before;
 
 	(void)state;
@@ -359,11 +359,11 @@ static void files_without_a_name_are_kept_open_up_to_a_bound(void **state)
 	}
 	before = open_files();
 	for (unsigned int i = 0; i < COUNT; i++)
-		need(objects_get(objects, i + 1));
-	objects_finish(objects);
-	assert_int_equal(open_files(), before - COUNT + OBJECTS_OPEN_MAX);
+		need(mapped_files_get(objects, i + 1));
+	mapped_files_finish(objects);
+	assert_int_equal(open_files(), before - COUNT + MAPPED_FILES_OPEN_MAX);
 	for (unsigned int i = 0; i < COUNT; i++)
-		assert_name(objects_get(objects, i + 1), "many");
+		assert_name(mapped_files_get(objects, i + 1), "many");
 }
 
 /* What is not read yet when all ends is not waited for, and not asked for afterwards. */
@@ -372,27 +372,27 @@ static void it_can_be_abandoned(void **state)
 	(void)state;
 	build("many.so", "many", "none");
 	for (unsigned int i = 0; i < 50; i++)
-		need(objects_get(objects, told_file(objects, &files, in_sandbox("many.so"))));
-	objects_abandon(objects);
-	need(objects_get(objects, told_file(objects, &files, in_sandbox("many.so"))));
+		need(mapped_files_get(objects, told_file(objects, &files, in_sandbox("many.so"))));
+	mapped_files_abandon(objects);
+	need(mapped_files_get(objects, told_file(objects, &files, in_sandbox("many.so"))));
 	assert_true(files.opened <= 50);
 	assert_int_equal(files.released, 50); /* one file: the others were so at once */
 }
 
 static void the_vdso_is_read(void **state)
 {
-	struct object *object = objects_vdso(objects);
+	struct mapped_file *object = mapped_files_vdso(objects);
 	struct symbol symbol;
 	bool found = false;
 
 	(void)state;
-	assert_ptr_equal(object, objects_vdso(objects));
+	assert_ptr_equal(object, mapped_files_vdso(objects));
 	assert_string_equal(object->path, "[vdso]");
 	need(object);
-	objects_finish(objects);
+	mapped_files_finish(objects);
 	assert_int_not_equal(strlen(object->build_id), 0);
 	for (uint64_t vaddr = 0; vaddr < 0x4000; vaddr += 16) {
-		if (object_lookup(object, vaddr, &symbol))
+		if (mapped_file_lookup(object, vaddr, &symbol))
 			found |= strstr(symbol.name, "clock_gettime") != NULL;
 	}
 	assert_true(found);
@@ -410,91 +410,91 @@ int statx(int folder, const char *path, int flags, unsigned int mask, struct sta
 /* Links in a container must not lead out of it, but to what they name there. */
 static void a_path_in_a_container_stays_there(void **state)
 {
-	const struct object_source source = told_source(&files);
+	const struct file_source source = told_source(&files);
 	const char *link = in_sandbox("root/proc/7/root/link");
-	struct object *object;
+	struct mapped_file *object;
 	union any_object any;
 	int fd;
 
 	(void)state;
-	objects_free(objects);
-	objects = objects_new(in_sandbox("root"), &source, NULL);
+	mapped_files_free(objects);
+	objects = mapped_files_new(in_sandbox("root"), &source, NULL);
 	run("mkdir -p %s %s", in_sandbox("outside"), in_sandbox("root/proc/7/root/inside"));
 	told_record(&files, build("outside/a.so", "f", "0x01020304"), &any);
 	strcpy(any.object.path, "/link/a.so");
-	assert_int_equal(objects_add(objects, with_build_id(&any, "\1\2\3\4", 4)), 0);
-	object = objects_get(objects, 1);
-	object_seen(objects, object, 7, 0x1000, 0x2000);
+	assert_int_equal(mapped_files_add(objects, with_build_id(&any, "\1\2\3\4", 4)), 0);
+	object = mapped_files_get(objects, 1);
+	mapped_file_note_mapping(objects, object, 7, 0x1000, 0x2000);
 	run("ln -s %s %s", in_sandbox("outside"), link);
-	assert_int_equal(object_open(objects, object), -ENOENT);
+	assert_int_equal(mapped_file_open(objects, object), -ENOENT);
 	run("rm %s && ln -s /inside %s", link, link);
 	run("cp %s %s", in_sandbox("outside/a.so"), in_sandbox("root/proc/7/root/inside"));
-	fd = object_open(objects, object);
+	fd = mapped_file_open(objects, object);
 	assert_true(fd >= 0);
 	close(fd);
 }
 
 static void a_file_that_the_kernel_left_out_is_found(void **state)
 {
-	const struct object_source source = told_source(&files);
-	struct object *object;
+	const struct file_source source = told_source(&files);
+	struct mapped_file *object;
 
 	(void)state;
-	objects_free(objects);
-	objects = objects_new(in_sandbox("root"), &source, NULL);
+	mapped_files_free(objects);
+	objects = mapped_files_new(in_sandbox("root"), &source, NULL);
 	build("a.so", "left_out", "0x01020304");
-	assert_null(objects_mapped(objects, 7, 0x1000, 0x2000));
+	assert_null(mapped_files_mapped(objects, 7, 0x1000, 0x2000));
 	run("mkdir -p %s && ln -s %s %s", in_sandbox("root/proc/7/map_files"), in_sandbox("a.so"),
 	    in_sandbox("root/proc/7/map_files/1000-2000"));
-	object = objects_mapped(objects, 7, 0x1000, 0x2000);
+	object = mapped_files_mapped(objects, 7, 0x1000, 0x2000);
 	assert_non_null(object);
 	assert_int_equal(unsynced, 1);
-	assert_ptr_equal(objects_mapped(objects, 7, 0x1000, 0x2000), object);
+	assert_ptr_equal(mapped_files_mapped(objects, 7, 0x1000, 0x2000), object);
 	assert_string_equal(object->path, in_sandbox("a.so"));
-	object_seen(objects, object, 7, 0x1000, 0x2000);
+	mapped_file_note_mapping(objects, object, 7, 0x1000, 0x2000);
 	need(object);
-	objects_finish(objects);
+	mapped_files_finish(objects);
 	assert_name(object, "left_out");
 }
 
 static void objects_are_kept_by_build_id(void **state)
 {
-	struct objects_counts counts;
+	struct mapped_files_counts counts;
 	struct error error;
-	struct object *a, *none;
+	struct mapped_file *a, *none;
 
 	(void)state;
-	assert_int_equal(objects_keep(objects, in_sandbox("kept"), &error), 0);
+	assert_int_equal(mapped_files_save(objects, in_sandbox("kept"), &error), 0);
 	a = tell(build("a.so", "a", "0xabcdef01"), "\xab\xcd\xef\1", 4);
-	none = objects_get(objects, told_file(objects, &files, build("b.so", "b", "none")));
+	none = mapped_files_get(objects, told_file(objects, &files, build("b.so", "b", "none")));
 	tell(build("c.so", "c", "0xabcdef02"), "\xab\xcd\xef\2", 4);
 	need(a);
 	need(none);
-	need(objects_vdso(objects));
-	objects_finish(objects);
+	need(mapped_files_vdso(objects));
+	mapped_files_finish(objects);
 	run("cmp %s %s", in_sandbox("a.so"), in_sandbox("kept/.build-id/ab/cdef01"));
 	run("test $(find %s -type f | wc -l) = 2", in_sandbox("kept"));
-	objects_counts(objects, &counts);
+	mapped_files_counts(objects, &counts);
 	assert_int_equal(counts.read, 3);
 	assert_int_equal(counts.kept, 2);
 	assert_int_equal(counts.without_id, 1);
 	assert_int_equal(counts.not_kept, 0);
-	assert_string_equal(objects_keep_problem(objects), "");
+	assert_string_equal(mapped_files_save_problem(objects), "");
 }
 
 static void what_is_kept_already_stays(void **state)
 {
-	struct objects_counts counts;
+	struct mapped_files_counts counts;
 	struct error error;
 
 	(void)state;
 	run("mkdir -p %s", in_sandbox("kept/.build-id/ab"));
 	write_text(in_sandbox("kept/.build-id/ab/cdef01"), "mine");
-	assert_int_equal(objects_keep(objects, in_sandbox("kept"), &error), 0);
+	assert_int_equal(mapped_files_save(objects, in_sandbox("kept"), &error), 0);
 	need(tell(build("a.so", "a", "0xabcdef01"), "\xab\xcd\xef\1", 4));
-	objects_finish(objects);
+	mapped_files_finish(objects);
 	run("test \"$(cat %s)\" = mine", in_sandbox("kept/.build-id/ab/cdef01"));
-	objects_counts(objects, &counts);
+	mapped_files_counts(objects, &counts);
 	assert_int_equal(counts.kept, 1);
 }
 
@@ -522,9 +522,9 @@ static void holes_and_appended_bytes_are_not_kept(void **state)
 	size = size_of(path, &on_disk);
 	assert_in_range(on_disk, 1, 1 << 20);
 	run("truncate -s 64M %s", path);
-	assert_int_equal(objects_keep(objects, in_sandbox("kept"), &error), 0);
+	assert_int_equal(mapped_files_save(objects, in_sandbox("kept"), &error), 0);
 	need(tell(path, "\xab\xcd\xef\1", 4));
-	objects_finish(objects);
+	mapped_files_finish(objects);
 	assert_int_equal(size_of(in_sandbox("kept/.build-id/ab/cdef01"), &kept_on_disk), size);
 	assert_in_range(kept_on_disk, 1, 1 << 20);
 	run("cmp %s %s", in_sandbox("full"), in_sandbox("kept/.build-id/ab/cdef01"));
@@ -533,7 +533,7 @@ static void holes_and_appended_bytes_are_not_kept(void **state)
 static void what_is_too_large_is_not_kept(void **state)
 {
 	const char *path = build("a.so", "a", "0xabcdef01");
-	struct objects_counts counts;
+	struct mapped_files_counts counts;
 	struct error error;
 	size_t size;
 	unsigned char *bytes = read_bytes(path, &size);
@@ -541,36 +541,37 @@ static void what_is_too_large_is_not_kept(void **state)
 	Elf64_Shdr *sections = (void *)(bytes + header->e_shoff);
 
 	(void)state;
-	sections[header->e_shnum - 1].sh_size = (uint64_t)KEEP_BYTES_MAX + 1;
+	sections[header->e_shnum - 1].sh_size = (uint64_t)BINARY_STORE_BYTES_MAX + 1;
 	write_file(path, bytes, size);
 	free(bytes);
 	run("truncate -s 5G %s", path);
-	assert_int_equal(objects_keep(objects, in_sandbox("kept"), &error), 0);
+	assert_int_equal(mapped_files_save(objects, in_sandbox("kept"), &error), 0);
 	need(tell(path, "\xab\xcd\xef\1", 4));
-	objects_finish(objects);
-	objects_counts(objects, &counts);
+	mapped_files_finish(objects);
+	mapped_files_counts(objects, &counts);
 	assert_int_equal(counts.kept, 0);
 	assert_int_equal(counts.not_kept, 1);
-	assert_non_null(strstr(objects_keep_problem(objects), "more than 4 GiB"));
+	assert_non_null(strstr(mapped_files_save_problem(objects), "more than 4 GiB"));
 	run("test -z \"$(ls -A %s)\"", in_sandbox("kept/.build-id/ab"));
 }
 
 static void what_can_not_be_kept_is_said(void **state)
 {
-	struct objects_counts counts;
+	struct mapped_files_counts counts;
 	struct error error;
 
 	(void)state;
 	write_text(in_sandbox("file"), "");
-	assert_int_equal(objects_keep(objects, in_sandbox("file"), &error), -ENOTDIR);
-	assert_int_equal(objects_keep(objects, in_sandbox("no/such"), &error), -ENOENT);
-	assert_int_equal(objects_keep(objects, in_sandbox("kept"), &error), 0);
+	assert_int_equal(mapped_files_save(objects, in_sandbox("file"), &error), -ENOTDIR);
+	assert_int_equal(mapped_files_save(objects, in_sandbox("no/such"), &error), -ENOENT);
+	assert_int_equal(mapped_files_save(objects, in_sandbox("kept"), &error), 0);
 	write_text(in_sandbox("kept/.build-id/ab"), "in the way");
 	need(tell(build("a.so", "a", "0xabcdef01"), "\xab\xcd\xef\1", 4));
-	objects_finish(objects);
-	objects_counts(objects, &counts);
+	mapped_files_finish(objects);
+	mapped_files_counts(objects, &counts);
 	assert_int_equal(counts.not_kept, 1);
-	assert_non_null(strstr(objects_keep_problem(objects), in_sandbox("kept/.build-id/ab")));
+	assert_non_null(
+		strstr(mapped_files_save_problem(objects), in_sandbox("kept/.build-id/ab")));
 }
 
 /* As a file of a network file system whose server is gone. */
@@ -582,19 +583,19 @@ static int hang_at_second(uint64_t id, void *arg)
 }
 
 /* Has three files read, the second of which has a function of this name. */
-static void read_three(const struct object_source *source, const char *name,
-		       struct object *three[3])
+static void read_three(const struct file_source *source, const char *name,
+		       struct mapped_file *three[3])
 {
 	struct error error;
 
-	objects_free(objects);
-	objects = objects_new("", source, &error);
+	mapped_files_free(objects);
+	objects = mapped_files_new("", source, &error);
 	three[0] = tell(build("a.so", "first", "0x01"), "\x01", 1);
 	three[1] = tell(build("b.so", name, "0x02"), "\x02", 1);
 	three[2] = tell(build("c.so", "third", "0x03"), "\x03", 1);
 	for (size_t i = 0; i < 3; i++)
 		need(three[i]);
-	objects_finish(objects);
+	mapped_files_finish(objects);
 	assert_name(three[0], "first");
 	assert_no_name(three[1]);
 	assert_name(three[2], "third");
@@ -602,28 +603,28 @@ static void read_three(const struct object_source *source, const char *name,
 
 static void a_file_that_hangs_costs_its_own_names(void **state)
 {
-	struct object_source source = told_source(&files);
-	struct object *three[3];
+	struct file_source source = told_source(&files);
+	struct mapped_file *three[3];
 
 	(void)state;
 	source.open = hang_at_second;
 	source.patience = 1;
 	read_three(&source, "second", three);
 	assert_string_equal(three[1]->problem, "reading it has hung");
-	assert_int_equal(object_open(objects, three[1]), -ETIMEDOUT);
+	assert_int_equal(mapped_file_open(objects, three[1]), -ETIMEDOUT);
 }
 
 static void symbols_of_all_files_are_bounded(void **state)
 {
-	struct object_source source = told_source(&files);
-	struct object *three[3];
+	struct file_source source = told_source(&files);
+	struct mapped_file *three[3];
 	uint64_t vaddr;
 
 	(void)state;
 	source.symbol_bytes = 80;
 	read_three(&source, "a_name_of_more_than_fifty_bytes_with_which_it_is_full_now", three);
 	assert_string_equal(three[1]->problem, "has more symbols than there is room for");
-	assert_true(object_vaddr(three[1], 0x1008, &vaddr));
+	assert_true(mapped_file_vaddr(three[1], 0x1008, &vaddr));
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)

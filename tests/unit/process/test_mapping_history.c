@@ -37,14 +37,17 @@ static uint32_t below(uint32_t limit)
 	return (uint32_t)(seed >> 33) % limit;
 }
 
-static void tell(struct history *history, const struct told *told, uint64_t *lost)
+static void tell(struct mapping_history *history, const struct told *told, uint64_t *lost)
 {
 	if (told->type == READ)
-		assert_int_equal(history_read(history, told->generation, told->gap, false), 0);
+		assert_int_equal(mapping_history_read(history, told->generation, told->gap, false),
+				 0);
 	else if (told->type == MAPPING)
-		assert_int_equal(history_mapping(history, told->generation, &told->span, lost), 0);
+		assert_int_equal(
+			mapping_history_mapping(history, told->generation, &told->span, lost), 0);
 	else
-		assert_int_equal(history_change(history, told->generation, &told->span, lost), 0);
+		assert_int_equal(
+			mapping_history_event(history, told->generation, &told->span, lost), 0);
 }
 
 static bool holds(const struct told *told, uint64_t address)
@@ -283,10 +286,11 @@ static void shuffle(struct model *model)
 	}
 }
 
-static void check_at(struct history *history, const struct model *model, uint32_t generation)
+static void check_at(struct mapping_history *history, const struct model *model,
+		     uint32_t generation)
 {
 	for (uint64_t address = 0; address < ADDRESSES; address++) {
-		const struct span *span = history_find(history, generation, address);
+		const struct span *span = mapping_history_find(history, generation, address);
 		uint64_t found = span ? span->shift << 8 | span->place : 0;
 
 		if (found != expected(model, generation, address))
@@ -298,7 +302,7 @@ static void check_at(struct history *history, const struct model *model, uint32_
 static void check_model(bool lossy, uint64_t *known)
 {
 	struct model model;
-	struct history *history = history_new();
+	struct mapping_history *history = mapping_history_new();
 	uint32_t last = make_model(&model, lossy);
 	uint64_t lost = 0;
 
@@ -310,14 +314,14 @@ static void check_model(bool lossy, uint64_t *known)
 		/* Some generations have no sample. */
 		if (!below(3))
 			continue;
-		assert_int_equal(history_advance(history, generation), 0);
-		assert_true(history_ready(history, generation, true));
+		assert_int_equal(mapping_history_advance(history, generation), 0);
+		assert_true(mapping_history_ready(history, generation, true));
 		check_at(history, &model, generation);
 		for (uint64_t address = 0; address < ADDRESSES; address++)
 			*known += !!expected(&model, generation, address);
 	}
 	assert_int_equal(lost, 0);
-	history_free(history);
+	mapping_history_free(history);
 }
 
 static void answers_as_the_header_says(void **state)
@@ -346,7 +350,7 @@ static void answers_as_the_header_says_with_losses(void **state)
 static void check_late(uint64_t *known)
 {
 	struct model model;
-	struct history *history = history_new();
+	struct mapping_history *history = mapping_history_new();
 	uint32_t last = make_model(&model, true);
 	uint32_t generation = below(last);
 	uint64_t lost = 0;
@@ -357,13 +361,14 @@ static void check_late(uint64_t *known)
 	late = below((uint32_t)model.count);
 	for (size_t i = 0; i < late; i++)
 		tell(history, &model.told[i], &lost);
-	assert_int_equal(history_advance(history, generation), 0);
+	assert_int_equal(mapping_history_advance(history, generation), 0);
 	for (size_t i = late; i < model.count; i++)
 		tell(history, &model.told[i], &lost);
 	for (generation++; generation <= last; generation++) {
-		assert_int_equal(history_advance(history, generation), 0);
+		assert_int_equal(mapping_history_advance(history, generation), 0);
 		for (uint64_t address = 0; address < ADDRESSES; address++) {
-			const struct span *span = history_find(history, generation, address);
+			const struct span *span =
+				mapping_history_find(history, generation, address);
 			uint64_t found = span ? span->shift << 8 | span->place : 0;
 			uint64_t right = expected(&model, generation, address);
 
@@ -373,7 +378,7 @@ static void check_late(uint64_t *known)
 			*known += !!found;
 		}
 	}
-	history_free(history);
+	mapping_history_free(history);
 }
 
 static void what_comes_late_misleads_nobody(void **state)
@@ -387,27 +392,27 @@ static void what_comes_late_misleads_nobody(void **state)
 	assert_true(known > 20000 * 10);
 }
 
-static void change(struct history *history, uint32_t generation, uint64_t start, uint64_t end,
-		   uint32_t place, uint64_t *lost)
+static void change(struct mapping_history *history, uint32_t generation, uint64_t start,
+		   uint64_t end, uint32_t place, uint64_t *lost)
 {
 	const struct span span = {start, end, 0, place};
 
-	assert_int_equal(history_change(history, generation, &span, lost), 0);
+	assert_int_equal(mapping_history_event(history, generation, &span, lost), 0);
 }
 
-static struct history *started(bool left_out)
+static struct mapping_history *started(bool left_out)
 {
-	struct history *history = history_new();
+	struct mapping_history *history = mapping_history_new();
 
 	assert_non_null(history);
-	assert_int_equal(history_read(history, 1, 0, left_out), 0);
-	assert_int_equal(history_advance(history, 1), 0);
+	assert_int_equal(mapping_history_read(history, 1, 0, left_out), 0);
+	assert_int_equal(mapping_history_advance(history, 1), 0);
 	return history;
 }
 
-static uint32_t place_at(struct history *history, uint32_t generation, uint64_t address)
+static uint32_t place_at(struct mapping_history *history, uint32_t generation, uint64_t address)
 {
-	const struct span *span = history_find(history, generation, address);
+	const struct span *span = mapping_history_find(history, generation, address);
 
 	return span ? span->place : 0;
 }
@@ -422,35 +427,35 @@ static void count_place(uint32_t place, void *arg)
 	((struct count *)arg)->places++;
 }
 
-static size_t spans(struct history *history)
+static size_t spans(struct mapping_history *history)
 {
 	struct count count = {0};
 
-	history_each_place(history, count_place, &count);
+	mapping_history_each_segment(history, count_place, &count);
 	return count.places;
 }
 
 /* Regions of a JIT side by side, and again and again, are one. */
 static void anonymous_neighbours_are_one(void **state)
 {
-	struct history *history = started(false);
+	struct mapping_history *history = started(false);
 	uint64_t lost = 0;
 
 	(void)state;
 	for (uint32_t i = 0; i < 20000; i++)
 		change(history, 2 + i, 0x1000 * (i % 5000), 0x1000 * (i % 5000 + 1), 1, &lost);
-	assert_int_equal(history_advance(history, 20001), 0);
+	assert_int_equal(mapping_history_advance(history, 20001), 0);
 	assert_int_equal(spans(history), 1);
 	assert_int_equal(place_at(history, 20001, 0x1000 * 5000 - 1), 1);
 	assert_int_equal(place_at(history, 20001, 0x1000 * 5000), 0);
 	assert_int_equal(lost, 0);
-	history_free(history);
+	mapping_history_free(history);
 }
 
 /* Regions that are apart stay so until there are very many; a file between them stays a file. */
 static void many_anonymous_regions_are_bounded(void **state)
 {
-	struct history *history = started(false);
+	struct mapping_history *history = started(false);
 	uint64_t lost = 0;
 	uint32_t generation = 1;
 
@@ -459,133 +464,133 @@ static void many_anonymous_regions_are_bounded(void **state)
 	for (uint64_t i = 0; i < 60000; i++) {
 		change(history, ++generation, 0x2000 * i, 0x2000 * i + 0x1000, 1, &lost);
 		if (i == 2000) {
-			assert_int_equal(history_advance(history, generation), 0);
+			assert_int_equal(mapping_history_advance(history, generation), 0);
 			assert_int_equal(place_at(history, generation, 0x2000 * 7 + 0x1800), 0);
 		}
 	}
-	assert_int_equal(history_advance(history, generation), 0);
-	assert_true(spans(history) <= HISTORY_SPANS_MANY + 2);
+	assert_int_equal(mapping_history_advance(history, generation), 0);
+	assert_true(spans(history) <= MAPPING_HISTORY_SPANS_MANY + 2);
 	for (uint64_t i = 0; i < 60000; i++)
 		assert_int_equal(place_at(history, generation, 0x2000 * i + 0x800), 1);
 	assert_int_equal(place_at(history, generation, 0x2000 * 1000 + 0x1800), 9);
 	assert_int_equal(lost, 0);
-	history_free(history);
+	mapping_history_free(history);
 }
 
 /* Where mappings were left out, a hole may be one of them: nothing is put into it. */
 static void holes_that_may_be_mappings_stay(void **state)
 {
-	struct history *history = started(true);
+	struct mapping_history *history = started(true);
 	uint64_t lost = 0;
 	uint32_t generation = 2;
 
 	(void)state;
 	for (uint64_t i = 0; i < 10000; i++)
 		change(history, generation++, 0x2000 * i, 0x2000 * i + 0x1000, 1, &lost);
-	assert_int_equal(history_advance(history, generation), 0);
+	assert_int_equal(mapping_history_advance(history, generation), 0);
 	for (uint64_t i = 0; i < 10000; i++)
 		assert_int_equal(place_at(history, generation, 0x2000 * i + 0x1800), 0);
-	history_free(history);
+	mapping_history_free(history);
 }
 
 /* What has no room is not known; what was there before it is not taken for it. */
 static void changes_beyond_the_bound_are_counted(void **state)
 {
-	struct history *history = started(false);
+	struct mapping_history *history = started(false);
 	const struct span span = {0x1000, 0x2000, 0, 8};
 	uint64_t lost = 0;
 	uint32_t generation = 2;
 
 	(void)state;
-	for (uint32_t i = 0; i < HISTORY_CHANGES_MAX; i++)
+	for (uint32_t i = 0; i < MAPPING_HISTORY_EVENTS_MAX; i++)
 		change(history, generation++, 0x1000, 0x2000, 7 + i % 2, &lost);
 	assert_int_equal(lost, 0);
 	change(history, generation++, 0x1000, 0x2000, 12, &lost);
 	assert_int_equal(lost, 1);
-	assert_int_equal(history_advance(history, generation - 2), 0);
+	assert_int_equal(mapping_history_advance(history, generation - 2), 0);
 	assert_int_equal(place_at(history, generation - 2, 0x1000), 8);
-	assert_int_equal(history_advance(history, generation - 1), 0);
+	assert_int_equal(mapping_history_advance(history, generation - 1), 0);
 	assert_int_equal(place_at(history, generation - 1, 0x1000), 0);
 	/* Until they are read again. */
-	assert_int_equal(history_read(history, generation, 0, false), 0);
-	assert_int_equal(history_mapping(history, generation, &span, &lost), 0);
-	assert_int_equal(history_advance(history, generation), 0);
+	assert_int_equal(mapping_history_read(history, generation, 0, false), 0);
+	assert_int_equal(mapping_history_mapping(history, generation, &span, &lost), 0);
+	assert_int_equal(mapping_history_advance(history, generation), 0);
 	assert_int_equal(place_at(history, generation, 0x1000), 8);
-	history_free(history);
+	mapping_history_free(history);
 }
 
 /* A sample that comes after a loss waits for what may be read again. */
 static void what_is_missing_may_still_come(void **state)
 {
 	const struct span span = {0x1000, 0x2000, 0, 8};
-	struct history *history = started(false);
+	struct mapping_history *history = started(false);
 	uint64_t lost = 0;
 
 	(void)state;
 	change(history, 2, 0x1000, 0x2000, 8, &lost);
 	change(history, 4, 0x5000, 0x6000, 7, &lost);
-	assert_int_equal(history_advance(history, 4), 0);
+	assert_int_equal(mapping_history_advance(history, 4), 0);
 	assert_int_equal(place_at(history, 2, 0x1000), 8);
 	assert_int_equal(place_at(history, 3, 0x1000), 0);
-	assert_false(history_is_certain(history, 4));
-	assert_true(history_ready(history, 2, false));
-	assert_false(history_ready(history, 4, false));
-	assert_true(history_ready(history, 4, true));
+	assert_false(mapping_history_is_certain(history, 4));
+	assert_true(mapping_history_ready(history, 2, false));
+	assert_false(mapping_history_ready(history, 4, false));
+	assert_true(mapping_history_ready(history, 4, true));
 	/* It is: */
-	assert_int_equal(history_read(history, 5, 3, false), 0);
-	assert_int_equal(history_mapping(history, 5, &span, &lost), 0);
-	assert_int_equal(history_advance(history, 4), 0);
+	assert_int_equal(mapping_history_read(history, 5, 3, false), 0);
+	assert_int_equal(mapping_history_mapping(history, 5, &span, &lost), 0);
+	assert_int_equal(mapping_history_advance(history, 4), 0);
 	assert_int_equal(place_at(history, 4, 0x1000), 8);
-	history_free(history);
+	mapping_history_free(history);
 }
 
 static void mappings_beyond_the_bound_are_counted(void **state)
 {
-	struct history *history = history_new();
+	struct mapping_history *history = mapping_history_new();
 	uint64_t lost = 0;
 
 	(void)state;
 	assert_non_null(history);
-	assert_int_equal(history_read(history, 1, 0, false), 0);
-	for (uint64_t i = 0; i <= HISTORY_SPANS_MAX; i++) {
+	assert_int_equal(mapping_history_read(history, 1, 0, false), 0);
+	for (uint64_t i = 0; i <= MAPPING_HISTORY_SPANS_MAX; i++) {
 		const struct span span = {0x2000 * i, 0x2000 * i + 0x1000, 0, 7};
 
-		assert_int_equal(history_mapping(history, 1, &span, &lost), 0);
+		assert_int_equal(mapping_history_mapping(history, 1, &span, &lost), 0);
 	}
 	assert_int_equal(lost, 1);
-	assert_int_equal(history_advance(history, 1), 0);
+	assert_int_equal(mapping_history_advance(history, 1), 0);
 	/* A change has no room either; what it covers is not known then. */
 	change(history, 2, 0x0, 0x3000, 9, &lost);
-	assert_int_equal(history_advance(history, 2), 0);
+	assert_int_equal(mapping_history_advance(history, 2), 0);
 	assert_int_equal(place_at(history, 2, 0x800), 0);
 	assert_int_equal(place_at(history, 2, 0x4800), 7);
-	history_free(history);
+	mapping_history_free(history);
 }
 
 /* Low down among as many as there may be: it must not cost much more than making them has. */
 static void a_change_moves_little(void **state)
 {
 	enum { CHANGES = 1000 };
-	struct history *history = history_new();
+	struct mapping_history *history = mapping_history_new();
 	uint64_t lost = 0;
 
 	(void)state;
 	assert_non_null(history);
-	assert_int_equal(history_read(history, 1, 0, false), 0);
-	for (uint64_t i = 0; i < HISTORY_SPANS_MAX - 1; i++) {
+	assert_int_equal(mapping_history_read(history, 1, 0, false), 0);
+	for (uint64_t i = 0; i < MAPPING_HISTORY_SPANS_MAX - 1; i++) {
 		const struct span span = {0x2000 * i, 0x2000 * i + 0x1000, 0, 7};
 
-		assert_int_equal(history_mapping(history, 1, &span, &lost), 0);
+		assert_int_equal(mapping_history_mapping(history, 1, &span, &lost), 0);
 	}
-	assert_int_equal(history_advance(history, 1), 0);
+	assert_int_equal(mapping_history_advance(history, 1), 0);
 	for (uint32_t i = 0; i < CHANGES; i++)
 		change(history, 2 + i, 0x0, 0x1000, i % 2 ? 7 : 0, &lost);
-	assert_int_equal(history_advance(history, 1 + CHANGES), 0);
+	assert_int_equal(mapping_history_advance(history, 1 + CHANGES), 0);
 	assert_int_equal(lost, 0);
 	assert_int_equal(place_at(history, 1 + CHANGES, 0x800), 7);
 	assert_int_equal(place_at(history, 1 + CHANGES, 0x2800), 7);
-	assert_in_range(history_moved(history) / CHANGES, 1, 64 << 10);
-	history_free(history);
+	assert_in_range(mapping_history_moved(history) / CHANGES, 1, 64 << 10);
+	mapping_history_free(history);
 }
 
 /* Mappings that overlap can't be; whatever they say, there is one answer. */
@@ -594,7 +599,7 @@ static void nonsense_is_survived(void **state)
 	(void)state;
 	seed = 4;
 	for (int i = 0; i < 5000; i++) {
-		struct history *history = history_new();
+		struct mapping_history *history = mapping_history_new();
 		uint64_t lost = 0;
 
 		assert_non_null(history);
@@ -604,23 +609,27 @@ static void nonsense_is_survived(void **state)
 			uint32_t generation = below(4) ? below(10) : UINT32_MAX - below(3);
 
 			if (!below(4))
-				assert_int_equal(history_read(history, generation,
-							      generation ? below(generation) : 0,
-							      below(2)),
-						 0);
+				assert_int_equal(
+					mapping_history_read(history, generation,
+							     generation ? below(generation) : 0,
+							     below(2)),
+					0);
 			else if (below(2))
-				assert_int_equal(history_mapping(history, generation, &span, &lost),
-						 0);
+				assert_int_equal(
+					mapping_history_mapping(history, generation, &span, &lost),
+					0);
 			else
-				assert_int_equal(history_change(history, generation, &span, &lost),
-						 0);
+				assert_int_equal(
+					mapping_history_event(history, generation, &span, &lost),
+					0);
 			if (!below(4))
 				assert_int_equal(
-					history_advance(history, below(2) ? below(10) : UINT32_MAX),
+					mapping_history_advance(history,
+								below(2) ? below(10) : UINT32_MAX),
 					0);
-			history_find(history, below(10), below(140));
+			mapping_history_find(history, below(10), below(140));
 		}
-		history_free(history);
+		mapping_history_free(history);
 	}
 }
 

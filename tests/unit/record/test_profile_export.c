@@ -37,12 +37,12 @@
 struct fixture {
 	void *scratch; /* the state that the helpers of scratch.h take */
 	struct told_files files;
-	struct objects *objects;
-	struct spaces *spaces;
-	struct profile *profile;
+	struct mapped_files *objects;
+	struct address_spaces *spaces;
+	struct stack_table *profile;
 	struct labels labels;
 	struct recording recording;
-	struct cuts cuts;
+	struct truncation_counts cuts;
 	struct error warning;
 	struct error error;
 	union any_sample any; /* last: it ends in an array without a size */
@@ -96,15 +96,15 @@ static uint64_t in_file(uint64_t address)
 static int setup(void **state)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
-	struct object_source source;
+	struct file_source source;
 
 	if (!fixture || scratch_setup(&fixture->scratch))
 		return -1;
 	source = told_source(&fixture->files);
-	fixture->objects = objects_new("", &source, &fixture->error);
-	fixture->spaces = spaces_new("", fixture->objects, &fixture->error);
+	fixture->objects = mapped_files_new("", &source, &fixture->error);
+	fixture->spaces = address_spaces_new("", fixture->objects, &fixture->error);
 	fixture->labels.chosen = LABELS_DEFAULT;
-	fixture->profile = profile_new(fixture->spaces, fixture->labels.chosen);
+	fixture->profile = stack_table_new(fixture->spaces, fixture->labels.chosen);
 	told_mapping(fixture->spaces, SELF, 1, 0, MEMORY, 2 * MEMORY, 0, 0);
 	told_self(fixture->spaces, &fixture->files, SELF, (uint32_t)getpid());
 	fixture->recording = (struct recording){
@@ -124,9 +124,9 @@ static int teardown(void **state)
 	struct fixture *fixture = *state;
 	int ret = scratch_teardown(&fixture->scratch);
 
-	profile_free(fixture->profile);
-	spaces_free(fixture->spaces);
-	objects_free(fixture->objects);
+	stack_table_free(fixture->profile);
+	address_spaces_free(fixture->spaces);
+	mapped_files_free(fixture->objects);
 	told_clear(&fixture->files);
 	free(fixture);
 	return ret;
@@ -144,7 +144,7 @@ static struct stackbeat_sample *sample(struct fixture *fixture)
 
 static void add(struct fixture *fixture)
 {
-	assert_int_equal(profile_add(&fixture->any.sample, fixture->profile), 0);
+	assert_int_equal(stack_table_add(&fixture->any.sample, fixture->profile), 0);
 }
 
 /* Encodes what was added, and reads the file. The caller frees it. */
@@ -155,8 +155,8 @@ static struct pprof_profile *encode(struct fixture *fixture)
 	uint64_t size = 0;
 
 	assert_non_null(path);
-	objects_finish(fixture->objects);
-	assert_int_equal(encode_profile(fixture->profile, fixture->objects, &fixture->recording,
+	mapped_files_finish(fixture->objects);
+	assert_int_equal(export_profile(fixture->profile, fixture->objects, &fixture->recording,
 					path, &fixture->cuts, &size, &fixture->warning,
 					&fixture->error),
 			 0);
@@ -367,7 +367,7 @@ static void the_first_kernel_frame_of_a_kernel_thread_is_exact_too(void **state)
 	assert_int_equal(profile->message->sample[0]->n_location_id, 2);
 	assert_int_equal(frame(profile, 0, 0)->address, KERNEL + 0x100);
 	assert_int_equal(frame(profile, 0, 1)->address, KERNEL + 0x1ff);
-	assert_int_equal(cuts_total(&fixture->cuts), 0);
+	assert_int_equal(truncation_total(&fixture->cuts), 0);
 	pprof_profile_free(profile);
 }
 
@@ -384,7 +384,7 @@ static void what_has_no_name_keeps_its_address_and_mapping(void **state)
 	assert_ptr_not_equal(code, MAP_FAILED);
 	told_mapping(fixture->spaces, SELF, 2, STACKBEAT_MAPPING_CHANGE, address, address + page, 0,
 		     0);
-	assert_int_equal(space_advance(spaces_get(fixture->spaces, SELF, 0), 2), 0);
+	assert_int_equal(address_space_advance(address_spaces_get(fixture->spaces, SELF, 0), 2), 0);
 	user->generation = 2;
 	sample_user(user, address + 8);
 	sample_user(user, address + 9);
@@ -479,12 +479,12 @@ static void cuts_are_counted_by_cause(void **state)
 	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_EXEC, false, 7);
 
 	profile = encode(fixture);
-	assert_int_equal(fixture->cuts.samples[CUT_KERNEL], 18);
-	assert_int_equal(fixture->cuts.samples[CUT_DEPTH], 3);
-	assert_int_equal(fixture->cuts.samples[CUT_MEMORY], 10);
-	assert_int_equal(fixture->cuts.samples[CUT_FRAME], 100);
-	assert_int_equal(fixture->cuts.samples[CUT_EXEC], 7);
-	assert_int_equal(cuts_total(&fixture->cuts), 138);
+	assert_int_equal(fixture->cuts.samples[TRUNCATED_KERNEL], 18);
+	assert_int_equal(fixture->cuts.samples[TRUNCATED_MAX_DEPTH], 3);
+	assert_int_equal(fixture->cuts.samples[TRUNCATED_UNREADABLE_MEMORY], 10);
+	assert_int_equal(fixture->cuts.samples[TRUNCATED_BAD_FRAME_POINTER], 100);
+	assert_int_equal(fixture->cuts.samples[TRUNCATED_EXEC], 7);
+	assert_int_equal(truncation_total(&fixture->cuts), 138);
 	assert_true(has_comment(profile, "cut: 138 (kernel part 18, depth limit 3, unreadable "
 					 "memory 10, frame pointer 100, exec 7)"));
 	pprof_profile_free(profile);
@@ -499,7 +499,7 @@ static void what_lies_above_a_root_is_left_out(void **state)
 	profile = encode(fixture);
 	assert_int_equal(profile->message->sample[0]->n_location_id, 3);
 	assert_string_equal(name(profile, frame(profile, 0, 2)), "_start");
-	assert_int_equal(cuts_total(&fixture->cuts), 0);
+	assert_int_equal(truncation_total(&fixture->cuts), 0);
 	pprof_profile_free(profile);
 }
 
@@ -522,7 +522,7 @@ static void the_comments_have_the_whole_account(void **state)
 	recording->spaces_lost = 6;
 	recording->changes_lost = 2;
 	recording->mappings_left_out = 9;
-	recording->jitmaps_left_out = 4;
+	recording->perf_maps_dropped = 4;
 	recording->samples_early = 8;
 	recording->objects_left_out = 1;
 	recording->kernel_cost_ns = 12345678;
@@ -566,9 +566,9 @@ static void the_cost_is_a_share_of_all_cpus(void **state)
 	};
 
 	(void)state;
-	assert_true(recording_cost_percent(&recording) == 1);
+	assert_true(recording_overhead_percent(&recording) == 1);
 	recording.duration_ns = 0;
-	assert_true(recording_cost_percent(&recording) == 0);
+	assert_true(recording_overhead_percent(&recording) == 0);
 }
 
 static void any_command_line_makes_a_sound_file(void **state)
@@ -616,7 +616,7 @@ static void the_largest_stack_fits(void **state)
 	add(fixture);
 	profile = encode(fixture);
 	assert_int_equal(profile->message->sample[0]->n_location_id, SAMPLE_FRAMES_MAX);
-	assert_int_equal(fixture->cuts.samples[CUT_DEPTH], 1);
+	assert_int_equal(fixture->cuts.samples[TRUNCATED_MAX_DEPTH], 1);
 	pprof_profile_free(profile);
 }
 
@@ -644,8 +644,8 @@ static void nothing_gets_lost_on_the_way(void **state)
 		samples += profile->message->sample[i]->value[0];
 		weight += profile->message->sample[i]->value[1];
 	}
-	assert_int_equal(samples, profile_totals(fixture->profile)->samples);
-	assert_int_equal(weight, profile_totals(fixture->profile)->weight);
+	assert_int_equal(samples, stack_table_totals(fixture->profile)->samples);
+	assert_int_equal(weight, stack_table_totals(fixture->profile)->weight);
 	pprof_profile_free(profile);
 }
 
@@ -653,8 +653,8 @@ static void nothing_gets_lost_on_the_way(void **state)
 static void choose(struct fixture *fixture, const char *list)
 {
 	assert_int_equal(labels_choose(&fixture->labels, list, &fixture->error), 0);
-	profile_free(fixture->profile);
-	fixture->profile = profile_new(fixture->spaces, fixture->labels.chosen);
+	stack_table_free(fixture->profile);
+	fixture->profile = stack_table_new(fixture->spaces, fixture->labels.chosen);
 	assert_non_null(fixture->profile);
 }
 
@@ -699,7 +699,7 @@ static void what_differs_in_no_label_is_one_sample(void **state)
 		fixture->any.sample.generation = 1;
 		fixture->any.sample.weight = 70;
 		add(fixture);
-		assert_int_equal(profile_totals(fixture->profile)->stacks, 2);
+		assert_int_equal(stack_table_totals(fixture->profile)->stacks, 2);
 		profile = encode(fixture);
 		assert_int_equal(profile->message->n_sample, i ? 1 : 2);
 		assert_int_equal(profile->message->n_location, 1);
@@ -821,7 +821,7 @@ static void add_stacks_of_all_kinds(struct fixture *fixture)
 /* The stacks of above, with names. */
 static struct pprof_profile *encode_at_once(struct fixture *fixture)
 {
-	const struct naming naming = {.problem = take_problem};
+	const struct symbolize_options naming = {.problem = take_problem};
 	struct pprof_profile *profile;
 
 	fixture->recording.naming = &naming;
@@ -837,7 +837,7 @@ static struct pprof_profile *encode_without_names(void)
 	void *state;
 
 	assert_int_equal(setup(&state), 0);
-	objects_leave_symbols(((struct fixture *)state)->objects);
+	mapped_files_skip_symbols(((struct fixture *)state)->objects);
 	((struct fixture *)state)->recording.nameless = true;
 	add_stacks_of_all_kinds(state);
 	profile = encode(state);
@@ -847,12 +847,12 @@ static struct pprof_profile *encode_without_names(void)
 
 static void named_later_it_is_what_it_had_been_at_once(void **state)
 {
-	const struct object_search search = {.time = INT64_MAX};
+	const struct binary_finder search = {.time = INT64_MAX};
 	struct kernel *kernel = kernel_new("");
 	struct kallsyms *kallsyms = NULL;
 	size_t missing = 0;
 	/* Where the kernel hides its symbols, neither profile has them. */
-	const struct renaming renaming = {
+	const struct offline_symbolizer renaming = {
 		.search = &search,
 		.kallsyms = kallsyms_read(KALLSYMS_PATH, &kallsyms, NULL) ? NULL : kallsyms,
 		.kernel = kernel,
@@ -861,16 +861,16 @@ static void named_later_it_is_what_it_had_been_at_once(void **state)
 		.arg = &missing,
 	};
 	struct pprof_profile *at_once = encode_at_once(*state), *later = encode_without_names();
-	struct renaming_counts counts;
+	struct offline_counts counts;
 
 	assert_int_equal(later->message->n_function, 0);
 	assert_true(later->message->n_sample > at_once->message->n_sample);
-	assert_int_equal(renaming_run(&renaming, later, &counts, NULL), 0);
+	assert_int_equal(offline_symbolize(&renaming, later, &counts, NULL), 0);
 	assert_true(counts.named >= 3);
 	assert_int_equal(counts.nameless - counts.named, missing);
 	expect_equal_profiles(at_once, later);
 	/* Again, it changes nothing. */
-	assert_int_equal(renaming_run(&renaming, later, &counts, NULL), 0);
+	assert_int_equal(offline_symbolize(&renaming, later, &counts, NULL), 0);
 	assert_int_equal(counts.named, 0);
 	expect_equal_profiles(at_once, later);
 	pprof_profile_free(at_once);
@@ -912,7 +912,8 @@ static void programs_with_one_path_keep_their_own_names(void **state)
 
 		told_space(fixture->spaces, 7 + i, 1000, 1, "program");
 		told_mapping(fixture->spaces, 7 + i, 1, 0, MEMORY, 2 * MEMORY, object, 0);
-		assert_int_equal(space_advance(spaces_get(fixture->spaces, 7 + i, 0), 1), 0);
+		assert_int_equal(
+			address_space_advance(address_spaces_get(fixture->spaces, 7 + i, 0), 1), 0);
 		user = sample(fixture);
 		user->space = 7 + i;
 		sample_user(user, MEMORY + addresses[i]);
@@ -939,7 +940,7 @@ static void what_can_not_be_written_leaves_nothing(void **state)
 
 	sample_user(sample(fixture), leaf());
 	add(fixture);
-	assert_int_equal(encode_profile(fixture->profile, fixture->objects, &fixture->recording,
+	assert_int_equal(export_profile(fixture->profile, fixture->objects, &fixture->recording,
 					path, &fixture->cuts, &size, &fixture->warning,
 					&fixture->error),
 			 -ENOENT);

@@ -40,14 +40,15 @@ static struct stackbeat_sample *make(uint16_t frames)
 }
 
 /* The stack that a sample is added to, once; NULL: none. */
-static struct stack *recent_find(const struct recent *recent, const struct stackbeat_sample *sample)
+static struct stack *recent_find(const struct sample_cache *recent,
+				 const struct stackbeat_sample *sample)
 {
-	struct profile_totals totals = {0};
+	struct sample_totals totals = {0};
 	struct stack *found = NULL;
 	uint64_t taken;
 
 	memset(stacks, 0, sizeof(stacks));
-	taken = recent_take(recent, sample, sample->record.size, &totals);
+	taken = sample_cache_match(recent, sample, sample->record.size, &totals);
 	for (size_t i = 0; i < STACKS; i++) {
 		if (!stacks[i].samples)
 			continue;
@@ -65,13 +66,13 @@ static struct stack *recent_find(const struct recent *recent, const struct stack
 
 static void what_was_noted_is_found(void **state)
 {
-	struct recent *recent = recent_new(false, false);
+	struct sample_cache *recent = sample_cache_new(false, false);
 	struct stackbeat_sample *sample = make(3);
 
 	(void)state;
 	assert_non_null(recent);
 	assert_null(recent_find(recent, sample));
-	recent_note(recent, sample, stack_of(1));
+	sample_cache_insert(recent, sample, stack_of(1));
 	assert_ptr_equal(recent_find(recent, sample), stack_of(1));
 	/* Of the same stack: another time, thread and CPU. */
 	sample->time = 5;
@@ -81,7 +82,7 @@ static void what_was_noted_is_found(void **state)
 	sample->cpu = 3;
 	assert_ptr_equal(recent_find(recent, sample), stack_of(1));
 	free(sample);
-	recent_free(recent);
+	sample_cache_free(recent);
 }
 
 /* Each of these makes it a sample of another stack, although the hash is the same. */
@@ -100,60 +101,60 @@ static void what_differs_is_not_found(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-		struct recent *recent = recent_new(true, true);
+		struct sample_cache *recent = sample_cache_new(true, true);
 		struct stackbeat_sample *sample = make(3);
 
-		recent_note(recent, sample, stack_of(1));
+		sample_cache_insert(recent, sample, stack_of(1));
 		((uint8_t *)sample)[fields[i].offset] ^= 1;
 		assert_null(recent_find(recent, sample));
 		((uint8_t *)sample)[fields[i].offset] ^= 1;
 		assert_ptr_equal(recent_find(recent, sample), stack_of(1));
 		free(sample);
-		recent_free(recent);
+		sample_cache_free(recent);
 	}
 }
 
 /* The name of a process is that of its first thread at sample time: see pprof/labels.h. */
 static void the_first_thread_is_another_one(void **state)
 {
-	struct recent *recent = recent_new(false, false);
+	struct sample_cache *recent = sample_cache_new(false, false);
 	struct stackbeat_sample *sample = make(3);
 
 	(void)state;
-	recent_note(recent, sample, stack_of(1));
+	sample_cache_insert(recent, sample, stack_of(1));
 	sample->tid = sample->pid;
 	assert_null(recent_find(recent, sample));
-	recent_note(recent, sample, stack_of(2));
+	sample_cache_insert(recent, sample, stack_of(2));
 	assert_ptr_equal(recent_find(recent, sample), stack_of(2));
 	sample->tid++;
 	assert_null(recent_find(recent, sample));
 	free(sample);
-	recent_free(recent);
+	sample_cache_free(recent);
 }
 
 static void the_latest_is_kept(void **state)
 {
-	struct recent *recent = recent_new(false, false);
+	struct sample_cache *recent = sample_cache_new(false, false);
 	struct stackbeat_sample *deep = make(200), *shallow = make(2);
 
 	(void)state;
 	/* The same place in the cache: the same hash and space. */
-	recent_note(recent, shallow, stack_of(1));
-	recent_note(recent, deep, stack_of(2));
+	sample_cache_insert(recent, shallow, stack_of(1));
+	sample_cache_insert(recent, deep, stack_of(2));
 	assert_null(recent_find(recent, shallow));
 	assert_ptr_equal(recent_find(recent, deep), stack_of(2));
-	recent_note(recent, shallow, stack_of(3));
+	sample_cache_insert(recent, shallow, stack_of(3));
 	assert_ptr_equal(recent_find(recent, shallow), stack_of(3));
 	assert_null(recent_find(recent, deep));
 	free(deep);
 	free(shallow);
-	recent_free(recent);
+	sample_cache_free(recent);
 }
 
 /* 8 MiB: 900 of these. Those before are forgotten, none that was noted is wrong. */
 static void deep_ones_are_kept_in_bounds(void **state)
 {
-	struct recent *recent = recent_new(false, false);
+	struct sample_cache *recent = sample_cache_new(false, false);
 	struct stackbeat_sample *sample = make(FRAMES);
 	unsigned int found = 0;
 
@@ -161,7 +162,7 @@ static void deep_ones_are_kept_in_bounds(void **state)
 	for (uint64_t i = 0; i < 2000; i++) {
 		sample->hash = i;
 		sample->frames[FRAMES - 1] = i;
-		recent_note(recent, sample, stack_of(i % STACKS));
+		sample_cache_insert(recent, sample, stack_of(i % STACKS));
 		assert_ptr_equal(recent_find(recent, sample), stack_of(i % STACKS));
 	}
 	for (uint64_t i = 0; i < 2000; i++) {
@@ -175,11 +176,11 @@ static void deep_ones_are_kept_in_bounds(void **state)
 		found += stack != NULL;
 	}
 	sample->record.size *= 2;
-	recent_note(recent, sample, stack_of(1));
+	sample_cache_insert(recent, sample, stack_of(1));
 	assert_null(recent_find(recent, sample));
 	assert_in_range(found, 500, 945);
 	free(sample);
-	recent_free(recent);
+	sample_cache_free(recent);
 }
 
 /*
@@ -192,17 +193,17 @@ static void neighbours_are_kept(void **state)
 
 	(void)state;
 	for (unsigned int shift = 0; shift < 60; shift++) {
-		struct recent *recent = recent_new(false, false);
+		struct sample_cache *recent = sample_cache_new(false, false);
 
 		for (uint64_t i = 0; i < 16; i++) {
 			sample->hash = UINT64_C(0x123456789abcdef) ^ i << shift;
-			recent_note(recent, sample, stack_of(i + 1));
+			sample_cache_insert(recent, sample, stack_of(i + 1));
 		}
 		for (uint64_t i = 0; i < 16; i++) {
 			sample->hash = UINT64_C(0x123456789abcdef) ^ i << shift;
 			assert_ptr_equal(recent_find(recent, sample), stack_of(i + 1));
 		}
-		recent_free(recent);
+		sample_cache_free(recent);
 	}
 	free(sample);
 }
@@ -210,31 +211,31 @@ static void neighbours_are_kept(void **state)
 /* They are taken up to the first that is not known, and none that is not whole. */
 static void samples_in_a_row_are_taken(void **state)
 {
-	struct recent *recent = recent_new(false, false);
+	struct sample_cache *recent = sample_cache_new(false, false);
 	struct stackbeat_sample *sample = make(3);
 	size_t size = sample->record.size;
 	uint8_t *row = malloc(4 * size);
-	struct profile_totals totals = {0};
+	struct sample_totals totals = {0};
 
 	(void)state;
 	assert_non_null(row);
 	memset(stacks, 0, sizeof(stacks));
-	recent_note(recent, sample, stack_of(1));
+	sample_cache_insert(recent, sample, stack_of(1));
 	for (size_t i = 0; i < 4; i++)
 		memcpy(row + i * size, sample, size);
-	assert_int_equal(recent_take(recent, row, 4 * size, &totals), 4 * size);
-	assert_int_equal(recent_take(recent, row, 4 * size - 8, &totals), 3 * size);
-	assert_int_equal(recent_take(recent, row, size - 8, &totals), 0);
-	assert_int_equal(recent_take(recent, row, 8, &totals), 0);
-	assert_int_equal(recent_take(recent, row, 0, &totals), 0);
+	assert_int_equal(sample_cache_match(recent, row, 4 * size, &totals), 4 * size);
+	assert_int_equal(sample_cache_match(recent, row, 4 * size - 8, &totals), 3 * size);
+	assert_int_equal(sample_cache_match(recent, row, size - 8, &totals), 0);
+	assert_int_equal(sample_cache_match(recent, row, 8, &totals), 0);
+	assert_int_equal(sample_cache_match(recent, row, 0, &totals), 0);
 	((struct stackbeat_sample *)(row + 2 * size))->hash++;
-	assert_int_equal(recent_take(recent, row, 4 * size, &totals), 2 * size);
+	assert_int_equal(sample_cache_match(recent, row, 4 * size, &totals), 2 * size);
 	assert_int_equal(totals.samples, 9);
 	assert_int_equal(stacks[1].samples, 9);
 	assert_int_equal(stacks[1].weight, 9 * sample->weight);
 	free(row);
 	free(sample);
-	recent_free(recent);
+	sample_cache_free(recent);
 }
 
 int main(void)

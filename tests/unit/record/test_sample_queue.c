@@ -11,22 +11,22 @@
 
 struct fixture {
 	struct told_files files;
-	struct objects *objects;
-	struct spaces *spaces;
-	struct profile *profile;
-	struct intake *intake;
+	struct mapped_files *objects;
+	struct address_spaces *spaces;
+	struct stack_table *profile;
+	struct sample_queue *intake;
 	union any_sample any; /* last: it ends in an array without a size */
 };
 
 static int set_up(void **state)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
-	const struct object_source source = told_source(&fixture->files);
+	const struct file_source source = told_source(&fixture->files);
 
-	fixture->objects = objects_new("", &source, NULL);
-	fixture->spaces = spaces_new("", fixture->objects, NULL);
-	fixture->profile = profile_new(fixture->spaces, 0);
-	fixture->intake = intake_new(fixture->spaces, fixture->profile);
+	fixture->objects = mapped_files_new("", &source, NULL);
+	fixture->spaces = address_spaces_new("", fixture->objects, NULL);
+	fixture->profile = stack_table_new(fixture->spaces, 0);
+	fixture->intake = sample_queue_new(fixture->spaces, fixture->profile);
 	*state = fixture;
 	return fixture->intake ? 0 : -1;
 }
@@ -35,10 +35,10 @@ static int tear_down(void **state)
 {
 	struct fixture *fixture = *state;
 
-	intake_free(fixture->intake);
-	profile_free(fixture->profile);
-	spaces_free(fixture->spaces);
-	objects_free(fixture->objects);
+	sample_queue_free(fixture->intake);
+	stack_table_free(fixture->profile);
+	address_spaces_free(fixture->spaces);
+	mapped_files_free(fixture->objects);
 	free(fixture);
 	return 0;
 }
@@ -54,17 +54,17 @@ static void take(struct fixture *fixture, uint64_t time, uint32_t generation)
 	sample->weight = generation;
 	sample_user(sample, HERE);
 	sample->record.size = sizeof(*sample) + sizeof(uint64_t);
-	assert_int_equal(intake_sample(sample, fixture->intake), 0);
+	assert_int_equal(sample_queue_sample(sample, fixture->intake), 0);
 }
 
 static uint64_t taken(const struct fixture *fixture)
 {
-	return profile_totals(fixture->profile)->samples;
+	return stack_table_totals(fixture->profile)->samples;
 }
 
 static void settle(struct fixture *fixture, uint64_t seen)
 {
-	assert_int_equal(intake_settle(fixture->intake, seen), 0);
+	assert_int_equal(sample_queue_flush(fixture->intake, seen), 0);
 }
 
 /* Anonymous memory in odd generations, a file in even ones. */
@@ -82,12 +82,12 @@ struct sums {
 static int sum_up(const struct stack *stack, void *arg)
 {
 	struct sums *sums = arg;
-	uint32_t where = stack_places(stack)[0];
+	uint32_t where = stack_segments(stack)[0];
 
-	if (where == PLACE_NONE)
+	if (where == SEGMENT_NONE)
 		sums->unknown += stack->weight;
 	else
-		sums->by_kind[where == PLACE_ANON] += stack->weight;
+		sums->by_kind[where == SEGMENT_ANON] += stack->weight;
 	return 0;
 }
 
@@ -95,7 +95,7 @@ static struct sums sum(const struct fixture *fixture)
 {
 	struct sums sums = {.unknown = 0};
 
-	assert_int_equal(profile_each(fixture->profile, sum_up, &sums), 0);
+	assert_int_equal(stack_table_each(fixture->profile, sum_up, &sums), 0);
 	return sums;
 }
 
@@ -103,12 +103,12 @@ static void samples_wait_until_their_space_is_told(void **state)
 {
 	struct fixture *fixture = *state;
 
-	intake_begin(fixture->intake, false);
+	sample_queue_begin(fixture->intake, false);
 	take(fixture, 100, 1);
 	assert_int_equal(taken(fixture), 0);
 	told_space(fixture->spaces, 1, 10, 1, "a");
 	told_mapping(fixture->spaces, 1, 1, 0, 0x1000, 0x2000, 0, 0);
-	intake_begin(fixture->intake, true);
+	sample_queue_begin(fixture->intake, true);
 	take(fixture, 200, 1);
 	assert_int_equal(taken(fixture), 0);
 	/* One of the same space may still come that was taken before it. */
@@ -118,12 +118,12 @@ static void samples_wait_until_their_space_is_told(void **state)
 	assert_int_equal(taken(fixture), 2);
 	assert_int_equal(sum(fixture).unknown, 0);
 	/* Now nothing more is to be told of this generation. */
-	intake_begin(fixture->intake, false);
+	sample_queue_begin(fixture->intake, false);
 	take(fixture, 300, 1);
 	assert_int_equal(taken(fixture), 3);
 	take(fixture, 300, 2);
 	assert_int_equal(taken(fixture), 3);
-	assert_int_equal(intake_hasty(fixture->intake), 0);
+	assert_int_equal(sample_queue_early(fixture->intake), 0);
 }
 
 /* Two CPUs, drained one after the other, saw the same changes. */
@@ -135,7 +135,7 @@ static void samples_are_taken_in_the_order_of_generations(void **state)
 	told_space(fixture->spaces, 1, 10, 1, "a");
 	told_mapping(fixture->spaces, 1, 1, 0, 0x1000, 0x2000, 0, 0);
 	told_turns(fixture, 2, 101);
-	intake_begin(fixture->intake, true);
+	sample_queue_begin(fixture->intake, true);
 	for (uint32_t cpu = 0; cpu < 2; cpu++) {
 		for (uint32_t g = 1 + cpu; g <= 100; g += 1 + cpu)
 			take(fixture, g, g);
@@ -157,7 +157,7 @@ static void a_straggler_is_given_nothing_wrong(void **state)
 	told_space(fixture->spaces, 1, 10, 1, "a");
 	told_mapping(fixture->spaces, 1, 1, 0, 0x1000, 0x2000, 0, 0);
 	told_turns(fixture, 2, 10);
-	intake_begin(fixture->intake, true);
+	sample_queue_begin(fixture->intake, true);
 	take(fixture, 10, 8);
 	settle(fixture, 10);
 	take(fixture, 5, 7);
@@ -172,15 +172,15 @@ static void samples_that_wait_are_bounded(void **state)
 {
 	struct fixture *fixture = *state;
 	uint64_t size = sizeof(struct stackbeat_sample) + sizeof(uint64_t);
-	uint64_t fit = INTAKE_BYTES_MAX / size;
+	uint64_t fit = SAMPLE_QUEUE_BYTES_MAX / size;
 
-	intake_begin(fixture->intake, false);
+	sample_queue_begin(fixture->intake, false);
 	for (uint64_t i = 0; i < fit; i++)
 		take(fixture, i, 1);
 	assert_int_equal(taken(fixture), 0);
 	take(fixture, fit, 1);
 	assert_int_equal(taken(fixture), fit + 1);
-	assert_int_equal(intake_hasty(fixture->intake), fit + 1);
+	assert_int_equal(sample_queue_early(fixture->intake), fit + 1);
 	assert_int_equal(sum(fixture).unknown, fit + 1);
 }
 
@@ -189,9 +189,9 @@ static void kernel_threads_do_not_wait(void **state)
 	struct fixture *fixture = *state;
 	struct stackbeat_sample *sample = sample_begin(&fixture->any, 2, "kthreadd");
 
-	intake_begin(fixture->intake, false);
+	sample_queue_begin(fixture->intake, false);
 	sample->record.size = sizeof(*sample);
-	assert_int_equal(intake_sample(sample, fixture->intake), 0);
+	assert_int_equal(sample_queue_sample(sample, fixture->intake), 0);
 	assert_int_equal(taken(fixture), 1);
 }
 

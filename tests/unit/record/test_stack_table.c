@@ -19,9 +19,9 @@
 
 struct fixture {
 	struct told_files files;
-	struct objects *objects;
-	struct spaces *spaces;
-	struct profile *profile;
+	struct mapped_files *objects;
+	struct address_spaces *spaces;
+	struct stack_table *profile;
 	uint32_t pid; /* this process */
 	uint32_t gone; /* a process that has ended */
 	union any_sample any; /* last: it ends in an array without a size */
@@ -30,7 +30,7 @@ struct fixture {
 static int setup(void **state)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
-	struct object_source source;
+	struct file_source source;
 	struct error error;
 	pid_t pid = fork();
 
@@ -41,9 +41,11 @@ static int setup(void **state)
 	fixture->pid = getpid();
 	fixture->gone = pid;
 	source = told_source(&fixture->files);
-	fixture->objects = objects_new("", &source, &error);
-	fixture->spaces = fixture->objects ? spaces_new("", fixture->objects, &error) : NULL;
-	fixture->profile = fixture->spaces ? profile_new(fixture->spaces, LABELS_DEFAULT) : NULL;
+	fixture->objects = mapped_files_new("", &source, &error);
+	fixture->spaces =
+		fixture->objects ? address_spaces_new("", fixture->objects, &error) : NULL;
+	fixture->profile =
+		fixture->spaces ? stack_table_new(fixture->spaces, LABELS_DEFAULT) : NULL;
 	if (fixture->profile)
 		told_self(fixture->spaces, &fixture->files, SELF, fixture->pid);
 	*state = fixture;
@@ -54,9 +56,9 @@ static int teardown(void **state)
 {
 	struct fixture *fixture = *state;
 
-	profile_free(fixture->profile);
-	spaces_free(fixture->spaces);
-	objects_free(fixture->objects);
+	stack_table_free(fixture->profile);
+	address_spaces_free(fixture->spaces);
+	mapped_files_free(fixture->objects);
 	told_clear(&fixture->files);
 	free(fixture);
 	return 0;
@@ -84,12 +86,12 @@ static struct stackbeat_sample *usual(struct fixture *fixture)
 
 static void add(struct fixture *fixture)
 {
-	assert_int_equal(profile_add(&fixture->any.sample, fixture->profile), 0);
+	assert_int_equal(stack_table_add(&fixture->any.sample, fixture->profile), 0);
 }
 
 static uint64_t stacks(const struct fixture *fixture)
 {
-	return profile_totals(fixture->profile)->stacks;
+	return stack_table_totals(fixture->profile)->stacks;
 }
 
 static int copy_stack(const struct stack *stack, void *arg)
@@ -103,7 +105,7 @@ static const struct stack *only_stack(const struct fixture *fixture)
 	const struct stack *stack = NULL;
 
 	assert_int_equal(stacks(fixture), 1);
-	assert_int_equal(profile_each(fixture->profile, copy_stack, &stack), 0);
+	assert_int_equal(stack_table_each(fixture->profile, copy_stack, &stack), 0);
 	assert_non_null(stack);
 	return stack;
 }
@@ -111,13 +113,13 @@ static const struct stack *only_stack(const struct fixture *fixture)
 static void is_empty_at_first(void **state)
 {
 	const struct fixture *fixture = *state;
-	const struct profile_totals *totals = profile_totals(fixture->profile);
+	const struct sample_totals *totals = stack_table_totals(fixture->profile);
 	const struct stack *stack = NULL;
 
 	assert_int_equal(totals->samples + totals->weight + totals->missed + totals->stacks, 0);
-	assert_int_equal(profile_each(fixture->profile, copy_stack, &stack), 0);
+	assert_int_equal(stack_table_each(fixture->profile, copy_stack, &stack), 0);
 	assert_null(stack);
-	profile_free(NULL);
+	stack_table_free(NULL);
 }
 
 static void keeps_all_of_a_stack(void **state)
@@ -132,7 +134,7 @@ static void keeps_all_of_a_stack(void **state)
 	add(fixture);
 	stack = only_stack(fixture);
 	assert_int_equal(stack->origin.pid, fixture->pid);
-	assert_int_equal(space_pid(stack->space), fixture->pid);
+	assert_int_equal(address_space_pid(stack->space), fixture->pid);
 	assert_string_equal(stack->origin.thread, "usual");
 	assert_int_equal(stack->origin.tid, 0);
 	assert_int_equal(stack->origin.cpu, 0);
@@ -147,8 +149,8 @@ static void keeps_all_of_a_stack(void **state)
 	assert_int_equal(stack->frames[2], stack->frames[3]);
 	assert_int_equal(stack->frames[2] % 4096, here() % 4096);
 	assert_true(stack->frames[2] < here());
-	assert_true(stack_places(stack)[0] >= PLACE_OBJECTS);
-	assert_int_equal(stack_places(stack)[0], stack_places(stack)[1]);
+	assert_true(stack_segments(stack)[0] >= SEGMENT_FILES);
+	assert_int_equal(stack_segments(stack)[0], stack_segments(stack)[1]);
 }
 
 /* The same addresses, when something else is mapped there. */
@@ -161,11 +163,11 @@ static void what_is_mapped_makes_a_stack(void **state)
 	add(fixture);
 	told_mapping(fixture->spaces, SELF, 2, STACKBEAT_MAPPING_CHANGE, 0x1000, 0x2000, 0, 0);
 	told_mapping(fixture->spaces, SELF, 3, STACKBEAT_MAPPING_CHANGE, start, start + 4096, 0, 0);
-	assert_int_equal(space_advance(spaces_get(fixture->spaces, SELF, 0), 2), 0);
+	assert_int_equal(address_space_advance(address_spaces_get(fixture->spaces, SELF, 0), 2), 0);
 	usual(fixture)->generation = 2;
 	add(fixture);
 	assert_int_equal(stacks(fixture), 1);
-	assert_int_equal(space_advance(spaces_get(fixture->spaces, SELF, 0), 3), 0);
+	assert_int_equal(address_space_advance(address_spaces_get(fixture->spaces, SELF, 0), 3), 0);
 	usual(fixture)->generation = 3;
 	add(fixture);
 	assert_int_equal(stacks(fixture), 2);
@@ -180,15 +182,15 @@ static void a_call_is_in_the_mapping_before_its_return_address(void **state)
 
 	told_space(fixture->spaces, 8, 4711, 1, "call");
 	told_mapping(fixture->spaces, 8, 1, 0, 0x1000, 0x2000, 0, 0);
-	assert_int_equal(space_advance(spaces_get(fixture->spaces, 8, 0), 1), 0);
+	assert_int_equal(address_space_advance(address_spaces_get(fixture->spaces, 8, 0), 1), 0);
 	sample->space = 8;
 	sample->generation = 1;
 	sample_user(sample, 0x2000);
 	sample_user(sample, 0x2000);
 	add(fixture);
 	stack = only_stack(fixture);
-	assert_int_equal(stack_places(stack)[0], PLACE_NONE);
-	assert_int_equal(stack_places(stack)[1], PLACE_ANON);
+	assert_int_equal(stack_segments(stack)[0], SEGMENT_NONE);
+	assert_int_equal(stack_segments(stack)[1], SEGMENT_ANON);
 	assert_int_equal(stack->frames[1], 0x1fff);
 }
 
@@ -211,9 +213,9 @@ static void same_stacks_are_one(void **state)
 	stack = only_stack(fixture);
 	assert_int_equal(stack->samples, 2);
 	assert_int_equal(stack->weight, 6000000);
-	assert_int_equal(profile_totals(fixture->profile)->samples, 2);
-	assert_int_equal(profile_totals(fixture->profile)->weight, 6000000);
-	assert_int_equal(profile_totals(fixture->profile)->missed, 4);
+	assert_int_equal(stack_table_totals(fixture->profile)->samples, 2);
+	assert_int_equal(stack_table_totals(fixture->profile)->weight, 6000000);
+	assert_int_equal(stack_table_totals(fixture->profile)->missed, 4);
 }
 
 static void other_comm(struct fixture *fixture, struct stackbeat_sample *sample)
@@ -334,16 +336,16 @@ static void stacks_are_as_many_as_the_labels_make_them(void **state)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		for (uint64_t chosen = 0; chosen < 2; chosen++) {
-			profile_free(fixture->profile);
-			fixture->profile = profile_new(fixture->spaces,
-						       chosen ? LABEL_SET(cases[i].label) : 0);
+			stack_table_free(fixture->profile);
+			fixture->profile = stack_table_new(fixture->spaces,
+							   chosen ? LABEL_SET(cases[i].label) : 0);
 			assert_non_null(fixture->profile);
 			usual(fixture);
 			add(fixture);
 			cases[i].change(fixture, usual(fixture));
 			add(fixture);
 			assert_int_equal(stacks(fixture), 1 + chosen);
-			assert_int_equal(profile_totals(fixture->profile)->samples, 2);
+			assert_int_equal(stack_table_totals(fixture->profile)->samples, 2);
 		}
 	}
 }
@@ -366,7 +368,7 @@ static void the_largest_and_the_smallest_sample_fit(void **state)
 		add(fixture);
 		assert_int_equal(stacks(fixture), 2 + i);
 	}
-	assert_int_equal(profile_totals(fixture->profile)->samples, 201);
+	assert_int_equal(stack_table_totals(fixture->profile)->samples, 201);
 }
 
 #define MANY 100000u
@@ -406,7 +408,7 @@ static void grows_with_many_stacks(void **state)
 {
 	struct fixture *fixture = *state;
 	struct sums sums = {0};
-	const struct profile_totals *totals = profile_totals(fixture->profile);
+	const struct sample_totals *totals = stack_table_totals(fixture->profile);
 	const uint64_t weight = (uint64_t)MANY * (MANY + 1);
 
 	for (uint64_t i = 0; i < MANY; i++)
@@ -419,7 +421,7 @@ static void grows_with_many_stacks(void **state)
 	assert_int_equal(totals->weight, weight);
 	assert_int_equal(totals->missed, 2 * MANY);
 
-	assert_int_equal(profile_each(fixture->profile, sum_up, &sums), 0);
+	assert_int_equal(stack_table_each(fixture->profile, sum_up, &sums), 0);
 	assert_int_equal(sums.stacks, MANY);
 	assert_int_equal(sums.samples, 2 * MANY);
 	assert_int_equal(sums.weight, weight);
@@ -452,8 +454,8 @@ static void a_walk_that_leaves_the_code_ends_there(void **state)
 	sample->generation = 0;
 	add(fixture);
 	assert_int_equal(stacks(fixture), 3);
-	profile_free(fixture->profile);
-	fixture->profile = profile_new(fixture->spaces, 0);
+	stack_table_free(fixture->profile);
+	fixture->profile = stack_table_new(fixture->spaces, 0);
 	add(fixture);
 	assert_int_equal(only_stack(fixture)->user_frames, 3);
 }
@@ -470,9 +472,9 @@ static void what_is_not_told_has_no_mappings(void **state)
 	stack = only_stack(fixture);
 	assert_int_equal(stack->samples, 2);
 	assert_int_equal(stack->origin.pid, fixture->gone);
-	assert_int_equal(space_pid(stack->space), fixture->gone);
-	assert_string_equal(space_comm(stack->space), "");
-	assert_int_equal(stack_places(stack)[0], PLACE_NONE);
+	assert_int_equal(address_space_pid(stack->space), fixture->gone);
+	assert_string_equal(address_space_comm(stack->space), "");
+	assert_int_equal(stack_segments(stack)[0], SEGMENT_NONE);
 	assert_int_equal(stack->frames[0], here());
 }
 
@@ -485,7 +487,7 @@ static void objects_are_read_that_frames_need(void **state)
 		usual(fixture)->frames[1] += i;
 		add(fixture);
 	}
-	objects_finish(fixture->objects);
+	mapped_files_finish(fixture->objects);
 	assert_int_equal(fixture->files.opened, 1);
 	assert_int_equal(fixture->files.released, fixture->files.count);
 }
@@ -503,7 +505,7 @@ static void a_walk_can_be_stopped(void **state)
 
 	for (uint64_t i = 0; i < 10; i++)
 		put_many(fixture, i);
-	assert_int_equal(profile_each(fixture->profile, stop_at_third, &seen), -ECANCELED);
+	assert_int_equal(stack_table_each(fixture->profile, stop_at_third, &seen), -ECANCELED);
 	assert_int_equal(seen, 3);
 }
 

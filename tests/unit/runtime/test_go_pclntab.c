@@ -18,7 +18,7 @@ struct chain {
 	size_t frames;
 };
 
-static int add_frame(const struct gosym_frame *frame, void *arg)
+static int add_frame(const struct go_frame *frame, void *arg)
 {
 	struct chain *chain = arg;
 	size_t used = strlen(chain->text);
@@ -30,35 +30,35 @@ static int add_frame(const struct gosym_frame *frame, void *arg)
 	return 0;
 }
 
-static struct gosym *open_image(const struct go_options *options)
+static struct go_pclntab *open_image(const struct go_options *options)
 {
-	struct gosym *gosym = NULL;
+	struct go_pclntab *gosym = NULL;
 	struct error error;
 
 	go_image_make(&image, options);
-	if (gosym_open(image.bytes, image.size, &gosym, &error) != 0)
+	if (go_pclntab_open(image.bytes, image.size, &gosym, &error) != 0)
 		fail_msg("%s", error.text);
 	return gosym;
 }
 
-static void assert_chain(const struct gosym *gosym, uint32_t offset, const char *text)
+static void assert_chain(const struct go_pclntab *gosym, uint32_t offset, const char *text)
 {
 	struct chain chain = {0};
 
-	assert_int_equal(gosym_lookup(gosym, GO_TEXT + offset, add_frame, &chain), 0);
+	assert_int_equal(go_pclntab_lookup(gosym, GO_TEXT + offset, add_frame, &chain), 0);
 	assert_string_equal(chain.text, text);
 }
 
-static void assert_nothing(const struct gosym *gosym, uint64_t vaddr)
+static void assert_nothing(const struct go_pclntab *gosym, uint64_t vaddr)
 {
 	struct chain chain = {0};
 
-	assert_int_equal(gosym_lookup(gosym, vaddr, add_frame, &chain), -ENOENT);
+	assert_int_equal(go_pclntab_lookup(gosym, vaddr, add_frame, &chain), -ENOENT);
 	assert_int_equal(chain.frames, 0);
 }
 
 /* What go_image.h says of its image. */
-static void assert_all(const struct gosym *gosym)
+static void assert_all(const struct go_pclntab *gosym)
 {
 	assert_chain(gosym, 0x00, "main.plain main.plain /a.go:10\n");
 	assert_chain(gosym, 0x0f, "main.plain main.plain /a.go:10\n");
@@ -87,18 +87,18 @@ static void test_versions(void **state)
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
 		for (unsigned int variant = 0; variant < 4; variant++) {
 			struct go_options options = versions[i];
-			struct gosym *gosym;
+			struct go_pclntab *gosym;
 
 			options.has_section_headers = variant & 1;
 			options.has_relocations = variant & 2;
 			gosym = open_image(&options);
 			assert_all(gosym);
-			gosym_close(gosym);
+			go_pclntab_close(gosym);
 		}
 	}
 }
 
-static int keep_start_lines(const struct gosym_frame *frame, void *arg)
+static int keep_start_lines(const struct go_frame *frame, void *arg)
 {
 	struct chain *chain = arg;
 	size_t used = strlen(chain->text);
@@ -109,24 +109,24 @@ static int keep_start_lines(const struct gosym_frame *frame, void *arg)
 
 static void test_start_lines(void **state)
 {
-	struct gosym *gosym = open_image(&go_1_20);
+	struct go_pclntab *gosym = open_image(&go_1_20);
 	struct chain chain = {0}, none = {0};
 
 	(void)state;
-	assert_int_equal(gosym_lookup(gosym, GO_TEXT + 0x30, keep_start_lines, &chain), 0);
+	assert_int_equal(go_pclntab_lookup(gosym, GO_TEXT + 0x30, keep_start_lines, &chain), 0);
 	assert_string_equal(chain.text, "39 29 19 ");
-	gosym_close(gosym);
+	go_pclntab_close(gosym);
 	gosym = open_image(&go_1_18);
-	assert_int_equal(gosym_lookup(gosym, GO_TEXT + 0x30, keep_start_lines, &none), 0);
+	assert_int_equal(go_pclntab_lookup(gosym, GO_TEXT + 0x30, keep_start_lines, &none), 0);
 	assert_string_equal(none.text, "0 0 0 ");
-	gosym_close(gosym);
+	go_pclntab_close(gosym);
 }
 
 /* A Go that is not known yet: what is inlined is not found, but functions are. */
 static void test_unknown_version(void **state)
 {
 	struct go_options options = go_1_20;
-	struct gosym *gosym;
+	struct go_pclntab *gosym;
 
 	(void)state;
 	options.trees = 44;
@@ -134,22 +134,22 @@ static void test_unknown_version(void **state)
 	gosym = open_image(&options);
 	assert_chain(gosym, 0x10, "main.plain main.plain /a.go:11\n");
 	assert_chain(gosym, 0x30, "main.outer[...] main.outer[go.shape.int] /b.go:40\n");
-	gosym_close(gosym);
+	go_pclntab_close(gosym);
 }
 
 static void assert_printed(const struct go_options *version, const char *name, const char *printed)
 {
 	struct go_options options = *version;
 	struct chain chain = {0};
-	struct gosym *gosym;
+	struct go_pclntab *gosym;
 	char text[128];
 
 	options.name = name;
 	gosym = open_image(&options);
-	assert_int_equal(gosym_lookup(gosym, GO_TEXT + 0x20, add_frame, &chain), 0);
+	assert_int_equal(go_pclntab_lookup(gosym, GO_TEXT + 0x20, add_frame, &chain), 0);
 	snprintf(text, sizeof(text), "%s %s /a.go:20\n", printed, name);
 	assert_string_equal(chain.text, text);
-	gosym_close(gosym);
+	go_pclntab_close(gosym);
 }
 
 static void test_names(void **state)
@@ -171,7 +171,7 @@ static void test_names(void **state)
 	assert_printed(&go_1_20, "", "");
 }
 
-static int stop(const struct gosym_frame *frame, void *arg)
+static int stop(const struct go_frame *frame, void *arg)
 {
 	(void)frame;
 	++*(int *)arg;
@@ -180,36 +180,36 @@ static int stop(const struct gosym_frame *frame, void *arg)
 
 static void test_stopping(void **state)
 {
-	struct gosym *gosym = open_image(&go_1_20);
+	struct go_pclntab *gosym = open_image(&go_1_20);
 	int calls = 0;
 
 	(void)state;
-	assert_int_equal(gosym_lookup(gosym, GO_TEXT + 0x30, stop, &calls), 17);
+	assert_int_equal(go_pclntab_lookup(gosym, GO_TEXT + 0x30, stop, &calls), 17);
 	assert_int_equal(calls, 1);
-	gosym_close(gosym);
+	go_pclntab_close(gosym);
 }
 
 static void test_circular_chain(void **state)
 {
 	struct go_options options = go_1_20;
 	struct chain chain = {0};
-	struct gosym *gosym;
+	struct go_pclntab *gosym;
 
 	(void)state;
 	options.circular = true;
 	gosym = open_image(&options);
-	assert_int_equal(gosym_lookup(gosym, GO_TEXT + 0x30, add_frame, &chain), 0);
+	assert_int_equal(go_pclntab_lookup(gosym, GO_TEXT + 0x30, add_frame, &chain), 0);
 	assert_int_equal(chain.frames, 3);
 	assert_non_null(strstr(chain.text, "\nmain.outer[...]"));
-	gosym_close(gosym);
+	go_pclntab_close(gosym);
 }
 
 static void assert_refused(const void *data, size_t size, int code, const char *text)
 {
-	struct gosym *gosym = NULL;
+	struct go_pclntab *gosym = NULL;
 	struct error error = {0};
 
-	assert_int_equal(gosym_open(data, size, &gosym, &error), code);
+	assert_int_equal(go_pclntab_open(data, size, &gosym, &error), code);
 	assert_non_null(strstr(error.text, text));
 	assert_null(gosym);
 }
@@ -241,7 +241,7 @@ static void test_refused(void **state)
 static void test_wrong_section(void **state)
 {
 	struct go_options options = go_1_20;
-	struct gosym *gosym = NULL;
+	struct go_pclntab *gosym = NULL;
 	Elf64_Ehdr elf;
 
 	(void)state;
@@ -249,26 +249,26 @@ static void test_wrong_section(void **state)
 	go_image_make(&image, &options);
 	memcpy(&elf, image.bytes, sizeof(elf));
 	image.bytes[elf.e_shoff + sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_addr)] ^= 0x10;
-	assert_int_equal(gosym_open(image.bytes, image.size, &gosym, NULL), 0);
+	assert_int_equal(go_pclntab_open(image.bytes, image.size, &gosym, NULL), 0);
 	assert_all(gosym);
-	gosym_close(gosym);
+	go_pclntab_close(gosym);
 }
 
 /* Memory that ends where the file does, so that the sanitizer sees what reads beyond. */
 static void try_bytes(const unsigned char *bytes, size_t size)
 {
 	unsigned char *copy = malloc(size ? size : 1);
-	struct gosym *gosym = NULL;
+	struct go_pclntab *gosym = NULL;
 	struct chain chain;
 
 	assert_non_null(copy);
 	memcpy(copy, bytes, size);
-	if (gosym_open(copy, size, &gosym, NULL) == 0) {
+	if (go_pclntab_open(copy, size, &gosym, NULL) == 0) {
 		for (uint32_t at = 0; at < GO_TEXT_SIZE; at += 8) {
 			chain = (struct chain){0};
-			gosym_lookup(gosym, GO_TEXT + at, add_frame, &chain);
+			go_pclntab_lookup(gosym, GO_TEXT + at, add_frame, &chain);
 		}
-		gosym_close(gosym);
+		go_pclntab_close(gosym);
 	}
 	free(copy);
 }

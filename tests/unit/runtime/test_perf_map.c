@@ -9,22 +9,22 @@
 #include <inttypes.h>
 #include <sys/types.h>
 
-static struct perfmap *read_map(const char *text, size_t size)
+static struct perf_map *read_map(const char *text, size_t size)
 {
-	struct perfmap *map;
+	struct perf_map *map;
 	int fd;
 
 	write_file(in_sandbox("map"), text, size);
 	fd = open(in_sandbox("map"), O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
-	assert_int_equal(perfmap_read(fd, &map), 0);
+	assert_int_equal(perf_map_read(fd, &map), 0);
 	close(fd);
 	return map;
 }
 
-static void expect(const struct perfmap *map, uint64_t address, const char *name)
+static void expect(const struct perf_map *map, uint64_t address, const char *name)
 {
-	const char *found = perfmap_lookup(map, address);
+	const char *found = perf_map_lookup(map, address);
 
 	if (!name)
 		assert_null(found);
@@ -36,9 +36,9 @@ static void expect(const struct perfmap *map, uint64_t address, const char *name
 
 static void test_names(void **state)
 {
-	struct perfmap *map = READ("2000 10 second\n"
-				   "1000 20 LazyCompile:~a b /x y.js:12\n"
-				   "7fFFffff0000 1 high\n");
+	struct perf_map *map = READ("2000 10 second\n"
+				    "1000 20 LazyCompile:~a b /x y.js:12\n"
+				    "7fFFffff0000 1 high\n");
 
 	(void)state;
 	expect(map, 0xfff, NULL);
@@ -48,17 +48,17 @@ static void test_names(void **state)
 	expect(map, 0x200f, "second");
 	expect(map, 0x2010, NULL);
 	expect(map, 0x7fffffff0000, "high");
-	perfmap_free(map);
+	perf_map_free(map);
 }
 
 static void test_later_ones_win(void **state)
 {
-	struct perfmap *map = READ("1000 100 old\n"
-				   "1040 10 new\n"
-				   "1080 100 tail\n"
-				   "1000 8 first\n"
-				   "1044 4 old inside\n"
-				   "1040 10 newest\n");
+	struct perf_map *map = READ("1000 100 old\n"
+				    "1040 10 new\n"
+				    "1080 100 tail\n"
+				    "1000 8 first\n"
+				    "1044 4 old inside\n"
+				    "1040 10 newest\n");
 
 	(void)state;
 	expect(map, 0x1000, "first");
@@ -72,14 +72,14 @@ static void test_later_ones_win(void **state)
 	expect(map, 0x1080, "tail");
 	expect(map, 0x117f, "tail");
 	expect(map, 0x1180, NULL);
-	perfmap_free(map);
+	perf_map_free(map);
 }
 
 static void test_overlaps_as_told_one_by_one(void **state)
 {
 	uint32_t owner[256] = {0}, at, size;
 	char *text = malloc(1u << 16), name[16];
-	struct perfmap *map;
+	struct perf_map *map;
 	size_t used = 0;
 
 	(void)state;
@@ -97,26 +97,26 @@ static void test_overlaps_as_told_one_by_one(void **state)
 		sprintf(name, "f%u", owner[k]);
 		expect(map, 0x1000 + k, owner[k] ? name : NULL);
 	}
-	perfmap_free(map);
+	perf_map_free(map);
 	free(text);
 }
 
 static void test_lines_that_make_no_sense(void **state)
 {
-	struct perfmap *map = READ("\n"
-				   "1000\n"
-				   "1000 10\n"
-				   "1000 10 \n"
-				   "1000 0 empty\n"
-				   "-1000 10 sign\n"
-				   "1000 -10 sign\n"
-				   "1000 +10 sign\n"
-				   "1000  10 two blanks\n"
-				   "10000000000000000 10 long\n"
-				   "ffffffffffffffff 10 wraps\n"
-				   "1000 zz text\n"
-				   "0x2000 0x10 good\n"
-				   "3000 10 unfinished");
+	struct perf_map *map = READ("\n"
+				    "1000\n"
+				    "1000 10\n"
+				    "1000 10 \n"
+				    "1000 0 empty\n"
+				    "-1000 10 sign\n"
+				    "1000 -10 sign\n"
+				    "1000 +10 sign\n"
+				    "1000  10 two blanks\n"
+				    "10000000000000000 10 long\n"
+				    "ffffffffffffffff 10 wraps\n"
+				    "1000 zz text\n"
+				    "0x2000 0x10 good\n"
+				    "3000 10 unfinished");
 
 	(void)state;
 	expect(map, 0x1000, NULL);
@@ -124,16 +124,16 @@ static void test_lines_that_make_no_sense(void **state)
 	expect(map, UINT64_MAX, NULL);
 	expect(map, 0x2000, "good");
 	expect(map, 0x3000, NULL);
-	perfmap_free(map);
+	perf_map_free(map);
 	map = READ("");
 	expect(map, 0, NULL);
-	perfmap_free(map);
+	perf_map_free(map);
 }
 
 static void test_long_lines_and_zeros(void **state)
 {
-	static char text[3 * PERFMAP_LINE_MAX];
-	struct perfmap *map;
+	static char text[3 * PERF_MAP_LINE_MAX];
+	struct perf_map *map;
 	size_t length;
 
 	(void)state;
@@ -141,13 +141,13 @@ static void test_long_lines_and_zeros(void **state)
 	memcpy(text, "1000 10 ", 8);
 	memcpy(text + sizeof(text) - 14, "\n2000 10 next\n", 14);
 	map = read_map(text, sizeof(text));
-	length = strlen(perfmap_lookup(map, 0x1000));
-	assert_true(length > PERFMAP_LINE_MAX / 2 && length < PERFMAP_LINE_MAX);
+	length = strlen(perf_map_lookup(map, 0x1000));
+	assert_true(length > PERF_MAP_LINE_MAX / 2 && length < PERF_MAP_LINE_MAX);
 	expect(map, 0x2000, "next");
-	perfmap_free(map);
+	perf_map_free(map);
 	map = read_map("1000 10 a\0b\n\0\0\n2000 10 next\n", 28);
 	expect(map, 0x2000, "next");
-	perfmap_free(map);
+	perf_map_free(map);
 }
 
 static void test_too_many(void **state)
@@ -155,38 +155,38 @@ static void test_too_many(void **state)
 	char *text = NULL;
 	size_t size = 0;
 	FILE *stream = open_memstream(&text, &size);
-	struct perfmap *map;
+	struct perf_map *map;
 
 	(void)state;
-	for (unsigned int i = 0; i < PERFMAP_ENTRIES_MAX; i++)
+	for (unsigned int i = 0; i < PERF_MAP_ENTRIES_MAX; i++)
 		fprintf(stream, "%x 10 f%x\n", 0x1000 + i * 0x10, i);
 	fflush(stream);
 	map = read_map(text, size);
-	assert_false(perfmap_is_cut(map));
-	perfmap_free(map);
+	assert_false(perf_map_is_truncated(map));
+	perf_map_free(map);
 	fputs("1 10 last\n", stream);
 	fclose(stream);
 	map = read_map(text, size);
-	assert_true(perfmap_is_cut(map));
+	assert_true(perf_map_is_truncated(map));
 	expect(map, 0x1000, "f0");
 	expect(map, 1, NULL);
-	perfmap_free(map);
+	perf_map_free(map);
 	free(text);
 }
 
 static void test_too_long(void **state)
 {
-	struct perfmap *map;
+	struct perf_map *map;
 	int fd;
 
 	(void)state;
 	write_text(in_sandbox("map"), "1000 10 f\n");
 	fd = open(in_sandbox("map"), O_RDWR | O_CLOEXEC);
-	assert_int_equal(ftruncate(fd, PERFMAP_BYTES_MAX + 1), 0);
-	assert_int_equal(perfmap_read(fd, &map), 0);
-	assert_true(perfmap_is_cut(map));
+	assert_int_equal(ftruncate(fd, PERF_MAP_BYTES_MAX + 1), 0);
+	assert_int_equal(perf_map_read(fd, &map), 0);
+	assert_true(perf_map_is_truncated(map));
 	expect(map, 0x1000, "f");
-	perfmap_free(map);
+	perf_map_free(map);
 	close(fd);
 }
 
@@ -201,7 +201,7 @@ static void test_anything(void **state)
 	for (uint32_t i = 0; i < 2000; i++) {
 		for (size_t k = 0; k < sizeof(text); k++)
 			text[k] = alphabet[(size_t)random() % sizeof(alphabet)];
-		perfmap_free(read_map(text, sizeof(text)));
+		perf_map_free(read_map(text, sizeof(text)));
 	}
 }
 
@@ -213,16 +213,16 @@ static void test_open(void **state)
 	(void)state;
 	run("mkdir -p %s", in_sandbox("proc/12/root/tmp"));
 	map = in_sandbox("proc/12/root/tmp/perf-3.map");
-	assert_int_equal(perfmap_open(sandbox, 13, 3, 0), -ENOENT);
-	assert_int_equal(perfmap_open(sandbox, 12, 3, 0), -ENOENT);
+	assert_int_equal(perf_map_open(sandbox, 13, 3, 0), -ENOENT);
+	assert_int_equal(perf_map_open(sandbox, 12, 3, 0), -ENOENT);
 	write_text(map, "1000 10 a\n");
-	fd = perfmap_open(sandbox, 12, 3, 0);
+	fd = perf_map_open(sandbox, 12, 3, 0);
 	assert_true(fd >= 0);
 	close(fd);
 	run("rm %s && mkfifo %s", map, map);
-	assert_int_equal(perfmap_open(sandbox, 12, 3, 0), -EINVAL);
+	assert_int_equal(perf_map_open(sandbox, 12, 3, 0), -EINVAL);
 	run("rm %s && ln -s /etc/passwd %s", map, map);
-	assert_true(perfmap_open(sandbox, 12, 3, 0) < 0);
+	assert_true(perf_map_open(sandbox, 12, 3, 0) < 0);
 }
 
 /* A link in a container does not lead out of it. */
@@ -234,11 +234,11 @@ static void test_links_in_a_container(void **state)
 	run("mkdir -p %s %s", in_sandbox("proc/15/root/var"), in_sandbox("outside"));
 	write_text(in_sandbox("outside/perf-3.map"), "1000 10 a\n");
 	run("ln -s %s %s", in_sandbox("outside"), in_sandbox("proc/15/root/tmp"));
-	assert_true(perfmap_open(sandbox, 15, 3, 0) < 0);
+	assert_true(perf_map_open(sandbox, 15, 3, 0) < 0);
 	run("rm %s && ln -s /var %s", in_sandbox("proc/15/root/tmp"),
 	    in_sandbox("proc/15/root/tmp"));
 	write_text(in_sandbox("proc/15/root/var/perf-3.map"), "1000 10 a\n");
-	fd = perfmap_open(sandbox, 15, 3, 0);
+	fd = perf_map_open(sandbox, 15, 3, 0);
 	assert_true(fd >= 0);
 	close(fd);
 }
@@ -254,12 +254,12 @@ static void test_age(void **state)
 	run("mkdir -p %s", in_sandbox("proc/16/root/tmp"));
 	map = in_sandbox("proc/16/root/tmp/perf-3.map");
 	write_text(map, "1000 10 a\n");
-	fd = perfmap_open(sandbox, 16, 3, start);
+	fd = perf_map_open(sandbox, 16, 3, start);
 	assert_true(fd >= 0);
 	close(fd);
 	run("touch -d '-1 hour' %s", map);
-	assert_int_equal(perfmap_open(sandbox, 16, 3, start), -ESTALE);
-	fd = perfmap_open(sandbox, 16, 3, start - UINT64_C(3600000000000));
+	assert_int_equal(perf_map_open(sandbox, 16, 3, start), -ESTALE);
+	fd = perf_map_open(sandbox, 16, 3, start - UINT64_C(3600000000000));
 	assert_true(fd >= 0);
 	close(fd);
 }
@@ -277,13 +277,13 @@ static void test_owner(void **state)
 	map = in_sandbox("proc/14/root/tmp/perf-3.map");
 	write_text(map, "1000 10 a\n");
 	assert_int_equal(chown(map, 1234, 1234), 0);
-	assert_int_equal(perfmap_open(sandbox, 14, 3, 0), -EPERM);
+	assert_int_equal(perf_map_open(sandbox, 14, 3, 0), -EPERM);
 	assert_int_equal(chown(in_sandbox("proc/14"), 1234, 1234), 0);
-	fd = perfmap_open(sandbox, 14, 3, 0);
+	fd = perf_map_open(sandbox, 14, 3, 0);
 	assert_true(fd >= 0);
 	close(fd);
 	assert_int_equal(chown(map, 0, 0), 0);
-	fd = perfmap_open(sandbox, 14, 3, 0);
+	fd = perf_map_open(sandbox, 14, 3, 0);
 	assert_true(fd >= 0);
 	close(fd);
 }

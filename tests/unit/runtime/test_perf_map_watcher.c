@@ -7,9 +7,9 @@
 #include "lib/clock.h"
 #include "sandbox.h"
 
-#define PROCESSES (JITMAPS_OPEN_MAX + 3)
+#define PROCESSES (PERF_MAP_WATCHER_OPEN_MAX + 3)
 
-static struct jitmaps *maps;
+static struct perf_map_watcher *maps;
 
 /* Makes processes 1 to PROCESSES without a map, and PROCESSES + 1 and so on with one. */
 static int set_up(void **state)
@@ -24,19 +24,19 @@ static int set_up(void **state)
 			    in_sandbox("proc/%u", pid)))
 			return -1;
 	}
-	maps = jitmaps_new(sandbox);
+	maps = perf_map_watcher_new(sandbox);
 	return maps ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
-	jitmaps_free(maps);
+	perf_map_watcher_free(maps);
 	return remove_sandbox(state);
 }
 
 static uint32_t add(uint32_t pid)
 {
-	uint32_t number = jitmaps_add(maps, pid, 1, 0);
+	uint32_t number = perf_map_watcher_add(maps, pid, 1, 0);
 
 	assert_int_not_equal(number, UINT32_MAX);
 	return number;
@@ -50,12 +50,12 @@ static void those_without_a_map_take_no_place(void **state)
 	for (uint32_t pid = 1; pid <= PROCESSES; pid++)
 		without = add(pid);
 	with = add(PROCESSES + 1);
-	jitmaps_look(maps, without);
-	jitmaps_look(maps, with);
-	jitmaps_finish(maps);
-	assert_int_equal(jitmaps_fd(maps, without), -1);
-	assert_true(jitmaps_fd(maps, with) >= 0);
-	assert_int_equal(jitmaps_left_out(maps), 0);
+	perf_map_watcher_poll(maps, without);
+	perf_map_watcher_poll(maps, with);
+	perf_map_watcher_finish(maps);
+	assert_int_equal(perf_map_watcher_fd(maps, without), -1);
+	assert_true(perf_map_watcher_fd(maps, with) >= 0);
+	assert_int_equal(perf_maps_dropped(maps), 0);
 }
 
 static void what_is_left_out_is_counted_once(void **state)
@@ -66,12 +66,12 @@ static void what_is_left_out_is_counted_once(void **state)
 	for (uint32_t i = 0; i < PROCESSES; i++)
 		numbers[i] = add(PROCESSES + 1 + i);
 	for (uint32_t i = 0; i < PROCESSES; i++)
-		jitmaps_look(maps, numbers[i]);
-	jitmaps_finish(maps);
+		perf_map_watcher_poll(maps, numbers[i]);
+	perf_map_watcher_finish(maps);
 	for (uint32_t i = 0; i < PROCESSES; i++)
-		open += jitmaps_fd(maps, numbers[i]) >= 0;
-	assert_int_equal(open, JITMAPS_OPEN_MAX);
-	assert_int_equal(jitmaps_left_out(maps), PROCESSES - JITMAPS_OPEN_MAX);
+		open += perf_map_watcher_fd(maps, numbers[i]) >= 0;
+	assert_int_equal(open, PERF_MAP_WATCHER_OPEN_MAX);
+	assert_int_equal(perf_maps_dropped(maps), PROCESSES - PERF_MAP_WATCHER_OPEN_MAX);
 }
 
 /* An earlier process of the same id has left it. It counts, also when it is gone later. */
@@ -81,15 +81,15 @@ static void maps_of_others_are_counted(void **state)
 	uint32_t number;
 
 	(void)state;
-	number = jitmaps_add(maps, PROCESSES + 1, 1, later);
+	number = perf_map_watcher_add(maps, PROCESSES + 1, 1, later);
 	add(1);
-	for (int tries = 0; jitmaps_left_out(maps) == 0 && tries < 10000; tries++)
+	for (int tries = 0; perf_maps_dropped(maps) == 0 && tries < 10000; tries++)
 		usleep(1000);
 	run("rm %s", in_sandbox("with/root/tmp/perf-1.map"));
-	jitmaps_look(maps, number);
-	jitmaps_finish(maps);
-	assert_int_equal(jitmaps_fd(maps, number), -1);
-	assert_int_equal(jitmaps_left_out(maps), 1);
+	perf_map_watcher_poll(maps, number);
+	perf_map_watcher_finish(maps);
+	assert_int_equal(perf_map_watcher_fd(maps, number), -1);
+	assert_int_equal(perf_maps_dropped(maps), 1);
 }
 
 static void what_is_no_file_is_counted(void **state)
@@ -99,9 +99,9 @@ static void what_is_no_file_is_counted(void **state)
 	(void)state;
 	run("ln -sf perf-2.map %s", in_sandbox("with/root/tmp/perf-1.map"));
 	number = add(PROCESSES + 1);
-	jitmaps_finish(maps);
-	assert_int_equal(jitmaps_fd(maps, number), -1);
-	assert_int_equal(jitmaps_left_out(maps), 1);
+	perf_map_watcher_finish(maps);
+	assert_int_equal(perf_map_watcher_fd(maps, number), -1);
+	assert_int_equal(perf_maps_dropped(maps), 1);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)

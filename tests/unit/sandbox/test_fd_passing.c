@@ -32,7 +32,7 @@ static void receive(int socket, int *fd)
 {
 	char bytes[sizeof(BYTES)];
 
-	assert_int_equal(receive_file(socket, bytes, sizeof(bytes), fd), sizeof(BYTES));
+	assert_int_equal(receive_fd(socket, bytes, sizeof(bytes), fd), sizeof(BYTES));
 	assert_string_equal(bytes, BYTES);
 }
 
@@ -43,8 +43,8 @@ static void test_one_or_none(void **state)
 
 	(void)state;
 	assert_return_code(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
-	assert_int_equal(pass_file(ends[0], BYTES, sizeof(BYTES), ends[0]), 0);
-	assert_int_equal(pass_file(ends[0], BYTES, sizeof(BYTES), -1), 0);
+	assert_int_equal(send_fd(ends[0], BYTES, sizeof(BYTES), ends[0]), 0);
+	assert_int_equal(send_fd(ends[0], BYTES, sizeof(BYTES), -1), 0);
 	receive(ends[1], &fd);
 	assert_return_code(fd, 0);
 	assert_return_code(fstat(ends[0], &sent), 0);
@@ -54,7 +54,7 @@ static void test_one_or_none(void **state)
 	receive(ends[1], &fd);
 	assert_int_equal(fd, -1);
 	close(ends[0]);
-	assert_int_equal(receive_file(ends[1], &fd, sizeof(fd), &fd), 0);
+	assert_int_equal(receive_fd(ends[1], &fd, sizeof(fd), &fd), 0);
 	close(ends[1]);
 }
 

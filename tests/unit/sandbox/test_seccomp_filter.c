@@ -265,7 +265,7 @@ static int try_confined(long (*function)(void), int *status)
 	assert_true(child >= 0);
 	if (child == 0) {
 		signal(SIGSEGV, SIG_DFL); /* cmocka would go on with its tests */
-		confine((int[]){ends[1], -1}, -1);
+		sandbox_enter((int[]){ends[1], -1}, -1);
 		errno = ENODATA; /* where no call says why */
 		told = function() < 0 ? errno : 0;
 		if (write(ends[1], &told, sizeof(told)) < 0)
@@ -352,7 +352,7 @@ static long reach_others(void)
 /* As where filters are forbidden: what is there stays, and the process goes on. */
 static long confine_again(void)
 {
-	confine((int[]){-1, -1}, -1);
+	sandbox_enter((int[]){-1, -1}, -1);
 	return read_file();
 }
 
@@ -435,15 +435,15 @@ static void test_sockets_pass_files(void **state)
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
-		confine((int[]){-1, ends[1]}, -1);
+		sandbox_enter((int[]){-1, ends[1]}, -1);
 		fd = open(in_sandbox("there"), O_RDONLY | O_CLOEXEC);
-		_exit(pass_file(ends[1], "id", 2, fd) != 0);
+		_exit(send_fd(ends[1], "id", 2, fd) != 0);
 	}
 	close(ends[1]);
-	assert_int_equal(receive_file(ends[0], bytes, sizeof(bytes), &fd), 2);
+	assert_int_equal(receive_fd(ends[0], bytes, sizeof(bytes), &fd), 2);
 	assert_int_equal(read(fd, bytes, sizeof(bytes)), strlen(CONTENT));
 	close(fd);
-	assert_int_equal(receive_file(ends[0], bytes, sizeof(bytes), &fd), 0);
+	assert_int_equal(receive_fd(ends[0], bytes, sizeof(bytes), &fd), 0);
 	assert_int_equal(fd, -1);
 	close(ends[0]);
 	assert_int_equal(waitpid(child, NULL, 0), child);

@@ -77,21 +77,21 @@ static const char *name_of(const struct pprof_profile *profile, size_t location)
 static void rename_with(struct pprof_profile *profile, struct kernel *kernel,
 			const char *kallsyms_path)
 {
-	const struct object_search search = {.time = INT64_MAX};
+	const struct binary_finder search = {.time = INT64_MAX};
 	struct kallsyms *kallsyms = NULL;
-	struct renaming renaming = {
+	struct offline_symbolizer renaming = {
 		.search = &search,
 		.kernel = kernel,
 		.problem = take_problem,
 		.missing = take_missing,
 	};
-	struct renaming_counts counts;
+	struct offline_counts counts;
 
 	*problems = '\0';
 	if (kallsyms_path)
 		assert_int_equal(kallsyms_read(kallsyms_path, &kallsyms, &error), 0);
 	renaming.kallsyms = kallsyms;
-	assert_int_equal(renaming_run(&renaming, profile, &counts, &error), 0);
+	assert_int_equal(offline_symbolize(&renaming, profile, &counts, &error), 0);
 	kallsyms_free(kallsyms);
 	kernel_free(kernel);
 }

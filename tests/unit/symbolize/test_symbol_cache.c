@@ -15,7 +15,7 @@
 
 #define ID "0123abcd"
 
-static const struct name_line inlined[] = {
+static const struct source_line inlined[] = {
 	{.function = "inner", .system_name = "_Z5inner", .file = "/a.cc", .line = 3},
 	{.function = "outer",
 	 .system_name = "_Z5outer",
@@ -25,12 +25,12 @@ static const struct name_line inlined[] = {
 	 .start = 0x1000},
 };
 
-static struct name_line found[INLINE_DEPTH_MAX];
+static struct source_line found[INLINE_DEPTH_MAX];
 static size_t count;
 
-static void expect_inlined(const struct cached_names *names, uint64_t address)
+static void expect_inlined(const struct cached_symbols *names, uint64_t address)
 {
-	assert_true(cached_names_find(names, address, found, &count));
+	assert_true(cached_symbols_find(names, address, found, &count));
 	assert_int_equal(count, 2);
 	for (size_t i = 0; i < 2; i++) {
 		assert_string_equal(found[i].function, inlined[i].function);
@@ -45,41 +45,41 @@ static void expect_inlined(const struct cached_names *names, uint64_t address)
 /* Keeps a function with one inlined at 0x1004 and 0x1010, and what is not to be shown at 0x2000. */
 static void write_some(void)
 {
-	struct cached_names *names = name_cache_read(sandbox, ID);
+	struct cached_symbols *names = symbol_cache_read(sandbox, ID);
 
 	assert_non_null(names);
-	assert_int_equal(cached_names_add(names, 0x2000, NULL, 0), 0);
-	assert_int_equal(cached_names_add(names, 0x1010, inlined, 2), 0);
-	assert_int_equal(cached_names_add(names, 0x1004, inlined, 2), 0);
-	name_cache_write(sandbox, ID, names);
-	cached_names_free(names);
+	assert_int_equal(cached_symbols_add(names, 0x2000, NULL, 0), 0);
+	assert_int_equal(cached_symbols_add(names, 0x1010, inlined, 2), 0);
+	assert_int_equal(cached_symbols_add(names, 0x1004, inlined, 2), 0);
+	symbol_cache_write(sandbox, ID, names);
+	cached_symbols_free(names);
 }
 
 static void test_what_is_kept_is_found(void **state)
 {
-	struct cached_names *names;
+	struct cached_symbols *names;
 
 	(void)state;
 	write_some();
-	names = name_cache_read(sandbox, ID);
+	names = symbol_cache_read(sandbox, ID);
 	expect_inlined(names, 0x1004);
 	expect_inlined(names, 0x1010);
-	assert_true(cached_names_find(names, 0x2000, found, &count));
+	assert_true(cached_symbols_find(names, 0x2000, found, &count));
 	assert_int_equal(count, 0);
-	assert_false(cached_names_find(names, 0x1005, found, &count));
-	assert_false(cached_names_find(names, UINT64_MAX, found, &count));
+	assert_false(cached_symbols_find(names, 0x1005, found, &count));
+	assert_false(cached_symbols_find(names, UINT64_MAX, found, &count));
 
 	/* More comes to what is there; twice is once. */
-	assert_int_equal(cached_names_add(names, 1, inlined + 1, 1), 0);
-	assert_int_equal(cached_names_add(names, 1, inlined + 1, 1), 0);
-	name_cache_write(sandbox, ID, names);
-	cached_names_free(names);
-	names = name_cache_read(sandbox, ID);
+	assert_int_equal(cached_symbols_add(names, 1, inlined + 1, 1), 0);
+	assert_int_equal(cached_symbols_add(names, 1, inlined + 1, 1), 0);
+	symbol_cache_write(sandbox, ID, names);
+	cached_symbols_free(names);
+	names = symbol_cache_read(sandbox, ID);
 	expect_inlined(names, 0x1004);
-	assert_true(cached_names_find(names, 1, found, &count));
+	assert_true(cached_symbols_find(names, 1, found, &count));
 	assert_int_equal(count, 1);
 	assert_string_equal(found[0].function, "outer");
-	cached_names_free(names);
+	cached_symbols_free(names);
 }
 
 static void test_names_of_other_builds_and_paths(void **state)
@@ -89,11 +89,11 @@ static void test_names_of_other_builds_and_paths(void **state)
 	(void)state;
 	write_some();
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-		struct cached_names *names = name_cache_read(sandbox, others[i]);
+		struct cached_symbols *names = symbol_cache_read(sandbox, others[i]);
 
 		assert_non_null(names);
-		assert_false(cached_names_find(names, 0x1004, found, &count));
-		cached_names_free(names);
+		assert_false(cached_symbols_find(names, 0x1004, found, &count));
+		cached_symbols_free(names);
 	}
 }
 
@@ -102,7 +102,7 @@ static void test_broken_files(void **state)
 {
 	const char *path = in_sandbox(ID ".names");
 	unsigned char bytes[4096];
-	struct cached_names *names;
+	struct cached_symbols *names;
 	size_t size, usable = 0;
 	FILE *file;
 
@@ -114,22 +114,22 @@ static void test_broken_files(void **state)
 	assert_true(size > 200 && size < sizeof(bytes));
 	for (size_t length = 0; length < size; length++) {
 		write_file(path, bytes, length);
-		names = name_cache_read(sandbox, ID);
-		assert_false(cached_names_find(names, 0x1004, found, &count));
-		cached_names_free(names);
+		names = symbol_cache_read(sandbox, ID);
+		assert_false(cached_symbols_find(names, 0x1004, found, &count));
+		cached_symbols_free(names);
 	}
 	for (size_t i = 0; i < 8 * size; i++) {
 		bytes[i / 8] ^= 1u << i % 8;
 		write_file(path, bytes, size);
 		bytes[i / 8] ^= 1u << i % 8;
-		names = name_cache_read(sandbox, ID);
+		names = symbol_cache_read(sandbox, ID);
 		for (uint64_t address = 0x1000; address <= 0x2000; address += 4) {
-			if (!cached_names_find(names, address, found, &count))
+			if (!cached_symbols_find(names, address, found, &count))
 				continue;
 			for (size_t j = 0; j < count; j++)
 				usable += found[j].function ? strlen(found[j].function) : 1;
 		}
-		cached_names_free(names);
+		cached_symbols_free(names);
 	}
 	assert_true(usable > 0);
 }
@@ -146,17 +146,18 @@ static void test_the_bound(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		write_text(in_sandbox("%s", names[i]), "");
-		assert_int_equal(truncate(in_sandbox("%s", names[i]), NAME_CACHE_BYTES_MAX / 2), 0);
+		assert_int_equal(truncate(in_sandbox("%s", names[i]), SYMBOL_CACHE_BYTES_MAX / 2),
+				 0);
 	}
 	run("touch -d '2 days ago' %s", in_sandbox("bb.names"));
 	run("touch -d '1 day ago' %s", in_sandbox("aa.names"));
 	run("touch -d '9 days ago' %s", in_sandbox("other"));
-	name_cache_trim(sandbox);
+	symbol_cache_trim(sandbox);
 	assert_true(is_there("aa.names"));
 	assert_false(is_there("bb.names"));
 	assert_true(is_there("cc.names"));
 	assert_true(is_there("other"));
-	name_cache_trim(in_sandbox("missing"));
+	symbol_cache_trim(in_sandbox("missing"));
 }
 
 static void test_the_directory(void **state)
@@ -165,21 +166,21 @@ static void test_the_directory(void **state)
 
 	(void)state;
 	setenv("XDG_CACHE_HOME", in_sandbox("cache"), 1);
-	assert_true(name_cache_directory(directory));
+	assert_true(symbol_cache_directory(directory));
 	assert_string_equal(directory, in_sandbox("cache/stackbeat"));
 	assert_true(is_there("cache/stackbeat"));
 	unsetenv("XDG_CACHE_HOME");
 	setenv("HOME", in_sandbox("home"), 1);
-	assert_false(name_cache_directory(directory));
+	assert_false(symbol_cache_directory(directory));
 	assert_string_equal(directory, "");
 	run("umask 022 && mkdir %s", in_sandbox("home"));
-	assert_true(name_cache_directory(directory));
+	assert_true(symbol_cache_directory(directory));
 	assert_string_equal(directory, in_sandbox("home/.cache/stackbeat"));
 	/* A link may lead anywhere. */
 	run("rmdir %s && ln -s /tmp %s", directory, directory);
-	assert_false(name_cache_directory(directory));
+	assert_false(symbol_cache_directory(directory));
 	unsetenv("HOME");
-	assert_false(name_cache_directory(directory));
+	assert_false(symbol_cache_directory(directory));
 }
 
 /* Who may put another directory in the place of one that was checked could have it be any. */
@@ -190,20 +191,20 @@ static void test_a_directory_in_a_place_of_others(void **state)
 	(void)state;
 	run("mkdir -p %s && chmod 777 %s", in_sandbox("open/home"), in_sandbox("open"));
 	setenv("HOME", in_sandbox("open/home"), 1);
-	assert_false(name_cache_directory(directory));
+	assert_false(symbol_cache_directory(directory));
 	assert_string_equal(directory, "");
 	assert_false(is_there("open/home/.cache"));
 	run("ln -s %s %s", in_sandbox("open/home"), in_sandbox("link"));
 	setenv("XDG_CACHE_HOME", in_sandbox("link/.cache"), 1);
-	assert_false(name_cache_directory(directory));
+	assert_false(symbol_cache_directory(directory));
 	assert_false(is_there("open/home/.cache"));
 	unsetenv("XDG_CACHE_HOME");
 	run("chmod 1777 %s", in_sandbox("open"));
-	assert_true(name_cache_directory(directory));
+	assert_true(symbol_cache_directory(directory));
 	assert_string_equal(directory, in_sandbox("open/home/.cache/stackbeat"));
 	/* Names are believed: nobody else is to write them. */
 	run("chmod 770 %s", directory);
-	assert_false(name_cache_directory(directory));
+	assert_false(symbol_cache_directory(directory));
 	unsetenv("HOME");
 }
 
@@ -217,7 +218,7 @@ static void test_the_home_of_another_user(void **state)
 		skip();
 	run("mkdir %s && chown 1234 %s", in_sandbox("others"), in_sandbox("others"));
 	setenv("HOME", in_sandbox("others"), 1);
-	assert_false(name_cache_directory(directory));
+	assert_false(symbol_cache_directory(directory));
 	assert_false(is_there("others/.cache"));
 	unsetenv("HOME");
 }
@@ -227,9 +228,9 @@ static void test_the_home_of_another_user(void **state)
 static size_t told;
 static char last[256];
 static bool opened;
-static bool lookup_is_others;
+static bool lookup_is_untrusted;
 
-static int take_name(void *arg, size_t job, size_t index, const struct name_line *lines,
+static int take_name(void *arg, size_t job, size_t index, const struct source_line *lines,
 		     size_t number)
 {
 	(void)arg, (void)job, (void)index;
@@ -257,23 +258,24 @@ static int open_program(void *arg, struct error *error)
 
 static void name_main(const char *build_id, uint64_t code_start, uint64_t address)
 {
-	const struct namer namer = {.cache = sandbox, .name = take_name, .problem = take_problem};
-	const struct namer_job job = {
+	const struct worker_pool namer = {
+		.cache = sandbox, .name = take_name, .problem = take_problem};
+	const struct worker_job job = {
 		.path = in_sandbox("program"),
 		.build_id = build_id,
 		.addresses = &address,
 		.count = 1,
 		.open = open_program,
-		.lookup_is_others = lookup_is_others,
+		.lookup_is_untrusted = lookup_is_untrusted,
 		.code_start = code_start,
 	};
-	struct texts texts = {0};
+	struct string_table texts = {0};
 
 	told = 0;
 	opened = false;
 	*last = '\0';
-	assert_int_equal(namer_run(&namer, &job, 1, &texts), 0);
-	texts_clear(&texts);
+	assert_int_equal(worker_pool_run(&namer, &job, 1, &texts), 0);
+	string_table_clear(&texts);
 }
 
 static uint64_t build_program(const char *options)
@@ -375,12 +377,12 @@ static void test_names_from_debug_files_of_others_are_not_kept(void **state)
 		assert_string_not_equal(last, "main:0");
 	}
 	run("chmod 755 '%s'", in_sandbox("program.debug"));
-	lookup_is_others = true;
+	lookup_is_untrusted = true;
 	for (int i = 0; i < 2; i++) {
 		name_main(ID, 0, address);
 		assert_true(opened);
 	}
-	lookup_is_others = false;
+	lookup_is_untrusted = false;
 	name_main(ID, 0, address);
 	assert_true(opened);
 	name_main(ID, 0, address);

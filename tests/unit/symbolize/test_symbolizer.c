@@ -7,19 +7,19 @@
 #include "sandbox.h"
 
 static struct told_files files;
-static struct objects *objects;
-static struct spaces *spaces;
+static struct mapped_files *objects;
+static struct address_spaces *spaces;
 static struct symbolizer *symbolizer;
 static struct kallsyms *kallsyms;
 static struct kernel *kernel;
 
 static bool make_tables(void)
 {
-	const struct object_source source = told_source(&files);
+	const struct file_source source = told_source(&files);
 
 	files = (struct told_files){.count = 0};
-	objects = objects_new(sandbox, &source, NULL);
-	spaces = spaces_new(sandbox, objects, NULL);
+	objects = mapped_files_new(sandbox, &source, NULL);
+	spaces = address_spaces_new(sandbox, objects, NULL);
 	kernel = kernel_new(sandbox);
 	symbolizer = symbolizer_new(kallsyms, kernel, objects, sandbox, NULL);
 	return kernel && objects && spaces && symbolizer;
@@ -29,8 +29,8 @@ static void free_tables(void)
 {
 	symbolizer_free(symbolizer);
 	kernel_free(kernel);
-	spaces_free(spaces);
-	objects_free(objects);
+	address_spaces_free(spaces);
+	mapped_files_free(objects);
 	told_clear(&files);
 }
 
@@ -70,22 +70,22 @@ static void build(const char *name, const char *text)
 }
 
 /* A process that maps sandbox/NAME from offset 0x1000 at 0x700000, and memory at 0x10000. */
-static struct space *map(uint32_t pid, const char *name)
+static struct address_space *map(uint32_t pid, const char *name)
 {
 	uint64_t id = told_file(objects, &files, in_sandbox("%s", name));
 
 	told_space(spaces, pid, pid, 1, name);
 	told_mapping(spaces, pid, 1, 0, 0x10000, 0x11000, 0, 0);
 	told_mapping(spaces, pid, 1, 0, 0x700000, 0x701000, id, 0x1000);
-	assert_int_equal(space_advance(spaces_get(spaces, pid, 0), 1), 0);
-	return spaces_get(spaces, pid, 0);
+	assert_int_equal(address_space_advance(address_spaces_get(spaces, pid, 0), 1), 0);
+	return address_spaces_get(spaces, pid, 0);
 }
 
 /* As a sample that hits it would do: what it needs is read. */
-static const struct frame_name *name_of(const struct space *space, uint64_t address)
+static const struct frame_name *name_of(const struct address_space *space, uint64_t address)
 {
 	uint64_t number;
-	uint32_t place = space_place(space, 1, address, &number);
+	uint32_t place = address_space_segment_at(space, 1, address, &number);
 
 	return symbolize_user(symbolizer, space, place, number);
 }
@@ -94,16 +94,17 @@ static void read_all(void)
 {
 	bool is_offset;
 	uint64_t number;
-	struct object *object;
+	struct mapped_file *object;
 
 	for (uint64_t i = 1; i <= files.count; i++) {
-		object = place_object(objects,
-				      space_place(spaces_get(spaces, i, 0), 1, 0x700000, &number),
+		object = segment_file(objects,
+				      address_space_segment_at(address_spaces_get(spaces, i, 0), 1,
+							       0x700000, &number),
 				      &is_offset);
 		if (object)
-			assert_int_equal(object_need(objects, object), 0);
+			assert_int_equal(mapped_file_request(objects, object), 0);
 	}
-	objects_finish(objects);
+	mapped_files_finish(objects);
 }
 
 #define FUNCTION(name)                                                                             \
@@ -113,7 +114,7 @@ static void read_all(void)
 static void test_user(void **state)
 {
 	const struct frame_name *frame;
-	struct space *space, *other;
+	struct address_space *space, *other;
 
 	(void)state;
 	build("a.so", ".text\n" FUNCTION("first") FUNCTION("second") ".skip 16, 0x90\n");
@@ -139,7 +140,7 @@ static void test_user(void **state)
 static void test_user_without_a_name(void **state)
 {
 	const struct frame_name *frame;
-	struct space *space, *other;
+	struct address_space *space, *other;
 
 	(void)state;
 	build("a.so", ".text\n" FUNCTION("first") ".skip 16, 0x90\n");
@@ -176,7 +177,7 @@ static void test_user_without_a_name(void **state)
 static void test_file_without_segments(void **state)
 {
 	const struct frame_name *frame;
-	struct space *space;
+	struct address_space *space;
 
 	(void)state;
 	write_text(in_sandbox("jit.cache"), "no ELF file");
@@ -192,7 +193,7 @@ static void test_file_without_segments(void **state)
 static const char *demangled(const char *name)
 {
 	const struct frame_name *frame;
-	struct space *space;
+	struct address_space *space;
 	char text[4096];
 
 	/* What was read is final: each name has tables of its own. */
@@ -289,7 +290,7 @@ static void take_problem(void *arg, const char *path, const char *text)
 static void resolve(void)
 {
 	const char *directory = in_sandbox("debug");
-	const struct naming naming = {
+	const struct symbolize_options naming = {
 		.directories = &directory,
 		.directory_count = 1,
 		.problem = take_problem,
@@ -338,7 +339,7 @@ static void expect_inlined(const struct frame_name *frame)
 static void test_inlined(void **state)
 {
 	const struct frame_name *frame, *bare;
-	struct space *space, *other;
+	struct address_space *space, *other;
 
 	(void)state;
 	build_inlined("-g -o inlined.so");
@@ -369,13 +370,13 @@ static void test_interruption(void **state)
 	const char *directory = in_sandbox("debug");
 	const struct frame_name *frame;
 	size_t interruptions = 0;
-	struct naming naming = {
+	struct symbolize_options naming = {
 		.directories = &directory,
 		.directory_count = 1,
 		.interrupted = note_interruption,
 		.arg = &interruptions,
 	};
-	struct space *space;
+	struct address_space *space;
 	int ends[2];
 
 	(void)state;
@@ -425,7 +426,7 @@ static void test_kernel_with_debug_information(void **state)
 static void test_code_that_a_process_makes(void **state)
 {
 	const struct frame_name *known, *unknown, *late;
-	struct space *space, *other;
+	struct address_space *space, *other;
 
 	(void)state;
 	build("a.so", ".text\n" FUNCTION("first"));
@@ -433,10 +434,10 @@ static void test_code_that_a_process_makes(void **state)
 	write_text(in_sandbox("proc/1/root/tmp/perf-1.map"), "10010 8 LazyCompile:~f /a b.js:1\n");
 	space = map(1, "a.so");
 	other = map(2, "a.so");
-	space_makes_code(space);
-	space_makes_code(other);
+	address_space_has_jit_code(space);
+	address_space_has_jit_code(other);
 	write_text(in_sandbox("proc/2/root/tmp/perf-2.map"), "10010 8 late\n");
-	spaces_finish(spaces);
+	address_spaces_finish(spaces);
 	/* The process goes on until its map is read. */
 	run("echo '10020 8 more' >>%s", in_sandbox("proc/1/root/tmp/perf-1.map"));
 	run("rm -r %s %s", in_sandbox("proc/1"), in_sandbox("proc/2"));

@@ -25,7 +25,7 @@ struct told {
 
 static struct told told[JOBS_MAX];
 
-static int take_name(void *arg, size_t job, size_t index, const struct name_line *lines,
+static int take_name(void *arg, size_t job, size_t index, const struct source_line *lines,
 		     size_t count)
 {
 	FILE *stream = fmemopen(told[job].lines, sizeof(told[job].lines), "w");
@@ -51,16 +51,16 @@ static void take_problem(void *arg, size_t job, const char *text)
 	snprintf(told[job].problem, sizeof(told[job].problem), "%s", text);
 }
 
-static const struct namer namer = {.name = take_name, .problem = take_problem};
+static const struct worker_pool namer = {.name = take_name, .problem = take_problem};
 
-static int run_jobs(const struct namer *how, const struct namer_job *jobs, size_t count)
+static int run_jobs(const struct worker_pool *how, const struct worker_job *jobs, size_t count)
 {
-	struct texts texts = {0};
+	struct string_table texts = {0};
 	int result;
 
 	memset(told, 0, sizeof(told));
-	result = namer_run(how, jobs, count, &texts);
-	texts_clear(&texts);
+	result = worker_pool_run(how, jobs, count, &texts);
+	string_table_clear(&texts);
 	return result;
 }
 
@@ -119,7 +119,7 @@ static void test_debug_information(void **state)
 	const char *path = build("program", "-g");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
 	const uint64_t hidden = address_of(path, "_ZL6hiddenPVi");
-	const struct namer_job jobs[] = {
+	const struct worker_job jobs[] = {
 		{.path = path,
 		 .build_id = "",
 		 .addresses = &outer,
@@ -148,7 +148,7 @@ static void test_code_that_lies_elsewhere(void **state)
 	const char *path = build("program", "-g");
 	const uint64_t address =
 		UINT64_C(0xffffffff90000000) + address_of(path, "_ZN4deep5outerEPVi");
-	const struct namer_job job = {
+	const struct worker_job job = {
 		.path = path,
 		.build_id = "",
 		.addresses = &address,
@@ -158,7 +158,7 @@ static void test_code_that_lies_elsewhere(void **state)
 		/* Debian's linkers put it there. */
 		.code_start = UINT64_C(0xffffffff90001000),
 	};
-	struct namer_job lost = job;
+	struct worker_job lost = job;
 
 	(void)state;
 	assert_int_equal(run_jobs(&namer, &job, 1), 0);
@@ -173,12 +173,12 @@ static void test_symbols(void **state)
 {
 	const char *path = build("program", "");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
-	const struct namer_job job = {.path = path,
-				      .build_id = "",
-				      .addresses = &outer,
-				      .count = 1,
-				      .open = open_path,
-				      .arg = (char *)path};
+	const struct worker_job job = {.path = path,
+				       .build_id = "",
+				       .addresses = &outer,
+				       .count = 1,
+				       .open = open_path,
+				       .arg = (char *)path};
 
 	(void)state;
 	assert_int_equal(run_jobs(&namer, &job, 1), 0);
@@ -191,14 +191,14 @@ static void test_symbols_of_debug_file(void **state)
 	const char *path = build("program", "-Wl,--build-id=0x1234 -g"),
 		   *directory = in_sandbox("d");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
-	struct namer how = namer;
-	const struct namer_job job = {.path = path,
-				      .build_id = "1234",
-				      .addresses = &outer,
-				      .count = 1,
-				      .open = open_path,
-				      .arg = (char *)path};
-	const struct namer_job without_binary = {
+	struct worker_pool how = namer;
+	const struct worker_job job = {.path = path,
+				       .build_id = "1234",
+				       .addresses = &outer,
+				       .count = 1,
+				       .open = open_path,
+				       .arg = (char *)path};
+	const struct worker_job without_binary = {
 		.path = path, .build_id = "1234", .addresses = &outer, .count = 1};
 
 	(void)state;
@@ -223,12 +223,12 @@ static bool lookup_v0(void *arg, uint64_t vaddr, struct symbol *symbol)
 static void test_lookup(void **state)
 {
 	const uint64_t address = 0x1234;
-	const struct namer_job job = {.path = "p",
-				      .build_id = "",
-				      .addresses = &address,
-				      .count = 1,
-				      .lookup = lookup_v0,
-				      .arg = "_RNvCs1234_7mycrate3foo"};
+	const struct worker_job job = {.path = "p",
+				       .build_id = "",
+				       .addresses = &address,
+				       .count = 1,
+				       .lookup = lookup_v0,
+				       .arg = "_RNvCs1234_7mycrate3foo"};
 
 	(void)state;
 	assert_int_equal(run_jobs(&namer, &job, 1), 0);
@@ -249,12 +249,12 @@ static void test_confinement(void **state)
 {
 	const char *path = in_sandbox("file");
 	const uint64_t address = 0x1234;
-	const struct namer_job job = {.path = "p",
-				      .build_id = "",
-				      .addresses = &address,
-				      .count = 1,
-				      .lookup = lookup_by_writing,
-				      .arg = (char *)path};
+	const struct worker_job job = {.path = "p",
+				       .build_id = "",
+				       .addresses = &address,
+				       .count = 1,
+				       .lookup = lookup_by_writing,
+				       .arg = (char *)path};
 
 	(void)state;
 	write_text(path, "");
@@ -266,12 +266,12 @@ static void test_wrong_binary(void **state)
 {
 	const char *path = build("program", "-g");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
-	const struct namer_job job = {.path = path,
-				      .build_id = "abcdef",
-				      .addresses = &outer,
-				      .count = 1,
-				      .open = open_path,
-				      .arg = (char *)path};
+	const struct worker_job job = {.path = path,
+				       .build_id = "abcdef",
+				       .addresses = &outer,
+				       .count = 1,
+				       .open = open_path,
+				       .arg = (char *)path};
 
 	(void)state;
 	assert_int_equal(run_jobs(&namer, &job, 1), 0);
@@ -320,9 +320,9 @@ static int babble(void *arg, struct error *error)
 static int repeat(void *arg, struct error *error)
 {
 	static const struct {
-		struct namer_message message;
-		struct namer_lines lines;
-	} told = {{NAMER_LINES, sizeof(struct namer_lines)}, {0, 0}};
+		struct worker_message message;
+		struct worker_lines lines;
+	} told = {{WORKER_LINES, sizeof(struct worker_lines)}, {0, 0}};
 
 	(void)arg, (void)error;
 	for (int fd = 3; fd < 64; fd++) {
@@ -337,7 +337,7 @@ static int repeat(void *arg, struct error *error)
 /* That the file is trusted after all, which can only be said before any of it was read. */
 static int claim(void *arg, struct error *error)
 {
-	static const struct namer_message told[] = {{NAMER_UNTRUSTED, 0}, {NAMER_TRUSTED, 0}};
+	static const struct worker_message told[] = {{WORKER_UNTRUSTED, 0}, {WORKER_TRUSTED, 0}};
 
 	(void)arg, (void)error;
 	for (int fd = 3; fd < 64; fd++) {
@@ -371,14 +371,14 @@ static void test_processes_that_fail(void **state)
 	};
 	const char *path = build("program", "-g");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
-	struct namer how = namer;
-	struct namer_job jobs[14];
+	struct worker_pool how = namer;
+	struct worker_job jobs[14];
 
 	(void)state;
 	how.patience = 1;
 	how.processes = 3;
 	for (size_t i = 0; i < 14; i++)
-		jobs[i] = (struct namer_job){
+		jobs[i] = (struct worker_job){
 			.path = path,
 			.build_id = "",
 			.addresses = &outer,
@@ -403,9 +403,9 @@ static void test_processes_that_fail(void **state)
 static int babble_without_end(void *arg, struct error *error)
 {
 	static const struct {
-		struct namer_message message;
-		struct namer_progress progress;
-	} told = {{NAMER_PROGRESS, sizeof(struct namer_progress)}, {1, 2}};
+		struct worker_message message;
+		struct worker_progress progress;
+	} told = {{WORKER_PROGRESS, sizeof(struct worker_progress)}, {1, 2}};
 
 	(void)arg, (void)error;
 	for (;;) {
@@ -425,12 +425,12 @@ static void ignore_progress(void *arg, size_t job, uint64_t done, uint64_t total
 static void test_file_that_takes_too_long(void **state)
 {
 	const uint64_t address = 0x1000;
-	const struct namer_job job = {.path = "p",
-				      .build_id = "",
-				      .addresses = &address,
-				      .count = 1,
-				      .open = babble_without_end};
-	struct namer how = namer;
+	const struct worker_job job = {.path = "p",
+				       .build_id = "",
+				       .addresses = &address,
+				       .count = 1,
+				       .open = babble_without_end};
+	struct worker_pool how = namer;
 
 	(void)state;
 	how.limit = 1;
@@ -444,7 +444,7 @@ static void test_file_that_takes_too_long(void **state)
 
 static int stop_ends[2];
 
-static int take_name_and_stop(void *arg, size_t job, size_t index, const struct name_line *lines,
+static int take_name_and_stop(void *arg, size_t job, size_t index, const struct source_line *lines,
 			      size_t count)
 {
 	assert_int_equal(write(stop_ends[1], "", 1), 1);
@@ -455,13 +455,13 @@ static void test_interruption(void **state)
 {
 	const char *path = build("program", "-g");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
-	struct namer_job jobs[3] = {{.path = path,
-				     .build_id = "",
-				     .addresses = &outer,
-				     .count = 1,
-				     .open = open_path,
-				     .arg = (char *)path}};
-	struct namer how = namer;
+	struct worker_job jobs[3] = {{.path = path,
+				      .build_id = "",
+				      .addresses = &outer,
+				      .count = 1,
+				      .open = open_path,
+				      .arg = (char *)path}};
+	struct worker_pool how = namer;
 
 	(void)state;
 	jobs[1] = jobs[2] = jobs[0];
@@ -486,7 +486,7 @@ static void test_interruption(void **state)
 
 static size_t long_names, longest_name;
 
-static int count_name(void *arg, size_t job, size_t index, const struct name_line *lines,
+static int count_name(void *arg, size_t job, size_t index, const struct source_line *lines,
 		      size_t count)
 {
 	(void)arg, (void)job, (void)index;
@@ -517,14 +517,14 @@ static void test_long_names(void **state)
 {
 	uint64_t addresses[LONG_NAMES];
 	bool too_long = false;
-	const struct namer_job job = {.path = "p",
-				      .build_id = "",
-				      .addresses = addresses,
-				      .count = LONG_NAMES,
-				      .lookup = lookup_long,
-				      .arg = &too_long};
-	struct namer_job few = job;
-	struct namer how = namer;
+	const struct worker_job job = {.path = "p",
+				       .build_id = "",
+				       .addresses = addresses,
+				       .count = LONG_NAMES,
+				       .lookup = lookup_long,
+				       .arg = &too_long};
+	struct worker_job few = job;
+	struct worker_pool how = namer;
 
 	(void)state;
 	for (size_t i = 0; i < LONG_NAMES; i++)
@@ -565,12 +565,12 @@ static void test_memory(void **state)
 {
 	const char *path = in_sandbox("large");
 	const uint64_t address = 0x1000;
-	const struct namer_job job = {.path = path,
-				      .build_id = "",
-				      .addresses = &address,
-				      .count = 1,
-				      .open = want_memory,
-				      .arg = (char *)path};
+	const struct worker_job job = {.path = path,
+				       .build_id = "",
+				       .addresses = &address,
+				       .count = 1,
+				       .open = want_memory,
+				       .arg = (char *)path};
 
 	(void)state;
 	run("truncate -s 64G '%s'", path);
@@ -578,7 +578,8 @@ static void test_memory(void **state)
 	assert_string_equal(told[0].problem, "refused, mapped");
 }
 
-static int refuse(void *arg, size_t job, size_t index, const struct name_line *lines, size_t count)
+static int refuse(void *arg, size_t job, size_t index, const struct source_line *lines,
+		  size_t count)
 {
 	(void)arg;
 	(void)job;
@@ -592,14 +593,14 @@ static void test_callback_that_fails(void **state)
 {
 	const char *path = build("program", "-g");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
-	const struct namer how = {.name = refuse};
-	const struct namer_job job = {.path = path,
-				      .build_id = "",
-				      .addresses = &outer,
-				      .count = 1,
-				      .open = open_path,
-				      .arg = (char *)path};
-	const struct namer_job jobs[] = {job, job, job, job};
+	const struct worker_pool how = {.name = refuse};
+	const struct worker_job job = {.path = path,
+				       .build_id = "",
+				       .addresses = &outer,
+				       .count = 1,
+				       .open = open_path,
+				       .arg = (char *)path};
+	const struct worker_job jobs[] = {job, job, job, job};
 
 	(void)state;
 	assert_int_equal(run_jobs(&how, jobs, 4), -EPIPE);

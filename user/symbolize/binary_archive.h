@@ -7,8 +7,8 @@
  *	proc/kallsyms, proc/modules, sys/kernel/notes, sys/module/NAME/notes/...
  *					copies of these files, if the kernel was sampled
  */
-#ifndef STACKBEAT_SYMBOLIZE_ARCHIVE_H
-#define STACKBEAT_SYMBOLIZE_ARCHIVE_H
+#ifndef STACKBEAT_SYMBOLIZE_BINARY_ARCHIVE_H
+#define STACKBEAT_SYMBOLIZE_BINARY_ARCHIVE_H
 
 #include <limits.h>
 #include <stddef.h>
@@ -23,10 +23,10 @@ struct pprof_profile;
  * Bytes of all that is in an archive, unpacked, and of one file in it. A file may say that it has
  * any size and take no room, and so may what is in an archive.
  */
-#define BUNDLE_BYTES_MAX (UINT64_C(16) << 30)
-#define BUNDLE_FILE_MAX (UINT64_C(8) << 30)
+#define BINARY_ARCHIVE_BYTES_MAX (UINT64_C(16) << 30)
+#define BINARY_ARCHIVE_FILE_MAX (UINT64_C(8) << 30)
 
-struct bundle_counts {
+struct binary_archive_counts {
 	size_t objects; /* programs and libraries */
 	size_t debug_files;
 	size_t missing; /* and the kernel, what is too large, searches that died */
@@ -38,21 +38,23 @@ struct bundle_counts {
  * negative errno value with `error` set and nothing written: -ENOENT when there is nothing
  * to collect.
  */
-int bundle_create(const struct bundle_plan *plan, const struct pprof_profile *profile,
-		  const char *path, struct bundle_counts *counts, struct error *error);
+int binary_archive_create(const struct archive_plan *plan, const struct pprof_profile *profile,
+			  const char *path, struct binary_archive_counts *counts,
+			  struct error *error);
 
 /* An archive, unpacked. All zero: none. */
-struct bundle {
+struct binary_archive {
 	char directory[PATH_MAX];
 };
 
 /*
  * Unpacks an archive into a new directory below TMPDIR (/tmp), which goes with
- * bundle_remove(), or when SIGINT, SIGTERM or SIGHUP end the process. Of one at a time.
+ * binary_archive_remove(), or when SIGINT, SIGTERM or SIGHUP end the process. Of one at a time.
  * Returns 0 or a negative errno value with nothing left behind: -EBADMSG for what is no archive,
- * -EFBIG for one of more than BUNDLE_BYTES_MAX, or with a file of more than BUNDLE_FILE_MAX.
+ * -EFBIG for one of more than BINARY_ARCHIVE_BYTES_MAX, or with a file of more than
+ * BINARY_ARCHIVE_FILE_MAX.
  */
-int bundle_unpack(struct bundle *bundle, const char *path, struct error *error);
-void bundle_remove(struct bundle *bundle);
+int binary_archive_unpack(struct binary_archive *bundle, const char *path, struct error *error);
+void binary_archive_remove(struct binary_archive *bundle);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "symbolize/archive.h"
+#include "symbolize/binary_archive.h"
 
 #include "cli/commands.h"
 #include "lib/error.h"
@@ -45,12 +45,12 @@ static struct pprof_profile *profile_of(const char *path, const char *build_id)
 }
 
 static int create(const char *directory, struct pprof_profile *profile,
-		  struct bundle_counts *counts)
+		  struct binary_archive_counts *counts)
 {
-	const struct object_search search = {.directory = directory,
+	const struct binary_finder search = {.directory = directory,
 					     .time = profile->message->time_nanos};
 	const char *debug[] = {in_sandbox("debug")};
-	const struct bundle_plan plan = {
+	const struct archive_plan plan = {
 		.search = &search,
 		.directories = debug,
 		.directory_count = 1,
@@ -59,7 +59,7 @@ static int create(const char *directory, struct pprof_profile *profile,
 	int err;
 
 	missing = 0;
-	err = bundle_create(&plan, profile, in_sandbox("a.tar.zst"), counts, &error);
+	err = binary_archive_create(&plan, profile, in_sandbox("a.tar.zst"), counts, &error);
 	pprof_profile_free(profile);
 	return err;
 }
@@ -85,8 +85,8 @@ static void build_program(void)
 
 static void test_there_and_back(void **state)
 {
-	struct bundle bundle = {""};
-	struct bundle_counts counts;
+	struct binary_archive bundle = {""};
+	struct binary_archive_counts counts;
 
 	(void)state;
 	build_program();
@@ -94,17 +94,17 @@ static void test_there_and_back(void **state)
 	assert_int_equal(counts.objects, 1);
 	assert_int_equal(counts.debug_files, 1);
 	assert_int_equal(counts.missing, 0);
-	assert_int_equal(bundle_unpack(&bundle, in_sandbox("a.tar.zst"), &error), 0);
+	assert_int_equal(binary_archive_unpack(&bundle, in_sandbox("a.tar.zst"), &error), 0);
 	run("cmp '%s/.build-id/01/23abcd' %s", bundle.directory, in_sandbox("program"));
 	run("cmp '%s/.build-id/01/23abcd.debug' %s", bundle.directory,
 	    in_sandbox("debug/.build-id/01/23abcd.debug"));
-	bundle_remove(&bundle);
+	binary_archive_remove(&bundle);
 	assert_true(is_empty(in_sandbox("tmp")));
 }
 
 static void test_what_is_not_there(void **state)
 {
-	struct bundle_counts counts;
+	struct binary_archive_counts counts;
 
 	(void)state;
 	build_program();
@@ -123,8 +123,8 @@ static void test_what_is_not_there(void **state)
 static void test_paths_that_mislead(void **state)
 {
 	const char *directory = in_sandbox("x\nabc123 %s/secret", sandbox);
-	struct bundle bundle = {""};
-	struct bundle_counts counts;
+	struct binary_archive bundle = {""};
+	struct binary_archive_counts counts;
 	char program[PATH_MAX];
 
 	(void)state;
@@ -136,11 +136,11 @@ static void test_paths_that_mislead(void **state)
 	snprintf(program, sizeof(program), "%s/program", directory);
 	assert_int_equal(create(NULL, profile_of(program, "0123abcd"), &counts), 0);
 	assert_int_equal(counts.debug_files, 1);
-	assert_int_equal(bundle_unpack(&bundle, in_sandbox("a.tar.zst"), &error), 0);
+	assert_int_equal(binary_archive_unpack(&bundle, in_sandbox("a.tar.zst"), &error), 0);
 	run("cmp '%s/.build-id/01/23abcd.debug' '%s/shadow'", bundle.directory, directory);
 	run("! grep -r secret '%s/.build-id'", bundle.directory);
 	run("test ! -e '%s/.build-id/ab'", bundle.directory);
-	bundle_remove(&bundle);
+	binary_archive_remove(&bundle);
 }
 
 #define HOUR INT64_C(3600000000000)
@@ -155,8 +155,8 @@ static int64_t now(void)
 
 static int search(const char *directory, const char *path, const char *build_id, int64_t time)
 {
-	const struct object_search search = {.directory = directory, .time = time};
-	int fd = object_search_open(&search, path, build_id, &error);
+	const struct binary_finder search = {.directory = directory, .time = time};
+	int fd = binary_finder_open(&search, path, build_id, &error);
 
 	if (fd >= 0)
 		close(fd);
@@ -165,18 +165,18 @@ static int search(const char *directory, const char *path, const char *build_id,
 
 static void test_files_without_a_build_id(void **state)
 {
-	struct bundle bundle = {""};
-	struct bundle_counts counts;
+	struct binary_archive bundle = {""};
+	struct binary_archive_counts counts;
 
 	(void)state;
 	build_program();
 	run("cd '%s' && cc -Wl,--build-id=none -o plain main.c", sandbox);
 	assert_int_equal(create(NULL, profile_of(in_sandbox("plain"), ""), &counts), 0);
-	assert_int_equal(bundle_unpack(&bundle, in_sandbox("a.tar.zst"), &error), 0);
+	assert_int_equal(binary_archive_unpack(&bundle, in_sandbox("a.tar.zst"), &error), 0);
 	run("cmp '%s%s' %s", bundle.directory, in_sandbox("plain"), in_sandbox("plain"));
 	/* It is as old as it was. */
 	assert_int_equal(search(bundle.directory, in_sandbox("plain"), "", now()), 0);
-	bundle_remove(&bundle);
+	binary_archive_remove(&bundle);
 	run("rm %s", in_sandbox("a.tar.zst"));
 	/* Whoever made the profile may want to have any file carried to him. */
 	assert_int_equal(create(NULL, profile_of(in_sandbox("main.c"), ""), &counts), -ENOENT);
@@ -204,14 +204,15 @@ static void test_hostile_archives(void **state)
 	(void)state;
 	build_program();
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-		struct bundle bundle = {""};
+		struct binary_archive bundle = {""};
 		char command[512];
 		const char *name = strrchr(sandbox, '/') + 1;
 
 		snprintf(command, sizeof(command), commands[i], name, name, name);
 		run("cd '%s' && rm -f a.tar && %s", sandbox, command);
 		error.text[0] = '\0';
-		assert_int_equal(bundle_unpack(&bundle, in_sandbox("a.tar"), &error), -EBADMSG);
+		assert_int_equal(binary_archive_unpack(&bundle, in_sandbox("a.tar"), &error),
+				 -EBADMSG);
 		assert_string_equal(bundle.directory, "");
 		assert_true(*error.text);
 		assert_true(is_empty(in_sandbox("tmp")));
@@ -228,7 +229,7 @@ static void test_archives_that_are_too_large(void **state)
 		{{"6G", "6G", "6G"}, "has more than 16 GiB"},
 		{{"1", "9G", "1"}, "has a file of more than 8 GiB"},
 	};
-	struct bundle bundle = {""};
+	struct binary_archive bundle = {""};
 
 	(void)state;
 	build_program();
@@ -236,7 +237,8 @@ static void test_archives_that_are_too_large(void **state)
 		run("cd '%s' && truncate -s %s a && truncate -s %s b && truncate -s %s c && tar "
 		    "cSf a.tar a b c",
 		    sandbox, archives[i].sizes[0], archives[i].sizes[1], archives[i].sizes[2]);
-		assert_int_equal(bundle_unpack(&bundle, in_sandbox("a.tar"), &error), -EFBIG);
+		assert_int_equal(binary_archive_unpack(&bundle, in_sandbox("a.tar"), &error),
+				 -EFBIG);
 		assert_non_null(strstr(error.text, archives[i].problem));
 		assert_true(is_empty(in_sandbox("tmp")));
 	}
@@ -244,7 +246,7 @@ static void test_archives_that_are_too_large(void **state)
 
 static void test_files_that_are_too_large(void **state)
 {
-	struct bundle_counts counts;
+	struct binary_archive_counts counts;
 
 	(void)state;
 	build_program();
@@ -263,8 +265,8 @@ static void test_files_that_are_too_large(void **state)
 
 static void test_what_a_signal_leaves(void **state)
 {
-	struct bundle_counts counts;
-	struct bundle bundle = {""};
+	struct binary_archive_counts counts;
+	struct binary_archive bundle = {""};
 	int status;
 	pid_t child;
 
@@ -273,7 +275,7 @@ static void test_what_a_signal_leaves(void **state)
 	assert_int_equal(create(NULL, profile_of(in_sandbox("program"), "0123abcd"), &counts), 0);
 	child = fork();
 	if (child == 0) {
-		if (bundle_unpack(&bundle, in_sandbox("a.tar.zst"), &error) == 0)
+		if (binary_archive_unpack(&bundle, in_sandbox("a.tar.zst"), &error) == 0)
 			raise(SIGTERM);
 		_exit(0);
 	}

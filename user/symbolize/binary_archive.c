@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "symbolize/archive.h"
+#include "symbolize/binary_archive.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -34,10 +34,10 @@ static double to_gib(uint64_t bytes)
 /* Writing */
 
 struct writer {
-	const struct bundle_plan *plan;
-	struct bundle_counts *counts;
+	const struct archive_plan *plan;
+	struct binary_archive_counts *counts;
 	struct archive *archive;
-	struct file file;
+	struct atomic_file file;
 	struct error *error;
 	int err; /* of the file */
 	bool discard; /* nothing more is to be written */
@@ -53,7 +53,7 @@ static la_ssize_t write_block(struct archive *archive, void *arg, const void *bl
 	(void)archive;
 	if (writer->discard)
 		return (la_ssize_t)size;
-	writer->err = file_write(&writer->file, block, size, writer->error);
+	writer->err = atomic_file_write(&writer->file, block, size, writer->error);
 	return writer->err ? -1 : (la_ssize_t)size;
 }
 
@@ -83,8 +83,8 @@ static int add_header(struct writer *writer, const char *name, uint64_t size,
 	struct archive_entry *entry = archive_entry_new();
 	int err = 0;
 
-	if (!entry || array_add_text(&writer->names, &writer->name_capacity, &writer->name_count,
-				     name) != 0) {
+	if (!entry || array_add_string(&writer->names, &writer->name_capacity, &writer->name_count,
+				       name) != 0) {
 		archive_entry_free(entry);
 		return error_errno(writer->error, ENOMEM, "%s", writer->file.path);
 	}
@@ -121,11 +121,12 @@ static bool has_room(struct writer *writer, const char *path, const char *name, 
 {
 	struct error error;
 
-	if (size <= BUNDLE_FILE_MAX && size <= BUNDLE_BYTES_MAX - writer->bytes)
+	if (size <= BINARY_ARCHIVE_FILE_MAX && size <= BINARY_ARCHIVE_BYTES_MAX - writer->bytes)
 		return true;
 	error_set(&error, EFBIG,
 		  "%s, of %.1f GiB, is left out: there may be %.0f GiB of a file, and %.0f of all",
-		  name, to_gib(size), to_gib(BUNDLE_FILE_MAX), to_gib(BUNDLE_BYTES_MAX));
+		  name, to_gib(size), to_gib(BINARY_ARCHIVE_FILE_MAX),
+		  to_gib(BINARY_ARCHIVE_BYTES_MAX));
 	take_missing(writer, path, error.text);
 	return false;
 }
@@ -240,11 +241,12 @@ static int begin(struct writer *writer)
 	return 0;
 }
 
-int bundle_create(const struct bundle_plan *plan, const struct pprof_profile *profile,
-		  const char *path, struct bundle_counts *counts, struct error *error)
+int binary_archive_create(const struct archive_plan *plan, const struct pprof_profile *profile,
+			  const char *path, struct binary_archive_counts *counts,
+			  struct error *error)
 {
 	struct writer writer = {.plan = plan, .counts = counts, .error = error};
-	const struct bundle_sink sink = {
+	const struct archive_sink sink = {
 		.object = take_object,
 		.debug_file = take_debug_file,
 		.text = take_text,
@@ -253,13 +255,13 @@ int bundle_create(const struct bundle_plan *plan, const struct pprof_profile *pr
 	};
 	int err;
 
-	*counts = (struct bundle_counts){0};
-	err = file_create(&writer.file, path, error);
+	*counts = (struct binary_archive_counts){0};
+	err = atomic_file_create(&writer.file, path, error);
 	if (err)
 		return err;
 	err = begin(&writer);
 	if (!err)
-		err = bundle_collect(plan, profile, &sink);
+		err = archive_contents_collect(plan, profile, &sink);
 	if (err == -ENOMEM)
 		error_errno(error, ENOMEM, "%s", path);
 	if (!err && !writer.name_count)
@@ -273,9 +275,9 @@ int bundle_create(const struct bundle_plan *plan, const struct pprof_profile *pr
 		free(writer.names[i]);
 	free(writer.names);
 	if (err)
-		file_discard(&writer.file);
+		atomic_file_discard(&writer.file);
 	else
-		err = file_commit(&writer.file, error);
+		err = atomic_file_commit(&writer.file, error);
 	counts->size = writer.file.size;
 	return err;
 }
@@ -314,7 +316,7 @@ static void catch_signals(void)
 	}
 }
 
-/* Nothing but what bundle_create() makes: regular files below the directory. */
+/* Nothing but what binary_archive_create() makes: regular files below the directory. */
 static bool is_sound(struct archive_entry *entry)
 {
 	const char *name = archive_entry_pathname(entry), *part = name;
@@ -331,8 +333,8 @@ static bool is_sound(struct archive_entry *entry)
 	return true;
 }
 
-static int unpack_entry(struct archive *archive, struct archive *disk, const struct bundle *bundle,
-			struct archive_entry *entry)
+static int unpack_entry(struct archive *archive, struct archive *disk,
+			const struct binary_archive *bundle, struct archive_entry *entry)
 {
 	char path[PATH_MAX];
 
@@ -344,10 +346,10 @@ static int unpack_entry(struct archive *archive, struct archive *disk, const str
 	return archive_read_extract2(archive, entry, disk);
 }
 
-static int unpack_all(struct archive *archive, struct archive *disk, const struct bundle *bundle,
-		      const char *path, struct error *error)
+static int unpack_all(struct archive *archive, struct archive *disk,
+		      const struct binary_archive *bundle, const char *path, struct error *error)
 {
-	uint64_t left = BUNDLE_BYTES_MAX;
+	uint64_t left = BINARY_ARCHIVE_BYTES_MAX;
 	struct archive_entry *entry;
 	int result = ARCHIVE_OK;
 
@@ -362,10 +364,10 @@ static int unpack_all(struct archive *archive, struct archive *disk, const struc
 		/* No more than this is written of it. */
 		if ((uint64_t)archive_entry_size(entry) > left)
 			return error_set(error, EFBIG, "%s: has more than %.0f GiB, unpacked", path,
-					 to_gib(BUNDLE_BYTES_MAX));
-		if ((uint64_t)archive_entry_size(entry) > BUNDLE_FILE_MAX)
+					 to_gib(BINARY_ARCHIVE_BYTES_MAX));
+		if ((uint64_t)archive_entry_size(entry) > BINARY_ARCHIVE_FILE_MAX)
 			return error_set(error, EFBIG, "%s: has a file of more than %.0f GiB", path,
-					 to_gib(BUNDLE_FILE_MAX));
+					 to_gib(BINARY_ARCHIVE_FILE_MAX));
 		left -= (uint64_t)archive_entry_size(entry);
 		result = unpack_entry(archive, disk, bundle, entry);
 	}
@@ -375,7 +377,7 @@ static int unpack_all(struct archive *archive, struct archive *disk, const struc
 						       : "it can't be unpacked");
 }
 
-static int make_directory(struct bundle *bundle, struct error *error)
+static int make_directory(struct binary_archive *bundle, struct error *error)
 {
 	const char *parent = getenv("TMPDIR");
 	char real[PATH_MAX];
@@ -397,7 +399,7 @@ static int make_directory(struct bundle *bundle, struct error *error)
 	return 0;
 }
 
-int bundle_unpack(struct bundle *bundle, const char *path, struct error *error)
+int binary_archive_unpack(struct binary_archive *bundle, const char *path, struct error *error)
 {
 	struct archive *archive = archive_read_new(), *disk = archive_write_disk_new();
 	int err = -ENOMEM;
@@ -419,7 +421,7 @@ int bundle_unpack(struct bundle *bundle, const char *path, struct error *error)
 	if (!err)
 		err = unpack_all(archive, disk, bundle, path, error);
 	if (err)
-		bundle_remove(bundle);
+		binary_archive_remove(bundle);
 out:
 	archive_read_free(archive);
 	archive_write_free(disk);
@@ -433,7 +435,7 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
 	return 0;
 }
 
-void bundle_remove(struct bundle *bundle)
+void binary_archive_remove(struct binary_archive *bundle)
 {
 	if (*bundle->directory)
 		nftw(bundle->directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
