@@ -366,7 +366,7 @@ struct stackbeat_space {
 	__u32 generation; /* at which the mappings were read */
 	__u32 gap; /* the first generation whose change may be missing; 0: none is */
 	__u32 pid;
-	__u32 inner_pid; /* in its own namespace */
+	__u32 ns_pid; /* in its own namespace */
 	__u32 parent; /* process id */
 	__u32 mappings; /* how many records of its mappings follow */
 	__u32 left_out; /* mappings beyond STACKBEAT_MAPPINGS_MAX, or for want of memory or place */

@@ -526,7 +526,7 @@ static bool sb_tell_space(struct sb_spaces *spaces, const struct sb_capture *cap
 	record->generation = capture->generation;
 	record->gap = capture->seen.gap;
 	record->pid = capture->seen.pid;
-	record->inner_pid = capture->seen.inner_pid;
+	record->ns_pid = capture->seen.ns_pid;
 	record->parent = capture->seen.parent;
 	record->mappings = capture->count;
 	record->left_out = capture->left_out;

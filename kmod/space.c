@@ -205,7 +205,7 @@ static bool sb_space_queue(struct sb_beat *beat, u64 id, struct sb_space *space,
 		atomic_inc(&space->generation);
 	seen->gap = gap;
 	seen->pid = sb_session_tgid(beat->session, current);
-	seen->inner_pid = pid ? pid->numbers[pid->level].nr : 0;
+	seen->ns_pid = pid ? pid->numbers[pid->level].nr : 0;
 	seen->parent = sb_session_tgid(beat->session,
 				       rcu_dereference_sched(leader->real_parent));
 	/* Its lock can't be taken here; a name that is changed meanwhile is of both, and ends. */

@@ -71,7 +71,7 @@ struct sb_seen {
 	u64 id;
 	u64 start_time;
 	u32 gap;		/* of what was lost, for which it is read again; 0: first sight */
-	u32 pid, inner_pid, parent;
+	u32 pid, ns_pid, parent;
 	char comm[TASK_COMM_LEN];
 };
 

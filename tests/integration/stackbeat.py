@@ -2,7 +2,7 @@
 """A reader of /dev/stackbeat, written from include/stackbeat.h alone.
 
 It shares nothing with the command `stackbeat`, and can do what no reader
-should: map what is refused, send malformed messages, write a wrong tail.
+should: map what is refused, send malformed messages, write a bad reader position.
 """
 
 import ctypes
@@ -308,7 +308,7 @@ Sample = namedtuple("Sample", "flags time weight cpu pid tid lost missed kernel_
 SPACE = struct.Struct("=HHIQQQIIIIIIII16s")
 assert SPACE.size == 80
 
-Space = namedtuple("Space", "space start_time cgroup generation gap pid inner_pid parent mappings "
+Space = namedtuple("Space", "space start_time cgroup generation gap pid ns_pid parent mappings "
                    "left_out comm cgroup_path")
 
 MAPPING = struct.Struct("=HHIQQQQQQII")
@@ -376,9 +376,9 @@ def _padded_string(record, at):
 
 
 def _decode_space(record):
-    (_, flags, _, space, start_time, cgroup, generation, gap, pid, inner_pid, parent, mappings,
+    (_, flags, _, space, start_time, cgroup, generation, gap, pid, ns_pid, parent, mappings,
      left_out, reserved, comm) = SPACE.unpack_from(record)
-    told = Space(space, start_time, cgroup, generation, gap, pid, inner_pid, parent, mappings,
+    told = Space(space, start_time, cgroup, generation, gap, pid, ns_pid, parent, mappings,
                  left_out, _string(comm), _padded_string(record, SPACE.size))
     require(not flags and not reserved and b"\0" in comm, "space", (flags, reserved, told))
     require(space and pid and gap <= generation and mappings <= S.MAPPINGS_MAX, "space", told)

@@ -123,7 +123,7 @@ def profile_and_status_tell_of_it():
     out, _ = run("stackbeat", "status", "--json")
     told = next(told for told in json.loads(out)["sessions"]
                 if told["session"] == session["session"])
-    check(told["throttled"] >= 3 and told["rate"] == RATE and 1 <= told["rate_now"] < RATE
+    check(told["throttled"] >= 3 and told["rate"] == RATE and 1 <= told["current_rate"] < RATE
           and told["budget_permille"] == 1, f"status --json tells {told}")
     out, _ = run("stackbeat", "status")
     line = next(line for line in out.splitlines() if line.split()[:1] == [str(session["session"])])
@@ -136,7 +136,7 @@ def profile_and_status_tell_of_it():
     profile = recording.profile()
     text = "\n".join(profile.comments)
     check(f"throttled: {stats['throttled']} times" in text, f"comments: {text}")
-    mean = re.search(r"rate: 20000 Hz asked for, ([\d.]+) Hz had on average", text)
+    mean = re.search(r"rate: 20000 Hz requested, ([\d.]+) Hz on average", text)
     check(mean, f"comments: {text}")
     check(abs(float(mean[1]) - stats["beats"] * 1e9 / stats["time"]) <= 0.1,
           f"a mean rate of {mean[1]}, from {stats}")

@@ -9,15 +9,15 @@ def record_deep(depth, *arguments):
     stacks = [user_part(sample) for sample in samples_of(profile, "deep")]
     at_bottom = [stack for stack in stacks if stack and stack[0] == "bottom"]
     check(at_bottom, f"none of {len(stacks)} stacks is at the bottom")
-    return at_bottom, comment(profile, "cut"), err
+    return at_bottom, comment(profile, "truncated"), err
 
 
 def check_cut(limit, *arguments):
     stacks, cut, err = record_deep(2000, *arguments)
     for stack in stacks:
         check_equal(stack, ["bottom"] + ["descend"] * (limit - 1), "a stack that was cut")
-    check(cut["depth limit"] >= len(stacks), f"{len(stacks)} stacks were cut, it counts {cut}")
-    check("depth limit" in err, f"the closing line does not tell of it: {err}")
+    check(cut["max-depth"] >= len(stacks), f"{len(stacks)} stacks were cut, it counts {cut}")
+    check("max-depth" in err, f"the closing line does not tell of it: {err}")
 
 
 @test
@@ -41,4 +41,4 @@ def depth_below_the_limit_is_whole():
     stacks, cut, _ = record_deep(250)
     for stack in stacks:
         check_equal(stack, ["bottom"] + ["descend"] * 250 + ["main", "_start"], "a whole stack")
-    check_equal(cut["depth limit"], 0, "stacks cut at the limit")
+    check_equal(cut["max-depth"], 0, "stacks cut at the limit")

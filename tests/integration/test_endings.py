@@ -36,16 +36,16 @@ def nothing_that_the_filter_matches_has_run():
     load()
     keep_busy(0)
     sleeper = start("/bin/sleep", "1000")
-    fails(NO_SAMPLES, r"was not running at any of the \d+ beats", "-F", 997, "-d", 0.3,
+    fails(NO_SAMPLES, r"was running at any of the \d+ ticks", "-F", 997, "-d", 0.3,
           "-p", sleeper.pid)
-    fails(NO_SAMPLES, r"was not running at any of the \d+ beats", "-F", 997, "-d", 0.3, "-C", 0,
+    fails(NO_SAMPLES, r"was running at any of the \d+ ticks", "-F", 997, "-d", 0.3, "-C", 0,
           "--exclude-comm", "nobody", "-t", sleeper.pid)
 
 
 @test
 def there_was_no_beat():
     load()
-    fails(NO_SAMPLES, "before the first beat", "-F", 1, "--fixed", "-d", 0.01)
+    fails(NO_SAMPLES, "before the first tick", "-F", 1, "--no-jitter", "-d", 0.01)
 
 
 # --- the target --------------------------------------------------------------
@@ -184,20 +184,20 @@ def the_profile_tells_how_it_was_made():
                      rf"^throttled: {stats['throttled']} times$",
                      rf"^samples: {stats['samples']}$",
                      rf"^lost: {stats['lost_full'] + stats['lost_tail']} \(ring full "
-                     rf"{stats['lost_full']}, wrong tail {stats['lost_tail']}\)$",
-                     r"^cut: \d+ \(kernel part \d+, depth limit \d+, unreadable memory \d+, "
-                     r"frame pointer \d+, exec \d+\)$",
-                     rf"^missed intervals: {stats['missed']}$",
-                     rf"^beats without a sample: idle {stats['idle']}, filtered "
+                     rf"{stats['lost_full']}, bad reader position {stats['lost_tail']}\)$",
+                     r"^truncated: \d+ \(kernel \d+, max-depth \d+, unreadable-memory \d+, "
+                     r"bad-frame-pointer \d+, exec \d+\)$",
+                     rf"^missed ticks: {stats['missed']}$",
+                     rf"^ticks without a sample: idle {stats['idle']}, filtered "
                      rf"{stats['filtered']}$"):
         check(re.search(expected, text, re.M), f"no {expected!r} in {text}")
-    rate = re.search(r"^rate: 499 Hz asked for, ([\d.]+) Hz had on average, on (\d+) CPUs$", text,
+    rate = re.search(r"^rate: 499 Hz requested, ([\d.]+) Hz on average, on (\d+) CPUs$", text,
                      re.M)
     check(rate, f"no rate in {text}")
     check(abs(float(rate[1]) - stats["beats"] * 1e9 / stats["time"]) <= 0.06,
           f"a mean rate of {rate[1]} Hz, from {stats}")
     check_equal(int(rate[2]), len(online_cpus()), "CPUs")
-    cost = re.search(r"^cost: (\d+) ns in the kernel, (\d+) ns in the reader, ([\d.]+) % of the "
+    cost = re.search(r"^overhead: (\d+) ns in the kernel, (\d+) ns in the reader, ([\d.]+) % of the "
                      "machine$", text, re.M)
     check(cost, f"no cost in {text}")
     # The worker writes the last records after the counters were read.

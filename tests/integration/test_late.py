@@ -66,7 +66,7 @@ def addresses_alone_are_named_later():
     check_equal(named.total("samples"), nameless.total("samples"), "samples")
     check_equal(named.total("cpu"), nameless.total("cpu"), "ns")
 
-    archive = directory / "nameless.objects.tar.zst"
+    archive = directory / "nameless.archive.tar.zst"
     said = stackbeat("archive", path)
     check(re.search(r"\d+ objects and \d+ debug files, 0 missing", said), said)
     # For the suite `late`, which names them where neither the program nor the kernel is.
@@ -75,11 +75,11 @@ def addresses_alone_are_named_later():
 
     shutil.move(program, directory / "moved")
     elsewhere = directory / "elsewhere.pb.gz"
-    stackbeat("symbolize", "--no-cache", path, "--objects", archive, "-o", elsewhere)
+    stackbeat("symbolize", "--no-cache", path, "--binaries", archive, "-o", elsewhere)
     check(pprof.Profile(elsewhere).contents() == named.contents(), "the archive names it otherwise")
     remembered = directory / "remembered.pb.gz"
-    stackbeat("symbolize", path, "--objects", archive, "-o", elsewhere)
-    stackbeat("symbolize", path, "--objects", archive, "-o", remembered)
+    stackbeat("symbolize", path, "--binaries", archive, "-o", elsewhere)
+    stackbeat("symbolize", path, "--binaries", archive, "-o", remembered)
     check(pprof.Profile(remembered).contents() == named.contents(), "the cache names it otherwise")
 
 
@@ -114,7 +114,7 @@ def nothing_is_left_behind_by_what_fails():
         said = stackbeat(*arguments, status=1)
         check_equal(said.count("\n"), 1, f"lines of {said!r}")
     _, path = record_without_names(directory)
-    said = stackbeat("symbolize", path, "--objects", directory / "empty", status=1)
+    said = stackbeat("symbolize", path, "--binaries", directory / "empty", status=1)
     check_equal(said.count("\n"), 1, f"lines of {said!r}")
     said = stackbeat("symbolize", path, "--kallsyms", directory / "empty", status=1)
     check_equal(said.count("\n"), 1, f"lines of {said!r}")

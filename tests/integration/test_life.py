@@ -130,7 +130,7 @@ def load_and_unload_say_what_is_so():
         check_equal(session.get()["rate"], 50, "rate by default")
     # Longer than the longest first interval at 50 Hz, also where the emulator is fast.
     comments = Recording(command=workload("shares", 100000000)).profile().comments
-    check(any(comment.startswith("rate: 50 Hz asked for") for comment in comments),
+    check(any(comment.startswith("rate: 50 Hz requested") for comment in comments),
           f"the default gives way to it: {comments}")
     unload()
     run("stackbeat", "load", "unprivileged=1")

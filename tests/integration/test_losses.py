@@ -19,7 +19,7 @@ def stop_and_count(recording, session):
     check_equal(profile.total("samples"), stats["samples"], "samples in the profile")
     check_equal(comment(profile, "samples")[""], stats["samples"], "samples in its comment")
     lost = comment(profile, "lost")
-    check_equal((lost["ring full"], lost["wrong tail"]), (stats["lost_full"], stats["lost_tail"]),
+    check_equal((lost["ring full"], lost["bad reader position"]), (stats["lost_full"], stats["lost_tail"]),
                 f"losses in the comment {lost}")
     check_equal(lost[""], stats["beats"] - stats["samples"] - stats["idle"] - stats["filtered"],
                 "written + lost = beats")

@@ -107,7 +107,7 @@ def exec_at_the_same_addresses_keeps_its_names():
     check(within, "no sample of a program that is being replaced")
     for sample in within:
         check_equal(user_frames(sample), [], f"user part in {kernel_part(sample)}")
-        check_equal(sample.labels.get("cut"), "exec", f"label of {kernel_part(sample)}")
+        check_equal(sample.labels.get("truncated"), "exec", f"label of {kernel_part(sample)}")
 
 
 @test
@@ -162,8 +162,8 @@ def a_process_in_a_container_keeps_its_name():
         fault = truth.worker_fault(name, frames)
         check_faultless(fault, sample)
         check_equal({frame.file for frame in frames}, {f"/app/{name}"}, "path")
-        labels = {key: sample.labels.get(key) for key in ("pid", "inner_pid", "cgroup", "container")}
-        check_equal(labels, {"pid": pid, "inner_pid": 1, "container": container,
+        labels = {key: sample.labels.get(key) for key in ("pid", "nspid", "cgroup", "container")}
+        check_equal(labels, {"pid": pid, "nspid": 1, "container": container,
                              "cgroup": f"/{group.relative_to(cgroup_mount())}"}, "labels")
         found += 1
     check(found, "it was not sampled")
@@ -271,7 +271,7 @@ def labels_say_whose_a_sample_is():
         check_equal((sample.labels.get("build"), sample.labels.get("host name")),
                     ("17", "\u00e4 b"), "labels that were added")
     for sample in own:
-        check_equal(set(sample.labels) - {"cgroup", "container", "cut"},
+        check_equal(set(sample.labels) - {"cgroup", "container", "truncated"},
                     {"comm", "thread", "pid", "build", "host name"}, "labels by default")
     profile, _, _ = record(*RATE, "--labels", "pid,tid,cpu,thread", command=command)
     own = [sample for sample in profile.samples if sample.labels.get("thread") == name]
@@ -290,7 +290,7 @@ def labels_say_whose_a_sample_is():
 @test
 def objects_are_kept_on_request():
     directory, kept = truth.tmpfs(), temporary_directory()
-    profile, _, _ = record(*RATE, "--keep-objects", kept,
+    profile, _, _ = record(*RATE, "--save-binaries", kept,
                            command=truth.churn(directory, "vfork", 120, 200000))
     sampled = {frame.build_id: os.path.basename(frame.file) for _, frames in stacks(profile)
                for frame in frames if os.path.basename(frame.file) in truth.WORKERS}

@@ -42,7 +42,7 @@ def fixed_intervals_are_blind_to_it():
     """Two programs, half a cycle apart: where the beats fall on a border between the parts of
     the one, they are far from those of the other."""
     shares = {}
-    recording = Recording("-F", 1000, "--fixed", command=[
+    recording = Recording("-F", 1000, "--no-jitter", command=[
         "/bin/sh", "-c", '"$1" 400 0; "$1" 400 500', "sh", *workload("cycle")])
     profile = recording.profile()
     for line in recording.out.splitlines():
@@ -123,9 +123,9 @@ def random_or_fixed_is_a_setting_of_the_session():
         check_equal(session.get()["fixed"], 0, "fixed, by default")
         session.set(fixed=1)
         check_equal(session.get()["fixed"], 1, "fixed, once set")
-    recording = Recording("-F", 997, "--fixed")
-    check_equal(recording.session()["fixed"], 1, "fixed, of --fixed")
+    recording = Recording("-F", 997, "--no-jitter")
+    check_equal(recording.session()["fixed"], 1, "fixed, of --no-jitter")
     recording.interrupt()
     recording.process.wait()
     recording = Recording("-F", 997)
-    check_equal(recording.session()["fixed"], 0, "fixed, without --fixed")
+    check_equal(recording.session()["fixed"], 0, "fixed, without --no-jitter")

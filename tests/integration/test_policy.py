@@ -100,7 +100,7 @@ def ids_and_control_groups_are_those_of_the_openers_namespaces():
     check_equal(pids, [1], "processes of the filter")
     check_equal(seen, {1}, f"processes that were sampled (outside is {outside.pid})")
     check(threads <= set(range(1, 20)), f"threads: {threads}")
-    check_equal({(space.pid, space.inner_pid, space.parent, space.cgroup_path) for space in spaces},
+    check_equal({(space.pid, space.ns_pid, space.parent, space.cgroup_path) for space in spaces},
                 {(1, 1, 0, "/")}, "id, own id, parent and control group")
 
 

@@ -101,7 +101,7 @@ def a_space_is_told_as_it_is():
         told = spaces.process(samples[0].space)
         started = int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19])
         group = Path(f"/proc/{process.pid}/cgroup").read_text().strip().partition("::")[2]
-        check_equal((told.pid, told.inner_pid, told.parent, told.comm, told.left_out, told.gap),
+        check_equal((told.pid, told.ns_pid, told.parent, told.comm, told.left_out, told.gap),
                     (process.pid, process.pid, os.getpid(), path.name, 0, 0), "process")
         check_equal(told.start_time * os.sysconf("SC_CLK_TCK") // 10**9, started, "start time")
         check_equal(told.cgroup_path, group, "control group")

@@ -119,7 +119,7 @@ def read_metadata(worker, session):
     if not session.meta:
         worker.attempt(session.map_metadata)
     for record in session.meta.read() if session.meta else ():
-        if hasattr(record, "inner_pid"):
+        if hasattr(record, "nspid"):
             worker.count("spaces")
         if hasattr(record, "inode"):
             worker.count("objects")

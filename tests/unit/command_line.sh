@@ -67,10 +67,10 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "--labels: 'name' is none of comm," record --labels comm,name
 	refuses "--label: 'build' is not KEY=VALUE" record --label build
 	refuses "--label: 'comm' is a label" record --label comm=make
-	refuses "--keep-objects: the directory is empty" record --keep-objects ""
+	refuses "--save-binaries: the directory is empty" record --save-binaries ""
 	refuses "which file?" symbolize
 	refuses "one file at a time" symbolize a b
-	refuses "--objects: its value is missing" symbolize --objects
+	refuses "--binaries: its value is missing" symbolize --binaries
 	refuses "a path is empty" symbolize -o "" a
 	refuses "which file?" archive -q
 	refuses "one file at a time" archive a b

@@ -89,12 +89,12 @@ completion_knows_options_and_values() {
 	has 0,0 stackbeat record -C 0,
 	offers "--top --tree" stackbeat report --t
 	offers "" stackbeat report -n ''
-	offers "comm cpu cgroup container cut" stackbeat report --group c
+	offers "comm cpu cgroup container" stackbeat report --group c
 	offers "--label --labels" stackbeat record --lab
 	offers "pid" stackbeat record --labels p
 	offers "comm,thread,tid comm,thread,thread" stackbeat record --labels = comm,thread,t
 	offers "" stackbeat record --label ''
-	offers_files stackbeat record --keep-objects /us
+	offers_files stackbeat record --save-binaries /us
 	offers "none" stackbeat flamegraph --group n
 	offers "cpu" stackbeat flamegraph --sample-type c
 	offers "--session" stackbeat rate --s
@@ -102,7 +102,7 @@ completion_knows_options_and_values() {
 	offers "--session" stackbeat resume --s
 	offers "--json" stackbeat status --j
 	offers "5 50" stackbeat record --budget 5
-	offers "--fixed --frequency" stackbeat record --f
+	offers "--no-jitter --frequency" stackbeat record --f
 	has "$$" stackbeat record -t "$$"
 	has "1,$$" stackbeat record -t "1,$$"
 	has "$(<"/proc/$$/comm")" stackbeat record --exclude-comm ''
@@ -122,7 +122,7 @@ completion_knows_files() {
 	offers_files stackbeat report --tree prof
 	offers_files stackbeat flamegraph ''
 	offers_files stackbeat flamegraph -o ''
-	offers_files stackbeat symbolize --objects ''
+	offers_files stackbeat symbolize --binaries ''
 	offers_files stackbeat symbolize ''
 	offers_files stackbeat archive -o ''
 	offers_files stackbeat archive ''

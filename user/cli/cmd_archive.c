@@ -14,7 +14,7 @@
 #include "symbolize/binary_archive.h"
 #include "symbolize/find_binary.h"
 
-#define SUFFIX ".objects.tar.zst"
+#define SUFFIX ".archive.tar.zst"
 
 static const char usage[] =
 	"Usage: stackbeat archive [OPTION]... FILE\n"
@@ -22,13 +22,13 @@ static const char usage[] =
 	"Collects what the addresses of a pprof FILE need to be named, while it is there: "
 	"programs\n"
 	"and libraries, their debug files, and the symbols of the running kernel. The archive can\n"
-	"be carried to another machine: stackbeat symbolize --objects ARCHIVE FILE.\n"
+	"be carried to another machine: stackbeat symbolize --binaries ARCHIVE FILE.\n"
 	"A FILE of - is the standard input.\n"
 	"\n"
 	"  -o, --output ARCHIVE  default: FILE without .pb.gz, and with " SUFFIX ";\n"
 	"                        - for standard output\n"
-	"      --objects DIR     look for programs and libraries there first, as they were kept\n"
-	"                        by record --keep-objects\n"
+	"      --binaries DIR     look for programs and libraries there first, as they were kept\n"
+	"                        by record --save-binaries\n"
 	"      --no-debug        no debug files\n"
 	"  -q, --quiet           no closing line\n"
 	"  -h, --help            this text\n"
@@ -43,7 +43,7 @@ enum {
 
 static const struct option long_options[] = {
 	{"output", required_argument, NULL, 'o'},
-	{"objects", required_argument, NULL, OPTION_OBJECTS},
+	{"binaries", required_argument, NULL, OPTION_OBJECTS},
 	{"no-debug", no_argument, NULL, OPTION_NO_DEBUG},
 	{"quiet", no_argument, NULL, 'q'},
 	{"help", no_argument, NULL, 'h'},

@@ -58,9 +58,10 @@ static const char usage[] =
 	"                        nor nohz_full)\n"
 	"  -d, --duration SEC    stop after this many seconds\n"
 	"      --labels LIST     labels of the samples: all, none, or some of comm, thread, pid,\n"
-	"                        tid, cpu, cgroup, container, cut (default: all but tid, cpu)\n"
+	"                        tid, cpu, cgroup, container, truncated (default: all but tid, "
+	"cpu)\n"
 	"      --label KEY=VALUE one more, on every sample; repeatable\n"
-	"      --keep-objects DIR\n"
+	"      --save-binaries DIR\n"
 	"                        keep programs and libraries in DIR/.build-id, to name later\n"
 	"      --no-symbolize    addresses alone; 'stackbeat symbolize' names them, also later "
 	"and\n"
@@ -71,7 +72,8 @@ static const char usage[] =
 	"      --kernel          kernel part of the stacks only\n"
 	"      --max-depth N     user frames a stack, 1 to 1023 (default 255)\n"
 	"      --ring-size SIZE  buffer a CPU, a power of two, 64K to 64M (default 512K)\n"
-	"      --fixed           equal intervals instead of random ones: blind for what runs in\n"
+	"      --no-jitter           equal intervals instead of random ones: blind for what runs "
+	"in\n"
 	"                        step with them\n"
 	"      --budget PERCENT  of a CPU that all sampling there may take before its rate is\n"
 	"                        halved, 0.1 to 50 (default 5)\n"
@@ -352,7 +354,7 @@ static void print_count(uint64_t count, const char *of, const char **separator)
 	*separator = ", ";
 }
 
-static void print_summary(const struct record *record, const struct truncation_counts *cuts,
+static void print_summary(const struct record *record, const struct truncation_counts *counts,
 			  uint64_t size)
 {
 	const struct sample_totals *totals = stack_table_totals(record->collector.profile);
@@ -363,27 +365,27 @@ static void print_summary(const struct record *record, const struct truncation_c
 	fprintf(stderr, "stackbeat: %" PRIu64 " samples in %.1f s, %" PRIu64 " lost",
 		totals->samples, (double)recording->duration_ns / NS_PER_SECOND, lost);
 	print_count(recording->lost_full, "ring full", &separator);
-	print_count(recording->lost_tail, "wrong tail", &separator);
-	fprintf(stderr, "%s, %" PRIu64 " cut", lost ? ")" : "", truncation_total(cuts));
+	print_count(recording->lost_tail, "bad reader position", &separator);
+	fprintf(stderr, "%s, %" PRIu64 " truncated", lost ? ")" : "", truncation_total(counts));
 	separator = " (";
-	for (enum truncation cut = 0; cut < TRUNCATED_COUNT; cut++)
-		print_count(cuts->samples[cut], truncation_name(cut), &separator);
-	fputs(truncation_total(cuts) ? ")" : "", stderr);
+	for (enum truncation cause = 0; cause < TRUNCATED_COUNT; cause++)
+		print_count(counts->samples[cause], truncation_name(cause), &separator);
+	fputs(truncation_total(counts) ? ")" : "", stderr);
 	if (recording->throttled)
 		fprintf(stderr, ", throttled %" PRIu64 " times", recording->throttled);
-	separator = "; not known: ";
-	print_count(recording->spaces_lost, "address spaces of samples", &separator);
-	print_count(recording->changes_lost, "changes of mappings", &separator);
-	print_count(recording->mappings_left_out, "mappings", &separator);
-	print_count(recording->objects_left_out, "files", &separator);
-	print_count(recording->perf_maps_dropped, "perf maps", &separator);
-	print_count(recording->samples_early, "samples taken early", &separator);
-	if (cuts->unmapped)
-		fprintf(stderr, "%s%" PRIu64 " of %" PRIu64 " user frames are in no mapping",
-			separator, cuts->unmapped, cuts->user_frames);
-	fprintf(stderr, "; %s, %.1f kB; profiling took %.2f %% of %u CPUs\n",
-		record->options.output, (double)size / 1000, recording_overhead_percent(recording),
-		recording->cpus);
+	separator = "; incomplete: ";
+	print_count(recording->spaces_lost, "samples without mappings", &separator);
+	print_count(recording->changes_lost, "mapping events lost", &separator);
+	print_count(recording->mappings_left_out, "mappings dropped", &separator);
+	print_count(recording->objects_left_out, "mappings without a file", &separator);
+	print_count(recording->perf_maps_dropped, "perf maps dropped", &separator);
+	print_count(recording->samples_early, "samples resolved before their mappings arrived",
+		    &separator);
+	if (counts->unmapped)
+		fprintf(stderr, "%suser frames outside all mappings %" PRIu64 " of %" PRIu64,
+			separator, counts->unmapped, counts->user_frames);
+	fprintf(stderr, "; %s, %.1f kB; overhead %.2f %% of %u CPUs\n", record->options.output,
+		(double)size / 1000, recording_overhead_percent(recording), recording->cpus);
 }
 
 static void print_kept(const struct record *record)
@@ -393,14 +395,14 @@ static void print_kept(const struct record *record)
 
 	mapped_files_counts(objects, &counts);
 	if (!record->options.quiet)
-		fprintf(stderr, "stackbeat: %" PRIu64 " objects are kept in %s\n", counts.kept,
+		fprintf(stderr, "stackbeat: %" PRIu64 " binaries saved in %s\n", counts.kept,
 			record->options.save_binaries);
 	if (counts.without_id)
-		fprintf(stderr, "stackbeat: %" PRIu64 " objects are not kept: no build id\n",
+		fprintf(stderr, "stackbeat: %" PRIu64 " binaries not saved: no build ID\n",
 			counts.without_id);
 	if (counts.not_kept)
-		fprintf(stderr, "stackbeat: %" PRIu64 " objects are not kept: %s\n",
-			counts.not_kept, mapped_files_save_problem(objects));
+		fprintf(stderr, "stackbeat: %" PRIu64 " binaries not saved: %s\n", counts.not_kept,
+			mapped_files_save_problem(objects));
 }
 
 /* Why there is nothing to write, from what the counters say. */
@@ -413,15 +415,16 @@ static void explain_no_samples(const struct record *record, struct error *error)
 			  recording->lost_full + recording->lost_tail);
 	else if (recording->filtered)
 		error_set(error, ENODATA,
-			  "no samples: what was to be sampled was not running at any of the "
-			  "%" PRIu64 " beats",
+			  "no samples: nothing that the filter selects was running at any of the "
+			  "%" PRIu64 " ticks",
 			  recording->filtered + recording->idle);
 	else if (recording->idle)
-		error_set(error, ENODATA, "no samples: the CPUs were idle at all %" PRIu64 " beats",
+		error_set(error, ENODATA, "no samples: the CPUs were idle at all %" PRIu64 " ticks",
 			  recording->idle);
 	else
 		error_set(error, ENODATA,
-			  "no samples: it ended before the first beat, which comes after 1/%u s; "
+			  "no samples: the recording ended before the first tick, which comes "
+			  "after 1/%u s; "
 			  "a higher -F gives more",
 			  recording->rate);
 }
@@ -439,7 +442,7 @@ static int write_profile(struct record *record, struct error *error)
 		.arg = &log,
 	};
 	struct error warning;
-	struct truncation_counts cuts;
+	struct truncation_counts counts;
 	uint64_t size;
 	int err;
 
@@ -451,7 +454,7 @@ static int write_profile(struct record *record, struct error *error)
 	record->recording.nameless = record->options.nameless;
 	record->recording.naming = record->options.nameless ? NULL : &naming;
 	err = export_profile(record->collector.profile, record->collector.objects,
-			     &record->recording, record->options.output, &cuts, &size, &warning,
+			     &record->recording, record->options.output, &counts, &size, &warning,
 			     error);
 	record->recording.naming = NULL;
 	symbolize_messages_end(&log);
@@ -460,7 +463,7 @@ static int write_profile(struct record *record, struct error *error)
 	if (*warning.text && (record->session.parts & STACKBEAT_PART_KERNEL))
 		fprintf(stderr, "stackbeat: kernel functions have no names: %s\n", warning.text);
 	if (!record->options.quiet)
-		print_summary(record, &cuts, size);
+		print_summary(record, &counts, size);
 	if (record->options.save_binaries)
 		print_kept(record);
 	return 0;

@@ -15,9 +15,9 @@ static const char usage[] =
 	"Usage: stackbeat status [--json]\n"
 	"\n"
 	"Shows the module and its open sessions: id, owner, rate, state, CPUs, and counters.\n"
-	"NOW is the rate in effect on the slowest CPU: lower than RATE where the session was\n"
-	"throttled to keep its budget. COST is the CPU time that its timer interrupts have taken,\n"
-	"SPACES the address spaces that were sampled, FILES the mapped files that are kept open.\n"
+	"CURRENT is the rate in effect on the slowest CPU: lower than RATE if the session is\n"
+	"throttled to keep its budget. OVERHEAD is the CPU time of its timer interrupts,\n"
+	"ADDRSPACES the number of address spaces read, FILES the mapped files kept open.\n"
 	"\n"
 	"  -j, --json  as one JSON object, all counters included\n"
 	"  -h, --help  this text\n";
@@ -29,12 +29,12 @@ static int print_session(const struct netlink_session *session, void *arg)
 	int *count = arg;
 
 	if (!(*count)++)
-		printf("%7s  %-22s %8s %8s  %-8s %-8s %12s %10s %10s %10s %12s %8s %7s\n",
-		       "SESSION", "OWNER", "RATE", "NOW", "STATE", "CPUS", "SAMPLES", "LOST",
-		       "FILTERED", "IDLE", "COST", "SPACES", "FILES");
+		printf("%7s  %-22s %8s %8s  %-8s %-8s %12s %10s %10s %10s %12s %10s %7s\n",
+		       "SESSION", "OWNER", "RATE", "CURRENT", "STATE", "CPUS", "SAMPLES", "LOST",
+		       "FILTERED", "IDLE", "OVERHEAD", "ADDRSPACES", "FILES");
 	snprintf(owner, sizeof(owner), "%s (%u)", session->owner_comm, session->owner);
 	printf("%7u  %-22s %5u Hz %5" PRIu64 " Hz  %-8s %-8s %12" PRIu64 " %10" PRIu64 " %10" PRIu64
-	       " %10" PRIu64 " %9.1f ms %8" PRIu64 " %7" PRIu64 "\n",
+	       " %10" PRIu64 " %9.1f ms %10" PRIu64 " %7" PRIu64 "\n",
 	       session->id, owner, session->rate, stats[STACKBEAT_S_RATE],
 	       session_state_name(session->state), *session->cpus ? session->cpus : "all",
 	       stats[STACKBEAT_S_SAMPLES],
@@ -63,26 +63,26 @@ static void add_flag(json_object *object, const char *key, bool value)
 static int add_session(const struct netlink_session *session, void *arg)
 {
 	static const char *const counters[STACKBEAT_S_COUNT] = {
-		[STACKBEAT_S_BEATS] = "beats",
+		[STACKBEAT_S_BEATS] = "ticks",
 		[STACKBEAT_S_SAMPLES] = "samples",
 		[STACKBEAT_S_LOST_FULL] = "lost_ring_full",
-		[STACKBEAT_S_LOST_TAIL] = "lost_wrong_tail",
+		[STACKBEAT_S_LOST_TAIL] = "lost_bad_reader_position",
 		[STACKBEAT_S_IDLE] = "idle",
 		[STACKBEAT_S_FILTERED] = "filtered",
-		[STACKBEAT_S_MISSED] = "missed_intervals",
-		[STACKBEAT_S_COST] = "cost_ns",
-		[STACKBEAT_S_TIME] = "time_ns",
+		[STACKBEAT_S_MISSED] = "missed_ticks",
+		[STACKBEAT_S_COST] = "overhead_ns",
+		[STACKBEAT_S_TIME] = "tick_time_ns",
 		[STACKBEAT_S_THROTTLED] = "throttled",
-		[STACKBEAT_S_RATE] = "rate_now",
-		[STACKBEAT_S_SPACES] = "spaces",
+		[STACKBEAT_S_RATE] = "current_rate",
+		[STACKBEAT_S_SPACES] = "address_spaces",
 		[STACKBEAT_S_SPACES_LOST] = "spaces_lost",
-		[STACKBEAT_S_CHANGES] = "changes",
-		[STACKBEAT_S_CHANGES_LOST] = "changes_lost",
-		[STACKBEAT_S_MAPPINGS_LEFT_OUT] = "mappings_left_out",
-		[STACKBEAT_S_OBJECTS] = "objects",
-		[STACKBEAT_S_OBJECTS_LEFT_OUT] = "objects_left_out",
-		[STACKBEAT_S_WORKER_COST] = "worker_cost_ns",
-		[STACKBEAT_S_PROBE_COST] = "probe_cost_ns",
+		[STACKBEAT_S_CHANGES] = "mmap_events",
+		[STACKBEAT_S_CHANGES_LOST] = "mmap_events_lost",
+		[STACKBEAT_S_MAPPINGS_LEFT_OUT] = "mappings_dropped",
+		[STACKBEAT_S_OBJECTS] = "files",
+		[STACKBEAT_S_OBJECTS_LEFT_OUT] = "mappings_without_file",
+		[STACKBEAT_S_WORKER_COST] = "worker_overhead_ns",
+		[STACKBEAT_S_PROBE_COST] = "probe_overhead_ns",
 	};
 	json_object *object = json_object_new_object();
 
@@ -98,7 +98,7 @@ static int add_session(const struct netlink_session *session, void *arg)
 	add_number(object, "budget_permille", session->budget);
 	add_flag(object, "kernel", session->parts & STACKBEAT_PART_KERNEL);
 	add_flag(object, "user", session->parts & STACKBEAT_PART_USER);
-	add_flag(object, "fixed", session->fixed);
+	add_flag(object, "no_jitter", session->fixed);
 	add_flag(object, "restricted", session->restricted);
 	for (int i = 0; i < STACKBEAT_S_COUNT; i++) {
 		if (counters[i])

@@ -33,8 +33,8 @@ static const char usage[] =
 	"were missing. A file is used only if it has the build id that FILE tells.\n"
 	"\n"
 	"  -o, --output FILE     where to write it (default: FILE itself); - for standard output\n"
-	"      --objects WHERE   look for programs and libraries there first: a directory, as\n"
-	"                        record --keep-objects fills it, or a file of stackbeat archive\n"
+	"      --binaries WHERE   look for programs and libraries there first: a directory, as\n"
+	"                        record --save-binaries fills it, or a file of stackbeat archive\n"
 	"      --kallsyms FILE   the symbols of the kernel: a copy of its /proc/kallsyms\n"
 	"      --debug-dir DIR   look for debug files in DIR/.build-id too; repeatable\n"
 	"      --no-cache        neither take names from those of earlier runs nor keep them\n"
@@ -53,7 +53,7 @@ enum {
 
 static const struct option long_options[] = {
 	{"output", required_argument, NULL, 'o'},
-	{"objects", required_argument, NULL, OPTION_OBJECTS},
+	{"binaries", required_argument, NULL, OPTION_OBJECTS},
 	{"kallsyms", required_argument, NULL, OPTION_KALLSYMS},
 	{"debug-dir", required_argument, NULL, OPTION_DEBUG_DIR},
 	{"no-cache", no_argument, NULL, OPTION_NO_CACHE},
@@ -148,7 +148,7 @@ static void report_progress(void *arg, const char *path, uint64_t done, uint64_t
 	symbolize_messages_progress(&((struct symbolize *)arg)->log, path, done, total);
 }
 
-/* Makes a directory of --objects, and finds the symbols of the kernel. */
+/* Makes a directory of --binaries, and finds the symbols of the kernel. */
 static int prepare(struct symbolize *symbolize, struct error *error)
 {
 	struct stat st;

@@ -17,13 +17,13 @@ enum {
 	OPTION_KERNEL,
 	OPTION_MAX_DEPTH,
 	OPTION_RING_SIZE,
-	OPTION_FIXED,
+	OPTION_NO_JITTER,
 	OPTION_BUDGET,
 	OPTION_NO_INHERIT,
 	OPTION_EXCLUDE_COMM,
 	OPTION_LABELS,
 	OPTION_LABEL,
-	OPTION_KEEP_OBJECTS,
+	OPTION_SAVE_BINARIES,
 	OPTION_NO_SYMBOLIZE,
 	OPTION_NO_CACHE,
 };
@@ -36,13 +36,13 @@ static const struct option long_options[] = {
 	{"cgroup", required_argument, NULL, 'G'},
 	{"exclude-comm", required_argument, NULL, OPTION_EXCLUDE_COMM},
 	{"no-inherit", no_argument, NULL, OPTION_NO_INHERIT},
-	{"fixed", no_argument, NULL, OPTION_FIXED},
+	{"no-jitter", no_argument, NULL, OPTION_NO_JITTER},
 	{"budget", required_argument, NULL, OPTION_BUDGET},
 	{"cpu", required_argument, NULL, 'C'},
 	{"duration", required_argument, NULL, 'd'},
 	{"labels", required_argument, NULL, OPTION_LABELS},
 	{"label", required_argument, NULL, OPTION_LABEL},
-	{"keep-objects", required_argument, NULL, OPTION_KEEP_OBJECTS},
+	{"save-binaries", required_argument, NULL, OPTION_SAVE_BINARIES},
 	{"no-symbolize", no_argument, NULL, OPTION_NO_SYMBOLIZE},
 	{"no-cache", no_argument, NULL, OPTION_NO_CACHE},
 	{"output", required_argument, NULL, 'o'},
@@ -223,7 +223,7 @@ static int parse_option(int option, char *value, void *arg, struct error *error)
 	case OPTION_NO_INHERIT:
 		options->session.no_inherit = true;
 		return 0;
-	case OPTION_FIXED:
+	case OPTION_NO_JITTER:
 		options->session.fixed = true;
 		return 0;
 	case OPTION_BUDGET:
@@ -243,9 +243,9 @@ static int parse_option(int option, char *value, void *arg, struct error *error)
 			return error_set(error, EINVAL, "-o: the file name is empty");
 		options->output = value;
 		return 0;
-	case OPTION_KEEP_OBJECTS:
+	case OPTION_SAVE_BINARIES:
 		if (!*value)
-			return error_set(error, EINVAL, "--keep-objects: the directory is empty");
+			return error_set(error, EINVAL, "--save-binaries: the directory is empty");
 		options->save_binaries = value;
 		return 0;
 	case OPTION_NO_SYMBOLIZE:

@@ -23,7 +23,7 @@ static const char *const names[LABEL_COUNT] = {
 };
 
 /* Comes with the process id. */
-static const char inner_pid[] = "inner_pid";
+static const char ns_pid[] = "nspid";
 
 /* Returns LABEL_COUNT when there is no such label. */
 static enum label find_label(const char *name, size_t length)
@@ -54,10 +54,11 @@ int labels_choose(struct labels *labels, const char *list, struct error *error)
 		enum label label = find_label(list, length);
 
 		if (label == LABEL_COUNT)
-			return error_set(error, EINVAL,
-					 "--labels: '%.*s' is none of comm, thread, pid, tid, cpu, "
-					 "cgroup, container and cut, nor is all 'all' or 'none'",
-					 (int)length, list);
+			return error_set(
+				error, EINVAL,
+				"--labels: '%.*s' is none of comm, thread, pid, tid, cpu, "
+				"cgroup, container and truncated, nor is all 'all' or 'none'",
+				(int)length, list);
 		chosen |= LABEL_SET(label);
 		list += length;
 	} while (*list++ == ',');
@@ -69,7 +70,7 @@ static int check_key(const struct labels *labels, const char *key, struct error 
 {
 	if (!utf8_valid(key))
 		return error_set(error, EINVAL, "--label: the key '%s' is not UTF-8", key);
-	if (find_label(key, strlen(key)) != LABEL_COUNT || !strcmp(key, inner_pid))
+	if (find_label(key, strlen(key)) != LABEL_COUNT || !strcmp(key, ns_pid))
 		return error_set(error, EINVAL, "--label: '%s' is a label of stackbeat's own", key);
 	if (!strncmp(key, RESERVED_PREFIX, strlen(RESERVED_PREFIX)))
 		return error_set(error, EINVAL, "--label: '%s': " RESERVED_PREFIX " is pprof's own",
@@ -161,8 +162,8 @@ void label_values(const struct labels *labels, const struct label_origin *origin
 		add_text(values, names[LABEL_THREAD], origin->thread);
 	if (has(chosen, LABEL_PID))
 		add_number(values, names[LABEL_PID], origin->pid);
-	if (has(chosen, LABEL_PID) && process->inner_pid && process->inner_pid != origin->pid)
-		add_number(values, inner_pid, process->inner_pid);
+	if (has(chosen, LABEL_PID) && process->ns_pid && process->ns_pid != origin->pid)
+		add_number(values, ns_pid, process->ns_pid);
 	if (has(chosen, LABEL_TID))
 		add_number(values, names[LABEL_TID], origin->tid);
 	if (has(chosen, LABEL_CPU))
@@ -174,7 +175,7 @@ void label_values(const struct labels *labels, const struct label_origin *origin
 		add_text(values, names[LABEL_CONTAINER], values->container);
 	}
 	if (has(chosen, LABEL_TRUNCATED))
-		add_text(values, names[LABEL_TRUNCATED], process->cut);
+		add_text(values, names[LABEL_TRUNCATED], process->truncated);
 	for (size_t i = 0; i < labels->added_count; i++)
 		add_text(values, labels->added[i].key, labels->added[i].value);
 }

@@ -24,11 +24,11 @@ enum label {
 	LABEL_CPU,
 	LABEL_CGROUP, /* path of the control group */
 	LABEL_CONTAINER, /* see container.h */
-	LABEL_TRUNCATED, /* why the stack is not whole */
+	LABEL_TRUNCATED, /* why the stack is truncated */
 	LABEL_COUNT
 };
 
-#define LABEL_TRUNCATED_KEY "cut"
+#define LABEL_TRUNCATED_KEY "truncated"
 
 #define LABEL_SET(label) (1u << (label))
 #define LABELS_ALL (LABEL_SET(LABEL_COUNT) - 1)
@@ -73,8 +73,8 @@ struct label_origin {
 struct label_process {
 	const char *comm; /* name; "": not known */
 	const char *cgroup_path; /* "": none, or not known */
-	uint32_t inner_pid; /* in its own pid namespace; 0: not known */
-	const char *cut; /* why the stack is not whole; "": it is */
+	uint32_t ns_pid; /* in its own pid namespace; 0: not known */
+	const char *truncated; /* why the stack is truncated; "": it is complete */
 };
 
 /* `process_comm` is as in struct label_process. */

@@ -5,22 +5,22 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const texts[TRUNCATED_COUNT] = {
-	[TRUNCATED_KERNEL] = "kernel part",
-	[TRUNCATED_MAX_DEPTH] = "depth limit",
-	[TRUNCATED_UNREADABLE_MEMORY] = "unreadable memory",
-	[TRUNCATED_BAD_FRAME_POINTER] = "frame pointer",
+static const char *const names[TRUNCATED_COUNT] = {
+	[TRUNCATED_KERNEL] = "kernel",
+	[TRUNCATED_MAX_DEPTH] = "max-depth",
+	[TRUNCATED_UNREADABLE_MEMORY] = "unreadable-memory",
+	[TRUNCATED_BAD_FRAME_POINTER] = "bad-frame-pointer",
 	[TRUNCATED_EXEC] = "exec",
 };
 
 enum truncation truncation_of(enum stackbeat_end kernel_end, enum stackbeat_end user_end,
-			      bool user_whole)
+			      bool user_complete)
 {
 	if (kernel_end == STACKBEAT_END_DEPTH || kernel_end == STACKBEAT_END_FRAME)
 		return TRUNCATED_KERNEL;
 	if (user_end == STACKBEAT_END_EXEC)
 		return TRUNCATED_EXEC;
-	if (user_whole)
+	if (user_complete)
 		return TRUNCATED_NOT;
 	switch (user_end) {
 	case STACKBEAT_END_DEPTH:
@@ -34,44 +34,44 @@ enum truncation truncation_of(enum stackbeat_end kernel_end, enum stackbeat_end 
 	}
 }
 
-const char *truncation_name(enum truncation cut)
+const char *truncation_name(enum truncation cause)
 {
-	return cut < TRUNCATED_COUNT ? texts[cut] : "";
+	return cause < TRUNCATED_COUNT ? names[cause] : "";
 }
 
 enum truncation truncation_by_name(const char *text)
 {
-	enum truncation cut = 0;
+	enum truncation cause = 0;
 
-	while (cut < TRUNCATED_COUNT && strcmp(texts[cut], text) != 0)
-		cut++;
-	return cut;
+	while (cause < TRUNCATED_COUNT && strcmp(names[cause], text) != 0)
+		cause++;
+	return cause;
 }
 
-uint64_t truncation_total(const struct truncation_counts *cuts)
+uint64_t truncation_total(const struct truncation_counts *counts)
 {
 	uint64_t total = 0;
 
-	for (enum truncation cut = 0; cut < TRUNCATED_COUNT; cut++)
-		total += cuts->samples[cut];
+	for (enum truncation cause = 0; cause < TRUNCATED_COUNT; cause++)
+		total += counts->samples[cause];
 	return total;
 }
 
-void truncation_comment(const struct truncation_counts *cuts, char text[TRUNCATION_COMMENT_SIZE])
+void truncation_comment(const struct truncation_counts *counts, char text[TRUNCATION_COMMENT_SIZE])
 {
 	int length = snprintf(text, TRUNCATION_COMMENT_SIZE, TRUNCATED_COMMENT "%" PRIu64,
-			      truncation_total(cuts));
+			      truncation_total(counts));
 
-	for (enum truncation cut = 0; cut < TRUNCATED_COUNT; cut++)
+	for (enum truncation cause = 0; cause < TRUNCATED_COUNT; cause++)
 		length += snprintf(text + length, TRUNCATION_COMMENT_SIZE - (size_t)length,
-				   "%s%s %" PRIu64, cut ? ", " : " (", texts[cut],
-				   cuts->samples[cut]);
+				   "%s%s %" PRIu64, cause ? ", " : " (", names[cause],
+				   counts->samples[cause]);
 	snprintf(text + length, TRUNCATION_COMMENT_SIZE - (size_t)length, ")");
 }
 
-void frames_comment(const struct truncation_counts *cuts, char text[TRUNCATION_COMMENT_SIZE])
+void frames_comment(const struct truncation_counts *counts, char text[TRUNCATION_COMMENT_SIZE])
 {
 	snprintf(text, TRUNCATION_COMMENT_SIZE,
-		 FRAMES_COMMENT "%" PRIu64 ", in no known mapping %" PRIu64, cuts->user_frames,
-		 cuts->unmapped);
+		 FRAMES_COMMENT "%" PRIu64 ", in no known mapping %" PRIu64, counts->user_frames,
+		 counts->unmapped);
 }

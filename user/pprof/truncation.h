@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Samples whose stack is not whole, and why; and frames that are nowhere. */
+/* Counts truncated stacks by cause, and user frames outside every known mapping. */
 #ifndef STACKBEAT_PPROF_TRUNCATION_H
 #define STACKBEAT_PPROF_TRUNCATION_H
 
@@ -8,45 +8,46 @@
 
 #include <stackbeat.h>
 
-/* A sample counts for the first of these that is true. */
+/* Why a stack is truncated. A sample counts for the first cause that applies. */
 enum truncation {
-	TRUNCATED_KERNEL, /* the kernel part was cut */
-	TRUNCATED_MAX_DEPTH, /* user part: at the depth limit */
-	TRUNCATED_UNREADABLE_MEMORY, /* user part: at memory that could not be read */
-	TRUNCATED_BAD_FRAME_POINTER, /* user part: at a frame pointer that can't be right */
+	TRUNCATED_KERNEL, /* the kernel part is truncated */
+	TRUNCATED_MAX_DEPTH, /* the user part is deeper than the limit */
+	TRUNCATED_UNREADABLE_MEMORY, /* the user part ends at memory that can't be read */
+	TRUNCATED_BAD_FRAME_POINTER, /* the user part ends at an impossible frame pointer */
 	TRUNCATED_EXEC, /* no user part: execve() was replacing the program */
 	TRUNCATED_COUNT,
-	TRUNCATED_NOT = TRUNCATED_COUNT, /* the stack is whole */
+	TRUNCATED_NOT = TRUNCATED_COUNT, /* the stack is complete */
 };
 
 struct truncation_counts {
 	uint64_t samples[TRUNCATED_COUNT];
-	uint64_t user_frames; /* of all samples */
-	uint64_t unmapped; /* of these, in no known mapping */
+	uint64_t user_frames; /* in all samples */
+	uint64_t unmapped; /* user frames outside every known mapping */
 };
 
 /*
- * Why a stack is not whole whose parts ended so. `user_whole`: the user part is, whatever
- * its end, or there is none.
+ * Returns why a stack whose parts ended like this is truncated. `user_complete`: the user part
+ * is complete whatever its end, or there is none.
  */
 enum truncation truncation_of(enum stackbeat_end kernel_end, enum stackbeat_end user_end,
-			      bool user_whole);
+			      bool user_complete);
 
-/* What people read; "" for TRUNCATED_NOT. */
-const char *truncation_name(enum truncation cut);
+/* The cause as the label's value; "" for TRUNCATED_NOT. */
+const char *truncation_name(enum truncation cause);
 
-/* The cut of a text; TRUNCATED_NOT where there is no such one. */
+/* The cause with this name; TRUNCATED_NOT if there is none. */
 enum truncation truncation_by_name(const char *text);
 
-uint64_t truncation_total(const struct truncation_counts *cuts);
+/* Truncated samples of all causes. */
+uint64_t truncation_total(const struct truncation_counts *counts);
 
-/* What a profile's comments say of it begins with these. */
-#define TRUNCATED_COMMENT "cut: "
+/* The profile comments of these counts begin with these words. */
+#define TRUNCATED_COMMENT "truncated: "
 #define FRAMES_COMMENT "user frames: "
 #define TRUNCATION_COMMENT_SIZE 256
 
 /* Write these comments. */
-void truncation_comment(const struct truncation_counts *cuts, char text[TRUNCATION_COMMENT_SIZE]);
-void frames_comment(const struct truncation_counts *cuts, char text[TRUNCATION_COMMENT_SIZE]);
+void truncation_comment(const struct truncation_counts *counts, char text[TRUNCATION_COMMENT_SIZE]);
+void frames_comment(const struct truncation_counts *counts, char text[TRUNCATION_COMMENT_SIZE]);
 
 #endif

@@ -34,7 +34,7 @@ struct address_space {
 	const char *cgroup_path; /* of spaces->cgroup_paths */
 	struct mapping_history *history; /* NULL: none was told, or it was dropped */
 	uint64_t ended; /* ns: when that was noticed; 0: it lives */
-	uint32_t pid, inner_pid, parent;
+	uint32_t pid, ns_pid, parent;
 	uint32_t jitmap; /* number in spaces->jitmaps, or UINT32_MAX */
 	uint32_t noted; /* the latest generation that was told at spaces->noted */
 	bool told;
@@ -232,7 +232,7 @@ int address_spaces_add(struct address_spaces *spaces, const struct stackbeat_spa
 		space->told = true;
 		space->start_time = record->start_time;
 		space->pid = record->pid;
-		space->inner_pid = record->inner_pid;
+		space->ns_pid = record->ns_pid;
 		space->parent = record->parent;
 		memcpy(space->comm, record->comm, sizeof(space->comm));
 		spaces->counts.told++;
@@ -489,9 +489,9 @@ void address_space_has_jit_code(struct address_space *space)
 	if (!spaces->jitmaps)
 		spaces->jitmaps = perf_map_watcher_new(spaces->root);
 	if (spaces->jitmaps)
-		space->jitmap = perf_map_watcher_add(
-			spaces->jitmaps, space->pid,
-			space->inner_pid ? space->inner_pid : space->pid, space->start_time);
+		space->jitmap = perf_map_watcher_add(spaces->jitmaps, space->pid,
+						     space->ns_pid ? space->ns_pid : space->pid,
+						     space->start_time);
 }
 
 void address_spaces_finish(struct address_spaces *spaces)
@@ -528,7 +528,7 @@ uint32_t address_space_pid(const struct address_space *space)
 
 uint32_t address_space_ns_pid(const struct address_space *space)
 {
-	return space->inner_pid;
+	return space->ns_pid;
 }
 
 uint32_t address_space_parent(const struct address_space *space)

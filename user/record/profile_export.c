@@ -22,7 +22,7 @@
 struct encoder {
 	struct pprof_builder *builder;
 	struct symbolizer *symbolizer;
-	struct truncation_counts *cuts;
+	struct truncation_counts *counts;
 	const struct labels *wanted;
 	struct label_values labels; /* of one stack */
 	const struct frame_name *names[FRAMES_MAX];
@@ -76,19 +76,19 @@ static uint32_t encode_location(struct encoder *encoder, const struct frame_name
 static void count_unmapped(struct encoder *encoder, const struct stack *stack, size_t count)
 {
 	for (size_t i = stack->kernel_frames; i < count; i++) {
-		encoder->cuts->user_frames += stack->samples;
+		encoder->counts->user_frames += stack->samples;
 		if (!*encoder->names[i]->mapping_path)
-			encoder->cuts->unmapped += stack->samples;
+			encoder->counts->unmapped += stack->samples;
 	}
 }
 
-static void encode_labels(struct encoder *encoder, const struct stack *stack, enum truncation cut)
+static void encode_labels(struct encoder *encoder, const struct stack *stack, enum truncation cause)
 {
 	const struct label_process process = {
-		.cut = truncation_name(cut),
+		.truncated = truncation_name(cause),
 		.comm = address_space_comm(stack->space),
 		.cgroup_path = address_space_cgroup_path(stack->space),
-		.inner_pid = address_space_ns_pid(stack->space),
+		.ns_pid = address_space_ns_pid(stack->space),
 	};
 
 	label_values(encoder->wanted, &stack->origin, &process, &encoder->labels);
@@ -123,15 +123,15 @@ static int encode_stack(const struct stack *stack, void *arg)
 	size_t count = (size_t)stack->kernel_frames + stack->user_frames;
 	size_t whole, depth = 0;
 	int err = name_frames(encoder, stack);
-	enum truncation cut;
+	enum truncation cause;
 
 	if (err)
 		return err;
 	whole = symbolize_complete(encoder->names + stack->kernel_frames, stack->user_frames,
 				   stack->user_end);
-	cut = truncation_of(stack->kernel_end, stack->user_end, whole || !stack->user_frames);
-	if (cut != TRUNCATED_NOT)
-		encoder->cuts->samples[cut] += stack->samples;
+	cause = truncation_of(stack->kernel_end, stack->user_end, whole || !stack->user_frames);
+	if (cause != TRUNCATED_NOT)
+		encoder->counts->samples[cause] += stack->samples;
 	if (whole)
 		count = stack->kernel_frames + whole;
 	count_unmapped(encoder, stack, count);
@@ -143,14 +143,15 @@ static int encode_stack(const struct stack *stack, void *arg)
 	/* Other programs pass over samples without any. */
 	if (!depth && count)
 		encoder->locations[depth++] = encode_location(encoder, encoder->names[0]);
-	encode_labels(encoder, stack, cut);
+	encode_labels(encoder, stack, cause);
 	pprof_sample(encoder->builder, encoder->locations, depth, (int64_t)stack->samples,
 		     (int64_t)stack->weight, encoder->labels.items, encoder->labels.count);
 	return 0;
 }
 
 static void encode_comments(struct pprof_builder *builder, const struct stack_table *profile,
-			    const struct recording *recording, const struct truncation_counts *cuts)
+			    const struct recording *recording,
+			    const struct truncation_counts *counts)
 {
 	const struct sample_totals *totals = stack_table_totals(profile);
 	char text[TRUNCATION_COMMENT_SIZE];
@@ -160,30 +161,31 @@ static void encode_comments(struct pprof_builder *builder, const struct stack_ta
 	pprof_comment(builder, "stackbeat %s on %s %s %s", STACKBEAT_VERSION, kernel.sysname,
 		      kernel.release, kernel.machine);
 	pprof_comment(builder, "command: %s", recording->command_line);
-	pprof_comment(builder, "rate: %u Hz asked for, %.1f Hz had on average, on %u CPUs",
+	pprof_comment(builder, "rate: %u Hz requested, %.1f Hz on average, on %u CPUs",
 		      recording->rate, mean_rate(recording), recording->cpus);
 	pprof_comment(builder, "throttled: %" PRIu64 " times", recording->throttled);
 	pprof_comment(builder, "samples: %" PRIu64, totals->samples);
-	pprof_comment(builder, "lost: %" PRIu64 " (ring full %" PRIu64 ", wrong tail %" PRIu64 ")",
+	pprof_comment(builder,
+		      "lost: %" PRIu64 " (ring full %" PRIu64 ", bad reader position %" PRIu64 ")",
 		      recording->lost_full + recording->lost_tail, recording->lost_full,
 		      recording->lost_tail);
-	truncation_comment(cuts, text);
+	truncation_comment(counts, text);
 	pprof_comment(builder, "%s", text);
 	pprof_comment(builder,
-		      "address spaces: %" PRIu64 "; samples without one %" PRIu64
-		      ", changes of mappings lost %" PRIu64 ", mappings left out %" PRIu64
-		      ", files left out %" PRIu64 ", perf maps left out %" PRIu64
-		      ", samples taken early %" PRIu64,
+		      "address spaces: %" PRIu64 "; samples without mappings %" PRIu64
+		      ", mapping events lost %" PRIu64 ", mappings dropped %" PRIu64
+		      ", mappings without a file %" PRIu64 ", perf maps dropped %" PRIu64
+		      ", samples resolved early %" PRIu64,
 		      recording->spaces, recording->spaces_lost, recording->changes_lost,
 		      recording->mappings_left_out, recording->objects_left_out,
 		      recording->perf_maps_dropped, recording->samples_early);
-	frames_comment(cuts, text);
+	frames_comment(counts, text);
 	pprof_comment(builder, "%s", text);
-	pprof_comment(builder, "missed intervals: %" PRIu64, recording->missed);
-	pprof_comment(builder, "beats without a sample: idle %" PRIu64 ", filtered %" PRIu64,
+	pprof_comment(builder, "missed ticks: %" PRIu64, recording->missed);
+	pprof_comment(builder, "ticks without a sample: idle %" PRIu64 ", filtered %" PRIu64,
 		      recording->idle, recording->filtered);
 	pprof_comment(builder,
-		      "cost: %" PRIu64 " ns in the kernel, %" PRIu64
+		      "overhead: %" PRIu64 " ns in the kernel, %" PRIu64
 		      " ns in the reader, %.3f %% of the machine",
 		      recording->kernel_cost_ns, recording->reader_cost_ns,
 		      recording_overhead_percent(recording));
@@ -208,7 +210,7 @@ static int resolve(struct encoder *encoder, const struct stack_table *profile,
 
 int export_profile(const struct stack_table *profile, const struct mapped_files *objects,
 		   const struct recording *recording, const char *path,
-		   struct truncation_counts *cuts, uint64_t *size, struct error *warning,
+		   struct truncation_counts *counts, uint64_t *size, struct error *warning,
 		   struct error *error)
 {
 	struct encoder *encoder = calloc(1, sizeof(*encoder));
@@ -216,11 +218,11 @@ int export_profile(const struct stack_table *profile, const struct mapped_files 
 	struct kallsyms *kallsyms = NULL;
 	int err = -ENOMEM;
 
-	*cuts = (struct truncation_counts){0};
+	*counts = (struct truncation_counts){0};
 	*warning->text = '\0';
 	if (!encoder || !kernel)
 		goto out;
-	encoder->cuts = cuts;
+	encoder->counts = counts;
 	encoder->wanted = recording->labels;
 	encoder->builder = pprof_new();
 	if (!encoder->builder)
@@ -238,7 +240,7 @@ int export_profile(const struct stack_table *profile, const struct mapped_files 
 		err = stack_table_each(profile, encode_stack, encoder);
 	if (err)
 		goto out;
-	encode_comments(encoder->builder, profile, recording, cuts);
+	encode_comments(encoder->builder, profile, recording, counts);
 	pprof_set_time(encoder->builder, recording->start_ns, recording->duration_ns,
 		       1000000000 / recording->rate);
 	err = pprof_write(encoder->builder, path, size, error);

@@ -25,7 +25,7 @@ struct recording {
 	int64_t start_ns; /* since 1970 */
 	int64_t duration_ns;
 	uint64_t lost_full; /* records lost: ring full */
-	uint64_t lost_tail; /* records lost: wrong tail */
+	uint64_t lost_tail; /* records lost: bad reader position */
 	uint64_t missed; /* intervals without a beat of their own */
 	uint64_t idle; /* beats on idle CPUs */
 	uint64_t filtered; /* beats that the filter left out */

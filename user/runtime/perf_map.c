@@ -45,7 +45,7 @@ static bool is_older(const struct stat *st, uint64_t time)
 	return time_ns(st->st_mtim) + late < boot + (int64_t)time;
 }
 
-int perf_map_open(const char *root, uint32_t pid, uint32_t inner_pid, uint64_t start_time)
+int perf_map_open(const char *root, uint32_t pid, uint32_t ns_pid, uint64_t start_time)
 {
 	char path[PATH_MAX], name[64];
 	struct stat process, st;
@@ -57,7 +57,7 @@ int perf_map_open(const char *root, uint32_t pid, uint32_t inner_pid, uint64_t s
 	if (stat(path, &process) != 0)
 		return -errno;
 	strcat(path, "/root");
-	snprintf(name, sizeof(name), "/tmp/perf-%" PRIu32 ".map", inner_pid);
+	snprintf(name, sizeof(name), "/tmp/perf-%" PRIu32 ".map", ns_pid);
 	fd = open_regular_file_in(path, name, O_NOFOLLOW, &st);
 	/* Everybody may write to /tmp, and could give others' code any name. */
 	if (fd >= 0 && st.st_uid != 0 && st.st_uid != process.st_uid) {

@@ -29,7 +29,7 @@ struct perf_map;
  * process nor root's, -EINVAL or -ELOOP where it is no regular file, -ESTALE where an earlier
  * process of this id has left it.
  */
-int perf_map_open(const char *root, uint32_t pid, uint32_t inner_pid, uint64_t start_time);
+int perf_map_open(const char *root, uint32_t pid, uint32_t ns_pid, uint64_t start_time);
 
 /*
  * Reads what is in the file now, from its beginning. Lines that make no sense are left

@@ -16,7 +16,7 @@
 #define NONE UINT32_MAX
 
 struct entry {
-	uint32_t pid, inner_pid;
+	uint32_t pid, ns_pid;
 	uint64_t start_time;
 	int fd; /* -1: none */
 	uint32_t next; /* in the queue */
@@ -124,7 +124,7 @@ static void *open_maps(void *arg)
 		int fd;
 
 		pthread_mutex_unlock(&maps->lock);
-		fd = perf_map_open(maps->root, entry.pid, entry.inner_pid, entry.start_time);
+		fd = perf_map_open(maps->root, entry.pid, entry.ns_pid, entry.start_time);
 		pthread_mutex_lock(&maps->lock);
 		/* It stays so: a process that has ended has no map at the last look. */
 		maps->entries[number].refused |= is_refused(fd);
@@ -155,7 +155,7 @@ static void ask(struct perf_map_watcher *maps, uint32_t number)
 	pthread_cond_signal(&maps->asked);
 }
 
-uint32_t perf_map_watcher_add(struct perf_map_watcher *maps, uint32_t pid, uint32_t inner_pid,
+uint32_t perf_map_watcher_add(struct perf_map_watcher *maps, uint32_t pid, uint32_t ns_pid,
 			      uint64_t start_time)
 {
 	uint32_t number = NONE;
@@ -169,7 +169,7 @@ uint32_t perf_map_watcher_add(struct perf_map_watcher *maps, uint32_t pid, uint3
 						sizeof(*maps->entries)) == 0) {
 		number = (uint32_t)maps->count++;
 		maps->entries[number] = (struct entry){
-			.pid = pid, .inner_pid = inner_pid, .start_time = start_time, .fd = -1};
+			.pid = pid, .ns_pid = ns_pid, .start_time = start_time, .fd = -1};
 		if (maps->thread_runs)
 			ask(maps, number);
 		else

@@ -27,7 +27,7 @@ void perf_map_watcher_free(struct perf_map_watcher *maps);
  * Has the map of a process opened, if it has one: see perf_map_open(). Returns a number for
  * perf_map_watcher_fd(), or UINT32_MAX: there is no memory.
  */
-uint32_t perf_map_watcher_add(struct perf_map_watcher *maps, uint32_t pid, uint32_t inner_pid,
+uint32_t perf_map_watcher_add(struct perf_map_watcher *maps, uint32_t pid, uint32_t ns_pid,
 			      uint64_t start_time);
 
 /* Looks once more for a map that was not there, or has been replaced. */

@@ -124,7 +124,7 @@ static void takes_every_option_in_both_forms(void **state)
 	assert_int_equal(options.session.max_depth, 1023);
 	assert_int_equal(options.session.ring_size, 64 << 20);
 
-	TAKES("-t", "12,13", "-G", "a/b", "--exclude-comm", "idle", "--no-inherit", "--fixed",
+	TAKES("-t", "12,13", "-G", "a/b", "--exclude-comm", "idle", "--no-inherit", "--no-jitter",
 	      "--budget", "2.5");
 	assert_int_equal(options.session.tid_count, 2);
 	assert_int_equal(options.session.tids[1], 13);
@@ -151,7 +151,7 @@ static void takes_every_option_in_both_forms(void **state)
 	TAKES("--help");
 	assert_true(options.help);
 
-	TAKES("--keep-objects", "kept");
+	TAKES("--save-binaries", "kept");
 	assert_string_equal(options.save_binaries, "kept");
 }
 
@@ -462,7 +462,7 @@ static char *const words[] = {"-F",          "-a",          "-p",
 			      "0",           "-1",          "9999999999999999999999",
 			      "sleep",       "--x=\n",      "-\xff",
 			      "-t",          "-G",          "--exclude-comm",
-			      "--budget",    "--fixed",     "--no-inherit",
+			      "--budget",    "--no-jitter", "--no-inherit",
 			      "--labels",    "--label",     "a=b",
 			      "comm,pid",    "all",         "pid=1"};
 

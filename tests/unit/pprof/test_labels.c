@@ -15,12 +15,12 @@
 
 static struct error error;
 
-static const struct label_process unknown = {.comm = "", .cgroup_path = "", .cut = ""};
+static const struct label_process unknown = {.comm = "", .cgroup_path = "", .truncated = ""};
 static const struct label_process server = {
 	.comm = "server",
 	.cgroup_path = "/system.slice/docker-" ID ".scope",
-	.cut = "",
-	.inner_pid = 1,
+	.truncated = "",
+	.ns_pid = 1,
 };
 
 /* The labels of a sample as text: "comm=x pid=1 ". */
@@ -84,13 +84,14 @@ static void lists_name_labels(void **state)
 	assert_int_equal(chosen("tid").chosen, LABEL_SET(LABEL_TID));
 	assert_int_equal(chosen("container,comm,comm").chosen,
 			 LABEL_SET(LABEL_COMM) | LABEL_SET(LABEL_CONTAINER));
-	assert_int_equal(chosen("comm,thread,pid,tid,cpu,cgroup,container,cut").chosen, LABELS_ALL);
+	assert_int_equal(chosen("comm,thread,pid,tid,cpu,cgroup,container,truncated").chosen,
+			 LABELS_ALL);
 }
 
 static void wrong_lists_change_nothing(void **state)
 {
-	static const char *const bad[] = {",",    "pid,",    "pid,,tid", "PID",       "pid tid",
-					  "p",    "pid,all", "none,pid", "inner_pid", " pid",
+	static const char *const bad[] = {",",    "pid,",    "pid,,tid", "PID",   "pid tid",
+					  "p",    "pid,all", "none,pid", "nspid", " pid",
 					  "pidx", "pid\n",   "\xff"};
 	struct labels labels = chosen("cpu");
 
@@ -117,7 +118,7 @@ static void wrong_labels_are_not_added(void **state)
 		{"a=\xff", "is not UTF-8"},
 		{"comm=x", "stackbeat's own"},
 		{"container=x", "stackbeat's own"},
-		{"inner_pid=1", "stackbeat's own"},
+		{"nspid=1", "stackbeat's own"},
 		{"pprof::x=1", "pprof's own"},
 		{"there=2", "'there' is given twice"},
 		{"0123456789012345678901234567890123456789012345678901234567890123=x", "63 bytes"},
@@ -158,7 +159,7 @@ static void each_label_is_there_where_it_is_chosen(void **state)
 		{"none", ""},
 		{"comm", "comm=server "},
 		{"thread", "thread=worker "},
-		{"pid", "pid=10 inner_pid=1 "},
+		{"pid", "pid=10 nspid=1 "},
 		{"tid", "tid=12 "},
 		{"cpu", "cpu=3 "},
 		{"cgroup", "cgroup=/system.slice/docker-" ID ".scope "},
@@ -186,13 +187,14 @@ static void what_is_not_known_is_left_out(void **state)
 	assert_string_equal(labels_of(&labels, &process, sample_begin(&any, 10, "")),
 			    "pid=10 tid=10 cpu=0 ");
 	/* A process in the initial namespace has one id; a group may be of no container. */
-	process.inner_pid = 10;
+	process.ns_pid = 10;
 	process.cgroup_path = "/a";
 	assert_string_equal(labels_of(&labels, &process, worker(&any)),
 			    "comm=worker thread=worker pid=10 tid=12 cpu=3 cgroup=/a ");
-	process.cut = "frame pointer";
-	labels = chosen("cut");
-	assert_string_equal(labels_of(&labels, &process, worker(&any)), "cut=frame pointer ");
+	process.truncated = "bad-frame-pointer";
+	labels = chosen("truncated");
+	assert_string_equal(labels_of(&labels, &process, worker(&any)),
+			    "truncated=bad-frame-pointer ");
 }
 
 /* What prctl() or exec has made of it since the process was told counts. */
@@ -251,8 +253,8 @@ static void all_of_them_fit(void **state)
 
 	(void)state;
 	add_all(&labels);
-	process.inner_pid = 7;
-	process.cut = "depth limit";
+	process.ns_pid = 7;
+	process.truncated = "max-depth";
 	label_values(&labels, &origin, &process, &values);
 	assert_int_equal(values.count, LABELS_MAX);
 }

@@ -58,7 +58,7 @@ static void a_space_is_what_was_told_of_it(void **state)
 				       .start_time = 123456789,
 				       .generation = 1,
 				       .pid = 10,
-				       .inner_pid = 2,
+				       .ns_pid = 2,
 				       .parent = 9,
 				       .comm = "make",
 			       }};

@@ -42,7 +42,7 @@ struct fixture {
 	struct stack_table *profile;
 	struct labels labels;
 	struct recording recording;
-	struct truncation_counts cuts;
+	struct truncation_counts counts;
 	struct error warning;
 	struct error error;
 	union any_sample any; /* last: it ends in an array without a size */
@@ -157,7 +157,7 @@ static struct pprof_profile *encode(struct fixture *fixture)
 	assert_non_null(path);
 	mapped_files_finish(fixture->objects);
 	assert_int_equal(export_profile(fixture->profile, fixture->objects, &fixture->recording,
-					path, &fixture->cuts, &size, &fixture->warning,
+					path, &fixture->counts, &size, &fixture->warning,
 					&fixture->error),
 			 0);
 	assert_true(size > 20);
@@ -367,7 +367,7 @@ static void the_first_kernel_frame_of_a_kernel_thread_is_exact_too(void **state)
 	assert_int_equal(profile->message->sample[0]->n_location_id, 2);
 	assert_int_equal(frame(profile, 0, 0)->address, KERNEL + 0x100);
 	assert_int_equal(frame(profile, 0, 1)->address, KERNEL + 0x1ff);
-	assert_int_equal(truncation_total(&fixture->cuts), 0);
+	assert_int_equal(truncation_total(&fixture->counts), 0);
 	pprof_profile_free(profile);
 }
 
@@ -415,8 +415,8 @@ static void what_is_in_no_mapping_keeps_its_address(void **state)
 	assert_int_equal(frame(profile, 0, 0)->address, NOWHERE);
 	assert_null(mapping(profile, frame(profile, 0, 0)));
 	assert_string_equal(name(profile, frame(profile, 0, 0)), "");
-	assert_int_equal(fixture->cuts.user_frames, 1);
-	assert_int_equal(fixture->cuts.unmapped, 1);
+	assert_int_equal(fixture->counts.user_frames, 1);
+	assert_int_equal(fixture->counts.unmapped, 1);
 	pprof_profile_free(profile);
 }
 
@@ -467,7 +467,7 @@ static void cuts_are_counted_by_cause(void **state)
 	add_stack(fixture, STACKBEAT_END_OMITTED, STACKBEAT_END_ROOT, false, 1000);
 	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_FRAME, true, 1000);
 	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_MEMORY, true, 1000);
-	/* Cut. */
+	/* Truncated. */
 	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_DEPTH, false, 1);
 	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_DEPTH, false, 2);
 	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_MEMORY, false, 10);
@@ -479,14 +479,15 @@ static void cuts_are_counted_by_cause(void **state)
 	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_EXEC, false, 7);
 
 	profile = encode(fixture);
-	assert_int_equal(fixture->cuts.samples[TRUNCATED_KERNEL], 18);
-	assert_int_equal(fixture->cuts.samples[TRUNCATED_MAX_DEPTH], 3);
-	assert_int_equal(fixture->cuts.samples[TRUNCATED_UNREADABLE_MEMORY], 10);
-	assert_int_equal(fixture->cuts.samples[TRUNCATED_BAD_FRAME_POINTER], 100);
-	assert_int_equal(fixture->cuts.samples[TRUNCATED_EXEC], 7);
-	assert_int_equal(truncation_total(&fixture->cuts), 138);
-	assert_true(has_comment(profile, "cut: 138 (kernel part 18, depth limit 3, unreadable "
-					 "memory 10, frame pointer 100, exec 7)"));
+	assert_int_equal(fixture->counts.samples[TRUNCATED_KERNEL], 18);
+	assert_int_equal(fixture->counts.samples[TRUNCATED_MAX_DEPTH], 3);
+	assert_int_equal(fixture->counts.samples[TRUNCATED_UNREADABLE_MEMORY], 10);
+	assert_int_equal(fixture->counts.samples[TRUNCATED_BAD_FRAME_POINTER], 100);
+	assert_int_equal(fixture->counts.samples[TRUNCATED_EXEC], 7);
+	assert_int_equal(truncation_total(&fixture->counts), 138);
+	assert_true(has_comment(profile,
+				"truncated: 138 (kernel 18, max-depth 3, unreadable-memory 10, "
+				"bad-frame-pointer 100, exec 7)"));
 	pprof_profile_free(profile);
 }
 
@@ -499,7 +500,7 @@ static void what_lies_above_a_root_is_left_out(void **state)
 	profile = encode(fixture);
 	assert_int_equal(profile->message->sample[0]->n_location_id, 3);
 	assert_string_equal(name(profile, frame(profile, 0, 2)), "_start");
-	assert_int_equal(truncation_total(&fixture->cuts), 0);
+	assert_int_equal(truncation_total(&fixture->counts), 0);
 	pprof_profile_free(profile);
 }
 
@@ -536,21 +537,22 @@ static void the_comments_have_the_whole_account(void **state)
 	first = pprof_text(profile, profile->message->comment[0]);
 	assert_ptr_equal(strstr(first, "stackbeat " STACKBEAT_VERSION " on Linux "), first);
 	assert_true(has_comment(profile, "command: stackbeat record -a"));
-	assert_true(
-		has_comment(profile, "rate: 100 Hz asked for, 62.5 Hz had on average, on 2 CPUs"));
+	assert_true(has_comment(profile, "rate: 100 Hz requested, 62.5 Hz on average, on 2 CPUs"));
 	assert_true(has_comment(profile, "throttled: 4 times"));
 	assert_true(has_comment(profile, "samples: 3"));
-	assert_true(has_comment(profile, "lost: 12 (ring full 7, wrong tail 5)"));
-	assert_true(has_comment(profile, "cut: 0 (kernel part 0, depth limit 0, unreadable memory "
-					 "0, frame pointer 0, exec 0)"));
-	assert_true(has_comment(profile, "missed intervals: 3"));
-	assert_true(has_comment(profile, "beats without a sample: idle 900, filtered 80"));
+	assert_true(has_comment(profile, "lost: 12 (ring full 7, bad reader position 5)"));
+	assert_true(has_comment(profile,
+				"truncated: 0 (kernel 0, max-depth 0, unreadable-memory 0, "
+				"bad-frame-pointer 0, exec 0)"));
+	assert_true(has_comment(profile, "missed ticks: 3"));
+	assert_true(has_comment(profile, "ticks without a sample: idle 900, filtered 80"));
 	/* 50 ms of 5 s on 2 CPUs. */
-	assert_true(has_comment(profile, "cost: 12345678 ns in the kernel, 37654322 ns in the "
+	assert_true(has_comment(profile, "overhead: 12345678 ns in the kernel, 37654322 ns in the "
 					 "reader, 0.500 % of the machine"));
-	assert_true(has_comment(profile, "address spaces: 21; samples without one 6, changes of "
-					 "mappings lost 2, mappings left out 9, files left out 1, "
-					 "perf maps left out 4, samples taken early 8"));
+	assert_true(has_comment(profile,
+				"address spaces: 21; samples without mappings 6, mapping "
+				"events lost 2, mappings dropped 9, mappings without a file 1, "
+				"perf maps dropped 4, samples resolved early 8"));
 	assert_true(has_comment(profile, "user frames: 3, in no known mapping 1"));
 	assert_int_equal(profile->message->n_comment, 12);
 	pprof_profile_free(profile);
@@ -616,7 +618,7 @@ static void the_largest_stack_fits(void **state)
 	add(fixture);
 	profile = encode(fixture);
 	assert_int_equal(profile->message->sample[0]->n_location_id, SAMPLE_FRAMES_MAX);
-	assert_int_equal(fixture->cuts.samples[TRUNCATED_MAX_DEPTH], 1);
+	assert_int_equal(fixture->counts.samples[TRUNCATED_MAX_DEPTH], 1);
 	pprof_profile_free(profile);
 }
 
@@ -941,7 +943,7 @@ static void what_can_not_be_written_leaves_nothing(void **state)
 	sample_user(sample(fixture), leaf());
 	add(fixture);
 	assert_int_equal(export_profile(fixture->profile, fixture->objects, &fixture->recording,
-					path, &fixture->cuts, &size, &fixture->warning,
+					path, &fixture->counts, &size, &fixture->warning,
 					&fixture->error),
 			 -ENOENT);
 	assert_non_null(strstr(fixture->error.text, path));
