@@ -92,7 +92,7 @@ completion_knows_options_and_values() {
 	offers "comm cpu cgroup container" stackbeat report --group c
 	offers "--label --labels" stackbeat record --lab
 	offers "pid" stackbeat record --labels p
-	offers "comm,thread,tid comm,thread,thread" stackbeat record --labels = comm,thread,t
+	offers "comm,thread,tid comm,thread,thread comm,thread,truncated" stackbeat record --labels = comm,thread,t
 	offers "" stackbeat record --label ''
 	offers_files stackbeat record --save-binaries /us
 	offers "none" stackbeat flamegraph --group n
@@ -102,7 +102,7 @@ completion_knows_options_and_values() {
 	offers "--session" stackbeat resume --s
 	offers "--json" stackbeat status --j
 	offers "5 50" stackbeat record --budget 5
-	offers "--no-jitter --frequency" stackbeat record --f
+	offers "--frequency" stackbeat record --f
 	has "$$" stackbeat record -t "$$"
 	has "1,$$" stackbeat record -t "1,$$"
 	has "$(<"/proc/$$/comm")" stackbeat record --exclude-comm ''
