@@ -18,6 +18,7 @@
 #include "compat/compat.h"
 #include "control.h"
 #include "cpu.h"
+#include "cycles.h"
 #include "filter.h"
 #include "space.h"
 #include "unwind.h"
@@ -49,26 +50,12 @@
 
 static struct workqueue_struct *sb_beat_workqueue;
 
-/* ns of a cycle of the time-stamp counter, times 2^32. */
-static u64 sb_cycle_ns __ro_after_init;
-
 /* Cycles of SB_SYNC_NS and SB_PAIR_NS. */
 static u64 sb_sync_cycles __ro_after_init;
 static u64 sb_pair_cycles __ro_after_init;
 
 /* Cycles of a timer's interrupt without the callback. */
 static u64 sb_interrupt_cycles __ro_after_init;
-
-/* Of less than 2^32 cycles; more are wrong. */
-static __always_inline u64 sb_cycles_to_ns(u64 cycles)
-{
-	return cycles * sb_cycle_ns >> 32;
-}
-
-u64 sb_ns_to_cycles(u64 ns)
-{
-	return div64_u64(ns * tsc_khz, USEC_PER_SEC);
-}
 
 u64 sb_beat_cost_max(u32 max_depth)
 {
@@ -77,7 +64,7 @@ u64 sb_beat_cost_max(u32 max_depth)
 
 u64 sb_beat_cost(const struct sb_beat *beat)
 {
-	return mul_u64_u64_shr(READ_ONCE(beat->cost), sb_cycle_ns, 32);
+	return sb_long_cycles_to_ns(READ_ONCE(beat->cost));
 }
 
 /*
@@ -903,9 +890,6 @@ static u64 __init sb_measure_interrupt(void)
 
 int __init sb_beat_init(void)
 {
-	if (!tsc_khz)
-		return -ENODEV;
-	sb_cycle_ns = div_u64((u64)NSEC_PER_MSEC << 32, tsc_khz);
 	sb_sync_cycles = sb_ns_to_cycles(SB_SYNC_NS);
 	sb_pair_cycles = sb_ns_to_cycles(SB_PAIR_NS);
 	sb_interrupt_cycles = sb_measure_interrupt();

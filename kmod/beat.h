@@ -69,9 +69,6 @@ void sb_beat_free(struct sb_beat *beat);
 /* Cycles that the budget counts of one beat at most, by the user frames of a session's stacks. */
 u64 sb_beat_cost_max(u32 max_depth);
 
-/* Cycles of the time-stamp counter, for less than a minute. */
-u64 sb_ns_to_cycles(u64 ns);
-
 /* ns that its timer's interrupts, and cancelling it where the CPU is idle, have taken. */
 u64 sb_beat_cost(const struct sb_beat *beat);
 
@@ -112,7 +109,7 @@ bool sb_owner_may_see(const struct sb_session *session, const struct task_struct
 bool sb_owner_may_still_see(const struct sb_session *session, const struct task_struct *leader,
 			    struct mm_struct *mm);
 
-/* ENODEV: the machine has no time-stamp counter that keeps time. ENOMEM. */
+/* ENOMEM. */
 int sb_beat_init(void);
 /* Waits for what beats have queued. */
 void sb_beat_flush(void);

@@ -4,6 +4,7 @@
 #include "beat.h"
 #include "control.h"
 #include "cpu.h"
+#include "cycles.h"
 #include "device.h"
 #include "filter.h"
 #include "probes.h"
@@ -24,6 +25,9 @@ static int __init sb_init(void)
 		return -EINVAL;
 	}
 
+	err = sb_cycles_init();
+	if (err)
+		return err;
 	err = sb_filter_init();
 	if (err)
 		return err;

@@ -20,6 +20,7 @@
 #include "beat.h"
 #include "control.h"
 #include "cpu.h"
+#include "cycles.h"
 #include "filter.h"
 #include "probes.h"
 #include "session.h"
