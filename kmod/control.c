@@ -14,10 +14,9 @@
 #include "compat/compat.h"
 #include "control.h"
 #include "filter.h"
+#include "params.h"
 #include "session.h"
 #include "space.h"
-
-static u32 sb_control_rate_max;
 
 static const struct nla_policy sb_pid_policy[] = {
 	[STACKBEAT_A_PID] = { .type = NLA_U32 },
@@ -93,7 +92,7 @@ static int sb_read_state(struct genl_info *info, struct sb_settings *settings)
 
 static int sb_read_rate(struct genl_info *info, struct sb_settings *settings)
 {
-	return sb_read_ranged(info, STACKBEAT_A_RATE, STACKBEAT_RATE_MIN, sb_control_rate_max,
+	return sb_read_ranged(info, STACKBEAT_A_RATE, STACKBEAT_RATE_MIN, sb_rate_max,
 			      "the rate must be 1 Hz to the module's rate_max",
 			      &settings->rate);
 }
@@ -714,7 +713,7 @@ static int sb_control_module(struct sk_buff *skb, struct genl_info *info)
 	header = genlmsg_put_reply(answer, info, &sb_family, 0, STACKBEAT_CMD_MODULE_GET);
 	if (!header || nla_put_u32(answer, STACKBEAT_A_ABI, STACKBEAT_ABI) ||
 	    nla_put_string(answer, STACKBEAT_A_VERSION, STACKBEAT_VERSION) ||
-	    nla_put_u32(answer, STACKBEAT_A_RATE_MAX, sb_control_rate_max) ||
+	    nla_put_u32(answer, STACKBEAT_A_RATE_MAX, sb_rate_max) ||
 	    nla_put_u32(answer, STACKBEAT_A_SESSIONS, sb_session_count())) {
 		nlmsg_free(answer);
 		return -EMSGSIZE;
@@ -819,14 +818,8 @@ void sb_control_notify(const struct sb_session *session, enum stackbeat_event ev
 	genlmsg_multicast(&sb_family, skb, 0, 0, GFP_KERNEL);
 }
 
-u32 sb_control_default_rate(void)
+int sb_control_init(void)
 {
-	return min(STACKBEAT_RATE_DEFAULT, sb_control_rate_max);
-}
-
-int sb_control_init(u32 rate_max)
-{
-	sb_control_rate_max = rate_max;
 	return genl_register_family(&sb_family);
 }
 

@@ -17,11 +17,7 @@ struct sb_session;
 void sb_control_notify(const struct sb_session *session, enum stackbeat_event event, u32 cpu,
 		       u64 value);
 
-/* `rate_max`, in Hz, bounds what STACKBEAT_A_RATE accepts, and the rate by default. */
-int sb_control_init(u32 rate_max);
+int sb_control_init(void);
 void sb_control_exit(void);
-
-/* In Hz. */
-u32 sb_control_default_rate(void);
 
 #endif

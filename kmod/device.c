@@ -14,12 +14,9 @@
 #include "beat.h"
 #include "compat/compat.h"
 #include "device.h"
+#include "params.h"
 #include "session.h"
 #include "space.h"
-
-static bool sb_unprivileged;
-module_param_named(unprivileged, sb_unprivileged, bool, 0644);
-MODULE_PARM_DESC(unprivileged, "Let users who may open the device, without CAP_PERFMON, profile the user part of their own processes (default N)");
 
 /*
  * Whether the opener's session is restricted. What he has not got is no denial, to be in an

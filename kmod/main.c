@@ -7,24 +7,18 @@
 #include "cycles.h"
 #include "device.h"
 #include "filter.h"
+#include "params.h"
 #include "probes.h"
 #include "session.h"
 #include "space.h"
-
-static unsigned int rate_max = STACKBEAT_RATE_MAX;
-module_param(rate_max, uint, 0444);
-MODULE_PARM_DESC(rate_max, "Highest sampling rate a session may have, in Hz, 1 to 20000 (default 20000)");
 
 static int __init sb_init(void)
 {
 	int err;
 
-	if (rate_max < STACKBEAT_RATE_MIN || rate_max > STACKBEAT_RATE_MAX) {
-		pr_err("stackbeat: rate_max=%u: must be %u to %u\n", rate_max,
-		       STACKBEAT_RATE_MIN, STACKBEAT_RATE_MAX);
-		return -EINVAL;
-	}
-
+	err = sb_params_check();
+	if (err)
+		return err;
 	err = sb_cycles_init();
 	if (err)
 		return err;
@@ -46,7 +40,7 @@ static int __init sb_init(void)
 	err = sb_cpu_init();
 	if (err)
 		goto err_cpu;
-	err = sb_control_init(rate_max);
+	err = sb_control_init();
 	if (err)
 		goto err_control;
 	err = sb_device_init();

@@ -22,6 +22,7 @@
 #include "cpu.h"
 #include "cycles.h"
 #include "filter.h"
+#include "params.h"
 #include "probes.h"
 #include "session.h"
 #include "space.h"
@@ -165,7 +166,7 @@ static struct sb_session *sb_session_alloc(bool restricted)
 	INIT_LIST_HEAD(&session->slot);
 	kref_init(&session->refs);
 
-	session->rate = sb_control_default_rate();
+	session->rate = sb_default_rate();
 	session->period = NSEC_PER_SEC / session->rate;
 	session->budget_permille = STACKBEAT_BUDGET_DEFAULT;
 	session->budget = sb_budget_cycles(STACKBEAT_BUDGET_DEFAULT);

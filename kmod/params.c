@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/errno.h>
+#include <linux/init.h>
+#include <linux/kernel.h>
+#include <linux/module.h>
+
+#include "params.h"
+#include "stackbeat.h"
+
+unsigned int sb_rate_max = STACKBEAT_RATE_MAX;
+module_param_named(rate_max, sb_rate_max, uint, 0444);
+MODULE_PARM_DESC(rate_max, "Highest sampling rate a session may have, in Hz, 1 to 20000 (default 20000)");
+
+bool sb_unprivileged;
+module_param_named(unprivileged, sb_unprivileged, bool, 0644);
+MODULE_PARM_DESC(unprivileged, "Let users who may open the device, without CAP_PERFMON, profile the user part of their own processes (default N)");
+
+u32 sb_default_rate(void)
+{
+	return min(STACKBEAT_RATE_DEFAULT, sb_rate_max);
+}
+
+int __init sb_params_check(void)
+{
+	if (sb_rate_max >= STACKBEAT_RATE_MIN && sb_rate_max <= STACKBEAT_RATE_MAX)
+		return 0;
+	pr_err("stackbeat: rate_max=%u: must be %u to %u\n", sb_rate_max,
+	       STACKBEAT_RATE_MIN, STACKBEAT_RATE_MAX);
+	return -EINVAL;
+}
