@@ -20,6 +20,7 @@
 #include "cpu.h"
 #include "cycles.h"
 #include "filter.h"
+#include "mmap.h"
 #include "space.h"
 #include "unwind.h"
 

@@ -9,6 +9,7 @@
 #include <linux/hrtimer.h>
 #include <linux/workqueue.h>
 
+#include "mmap.h"
 #include "ring.h"
 #include "session.h"
 #include "space.h"

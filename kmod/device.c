@@ -9,11 +9,10 @@
 #include <linux/poll.h>
 #include <linux/uaccess.h>
 #include <linux/user_namespace.h>
-#include <linux/vmalloc.h>
 
 #include "beat.h"
-#include "compat/compat.h"
 #include "device.h"
+#include "mmap.h"
 #include "params.h"
 #include "session.h"
 #include "space.h"
@@ -70,69 +69,6 @@ static __poll_t sb_device_poll(struct file *file, poll_table *wait)
 	if (READ_ONCE(session->state) == STACKBEAT_STATE_STOPPED)
 		events |= EPOLLHUP;
 	return events;
-}
-
-static void sb_mapping_open(struct vm_area_struct *vma)
-{
-	struct sb_mapping *mapping = vma->vm_private_data;
-
-	atomic_inc(&mapping->count);
-}
-
-static void sb_mapping_close(struct vm_area_struct *vma)
-{
-	struct sb_mapping *mapping = vma->vm_private_data;
-
-	atomic_dec(&mapping->count);
-}
-
-static int sb_mapping_split(struct vm_area_struct *vma, unsigned long address)
-{
-	return -EINVAL;
-}
-
-static const struct vm_operations_struct sb_mapping_ops = {
-	.open = sb_mapping_open,
-	.close = sb_mapping_close,
-	.SB_VM_OPS_MAY_SPLIT = sb_mapping_split,
-};
-
-/* remap_vmalloc_range() takes only memory that can't be charged to a control group. */
-static int sb_mapping_insert(const struct sb_mapping *mapping, struct vm_area_struct *vma)
-{
-	const u8 *at = (const u8 *)mapping->memory + mapping->page * PAGE_SIZE;
-	unsigned long page;
-	int err = 0;
-
-	for (page = 0; page < mapping->pages && !err; page++)
-		err = vm_insert_page(vma, vma->vm_start + page * PAGE_SIZE,
-				     vmalloc_to_page(at + page * PAGE_SIZE));
-	return err;
-}
-
-static int sb_mapping_map(struct sb_mapping *mapping, struct vm_area_struct *vma)
-{
-	int err;
-
-	if (vma->vm_end - vma->vm_start != mapping->pages * PAGE_SIZE)
-		return -EINVAL;
-	if ((vma->vm_flags & VM_EXEC) ||
-	    ((vma->vm_flags & VM_WRITE) && !mapping->writable))
-		return -EPERM;
-	if (atomic_cmpxchg(&mapping->count, 0, 1))
-		return -EBUSY;
-
-	/* With VM_IO there is no way back (MADV_DOFORK), and no other way to the pages. */
-	sb_vm_flags_mod(vma, VM_IO | VM_DONTEXPAND | VM_DONTCOPY | VM_DONTDUMP,
-			VM_MAYEXEC | (mapping->writable ? 0 : VM_MAYWRITE));
-	err = sb_mapping_insert(mapping, vma);
-	if (err) {
-		atomic_dec(&mapping->count);
-		return err;
-	}
-	vma->vm_private_data = mapping;
-	vma->vm_ops = &sb_mapping_ops;
-	return 0;
 }
 
 /* What lies at this page of the offsets that stackbeat.h describes. */

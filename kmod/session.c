@@ -22,6 +22,7 @@
 #include "cpu.h"
 #include "cycles.h"
 #include "filter.h"
+#include "mmap.h"
 #include "params.h"
 #include "probes.h"
 #include "session.h"
@@ -126,17 +127,6 @@ static void sb_session_free(struct sb_session *session)
 	mutex_destroy(&session->beats_lock);
 	mutex_destroy(&session->lock);
 	kfree(session);
-}
-
-void sb_mapping_init_ring(struct sb_mapping *consumer, struct sb_mapping *data,
-			  const struct sb_ring *ring)
-{
-	consumer->memory = (void *)ring->consumer;
-	consumer->pages = 1;
-	consumer->writable = true;
-	data->memory = (void *)ring->consumer;
-	data->page = 1;
-	data->pages = 1 + ring->size / PAGE_SIZE;
 }
 
 static void sb_session_set_max_depth(struct sb_session *session, u32 max_depth)

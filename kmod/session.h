@@ -29,6 +29,7 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
+#include "mmap.h"
 #include "stackbeat.h"
 
 struct cgroup_namespace;
@@ -38,21 +39,7 @@ struct pid_namespace;
 struct sb_beat;
 struct sb_filter;
 struct sb_filter_account;
-struct sb_ring;
 struct sb_spaces;
-
-/* What is mapped of a session, and how often: 0 or 1, or 2 while it is moved. */
-struct sb_mapping {
-	atomic_t count;
-	void *memory;		/* from vmalloc_user() */
-	unsigned long page;	/* first page of the memory that is mapped */
-	unsigned long pages;
-	bool writable;
-};
-
-/* The two mappings of a ring: the consumer page, and what the kernel writes. */
-void sb_mapping_init_ring(struct sb_mapping *consumer, struct sb_mapping *data,
-			  const struct sb_ring *ring);
 
 struct sb_session {
 	/* Read by each beat with READ_ONCE() or under RCU. */

@@ -25,6 +25,7 @@
 #include <linux/workqueue.h>
 
 #include "limits.h"
+#include "mmap.h"
 #include "object.h"
 #include "ring.h"
 #include "session.h"
