@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0
-#include <linux/cred.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
 #include <linux/preempt.h>
@@ -14,6 +13,7 @@
 #include <asm/irq_regs.h>
 #include <asm/tsc.h>
 
+#include "access.h"
 #include "beat.h"
 #include "compat/compat.h"
 #include "control.h"
@@ -299,65 +299,6 @@ static __always_inline bool sb_cpu_is_idle(u32 task_flags)
 static __always_inline bool sb_has_user_memory(const struct mm_struct *mm, u32 task_flags)
 {
 	return mm && !(task_flags & (PF_KTHREAD | SB_PF_USER_WORKER));
-}
-
-/*
- * This is what ptrace asks, without the locks that it takes. Rights that the task has
- * borrowed, as those of an overlay file system's owner, say nothing of whose it is.
- */
-static bool sb_owner_has_rights(const struct cred *owner, const struct task_struct *task,
-				struct mm_struct *mm)
-{
-	const struct cred *cred = __task_cred(task);
-
-	if (!uid_eq(cred->uid, owner->uid) || !uid_eq(cred->euid, owner->uid) ||
-	    !uid_eq(cred->suid, owner->uid) || !gid_eq(cred->gid, owner->gid) ||
-	    !gid_eq(cred->egid, owner->gid) || !gid_eq(cred->sgid, owner->gid) ||
-	    cred->user_ns != owner->user_ns ||
-	    !cap_issubset(cred->cap_permitted, owner->cap_permitted))
-		return false;
-	/*
-	 * A task that gives up rights is not dumpable before it has given them up. Pairs with
-	 * the barrier in commit_creds().
-	 */
-	smp_rmb();
-	return sb_is_dumpable(task, mm);
-}
-
-static bool sb_has_id_in(const struct task_struct *task, const struct pid_namespace *ns)
-{
-	const struct pid *pid = READ_ONCE(task->thread_pid);
-
-	return pid && pid->level >= ns->level && pid->numbers[ns->level].ns == ns;
-}
-
-bool sb_owner_may_see(const struct sb_session *session, const struct task_struct *task,
-		      struct mm_struct *mm)
-{
-	bool may;
-
-	rcu_read_lock();
-	may = sb_has_id_in(task, session->pid_ns) && sb_owner_has_rights(session->cred, task, mm);
-	rcu_read_unlock();
-	return may;
-}
-
-/*
- * A namespace is for life. Who has run another program has the rights of that one: those with
- * which the memory that he had was used were asked for at its sample.
- */
-bool sb_owner_may_still_see(const struct sb_session *session, const struct task_struct *leader,
-			    struct mm_struct *mm)
-{
-	const struct mm_struct *now = READ_ONCE(leader->mm);
-	bool may;
-
-	if (now && now != mm)
-		return true;
-	rcu_read_lock();
-	may = sb_owner_has_rights(session->cred, leader, mm);
-	rcu_read_unlock();
-	return may;
 }
 
 #define SB_CODE_SYSCALL 0x050fu

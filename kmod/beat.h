@@ -95,21 +95,6 @@ void sb_beat_unpark(struct sb_beat *beat);
 void sb_beat_add_parking(struct sb_beat *beat, u64 cycles);
 void sb_cpu_open_window(struct sb_cpu *here, u64 now);
 
-/*
- * Whether the current task, and its memory, is something that the opener of a restricted
- * session could look into by other means too: his own, with no rights that he does not
- * have, and with an id in his pid namespace.
- */
-bool sb_owner_may_see(const struct sb_session *session, const struct task_struct *task,
-		      struct mm_struct *mm);
-
-/*
- * Whether he still may: memory that he could look into, and the leader, dead or alive, of
- * the process of that time. Called with a reference to both.
- */
-bool sb_owner_may_still_see(const struct sb_session *session, const struct task_struct *leader,
-			    struct mm_struct *mm);
-
 /* ENOMEM. */
 int sb_beat_init(void);
 /* Waits for what beats have queued. */

@@ -8,6 +8,7 @@
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
 
+#include "access.h"
 #include "beat.h"
 #include "capture.h"
 #include "compat/compat.h"

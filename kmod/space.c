@@ -12,6 +12,7 @@
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 
+#include "access.h"
 #include "beat.h"
 #include "capture.h"
 #include "compat/compat.h"

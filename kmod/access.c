@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/cred.h>
+#include <linux/pid.h>
+#include <linux/pid_namespace.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+
+#include "access.h"
+#include "compat/compat.h"
+#include "session.h"
+
+/*
+ * The rule of ptrace, without the locks that ptrace takes. Rights that the task has borrowed,
+ * as those of an overlay file system's owner, do not change its owner: __task_cred().
+ */
+static bool sb_owner_has_rights(const struct cred *owner, const struct task_struct *task,
+				struct mm_struct *mm)
+{
+	const struct cred *cred = __task_cred(task);
+
+	if (!uid_eq(cred->uid, owner->uid) || !uid_eq(cred->euid, owner->uid) ||
+	    !uid_eq(cred->suid, owner->uid) || !gid_eq(cred->gid, owner->gid) ||
+	    !gid_eq(cred->egid, owner->gid) || !gid_eq(cred->sgid, owner->gid) ||
+	    cred->user_ns != owner->user_ns ||
+	    !cap_issubset(cred->cap_permitted, owner->cap_permitted))
+		return false;
+	/*
+	 * A task that gives up rights is not dumpable before it has given them up. Pairs with
+	 * the barrier in commit_creds().
+	 */
+	smp_rmb();
+	return sb_is_dumpable(task, mm);
+}
+
+static bool sb_has_id_in(const struct task_struct *task, const struct pid_namespace *ns)
+{
+	const struct pid *pid = READ_ONCE(task->thread_pid);
+
+	return pid && pid->level >= ns->level && pid->numbers[ns->level].ns == ns;
+}
+
+bool sb_owner_may_see(const struct sb_session *session, const struct task_struct *task,
+		      struct mm_struct *mm)
+{
+	bool may;
+
+	rcu_read_lock();
+	may = sb_has_id_in(task, session->pid_ns) && sb_owner_has_rights(session->cred, task, mm);
+	rcu_read_unlock();
+	return may;
+}
+
+/*
+ * A process does not change its pid namespace. A process that has executed another program has
+ * the rights of that program: its rights while it used `mm` were checked at the sample.
+ */
+bool sb_owner_may_still_see(const struct sb_session *session, const struct task_struct *leader,
+			    struct mm_struct *mm)
+{
+	const struct mm_struct *now = READ_ONCE(leader->mm);
+	bool may;
+
+	if (now && now != mm)
+		return true;
+	rcu_read_lock();
+	may = sb_owner_has_rights(session->cred, leader, mm);
+	rcu_read_unlock();
+	return may;
+}
