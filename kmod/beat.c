@@ -16,9 +16,9 @@
 #include "access.h"
 #include "beat.h"
 #include "compat/compat.h"
-#include "control.h"
 #include "cpu.h"
 #include "cycles.h"
+#include "events.h"
 #include "filter.h"
 #include "mmap.h"
 #include "space.h"
@@ -562,7 +562,7 @@ static u32 sb_beat_throttled_rate(const struct sb_beat *beat, u32 shift)
 void sb_beat_report_gone(struct sb_beat *beat)
 {
 	if (xchg(&beat->gone, 0))
-		sb_control_notify(beat->session, STACKBEAT_EVENT_CPU_GONE, beat->cpu, 0);
+		sb_event_send(beat->session, STACKBEAT_EVENT_CPU_GONE, beat->cpu, 0);
 }
 
 /* Tells what happened in beats, in process context. */
@@ -574,13 +574,13 @@ static void sb_beat_report(struct work_struct *work)
 
 	sb_beat_report_gone(beat);
 	if (shift != beat->reported_shift)
-		sb_control_notify(beat->session,
-				  shift > beat->reported_shift ? STACKBEAT_EVENT_THROTTLED :
-								 STACKBEAT_EVENT_RECOVERED,
-				  beat->cpu, sb_beat_throttled_rate(beat, shift));
+		sb_event_send(beat->session,
+			      shift > beat->reported_shift ? STACKBEAT_EVENT_THROTTLED :
+							     STACKBEAT_EVENT_RECOVERED,
+			      beat->cpu, sb_beat_throttled_rate(beat, shift));
 	if (lost != beat->reported_lost)
-		sb_control_notify(beat->session, STACKBEAT_EVENT_LOST, beat->cpu,
-				  lost - beat->reported_lost);
+		sb_event_send(beat->session, STACKBEAT_EVENT_LOST, beat->cpu,
+			      lost - beat->reported_lost);
 	beat->reported_shift = shift;
 	beat->reported_lost = lost;
 }

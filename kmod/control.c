@@ -13,6 +13,7 @@
 #include "beat.h"
 #include "compat/compat.h"
 #include "control.h"
+#include "events.h"
 #include "filter.h"
 #include "params.h"
 #include "session.h"
@@ -762,64 +763,9 @@ static struct genl_family sb_family __ro_after_init = {
 	SB_GENL_RESV_START_OP(STACKBEAT_CMD_COUNT)
 };
 
-static int sb_put_event(struct sk_buff *skb, const struct sb_session *session,
-			enum stackbeat_event event, u32 cpu, u64 value)
+int __init sb_control_init(void)
 {
-	if (nla_put_u32(skb, STACKBEAT_A_EVENT, event) ||
-	    nla_put_u64_64bit(skb, STACKBEAT_A_TIME, ktime_get_ns(), STACKBEAT_A_PAD) ||
-	    nla_put_u32(skb, STACKBEAT_A_SESSION, session->id))
-		return -EMSGSIZE;
-	switch (event) {
-	case STACKBEAT_EVENT_CHANGED:
-		if (nla_put_u32(skb, STACKBEAT_A_STATE, READ_ONCE(session->state)) ||
-		    nla_put_u32(skb, STACKBEAT_A_RATE, READ_ONCE(session->rate)))
-			return -EMSGSIZE;
-		fallthrough;
-	case STACKBEAT_EVENT_OPENED:
-		if (nla_put_u32(skb, STACKBEAT_A_OWNER, current->tgid) ||
-		    nla_put_string(skb, STACKBEAT_A_OWNER_COMM, current->comm))
-			return -EMSGSIZE;
-		return 0;
-	case STACKBEAT_EVENT_THROTTLED:
-	case STACKBEAT_EVENT_RECOVERED:
-		if (nla_put_u32(skb, STACKBEAT_A_RATE, value))
-			return -EMSGSIZE;
-		break;
-	case STACKBEAT_EVENT_LOST:
-		if (nla_put_u64_64bit(skb, STACKBEAT_A_EVENT_COUNT, value, STACKBEAT_A_PAD))
-			return -EMSGSIZE;
-		break;
-	case STACKBEAT_EVENT_CPU_GONE:
-	case STACKBEAT_EVENT_CPU_BACK:
-		break;
-	default:
-		return 0;
-	}
-	return nla_put_u32(skb, STACKBEAT_A_CPU, cpu);
-}
-
-void sb_control_notify(const struct sb_session *session, enum stackbeat_event event, u32 cpu,
-		       u64 value)
-{
-	struct sk_buff *skb;
-	void *header;
-
-	if (session->restricted || !genl_has_listeners(&sb_family, &init_net, 0))
-		return;
-	skb = genlmsg_new(NLMSG_DEFAULT_SIZE, GFP_KERNEL);
-	if (!skb)
-		return;
-	header = genlmsg_put(skb, 0, 0, &sb_family, 0, STACKBEAT_CMD_EVENT);
-	if (!header || sb_put_event(skb, session, event, cpu, value)) {
-		nlmsg_free(skb);
-		return;
-	}
-	genlmsg_end(skb, header);
-	genlmsg_multicast(&sb_family, skb, 0, 0, GFP_KERNEL);
-}
-
-int sb_control_init(void)
-{
+	sb_events_init(&sb_family);
 	return genl_register_family(&sb_family);
 }
 

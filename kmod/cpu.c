@@ -9,7 +9,6 @@
 
 #include "beat.h"
 #include "compat/compat.h"
-#include "control.h"
 #include "cpu.h"
 #include "session.h"
 

@@ -18,9 +18,9 @@
 #include <linux/vmalloc.h>
 
 #include "beat.h"
-#include "control.h"
 #include "cpu.h"
 #include "cycles.h"
+#include "events.h"
 #include "filter.h"
 #include "mmap.h"
 #include "params.h"
@@ -276,7 +276,7 @@ struct sb_session *sb_session_open(bool restricted)
 	session->page->session = session->id;
 	list_add_tail_rcu(&session->list, &sb_sessions);
 	mutex_unlock(&sb_sessions_lock);
-	sb_control_notify(session, STACKBEAT_EVENT_OPENED, 0, 0);
+	sb_event_send(session, STACKBEAT_EVENT_OPENED, 0, 0);
 	return session;
 }
 
@@ -336,7 +336,7 @@ void sb_session_close(struct sb_session *session)
 	WRITE_ONCE(session->closed, true);
 	sb_session_stop(session, STACKBEAT_STATE_STOPPED);
 	mutex_unlock(&session->lock);
-	sb_control_notify(session, STACKBEAT_EVENT_CLOSED, 0, 0);
+	sb_event_send(session, STACKBEAT_EVENT_CLOSED, 0, 0);
 	/* Now, so that the next session of the user finds room. Its group pays until it is freed. */
 	sb_session_uncharge(session, session->locked);
 	sb_session_put(session);
@@ -468,7 +468,7 @@ void sb_session_take_up_cpus(struct sb_session *session)
 			if (!sb_beats_start_on(session, cpu))
 				continue;
 			sb_beat_report_gone(beat);
-			sb_control_notify(session, STACKBEAT_EVENT_CPU_BACK, cpu, 0);
+			sb_event_send(session, STACKBEAT_EVENT_CPU_BACK, cpu, 0);
 		}
 	}
 	mutex_unlock(&session->lock);
@@ -687,7 +687,7 @@ int sb_session_set(struct sb_session *session, struct sb_settings *settings,
 	}
 	mutex_unlock(&session->lock);
 	if (!err)
-		sb_control_notify(session, STACKBEAT_EVENT_CHANGED, 0, 0);
+		sb_event_send(session, STACKBEAT_EVENT_CHANGED, 0, 0);
 	return err;
 }
 
