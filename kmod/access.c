@@ -7,7 +7,6 @@
 
 #include "access.h"
 #include "compat/compat.h"
-#include "session.h"
 
 /*
  * The rule of ptrace, without the locks that ptrace takes. Rights that the task has borrowed,

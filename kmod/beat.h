@@ -11,7 +11,7 @@
 
 #include "mmap.h"
 #include "ring.h"
-#include "session.h"
+#include "session_types.h"
 #include "space.h"
 
 struct sb_beat {

@@ -13,6 +13,7 @@
 #include "capture.h"
 #include "compat/compat.h"
 #include "limits.h"
+#include "session.h"
 #include "space.h"
 
 /* How long after each other the worker tries what it has to wait for. */

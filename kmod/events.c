@@ -6,7 +6,7 @@
 #include <net/genetlink.h>
 
 #include "events.h"
-#include "session.h"
+#include "session_types.h"
 #include "stackbeat.h"
 
 static const struct genl_family *sb_event_family __ro_after_init;

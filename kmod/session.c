@@ -17,6 +17,7 @@
 #include <linux/string.h>
 #include <linux/vmalloc.h>
 
+#include "access.h"
 #include "beat.h"
 #include "cpu.h"
 #include "cycles.h"

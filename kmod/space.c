@@ -17,6 +17,7 @@
 #include "capture.h"
 #include "compat/compat.h"
 #include "limits.h"
+#include "session.h"
 #include "space.h"
 
 /* How long what is told may wait in the ring before the reader is woken for it. */

@@ -28,7 +28,7 @@
 #include "mmap.h"
 #include "object.h"
 #include "ring.h"
-#include "session.h"
+#include "session_types.h"
 
 struct sb_beat;
 
