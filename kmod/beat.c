@@ -217,7 +217,7 @@ static noinline void sb_beat_account(struct sb_beat *beat, u64 now)
 {
 	struct sb_cpu *here = beat->here;
 	u64 budget = READ_ONCE(beat->session->budget);
-	u64 charged = atomic64_xchg(&beat->charged, 0);
+	u64 charged = atomic64_xchg(&beat->space_cursor.queue->charged, 0);
 	bool over = now >= beat->window_end;
 	u64 period, own, all, gone = 0;
 
@@ -261,11 +261,6 @@ static noinline u64 sb_beat_clamp(struct sb_beat *beat, u64 cost)
 
 	beat->window_cost += cost - max;
 	return max;
-}
-
-void sb_beat_charge(struct sb_beat *beat, u64 ns)
-{
-	atomic64_add(sb_ns_to_cycles(ns), &beat->charged);
 }
 
 void sb_beat_add_parking(struct sb_beat *beat, u64 cycles)
@@ -330,7 +325,7 @@ static noinline bool sb_exec_is_under_way(struct task_struct *task, const struct
 static __always_inline u64 sb_beat_space(struct sb_beat *beat, struct task_struct *task,
 					 const struct mm_struct *mm, u64 now, u32 *generation)
 {
-	const struct sb_last_space *last = &beat->last;
+	const struct sb_last_space *last = &beat->space_cursor.last;
 
 	if (likely(last->mm == mm && last->exec_id == task->self_exec_id &&
 		   last->start_time == task->group_leader->start_boottime &&
@@ -342,7 +337,7 @@ static __always_inline u64 sb_beat_space(struct sb_beat *beat, struct task_struc
 		if (likely(READ_ONCE(space->id) == last->id && !READ_ONCE(space->gap)))
 			return last->id;
 	}
-	return sb_space_see(beat, now, generation);
+	return sb_space_see(&beat->space_cursor, now, generation);
 }
 
 /*
@@ -592,10 +587,10 @@ struct sb_beat *sb_beat_alloc(struct sb_session *session, u32 cpu, u32 ring_size
 
 	if (!beat)
 		return ERR_PTR(-ENOMEM);
-	beat->seen = sb_seen_queue_alloc(cpu);
-	err = beat->seen ? sb_ring_alloc(&beat->ring, ring_size, cpu) : -ENOMEM;
+	err = sb_space_cursor_init(&beat->space_cursor, session->spaces, cpu);
+	if (!err)
+		err = sb_ring_alloc(&beat->ring, ring_size, cpu);
 	if (err) {
-		sb_seen_queue_free(beat->seen);
 		kfree(beat);
 		return ERR_PTR(err);
 	}
@@ -618,7 +613,6 @@ void sb_beat_free(struct sb_beat *beat)
 		return;
 	cancel_work_sync(&beat->wake);
 	cancel_work_sync(&beat->report);
-	sb_seen_queue_free(beat->seen);
 	sb_ring_free(&beat->ring);
 	kfree(beat);
 }
@@ -686,7 +680,7 @@ void sb_beat_stop(struct sb_beat *beat)
 		hrtimer_cancel(&beat->timer);
 		hlist_del(&beat->node);
 		here->running--;
-		charged = atomic64_xchg(&beat->charged, 0);
+		charged = atomic64_xchg(&beat->space_cursor.queue->charged, 0);
 		here->cost += charged;
 		here->gone += beat->cost + charged - beat->window_cost;
 		if (beat->session->restricted && beat->floor) {

@@ -47,9 +47,7 @@ struct sb_beat {
 	struct hlist_node node;	/* of here->beats, while it runs */
 	u64 next_report;	/* ns: losses are not reported before */
 	struct work_struct wake;
-	atomic64_t charged;	/* cycles that others took for it, for the budget */
-	struct sb_last_space last;
-	struct sb_seen_queue *seen;
+	struct sb_space_cursor space_cursor;
 
 	/* The report of what happened in beats: queued by them. */
 	struct work_struct report;
@@ -78,9 +76,6 @@ u32 sb_beat_rate(const struct sb_beat *beat);
 
 /* Sends the event that the beat's CPU has gone, if it has and nobody has sent it. */
 void sb_beat_report_gone(struct sb_beat *beat);
-
-/* Takes time (ns) that a worker spent for a beat into the account of its CPU. */
-void sb_beat_charge(struct sb_beat *beat, u64 ns);
 
 /* For cpu.c, on the beat's CPU. Starting one that runs and stopping one that doesn't do nothing. */
 void sb_beat_start(struct sb_beat *beat);

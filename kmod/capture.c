@@ -9,11 +9,10 @@
 #include <linux/slab.h>
 
 #include "access.h"
-#include "beat.h"
 #include "capture.h"
 #include "compat/compat.h"
+#include "cycles.h"
 #include "limits.h"
-#include "session.h"
 #include "space.h"
 
 /* How long after each other the worker tries what it has to wait for. */
@@ -34,7 +33,7 @@ struct sb_told_mapping {
 /* What is read, or is still to be, and waits for room in the ring. */
 struct sb_capture {
 	struct list_head list;
-	struct sb_beat *beat;	/* whose sample it is read for; of a change: NULL */
+	struct sb_seen_queue *queue;	/* it was queued there; of a change: NULL */
 	struct sb_seen seen;	/* mm: NULL once it is read */
 	unsigned long give_up;	/* jiffies: not to be tried any more */
 	u32 generation;
@@ -106,7 +105,7 @@ static void sb_capture_charge(struct sb_spaces *spaces, const struct sb_capture 
 	if (capture->seen.gap)
 		sb_spaces_put_off(spaces, &spaces->next_reread, ns);
 	else
-		sb_beat_charge(capture->beat, ns);
+		atomic64_add(sb_ns_to_cycles(ns), &capture->queue->charged);
 }
 
 static void sb_capture_free(struct sb_spaces *spaces, struct sb_capture *capture)
@@ -405,9 +404,8 @@ static void sb_capture_try_small(struct sb_spaces *spaces, struct sb_capture *ca
 		sb_capture_try(spaces, capture);
 }
 
-static void sb_spaces_take_seen(struct sb_spaces *spaces, struct sb_beat *beat)
+static void sb_spaces_take_seen(struct sb_spaces *spaces, struct sb_seen_queue *queue)
 {
-	struct sb_seen_queue *queue = beat->seen;
 	struct sb_capture *capture;
 	struct sb_seen *seen;
 
@@ -417,7 +415,7 @@ static void sb_spaces_take_seen(struct sb_spaces *spaces, struct sb_beat *beat)
 		capture = sb_capture_alloc(spaces);
 		if (capture) {
 			capture->seen = *seen;
-			capture->beat = beat;
+			capture->queue = queue;
 			capture->turn = seen->gap;
 			capture->give_up = jiffies + SB_LOCKED_JIFFIES;
 		} else {
@@ -441,7 +439,7 @@ static void sb_spaces_take_seen(struct sb_spaces *spaces, struct sb_beat *beat)
 static void sb_spaces_take_all_seen(struct sb_spaces *spaces)
 {
 	struct sb_capture *capture, *next;
-	struct sb_beat *beat;
+	struct sb_seen_queue *queue;
 	LIST_HEAD(locked);
 	u32 cpu;
 
@@ -449,9 +447,9 @@ static void sb_spaces_take_all_seen(struct sb_spaces *spaces)
 	list_for_each_entry_safe(capture, next, &locked, list)
 		sb_capture_try_small(spaces, capture);
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
-		beat = sb_session_find_beat(spaces->session, cpu);
-		if (beat)
-			sb_spaces_take_seen(spaces, beat);
+		queue = sb_spaces_find_queue(spaces, cpu);
+		if (queue)
+			sb_spaces_take_seen(spaces, queue);
 	}
 }
 
@@ -689,10 +687,13 @@ void sb_capture_work(struct work_struct *work)
 		sb_spaces_kick(spaces, delay);
 }
 
-void sb_captures_free(struct sb_spaces *spaces)
+void sb_captures_stop(struct sb_spaces *spaces)
 {
 	struct sb_capture *capture, *next;
 
+	if (!spaces)
+		return;
+	sb_spaces_stop(spaces);
 	list_splice_init(&spaces->unread, &spaces->waiting);
 	list_splice_init(&spaces->big, &spaces->waiting);
 	list_for_each_entry_safe(capture, next, &spaces->waiting, list)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The worker of a session's spaces: reads the mappings of spaces that beats have
- * seen first, and tells them, and their changes, in the metadata ring.
+ * The worker of a session's spaces: reads the mappings of new spaces, and writes records of
+ * them and of their changes into the metadata ring.
  */
 #ifndef STACKBEAT_CAPTURE_H
 #define STACKBEAT_CAPTURE_H
@@ -9,10 +9,13 @@
 struct sb_spaces;
 struct work_struct;
 
-/* Does all that there is to do, and comes again for what has to wait. */
+/* Of sb_spaces.work: does all that there is to do, and queues itself for what has to wait. */
 void sb_capture_work(struct work_struct *work);
 
-/* Frees what was still to be read or told; the worker does not run any more. */
-void sb_captures_free(struct sb_spaces *spaces);
+/*
+ * Stops the worker, and frees the captures that are not written yet. No beat and no probe runs
+ * any more. NULL is allowed.
+ */
+void sb_captures_stop(struct sb_spaces *spaces);
 
 #endif

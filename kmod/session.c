@@ -19,6 +19,7 @@
 
 #include "access.h"
 #include "beat.h"
+#include "capture.h"
 #include "cpu.h"
 #include "cycles.h"
 #include "events.h"
@@ -29,7 +30,7 @@
 #include "session.h"
 #include "space.h"
 
-LIST_HEAD(sb_sessions);
+static LIST_HEAD(sb_sessions);	/* open ones, under sb_sessions_lock */
 static DEFINE_MUTEX(sb_sessions_lock);
 static LIST_HEAD(sb_slots);	/* of sessions, under sb_sessions_lock */
 static u32 sb_sessions_count;	/* under sb_sessions_lock */
@@ -111,7 +112,7 @@ static void sb_session_free(struct sb_session *session)
 {
 	u32 cpu;
 
-	/* Its worker looks at the beats. */
+	sb_captures_stop(session->spaces);
 	sb_spaces_free(session->spaces);
 	for (cpu = 0; session->beats && cpu < nr_cpu_ids; cpu++)
 		sb_beat_free(session->beats[cpu]);
@@ -204,7 +205,7 @@ static int sb_session_prepare(struct sb_session *session)
 	err = sb_session_charge(session, SB_META_BYTES);
 	if (err)
 		return err;
-	spaces = sb_spaces_alloc(session);
+	spaces = sb_spaces_alloc(session, sb_capture_work);
 	if (IS_ERR(spaces))
 		return PTR_ERR(spaces);
 	session->spaces = spaces;
@@ -272,10 +273,11 @@ struct sb_session *sb_session_open(bool restricted)
 		return ERR_PTR(err);
 	}
 
+	sb_spaces_follow(session->spaces);
 	mutex_lock(&sb_sessions_lock);
 	session->id = ++sb_sessions_last_id;
 	session->page->session = session->id;
-	list_add_tail_rcu(&session->list, &sb_sessions);
+	list_add_tail(&session->list, &sb_sessions);
 	mutex_unlock(&sb_sessions_lock);
 	sb_event_send(session, STACKBEAT_EVENT_OPENED, 0, 0);
 	return session;
@@ -289,7 +291,7 @@ static void sb_session_free_work(struct work_struct *work)
 	sb_session_free(session);
 }
 
-/* The probes of tracepoints and of mappings walk the list without a lock. */
+/* Probes of mappings use session->spaces without a lock, until the grace period ends. */
 static void sb_session_release(struct kref *refs)
 {
 	struct sb_session *session = container_of(refs, struct sb_session, refs);
@@ -328,10 +330,11 @@ static struct sb_filter *sb_session_swap_filter(struct sb_session *session,
 void sb_session_close(struct sb_session *session)
 {
 	mutex_lock(&sb_sessions_lock);
-	list_del_rcu(&session->list);
+	list_del(&session->list);
 	session->closing = true;
 	sb_sessions_count--;
 	mutex_unlock(&sb_sessions_lock);
+	sb_spaces_unfollow(session->spaces);
 
 	mutex_lock(&session->lock);
 	WRITE_ONCE(session->closed, true);

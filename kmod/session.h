@@ -4,18 +4,12 @@
 #define STACKBEAT_SESSION_H
 
 #include <linux/cpumask.h>
-#include <linux/rculist.h>
 #include <linux/types.h>
 
 #include "session_types.h"
 
 struct netlink_ext_ack;
 struct sb_filter;
-
-extern struct list_head sb_sessions;
-
-#define sb_session_for_each_rcu(session)                                       \
-	list_for_each_entry_rcu(session, &sb_sessions, list)
 
 /*
  * Opens a session for the current process, `restricted` to what a user without

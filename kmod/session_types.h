@@ -83,7 +83,7 @@ struct sb_session {
 	unsigned long locked_max;	/* pages that may be charged to the opener; ULONG_MAX: any */
 
 	wait_queue_head_t wait;
-	struct list_head list;	/* under sb_sessions_lock, read under RCU */
+	struct list_head list;	/* of open ones, under sb_sessions_lock */
 	struct list_head slot;	/* of those that count, under sb_sessions_lock */
 	bool closing;		/* it is closed, and not freed yet; under sb_sessions_lock */
 	struct kref refs;

@@ -6,18 +6,17 @@
 #include <linux/mm.h>
 #include <linux/mman.h>
 #include <linux/pid.h>
+#include <linux/rculist.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 
 #include "access.h"
-#include "beat.h"
-#include "capture.h"
 #include "compat/compat.h"
 #include "limits.h"
-#include "session.h"
 #include "space.h"
 
 /* How long what is told may wait in the ring before the reader is woken for it. */
@@ -28,6 +27,10 @@
 
 static struct workqueue_struct *sb_space_workqueue;
 static struct workqueue_struct *sb_memory_workqueue; /* takes down what others have left */
+
+/* Those of open sessions. */
+static LIST_HEAD(sb_spaces_followed);
+static DEFINE_SPINLOCK(sb_spaces_lock); /* serializes changes of the list */
 
 void sb_spaces_kick(struct sb_spaces *spaces, unsigned long delay)
 {
@@ -179,10 +182,11 @@ static struct sb_space *sb_space_note(struct sb_spaces *spaces, u64 id, u64 now)
  * lost from the generation `gap` on, again. It is held until then, where it has a place.
  * False: there is no room.
  */
-static bool sb_space_queue(struct sb_beat *beat, u64 id, struct sb_space *space, u32 gap)
+static bool sb_space_queue(struct sb_space_cursor *cursor, u64 id, struct sb_space *space,
+			   u32 gap)
 {
-	struct sb_seen_queue *queue = beat->seen;
-	struct sb_spaces *spaces = beat->session->spaces;
+	struct sb_seen_queue *queue = cursor->queue;
+	struct sb_spaces *spaces = cursor->spaces;
 	struct task_struct *leader = current->group_leader;
 	const struct pid *pid = task_tgid(current);
 	struct sb_seen *seen;
@@ -206,9 +210,9 @@ static bool sb_space_queue(struct sb_beat *beat, u64 id, struct sb_space *space,
 	if (gap)
 		atomic_inc(&space->generation);
 	seen->gap = gap;
-	seen->pid = sb_session_tgid(beat->session, current);
+	seen->pid = sb_session_tgid(spaces->session, current);
 	seen->ns_pid = pid ? pid->numbers[pid->level].nr : 0;
-	seen->parent = sb_session_tgid(beat->session,
+	seen->parent = sb_session_tgid(spaces->session,
 				       rcu_dereference_sched(leader->real_parent));
 	/* Its lock can't be taken here; a name that is changed meanwhile is of both, and ends. */
 	data_race(memcpy(seen->comm, leader->comm, sizeof(seen->comm)));
@@ -220,9 +224,10 @@ static bool sb_space_queue(struct sb_beat *beat, u64 id, struct sb_space *space,
 	return true;
 }
 
-static void sb_space_remember(struct sb_beat *beat, const struct sb_space *space, u64 id)
+static void sb_space_remember(struct sb_space_cursor *cursor, const struct sb_space *space,
+			      u64 id)
 {
-	beat->last = (struct sb_last_space){
+	cursor->last = (struct sb_last_space){
 		.mm = space ? current->mm : NULL,
 		.start_time = current->group_leader->start_boottime,
 		.exec_id = current->self_exec_id,
@@ -247,10 +252,11 @@ static void sb_space_note_gap(struct sb_space *space, u32 generation)
 }
 NOKPROBE_SYMBOL(sb_space_note_gap);
 
-static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *generation)
+static noinline u64 sb_space_first_sight(struct sb_space_cursor *cursor, u64 now,
+					 u32 *generation)
 {
-	struct sb_spaces *spaces = beat->session->spaces;
-	struct sb_seen_queue *queue = beat->seen;
+	struct sb_spaces *spaces = cursor->spaces;
+	struct sb_seen_queue *queue = cursor->queue;
 	struct sb_space *space;
 	u64 id;
 
@@ -261,7 +267,7 @@ static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *gen
 	}
 	id = atomic64_inc_return(&spaces->last_id);
 	space = sb_space_note(spaces, id, now);
-	if (!sb_space_queue(beat, id, space, 0)) {
+	if (!sb_space_queue(cursor, id, space, 0)) {
 		if (space) {
 			/* One of its next samples has it read. */
 			sb_space_note_gap(space, 1);
@@ -270,7 +276,7 @@ static noinline u64 sb_space_first_sight(struct sb_beat *beat, u64 now, u32 *gen
 		queue->lost++;
 		return 0;
 	}
-	sb_space_remember(beat, space, id);
+	sb_space_remember(cursor, space, id);
 	*generation = 1;
 	return id;
 }
@@ -300,13 +306,14 @@ static void sb_space_put_off(struct sb_space *space, u64 now)
 	WRITE_ONCE(space->next_read, now + distance);
 }
 
-static bool sb_space_queue_again(struct sb_beat *beat, struct sb_space *space, u64 id, u64 now)
+static bool sb_space_queue_again(struct sb_space_cursor *cursor, struct sb_space *space, u64 id,
+				 u64 now)
 {
 	u32 gap;
 
 	sb_space_put_off(space, now);
 	gap = xchg(&space->gap, 0);
-	if (gap && sb_space_queue(beat, id, space, gap))
+	if (gap && sb_space_queue(cursor, id, space, gap))
 		return true;
 	if (gap)
 		sb_space_note_gap(space, gap);
@@ -314,26 +321,26 @@ static bool sb_space_queue_again(struct sb_beat *beat, struct sb_space *space, u
 }
 
 /* Has the mappings read again, as changes of theirs were lost. */
-static noinline void sb_space_reread(struct sb_beat *beat, struct sb_space *space, u64 id,
-				     u64 now)
+static noinline void sb_space_reread(struct sb_space_cursor *cursor, struct sb_space *space,
+				     u64 id, u64 now)
 {
-	struct sb_spaces *spaces = beat->session->spaces;
+	struct sb_spaces *spaces = cursor->spaces;
 
 	if (now < READ_ONCE(space->next_read) || now < READ_ONCE(spaces->next_reread) ||
 	    sb_space_is_ending() || atomic_cmpxchg(&spaces->rereading, 0, 1))
 		return;
 	/* The worker ends both, where it is queued. */
 	if (sb_space_hold_id(space, id)) {
-		if (sb_space_queue_again(beat, space, id, now))
+		if (sb_space_queue_again(cursor, space, id, now))
 			return;
 		sb_space_release(space);
 	}
 	atomic_set(&spaces->rereading, 0);
 }
 
-u64 sb_space_see(struct sb_beat *beat, u64 now, u32 *generation)
+u64 sb_space_see(struct sb_space_cursor *cursor, u64 now, u32 *generation)
 {
-	struct sb_space *set = sb_spaces_set(beat->session->spaces, current->mm);
+	struct sb_space *set = sb_spaces_set(cursor->spaces, current->mm);
 	struct sb_space *space;
 	u32 way;
 	u64 id;
@@ -342,12 +349,12 @@ u64 sb_space_see(struct sb_beat *beat, u64 now, u32 *generation)
 		space = set + way;
 		if (!sb_space_is_current(space, &id, generation))
 			continue;
-		sb_space_remember(beat, space, id);
+		sb_space_remember(cursor, space, id);
 		if (unlikely(READ_ONCE(space->gap)))
-			sb_space_reread(beat, space, id, now);
+			sb_space_reread(cursor, space, id, now);
 		return id;
 	}
-	return sb_space_first_sight(beat, now, generation);
+	return sb_space_first_sight(cursor, now, generation);
 }
 
 /* Does so for a space that may have lost its place: then nobody will read it again. */
@@ -451,7 +458,7 @@ NOKPROBE_SYMBOL(sb_space_is_changed);
 /* Queues a change of the current task's memory for each session that has noted it. */
 static void sb_space_tell_change(const struct sb_area *area)
 {
-	struct sb_session *session;
+	const struct sb_session *session;
 	struct sb_spaces *spaces;
 	struct sb_space *space;
 	bool tell;
@@ -459,8 +466,8 @@ static void sb_space_tell_change(const struct sb_area *area)
 	u32 way;
 
 	rcu_read_lock();
-	sb_session_for_each_rcu(session) {
-		spaces = session->spaces;
+	list_for_each_entry_rcu(spaces, &sb_spaces_followed, list) {
+		session = spaces->session;
 		space = sb_spaces_set(spaces, current->mm);
 		began = 0;
 		for (way = 0; way < SB_WAYS; way++, space++) {
@@ -563,7 +570,7 @@ static int sb_space_register(struct kprobe *probe)
  * grace period, and so does the next open(). A kernel whose moves can't be
  * followed is followed all the same.
  */
-static int sb_space_follow(void)
+static int sb_space_probes_register(void)
 {
 	int err = 0;
 
@@ -578,7 +585,7 @@ static int sb_space_follow(void)
 	return err;
 }
 
-static void sb_space_unfollow(void)
+static void sb_space_probes_unregister(void)
 {
 	if (sb_space_follows_moves)
 		unregister_kprobe(&sb_space_move_probe);
@@ -734,14 +741,14 @@ int sb_spaces_release_object(struct sb_spaces *spaces, u64 id)
 
 void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts)
 {
-	const struct sb_beat *beat;
+	const struct sb_seen_queue *queue;
 	u64 lost = READ_ONCE(spaces->lost);
 	u32 cpu;
 
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
-		beat = sb_session_find_beat(spaces->session, cpu);
-		if (beat)
-			lost += READ_ONCE(beat->seen->lost);
+		queue = sb_spaces_find_queue(spaces, cpu);
+		if (queue)
+			lost += READ_ONCE(queue->lost);
 	}
 	counts[STACKBEAT_S_SPACES] = READ_ONCE(spaces->told);
 	counts[STACKBEAT_S_SPACES_LOST] = lost;
@@ -755,12 +762,29 @@ void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts)
 	counts[STACKBEAT_S_PROBE_COST] = atomic64_read(&spaces->probe_cost);
 }
 
-struct sb_seen_queue *sb_seen_queue_alloc(u32 cpu)
+struct sb_seen_queue *sb_spaces_find_queue(const struct sb_spaces *spaces, u32 cpu)
 {
-	return kvzalloc_node(sizeof(struct sb_seen_queue), GFP_KERNEL_ACCOUNT, cpu_to_node(cpu));
+	/* Pairs with the release in sb_space_cursor_init(). */
+	return smp_load_acquire(&spaces->queues[cpu]);
 }
 
-void sb_seen_queue_free(struct sb_seen_queue *queue)
+int sb_space_cursor_init(struct sb_space_cursor *cursor, struct sb_spaces *spaces, u32 cpu)
+{
+	struct sb_seen_queue *queue = spaces->queues[cpu];
+
+	if (!queue) {
+		queue = kvzalloc_node(sizeof(*queue), GFP_KERNEL_ACCOUNT, cpu_to_node(cpu));
+		if (!queue)
+			return -ENOMEM;
+		/* Pairs with the acquire in sb_spaces_find_queue(). */
+		smp_store_release(&spaces->queues[cpu], queue);
+	}
+	cursor->spaces = spaces;
+	cursor->queue = queue;
+	return 0;
+}
+
+static void sb_seen_queue_free(struct sb_seen_queue *queue)
 {
 	if (!queue)
 		return;
@@ -769,7 +793,7 @@ void sb_seen_queue_free(struct sb_seen_queue *queue)
 	kvfree(queue);
 }
 
-struct sb_spaces *sb_spaces_alloc(struct sb_session *session)
+struct sb_spaces *sb_spaces_alloc(struct sb_session *session, work_func_t worker)
 {
 	struct sb_spaces *spaces = kvzalloc(sizeof(*spaces), GFP_KERNEL_ACCOUNT);
 	int err = -ENOMEM;
@@ -783,11 +807,12 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session)
 	INIT_LIST_HEAD(&spaces->unread);
 	INIT_LIST_HEAD(&spaces->big);
 	INIT_LIST_HEAD(&spaces->waiting);
-	INIT_DELAYED_WORK(&spaces->work, sb_capture_work);
+	INIT_DELAYED_WORK(&spaces->work, worker);
 	INIT_DELAYED_WORK(&spaces->news, sb_spaces_wake);
 	spaces->path = kmalloc(STACKBEAT_PATH_MAX, GFP_KERNEL_ACCOUNT);
 	spaces->table = kvcalloc(SB_SPACES_MAX, sizeof(*spaces->table), GFP_KERNEL_ACCOUNT);
-	if (!spaces->path || !spaces->table)
+	spaces->queues = kvcalloc(nr_cpu_ids, sizeof(*spaces->queues), GFP_KERNEL_ACCOUNT);
+	if (!spaces->path || !spaces->table || !spaces->queues)
 		goto err_memory;
 	err = sb_objects_init(&spaces->objects);
 	if (err)
@@ -795,7 +820,7 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session)
 	err = sb_ring_alloc(&spaces->ring, STACKBEAT_META_RING_SIZE, U32_MAX);
 	if (err)
 		goto err_objects;
-	err = sb_space_follow();
+	err = sb_space_probes_register();
 	if (err)
 		goto err_ring;
 	spaces->missed = sb_space_missed();
@@ -807,23 +832,43 @@ err_ring:
 err_objects:
 	sb_objects_free(&spaces->objects);
 err_memory:
-	kvfree(spaces->found);
+	kvfree(spaces->queues);
 	kvfree(spaces->table);
 	kfree(spaces->path);
 	kvfree(spaces);
 	return ERR_PTR(err);
 }
 
-void sb_spaces_free(struct sb_spaces *spaces)
+void sb_spaces_follow(struct sb_spaces *spaces)
 {
-	struct sb_change change;
+	spin_lock(&sb_spaces_lock);
+	list_add_tail_rcu(&spaces->list, &sb_spaces_followed);
+	spin_unlock(&sb_spaces_lock);
+}
 
-	if (!spaces)
-		return;
+void sb_spaces_unfollow(struct sb_spaces *spaces)
+{
+	spin_lock(&sb_spaces_lock);
+	list_del_rcu(&spaces->list);
+	spin_unlock(&sb_spaces_lock);
+}
+
+void sb_spaces_stop(struct sb_spaces *spaces)
+{
 	irq_work_sync(&spaces->changes_kick);
 	cancel_delayed_work_sync(&spaces->work);
 	cancel_delayed_work_sync(&spaces->news);
-	sb_captures_free(spaces);
+}
+
+void sb_spaces_free(struct sb_spaces *spaces)
+{
+	struct sb_change change;
+	u32 cpu;
+
+	if (!spaces)
+		return;
+	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
+		sb_seen_queue_free(spaces->queues[cpu]);
 	while (sb_spaces_next_change(spaces, &change)) {
 		if (change.file)
 			fput(change.file);
@@ -832,6 +877,7 @@ void sb_spaces_free(struct sb_spaces *spaces)
 	sb_ring_free(&spaces->ring);
 	mutex_destroy(&spaces->lock);
 	kvfree(spaces->found);
+	kvfree(spaces->queues);
 	kvfree(spaces->table);
 	kfree(spaces->path);
 	kvfree(spaces);
@@ -850,7 +896,7 @@ int sb_space_init(void)
 
 void sb_space_exit(void)
 {
-	sb_space_unfollow();
+	sb_space_probes_unregister();
 	if (sb_space_workqueue)
 		destroy_workqueue(sb_space_workqueue);
 	/* The other one may still have filled it. */

@@ -30,8 +30,6 @@
 #include "ring.h"
 #include "session_types.h"
 
-struct sb_beat;
-
 /*
  * What a session remembers of an address space. `seq` is odd while another CPU
  * writes; `generation` and `gap` move while it is held. Written by beats, whose CPU
@@ -76,12 +74,20 @@ struct sb_seen {
 	char comm[TASK_COMM_LEN];
 };
 
-/* One producer, a beat with interrupts off; one consumer, the worker. */
+/* Of one CPU. One producer, a beat with interrupts off; one consumer, the worker. */
 struct sb_seen_queue {
 	u32 head;
 	u32 tail;
 	u64 lost;		/* samples that had to do without a space */
+	atomic64_t charged;	/* cycles that the worker spent for the beat, for its budget */
 	struct sb_seen items[SB_PENDING_MAX];
+};
+
+/* What a beat needs to find the space of a sample. */
+struct sb_space_cursor {
+	struct sb_spaces *spaces;	/* of its session */
+	struct sb_seen_queue *queue;	/* of its CPU */
+	struct sb_last_space last;
 };
 
 /* An executable mapping that was made in a space that is noted. */
@@ -105,10 +111,12 @@ struct sb_found_mapping {
 };
 
 struct sb_spaces {
+	struct list_head list;	/* under sb_spaces_lock, read by the probes under RCU */
 	struct sb_session *session;
 	atomic_t *pending;	/* on the session page */
 	atomic64_t last_id;
 	struct sb_space *table;
+	struct sb_seen_queue **queues;	/* by CPU, nr_cpu_ids of them; set once */
 
 	/*
 	 * A ring: many producers, the probes, which take no lock, since a breakpoint
@@ -156,19 +164,29 @@ struct sb_spaces {
 	struct sb_mapping ring_mapping;
 };
 
-/* Of one session. ENOMEM; ENOENT, EOPNOTSUPP when the kernel can't be probed for changes. */
-struct sb_spaces *sb_spaces_alloc(struct sb_session *session);
-
 /*
- * Frees it with all references it holds. No beat and no probe can reach it any
- * more. NULL is allowed.
+ * Of one session, with the function of its worker, which works on sb_spaces.work. ENOMEM;
+ * ENOENT, EOPNOTSUPP when the kernel can't be probed for changes.
  */
+struct sb_spaces *sb_spaces_alloc(struct sb_session *session, work_func_t worker);
+
+/* From follow to unfollow the probes queue changes. Neither waits. */
+void sb_spaces_follow(struct sb_spaces *spaces);
+void sb_spaces_unfollow(struct sb_spaces *spaces);
+
+/* Waits for the worker, which does not run any more then. No beat and no probe runs. */
+void sb_spaces_stop(struct sb_spaces *spaces);
+
+/* Frees it, stopped, with all references that it holds. NULL is allowed. */
 void sb_spaces_free(struct sb_spaces *spaces);
 
-/* First sights that a beat has queued for the worker. NULL: no memory. */
-struct sb_seen_queue *sb_seen_queue_alloc(u32 cpu);
-/* Lets go of what is still queued; NULL is allowed. */
-void sb_seen_queue_free(struct sb_seen_queue *queue);
+/*
+ * Prepares the cursor of the beat of a CPU, with a queue that lives as long as the spaces.
+ * One call at a time. ENOMEM.
+ */
+int sb_space_cursor_init(struct sb_space_cursor *cursor, struct sb_spaces *spaces, u32 cpu);
+/* The queue of a CPU, or NULL. */
+struct sb_seen_queue *sb_spaces_find_queue(const struct sb_spaces *spaces, u32 cpu);
 /* Lets go of the references of one; again, it does nothing. */
 void sb_seen_put(struct sb_seen *seen);
 /* Ends a hold: another space may have its place from then on. */
@@ -179,9 +197,9 @@ void sb_seen_lose(struct sb_seen *seen);
 /*
  * The id and the generation of the current task's address space, which is user
  * memory; 0 when too many are pending. Called by a beat, before it publishes the
- * sample, at `now` (ns). Remembers it in beat->last.
+ * sample, at `now` (ns). Remembers it in cursor->last.
  */
-u64 sb_space_see(struct sb_beat *beat, u64 now, u32 *generation);
+u64 sb_space_see(struct sb_space_cursor *cursor, u64 now, u32 *generation);
 
 /* Takes the oldest change, with the reference to its file. False: there is none. */
 bool sb_spaces_next_change(struct sb_spaces *spaces, struct sb_change *change);
