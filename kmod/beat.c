@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/pid.h>
-#include <linux/pid_namespace.h>
 #include <linux/preempt.h>
 #include <linux/ptrace.h>
 #include <linux/random.h>
@@ -187,23 +186,6 @@ static void sb_beat_open_window(struct sb_beat *beat, u64 now)
 	beat->window_here = here->cost;
 	beat->window_gone = here->gone;
 	beat->limit = here->cost + READ_ONCE(beat->session->budget);
-}
-
-/* The window for beats that begin here: its cost is theirs, too. */
-void sb_cpu_open_window(struct sb_cpu *here, u64 now)
-{
-	if (now < here->window_end)
-		return;
-	here->window_end = now + STACKBEAT_BUDGET_WINDOW_NS;
-	here->window_cost = here->cost;
-	here->window_gone = here->gone;
-	here->parking = 0;
-}
-
-/* What is left of a floor that was set so long ago, as it is halved in each window. */
-static u64 sb_floor_after(u64 floor, u64 ns)
-{
-	return floor >> min(div_u64(ns, STACKBEAT_BUDGET_WINDOW_NS), 63ull);
 }
 
 /*
@@ -645,8 +627,7 @@ void sb_beat_start(struct sb_beat *beat)
 		sb_cpu_open_window(here, now);
 		beat->floor = sb_floor_after(beat->floor, now - min(now, beat->window_end));
 		if (beat->session->restricted)
-			beat->floor = max(beat->floor, sb_floor_after(here->floor,
-								      now - here->floor_time));
+			beat->floor = max(beat->floor, sb_cpu_floor(here, now));
 		sb_beat_set_floor(beat, beat->floor);
 		/* Stopping and starting does not end a window. */
 		if (now >= beat->window_end) {
@@ -671,7 +652,7 @@ void sb_beat_stop(struct sb_beat *beat)
 {
 	struct sb_cpu *here = beat->here;
 	unsigned long flags;
-	u64 now, charged;
+	u64 charged;
 
 	local_irq_save(flags);
 	if (beat->running) {
@@ -683,12 +664,8 @@ void sb_beat_stop(struct sb_beat *beat)
 		charged = atomic64_xchg(&beat->space_cursor.queue->charged, 0);
 		here->cost += charged;
 		here->gone += beat->cost + charged - beat->window_cost;
-		if (beat->session->restricted && beat->floor) {
-			now = ktime_get_mono_fast_ns();
-			here->floor = max(beat->floor, sb_floor_after(here->floor,
-								      now - here->floor_time));
-			here->floor_time = now;
-		}
+		if (beat->session->restricted && beat->floor)
+			sb_cpu_keep_floor(here, beat->floor, ktime_get_mono_fast_ns());
 		queue_work(sb_beat_workqueue, &beat->report);
 	}
 	local_irq_restore(flags);

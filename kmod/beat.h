@@ -77,7 +77,7 @@ u32 sb_beat_rate(const struct sb_beat *beat);
 /* Sends the event that the beat's CPU has gone, if it has and nobody has sent it. */
 void sb_beat_report_gone(struct sb_beat *beat);
 
-/* For cpu.c, on the beat's CPU. Starting one that runs and stopping one that doesn't do nothing. */
+/* On the beat's CPU. Starting one that runs and stopping one that doesn't do nothing. */
 void sb_beat_start(struct sb_beat *beat);
 void sb_beat_stop(struct sb_beat *beat);
 /* After the session's rate was changed. */
@@ -88,7 +88,6 @@ void sb_beat_park(struct sb_beat *beat);
 void sb_beat_unpark(struct sb_beat *beat);
 /* Takes cycles for the above into the account. */
 void sb_beat_add_parking(struct sb_beat *beat, u64 cycles);
-void sb_cpu_open_window(struct sb_cpu *here, u64 now);
 
 /* ENOMEM. */
 int sb_beat_init(void);

@@ -11,6 +11,7 @@
 #include <net/genetlink.h>
 
 #include "beat.h"
+#include "beats.h"
 #include "compat/compat.h"
 #include "control.h"
 #include "events.h"

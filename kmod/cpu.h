@@ -1,25 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a CPU has: the beats that run on it, of all sessions, whether it is idle, and
- * an account of the time that these beats take.
+ * The state of a CPU: the beats that run on it, of all sessions, whether it is idle, and an
+ * account of the time that these beats take.
  *
- * All of it is used on that CPU alone, with interrupts off, so nothing here needs a
- * lock. Beats are started and stopped by interrupts that are sent to the CPUs of the
- * session, and to no other: no thread of a CPU has to run for that, and no lock of CPU
- * hotplug is taken. A CPU that comes online is taken up by a work item.
+ * Only code on that CPU uses it, with interrupts off, so no lock is needed.
  */
 #ifndef STACKBEAT_CPU_H
 #define STACKBEAT_CPU_H
 
+#include <linux/kernel.h>
 #include <linux/list.h>
+#include <linux/math64.h>
 #include <linux/percpu.h>
 #include <linux/types.h>
 
-#include "compat/compat-config.h"
-
-struct sb_beat;
-struct sb_session;
-struct task_struct;
+#include "stackbeat.h"
 
 struct sb_cpu {
 	struct hlist_head beats;	/* those that run here */
@@ -46,34 +41,26 @@ struct sb_cpu {
 
 DECLARE_PER_CPU(struct sb_cpu, sb_cpus);
 
-/*
- * Start and stop the session's timers on the CPUs of its filter that are online
- * and on those that come online in between. They wait for nobody but for the
- * interrupt on these CPUs. Called under session->lock, after the state was changed.
- */
-void sb_beats_start(struct sb_session *session);
-void sb_beats_stop(struct sb_session *session);
-/* As sb_beats_start(), on one CPU. Whether its beat runs now. */
-bool sb_beats_start_on(struct sb_session *session, u32 cpu);
+/* Opens the window of beats that are new, if the last one is over: they share its cost. */
+static inline void sb_cpu_open_window(struct sb_cpu *here, u64 now)
+{
+	if (now < here->window_end)
+		return;
+	here->window_end = now + STACKBEAT_BUDGET_WINDOW_NS;
+	here->window_cost = here->cost;
+	here->window_gone = here->gone;
+	here->parking = 0;
+}
 
-/*
- * Makes a changed set of CPUs, or a changed rate, take effect in a running
- * session before it returns. ENOMEM: not all CPUs got a ring.
- */
-int sb_beats_update(struct sb_session *session);
+/* A floor decays: it is halved in each window. `ns` is its age. */
+static inline u64 sb_floor_after(u64 floor, u64 ns)
+{
+	return floor >> min(div_u64(ns, STACKBEAT_BUDGET_WINDOW_NS), 63ull);
+}
 
-/* Probes of tracepoints, see probes.c. */
-#ifdef HAVE_SCHED_SWITCH_PREV_STATE
-void sb_cpu_on_sched_switch(void *data, bool preempt, struct task_struct *prev,
-			    struct task_struct *next, unsigned int prev_state);
-#else
-void sb_cpu_on_sched_switch(void *data, bool preempt, struct task_struct *prev,
-			    struct task_struct *next);
-#endif
-void sb_cpu_on_softirq_entry(void *data, unsigned int softirq);
-void sb_cpu_on_softirq_exit(void *data, unsigned int softirq);
-
-int sb_cpu_init(void);
-void sb_cpu_exit(void);
+/* The floor of beats of restricted sessions that begin now (ns). */
+u64 sb_cpu_floor(const struct sb_cpu *here, u64 now);
+/* Keeps the floor of a beat that is stopped, if it is the higher one. */
+void sb_cpu_keep_floor(struct sb_cpu *here, u64 floor, u64 now);
 
 #endif

@@ -11,6 +11,7 @@
 #include <linux/user_namespace.h>
 
 #include "beat.h"
+#include "beats.h"
 #include "device.h"
 #include "mmap.h"
 #include "params.h"

@@ -3,10 +3,10 @@
 
 #include "beat.h"
 #include "control.h"
-#include "cpu.h"
 #include "cycles.h"
 #include "device.h"
 #include "filter.h"
+#include "hotplug.h"
 #include "params.h"
 #include "probes.h"
 #include "session.h"
@@ -37,9 +37,9 @@ static int __init sb_init(void)
 	err = sb_session_init();
 	if (err)
 		goto err_session;
-	err = sb_cpu_init();
+	err = sb_hotplug_init();
 	if (err)
-		goto err_cpu;
+		goto err_hotplug;
 	err = sb_control_init();
 	if (err)
 		goto err_control;
@@ -51,8 +51,8 @@ static int __init sb_init(void)
 err_device:
 	sb_control_exit();
 err_control:
-	sb_cpu_exit();
-err_cpu:
+	sb_hotplug_exit();
+err_hotplug:
 	sb_session_exit();
 err_session:
 	sb_probes_exit();
@@ -72,7 +72,7 @@ static void __exit sb_exit(void)
 	sb_beat_flush();
 	sb_control_exit();
 	/* Its work may hold the last reference of a session. */
-	sb_cpu_exit();
+	sb_hotplug_exit();
 	sb_session_exit();
 	sb_probes_exit();
 	sb_beat_exit();

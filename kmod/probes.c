@@ -9,8 +9,8 @@
 #include <trace/events/sched.h>
 
 #include "compat/compat.h"
-#include "cpu.h"
 #include "filter.h"
+#include "idle.h"
 #include "probes.h"
 
 /* How long they stay when there is no session any more. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The kernel's tracepoints that the module has probes of: where tasks are switched and softirqs
- * run (cpu.c), and where tasks fork (filter.c). They are not exported to modules, and are
+ * run (idle.c), and where tasks fork (filter.c). They are not exported to modules, and are
  * found by their names.
  */
 #ifndef STACKBEAT_PROBES_H

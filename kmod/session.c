@@ -10,7 +10,6 @@
 #include <linux/pid_namespace.h>
 #include <linux/poll.h>
 #include <linux/sched/signal.h>
-#include <linux/sched/user.h>
 #include <linux/security.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
@@ -19,14 +18,15 @@
 
 #include "access.h"
 #include "beat.h"
+#include "beats.h"
 #include "capture.h"
-#include "cpu.h"
 #include "cycles.h"
 #include "events.h"
 #include "filter.h"
-#include "mmap.h"
+#include "memlock.h"
 #include "params.h"
 #include "probes.h"
+#include "ring.h"
 #include "session.h"
 #include "space.h"
 
@@ -39,44 +39,6 @@ static u32 sb_sessions_last_id;	/* under sb_sessions_lock */
 static struct workqueue_struct *sb_session_workqueue;
 
 #define SB_NO_MEMORY "no memory for the rings, or RLIMIT_MEMLOCK (ulimit -l) is too small for them"
-
-#define SB_META_BYTES (STACKBEAT_META_RING_SIZE + 2 * PAGE_SIZE)
-
-/* Pages that a user has for a session with the defaults, beside his RLIMIT_MEMLOCK. */
-static unsigned long sb_free_pages(void)
-{
-	return (num_online_cpus() * (STACKBEAT_RING_SIZE_DEFAULT + 2 * PAGE_SIZE) +
-		SB_META_BYTES) >> PAGE_SHIFT;
-}
-
-static size_t sb_ring_bytes(const struct sb_session *session)
-{
-	return session->page->ring_size + 2 * PAGE_SIZE;
-}
-
-/*
- * Charges memory that nobody can swap out to the user who has opened the session, against what
- * each user has for one and the opener's RLIMIT_MEMLOCK. ENOMEM.
- */
-static int sb_session_charge(struct sb_session *session, size_t bytes)
-{
-	struct user_struct *user = session->cred->user;
-	unsigned long pages = PFN_UP(bytes);
-	unsigned long all = atomic_long_add_return(pages, &user->locked_vm);
-
-	if (session->locked_max != ULONG_MAX && all > session->locked_max + sb_free_pages()) {
-		atomic_long_sub(pages, &user->locked_vm);
-		return -ENOMEM;
-	}
-	session->locked += pages;
-	return 0;
-}
-
-static void sb_session_uncharge(struct sb_session *session, unsigned long pages)
-{
-	session->locked -= pages;
-	atomic_long_sub(pages, &session->cred->user->locked_vm);
-}
 
 /* Keeps where the current process is, for what a restricted session may report. */
 static void sb_session_keep_place(struct sb_session *session)
@@ -382,43 +344,6 @@ u32 sb_session_count(void)
 	count = sb_sessions_count;
 	mutex_unlock(&sb_sessions_lock);
 	return count;
-}
-
-struct sb_beat *sb_session_find_beat(const struct sb_session *session, u32 cpu)
-{
-	/* Pairs with the release in sb_session_beat(). */
-	return smp_load_acquire(&session->beats[cpu]);
-}
-
-static struct sb_beat *sb_session_add_beat(struct sb_session *session, u32 cpu)
-{
-	struct sb_beat *beat;
-	int err = sb_session_charge(session, sb_ring_bytes(session));
-
-	if (err)
-		return ERR_PTR(err);
-	beat = sb_beat_alloc(session, cpu, session->page->ring_size);
-	if (IS_ERR(beat))
-		sb_session_uncharge(session, PFN_UP(sb_ring_bytes(session)));
-	return beat;
-}
-
-struct sb_beat *sb_session_beat(struct sb_session *session, u32 cpu)
-{
-	struct sb_beat *beat;
-
-	mutex_lock(&session->beats_lock);
-	beat = session->beats[cpu];
-	if (!beat) {
-		beat = sb_session_add_beat(session, cpu);
-		if (!IS_ERR(beat)) {
-			/* Pairs with the acquire of those who look without the lock. */
-			smp_store_release(&session->beats[cpu], beat);
-			WRITE_ONCE(session->page->rings, session->page->rings + 1);
-		}
-	}
-	mutex_unlock(&session->beats_lock);
-	return beat;
 }
 
 static bool sb_session_has_beats(const struct sb_session *session)

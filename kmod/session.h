@@ -33,14 +33,6 @@ struct sb_session *sb_session_next(u32 id);
 void sb_session_put(struct sb_session *session);
 u32 sb_session_count(void);
 
-/*
- * The beat of a CPU, allocated with its ring if there is none yet. ENOMEM. May
- * be called under mmap_lock.
- */
-struct sb_beat *sb_session_beat(struct sb_session *session, u32 cpu);
-/* As above, but NULL where there is none. */
-struct sb_beat *sb_session_find_beat(const struct sb_session *session, u32 cpu);
-
 /* What a message wants to change; a field counts where its bit is set. */
 struct sb_settings {
 	u64 set;		/* BIT_ULL(enum stackbeat_attr) */

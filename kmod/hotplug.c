@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/cpu.h>
+#include <linux/cpuhotplug.h>
+#include <linux/cpumask.h>
+#include <linux/irqflags.h>
+#include <linux/workqueue.h>
+
+#include "beat.h"
+#include "cpu.h"
+#include "hotplug.h"
+#include "session.h"
+
+/*
+ * Has the beats of all running sessions started on the CPUs that have come online. In a work
+ * item, which can run on any CPU: the thread of CPU hotplug, which may have to wait for
+ * real-time tasks of its CPU, must not hold up the sessions with the locks that this takes.
+ */
+static void sb_take_up_cpus(struct work_struct *work)
+{
+	struct sb_session *session;
+	u32 id = 0;
+
+	while ((session = sb_session_next(id))) {
+		id = session->id + 1;
+		sb_session_take_up_cpus(session);
+		sb_session_put(session);
+	}
+}
+
+static DECLARE_WORK(sb_take_up_work, sb_take_up_cpus);
+static struct workqueue_struct *sb_cpu_workqueue;
+
+static int sb_cpu_online(unsigned int cpu)
+{
+	/* Before the work is queued, and before the start of a session sees the CPU. */
+	this_cpu_write(sb_cpus.online, true);
+	queue_work(sb_cpu_workqueue, &sb_take_up_work);
+	return 0;
+}
+
+/* Runs on the CPU that goes offline while its timers are still its own. */
+static int sb_cpu_offline(unsigned int cpu)
+{
+	struct sb_cpu *here;
+	struct hlist_node *next;
+	struct sb_beat *beat;
+	unsigned long flags;
+
+	local_irq_save(flags);
+	here = this_cpu_ptr(&sb_cpus);
+	here->online = false;
+	hlist_for_each_entry_safe(beat, next, &here->beats, node) {
+		beat->gone = true;
+		sb_beat_stop(beat);
+	}
+	local_irq_restore(flags);
+	return 0;
+}
+
+static enum cpuhp_state sb_cpu_hotplug_state;
+
+/*
+ * Without having the callback run on each CPU by the thread of CPU hotplug there, which may
+ * have to wait for real-time tasks.
+ */
+static int sb_cpu_register(void)
+{
+	int cpu, state;
+
+	cpus_read_lock();
+	state = cpuhp_setup_state_nocalls_cpuslocked(CPUHP_AP_ONLINE_DYN, "stackbeat:online",
+						     sb_cpu_online, sb_cpu_offline);
+	if (state >= 0) {
+		/* The callback for CPUs that go offline is called on these. */
+		for_each_cpu(cpu, cpu_active_mask)
+			per_cpu(sb_cpus, cpu).online = true;
+	}
+	cpus_read_unlock();
+	if (state < 0)
+		return state;
+	sb_cpu_hotplug_state = state;
+	return 0;
+}
+
+int __init sb_hotplug_init(void)
+{
+	int err;
+
+	sb_cpu_workqueue = alloc_workqueue("stackbeat-cpus", WQ_UNBOUND, 0);
+	if (!sb_cpu_workqueue)
+		return -ENOMEM;
+	err = sb_cpu_register();
+	if (err)
+		destroy_workqueue(sb_cpu_workqueue);
+	return err;
+}
+
+void sb_hotplug_exit(void)
+{
+	cpuhp_remove_state_nocalls(sb_cpu_hotplug_state);
+	destroy_workqueue(sb_cpu_workqueue);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * CPU hotplug: beats stop on a CPU that goes offline, and a work item starts them on a CPU that
+ * comes online.
+ */
+#ifndef STACKBEAT_HOTPLUG_H
+#define STACKBEAT_HOTPLUG_H
+
+int sb_hotplug_init(void);
+/* Waits for the work item. */
+void sb_hotplug_exit(void);
+
+#endif

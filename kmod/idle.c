@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/irqflags.h>
+#include <linux/sched.h>
+#include <asm/tsc.h>
+
+#include "beat.h"
+#include "cpu.h"
+#include "idle.h"
+
+/*
+ * The CPU goes idle: nothing to sample, and nothing to wake it for. Where it goes idle so
+ * often that this would take a quarter of a session's budget, its timer stays: a CPU that
+ * is woken that often does not sleep.
+ */
+static noinline void sb_cpu_park(struct sb_cpu *here)
+{
+	u64 start = rdtsc(), end;
+	struct sb_beat *beat;
+
+	hlist_for_each_entry(beat, &here->beats, node) {
+		if (here->parking > READ_ONCE(beat->session->budget) / 4)
+			continue;
+		sb_beat_park(beat);
+		here->parked |= beat->parked;
+		end = rdtsc();
+		sb_beat_add_parking(beat, end - start);
+		start = end;
+	}
+}
+
+/* It is not idle any more. */
+static noinline void sb_cpu_unpark(struct sb_cpu *here)
+{
+	u64 start = rdtsc(), end;
+	struct sb_beat *beat;
+
+	here->parked = false;
+	hlist_for_each_entry(beat, &here->beats, node) {
+		sb_beat_unpark(beat);
+		end = rdtsc();
+		sb_beat_add_parking(beat, end - start);
+		start = end;
+	}
+}
+
+/*
+ * Where the idle task comes in, the timers are cancelled before the governor of idle states
+ * looks for the next one, and where another task comes in they are armed again: so not at each
+ * interrupt that an idle CPU takes. Runs with the lock of the run queue held.
+ */
+static __always_inline void sb_cpu_on_switch(const struct task_struct *next)
+{
+	const bool idle = is_idle_task(next);
+
+	if (likely(idle == __this_cpu_read(sb_cpus.parked)))
+		return;
+	if (idle)
+		sb_cpu_park(this_cpu_ptr(&sb_cpus));
+	else
+		sb_cpu_unpark(this_cpu_ptr(&sb_cpus));
+}
+
+#ifdef HAVE_SCHED_SWITCH_PREV_STATE
+void sb_cpu_on_sched_switch(void *data, bool preempt, struct task_struct *prev,
+			    struct task_struct *next, unsigned int prev_state)
+#else
+void sb_cpu_on_sched_switch(void *data, bool preempt, struct task_struct *prev,
+			    struct task_struct *next)
+#endif
+{
+	sb_cpu_on_switch(next);
+}
+
+/* Softirqs that interrupt the idle task are work: for their time the timers are armed. */
+void sb_cpu_on_softirq_entry(void *data, unsigned int softirq)
+{
+	unsigned long flags;
+
+	if (likely(!is_idle_task(current)))
+		return;
+	local_irq_save(flags);
+	if (__this_cpu_read(sb_cpus.parked))
+		sb_cpu_unpark(this_cpu_ptr(&sb_cpus));
+	local_irq_restore(flags);
+}
+
+void sb_cpu_on_softirq_exit(void *data, unsigned int softirq)
+{
+	unsigned long flags;
+
+	if (likely(!is_idle_task(current)))
+		return;
+	local_irq_save(flags);
+	if (!__this_cpu_read(sb_cpus.parked))
+		sb_cpu_park(this_cpu_ptr(&sb_cpus));
+	local_irq_restore(flags);
+}
