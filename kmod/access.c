@@ -24,8 +24,8 @@ static bool sb_owner_has_rights(const struct cred *owner, const struct task_stru
 	    !cap_issubset(cred->cap_permitted, owner->cap_permitted))
 		return false;
 	/*
-	 * A task that gives up rights is not dumpable before it has given them up. Pairs with
-	 * the barrier in commit_creds().
+	 * A task that gives up rights becomes undumpable first. Pairs with the barrier in
+	 * commit_creds().
 	 */
 	smp_rmb();
 	return sb_is_dumpable(task, mm);

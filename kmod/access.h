@@ -9,23 +9,23 @@
 #include "session_types.h"
 
 /*
- * Whether the current task, and its memory, is something that the opener of a restricted
- * session could look into by other means too: his own, with no rights that he does not
- * have, and with an id in his pid namespace.
+ * Whether the opener of a restricted session may see the current task and its memory. The opener
+ * could look into them by other means too: the task belongs to the same user, has no rights
+ * that the opener does not have, and has an id in the opener's pid namespace.
  */
 bool sb_owner_may_see(const struct sb_session *session, const struct task_struct *task,
 		      struct mm_struct *mm);
 
 /*
- * Whether he still may: memory that he could look into, and the leader, dead or alive, of
- * the process of that time. Called with a reference to both.
+ * Whether the opener may still see memory that sb_owner_may_see() has allowed before. `leader`,
+ * dead or alive, is the leader of the process of that time. The caller has a reference to both.
  */
 bool sb_owner_may_still_see(const struct sb_session *session, const struct task_struct *leader,
 			    struct mm_struct *mm);
 
 /*
- * The process id of a task in the records of this session: that in the initial namespace, or
- * in a restricted session that in its opener's, 0 if it has none there. An RCU read side.
+ * The process id of a task in the records of a session: its id in the initial namespace, or, in a
+ * restricted session, in the opener's namespace, 0 if it has none there. Under RCU.
  */
 static inline pid_t sb_session_tgid(const struct sb_session *session, struct task_struct *task)
 {

@@ -22,18 +22,18 @@ struct sb_beat *sb_session_beat(struct sb_session *session, u32 cpu);
 struct sb_beat *sb_session_find_beat(const struct sb_session *session, u32 cpu);
 
 /*
- * Start and stop the session's timers on the CPUs of its filter that are online
- * and on those that come online in between. They wait for nobody but for the
- * interrupt on these CPUs. Called under session->lock, after the state was changed.
+ * Start and stop the session's timers on the CPUs of its filter that are online, and on CPUs
+ * that come online meanwhile. Both wait for nothing but the interrupts on these CPUs. Called
+ * under session->lock, after the state was changed.
  */
 void sb_beats_start(struct sb_session *session);
 void sb_beats_stop(struct sb_session *session);
-/* As sb_beats_start(), on one CPU. Whether its beat runs now. */
+/* As sb_beats_start(), on one CPU. Returns whether its beat runs now. */
 bool sb_beats_start_on(struct sb_session *session, u32 cpu);
 
 /*
- * Makes a changed set of CPUs, or a changed rate, take effect in a running
- * session before it returns. ENOMEM: not all CPUs got a ring.
+ * Applies a changed set of CPUs, or a changed rate, to a running session before it returns.
+ * ENOMEM: not all CPUs got a ring.
  */
 int sb_beats_update(struct sb_session *session);
 

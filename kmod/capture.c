@@ -33,7 +33,7 @@ struct sb_told_mapping {
 /* What is read, or is still to be, and waits for room in the ring. */
 struct sb_capture {
 	struct list_head list;
-	struct sb_seen_queue *queue;	/* it was queued there; of a change: NULL */
+	struct sb_seen_queue *queue;	/* of the CPU of the sample; NULL for a change */
 	struct sb_seen seen;	/* mm: NULL once it is read */
 	unsigned long give_up;	/* jiffies: not to be tried any more */
 	u32 generation;

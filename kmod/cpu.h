@@ -17,8 +17,8 @@
 #include "stackbeat.h"
 
 struct sb_cpu {
-	struct hlist_head beats;	/* those that run here */
-	u32 running;			/* their number */
+	struct hlist_head beats;	/* running ones */
+	u32 running;			/* number of them */
 	bool online;			/* beats may be started */
 	bool parked;			/* it is idle: the timer of a beat is cancelled */
 
@@ -31,9 +31,9 @@ struct sb_cpu {
 	u64 window_gone;	/* gone when it began */
 
 	/*
-	 * The period, in ns, below which beats of restricted sessions that are new do
-	 * not begin: what throttling had left when others were stopped. It is halved
-	 * in each window.
+	 * The shortest period, in ns, with which new beats of restricted sessions begin:
+	 * throttling had set it for other beats, which were stopped. It is halved in each
+	 * window.
 	 */
 	u64 floor;
 	u64 floor_time;		/* ns, when it was set */

@@ -11,9 +11,9 @@
 #include "session.h"
 
 /*
- * Has the beats of all running sessions started on the CPUs that have come online. In a work
- * item, which can run on any CPU: the thread of CPU hotplug, which may have to wait for
- * real-time tasks of its CPU, must not hold up the sessions with the locks that this takes.
+ * Starts the beats of all running sessions on the CPUs that have come online. A work item does so,
+ * as it can run on any CPU: the thread of CPU hotplug may have to wait for real-time tasks of its
+ * CPU, and must not hold up the sessions with the locks that this takes.
  */
 static void sb_take_up_cpus(struct work_struct *work)
 {
@@ -60,8 +60,8 @@ static int sb_cpu_offline(unsigned int cpu)
 static enum cpuhp_state sb_cpu_hotplug_state;
 
 /*
- * Without having the callback run on each CPU by the thread of CPU hotplug there, which may
- * have to wait for real-time tasks.
+ * Does not run sb_cpu_online() on each CPU: the thread of CPU hotplug would run it there, which
+ * may have to wait for real-time tasks.
  */
 static int sb_cpu_register(void)
 {

@@ -8,9 +8,9 @@
 #include "idle.h"
 
 /*
- * The CPU goes idle: nothing to sample, and nothing to wake it for. Where it goes idle so
- * often that this would take a quarter of a session's budget, its timer stays: a CPU that
- * is woken that often does not sleep.
+ * Cancels the timers of a CPU that goes idle: there is nothing to sample, and nothing to wake it
+ * for. If parking takes more than a quarter of a session's budget, the session's timer stays: a
+ * CPU that goes idle so often does not sleep.
  */
 static noinline void sb_cpu_park(struct sb_cpu *here)
 {
@@ -28,7 +28,7 @@ static noinline void sb_cpu_park(struct sb_cpu *here)
 	}
 }
 
-/* It is not idle any more. */
+/* Arms the timers of a CPU that is not idle any more. */
 static noinline void sb_cpu_unpark(struct sb_cpu *here)
 {
 	u64 start = rdtsc(), end;
@@ -44,9 +44,9 @@ static noinline void sb_cpu_unpark(struct sb_cpu *here)
 }
 
 /*
- * Where the idle task comes in, the timers are cancelled before the governor of idle states
- * looks for the next one, and where another task comes in they are armed again: so not at each
- * interrupt that an idle CPU takes. Runs with the lock of the run queue held.
+ * A switch to the idle task cancels the timers, before the governor of idle states looks for the
+ * next timer. A switch to another task arms them again: not each interrupt of an idle CPU does.
+ * Runs with the lock of the run queue held.
  */
 static __always_inline void sb_cpu_on_switch(const struct task_struct *next)
 {
@@ -71,7 +71,7 @@ void sb_cpu_on_sched_switch(void *data, bool preempt, struct task_struct *prev,
 	sb_cpu_on_switch(next);
 }
 
-/* Softirqs that interrupt the idle task are work: for their time the timers are armed. */
+/* Softirqs that interrupt the idle task are work: the timers are armed while they run. */
 void sb_cpu_on_softirq_entry(void *data, unsigned int softirq)
 {
 	unsigned long flags;

@@ -7,7 +7,7 @@
 
 #include "memlock.h"
 
-/* Pages that a user has for a session with the defaults, beside his RLIMIT_MEMLOCK. */
+/* Pages of a session with the defaults. */
 static unsigned long sb_free_pages(void)
 {
 	return (num_online_cpus() * (STACKBEAT_RING_SIZE_DEFAULT + 2 * PAGE_SIZE) +

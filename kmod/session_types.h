@@ -69,9 +69,9 @@ struct sb_session {
 	/* Constant after sb_session_open(). */
 	u32 id;
 	const struct cred *cred;	/* of the opener */
-	struct sb_filter_account *filters;	/* those that wait to be freed */
-	pid_t owner;		/* process id, as sb_session_tgid() has it */
-	/* Where the opener of a restricted session is; else they are NULL. */
+	struct sb_filter_account *filters;	/* counts filters that wait to be freed */
+	pid_t owner;		/* process id, by sb_session_tgid() */
+	/* The namespaces and the root of the opener of a restricted session; else NULL. */
 	struct pid_namespace *pid_ns;
 	struct cgroup_namespace *cgroup_ns;
 	struct path root;
@@ -84,7 +84,7 @@ struct sb_session {
 
 	wait_queue_head_t wait;
 	struct list_head list;	/* of open ones, under sb_sessions_lock */
-	struct list_head slot;	/* of those that count, under sb_sessions_lock */
+	struct list_head slot;	/* of sessions that take a slot, under sb_sessions_lock */
 	bool closing;		/* it is closed, and not freed yet; under sb_sessions_lock */
 	struct kref refs;
 	struct rcu_work free;

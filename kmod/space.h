@@ -50,8 +50,8 @@ struct sb_space {
 } ____cacheline_aligned;
 
 /*
- * The space of a beat's last sample, for the next one, which is mostly of the same: whose
- * it is, and where it is noted, for as long as the id is still there.
+ * The space of a beat's last sample: the next sample is mostly of the same space. `space` is its
+ * entry in the table as long as the id is the same.
  */
 struct sb_last_space {
 	struct mm_struct *mm;	/* to compare, never followed; NULL: none */
@@ -83,7 +83,7 @@ struct sb_seen_queue {
 	struct sb_seen items[SB_PENDING_MAX];
 };
 
-/* What a beat needs to find the space of a sample. */
+/* The state of a beat for sb_space_see(). */
 struct sb_space_cursor {
 	struct sb_spaces *spaces;	/* of its session */
 	struct sb_seen_queue *queue;	/* of its CPU */
