@@ -26,7 +26,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 
 USER_SOURCES := $(wildcard user/*.c)
 USER_OBJECTS := $(USER_SOURCES:user/%.c=$(B)/user/%.o)
-FORMATTED = $(wildcard user/*.[ch] tests/unit/*.[ch] tests/unit/shim/*/*.h tests/workloads/*.[ch] tests/gosym/*.c tests/names/*.c tests/fuzz/*.[ch] tests/fuzz/*/*.[ch] \
+FORMATTED = $(wildcard user/*.[ch] tests/unit/*.[ch] tests/unit/shim/*/*.h tests/env/workloads/*.[ch] tests/gosym/*.c tests/names/*.c tests/fuzz/*.[ch] tests/fuzz/*/*.[ch] \
 	tests/bench/*.c tests/bench/*/*.[ch])
 PROTO := $(B)/proto/profile.pb-c
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))
@@ -208,7 +208,7 @@ $(B)/workloads/fuzz-guest: $(wildcard tests/fuzz/guest/*.[ch]) include/stackbeat
 
 .PHONY: workloads
 workloads: $(OTHER_ABIS:%=$(B)/workloads/stackbeat-abi-%) $(B)/workloads/fuzz-guest
-	$(Q)$(MAKE) -s -C tests/workloads B=$(abspath $(B))
+	$(Q)$(MAKE) -s -C tests/env/workloads B=$(abspath $(B))
 
 .PHONY: demo
 demo: ## Profile a real program and draw it (build/demo/)

@@ -28,7 +28,7 @@ def stay_on(cpu):
 
 
 def use_driver(*parameters):
-    """A cpuidle driver for the test, of a machine that has none: tests/vm/sleeper."""
+    """A cpuidle driver for the test, of a machine that has none: tests/env/vm/sleeper."""
     check_equal((CPUIDLE / "current_driver").read_text().strip(), "none", "the machine's cpuidle driver")
     run("modprobe", "sleeper", *parameters)
     defer(run, "rmmod", "sleeper")

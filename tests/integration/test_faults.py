@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Whichever allocation fails, there is a clean error, and nothing is left of what was begun.
 
-Needs a kernel with fault injection (tests/vm/run --kernel debug).
+Needs a kernel with fault injection (tests/env/vm/run --kernel debug).
 """
 
 import contextlib

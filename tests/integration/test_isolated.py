@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """CPUs that are kept free of the kernel's own work are left alone, unless they are named.
 
-Of a guest that has such CPUs: tests/vm/run --append "isolcpus=1 nohz_full=1"."""
+Of a guest that has such CPUs: tests/env/vm/run --append "isolcpus=1 nohz_full=1"."""
 
 from pathlib import Path
 

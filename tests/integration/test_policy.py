@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """What a restricted session may tell is what its opener sees from where he is: of his pid, control
 group and mount namespaces, and of files that he can get at. What nobody may have, where the kernel is
-locked down (tests/vm/run --env STACKBEAT_LOCKDOWN=1: that can't be undone)."""
+locked down (tests/env/vm/run --env STACKBEAT_LOCKDOWN=1: that can't be undone)."""
 
 import ctypes
 import errno

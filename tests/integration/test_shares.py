@@ -4,7 +4,7 @@
 from harness import (binomial_bounds, check, check_equal, check_within, exact_test, keep, kernel_part,
                      last_json, Recording, samples_of, user_part, workload)
 
-# Root first, as tests/workloads/shares.c has it.
+# Root first, as tests/env/workloads/shares.c has it.
 PATHS = {
     "leaf_a": ["_start", "main", *(f"a_{n:02}" for n in range(1, 4)), "leaf_a"],
     "leaf_b": ["_start", "main", *(f"b_{n:02}" for n in range(1, 13)), "leaf_b"],

@@ -11,7 +11,7 @@ from sleep import (listen, make_network, sample_softirqs, send_bursts, SoftirqTr
 from stackbeat import online_cpus, S, Session
 
 RATE = 4000
-# Of the guest tests/vm/run --icount --cpus 2.
+# Of the guest tests/env/vm/run --icount --cpus 2.
 CPUS = len(online_cpus())
 
 

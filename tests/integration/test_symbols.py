@@ -11,7 +11,7 @@ import elf
 from harness import (check, check_equal, defer, is_kernel, PATIENCE, record, ROOT, run, samples_of, Skip,
                      temporary_directory, test, user_part, workload)
 
-SOURCES = ROOT / "tests/workloads"
+SOURCES = ROOT / "tests/env/workloads"
 
 
 def marked_lines(path, mark):

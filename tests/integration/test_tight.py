@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Beyond the limits of kmod/limits.h, in a module whose limits are small (tests/vm/run --instrument tight).
+"""Beyond the limits of kmod/limits.h, in a module whose limits are small (tests/env/vm/run --instrument tight).
 
 What is beyond them is lost and counted. What is told is right, and a reader can follow it.
 """

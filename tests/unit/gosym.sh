@@ -78,7 +78,7 @@ go_of_this_machine() {
 
 # of_suite SUITE: its Go in $go.
 of_suite() {
-	go=$("$top/tests/vm/fetch-go" "$1" 2>"$out/fetch.log") || {
+	go=$("$top/tests/env/vm/fetch-go" "$1" 2>"$out/fetch.log") || {
 		fail "no Go of $1: $(tail -n 1 "$out/fetch.log")"
 		return 1
 	}

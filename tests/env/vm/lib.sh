@@ -5,7 +5,7 @@
 set -euo pipefail
 
 VM_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
-REPO=$(cd "$VM_DIR/../.." && pwd -P)
+REPO=$(cd "$VM_DIR/../../.." && pwd -P)
 # Where things are built ($B of the Makefile, relative to the repo), and where downloads are kept.
 BUILD=${B:-build}
 [[ $BUILD == /* ]] || BUILD=$REPO/$BUILD
