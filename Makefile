@@ -26,7 +26,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 
 USER_SOURCES := $(wildcard user/*.c)
 USER_OBJECTS := $(USER_SOURCES:user/%.c=$(B)/user/%.o)
-FORMATTED = $(wildcard user/*.[ch] tests/unit/*.[ch] tests/unit/shim/*/*.h tests/env/workloads/*.[ch] tests/gosym/*.c tests/names/*.c tests/fuzz/*.[ch] tests/fuzz/*/*.[ch] \
+FORMATTED = $(wildcard user/*.[ch] tests/unit/*.[ch] tests/unit/shim/*/*.h tests/env/workloads/*.[ch] tests/interop/gosym/*.c tests/interop/names/*.c tests/fuzz/*.[ch] tests/fuzz/*/*.[ch] \
 	tests/bench/*.c tests/bench/*/*.[ch])
 PROTO := $(B)/proto/profile.pb-c
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/test_*.c))
@@ -81,13 +81,13 @@ $(B)/unit/%: tests/unit/%.c $(B)/unit/user.a
 		-MMD -MP -MF $@.d -o $@ $< $(B)/unit/user.a $(LIBS) -lcmocka
 
 # Without sanitizers: it has millions of addresses to look up.
-$(B)/gosym/dump: tests/gosym/dump.c $(B)/user/gosym.o $(B)/user/error.o $(B)/user/utf8.o
+$(B)/gosym/dump: tests/interop/gosym/dump.c $(B)/user/gosym.o $(B)/user/error.o $(B)/user/utf8.o
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
 
-# What tests/names checks and tests/bench/symbols measures.
-$(B)/names/name_addresses: tests/names/name_addresses.c $(filter-out $(B)/user/main.o,$(USER_OBJECTS)) $(PROTO).o
+# What tests/interop/names checks and tests/bench/symbols measures.
+$(B)/names/name_addresses: tests/interop/names/name_addresses.c $(filter-out $(B)/user/main.o,$(USER_OBJECTS)) $(PROTO).o
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
@@ -248,7 +248,7 @@ HOURS ?= 2
 
 .PHONY: longrun
 longrun: ## Record a guest under load for HOURS (2), and draw what memory it took (build/longrun/)
-	$(Q)tests/longrun/run $(HOURS)
+	$(Q)tests/stress/longrun/run $(HOURS)
 
 .PHONY: lint
 lint: ## Check the sources without running them

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Kernel stacks that the unwinder can't walk hold no words that are no code.
 
-With a module that has such stacks: tests/stray/run."""
+With a module that has such stacks: tests/stress/stray/run."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""The guest's part of tests/longrun/run: records for LONGRUN_SECONDS under a load that goes round, and leaves
+"""The guest's part of tests/stress/longrun/run: records for LONGRUN_SECONDS under a load that goes round, and leaves
 the profile and what it has measured to judge.py.
 """
 
@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "integration"))
 
 import harness  # pylint: disable=wrong-import-position
 import judge  # pylint: disable=wrong-import-position

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""judge.py DIR: judges what tests/longrun/guest.py has left in DIR, and draws it.
+"""judge.py DIR: judges what tests/stress/longrun/guest.py has left in DIR, and draws it.
 
 The load goes round: what is there at one place of a round is there at the same place of the next one. So the
 least that is in use during a round must not grow from the second to the last, which is how a leak shows, and
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "integration"))
 
 import graph  # pylint: disable=wrong-import-position
 import harness  # pylint: disable=wrong-import-position

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A module whose code is in no table of the unwinder's (tests/stray/run takes them out), and
+ * A module whose code is in no table of the unwinder's (tests/stress/stray/run takes them out), and
  * whose frame pointer leads to words that are no return addresses: the unwinder takes them
  * for such, and says that it has an error.
  */

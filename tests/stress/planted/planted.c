@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * planted bug=NAME: makes one mistake of a kind that a debug kernel must see, when
- * it is loaded. tests/debug/planted-bugs proves with it that each would be seen.
+ * it is loaded. tests/stress/planted/run proves with it that each would be seen.
  */
 #include <linux/compiler.h>
 #include <linux/hrtimer.h>

@@ -8,7 +8,7 @@ import tempfile
 from collections import namedtuple
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("B", ROOT / "build")).resolve()
 PROGRAM = BUILD / "names/name_addresses"
 
