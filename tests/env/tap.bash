@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# What the scripts of unit tests share; they source it. Each of their tests is a function.
+# Functions that test scripts share; a script sources this file. Each test is a function.
 # shellcheck shell=bash disable=SC2034
 
 set -euo pipefail

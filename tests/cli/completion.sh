@@ -4,7 +4,7 @@
 
 # shellcheck disable=SC2317 # its functions are called by run_test
 
-. "$(dirname "${BASH_SOURCE[0]}")/tap.bash"
+. "$(dirname "${BASH_SOURCE[0]}")/../env/tap.bash"
 . "$top/completions/stackbeat"
 
 # complete_words WORD...: sets COMPREPLY for the last word, and `told` to what compopt was told.

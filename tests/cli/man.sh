@@ -4,7 +4,7 @@
 
 # shellcheck disable=SC2317 # its functions are called by run_test
 
-. "$(dirname "${BASH_SOURCE[0]}")/tap.bash"
+. "$(dirname "${BASH_SOURCE[0]}")/../env/tap.bash"
 page=$top/man/stackbeat.1
 
 # section NAME: the text of this section, in which \- is a hyphen.
