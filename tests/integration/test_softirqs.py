@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 from harness import check, check_equal, exact_test, load, run, Skip
-from sleep import (listen, make_network, sample_softirqs, send_bursts, SoftirqTrace, stay_awake, stay_on,
-                   use_driver)
+from cpuidle import (listen, make_network, sample_softirqs, send_bursts, SoftirqTrace, stay_awake,
+                     stay_on, use_driver)
 from stackbeat import online_cpus, S, Session
 
 RATE = 4000

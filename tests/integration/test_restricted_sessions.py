@@ -15,10 +15,10 @@ from pathlib import Path
 
 from harness import (cgroup_mount, check, check_equal, defer, fails_with, load, make_cgroup, record,
                      run, samples_of, temporary_directory, test, wait_until, workload, WORKLOADS)
-from spaces import Spaces
+from address_spaces import Spaces
 from stackbeat import Object, S, Session, Space
-from test_users import allow, busy_as, copy_of_threads
-from users import ALICE, as_user, become, CAP_PERFMON, libc
+from test_permissions import allow, busy_as, copy_of_threads
+from other_users import ALICE, as_user, become, CAP_PERFMON, libc
 
 CLONE_NEWPID, CLONE_NEWCGROUP = 0x20000000, 0x02000000
 BOTH = S.PART_KERNEL | S.PART_USER

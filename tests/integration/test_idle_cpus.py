@@ -8,7 +8,7 @@ from pathlib import Path
 from harness import (check, check_balance, check_equal, exact_test, last_json, load, release,
                      start_waiting, test, use, workload)
 from stackbeat import online_cpus, S, Session
-from weights import by_cpu, check_span, keep_busy
+from sample_weights import by_cpu, check_span, keep_busy
 
 RATE = 1000
 WINDOW = 1.0 # s

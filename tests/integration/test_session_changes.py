@@ -13,7 +13,7 @@ import time
 from harness import (check, check_balance, check_equal, comment, exact_test, load, PATIENCE, Recording,
                      run, start, test, use, wait_until, workload)
 from stackbeat import Events, online_cpus, S, Session
-from weights import by_cpu, check_span, keep_busy
+from sample_weights import by_cpu, check_span, keep_busy
 
 PARTS_ALL = S.PART_KERNEL | S.PART_USER
 # A kernel that checks itself is not throttled either.

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import elf
+import elf_file
 from harness import check, defer, run, Skip, start, WORKLOADS, workload
 
 WORKERS = [f"work_{number:02}" for number in range(40)]
@@ -26,7 +26,7 @@ def root_only(path):
 
 @functools.cache
 def build_id(name):
-    return elf.build_id(WORKLOADS / name)
+    return elf_file.build_id(WORKLOADS / name)
 
 
 # Where the kernel is entered.

@@ -8,7 +8,7 @@ from pathlib import Path
 from harness import (check, check_equal, check_within, load, pprof, Recording, run, start,
                      temporary_directory, test, use, wait_until, WORKLOADS, workload)
 from stackbeat import online_cpus, S, Session
-from weights import keep_busy
+from sample_weights import keep_busy
 
 NO_SAMPLES = 3
 

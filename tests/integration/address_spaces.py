@@ -5,7 +5,7 @@ import bisect
 import os
 from collections import defaultdict, namedtuple
 
-from elf import Elf
+from elf_file import Elf
 from harness import check, check_equal, wait_until
 from stackbeat import Object, PAGE, require, S, Space
 

@@ -9,9 +9,9 @@ import signal
 
 from harness import (check, check_balance, check_equal, check_faultless, comment, defer, Recording, start,
                      temporary_directory, tight_test, wait_until, workload, WORKLOADS)
-from spaces import Spaces, UNKNOWN
+from address_spaces import Spaces, UNKNOWN
 from stackbeat import S, Session
-import truth
+import workloads
 
 FOR_EVER = 10 ** 8
 
@@ -27,7 +27,7 @@ def storm(*commands):
 
 
 MAPPING = workload("maps", "storm", FOR_EVER)
-SWAPPING = truth.dlswap(FOR_EVER)
+SWAPPING = workloads.dlswap(FOR_EVER)
 
 
 def are_enough(stats, **least):
@@ -74,7 +74,7 @@ def names_of_libraries(processes):
         if any(frame.mapping is UNKNOWN or not frame.file for frame in frames):
             unknown += 1
             continue
-        fault, in_library = truth.swap_fault(frames)
+        fault, in_library = workloads.swap_fault(frames)
         # What has gone and come back within a gap passes for what has stayed.
         if fault and spaces.is_in_gap(sample):
             unknown += 1

@@ -11,18 +11,18 @@ import subprocess
 import time
 from pathlib import Path
 
-import truth
+import workloads
 from harness import (cgroup_mount, check, check_equal, check_faultless, defer, exact_test, fails_with,
                      last_json, load, make_cgroup, PATIENCE, release, run, Skip, start,
                      start_waiting, test, use, wait_until, WORKLOADS, workload)
-from spaces import Spaces, UNKNOWN, vdso
+from address_spaces import Spaces, UNKNOWN, vdso
 from stackbeat import online_cpus, PAGE, S, Session
-from test_users import allow, nothing_else_runs
-from users import ALICE, as_user, become, BOB, CAP_PERFMON
+from test_permissions import allow, nothing_else_runs
+from other_users import ALICE, as_user, become, BOB, CAP_PERFMON
 
 # An emulated worker takes more than the usual budget to read so many new processes.
 SETTINGS = {"rate": 1000, "watermark": 4096, "ring_size": 4 << 20, "budget": S.BUDGET_MAX}
-WORKER = truth.WORKERS[0]
+WORKER = workloads.WORKERS[0]
 
 
 def in_user_mode(samples):
@@ -91,8 +91,8 @@ def executable_mappings(pid):
 
 @test
 def a_space_is_told_as_it_is():
-    path = truth.on_tmpfs()
-    process = start(path, truth.FOR_EVER)
+    path = workloads.on_tmpfs()
+    process = start(path, workloads.FOR_EVER)
     with Session(**SETTINGS, pids=[process.pid]) as session:
         spaces = Spaces(session)
         session.start()
@@ -120,11 +120,11 @@ def a_space_is_told_as_it_is():
         told, = spaces.objects.values()
         status = path.stat()
         check_equal((told.flags, told.path, told.inode, told.size, told.build_id),
-                    (0, str(path), status.st_ino, status.st_size, truth.build_id(path.name)),
+                    (0, str(path), status.st_ino, status.st_size, workloads.build_id(path.name)),
                     "object")
         check_equal(told.device, (os.major(status.st_dev), os.minor(status.st_dev)), "device")
         for sample in samples:
-            fault = truth.worker_fault(sample.comm, spaces.name(sample))
+            fault = workloads.worker_fault(sample.comm, spaces.name(sample))
             check_faultless(fault, sample)
         stats = session.stats()
         check_equal((stats["spaces"], stats["spaces_lost"], stats["objects"]), (1, 0, 0),
@@ -135,10 +135,10 @@ def a_space_is_told_as_it_is():
 def the_metadata_waits_for_a_late_reader():
     """Nothing is read before the end: it is more than its ring holds. Each process has spaces of
     its own, and its names."""
-    directory = truth.tmpfs()
+    directory = workloads.tmpfs()
     with Session(**SETTINGS) as session:
         spaces = Spaces(session, keep=True)
-        process = start_waiting(*truth.churn(directory, "fork", 800, 200000))
+        process = start_waiting(*workloads.churn(directory, "fork", 800, 200000))
         session.set(pids=[process.pid])
         session.start()
         release(process)
@@ -158,10 +158,10 @@ def the_metadata_waits_for_a_late_reader():
             check(sample.space, f"no space: {sample}")
             check_equal(spaces.process(sample.space).pid, sample.pid, "process of the space")
             frames = spaces.name(sample)
-            fault = (truth.worker_fault(sample.comm, frames) if sample.comm in truth.WORKERS
-                     else truth.driver_fault(frames) if sample.comm == "churn" else None)
+            fault = (workloads.worker_fault(sample.comm, frames) if sample.comm in workloads.WORKERS
+                     else workloads.driver_fault(frames) if sample.comm == "churn" else None)
             check_faultless(fault, sample)
-            workers += sample.comm in truth.WORKERS
+            workers += sample.comm in workloads.WORKERS
         check(workers >= 400, f"only {workers} samples of {len(samples)} are of workers")
         unlinked = [told for told in spaces.objects.values() if told.flags & S.OBJECT_UNLINKED]
         check(unlinked, "no file had lost its name")
@@ -170,14 +170,14 @@ def the_metadata_waits_for_a_late_reader():
 
 @test
 def exec_at_the_same_addresses_is_another_space():
-    directory = truth.tmpfs()
+    directory = workloads.tmpfs()
     with Session(**SETTINGS) as session:
         spaces = Spaces(session)
-        samples, _ = run_sampled(session, spaces, *truth.churn(directory, "exec", 160, 200000))
+        samples, _ = run_sampled(session, spaces, *workloads.churn(directory, "exec", 160, 200000))
         seen = {}
         for sample in samples:
-            if sample.comm in truth.WORKERS:
-                fault = truth.worker_fault(sample.comm, spaces.name(sample))
+            if sample.comm in workloads.WORKERS:
+                fault = workloads.worker_fault(sample.comm, spaces.name(sample))
                 check_faultless(fault, sample)
                 seen.setdefault(sample.pid, {}).setdefault(sample.comm, set()).add(sample.space)
         check(any(len(programs) > 1 for programs in seen.values()),
@@ -191,7 +191,7 @@ def exec_at_the_same_addresses_is_another_space():
 def a_library_at_the_address_of_another_is_told():
     with Session(**SETTINGS) as session:
         spaces = Spaces(session)
-        samples, stats = run_sampled(session, spaces, *truth.dlswap(30))
+        samples, stats = run_sampled(session, spaces, *workloads.dlswap(30))
         found = 0
         for sample in samples:
             if sample.comm != "dlswap":
@@ -200,7 +200,7 @@ def a_library_at_the_address_of_another_is_told():
             if any(frame.mapping is UNKNOWN for frame in frames):
                 check(stats["changes_lost"], f"unknown, without a loss: {frames}")
                 continue
-            fault, in_library = truth.swap_fault(frames)
+            fault, in_library = workloads.swap_fault(frames)
             check(not fault, f"{fault}; generation {sample.generation} of {frames}")
             found += in_library
         check(found >= 50, f"only {found} of {len(samples)} samples are of libraries")
@@ -244,11 +244,11 @@ def a_space_is_remembered_until_it_is_read():
 def an_object_is_the_file_itself():
     """Also when it has lost its name, its place and its process; and a file system is free as
     soon as it was given back, while the session goes on."""
-    directory = truth.tmpfs()
-    other = start(*workload(WORKER, truth.FOR_EVER))
-    path = truth.copy_to(directory, truth.WORKERS[7])
+    directory = workloads.tmpfs()
+    other = start(*workload(WORKER, workloads.FOR_EVER))
+    path = workloads.copy_to(directory, workloads.WORKERS[7])
     content = path.read_bytes()
-    process = start(path, truth.FOR_EVER)
+    process = start(path, workloads.FOR_EVER)
     told, session = object_of(process, path, keep=True)
     with session:
         session.set(pids=[process.pid, other.pid])
@@ -259,7 +259,7 @@ def an_object_is_the_file_itself():
         with wait_until(lambda: writable(path), "the space is given back"):
             pass
         path.unlink()
-        path.write_bytes((WORKLOADS / truth.WORKERS[8]).read_bytes())
+        path.write_bytes((WORKLOADS / workloads.WORKERS[8]).read_bytes())
         files = [session.open_object(number), session.open_object(number)]
         for file in files:
             check_equal(fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE, os.O_RDONLY, "access")
@@ -273,13 +273,13 @@ def an_object_is_the_file_itself():
                 session.open_object(unknown)
             with fails_with(errno.ENOENT, f"release of object {unknown}"):
                 session.release_object(unknown)
-        check(not truth.unmount(directory), "what is held could be unmounted")
+        check(not workloads.unmount(directory), "what is held could be unmounted")
         session.release_object(number)
         with fails_with(errno.ENOENT, "an object that was released"):
             session.open_object(number)
         with fails_with(errno.ENOENT, "an object that was released before"):
             session.release_object(number)
-        wait_until(lambda: truth.unmount(directory), "a file system that is free")
+        wait_until(lambda: workloads.unmount(directory), "a file system that is free")
         written = session.stats()["samples"]
         wait_until(lambda: session.stats()["samples"] > written, "samples go on")
 
@@ -294,8 +294,8 @@ def writable(path):
 
 @test
 def closing_gives_back_all_that_is_held():
-    directory = truth.tmpfs()
-    process = start(truth.copy_to(directory, WORKER), truth.FOR_EVER)
+    directory = workloads.tmpfs()
+    process = start(workloads.copy_to(directory, WORKER), workloads.FOR_EVER)
     with Session(**SETTINGS, pids=[process.pid]) as session:
         spaces = Spaces(session, keep=True)
         session.start()
@@ -303,8 +303,8 @@ def closing_gives_back_all_that_is_held():
         check_equal(session.stats()["objects"], 1, "objects")
         process.kill()
         process.wait()
-        check(not truth.unmount(directory), "what is held could be unmounted")
-    wait_until(lambda: truth.unmount(directory), "a file system that is free")
+        check(not workloads.unmount(directory), "what is held could be unmounted")
+    wait_until(lambda: workloads.unmount(directory), "a file system that is free")
 
 
 LOCKS_AND_MAPS = """
@@ -333,7 +333,7 @@ def object_of(process, path, **options):
 @test
 def what_a_process_had_locked_is_free_when_it_has_ended():
     """As is what it could write to: such a file can't be executed."""
-    path = truth.copy_to(truth.tmpfs(), WORKER)
+    path = workloads.copy_to(workloads.tmpfs(), WORKER)
     process = start("/usr/bin/python3", "-c", LOCKS_AND_MAPS, path)
     told, session = object_of(process, path, keep=True)
     process.kill()
@@ -364,7 +364,7 @@ code.madvise(100, 0, mmap.PAGESIZE) # MADV_HWPOISON
 
 @test
 def memory_that_has_failed_is_not_read():
-    path = truth.copy_to(truth.tmpfs(), WORKER)
+    path = workloads.copy_to(workloads.tmpfs(), WORKER)
     poisons = start("/usr/bin/python3", "-c", POISONS, path)
     _, err = poisons.communicate()
     if "Invalid argument" in err:
@@ -384,7 +384,7 @@ def long_names_of_control_groups_are_memory_too():
     for number in range(15):
         group = make_cgroup(group, f"{number:x}".ljust(254, "-"))
     with Session(rate=5000, ring_size=4 << 20, budget=S.BUDGET_MAX) as session:
-        process = start_waiting(*truth.churn(truth.tmpfs(), "fork", 2500, 200000))
+        process = start_waiting(*workloads.churn(workloads.tmpfs(), "fork", 2500, 200000))
         (group / "cgroup.procs").write_text(str(process.pid))
         session.set(pids=[process.pid])
         session.start()
@@ -398,7 +398,7 @@ def long_names_of_control_groups_are_memory_too():
 
 
 def user_process(path, user):
-    return start(path, truth.FOR_EVER, preexec_fn=lambda: become(user))
+    return start(path, workloads.FOR_EVER, preexec_fn=lambda: become(user))
 
 
 def names_and_refusals(processes):
@@ -418,15 +418,15 @@ def what_the_opener_may_not_read_is_not_handed_out():
     """Neither to a user whose process runs a file that was his to read, nor to one who may look
     into all processes; and whose rights count is who opened the session."""
     allow()
-    directory = truth.tmpfs()
-    readable, hidden = (truth.copy_to(directory, name) for name in truth.WORKERS[:2])
+    directory = workloads.tmpfs()
+    readable, hidden = (workloads.copy_to(directory, name) for name in workloads.WORKERS[:2])
     mine, lost = (user_process(path, ALICE) for path in (readable, hidden))
     others = user_process(hidden, BOB)
     wait_until(lambda: all(Path(f"/proc/{process.pid}/comm").read_text().strip()
-                           in truth.WORKERS for process in (mine, lost, others)), "the programs")
-    truth.root_only(hidden)
-    expected = {readable.name: {(readable.name, truth.build_id(readable.name))},
-                hidden.name: {("", truth.build_id(hidden.name))}}
+                           in workloads.WORKERS for process in (mine, lost, others)), "the programs")
+    workloads.root_only(hidden)
+    expected = {readable.name: {(readable.name, workloads.build_id(readable.name))},
+                hidden.name: {("", workloads.build_id(hidden.name))}}
     named, refused = as_user(ALICE, names_and_refusals, [mine, lost])
     check_equal(named, {mine.pid: expected[readable.name], lost.pid: expected[hidden.name]},
                 "names for a user")
@@ -452,7 +452,7 @@ def what_the_opener_may_not_read_is_not_handed_out():
 @test
 def objects_are_bounded_and_counted():
     count = S.OBJECTS_MAX + 100
-    process = truth.start_ready(*workload("maps", "files", count, 0, truth.tmpfs()))
+    process = workloads.start_ready(*workload("maps", "files", count, 0, workloads.tmpfs()))
     with Session(**SETTINGS, pids=[process.pid]) as session:
         spaces = Spaces(session, names=False)
         session.start()
@@ -474,8 +474,8 @@ def objects_are_bounded_and_counted():
 
 @test
 def files_of_all_file_systems_are_told():
-    processes = truth.start_on_file_systems()
-    name, memfd = truth.start_memfd()
+    processes = workloads.start_on_file_systems()
+    name, memfd = workloads.start_memfd()
     all_processes = [process for _, process in processes.values()] + [memfd]
     with Session(**SETTINGS, pids=[process.pid for process in all_processes]) as session:
         spaces = Spaces(session, keep=True)
@@ -491,14 +491,14 @@ def files_of_all_file_systems_are_told():
         for kind, (path, process) in processes.items():
             told, stacks = object_of(process)
             for frames in stacks:
-                fault = truth.worker_fault(path.name, frames)
+                fault = workloads.worker_fault(path.name, frames)
                 check(not fault, f"{kind}: {fault}")
             check_equal((told.path, told.size, told.build_id),
-                        (str(path), path.stat().st_size, truth.build_id(path.name)), kind)
+                        (str(path), path.stat().st_size, workloads.build_id(path.name)), kind)
             with open(session.open_object(told.object), "rb") as file:
                 check_equal(file.read(), path.read_bytes(), f"{kind}: content")
         told, stacks = object_of(memfd)
-        check_equal((told.path, told.build_id), (f"/memfd:{name}", truth.build_id(name)), "memfd")
+        check_equal((told.path, told.build_id), (f"/memfd:{name}", workloads.build_id(name)), "memfd")
         for frames in stacks:
             check({frame.function for frame in frames} <= {name, "main", "_start"},
                   f"memfd: {frames}")
@@ -513,7 +513,7 @@ def is_before_frame(elf, address):
 
 @test
 def the_vdso_is_told():
-    process = start(*workload("vdso", truth.FOR_EVER))
+    process = start(*workload("vdso", workloads.FOR_EVER))
     functions = vdso()
     with Session(**SETTINGS, pids=[process.pid]) as session:
         spaces = Spaces(session)
@@ -543,7 +543,7 @@ def the_vdso_is_told():
 @test
 def memory_without_a_file_is_told():
     for mode in ("thp", "huge"):
-        process = truth.start_huge(mode)
+        process = workloads.start_huge(mode)
         with Session(**SETTINGS, pids=[process.pid]) as session:
             spaces = Spaces(session)
             session.start()
@@ -566,8 +566,8 @@ def memory_without_a_file_is_told():
 
 @test
 def of_very_many_mappings_the_first_are_told():
-    truth.raise_limit_of_mappings(200000)
-    process = truth.start_ready(*workload("maps", "many", 60000))
+    workloads.raise_limit_of_mappings(200000)
+    process = workloads.start_ready(*workload("maps", "many", 60000))
     expected, _ = executable_mappings(process.pid)
     check(len(expected) > 30000, f"only {len(expected)} mappings")
     with Session(**SETTINGS, pids=[process.pid]) as session:
@@ -630,7 +630,7 @@ def a_jit_of_ten_thousand_regions_is_followed():
 @test
 def a_storm_of_mappings_is_survived():
     """It ends, the rest goes on, and all that happened was told or counted."""
-    bystander = start(*workload(WORKER, truth.FOR_EVER),
+    bystander = start(*workload(WORKER, workloads.FOR_EVER),
                       preexec_fn=lambda: os.sched_setaffinity(0, {0}))
     storms = 30000
     process = start_waiting(*workload("maps", "storm", storms))
@@ -651,17 +651,17 @@ def a_storm_of_mappings_is_survived():
         stats = session.stats()
         check_changes(spaces, stats, storms)
         for sample in samples:
-            fault = truth.worker_fault(sample.comm, spaces.name(sample))
+            fault = workloads.worker_fault(sample.comm, spaces.name(sample))
             check_faultless(fault, sample)
 
 
 @test
 def nobody_reads_the_metadata():
     """What waits is bounded, and left out beyond that; the session ends as ever."""
-    truth.raise_limit_of_mappings(200000)
+    workloads.raise_limit_of_mappings(200000)
     # As few as have more than the kernel keeps where each of their mappings takes so long.
     processes = 8 if PATIENCE == 1 else S.MAPPINGS_WAITING_MAX // S.MAPPINGS_MAX + 1
-    process = truth.start_ready(*workload("maps", "many", 2 * S.MAPPINGS_MAX - 100, processes))
+    process = workloads.start_ready(*workload("maps", "many", 2 * S.MAPPINGS_MAX - 100, processes))
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
     pids = [process.pid, *map(int, children.split())]
     with Session(**SETTINGS, pids=pids) as session:
@@ -698,8 +698,8 @@ def runs_of_the_worker(seconds):
 @test
 def a_reader_that_reads_no_metadata_costs_little():
     """The longer, the less; and it gets the rest as soon as it reads."""
-    truth.raise_limit_of_mappings(200000)
-    process = truth.start_ready(*workload("maps", "many", 2 * S.MAPPINGS_MAX - 100))
+    workloads.raise_limit_of_mappings(200000)
+    process = workloads.start_ready(*workload("maps", "many", 2 * S.MAPPINGS_MAX - 100))
     with Session(**SETTINGS, pids=[process.pid]) as session:
         spaces = Spaces(session, names=False)
         session.map_metadata()

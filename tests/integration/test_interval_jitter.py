@@ -4,7 +4,7 @@
 from harness import (check, check_balance, check_equal, exact_test, last_json, Recording,
                      samples_of, test, user_part, workload)
 from stackbeat import S, Session
-from weights import by_cpu, check_span, keep_busy
+from sample_weights import by_cpu, check_span, keep_busy
 
 
 def share_of_part_a(samples):

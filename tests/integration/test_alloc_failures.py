@@ -10,7 +10,7 @@ import errno
 import os
 from pathlib import Path
 
-from faults import set_faults, spare_requests_of_9p
+from fault_injection import set_faults, spare_requests_of_9p
 from harness import (check, check_balance, check_equal, defer, is_loaded, load, open_sessions, run,
                      Skip, start, test, unload, use, wait_until, workload)
 from stackbeat import Events, libc, mmap, munmap, offset_of_cpu, online_cpus, PAGE, S, Session

@@ -7,7 +7,7 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
-import elf
+import elf_file
 from harness import (check, check_equal, defer, is_kernel, PATIENCE, record, ROOT, run, samples_of, Skip,
                      temporary_directory, test, user_part, workload)
 
@@ -105,7 +105,7 @@ def code_of_nodejs_has_its_names():
 def kernel_modules_have_their_lines():
     build_id = Path("/sys/module/stackbeat/notes/.note.gnu.build-id").read_bytes()[16:].hex()
     module = ROOT / f"build/kmod/{os.uname().release}/stackbeat.ko"
-    if elf.build_id(module) != build_id:
+    if elf_file.build_id(module) != build_id:
         raise Skip(f"the module that is loaded is not {module}")
     # Those that check themselves are our own, built small.
     if PATIENCE > 1 and b".debug_line\0" not in module.read_bytes():

@@ -13,12 +13,13 @@ import struct
 import subprocess
 from pathlib import Path
 
-import truth
+import workloads
 from harness import (cgroup_mount, check, check_equal, defer, fails_with, load, make_cgroup, pprof, release, run, Skip, start,
                      temporary_directory, test, unload, use, wait_until, WORKLOADS, workload)
-from spaces import Spaces
+from address_spaces import Spaces
 from stackbeat import END_NAMES, Events, Netlink, online_cpus, S, Session
-from users import ALICE, as_user, become, begin_as_user, BOB, CAP_IPC_LOCK, CAP_PERFMON, own_mounts, own_user_namespace
+from other_users import (ALICE, as_user, become, begin_as_user, BOB, CAP_IPC_LOCK, CAP_PERFMON,
+                         own_mounts, own_user_namespace)
 
 DEVICE = Path("/dev/stackbeat")
 PARAMETER = Path("/sys/module/stackbeat/parameters/unprivileged")
@@ -84,7 +85,7 @@ def cap_perfmon_is_enough():
 def what_never_had_a_name_is_its_owners():
     """Everybody may write to it, by its mode, and could once he had it open for reading."""
     allow(parameter=None)
-    _, memfd = truth.start_memfd()
+    _, memfd = workloads.start_memfd()
 
     def open_it():
         with Session(rate=1000, watermark=4096, pids=[memfd.pid]) as session:

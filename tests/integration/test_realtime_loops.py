@@ -8,11 +8,11 @@ import signal
 from harness import (check, check_balance, check_equal, check_sessions_end, Failure, load,
                      open_sessions, Recording, samples_of, Skip, start, temporary_directory, test,
                      unload, wait_until)
-from realtime import check_not_woken, CPU, kernel_stacks, loop, SECONDS
-from spaces import Spaces
+from realtime_loop import check_not_woken, CPU, kernel_stacks, loop, SECONDS
+from address_spaces import Spaces
 from stackbeat import online_cpus, PAGE, S, Session
 from test_hotplug import removable_cpu, set_online, wait_for_samples
-from weights import keep_busy
+from sample_weights import keep_busy
 
 OTHER = 0
 

@@ -4,9 +4,9 @@
 import time
 
 from harness import check, exact_test, load
-from sleep import slept, use_driver, use_governor
+from cpuidle import slept, use_driver, use_governor
 from stackbeat import online_cpus, Session
-from test_idle import timer_interrupts
+from test_idle_cpus import timer_interrupts
 
 WINDOW = 1.0 # s
 DEEPEST = "C6"

@@ -6,9 +6,9 @@ Of a guest that has such CPUs: tests/env/vm/run --append "isolcpus=1 nohz_full=1
 from pathlib import Path
 
 from harness import check, check_equal, load, Recording, test
-from realtime import check_not_woken
+from realtime_loop import check_not_woken
 from stackbeat import S
-from weights import keep_busy
+from sample_weights import keep_busy
 
 CPUS = Path("/sys/devices/system/cpu")
 

@@ -7,11 +7,11 @@ import re
 import signal
 from pathlib import Path
 
-import truth
+import workloads
 from harness import (cgroup_mount, check, check_equal, check_faultless, defer, kernel_part,
                      load, make_cgroup, PATIENCE, record, Recording, start, temporary_directory, test, unload,
                      wait_until, WORKLOADS, workload)
-from spaces import vdso
+from address_spaces import vdso
 
 # An emulated worker takes more than the usual budget to read so many new processes.
 RATE = ("-F", 997, "--budget", 50)
@@ -37,21 +37,21 @@ def check_workers(profile, least):
     counts = [line for line in profile.comments if line.startswith(("lost", "address spaces"))]
     for sample, frames in stacks(profile):
         comm = sample.labels["comm"]
-        if comm in truth.WORKERS:
-            fault = truth.worker_fault(comm, frames)
+        if comm in workloads.WORKERS:
+            fault = workloads.worker_fault(comm, frames)
             pids.add(sample.labels["pid"])
             seen.add(comm)
         elif comm == "churn":
-            fault = truth.driver_fault(frames)
+            fault = workloads.driver_fault(frames)
         else:
             continue
         check_faultless(fault, (sample, counts))
     check(len(pids) >= least, f"only {len(pids)} processes were sampled, {least} expected")
-    check_equal(sorted(seen), truth.WORKERS, "programs that were sampled")
-    check(any(frame.inlined == ("work",) and frame.function in truth.WORKERS
+    check_equal(sorted(seen), workloads.WORKERS, "programs that were sampled")
+    check(any(frame.inlined == ("work",) and frame.function in workloads.WORKERS
               for _, frames in stacks(profile) for frame in frames), "work() is in no function")
-    cut = profile.total("samples", lambda sample: truth.has_no_entry(kernel_part(sample)) and
-                        not truth.is_in_trampoline(kernel_part(sample)))
+    cut = profile.total("samples", lambda sample: workloads.has_no_entry(kernel_part(sample)) and
+                        not workloads.is_in_trampoline(kernel_part(sample)))
     check(50 * cut <= profile.total("samples"), f"{cut} kernel parts without an entry")
 
 
@@ -77,9 +77,9 @@ def record_churn(mode, count, least, *arguments):
 
     Where each process takes a kernel with all checks long, a tenth, but some of each program.
     """
-    directory = truth.tmpfs()
-    fewer = min(count, max(count // PATIENCE, 4 * len(truth.WORKERS)))
-    profile, _, _ = record(*RATE, command=truth.churn(directory, mode, fewer, 100000, *arguments))
+    directory = workloads.tmpfs()
+    fewer = min(count, max(count // PATIENCE, 4 * len(workloads.WORKERS)))
+    profile, _, _ = record(*RATE, command=workloads.churn(directory, mode, fewer, 100000, *arguments))
     check_equal(list(directory.iterdir()), [], "files left")
     check_workers(profile, least * fewer // count)
     return profile
@@ -119,18 +119,18 @@ def short_threads_keep_their_names():
 
 @test
 def a_library_at_the_address_of_another_keeps_its_names():
-    profile, _, _ = record(*RATE, command=truth.dlswap(40))
+    profile, _, _ = record(*RATE, command=workloads.dlswap(40))
     found = 0
     for sample, frames in stacks(profile):
         if sample.labels["comm"] == "dlswap":
             in_fault = any("page_fault" in name for name in kernel_part(sample))
-            fault, in_library = truth.swap_fault(frames, in_fault)
+            fault, in_library = workloads.swap_fault(frames, in_fault)
             check_faultless(fault, sample)
             found += in_library
     # Stacks that are alike are one sample.
-    check(found >= len(truth.LIBRARIES), f"only {found} stacks in libraries")
+    check(found >= len(workloads.LIBRARIES), f"only {found} stacks in libraries")
     functions = {frame.function for _, frames in stacks(profile) for frame in frames}
-    check(set(truth.LIBRARIES) <= functions, f"only {functions}")
+    check(set(workloads.LIBRARIES) <= functions, f"only {functions}")
 
 
 @test
@@ -144,8 +144,8 @@ def a_process_in_a_container_keeps_its_name():
         (group / "cgroup.procs").write_text("0")
     recording = Recording(*RATE, "-G", group)
     session = recording.session()
-    name = truth.WORKERS[9]
-    process = start(*workload("contain", temporary_directory(), WORKLOADS / name, truth.FOR_EVER),
+    name = workloads.WORKERS[9]
+    process = start(*workload("contain", temporary_directory(), WORKLOADS / name, workloads.FOR_EVER),
                     preexec_fn=join)
     pid = int(process.stdout.readline())
     defer(lambda: wait_until(lambda: "populated 0" in (group / "cgroup.events").read_text(),
@@ -159,7 +159,7 @@ def a_process_in_a_container_keeps_its_name():
     for sample, frames in stacks(recording.profile()):
         if sample.labels["comm"] != name:
             continue
-        fault = truth.worker_fault(name, frames)
+        fault = workloads.worker_fault(name, frames)
         check_faultless(fault, sample)
         check_equal({frame.file for frame in frames}, {f"/app/{name}"}, "path")
         labels = {key: sample.labels.get(key) for key in ("pid", "inner_pid", "cgroup", "container")}
@@ -186,9 +186,9 @@ def a_process_keeps_its_names_when_its_main_thread_has_ended():
 @test
 def names_are_kept_where_the_reader_has_clocks_of_its_own():
     """A day ahead of the kernel's: what it tells is no day old, and no process is another one."""
-    directory = truth.tmpfs()
-    process = start(*workload(truth.WORKERS[11], truth.FOR_EVER))
-    recording = Recording(*RATE, "-a", command=truth.churn(directory, "exec", 400, 100000),
+    directory = workloads.tmpfs()
+    process = start(*workload(workloads.WORKERS[11], workloads.FOR_EVER))
+    recording = Recording(*RATE, "-a", command=workloads.churn(directory, "exec", 400, 100000),
                           within=("unshare", "--time", "--kill-child", "--monotonic", 86400,
                                   "--boottime", 86400))
     profile = recording.profile()
@@ -200,14 +200,14 @@ def names_are_kept_where_the_reader_has_clocks_of_its_own():
 def a_program_that_is_replaced_keeps_its_names():
     """Each sample is named by the file that it ran, not by the one that is there now; by the
     time that the reader ends, none of the two is there."""
-    directory = truth.tmpfs()
+    directory = workloads.tmpfs()
     path = directory / "program"
     recording = Recording(*RATE, "-a")
     recording.session()
     names, processes = {}, []
-    for name in truth.WORKERS[10:13]:
-        truth.copy_to(directory, name, "next").rename(path)
-        processes.append(start(path, truth.FOR_EVER))
+    for name in workloads.WORKERS[10:13]:
+        workloads.copy_to(directory, name, "next").rename(path)
+        processes.append(start(path, workloads.FOR_EVER))
         names[processes[-1].pid] = name
         let_work(processes[-1:])
     path.unlink()
@@ -218,7 +218,7 @@ def a_program_that_is_replaced_keeps_its_names():
         if not name or sample.labels["comm"] != "program":
             continue
         for frame in frames:
-            check_equal((frame.file, frame.build_id), (str(path), truth.build_id(name)), name)
+            check_equal((frame.file, frame.build_id), (str(path), workloads.build_id(name)), name)
             check(frame.function in (name, "main", "_start"), f"{frame.function!r} of {name}")
         seen.add(name)
     check_equal(seen, set(names.values()), "programs that were sampled")
@@ -226,10 +226,10 @@ def a_program_that_is_replaced_keeps_its_names():
 
 @test
 def files_of_all_file_systems_have_their_names():
-    processes = truth.start_on_file_systems()
-    name, memfd = truth.start_memfd()
-    clock = start(*workload("vdso", truth.FOR_EVER))
-    huge = start(*workload("maps", "thp", truth.FOR_EVER, 100000))
+    processes = workloads.start_on_file_systems()
+    name, memfd = workloads.start_memfd()
+    clock = start(*workload("vdso", workloads.FOR_EVER))
+    huge = start(*workload("maps", "thp", workloads.FOR_EVER, 100000))
     everyone = [process for _, process in processes.values()] + [memfd, clock, huge]
     wanted = [process.pid for process in everyone]
     recording = Recording(*RATE, "-p", ",".join(map(str, wanted)))
@@ -241,11 +241,11 @@ def files_of_all_file_systems_have_their_names():
     check_equal(set(of_pid), set(wanted), "processes")
     for kind, (path, process) in processes.items():
         for frames in of_pid[process.pid]:
-            fault = truth.worker_fault(path.name, frames)
+            fault = workloads.worker_fault(path.name, frames)
             check(not fault, f"{kind}: {fault}")
             check_equal({frame.file for frame in frames}, {str(path)}, f"{kind}: path")
     for frames in of_pid[memfd.pid]:
-        check_equal({frame.build_id for frame in frames}, {truth.build_id(name)}, "memfd")
+        check_equal({frame.build_id for frame in frames}, {workloads.build_id(name)}, "memfd")
         check({frame.function for frame in frames} <= {name, "main", "_start"}, f"memfd: {frames}")
     leaves = [frames[0] for frames in of_pid[clock.pid] if frames[0].file == "[vdso]"]
     check(leaves, f"nothing in the vdso: {of_pid[clock.pid]}")
@@ -261,7 +261,7 @@ def files_of_all_file_systems_have_their_names():
 
 @test
 def labels_say_whose_a_sample_is():
-    name = truth.WORKERS[0]
+    name = workloads.WORKERS[0]
     command = workload(name, 10000000, 2)
     profile, _, _ = record(*RATE, "--label", "build=17", "--label", "host name=\u00e4 b",
                            command=command)
@@ -289,11 +289,11 @@ def labels_say_whose_a_sample_is():
 
 @test
 def objects_are_kept_on_request():
-    directory, kept = truth.tmpfs(), temporary_directory()
+    directory, kept = workloads.tmpfs(), temporary_directory()
     profile, _, _ = record(*RATE, "--keep-objects", kept,
-                           command=truth.churn(directory, "vfork", 120, 200000))
+                           command=workloads.churn(directory, "vfork", 120, 200000))
     sampled = {frame.build_id: os.path.basename(frame.file) for _, frames in stacks(profile)
-               for frame in frames if os.path.basename(frame.file) in truth.WORKERS}
+               for frame in frames if os.path.basename(frame.file) in workloads.WORKERS}
     check(len(sampled) >= 10, f"only {sampled} were sampled")
     for number, name in sampled.items():
         path = kept / ".build-id" / number[:2] / number[2:]
@@ -304,23 +304,23 @@ def objects_are_kept_on_request():
 
 @test
 def a_file_system_is_free_while_it_is_recorded():
-    directory = truth.tmpfs()
+    directory = workloads.tmpfs()
     recording = Recording(*RATE, "-a")
     session = recording.session()
-    start(*workload(truth.WORKERS[1], truth.FOR_EVER))
-    name = truth.WORKERS[0]
-    process = start(truth.copy_to(directory, name), truth.FOR_EVER)
+    start(*workload(workloads.WORKERS[1], workloads.FOR_EVER))
+    name = workloads.WORKERS[0]
+    process = start(workloads.copy_to(directory, name), workloads.FOR_EVER)
     let_work([process])
     process.kill()
     process.wait()
-    wait_until(lambda: truth.unmount(directory), "a file system that is free")
+    wait_until(lambda: workloads.unmount(directory), "a file system that is free")
     recording.wait_for(session, "samples", recording.stats(session)["samples"] + 1)
     recording.interrupt()
     own = [frames for sample, frames in stacks(recording.profile())
            if sample.labels["pid"] == process.pid and sample.labels["comm"] == name]
     check(own, "it was not sampled")
     for frames in own:
-        fault = truth.worker_fault(name, frames)
+        fault = workloads.worker_fault(name, frames)
         check(not fault, fault)
 
 
@@ -334,8 +334,8 @@ def a_reader_that_is_killed_leaves_nothing():
     (mount / "cgroup.subtree_control").write_text("+memory +pids")
     group = make_cgroup(mount, f"stackbeat-bomb-{os.getpid()}")
     (group / "pids.max").write_text("150")
-    directory = truth.tmpfs()
-    bomb = truth.copy_to(directory, "bomb")
+    directory = workloads.tmpfs()
+    bomb = workloads.copy_to(directory, "bomb")
     recording = Recording(*RATE, "-G", group)
     session = recording.session()
 
@@ -364,7 +364,7 @@ def a_reader_that_is_killed_leaves_nothing():
         # 5.10 does not say what page tables take, and each CPU holds back up to 32 pages of a number.
         return max(0, int(numbers["anon"]) - os.cpu_count() * 32 * os.sysconf("SC_PAGESIZE"))
     wait_until(lambda: not memory(), "the memory of all address spaces")
-    check(truth.unmount(directory), "the file system is not free")
+    check(workloads.unmount(directory), "the file system is not free")
 
 
 def status_of(path):

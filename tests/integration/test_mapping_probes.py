@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness import (check, check_equal, defer, fails_with, load, release, run, Skip, start,
                      temporary_directory, test, wait_until)
-from spaces import Spaces, UNKNOWN
+from address_spaces import Spaces, UNKNOWN
 from stackbeat import online_cpus, PAGE, S, Session
 
 # Both are 1 as a rule. The second is in debugfs.
