@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * dump frames|lines FILE START END: what gosym says of the addresses from START to END (hex).
- * "frames" prints it as tests/interop/gosym/program prints what Go says. "lines" prints as much of it, for
- * each address, as `go tool addr2line` knows: the function that holds the address, as it is called
- * in the file, and FILE:LINE of the innermost frame. "*" is what was left out with a wrapper.
+ * "frames" prints it as tests/interop/gosym/program prints what Go says. "lines" prints as much of
+ * it, for each address, as `go tool addr2line` knows: the function that holds the address, as it is
+ * called in the file, and FILE:LINE of the innermost frame. "*" is what was left out with a
+ * wrapper.
  */
 #include "gosym.h"
 
