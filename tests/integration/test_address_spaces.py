@@ -389,12 +389,14 @@ def long_names_of_control_groups_are_memory_too():
         session.set(pids=[process.pid])
         session.start()
         release(process)
-        while process.poll() is None:
+        while process.poll() is None and not session.stats()["spaces_lost"]:
             session.poll()
             session.read()
         session.stop()
         stats = session.stats()
         check(stats["spaces_lost"], f"all of them are kept: {stats}")
+        process.kill()
+        wait_until(lambda: not (group / "cgroup.procs").read_text(), "an empty control group")
 
 
 def user_process(path, user):
