@@ -26,7 +26,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 
 USER_SOURCES := $(wildcard user/*/*.c)
 USER_OBJECTS := $(USER_SOURCES:user/%.c=$(B)/user/%.o)
-FORMATTED = $(wildcard user/*/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] tests/unit/shim/*/*.h tests/workloads/*.[ch] tests/gosym/*.c tests/names/*.c tests/fuzz/*.[ch] tests/fuzz/*/*.[ch] \
+FORMATTED = $(wildcard user/*/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] tests/unit/shim/*/*.h tests/env/workloads/*.[ch] tests/interop/gosym/*.c tests/interop/names/*.c tests/fuzz/*.[ch] tests/fuzz/*/*.[ch] \
 	tests/bench/*.c tests/bench/*/*.[ch])
 PROTO := $(B)/proto/profile.pb-c
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*/test_*.c))
@@ -82,13 +82,13 @@ $(B)/unit/%: tests/unit/%.c $(B)/unit/user.a
 		-MMD -MP -MF $@.d -o $@ $< $(B)/unit/user.a $(LIBS) -lcmocka
 
 # Without sanitizers: it has millions of addresses to look up.
-$(B)/gosym/dump: tests/gosym/dump.c $(B)/user/runtime/go_pclntab.o $(B)/user/lib/error.o $(B)/user/lib/utf8.o
+$(B)/gosym/dump: tests/interop/gosym/dump.c $(B)/user/runtime/go_pclntab.o $(B)/user/lib/error.o $(B)/user/lib/utf8.o
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
 
-# What tests/names checks and tests/bench/symbols measures.
-$(B)/names/name_addresses: tests/names/name_addresses.c $(filter-out $(B)/user/cli/main.o,$(USER_OBJECTS)) $(PROTO).o
+# What tests/interop/names checks and tests/bench/symbols measures.
+$(B)/names/name_addresses: tests/interop/names/name_addresses.c $(filter-out $(B)/user/cli/main.o,$(USER_OBJECTS)) $(PROTO).o
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
@@ -209,7 +209,7 @@ $(B)/workloads/fuzz-guest: $(wildcard tests/fuzz/guest/*.[ch]) include/stackbeat
 
 .PHONY: workloads
 workloads: $(OTHER_ABIS:%=$(B)/workloads/stackbeat-abi-%) $(B)/workloads/fuzz-guest
-	$(Q)$(MAKE) -s -C tests/workloads B=$(abspath $(B))
+	$(Q)$(MAKE) -s -C tests/env/workloads B=$(abspath $(B))
 
 .PHONY: demo
 demo: ## Profile a real program and draw it (build/demo/)
@@ -249,7 +249,7 @@ HOURS ?= 2
 
 .PHONY: longrun
 longrun: ## Record a guest under load for HOURS (2), and draw what memory it took (build/longrun/)
-	$(Q)tests/longrun/run $(HOURS)
+	$(Q)tests/stress/longrun/run $(HOURS)
 
 .PHONY: lint
 lint: ## Check the sources without running them

@@ -6,12 +6,12 @@ import json
 import re
 import time
 
-import truth
+import workloads
 from harness import (check, check_balance, check_equal, check_faultless, exact_test, Recording, run, start,
                      test, use, wait_until, workload)
-from spaces import Spaces
+from address_spaces import Spaces
 from stackbeat import Events, S, Session
-from weights import check_span, keep_busy
+from sample_weights import check_span, keep_busy
 
 RATE = 20000
 # ns of 100 ms that a budget of a thousandth allows; some microseconds are one beat.
@@ -171,8 +171,8 @@ def the_highest_rate_leaves_the_machine_to_its_programs():
 def what_hostile_mappings_take_stays_within_the_budget():
     """Of processes with thousands of mappings that make and lose more all the time: they are read
     again, and others have their names."""
-    hostile = [truth.start_ready(*workload("maps", "abuse", 8000)) for _ in range(3)]
-    worker = start(*workload(truth.WORKERS[0], truth.FOR_EVER))
+    hostile = [workloads.start_ready(*workload("maps", "abuse", 8000)) for _ in range(3)]
+    worker = start(*workload(workloads.WORKERS[0], workloads.FOR_EVER))
     pids = [process.pid for process in (*hostile, worker)]
     with Session(rate=1000, ring_size=4 << 20, watermark=4096, pids=pids) as session:
         spaces = Spaces(session, names=True)
@@ -199,7 +199,7 @@ def what_hostile_mappings_take_stays_within_the_budget():
         check(after["changes"] > before["changes"], f"no change was told: {after}")
         check(len(samples) >= 100, f"only {len(samples)} samples of another program")
         for sample in samples:
-            check_faultless(truth.worker_fault(sample.comm, spaces.name(sample)), sample)
+            check_faultless(workloads.worker_fault(sample.comm, spaces.name(sample)), sample)
 
 
 def cost_of_a_while(sessions, seconds, step):

@@ -12,7 +12,7 @@ from pathlib import Path
 from harness import (check, check_equal, defer, load, module_range, open_sessions, start, test,
                      unload, wait_until, workload, WORKLOADS)
 from stackbeat import Session
-from test_life import objects, vmalloc_bytes
+from test_module_unload import objects, vmalloc_bytes
 
 SECONDS = int(os.environ.get("FUZZ_SECONDS", "5"))
 SEED = int(os.environ.get("FUZZ_SEED", "0")) or int.from_bytes(os.urandom(4), "little")

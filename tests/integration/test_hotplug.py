@@ -9,7 +9,7 @@ from pathlib import Path
 from harness import (check, check_balance, check_equal, defer, fails_with, Recording, Skip, start,
                      test, use, wait_until, workload)
 from stackbeat import Events, online_cpus, S, Session
-from weights import keep_busy
+from sample_weights import keep_busy
 
 ROUNDS = 12
 

@@ -37,7 +37,7 @@ def sessions_at_199_and_997_hz_have_their_own_number_of_samples():
 
 @exact_test
 def cpu_time_stays_right_when_the_rate_changes():
-    # Equal intervals: that random ones are right on average is shown by test_periods.py.
+    # Equal intervals: that random ones are right on average is shown by test_interval_jitter.py.
     recording = Recording("-F", 199, "--no-jitter", command=workload("shares", ITERATIONS))
     session = recording.session()
     recording.wait_for(session, "samples", 80)

@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 from harness import check, check_equal, exact_test, load, run, Skip
-from sleep import (listen, make_network, sample_softirqs, send_bursts, SoftirqTrace, stay_awake, stay_on,
-                   use_driver)
+from cpuidle import (listen, make_network, sample_softirqs, send_bursts, SoftirqTrace, stay_awake,
+                     stay_on, use_driver)
 from stackbeat import online_cpus, S, Session
 
 RATE = 4000
-# Of the guest tests/vm/run --icount --cpus 2.
+# Of the guest tests/env/vm/run --icount --cpus 2.
 CPUS = len(online_cpus())
 
 

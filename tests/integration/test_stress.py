@@ -18,11 +18,11 @@ import time
 import traceback
 from pathlib import Path
 
-from faults import ALLOCATIONS, can_fail, read_fault, set_faults, spare_requests_of_9p
+from fault_injection import ALLOCATIONS, can_fail, read_fault, set_faults, spare_requests_of_9p
 from harness import (check, check_balance, check_equal, check_sessions_end, load, module_range, run,
                      Skip, temporary_directory, test, tight_test, unload, wait_until, WORKLOADS)
 from stackbeat import libc, Netlink, online_cpus, S, Session
-from test_life import objects, vmalloc_bytes
+from test_module_unload import objects, vmalloc_bytes
 
 SECONDS = int(os.environ.get("STRESS_SECONDS", "10"))
 SEED = int(os.environ.get("STRESS_SEED", "0")) or int.from_bytes(os.urandom(4), "little")

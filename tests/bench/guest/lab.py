@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """What is measured, and how, in a guest whose clock counts instructions.
 
-Under `tests/vm/run --icount` one instruction is one nanosecond of the guest's
+Under `tests/env/vm/run --icount` one instruction is one nanosecond of the guest's
 time. A program that does a fixed amount of work and takes the time-stamp counter
 before and after it, measures what the whole guest executed meanwhile: the work,
 interrupts, the profiler, its reader.

@@ -6,7 +6,7 @@
  * Has processes do to the module what no reader should, in programs (steps.h) that are drawn at
  * random, for so many seconds; every second process without any rights, if it can have a session
  * then. Without coverage, a process does the same for the same seed. Where the kernel and the
- * module can tell what was reached (kcov, see tests/vm/run --instrument), programs that reach
+ * module can tell what was reached (kcov, see tests/env/vm/run --instrument), programs that reach
  * something new are kept, and most others made of them.
  *
  * FILE gets the programs before they are run, and may lie outside of the guest: `replay` runs them

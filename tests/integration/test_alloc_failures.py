@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Whichever allocation fails, there is a clean error, and nothing is left of what was begun.
+
+Needs a kernel with fault injection (tests/env/vm/run --kernel debug).
+"""
+
+import contextlib
+import ctypes
+import errno
+import os
+from pathlib import Path
+
+from fault_injection import set_faults, spare_requests_of_9p
+from harness import (check, check_balance, check_equal, defer, is_loaded, load, open_sessions, run,
+                     Skip, start, test, unload, use, wait_until, workload)
+from stackbeat import Events, libc, mmap, munmap, offset_of_cpu, online_cpus, PAGE, S, Session
+
+# What the kernel may say where it has no memory; ENOBUFS is netlink's word for it, and what copies from
+# or to a program can fail as if the program's memory were not there.
+CLEAN = (errno.ENOMEM, errno.ENOBUFS, errno.EFAULT)
+# An operation has fewer allocations than this.
+MANY = 2000
+
+
+class Faults:
+    """Lets the N-th allocation of this thread fail."""
+
+    def __init__(self):
+        try:
+            self.fd = os.open("/proc/thread-self/fail-nth", os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise Skip("this kernel can't let allocations fail") from None
+        defer(os.close, self.fd)
+        # Those that may wait for memory, too, and without a word on the console.
+        for kind, settings in {"failslab": {"ignore_gfp_wait": 0},
+                               "fail_page_alloc": {"ignore_gfp_wait": 0, "ignore_gfp_highmem": 0, "min_order": 0},
+                               "fail_usercopy": {}}.items():
+            set_faults(kind, verbose=0, **settings)
+        spare_requests_of_9p()
+
+    def arm(self, number):
+        os.pwrite(self.fd, str(number).encode(), 0)
+
+    def disarm(self):
+        """Whether one has failed."""
+        failed = None
+        while failed is None:
+            # This may be the one that fails.
+            with contextlib.suppress(OSError):
+                failed = os.pread(self.fd, 16, 0).strip() == b"0"
+        with contextlib.suppress(OSError):
+            os.pwrite(self.fd, b"0", 0)
+        return failed
+
+
+def fail_each(what, begin, operation, verify):
+    """operation(begin()) with each of its allocations failing in turn, until none is left.
+
+    verify(state, result) looks whether it has done what it says, also where an allocation has failed.
+    """
+    faults = Faults()
+    sessions = len(open_sessions())
+    failures = 0
+    for number in range(1, MANY):
+        with contextlib.ExitStack() as undo:
+            state = begin(undo)
+            code, result = 0, None
+            faults.arm(number)
+            try:
+                result = operation(state, undo)
+            except OSError as error:
+                code = error.errno
+            finally:
+                failed = faults.disarm()
+            if not failed:
+                check_equal(code, 0, f"{what}: errno where no allocation failed")
+            elif code:
+                failures += 1
+                check(code in CLEAN, f"{what}: {os.strerror(code)} as allocation {number} failed")
+            if not code:
+                verify(state, result)
+        check_equal(len(open_sessions()), sessions,
+                    f"{what}: sessions after allocation {number} failed")
+        if not failed:
+            break
+    else:
+        check(False, f"{what}: has no end")
+    check(failures, f"{what}: {number - 1} allocations, of which none is needed")
+    print(f"# {what}: {number - 1} allocations failed in turn, with {failures} errors", flush=True)
+
+
+def a_session(undo):
+    return undo.enter_context(Session())
+
+
+def open_it(_, undo):
+    fd = os.open("/dev/stackbeat", os.O_RDWR | os.O_CLOEXEC)
+    undo.callback(os.close, fd)
+    return fd
+
+
+def check_page(_, fd):
+    address = mmap(fd, PAGE)
+    check_equal(ctypes.c_uint64.from_address(address).value, S.MAGIC, "the session page's magic")
+    munmap(address, PAGE)
+
+
+def check_set(session, settings, running=False):
+    """They are in effect; where it runs, on all of its CPUs."""
+    got = session.get()
+    for name, value in settings.items():
+        if isinstance(value, list):
+            check_equal(sorted(got[name]), sorted(value), name)
+        else:
+            check_equal(got[name], value, name)
+    rates = {cpu: stats["rate"] for cpu, stats in got["cpu_stats"].items() if stats["rate"]}
+    check_equal(set(rates), set(online_cpus() if running else ()), "CPUs that beat")
+    # Beats are slow on such a kernel: the rate may be halved, to keep the budget.
+    allowed = {got["rate"] >> times for times in range(15)}
+    check(allowed.issuperset(rates.values()), f"rates: {rates}, {got['rate']} asked for")
+
+
+def mapper(length, protection, offset):
+    def operation(session, undo):
+        address = mmap(session.fd, length, protection, offset)
+        undo.callback(munmap, address, length)
+        return address
+    return operation
+
+
+@test
+def opening():
+    # The first session has more to set up than others.
+    fail_each("opening the first session", lambda undo: None, open_it, check_page)
+    use(Session())
+    use(Events())
+    fail_each("opening one more", lambda undo: None, open_it, check_page)
+
+
+@test
+def mapping():
+    use(Session())
+    ring = PAGE + S.RING_SIZE_DEFAULT
+    for what, length, protection, offset in (
+            ("the consumer page of a CPU", PAGE, 3, offset_of_cpu(0)),
+            ("the ring of a CPU", ring, 1, offset_of_cpu(0) + PAGE),
+            ("the metadata", PAGE + S.META_RING_SIZE, 1, S.OFFSET_META + PAGE)):
+        fail_each(f"mapping {what}", a_session, mapper(length, protection, offset),
+                  lambda _, address, length=length: check_equal(
+                      len(ctypes.string_at(address, length)), length, "bytes that can be read"))
+
+
+@test
+def configuring():
+    use(Session())
+    use(Events())
+    settings = {"rate": 997, "pids": [os.getpid(), 1], "tids": [os.getpid()], "cgroups": [1],
+                "exclude_comms": ["a", "b"], "cpus": "0", "ring_size": S.RING_SIZE_MIN,
+                "watermark": 4096, "max_depth": 9, "budget": 9, "fixed": 1}
+    fail_each("settings", a_session, lambda session, _: session.set(**settings),
+              lambda session, _: check_set(session, settings))
+
+
+@test
+def starting():
+    use(Session())
+    use(Events())
+    start(*workload("threads", 2))
+
+    def begin(undo):
+        session = a_session(undo)
+        undo.callback(check_stopped, session)
+        return session
+
+    def check_stopped(session):
+        session.stop()
+        check_balance(session.stats())
+
+    fail_each("a start", begin, lambda session, _: session.set(state=S.STATE_RUNNING),
+              lambda session, _: check_set(session, {"state": S.STATE_RUNNING}, True))
+
+    def begin_running(undo):
+        session = begin(undo)
+        session.set(cpus="0", state=S.STATE_RUNNING)
+        return session
+
+    fail_each("more CPUs", begin_running, lambda session, _: session.set(cpus="", rate=1999),
+              lambda session, _: check_set(session, {"rate": 1999}, True))
+
+
+@test
+def asking():
+    session = use(Session(pids=[os.getpid()]))
+    for what, ask in (("the state of a session", session.get),
+                      ("a list of sessions", session.netlink.sessions),
+                      ("the module", session.netlink.module)):
+        fail_each(what, lambda undo: session, lambda *_, ask=ask: ask(),
+                  lambda _, result, what=what, right=ask(): check_equal(result, right, what))
+
+
+@test
+def objects():
+    session = use(Session(rate=999))
+    start(*workload("threads", 2))
+    session.map_metadata()
+    session.start()
+    seen = []
+
+    def told():
+        seen.extend(record for record in session.meta.read() if hasattr(record, "inode"))
+        return seen
+
+    number = wait_until(told, "an object")[0].object
+    def open_object(session, undo):
+        fd = session.open_object(number)
+        undo.callback(os.close, fd)
+        return fd
+
+    fail_each("a mapped file", lambda undo: session, open_object,
+              lambda _, fd: check_equal(os.pread(fd, 4, 0), b"\x7fELF", "what the file begins with"))
+
+
+@test
+def loading():
+    """All that the kernel allocates for a module fails here, too; only our part is ours to check."""
+    faults = Faults()
+    unload()
+    path = Path(run("modinfo", "-n", "stackbeat")[0].strip())
+    file = path.read_bytes()
+    for number in range(1, MANY):
+        faults.arm(number)
+        result = libc.init_module(file, ctypes.c_ulong(len(file)), b"")
+        code = ctypes.get_errno()
+        failed = faults.disarm()
+        if not result:
+            # A node or an attribute that is missing is no reason for the kernel not to load it.
+            unload()
+        if not failed:
+            check_equal(result, 0, f"loading where no allocation failed ({os.strerror(code)})")
+            break
+        if result:
+            check(code in CLEAN, f"{os.strerror(code)} as allocation {number} failed")
+            check(not is_loaded(), f"loaded, though allocation {number} failed")
+    else:
+        check(False, "loading has no end")
+    print(f"# loading: {number - 1} allocations failed in turn", flush=True)
+    load()

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A CPU that a governor puts to sleep sleeps as deep and as long as without a session."""
+
+import time
+
+from harness import check, exact_test, load
+from cpuidle import slept, use_driver, use_governor
+from stackbeat import online_cpus, Session
+from test_idle_cpus import timer_interrupts
+
+WINDOW = 1.0 # s
+DEEPEST = "C6"
+
+
+def window_of(cpu):
+    """(timer interrupts, share of its sleep in the deepest state) of a CPU in a window."""
+    interrupts, before = timer_interrupts()[cpu], slept(cpu)
+    time.sleep(WINDOW)
+    times = {name: ns - before[name] for name, ns in slept(cpu).items()}
+    return timer_interrupts()[cpu] - interrupts, times[DEEPEST] / sum(times.values())
+
+
+def median(values):
+    return sorted(values)[len(values) // 2]
+
+
+def beats_at_work(session):
+    stats = session.stats()
+    return stats["beats"] - stats["idle"]
+
+
+def check_sleep(rate):
+    """Windows with and without a session take turns. The governor looks at the next timer: a CPU whose timers
+    are less than a tick apart would keep its tick, 250 interrupts a second, in a light sleep."""
+    load()
+    cpu = online_cpus()[-1]
+    use_governor("menu")
+    use_driver()
+    windows = {True: [], False: []}
+    with Session(rate=rate, cpus=str(cpu)) as session:
+        session.start()
+        session.stop()
+        for _ in range(5):
+            windows[False].append(window_of(cpu))
+            session.start()
+            before = beats_at_work(session)
+            interrupts, deep = window_of(cpu)
+            # A beat that finds the CPU at work wakes nobody.
+            windows[True].append((interrupts - (beats_at_work(session) - before), deep))
+            session.stop()
+    interrupts, deep = ({with_session: median([window[part] for window in windows[with_session]])
+                         for with_session in windows} for part in (0, 1))
+    # A tenth of the ticks that there would be.
+    check(interrupts[True] <= interrupts[False] + 25 * WINDOW, f"{interrupts[True]} timer interrupts in {WINDOW} s "
+          f"with a session, {interrupts[False]} without: {windows}")
+    check(deep[False] >= 0.9, f"the machine is not idle: {windows}")
+    check(deep[True] >= 0.9 * deep[False], f"{deep[True]:.2f} of the sleep is in {DEEPEST} with a session, "
+          f"{deep[False]:.2f} without: {windows}")
+
+
+@exact_test
+def a_cpu_sleeps_as_without_a_session():
+    check_sleep(997)
+
+
+@exact_test
+def a_cpu_sleeps_as_without_a_session_of_the_highest_rate():
+    check_sleep(4000)

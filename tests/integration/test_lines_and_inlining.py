@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Frames have their functions, files and lines, those that are inlined too, in any language."""
+
+import os
+import re
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import elf_file
+from harness import (check, check_equal, defer, is_kernel, PATIENCE, record, ROOT, run, samples_of, Skip,
+                     temporary_directory, test, user_part, workload)
+
+SOURCES = ROOT / "tests/env/workloads"
+
+
+def marked_lines(path, mark):
+    """The numbers of the lines that say `mark` in a comment."""
+    return {number for number, line in enumerate(path.read_text().split("\n"), 1)
+            if re.search(rf"/[*/] {mark}", line)}
+
+
+def start_line(path, function):
+    return next(number for number, line in enumerate(path.read_text().split("\n"), 1)
+                if re.search(rf"\b{function}\(.*\)$|^func {re.escape(function)}\(", line))
+
+
+@test
+def inlined_functions_have_their_lines():
+    profile, _, _ = record("-F", 997, command=workload("inlines", 20000))
+    source = SOURCES / "inlines.c"
+    seen = Counter()
+    for sample in samples_of(profile, "inlines"):
+        lines = [frame for frame in sample.lines if not is_kernel(frame)]
+        names = [frame.function for frame in lines]
+        if names[:1] != ["innermost"]:
+            seen["other"] += sample.values["samples"]
+            continue
+        seen["innermost"] += sample.values["samples"]
+        check_equal(names, ["innermost", "between", "outermost", "main", "_start"], "the stack")
+        check_equal([frame.source for frame in lines[:4]], [str(source)] * 4, "the files")
+        for frame, mark in zip(lines[:4], ("in the loop", "innermost is called",
+                                           "between is called", "outermost is called")):
+            check(frame.line in marked_lines(source, mark),
+                  f"{frame.function} at line {frame.line}")
+            check_equal(frame.start_line, start_line(source, frame.function),
+                        f"the first line of {frame.function}")
+    check(seen["innermost"] > 10 * seen["other"], f"stacks begin with {dict(seen)}")
+
+
+@test
+def go_programs_have_their_lines():
+    profile, _, err = record("-F", 997, command=workload("gowork", 30))
+    source = SOURCES / "gowork.go"
+    text = source.read_text().split("\n")
+    with_line = without = 0
+    for sample in samples_of(profile, "gowork"):
+        for frame in sample.lines:
+            if not frame.function.startswith("main."):
+                continue
+            if not frame.line:
+                without += sample.values["samples"]
+                continue
+            with_line += sample.values["samples"]
+            check_equal(frame.source, str(source), f"the file of {frame.function}")
+            check(text[frame.line - 1].strip(), f"{frame.function} at line {frame.line}")
+    # Where a goroutine is about to begin a function, what stands for its caller is before it.
+    check(with_line > 50 * without, f"{with_line} frames with a line, {without} without: {err}")
+
+
+@test
+def stripped_files_have_the_names_of_their_debug_files():
+    directory = temporary_directory()
+    program = directory / "inlines"
+    shutil.copy(workload("inlines")[0], program)
+    run("objcopy", "--only-keep-debug", program, directory / "inlines.debug")
+    run("objcopy", "--strip-all", f"--add-gnu-debuglink={directory / 'inlines.debug'}", program)
+    profile, _, _ = record("-F", 997, command=[program, 5000])
+    stacks = [user_part(sample) for sample in samples_of(profile, "inlines")]
+    check(["outermost", "main", "_start"] in stacks, f"the stacks are {stacks[:3]}")
+    lines = {frame.function for sample in samples_of(profile, "inlines") for frame in sample.lines}
+    check("innermost" in lines, f"the functions are {lines}")
+
+
+@test
+def code_of_nodejs_has_its_names():
+    if not shutil.which("node"):
+        raise Skip("there is no node")
+    script = Path(temporary_directory()) / "spin.js"
+    script.write_text("function hotFunction(n) { let s = 0; "
+                      "for (let i = 0; i < n; i++) s = (s + i * i) % 1000003; return s; }\n"
+                      "let sum = 0; for (let i = 0; i < 500; i++) sum += hotFunction(100000);\n")
+    profile, _, _ = record("-F", 499, command=["node", "--perf-basic-prof", script])
+    made = Counter()
+    for sample in samples_of(profile, "node"):
+        for frame in sample.frames:
+            if frame.file == "[anon]":
+                made[frame.function] += sample.values["samples"]
+    hot = sum(count for name, count in made.items() if re.search(r"\bhotFunction\b", name))
+    check(hot > 20, f"of the code that was made, there are {made.most_common(8)}")
+    check(made[""] <= sum(made.values()) / 10, f"{made['']} of {sum(made.values())} have no name")
+
+
+@test
+def kernel_modules_have_their_lines():
+    build_id = Path("/sys/module/stackbeat/notes/.note.gnu.build-id").read_bytes()[16:].hex()
+    module = ROOT / f"build/kmod/{os.uname().release}/stackbeat.ko"
+    if elf_file.build_id(module) != build_id:
+        raise Skip(f"the module that is loaded is not {module}")
+    # Those that check themselves are our own, built small.
+    if PATIENCE > 1 and b".debug_line\0" not in module.read_bytes():
+        raise Skip("this kernel is built without the lines of its code")
+    debug = Path(f"/usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug")
+    debug.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(module, debug)
+    defer(debug.unlink)
+    asks = ("import stackbeat, time\nend = time.monotonic() + 10\nwith stackbeat.Netlink() as n:\n"
+            "  while time.monotonic() < end: n.sessions()")
+    profile, _, _ = record("-F", 997, command=[
+        "env", f"PYTHONPATH={ROOT / 'tests/integration'}", "python3", "-c", asks])
+    lines = Counter()
+    for sample in profile.samples:
+        for frame in sample.lines:
+            if frame.file == "[stackbeat]" and frame.line:
+                lines[frame] += sample.values["samples"]
+    for frame in lines:
+        path = Path(frame.source)
+        if path.parts[-2:-1] == ("kmod",):
+            begin = (ROOT / "kmod" / path.name).read_text().split("\n")[frame.start_line - 1]
+            check(f"{frame.function}(" in begin and frame.line >= frame.start_line,
+                  f"line {frame.line} of {frame.function}, which begins with {begin}")
+    check(sum(lines.values()) > 50, f"lines in {lines}")
+    check(any(frame.function.startswith("sb_control_") for frame in lines), f"lines in {lines}")

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0
+"""New mappings are seen however they are made, and where they can't be seen, it is said."""
+
+import errno
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from harness import (check, check_equal, defer, fails_with, load, release, run, Skip, start,
+                     temporary_directory, test, wait_until)
+from address_spaces import Spaces, UNKNOWN
+from stackbeat import online_cpus, PAGE, S, Session
+
+# Both are 1 as a rule. The second is in debugfs.
+SWITCHES = (Path("/proc/sys/kernel/ftrace_enabled"), Path("/sys/kernel/debug/kprobes/enabled"))
+
+
+def switch(path, value):
+    path.write_text(f"{value}\n")
+
+
+def mount_debugfs():
+    if not SWITCHES[1].exists():
+        run("mount", "-t", "debugfs", "none", "/sys/kernel/debug")
+        defer(run, "umount", "/sys/kernel/debug")
+
+
+def probe_is_by_ftrace():
+    """Else, as on 5.10, only the second switch concerns it."""
+    probes = Path("/sys/kernel/debug/kprobes/list").read_text().splitlines()
+    # Behind the instruction that a kernel with IBT begins its functions with, too.
+    return any(" perf_event_mmap+0x" in re.sub(r"\s+", " ", line) and "[FTRACE]" in line for line in probes)
+
+
+@test
+def a_session_does_not_open_where_probes_are_off():
+    mount_debugfs()
+    load()
+    for path in SWITCHES:
+        with Session(rate=100) as session:
+            by_ftrace = probe_is_by_ftrace()
+            defer(switch, path, 1)
+            switch(path, 0)
+            if path == SWITCHES[0] and not by_ftrace:
+                Session().close()
+                switch(path, 1)
+                continue
+            with fails_with(errno.EOPNOTSUPP, f"an open without {path}"):
+                Session().close()
+            _, said = run("stackbeat", "record", "-o", temporary_directory() / "profile.pb.gz",
+                          "-d", "1", status=1)
+            check_equal(said.count("\n"), 1, f"lines of {said!r}")
+            for word in ("kernel.ftrace_enabled", "/sys/kernel/debug/kprobes/enabled"):
+                check(word in said, f"{word} is not in {said!r}")
+            switch(path, 1)
+            Session().close()
+            session.start()
+
+
+# Calls code, for a while at one address and then, when it is told to move it, for ever at another one.
+MOVING = """
+import ctypes, mmap, sys
+PAGE, FIXED = mmap.PAGESIZE, 1 | 2
+CODE = bytes.fromhex("554889e548ffcf75fb5dc3")
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = libc.mremap.restype = ctypes.c_void_p
+
+def pages(count, protection):
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    return libc.mmap(None, ctypes.c_size_t(count * PAGE), protection, flags, -1, ctypes.c_long(0))
+
+def call(address, iterations):
+    ctypes.CFUNCTYPE(None, ctypes.c_uint64)(address)(iterations)
+
+old = pages(1, mmap.PROT_READ | mmap.PROT_WRITE)
+ctypes.memmove(old, CODE, len(CODE))
+libc.mprotect(ctypes.c_void_p(old), ctypes.c_size_t(PAGE), mmap.PROT_READ | mmap.PROT_EXEC)
+call(old, 100000000)
+print(old, flush=True)
+sys.stdin.readline()
+# In the middle of what nothing else is mapped beside.
+new = pages(3, 0) + PAGE
+assert libc.mremap(ctypes.c_void_p(old), ctypes.c_size_t(PAGE), ctypes.c_size_t(PAGE), FIXED,
+                   ctypes.c_void_p(new)) == new
+print(new, flush=True)
+call(new, 1 << 62)
+"""
+
+
+@test
+def code_that_is_moved_is_followed():
+    process = start("python3", "-c", MOVING, stdin=subprocess.PIPE)
+    with Session(rate=1000, watermark=4096, ring_size=4 << 20, pids=[process.pid]) as session:
+        spaces = Spaces(session, names=False)
+        session.start()
+        process.stdout.readline()
+        samples = session.read()
+        check(any(sample.space for sample in samples), "it was not sampled before")
+        release(process)
+        new = int(process.stdout.readline())
+
+        def moved():
+            return [sample for sample in samples if sample.user and sample.user[0] - new in range(PAGE)]
+        while len(moved()) < 50:
+            session.poll()
+            samples += session.read()
+            spaces.read()
+        session.stop()
+        samples += session.read()
+        spaces.drain()
+        for sample in moved():
+            mapping = spaces.holder(sample, sample.user[0])
+            check(mapping and mapping is not UNKNOWN, f"no mapping: {sample}")
+            check_equal((mapping.start, mapping.end, mapping.flags), (new, new + PAGE, S.MAPPING_CHANGE),
+                        "the mapping")
+
+
+# Once it is told to, has one CPU for itself, maps code, and gives way to nobody there.
+IN_REAL_TIME = """
+import mmap, os, sys, time
+
+def work(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+work(1)
+print("ready", flush=True)
+sys.stdin.readline()
+os.sched_setaffinity(0, {int(sys.argv[1])})
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(2))
+code = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS,
+                 prot=mmap.PROT_READ | mmap.PROT_EXEC)
+work(60)
+"""
+
+
+@test
+def changes_of_a_real_time_task_are_told_while_it_runs():
+    """On -rt, too, where what waits for a thread of its CPU waits for its end."""
+    other = online_cpus()[-1]
+    if not other:
+        raise Skip("there is one CPU")
+    limit = Path("/proc/sys/kernel/sched_rt_runtime_us")
+    defer(limit.write_text, limit.read_text())
+    limit.write_text("-1")
+    defer(os.sched_setaffinity, 0, os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {0})
+    process = start("python3", "-c", IN_REAL_TIME, other, stdin=subprocess.PIPE)
+    with Session(rate=1000, cpus="0", ring_size=4 << 20, pids=[process.pid]) as session:
+        session.start()
+        check_equal(process.stdout.readline(), "ready\n", "what it said")
+        check(any(sample.space for sample in session.read()), "it was not sampled")
+        before = session.stats()["changes"]
+        release(process)
+        wait_until(lambda: session.stats()["changes"] > before, "the change")
+        check(process.poll() is None, "it has ended")

@@ -1,0 +1,603 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Who may profile, and what: CAP_PERFMON everything; others nothing, or, where the module's
+parameter `unprivileged` allows, the user part of their own processes."""
+
+import contextlib
+import errno
+import json
+import os
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+from pathlib import Path
+
+import workloads
+from harness import (cgroup_mount, check, check_equal, defer, fails_with, load, make_cgroup, pprof, release, run, Skip, start,
+                     temporary_directory, test, unload, use, wait_until, WORKLOADS, workload)
+from address_spaces import Spaces
+from stackbeat import END_NAMES, Events, Netlink, online_cpus, S, Session
+from other_users import (ALICE, as_user, become, begin_as_user, BOB, CAP_IPC_LOCK, CAP_PERFMON,
+                         own_mounts, own_user_namespace)
+
+DEVICE = Path("/dev/stackbeat")
+PARAMETER = Path("/sys/module/stackbeat/parameters/unprivileged")
+KERNEL, BOTH = S.PART_KERNEL, S.PART_KERNEL | S.PART_USER
+
+
+def allow(parameter="unprivileged=1", mode=0o666):
+    """The module, loaded with that, and its device with that mode."""
+    unload()
+    run("stackbeat", "load", *filter(None, [parameter]))
+    defer(unload)
+    wait_until(DEVICE.exists, "the device")
+    DEVICE.chmod(mode)
+
+
+def as_words(user):
+    """The beginning of a command line that is run as this user."""
+    return "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"
+
+
+def open_and_close():
+    with Session() as session:
+        return session.get()
+
+
+# --- the right to profile everything -----------------------------------------
+
+
+@test
+def nobody_may_by_default():
+    unload()
+    load()
+    check_equal(PARAMETER.read_text().strip(), "N", "unprivileged, by default")
+    check_equal(DEVICE.stat().st_mode & 0o777, 0o600, "mode of the device")
+    with fails_with(errno.EACCES, "a user without any right"):
+        as_user(ALICE, open_and_close)
+    with fails_with(errno.EACCES, "a user with CAP_PERFMON and no access to the device"):
+        as_user(ALICE, open_and_close, capabilities=[CAP_PERFMON])
+    DEVICE.chmod(0o666)
+    defer(unload)
+    with fails_with(errno.EPERM, "a user with access to the device alone"):
+        as_user(ALICE, open_and_close)
+
+
+@test
+def cap_perfmon_is_enough():
+    allow(parameter=None)
+    told = as_user(ALICE, open_and_close, capabilities=[CAP_PERFMON])
+    check_equal((told["restricted"], told["parts"]), (0, BOTH), "restricted, parts")
+    others = start(*workload("threads", 2))
+
+    def record():
+        with Session(rate=1000, parts=BOTH, budget=S.BUDGET_MAX, watermark=4096) as session:
+            session.start()
+            samples = session.read_until(
+                lambda samples: others.pid in {sample.pid for sample in samples}
+                and any(sample.kernel for sample in samples))
+            return len(samples)
+    check(as_user(ALICE, record, capabilities=[CAP_PERFMON]), "no samples")
+
+
+@test
+def what_never_had_a_name_is_its_owners():
+    """Everybody may write to it, by its mode, and could once he had it open for reading."""
+    allow(parameter=None)
+    _, memfd = workloads.start_memfd()
+
+    def open_it():
+        with Session(rate=1000, watermark=4096, pids=[memfd.pid]) as session:
+            spaces = Spaces(session, keep=True)
+            session.start()
+
+            def told():
+                spaces.read()
+                return [told.object for told in spaces.objects.values()
+                        if told.path.startswith("/memfd:")]
+            number, = wait_until(told, "the memfd")
+            try:
+                os.close(session.open_object(number))
+            except OSError as error:
+                return error.errno
+        return 0
+    check_equal(as_user(ALICE, open_it, capabilities=[CAP_PERFMON]), errno.EACCES, "another's")
+    check_equal(open_it(), 0, "root's")
+
+
+@test
+def a_capability_in_a_namespace_of_ones_own_is_none():
+    def all_powerful():
+        own_user_namespace()
+        return open_and_close()
+    allow(parameter=None)
+    with fails_with(errno.EPERM, "root of a namespace"):
+        as_user(ALICE, all_powerful)
+    allow()
+    check_equal(as_user(ALICE, all_powerful)["restricted"], 1, "restricted")
+
+
+@test
+def the_command_says_what_is_missing():
+    load()
+    directory = temporary_directory()
+    directory.chmod(0o777)
+    setpriv = as_words(ALICE)
+    perfmon = ("--inh-caps=+perfmon", "--ambient-caps=+perfmon")
+    for mode in (0o600, 0o666):
+        DEVICE.chmod(mode)
+        _, err = run(*setpriv, "stackbeat", "record", "-d", 1, status=1, cwd=directory)
+        check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
+        check("CAP_PERFMON" in err, f"no advice in {err!r}")
+        check_equal(list(directory.iterdir()), [], "files left")
+    run(*setpriv, *perfmon, "stackbeat", "record", "-F", 997, "-o", "profile",
+        *workload("deep", 5, 100000000), cwd=directory)
+    DEVICE.chmod(0o600)
+    with Session() as session:
+        for command in (("rate", 5), ("pause",), ("resume",)):
+            _, err = run(*setpriv, "stackbeat", *command, "--session", session.id, status=1)
+            check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
+            check("CAP_PERFMON" in err, f"no advice in {err!r}")
+        run(*setpriv, *perfmon, "stackbeat", "rate", 5, "--session", session.id)
+        check_equal(session.get()["rate"], 5, "rate")
+
+
+@test
+def sessions_of_those_with_the_right_are_hidden_from_those_without():
+    allow()
+    with Session() as session:
+        def look():
+            with Netlink() as netlink:
+                return netlink.sessions(), netlink.module()["abi"]
+        check_equal(as_user(ALICE, look), ([], S.ABI), "what a user sees")
+        for function in (lambda netlink: netlink.session_get(session.id),
+                         lambda netlink: netlink.session_set(session.id, rate=7)):
+            def ask(function=function):
+                with Netlink() as netlink:
+                    return function(netlink)
+            with fails_with(errno.EPERM, "another's session", "CAP_PERFMON"):
+                as_user(ALICE, ask)
+            as_user(ALICE, ask, capabilities=[CAP_PERFMON])
+        check_equal(session.get()["rate"], 7, "rate, set by who may")
+
+
+# --- restricted sessions -----------------------------------------------------
+
+
+@contextlib.contextmanager
+def held_by(user, count, **settings):
+    """Sessions of a user, in a process of their own; gives their ids."""
+    ready, done = os.pipe(), os.pipe()
+
+    def hold():
+        sessions = [Session(**settings) for _ in range(count)]
+        os.write(ready[1], " ".join(str(session.id) for session in sessions).encode())
+        os.read(done[0], 1)
+
+    child = os.fork()
+    if not child:
+        try:
+            as_user(user, hold)
+        finally:
+            os._exit(0)
+    try:
+        yield [int(number) for number in os.read(ready[0], 4096).split()]
+    finally:
+        os.write(done[1], b"x")
+        os.waitpid(child, 0)
+        for pipe in (*ready, *done):
+            os.close(pipe)
+
+
+def busy_as(user, path, capabilities=()):
+    """A busy process of that user on CPU 0, once it has begun to work."""
+    def prepare():
+        os.sched_setaffinity(0, {0})
+        become(user, capabilities)
+    process = start(path, 1, preexec_fn=prepare)
+    wait_until(lambda: Path(f"/proc/{process.pid}/task").exists()
+               and len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 2, "its thread")
+    return process
+
+
+def copy_of_threads(mode, owner=0, group=0):
+    directory = temporary_directory()
+    directory.chmod(0o755)
+    path = directory / "threads"
+    shutil.copy(WORKLOADS / "threads", path)
+    os.chown(path, owner, group)
+    path.chmod(mode)
+    return path
+
+
+def with_capability(path, capability):
+    """Gives a file a capability, effective from its start."""
+    low, high = (1 << capability) & 0xffffffff, 1 << capability >> 32
+    os.setxattr(path, "security.capability", struct.pack("=5I", 0x02000001, low, 0, high, 0))
+    return path
+
+
+def samples_as_user(count, **settings):
+    """What a user sees in a session with these settings while `count` more beats pass."""
+    with Session(**({"rate": 1000, "cpus": "0", "watermark": 4096} | settings)) as session:
+        session.start()
+        samples = []
+        while session.stats()["beats"] < count:
+            samples += session.read()
+        session.stop()
+        return samples + session.read(), session.stats(), session.get()
+
+
+@test
+def users_see_their_own_processes_and_nothing_else():
+    allow()
+    own = busy_as(ALICE, copy_of_threads(0o755))
+    hidden = {
+        "of another user": busy_as(BOB, copy_of_threads(0o755)),
+        "of root": busy_as(0, copy_of_threads(0o755)),
+        "setuid root": busy_as(ALICE, copy_of_threads(0o4755)),
+        "setuid to another user": busy_as(ALICE, copy_of_threads(0o4755, BOB)),
+        "setgid": busy_as(ALICE, copy_of_threads(0o2755, 0, BOB)),
+        "not readable": busy_as(ALICE, copy_of_threads(0o711)),
+        "with a capability of its file": busy_as(ALICE, with_capability(
+            copy_of_threads(0o755), 13)),
+    }
+    samples, stats, told = as_user(ALICE, samples_as_user, 3000)
+    check_equal(told["restricted"], 1, "restricted")
+    seen = {sample.pid for sample in samples}
+    for what, process in hidden.items():
+        check(process.pid not in seen, f"a process {what} was sampled")
+    check(own.pid in seen, "the user's own process was not sampled")
+    # The session's own process has changed its user, and can't be looked into either.
+    check_equal(seen, {own.pid}, "processes")
+    check(stats["filtered"] >= 1000, f"counters {stats}")
+    # They are there to be seen by who may.
+    samples, _, _ = samples_as_user(3000)
+    seen = {sample.pid for sample in samples}
+    for what, process in hidden.items():
+        check(process.pid in seen, f"a process {what} does not run")
+
+
+@test
+def rights_that_are_borrowed_are_not_those_of_the_process():
+    """In an overlay, files are read with the rights of who has mounted it."""
+    allow()
+    directory = temporary_directory()
+    directory.chmod(0o777)
+    file = directory / "overlay" / "file"
+    mounted = os.pipe()
+
+    def read_for_ever():
+        os.sched_setaffinity(0, {0})
+        path = f"/proc/{int(os.read(mounted[0], 64))}/root{file}"
+        with open(path, "rb", buffering=0) as opened:
+            while True:
+                os.pread(opened.fileno(), 1 << 20, 0)
+
+    def mount_and_look():
+        own_mounts()
+        run("mount", "-t", "tmpfs", "none", directory)
+        for name in ("lower", "upper", "work", "overlay"):
+            (directory / name).mkdir()
+        (directory / "lower" / "file").write_bytes(bytes(1 << 20))
+        options = ",".join(f"{name}dir={directory / name}" for name in ("lower", "upper", "work"))
+        mount = start("mount", "-t", "overlay", "-o", f"userxattr,{options}", "none", file.parent)
+        if mount.wait():
+            return None
+        os.write(mounted[1], str(os.getpid()).encode())
+        samples, stats, _ = samples_as_user(4000)
+        return {sample.pid for sample in samples}, stats
+
+    reader = os.fork()
+    if not reader:
+        try:
+            read_for_ever()
+        finally:
+            os._exit(1)
+    defer(os.waitpid, reader, 0)
+    defer(os.kill, reader, signal.SIGKILL)
+    seen = as_user(ALICE, mount_and_look)
+    if seen is None:
+        raise Skip("this kernel lets no user mount an overlay")
+    check(reader not in seen[0], f"root's process was sampled: {seen[1]}")
+    samples, _, _ = samples_as_user(1000)
+    check(reader in {sample.pid for sample in samples}, "root's process did not read")
+
+
+GIVEN_RIGHTS = """
+import mmap, os, select, sys
+memory = mmap.mmap(-1, 256 << 20)
+for at in range(0, len(memory), 4096):
+    memory[at] = 1
+print("ready", flush=True)
+while not select.select([0], [], [], 0)[0]:
+    pass
+os.execv(sys.argv[1], [sys.argv[1], "1"])
+"""
+
+
+def run_first(pid, priority):
+    os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(priority))
+
+
+@contextlib.contextmanager
+def nothing_else_runs(process, cpus):
+    """But this process and the caller: what is there on `cpus` meanwhile gives way to nobody. So the
+    caller has one thread only: another would keep its lock."""
+    limit = Path("/proc/sys/kernel/sched_rt_runtime_us")
+    own = os.sched_getaffinity(0)
+    with contextlib.ExitStack() as before:
+        before.callback(limit.write_text, limit.read_text())
+        limit.write_text("-1")
+        hogs = []
+        for cpu in cpus:
+            hog = start(*workload("threads", 1),
+                        preexec_fn=lambda cpu=cpu: os.sched_setaffinity(0, {cpu}))
+            wait_until(lambda hog=hog: len(os.listdir(f"/proc/{hog.pid}/task")) == 2, "a hog")
+            hogs.append(hog)
+        before.callback(os.sched_setaffinity, 0, own)
+        os.sched_setaffinity(0, {cpus[0]})
+        # Not before: they would be as important as the caller, who would not run again.
+        before.callback(os.sched_setscheduler, 0, os.SCHED_OTHER, os.sched_param(0))
+        run_first(0, 50)
+        for hog in hogs:
+            before.callback(hog.kill)
+            for task in os.listdir(f"/proc/{hog.pid}/task"):
+                run_first(int(task), 10)
+        run_first(process.pid, 10)
+        before.callback(process.kill)
+        yield
+
+
+@test
+def a_program_that_is_given_rights_is_not_told_of():
+    """It is in its new memory before it has them, and stays there for as long as the old one takes
+    to be freed. What was sampled then is looked at much later here: no worker runs before."""
+    others = online_cpus()[1:]
+    if not others:
+        raise Skip("there is one CPU")
+    allow()
+    path = copy_of_threads(0o4755)
+
+    def prepare():
+        os.sched_setaffinity(0, {0})
+        become(ALICE)
+    process = start("/usr/bin/python3", "-c", GIVEN_RIGHTS, path, stdin=subprocess.PIPE,
+                    preexec_fn=prepare)
+    check_equal(process.stdout.readline(), "ready\n", "its answer")
+    seen, changed = os.pipe(), os.pipe()
+
+    def look():
+        with Session(rate=S.USER_RATE_MAX, cpus="0", watermark=4096) as session:
+            spaces = Spaces(session, names=False)
+            session.start()
+            wait_until(lambda: spaces.read() or spaces.objects, "its first program")
+            os.write(seen[1], b"x")
+            os.read(changed[0], 1)
+            session.stop()
+            spaces.drain()
+            return sorted(told.path for told in spaces.objects.values()), session.stats()
+
+    looked = begin_as_user(ALICE, look)
+    os.read(seen[0], 1)
+    with nothing_else_runs(process, others):
+        release(process)
+        wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/task")) == 2, "the other program")
+    os.write(changed[1], b"x")
+    told, stats = looked()
+    check(any("python" in name for name in told), f"not even its first program: {told}")
+    check(str(path) not in told, f"the program with more rights was told: {stats}")
+
+
+@test
+def users_see_the_user_part_alone():
+    allow()
+    process = busy_as(ALICE, workload("threads")[0])
+
+    def prepare():
+        os.sched_setaffinity(0, {0})
+        become(ALICE)
+    reader = start(*workload("sysread", 10**9), preexec_fn=prepare)
+    samples, _, told = as_user(ALICE, samples_as_user, 2000)
+    check_equal(told["parts"], S.PART_USER, "parts")
+    check({sample.pid for sample in samples} >= {process.pid, reader.pid}, "processes")
+    for sample in samples:
+        check(not sample.kernel, f"kernel frames: {sample}")
+        check(all(not frame >> 47 for frame in sample.user), f"a kernel address: {sample}")
+    in_kernel = [sample for sample in samples if sample.flags & S.SAMPLE_KERNEL]
+    check(in_kernel, "no sample of a system call")
+    check_equal({END_NAMES[sample.kernel_end] for sample in in_kernel}, {"omitted"},
+                "ends of kernel parts")
+
+
+@test
+def users_may_not_ask_for_more():
+    allow()
+
+    def ask(settings):
+        with Session() as session:
+            session.set(**settings)
+            return session.get()
+    for settings, text in (({"parts": KERNEL}, "kernel part"), ({"parts": BOTH}, "kernel part"),
+                           ({"budget": S.BUDGET_DEFAULT + 1}, "budget"),
+                           ({"ring_size": 2 * S.RING_SIZE_DEFAULT}, "ring"),
+                           ({"rate": S.USER_RATE_MAX + 1}, "rate")):
+        with fails_with(errno.EPERM, f"{settings}", text):
+            as_user(ALICE, ask, settings)
+        as_user(ALICE, ask, settings, capabilities=[CAP_PERFMON])
+    for settings in ({"parts": S.PART_USER}, {"budget": S.BUDGET_DEFAULT}, {"budget": 1},
+                     {"ring_size": S.RING_SIZE_DEFAULT}, {"rate": S.USER_RATE_MAX}, {"fixed": 1}):
+        told = as_user(ALICE, ask, settings)
+        check_equal({name: told[name] for name in settings}, settings, "what was set")
+
+
+@test
+def naming_a_process_does_not_make_it_visible():
+    allow()
+    other, own = busy_as(BOB, workload("threads")[0]), busy_as(ALICE, workload("threads")[0])
+    samples, _, _ = as_user(ALICE, lambda: samples_as_user(1000, pids=[other.pid]))
+    check_equal(samples, [], "samples of another user's process")
+    samples, _, _ = as_user(ALICE, lambda: samples_as_user(1000, pids=[other.pid, own.pid]))
+    check_equal({sample.pid for sample in samples}, {own.pid}, "processes")
+
+
+@test
+def sessions_of_users_are_theirs():
+    allow()
+    events = use(Events())
+    with held_by(ALICE, 1, rate=123) as (number,):
+        def get():
+            with Netlink() as netlink:
+                return netlink.session_get(number)["rate"]
+
+        def sessions():
+            with Netlink() as netlink:
+                return [session["session"] for session in netlink.sessions()]
+
+        def change(settings):
+            with Netlink() as netlink:
+                netlink.session_set(number, **settings)
+
+        for function, *arguments in ((get,), (change, {"rate": 5})):
+            with fails_with(errno.EPERM, "another user", "CAP_PERFMON"):
+                as_user(BOB, function, *arguments)
+        check_equal(as_user(BOB, sessions), [], "sessions that another user sees")
+        check_equal(as_user(ALICE, sessions), [number], "sessions that the user sees")
+        check_equal(as_user(ALICE, get), 123, "rate, as the user sees it")
+        as_user(ALICE, change, {"rate": 124})
+        check_equal(get(), 124, "rate, as root sees it")
+        change({"rate": 125})
+        # Who has the right must not give away what the user may not have.
+        with fails_with(errno.EPERM, "root, for the user", "kernel part"):
+            change({"parts": BOTH})
+        for user, expected in ((ALICE, [number]), (BOB, [])):
+            out, _ = run(*as_words(user), "stackbeat", "status", "--json")
+            check_equal([session["session"] for session in json.loads(out)["sessions"]], expected,
+                        f"sessions in the status of {user}")
+    check_equal(events.of(number), [], "events of a user's session")
+
+
+@test
+def users_have_a_few_sessions_each():
+    allow()
+
+    def open_many():
+        sessions = [Session() for _ in range(S.USER_SESSIONS_MAX)]
+        try:
+            Session().close()
+        except OSError as error:
+            sessions[0].close()
+            Session().close()
+            return error.errno
+        return 0
+
+    check_equal(as_user(ALICE, open_many), errno.EUSERS, "errno of one session too many")
+    with held_by(ALICE, S.USER_SESSIONS_MAX):
+        with fails_with(errno.EUSERS, "one more of the same user"):
+            as_user(ALICE, open_and_close)
+        as_user(BOB, open_and_close)
+        as_user(ALICE, open_and_close, capabilities=[CAP_PERFMON])
+        open_and_close()
+        _, err = run(*as_words(ALICE), "stackbeat", "record", "-d", 1, "-o", "/dev/null", status=1)
+        check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
+        check("session" in err, f"it says {err!r}")
+
+
+@test
+def rings_count_against_the_limit_of_locked_memory():
+    """But for those of one session. Who may lock what he likes has no limit."""
+    allow()
+
+    def set_limit(limit):
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))
+
+    def start_two(limit):
+        set_limit(limit)
+        with Session() as first, Session() as second:
+            first.start()
+            second.start()
+            check_equal(second.get()["state"], S.STATE_RUNNING, "state")
+    defer(resource.setrlimit, resource.RLIMIT_MEMLOCK, resource.getrlimit(resource.RLIMIT_MEMLOCK))
+    set_limit(64 << 20)
+    for _ in range(10):
+        as_user(ALICE, start_two, 64 << 20)
+    with fails_with(errno.ENOMEM, "a second session without locked memory"):
+        as_user(ALICE, start_two, 0)
+    as_user(ALICE, open_and_close)
+    as_user(ALICE, start_two, 0, capabilities=[CAP_IPC_LOCK])
+    start_two(0)
+
+
+@test
+def rings_are_charged_to_the_control_group():
+    if os.uname().release.startswith("5.10."):
+        raise Skip("this kernel can't map memory that is charged")
+    if "memory" not in (cgroup_mount() / "cgroup.controllers").read_text().split():
+        raise Skip("there is no controller of memory")
+    (cgroup_mount() / "cgroup.subtree_control").write_text("+memory")
+    group = make_cgroup(cgroup_mount(), "rings")
+    path = cgroup_mount() / "cgroup.procs"
+    defer(path.write_text, str(os.getpid()))
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+    before = int((group / "memory.current").read_text())
+    with Session(cpus="0", ring_size=16 << 20) as session:
+        session.start()
+        charged = int((group / "memory.current").read_text()) - before
+        check(charged >= 16 << 20, f"{charged} bytes of 16 MiB are charged")
+        session.stop()
+
+
+@test
+def users_leave_sessions_to_others():
+    """One person may be many users, in a namespace of his own."""
+    allow()
+    with contextlib.ExitStack() as held:
+        for number in range(S.USERS_SESSIONS_MAX // S.USER_SESSIONS_MAX):
+            held.enter_context(held_by(BOB + 1 + number, S.USER_SESSIONS_MAX))
+        with fails_with(errno.EUSERS, "one more of another user"):
+            as_user(ALICE, open_and_close)
+        open_and_close()
+    as_user(ALICE, open_and_close)
+
+
+@test
+def the_command_profiles_for_users_too():
+    allow()
+    directory = temporary_directory()
+    directory.chmod(0o777)
+    start(*workload("threads", len(online_cpus())))
+    as_alice = (*as_words(ALICE), "stackbeat")
+    for options in ((), ("-a",), ("--user",), ("-F", "max")):
+        path = directory / "profile"
+        _, err = run(*as_alice, "record", "-F", 997, *options, "-o", path,
+                     *workload("deep", 5, 100000000))
+        profile = pprof.Profile(path)
+        check_equal({sample.labels["comm"] for sample in profile.samples} - {"stackbeat"},
+                    {"deep"}, f"names in the profile with {options}")
+        check(not any(frame.address >> 63 or frame.file.startswith("[kernel")
+                      for sample in profile.samples for frame in sample.frames), "kernel frames")
+        check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
+    for option, text in ((("--kernel",), "CAP_PERFMON"), (("--budget", 20), "CAP_PERFMON"),
+                         (("--ring-size", "1M"), "CAP_PERFMON"),
+                         (("-F", S.USER_RATE_MAX + 1), "CAP_PERFMON")):
+        path.unlink(missing_ok=True)
+        _, err = run(*as_alice, "record", *option, "-o", path, "/bin/true", status=1)
+        check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
+        check(text in err, f"{option}: it says {err!r}")
+        check_equal(list(directory.iterdir()), [], "files left")
+
+
+@test
+def the_parameter_can_be_turned_off_again():
+    allow()
+    as_user(ALICE, open_and_close)
+    PARAMETER.write_text("0")
+    with fails_with(errno.EPERM, "a user, once it is off"):
+        as_user(ALICE, open_and_close)
+    allow(parameter=None)
+    with fails_with(errno.EPERM, "a user, where the module was loaded without it"):
+        as_user(ALICE, open_and_close)
+    allow(mode=0o600)
+    with fails_with(errno.EACCES, "a user without access to the device"):
+        as_user(ALICE, open_and_close)

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A real-time loop that gives way to nobody holds up no session, be it of its CPU or of others."""
+
+import os
+import select
+import signal
+
+from harness import (check, check_balance, check_equal, check_sessions_end, Failure, load,
+                     open_sessions, Recording, samples_of, Skip, start, temporary_directory, test,
+                     unload, wait_until)
+from realtime_loop import check_not_woken, CPU, kernel_stacks, loop, SECONDS
+from address_spaces import Spaces
+from stackbeat import online_cpus, PAGE, S, Session
+from test_hotplug import removable_cpu, set_online, wait_for_samples
+from sample_weights import keep_busy
+
+OTHER = 0
+
+# membarrier(MEMBARRIER_CMD_GLOBAL) returns after a grace period.
+GRACE_PERIODS = """
+import ctypes
+for _ in range(50):
+    if ctypes.CDLL(None).syscall(324, 1, 0):
+        raise SystemExit("no membarrier")
+"""
+
+
+def live(step, cpus, rounds=3):
+    """A session's whole life on these CPUs, again and again."""
+    group = os.stat("/sys/fs/cgroup").st_ino
+    for number in range(rounds):
+        def change(name, number=number, **settings):
+            step(f"{name} (round {number})")
+            session.set(**settings)
+        step(f"open (round {number})")
+        session = Session(rate=1000, cpus=cpus, watermark=1)
+        step(f"mmap (round {number})")
+        session.map()
+        change("start", state=S.STATE_RUNNING)
+        step(f"samples (round {number})")
+        wait_until(lambda: session.stats()["samples"] >= 5, "samples")
+        for rate in (99, 1000, 499):
+            change(f"rate {rate}", rate=rate)
+        change("processes", pids=[os.getpid()])
+        change("threads", tids=[os.getpid()])
+        change("names", exclude_comms=["rtloop"])
+        change("control groups", cgroups=[group])
+        change("no filter", pids=[], tids=[], cgroups=[], exclude_comms=[])
+        change("pause", state=S.STATE_PAUSED)
+        change("resume", state=S.STATE_RUNNING)
+        for mask in (str(OTHER), str(CPU), "", cpus):
+            change(f"CPUs {mask!r}", cpus=mask)
+        change("stop", state=S.STATE_STOPPED)
+        check_balance(session.stats())
+        change("start again", state=S.STATE_RUNNING)
+        step(f"close while it runs (round {number})")
+        session.close()
+        step(f"open and close (round {number})")
+        Session().close()
+    step("the end of the sessions")
+    wait_until(lambda: os.getpid() not in {session["owner"] for session in open_sessions()},
+               "the end of the sessions")
+
+
+@test
+def sessions_of_other_cpus():
+    with loop() as running:
+        running.run(live, str(OTHER))
+
+
+@test
+def sessions_of_its_cpu():
+    with loop() as running:
+        running.run(live, str(CPU))
+
+
+@test
+def sessions_of_all_cpus():
+    with loop() as running:
+        running.run(live, "")
+
+
+@test
+def the_first_session_of_the_module():
+    unload()
+    load()
+    with loop() as running:
+        running.run(live, str(OTHER), 1)
+
+
+@test
+def sessions_that_were_there_before():
+    def end(step, session):
+        for name, settings in {"rate": {"rate": 99}, "pause": {"state": S.STATE_PAUSED},
+                               "resume": {"state": S.STATE_RUNNING},
+                               "stop": {"state": S.STATE_STOPPED}}.items():
+            step(name)
+            session.set(**settings)
+
+    for cpus in (str(OTHER), str(CPU), ""):
+        with Session(rate=1000, cpus=cpus, watermark=1, state=S.STATE_RUNNING) as session:
+            with loop() as running:
+                running.run(end, session)
+
+
+@test
+def samples_of_it_wake_the_reader():
+    def read(step, session, pid):
+        session.map()
+        session.read()
+        seen = 0
+        for number in range(10):
+            step(f"poll ({number})")
+            check_equal(session.poll(), select.POLLIN, "events")
+            seen += sum(sample.pid == pid for sample in session.read())
+        return seen
+
+    # So slow that no sample is there before it is waited for.
+    with Session(rate=10, cpus=str(CPU), watermark=1, state=S.STATE_RUNNING) as session:
+        with loop() as running:
+            check(running.run(read, session, running.pid) >= 9, "no samples of the loop")
+
+
+@test
+def code_that_it_maps_is_reported():
+    file = temporary_directory() / "code"
+    file.write_bytes(bytes(PAGE))
+
+    def follow(step, session, pid):
+        session.map()
+        spaces = Spaces(session, keep=True)
+
+        def space():
+            spaces.read()
+            return next((spaces.spaces[sample.space] for sample in session.read()
+                         if sample.pid == pid and sample.space in spaces.spaces), None)
+        step("its mappings")
+        its = wait_until(space, "what the loop maps")
+        for number in range(3):
+            known = set(its.changes)
+
+            def change(known=known):
+                spaces.read()
+                return its.changes - known
+            step(f"change {number}")
+            os.kill(pid, signal.SIGUSR1)
+            wait_until(change, "the change")
+        check(str(file) in {told.path for told in spaces.objects.values()}, "its file was not reported")
+
+    with Session(rate=1000, cpus=str(CPU), state=S.STATE_RUNNING) as session:
+        with loop(file) as running:
+            running.run(follow, session, running.pid)
+
+
+def check_killed(cpus):
+    """The reader of a session on these CPUs ends, and its session with it."""
+    keep_busy(OTHER)
+    recording = Recording("-F", 997, "-C", cpus)
+    pid, session = recording.process.pid, recording.session()
+
+    def kill(step):
+        step("samples")
+        before = recording.stats(session)["samples"]
+        wait_until(lambda: recording.stats(session)["samples"] >= before + 100, "samples")
+        step("the end of the reader", pid)
+        os.kill(pid, signal.SIGKILL)
+        with open(os.pidfd_open(pid), "rb") as ended:
+            select.select([ended], [], [])
+        step("the end of the session")
+        check_sessions_end()
+
+    with loop() as running:
+        running.run(kill)
+        check_equal(recording.process.wait(), -signal.SIGKILL, "status of the reader")
+
+
+@test
+def a_reader_of_its_cpu_is_killed():
+    check_killed(str(CPU))
+
+
+@test
+def a_reader_of_other_cpus_is_killed():
+    check_killed(str(OTHER))
+
+
+def recorded(cpus):
+    """The profile of a recording of these CPUs, all of which is made while the loop runs."""
+    load()
+    with loop() as running:
+        recording = Recording("-F", 997, "-d", 1, "-C", cpus)
+        running.outlasts(recording.process, "record")
+        return recording.profile()
+
+
+@test
+def other_cpus_are_recorded():
+    keep_busy(OTHER)
+    check(samples_of(recorded(str(OTHER)), "threads"), "no samples of what kept the CPU busy")
+
+
+@test
+def its_cpu_is_recorded():
+    check(samples_of(recorded(str(CPU)), "rtloop"), "no samples of the loop")
+
+
+@test
+def its_cpu_is_to_go_offline():
+    """That waits for a thread of the CPU, and holds the kernel's lock of the CPUs meanwhile."""
+    check_equal(removable_cpu(), CPU, "a CPU that can go offline")
+    with Session(rate=1000, cpus=str(CPU), watermark=1) as session:
+        session.start()
+        with loop() as running:
+            writer = start("/bin/sh", "-c", f"echo 0 >/sys/devices/system/cpu/cpu{CPU}/online")
+            # On -rt it may have to wait for a grace period before it has the lock.
+            wait_until(lambda: any("_cpu_down" in stack and ("kick_ap" in stack or "rcu_sync" in stack)
+                                   for stack in kernel_stacks()), "the wait for the CPU")
+            for cpus in (str(OTHER), str(CPU), ""):
+                running.run(live, cpus, 1)
+            check(writer.poll() is None, "the CPU went offline under the loop")
+        check_equal(writer.wait(), 0, "status of what takes the CPU offline")
+        check(CPU not in online_cpus(), "the CPU is still online")
+        set_online(CPU, True)
+        keep_busy(CPU)
+        wait_for_samples(session, CPU)
+
+
+@test
+def the_module_is_unloaded():
+    """Which takes grace periods. Where the loop holds them up, it can't be shown."""
+    if "PREEMPT_RT" in os.uname().version:
+        raise Skip("grace periods wait for a thread of the loop's CPU")
+    with loop(seconds=SECONDS // 2) as running:
+        running.run(live, "", 1)
+        grace_periods = start("/usr/bin/python3", "-c", GRACE_PERIODS)
+        try:
+            running.outlasts(start("stackbeat", "unload"), "unload")
+        except Failure as failure:
+            if grace_periods.poll() is None:
+                raise Skip("the loop holds up grace periods") from failure
+            check_equal(grace_periods.poll(), 0, "status of what waits for grace periods")
+            raise
+
+
+@test
+def cpus_outside_of_the_session_are_not_woken():
+    check_not_woken(CPU)

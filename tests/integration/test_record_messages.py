@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How `stackbeat record` ends, and what it says where there is nothing to show."""
+
+import os
+import re
+from pathlib import Path
+
+from harness import (check, check_equal, check_within, load, pprof, Recording, run, start,
+                     temporary_directory, test, use, wait_until, WORKLOADS, workload)
+from stackbeat import online_cpus, S, Session
+from sample_weights import keep_busy
+
+NO_SAMPLES = 3
+
+
+def fails(status, text, *arguments, command="stackbeat", before=None):
+    """A recording ends with that status and one line that says so, and leaves no file."""
+    directory = temporary_directory()
+    process = start(command, "record", *arguments, cwd=directory)
+    if before:
+        before(process)
+    out, err = process.communicate()
+    what = f"record {' '.join(map(str, arguments))}"
+    check_equal(process.returncode, status, f"{what}: status; it said {err!r}")
+    check_equal(out, "", f"{what}: standard output")
+    check_equal(len(err.splitlines()), 1, f"{what}: lines of {err!r}")
+    check(re.search(text, err), f"{what}: it said {err!r}, expected {text!r}")
+    check_equal(list(directory.iterdir()), [], f"{what}: files left")
+
+
+# --- no samples, and why -----------------------------------------------------
+
+
+@test
+def nothing_that_the_filter_matches_has_run():
+    load()
+    keep_busy(0)
+    sleeper = start("/bin/sleep", "1000")
+    fails(NO_SAMPLES, r"was running at any of the \d+ ticks", "-F", 997, "-d", 0.3,
+          "-p", sleeper.pid)
+    fails(NO_SAMPLES, r"was running at any of the \d+ ticks", "-F", 997, "-d", 0.3, "-C", 0,
+          "--exclude-comm", "nobody", "-t", sleeper.pid)
+
+
+@test
+def there_was_no_beat():
+    load()
+    fails(NO_SAMPLES, "before the first tick", "-F", 1, "--no-jitter", "-d", 0.01)
+
+
+# --- the target --------------------------------------------------------------
+
+
+@test
+def the_target_was_gone_before():
+    load()
+    ended = start("/bin/true")
+    ended.wait()
+    fails(1, f"-p {ended.pid}: there is no such process", "-p", ended.pid)
+    fails(1, f"-t {ended.pid}: there is no such thread", "-t", ended.pid)
+    fails(1, f"-p {ended.pid}: there is no such process", "-p", f"{os.getpid()},{ended.pid}")
+    fails(1, "-G no/such/group: there is no such control group", "-G", "no/such/group")
+    fails(1, "can't run '/no/such/command'", "--", "/no/such/command")
+
+
+@test
+def the_target_goes_while_it_is_recorded():
+    load()
+    process = keep_busy(0)
+
+    def end(_):
+        with Session(rate=1) as session:
+            wait_until(lambda: any(other["owner"] != os.getpid() and other["stats"]["samples"] > 50
+                                   for other in session.netlink.sessions()), "samples")
+        process.kill()
+        process.wait()
+
+    directory = temporary_directory()
+    recorder = start("stackbeat", "record", "-F", 997, "-p", process.pid, cwd=directory)
+    end(recorder)
+    _, err = recorder.communicate()
+    check_equal(recorder.returncode, 0, f"status; it said {err!r}")
+    profile = pprof.Profile(directory / "stackbeat.pb.gz")
+    check_equal({sample.labels["pid"] for sample in profile.samples}, {process.pid}, "processes")
+
+
+@test
+def the_target_goes_and_has_done_nothing():
+    load()
+    sleeper = start("/bin/sleep", "1000")
+    comm = Path(f"/proc/{sleeper.pid}/comm")
+    wait_until(lambda: comm.read_text() == "sleep\n", "exec")
+
+    def end(recorder):
+        with Session() as session:
+            wait_until(lambda: any(other["owner"] == recorder.pid
+                                   and other["state"] == S.STATE_RUNNING
+                                   for other in session.netlink.sessions()), "a recording")
+        sleeper.kill()
+        sleeper.wait()
+
+    # Its end is something that it does.
+    fails(NO_SAMPLES, "no samples", "-F", 1, "-p", sleeper.pid, "--exclude-comm", "sleep", before=end)
+
+
+# --- the module --------------------------------------------------------------
+
+
+@test
+def as_many_sessions_as_there_may_be_are_open():
+    for _ in range(S.SESSIONS_MAX):
+        use(Session())
+    fails(1, f"limit is {S.SESSIONS_MAX}", "-d", 0.1)
+
+
+@test
+def the_module_speaks_another_version_of_the_interface():
+    """A command that was built for the next version of stackbeat.h, and one for the last one."""
+    load()
+    for other in (S.ABI + 1, S.ABI - 1):
+        command = WORKLOADS / f"stackbeat-abi-{other}"
+        fails(1, rf"another version of the interface \({S.ABI}\) than this command \({other}\)",
+              "-d", 0.1, command=command)
+
+
+# --- the disk ----------------------------------------------------------------
+
+
+@test
+def the_disk_is_full():
+    load()
+    mount = temporary_directory()
+    run("mount", "-t", "tmpfs", "-o", "size=64k", "none", mount)
+    try:
+        old = mount / "profile"
+        old.write_text("old")
+        # Room to begin, as the check at the start does, and none to write.
+        (mount / "filler").write_bytes(bytes(60 << 10))
+        try:
+            while True:
+                with open(mount / "filler", "ab") as file:
+                    file.write(bytes(512))
+        except OSError:
+            pass
+        before = sorted(path.name for path in mount.iterdir())
+        for output in (old, mount / "new"):
+            _, err = run("stackbeat", "record", "-F", 997, "-o", output,
+                         *workload("deep", 5, 100000000), status=1)
+            check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
+            check("No space left on device" in err and str(output) in err, f"it said {err!r}")
+            check_equal(sorted(path.name for path in mount.iterdir()), before, "files")
+        check_equal(old.read_text(), "old", "the file that was there")
+    finally:
+        run("umount", mount)
+    _, err = run("stackbeat", "record", "-F", 997, "-o", "/dev/full",
+                 *workload("deep", 5, 100000000), status=1)
+    check("No space left on device" in err, f"it said {err!r}")
+
+
+# --- the comments ------------------------------------------------------------
+
+
+@test
+def the_profile_tells_how_it_was_made():
+    load()
+    keep_busy(0)
+    # Some go by the filter, and some are cut.
+    start(*workload("deep", 100, 10**12))
+    recording = Recording("-F", 499, "-C", 0, "--max-depth", 20, "--exclude-comm", "deep x")
+    session = recording.session()
+    recording.wait_for(session, "samples", 200)
+    run("stackbeat", "rate", 250)
+    recording.wait_for(session, "samples", 400)
+    recording.netlink.session_set(session["session"], state=S.STATE_PAUSED)
+    stats = recording.stats(session)
+    recording.interrupt()
+    profile = recording.profile()
+    text = "\n".join(profile.comments)
+    release = os.uname().release
+    version = (Path(__file__).resolve().parents[2] / "VERSION").read_text().strip()
+    for expected in (rf"^stackbeat {re.escape(version)} on Linux {re.escape(release)} x86_64$",
+                     r"^command: stackbeat record -o \S+ -F 499 -C 0 --max-depth 20 "
+                     r"--exclude-comm deep x$",
+                     rf"^throttled: {stats['throttled']} times$",
+                     rf"^samples: {stats['samples']}$",
+                     rf"^lost: {stats['lost_full'] + stats['lost_tail']} \(ring full "
+                     rf"{stats['lost_full']}, bad reader position {stats['lost_tail']}\)$",
+                     r"^truncated: \d+ \(kernel \d+, max-depth \d+, unreadable-memory \d+, "
+                     r"bad-frame-pointer \d+, exec \d+\)$",
+                     rf"^missed ticks: {stats['missed']}$",
+                     rf"^ticks without a sample: idle {stats['idle']}, filtered "
+                     rf"{stats['filtered']}$"):
+        check(re.search(expected, text, re.M), f"no {expected!r} in {text}")
+    rate = re.search(r"^rate: 499 Hz requested, ([\d.]+) Hz on average, on (\d+) CPUs$", text,
+                     re.M)
+    check(rate, f"no rate in {text}")
+    check(abs(float(rate[1]) - stats["beats"] * 1e9 / stats["time"]) <= 0.06,
+          f"a mean rate of {rate[1]} Hz, from {stats}")
+    check_equal(int(rate[2]), len(online_cpus()), "CPUs")
+    cost = re.search(r"^overhead: (\d+) ns in the kernel, (\d+) ns in the reader, ([\d.]+) % of the "
+                     "machine$", text, re.M)
+    check(cost, f"no cost in {text}")
+    # The worker writes the last records after the counters were read.
+    least = stats["cost"] + stats["worker_cost"] + stats["probe_cost"]
+    check_within(int(cost[1]), (least, least + stats["worker_cost"]), "cost in the kernel")
+    share = 100 * (int(cost[1]) + int(cost[2])) / (profile.duration_nanos * len(online_cpus()))
+    check(abs(float(cost[3]) - share) <= 0.001 + share / 100,
+          f"{cost[3]} % of the machine, computed are {share}")

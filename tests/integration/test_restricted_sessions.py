@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a restricted session may tell is what its opener sees from where he is: of his pid, control
+group and mount namespaces, and of files that he can get at. What nobody may have, where the kernel is
+locked down (tests/env/vm/run --env STACKBEAT_LOCKDOWN=1: that can't be undone)."""
+
+import ctypes
+import errno
+import fcntl
+import os
+import shutil
+import signal
+import struct
+import subprocess
+from pathlib import Path
+
+from harness import (cgroup_mount, check, check_equal, defer, fails_with, load, make_cgroup, record,
+                     run, samples_of, temporary_directory, test, wait_until, workload, WORKLOADS)
+from address_spaces import Spaces
+from stackbeat import Object, S, Session, Space
+from test_permissions import allow, busy_as, copy_of_threads
+from other_users import ALICE, as_user, become, CAP_PERFMON, libc
+
+CLONE_NEWPID, CLONE_NEWCGROUP = 0x20000000, 0x02000000
+BOTH = S.PART_KERNEL | S.PART_USER
+LOCKDOWN = Path("/sys/kernel/security/lockdown")
+
+
+def where_it_may_be_locked_down(function):
+    return test(function) if os.environ.get("STACKBEAT_LOCKDOWN") else function
+
+
+def unshare(flags):
+    if libc.unshare(flags):
+        raise OSError(ctypes.get_errno(), "unshare")
+
+
+def as_root_child(function, *arguments):
+    """What the function returns, in a process of its own: namespaces and root of this one stay as they are."""
+    return as_user(0, function, *arguments, capabilities=range(CAP_PERFMON))
+
+
+def told_by(session, enough):
+    """Samples and records of the metadata until there are enough of them."""
+    session.map_metadata()
+    session.start()
+    samples, records = [], []
+
+    def look():
+        nonlocal samples, records
+        samples += session.read()
+        records += session.meta.read()
+        return enough(samples, records)
+    wait_until(look, "samples and their metadata")
+    session.stop()
+    samples += session.read()
+    wait_until(lambda: not session.pending, "the rest")
+    return samples, records + session.meta.read()
+
+
+# --- namespaces ----------------------------------------------------------------
+
+
+def in_namespaces(cgroup, path, function):
+    """Runs the program as the first process of a pid namespace, and the function as its second one, both as ALICE
+    and in a control group that is the root of its namespace; gives the function's end."""
+    (cgroup / "cgroup.procs").write_text(str(os.getpid()))
+    unshare(CLONE_NEWPID | CLONE_NEWCGROUP)
+    first = os.fork()
+    if not first:
+        os.sched_setaffinity(0, {0})
+        become(ALICE)
+        os.execv(path, [path, "1"])
+    try:
+        return as_user(ALICE, function)
+    finally:
+        os.kill(first, signal.SIGKILL)
+        os.waitpid(first, 0)
+
+
+@test
+def ids_and_control_groups_are_those_of_the_openers_namespaces():
+    allow()
+    path = copy_of_threads(0o755)
+    outside = busy_as(ALICE, path)
+    cgroup = make_cgroup(cgroup_mount(), "stackbeat-policy")
+
+    def look():
+        with Session(rate=1000, cpus="0", watermark=4096) as session:
+            session.set(pids=[1])
+            told = session.get()
+            session.set(pids=[])
+            samples, records = told_by(session, lambda samples, records: len(samples) >= 300 and any(
+                isinstance(record, Space) for record in records))
+            return (os.getpid(), told["owner"], told["pids"], {sample.pid for sample in samples},
+                    {sample.tid for sample in samples},
+                    [record for record in records if isinstance(record, Space)])
+
+    own, owner, pids, seen, threads, spaces = as_root_child(in_namespaces, cgroup, path, look)
+    check_equal((own, owner), (2, 2), "id of the opener, and what is told of it")
+    check_equal(pids, [1], "processes of the filter")
+    check_equal(seen, {1}, f"processes that were sampled (outside is {outside.pid})")
+    check(threads <= set(range(1, 20)), f"threads: {threads}")
+    check_equal({(space.pid, space.ns_pid, space.parent, space.cgroup_path) for space in spaces},
+                {(1, 1, 0, "/")}, "id, own id, parent and control group")
+
+
+# --- files ---------------------------------------------------------------------
+
+
+def objects_of(path, user=ALICE):
+    """What a user can open of a file that his process maps: 0, or why he can't."""
+    def open_it():
+        with Session(rate=1000, cpus="0", watermark=4096) as session:
+            spaces = Spaces(session, keep=True, names=False)
+            session.start()
+
+            def told():
+                spaces.read()
+                return [told.object for told in spaces.objects.values() if told.path == str(path)]
+            number = wait_until(told, str(path))[0]
+            try:
+                os.close(session.open_object(number))
+            except OSError as error:
+                return error.errno
+            return 0
+    return as_user(user, open_it)
+
+
+@test
+def files_behind_directories_that_are_closed_are_not_opened():
+    allow()
+    path = copy_of_threads(0o755)
+    directory = path.parent / "directory"
+    inner = directory / "inner"
+    inner.mkdir(parents=True)
+    moved = path.rename(inner / "threads")
+    busy_as(ALICE, moved)
+    check_equal(objects_of(moved), 0, "a file that can be reached")
+    for closed in (inner, directory):
+        closed.chmod(0o700)
+        check_equal(objects_of(moved), errno.EACCES, f"a file below {closed.name}, closed")
+        closed.chmod(0o711)
+        check_equal(objects_of(moved), 0, f"a file below {closed.name}, which can't be read")
+    # The directories below which it is mounted count, not those below which it was.
+    mounted = temporary_directory()
+    mounted.chmod(0o755)
+    (mounted / "there").mkdir()
+    run("mount", "--bind", inner, mounted / "there")
+    defer(run, "umount", "-l", mounted / "there")
+    directory.chmod(0o700)
+    busy_as(ALICE, mounted / "there" / "threads")
+    check_equal(objects_of(mounted / "there" / "threads"), 0, "a file that is mounted where all may go")
+    mounted.chmod(0o700)
+    check_equal(objects_of(mounted / "there" / "threads"), errno.EACCES, "and where nobody may")
+
+
+@test
+def deleted_files_are_opened_where_their_directory_is_open():
+    allow()
+    path = copy_of_threads(0o755)
+    busy_as(ALICE, path)
+    path.unlink()
+    check_equal(objects_of(path), 0, "a deleted file")
+    path.parent.chmod(0o700)
+    check_equal(objects_of(path), errno.EACCES, "of a directory that is closed")
+
+
+@test
+def paths_are_those_from_the_openers_root():
+    allow()
+    directory = temporary_directory()
+    directory.chmod(0o755)
+    (directory / "jail").mkdir()
+    # A name that begins as that of the root does.
+    (directory / "jailer").mkdir()
+    for name in ("jail", "jailer"):
+        shutil.copy(WORKLOADS / "threads", directory / name / f"in-{name}")
+        busy_as(ALICE, directory / name / f"in-{name}")
+    for name in ("dev", "sys"):
+        (directory / "jail" / name).mkdir()
+        run("mount", "--rbind", f"/{name}", directory / "jail" / name)
+        defer(run, "umount", "-l", directory / "jail" / name)
+
+    def look():
+        os.chroot(directory / "jail")
+        os.chdir("/")
+        become(ALICE)
+        with Session(rate=1000, cpus="0", watermark=4096) as session:
+            _, records = told_by(session, lambda _, records: len({
+                record.pid for record in records if isinstance(record, Space)}) >= 2)
+            objects = [record for record in records if isinstance(record, Object)]
+            own = [told.object for told in objects if told.path]
+            for number in own:
+                os.close(session.open_object(number))
+            return {told.path for told in objects}
+    check_equal(as_root_child(look), {"/in-jail", ""}, "paths")
+
+
+# --- processes that have ended -------------------------------------------------
+
+
+@test
+def processes_that_end_at_once_have_their_names():
+    """The worker comes when many of them are no more."""
+    allow()
+    count = 200
+
+    def look():
+        os.sched_setaffinity(0, {0})
+        with Session(rate=S.USER_RATE_MAX, cpus="0", watermark=4096, budget=S.BUDGET_DEFAULT) as session:
+            program = []
+
+            def ended(*_):
+                if not program:
+                    program.append(subprocess.Popen(["/bin/sh", "-c", f"for i in $(seq {count}); do "
+                                                     f"{WORKLOADS}/deep 3 20000; done"],
+                                                    stdout=subprocess.DEVNULL))
+                return program[0].poll() is not None
+            samples, records = told_by(session, ended)
+            return ({(sample.pid, sample.space) for sample in samples if sample.space},
+                    {record.space for record in records if isinstance(record, Space)},
+                    session.stats())
+    seen, told, stats = as_user(ALICE, look)
+    check(len({pid for pid, _ in seen}) > count / 4, f"few were sampled: {seen}")
+    check_equal({space for _, space in seen} - told, set(), f"spaces without a record, of {stats}")
+    check_equal(stats["spaces_lost"], 0, f"spaces that were lost, of {stats}")
+
+
+# --- lockdown ------------------------------------------------------------------
+
+
+@where_it_may_be_locked_down
+def a_kernel_that_is_locked_down_has_no_kernel_part():
+    load()
+    if not LOCKDOWN.exists():
+        run("mount", "-t", "securityfs", "none", "/sys/kernel/security")
+    with Session() as session:
+        check_equal(session.get()["parts"], BOTH, "parts before it is locked down")
+        LOCKDOWN.write_text("confidentiality")
+        for parts in (S.PART_KERNEL, BOTH):
+            with fails_with(errno.EPERM, "the kernel part", "the kernel is locked down"):
+                session.set(parts=parts)
+    with Session() as session:
+        check_equal(session.get()["parts"], S.PART_USER, "parts of a session")
+    reader = workload("sysread", 300000)
+    profile, _, err = record("-F", 997, command=reader)
+    check_equal([line for line in err.splitlines() if "locked down" in line],
+                ["stackbeat: the kernel is locked down: the user part alone is recorded"], "message")
+    samples = samples_of(profile, "sysread")
+    check(samples and not any(frame.address >> 63 for sample in samples for frame in sample.frames),
+          "no samples, or kernel frames")
+    _, err = run("stackbeat", "record", "--kernel", "-o", temporary_directory() / "profile", *reader,
+                 status=1)
+    check("the kernel is locked down: no kernel part" in err, f"message {err!r}")
+    _, _, err = record("-F", 997, "--user", command=reader)
+    check("locked down" not in err, f"a message that nobody needs: {err!r}")
+
+
+# --- ioctl ---------------------------------------------------------------------
+
+
+@test
+def the_numbers_of_namespaces_are_not_those_of_objects():
+    load()
+    with Session() as session:
+        for number in (1, 2):
+            with fails_with(errno.ENOTTY, "a number of nsfs"):
+                fcntl.ioctl(session.fd, 0x4008b700 | number, struct.pack("=Q", 1))
+            with fails_with(errno.ENOENT, "no such object"):
+                fcntl.ioctl(session.fd, 0x40080000 | S.IOC_MAGIC << 8 | number, struct.pack("=Q", 1))

@@ -1,0 +1,464 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Sessions are changed while they run: at once, and without a wrong weight. All of this is
+driven by messages made here, from what stackbeat.h says of them."""
+
+import json
+import math
+import os
+import random
+import re
+import select
+import time
+
+from harness import (check, check_balance, check_equal, comment, exact_test, load, PATIENCE, Recording,
+                     run, start, test, use, wait_until, workload)
+from stackbeat import Events, online_cpus, S, Session
+from sample_weights import by_cpu, check_span, keep_busy
+
+PARTS_ALL = S.PART_KERNEL | S.PART_USER
+# A kernel that checks itself is not throttled either.
+SETTINGS = {"ring_size": 16 << 20, "watermark": 64 << 10, "budget": S.BUDGET_MAX}
+
+
+def period_of(sample):
+    return sample.weight // (1 + sample.missed)
+
+
+def period(rate):
+    return 10**9 // rate
+
+
+def wait_for_beats(session, count):
+    at = session.stats()["beats"]
+    wait_until(lambda: session.stats()["beats"] >= at + count, f"{count} beats")
+
+
+@test
+def a_rate_takes_effect_within_one_old_period():
+    for cpu in online_cpus()[:2]:
+        keep_busy(cpu)
+    with Session(rate=1, **SETTINGS) as session:
+        session.start()
+        old = 1
+        for rate in (1000, 3, 500, 20, 2000, 1, 250):
+            session.set(rate=rate)
+            at = time.monotonic_ns()
+            check_equal(session.stats()["rate"], rate, "rate in effect")
+            wait_for_beats(session, 8 if rate < 50 else 100)
+            samples = session.read()
+            for cpu, own in by_cpu(samples).items():
+                after = [period_of(sample) for sample in own if sample.time > at]
+                # A beat that was due before the change, or had missed some, comes as it would have.
+                check(set(after[:1]) <= {period(old), period(rate)} and set(after[1:]) <= {period(rate)},
+                      f"CPU {cpu}, from {old} to {rate} Hz: periods of {after}")
+            check(all(any(sample.cpu == cpu and period_of(sample) == period(rate)
+                          for sample in samples) for cpu in online_cpus()[:2]) or rate < 50,
+                  f"no sample of {rate} Hz on some CPU")
+            old = rate
+        session.stop()
+        check_balance(session.stats())
+
+
+@test
+def a_rate_takes_effect_on_cpus_that_were_idle():
+    cpu = online_cpus()[-1]
+    with Session(rate=1, cpus=str(cpu), **SETTINGS) as session:
+        session.start()
+        time.sleep(1.6)
+        session.read()
+        session.set(rate=1000)
+        at = time.monotonic_ns()
+        keep_busy(cpu)
+        wait_for_beats(session, 100)
+        samples = [sample for sample in session.read() if sample.time > at]
+        check_equal({period_of(sample) for sample in samples}, {period(1000)}, "periods")
+
+
+@exact_test
+def beats_go_on_in_their_own_measure_of_time():
+    """With equal intervals each beat comes one period after the one before, where each moment
+    counts by the rate that was set then. That excludes a beat that is lost, doubled, or begun
+    anew by a change."""
+    load()
+    keep_busy(0)
+    choice = random.Random(1)
+    changes = []
+    with Session(rate=500, fixed=1, **SETTINGS) as session:
+        session.start()
+        for _ in range(300):
+            rate = choice.choice((100, 200, 400, 500, 800, 1000, 1600))
+            before = time.monotonic_ns()
+            session.set(rate=rate)
+            changes.append((before, time.monotonic_ns(), rate))
+            end = time.monotonic_ns() + choice.randrange(8000000)
+            while time.monotonic_ns() < end:
+                pass
+        session.stop()
+        samples = session.read()
+        check_balance(session.stats())
+        check_equal(session.stats()["throttled"], 0, "throttled")
+
+    def phase(moment):
+        """(periods passed since the first change, how wrong that may be)."""
+        passed = unsure = 0.0
+        for (before, after, rate), (until, _, _) in zip(changes, changes[1:] + [(10**30, 0, 0)]):
+            if moment <= before:
+                break
+            passed += (min(moment, until) - before) / period(rate)
+        for before, after, rate in changes:
+            # Somewhere in the call it took effect; at 1,600 Hz it may matter most.
+            if before <= moment + 10**7 and after >= moment - 2 * 10**7:
+                unsure += (after - before) / period(1600)
+        return passed, unsure
+
+    samples = [sample for sample in samples if sample.time > changes[0][1]]
+    check(len(samples) >= 300, f"only {len(samples)} samples")
+    for earlier, later in zip(samples, samples[1:]):
+        (begin, unsure), (end, more) = phase(earlier.time), phase(later.time)
+        check(abs(end - begin - 1 - later.missed) <= 0.05 + unsure + more,
+              f"{end - begin:.3f} periods between two beats, {later.missed} were missed, "
+              f"unsure by {unsure + more:.3f}")
+
+
+@test
+def weights_add_up_across_many_changes_of_the_rate():
+    """A weight is a multiple of a period that was in force, and the sum is the time that
+    passed: a change adds the variance of less than one interval and a half."""
+    keep_busy(0)
+    choice = random.Random(2)
+    rates = [700]
+    samples = []
+    with Session(rate=rates[0], cpus="0", **SETTINGS) as session:
+        session.start()
+        while len(rates) < 300:
+            rates.append(choice.randrange(700, 5000))
+            session.set(rate=rates[-1])
+            wait_for_beats(session, choice.randrange(30))
+            samples += session.read()
+        session.stop()
+        samples += session.read()
+        stats = session.stats()
+        check_balance(stats)
+        check_equal(stats["samples"], stats["beats"], "beats that were samples")
+        check_equal(stats["time"], sum(sample.weight for sample in samples), "time of the beats")
+        throttled = stats["throttled"]
+    periods = {period(rate) << shift for rate in rates for shift in range(8 if throttled else 1)}
+    wrong = {period_of(sample) for sample in samples} - periods
+    check(not wrong, f"weights that were never in force: {sorted(wrong)[:5]}")
+    span = samples[-1].time - samples[0].time
+    claimed = sum(sample.weight for sample in samples[1:])
+    longest = 1.5 * max(period_of(sample) for sample in samples)
+    bound = 5 * math.sqrt(sum(period_of(sample) ** 2 for sample in samples) / 12
+                          + len(rates) * longest ** 2) + longest
+    check(bound < span / 10, f"{span} ns are too few to tell, bound {bound:.0f}")
+    check(abs(claimed - span) <= bound, f"{claimed} ns claimed of {span}, allowed are {bound:.0f}")
+
+
+@test
+def a_paused_session_takes_no_samples():
+    keep_busy(0)
+    with Session(rate=1000, cpus="0", **SETTINGS) as session:
+        session.start()
+        for _ in range(5):
+            wait_for_beats(session, 20)
+            session.set(state=S.STATE_PAUSED)
+            paused = time.monotonic_ns()
+            samples = session.read()
+            check(all(sample.time <= paused for sample in samples), "a sample while paused")
+            check_span(samples, False, "up to the pause")
+            check_equal((session.get()["state"], session.stats()["rate"]), (S.STATE_PAUSED, 0),
+                        "state and rate while paused")
+            poll = select.poll()
+            poll.register(session.fd, select.POLLIN)
+            check_equal(poll.poll(0), [], "what poll() says while paused")
+            beats = session.stats()["beats"]
+            run("/bin/true")
+            check_equal(session.stats()["beats"], beats, "beats while paused")
+            # Settings can be changed meanwhile.
+            session.set(rate=997)
+            session.set(rate=1000)
+            session.set(state=S.STATE_RUNNING)
+            resumed = time.monotonic_ns()
+            wait_for_beats(session, 1)
+            first = session.read()[0]
+            check(first.time > paused and first.time - resumed < 60 * 10**9, "times")
+            # What passed while it was paused is in no weight.
+            check(first.weight <= first.time - paused + period(1000),
+                  f"{first.weight} ns in the first sample, {first.time - paused} since the pause")
+        session.stop()
+        check_balance(session.stats())
+
+
+@test
+def a_filter_is_changed_at_once():
+    wanted = [keep_busy(0), keep_busy(0)]
+    with Session(rate=1000, cpus="0", pids=[wanted[0].pid], **SETTINGS) as session:
+        session.start()
+        for process in (*wanted[::-1], *wanted):
+            session.set(pids=[process.pid])
+            at = time.monotonic_ns()
+            written = session.stats()["samples"]
+            wait_until(lambda written=written: session.stats()["samples"] >= written + 50,
+                       "samples")
+            pids = {sample.pid for sample in session.read() if sample.time > at}
+            check_equal(pids, {process.pid}, "processes after the change")
+        session.set(pids=[])
+        wait_until(lambda: {process.pid for process in wanted}
+                   <= {sample.pid for sample in session.read()}, "samples of both")
+
+
+@test
+def depth_and_parts_are_changed_at_once():
+    start(*workload("deep", 100, 10**12))
+    with Session(rate=1000, **SETTINGS) as session:
+        session.start()
+        for settings, right in (
+                ({"max_depth": 10}, lambda sample: len(sample.user) <= 10),
+                ({"max_depth": 255}, lambda sample: len(sample.user) <= 255),
+                ({"max_depth": 1}, lambda sample: len(sample.user) <= 1),
+                ({"parts": S.PART_USER}, lambda sample: not sample.kernel),
+                ({"parts": S.PART_KERNEL, "max_depth": 255}, lambda sample: not sample.user),
+                ({"parts": PARTS_ALL}, lambda sample: sample.kernel or sample.user)):
+            session.set(**settings)
+            at = time.monotonic_ns()
+            wait_for_beats(session, 100)
+            samples = [sample for sample in session.read() if sample.time > at]
+            check(all(map(right, samples)), f"a sample that {settings} does not allow")
+            if settings == {"max_depth": 255}:
+                check(any(len(sample.user) == 103 for sample in samples), "no whole stack")
+        session.stop()
+        check_balance(session.stats())
+
+
+@test
+def cpus_are_changed_at_once():
+    """At a rate at which samples are read here faster than they come."""
+    first, second = online_cpus()[:2]
+    for cpu in (first, second):
+        keep_busy(cpu)
+    with Session(rate=200, cpus=str(first), **SETTINGS) as session:
+        session.start()
+        for wanted in ({second}, {first, second}, {first}, {second}, {first, second}):
+            session.set(cpus=",".join(map(str, wanted)))
+            at = time.monotonic_ns()
+            beating = {cpu for cpu, stats in session.get()["cpu_stats"].items() if stats["rate"]}
+            check_equal(beating, wanted, "CPUs that beat after the change")
+            session.map()
+            wait_for_beats(session, 100)
+            seen = set()
+            # A virtual CPU may stand still for as long as another one took for its 100.
+            wait_until(lambda at=at, seen=seen, wanted=wanted: seen.update(
+                sample.cpu for sample in session.read() if sample.time > at) or seen >= wanted,
+                "samples of all CPUs")
+            check_equal(seen, wanted, "CPUs after the change")
+        session.stop()
+        check_balance(session.stats())
+
+
+@test
+def a_cpu_that_comes_in_wakes_its_reader():
+    """poll() returns for the ring of a CPU that was not yet mapped when it began to wait."""
+    first, second = online_cpus()[:2]
+    keep_busy(second)
+    with Session(rate=1000, cpus=str(first), watermark=4096) as session:
+        session.start()
+        session.rings = [ring for ring in session.rings if ring.cpu == first or ring.close()]
+        session.set(cpus=str(second))
+        check(session.poll() & select.POLLIN, "no POLLIN")
+        session.map()
+        check(session.read(), "no samples of the CPU that came in")
+
+
+@test
+def changes_from_all_sides_at_once():
+    """Four processes change a running session at random, a fifth reads it."""
+    for cpu in online_cpus()[:2]:
+        keep_busy(cpu)
+    process = start(*workload("threads", 1))
+    # Small rings: a reading ends soon where samples come faster than they are read here.
+    with Session(rate=1000, **SETTINGS | {"ring_size": 256 << 10}) as session:
+        session.start()
+        children = []
+        for seed in range(4):
+            child = os.fork()
+            if not child:
+                status = 1
+                try:
+                    choice = random.Random(seed)
+                    # Each waits for grace periods, long ones where a kernel checks all.
+                    for _ in range(150 if PATIENCE == 1 else 40):
+                        session.netlink.__init__()
+                        session.set(**choice.choice((
+                            {"rate": choice.randrange(1, 5000)}, {"pids": [process.pid]},
+                            {"pids": []}, {"cpus": "0"}, {"cpus": ""}, {"fixed": 1}, {"fixed": 0},
+                            {"exclude_comms": ["nobody"]}, {"state": S.STATE_PAUSED},
+                            {"state": S.STATE_RUNNING}, {"max_depth": choice.randrange(1, 1023)},
+                            {"budget": choice.randrange(1, 500)}, {"inherit": 0},
+                            {"inherit": 1}, {"parts": choice.randrange(1, 4)})))
+                        session.netlink.close()
+                    status = 0
+                finally:
+                    os._exit(status)
+            children.append(child)
+        samples = []
+        while children:
+            samples += session.read()
+            done, status = os.waitpid(-1, os.WNOHANG)
+            if done in children:
+                check_equal(status, 0, "status of one that changes")
+                children.remove(done)
+        session.set(state=S.STATE_RUNNING, rate=1000, pids=[], cpus="", parts=PARTS_ALL)
+        wait_for_beats(session, 20)
+        session.stop()
+        samples += session.read()
+        stats = session.stats()
+        check_balance(stats)
+        check_equal(len(samples), stats["samples"], "samples")
+
+
+# --- by the command ----------------------------------------------------------
+
+
+def session_line(word, session):
+    """A pattern of a line of `stackbeat events` about a session."""
+    return rf"^\d+\.\d{{6}}  session {session}  {word}"
+
+
+@test
+def events_are_printed():
+    keep_busy(0)
+    path = "/run/stackbeat-events"
+    with open(path, "w", encoding="utf-8") as file:
+        printer = start("stackbeat", "events", stdout=file)
+
+    def said(pattern):
+        with open(path, encoding="utf-8") as lines:
+            return re.search(pattern, lines.read(), re.M)
+
+    def joined():
+        Session().close()
+        return said("closed")
+
+    wait_until(joined, "the first event")
+    recording = Recording("-F", 20000, "--budget", "0.1", "-C", 0)
+    session = recording.session()["session"]
+    own = rf"\({recording.process.pid}\)"
+    wait_until(lambda: said(session_line(rf"opened by stackbeat {own}", session)), "opened")
+    wait_until(lambda: said(session_line(rf"changed by stackbeat {own}: 20000 Hz, running",
+                                         session)), "started")
+    wait_until(lambda: said(session_line(r"throttled on CPU 0 to \d+ Hz", session)), "throttled")
+    run("stackbeat", "rate", 321)
+    wait_until(lambda: said(session_line(r"changed by stackbeat \(\d+\): 321 Hz, running",
+                                         session)), "a changed rate")
+    # Less than what throttling leaves of any rate: a beat is within this budget on its own.
+    run("stackbeat", "rate", 2)
+    wait_until(lambda: said(session_line("recovered on CPU 0 to 2 Hz", session)), "recovered")
+    run("stackbeat", "pause", "--session", session)
+    wait_until(lambda: said(session_line(r"changed by stackbeat \(\d+\): 2 Hz, paused",
+                                         session)), "paused")
+    run("stackbeat", "resume")
+    recording.interrupt()
+    recording.process.wait()
+    wait_until(lambda: said(session_line("closed$", session)), "closed")
+
+    with Session(rate=5000, cpus="0", ring_size=S.RING_SIZE_MIN) as lossy:
+        lossy.start()
+        wait_until(lambda: said(session_line(r"lost \d+ records on CPU 0", lossy.id)), "lost")
+    cpu = online_cpus()[-1]
+    with Session(rate=100) as session:
+        session.start()
+        for value, word in (("0", "gone"), ("1", "back")):
+            with open(f"/sys/devices/system/cpu/cpu{cpu}/online", "w", encoding="utf-8") as file:
+                file.write(value)
+            wait_until(lambda word=word: said(session_line(rf"CPU {cpu} {word}$", session.id)),
+                       f"CPU {word}")
+    check(printer.poll() is None, "it ended by itself")
+    with open(path, encoding="utf-8") as lines:
+        for line in lines.read().splitlines():
+            check(re.match(session_line(r"\w", r"\d+"), line), f"a line {line!r}")
+    os.unlink(path)
+
+
+@test
+def losses_are_told_once_a_second_and_all_of_them():
+    events = use(Events())
+    keep_busy(0)
+    with Session(rate=2000, cpus="0", ring_size=S.RING_SIZE_MIN) as session:
+        session.start()
+        wait_until(lambda: session.stats()["lost_full"] >= 3000, "losses")
+        session.stop()
+        lost = session.stats()["lost_full"]
+        wait_until(lambda: sum(event["event_count"] for event in events.of(session.id, "lost"))
+                   == lost, f"{lost} losses in the events")
+        times = [event["time"] for event in events.of(session.id, "lost")]
+        # The last one is that of the stop. Each is sent a moment after its beat.
+        early = [later - earlier for earlier, later in zip(times, times[1:-1])
+                 if later - earlier < 10**9 / 2]
+        check(not early, f"losses were told {early} ns apart")
+        check({event["cpu"] for event in events.of(session.id, "lost")} == {0}, "CPUs")
+
+
+@test
+def a_recording_is_paused_resumed_and_told_of():
+    keep_busy(0)
+    recording = Recording("-F", 500, "-C", 0)
+    session = recording.session()
+    recording.wait_for(session, "samples", 100)
+    run("stackbeat", "pause")
+    stats = recording.stats(session)
+    out, _ = run("stackbeat", "status", "--json")
+    told = json.loads(out)
+    module = recording.netlink.module()
+    check_equal((told["version"], told["abi"], told["rate_max"]),
+                (module["version"], module["abi"], module["rate_max"]), "the module")
+    told, = told["sessions"]
+    own = recording.netlink.session_get(session["session"])
+    expected = {name: own[name] for name in ("session", "owner_comm", "rate", "cpus", "max_depth",
+                                             "ring_size", "watermark")}
+    expected |= {"owner_pid": own["owner"], "state": "paused", "budget_permille": own["budget"],
+                 "kernel": True, "user": True, "fixed": False, "restricted": False}
+    for name, counter in (("beats", "beats"), ("samples", "samples"),
+                          ("lost_ring_full", "lost_full"), ("lost_wrong_tail", "lost_tail"),
+                          ("idle", "idle"), ("filtered", "filtered"),
+                          ("missed_intervals", "missed"), ("cost_ns", "cost"),
+                          ("time_ns", "time"), ("throttled", "throttled"), ("rate_now", "rate"),
+                          ("spaces", "spaces"), ("spaces_lost", "spaces_lost"),
+                          ("changes", "changes"), ("changes_lost", "changes_lost"),
+                          ("mappings_left_out", "mappings_left_out"),
+                          ("objects_left_out", "objects_left_out")):
+        expected[name] = stats[counter]
+    # The worker goes on meanwhile.
+    check(told.pop("worker_cost_ns") >= stats["worker_cost"] > 0, f"time of the worker: {stats}")
+    check(told.pop("probe_cost_ns") >= stats["probe_cost"], f"time of the probe: {stats}")
+    # The reader gives them back meanwhile.
+    check(told.pop("objects") <= stats["objects"], f"{stats['objects']} objects were kept")
+    check_equal(told, expected, "status --json")
+    out, _ = run("stackbeat", "status")
+    check("paused" in out, f"status says {out}")
+    run("stackbeat", "resume")
+    recording.wait_for(session, "samples", stats["samples"] + 50)
+    run("stackbeat", "pause", "--session", session["session"])
+    stats = recording.stats(session)
+    check(recording.process.poll() is None, "a paused recording has ended")
+    recording.interrupt()
+    profile = recording.profile()
+    check_equal(profile.total("samples"), stats["samples"], "samples")
+    check_equal(profile.total("cpu"), stats["time"], "CPU time")
+    check_equal(comment(profile, "samples")[""], stats["samples"], "samples in the comment")
+
+
+@test
+def what_is_not_there_cannot_be_paused():
+    load()
+    for command in ("pause", "resume"):
+        for arguments in ((), ("--session", 4000000000)):
+            _, err = run("stackbeat", command, *arguments, status=1)
+            check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
+        for arguments in (("x",), ("--session",), ("--session", "0"), ("--nonsense",)):
+            _, err = run("stackbeat", command, *arguments, status=2)
+            check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
+    with Session(), Session():
+        _, err = run("stackbeat", "pause", status=1)
+        check("session" in err, f"two sessions: {err!r}")
+    _, err = run("stackbeat", "events", "x", status=2)
+    check_equal(len(err.splitlines()), 1, f"lines of {err!r}")

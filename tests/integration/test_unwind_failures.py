@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Kernel stacks that the unwinder can't walk hold no words that are no code.
+
+With a module that has such stacks: tests/stress/stray/run."""
+
+import os
+from pathlib import Path
+
+from harness import check, check_equal, defer, load, run, start, test, workload
+from stackbeat import END_NAMES, S, Session
+
+MODULE = os.environ.get("STACKBEAT_STRAY")
+PARAMETERS = Path("/sys/module/stray/parameters")
+
+
+def with_module(function):
+    return test(function) if MODULE else function
+
+
+def kernel_code():
+    """Where the code of the kernel and its modules is: by their names."""
+    symbols = {}
+    for line in Path("/proc/kallsyms").read_text().splitlines():
+        address, _, name = line.split()[:3]
+        if name in ("_stext", "_etext"):
+            symbols[name] = int(address, 16)
+    code = {"kernel": range(symbols["_stext"], symbols["_etext"])}
+    for line in Path("/proc/modules").read_text().splitlines():
+        words = line.split()
+        code[words[0]] = range(int(words[5], 16), int(words[5], 16) + int(words[1]))
+    return code
+
+
+@with_module
+def frames_are_code_where_the_unwinder_goes_astray():
+    load()
+    run("insmod", MODULE)
+    defer(run, "rmmod", "stray")
+    code = kernel_code()
+    word = int((PARAMETERS / "word").read_text())
+    check(word >> 63 and not any(word in part for part in code.values()), f"word {word:#x}")
+    reader = start(*workload("sysread", 10**9))
+    with Session(rate=1000, parts=S.PART_KERNEL, watermark=4096, budget=S.BUDGET_MAX) as session:
+        session.start()
+        spinner = start("/bin/sh", "-c", f"echo 1000 >{PARAMETERS}/spin")
+        samples = session.read_until(lambda samples: sum(
+            sample.pid == spinner.pid and sample.kernel[0] in code["stray"]
+            for sample in samples) >= 100)
+        session.stop()
+        samples += session.read()
+    check_equal(spinner.wait(), 0, "status of what spins")
+    astray = [sample for sample in samples if sample.kernel[0] in code["stray"]]
+    for sample in astray:
+        for frame in sample.kernel:
+            check(any(frame in part for part in code.values()),
+                  f"{frame:#x} is no code (a word of the stack is {word:#x}), in {sample}")
+        check_equal(END_NAMES[sample.kernel_end], "frame", "end of a stack that is not whole")
+    whole = {END_NAMES[sample.kernel_end] for sample in samples if sample.pid == reader.pid}
+    check_equal(whole, {"root"}, "ends of the stacks of a program that reads")

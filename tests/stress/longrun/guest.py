@@ -1,0 +1,202 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""The guest's part of tests/stress/longrun/run: records for LONGRUN_SECONDS under a load that goes round, and leaves
+the profile and what it has measured to judge.py.
+"""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "integration"))
+
+import harness  # pylint: disable=wrong-import-position
+import judge  # pylint: disable=wrong-import-position
+
+SECONDS = int(os.environ["LONGRUN_SECONDS"])
+RATE = 999
+PHASES = 9
+ROUNDS = max(4, SECONDS // (PHASES * 15))
+PHASE_SECONDS = SECONDS / (ROUNDS * PHASES)
+INTERVAL = PHASE_SECONDS / 2
+# The load makes a file for each process, and what is measured does not need all their names.
+NAMING_SECONDS = 300
+OUT = Path("/out")
+CPUS = [path for path in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/online")]
+
+
+def threads(*arguments):
+    return harness.workload("threads", *arguments)
+
+
+def load_of(phase, directory):
+    """A command for each phase; None: nothing to do."""
+    return (None,
+            threads(1),
+            threads(8),
+            harness.workload("churn", harness.WORKLOADS, directory, "chain", 400, 200000),
+            harness.workload("gowork", 60),
+            harness.workload("dlswap", harness.WORKLOADS, 2000, 20000),
+            harness.workload("churn", harness.WORKLOADS, directory, "vfork", 400, 200000, 2),
+            harness.workload("maps", "storm", 20000),
+            harness.workload("sysread", 100000000))[phase % PHASES]
+
+
+class Background:
+    """Has a thread call a function until `ends` is set; join() says how that has failed."""
+
+    def __init__(self, function, ends):
+        self.function, self.ends = function, ends
+        self.failure = None
+        self.thread = threading.Thread(target=self.work, daemon=True)
+        self.thread.start()
+
+    def work(self):
+        try:
+            while not self.ends.is_set():
+                self.function()
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            self.failure = error
+
+    def join(self):
+        self.thread.join()
+        harness.check(not self.failure, f"{type(self.function).__name__}: {self.failure!r}")
+
+
+class Load:
+    """Changes each phase; ends with it."""
+
+    def __init__(self, ends):
+        self.ends = ends
+        self.phase = 0
+
+    def __call__(self):
+        until = time.monotonic() + PHASE_SECONDS
+        while time.monotonic() < until and not self.ends.is_set():
+            # What is killed leaves its files.
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+                command = load_of(self.phase, directory)
+                if command:
+                    self.run(command, until)
+                else:
+                    self.ends.wait(until - time.monotonic())
+        self.phase += 1
+
+    def run(self, command, until):
+        with subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              start_new_session=True) as process:
+            try:
+                status = process.wait(max(0.1, until - time.monotonic()))
+                harness.check_equal(status, 0, f"status of {command}")
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+class Trouble:
+    """CPUs go and come back, and the clock jumps."""
+
+    def __init__(self, choice, ends):
+        self.choice, self.ends = choice, ends
+        self.flips = self.jumps = 0
+
+    def __call__(self):
+        self.ends.wait(self.choice.uniform(1, 10))
+        if CPUS and self.choice.randrange(2):
+            cpu = self.choice.choice(CPUS)
+            before = cpu.read_text()
+            cpu.write_text(self.choice.choice("01"))
+            self.flips += cpu.read_text() != before
+        else:
+            jump = self.choice.choice((-3600, -1, 1, 3600))
+            time.clock_settime(time.CLOCK_REALTIME, time.time() + jump)
+            self.jumps += 1
+
+
+def resident(pid):
+    """Bytes of a process that no file backs."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    return 1024 * int(re.search(r"RssAnon:\s+(\d+)", text)[1])
+
+
+def module_bytes():
+    """What the module has of vmalloc, its code and data without, and of the kernel's own caches."""
+    own = sum(int(line.split()[1]) for line in Path("/proc/vmallocinfo").read_text().splitlines()
+              if re.search(r"\bsb_\w+", line))
+    text = Path("/proc/meminfo").read_text()
+    return own, 1024 * int(re.search(r"SUnreclaim:\s+(\d+)", text)[1])
+
+
+def stats_of(recording, session):
+    try:
+        return recording.stats(session)
+    except OSError as error:
+        recording.process.kill()
+        _, said = recording.process.communicate()
+        raise harness.Failure(f"the recording has ended by itself; it said: {said}") from error
+
+
+def measure(recording, session, began):
+    stats = stats_of(recording, session)
+    own, slab = module_bytes()
+    return {"time": time.monotonic() - began, "reader": resident(recording.process.pid),
+            "module": own, "slab": slab,
+            **{name: stats[name] for name in ("samples", "beats", "spaces", "objects", "spaces_lost",
+                                              "changes_lost", "throttled", *judge.LOST)}}
+
+
+def record():
+    """What judge.py looks at, beside the profile."""
+    ends = threading.Event()
+    load, trouble = Load(ends), Trouble(random.Random(1), ends)
+    recording = harness.Recording("-F", RATE)
+    session = recording.session()
+    began = time.monotonic()
+    measurements = []
+    workers = [Background(load, ends), Background(trouble, ends)]
+    while load.phase < ROUNDS * PHASES and not any(worker.failure for worker in workers):
+        measurements.append({"phase": load.phase, **measure(recording, session, began)})
+        print(f"# {measurements[-1]}", flush=True)
+        time.sleep(INTERVAL)
+    ends.set()
+    for worker in workers:
+        worker.join()
+    for cpu in CPUS:
+        cpu.write_text("1")
+    stats = recording.stop(session)
+    recording.interrupt()
+    try:
+        recording.process.wait(NAMING_SECONDS)
+    except subprocess.TimeoutExpired:
+        recording.interrupt()
+    closing = recording.end()
+    harness.keep(recording, "longrun")
+    print(f"# {load.phase} phases, {trouble.flips} times a CPU went or came, "
+          f"{trouble.jumps} times the clock jumped", flush=True)
+    return {"seconds": SECONDS, "rate": RATE, "phases": PHASES, "rounds": ROUNDS, "measurements": measurements,
+            "stats": stats, "closing": closing, "flips": trouble.flips, "jumps": trouble.jumps,
+            "patience": harness.PATIENCE}
+
+
+def main():
+    harness.load()
+    measured = record()
+    (OUT / "measurements.json").write_text(json.dumps(measured, indent=1))
+    harness.check_sessions_end()
+
+
+try:
+    main()
+except harness.Failure as failure:
+    sys.exit(f"not ok longrun: {failure}")
+finally:
+    harness.undo()
