@@ -53,7 +53,7 @@
  * --------
  * A session beats on each CPU at its rate. By default the intervals are drawn
  * at random, uniformly between half a period and one and a half, so that no
- * program can run in step with them; STACKBEAT_A_FIXED makes them equal. Either
+ * program can run in step with them; STACKBEAT_A_NO_JITTER makes them equal. Either
  * way a sample weighs the mean period (and that of the intervals that were
  * missed before it): the expectation of a sum of weights is the CPU time that
  * was spent there.
@@ -118,7 +118,7 @@
  * says how many were lost before it.
  *
  * A tail beyond the head, or further behind it than the ring is long, is wrong:
- * records are lost and counted as STACKBEAT_S_LOST_TAIL until the tail is right.
+ * records are lost and counted as STACKBEAT_S_LOST_BAD_TAIL until the tail is right.
  *
  * Address spaces
  * --------------
@@ -131,19 +131,19 @@
  * change of the executable mappings, and where they are read again. exec makes
  * another space, fork does too.
  * One process may have had several spaces, even at the same time with the same
- * contents. 0: not known (see STACKBEAT_S_SPACES_LOST).
+ * contents. 0: not known (see STACKBEAT_S_SAMPLES_WITHOUT_SPACE).
  *
  * The first sample of a space has the kernel read the mappings soon afterwards,
  * also if the process has ended by then:
  *
- *	STACKBEAT_RECORD_OBJECT		for each mapped file that is new
- *	STACKBEAT_RECORD_SPACE		the process, and how many mappings follow
+ *	STACKBEAT_RECORD_FILE		for each mapped file that is new
+ *	STACKBEAT_RECORD_ADDRESS_SPACE		the process, and how many mappings follow
  *	STACKBEAT_RECORD_MAPPING	each executable mapping, with the space
  *					record's generation: as they were then
  *
  * and from then on for each change (mmap or mprotect that makes something
  * executable, mremap that moves it) a STACKBEAT_RECORD_MAPPING with the flag
- * STACKBEAT_MAPPING_CHANGE: from its generation on, its range holds this, and no
+ * STACKBEAT_MAPPING_EVENT: from its generation on, its range holds this, and no
  * longer what was there before. What is only unmapped is not reported: nothing can run there.
  *
  * So at generation g an address is, where R is the generation of the space
@@ -159,7 +159,7 @@
  * when something in it is unread for a quarter of a second.
  *
  * A change that could not be told (too many at once) is counted as
- * STACKBEAT_S_CHANGES_LOST; the mappings are read again at one of the next samples
+ * STACKBEAT_S_MMAP_EVENTS_LOST; the mappings are read again at one of the next samples
  * (0.1 s later; twice as late each time that it happens again, up to 10 s), and
  * there is one more space record: `gap` is the first generation that may be
  * missing. Between gap and its generation R, an address is known only where the
@@ -172,7 +172,7 @@
  * one up to the first R is lost, what was there before is not known by what was read.
  *
  * Records of a space may be read before or after the samples that name it. The
- * session page's `pending` is not 0 while there is something still to be written
+ * session page's `metadata_pending` is not 0 while there is something still to be written
  * for samples that are in the rings already: after a stop, a reader drains the
  * metadata ring until it is 0, and once more.
  *
@@ -181,8 +181,8 @@
  * The session keeps each mapped file, so that a reader can have the very file that
  * was mapped, whatever has become of its path:
  *
- *	fd = ioctl(fd, STACKBEAT_IOC_OBJECT_OPEN, &object);
- *	ioctl(fd, STACKBEAT_IOC_OBJECT_RELEASE, &object);
+ *	fd = ioctl(fd, STACKBEAT_IOC_FILE_OPEN, &object);
+ *	ioctl(fd, STACKBEAT_IOC_FILE_RELEASE, &object);
  *
  * The first gives a new read-only, close-on-exec file descriptor, with the rights
  * of the session's opener:
@@ -239,14 +239,14 @@
  * frame to frame within a stack, and may go down when the walk passes from one
  * stack to another (signal stacks, Go's system stacks).
  */
-#define STACKBEAT_STACK_HOPS_MAX 16u
+#define STACKBEAT_FP_DESCENTS_MAX 16u
 
 #define STACKBEAT_META_RING_SIZE (256u << 10) /* bytes */
-#define STACKBEAT_SPACES_MAX 8192u /* that a session remembers at the same time */
-#define STACKBEAT_SPACES_PENDING_MAX 256u /* of a CPU, that are not read yet */
+#define STACKBEAT_ADDRESS_SPACES_MAX 8192u /* that a session remembers at the same time */
+#define STACKBEAT_ADDRESS_SPACES_PENDING_MAX 256u /* of a CPU, that are not read yet */
 #define STACKBEAT_MAPPINGS_MAX 16384u /* executable ones that are read of one space */
 #define STACKBEAT_MAPPINGS_WAITING_MAX 65536u /* read, but without room in the ring yet */
-#define STACKBEAT_OBJECTS_MAX 4096u /* files that a session keeps open */
+#define STACKBEAT_FILES_MAX 4096u /* files that a session keeps open */
 #define STACKBEAT_BUILD_ID_MAX 64u /* bytes */
 #define STACKBEAT_PATH_MAX 4096u /* bytes of a path, with its NUL */
 
@@ -262,7 +262,7 @@ struct stackbeat_session_page {
 	__u32 cpus; /* CPUs are numbered 0 to cpus - 1 */
 	__u32 rings; /* moves when a ring was allocated */
 	__u32 ring_size; /* bytes of data a CPU; final once rings is not 0 */
-	__u32 pending; /* not 0: metadata of samples in the rings is still to come */
+	__u32 metadata_pending; /* not 0: metadata of samples in the rings is still to come */
 };
 
 /* The consumer page: written by the reader. */
@@ -281,9 +281,9 @@ enum stackbeat_record_type {
 	STACKBEAT_RECORD_PAD = 1, /* nothing: skip `size` bytes */
 	STACKBEAT_RECORD_SAMPLE = 2, /* struct stackbeat_sample */
 	/* In the metadata ring: */
-	STACKBEAT_RECORD_SPACE = 3, /* struct stackbeat_space */
+	STACKBEAT_RECORD_ADDRESS_SPACE = 3, /* struct stackbeat_address_space */
 	STACKBEAT_RECORD_MAPPING = 4, /* struct stackbeat_mapping */
-	STACKBEAT_RECORD_OBJECT = 5, /* struct stackbeat_object */
+	STACKBEAT_RECORD_FILE = 5, /* struct stackbeat_file */
 };
 
 /* Each record begins with this. Skip by size the types that you do not know. */
@@ -298,24 +298,24 @@ struct stackbeat_record {
 #define STACKBEAT_SAMPLE_COMPAT (1u << 1) /* the user part is that of a 32-bit program */
 
 /* How a part of a stack ended. */
-enum stackbeat_end {
-	STACKBEAT_END_ROOT = 0, /* at the outermost frame */
-	STACKBEAT_END_DEPTH = 1, /* at the depth limit; there were more frames */
-	STACKBEAT_END_MEMORY = 2, /* at memory that could not be read */
+enum stackbeat_unwind_stop {
+	STACKBEAT_STOP_OUTERMOST = 0, /* at the outermost frame */
+	STACKBEAT_STOP_MAX_DEPTH = 1, /* at the depth limit; there were more frames */
+	STACKBEAT_STOP_FAULT = 2, /* at memory that could not be read */
 	/*
 	 * At a frame pointer that can't be right; in the kernel, where unwinding failed:
 	 * what is left are addresses of kernel text, modules or generated code
 	 */
-	STACKBEAT_END_FRAME = 3,
-	STACKBEAT_END_NO_USER = 4, /* no frames: a kernel thread has no user memory */
-	STACKBEAT_END_OMITTED = 5, /* no frames: left out on request */
-	STACKBEAT_END_NOT_ENTERED = 6, /* no frames: the CPU was not in kernel mode */
+	STACKBEAT_STOP_BAD_FRAME = 3,
+	STACKBEAT_STOP_NO_USER_MEMORY = 4, /* no frames: a kernel thread has no user memory */
+	STACKBEAT_STOP_EXCLUDED = 5, /* no frames: left out on request */
+	STACKBEAT_STOP_USER_MODE = 6, /* no frames: the CPU was not in kernel mode */
 	/*
 	 * No frames: execve() has replaced the memory, and the registers are still those of
 	 * the old program
 	 */
-	STACKBEAT_END_EXEC = 7,
-	STACKBEAT_END_COUNT
+	STACKBEAT_STOP_EXEC = 7,
+	STACKBEAT_STOP_COUNT
 };
 
 struct stackbeat_sample {
@@ -337,11 +337,11 @@ struct stackbeat_sample {
 	__u32 missed;
 	__u16 kernel_frames; /* count in frames[], first */
 	__u16 user_frames; /* count in frames[], after those of the kernel */
-	__u8 kernel_end; /* enum stackbeat_end */
-	__u8 user_end; /* enum stackbeat_end */
+	__u8 kernel_stop; /* enum stackbeat_unwind_stop */
+	__u8 user_stop; /* enum stackbeat_unwind_stop */
 	__u8 reserved[2]; /* 0 */
 	__u32 generation; /* of the space */
-	__u64 space; /* id of the address space; 0: none, or not known */
+	__u64 address_space; /* id of the address space; 0: none, or not known */
 	/*
 	 * Of all frames: equal where they are equal, mixed a little only; what it is
 	 * computed by may change
@@ -358,9 +358,9 @@ struct stackbeat_sample {
 };
 
 /* A process image: an address space, and whose it is. */
-struct stackbeat_space {
+struct stackbeat_address_space {
 	struct stackbeat_record record; /* flags: 0 */
-	__u64 space;
+	__u64 address_space; /* id, never used twice in a session */
 	__u64 start_time; /* of the process: CLOCK_BOOTTIME, ns */
 	__u64 cgroup; /* id of its version 2 control group; 0: none */
 	__u32 generation; /* at which the mappings were read */
@@ -369,7 +369,7 @@ struct stackbeat_space {
 	__u32 ns_pid; /* in its own namespace */
 	__u32 parent; /* process id */
 	__u32 mappings; /* how many records of its mappings follow */
-	__u32 left_out; /* mappings beyond STACKBEAT_MAPPINGS_MAX, or for want of memory or place */
+	__u32 mappings_dropped; /* beyond STACKBEAT_MAPPINGS_MAX, or for want of memory or place */
 	__u32 reserved; /* 0 */
 	char comm[16]; /* name of the process' first thread when it was read */
 	/*
@@ -380,35 +380,35 @@ struct stackbeat_space {
 };
 
 /* Flags of a STACKBEAT_RECORD_MAPPING. */
-#define STACKBEAT_MAPPING_CHANGE (1u << 0) /* since its generation, see above */
-#define STACKBEAT_MAPPING_EXECUTABLE (1u << 1) /* of the program's own file */
+#define STACKBEAT_MAPPING_EVENT (1u << 0) /* since its generation, see above */
+#define STACKBEAT_MAPPING_MAIN_BINARY (1u << 1) /* of the program's own file */
 #define STACKBEAT_MAPPING_VDSO (1u << 2) /* the kernel's vdso */
 #define STACKBEAT_MAPPING_VADDR (1u << 3) /* `vaddr` is known */
 
 /* An executable mapping. */
 struct stackbeat_mapping {
 	struct stackbeat_record record; /* flags: STACKBEAT_MAPPING_* */
-	__u64 space;
+	__u64 address_space;
 	__u64 start, end; /* addresses, end excluded */
 	__u64 offset; /* of start in the file, bytes; 0 where there is no file */
 	__u64 vaddr; /* ELF virtual address of start, by the load segment that holds it */
-	__u64 object; /* 0: no file (anonymous memory), or STACKBEAT_S_OBJECTS_LEFT_OUT */
+	__u64 file; /* id; 0: anonymous memory, or STACKBEAT_S_MAPPINGS_WITHOUT_FILE */
 	__u32 generation;
 	__u32 reserved; /* 0 */
 };
 
-/* Flags of a STACKBEAT_RECORD_OBJECT. */
+/* Flags of a STACKBEAT_RECORD_FILE. */
 /*
  * Its build id and segments could not be read without waiting for a disk or a network: a reader may
  * find them in the file itself.
  */
-#define STACKBEAT_OBJECT_UNREAD (1u << 0)
-#define STACKBEAT_OBJECT_UNLINKED (1u << 1) /* the file had no name any more */
+#define STACKBEAT_FILE_HEADERS_NOT_READ (1u << 0)
+#define STACKBEAT_FILE_UNLINKED (1u << 1) /* the file had no name any more */
 
 /* A mapped file. */
-struct stackbeat_object {
-	struct stackbeat_record record; /* flags: STACKBEAT_OBJECT_* */
-	__u64 object; /* id, never used twice in a session */
+struct stackbeat_file {
+	struct stackbeat_record record; /* flags: STACKBEAT_FILE_* */
+	__u64 file; /* id, never used twice in a session */
 	__u64 inode;
 	__u64 size; /* bytes */
 	__u32 device_major, device_minor;
@@ -424,8 +424,8 @@ struct stackbeat_object {
 
 /* A magic that no other driver has, so that strace names none of theirs. */
 #define STACKBEAT_IOC_MAGIC 0xd5
-#define STACKBEAT_IOC_OBJECT_OPEN _IOW(STACKBEAT_IOC_MAGIC, 1, __u64)
-#define STACKBEAT_IOC_OBJECT_RELEASE _IOW(STACKBEAT_IOC_MAGIC, 2, __u64)
+#define STACKBEAT_IOC_FILE_OPEN _IOW(STACKBEAT_IOC_MAGIC, 1, __u64)
+#define STACKBEAT_IOC_FILE_RELEASE _IOW(STACKBEAT_IOC_MAGIC, 2, __u64)
 
 /*
  * Generic netlink: family STACKBEAT_GENL_NAME, version STACKBEAT_GENL_VERSION.
@@ -550,7 +550,7 @@ enum stackbeat_attr {
 	STACKBEAT_A_CPU_STATS,
 
 	/* More settings. */
-	STACKBEAT_A_FIXED, /* u8: 1: intervals are equal, 0: random (default) */
+	STACKBEAT_A_NO_JITTER, /* u8: 1: intervals are equal, 0: random (default) */
 	/*
 	 * u32: thousandths of a CPU that the beats on it may take, STACKBEAT_BUDGET_MIN
 	 * to _MAX
@@ -596,8 +596,8 @@ enum stackbeat_event {
 	STACKBEAT_EVENT_THROTTLED,
 	STACKBEAT_EVENT_RECOVERED,
 	STACKBEAT_EVENT_LOST,
-	STACKBEAT_EVENT_CPU_GONE,
-	STACKBEAT_EVENT_CPU_BACK,
+	STACKBEAT_EVENT_CPU_OFFLINE,
+	STACKBEAT_EVENT_CPU_ONLINE,
 	STACKBEAT_EVENT_COUNT
 };
 
@@ -621,15 +621,15 @@ enum stackbeat_stat {
 	STACKBEAT_S_UNSPEC,
 	STACKBEAT_S_PAD,
 	STACKBEAT_S_CPU, /* u32: the CPU of these counters; not in sums */
-	STACKBEAT_S_BEATS, /* timer interrupts of the session */
+	STACKBEAT_S_TICKS, /* timer interrupts of the session */
 	STACKBEAT_S_SAMPLES, /* records written */
 	STACKBEAT_S_LOST_FULL, /* records lost: the ring was full */
-	STACKBEAT_S_LOST_TAIL, /* records lost: the reader's tail was wrong */
+	STACKBEAT_S_LOST_BAD_TAIL, /* records lost: the reader's tail was wrong */
 	STACKBEAT_S_IDLE, /* no record: the CPU was idle */
 	STACKBEAT_S_FILTERED, /* no record: the filter left it out */
-	STACKBEAT_S_MISSED, /* intervals without a beat of their own */
-	STACKBEAT_S_COST, /* ns spent in the timer's interrupts, and in parking it on idle CPUs */
-	STACKBEAT_S_TIME, /* ns that the beats stood for: BEATS over it is the mean rate */
+	STACKBEAT_S_MISSED_TICKS, /* intervals without a beat of their own */
+	STACKBEAT_S_OVERHEAD_NS, /* ns spent in the timer's interrupts, and in parking it on idle CPUs */
+	STACKBEAT_S_TICK_TIME_NS, /* ns that the beats stood for: BEATS over it is the mean rate */
 	STACKBEAT_S_THROTTLED, /* how often the rate was halved to keep the budget */
 	/*
 	 * Hz in effect now, throttling included; of a session: that of its slowest CPU;
@@ -637,24 +637,25 @@ enum stackbeat_stat {
 	 */
 	STACKBEAT_S_RATE,
 	/* Of the session, not of a CPU: */
-	STACKBEAT_S_SPACES, /* address spaces that were told, again where they were read again */
+	STACKBEAT_S_ADDRESS_SPACES, /* address spaces that were told, again where they were read again */
+	STACKBEAT_S_SAMPLES_WITHOUT_SPACE, /* user samples without one: too many were pending */
 	/*
-	 * Samples without a space, and spaces that are not told: too many were pending, it was
-	 * locked when it was to be read again (and is later), or the opener of a restricted
-	 * session may not see it any more.
+	 * Address spaces whose mappings were not read: there was no memory, the mmap lock was held
+	 * when they were to be read again (a later sample retries), or the opener of a restricted
+	 * session may no longer see the process
 	 */
-	STACKBEAT_S_SPACES_LOST,
-	STACKBEAT_S_CHANGES, /* changes of mappings that were told */
+	STACKBEAT_S_SPACES_UNREAD,
+	STACKBEAT_S_MMAP_EVENTS, /* changes of mappings that were told */
 	/*
 	 * That were not: too many were pending, or the kernel did not run the probe (of any
 	 * process then, and what was lost has no gap)
 	 */
-	STACKBEAT_S_CHANGES_LOST,
-	STACKBEAT_S_MAPPINGS_LEFT_OUT, /* mappings that were not told: see the limits */
-	STACKBEAT_S_OBJECTS, /* files that are kept now */
-	STACKBEAT_S_OBJECTS_LEFT_OUT, /* mappings whose file was not kept: too many were */
-	STACKBEAT_S_WORKER_COST, /* ns of the worker that reads mappings and writes their records */
-	STACKBEAT_S_PROBE_COST, /* ns in the probe of new mappings, within who makes them */
+	STACKBEAT_S_MMAP_EVENTS_LOST,
+	STACKBEAT_S_MAPPINGS_DROPPED, /* mappings that were not told: see the limits */
+	STACKBEAT_S_FILES, /* files that are kept now */
+	STACKBEAT_S_MAPPINGS_WITHOUT_FILE, /* mappings whose file was not kept: too many were */
+	STACKBEAT_S_WORKER_OVERHEAD_NS, /* ns of the worker that reads mappings and writes their records */
+	STACKBEAT_S_PROBE_OVERHEAD_NS, /* ns in the probe of new mappings, within who makes them */
 	STACKBEAT_S_COUNT
 };
 

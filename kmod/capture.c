@@ -125,11 +125,11 @@ static void sb_capture_free(struct sb_spaces *spaces, struct sb_capture *capture
 static void sb_mapping_find_object(struct sb_spaces *spaces, struct sb_told_mapping *mapping,
 				   const struct path *path, struct inode *inode)
 {
-	struct sb_object *object;
+	struct sb_mapped_file *object;
 
 	if (!S_ISREG(inode->i_mode))
 		return;
-	object = sb_objects_get(&spaces->objects, path, inode);
+	object = sb_mapped_files_get(&spaces->objects, path, inode);
 	if (!object) {
 		spaces->objects_left_out++;
 		return;
@@ -180,7 +180,7 @@ static void sb_found_mapping_set(struct sb_found_mapping *found, const struct vm
 	if (vma->vm_start == (unsigned long)mm->context.vdso)
 		found->flags |= STACKBEAT_MAPPING_VDSO;
 	if (vma->vm_start <= start_code && start_code < vma->vm_end)
-		found->flags |= STACKBEAT_MAPPING_EXECUTABLE;
+		found->flags |= STACKBEAT_MAPPING_MAIN_BINARY;
 }
 
 /*
@@ -481,7 +481,7 @@ static bool sb_spaces_take_changes(struct sb_spaces *spaces)
 			capture->one.start = change.start;
 			capture->one.end = change.end;
 			capture->one.offset = change.offset;
-			capture->one.flags = STACKBEAT_MAPPING_CHANGE |
+			capture->one.flags = STACKBEAT_MAPPING_EVENT |
 					     (change.vdso ? STACKBEAT_MAPPING_VDSO : 0);
 			if (change.file)
 				sb_mapping_find_object(spaces, &capture->one,
@@ -511,16 +511,16 @@ static unsigned long sb_spaces_changes_delay(const struct sb_spaces *spaces)
 static bool sb_tell_space(struct sb_spaces *spaces, const struct sb_capture *capture)
 {
 	size_t length = capture->cgroup_path ? strlen(capture->cgroup_path) : 0;
-	u32 size = ALIGN(sizeof(struct stackbeat_space) + length + 1, sizeof(u64));
-	struct stackbeat_space *record;
+	u32 size = ALIGN(sizeof(struct stackbeat_address_space) + length + 1, sizeof(u64));
+	struct stackbeat_address_space *record;
 
 	if (!sb_ring_has_room(&spaces->ring, size))
 		return false;
 	record = sb_ring_reserve(&spaces->ring, size);
 	memset(record, 0, size);
-	record->record.type = STACKBEAT_RECORD_SPACE;
+	record->record.type = STACKBEAT_RECORD_ADDRESS_SPACE;
 	record->record.size = size;
-	record->space = capture->seen.id;
+	record->address_space = capture->seen.id;
 	record->start_time = capture->seen.start_time;
 	record->cgroup = capture->cgroup;
 	record->generation = capture->generation;
@@ -529,7 +529,7 @@ static bool sb_tell_space(struct sb_spaces *spaces, const struct sb_capture *cap
 	record->ns_pid = capture->seen.ns_pid;
 	record->parent = capture->seen.parent;
 	record->mappings = capture->count;
-	record->left_out = capture->left_out;
+	record->mappings_dropped = capture->left_out;
 	memcpy(record->comm, capture->seen.comm, sizeof(record->comm));
 	memcpy(record->cgroup_path, capture->cgroup_path, length);
 	sb_ring_commit(&spaces->ring, size);
@@ -548,12 +548,12 @@ static bool sb_tell_mapping(struct sb_spaces *spaces, const struct sb_capture *c
 		.record.type = STACKBEAT_RECORD_MAPPING,
 		.record.flags = mapping->flags,
 		.record.size = sizeof(*record),
-		.space = capture->seen.id,
+		.address_space = capture->seen.id,
 		.start = mapping->start,
 		.end = mapping->end,
 		.offset = mapping->offset,
 		.vaddr = mapping->vaddr,
-		.object = mapping->object,
+		.file = mapping->object,
 		.generation = capture->generation,
 	};
 	sb_ring_commit(&spaces->ring, sizeof(*record));
@@ -584,7 +584,7 @@ static bool sb_spaces_tell(struct sb_spaces *spaces)
 	struct sb_capture *capture;
 	bool done;
 
-	if (!sb_objects_tell(&spaces->objects, &spaces->ring))
+	if (!sb_mapped_files_tell(&spaces->objects, &spaces->ring))
 		return false;
 	while (!list_empty(&spaces->waiting)) {
 		capture = list_first_entry(&spaces->waiting, struct sb_capture, list);

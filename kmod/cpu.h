@@ -17,7 +17,7 @@
 #include "stackbeat.h"
 
 struct sb_cpu {
-	struct hlist_head beats;	/* running ones */
+	struct hlist_head samplers;	/* running ones */
 	u32 running;			/* number of them */
 	bool online;			/* beats may be started */
 	bool parked;			/* it is idle: the timer of a beat is cancelled */

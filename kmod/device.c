@@ -10,8 +10,8 @@
 #include <linux/uaccess.h>
 #include <linux/user_namespace.h>
 
-#include "beat.h"
-#include "beats.h"
+#include "sampler.h"
+#include "samplers.h"
 #include "device.h"
 #include "mmap.h"
 #include "params.h"
@@ -55,13 +55,13 @@ static __poll_t sb_device_poll(struct file *file, poll_table *wait)
 	struct sb_session *session = file->private_data;
 	u32 watermark = READ_ONCE(session->watermark);
 	__poll_t events = 0;
-	struct sb_beat *beat;
+	struct sb_sampler *sampler;
 	u32 cpu;
 
 	poll_wait(file, &session->wait, wait);
 	for (cpu = 0; cpu < nr_cpu_ids && !events; cpu++) {
-		beat = sb_session_find_beat(session, cpu);
-		if (beat && sb_ring_unread(&beat->ring) >= watermark)
+		sampler = sb_session_find_beat(session, cpu);
+		if (sampler && sb_ring_unread(&sampler->ring) >= watermark)
 			events = EPOLLIN | EPOLLRDNORM;
 	}
 	sb_spaces_resume(session->spaces);
@@ -80,7 +80,7 @@ static struct sb_mapping *sb_mapping_find(struct sb_session *session,
 	const unsigned long meta_page = STACKBEAT_OFFSET_META >> PAGE_SHIFT;
 	unsigned long cpu = page / cpu_pages - 1;
 	unsigned long within = page % cpu_pages;
-	struct sb_beat *beat;
+	struct sb_sampler *sampler;
 
 	if (!page)
 		return &session->page_mapping;
@@ -94,15 +94,15 @@ static struct sb_mapping *sb_mapping_find(struct sb_session *session,
 		return ERR_PTR(-ENXIO);
 	cpu = array_index_nospec(cpu, nr_cpu_ids);
 
-	beat = sb_session_find_beat(session, cpu);
-	if (!beat) {
+	sampler = sb_session_find_beat(session, cpu);
+	if (!sampler) {
 		if (!cpu_online(cpu))
 			return ERR_PTR(-ENXIO);
-		beat = sb_session_beat(session, cpu);
-		if (IS_ERR(beat))
-			return ERR_CAST(beat);
+		sampler = sb_session_beat(session, cpu);
+		if (IS_ERR(sampler))
+			return ERR_CAST(sampler);
 	}
-	return within ? &beat->ring_mapping : &beat->consumer_mapping;
+	return within ? &sampler->ring_mapping : &sampler->consumer_mapping;
 }
 
 static int sb_device_mmap(struct file *file, struct vm_area_struct *vma)
@@ -122,13 +122,13 @@ static long sb_device_ioctl(struct file *file, unsigned int command, unsigned lo
 	struct sb_session *session = file->private_data;
 	u64 object;
 
-	if (command != STACKBEAT_IOC_OBJECT_OPEN && command != STACKBEAT_IOC_OBJECT_RELEASE)
+	if (command != STACKBEAT_IOC_FILE_OPEN && command != STACKBEAT_IOC_FILE_RELEASE)
 		return -ENOTTY;
 	if (copy_from_user(&object, (void __user *)argument, sizeof(object)))
 		return -EFAULT;
-	if (command == STACKBEAT_IOC_OBJECT_OPEN)
-		return sb_spaces_open_object(session->spaces, object);
-	return sb_spaces_release_object(session->spaces, object);
+	if (command == STACKBEAT_IOC_FILE_OPEN)
+		return sb_spaces_open_file(session->spaces, object);
+	return sb_spaces_release_file(session->spaces, object);
 }
 
 static const struct file_operations sb_device_operations = {

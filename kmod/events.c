@@ -38,8 +38,8 @@ static int sb_put_event(struct sk_buff *skb, const struct sb_session *session,
 		if (nla_put_u64_64bit(skb, STACKBEAT_A_EVENT_COUNT, value, STACKBEAT_A_PAD))
 			return -EMSGSIZE;
 		break;
-	case STACKBEAT_EVENT_CPU_GONE:
-	case STACKBEAT_EVENT_CPU_BACK:
+	case STACKBEAT_EVENT_CPU_OFFLINE:
+	case STACKBEAT_EVENT_CPU_ONLINE:
 		break;
 	default:
 		return 0;

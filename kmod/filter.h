@@ -126,7 +126,7 @@ static inline bool sb_filter_has_cgroup(const struct sb_filter *filter,
 	return false;
 }
 
-/* Whether a task is one to be sampled; asked by each beat, for the current one. */
+/* Whether a task is one to be sampled; asked by each sampler, for the current one. */
 static inline bool sb_filter_wants(const struct sb_filter *filter, struct task_struct *task)
 {
 	if (filter->comm_count && sb_filter_excludes(filter, task))

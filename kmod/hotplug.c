@@ -5,7 +5,7 @@
 #include <linux/irqflags.h>
 #include <linux/workqueue.h>
 
-#include "beat.h"
+#include "sampler.h"
 #include "cpu.h"
 #include "hotplug.h"
 #include "session.h"
@@ -43,15 +43,15 @@ static int sb_cpu_offline(unsigned int cpu)
 {
 	struct sb_cpu *here;
 	struct hlist_node *next;
-	struct sb_beat *beat;
+	struct sb_sampler *sampler;
 	unsigned long flags;
 
 	local_irq_save(flags);
 	here = this_cpu_ptr(&sb_cpus);
 	here->online = false;
-	hlist_for_each_entry_safe(beat, next, &here->beats, node) {
-		beat->gone = true;
-		sb_beat_stop(beat);
+	hlist_for_each_entry_safe(sampler, next, &here->samplers, node) {
+		sampler->gone = true;
+		sb_sampler_stop(sampler);
 	}
 	local_irq_restore(flags);
 	return 0;

@@ -3,7 +3,7 @@
 #include <linux/sched.h>
 #include <asm/tsc.h>
 
-#include "beat.h"
+#include "sampler.h"
 #include "cpu.h"
 #include "idle.h"
 
@@ -15,15 +15,15 @@
 static noinline void sb_cpu_park(struct sb_cpu *here)
 {
 	u64 start = rdtsc(), end;
-	struct sb_beat *beat;
+	struct sb_sampler *sampler;
 
-	hlist_for_each_entry(beat, &here->beats, node) {
-		if (here->parking > READ_ONCE(beat->session->budget) / 4)
+	hlist_for_each_entry(sampler, &here->samplers, node) {
+		if (here->parking > READ_ONCE(sampler->session->budget) / 4)
 			continue;
-		sb_beat_park(beat);
-		here->parked |= beat->parked;
+		sb_sampler_park(sampler);
+		here->parked |= sampler->parked;
 		end = rdtsc();
-		sb_beat_add_parking(beat, end - start);
+		sb_sampler_add_parking(sampler, end - start);
 		start = end;
 	}
 }
@@ -32,13 +32,13 @@ static noinline void sb_cpu_park(struct sb_cpu *here)
 static noinline void sb_cpu_unpark(struct sb_cpu *here)
 {
 	u64 start = rdtsc(), end;
-	struct sb_beat *beat;
+	struct sb_sampler *sampler;
 
 	here->parked = false;
-	hlist_for_each_entry(beat, &here->beats, node) {
-		sb_beat_unpark(beat);
+	hlist_for_each_entry(sampler, &here->samplers, node) {
+		sb_sampler_unpark(sampler);
 		end = rdtsc();
-		sb_beat_add_parking(beat, end - start);
+		sb_sampler_add_parking(sampler, end - start);
 		start = end;
 	}
 }

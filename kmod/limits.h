@@ -24,16 +24,16 @@
 #define SB_LOCKED_JIFFIES 0
 #define SB_LOCKED_MAX 1u
 #define SB_MAPPINGS_WAITING_MAX 64u
-#define SB_OBJECTS_MAX 8u
+#define SB_MAPPED_FILES_MAX 8u
 #define SB_BIG_MAPPINGS 64
 #else
 /* Spaces that are remembered: so many sets of so many ways. */
 #define SB_WAYS 8u
 #define SB_SETS_BITS 10
-static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_SPACES_MAX);
+static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_ADDRESS_SPACES_MAX);
 
 /* Spaces that wait for the worker, of each CPU. */
-#define SB_PENDING_MAX STACKBEAT_SPACES_PENDING_MAX
+#define SB_PENDING_MAX STACKBEAT_ADDRESS_SPACES_PENDING_MAX
 
 /* Changes that wait for the worker. */
 #define SB_CHANGES_MAX 1024u
@@ -52,7 +52,7 @@ static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_SPACES_MAX);
 /* Mappings that wait for room in the ring. */
 #define SB_MAPPINGS_WAITING_MAX STACKBEAT_MAPPINGS_WAITING_MAX
 
-#define SB_OBJECTS_MAX STACKBEAT_OBJECTS_MAX
+#define SB_MAPPED_FILES_MAX STACKBEAT_FILES_MAX
 
 /* Spaces with more mappings than this are read after the others, one by one. */
 #define SB_BIG_MAPPINGS 2000

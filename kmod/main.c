@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/module.h>
 
-#include "beat.h"
-#include "control.h"
+#include "sampler.h"
+#include "netlink.h"
 #include "cycles.h"
 #include "device.h"
 #include "filter.h"
@@ -28,7 +28,7 @@ static int __init sb_init(void)
 	err = sb_space_init();
 	if (err)
 		goto err_space;
-	err = sb_beat_init();
+	err = sb_sampler_init();
 	if (err)
 		goto err_beat;
 	err = sb_probes_init();
@@ -40,7 +40,7 @@ static int __init sb_init(void)
 	err = sb_hotplug_init();
 	if (err)
 		goto err_hotplug;
-	err = sb_control_init();
+	err = sb_netlink_init();
 	if (err)
 		goto err_control;
 	err = sb_device_init();
@@ -49,7 +49,7 @@ static int __init sb_init(void)
 	return 0;
 
 err_device:
-	sb_control_exit();
+	sb_netlink_exit();
 err_control:
 	sb_hotplug_exit();
 err_hotplug:
@@ -57,7 +57,7 @@ err_hotplug:
 err_session:
 	sb_probes_exit();
 err_probes:
-	sb_beat_exit();
+	sb_sampler_exit();
 err_beat:
 	sb_space_exit();
 err_space:
@@ -69,13 +69,13 @@ static void __exit sb_exit(void)
 {
 	sb_device_exit();
 	/* They send events. */
-	sb_beat_flush();
-	sb_control_exit();
+	sb_sampler_flush();
+	sb_netlink_exit();
 	/* Its work may hold the last reference of a session. */
 	sb_hotplug_exit();
 	sb_session_exit();
 	sb_probes_exit();
-	sb_beat_exit();
+	sb_sampler_exit();
 	sb_space_exit();
 	sb_filter_exit();
 }

@@ -16,7 +16,7 @@
 
 /*
  * Each user has the memory of a session with the defaults for free, beside RLIMIT_MEMLOCK.
- * ENOMEM. Under beats_lock, or before the session is open.
+ * ENOMEM. Under samplers_lock, or before the session is open.
  */
 int sb_session_charge(struct sb_session *session, size_t bytes);
 void sb_session_uncharge(struct sb_session *session, unsigned long pages);

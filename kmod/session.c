@@ -17,8 +17,8 @@
 #include <linux/vmalloc.h>
 
 #include "access.h"
-#include "beat.h"
-#include "beats.h"
+#include "sampler.h"
+#include "samplers.h"
 #include "capture.h"
 #include "cycles.h"
 #include "events.h"
@@ -76,8 +76,8 @@ static void sb_session_free(struct sb_session *session)
 
 	sb_captures_stop(session->spaces);
 	sb_spaces_free(session->spaces);
-	for (cpu = 0; session->beats && cpu < nr_cpu_ids; cpu++)
-		sb_beat_free(session->beats[cpu]);
+	for (cpu = 0; session->samplers && cpu < nr_cpu_ids; cpu++)
+		sb_sampler_free(session->samplers[cpu]);
 	sb_session_uncharge(session, session->locked);
 	/* Not before its memory is free: the slots bound how much of it there can be. */
 	sb_session_leave_slot(session);
@@ -85,10 +85,10 @@ static void sb_session_free(struct sb_session *session)
 	sb_session_forget_place(session);
 	sb_filter_account_put(session->filters);
 	put_cred(session->cred);
-	kfree(session->beats);
+	kfree(session->samplers);
 	vfree(session->page);
 	free_cpumask_var(session->cpus);
-	mutex_destroy(&session->beats_lock);
+	mutex_destroy(&session->samplers_lock);
 	mutex_destroy(&session->lock);
 	kfree(session);
 }
@@ -96,7 +96,7 @@ static void sb_session_free(struct sb_session *session)
 static void sb_session_set_max_depth(struct sb_session *session, u32 max_depth)
 {
 	session->max_depth = max_depth;
-	WRITE_ONCE(session->cost_max, sb_beat_cost_max(max_depth));
+	WRITE_ONCE(session->cost_max, sb_sampler_cost_max(max_depth));
 	WRITE_ONCE(session->record_max,
 		   sizeof(struct stackbeat_sample) +
 		   (STACKBEAT_KERNEL_FRAMES_MAX + max_depth) * sizeof(u64));
@@ -114,7 +114,7 @@ static struct sb_session *sb_session_alloc(bool restricted)
 	if (!session)
 		return NULL;
 	mutex_init(&session->lock);
-	mutex_init(&session->beats_lock);
+	mutex_init(&session->samplers_lock);
 	init_waitqueue_head(&session->wait);
 	INIT_LIST_HEAD(&session->list);
 	INIT_LIST_HEAD(&session->slot);
@@ -151,10 +151,10 @@ static int sb_session_prepare(struct sb_session *session)
 	if (!zalloc_cpumask_var(&session->cpus, GFP_KERNEL_ACCOUNT))
 		return -ENOMEM;
 	cpumask_setall(session->cpus);
-	session->beats = kcalloc(nr_cpu_ids, sizeof(*session->beats), GFP_KERNEL_ACCOUNT);
+	session->samplers = kcalloc(nr_cpu_ids, sizeof(*session->samplers), GFP_KERNEL_ACCOUNT);
 	session->page = sb_alloc_mapped(PAGE_SIZE);
 	session->filters = sb_filter_account_alloc();
-	if (!session->beats || !session->page || !session->filters)
+	if (!session->samplers || !session->page || !session->filters)
 		return -ENOMEM;
 	session->page->magic = STACKBEAT_MAGIC;
 	session->page->abi = STACKBEAT_ABI;
@@ -276,7 +276,7 @@ static void sb_session_stop(struct sb_session *session, u32 state)
 
 	WRITE_ONCE(session->state, state);
 	if (running)
-		sb_beats_stop(session);
+		sb_samplers_stop(session);
 	wake_up_interruptible(&session->wait);
 }
 
@@ -355,7 +355,7 @@ static bool sb_session_has_beats(const struct sb_session *session)
 static int sb_session_start(struct sb_session *session,
 			    struct netlink_ext_ack *extack)
 {
-	struct sb_beat *beat = NULL;
+	struct sb_sampler *sampler = NULL;
 	u32 cpu;
 
 	lockdep_assert_held(&session->lock);
@@ -364,40 +364,40 @@ static int sb_session_start(struct sb_session *session,
 		return 0;
 
 	for_each_cpu_and(cpu, session->cpus, cpu_online_mask) {
-		beat = sb_session_beat(session, cpu);
-		if (IS_ERR(beat))
+		sampler = sb_session_beat(session, cpu);
+		if (IS_ERR(sampler))
 			break;
 	}
-	if (!beat) {
+	if (!sampler) {
 		NL_SET_ERR_MSG(extack, "no CPU of the filter is online");
 		return -EINVAL;
 	}
-	if (IS_ERR(beat)) {
+	if (IS_ERR(sampler)) {
 		NL_SET_ERR_MSG(extack, SB_NO_MEMORY);
-		return PTR_ERR(beat);
+		return PTR_ERR(sampler);
 	}
 
 	WRITE_ONCE(session->state, STACKBEAT_STATE_RUNNING);
-	sb_beats_start(session);
+	sb_samplers_start(session);
 	return 0;
 }
 
 void sb_session_take_up_cpus(struct sb_session *session)
 {
-	struct sb_beat *beat;
+	struct sb_sampler *sampler;
 	u32 cpu;
 
 	mutex_lock(&session->lock);
 	if (session->state == STACKBEAT_STATE_RUNNING) {
 		for_each_cpu_and(cpu, session->cpus, cpu_online_mask) {
-			beat = sb_session_beat(session, cpu);
+			sampler = sb_session_beat(session, cpu);
 			/* One that is short of memory goes without the CPU. */
-			if (IS_ERR(beat) || READ_ONCE(beat->running))
+			if (IS_ERR(sampler) || READ_ONCE(sampler->running))
 				continue;
-			if (!sb_beats_start_on(session, cpu))
+			if (!sb_samplers_start_on(session, cpu))
 				continue;
-			sb_beat_report_gone(beat);
-			sb_event_send(session, STACKBEAT_EVENT_CPU_BACK, cpu, 0);
+			sb_sampler_report_gone(sampler);
+			sb_event_send(session, STACKBEAT_EVENT_CPU_ONLINE, cpu, 0);
 		}
 	}
 	mutex_unlock(&session->lock);
@@ -564,11 +564,11 @@ static int sb_session_apply(struct sb_session *session,
 	bool cpus_or_rate = false;
 	int err;
 
-	mutex_lock(&session->beats_lock);
+	mutex_lock(&session->samplers_lock);
 	err = sb_session_check(session, settings, extack);
 	if (!err)
 		sb_session_set_rings(session, settings);
-	mutex_unlock(&session->beats_lock);
+	mutex_unlock(&session->samplers_lock);
 	if (err)
 		return err;
 
@@ -579,7 +579,7 @@ static int sb_session_apply(struct sb_session *session,
 	if (sb_settings_have(settings, STACKBEAT_A_MAX_DEPTH))
 		sb_session_set_max_depth(session, settings->max_depth);
 	sb_session_set_inherit(session, settings);
-	if (sb_settings_have(settings, STACKBEAT_A_FIXED))
+	if (sb_settings_have(settings, STACKBEAT_A_NO_JITTER))
 		WRITE_ONCE(session->fixed, settings->fixed);
 	if (sb_settings_have(settings, STACKBEAT_A_BUDGET)) {
 		session->budget_permille = settings->budget_permille;
@@ -595,7 +595,7 @@ static int sb_session_apply(struct sb_session *session,
 		cpus_or_rate = true;
 	}
 	if (cpus_or_rate && session->state == STACKBEAT_STATE_RUNNING)
-		err = sb_beats_update(session);
+		err = sb_samplers_update(session);
 	if (err)
 		NL_SET_ERR_MSG(extack, SB_NO_MEMORY);
 	return err;

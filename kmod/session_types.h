@@ -6,7 +6,7 @@
  * Locks, outermost first:
  *	sb_sessions_lock	the list of sessions
  *	session->lock		settings and state
- *	session->beats_lock	which beats exist, and the ring size before that;
+ *	session->samplers_lock	which beats exist, and the ring size before that;
  *				also taken under the reader's mmap_lock
  * A beat takes none of them: the fields that it reads are marked below.
  *
@@ -33,7 +33,7 @@
 struct cgroup_namespace;
 struct cred;
 struct pid_namespace;
-struct sb_beat;
+struct sb_sampler;
 struct sb_filter;
 struct sb_filter_account;
 struct sb_spaces;
@@ -60,11 +60,11 @@ struct sb_session {
 	cpumask_var_t cpus;	/* the filter; all bits set: every CPU */
 	bool closed;		/* also read by the worker */
 
-	/* Under beats_lock; entries are set once and stay until the end. */
-	struct mutex beats_lock;
+	/* Under samplers_lock; entries are set once and stay until the end. */
+	struct mutex samplers_lock;
 	bool watermark_set;	/* else it follows the ring size */
 	unsigned long locked;	/* pages that are charged to the opener */
-	struct sb_beat **beats;	/* by CPU, nr_cpu_ids of them */
+	struct sb_sampler **samplers;	/* by CPU, nr_cpu_ids of them */
 
 	/* Constant after sb_session_open(). */
 	u32 id;
@@ -76,7 +76,7 @@ struct sb_session {
 	struct cgroup_namespace *cgroup_ns;
 	struct path root;
 	char owner_comm[TASK_COMM_LEN];
-	struct stackbeat_session_page *page;	/* its contents: under beats_lock */
+	struct stackbeat_session_page *page;	/* its contents: under samplers_lock */
 	struct sb_mapping page_mapping;
 	struct sb_spaces *spaces;
 

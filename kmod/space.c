@@ -163,7 +163,7 @@ static struct sb_space *sb_space_note(struct sb_spaces *spaces, u64 id, u64 now)
 		return NULL;
 	atomic_inc(&space->holds);
 	WRITE_ONCE(space->id, id);
-	smp_wmb(); /* pairs with the barrier in sb_beat_space() */
+	smp_wmb(); /* pairs with the barrier in sb_sampler_space() */
 	WRITE_ONCE(space->mm, current->mm);
 	WRITE_ONCE(space->pid, current->tgid);
 	WRITE_ONCE(space->start_time, current->group_leader->start_boottime);
@@ -703,14 +703,14 @@ void sb_spaces_announce(struct sb_spaces *spaces)
 	queue_delayed_work(sb_space_workqueue, &spaces->news, SB_NEWS_JIFFIES);
 }
 
-int sb_spaces_open_object(struct sb_spaces *spaces, u64 id)
+int sb_spaces_open_file(struct sb_spaces *spaces, u64 id)
 {
-	struct sb_object *object;
+	struct sb_mapped_file *object;
 	struct path path;
 	int fd;
 
 	mutex_lock(&spaces->lock);
-	object = sb_objects_find(&spaces->objects, id);
+	object = sb_mapped_files_find(&spaces->objects, id);
 	if (object) {
 		path = object->path;
 		path_get(&path);
@@ -723,43 +723,44 @@ int sb_spaces_open_object(struct sb_spaces *spaces, u64 id)
 	return fd;
 }
 
-int sb_spaces_release_object(struct sb_spaces *spaces, u64 id)
+int sb_spaces_release_file(struct sb_spaces *spaces, u64 id)
 {
-	struct sb_object *object;
+	struct sb_mapped_file *object;
 
 	mutex_lock(&spaces->lock);
-	object = sb_objects_find(&spaces->objects, id);
+	object = sb_mapped_files_find(&spaces->objects, id);
 	if (object)
-		sb_objects_remove(&spaces->objects, object);
+		sb_mapped_files_remove(&spaces->objects, object);
 	mutex_unlock(&spaces->lock);
 	if (!object)
 		return -ENOENT;
 	/* Its file may go with it, which can take long, or wait for a server. */
-	sb_object_free(object);
+	sb_mapped_file_free(object);
 	return 0;
 }
 
 void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts)
 {
 	const struct sb_seen_queue *queue;
-	u64 lost = READ_ONCE(spaces->lost);
+	u64 without_space = 0;
 	u32 cpu;
 
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
 		queue = sb_spaces_find_queue(spaces, cpu);
 		if (queue)
-			lost += READ_ONCE(queue->lost);
+			without_space += READ_ONCE(queue->lost);
 	}
-	counts[STACKBEAT_S_SPACES] = READ_ONCE(spaces->told);
-	counts[STACKBEAT_S_SPACES_LOST] = lost;
-	counts[STACKBEAT_S_CHANGES] = READ_ONCE(spaces->changes_told);
-	counts[STACKBEAT_S_CHANGES_LOST] = atomic64_read(&spaces->changes_lost) +
+	counts[STACKBEAT_S_ADDRESS_SPACES] = READ_ONCE(spaces->told);
+	counts[STACKBEAT_S_SAMPLES_WITHOUT_SPACE] = without_space;
+	counts[STACKBEAT_S_SPACES_UNREAD] = READ_ONCE(spaces->lost);
+	counts[STACKBEAT_S_MMAP_EVENTS] = READ_ONCE(spaces->changes_told);
+	counts[STACKBEAT_S_MMAP_EVENTS_LOST] = atomic64_read(&spaces->changes_lost) +
 					   sb_space_missed() - spaces->missed;
-	counts[STACKBEAT_S_MAPPINGS_LEFT_OUT] = READ_ONCE(spaces->left_out);
-	counts[STACKBEAT_S_OBJECTS] = READ_ONCE(spaces->objects.count);
-	counts[STACKBEAT_S_OBJECTS_LEFT_OUT] = READ_ONCE(spaces->objects_left_out);
-	counts[STACKBEAT_S_WORKER_COST] = READ_ONCE(spaces->worker_cost);
-	counts[STACKBEAT_S_PROBE_COST] = atomic64_read(&spaces->probe_cost);
+	counts[STACKBEAT_S_MAPPINGS_DROPPED] = READ_ONCE(spaces->left_out);
+	counts[STACKBEAT_S_FILES] = READ_ONCE(spaces->objects.count);
+	counts[STACKBEAT_S_MAPPINGS_WITHOUT_FILE] = READ_ONCE(spaces->objects_left_out);
+	counts[STACKBEAT_S_WORKER_OVERHEAD_NS] = READ_ONCE(spaces->worker_cost);
+	counts[STACKBEAT_S_PROBE_OVERHEAD_NS] = atomic64_read(&spaces->probe_cost);
 }
 
 struct sb_seen_queue *sb_spaces_find_queue(const struct sb_spaces *spaces, u32 cpu)
@@ -801,7 +802,7 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session, work_func_t worker
 	if (!spaces)
 		return ERR_PTR(-ENOMEM);
 	spaces->session = session;
-	spaces->pending = (atomic_t *)&session->page->pending;
+	spaces->pending = (atomic_t *)&session->page->metadata_pending;
 	sb_init_hard_irq_work(&spaces->changes_kick, sb_spaces_on_change);
 	mutex_init(&spaces->lock);
 	INIT_LIST_HEAD(&spaces->unread);
@@ -814,7 +815,7 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session, work_func_t worker
 	spaces->queues = kvcalloc(nr_cpu_ids, sizeof(*spaces->queues), GFP_KERNEL_ACCOUNT);
 	if (!spaces->path || !spaces->table || !spaces->queues)
 		goto err_memory;
-	err = sb_objects_init(&spaces->objects);
+	err = sb_mapped_files_init(&spaces->objects);
 	if (err)
 		goto err_memory;
 	err = sb_ring_alloc(&spaces->ring, STACKBEAT_META_RING_SIZE, U32_MAX);
@@ -830,7 +831,7 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session, work_func_t worker
 err_ring:
 	sb_ring_free(&spaces->ring);
 err_objects:
-	sb_objects_free(&spaces->objects);
+	sb_mapped_files_free(&spaces->objects);
 err_memory:
 	kvfree(spaces->queues);
 	kvfree(spaces->table);
@@ -873,7 +874,7 @@ void sb_spaces_free(struct sb_spaces *spaces)
 		if (change.file)
 			fput(change.file);
 	}
-	sb_objects_free(&spaces->objects);
+	sb_mapped_files_free(&spaces->objects);
 	sb_ring_free(&spaces->ring);
 	mutex_destroy(&spaces->lock);
 	kvfree(spaces->found);

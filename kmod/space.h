@@ -26,7 +26,7 @@
 
 #include "limits.h"
 #include "mmap.h"
-#include "object.h"
+#include "mapped_file.h"
 #include "ring.h"
 #include "session_types.h"
 
@@ -79,7 +79,7 @@ struct sb_seen_queue {
 	u32 head;
 	u32 tail;
 	u64 lost;		/* samples that had to do without a space */
-	atomic64_t charged;	/* cycles that the worker spent for the beat, for its budget */
+	atomic64_t charged;	/* cycles that the worker spent for the sampler, for its budget */
 	struct sb_seen items[SB_PENDING_MAX];
 };
 
@@ -140,7 +140,7 @@ struct sb_spaces {
 
 	/* Of the worker, and of what the reader asks for. */
 	struct mutex lock;
-	struct sb_objects objects;
+	struct sb_mapped_files objects;
 	struct sb_ring ring;
 	struct list_head unread;	/* captures whose space is locked by others */
 	struct list_head big;		/* captures whose space takes long to be read */
@@ -196,7 +196,7 @@ void sb_seen_lose(struct sb_seen *seen);
 
 /*
  * The id and the generation of the current task's address space, which is user
- * memory; 0 when too many are pending. Called by a beat, before it publishes the
+ * memory; 0 when too many are pending. Called by a sampler, before it publishes the
  * sample, at `now` (ns). Remembers it in cursor->last.
  */
 u64 sb_space_see(struct sb_space_cursor *cursor, u64 now, u32 *generation);
@@ -218,9 +218,9 @@ void sb_spaces_announce(struct sb_spaces *spaces);
 /* Whether the reader should look at the metadata ring. */
 bool sb_spaces_have_news(const struct sb_spaces *spaces);
 
-/* As STACKBEAT_IOC_OBJECT_OPEN and _RELEASE. */
-int sb_spaces_open_object(struct sb_spaces *spaces, u64 id);
-int sb_spaces_release_object(struct sb_spaces *spaces, u64 id);
+/* As STACKBEAT_IOC_FILE_OPEN and _RELEASE. */
+int sb_spaces_open_file(struct sb_spaces *spaces, u64 id);
+int sb_spaces_release_file(struct sb_spaces *spaces, u64 id);
 
 /*
  * Whether new mappings are seen: the probe can be there and be switched off. Makes one in
@@ -229,7 +229,7 @@ int sb_spaces_release_object(struct sb_spaces *spaces, u64 id);
  */
 int sb_spaces_prove(void);
 
-/* Sets the counters of STACKBEAT_S_SPACES and what follows it, by their number. */
+/* Sets the counters of STACKBEAT_S_ADDRESS_SPACES and what follows it, by their number. */
 void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts);
 
 int sb_space_init(void);

@@ -50,7 +50,7 @@ static noinline u64 sb_unwind_cut(u64 *frames, u32 count, u64 *hash)
 	/* What is not code may be anything, and the ring is mapped. */
 	memset(frames + i, 0, (count - i) * sizeof(*frames));
 	*hash = sum;
-	return SB_SHAPE_KERNEL(i, STACKBEAT_END_FRAME);
+	return SB_SHAPE_KERNEL(i, STACKBEAT_STOP_BAD_FRAME);
 }
 
 u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash)
@@ -59,7 +59,7 @@ u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash)
 	const unsigned long entry = (unsigned long)task_pt_regs(current);
 	u64 sum = sb_hash(*hash, regs->ip);
 	u32 count = 0;
-	u64 end = SB_SHAPE_KERNEL(0, STACKBEAT_END_ROOT);
+	u64 end = SB_SHAPE_KERNEL(0, STACKBEAT_STOP_OUTERMOST);
 
 	/* The unwinder begins with the caller of the interrupted function. */
 	frames[count++] = regs->ip;
@@ -79,7 +79,7 @@ u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash)
 			break;
 		}
 		if (count == max) {
-			end = SB_SHAPE_KERNEL(0, STACKBEAT_END_DEPTH);
+			end = SB_SHAPE_KERNEL(0, STACKBEAT_STOP_MAX_DEPTH);
 			break;
 		}
 		frames[count++] = state.ip;
@@ -274,7 +274,7 @@ static __always_inline u64 sb_walk_user(const struct pt_regs *regs, u64 *frames,
 	unsigned long user_mask, limit, next, address, caller = 0, seen;
 	unsigned long chain_limit, fast_limit;
 	u64 *to = frames, *first, hash, first_hash, how;
-	u32 end = STACKBEAT_END_ROOT, hops = 0, code, following;
+	u32 end = STACKBEAT_STOP_OUTERMOST, hops = 0, code, following;
 	u8 before;
 
 #define sb_read_word(value, at, error_label)                                         \
@@ -346,9 +346,9 @@ careful:
 	for (;;) {
 		if (unlikely(fp - PAGE_SIZE >= chain_limit || (fp & (word - 1)))) {
 			if (fp & (word - 1) || (fp && fp - PAGE_SIZE >= user_size - PAGE_SIZE))
-				end = STACKBEAT_END_FRAME;
+				end = STACKBEAT_STOP_BAD_FRAME;
 			else if (fp)
-				end = STACKBEAT_END_MEMORY;
+				end = STACKBEAT_STOP_FAULT;
 			break;
 		}
 		sb_read_word(next, fp, unreadable);
@@ -356,17 +356,17 @@ careful:
 examine:
 		if (unlikely(!sb_is_user_code(address, user_mask))) {
 			if (address)
-				end = STACKBEAT_END_FRAME;
+				end = STACKBEAT_STOP_BAD_FRAME;
 			break;
 		}
 		if (unlikely(to == to_end)) {
-			end = STACKBEAT_END_DEPTH;
+			end = STACKBEAT_STOP_MAX_DEPTH;
 			break;
 		}
 		*to++ = address;
 		hash = sb_hash(hash, address);
-		if (unlikely(next <= fp) && next && ++hops > STACKBEAT_STACK_HOPS_MAX) {
-			end = STACKBEAT_END_FRAME;
+		if (unlikely(next <= fp) && next && ++hops > STACKBEAT_FP_DESCENTS_MAX) {
+			end = STACKBEAT_STOP_BAD_FRAME;
 			break;
 		}
 		fp = next;
@@ -374,7 +374,7 @@ examine:
 	goto out;
 
 unreadable:
-	end = STACKBEAT_END_MEMORY;
+	end = STACKBEAT_STOP_FAULT;
 out:
 	__uaccess_end();
 	*stack_hash = hash;

@@ -11,8 +11,8 @@
 struct pt_regs;
 
 /*
- * The shape of a stack: how long both parts are, and how they ended (enum stackbeat_end),
- * as the word that holds it in a record, kernel_frames to user_end. Shapes of the two
+ * The shape of a stack: how long both parts are, and how they ended (enum stackbeat_unwind_stop),
+ * as the word that holds it in a record, kernel_frames to user_stop. Shapes of the two
  * parts are added up.
  */
 #define SB_SHAPE_KERNEL(frames, end) ((u64)(frames) | (u64)(end) << 32)

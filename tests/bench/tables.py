@@ -91,8 +91,8 @@ def per_sample(raw, profiler, case, base_case):
 
 
 def parts_of(raw):
-    """What is known apart: before, the callback alone; now the beats, with the timer's interrupt."""
-    return [part for part in ("callback", "beats", "reader")
+    """What is known apart: before, the callback alone; now the ticks, with the timer's interrupt."""
+    return [part for part in ("callback", "ticks", "reader")
             if any(part in row.get("parts", ()) for row in raw.where(profiler="stackbeat") or raw.rows)]
 
 

@@ -44,14 +44,14 @@ static void look_up(struct reader *reader, uint64_t id, uint32_t generation, uin
 		reader->sum += strlen(object->path) + strlen(object->build_id);
 }
 
-static int take_space(const struct stackbeat_space *record, void *arg)
+static int take_space(const struct stackbeat_address_space *record, void *arg)
 {
 	struct reader *reader = arg;
 
 	reader->sum += strlen(record->comm) + strlen(record->cgroup_path);
 	if (address_spaces_add(reader->spaces, record) != 0)
 		abort();
-	look_up(reader, record->space, record->generation, record->start_time);
+	look_up(reader, record->address_space, record->generation, record->start_time);
 	return 0;
 }
 
@@ -63,20 +63,20 @@ static int take_mapping(const struct stackbeat_mapping *record, void *arg)
 		abort();
 	/* Every other one is looked at only when more was told. */
 	if (record->generation & 1) {
-		look_up(reader, record->space, record->generation, record->start);
-		look_up(reader, record->space, record->generation, record->end);
+		look_up(reader, record->address_space, record->generation, record->start);
+		look_up(reader, record->address_space, record->generation, record->end);
 	}
 	return 0;
 }
 
-static int take_object(const struct stackbeat_object *record, void *arg)
+static int take_object(const struct stackbeat_file *record, void *arg)
 {
 	struct reader *reader = arg;
 	struct mapped_file *object;
 
 	if (mapped_files_add(reader->objects, record) != 0)
 		abort();
-	object = mapped_files_get(reader->objects, record->object);
+	object = mapped_files_get(reader->objects, record->file);
 	if (!object || strspn(object->build_id, "0123456789abcdef") != strlen(object->build_id))
 		abort();
 	return 0;

@@ -173,7 +173,7 @@ class Spaces:
 
     def _add_mapping(self, mapping):
         require(not mapping.object or mapping.object in self.objects, "no such object", mapping)
-        if mapping.flags & S.MAPPING_CHANGE:
+        if mapping.flags & S.MAPPING_EVENT:
             self.spaces[mapping.space].add_change(mapping)
             return
         reading = self._reading.get(mapping.space)

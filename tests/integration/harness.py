@@ -115,10 +115,10 @@ def binomial_bounds(count, share, confidence=0.999):
     return low, high
 
 
-def check_balance(stats, what="beats"):
+def check_balance(stats, what="ticks"):
     """Each beat ended in one of the ways that are counted."""
-    ways = ("samples", "lost_full", "lost_tail", "idle", "filtered")
-    check_equal(stats["beats"], sum(stats[way] for way in ways), f"{what}, by their ends {stats}")
+    ways = ("samples", "lost_full", "lost_bad_tail", "idle", "filtered")
+    check_equal(stats["ticks"], sum(stats[way] for way in ways), f"{what}, by their ends {stats}")
 
 
 # --- what a test starts ------------------------------------------------------

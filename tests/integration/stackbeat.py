@@ -58,11 +58,11 @@ class Numbers:
 
 
 S = Numbers()
-END_NAMES = {value: name.removeprefix("END_").lower().replace("_", " ")
-             for name, value in vars(S).items() if name.startswith("END_") and name != "END_COUNT"}
+STOP_NAMES = {value: name.removeprefix("STOP_").lower().replace("_", " ")
+             for name, value in vars(S).items() if name.startswith("STOP_") and name != "STOP_COUNT"}
 EVENT_NAMES = {value: name.removeprefix("EVENT_").lower() for name, value in vars(S).items()
                if name.startswith("EVENT_") and name not in ("EVENT_UNSPEC", "EVENT_COUNT")}
-FLAGS = (S.A_INHERIT, S.A_FIXED, S.A_RESTRICTED)
+FLAGS = (S.A_INHERIT, S.A_NO_JITTER, S.A_RESTRICTED)
 # What is nested, and what its members are.
 NESTS = {S.A_PIDS: S.A_PID, S.A_TIDS: S.A_PID, S.A_CGROUPS: S.A_CGROUP,
          S.A_EXCLUDE_COMMS: S.A_COMM}
@@ -70,8 +70,8 @@ STAT_NAMES = {value: name.removeprefix("S_").lower() for name, value in vars(S).
               if name.startswith("S_") and name not in ("S_UNSPEC", "S_PAD", "S_COUNT")}
 
 
-# _IOW(STACKBEAT_IOC_MAGIC, number, __u64), and where the session page has `pending`.
-IOC_OBJECT_OPEN, IOC_OBJECT_RELEASE = (0x40080000 | S.IOC_MAGIC << 8 | number for number in (1, 2))
+# _IOW(STACKBEAT_IOC_MAGIC, number, __u64), and where the session page has `metadata_pending`.
+IOC_FILE_OPEN, IOC_FILE_RELEASE = (0x40080000 | S.IOC_MAGIC << 8 | number for number in (1, 2))
 PENDING = 28
 
 
@@ -299,17 +299,22 @@ ATTRIBUTE_NAMES = {value: name.removeprefix("A_").lower() for name, value in var
 
 # --- records -----------------------------------------------------------------
 
+def spaces_lost(stats):
+    """Samples that have no address space, and address spaces whose mappings were not read."""
+    return stats["samples_without_space"] + stats["spaces_unread"]
+
+
 SAMPLE = struct.Struct("=HHIQQIIIIIHHBB2sIQQ16s")
 assert SAMPLE.size == 88
 
-Sample = namedtuple("Sample", "flags time weight cpu pid tid lost missed kernel_end user_end "
+Sample = namedtuple("Sample", "flags time weight cpu pid tid lost missed kernel_stop user_stop "
                     "comm kernel user space generation")
 
 SPACE = struct.Struct("=HHIQQQIIIIIIII16s")
 assert SPACE.size == 80
 
 Space = namedtuple("Space", "space start_time cgroup generation gap pid ns_pid parent mappings "
-                   "left_out comm cgroup_path")
+                   "dropped comm cgroup_path")
 
 MAPPING = struct.Struct("=HHIQQQQQQII")
 assert MAPPING.size == 64
@@ -348,16 +353,16 @@ def decode(data, decoders):
 
 
 def _decode_sample(record):
-    (_, flags, size, time, weight, cpu, pid, tid, lost, missed, kernel, user, kernel_end,
-     user_end, reserved, generation, space, _, comm) = SAMPLE.unpack_from(record)
+    (_, flags, size, time, weight, cpu, pid, tid, lost, missed, kernel, user, kernel_stop,
+     user_stop, reserved, generation, space, _, comm) = SAMPLE.unpack_from(record)
     if size != SAMPLE.size + 8 * (kernel + user):
         raise BadRecord(f"{size} bytes for {kernel} + {user} frames")
     if any(reserved) or b"\0" not in comm or flags & ~(S.SAMPLE_KERNEL | S.SAMPLE_COMPAT):
         raise BadRecord(f"flags {flags:#x}, reserved {reserved}, comm {comm}")
-    if kernel_end >= S.END_COUNT or user_end >= S.END_COUNT or not kernel + user:
-        raise BadRecord(f"ends {kernel_end} and {user_end}, {kernel} + {user} frames")
+    if kernel_stop >= S.STOP_COUNT or user_stop >= S.STOP_COUNT or not kernel + user:
+        raise BadRecord(f"ends {kernel_stop} and {user_stop}, {kernel} + {user} frames")
     frames = struct.unpack_from(f"={kernel + user}Q", record, SAMPLE.size)
-    return Sample(flags, time, weight, cpu, pid, tid, lost, missed, kernel_end, user_end,
+    return Sample(flags, time, weight, cpu, pid, tid, lost, missed, kernel_stop, user_stop,
                   _string(comm), frames[:kernel], frames[kernel:], space, generation)
 
 
@@ -377,10 +382,10 @@ def _padded_string(record, at):
 
 def _decode_space(record):
     (_, flags, _, space, start_time, cgroup, generation, gap, pid, ns_pid, parent, mappings,
-     left_out, reserved, comm) = SPACE.unpack_from(record)
+     dropped, reserved, comm) = SPACE.unpack_from(record)
     told = Space(space, start_time, cgroup, generation, gap, pid, ns_pid, parent, mappings,
-                 left_out, _string(comm), _padded_string(record, SPACE.size))
-    require(not flags and not reserved and b"\0" in comm, "space", (flags, reserved, told))
+                 dropped, _string(comm), _padded_string(record, SPACE.size))
+    require(not flags and not reserved and b"\0" in comm, "address space", (flags, reserved, told))
     require(space and pid and gap <= generation and mappings <= S.MAPPINGS_MAX, "space", told)
     return told
 
@@ -389,7 +394,7 @@ def _decode_mapping(record):
     (_, flags, size, space, start, end, offset, vaddr, number, generation,
      reserved) = MAPPING.unpack_from(record)
     told = Mapping(flags, space, start, end, offset, vaddr, number, generation)
-    known = (S.MAPPING_CHANGE | S.MAPPING_EXECUTABLE | S.MAPPING_VDSO | S.MAPPING_VADDR)
+    known = (S.MAPPING_EVENT | S.MAPPING_MAIN_BINARY | S.MAPPING_VDSO | S.MAPPING_VADDR)
     require(size == MAPPING.size and not flags & ~known and not reserved, "mapping",
             (size, reserved, told))
     require(space and start < end and not start % PAGE and not end % PAGE, "mapping", told)
@@ -404,13 +409,13 @@ def _decode_object(record):
             (id_size, build_id))
     told = Object(flags, number, inode, size, (major, minor), inode_generation,
                   build_id[:id_size].hex(), _padded_string(record, OBJECT.size))
-    require(number and not flags & ~(S.OBJECT_UNREAD | S.OBJECT_UNLINKED), "object", told)
+    require(number and not flags & ~(S.FILE_HEADERS_NOT_READ | S.FILE_UNLINKED), "object", told)
     return told
 
 
 SAMPLES = {S.RECORD_SAMPLE: _decode_sample}
-METADATA = {S.RECORD_SPACE: _decode_space, S.RECORD_MAPPING: _decode_mapping,
-            S.RECORD_OBJECT: _decode_object}
+METADATA = {S.RECORD_ADDRESS_SPACE: _decode_space, S.RECORD_MAPPING: _decode_mapping,
+            S.RECORD_FILE: _decode_object}
 
 
 # --- the device --------------------------------------------------------------
@@ -559,10 +564,10 @@ class Session:
     def open_object(self, number):
         """A file descriptor."""
         # Of what can't be written to, the answer would be the argument.
-        return fcntl.ioctl(self.fd, IOC_OBJECT_OPEN, bytearray(struct.pack("=Q", number)))
+        return fcntl.ioctl(self.fd, IOC_FILE_OPEN, bytearray(struct.pack("=Q", number)))
 
     def release_object(self, number):
-        fcntl.ioctl(self.fd, IOC_OBJECT_RELEASE, struct.pack("=Q", number))
+        fcntl.ioctl(self.fd, IOC_FILE_RELEASE, struct.pack("=Q", number))
 
     def start(self):
         if not self.rings:

@@ -16,7 +16,7 @@ from harness import (cgroup_mount, check, check_equal, check_faultless, defer, e
                      last_json, load, make_cgroup, PATIENCE, release, run, Skip, start,
                      start_waiting, test, use, wait_until, WORKLOADS, workload)
 from address_spaces import Spaces, UNKNOWN, vdso
-from stackbeat import online_cpus, PAGE, S, Session
+from stackbeat import online_cpus, PAGE, S, Session, spaces_lost
 from test_permissions import allow, nothing_else_runs
 from other_users import ALICE, as_user, become, BOB, CAP_PERFMON
 
@@ -97,11 +97,11 @@ def a_space_is_told_as_it_is():
         spaces = Spaces(session)
         session.start()
         samples = sampled(session, spaces, [process], 50)
-        check_equal(len({(sample.space, sample.generation) for sample in samples}), 1, "spaces")
+        check_equal(len({(sample.space, sample.generation) for sample in samples}), 1, "address spaces")
         told = spaces.process(samples[0].space)
         started = int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19])
         group = Path(f"/proc/{process.pid}/cgroup").read_text().strip().partition("::")[2]
-        check_equal((told.pid, told.ns_pid, told.parent, told.comm, told.left_out, told.gap),
+        check_equal((told.pid, told.ns_pid, told.parent, told.comm, told.dropped, told.gap),
                     (process.pid, process.pid, os.getpid(), path.name, 0, 0), "process")
         check_equal(told.start_time * os.sysconf("SC_CLK_TCK") // 10**9, started, "start time")
         check_equal(told.cgroup_path, group, "control group")
@@ -114,7 +114,7 @@ def a_space_is_told_as_it_is():
                     expected, "mappings")
         for mapping in mappings:
             expected = (S.MAPPING_VDSO if mapping.start in of_kernel
-                        else S.MAPPING_EXECUTABLE | S.MAPPING_VADDR)
+                        else S.MAPPING_MAIN_BINARY | S.MAPPING_VADDR)
             check_equal(mapping.flags, expected, f"flags of {mapping}")
             check_equal(bool(mapping.object), mapping.start not in of_kernel, "whether it has a file")
         told, = spaces.objects.values()
@@ -127,7 +127,7 @@ def a_space_is_told_as_it_is():
             fault = workloads.worker_fault(sample.comm, spaces.name(sample))
             check_faultless(fault, sample)
         stats = session.stats()
-        check_equal((stats["spaces"], stats["spaces_lost"], stats["objects"]), (1, 0, 0),
+        check_equal((stats["address_spaces"], spaces_lost(stats), stats["files"]), (1, 0, 0),
                     "spaces, those lost, objects that are held")
 
 
@@ -149,10 +149,10 @@ def the_metadata_waits_for_a_late_reader():
         told = spaces.session.stats()
         spaces.drain()
         check(session.meta.head > S.META_RING_SIZE, f"only {session.meta.head} bytes")
-        check_equal((told["spaces_lost"], told["changes_lost"], told["objects_left_out"]),
+        check_equal((spaces_lost(told), told["mmap_events_lost"], told["mappings_without_file"]),
                     (0, 0, 0), "what was lost")
-        check_equal(session.stats()["spaces"], sum(len(space.readings)
-                                                   for space in spaces.spaces.values()), "spaces")
+        check_equal(session.stats()["address_spaces"], sum(len(space.readings)
+                                                   for space in spaces.spaces.values()), "address spaces")
         workers = 0
         for sample in samples:
             check(sample.space, f"no space: {sample}")
@@ -163,7 +163,7 @@ def the_metadata_waits_for_a_late_reader():
             check_faultless(fault, sample)
             workers += sample.comm in workloads.WORKERS
         check(workers >= 400, f"only {workers} samples of {len(samples)} are of workers")
-        unlinked = [told for told in spaces.objects.values() if told.flags & S.OBJECT_UNLINKED]
+        unlinked = [told for told in spaces.objects.values() if told.flags & S.FILE_UNLINKED]
         check(unlinked, "no file had lost its name")
         check_equal({Path(told.path).parent for told in unlinked}, {directory}, "their paths")
 
@@ -198,13 +198,13 @@ def a_library_at_the_address_of_another_is_told():
                 continue
             frames = spaces.name(sample)
             if any(frame.mapping is UNKNOWN for frame in frames):
-                check(stats["changes_lost"], f"unknown, without a loss: {frames}")
+                check(stats["mmap_events_lost"], f"unknown, without a loss: {frames}")
                 continue
             fault, in_library = workloads.swap_fault(frames)
             check(not fault, f"{fault}; generation {sample.generation} of {frames}")
             found += in_library
         check(found >= 50, f"only {found} of {len(samples)} samples are of libraries")
-        check(stats["changes"], f"no change was told: {stats}")
+        check(stats["mmap_events"], f"no change was told: {stats}")
 
 
 @test
@@ -300,7 +300,7 @@ def closing_gives_back_all_that_is_held():
         spaces = Spaces(session, keep=True)
         session.start()
         sampled(session, spaces, [process])
-        check_equal(session.stats()["objects"], 1, "objects")
+        check_equal(session.stats()["files"], 1, "files")
         process.kill()
         process.wait()
         check(not workloads.unmount(directory), "what is held could be unmounted")
@@ -373,7 +373,7 @@ def memory_that_has_failed_is_not_read():
     check(poisons.returncode in (0, -signal.SIGBUS, -signal.SIGKILL), f"it said: {err}")
     process = start("/usr/bin/python3", "-c", LOCKS_AND_MAPS, path)
     told, _ = object_of(process, path, names=False)
-    check_equal((told.flags & S.OBJECT_UNREAD, told.build_id), (S.OBJECT_UNREAD, ""),
+    check_equal((told.flags & S.FILE_HEADERS_NOT_READ, told.build_id), (S.FILE_HEADERS_NOT_READ, ""),
                 "whether it was read")
 
 
@@ -389,12 +389,12 @@ def long_names_of_control_groups_are_memory_too():
         session.set(pids=[process.pid])
         session.start()
         release(process)
-        while process.poll() is None and not session.stats()["spaces_lost"]:
+        while process.poll() is None and not spaces_lost(session.stats()):
             session.poll()
             session.read()
         session.stop()
         stats = session.stats()
-        check(stats["spaces_lost"], f"all of them are kept: {stats}")
+        check(spaces_lost(stats), f"all of them are kept: {stats}")
         process.kill()
         wait_until(lambda: not (group / "cgroup.procs").read_text(), "an empty control group")
 
@@ -453,7 +453,7 @@ def what_the_opener_may_not_read_is_not_handed_out():
 
 @test
 def objects_are_bounded_and_counted():
-    count = S.OBJECTS_MAX + 100
+    count = S.FILES_MAX + 100
     process = workloads.start_ready(*workload("maps", "files", count, 0, workloads.tmpfs()))
     with Session(**SETTINGS, pids=[process.pid]) as session:
         spaces = Spaces(session, names=False)
@@ -461,14 +461,14 @@ def objects_are_bounded_and_counted():
         sampled(session, spaces, [process])
         stats = session.stats()
         # Its own file is one more.
-        check_equal((stats["objects"], stats["objects_left_out"], len(spaces.objects)),
-                    (S.OBJECTS_MAX, 101, S.OBJECTS_MAX), "objects, those left out, those told")
+        check_equal((stats["files"], stats["mappings_without_file"], len(spaces.objects)),
+                    (S.FILES_MAX, 101, S.FILES_MAX), "objects, those left out, those told")
         reading, = (reading for space in spaces.spaces.values() for reading in space.readings)
         known = [mapping.object for mapping in reading.mappings if mapping.object]
         check_equal(sorted(known), sorted(spaces.objects), "objects of the mappings")
         for number in known:
             session.release_object(number)
-        check_equal(session.stats()["objects"], 0, "objects that are held")
+        check_equal(session.stats()["files"], 0, "objects that are held")
 
 
 # --- file systems ------------------------------------------------------------
@@ -576,13 +576,13 @@ def of_very_many_mappings_the_first_are_told():
         spaces = Spaces(session)
         session.start()
         samples = sampled(session, spaces, [process], 50)
-        check_equal(len({sample.space for sample in samples}), 1, "spaces")
+        check_equal(len({sample.space for sample in samples}), 1, "address spaces")
         reading, = spaces.spaces[samples[0].space].readings
         told = [(mapping.start, mapping.end, mapping.offset) for mapping in reading.mappings]
         check_equal(len(told), S.MAPPINGS_MAX, "mappings that were told")
         check(set(told) <= expected, "mappings that /proc does not show")
-        check_equal(reading.told.left_out, len(expected) - S.MAPPINGS_MAX, "mappings left out")
-        check_equal(session.stats()["mappings_left_out"], reading.told.left_out, "their count")
+        check_equal(reading.told.dropped, len(expected) - S.MAPPINGS_MAX, "mappings left out")
+        check_equal(session.stats()["mappings_dropped"], reading.told.dropped, "their count")
         for sample in samples:
             check_equal([frame.function for frame in spaces.name(sample)][-2:],
                         ["main", "_start"], "the callers")
@@ -594,8 +594,8 @@ def check_changes(spaces, stats, count):
     A program that was first sampled within its exec has another space from then on.
     """
     told = [len(space.changes) for space in spaces.spaces.values()]
-    check_equal(sum(told), stats["changes"], "changes that were told")
-    check(max(told) + stats["changes_lost"] >= count, f"{told} of {count} changes: {stats}")
+    check_equal(sum(told), stats["mmap_events"], "changes that were told")
+    check(max(told) + stats["mmap_events_lost"] >= count, f"{told} of {count} changes: {stats}")
     check(max(told) <= count + 10, f"{told} changes, there were {count}")
     return sum(told)
 
@@ -620,7 +620,7 @@ def a_jit_of_ten_thousand_regions_is_followed():
             check(mapping and not mapping.object and mapping.end - mapping.start == PAGE,
                   f"a region is {mapping}, sampled at generation {sample.generation}")
         check(inside >= 100, f"only {inside} samples in regions")
-        check(not unknown or stats["changes_lost"] or stats["mappings_left_out"],
+        check(not unknown or stats["mmap_events_lost"] or stats["mappings_dropped"],
               f"{unknown} regions are unknown, of {inside}: {stats}")
         told = check_changes(spaces, stats, regions)
         read = sum(len(reading.mappings) for space in spaces.spaces.values()
@@ -668,7 +668,7 @@ def nobody_reads_the_metadata():
     pids = [process.pid, *map(int, children.split())]
     with Session(**SETTINGS, pids=pids) as session:
         session.start()
-        wait_until(lambda: session.stats()["mappings_left_out"], "mappings that are left out")
+        wait_until(lambda: session.stats()["mappings_dropped"], "mappings that are left out")
         session.stop()
         check(session.pending, "nothing waits")
         session.map_metadata()
@@ -679,7 +679,7 @@ def nobody_reads_the_metadata():
     process.wait()
     with Session() as session:
         stats = session.stats()
-        check_equal((stats["spaces"], stats["objects"]), (0, 0), "what another session has")
+        check_equal((stats["address_spaces"], stats["files"]), (0, 0), "what another session has")
 
 
 def runs_of_the_worker(seconds):
@@ -715,7 +715,7 @@ def a_reader_that_reads_no_metadata_costs_little():
         session.poll()
         wait_until(lambda: session.meta.head > head, "more of it")
         spaces.drain()
-        check_equal(session.stats()["mappings_left_out"], 0, "mappings that were left out")
+        check_equal(session.stats()["mappings_dropped"], 0, "mappings that were left out")
 
 
 @exact_test

@@ -156,7 +156,7 @@ def configuring():
     use(Events())
     settings = {"rate": 997, "pids": [os.getpid(), 1], "tids": [os.getpid()], "cgroups": [1],
                 "exclude_comms": ["a", "b"], "cpus": "0", "ring_size": S.RING_SIZE_MIN,
-                "watermark": 4096, "max_depth": 9, "budget": 9, "fixed": 1}
+                "watermark": 4096, "max_depth": 9, "budget": 9, "no_jitter": 1}
     fail_each("settings", a_session, lambda session, _: session.set(**settings),
               lambda session, _: check_set(session, settings))
 

@@ -342,7 +342,7 @@ def a_reader_that_is_killed_leaves_nothing():
     def join():
         (group / "cgroup.procs").write_text("0")
     process = start(bomb, processes + 50, 20000, preexec_fn=join)
-    recording.wait_for(session, "spaces", 300)
+    recording.wait_for(session, "address_spaces", 300)
     recording.process.kill()
     recording.process.wait()
     check(process.poll() is None, "it was over before the reader was killed")

@@ -26,7 +26,7 @@ def median(values):
 
 def beats_at_work(session):
     stats = session.stats()
-    return stats["beats"] - stats["idle"]
+    return stats["ticks"] - stats["idle"]
 
 
 def check_sleep(rate):

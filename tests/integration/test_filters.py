@@ -68,7 +68,7 @@ def other_cpus_are_left_alone():
         check_equal({sample.cpu for sample in samples}, {cpu}, "CPUs of the samples")
         stats = session.get()["cpu_stats"]
         check_balance(stats[cpu])
-        check(all(stat["beats"] == 0 for other, stat in stats.items() if other != cpu),
+        check(all(stat["ticks"] == 0 for other, stat in stats.items() if other != cpu),
               f"beats elsewhere: {stats}")
 
 
@@ -194,7 +194,7 @@ def a_group_is_found_down_to_level_63():
     for level, is_found in ((1, True), (63, True), (64, False), (65, False)):
         with Session(rate=1000, cgroups=[groups[level].stat().st_ino]) as session:
             session.start()
-            wait_until(lambda: session.stats()["beats"] >= 300, "beats")
+            wait_until(lambda: session.stats()["ticks"] >= 300, "ticks")
             session.stop()
             pids = {sample.pid for sample in session.read()}
             check_equal(pids, {process.pid} if is_found else set(), f"processes at level {level}")

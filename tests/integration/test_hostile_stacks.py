@@ -7,13 +7,13 @@ import subprocess
 
 from harness import (check, check_balance, check_within, Failure, Skip, start, test, WORKLOADS,
                      workload)
-from stackbeat import END_NAMES, S, Session
+from stackbeat import STOP_NAMES, S, Session
 
 SAMPLES = 100
 
 
-def end_names(mask):
-    return {name for number, name in END_NAMES.items() if mask & 1 << number}
+def stop_names(mask):
+    return {name for number, name in STOP_NAMES.items() if mask & 1 << number}
 
 
 def start_hostile(mode, session):
@@ -40,9 +40,9 @@ def check_mode(mode, ends, frames):
         check_balance(session.stats())
         process.kill()
     in_code = [sample for sample in in_code if sample.user and sample.user[0] in code]
-    check({END_NAMES[sample.user_end] for sample in in_code} <= end_names(ends),
-          f"{mode}: ends {sorted({END_NAMES[sample.user_end] for sample in in_code})}, "
-          f"expected {sorted(end_names(ends))}")
+    check({STOP_NAMES[sample.user_stop] for sample in in_code} <= stop_names(ends),
+          f"{mode}: ends {sorted({STOP_NAMES[sample.user_stop] for sample in in_code})}, "
+          f"expected {sorted(stop_names(ends))}")
     for sample in in_code:
         check_within(len(sample.user), frames, f"{mode}: frames of a stack")
 

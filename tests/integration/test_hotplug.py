@@ -55,7 +55,7 @@ def cpus_come_and_go_under_load():
             # Its ring is still there to be read.
             last = [sample for sample in session.read() if sample.cpu == cpu]
             check(last and last[-1].time <= gone, "samples of the CPU that is gone")
-            check_equal(session.get()["cpu_stats"][cpu]["beats"],
+            check_equal(session.get()["cpu_stats"][cpu]["ticks"],
                         len(last) + sum(sample.cpu == cpu for sample in samples)
                         + sum(session.get()["cpu_stats"][cpu][way] for way in ("idle", "filtered")),
                         "beats of the CPU, all of which are in hand")
@@ -68,8 +68,8 @@ def cpus_come_and_go_under_load():
         session.stop()
         stats = session.stats()
         check_balance(stats)
-        check_equal(stats["lost_full"] + stats["lost_tail"], 0, "lost")
-        for name in ("cpu_gone", "cpu_back"):
+        check_equal(stats["lost_full"] + stats["lost_bad_tail"], 0, "lost")
+        for name in ("cpu_offline", "cpu_online"):
             told = events.of(session.id, name)
             check_equal([event["cpu"] for event in told], [cpu] * ROUNDS, f"events {name}")
     recording.netlink.session_set(recorded["session"], state=S.STATE_PAUSED)

@@ -48,13 +48,13 @@ def an_idle_machine_takes_no_more_timer_interrupts():
         session.read()
         for _ in range(5):
             counts[False].append(interrupts_of_a_window())
-            before, busy_before = session.stats()["beats"], busy_seconds()
+            before, busy_before = session.stats()["ticks"], busy_seconds()
             session.start()
             counts[True].append(interrupts_of_a_window())
             session.stop()
             busy += busy_seconds() - busy_before
             session.read()
-            beats.append(session.stats()["beats"] - before)
+            beats.append(session.stats()["ticks"] - before)
         check_balance(session.stats())
     usual, sampled = sorted(counts[False])[2], sorted(counts[True])[2]
     allowed = WINDOW * RATE * len(online_cpus()) / 20
@@ -69,7 +69,7 @@ def a_busy_cpu_gets_its_full_rate_beside_an_idle_one():
     busy, idle = online_cpus()[:2]
     keep_busy(busy)
     # A kernel that checks itself takes more than the usual budget.
-    with Session(rate=RATE, fixed=1, watermark=512 << 10, ring_size=4 << 20,
+    with Session(rate=RATE, no_jitter=1, watermark=512 << 10, ring_size=4 << 20,
                  budget=S.BUDGET_MAX) as session:
         session.start()
         samples = session.read_until(
@@ -78,11 +78,11 @@ def a_busy_cpu_gets_its_full_rate_beside_an_idle_one():
         samples += session.read()
         stats = session.get()["cpu_stats"]
     check_span(by_cpu(samples)[busy], True, "the busy CPU")
-    due = stats[busy]["time"] * RATE // 10**9
-    check_equal(stats[busy]["beats"] + stats[busy]["missed"], due, "intervals of the busy CPU")
+    due = stats[busy]["tick_time_ns"] * RATE // 10**9
+    check_equal(stats[busy]["ticks"] + stats[busy]["missed_ticks"], due, "intervals of the busy CPU")
     check_equal(stats[busy]["idle"], 0, "idle beats of the busy CPU")
     # It reads what the busy one has sampled, and nothing else.
-    check(stats[idle]["beats"] <= due / 2, f"{stats[idle]['beats']} beats of the idle CPU, {due} "
+    check(stats[idle]["ticks"] <= due / 2, f"{stats[idle]['ticks']} beats of the idle CPU, {due} "
           "of the busy one")
 
 
@@ -113,7 +113,7 @@ def naps_are_sampled_in_rhythm():
     of a program that sleeps are a multiple of the interval apart."""
     load()
     process = start_waiting(*workload("naps", 500, 3300, 500000))
-    session = use(Session(rate=RATE, fixed=1, pids=[process.pid], ring_size=4 << 20))
+    session = use(Session(rate=RATE, no_jitter=1, pids=[process.pid], ring_size=4 << 20))
     session.start()
     release(process)
     process.communicate()

@@ -69,8 +69,8 @@ def beats_of_a_busy_cpu(rate, count, **settings):
         samples += session.read()
         stats = session.stats()
         check_balance(stats)
-        check_equal(stats["samples"], stats["beats"], "beats, all of which found the CPU busy")
-        check_equal(stats["time"], sum(sample.weight for sample in samples), "time of the beats")
+        check_equal(stats["samples"], stats["ticks"], "beats, all of which found the CPU busy")
+        check_equal(stats["tick_time_ns"], sum(sample.weight for sample in samples), "time of the beats")
         return samples
 
 
@@ -99,7 +99,7 @@ def intervals_are_uniform_between_half_a_period_and_one_and_a_half():
 @exact_test
 def fixed_intervals_are_equal():
     period = 10**9 // 2000
-    samples = beats_of_a_busy_cpu(2000, 1000, fixed=1)
+    samples = beats_of_a_busy_cpu(2000, 1000, no_jitter=1)
     check_span(samples, True, "fixed intervals")
     late = [sample.time - samples[0].time - period * round((sample.time - samples[0].time) / period)
             for sample in samples]
@@ -110,22 +110,22 @@ def fixed_intervals_are_equal():
 @test
 def weights_add_up_to_the_time_that_passed():
     for fixed in (0, 1):
-        samples = beats_of_a_busy_cpu(1000, 2000, fixed=fixed)
+        samples = beats_of_a_busy_cpu(1000, 2000, no_jitter=fixed)
         check_equal({sample.weight // (1 + sample.missed) for sample in samples}, {10**6},
                     "periods of the samples")
         for cpu, own in by_cpu(samples).items():
-            check_span(own, fixed, f"CPU {cpu}, fixed={fixed}")
+            check_span(own, fixed, f"CPU {cpu}, no_jitter={fixed}")
 
 
 @test
 def random_or_fixed_is_a_setting_of_the_session():
     with Session() as session:
-        check_equal(session.get()["fixed"], 0, "fixed, by default")
-        session.set(fixed=1)
-        check_equal(session.get()["fixed"], 1, "fixed, once set")
+        check_equal(session.get()["no_jitter"], 0, "fixed, by default")
+        session.set(no_jitter=1)
+        check_equal(session.get()["no_jitter"], 1, "fixed, once set")
     recording = Recording("-F", 997, "--no-jitter")
-    check_equal(recording.session()["fixed"], 1, "fixed, of --no-jitter")
+    check_equal(recording.session()["no_jitter"], 1, "fixed, of --no-jitter")
     recording.interrupt()
     recording.process.wait()
     recording = Recording("-F", 997)
-    check_equal(recording.session()["fixed"], 0, "fixed, without --no-jitter")
+    check_equal(recording.session()["no_jitter"], 0, "fixed, without --no-jitter")

@@ -34,7 +34,7 @@ def isolated_cpus_have_no_beat():
         recording = Recording("-F", 997, *options)
         told = paused_after_samples(recording, recording.session())
         check_equal(told["cpus"], "0", "CPUs of the session")
-        check(1 not in told["cpu_stats"] or not told["cpu_stats"][1]["beats"],
+        check(1 not in told["cpu_stats"] or not told["cpu_stats"][1]["ticks"],
               f"beats on an isolated CPU: {told['cpu_stats']}")
         recording.interrupt()
         check(recording.profile().samples, "no samples")
@@ -48,7 +48,7 @@ def isolated_cpus_are_sampled_where_they_are_named():
     for cpus, expected in (("1", {1}), ("0-1", {0, 1})):
         recording = Recording("-F", 997, "-C", cpus)
         told = paused_after_samples(recording, recording.session())
-        beating = {cpu for cpu, stats in told["cpu_stats"].items() if stats["beats"]}
+        beating = {cpu for cpu, stats in told["cpu_stats"].items() if stats["ticks"]}
         check_equal(beating, expected, f"CPUs with a beat of -C {cpus}")
         recording.interrupt()
         check(recording.profile().samples, "no samples")

@@ -43,8 +43,8 @@ def a_recording_is_whole_beyond_the_limits():
 
     def ended_or_enough():
         return recording.process.poll() is not None or are_enough(
-            recording.stats(session), spaces=300, changes=1000, spaces_lost=100,
-            changes_lost=10000, objects_left_out=300)
+            recording.stats(session), address_spaces=300, mmap_events=1000,
+            samples_without_space=100, mmap_events_lost=10000, mappings_without_file=300)
     wait_until(ended_or_enough, f"enough of {recording.stats(session)}")
     check(recording.process.poll() is None, "the recording has ended by itself")
     stats = recording.stop(session)
@@ -61,7 +61,7 @@ def names_of_libraries(processes):
         spaces = Spaces(session)
         session.start()
         samples = []
-        while len(samples) < 1000 or not are_enough(session.stats(), changes=1000, changes_lost=10000):
+        while len(samples) < 1000 or not are_enough(session.stats(), mmap_events=1000, mmap_events_lost=10000):
             session.poll()
             samples += [sample for sample in session.read() if sample.comm == "dlswap" and sample.user
                         and not sample.flags & S.SAMPLE_KERNEL]

@@ -19,9 +19,9 @@ def stop_and_count(recording, session):
     check_equal(profile.total("samples"), stats["samples"], "samples in the profile")
     check_equal(comment(profile, "samples")[""], stats["samples"], "samples in its comment")
     lost = comment(profile, "lost")
-    check_equal((lost["ring full"], lost["bad reader position"]), (stats["lost_full"], stats["lost_tail"]),
+    check_equal((lost["ring full"], lost["bad reader position"]), (stats["lost_full"], stats["lost_bad_tail"]),
                 f"losses in the comment {lost}")
-    check_equal(lost[""], stats["beats"] - stats["samples"] - stats["idle"] - stats["filtered"],
+    check_equal(lost[""], stats["ticks"] - stats["samples"] - stats["idle"] - stats["filtered"],
                 "written + lost = beats")
     return stats
 
@@ -33,13 +33,13 @@ def record_5_seconds():
     recording = Recording("-F", RATE, "--budget", 50)
     session = recording.session()
     # An interval that had no beat of its own is one that was due.
-    wait_until(lambda: sum(recording.stats(session)[way] for way in ("beats", "missed"))
+    wait_until(lambda: sum(recording.stats(session)[way] for way in ("ticks", "missed_ticks"))
                >= cpus * 5 * RATE, "the beats of 5 s")
     return stop_and_count(recording, session)
 
 
 def check_nothing_is_lost(stats):
-    check_equal(stats["lost_full"] + stats["lost_tail"], 0, f"lost of {stats['beats']}")
+    check_equal(stats["lost_full"] + stats["lost_bad_tail"], 0, f"lost of {stats['ticks']}")
 
 
 @test
@@ -102,10 +102,10 @@ def wrong_tails_lose_records_and_nothing_else():
     # Positions wrap, and a tail just below 0 is right for a head that has not left the first lap.
     session.read_until(lambda _: all(ring.head > ring.size for ring in session.rings))
     for wrong in (1 << 63, (1 << 64) - 1, 1 << 32):
-        before = session.stats()["lost_tail"]
+        before = session.stats()["lost_bad_tail"]
         for ring in session.rings:
             ring.tail = wrong
-        wait_until(lambda before=before: session.stats()["lost_tail"] >= before + 100,
+        wait_until(lambda before=before: session.stats()["lost_bad_tail"] >= before + 100,
                    f"losses by the tail {wrong:#x}")
         for ring in session.rings:
             ring.tail = ring.head

@@ -112,7 +112,7 @@ def code_that_is_moved_is_followed():
         for sample in moved():
             mapping = spaces.holder(sample, sample.user[0])
             check(mapping and mapping is not UNKNOWN, f"no mapping: {sample}")
-            check_equal((mapping.start, mapping.end, mapping.flags), (new, new + PAGE, S.MAPPING_CHANGE),
+            check_equal((mapping.start, mapping.end, mapping.flags), (new, new + PAGE, S.MAPPING_EVENT),
                         "the mapping")
 
 
@@ -152,7 +152,7 @@ def changes_of_a_real_time_task_are_told_while_it_runs():
         session.start()
         check_equal(process.stdout.readline(), "ready\n", "what it said")
         check(any(sample.space for sample in session.read()), "it was not sampled")
-        before = session.stats()["changes"]
+        before = session.stats()["mmap_events"]
         release(process)
-        wait_until(lambda: session.stats()["changes"] > before, "the change")
+        wait_until(lambda: session.stats()["mmap_events"] > before, "the change")
         check(process.poll() is None, "it has ended")

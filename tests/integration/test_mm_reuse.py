@@ -11,7 +11,7 @@ PROGRAMS = 100
 
 def told(session):
     stats = session.stats()
-    return {name: stats[name] for name in ("changes", "changes_lost")}
+    return {name: stats[name] for name in ("mmap_events", "mmap_events_lost")}
 
 
 @test
@@ -20,7 +20,7 @@ def later_processes_are_not_taken_for_those_that_are_gone():
     with Session(rate=1000, pids=[process.pid for process in processes], inherit=0) as session:
         session.start()
         # Each has its memory in the table.
-        wait_until(lambda: session.stats()["spaces"] >= len(processes), "their spaces")
+        wait_until(lambda: session.stats()["address_spaces"] >= len(processes), "their spaces")
         for process in processes:
             process.kill()
             process.wait()
@@ -36,9 +36,9 @@ def what_a_child_maps_in_the_memory_that_it_shares_is_told():
     process = start(*workload("sharer"), stdin=subprocess.PIPE)
     with Session(rate=1000, pids=[process.pid], inherit=0) as session:
         session.start()
-        wait_until(lambda: session.stats()["spaces"], "its space")
+        wait_until(lambda: session.stats()["address_spaces"], "its space")
         before = told(session)
         release(process)
         process.stdout.readline()
         wait_until(lambda: told(session) != before, "a change")
-        check_equal(told(session), {**before, "changes": before["changes"] + 1}, "changes")
+        check_equal(told(session), {**before, "mmap_events": before["mmap_events"] + 1}, "mmap_events")

@@ -17,7 +17,7 @@ import workloads
 from harness import (cgroup_mount, check, check_equal, defer, fails_with, load, make_cgroup, pprof, release, run, Skip, start,
                      temporary_directory, test, unload, use, wait_until, WORKLOADS, workload)
 from address_spaces import Spaces
-from stackbeat import END_NAMES, Events, Netlink, online_cpus, S, Session
+from stackbeat import STOP_NAMES, Events, Netlink, online_cpus, S, Session
 from other_users import (ALICE, as_user, become, begin_as_user, BOB, CAP_IPC_LOCK, CAP_PERFMON,
                          own_mounts, own_user_namespace)
 
@@ -223,7 +223,7 @@ def samples_as_user(count, **settings):
     with Session(**({"rate": 1000, "cpus": "0", "watermark": 4096} | settings)) as session:
         session.start()
         samples = []
-        while session.stats()["beats"] < count:
+        while session.stats()["ticks"] < count:
             samples += session.read()
         session.stop()
         return samples + session.read(), session.stats(), session.get()
@@ -407,7 +407,7 @@ def users_see_the_user_part_alone():
         check(all(not frame >> 47 for frame in sample.user), f"a kernel address: {sample}")
     in_kernel = [sample for sample in samples if sample.flags & S.SAMPLE_KERNEL]
     check(in_kernel, "no sample of a system call")
-    check_equal({END_NAMES[sample.kernel_end] for sample in in_kernel}, {"omitted"},
+    check_equal({STOP_NAMES[sample.kernel_stop] for sample in in_kernel}, {"excluded"},
                 "ends of kernel parts")
 
 
@@ -427,7 +427,7 @@ def users_may_not_ask_for_more():
             as_user(ALICE, ask, settings)
         as_user(ALICE, ask, settings, capabilities=[CAP_PERFMON])
     for settings in ({"parts": S.PART_USER}, {"budget": S.BUDGET_DEFAULT}, {"budget": 1},
-                     {"ring_size": S.RING_SIZE_DEFAULT}, {"rate": S.USER_RATE_MAX}, {"fixed": 1}):
+                     {"ring_size": S.RING_SIZE_DEFAULT}, {"rate": S.USER_RATE_MAX}, {"no_jitter": 1}):
         told = as_user(ALICE, ask, settings)
         check_equal({name: told[name] for name in settings}, settings, "what was set")
 

@@ -183,26 +183,26 @@ def the_profile_tells_how_it_was_made():
                      r"--exclude-comm deep x$",
                      rf"^throttled: {stats['throttled']} times$",
                      rf"^samples: {stats['samples']}$",
-                     rf"^lost: {stats['lost_full'] + stats['lost_tail']} \(ring full "
-                     rf"{stats['lost_full']}, bad reader position {stats['lost_tail']}\)$",
+                     rf"^lost: {stats['lost_full'] + stats['lost_bad_tail']} \(ring full "
+                     rf"{stats['lost_full']}, bad reader position {stats['lost_bad_tail']}\)$",
                      r"^truncated: \d+ \(kernel \d+, max-depth \d+, unreadable-memory \d+, "
                      r"bad-frame-pointer \d+, exec \d+\)$",
-                     rf"^missed ticks: {stats['missed']}$",
+                     rf"^missed ticks: {stats['missed_ticks']}$",
                      rf"^ticks without a sample: idle {stats['idle']}, filtered "
                      rf"{stats['filtered']}$"):
         check(re.search(expected, text, re.M), f"no {expected!r} in {text}")
     rate = re.search(r"^rate: 499 Hz requested, ([\d.]+) Hz on average, on (\d+) CPUs$", text,
                      re.M)
     check(rate, f"no rate in {text}")
-    check(abs(float(rate[1]) - stats["beats"] * 1e9 / stats["time"]) <= 0.06,
+    check(abs(float(rate[1]) - stats["ticks"] * 1e9 / stats["tick_time_ns"]) <= 0.06,
           f"a mean rate of {rate[1]} Hz, from {stats}")
     check_equal(int(rate[2]), len(online_cpus()), "CPUs")
     cost = re.search(r"^overhead: (\d+) ns in the kernel, (\d+) ns in the reader, ([\d.]+) % of the "
                      "machine$", text, re.M)
     check(cost, f"no cost in {text}")
     # The worker writes the last records after the counters were read.
-    least = stats["cost"] + stats["worker_cost"] + stats["probe_cost"]
-    check_within(int(cost[1]), (least, least + stats["worker_cost"]), "cost in the kernel")
+    least = stats["overhead_ns"] + stats["worker_overhead_ns"] + stats["probe_overhead_ns"]
+    check_within(int(cost[1]), (least, least + stats["worker_overhead_ns"]), "cost in the kernel")
     share = 100 * (int(cost[1]) + int(cost[2])) / (profile.duration_nanos * len(online_cpus()))
     check(abs(float(cost[3]) - share) <= 0.001 + share / 100,
           f"{cost[3]} % of the machine, computed are {share}")

@@ -16,7 +16,7 @@ from pathlib import Path
 from harness import (cgroup_mount, check, check_equal, defer, fails_with, load, make_cgroup, record,
                      run, samples_of, temporary_directory, test, wait_until, workload, WORKLOADS)
 from address_spaces import Spaces
-from stackbeat import Object, S, Session, Space
+from stackbeat import Object, S, Session, Space, spaces_lost
 from test_permissions import allow, busy_as, copy_of_threads
 from other_users import ALICE, as_user, become, CAP_PERFMON, libc
 
@@ -223,7 +223,7 @@ def processes_that_end_at_once_have_their_names():
     seen, told, stats = as_user(ALICE, look)
     check(len({pid for pid, _ in seen}) > count / 4, f"few were sampled: {seen}")
     check_equal({space for _, space in seen} - told, set(), f"spaces without a record, of {stats}")
-    check_equal(stats["spaces_lost"], 0, f"spaces that were lost, of {stats}")
+    check_equal(spaces_lost(stats), 0, f"spaces that were lost, of {stats}")
 
 
 # --- lockdown ------------------------------------------------------------------

@@ -29,8 +29,8 @@ def period(rate):
 
 
 def wait_for_beats(session, count):
-    at = session.stats()["beats"]
-    wait_until(lambda: session.stats()["beats"] >= at + count, f"{count} beats")
+    at = session.stats()["ticks"]
+    wait_until(lambda: session.stats()["ticks"] >= at + count, f"{count} beats")
 
 
 @test
@@ -83,7 +83,7 @@ def beats_go_on_in_their_own_measure_of_time():
     keep_busy(0)
     choice = random.Random(1)
     changes = []
-    with Session(rate=500, fixed=1, **SETTINGS) as session:
+    with Session(rate=500, no_jitter=1, **SETTINGS) as session:
         session.start()
         for _ in range(300):
             rate = choice.choice((100, 200, 400, 500, 800, 1000, 1600))
@@ -139,8 +139,8 @@ def weights_add_up_across_many_changes_of_the_rate():
         samples += session.read()
         stats = session.stats()
         check_balance(stats)
-        check_equal(stats["samples"], stats["beats"], "beats that were samples")
-        check_equal(stats["time"], sum(sample.weight for sample in samples), "time of the beats")
+        check_equal(stats["samples"], stats["ticks"], "beats that were samples")
+        check_equal(stats["tick_time_ns"], sum(sample.weight for sample in samples), "time of the beats")
         throttled = stats["throttled"]
     periods = {period(rate) << shift for rate in rates for shift in range(8 if throttled else 1)}
     wrong = {period_of(sample) for sample in samples} - periods
@@ -171,9 +171,9 @@ def a_paused_session_takes_no_samples():
             poll = select.poll()
             poll.register(session.fd, select.POLLIN)
             check_equal(poll.poll(0), [], "what poll() says while paused")
-            beats = session.stats()["beats"]
+            beats = session.stats()["ticks"]
             run("/bin/true")
-            check_equal(session.stats()["beats"], beats, "beats while paused")
+            check_equal(session.stats()["ticks"], beats, "beats while paused")
             # Settings can be changed meanwhile.
             session.set(rate=997)
             session.set(rate=1000)
@@ -290,7 +290,7 @@ def changes_from_all_sides_at_once():
                         session.netlink.__init__()
                         session.set(**choice.choice((
                             {"rate": choice.randrange(1, 5000)}, {"pids": [process.pid]},
-                            {"pids": []}, {"cpus": "0"}, {"cpus": ""}, {"fixed": 1}, {"fixed": 0},
+                            {"pids": []}, {"cpus": "0"}, {"cpus": ""}, {"no_jitter": 1}, {"no_jitter": 0},
                             {"exclude_comms": ["nobody"]}, {"state": S.STATE_PAUSED},
                             {"state": S.STATE_RUNNING}, {"max_depth": choice.randrange(1, 1023)},
                             {"budget": choice.randrange(1, 500)}, {"inherit": 0},
@@ -416,22 +416,25 @@ def a_recording_is_paused_resumed_and_told_of():
     expected = {name: own[name] for name in ("session", "owner_comm", "rate", "cpus", "max_depth",
                                              "ring_size", "watermark")}
     expected |= {"owner_pid": own["owner"], "state": "paused", "budget_permille": own["budget"],
-                 "kernel": True, "user": True, "fixed": False, "restricted": False}
-    for name, counter in (("beats", "beats"), ("samples", "samples"),
-                          ("lost_ring_full", "lost_full"), ("lost_wrong_tail", "lost_tail"),
+                 "kernel": True, "user": True, "no_jitter": False, "restricted": False}
+    for name, counter in (("ticks", "ticks"), ("samples", "samples"),
+                          ("lost_ring_full", "lost_full"),
+                          ("lost_bad_reader_position", "lost_bad_tail"),
                           ("idle", "idle"), ("filtered", "filtered"),
-                          ("missed_intervals", "missed"), ("cost_ns", "cost"),
-                          ("time_ns", "time"), ("throttled", "throttled"), ("rate_now", "rate"),
-                          ("spaces", "spaces"), ("spaces_lost", "spaces_lost"),
-                          ("changes", "changes"), ("changes_lost", "changes_lost"),
-                          ("mappings_left_out", "mappings_left_out"),
-                          ("objects_left_out", "objects_left_out")):
+                          ("missed_ticks", "missed_ticks"), ("overhead_ns", "overhead_ns"),
+                          ("tick_time_ns", "tick_time_ns"), ("throttled", "throttled"),
+                          ("current_rate", "rate"), ("address_spaces", "address_spaces"),
+                          ("samples_without_space", "samples_without_space"),
+                          ("spaces_unread", "spaces_unread"),
+                          ("mmap_events", "mmap_events"), ("mmap_events_lost", "mmap_events_lost"),
+                          ("mappings_dropped", "mappings_dropped"),
+                          ("mappings_without_file", "mappings_without_file")):
         expected[name] = stats[counter]
     # The worker goes on meanwhile.
-    check(told.pop("worker_cost_ns") >= stats["worker_cost"] > 0, f"time of the worker: {stats}")
-    check(told.pop("probe_cost_ns") >= stats["probe_cost"], f"time of the probe: {stats}")
+    check(told.pop("worker_overhead_ns") >= stats["worker_overhead_ns"] > 0, f"time of the worker: {stats}")
+    check(told.pop("probe_overhead_ns") >= stats["probe_overhead_ns"], f"time of the probe: {stats}")
     # The reader gives them back meanwhile.
-    check(told.pop("objects") <= stats["objects"], f"{stats['objects']} objects were kept")
+    check(told.pop("files") <= stats["files"], f"{stats['files']} objects were kept")
     check_equal(told, expected, "status --json")
     out, _ = run("stackbeat", "status")
     check("paused" in out, f"status says {out}")
@@ -443,7 +446,7 @@ def a_recording_is_paused_resumed_and_told_of():
     recording.interrupt()
     profile = recording.profile()
     check_equal(profile.total("samples"), stats["samples"], "samples")
-    check_equal(profile.total("cpu"), stats["time"], "CPU time")
+    check_equal(profile.total("cpu"), stats["tick_time_ns"], "CPU time")
     check_equal(comment(profile, "samples")[""], stats["samples"], "samples in the comment")
 
 

@@ -35,7 +35,7 @@ EXPECTED = {errno.EUSERS, errno.EBUSY, errno.ERANGE, errno.EINVAL, errno.ENXIO, 
 SHORT_OF_MEMORY = {errno.ENOMEM, errno.ENOBUFS}
 FAULTS = 10 ** 9 # more allocations than can fail
 
-COUNTED = ("sessions", "samples", "rates", "flips", "loads", "spaces", "objects", "tails", "kills",
+COUNTED = ("sessions", "samples", "rates", "flips", "loads", "address_spaces", "files", "tails", "kills",
            "balances", "refusals")
 
 
@@ -107,7 +107,7 @@ def settings_of(choice):
              "max_depth": lambda: choice.choice((1, 127, S.USER_FRAMES_MAX)),
              "ring_size": lambda: S.RING_SIZE_MIN << choice.randint(0, 3),
              "watermark": lambda: choice.choice((0, 1, 4096, S.RING_SIZE_MAX)),
-             "fixed": lambda: choice.randint(0, 1),
+             "no_jitter": lambda: choice.randint(0, 1),
              "budget": lambda: choice.choice((1, 50, 500)),
              "cgroups": lambda: choice.choice(([], [1])),
              "exclude_comms": lambda: choice.choice(([], ["churn", "sh"])),
@@ -120,9 +120,9 @@ def read_metadata(worker, session):
         worker.attempt(session.map_metadata)
     for record in session.meta.read() if session.meta else ():
         if hasattr(record, "nspid"):
-            worker.count("spaces")
+            worker.count("address_spaces")
         if hasattr(record, "inode"):
-            worker.count("objects")
+            worker.count("files")
             file = worker.attempt(session.open_object, record.object)
             if file is not None:
                 os.close(file)
@@ -140,7 +140,7 @@ def balance(worker, session):
     stats = worker.attempt(session.stats)
     if stats:
         check_balance(stats)
-        worker.count("balances", stats["beats"] > 0)
+        worker.count("balances", stats["ticks"] > 0)
 
 
 def fork_with_it(_, session):

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from harness import check, check_equal, defer, load, run, start, test, workload
-from stackbeat import END_NAMES, S, Session
+from stackbeat import STOP_NAMES, S, Session
 
 MODULE = os.environ.get("STACKBEAT_STRAY")
 PARAMETERS = Path("/sys/module/stray/parameters")
@@ -54,6 +54,6 @@ def frames_are_code_where_the_unwinder_goes_astray():
         for frame in sample.kernel:
             check(any(frame in part for part in code.values()),
                   f"{frame:#x} is no code (a word of the stack is {word:#x}), in {sample}")
-        check_equal(END_NAMES[sample.kernel_end], "frame", "end of a stack that is not whole")
-    whole = {END_NAMES[sample.kernel_end] for sample in samples if sample.pid == reader.pid}
-    check_equal(whole, {"root"}, "ends of the stacks of a program that reads")
+        check_equal(STOP_NAMES[sample.kernel_stop], "bad frame", "end of a stack that is not whole")
+    whole = {STOP_NAMES[sample.kernel_stop] for sample in samples if sample.pid == reader.pid}
+    check_equal(whole, {"outermost"}, "ends of the stacks of a program that reads")

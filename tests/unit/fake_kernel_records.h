@@ -30,13 +30,13 @@ struct told_files {
 };
 
 union any_space {
-	struct stackbeat_space space;
-	uint8_t bytes[sizeof(struct stackbeat_space) + 64];
+	struct stackbeat_address_space space;
+	uint8_t bytes[sizeof(struct stackbeat_address_space) + 64];
 };
 
 union any_object {
-	struct stackbeat_object object;
-	uint8_t bytes[sizeof(struct stackbeat_object) + STACKBEAT_PATH_MAX];
+	struct stackbeat_file object;
+	uint8_t bytes[sizeof(struct stackbeat_file) + STACKBEAT_PATH_MAX];
 };
 
 /* For struct file_source. Called by another thread. */
@@ -82,10 +82,10 @@ static inline void told_clear(struct told_files *files)
 }
 
 /* The record of a file, with the next id; the kernel has not read the file itself. */
-static inline const struct stackbeat_object *told_record(struct told_files *files, const char *path,
-							 union any_object *any)
+static inline const struct stackbeat_file *told_record(struct told_files *files, const char *path,
+						       union any_object *any)
 {
-	struct stackbeat_object *object = &any->object;
+	struct stackbeat_file *object = &any->object;
 	size_t length = strlen(path) + 1;
 	struct stat st;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -94,10 +94,10 @@ static inline const struct stackbeat_object *told_record(struct told_files *file
 	if (fd < 0 || fstat(fd, &st) || files->count == TOLD_FILES_MAX)
 		abort();
 	files->fds[files->count++] = fd;
-	object->record.type = STACKBEAT_RECORD_OBJECT;
-	object->record.flags = STACKBEAT_OBJECT_UNREAD;
+	object->record.type = STACKBEAT_RECORD_FILE;
+	object->record.flags = STACKBEAT_FILE_HEADERS_NOT_READ;
 	object->record.size = (sizeof(*object) + length + 7) / 8 * 8;
-	object->object = files->count;
+	object->file = files->count;
 	object->inode = st.st_ino;
 	object->size = (uint64_t)st.st_size;
 	object->device_major = major(st.st_dev);
@@ -114,19 +114,20 @@ static inline uint64_t told_file(struct mapped_files *objects, struct told_files
 
 	if (mapped_files_add(objects, told_record(files, path, &any)))
 		abort();
-	return any.object.object;
+	return any.object.file;
 }
 
 static inline void told_space(struct address_spaces *spaces, uint64_t id, uint32_t pid,
 			      uint32_t generation, const char *comm)
 {
-	union any_space any = {.space = {
-				       .record = {.type = STACKBEAT_RECORD_SPACE,
-						  .size = sizeof(struct stackbeat_space) + 8},
-				       .space = id,
-				       .pid = pid,
-				       .generation = generation,
-			       }};
+	union any_space any = {
+		.space = {
+			.record = {.type = STACKBEAT_RECORD_ADDRESS_SPACE,
+				   .size = sizeof(struct stackbeat_address_space) + 8},
+			.address_space = id,
+			.pid = pid,
+			.generation = generation,
+		}};
 
 	snprintf(any.space.comm, sizeof(any.space.comm), "%s", comm);
 	if (address_spaces_add(spaces, &any.space))
@@ -142,12 +143,12 @@ static inline void told_mapping(struct address_spaces *spaces, uint64_t id, uint
 		.record = {.type = STACKBEAT_RECORD_MAPPING,
 			   .flags = flags,
 			   .size = sizeof(mapping)},
-		.space = id,
+		.address_space = id,
 		.start = start,
 		.end = end,
 		.offset = offset,
 		.vaddr = flags & STACKBEAT_MAPPING_VADDR ? offset : 0,
-		.object = object,
+		.file = object,
 		.generation = generation,
 	};
 

@@ -4,7 +4,7 @@
 
 # shellcheck disable=SC2317 # its functions are called by run_test
 
-. "$(dirname "${BASH_SOURCE[0]}")/tap.bash"
+. "$(dirname "${BASH_SOURCE[0]}")/../env/tap.bash"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 

@@ -28,7 +28,7 @@ static inline struct stackbeat_sample *sample_begin(union any_sample *any, uint3
 	sample->weight = 1000000;
 	sample->pid = pid;
 	sample->tid = pid;
-	sample->kernel_end = STACKBEAT_END_NOT_ENTERED;
+	sample->kernel_stop = STACKBEAT_STOP_USER_MODE;
 	snprintf(sample->comm, sizeof(sample->comm), "%s", comm);
 	return sample;
 }
@@ -37,8 +37,8 @@ static inline struct stackbeat_sample *sample_begin(union any_sample *any, uint3
 static inline void sample_kernel(struct stackbeat_sample *sample, uint64_t address)
 {
 	sample->record.flags |= STACKBEAT_SAMPLE_KERNEL;
-	if (sample->kernel_end == STACKBEAT_END_NOT_ENTERED)
-		sample->kernel_end = STACKBEAT_END_ROOT;
+	if (sample->kernel_stop == STACKBEAT_STOP_USER_MODE)
+		sample->kernel_stop = STACKBEAT_STOP_OUTERMOST;
 	sample->frames[sample->kernel_frames++] = address;
 	sample->record.size += sizeof(address);
 }

@@ -47,10 +47,10 @@ static int print_event(const struct netlink_event *event, void *arg)
 	case STACKBEAT_EVENT_LOST:
 		printf("lost %" PRIu64 " records on CPU %u\n", event->count, event->cpu);
 		break;
-	case STACKBEAT_EVENT_CPU_GONE:
+	case STACKBEAT_EVENT_CPU_OFFLINE:
 		printf("CPU %u gone\n", event->cpu);
 		break;
-	case STACKBEAT_EVENT_CPU_BACK:
+	case STACKBEAT_EVENT_CPU_ONLINE:
 		printf("CPU %u back\n", event->cpu);
 		break;
 	default:

@@ -188,21 +188,24 @@ static int read_stats(struct record *record, struct error *error)
 	err = session_get(&record->session, session, error);
 	if (!err) {
 		recording->lost_full = session->stats[STACKBEAT_S_LOST_FULL];
-		recording->lost_tail = session->stats[STACKBEAT_S_LOST_TAIL];
-		recording->missed = session->stats[STACKBEAT_S_MISSED];
+		recording->lost_tail = session->stats[STACKBEAT_S_LOST_BAD_TAIL];
+		recording->missed = session->stats[STACKBEAT_S_MISSED_TICKS];
 		recording->idle = session->stats[STACKBEAT_S_IDLE];
 		recording->filtered = session->stats[STACKBEAT_S_FILTERED];
-		recording->kernel_cost_ns = session->stats[STACKBEAT_S_COST] +
-					    session->stats[STACKBEAT_S_WORKER_COST] +
-					    session->stats[STACKBEAT_S_PROBE_COST];
-		recording->beats = session->stats[STACKBEAT_S_BEATS];
-		recording->beat_time_ns = session->stats[STACKBEAT_S_TIME];
+		recording->kernel_overhead_ns = session->stats[STACKBEAT_S_OVERHEAD_NS] +
+						session->stats[STACKBEAT_S_WORKER_OVERHEAD_NS] +
+						session->stats[STACKBEAT_S_PROBE_OVERHEAD_NS];
+		recording->ticks = session->stats[STACKBEAT_S_TICKS];
+		recording->tick_time_ns = session->stats[STACKBEAT_S_TICK_TIME_NS];
 		recording->throttled = session->stats[STACKBEAT_S_THROTTLED];
-		recording->spaces = session->stats[STACKBEAT_S_SPACES];
-		recording->spaces_lost = session->stats[STACKBEAT_S_SPACES_LOST];
-		recording->changes_lost = session->stats[STACKBEAT_S_CHANGES_LOST];
-		recording->mappings_left_out = session->stats[STACKBEAT_S_MAPPINGS_LEFT_OUT];
-		recording->objects_left_out = session->stats[STACKBEAT_S_OBJECTS_LEFT_OUT];
+		recording->spaces = session->stats[STACKBEAT_S_ADDRESS_SPACES];
+		recording->samples_without_space =
+			session->stats[STACKBEAT_S_SAMPLES_WITHOUT_SPACE];
+		recording->spaces_unread = session->stats[STACKBEAT_S_SPACES_UNREAD];
+		recording->mmap_events_lost = session->stats[STACKBEAT_S_MMAP_EVENTS_LOST];
+		recording->mappings_dropped = session->stats[STACKBEAT_S_MAPPINGS_DROPPED];
+		recording->mappings_without_file =
+			session->stats[STACKBEAT_S_MAPPINGS_WITHOUT_FILE];
 	}
 	free(session);
 	return err;
@@ -214,7 +217,7 @@ static void add_own_counts(struct record *record)
 	struct address_space_counts counts;
 
 	address_spaces_counts(record->collector.spaces, &counts);
-	record->recording.mappings_left_out += counts.left_out;
+	record->recording.mappings_dropped += counts.left_out;
 	record->recording.perf_maps_dropped = counts.perf_maps_dropped;
 	record->recording.samples_early = sample_queue_early(record->collector.intake);
 }
@@ -228,7 +231,7 @@ static int show_progress(struct record *record, int64_t elapsed, struct error *e
 	if (err)
 		return err;
 	recording->duration_ns = elapsed;
-	recording->reader_cost_ns = own_cost_ns(record);
+	recording->reader_overhead_ns = own_cost_ns(record);
 	fprintf(stderr,
 		"\r%.0f s, %" PRIu64 " samples, %" PRIu64 " lost, %" PRIu64
 		" unique stacks, cost %.2f %%\033[K",
@@ -304,7 +307,7 @@ static int run_session(struct record *record, struct error *error)
 		err = read_stats(record, error);
 	if (!err)
 		add_own_counts(record);
-	recording->reader_cost_ns = own_cost_ns(record);
+	recording->reader_overhead_ns = own_cost_ns(record);
 	if (record->progress_shown)
 		fputs("\r\033[K", stderr);
 	return err;
@@ -374,10 +377,12 @@ static void print_summary(const struct record *record, const struct truncation_c
 	if (recording->throttled)
 		fprintf(stderr, ", throttled %" PRIu64 " times", recording->throttled);
 	separator = "; incomplete: ";
-	print_count(recording->spaces_lost, "samples without mappings", &separator);
-	print_count(recording->changes_lost, "mapping events lost", &separator);
-	print_count(recording->mappings_left_out, "mappings dropped", &separator);
-	print_count(recording->objects_left_out, "mappings without a file", &separator);
+	print_count(recording->samples_without_space, "samples without an address space",
+		    &separator);
+	print_count(recording->spaces_unread, "address spaces not read", &separator);
+	print_count(recording->mmap_events_lost, "mapping events lost", &separator);
+	print_count(recording->mappings_dropped, "mappings dropped", &separator);
+	print_count(recording->mappings_without_file, "mappings without a file", &separator);
 	print_count(recording->perf_maps_dropped, "perf maps dropped", &separator);
 	print_count(recording->samples_early, "samples resolved before their mappings arrived",
 		    &separator);

@@ -38,10 +38,10 @@ static int print_session(const struct netlink_session *session, void *arg)
 	       session->id, owner, session->rate, stats[STACKBEAT_S_RATE],
 	       session_state_name(session->state), *session->cpus ? session->cpus : "all",
 	       stats[STACKBEAT_S_SAMPLES],
-	       stats[STACKBEAT_S_LOST_FULL] + stats[STACKBEAT_S_LOST_TAIL],
+	       stats[STACKBEAT_S_LOST_FULL] + stats[STACKBEAT_S_LOST_BAD_TAIL],
 	       stats[STACKBEAT_S_FILTERED], stats[STACKBEAT_S_IDLE],
-	       (double)stats[STACKBEAT_S_COST] / 1e6, stats[STACKBEAT_S_SPACES],
-	       stats[STACKBEAT_S_OBJECTS]);
+	       (double)stats[STACKBEAT_S_OVERHEAD_NS] / 1e6, stats[STACKBEAT_S_ADDRESS_SPACES],
+	       stats[STACKBEAT_S_FILES]);
 	return 0;
 }
 
@@ -63,26 +63,27 @@ static void add_flag(json_object *object, const char *key, bool value)
 static int add_session(const struct netlink_session *session, void *arg)
 {
 	static const char *const counters[STACKBEAT_S_COUNT] = {
-		[STACKBEAT_S_BEATS] = "ticks",
+		[STACKBEAT_S_TICKS] = "ticks",
 		[STACKBEAT_S_SAMPLES] = "samples",
 		[STACKBEAT_S_LOST_FULL] = "lost_ring_full",
-		[STACKBEAT_S_LOST_TAIL] = "lost_bad_reader_position",
+		[STACKBEAT_S_LOST_BAD_TAIL] = "lost_bad_reader_position",
 		[STACKBEAT_S_IDLE] = "idle",
 		[STACKBEAT_S_FILTERED] = "filtered",
-		[STACKBEAT_S_MISSED] = "missed_ticks",
-		[STACKBEAT_S_COST] = "overhead_ns",
-		[STACKBEAT_S_TIME] = "tick_time_ns",
+		[STACKBEAT_S_MISSED_TICKS] = "missed_ticks",
+		[STACKBEAT_S_OVERHEAD_NS] = "overhead_ns",
+		[STACKBEAT_S_TICK_TIME_NS] = "tick_time_ns",
 		[STACKBEAT_S_THROTTLED] = "throttled",
 		[STACKBEAT_S_RATE] = "current_rate",
-		[STACKBEAT_S_SPACES] = "address_spaces",
-		[STACKBEAT_S_SPACES_LOST] = "spaces_lost",
-		[STACKBEAT_S_CHANGES] = "mmap_events",
-		[STACKBEAT_S_CHANGES_LOST] = "mmap_events_lost",
-		[STACKBEAT_S_MAPPINGS_LEFT_OUT] = "mappings_dropped",
-		[STACKBEAT_S_OBJECTS] = "files",
-		[STACKBEAT_S_OBJECTS_LEFT_OUT] = "mappings_without_file",
-		[STACKBEAT_S_WORKER_COST] = "worker_overhead_ns",
-		[STACKBEAT_S_PROBE_COST] = "probe_overhead_ns",
+		[STACKBEAT_S_ADDRESS_SPACES] = "address_spaces",
+		[STACKBEAT_S_SAMPLES_WITHOUT_SPACE] = "samples_without_space",
+		[STACKBEAT_S_SPACES_UNREAD] = "spaces_unread",
+		[STACKBEAT_S_MMAP_EVENTS] = "mmap_events",
+		[STACKBEAT_S_MMAP_EVENTS_LOST] = "mmap_events_lost",
+		[STACKBEAT_S_MAPPINGS_DROPPED] = "mappings_dropped",
+		[STACKBEAT_S_FILES] = "files",
+		[STACKBEAT_S_MAPPINGS_WITHOUT_FILE] = "mappings_without_file",
+		[STACKBEAT_S_WORKER_OVERHEAD_NS] = "worker_overhead_ns",
+		[STACKBEAT_S_PROBE_OVERHEAD_NS] = "probe_overhead_ns",
 	};
 	json_object *object = json_object_new_object();
 
@@ -98,7 +99,7 @@ static int add_session(const struct netlink_session *session, void *arg)
 	add_number(object, "budget_permille", session->budget);
 	add_flag(object, "kernel", session->parts & STACKBEAT_PART_KERNEL);
 	add_flag(object, "user", session->parts & STACKBEAT_PART_USER);
-	add_flag(object, "no_jitter", session->fixed);
+	add_flag(object, "no_jitter", session->no_jitter);
 	add_flag(object, "restricted", session->restricted);
 	for (int i = 0; i < STACKBEAT_S_COUNT; i++) {
 		if (counters[i])

@@ -224,7 +224,7 @@ static int parse_option(int option, char *value, void *arg, struct error *error)
 		options->session.no_inherit = true;
 		return 0;
 	case OPTION_NO_JITTER:
-		options->session.fixed = true;
+		options->session.no_jitter = true;
 		return 0;
 	case OPTION_BUDGET:
 		return parse_budget(value, &options->session.budget, error);

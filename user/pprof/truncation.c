@@ -13,21 +13,21 @@ static const char *const names[TRUNCATED_COUNT] = {
 	[TRUNCATED_EXEC] = "exec",
 };
 
-enum truncation truncation_of(enum stackbeat_end kernel_end, enum stackbeat_end user_end,
-			      bool user_complete)
+enum truncation truncation_of(enum stackbeat_unwind_stop kernel_stop,
+			      enum stackbeat_unwind_stop user_stop, bool user_complete)
 {
-	if (kernel_end == STACKBEAT_END_DEPTH || kernel_end == STACKBEAT_END_FRAME)
+	if (kernel_stop == STACKBEAT_STOP_MAX_DEPTH || kernel_stop == STACKBEAT_STOP_BAD_FRAME)
 		return TRUNCATED_KERNEL;
-	if (user_end == STACKBEAT_END_EXEC)
+	if (user_stop == STACKBEAT_STOP_EXEC)
 		return TRUNCATED_EXEC;
 	if (user_complete)
 		return TRUNCATED_NOT;
-	switch (user_end) {
-	case STACKBEAT_END_DEPTH:
+	switch (user_stop) {
+	case STACKBEAT_STOP_MAX_DEPTH:
 		return TRUNCATED_MAX_DEPTH;
-	case STACKBEAT_END_MEMORY:
+	case STACKBEAT_STOP_FAULT:
 		return TRUNCATED_UNREADABLE_MEMORY;
-	case STACKBEAT_END_FRAME:
+	case STACKBEAT_STOP_BAD_FRAME:
 		return TRUNCATED_BAD_FRAME_POINTER;
 	default:
 		return TRUNCATED_NOT;

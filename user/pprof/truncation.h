@@ -29,8 +29,8 @@ struct truncation_counts {
  * Returns why a stack whose parts ended like this is truncated. `user_complete`: the user part
  * is complete whatever its end, or there is none.
  */
-enum truncation truncation_of(enum stackbeat_end kernel_end, enum stackbeat_end user_end,
-			      bool user_complete);
+enum truncation truncation_of(enum stackbeat_unwind_stop kernel_stop,
+			      enum stackbeat_unwind_stop user_stop, bool user_complete);
 
 /* The cause as the label's value; "" for TRUNCATED_NOT. */
 const char *truncation_name(enum truncation cause);

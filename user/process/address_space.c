@@ -216,10 +216,10 @@ static const char *keep_path(struct address_spaces *spaces, const char *path)
 	return spaces->cgroup_paths[index];
 }
 
-int address_spaces_add(struct address_spaces *spaces, const struct stackbeat_space *record)
+int address_spaces_add(struct address_spaces *spaces, const struct stackbeat_address_space *record)
 {
 	struct address_space *space;
-	int err = get_living(spaces, record->space, &space);
+	int err = get_living(spaces, record->address_space, &space);
 
 	if (err || !space)
 		return err;
@@ -238,7 +238,7 @@ int address_spaces_add(struct address_spaces *spaces, const struct stackbeat_spa
 		spaces->counts.told++;
 	}
 	return mapping_history_read(space->history, record->generation, record->gap,
-				    record->left_out);
+				    record->mappings_dropped);
 }
 
 /* The place of a mapping, and what is added to its addresses to be numbers there. */
@@ -249,8 +249,8 @@ static int find_place(struct address_spaces *spaces, const struct address_space 
 	bool is_offset = !(flags & STACKBEAT_MAPPING_VADDR);
 	struct mapped_file *object = NULL;
 
-	if (record->object) {
-		object = mapped_files_get(spaces->objects, record->object);
+	if (record->file) {
+		object = mapped_files_get(spaces->objects, record->file);
 		if (!object)
 			return -ENOMEM;
 		mapped_file_note_mapping(spaces->objects, object, space->pid, record->start,
@@ -260,7 +260,7 @@ static int find_place(struct address_spaces *spaces, const struct address_space 
 		if (record->start > UINT32_MAX)
 			object = mapped_files_vdso(spaces->objects);
 		span->place = SEGMENT_VDSO;
-	} else if (record->offset || (flags & STACKBEAT_MAPPING_EXECUTABLE)) {
+	} else if (record->offset || (flags & STACKBEAT_MAPPING_MAIN_BINARY)) {
 		object = mapped_files_mapped(spaces->objects, space->pid, record->start,
 					     record->end);
 		span->place = SEGMENT_NONE;
@@ -279,14 +279,14 @@ int address_spaces_add_mapping(struct address_spaces *spaces,
 {
 	struct span span = {.start = record->start, .end = record->end};
 	struct address_space *space;
-	int err = get_living(spaces, record->space, &space);
+	int err = get_living(spaces, record->address_space, &space);
 
 	if (err || !space)
 		return err;
 	err = find_place(spaces, space, record, &span);
 	if (err)
 		return err;
-	if (record->record.flags & STACKBEAT_MAPPING_CHANGE)
+	if (record->record.flags & STACKBEAT_MAPPING_EVENT)
 		return mapping_history_event(space->history, record->generation, &span,
 					     &spaces->counts.left_out);
 	return mapping_history_mapping(space->history, record->generation, &span,

@@ -693,13 +693,13 @@ static bool is_identical(const void *context, uint32_t index, const void *key)
 }
 
 /* Sets what tells one file from another. */
-static int set_identity(struct object_file *object, const struct stackbeat_object *record)
+static int set_identity(struct object_file *object, const struct stackbeat_file *record)
 {
 	object->device = makedev(record->device_major, record->device_minor);
 	object->inode = record->inode;
 	object->size = record->size;
 	object->generation = record->inode_generation;
-	object->unread = record->record.flags & STACKBEAT_OBJECT_UNREAD;
+	object->unread = record->record.flags & STACKBEAT_FILE_HEADERS_NOT_READ;
 	if (!record->build_id_size)
 		return 0;
 	object->build_id = malloc(2 * (size_t)record->build_id_size + 1);
@@ -712,7 +712,7 @@ static int set_identity(struct object_file *object, const struct stackbeat_objec
 
 /* Makes `object` the one that is told of, with the identity of `key`, which it takes over. */
 static int tell_object(struct mapped_files *objects, struct object_file *object,
-		       struct object_file *key, const struct stackbeat_object *record)
+		       struct object_file *key, const struct stackbeat_file *record)
 {
 	char *path = strdup(record->path);
 
@@ -741,9 +741,9 @@ static struct object_file *known_object(struct mapped_files *objects, const stru
 	return index == HASH_NONE ? NULL : objects->list[index];
 }
 
-int mapped_files_add(struct mapped_files *objects, const struct stackbeat_object *record)
+int mapped_files_add(struct mapped_files *objects, const struct stackbeat_file *record)
 {
-	struct name *name = find_name(objects, record->object);
+	struct name *name = find_name(objects, record->file);
 	struct object_file key = {0};
 	struct object_file *object;
 	int err = set_identity(&key, record);
@@ -754,7 +754,7 @@ int mapped_files_add(struct mapped_files *objects, const struct stackbeat_object
 	object = name ? name->object : known_object(objects, &key);
 	if (!object)
 		object = new_object(objects);
-	if (!object || (!name && !add_name(objects, record->object, object)))
+	if (!object || (!name && !add_name(objects, record->file, object)))
 		err = -ENOMEM;
 	else if (!object->told)
 		err = tell_object(objects, object, &key, record);
@@ -762,12 +762,12 @@ int mapped_files_add(struct mapped_files *objects, const struct stackbeat_object
 	if (err)
 		return err;
 	object->unmarked = 0;
-	if (object->state == FILE_UNTOUCHED && (!object->id || object->id == record->object)) {
-		object->unlinked |= record->record.flags & STACKBEAT_OBJECT_UNLINKED;
-		object->id = record->object;
+	if (object->state == FILE_UNTOUCHED && (!object->id || object->id == record->file)) {
+		object->unlinked |= record->record.flags & STACKBEAT_FILE_UNLINKED;
+		object->id = record->file;
 	} else {
 		/* One that is read, or can be opened, needs no other id. */
-		release_id(objects, record->object);
+		release_id(objects, record->file);
 	}
 	return object->needed_early ? mapped_file_request(objects, &object->object) : 0;
 }

@@ -44,8 +44,8 @@ struct mapped_file {
 
 /* Where the files come from: the device, but for tests. May be called by any thread. */
 struct file_source {
-	int (*open)(uint64_t id, void *arg); /* as device_object_open() */
-	int (*release)(uint64_t id, void *arg); /* as device_object_release() */
+	int (*open)(uint64_t id, void *arg); /* as device_file_open() */
+	int (*release)(uint64_t id, void *arg); /* as device_file_release() */
 	void *arg;
 	/* Seconds that a file may take at the end; 0: MAPPED_FILES_TIMEOUT_S, or _KEEP_ where it is
 	 * kept. */
@@ -84,7 +84,7 @@ void mapped_files_skip_symbols(struct mapped_files *objects);
 bool mapped_files_have_symbols(const struct mapped_files *objects);
 
 /* Takes what the kernel told of an object. Returns 0 or -ENOMEM. */
-int mapped_files_add(struct mapped_files *objects, const struct stackbeat_object *record);
+int mapped_files_add(struct mapped_files *objects, const struct stackbeat_file *record);
 
 /* The object of an id of the kernel, told or not. Owned by the table; NULL: no memory. */
 struct mapped_file *mapped_files_get(struct mapped_files *objects, uint64_t id);

@@ -38,7 +38,7 @@ void mapping_history_free(struct mapping_history *history);
 
 /*
  * What the kernel told: that mappings were read at a generation, with `gap` as in
- * struct stackbeat_space, `left_out` if they are not all; one of these mappings; a
+ * struct stackbeat_address_space, `left_out` if they are not all; one of these mappings; a
  * change. All return 0 or -ENOMEM. What is beyond a bound is left
  * out, and counted in *lost.
  */

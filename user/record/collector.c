@@ -24,12 +24,12 @@
 
 static int open_object(uint64_t id, void *arg)
 {
-	return device_object_open(((const struct collector *)arg)->device, id);
+	return device_file_open(((const struct collector *)arg)->device, id);
 }
 
 static int release_object(uint64_t id, void *arg)
 {
-	return device_object_release(((const struct collector *)arg)->device, id);
+	return device_file_release(((const struct collector *)arg)->device, id);
 }
 
 int collector_init(struct collector *collector, uint32_t labels, const char *keep, bool nameless,
@@ -76,7 +76,7 @@ void collector_start(struct collector *collector, const struct device *device, b
 	address_spaces_same_pid_ns(collector->spaces, same_pid_ns);
 }
 
-static int add_space(const struct stackbeat_space *record, void *arg)
+static int add_space(const struct stackbeat_address_space *record, void *arg)
 {
 	return address_spaces_add(((struct collector *)arg)->spaces, record);
 }
@@ -86,7 +86,7 @@ static int add_mapping(const struct stackbeat_mapping *record, void *arg)
 	return address_spaces_add_mapping(((struct collector *)arg)->spaces, record);
 }
 
-static int add_object(const struct stackbeat_object *record, void *arg)
+static int add_object(const struct stackbeat_file *record, void *arg)
 {
 	return mapped_files_add(((struct collector *)arg)->objects, record);
 }

@@ -32,7 +32,7 @@ struct encoder {
 double recording_overhead_percent(const struct recording *recording)
 {
 	double available = (double)recording->duration_ns * recording->cpus;
-	double cost = (double)recording->kernel_cost_ns + (double)recording->reader_cost_ns;
+	double cost = (double)recording->kernel_overhead_ns + (double)recording->reader_overhead_ns;
 
 	return available > 0 ? 100 * cost / available : 0;
 }
@@ -41,8 +41,8 @@ double recording_overhead_percent(const struct recording *recording)
  */
 static double mean_rate(const struct recording *recording)
 {
-	return recording->beat_time_ns
-		       ? (double)recording->beats * 1e9 / (double)recording->beat_time_ns
+	return recording->tick_time_ns
+		       ? (double)recording->ticks * 1e9 / (double)recording->tick_time_ns
 		       : recording->rate;
 }
 
@@ -128,8 +128,8 @@ static int encode_stack(const struct stack *stack, void *arg)
 	if (err)
 		return err;
 	whole = symbolize_complete(encoder->names + stack->kernel_frames, stack->user_frames,
-				   stack->user_end);
-	cause = truncation_of(stack->kernel_end, stack->user_end, whole || !stack->user_frames);
+				   stack->user_stop);
+	cause = truncation_of(stack->kernel_stop, stack->user_stop, whole || !stack->user_frames);
 	if (cause != TRUNCATED_NOT)
 		encoder->counts->samples[cause] += stack->samples;
 	if (whole)
@@ -172,13 +172,14 @@ static void encode_comments(struct pprof_builder *builder, const struct stack_ta
 	truncation_comment(counts, text);
 	pprof_comment(builder, "%s", text);
 	pprof_comment(builder,
-		      "address spaces: %" PRIu64 "; samples without mappings %" PRIu64
-		      ", mapping events lost %" PRIu64 ", mappings dropped %" PRIu64
-		      ", mappings without a file %" PRIu64 ", perf maps dropped %" PRIu64
-		      ", samples resolved early %" PRIu64,
-		      recording->spaces, recording->spaces_lost, recording->changes_lost,
-		      recording->mappings_left_out, recording->objects_left_out,
-		      recording->perf_maps_dropped, recording->samples_early);
+		      "address spaces: %" PRIu64 "; samples without one %" PRIu64
+		      ", not read %" PRIu64 ", mapping events lost %" PRIu64
+		      ", mappings dropped %" PRIu64 ", mappings without a file %" PRIu64
+		      ", perf maps dropped %" PRIu64 ", samples resolved early %" PRIu64,
+		      recording->spaces, recording->samples_without_space, recording->spaces_unread,
+		      recording->mmap_events_lost, recording->mappings_dropped,
+		      recording->mappings_without_file, recording->perf_maps_dropped,
+		      recording->samples_early);
 	frames_comment(counts, text);
 	pprof_comment(builder, "%s", text);
 	pprof_comment(builder, "missed ticks: %" PRIu64, recording->missed);
@@ -187,7 +188,7 @@ static void encode_comments(struct pprof_builder *builder, const struct stack_ta
 	pprof_comment(builder,
 		      "overhead: %" PRIu64 " ns in the kernel, %" PRIu64
 		      " ns in the reader, %.3f %% of the machine",
-		      recording->kernel_cost_ns, recording->reader_cost_ns,
+		      recording->kernel_overhead_ns, recording->reader_overhead_ns,
 		      recording_overhead_percent(recording));
 }
 

@@ -27,21 +27,22 @@ struct recording {
 	uint64_t lost_full; /* records lost: ring full */
 	uint64_t lost_tail; /* records lost: bad reader position */
 	uint64_t missed; /* intervals without a beat of their own */
-	uint64_t idle; /* beats on idle CPUs */
-	uint64_t filtered; /* beats that the filter left out */
-	uint64_t beats;
-	uint64_t beat_time_ns; /* that they stood for */
+	uint64_t idle; /* ticks on idle CPUs */
+	uint64_t filtered; /* ticks that the filter left out */
+	uint64_t ticks;
+	uint64_t tick_time_ns; /* that they stood for */
 	uint64_t throttled; /* how often the rate was halved on a CPU to keep the budget */
 	uint64_t spaces; /* address spaces that the kernel told of */
-	uint64_t spaces_lost; /* samples without one */
-	uint64_t changes_lost; /* changes of mappings that it could not tell */
-	uint64_t mappings_left_out; /* beyond a bound, its or ours */
-	uint64_t objects_left_out; /* mappings whose file was not kept */
+	uint64_t samples_without_space; /* user samples without an address space */
+	uint64_t spaces_unread; /* address spaces whose mappings were not read */
+	uint64_t mmap_events_lost; /* changes of mappings that it could not tell */
+	uint64_t mappings_dropped; /* beyond a bound, its or ours */
+	uint64_t mappings_without_file; /* mappings whose file was not kept */
 	uint64_t perf_maps_dropped; /* perf maps that were not taken, see runtime/perf_map_watcher.h
 				     */
 	uint64_t samples_early; /* that could not wait until all was told of them */
-	uint64_t kernel_cost_ns; /* CPU time of the module's timer callback, worker and probe */
-	uint64_t reader_cost_ns; /* CPU time of this command while it recorded */
+	uint64_t kernel_overhead_ns; /* CPU time of the module's timer callback, worker and probe */
+	uint64_t reader_overhead_ns; /* CPU time of this command while it recorded */
 };
 
 /* CPU time of profiling over all CPU time of the machine while it lasted, in %. */

@@ -56,7 +56,7 @@ void sample_cache_free(struct sample_cache *recent)
  */
 static size_t index_of(const struct stackbeat_sample *sample)
 {
-	return ((sample->hash + sample->space) * UINT64_C(0x9e3779b97f4a7c15)) >>
+	return ((sample->hash + sample->address_space) * UINT64_C(0x9e3779b97f4a7c15)) >>
 	       (64 - ENTRIES_BITS);
 }
 

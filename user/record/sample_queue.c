@@ -64,7 +64,7 @@ static int wait(struct sample_queue *intake, const struct stackbeat_sample *samp
 		return -ENOMEM;
 	memcpy(intake->bytes + intake->used, sample, sample->record.size);
 	intake->list[intake->count++] = (struct waiting){
-		.space = sample->space,
+		.space = sample->address_space,
 		.time = sample->time,
 		.offset = intake->used,
 		.generation = sample->generation,
@@ -89,7 +89,7 @@ static int add(struct sample_queue *intake, const struct waiting *waiting)
 {
 	const struct stackbeat_sample *sample = (const void *)(intake->bytes + waiting->offset);
 	struct address_space *space =
-		address_spaces_get(intake->spaces, sample->space, sample->pid);
+		address_spaces_get(intake->spaces, sample->address_space, sample->pid);
 	int err = space ? address_space_advance(space, sample->generation) : -ENOMEM;
 
 	return err ? err : stack_table_add(sample, intake->profile);
@@ -151,7 +151,7 @@ int sample_queue_sample(const struct stackbeat_sample *sample, void *arg)
 {
 	struct sample_queue *intake = arg;
 	struct address_space *space =
-		address_spaces_get(intake->spaces, sample->space, sample->pid);
+		address_spaces_get(intake->spaces, sample->address_space, sample->pid);
 	int err;
 
 	if (!space)

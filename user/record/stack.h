@@ -20,7 +20,7 @@ struct stack {
 	uint32_t hash; /* private */
 	struct label_origin origin;
 	uint16_t kernel_frames, user_frames;
-	uint8_t kernel_end, user_end; /* enum stackbeat_end */
+	uint8_t kernel_stop, user_stop; /* enum stackbeat_unwind_stop */
 	uint16_t flags; /* STACKBEAT_SAMPLE_* */
 	/*
 	 * Kernel, then user, each leaf first: what stands for the call, so return addresses

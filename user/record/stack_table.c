@@ -28,7 +28,7 @@ struct located {
 	struct label_origin origin;
 	uint32_t hash;
 	uint16_t user_frames;
-	uint8_t user_end;
+	uint8_t user_stop;
 	uint64_t frames[STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX];
 	uint32_t places[STACKBEAT_USER_FRAMES_MAX];
 };
@@ -121,7 +121,7 @@ static void locate(struct located *located)
 	bool certain = address_space_is_certain(located->space, sample->generation);
 	size_t user = sample->kernel_frames;
 
-	located->user_end = sample->user_end;
+	located->user_stop = sample->user_stop;
 	for (size_t i = 0; i < user; i++)
 		located->frames[i] = call_address(sample, i);
 	for (size_t i = 0; i < sample->user_frames; i++) {
@@ -135,7 +135,7 @@ static void locate(struct located *located)
 		 */
 		if (place == SEGMENT_NONE && i > 0 && certain) {
 			located->user_frames = (uint16_t)i;
-			located->user_end = STACKBEAT_END_FRAME;
+			located->user_stop = STACKBEAT_STOP_BAD_FRAME;
 			return;
 		}
 		located->places[i] = place;
@@ -154,8 +154,8 @@ static uint32_t hash_sample(const struct located *located)
 {
 	const struct stackbeat_sample *sample = located->sample;
 	uint64_t words[sizeof(located->origin) / sizeof(uint64_t)];
-	uint64_t hash = (uint64_t)sample->kernel_frames << 16 | (uint64_t)sample->kernel_end << 8 |
-			located->user_end;
+	uint64_t hash = (uint64_t)sample->kernel_frames << 16 | (uint64_t)sample->kernel_stop << 8 |
+			located->user_stop;
 
 	_Static_assert(sizeof(words) == sizeof(located->origin), "it is whole words");
 	memcpy(words, &located->origin, sizeof(words));
@@ -173,8 +173,8 @@ static bool is_of(const struct stack *stack, const struct located *located)
 	return stack->hash == located->hash && stack->space == located->space &&
 	       stack->kernel_frames == sample->kernel_frames &&
 	       stack->user_frames == located->user_frames &&
-	       stack->kernel_end == sample->kernel_end && stack->user_end == located->user_end &&
-	       stack->flags == sample->record.flags &&
+	       stack->kernel_stop == sample->kernel_stop &&
+	       stack->user_stop == located->user_stop && stack->flags == sample->record.flags &&
 	       !memcmp(&stack->origin, &located->origin, sizeof(located->origin)) &&
 	       !memcmp(stack->frames, located->frames,
 		       frame_count(located) * sizeof(stack->frames[0])) &&
@@ -229,8 +229,8 @@ static struct stack *insert(struct stack_table *profile, const struct located *l
 	stack->origin = located->origin;
 	stack->kernel_frames = sample->kernel_frames;
 	stack->user_frames = located->user_frames;
-	stack->kernel_end = sample->kernel_end;
-	stack->user_end = located->user_end;
+	stack->kernel_stop = sample->kernel_stop;
+	stack->user_stop = located->user_stop;
 	stack->flags = sample->record.flags;
 	memcpy(stack->frames, located->frames, size);
 	memcpy((uint32_t *)stack_segments(stack), located->places, places_size);
@@ -279,7 +279,7 @@ int stack_table_add(const struct stackbeat_sample *sample, void *arg)
 	if (stack_table_repeat(profile, sample, sample->record.size))
 		return 0;
 	located->sample = sample;
-	located->space = address_spaces_get(profile->spaces, sample->space, sample->pid);
+	located->space = address_spaces_get(profile->spaces, sample->address_space, sample->pid);
 	if (!located->space)
 		return -ENOMEM;
 	locate(located);

@@ -221,7 +221,7 @@ void device_snapshot_heads(struct device *device)
 
 bool device_pending(const struct device *device)
 {
-	return __atomic_load_n(&device->page->pending, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&device->page->metadata_pending, __ATOMIC_ACQUIRE);
 }
 
 int device_drain_metadata(struct device *device, const struct metadata_handler *handler,
@@ -264,14 +264,14 @@ int device_drain(struct device *device, decode_fast_path_fn *repeat, decode_samp
 	return err;
 }
 
-int device_object_open(const struct device *device, uint64_t object)
+int device_file_open(const struct device *device, uint64_t object)
 {
-	int fd = ioctl(device->fd, STACKBEAT_IOC_OBJECT_OPEN, &object);
+	int fd = ioctl(device->fd, STACKBEAT_IOC_FILE_OPEN, &object);
 
 	return fd < 0 ? -errno : fd;
 }
 
-int device_object_release(const struct device *device, uint64_t object)
+int device_file_release(const struct device *device, uint64_t object)
 {
-	return ioctl(device->fd, STACKBEAT_IOC_OBJECT_RELEASE, &object) ? -errno : 0;
+	return ioctl(device->fd, STACKBEAT_IOC_FILE_RELEASE, &object) ? -errno : 0;
 }

@@ -50,10 +50,10 @@ int device_drain(struct device *device, decode_fast_path_fn *repeat, decode_samp
 
 /*
  * A file that was mapped, by its object id: a file descriptor that the caller closes,
- * or what STACKBEAT_IOC_OBJECT_OPEN fails with, negative. May be called from any
- * thread, as may device_object_release(), which returns 0 or a negative errno value.
+ * or what STACKBEAT_IOC_FILE_OPEN fails with, negative. May be called from any
+ * thread, as may device_file_release(), which returns 0 or a negative errno value.
  */
-int device_object_open(const struct device *device, uint64_t object);
-int device_object_release(const struct device *device, uint64_t object);
+int device_file_open(const struct device *device, uint64_t object);
+int device_file_release(const struct device *device, uint64_t object);
 
 #endif

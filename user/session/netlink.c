@@ -276,7 +276,7 @@ static bool put_settings(struct nl_msg *message, const struct netlink_settings *
 	    nla_put_string(message, STACKBEAT_A_CPUS, settings->cpus))
 		return false;
 	return put_flag(message, settings, STACKBEAT_A_INHERIT, settings->inherit) &&
-	       put_flag(message, settings, STACKBEAT_A_FIXED, settings->fixed) &&
+	       put_flag(message, settings, STACKBEAT_A_NO_JITTER, settings->no_jitter) &&
 	       put_filter(message, settings);
 }
 
@@ -300,7 +300,7 @@ static void read_stats(struct nlattr *nest, uint64_t stats[STACKBEAT_S_COUNT])
 
 	if (nla_parse_nested(attrs, STACKBEAT_S_COUNT - 1, nest, NULL))
 		return;
-	for (int i = STACKBEAT_S_BEATS; i < STACKBEAT_S_COUNT; i++) {
+	for (int i = STACKBEAT_S_TICKS; i < STACKBEAT_S_COUNT; i++) {
 		if (attrs[i] && nla_len(attrs[i]) >= (int)sizeof(uint64_t))
 			stats[i] = nla_get_u64(attrs[i]);
 	}
@@ -345,7 +345,7 @@ static int read_session(struct nl_msg *message, struct netlink_session *session)
 	session->ring_size = read_u32(attrs[STACKBEAT_A_RING_SIZE]);
 	session->watermark = read_u32(attrs[STACKBEAT_A_WATERMARK]);
 	session->budget = read_u32(attrs[STACKBEAT_A_BUDGET]);
-	session->fixed = read_flag(attrs[STACKBEAT_A_FIXED]);
+	session->no_jitter = read_flag(attrs[STACKBEAT_A_NO_JITTER]);
 	session->restricted = read_flag(attrs[STACKBEAT_A_RESTRICTED]);
 	session->owner = read_u32(attrs[STACKBEAT_A_OWNER]);
 	read_string(attrs[STACKBEAT_A_OWNER_COMM], session->owner_comm,

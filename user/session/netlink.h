@@ -39,7 +39,7 @@ struct netlink_settings {
 	uint32_t watermark; /* bytes */
 	uint32_t budget; /* thousandths of a CPU */
 	bool inherit;
-	bool fixed;
+	bool no_jitter;
 	const char *cpus; /* list */
 	struct netlink_ids pids;
 	struct netlink_ids tids;
@@ -66,7 +66,7 @@ struct netlink_session {
 	uint32_t watermark;
 	uint32_t budget; /* thousandths of a CPU */
 	uint32_t owner; /* process id */
-	bool fixed;
+	bool no_jitter;
 	bool restricted;
 	char owner_comm[16];
 	char cpus[STACKBEAT_CPULIST_MAX];

@@ -9,9 +9,9 @@
 #include "lib/error.h"
 
 #define MAPPING_FLAGS                                                                              \
-	(STACKBEAT_MAPPING_CHANGE | STACKBEAT_MAPPING_EXECUTABLE | STACKBEAT_MAPPING_VDSO |        \
+	(STACKBEAT_MAPPING_EVENT | STACKBEAT_MAPPING_MAIN_BINARY | STACKBEAT_MAPPING_VDSO |        \
 	 STACKBEAT_MAPPING_VADDR)
-#define OBJECT_FLAGS (STACKBEAT_OBJECT_UNREAD | STACKBEAT_OBJECT_UNLINKED)
+#define OBJECT_FLAGS (STACKBEAT_FILE_HEADERS_NOT_READ | STACKBEAT_FILE_UNLINKED)
 
 static const char *check_sample(const struct stackbeat_sample *sample)
 {
@@ -24,7 +24,8 @@ static const char *check_sample(const struct stackbeat_sample *sample)
 	if (sample->kernel_frames > STACKBEAT_KERNEL_FRAMES_MAX ||
 	    sample->user_frames > STACKBEAT_USER_FRAMES_MAX)
 		return "a sample has more frames than there can be";
-	if (sample->kernel_end >= STACKBEAT_END_COUNT || sample->user_end >= STACKBEAT_END_COUNT)
+	if (sample->kernel_stop >= STACKBEAT_STOP_COUNT ||
+	    sample->user_stop >= STACKBEAT_STOP_COUNT)
 		return "a stack ended for an unknown reason";
 	if (!memchr(sample->comm, '\0', sizeof(sample->comm)))
 		return "a command name does not end";
@@ -40,13 +41,13 @@ static bool has_text(const struct stackbeat_record *record, const char *text, si
 	return end && (size_t)(end - text) < max;
 }
 
-static const char *check_space(const struct stackbeat_space *space)
+static const char *check_space(const struct stackbeat_address_space *space)
 {
 	if (space->record.size <= sizeof(*space))
 		return "a space is shorter than its header and a path";
 	if (space->record.flags)
 		return "a space has unknown flags";
-	if (!space->space)
+	if (!space->address_space)
 		return "a space has no id";
 	if (space->gap > space->generation)
 		return "what is missing of a space begins after it was read";
@@ -67,7 +68,7 @@ static const char *check_mapping(const struct stackbeat_mapping *mapping)
 		return "a mapping is shorter than its fields";
 	if (mapping->record.flags & ~MAPPING_FLAGS)
 		return "a mapping has unknown flags";
-	if (!mapping->space)
+	if (!mapping->address_space)
 		return "a mapping is of no space";
 	if (mapping->start >= mapping->end)
 		return "a mapping ends before it begins";
@@ -76,13 +77,13 @@ static const char *check_mapping(const struct stackbeat_mapping *mapping)
 	return NULL;
 }
 
-static const char *check_object(const struct stackbeat_object *object)
+static const char *check_object(const struct stackbeat_file *object)
 {
 	if (object->record.size <= sizeof(*object))
 		return "an object is shorter than its header and a path";
 	if (object->record.flags & ~OBJECT_FLAGS)
 		return "an object has unknown flags";
-	if (!object->object)
+	if (!object->file)
 		return "an object has no id";
 	if (object->build_id_size > sizeof(object->build_id))
 		return "a build id is longer than it can be";
@@ -100,11 +101,11 @@ static const char *check_record(const struct stackbeat_record *record, uint64_t 
 	switch (record->type) {
 	case STACKBEAT_RECORD_SAMPLE:
 		return check_sample((const void *)record);
-	case STACKBEAT_RECORD_SPACE:
+	case STACKBEAT_RECORD_ADDRESS_SPACE:
 		return check_space((const void *)record);
 	case STACKBEAT_RECORD_MAPPING:
 		return check_mapping((const void *)record);
-	case STACKBEAT_RECORD_OBJECT:
+	case STACKBEAT_RECORD_FILE:
 		return check_object((const void *)record);
 	default:
 		return NULL;
@@ -183,12 +184,12 @@ static int hand_on_metadata(const struct stackbeat_record *record, void *arg)
 	const struct metadata_handler *handler = arg;
 
 	switch (record->type) {
-	case STACKBEAT_RECORD_SPACE:
-		return handler->space((const struct stackbeat_space *)record, handler->arg);
+	case STACKBEAT_RECORD_ADDRESS_SPACE:
+		return handler->space((const struct stackbeat_address_space *)record, handler->arg);
 	case STACKBEAT_RECORD_MAPPING:
 		return handler->mapping((const struct stackbeat_mapping *)record, handler->arg);
-	case STACKBEAT_RECORD_OBJECT:
-		return handler->object((const struct stackbeat_object *)record, handler->arg);
+	case STACKBEAT_RECORD_FILE:
+		return handler->object((const struct stackbeat_file *)record, handler->arg);
 	default:
 		return 0;
 	}

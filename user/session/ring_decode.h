@@ -37,9 +37,9 @@ int decode_records(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t 
 
 /* What gets the records of the metadata ring. Each returns as a decode_sample_fn. */
 struct metadata_handler {
-	int (*space)(const struct stackbeat_space *space, void *arg);
+	int (*space)(const struct stackbeat_address_space *space, void *arg);
 	int (*mapping)(const struct stackbeat_mapping *mapping, void *arg);
-	int (*object)(const struct stackbeat_object *object, void *arg);
+	int (*object)(const struct stackbeat_file *object, void *arg);
 	void *arg;
 };
 

@@ -125,14 +125,14 @@ int session_configure(struct session *session, const struct session_config *conf
 		.set = NETLINK_SET(STACKBEAT_A_RATE) | NETLINK_SET(STACKBEAT_A_PARTS) |
 		       NETLINK_SET(STACKBEAT_A_MAX_DEPTH) | NETLINK_SET(STACKBEAT_A_RING_SIZE) |
 		       NETLINK_SET(STACKBEAT_A_CPUS) | NETLINK_SET(STACKBEAT_A_INHERIT) |
-		       NETLINK_SET(STACKBEAT_A_FIXED) | NETLINK_SET(STACKBEAT_A_BUDGET) |
+		       NETLINK_SET(STACKBEAT_A_NO_JITTER) | NETLINK_SET(STACKBEAT_A_BUDGET) |
 		       NETLINK_SET(STACKBEAT_A_PIDS) | NETLINK_SET(STACKBEAT_A_TIDS) |
 		       NETLINK_SET(STACKBEAT_A_CGROUPS) | NETLINK_SET(STACKBEAT_A_EXCLUDE_COMMS),
 		.parts = config->parts,
 		.max_depth = config->max_depth,
 		.ring_size = config->ring_size,
 		.inherit = !config->no_inherit,
-		.fixed = config->fixed,
+		.no_jitter = config->no_jitter,
 		.budget = config->budget,
 		.cpus = session->cpus,
 		.pids = {config->pids, config->pid_count},

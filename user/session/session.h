@@ -35,7 +35,7 @@ struct session_config {
 	uint32_t max_depth; /* user frames */
 	uint32_t ring_size; /* bytes a CPU */
 	uint32_t budget; /* thousandths of a CPU */
-	bool fixed;
+	bool no_jitter;
 	bool no_inherit;
 	bool system_wide; /* -a */
 };

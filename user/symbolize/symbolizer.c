@@ -570,11 +570,11 @@ static bool is_root_frame(const struct frame_name *const *frames, size_t index, 
 }
 
 size_t symbolize_complete(const struct frame_name *const *frames, size_t count,
-			  enum stackbeat_end end)
+			  enum stackbeat_unwind_stop end)
 {
 	for (size_t i = count; i > 0; i--) {
 		if (is_root_frame(frames, i - 1, count))
 			return i;
 	}
-	return end == STACKBEAT_END_ROOT ? count : 0;
+	return end == STACKBEAT_STOP_OUTERMOST ? count : 0;
 }

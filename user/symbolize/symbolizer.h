@@ -109,9 +109,9 @@ bool symbolize_is_root(const char *system_name);
  * frame counts. What lies above it is rubbish: these functions, when built
  * without frame pointers, leave in the register whatever they used it for, and
  * the walk has followed that. Without such a frame, the stack is whole if the
- * kernel saw its end (STACKBEAT_END_ROOT).
+ * kernel saw its end (STACKBEAT_STOP_OUTERMOST).
  */
 size_t symbolize_complete(const struct frame_name *const *frames, size_t count,
-			  enum stackbeat_end end);
+			  enum stackbeat_unwind_stop end);
 
 #endif

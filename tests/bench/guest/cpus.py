@@ -23,8 +23,8 @@ def windows(profiler):
     for _ in range(WINDOWS):
         time.sleep(SECONDS)
         start, end = end, profiler.stats()
-        if end["beats"] > start["beats"]:
-            yield (end["cost"] - start["cost"]) / (end["beats"] - start["beats"])
+        if end["ticks"] > start["ticks"]:
+            yield (end["overhead_ns"] - start["overhead_ns"]) / (end["ticks"] - start["ticks"])
 
 
 def main():

@@ -9,6 +9,7 @@ sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position
 from lab import measure, Profiler, Results, settle, Stackbeat, Window, work
+from stackbeat import spaces_lost  # pylint: disable=wrong-import-position
 
 
 class Sessions(Profiler):
@@ -68,7 +69,8 @@ def measure_all(profiler, *command):
     work(profiler, *command)
     settle()
     seen = window.end()
-    told = {name: profiler.stats()[name] for name in ("spaces", "spaces_lost")} if seen["count"] else {}
+    stats = profiler.stats() if seen["count"] else {}
+    told = {"spaces": stats["address_spaces"], "spaces_lost": spaces_lost(stats)} if stats else {}
     return {**seen, **told, "ticks": seen["busy"], "samples": seen["count"]}
 
 

@@ -36,14 +36,14 @@ def main():
     print("Instructions a sample at 1,000 Hz, everything included. "
           f"The floor is {(floor['ticks'] - plain['u8']['ticks']) / floor['samples']:.0f}, "
           f"the noise {abs(noise / floor['samples']):.0f}.")
-    print(f"{'':6}{'total':>8}{'at most':>8}  {'rest':>10}{'beats':>9}{'reader':>8}"
+    print(f"{'':6}{'total':>8}{'at most':>8}  {'rest':>10}{'ticks':>9}{'reader':>8}"
           f"{'samples':>9}")
     for name, seen in ours.items():
         total = (seen["ticks"] - plain[name[0] + "8"]["ticks"]) / seen["samples"]
-        beats = seen["parts"]["beats"] / seen["count"]
+        ticks = seen["parts"]["ticks"] / seen["count"]
         reader = seen["parts"]["reader"] / seen["count"]
         print(f"{name:6}{total:8.0f}{LIMITS.get(name, '-'):>8}  "
-              f"{total - beats - reader:10.0f}{beats:9.0f}{reader:8.0f}"
+              f"{total - ticks - reader:10.0f}{ticks:9.0f}{reader:8.0f}"
               f"{seen['samples']:9.0f}")
 
 

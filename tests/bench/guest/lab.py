@@ -227,10 +227,10 @@ class Stackbeat(Command):
         stats = self.stats()
         if stats["lost_full"] or stats["throttled"]:
             raise Broken(f"samples were lost, or it was throttled: {stats}")
-        return stats["beats"]
+        return stats["ticks"]
 
     def parts(self):
-        return {"beats": self.stats()["cost"], **super().parts()}
+        return {"ticks": self.stats()["overhead_ns"], **super().parts()}
 
 
 class Perf(Command):

@@ -4,7 +4,7 @@
  *
  * Loads the frame pointer register with what no program would, and works with
  * it for ever. Each mode is a line of the table below, with how the user part
- * of its stacks may end (enum stackbeat_end; more than one where it depends on
+ * of its stacks may end (enum stackbeat_unwind_stop; more than one where it depends on
  * the moment of the sample) and how many frames it then has at the least and
  * at the most. Without MODE, prints the table as JSON.
  *
@@ -102,7 +102,7 @@ static void run_value(uint64_t fp)
 }
 
 /* The first address that no program can have: by the levels of the page tables. */
-static uint64_t user_end(void)
+static uint64_t user_stop(void)
 {
 	FILE *file = fopen("/proc/cpuinfo", "re");
 	uint64_t end = 1ul << 47;
@@ -120,7 +120,7 @@ static uint64_t user_end(void)
 
 static void run_user_end(uint64_t offset)
 {
-	enter(user_end() + offset);
+	enter(user_stop() + offset);
 }
 
 static void run_unmapped(uint64_t unused)
@@ -384,12 +384,12 @@ static void run_stack_pointer(uint64_t value)
 	spin_sp(value);
 }
 
-#define ROOT (1u << STACKBEAT_END_ROOT)
-#define DEPTH (1u << STACKBEAT_END_DEPTH)
-#define MEMORY (1u << STACKBEAT_END_MEMORY)
-#define FRAME (1u << STACKBEAT_END_FRAME)
+#define ROOT (1u << STACKBEAT_STOP_OUTERMOST)
+#define DEPTH (1u << STACKBEAT_STOP_MAX_DEPTH)
+#define MEMORY (1u << STACKBEAT_STOP_FAULT)
+#define FRAME (1u << STACKBEAT_STOP_BAD_FRAME)
 
-#define HOPS STACKBEAT_STACK_HOPS_MAX
+#define HOPS STACKBEAT_FP_DESCENTS_MAX
 #define MAX STACKBEAT_USER_FRAMES_DEFAULT
 
 /* `frames_min` and `frames_max` with the interrupted address, which always is one. */
@@ -412,7 +412,7 @@ static const struct mode {
 	{"all_ones", run_value, 0xffffffffffffffff, FRAME, 1, 1},
 	{"last_word", run_value, 0xfffffffffffffff8, FRAME, 1, 1},
 	{"non_canonical", run_value, 0xdead000000000000, FRAME, 1, 1},
-	{"user_end", run_user_end, 0, FRAME, 1, 1},
+	{"user_stop", run_user_end, 0, FRAME, 1, 1},
 	{"first_non_canonical", run_user_end, PAGE, FRAME, 1, 1},
 	{"before_user_end", run_user_end, -8, MEMORY, 1, 1},
 	{"last_page", run_user_end, -PAGE, MEMORY, 1, 1},

@@ -209,7 +209,7 @@ bool message_get(int fd, uint32_t id, uint32_t *state, uint64_t counts[STACKBEAT
 	if (!said || !stats)
 		return false;
 	*state = *said;
-	for (uint16_t stat = STACKBEAT_S_BEATS; stat < STACKBEAT_S_COUNT; stat++) {
+	for (uint16_t stat = STACKBEAT_S_TICKS; stat < STACKBEAT_S_COUNT; stat++) {
 		const void *count =
 			payload(find(payload(stats, 0), stats->nla_len - NLA_HDRLEN, stat),
 				sizeof(counts[0]));
@@ -264,7 +264,7 @@ static const struct {
 	{STACKBEAT_A_MAX_DEPTH, U32, 1, STACKBEAT_USER_FRAMES_MAX},
 	{STACKBEAT_A_RING_SIZE, U32, STACKBEAT_RING_SIZE_MIN, STACKBEAT_RING_SIZE_DEFAULT},
 	{STACKBEAT_A_WATERMARK, U32, 0, STACKBEAT_RING_SIZE_MIN},
-	{STACKBEAT_A_FIXED, U8, 0, 1},
+	{STACKBEAT_A_NO_JITTER, U8, 0, 1},
 	{STACKBEAT_A_BUDGET, U32, STACKBEAT_BUDGET_MIN, STACKBEAT_BUDGET_MAX},
 	{STACKBEAT_A_TIDS, PIDS, 0, 0},
 	{STACKBEAT_A_CGROUPS, CGROUPS, 0, 0},

@@ -607,8 +607,8 @@ static void use_object(int fd, struct random *random)
 static void step_ioctl(unsigned int slot, struct random *random)
 {
 	static const unsigned long commands[] = {
-		STACKBEAT_IOC_OBJECT_OPEN,
-		STACKBEAT_IOC_OBJECT_RELEASE,
+		STACKBEAT_IOC_FILE_OPEN,
+		STACKBEAT_IOC_FILE_RELEASE,
 		_IOR(STACKBEAT_IOC_MAGIC, 1, __u64),
 		_IOW(STACKBEAT_IOC_MAGIC, 0, __u64),
 		_IOW(0xb7, 3, __u64),
@@ -617,7 +617,7 @@ static void step_ioctl(unsigned int slot, struct random *random)
 		FIONBIO,
 		FIOASYNC,
 	};
-	unsigned long command = draw(random, 2) + STACKBEAT_IOC_OBJECT_OPEN;
+	unsigned long command = draw(random, 2) + STACKBEAT_IOC_FILE_OPEN;
 	uint64_t object = draw_object(random);
 	void *argument = &object;
 	int fd;
@@ -629,7 +629,7 @@ static void step_ioctl(unsigned int slot, struct random *random)
 	if (draw_once_in(random, 16))
 		argument = (void *)mapping_at(slot);
 	fd = ioctl(file_at(slot)->fd, command, argument);
-	if (command == STACKBEAT_IOC_OBJECT_OPEN && fd >= 0)
+	if (command == STACKBEAT_IOC_FILE_OPEN && fd >= 0)
 		use_object(fd, random);
 }
 
@@ -1036,19 +1036,19 @@ static void check_session(uint32_t session)
 	/* Others may have started it again. */
 	if (!message_get(state.netlink, session, &now, counts) || now != STACKBEAT_STATE_STOPPED)
 		return;
-	if (counts[STACKBEAT_S_BEATS] !=
+	if (counts[STACKBEAT_S_TICKS] !=
 	    counts[STACKBEAT_S_SAMPLES] + counts[STACKBEAT_S_LOST_FULL] +
-		    counts[STACKBEAT_S_LOST_TAIL] + counts[STACKBEAT_S_IDLE] +
+		    counts[STACKBEAT_S_LOST_BAD_TAIL] + counts[STACKBEAT_S_IDLE] +
 		    counts[STACKBEAT_S_FILTERED])
 		violation("session %u: %llu beats, of which %llu samples, %llu and %llu lost, %llu "
 			  "idle, %llu filtered",
-			  session, (unsigned long long)counts[STACKBEAT_S_BEATS],
+			  session, (unsigned long long)counts[STACKBEAT_S_TICKS],
 			  (unsigned long long)counts[STACKBEAT_S_SAMPLES],
 			  (unsigned long long)counts[STACKBEAT_S_LOST_FULL],
-			  (unsigned long long)counts[STACKBEAT_S_LOST_TAIL],
+			  (unsigned long long)counts[STACKBEAT_S_LOST_BAD_TAIL],
 			  (unsigned long long)counts[STACKBEAT_S_IDLE],
 			  (unsigned long long)counts[STACKBEAT_S_FILTERED]);
-	state.counts.balances += counts[STACKBEAT_S_BEATS] > 0;
+	state.counts.balances += counts[STACKBEAT_S_TICKS] > 0;
 }
 
 const struct steps_counts *steps_counts(void)

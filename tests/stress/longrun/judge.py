@@ -22,7 +22,7 @@ import graph  # pylint: disable=wrong-import-position
 import harness  # pylint: disable=wrong-import-position
 import pprof  # pylint: disable=wrong-import-position
 
-LOST = ("lost_full", "lost_tail")
+LOST = ("lost_full", "lost_bad_tail")
 
 # A CPU goes or comes, and the clock jumps, each some 11 s; half of the former change nothing.
 TROUBLE_SECONDS = 100
@@ -49,7 +49,7 @@ READER_BYTES = 4 << 20
 
 # By how much the least of a round may grow. Slab memory is mostly the kernel's own; of it a process may leave
 # less than the smallest thing that the module allocates for one.
-GROWTH = {"module": 0, "objects": 16, "slab": 2 << 20}
+GROWTH = {"module": 0, "files": 16, "slab": 2 << 20}
 SLAB_BYTES_A_SPACE = 32
 
 
@@ -60,7 +60,7 @@ def of_round(measured, number):
 def check_flat(measured):
     """The last round against the second one: the first leaves what is kept for later."""
     early, late = (of_round(measured, number) for number in (1, measured["rounds"] - 1))
-    spaces = late[-1]["spaces"] - early[0]["spaces"]
+    spaces = late[-1]["address_spaces"] - early[0]["address_spaces"]
     for name, slack in GROWTH.items():
         if name == "slab":
             slack += SLAB_BYTES_A_SPACE * spaces
@@ -73,9 +73,9 @@ def check_flat(measured):
 def check_work(measured):
     """It was sampled from the first round to the last, at the rate, and through what is hard."""
     rounds = [of_round(measured, number) for number in range(measured["rounds"])]
-    beats = [rows[-1]["beats"] - rows[0]["beats"] for rows in rounds]
+    beats = [rows[-1]["ticks"] - rows[0]["ticks"] for rows in rounds]
     stats = measured["stats"]
-    rate = (stats["beats"] + stats["missed"]) / (stats["time"] / 10**9)
+    rate = (stats["ticks"] + stats["missed_ticks"]) / (stats["tick_time_ns"] / 10**9)
     print(f"# beats by round: {beats}, at {rate:.1f} Hz; {stats['throttled']} times throttled; {measured['flips']} "
           f"times a CPU went or came, {measured['jumps']} times the clock jumped")
     harness.check(min(beats) >= BEATS_LEAST * max(beats) > 0, f"rounds with too few beats: {beats}")
@@ -113,7 +113,7 @@ def main(directory):
     measured = json.loads((directory / "measurements.json").read_text())
     profile = pprof.Profile(directory / "longrun.pb.gz")
     stats = measured["stats"]
-    bound = explained(profile, stats["spaces"])
+    bound = explained(profile, stats["address_spaces"])
     (directory / "memory.svg").write_text(graph.memory(measured["measurements"], bound))
     check_work(measured)
     check_losses(profile, stats, measured["closing"])

@@ -92,7 +92,7 @@ static void nothing_given_means_the_defaults(void **state)
 	assert_int_equal(options.session.excluded_comm_count, 0);
 	assert_int_equal(options.session.budget, 50);
 	assert_false(options.session.no_inherit);
-	assert_false(options.session.fixed);
+	assert_false(options.session.no_jitter);
 	assert_false(options.session.system_wide);
 	assert_false(options.quiet);
 	assert_false(options.help);
@@ -133,7 +133,7 @@ static void takes_every_option_in_both_forms(void **state)
 	assert_int_equal(options.session.excluded_comm_count, 1);
 	assert_string_equal(options.session.excluded_comms[0], "idle");
 	assert_true(options.session.no_inherit);
-	assert_true(options.session.fixed);
+	assert_true(options.session.no_jitter);
 	assert_int_equal(options.session.budget, 25);
 	TAKES("--tid=7", "--cgroup", "/sys/fs/cgroup/x");
 	assert_int_equal(options.session.tids[0], 7);

@@ -51,17 +51,18 @@ static void advance(uint64_t space, uint32_t generation)
 
 static void a_space_is_what_was_told_of_it(void **state)
 {
-	union any_space any = {.space = {
-				       .record = {.type = STACKBEAT_RECORD_SPACE,
-						  .size = sizeof(struct stackbeat_space) + 16},
-				       .space = 5,
-				       .start_time = 123456789,
-				       .generation = 1,
-				       .pid = 10,
-				       .ns_pid = 2,
-				       .parent = 9,
-				       .comm = "make",
-			       }};
+	union any_space any = {
+		.space = {
+			.record = {.type = STACKBEAT_RECORD_ADDRESS_SPACE,
+				   .size = sizeof(struct stackbeat_address_space) + 16},
+			.address_space = 5,
+			.start_time = 123456789,
+			.generation = 1,
+			.pid = 10,
+			.ns_pid = 2,
+			.parent = 9,
+			.comm = "make",
+		}};
 	struct address_space *space = address_spaces_get(spaces, 5, 10);
 
 	(void)state;
@@ -80,7 +81,7 @@ static void a_space_is_what_was_told_of_it(void **state)
 	assert_string_equal(address_space_comm(space), "make");
 	assert_string_equal(address_space_cgroup_path(space), "/a.slice/b");
 	/* One text for all. */
-	any.space.space = 6;
+	any.space.address_space = 6;
 	assert_int_equal(address_spaces_add(spaces, &any.space), 0);
 	assert_ptr_equal(address_space_cgroup_path(address_spaces_get(spaces, 6, 0)),
 			 address_space_cgroup_path(space));
@@ -165,7 +166,7 @@ static void what_is_told_decides_when_a_space_is_ready(void **state)
 	assert_true(address_space_ready(space, 3, false));
 	assert_false(address_space_ready(space, 4, false));
 	assert_true(address_space_ready(space, 4, true));
-	told_mapping(spaces, 1, 4, STACKBEAT_MAPPING_CHANGE, 0x3000, 0x4000, 0, 0);
+	told_mapping(spaces, 1, 4, STACKBEAT_MAPPING_EVENT, 0x3000, 0x4000, 0, 0);
 	assert_true(address_space_ready(space, 3, true));
 	assert_false(address_space_ready(space, 4, true));
 	assert_int_equal(place(1, 4, 0x3000), SEGMENT_NONE);
@@ -228,7 +229,7 @@ static void mappings_go_when_the_process_has_ended(void **state)
 	/* Whose it was is still known, and what is told late is of no use. */
 	assert_ptr_equal(address_spaces_get(spaces, 1, 0), space);
 	assert_string_equal(address_space_comm(space), "a");
-	told_mapping(spaces, 1, 2, STACKBEAT_MAPPING_CHANGE, 0x1000, 0x2000, 0, 0);
+	told_mapping(spaces, 1, 2, STACKBEAT_MAPPING_EVENT, 0x1000, 0x2000, 0, 0);
 	told_space(spaces, 1, NOBODY, 3, "b");
 	assert_string_equal(address_space_comm(space), "a");
 	assert_true(address_space_ready(space, 2, false));
@@ -238,14 +239,15 @@ static void mappings_go_when_the_process_has_ended(void **state)
 
 static void told_with_start(uint64_t id, uint32_t pid, uint64_t start_time)
 {
-	union any_space any = {.space = {
-				       .record = {.type = STACKBEAT_RECORD_SPACE,
-						  .size = sizeof(struct stackbeat_space) + 8},
-				       .space = id,
-				       .pid = pid,
-				       .generation = 1,
-				       .start_time = start_time,
-			       }};
+	union any_space any = {
+		.space = {
+			.record = {.type = STACKBEAT_RECORD_ADDRESS_SPACE,
+				   .size = sizeof(struct stackbeat_address_space) + 8},
+			.address_space = id,
+			.pid = pid,
+			.generation = 1,
+			.start_time = start_time,
+		}};
 
 	assert_int_equal(address_spaces_add(spaces, &any.space), 0);
 }
@@ -326,7 +328,7 @@ static void changes_that_no_sample_needs_go(void **state)
 	(void)state;
 	told_space(spaces, 1, (uint32_t)getpid(), 1, "jit");
 	for (uint32_t i = 1; i <= 3 * MAPPING_HISTORY_EVENTS_MAX; i++) {
-		told_mapping(spaces, 1, 1 + i, STACKBEAT_MAPPING_CHANGE, 0x1000 * (i % 64 + 1),
+		told_mapping(spaces, 1, 1 + i, STACKBEAT_MAPPING_EVENT, 0x1000 * (i % 64 + 1),
 			     0x1000 * (i % 64 + 2), 0, 0);
 		if (i % 1000 == 0)
 			settle(i, false);
@@ -348,7 +350,7 @@ static void what_is_half_told_is_left_alone(void **state)
 	told_mapping(spaces, 1, 3, 0, 0x1000, 0x2000, 0, 0);
 	settle(1000, false);
 	for (uint32_t i = 2; i <= 3; i++)
-		told_mapping(spaces, 1, i, STACKBEAT_MAPPING_CHANGE, 0x5000, 0x6000, 0, 0);
+		told_mapping(spaces, 1, i, STACKBEAT_MAPPING_EVENT, 0x5000, 0x6000, 0, 0);
 	advance(1, 1);
 	assert_int_equal(place(1, 1, 0x1000), SEGMENT_ANON);
 }

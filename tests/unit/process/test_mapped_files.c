@@ -48,10 +48,9 @@ static const char *build(const char *name, const char *symbol, const char *build
 }
 
 /* Gives it the build id that the kernel would read. */
-static struct stackbeat_object *with_build_id(union any_object *any, const char *bytes,
-					      uint32_t size)
+static struct stackbeat_file *with_build_id(union any_object *any, const char *bytes, uint32_t size)
 {
-	any->object.record.flags &= (uint16_t)~STACKBEAT_OBJECT_UNREAD;
+	any->object.record.flags &= (uint16_t)~STACKBEAT_FILE_HEADERS_NOT_READ;
 	any->object.build_id_size = size;
 	memcpy(any->object.build_id, bytes, size);
 	return &any->object;
@@ -64,7 +63,7 @@ static struct mapped_file *tell(const char *path, const char *build_id, uint32_t
 	told_record(&files, path, &any);
 	with_build_id(&any, build_id, size);
 	assert_int_equal(mapped_files_add(objects, &any.object), 0);
-	return mapped_files_get(objects, any.object.object);
+	return mapped_files_get(objects, any.object.file);
 }
 
 static void need(struct mapped_file *object)

@@ -137,7 +137,7 @@ static struct stackbeat_sample *sample(struct fixture *fixture)
 {
 	struct stackbeat_sample *sample = sample_begin(&fixture->any, getpid(), "thread");
 
-	sample->space = SELF;
+	sample->address_space = SELF;
 	sample->generation = 1;
 	return sample;
 }
@@ -359,7 +359,7 @@ static void the_first_kernel_frame_of_a_kernel_thread_is_exact_too(void **state)
 	struct stackbeat_sample *kernel = sample(fixture);
 	struct pprof_profile *profile;
 
-	kernel->user_end = STACKBEAT_END_NO_USER;
+	kernel->user_stop = STACKBEAT_STOP_NO_USER_MEMORY;
 	sample_kernel(kernel, KERNEL + 0x100);
 	sample_kernel(kernel, KERNEL + 0x200);
 	add(fixture);
@@ -382,7 +382,7 @@ static void what_has_no_name_keeps_its_address_and_mapping(void **state)
 	struct stackbeat_sample *user = sample(fixture);
 
 	assert_ptr_not_equal(code, MAP_FAILED);
-	told_mapping(fixture->spaces, SELF, 2, STACKBEAT_MAPPING_CHANGE, address, address + page, 0,
+	told_mapping(fixture->spaces, SELF, 2, STACKBEAT_MAPPING_EVENT, address, address + page, 0,
 		     0);
 	assert_int_equal(address_space_advance(address_spaces_get(fixture->spaces, SELF, 0), 2), 0);
 	user->generation = 2;
@@ -434,16 +434,16 @@ static void a_process_that_is_not_told_is_in_it(void **state)
 	pprof_profile_free(profile);
 }
 
-static void add_stack(struct fixture *fixture, enum stackbeat_end kernel_end,
-		      enum stackbeat_end user_end, bool to_root, int samples)
+static void add_stack(struct fixture *fixture, enum stackbeat_unwind_stop kernel_stop,
+		      enum stackbeat_unwind_stop user_stop, bool to_root, int samples)
 {
 	struct stackbeat_sample *both = sample(fixture);
 
-	if (kernel_end != STACKBEAT_END_NOT_ENTERED && kernel_end != STACKBEAT_END_OMITTED)
+	if (kernel_stop != STACKBEAT_STOP_USER_MODE && kernel_stop != STACKBEAT_STOP_EXCLUDED)
 		sample_kernel(both, KERNEL + 0x100);
-	both->kernel_end = kernel_end;
-	both->user_end = user_end;
-	if (user_end != STACKBEAT_END_NO_USER && user_end != STACKBEAT_END_OMITTED) {
+	both->kernel_stop = kernel_stop;
+	both->user_stop = user_stop;
+	if (user_stop != STACKBEAT_STOP_NO_USER_MEMORY && user_stop != STACKBEAT_STOP_EXCLUDED) {
 		sample_user(both, leaf());
 		/* What follows the root is what the register held before there was a stack. */
 		if (to_root)
@@ -460,23 +460,23 @@ static void cuts_are_counted_by_cause(void **state)
 	struct pprof_profile *profile;
 
 	/* Whole, in one way or the other. */
-	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_ROOT, false, 1000);
-	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_ROOT, false, 1000);
-	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_NO_USER, false, 1000);
-	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_OMITTED, false, 1000);
-	add_stack(fixture, STACKBEAT_END_OMITTED, STACKBEAT_END_ROOT, false, 1000);
-	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_FRAME, true, 1000);
-	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_MEMORY, true, 1000);
+	add_stack(fixture, STACKBEAT_STOP_USER_MODE, STACKBEAT_STOP_OUTERMOST, false, 1000);
+	add_stack(fixture, STACKBEAT_STOP_OUTERMOST, STACKBEAT_STOP_OUTERMOST, false, 1000);
+	add_stack(fixture, STACKBEAT_STOP_OUTERMOST, STACKBEAT_STOP_NO_USER_MEMORY, false, 1000);
+	add_stack(fixture, STACKBEAT_STOP_OUTERMOST, STACKBEAT_STOP_EXCLUDED, false, 1000);
+	add_stack(fixture, STACKBEAT_STOP_EXCLUDED, STACKBEAT_STOP_OUTERMOST, false, 1000);
+	add_stack(fixture, STACKBEAT_STOP_USER_MODE, STACKBEAT_STOP_BAD_FRAME, true, 1000);
+	add_stack(fixture, STACKBEAT_STOP_USER_MODE, STACKBEAT_STOP_FAULT, true, 1000);
 	/* Truncated. */
-	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_DEPTH, false, 1);
-	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_DEPTH, false, 2);
-	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_MEMORY, false, 10);
-	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_FRAME, false, 100);
-	add_stack(fixture, STACKBEAT_END_FRAME, STACKBEAT_END_ROOT, false, 3);
-	add_stack(fixture, STACKBEAT_END_DEPTH, STACKBEAT_END_FRAME, false, 4);
-	add_stack(fixture, STACKBEAT_END_FRAME, STACKBEAT_END_MEMORY, true, 5);
-	add_stack(fixture, STACKBEAT_END_DEPTH, STACKBEAT_END_NO_USER, false, 6);
-	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_EXEC, false, 7);
+	add_stack(fixture, STACKBEAT_STOP_USER_MODE, STACKBEAT_STOP_MAX_DEPTH, false, 1);
+	add_stack(fixture, STACKBEAT_STOP_OUTERMOST, STACKBEAT_STOP_MAX_DEPTH, false, 2);
+	add_stack(fixture, STACKBEAT_STOP_USER_MODE, STACKBEAT_STOP_FAULT, false, 10);
+	add_stack(fixture, STACKBEAT_STOP_OUTERMOST, STACKBEAT_STOP_BAD_FRAME, false, 100);
+	add_stack(fixture, STACKBEAT_STOP_BAD_FRAME, STACKBEAT_STOP_OUTERMOST, false, 3);
+	add_stack(fixture, STACKBEAT_STOP_MAX_DEPTH, STACKBEAT_STOP_BAD_FRAME, false, 4);
+	add_stack(fixture, STACKBEAT_STOP_BAD_FRAME, STACKBEAT_STOP_FAULT, true, 5);
+	add_stack(fixture, STACKBEAT_STOP_MAX_DEPTH, STACKBEAT_STOP_NO_USER_MEMORY, false, 6);
+	add_stack(fixture, STACKBEAT_STOP_OUTERMOST, STACKBEAT_STOP_EXEC, false, 7);
 
 	profile = encode(fixture);
 	assert_int_equal(fixture->counts.samples[TRUNCATED_KERNEL], 18);
@@ -496,7 +496,7 @@ static void what_lies_above_a_root_is_left_out(void **state)
 	struct fixture *fixture = *state;
 	struct pprof_profile *profile;
 
-	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_FRAME, true, 1);
+	add_stack(fixture, STACKBEAT_STOP_OUTERMOST, STACKBEAT_STOP_BAD_FRAME, true, 1);
 	profile = encode(fixture);
 	assert_int_equal(profile->message->sample[0]->n_location_id, 3);
 	assert_string_equal(name(profile, frame(profile, 0, 2)), "_start");
@@ -516,18 +516,19 @@ static void the_comments_have_the_whole_account(void **state)
 	recording->missed = 3;
 	recording->idle = 900;
 	recording->filtered = 80;
-	recording->beats = 250;
-	recording->beat_time_ns = 4000000000;
+	recording->ticks = 250;
+	recording->tick_time_ns = 4000000000;
 	recording->throttled = 4;
 	recording->spaces = 21;
-	recording->spaces_lost = 6;
-	recording->changes_lost = 2;
-	recording->mappings_left_out = 9;
+	recording->samples_without_space = 6;
+	recording->spaces_unread = 5;
+	recording->mmap_events_lost = 2;
+	recording->mappings_dropped = 9;
 	recording->perf_maps_dropped = 4;
 	recording->samples_early = 8;
-	recording->objects_left_out = 1;
-	recording->kernel_cost_ns = 12345678;
-	recording->reader_cost_ns = 37654322;
+	recording->mappings_without_file = 1;
+	recording->kernel_overhead_ns = 12345678;
+	recording->reader_overhead_ns = 37654322;
 	sample_user(sample(fixture), leaf());
 	add(fixture);
 	add(fixture);
@@ -550,7 +551,7 @@ static void the_comments_have_the_whole_account(void **state)
 	assert_true(has_comment(profile, "overhead: 12345678 ns in the kernel, 37654322 ns in the "
 					 "reader, 0.500 % of the machine"));
 	assert_true(has_comment(profile,
-				"address spaces: 21; samples without mappings 6, mapping "
+				"address spaces: 21; samples without one 6, not read 5, mapping "
 				"events lost 2, mappings dropped 9, mappings without a file 1, "
 				"perf maps dropped 4, samples resolved early 8"));
 	assert_true(has_comment(profile, "user frames: 3, in no known mapping 1"));
@@ -563,8 +564,8 @@ static void the_cost_is_a_share_of_all_cpus(void **state)
 	struct recording recording = {
 		.cpus = 4,
 		.duration_ns = 1000,
-		.kernel_cost_ns = 30,
-		.reader_cost_ns = 10,
+		.kernel_overhead_ns = 30,
+		.reader_overhead_ns = 10,
 	};
 
 	(void)state;
@@ -594,7 +595,7 @@ static void a_sample_without_frames_makes_a_sound_file(void **state)
 	struct fixture *fixture = *state;
 	struct pprof_profile *profile;
 
-	sample(fixture)->user_end = STACKBEAT_END_NO_USER;
+	sample(fixture)->user_stop = STACKBEAT_STOP_NO_USER_MEMORY;
 	add(fixture);
 	profile = encode(fixture);
 	assert_int_equal(profile->message->n_sample, 1);
@@ -609,10 +610,10 @@ static void the_largest_stack_fits(void **state)
 	struct stackbeat_sample *both = sample(fixture);
 	struct pprof_profile *profile;
 
-	both->user_end = STACKBEAT_END_DEPTH;
+	both->user_stop = STACKBEAT_STOP_MAX_DEPTH;
 	for (uint32_t i = 0; i < STACKBEAT_KERNEL_FRAMES_MAX; i++)
 		sample_kernel(both, KERNEL + i);
-	both->kernel_end = STACKBEAT_END_ROOT;
+	both->kernel_stop = STACKBEAT_STOP_OUTERMOST;
 	for (uint32_t i = 0; i < STACKBEAT_USER_FRAMES_MAX; i++)
 		sample_user(both, caller() + 1);
 	add(fixture);
@@ -697,7 +698,7 @@ static void what_differs_in_no_label_is_one_sample(void **state)
 		fixture->any.sample.weight = 5;
 		add(fixture);
 		sample_user(sample_begin(&fixture->any, 4711, "thread"), leaf());
-		fixture->any.sample.space = SELF + 1;
+		fixture->any.sample.address_space = SELF + 1;
 		fixture->any.sample.generation = 1;
 		fixture->any.sample.weight = 70;
 		add(fixture);
@@ -805,16 +806,16 @@ static void take_missing(void *arg, const char *path, const char *build_id, size
 static void add_stacks_of_all_kinds(struct fixture *fixture)
 {
 	/* The same stack but for what lies above its root, which is the same one then. */
-	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_FRAME, true, 3);
+	add_stack(fixture, STACKBEAT_STOP_USER_MODE, STACKBEAT_STOP_BAD_FRAME, true, 3);
 	sample_user(sample(fixture), leaf());
 	sample_user(&fixture->any.sample, root() + 1);
 	sample_user(&fixture->any.sample, MEMORY + 2);
-	fixture->any.sample.user_end = STACKBEAT_END_MEMORY;
+	fixture->any.sample.user_stop = STACKBEAT_STOP_FAULT;
 	add(fixture);
-	add_stack(fixture, STACKBEAT_END_ROOT, STACKBEAT_END_FRAME, true, 4);
-	add_stack(fixture, STACKBEAT_END_FRAME, STACKBEAT_END_FRAME, true, 5);
-	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_FRAME, false, 6);
-	add_stack(fixture, STACKBEAT_END_NOT_ENTERED, STACKBEAT_END_DEPTH, false, 7);
+	add_stack(fixture, STACKBEAT_STOP_OUTERMOST, STACKBEAT_STOP_BAD_FRAME, true, 4);
+	add_stack(fixture, STACKBEAT_STOP_BAD_FRAME, STACKBEAT_STOP_BAD_FRAME, true, 5);
+	add_stack(fixture, STACKBEAT_STOP_USER_MODE, STACKBEAT_STOP_BAD_FRAME, false, 6);
+	add_stack(fixture, STACKBEAT_STOP_USER_MODE, STACKBEAT_STOP_MAX_DEPTH, false, 7);
 	sample_user(sample(fixture), caller());
 	sample_user(&fixture->any.sample, NOWHERE + 1);
 	add(fixture);
@@ -917,7 +918,7 @@ static void programs_with_one_path_keep_their_own_names(void **state)
 		assert_int_equal(
 			address_space_advance(address_spaces_get(fixture->spaces, 7 + i, 0), 1), 0);
 		user = sample(fixture);
-		user->space = 7 + i;
+		user->address_space = 7 + i;
 		sample_user(user, MEMORY + addresses[i]);
 		add(fixture);
 	}

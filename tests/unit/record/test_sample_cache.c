@@ -27,7 +27,7 @@ static struct stackbeat_sample *make(uint16_t frames)
 	sample->record.type = STACKBEAT_RECORD_SAMPLE;
 	sample->record.size = (uint32_t)(sizeof(*sample) + frames * sizeof(sample->frames[0]));
 	sample->weight = 1000;
-	sample->space = 7;
+	sample->address_space = 7;
 	sample->generation = 2;
 	sample->pid = 100;
 	sample->tid = 101;
@@ -93,9 +93,9 @@ static void what_differs_is_not_found(void **state)
 	} fields[] = {
 #define FIELD(name)                                                                                \
 	{offsetof(struct stackbeat_sample, name), sizeof(((struct stackbeat_sample *)NULL)->name)}
-		FIELD(hash),        FIELD(space),        FIELD(generation), FIELD(pid),
-		FIELD(user_frames), FIELD(kernel_end),   FIELD(user_end),   FIELD(comm),
-		FIELD(frames[0]),   FIELD(frames[2]),    FIELD(tid),        FIELD(cpu),
+		FIELD(hash),        FIELD(address_space), FIELD(generation), FIELD(pid),
+		FIELD(user_frames), FIELD(kernel_stop),   FIELD(user_stop),  FIELD(comm),
+		FIELD(frames[0]),   FIELD(frames[2]),     FIELD(tid),        FIELD(cpu),
 		FIELD(record.size), FIELD(record.flags),
 	};
 

@@ -48,7 +48,7 @@ static void take(struct fixture *fixture, uint64_t time, uint32_t generation)
 {
 	struct stackbeat_sample *sample = sample_begin(&fixture->any, 10, "a");
 
-	sample->space = 1;
+	sample->address_space = 1;
 	sample->generation = generation;
 	sample->time = time;
 	sample->weight = generation;
@@ -71,7 +71,7 @@ static void settle(struct fixture *fixture, uint64_t seen)
 static void told_turns(struct fixture *fixture, uint32_t first, uint32_t last)
 {
 	for (uint32_t g = first; g <= last; g++)
-		told_mapping(fixture->spaces, 1, g, STACKBEAT_MAPPING_CHANGE, 0x1000, 0x2000,
+		told_mapping(fixture->spaces, 1, g, STACKBEAT_MAPPING_EVENT, 0x1000, 0x2000,
 			     g % 2 ? 0 : 1, 0);
 }
 

@@ -75,7 +75,7 @@ static struct stackbeat_sample *usual(struct fixture *fixture)
 {
 	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->pid, "usual");
 
-	sample->space = SELF;
+	sample->address_space = SELF;
 	sample->generation = 1;
 	sample_kernel(sample, KERNEL + 1);
 	sample_kernel(sample, KERNEL + 2);
@@ -128,8 +128,8 @@ static void keeps_all_of_a_stack(void **state)
 	struct stackbeat_sample *sample = usual(fixture);
 	const struct stack *stack;
 
-	sample->kernel_end = STACKBEAT_END_FRAME;
-	sample->user_end = STACKBEAT_END_MEMORY;
+	sample->kernel_stop = STACKBEAT_STOP_BAD_FRAME;
+	sample->user_stop = STACKBEAT_STOP_FAULT;
 	sample->record.flags |= STACKBEAT_SAMPLE_COMPAT;
 	add(fixture);
 	stack = only_stack(fixture);
@@ -140,8 +140,8 @@ static void keeps_all_of_a_stack(void **state)
 	assert_int_equal(stack->origin.cpu, 0);
 	assert_int_equal(stack->kernel_frames, 2);
 	assert_int_equal(stack->user_frames, 2);
-	assert_int_equal(stack->kernel_end, STACKBEAT_END_FRAME);
-	assert_int_equal(stack->user_end, STACKBEAT_END_MEMORY);
+	assert_int_equal(stack->kernel_stop, STACKBEAT_STOP_BAD_FRAME);
+	assert_int_equal(stack->user_stop, STACKBEAT_STOP_FAULT);
 	assert_int_equal(stack->flags, STACKBEAT_SAMPLE_KERNEL | STACKBEAT_SAMPLE_COMPAT);
 	/* Return addresses stand for the call before them; user frames are places in a file. */
 	assert_int_equal(stack->frames[0], KERNEL + 1);
@@ -161,8 +161,8 @@ static void what_is_mapped_makes_a_stack(void **state)
 
 	usual(fixture);
 	add(fixture);
-	told_mapping(fixture->spaces, SELF, 2, STACKBEAT_MAPPING_CHANGE, 0x1000, 0x2000, 0, 0);
-	told_mapping(fixture->spaces, SELF, 3, STACKBEAT_MAPPING_CHANGE, start, start + 4096, 0, 0);
+	told_mapping(fixture->spaces, SELF, 2, STACKBEAT_MAPPING_EVENT, 0x1000, 0x2000, 0, 0);
+	told_mapping(fixture->spaces, SELF, 3, STACKBEAT_MAPPING_EVENT, start, start + 4096, 0, 0);
 	assert_int_equal(address_space_advance(address_spaces_get(fixture->spaces, SELF, 0), 2), 0);
 	usual(fixture)->generation = 2;
 	add(fixture);
@@ -183,7 +183,7 @@ static void a_call_is_in_the_mapping_before_its_return_address(void **state)
 	told_space(fixture->spaces, 8, 4711, 1, "call");
 	told_mapping(fixture->spaces, 8, 1, 0, 0x1000, 0x2000, 0, 0);
 	assert_int_equal(address_space_advance(address_spaces_get(fixture->spaces, 8, 0), 1), 0);
-	sample->space = 8;
+	sample->address_space = 8;
 	sample->generation = 1;
 	sample_user(sample, 0x2000);
 	sample_user(sample, 0x2000);
@@ -271,13 +271,13 @@ static void other_parts(struct fixture *fixture, struct stackbeat_sample *sample
 static void other_kernel_end(struct fixture *fixture, struct stackbeat_sample *sample)
 {
 	(void)fixture;
-	sample->kernel_end = STACKBEAT_END_DEPTH;
+	sample->kernel_stop = STACKBEAT_STOP_MAX_DEPTH;
 }
 
 static void other_user_end(struct fixture *fixture, struct stackbeat_sample *sample)
 {
 	(void)fixture;
-	sample->user_end = STACKBEAT_END_DEPTH;
+	sample->user_stop = STACKBEAT_STOP_MAX_DEPTH;
 }
 
 static void other_flags(struct fixture *fixture, struct stackbeat_sample *sample)
@@ -355,7 +355,7 @@ static void the_largest_and_the_smallest_sample_fit(void **state)
 	struct fixture *fixture = *state;
 	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->gone, "kthread");
 
-	sample->user_end = STACKBEAT_END_NO_USER;
+	sample->user_stop = STACKBEAT_STOP_NO_USER_MEMORY;
 	add(fixture);
 	/* More than one piece of memory is needed for these. */
 	for (uint64_t i = 0; i < 100; i++) {
@@ -437,12 +437,12 @@ static void a_walk_that_leaves_the_code_ends_there(void **state)
 
 	sample_user(sample, NOWHERE);
 	sample_user(sample, here());
-	sample->user_end = STACKBEAT_END_ROOT;
+	sample->user_stop = STACKBEAT_STOP_OUTERMOST;
 	add(fixture);
 	stack = only_stack(fixture);
 	assert_int_equal(stack->kernel_frames, 2);
 	assert_int_equal(stack->user_frames, 2);
-	assert_int_equal(stack->user_end, STACKBEAT_END_FRAME);
+	assert_int_equal(stack->user_stop, STACKBEAT_STOP_BAD_FRAME);
 	/* The leaf is where the CPU was. */
 	sample = usual(fixture);
 	sample->frames[2] = NOWHERE;

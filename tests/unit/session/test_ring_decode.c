@@ -122,7 +122,7 @@ static void frames_huge(struct stackbeat_sample *sample)
 
 static void end_unknown(struct stackbeat_sample *sample)
 {
-	sample->user_end = STACKBEAT_END_COUNT;
+	sample->user_stop = STACKBEAT_STOP_COUNT;
 }
 
 static void comm_endless(struct stackbeat_sample *sample)
@@ -299,7 +299,7 @@ struct metadata {
 	size_t text; /* sum of the lengths, so that each is read */
 };
 
-static int count_space(const struct stackbeat_space *space, void *arg)
+static int count_space(const struct stackbeat_address_space *space, void *arg)
 {
 	struct metadata *metadata = arg;
 
@@ -316,7 +316,7 @@ static int count_mapping(const struct stackbeat_mapping *mapping, void *arg)
 	return 0;
 }
 
-static int count_object(const struct stackbeat_object *object, void *arg)
+static int count_object(const struct stackbeat_file *object, void *arg)
 {
 	struct metadata *metadata = arg;
 
@@ -340,9 +340,9 @@ static int decode_told(struct metadata *metadata, uint64_t *tail, uint64_t head)
 }
 
 struct told {
-	struct stackbeat_space *space;
+	struct stackbeat_address_space *space;
 	struct stackbeat_mapping *mapping;
-	struct stackbeat_object *object;
+	struct stackbeat_file *object;
 };
 
 /* One of each, with texts of 7 characters, which end with the record; returns the head. */
@@ -352,17 +352,17 @@ static uint64_t put_told(struct metadata *metadata, struct told *told)
 
 	memset(metadata, 0, sizeof(*metadata));
 	told->object = (void *)at;
-	told->object->record.type = STACKBEAT_RECORD_OBJECT;
-	told->object->record.flags = STACKBEAT_OBJECT_UNREAD | STACKBEAT_OBJECT_UNLINKED;
+	told->object->record.type = STACKBEAT_RECORD_FILE;
+	told->object->record.flags = STACKBEAT_FILE_HEADERS_NOT_READ | STACKBEAT_FILE_UNLINKED;
 	told->object->record.size = sizeof(*told->object) + 8;
-	told->object->object = 1;
+	told->object->file = 1;
 	told->object->build_id_size = STACKBEAT_BUILD_ID_MAX;
 	strcpy(told->object->path, "/file/a");
 	at += told->object->record.size;
 	told->space = (void *)at;
-	told->space->record.type = STACKBEAT_RECORD_SPACE;
+	told->space->record.type = STACKBEAT_RECORD_ADDRESS_SPACE;
 	told->space->record.size = sizeof(*told->space) + 8;
-	told->space->space = 1;
+	told->space->address_space = 1;
 	told->space->generation = 3;
 	told->space->gap = 3;
 	told->space->mappings = STACKBEAT_MAPPINGS_MAX;
@@ -371,10 +371,10 @@ static uint64_t put_told(struct metadata *metadata, struct told *told)
 	at += told->space->record.size;
 	told->mapping = (void *)at;
 	told->mapping->record.type = STACKBEAT_RECORD_MAPPING;
-	told->mapping->record.flags = STACKBEAT_MAPPING_CHANGE | STACKBEAT_MAPPING_EXECUTABLE |
+	told->mapping->record.flags = STACKBEAT_MAPPING_EVENT | STACKBEAT_MAPPING_MAIN_BINARY |
 				      STACKBEAT_MAPPING_VDSO | STACKBEAT_MAPPING_VADDR;
 	told->mapping->record.size = sizeof(*told->mapping);
-	told->mapping->space = 1;
+	told->mapping->address_space = 1;
 	told->mapping->start = 0x1000;
 	told->mapping->end = 0x2000;
 	told->mapping->offset = UINT64_MAX - 0x1000;
@@ -420,7 +420,7 @@ static void object_short(struct told *told)
 
 static void object_without_id(struct told *told)
 {
-	told->object->object = 0;
+	told->object->file = 0;
 }
 
 static void object_build_id(struct told *told)
@@ -445,7 +445,7 @@ static void space_short(struct told *told)
 
 static void space_without_id(struct told *told)
 {
-	told->space->space = 0;
+	told->space->address_space = 0;
 }
 
 static void space_gap(struct told *told)
@@ -480,7 +480,7 @@ static void mapping_short(struct told *told)
 
 static void mapping_without_space(struct told *told)
 {
-	told->mapping->space = 0;
+	told->mapping->address_space = 0;
 }
 
 static void mapping_empty(struct told *told)

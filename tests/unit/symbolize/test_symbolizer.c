@@ -520,19 +520,19 @@ static void test_is_root(void **state)
 static void test_complete_at_a_root(void **state)
 {
 	(void)state;
-	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, NAMED("leaf", "/a"), NAMED("main", "/a"),
-				  NAMED("_start", "/a")),
+	assert_int_equal(COMPLETE(STACKBEAT_STOP_BAD_FRAME, NAMED("leaf", "/a"),
+				  NAMED("main", "/a"), NAMED("_start", "/a")),
 			 3);
 	/* What is above the root is what the walk made of rubbish. */
-	assert_int_equal(COMPLETE(STACKBEAT_END_ROOT, NAMED("main", "/a"),
+	assert_int_equal(COMPLETE(STACKBEAT_STOP_OUTERMOST, NAMED("main", "/a"),
 				  NAMED("__libc_start_call_main", LIBC), NAMED("any", "/a"),
 				  UNNAMED("")),
 			 2);
-	assert_int_equal(COMPLETE(STACKBEAT_END_MEMORY, NAMED("main", "/a"),
+	assert_int_equal(COMPLETE(STACKBEAT_STOP_FAULT, NAMED("main", "/a"),
 				  NAMED("__libc_start_main", LIBC), NAMED("_start", "/a"),
 				  UNNAMED("")),
 			 3);
-	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, NAMED("main.main", "/g"),
+	assert_int_equal(COMPLETE(STACKBEAT_STOP_BAD_FRAME, NAMED("main.main", "/g"),
 				  NAMED("runtime.main", "/g"), NAMED("runtime.goexit.abi0", "/g")),
 			 3);
 }
@@ -540,36 +540,37 @@ static void test_complete_at_a_root(void **state)
 static void test_complete_below_a_stripped_libc(void **state)
 {
 	(void)state;
-	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, NAMED("leaf", "/a"), NAMED("main", "/a"),
-				  UNNAMED(LIBC)),
+	assert_int_equal(COMPLETE(STACKBEAT_STOP_BAD_FRAME, NAMED("leaf", "/a"),
+				  NAMED("main", "/a"), UNNAMED(LIBC)),
 			 3);
-	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, NAMED("main", "/a"),
+	assert_int_equal(COMPLETE(STACKBEAT_STOP_BAD_FRAME, NAMED("main", "/a"),
 				  UNNAMED("/lib/ld-musl-x86_64.so.1"), UNNAMED("[stack]")),
 			 2);
 	/* A callback of qsort(): its caller is lost. */
-	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, NAMED("compare", "/a"), UNNAMED(LIBC)), 0);
-	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, NAMED("main", "/a"), NAMED("qsort", LIBC)),
+	assert_int_equal(COMPLETE(STACKBEAT_STOP_BAD_FRAME, NAMED("compare", "/a"), UNNAMED(LIBC)),
 			 0);
-	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, NAMED("main", "/a"),
+	assert_int_equal(
+		COMPLETE(STACKBEAT_STOP_BAD_FRAME, NAMED("main", "/a"), NAMED("qsort", LIBC)), 0);
+	assert_int_equal(COMPLETE(STACKBEAT_STOP_BAD_FRAME, NAMED("main", "/a"),
 				  UNNAMED("/usr/lib/libcrypto.so.3")),
 			 0);
-	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, UNNAMED(LIBC)), 0);
+	assert_int_equal(COMPLETE(STACKBEAT_STOP_BAD_FRAME, UNNAMED(LIBC)), 0);
 }
 
 /* A program may call a function of its own like one of the C library. */
 static void test_complete_with_a_name_of_the_library(void **state)
 {
 	(void)state;
-	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, NAMED("work", "/a"),
+	assert_int_equal(COMPLETE(STACKBEAT_STOP_BAD_FRAME, NAMED("work", "/a"),
 				  NAMED("start_thread", LIBC), NAMED("any", "/a")),
 			 2);
-	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, NAMED("work", "/static"),
+	assert_int_equal(COMPLETE(STACKBEAT_STOP_BAD_FRAME, NAMED("work", "/static"),
 				  NAMED("start_thread", "/static")),
 			 2);
-	assert_int_equal(COMPLETE(STACKBEAT_END_FRAME, NAMED("work", "/a"),
+	assert_int_equal(COMPLETE(STACKBEAT_STOP_BAD_FRAME, NAMED("work", "/a"),
 				  NAMED("start_thread", "/a"), NAMED("caller", "/a")),
 			 0);
-	assert_int_equal(COMPLETE(STACKBEAT_END_ROOT, NAMED("work", "/a"),
+	assert_int_equal(COMPLETE(STACKBEAT_STOP_OUTERMOST, NAMED("work", "/a"),
 				  NAMED("start_thread", "/a"), NAMED("caller", "/a")),
 			 3);
 }
@@ -577,10 +578,12 @@ static void test_complete_with_a_name_of_the_library(void **state)
 static void test_complete_as_the_kernel_says(void **state)
 {
 	(void)state;
-	assert_int_equal(COMPLETE(STACKBEAT_END_ROOT, NAMED("f", "/a"), UNNAMED("[anon]")), 2);
-	assert_int_equal(COMPLETE(STACKBEAT_END_DEPTH, NAMED("f", "/a"), NAMED("main", "/a")), 0);
-	assert_int_equal(COMPLETE(STACKBEAT_END_MEMORY, NAMED("f", "/a")), 0);
-	assert_int_equal(symbolize_complete(NULL, 0, STACKBEAT_END_NO_USER), 0);
+	assert_int_equal(COMPLETE(STACKBEAT_STOP_OUTERMOST, NAMED("f", "/a"), UNNAMED("[anon]")),
+			 2);
+	assert_int_equal(COMPLETE(STACKBEAT_STOP_MAX_DEPTH, NAMED("f", "/a"), NAMED("main", "/a")),
+			 0);
+	assert_int_equal(COMPLETE(STACKBEAT_STOP_FAULT, NAMED("f", "/a")), 0);
+	assert_int_equal(symbolize_complete(NULL, 0, STACKBEAT_STOP_NO_USER_MEMORY), 0);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)

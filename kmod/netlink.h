@@ -3,7 +3,7 @@
 #ifndef STACKBEAT_CONTROL_H
 #define STACKBEAT_CONTROL_H
 
-int sb_control_init(void);
-void sb_control_exit(void);
+int sb_netlink_init(void);
+void sb_netlink_exit(void);
 
 #endif

@@ -7,8 +7,8 @@
  * mounts is two objects. All functions but those that say otherwise are called
  * under the lock of the session's spaces.
  */
-#ifndef STACKBEAT_OBJECT_H
-#define STACKBEAT_OBJECT_H
+#ifndef STACKBEAT_MAPPED_FILE_H
+#define STACKBEAT_MAPPED_FILE_H
 
 #include <linux/hashtable.h>
 #include <linux/list.h>
@@ -21,10 +21,10 @@ struct file;
 struct inode;
 struct sb_ring;
 
-#define SB_OBJECTS_BITS 10
+#define SB_MAPPED_FILES_BITS 10
 
-struct sb_objects {
-	DECLARE_HASHTABLE(by_path, SB_OBJECTS_BITS);
+struct sb_mapped_files {
+	DECLARE_HASHTABLE(by_path, SB_MAPPED_FILES_BITS);
 	struct list_head untold;	/* those whose record is not written yet, oldest first */
 	u64 last_id;
 	u32 count;
@@ -32,7 +32,7 @@ struct sb_objects {
 	const struct path *root;	/* paths are written from there; NULL: all of them */
 };
 
-struct sb_object {
+struct sb_mapped_file {
 	struct hlist_node node;
 	struct list_head untold;	/* empty once it was told */
 	/*
@@ -49,29 +49,29 @@ struct sb_object {
 };
 
 /* ENOMEM. */
-int sb_objects_init(struct sb_objects *objects);
-/* Lets go of all. Also after an sb_objects_init() that failed. */
-void sb_objects_free(struct sb_objects *objects);
+int sb_mapped_files_init(struct sb_mapped_files *objects);
+/* Lets go of all. Also after an sb_mapped_files_init() that failed. */
+void sb_mapped_files_free(struct sb_mapped_files *objects);
 
 /*
  * The object of a regular file, by its path and inode, made if it is new. NULL: there is no memory or no
  * room for one more. May sleep, but waits for no disk and no network.
  */
-struct sb_object *sb_objects_get(struct sb_objects *objects, const struct path *path,
+struct sb_mapped_file *sb_mapped_files_get(struct sb_mapped_files *objects, const struct path *path,
 				 struct inode *inode);
 
 /*
  * Writes the records of objects that were not told yet. False: the ring has no
  * room for the next one.
  */
-bool sb_objects_tell(struct sb_objects *objects, struct sb_ring *ring);
+bool sb_mapped_files_tell(struct sb_mapped_files *objects, struct sb_ring *ring);
 
 /* The object of an id that was told, or NULL. */
-struct sb_object *sb_objects_find(struct sb_objects *objects, u64 id);
+struct sb_mapped_file *sb_mapped_files_find(struct sb_mapped_files *objects, u64 id);
 
-/* Takes out an object that was told. sb_object_free() follows, without a lock. */
-void sb_objects_remove(struct sb_objects *objects, struct sb_object *object);
-void sb_object_free(struct sb_object *object);
+/* Takes out an object that was told. sb_mapped_file_free() follows, without a lock. */
+void sb_mapped_files_remove(struct sb_mapped_files *objects, struct sb_mapped_file *object);
+void sb_mapped_file_free(struct sb_mapped_file *object);
 
 /*
  * Opens a file with these rights, and gives a file descriptor of the current

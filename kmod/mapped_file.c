@@ -16,12 +16,12 @@
 
 #include "compat/compat.h"
 #include "limits.h"
-#include "object.h"
+#include "mapped_file.h"
 #include "ring.h"
 
 #define SB_DELETED " (deleted)"
 
-int sb_objects_init(struct sb_objects *objects)
+int sb_mapped_files_init(struct sb_mapped_files *objects)
 {
 	hash_init(objects->by_path);
 	INIT_LIST_HEAD(&objects->untold);
@@ -29,7 +29,7 @@ int sb_objects_init(struct sb_objects *objects)
 	return objects->path ? 0 : -ENOMEM;
 }
 
-void sb_object_free(struct sb_object *object)
+void sb_mapped_file_free(struct sb_mapped_file *object)
 {
 	iput(object->inode);
 	path_put(&object->path);
@@ -37,21 +37,21 @@ void sb_object_free(struct sb_object *object)
 	kfree(object);
 }
 
-void sb_objects_remove(struct sb_objects *objects, struct sb_object *object)
+void sb_mapped_files_remove(struct sb_mapped_files *objects, struct sb_mapped_file *object)
 {
 	hash_del(&object->node);
 	objects->count--;
 }
 
-void sb_objects_free(struct sb_objects *objects)
+void sb_mapped_files_free(struct sb_mapped_files *objects)
 {
-	struct sb_object *object;
+	struct sb_mapped_file *object;
 	struct hlist_node *next;
 	int bucket;
 
 	hash_for_each_safe(objects->by_path, bucket, next, object, node) {
-		sb_objects_remove(objects, object);
-		sb_object_free(object);
+		sb_mapped_files_remove(objects, object);
+		sb_mapped_file_free(object);
 	}
 	kfree(objects->path);
 }
@@ -107,7 +107,7 @@ static bool sb_path_is_unlinked(const struct path *path)
 }
 
 /* A path's name in its mount namespace, in objects->path; NULL if it has none. */
-static char *sb_path_text(struct sb_objects *objects, const struct path *path)
+static char *sb_path_text(struct sb_mapped_files *objects, const struct path *path)
 {
 	char *text = d_path(path, objects->path, STACKBEAT_PATH_MAX);
 
@@ -118,7 +118,7 @@ static char *sb_path_text(struct sb_objects *objects, const struct path *path)
  * How much of a name, which is to be made then, is that of objects->root: 0 where that is
  * the root of its mount namespace. ENOENT: the path is not below it.
  */
-static ssize_t sb_path_skip(struct sb_objects *objects, const struct path *path)
+static ssize_t sb_path_skip(struct sb_mapped_files *objects, const struct path *path)
 {
 	const char *root;
 
@@ -133,7 +133,7 @@ static ssize_t sb_path_skip(struct sb_objects *objects, const struct path *path)
 }
 
 /* The name from objects->root on, without " (deleted)"; NULL if it has none. */
-static char *sb_path_name(struct sb_objects *objects, const struct path *path)
+static char *sb_path_name(struct sb_mapped_files *objects, const struct path *path)
 {
 	ssize_t skip = sb_path_skip(objects, path);
 	char *name = skip < 0 ? NULL : sb_path_text(objects, path);
@@ -157,10 +157,10 @@ static unsigned long sb_path_key(const struct path *path)
 	return (unsigned long)path->dentry ^ ((unsigned long)path->mnt >> 1);
 }
 
-static struct sb_object *sb_object_alloc(struct sb_objects *objects, const struct path *path,
+static struct sb_mapped_file *sb_mapped_file_alloc(struct sb_mapped_files *objects, const struct path *path,
 					 struct inode *inode)
 {
-	struct sb_object *object = kzalloc(sizeof(*object), GFP_KERNEL);
+	struct sb_mapped_file *object = kzalloc(sizeof(*object), GFP_KERNEL);
 
 	if (!object)
 		return NULL;
@@ -179,31 +179,31 @@ static struct sb_object *sb_object_alloc(struct sb_objects *objects, const struc
 	return object;
 }
 
-struct sb_object *sb_objects_get(struct sb_objects *objects, const struct path *path,
+struct sb_mapped_file *sb_mapped_files_get(struct sb_mapped_files *objects, const struct path *path,
 				 struct inode *inode)
 {
-	struct sb_object *object;
+	struct sb_mapped_file *object;
 
 	hash_for_each_possible(objects->by_path, object, node, sb_path_key(path)) {
 		if (object->inode == inode && path_equal(&object->path, path))
 			return object;
 	}
-	if (objects->count == SB_OBJECTS_MAX)
+	if (objects->count == SB_MAPPED_FILES_MAX)
 		return NULL;
-	return sb_object_alloc(objects, path, inode);
+	return sb_mapped_file_alloc(objects, path, inode);
 }
 
-static void sb_object_write(const struct sb_object *object, size_t name_length,
-			    struct stackbeat_object *record, u32 size)
+static void sb_mapped_file_write(const struct sb_mapped_file *object, size_t name_length,
+			    struct stackbeat_file *record, u32 size)
 {
 	const struct inode *inode = object->inode;
 
 	memset(record, 0, size);
-	record->record.type = STACKBEAT_RECORD_OBJECT;
-	record->record.flags = (object->unread ? STACKBEAT_OBJECT_UNREAD : 0) |
-			       (object->unlinked ? STACKBEAT_OBJECT_UNLINKED : 0);
+	record->record.type = STACKBEAT_RECORD_FILE;
+	record->record.flags = (object->unread ? STACKBEAT_FILE_HEADERS_NOT_READ : 0) |
+			       (object->unlinked ? STACKBEAT_FILE_UNLINKED : 0);
 	record->record.size = size;
-	record->object = object->id;
+	record->file = object->id;
 	record->inode = inode->i_ino;
 	record->size = i_size_read(inode);
 	record->device_major = MAJOR(inode->i_sb->s_dev);
@@ -214,19 +214,19 @@ static void sb_object_write(const struct sb_object *object, size_t name_length,
 	memcpy(record->path, object->name, name_length);
 }
 
-bool sb_objects_tell(struct sb_objects *objects, struct sb_ring *ring)
+bool sb_mapped_files_tell(struct sb_mapped_files *objects, struct sb_ring *ring)
 {
-	struct sb_object *object;
+	struct sb_mapped_file *object;
 	size_t length;
 	u32 size;
 
 	while (!list_empty(&objects->untold)) {
-		object = list_first_entry(&objects->untold, struct sb_object, untold);
+		object = list_first_entry(&objects->untold, struct sb_mapped_file, untold);
 		length = object->name ? strlen(object->name) : 0;
-		size = ALIGN(sizeof(struct stackbeat_object) + length + 1, sizeof(u64));
+		size = ALIGN(sizeof(struct stackbeat_file) + length + 1, sizeof(u64));
 		if (!sb_ring_has_room(ring, size))
 			return false;
-		sb_object_write(object, length, sb_ring_reserve(ring, size), size);
+		sb_mapped_file_write(object, length, sb_ring_reserve(ring, size), size);
 		sb_ring_commit(ring, size);
 		list_del_init(&object->untold);
 		kfree(object->name);
@@ -235,9 +235,9 @@ bool sb_objects_tell(struct sb_objects *objects, struct sb_ring *ring)
 	return true;
 }
 
-struct sb_object *sb_objects_find(struct sb_objects *objects, u64 id)
+struct sb_mapped_file *sb_mapped_files_find(struct sb_mapped_files *objects, u64 id)
 {
-	struct sb_object *object;
+	struct sb_mapped_file *object;
 	int bucket;
 
 	hash_for_each(objects->by_path, bucket, object, node) {

@@ -14,7 +14,7 @@
 #include "session_types.h"
 #include "space.h"
 
-struct sb_beat {
+struct sb_sampler {
 	/* Used on this CPU alone, with interrupts off. The ring first: it needs no offset. */
 	struct sb_ring ring;
 	struct hrtimer timer;
@@ -23,7 +23,7 @@ struct sb_beat {
 	u64 period;		/* ns, mean; of the beat that is awaited */
 	u32 missed;		/* intervals before it without a beat */
 	u32 cpu;
-	u64 beats;
+	u64 ticks;
 	u64 samples;
 	u64 idle;
 	u64 filtered;
@@ -44,7 +44,7 @@ struct sb_beat {
 	u32 shift;		/* the rate is halved so many times now */
 	bool running;		/* also read by those who start and stop it */
 	bool parked;		/* running, and the CPU is idle: no timer */
-	struct hlist_node node;	/* of here->beats, while it runs */
+	struct hlist_node node;	/* of here->samplers, while it runs */
 	u64 next_report;	/* ns: losses are not reported before */
 	struct work_struct wake;
 	struct sb_space_cursor space_cursor;
@@ -61,38 +61,38 @@ struct sb_beat {
 };
 
 /* ENOMEM. `cpu` need not be online. */
-struct sb_beat *sb_beat_alloc(struct sb_session *session, u32 cpu, u32 ring_size);
+struct sb_sampler *sb_sampler_alloc(struct sb_session *session, u32 cpu, u32 ring_size);
 /* Frees a beat that is not started; NULL is allowed. */
-void sb_beat_free(struct sb_beat *beat);
+void sb_sampler_free(struct sb_sampler *sampler);
 
 /* Cycles that the budget counts of one beat at most, by the user frames of a session's stacks. */
-u64 sb_beat_cost_max(u32 max_depth);
+u64 sb_sampler_cost_max(u32 max_depth);
 
 /* ns that its timer's interrupts, and cancelling it where the CPU is idle, have taken. */
-u64 sb_beat_cost(const struct sb_beat *beat);
+u64 sb_sampler_cost(const struct sb_sampler *sampler);
 
 /* Hz in effect on its CPU now; 0 when it does not run there. */
-u32 sb_beat_rate(const struct sb_beat *beat);
+u32 sb_sampler_rate(const struct sb_sampler *sampler);
 
 /* Sends the event that the beat's CPU has gone, if it has and nobody has sent it. */
-void sb_beat_report_gone(struct sb_beat *beat);
+void sb_sampler_report_gone(struct sb_sampler *sampler);
 
 /* On the beat's CPU. Starting one that runs and stopping one that doesn't do nothing. */
-void sb_beat_start(struct sb_beat *beat);
-void sb_beat_stop(struct sb_beat *beat);
+void sb_sampler_start(struct sb_sampler *sampler);
+void sb_sampler_stop(struct sb_sampler *sampler);
 /* After the session's rate was changed. */
-void sb_beat_retime(struct sb_beat *beat);
+void sb_sampler_retime(struct sb_sampler *sampler);
 
 /* As above, with interrupts off: of beats that run. */
-void sb_beat_park(struct sb_beat *beat);
-void sb_beat_unpark(struct sb_beat *beat);
+void sb_sampler_park(struct sb_sampler *sampler);
+void sb_sampler_unpark(struct sb_sampler *sampler);
 /* Takes cycles for the above into the account. */
-void sb_beat_add_parking(struct sb_beat *beat, u64 cycles);
+void sb_sampler_add_parking(struct sb_sampler *sampler, u64 cycles);
 
 /* ENOMEM. */
-int sb_beat_init(void);
+int sb_sampler_init(void);
 /* Waits for what beats have queued. */
-void sb_beat_flush(void);
-void sb_beat_exit(void);
+void sb_sampler_flush(void);
+void sb_sampler_exit(void);
 
 #endif

@@ -10,10 +10,10 @@
 #include <linux/string.h>
 #include <net/genetlink.h>
 
-#include "beat.h"
-#include "beats.h"
+#include "sampler.h"
+#include "samplers.h"
 #include "compat/compat.h"
-#include "control.h"
+#include "netlink.h"
 #include "events.h"
 #include "filter.h"
 #include "params.h"
@@ -54,7 +54,7 @@ static const struct nla_policy sb_set_policy[STACKBEAT_A_COUNT] = {
 	[STACKBEAT_A_RING_SIZE] = { .type = NLA_U32 },
 	[STACKBEAT_A_WATERMARK] = { .type = NLA_U32 },
 	[STACKBEAT_A_PID] = { .type = NLA_REJECT },
-	[STACKBEAT_A_FIXED] = { .type = NLA_U8 },
+	[STACKBEAT_A_NO_JITTER] = { .type = NLA_U8 },
 	[STACKBEAT_A_BUDGET] = { .type = NLA_U32 },
 	[STACKBEAT_A_TIDS] = NLA_POLICY_NESTED(sb_pid_policy),
 	[STACKBEAT_A_CGROUPS] = NLA_POLICY_NESTED(sb_cgroup_policy),
@@ -168,7 +168,7 @@ static int sb_read_inherit(struct genl_info *info, struct sb_settings *settings)
 
 static int sb_read_fixed(struct genl_info *info, struct sb_settings *settings)
 {
-	return sb_read_flag(info, STACKBEAT_A_FIXED, "fixed must be 0 or 1", &settings->fixed);
+	return sb_read_flag(info, STACKBEAT_A_NO_JITTER, "fixed must be 0 or 1", &settings->fixed);
 }
 
 static int sb_read_cpus(struct genl_info *info, struct sb_settings *settings)
@@ -290,7 +290,7 @@ static const struct {
 	{ STACKBEAT_A_MAX_DEPTH, sb_read_max_depth },
 	{ STACKBEAT_A_RING_SIZE, sb_read_ring_size },
 	{ STACKBEAT_A_WATERMARK, sb_read_watermark },
-	{ STACKBEAT_A_FIXED, sb_read_fixed },
+	{ STACKBEAT_A_NO_JITTER, sb_read_fixed },
 	{ STACKBEAT_A_BUDGET, sb_read_budget },
 	{ STACKBEAT_A_TIDS, sb_read_tids },
 	{ STACKBEAT_A_CGROUPS, sb_read_cgroups },
@@ -318,7 +318,7 @@ static int sb_read_settings(struct genl_info *info, struct sb_settings *settings
 }
 
 /* The session that a message names; to be put. */
-static struct sb_session *sb_control_session(struct genl_info *info)
+static struct sb_session *sb_netlink_session(struct genl_info *info)
 {
 	struct sb_session *session;
 
@@ -336,7 +336,7 @@ static struct sb_session *sb_control_session(struct genl_info *info)
 }
 
 /* Nor is one of a container, who may have the same user id, the owner of what is outside of it. */
-static bool sb_control_owns(struct sk_buff *skb, const struct sb_session *session)
+static bool sb_netlink_owns(struct sk_buff *skb, const struct sb_session *session)
 {
 	const struct pid_namespace *ns = session->pid_ns, *own = task_active_pid_ns(current);
 
@@ -348,7 +348,7 @@ static bool sb_control_owns(struct sk_buff *skb, const struct sb_session *sessio
 }
 
 /* Each answer of no may be in an audit log. */
-static bool sb_control_is_capable(struct sk_buff *skb)
+static bool sb_netlink_is_capable(struct sk_buff *skb)
 {
 	return netlink_capable(skb, CAP_PERFMON) || netlink_capable(skb, CAP_SYS_ADMIN);
 }
@@ -357,9 +357,9 @@ static bool sb_control_is_capable(struct sk_buff *skb)
  * Whether the sender of a message may configure and see a session: CAP_PERFMON,
  * or a restricted session of his own.
  */
-static bool sb_control_allowed(struct sk_buff *skb, const struct sb_session *session)
+static bool sb_netlink_allowed(struct sk_buff *skb, const struct sb_session *session)
 {
-	return sb_control_owns(skb, session) || sb_control_is_capable(skb);
+	return sb_netlink_owns(skb, session) || sb_netlink_is_capable(skb);
 }
 
 /* Whether a message has a filter, which takes the place of another one. */
@@ -369,7 +369,7 @@ static bool sb_has_filter(struct genl_info *info)
 	       info->attrs[STACKBEAT_A_CGROUPS] || info->attrs[STACKBEAT_A_EXCLUDE_COMMS];
 }
 
-static int sb_control_change(struct sb_session *session, struct genl_info *info)
+static int sb_netlink_change(struct sb_session *session, struct genl_info *info)
 {
 	struct sb_settings settings = { .inherit = READ_ONCE(session->inherit) };
 	int err = -ENOMEM;
@@ -389,15 +389,15 @@ static int sb_control_change(struct sb_session *session, struct genl_info *info)
 	return err;
 }
 
-static int sb_control_set(struct sk_buff *skb, struct genl_info *info)
+static int sb_netlink_set(struct sk_buff *skb, struct genl_info *info)
 {
-	struct sb_session *session = sb_control_session(info);
+	struct sb_session *session = sb_netlink_session(info);
 	int err = -EPERM;
 
 	if (IS_ERR(session))
 		return PTR_ERR(session);
-	if (sb_control_allowed(skb, session))
-		err = sb_control_change(session, info);
+	if (sb_netlink_allowed(skb, session))
+		err = sb_netlink_change(session, info);
 	else
 		NL_SET_ERR_MSG(info->extack, "CAP_PERFMON is needed");
 	sb_session_put(session);
@@ -408,21 +408,21 @@ struct sb_stats {
 	u64 count[STACKBEAT_S_COUNT];
 };
 
-/* Adds the counters of a beat; exact once it is stopped. */
-static void sb_stats_add(struct sb_stats *stats, const struct sb_beat *beat)
+/* Adds the counters of a sampler; exact once it is stopped. */
+static void sb_stats_add(struct sb_stats *stats, const struct sb_sampler *sampler)
 {
-	u32 rate = sb_beat_rate(beat);
+	u32 rate = sb_sampler_rate(sampler);
 
-	stats->count[STACKBEAT_S_BEATS] += READ_ONCE(beat->beats);
-	stats->count[STACKBEAT_S_SAMPLES] += READ_ONCE(beat->samples);
-	stats->count[STACKBEAT_S_LOST_FULL] += READ_ONCE(beat->ring.lost_full);
-	stats->count[STACKBEAT_S_LOST_TAIL] += READ_ONCE(beat->ring.lost_tail);
-	stats->count[STACKBEAT_S_IDLE] += READ_ONCE(beat->idle);
-	stats->count[STACKBEAT_S_FILTERED] += READ_ONCE(beat->filtered);
-	stats->count[STACKBEAT_S_MISSED] += READ_ONCE(beat->missed_sum);
-	stats->count[STACKBEAT_S_COST] += sb_beat_cost(beat);
-	stats->count[STACKBEAT_S_TIME] += READ_ONCE(beat->time);
-	stats->count[STACKBEAT_S_THROTTLED] += READ_ONCE(beat->throttled);
+	stats->count[STACKBEAT_S_TICKS] += READ_ONCE(sampler->ticks);
+	stats->count[STACKBEAT_S_SAMPLES] += READ_ONCE(sampler->samples);
+	stats->count[STACKBEAT_S_LOST_FULL] += READ_ONCE(sampler->ring.lost_full);
+	stats->count[STACKBEAT_S_LOST_BAD_TAIL] += READ_ONCE(sampler->ring.lost_tail);
+	stats->count[STACKBEAT_S_IDLE] += READ_ONCE(sampler->idle);
+	stats->count[STACKBEAT_S_FILTERED] += READ_ONCE(sampler->filtered);
+	stats->count[STACKBEAT_S_MISSED_TICKS] += READ_ONCE(sampler->missed_sum);
+	stats->count[STACKBEAT_S_OVERHEAD_NS] += sb_sampler_cost(sampler);
+	stats->count[STACKBEAT_S_TICK_TIME_NS] += READ_ONCE(sampler->time);
+	stats->count[STACKBEAT_S_THROTTLED] += READ_ONCE(sampler->throttled);
 	if (rate && (!stats->count[STACKBEAT_S_RATE] || rate < stats->count[STACKBEAT_S_RATE]))
 		stats->count[STACKBEAT_S_RATE] = rate;
 }
@@ -433,7 +433,7 @@ static int sb_put_stats(struct sk_buff *skb, const struct sb_stats *stats,
 {
 	u32 stat;
 
-	for (stat = STACKBEAT_S_BEATS; stat < end; stat++) {
+	for (stat = STACKBEAT_S_TICKS; stat < end; stat++) {
 		if (nla_put_u64_64bit(skb, stat, stats->count[stat], STACKBEAT_S_PAD))
 			return -EMSGSIZE;
 	}
@@ -444,15 +444,15 @@ static int sb_put_sums(struct sk_buff *skb, const struct sb_session *session)
 {
 	struct nlattr *nest = nla_nest_start(skb, STACKBEAT_A_STATS);
 	struct sb_stats stats = {};
-	struct sb_beat *beat;
+	struct sb_sampler *sampler;
 	u32 cpu;
 
 	if (!nest)
 		return -EMSGSIZE;
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
-		beat = sb_session_find_beat(session, cpu);
-		if (beat)
-			sb_stats_add(&stats, beat);
+		sampler = sb_session_find_beat(session, cpu);
+		if (sampler)
+			sb_stats_add(&stats, sampler);
 	}
 	sb_spaces_count(session->spaces, stats.count);
 	if (sb_put_stats(skb, &stats, STACKBEAT_S_COUNT))
@@ -464,19 +464,19 @@ static int sb_put_sums(struct sk_buff *skb, const struct sb_session *session)
 static int sb_put_cpus(struct sk_buff *skb, const struct sb_session *session)
 {
 	struct nlattr *nest;
-	struct sb_beat *beat;
+	struct sb_sampler *sampler;
 	u32 cpu;
 
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
 		struct sb_stats stats = {};
 
-		beat = sb_session_find_beat(session, cpu);
-		if (!beat)
+		sampler = sb_session_find_beat(session, cpu);
+		if (!sampler)
 			continue;
-		sb_stats_add(&stats, beat);
+		sb_stats_add(&stats, sampler);
 		nest = nla_nest_start(skb, STACKBEAT_A_CPU_STATS);
 		if (!nest || nla_put_u32(skb, STACKBEAT_S_CPU, cpu) ||
-		    sb_put_stats(skb, &stats, STACKBEAT_S_SPACES))
+		    sb_put_stats(skb, &stats, STACKBEAT_S_ADDRESS_SPACES))
 			return -EMSGSIZE;
 		nla_nest_end(skb, nest);
 	}
@@ -578,7 +578,7 @@ static int sb_put_settings(struct sk_buff *skb, const struct sb_session *session
 	    nla_put_u32(skb, STACKBEAT_A_RATE, session->rate) ||
 	    nla_put_u32(skb, STACKBEAT_A_PARTS, session->parts) ||
 	    nla_put_u8(skb, STACKBEAT_A_INHERIT, session->inherit) ||
-	    nla_put_u8(skb, STACKBEAT_A_FIXED, session->fixed) ||
+	    nla_put_u8(skb, STACKBEAT_A_NO_JITTER, session->fixed) ||
 	    nla_put_u8(skb, STACKBEAT_A_RESTRICTED, session->restricted) ||
 	    nla_put_u32(skb, STACKBEAT_A_BUDGET, session->budget_permille) ||
 	    nla_put_u32(skb, STACKBEAT_A_MAX_DEPTH, session->max_depth) ||
@@ -636,15 +636,15 @@ static size_t sb_session_message_size(void)
 	       (nr_cpu_ids + 1) * stats;
 }
 
-static int sb_control_get(struct sk_buff *skb, struct genl_info *info)
+static int sb_netlink_get(struct sk_buff *skb, struct genl_info *info)
 {
-	struct sb_session *session = sb_control_session(info);
+	struct sb_session *session = sb_netlink_session(info);
 	struct sk_buff *answer;
 	int err = -ENOMEM;
 
 	if (IS_ERR(session))
 		return PTR_ERR(session);
-	if (!sb_control_allowed(skb, session)) {
+	if (!sb_netlink_allowed(skb, session)) {
 		sb_session_put(session);
 		NL_SET_ERR_MSG(info->extack, "CAP_PERFMON is needed");
 		return -EPERM;
@@ -664,15 +664,15 @@ static int sb_control_get(struct sk_buff *skb, struct genl_info *info)
 	return genlmsg_reply(answer, info);
 }
 
-/* As sb_control_allowed(); args[1] of a dump is the answer, once it was asked for. */
+/* As sb_netlink_allowed(); args[1] of a dump is the answer, once it was asked for. */
 static bool sb_dump_allowed(struct netlink_callback *cb, const struct sb_session *session)
 {
 	enum { NOT_ASKED, NO, YES };
 
-	if (sb_control_owns(cb->skb, session))
+	if (sb_netlink_owns(cb->skb, session))
 		return true;
 	if (cb->args[1] == NOT_ASKED)
-		cb->args[1] = sb_control_is_capable(cb->skb) ? YES : NO;
+		cb->args[1] = sb_netlink_is_capable(cb->skb) ? YES : NO;
 	return cb->args[1] == YES;
 }
 
@@ -683,7 +683,7 @@ static int sb_dump_session(struct sk_buff *skb, struct netlink_callback *cb,
 			      NLM_F_MULTI, false, cpulist);
 }
 
-static int sb_control_dump(struct sk_buff *skb, struct netlink_callback *cb)
+static int sb_netlink_dump(struct sk_buff *skb, struct netlink_callback *cb)
 {
 	struct sb_session *session;
 	int err;
@@ -705,7 +705,7 @@ static int sb_control_dump(struct sk_buff *skb, struct netlink_callback *cb)
 	return skb->len;
 }
 
-static int sb_control_module(struct sk_buff *skb, struct genl_info *info)
+static int sb_netlink_module(struct sk_buff *skb, struct genl_info *info)
 {
 	struct sk_buff *answer = genlmsg_new(NLMSG_DEFAULT_SIZE, GFP_KERNEL);
 	void *header;
@@ -724,29 +724,29 @@ static int sb_control_module(struct sk_buff *skb, struct genl_info *info)
 	return genlmsg_reply(answer, info);
 }
 
-static const struct genl_ops sb_control_ops[] = {
+static const struct genl_ops sb_netlink_ops[] = {
 	{
 		.cmd = STACKBEAT_CMD_MODULE_GET,
 		.policy = sb_no_policy,
 		.maxattr = ARRAY_SIZE(sb_no_policy) - 1,
-		.doit = sb_control_module,
+		.doit = sb_netlink_module,
 	},
 	{
 		.cmd = STACKBEAT_CMD_SESSION_GET,
 		.policy = sb_get_policy,
 		.maxattr = ARRAY_SIZE(sb_get_policy) - 1,
-		.doit = sb_control_get,
-		.dumpit = sb_control_dump,
+		.doit = sb_netlink_get,
+		.dumpit = sb_netlink_dump,
 	},
 	{
 		.cmd = STACKBEAT_CMD_SESSION_SET,
 		.policy = sb_set_policy,
 		.maxattr = ARRAY_SIZE(sb_set_policy) - 1,
-		.doit = sb_control_set,
+		.doit = sb_netlink_set,
 	},
 };
 
-static const struct genl_multicast_group sb_control_groups[] = {
+static const struct genl_multicast_group sb_netlink_groups[] = {
 	{ .name = STACKBEAT_GENL_EVENTS },
 };
 
@@ -757,20 +757,20 @@ static struct genl_family sb_family __ro_after_init = {
 	.netnsok = true,
 	/* Sessions have locks of their own, and starting one takes its time. */
 	.parallel_ops = true,
-	.mcgrps = sb_control_groups,
-	.n_mcgrps = ARRAY_SIZE(sb_control_groups),
-	.ops = sb_control_ops,
-	.n_ops = ARRAY_SIZE(sb_control_ops),
+	.mcgrps = sb_netlink_groups,
+	.n_mcgrps = ARRAY_SIZE(sb_netlink_groups),
+	.ops = sb_netlink_ops,
+	.n_ops = ARRAY_SIZE(sb_netlink_ops),
 	SB_GENL_RESV_START_OP(STACKBEAT_CMD_COUNT)
 };
 
-int __init sb_control_init(void)
+int __init sb_netlink_init(void)
 {
 	sb_events_init(&sb_family);
 	return genl_register_family(&sb_family);
 }
 
-void sb_control_exit(void)
+void sb_netlink_exit(void)
 {
 	genl_unregister_family(&sb_family);
 }

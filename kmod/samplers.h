@@ -10,31 +10,31 @@
 
 #include <linux/types.h>
 
-struct sb_beat;
+struct sb_sampler;
 struct sb_session;
 
 /*
  * The beat of a CPU, allocated with its ring if there is none yet. ENOMEM. May
  * be called under mmap_lock.
  */
-struct sb_beat *sb_session_beat(struct sb_session *session, u32 cpu);
+struct sb_sampler *sb_session_beat(struct sb_session *session, u32 cpu);
 /* As above, but NULL where there is none. Without a lock. */
-struct sb_beat *sb_session_find_beat(const struct sb_session *session, u32 cpu);
+struct sb_sampler *sb_session_find_beat(const struct sb_session *session, u32 cpu);
 
 /*
  * Start and stop the session's timers on the CPUs of its filter that are online, and on CPUs
  * that come online meanwhile. Both wait for nothing but the interrupts on these CPUs. Called
  * under session->lock, after the state was changed.
  */
-void sb_beats_start(struct sb_session *session);
-void sb_beats_stop(struct sb_session *session);
-/* As sb_beats_start(), on one CPU. Returns whether its beat runs now. */
-bool sb_beats_start_on(struct sb_session *session, u32 cpu);
+void sb_samplers_start(struct sb_session *session);
+void sb_samplers_stop(struct sb_session *session);
+/* As sb_samplers_start(), on one CPU. Returns whether its beat runs now. */
+bool sb_samplers_start_on(struct sb_session *session, u32 cpu);
 
 /*
  * Applies a changed set of CPUs, or a changed rate, to a running session before it returns.
  * ENOMEM: not all CPUs got a ring.
  */
-int sb_beats_update(struct sb_session *session);
+int sb_samplers_update(struct sb_session *session);
 
 #endif

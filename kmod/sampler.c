@@ -13,7 +13,7 @@
 #include <asm/tsc.h>
 
 #include "access.h"
-#include "beat.h"
+#include "sampler.h"
 #include "compat/compat.h"
 #include "cpu.h"
 #include "cycles.h"
@@ -48,7 +48,7 @@
 /* The beats that one that slept through them takes one by one. */
 #define SB_STEPS_MAX 8
 
-static struct workqueue_struct *sb_beat_workqueue;
+static struct workqueue_struct *sb_sampler_workqueue;
 
 /* Cycles of SB_SYNC_NS and SB_PAIR_NS. */
 static u64 sb_sync_cycles __ro_after_init;
@@ -57,135 +57,135 @@ static u64 sb_pair_cycles __ro_after_init;
 /* Cycles of a timer's interrupt without the callback. */
 static u64 sb_interrupt_cycles __ro_after_init;
 
-u64 sb_beat_cost_max(u32 max_depth)
+u64 sb_sampler_cost_max(u32 max_depth)
 {
 	return sb_ns_to_cycles(SB_COST_MAX + max_depth * SB_FRAME_COST_MAX);
 }
 
-u64 sb_beat_cost(const struct sb_beat *beat)
+u64 sb_sampler_cost(const struct sb_sampler *sampler)
 {
-	return sb_long_cycles_to_ns(READ_ONCE(beat->cost));
+	return sb_long_cycles_to_ns(READ_ONCE(sampler->cost));
 }
 
 /*
  * The counter is read behind the clock, so that no time is ahead of it; and where a host
- * has held the CPU up in between, the two do not belong together for the next beat.
+ * has held the CPU up in between, the two do not belong together for the next sampler.
  */
-static noinline u64 sb_beat_sync(struct sb_beat *beat)
+static noinline u64 sb_sampler_sync(struct sb_sampler *sampler)
 {
 	u64 before = rdtsc_ordered();
 
-	beat->synced_ns = ktime_get_mono_fast_ns();
-	beat->synced = rdtsc_ordered();
-	beat->sync_cycles = sb_sync_cycles;
-	if (check_tsc_unstable() || beat->synced - before > sb_pair_cycles)
-		beat->sync_cycles = 0;
-	return beat->synced_ns;
+	sampler->synced_ns = ktime_get_mono_fast_ns();
+	sampler->synced = rdtsc_ordered();
+	sampler->sync_cycles = sb_sync_cycles;
+	if (check_tsc_unstable() || sampler->synced - before > sb_pair_cycles)
+		sampler->sync_cycles = 0;
+	return sampler->synced_ns;
 }
 
 /*
  * CLOCK_MONOTONIC when the time-stamp counter was at `cycles`, which is now, on the
  * beat's CPU: in a tenth of the instructions that the clock takes.
  */
-static __always_inline u64 sb_beat_now(struct sb_beat *beat, u64 cycles)
+static __always_inline u64 sb_sampler_now(struct sb_sampler *sampler, u64 cycles)
 {
-	u64 passed = cycles - beat->synced;
+	u64 passed = cycles - sampler->synced;
 
-	if (unlikely(passed >= beat->sync_cycles))
-		return sb_beat_sync(beat);
-	return beat->synced_ns + sb_cycles_to_ns(passed);
+	if (unlikely(passed >= sampler->sync_cycles))
+		return sb_sampler_sync(sampler);
+	return sampler->synced_ns + sb_cycles_to_ns(passed);
 }
 
 /*
  * The upper half of a linear congruential generator (Knuth's MMIX), which begins anywhere:
  * no program is in step with it. It is no secret: none depends on it.
  */
-static __always_inline u32 sb_random(struct sb_beat *beat)
+static __always_inline u32 sb_random(struct sb_sampler *sampler)
 {
-	beat->random = beat->random * 6364136223846793005ull + 1;
-	return beat->random >> 32;
+	sampler->random = sampler->random * 6364136223846793005ull + 1;
+	return sampler->random >> 32;
 }
 
 /* A part of `ns` (less than 2^32), uniformly drawn. */
-static __always_inline u64 sb_draw_part(struct sb_beat *beat, u64 ns)
+static __always_inline u64 sb_draw_part(struct sb_sampler *sampler, u64 ns)
 {
-	return ns * sb_random(beat) >> 32;
+	return ns * sb_random(sampler) >> 32;
 }
 
 /* The interval to the next beat: uniform between half a period and one and a half. */
-static __always_inline u64 sb_draw_interval(struct sb_beat *beat, u64 period)
+static __always_inline u64 sb_draw_interval(struct sb_sampler *sampler, u64 period)
 {
-	if (READ_ONCE(beat->session->fixed))
+	if (READ_ONCE(sampler->session->fixed))
 		return period;
-	return period / 2 + sb_draw_part(beat, period);
+	return period / 2 + sb_draw_part(sampler, period);
 }
 
 /*
- * The time to the next beat, seen from a moment that has nothing to do with the
+ * The time to the next sampler, seen from a moment that has nothing to do with the
  * beats: the residual life of such intervals. Its density is constant up to half
  * a period, and then falls in a line to 0 at one and a half, as that of the
  * smaller of two uniform numbers does.
  */
-static u64 sb_draw_residual(struct sb_beat *beat, u64 period)
+static u64 sb_draw_residual(struct sb_sampler *sampler, u64 period)
 {
-	if (READ_ONCE(beat->session->fixed))
+	if (READ_ONCE(sampler->session->fixed))
 		return period;
-	if (sb_random(beat) >> 31)
-		return sb_draw_part(beat, period / 2);
-	return period / 2 + min(sb_draw_part(beat, period), sb_draw_part(beat, period));
+	if (sb_random(sampler) >> 31)
+		return sb_draw_part(sampler, period / 2);
+	return period / 2 + min(sb_draw_part(sampler, period), sb_draw_part(sampler, period));
 }
 
 /* The mean period of the next beat: that of the session, doubled by throttling. */
-static u64 sb_beat_period(const struct sb_beat *beat)
+static u64 sb_sampler_period(const struct sb_sampler *sampler)
 {
-	return READ_ONCE(beat->session->period) << beat->shift;
+	return READ_ONCE(sampler->session->period) << sampler->shift;
 }
 
 /*
  * Sets the timer to `due`, or, where that is not behind `after`, as many periods
- * on as it takes; these are missed and will be in the weight of that beat.
+ * on as it takes; these are missed and will be in the weight of that sampler.
  */
-static void sb_beat_set(struct sb_beat *beat, u64 period, u64 due, u64 after)
+static void sb_sampler_set(struct sb_sampler *sampler, u64 period, u64 due, u64 after)
 {
-	beat->period = period;
-	beat->missed = 0;
+	sampler->period = period;
+	sampler->missed = 0;
 	if (unlikely(due <= after)) {
-		beat->missed = div64_u64(after - due, period) + 1;
-		due += beat->missed * period;
+		sampler->missed = div64_u64(after - due, period) + 1;
+		due += sampler->missed * period;
 	}
-	hrtimer_set_expires(&beat->timer, ns_to_ktime(due));
+	hrtimer_set_expires(&sampler->timer, ns_to_ktime(due));
 }
 
-static u64 sb_beat_due(const struct sb_beat *beat)
+static u64 sb_sampler_due(const struct sb_sampler *sampler)
 {
-	return ktime_to_ns(hrtimer_get_expires(&beat->timer));
+	return ktime_to_ns(hrtimer_get_expires(&sampler->timer));
 }
 
 /* How often the session's rate is halved so that the period is not below `floor` (ns). */
-static void sb_beat_set_floor(struct sb_beat *beat, u64 floor)
+static void sb_sampler_set_floor(struct sb_sampler *sampler, u64 floor)
 {
-	u64 period = READ_ONCE(beat->session->period);
+	u64 period = READ_ONCE(sampler->session->period);
 	u32 shift = 0;
 
 	while (period << shift < floor && period << shift <= NSEC_PER_SEC / 2)
 		shift++;
 	/* Below the shortest period it says nothing any more. */
-	beat->floor = floor < NSEC_PER_SEC / STACKBEAT_RATE_MAX ? 0 : floor;
-	if (shift != beat->shift) {
-		WRITE_ONCE(beat->shift, shift);
-		queue_work(sb_beat_workqueue, &beat->report);
+	sampler->floor = floor < NSEC_PER_SEC / STACKBEAT_RATE_MAX ? 0 : floor;
+	if (shift != sampler->shift) {
+		WRITE_ONCE(sampler->shift, shift);
+		queue_work(sb_sampler_workqueue, &sampler->report);
 	}
 }
 
-static void sb_beat_open_window(struct sb_beat *beat, u64 now)
+static void sb_sampler_open_window(struct sb_sampler *sampler, u64 now)
 {
-	const struct sb_cpu *here = beat->here;
+	const struct sb_cpu *here = sampler->here;
 
-	beat->window_end = now + STACKBEAT_BUDGET_WINDOW_NS;
-	beat->window_cost = beat->cost;
-	beat->window_here = here->cost;
-	beat->window_gone = here->gone;
-	beat->limit = here->cost + READ_ONCE(beat->session->budget);
+	sampler->window_end = now + STACKBEAT_BUDGET_WINDOW_NS;
+	sampler->window_cost = sampler->cost;
+	sampler->window_here = here->cost;
+	sampler->window_gone = here->gone;
+	sampler->limit = here->cost + READ_ONCE(sampler->session->budget);
 }
 
 /*
@@ -195,76 +195,76 @@ static void sb_beat_open_window(struct sb_beat *beat, u64 now)
  * heavy ones. Halving the rate halves the cost, and doubling it doubles it, so that a
  * quarter keeps it from going to and fro.
  */
-static noinline void sb_beat_account(struct sb_beat *beat, u64 now)
+static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 {
-	struct sb_cpu *here = beat->here;
-	u64 budget = READ_ONCE(beat->session->budget);
-	u64 charged = atomic64_xchg(&beat->space_cursor.queue->charged, 0);
-	bool over = now >= beat->window_end;
+	struct sb_cpu *here = sampler->here;
+	u64 budget = READ_ONCE(sampler->session->budget);
+	u64 charged = atomic64_xchg(&sampler->space_cursor.queue->charged, 0);
+	bool over = now >= sampler->window_end;
 	u64 period, own, all, gone = 0;
 
 	/* At a low rate a window is longer. */
 	if (over)
-		budget *= 1 + div_u64(now - beat->window_end, STACKBEAT_BUDGET_WINDOW_NS);
+		budget *= 1 + div_u64(now - sampler->window_end, STACKBEAT_BUDGET_WINDOW_NS);
 	here->cost += charged;
-	own = beat->cost + charged - beat->window_cost;
-	all = here->cost - beat->window_here;
+	own = sampler->cost + charged - sampler->window_cost;
+	all = here->cost - sampler->window_here;
 	/* What others took that were stopped: who opens one session after the other pays for them. */
-	if (beat->session->restricted)
-		gone = here->gone - beat->window_gone;
+	if (sampler->session->restricted)
+		gone = here->gone - sampler->window_gone;
 	if (all > budget && own * here->running + gone >= all) {
-		period = sb_beat_period(beat);
+		period = sb_sampler_period(sampler);
 		if (period <= NSEC_PER_SEC / 2) {
-			beat->throttled++;
+			sampler->throttled++;
 			/* As often as it takes; reading what others map may cost many times a budget. */
 			while (all > 4 * budget && period <= NSEC_PER_SEC / 4) {
 				all /= 2;
 				period *= 2;
 			}
-			sb_beat_set_floor(beat, 2 * period);
+			sb_sampler_set_floor(sampler, 2 * period);
 		}
 	} else if (!over) {
 		/* Others have taken it. */
-		beat->window_cost -= charged;
-		beat->limit = here->cost + budget / 8;
+		sampler->window_cost -= charged;
+		sampler->limit = here->cost + budget / 8;
 		return;
-	} else if (beat->floor && (own * here->running < budget / 4 || all + own < budget / 2)) {
-		sb_beat_set_floor(beat, sb_floor_after(beat->floor,
-						       STACKBEAT_BUDGET_WINDOW_NS + now - beat->window_end));
+	} else if (sampler->floor && (own * here->running < budget / 4 || all + own < budget / 2)) {
+		sb_sampler_set_floor(sampler, sb_floor_after(sampler->floor,
+						       STACKBEAT_BUDGET_WINDOW_NS + now - sampler->window_end));
 	}
 	sb_cpu_open_window(here, now);
-	sb_beat_open_window(beat, now);
+	sb_sampler_open_window(sampler, now);
 }
 
 /* What the budget counts of a cost that is beyond what a beat can take by itself. */
-static noinline u64 sb_beat_clamp(struct sb_beat *beat, u64 cost)
+static noinline u64 sb_sampler_clamp(struct sb_sampler *sampler, u64 cost)
 {
-	u64 max = min(cost, READ_ONCE(beat->session->cost_max));
+	u64 max = min(cost, READ_ONCE(sampler->session->cost_max));
 
-	beat->window_cost += cost - max;
+	sampler->window_cost += cost - max;
 	return max;
 }
 
-void sb_beat_add_parking(struct sb_beat *beat, u64 cycles)
+void sb_sampler_add_parking(struct sb_sampler *sampler, u64 cycles)
 {
-	beat->cost += cycles;
-	cycles = sb_beat_clamp(beat, cycles);
-	beat->here->cost += cycles;
-	beat->here->parking += cycles;
+	sampler->cost += cycles;
+	cycles = sb_sampler_clamp(sampler, cycles);
+	sampler->here->cost += cycles;
+	sampler->here->parking += cycles;
 }
 
-static u64 sb_beat_lost(const struct sb_beat *beat)
+static u64 sb_sampler_lost(const struct sb_sampler *sampler)
 {
-	return READ_ONCE(beat->ring.lost_full) + READ_ONCE(beat->ring.lost_tail);
+	return READ_ONCE(sampler->ring.lost_full) + READ_ONCE(sampler->ring.lost_tail);
 }
 
 /* Has a loss reported, once a second at most. */
-static noinline void sb_beat_note_loss(struct sb_beat *beat, u64 now)
+static noinline void sb_sampler_note_loss(struct sb_sampler *sampler, u64 now)
 {
-	if (now < beat->next_report)
+	if (now < sampler->next_report)
 		return;
-	beat->next_report = now + NSEC_PER_SEC;
-	queue_work(sb_beat_workqueue, &beat->report);
+	sampler->next_report = now + NSEC_PER_SEC;
+	queue_work(sb_sampler_workqueue, &sampler->report);
 }
 
 /* Work in a softirq that interrupted the idle task is work all the same. */
@@ -304,10 +304,10 @@ static noinline bool sb_exec_is_under_way(struct task_struct *task, const struct
 }
 
 /* As sb_space_see(), for a sample whose space is that of the last one. */
-static __always_inline u64 sb_beat_space(struct sb_beat *beat, struct task_struct *task,
+static __always_inline u64 sb_sampler_space(struct sb_sampler *sampler, struct task_struct *task,
 					 const struct mm_struct *mm, u64 now, u32 *generation)
 {
-	const struct sb_last_space *last = &beat->space_cursor.last;
+	const struct sb_last_space *last = &sampler->space_cursor.last;
 
 	if (likely(last->mm == mm && last->exec_id == task->self_exec_id &&
 		   last->start_time == task->group_leader->start_boottime &&
@@ -319,7 +319,7 @@ static __always_inline u64 sb_beat_space(struct sb_beat *beat, struct task_struc
 		if (likely(READ_ONCE(space->id) == last->id && !READ_ONCE(space->gap)))
 			return last->id;
 	}
-	return sb_space_see(&beat->space_cursor, now, generation);
+	return sb_space_see(&sampler->space_cursor, now, generation);
 }
 
 /*
@@ -327,7 +327,7 @@ static __always_inline u64 sb_beat_space(struct sb_beat *beat, struct task_struc
  * for the largest record, header, kernel frames, address space, user frames,
  * publish.
  */
-static __always_inline void sb_beat_sample(struct sb_beat *beat, struct sb_session *session,
+static __always_inline void sb_sampler_sample(struct sb_sampler *sampler, struct sb_session *session,
 					   struct task_struct *task, u32 task_flags, u64 now,
 					   u64 weight, u32 missed, const bool restricted)
 {
@@ -335,8 +335,8 @@ static __always_inline void sb_beat_sample(struct sb_beat *beat, struct sb_sessi
 	u32 parts = READ_ONCE(session->parts);
 	u32 record_max = READ_ONCE(session->record_max);
 	struct mm_struct *mm = task->mm;
-	u64 kernel = SB_SHAPE_KERNEL(0, STACKBEAT_END_NOT_ENTERED);
-	u64 user = SB_SHAPE_USER(0, STACKBEAT_END_NO_USER);
+	u64 kernel = SB_SHAPE_KERNEL(0, STACKBEAT_STOP_USER_MODE);
+	u64 user = SB_SHAPE_USER(0, STACKBEAT_STOP_NO_USER_MEMORY);
 	u32 kernel_frames, size;
 	u16 flags = 0;
 	struct stackbeat_sample *sample;
@@ -344,33 +344,33 @@ static __always_inline void sb_beat_sample(struct sb_beat *beat, struct sb_sessi
 	u64 *frames, *end;
 
 	if (unlikely(!regs)) {
-		beat->filtered++;
+		sampler->filtered++;
 		return;
 	}
 	in_kernel = !user_mode(regs);
 	has_user = likely(sb_has_user_memory(mm, task_flags));
 	if (in_kernel && unlikely(task->in_execve) && has_user && sb_exec_is_under_way(task, mm)) {
 		has_user = false;
-		user = SB_SHAPE_USER(0, STACKBEAT_END_EXEC);
+		user = SB_SHAPE_USER(0, STACKBEAT_STOP_EXEC);
 	}
 	if (!(has_user && (parts & STACKBEAT_PART_USER)) &&
 	    !(in_kernel && (parts & STACKBEAT_PART_KERNEL))) {
-		beat->filtered++;
+		sampler->filtered++;
 		return;
 	}
 
-	sample = sb_ring_reserve(&beat->ring, record_max);
+	sample = sb_ring_reserve(&sampler->ring, record_max);
 	if (unlikely(!sample)) {
-		sb_beat_note_loss(beat, now);
+		sb_sampler_note_loss(sampler, now);
 		return;
 	}
 
 	sample->time = now;
 	sample->weight = weight;
-	sample->cpu = beat->cpu;
+	sample->cpu = sampler->cpu;
 	sample->pid = restricted ? task_tgid_nr_ns(task, session->pid_ns) : task->tgid;
 	sample->tid = restricted ? task_pid_nr_ns(task, session->pid_ns) : task->pid;
-	sample->lost = beat->ring.lost;
+	sample->lost = sampler->ring.lost;
 	sample->missed = missed;
 	/* Another thread may be about to change the name. */
 	data_race(memcpy(sample->comm, task->comm, sizeof(sample->comm)));
@@ -379,7 +379,7 @@ static __always_inline void sb_beat_sample(struct sb_beat *beat, struct sb_sessi
 	sample->hash = 0;
 	if (in_kernel) {
 		flags = STACKBEAT_SAMPLE_KERNEL;
-		kernel = SB_SHAPE_KERNEL(0, STACKBEAT_END_OMITTED);
+		kernel = SB_SHAPE_KERNEL(0, STACKBEAT_STOP_EXCLUDED);
 		if (parts & STACKBEAT_PART_KERNEL)
 			kernel = sb_unwind_kernel(regs, sample->frames, STACKBEAT_KERNEL_FRAMES_MAX,
 						  &sample->hash);
@@ -388,12 +388,12 @@ static __always_inline void sb_beat_sample(struct sb_beat *beat, struct sb_sessi
 
 	kernel_frames = SB_SHAPE_KERNEL_FRAMES(kernel);
 	if (has_user) {
-		sample->space = sb_beat_space(beat, task, mm, now, &sample->generation);
-		user = SB_SHAPE_USER(0, STACKBEAT_END_OMITTED);
+		sample->address_space = sb_sampler_space(sampler, task, mm, now, &sample->generation);
+		user = SB_SHAPE_USER(0, STACKBEAT_STOP_EXCLUDED);
 		if (!likely(user_64bit_mode(regs)))
 			flags |= STACKBEAT_SAMPLE_COMPAT;
 	} else {
-		sample->space = 0;
+		sample->address_space = 0;
 		sample->generation = 0;
 	}
 	if (has_user && likely(parts & STACKBEAT_PART_USER)) {
@@ -413,22 +413,22 @@ static __always_inline void sb_beat_sample(struct sb_beat *beat, struct sb_sessi
 		.flags = flags,
 		.size = size,
 	};
-	sb_ring_commit(&beat->ring, size);
-	beat->samples++;
+	sb_ring_commit(&sampler->ring, size);
+	sampler->samples++;
 
-	if (sb_ring_should_wake(&beat->ring, &session->watermark))
-		queue_work(sb_beat_workqueue, &beat->wake);
+	if (sb_ring_should_wake(&sampler->ring, &session->watermark))
+		queue_work(sb_sampler_workqueue, &sampler->wake);
 }
 
 /* Compiled for itself, so that all other sessions do not pay for what it asks. */
-static noinline void sb_beat_sample_restricted(struct sb_beat *beat, struct sb_session *session,
+static noinline void sb_sampler_sample_restricted(struct sb_sampler *sampler, struct sb_session *session,
 					       struct task_struct *task, u32 task_flags, u64 now,
 					       u64 weight, u32 missed)
 {
 	if (task->mm && sb_owner_may_see(session, task, task->mm))
-		sb_beat_sample(beat, session, task, task_flags, now, weight, missed, true);
+		sb_sampler_sample(sampler, session, task, task_flags, now, weight, missed, true);
 	else
-		beat->filtered++;
+		sampler->filtered++;
 }
 
 /*
@@ -462,20 +462,20 @@ static noinline void sb_beat_sample_restricted(struct sb_beat *beat, struct sb_s
  * did not: the walk compiled into the callback (too few registers: two more a frame), and
  * a copy of all this for user code alone (8 fewer, 60 more for kernel code).
  */
-static enum hrtimer_restart sb_beat_callback(struct hrtimer *timer)
+static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 {
-	struct sb_beat *beat = container_of(timer, struct sb_beat, timer);
-	struct sb_session *session = beat->session;
-	struct sb_cpu *here = beat->here;
+	struct sb_sampler *sampler = container_of(timer, struct sb_sampler, timer);
+	struct sb_session *session = sampler->session;
+	struct sb_cpu *here = sampler->here;
 	struct task_struct *task = current;
 	u32 task_flags = READ_ONCE(task->flags);
 	u64 start = rdtsc();
-	u64 now = sb_beat_now(beat, start);
-	u64 due = sb_beat_due(beat);
-	u64 period = beat->period;
+	u64 now = sb_sampler_now(sampler, start);
+	u64 due = sb_sampler_due(sampler);
+	u64 period = sampler->period;
 	u64 weight = period, cost;
 	bool idle = sb_cpu_is_idle(task_flags);
-	u32 missed = beat->missed;
+	u32 missed = sampler->missed;
 	const struct sb_filter *filter;
 
 	if (unlikely((s64)(now - due) >= (s64)period)) {
@@ -486,35 +486,35 @@ static enum hrtimer_restart sb_beat_callback(struct hrtimer *timer)
 	}
 	if (unlikely(missed)) {
 		weight += missed * period;
-		beat->missed_sum += missed;
+		sampler->missed_sum += missed;
 	}
-	beat->beats++;
-	beat->time += weight;
+	sampler->ticks++;
+	sampler->time += weight;
 
 	filter = rcu_dereference_sched(session->filter);
 	if (idle)
-		beat->idle++;
+		sampler->idle++;
 	else if (unlikely(filter) && !sb_filter_wants(filter, task))
-		beat->filtered++;
+		sampler->filtered++;
 	else if (unlikely(session->restricted))
-		sb_beat_sample_restricted(beat, session, task, task_flags, now, weight, missed);
+		sb_sampler_sample_restricted(sampler, session, task, task_flags, now, weight, missed);
 	else
-		sb_beat_sample(beat, session, task, task_flags, now, weight, missed, false);
+		sb_sampler_sample(sampler, session, task, task_flags, now, weight, missed, false);
 
 	cost = rdtsc() - start + sb_interrupt_cycles;
-	beat->cost += cost;
+	sampler->cost += cost;
 	if (unlikely(cost > READ_ONCE(session->cost_max)))
-		cost = sb_beat_clamp(beat, cost);
+		cost = sb_sampler_clamp(sampler, cost);
 	here->cost += cost;
-	if (unlikely(here->cost > beat->limit || now >= beat->window_end))
-		sb_beat_account(beat, now);
+	if (unlikely(here->cost > sampler->limit || now >= sampler->window_end))
+		sb_sampler_account(sampler, now);
 
-	period = sb_beat_period(beat);
-	sb_beat_set(beat, period, due + sb_draw_interval(beat, period),
+	period = sb_sampler_period(sampler);
+	sb_sampler_set(sampler, period, due + sb_draw_interval(sampler, period),
 		    now + sb_cycles_to_ns(2 * cost));
 	if (unlikely(idle)) {
 		/* It went idle without the idle task (power clamping), or is to be parked no more. */
-		beat->parked = true;
+		sampler->parked = true;
 		here->parked = true;
 		return HRTIMER_NORESTART;
 	}
@@ -525,148 +525,148 @@ static enum hrtimer_restart sb_beat_callback(struct hrtimer *timer)
  * Waking takes locks that a timer callback must not take. Not an irq_work: with PREEMPT_RT that
  * is run by a thread of the CPU, which has to wait for real-time tasks.
  */
-static void sb_beat_wake(struct work_struct *work)
+static void sb_sampler_wake(struct work_struct *work)
 {
-	wake_up_interruptible(&container_of(work, struct sb_beat, wake)->session->wait);
+	wake_up_interruptible(&container_of(work, struct sb_sampler, wake)->session->wait);
 }
 
 /* Hz that the session's rate is lowered to by throttling. */
-static u32 sb_beat_throttled_rate(const struct sb_beat *beat, u32 shift)
+static u32 sb_sampler_throttled_rate(const struct sb_sampler *sampler, u32 shift)
 {
-	return max(READ_ONCE(beat->session->rate) >> shift, 1u);
+	return max(READ_ONCE(sampler->session->rate) >> shift, 1u);
 }
 
-void sb_beat_report_gone(struct sb_beat *beat)
+void sb_sampler_report_gone(struct sb_sampler *sampler)
 {
-	if (xchg(&beat->gone, 0))
-		sb_event_send(beat->session, STACKBEAT_EVENT_CPU_GONE, beat->cpu, 0);
+	if (xchg(&sampler->gone, 0))
+		sb_event_send(sampler->session, STACKBEAT_EVENT_CPU_OFFLINE, sampler->cpu, 0);
 }
 
 /* Tells what happened in beats, in process context. */
-static void sb_beat_report(struct work_struct *work)
+static void sb_sampler_report(struct work_struct *work)
 {
-	struct sb_beat *beat = container_of(work, struct sb_beat, report);
-	u32 shift = READ_ONCE(beat->shift);
-	u64 lost = sb_beat_lost(beat);
+	struct sb_sampler *sampler = container_of(work, struct sb_sampler, report);
+	u32 shift = READ_ONCE(sampler->shift);
+	u64 lost = sb_sampler_lost(sampler);
 
-	sb_beat_report_gone(beat);
-	if (shift != beat->reported_shift)
-		sb_event_send(beat->session,
-			      shift > beat->reported_shift ? STACKBEAT_EVENT_THROTTLED :
+	sb_sampler_report_gone(sampler);
+	if (shift != sampler->reported_shift)
+		sb_event_send(sampler->session,
+			      shift > sampler->reported_shift ? STACKBEAT_EVENT_THROTTLED :
 							     STACKBEAT_EVENT_RECOVERED,
-			      beat->cpu, sb_beat_throttled_rate(beat, shift));
-	if (lost != beat->reported_lost)
-		sb_event_send(beat->session, STACKBEAT_EVENT_LOST, beat->cpu,
-			      lost - beat->reported_lost);
-	beat->reported_shift = shift;
-	beat->reported_lost = lost;
+			      sampler->cpu, sb_sampler_throttled_rate(sampler, shift));
+	if (lost != sampler->reported_lost)
+		sb_event_send(sampler->session, STACKBEAT_EVENT_LOST, sampler->cpu,
+			      lost - sampler->reported_lost);
+	sampler->reported_shift = shift;
+	sampler->reported_lost = lost;
 }
 
-struct sb_beat *sb_beat_alloc(struct sb_session *session, u32 cpu, u32 ring_size)
+struct sb_sampler *sb_sampler_alloc(struct sb_session *session, u32 cpu, u32 ring_size)
 {
-	struct sb_beat *beat = kzalloc_node(sizeof(*beat), GFP_KERNEL, cpu_to_node(cpu));
+	struct sb_sampler *sampler = kzalloc_node(sizeof(*sampler), GFP_KERNEL, cpu_to_node(cpu));
 	int err;
 
-	if (!beat)
+	if (!sampler)
 		return ERR_PTR(-ENOMEM);
-	err = sb_space_cursor_init(&beat->space_cursor, session->spaces, cpu);
+	err = sb_space_cursor_init(&sampler->space_cursor, session->spaces, cpu);
 	if (!err)
-		err = sb_ring_alloc(&beat->ring, ring_size, cpu);
+		err = sb_ring_alloc(&sampler->ring, ring_size, cpu);
 	if (err) {
-		kfree(beat);
+		kfree(sampler);
 		return ERR_PTR(err);
 	}
-	beat->session = session;
-	beat->here = per_cpu_ptr(&sb_cpus, cpu);
-	beat->cpu = cpu;
-	beat->random = get_random_u64();
-	INIT_WORK(&beat->wake, sb_beat_wake);
-	INIT_WORK(&beat->report, sb_beat_report);
-	sb_hrtimer_setup(&beat->timer, sb_beat_callback, CLOCK_MONOTONIC,
+	sampler->session = session;
+	sampler->here = per_cpu_ptr(&sb_cpus, cpu);
+	sampler->cpu = cpu;
+	sampler->random = get_random_u64();
+	INIT_WORK(&sampler->wake, sb_sampler_wake);
+	INIT_WORK(&sampler->report, sb_sampler_report);
+	sb_hrtimer_setup(&sampler->timer, sb_sampler_callback, CLOCK_MONOTONIC,
 			 HRTIMER_MODE_ABS_PINNED_HARD);
 
-	sb_mapping_init_ring(&beat->consumer_mapping, &beat->ring_mapping, &beat->ring);
-	return beat;
+	sb_mapping_init_ring(&sampler->consumer_mapping, &sampler->ring_mapping, &sampler->ring);
+	return sampler;
 }
 
-void sb_beat_free(struct sb_beat *beat)
+void sb_sampler_free(struct sb_sampler *sampler)
 {
-	if (!beat)
+	if (!sampler)
 		return;
-	cancel_work_sync(&beat->wake);
-	cancel_work_sync(&beat->report);
-	sb_ring_free(&beat->ring);
-	kfree(beat);
+	cancel_work_sync(&sampler->wake);
+	cancel_work_sync(&sampler->report);
+	sb_ring_free(&sampler->ring);
+	kfree(sampler);
 }
 
-u32 sb_beat_rate(const struct sb_beat *beat)
+u32 sb_sampler_rate(const struct sb_sampler *sampler)
 {
-	if (!READ_ONCE(beat->running))
+	if (!READ_ONCE(sampler->running))
 		return 0;
-	return sb_beat_throttled_rate(beat, READ_ONCE(beat->shift));
+	return sb_sampler_throttled_rate(sampler, READ_ONCE(sampler->shift));
 }
 
-static void sb_beat_arm(struct sb_beat *beat)
+static void sb_sampler_arm(struct sb_sampler *sampler)
 {
-	hrtimer_start(&beat->timer, hrtimer_get_expires(&beat->timer),
+	hrtimer_start(&sampler->timer, hrtimer_get_expires(&sampler->timer),
 		      HRTIMER_MODE_ABS_PINNED_HARD);
 }
 
-void sb_beat_start(struct sb_beat *beat)
+void sb_sampler_start(struct sb_sampler *sampler)
 {
-	struct sb_cpu *here = beat->here;
+	struct sb_cpu *here = sampler->here;
 	unsigned long flags;
 	u64 now, period;
 
 	local_irq_save(flags);
-	if (!beat->running && here->online) {
+	if (!sampler->running && here->online) {
 		now = ktime_get_mono_fast_ns();
-		WRITE_ONCE(beat->running, true);
-		hlist_add_head(&beat->node, &here->beats);
+		WRITE_ONCE(sampler->running, true);
+		hlist_add_head(&sampler->node, &here->samplers);
 		here->running++;
 		sb_cpu_open_window(here, now);
-		beat->floor = sb_floor_after(beat->floor, now - min(now, beat->window_end));
-		if (beat->session->restricted)
-			beat->floor = max(beat->floor, sb_cpu_floor(here, now));
-		sb_beat_set_floor(beat, beat->floor);
+		sampler->floor = sb_floor_after(sampler->floor, now - min(now, sampler->window_end));
+		if (sampler->session->restricted)
+			sampler->floor = max(sampler->floor, sb_cpu_floor(here, now));
+		sb_sampler_set_floor(sampler, sampler->floor);
 		/* Stopping and starting does not end a window. */
-		if (now >= beat->window_end) {
-			sb_beat_open_window(beat, now);
+		if (now >= sampler->window_end) {
+			sb_sampler_open_window(sampler, now);
 			/* What those that are gone took in this window counts. */
-			beat->window_here = here->window_cost;
-			beat->window_gone = here->window_gone;
-			beat->limit = here->window_cost + READ_ONCE(beat->session->budget);
+			sampler->window_here = here->window_cost;
+			sampler->window_gone = here->window_gone;
+			sampler->limit = here->window_cost + READ_ONCE(sampler->session->budget);
 		}
-		period = sb_beat_period(beat);
-		sb_beat_set(beat, period, now + sb_draw_residual(beat, period), now);
-		beat->parked = sb_cpu_is_idle(current->flags);
-		if (beat->parked)
+		period = sb_sampler_period(sampler);
+		sb_sampler_set(sampler, period, now + sb_draw_residual(sampler, period), now);
+		sampler->parked = sb_cpu_is_idle(current->flags);
+		if (sampler->parked)
 			here->parked = true;
 		else
-			sb_beat_arm(beat);
+			sb_sampler_arm(sampler);
 	}
 	local_irq_restore(flags);
 }
 
-void sb_beat_stop(struct sb_beat *beat)
+void sb_sampler_stop(struct sb_sampler *sampler)
 {
-	struct sb_cpu *here = beat->here;
+	struct sb_cpu *here = sampler->here;
 	unsigned long flags;
 	u64 charged;
 
 	local_irq_save(flags);
-	if (beat->running) {
-		WRITE_ONCE(beat->running, false);
-		beat->parked = false;
-		hrtimer_cancel(&beat->timer);
-		hlist_del(&beat->node);
+	if (sampler->running) {
+		WRITE_ONCE(sampler->running, false);
+		sampler->parked = false;
+		hrtimer_cancel(&sampler->timer);
+		hlist_del(&sampler->node);
 		here->running--;
-		charged = atomic64_xchg(&beat->space_cursor.queue->charged, 0);
+		charged = atomic64_xchg(&sampler->space_cursor.queue->charged, 0);
 		here->cost += charged;
-		here->gone += beat->cost + charged - beat->window_cost;
-		if (beat->session->restricted && beat->floor)
-			sb_cpu_keep_floor(here, beat->floor, ktime_get_mono_fast_ns());
-		queue_work(sb_beat_workqueue, &beat->report);
+		here->gone += sampler->cost + charged - sampler->window_cost;
+		if (sampler->session->restricted && sampler->floor)
+			sb_cpu_keep_floor(here, sampler->floor, ktime_get_mono_fast_ns());
+		queue_work(sb_sampler_workqueue, &sampler->report);
 	}
 	local_irq_restore(flags);
 }
@@ -677,49 +677,49 @@ void sb_beat_stop(struct sb_beat *beat)
  * nothing had happened, so that the new weight is right. Where intervals were
  * missed before it, which weigh what they did, it comes as it would have come.
  */
-static void sb_beat_stretch(struct sb_beat *beat, u64 period)
+static void sb_sampler_stretch(struct sb_sampler *sampler, u64 period)
 {
 	u64 now = ktime_get_mono_fast_ns();
-	u64 due = sb_beat_due(beat);
+	u64 due = sb_sampler_due(sampler);
 
 	if (due > now) {
-		if (beat->missed)
+		if (sampler->missed)
 			return;
-		hrtimer_cancel(&beat->timer);
-		due = now + div64_u64((due - now) * period, beat->period);
-		hrtimer_set_expires(&beat->timer, ns_to_ktime(due));
-		if (!beat->parked)
-			sb_beat_arm(beat);
-	} else if (!beat->parked) {
+		hrtimer_cancel(&sampler->timer);
+		due = now + div64_u64((due - now) * period, sampler->period);
+		hrtimer_set_expires(&sampler->timer, ns_to_ktime(due));
+		if (!sampler->parked)
+			sb_sampler_arm(sampler);
+	} else if (!sampler->parked) {
 		return; /* its interrupt is pending */
 	}
-	beat->period = period;
+	sampler->period = period;
 }
 
-void sb_beat_retime(struct sb_beat *beat)
+void sb_sampler_retime(struct sb_sampler *sampler)
 {
 	unsigned long flags;
 	u64 period;
 
 	local_irq_save(flags);
-	if (beat->running) {
-		sb_beat_set_floor(beat, beat->floor);
-		period = sb_beat_period(beat);
-		if (period != beat->period)
-			sb_beat_stretch(beat, period);
+	if (sampler->running) {
+		sb_sampler_set_floor(sampler, sampler->floor);
+		period = sb_sampler_period(sampler);
+		if (period != sampler->period)
+			sb_sampler_stretch(sampler, period);
 	}
 	local_irq_restore(flags);
 }
 
-void sb_beat_park(struct sb_beat *beat)
+void sb_sampler_park(struct sb_sampler *sampler)
 {
-	if (beat->parked)
+	if (sampler->parked)
 		return;
 	/* At the end of a softirq: where its interrupt is pending, it is the softirq's. */
-	if (in_serving_softirq() && sb_beat_due(beat) <= ktime_get_mono_fast_ns())
+	if (in_serving_softirq() && sb_sampler_due(sampler) <= ktime_get_mono_fast_ns())
 		return;
-	hrtimer_cancel(&beat->timer);
-	beat->parked = true;
+	hrtimer_cancel(&sampler->timer);
+	sampler->parked = true;
 }
 
 /*
@@ -728,28 +728,28 @@ void sb_beat_park(struct sb_beat *beat)
  * or it always would. Beats that fell into the idle time are taken one by one,
  * or, where it was long, forgotten.
  */
-void sb_beat_unpark(struct sb_beat *beat)
+void sb_sampler_unpark(struct sb_sampler *sampler)
 {
-	u64 now, due, period = beat->period;
+	u64 now, due, period = sampler->period;
 	u32 steps;
 
-	if (!beat->parked)
+	if (!sampler->parked)
 		return;
-	beat->parked = false;
+	sampler->parked = false;
 	now = ktime_get_mono_fast_ns();
-	due = sb_beat_due(beat);
-	sb_cpu_open_window(beat->here, now);
-	if (due <= now && READ_ONCE(beat->session->fixed)) {
+	due = sb_sampler_due(sampler);
+	sb_cpu_open_window(sampler->here, now);
+	if (due <= now && READ_ONCE(sampler->session->fixed)) {
 		due += (div64_u64(now - due, period) + 1) * period;
 	} else if (due <= now) {
 		for (steps = 0; due <= now && steps < SB_STEPS_MAX; steps++)
-			due += sb_draw_interval(beat, period);
+			due += sb_draw_interval(sampler, period);
 		if (due <= now)
-			due = now + sb_draw_residual(beat, period);
+			due = now + sb_draw_residual(sampler, period);
 	}
-	if (due != sb_beat_due(beat))
-		sb_beat_set(beat, period, due, 0);
-	sb_beat_arm(beat);
+	if (due != sb_sampler_due(sampler))
+		sb_sampler_set(sampler, period, due, 0);
+	sb_sampler_arm(sampler);
 }
 
 static struct hrtimer sb_calibration_timer;
@@ -801,21 +801,21 @@ static u64 __init sb_measure_interrupt(void)
 	return tries ? best : 0;
 }
 
-int __init sb_beat_init(void)
+int __init sb_sampler_init(void)
 {
 	sb_sync_cycles = sb_ns_to_cycles(SB_SYNC_NS);
 	sb_pair_cycles = sb_ns_to_cycles(SB_PAIR_NS);
 	sb_interrupt_cycles = sb_measure_interrupt();
-	sb_beat_workqueue = alloc_workqueue("stackbeat", WQ_UNBOUND, 0);
-	return sb_beat_workqueue ? 0 : -ENOMEM;
+	sb_sampler_workqueue = alloc_workqueue("stackbeat", WQ_UNBOUND, 0);
+	return sb_sampler_workqueue ? 0 : -ENOMEM;
 }
 
-void sb_beat_flush(void)
+void sb_sampler_flush(void)
 {
-	flush_workqueue(sb_beat_workqueue);
+	flush_workqueue(sb_sampler_workqueue);
 }
 
-void sb_beat_exit(void)
+void sb_sampler_exit(void)
 {
-	destroy_workqueue(sb_beat_workqueue);
+	destroy_workqueue(sb_sampler_workqueue);
 }
