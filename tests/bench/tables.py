@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tables of the benchmark, made of the raw figures of its parts."""
+"""The tables of the benchmark, from the raw figures of its parts."""
 
 import json
 import statistics
@@ -8,35 +8,35 @@ from dataclasses import dataclass, field
 LIMITS = {"u8": 1500, "u32": 1900, "u100": 3000, "k8": 3700, "k32": 4100, "k100": 5200}
 BARS = "Instructions a sample, everything included, at 1,000 Hz"
 PEERS = ("stackbeat", "perf", "bpftrace")
-# Where it is not flat, and why.
+# Notes by axis: the growth, and its causes.
 GROWTH = {
     "depth": [
-        "The callback grows by the same for each frame, which it reads, checks and writes. The reader "
-        "compares a known stack with what it keeps of it, some bytes at once. (By default a stack is cut "
-        "at 255 user frames.)"],
+        "The callback grows linearly: it reads, checks and writes each frame. The reader compares a "
+        "known stack with its copy, some bytes at a time. (By default a stack is truncated at 255 user "
+        "frames.)"],
     "stacks": [
-        "The callback does not know which stacks were there before. The reader does: it knows one that "
-        "repeats by its hash, and looks up the mapping of each frame of a new one. From 10,000 on, each "
-        "is sampled about twice, so half of the samples are new; and of more than 8,192 stacks it "
-        "compares some with what another one has overwritten, and looks them up once more. At 20,000 Hz, "
-        "depth 20."],
+        "The callback keeps no stacks. The reader finds a repeated stack by its hash, and looks up the "
+        "mapping of each frame of a new stack. From 10,000 stacks on, each stack is sampled about "
+        "twice, so half of the samples are new. With more than 8,192 stacks, some cache entries are "
+        "overwritten by other stacks, and the reader looks up their stacks again. At 20,000 Hz, depth "
+        "20."],
     "processes": [
-        "From the start of the program until all is done, with six turns of 0.5 ms for each process: "
-        "the processes' own first samples (see below) are in it, and stacks, which belong to one process "
-        "each, so that more processes are more stacks. Rings are of 16 MiB here: in a crowd of processes "
-        "that hardly run, the scheduler lets the reader wait."],
+        "From the start of the program to the end of all work, with six turns of 0.5 ms for each "
+        "process. The figures include the first sample of each process (see below), and its stacks: "
+        "each stack belongs to one process, so that more processes have more stacks. The rings have 16 "
+        "MiB here: with many processes that hardly run, the scheduler delays the reader."],
     "new-processes": [
-        "From the start of the program until all is done; processes have turns of 0.5 ms, so that not each "
-        "is sampled. The first sample of a process has the kernel read its mappings, and the reader keep "
-        "them. At most 256 processes of a CPU wait for that; what comes beyond is counted as lost, and "
-        "costs less."],
+        "From the start of the program to the end of all work; processes have turns of 0.5 ms, so that "
+        "some of them are not sampled. At the first sample of a process the kernel reads its mappings, "
+        "and the reader stores them. At most 256 processes of a CPU wait for that; further processes "
+        "are counted as lost, and cost less."],
     "sessions": [
-        "A session has a timer, a ring and a reader of its own, and meets the others only in their "
-        "readers, which it samples as well: the little growth is that of stacks to be known."],
+        "Each session has its own timer, ring and reader. It interacts with other sessions only by "
+        "sampling their readers: the slight growth comes from the additional stacks."],
     "CPUs": [
-        "All CPUs are busy; the median of windows of 50 ms, as the host takes CPUs away in some. For a "
-        "process that is known, a callback takes no lock and writes to no memory that another CPU's "
-        "writes to. The reader goes through the rings one by one."],
+        "All CPUs are busy; the figure is the median of windows of 50 ms, because the host deschedules "
+        "CPUs in some windows. For a known process, a callback takes no lock and writes to no memory "
+        "that the callback of another CPU writes to. The reader drains the rings one by one."],
 }
 
 
@@ -79,9 +79,9 @@ def ticks(row):
 
 
 def per_sample(raw, profiler, case, base_case):
-    """Mean over the rounds of what a sample costs beyond the same work without a profiler.
+    """Mean over the rounds of the instructions a sample, beyond the same work without a profiler.
 
-    Of the latter it is the round that took least: a guest that has just booted has more to do.
+    The base is the shortest round without a profiler: a guest that has just booted has more to do.
     """
     base = min(map(ticks, raw.where(profiler="none", case=base_case)), default=None)
     rows = raw.where(profiler=profiler, case=case)
@@ -91,7 +91,8 @@ def per_sample(raw, profiler, case, base_case):
 
 
 def parts_of(raw):
-    """What is known apart: before, the callback alone; now the ticks, with the timer's interrupt."""
+    """The parts with their own figures. Older raw figures have the callback instead of the ticks, which include
+    the timer's interrupt."""
     return [part for part in ("callback", "ticks", "reader")
             if any(part in row.get("parts", ()) for row in raw.where(profiler="stackbeat") or raw.rows)]
 
@@ -111,7 +112,7 @@ def table_of_stacks(raw):
     for part in parts_of(raw):
         table.rows.append([f"stackbeat's {part}",
                            *(part_per_sample(raw, part, case) for case in cases)])
-    table.notes.append("u: user code, k: pread of /dev/zero, and the depth of recursion.")
+    table.notes.append("u: user code, k: pread of /dev/zero; the number is the depth of recursion.")
     return table
 
 
@@ -125,10 +126,11 @@ def table_of_workloads(raw):
         table.rows.append([name, *(per_sample(raw, name, case, case) for case in cases),
                            statistics.fmean(idle) - base if idle else None])
     table.notes += [
-        "pipe: two processes hand a byte to and fro; fork: a shell runs /bin/true in a loop; "
-        "threads: 64 at work.",
-        "What a profiler does for each fork, mapping or switch is in its figure as well. pipe is some "
-        "hundreds more or less, fork some thousands: the scheduler does not do the same twice."]
+        "pipe: two processes pass a byte back and forth; fork: a shell runs /bin/true in a loop; "
+        "threads: 64 busy threads.",
+        "The figures include the work of a profiler for each fork, mapping and context switch. The "
+        "figures of pipe vary by some hundreds, those of fork by some thousands, because the "
+        "scheduler's decisions vary."]
     return table
 
 
@@ -141,30 +143,31 @@ def table_of_sizes(raw):
             lambda row: row["bytes"] / row["samples"], profiler=name, where=where, case=case)
             for case in cases)])
     table.notes += [
-        "u, k: user code, pread of /dev/zero, and the depth; stacks: 1,000 different ones of depth 30; "
-        "processes: 200 in turns.",
-        "In the rings, stackbeat's record is the longer one: with each sample come what it weighs, its "
-        "address space, a hash by which the reader knows its stack, and the thread's name. What perf has "
-        "in its rings is in its file as well. A profile of stackbeat, and bpftrace's text, hold each "
-        "stack once, so that more samples make it hardly longer; their size is divided by the samples "
-        "of three to six seconds. stackbeat's is compressed."]
+        "u, k: user code, pread of /dev/zero, and the depth; stacks: 1,000 different stacks of depth "
+        "30; processes: 200 processes in turns.",
+        "In the rings, stackbeat's records are longer than perf's: a sample also holds its weight, its "
+        "address space, a hash by which the reader finds its stack, and the thread's name. perf writes "
+        "the records of its rings to its file. A profile of stackbeat, and bpftrace's text, hold each "
+        "stack once, so that more samples hardly increase their size; this size is divided by the "
+        "samples of three to six seconds. stackbeat's profile is compressed."]
     return table
 
 
 def table_after(raws):
-    table = Table(3, "After the recording, until a symbolized profile (perf script: text) is there",
+    table = Table(3, "From the end of the recording to a symbolized profile (perf script: text)",
                   ["samples", "M instructions", "peak MiB"])
     for raw in raws:
         for row in raw.rows:
             table.rows.append([f"{row['profiler']}, {row['step']}", row["samples"],
                                row["instructions"] / 1e6, row["peak_kb"] / 1024])
     table.notes += [
-        "1,000 different stacks of depth 30, sampled at 20,000 Hz; all have rings of 16 MiB, which are in "
-        "their peaks. 1,000 M instructions are a second at one instruction a ns; how long a guest that "
-        "counts instructions waits for its disk, the host's, says nothing, and is not in it.",
-        "stackbeat's end is all that is to be done. perf's looks for build ids in all that was recorded; "
-        "perf script comes after it, and makes text of each sample, of which another program would have "
-        "to make a profile. bpftrace names the stacks that it has counted in the kernel."]
+        "1,000 different stacks of depth 30, sampled at 20,000 Hz; all profilers have rings of 16 MiB, "
+        "which are part of their peaks. 1,000 M instructions are one second at one instruction per ns. "
+        "The time that the guest waits for its disk depends on the host and is not included.",
+        "stackbeat's end of recording includes all work. perf's end of recording looks for build IDs in "
+        "all recorded data; perf script follows, and prints each sample as text, from which another "
+        "program would have to build a profile. bpftrace symbolizes the stacks that it has counted in "
+        "the kernel."]
     return table
 
 
@@ -176,12 +179,12 @@ def table_of_readers(raws):
         table.rows.append([f"{row['case']}: {row['profiler']}", row["instructions_per_s"] / 1e3,
                            row["wakeups_per_s"], row["peak_kb"] / 1024])
     table.notes += [
-        "busy: a program goes through 100 stacks of depth 30, 0.5 ms each. With 10,000 stacks, "
+        "busy: a program runs through 100 stacks of depth 30, 0.5 ms each. With 10,000 stacks, "
         "stackbeat's profile held "
         + ", ".join(f"{row['stacks']:,}" for row in rows if "stacks" in row) + " of them.",
-        "bpftrace counts in the kernel, in each sample's own time (section 1): its process only looks "
-        "ten times a second whether something was printed. perf samples idle CPUs, too. stackbeat's "
-        "process wakes once a second at the least, to see which processes have ended."]
+        "bpftrace counts in the kernel, in the time of each sample (section 1): its process only "
+        "checks ten times a second for output. perf samples idle CPUs, too. stackbeat's process wakes "
+        "at least once a second, to detect processes that have exited."]
     return table
 
 
@@ -206,20 +209,21 @@ def table_of_slowdown(raw):
     met = ", ".join(f"{program} {slower(raw, program, 'stackbeat', 99, [first])[0]:.1f}"
                     for program in programs)
     table.notes += [
-        "The programs: " + raw.about["programs"] + ". Each round is compared with the same one without a "
-        "profiler; the setups' order is drawn at random. gofmt's collector makes it vary by itself.",
-        "Not in the table is the first run of a program under a profiler, in which stackbeat reads its "
-        f"symbols, once in a recording; with it, at 99 Hz: {met}."]
+        "The programs: " + raw.about["programs"] + ". Each round is compared with the same round "
+        "without a profiler; the order of the profilers is random. The figures of gofmt vary because "
+        "of its garbage collector.",
+        "The table excludes the first run of a program under a profiler, in which stackbeat reads the "
+        f"program's symbols, once per recording. The slow-down of this run at 99 Hz: {met}."]
     return table
 
 
 def slope(points):
-    """By least squares: for each one more."""
+    """Slope by least squares, for an increment of one."""
     return statistics.linear_regression(*zip(*points)).slope if len(points) > 1 else None
 
 
 def growth(axis, unit, sizes, figures):
-    """A table of figures by size: each row with its slope, and the first one's steps."""
+    """A table of figures by size: each row with its slope, and the steps of the first row."""
     more = f"{unit:,} more"
     table = Table(6, f"Growth with {axis.replace('-', ' ')}",
                   [*(f"{size:,}" for size in sizes), f"slope, {more}"])
@@ -245,20 +249,20 @@ def table_of_growth(raw):
     lost = [f"{row['spaces_lost']:,} of {row['spaces'] + row['spaces_lost']:,} with {row['size']:,}"
             for row in raw.rows if row.get("spaces_lost")]
     if lost:
-        table.notes.append(f"Processes whose mappings were lost so: {'; '.join(lost)}.")
+        table.notes.append(f"Processes with lost mappings: {'; '.join(lost)}.")
     return table
 
 
 def table_of_cpus(raws):
     rows = [row for raw in raws for row in raw.rows]
     table = growth("CPUs", 1, [row["size"] for row in rows],
-                   {"beat": [row.get("beat", row.get("callback")) for row in rows]})
-    table.title += ": ns of a beat, emulated with no exact time: a hint"
+                   {"tick": [row.get("tick", row.get("callback")) for row in rows]})
+    table.title += ": ns of a tick, emulated without exact time: a hint"
     return table
 
 
 def targets(raws):
-    """Name, figure, limit of all that has one and was measured."""
+    """Yields name, figure and limit of each measured figure that has a limit."""
     if "cost-stacks" in raws:
         raw = raws["cost-stacks"]
         for case, limit in LIMITS.items():
@@ -281,7 +285,7 @@ def targets(raws):
 
 
 def table_of_targets(raws):
-    table = Table(0, "What it must be", ["measured", "at most", ""])
+    table = Table(0, "Limits", ["measured", "at most", ""])
     for name, figure, limit in targets(raws):
         if figure is not None and limit is not None:
             table.rows.append([name, figure, limit, "met" if figure <= limit else "MISSED"])
@@ -289,7 +293,7 @@ def table_of_targets(raws):
 
 
 def tables(raws):
-    """All tables for which there are figures, by section."""
+    """All tables that have figures, by section."""
     found = []
 
     def add(make, *names, together=False):

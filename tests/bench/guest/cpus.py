@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Section 6: a beat's time with all CPUs busy. Emulated CPUs have no exact time: this is a hint."""
+"""Section 6: the time of a tick with all CPUs busy. Emulated CPUs have no exact time: this is a hint."""
 
 import os
 import statistics
@@ -18,7 +18,7 @@ WINDOWS, SECONDS = 200, 0.05
 
 
 def windows(profiler):
-    """Yields what a beat took on the average, in ns, window by window."""
+    """Yields the average time of a tick in ns, window by window."""
     end = profiler.stats()
     for _ in range(WINDOWS):
         time.sleep(SECONDS)
@@ -39,7 +39,7 @@ def main():
         with Stackbeat(options=("--budget", 50)) as profiler:
             seen = list(windows(profiler))
         busy.kill()
-    results.add(axis="CPUs", size=count, windows=len(seen), beat=statistics.median(seen))
+    results.add(axis="CPUs", size=count, windows=len(seen), tick=statistics.median(seen))
 
 
 if __name__ == "__main__":
