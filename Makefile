@@ -9,7 +9,7 @@ ifeq ($(origin CC),default)
 CC := gcc
 endif
 PREFIX ?= /usr/local
-# The kernel for which `module` and `install` work.
+# The kernel of `module` and `install`.
 KVERSION ?= $(shell uname -r)
 KDIR ?= /lib/modules/$(KVERSION)/build
 
@@ -21,7 +21,7 @@ CPPFLAGS += -D_GNU_SOURCE -DSTACKBEAT_VERSION='"$(VERSION)"' -Iinclude -iquote u
 LIBS = $(shell pkg-config --libs $(PACKAGES)) -liberty -lm
 LIB_CFLAGS = $(shell pkg-config --cflags $(PACKAGES))
 
-# The sanitizers run on every unit test: they are the point of most of them.
+# Most unit tests depend on the sanitizers to detect errors.
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 USER_SOURCES := $(wildcard user/*/*.c)
@@ -51,7 +51,7 @@ $(PROTO).c $(PROTO).h &: user/pprof/profile.proto
 	@mkdir -p $(@D)
 	$(Q)protoc-c --proto_path=user/pprof --c_out=$(B)/proto profile.proto
 
-# Generated code is not held to our warnings.
+# Generated code is compiled without WARNINGS.
 $(PROTO).o: $(PROTO).c
 	$(call say,CC,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LIB_CFLAGS) -c -o $@ $<
@@ -66,10 +66,10 @@ $(B)/unit/user/%.o: user/%.c VERSION | $(PROTO).h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
 
-# It embeds them.
+# flamegraph.c embeds the script and the style sheet.
 $(B)/user/report/flamegraph.o $(B)/unit/user/report/flamegraph.o: user/report/flamegraph.js user/report/flamegraph.css
 
-# An archive, so that a test links only what it asks for.
+# An archive: a test links only the objects that it uses.
 $(B)/unit/user.a: $(UNIT_OBJECTS) $(PROTO).o
 	$(call say,AR,$@)
 	@rm -f $@
@@ -81,13 +81,13 @@ $(B)/unit/%: tests/unit/%.c $(B)/unit/user.a
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) \
 		-MMD -MP -MF $@.d -o $@ $< $(B)/unit/user.a $(LIBS) -lcmocka
 
-# Without sanitizers: it has millions of addresses to look up.
+# Without sanitizers: the program looks up millions of addresses.
 $(B)/gosym/dump: tests/interop/gosym/dump.c $(B)/user/runtime/go_pclntab.o $(B)/user/lib/error.o $(B)/user/lib/utf8.o
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
 
-# What tests/interop/names checks and tests/bench/symbols measures.
+# For tests/interop/names (correctness) and tests/bench/symbols (speed).
 $(B)/names/name_addresses: tests/interop/names/name_addresses.c $(filter-out $(B)/user/cli/main.o,$(USER_OBJECTS)) $(PROTO).o
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
@@ -102,7 +102,7 @@ unit: $(UNIT_TESTS) ## Build and run the unit tests
 .PHONY: unit-tests
 unit-tests: $(UNIT_TESTS)
 
-# A build of its own: libFuzzer comes with clang.
+# A separate build with clang, which provides libFuzzer.
 FUZZ_SANITIZE := $(SANITIZE) -fsanitize=fuzzer-no-link
 FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_OBJECTS := $(patsubst user/%.c,$(B)/fuzz/user/%.o,$(filter-out user/cli/main.c,$(USER_SOURCES)))
@@ -127,19 +127,19 @@ $(B)/fuzz/%: tests/fuzz/%.c $(B)/fuzz/user.a
 .PHONY: fuzz-targets
 fuzz-targets: $(FUZZ_TARGETS)
 
-# Seconds for each target, and for the guest.
+# Seconds for each fuzz target, and for the guest.
 T ?= 60
 GUEST_T ?= $(T)
 
 .PHONY: fuzz
-fuzz: fuzz-parsers fuzz-module ## Try parsers (T seconds each: 60) and module (GUEST_T: T) with anything
+fuzz: fuzz-parsers fuzz-module ## Fuzz the parsers (T seconds each: 60) and the module (GUEST_T: T)
 
 .PHONY: fuzz-parsers
-fuzz-parsers: $(FUZZ_TARGETS) ## Feed the parsers with anything for T seconds each (60), on this machine
+fuzz-parsers: $(FUZZ_TARGETS) ## Fuzz the parsers for T seconds each (60), on this machine
 	$(Q)tests/fuzz/run $(T)
 
 .PHONY: fuzz-module
-fuzz-module: ## Do anything to the module for GUEST_T seconds (60), in a guest with a debug kernel
+fuzz-module: ## Fuzz the module for GUEST_T seconds (60), in a guest with a debug kernel
 	$(Q)tests/fuzz/run-guest $(GUEST_T)
 
 .PHONY: module
@@ -153,7 +153,7 @@ INSTALL_HEADER := $(DESTDIR)$(PREFIX)/include/stackbeat.h
 INSTALL_MODULE := $(DESTDIR)/lib/modules/$(KVERSION)/extra/stackbeat.ko
 MODULE := $(B)/kmod/$(KVERSION)/stackbeat.ko
 
-# What is put together elsewhere gets its list of modules where it will run.
+# A staged installation (DESTDIR) runs depmod on the target machine.
 ifeq ($(DESTDIR),)
 DEPMOD := depmod -a $(KVERSION)
 else
@@ -161,9 +161,9 @@ DEPMOD := :
 endif
 
 .PHONY: install
-install: $(B)/stackbeat ## Install below PREFIX (/usr/local); the module too, if it is built
+install: $(B)/stackbeat ## Install below PREFIX (/usr/local), including the module if it is built
 ifneq ($(MODULE_INSTALL),)
-	@test -e $(MODULE) || { echo "$(MODULE) is not there: 'make module' builds it" >&2; exit 1; }
+	@test -e $(MODULE) || { echo "$(MODULE) does not exist: 'make module' builds it" >&2; exit 1; }
 endif
 	$(call say,INSTALL,$(INSTALL_COMMAND))
 	$(Q)install -D -m 755 $(B)/stackbeat $(INSTALL_COMMAND)
@@ -181,11 +181,11 @@ endif
 	fi
 
 .PHONY: uninstall
-uninstall: ## Remove what install has put there, called with the same variables
+uninstall: ## Remove the files of install; takes the same variables
 	$(Q)rm -f $(INSTALL_COMMAND) $(INSTALL_HEADER) $(INSTALL_COMPLETION) $(INSTALL_MAN)
 	$(Q)if [ -e $(INSTALL_MODULE) ]; then rm -f $(INSTALL_MODULE) && $(DEPMOD); fi
 
-# Commands for another version of the interface than the module's: the last and the next one.
+# Commands built for the previous and the next version of the interface, not the module's.
 ABI := $(shell sed -n 's/^\#define STACKBEAT_ABI //p' include/stackbeat.h)
 OTHER_ABIS := $(shell echo $$(($(ABI) - 1)) $$(($(ABI) + 1)))
 
@@ -212,71 +212,71 @@ workloads: $(OTHER_ABIS:%=$(B)/workloads/stackbeat-abi-%) $(B)/workloads/fuzz-gu
 	$(Q)$(MAKE) -s -C tests/env/workloads B=$(abspath $(B))
 
 .PHONY: demo
-demo: ## Profile a real program and draw it (build/demo/)
+demo: ## Profile a real program and draw its flame graph (build/demo/)
 	$(Q)demo/run
 
-# S selects sections, or parts of them (tests/bench/run --list).
+# S selects sections or their parts (tests/bench/run --list).
 .PHONY: bench
-bench: ## Measure the cost, beside perf's and bpftrace's (build/bench/); S=1 for section 1 only
+bench: ## Measure the overhead beside perf's and bpftrace's (build/bench/); S=1: section 1 only
 	$(Q)tests/bench/run $(S)
 
 .PHONY: bench-symbols
-bench-symbols: ## Measure naming, beside addr2line, llvm-symbolizer and perf script (build/bench/)
+bench-symbols: ## Measure symbolization beside addr2line, llvm-symbolizer and perf script (build/bench/)
 	$(Q)scripts/deps build vm bench
 	$(Q)tests/bench/symbols
 
 .PHONY: check
-check: ## Run the tests, but those of check-long, check-debug and check-matrix
+check: ## Run the tests, except those of check-long, check-debug and check-matrix
 	$(Q)tests/check
 
 .PHONY: check-long
-check-long: ## Run what takes longer: real-time loops on a -rt kernel, softirqs from another CPU
+check-long: ## Run slow tests: real-time loops on a -rt kernel, softirqs from another CPU
 	$(Q)tests/check rt steered
 
 .PHONY: check-matrix
-check-matrix: ## Run the module's tests on every kernel; goes on where it was interrupted
+check-matrix: ## Run the integration tests on every kernel; resumes an interrupted run
 	$(Q)tests/matrix
 
 .PHONY: check-debug
-check-debug: ## Run them, planted bugs and stress on debug kernels (which it builds once)
+check-debug: ## Run integration tests, planted bugs and stress on debug kernels (built once)
 	$(Q)tests/check planted debug stress races
 
 .PHONY: coverage
-coverage: ## Show which lines unit tests (user side) and integration tests (module) reach
+coverage: ## Report lines reached by unit tests (reader) and integration tests (module)
 	$(Q)tests/coverage
 
 HOURS ?= 2
 
 .PHONY: longrun
-longrun: ## Record a guest under load for HOURS (2), and draw what memory it took (build/longrun/)
+longrun: ## Record a guest under load for HOURS (2), and plot memory use (build/longrun/)
 	$(Q)tests/stress/longrun/run $(HOURS)
 
 .PHONY: lint
-lint: ## Check the sources without running them
+lint: ## Run static checks on the sources
 	$(Q)tests/lint
 
 .PHONY: deps
-deps: ## Install what building and testing needs, with apt
+deps: ## Install the packages for building and testing, with apt
 	$(Q)scripts/deps build vm debug test coverage demo bench
 
 .PHONY: format
-format: ## Format the user side and the tests with clang-format
+format: ## Format the reader and the tests with clang-format
 	$(Q)clang-format -i $(FORMATTED)
 
 .PHONY: help
 help: ## List the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 	@echo
-	@echo 'Variables: V=1 (show commands), T and GUEST_T (seconds of fuzz), HOURS, B (build directory), CC, CFLAGS, PREFIX, DESTDIR, KVERSION'
-	@echo '(kernel to build or install the module for), KDIR (its build directory), MODULE_INSTALL=1'
-	@echo '(let install fail where the module is not built).'
+	@echo 'Variables: V=1 (show commands), T and GUEST_T (seconds of fuzz), HOURS, B (build directory), CC, CFLAGS, PREFIX,'
+	@echo 'DESTDIR, KVERSION (kernel to build or install the module for), KDIR (its build directory), MODULE_INSTALL=1'
+	@echo '(install fails if the module is not built).'
 
-# For scripts: the words of a variable, one a line.
+# For scripts: prints the words of a variable, one per line.
 print-%:
 	@printf '%s\n' $($*)
 
 .PHONY: clean
-clean: ## Remove what was built, but not what was downloaded, and what takes long (build/vm)
+clean: ## Remove build results, except downloads and debug kernels (build/vm)
 	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/abi-* $(B)/demo \
 		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/coverage $(B)/longrun $(B)/check $(B)/bench \
 		$(B)/matrix

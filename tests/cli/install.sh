@@ -47,7 +47,7 @@ the_installed_command_runs() {
 
 a_module_that_is_asked_for_must_be_there() {
 	! run install MODULE_INSTALL=1 || fail "it need not"
-	grep -q "stackbeat.ko is not there" "$scratch/log" || fail "$(cat "$scratch/log")"
+	grep -q "stackbeat.ko does not exist" "$scratch/log" || fail "$(cat "$scratch/log")"
 }
 
 a_module_that_is_built_is_installed() {
