@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lib/error.h"
 #include "sample_profile.h"
 
 #define DEEP 1000
