@@ -13,20 +13,20 @@
 #include "debuginfo/elf_symbols.h"
 #include "lib/error.h"
 
-/* Any that is not 0, which means that a section has no place yet. */
+/* Any address except 0, which means that a section has no address yet. */
 #define BASE 0x100000u
 
-/* Sections that go when the module is initialized, and lie elsewhere until then. */
-static bool is_initial(const char *name)
+/* Init sections have a separate allocation, and are freed after initialization. */
+static bool is_init_section(const char *name)
 {
-	return strncmp(name, ".init", strlen(".init")) == 0;
+	return !strncmp(name, ".init", strlen(".init"));
 }
 
 /*
- * The kernel puts the sections of code behind each other in the order of the file, before
- * all others (layout_sections() in kernel/module).
+ * Computes the offsets of the code sections. The kernel lays them out one after the other in the
+ * order of the file, before all other sections (layout_sections() in kernel/module).
  */
-static int lay_out(struct kernel_module_elf *object, Elf *elf)
+static int lay_out_sections(struct kernel_module_elf *object, Elf *elf)
 {
 	const GElf_Xword code = SHF_ALLOC | SHF_EXECINSTR;
 	Elf_Scn *section = NULL;
@@ -46,7 +46,7 @@ static int lay_out(struct kernel_module_elf *object, Elf *elf)
 		if (!gelf_getshdr(section, &header) || (header.sh_flags & code) != code)
 			continue;
 		name = elf_strptr(elf, names, header.sh_name);
-		if (!name || is_initial(name))
+		if (!name || is_init_section(name))
 			continue;
 		if (header.sh_addralign > 1)
 			end += -end % header.sh_addralign;
@@ -74,8 +74,8 @@ static int no_debug_file(Dwfl_Module *module, void **data, const char *name, Dwa
 
 static const Dwfl_Callbacks callbacks = {.find_elf = no_elf, .find_debuginfo = no_debug_file};
 
-/* Hands the file to libdwfl, which gives each section a place. */
-static Dwfl_Module *report(struct kernel_module_elf *object, int fd, const char *path)
+/* Passes the file to libdwfl, which assigns an address to each section. */
+static Dwfl_Module *report_file(struct kernel_module_elf *object, int fd, const char *path)
 {
 	Dwfl_Module *module;
 	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -102,16 +102,16 @@ static int read_module(struct kernel_module_elf *object, Dwfl_Module *module, co
 	Elf *elf = dwfl_module_getelf(module, &bias);
 
 	if (!elf || !gelf_getehdr(elf, &header) || header.e_type != ET_REL)
-		return error_set(error, EINVAL, "is no module of the kernel");
+		return error_set(error, EINVAL, "is not a kernel module");
 	debug_build_id(elf, found);
-	if (strcmp(found, build_id) != 0)
+	if (strcmp(found, build_id))
 		return error_set(error, ESTALE, "has build id %s, not %s: not taken", found,
 				 build_id);
 	dwarf = dwfl_module_getdwarf(module, &bias);
 	object->elf = dwarf ? dwarf_getelf(dwarf) : NULL;
 	if (!object->elf)
 		return -ENODATA;
-	return lay_out(object, elf);
+	return lay_out_sections(object, elf);
 }
 
 int kernel_module_elf_open(struct kernel_module_elf *object, int fd, const char *path,
@@ -121,7 +121,7 @@ int kernel_module_elf_open(struct kernel_module_elf *object, int fd, const char 
 	int err;
 
 	*object = (struct kernel_module_elf){0};
-	module = report(object, fd, path);
+	module = report_file(object, fd, path);
 	err = module ? read_module(object, module, build_id, error)
 		     : error_set(error, EINVAL, "can't be read: %s", dwfl_errmsg(-1));
 	if (err)
