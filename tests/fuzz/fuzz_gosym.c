@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A Go program. Its last 8 bytes are an address to look up, beside those of tests/unit/go_image.h.
+/*
+ * Go's pclntab: the input is a Go program. Its last 8 bytes are an address to look up, in addition
+ * to the addresses of tests/unit/go_image.h.
  */
 #include "fuzz.h"
 
