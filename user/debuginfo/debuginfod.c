@@ -70,7 +70,7 @@ static int find_debuginfo(const struct library *library, const char *build_id, c
 	if (!client)
 		return error_set(error, ENOMEM, "debuginfod: out of memory");
 	library->set_progressfn(client, report_progress);
-	/* Size 0: the build id is in hex. */
+	/* Size 0: the build ID is in hex. */
 	fd = library->find_debuginfo(client, (const unsigned char *)build_id, 0, path);
 	library->end(client);
 	return fd < 0 ? error_errno(error, -fd, "debuginfod: build id %s", build_id) : fd;

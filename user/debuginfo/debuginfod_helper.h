@@ -23,8 +23,8 @@ int debuginfod_helper_start(struct debuginfod_helper *helper, int close_fd);
 void debuginfod_helper_stop(struct debuginfod_helper *helper);
 
 /*
- * As debuginfod_fetch(). If `progress` returns a value other than 0, the helper is abandoned, and
- * all later calls fail with -ETIMEDOUT. -EIO: the helper crashed.
+ * As debuginfod_fetch(). Returns -ETIMEDOUT if `progress` returns a value other than 0, and -EIO if
+ * the helper crashed. Either abandons the helper: later calls return -ETIMEDOUT.
  */
 int debuginfod_helper_fetch(struct debuginfod_helper *helper, const char *build_id,
 			    int (*progress)(void *arg, long done, long total), void *arg,

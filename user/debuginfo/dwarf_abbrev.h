@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* The attributes that stackbeat reads. */
-enum dwarf_slot {
+enum dwarf_attr_slot {
 	SLOT_SIBLING,
 	SLOT_LOW_PC,
 	SLOT_HIGH_PC,
@@ -67,8 +67,7 @@ struct dwarf_abbrev {
 	uint64_t code;
 	uint32_t slots; /* SLOT_BIT() of each attribute present */
 	uint32_t size; /* of all attributes in bytes, or SIZE_VARIES */
-	uint32_t sibling; /* offset of a DW_AT_sibling of DW_FORM_ref4 in the entry, or SIZE_VARIES
-			   */
+	uint32_t sibling; /* offset of a DW_FORM_ref4 DW_AT_sibling, or SIZE_VARIES */
 	uint32_t first, count; /* attributes in the table */
 	uint8_t kind;
 	bool has_children;

@@ -170,7 +170,7 @@ bool dwarf_entry_read(struct cursor *cursor, const struct dwarf_unit *unit,
 
 /* Returns a value that was read, or one of form 0. */
 static inline const struct dwarf_value *dwarf_value(const struct dwarf_entry *entry,
-						    enum dwarf_slot slot)
+						    enum dwarf_attr_slot slot)
 {
 	static const struct dwarf_value none;
 
