@@ -84,7 +84,7 @@ int debuginfod_fetch(const char *build_id, int (*progress)(void *arg, long done,
 	int err, fd;
 
 	err = load_library(&library, error);
-	if (err)
+	if (!library.handle)
 		return err;
 	current = &request;
 	fd = find_debuginfo(&library, build_id, path, error);

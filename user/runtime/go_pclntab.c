@@ -876,7 +876,7 @@ static int report_frame(const struct go_pclntab *pclntab, const struct function 
 		.system_name = name ? name : "",
 		.file = file_at(pclntab, function, pc),
 		.start_line = call ? call->start_line : function->start_line,
-		.inlined = call != NULL,
+		.inlined = call,
 	};
 	char *printed;
 	int result;

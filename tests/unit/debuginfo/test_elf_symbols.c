@@ -103,7 +103,7 @@ static bool parse_nm(const char *line, struct known *known)
 	version = strchr(known->name, '@');
 	if (version)
 		*version = '\0';
-	return strchr("tTwWi", known->type) != NULL;
+	return strchr("tTwWi", known->type);
 }
 
 static struct known_list read_nm(const char *path, const char *options)
@@ -423,7 +423,7 @@ static void test_vdso_image(void **state)
 	assert_int_not_equal(strlen(file->elf.build_id), 0);
 	for (uint64_t vaddr = 0; vaddr < 0x4000; vaddr += 16) {
 		if (elf_lookup(&file->elf, vaddr, &symbol))
-			found |= strstr(symbol.name, "clock_gettime") != NULL;
+			found = found || strstr(symbol.name, "clock_gettime");
 	}
 	assert_true(found);
 }
