@@ -2,7 +2,7 @@
 /* Profiles of anybody: read, shown as a table, as a tree and as a picture, and tidied up. */
 #include "fuzz.h"
 
-#include "pprof/pprof_writer.h"
+#include "pprof/pprof_reader.h"
 #include "report/flamegraph.h"
 #include "report/text_report.h"
 #include "symbolize/normalize.h"

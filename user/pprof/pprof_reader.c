@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
+#include "pprof/pprof_reader.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,9 +12,9 @@
 #include <unistd.h>
 
 #include "lib/array.h"
+#include "lib/error.h"
 #include "lib/utf8.h"
 #include "pprof/gzip.h"
-#include "pprof/pprof_writer.h"
 
 #define READ_CHUNK (1u << 20)
 

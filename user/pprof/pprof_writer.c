@@ -11,9 +11,11 @@
 
 #include "lib/array.h"
 #include "lib/atomic_file.h"
+#include "lib/error.h"
 #include "lib/hash.h"
 #include "lib/utf8.h"
 #include "pprof/gzip.h"
+#include "pprof/pprof_reader.h"
 
 #define COMMENT_MAX 1024
 

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * pprof files: a builder that writes them and a reader that checks them.
- * profile.proto has the format.
- */
+/* Writes pprof files, built sample by sample or changed after reading; profile.proto has the
+ * format. */
 #ifndef STACKBEAT_PPROF_PPROF_WRITER_H
 #define STACKBEAT_PPROF_PPROF_WRITER_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "lib/error.h"
-#include "profile.pb-c.h"
+struct error;
+struct pprof_profile;
 
 /*
  * The builder. Everything is handed over once and refers to what came before it
@@ -98,43 +96,8 @@ void pprof_set_time(struct pprof_builder *builder, int64_t time_ns, int64_t dura
 int pprof_write(struct pprof_builder *builder, const char *path, uint64_t *size,
 		struct error *error);
 
-/*
- * The reader. What it returns is sound: indices of strings are in the table and
- * ids name something. Ids are numbered anew, from 1 in the order of the tables, so
- * that object N is at index N - 1 of its table.
- */
-struct pprof_profile {
-	Perftools__Profiles__Profile *message;
-	size_t sample_type; /* index of the value that the profile wants to be shown */
-};
-
-#define PPROF_SIZE_MAX ((size_t)1 << 30) /* bytes of a file, compressed or not */
-#define PPROF_MEMORY_MAX ((size_t)4 << 30) /* bytes that one may take when unpacked */
-
-/*
- * Reads `path` ("-": the standard input). Returns NULL and sets `error` when it can't be
- * read or is no sound profile. The caller frees it with pprof_profile_free().
- */
-struct pprof_profile *pprof_read(const char *path, struct error *error);
-
-/* As pprof_read(), from memory. `name` is what errors call it. */
-struct pprof_profile *pprof_decode(const void *data, size_t size, const char *name,
-				   struct error *error);
-
-void pprof_profile_free(struct pprof_profile *profile);
-
 /* Writes a profile that was read, and perhaps changed, as pprof_write() does. */
 int pprof_write_profile(const struct pprof_profile *profile, const char *path, uint64_t *size,
 			struct error *error);
-
-/* The text at `index` of the string table, an index from the profile itself. */
-const char *pprof_text(const struct pprof_profile *profile, int64_t index);
-
-/*
- * Puts the index of the sample type `name` into *index; NULL is the one that the profile
- * wants to be shown. Returns 0, or -EINVAL with an error that lists the types there are.
- */
-int pprof_sample_type(const struct pprof_profile *profile, const char *name, size_t *index,
-		      struct error *error);
 
 #endif

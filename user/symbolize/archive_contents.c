@@ -20,7 +20,7 @@
 #include "lib/build_id.h"
 #include "lib/error.h"
 #include "lib/pidfd.h"
-#include "pprof/pprof_writer.h"
+#include "pprof/pprof_reader.h"
 #include "sandbox/fd_passing.h"
 #include "sandbox/seccomp_filter.h"
 #include "sandbox/worker_limits.h"

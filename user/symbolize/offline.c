@@ -14,6 +14,7 @@
 #include "lib/error.h"
 #include "lib/hash.h"
 #include "lib/string_table.h"
+#include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
 #include "symbolize/find_binary.h"
 #include "symbolize/normalize.h"

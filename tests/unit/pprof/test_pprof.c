@@ -12,6 +12,7 @@
 #include <zlib.h>
 
 #include "pprof/gzip.h"
+#include "pprof/pprof_reader.h"
 #include "sample_profile.h"
 #include "scratch.h"
 
