@@ -91,7 +91,7 @@ static int find_cgroups(const struct session_config *config, uint64_t *cgroups, 
 	return err;
 }
 
-/* Names the process or thread that the kernel could not find. */
+/* Sets the message for the first of the ids that is missing. Returns 0 if none is. */
 static int explain_gone(const char *option, const char *what, const uint32_t *ids, size_t count,
 			struct error *error)
 {
@@ -151,7 +151,7 @@ int session_configure(struct session *session, const struct session_config *conf
 	if (err)
 		return err;
 	settings.rate = session->rate;
-	/* What there is, where nothing else was asked for. */
+	/* The default is all parts that are available. */
 	if (settings.parts == STACKBEAT_PARTS_ALL)
 		settings.parts = session->parts;
 	if (settings.parts != config->parts && !session->restricted)
