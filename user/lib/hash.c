@@ -36,8 +36,7 @@ __attribute__((constructor)) static void draw_key(void)
 
 	if (getrandom(hash_key, sizeof(hash_key), 0) == sizeof(hash_key))
 		return;
-	/* A container may forbid the call. The kernel passes as many random bytes to each program.
-	 */
+	/* A container may forbid the call. Programs also get 16 random bytes from execve(). */
 	random = (const void *)getauxval(AT_RANDOM);
 	if (!random)
 		abort();

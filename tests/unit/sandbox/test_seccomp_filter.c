@@ -254,8 +254,7 @@ static const struct {
 	{"replace_fd", replace_fd},
 };
 
-/* Returns the result of `function` in the sandbox: 0, or its errno value; -1 if the process dies.
- */
+/* Returns the result of `function` in the sandbox: 0, its errno value, or -1 if it is killed. */
 static int try_in_sandbox(long (*function)(void), int *status)
 {
 	int ends[2], result = -1;
