@@ -11,36 +11,37 @@
 struct error;
 
 /*
- * The reader. What it returns is sound: indices of strings are in the table and
- * ids name something. Ids are numbered anew, from 1 in the order of the tables, so
- * that object N is at index N - 1 of its table.
+ * A verified profile: string indices are in the string table, and ids refer to existing entries.
+ * The reader renumbers ids from 1 in the order of the tables: the entry with id N is at index N
+ * - 1.
  */
 struct pprof_profile {
 	Perftools__Profiles__Profile *message;
-	size_t sample_type; /* index of the value that the profile wants to be shown */
+	size_t sample_type; /* index of the default sample type */
 };
 
 #define PPROF_SIZE_MAX ((size_t)1 << 30) /* bytes of a file, compressed or not */
-#define PPROF_MEMORY_MAX ((size_t)4 << 30) /* bytes that one may take when unpacked */
+#define PPROF_MEMORY_MAX ((size_t)4 << 30) /* bytes of an unpacked profile */
 
 /*
- * Reads `path` ("-": the standard input). Returns NULL and sets `error` when it can't be
- * read or is no sound profile. The caller frees it with pprof_profile_free().
+ * Reads and verifies the profile at `path` ("-": the standard input). Returns a profile, which the
+ * caller frees with pprof_profile_free(), or NULL with a message in `error`.
  */
 struct pprof_profile *pprof_read(const char *path, struct error *error);
 
-/* As pprof_read(), from memory. `name` is what errors call it. */
+/* Like pprof_read(), from memory. `name` is the name of the profile in messages. */
 struct pprof_profile *pprof_decode(const void *data, size_t size, const char *name,
 				   struct error *error);
 
+/* Frees a profile; it may be NULL. */
 void pprof_profile_free(struct pprof_profile *profile);
 
-/* The text at `index` of the string table, an index from the profile itself. */
+/* Returns the string at `index`, an index in a verified profile. The profile owns it. */
 const char *pprof_text(const struct pprof_profile *profile, int64_t index);
 
 /*
- * Puts the index of the sample type `name` into *index; NULL is the one that the profile
- * wants to be shown. Returns 0, or -EINVAL with an error that lists the types there are.
+ * Sets *index to the index of the sample type `name`, or of the default one for NULL. Returns 0, or
+ * -EINVAL with a message that lists the sample types.
  */
 int pprof_sample_type(const struct pprof_profile *profile, const char *name, size_t *index,
 		      struct error *error);

@@ -49,9 +49,9 @@ int device_drain(struct device *device, decode_fast_path_fn *fast_path, decode_s
 		 void *arg, struct error *error);
 
 /*
- * Opens a mapped file by its id. Returns a file descriptor, which the caller closes, or the
- * negative errno value of STACKBEAT_IOC_FILE_OPEN. device_file_release() releases the module's
- * reference, and returns 0 or a negative errno value. Both may be called from any thread.
+ * Opens a mapped file by its id. Returns an fd, which the caller closes, or the negative errno
+ * value of STACKBEAT_IOC_FILE_OPEN. device_file_release() drops the session's reference to the
+ * file, and returns 0 or a negative errno value. Both may be called from any thread.
  */
 int device_file_open(const struct device *device, uint64_t file);
 int device_file_release(const struct device *device, uint64_t file);
