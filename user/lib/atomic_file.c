@@ -180,7 +180,7 @@ int atomic_file_write(struct atomic_file *file, const void *data, size_t size, s
 }
 
 /* Pipes and devices have no target, and can't be synchronized. */
-static int synchronize(const struct atomic_file *file, struct error *error)
+static int sync_to_disk(const struct atomic_file *file, struct error *error)
 {
 	if (file->target && !file->transient && fsync(file->fd))
 		return error_errno(error, errno, "%s", file->path);
@@ -205,7 +205,7 @@ static int rename_to_target(struct atomic_file *file, struct error *error)
 
 int atomic_file_commit(struct atomic_file *file, struct error *error)
 {
-	int err = synchronize(file, error);
+	int err = sync_to_disk(file, error);
 	sigset_t all, old;
 
 	/* No signal ends the process while the file has a temporary name. */

@@ -2,7 +2,7 @@
 /*
  * Error messages of one line: the operation, its object, the reason, and advice.
  *
- * A function whose failures need a message takes a `struct error *` and returns a negative errno
+ * A function takes a `struct error *` if its failures need a message, and returns a negative errno
  * value; it never prints. Only the cmd_*.c files print, once.
  */
 #ifndef STACKBEAT_LIB_ERROR_H

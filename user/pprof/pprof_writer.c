@@ -124,9 +124,8 @@ static bool string_equal(const void *context, uint32_t index, const void *key)
 	return !strcmp(builder->strings.items[index], key);
 }
 
-/* Returns the index of `text`, which is UTF-8. *owned: the table was missing it, and owns it now.
- */
-static uint32_t intern(struct pprof_builder *builder, char *text, bool *owned)
+/* Returns the index of `text`, which is UTF-8. *owned: the string is new, and the table owns it. */
+static uint32_t intern_string(struct pprof_builder *builder, char *text, bool *owned)
 {
 	uint32_t hash = hash_string(HASH_START, text);
 	uint32_t index = hash_find(&builder->string_table, hash, string_equal, builder, text);
@@ -155,7 +154,7 @@ uint32_t pprof_string(struct pprof_builder *builder, const char *text)
 		builder->error = -ENOMEM;
 		return 0;
 	}
-	index = intern(builder, copy, &owned);
+	index = intern_string(builder, copy, &owned);
 	if (!owned)
 		free(copy);
 	return builder->error ? 0 : index;
@@ -168,7 +167,7 @@ struct pprof_builder *pprof_new(void)
 	bool owned = false;
 
 	if (builder && empty)
-		intern(builder, empty, &owned);
+		intern_string(builder, empty, &owned);
 	if (!owned) {
 		free(empty);
 		pprof_free(builder);
@@ -731,13 +730,13 @@ static void encoder_free(struct encoder *encoder)
 	free(encoder->label_table);
 }
 
-/* The argument of encode(). */
+/* The argument of encode_builder(). */
 struct contents {
 	const struct pprof_builder *builder;
 	struct head head;
 };
 
-static int encode(const void *arg, struct atomic_file *file, struct error *error)
+static int encode_builder(const void *arg, struct atomic_file *file, struct error *error)
 {
 	const struct contents *contents = arg;
 	struct encoder encoder = {.buffer = {append_to_gzip}, .builder = contents->builder};
@@ -810,7 +809,7 @@ int pprof_write(struct pprof_builder *builder, const char *path, uint64_t *size,
 
 	if (builder->error)
 		return error_errno(error, -builder->error, "%s: the profile is not written", path);
-	return write_file(encode, &contents, path, size, error);
+	return write_file(encode_builder, &contents, path, size, error);
 }
 
 int pprof_write_profile(const struct pprof_profile *profile, const char *path, uint64_t *size,

@@ -106,8 +106,8 @@ static int explain_gone(const char *option, const char *what, const uint32_t *id
 	return 0;
 }
 
-static int configure(struct session *session, const struct session_config *config,
-		     const struct netlink_settings *settings, struct error *error)
+static int send_settings(struct session *session, const struct session_config *config,
+			 const struct netlink_settings *settings, struct error *error)
 {
 	int err = netlink_set(session->control, device_session(session->device), settings, error);
 
@@ -161,7 +161,7 @@ int session_configure(struct session *session, const struct session_config *conf
 	if (child && !config->system_wide && !settings.pids.count && !settings.tids.count &&
 	    !settings.cgroup_count)
 		settings.pids = (struct netlink_ids){&command, 1};
-	err = configure(session, config, &settings, error);
+	err = send_settings(session, config, &settings, error);
 	return err ? err : session_map(session, error);
 }
 
