@@ -2,7 +2,7 @@
 /* Profiles of any origin: decoded, shown as table, tree and flame graph, and normalized. */
 #include "fuzz.h"
 
-#include "pprof/pprof_writer.h"
+#include "pprof/pprof_reader.h"
 #include "report/flamegraph.h"
 #include "report/text_report.h"
 #include "symbolize/normalize.h"

@@ -10,7 +10,7 @@
 #include "cli/symbolize_messages.h"
 #include "debuginfo/debug_files.h"
 #include "lib/error.h"
-#include "pprof/pprof_writer.h"
+#include "pprof/pprof_reader.h"
 #include "symbolize/binary_archive.h"
 #include "symbolize/find_binary.h"
 

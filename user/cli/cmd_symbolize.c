@@ -16,6 +16,7 @@
 #include "debuginfo/kernel_image.h"
 #include "lib/error.h"
 #include "lib/utf8.h"
+#include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
 #include "symbolize/binary_archive.h"
 #include "symbolize/find_binary.h"

@@ -14,6 +14,7 @@
 #include <zlib.h>
 
 #include "debuginfo/debuginfod_helper.h"
+#include "lib/build_id.h"
 #include "lib/regular_file.h"
 
 /* A file beyond these limits is broken or malicious. */
@@ -99,15 +100,6 @@ static Elf *begin_elf(int fd, const void *image, size_t size, const char *path, 
 	return NULL;
 }
 
-static void build_id_text(const void *id, ssize_t size, char hex[BUILD_ID_SIZE])
-{
-	*hex = '\0';
-	if (size <= 0 || size > (ssize_t)(BUILD_ID_SIZE - 1) / 2)
-		return;
-	for (ssize_t i = 0; i < size; i++)
-		snprintf(hex + 2 * i, 3, "%02x", ((const unsigned char *)id)[i]);
-}
-
 /* Prefers sections: the segments of a debug file may have no contents. */
 void debug_build_id(Elf *elf, char hex[BUILD_ID_SIZE])
 {
@@ -190,7 +182,7 @@ static bool is_expected(const struct debug_file *file, const struct expected *ex
 		return false;
 	}
 	debug_build_id(file->elf, build_id);
-	if (*expected->build_id && strcmp(build_id, expected->build_id)) {
+	if (*expected->build_id && !build_id_equal(build_id, expected->build_id)) {
 		error_set(error, ESTALE, "%s has %s%s, not %s", file->path,
 			  *build_id ? "build id " : "no build id", build_id, expected->build_id);
 		return false;
@@ -263,18 +255,12 @@ static const char *directory(const struct debug_search *search, size_t i)
 	return search->directories ? search->directories[i] : DEBUG_DIRECTORY;
 }
 
-/* Validates a build ID, which becomes a part of a path. */
-static bool is_build_id(const char *id)
-{
-	return strlen(id) >= 3 && !id[strspn(id, "0123456789abcdef")];
-}
-
 int debug_file_by_build_id(const char *build_id, const struct debug_search *search, char **path)
 {
 	struct stat st;
 	int fd = -ENOENT;
 
-	for (size_t i = 0; is_build_id(build_id) && i < directory_count(search) && fd < 0; i++) {
+	for (size_t i = 0; build_id_valid(build_id) && i < directory_count(search) && fd < 0; i++) {
 		if (asprintf(path, "%s/.build-id/%.2s/%s.debug", directory(search, i), build_id,
 			     build_id + 2) < 0)
 			break;
@@ -292,7 +278,7 @@ static bool find_by_build_id(struct debug_files *files, struct debug_file *file,
 {
 	const char *id = expected->build_id;
 
-	if (!is_build_id(id))
+	if (!build_id_valid(id))
 		return false;
 	for (size_t i = 0; i < directory_count(search); i++) {
 		if (try_debug_file(files, file, expected, search, "%s/.build-id/%.2s/%s.debug",
@@ -398,6 +384,7 @@ static bool find_alt(struct debug_files *files, Elf *elf, const char *path,
 	const char *name, *end;
 	Elf_Scn *section;
 	Elf_Data *data;
+	size_t size;
 
 	section = find_section(elf, ".gnu_debugaltlink", &header);
 	if (!section)
@@ -409,12 +396,13 @@ static bool find_alt(struct debug_files *files, Elf *elf, const char *path,
 		set_problem(files, "%s has a broken .gnu_debugaltlink section", path);
 		return false;
 	}
-	build_id_text(end + 1, name + data->d_size - (end + 1), build_id);
-	expected.build_id = build_id;
-	if (!*build_id) {
+	size = (size_t)(name + data->d_size - (end + 1));
+	if (!size || size > BUILD_ID_BYTES_MAX) {
 		set_problem(files, "%s has a broken .gnu_debugaltlink section", path);
 		return false;
 	}
+	build_id_format(end + 1, size, build_id);
+	expected.build_id = build_id;
 	if (find_by_build_id(files, &files->alt, &expected, search) ||
 	    find_alt_by_name(files, path, &expected, name, search) ||
 	    fetch_file(files, &files->alt, &expected, search))
@@ -497,7 +485,7 @@ static int open_binary(struct debug_files *files, int fd, const char *path, stru
 	if (!files->binary.elf)
 		return -EINVAL;
 	debug_build_id(files->binary.elf, build_id);
-	if (*files->build_id && strcmp(files->build_id, build_id))
+	if (*files->build_id && !build_id_equal(files->build_id, build_id))
 		return error_set(error, ESTALE, "%s has %s%s, not %s: not taken", path,
 				 *build_id ? "build id " : "no build id", build_id,
 				 files->build_id);

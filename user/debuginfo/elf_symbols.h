@@ -10,11 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/build_id.h"
+
 struct error;
 typedef struct Elf Elf; /* of libelf */
-
-/* Size of the longest build ID: hex digits and the NUL. */
-#define BUILD_ID_SIZE 129u
 
 /* Contents of a file. All zero: nothing was read. */
 struct elf_file {

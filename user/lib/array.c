@@ -7,7 +7,7 @@
 
 #define CAPACITY_MIN 16
 
-/* A pointer of any type: `items` of array_reserve() is the address of one. */
+/* The `items` of array_reserve() is the address of a pointer of any type. */
 typedef void *any_pointer __attribute__((may_alias));
 
 int array_reserve(void *items, size_t *capacity, size_t count, size_t more, size_t size)
@@ -33,20 +33,20 @@ int array_reserve(void *items, size_t *capacity, size_t count, size_t more, size
 	return 0;
 }
 
-/* gcc's analyzer loses sight of what is stored at a variable index, and calls it leaked. */
+/* gcc's analyzer loses track of pointers stored at a variable index, and reports a leak. */
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
 #endif
 
-int array_add_string(char ***texts, size_t *capacity, size_t *count, const char *text)
+int array_add_string(char ***strings, size_t *capacity, size_t *count, const char *string)
 {
 	char *copy;
 
-	if (array_reserve(texts, capacity, *count, 1, sizeof(**texts)))
+	if (array_reserve(strings, capacity, *count, 1, sizeof(**strings)))
 		return -ENOMEM;
-	copy = strdup(text);
+	copy = strdup(string);
 	if (!copy)
 		return -ENOMEM;
-	(*texts)[(*count)++] = copy;
+	(*strings)[(*count)++] = copy;
 	return 0;
 }

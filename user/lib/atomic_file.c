@@ -26,7 +26,7 @@ static int open_in_place(struct atomic_file *file, struct error *error)
 	return 0;
 }
 
-/* Bytes of the target that are its directory, with the slash. */
+/* Returns the length of the directory in the path of the target, with the slash. */
 static int directory_length(const struct atomic_file *file)
 {
 	const char *slash = strrchr(file->target, '/');
@@ -34,7 +34,7 @@ static int directory_length(const struct atomic_file *file)
 	return slash ? (int)(slash - file->target) + 1 : 0;
 }
 
-/* mkostemp() would make it readable to its owner only, whatever the umask. */
+/* mkostemp() would create a file of mode 0600, whatever the umask. */
 static int create_name(struct atomic_file *file, const char *name)
 {
 	file->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -49,33 +49,33 @@ static int link_name(struct atomic_file *file, const char *name)
 	return linkat(AT_FDCWD, path, AT_FDCWD, name, AT_SYMLINK_FOLLOW) ? -errno : 0;
 }
 
-/* Gives the file a name in the directory of its target that nothing else has. */
+/* Gives the file an unused name in the directory of its target. */
 static int make_temporary(struct atomic_file *file,
 			  int (*make)(struct atomic_file *file, const char *name),
 			  struct error *error)
 {
 	uint64_t number;
-	int ret = -EEXIST;
+	int err = -EEXIST;
 	char *name;
 
-	for (int attempt = 0; attempt < NAME_ATTEMPTS && ret == -EEXIST; attempt++) {
+	for (int attempt = 0; attempt < NAME_ATTEMPTS && err == -EEXIST; attempt++) {
 		if (getrandom(&number, sizeof(number), 0) != sizeof(number))
 			return error_errno(error, errno, "%s", file->path);
 		if (asprintf(&name, "%.*s.stackbeat-%016" PRIx64 ".tmp", directory_length(file),
 			     file->target, number) < 0)
 			return error_errno(error, ENOMEM, "%s", file->path);
-		ret = make(file, name);
-		if (ret)
+		err = make(file, name);
+		if (err)
 			free(name);
 		else
 			file->temporary = name;
 	}
-	return ret ? error_errno(error, -ret, "%s", file->path) : 0;
+	return err ? error_errno(error, -err, "%s", file->path) : 0;
 }
 
 /*
- * A file that has no name until it is finished: nothing is left of it, whatever ends the process.
- * False where the file system has none, or it could not be named.
+ * Opens a file without a name: it disappears with the process. Returns false where the file system
+ * has no O_TMPFILE, or /proc is missing, without which the file can't be linked.
  */
 static bool open_nameless(struct atomic_file *file)
 {
@@ -105,7 +105,7 @@ static int open_file(struct atomic_file *file, struct error *error)
 			return error_errno(error, EISDIR, "%s", file->path);
 		if (!S_ISREG(status.st_mode))
 			return open_in_place(file, error);
-		/* A rename would replace a symbolic link, not what it names. */
+		/* A rename would replace a symbolic link, not its target. */
 		file->target = realpath(file->path, NULL);
 	} else {
 		file->target = strdup(file->path);
@@ -131,15 +131,15 @@ static void close_file(struct atomic_file *file)
 int atomic_file_create(struct atomic_file *file, const char *path, struct error *error)
 {
 	struct atomic_file new = {.fd = -1};
-	int ret;
+	int err;
 
 	new.path = strdup(path);
 	if (!new.path)
 		return error_errno(error, ENOMEM, "%s", path);
-	ret = open_file(&new, error);
-	if (ret) {
+	err = open_file(&new, error);
+	if (err) {
 		close_file(&new);
-		return ret;
+		return err;
 	}
 	*file = new;
 	return 0;
@@ -149,16 +149,16 @@ int atomic_file_check(const char *path, struct error *error)
 {
 	struct atomic_file file = {.fd = -1};
 	struct stat status;
-	int ret;
+	int err;
 
-	/* Who reads a pipe would take the end of a try for that of what he waits for. */
-	if (strcmp(path, "-") != 0 && !stat(path, &status) && !S_ISREG(status.st_mode) &&
+	/* Don't open a FIFO just to test it: its reader would see EOF. */
+	if (strcmp(path, "-") && !stat(path, &status) && !S_ISREG(status.st_mode) &&
 	    !S_ISDIR(status.st_mode))
 		return access(path, W_OK) ? error_errno(error, errno, "%s", path) : 0;
-	ret = atomic_file_create(&file, path, error);
-	if (!ret)
+	err = atomic_file_create(&file, path, error);
+	if (!err)
 		atomic_file_discard(&file);
-	return ret;
+	return err;
 }
 
 int atomic_file_write(struct atomic_file *file, const void *data, size_t size, struct error *error)
@@ -179,22 +179,22 @@ int atomic_file_write(struct atomic_file *file, const void *data, size_t size, s
 	return 0;
 }
 
-/* Pipes and devices can't be synchronized, and have no name to take. */
-static int synchronize(const struct atomic_file *file, struct error *error)
+/* Pipes and devices have no target, and can't be synchronized. */
+static int sync_to_disk(const struct atomic_file *file, struct error *error)
 {
 	if (file->target && !file->transient && fsync(file->fd))
 		return error_errno(error, errno, "%s", file->path);
 	return 0;
 }
 
-/* A link does not replace what is there: only a rename does. */
-static int finish(struct atomic_file *file, struct error *error)
+/* linkat() can't replace an existing file, rename() can. */
+static int rename_to_target(struct atomic_file *file, struct error *error)
 {
-	int ret = file->nameless ? make_temporary(file, link_name, error) : 0;
+	int err = file->nameless ? make_temporary(file, link_name, error) : 0;
 	int fd = file->fd;
 
-	if (ret)
-		return ret;
+	if (err)
+		return err;
 	file->fd = -1;
 	if (close(fd) && errno != EINTR)
 		return error_errno(error, errno, "%s", file->path);
@@ -205,20 +205,20 @@ static int finish(struct atomic_file *file, struct error *error)
 
 int atomic_file_commit(struct atomic_file *file, struct error *error)
 {
-	int ret = synchronize(file, error);
+	int err = sync_to_disk(file, error);
 	sigset_t all, old;
 
 	/* No signal ends the process while the file has a temporary name. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	if (!ret)
-		ret = finish(file, error);
-	if (ret)
+	if (!err)
+		err = rename_to_target(file, error);
+	if (err)
 		atomic_file_discard(file);
 	else
 		close_file(file);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return ret;
+	return err;
 }
 
 void atomic_file_discard(struct atomic_file *file)

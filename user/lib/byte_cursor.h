@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Reading bytes that are not trusted, in this machine's byte order. Reading
- * beyond the end gives 0 and marks the cursor as broken, for good: so a reader
- * may ask once, after several reads.
+ * Reads untrusted bytes in little-endian order. A read beyond the end returns 0 and marks the
+ * cursor as broken for good: a parser may check `broken` once, after several reads.
  */
 #ifndef STACKBEAT_LIB_BYTE_CURSOR_H
 #define STACKBEAT_LIB_BYTE_CURSOR_H
@@ -17,7 +16,7 @@ struct cursor {
 	bool broken;
 };
 
-/* A cursor at `offset` of `size` bytes; broken if it is not in them. */
+/* Returns a cursor at `offset` in `size` bytes; it is broken if `offset` is beyond them. */
 static inline struct cursor cursor_at(const void *bytes, size_t size, uint64_t offset)
 {
 	const unsigned char *start = bytes;
@@ -38,7 +37,7 @@ static inline void cursor_break(struct cursor *cursor)
 	cursor->broken = true;
 }
 
-/* False if there are not so many bytes. */
+/* Returns false, with the cursor broken, if fewer than `size` bytes are left. */
 static inline bool cursor_skip(struct cursor *cursor, uint64_t size)
 {
 	if (size > cursor_left(cursor)) {
@@ -49,7 +48,7 @@ static inline bool cursor_skip(struct cursor *cursor, uint64_t size)
 	return true;
 }
 
-/* A number of `size` bytes, at most 8; of little-endian machines, as all ours are. */
+/* Reads a number of `size` bytes, at most 8, on a little-endian machine: all supported ones are. */
 static inline uint64_t cursor_number(struct cursor *cursor, size_t size)
 {
 	const unsigned char *bytes = cursor->at;
@@ -100,7 +99,7 @@ static inline uint64_t cursor_u64(struct cursor *cursor)
 	return cursor_number(cursor, sizeof(uint64_t));
 }
 
-/* LEB128. What does not fit into 64 bits is cut. */
+/* Read LEB128 numbers. Bits above 64 are ignored. */
 static inline uint64_t cursor_uleb128(struct cursor *cursor)
 {
 	uint64_t value = 0;
@@ -134,10 +133,10 @@ static inline int64_t cursor_sleb128(struct cursor *cursor)
 	return (int64_t)value;
 }
 
-/* A text that ends with a NUL; NULL if none does. */
+/* Reads a NUL-terminated string; NULL, with the cursor broken, if there is no NUL. */
 static inline const char *cursor_text(struct cursor *cursor)
 {
-	const char *text = (const char *)cursor->at;
+	const char *string = (const char *)cursor->at;
 	const unsigned char *end = memchr(cursor->at, '\0', cursor_left(cursor));
 
 	if (!end) {
@@ -145,7 +144,7 @@ static inline const char *cursor_text(struct cursor *cursor)
 		return NULL;
 	}
 	cursor->at = end + 1;
-	return text;
+	return string;
 }
 
 #endif

@@ -15,11 +15,11 @@ int64_t clock_offset_in(const char *path, const char *clock)
 	int64_t offset = 0;
 	char line[128], *end;
 
-	/* A kernel may be built without time namespaces. */
+	/* Kernels without time namespaces have no such file. */
 	if (!file)
 		return 0;
 	while (fgets(line, sizeof(line), file)) {
-		if (strncmp(line, clock, length) == 0 && line[length] == ' ')
+		if (!strncmp(line, clock, length) && line[length] == ' ')
 			offset = strtoll(line + length, &end, 10) * NS_PER_SECOND +
 				 strtoll(end, NULL, 10);
 	}
@@ -27,7 +27,7 @@ int64_t clock_offset_in(const char *path, const char *clock)
 	return offset;
 }
 
-/* A process whose clocks are used stays in its time namespace. */
+/* Read once: this process does not change its time namespace. */
 static int64_t monotonic_offset, boottime_offset;
 
 static void read_offsets(void)

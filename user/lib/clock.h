@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Clocks, in nanoseconds. */
+/* Clocks in nanoseconds. */
 #ifndef STACKBEAT_LIB_CLOCK_H
 #define STACKBEAT_LIB_CLOCK_H
 
@@ -22,18 +22,22 @@ static inline int64_t now_ns(clockid_t clock)
 }
 
 /*
- * How far CLOCK_MONOTONIC or CLOCK_BOOTTIME is ahead, in the time namespace of this process, of
- * what it is in the kernel and thus in all that the module tells (time_namespaces(7)), in ns.
+ * Returns the offset (ns) of CLOCK_MONOTONIC or CLOCK_BOOTTIME in the time namespace of this
+ * process, see time_namespaces(7). The kernel's clocks, and the times in records of the module,
+ * are without it.
  */
 int64_t clock_offset_ns(clockid_t clock);
 
-/* The time of such a clock in the kernel. */
+/* Returns the time (ns) of such a clock in the kernel, without the offset. */
 static inline int64_t kernel_now_ns(clockid_t clock)
 {
 	return now_ns(clock) - clock_offset_ns(clock);
 }
 
-/* The offset of a clock in a file such as /proc/self/timens_offsets, in ns; 0: it has none. */
+/*
+ * Returns the offset (ns) of the clock named `clock` in a file like /proc/self/timens_offsets; 0
+ * if the file or its line is missing.
+ */
 int64_t clock_offset_in(const char *path, const char *clock);
 
 #endif

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "lib/error.h"
 
-#include "lib/utf8.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "lib/utf8.h"
 
 int error_set(struct error *error, int code, const char *format, ...)
 {
@@ -15,7 +15,7 @@ int error_set(struct error *error, int code, const char *format, ...)
 		va_start(args, format);
 		vsnprintf(error->text, sizeof(error->text), format, args);
 		va_end(args);
-		/* It may quote names from outside. */
+		/* The message may quote untrusted names. */
 		utf8_sanitize(error->text);
 	}
 	return -code;
@@ -34,7 +34,7 @@ int error_errno(struct error *error, int code, const char *format, ...)
 		va_end(args);
 		utf8_sanitize(error->text);
 		reason = strerror_r(code, buffer, sizeof(buffer));
-		/* Where there is not room for all, the reason is worth more. */
+		/* If both are too long, keep the reason. */
 		used = strlen(error->text);
 		room = sizeof(error->text) - sizeof(": ") - strlen(reason);
 		if (used > room)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Errors as one line for a person: what failed, on what, why, what to do.
+ * Error messages of one line: the operation, its object, the reason, and advice.
  *
- * A function that can fail for a reason that a person should read takes a
- * `struct error *` and returns a negative errno value; it never prints. Only
- * the cmd_*.c files print, once.
+ * A function takes a `struct error *` if its failures need a message, and returns a negative errno
+ * value; it never prints. Only the cmd_*.c files print, once.
  */
 #ifndef STACKBEAT_LIB_ERROR_H
 #define STACKBEAT_LIB_ERROR_H
@@ -14,14 +13,14 @@ struct error {
 };
 
 /*
- * Sets the text of `error` (printf-style, without a newline) and returns -code.
- * `code` is a positive errno value. `error` may be NULL. Control characters in
- * what is quoted become '?'; what is too long is cut.
+ * Sets the message of `error` (printf-style, without a newline) and returns -code. `code` is a
+ * positive errno value. `error` may be NULL. Control characters become '?'. A message that is too
+ * long is truncated.
  */
 int error_set(struct error *error, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* As error_set(), with ": " and the system's sentence for `code` appended, which is never cut. */
+/* Like error_set(), and appends ": " and strerror(code), which is never truncated. */
 int error_errno(struct error *error, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

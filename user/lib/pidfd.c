@@ -8,13 +8,13 @@
 
 bool process_exits_within(pid_t pid, int milliseconds)
 {
-	/* An id stays until the parent has looked; a pidfd tells. */
+	/* kill(pid, 0) succeeds for a zombie; a pidfd becomes readable at the exit. */
 	struct pollfd process = {.fd = pidfd_open(pid, 0), .events = POLLIN};
-	bool ends;
+	bool exited;
 
 	if (process.fd < 0)
 		return errno == ESRCH;
-	ends = poll(&process, 1, milliseconds) == 1;
+	exited = poll(&process, 1, milliseconds) == 1;
 	close(process.fd);
-	return ends;
+	return exited;
 }

@@ -6,8 +6,8 @@
 #include <sys/types.h>
 
 /*
- * Whether a process has ended, or does within so many milliseconds. Its parent may still have
- * to wait for it. False, too, where it can't be asked.
+ * Returns whether a process has exited, or exits within `milliseconds`. It may still be a zombie.
+ * Returns false, too, where pidfd_open() fails for another reason than a missing process.
  */
 bool process_exits_within(pid_t pid, int milliseconds);
 

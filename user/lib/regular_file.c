@@ -11,13 +11,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Opens for reading what was found, an fd of O_PATH, which is closed. */
+/* Opens the file of `found`, an fd of O_PATH, for reading, and closes `found`. */
 static int open_found(int found, struct stat *st)
 {
 	char found_path[64];
 	int fd;
 
-	if (fstat(found, st) != 0)
+	if (fstat(found, st))
 		fd = -errno;
 	else if (!S_ISREG(st->st_mode))
 		fd = -EINVAL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Opening files by paths from outside, where anything may lie: a FIFO, a device, a directory. */
+/* Opens files by untrusted paths, which may name a FIFO, a device, or a directory. */
 #ifndef STACKBEAT_LIB_REGULAR_FILE_H
 #define STACKBEAT_LIB_REGULAR_FILE_H
 
@@ -7,23 +7,22 @@
 #include <sys/stat.h>
 
 /*
- * Opens `path` for reading, if it is a regular file; nothing else is opened, so
- * that it can't block and has no side effects. `flags` is O_NOFOLLOW or 0. *st
- * becomes the state of the file. Returns an fd (close-on-exec), or a negative
- * errno value: -EINVAL where it is no regular file.
+ * Opens `path` for reading if it is a regular file. No other file is opened: the call can't block,
+ * and has no side effects on devices. `flags` is O_NOFOLLOW or 0. Sets *st to the status of the
+ * file. Returns an fd (close-on-exec), or a negative errno value: -EINVAL for other types of files.
  */
 int open_regular_file(const char *path, int flags, struct stat *st);
 
 /*
- * The same, as a process whose root is the directory `root` sees it: no symbolic link leads out of
- * there, nor does "..".
+ * Like open_regular_file(), with `path` resolved as in a chroot in the directory `root`: neither
+ * symbolic links nor ".." lead out of it.
  */
 int open_regular_file_in(const char *root, const char *path, int flags, struct stat *st);
 
 /*
- * Whether names from an open file may be kept for all that have its build id: only who could
- * change those anyway, this user or root, can have written it. Anybody can give a file of his own
- * the build id of another one, and a file system of his own (FUSE) can say that root has.
+ * Returns whether symbols of an open file may be cached under its build ID: only this user or root
+ * may be able to write the file. Other users can give their files the build ID of another file,
+ * and their file systems (FUSE) can report root as the owner.
  */
 bool file_is_trusted(int fd);
 

@@ -1,49 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "lib/string_table.h"
 
-#include "lib/array.h"
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/array.h"
+
 struct key {
-	const char *text;
+	const char *string;
 	size_t length;
 };
 
-static bool is_text(const void *context, uint32_t index, const void *key)
+static bool string_equal(const void *context, uint32_t index, const void *key)
 {
-	const char *text = ((const struct string_table *)context)->items[index];
+	const char *string = ((const struct string_table *)context)->items[index];
 	const struct key *wanted = key;
 
-	return strncmp(text, wanted->text, wanted->length) == 0 && !text[wanted->length];
+	return !strncmp(string, wanted->string, wanted->length) && !string[wanted->length];
 }
 
-uint32_t string_table_add(struct string_table *texts, const char *text, size_t length)
+uint32_t string_table_add(struct string_table *table, const char *string, size_t length)
 {
-	const struct key key = {text, strnlen(text, length)};
-	uint32_t hash = hash_bytes(HASH_START, text, key.length);
-	uint32_t index = hash_find(&texts->index, hash, is_text, texts, &key);
+	const struct key key = {string, strnlen(string, length)};
+	uint32_t hash = hash_bytes(HASH_START, string, key.length);
+	uint32_t index = hash_find(&table->index, hash, string_equal, table, &key);
 	char *copy;
 
 	if (index != HASH_NONE)
 		return index;
-	if (array_reserve(&texts->items, &texts->capacity, texts->count, 1, sizeof(char *)) != 0)
+	if (array_reserve(&table->items, &table->capacity, table->count, 1, sizeof(char *)))
 		return STRING_NONE;
-	copy = strndup(text, key.length);
-	if (!copy || hash_add(&texts->index, hash, (uint32_t)texts->count) != 0) {
+	copy = strndup(string, key.length);
+	if (!copy || hash_add(&table->index, hash, (uint32_t)table->count)) {
 		free(copy);
 		return STRING_NONE;
 	}
-	texts->items[texts->count] = copy;
-	return (uint32_t)texts->count++;
+	table->items[table->count] = copy;
+	return (uint32_t)table->count++;
 }
 
-void string_table_clear(struct string_table *texts)
+void string_table_clear(struct string_table *table)
 {
-	for (size_t i = 0; i < texts->count; i++)
-		free(texts->items[i]);
-	free(texts->items);
-	hash_clear(&texts->index);
-	*texts = (struct string_table){0};
+	for (size_t i = 0; i < table->count; i++)
+		free(table->items[i]);
+	free(table->items);
+	hash_clear(&table->index);
+	*table = (struct string_table){0};
 }

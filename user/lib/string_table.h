@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Texts, each of which is kept once, and has a number. */
+/* Interned strings: the table has one copy of each string, and numbers them from 0. */
 #ifndef STACKBEAT_LIB_STRING_TABLE_H
 #define STACKBEAT_LIB_STRING_TABLE_H
 
-#include "lib/hash.h"
-
 #include <stddef.h>
 #include <stdint.h>
+
+#include "lib/hash.h"
 
 #define STRING_NONE HASH_NONE
 
@@ -17,9 +17,13 @@ struct string_table {
 	struct hash index;
 };
 
-/* The number of a text of `length` bytes, added if need be; STRING_NONE: out of memory. */
-uint32_t string_table_add(struct string_table *texts, const char *text, size_t length);
+/*
+ * Returns the number of the string that ends at a NUL or after `length` bytes; adds a copy if it is
+ * missing. STRING_NONE: out of memory.
+ */
+uint32_t string_table_add(struct string_table *table, const char *string, size_t length);
 
-void string_table_clear(struct string_table *texts);
+/* Frees all strings; the table is empty then. */
+void string_table_clear(struct string_table *table);
 
 #endif

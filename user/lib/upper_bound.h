@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Search in tables that are sorted by an address. */
+/* Binary search in tables sorted by address. */
 #ifndef STACKBEAT_LIB_UPPER_BOUND_H
 #define STACKBEAT_LIB_UPPER_BOUND_H
 
@@ -8,9 +8,9 @@
 #include <string.h>
 
 /*
- * How many of the `count` elements of `size` bytes begin with an address, their
- * first member, that is not above `address`. The last of these is the only one
- * that can hold it, if the elements do not overlap.
+ * Returns the number of elements, of `count` elements of `size` bytes, with a start not above
+ * `address`. The start is the first member (uint64_t) of an element. If ranges of elements do not
+ * overlap, only the last of these can contain `address`.
  */
 static inline size_t upper_bound(const void *elements, size_t count, size_t size, uint64_t address)
 {

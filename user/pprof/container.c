@@ -8,9 +8,11 @@
 #define HEX_DIGITS "0123456789abcdef"
 #define RUNTIME_ID_LENGTH 64
 #define POD_UID_LENGTH 36
-#define POD_HASH_LENGTH 32 /* the kubelet's own pods, from files, have a hash for a uid */
+#define POD_HASH_LENGTH                                                                            \
+	32 /* static pods, which the kubelet reads from files, have a hash as uid                  \
+	    */
 
-/* What a part of a path can name: the greater one is the better answer. */
+/* Kinds of owners that a part of a path can name, in order of preference. */
 enum owner { OWNER_NONE, OWNER_UNIT, OWNER_POD, OWNER_CONTAINER };
 
 static bool has_prefix(const char *text, const char *prefix)
@@ -18,25 +20,22 @@ static bool has_prefix(const char *text, const char *prefix)
 	return !strncmp(text, prefix, strlen(prefix));
 }
 
-/* Where `suffix` begins at the end of `text`, with something before it; or NULL. */
+/* Returns where `suffix` begins at the end of a longer `text`; NULL if `text` has another end. */
 static const char *find_suffix(const char *text, const char *suffix)
 {
 	size_t length = strlen(text), end = strlen(suffix);
 
-	if (length <= end || strcmp(text + length - end, suffix) != 0)
+	if (length <= end || strcmp(text + length - end, suffix))
 		return NULL;
 	return text + length - end;
 }
 
-static void copy(char id[CONTAINER_ID_SIZE], const char *text, size_t length)
+static void copy_id(char id[CONTAINER_ID_SIZE], const char *text, size_t length)
 {
 	snprintf(id, CONTAINER_ID_SIZE, "%.*s", (int)length, text);
 }
 
-/*
- * [RUNTIME-]ID[.scope], or SLICE:RUNTIME:ID, as containerd makes of a name for systemd
- * where it does not talk to systemd.
- */
+/* [RUNTIME-]ID[.scope], or SLICE:RUNTIME:ID, which containerd writes if it does not use systemd. */
 static bool find_runtime_id(const char *name, char id[CONTAINER_ID_SIZE])
 {
 	const char *end = find_suffix(name, ".scope");
@@ -51,8 +50,8 @@ static bool find_runtime_id(const char *name, char id[CONTAINER_ID_SIZE])
 		return false;
 	if (start > name && start[-1] != '-' && start[-1] != ':')
 		return false;
-	copy(id, start, RUNTIME_ID_LENGTH);
-	/* Podman and CRI-O have a scope beside each container for the process that watches it. */
+	copy_id(id, start, RUNTIME_ID_LENGTH);
+	/* Podman and CRI-O have a scope beside each container for its monitor. */
 	return !memmem(name, (size_t)(start - name), "conmon-", strlen("conmon-"));
 }
 
@@ -63,7 +62,7 @@ static int hex_value(char digit)
 	return found ? (int)(found - HEX_DIGITS) : -1;
 }
 
-/* The byte that \x2d and the like at `text` stand for; NUL where there is none. */
+/* Decodes an escape like \x2d at `text`; NUL if there is none. */
 static char escaped_byte(const char *text, const char *end)
 {
 	int high, low;
@@ -77,8 +76,8 @@ static char escaped_byte(const char *text, const char *end)
 	return (char)(high * 16 + low);
 }
 
-/* Takes back what systemd does to a name to make it part of a unit's. */
-static void unescape(const char *text, size_t length, char id[CONTAINER_ID_SIZE])
+/* Decodes the escapes of systemd in the name of a unit. */
+static void unescape_unit(const char *text, size_t length, char id[CONTAINER_ID_SIZE])
 {
 	const char *end = text + length;
 
@@ -95,7 +94,7 @@ static void unescape(const char *text, size_t length, char id[CONTAINER_ID_SIZE]
 	*id = '\0';
 }
 
-/* A machine: a scope of systemd-machined, or the service that starts one by itself. */
+/* The name of a machine, from a scope of systemd-machined or a service that starts it. */
 static bool find_machine(const char *name, char id[CONTAINER_ID_SIZE])
 {
 	static const struct {
@@ -110,23 +109,23 @@ static bool find_machine(const char *name, char id[CONTAINER_ID_SIZE])
 		const char *end = find_suffix(name, forms[i].suffix);
 
 		if (has_prefix(name, forms[i].prefix) && end > start) {
-			unescape(start, (size_t)(end - start), id);
+			unescape_unit(start, (size_t)(end - start), id);
 			return true;
 		}
 	}
 	return false;
 }
 
-/* lxc.payload.NAME; lxc.payload/NAME before LXC 4.0; lxc/NAME where a distribution wants it. */
+/* lxc.payload.NAME; lxc.payload/NAME before LXC 4.0; lxc/NAME in some distributions. */
 static bool find_lxc_name(const char *name, const char *parent, char id[CONTAINER_ID_SIZE])
 {
 	static const char payload[] = "lxc.payload.";
 
 	if (has_prefix(name, payload) && name[strlen(payload)])
 		name += strlen(payload);
-	else if (strcmp(parent, "lxc.payload") != 0 && strcmp(parent, "lxc") != 0)
+	else if (strcmp(parent, "lxc.payload") && strcmp(parent, "lxc"))
 		return false;
-	copy(id, name, strlen(name));
+	copy_id(id, name, strlen(name));
 	return true;
 }
 
@@ -161,9 +160,9 @@ static bool find_pod_uid(const char *name, char id[CONTAINER_ID_SIZE])
 		return false;
 	start += strlen("pod");
 	length = pod_uid_length(start);
-	if (!length || (start[length] && strcmp(start + length, ".slice") != 0))
+	if (!length || (start[length] && strcmp(start + length, ".slice")))
 		return false;
-	copy(id, start, length);
+	copy_id(id, start, length);
 	for (char *next = id; (next = strchr(next, '_')); next++)
 		*next = '-';
 	return true;
@@ -173,12 +172,12 @@ static bool find_unit(const char *name, char id[CONTAINER_ID_SIZE])
 {
 	static const char *const types[] = {".service", ".scope", ".socket", ".mount", ".swap"};
 
-	/* systemd puts this before what could be taken for a file of the control group. */
+	/* systemd prefixes names that could conflict with files of the control group. */
 	if (*name == '_')
 		name++;
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		if (find_suffix(name, types[i])) {
-			copy(id, name, strlen(name));
+			copy_id(id, name, strlen(name));
 			return true;
 		}
 	}
@@ -196,7 +195,7 @@ static enum owner find_owner(const char *name, const char *parent, char id[CONTA
 
 void container_id(const char *path, char id[CONTAINER_ID_SIZE])
 {
-	char names[2][CONTAINER_ID_SIZE] = {"", ""}; /* this part of the path, and the one before */
+	char names[2][CONTAINER_ID_SIZE] = {"", ""}; /* this part of the path, and its parent */
 	char found[CONTAINER_ID_SIZE];
 	enum owner best = OWNER_NONE;
 	size_t length;
@@ -207,12 +206,12 @@ void container_id(const char *path, char id[CONTAINER_ID_SIZE])
 
 		path += strspn(path, "/");
 		length = strcspn(path, "/");
-		/* No directory has a longer name. */
-		copy(names[i], path, length < CONTAINER_ID_SIZE ? length : 0);
+		/* Directories have shorter names. */
+		copy_id(names[i], path, length < CONTAINER_ID_SIZE ? length : 0);
 		owner = find_owner(names[i], names[!i], found);
 		if (owner != OWNER_NONE && owner >= best) {
 			best = owner;
-			copy(id, found, strlen(found));
+			copy_id(id, found, strlen(found));
 		}
 	}
 }

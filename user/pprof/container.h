@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Which container a control group belongs to, told by its path. */
+/* Finds the container of a control group by its path. */
 #ifndef STACKBEAT_PPROF_CONTAINER_H
 #define STACKBEAT_PPROF_CONTAINER_H
 
-#define CONTAINER_ID_SIZE 256 /* bytes of the longest id with its NUL */
+#define CONTAINER_ID_SIZE 256 /* bytes of the longest id, with its NUL */
 
 /*
- * Puts into `id` what the owner of the control group at `path` (from the root of the
- * hierarchy of version 2) is known by; "" where nothing tells. It is, of the innermost
- * part of the path that names one,
- *	the id of a container of docker, containerd, podman or CRI-O, 64 hex digits; the
- *	name of one of LXC, or of a machine of systemd-machined
- * or, in none of these, the uid of a pod of Kubernetes
- * or, in none, the name of the unit of systemd: a service, scope, socket, mount or swap.
- * What watches over a container from outside (conmon, lxc.monitor) is not in it.
- * The path may be any bytes, and so may the id.
+ * Sets `id` to the owner of the control group at `path`, a path from the root of the cgroup v2
+ * hierarchy; "" if the path names no owner. The owner is the first of these that is in the path:
+ *	a container: the id (64 hex digits) of docker, containerd, podman or CRI-O, or the name
+ *	of a container of LXC or of a machine of systemd-machined
+ *	a pod of Kubernetes: its uid
+ *	a unit of systemd: the name of a service, scope, socket, mount or swap
+ * If the path has several of one kind, the innermost counts. Monitors of a container outside of it
+ * (conmon, lxc.monitor) do not belong to it. The path is untrusted: it may have any bytes, and so
+ * may the id.
  */
 void container_id(const char *path, char id[CONTAINER_ID_SIZE]);
 

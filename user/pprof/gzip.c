@@ -51,7 +51,7 @@ static void compress_input(struct gzip_writer *writer, int flush)
 	do {
 		stream->next_out = writer->output;
 		stream->avail_out = CHUNK;
-		/* It can't fail: the stream is sound, and there is room for output. */
+		/* deflate() can't fail: the state is valid, and there is room for output. */
 		deflate(stream, flush);
 		writer->result = atomic_file_write(writer->file, writer->output,
 						   CHUNK - stream->avail_out, writer->error);
@@ -102,7 +102,7 @@ struct output {
 	size_t size, capacity, limit;
 };
 
-/* Expands what it can in one step. Returns 0, 1 at the end of a stream, or an error. */
+/* Expands one chunk. Returns 0, 1 at the end of a stream, or a negative errno value. */
 static int expand_step(z_stream *stream, struct output *output, const char *name,
 		       struct error *error)
 {
@@ -128,7 +128,7 @@ static int expand_step(z_stream *stream, struct output *output, const char *name
 	if (result == Z_OK)
 		return 0;
 	if (result == Z_BUF_ERROR)
-		return error_set(error, EBADMSG, "%s: cut short: its gzip stream has no end", name);
+		return error_set(error, EBADMSG, "%s: truncated: its gzip stream has no end", name);
 	return error_set(error, EBADMSG, "%s: damaged: its gzip stream is broken (%s)", name,
 			 stream->msg ? stream->msg : "no reason given");
 }
@@ -136,15 +136,15 @@ static int expand_step(z_stream *stream, struct output *output, const char *name
 static int expand_streams(z_stream *stream, struct output *output, const char *name,
 			  struct error *error)
 {
-	int ret;
+	int err;
 
 	do {
-		ret = expand_step(stream, output, name, error);
-		if (ret < 0)
-			return ret;
-		if (ret && stream->avail_in)
+		err = expand_step(stream, output, name, error);
+		if (err < 0)
+			return err;
+		if (err && stream->avail_in)
 			inflateReset(stream);
-	} while (!ret || stream->avail_in);
+	} while (!err || stream->avail_in);
 	return 0;
 }
 
@@ -153,18 +153,18 @@ int gzip_expand(const void *data, size_t size, size_t limit, const char *name, v
 {
 	struct output output = {.limit = limit};
 	z_stream stream = {.next_in = (unsigned char *)data};
-	int ret;
+	int err;
 
 	if (size > UINT_MAX)
 		return error_errno(error, EFBIG, "%s", name);
 	stream.avail_in = size;
 	if (inflateInit2(&stream, WINDOW_BITS) != Z_OK)
 		return error_errno(error, ENOMEM, "%s", name);
-	ret = expand_streams(&stream, &output, name, error);
+	err = expand_streams(&stream, &output, name, error);
 	inflateEnd(&stream);
-	if (ret) {
+	if (err) {
 		free(output.bytes);
-		return ret;
+		return err;
 	}
 	*expanded = output.bytes;
 	*expanded_size = output.size;

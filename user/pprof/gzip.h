@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* gzip: a stream into a file, and a whole file into memory. */
+/* gzip: compresses a stream into a file, and expands a file into memory. */
 #ifndef STACKBEAT_PPROF_GZIP_H
 #define STACKBEAT_PPROF_GZIP_H
 
@@ -13,26 +13,27 @@
 struct gzip_writer;
 
 /*
- * Begins a gzip stream into `file`, which must outlive it, as must `error`: it gets the
- * text of the first failure. Returns NULL when there is no memory.
+ * Begins a gzip stream into `file`. The first failure sets the message of `error`. Both must
+ * outlive the writer, which the caller frees. Returns NULL when memory runs out.
  */
 struct gzip_writer *gzip_writer_new(struct atomic_file *file, struct error *error);
 
-/* Adds `data`. A failure shows in gzip_writer_finish(). */
+/* Compresses `data`. gzip_writer_finish() returns its failures. */
 void gzip_write(struct gzip_writer *writer, const void *data, size_t size);
 
-/* Ends the stream. Returns 0 or the first failure, a negative errno value. */
+/* Ends the stream. Returns 0 or the negative errno value of the first failure. */
 int gzip_writer_finish(struct gzip_writer *writer);
 
+/* Frees the writer, which may be NULL, but not its file. */
 void gzip_writer_free(struct gzip_writer *writer);
 
-/* Tells whether `data` begins as gzip does. */
+/* Returns whether `data` begins with the magic bytes of gzip. */
 bool gzip_detect(const void *data, size_t size);
 
 /*
- * Expands `data`, one gzip stream or several in a row, into *expanded, which the caller
- * frees, and *expanded_size. Returns 0, -ENOMEM, -EFBIG if that would be more than `limit`
- * bytes, or -EBADMSG if it is damaged or cut short. `name` is what errors call it.
+ * Expands `data`, one or several gzip streams, into *expanded, which the caller frees, of
+ * *expanded_size bytes. Returns 0; -ENOMEM; -EFBIG for more than `limit` expanded bytes; or
+ * -EBADMSG for damaged or truncated data. `name` is the name of the data in messages.
  */
 int gzip_expand(const void *data, size_t size, size_t limit, const char *name, void **expanded,
 		size_t *expanded_size, struct error *error);

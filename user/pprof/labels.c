@@ -9,7 +9,7 @@
 #include "lib/error.h"
 #include "lib/utf8.h"
 
-#define RESERVED_PREFIX "pprof::" /* of what pprof adds by itself */
+#define RESERVED_PREFIX "pprof::" /* of labels that pprof adds */
 
 static const char *const names[LABEL_COUNT] = {
 	[LABEL_COMM] = "comm",
@@ -22,11 +22,11 @@ static const char *const names[LABEL_COUNT] = {
 	[LABEL_TRUNCATED] = LABEL_TRUNCATED_KEY,
 };
 
-/* Comes with the process id. */
+/* Added with LABEL_PID. */
 static const char ns_pid[] = "nspid";
 
-/* Returns LABEL_COUNT when there is no such label. */
-static enum label find_label(const char *name, size_t length)
+/* Returns the label with this key, or LABEL_COUNT. */
+static enum label label_by_key(const char *name, size_t length)
 {
 	enum label label;
 
@@ -51,7 +51,7 @@ int labels_choose(struct labels *labels, const char *list, struct error *error)
 	}
 	do {
 		size_t length = strcspn(list, ",");
-		enum label label = find_label(list, length);
+		enum label label = label_by_key(list, length);
 
 		if (label == LABEL_COUNT)
 			return error_set(
@@ -70,7 +70,7 @@ static int check_key(const struct labels *labels, const char *key, struct error 
 {
 	if (!utf8_valid(key))
 		return error_set(error, EINVAL, "--label: the key '%s' is not UTF-8", key);
-	if (find_label(key, strlen(key)) != LABEL_COUNT || !strcmp(key, ns_pid))
+	if (label_by_key(key, strlen(key)) != LABEL_COUNT || !strcmp(key, ns_pid))
 		return error_set(error, EINVAL, "--label: '%s' is a label of stackbeat's own", key);
 	if (!strncmp(key, RESERVED_PREFIX, strlen(RESERVED_PREFIX)))
 		return error_set(error, EINVAL, "--label: '%s': " RESERVED_PREFIX " is pprof's own",
@@ -82,31 +82,31 @@ static int check_key(const struct labels *labels, const char *key, struct error 
 	return 0;
 }
 
-int labels_add(struct labels *labels, const char *text, struct error *error)
+int labels_add(struct labels *labels, const char *string, struct error *error)
 {
-	size_t length = strcspn(text, "=");
+	size_t length = strcspn(string, "=");
 	char key[LABEL_KEY_SIZE];
 	int err;
 
-	if (!length || !text[length] || !text[length + 1])
-		return error_set(error, EINVAL, "--label: '%s' is not KEY=VALUE", text);
+	if (!length || !string[length] || !string[length + 1])
+		return error_set(error, EINVAL, "--label: '%s' is not KEY=VALUE", string);
 	if (length >= LABEL_KEY_SIZE)
 		return error_set(error, EINVAL, "--label: the key is longer than %u bytes",
 				 LABEL_KEY_SIZE - 1);
 	if (labels->added_count == LABELS_ADDED_MAX)
 		return error_set(error, EINVAL, "--label: more than %u labels", LABELS_ADDED_MAX);
-	snprintf(key, sizeof(key), "%.*s", (int)length, text);
+	snprintf(key, sizeof(key), "%.*s", (int)length, string);
 	err = check_key(labels, key, error);
 	if (err)
 		return err;
-	if (!utf8_valid(text + length + 1))
+	if (!utf8_valid(string + length + 1))
 		return error_set(error, EINVAL, "--label: the value of '%s' is not UTF-8", key);
 	strcpy(labels->added[labels->added_count].key, key);
-	labels->added[labels->added_count++].value = text + length + 1;
+	labels->added[labels->added_count++].value = string + length + 1;
 	return 0;
 }
 
-static bool has(uint32_t chosen, enum label label)
+static bool is_chosen(uint32_t chosen, enum label label)
 {
 	return chosen & LABEL_SET(label);
 }
@@ -115,24 +115,24 @@ void label_origin(uint32_t chosen, const char *process_comm, const struct stackb
 		  struct label_origin *origin)
 {
 	bool first = sample->pid == sample->tid;
-	/* A process has the name of its first thread. */
-	bool thread = has(chosen, LABEL_COMM) && (first || !*process_comm);
+	/* The name of a process is the name of its first thread. */
+	bool thread = is_chosen(chosen, LABEL_COMM) && (first || !*process_comm);
 
 	memset(origin, 0, sizeof(*origin));
-	if (has(chosen, LABEL_PID))
+	if (is_chosen(chosen, LABEL_PID))
 		origin->pid = sample->pid;
-	if (has(chosen, LABEL_TID))
+	if (is_chosen(chosen, LABEL_TID))
 		origin->tid = sample->tid;
-	if (has(chosen, LABEL_CPU))
+	if (is_chosen(chosen, LABEL_CPU))
 		origin->cpu = sample->cpu;
-	if (has(chosen, LABEL_COMM))
+	if (is_chosen(chosen, LABEL_COMM))
 		origin->first = first;
-	if (has(chosen, LABEL_THREAD) || thread)
+	if (is_chosen(chosen, LABEL_THREAD) || thread)
 		memcpy(origin->thread, sample->comm,
 		       strnlen(sample->comm, sizeof(origin->thread) - 1));
 }
 
-static void add_text(struct label_values *values, const char *key, const char *text)
+static void add_string(struct label_values *values, const char *key, const char *text)
 {
 	if (*text)
 		values->items[values->count++] = (struct pprof_label){.key = key, .text = text};
@@ -140,7 +140,7 @@ static void add_text(struct label_values *values, const char *key, const char *t
 
 static void add_number(struct label_values *values, const char *key, uint32_t number)
 {
-	/* A 0 without a unit is no label for the readers of pprof, and there is a CPU 0. */
+	/* pprof ignores numeric labels of value 0 without a unit, like CPU 0. */
 	values->items[values->count++] =
 		(struct pprof_label){.key = key, .number = number, .unit = key};
 }
@@ -156,26 +156,26 @@ void label_values(const struct labels *labels, const struct label_origin *origin
 	uint32_t chosen = labels->chosen;
 
 	values->count = 0;
-	if (has(chosen, LABEL_COMM))
-		add_text(values, names[LABEL_COMM], comm_of(origin, process));
-	if (has(chosen, LABEL_THREAD))
-		add_text(values, names[LABEL_THREAD], origin->thread);
-	if (has(chosen, LABEL_PID))
+	if (is_chosen(chosen, LABEL_COMM))
+		add_string(values, names[LABEL_COMM], comm_of(origin, process));
+	if (is_chosen(chosen, LABEL_THREAD))
+		add_string(values, names[LABEL_THREAD], origin->thread);
+	if (is_chosen(chosen, LABEL_PID))
 		add_number(values, names[LABEL_PID], origin->pid);
-	if (has(chosen, LABEL_PID) && process->ns_pid && process->ns_pid != origin->pid)
+	if (is_chosen(chosen, LABEL_PID) && process->ns_pid && process->ns_pid != origin->pid)
 		add_number(values, ns_pid, process->ns_pid);
-	if (has(chosen, LABEL_TID))
+	if (is_chosen(chosen, LABEL_TID))
 		add_number(values, names[LABEL_TID], origin->tid);
-	if (has(chosen, LABEL_CPU))
+	if (is_chosen(chosen, LABEL_CPU))
 		add_number(values, names[LABEL_CPU], origin->cpu);
-	if (has(chosen, LABEL_CGROUP))
-		add_text(values, names[LABEL_CGROUP], process->cgroup_path);
-	if (has(chosen, LABEL_CONTAINER)) {
+	if (is_chosen(chosen, LABEL_CGROUP))
+		add_string(values, names[LABEL_CGROUP], process->cgroup_path);
+	if (is_chosen(chosen, LABEL_CONTAINER)) {
 		container_id(process->cgroup_path, values->container);
-		add_text(values, names[LABEL_CONTAINER], values->container);
+		add_string(values, names[LABEL_CONTAINER], values->container);
 	}
-	if (has(chosen, LABEL_TRUNCATED))
-		add_text(values, names[LABEL_TRUNCATED], process->truncated);
+	if (is_chosen(chosen, LABEL_TRUNCATED))
+		add_string(values, names[LABEL_TRUNCATED], process->truncated);
 	for (size_t i = 0; i < labels->added_count; i++)
-		add_text(values, labels->added[i].key, labels->added[i].value);
+		add_string(values, labels->added[i].key, labels->added[i].value);
 }

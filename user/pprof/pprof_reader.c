@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
+#include "pprof/pprof_reader.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,21 +12,21 @@
 #include <unistd.h>
 
 #include "lib/array.h"
+#include "lib/error.h"
 #include "lib/utf8.h"
 #include "pprof/gzip.h"
-#include "pprof/pprof_writer.h"
 
 #define READ_CHUNK (1u << 20)
 
-/* A profile while it is checked. `name` and `error` are for bad(). */
+/* A profile that is being verified. `name` and `error` are for report_invalid(). */
 struct check {
 	Perftools__Profiles__Profile *message;
 	const char *name;
 	struct error *error;
 };
 
-__attribute__((format(printf, 2, 3))) static int bad(const struct check *check, const char *format,
-						     ...)
+__attribute__((format(printf, 2, 3))) static int report_invalid(const struct check *check,
+								const char *format, ...)
 {
 	char reason[256];
 	va_list args;
@@ -35,10 +37,10 @@ __attribute__((format(printf, 2, 3))) static int bad(const struct check *check, 
 	return error_set(check->error, EBADMSG, "%s: not a pprof profile: %s", check->name, reason);
 }
 
-/* Finds the number of an id, from 1 in the order of the table. */
+/* Maps an id to a new one, from 1 in the order of the table. */
 struct id_entry {
 	uint64_t id;
-	uint64_t number;
+	uint64_t new_id;
 };
 
 struct id_map {
@@ -53,24 +55,24 @@ static int compare_ids(const void *left, const void *right)
 	return (a->id > b->id) - (a->id < b->id);
 }
 
-static uint64_t id_number(const struct id_map *map, uint64_t id)
+static uint64_t find_new_id(const struct id_map *map, uint64_t id)
 {
 	struct id_entry key = {.id = id}, *found;
 
-	/* Most writers count from 1. */
+	/* Fast path: most writers number ids from 1. */
 	if (id && id <= map->count && map->entries[id - 1].id == id)
-		return map->entries[id - 1].number;
+		return map->entries[id - 1].new_id;
 	found = bsearch(&key, map->entries, map->count, sizeof(key), compare_ids);
-	return found ? found->number : 0;
+	return found ? found->new_id : 0;
 }
 
 /*
- * Numbers the ids of a table, of which `id_of` gives the one at an index, and gives the
- * entries of the table those numbers for ids.
+ * Renumbers the ids of a table of `count` entries from 1, and sets `map` to find the new ids.
+ * `id_of` returns the id at an index. Returns 0 or a negative errno value.
  */
-static int number_ids(const struct check *check, const char *what, size_t count,
-		      uint64_t *(*id_of)(Perftools__Profiles__Profile *, size_t),
-		      struct id_map *map)
+static int renumber_ids(const struct check *check, const char *what, size_t count,
+			uint64_t *(*id_of)(Perftools__Profiles__Profile *, size_t),
+			struct id_map *map)
 {
 	uint64_t *id;
 	size_t i;
@@ -82,14 +84,15 @@ static int number_ids(const struct check *check, const char *what, size_t count,
 	for (i = 0; i < count; i++) {
 		id = id_of(check->message, i);
 		if (!*id)
-			return bad(check, "a %s has the reserved id 0", what);
+			return report_invalid(check, "a %s has the reserved id 0", what);
 		map->entries[i] = (struct id_entry){*id, i + 1};
 		*id = i + 1;
 	}
 	qsort(map->entries, count, sizeof(*map->entries), compare_ids);
 	for (i = 1; i < count; i++)
 		if (map->entries[i].id == map->entries[i - 1].id)
-			return bad(check, "two %ss have the id %" PRIu64, what, map->entries[i].id);
+			return report_invalid(check, "two %ss have the id %" PRIu64, what,
+					      map->entries[i].id);
 	return 0;
 }
 
@@ -114,12 +117,12 @@ static int check_string_table(const struct check *check)
 	size_t i;
 
 	if (!message->n_string_table)
-		return bad(check, "it has no string table");
+		return report_invalid(check, "it has no string table");
 	if (*message->string_table[0])
-		return bad(check, "its string 0 is not empty");
+		return report_invalid(check, "its string 0 is not empty");
 	for (i = 0; i < message->n_string_table; i++)
 		if (!utf8_valid(message->string_table[i]))
-			return bad(check, "its string %zu is not UTF-8", i);
+			return report_invalid(check, "its string %zu is not UTF-8", i);
 	return 0;
 }
 
@@ -139,18 +142,18 @@ static int check_head(const struct check *check)
 	size_t i;
 
 	if (!message->n_sample_type)
-		return bad(check, "it has no sample type");
+		return report_invalid(check, "it has no sample type");
 	for (i = 0; i < message->n_sample_type; i++)
 		if (!is_value_type(check, message->sample_type[i]))
-			return bad(check, "sample type %zu names no string", i);
+			return report_invalid(check, "sample type %zu names no string", i);
 	if (message->period_type && !is_value_type(check, message->period_type))
-		return bad(check, "its period type names no string");
+		return report_invalid(check, "its period type names no string");
 	if (!is_string(check, message->drop_frames) || !is_string(check, message->keep_frames) ||
 	    !is_string(check, message->default_sample_type) || !is_string(check, message->doc_url))
-		return bad(check, "its head names no string");
+		return report_invalid(check, "its head names no string");
 	for (i = 0; i < message->n_comment; i++)
 		if (!is_string(check, message->comment[i]))
-			return bad(check, "comment %zu names no string", i);
+			return report_invalid(check, "comment %zu names no string", i);
 	return 0;
 }
 
@@ -162,7 +165,8 @@ static int check_mappings(const struct check *check)
 	for (i = 0; i < check->message->n_mapping; i++) {
 		mapping = check->message->mapping[i];
 		if (!is_string(check, mapping->filename) || !is_string(check, mapping->build_id))
-			return bad(check, "mapping %" PRIu64 " names no string", mapping->id);
+			return report_invalid(check, "mapping %" PRIu64 " names no string",
+					      mapping->id);
 	}
 	return 0;
 }
@@ -176,7 +180,8 @@ static int check_functions(const struct check *check)
 		function = check->message->function[i];
 		if (!is_string(check, function->name) || !is_string(check, function->system_name) ||
 		    !is_string(check, function->filename))
-			return bad(check, "function %" PRIu64 " names no string", function->id);
+			return report_invalid(check, "function %" PRIu64 " names no string",
+					      function->id);
 	}
 	return 0;
 }
@@ -190,17 +195,19 @@ static int resolve_locations(const struct check *check, const struct id_map *map
 	for (i = 0; i < check->message->n_location; i++) {
 		location = check->message->location[i];
 		if (location->mapping_id) {
-			location->mapping_id = id_number(mappings, location->mapping_id);
+			location->mapping_id = find_new_id(mappings, location->mapping_id);
 			if (!location->mapping_id)
-				return bad(check, "location %zu has a mapping that is not there",
-					   i + 1);
+				return report_invalid(
+					check, "location %zu has a mapping that is not there",
+					i + 1);
 		}
 		for (j = 0; j < location->n_line; j++) {
 			location->line[j]->function_id =
-				id_number(functions, location->line[j]->function_id);
+				find_new_id(functions, location->line[j]->function_id);
 			if (!location->line[j]->function_id)
-				return bad(check, "location %zu has a function that is not there",
-					   i + 1);
+				return report_invalid(
+					check, "location %zu has a function that is not there",
+					i + 1);
 		}
 	}
 	return 0;
@@ -216,7 +223,8 @@ static int check_labels(const struct check *check, const Perftools__Profiles__Sa
 		label = sample->label[i];
 		if (!is_string(check, label->key) || !is_string(check, label->str) ||
 		    !is_string(check, label->num_unit))
-			return bad(check, "a label of sample %zu names no string", number);
+			return report_invalid(check, "a label of sample %zu names no string",
+					      number);
 	}
 	return 0;
 }
@@ -227,12 +235,13 @@ static int resolve_sample(const struct check *check, const struct id_map *locati
 	size_t i;
 
 	if (sample->n_value != check->message->n_sample_type)
-		return bad(check, "sample %zu has %zu values for %zu sample types", index + 1,
-			   sample->n_value, check->message->n_sample_type);
+		return report_invalid(check, "sample %zu has %zu values for %zu sample types",
+				      index + 1, sample->n_value, check->message->n_sample_type);
 	for (i = 0; i < sample->n_location_id; i++) {
-		sample->location_id[i] = id_number(locations, sample->location_id[i]);
+		sample->location_id[i] = find_new_id(locations, sample->location_id[i]);
 		if (!sample->location_id[i])
-			return bad(check, "sample %zu has a location that is not there", index + 1);
+			return report_invalid(check, "sample %zu has a location that is not there",
+					      index + 1);
 	}
 	return check_labels(check, sample, index + 1);
 }
@@ -240,24 +249,24 @@ static int resolve_sample(const struct check *check, const struct id_map *locati
 static int resolve_samples(const struct check *check, const struct id_map *locations)
 {
 	size_t i;
-	int ret = 0;
+	int err = 0;
 
-	for (i = 0; i < check->message->n_sample && !ret; i++)
-		ret = resolve_sample(check, locations, i);
-	return ret;
+	for (i = 0; i < check->message->n_sample && !err; i++)
+		err = resolve_sample(check, locations, i);
+	return err;
 }
 
 static int check_message(const struct check *check)
 {
 	const Perftools__Profiles__Profile *message = check->message;
 	struct id_map mappings = {0}, functions = {0}, locations = {0};
-	int ret;
+	int err;
 
-	ret = check_string_table(check) ?:
+	err = check_string_table(check) ?:
 	      check_head(check) ?:
-	      number_ids(check, "mapping", message->n_mapping, mapping_id, &mappings) ?:
-	      number_ids(check, "function", message->n_function, function_id, &functions) ?:
-	      number_ids(check, "location", message->n_location, location_id, &locations) ?:
+	      renumber_ids(check, "mapping", message->n_mapping, mapping_id, &mappings) ?:
+	      renumber_ids(check, "function", message->n_function, function_id, &functions) ?:
+	      renumber_ids(check, "location", message->n_location, location_id, &locations) ?:
 	      check_mappings(check) ?:
 	      check_functions(check) ?:
 	      resolve_locations(check, &mappings, &functions) ?:
@@ -265,12 +274,12 @@ static int check_message(const struct check *check)
 	free(mappings.entries);
 	free(functions.entries);
 	free(locations.entries);
-	return ret;
+	return err;
 }
 
 /*
- * An empty message takes two bytes in a file and a hundred in memory, so that the size
- * of the file alone is no limit.
+ * The bytes that unpacking may still allocate. The size of the file is no limit for that: an empty
+ * message takes two bytes in a file and a hundred in memory.
  */
 struct budget {
 	size_t left;
@@ -304,8 +313,8 @@ static size_t default_sample_type(const struct pprof_profile *profile)
 	return message->n_sample_type - 1;
 }
 
-static struct pprof_profile *unpack(const void *data, size_t size, const char *name,
-				    struct error *error)
+static struct pprof_profile *unpack_profile(const void *data, size_t size, const char *name,
+					    struct error *error)
 {
 	struct budget budget = {PPROF_MEMORY_MAX};
 	ProtobufCAllocator allocator = {budget_allocate, budget_free, &budget};
@@ -319,7 +328,7 @@ static struct pprof_profile *unpack(const void *data, size_t size, const char *n
 	profile->message = perftools__profiles__profile__unpack(&allocator, size, data);
 	check.message = profile->message;
 	if (!check.message) {
-		bad(&check, "its bytes are no such message, or one that is too large");
+		report_invalid(&check, "its bytes are no such message, or one that is too large");
 		goto err_free;
 	}
 	if (check_message(&check))
@@ -344,15 +353,15 @@ struct pprof_profile *pprof_decode(const void *data, size_t size, const char *na
 		return NULL;
 	}
 	if (!gzip_detect(data, size))
-		return unpack(data, size, name, error);
+		return unpack_profile(data, size, name, error);
 	if (gzip_expand(data, size, PPROF_SIZE_MAX, name, &expanded, &expanded_size, error))
 		return NULL;
-	profile = unpack(expanded, expanded_size, name, error);
+	profile = unpack_profile(expanded, expanded_size, name, error);
 	free(expanded);
 	return profile;
 }
 
-/* Reads all of `fd` into *bytes, which the caller frees also on an error. */
+/* Reads `fd` to its end into *bytes, which the caller frees, also after an error. */
 static int read_all(int fd, const char *path, unsigned char **bytes, size_t *size,
 		    struct error *error)
 {

@@ -11,13 +11,15 @@
 
 #include "lib/array.h"
 #include "lib/atomic_file.h"
+#include "lib/error.h"
 #include "lib/hash.h"
 #include "lib/utf8.h"
 #include "pprof/gzip.h"
+#include "pprof/pprof_reader.h"
 
 #define COMMENT_MAX 1024
 
-/* Strings are indices into the string table here. */
+/* Strings are indices into the string table in these. */
 struct mapping {
 	uint64_t start, limit, offset;
 	uint32_t file, build_id, number;
@@ -46,7 +48,7 @@ struct sample {
 	int64_t samples, cpu_ns;
 };
 
-/* An array that grows; `items` is NULL as long as it is empty. */
+/* A growing array for array_reserve(). */
 #define ARRAY(type)                                                                                \
 	struct {                                                                                   \
 		type *items;                                                                       \
@@ -54,7 +56,7 @@ struct sample {
 	}
 
 struct pprof_builder {
-	int error; /* 0 or -ENOMEM, for good */
+	int error; /* 0 or -ENOMEM, which is permanent */
 	ARRAY(char *) strings;
 	ARRAY(struct mapping) mappings;
 	ARRAY(struct function) functions;
@@ -68,13 +70,13 @@ struct pprof_builder {
 	int64_t time_ns, duration_ns, period_ns;
 };
 
-/* Makes room for `more` entries in a member of the builder, and tells whether there is. */
+/* Reserves room for `more` entries in an array of the builder. Returns whether there is room. */
 #define RESERVE(builder, member, more)                                                             \
-	reserve(builder, &(builder)->member.items, &(builder)->member.capacity,                    \
-		(builder)->member.count, more, sizeof(*(builder)->member.items))
+	reserve_entries(builder, &(builder)->member.items, &(builder)->member.capacity,            \
+			(builder)->member.count, more, sizeof(*(builder)->member.items))
 
-static bool reserve(struct pprof_builder *builder, void *items, size_t *capacity, size_t count,
-		    size_t more, size_t size)
+static bool reserve_entries(struct pprof_builder *builder, void *items, size_t *capacity,
+			    size_t count, size_t more, size_t size)
 {
 	if (!builder->error && more >= HASH_NONE - count)
 		builder->error = -ENOMEM;
@@ -83,9 +85,9 @@ static bool reserve(struct pprof_builder *builder, void *items, size_t *capacity
 	return !builder->error;
 }
 
-/* Files the newest entry of an array under its hash. Returns its id. */
-static uint32_t file_entry(struct pprof_builder *builder, struct hash *table, uint32_t hash,
-			   size_t *count)
+/* Adds the newest entry of an array to its hash table. Returns its id. */
+static uint32_t add_entry(struct pprof_builder *builder, struct hash *table, uint32_t hash,
+			  size_t *count)
 {
 	builder->error = hash_add(table, hash, *count);
 	if (builder->error)
@@ -122,8 +124,8 @@ static bool string_equal(const void *context, uint32_t index, const void *key)
 	return !strcmp(builder->strings.items[index], key);
 }
 
-/* Finds `text`, which is UTF-8, or adds it. *owned tells whether the table keeps it. */
-static uint32_t intern(struct pprof_builder *builder, char *text, bool *owned)
+/* Returns the index of `text`, which is UTF-8. *owned: the string is new, and the table owns it. */
+static uint32_t intern_string(struct pprof_builder *builder, char *text, bool *owned)
 {
 	uint32_t hash = hash_string(HASH_START, text);
 	uint32_t index = hash_find(&builder->string_table, hash, string_equal, builder, text);
@@ -133,7 +135,7 @@ static uint32_t intern(struct pprof_builder *builder, char *text, bool *owned)
 		return index;
 	index = builder->strings.count;
 	builder->strings.items[index] = text;
-	if (!file_entry(builder, &builder->string_table, hash, &builder->strings.count))
+	if (!add_entry(builder, &builder->string_table, hash, &builder->strings.count))
 		return 0;
 	*owned = true;
 	return index;
@@ -152,7 +154,7 @@ uint32_t pprof_string(struct pprof_builder *builder, const char *text)
 		builder->error = -ENOMEM;
 		return 0;
 	}
-	index = intern(builder, copy, &owned);
+	index = intern_string(builder, copy, &owned);
 	if (!owned)
 		free(copy);
 	return builder->error ? 0 : index;
@@ -165,7 +167,7 @@ struct pprof_builder *pprof_new(void)
 	bool owned = false;
 
 	if (builder && empty)
-		intern(builder, empty, &owned);
+		intern_string(builder, empty, &owned);
 	if (!owned) {
 		free(empty);
 		pprof_free(builder);
@@ -231,7 +233,7 @@ uint32_t pprof_mapping(struct pprof_builder *builder, const struct pprof_mapping
 	if (!RESERVE(builder, mappings, 1))
 		return 0;
 	builder->mappings.items[builder->mappings.count] = new;
-	return file_entry(builder, &builder->mapping_table, hash, &builder->mappings.count);
+	return add_entry(builder, &builder->mapping_table, hash, &builder->mappings.count);
 }
 
 static bool function_equal(const void *context, uint32_t index, const void *key)
@@ -262,10 +264,10 @@ uint32_t pprof_function(struct pprof_builder *builder, const char *name, const c
 	if (!RESERVE(builder, functions, 1))
 		return 0;
 	builder->functions.items[builder->functions.count] = new;
-	return file_entry(builder, &builder->function_table, hash, &builder->functions.count);
+	return add_entry(builder, &builder->function_table, hash, &builder->functions.count);
 }
 
-/* A location, whose lines are not the builder's yet. */
+/* A location with lines that are not in the builder yet. */
 struct new_location {
 	struct location location;
 	const struct pprof_line *lines;
@@ -325,7 +327,7 @@ uint32_t pprof_location(struct pprof_builder *builder, uint32_t mapping, uint64_
 		memcpy(&builder->lines.items[builder->lines.count], lines, count * sizeof(*lines));
 	builder->lines.count += count;
 	builder->locations.items[builder->locations.count] = new.location;
-	return file_entry(builder, &builder->location_table, hash, &builder->locations.count);
+	return add_entry(builder, &builder->location_table, hash, &builder->locations.count);
 }
 
 static struct label intern_label(struct pprof_builder *builder, const struct pprof_label *label)
@@ -375,14 +377,14 @@ static bool sample_equal(const void *context, uint32_t index, const void *key)
 		return false;
 	if (a->depth &&
 	    memcmp(&builder->stacks.items[a->first_location],
-		   &builder->stacks.items[b->first_location], a->depth * sizeof(uint32_t)) != 0)
+		   &builder->stacks.items[b->first_location], a->depth * sizeof(uint32_t)))
 		return false;
 	return !a->label_count ||
 	       labels_equal(&builder->labels.items[a->first_label],
 			    &builder->labels.items[b->first_label], a->label_count);
 }
 
-/* Adds the values of `more` to a sample, unless a sum would be beyond what its type can hold. */
+/* Adds the values of `more` to a sample. Returns false, with no change, if a sum overflows. */
 static bool add_values(struct sample *sample, const struct sample *more)
 {
 	int64_t samples, cpu_ns;
@@ -425,7 +427,7 @@ void pprof_sample(struct pprof_builder *builder, const uint32_t *locations, size
 	builder->stacks.count += depth;
 	builder->labels.count += count;
 	builder->samples.items[builder->samples.count] = new;
-	file_entry(builder, &builder->sample_table, hash, &builder->samples.count);
+	add_entry(builder, &builder->sample_table, hash, &builder->samples.count);
 }
 
 void pprof_comment(struct pprof_builder *builder, const char *format, ...)
@@ -450,7 +452,7 @@ void pprof_set_time(struct pprof_builder *builder, int64_t time_ns, int64_t dura
 	builder->period_ns = period_ns;
 }
 
-/* Which of its details every location of a mapping has, and whether one has several lines. */
+/* The details that all locations of a mapping have, and whether one of them has several lines. */
 struct detail {
 	bool used, functions, files, lines, inlined;
 };
@@ -473,7 +475,7 @@ static void add_detail(const struct pprof_builder *builder, const struct locatio
 	detail->inlined |= location->line_count > 1;
 }
 
-/* Returns the details of each mapping, by id, to be freed; NULL when there is no memory. */
+/* Returns the details of the mappings by id, which the caller frees, or NULL without memory. */
 static struct detail *mapping_details(const struct pprof_builder *builder)
 {
 	struct detail *details = calloc(builder->mappings.count + 1, sizeof(*details));
@@ -488,12 +490,11 @@ static struct detail *mapping_details(const struct pprof_builder *builder)
 }
 
 /*
- * A message may be written in parts, one behind another: readers append what is
- * repeated. So no more than one entry of a table exists as a message at a time, and
- * the arrays here have room for the largest one.
+ * A protobuf message may be written in parts: readers concatenate repeated fields. Only one entry
+ * of a table exists as a message at a time, and the arrays here have room for the largest one.
  */
 struct encoder {
-	ProtobufCBuffer buffer; /* first: protobuf-c hands back its address */
+	ProtobufCBuffer buffer; /* first: protobuf-c passes its address to append_to_gzip() */
 	const struct pprof_builder *builder;
 	struct gzip_writer *gzip;
 	struct detail *details; /* of the mappings, by id */
@@ -729,20 +730,20 @@ static void encoder_free(struct encoder *encoder)
 	free(encoder->label_table);
 }
 
-/* What encode() writes. */
+/* The argument of encode_builder(). */
 struct contents {
 	const struct pprof_builder *builder;
 	struct head head;
 };
 
-static int encode(const void *arg, struct atomic_file *file, struct error *error)
+static int encode_builder(const void *arg, struct atomic_file *file, struct error *error)
 {
 	const struct contents *contents = arg;
 	struct encoder encoder = {.buffer = {append_to_gzip}, .builder = contents->builder};
-	int ret = encoder_allocate(&encoder, file, error);
+	int err = encoder_allocate(&encoder, file, error);
 
-	if (ret) {
-		error_errno(error, -ret, "%s", file->path);
+	if (err) {
+		error_errno(error, -err, "%s", file->path);
 	} else {
 		write_head(&encoder, &contents->head);
 		write_comments(&encoder);
@@ -751,45 +752,45 @@ static int encode(const void *arg, struct atomic_file *file, struct error *error
 		write_locations(&encoder);
 		write_functions(&encoder);
 		write_strings(&encoder);
-		ret = gzip_writer_finish(encoder.gzip);
+		err = gzip_writer_finish(encoder.gzip);
 	}
 	encoder_free(&encoder);
-	return ret;
+	return err;
 }
 
 static int encode_message(const void *arg, struct atomic_file *file, struct error *error)
 {
 	const struct pprof_profile *profile = arg;
 	struct encoder encoder = {.buffer = {append_to_gzip}};
-	int ret;
+	int err;
 
 	encoder.gzip = gzip_writer_new(file, error);
 	if (!encoder.gzip)
 		return error_errno(error, ENOMEM, "%s", file->path);
 	write_part(&encoder, profile->message);
-	ret = gzip_writer_finish(encoder.gzip);
+	err = gzip_writer_finish(encoder.gzip);
 	gzip_writer_free(encoder.gzip);
-	return ret;
+	return err;
 }
 
-/* Makes a file of what `write` writes of `arg`. */
+/* Writes a file with `write`, which gets `arg`. */
 static int write_file(int (*write)(const void *arg, struct atomic_file *file, struct error *error),
 		      const void *arg, const char *path, uint64_t *size, struct error *error)
 {
 	struct atomic_file file;
-	int ret = atomic_file_create(&file, path, error);
+	int err = atomic_file_create(&file, path, error);
 
-	if (ret)
-		return ret;
-	ret = write(arg, &file, error);
-	if (ret) {
+	if (err)
+		return err;
+	err = write(arg, &file, error);
+	if (err) {
 		atomic_file_discard(&file);
-		return ret;
+		return err;
 	}
-	ret = atomic_file_commit(&file, error);
-	if (!ret && size)
+	err = atomic_file_commit(&file, error);
+	if (!err && size)
 		*size = file.size;
-	return ret;
+	return err;
 }
 
 int pprof_write(struct pprof_builder *builder, const char *path, uint64_t *size,
@@ -808,7 +809,7 @@ int pprof_write(struct pprof_builder *builder, const char *path, uint64_t *size,
 
 	if (builder->error)
 		return error_errno(error, -builder->error, "%s: the profile is not written", path);
-	return write_file(encode, &contents, path, size, error);
+	return write_file(encode_builder, &contents, path, size, error);
 }
 
 int pprof_write_profile(const struct pprof_profile *profile, const char *path, uint64_t *size,

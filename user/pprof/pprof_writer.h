@@ -1,35 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * pprof files: a builder that writes them and a reader that checks them.
- * profile.proto has the format.
- */
+/* Writes pprof files: built sample by sample, or read and changed. profile.proto has the format. */
 #ifndef STACKBEAT_PPROF_PPROF_WRITER_H
 #define STACKBEAT_PPROF_PPROF_WRITER_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "lib/error.h"
-#include "profile.pb-c.h"
+struct error;
+struct pprof_profile;
 
 /*
- * The builder. Everything is handed over once and refers to what came before it
- * by its id: string, then mapping and function, then location, then sample. Ids
- * run from 1 in the order of creation; what is there already gives its id again.
- * Texts are copied. Bytes that are not UTF-8 become U+FFFD.
+ * A builder of a profile. Entries refer to entries added before by their ids: strings first, then
+ * mappings and functions, then locations, then samples. Ids are numbered from 1 in the order of
+ * creation; an entry that exists already keeps its id. The builder copies strings, and replaces
+ * bytes that are not UTF-8 by U+FFFD.
  *
- * When memory runs out, functions return 0 and the builder takes nothing more:
- * pprof_write() tells. So the ids need no check on the way.
+ * When memory runs out, functions return 0, the builder ignores all further entries, and
+ * pprof_write() fails. The caller need not check ids.
  */
 struct pprof_builder;
 
 struct pprof_mapping {
 	uint64_t start; /* first address */
-	uint64_t limit; /* first address beyond */
-	uint64_t offset; /* bytes; what of the file is at start */
+	uint64_t limit; /* first address behind it */
+	uint64_t offset; /* offset of `start` in the file, in bytes */
 	const char *file; /* NULL: "" */
 	const char *build_id; /* in hex; NULL: "" */
-	/* Tells files apart of which all that is told is the same; it is not in the profile. */
+	/* Distinguishes files with equal path and no build ID. Not written to the profile. */
 	uint32_t number;
 };
 
@@ -38,7 +35,7 @@ struct pprof_line {
 	int64_t line; /* 0: unknown */
 };
 
-/* A text where `text` is given, or else a number. */
+/* A label with a string, or with a number if `text` is NULL. */
 struct pprof_label {
 	const char *key;
 	const char *text;
@@ -46,95 +43,60 @@ struct pprof_label {
 	const char *unit; /* of the number; NULL: "" */
 };
 
-/* Returns NULL when there is no memory. The caller frees it with pprof_free(). */
+/* Returns an empty builder, which the caller frees with pprof_free(), or NULL without memory. */
 struct pprof_builder *pprof_new(void);
 void pprof_free(struct pprof_builder *builder);
 
-/* Returns a copy of `text` in which all is UTF-8, for free(), or NULL. */
+/* Returns a copy of `text` in valid UTF-8, which the caller frees, or NULL without memory. */
 char *pprof_copy_text(const char *text);
 
 /* Returns the index of `text` in the string table; 0 for "" and NULL. */
 uint32_t pprof_string(struct pprof_builder *builder, const char *text);
 
-/* Returns the id of the mapping; mappings with all members equal are one. */
+/* Returns the id of the mapping. Mappings with all members equal are merged. */
 uint32_t pprof_mapping(struct pprof_builder *builder, const struct pprof_mapping *mapping);
 
 /*
- * Returns the id of the function that begins at `start_line` (0: unknown) of `file` (NULL:
- * ""); functions with all members equal are one.
+ * Returns the id of the function that begins at `start_line` (0: unknown) of `file` (NULL: "").
+ * Functions with all members equal are merged.
  */
 uint32_t pprof_function(struct pprof_builder *builder, const char *name, const char *system_name,
 			const char *file, int64_t start_line);
 
 /*
- * Returns the id of the location at `address` of `mapping` (an id, 0: none). Its
- * `count` lines are what was inlined there, innermost first; none: not resolved.
- * Locations with all of that equal are one: two programs may have the same path and
- * tell no build id, and what each makes while it runs is all called "[anon]".
+ * Returns the id of the location at `address` in `mapping` (an id, 0: none). Its `count` lines are
+ * the functions inlined there, innermost first; none: not symbolized. Locations with all members
+ * and lines equal are merged. The lines count because two programs may have the same path and no
+ * build ID, and all generated code is in mappings called "[anon]".
  */
 uint32_t pprof_location(struct pprof_builder *builder, uint32_t mapping, uint64_t address,
 			const struct pprof_line *lines, size_t count);
 
 /*
- * Adds a stack: `depth` ids of locations, leaf first; `samples` of it; `cpu_ns` of CPU time.
- * Stacks with the same locations and labels (in the same order) become one.
+ * Adds a stack of `depth` ids of locations, leaf first, with its number of samples and its CPU time
+ * in ns. Stacks with equal locations and labels (in the same order) are merged.
  */
 void pprof_sample(struct pprof_builder *builder, const uint32_t *locations, size_t depth,
 		  int64_t samples, int64_t cpu_ns, const struct pprof_label *labels, size_t count);
 
-/* Adds a line of text for those who look at the profile. */
+/* Adds a comment of one line, which viewers show. */
 void pprof_comment(struct pprof_builder *builder, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Start in ns since 1970, duration in ns, and ns between two samples. */
+/* Sets the start (ns since 1970), the duration (ns), and the sampling period (ns). */
 void pprof_set_time(struct pprof_builder *builder, int64_t time_ns, int64_t duration_ns,
 		    int64_t period_ns);
 
 /*
- * Writes the profile, gzipped, to `path` ("-": the standard output) and its size in
- * bytes to *size (may be NULL). The builder stays as it is. Returns 0 or a negative
- * errno value, -ENOMEM also for memory that ran out before.
+ * Writes the gzipped profile to `path` ("-": the standard output), and sets *size (may be NULL) to
+ * its size in bytes. The builder is unchanged. Returns 0 or a negative errno value: -ENOMEM also if
+ * memory ran out while building.
  */
 int pprof_write(struct pprof_builder *builder, const char *path, uint64_t *size,
 		struct error *error);
 
-/*
- * The reader. What it returns is sound: indices of strings are in the table and
- * ids name something. Ids are numbered anew, from 1 in the order of the tables, so
- * that object N is at index N - 1 of its table.
- */
-struct pprof_profile {
-	Perftools__Profiles__Profile *message;
-	size_t sample_type; /* index of the value that the profile wants to be shown */
-};
-
-#define PPROF_SIZE_MAX ((size_t)1 << 30) /* bytes of a file, compressed or not */
-#define PPROF_MEMORY_MAX ((size_t)4 << 30) /* bytes that one may take when unpacked */
-
-/*
- * Reads `path` ("-": the standard input). Returns NULL and sets `error` when it can't be
- * read or is no sound profile. The caller frees it with pprof_profile_free().
- */
-struct pprof_profile *pprof_read(const char *path, struct error *error);
-
-/* As pprof_read(), from memory. `name` is what errors call it. */
-struct pprof_profile *pprof_decode(const void *data, size_t size, const char *name,
-				   struct error *error);
-
-void pprof_profile_free(struct pprof_profile *profile);
-
-/* Writes a profile that was read, and perhaps changed, as pprof_write() does. */
+/* Writes a profile of pprof_read(), which the caller may have changed, like pprof_write(). */
 int pprof_write_profile(const struct pprof_profile *profile, const char *path, uint64_t *size,
 			struct error *error);
-
-/* The text at `index` of the string table, an index from the profile itself. */
-const char *pprof_text(const struct pprof_profile *profile, int64_t index);
-
-/*
- * Puts the index of the sample type `name` into *index; NULL is the one that the profile
- * wants to be shown. Returns 0, or -EINVAL with an error that lists the types there are.
- */
-int pprof_sample_type(const struct pprof_profile *profile, const char *name, size_t *index,
-		      struct error *error);
 
 #endif

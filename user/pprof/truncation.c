@@ -39,11 +39,11 @@ const char *truncation_name(enum truncation cause)
 	return cause < TRUNCATED_COUNT ? names[cause] : "";
 }
 
-enum truncation truncation_by_name(const char *text)
+enum truncation truncation_by_name(const char *name)
 {
 	enum truncation cause = 0;
 
-	while (cause < TRUNCATED_COUNT && strcmp(names[cause], text) != 0)
+	while (cause < TRUNCATED_COUNT && strcmp(names[cause], name))
 		cause++;
 	return cause;
 }

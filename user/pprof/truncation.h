@@ -32,21 +32,21 @@ struct truncation_counts {
 enum truncation truncation_of(enum stackbeat_unwind_stop kernel_stop,
 			      enum stackbeat_unwind_stop user_stop, bool user_complete);
 
-/* The cause as the label's value; "" for TRUNCATED_NOT. */
+/* Returns the value of the label for a cause; "" for TRUNCATED_NOT. */
 const char *truncation_name(enum truncation cause);
 
-/* The cause with this name; TRUNCATED_NOT if there is none. */
-enum truncation truncation_by_name(const char *text);
+/* Returns the cause with this name; TRUNCATED_NOT if there is none. */
+enum truncation truncation_by_name(const char *name);
 
-/* Truncated samples of all causes. */
+/* Returns the number of truncated samples of all causes. */
 uint64_t truncation_total(const struct truncation_counts *counts);
 
-/* The profile comments of these counts begin with these words. */
+/* Prefixes of the profile comments with these counts. */
 #define TRUNCATED_COMMENT "truncated: "
 #define FRAMES_COMMENT "user frames: "
 #define TRUNCATION_COMMENT_SIZE 256
 
-/* Write these comments. */
+/* Format these comments. */
 void truncation_comment(const struct truncation_counts *counts, char text[TRUNCATION_COMMENT_SIZE]);
 void frames_comment(const struct truncation_counts *counts, char text[TRUNCATION_COMMENT_SIZE]);
 

@@ -2,6 +2,7 @@
 #include "process/mapped_files.h"
 
 #include "lib/array.h"
+#include "lib/build_id.h"
 #include "lib/error.h"
 #include "lib/hash.h"
 #include "lib/regular_file.h"
@@ -159,7 +160,7 @@ static bool is_proven(const struct object_file *object, int fd)
 	if (object->unread && !object->build_id)
 		return is_same_inode(object, fd, &st);
 	elf_read(&elf, fd, NULL, 0, false, &problem);
-	proven = !strcmp(elf.build_id, object->build_id ? object->build_id : "");
+	proven = build_id_equal(elf.build_id, object->build_id ? object->build_id : "");
 	elf_clear(&elf);
 	return proven && (object->build_id || is_same_inode(object, fd, &st));
 }
@@ -300,7 +301,7 @@ static int read_symbols(struct mapped_files *objects, struct object_file *object
 
 	if (err)
 		return err;
-	if (!object->build_id || !strcmp(object->build_id, object->elf.build_id)) {
+	if (!object->build_id || build_id_equal(object->build_id, object->elf.build_id)) {
 		bound_symbols(objects, object, problem);
 		return 0;
 	}
@@ -689,7 +690,7 @@ static bool is_identical(const void *context, uint32_t index, const void *key)
 
 	return a->device == b->device && a->inode == b->inode && a->size == b->size &&
 	       a->generation == b->generation && a->unread == b->unread &&
-	       !strcmp(a->build_id ? a->build_id : "", b->build_id ? b->build_id : "");
+	       build_id_equal(a->build_id ? a->build_id : "", b->build_id ? b->build_id : "");
 }
 
 /* Sets what tells one file from another. */
@@ -705,8 +706,7 @@ static int set_identity(struct object_file *object, const struct stackbeat_file 
 	object->build_id = malloc(2 * (size_t)record->build_id_size + 1);
 	if (!object->build_id)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < record->build_id_size; i++)
-		sprintf(object->build_id + 2 * (size_t)i, "%02x", record->build_id[i]);
+	build_id_format(record->build_id, record->build_id_size, object->build_id);
 	return 0;
 }
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "lib/error.h"
-#include "pprof/pprof_writer.h"
+#include "pprof/pprof_reader.h"
 
 enum frame_kind {
 	FRAME_ROOT, /* all samples */

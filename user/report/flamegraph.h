@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "lib/error.h"
-#include "pprof/pprof_writer.h"
+#include "pprof/pprof_reader.h"
 
 struct flamegraph_options {
 	const char *title; /* UTF-8 */

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "lib/error.h"
-#include "pprof/pprof_writer.h"
+#include "pprof/pprof_reader.h"
 
 struct report_options {
 	const char *sample_type; /* NULL: the one that the profile wants to be shown */

@@ -36,7 +36,7 @@ ssize_t receive_fd(int socket, void *bytes, size_t size, int *fd)
 		.msg_iov = &vector,
 		.msg_iovlen = 1,
 		.msg_control = &control,
-		/* Its padding would have room for one fd more, which nobody would close. */
+		/* CMSG_SPACE() has room for a second fd in its padding: nothing would close it. */
 		.msg_controllen = CMSG_LEN(sizeof(*fd)),
 	};
 	ssize_t got = TEMP_FAILURE_RETRY(recvmsg(socket, &message, MSG_CMSG_CLOEXEC));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Open files, with a few bytes, from one process to another. */
+/* Passes file descriptors with messages between processes (SCM_RIGHTS). */
 #ifndef STACKBEAT_SANDBOX_FD_PASSING_H
 #define STACKBEAT_SANDBOX_FD_PASSING_H
 
@@ -7,14 +7,15 @@
 #include <sys/types.h>
 
 /*
- * Sends bytes, one or more, with the file `fd` (-1: none) by a socket of type SOCK_SEQPACKET. `fd`
- * stays the caller's. Returns 0 or a negative errno value, -EPIPE where nobody listens.
+ * Sends a message of one or more bytes with `fd` (-1: none) on a SOCK_SEQPACKET socket. The caller
+ * keeps `fd`. Returns 0 or a negative errno value: -EPIPE when the peer has closed the socket.
  */
 int send_fd(int socket, const void *bytes, size_t size, int fd);
 
 /*
- * Receives up to `size` bytes, and *fd, the caller's (close-on-exec), -1 if there came none.
- * Returns how many bytes; 0 when there comes nothing more, or a negative errno value.
+ * Receives a message of up to `size` bytes and its *fd, which the caller closes (close-on-exec);
+ * -1 if the message has none. Returns the number of bytes, 0 at the end of the connection, or a
+ * negative errno value.
  */
 ssize_t receive_fd(int socket, void *bytes, size_t size, int *fd);
 

@@ -12,10 +12,10 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* How a file is opened that may then be written to, or is made or emptied by that. */
+/* Flags of open() that allow writing, create a file, or truncate it. */
 #define OPEN_MAY_WRITE (O_ACCMODE | O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY))
 
-/* The sanitizers tell there what they have found. */
+/* Sanitizers report there. */
 #ifdef __SANITIZE_ADDRESS__
 #define MESSAGES STDERR_FILENO
 #else
@@ -23,10 +23,10 @@
 #endif
 
 /*
- * What libelf, libdw, the decompressors, malloc() and our own code ask for, with any arguments.
- * openat2() is not among them: a filter does not see its flags, and nothing here needs it.
+ * System calls that libelf, libdw, the decompressors, malloc() and our own code need, with any
+ * arguments. openat2() is not among them: a filter can't read its flags, and nothing needs it.
  */
-static const int calls[] = {
+static const int allowed_calls[] = {
 	/* memory */
 	SCMP_SYS(brk),
 	SCMP_SYS(madvise),
@@ -52,7 +52,7 @@ static const int calls[] = {
 	SCMP_SYS(readv),
 	SCMP_SYS(stat),
 	SCMP_SYS(statx),
-	/* the process itself, and that which it has to wait for */
+	/* the process itself, and its child */
 	SCMP_SYS(exit),
 	SCMP_SYS(exit_group),
 	SCMP_SYS(futex),
@@ -72,7 +72,7 @@ static const int calls[] = {
 	SCMP_SYS(sysinfo),
 };
 
-/* To or from the ends only. */
+/* System calls that are allowed for `ends` only. */
 static const int end_calls[] = {
 	SCMP_SYS(recvmsg),
 	SCMP_SYS(sendmsg),
@@ -84,14 +84,14 @@ static int allow_calls(scmp_filter_ctx filter)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < COUNT(calls) && !err; i++)
-		err = seccomp_rule_add(filter, SCMP_ACT_ALLOW, calls[i], 0);
+	for (size_t i = 0; i < COUNT(allowed_calls) && !err; i++)
+		err = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed_calls[i], 0);
 	return err;
 }
 
-/* Allows a call where the bits of `mask` in one of its arguments are those of `value`. */
-static int allow_where(scmp_filter_ctx filter, int call, unsigned int argument, unsigned int mask,
-		       unsigned int value)
+/* Allows a call if the bits of `mask` in one of its arguments equal those of `value`. */
+static int allow_masked(scmp_filter_ctx filter, int call, unsigned int argument, unsigned int mask,
+			unsigned int value)
 {
 	const struct scmp_arg_cmp comparison = {
 		.arg = argument,
@@ -108,14 +108,14 @@ static int allow_end(scmp_filter_ctx filter, int end)
 	int err = 0;
 
 	for (size_t i = 0; i < COUNT(end_calls) && end >= 0 && !err; i++)
-		err = allow_where(filter, end_calls[i], 0, UINT_MAX, (unsigned int)end);
+		err = allow_masked(filter, end_calls[i], 0, UINT_MAX, (unsigned int)end);
 	return err;
 }
 
-/* Memory is private, so that no other process sees it, and holds no new code. */
+/* Memory must be private, so that no other process sees it, and not executable. */
 static int allow_memory(scmp_filter_ctx filter)
 {
-	int err = allow_where(filter, SCMP_SYS(mprotect), 2, PROT_EXEC, 0);
+	int err = allow_masked(filter, SCMP_SYS(mprotect), 2, PROT_EXEC, 0);
 
 	return err ? err
 		   : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 2,
@@ -123,11 +123,11 @@ static int allow_memory(scmp_filter_ctx filter)
 				      SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_TYPE, MAP_PRIVATE));
 }
 
-static int allow_opening(scmp_filter_ctx filter)
+static int allow_open(scmp_filter_ctx filter)
 {
-	int err = allow_where(filter, SCMP_SYS(open), 1, OPEN_MAY_WRITE, O_RDONLY);
+	int err = allow_masked(filter, SCMP_SYS(open), 1, OPEN_MAY_WRITE, O_RDONLY);
 
-	return err ? err : allow_where(filter, SCMP_SYS(openat), 2, OPEN_MAY_WRITE, O_RDONLY);
+	return err ? err : allow_masked(filter, SCMP_SYS(openat), 2, OPEN_MAY_WRITE, O_RDONLY);
 }
 
 static int allow_fcntl(scmp_filter_ctx filter)
@@ -136,14 +136,14 @@ static int allow_fcntl(scmp_filter_ctx filter)
 	int err = 0;
 
 	for (size_t i = 0; i < COUNT(commands) && !err; i++)
-		err = allow_where(filter, SCMP_SYS(fcntl), 1, UINT_MAX, commands[i]);
+		err = allow_masked(filter, SCMP_SYS(fcntl), 1, UINT_MAX, commands[i]);
 	return err;
 }
 
-/* As abort() does. */
+/* abort() sends a signal to its own thread. */
 static int allow_own_signals(scmp_filter_ctx filter)
 {
-	return allow_where(filter, SCMP_SYS(tgkill), 0, UINT_MAX, (unsigned int)getpid());
+	return allow_masked(filter, SCMP_SYS(tgkill), 0, UINT_MAX, (unsigned int)getpid());
 }
 
 static void load_filter(const int ends[2])
@@ -153,19 +153,19 @@ static void load_filter(const int ends[2])
 	if (!filter)
 		return;
 	/*
-	 * Kernels before 5.16 would slow the process down for the sake of programs that run code
-	 * of strangers. This one does not.
+	 * Kernels before 5.16 disable speculative store bypass for processes with a filter, which
+	 * is slow. Only programs that run untrusted code need that.
 	 */
 	seccomp_attr_set(filter, SCMP_FLTATR_CTL_SSB, 1);
 	if (!allow_calls(filter) && !allow_end(filter, ends[0]) && !allow_end(filter, ends[1]) &&
-	    !allow_end(filter, MESSAGES) && !allow_memory(filter) && !allow_opening(filter) &&
+	    !allow_end(filter, MESSAGES) && !allow_memory(filter) && !allow_open(filter) &&
 	    !allow_fcntl(filter) && !allow_own_signals(filter))
 		seccomp_load(filter);
 	seccomp_release(filter);
 }
 
-/* What the parent had open for other purposes. */
-static void close_others(const int kept[], size_t count)
+/* Closes the fds inherited from the parent, except those in `kept`. */
+static void close_other_fds(const int kept[], size_t count)
 {
 	unsigned int from = 0, next;
 
@@ -186,7 +186,7 @@ void sandbox_enter(const int ends[2], int file)
 {
 	const int kept[] = {ends[0], ends[1], file, MESSAGES};
 
-	close_others(kept, COUNT(kept));
+	close_other_fds(kept, COUNT(kept));
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	load_filter(ends);
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "sandbox/worker_limits.h"
 
-#include "lib/pidfd.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,16 +11,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/pidfd.h"
+
 /*
- * What it may take of its own, beside what it has from its parent: compressed sections of one file
- * may unpack to 4 GiB (see debuginfo/debug_files.c). On small machines it is half of their memory.
+ * Bytes that a worker may allocate in addition to the memory inherited from its parent. Compressed
+ * sections of one file may expand to 4 GiB (see debuginfo/debug_files.c). On small machines the
+ * limit is half of the physical memory.
  */
 #define MEMORY_MAX ((rlim_t)6 << 30)
 #define KILLED_MS 200
-#define STATM_DATA 6u /* which of the numbers in /proc/PID/statm it is */
+#define STATM_DATA 6u /* number of the field in /proc/PID/statm, from 1 */
 
-/* Bytes that count for RLIMIT_DATA: private memory that can be written. 0: unknown. */
-static rlim_t read_memory(void)
+/* Returns the bytes that RLIMIT_DATA counts: private writable memory; 0 if unknown. */
+static rlim_t read_data_size(void)
 {
 	char line[256] = "", *field = line;
 	FILE *file = fopen("/proc/self/statm", "re");
@@ -40,15 +41,15 @@ static rlim_t read_memory(void)
 
 static void limit_memory(void)
 {
-	rlim_t own = (rlim_t)sysconf(_SC_PHYS_PAGES) * (rlim_t)sysconf(_SC_PAGESIZE) / 2,
-	       had = read_memory();
+	rlim_t extra = (rlim_t)sysconf(_SC_PHYS_PAGES) * (rlim_t)sysconf(_SC_PAGESIZE) / 2,
+	       max = read_data_size();
 	struct rlimit limit;
 
-	if (!had || getrlimit(RLIMIT_DATA, &limit) != 0)
+	if (!max || getrlimit(RLIMIT_DATA, &limit))
 		return;
-	had += own < MEMORY_MAX ? own : MEMORY_MAX;
-	if (limit.rlim_cur > had)
-		limit.rlim_cur = had;
+	max += extra < MEMORY_MAX ? extra : MEMORY_MAX;
+	if (limit.rlim_cur > max)
+		limit.rlim_cur = max;
 	setrlimit(RLIMIT_DATA, &limit);
 }
 
@@ -65,7 +66,7 @@ void limit_worker(pid_t parent)
 	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd >= 0) {
 		if (write(fd, "1000", 4) < 0)
-			errno = 0; /* it may still be killed as any other */
+			errno = 0; /* not fatal: it has the usual OOM score */
 		close(fd);
 	}
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Processes that read files which nobody trusts: they may crash, hang, and want much memory. */
+/* Limits for workers that parse untrusted files: they may crash, hang, or allocate too much. */
 #ifndef STACKBEAT_SANDBOX_WORKER_LIMITS_H
 #define STACKBEAT_SANDBOX_WORKER_LIMITS_H
 
 #include <sys/types.h>
 
 /*
- * To be called first of all by a process that was just forked by `parent`, with which it ends.
- * It is worth less than anything else on the machine, leaves no core, and has a limit of memory,
- * by which allocations fail. Files that are mapped to be read do not count.
+ * Limits the calling process. Call it first in a worker that `parent` has just forked. The worker
+ * dies with `parent`, is the first victim of the OOM killer, dumps no core, and has a limit of
+ * memory (RLIMIT_DATA), above which allocations fail. Files mapped for reading do not count.
  */
 void limit_worker(pid_t parent);
 
 /*
- * Waits for a child that was killed, so that nothing is left of it; but not for long, as it may
- * hang in the kernel.
+ * Reaps a child that was killed. Waits for a short time only: the child may hang in the kernel, and
+ * is not reaped then.
  */
 void wait_killed(pid_t pid);
 

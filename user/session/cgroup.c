@@ -27,7 +27,7 @@ static bool find_mount(char mount[PATH_MAX])
 	return found;
 }
 
-/* Whether `path` is the mount point or below it. */
+/* Returns whether `path` is the mount point or below it. */
 static bool is_below(const char *path, const char *mount)
 {
 	size_t length = strlen(mount);
@@ -50,7 +50,7 @@ int cgroup_id_of(const char *path, uint64_t *id, struct error *error)
 	if (stat(directory, &status) || !S_ISDIR(status.st_mode))
 		return error_set(error, ENOENT, "-G %s: there is no such control group below %s",
 				 path, mount);
-	/* The kernel's id is the inode number (of 64-bit systems). */
+	/* On 64-bit systems, the kernel's id is the inode number. */
 	*id = status.st_ino;
 	return 0;
 }

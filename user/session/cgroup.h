@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Control groups, version 2. */
+/* Control groups (cgroup v2). */
 #ifndef STACKBEAT_SESSION_CGROUP_H
 #define STACKBEAT_SESSION_CGROUP_H
 
@@ -8,10 +8,9 @@
 struct error;
 
 /*
- * The id of the control group at `path`: as /proc/PID/cgroup writes it ("/a/b"),
- * without the first slash, or as a directory below the mount point. Returns 0 or
- * a negative errno value: -ENOENT when there is none; -ENOTSUP when version 2 is
- * not mounted.
+ * Finds the id of the control group at `path`: a path as in /proc/PID/cgroup ("/a/b"), with or
+ * without the first slash, or a directory below the mount point. Returns 0 or a negative errno
+ * value: -ENOENT when there is no such group, -ENOTSUP when cgroup v2 is not mounted.
  */
 int cgroup_id_of(const char *path, uint64_t *id, struct error *error);
 

@@ -9,7 +9,7 @@
 
 #include "lib/error.h"
 
-/* Parses a CPU number at *text and moves behind it. */
+/* Parses a CPU number at *text and advances *text behind it. */
 static bool parse_cpu(const char **text, unsigned long *cpu)
 {
 	char *end;
@@ -51,7 +51,7 @@ invalid:
 	return error_set(error, EINVAL, "'%s' is not a list of CPUs like 0,2-3", text);
 }
 
-/* Reads one of the kernel's lists; no CPU where there is none, or it says "(null)". */
+/* Reads a list of sysfs; it is empty where the file is missing or contains "(null)". */
 static void read_list(const char *root, const char *name, struct cpulist *list)
 {
 	char path[4096], text[4096] = "";
@@ -68,7 +68,7 @@ static void read_list(const char *root, const char *name, struct cpulist *list)
 		memset(list, 0, sizeof(*list));
 }
 
-/* Writes ranges; what does not fit is cut. */
+/* Formats a list as ranges, truncated to `size` bytes. */
 static void format_list(const struct cpulist *list, char *text, size_t size)
 {
 	size_t used = 0;
@@ -91,21 +91,21 @@ int cpulist_default(const char *root, char *text, size_t size, struct cpulist *l
 		    struct error *error)
 {
 	struct cpulist isolated, nohz_full;
-	uint64_t kept_free = 0, rest = 0;
+	uint64_t excluded = 0, sampled = 0;
 
 	read_list(root, "isolated", &isolated);
 	read_list(root, "nohz_full", &nohz_full);
 	read_list(root, "possible", list);
 	for (size_t i = 0; i < CPULIST_CPUS_MAX / 64; i++) {
-		kept_free |= list->bits[i] & (isolated.bits[i] | nohz_full.bits[i]);
+		excluded |= list->bits[i] & (isolated.bits[i] | nohz_full.bits[i]);
 		list->bits[i] &= ~(isolated.bits[i] | nohz_full.bits[i]);
-		rest |= list->bits[i];
+		sampled |= list->bits[i];
 	}
 	*text = '\0';
-	list->all = !kept_free;
-	if (!kept_free)
+	list->all = !excluded;
+	if (!excluded)
 		return 0;
-	if (!rest)
+	if (!sampled)
 		return error_set(error, EINVAL,
 				 "all CPUs are isolated or nohz_full; name some with -C");
 	format_list(list, text, size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Lists of CPUs as the kernel writes them: "0,2-3". */
+/* Lists of CPUs in the format of the kernel: "0,2-3". */
 #ifndef STACKBEAT_SESSION_CPULIST_H
 #define STACKBEAT_SESSION_CPULIST_H
 
@@ -9,28 +9,25 @@
 
 struct error;
 
-#define CPULIST_CPUS_MAX 8192u /* as NR_CPUS has it at most */
+#define CPULIST_CPUS_MAX 8192u /* the maximum of NR_CPUS */
 
 struct cpulist {
-	bool all; /* every CPU, whatever `bits` say */
+	bool all; /* every CPU; `bits` are ignored */
 	uint64_t bits[CPULIST_CPUS_MAX / 64];
 };
 
-/*
- * Parses `text` into `list`; "" stands for all CPUs. Returns 0 or -EINVAL, with
- * a message that names what is wrong.
- */
+/* Parses `text` into `list`; "" stands for all CPUs. Returns 0 or -EINVAL with a message. */
 int cpulist_parse(const char *text, struct cpulist *list, struct error *error);
 
 /*
- * The CPUs to sample where none are named: all but those that are kept free of
- * the kernel's own work, by isolcpus= and nohz_full=. They are read below `root`
- * ("" but for tests). `text` gets the list, "" for all. Returns 0 or -EINVAL
- * when all of them are kept free.
+ * Finds the CPUs to sample by default: all except isolated (isolcpus=) and nohz_full= ones, as read
+ * from sysfs below `root` ("" except in tests). Sets `list`, and `text` of `size` bytes to the same
+ * list, "" for all CPUs. Returns 0, or -EINVAL when all CPUs are isolated or nohz_full.
  */
 int cpulist_default(const char *root, char *text, size_t size, struct cpulist *list,
 		    struct error *error);
 
+/* Returns whether `cpu` is in the list. */
 bool cpulist_has(const struct cpulist *list, uint32_t cpu);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "lib/error.h"
 
-/* How often a drain empties the metadata ring before it looks at the samples. */
+/* Rounds in which a drain empties the metadata ring, at most. */
 #define METADATA_ROUNDS_MAX 16
 
 struct ring {
@@ -18,7 +18,7 @@ struct ring {
 	const struct stackbeat_producer_page *producer;
 	const uint8_t *data;
 	uint32_t size;
-	uint64_t noted; /* head of device_snapshot_heads() */
+	uint64_t snapshot; /* head at device_snapshot_heads() */
 };
 
 struct device {
@@ -31,6 +31,7 @@ struct device {
 	struct ring metadata;
 };
 
+/* Sets the message for an errno value of open(). Returns a negative errno value. */
 static int device_open_error(int code, struct error *error)
 {
 	switch (code) {
@@ -146,7 +147,7 @@ uint32_t device_session(const struct device *device)
 	return device->page->session;
 }
 
-/* `offset` is that of the consumer page, `size` that of the data in bytes. */
+/* `offset`: offset of the consumer page. `size`: bytes of the data. */
 static int map_ring(const struct device *device, struct ring *ring, off_t offset, uint32_t size)
 {
 	void *consumer, *producer;
@@ -189,7 +190,7 @@ int device_map(struct device *device, const struct cpulist *cpus, struct error *
 			continue;
 		err = map_ring(device, &device->rings[cpu], STACKBEAT_OFFSET_CPU(cpu),
 			       device->page->ring_size);
-		/* ENXIO: the CPU is not there now; it may come. */
+		/* ENXIO: the CPU is offline; it may come online later. */
 		if (err && err != -ENXIO)
 			return error_errno(error, -err, "can't map the ring of CPU %u", cpu);
 	}
@@ -204,7 +205,7 @@ static uint64_t ring_head(const struct ring *ring)
 }
 
 /* The barriers of kmod/ring.h: (D). */
-static void ring_give_back(struct ring *ring, uint64_t tail)
+static void ring_advance_tail(struct ring *ring, uint64_t tail)
 {
 	__atomic_store_n(&ring->consumer->tail, tail, __ATOMIC_RELEASE);
 }
@@ -215,7 +216,7 @@ void device_snapshot_heads(struct device *device)
 		struct ring *ring = &device->rings[cpu];
 
 		if (ring->consumer)
-			ring->noted = ring_head(ring);
+			ring->snapshot = ring_head(ring);
 	}
 }
 
@@ -231,19 +232,19 @@ int device_drain_metadata(struct device *device, const struct metadata_handler *
 	uint64_t head, tail;
 	int err = 0;
 
-	/* What waited in the kernel for room comes as soon as there is some. */
+	/* Records that wait in the kernel for room follow as soon as there is some. */
 	for (int round = 0; round < METADATA_ROUNDS_MAX && !err && ring->consumer; round++) {
 		head = ring_head(ring);
 		tail = ring->consumer->tail;
 		if (tail == head)
 			break;
 		err = decode_metadata(ring->data, ring->size, &tail, head, handler, error);
-		ring_give_back(ring, tail);
+		ring_advance_tail(ring, tail);
 	}
 	return err;
 }
 
-int device_drain(struct device *device, decode_fast_path_fn *repeat, decode_sample_fn *fn,
+int device_drain(struct device *device, decode_fast_path_fn *fast_path, decode_sample_fn *fn,
 		 void *arg, struct error *error)
 {
 	int err = 0;
@@ -255,23 +256,23 @@ int device_drain(struct device *device, decode_fast_path_fn *repeat, decode_samp
 		if (!ring->consumer)
 			continue;
 		tail = ring->consumer->tail;
-		if (tail == ring->noted)
+		if (tail == ring->snapshot)
 			continue;
-		err = decode_records(ring->data, ring->size, &tail, ring->noted, repeat, fn, arg,
-				     error);
-		ring_give_back(ring, tail);
+		err = decode_records(ring->data, ring->size, &tail, ring->snapshot, fast_path, fn,
+				     arg, error);
+		ring_advance_tail(ring, tail);
 	}
 	return err;
 }
 
-int device_file_open(const struct device *device, uint64_t object)
+int device_file_open(const struct device *device, uint64_t file)
 {
-	int fd = ioctl(device->fd, STACKBEAT_IOC_FILE_OPEN, &object);
+	int fd = ioctl(device->fd, STACKBEAT_IOC_FILE_OPEN, &file);
 
 	return fd < 0 ? -errno : fd;
 }
 
-int device_file_release(const struct device *device, uint64_t object)
+int device_file_release(const struct device *device, uint64_t file)
 {
-	return ioctl(device->fd, STACKBEAT_IOC_FILE_RELEASE, &object) ? -errno : 0;
+	return ioctl(device->fd, STACKBEAT_IOC_FILE_RELEASE, &file) ? -errno : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* /dev/stackbeat: a session and its mapped rings. */
+/* A session of /dev/stackbeat and its mapped rings. */
 #ifndef STACKBEAT_SESSION_DEVICE_H
 #define STACKBEAT_SESSION_DEVICE_H
 
@@ -13,47 +13,47 @@ struct device;
 struct error;
 
 /*
- * Opens a session. Returns 0 and the device, to be closed with device_close()
- * (which takes NULL too); or a negative errno value: -ENOENT when there is no
- * device (the module is not loaded), -EPERM and -EACCES without rights, -EUSERS
- * when too many sessions are open, -EPROTO when the module speaks another ABI.
+ * Opens a session. Returns 0 and sets *device, which the caller closes with device_close() (it
+ * accepts NULL); or a negative errno value: -ENOENT when there is no device (the module is not
+ * loaded), -EPERM and -EACCES without permission, -EUSERS when too many sessions are open, -EPROTO
+ * when the module has another ABI.
  */
 int device_open(struct device **device, struct error *error);
 void device_close(struct device *device);
 
-/* The file descriptor to poll. Owned by the device. */
+/* Returns the file descriptor to poll, which the device owns. */
 int device_fd(const struct device *device);
 
-/* The id of the session, for netlink.h. */
+/* Returns the id of the session, for netlink.h. */
 uint32_t device_session(const struct device *device);
 
 /*
- * Maps the metadata ring, and the rings of the listed CPUs that are not mapped
- * yet. Called again, it does nothing unless a ring was allocated since. Returns 0
- * or a negative errno value.
+ * Maps the metadata ring, and the rings of the listed CPUs that are not mapped yet. Does nothing if
+ * no ring was allocated since the previous call. Returns 0 or a negative errno value.
  */
 int device_map(struct device *device, const struct cpulist *cpus, struct error *error);
 
 /*
- * A drain: device_snapshot_heads() notes how far the mapped rings are filled. Then the
- * metadata is drained, which tells of the samples up to there; if device_pending()
- * was false at any time since the note and before the metadata was drained, all of
- * it. Then device_drain() hands the samples up to there to `repeat` and `fn` (see ring_decode.h)
- * and gives their room back. Both drains return 0 or a negative errno value.
+ * One drain of the rings: device_snapshot_heads() records the head of each sample ring.
+ * device_drain_metadata() then passes the metadata records to `handler`. These include all metadata
+ * of the samples below the recorded heads, if device_pending() returned false at some time between
+ * the snapshot and this call. device_drain() then passes the samples below the recorded heads to
+ * `fast_path` and `fn` (see ring_decode.h), and releases their room. Both drains return 0 or a
+ * negative errno value.
  */
 void device_snapshot_heads(struct device *device);
 bool device_pending(const struct device *device);
 int device_drain_metadata(struct device *device, const struct metadata_handler *handler,
 			  struct error *error);
-int device_drain(struct device *device, decode_fast_path_fn *repeat, decode_sample_fn *fn,
+int device_drain(struct device *device, decode_fast_path_fn *fast_path, decode_sample_fn *fn,
 		 void *arg, struct error *error);
 
 /*
- * A file that was mapped, by its object id: a file descriptor that the caller closes,
- * or what STACKBEAT_IOC_FILE_OPEN fails with, negative. May be called from any
- * thread, as may device_file_release(), which returns 0 or a negative errno value.
+ * Opens a mapped file by its id. Returns an fd, which the caller closes, or the negative errno
+ * value of STACKBEAT_IOC_FILE_OPEN. device_file_release() drops the session's reference to the
+ * file, and returns 0 or a negative errno value. Both may be called from any thread.
  */
-int device_file_open(const struct device *device, uint64_t object);
-int device_file_release(const struct device *device, uint64_t object);
+int device_file_open(const struct device *device, uint64_t file);
+int device_file_release(const struct device *device, uint64_t file);
 
 #endif

@@ -20,8 +20,8 @@ bool module_loaded(void)
 	return !access(SYS_MODULE "/refcnt", F_OK);
 }
 
-static void report_nothing(void *data, int priority, const char *file, int line, const char *fn,
-			   const char *format, va_list args)
+static void ignore_log(void *data, int priority, const char *file, int line, const char *fn,
+		       const char *format, va_list args)
 {
 	(void)data, (void)priority, (void)file, (void)line, (void)fn, (void)format, (void)args;
 }
@@ -30,13 +30,13 @@ static struct kmod_ctx *new_context(void)
 {
 	struct kmod_ctx *context = kmod_new(NULL, NULL);
 
-	/* Our own message says more than the library's. */
+	/* load_error() has a better message than the library. */
 	if (context)
-		kmod_set_log_fn(context, report_nothing, NULL);
+		kmod_set_log_fn(context, ignore_log, NULL);
 	return context;
 }
 
-/* The module in the build tree of this command, if there is one: build/kmod/RELEASE. */
+/* Finds the module in the build tree of this command: build/kmod/RELEASE. */
 static bool find_in_build_tree(char path[PATH_MAX])
 {
 	char command[PATH_MAX];
@@ -82,7 +82,7 @@ static int find_module(struct kmod_ctx *context, struct kmod_module **module, st
 		kernel.release, kernel.release);
 }
 
-/* Why the kernel refused the module, and what to do. */
+/* Sets the message for an errno value of loading `path`: the reason and advice. Returns -code. */
 static int load_error(int code, const char *path, struct error *error)
 {
 	const char *advice;
@@ -118,17 +118,17 @@ static int load_error(int code, const char *path, struct error *error)
 	return error_set(error, code, "can't load %s: %s", path, advice);
 }
 
-/* The kernel writes Y and N for what may be asked for as 1, y, 0 or n, too. */
-static bool same_value(const char *has, const char *asked)
+/* The kernel shows booleans as Y and N; it accepts 1, y, Y, 0, n and N. */
+static bool values_equal(const char *loaded, const char *wanted)
 {
-	if (!strcmp(has, "Y") && strlen(asked) == 1)
-		return strchr("1yY", *asked);
-	if (!strcmp(has, "N") && strlen(asked) == 1)
-		return strchr("0nN", *asked);
-	return !strcmp(has, asked);
+	if (!strcmp(loaded, "Y") && strlen(wanted) == 1)
+		return strchr("1yY", *wanted);
+	if (!strcmp(loaded, "N") && strlen(wanted) == 1)
+		return strchr("0nN", *wanted);
+	return !strcmp(loaded, wanted);
 }
 
-/* Whether the loaded module has the value that `parameter` (NAME=VALUE) asks for. */
+/* Returns 0 if the parameter of the loaded module has the value of `parameter` (NAME=VALUE). */
 static int check_parameter(const char *parameter, struct error *error)
 {
 	const char *equals = strchr(parameter, '=');
@@ -147,7 +147,7 @@ static int check_parameter(const char *parameter, struct error *error)
 		*value = '\0';
 	fclose(stream);
 	value[strcspn(value, "\n")] = '\0';
-	if (!same_value(value, equals + 1))
+	if (!values_equal(value, equals + 1))
 		return error_set(
 			error, EEXIST,
 			"the module is loaded already, with %.*s=%s; try 'stackbeat unload' "
@@ -156,7 +156,7 @@ static int check_parameter(const char *parameter, struct error *error)
 	return 0;
 }
 
-static char *join(char *const *parameters)
+static char *join_parameters(char *const *parameters)
 {
 	size_t size = 1;
 	char *joined, *end;
@@ -197,7 +197,7 @@ int module_load(char *const *parameters, char path[PATH_MAX], struct error *erro
 		return check_parameters(parameters, error);
 
 	context = new_context();
-	options = join(parameters);
+	options = join_parameters(parameters);
 	if (!context || !options) {
 		err = error_errno(error, ENOMEM, "can't load the module");
 		goto out;
@@ -207,7 +207,7 @@ int module_load(char *const *parameters, char path[PATH_MAX], struct error *erro
 		goto out;
 	snprintf(path, PATH_MAX, "%s", kmod_module_get_path(module));
 	err = kmod_module_insert_module(module, 0, options);
-	/* Somebody else was quicker. */
+	/* Another process has loaded it in the meantime. */
 	if (err == -EEXIST)
 		err = check_parameters(parameters, error);
 	else if (err)

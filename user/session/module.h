@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Loading and unloading stackbeat.ko, by libkmod. */
+/* Loads and unloads stackbeat.ko with libkmod. */
 #ifndef STACKBEAT_SESSION_MODULE_H
 #define STACKBEAT_SESSION_MODULE_H
 
@@ -13,19 +13,19 @@ struct error;
 bool module_loaded(void);
 
 /*
- * Loads the module built for the running kernel: from the build tree that this
- * command was built in (build/kmod/RELEASE beside it), else from /lib/modules.
- * `parameters` is a NULL-terminated list of NAME=VALUE, or NULL. Puts the path
- * that was loaded into `path`, "" when the module was loaded already.
+ * Loads the module built for the running kernel: from the build tree of this command
+ * (kmod/RELEASE beside it), or else from /lib/modules. `parameters` is a NULL-terminated list of
+ * NAME=VALUE, or NULL. Sets `path` to the path of the loaded file, "" when the module was loaded
+ * already.
  *
- * Returns 0, also when it is loaded already with these parameters, or a
- * negative errno value with advice: -EEXIST when it is loaded with others.
+ * Returns 0, also when the module is loaded already with these parameters; or a negative errno
+ * value with advice in the message: -EEXIST when it is loaded with other parameters.
  */
 int module_load(char *const *parameters, char path[PATH_MAX], struct error *error);
 
 /*
- * Unloads it. Returns 0; -ENOENT when it is not loaded; -EBUSY when a session
- * is open; another negative errno value.
+ * Unloads the module. Returns 0; -ENOENT when it is not loaded; -EBUSY when a session is open;
+ * or another negative errno value.
  */
 int module_unload(struct error *error);
 

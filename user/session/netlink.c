@@ -18,7 +18,7 @@ struct netlink {
 	int family;
 };
 
-/* What the handlers of one request find. */
+/* A request, and the results of its handlers. */
 struct request {
 	nl_recvmsg_msg_cb_t on_answer;
 	void *arg;
@@ -29,45 +29,45 @@ struct request {
 
 int netlink_open(struct netlink **opened, struct error *error)
 {
-	struct netlink *control = calloc(1, sizeof(*control));
+	struct netlink *netlink = calloc(1, sizeof(*netlink));
 	int on = 1, err;
 
-	if (!control)
+	if (!netlink)
 		return error_errno(error, ENOMEM, "can't open a netlink socket");
-	control->socket = nl_socket_alloc();
-	if (!control->socket) {
+	netlink->socket = nl_socket_alloc();
+	if (!netlink->socket) {
 		err = error_errno(error, ENOMEM, "can't open a netlink socket");
 		goto failed;
 	}
-	err = genl_connect(control->socket);
+	err = genl_connect(netlink->socket);
 	if (err) {
 		err = error_set(error, EIO, "can't open a netlink socket: %s", nl_geterror(err));
 		goto failed;
 	}
-	/* Without it, answers lack the sentence that says what is wrong. */
-	setsockopt(nl_socket_get_fd(control->socket), SOL_NETLINK, NETLINK_EXT_ACK, &on,
+	/* Ask for the kernel's error messages. */
+	setsockopt(nl_socket_get_fd(netlink->socket), SOL_NETLINK, NETLINK_EXT_ACK, &on,
 		   sizeof(on));
-	nl_socket_disable_auto_ack(control->socket);
+	nl_socket_disable_auto_ack(netlink->socket);
 
-	control->family = genl_ctrl_resolve(control->socket, STACKBEAT_GENL_NAME);
-	if (control->family < 0) {
+	netlink->family = genl_ctrl_resolve(netlink->socket, STACKBEAT_GENL_NAME);
+	if (netlink->family < 0) {
 		err = error_set(error, ENOENT, "the module is not loaded; try 'stackbeat load'");
 		goto failed;
 	}
-	*opened = control;
+	*opened = netlink;
 	return 0;
 
 failed:
-	netlink_close(control);
+	netlink_close(netlink);
 	return err;
 }
 
-void netlink_close(struct netlink *control)
+void netlink_close(struct netlink *netlink)
 {
-	if (!control)
+	if (!netlink)
 		return;
-	nl_socket_free(control->socket);
-	free(control);
+	nl_socket_free(netlink->socket);
+	free(netlink);
 }
 
 static int on_valid(struct nl_msg *message, void *arg)
@@ -87,11 +87,11 @@ static int on_finish(struct nl_msg *message, void *arg)
 }
 
 /*
- * The attributes behind the header that the kernel sends back, and behind the
- * whole request where it was not capped.
+ * Reads the error message from the attributes of an answer. They follow the header of the request,
+ * or the whole request if it was not capped.
  */
-static void read_extended_error(const struct nlmsghdr *header, const struct nlmsgerr *answer,
-				struct request *request)
+static void read_error_message(const struct nlmsghdr *header, const struct nlmsgerr *answer,
+			       struct request *request)
 {
 	size_t offset = sizeof(*answer);
 	struct nlattr *attrs[NLMSGERR_ATTR_MAX + 1];
@@ -122,15 +122,15 @@ static int on_error(struct sockaddr_nl *peer, struct nlmsgerr *answer, void *arg
 	(void)peer;
 	request->err = answer->error;
 	request->done = true;
-	read_extended_error(header, answer, request);
+	read_error_message(header, answer, request);
 	return NL_STOP;
 }
 
-static struct nl_msg *new_message(const struct netlink *control, int command, int flags)
+static struct nl_msg *new_message(const struct netlink *netlink, int command, int flags)
 {
 	struct nl_msg *message = nlmsg_alloc_size(NLMSG_ALIGN(64 << 10));
 
-	if (message && !genlmsg_put(message, NL_AUTO_PORT, NL_AUTO_SEQ, control->family, 0, flags,
+	if (message && !genlmsg_put(message, NL_AUTO_PORT, NL_AUTO_SEQ, netlink->family, 0, flags,
 				    command, STACKBEAT_GENL_VERSION)) {
 		nlmsg_free(message);
 		return NULL;
@@ -138,12 +138,15 @@ static struct nl_msg *new_message(const struct netlink *control, int command, in
 	return message;
 }
 
-/* Sends `message`, which it frees, and handles the answers. `what` is for the error. */
-static int run(struct netlink *control, struct nl_msg *message, struct request *request,
-	       const char *what, struct error *error)
+/*
+ * Sends `message`, frees it, and handles the answers. `what` begins the error message. Returns 0 or
+ * a negative errno value.
+ */
+static int send_request(struct netlink *netlink, struct nl_msg *message, struct request *request,
+			const char *what, struct error *error)
 {
 	struct nl_cb *callbacks = nl_cb_alloc(NL_CB_DEFAULT);
-	int err = callbacks ? nl_send_auto(control->socket, message) : -NLE_NOMEM;
+	int err = callbacks ? nl_send_auto(netlink->socket, message) : -NLE_NOMEM;
 
 	nlmsg_free(message);
 	if (err >= 0) {
@@ -153,7 +156,7 @@ static int run(struct netlink *control, struct nl_msg *message, struct request *
 		nl_cb_err(callbacks, NL_CB_CUSTOM, on_error, request);
 		err = 0;
 		while (!request->done && err >= 0)
-			err = nl_recvmsgs(control->socket, callbacks);
+			err = nl_recvmsgs(netlink->socket, callbacks);
 	}
 	nl_cb_put(callbacks);
 	if (request->err && *request->message)
@@ -182,7 +185,7 @@ static bool settings_have(const struct netlink_settings *settings, enum stackbea
 	return settings->set & NETLINK_SET(attr);
 }
 
-/* A nest is put also when it is empty: it stands for no restriction. */
+/* An empty nest is sent, too: it removes the filter. */
 static struct nlattr *begin_nest(struct nl_msg *message, enum stackbeat_attr attr)
 {
 	return nla_nest_start(message, (int)attr | NLA_F_NESTED);
@@ -280,10 +283,10 @@ static bool put_settings(struct nl_msg *message, const struct netlink_settings *
 	       put_filter(message, settings);
 }
 
-int netlink_set(struct netlink *control, uint32_t session, const struct netlink_settings *settings,
+int netlink_set(struct netlink *netlink, uint32_t session, const struct netlink_settings *settings,
 		struct error *error)
 {
-	struct nl_msg *message = new_message(control, STACKBEAT_CMD_SESSION_SET, NLM_F_ACK);
+	struct nl_msg *message = new_message(netlink, STACKBEAT_CMD_SESSION_SET, NLM_F_ACK);
 	struct request request = {0};
 
 	if (!message || nla_put_u32(message, STACKBEAT_A_SESSION, session) ||
@@ -291,7 +294,7 @@ int netlink_set(struct netlink *control, uint32_t session, const struct netlink_
 		nlmsg_free(message);
 		return error_errno(error, ENOMEM, "can't configure the session");
 	}
-	return run(control, message, &request, "can't configure the session", error);
+	return send_request(netlink, message, &request, "can't configure the session", error);
 }
 
 static void read_stats(struct nlattr *nest, uint64_t stats[STACKBEAT_S_COUNT])
@@ -321,7 +324,7 @@ static uint64_t read_u64(struct nlattr *attr)
 	return attr && nla_len(attr) >= (int)sizeof(uint64_t) ? nla_get_u64(attr) : 0;
 }
 
-/* Names of threads may be anything. */
+/* Names of threads are untrusted. */
 static void read_string(struct nlattr *attr, char *text, size_t size)
 {
 	if (!attr)
@@ -350,7 +353,7 @@ static int read_session(struct nl_msg *message, struct netlink_session *session)
 	session->owner = read_u32(attrs[STACKBEAT_A_OWNER]);
 	read_string(attrs[STACKBEAT_A_OWNER_COMM], session->owner_comm,
 		    sizeof(session->owner_comm));
-	/* A list that has no room in a message is left out. */
+	/* The kernel omits a list that is too long for the message. */
 	snprintf(session->cpus, sizeof(session->cpus), "?");
 	read_string(attrs[STACKBEAT_A_CPUS], session->cpus, sizeof(session->cpus));
 	if (attrs[STACKBEAT_A_STATS])
@@ -363,10 +366,10 @@ static int on_session(struct nl_msg *message, void *arg)
 	return read_session(message, arg) ? NL_SKIP : NL_OK;
 }
 
-int netlink_get(struct netlink *control, uint32_t id, struct netlink_session *session,
+int netlink_get(struct netlink *netlink, uint32_t id, struct netlink_session *session,
 		struct error *error)
 {
-	struct nl_msg *message = new_message(control, STACKBEAT_CMD_SESSION_GET, NLM_F_ACK);
+	struct nl_msg *message = new_message(netlink, STACKBEAT_CMD_SESSION_GET, NLM_F_ACK);
 	struct request request = {.on_answer = on_session, .arg = session};
 
 	memset(session, 0, sizeof(*session));
@@ -374,7 +377,7 @@ int netlink_get(struct netlink *control, uint32_t id, struct netlink_session *se
 		nlmsg_free(message);
 		return error_errno(error, ENOMEM, "can't ask for session %u", id);
 	}
-	return run(control, message, &request, "can't ask for the session", error);
+	return send_request(netlink, message, &request, "can't ask for the session", error);
 }
 
 struct listing {
@@ -393,9 +396,9 @@ static int on_listed(struct nl_msg *message, void *arg)
 	return NL_OK;
 }
 
-int netlink_list(struct netlink *control, netlink_session_fn *fn, void *arg, struct error *error)
+int netlink_list(struct netlink *netlink, netlink_session_fn *fn, void *arg, struct error *error)
 {
-	struct nl_msg *message = new_message(control, STACKBEAT_CMD_SESSION_GET, NLM_F_DUMP);
+	struct nl_msg *message = new_message(netlink, STACKBEAT_CMD_SESSION_GET, NLM_F_DUMP);
 	struct listing *listing = calloc(1, sizeof(*listing));
 	struct request request = {.on_answer = on_listed, .arg = listing};
 	int err;
@@ -407,7 +410,7 @@ int netlink_list(struct netlink *control, netlink_session_fn *fn, void *arg, str
 	}
 	listing->fn = fn;
 	listing->arg = arg;
-	err = run(control, message, &request, "can't list the sessions", error);
+	err = send_request(netlink, message, &request, "can't list the sessions", error);
 	if (!err)
 		err = listing->err;
 	free(listing);
@@ -421,32 +424,32 @@ struct session_counter {
 
 static int count_session(const struct netlink_session *session, void *arg)
 {
-	struct session_counter *only = arg;
+	struct session_counter *counter = arg;
 
-	only->count++;
-	only->session = session->id;
+	counter->count++;
+	counter->session = session->id;
 	return 0;
 }
 
-int netlink_select(struct netlink *control, uint32_t id, uint32_t *selected, struct error *error)
+int netlink_select(struct netlink *netlink, uint32_t id, uint32_t *selected, struct error *error)
 {
-	struct session_counter only = {0};
+	struct session_counter counter = {0};
 	int err;
 
 	*selected = id;
 	if (id)
 		return 0;
-	err = netlink_list(control, count_session, &only, error);
+	err = netlink_list(netlink, count_session, &counter, error);
 	if (err)
 		return err;
-	if (!only.count)
+	if (!counter.count)
 		return error_set(error, ENODEV, "no session is open");
-	if (only.count > 1)
+	if (counter.count > 1)
 		return error_set(error, EINVAL,
 				 "%u sessions are open; name one with --session ('stackbeat "
 				 "status' lists them)",
-				 only.count);
-	*selected = only.session;
+				 counter.count);
+	*selected = counter.session;
 	return 0;
 }
 
@@ -459,12 +462,12 @@ struct event_stream {
 
 static int on_event(struct nl_msg *message, void *arg)
 {
-	struct event_stream *following = arg;
+	struct event_stream *stream = arg;
 	struct nlattr *attrs[STACKBEAT_A_COUNT];
 	struct netlink_event event = {0};
 	const struct genlmsghdr *header = genlmsg_hdr(nlmsg_hdr(message));
 
-	if (nlmsg_hdr(message)->nlmsg_type != following->family ||
+	if (nlmsg_hdr(message)->nlmsg_type != stream->family ||
 	    header->cmd != STACKBEAT_CMD_EVENT ||
 	    genlmsg_parse(nlmsg_hdr(message), 0, attrs, STACKBEAT_A_COUNT - 1, NULL))
 		return NL_SKIP;
@@ -477,26 +480,26 @@ static int on_event(struct nl_msg *message, void *arg)
 	event.count = read_u64(attrs[STACKBEAT_A_EVENT_COUNT]);
 	event.owner = read_u32(attrs[STACKBEAT_A_OWNER]);
 	read_string(attrs[STACKBEAT_A_OWNER_COMM], event.owner_comm, sizeof(event.owner_comm));
-	following->err = following->fn(&event, following->arg);
-	return following->err ? NL_STOP : NL_OK;
+	stream->err = stream->fn(&event, stream->arg);
+	return stream->err ? NL_STOP : NL_OK;
 }
 
-int netlink_subscribe(struct netlink *control, netlink_event_fn *fn, void *arg, struct error *error)
+int netlink_subscribe(struct netlink *netlink, netlink_event_fn *fn, void *arg, struct error *error)
 {
-	struct event_stream following = {.family = control->family, .fn = fn, .arg = arg};
+	struct event_stream stream = {.family = netlink->family, .fn = fn, .arg = arg};
 	int group =
-		genl_ctrl_resolve_grp(control->socket, STACKBEAT_GENL_NAME, STACKBEAT_GENL_EVENTS);
+		genl_ctrl_resolve_grp(netlink->socket, STACKBEAT_GENL_NAME, STACKBEAT_GENL_EVENTS);
 	int err = group;
 
 	if (group >= 0)
-		err = nl_socket_add_membership(control->socket, group);
+		err = nl_socket_add_membership(netlink->socket, group);
 	if (err < 0)
 		return error_set(error, EIO, "can't follow the events: %s", nl_geterror(err));
-	/* What comes is not an answer: its sequence number means nothing. */
-	nl_socket_disable_seq_check(control->socket);
-	nl_socket_modify_cb(control->socket, NL_CB_VALID, NL_CB_CUSTOM, on_event, &following);
-	while (!following.err) {
-		err = nl_recvmsgs_default(control->socket);
+	/* Events are not answers: they have no sequence number to check. */
+	nl_socket_disable_seq_check(netlink->socket);
+	nl_socket_modify_cb(netlink->socket, NL_CB_VALID, NL_CB_CUSTOM, on_event, &stream);
+	while (!stream.err) {
+		err = nl_recvmsgs_default(netlink->socket);
 		if (err == -NLE_INTR)
 			return -EINTR;
 		if (err == -NLE_NOMEM)
@@ -505,7 +508,7 @@ int netlink_subscribe(struct netlink *control, netlink_event_fn *fn, void *arg, 
 			return error_set(error, EIO, "can't follow the events: %s",
 					 nl_geterror(err));
 	}
-	return following.err;
+	return stream.err;
 }
 
 static int on_module(struct nl_msg *message, void *arg)
@@ -522,13 +525,13 @@ static int on_module(struct nl_msg *message, void *arg)
 	return NL_OK;
 }
 
-int netlink_module(struct netlink *control, struct netlink_module *module, struct error *error)
+int netlink_module(struct netlink *netlink, struct netlink_module *module, struct error *error)
 {
-	struct nl_msg *message = new_message(control, STACKBEAT_CMD_MODULE_GET, NLM_F_ACK);
+	struct nl_msg *message = new_message(netlink, STACKBEAT_CMD_MODULE_GET, NLM_F_ACK);
 	struct request request = {.on_answer = on_module, .arg = module};
 
 	memset(module, 0, sizeof(*module));
 	if (!message)
 		return error_errno(error, ENOMEM, "can't ask the module");
-	return run(control, message, &request, "can't ask the module", error);
+	return send_request(netlink, message, &request, "can't ask the module", error);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The module's generic netlink family, by libnl: settings and statistics. */
+/* The generic netlink family of the module, with libnl: settings, statistics, events. */
 #ifndef STACKBEAT_SESSION_NETLINK_H
 #define STACKBEAT_SESSION_NETLINK_H
 
@@ -13,22 +13,22 @@ struct netlink;
 struct error;
 
 /*
- * Connects to the module. Returns 0, to be closed with netlink_close() (which
- * takes NULL too), or a negative errno value: -ENOENT when the module is not
- * loaded.
+ * Connects to the module. Returns 0 and sets *netlink, which the caller closes with netlink_close()
+ * (it accepts NULL); or a negative errno value: -ENOENT when the module is not loaded.
  */
-int netlink_open(struct netlink **control, struct error *error);
-void netlink_close(struct netlink *control);
+int netlink_open(struct netlink **netlink, struct error *error);
+void netlink_close(struct netlink *netlink);
 
+/* The bit of an attribute in the `set` of struct netlink_settings. */
 #define NETLINK_SET(attr) (UINT64_C(1) << (attr))
 
-/* Ids of one kind, for a filter; none: every one. */
+/* Process or thread ids of a filter; none: no filter. */
 struct netlink_ids {
 	const uint32_t *ids;
 	size_t count;
 };
 
-/* What to change of a session; a field counts where its bit is set. */
+/* Settings of a session to change: the fields with their bit in `set`. */
 struct netlink_settings {
 	uint64_t set; /* NETLINK_SET() of each */
 	uint32_t state;
@@ -49,11 +49,14 @@ struct netlink_settings {
 	size_t excluded_comm_count;
 };
 
-/* Returns 0 or what STACKBEAT_CMD_SESSION_SET fails with, and the kernel's words for it. */
-int netlink_set(struct netlink *control, uint32_t session, const struct netlink_settings *settings,
+/*
+ * Changes the settings of a session. Returns 0 or the negative errno value of
+ * STACKBEAT_CMD_SESSION_SET, with the kernel's message.
+ */
+int netlink_set(struct netlink *netlink, uint32_t session, const struct netlink_settings *settings,
 		struct error *error);
 
-/* What a state (enum stackbeat_state) is called. */
+/* Returns the name of a state (enum stackbeat_state); "?" if it is unknown. */
 const char *session_state_name(uint32_t state);
 
 struct netlink_session {
@@ -73,20 +76,23 @@ struct netlink_session {
 	uint64_t stats[STACKBEAT_S_COUNT]; /* by enum stackbeat_stat */
 };
 
-/* One session. Returns 0 or a negative errno value; -ENODEV: there is none. */
-int netlink_get(struct netlink *control, uint32_t id, struct netlink_session *session,
+/* Gets a session by its id. Returns 0 or a negative errno value: -ENODEV when there is none. */
+int netlink_get(struct netlink *netlink, uint32_t id, struct netlink_session *session,
 		struct error *error);
 
 typedef int netlink_session_fn(const struct netlink_session *session, void *arg);
 
-/* Calls `fn` for each open session until it returns other than 0. */
-int netlink_list(struct netlink *control, netlink_session_fn *fn, void *arg, struct error *error);
+/*
+ * Calls `fn` for each open session until it returns a value other than 0. Returns that value, 0, or
+ * a negative errno value.
+ */
+int netlink_list(struct netlink *netlink, netlink_session_fn *fn, void *arg, struct error *error);
 
 /*
- * The session to act on: `id`, or, where it is 0, the only one that is open.
- * Returns 0; -ENODEV when none is open; -EINVAL when there are several.
+ * Selects a session: `id`, or the only open session if `id` is 0. Returns 0; -ENODEV when no
+ * session is open; -EINVAL when several are; or another negative errno value.
  */
-int netlink_select(struct netlink *control, uint32_t id, uint32_t *selected, struct error *error);
+int netlink_select(struct netlink *netlink, uint32_t id, uint32_t *selected, struct error *error);
 
 struct netlink_event {
 	enum stackbeat_event event;
@@ -103,11 +109,11 @@ struct netlink_event {
 typedef int netlink_event_fn(const struct netlink_event *event, void *arg);
 
 /*
- * Joins the multicast group of events and calls `fn` for each, until it returns
- * other than 0, which it returns then, or a signal comes (-EINTR). The control
- * is good for nothing else afterwards.
+ * Joins the multicast group of events and calls `fn` for each event until it returns a value other
+ * than 0. Returns that value, -EINTR after a signal, or another negative errno value: -ENOBUFS when
+ * events were lost. The connection can't be used for anything else afterwards.
  */
-int netlink_subscribe(struct netlink *control, netlink_event_fn *fn, void *arg,
+int netlink_subscribe(struct netlink *netlink, netlink_event_fn *fn, void *arg,
 		      struct error *error);
 
 struct netlink_module {
@@ -117,6 +123,7 @@ struct netlink_module {
 	uint32_t sessions;
 };
 
-int netlink_module(struct netlink *control, struct netlink_module *module, struct error *error);
+/* Gets the properties of the module. Returns 0 or a negative errno value. */
+int netlink_module(struct netlink *netlink, struct netlink_module *module, struct error *error);
 
 #endif

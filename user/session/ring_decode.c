@@ -11,7 +11,7 @@
 #define MAPPING_FLAGS                                                                              \
 	(STACKBEAT_MAPPING_EVENT | STACKBEAT_MAPPING_MAIN_BINARY | STACKBEAT_MAPPING_VDSO |        \
 	 STACKBEAT_MAPPING_VADDR)
-#define OBJECT_FLAGS (STACKBEAT_FILE_HEADERS_NOT_READ | STACKBEAT_FILE_UNLINKED)
+#define FILE_FLAGS (STACKBEAT_FILE_HEADERS_NOT_READ | STACKBEAT_FILE_UNLINKED)
 
 static const char *check_sample(const struct stackbeat_sample *sample)
 {
@@ -23,40 +23,40 @@ static const char *check_sample(const struct stackbeat_sample *sample)
 		return "a sample has more frames than bytes for them";
 	if (sample->kernel_frames > STACKBEAT_KERNEL_FRAMES_MAX ||
 	    sample->user_frames > STACKBEAT_USER_FRAMES_MAX)
-		return "a sample has more frames than there can be";
+		return "a sample has too many frames";
 	if (sample->kernel_stop >= STACKBEAT_STOP_COUNT ||
 	    sample->user_stop >= STACKBEAT_STOP_COUNT)
 		return "a stack ended for an unknown reason";
 	if (!memchr(sample->comm, '\0', sizeof(sample->comm)))
-		return "a command name does not end";
+		return "a command name is not terminated";
 	return NULL;
 }
 
-/* Whether the bytes behind a record's header are a text that ends, shorter than `max`. */
-static bool has_text(const struct stackbeat_record *record, const char *text, size_t max)
+/* Returns whether `string` is terminated in its record, and shorter than `max`. */
+static bool is_terminated(const struct stackbeat_record *record, const char *string, size_t max)
 {
-	size_t room = (const char *)record + record->size - text;
-	const char *end = memchr(text, '\0', room);
+	size_t room = (const char *)record + record->size - string;
+	const char *end = memchr(string, '\0', room);
 
-	return end && (size_t)(end - text) < max;
+	return end && (size_t)(end - string) < max;
 }
 
 static const char *check_space(const struct stackbeat_address_space *space)
 {
 	if (space->record.size <= sizeof(*space))
-		return "a space is shorter than its header and a path";
+		return "an address space is shorter than its header and a path";
 	if (space->record.flags)
-		return "a space has unknown flags";
+		return "an address space has unknown flags";
 	if (!space->address_space)
-		return "a space has no id";
+		return "an address space has no id";
 	if (space->gap > space->generation)
-		return "what is missing of a space begins after it was read";
+		return "an address space has a gap after its generation";
 	if (space->mappings > STACKBEAT_MAPPINGS_MAX)
-		return "a space has more mappings than there can be";
+		return "an address space has too many mappings";
 	if (!memchr(space->comm, '\0', sizeof(space->comm)))
-		return "a process name does not end";
-	if (!has_text(&space->record, space->cgroup_path, STACKBEAT_PATH_MAX))
-		return "the path of a control group does not end";
+		return "a process name is not terminated";
+	if (!is_terminated(&space->record, space->cgroup_path, STACKBEAT_PATH_MAX))
+		return "the path of a control group is not terminated";
 	return NULL;
 }
 
@@ -69,7 +69,7 @@ static const char *check_mapping(const struct stackbeat_mapping *mapping)
 	if (mapping->record.flags & ~MAPPING_FLAGS)
 		return "a mapping has unknown flags";
 	if (!mapping->address_space)
-		return "a mapping is of no space";
+		return "a mapping has no address space";
 	if (mapping->start >= mapping->end)
 		return "a mapping ends before it begins";
 	if (mapping->offset > UINT64_MAX - length)
@@ -77,18 +77,18 @@ static const char *check_mapping(const struct stackbeat_mapping *mapping)
 	return NULL;
 }
 
-static const char *check_object(const struct stackbeat_file *object)
+static const char *check_file(const struct stackbeat_file *file)
 {
-	if (object->record.size <= sizeof(*object))
-		return "an object is shorter than its header and a path";
-	if (object->record.flags & ~OBJECT_FLAGS)
-		return "an object has unknown flags";
-	if (!object->file)
-		return "an object has no id";
-	if (object->build_id_size > sizeof(object->build_id))
-		return "a build id is longer than it can be";
-	if (!has_text(&object->record, object->path, STACKBEAT_PATH_MAX))
-		return "the path of an object does not end";
+	if (file->record.size <= sizeof(*file))
+		return "a file is shorter than its header and a path";
+	if (file->record.flags & ~FILE_FLAGS)
+		return "a file has unknown flags";
+	if (!file->file)
+		return "a file has no id";
+	if (file->build_id_size > sizeof(file->build_id))
+		return "a build id is too long";
+	if (!is_terminated(&file->record, file->path, STACKBEAT_PATH_MAX))
+		return "the path of a file is not terminated";
 	return NULL;
 }
 
@@ -97,7 +97,7 @@ static const char *check_record(const struct stackbeat_record *record, uint64_t 
 	if (record->size < sizeof(*record) || record->size % sizeof(uint64_t))
 		return "a record has a wrong size";
 	if (record->size > available)
-		return "a record goes beyond the end of what was written";
+		return "a record goes beyond the head";
 	switch (record->type) {
 	case STACKBEAT_RECORD_SAMPLE:
 		return check_sample((const void *)record);
@@ -106,47 +106,48 @@ static const char *check_record(const struct stackbeat_record *record, uint64_t 
 	case STACKBEAT_RECORD_MAPPING:
 		return check_mapping((const void *)record);
 	case STACKBEAT_RECORD_FILE:
-		return check_object((const void *)record);
+		return check_file((const void *)record);
 	default:
 		return NULL;
 	}
 }
 
-/* Gets a record that was checked. Returns 0, or a negative errno value to stop. */
+/* Handles a verified record. Returns 0, or a negative errno value to stop. */
 typedef int record_fn(const struct stackbeat_record *record, void *arg);
 
 struct sample_handler {
-	decode_fast_path_fn *repeat;
+	decode_fast_path_fn *fast_path; /* NULL: none */
 	decode_sample_fn *fn;
 	void *arg;
 };
 
-/* `repeats`: who is asked before a record is checked; NULL: nobody is. */
-static int walk(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t head,
-		const struct sample_handler *repeats, record_fn *fn, void *arg, struct error *error)
+/* `fast_path`: the handler with the function to call before a record is verified; NULL: none. */
+static int for_each_record(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t head,
+			   const struct sample_handler *fast_path, record_fn *fn, void *arg,
+			   struct error *error)
 {
 	const char *problem = NULL;
 	int err = 0;
 
 	if (head - *tail > size || (head | *tail) % sizeof(uint64_t))
-		problem = "its head can't be right";
+		problem = "its head is out of range";
 
 	while (!problem && !err && *tail != head) {
 		uint32_t at = *tail & (size - 1);
 		uint64_t available = head - *tail;
 		const struct stackbeat_record *record = (const void *)(data + at);
 
-		/* No record goes around the end of the data. */
+		/* Records do not wrap around at the end of the data. */
 		if (available > size - at)
 			available = size - at;
-		if (repeats) {
-			uint64_t taken = repeats->repeat(record, available, repeats->arg);
+		if (fast_path) {
+			uint64_t matched = fast_path->fast_path(record, available, fast_path->arg);
 
-			*tail += taken;
-			if (taken == available)
+			*tail += matched;
+			if (matched == available)
 				continue;
-			available -= taken;
-			record = (const void *)((const uint8_t *)record + taken);
+			available -= matched;
+			record = (const void *)((const uint8_t *)record + matched);
 		}
 		problem = check_record(record, available);
 		if (problem)
@@ -170,16 +171,16 @@ static int deliver_sample(const struct stackbeat_record *record, void *arg)
 }
 
 int decode_records(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t head,
-		   decode_fast_path_fn *repeat, decode_sample_fn *fn, void *arg,
+		   decode_fast_path_fn *fast_path, decode_sample_fn *fn, void *arg,
 		   struct error *error)
 {
-	struct sample_handler handler = {repeat, fn, arg};
+	struct sample_handler handler = {fast_path, fn, arg};
 
-	return walk(data, size, tail, head, repeat ? &handler : NULL, deliver_sample, &handler,
-		    error);
+	return for_each_record(data, size, tail, head, fast_path ? &handler : NULL, deliver_sample,
+			       &handler, error);
 }
 
-static int hand_on_metadata(const struct stackbeat_record *record, void *arg)
+static int deliver_metadata(const struct stackbeat_record *record, void *arg)
 {
 	const struct metadata_handler *handler = arg;
 
@@ -198,5 +199,6 @@ static int hand_on_metadata(const struct stackbeat_record *record, void *arg)
 int decode_metadata(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t head,
 		    const struct metadata_handler *handler, struct error *error)
 {
-	return walk(data, size, tail, head, NULL, hand_on_metadata, (void *)handler, error);
+	return for_each_record(data, size, tail, head, NULL, deliver_metadata, (void *)handler,
+			       error);
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * The records of a ring, checked: nothing of a record is used before it is
- * known to lie between tail and head.
- */
+/* Decodes and verifies the records of a ring: a record is used only between tail and head. */
 #ifndef STACKBEAT_SESSION_RING_DECODE_H
 #define STACKBEAT_SESSION_RING_DECODE_H
 
@@ -12,30 +9,30 @@
 
 struct error;
 
-/* Gets a sample whose lengths were checked. Returns 0, or a negative errno value to stop. */
+/* Handles a verified sample. Returns 0, or a negative errno value to stop. */
 typedef int decode_sample_fn(const struct stackbeat_sample *sample, void *arg);
 
 /*
- * Gets what is in the ring next, `available` bytes that nobody has checked. Takes the samples at
- * its beginning that are the same as samples that were checked; returns their bytes. The next
- * record is checked, and goes on.
+ * Handles the first samples of `available` unverified bytes, as long as they equal samples that
+ * were verified before. Returns the number of bytes of these samples. The next record is verified,
+ * and passed to the decode_sample_fn.
  */
 typedef uint64_t decode_fast_path_fn(const void *data, uint64_t available, void *arg);
 
 /*
- * Hands the samples between *tail and head to `fn`, oldest first, and advances
- * *tail behind each. `data` are the `size` bytes of a ring, a power of two; head
- * and tail are byte counts as in stackbeat.h. Records of unknown type are
- * skipped. `repeat` is asked before each; NULL: nobody is.
+ * Passes the samples between *tail and head to `fn`, oldest first, and advances *tail behind each.
+ * `data` is the ring of `size` bytes, a power of two; head and tail are byte counts as in
+ * stackbeat.h. Records of unknown type are skipped. `fast_path` is called before each record is
+ * verified; it may be NULL.
  *
- * Returns 0; what `fn` returned; or -EBADMSG when a record is malformed: then
- * nothing behind it can be trusted, and *tail is set to head.
+ * Returns 0; the error of `fn`; or -EBADMSG when a record is malformed: no record behind it can be
+ * trusted, and *tail is set to head.
  */
 int decode_records(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t head,
-		   decode_fast_path_fn *repeat, decode_sample_fn *fn, void *arg,
+		   decode_fast_path_fn *fast_path, decode_sample_fn *fn, void *arg,
 		   struct error *error);
 
-/* What gets the records of the metadata ring. Each returns as a decode_sample_fn. */
+/* Handlers of the records of the metadata ring. They return like decode_sample_fn. */
 struct metadata_handler {
 	int (*space)(const struct stackbeat_address_space *space, void *arg);
 	int (*mapping)(const struct stackbeat_mapping *mapping, void *arg);
@@ -43,7 +40,7 @@ struct metadata_handler {
 	void *arg;
 };
 
-/* As decode_records(), for the metadata ring. Texts in the records end. */
+/* Like decode_records(), for the metadata ring. Strings in the records are terminated. */
 int decode_metadata(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t head,
 		    const struct metadata_handler *handler, struct error *error);
 

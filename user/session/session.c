@@ -91,7 +91,7 @@ static int find_cgroups(const struct session_config *config, uint64_t *cgroups, 
 	return err;
 }
 
-/* Names the process or thread that the kernel could not find. */
+/* Sets the message for the first of the ids that is missing. Returns 0 if none is. */
 static int explain_gone(const char *option, const char *what, const uint32_t *ids, size_t count,
 			struct error *error)
 {
@@ -106,8 +106,8 @@ static int explain_gone(const char *option, const char *what, const uint32_t *id
 	return 0;
 }
 
-static int configure(struct session *session, const struct session_config *config,
-		     const struct netlink_settings *settings, struct error *error)
+static int send_settings(struct session *session, const struct session_config *config,
+			 const struct netlink_settings *settings, struct error *error)
 {
 	int err = netlink_set(session->control, device_session(session->device), settings, error);
 
@@ -151,7 +151,7 @@ int session_configure(struct session *session, const struct session_config *conf
 	if (err)
 		return err;
 	settings.rate = session->rate;
-	/* What there is, where nothing else was asked for. */
+	/* The default is all parts that are available. */
 	if (settings.parts == STACKBEAT_PARTS_ALL)
 		settings.parts = session->parts;
 	if (settings.parts != config->parts && !session->restricted)
@@ -161,7 +161,7 @@ int session_configure(struct session *session, const struct session_config *conf
 	if (child && !config->system_wide && !settings.pids.count && !settings.tids.count &&
 	    !settings.cgroup_count)
 		settings.pids = (struct netlink_ids){&command, 1};
-	err = configure(session, config, &settings, error);
+	err = send_settings(session, config, &settings, error);
 	return err ? err : session_map(session, error);
 }
 

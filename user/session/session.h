@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A session of the module, opened and configured as `stackbeat record` was told. */
+/* A session of the module: opens it, and configures it for `stackbeat record`. */
 #ifndef STACKBEAT_SESSION_SESSION_H
 #define STACKBEAT_SESSION_SESSION_H
 
@@ -17,7 +17,7 @@
 struct device;
 struct error;
 
-/* The settings of a session, as the command line gives them. Strings are not owned. */
+/* The settings of a session from the command line. The struct does not own the strings. */
 struct session_config {
 	uint32_t rate; /* Hz; 0: the highest that the module allows */
 	bool rate_given;
@@ -25,15 +25,15 @@ struct session_config {
 	size_t pid_count;
 	uint32_t tids[STACKBEAT_PIDS_MAX];
 	size_t tid_count;
-	const char *cgroups[STACKBEAT_CGROUPS_MAX]; /* paths, as they were given */
+	const char *cgroups[STACKBEAT_CGROUPS_MAX]; /* paths as in cgroup_id_of() */
 	size_t cgroup_count;
 	char *excluded_comms[STACKBEAT_COMMS_MAX];
 	size_t excluded_comm_count;
-	const char *cpus; /* the text of cpulist, "" for all */
+	const char *cpus; /* `cpulist` as a string, "": all */
 	struct cpulist cpulist;
 	uint32_t parts; /* STACKBEAT_PART_* */
 	uint32_t max_depth; /* user frames */
-	uint32_t ring_size; /* bytes a CPU */
+	uint32_t ring_size; /* bytes per CPU */
 	uint32_t budget; /* thousandths of a CPU */
 	bool no_jitter;
 	bool no_inherit;
@@ -43,27 +43,26 @@ struct session_config {
 struct session {
 	struct device *device;
 	struct netlink *control;
-	bool restricted; /* the kernel lets this user see his own processes only */
-	bool same_pid_ns; /* process ids in the initial namespace are those of this process */
+	bool restricted; /* the kernel samples only processes of this user */
+	bool same_pid_ns; /* this process is in the initial pid namespace */
 	uint32_t rate; /* Hz, as configured */
-	uint32_t parts; /* STACKBEAT_PART_*: those that there are; as configured */
+	uint32_t parts; /* STACKBEAT_PART_*: available ones, then the configured ones */
 	struct cpulist cpulist;
-	char cpus[STACKBEAT_CPULIST_MAX]; /* list, "": all */
-	char loaded[PATH_MAX]; /* the module that was loaded for it, or "" */
+	char cpus[STACKBEAT_CPULIST_MAX]; /* `cpulist` as a string, "": all */
+	char loaded[PATH_MAX]; /* path of the module that session_open() loaded, or "" */
 };
 
 /*
- * Opens a session; loads the module first where it is missing. Returns 0 or a
- * negative errno value as device_open(), module_load() and netlink_open() do.
- * session_close() is to be called in both cases.
+ * Opens a session, and loads the module if it is missing. Returns 0 or a negative errno value of
+ * device_open(), module_load() or netlink_open(). The caller calls session_close() in both cases.
  */
 int session_open(struct session *session, struct error *error);
 void session_close(struct session *session);
 
 /*
- * Configures it, and maps its rings. `child` is the process of COMMAND, sampled
- * where `config` names nothing else; 0: none. Returns 0 or a negative errno
- * value, -ESRCH when a process or thread of `config` is gone.
+ * Configures the session and maps its rings. `child` is the process of COMMAND, which is sampled if
+ * `config` has no other target; 0: none. Returns 0 or a negative errno value: -ESRCH when a process
+ * or thread of `config` has exited.
  */
 int session_configure(struct session *session, const struct session_config *config, pid_t child,
 		      struct error *error);
@@ -71,7 +70,7 @@ int session_configure(struct session *session, const struct session_config *conf
 /* Sets an enum stackbeat_state. Returns 0 or a negative errno value. */
 int session_set_state(struct session *session, uint32_t state, struct error *error);
 
-/* As netlink_get() and device_map(). */
+/* Like netlink_get() and device_map(). */
 int session_get(struct session *session, struct netlink_session *got, struct error *error);
 int session_map(struct session *session, struct error *error);
 

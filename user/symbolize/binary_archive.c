@@ -17,7 +17,7 @@
 #include "lib/array.h"
 #include "lib/atomic_file.h"
 #include "lib/error.h"
-#include "pprof/pprof_writer.h"
+#include "pprof/pprof_reader.h"
 #include "symbolize/archive_contents.h"
 #include "symbolize/find_binary.h"
 

@@ -10,6 +10,7 @@
 #include "debuginfo/kernel_image.h"
 #include "lib/hash.h"
 #include "pprof/labels.h"
+#include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
 #include "pprof/truncation.h"
 #include "symbolize/symbolizer.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A file is there as a whole or not at all. */
+/* Files appear completely or not at all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -110,8 +110,8 @@ static void devices_are_written_in_place(void **state)
 	assert_int_equal(stat("/dev/full", &status), 0);
 }
 
-/* Who waits for a profile at a pipe must not see an end before there was one. */
-static void pipes_are_not_opened_to_try(void **state)
+/* The reader of a pipe would see EOF before the profile is written. */
+static void check_does_not_open_pipes(void **state)
 {
 	char *path = scratch_file(state, "pipe");
 	struct pollfd reader = {.events = POLLIN};
@@ -144,7 +144,7 @@ static void standard_output_stays_open(void **state)
 	assert_true(fcntl(STDOUT_FILENO, F_GETFD) >= 0);
 }
 
-static void no_directory(void **state)
+static void missing_directory_is_an_error(void **state)
 {
 	char *path = scratch_file(state, "missing/profile");
 	struct error error;
@@ -157,7 +157,7 @@ static void no_directory(void **state)
 	free(path);
 }
 
-static void directory_in_the_way(void **state)
+static void directory_is_not_replaced(void **state)
 {
 	const struct scratch *scratch = *state;
 	struct atomic_file file;
@@ -166,8 +166,8 @@ static void directory_in_the_way(void **state)
 	assert_int_equal(atomic_file_create(&file, "", NULL), -ENOENT);
 }
 
-/* The limit of a file's size stands for a disk that is full. */
-static void disk_full(void **state)
+/* RLIMIT_FSIZE stands for a full disk. */
+static void failed_write_leaves_the_old_file(void **state)
 {
 	const struct rlimit small = {4, RLIM_INFINITY}, none = {RLIM_INFINITY, RLIM_INFINITY};
 	char *path = scratch_file(state, "profile");
@@ -187,8 +187,8 @@ static void disk_full(void **state)
 	free(path);
 }
 
-/* What has become a directory meanwhile can't be replaced. */
-static void rename_fails(void **state)
+/* rename() can't replace a directory that was created after the file was opened. */
+static void failed_rename_leaves_no_temporary_file(void **state)
 {
 	char *path = scratch_file(state, "profile");
 	struct error error;
@@ -203,7 +203,7 @@ static void rename_fails(void **state)
 	free(path);
 }
 
-/* Whether a child that does this with the file gets as far as its end. */
+/* Runs `child` in a child process. Returns whether it exits with status 0. */
 static bool run_child(void (*child)(const char *path), const char *path)
 {
 	pid_t pid = fork();
@@ -225,7 +225,7 @@ static void write_and_die(const char *path)
 		raise(SIGKILL);
 }
 
-static void an_end_leaves_nothing(void **state)
+static void killed_process_leaves_no_file(void **state)
 {
 	const struct scratch *scratch = *state;
 	int fd = open(scratch->path, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
@@ -244,7 +244,7 @@ static void an_end_leaves_nothing(void **state)
 	free(path);
 }
 
-/* There, nothing can be linked: a file has a name at once, as where the file system wants that. */
+/* Without /proc, files can't be linked: they have a temporary name, as without O_TMPFILE. */
 static void write_without_proc(const char *path)
 {
 	struct atomic_file file;
@@ -262,7 +262,7 @@ static void write_without_proc(const char *path)
 	atomic_file_discard(&file);
 }
 
-static void files_with_a_temporary_name(void **state)
+static void works_without_proc(void **state)
 {
 	const struct scratch *scratch = *state;
 	char *path;
@@ -284,14 +284,14 @@ int main(void)
 		SCRATCH_TEST(mode_follows_umask),
 		SCRATCH_TEST(links_are_followed),
 		SCRATCH_TEST(devices_are_written_in_place),
-		SCRATCH_TEST(pipes_are_not_opened_to_try),
+		SCRATCH_TEST(check_does_not_open_pipes),
 		SCRATCH_TEST(standard_output_stays_open),
-		SCRATCH_TEST(no_directory),
-		SCRATCH_TEST(directory_in_the_way),
-		SCRATCH_TEST(disk_full),
-		SCRATCH_TEST(rename_fails),
-		SCRATCH_TEST(an_end_leaves_nothing),
-		SCRATCH_TEST(files_with_a_temporary_name),
+		SCRATCH_TEST(missing_directory_is_an_error),
+		SCRATCH_TEST(directory_is_not_replaced),
+		SCRATCH_TEST(failed_write_leaves_the_old_file),
+		SCRATCH_TEST(failed_rename_leaves_no_temporary_file),
+		SCRATCH_TEST(killed_process_leaves_no_file),
+		SCRATCH_TEST(works_without_proc),
 	};
 
 	return cmocka_run_group_tests_name("file", tests, NULL, NULL);

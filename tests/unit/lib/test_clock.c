@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* How far the clocks of a time namespace are from those of the kernel. */
+/* Offsets of clocks in a time namespace. */
 #include "lib/clock.h"
 
 #include "sandbox.h"
@@ -12,7 +12,7 @@ static int64_t offset(const char *text, const char *clock)
 
 static void each_clock_has_its_offset(void **state)
 {
-	/* As Linux writes it. */
+	/* The format of Linux. */
 	const char *text = "monotonic       86400 500000000\n"
 			   "boottime          -20 250000000\n";
 
@@ -22,7 +22,7 @@ static void each_clock_has_its_offset(void **state)
 	assert_int_equal(offset(text, "realtime"), 0);
 }
 
-static void without_offsets_it_is_none(void **state)
+static void missing_offset_is_zero(void **state)
 {
 	(void)state;
 	assert_int_equal(offset("", "monotonic"), 0);
@@ -34,7 +34,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_clock_has_its_offset),
-		cmocka_unit_test(without_offsets_it_is_none),
+		cmocka_unit_test(missing_offset_is_zero),
 	};
 
 	return cmocka_run_group_tests(tests, make_sandbox, remove_sandbox);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Errors as one line. */
+/* Error messages of one line. */
 #include "unit.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 static struct error error;
 
-static void has_the_text_and_gives_the_code(void **state)
+static void sets_the_message_and_returns_the_code(void **state)
 {
 	(void)state;
 	assert_int_equal(error_set(&error, EINVAL, "%s: %d is too much", "it", 7), -EINVAL);
@@ -19,22 +19,22 @@ static void has_the_text_and_gives_the_code(void **state)
 	assert_string_equal(error.text, "/no/such: No such file or directory");
 }
 
-static void nobody_need_ask_for_the_text(void **state)
+static void message_is_optional(void **state)
 {
 	(void)state;
 	assert_int_equal(error_set(NULL, EPERM, "%d", 1), -EPERM);
 	assert_int_equal(error_errno(NULL, EPERM, "%d", 1), -EPERM);
 }
 
-static void unknown_codes_have_a_text_too(void **state)
+static void unknown_codes_have_a_message(void **state)
 {
 	(void)state;
 	assert_int_equal(error_errno(&error, 99999, "it"), -99999);
 	assert_non_null(strstr(error.text, "99999"));
 }
 
-/* Why something failed is worth more than the end of a long name. */
-static void long_texts_are_cut_but_the_reason_stays(void **state)
+/* The reason is more important than the end of a long name. */
+static void long_messages_are_truncated_but_keep_the_reason(void **state)
 {
 	char name[4096], *end;
 
@@ -49,7 +49,7 @@ static void long_texts_are_cut_but_the_reason_stays(void **state)
 	end = error.text + strlen(error.text) - strlen("n: No such file or directory");
 	assert_string_equal(end, "n: No such file or directory");
 
-	/* Every length around the one at which it is cut. */
+	/* All lengths around the one at which the name is truncated. */
 	for (size_t length = 450; length < 530; length++) {
 		name[length] = '\0';
 		error_errno(&error, ENOENT, "%s", name);
@@ -59,8 +59,8 @@ static void long_texts_are_cut_but_the_reason_stays(void **state)
 	}
 }
 
-/* A name from outside must neither begin a line of its own nor command the terminal. */
-static void what_is_no_text_is_not_printed(void **state)
+/* An untrusted name must neither begin a new line nor control the terminal. */
+static void control_characters_are_replaced(void **state)
 {
 	(void)state;
 	error_set(&error, EINVAL, "'%s'", "two\nlines\r\t\x1b[2J\x7f, grün");
@@ -76,11 +76,11 @@ static void what_is_no_text_is_not_printed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(has_the_text_and_gives_the_code),
-		cmocka_unit_test(nobody_need_ask_for_the_text),
-		cmocka_unit_test(unknown_codes_have_a_text_too),
-		cmocka_unit_test(long_texts_are_cut_but_the_reason_stays),
-		cmocka_unit_test(what_is_no_text_is_not_printed),
+		cmocka_unit_test(sets_the_message_and_returns_the_code),
+		cmocka_unit_test(message_is_optional),
+		cmocka_unit_test(unknown_codes_have_a_message),
+		cmocka_unit_test(long_messages_are_truncated_but_keep_the_reason),
+		cmocka_unit_test(control_characters_are_replaced),
 	};
 
 	return cmocka_run_group_tests_name("error", tests, NULL, NULL);

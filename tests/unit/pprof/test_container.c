@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Whose a control group is, by its path. */
+/* The container of a control group, by its path. */
 #include "unit.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "pprof/container.h"
 
-/* Ids as container engines make them, and another one where two are needed. */
+/* Ids in the format of container engines. */
 #define ID "3726184226f5d3147c25fdeab5b60097e378e8a720503a5e19ecfdf29f869860"
 #define OTHER "9ec39b91f3d70e1beff50a308f77067065ea6be0d91a3378375056cd4422cf3d"
 #define UID "3d274242-8ee0-11e9-a8a6-1e68d864ef1a"
@@ -35,7 +35,7 @@ static void check(const struct example *examples, size_t count)
 
 #define CHECK(examples) check(examples, sizeof(examples) / sizeof((examples)[0]))
 
-static void containers_of_engines_have_their_ids(void **state)
+static void containers_of_engines_have_ids(void **state)
 {
 	static const struct example examples[] = {
 		/* Docker, with and without systemd, rootless, and below another group. */
@@ -69,7 +69,7 @@ static void containers_of_engines_have_their_ids(void **state)
 		{"/kubepods/besteffort/pod" UID "/" ID, ID},
 		{"/kubepods/pod" UID "/crio-" ID, ID},
 		{"/kubepods/burstable/pod" HASH "/" ID, ID},
-		/* A containerd that takes a name for systemd for a path. */
+		/* containerd without systemd, with a cgroup name for systemd. */
 		{"/system.slice/containerd.service/kubepods-besteffort-pod" UID_OF_SYSTEMD
 		 ".slice:cri-containerd:" ID,
 		 ID},
@@ -80,7 +80,7 @@ static void containers_of_engines_have_their_ids(void **state)
 	CHECK(examples);
 }
 
-static void other_containers_have_their_names(void **state)
+static void lxc_and_machines_have_names(void **state)
 {
 	static const struct example examples[] = {
 		{"/lxc.payload.web", "web"},
@@ -100,7 +100,7 @@ static void other_containers_have_their_names(void **state)
 	CHECK(examples);
 }
 
-static void the_innermost_container_counts(void **state)
+static void innermost_container_counts(void **state)
 {
 	static const struct example examples[] = {
 		{"/docker/" OTHER "/docker/" ID, ID},
@@ -116,7 +116,7 @@ static void the_innermost_container_counts(void **state)
 	CHECK(examples);
 }
 
-static void what_watches_over_a_container_is_not_in_it(void **state)
+static void monitors_are_not_in_the_container(void **state)
 {
 	static const struct example examples[] = {
 		{"/machine.slice/libpod-conmon-" ID ".scope", "libpod-conmon-" ID ".scope"},
@@ -133,7 +133,7 @@ static void what_watches_over_a_container_is_not_in_it(void **state)
 	CHECK(examples);
 }
 
-static void pods_are_named_where_no_container_is(void **state)
+static void pods_without_container_have_uids(void **state)
 {
 	static const struct example examples[] = {
 		{POD, UID},
@@ -143,7 +143,7 @@ static void pods_are_named_where_no_container_is(void **state)
 		{"/kubepods/burstable/pod" UID, UID},
 		{"/kubepods/pod" HASH "/anything", HASH},
 		{POD "/any.service", UID},
-		/* None of these is a uid. */
+		/* Not uids. */
 		{"/kubepods/burstable", ""},
 		{"/kubepods/pod1234", ""},
 		{"/kubepods/pod" UID "0", ""},
@@ -156,7 +156,7 @@ static void pods_are_named_where_no_container_is(void **state)
 	CHECK(examples);
 }
 
-static void units_are_named_where_nothing_else_is(void **state)
+static void units_without_container_have_names(void **state)
 {
 	static const struct example examples[] = {
 		{"/init.scope", "init.scope"},
@@ -173,13 +173,13 @@ static void units_are_named_where_nothing_else_is(void **state)
 		 "at-spi@0.service"},
 		{USER "/app.slice/snap.firefox.firefox-" UID ".scope",
 		 "snap.firefox.firefox-" UID ".scope"},
-		/* Spelt as systemctl does: it wants it so. */
+		/* The escaping of systemctl, which expects the name in this form. */
 		{"/system.slice/dev-disk-by\\x2duuid-1.swap", "dev-disk-by\\x2duuid-1.swap"},
 		{"/system.slice/home.mount", "home.mount"},
 		{"/system.slice/systemd-udevd.service/udev", "systemd-udevd.service"},
 		{"/system.slice/run-r" HASH ".scope", "run-r" HASH ".scope"},
 		{"/system.slice/" ID ".service", ID ".service"},
-		/* What would be one of the kernel's files, or begin with a "_". */
+		/* Names that conflict with files of the kernel, or begin with "_". */
 		{"/system.slice/_cgroup.service", "cgroup.service"},
 		{"/system.slice/__x.service", "_x.service"},
 	};
@@ -188,7 +188,7 @@ static void units_are_named_where_nothing_else_is(void **state)
 	CHECK(examples);
 }
 
-static void what_tells_nothing_has_no_name(void **state)
+static void other_paths_have_no_id(void **state)
 {
 	static const struct example examples[] = {
 		{"", ""},
@@ -218,7 +218,7 @@ static void what_tells_nothing_has_no_name(void **state)
 	CHECK(examples);
 }
 
-static void escapes_may_be_broken(void **state)
+static void invalid_escapes_are_kept(void **state)
 {
 	static const struct example examples[] = {
 		{"/machine-a\\x2.scope", "a\\x2"},
@@ -226,7 +226,7 @@ static void escapes_may_be_broken(void **state)
 		{"/machine-a\\.scope", "a\\"},
 		{"/machine-a\\xzz.scope", "a\\xzz"},
 		{"/machine-a\\x2zb.scope", "a\\x2zb"},
-		/* No text has a NUL. */
+		/* Strings have no NUL. */
 		{"/machine-a\\x00b.scope", "a\\x00b"},
 		{"/machine-\xff\\xff.scope", "\xff\xff"},
 	};
@@ -235,7 +235,7 @@ static void escapes_may_be_broken(void **state)
 	CHECK(examples);
 }
 
-static void long_names_are_no_names(void **state)
+static void too_long_names_are_ignored(void **state)
 {
 	char path[2 * CONTAINER_ID_SIZE + 32], id[CONTAINER_ID_SIZE];
 	static const char suffix[] = ".service";
@@ -248,15 +248,15 @@ static void long_names_are_no_names(void **state)
 		strcpy(name + length - strlen(suffix), suffix);
 		container_id(path, id);
 		assert_string_equal(id, length < CONTAINER_ID_SIZE ? name : "");
-		/* What is behind it is seen all the same. */
+		/* The rest of the path is parsed all the same. */
 		strcat(path, "/docker-" ID ".scope");
 		container_id(path, id);
 		assert_string_equal(id, ID);
 	}
 }
 
-/* Pieces of real names and any bytes: the result is a text that fits. */
-static void any_path_gives_a_text(void **state)
+/* Parts of real names and random bytes: the id fits and is terminated. */
+static void survives_random_paths(void **state)
 {
 	static const char *const pieces[] = {
 		"/",   "docker-", ID,    ".scope",   "machine-",  "lxc.payload.", "\\x2d",
@@ -291,16 +291,16 @@ static void any_path_gives_a_text(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(containers_of_engines_have_their_ids),
-		cmocka_unit_test(other_containers_have_their_names),
-		cmocka_unit_test(the_innermost_container_counts),
-		cmocka_unit_test(what_watches_over_a_container_is_not_in_it),
-		cmocka_unit_test(pods_are_named_where_no_container_is),
-		cmocka_unit_test(units_are_named_where_nothing_else_is),
-		cmocka_unit_test(what_tells_nothing_has_no_name),
-		cmocka_unit_test(escapes_may_be_broken),
-		cmocka_unit_test(long_names_are_no_names),
-		cmocka_unit_test(any_path_gives_a_text),
+		cmocka_unit_test(containers_of_engines_have_ids),
+		cmocka_unit_test(lxc_and_machines_have_names),
+		cmocka_unit_test(innermost_container_counts),
+		cmocka_unit_test(monitors_are_not_in_the_container),
+		cmocka_unit_test(pods_without_container_have_uids),
+		cmocka_unit_test(units_without_container_have_names),
+		cmocka_unit_test(other_paths_have_no_id),
+		cmocka_unit_test(invalid_escapes_are_kept),
+		cmocka_unit_test(too_long_names_are_ignored),
+		cmocka_unit_test(survives_random_paths),
 	};
 
 	return cmocka_run_group_tests_name("container", tests, NULL, NULL);

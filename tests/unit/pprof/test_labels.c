@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What samples are labelled with. */
+/* Labels of samples. */
 #include "unit.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static const struct label_process server = {
 	.ns_pid = 1,
 };
 
-/* The labels of a sample as text: "comm=x pid=1 ". */
+/* Formats the labels of a sample: "comm=x pid=1 ". */
 static const char *labels_of(const struct labels *labels, const struct label_process *process,
 			     const struct stackbeat_sample *sample)
 {
@@ -54,7 +54,7 @@ static struct labels chosen(const char *list)
 	return labels;
 }
 
-/* Adds as many labels as there may be. */
+/* Adds the maximum of labels. */
 static void add_all(struct labels *labels)
 {
 	static char texts[LABELS_ADDED_MAX][32];
@@ -75,7 +75,7 @@ static struct stackbeat_sample *worker(union any_sample *any)
 	return sample;
 }
 
-static void lists_name_labels(void **state)
+static void lists_choose_labels(void **state)
 {
 	(void)state;
 	assert_int_equal(chosen("all").chosen, (1u << LABEL_COUNT) - 1);
@@ -88,7 +88,7 @@ static void lists_name_labels(void **state)
 			 LABELS_ALL);
 }
 
-static void wrong_lists_change_nothing(void **state)
+static void invalid_lists_change_nothing(void **state)
 {
 	static const char *const bad[] = {",",    "pid,",    "pid,,tid", "PID",   "pid tid",
 					  "p",    "pid,all", "none,pid", "nspid", " pid",
@@ -104,7 +104,7 @@ static void wrong_lists_change_nothing(void **state)
 	}
 }
 
-static void wrong_labels_are_not_added(void **state)
+static void invalid_labels_are_not_added(void **state)
 {
 	static const struct {
 		const char *text, *part;
@@ -141,7 +141,7 @@ static void wrong_labels_are_not_added(void **state)
 	assert_int_equal(strlen(labels.added[1].key), 63);
 }
 
-static void there_is_a_limit_of_added_labels(void **state)
+static void added_labels_are_limited(void **state)
 {
 	struct labels labels = {0};
 
@@ -151,7 +151,7 @@ static void there_is_a_limit_of_added_labels(void **state)
 	assert_int_equal(labels.added_count, LABELS_ADDED_MAX);
 }
 
-static void each_label_is_there_where_it_is_chosen(void **state)
+static void each_label_appears_if_chosen(void **state)
 {
 	static const struct {
 		const char *list, *labels;
@@ -175,7 +175,7 @@ static void each_label_is_there_where_it_is_chosen(void **state)
 	}
 }
 
-static void what_is_not_known_is_left_out(void **state)
+static void unknown_values_have_no_label(void **state)
 {
 	struct labels labels = chosen("all");
 	struct label_process process = unknown;
@@ -186,7 +186,7 @@ static void what_is_not_known_is_left_out(void **state)
 			    "comm=worker thread=worker pid=10 tid=12 cpu=3 ");
 	assert_string_equal(labels_of(&labels, &process, sample_begin(&any, 10, "")),
 			    "pid=10 tid=10 cpu=0 ");
-	/* A process in the initial namespace has one id; a group may be of no container. */
+	/* A process in the initial namespace has one id; a group may have no container. */
 	process.ns_pid = 10;
 	process.cgroup_path = "/a";
 	assert_string_equal(labels_of(&labels, &process, worker(&any)),
@@ -197,8 +197,8 @@ static void what_is_not_known_is_left_out(void **state)
 			    "truncated=bad-frame-pointer ");
 }
 
-/* What prctl() or exec has made of it since the process was told counts. */
-static void the_first_thread_names_the_process(void **state)
+/* The name of the first thread is newer: prctl() or exec may have changed it. */
+static void first_thread_names_the_process(void **state)
 {
 	struct labels labels = chosen("comm,thread");
 	union any_sample any;
@@ -214,7 +214,7 @@ static void the_first_thread_names_the_process(void **state)
 	assert_string_equal(labels_of(&labels, &unknown, worker(&any)), "comm=worker ");
 }
 
-static void added_labels_come_with_the_others(void **state)
+static void added_labels_follow_the_others(void **state)
 {
 	struct labels labels = chosen("none");
 	union any_sample any;
@@ -229,7 +229,7 @@ static void added_labels_come_with_the_others(void **state)
 			    "tid=12 build=1.2=3 host=\xc3\xa4 ");
 }
 
-/* 0 without a unit would be no label to pprof. */
+/* pprof ignores labels of value 0 without a unit. */
 static void numbers_have_units(void **state)
 {
 	struct labels labels = chosen("cpu");
@@ -244,7 +244,7 @@ static void numbers_have_units(void **state)
 	assert_string_equal(values.items[0].unit, "cpu");
 }
 
-static void all_of_them_fit(void **state)
+static void maximum_of_labels_fits(void **state)
 {
 	struct labels labels = chosen("all");
 	struct label_origin origin = {.pid = 1, .thread = "x"};
@@ -259,8 +259,8 @@ static void all_of_them_fit(void **state)
 	assert_int_equal(values.count, LABELS_MAX);
 }
 
-/* What does not show in a label does not tell samples apart. */
-static void origins_hold_what_is_asked(void **state)
+/* Properties without a chosen label do not distinguish samples. */
+static void origins_hold_chosen_labels_only(void **state)
 {
 	static const struct {
 		const char *list;
@@ -280,7 +280,7 @@ static void origins_hold_what_is_asked(void **state)
 		label_origin(chosen(cases[i].list).chosen, "server", worker(&any), &origin);
 		assert_memory_equal(&origin, &cases[i].origin, sizeof(origin));
 	}
-	/* Without a name of the process, that of the thread stands for it. */
+	/* Without a process name, the thread name is used. */
 	label_origin(LABEL_SET(LABEL_COMM), "", worker(&any), &origin);
 	assert_string_equal(origin.thread, "worker");
 	assert_int_equal(origin.first, 0);
@@ -289,8 +289,8 @@ static void origins_hold_what_is_asked(void **state)
 	assert_int_equal(origin.first, 1);
 }
 
-/* A name that is not ended is of its 15 bytes, and what is behind an end does not count. */
-static void names_end(void **state)
+/* A name without a NUL has 15 bytes. Bytes behind a NUL are ignored. */
+static void names_are_terminated(void **state)
 {
 	struct label_origin origin;
 	union any_sample any;
@@ -307,18 +307,18 @@ static void names_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lists_name_labels),
-		cmocka_unit_test(wrong_lists_change_nothing),
-		cmocka_unit_test(wrong_labels_are_not_added),
-		cmocka_unit_test(there_is_a_limit_of_added_labels),
-		cmocka_unit_test(each_label_is_there_where_it_is_chosen),
-		cmocka_unit_test(what_is_not_known_is_left_out),
-		cmocka_unit_test(the_first_thread_names_the_process),
-		cmocka_unit_test(added_labels_come_with_the_others),
+		cmocka_unit_test(lists_choose_labels),
+		cmocka_unit_test(invalid_lists_change_nothing),
+		cmocka_unit_test(invalid_labels_are_not_added),
+		cmocka_unit_test(added_labels_are_limited),
+		cmocka_unit_test(each_label_appears_if_chosen),
+		cmocka_unit_test(unknown_values_have_no_label),
+		cmocka_unit_test(first_thread_names_the_process),
+		cmocka_unit_test(added_labels_follow_the_others),
 		cmocka_unit_test(numbers_have_units),
-		cmocka_unit_test(all_of_them_fit),
-		cmocka_unit_test(origins_hold_what_is_asked),
-		cmocka_unit_test(names_end),
+		cmocka_unit_test(maximum_of_labels_fits),
+		cmocka_unit_test(origins_hold_chosen_labels_only),
+		cmocka_unit_test(names_are_terminated),
 	};
 
 	return cmocka_run_group_tests_name("labels", tests, NULL, NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the builder writes, the reader reads; what is broken, it refuses. */
+/* The reader reads profiles of the builder, and refuses invalid ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +12,7 @@
 #include <zlib.h>
 
 #include "pprof/gzip.h"
+#include "pprof/pprof_reader.h"
 #include "sample_profile.h"
 #include "scratch.h"
 
@@ -41,7 +42,7 @@ static void assert_text(const struct pprof_profile *profile, int64_t index, cons
 	assert_string_equal(pprof_text(profile, index), expected);
 }
 
-static void head_is_kept(void **state)
+static void head_is_preserved(void **state)
 {
 	struct pprof_profile *profile = write_and_read(state, example_profile());
 	const Perftools__Profiles__Profile *message = profile->message;
@@ -64,7 +65,7 @@ static void head_is_kept(void **state)
 	pprof_profile_free(profile);
 }
 
-static void samples_are_kept(void **state)
+static void samples_are_preserved(void **state)
 {
 	struct pprof_profile *profile = write_and_read(state, example_profile());
 	const Perftools__Profiles__Profile *message = profile->message;
@@ -93,7 +94,7 @@ static void samples_are_kept(void **state)
 	pprof_profile_free(profile);
 }
 
-/* The reader numbers ids anew, so this looks at what protobuf alone makes of the file. */
+/* The reader renumbers ids, so this test unpacks the file with protobuf alone. */
 static void ids_have_no_gaps(void **state)
 {
 	struct pprof_builder *builder = example_profile();
@@ -127,7 +128,7 @@ static void ids_have_no_gaps(void **state)
 	free(path);
 }
 
-static void equals_are_one(void **state)
+static void equal_entries_are_merged(void **state)
 {
 	struct pprof_builder *builder = pprof_new();
 	struct pprof_mapping mapping = {1, 2, 3, "file", "id", 0};
@@ -162,7 +163,7 @@ static void equals_are_one(void **state)
 	assert_int_equal(pprof_location(builder, 1, 100, &line, 1), 1);
 	assert_int_equal(pprof_location(builder, 2, 100, &line, 1), 2);
 	assert_int_equal(pprof_location(builder, 0, 100, NULL, 0), 3);
-	/* Another program's, at the same place. */
+	/* The same address in another program. */
 	line.function = 2;
 	assert_int_equal(pprof_location(builder, 1, 100, &line, 1), 4);
 	assert_int_equal(pprof_location(builder, 1, 100, NULL, 0), 5);
@@ -171,7 +172,7 @@ static void equals_are_one(void **state)
 	pprof_free(builder);
 }
 
-static void broken_text_is_replaced(void **state)
+static void invalid_utf8_is_replaced(void **state)
 {
 	static const struct {
 		const char *given, *expected;
@@ -200,7 +201,7 @@ static void broken_text_is_replaced(void **state)
 	pprof_profile_free(profile);
 }
 
-static void has_functions_only_where_all_are_resolved(void **state)
+static void has_functions_only_if_all_are_symbolized(void **state)
 {
 	struct pprof_builder *builder = pprof_new();
 	const struct pprof_mapping files[] = {
@@ -235,7 +236,7 @@ static void has_functions_only_where_all_are_resolved(void **state)
 	pprof_profile_free(profile);
 }
 
-static void large(void **state)
+static void large_profile(void **state)
 {
 	struct pprof_builder *builder = pprof_new();
 	uint32_t stack[LARGE_DEPTH];
@@ -245,7 +246,7 @@ static void large(void **state)
 	for (i = 0; i < LARGE_STACKS; i++) {
 		for (j = 0; j < LARGE_DEPTH; j++)
 			stack[j] = pprof_location(builder, 0, i * 7 % 5000 + j, NULL, 0);
-		/* The same stacks come again: what is theirs tells the samples apart. */
+		/* Stacks repeat; labels distinguish the samples. */
 		pprof_sample(builder, stack, LARGE_DEPTH, 1, i,
 			     &(struct pprof_label){.key = "number", .number = i}, 1);
 	}
@@ -256,8 +257,8 @@ static void large(void **state)
 	pprof_profile_free(profile);
 }
 
-/* Same locations and labels: one sample. Whatever differs keeps them apart. */
-static void same_samples_are_one(void **state)
+/* Samples are merged only if all locations and labels are equal. */
+static void equal_samples_are_merged(void **state)
 {
 	struct pprof_builder *builder = pprof_new();
 	const uint32_t a = example_location(builder, 0, 1, NULL, "a");
@@ -292,7 +293,7 @@ static void same_samples_are_one(void **state)
 	pprof_profile_free(profile);
 }
 
-static void sums_that_are_too_large_stay_apart(void **state)
+static void overflowing_sums_are_not_merged(void **state)
 {
 	struct pprof_builder *builder = pprof_new();
 	struct pprof_profile *profile;
@@ -308,7 +309,7 @@ static void sums_that_are_too_large_stay_apart(void **state)
 	pprof_profile_free(profile);
 }
 
-static void write_errors_leave_nothing(void **state)
+static void write_errors_leave_no_file(void **state)
 {
 	struct pprof_builder *builder = example_profile();
 	char *path = scratch_file(state, "missing/profile");
@@ -321,7 +322,7 @@ static void write_errors_leave_nothing(void **state)
 	free(path);
 }
 
-/* A message that is sound, for tests to break. Its parts are those of the fixture. */
+/* A valid message for tests to damage. The fixture owns its parts. */
 struct fixture {
 	Perftools__Profiles__Profile message;
 	Perftools__Profiles__ValueType type, *types[1];
@@ -354,7 +355,7 @@ static void fixture_init(struct fixture *fixture)
 		perftools__profiles__mapping__init(&fixture->mappings[i]);
 		perftools__profiles__location__init(&fixture->locations[i]);
 		perftools__profiles__function__init(&fixture->functions[i]);
-		/* Ids that are neither in order nor without gaps are sound. */
+		/* Ids may have gaps, and any order. */
 		fixture->mappings[i].id = 9 - i;
 		fixture->locations[i].id = 1000000 - i;
 		fixture->functions[i].id = UINT64_MAX - i;
@@ -406,7 +407,7 @@ static struct pprof_profile *fixture_decode(const struct fixture *fixture, struc
 	return pprof_decode(bytes, size, "FILE", error);
 }
 
-static void ids_are_numbered_anew(void **state)
+static void ids_are_renumbered(void **state)
 {
 	const Perftools__Profiles__Profile *message;
 	struct pprof_profile *profile;
@@ -437,7 +438,7 @@ static void assert_refused(const struct fixture *fixture, const char *reason)
 	assert_string_equal(error.text, expected);
 }
 
-/* Breaks one thing of a sound message. */
+/* Damages one part of a valid message. */
 #define REFUSED(breakage, reason)                                                                  \
 	do {                                                                                       \
 		struct fixture fixture;                                                            \
@@ -447,7 +448,7 @@ static void assert_refused(const struct fixture *fixture, const char *reason)
 		assert_refused(&fixture, reason);                                                  \
 	} while (0)
 
-static void unsound_messages_are_refused(void **state)
+static void invalid_messages_are_refused(void **state)
 {
 	static char text[] = "x", latin[] = "\xfc";
 
@@ -498,7 +499,7 @@ static void sample_types_are_found(void **state)
 	pprof_profile_free(profile);
 }
 
-/* Reads the example as a file, gzipped or plain, into bytes to be freed. */
+/* Reads the example file, gzipped or plain, into bytes that the caller frees. */
 static unsigned char *example_bytes(void **state, bool plain, size_t *size)
 {
 	struct pprof_builder *builder = example_profile();
@@ -538,8 +539,8 @@ static void damaged_files_are_refused(void **state)
 	assert_not_decoded("hello", 5,
 			   "FILE: not a pprof profile: its bytes are no such message, or one that "
 			   "is too large");
-	assert_not_decoded(bytes, size - 1, "FILE: cut short: its gzip stream has no end");
-	assert_not_decoded(bytes, 2, "FILE: cut short: its gzip stream has no end");
+	assert_not_decoded(bytes, size - 1, "FILE: truncated: its gzip stream has no end");
+	assert_not_decoded(bytes, 2, "FILE: truncated: its gzip stream has no end");
 	bytes[size - 5] ^= 1;
 	assert_not_decoded(bytes, size,
 			   "FILE: damaged: its gzip stream is broken (incorrect data check)");
@@ -558,7 +559,7 @@ static void plain_and_split_files_are_read(void **state)
 	pprof_profile_free(profile);
 	free(bytes);
 
-	/* Two gzip streams in a row are one file, and two messages are one message. */
+	/* Concatenated gzip streams are one file, and concatenated messages one message. */
 	bytes = example_bytes(state, false, &size);
 	twice = malloc(2 * size);
 	assert_non_null(twice);
@@ -570,7 +571,7 @@ static void plain_and_split_files_are_read(void **state)
 	free(bytes);
 }
 
-static void expansion_has_a_limit(void **state)
+static void expansion_is_limited(void **state)
 {
 	static unsigned char zeros[1 << 20], packed[1 << 16];
 	z_stream stream = {.next_in = zeros,
@@ -602,8 +603,8 @@ static uint32_t random_next(void)
 	return state >> 33;
 }
 
-/* The sanitizers watch; what is decoded must be sound, what is not must say why. */
-static void mutations_do_no_harm(void **state)
+/* Mutations must be decoded to valid profiles or refused with a message, under sanitizers. */
+static void survives_mutations(void **state)
 {
 	unsigned char *original[2], *bytes;
 	struct pprof_profile *profile;
@@ -614,7 +615,7 @@ static void mutations_do_no_harm(void **state)
 	original[1] = example_bytes(state, true, &size[1]);
 	for (i = 0; i < MUTATIONS; i++) {
 		length = random_next() % 4 ? size[i % 2] : 1 + random_next() % size[i % 2];
-		/* An allocation of its own size, so that a read beyond it is seen. */
+		/* An allocation of the exact size, so that ASan finds a read beyond it. */
 		bytes = malloc(length);
 		memcpy(bytes, original[i % 2], length);
 		for (j = random_next() % 8; j > 0; j--)
@@ -649,23 +650,23 @@ static void unreadable_files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SCRATCH_TEST(head_is_kept),
-		SCRATCH_TEST(samples_are_kept),
+		SCRATCH_TEST(head_is_preserved),
+		SCRATCH_TEST(samples_are_preserved),
 		SCRATCH_TEST(ids_have_no_gaps),
-		cmocka_unit_test(equals_are_one),
-		SCRATCH_TEST(broken_text_is_replaced),
-		SCRATCH_TEST(has_functions_only_where_all_are_resolved),
-		SCRATCH_TEST(large),
-		SCRATCH_TEST(same_samples_are_one),
-		SCRATCH_TEST(sums_that_are_too_large_stay_apart),
-		SCRATCH_TEST(write_errors_leave_nothing),
-		cmocka_unit_test(ids_are_numbered_anew),
-		cmocka_unit_test(unsound_messages_are_refused),
+		cmocka_unit_test(equal_entries_are_merged),
+		SCRATCH_TEST(invalid_utf8_is_replaced),
+		SCRATCH_TEST(has_functions_only_if_all_are_symbolized),
+		SCRATCH_TEST(large_profile),
+		SCRATCH_TEST(equal_samples_are_merged),
+		SCRATCH_TEST(overflowing_sums_are_not_merged),
+		SCRATCH_TEST(write_errors_leave_no_file),
+		cmocka_unit_test(ids_are_renumbered),
+		cmocka_unit_test(invalid_messages_are_refused),
 		SCRATCH_TEST(sample_types_are_found),
 		SCRATCH_TEST(damaged_files_are_refused),
 		SCRATCH_TEST(plain_and_split_files_are_read),
-		cmocka_unit_test(expansion_has_a_limit),
-		SCRATCH_TEST(mutations_do_no_harm),
+		cmocka_unit_test(expansion_is_limited),
+		SCRATCH_TEST(survives_mutations),
 		SCRATCH_TEST(unreadable_files),
 	};
 

@@ -19,7 +19,7 @@
 #include "fake_kernel_records.h"
 #include "lib/error.h"
 #include "pprof/labels.h"
-#include "pprof/pprof_writer.h"
+#include "pprof/pprof_reader.h"
 #include "pprof/truncation.h"
 #include "record/stack_table.h"
 #include "sample.h"

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
+/* File descriptors in messages. */
+#include "unit.h"
+
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "sandbox/fd_passing.h"
 
@@ -28,7 +25,7 @@ static size_t open_fds(void)
 	return count;
 }
 
-static void receive(int socket, int *fd)
+static void receive_bytes(int socket, int *fd)
 {
 	char bytes[sizeof(BYTES)];
 
@@ -36,7 +33,7 @@ static void receive(int socket, int *fd)
 	assert_string_equal(bytes, BYTES);
 }
 
-static void test_one_or_none(void **state)
+static void passes_one_fd_or_none(void **state)
 {
 	struct stat sent, received;
 	int ends[2], fd;
@@ -45,21 +42,21 @@ static void test_one_or_none(void **state)
 	assert_return_code(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
 	assert_int_equal(send_fd(ends[0], BYTES, sizeof(BYTES), ends[0]), 0);
 	assert_int_equal(send_fd(ends[0], BYTES, sizeof(BYTES), -1), 0);
-	receive(ends[1], &fd);
+	receive_bytes(ends[1], &fd);
 	assert_return_code(fd, 0);
 	assert_return_code(fstat(ends[0], &sent), 0);
 	assert_return_code(fstat(fd, &received), 0);
 	assert_int_equal(sent.st_ino, received.st_ino);
 	close(fd);
-	receive(ends[1], &fd);
+	receive_bytes(ends[1], &fd);
 	assert_int_equal(fd, -1);
 	close(ends[0]);
 	assert_int_equal(receive_fd(ends[1], &fd, sizeof(fd), &fd), 0);
 	close(ends[1]);
 }
 
-/* Of a sender that wants to fill our table of files. */
-static void test_more_than_one(void **state)
+/* A sender could otherwise fill the fd table of the receiver. */
+static void keeps_no_fd_of_a_message_with_several(void **state)
 {
 	union {
 		struct cmsghdr header;
@@ -83,7 +80,7 @@ static void test_more_than_one(void **state)
 	memcpy(CMSG_DATA(&control.header), ends, sizeof(ends));
 	assert_return_code(sendmsg(ends[0], &message, 0), 0);
 	before = open_fds();
-	receive(ends[1], &fd);
+	receive_bytes(ends[1], &fd);
 	if (fd >= 0)
 		close(fd);
 	assert_int_equal(open_fds(), before);
@@ -94,8 +91,8 @@ static void test_more_than_one(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_or_none),
-		cmocka_unit_test(test_more_than_one),
+		cmocka_unit_test(passes_one_fd_or_none),
+		cmocka_unit_test(keeps_no_fd_of_a_message_with_several),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

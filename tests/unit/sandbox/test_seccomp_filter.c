@@ -28,57 +28,57 @@ static void count_signal(int signal)
 	signals++;
 }
 
-static const char *there, *missing;
+static const char *present, *missing;
 
-/* What a process tries. Each returns less than 0, with errno, where it was refused. */
+/* Forbidden actions. Each returns less than 0, with errno, when the call is refused. */
 
-static long open_to_write(void)
+static long open_for_writing(void)
 {
-	return open(there, O_WRONLY);
+	return open(present, O_WRONLY);
 }
 
-static long open_for_both(void)
+static long open_for_reading_and_writing(void)
 {
-	return open(there, O_RDWR);
+	return open(present, O_RDWR);
 }
 
-/* For ioctl() alone. */
-static long open_for_none(void)
+/* An fd for ioctl() only. */
+static long open_for_ioctl(void)
 {
-	return open(there, O_ACCMODE);
+	return open(present, O_ACCMODE);
 }
 
-static long open_to_empty(void)
+static long open_truncating(void)
 {
-	return open(there, O_RDONLY | O_TRUNC);
+	return open(present, O_RDONLY | O_TRUNC);
 }
 
-static long make_file(void)
+static long create_file(void)
 {
 	return open(missing, O_RDONLY | O_CREAT, 0600);
 }
 
-/* Which the kernel itself refuses with another error. */
-static long make_nameless_file(void)
+/* The kernel without a filter refuses this with another error. */
+static long create_unnamed_file(void)
 {
 	return open(sandbox, O_RDONLY | O_TMPFILE, 0600);
 }
 
-static long old_open_to_write(void)
+static long legacy_open_for_writing(void)
 {
-	return syscall(SYS_open, there, O_WRONLY);
+	return syscall(SYS_open, present, O_WRONLY);
 }
 
-static long old_make_file(void)
+static long legacy_creat(void)
 {
 	return syscall(SYS_creat, missing, 0600);
 }
 
-static long open_with_unseen_flags(void)
+static long open_by_openat2(void)
 {
 	const struct open_how how = {.flags = O_WRONLY};
 
-	return syscall(SYS_openat2, AT_FDCWD, there, &how, sizeof(how));
+	return syscall(SYS_openat2, AT_FDCWD, present, &how, sizeof(how));
 }
 
 static long execute(void)
@@ -119,7 +119,7 @@ static long signal_thread_of_parent(void)
 	return syscall(SYS_tgkill, getppid(), getppid(), SIGUSR1);
 }
 
-static long be_traced(void)
+static long request_tracing(void)
 {
 	return ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 }
@@ -142,17 +142,17 @@ static long write_memory(void)
 
 static long remove_file(void)
 {
-	return unlink(there);
+	return unlink(present);
 }
 
 static long rename_file(void)
 {
-	return rename(there, missing);
+	return rename(present, missing);
 }
 
 static long link_file(void)
 {
-	return symlink(there, missing);
+	return symlink(present, missing);
 }
 
 static long make_directory(void)
@@ -160,14 +160,14 @@ static long make_directory(void)
 	return mkdir(missing, 0700);
 }
 
-static long cut_file(void)
+static long truncate_file(void)
 {
-	return truncate(there, 0);
+	return truncate(present, 0);
 }
 
 static long change_mode(void)
 {
-	return chmod(there, 0);
+	return chmod(present, 0);
 }
 
 static long limit_parent(void)
@@ -187,7 +187,7 @@ static long outlive_parent(void)
 	return prctl(PR_SET_PDEATHSIG, 0);
 }
 
-static long map_code(void)
+static long map_executable(void)
 {
 	return mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
 			       MAP_FAILED
@@ -203,7 +203,7 @@ static long share_memory(void)
 		       : 0;
 }
 
-static long make_code(void)
+static long make_memory_executable(void)
 {
 	void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -212,7 +212,7 @@ static long make_code(void)
 
 static long replace_fd(void)
 {
-	int fd = open(there, O_RDONLY);
+	int fd = open(present, O_RDONLY);
 
 	return dup2(fd, fd + 1);
 }
@@ -221,98 +221,98 @@ static const struct {
 	const char *name;
 	long (*function)(void);
 } refused[] = {
-	{"open_to_write", open_to_write},
-	{"open_for_both", open_for_both},
-	{"open_for_none", open_for_none},
-	{"open_to_empty", open_to_empty},
-	{"make_file", make_file},
-	{"make_nameless_file", make_nameless_file},
-	{"old_open_to_write", old_open_to_write},
-	{"old_make_file", old_make_file},
-	{"open_with_unseen_flags", open_with_unseen_flags},
+	{"open_for_writing", open_for_writing},
+	{"open_for_reading_and_writing", open_for_reading_and_writing},
+	{"open_for_ioctl", open_for_ioctl},
+	{"open_truncating", open_truncating},
+	{"create_file", create_file},
+	{"create_unnamed_file", create_unnamed_file},
+	{"legacy_open_for_writing", legacy_open_for_writing},
+	{"legacy_creat", legacy_creat},
+	{"open_by_openat2", open_by_openat2},
 	{"execute", execute},
 	{"start_process", start_process},
 	{"make_socket", make_socket},
 	{"make_sockets", make_sockets},
 	{"signal_parent", signal_parent},
 	{"signal_thread_of_parent", signal_thread_of_parent},
-	{"be_traced", be_traced},
+	{"request_tracing", request_tracing},
 	{"read_memory", read_memory},
 	{"write_memory", write_memory},
 	{"remove_file", remove_file},
 	{"rename_file", rename_file},
 	{"link_file", link_file},
 	{"make_directory", make_directory},
-	{"cut_file", cut_file},
+	{"truncate_file", truncate_file},
 	{"change_mode", change_mode},
 	{"limit_parent", limit_parent},
 	{"lead_session", lead_session},
 	{"outlive_parent", outlive_parent},
-	{"map_code", map_code},
+	{"map_executable", map_executable},
 	{"share_memory", share_memory},
-	{"make_code", make_code},
+	{"make_memory_executable", make_memory_executable},
 	{"replace_fd", replace_fd},
 };
 
-/* What a confined process tells: 0, or the errno value; -1 where it ends without. */
-static int try_confined(long (*function)(void), int *status)
+/* Returns the result of `function` in the sandbox: 0, its errno value, or -1 if it is killed. */
+static int try_in_sandbox(long (*function)(void), int *status)
 {
-	int ends[2], told = -1;
+	int ends[2], result = -1;
 	pid_t child;
 
 	assert_int_equal(pipe(ends), 0);
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
-		signal(SIGSEGV, SIG_DFL); /* cmocka would go on with its tests */
+		signal(SIGSEGV, SIG_DFL); /* cmocka's handler would continue with the tests */
 		sandbox_enter((int[]){ends[1], -1}, -1);
-		errno = ENODATA; /* where no call says why */
-		told = function() < 0 ? errno : 0;
-		if (write(ends[1], &told, sizeof(told)) < 0)
+		errno = ENODATA; /* for failures that set no errno */
+		result = function() < 0 ? errno : 0;
+		if (write(ends[1], &result, sizeof(result)) < 0)
 			_exit(1);
 		_exit(0);
 	}
 	close(ends[1]);
-	if (read(ends[0], &told, sizeof(told)) != sizeof(told))
-		told = -1;
+	if (read(ends[0], &result, sizeof(result)) != sizeof(result))
+		result = -1;
 	close(ends[0]);
 	assert_int_equal(waitpid(child, status, 0), child);
-	return told;
+	return result;
 }
 
-static void test_what_is_refused(void **state)
+static void refuses_everything_but_reading(void **state)
 {
-	bool all_are = true;
+	bool all_refused = true;
 	struct stat st;
-	int status, told;
+	int status, result;
 
 	(void)state;
-	there = in_sandbox("there");
+	present = in_sandbox("present");
 	missing = in_sandbox("missing");
 	signal(SIGUSR1, count_signal);
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-		write_text(there, CONTENT);
-		told = try_confined(refused[i].function, &status);
-		if (told != EPERM || stat(there, &st) != 0 || st.st_size != strlen(CONTENT) ||
+		write_text(present, CONTENT);
+		result = try_in_sandbox(refused[i].function, &status);
+		if (result != EPERM || stat(present, &st) != 0 || st.st_size != strlen(CONTENT) ||
 		    access(missing, F_OK) == 0) {
-			print_error("%s: %d, status %#x\n", refused[i].name, told, status);
-			all_are = false;
+			print_error("%s: %d, status %#x\n", refused[i].name, result, status);
+			all_refused = false;
 		}
-		run("rm -rf '%s' '%s'", there, missing);
+		run("rm -rf '%s' '%s'", present, missing);
 	}
 	signal(SIGUSR1, SIG_DFL);
-	assert_true(all_are);
+	assert_true(all_refused);
 	assert_int_equal(signals, 0);
 }
 
 static long read_file(void)
 {
 	char path[64], bytes[sizeof(CONTENT)];
-	int found = open(there, O_PATH | O_CLOEXEC), fd;
+	int found = open(present, O_PATH | O_CLOEXEC), fd;
 	void *image;
 	struct stat st;
 
-	if (found < 0 || fstat(found, &st) != 0 || stat(there, &st) != 0)
+	if (found < 0 || fstat(found, &st) != 0 || stat(present, &st) != 0)
 		return -1;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", found);
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -323,8 +323,8 @@ static long read_file(void)
 	return image != MAP_FAILED && memcmp(image, CONTENT, strlen(CONTENT)) == 0 ? 0 : -1;
 }
 
-/* More than malloc() has at hand. */
-static long take_memory(void)
+/* More than malloc() has in reserve. */
+static long allocate_memory(void)
 {
 	size_t size = (size_t)64 << 20;
 	char *memory = malloc(size), *more;
@@ -341,7 +341,7 @@ static long take_memory(void)
 	return 0;
 }
 
-static long reach_others(void)
+static long use_other_fds(void)
 {
 	return fcntl(STDIN_FILENO, F_GETFD) < 0 && errno == EBADF &&
 			       fcntl(STDOUT_FILENO, F_GETFD) < 0 && errno == EBADF
@@ -349,31 +349,31 @@ static long reach_others(void)
 		       : -1;
 }
 
-/* As where filters are forbidden: what is there stays, and the process goes on. */
-static long confine_again(void)
+/* Like a container that forbids filters: the process continues with the filter it has. */
+static long enter_again(void)
 {
 	sandbox_enter((int[]){-1, -1}, -1);
 	return read_file();
 }
 
-static void test_what_it_may(void **state)
+static void allows_reading_and_memory(void **state)
 {
 	int status;
 
 	(void)state;
-	there = in_sandbox("there");
-	write_text(there, CONTENT);
-	assert_int_equal(try_confined(read_file, &status), 0);
-	assert_int_equal(try_confined(take_memory, &status), 0);
-	assert_int_equal(try_confined(confine_again, &status), 0);
+	present = in_sandbox("present");
+	write_text(present, CONTENT);
+	assert_int_equal(try_in_sandbox(read_file, &status), 0);
+	assert_int_equal(try_in_sandbox(allocate_memory, &status), 0);
+	assert_int_equal(try_in_sandbox(enter_again, &status), 0);
 }
 
-static void test_other_fds_are_closed(void **state)
+static void closes_other_fds(void **state)
 {
 	int status;
 
 	(void)state;
-	assert_int_equal(try_confined(reach_others, &status), 0);
+	assert_int_equal(try_in_sandbox(use_other_fds, &status), 0);
 }
 
 static long abort_at_once(void)
@@ -382,17 +382,17 @@ static long abort_at_once(void)
 	abort();
 }
 
-static void test_abort(void **state)
+static void abort_kills_with_its_signal(void **state)
 {
 	int status;
 
 	(void)state;
-	assert_int_equal(try_confined(abort_at_once, &status), -1);
+	assert_int_equal(try_in_sandbox(abort_at_once, &status), -1);
 	assert_true(WIFSIGNALED(status));
 	assert_int_equal(WTERMSIG(status), SIGABRT);
 }
 
-/* The system calls of other ABIs have other numbers: getpid() of these. */
+/* getpid() by the system call numbers of other ABIs. */
 
 #ifdef __x86_64__
 static long call_x32(void)
@@ -408,35 +408,35 @@ static long call_i386(void)
 	return result;
 }
 
-static void test_other_abis(void **state)
+static void other_abis_are_killed(void **state)
 {
 	int status;
 
 	(void)state;
-	assert_int_equal(try_confined(call_x32, &status), -1);
+	assert_int_equal(try_in_sandbox(call_x32, &status), -1);
 	assert_true(WIFSIGNALED(status));
 	assert_int_equal(WTERMSIG(status), SIGSYS);
-	/* Kernels without 32-bit programs have no such call. */
-	assert_int_equal(try_confined(call_i386, &status), -1);
+	/* Kernels without 32-bit emulation send SIGSEGV. */
+	assert_int_equal(try_in_sandbox(call_i386, &status), -1);
 	assert_true(WIFSIGNALED(status));
 	assert_true(WTERMSIG(status) == SIGSYS || WTERMSIG(status) == SIGSEGV);
 }
 #endif
 
-static void test_sockets_pass_files(void **state)
+static void opened_files_can_be_sent(void **state)
 {
 	char bytes[8];
 	int ends[2], fd;
 	pid_t child;
 
 	(void)state;
-	write_text(in_sandbox("there"), CONTENT);
+	write_text(in_sandbox("present"), CONTENT);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
 		sandbox_enter((int[]){-1, ends[1]}, -1);
-		fd = open(in_sandbox("there"), O_RDONLY | O_CLOEXEC);
+		fd = open(in_sandbox("present"), O_RDONLY | O_CLOEXEC);
 		_exit(send_fd(ends[1], "id", 2, fd) != 0);
 	}
 	close(ends[1]);
@@ -452,12 +452,14 @@ static void test_sockets_pass_files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_is_refused),      cmocka_unit_test(test_what_it_may),
-		cmocka_unit_test(test_other_fds_are_closed), cmocka_unit_test(test_abort),
+		cmocka_unit_test(refuses_everything_but_reading),
+		cmocka_unit_test(allows_reading_and_memory),
+		cmocka_unit_test(closes_other_fds),
+		cmocka_unit_test(abort_kills_with_its_signal),
 #ifdef __x86_64__
-		cmocka_unit_test(test_other_abis),
+		cmocka_unit_test(other_abis_are_killed),
 #endif
-		cmocka_unit_test(test_sockets_pass_files),
+		cmocka_unit_test(opened_files_can_be_sent),
 	};
 
 	return cmocka_run_group_tests(tests, make_sandbox, remove_sandbox);

@@ -26,7 +26,7 @@ static uint32_t count(void)
 	return cpus;
 }
 
-static void no_list_means_all(void **state)
+static void empty_list_means_all(void **state)
 {
 	(void)state;
 	assert_int_equal(cpulist_parse("", &list, &error), 0);
@@ -34,7 +34,7 @@ static void no_list_means_all(void **state)
 	assert_true(cpulist_has(&list, UINT32_MAX));
 }
 
-static void has_what_it_lists_and_nothing_else(void **state)
+static void contains_only_listed_cpus(void **state)
 {
 	(void)state;
 	memset(&list, 0xff, sizeof(list));
@@ -58,7 +58,7 @@ static void has_what_it_lists_and_nothing_else(void **state)
 	assert_int_equal(count(), 3);
 }
 
-static void what_is_wrong_is_named(void **state)
+static void message_names_the_invalid_list(void **state)
 {
 	static const char *const wrong[] = {",",
 					    "0,",
@@ -91,8 +91,8 @@ static void what_is_wrong_is_named(void **state)
 	assert_string_equal(error.text, "'1-x' is not a list of CPUs like 0,2-3");
 }
 
-/* Lists made of random sets, in the kernel's way, are these sets. */
-static void lists_of_the_kernel_are_understood(void **state)
+/* Random sets, formatted as the kernel does, parse to the same sets. */
+static void parses_lists_of_the_kernel(void **state)
 {
 	bool set[256];
 	char text[2048], *end;
@@ -124,7 +124,7 @@ static void lists_of_the_kernel_are_understood(void **state)
 	}
 }
 
-static void survives_any_text(void **state)
+static void survives_random_text(void **state)
 {
 	char text[16];
 	uint32_t taken = 0;
@@ -189,7 +189,7 @@ static int remove_root(void **state)
 	return rmdir(root);
 }
 
-/* The kernel's three lists; NULL: there is no such file. */
+/* Calls cpulist_default() with these lists of the kernel; NULL: the file is missing. */
 static int default_of(const char *isolated, const char *nohz_full, const char *possible)
 {
 	const char *const contents[] = {isolated, nohz_full, possible};
@@ -210,13 +210,13 @@ static int default_of(const char *isolated, const char *nohz_full, const char *p
 	return cpulist_default(root, text, sizeof(text), &list, &error);
 }
 
-static void all_are_sampled_where_none_is_kept_free(void **state)
+static void default_is_all_without_isolated_cpus(void **state)
 {
 	(void)state;
 	assert_int_equal(default_of("", "", "0-7"), 0);
 	assert_string_equal(text, "");
 	assert_int_equal(count(), CPULIST_CPUS_MAX);
-	/* Kernels before 5.18 say this of a list that they do not have. */
+	/* Kernels before 5.18 print "(null)" for a list that was not set. */
 	assert_int_equal(default_of("", "(null)", "0-7"), 0);
 	assert_string_equal(text, "");
 	assert_int_equal(default_of(NULL, NULL, "0-7"), 0);
@@ -224,12 +224,12 @@ static void all_are_sampled_where_none_is_kept_free(void **state)
 	assert_int_equal(default_of(NULL, NULL, NULL), 0);
 	assert_string_equal(text, "");
 	assert_true(list.all);
-	/* There may be CPUs in them that this machine can never have. */
+	/* The lists may contain CPUs that are not possible on this machine. */
 	assert_int_equal(default_of("8-15", "16", "0-7"), 0);
 	assert_string_equal(text, "");
 }
 
-static void isolated_and_tickless_ones_are_left_alone(void **state)
+static void default_excludes_isolated_and_nohz_full_cpus(void **state)
 {
 	(void)state;
 	assert_int_equal(default_of("2-3", "", "0-7"), 0);
@@ -248,7 +248,7 @@ static void isolated_and_tickless_ones_are_left_alone(void **state)
 	assert_int_equal(count(), 8191);
 }
 
-static void what_is_left_is_a_list_that_can_be_parsed(void **state)
+static void default_list_parses_to_the_same_set(void **state)
 {
 	struct cpulist again;
 	char isolated[2048], *end;
@@ -268,7 +268,7 @@ static void what_is_left_is_a_list_that_can_be_parsed(void **state)
 	}
 }
 
-static void none_is_sampled_where_all_are_kept_free(void **state)
+static void error_if_all_cpus_are_excluded(void **state)
 {
 	(void)state;
 	assert_int_equal(default_of("0-3", "", "0-3"), -EINVAL);
@@ -279,15 +279,15 @@ static void none_is_sampled_where_all_are_kept_free(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_list_means_all),
-		cmocka_unit_test(has_what_it_lists_and_nothing_else),
-		cmocka_unit_test(what_is_wrong_is_named),
-		cmocka_unit_test(lists_of_the_kernel_are_understood),
-		cmocka_unit_test(survives_any_text),
-		cmocka_unit_test(all_are_sampled_where_none_is_kept_free),
-		cmocka_unit_test(isolated_and_tickless_ones_are_left_alone),
-		cmocka_unit_test(what_is_left_is_a_list_that_can_be_parsed),
-		cmocka_unit_test(none_is_sampled_where_all_are_kept_free),
+		cmocka_unit_test(empty_list_means_all),
+		cmocka_unit_test(contains_only_listed_cpus),
+		cmocka_unit_test(message_names_the_invalid_list),
+		cmocka_unit_test(parses_lists_of_the_kernel),
+		cmocka_unit_test(survives_random_text),
+		cmocka_unit_test(default_is_all_without_isolated_cpus),
+		cmocka_unit_test(default_excludes_isolated_and_nohz_full_cpus),
+		cmocka_unit_test(default_list_parses_to_the_same_set),
+		cmocka_unit_test(error_if_all_cpus_are_excluded),
 	};
 
 	return cmocka_run_group_tests_name("cpulist", tests, make_root, remove_root);

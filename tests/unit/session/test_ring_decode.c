@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The reader's decoder on records that no kernel should write. */
+/* The decoder on malformed records, which no kernel should write. */
 #include "unit.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 struct ring {
 	uint64_t data[SIZE / sizeof(uint64_t)];
 	uint32_t samples;
-	uint64_t frames; /* their sum, so that each is read */
+	uint64_t frames; /* sum of all frames: reads each of them */
 };
 
 static int count_sample(const struct stackbeat_sample *sample, void *arg)
@@ -52,7 +52,7 @@ static struct stackbeat_sample *put_sample(struct ring *ring, uint32_t at)
 	return sample;
 }
 
-static void decodes_what_is_right_and_skips_what_is_unknown(void **state)
+static void decodes_samples_and_skips_unknown_records(void **state)
 {
 	struct ring ring = {0};
 	struct stackbeat_sample *sample = put_sample(&ring, 0);
@@ -120,17 +120,17 @@ static void frames_huge(struct stackbeat_sample *sample)
 	sample->user_frames = 0xffff;
 }
 
-static void end_unknown(struct stackbeat_sample *sample)
+static void stop_unknown(struct stackbeat_sample *sample)
 {
 	sample->user_stop = STACKBEAT_STOP_COUNT;
 }
 
-static void comm_endless(struct stackbeat_sample *sample)
+static void comm_unterminated(struct stackbeat_sample *sample)
 {
 	memset(sample->comm, 'x', sizeof(sample->comm));
 }
 
-static void refuses_what_is_malformed(void **state)
+static void refuses_malformed_samples(void **state)
 {
 	(void)state;
 	refuses(no_size);
@@ -140,11 +140,11 @@ static void refuses_what_is_malformed(void **state)
 	refuses(size_huge);
 	refuses(frames_too_many);
 	refuses(frames_huge);
-	refuses(end_unknown);
-	refuses(comm_endless);
+	refuses(stop_unknown);
+	refuses(comm_unterminated);
 }
 
-static void refuses_a_head_that_cannot_be(void **state)
+static void refuses_a_head_out_of_range(void **state)
 {
 	const uint64_t heads[] = {SIZE + 8, 1, 7, UINT64_MAX, UINT64_MAX - 7};
 	struct ring ring = {0};
@@ -158,7 +158,7 @@ static void refuses_a_head_that_cannot_be(void **state)
 	}
 }
 
-static void a_record_must_not_go_around_the_end(void **state)
+static void a_record_must_not_wrap_around(void **state)
 {
 	struct ring ring = {0};
 	uint64_t tail = SIZE - 16;
@@ -176,7 +176,7 @@ static int stop_at_once(const struct stackbeat_sample *sample, void *arg)
 	return -ENOMEM;
 }
 
-static void stops_when_told(void **state)
+static void stops_at_an_error_of_the_handler(void **state)
 {
 	struct ring ring = {0};
 	uint64_t size = put_sample(&ring, 0)->record.size, tail = 0;
@@ -190,51 +190,51 @@ static void stops_when_told(void **state)
 	assert_int_equal(tail, size);
 }
 
-/* What takes the samples at the beginning of what it gets, up to the first of another process. */
-struct repeats {
+/* A fast path that handles the first samples, up to one of another process. */
+struct fake_fast_path {
 	struct ring *ring;
 	uint32_t pid;
-	uint32_t taken;
+	uint32_t matched;
 };
 
-static uint64_t take_repeats(const void *data, uint64_t available, void *arg)
+static uint64_t match_samples(const void *data, uint64_t available, void *arg)
 {
-	struct repeats *repeats = arg;
-	uint64_t taken = 0;
+	struct fake_fast_path *fake = arg;
+	uint64_t matched = 0;
 
-	assert_in_range((const uint8_t *)data - (const uint8_t *)repeats->ring->data, 0,
+	assert_in_range((const uint8_t *)data - (const uint8_t *)fake->ring->data, 0,
 			SIZE - available);
-	while (available - taken >= sizeof(struct stackbeat_sample)) {
+	while (available - matched >= sizeof(struct stackbeat_sample)) {
 		const struct stackbeat_sample *sample =
-			(const void *)((const uint8_t *)data + taken);
+			(const void *)((const uint8_t *)data + matched);
 
-		if (sample->pid != repeats->pid || sample->record.size > available - taken)
+		if (sample->pid != fake->pid || sample->record.size > available - matched)
 			break;
-		taken += sample->record.size;
-		repeats->taken++;
+		matched += sample->record.size;
+		fake->matched++;
 	}
-	return taken;
+	return matched;
 }
 
 static int count_other(const struct stackbeat_sample *sample, void *arg)
 {
-	const struct repeats *repeats = arg;
+	const struct fake_fast_path *fake = arg;
 
-	assert_int_not_equal(sample->pid, repeats->pid);
-	return count_sample(sample, repeats->ring);
+	assert_int_not_equal(sample->pid, fake->pid);
+	return count_sample(sample, fake->ring);
 }
 
-static int decode_repeats(struct repeats *repeats, uint64_t *tail, uint64_t head)
+static int decode_with_fast_path(struct fake_fast_path *fake, uint64_t *tail, uint64_t head)
 {
 	struct error error;
 
-	return decode_records((const uint8_t *)repeats->ring->data, SIZE, tail, head, take_repeats,
-			      count_other, repeats, &error);
+	return decode_records((const uint8_t *)fake->ring->data, SIZE, tail, head, match_samples,
+			      count_other, fake, &error);
 }
 
-static void what_repeats_is_taken_first(void **state)
+static void fast_path_is_called_before_each_record(void **state)
 {
-	/* Of which process; each has one that repeats. */
+	/* Process ids of the samples; the fast path handles 7. */
 	static const uint32_t cases[][5] = {
 		{7, 7, 7, 7, 7}, {1, 7, 7, 7, 7}, {7, 7, 1, 7, 7}, {7, 7, 7, 7, 1}, {1, 1, 7, 1, 1},
 	};
@@ -242,7 +242,7 @@ static void what_repeats_is_taken_first(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct ring ring = {0};
-		struct repeats repeats = {&ring, 7, 0};
+		struct fake_fast_path fake = {&ring, 7, 0};
 		uint64_t head = 0, tail = 0;
 
 		for (size_t j = 0; j < 5; j++) {
@@ -251,18 +251,18 @@ static void what_repeats_is_taken_first(void **state)
 			sample->pid = cases[i][j];
 			head += sample->record.size;
 		}
-		assert_int_equal(decode_repeats(&repeats, &tail, head), 0);
+		assert_int_equal(decode_with_fast_path(&fake, &tail, head), 0);
 		assert_int_equal(tail, head);
-		assert_int_equal(repeats.taken + ring.samples, 5);
-		assert_true(repeats.taken > 0);
+		assert_int_equal(fake.matched + ring.samples, 5);
+		assert_true(fake.matched > 0);
 	}
 }
 
-/* Up to the end of the data, and on from its beginning. */
-static void what_repeats_goes_around_the_end(void **state)
+/* At the end of the data, and again at its start. */
+static void fast_path_continues_at_the_start(void **state)
 {
 	struct ring ring = {0};
-	struct repeats repeats = {&ring, 7, 0};
+	struct fake_fast_path fake = {&ring, 7, 0};
 	uint64_t size = put_sample(&ring, 0)->record.size;
 	uint64_t tail = SIZE - size, head = SIZE + 2 * size;
 
@@ -270,33 +270,33 @@ static void what_repeats_goes_around_the_end(void **state)
 	put_sample(&ring, SIZE - size)->pid = 7;
 	put_sample(&ring, 0)->pid = 7;
 	put_sample(&ring, size);
-	assert_int_equal(decode_repeats(&repeats, &tail, head), 0);
+	assert_int_equal(decode_with_fast_path(&fake, &tail, head), 0);
 	assert_int_equal(tail, head);
-	assert_int_equal(repeats.taken, 2);
+	assert_int_equal(fake.matched, 2);
 	assert_int_equal(ring.samples, 1);
 }
 
-static void damage_behind_what_repeats_is_seen(void **state)
+static void refuses_malformed_sample_behind_fast_path(void **state)
 {
 	struct ring ring = {0};
-	struct repeats repeats = {&ring, 7, 0};
+	struct fake_fast_path fake = {&ring, 7, 0};
 	struct stackbeat_sample *sample = put_sample(&ring, 0);
 	uint64_t size = sample->record.size, tail = 0;
 
 	(void)state;
 	sample->pid = 7;
-	/* It would fit into what was there before the first one was taken. */
+	/* The size fits into the bytes that were available before the first sample. */
 	put_sample(&ring, size)->record.size += 8;
-	assert_int_equal(decode_repeats(&repeats, &tail, 2 * size), -EBADMSG);
+	assert_int_equal(decode_with_fast_path(&fake, &tail, 2 * size), -EBADMSG);
 	assert_int_equal(tail, 2 * size);
-	assert_int_equal(repeats.taken, 1);
+	assert_int_equal(fake.matched, 1);
 	assert_int_equal(ring.samples, 0);
 }
 
 struct metadata {
 	uint64_t data[SIZE / sizeof(uint64_t)];
-	uint32_t spaces, mappings, objects;
-	size_t text; /* sum of the lengths, so that each is read */
+	uint32_t spaces, mappings, files;
+	size_t bytes; /* sum of lengths of strings and bytes of build IDs: reads each of them */
 };
 
 static int count_space(const struct stackbeat_address_space *space, void *arg)
@@ -304,7 +304,7 @@ static int count_space(const struct stackbeat_address_space *space, void *arg)
 	struct metadata *metadata = arg;
 
 	metadata->spaces++;
-	metadata->text += strlen(space->cgroup_path) + strlen(space->comm);
+	metadata->bytes += strlen(space->cgroup_path) + strlen(space->comm);
 	return 0;
 }
 
@@ -316,21 +316,20 @@ static int count_mapping(const struct stackbeat_mapping *mapping, void *arg)
 	return 0;
 }
 
-static int count_object(const struct stackbeat_file *object, void *arg)
+static int count_file(const struct stackbeat_file *file, void *arg)
 {
 	struct metadata *metadata = arg;
 
-	metadata->objects++;
-	metadata->text += strlen(object->path);
-	for (uint32_t i = 0; i < object->build_id_size; i++)
-		metadata->text += object->build_id[i];
+	metadata->files++;
+	metadata->bytes += strlen(file->path);
+	for (uint32_t i = 0; i < file->build_id_size; i++)
+		metadata->bytes += file->build_id[i];
 	return 0;
 }
 
-static int decode_told(struct metadata *metadata, uint64_t *tail, uint64_t head)
+static int decode_all(struct metadata *metadata, uint64_t *tail, uint64_t head)
 {
-	const struct metadata_handler handler = {count_space, count_mapping, count_object,
-						 metadata};
+	const struct metadata_handler handler = {count_space, count_mapping, count_file, metadata};
 	struct error error = {""};
 	int err = decode_metadata((const uint8_t *)metadata->data, SIZE, tail, head, &handler,
 				  &error);
@@ -339,64 +338,64 @@ static int decode_told(struct metadata *metadata, uint64_t *tail, uint64_t head)
 	return err;
 }
 
-struct told {
+struct records {
 	struct stackbeat_address_space *space;
 	struct stackbeat_mapping *mapping;
-	struct stackbeat_file *object;
+	struct stackbeat_file *file;
 };
 
-/* One of each, with texts of 7 characters, which end with the record; returns the head. */
-static uint64_t put_told(struct metadata *metadata, struct told *told)
+/* Writes a record of each type, with strings of 7 characters up to its end. Returns the head. */
+static uint64_t put_records(struct metadata *metadata, struct records *records)
 {
 	uint8_t *at = (uint8_t *)metadata->data;
 
 	memset(metadata, 0, sizeof(*metadata));
-	told->object = (void *)at;
-	told->object->record.type = STACKBEAT_RECORD_FILE;
-	told->object->record.flags = STACKBEAT_FILE_HEADERS_NOT_READ | STACKBEAT_FILE_UNLINKED;
-	told->object->record.size = sizeof(*told->object) + 8;
-	told->object->file = 1;
-	told->object->build_id_size = STACKBEAT_BUILD_ID_MAX;
-	strcpy(told->object->path, "/file/a");
-	at += told->object->record.size;
-	told->space = (void *)at;
-	told->space->record.type = STACKBEAT_RECORD_ADDRESS_SPACE;
-	told->space->record.size = sizeof(*told->space) + 8;
-	told->space->address_space = 1;
-	told->space->generation = 3;
-	told->space->gap = 3;
-	told->space->mappings = STACKBEAT_MAPPINGS_MAX;
-	strcpy(told->space->comm, "123456789012345");
-	strcpy(told->space->cgroup_path, "/a/b/cd");
-	at += told->space->record.size;
-	told->mapping = (void *)at;
-	told->mapping->record.type = STACKBEAT_RECORD_MAPPING;
-	told->mapping->record.flags = STACKBEAT_MAPPING_EVENT | STACKBEAT_MAPPING_MAIN_BINARY |
-				      STACKBEAT_MAPPING_VDSO | STACKBEAT_MAPPING_VADDR;
-	told->mapping->record.size = sizeof(*told->mapping);
-	told->mapping->address_space = 1;
-	told->mapping->start = 0x1000;
-	told->mapping->end = 0x2000;
-	told->mapping->offset = UINT64_MAX - 0x1000;
-	at += told->mapping->record.size;
+	records->file = (void *)at;
+	records->file->record.type = STACKBEAT_RECORD_FILE;
+	records->file->record.flags = STACKBEAT_FILE_HEADERS_NOT_READ | STACKBEAT_FILE_UNLINKED;
+	records->file->record.size = sizeof(*records->file) + 8;
+	records->file->file = 1;
+	records->file->build_id_size = STACKBEAT_BUILD_ID_MAX;
+	strcpy(records->file->path, "/file/a");
+	at += records->file->record.size;
+	records->space = (void *)at;
+	records->space->record.type = STACKBEAT_RECORD_ADDRESS_SPACE;
+	records->space->record.size = sizeof(*records->space) + 8;
+	records->space->address_space = 1;
+	records->space->generation = 3;
+	records->space->gap = 3;
+	records->space->mappings = STACKBEAT_MAPPINGS_MAX;
+	strcpy(records->space->comm, "123456789012345");
+	strcpy(records->space->cgroup_path, "/a/b/cd");
+	at += records->space->record.size;
+	records->mapping = (void *)at;
+	records->mapping->record.type = STACKBEAT_RECORD_MAPPING;
+	records->mapping->record.flags = STACKBEAT_MAPPING_EVENT | STACKBEAT_MAPPING_MAIN_BINARY |
+					 STACKBEAT_MAPPING_VDSO | STACKBEAT_MAPPING_VADDR;
+	records->mapping->record.size = sizeof(*records->mapping);
+	records->mapping->address_space = 1;
+	records->mapping->start = 0x1000;
+	records->mapping->end = 0x2000;
+	records->mapping->offset = UINT64_MAX - 0x1000;
+	at += records->mapping->record.size;
 	return (uint64_t)(at - (uint8_t *)metadata->data);
 }
 
 static void decodes_metadata(void **state)
 {
 	struct metadata metadata = {0};
-	struct told told;
-	uint64_t tail = 0, head = put_told(&metadata, &told);
+	struct records records;
+	uint64_t tail = 0, head = put_records(&metadata, &records);
 	struct ring samples = {0};
 
 	(void)state;
-	assert_int_equal(decode_told(&metadata, &tail, head), 0);
+	assert_int_equal(decode_all(&metadata, &tail, head), 0);
 	assert_int_equal(tail, head);
 	assert_int_equal(metadata.spaces, 1);
 	assert_int_equal(metadata.mappings, 1);
-	assert_int_equal(metadata.objects, 1);
-	assert_int_equal(metadata.text, 7 + 15 + 7);
-	/* Each kind of record counts in its own ring only. */
+	assert_int_equal(metadata.files, 1);
+	assert_int_equal(metadata.bytes, 7 + 15 + 7);
+	/* Records of the other ring are skipped. */
 	memcpy(samples.data, metadata.data, sizeof(samples.data));
 	tail = 0;
 	assert_int_equal(decode(&samples, &tail, head), 0);
@@ -404,117 +403,129 @@ static void decodes_metadata(void **state)
 	head = put_sample(&samples, 0)->record.size;
 	memcpy(metadata.data, samples.data, sizeof(samples.data));
 	tail = 0;
-	assert_int_equal(decode_told(&metadata, &tail, head), 0);
-	assert_int_equal(metadata.spaces + metadata.mappings + metadata.objects, 3);
+	assert_int_equal(decode_all(&metadata, &tail, head), 0);
+	assert_int_equal(metadata.spaces + metadata.mappings + metadata.files, 3);
 }
 
-static void object_flags(struct told *told)
+static void file_flags(struct records *records)
 {
-	told->object->record.flags |= 1u << 2;
+	records->file->record.flags |= 1u << 2;
 }
 
-static void object_short(struct told *told)
+static void file_short(struct records *records)
 {
-	told->object->record.size = sizeof(*told->object);
+	records->file->record.size = sizeof(*records->file);
 }
 
-static void object_without_id(struct told *told)
+static void file_without_id(struct records *records)
 {
-	told->object->file = 0;
+	records->file->file = 0;
 }
 
-static void object_build_id(struct told *told)
+static void file_build_id(struct records *records)
 {
-	told->object->build_id_size = STACKBEAT_BUILD_ID_MAX + 1;
+	records->file->build_id_size = STACKBEAT_BUILD_ID_MAX + 1;
 }
 
-static void object_path_endless(struct told *told)
+static void file_path_unterminated(struct records *records)
 {
-	memset(told->object->path, 'x', 8);
+	memset(records->file->path, 'x', 8);
 }
 
-static void space_flags(struct told *told)
+static void space_flags(struct records *records)
 {
-	told->space->record.flags = 1;
+	records->space->record.flags = 1;
 }
 
-static void space_short(struct told *told)
+static void space_short(struct records *records)
 {
-	told->space->record.size = sizeof(*told->space);
+	records->space->record.size = sizeof(*records->space);
 }
 
-static void space_without_id(struct told *told)
+static void space_without_id(struct records *records)
 {
-	told->space->address_space = 0;
+	records->space->address_space = 0;
 }
 
-static void space_gap(struct told *told)
+static void space_gap(struct records *records)
 {
-	told->space->gap = 4;
+	records->space->gap = 4;
 }
 
-static void space_mappings(struct told *told)
+static void space_mappings(struct records *records)
 {
-	told->space->mappings++;
+	records->space->mappings++;
 }
 
-static void space_comm_endless(struct told *told)
+static void space_comm_unterminated(struct records *records)
 {
-	memset(told->space->comm, 'x', sizeof(told->space->comm));
+	memset(records->space->comm, 'x', sizeof(records->space->comm));
 }
 
-static void space_path_endless(struct told *told)
+static void space_path_unterminated(struct records *records)
 {
-	memset(told->space->cgroup_path, 'x', 8);
+	memset(records->space->cgroup_path, 'x', 8);
 }
 
-static void mapping_flags(struct told *told)
+static void mapping_flags(struct records *records)
 {
-	told->mapping->record.flags |= 1u << 4;
+	records->mapping->record.flags |= 1u << 4;
 }
 
-static void mapping_short(struct told *told)
+static void mapping_short(struct records *records)
 {
-	told->mapping->record.size -= 8;
+	records->mapping->record.size -= 8;
 }
 
-static void mapping_without_space(struct told *told)
+static void mapping_without_space(struct records *records)
 {
-	told->mapping->address_space = 0;
+	records->mapping->address_space = 0;
 }
 
-static void mapping_empty(struct told *told)
+static void mapping_empty(struct records *records)
 {
-	told->mapping->end = told->mapping->start;
+	records->mapping->end = records->mapping->start;
 }
 
-static void mapping_backward(struct told *told)
+static void mapping_backward(struct records *records)
 {
-	told->mapping->end = 0;
+	records->mapping->end = 0;
 }
 
-static void mapping_offset(struct told *told)
+static void mapping_offset(struct records *records)
 {
-	told->mapping->offset++;
+	records->mapping->offset++;
 }
 
-static void refuses_metadata_that_is_malformed(void **state)
+static void refuses_malformed_metadata(void **state)
 {
-	static void (*const damages[])(struct told *) = {
-		object_flags,   object_short,       object_without_id,     object_build_id,
-		space_flags,    space_short,        space_without_id,      space_gap,
-		space_mappings, space_comm_endless, space_path_endless,    object_path_endless,
-		mapping_flags,  mapping_short,      mapping_without_space, mapping_empty,
-		mapping_offset, mapping_backward};
+	static void (*const damages[])(struct records *) = {file_flags,
+							    file_short,
+							    file_without_id,
+							    file_build_id,
+							    space_flags,
+							    space_short,
+							    space_without_id,
+							    space_gap,
+							    space_mappings,
+							    space_comm_unterminated,
+							    space_path_unterminated,
+							    file_path_unterminated,
+							    mapping_flags,
+							    mapping_short,
+							    mapping_without_space,
+							    mapping_empty,
+							    mapping_offset,
+							    mapping_backward};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
 		struct metadata metadata = {0};
-		struct told told;
-		uint64_t tail = 0, head = put_told(&metadata, &told);
+		struct records records;
+		uint64_t tail = 0, head = put_records(&metadata, &records);
 
-		damages[i](&told);
-		assert_int_equal(decode_told(&metadata, &tail, head), -EBADMSG);
+		damages[i](&records);
+		assert_int_equal(decode_all(&metadata, &tail, head), -EBADMSG);
 		assert_int_equal(tail, head);
 	}
 }
@@ -523,24 +534,24 @@ static void survives_any_bytes_of_metadata(void **state)
 {
 	struct metadata *metadata = malloc(sizeof(*metadata));
 	uint32_t rejected = 0;
-	struct told told;
+	struct records records;
 
 	(void)state;
 	assert_non_null(metadata);
 	srand(2);
 	for (int round = 0; round < 20000; round++) {
-		uint64_t tail = 0, head = put_told(metadata, &told);
+		uint64_t tail = 0, head = put_records(metadata, &records);
 
 		for (int i = rand() % 4; i >= 0; i--)
 			((uint8_t *)metadata->data)[rand() % head] = rand();
-		rejected += decode_told(metadata, &tail, head) != 0;
+		rejected += decode_all(metadata, &tail, head) != 0;
 		assert_int_equal(tail, head);
 	}
 	assert_true(rejected > 1000);
 	free(metadata);
 }
 
-/* Random bytes over right records: whatever they say, nothing outside is touched (ASan). */
+/* Random bytes over valid records: ASan reports accesses outside the ring. */
 static void survives_any_bytes(void **state)
 {
 	struct ring *ring = malloc(sizeof(*ring));
@@ -567,17 +578,17 @@ static void survives_any_bytes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(decodes_what_is_right_and_skips_what_is_unknown),
-		cmocka_unit_test(refuses_what_is_malformed),
-		cmocka_unit_test(refuses_a_head_that_cannot_be),
-		cmocka_unit_test(a_record_must_not_go_around_the_end),
-		cmocka_unit_test(stops_when_told),
-		cmocka_unit_test(what_repeats_is_taken_first),
-		cmocka_unit_test(what_repeats_goes_around_the_end),
-		cmocka_unit_test(damage_behind_what_repeats_is_seen),
+		cmocka_unit_test(decodes_samples_and_skips_unknown_records),
+		cmocka_unit_test(refuses_malformed_samples),
+		cmocka_unit_test(refuses_a_head_out_of_range),
+		cmocka_unit_test(a_record_must_not_wrap_around),
+		cmocka_unit_test(stops_at_an_error_of_the_handler),
+		cmocka_unit_test(fast_path_is_called_before_each_record),
+		cmocka_unit_test(fast_path_continues_at_the_start),
+		cmocka_unit_test(refuses_malformed_sample_behind_fast_path),
 		cmocka_unit_test(survives_any_bytes),
 		cmocka_unit_test(decodes_metadata),
-		cmocka_unit_test(refuses_metadata_that_is_malformed),
+		cmocka_unit_test(refuses_malformed_metadata),
 		cmocka_unit_test(survives_any_bytes_of_metadata),
 	};
 

@@ -3,6 +3,7 @@
 
 #include "cli/commands.h"
 #include "lib/error.h"
+#include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
 #include "sandbox.h"
 #include "symbolize/find_binary.h"

@@ -5,6 +5,7 @@
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "lib/error.h"
+#include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
 #include "sandbox.h"
 #include "symbolize/find_binary.h"
