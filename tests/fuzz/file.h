@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* For targets whose input is a file. */
+/* Helpers for targets that read their input from a file. */
 #ifndef STACKBEAT_FUZZ_FILE_H
 #define STACKBEAT_FUZZ_FILE_H
 
@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A file in memory that has the input in it, and nothing else: always the same one. */
+/* Writes the input to a memfd, which all calls share, and returns its fd. */
 static inline int fuzz_file(const uint8_t *data, size_t size)
 {
 	static int fd = -1;
@@ -20,7 +20,7 @@ static inline int fuzz_file(const uint8_t *data, size_t size)
 	return fd;
 }
 
-/* The last bytes of the input as a number. */
+/* Returns the last 8 bytes of the input as a number; 0 if it is shorter. */
 static inline uint64_t fuzz_last_number(const uint8_t *data, size_t size)
 {
 	uint64_t number = 0;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A fuzz target is a file fuzz_NAME.c, with one function that gets any bytes at all. What it calls
- * must neither crash nor read what is not its own, whatever they are. corpus/NAME/ are inputs to
- * begin with.
+ * A fuzz target is a file fuzz_NAME.c with one function, which takes arbitrary bytes. The tested
+ * code must neither crash nor read out of bounds on any input. corpus/NAME/ holds the seed inputs.
  */
 #ifndef STACKBEAT_FUZZ_H
 #define STACKBEAT_FUZZ_H
@@ -14,8 +13,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Inputs are sequences of texts that end with 0 or with the input: the next one, to be freed, or
- * NULL. */
+/*
+ * Takes the next string from an input that is a sequence of strings, each ended by a NUL or by the
+ * end of the input. Returns it, to be freed, or NULL.
+ */
 static inline char *fuzz_text(const uint8_t **data, size_t *size)
 {
 	size_t length = strnlen((const char *)*data, *size);

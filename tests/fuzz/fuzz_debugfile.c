@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A binary, of any content, that may say where its debug file is, and what that one has in common
- * with others (it is found to be its own), and have symbols packed into it.
+ * The search for debug files: the input is a binary, with or without links to a debug file and to
+ * the shared file of dwz, and with or without MiniDebugInfo.
  */
 #include "file.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The reader's side of a ring: the input is where its tail and head are, and then its data. Read
- * with and without what knows the samples that repeat, it must be the same.
+ * The reader's side of a sample ring: the input is the tail, the head and the data. Decoding with
+ * and without the sample cache must give the same result.
  */
 #include "fuzz.h"
 
@@ -13,11 +13,11 @@
 #define RING_SIZE 4096u
 
 struct reader {
-	struct sample_cache *recent; /* NULL: knows nothing */
+	struct sample_cache *recent; /* NULL: no cache */
 	struct sample_totals totals;
-	uint64_t samples; /* that were not known */
-	uint64_t sum; /* of what they hold, so that it is read */
-	struct stack stack; /* of all samples */
+	uint64_t samples; /* not matched by the cache */
+	uint64_t sum; /* of their contents, which forces reading them */
+	struct stack stack; /* the same for all samples */
 };
 
 static uint64_t take_repeats(const void *data, uint64_t available, void *arg)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An ELF file with DWARF, of any content, which is also what it has in common with others. Its last
- * 8 bytes are an address to look up, beside those of the seeds.
+ * DWARF: the input is an ELF file; if its size is odd, it is also the shared file of dwz. Its last
+ * 8 bytes are an address to look up, in addition to the addresses of the seeds.
  */
 #include "file.h"
 
@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct dwarf_lookup *debuginfo;
 	size_t sum = 0, count = 3;
 	struct error error;
-	/* As the file would be: aligned, and changed by nobody. */
+	/* A copy, aligned like a mapped file. */
 	char *image = malloc(size + 1);
 	Elf *elf;
 
@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	elf = elf_memory(image, size);
 	for (uint64_t at = 0; at < TEXT_SIZE; at += 4)
 		addresses[count++] = TEXT + at;
-	/* Files of this kind only come as far as here (see elf_begin_read()). */
+	/* elf_begin_read() rejects all other files. */
 	if (elf && elf_kind(elf) == ELF_K_ELF &&
 	    dwarf_lookup_open(elf, size & 1 ? elf : NULL, &debuginfo, &error) == 0) {
 		if (dwarf_lookup_each(debuginfo, addresses, count, see, &sum) != 0)

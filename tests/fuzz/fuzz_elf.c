@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A mapped file, of any content. Its last 8 bytes are an address to look up. */
+/* Symbols of an ELF file. The last 8 bytes of the input are an address to look up. */
 #include "fuzz.h"
 
 #include "debuginfo/elf_symbols.h"

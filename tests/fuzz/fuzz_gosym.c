@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A Go program. Its last 8 bytes are an address to look up, beside those of tests/unit/go_image.h.
+/*
+ * Go's pclntab: the input is a Go program. Its last 8 bytes are an address to look up, in addition
+ * to the addresses of tests/unit/go_image.h.
  */
 #include "fuzz.h"
 
@@ -19,16 +21,16 @@ static int touch_frame(const struct go_frame *frame, void *arg)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint64_t address = 0;
-	struct go_pclntab *gosym;
+	struct go_pclntab *pclntab;
 	size_t sum = 0;
 
 	if (size >= sizeof(address))
 		memcpy(&address, data + size - sizeof(address), sizeof(address));
-	if (go_pclntab_open(data, size, &gosym, NULL) != 0)
+	if (go_pclntab_open(data, size, &pclntab, NULL) != 0)
 		return 0;
-	go_pclntab_lookup(gosym, address, touch_frame, &sum);
+	go_pclntab_lookup(pclntab, address, touch_frame, &sum);
 	for (unsigned int at = 0; at < GO_TEXT_SIZE; at += 8)
-		go_pclntab_lookup(gosym, GO_TEXT + at, touch_frame, &sum);
-	go_pclntab_close(gosym);
+		go_pclntab_lookup(pclntab, GO_TEXT + at, touch_frame, &sum);
+	go_pclntab_close(pclntab);
 	return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The mappings of one address space over time: the input is what is told and asked of it, 8 bytes
- * at a time.
+ * The mapping history of an address space: the input is a sequence of records and lookups of 8
+ * bytes each.
  */
 #include "fuzz.h"
 
@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-/* Small numbers, so that ranges and generations meet. */
+/* Small numbers, so that ranges and generations overlap. */
 struct told {
 	uint8_t type, generation, other, place;
 	uint8_t start, length, shift, high;

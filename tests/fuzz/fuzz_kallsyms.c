@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Kernel symbols, which may come from another machine. The first 8 bytes are an address to look up.
- */
+/* Kernel symbols, perhaps of another machine. The first 8 bytes are an address to look up. */
 #include "fuzz.h"
 
 #include "debuginfo/kallsyms.h"

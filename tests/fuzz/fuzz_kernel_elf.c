@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the module reads of ELF files, as it is compiled into it. The first 8 bytes are an offset to
- * look up. Whatever the file, it is read only so often.
+ * The ELF parser of the kernel module, compiled for user space. The first 8 bytes are an offset to
+ * look up. The number of reads must be bounded for any file.
  */
 #include "fuzz.h"
 
-/* Before the system's header of that name. */
+/* Must precede the system header of the same name. */
 #include "../../kmod/elf.h"
 
 #include "../../kmod/elf.c"
 
-/* Of each note: what it is, its name, its contents. */
+/* Reads per note: header, name, contents. */
 #define READS_MAX (1 + SB_ELF_HEADERS_MAX + 3 * SB_ELF_NOTE_COUNT_MAX)
 
-struct atomic_file {
+struct input {
 	const uint8_t *data;
 	size_t size;
 	size_t reads;
@@ -21,7 +21,7 @@ struct atomic_file {
 
 static bool read_file(void *arg, u64 offset, void *to, size_t size)
 {
-	struct atomic_file *file = arg;
+	struct input *file = arg;
 
 	if (++file->reads > READS_MAX)
 		abort();
@@ -35,7 +35,7 @@ static void check(const struct sb_elf *elf)
 {
 	if (elf->build_id_size > sizeof(elf->build_id) || elf->segment_count > SB_ELF_SEGMENTS_MAX)
 		abort();
-	/* All of it is told. */
+	/* The kernel sends all bytes of it: none may be uninitialized. */
 	for (u32 i = elf->build_id_size; i < sizeof(elf->build_id); i++) {
 		if (elf->build_id[i])
 			abort();
@@ -44,7 +44,7 @@ static void check(const struct sb_elf *elf)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct atomic_file file = {0};
+	struct input file = {0};
 	struct sb_elf elf;
 	u64 offset, vaddr;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The metadata ring, and what is made of it: the input is where its tail and head are, and then its
- * data.
+ * The metadata ring, and the address spaces and mapped files built from it: the input is the tail,
+ * the head and the data.
  */
 #include "fuzz.h"
 
@@ -13,7 +13,7 @@
 #include <errno.h>
 
 #define RING_SIZE 8192u
-/* Where there is no process, so that none is looked at. */
+/* A root without processes, so that none of this machine is read. */
 #define ROOT "/nonexistent"
 
 struct reader {
@@ -61,7 +61,7 @@ static int take_mapping(const struct stackbeat_mapping *record, void *arg)
 
 	if (address_spaces_add_mapping(reader->spaces, record) != 0)
 		abort();
-	/* Every other one is looked at only when more was told. */
+	/* Look up only odd generations at once; the others stay pending until later records. */
 	if (record->generation & 1) {
 		look_up(reader, record->address_space, record->generation, record->start);
 		look_up(reader, record->address_space, record->generation, record->end);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* ELF notes, of which the first byte says how they are aligned. */
+/* ELF notes. The first byte of the input selects their alignment. */
 #include "fuzz.h"
 
 #include "debuginfo/elf_symbols.h"
@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size == 0)
 		return 0;
-	notes = malloc(size); /* one byte more than they have: malloc(0) may be NULL */
+	notes = malloc(size); /* one byte more than the notes: malloc(0) may return NULL */
 	if (!notes)
 		abort();
 	memcpy(notes, data + 1, size - 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Command lines: the input is their words. */
+/* Command lines: the input is a sequence of arguments. */
 #include "fuzz.h"
 
 #include "cli/options.h"
@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	/* Parsing changes the order of words, and so which are to be freed. */
+	/* Parsing permutes argv: `words` keeps the pointers to free. */
 	char *words[WORDS_MAX + 1] = {NULL}, *argv[WORDS_MAX + 1];
 	static struct record_options options;
 	static struct cpulist cpulist;

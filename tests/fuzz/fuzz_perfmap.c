@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A perf map, of any content. Its last 8 bytes are an address to look up. */
+/* Perf maps. The last 8 bytes of the input are an address to look up. */
 #include "file.h"
 
 #include "runtime/perf_map.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Profiles of anybody: read, shown as a table, as a tree and as a picture, and tidied up. */
+/* Profiles of any origin: decoded, shown as table, tree and flame graph, and normalized. */
 #include "fuzz.h"
 
 #include "pprof/pprof_reader.h"

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "debuginfo/debug_files.h"
 
-#include "debuginfo/debuginfod_helper.h"
-#include "lib/build_id.h"
-#include "lib/regular_file.h"
-
 #include <elfutils/libdwelf.h>
 #include <errno.h>
 #include <gelf.h>
@@ -17,18 +13,22 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* Beyond these a file is broken or means harm. */
-#define FILE_BYTES_MAX ((uint64_t)64 << 30)
-#define UNPACKED_MAX ((uint64_t)4 << 30) /* sections of one file */
-#define MINI_DEBUG_BYTES_MAX (256u << 20) /* unpacked */
-#define UNPACK_MEMORY_MAX ((uint64_t)128 << 20)
-#define UNPACK_STEP (1u << 20)
+#include "debuginfo/debuginfod_helper.h"
+#include "lib/build_id.h"
+#include "lib/regular_file.h"
 
-/* What a separate file must be to belong to the binary. */
-struct wanted {
-	const char *build_id; /* "" if there is none to compare */
+/* A file beyond these limits is broken or malicious. */
+#define FILE_BYTES_MAX ((uint64_t)64 << 30)
+#define UNCOMPRESSED_MAX ((uint64_t)4 << 30) /* sections of one file */
+#define MINI_DEBUG_BYTES_MAX (256u << 20) /* uncompressed */
+#define DECODER_MEMORY_MAX ((uint64_t)128 << 20)
+#define DECODER_STEP (1u << 20)
+
+/* Properties of a separate file that belongs to the binary. */
+struct expected {
+	const char *build_id; /* "": none to compare */
 	Elf *binary; /* NULL if unknown */
-	bool has_crc; /* without a build id */
+	bool has_crc; /* compared if there is no build ID */
 	uint32_t crc;
 };
 
@@ -36,7 +36,7 @@ static const struct debug_file no_file = {.fd = -1};
 
 /* Problems */
 
-/* The first problem is the one to tell. */
+/* Keeps the first problem. */
 __attribute__((format(printf, 2, 3))) static void set_problem(struct debug_files *files,
 							      const char *format, ...)
 {
@@ -63,27 +63,27 @@ static void file_close(struct debug_file *file)
 	*file = no_file;
 }
 
-/* Whether what the sections of a file unpack to is sane. */
-static bool is_bounded(Elf *elf)
+/* Returns whether the uncompressed sections of a file are within the limit. */
+static bool has_bounded_sections(Elf *elf)
 {
 	Elf_Scn *section = NULL;
 	uint64_t total = 0;
-	GElf_Chdr packed;
+	GElf_Chdr compressed;
 	GElf_Shdr header;
 
 	while ((section = elf_nextscn(elf, section))) {
 		if (!gelf_getshdr(section, &header))
 			return false;
-		if (!(header.sh_flags & SHF_COMPRESSED) || !gelf_getchdr(section, &packed))
+		if (!(header.sh_flags & SHF_COMPRESSED) || !gelf_getchdr(section, &compressed))
 			continue;
-		if (packed.ch_size > UNPACKED_MAX - total)
+		if (compressed.ch_size > UNCOMPRESSED_MAX - total)
 			return false;
-		total += packed.ch_size;
+		total += compressed.ch_size;
 	}
 	return true;
 }
 
-/* Of a file, or of an image in memory where there is one. */
+/* Opens a file, or an image in memory if that is not NULL. */
 static Elf *begin_elf(int fd, const void *image, size_t size, const char *path, struct error *error)
 {
 	struct error why;
@@ -93,14 +93,14 @@ static Elf *begin_elf(int fd, const void *image, size_t size, const char *path, 
 		error_set(error, EINVAL, "%s: %s", path, why.text);
 		return NULL;
 	}
-	if (is_bounded(elf))
+	if (has_bounded_sections(elf))
 		return elf;
 	error_set(error, EINVAL, "%s has broken sections, or too large ones", path);
 	elf_end(elf);
 	return NULL;
 }
 
-/* From its section: the segments of a debug file may lie nowhere. */
+/* Prefers sections: the segments of a debug file may have no contents. */
 void debug_build_id(Elf *elf, char hex[BUILD_ID_SIZE])
 {
 	Elf_Scn *section = NULL;
@@ -132,7 +132,7 @@ static Elf_Scn *find_section(Elf *elf, const char *name, GElf_Shdr *header)
 		if (!gelf_getshdr(section, header) || header->sh_type == SHT_NOBITS)
 			continue;
 		found = elf_strptr(elf, names, header->sh_name);
-		if (found && strcmp(found, name) == 0)
+		if (found && !strcmp(found, name))
 			return section;
 	}
 	return NULL;
@@ -146,7 +146,7 @@ static bool has_dwarf(Elf *elf)
 	       find_section(elf, ".zdebug_info", &header);
 }
 
-static bool same_machine(Elf *a, Elf *b)
+static bool is_same_machine(Elf *a, Elf *b)
 {
 	GElf_Ehdr left, right;
 
@@ -158,7 +158,7 @@ static bool same_machine(Elf *a, Elf *b)
 
 /* Separate files */
 
-static bool has_crc(int fd, uint32_t wanted)
+static bool has_crc(int fd, uint32_t expected)
 {
 	unsigned char block[1u << 16];
 	uLong crc = crc32(0, NULL, 0);
@@ -169,53 +169,54 @@ static bool has_crc(int fd, uint32_t wanted)
 		crc = crc32(crc, block, (uInt)got);
 		at += got;
 	}
-	return crc == wanted;
+	return crc == expected;
 }
 
-static bool is_wanted(const struct debug_file *file, const struct wanted *wanted,
-		      struct error *error)
+static bool is_expected(const struct debug_file *file, const struct expected *expected,
+			struct error *error)
 {
 	char build_id[BUILD_ID_SIZE];
 
-	if (wanted->binary && !same_machine(file->elf, wanted->binary)) {
+	if (expected->binary && !is_same_machine(file->elf, expected->binary)) {
 		error_set(error, EINVAL, "%s is for another machine", file->path);
 		return false;
 	}
 	debug_build_id(file->elf, build_id);
-	if (*wanted->build_id && !build_id_equal(build_id, wanted->build_id)) {
+	if (*expected->build_id && !build_id_equal(build_id, expected->build_id)) {
 		error_set(error, ESTALE, "%s has %s%s, not %s", file->path,
-			  *build_id ? "build id " : "no build id", build_id, wanted->build_id);
+			  *build_id ? "build id " : "no build id", build_id, expected->build_id);
 		return false;
 	}
-	if (!*wanted->build_id && wanted->has_crc && !has_crc(file->fd, wanted->crc)) {
-		error_set(error, ESTALE, "%s has another checksum than the debug link says",
+	if (!*expected->build_id && expected->has_crc && !has_crc(file->fd, expected->crc)) {
+		error_set(error, ESTALE, "%s does not match the checksum of the debug link",
 			  file->path);
 		return false;
 	}
 	return true;
 }
 
-/* Takes `fd` and `path`. Returns 0 or a negative errno value, with `file` empty then. */
-static int take_file(struct debug_file *file, int fd, char *path, const struct wanted *wanted,
-		     const struct debug_search *search, struct error *error)
+/* Takes ownership of `fd` and `path`. Returns 0, or a negative errno value with `file` empty. */
+static int open_debug_file(struct debug_file *file, int fd, char *path,
+			   const struct expected *expected, const struct debug_search *search,
+			   struct error *error)
 {
 	if (search->opened)
 		search->opened(search->arg, fd);
 	*file = (struct debug_file){.fd = fd, .path = path};
 	file->elf = begin_elf(fd, NULL, 0, path, error);
-	if (file->elf && is_wanted(file, wanted, error))
+	if (file->elf && is_expected(file, expected, error))
 		return 0;
 	file_close(file);
 	return -EINVAL;
 }
 
 /*
- * Takes the file at a path if it is there and is what is wanted. What is there
- * and is not, is a problem to tell.
+ * Opens the file at a path if it exists and matches. A file that exists and does not match is a
+ * problem to report.
  */
 __attribute__((format(printf, 5, 6))) static bool
-try_file(struct debug_files *files, struct debug_file *file, const struct wanted *wanted,
-	 const struct debug_search *search, const char *format, ...)
+try_debug_file(struct debug_files *files, struct debug_file *file, const struct expected *expected,
+	       const struct debug_search *search, const char *format, ...)
 {
 	struct error error;
 	struct stat st;
@@ -231,13 +232,13 @@ try_file(struct debug_files *files, struct debug_file *file, const struct wanted
 		return false;
 	fd = open_regular_file(path, 0, &st);
 	if (fd >= 0) {
-		if (take_file(file, fd, path, wanted, search, &error) == 0)
+		if (open_debug_file(file, fd, path, expected, search, &error) == 0)
 			return true;
 		set_problem(files, "%s", error.text);
 		return false;
 	}
 	if (fd == -EINVAL)
-		set_problem(files, "%s is no regular file", path);
+		set_problem(files, "%s is not a regular file", path);
 	else if (fd != -ENOENT && fd != -ENOTDIR)
 		set_problem(files, "%s can't be opened: %s", path, strerrordesc_np(-fd));
 	free(path);
@@ -273,22 +274,22 @@ int debug_file_by_build_id(const char *build_id, const struct debug_search *sear
 }
 
 static bool find_by_build_id(struct debug_files *files, struct debug_file *file,
-			     const struct wanted *wanted, const struct debug_search *search)
+			     const struct expected *expected, const struct debug_search *search)
 {
-	const char *id = wanted->build_id;
+	const char *id = expected->build_id;
 
 	if (!build_id_valid(id))
 		return false;
 	for (size_t i = 0; i < directory_count(search); i++) {
-		if (try_file(files, file, wanted, search, "%s/.build-id/%.2s/%s.debug",
-			     directory(search, i), id, id + 2))
+		if (try_debug_file(files, file, expected, search, "%s/.build-id/%.2s/%s.debug",
+				   directory(search, i), id, id + 2))
 			return true;
 	}
 	return false;
 }
 
-/* Where the linker's note says: beside the binary, or below a debug directory. */
-static bool find_by_link(struct debug_files *files, const char *path, struct wanted wanted,
+/* Searches by .gnu_debuglink: beside the binary, then below the debug directories. */
+static bool find_by_link(struct debug_files *files, const char *path, struct expected expected,
 			 const struct debug_search *search)
 {
 	const char *root = search->root ? search->root : "";
@@ -300,32 +301,33 @@ static bool find_by_link(struct debug_files *files, const char *path, struct wan
 	name = dwelf_elf_gnu_debuglink(files->binary.elf, &crc);
 	if (!name || !*name || strchr(name, '/') || !slash)
 		return false;
-	wanted.has_crc = true;
-	wanted.crc = crc;
-	if (try_file(files, &files->debug, &wanted, search, "%s%.*s/.debug/%s", root, length, path,
-		     name) ||
-	    try_file(files, &files->debug, &wanted, search, "%s%.*s/%s", root, length, path, name))
+	expected.has_crc = true;
+	expected.crc = crc;
+	if (try_debug_file(files, &files->debug, &expected, search, "%s%.*s/.debug/%s", root,
+			   length, path, name) ||
+	    try_debug_file(files, &files->debug, &expected, search, "%s%.*s/%s", root, length, path,
+			   name))
 		return true;
 	for (size_t i = 0; i < directory_count(search); i++) {
-		if (try_file(files, &files->debug, &wanted, search, "%s%.*s/%s",
-			     directory(search, i), length, path, name))
+		if (try_debug_file(files, &files->debug, &expected, search, "%s%.*s/%s",
+				   directory(search, i), length, path, name))
 			return true;
 	}
 	return false;
 }
 
-static bool fetch(struct debug_files *files, struct debug_file *file, const struct wanted *wanted,
-		  const struct debug_search *search)
+static bool fetch_file(struct debug_files *files, struct debug_file *file,
+		       const struct expected *expected, const struct debug_search *search)
 {
 	struct error error;
 	char *path = NULL;
 	int fd;
 
-	if (!search->fetcher || !*wanted->build_id)
+	if (!search->fetcher || !*expected->build_id)
 		return false;
-	fd = debuginfod_helper_fetch(search->fetcher, wanted->build_id, search->progress,
+	fd = debuginfod_helper_fetch(search->fetcher, expected->build_id, search->progress,
 				     search->arg, &path, &error);
-	if (fd >= 0 && take_file(file, fd, path, wanted, search, &error) == 0)
+	if (fd >= 0 && open_debug_file(file, fd, path, expected, search, &error) == 0)
 		return true;
 	if (fd != -ENOENT)
 		set_problem(files, "%s", error.text);
@@ -335,47 +337,48 @@ static bool fetch(struct debug_files *files, struct debug_file *file, const stru
 static void find_debug_file(struct debug_files *files, const char *path,
 			    const struct debug_search *search)
 {
-	const struct wanted wanted = {.build_id = files->build_id, .binary = files->binary.elf};
+	const struct expected expected = {.build_id = files->build_id, .binary = files->binary.elf};
 
-	if (find_by_build_id(files, &files->debug, &wanted, search))
+	if (find_by_build_id(files, &files->debug, &expected, search))
 		return;
-	if (files->binary.elf && find_by_link(files, path, wanted, search))
+	if (files->binary.elf && find_by_link(files, path, expected, search))
 		return;
-	fetch(files, &files->debug, &wanted, search);
+	fetch_file(files, &files->debug, &expected, search);
 }
 
 /* dwz */
 
-/* The name is as dwz wrote it: absolute, or from where the debug file lies. */
+/* `name` is as dwz wrote it: absolute, or relative to the debug file. */
 static bool find_alt_by_name(struct debug_files *files, const char *path,
-			     const struct wanted *wanted, const char *name,
+			     const struct expected *expected, const char *name,
 			     const struct debug_search *search)
 {
 	const char *root = search->root && !files->debug.elf ? search->root : "";
 	const char *shared = strstr(name, "/.dwz/");
 	const char *slash = strrchr(path, '/');
 
-	if (*name == '/' && try_file(files, &files->alt, wanted, search, "%s%s", root, name))
+	if (*name == '/' &&
+	    try_debug_file(files, &files->alt, expected, search, "%s%s", root, name))
 		return true;
-	if (*name != '/' && try_file(files, &files->alt, wanted, search, "%s%.*s%s", root,
-				     slash ? (int)(slash + 1 - path) : 0, path, name))
+	if (*name != '/' && try_debug_file(files, &files->alt, expected, search, "%s%.*s%s", root,
+					   slash ? (int)(slash + 1 - path) : 0, path, name))
 		return true;
 	for (size_t i = 0; shared && i < directory_count(search); i++) {
-		if (try_file(files, &files->alt, wanted, search, "%s%s", directory(search, i),
-			     shared))
+		if (try_debug_file(files, &files->alt, expected, search, "%s%s",
+				   directory(search, i), shared))
 			return true;
 	}
 	return false;
 }
 
 /*
- * Of the file at `path`, which has the DWARF. Returns false if that can't be used
- * because what it shares is missing.
+ * Finds the shared file of dwz for the file with DWARF at `path`. Returns false if it needs one
+ * that is missing: the DWARF is unusable then.
  */
 static bool find_alt(struct debug_files *files, Elf *elf, const char *path,
 		     const struct debug_search *search)
 {
-	struct wanted wanted = {.binary = elf};
+	struct expected expected = {.binary = elf};
 	char build_id[BUILD_ID_SIZE];
 	GElf_Shdr header;
 	const char *name, *end;
@@ -390,27 +393,27 @@ static bool find_alt(struct debug_files *files, Elf *elf, const char *path,
 	name = data ? data->d_buf : NULL;
 	end = name ? memchr(name, '\0', data->d_size) : NULL;
 	if (!end) {
-		set_problem(files, "%s has a broken link to what dwz made common", path);
+		set_problem(files, "%s has a broken .gnu_debugaltlink section", path);
 		return false;
 	}
 	size = (size_t)(name + data->d_size - (end + 1));
 	if (!size || size > BUILD_ID_BYTES_MAX) {
-		set_problem(files, "%s has a broken link to what dwz made common", path);
+		set_problem(files, "%s has a broken .gnu_debugaltlink section", path);
 		return false;
 	}
 	build_id_format(end + 1, size, build_id);
-	wanted.build_id = build_id;
-	if (find_by_build_id(files, &files->alt, &wanted, search) ||
-	    find_alt_by_name(files, path, &wanted, name, search) ||
-	    fetch(files, &files->alt, &wanted, search))
+	expected.build_id = build_id;
+	if (find_by_build_id(files, &files->alt, &expected, search) ||
+	    find_alt_by_name(files, path, &expected, name, search) ||
+	    fetch_file(files, &files->alt, &expected, search))
 		return true;
-	set_problem(files, "%s needs %s (build id %s), which is not there", path, name, build_id);
+	set_problem(files, "%s needs %s (build id %s), which was not found", path, name, build_id);
 	return false;
 }
 
-/* Mini debug information */
+/* MiniDebugInfo */
 
-static int unpack_all(lzma_stream *stream, unsigned char **image, size_t *size)
+static int decompress_all(lzma_stream *stream, unsigned char **image, size_t *size)
 {
 	size_t capacity = 0;
 	lzma_ret ret = LZMA_OK;
@@ -419,7 +422,7 @@ static int unpack_all(lzma_stream *stream, unsigned char **image, size_t *size)
 	while (ret == LZMA_OK) {
 		if (capacity == MINI_DEBUG_BYTES_MAX)
 			return -E2BIG;
-		capacity += UNPACK_STEP;
+		capacity += DECODER_STEP;
 		grown = realloc(*image, capacity);
 		if (!grown)
 			return -ENOMEM;
@@ -433,17 +436,17 @@ static int unpack_all(lzma_stream *stream, unsigned char **image, size_t *size)
 	return ret == LZMA_STREAM_END ? 0 : -EINVAL;
 }
 
-/* The bytes of an xz file, to be freed, or NULL. */
-static void *unpack(const void *packed, size_t packed_size, size_t *size)
+/* Returns the uncompressed bytes of an xz file, to be freed, or NULL. */
+static void *decompress(const void *compressed, size_t compressed_size, size_t *size)
 {
 	lzma_stream stream = LZMA_STREAM_INIT;
 	unsigned char *image = NULL;
 
-	if (lzma_stream_decoder(&stream, UNPACK_MEMORY_MAX, 0) != LZMA_OK)
+	if (lzma_stream_decoder(&stream, DECODER_MEMORY_MAX, 0) != LZMA_OK)
 		return NULL;
-	stream.next_in = packed;
-	stream.avail_in = packed_size;
-	if (unpack_all(&stream, &image, size) != 0) {
+	stream.next_in = compressed;
+	stream.avail_in = compressed_size;
+	if (decompress_all(&stream, &image, size) != 0) {
 		free(image);
 		image = NULL;
 	}
@@ -463,18 +466,18 @@ static void find_mini(struct debug_files *files, const char *path)
 		return;
 	data = elf_rawdata(section, NULL);
 	if (data && data->d_buf)
-		mini->image = unpack(data->d_buf, data->d_size, &mini->image_size);
+		mini->image = decompress(data->d_buf, data->d_size, &mini->image_size);
 	if (mini->image)
 		mini->elf = begin_elf(-1, mini->image, mini->image_size, path, NULL);
-	if (mini->elf && same_machine(mini->elf, files->binary.elf))
+	if (mini->elf && is_same_machine(mini->elf, files->binary.elf))
 		return;
 	file_close(mini);
 	set_problem(files, "%s has broken mini debug information", path);
 }
 
-/* All of them */
+/* All files */
 
-static int take_binary(struct debug_files *files, int fd, const char *path, struct error *error)
+static int open_binary(struct debug_files *files, int fd, const char *path, struct error *error)
 {
 	char build_id[BUILD_ID_SIZE];
 
@@ -503,7 +506,7 @@ static void find_dwarf(struct debug_files *files, const char *path,
 	}
 	if (!elf)
 		error_set(&files->missing, ENOENT,
-			  "%s has no debug information, and there is no file of it", path);
+			  "%s has no debug information, and no debug file was found", path);
 	else if (!has_dwarf(elf))
 		error_set(&files->missing, ENOENT, "%s has no debug information", path);
 	else if (find_alt(files, elf, path, search))
@@ -513,7 +516,7 @@ static void find_dwarf(struct debug_files *files, const char *path,
 int debug_files_open(struct debug_files *files, int fd, const char *path, const char *build_id,
 		     const struct debug_search *search, struct error *error)
 {
-	int result = 0;
+	int err = 0;
 
 	*files = (struct debug_files){
 		.binary = no_file,
@@ -523,10 +526,10 @@ int debug_files_open(struct debug_files *files, int fd, const char *path, const 
 	};
 	snprintf(files->build_id, sizeof(files->build_id), "%s", build_id);
 	if (fd >= 0)
-		result = take_binary(files, fd, path, error);
-	if (result != 0) {
+		err = open_binary(files, fd, path, error);
+	if (err) {
 		debug_files_close(files);
-		return result;
+		return err;
 	}
 	if (files->binary.elf)
 		find_mini(files, path);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The files that tell of one object: the binary itself, its debug file, what
- * that one shares with others (dwz), and the symbols packed into the binary
- * (mini debug info).
+ * Finds the files with symbols and debug information of a binary: the binary itself, its separate
+ * debug file, the file that dwz shares between debug files, and the compressed symbols in the
+ * binary (MiniDebugInfo).
  *
- * None of them is trusted. A file of another build id, machine or kind is not
- * taken. They are mapped: where one shrinks meanwhile, SIGBUS is what follows,
- * and a network file system may hang. So call this in a process of its own,
- * which may die and may be killed.
+ * The files are not trusted. A file with another build ID, machine or type is rejected. Files are
+ * mapped: access to one that shrinks raises SIGBUS, and a network file system may hang. So call
+ * this in a worker process, which may die and may be killed.
  */
 #ifndef STACKBEAT_DEBUGINFO_DEBUG_FILES_H
 #define STACKBEAT_DEBUGINFO_DEBUG_FILES_H
@@ -18,69 +17,67 @@
 #include <libelf.h>
 #include <stddef.h>
 
-/* Where debug files lie, unless something else is said. */
+/* Default directory of debug files. */
 #define DEBUG_DIRECTORY "/usr/lib/debug"
 
 struct debuginfod_helper;
 
 struct debug_search {
-	const char *root; /* put before the paths of binaries; NULL: "" */
+	const char *root; /* prepended to the paths of binaries; NULL: "" */
 	const char *const *directories; /* NULL: DEBUG_DIRECTORY */
 	size_t directory_count;
 	/*
-	 * Files that are not here are fetched where `fetcher` is not NULL. `progress`
-	 * is called now and then on the way, with bytes (`total` 0: not known yet);
-	 * fetching stops when it returns other than 0.
+	 * Fetches missing files if not NULL. `progress` is called from time to time meanwhile, with
+	 * bytes (`total` 0: not yet known); a value other than 0 stops the fetching.
 	 */
 	struct debuginfod_helper *fetcher;
 	int (*progress)(void *arg, long done, long total);
 	/*
-	 * NULL, or called by debug_files_open() for each file but the binary, before anything
-	 * looks into it.
+	 * NULL, or called by debug_files_open() for each file except the binary, before the file is
+	 * read.
 	 */
 	void (*opened)(void *arg, int fd);
 	void *arg;
 };
 
 struct debug_file {
-	Elf *elf; /* NULL: there is none */
+	Elf *elf; /* NULL: none */
 	int fd; /* -1: none */
-	void *image; /* what elf lies in, if not in a file */
+	void *image; /* memory of elf, if not in a file */
 	size_t image_size;
-	char *path; /* NULL where it has none of its own */
+	char *path; /* NULL: no path of its own */
 };
 
 struct debug_files {
 	struct debug_file binary;
-	struct debug_file mini; /* unpacked .gnu_debugdata: symbols only */
+	struct debug_file mini; /* decompressed .gnu_debugdata: symbols only */
 	struct debug_file debug; /* separate debug file */
-	struct debug_file alt; /* dwz: what debug files share */
-	Elf *dwarf; /* the one of them with DWARF, NULL if there is none */
-	char build_id[BUILD_ID_SIZE]; /* of all of them, hex, "" if unknown */
-	struct error problem; /* why something that is there was not taken; "" */
+	struct debug_file alt; /* shared file of dwz */
+	Elf *dwarf; /* of the file with DWARF, or NULL */
+	char build_id[BUILD_ID_SIZE]; /* of all files, hex; "": unknown */
+	struct error problem; /* why a file was rejected; "": none was */
 	struct error missing; /* why there is no DWARF, if nothing is wrong; "" */
 };
 
 /*
- * Finds the files of the object `path` with this build id (hex, "" if unknown).
- * `fd` is the binary, and stays the caller's; or -1 if it is not there. With a
- * build id other than the one asked for it is refused.
+ * Finds the files of the binary `path` with this build ID (hex; "": unknown). `fd` is the binary,
+ * and remains the caller's; -1 if the binary is missing.
  *
- * Returns 0, and debug_files_close() must follow, also where there is no DWARF. Or a negative errno
- * value with `error` set: -ESTALE for a binary of another build id, -EINVAL where it is no ELF
- * file, -ENOMEM.
+ * Returns 0, to be followed by debug_files_close(), also without DWARF; or a negative errno value
+ * with `error` set: -ESTALE for a binary with another build ID, -EINVAL if it is not an ELF file,
+ * or -ENOMEM.
  */
 int debug_files_open(struct debug_files *files, int fd, const char *path, const char *build_id,
 		     const struct debug_search *search, struct error *error);
 void debug_files_close(struct debug_files *files);
 
 /*
- * Opens the debug file of a build id (hex) that is in one of the directories, whatever is in
- * it. Returns an fd, with *path set, to be freed; or -ENOENT.
+ * Opens the debug file of a build ID (hex) in one of the directories, without a check of its
+ * contents. Returns an fd and sets *path, to be freed; or -ENOENT.
  */
 int debug_file_by_build_id(const char *build_id, const struct debug_search *search, char **path);
 
-/* The GNU build id in the note sections of a file, as hex; "" if there is none. */
+/* Gets the GNU build ID in the note sections, or else segments, as hex; "": none. */
 void debug_build_id(Elf *elf, char hex[BUILD_ID_SIZE]);
 
 #endif

@@ -8,9 +8,9 @@
 #define LIBRARY "libdebuginfod.so.1"
 #define URLS_VARIABLE "DEBUGINFOD_URLS"
 
-struct client; /* the library's */
+struct client; /* of the library */
 
-/* What we use of the library, as its header has it. */
+/* Functions of the library, with the types of its header. */
 struct library {
 	void *handle;
 	struct client *(*begin)(void);
@@ -26,7 +26,7 @@ struct request {
 	void *arg;
 };
 
-/* Of the call that this thread is in: the library hands nothing on to its callback. */
+/* Request of this thread's current call: the library's callback has no argument for it. */
 static _Thread_local const struct request *current;
 
 int debuginfod_is_wanted(void)
@@ -55,22 +55,22 @@ static int load_library(struct library *library, struct error *error)
 	return error_set(error, EOPNOTSUPP, "%s is too old for stackbeat", LIBRARY);
 }
 
-static int report(struct client *client, long done, long total)
+static int report_progress(struct client *client, long done, long total)
 {
 	(void)client;
 	return current->progress(current->arg, done, total);
 }
 
-static int find(const struct library *library, const char *build_id, char **path,
-		struct error *error)
+static int find_debuginfo(const struct library *library, const char *build_id, char **path,
+			  struct error *error)
 {
 	struct client *client = library->begin();
 	int fd;
 
 	if (!client)
 		return error_set(error, ENOMEM, "debuginfod: out of memory");
-	library->set_progressfn(client, report);
-	/* Size 0: the build id is in hex. */
+	library->set_progressfn(client, report_progress);
+	/* Size 0: the build ID is in hex. */
 	fd = library->find_debuginfo(client, (const unsigned char *)build_id, 0, path);
 	library->end(client);
 	return fd < 0 ? error_errno(error, -fd, "debuginfod: build id %s", build_id) : fd;
@@ -81,14 +81,14 @@ int debuginfod_fetch(const char *build_id, int (*progress)(void *arg, long done,
 {
 	const struct request request = {.progress = progress, .arg = arg};
 	struct library library = {0};
-	int result;
+	int err, fd;
 
-	result = load_library(&library, error);
+	err = load_library(&library, error);
 	if (!library.handle)
-		return result;
+		return err;
 	current = &request;
-	result = find(&library, build_id, path, error);
+	fd = find_debuginfo(&library, build_id, path, error);
 	current = NULL;
 	dlclose(library.handle);
-	return result;
+	return fd;
 }

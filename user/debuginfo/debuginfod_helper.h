@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Asks debuginfod servers for a process that is confined (see sandbox/seccomp_filter.h): a process
- * beside it, which looks into no file, may use the network and debuginfod's cache.
+ * Fetches debug files for a confined worker (see sandbox/seccomp_filter.h). A separate helper
+ * process, which reads no file contents, may use the network and debuginfod's cache.
  */
 #ifndef STACKBEAT_DEBUGINFO_DEBUGINFOD_HELPER_H
 #define STACKBEAT_DEBUGINFO_DEBUGINFOD_HELPER_H
@@ -11,22 +11,22 @@
 #include <sys/types.h>
 
 struct debuginfod_helper {
-	int socket; /* -1: it is not there, or was given up */
+	int socket; /* -1: not running, or abandoned */
 	pid_t pid;
 };
 
 /*
- * Starts the process, which ends with this one, and closes `not_its`, an fd. Returns 0, and
- * debuginfod_helper_stop() should follow; or a negative errno value.
+ * Forks the helper process, which dies with this process. The helper closes `close_fd`. Returns 0,
+ * to be followed by debuginfod_helper_stop(); or a negative errno value.
  */
-int debuginfod_helper_start(struct debuginfod_helper *fetcher, int not_its);
-void debuginfod_helper_stop(struct debuginfod_helper *fetcher);
+int debuginfod_helper_start(struct debuginfod_helper *helper, int close_fd);
+void debuginfod_helper_stop(struct debuginfod_helper *helper);
 
 /*
- * As debuginfod_fetch(). Where `progress` returns other than 0, the process is given up: nothing
- * more is fetched.
+ * As debuginfod_fetch(). Returns -ETIMEDOUT if `progress` returns a value other than 0, and -EIO if
+ * the helper crashed. Either abandons the helper: later calls return -ETIMEDOUT.
  */
-int debuginfod_helper_fetch(struct debuginfod_helper *fetcher, const char *build_id,
+int debuginfod_helper_fetch(struct debuginfod_helper *helper, const char *build_id,
 			    int (*progress)(void *arg, long done, long total), void *arg,
 			    char **path, struct error *error);
 

@@ -5,7 +5,7 @@
 #include <setjmp.h>
 #include <string.h>
 
-/* The demangler recurses: a longer name could take all of the stack. */
+/* The demangler recurses: a longer name could overflow the stack. */
 #define MANGLED_MAX 16384u
 
 struct writer {
@@ -14,8 +14,8 @@ struct writer {
 	jmp_buf overflow;
 };
 
-/* The demangler can't be told to stop, but keeps nothing that would leak. */
-static void write_text(const char *text, size_t length, void *opaque)
+/* longjmp() is the only way to stop the demangler; it holds no memory that would leak. */
+static void append_text(const char *text, size_t length, void *opaque)
 {
 	struct writer *writer = opaque;
 
@@ -29,14 +29,14 @@ bool demangle(const char *name, char text[DEMANGLED_MAX])
 {
 	struct writer writer = {.text = text};
 
-	if ((strncmp(name, "_Z", 2) != 0 && strncmp(name, "_R", 2) != 0) ||
+	if ((strncmp(name, "_Z", 2) && strncmp(name, "_R", 2)) ||
 	    strnlen(name, MANGLED_MAX) == MANGLED_MAX || setjmp(writer.overflow) != 0)
 		return false;
-	/* Rust's legacy names have a hash; of C++ they are few. */
+	/* Rust's legacy names have a hash ("17h"), which is rare in C++ names. */
 	if ((name[1] == 'Z' && !strstr(name, "17h")) ||
-	    !rust_demangle_callback(name, DMGL_NO_OPTS, write_text, &writer)) {
+	    !rust_demangle_callback(name, DMGL_NO_OPTS, append_text, &writer)) {
 		writer.length = 0;
-		if (!cplus_demangle_v3_callback(name, DMGL_NO_OPTS, write_text, &writer))
+		if (!cplus_demangle_v3_callback(name, DMGL_NO_OPTS, append_text, &writer))
 			return false;
 	}
 	text[writer.length] = '\0';

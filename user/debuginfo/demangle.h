@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Names for people from the names of linkers: C++, and Rust in both of its manners. */
+/* Demangles symbol names: C++, and Rust's legacy and v0 schemes. */
 #ifndef STACKBEAT_DEBUGINFO_DEMANGLE_H
 #define STACKBEAT_DEBUGINFO_DEMANGLE_H
 
@@ -7,14 +7,14 @@
 #include <stddef.h>
 
 /*
- * A few bytes of a mangled name can stand for gigabytes: what is longer, with its NUL,
+ * A short mangled name can expand to gigabytes: a name that is longer than this, with its NUL,
  * stays mangled.
  */
 #define DEMANGLED_MAX 4096u
 
 /*
- * Writes the function that `name` stands for, without its parameters. False, with
- * nothing written, where `name` is not mangled, or broken.
+ * Writes the demangled name without parameters to `text`. Returns false if `name` is not mangled,
+ * is broken or too long; `text` is unspecified then.
  */
 bool demangle(const char *name, char text[DEMANGLED_MAX]);
 

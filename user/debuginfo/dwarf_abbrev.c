@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "debuginfo/dwarf_abbrev.h"
 
-#include "lib/array.h"
-
 #include <dwarf.h>
 #include <errno.h>
 #include <stdlib.h>
 
-/* Where sizes add up beyond this, they are counted one by one. */
+#include "lib/array.h"
+
+/* Larger sums of sizes become SIZE_VARIES: attributes are then read one by one. */
 #define FIXED_SIZE_MAX (1u << 20)
 
 static uint8_t slot_of(uint64_t name)
@@ -162,10 +162,10 @@ static int add_attribute(struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *abb
 }
 
 /*
- * Of an attribute that comes again, the first one counts: all others may be passed. So that what is
- * read of an entry is never much more than its bytes, as some forms have none.
+ * Only the first occurrence of an attribute counts, all others are skipped. Some forms have no
+ * bytes; repeated ones could otherwise make an entry cost far more than its bytes.
  */
-static uint8_t take_slot(struct dwarf_abbrev *abbrev, uint64_t name)
+static uint8_t claim_slot(struct dwarf_abbrev *abbrev, uint64_t name)
 {
 	uint8_t slot = slot_of(name);
 
@@ -189,7 +189,7 @@ static int read_attributes(struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *a
 			break;
 		attribute = (struct dwarf_attribute){
 			.form = form > UINT16_MAX ? 0 : (uint16_t)form,
-			.slot = take_slot(abbrev, name),
+			.slot = claim_slot(abbrev, name),
 			.size = dwarf_form_size(form, abbrevs->layout),
 		};
 		if (form == DW_FORM_implicit_const)
@@ -233,38 +233,38 @@ static void sort_by_code(struct dwarf_abbrevs *abbrevs)
 }
 
 int dwarf_abbrevs_read(struct dwarf_abbrevs *abbrevs, struct cursor cursor,
-		       struct dwarf_layout layout, uint64_t last)
+		       struct dwarf_layout layout, uint64_t only)
 {
 	struct dwarf_abbrev abbrev;
-	int result = 0;
+	int err = 0;
 
 	abbrevs->layout = layout;
-	while (result == 0) {
+	while (!err) {
 		abbrev = (struct dwarf_abbrev){.code = cursor_uleb128(&cursor)};
 		if (abbrev.code == 0)
 			break;
 		abbrev.kind = kind_of(cursor_uleb128(&cursor));
 		abbrev.has_children = cursor_u8(&cursor) != DW_CHILDREN_no;
-		if (last != 0 && abbrev.code != last) {
+		if (only && abbrev.code != only) {
 			skip_attributes(&cursor);
 			continue;
 		}
 		abbrev.first = (uint32_t)abbrevs->attribute_count;
-		result = read_attributes(abbrevs, &abbrev, &cursor);
-		if (cursor.broken || result != 0)
+		err = read_attributes(abbrevs, &abbrev, &cursor);
+		if (cursor.broken || err)
 			break;
-		result = array_reserve(&abbrevs->list, &abbrevs->capacity, abbrevs->count, 1,
-				       sizeof(abbrev));
-		if (result == 0)
+		err = array_reserve(&abbrevs->list, &abbrevs->capacity, abbrevs->count, 1,
+				    sizeof(abbrev));
+		if (!err)
 			abbrevs->list[abbrevs->count++] = abbrev;
-		if (abbrev.code == last)
+		if (abbrev.code == only)
 			break;
 	}
-	if (result != 0)
+	if (err)
 		dwarf_abbrevs_clear(abbrevs);
 	else
 		sort_by_code(abbrevs);
-	return result;
+	return err;
 }
 
 void dwarf_abbrevs_clear(struct dwarf_abbrevs *abbrevs)

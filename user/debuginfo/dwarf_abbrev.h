@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Abbreviations of DWARF: what the entries of a unit look like. */
+/* DWARF abbreviations: tag and attributes of the entries (DIEs) of a unit. */
 #ifndef STACKBEAT_DEBUGINFO_DWARF_ABBREV_H
 #define STACKBEAT_DEBUGINFO_DWARF_ABBREV_H
 
@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The attributes that we read. */
-enum dwarf_slot {
+/* The attributes that stackbeat reads. */
+enum dwarf_attr_slot {
 	SLOT_SIBLING,
 	SLOT_LOW_PC,
 	SLOT_HIGH_PC,
@@ -35,46 +35,46 @@ enum dwarf_slot {
 #define SLOT_NONE SLOTS
 #define SLOT_BIT(slot) (1u << (slot))
 
-/* What an entry is to us. */
+/* Kinds of entries, by their use for the lookup of functions. */
 enum dwarf_kind {
 	KIND_OTHER,
 	KIND_FUNCTION,
 	KIND_INLINED,
-	KIND_BLOCK, /* functions may be in it: a namespace, a block of code */
-	KIND_TYPE, /* functions with code are rarely in it */
-	KIND_UNIT, /* a whole unit */
+	KIND_BLOCK, /* may contain functions: a namespace, a lexical block */
+	KIND_TYPE, /* rarely contains functions with code */
+	KIND_UNIT, /* root of a compilation unit */
 };
 
-/* The size of a form's value that depends on the value. */
+/* Size of a value that is known only after reading it. */
 #define SIZE_VARIES UINT32_MAX
 
-/* How numbers are stored in a unit, and so how large the forms are. */
+/* Encoding of a unit, which determines the sizes of forms. */
 struct dwarf_layout {
 	uint8_t version;
 	uint8_t address_size; /* 4 or 8 */
 	uint8_t offset_size; /* 4 or 8 */
 };
 
-/* Neighbours that are not read, and whose sizes are fixed, are one. */
+/* Adjacent attributes of fixed size that are not read are merged into one. */
 struct dwarf_attribute {
 	uint16_t form;
-	uint8_t slot;
-	uint32_t size; /* of its value in bytes, or SIZE_VARIES */
+	uint8_t slot; /* SLOT_NONE: not read */
+	uint32_t size; /* of the value in bytes, or SIZE_VARIES */
 	int64_t constant; /* of DW_FORM_implicit_const */
 };
 
 struct dwarf_abbrev {
 	uint64_t code;
-	uint32_t slots; /* SLOT_BIT() of each that it has */
+	uint32_t slots; /* SLOT_BIT() of each attribute present */
 	uint32_t size; /* of all attributes in bytes, or SIZE_VARIES */
-	uint32_t sibling; /* bytes before a DW_AT_sibling of DW_FORM_ref4, or SIZE_VARIES */
-	uint32_t first, count; /* attributes, in the table */
+	uint32_t sibling; /* offset of a DW_FORM_ref4 DW_AT_sibling, or SIZE_VARIES */
+	uint32_t first, count; /* attributes in the table */
 	uint8_t kind;
 	bool has_children;
 };
 
 struct dwarf_abbrevs {
-	uint64_t offset; /* in the section */
+	uint64_t offset; /* in .debug_abbrev */
 	struct dwarf_layout layout;
 	struct dwarf_abbrev *list; /* sorted by code */
 	size_t count, capacity;
@@ -83,28 +83,28 @@ struct dwarf_abbrevs {
 };
 
 /*
- * Reads the table at a cursor, up to its end or what is broken; if `last` is not 0,
- * only the abbreviation with that code. Returns 0, and dwarf_abbrevs_clear()
- * must follow, or -ENOMEM. `abbrevs` is all zero before.
+ * Reads the table at a cursor up to its end or to a broken entry; if `only` is not 0, only the
+ * abbreviation with that code. `abbrevs` must be all zero. Returns 0, to be followed by
+ * dwarf_abbrevs_clear(), or -ENOMEM.
  */
 int dwarf_abbrevs_read(struct dwarf_abbrevs *abbrevs, struct cursor cursor,
-		       struct dwarf_layout layout, uint64_t last);
+		       struct dwarf_layout layout, uint64_t only);
 void dwarf_abbrevs_clear(struct dwarf_abbrevs *abbrevs);
 
-/* Whatever the order of the codes. */
+/* Slow path of dwarf_abbrev(): a binary search, for codes that are not 1, 2, 3, ... */
 const struct dwarf_abbrev *dwarf_abbrev_search(const struct dwarf_abbrevs *abbrevs, uint64_t code);
 
-/* NULL if there is none with this code. */
+/* Returns the abbreviation with a code, or NULL. */
 static inline const struct dwarf_abbrev *dwarf_abbrev(const struct dwarf_abbrevs *abbrevs,
 						      uint64_t code)
 {
-	/* As compilers number them. */
+	/* Compilers number them 1, 2, 3, ... */
 	if (code - 1 < abbrevs->count && abbrevs->list[code - 1].code == code)
 		return &abbrevs->list[code - 1];
 	return dwarf_abbrev_search(abbrevs, code);
 }
 
-/* The size of a value of a form, SIZE_VARIES if that depends on the value. */
+/* Returns the size of a form's value in bytes, or SIZE_VARIES. */
 uint32_t dwarf_form_size(uint64_t form, struct dwarf_layout layout);
 
 #endif

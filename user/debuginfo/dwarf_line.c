@@ -1,44 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "debuginfo/dwarf_line.h"
 
-#include "lib/array.h"
-#include "lib/upper_bound.h"
-
 #include <dwarf.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Sequences that may overlap one. */
+#include "lib/array.h"
+#include "lib/upper_bound.h"
+
+/* Limit of sequences that are searched for an address. */
 #define OVERLAP_MAX 16u
 
-/* What a header says of the program that follows it. */
+/* A line number program with the values of its header. */
 struct program {
 	struct cursor cursor;
 	struct dwarf_layout layout;
-	uint8_t instruction_size; /* of the smallest one */
-	uint8_t operations; /* in one instruction; 1 but for VLIW */
+	uint8_t instruction_size; /* bytes of the shortest one */
+	uint8_t operations; /* per instruction; 1 except for VLIW */
 	int8_t line_base;
 	uint8_t line_range;
 	uint8_t opcode_base;
-	uint8_t lengths[UINT8_MAX]; /* operands of the standard opcodes, from 1 on */
-	dwarf_lines_wanted wanted;
-	void *arg; /* of it */
+	uint8_t lengths[UINT8_MAX]; /* number of operands of each standard opcode; [0] is unused */
+	dwarf_next_address_fn next_address;
+	void *arg; /* of next_address */
 };
 
-/* The registers of the machine that runs the program. */
+/* Registers of the state machine. */
 struct machine {
 	uint64_t address;
 	uint64_t operation; /* in a VLIW instruction */
 	uint64_t file;
 	uint64_t line;
-	/* The last row, which ends where the next one begins. */
+	/* The current row, which ends at the next one. */
 	bool has_row;
 	uint64_t row_address, row_file, row_line;
-	uint64_t wanted; /* the lowest address at or above the last row that is wanted */
+	uint64_t wanted; /* the lowest address to look up at or above the current row */
 	uint64_t start; /* of the sequence */
-	size_t first; /* row of it that is kept */
+	size_t first; /* first row of the sequence that is kept */
 };
 
 /* Files and directories */
@@ -61,28 +61,28 @@ static int add_file(struct dwarf_lines *lines, struct dwarf_file file)
 	return 0;
 }
 
-/* DWARF 2 to 4: texts, up to an empty one; number 0 is not in the lists. */
+/* DWARF 2 to 4: strings up to an empty one. The lists omit index 0. */
 static int read_old_names(struct dwarf_lines *lines, struct cursor *cursor)
 {
-	struct dwarf_value text = {.form = DW_FORM_string};
+	struct dwarf_value string = {.form = DW_FORM_string};
 	struct dwarf_file file;
-	int result;
+	int err;
 
-	result = add_directory(lines, (struct dwarf_value){0});
-	while (result == 0 && (text.text = cursor_text(cursor)) && *text.text)
-		result = add_directory(lines, text);
-	if (result == 0)
-		result = add_file(lines, (struct dwarf_file){0});
-	while (result == 0 && (text.text = cursor_text(cursor)) && *text.text) {
-		file = (struct dwarf_file){.name = text, .directory = cursor_uleb128(cursor)};
+	err = add_directory(lines, (struct dwarf_value){0});
+	while (!err && (string.string = cursor_text(cursor)) && *string.string)
+		err = add_directory(lines, string);
+	if (!err)
+		err = add_file(lines, (struct dwarf_file){0});
+	while (!err && (string.string = cursor_text(cursor)) && *string.string) {
+		file = (struct dwarf_file){.name = string, .directory = cursor_uleb128(cursor)};
 		cursor_uleb128(cursor); /* time */
 		cursor_uleb128(cursor); /* size */
-		result = add_file(lines, file);
+		err = add_file(lines, file);
 	}
-	return result;
+	return err;
 }
 
-/* One entry of a list of DWARF 5. `formats` is at the pairs that say what is in it. */
+/* Reads an entry of a list of DWARF 5. `formats` is at its pairs of content type and form. */
 static struct dwarf_file read_new_name(struct cursor *cursor, struct cursor formats,
 				       uint8_t format_count, struct dwarf_layout layout)
 {
@@ -110,48 +110,49 @@ static int read_new_names(struct dwarf_lines *lines, struct cursor *cursor,
 	const unsigned char *start;
 	struct dwarf_file file;
 	uint64_t count;
-	int result = 0;
+	int err = 0;
 
 	for (uint32_t i = 0; i < 2u * format_count; i++)
 		cursor_uleb128(cursor);
 	count = cursor_uleb128(cursor);
 	if (format_count == 0)
 		return 0;
-	/* Entries of no bytes, as some forms have none, could be any number. */
-	for (uint64_t i = 0; i < count && result == 0; i++) {
+	/* Some forms have no bytes. An entry without bytes ends the list: the count may be huge. */
+	for (uint64_t i = 0; i < count && !err; i++) {
 		start = cursor->at;
 		file = read_new_name(cursor, formats, format_count, layout);
 		if (cursor->broken || cursor->at == start)
 			break;
-		result = directories ? add_directory(lines, file.name) : add_file(lines, file);
+		err = directories ? add_directory(lines, file.name) : add_file(lines, file);
 	}
-	return result;
+	return err;
 }
 
-/* NULL where the number names none. */
+/* Returns NULL for an index out of range. */
 static const char *directory_name(const struct dwarf_lines *lines, uint64_t number)
 {
 	if (number >= lines->directory_count)
 		return NULL;
-	return dwarf_text(lines->unit, &lines->directories[number]);
+	return dwarf_string(lines->unit, &lines->directories[number]);
 }
 
-static const char *bounded(const char *text)
+/* Returns NULL for strings that are too long for a path. */
+static const char *bounded_path(const char *path)
 {
-	return text && strnlen(text, PATH_MAX) < PATH_MAX ? text : NULL;
+	return path && strnlen(path, PATH_MAX) < PATH_MAX ? path : NULL;
 }
 
 static char *make_path(const struct dwarf_lines *lines, const struct dwarf_file *file)
 {
-	const char *name = bounded(dwarf_text(lines->unit, &file->name));
-	const char *base = bounded(lines->unit->directory), *directory = NULL;
+	const char *name = bounded_path(dwarf_string(lines->unit, &file->name));
+	const char *base = bounded_path(lines->unit->directory), *directory = NULL;
 	char *path;
 
 	if (!name)
 		return NULL;
-	/* Number 0 is the unit's own directory, and others are relative to it. */
+	/* Index 0 is the directory of the unit; others are relative to it. */
 	if (*name != '/' && file->directory > 0)
-		directory = bounded(directory_name(lines, file->directory));
+		directory = bounded_path(directory_name(lines, file->directory));
 	if (*name == '/' || (directory && *directory == '/'))
 		base = NULL;
 	if (asprintf(&path, "%s%s%s%s%s", base ? base : "", base ? "/" : "",
@@ -169,9 +170,9 @@ const char *dwarf_lines_path(struct dwarf_lines *lines, uint64_t file)
 	return lines->paths[file];
 }
 
-/* The program */
+/* Line number programs */
 
-/* Moves the cursor of the program to its first instruction. False if it is broken. */
+/* Moves the cursor of the program to its first instruction. False: the header is broken. */
 static bool read_header(struct program *program, struct cursor *names)
 {
 	struct cursor *cursor = &program->cursor;
@@ -199,7 +200,7 @@ static bool read_header(struct program *program, struct cursor *names)
 	names->end = cursor->at;
 	program->instruction_size = cursor_u8(names);
 	program->operations = program->layout.version >= 4 ? cursor_u8(names) : 1;
-	cursor_u8(names); /* whether rows are statements at first */
+	cursor_u8(names); /* default_is_stmt */
 	program->line_base = (int8_t)cursor_u8(names);
 	program->line_range = cursor_u8(names);
 	program->opcode_base = cursor_u8(names);
@@ -225,7 +226,7 @@ static inline void advance(struct machine *machine, const struct program *progra
 	machine->operation = operations % program->operations;
 }
 
-static int keep_row(struct dwarf_lines *lines, const struct machine *machine)
+static int append_row(struct dwarf_lines *lines, const struct machine *machine)
 {
 	if (array_reserve(&lines->rows, &lines->row_capacity, lines->row_count, 1,
 			  sizeof(*lines->rows)) != 0)
@@ -238,25 +239,25 @@ static int keep_row(struct dwarf_lines *lines, const struct machine *machine)
 	return 0;
 }
 
-/* Ends the last row, which is kept if it holds an address that is wanted, and begins one. */
+/* Ends the current row, keeps it if it holds an address to look up, and begins the next. */
 static inline int add_row(struct dwarf_lines *lines, const struct program *program,
 			  struct machine *machine)
 {
-	int result = 0;
+	int err = 0;
 
 	if (!machine->has_row)
 		machine->start = machine->address;
 	else if (machine->address > machine->wanted)
-		result = keep_row(lines, machine);
-	/* Addresses of a sound sequence do not fall. */
+		err = append_row(lines, machine);
+	/* Addresses decrease only in a broken sequence. */
 	if (!machine->has_row || machine->address > machine->wanted ||
 	    machine->address < machine->row_address)
-		machine->wanted = program->wanted(program->arg, machine->address);
+		machine->wanted = program->next_address(program->arg, machine->address);
 	machine->has_row = true;
 	machine->row_address = machine->address;
 	machine->row_file = machine->file;
 	machine->row_line = machine->line;
-	return result;
+	return err;
 }
 
 static int end_sequence(struct dwarf_lines *lines, struct machine *machine)
@@ -267,7 +268,8 @@ static int end_sequence(struct dwarf_lines *lines, struct machine *machine)
 		.first = machine->first,
 	};
 
-	if (machine->has_row && machine->address > machine->wanted && keep_row(lines, machine) != 0)
+	if (machine->has_row && machine->address > machine->wanted &&
+	    append_row(lines, machine) != 0)
 		return -ENOMEM;
 	sequence.count = lines->row_count - machine->first;
 	if (sequence.count == 0 || sequence.start >= sequence.end) {
@@ -301,7 +303,7 @@ static int run_extended(struct dwarf_lines *lines, struct program *program, stru
 		machine->operation = 0;
 		break;
 	case DW_LNE_define_file:
-		/* Nobody writes these; files would get other numbers. */
+		/* No compiler emits these; they would shift the indices of files. */
 		cursor_break(&program->cursor);
 		break;
 	}
@@ -350,26 +352,26 @@ static inline int run_special(struct dwarf_lines *lines, const struct program *p
 	return add_row(lines, program, machine);
 }
 
-static int run(struct dwarf_lines *lines, struct program *program)
+static int run_program(struct dwarf_lines *lines, struct program *program)
 {
 	struct machine machine = first_state(lines);
-	int result = 0;
+	int err = 0;
 	uint8_t opcode;
 
-	while (result == 0 && cursor_left(&program->cursor) > 0) {
+	while (!err && cursor_left(&program->cursor) > 0) {
 		opcode = cursor_u8(&program->cursor);
 		if (opcode >= program->opcode_base)
-			result = run_special(lines, program, &machine, opcode);
+			err = run_special(lines, program, &machine, opcode);
 		else if (opcode == 0)
-			result = run_extended(lines, program, &machine);
+			err = run_extended(lines, program, &machine);
 		else
-			result = run_standard(lines, program, &machine, opcode);
+			err = run_standard(lines, program, &machine, opcode);
 	}
-	lines->row_count = machine.first; /* what has no end does not count */
-	return result;
+	lines->row_count = machine.first; /* drop a sequence without an end */
+	return err;
 }
 
-/* The table */
+/* Line tables */
 
 static int compare_sequences(const void *a, const void *b)
 {
@@ -378,50 +380,50 @@ static int compare_sequences(const void *a, const void *b)
 	return (left->start > right->start) - (left->start < right->start);
 }
 
-static int read_table(struct dwarf_lines *lines, dwarf_lines_wanted wanted, void *arg)
+static int read_table(struct dwarf_lines *lines, dwarf_next_address_fn next_address, void *arg)
 {
 	const struct dwarf_unit *unit = lines->unit;
 	const struct dwarf_bytes *bytes = &unit->dwarf->sections[SECTION_LINE];
-	struct program program = {.layout = unit->layout, .wanted = wanted, .arg = arg};
+	struct program program = {.layout = unit->layout, .next_address = next_address, .arg = arg};
 	struct cursor names;
-	int result;
+	int err;
 
 	program.cursor = cursor_at(bytes->data, bytes->size, unit->stmt_list.number);
 	if (!read_header(&program, &names))
 		return 0;
 	lines->version = program.layout.version;
 	if (lines->version < 5) {
-		result = read_old_names(lines, &names);
+		err = read_old_names(lines, &names);
 	} else {
-		result = read_new_names(lines, &names, program.layout, true);
-		if (result == 0)
-			result = read_new_names(lines, &names, program.layout, false);
+		err = read_new_names(lines, &names, program.layout, true);
+		if (!err)
+			err = read_new_names(lines, &names, program.layout, false);
 	}
-	if (result == 0 && wanted)
-		result = run(lines, &program);
-	return result;
+	if (!err && next_address)
+		err = run_program(lines, &program);
+	return err;
 }
 
 int dwarf_lines_read(struct dwarf_lines *lines, const struct dwarf_unit *unit,
-		     dwarf_lines_wanted wanted, void *arg)
+		     dwarf_next_address_fn next_address, void *arg)
 {
-	int result;
+	int err;
 
 	*lines = (struct dwarf_lines){.unit = unit};
 	if (!unit->stmt_list.form)
 		return 0;
-	result = read_table(lines, wanted, arg);
-	if (result == 0 && lines->file_count > 0) {
+	err = read_table(lines, next_address, arg);
+	if (!err && lines->file_count > 0) {
 		lines->paths = calloc(lines->file_count, sizeof(*lines->paths));
 		if (!lines->paths)
-			result = -ENOMEM;
+			err = -ENOMEM;
 	}
-	if (result != 0)
+	if (err)
 		dwarf_lines_clear(lines);
 	else if (lines->sequence_count > 0)
 		qsort(lines->sequences, lines->sequence_count, sizeof(*lines->sequences),
 		      compare_sequences);
-	return result;
+	return err;
 }
 
 void dwarf_lines_clear(struct dwarf_lines *lines)

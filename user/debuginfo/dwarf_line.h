@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The line table of a unit of DWARF: which line of which file an address belongs to. */
+/* Line tables of DWARF units: from addresses to files and lines. */
 #ifndef STACKBEAT_DEBUGINFO_DWARF_LINE_H
 #define STACKBEAT_DEBUGINFO_DWARF_LINE_H
 
@@ -10,7 +10,7 @@ struct dwarf_row {
 	uint32_t file, line;
 };
 
-/* Rows of code that lies together. */
+/* Rows of contiguous code. */
 struct dwarf_sequence {
 	uint64_t start; /* first, for upper_bound() */
 	uint64_t end;
@@ -19,7 +19,7 @@ struct dwarf_sequence {
 
 struct dwarf_file {
 	struct dwarf_value name;
-	uint64_t directory; /* its number */
+	uint64_t directory; /* index of the directory */
 };
 
 struct dwarf_lines {
@@ -29,31 +29,31 @@ struct dwarf_lines {
 	size_t directory_count, directory_capacity;
 	struct dwarf_file *files;
 	size_t file_count, file_capacity;
-	char **paths; /* of the files, made when asked for */
+	char **paths; /* of the files, built on demand */
 	struct dwarf_row *rows;
 	size_t row_count, row_capacity;
 	struct dwarf_sequence *sequences; /* sorted by start */
 	size_t sequence_count, sequence_capacity;
 };
 
-/* The lowest address from one on of which the row is wanted; UINT64_MAX: there is none. */
-typedef uint64_t (*dwarf_lines_wanted)(void *arg, uint64_t address);
+/* Returns the lowest address to look up that is at or above `address`, or UINT64_MAX. */
+typedef uint64_t (*dwarf_next_address_fn)(void *arg, uint64_t address);
 
 /*
- * Reads the table of a unit, as far as it is sound; those rows only that hold an address
- * that is wanted, none of them where `wanted` is NULL. Returns 0, and dwarf_lines_clear()
- * must follow, or -ENOMEM.
+ * Reads the table of a unit up to the first broken part. Keeps only rows that hold an address of
+ * `next_address`; no rows, but files, if that is NULL. Returns 0, to be followed by
+ * dwarf_lines_clear(), or -ENOMEM.
  */
 int dwarf_lines_read(struct dwarf_lines *lines, const struct dwarf_unit *unit,
-		     dwarf_lines_wanted wanted, void *arg);
+		     dwarf_next_address_fn next_address, void *arg);
 void dwarf_lines_clear(struct dwarf_lines *lines);
 
-/* The last row at or before an address; NULL where no code is known to be. */
+/* Returns the row that holds an address, or NULL. */
 const struct dwarf_row *dwarf_lines_at(const struct dwarf_lines *lines, uint64_t address);
 
 /*
- * The path of a file, with its directory. Owned by the table. NULL where it has no
- * such file, or when out of memory.
+ * Returns the path of a file, with its directory. The table owns the string. NULL: no such file, or
+ * out of memory.
  */
 const char *dwarf_lines_path(struct dwarf_lines *lines, uint64_t file);
 

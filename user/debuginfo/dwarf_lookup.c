@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "debuginfo/dwarf_lookup.h"
 
-#include "debuginfo/dwarf_line.h"
-#include "debuginfo/dwarf_range.h"
-#include "debuginfo/dwarf_unit.h"
-#include "lib/array.h"
-#include "lib/upper_bound.h"
-
 #include <dwarf.h>
 #include <elf.h>
 #include <errno.h>
 #include <gelf.h>
 #include <stdlib.h>
 
-/* Beyond these a file is broken or means harm. */
+#include "debuginfo/dwarf_line.h"
+#include "debuginfo/dwarf_range.h"
+#include "debuginfo/dwarf_unit.h"
+#include "lib/array.h"
+#include "lib/upper_bound.h"
+
+/* A file beyond these limits is broken or malicious. */
 #define UNIT_RANGES_MAX (1u << 22)
 #define TREE_DEPTH_MAX 256u
-#define ORIGINS_MAX 16u /* entries that an entry refers to, one after the other */
-#define OVERLAP_MAX 64u /* units at one address */
+#define ORIGINS_MAX 16u /* length of a chain of references between entries */
+#define OVERLAP_MAX 64u /* ranges that are searched for an address */
 
 #define NONE UINT32_MAX
 
@@ -32,7 +32,7 @@ struct range {
 
 struct unit_range {
 	uint64_t start, end;
-	uint64_t reach; /* the highest end of this range and those before it */
+	uint64_t reach; /* the highest end of this and all preceding ranges */
 	uint32_t unit;
 };
 
@@ -44,53 +44,53 @@ struct dwarf_lookup {
 	size_t range_count, range_capacity;
 };
 
-/* One of the addresses asked for. */
+/* An address to look up. */
 struct address {
 	uint64_t vaddr; /* first, for upper_bound() */
-	uint64_t size; /* of the range by which it got its function */
-	size_t index;
-	uint32_t unit;
+	uint64_t size; /* of the smallest range of a function that holds it */
+	size_t index; /* in the caller's array */
+	uint32_t unit; /* index, or NONE */
 	uint32_t function; /* index in walk->functions, or NONE */
 };
 
-/* A function, or an inlined instance of it, that holds an address asked for. */
+/* A function, or an inlined instance, that holds an address to look up. */
 struct function {
-	uint64_t entry; /* offset of it in the unit's section */
+	uint64_t entry; /* offset of its entry in .debug_info */
 	uint64_t start;
-	uint32_t outer; /* it is inlined there; NONE if it is not inlined */
-	uint32_t call_file, call_line; /* where it is called, if inlined */
-	bool named;
-	bool is_declared; /* declared_in is known */
-	uint32_t declared_in; /* its file, by number in this unit; NONE: of another one */
-	char *declared_path; /* then; or NULL */
+	uint32_t outer; /* index of the function it is inlined in, or NONE */
+	uint32_t call_file, call_line; /* of the call, if inlined */
+	bool has_name; /* `name` and the declaration were read */
+	bool is_declared; /* the file of the declaration is known */
+	uint32_t declared_in; /* its index in this unit; NONE: declared in another unit */
+	char *declared_path; /* path in another unit, or NULL */
 	struct dwarf_frame name;
 };
 
-/* An entry whose children are being read. */
+/* An open level of the tree: its entry has children that are being read. */
 struct level {
-	uint32_t scope; /* the innermost level at or above it that is a function, or NONE */
-	uint32_t outer_scope; /* that of the level above */
-	uint32_t function; /* index, or NONE as long as it is not needed */
+	uint32_t scope; /* level of the innermost function at or above this level, or NONE */
+	uint32_t outer_scope; /* `scope` of the level above */
+	uint32_t function; /* index, or NONE: not added yet */
 	bool is_inlined;
 	uint32_t call_file, call_line;
 	uint64_t entry, start;
 };
 
-/* One unit at work. */
+/* State of the walk through one unit. */
 struct walk {
 	const struct dwarf_unit *unit;
 	const struct dwarf_abbrevs *abbrevs;
 	struct cursor cursor;
 	struct address *addresses;
 	size_t address_count;
-	bool types; /* functions may be in them */
+	bool types; /* types may contain functions */
 	int error;
 	struct level levels[TREE_DEPTH_MAX];
 	uint32_t depth;
 	struct function *functions;
 	size_t function_count, function_capacity;
 	struct dwarf_lines lines;
-	struct dwarf_lines other; /* the files of another unit */
+	struct dwarf_lines other; /* files of another unit, without lines */
 };
 
 /* Opening */
@@ -104,7 +104,7 @@ static int compare_starts(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
-static int read_code_sections(struct dwarf_lookup *info, Elf *elf)
+static int read_code_sections(struct dwarf_lookup *lookup, Elf *elf)
 {
 	Elf_Scn *section = NULL;
 	GElf_Shdr header;
@@ -113,130 +113,130 @@ static int read_code_sections(struct dwarf_lookup *info, Elf *elf)
 		if (!gelf_getshdr(section, &header) || !(header.sh_flags & SHF_EXECINSTR) ||
 		    header.sh_size == 0 || header.sh_size > UINT64_MAX - header.sh_addr)
 			continue;
-		if (array_reserve(&info->code, &info->code_capacity, info->code_count, 1,
-				  sizeof(*info->code)) != 0)
+		if (array_reserve(&lookup->code, &lookup->code_capacity, lookup->code_count, 1,
+				  sizeof(*lookup->code)) != 0)
 			return -ENOMEM;
-		info->code[info->code_count++] =
+		lookup->code[lookup->code_count++] =
 			(struct range){header.sh_addr, header.sh_addr + header.sh_size};
 	}
-	if (info->code_count > 0)
-		qsort(info->code, info->code_count, sizeof(*info->code), compare_starts);
+	if (lookup->code_count > 0)
+		qsort(lookup->code, lookup->code_count, sizeof(*lookup->code), compare_starts);
 	return 0;
 }
 
-/* Functions that the linker has dropped lie at 0 or another place that is no code. */
-static bool is_code(const struct dwarf_lookup *info, uint64_t vaddr)
+/* Functions that the linker dropped have addresses outside of all code, such as 0. */
+static bool is_code(const struct dwarf_lookup *lookup, uint64_t vaddr)
 {
-	size_t after = upper_bound(info->code, info->code_count, sizeof(*info->code), vaddr);
+	size_t after = upper_bound(lookup->code, lookup->code_count, sizeof(*lookup->code), vaddr);
 
-	return after > 0 && vaddr < info->code[after - 1].end;
+	return after > 0 && vaddr < lookup->code[after - 1].end;
 }
 
-static int add_ranges(struct dwarf_lookup *info, uint32_t unit, struct dwarf_ranges ranges)
+static int add_ranges(struct dwarf_lookup *lookup, uint32_t unit, struct dwarf_ranges ranges)
 {
 	uint64_t start, end;
 
 	while (dwarf_ranges_next(&ranges, &start, &end)) {
-		if (!is_code(info, start) || info->range_count >= UNIT_RANGES_MAX)
+		if (!is_code(lookup, start) || lookup->range_count >= UNIT_RANGES_MAX)
 			continue;
-		if (array_reserve(&info->ranges, &info->range_capacity, info->range_count, 1,
-				  sizeof(*info->ranges)) != 0)
+		if (array_reserve(&lookup->ranges, &lookup->range_capacity, lookup->range_count, 1,
+				  sizeof(*lookup->ranges)) != 0)
 			return -ENOMEM;
-		info->ranges[info->range_count++] =
+		lookup->ranges[lookup->range_count++] =
 			(struct unit_range){.start = start, .end = end, .unit = unit};
 	}
 	return 0;
 }
 
-/* Of a unit that does not say what code is in it. */
-static int add_ranges_of_functions(struct dwarf_lookup *info, uint32_t index)
+/* For a unit without ranges of its own. */
+static int add_ranges_of_functions(struct dwarf_lookup *lookup, uint32_t index)
 {
-	const struct dwarf_unit *unit = &info->dwarf.units[index];
+	const struct dwarf_unit *unit = &lookup->dwarf.units[index];
 	const struct dwarf_abbrevs *abbrevs = dwarf_abbrevs_of(unit);
 	struct cursor cursor = dwarf_cursor(unit, unit->entries);
 	struct dwarf_entry entry;
-	int result = 0;
+	int err = 0;
 
 	if (!abbrevs)
 		return -ENOMEM;
-	while (result == 0 && dwarf_entry_read(&cursor, unit, abbrevs, RANGE_SLOTS, &entry)) {
+	while (!err && dwarf_entry_read(&cursor, unit, abbrevs, RANGE_SLOTS, &entry)) {
 		if (entry.abbrev && entry.abbrev->kind == KIND_FUNCTION)
-			result = add_ranges(info, index, dwarf_ranges_of(unit, &entry));
+			err = add_ranges(lookup, index, dwarf_ranges_of(unit, &entry));
 	}
-	return result;
+	return err;
 }
 
-static int add_unit(struct dwarf_lookup *info, uint32_t index)
+static int add_unit(struct dwarf_lookup *lookup, uint32_t index)
 {
-	const struct dwarf_unit *unit = &info->dwarf.units[index];
+	const struct dwarf_unit *unit = &lookup->dwarf.units[index];
 
 	if (!unit->has_code)
 		return 0;
 	if (unit->ranges.form || (unit->has_low_pc && unit->high_pc.form))
-		return add_ranges(info, index, dwarf_ranges_of_unit(unit));
-	return add_ranges_of_functions(info, index);
+		return add_ranges(lookup, index, dwarf_ranges_of_unit(unit));
+	return add_ranges_of_functions(lookup, index);
 }
 
-static int read_units(struct dwarf_lookup *info)
+static int read_units(struct dwarf_lookup *lookup)
 {
 	uint64_t reach = 0;
-	int result = 0;
+	int err = 0;
 
-	for (size_t i = 0; i < info->dwarf.unit_count && result == 0; i++) {
-		result = add_unit(info, (uint32_t)i);
-		dwarf_trim(&info->dwarf);
+	for (size_t i = 0; i < lookup->dwarf.unit_count && !err; i++) {
+		err = add_unit(lookup, (uint32_t)i);
+		dwarf_trim(&lookup->dwarf);
 	}
-	if (info->range_count > 0)
-		qsort(info->ranges, info->range_count, sizeof(*info->ranges), compare_starts);
-	for (size_t i = 0; i < info->range_count; i++) {
-		if (info->ranges[i].end > reach)
-			reach = info->ranges[i].end;
-		info->ranges[i].reach = reach;
+	if (lookup->range_count > 0)
+		qsort(lookup->ranges, lookup->range_count, sizeof(*lookup->ranges), compare_starts);
+	for (size_t i = 0; i < lookup->range_count; i++) {
+		if (lookup->ranges[i].end > reach)
+			reach = lookup->ranges[i].end;
+		lookup->ranges[i].reach = reach;
 	}
-	return result;
+	return err;
 }
 
-int dwarf_lookup_open(Elf *elf, Elf *alt, struct dwarf_lookup **debuginfo, struct error *error)
+int dwarf_lookup_open(Elf *elf, Elf *alt, struct dwarf_lookup **lookup, struct error *error)
 {
-	struct dwarf_lookup *info = calloc(1, sizeof(*info));
-	int result = 0;
+	struct dwarf_lookup *opened = calloc(1, sizeof(*opened));
+	int err = 0;
 
-	if (!info)
+	if (!opened)
 		return error_errno(error, ENOMEM, "can't read debug information");
 	if (alt)
-		result = dwarf_read(&info->alt, alt, NULL, error);
-	if (result == 0)
-		result = dwarf_read(&info->dwarf, elf, alt ? &info->alt : NULL, error);
-	if (result != 0)
+		err = dwarf_read(&opened->alt, alt, NULL, error);
+	if (!err)
+		err = dwarf_read(&opened->dwarf, elf, alt ? &opened->alt : NULL, error);
+	if (err)
 		goto fail;
-	result = read_code_sections(info, elf);
-	if (result == 0)
-		result = read_units(info);
-	if (result != 0) {
-		error_errno(error, -result, "can't read debug information");
+	err = read_code_sections(opened, elf);
+	if (!err)
+		err = read_units(opened);
+	if (err) {
+		error_errno(error, -err, "can't read debug information");
 		goto fail;
 	}
-	*debuginfo = info;
+	*lookup = opened;
 	return 0;
 fail:
-	dwarf_lookup_close(info);
-	return result;
+	dwarf_lookup_close(opened);
+	return err;
 }
 
-void dwarf_lookup_close(struct dwarf_lookup *debuginfo)
+void dwarf_lookup_close(struct dwarf_lookup *lookup)
 {
-	if (!debuginfo)
+	if (!lookup)
 		return;
-	dwarf_clear(&debuginfo->dwarf);
-	dwarf_clear(&debuginfo->alt);
-	free(debuginfo->code);
-	free(debuginfo->ranges);
-	free(debuginfo);
+	dwarf_clear(&lookup->dwarf);
+	dwarf_clear(&lookup->alt);
+	free(lookup->code);
+	free(lookup->ranges);
+	free(lookup);
 }
 
 /* The tree of a unit */
 
-/* How many of the addresses are below `vaddr`. */
+/* Returns the number of addresses to look up below `vaddr`. */
 static size_t addresses_below(const struct walk *walk, uint64_t vaddr)
 {
 	return vaddr == 0 ? 0
@@ -244,8 +244,8 @@ static size_t addresses_below(const struct walk *walk, uint64_t vaddr)
 					sizeof(*walk->addresses), vaddr - 1);
 }
 
-/* The index of the function of a level, which is added if it is not there yet. */
-static uint32_t function_of(struct walk *walk, struct level *level)
+/* Returns the index of a level's function, which it adds on first use. */
+static uint32_t get_function(struct walk *walk, struct level *level)
 {
 	struct function function = {
 		.entry = level->entry,
@@ -256,7 +256,7 @@ static uint32_t function_of(struct walk *walk, struct level *level)
 	if (level->function != NONE)
 		return level->function;
 	if (level->is_inlined && level->outer_scope != NONE) {
-		function.outer = function_of(walk, &walk->levels[level->outer_scope]);
+		function.outer = get_function(walk, &walk->levels[level->outer_scope]);
 		function.call_file = level->call_file;
 		function.call_line = level->call_line;
 	}
@@ -270,8 +270,8 @@ static uint32_t function_of(struct walk *walk, struct level *level)
 	return level->function;
 }
 
-/* Where ranges overlap, the smallest one wins, and the inner one of equal ones. */
-static void take_range(struct walk *walk, struct level *level, uint64_t start, uint64_t end)
+/* Assigns addresses to a level. The smallest range wins, and the inner one of equal ranges. */
+static void assign_range(struct walk *walk, struct level *level, uint64_t start, uint64_t end)
 {
 	for (size_t i = addresses_below(walk, start);
 	     i < walk->address_count && walk->addresses[i].vaddr < end; i++) {
@@ -279,12 +279,12 @@ static void take_range(struct walk *walk, struct level *level, uint64_t start, u
 
 		if (address->function != NONE && address->size < end - start)
 			continue;
-		address->function = function_of(walk, level);
+		address->function = get_function(walk, level);
 		address->size = end - start;
 	}
 }
 
-static void take_ranges(struct walk *walk, struct level *level, const struct dwarf_entry *entry)
+static void assign_ranges(struct walk *walk, struct level *level, const struct dwarf_entry *entry)
 {
 	struct dwarf_ranges ranges;
 	uint64_t start, end;
@@ -295,10 +295,10 @@ static void take_ranges(struct walk *walk, struct level *level, const struct dwa
 	if (ranges.low < ranges.high)
 		level->start = ranges.low;
 	while (dwarf_ranges_next(&ranges, &start, &end))
-		take_range(walk, level, start, end);
+		assign_range(walk, level, start, end);
 }
 
-/* The walk ends where the file makes no sense any more. */
+/* Begins the next entry. False at a broken entry, which ends the walk. */
 static bool begin_entry(struct walk *walk, struct dwarf_entry *entry)
 {
 	return walk->error == 0 &&
@@ -310,7 +310,7 @@ static bool end_entry(struct walk *walk, uint32_t slots, struct dwarf_entry *ent
 	return dwarf_entry_end(&walk->cursor, walk->unit, walk->abbrevs, slots, entry);
 }
 
-/* Goes behind an entry's children if it says where that is. */
+/* Skips an entry's children by its sibling attribute. False if it has none. */
 static bool go_to_sibling(struct walk *walk, const struct dwarf_entry *entry)
 {
 	const struct dwarf_value *sibling = dwarf_value(entry, SLOT_SIBLING);
@@ -323,7 +323,7 @@ static bool go_to_sibling(struct walk *walk, const struct dwarf_entry *entry)
 	return true;
 }
 
-/* Skips an entry and what is below it. False at the end of the walk. */
+/* Skips an entry with its children. False at the end of the walk. */
 static bool skip_entry(struct walk *walk, struct dwarf_entry *entry)
 {
 	uint64_t depth = 0;
@@ -331,7 +331,7 @@ static bool skip_entry(struct walk *walk, struct dwarf_entry *entry)
 	for (;;) {
 		if (!entry->abbrev) {
 			depth--;
-		} else if (!dwarf_entry_pass(&walk->cursor, walk->unit, entry)) {
+		} else if (!dwarf_entry_skip(&walk->cursor, walk->unit, entry)) {
 			if (!end_entry(walk, SLOT_BIT(SLOT_SIBLING), entry))
 				return false;
 			if (entry->abbrev->has_children && !go_to_sibling(walk, entry))
@@ -351,10 +351,10 @@ static void visit_function(struct walk *walk, struct level *level, const struct 
 	level->call_file = dwarf_number(dwarf_value(entry, SLOT_CALL_FILE));
 	level->call_line = dwarf_number(dwarf_value(entry, SLOT_CALL_LINE));
 	level->scope = walk->depth;
-	take_ranges(walk, level, entry);
+	assign_ranges(walk, level, entry);
 }
 
-/* C and C++ have code only in types of functions (lambdas), and many types. */
+/* In C and C++, only types local to functions (lambdas) contain code, and types are many. */
 static bool has_code_in_types(const struct dwarf_unit *unit)
 {
 	switch (unit->language) {
@@ -372,17 +372,17 @@ static bool has_code_in_types(const struct dwarf_unit *unit)
 	}
 }
 
-/* Whether functions that hold an address may be below an entry. */
-static bool is_worth_it(const struct walk *walk, const struct level *level,
-			const struct dwarf_entry *entry)
+/* Returns whether an entry or its children may be functions that hold an address. */
+static bool may_hold_address(const struct walk *walk, const struct level *level,
+			     const struct dwarf_entry *entry)
 {
 	switch (entry->abbrev->kind) {
 	case KIND_INLINED:
-		/* Nothing is inlined in a function outside of it. */
+		/* The ranges of an inlined function lie within the outer function. */
 		return level->outer_scope == NONE ||
 		       walk->levels[level->outer_scope].function != NONE;
 	case KIND_UNIT:
-	case KIND_FUNCTION: /* there may be others in it */
+	case KIND_FUNCTION: /* may contain others */
 	case KIND_BLOCK:
 		return true;
 	case KIND_TYPE:
@@ -392,8 +392,8 @@ static bool is_worth_it(const struct walk *walk, const struct level *level,
 	}
 }
 
-/* Reads what is needed of an entry, and goes below or behind it. False at the end of the walk. */
-static bool visit(struct walk *walk, struct dwarf_entry *entry)
+/* Reads an entry, and descends to its children or skips them. False at the end of the walk. */
+static bool visit_entry(struct walk *walk, struct dwarf_entry *entry)
 {
 	struct level *level = &walk->levels[walk->depth];
 	uint8_t kind = entry->abbrev->kind;
@@ -402,7 +402,7 @@ static bool visit(struct walk *walk, struct dwarf_entry *entry)
 	*level = (struct level){.scope = NONE, .outer_scope = NONE, .function = NONE};
 	if (walk->depth > 0)
 		level->scope = level->outer_scope = walk->levels[walk->depth - 1].scope;
-	if (walk->depth + 1 >= TREE_DEPTH_MAX || !is_worth_it(walk, level, entry))
+	if (walk->depth + 1 >= TREE_DEPTH_MAX || !may_hold_address(walk, level, entry))
 		return skip_entry(walk, entry);
 	if (!end_entry(walk, is_function ? FUNCTION_SLOTS : 0, entry))
 		return false;
@@ -413,16 +413,16 @@ static bool visit(struct walk *walk, struct dwarf_entry *entry)
 	return true;
 }
 
-/* Begins the next entry, behind those that never matter. False at the end of the walk. */
+/* Begins the next entry that may matter. False at the end of the walk. */
 static bool next_entry(struct walk *walk, struct dwarf_entry *entry)
 {
-	struct cursor cursor = walk->cursor; /* of its own: it stays in registers */
+	struct cursor cursor = walk->cursor; /* local, to stay in registers */
 	bool found;
 
 	do {
 		found = dwarf_entry_begin(&cursor, walk->unit, walk->abbrevs, entry);
 	} while (found && entry->abbrev && entry->abbrev->kind == KIND_OTHER &&
-		 dwarf_entry_pass(&cursor, walk->unit, entry));
+		 dwarf_entry_skip(&cursor, walk->unit, entry));
 	walk->cursor = cursor;
 	return found && walk->error == 0;
 }
@@ -435,7 +435,7 @@ static void find_functions(struct walk *walk)
 	walk->cursor = dwarf_cursor(walk->unit, walk->unit->entries);
 	while (next_entry(walk, &entry)) {
 		if (entry.abbrev) {
-			if (!visit(walk, &entry))
+			if (!visit_entry(walk, &entry))
 				return;
 		} else if (walk->depth-- <= 1) {
 			return;
@@ -445,29 +445,29 @@ static void find_functions(struct walk *walk)
 
 /* Names, files and lines */
 
-static void take_names(const struct dwarf_unit *unit, const struct dwarf_entry *entry,
+static void read_names(const struct dwarf_unit *unit, const struct dwarf_entry *entry,
 		       struct dwarf_frame *name)
 {
 	if (!name->linkage_name)
-		name->linkage_name = dwarf_text(unit, dwarf_value(entry, SLOT_LINKAGE_NAME));
+		name->linkage_name = dwarf_string(unit, dwarf_value(entry, SLOT_LINKAGE_NAME));
 	if (!name->name)
-		name->name = dwarf_text(unit, dwarf_value(entry, SLOT_NAME));
+		name->name = dwarf_string(unit, dwarf_value(entry, SLOT_NAME));
 	if (!name->start_line)
 		name->start_line = dwarf_number(dwarf_value(entry, SLOT_DECL_LINE));
 }
 
-static bool have_same_table(const struct dwarf_unit *a, const struct dwarf_unit *b)
+static bool use_same_files(const struct dwarf_unit *a, const struct dwarf_unit *b)
 {
 	return a && a->dwarf == b->dwarf && a->stmt_list.number == b->stmt_list.number &&
 	       a->directory == b->directory;
 }
 
-/* The path of a file of another unit, to be freed, or NULL. */
-static char *path_of_other(struct walk *walk, const struct dwarf_unit *unit, uint32_t file)
+/* Returns the path of a file of another unit, to be freed, or NULL. */
+static char *path_in_other_unit(struct walk *walk, const struct dwarf_unit *unit, uint32_t file)
 {
 	const char *path;
 
-	if (!have_same_table(walk->other.unit, unit)) {
+	if (!use_same_files(walk->other.unit, unit)) {
 		dwarf_lines_clear(&walk->other);
 		if (dwarf_lines_read(&walk->other, unit, NULL, NULL) != 0)
 			return NULL;
@@ -476,7 +476,7 @@ static char *path_of_other(struct walk *walk, const struct dwarf_unit *unit, uin
 	return path ? strdup(path) : NULL;
 }
 
-static void take_declaration(struct walk *walk, const struct dwarf_unit *unit,
+static void read_declaration(struct walk *walk, const struct dwarf_unit *unit,
 			     const struct dwarf_entry *entry, struct function *function)
 {
 	const struct dwarf_value *file = dwarf_value(entry, SLOT_DECL_FILE);
@@ -486,11 +486,11 @@ static void take_declaration(struct walk *walk, const struct dwarf_unit *unit,
 	function->is_declared = true;
 	function->declared_in = unit == walk->unit ? dwarf_number(file) : NONE;
 	if (unit != walk->unit)
-		function->declared_path = path_of_other(walk, unit, dwarf_number(file));
+		function->declared_path = path_in_other_unit(walk, unit, dwarf_number(file));
 }
 
-/* Where the entry at an offset does not say it, the one that it refers to may. */
-static void name_function(struct walk *walk, struct function *function)
+/* Reads names and declaration from the function's entry and from those it refers to. */
+static void read_function_name(struct walk *walk, struct function *function)
 {
 	struct dwarf_frame *name = &function->name;
 	const struct dwarf_abbrevs *abbrevs;
@@ -500,15 +500,15 @@ static void name_function(struct walk *walk, struct function *function)
 	struct dwarf_entry entry;
 	struct cursor cursor;
 
-	function->named = true;
+	function->has_name = true;
 	for (uint32_t i = 0; i < ORIGINS_MAX && unit; i++) {
 		abbrevs = dwarf_abbrevs_of(unit);
 		cursor = dwarf_cursor(unit, offset);
 		if (!abbrevs || !dwarf_entry_read(&cursor, unit, abbrevs, NAME_SLOTS, &entry) ||
 		    !entry.abbrev)
 			return;
-		take_names(unit, &entry, name);
-		take_declaration(walk, unit, &entry, function);
+		read_names(unit, &entry, name);
+		read_declaration(walk, unit, &entry, function);
 		origin = dwarf_value(&entry, SLOT_ORIGIN);
 		if (!origin->form)
 			origin = dwarf_value(&entry, SLOT_SPECIFICATION);
@@ -520,7 +520,7 @@ static bool is_declared_in(const struct function *function, uint32_t file, const
 {
 	if (function->declared_in != NONE)
 		return function->declared_in == file;
-	return function->declared_path && path && strcmp(function->declared_path, path) == 0;
+	return function->declared_path && path && !strcmp(function->declared_path, path);
 }
 
 static struct dwarf_frame make_frame(struct walk *walk, const struct function *function,
@@ -540,8 +540,8 @@ static struct dwarf_frame make_frame(struct walk *walk, const struct function *f
 	return frame;
 }
 
-static int emit(struct walk *walk, const struct address *address, dwarf_lookup_fn callback,
-		void *arg)
+static int report_address(struct walk *walk, const struct address *address,
+			  dwarf_lookup_fn callback, void *arg)
 {
 	const struct dwarf_row *row = dwarf_lines_at(&walk->lines, address->vaddr);
 	struct dwarf_frame frames[INLINE_DEPTH_MAX];
@@ -554,9 +554,9 @@ static int emit(struct walk *walk, const struct address *address, dwarf_lookup_f
 		frames[count++] = make_frame(walk, NULL, file, line);
 	while (index < walk->function_count) {
 		function = &walk->functions[index];
-		if (!function->named)
-			name_function(walk, function);
-		if (count == INLINE_DEPTH_MAX) /* the last one is the one not inlined */
+		if (!function->has_name)
+			read_function_name(walk, function);
+		if (count == INLINE_DEPTH_MAX) /* keep the outermost function */
 			count--;
 		frames[count++] = make_frame(walk, function, file, line);
 		file = function->call_file;
@@ -568,7 +568,7 @@ static int emit(struct walk *walk, const struct address *address, dwarf_lookup_f
 
 /* Units */
 
-static uint64_t wanted_from(void *arg, uint64_t vaddr)
+static uint64_t next_address(void *arg, uint64_t vaddr)
 {
 	const struct walk *walk = arg;
 	size_t first = addresses_below(walk, vaddr);
@@ -576,25 +576,25 @@ static uint64_t wanted_from(void *arg, uint64_t vaddr)
 	return first < walk->address_count ? walk->addresses[first].vaddr : UINT64_MAX;
 }
 
-static int walk_unit(struct dwarf_lookup *info, struct walk *walk)
+static int walk_unit(struct dwarf_lookup *lookup, struct walk *walk)
 {
 	const struct address *first = walk->addresses;
 
 	if (first->unit == NONE)
 		return 0;
-	walk->unit = &info->dwarf.units[first->unit];
+	walk->unit = &lookup->dwarf.units[first->unit];
 	walk->abbrevs = dwarf_abbrevs_of(walk->unit);
 	if (!walk->abbrevs)
 		return -ENOMEM;
 	find_functions(walk);
 	if (walk->error != 0)
 		return walk->error;
-	return dwarf_lines_read(&walk->lines, walk->unit, wanted_from, walk);
+	return dwarf_lines_read(&walk->lines, walk->unit, next_address, walk);
 }
 
-/* All addresses of one unit. */
-static int name_addresses(struct dwarf_lookup *info, struct address *addresses, size_t count,
-			  dwarf_lookup_fn callback, void *arg)
+/* Looks up all addresses of one unit. */
+static int look_up_unit(struct dwarf_lookup *lookup, struct address *addresses, size_t count,
+			dwarf_lookup_fn callback, void *arg)
 {
 	struct walk *walk = calloc(1, sizeof(*walk));
 	int result;
@@ -603,31 +603,32 @@ static int name_addresses(struct dwarf_lookup *info, struct address *addresses, 
 		return -ENOMEM;
 	walk->addresses = addresses;
 	walk->address_count = count;
-	result = walk_unit(info, walk);
+	result = walk_unit(lookup, walk);
 	for (size_t i = 0; i < count && result == 0; i++)
-		result = emit(walk, &addresses[i], callback, arg);
+		result = report_address(walk, &addresses[i], callback, arg);
 	dwarf_lines_clear(&walk->lines);
 	dwarf_lines_clear(&walk->other);
 	for (size_t i = 0; i < walk->function_count; i++)
 		free(walk->functions[i].declared_path);
 	free(walk->functions);
 	free(walk);
-	dwarf_trim(&info->dwarf);
-	dwarf_trim(&info->alt);
+	dwarf_trim(&lookup->dwarf);
+	dwarf_trim(&lookup->alt);
 	return result;
 }
 
 /*
- * Units share an address where each had the same function, of which the linker
- * has kept the first one and made the others point to it.
+ * Returns the index of the first unit at an address, or NONE. Several units have the same address
+ * if each had a copy of the same function (COMDAT): the linker keeps the first copy, and the others
+ * refer to it.
  */
-static uint32_t unit_at(const struct dwarf_lookup *info, uint64_t vaddr)
+static uint32_t unit_at(const struct dwarf_lookup *lookup, uint64_t vaddr)
 {
-	size_t i = upper_bound(info->ranges, info->range_count, sizeof(*info->ranges), vaddr);
+	size_t i = upper_bound(lookup->ranges, lookup->range_count, sizeof(*lookup->ranges), vaddr);
 	uint32_t unit = NONE;
 
 	for (uint32_t steps = 0; i > 0 && steps < OVERLAP_MAX; i--, steps++) {
-		const struct unit_range *range = &info->ranges[i - 1];
+		const struct unit_range *range = &lookup->ranges[i - 1];
 
 		if (vaddr >= range->reach)
 			break;
@@ -646,7 +647,7 @@ static int compare_addresses(const void *a, const void *b)
 	return (left->vaddr > right->vaddr) - (left->vaddr < right->vaddr);
 }
 
-int dwarf_lookup_each(struct dwarf_lookup *debuginfo, const uint64_t *vaddrs, size_t count,
+int dwarf_lookup_each(struct dwarf_lookup *lookup, const uint64_t *vaddrs, size_t count,
 		      dwarf_lookup_fn callback, void *arg)
 {
 	struct address *addresses;
@@ -661,7 +662,7 @@ int dwarf_lookup_each(struct dwarf_lookup *debuginfo, const uint64_t *vaddrs, si
 		addresses[i] = (struct address){
 			.vaddr = vaddrs[i],
 			.index = i,
-			.unit = unit_at(debuginfo, vaddrs[i]),
+			.unit = unit_at(lookup, vaddrs[i]),
 			.function = NONE,
 		};
 	}
@@ -669,7 +670,7 @@ int dwarf_lookup_each(struct dwarf_lookup *debuginfo, const uint64_t *vaddrs, si
 	for (size_t from = 0, to; from < count && result == 0; from = to) {
 		for (to = from + 1; to < count && addresses[to].unit == addresses[from].unit;)
 			to++;
-		result = name_addresses(debuginfo, addresses + from, to - from, callback, arg);
+		result = look_up_unit(lookup, addresses + from, to - from, callback, arg);
 	}
 	free(addresses);
 	return result;

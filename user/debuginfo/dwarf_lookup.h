@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * DWARF: which functions, inlined ones too, and which lines lie at addresses of
- * an object. It takes many addresses at once, and reads each compilation unit
- * once, only those that are asked for, and keeps none.
+ * Looks up functions, inlined ones too, and lines of addresses of a binary by its DWARF. A call
+ * takes many addresses; it reads each compilation unit with such an address once, and keeps none in
+ * memory.
  *
- * What it reads is not trusted: see debug_files.h. There is no shared state, so
- * that different objects may be read by different threads.
+ * The files are not trusted: see debug_files.h. There is no shared state: threads may look up
+ * different binaries at a time.
  */
 #ifndef STACKBEAT_DEBUGINFO_DWARF_LOOKUP_H
 #define STACKBEAT_DEBUGINFO_DWARF_LOOKUP_H
@@ -17,43 +17,42 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of functions inlined in each other, those beyond are left out. */
+/* Limit of the frames at an address. Beyond it, inlined functions are dropped. */
 #define INLINE_DEPTH_MAX 128u
 
 struct dwarf_lookup;
 
-/* A function at an address. Texts are NULL, and numbers 0, where they are unknown. */
+/* A function at an address. Unknown strings are NULL, unknown numbers 0. */
 struct dwarf_frame {
-	const char *linkage_name; /* as the linker knows it, where it differs from `name` */
+	const char *linkage_name; /* mangled; NULL where it equals `name` */
 	const char *name; /* as in the source, without namespaces */
 	const char *file; /* with its directory */
 	uint32_t line;
-	uint32_t start_line; /* where the function begins, if that is in `file` */
-	uint64_t start; /* its first address; 0 for an inlined one */
+	uint32_t start_line; /* line of the declaration, if that is in `file` */
+	uint64_t start; /* start address; 0 for an inlined function */
 };
 
 /*
- * Gets the frames at the address at `index`, innermost first; the last one is the
- * function that is not inlined. `count` is 0 where nothing is known. They are
- * valid until it returns. Other than 0 ends dwarf_lookup_each().
+ * Takes the frames at the address with `index`, innermost first; the last one is the function that
+ * is not inlined. `count` is 0 for an unknown address. The frames are valid during the call. A
+ * value other than 0 stops dwarf_lookup_each().
  */
 typedef int (*dwarf_lookup_fn)(void *arg, size_t index, const struct dwarf_frame *frames,
 			       size_t count);
 
 /*
- * Opens the DWARF of `elf`; `alt` is what dwz made common with others, or NULL.
- * Both must live on. Returns 0 and sets *debuginfo, to be freed with
- * dwarf_lookup_close() (which takes NULL too); or -EINVAL with `error` for broken
- * DWARF, or -ENOMEM.
+ * Opens the DWARF of `elf`; `alt` is the file that dwz shares between binaries, or NULL. Both must
+ * stay open until the close. Returns 0 and sets *lookup, to be freed with dwarf_lookup_close()
+ * (which takes NULL, too); or -EINVAL for broken DWARF or -ENOMEM, with `error` set.
  */
-int dwarf_lookup_open(Elf *elf, Elf *alt, struct dwarf_lookup **debuginfo, struct error *error);
-void dwarf_lookup_close(struct dwarf_lookup *debuginfo);
+int dwarf_lookup_open(Elf *elf, Elf *alt, struct dwarf_lookup **lookup, struct error *error);
+void dwarf_lookup_close(struct dwarf_lookup *lookup);
 
 /*
- * Calls `callback` once for each of the `count` ELF virtual addresses, in any
- * order. Returns 0, what the callback returned, or -ENOMEM.
+ * Calls `callback` once for each of the `count` ELF virtual addresses, in any order. Returns 0,
+ * the callback's value other than 0, or -ENOMEM.
  */
-int dwarf_lookup_each(struct dwarf_lookup *debuginfo, const uint64_t *vaddrs, size_t count,
+int dwarf_lookup_each(struct dwarf_lookup *lookup, const uint64_t *vaddrs, size_t count,
 		      dwarf_lookup_fn callback, void *arg);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <dwarf.h>
 
-/* Where a list begins, in .debug_ranges or, since DWARF 5, in .debug_rnglists. */
+/* Returns the begin of a list in .debug_ranges or, since DWARF 5, in .debug_rnglists. */
 static struct cursor list_cursor(const struct dwarf_unit *unit, const struct dwarf_value *value)
 {
 	const struct dwarf_bytes *sections = unit->dwarf->sections;
@@ -14,7 +14,7 @@ static struct cursor list_cursor(const struct dwarf_unit *unit, const struct dwa
 	if (unit->layout.version >= 5)
 		lists = &sections[SECTION_RNGLISTS];
 	if (value->form == DW_FORM_rnglistx) {
-		/* An index in the table of offsets, which are relative to it. */
+		/* An index in the table of offsets; these are relative to the table. */
 		if (__builtin_mul_overflow(offset, unit->layout.offset_size, &entry) ||
 		    __builtin_add_overflow(entry, unit->rnglists_base, &entry))
 			entry = UINT64_MAX;
@@ -45,7 +45,7 @@ static struct dwarf_ranges make_ranges(const struct dwarf_unit *unit,
 	ranges.left = 1;
 	if (!dwarf_address(unit, low_pc, &ranges.low) || !high_pc->form)
 		return ranges;
-	/* An address, or how many bytes after the first. */
+	/* Either an address, or a size in bytes. */
 	if (!dwarf_address(unit, high_pc, &ranges.high))
 		ranges.high = ranges.low + high_pc->number;
 	return ranges;
@@ -67,7 +67,7 @@ struct dwarf_ranges dwarf_ranges_of_unit(const struct dwarf_unit *unit)
 	return make_ranges(unit, &unit->ranges, &low_pc, &unit->high_pc);
 }
 
-/* One pair of .debug_ranges. False at the end of the list. */
+/* Reads one pair of .debug_ranges. False at the end of the list. */
 static bool next_pair(struct dwarf_ranges *ranges, uint64_t *start, uint64_t *end)
 {
 	uint8_t size = ranges->unit->layout.address_size;
@@ -79,7 +79,7 @@ static bool next_pair(struct dwarf_ranges *ranges, uint64_t *start, uint64_t *en
 		return false;
 	if (*start == highest) {
 		ranges->base = *end;
-		*end = *start; /* no range */
+		*end = *start; /* an empty range */
 		return true;
 	}
 	*start += ranges->base;
@@ -96,7 +96,7 @@ static uint64_t indexed_address(struct dwarf_ranges *ranges)
 	return address;
 }
 
-/* One entry of .debug_rnglists. False at the end of the list. */
+/* Reads one entry of .debug_rnglists. False at the end of the list. */
 static bool next_entry(struct dwarf_ranges *ranges, uint64_t *start, uint64_t *end)
 {
 	uint8_t size = ranges->unit->layout.address_size;
@@ -130,7 +130,7 @@ static bool next_entry(struct dwarf_ranges *ranges, uint64_t *start, uint64_t *e
 		*start = cursor_number(cursor, size);
 		*end = *start + cursor_uleb128(cursor);
 		break;
-	default: /* DW_RLE_end_of_list, or something unknown */
+	default: /* DW_RLE_end_of_list, or an unknown entry */
 		return false;
 	}
 	return !cursor->broken;

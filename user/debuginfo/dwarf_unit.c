@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "debuginfo/dwarf_unit.h"
 
-#include "lib/array.h"
-#include "lib/upper_bound.h"
-
 #include <dwarf.h>
 #include <errno.h>
 #include <gelf.h>
 #include <stdlib.h>
 
-/* Beyond these a file is broken or means harm. */
+#include "lib/array.h"
+#include "lib/upper_bound.h"
+
+/* A file beyond these limits is broken or malicious. */
 #define UNITS_MAX (1u << 20)
 
-/* The tables of abbreviations that are kept. */
+/* Limit of the cached abbreviation tables. */
 #define ABBREVS_BYTES_MAX ((size_t)16 << 20)
 
 #define UNIT_SLOTS                                                                                 \
@@ -30,30 +30,30 @@ static const char *const section_names[SECTIONS] = {
 	[SECTION_RNGLISTS] = "rnglists",
 };
 
-/* ".debug_NAME", or ".zdebug_NAME" as older compilers have it. SECTIONS: none of ours. */
-static enum dwarf_section section_of(const char *name, bool *is_old_packed)
+/* Parses ".debug_NAME", or ".zdebug_NAME" of older compilers. SECTIONS: not one that is read. */
+static enum dwarf_section section_of(const char *name, bool *is_zdebug)
 {
 	static const char prefix[] = ".debug_", old_prefix[] = ".zdebug_";
 	enum dwarf_section section = SECTION_INFO;
 
-	*is_old_packed = strncmp(name, old_prefix, strlen(old_prefix)) == 0;
-	if (*is_old_packed)
+	*is_zdebug = !strncmp(name, old_prefix, strlen(old_prefix));
+	if (*is_zdebug)
 		name += strlen(old_prefix);
-	else if (strncmp(name, prefix, strlen(prefix)) == 0)
+	else if (!strncmp(name, prefix, strlen(prefix)))
 		name += strlen(prefix);
 	else
 		return SECTIONS;
-	while (section < SECTIONS && strcmp(name, section_names[section]) != 0)
+	while (section < SECTIONS && strcmp(name, section_names[section]))
 		section++;
 	return section;
 }
 
 static int read_section(struct dwarf_bytes *bytes, Elf_Scn *section, const GElf_Shdr *header,
-			bool is_old_packed)
+			bool is_zdebug)
 {
 	Elf_Data *data;
 
-	if (is_old_packed)
+	if (is_zdebug)
 		elf_compress_gnu(section, 0, 0);
 	else if ((header->sh_flags & SHF_COMPRESSED) && elf_compress(section, 0, 0) < 0)
 		return -EINVAL;
@@ -65,12 +65,12 @@ static int read_section(struct dwarf_bytes *bytes, Elf_Scn *section, const GElf_
 	return 0;
 }
 
-/* What lies behind the last NUL is no text: so all others end with one. */
-static void cut_texts(struct dwarf_bytes *texts)
+/* Drops bytes after the last NUL, so that all strings are terminated. */
+static void trim_strings(struct dwarf_bytes *strings)
 {
-	const unsigned char *last = memrchr(texts->data, '\0', texts->size);
+	const unsigned char *last = memrchr(strings->data, '\0', strings->size);
 
-	texts->size = last ? (size_t)(last + 1 - texts->data) : 0;
+	strings->size = last ? (size_t)(last + 1 - strings->data) : 0;
 }
 
 static int read_sections(struct dwarf *dwarf, Elf *elf, struct error *error)
@@ -78,7 +78,7 @@ static int read_sections(struct dwarf *dwarf, Elf *elf, struct error *error)
 	enum dwarf_section section;
 	Elf_Scn *found = NULL;
 	GElf_Shdr header;
-	bool is_old_packed;
+	bool is_zdebug;
 	const char *name;
 	size_t names;
 
@@ -90,14 +90,14 @@ static int read_sections(struct dwarf *dwarf, Elf *elf, struct error *error)
 		if (!gelf_getshdr(found, &header) || header.sh_type == SHT_NOBITS)
 			continue;
 		name = elf_strptr(elf, names, header.sh_name);
-		section = name ? section_of(name, &is_old_packed) : SECTIONS;
+		section = name ? section_of(name, &is_zdebug) : SECTIONS;
 		if (section == SECTIONS || dwarf->sections[section].size > 0)
 			continue;
-		if (read_section(&dwarf->sections[section], found, &header, is_old_packed) != 0)
+		if (read_section(&dwarf->sections[section], found, &header, is_zdebug) != 0)
 			return error_set(error, EINVAL, "can't read %s: %s", name, elf_errmsg(-1));
 	}
-	cut_texts(&dwarf->sections[SECTION_STR]);
-	cut_texts(&dwarf->sections[SECTION_LINE_STR]);
+	trim_strings(&dwarf->sections[SECTION_STR]);
+	trim_strings(&dwarf->sections[SECTION_LINE_STR]);
 	return 0;
 }
 
@@ -109,12 +109,12 @@ static struct cursor section_cursor(const struct dwarf *dwarf, enum dwarf_sectio
 	return cursor_at(bytes->data, bytes->size, offset);
 }
 
-static const char *section_text(const struct dwarf *dwarf, enum dwarf_section section,
-				uint64_t offset)
+static const char *section_string(const struct dwarf *dwarf, enum dwarf_section section,
+				  uint64_t offset)
 {
-	const struct dwarf_bytes *texts = &dwarf->sections[section];
+	const struct dwarf_bytes *strings = &dwarf->sections[section];
 
-	return offset < texts->size ? (const char *)texts->data + offset : NULL;
+	return offset < strings->size ? (const char *)strings->data + offset : NULL;
 }
 
 /* Values */
@@ -152,7 +152,7 @@ bool dwarf_value_read(struct cursor *cursor, uint64_t form, struct dwarf_layout 
 		value->number = (uint64_t)cursor_sleb128(cursor);
 		break;
 	case DW_FORM_string:
-		value->text = cursor_text(cursor);
+		value->string = cursor_text(cursor);
 		break;
 	case DW_FORM_block:
 	case DW_FORM_exprloc:
@@ -173,7 +173,7 @@ bool dwarf_value_read(struct cursor *cursor, uint64_t form, struct dwarf_layout 
 	return !cursor->broken;
 }
 
-/* The number of `size` bytes at an index of a table in a section. */
+/* Reads the number of `size` bytes at an index of a table in a section. */
 static bool table_number(const struct dwarf *dwarf, enum dwarf_section section, uint64_t base,
 			 uint64_t index, uint8_t size, uint64_t *number)
 {
@@ -188,21 +188,21 @@ static bool table_number(const struct dwarf *dwarf, enum dwarf_section section, 
 	return !cursor.broken;
 }
 
-const char *dwarf_text(const struct dwarf_unit *unit, const struct dwarf_value *value)
+const char *dwarf_string(const struct dwarf_unit *unit, const struct dwarf_value *value)
 {
 	const struct dwarf *dwarf = unit->dwarf;
 	uint64_t offset;
 
 	switch (value->form) {
 	case DW_FORM_string:
-		return value->text;
+		return value->string;
 	case DW_FORM_strp:
-		return section_text(dwarf, SECTION_STR, value->number);
+		return section_string(dwarf, SECTION_STR, value->number);
 	case DW_FORM_line_strp:
-		return section_text(dwarf, SECTION_LINE_STR, value->number);
+		return section_string(dwarf, SECTION_LINE_STR, value->number);
 	case DW_FORM_strp_sup:
 	case DW_FORM_GNU_strp_alt:
-		return dwarf->alt ? section_text(dwarf->alt, SECTION_STR, value->number) : NULL;
+		return dwarf->alt ? section_string(dwarf->alt, SECTION_STR, value->number) : NULL;
 	case DW_FORM_strx:
 	case DW_FORM_strx1:
 	case DW_FORM_strx2:
@@ -211,7 +211,7 @@ const char *dwarf_text(const struct dwarf_unit *unit, const struct dwarf_value *
 		if (!table_number(dwarf, SECTION_STR_OFFSETS, unit->str_offsets_base, value->number,
 				  unit->layout.offset_size, &offset))
 			return NULL;
-		return section_text(dwarf, SECTION_STR, offset);
+		return section_string(dwarf, SECTION_STR, offset);
 	default:
 		return NULL;
 	}
@@ -327,7 +327,7 @@ bool dwarf_entry_read(struct cursor *cursor, const struct dwarf_unit *unit,
 
 /* Units */
 
-/* Moves the cursor behind the unit. False where nothing more can be read. */
+/* Moves the cursor past the unit; `inside` covers the unit. False: the length is broken. */
 static bool read_length(struct cursor *cursor, struct dwarf_unit *unit, struct cursor *inside)
 {
 	const unsigned char *start = cursor->at;
@@ -346,7 +346,7 @@ static bool read_length(struct cursor *cursor, struct dwarf_unit *unit, struct c
 	return true;
 }
 
-/* What follows the length. False for units that we can't read, or need not. */
+/* Reads the header after the length. False: the unit is unsupported or not needed. */
 static bool read_unit_header(struct cursor *cursor, struct dwarf_unit *unit)
 {
 	struct dwarf_layout *layout = &unit->layout;
@@ -374,13 +374,13 @@ static int read_first_entry(struct dwarf_unit *unit)
 	struct cursor cursor = dwarf_cursor(unit, unit->entries), peek = cursor;
 	struct dwarf_abbrevs abbrevs = {0};
 	struct dwarf_entry entry;
-	int result;
+	int err;
 
-	result = dwarf_abbrevs_read(&abbrevs,
-				    section_cursor(unit->dwarf, SECTION_ABBREV, unit->abbrevs),
-				    unit->layout, cursor_uleb128(&peek));
-	if (result != 0)
-		return result;
+	err = dwarf_abbrevs_read(&abbrevs,
+				 section_cursor(unit->dwarf, SECTION_ABBREV, unit->abbrevs),
+				 unit->layout, cursor_uleb128(&peek));
+	if (err)
+		return err;
 	if (dwarf_entry_read(&cursor, unit, &abbrevs, UNIT_SLOTS, &entry) && entry.abbrev) {
 		unit->has_code = entry.abbrev->kind == KIND_UNIT;
 		unit->str_offsets_base = dwarf_value(&entry, SLOT_STR_OFFSETS_BASE)->number;
@@ -392,7 +392,7 @@ static int read_first_entry(struct dwarf_unit *unit)
 		unit->language = dwarf_number(dwarf_value(&entry, SLOT_LANGUAGE));
 		unit->has_low_pc =
 			dwarf_address(unit, dwarf_value(&entry, SLOT_LOW_PC), &unit->low_pc);
-		unit->directory = dwarf_text(unit, dwarf_value(&entry, SLOT_COMP_DIR));
+		unit->directory = dwarf_string(unit, dwarf_value(&entry, SLOT_COMP_DIR));
 	}
 	dwarf_abbrevs_clear(&abbrevs);
 	return 0;
@@ -400,14 +400,14 @@ static int read_first_entry(struct dwarf_unit *unit)
 
 static int add_unit(struct dwarf *dwarf, struct dwarf_unit *unit)
 {
-	int result = read_first_entry(unit);
+	int err = read_first_entry(unit);
 
-	if (result == 0)
-		result = array_reserve(&dwarf->units, &dwarf->unit_capacity, dwarf->unit_count, 1,
-				       sizeof(*unit));
-	if (result == 0)
+	if (!err)
+		err = array_reserve(&dwarf->units, &dwarf->unit_capacity, dwarf->unit_count, 1,
+				    sizeof(*unit));
+	if (!err)
 		dwarf->units[dwarf->unit_count++] = *unit;
-	return result;
+	return err;
 }
 
 static int read_units(struct dwarf *dwarf)
@@ -415,9 +415,9 @@ static int read_units(struct dwarf *dwarf)
 	const struct dwarf_bytes *bytes = &dwarf->sections[SECTION_INFO];
 	struct cursor cursor = section_cursor(dwarf, SECTION_INFO, 0), inside;
 	struct dwarf_unit unit;
-	int result = 0;
+	int err = 0;
 
-	while (result == 0 && cursor_left(&cursor) > 0 && dwarf->unit_count < UNITS_MAX) {
+	while (!err && cursor_left(&cursor) > 0 && dwarf->unit_count < UNITS_MAX) {
 		unit = (struct dwarf_unit){
 			.offset = (uint64_t)(cursor.at - bytes->data),
 			.dwarf = dwarf,
@@ -427,9 +427,9 @@ static int read_units(struct dwarf *dwarf)
 		if (!read_unit_header(&inside, &unit))
 			continue;
 		unit.entries = (uint64_t)(inside.at - bytes->data);
-		result = add_unit(dwarf, &unit);
+		err = add_unit(dwarf, &unit);
 	}
-	return result;
+	return err;
 }
 
 static bool is_readable(Elf *elf)
@@ -441,22 +441,22 @@ static bool is_readable(Elf *elf)
 
 int dwarf_read(struct dwarf *dwarf, Elf *elf, struct dwarf *alt, struct error *error)
 {
-	int result;
+	int err;
 
 	*dwarf = (struct dwarf){.alt = alt};
 	if (!is_readable(elf))
 		return error_set(error, EINVAL, "for a machine of another byte order");
-	result = read_sections(dwarf, elf, error);
-	if (result == 0) {
-		result = read_units(dwarf);
-		if (result != 0)
-			error_errno(error, -result, "can't read debug information");
+	err = read_sections(dwarf, elf, error);
+	if (!err) {
+		err = read_units(dwarf);
+		if (err)
+			error_errno(error, -err, "can't read debug information");
 	}
-	if (result == 0 && dwarf->unit_count == 0)
-		result = error_set(error, EINVAL, "no unit of DWARF 2 to 5 can be read");
-	if (result != 0)
+	if (!err && dwarf->unit_count == 0)
+		err = error_set(error, EINVAL, "no unit of DWARF 2 to 5 can be read");
+	if (err)
 		dwarf_clear(dwarf);
-	return result;
+	return err;
 }
 
 static void free_abbrevs(struct dwarf *dwarf)
@@ -498,7 +498,7 @@ static bool is_table_of(const void *context, uint32_t index, const void *key)
 	const struct dwarf_unit *unit = key;
 
 	return abbrevs->offset == unit->abbrevs &&
-	       memcmp(&abbrevs->layout, &unit->layout, sizeof(unit->layout)) == 0;
+	       !memcmp(&abbrevs->layout, &unit->layout, sizeof(unit->layout));
 }
 
 static struct dwarf_abbrevs *read_abbrevs(const struct dwarf_unit *unit)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * DWARF 2 to 5: its sections, the units in them, their entries (DIEs) and the
- * values of these. elfutils' libdw reads the same, at a tenth of the speed, and
- * keeps what it has read.
+ * DWARF 2 to 5: sections, units, their entries (DIEs) and the values of attributes. elfutils' libdw
+ * reads the same at a tenth of the speed, and keeps everything that it has read in memory.
  *
- * Nothing is trusted: offsets and sizes are checked where they are used.
+ * The file is not trusted: offsets and sizes are checked at each use.
  */
 #ifndef STACKBEAT_DEBUGINFO_DWARF_UNIT_H
 #define STACKBEAT_DEBUGINFO_DWARF_UNIT_H
@@ -37,35 +36,35 @@ struct dwarf_bytes {
 	size_t size;
 };
 
-/* As stored: dwarf_text() and the others tell what it means. */
+/* A value as stored; dwarf_string(), dwarf_address() and others interpret it. */
 struct dwarf_value {
-	uint16_t form; /* 0: there is none */
+	uint16_t form; /* 0: no value */
 	uint64_t number; /* a constant, offset, index or address */
-	const char *text; /* of DW_FORM_string */
+	const char *string; /* of DW_FORM_string */
 };
 
 struct dwarf_unit {
-	uint64_t offset; /* first, for upper_bound(): of its header */
+	uint64_t offset; /* of its header; first, for upper_bound() */
 	uint64_t end;
 	uint64_t entries; /* offset of its first entry */
-	uint64_t abbrevs; /* offset of its table */
+	uint64_t abbrevs; /* offset of its table in .debug_abbrev */
 	struct dwarf *dwarf;
 	struct dwarf_layout layout;
-	bool has_code; /* it is a compilation unit, not a part of some, and no type */
+	bool has_code; /* a compilation unit, neither a partial nor a type unit */
 	uint64_t str_offsets_base, addr_base, rnglists_base;
-	uint64_t low_pc; /* to which ranges are relative */
+	uint64_t low_pc; /* base of its ranges */
 	struct dwarf_value ranges, high_pc, stmt_list;
 	uint32_t language; /* DW_LANG_..., 0 if unknown */
 	bool has_low_pc;
-	const char *directory; /* in which it was compiled, NULL if unknown */
+	const char *directory; /* of the compilation, NULL if unknown */
 };
 
 struct dwarf {
 	struct dwarf_bytes sections[SECTIONS];
-	struct dwarf *alt; /* what dwz made common with others, or NULL */
+	struct dwarf *alt; /* the file that dwz shares between binaries, or NULL */
 	struct dwarf_unit *units; /* sorted by offset */
 	size_t unit_count, unit_capacity;
-	/* Tables that are in use; dwarf_trim() frees them when they are too many. */
+	/* Cache of abbreviation tables; dwarf_trim() frees them when they are too large. */
 	struct dwarf_abbrevs **abbrevs;
 	size_t abbrevs_count, abbrevs_capacity;
 	struct hash abbrevs_index;
@@ -74,39 +73,40 @@ struct dwarf {
 
 struct dwarf_entry {
 	uint64_t offset; /* in .debug_info */
-	const struct dwarf_abbrev *abbrev; /* NULL: none, but the end of a list of siblings */
-	uint32_t present; /* SLOT_BIT() of what was read */
-	struct dwarf_value values[SLOTS]; /* those are set */
+	const struct dwarf_abbrev *abbrev; /* NULL: the end of a list of siblings */
+	uint32_t present; /* SLOT_BIT() of each value that was read */
+	struct dwarf_value values[SLOTS]; /* valid for the slots in `present` */
 };
 
 /*
- * Reads the units of a file, which must live on. `alt` is what dwz made common, or
- * NULL. Returns 0, and dwarf_clear() must follow; or -EINVAL with `error`, or -ENOMEM.
+ * Reads the units of a file. `elf` must stay open until dwarf_clear(), and so must `alt`, the
+ * shared file of dwz or NULL. Returns 0, to be followed by dwarf_clear(); or -EINVAL or -ENOMEM
+ * with `error` set.
  */
 int dwarf_read(struct dwarf *dwarf, Elf *elf, struct dwarf *alt, struct error *error);
 void dwarf_clear(struct dwarf *dwarf);
 
-/* The unit that holds an offset of .debug_info, or NULL. */
+/* Returns the unit that holds an offset of .debug_info, or NULL. */
 const struct dwarf_unit *dwarf_unit_at(const struct dwarf *dwarf, uint64_t offset);
 
-/* The abbreviations of a unit, valid until dwarf_trim(). NULL when out of memory. */
+/* Returns the abbreviations of a unit, valid until dwarf_trim(); NULL when out of memory. */
 const struct dwarf_abbrevs *dwarf_abbrevs_of(const struct dwarf_unit *unit);
 
-/* Frees what is kept for speed, where it is much. */
+/* Frees the cached abbreviation tables if they exceed a limit. */
 void dwarf_trim(struct dwarf *dwarf);
 
-/* A cursor at an offset of .debug_info, which ends with the unit. */
+/* Returns a cursor at an offset of .debug_info that ends with the unit. */
 struct cursor dwarf_cursor(const struct dwarf_unit *unit, uint64_t offset);
 
-/* Reads attributes, where some are wanted or take as many bytes as they say. */
+/* Slow path of dwarf_entry_end(): some attributes are wanted, or the entry's size is variable. */
 bool dwarf_entry_attributes(struct cursor *cursor, const struct dwarf_unit *unit,
 			    const struct dwarf_abbrevs *abbrevs, uint32_t slots,
 			    struct dwarf_entry *entry);
 
 /*
- * Reads the entry at a cursor in two steps: its abbreviation, and then those of its
- * attributes that are in `slots` (SLOT_BIT()); there are none if it has no abbreviation.
- * They return false where the entry is broken; the unit is of no use from there on.
+ * Reads the entry at a cursor in two steps: first its abbreviation, then those of its attributes
+ * that are in `slots` (SLOT_BIT()); an entry without an abbreviation has none. Both return false
+ * for a broken entry; the rest of the unit is unusable then.
  */
 static inline bool dwarf_entry_begin(struct cursor *cursor, const struct dwarf_unit *unit,
 				     const struct dwarf_abbrevs *abbrevs, struct dwarf_entry *entry)
@@ -136,11 +136,11 @@ static inline bool dwarf_entry_end(struct cursor *cursor, const struct dwarf_uni
 }
 
 /*
- * Goes behind the entry that was begun, and what is below it, where that needs none of its
- * values but a sibling at a place that is known. False, and the cursor is where it was, if
- * it needs more, or the entry is broken.
+ * Fast path: skips the entry that was begun, with its children, if its size is fixed, or the offset
+ * of its sibling attribute is. Otherwise, and for a broken entry, returns false and leaves the
+ * cursor unchanged.
  */
-static inline bool dwarf_entry_pass(struct cursor *cursor, const struct dwarf_unit *unit,
+static inline bool dwarf_entry_skip(struct cursor *cursor, const struct dwarf_unit *unit,
 				    const struct dwarf_entry *entry)
 {
 	const struct dwarf_abbrev *abbrev = entry->abbrev;
@@ -163,31 +163,31 @@ static inline bool dwarf_entry_pass(struct cursor *cursor, const struct dwarf_un
 	return true;
 }
 
-/* Both steps. */
+/* Does both steps. */
 bool dwarf_entry_read(struct cursor *cursor, const struct dwarf_unit *unit,
 		      const struct dwarf_abbrevs *abbrevs, uint32_t slots,
 		      struct dwarf_entry *entry);
 
-/* A value that was read, or one of no form. */
+/* Returns a value that was read, or one of form 0. */
 static inline const struct dwarf_value *dwarf_value(const struct dwarf_entry *entry,
-						    enum dwarf_slot slot)
+						    enum dwarf_attr_slot slot)
 {
 	static const struct dwarf_value none;
 
 	return (entry->present & SLOT_BIT(slot)) ? &entry->values[slot] : &none;
 }
 
-/* A value of a form, also of one from elsewhere than an entry. */
+/* Reads a value of a form, of an entry or elsewhere. False: it is broken or of unknown form. */
 bool dwarf_value_read(struct cursor *cursor, uint64_t form, struct dwarf_layout layout,
 		      struct dwarf_value *value);
 
-/* What values mean. NULL, 0 or false where there is none or it is broken. */
-const char *dwarf_text(const struct dwarf_unit *unit, const struct dwarf_value *value);
+/* Interpret values. NULL, 0 or false: no value, or a broken one. */
+const char *dwarf_string(const struct dwarf_unit *unit, const struct dwarf_value *value);
 uint32_t dwarf_number(const struct dwarf_value *value);
 bool dwarf_address(const struct dwarf_unit *unit, const struct dwarf_value *value,
 		   uint64_t *address);
 bool dwarf_indexed_address(const struct dwarf_unit *unit, uint64_t index, uint64_t *address);
-/* Gives the offset of an entry, and the unit that holds it. */
+/* Gets the offset of the referenced entry, and returns its unit. NULL: no or a broken reference. */
 const struct dwarf_unit *dwarf_reference(const struct dwarf_unit *unit,
 					 const struct dwarf_value *value, uint64_t *offset);
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "debuginfo/elf_symbols.h"
 
-#include "lib/error.h"
-#include "lib/upper_bound.h"
-
 #include <elf.h>
 #include <errno.h>
 #include <gelf.h>
@@ -13,15 +10,20 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Beyond these a file is broken or means harm. */
+#include "debuginfo/elf_header.h"
+#include "lib/array.h"
+#include "lib/error.h"
+#include "lib/upper_bound.h"
+
+/* A file beyond these limits is broken or malicious. */
 #define SECTION_BYTES_MAX (256u << 20)
 #define NOTES_BYTES_MAX (1u << 20)
 #define PROGRAM_HEADERS_MAX 4096u
 #define SYMBOLS_MAX (1u << 22)
 #define SYMBOL_NAME_MAX (16u << 10)
-/* Of all names of a file. Those that share a part of its table count each time. */
+/* Sum of the lengths of a file's names. Bytes that names share count for each. */
 #define NAMES_BYTES_MAX ((uint64_t)SECTION_BYTES_MAX)
-/* How much of two names of one length is compared. */
+/* Bytes that are compared of two names of the same length. */
 #define NAME_COMPARED_MAX 256u
 #define SYMBOL_NESTING_MAX 64u
 
@@ -41,23 +43,23 @@ struct function {
 	uint64_t start;
 	uint32_t size;
 	uint32_t name; /* offset in names */
-	uint32_t outer; /* index of the next function outwards that holds `start` */
-	uint32_t rank; /* lower is the better of two at one address: see full_rank() */
+	uint32_t outer; /* index of the innermost other function that holds `start` */
+	uint32_t rank; /* among symbols at an address, the lowest wins: see full_rank() */
 };
 
-/* What reading a symbol table fills. */
+/* Symbols while tables are read. */
 struct symbols {
 	struct function *list;
 	size_t count, capacity;
-	char *names; /* the string tables */
+	char *names; /* contents of the string tables */
 	size_t names_size;
-	uint64_t name_bytes; /* lengths of all names in the list */
+	uint64_t name_bytes; /* sum of the lengths of all names in the list */
 	struct range *code; /* executable sections, sorted */
-	size_t code_count;
+	size_t code_count, code_capacity;
 	size_t steps; /* as in struct elf_file */
 };
 
-/* Headers: build id and loads */
+/* Headers: build ID and load segments */
 
 bool build_id_from_notes(const void *notes, size_t size, size_t align, char hex[BUILD_ID_SIZE])
 {
@@ -81,7 +83,7 @@ bool build_id_from_notes(const void *notes, size_t size, size_t align, char hex[
 			build_id_format(at + name_size, note.n_descsz, hex);
 			return true;
 		}
-		if (id_size > size - name_size) /* the last one need not be padded */
+		if (id_size > size - name_size) /* the last note may lack padding */
 			return false;
 		at += name_size + id_size;
 		size -= name_size + id_size;
@@ -157,27 +159,15 @@ static int read_headers(struct elf_file *file, Elf *elf, struct error *error)
 	return 0;
 }
 
-/*
- * Files with more than 65,279 sections say so in another way: the count in the
- * header is 0. Programs and libraries are none, and libelf takes memory for as
- * many sections as such a file claims.
- */
 static bool uses_extended_shnum(int fd, const void *image, size_t size)
 {
-	union {
-		unsigned char ident[EI_NIDENT];
-		Elf32_Ehdr narrow;
-		Elf64_Ehdr wide;
-	} header = {0};
+	Elf64_Ehdr header;
+	ssize_t got;
 
 	if (image)
-		memcpy(&header, image, size < sizeof(header) ? size : sizeof(header));
-	else if (pread(fd, &header, sizeof(header), 0) < (ssize_t)sizeof(header.narrow))
-		return false;
-	/* Zero is the same in both byte orders. */
-	if (header.ident[EI_CLASS] == ELFCLASS32)
-		return header.narrow.e_shnum == 0 && header.narrow.e_shoff != 0;
-	return header.wide.e_shnum == 0 && header.wide.e_shoff != 0;
+		return elf_uses_extended_shnum(image, size);
+	got = pread(fd, &header, sizeof(header), 0);
+	return got >= (ssize_t)sizeof(Elf32_Ehdr) && elf_uses_extended_shnum(&header, (size_t)got);
 }
 
 int elf_begin_read(int fd, const void *image, size_t size, bool map, Elf **elf, struct error *error)
@@ -210,8 +200,8 @@ bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr)
 	return false;
 }
 
-/* The later of an end and that of a part of a file. */
-static uint64_t extend(uint64_t end, uint64_t offset, uint64_t size)
+/* Returns the larger of `end` and the end of a part of the file. */
+static uint64_t extend_end(uint64_t end, uint64_t offset, uint64_t size)
 {
 	uint64_t part = size > UINT64_MAX - offset ? UINT64_MAX : offset + size;
 
@@ -229,16 +219,16 @@ uint64_t elf_extent(Elf *elf)
 
 	if (!gelf_getehdr(elf, &file) || program_headers(elf, &count, NULL) != 0)
 		return 0;
-	end = extend(end, 0, file.e_ehsize);
-	end = extend(end, file.e_phoff, (uint64_t)count * file.e_phentsize);
-	end = extend(end, file.e_shoff, (uint64_t)file.e_shnum * file.e_shentsize);
+	end = extend_end(end, 0, file.e_ehsize);
+	end = extend_end(end, file.e_phoff, (uint64_t)count * file.e_phentsize);
+	end = extend_end(end, file.e_shoff, (uint64_t)file.e_shnum * file.e_shentsize);
 	for (size_t i = 0; i < count; i++) {
 		if (gelf_getphdr(elf, (int)i, &header))
-			end = extend(end, header.p_offset, header.p_filesz);
+			end = extend_end(end, header.p_offset, header.p_filesz);
 	}
 	while ((section = elf_nextscn(elf, section))) {
 		if (gelf_getshdr(section, &section_header) && section_header.sh_type != SHT_NOBITS)
-			end = extend(end, section_header.sh_offset, section_header.sh_size);
+			end = extend_end(end, section_header.sh_offset, section_header.sh_size);
 	}
 	return end;
 }
@@ -255,26 +245,24 @@ static int compare_ranges(const void *a, const void *b)
 static int read_code_sections(struct symbols *symbols, Elf *elf)
 {
 	Elf_Scn *section = NULL;
-	struct range *code;
 	GElf_Shdr header;
 
 	while ((section = elf_nextscn(elf, section))) {
 		if (!gelf_getshdr(section, &header) || !(header.sh_flags & SHF_EXECINSTR) ||
 		    header.sh_size == 0 || header.sh_size > UINT64_MAX - header.sh_addr)
 			continue;
-		code = reallocarray(symbols->code, symbols->code_count + 1, sizeof(*code));
-		if (!code)
+		if (array_reserve(&symbols->code, &symbols->code_capacity, symbols->code_count, 1,
+				  sizeof(*symbols->code)) != 0)
 			return -ENOMEM;
-		symbols->code = code;
-		code[symbols->code_count++] =
+		symbols->code[symbols->code_count++] =
 			(struct range){header.sh_addr, header.sh_addr + header.sh_size};
 	}
 	if (symbols->code_count > 0)
-		qsort(symbols->code, symbols->code_count, sizeof(*code), compare_ranges);
+		qsort(symbols->code, symbols->code_count, sizeof(*symbols->code), compare_ranges);
 	return 0;
 }
 
-/* The end of the executable section that holds vaddr, or 0. */
+/* Returns the end of the executable section that holds vaddr, or 0. */
 static uint64_t code_end(const struct symbols *symbols, uint64_t vaddr)
 {
 	size_t after;
@@ -287,7 +275,7 @@ static uint64_t code_end(const struct symbols *symbols, uint64_t vaddr)
 	return symbols->code[after - 1].end;
 }
 
-/* Lower is better; false for what is not a function. */
+/* Ranks by binding and type; lower is better. False if the symbol is not a function. */
 static bool symbol_rank(const GElf_Sym *symbol, uint32_t *rank)
 {
 	unsigned int type = GELF_ST_TYPE(symbol->st_info);
@@ -314,20 +302,20 @@ static bool symbol_rank(const GElf_Sym *symbol, uint32_t *rank)
 }
 
 /*
- * The mapping symbols of ARM and RISC-V ("$x"), and assembler labels (".L1"). Nor is a mere
- * version ("@V1") a name.
+ * Excludes the mapping symbols of ARM and RISC-V ("$x"), assembler labels (".L1") and versions
+ * without a name ("@V1").
  */
-static bool is_name_of_function(const char *name)
+static bool is_function_name(const char *name)
 {
-	return name[0] && name[0] != '$' && name[0] != '@' && strncmp(name, ".L", 2) != 0;
+	return name[0] && name[0] != '$' && name[0] != '@' && strncmp(name, ".L", 2);
 }
 
 /*
- * Cuts the version off: "memcpy@@GLIBC_2.14" is memcpy. A name that begins before the cut ends
- * there as well, and one that begins behind it is as it was. Returns the length, or 0 where
- * the name is too long or not ended.
+ * Strips the version: "memcpy@@GLIBC_2.14" becomes memcpy. The added NUL also ends the other names
+ * that begin before it; names that begin after it stay unchanged. Returns the length, or 0 if the
+ * name is too long or not terminated.
  */
-static size_t cut_name(char *name, size_t room)
+static size_t strip_version(char *name, size_t room)
 {
 	size_t length = strnlen(name, room < SYMBOL_NAME_MAX ? room : SYMBOL_NAME_MAX);
 	char *version = memchr(name, '@', length);
@@ -339,7 +327,7 @@ static size_t cut_name(char *name, size_t room)
 	return version ? (size_t)(version - name) : length;
 }
 
-/* The rank, then fewer leading underscores, then the shorter name. Both are below 2^14. */
+/* By rank, then fewer leading underscores, then shorter name. The last two are below 2^14. */
 static uint32_t full_rank(uint32_t rank, const char *name, size_t length)
 {
 	uint32_t underscores = 0;
@@ -349,18 +337,11 @@ static uint32_t full_rank(uint32_t rank, const char *name, size_t length)
 	return rank << 28 | underscores << 14 | (uint32_t)length;
 }
 
-static int add_symbol(struct symbols *symbols, const struct function *function)
+static int append_function(struct symbols *symbols, const struct function *function)
 {
-	size_t capacity = symbols->capacity ? symbols->capacity * 2 : 256;
-	struct function *list;
-
-	if (symbols->count == symbols->capacity) {
-		list = reallocarray(symbols->list, capacity, sizeof(*list));
-		if (!list)
-			return -ENOMEM;
-		symbols->list = list;
-		symbols->capacity = capacity;
-	}
+	if (array_reserve(&symbols->list, &symbols->capacity, symbols->count, 1,
+			  sizeof(*symbols->list)) != 0)
+		return -ENOMEM;
 	symbols->list[symbols->count++] = *function;
 	return 0;
 }
@@ -372,8 +353,8 @@ static uint32_t clip_size(uint64_t size, uint64_t room)
 	return size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
 }
 
-/* `names` to `names_end` is the string table, copied into symbols->names. */
-static int take_symbol(struct symbols *symbols, const GElf_Sym *symbol, size_t names)
+/* `names` is the offset in symbols->names of the copy of the symbol's string table. */
+static int add_symbol(struct symbols *symbols, const GElf_Sym *symbol, size_t names)
 {
 	size_t room = symbols->names_size - names;
 	struct function function;
@@ -387,9 +368,9 @@ static int take_symbol(struct symbols *symbols, const GElf_Sym *symbol, size_t n
 	if (end == 0)
 		return 0;
 	name = symbols->names + names + symbol->st_name;
-	if (!is_name_of_function(name))
+	if (!is_function_name(name))
 		return 0;
-	length = cut_name(name, room - symbol->st_name);
+	length = strip_version(name, room - symbol->st_name);
 	if (length == 0)
 		return 0;
 	symbols->name_bytes += length;
@@ -400,10 +381,10 @@ static int take_symbol(struct symbols *symbols, const GElf_Sym *symbol, size_t n
 	function.size = clip_size(symbol->st_size, end - symbol->st_value);
 	function.name = (uint32_t)(names + symbol->st_name);
 	function.outer = NO_FUNCTION;
-	return add_symbol(symbols, &function);
+	return append_function(symbols, &function);
 }
 
-/* Copies the string table to the end of symbols->names, ended by a NUL. */
+/* Appends the string table and a NUL to symbols->names. */
 static int copy_names(struct symbols *symbols, Elf *elf, size_t index)
 {
 	Elf_Scn *section = elf_getscn(elf, index);
@@ -433,7 +414,7 @@ static int read_symbols(struct symbols *symbols, Elf *elf, Elf_Scn *section,
 	size_t count, names = symbols->names_size;
 	GElf_Sym symbol;
 	Elf_Data *data;
-	int result;
+	int err;
 
 	if ((header->sh_flags & SHF_COMPRESSED) || header->sh_size > SECTION_BYTES_MAX)
 		return -EINVAL;
@@ -443,12 +424,12 @@ static int read_symbols(struct symbols *symbols, Elf *elf, Elf_Scn *section,
 	count = data->d_size / gelf_fsize(elf, ELF_T_SYM, 1, EV_CURRENT);
 	if (count > SYMBOLS_MAX)
 		return -EINVAL;
-	result = copy_names(symbols, elf, header->sh_link);
-	for (size_t i = 0; i < count && result == 0; i++) {
+	err = copy_names(symbols, elf, header->sh_link);
+	for (size_t i = 0; i < count && !err; i++) {
 		if (gelf_getsym(data, (int)i, &symbol))
-			result = take_symbol(symbols, &symbol, names);
+			err = add_symbol(symbols, &symbol, names);
 	}
-	return result;
+	return err;
 }
 
 static int compare_functions(const void *a, const void *b, void *names)
@@ -467,7 +448,7 @@ static int compare_functions(const void *a, const void *b, void *names)
 	return order ? order : left->name < right->name ? -1 : 1;
 }
 
-/* Keeps the best name of each address, with a size if any of them has one. */
+/* Keeps the best name of each address, with a size if any alias has one. */
 static void merge_aliases(struct symbols *symbols)
 {
 	struct function *list = symbols->list, *kept = list;
@@ -485,17 +466,17 @@ static void merge_aliases(struct symbols *symbols)
 }
 
 /*
- * Links each function to the one around it. Unsized symbols end at what follows
- * them; those within a sized function are labels in it, and go.
+ * Links each function to the function that encloses it. Unsized symbols extend to the next symbol;
+ * those within a sized function are labels and are dropped.
  */
 static void nest_functions(struct symbols *symbols)
 {
 	struct function *list = symbols->list;
-	uint32_t kept = 0, outer = NO_FUNCTION; /* the innermost that may hold what follows */
+	uint32_t kept = 0, outer = NO_FUNCTION; /* the innermost one that has not ended */
 	uint64_t end, next;
 
 	for (size_t i = 0; i < symbols->count; i++) {
-		/* What has ended here is never looked at again. */
+		/* Functions that end here are never visited again. */
 		for (;
 		     outer != NO_FUNCTION && list[i].start - list[outer].start >= list[outer].size;
 		     symbols->steps++)
@@ -514,7 +495,7 @@ static void nest_functions(struct symbols *symbols)
 	symbols->count = kept;
 }
 
-/* The first section of a type. A second one would be there to make us read much. */
+/* Returns the first section of a type. Only a malicious file has a second symbol table. */
 static Elf_Scn *find_section(Elf *elf, uint32_t type, GElf_Shdr *header)
 {
 	Elf_Scn *section = NULL;
@@ -526,15 +507,15 @@ static Elf_Scn *find_section(Elf *elf, uint32_t type, GElf_Shdr *header)
 	return section;
 }
 
-/* Which bytes of the string tables are kept: a bit for each, and how many are before each word. */
+/* Set of bytes of the string tables: a bit for each, and the number of set bits before a word. */
 struct kept_bytes {
 	uint64_t *bits;
 	uint32_t *before;
 	size_t words;
 };
 
-/* `size` is not 0. */
-static void keep_bytes(struct kept_bytes *kept, size_t first, size_t size)
+/* `size` must not be 0. */
+static void mark_bytes(struct kept_bytes *kept, size_t first, size_t size)
 {
 	size_t last = first + size - 1, word = first / 64;
 	uint64_t bits = UINT64_MAX << first % 64;
@@ -544,7 +525,7 @@ static void keep_bytes(struct kept_bytes *kept, size_t first, size_t size)
 	kept->bits[word] |= bits & UINT64_MAX >> (63 - last % 64);
 }
 
-/* Where a byte is once those before it that are not kept are gone. */
+/* Returns the offset of a byte after the removal of all bytes that are not kept. */
 static size_t kept_offset(const struct kept_bytes *kept, size_t at)
 {
 	uint64_t below = kept->bits[at / 64] & ((UINT64_C(1) << at % 64) - 1);
@@ -552,7 +533,7 @@ static size_t kept_offset(const struct kept_bytes *kept, size_t at)
 	return kept->before[at / 64] + (size_t)__builtin_popcountll(below);
 }
 
-/* Moves the bytes that are kept together. Returns how many they are. */
+/* Moves the kept bytes together. Returns their number. */
 static size_t move_bytes(struct kept_bytes *kept, char *bytes)
 {
 	size_t count = 0;
@@ -576,7 +557,7 @@ static size_t move_bytes(struct kept_bytes *kept, char *bytes)
 	return count;
 }
 
-/* Keeps what is needed of the names, each byte once, however many names share it. */
+/* Keeps the bytes of names in use only. Names that share bytes still share them. */
 static int pack_names(struct symbols *symbols)
 {
 	struct kept_bytes kept = {.words = symbols->names_size / 64 + 1};
@@ -592,13 +573,13 @@ static int pack_names(struct symbols *symbols)
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < symbols->count; i++)
-		keep_bytes(&kept, list[i].name, strlen(symbols->names + list[i].name) + 1);
+		mark_bytes(&kept, list[i].name, strlen(symbols->names + list[i].name) + 1);
 	size = move_bytes(&kept, symbols->names);
 	for (size_t i = 0; i < symbols->count; i++)
 		list[i].name = (uint32_t)kept_offset(&kept, list[i].name);
 	free(kept.bits);
 	free(kept.before);
-	names = size ? realloc(symbols->names, size) : NULL; /* there is a name: it is not 0 */
+	names = size ? realloc(symbols->names, size) : NULL; /* size > 0, as there is a name */
 	if (!names)
 		return -ENOMEM;
 	symbols->names = names;
@@ -606,8 +587,8 @@ static int pack_names(struct symbols *symbols)
 	return 0;
 }
 
-/* Keeps what is needed, and no room to grow. */
-static int pack(struct symbols *symbols, struct elf_file *file)
+/* Moves the symbols to `file`, without spare capacity. */
+static int pack_symbols(struct symbols *symbols, struct elf_file *file)
 {
 	struct function *list = reallocarray(symbols->list, symbols->count, sizeof(*list));
 	int err;
@@ -645,13 +626,13 @@ static int read_functions(struct elf_file *file, Elf *elf, struct error *problem
 			error_set(problem, EINVAL, "has %s",
 				  err == -E2BIG ? "too many long names of functions"
 						: "a broken symbol table");
-			err = 0; /* the other one may be good */
+			err = 0; /* the other table may be valid */
 		}
 	}
 	if (!err && symbols.count > 0) {
 		merge_aliases(&symbols);
 		nest_functions(&symbols);
-		err = pack(&symbols, file);
+		err = pack_symbols(&symbols, file);
 	} else if (!err && !*problem->text) {
 		error_set(problem, ENODATA, "has no symbols of functions");
 	}
@@ -668,7 +649,7 @@ int elf_read(struct elf_file *file, int fd, const void *image, size_t size, bool
 {
 	struct elf_file new = {0};
 	Elf *elf = NULL;
-	/* Not mapped: a file that shrinks then must not kill the reader. */
+	/* Not mapped: a file that shrinks must not kill the reader by SIGBUS. */
 	int err = elf_begin_read(fd, image, size, false, &elf, problem);
 
 	if (err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * ELF files: build ids, load segments, and the functions in them. The files are
- * not trusted: what is wrong with one costs its own symbols, and a sentence says so.
+ * ELF files: build IDs, load segments and function symbols. The files are not trusted: a broken one
+ * loses its own symbols only, and a message says why.
  */
 #ifndef STACKBEAT_DEBUGINFO_ELF_SYMBOLS_H
 #define STACKBEAT_DEBUGINFO_ELF_SYMBOLS_H
@@ -15,78 +15,76 @@
 struct error;
 typedef struct Elf Elf; /* of libelf */
 
-/* What was read of a file. All zero: nothing. */
+/* Contents of a file. All zero: nothing was read. */
 struct elf_file {
-	char build_id[BUILD_ID_SIZE]; /* GNU build id, hex; "" if there is none */
-	struct load *loads; /* the rest is private */
+	char build_id[BUILD_ID_SIZE]; /* GNU build ID, hex; "": none */
+	struct load *loads; /* this and all below: private */
 	size_t load_count;
 	struct function *functions;
 	size_t function_count;
 	char *names;
 	size_t names_size; /* at most that of the file's string tables */
-	size_t steps; /* that nesting the functions took: at most one for each, for tests */
+	size_t steps; /* of nesting the functions, at most one per function; for tests */
 };
 
 struct symbol {
-	const char *name; /* owned by the elf_file; without a version ("@GLIBC_2.2.5") */
+	const char *name; /* without a version ("@GLIBC_2.2.5"); owned by the elf_file */
 	uint64_t start; /* ELF virtual address */
-	uint64_t size; /* bytes; of an unsized symbol up to what follows it */
+	uint64_t size; /* bytes; an unsized symbol extends to the next one */
 };
 
 /*
- * Reads a regular file, or the `size` bytes of `image` where that is not NULL: its
- * build id and its executable load segments, and with `functions` its symbol tables
- * (.symtab and .dynsym, merged). The fd stays open, and is not needed afterwards. What is
- * kept is bounded by the size of these tables.
+ * Reads a regular file, or the `size` bytes of `image` if that is not NULL: build ID, executable
+ * load segments, and with `functions` the symbol tables (.symtab and .dynsym, merged). The fd stays
+ * open, and is not needed afterwards. The size of these tables bounds the memory.
  *
- * Returns 0, and elf_clear() is to be called; or -EINVAL or -ENOMEM with `file`
- * untouched. problem->text says why symbols are missing, also where 0 is returned;
- * "" if none are.
+ * Returns 0, to be followed by elf_clear(); or -EINVAL or -ENOMEM with `file` unchanged.
+ * problem->text explains missing symbols, also if 0 is returned; "" if no symbols are missing.
  */
 int elf_read(struct elf_file *file, int fd, const void *image, size_t size, bool functions,
 	     struct error *problem);
 
 /*
- * Opens a regular file, or the `size` bytes of `image` where that is not NULL, for reading
- * with libelf; with `map` it is mapped: what shrinks then raises SIGBUS. Returns 0 and sets
- * *elf, for elf_end(); or -EINVAL.
+ * Opens a regular file, or the `size` bytes of `image` if that is not NULL, for reading with
+ * libelf. With `map` the file is mapped: access raises SIGBUS if the file shrinks. Returns 0 and
+ * sets *elf, to be closed with elf_end(); or -EINVAL with `error` set.
  */
 int elf_begin_read(int fd, const void *image, size_t size, bool map, Elf **elf,
 		   struct error *error);
 
-/* The GNU build id in the program's notes, as hex; "" if there is none. */
+/* Gets the GNU build ID in the note segments, as hex; "": none. */
 void elf_build_id(Elf *elf, char hex[BUILD_ID_SIZE]);
 
-/* The end of what the headers tell of: offset in the file behind its last byte. */
+/* Returns the end offset of all segments, sections and headers in the file. 0: broken headers. */
 uint64_t elf_extent(Elf *elf);
 
-/* Frees what was read. */
+/* Frees the contents. */
 void elf_clear(struct elf_file *file);
 
-/* How many bytes of memory the functions take, and a way to be without them. */
+/* The functions' memory in bytes, and freeing it. */
 uint64_t elf_functions_size(const struct elf_file *file);
 void elf_drop_functions(struct elf_file *file);
 
 /*
- * The ELF virtual address of the byte at `offset` in the file, through the
- * executable PT_LOAD that holds it. False if there is none.
+ * Gets the ELF virtual address of the byte at `offset` in the file, by the executable PT_LOAD that
+ * holds it. False if none does.
  */
 bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr);
 
 /*
- * The function that holds an ELF virtual address. An address behind the end of a
- * sized symbol does not belong to it. Where symbols share an address, typed ones
- * are preferred to untyped ones, then global to weak to local, then fewer leading
- * underscores, then the shorter name. Where they nest, the innermost wins.
+ * Finds the function that holds an ELF virtual address. An address past the end of a sized symbol
+ * does not belong to it. Among symbols with the same address, typed ones are preferred to untyped
+ * ones, then global to weak to local, then fewer leading underscores, then the shorter name. Among
+ * nested ones, the innermost wins.
  */
 bool elf_lookup(const struct elf_file *file, uint64_t vaddr, struct symbol *symbol);
 
-/* Where code begins: the lowest address of an executable PT_LOAD. False if there is none. */
+/* Gets the start of the code: the lowest address of an executable PT_LOAD. False if none. */
 bool elf_code_start(const struct elf_file *file, uint64_t *vaddr);
 
 /*
- * Finds the GNU build id in ELF notes of this machine's byte order, which are
- * padded to `align` (4 or 8) bytes, and writes it as hex. False if there is none.
+ * Finds the GNU build ID in ELF notes of this machine's byte order, padded to `align` (4 or 8)
+ * bytes, and writes it as hex. False if there is none.
  */
 bool build_id_from_notes(const void *notes, size_t size, size_t align, char hex[BUILD_ID_SIZE]);
 

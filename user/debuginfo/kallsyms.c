@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "debuginfo/kallsyms.h"
 
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "debuginfo/elf_symbols.h"
 #include "lib/array.h"
 #include "lib/error.h"
 #include "lib/upper_bound.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define MODULES_MAX UINT16_MAX
 #define NO_NAME UINT32_MAX
 
 /*
- * One address. Where the symbol is not a function (data, the border of a
- * section), it has no name and only ends what is before it.
+ * An address with its best symbol. An entry that is not a function (data, section boundary) has no
+ * name and only ends the function before it.
  */
 struct entry {
 	uint64_t address;
 	uint32_t name; /* offset in names, or NO_NAME */
 	uint16_t module; /* index in modules */
-	uint16_t rank; /* lower is the better of two at one address */
+	uint16_t rank; /* among symbols at an address, the lowest wins */
 };
 
 struct kallsyms {
-	struct entry *entries; /* sorted by address, one for each */
+	struct entry *entries; /* sorted by address, one per address */
 	size_t count, capacity;
 	char *names;
 	size_t names_size, names_capacity;
-	char **modules; /* the first is NULL: the kernel */
+	char **modules; /* the first is the kernel: NULL */
 	size_t module_count, module_capacity;
-	bool hidden; /* an address was 0 */
+	bool hidden; /* the file has an address of 0 */
 };
 
 struct line {
@@ -43,31 +43,31 @@ struct line {
 
 static bool has_prefix(const char *text, const char *prefix)
 {
-	return strncmp(text, prefix, strlen(prefix)) == 0;
+	return !strncmp(text, prefix, strlen(prefix));
 }
 
 static bool has_suffix(const char *text, const char *suffix)
 {
 	size_t length = strlen(text), suffix_length = strlen(suffix);
 
-	return length >= suffix_length && strcmp(text + length - suffix_length, suffix) == 0;
+	return length >= suffix_length && !strcmp(text + length - suffix_length, suffix);
 }
 
-/* Names that the linker gives to the borders of sections. */
-static bool is_border(const char *name)
+/* Returns whether the linker script defines the symbol as a section boundary. */
+static bool is_section_boundary(const char *name)
 {
 	static const char *const borders[] = {"_text", "_stext", "_etext", "_sinittext",
 					      "_einittext"};
 
 	for (size_t i = 0; i < sizeof(borders) / sizeof(borders[0]); i++) {
-		if (strcmp(name, borders[i]) == 0)
+		if (!strcmp(name, borders[i]))
 			return true;
 	}
 	return has_prefix(name, "__") &&
 	       (has_suffix(name, "_text_start") || has_suffix(name, "_text_end"));
 }
 
-/* ADDRESS TYPE NAME[\t[MODULE]]; cuts the line into its parts. */
+/* Parses "ADDRESS TYPE NAME[\t[MODULE]]". The strings in *line point into `text`. */
 static bool parse_line(char *text, struct line *line)
 {
 	char *end, *module;
@@ -117,7 +117,7 @@ static int add_name(struct kallsyms *kallsyms, const char *name, uint32_t *offse
 	return 0;
 }
 
-/* Symbols come module by module, so the last module is most often the right one. */
+/* Searches backwards: symbols are grouped by module, so the last module is most often right. */
 static int find_module(struct kallsyms *kallsyms, const char *name, uint16_t *index)
 {
 	if (!name) {
@@ -125,7 +125,7 @@ static int find_module(struct kallsyms *kallsyms, const char *name, uint16_t *in
 		return 0;
 	}
 	for (size_t i = kallsyms->module_count; i > 1; i--) {
-		if (strcmp(kallsyms->modules[i - 1], name) == 0) {
+		if (!strcmp(kallsyms->modules[i - 1], name)) {
 			*index = (uint16_t)(i - 1);
 			return 0;
 		}
@@ -145,7 +145,7 @@ static int add_entry(struct kallsyms *kallsyms, const struct line *line)
 	if (array_reserve(&kallsyms->entries, &kallsyms->capacity, kallsyms->count, 1,
 			  sizeof(entry)) != 0)
 		return -ENOMEM;
-	if (strchr("tTwW", line->type) && !is_border(line->name)) {
+	if (strchr("tTwW", line->type) && !is_section_boundary(line->name)) {
 		entry.rank = line_rank(line);
 		if (find_module(kallsyms, line->module, &entry.module) != 0 ||
 		    add_name(kallsyms, line->name, &entry.name) != 0)
@@ -155,7 +155,7 @@ static int add_entry(struct kallsyms *kallsyms, const struct line *line)
 	return 0;
 }
 
-/* Others are offsets of per-CPU data, or hidden. */
+/* Other values are offsets of per-CPU data, or hidden addresses. */
 static bool is_kernel_address(uint64_t address)
 {
 	return address >> 63;
@@ -166,23 +166,23 @@ static int read_lines(struct kallsyms *kallsyms, FILE *stream)
 	struct line line;
 	size_t capacity = 0;
 	char *text = NULL;
-	int result = 0;
+	int err = 0;
 
 	errno = 0;
-	while (result == 0 && getline(&text, &capacity, stream) > 0) {
+	while (!err && getline(&text, &capacity, stream) > 0) {
 		if (!parse_line(text, &line))
 			continue;
 		kallsyms->hidden |= line.address == 0;
 		if (is_kernel_address(line.address))
-			result = add_entry(kallsyms, &line);
+			err = add_entry(kallsyms, &line);
 	}
 	free(text);
-	if (result == 0 && ferror(stream))
-		result = errno ? -errno : -EIO;
-	return result;
+	if (!err && ferror(stream))
+		err = errno ? -errno : -EIO;
+	return err;
 }
 
-/* By address; of one address by rank, and by name so that it is always the same. */
+/* Orders by address, then rank, then name, for a deterministic result. */
 static int compare_entries(const void *a, const void *b, void *names)
 {
 	const struct entry *left = a, *right = b;
@@ -208,11 +208,11 @@ static void sort_entries(struct kallsyms *kallsyms)
 	kallsyms->count = (size_t)(kept - entries) + 1;
 }
 
-static int check_lines(const struct kallsyms *kallsyms, int result, const char *name,
-		       struct error *error)
+static int check_result(const struct kallsyms *kallsyms, int err, const char *name,
+			struct error *error)
 {
-	if (result != 0)
-		return error_errno(error, -result, "can't read kernel symbols from %s", name);
+	if (err)
+		return error_errno(error, -err, "can't read kernel symbols from %s", name);
 	if (kallsyms->count == 0 && kallsyms->hidden)
 		return error_set(
 			error, EPERM,
@@ -220,27 +220,27 @@ static int check_lines(const struct kallsyms *kallsyms, int result, const char *
 			"and set /proc/sys/kernel/kptr_restrict to 0 or 1",
 			name);
 	if (kallsyms->names_size == 0)
-		return error_set(error, ENODATA, "there are no kernel functions in %s", name);
+		return error_set(error, ENODATA, "%s has no kernel functions", name);
 	return 0;
 }
 
 int kallsyms_parse(FILE *stream, const char *name, struct kallsyms **kallsyms, struct error *error)
 {
 	struct kallsyms *table = calloc(1, sizeof(*table));
-	int result;
+	int err;
 
 	if (!table)
 		return error_errno(error, ENOMEM, "can't read kernel symbols from %s", name);
-	result = array_reserve(&table->modules, &table->module_capacity, 0, 1,
-			       sizeof(*table->modules));
-	if (result == 0) {
+	err = array_reserve(&table->modules, &table->module_capacity, 0, 1,
+			    sizeof(*table->modules));
+	if (!err) {
 		table->modules[table->module_count++] = NULL;
-		result = read_lines(table, stream);
+		err = read_lines(table, stream);
 	}
-	result = check_lines(table, result, name, error);
-	if (result != 0) {
+	err = check_result(table, err, name, error);
+	if (err) {
 		kallsyms_free(table);
-		return result;
+		return err;
 	}
 	sort_entries(table);
 	*kallsyms = table;
@@ -250,13 +250,13 @@ int kallsyms_parse(FILE *stream, const char *name, struct kallsyms **kallsyms, s
 int kallsyms_read(const char *path, struct kallsyms **kallsyms, struct error *error)
 {
 	FILE *stream = fopen(path, "re");
-	int result;
+	int err;
 
 	if (!stream)
 		return error_errno(error, errno, "can't read kernel symbols from %s", path);
-	result = kallsyms_parse(stream, path, kallsyms, error);
+	err = kallsyms_parse(stream, path, kallsyms, error);
 	fclose(stream);
-	return result;
+	return err;
 }
 
 void kallsyms_free(struct kallsyms *kallsyms)
@@ -271,7 +271,7 @@ void kallsyms_free(struct kallsyms *kallsyms)
 	free(kallsyms);
 }
 
-/* How many bytes from the start of entry `index` are taken to be its function. */
+/* Returns the size of the function of entry `index` in bytes. */
 static uint64_t function_size(const struct kallsyms *kallsyms, size_t index)
 {
 	const struct entry *entry = &kallsyms->entries[index], *next = entry + 1;
@@ -316,7 +316,7 @@ bool kallsyms_text(const char *path, uint64_t *address)
 	while (!found && getline(&text, &capacity, stream) > 0) {
 		if (!parse_line(text, &line))
 			continue;
-		found = strcmp(line.name, "_text") == 0;
+		found = !strcmp(line.name, "_text");
 		if (found)
 			*address = line.address;
 	}
@@ -338,6 +338,6 @@ int kernel_build_id(const char *path, char hex[BUILD_ID_SIZE], struct error *err
 	count = fread(notes, 1, sizeof(notes), stream);
 	fclose(stream);
 	if (!build_id_from_notes(notes, count, 4, hex))
-		return error_set(error, ENODATA, "there is no build id in %s", path);
+		return error_set(error, ENODATA, "%s has no build id", path);
 	return 0;
 }

@@ -17,45 +17,42 @@ struct kallsyms;
 #define KERNEL_NOTES_PATH "/sys/kernel/notes"
 
 /*
- * The longest that a function is taken to be: up to the next function of the
- * same module, and, where something else or nothing is known to follow, at the
- * end of what /proc/kallsyms lists. What lies behind belongs to code that has
- * no symbol (a module loaded later, generated code).
+ * Limits of a function's size. The first applies if the next symbol is a function of the same
+ * module; the second if another symbol or none follows. Addresses beyond belong to code without a
+ * symbol (a module loaded later, generated code).
  */
 #define KALLSYMS_FUNCTION_MAX (1u << 20) /* bytes */
 #define KALLSYMS_LAST_FUNCTION_MAX (16u << 10) /* bytes */
 
 /*
- * Reads the functions (types t, T, w, W) and gives a table to be freed with
- * kallsyms_free() (which takes NULL too). Returns 0 or a negative errno value:
- *	-EPERM	the kernel hides addresses from this process
- *	-ENODATA there is no function in it
- *	-ENOMEM, or what reading failed with
- * kallsyms_parse() reads an open stream, `name` stands for it in errors.
+ * Reads the functions (types t, T, w, W) into a table, to be freed with kallsyms_free() (which
+ *takes NULL, too). Returns 0 or a negative errno value with `error` set: -EPERM	the kernel
+ *hides addresses from this process -ENODATA the file has no functions -ENOMEM, or the error of a
+ *failed read kallsyms_parse() reads an open stream; `name` is its name in messages.
  */
 int kallsyms_read(const char *path, struct kallsyms **kallsyms, struct error *error);
 int kallsyms_parse(FILE *stream, const char *name, struct kallsyms **kallsyms, struct error *error);
 void kallsyms_free(struct kallsyms *kallsyms);
 
 /*
- * The function that holds a kernel address. `module` becomes NULL for the
- * kernel itself. The strings are owned by the table. False, with nothing set,
- * where there is none. Of aliases, global ones (T) win, those that are not
- * compiler padding (__pfx_, __cfi_), then weak over local ones.
+ * Finds the function that holds a kernel address. *module is NULL for the kernel itself. The table
+ * owns the strings. Returns false, with nothing set, if there is none. Among aliases, compiler
+ * padding (__pfx_, __cfi_) comes last; then global ones (T) win over weak ones, and those over
+ * local ones.
  */
 bool kallsyms_lookup(const struct kallsyms *kallsyms, uint64_t address, const char **name,
 		     uint64_t *start, const char **module);
 
 /*
- * Where the code of the kernel begins (_text), as the file at `path` says, of which no more
- * is read than that needs. False where it does not say.
+ * Gets the start of the kernel's code (_text) from the file at `path`, which is read up to that
+ * symbol only. False if the symbol is missing or hidden.
  */
 bool kallsyms_text(const char *path, uint64_t *address);
 
 /*
- * Reads the build id from a file of ELF notes (KERNEL_NOTES_PATH, or those
- * below /sys/module/NAME/notes) as hex. Returns 0 or a negative errno value,
- * -ENODATA if the file has no build id. `hex` is "" then.
+ * Reads the build ID from a file of ELF notes (KERNEL_NOTES_PATH, or one below
+ * /sys/module/NAME/notes) as hex. Returns 0, or a negative errno value with `hex` "": -ENODATA if
+ * the file has no build ID.
  */
 int kernel_build_id(const char *path, char hex[BUILD_ID_SIZE], struct error *error);
 

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "debuginfo/kernel_image.h"
 
-#include "debuginfo/debug_files.h"
-#include "debuginfo/kallsyms.h"
-#include "lib/array.h"
-#include "lib/regular_file.h"
-
 #include <errno.h>
 #include <libkmod.h>
 #include <limits.h>
@@ -13,14 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "debuginfo/debug_files.h"
+#include "debuginfo/kallsyms.h"
+#include "lib/array.h"
+#include "lib/regular_file.h"
+
 struct kernel {
-	char *root; /* NULL: not of this machine, or not of now */
-	struct kernel_mapping *parts; /* the kernel, then modules by address */
+	char *root; /* NULL: not the running kernel */
+	struct kernel_mapping *mappings; /* the kernel, then modules by address */
 	size_t count, capacity;
 };
 
-/* As /proc/modules has it: NAME SIZE REFERENCES DEPENDENTS STATE ADDRESS. */
-static bool parse_module(char *line, struct kernel_mapping *part)
+/* Parses a line of /proc/modules: NAME SIZE REFERENCES DEPENDENTS STATE ADDRESS. */
+static bool parse_module(char *line, struct kernel_mapping *mapping)
 {
 	char *fields[6], *rest = line;
 	uint64_t start, size;
@@ -31,23 +31,24 @@ static bool parse_module(char *line, struct kernel_mapping *part)
 		return false;
 	size = strtoull(fields[1], NULL, 10);
 	start = strtoull(fields[5], NULL, 16);
-	/* 0 is what those see from whom the kernel hides addresses. */
+	/* 0: the kernel hides addresses from this process. */
 	if (!start || start + size < start)
 		return false;
-	*part = (struct kernel_mapping){.start = start, .limit = start + size};
-	return snprintf(part->name, sizeof(part->name), "[%s]", fields[0]) <
-	       (int)sizeof(part->name);
+	*mapping = (struct kernel_mapping){.start = start, .limit = start + size};
+	return snprintf(mapping->name, sizeof(mapping->name), "[%s]", fields[0]) <
+	       (int)sizeof(mapping->name);
 }
 
-static int add_part(struct kernel *kernel, const struct kernel_mapping *part)
+static int add_mapping(struct kernel *kernel, const struct kernel_mapping *mapping)
 {
-	if (array_reserve(&kernel->parts, &kernel->capacity, kernel->count, 1, sizeof(*part)) != 0)
+	if (array_reserve(&kernel->mappings, &kernel->capacity, kernel->count, 1,
+			  sizeof(*mapping)) != 0)
 		return -ENOMEM;
-	kernel->parts[kernel->count++] = *part;
+	kernel->mappings[kernel->count++] = *mapping;
 	return 0;
 }
 
-static int compare_parts(const void *a, const void *b)
+static int compare_mappings(const void *a, const void *b)
 {
 	const struct kernel_mapping *left = a, *right = b;
 
@@ -57,7 +58,7 @@ static int compare_parts(const void *a, const void *b)
 static int read_modules(struct kernel *kernel, const char *path)
 {
 	FILE *stream = fopen(path, "re");
-	struct kernel_mapping part;
+	struct kernel_mapping mapping;
 	size_t capacity = 0;
 	char *line = NULL;
 	int err = 0;
@@ -65,13 +66,13 @@ static int read_modules(struct kernel *kernel, const char *path)
 	if (!stream)
 		return 0;
 	while (!err && getline(&line, &capacity, stream) > 0) {
-		if (parse_module(line, &part))
-			err = add_part(kernel, &part);
+		if (parse_module(line, &mapping))
+			err = add_mapping(kernel, &mapping);
 	}
 	free(line);
 	fclose(stream);
 	if (kernel->count > 1)
-		qsort(kernel->parts + 1, kernel->count - 1, sizeof(part), compare_parts);
+		qsort(kernel->mappings + 1, kernel->count - 1, sizeof(mapping), compare_mappings);
 	return err;
 }
 
@@ -85,7 +86,7 @@ static struct kernel *read_kernel(const char *root, const char *kallsyms, const 
 	kallsyms_text(kallsyms, &self.start);
 	if (root)
 		kernel->root = strdup(root);
-	if ((!root || kernel->root) && add_part(kernel, &self) == 0 &&
+	if ((!root || kernel->root) && add_mapping(kernel, &self) == 0 &&
 	    (!modules || read_modules(kernel, modules) == 0))
 		return kernel;
 	kernel_free(kernel);
@@ -110,27 +111,27 @@ void kernel_free(struct kernel *kernel)
 {
 	if (!kernel)
 		return;
-	free(kernel->parts);
+	free(kernel->mappings);
 	free(kernel->root);
 	free(kernel);
 }
 
-static const struct kernel_mapping *with_build_id(const struct kernel *kernel,
-						  struct kernel_mapping *part)
+static const struct kernel_mapping *read_build_id(const struct kernel *kernel,
+						  struct kernel_mapping *mapping)
 {
 	char notes[PATH_MAX];
-	int length = (int)strlen(part->name) - 2;
+	int length = (int)strlen(mapping->name) - 2;
 
-	if (part->has_build_id || !kernel->root)
-		return part;
-	part->has_build_id = true;
-	if (part == kernel->parts)
+	if (mapping->has_build_id || !kernel->root)
+		return mapping;
+	mapping->has_build_id = true;
+	if (mapping == kernel->mappings)
 		snprintf(notes, sizeof(notes), "%s" KERNEL_NOTES_PATH, kernel->root);
 	else
 		snprintf(notes, sizeof(notes), "%s/sys/module/%.*s/notes/.note.gnu.build-id",
-			 kernel->root, length, part->name + 1);
-	kernel_build_id(notes, part->build_id, NULL); /* "" without */
-	return part;
+			 kernel->root, length, mapping->name + 1);
+	kernel_build_id(notes, mapping->build_id, NULL); /* "" on failure */
+	return mapping;
 }
 
 const struct kernel_mapping *kernel_mapping_at(struct kernel *kernel, uint64_t address)
@@ -140,25 +141,25 @@ const struct kernel_mapping *kernel_mapping_at(struct kernel *kernel, uint64_t a
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (kernel->parts[middle].start <= address)
+		if (kernel->mappings[middle].start <= address)
 			low = middle + 1;
 		else
 			high = middle;
 	}
 	/*
-	 * Data counts in the size of a module and may lie elsewhere, so ranges may overlap:
-	 * its code is what begins last before the address.
+	 * The size of a module includes data that may lie elsewhere, so ranges may overlap. The
+	 * address belongs to the module with the highest start at or below it.
 	 */
-	if (low > 1 && address < kernel->parts[low - 1].limit)
-		return with_build_id(kernel, &kernel->parts[low - 1]);
-	return with_build_id(kernel, &kernel->parts[0]);
+	if (low > 1 && address < kernel->mappings[low - 1].limit)
+		return read_build_id(kernel, &kernel->mappings[low - 1]);
+	return read_build_id(kernel, &kernel->mappings[0]);
 }
 
 const struct kernel_mapping *kernel_mapping_by_name(struct kernel *kernel, const char *name)
 {
 	for (size_t i = 0; i < kernel->count; i++) {
-		if (strcmp(kernel->parts[i].name, name) == 0)
-			return with_build_id(kernel, &kernel->parts[i]);
+		if (!strcmp(kernel->mappings[i].name, name))
+			return read_build_id(kernel, &kernel->mappings[i]);
 	}
 	return NULL;
 }
@@ -217,5 +218,5 @@ int kernel_open_vmlinux(const char *root, const char *release)
 
 bool kernel_has_mapping(const char *name, uint64_t address)
 {
-	return *name == '[' && address >> 63 && strcmp(name, "[vsyscall]") != 0;
+	return *name == '[' && address >> 63 && strcmp(name, "[vsyscall]");
 }

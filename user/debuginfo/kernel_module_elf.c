@@ -14,20 +14,20 @@
 #include "lib/build_id.h"
 #include "lib/error.h"
 
-/* Any that is not 0, which means that a section has no place yet. */
+/* Any address except 0, which means that a section has no address yet. */
 #define BASE 0x100000u
 
-/* Sections that go when the module is initialized, and lie elsewhere until then. */
-static bool is_initial(const char *name)
+/* Init sections have a separate allocation, and are freed after initialization. */
+static bool is_init_section(const char *name)
 {
-	return strncmp(name, ".init", strlen(".init")) == 0;
+	return !strncmp(name, ".init", strlen(".init"));
 }
 
 /*
- * The kernel puts the sections of code behind each other in the order of the file, before
- * all others (layout_sections() in kernel/module).
+ * Computes the offsets of the code sections. The kernel lays them out one after the other in the
+ * order of the file, before all other sections (layout_sections() in kernel/module).
  */
-static int lay_out(struct kernel_module_elf *object, Elf *elf)
+static int lay_out_sections(struct kernel_module_elf *object, Elf *elf)
 {
 	const GElf_Xword code = SHF_ALLOC | SHF_EXECINSTR;
 	Elf_Scn *section = NULL;
@@ -47,7 +47,7 @@ static int lay_out(struct kernel_module_elf *object, Elf *elf)
 		if (!gelf_getshdr(section, &header) || (header.sh_flags & code) != code)
 			continue;
 		name = elf_strptr(elf, names, header.sh_name);
-		if (!name || is_initial(name))
+		if (!name || is_init_section(name))
 			continue;
 		if (header.sh_addralign > 1)
 			end += -end % header.sh_addralign;
@@ -75,8 +75,8 @@ static int no_debug_file(Dwfl_Module *module, void **data, const char *name, Dwa
 
 static const Dwfl_Callbacks callbacks = {.find_elf = no_elf, .find_debuginfo = no_debug_file};
 
-/* Hands the file to libdwfl, which gives each section a place. */
-static Dwfl_Module *report(struct kernel_module_elf *object, int fd, const char *path)
+/* Passes the file to libdwfl, which assigns an address to each section. */
+static Dwfl_Module *report_file(struct kernel_module_elf *object, int fd, const char *path)
 {
 	Dwfl_Module *module;
 	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -103,7 +103,7 @@ static int read_module(struct kernel_module_elf *object, Dwfl_Module *module, co
 	Elf *elf = dwfl_module_getelf(module, &bias);
 
 	if (!elf || !gelf_getehdr(elf, &header) || header.e_type != ET_REL)
-		return error_set(error, EINVAL, "is no module of the kernel");
+		return error_set(error, EINVAL, "is not a kernel module");
 	debug_build_id(elf, found);
 	if (!build_id_equal(found, build_id))
 		return error_set(error, ESTALE, "has build id %s, not %s: not taken", found,
@@ -112,7 +112,7 @@ static int read_module(struct kernel_module_elf *object, Dwfl_Module *module, co
 	object->elf = dwarf ? dwarf_getelf(dwarf) : NULL;
 	if (!object->elf)
 		return -ENODATA;
-	return lay_out(object, elf);
+	return lay_out_sections(object, elf);
 }
 
 int kernel_module_elf_open(struct kernel_module_elf *object, int fd, const char *path,
@@ -122,7 +122,7 @@ int kernel_module_elf_open(struct kernel_module_elf *object, int fd, const char 
 	int err;
 
 	*object = (struct kernel_module_elf){0};
-	module = report(object, fd, path);
+	module = report_file(object, fd, path);
 	err = module ? read_module(object, module, build_id, error)
 		     : error_set(error, EINVAL, "can't be read: %s", dwfl_errmsg(-1));
 	if (err)

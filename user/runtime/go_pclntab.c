@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The pclntab is made of a header and these tables, which follow it:
+ * The pclntab consists of a header and these tables, which follow the header:
  *
- *	names		texts of functions, each ended by 0
+ *	names		names of functions, NUL-terminated
  *	units		for each package, the files that its functions refer to by number
- *	files		texts of files
+ *	files		paths of files, NUL-terminated
  *	values		sequences of pairs (value, code bytes), delta coded: for which part of
  *			a function a number (of a file, a line, an inlined call) is valid
  *	functions	sorted pairs (code offset, offset of the record), then the records
  *
- * The linker's module data refers to all of them, and to what the header does not:
- * where the code is, and the inline trees of functions.
+ * The linker's module data points to all of them, and to two things that the header lacks:
+ * the code, and the inline trees of functions.
  */
 #include "runtime/go_pclntab.h"
-
-#include "lib/error.h"
 
 #include <elf.h>
 #include <endian.h>
@@ -25,11 +23,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Beyond these a file is broken or means harm. */
+#include "debuginfo/elf_header.h"
+#include "lib/error.h"
+
+/* A file beyond these limits is broken or malicious. */
 #define SEGMENTS_MAX 4096u
 #define TEXT_SECTIONS_MAX 64u
-#define CANDIDATES_MAX 64u /* places at which headers or module data may seem to be */
-#define TEXT_MAX (1u << 20) /* bytes */
+#define CANDIDATES_MAX 64u /* apparent headers or module data that are tried */
+#define STRING_MAX (1u << 20) /* bytes */
 #define STEPS_MAX (1u << 20) /* pairs of one sequence */
 
 #define MAGIC_OLDEST 0xfffffffbu /* Go 1.2 */
@@ -37,7 +38,7 @@
 #define MAGIC_1_18 0xfffffff0u
 #define MAGIC_1_20 0xfffffff1u
 
-#define HEADER_WORDS 8u /* behind the first 8 bytes */
+#define HEADER_WORDS 8u /* after the first 8 bytes */
 #define FUNCTION_PAIR 8u /* bytes */
 
 #define PCDATA_INLINE_INDEX 2u
@@ -46,8 +47,8 @@
 #define NO_FILE UINT32_MAX
 
 /*
- * The kinds of functions are numbered anew by each version of Go, with wrappers as
- * the last, and there are some in every program. This is the least that it ever was.
+ * Each version of Go renumbers the kinds of functions. Wrappers are always the last kind, and
+ * every program has some. This is the lowest number that they ever had.
  */
 #define WRAPPER_KIND_MIN 21u
 
@@ -56,19 +57,19 @@ struct span {
 	uint64_t size; /* bytes */
 };
 
-/* The words of the header, behind its first 8 bytes. */
+/* Words of the header, after its first 8 bytes. */
 enum {
-	HEADER_FUNCTIONS, /* their count */
+	HEADER_FUNCTIONS, /* number of functions */
 	HEADER_FILES,
 	HEADER_TEXT,
-	HEADER_NAMES, /* from here on offsets from the header */
+	HEADER_NAMES, /* this and all below: offsets from the header */
 	HEADER_UNITS,
 	HEADER_FILE_NAMES,
 	HEADER_VALUES,
 	HEADER_FUNCTION_TABLE,
 };
 
-/* The words of the module data that are the same in all versions. */
+/* Words of the module data that are the same in all versions. */
 enum {
 	MODULE_HEADER = 0,
 	MODULE_NAMES = 1,
@@ -79,10 +80,10 @@ enum {
 	MODULE_PAIRS = 16,
 	MODULE_PAIR_COUNT = 17,
 	MODULE_TEXT = 22,
-	MODULE_WORDS = 48, /* as many as are looked at */
+	MODULE_WORDS = 48, /* words that are read */
 };
 
-/* Where things are in records, in bytes. 0: it is not there. */
+/* Sizes of records and offsets of their fields, in bytes. 0: no such field. */
 struct format {
 	uint32_t magic;
 	uint8_t function_size, function_start_line, function_kind;
@@ -112,11 +113,11 @@ static const struct format formats[] = {
 	},
 };
 
-/* Which words of the module data are the base of inline trees, and the slice of text sections. */
+/* Indices of words of the module data: base of the inline trees, slice of the text sections. */
 struct layout {
 	uint32_t magic;
 	uint8_t trees, sections;
-	bool generic_methods; /* names may have two lists of types */
+	bool generic_methods; /* names may have two type lists */
 };
 
 static const struct layout layouts[] = {
@@ -128,11 +129,11 @@ static const struct layout layouts[] = {
 
 struct segment {
 	uint64_t vaddr;
-	struct span file; /* what of it is in the file */
+	struct span file; /* its bytes in the file */
 	bool writable;
 };
 
-/* The code is one in the eyes of the pclntab; a linker may have torn it apart. */
+/* Code offsets of the pclntab are contiguous; a linker may have split the code. */
 struct text_section {
 	uint64_t start, end; /* code offsets */
 	uint64_t vaddr;
@@ -142,9 +143,9 @@ struct go_pclntab {
 	struct segment *segments;
 	size_t segment_count;
 	struct span relocations; /* Elf64_Rela */
-	uint32_t relative; /* type of the relocations that are of interest */
+	uint32_t relative; /* type of the relative relocations */
 	unsigned int word; /* bytes of an address */
-	unsigned int quantum; /* bytes, of which the length of each instruction is a multiple */
+	unsigned int quantum; /* bytes; each instruction's length is a multiple */
 	const struct format *format;
 	bool generic_methods;
 	struct span names, units, files, values, functions;
@@ -152,16 +153,16 @@ struct go_pclntab {
 	uint32_t function_count;
 	struct text_section *sections;
 	size_t section_count;
-	uint8_t wrapper; /* kind; 0: there is none */
-	unsigned int candidates; /* that have been tried */
+	uint8_t wrapper_kind; /* 0: none */
+	unsigned int candidates; /* number of those tried */
 };
 
-/* A function, read from its record. */
+/* A decoded function record. */
 struct function {
 	struct span record;
 	uint32_t entry; /* code offset */
 	uint32_t name;
-	uint32_t files, lines; /* offsets of their sequences */
+	uint32_t files, lines; /* offsets of sequences in values */
 	uint32_t pcdata_count;
 	uint32_t unit;
 	uint32_t start_line;
@@ -171,14 +172,14 @@ struct function {
 /* An inlined call. */
 struct call {
 	uint32_t name;
-	uint32_t pc; /* of the call, from the entry of the function */
+	uint32_t pc; /* of the call, relative to the function's entry */
 	uint32_t start_line;
 	uint8_t kind;
 };
 
-/* Reading, with all offsets checked */
+/* Bounds-checked reads */
 
-static struct span tail(struct span span, uint64_t offset)
+static struct span span_from(struct span span, uint64_t offset)
 {
 	if (offset >= span.size)
 		return (struct span){NULL, 0};
@@ -195,7 +196,7 @@ static bool read_u8(struct span span, uint64_t offset, uint8_t *value)
 
 static bool read_u32(struct span span, uint64_t offset, uint32_t *value)
 {
-	struct span rest = tail(span, offset);
+	struct span rest = span_from(span, offset);
 
 	if (rest.size < sizeof(*value))
 		return false;
@@ -206,7 +207,7 @@ static bool read_u32(struct span span, uint64_t offset, uint32_t *value)
 
 static bool read_u64(struct span span, uint64_t offset, uint64_t *value)
 {
-	struct span rest = tail(span, offset);
+	struct span rest = span_from(span, offset);
 
 	if (rest.size < sizeof(*value))
 		return false;
@@ -215,12 +216,12 @@ static bool read_u64(struct span span, uint64_t offset, uint64_t *value)
 	return true;
 }
 
-static bool read_word(const struct go_pclntab *gosym, struct span span, uint64_t offset,
+static bool read_word(const struct go_pclntab *pclntab, struct span span, uint64_t offset,
 		      uint64_t *value)
 {
 	uint32_t narrow;
 
-	if (gosym->word == sizeof(*value))
+	if (pclntab->word == sizeof(*value))
 		return read_u64(span, offset, value);
 	if (!read_u32(span, offset, &narrow))
 		return false;
@@ -242,61 +243,61 @@ static bool read_varint(struct span *span, uint32_t *value)
 	return false;
 }
 
-/* A text that ends within the span, or NULL. */
-static const char *text_at(struct span span, uint64_t offset)
+/* Returns the string at an offset, or NULL if it does not end within the span. */
+static const char *string_at(struct span span, uint64_t offset)
 {
-	struct span rest = tail(span, offset);
+	struct span rest = span_from(span, offset);
 
-	if (rest.size > TEXT_MAX)
-		rest.size = TEXT_MAX;
+	if (rest.size > STRING_MAX)
+		rest.size = STRING_MAX;
 	if (rest.size == 0 || !memchr(rest.data, '\0', rest.size))
 		return NULL;
 	return (const char *)rest.data;
 }
 
-/* What of the file is at an address, up to the end of the segment. */
-static struct span at_address(const struct go_pclntab *gosym, uint64_t vaddr)
+/* Returns the bytes in the file at an address, up to the end of the segment. */
+static struct span bytes_at(const struct go_pclntab *pclntab, uint64_t vaddr)
 {
-	for (size_t i = 0; i < gosym->segment_count; i++) {
-		const struct segment *segment = &gosym->segments[i];
+	for (size_t i = 0; i < pclntab->segment_count; i++) {
+		const struct segment *segment = &pclntab->segments[i];
 
 		if (vaddr >= segment->vaddr && vaddr - segment->vaddr < segment->file.size)
-			return tail(segment->file, vaddr - segment->vaddr);
+			return span_from(segment->file, vaddr - segment->vaddr);
 	}
 	return (struct span){NULL, 0};
 }
 
-/* The place that the relocation at `index` fills with an address, and the address. */
-static bool relative_relocation(const struct go_pclntab *gosym, uint64_t index, uint64_t *place,
+/* Gives the place that the relocation at `index` fills with an address, and that address. */
+static bool relative_relocation(const struct go_pclntab *pclntab, uint64_t index, uint64_t *place,
 				uint64_t *address)
 {
-	struct span entry = tail(gosym->relocations, index * sizeof(Elf64_Rela));
+	struct span entry = span_from(pclntab->relocations, index * sizeof(Elf64_Rela));
 	uint64_t info;
 
 	return read_u64(entry, offsetof(Elf64_Rela, r_info), &info) &&
-	       ELF64_R_TYPE(info) == gosym->relative &&
+	       ELF64_R_TYPE(info) == pclntab->relative &&
 	       read_u64(entry, offsetof(Elf64_Rela, r_offset), place) &&
 	       read_u64(entry, offsetof(Elf64_Rela, r_addend), address);
 }
 
-static uint64_t relocation_count(const struct go_pclntab *gosym)
+static uint64_t relocation_count(const struct go_pclntab *pclntab)
 {
-	return gosym->relocations.size / sizeof(Elf64_Rela);
+	return pclntab->relocations.size / sizeof(Elf64_Rela);
 }
 
-/* Reads words as they are in memory, in a program that is loaded where its file says. */
-static bool read_words(const struct go_pclntab *gosym, uint64_t vaddr, uint64_t *words,
+/* Reads words as in the memory of a program that is loaded at its link-time address. */
+static bool read_words(const struct go_pclntab *pclntab, uint64_t vaddr, uint64_t *words,
 		       size_t count)
 {
-	struct span span = at_address(gosym, vaddr);
+	struct span span = bytes_at(pclntab, vaddr);
 	uint64_t place, address;
 
 	for (size_t i = 0; i < count; i++) {
-		if (!read_word(gosym, span, (uint64_t)i * gosym->word, &words[i]))
+		if (!read_word(pclntab, span, (uint64_t)i * pclntab->word, &words[i]))
 			return false;
 	}
-	for (uint64_t i = 0; i < relocation_count(gosym); i++) {
-		if (relative_relocation(gosym, i, &place, &address) && place >= vaddr &&
+	for (uint64_t i = 0; i < relocation_count(pclntab); i++) {
+		if (relative_relocation(pclntab, i, &place, &address) && place >= vaddr &&
 		    (place - vaddr) / sizeof(*words) < count &&
 		    (place - vaddr) % sizeof(*words) == 0)
 			words[(place - vaddr) / sizeof(*words)] = address;
@@ -306,26 +307,7 @@ static bool read_words(const struct go_pclntab *gosym, uint64_t vaddr, uint64_t 
 
 /* ELF */
 
-/*
- * Files with more than 65,279 sections say so in another way: the count in the
- * header is 0. Programs and libraries are none, and libelf takes memory for as
- * many sections as such a file claims.
- */
-static bool uses_extended_shnum(const void *data, size_t size)
-{
-	union {
-		unsigned char ident[EI_NIDENT];
-		Elf32_Ehdr narrow;
-		Elf64_Ehdr wide;
-	} header = {0};
-
-	memcpy(&header, data, size < sizeof(header) ? size : sizeof(header));
-	if (header.ident[EI_CLASS] == ELFCLASS32)
-		return header.narrow.e_shnum == 0 && header.narrow.e_shoff != 0;
-	return header.wide.e_shnum == 0 && header.wide.e_shoff != 0;
-}
-
-static int add_segments(struct go_pclntab *gosym, Elf *elf, struct span file, struct error *error)
+static int add_segments(struct go_pclntab *pclntab, Elf *elf, struct span file, struct error *error)
 {
 	GElf_Phdr header;
 	struct span rest;
@@ -333,14 +315,14 @@ static int add_segments(struct go_pclntab *gosym, Elf *elf, struct span file, st
 
 	if (elf_getphdrnum(elf, &count) != 0 || count == 0 || count > SEGMENTS_MAX)
 		return error_set(error, ENODATA, "broken ELF headers");
-	gosym->segments = calloc(count, sizeof(*gosym->segments));
-	if (!gosym->segments)
+	pclntab->segments = calloc(count, sizeof(*pclntab->segments));
+	if (!pclntab->segments)
 		return error_set(error, ENOMEM, "out of memory");
 	for (size_t i = 0; i < count; i++) {
 		if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_LOAD)
 			continue;
-		rest = tail(file, header.p_offset);
-		gosym->segments[gosym->segment_count++] = (struct segment){
+		rest = span_from(file, header.p_offset);
+		pclntab->segments[pclntab->segment_count++] = (struct segment){
 			.vaddr = header.p_vaddr,
 			.file = {rest.data,
 				 header.p_filesz < rest.size ? header.p_filesz : rest.size},
@@ -350,7 +332,7 @@ static int add_segments(struct go_pclntab *gosym, Elf *elf, struct span file, st
 	return 0;
 }
 
-static void read_dynamic(struct go_pclntab *gosym, struct span dynamic)
+static void read_dynamic(struct go_pclntab *pclntab, struct span dynamic)
 {
 	uint64_t tag, value, table = 0, size = 0;
 
@@ -362,53 +344,53 @@ static void read_dynamic(struct go_pclntab *gosym, struct span dynamic)
 		if (tag == DT_RELASZ)
 			size = value;
 	}
-	gosym->relocations = at_address(gosym, table);
-	if (gosym->relocations.size > size)
-		gosym->relocations.size = size;
+	pclntab->relocations = bytes_at(pclntab, table);
+	if (pclntab->relocations.size > size)
+		pclntab->relocations.size = size;
 }
 
 /*
- * Only relocations that bring their own addends are of interest: with the others,
- * what is in the file at their place is right for the addresses of the file.
+ * Only relocations with explicit addends (RELA) matter. For the others, the file holds the
+ * link-time address in place.
  */
-static void find_relocations(struct go_pclntab *gosym, Elf *elf, uint16_t machine)
+static void find_relocations(struct go_pclntab *pclntab, Elf *elf, uint16_t machine)
 {
 	GElf_Phdr header;
 	size_t count;
 
 	if (machine == EM_X86_64)
-		gosym->relative = R_X86_64_RELATIVE;
+		pclntab->relative = R_X86_64_RELATIVE;
 	else if (machine == EM_AARCH64)
-		gosym->relative = R_AARCH64_RELATIVE;
+		pclntab->relative = R_AARCH64_RELATIVE;
 	else
 		return;
-	if (gosym->word != sizeof(uint64_t) || elf_getphdrnum(elf, &count) != 0)
+	if (pclntab->word != sizeof(uint64_t) || elf_getphdrnum(elf, &count) != 0)
 		return;
 	for (size_t i = 0; i < count; i++) {
 		if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_DYNAMIC)
 			continue;
-		read_dynamic(gosym, at_address(gosym, header.p_vaddr));
+		read_dynamic(pclntab, bytes_at(pclntab, header.p_vaddr));
 		return;
 	}
 }
 
-static int read_elf(struct go_pclntab *gosym, Elf *elf, struct span file, struct error *error)
+static int read_elf(struct go_pclntab *pclntab, Elf *elf, struct span file, struct error *error)
 {
 	GElf_Ehdr header;
-	int result;
+	int err;
 
 	if (elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &header))
 		return error_set(error, ENODATA, "not an ELF file");
 	if (header.e_ident[EI_DATA] != ELFDATA2LSB)
-		return error_set(error, ENOTSUP, "a big-endian machine's Go is not supported");
-	gosym->word = header.e_ident[EI_CLASS] == ELFCLASS64 ? 8 : 4;
-	result = add_segments(gosym, elf, file, error);
-	if (result == 0)
-		find_relocations(gosym, elf, header.e_machine);
-	return result;
+		return error_set(error, ENOTSUP, "big-endian Go programs are not supported");
+	pclntab->word = header.e_ident[EI_CLASS] == ELFCLASS64 ? 8 : 4;
+	err = add_segments(pclntab, elf, file, error);
+	if (!err)
+		find_relocations(pclntab, elf, header.e_machine);
+	return err;
 }
 
-/* The address of the section with the pclntab, if section headers tell. */
+/* Finds the address of the section with the pclntab by the section headers, if any. */
 static bool find_section(Elf *elf, uint64_t *vaddr)
 {
 	Elf_Scn *section = NULL;
@@ -421,8 +403,7 @@ static bool find_section(Elf *elf, uint64_t *vaddr)
 	while ((section = elf_nextscn(elf, section))) {
 		name = gelf_getshdr(section, &header) ? elf_strptr(elf, names, header.sh_name)
 						      : NULL;
-		if (!name || (strcmp(name, ".gopclntab") != 0 &&
-			      strcmp(name, ".data.rel.ro.gopclntab") != 0))
+		if (!name || (strcmp(name, ".gopclntab") && strcmp(name, ".data.rel.ro.gopclntab")))
 			continue;
 		*vaddr = header.sh_addr;
 		return true;
@@ -430,7 +411,7 @@ static bool find_section(Elf *elf, uint64_t *vaddr)
 	return false;
 }
 
-/* The header, and the module data that refers to it */
+/* Header and module data */
 
 static const struct format *find_format(uint32_t magic)
 {
@@ -446,65 +427,66 @@ static bool is_quantum(uint8_t bytes)
 	return bytes == 1 || bytes == 2 || bytes == 4;
 }
 
-/* The span from an offset to the end of the tables. False if it is none of theirs. */
-static bool header_table(const struct go_pclntab *gosym, struct span tables, unsigned int word,
+/* Gives the span from a table's offset to the end. False if the offset is out of range. */
+static bool header_table(const struct go_pclntab *pclntab, struct span tables, unsigned int word,
 			 struct span *table)
 {
 	uint64_t offset;
 
-	if (!read_word(gosym, tables, 8 + (uint64_t)word * gosym->word, &offset))
+	if (!read_word(pclntab, tables, 8 + (uint64_t)word * pclntab->word, &offset))
 		return false;
-	*table = tail(tables, offset);
-	return table->size > 0 && offset >= 8 + (uint64_t)HEADER_WORDS * gosym->word;
+	*table = span_from(tables, offset);
+	return table->size > 0 && offset >= 8 + (uint64_t)HEADER_WORDS * pclntab->word;
 }
 
-/* The first function must be what the table says of it. */
-static bool check_first_function(const struct go_pclntab *gosym)
+/* The entry of the first function must be the same in the table and in its record. */
+static bool check_first_function(const struct go_pclntab *pclntab)
 {
 	uint32_t entry, record, again;
 
-	return gosym->functions.size / FUNCTION_PAIR > gosym->function_count &&
-	       read_u32(gosym->functions, 0, &entry) && read_u32(gosym->functions, 4, &record) &&
-	       read_u32(gosym->functions, record, &again) && entry == again;
+	return pclntab->functions.size / FUNCTION_PAIR > pclntab->function_count &&
+	       read_u32(pclntab->functions, 0, &entry) &&
+	       read_u32(pclntab->functions, 4, &record) &&
+	       read_u32(pclntab->functions, record, &again) && entry == again;
 }
 
-/* Reads the header at the start of the span; false if there is none that makes sense. */
-static bool read_header(struct go_pclntab *gosym, struct span tables)
+/* Reads the header at the start of the span. False if it is not a valid one. */
+static bool read_header(struct go_pclntab *pclntab, struct span tables)
 {
 	uint64_t functions;
 	uint32_t magic;
 
 	if (!read_u32(tables, 0, &magic) || tables.size < 8)
 		return false;
-	gosym->format = find_format(magic);
-	gosym->quantum = tables.data[6];
-	if (!gosym->format || tables.data[4] || tables.data[5] || !is_quantum(gosym->quantum) ||
-	    tables.data[7] != gosym->word)
+	pclntab->format = find_format(magic);
+	pclntab->quantum = tables.data[6];
+	if (!pclntab->format || tables.data[4] || tables.data[5] || !is_quantum(pclntab->quantum) ||
+	    tables.data[7] != pclntab->word)
 		return false;
-	if (!read_word(gosym, tables, 8, &functions) || functions == 0 || functions >= UINT32_MAX)
+	if (!read_word(pclntab, tables, 8, &functions) || functions == 0 || functions >= UINT32_MAX)
 		return false;
-	gosym->function_count = (uint32_t)functions;
-	return header_table(gosym, tables, HEADER_NAMES, &gosym->names) &&
-	       header_table(gosym, tables, HEADER_UNITS, &gosym->units) &&
-	       header_table(gosym, tables, HEADER_FILE_NAMES, &gosym->files) &&
-	       header_table(gosym, tables, HEADER_VALUES, &gosym->values) &&
-	       header_table(gosym, tables, HEADER_FUNCTION_TABLE, &gosym->functions) &&
-	       check_first_function(gosym);
+	pclntab->function_count = (uint32_t)functions;
+	return header_table(pclntab, tables, HEADER_NAMES, &pclntab->names) &&
+	       header_table(pclntab, tables, HEADER_UNITS, &pclntab->units) &&
+	       header_table(pclntab, tables, HEADER_FILE_NAMES, &pclntab->files) &&
+	       header_table(pclntab, tables, HEADER_VALUES, &pclntab->values) &&
+	       header_table(pclntab, tables, HEADER_FUNCTION_TABLE, &pclntab->functions) &&
+	       check_first_function(pclntab);
 }
 
-static bool is_module(const struct go_pclntab *gosym, uint64_t header, struct span tables,
+static bool is_module(const struct go_pclntab *pclntab, uint64_t header, struct span tables,
 		      const uint64_t *words)
 {
 	const struct {
 		unsigned int word;
 		struct span table;
 	} expected[] = {
-		{MODULE_NAMES, gosym->names},
-		{MODULE_UNITS, gosym->units},
-		{MODULE_FILE_NAMES, gosym->files},
-		{MODULE_VALUES, gosym->values},
-		{MODULE_FUNCTION_TABLE, gosym->functions},
-		{MODULE_PAIRS, gosym->functions},
+		{MODULE_NAMES, pclntab->names},
+		{MODULE_UNITS, pclntab->units},
+		{MODULE_FILE_NAMES, pclntab->files},
+		{MODULE_VALUES, pclntab->values},
+		{MODULE_FUNCTION_TABLE, pclntab->functions},
+		{MODULE_PAIRS, pclntab->functions},
 	};
 
 	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
@@ -513,171 +495,175 @@ static bool is_module(const struct go_pclntab *gosym, uint64_t header, struct sp
 			return false;
 	}
 	return words[MODULE_HEADER] == header &&
-	       words[MODULE_PAIR_COUNT] == (uint64_t)gosym->function_count + 1;
+	       words[MODULE_PAIR_COUNT] == (uint64_t)pclntab->function_count + 1;
 }
 
-/* Each is tried with a look at all relocations, or at all of the file. */
-static bool may_try(struct go_pclntab *gosym)
+/* Bounds the work: each candidate costs a scan of all relocations or of the whole file. */
+static bool within_candidate_limit(struct go_pclntab *pclntab)
 {
-	return gosym->candidates++ < CANDIDATES_MAX;
+	return pclntab->candidates++ < CANDIDATES_MAX;
 }
 
-static bool set_sections(struct go_pclntab *gosym, size_t count)
+static bool alloc_sections(struct go_pclntab *pclntab, size_t count)
 {
-	free(gosym->sections);
-	gosym->section_count = 0;
-	gosym->sections = calloc(count, sizeof(*gosym->sections));
-	if (!gosym->sections)
+	free(pclntab->sections);
+	pclntab->section_count = 0;
+	pclntab->sections = calloc(count, sizeof(*pclntab->sections));
+	if (!pclntab->sections)
 		return false;
-	gosym->section_count = count;
+	pclntab->section_count = count;
 	return true;
 }
 
-/* Sets `sections` from a slice of the module data, if it is one that makes sense. */
-static bool read_sections(struct go_pclntab *gosym, const uint64_t *slice, uint64_t text)
+/* Sets `sections` from a slice of the module data. False if it is not a valid one. */
+static bool read_sections(struct go_pclntab *pclntab, const uint64_t *slice, uint64_t text)
 {
 	uint64_t words[3 * TEXT_SECTIONS_MAX] = {0}, count = slice[1];
 
 	if (count == 0 || count > TEXT_SECTIONS_MAX || slice[2] != count ||
-	    !read_words(gosym, slice[0], words, 3 * count) || words[0] != 0 || words[2] != text ||
-	    !set_sections(gosym, count))
+	    !read_words(pclntab, slice[0], words, 3 * count) || words[0] != 0 || words[2] != text ||
+	    !alloc_sections(pclntab, count))
 		return false;
 	for (uint64_t i = 0; i < count; i++) {
 		const uint64_t *section = &words[3 * i];
 
 		if (section[0] > section[1] || section[1] > UINT32_MAX)
 			return false;
-		gosym->sections[i] = (struct text_section){section[0], section[1], section[2]};
+		pclntab->sections[i] = (struct text_section){section[0], section[1], section[2]};
 	}
 	return true;
 }
 
-/* Of an unknown version: its functions are known, but not what is inlined in them. */
-static bool take_one_section(struct go_pclntab *gosym, uint64_t text)
+/* For an unknown version of Go: functions are found, but not the calls inlined in them. */
+static bool use_single_section(struct go_pclntab *pclntab, uint64_t text)
 {
-	if (!set_sections(gosym, 1))
+	if (!alloc_sections(pclntab, 1))
 		return false;
-	gosym->sections[0] = (struct text_section){0, UINT32_MAX, text};
+	pclntab->sections[0] = (struct text_section){0, UINT32_MAX, text};
 	return true;
 }
 
-static bool read_module(struct go_pclntab *gosym, uint64_t header, struct span tables,
+static bool read_module(struct go_pclntab *pclntab, uint64_t header, struct span tables,
 			uint64_t vaddr)
 {
 	uint64_t words[MODULE_WORDS] = {0};
 	const struct layout *layout;
 
-	if (!read_words(gosym, vaddr, words, MODULE_WORDS) ||
-	    !is_module(gosym, header, tables, words))
+	if (!read_words(pclntab, vaddr, words, MODULE_WORDS) ||
+	    !is_module(pclntab, header, tables, words))
 		return false;
 	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
 		layout = &layouts[i];
-		if (layout->magic != gosym->format->magic ||
-		    !read_sections(gosym, &words[layout->sections], words[MODULE_TEXT]))
+		if (layout->magic != pclntab->format->magic ||
+		    !read_sections(pclntab, &words[layout->sections], words[MODULE_TEXT]))
 			continue;
-		gosym->trees = at_address(gosym, words[layout->trees]);
-		gosym->generic_methods = layout->generic_methods;
+		pclntab->trees = bytes_at(pclntab, words[layout->trees]);
+		pclntab->generic_methods = layout->generic_methods;
 		return true;
 	}
-	return take_one_section(gosym, words[MODULE_TEXT]);
+	return use_single_section(pclntab, words[MODULE_TEXT]);
 }
 
-/* Looks for a reference to the header in what can be written: the module data begins with one. */
-static bool find_module_in_file(struct go_pclntab *gosym, uint64_t header, struct span tables)
+/* Searches writable segments for a pointer to the header: the module data begins with one. */
+static bool find_module_in_file(struct go_pclntab *pclntab, uint64_t header, struct span tables)
 {
 	uint64_t value;
 
-	for (size_t i = 0; i < gosym->segment_count; i++) {
-		const struct segment *segment = &gosym->segments[i];
+	for (size_t i = 0; i < pclntab->segment_count; i++) {
+		const struct segment *segment = &pclntab->segments[i];
 
 		if (!segment->writable)
 			continue;
-		for (uint64_t at = -segment->vaddr % gosym->word;
-		     read_word(gosym, segment->file, at, &value); at += gosym->word) {
+		for (uint64_t at = -segment->vaddr % pclntab->word;
+		     read_word(pclntab, segment->file, at, &value); at += pclntab->word) {
 			if (value != header)
 				continue;
-			if (!may_try(gosym))
+			if (!within_candidate_limit(pclntab))
 				return false;
-			if (read_module(gosym, header, tables, segment->vaddr + at))
+			if (read_module(pclntab, header, tables, segment->vaddr + at))
 				return true;
 		}
 	}
 	return false;
 }
 
-static bool find_module_by_relocation(struct go_pclntab *gosym, uint64_t header, struct span tables)
+static bool find_module_by_relocation(struct go_pclntab *pclntab, uint64_t header,
+				      struct span tables)
 {
 	uint64_t place, address;
 
-	for (uint64_t i = 0; i < relocation_count(gosym); i++) {
-		if (!relative_relocation(gosym, i, &place, &address) || address != header)
+	for (uint64_t i = 0; i < relocation_count(pclntab); i++) {
+		if (!relative_relocation(pclntab, i, &place, &address) || address != header)
 			continue;
-		if (!may_try(gosym))
+		if (!within_candidate_limit(pclntab))
 			return false;
-		if (read_module(gosym, header, tables, place))
+		if (read_module(pclntab, header, tables, place))
 			return true;
 	}
 	return false;
 }
 
-static bool read_tables(struct go_pclntab *gosym, uint64_t header)
+static bool read_tables(struct go_pclntab *pclntab, uint64_t header)
 {
-	struct span tables = at_address(gosym, header);
+	struct span tables = bytes_at(pclntab, header);
 
-	return read_header(gosym, tables) && (find_module_by_relocation(gosym, header, tables) ||
-					      find_module_in_file(gosym, header, tables));
+	return read_header(pclntab, tables) &&
+	       (find_module_by_relocation(pclntab, header, tables) ||
+		find_module_in_file(pclntab, header, tables));
 }
 
-/* Without section headers, or with wrong ones. */
-static bool search_tables(struct go_pclntab *gosym)
+/* Searches all segments: the section headers are missing or wrong. */
+static bool search_tables(struct go_pclntab *pclntab)
 {
 	uint32_t magic;
 
-	for (size_t i = 0; i < gosym->segment_count; i++) {
-		const struct segment *segment = &gosym->segments[i];
+	for (size_t i = 0; i < pclntab->segment_count; i++) {
+		const struct segment *segment = &pclntab->segments[i];
 
-		for (uint64_t at = -segment->vaddr % gosym->word;
-		     read_u32(segment->file, at, &magic); at += gosym->word) {
-			if (!find_format(magic) || !read_header(gosym, tail(segment->file, at)))
+		for (uint64_t at = -segment->vaddr % pclntab->word;
+		     read_u32(segment->file, at, &magic); at += pclntab->word) {
+			if (!find_format(magic) ||
+			    !read_header(pclntab, span_from(segment->file, at)))
 				continue;
-			if (!may_try(gosym))
+			if (!within_candidate_limit(pclntab))
 				return false;
-			if (read_tables(gosym, segment->vaddr + at))
+			if (read_tables(pclntab, segment->vaddr + at))
 				return true;
 		}
 	}
 	return false;
 }
 
-static int find_tables(struct go_pclntab *gosym, Elf *elf, struct error *error)
+static int find_tables(struct go_pclntab *pclntab, Elf *elf, struct error *error)
 {
 	uint64_t header = 0;
 	uint32_t magic = 0;
 	bool section;
 
 	section = find_section(elf, &header);
-	if ((section && read_tables(gosym, header)) || search_tables(gosym))
+	if ((section && read_tables(pclntab, header)) || search_tables(pclntab))
 		return 0;
-	if (section && read_u32(at_address(gosym, header), 0, &magic) &&
+	if (section && read_u32(bytes_at(pclntab, header), 0, &magic) &&
 	    (magic == MAGIC_1_16 || magic == MAGIC_OLDEST))
-		return error_set(error, ENOTSUP, "made by a Go older than 1.18");
+		return error_set(error, ENOTSUP, "built by a Go older than 1.18");
 	return error_set(error, ENODATA, "no function table of Go");
 }
 
 /* Functions */
 
-static bool read_function(const struct go_pclntab *gosym, uint32_t index, struct function *function)
+static bool read_function(const struct go_pclntab *pclntab, uint32_t index,
+			  struct function *function)
 {
-	const struct format *format = gosym->format;
+	const struct format *format = pclntab->format;
 	uint64_t pair = (uint64_t)index * FUNCTION_PAIR;
 	struct span record;
 	uint32_t offset;
 
 	*function = (struct function){0};
-	if (!read_u32(gosym->functions, pair, &function->entry) ||
-	    !read_u32(gosym->functions, pair + 4, &offset))
+	if (!read_u32(pclntab->functions, pair, &function->entry) ||
+	    !read_u32(pclntab->functions, pair + 4, &offset))
 		return false;
-	record = tail(gosym->functions, offset);
+	record = span_from(pclntab->functions, offset);
 	if (record.size < format->function_size)
 		return false;
 	read_u32(record, 4, &function->name);
@@ -693,28 +679,28 @@ static bool read_function(const struct go_pclntab *gosym, uint32_t index, struct
 	return true;
 }
 
-static void find_wrapper_kind(struct go_pclntab *gosym)
+static void find_wrapper_kind(struct go_pclntab *pclntab)
 {
 	struct function function;
 	uint8_t last = 0;
 
-	for (uint32_t i = 0; i < gosym->function_count; i++) {
-		if (read_function(gosym, i, &function) && function.kind > last)
+	for (uint32_t i = 0; i < pclntab->function_count; i++) {
+		if (read_function(pclntab, i, &function) && function.kind > last)
 			last = function.kind;
 	}
 	if (last >= WRAPPER_KIND_MIN)
-		gosym->wrapper = last;
+		pclntab->wrapper_kind = last;
 }
 
-static bool is_wrapper(const struct go_pclntab *gosym, uint8_t kind)
+static bool is_wrapper(const struct go_pclntab *pclntab, uint8_t kind)
 {
-	return gosym->wrapper && kind == gosym->wrapper;
+	return pclntab->wrapper_kind && kind == pclntab->wrapper_kind;
 }
 
-static bool code_offset(const struct go_pclntab *gosym, uint64_t vaddr, uint32_t *offset)
+static bool code_offset(const struct go_pclntab *pclntab, uint64_t vaddr, uint32_t *offset)
 {
-	for (size_t i = 0; i < gosym->section_count; i++) {
-		const struct text_section *section = &gosym->sections[i];
+	for (size_t i = 0; i < pclntab->section_count; i++) {
+		const struct text_section *section = &pclntab->sections[i];
 
 		if (vaddr >= section->vaddr &&
 		    vaddr - section->vaddr < section->end - section->start) {
@@ -725,30 +711,31 @@ static bool code_offset(const struct go_pclntab *gosym, uint64_t vaddr, uint32_t
 	return false;
 }
 
-/* The last function that does not begin behind the code offset, which may be behind them all. */
-static bool find_function(const struct go_pclntab *gosym, uint32_t offset,
+/* Finds the last function with an entry at or below the code offset. */
+static bool find_function(const struct go_pclntab *pclntab, uint32_t offset,
 			  struct function *function)
 {
-	uint32_t low = 0, high = gosym->function_count + 1, entry;
+	uint32_t low = 0, high = pclntab->function_count + 1, entry;
 
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
-		if (!read_u32(gosym->functions, (uint64_t)middle * FUNCTION_PAIR, &entry))
+		if (!read_u32(pclntab->functions, (uint64_t)middle * FUNCTION_PAIR, &entry))
 			return false;
 		if (entry <= offset)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	/* The last entry is the end of the code. */
-	return low > 0 && low <= gosym->function_count && read_function(gosym, low - 1, function);
+	/* The last entry marks the end of the code. */
+	return low > 0 && low <= pclntab->function_count &&
+	       read_function(pclntab, low - 1, function);
 }
 
-/* The value of a sequence at `pc`, from the entry of the function; -1: there is none. */
-static int32_t value_at(const struct go_pclntab *gosym, uint32_t sequence, uint32_t pc)
+/* Returns a sequence's value at `pc` (relative to the function's entry), or -1. */
+static int32_t value_at(const struct go_pclntab *pclntab, uint32_t sequence, uint32_t pc)
 {
-	struct span rest = tail(gosym->values, sequence);
+	struct span rest = span_from(pclntab->values, sequence);
 	uint32_t value = UINT32_MAX, delta;
 	uint64_t end = 0;
 
@@ -760,62 +747,62 @@ static int32_t value_at(const struct go_pclntab *gosym, uint32_t sequence, uint3
 		value += -(delta & 1) ^ (delta >> 1);
 		if (!read_varint(&rest, &delta))
 			return -1;
-		end += (uint64_t)delta * gosym->quantum;
+		end += (uint64_t)delta * pclntab->quantum;
 		if (pc < end)
 			return (int32_t)value;
 	}
 	return -1;
 }
 
-static const char *file_at(const struct go_pclntab *gosym, const struct function *function,
+static const char *file_at(const struct go_pclntab *pclntab, const struct function *function,
 			   uint32_t pc)
 {
-	int32_t number = value_at(gosym, function->files, pc);
+	int32_t number = value_at(pclntab, function->files, pc);
 	uint32_t offset;
 
 	if (number < 0 ||
-	    !read_u32(gosym->units, ((uint64_t)function->unit + (uint32_t)number) * sizeof(offset),
-		      &offset) ||
+	    !read_u32(pclntab->units,
+		      ((uint64_t)function->unit + (uint32_t)number) * sizeof(offset), &offset) ||
 	    offset == NO_FILE)
 		return NULL;
-	return text_at(gosym->files, offset);
+	return string_at(pclntab->files, offset);
 }
 
 /* Inlined calls */
 
-static struct span inline_tree(const struct go_pclntab *gosym, const struct function *function)
+static struct span inline_tree(const struct go_pclntab *pclntab, const struct function *function)
 {
 	const struct span none = {NULL, 0};
 	uint32_t offset;
 
 	if (function->funcdata_count <= FUNCDATA_INLINE_TREE ||
 	    !read_u32(function->record,
-		      gosym->format->function_size +
+		      pclntab->format->function_size +
 			      ((uint64_t)function->pcdata_count + FUNCDATA_INLINE_TREE) * 4,
 		      &offset) ||
 	    offset == NO_FUNCDATA)
 		return none;
-	return tail(gosym->trees, offset);
+	return span_from(pclntab->trees, offset);
 }
 
-/* The innermost call that was inlined at `pc`, or -1. */
-static int32_t call_index(const struct go_pclntab *gosym, const struct function *function,
+/* Returns the index of the innermost call inlined at `pc`, or -1. */
+static int32_t call_index(const struct go_pclntab *pclntab, const struct function *function,
 			  uint32_t pc)
 {
 	uint32_t sequence;
 
 	if (function->pcdata_count <= PCDATA_INLINE_INDEX ||
-	    !read_u32(function->record, gosym->format->function_size + PCDATA_INLINE_INDEX * 4,
+	    !read_u32(function->record, pclntab->format->function_size + PCDATA_INLINE_INDEX * 4,
 		      &sequence))
 		return -1;
-	return value_at(gosym, sequence, pc);
+	return value_at(pclntab, sequence, pc);
 }
 
-static bool read_call(const struct go_pclntab *gosym, struct span tree, uint32_t index,
+static bool read_call(const struct go_pclntab *pclntab, struct span tree, uint32_t index,
 		      struct call *call)
 {
-	const struct format *format = gosym->format;
-	struct span entry = tail(tree, (uint64_t)index * format->call_size);
+	const struct format *format = pclntab->format;
+	struct span entry = span_from(tree, (uint64_t)index * format->call_size);
 
 	*call = (struct call){0};
 	if (entry.size < format->call_size)
@@ -831,8 +818,9 @@ static bool read_call(const struct go_pclntab *gosym, struct span tree, uint32_t
 /* Names */
 
 /*
- * Where in "T[types].method[types]" the first list ends and the second begins, between the
- * first bracket and the last. 1: so it is; 0: there is one list; -1: that is no name of Go.
+ * Finds the end of the first type list and the begin of the second one in
+ * "T[types].method[types]", between the first and the last bracket. Returns 1 if the name has two
+ * lists, 0 if one, -1 if it is not a name of Go.
  */
 static int split_types(const char *first, const char *last, const char **end, const char **begin)
 {
@@ -853,10 +841,10 @@ static int split_types(const char *first, const char *last, const char **end, co
 }
 
 /*
- * Gives the name as Go prints it: with "..." for types, which are those of the machine
- * code and not of the source. Of two names at once if the caller gives none.
+ * Returns the name as Go prints it, to be freed, or NULL when out of memory. "..." stands for
+ * type arguments, which are those of the machine code and not of the source.
  */
-static char *printed_name(const struct go_pclntab *gosym, const char *name)
+static char *printed_name(const struct go_pclntab *pclntab, const char *name)
 {
 	const char *first = strchr(name, '['), *last = strrchr(name, ']');
 	const char *end, *begin;
@@ -865,7 +853,7 @@ static char *printed_name(const struct go_pclntab *gosym, const char *name)
 
 	if (!first || !last || last < first)
 		return strdup(name);
-	if (gosym->generic_methods)
+	if (pclntab->generic_methods)
 		lists = split_types(first, last, &end, &begin);
 	if (lists < 0)
 		return strdup(name);
@@ -877,25 +865,25 @@ static char *printed_name(const struct go_pclntab *gosym, const char *name)
 	return length < 0 ? NULL : text;
 }
 
-/* Looking up */
+/* Lookup */
 
-static int give_frame(const struct go_pclntab *gosym, const struct function *function, uint32_t pc,
-		      const struct call *call, go_frame_fn *fn, void *arg)
+static int report_frame(const struct go_pclntab *pclntab, const struct function *function,
+			uint32_t pc, const struct call *call, go_frame_fn *fn, void *arg)
 {
-	const char *name = text_at(gosym->names, call ? call->name : function->name);
-	int32_t line = value_at(gosym, function->lines, pc);
+	const char *name = string_at(pclntab->names, call ? call->name : function->name);
+	int32_t line = value_at(pclntab, function->lines, pc);
 	struct go_frame frame = {
 		.system_name = name ? name : "",
-		.file = file_at(gosym, function, pc),
+		.file = file_at(pclntab, function, pc),
 		.start_line = call ? call->start_line : function->start_line,
-		.inlined = call != NULL,
+		.inlined = call,
 	};
 	char *printed;
 	int result;
 
 	if (frame.file && line > 0)
 		frame.line = (uint32_t)line;
-	printed = printed_name(gosym, frame.system_name);
+	printed = printed_name(pclntab, frame.system_name);
 	if (!printed)
 		return -ENOMEM;
 	frame.name = printed;
@@ -904,7 +892,7 @@ static int give_frame(const struct go_pclntab *gosym, const struct function *fun
 	return result;
 }
 
-int go_pclntab_lookup(const struct go_pclntab *gosym, uint64_t vaddr, go_frame_fn *fn, void *arg)
+int go_pclntab_lookup(const struct go_pclntab *pclntab, uint64_t vaddr, go_frame_fn *fn, void *arg)
 {
 	struct function function;
 	struct span tree;
@@ -913,35 +901,35 @@ int go_pclntab_lookup(const struct go_pclntab *gosym, uint64_t vaddr, go_frame_f
 	int32_t index, last = INT32_MAX;
 	int result;
 
-	if (!code_offset(gosym, vaddr, &offset) || !find_function(gosym, offset, &function))
+	if (!code_offset(pclntab, vaddr, &offset) || !find_function(pclntab, offset, &function))
 		return -ENOENT;
 	pc = offset - function.entry;
-	tree = inline_tree(gosym, &function);
+	tree = inline_tree(pclntab, &function);
 	for (unsigned int i = 0; i < GO_INLINED_MAX; i++) {
-		index = call_index(gosym, &function, pc);
-		/* A call comes behind the one that it was inlined in. */
-		if (index < 0 || index >= last || !read_call(gosym, tree, (uint32_t)index, &call))
+		index = call_index(pclntab, &function, pc);
+		/* A call has a higher index than the call it is inlined in, so the chain ends. */
+		if (index < 0 || index >= last || !read_call(pclntab, tree, (uint32_t)index, &call))
 			break;
-		result = is_wrapper(gosym, call.kind)
+		result = is_wrapper(pclntab, call.kind)
 				 ? 0
-				 : give_frame(gosym, &function, pc, &call, fn, arg);
+				 : report_frame(pclntab, &function, pc, &call, fn, arg);
 		if (result != 0)
 			return result;
 		pc = call.pc;
 		last = index;
 	}
-	if (is_wrapper(gosym, function.kind))
+	if (is_wrapper(pclntab, function.kind))
 		return 0;
-	return give_frame(gosym, &function, pc, NULL, fn, arg);
+	return report_frame(pclntab, &function, pc, NULL, fn, arg);
 }
 
-int go_pclntab_open(const void *data, size_t size, struct go_pclntab **gosym, struct error *error)
+int go_pclntab_open(const void *data, size_t size, struct go_pclntab **pclntab, struct error *error)
 {
 	struct go_pclntab *opened;
-	int result;
+	int err;
 	Elf *elf;
 
-	if (size < SELFMAG || uses_extended_shnum(data, size))
+	if (size < SELFMAG || elf_uses_extended_shnum(data, size))
 		return error_set(error, ENODATA, "not an ELF file, or a broken one");
 	opened = calloc(1, sizeof(*opened));
 	if (!opened)
@@ -949,28 +937,28 @@ int go_pclntab_open(const void *data, size_t size, struct go_pclntab **gosym, st
 	elf_version(EV_CURRENT);
 	elf = elf_memory((char *)data, size);
 	if (!elf) {
-		result = error_set(error, ENODATA, "not an ELF file: %s", elf_errmsg(-1));
+		err = error_set(error, ENODATA, "not an ELF file: %s", elf_errmsg(-1));
 		goto fail;
 	}
-	result = read_elf(opened, elf, (struct span){data, size}, error);
-	if (result == 0)
-		result = find_tables(opened, elf, error);
+	err = read_elf(opened, elf, (struct span){data, size}, error);
+	if (!err)
+		err = find_tables(opened, elf, error);
 	elf_end(elf);
-	if (result != 0)
+	if (err)
 		goto fail;
 	find_wrapper_kind(opened);
-	*gosym = opened;
+	*pclntab = opened;
 	return 0;
 fail:
 	go_pclntab_close(opened);
-	return result;
+	return err;
 }
 
-void go_pclntab_close(struct go_pclntab *gosym)
+void go_pclntab_close(struct go_pclntab *pclntab)
 {
-	if (!gosym)
+	if (!pclntab)
 		return;
-	free(gosym->segments);
-	free(gosym->sections);
-	free(gosym);
+	free(pclntab->segments);
+	free(pclntab->sections);
+	free(pclntab);
 }

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "runtime/perf_map.h"
 
-#include "lib/array.h"
-#include "lib/clock.h"
-#include "lib/regular_file.h"
-#include "lib/upper_bound.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,28 +10,32 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/array.h"
+#include "lib/clock.h"
+#include "lib/regular_file.h"
+#include "lib/upper_bound.h"
+
 struct entry {
 	uint64_t start; /* first, for upper_bound() */
 	uint64_t end;
 	size_t name; /* offset in names */
-	uint32_t order; /* in the file */
+	uint32_t order; /* of the lines in the file */
 };
 
 struct perf_map {
-	struct entry *entries; /* sorted by start; they do not overlap */
+	struct entry *entries; /* sorted by start, disjoint */
 	size_t count, capacity;
 	char *names;
 	size_t names_size, names_capacity;
-	bool is_cut;
+	bool truncated;
 };
 
 /* Opening */
 
-/* How late the clock of a file system may be: some ticks, or, where it has no fractions, a second.
- */
+/* Lag of a file system's clock: some ticks, or a second where times have no fractions. */
 #define TICKS_NS (NS_PER_SECOND / 20)
 
-/* Whether it was last written before a time of the kernel's CLOCK_BOOTTIME. */
+/* Returns whether the file was last written before `time` (the kernel's CLOCK_BOOTTIME, ns). */
 static bool is_older(const struct stat *st, uint64_t time)
 {
 	int64_t boot = now_ns(CLOCK_REALTIME) - kernel_now_ns(CLOCK_BOOTTIME);
@@ -59,7 +58,7 @@ int perf_map_open(const char *root, uint32_t pid, uint32_t ns_pid, uint64_t star
 	strcat(path, "/root");
 	snprintf(name, sizeof(name), "/tmp/perf-%" PRIu32 ".map", ns_pid);
 	fd = open_regular_file_in(path, name, O_NOFOLLOW, &st);
-	/* Everybody may write to /tmp, and could give others' code any name. */
+	/* Anybody may write to /tmp, and could otherwise name the code of other users. */
 	if (fd >= 0 && st.st_uid != 0 && st.st_uid != process.st_uid) {
 		close(fd);
 		return -EPERM;
@@ -73,13 +72,13 @@ int perf_map_open(const char *root, uint32_t pid, uint32_t ns_pid, uint64_t star
 
 /* Reading */
 
-/* A number in hex; *text moves behind it and the blank that follows. */
-static bool parse_number(const char **text, uint64_t *number)
+/* Parses a hex number and the blank after it, and advances *text past both. */
+static bool parse_hex(const char **text, uint64_t *number)
 {
 	const char *start = *text;
 	char *end;
 
-	/* strtoull() would take signs and blanks, too; its "0x" some programs write. */
+	/* strtoull() also accepts signs and blanks. Its "0x" is fine: some programs write it. */
 	if (strspn(start, "0123456789abcdefABCDEF") == 0)
 		return false;
 	errno = 0;
@@ -88,12 +87,12 @@ static bool parse_number(const char **text, uint64_t *number)
 	return errno == 0 && *end == ' ';
 }
 
-/* `line` ends with a NUL. */
+/* Parses "START SIZE NAME". *name points into `line`. */
 static bool parse_line(const char *line, struct entry *entry, const char **name)
 {
 	uint64_t size;
 
-	if (!parse_number(&line, &entry->start) || !parse_number(&line, &size) || size == 0 ||
+	if (!parse_hex(&line, &entry->start) || !parse_hex(&line, &size) || size == 0 ||
 	    size > UINT64_MAX - entry->start || !*line)
 		return false;
 	entry->end = entry->start + size;
@@ -101,7 +100,7 @@ static bool parse_line(const char *line, struct entry *entry, const char **name)
 	return true;
 }
 
-static int add_line(struct perf_map *map, const char *line)
+static int parse_and_add_line(struct perf_map *map, const char *line)
 {
 	struct entry entry = {.name = map->names_size, .order = (uint32_t)map->count};
 	const char *name;
@@ -119,7 +118,7 @@ static int add_line(struct perf_map *map, const char *line)
 	return 0;
 }
 
-/* Moves to the next line. */
+/* Skips the rest of a line. */
 static void skip_line(FILE *stream, uint64_t *total)
 {
 	int byte;
@@ -135,29 +134,29 @@ static int read_lines(struct perf_map *map, FILE *stream)
 {
 	char line[PERF_MAP_LINE_MAX];
 	uint64_t total = 0;
-	int result = 0;
+	int err = 0;
 
-	while (result == 0 && total < PERF_MAP_BYTES_MAX && map->count < PERF_MAP_ENTRIES_MAX &&
+	while (!err && total < PERF_MAP_BYTES_MAX && map->count < PERF_MAP_ENTRIES_MAX &&
 	       fgets(line, sizeof(line), stream)) {
 		size_t length = strlen(line);
-		bool is_whole = length > 0 && line[length - 1] == '\n';
+		bool complete = length > 0 && line[length - 1] == '\n';
 
-		/* Not of the length, which is less where there are zeros. */
+		/* Not by the length, which is too small where the line holds a NUL. */
 		total = (uint64_t)ftello(stream);
-		/* A program that writes at this moment has not finished its last line. */
-		if (!is_whole && feof(stream))
+		/* Ignore an incomplete last line: the program is still writing it. */
+		if (!complete && feof(stream))
 			break;
-		if (is_whole)
+		if (complete)
 			line[length - 1] = '\0';
 		else
 			skip_line(stream, &total);
-		result = add_line(map, line);
+		err = parse_and_add_line(map, line);
 	}
-	map->is_cut = !feof(stream) && getc(stream) != EOF;
-	return result;
+	map->truncated = !feof(stream) && getc(stream) != EOF;
+	return err;
 }
 
-/* Overlaps */
+/* Overlapping entries */
 
 static int compare_entries(const void *a, const void *b)
 {
@@ -168,7 +167,7 @@ static int compare_entries(const void *a, const void *b)
 	return left->order < right->order ? -1 : 1;
 }
 
-/* The entries at one address, the latest one on top: a heap of their indices. */
+/* Entries that hold the current address: a heap of their indices with the latest on top. */
 struct heap {
 	const struct entry *entries;
 	uint32_t *items;
@@ -180,7 +179,7 @@ static bool is_later(const struct heap *heap, size_t a, size_t b)
 	return heap->entries[heap->items[a]].order > heap->entries[heap->items[b]].order;
 }
 
-static void swap(struct heap *heap, size_t a, size_t b)
+static void heap_swap(struct heap *heap, size_t a, size_t b)
 {
 	uint32_t item = heap->items[a];
 
@@ -188,16 +187,16 @@ static void swap(struct heap *heap, size_t a, size_t b)
 	heap->items[b] = item;
 }
 
-static void push(struct heap *heap, uint32_t item)
+static void heap_push(struct heap *heap, uint32_t item)
 {
 	size_t at = heap->count++;
 
 	heap->items[at] = item;
 	for (; at > 0 && is_later(heap, at, (at - 1) / 2); at = (at - 1) / 2)
-		swap(heap, at, (at - 1) / 2);
+		heap_swap(heap, at, (at - 1) / 2);
 }
 
-static void pop(struct heap *heap)
+static void heap_pop(struct heap *heap)
 {
 	size_t at = 0, child;
 
@@ -207,51 +206,52 @@ static void pop(struct heap *heap)
 			child++;
 		if (!is_later(heap, child, at))
 			break;
-		swap(heap, at, child);
+		heap_swap(heap, at, child);
 		at = child;
 	}
 }
 
-static int add_part(struct perf_map *map, const struct entry *whole, uint64_t start, uint64_t end)
+static int append_range(struct perf_map *map, const struct entry *source, uint64_t start,
+			uint64_t end)
 {
 	struct entry *last = map->count > 0 ? &map->entries[map->count - 1] : NULL;
 
-	if (last && last->end == start && last->order == whole->order) {
+	if (last && last->end == start && last->order == source->order) {
 		last->end = end;
 		return 0;
 	}
-	if (array_reserve(&map->entries, &map->capacity, map->count, 1, sizeof(*whole)) != 0)
+	if (array_reserve(&map->entries, &map->capacity, map->count, 1, sizeof(*source)) != 0)
 		return -ENOMEM;
-	map->entries[map->count] = *whole;
+	map->entries[map->count] = *source;
 	map->entries[map->count].start = start;
 	map->entries[map->count++].end = end;
 	return 0;
 }
 
-/* Goes up through the sorted entries and adds to `map` what is on top of each address. */
-static int take_tops(struct perf_map *map, const struct entry *entries, size_t count,
-		     struct heap *heap)
+/* Sweeps over the sorted entries and appends the latest one at each address to `map`. */
+static int append_latest(struct perf_map *map, const struct entry *entries, size_t count,
+			 struct heap *heap)
 {
 	uint64_t at = 0, end;
 	size_t next = 0;
-	int result = 0;
+	int err = 0;
 
-	while (result == 0 && (next < count || heap->count > 0)) {
+	while (!err && (next < count || heap->count > 0)) {
 		if (heap->count == 0)
 			at = entries[next].start;
 		for (; next < count && entries[next].start <= at; next++)
-			push(heap, (uint32_t)next);
+			heap_push(heap, (uint32_t)next);
 		while (heap->count > 0 && entries[heap->items[0]].end <= at)
-			pop(heap);
+			heap_pop(heap);
 		if (heap->count == 0)
 			continue;
 		end = entries[heap->items[0]].end;
 		if (next < count && entries[next].start < end)
 			end = entries[next].start;
-		result = add_part(map, &entries[heap->items[0]], at, end);
+		err = append_range(map, &entries[heap->items[0]], at, end);
 		at = end;
 	}
-	return result;
+	return err;
 }
 
 static int resolve_overlaps(struct perf_map *map)
@@ -259,7 +259,7 @@ static int resolve_overlaps(struct perf_map *map)
 	struct entry *entries = map->entries;
 	struct heap heap = {.entries = entries};
 	size_t count = map->count;
-	int result;
+	int err;
 
 	if (count == 0)
 		return 0;
@@ -269,34 +269,34 @@ static int resolve_overlaps(struct perf_map *map)
 	qsort(entries, count, sizeof(*entries), compare_entries);
 	map->entries = NULL;
 	map->count = map->capacity = 0;
-	result = take_tops(map, entries, count, &heap);
+	err = append_latest(map, entries, count, &heap);
 	free(heap.items);
 	free(entries);
-	return result;
+	return err;
 }
 
 int perf_map_read(int fd, struct perf_map **map)
 {
 	struct perf_map *new = calloc(1, sizeof(*new));
-	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0), result;
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0), err;
 	FILE *stream = copy < 0 ? NULL : fdopen(copy, "r");
 
 	if (!new || !stream || fseek(stream, 0, SEEK_SET) != 0) {
-		result = new ? -errno : -ENOMEM;
+		err = new ? -errno : -ENOMEM;
 	} else {
-		result = read_lines(new, stream);
-		if (result == 0)
-			result = resolve_overlaps(new);
+		err = read_lines(new, stream);
+		if (!err)
+			err = resolve_overlaps(new);
 	}
 	if (stream)
 		fclose(stream);
 	else if (copy >= 0)
 		close(copy);
-	if (result != 0)
+	if (err)
 		perf_map_free(new);
 	else
 		*map = new;
-	return result;
+	return err;
 }
 
 void perf_map_free(struct perf_map *map)
@@ -310,7 +310,7 @@ void perf_map_free(struct perf_map *map)
 
 bool perf_map_is_truncated(const struct perf_map *map)
 {
-	return map->is_cut;
+	return map->truncated;
 }
 
 const char *perf_map_lookup(const struct perf_map *map, uint64_t address)

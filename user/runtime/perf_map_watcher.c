@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "runtime/perf_map_watcher.h"
 
-#include "lib/array.h"
-#include "runtime/perf_map.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -13,51 +10,54 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/array.h"
+#include "runtime/perf_map.h"
+
 #define NONE UINT32_MAX
 
 struct entry {
 	uint32_t pid, ns_pid;
 	uint64_t start_time;
 	int fd; /* -1: none */
-	uint32_t next; /* in the queue */
-	bool wanted; /* it is in the queue */
-	bool left_out; /* it has a map, and there was no room */
-	bool refused; /* it has a map that can't be its own: see perf_map_open() */
+	uint32_t next; /* index in the queue, or NONE */
+	bool queued;
+	bool dropped; /* may have a map, but it is not opened */
+	bool rejected; /* has a file that is not its map: see perf_map_open() */
 };
 
 struct perf_map_watcher {
 	char *root;
 	pthread_t thread;
 	bool thread_runs;
-	bool abandoned; /* the thread hangs, and may come back: all of this stays */
-	pthread_mutex_t lock; /* of what follows */
-	pthread_cond_t asked; /* something is wanted, or `stop` */
+	bool abandoned; /* the thread hangs and may resume: never free this struct */
+	pthread_mutex_t lock; /* protects all below */
+	pthread_cond_t wakeup; /* the queue is not empty, or `stop` */
 	struct entry *entries;
 	size_t count, capacity;
-	uint32_t first, last; /* of the queue of those to be looked for, or NONE */
-	uint32_t open;
-	uint64_t left_out;
+	uint32_t first, last; /* of the queue, or NONE */
+	uint32_t open; /* number of open maps */
+	uint64_t dropped; /* number of dropped entries */
 	bool stop;
 };
 
 struct perf_map_watcher *perf_map_watcher_new(const char *root)
 {
-	struct perf_map_watcher *maps = calloc(1, sizeof(*maps));
+	struct perf_map_watcher *watcher = calloc(1, sizeof(*watcher));
 
-	if (maps)
-		maps->root = strdup(root);
-	if (!maps || !maps->root) {
-		free(maps);
+	if (watcher)
+		watcher->root = strdup(root);
+	if (!watcher || !watcher->root) {
+		free(watcher);
 		return NULL;
 	}
-	maps->first = maps->last = NONE;
-	pthread_mutex_init(&maps->lock, NULL);
-	pthread_cond_init(&maps->asked, NULL);
-	return maps;
+	watcher->first = watcher->last = NONE;
+	pthread_mutex_init(&watcher->lock, NULL);
+	pthread_cond_init(&watcher->wakeup, NULL);
+	return watcher;
 }
 
-/* Whether it is the file that is open already. */
-static bool is_open(const struct entry *entry, int fd)
+/* Returns whether the entry has this file open already. */
+static bool is_same_file(const struct entry *entry, int fd)
 {
 	struct stat old, new;
 
@@ -65,202 +65,204 @@ static bool is_open(const struct entry *entry, int fd)
 	       old.st_dev == new.st_dev &&old.st_ino == new.st_ino;
 }
 
-static void leave_out(struct perf_map_watcher *maps, struct entry *entry)
+static void drop_entry(struct perf_map_watcher *watcher, struct entry *entry)
 {
-	maps->left_out += !entry->left_out;
-	entry->left_out = true;
+	watcher->dropped += !entry->dropped;
+	entry->dropped = true;
 }
 
 /*
- * A map that was written anew under its old name is the better one. Returns what is to be
- * closed, or -1. With the lock.
+ * Stores the fd of a map. A file that replaced the open one is the newer map. Returns the fd for
+ * the caller to close, or -1. Call with the lock held.
  */
-static int take(struct perf_map_watcher *maps, struct entry *entry, int fd)
+static int store_fd(struct perf_map_watcher *watcher, struct entry *entry, int fd)
 {
 	int old = entry->fd;
 
-	if (fd < 0 || is_open(entry, fd))
+	if (fd < 0 || is_same_file(entry, fd))
 		return fd;
-	if (old < 0 && maps->open == PERF_MAP_WATCHER_OPEN_MAX) {
-		leave_out(maps, entry);
+	if (old < 0 && watcher->open == PERF_MAP_WATCHER_OPEN_MAX) {
+		drop_entry(watcher, entry);
 		return fd;
 	}
-	maps->open += old < 0;
+	watcher->open += old < 0;
 	entry->fd = fd;
 	return old;
 }
 
-/* The number of the next one to be looked for, or NONE: it is over. With the lock. */
-static uint32_t next_wanted(struct perf_map_watcher *maps)
+/* Waits for the next index; NONE: the queue is empty and `stop` is set. Call with the lock. */
+static uint32_t dequeue(struct perf_map_watcher *watcher)
 {
-	uint32_t number;
+	uint32_t index;
 
-	while (maps->first == NONE && !maps->stop)
-		pthread_cond_wait(&maps->asked, &maps->lock);
-	number = maps->first;
-	if (number == NONE)
+	while (watcher->first == NONE && !watcher->stop)
+		pthread_cond_wait(&watcher->wakeup, &watcher->lock);
+	index = watcher->first;
+	if (index == NONE)
 		return NONE;
-	maps->first = maps->entries[number].next;
-	if (maps->first == NONE)
-		maps->last = NONE;
-	maps->entries[number].wanted = false;
-	return number;
+	watcher->first = watcher->entries[index].next;
+	if (watcher->first == NONE)
+		watcher->last = NONE;
+	watcher->entries[index].queued = false;
+	return index;
 }
 
-/* Of what perf_map_open() returns: a file that is there is not the map. */
-static bool is_refused(int fd)
+/* Returns whether a result of perf_map_open() means a file that is not the process's map. */
+static bool is_rejected(int fd)
 {
 	return fd == -EPERM || fd == -ESTALE || fd == -EINVAL || fd == -ELOOP;
 }
 
-static void *open_maps(void *arg)
+static void *run_watcher(void *arg)
 {
-	struct perf_map_watcher *maps = arg;
-	uint32_t number;
+	struct perf_map_watcher *watcher = arg;
+	uint32_t index;
 
-	pthread_mutex_lock(&maps->lock);
-	while ((number = next_wanted(maps)) != NONE) {
-		struct entry entry = maps->entries[number];
+	pthread_mutex_lock(&watcher->lock);
+	while ((index = dequeue(watcher)) != NONE) {
+		struct entry entry = watcher->entries[index];
 		int fd;
 
-		pthread_mutex_unlock(&maps->lock);
-		fd = perf_map_open(maps->root, entry.pid, entry.ns_pid, entry.start_time);
-		pthread_mutex_lock(&maps->lock);
-		/* It stays so: a process that has ended has no map at the last look. */
-		maps->entries[number].refused |= is_refused(fd);
-		fd = take(maps, &maps->entries[number], fd);
-		pthread_mutex_unlock(&maps->lock);
+		pthread_mutex_unlock(&watcher->lock);
+		fd = perf_map_open(watcher->root, entry.pid, entry.ns_pid, entry.start_time);
+		pthread_mutex_lock(&watcher->lock);
+		/* Sticky: the last lookup of an ended process finds no map. */
+		watcher->entries[index].rejected |= is_rejected(fd);
+		fd = store_fd(watcher, &watcher->entries[index], fd);
+		pthread_mutex_unlock(&watcher->lock);
 		if (fd >= 0)
 			close(fd);
-		pthread_mutex_lock(&maps->lock);
+		pthread_mutex_lock(&watcher->lock);
 	}
-	pthread_mutex_unlock(&maps->lock);
+	pthread_mutex_unlock(&watcher->lock);
 	return NULL;
 }
 
-/* With the lock. */
-static void ask(struct perf_map_watcher *maps, uint32_t number)
+/* Call with the lock held. */
+static void enqueue(struct perf_map_watcher *watcher, uint32_t index)
 {
-	struct entry *entry = &maps->entries[number];
+	struct entry *entry = &watcher->entries[index];
 
-	if (entry->wanted || entry->left_out)
+	if (entry->queued || entry->dropped)
 		return;
-	entry->wanted = true;
+	entry->queued = true;
 	entry->next = NONE;
-	if (maps->first == NONE)
-		maps->first = number;
+	if (watcher->first == NONE)
+		watcher->first = index;
 	else
-		maps->entries[maps->last].next = number;
-	maps->last = number;
-	pthread_cond_signal(&maps->asked);
+		watcher->entries[watcher->last].next = index;
+	watcher->last = index;
+	pthread_cond_signal(&watcher->wakeup);
 }
 
-uint32_t perf_map_watcher_add(struct perf_map_watcher *maps, uint32_t pid, uint32_t ns_pid,
+uint32_t perf_map_watcher_add(struct perf_map_watcher *watcher, uint32_t pid, uint32_t ns_pid,
 			      uint64_t start_time)
 {
-	uint32_t number = NONE;
+	uint32_t index = NONE;
 
-	if (maps->stop)
+	if (watcher->stop)
 		return NONE;
-	if (!maps->thread_runs)
-		maps->thread_runs = !pthread_create(&maps->thread, NULL, open_maps, maps);
-	pthread_mutex_lock(&maps->lock);
-	if (maps->count < NONE && array_reserve(&maps->entries, &maps->capacity, maps->count, 1,
-						sizeof(*maps->entries)) == 0) {
-		number = (uint32_t)maps->count++;
-		maps->entries[number] = (struct entry){
+	if (!watcher->thread_runs)
+		watcher->thread_runs =
+			!pthread_create(&watcher->thread, NULL, run_watcher, watcher);
+	pthread_mutex_lock(&watcher->lock);
+	if (watcher->count < NONE &&
+	    array_reserve(&watcher->entries, &watcher->capacity, watcher->count, 1,
+			  sizeof(*watcher->entries)) == 0) {
+		index = (uint32_t)watcher->count++;
+		watcher->entries[index] = (struct entry){
 			.pid = pid, .ns_pid = ns_pid, .start_time = start_time, .fd = -1};
-		if (maps->thread_runs)
-			ask(maps, number);
+		if (watcher->thread_runs)
+			enqueue(watcher, index);
 		else
-			leave_out(maps, &maps->entries[number]);
+			drop_entry(watcher, &watcher->entries[index]);
 	}
-	pthread_mutex_unlock(&maps->lock);
-	return number;
+	pthread_mutex_unlock(&watcher->lock);
+	return index;
 }
 
-void perf_map_watcher_poll(struct perf_map_watcher *maps, uint32_t number)
+void perf_map_watcher_poll(struct perf_map_watcher *watcher, uint32_t index)
 {
-	if (maps->stop)
+	if (watcher->stop)
 		return;
-	pthread_mutex_lock(&maps->lock);
-	if (number < maps->count)
-		ask(maps, number);
-	pthread_mutex_unlock(&maps->lock);
+	pthread_mutex_lock(&watcher->lock);
+	if (index < watcher->count)
+		enqueue(watcher, index);
+	pthread_mutex_unlock(&watcher->lock);
 }
 
-/* Those that may have a map, which will not be looked for. */
-static void leave_out_wanted(struct perf_map_watcher *maps)
+/* Drops queued entries without an fd: they may have a map, but the thread hangs. */
+static void drop_queued(struct perf_map_watcher *watcher)
 {
-	pthread_mutex_lock(&maps->lock);
-	for (uint32_t i = maps->first; i != NONE; i = maps->entries[i].next) {
-		if (maps->entries[i].fd < 0)
-			leave_out(maps, &maps->entries[i]);
+	pthread_mutex_lock(&watcher->lock);
+	for (uint32_t i = watcher->first; i != NONE; i = watcher->entries[i].next) {
+		if (watcher->entries[i].fd < 0)
+			drop_entry(watcher, &watcher->entries[i]);
 	}
-	maps->first = maps->last = NONE;
-	pthread_mutex_unlock(&maps->lock);
+	watcher->first = watcher->last = NONE;
+	pthread_mutex_unlock(&watcher->lock);
 }
 
-void perf_map_watcher_finish(struct perf_map_watcher *maps)
+void perf_map_watcher_finish(struct perf_map_watcher *watcher)
 {
 	struct timespec deadline;
 
-	if (!maps->thread_runs)
+	if (!watcher->thread_runs)
 		return;
-	pthread_mutex_lock(&maps->lock);
-	maps->stop = true;
-	pthread_cond_signal(&maps->asked);
-	pthread_mutex_unlock(&maps->lock);
+	pthread_mutex_lock(&watcher->lock);
+	watcher->stop = true;
+	pthread_cond_signal(&watcher->wakeup);
+	pthread_mutex_unlock(&watcher->lock);
 	clock_gettime(CLOCK_REALTIME, &deadline);
 	deadline.tv_sec += PERF_MAP_WATCHER_TIMEOUT_S;
-	if (pthread_timedjoin_np(maps->thread, NULL, &deadline) != 0) {
-		pthread_detach(maps->thread);
-		maps->abandoned = true;
-		leave_out_wanted(maps);
+	if (pthread_timedjoin_np(watcher->thread, NULL, &deadline) != 0) {
+		pthread_detach(watcher->thread);
+		watcher->abandoned = true;
+		drop_queued(watcher);
 	}
-	maps->thread_runs = false;
+	watcher->thread_runs = false;
 }
 
-int perf_map_watcher_fd(struct perf_map_watcher *maps, uint32_t number)
+int perf_map_watcher_fd(struct perf_map_watcher *watcher, uint32_t index)
 {
 	int fd = -1;
 
-	pthread_mutex_lock(&maps->lock);
-	if (number < maps->count)
-		fd = maps->entries[number].fd;
-	pthread_mutex_unlock(&maps->lock);
+	pthread_mutex_lock(&watcher->lock);
+	if (index < watcher->count)
+		fd = watcher->entries[index].fd;
+	pthread_mutex_unlock(&watcher->lock);
 	return fd;
 }
 
-uint64_t perf_maps_dropped(struct perf_map_watcher *maps)
+uint64_t perf_maps_dropped(struct perf_map_watcher *watcher)
 {
-	uint64_t left_out;
+	uint64_t dropped;
 
-	pthread_mutex_lock(&maps->lock);
-	left_out = maps->left_out;
-	for (size_t i = 0; i < maps->count; i++) {
-		const struct entry *entry = &maps->entries[i];
+	pthread_mutex_lock(&watcher->lock);
+	dropped = watcher->dropped;
+	for (size_t i = 0; i < watcher->count; i++) {
+		const struct entry *entry = &watcher->entries[i];
 
-		left_out += entry->refused && entry->fd < 0 && !entry->left_out;
+		dropped += entry->rejected && entry->fd < 0 && !entry->dropped;
 	}
-	pthread_mutex_unlock(&maps->lock);
-	return left_out;
+	pthread_mutex_unlock(&watcher->lock);
+	return dropped;
 }
 
-void perf_map_watcher_free(struct perf_map_watcher *maps)
+void perf_map_watcher_free(struct perf_map_watcher *watcher)
 {
-	if (!maps)
+	if (!watcher)
 		return;
-	perf_map_watcher_finish(maps);
-	if (maps->abandoned)
+	perf_map_watcher_finish(watcher);
+	if (watcher->abandoned)
 		return;
-	for (size_t i = 0; i < maps->count; i++) {
-		if (maps->entries[i].fd >= 0)
-			close(maps->entries[i].fd);
+	for (size_t i = 0; i < watcher->count; i++) {
+		if (watcher->entries[i].fd >= 0)
+			close(watcher->entries[i].fd);
 	}
-	pthread_mutex_destroy(&maps->lock);
-	pthread_cond_destroy(&maps->asked);
-	free(maps->entries);
-	free(maps->root);
-	free(maps);
+	pthread_mutex_destroy(&watcher->lock);
+	pthread_cond_destroy(&watcher->wakeup);
+	free(watcher->entries);
+	free(watcher->root);
+	free(watcher);
 }

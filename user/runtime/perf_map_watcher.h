@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The perf maps of sampled processes. They are opened while the processes live, as they
- * see them, and read when the recording is over: they have grown until then, and the
- * processes may have gone.
+ * Keeps the perf maps of sampled processes open. They are opened while the processes live, within
+ * their root directories, and read when the recording ends: maps grow until then, and the processes
+ * may have exited.
  *
- * A thread of its own opens them: the file system of a process may hang.
+ * A separate thread opens them, because the file system of a process may hang.
  */
 #ifndef STACKBEAT_RUNTIME_PERF_MAP_WATCHER_H
 #define STACKBEAT_RUNTIME_PERF_MAP_WATCHER_H
@@ -13,37 +13,40 @@
 
 struct perf_map_watcher;
 
-/* Processes whose maps are kept open. Those without a map do not count. */
+/* Limit of open maps. Processes without a map do not count. */
 #define PERF_MAP_WATCHER_OPEN_MAX 256u
-/* How long perf_map_watcher_finish() waits for a file system, in seconds. */
+/* Seconds that perf_map_watcher_finish() waits for a file system. */
 #define PERF_MAP_WATCHER_TIMEOUT_S 2u
 
-/* `root` is put before /proc ("" but for tests). NULL when out of memory. */
+/* `root` is prepended to /proc ("" except in tests). Returns NULL when out of memory. */
 struct perf_map_watcher *perf_map_watcher_new(const char *root);
-/* Takes NULL, too. */
-void perf_map_watcher_free(struct perf_map_watcher *maps);
+/* Closes all maps. Takes NULL, too. */
+void perf_map_watcher_free(struct perf_map_watcher *watcher);
 
 /*
- * Has the map of a process opened, if it has one: see perf_map_open(). Returns a number for
- * perf_map_watcher_fd(), or UINT32_MAX: there is no memory.
+ * Queues the map of a process for opening: see perf_map_open(). Returns an index for
+ * perf_map_watcher_fd(), or UINT32_MAX when out of memory or after perf_map_watcher_finish().
  */
-uint32_t perf_map_watcher_add(struct perf_map_watcher *maps, uint32_t pid, uint32_t ns_pid,
+uint32_t perf_map_watcher_add(struct perf_map_watcher *watcher, uint32_t pid, uint32_t ns_pid,
 			      uint64_t start_time);
 
-/* Looks once more for a map that was not there, or has been replaced. */
-void perf_map_watcher_poll(struct perf_map_watcher *maps, uint32_t number);
-
-/* Waits until all has been looked for, unless a file system hangs. Nothing can be added then. */
-void perf_map_watcher_finish(struct perf_map_watcher *maps);
+/* Queues a map once more: it was missing so far, or may have been replaced. */
+void perf_map_watcher_poll(struct perf_map_watcher *watcher, uint32_t index);
 
 /*
- * How many processes have a map that was left out, as it is beyond PERF_MAP_WATCHER_OPEN_MAX, or is
- * not their own (see perf_map_open()), or may have one, and a file system hung before it was looked
- * for.
+ * Waits until the queue is empty, at most PERF_MAP_WATCHER_TIMEOUT_S. Afterwards nothing can be
+ * added.
  */
-uint64_t perf_maps_dropped(struct perf_map_watcher *maps);
+void perf_map_watcher_finish(struct perf_map_watcher *watcher);
 
-/* The file descriptor of a map, or -1. It stays open until perf_map_watcher_free(). */
-int perf_map_watcher_fd(struct perf_map_watcher *maps, uint32_t number);
+/*
+ * Returns the number of processes with a dropped map: it exceeds PERF_MAP_WATCHER_OPEN_MAX, is not
+ * the map of the process (see perf_map_open()), or may exist, but a file system hung before the
+ * lookup.
+ */
+uint64_t perf_maps_dropped(struct perf_map_watcher *watcher);
+
+/* Returns the fd of a map, open until perf_map_watcher_free(), or -1. */
+int perf_map_watcher_fd(struct perf_map_watcher *watcher, uint32_t index);
 
 #endif

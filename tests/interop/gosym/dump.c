@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * dump frames|lines FILE START END: what gosym says of the addresses from START to END (hex).
- * "frames" prints it as tests/interop/gosym/program prints what Go says. "lines" prints as much of
- * it, for each address, as `go tool addr2line` knows: the function that holds the address, as it is
- * called in the file, and FILE:LINE of the innermost frame. "*" is what was left out with a
- * wrapper.
+ * dump frames|lines FILE START END: symbolizes the addresses from START to END (hex) by the
+ * pclntab. "frames" prints all frames, in the format of tests/interop/gosym/program. "lines" prints
+ * for each address the output of `go tool addr2line`: the function that holds the address, by its
+ * name in the file, and FILE:LINE of the innermost frame. "*" stands for an omitted wrapper.
  */
 #include "runtime/go_pclntab.h"
-
-#include "lib/error.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,41 +15,43 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/error.h"
+
 #define TEXT_MAX (64u << 10)
 
-struct text {
+struct output {
 	char text[TEXT_MAX];
 	size_t size;
 };
 
 static int add_frame(const struct go_frame *frame, void *arg)
 {
-	struct text *text = arg;
-	int size = snprintf(text->text + text->size, TEXT_MAX - text->size, "\t%s|%s:%u|%u",
+	struct output *output = arg;
+	int size = snprintf(output->text + output->size, TEXT_MAX - output->size, "\t%s|%s:%u|%u",
 			    frame->name, frame->file ? frame->file : "?", frame->line,
 			    frame->start_line);
 
-	if (size < 0 || (size_t)size >= TEXT_MAX - text->size)
+	if (size < 0 || (size_t)size >= TEXT_MAX - output->size)
 		abort();
-	text->size += (size_t)size;
+	output->size += (size_t)size;
 	return 0;
 }
 
-static void print_frames(const struct go_pclntab *gosym, uint64_t start, uint64_t end)
+static void print_frames(const struct go_pclntab *pclntab, uint64_t start, uint64_t end)
 {
-	static struct text texts[2];
-	struct text *text = &texts[0], *last = &texts[1], *swap;
+	static struct output outputs[2];
+	struct output *output = &outputs[0], *last = &outputs[1], *swap;
 
 	for (uint64_t pc = start; pc < end; pc++) {
-		text->text[0] = '\0';
-		text->size = 0;
-		go_pclntab_lookup(gosym, pc, add_frame, text);
-		if (strcmp(text->text, last->text) == 0)
+		output->text[0] = '\0';
+		output->size = 0;
+		go_pclntab_lookup(pclntab, pc, add_frame, output);
+		if (!strcmp(output->text, last->text))
 			continue;
-		printf("%lx%s\n", (unsigned long)pc, text->text);
+		printf("%lx%s\n", (unsigned long)pc, output->text);
 		swap = last;
-		last = text;
-		text = swap;
+		last = output;
+		output = swap;
 	}
 }
 
@@ -60,11 +59,11 @@ struct line {
 	char function[TEXT_MAX], place[TEXT_MAX];
 };
 
-static int keep_ends(const struct go_frame *frame, void *arg)
+static int set_line(const struct go_frame *frame, void *arg)
 {
 	struct line *line = arg;
 
-	if (strcmp(line->place, "*") == 0)
+	if (!strcmp(line->place, "*"))
 		snprintf(line->place, TEXT_MAX, "%s:%u", frame->file ? frame->file : "?",
 			 frame->line);
 	if (!frame->inlined)
@@ -72,14 +71,14 @@ static int keep_ends(const struct go_frame *frame, void *arg)
 	return 0;
 }
 
-static void print_lines(const struct go_pclntab *gosym, uint64_t start, uint64_t end)
+static void print_lines(const struct go_pclntab *pclntab, uint64_t start, uint64_t end)
 {
 	static struct line line;
 
 	for (uint64_t pc = start; pc < end; pc++) {
 		strcpy(line.function, "*");
 		strcpy(line.place, "*");
-		go_pclntab_lookup(gosym, pc, keep_ends, &line);
+		go_pclntab_lookup(pclntab, pc, set_line, &line);
 		printf("%s\n%s\n", line.function, line.place);
 	}
 }
@@ -106,7 +105,7 @@ static const void *map_file(const char *path, size_t *size)
 
 int main(int argc, char **argv)
 {
-	struct go_pclntab *gosym;
+	struct go_pclntab *pclntab;
 	struct error error;
 	const void *data;
 	size_t size;
@@ -116,13 +115,13 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	data = map_file(argv[2], &size);
-	if (go_pclntab_open(data, size, &gosym, &error) != 0) {
+	if (go_pclntab_open(data, size, &pclntab, &error) != 0) {
 		fprintf(stderr, "%s: %s\n", argv[2], error.text);
 		return 1;
 	}
-	(strcmp(argv[1], "lines") == 0 ? print_lines : print_frames)(
-		gosym, strtoull(argv[3], NULL, 16), strtoull(argv[4], NULL, 16));
-	go_pclntab_close(gosym);
+	(!strcmp(argv[1], "lines") ? print_lines : print_frames)(
+		pclntab, strtoull(argv[3], NULL, 16), strtoull(argv[4], NULL, 16));
+	go_pclntab_close(pclntab);
 	munmap((void *)data, size);
 	return 0;
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * name_addresses FILE [DEBUG-DIRECTORY]: reads addresses (hex, one a line), names them as a
- * recording does, and writes, for each that has a name, a line with the address and a line
- * for each frame, innermost first, with tabs between them:
- *	FUNCTION SYSTEM-NAME FILE LINE START-LINE
- * What is wrong with the files goes to stderr, and at last the most memory that it took.
+ * name_addresses FILE [DEBUG-DIRECTORY]: reads addresses (hex, one per line) and symbolizes them as
+ *a recording does. For each address with a symbol, prints a line with the address and a line for
+ *each frame, innermost first, with tabs between the fields: FUNCTION SYSTEM-NAME FILE LINE
+ *START-LINE Prints problems of the files, and finally the peak memory, to stderr.
  */
 #include "debuginfo/debug_files.h"
 #include "symbolize/worker_pool.h"
@@ -21,7 +20,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* Of which each reads a part of the file. */
+/* Number of workers; each reads a part of the file. */
 #define PROCESSES 2u
 
 static void print_text(const char *text)
@@ -76,7 +75,7 @@ static uint64_t *read_addresses(size_t *count)
 	return vaddrs;
 }
 
-/* Of this process and its children, as if each had the most; what they share counts each time. */
+/* Prints an upper bound: all children count as the largest one, and shared memory for each. */
 static void print_memory(unsigned int processes)
 {
 	struct rusage own, child;

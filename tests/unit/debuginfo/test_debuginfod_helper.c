@@ -1,61 +1,62 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "debuginfo/debuginfod_helper.h"
 
-#include "lib/string_table.h"
-#include "sandbox.h"
-#include "sandbox/seccomp_filter.h"
-#include "symbolize/worker_pool.h"
-
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/wait.h>
 
+#include "lib/string_table.h"
+#include "sandbox.h"
+#include "sandbox/seccomp_filter.h"
+#include "symbolize/worker_pool.h"
+
 /*
- * A library in place of debuginfod's. By the build id that is asked for, it goes on until it is
- * told to stop, crashes, knows of no such file, or opens the program. It needs what only a
- * process that is not confined has.
+ * Replaces libdebuginfod. The requested build ID selects the behaviour: report progress until
+ * stopped, crash, find no file, or open the program. The last needs a socket, which a confined
+ * process can't create.
  */
-static const char fake[] = "#include <errno.h>\n"
-			   "#include <fcntl.h>\n"
-			   "#include <signal.h>\n"
-			   "#include <stdlib.h>\n"
-			   "#include <string.h>\n"
-			   "#include <sys/socket.h>\n"
-			   "static int (*progress)(void *, long, long);\n"
-			   "void *debuginfod_begin(void) { return malloc(1); }\n"
-			   "void debuginfod_end(void *client) { free(client); }\n"
-			   "void debuginfod_set_progressfn(void *client,\n"
-			   "			       int (*function)(void *, long, long))\n"
-			   "{\n"
-			   "	progress = function;\n"
-			   "}\n"
-			   "int debuginfod_find_debuginfo(void *client, const unsigned char *id,\n"
-			   "			      int size, char **path)\n"
-			   "{\n"
-			   "	while (!strcmp((const char *)id, \"0badcafe\"))\n"
-			   "		if (progress(client, 1, 2))\n"
-			   "			return -EINTR;\n"
-			   "	if (!strcmp((const char *)id, \"deadbeef\"))\n"
-			   "		raise(SIGKILL);\n"
-			   "	if (strcmp((const char *)id, \"12345678\"))\n"
-			   "		return -ENOENT;\n"
-			   "	if (socket(AF_UNIX, SOCK_STREAM, 0) < 0)\n"
-			   "		return -errno;\n"
-			   "	progress(client, 3, 4);\n"
-			   "	*path = strdup(getenv(\"FAKE_FILE\"));\n"
-			   "	return open(*path, O_RDONLY);\n"
-			   "}\n";
+static const char fake_library[] =
+	"#include <errno.h>\n"
+	"#include <fcntl.h>\n"
+	"#include <signal.h>\n"
+	"#include <stdlib.h>\n"
+	"#include <string.h>\n"
+	"#include <sys/socket.h>\n"
+	"static int (*progress)(void *, long, long);\n"
+	"void *debuginfod_begin(void) { return malloc(1); }\n"
+	"void debuginfod_end(void *client) { free(client); }\n"
+	"void debuginfod_set_progressfn(void *client,\n"
+	"			       int (*function)(void *, long, long))\n"
+	"{\n"
+	"	progress = function;\n"
+	"}\n"
+	"int debuginfod_find_debuginfo(void *client, const unsigned char *id,\n"
+	"			      int size, char **path)\n"
+	"{\n"
+	"	while (!strcmp((const char *)id, \"0badcafe\"))\n"
+	"		if (progress(client, 1, 2))\n"
+	"			return -EINTR;\n"
+	"	if (!strcmp((const char *)id, \"deadbeef\"))\n"
+	"		raise(SIGKILL);\n"
+	"	if (strcmp((const char *)id, \"12345678\"))\n"
+	"		return -ENOENT;\n"
+	"	if (socket(AF_UNIX, SOCK_STREAM, 0) < 0)\n"
+	"		return -errno;\n"
+	"	progress(client, 3, 4);\n"
+	"	*path = strdup(getenv(\"FAKE_FILE\"));\n"
+	"	return open(*path, O_RDONLY);\n"
+	"}\n";
 
 static const char *program;
 
-static int make_fake(void **state)
+static int make_fake_library(void **state)
 {
 	make_sandbox(state);
-	write_text(in_sandbox("fake.c"), fake);
+	write_text(in_sandbox("fake.c"), fake_library);
 	run("cd '%s' && gcc -shared -fPIC -Wl,-soname,libdebuginfod.so.1 -o fake.so fake.c",
 	    sandbox);
-	/* The one of its name that there is from now on. */
+	/* Later dlopen() calls of this soname return this library. */
 	assert_non_null(dlopen(in_sandbox("fake.so"), RTLD_NOW));
 	write_text(in_sandbox("program.c"), "int main(void)\n"
 					    "{\n"
@@ -70,97 +71,102 @@ static int make_fake(void **state)
 	return 0;
 }
 
-static int remove_fake(void **state)
+static int remove_fake_library(void **state)
 {
 	free((char *)program);
 	return remove_sandbox(state);
 }
 
-static long told_done, told_total;
+static long last_done, last_total;
 
-static int go_on(void *arg, long done, long total)
+static int record_progress(void *arg, long done, long total)
 {
 	(void)arg;
-	told_done = done;
-	told_total = total;
+	last_done = done;
+	last_total = total;
 	return 0;
 }
 
-static int stop(void *arg, long done, long total)
+static int stop_fetch(void *arg, long done, long total)
 {
 	(void)arg, (void)done, (void)total;
 	return 1;
 }
 
-static void start(struct debuginfod_helper *fetcher)
+static void start_helper(struct debuginfod_helper *helper)
 {
-	assert_int_equal(debuginfod_helper_start(fetcher, -1), 0);
+	assert_int_equal(debuginfod_helper_start(helper, -1), 0);
 }
 
-static void test_file(void **state)
+static void test_fetch(void **state)
 {
-	struct debuginfod_helper fetcher;
+	struct debuginfod_helper helper;
 	struct error error;
 	struct stat st, wanted;
 	char *path = NULL;
 	int fd;
 
 	(void)state;
-	start(&fetcher);
-	assert_int_equal(debuginfod_helper_fetch(&fetcher, "87654321", go_on, NULL, &path, &error),
-			 -ENOENT);
+	start_helper(&helper);
+	assert_int_equal(
+		debuginfod_helper_fetch(&helper, "87654321", record_progress, NULL, &path, &error),
+		-ENOENT);
 	assert_non_null(strstr(error.text, "87654321"));
-	assert_int_equal(debuginfod_helper_fetch(&fetcher, "../../x", go_on, NULL, &path, &error),
-			 -EINVAL);
+	assert_int_equal(
+		debuginfod_helper_fetch(&helper, "../../x", record_progress, NULL, &path, &error),
+		-EINVAL);
 	assert_null(path);
-	fd = debuginfod_helper_fetch(&fetcher, "12345678", go_on, NULL, &path, &error);
+	fd = debuginfod_helper_fetch(&helper, "12345678", record_progress, NULL, &path, &error);
 	assert_true(fd >= 0);
 	assert_string_equal(path, program);
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(stat(program, &wanted), 0);
 	assert_int_equal(st.st_ino, wanted.st_ino);
-	assert_int_equal(told_done, 3);
-	assert_int_equal(told_total, 4);
+	assert_int_equal(last_done, 3);
+	assert_int_equal(last_total, 4);
 	close(fd);
 	free(path);
-	debuginfod_helper_stop(&fetcher);
-	/* No process is left. */
+	debuginfod_helper_stop(&helper);
+	/* No child process is left. */
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
-static void test_giving_up(void **state)
+static void test_stopped_helper_is_abandoned(void **state)
 {
-	struct debuginfod_helper fetcher;
+	struct debuginfod_helper helper;
 	struct error error;
 	char *path = NULL;
 
 	(void)state;
-	start(&fetcher);
-	assert_int_equal(debuginfod_helper_fetch(&fetcher, "0badcafe", stop, NULL, &path, &error),
-			 -ETIMEDOUT);
-	/* It ends by itself. */
-	assert_int_equal(waitpid(fetcher.pid, NULL, 0), fetcher.pid);
-	assert_int_equal(debuginfod_helper_fetch(&fetcher, "12345678", go_on, NULL, &path, &error),
-			 -ETIMEDOUT);
-	debuginfod_helper_stop(&fetcher);
+	start_helper(&helper);
+	assert_int_equal(
+		debuginfod_helper_fetch(&helper, "0badcafe", stop_fetch, NULL, &path, &error),
+		-ETIMEDOUT);
+	/* The helper exits by itself. */
+	assert_int_equal(waitpid(helper.pid, NULL, 0), helper.pid);
+	assert_int_equal(
+		debuginfod_helper_fetch(&helper, "12345678", record_progress, NULL, &path, &error),
+		-ETIMEDOUT);
+	debuginfod_helper_stop(&helper);
 }
 
-static void test_crash(void **state)
+static void test_crash_is_reported(void **state)
 {
-	struct debuginfod_helper fetcher;
+	struct debuginfod_helper helper;
 	struct error error;
 	char *path = NULL;
 
 	(void)state;
-	start(&fetcher);
-	assert_int_equal(debuginfod_helper_fetch(&fetcher, "deadbeef", go_on, NULL, &path, &error),
-			 -EIO);
+	start_helper(&helper);
+	assert_int_equal(
+		debuginfod_helper_fetch(&helper, "deadbeef", record_progress, NULL, &path, &error),
+		-EIO);
 	assert_non_null(strstr(error.text, "crashed"));
-	assert_int_equal(waitpid(fetcher.pid, NULL, 0), fetcher.pid);
-	debuginfod_helper_stop(&fetcher);
+	assert_int_equal(waitpid(helper.pid, NULL, 0), helper.pid);
+	debuginfod_helper_stop(&helper);
 }
 
-/* Through a process that is confined itself. */
+/* By a confined worker */
 
 static char name[64];
 
@@ -181,7 +187,7 @@ static void take_progress(void *arg, size_t job, uint64_t done, uint64_t total)
 	steps++;
 }
 
-static void test_names(void **state)
+static void test_worker_uses_helper(void **state)
 {
 	const uint64_t address = 0x500000;
 	const char *directory = sandbox;
@@ -214,11 +220,11 @@ static void test_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_file),
-		cmocka_unit_test(test_giving_up),
-		cmocka_unit_test(test_crash),
-		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_fetch),
+		cmocka_unit_test(test_stopped_helper_is_abandoned),
+		cmocka_unit_test(test_crash_is_reported),
+		cmocka_unit_test(test_worker_uses_helper),
 	};
 
-	return cmocka_run_group_tests(tests, make_fake, remove_fake);
+	return cmocka_run_group_tests(tests, make_fake_library, remove_fake_library);
 }

@@ -1,27 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Tables of DWARF that say much in few bytes. What sound ones say is tested with debuginfo. */
+/* DWARF tables that claim many entries in few bytes. test_dwarf_lookup.c tests valid ones. */
 #include "debuginfo/dwarf_line.h"
-#include "debuginfo/dwarf_unit.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <dwarf.h>
 
+#include "debuginfo/dwarf_unit.h"
+#include "unit.h"
+
 #define COUNT 100000u
 
-/* A header of version 5, as far as the list of directories. */
+/* A line table header of version 5, up to the list of directories. */
 static const unsigned char header[] = {
 	0, 0, 0, 0, /* length */
 	5, 0, 8, 0, /* version, sizes of addresses and segment selectors */
-	0, 0, 0, 0, /* length of what follows */
+	0, 0, 0, 0, /* header_length */
 	1, 1, 1, 0xfb, 14, 13, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1,
 };
 #define LENGTHS_AT 8u
 
-/* `formats` is the list's head, in front of the number of its entries. */
+/* Reads a list of directories with COUNT entries. `formats` is its head, before the count. */
 static void read_names(struct dwarf_lines *lines, const unsigned char *formats, size_t size)
 {
 	static unsigned char bytes[256];
@@ -47,23 +44,23 @@ static void read_names(struct dwarf_lines *lines, const unsigned char *formats, 
 	assert_int_equal(dwarf_lines_read(lines, &unit, NULL, NULL), 0);
 }
 
-static void test_names_of_no_bytes(void **state)
+static void test_zero_size_names_are_limited(void **state)
 {
 	static const unsigned char nothing[] = {1, DW_LNCT_path, DW_FORM_flag_present};
-	static const unsigned char texts[] = {1, DW_LNCT_path, DW_FORM_string};
+	static const unsigned char strings[] = {1, DW_LNCT_path, DW_FORM_string};
 	struct dwarf_lines lines;
 
 	(void)state;
 	read_names(&lines, nothing, sizeof(nothing));
 	assert_int_equal(lines.directory_count, 0);
 	dwarf_lines_clear(&lines);
-	/* Empty ones have a byte each, and end with the table. */
-	read_names(&lines, texts, sizeof(texts));
+	/* Empty strings take a byte each, so the table ends the list. */
+	read_names(&lines, strings, sizeof(strings));
 	assert_in_range(lines.directory_count, 200, 256);
 	dwarf_lines_clear(&lines);
 }
 
-static void test_attributes_of_no_bytes(void **state)
+static void test_zero_size_attributes_are_limited(void **state)
 {
 	const struct dwarf_layout layout = {.version = 5, .address_size = 8, .offset_size = 4};
 	static unsigned char bytes[4 * COUNT + 16] = {1, DW_TAG_subprogram, DW_CHILDREN_no};
@@ -94,8 +91,8 @@ static void test_attributes_of_no_bytes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names_of_no_bytes),
-		cmocka_unit_test(test_attributes_of_no_bytes),
+		cmocka_unit_test(test_zero_size_names_are_limited),
+		cmocka_unit_test(test_zero_size_attributes_are_limited),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

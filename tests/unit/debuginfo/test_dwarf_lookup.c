@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Functions and lines at all addresses of programs of several compilers and kinds of
- * debug information, as llvm-symbolizer tells them; and files that are broken.
+ * Compares functions and lines at all addresses with llvm-symbolizer, for programs of several
+ * compilers and kinds of debug information; and reads broken files.
  */
 #include "debuginfo/dwarf_lookup.h"
-
-#include "debuginfo/debug_files.h"
-
-#include "sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 
+#include "debuginfo/debug_files.h"
+#include "sandbox.h"
+
 #define FLIPPED_FILES 512 /* of each program */
 #define FLIPPED_BYTES 8 /* in each file */
 
-/* A small program in which functions are inlined, nested, cut in two and shared by units. */
+/* A small program with functions that are inlined, nested, split in two and shared by units. */
 static const char *const cpp_header =
 	"#pragma once\n"
 	"namespace shared {\n"
@@ -124,18 +123,18 @@ static const char *const go_source = "package main\n"
 				     "	os.Exit(c.total)\n"
 				     "}\n";
 
-/* What is told of addresses, in the words of llvm-symbolizer -a. */
+/* Frames of addresses, in the format of llvm-symbolizer. */
 
 struct answers {
-	char **texts;
+	char **strings;
 	size_t count;
 };
 
 static void free_answers(struct answers *answers)
 {
 	for (size_t i = 0; i < answers->count; i++)
-		free(answers->texts[i]);
-	free(answers->texts);
+		free(answers->strings[i]);
+	free(answers->strings);
 }
 
 static void find_text_section(const char *path, uint64_t *start, uint64_t *size)
@@ -157,7 +156,7 @@ static void find_text_section(const char *path, uint64_t *start, uint64_t *size)
 	assert_true(found);
 }
 
-/* Every address of .text where there are few, else so many of them. */
+/* Returns all addresses of .text, or evenly spaced ones if there are too many. */
 static uint64_t *all_addresses(const char *path, size_t *count)
 {
 	const size_t most = 20000;
@@ -174,7 +173,7 @@ static uint64_t *all_addresses(const char *path, size_t *count)
 	return vaddrs;
 }
 
-/* A path without what two tools write differently: "./", "x/../" and "//". */
+/* Prints a path without "./", "x/../" and "//", which tools write differently. */
 static void print_path(FILE *stream, const char *path)
 {
 	char clean[PATH_MAX], *end = clean, *slash;
@@ -193,7 +192,7 @@ static void print_path(FILE *stream, const char *path)
 		}
 		if (length == 1 && *path == '.')
 			continue;
-		if (length == 2 && strncmp(path, "..", 2) == 0 && end > clean + 1) {
+		if (length == 2 && !strncmp(path, "..", 2) && end > clean + 1) {
 			slash = strrchr(clean, '/');
 			end = slash ? slash : clean;
 			*end = '\0';
@@ -207,15 +206,15 @@ static void print_path(FILE *stream, const char *path)
 	fputs(clean, stream);
 }
 
-static int tell(void *arg, size_t index, const struct dwarf_frame *frames, size_t count)
+static int add_answer(void *arg, size_t index, const struct dwarf_frame *frames, size_t count)
 {
 	struct answers *answers = arg;
 	size_t size;
 	FILE *stream;
 
 	assert_true(index < answers->count);
-	assert_null(answers->texts[index]);
-	stream = open_memstream(&answers->texts[index], &size);
+	assert_null(answers->strings[index]);
+	stream = open_memstream(&answers->strings[index], &size);
 	assert_non_null(stream);
 	if (count == 0)
 		fputs("?? ??:0\n", stream);
@@ -230,7 +229,7 @@ static int tell(void *arg, size_t index, const struct dwarf_frame *frames, size_
 	return 0;
 }
 
-/* Reads FUNCTION\nFILE:LINE:COLUMN\n ... up to an empty line. */
+/* Reads "FUNCTION\nFILE:LINE:COLUMN\n" ... up to an empty line. */
 static char *read_answer(FILE *pipe)
 {
 	char function[8192], place[8192], *text, *colon;
@@ -255,15 +254,15 @@ static char *read_answer(FILE *pipe)
 	return text;
 }
 
-/* What llvm-symbolizer says from DWARF alone: with symbols it takes the names of those. */
-static struct answers ask_llvm(const char *path, const uint64_t *vaddrs, size_t count)
+/* Runs llvm-symbolizer without a symbol table: it would prefer the names of symbols. */
+static struct answers get_llvm_answers(const char *path, const uint64_t *vaddrs, size_t count)
 {
 	struct answers answers = {calloc(count, sizeof(char *)), count};
 	const char *addresses = in_sandbox("addresses"), *reference = in_sandbox("reference");
 	FILE *file = fopen(addresses, "w"), *pipe;
 	char command[2 * PATH_MAX + 128];
 
-	assert_non_null(answers.texts);
+	assert_non_null(answers.strings);
 	assert_non_null(file);
 	for (size_t i = 0; i < count; i++)
 		fprintf(file, "%#" PRIx64 "\n", vaddrs[i]);
@@ -275,51 +274,51 @@ static struct answers ask_llvm(const char *path, const uint64_t *vaddrs, size_t 
 	pipe = popen(command, "r");
 	assert_non_null(pipe);
 	for (size_t i = 0; i < count; i++)
-		answers.texts[i] = read_answer(pipe);
+		answers.strings[i] = read_answer(pipe);
 	assert_int_equal(pclose(pipe), 0);
 	return answers;
 }
 
-/* What we say of a file, with its debug files in the sandbox's folder "debug". */
-static struct answers ask_us(const char *path, const uint64_t *vaddrs, size_t count)
+/* Looks up addresses of a file, with debug files in the sandbox's directory "debug". */
+static struct answers get_our_answers(const char *path, const uint64_t *vaddrs, size_t count)
 {
 	struct answers answers = {calloc(count, sizeof(char *)), count};
 	const char *directory = in_sandbox("debug");
 	const struct debug_search search = {.directories = &directory, .directory_count = 1};
-	struct dwarf_lookup *debuginfo;
+	struct dwarf_lookup *lookup;
 	struct debug_files files;
 	struct error error = {""};
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-	assert_non_null(answers.texts);
+	assert_non_null(answers.strings);
 	assert_int_equal(debug_files_open(&files, fd, path, "", &search, &error), 0);
 	assert_string_equal(files.problem.text, "");
 	assert_non_null(files.dwarf);
-	if (dwarf_lookup_open(files.dwarf, files.alt.elf, &debuginfo, &error) != 0)
+	if (dwarf_lookup_open(files.dwarf, files.alt.elf, &lookup, &error) != 0)
 		fail_msg("%s: %s", path, error.text);
-	assert_int_equal(dwarf_lookup_each(debuginfo, vaddrs, count, tell, &answers), 0);
-	dwarf_lookup_close(debuginfo);
+	assert_int_equal(dwarf_lookup_each(lookup, vaddrs, count, add_answer, &answers), 0);
+	dwarf_lookup_close(lookup);
 	debug_files_close(&files);
 	close(fd);
 	return answers;
 }
 
-static void compare(const struct answers *ours, const struct answers *theirs,
-		    const uint64_t *vaddrs)
+static void compare_answers(const struct answers *ours, const struct answers *theirs,
+			    const uint64_t *vaddrs)
 {
 	size_t known = 0;
 
 	for (size_t i = 0; i < ours->count; i++) {
-		assert_non_null(ours->texts[i]);
-		if (strcmp(ours->texts[i], theirs->texts[i]) != 0)
+		assert_non_null(ours->strings[i]);
+		if (strcmp(ours->strings[i], theirs->strings[i]))
 			fail_msg("at %#" PRIx64 ": we say\n%sand llvm-symbolizer\n%s", vaddrs[i],
-				 ours->texts[i], theirs->texts[i]);
-		known += *ours->texts[i] != '?';
+				 ours->strings[i], theirs->strings[i]);
+		known += *ours->strings[i] != '?';
 	}
 	assert_true(known >= 40);
 }
 
-/* `path` must tell what `reference` does, which has all debug information in itself. */
+/* `path` must give the same result as `reference`, which has all debug information in itself. */
 static void check_against(const char *path, const char *reference)
 {
 	struct answers ours, theirs;
@@ -327,9 +326,9 @@ static void check_against(const char *path, const char *reference)
 	size_t count;
 
 	vaddrs = all_addresses(reference, &count);
-	ours = ask_us(path, vaddrs, count);
-	theirs = ask_llvm(reference, vaddrs, count);
-	compare(&ours, &theirs, vaddrs);
+	ours = get_our_answers(path, vaddrs, count);
+	theirs = get_llvm_answers(reference, vaddrs, count);
+	compare_answers(&ours, &theirs, vaddrs);
 	free_answers(&ours);
 	free_answers(&theirs);
 	free(vaddrs);
@@ -347,7 +346,7 @@ static void write_sources(void)
 	write_text(in_sandbox("source.go"), go_source);
 }
 
-static int prepare(void **state)
+static int set_up(void **state)
 {
 	if (make_sandbox(state) != 0)
 		return -1;
@@ -407,7 +406,7 @@ static void test_kinds_of_dwarf(void **state)
 	}
 }
 
-static void test_narrow(void **state)
+static void test_32_bit(void **state)
 {
 	const char *path = in_sandbox("program");
 
@@ -439,9 +438,9 @@ static void test_go(void **state)
 	check_against(path, path);
 }
 
-/* Files of their own */
+/* Separate debug files */
 
-static void take_apart(const char *options)
+static void split_debug_file(const char *options)
 {
 	run("cd '%s' && cp program whole && objcopy --only-keep-debug %s program program.debug && "
 	    "strip program",
@@ -468,7 +467,7 @@ static void test_debug_file_by_build_id(void **state)
 	char part[256];
 
 	(void)state;
-	take_apart("");
+	split_debug_file("");
 	build_id_path(path, part);
 	run("cd '%s' && install -D program.debug 'debug/%s'", sandbox, part);
 	check_against(path, in_sandbox("whole"));
@@ -487,7 +486,7 @@ static void test_debug_file_by_link(void **state)
 			char place[128];
 
 			path = build("g++", with_id ? "-g -O2" : "-g -O2 -Wl,--build-id=none");
-			take_apart("--compress-debug-sections");
+			split_debug_file("--compress-debug-sections");
 			snprintf(place, sizeof(place), "debug%s/", sandbox);
 			if (i < 2)
 				strcpy(place, places[i]);
@@ -520,9 +519,9 @@ static void test_dwz(void **state)
 	}
 }
 
-/* What is not taken */
+/* Rejected files */
 
-static void open_files(struct debug_files *files, const char *path, const char *build_id)
+static void open_debug_files(struct debug_files *files, const char *path, const char *build_id)
 {
 	const char *directory = in_sandbox("debug");
 	const struct debug_search search = {.directories = &directory, .directory_count = 1};
@@ -539,7 +538,7 @@ static void expect_no_dwarf(const char *path, const char *why)
 	struct debug_files files;
 	const char *said;
 
-	open_files(&files, path, "");
+	open_debug_files(&files, path, "");
 	assert_null(files.dwarf);
 	said = *files.problem.text ? files.problem.text : files.missing.text;
 	if (!strstr(said, why))
@@ -547,7 +546,7 @@ static void expect_no_dwarf(const char *path, const char *why)
 	debug_files_close(&files);
 }
 
-static void test_wrong_binary(void **state)
+static void test_binary_with_other_build_id_is_rejected(void **state)
 {
 	const char *path = build("gcc", "-g");
 	const struct debug_search search = {0};
@@ -562,13 +561,13 @@ static void test_wrong_binary(void **state)
 	close(fd);
 }
 
-static void test_wrong_debug_file(void **state)
+static void test_mismatching_debug_files_are_rejected(void **state)
 {
 	const char *path = build("gcc", "-g");
 	char part[256];
 
 	(void)state;
-	take_apart("");
+	split_debug_file("");
 	build_id_path(path, part);
 	run("cd '%s' && gcc -g -O1 -o another source.c && install -D another 'debug/%s'", sandbox,
 	    part);
@@ -581,24 +580,24 @@ static void test_wrong_debug_file(void **state)
 	    sandbox, part);
 	expect_no_dwarf(path, "another machine");
 	run("cd '%s' && rm 'debug/%s' && mkfifo 'debug/%s'", sandbox, part, part);
-	expect_no_dwarf(path, "no regular file");
+	expect_no_dwarf(path, "not a regular file");
 	run("cd '%s' && rm 'debug/%s' && echo text >'debug/%s'", sandbox, part, part);
 	expect_no_dwarf(path, "not an ELF file");
 }
 
-static void test_wrong_checksum(void **state)
+static void test_wrong_checksum_is_rejected(void **state)
 {
 	const char *path = build("gcc", "-g -Wl,--build-id=none");
 
 	(void)state;
-	take_apart("");
+	split_debug_file("");
 	run("cd '%s' && objcopy --add-gnu-debuglink=program.debug program && "
 	    "printf x >>program.debug",
 	    sandbox);
 	expect_no_dwarf(path, "checksum");
 }
 
-static void test_missing_dwz_file(void **state)
+static void test_missing_dwz_file_is_reported(void **state)
 {
 	const char *path = build("g++", "-g -O2");
 
@@ -607,16 +606,16 @@ static void test_missing_dwz_file(void **state)
 	    "second "
 	    "&& rm common",
 	    sandbox);
-	expect_no_dwarf(path, "which is not there");
+	expect_no_dwarf(path, "which was not found");
 }
 
-static void test_no_debug_information(void **state)
+static void test_missing_debug_information_is_reported(void **state)
 {
 	const char *path = build("gcc", "-Wl,--build-id=none");
 	struct debug_files files;
 
 	(void)state;
-	open_files(&files, path, "");
+	open_debug_files(&files, path, "");
 	assert_null(files.dwarf);
 	assert_string_equal(files.problem.text, "");
 	assert_non_null(strstr(files.missing.text, "has no debug information"));
@@ -635,13 +634,13 @@ static void test_mini_debug_information(void **state)
 	    "program && "
 	    "objcopy --add-section .gnu_debugdata=mini.xz program",
 	    sandbox);
-	open_files(&files, path, "");
+	open_debug_files(&files, path, "");
 	assert_non_null(files.mini.elf);
 	debug_files_close(&files);
 	run("cd '%s' && head -c 100 mini.xz >short.xz && "
 	    "objcopy --update-section .gnu_debugdata=short.xz program",
 	    sandbox);
-	open_files(&files, path, "");
+	open_debug_files(&files, path, "");
 	assert_null(files.mini.elf);
 	assert_non_null(strstr(files.problem.text, "broken mini debug information"));
 	debug_files_close(&files);
@@ -660,7 +659,7 @@ static int check_start(void *arg, size_t index, const struct dwarf_frame *frames
 	(void)index;
 	for (size_t i = 0; i < count; i++) {
 		for (size_t k = 0; k < sizeof(known) / sizeof(*known); k++) {
-			if (!frames[i].name || strcmp(frames[i].name, known[k].name) != 0)
+			if (!frames[i].name || strcmp(frames[i].name, known[k].name))
 				continue;
 			assert_int_equal(frames[i].start_line, known[k].line);
 			assert_true((frames[i].start != 0) == (i + 1 == count));
@@ -673,25 +672,25 @@ static int check_start(void *arg, size_t index, const struct dwarf_frame *frames
 static void test_start_lines(void **state)
 {
 	const char *path = build("gcc", "-g -O2");
-	struct dwarf_lookup *debuginfo;
+	struct dwarf_lookup *lookup;
 	struct debug_files files;
 	size_t count, seen[4] = {0};
 	uint64_t *vaddrs = all_addresses(path, &count);
 
 	(void)state;
-	open_files(&files, path, "");
-	assert_int_equal(dwarf_lookup_open(files.dwarf, NULL, &debuginfo, NULL), 0);
-	assert_int_equal(dwarf_lookup_each(debuginfo, vaddrs, count, check_start, seen), 0);
+	open_debug_files(&files, path, "");
+	assert_int_equal(dwarf_lookup_open(files.dwarf, NULL, &lookup, NULL), 0);
+	assert_int_equal(dwarf_lookup_each(lookup, vaddrs, count, check_start, seen), 0);
 	for (size_t i = 0; i < 4; i++)
 		assert_true(seen[i] > 0);
-	dwarf_lookup_close(debuginfo);
+	dwarf_lookup_close(lookup);
 	debug_files_close(&files);
 	free(vaddrs);
 }
 
-/* Broken files: any answer will do, or none */
+/* Broken files: any result is fine, but no crash */
 
-static int take_any(void *arg, size_t index, const struct dwarf_frame *frames, size_t count)
+static int read_frames(void *arg, size_t index, const struct dwarf_frame *frames, size_t count)
 {
 	size_t *sum = arg;
 
@@ -707,11 +706,11 @@ static int take_any(void *arg, size_t index, const struct dwarf_frame *frames, s
 	return 0;
 }
 
-static void survive(const char *path, const uint64_t *vaddrs, size_t count)
+static void look_up_any(const char *path, const uint64_t *vaddrs, size_t count)
 {
 	const char *directory = in_sandbox("debug");
 	const struct debug_search search = {.directories = &directory, .directory_count = 1};
-	struct dwarf_lookup *debuginfo;
+	struct dwarf_lookup *lookup;
 	struct debug_files files;
 	struct error error;
 	size_t sum = 0;
@@ -719,33 +718,33 @@ static void survive(const char *path, const uint64_t *vaddrs, size_t count)
 
 	if (debug_files_open(&files, fd, path, "", &search, &error) == 0) {
 		if (files.dwarf &&
-		    dwarf_lookup_open(files.dwarf, files.alt.elf, &debuginfo, &error) == 0) {
+		    dwarf_lookup_open(files.dwarf, files.alt.elf, &lookup, &error) == 0) {
 			assert_int_equal(
-				dwarf_lookup_each(debuginfo, vaddrs, count, take_any, &sum), 0);
-			dwarf_lookup_close(debuginfo);
+				dwarf_lookup_each(lookup, vaddrs, count, read_frames, &sum), 0);
+			dwarf_lookup_close(lookup);
 		}
 		debug_files_close(&files);
 	}
 	close(fd);
 }
 
-static void test_truncated(void **state)
+static void test_survives_truncation(void **state)
 {
-	const char *path = build("g++", "-g -O2"), *cut = in_sandbox("cut");
+	const char *path = build("g++", "-g -O2"), *truncated = in_sandbox("cut");
 	size_t size, count;
 	uint64_t *vaddrs = all_addresses(path, &count);
 	unsigned char *bytes = read_bytes(path, &size);
 
 	(void)state;
 	for (size_t i = 0; i < 64; i++) {
-		write_file(cut, bytes, size * i / 64);
-		survive(cut, vaddrs, count);
+		write_file(truncated, bytes, size * i / 64);
+		look_up_any(truncated, vaddrs, count);
 	}
 	free(bytes);
 	free(vaddrs);
 }
 
-/* Where the debug sections lie, by readelf: what else is broken, other tests show. */
+/* Gets the range of the debug sections by readelf. Other tests break the rest of the file. */
 static void debug_sections(const char *path, size_t *start, size_t *end)
 {
 	char command[PATH_MAX + 64], line[512];
@@ -769,7 +768,7 @@ static void debug_sections(const char *path, size_t *start, size_t *end)
 	assert_true(*start < *end);
 }
 
-static void flip(const char *path, bool everywhere)
+static void check_flipped(const char *path, bool everywhere)
 {
 	const char *flipped = in_sandbox("flipped");
 	size_t size, count, start, end;
@@ -788,24 +787,24 @@ static void flip(const char *path, bool everywhere)
 		for (size_t k = 0; k < FLIPPED_BYTES; k++)
 			copy[start + (size_t)random() % (end - start)] = (unsigned char)random();
 		write_file(flipped, copy, size);
-		survive(flipped, vaddrs, count > 512 ? 512 : count);
+		look_up_any(flipped, vaddrs, count > 512 ? 512 : count);
 	}
 	free(copy);
 	free(bytes);
 	free(vaddrs);
 }
 
-static void test_flipped_bytes(void **state)
+static void test_survives_flipped_bytes(void **state)
 {
 	(void)state;
-	flip(build("g++", "-gdwarf-5 -O2"), false);
-	flip(build("g++", "-gdwarf-4 -O2"), false);
-	flip(build("clang++", "-gdwarf-5 -O2"), false);
-	flip(build("gcc", "-gdwarf-5 -O2"), true);
+	check_flipped(build("g++", "-gdwarf-5 -O2"), false);
+	check_flipped(build("g++", "-gdwarf-4 -O2"), false);
+	check_flipped(build("clang++", "-gdwarf-5 -O2"), false);
+	check_flipped(build("gcc", "-gdwarf-5 -O2"), true);
 }
 
-/* Entries that refer to each other. */
-static void test_circles(void **state)
+/* Entries refer to each other. */
+static void test_survives_circular_references(void **state)
 {
 	static const char *const assembly =
 		".text\n.globl main\n.type main, @function\nmain: .skip 32, 0x90\n"
@@ -828,7 +827,7 @@ static void test_circles(void **state)
 	write_text(in_sandbox("circle.s"), assembly);
 	run("cd '%s' && gcc -nostdlib -static -Wl,-e,main -o circle circle.s", sandbox);
 	vaddrs = all_addresses(path, &count);
-	survive(path, vaddrs, count);
+	look_up_any(path, vaddrs, count);
 	free(vaddrs);
 }
 
@@ -837,23 +836,23 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_compilers),
 		cmocka_unit_test(test_kinds_of_dwarf),
-		cmocka_unit_test(test_narrow),
+		cmocka_unit_test(test_32_bit),
 		cmocka_unit_test(test_rust),
 		cmocka_unit_test(test_go),
 		cmocka_unit_test(test_debug_file_by_build_id),
 		cmocka_unit_test(test_debug_file_by_link),
 		cmocka_unit_test(test_dwz),
-		cmocka_unit_test(test_wrong_binary),
-		cmocka_unit_test(test_wrong_debug_file),
-		cmocka_unit_test(test_wrong_checksum),
-		cmocka_unit_test(test_missing_dwz_file),
-		cmocka_unit_test(test_no_debug_information),
+		cmocka_unit_test(test_binary_with_other_build_id_is_rejected),
+		cmocka_unit_test(test_mismatching_debug_files_are_rejected),
+		cmocka_unit_test(test_wrong_checksum_is_rejected),
+		cmocka_unit_test(test_missing_dwz_file_is_reported),
+		cmocka_unit_test(test_missing_debug_information_is_reported),
 		cmocka_unit_test(test_mini_debug_information),
 		cmocka_unit_test(test_start_lines),
-		cmocka_unit_test(test_truncated),
-		cmocka_unit_test(test_flipped_bytes),
-		cmocka_unit_test(test_circles),
+		cmocka_unit_test(test_survives_truncation),
+		cmocka_unit_test(test_survives_flipped_bytes),
+		cmocka_unit_test(test_survives_circular_references),
 	};
 
-	return cmocka_run_group_tests(tests, prepare, remove_sandbox);
+	return cmocka_run_group_tests(tests, set_up, remove_sandbox);
 }

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "debuginfo/elf_symbols.h"
 
-#include "lib/error.h"
-#include "sandbox.h"
-
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +8,10 @@
 #include <malloc.h>
 #include <sys/auxv.h>
 
-/* What nm says of one symbol. */
+#include "lib/error.h"
+#include "sandbox.h"
+
+/* A symbol in the output of nm. */
 struct known {
 	uint64_t start, size;
 	char type;
@@ -42,16 +42,16 @@ static const char *const assembly =
 	".globl the_end\nthe_end:\n"
 	".data\n .globl data\n .type data, @function\n data: .skip 16\n .size data, 16\n";
 
-/* What was read of a file; all are freed at the end of a test. */
-struct mapped_file {
+/* Contents of a file. The end of a test frees all of them. */
+struct test_file {
 	struct elf_file elf;
 	struct error problem;
 	int status;
 };
 
-#define OBJECTS_MAX 8
+#define FILES_MAX 8
 
-static struct mapped_file read_files[OBJECTS_MAX];
+static struct test_file read_files[FILES_MAX];
 static size_t read_count;
 
 static int clear_files(void **state)
@@ -61,27 +61,27 @@ static int clear_files(void **state)
 	return remove_sandbox(state);
 }
 
-static struct mapped_file *new_file(void)
+static struct test_file *new_file(void)
 {
-	assert_true(read_count < OBJECTS_MAX);
-	read_files[read_count] = (struct mapped_file){.problem = {""}};
+	assert_true(read_count < FILES_MAX);
+	read_files[read_count] = (struct test_file){.problem = {""}};
 	return &read_files[read_count++];
 }
 
-static struct mapped_file *get_object(const char *path)
+static struct test_file *read_file(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct mapped_file *object = new_file();
+	struct test_file *file = new_file();
 
 	assert_true(fd >= 0);
-	object->status = elf_read(&object->elf, fd, NULL, 0, true, &object->problem);
+	file->status = elf_read(&file->elf, fd, NULL, 0, true, &file->problem);
 	assert_int_equal(close(fd), 0);
-	return object;
+	return file;
 }
 
 static const char *compile(const char *name, const char *source, const char *options)
 {
-	bool is_assembly = strncmp(source, ".text", 5) == 0;
+	bool is_assembly = !strncmp(source, ".text", 5);
 
 	write_text(in_sandbox("source.%s", is_assembly ? "s" : "c"), source);
 	run("cc %s -o %s %s", options, in_sandbox("%s", name),
@@ -103,7 +103,7 @@ static bool parse_nm(const char *line, struct known *known)
 	version = strchr(known->name, '@');
 	if (version)
 		*version = '\0';
-	return strchr("tTwWi", known->type) != NULL;
+	return strchr("tTwWi", known->type);
 }
 
 static struct known_list read_nm(const char *path, const char *options)
@@ -130,7 +130,7 @@ static uint64_t address_of(const char *path, const char *name)
 	uint64_t address = 0;
 
 	for (size_t i = 0; i < known.count; i++) {
-		if (strcmp(known.list[i].name, name) == 0)
+		if (!strcmp(known.list[i].name, name))
 			address = known.list[i].start;
 	}
 	free(known.list);
@@ -142,7 +142,7 @@ static bool is_known(const struct known_list *known, const struct symbol *symbol
 {
 	for (size_t i = 0; i < known->count; i++) {
 		if (known->list[i].start == symbol->start &&
-		    strcmp(known->list[i].name, symbol->name) == 0)
+		    !strcmp(known->list[i].name, symbol->name))
 			return true;
 	}
 	return false;
@@ -157,8 +157,8 @@ static bool is_covered(const struct known_list *known, uint64_t address)
 	return false;
 }
 
-/* Each function that nm lists is found by its first and last byte, and not behind. */
-static void check_against_nm(struct mapped_file *object, const char *path, const char *options)
+/* Looks up the first and the last byte of each function of nm, and the byte after it. */
+static void check_against_nm(struct test_file *file, const char *path, const char *options)
 {
 	struct known_list known = read_nm(path, options);
 	struct symbol symbol;
@@ -170,32 +170,32 @@ static void check_against_nm(struct mapped_file *object, const char *path, const
 		if (want->size == 0)
 			continue;
 		sized++;
-		if (!elf_lookup(&object->elf, want->start, &symbol) ||
-		    symbol.start != want->start || !is_known(&known, &symbol))
+		if (!elf_lookup(&file->elf, want->start, &symbol) || symbol.start != want->start ||
+		    !is_known(&known, &symbol))
 			fail_msg("%s: %s is not found", path, want->name);
-		assert_true(elf_lookup(&object->elf, want->start + want->size - 1, &symbol));
+		assert_true(elf_lookup(&file->elf, want->start + want->size - 1, &symbol));
 		assert_true(is_known(&known, &symbol));
 		if (!is_covered(&known, want->start + want->size) &&
-		    elf_lookup(&object->elf, want->start + want->size, &symbol))
+		    elf_lookup(&file->elf, want->start + want->size, &symbol))
 			assert_int_not_equal(symbol.start, want->start);
 	}
 	assert_true(sized > 0);
 	free(known.list);
 }
 
-static void assert_name(struct mapped_file *object, uint64_t vaddr, const char *name)
+static void assert_name(struct test_file *file, uint64_t vaddr, const char *name)
 {
 	struct symbol symbol = {.name = ""};
 
-	assert_true(elf_lookup(&object->elf, vaddr, &symbol));
+	assert_true(elf_lookup(&file->elf, vaddr, &symbol));
 	assert_string_equal(symbol.name, name);
 }
 
-static void assert_no_name(struct mapped_file *object, uint64_t vaddr)
+static void assert_no_name(struct test_file *file, uint64_t vaddr)
 {
 	struct symbol symbol;
 
-	assert_false(elf_lookup(&object->elf, vaddr, &symbol));
+	assert_false(elf_lookup(&file->elf, vaddr, &symbol));
 }
 
 static const char *libc_path(void)
@@ -208,16 +208,16 @@ static const char *libc_path(void)
 	return path;
 }
 
-static void test_libc_as_nm_says(void **state)
+static void test_libc_matches_nm(void **state)
 {
 	(void)state;
-	struct mapped_file *object = get_object(libc_path());
+	struct test_file *file = read_file(libc_path());
 
-	check_against_nm(object, libc_path(), "-D");
-	assert_string_equal(object->problem.text, "");
+	check_against_nm(file, libc_path(), "-D");
+	assert_string_equal(file->problem.text, "");
 }
 
-static void test_program_as_nm_says(void **state)
+static void test_program_matches_nm(void **state)
 {
 	const char *path = compile("program",
 				   "static int twice(int x) { return 2 * x; }\n"
@@ -225,53 +225,53 @@ static void test_program_as_nm_says(void **state)
 				   "-g -O0");
 
 	(void)state;
-	struct mapped_file *object = get_object(path);
+	struct test_file *file = read_file(path);
 
-	check_against_nm(object, path, "");
-	assert_name(object, address_of(path, "twice"), "twice");
+	check_against_nm(file, path, "");
+	assert_name(file, address_of(path, "twice"), "twice");
 }
 
 static void test_32_bit(void **state)
 {
 	const char *path = compile("small.so", "int small(void) { return 1; }\n",
 				   "-m32 -nostdlib -shared -fPIC -Wl,--build-id");
-	struct mapped_file *object = get_object(path);
+	struct test_file *file = read_file(path);
 
 	(void)state;
-	check_against_nm(object, path, "");
-	assert_int_equal(strlen(object->elf.build_id), 40);
+	check_against_nm(file, path, "");
+	assert_int_equal(strlen(file->elf.build_id), 40);
 }
 
-static void test_which_symbol(void **state)
+static void test_symbol_preference(void **state)
 {
 	const char *path = compile("names.so", assembly, "-nostdlib -shared");
-	struct mapped_file *object = get_object(path);
+	struct test_file *file = read_file(path);
 	uint64_t sized = address_of(path, "sized"), outer = address_of(path, "outer");
 	uint64_t unsized = address_of(path, "unsized"), last = address_of(path, "last");
 	struct symbol symbol;
 
 	(void)state;
-	assert_name(object, sized, "sized");
-	assert_name(object, sized + 4, "sized"); /* label_inside is no function */
-	assert_no_name(object, sized + 8);
-	assert_name(object, unsized + 7, "unsized");
-	assert_name(object, unsized + 8, "untyped");
-	assert_name(object, unsized + 15, "untyped");
-	assert_name(object, outer, "outer");
-	assert_name(object, outer + 8, "inner");
-	assert_name(object, outer + 16, "outer");
-	assert_name(object, outer + 23, "outer");
-	assert_name(object, outer + 24, "alias_global");
-	assert_true(elf_lookup(&object->elf, last + 15, &symbol));
+	assert_name(file, sized, "sized");
+	assert_name(file, sized + 4, "sized"); /* label_inside is not a function */
+	assert_no_name(file, sized + 8);
+	assert_name(file, unsized + 7, "unsized");
+	assert_name(file, unsized + 8, "untyped");
+	assert_name(file, unsized + 15, "untyped");
+	assert_name(file, outer, "outer");
+	assert_name(file, outer + 8, "inner");
+	assert_name(file, outer + 16, "outer");
+	assert_name(file, outer + 23, "outer");
+	assert_name(file, outer + 24, "alias_global");
+	assert_true(elf_lookup(&file->elf, last + 15, &symbol));
 	assert_string_equal(symbol.name, "last");
 	assert_int_equal(symbol.start, last);
 	assert_int_equal(symbol.size, 16);
-	assert_no_name(object, last + 16);
-	assert_no_name(object, 0);
-	assert_no_name(object, UINT64_MAX);
+	assert_no_name(file, last + 16);
+	assert_no_name(file, 0);
+	assert_no_name(file, UINT64_MAX);
 }
 
-static void test_data_is_no_function(void **state)
+static void test_data_is_not_a_function(void **state)
 {
 	const char *path = compile("data.so", assembly, "-nostdlib -shared");
 	Dl_info info;
@@ -282,11 +282,11 @@ static void test_data_is_no_function(void **state)
 	assert_non_null(library);
 	data = dlsym(library, "data");
 	assert_true(dladdr(data, &info));
-	assert_no_name(get_object(path), (uint64_t)((char *)data - (char *)info.dli_fbase));
+	assert_no_name(read_file(path), (uint64_t)((char *)data - (char *)info.dli_fbase));
 	dlclose(library);
 }
 
-static void test_versions_are_cut(void **state)
+static void test_versions_are_stripped(void **state)
 {
 	const char *path;
 
@@ -296,27 +296,27 @@ static void test_versions_are_cut(void **state)
 		       "-nostdlib -shared -fPIC");
 	run("cc -nostdlib -shared -fPIC -Wl,--version-script=%s -o %s %s", in_sandbox("map"), path,
 	    in_sandbox("source.c"));
-	assert_name(get_object(path), address_of(path, "versioned"), "versioned");
+	assert_name(read_file(path), address_of(path, "versioned"), "versioned");
 }
 
-static void test_stripped(void **state)
+static void test_stripped_library_has_dynamic_symbols(void **state)
 {
 	const char *source = "static int hidden(int x) { return 3 * x; }\n"
 			     "int shown(int x) { return hidden(x) + 1; }\n";
 	const char *path = compile("stripped.so", source, "-O0 -shared -fPIC");
 	uint64_t shown = address_of(path, "shown"), hidden = address_of(path, "hidden");
-	struct mapped_file *object;
+	struct test_file *file;
 
 	(void)state;
 	run("strip %s", path);
-	object = get_object(path);
-	assert_name(object, shown, "shown");
-	assert_no_name(object, hidden);
+	file = read_file(path);
+	assert_name(file, shown, "shown");
+	assert_no_name(file, hidden);
 	run("ld -s -e 0 -o %s %s", in_sandbox("none"),
 	    compile("none.o", "int none(void) { return 1; }\n", "-c"));
-	object = get_object(in_sandbox("none"));
-	assert_no_name(object, 0x401000);
-	assert_string_equal(object->problem.text, "has no symbols of functions");
+	file = read_file(in_sandbox("none"));
+	assert_no_name(file, 0x401000);
+	assert_string_equal(file->problem.text, "has no symbols of functions");
 }
 
 static void test_build_id(void **state)
@@ -327,8 +327,8 @@ static void test_build_id(void **state)
 				   "-nostdlib -shared -fPIC -Wl,--build-id=none");
 
 	(void)state;
-	assert_string_equal(get_object(path)->elf.build_id, "0123456789abcdef01");
-	assert_string_equal(get_object(none)->elf.build_id, "");
+	assert_string_equal(read_file(path)->elf.build_id, "0123456789abcdef01");
+	assert_string_equal(read_file(none)->elf.build_id, "");
 }
 
 static void test_notes(void **state)
@@ -363,12 +363,12 @@ static void test_notes(void **state)
 	}
 }
 
-/* The address of code in this process, through the mapping that holds it. */
-static void test_vaddr(void **state)
+/* Translates the address of code in this process by the mapping that holds it. */
+static void test_vaddr_matches_proc_maps(void **state)
 {
 	uintptr_t address = (uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
 	uint64_t start, end, offset, vaddr, found = 0;
-	const struct mapped_file *libc = get_object(libc_path());
+	const struct test_file *libc = read_file(libc_path());
 	char line[1024];
 	Dl_info info;
 	FILE *maps;
@@ -393,37 +393,37 @@ static void test_vaddr_of_a_prelinked_program(void **state)
 {
 	const char *path = compile("fixed", assembly,
 				   "-nostdlib -static -no-pie -Wl,-e,sized -Wl,-Ttext=0x7123000");
-	struct mapped_file *object = get_object(path);
+	struct test_file *file = read_file(path);
 	uint64_t vaddr;
 
 	(void)state;
 	for (uint64_t offset = 0; offset < 0x4000; offset += 0x1000) {
-		if (!elf_vaddr(&object->elf, offset, &vaddr))
+		if (!elf_vaddr(&file->elf, offset, &vaddr))
 			continue;
 		assert_int_equal(vaddr, 0x7123000);
-		assert_name(object, vaddr, "sized");
+		assert_name(file, vaddr, "sized");
 		return;
 	}
 	fail_msg("no executable load");
 }
 
-static void test_image(void **state)
+static void test_vdso_image(void **state)
 {
 	const ElfW(Ehdr) *header = (const void *)getauxval(AT_SYSINFO_EHDR);
-	struct mapped_file *object = new_file();
+	struct test_file *file = new_file();
 	struct symbol symbol;
 	bool found = false;
 
 	(void)state;
 	assert_non_null(header);
-	assert_int_equal(elf_read(&object->elf, -1, header,
+	assert_int_equal(elf_read(&file->elf, -1, header,
 				  header->e_shoff + (size_t)header->e_shnum * header->e_shentsize,
-				  true, &object->problem),
+				  true, &file->problem),
 			 0);
-	assert_int_not_equal(strlen(object->elf.build_id), 0);
+	assert_int_not_equal(strlen(file->elf.build_id), 0);
 	for (uint64_t vaddr = 0; vaddr < 0x4000; vaddr += 16) {
-		if (elf_lookup(&object->elf, vaddr, &symbol))
-			found |= strstr(symbol.name, "clock_gettime") != NULL;
+		if (elf_lookup(&file->elf, vaddr, &symbol))
+			found = found || strstr(symbol.name, "clock_gettime");
 	}
 	assert_true(found);
 }
@@ -432,52 +432,51 @@ static void test_without_functions(void **state)
 {
 	const char *path = compile("some.so", "int some(void) { return 1; }\n",
 				   "-nostdlib -shared -fPIC -Wl,--build-id=0x01234567");
-	struct mapped_file *object = new_file();
+	struct test_file *file = new_file();
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	uint64_t vaddr;
 
 	(void)state;
-	assert_int_equal(elf_read(&object->elf, fd, NULL, 0, false, &object->problem), 0);
+	assert_int_equal(elf_read(&file->elf, fd, NULL, 0, false, &file->problem), 0);
 	close(fd);
-	assert_string_equal(object->elf.build_id, "01234567");
-	assert_true(elf_vaddr(&object->elf, 0x1000, &vaddr));
-	assert_no_name(object, address_of(path, "some"));
-	assert_string_equal(object->problem.text, "");
+	assert_string_equal(file->elf.build_id, "01234567");
+	assert_true(elf_vaddr(&file->elf, 0x1000, &vaddr));
+	assert_no_name(file, address_of(path, "some"));
+	assert_string_equal(file->problem.text, "");
 }
 
-static void test_no_elf_file(void **state)
+static void test_other_files_are_rejected(void **state)
 {
 	(void)state;
 	write_text(in_sandbox("text"), "#!/bin/sh\n");
 	write_text(in_sandbox("empty"), "");
-	assert_int_equal(get_object(in_sandbox("text"))->status, -EINVAL);
-	assert_string_equal(get_object(in_sandbox("text"))->problem.text, "not an ELF file");
-	assert_int_equal(get_object(in_sandbox("empty"))->status, -EINVAL);
-	assert_int_not_equal(strlen(get_object(in_sandbox("empty"))->problem.text), 0);
-	assert_int_equal(get_object(sandbox)->status, -EINVAL);
+	assert_int_equal(read_file(in_sandbox("text"))->status, -EINVAL);
+	assert_string_equal(read_file(in_sandbox("text"))->problem.text, "not an ELF file");
+	assert_int_equal(read_file(in_sandbox("empty"))->status, -EINVAL);
+	assert_int_not_equal(strlen(read_file(in_sandbox("empty"))->problem.text), 0);
+	assert_int_equal(read_file(sandbox)->status, -EINVAL);
 }
 
-/* Asks for names all over a file; what counts is that it comes back. */
+/* Looks up symbols all over a file, which must neither crash nor hang. */
 static void read_broken(const char *path, const unsigned char *bytes, size_t size)
 {
-	struct mapped_file *object;
+	struct test_file *file;
 	struct symbol symbol;
 	uint64_t vaddr;
 
 	write_file(path, bytes, size);
-	object = get_object(path);
-	assert_true(!object->status || *object->problem.text);
+	file = read_file(path);
+	assert_true(!file->status || *file->problem.text);
 	for (uint64_t offset = 0; offset < size + 4096; offset += 256) {
-		if (elf_vaddr(&object->elf, offset, &vaddr) &&
-		    elf_lookup(&object->elf, vaddr, &symbol))
+		if (elf_vaddr(&file->elf, offset, &vaddr) && elf_lookup(&file->elf, vaddr, &symbol))
 			assert_true(strlen(symbol.name) > 0);
-		elf_lookup(&object->elf, offset, &symbol);
+		elf_lookup(&file->elf, offset, &symbol);
 	}
-	elf_clear(&object->elf);
+	elf_clear(&file->elf);
 	read_count--;
 }
 
-static void test_truncated(void **state)
+static void test_survives_truncation(void **state)
 {
 	const char *path = compile("whole.so", assembly, "-nostdlib -shared");
 	size_t size;
@@ -489,8 +488,8 @@ static void test_truncated(void **state)
 	free(bytes);
 }
 
-/* A sparse file that claims 2^24 sections would cost gigabytes and seconds. */
-static void test_countless_sections(void **state)
+/* A sparse file that claims 2^24 sections would take gigabytes of memory and seconds. */
+static void test_extended_section_numbering_is_rejected(void **state)
 {
 	size_t size;
 	unsigned char *bytes = read_bytes(libc_path(), &size);
@@ -498,7 +497,7 @@ static void test_countless_sections(void **state)
 	(void)state;
 	memset(bytes + 60, 0, 2); /* e_shnum */
 	write_file(in_sandbox("countless"), bytes, size);
-	assert_string_equal(get_object(in_sandbox("countless"))->problem.text,
+	assert_string_equal(read_file(in_sandbox("countless"))->problem.text,
 			    "broken ELF headers: sections without a count");
 	free(bytes);
 }
@@ -514,9 +513,9 @@ static Elf64_Sym function_at(uint32_t name, uint64_t start, uint64_t size)
 	};
 }
 
-/* Reads an object with code from 0x1000 on, and these symbols; the first of them is not read. */
-static struct mapped_file *get_made(const Elf64_Sym *symbols, size_t count, const char *strings,
-				    size_t size)
+/* Reads a file with code from 0x1000 on and these symbols. The first symbol is a null symbol. */
+static struct test_file *make_elf_file(const Elf64_Sym *symbols, size_t count, const char *strings,
+				       size_t size)
 {
 	static const char section_names[] = "\0.text\0.symtab\0.strtab";
 	size_t symbols_size = count * sizeof(*symbols);
@@ -561,32 +560,32 @@ static struct mapped_file *get_made(const Elf64_Sym *symbols, size_t count, cons
 	write_file(in_sandbox("made"), (unsigned char *)bytes,
 		   sizeof(headers) + symbols_size + size);
 	free(bytes);
-	return get_object(in_sandbox("made"));
+	return read_file(in_sandbox("made"));
 }
 
-/* Each name begins within the one before it. */
-static void test_names_that_share_bytes_take_them_once(void **state)
+/* Each name begins within the previous one. */
+static void test_names_keep_shared_bytes_once(void **state)
 {
 	enum { COUNT = 200, SIZE = 4096 };
 	Elf64_Sym symbols[COUNT + 1] = {{0}};
 	struct symbol symbol = {.name = ""};
 	char strings[SIZE] = "";
-	struct mapped_file *object;
+	struct test_file *file;
 
 	(void)state;
 	memset(strings + 1, 'n', SIZE - 2);
 	for (uint32_t i = 1; i <= COUNT; i++)
 		symbols[i] = function_at(i, 0x1000 + i, 1);
-	object = get_made(symbols, COUNT + 1, strings, SIZE);
-	assert_string_equal(object->problem.text, "");
+	file = make_elf_file(symbols, COUNT + 1, strings, SIZE);
+	assert_string_equal(file->problem.text, "");
 	for (uint32_t i = 1; i <= COUNT; i++) {
-		assert_true(elf_lookup(&object->elf, 0x1000 + i, &symbol));
+		assert_true(elf_lookup(&file->elf, 0x1000 + i, &symbol));
 		assert_string_equal(symbol.name, strings + i);
 	}
-	assert_in_range(malloc_usable_size(object->elf.names), 1, SIZE);
+	assert_in_range(malloc_usable_size(file->elf.names), 1, SIZE);
 }
 
-/* What is cut off one is a part of another one, or lies between two that are kept. */
+/* The stripped version is a part of another name, or lies between two names. */
 static void test_names_around_versions(void **state)
 {
 	static const char strings[] =
@@ -597,64 +596,64 @@ static void test_names_around_versions(void **state)
 		function_at(27, 0x1001, 1), /* prefix@@V1@V2 */
 		function_at(35, 0x1002, 1), /* V1@V2 */
 		function_at(38, 0x1003, 1), /* V2 */
-		function_at(34, 0x1004, 1), /* @V1@V2: no name */
+		function_at(34, 0x1004, 1), /* @V1@V2: not a name */
 		function_at(56, 0x1005, 1), /* last */
 		function_at(sizeof(strings) - 1, 0x1006, 1),
 		function_at(sizeof(strings), 0x1007, 1),
 	};
-	struct mapped_file *object = get_made(symbols, 9, strings, sizeof(strings));
+	struct test_file *file = make_elf_file(symbols, 9, strings, sizeof(strings));
 
 	(void)state;
-	assert_name(object, 0x1000, "with_prefix");
-	assert_name(object, 0x1001, "prefix");
-	assert_name(object, 0x1002, "V1");
-	assert_name(object, 0x1003, "V2");
-	assert_no_name(object, 0x1004);
-	assert_name(object, 0x1005, "last");
-	assert_no_name(object, 0x1006);
-	assert_no_name(object, 0x1007);
-	assert_in_range(malloc_usable_size(object->elf.names), 1, 23);
+	assert_name(file, 0x1000, "with_prefix");
+	assert_name(file, 0x1001, "prefix");
+	assert_name(file, 0x1002, "V1");
+	assert_name(file, 0x1003, "V2");
+	assert_no_name(file, 0x1004);
+	assert_name(file, 0x1005, "last");
+	assert_no_name(file, 0x1006);
+	assert_no_name(file, 0x1007);
+	assert_in_range(malloc_usable_size(file->elf.names), 1, 23);
 }
 
-/* They would have to be read for as many bytes as a whole disk has. */
-static void test_too_many_long_names(void **state)
+/* Names of overlapping bytes: reading all of them would take as long as reading a whole disk. */
+static void test_sum_of_name_lengths_is_limited(void **state)
 {
 	enum { COUNT = 17000, SIZE = 16384 };
 	Elf64_Sym *symbols = calloc(COUNT, sizeof(*symbols));
 	char strings[SIZE] = "";
-	struct mapped_file *object;
+	struct test_file *file;
 
 	(void)state;
 	assert_non_null(symbols);
 	memset(strings + 1, 'n', SIZE - 2);
 	for (uint32_t i = 1; i < COUNT; i++)
 		symbols[i] = function_at(1, 0x1000 + i, 1);
-	object = get_made(symbols, COUNT, strings, SIZE);
+	file = make_elf_file(symbols, COUNT, strings, SIZE);
 	free(symbols);
-	assert_string_equal(object->problem.text, "has too many long names of functions");
-	assert_name(object, 0x1001, strings + 1); /* as far as it was read */
-	assert_no_name(object, 0x1000 + COUNT - 1);
+	assert_string_equal(file->problem.text, "has too many long names of functions");
+	assert_name(file, 0x1001, strings + 1); /* read before the limit */
+	assert_no_name(file, 0x1000 + COUNT - 1);
 }
 
-/* Each label lies behind all of the nested functions, and before the end of the first. */
-static void test_labels_behind_nested_functions(void **state)
+/* Each label lies after the nested functions, and before the end of the outermost one. */
+static void test_labels_after_nested_functions_take_linear_time(void **state)
 {
 	enum { DEPTH = 1000, LABELS = 1000 };
 	Elf64_Sym symbols[1 + DEPTH + LABELS] = {{0}};
-	struct mapped_file *object;
+	struct test_file *file;
 
 	(void)state;
 	for (uint32_t i = 0; i < DEPTH; i++)
 		symbols[1 + i] = function_at(1, 0x1000 + i, i ? DEPTH - i : DEPTH + LABELS);
 	for (uint32_t i = 0; i < LABELS; i++)
 		symbols[1 + DEPTH + i] = function_at(3, 0x1000 + DEPTH + i, 0);
-	object = get_made(symbols, 1 + DEPTH + LABELS, "\0f\0label", 9);
-	assert_name(object, 0x1000 + DEPTH - 1, "f");
-	assert_int_equal(object->elf.function_count, DEPTH);
-	assert_in_range(object->elf.steps, DEPTH - 1, DEPTH);
+	file = make_elf_file(symbols, 1 + DEPTH + LABELS, "\0f\0label", 9);
+	assert_name(file, 0x1000 + DEPTH - 1, "f");
+	assert_int_equal(file->elf.function_count, DEPTH);
+	assert_in_range(file->elf.steps, DEPTH - 1, DEPTH);
 }
 
-/* xorshift: the same mutations each time. */
+/* xorshift: deterministic mutations. */
 static uint64_t next_random(uint64_t *seed)
 {
 	*seed ^= *seed << 13;
@@ -667,7 +666,7 @@ static void mutate(unsigned char *bytes, size_t size, uint64_t *seed)
 {
 	static const uint64_t values[] = {0,         1,          0x7f,      0xff,      0xffff,
 					  INT32_MAX, UINT32_MAX, INT64_MAX, UINT64_MAX};
-	/* The headers are at the ends: hit these as often as all the rest. */
+	/* The headers are at both ends of the file: mutate each end as often as the rest. */
 	uint64_t kind = next_random(seed) % 3;
 	size_t span = kind == 0 ? size : 2048;
 	size_t width = (size_t)1 << next_random(seed) % 4;
@@ -698,13 +697,13 @@ static void check_mutations(const char *path, uint64_t seed, unsigned int count)
 	free(bytes);
 }
 
-static void test_mutated(void **state)
+static void test_survives_mutations(void **state)
 {
 	(void)state;
 	check_mutations(compile("good.so", assembly, "-nostdlib -shared"), 0x5eed, 3000);
 }
 
-static void test_mutated_32_bit(void **state)
+static void test_survives_mutations_32_bit(void **state)
 {
 	(void)state;
 	check_mutations(compile("good32.so", "int small(void) { return 1; }\n",
@@ -717,28 +716,28 @@ static void test_mutated_32_bit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_libc_as_nm_says),
-		TEST(test_program_as_nm_says),
+		TEST(test_libc_matches_nm),
+		TEST(test_program_matches_nm),
 		TEST(test_32_bit),
-		TEST(test_which_symbol),
-		TEST(test_data_is_no_function),
-		TEST(test_versions_are_cut),
-		TEST(test_stripped),
+		TEST(test_symbol_preference),
+		TEST(test_data_is_not_a_function),
+		TEST(test_versions_are_stripped),
+		TEST(test_stripped_library_has_dynamic_symbols),
 		TEST(test_build_id),
 		TEST(test_notes),
-		TEST(test_vaddr),
+		TEST(test_vaddr_matches_proc_maps),
 		TEST(test_vaddr_of_a_prelinked_program),
-		TEST(test_image),
+		TEST(test_vdso_image),
 		TEST(test_without_functions),
-		TEST(test_no_elf_file),
-		TEST(test_truncated),
-		TEST(test_countless_sections),
-		TEST(test_names_that_share_bytes_take_them_once),
+		TEST(test_other_files_are_rejected),
+		TEST(test_survives_truncation),
+		TEST(test_extended_section_numbering_is_rejected),
+		TEST(test_names_keep_shared_bytes_once),
 		TEST(test_names_around_versions),
-		TEST(test_too_many_long_names),
-		TEST(test_labels_behind_nested_functions),
-		TEST(test_mutated),
-		TEST(test_mutated_32_bit),
+		TEST(test_sum_of_name_lengths_is_limited),
+		TEST(test_labels_after_nested_functions_take_linear_time),
+		TEST(test_survives_mutations),
+		TEST(test_survives_mutations_32_bit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "debuginfo/kallsyms.h"
 
+#include <errno.h>
+
 #include "lib/error.h"
 #include "sandbox.h"
 
-#include <errno.h>
-
-/* Of the sanitizers' run time; gcc does not install its header. */
+/* From the sanitizer runtime; gcc does not install its header. */
 size_t __sanitizer_get_current_allocated_bytes(void);
 
 #define TEXT_SIZE(count) ((size_t)(count)*64)
@@ -24,17 +24,17 @@ static struct kallsyms *parse(const char *text)
 	return kallsyms;
 }
 
-static int parse_error(const char *text, struct error *error)
+static int parse_failure(const char *text, struct error *error)
 {
 	FILE *stream = fmemopen((char *)text, strlen(text), "r");
 	struct kallsyms *kallsyms = NULL;
-	int result;
+	int err;
 
 	assert_non_null(stream);
-	result = kallsyms_parse(stream, "test", &kallsyms, error);
+	err = kallsyms_parse(stream, "test", &kallsyms, error);
 	fclose(stream);
 	assert_null(kallsyms);
-	return result;
+	return err;
 }
 
 static void assert_function(const struct kallsyms *kallsyms, uint64_t address, const char *name,
@@ -52,7 +52,7 @@ static void assert_function(const struct kallsyms *kallsyms, uint64_t address, c
 		assert_null(found_module);
 }
 
-static void assert_none(const struct kallsyms *kallsyms, uint64_t address)
+static void assert_no_function(const struct kallsyms *kallsyms, uint64_t address)
 {
 	const char *name, *module;
 	uint64_t start;
@@ -75,13 +75,13 @@ static void test_functions(void **state)
 	assert_function(kallsyms, 0xffffffff810000ff, "first", 0xffffffff81000000, NULL);
 	assert_function(kallsyms, 0xffffffff81000100, "second", 0xffffffff81000100, NULL);
 	assert_function(kallsyms, 0xffffffff810002ff, "third", 0xffffffff81000200, NULL);
-	assert_none(kallsyms, 0xffffffff81000300);
+	assert_no_function(kallsyms, 0xffffffff81000300);
 	assert_function(kallsyms, 0xffffffff810004ff, "fourth", 0xffffffff81000400, NULL);
-	assert_none(kallsyms, 0xffffffff81000500);
-	assert_none(kallsyms, 0xffffffff80ffffff);
-	assert_none(kallsyms, 0);
-	assert_none(kallsyms, 0x7fffffffffff);
-	assert_none(kallsyms, UINT64_MAX);
+	assert_no_function(kallsyms, 0xffffffff81000500);
+	assert_no_function(kallsyms, 0xffffffff80ffffff);
+	assert_no_function(kallsyms, 0);
+	assert_no_function(kallsyms, 0x7fffffffffff);
+	assert_no_function(kallsyms, UINT64_MAX);
 	kallsyms_free(kallsyms);
 }
 
@@ -126,8 +126,8 @@ static void test_modules(void **state)
 	kallsyms_free(kallsyms);
 }
 
-/* A module that was loaded later has no symbols; its neighbour's are not its own. */
-static void test_behind_the_last(void **state)
+/* Code of a module that was loaded later must not get the symbols of its neighbour. */
+static void test_size_of_last_function_is_limited(void **state)
 {
 	const uint64_t last = KALLSYMS_LAST_FUNCTION_MAX, far = KALLSYMS_FUNCTION_MAX;
 	struct kallsyms *kallsyms = parse("ffffffff81000000 T kernel\n"
@@ -137,38 +137,38 @@ static void test_behind_the_last(void **state)
 
 	(void)state;
 	assert_function(kallsyms, 0xffffffff81000000 + far - 1, "kernel", 0xffffffff81000000, NULL);
-	assert_none(kallsyms, 0xffffffff81000000 + far);
+	assert_no_function(kallsyms, 0xffffffff81000000 + far);
 	assert_function(kallsyms, 0xffffffff81800000 + last - 1, "same", 0xffffffff81800000, NULL);
-	assert_none(kallsyms, 0xffffffff81800000 + last);
+	assert_no_function(kallsyms, 0xffffffff81800000 + last);
 	assert_function(kallsyms, 0xffffffffc0000000 + last - 1, "a", 0xffffffffc0000000, "a");
-	assert_none(kallsyms, 0xffffffffc0000000 + last);
+	assert_no_function(kallsyms, 0xffffffffc0000000 + last);
 	assert_function(kallsyms, 0xffffffffc1000000 + last - 1, "b", 0xffffffffc1000000, "b");
-	assert_none(kallsyms, 0xffffffffc1000000 + last);
+	assert_no_function(kallsyms, 0xffffffffc1000000 + last);
 	kallsyms_free(kallsyms);
 }
 
-static void test_hidden(void **state)
+static void test_hidden_addresses_and_missing_file(void **state)
 {
 	struct error error = {0};
 
 	(void)state;
 	assert_int_equal(
-		parse_error("0000000000000000 T _text\n0000000000000000 t f\t[a]\n", &error),
+		parse_failure("0000000000000000 T _text\n0000000000000000 t f\t[a]\n", &error),
 		-EPERM);
 	assert_non_null(strstr(error.text, "kptr_restrict"));
 	assert_int_equal(kallsyms_read(in_sandbox("none"), NULL, &error), -ENOENT);
 	assert_non_null(strstr(error.text, in_sandbox("none")));
 }
 
-static void test_broken_lines(void **state)
+static void test_malformed_lines_are_skipped(void **state)
 {
 	struct kallsyms *kallsyms;
 	struct error error = {0};
 
 	(void)state;
-	assert_int_equal(parse_error("\n", &error), -ENODATA);
-	assert_int_equal(parse_error("hello\n", &error), -ENODATA);
-	assert_int_equal(parse_error("ffffffff81000000 D data\n", &error), -ENODATA);
+	assert_int_equal(parse_failure("\n", &error), -ENODATA);
+	assert_int_equal(parse_failure("hello\n", &error), -ENODATA);
+	assert_int_equal(parse_failure("ffffffff81000000 D data\n", &error), -ENODATA);
 	kallsyms = parse("\n \nffffffff81000000\nffffffff81000000 T\nffffffff81000000 T \n"
 			 "ffffffffffffffffffff T huge\nx T x\nffffffff81000000Tx\n"
 			 "ffffffff81000010 T good\t[\nffffffff81000020 T better [m\n"
@@ -179,7 +179,7 @@ static void test_broken_lines(void **state)
 	kallsyms_free(kallsyms);
 }
 
-static void test_memory(void **state)
+static void test_memory_is_bounded(void **state)
 {
 	enum { COUNT = 200000 };
 	size_t size = 0, before, after;
@@ -222,10 +222,14 @@ static void test_build_id(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_functions), cmocka_unit_test(test_aliases),
-		cmocka_unit_test(test_modules),   cmocka_unit_test(test_behind_the_last),
-		cmocka_unit_test(test_hidden),    cmocka_unit_test(test_broken_lines),
-		cmocka_unit_test(test_memory),    cmocka_unit_test(test_build_id),
+		cmocka_unit_test(test_functions),
+		cmocka_unit_test(test_aliases),
+		cmocka_unit_test(test_modules),
+		cmocka_unit_test(test_size_of_last_function_is_limited),
+		cmocka_unit_test(test_hidden_addresses_and_missing_file),
+		cmocka_unit_test(test_malformed_lines_are_skipped),
+		cmocka_unit_test(test_memory_is_bounded),
+		cmocka_unit_test(test_build_id),
 	};
 
 	return cmocka_run_group_tests(tests, make_sandbox, remove_sandbox);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "runtime/go_pclntab.h"
 
-#include "go_image.h"
-#include "lib/error.h"
-#include "unit.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "go_image.h"
+#include "lib/error.h"
+#include "unit.h"
 
 #define OUTER "main.outer[...] main.outer[go.shape.int] /a.go:20\n"
 
@@ -32,54 +32,54 @@ static int add_frame(const struct go_frame *frame, void *arg)
 
 static struct go_pclntab *open_image(const struct go_options *options)
 {
-	struct go_pclntab *gosym = NULL;
+	struct go_pclntab *pclntab = NULL;
 	struct error error;
 
 	go_image_make(&image, options);
-	if (go_pclntab_open(image.bytes, image.size, &gosym, &error) != 0)
+	if (go_pclntab_open(image.bytes, image.size, &pclntab, &error) != 0)
 		fail_msg("%s", error.text);
-	return gosym;
+	return pclntab;
 }
 
-static void assert_chain(const struct go_pclntab *gosym, uint32_t offset, const char *text)
+static void assert_chain(const struct go_pclntab *pclntab, uint32_t offset, const char *text)
 {
 	struct chain chain = {0};
 
-	assert_int_equal(go_pclntab_lookup(gosym, GO_TEXT + offset, add_frame, &chain), 0);
+	assert_int_equal(go_pclntab_lookup(pclntab, GO_TEXT + offset, add_frame, &chain), 0);
 	assert_string_equal(chain.text, text);
 }
 
-static void assert_nothing(const struct go_pclntab *gosym, uint64_t vaddr)
+static void assert_nothing(const struct go_pclntab *pclntab, uint64_t vaddr)
 {
 	struct chain chain = {0};
 
-	assert_int_equal(go_pclntab_lookup(gosym, vaddr, add_frame, &chain), -ENOENT);
+	assert_int_equal(go_pclntab_lookup(pclntab, vaddr, add_frame, &chain), -ENOENT);
 	assert_int_equal(chain.frames, 0);
 }
 
-/* What go_image.h says of its image. */
-static void assert_all(const struct go_pclntab *gosym)
+/* Checks all addresses against the description in go_image.h. */
+static void assert_all(const struct go_pclntab *pclntab)
 {
-	assert_chain(gosym, 0x00, "main.plain main.plain /a.go:10\n");
-	assert_chain(gosym, 0x0f, "main.plain main.plain /a.go:10\n");
-	assert_chain(gosym, 0x10, "main.plain main.plain /a.go:11\n");
-	assert_chain(gosym, 0x1f, "main.plain main.plain /a.go:11\n");
-	assert_chain(gosym, 0x20, OUTER);
-	assert_chain(gosym, 0x28, "+main.middle main.middle /b.go:30\n" OUTER);
-	assert_chain(gosym, 0x30,
+	assert_chain(pclntab, 0x00, "main.plain main.plain /a.go:10\n");
+	assert_chain(pclntab, 0x0f, "main.plain main.plain /a.go:10\n");
+	assert_chain(pclntab, 0x10, "main.plain main.plain /a.go:11\n");
+	assert_chain(pclntab, 0x1f, "main.plain main.plain /a.go:11\n");
+	assert_chain(pclntab, 0x20, OUTER);
+	assert_chain(pclntab, 0x28, "+main.middle main.middle /b.go:30\n" OUTER);
+	assert_chain(pclntab, 0x30,
 		     "+main.inner main.inner /b.go:40\n+main.middle main.middle /b.go:30\n" OUTER);
-	assert_chain(gosym, 0x3f,
+	assert_chain(pclntab, 0x3f,
 		     "+main.inner main.inner /b.go:40\n+main.middle main.middle /b.go:30\n" OUTER);
-	assert_chain(gosym, 0x40, OUTER);
-	assert_chain(gosym, 0x60, "");
-	assert_nothing(gosym, GO_TEXT - 1);
-	assert_nothing(gosym, GO_TEXT + GO_TEXT_SIZE);
-	assert_nothing(gosym, 0);
-	assert_nothing(gosym, GO_BASE);
-	assert_nothing(gosym, UINT64_MAX);
+	assert_chain(pclntab, 0x40, OUTER);
+	assert_chain(pclntab, 0x60, "");
+	assert_nothing(pclntab, GO_TEXT - 1);
+	assert_nothing(pclntab, GO_TEXT + GO_TEXT_SIZE);
+	assert_nothing(pclntab, 0);
+	assert_nothing(pclntab, GO_BASE);
+	assert_nothing(pclntab, UINT64_MAX);
 }
 
-static void test_versions(void **state)
+static void test_all_versions_are_supported(void **state)
 {
 	const struct go_options versions[] = {go_1_18, go_1_20, go_1_26, go_1_27};
 
@@ -87,18 +87,18 @@ static void test_versions(void **state)
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
 		for (unsigned int variant = 0; variant < 4; variant++) {
 			struct go_options options = versions[i];
-			struct go_pclntab *gosym;
+			struct go_pclntab *pclntab;
 
 			options.has_section_headers = variant & 1;
 			options.has_relocations = variant & 2;
-			gosym = open_image(&options);
-			assert_all(gosym);
-			go_pclntab_close(gosym);
+			pclntab = open_image(&options);
+			assert_all(pclntab);
+			go_pclntab_close(pclntab);
 		}
 	}
 }
 
-static int keep_start_lines(const struct go_frame *frame, void *arg)
+static int add_start_line(const struct go_frame *frame, void *arg)
 {
 	struct chain *chain = arg;
 	size_t used = strlen(chain->text);
@@ -109,50 +109,50 @@ static int keep_start_lines(const struct go_frame *frame, void *arg)
 
 static void test_start_lines(void **state)
 {
-	struct go_pclntab *gosym = open_image(&go_1_20);
+	struct go_pclntab *pclntab = open_image(&go_1_20);
 	struct chain chain = {0}, none = {0};
 
 	(void)state;
-	assert_int_equal(go_pclntab_lookup(gosym, GO_TEXT + 0x30, keep_start_lines, &chain), 0);
+	assert_int_equal(go_pclntab_lookup(pclntab, GO_TEXT + 0x30, add_start_line, &chain), 0);
 	assert_string_equal(chain.text, "39 29 19 ");
-	go_pclntab_close(gosym);
-	gosym = open_image(&go_1_18);
-	assert_int_equal(go_pclntab_lookup(gosym, GO_TEXT + 0x30, keep_start_lines, &none), 0);
+	go_pclntab_close(pclntab);
+	pclntab = open_image(&go_1_18);
+	assert_int_equal(go_pclntab_lookup(pclntab, GO_TEXT + 0x30, add_start_line, &none), 0);
 	assert_string_equal(none.text, "0 0 0 ");
-	go_pclntab_close(gosym);
+	go_pclntab_close(pclntab);
 }
 
-/* A Go that is not known yet: what is inlined is not found, but functions are. */
-static void test_unknown_version(void **state)
+/* In the tables of an unknown version of Go, functions are found, but not inlined calls. */
+static void test_unknown_version_has_no_inlined_frames(void **state)
 {
 	struct go_options options = go_1_20;
-	struct go_pclntab *gosym;
+	struct go_pclntab *pclntab;
 
 	(void)state;
 	options.trees = 44;
 	options.sections = 43;
-	gosym = open_image(&options);
-	assert_chain(gosym, 0x10, "main.plain main.plain /a.go:11\n");
-	assert_chain(gosym, 0x30, "main.outer[...] main.outer[go.shape.int] /b.go:40\n");
-	go_pclntab_close(gosym);
+	pclntab = open_image(&options);
+	assert_chain(pclntab, 0x10, "main.plain main.plain /a.go:11\n");
+	assert_chain(pclntab, 0x30, "main.outer[...] main.outer[go.shape.int] /b.go:40\n");
+	go_pclntab_close(pclntab);
 }
 
 static void assert_printed(const struct go_options *version, const char *name, const char *printed)
 {
 	struct go_options options = *version;
 	struct chain chain = {0};
-	struct go_pclntab *gosym;
+	struct go_pclntab *pclntab;
 	char text[128];
 
 	options.name = name;
-	gosym = open_image(&options);
-	assert_int_equal(go_pclntab_lookup(gosym, GO_TEXT + 0x20, add_frame, &chain), 0);
+	pclntab = open_image(&options);
+	assert_int_equal(go_pclntab_lookup(pclntab, GO_TEXT + 0x20, add_frame, &chain), 0);
 	snprintf(text, sizeof(text), "%s %s /a.go:20\n", printed, name);
 	assert_string_equal(chain.text, text);
-	go_pclntab_close(gosym);
+	go_pclntab_close(pclntab);
 }
 
-static void test_names(void **state)
+static void test_printed_names(void **state)
 {
 	(void)state;
 	assert_printed(&go_1_20, "main.f", "main.f");
@@ -171,50 +171,51 @@ static void test_names(void **state)
 	assert_printed(&go_1_20, "", "");
 }
 
-static int stop(const struct go_frame *frame, void *arg)
+static int stop_at_first_frame(const struct go_frame *frame, void *arg)
 {
 	(void)frame;
 	++*(int *)arg;
 	return 17;
 }
 
-static void test_stopping(void **state)
+static void test_callback_stops_lookup(void **state)
 {
-	struct go_pclntab *gosym = open_image(&go_1_20);
+	struct go_pclntab *pclntab = open_image(&go_1_20);
 	int calls = 0;
 
 	(void)state;
-	assert_int_equal(go_pclntab_lookup(gosym, GO_TEXT + 0x30, stop, &calls), 17);
+	assert_int_equal(go_pclntab_lookup(pclntab, GO_TEXT + 0x30, stop_at_first_frame, &calls),
+			 17);
 	assert_int_equal(calls, 1);
-	go_pclntab_close(gosym);
+	go_pclntab_close(pclntab);
 }
 
-static void test_circular_chain(void **state)
+static void test_circular_inline_tree_ends(void **state)
 {
 	struct go_options options = go_1_20;
 	struct chain chain = {0};
-	struct go_pclntab *gosym;
+	struct go_pclntab *pclntab;
 
 	(void)state;
 	options.circular = true;
-	gosym = open_image(&options);
-	assert_int_equal(go_pclntab_lookup(gosym, GO_TEXT + 0x30, add_frame, &chain), 0);
+	pclntab = open_image(&options);
+	assert_int_equal(go_pclntab_lookup(pclntab, GO_TEXT + 0x30, add_frame, &chain), 0);
 	assert_int_equal(chain.frames, 3);
 	assert_non_null(strstr(chain.text, "\nmain.outer[...]"));
-	go_pclntab_close(gosym);
+	go_pclntab_close(pclntab);
 }
 
 static void assert_refused(const void *data, size_t size, int code, const char *text)
 {
-	struct go_pclntab *gosym = NULL;
+	struct go_pclntab *pclntab = NULL;
 	struct error error = {0};
 
-	assert_int_equal(go_pclntab_open(data, size, &gosym, &error), code);
+	assert_int_equal(go_pclntab_open(data, size, &pclntab, &error), code);
 	assert_non_null(strstr(error.text, text));
-	assert_null(gosym);
+	assert_null(pclntab);
 }
 
-static void test_refused(void **state)
+static void test_unsupported_files_are_refused(void **state)
 {
 	struct go_options options = go_1_20;
 	uint32_t old = GO_MAGIC_1_16;
@@ -237,11 +238,11 @@ static void test_refused(void **state)
 	assert_refused(image.bytes, image.size, -ENOTSUP, "big-endian");
 }
 
-/* Section headers that lie are no better than none. */
-static void test_wrong_section(void **state)
+/* Wrong section headers are handled like missing ones. */
+static void test_wrong_section_header_is_ignored(void **state)
 {
 	struct go_options options = go_1_20;
-	struct go_pclntab *gosym = NULL;
+	struct go_pclntab *pclntab = NULL;
 	Elf64_Ehdr elf;
 
 	(void)state;
@@ -249,31 +250,31 @@ static void test_wrong_section(void **state)
 	go_image_make(&image, &options);
 	memcpy(&elf, image.bytes, sizeof(elf));
 	image.bytes[elf.e_shoff + sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_addr)] ^= 0x10;
-	assert_int_equal(go_pclntab_open(image.bytes, image.size, &gosym, NULL), 0);
-	assert_all(gosym);
-	go_pclntab_close(gosym);
+	assert_int_equal(go_pclntab_open(image.bytes, image.size, &pclntab, NULL), 0);
+	assert_all(pclntab);
+	go_pclntab_close(pclntab);
 }
 
-/* Memory that ends where the file does, so that the sanitizer sees what reads beyond. */
+/* Copies the bytes, so that the sanitizer detects reads beyond the end of the file. */
 static void try_bytes(const unsigned char *bytes, size_t size)
 {
 	unsigned char *copy = malloc(size ? size : 1);
-	struct go_pclntab *gosym = NULL;
+	struct go_pclntab *pclntab = NULL;
 	struct chain chain;
 
 	assert_non_null(copy);
 	memcpy(copy, bytes, size);
-	if (go_pclntab_open(copy, size, &gosym, NULL) == 0) {
+	if (go_pclntab_open(copy, size, &pclntab, NULL) == 0) {
 		for (uint32_t at = 0; at < GO_TEXT_SIZE; at += 8) {
 			chain = (struct chain){0};
-			go_pclntab_lookup(gosym, GO_TEXT + at, add_frame, &chain);
+			go_pclntab_lookup(pclntab, GO_TEXT + at, add_frame, &chain);
 		}
-		go_pclntab_close(gosym);
+		go_pclntab_close(pclntab);
 	}
 	free(copy);
 }
 
-static void test_truncated(void **state)
+static void test_survives_truncation(void **state)
 {
 	struct go_options options = go_1_20;
 
@@ -284,7 +285,7 @@ static void test_truncated(void **state)
 		try_bytes(image.bytes, size);
 }
 
-static void test_wrong_bytes(void **state)
+static void test_survives_wrong_bytes(void **state)
 {
 	static const unsigned char changes[] = {0x01, 0x80, 0xff};
 	const struct go_options versions[] = {go_1_18, go_1_27};
@@ -308,11 +309,16 @@ static void test_wrong_bytes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_versions),  cmocka_unit_test(test_start_lines),
-		cmocka_unit_test(test_names),     cmocka_unit_test(test_unknown_version),
-		cmocka_unit_test(test_stopping),  cmocka_unit_test(test_circular_chain),
-		cmocka_unit_test(test_refused),   cmocka_unit_test(test_wrong_section),
-		cmocka_unit_test(test_truncated), cmocka_unit_test(test_wrong_bytes),
+		cmocka_unit_test(test_all_versions_are_supported),
+		cmocka_unit_test(test_start_lines),
+		cmocka_unit_test(test_printed_names),
+		cmocka_unit_test(test_unknown_version_has_no_inlined_frames),
+		cmocka_unit_test(test_callback_stops_lookup),
+		cmocka_unit_test(test_circular_inline_tree_ends),
+		cmocka_unit_test(test_unsupported_files_are_refused),
+		cmocka_unit_test(test_wrong_section_header_is_ignored),
+		cmocka_unit_test(test_survives_truncation),
+		cmocka_unit_test(test_survives_wrong_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

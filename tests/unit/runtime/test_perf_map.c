@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "runtime/perf_map.h"
 
-#include "lib/clock.h"
-#include "sandbox.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sys/types.h>
+
+#include "lib/clock.h"
+#include "sandbox.h"
 
 static struct perf_map *read_map(const char *text, size_t size)
 {
@@ -22,36 +22,36 @@ static struct perf_map *read_map(const char *text, size_t size)
 	return map;
 }
 
-static void expect(const struct perf_map *map, uint64_t address, const char *name)
+static void assert_name(const struct perf_map *map, uint64_t address, const char *name)
 {
 	const char *found = perf_map_lookup(map, address);
 
 	if (!name)
 		assert_null(found);
-	else if (!found || strcmp(found, name) != 0)
+	else if (!found || strcmp(found, name))
 		fail_msg("%#" PRIx64 " is %s, not %s", address, found ? found : "nothing", name);
 }
 
 #define READ(text) read_map(text, strlen(text))
 
-static void test_names(void **state)
+static void test_lookup(void **state)
 {
 	struct perf_map *map = READ("2000 10 second\n"
 				    "1000 20 LazyCompile:~a b /x y.js:12\n"
 				    "7fFFffff0000 1 high\n");
 
 	(void)state;
-	expect(map, 0xfff, NULL);
-	expect(map, 0x1000, "LazyCompile:~a b /x y.js:12");
-	expect(map, 0x101f, "LazyCompile:~a b /x y.js:12");
-	expect(map, 0x1020, NULL);
-	expect(map, 0x200f, "second");
-	expect(map, 0x2010, NULL);
-	expect(map, 0x7fffffff0000, "high");
+	assert_name(map, 0xfff, NULL);
+	assert_name(map, 0x1000, "LazyCompile:~a b /x y.js:12");
+	assert_name(map, 0x101f, "LazyCompile:~a b /x y.js:12");
+	assert_name(map, 0x1020, NULL);
+	assert_name(map, 0x200f, "second");
+	assert_name(map, 0x2010, NULL);
+	assert_name(map, 0x7fffffff0000, "high");
 	perf_map_free(map);
 }
 
-static void test_later_ones_win(void **state)
+static void test_later_line_wins(void **state)
 {
 	struct perf_map *map = READ("1000 100 old\n"
 				    "1040 10 new\n"
@@ -61,21 +61,21 @@ static void test_later_ones_win(void **state)
 				    "1040 10 newest\n");
 
 	(void)state;
-	expect(map, 0x1000, "first");
-	expect(map, 0x1007, "first");
-	expect(map, 0x1008, "old");
-	expect(map, 0x103f, "old");
-	expect(map, 0x1040, "newest");
-	expect(map, 0x1044, "newest");
-	expect(map, 0x1050, "old");
-	expect(map, 0x107f, "old");
-	expect(map, 0x1080, "tail");
-	expect(map, 0x117f, "tail");
-	expect(map, 0x1180, NULL);
+	assert_name(map, 0x1000, "first");
+	assert_name(map, 0x1007, "first");
+	assert_name(map, 0x1008, "old");
+	assert_name(map, 0x103f, "old");
+	assert_name(map, 0x1040, "newest");
+	assert_name(map, 0x1044, "newest");
+	assert_name(map, 0x1050, "old");
+	assert_name(map, 0x107f, "old");
+	assert_name(map, 0x1080, "tail");
+	assert_name(map, 0x117f, "tail");
+	assert_name(map, 0x1180, NULL);
 	perf_map_free(map);
 }
 
-static void test_overlaps_as_told_one_by_one(void **state)
+static void test_overlaps_match_line_by_line_result(void **state)
 {
 	uint32_t owner[256] = {0}, at, size;
 	char *text = malloc(1u << 16), name[16];
@@ -95,13 +95,13 @@ static void test_overlaps_as_told_one_by_one(void **state)
 	map = read_map(text, used);
 	for (uint32_t k = 0; k < 256; k++) {
 		sprintf(name, "f%u", owner[k]);
-		expect(map, 0x1000 + k, owner[k] ? name : NULL);
+		assert_name(map, 0x1000 + k, owner[k] ? name : NULL);
 	}
 	perf_map_free(map);
 	free(text);
 }
 
-static void test_lines_that_make_no_sense(void **state)
+static void test_malformed_lines_are_skipped(void **state)
 {
 	struct perf_map *map = READ("\n"
 				    "1000\n"
@@ -119,18 +119,18 @@ static void test_lines_that_make_no_sense(void **state)
 				    "3000 10 unfinished");
 
 	(void)state;
-	expect(map, 0x1000, NULL);
-	expect(map, 0, NULL);
-	expect(map, UINT64_MAX, NULL);
-	expect(map, 0x2000, "good");
-	expect(map, 0x3000, NULL);
+	assert_name(map, 0x1000, NULL);
+	assert_name(map, 0, NULL);
+	assert_name(map, UINT64_MAX, NULL);
+	assert_name(map, 0x2000, "good");
+	assert_name(map, 0x3000, NULL);
 	perf_map_free(map);
 	map = READ("");
-	expect(map, 0, NULL);
+	assert_name(map, 0, NULL);
 	perf_map_free(map);
 }
 
-static void test_long_lines_and_zeros(void **state)
+static void test_long_names_and_nul_bytes(void **state)
 {
 	static char text[3 * PERF_MAP_LINE_MAX];
 	struct perf_map *map;
@@ -143,14 +143,14 @@ static void test_long_lines_and_zeros(void **state)
 	map = read_map(text, sizeof(text));
 	length = strlen(perf_map_lookup(map, 0x1000));
 	assert_true(length > PERF_MAP_LINE_MAX / 2 && length < PERF_MAP_LINE_MAX);
-	expect(map, 0x2000, "next");
+	assert_name(map, 0x2000, "next");
 	perf_map_free(map);
 	map = read_map("1000 10 a\0b\n\0\0\n2000 10 next\n", 28);
-	expect(map, 0x2000, "next");
+	assert_name(map, 0x2000, "next");
 	perf_map_free(map);
 }
 
-static void test_too_many(void **state)
+static void test_entries_beyond_limit_are_dropped(void **state)
 {
 	char *text = NULL;
 	size_t size = 0;
@@ -168,13 +168,13 @@ static void test_too_many(void **state)
 	fclose(stream);
 	map = read_map(text, size);
 	assert_true(perf_map_is_truncated(map));
-	expect(map, 0x1000, "f0");
-	expect(map, 1, NULL);
+	assert_name(map, 0x1000, "f0");
+	assert_name(map, 1, NULL);
 	perf_map_free(map);
 	free(text);
 }
 
-static void test_too_long(void **state)
+static void test_bytes_beyond_limit_are_dropped(void **state)
 {
 	struct perf_map *map;
 	int fd;
@@ -185,13 +185,13 @@ static void test_too_long(void **state)
 	assert_int_equal(ftruncate(fd, PERF_MAP_BYTES_MAX + 1), 0);
 	assert_int_equal(perf_map_read(fd, &map), 0);
 	assert_true(perf_map_is_truncated(map));
-	expect(map, 0x1000, "f");
+	assert_name(map, 0x1000, "f");
 	perf_map_free(map);
 	close(fd);
 }
 
-/* Whatever is in it. */
-static void test_anything(void **state)
+/* Random bytes must neither crash the parser nor fail. */
+static void test_survives_any_bytes(void **state)
 {
 	static const char alphabet[] = "0123456789abcdef  \n\nxyz\0";
 	char text[512];
@@ -205,7 +205,7 @@ static void test_anything(void **state)
 	}
 }
 
-static void test_open(void **state)
+static void test_only_regular_files_are_opened(void **state)
 {
 	const char *map;
 	int fd;
@@ -225,8 +225,8 @@ static void test_open(void **state)
 	assert_true(perf_map_open(sandbox, 12, 3, 0) < 0);
 }
 
-/* A link in a container does not lead out of it. */
-static void test_links_in_a_container(void **state)
+/* Symlinks in a container resolve within the container. */
+static void test_symlinks_stay_in_container(void **state)
 {
 	int fd;
 
@@ -243,8 +243,8 @@ static void test_links_in_a_container(void **state)
 	close(fd);
 }
 
-/* An earlier process had this id. */
-static void test_age(void **state)
+/* A map older than the process belongs to an earlier process with the same id. */
+static void test_map_of_earlier_process_is_stale(void **state)
 {
 	const char *map;
 	uint64_t start = (uint64_t)now_ns(CLOCK_BOOTTIME);
@@ -264,8 +264,8 @@ static void test_age(void **state)
 	close(fd);
 }
 
-/* A file of somebody else. */
-static void test_owner(void **state)
+/* Only the user of the process and root may own the map. */
+static void test_map_of_other_user_is_refused(void **state)
 {
 	const char *map;
 	int fd;
@@ -291,18 +291,18 @@ static void test_owner(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_later_ones_win),
-		cmocka_unit_test(test_overlaps_as_told_one_by_one),
-		cmocka_unit_test(test_lines_that_make_no_sense),
-		cmocka_unit_test(test_long_lines_and_zeros),
-		cmocka_unit_test(test_too_many),
-		cmocka_unit_test(test_too_long),
-		cmocka_unit_test(test_anything),
-		cmocka_unit_test(test_open),
-		cmocka_unit_test(test_links_in_a_container),
-		cmocka_unit_test(test_age),
-		cmocka_unit_test(test_owner),
+		cmocka_unit_test(test_lookup),
+		cmocka_unit_test(test_later_line_wins),
+		cmocka_unit_test(test_overlaps_match_line_by_line_result),
+		cmocka_unit_test(test_malformed_lines_are_skipped),
+		cmocka_unit_test(test_long_names_and_nul_bytes),
+		cmocka_unit_test(test_entries_beyond_limit_are_dropped),
+		cmocka_unit_test(test_bytes_beyond_limit_are_dropped),
+		cmocka_unit_test(test_survives_any_bytes),
+		cmocka_unit_test(test_only_regular_files_are_opened),
+		cmocka_unit_test(test_symlinks_stay_in_container),
+		cmocka_unit_test(test_map_of_earlier_process_is_stale),
+		cmocka_unit_test(test_map_of_other_user_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, make_sandbox, remove_sandbox);

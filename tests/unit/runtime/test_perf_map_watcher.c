@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The perf maps that are kept open: those that are there, up to a bound, and told beyond. */
-#include "unit.h"
-
+/* Perf maps that are kept open, up to a limit, and the count of those dropped. */
 #include "runtime/perf_map_watcher.h"
 
 #include "lib/clock.h"
 #include "sandbox.h"
+#include "unit.h"
 
 #define PROCESSES (PERF_MAP_WATCHER_OPEN_MAX + 3)
 
-static struct perf_map_watcher *maps;
+static struct perf_map_watcher *watcher;
 
-/* Makes processes 1 to PROCESSES without a map, and PROCESSES + 1 and so on with one. */
+/* Makes processes 1 to PROCESSES without a map, and PROCESSES + 1 to 2 * PROCESSES with one. */
 static int set_up(void **state)
 {
 	if (make_sandbox(state))
@@ -24,84 +23,84 @@ static int set_up(void **state)
 			    in_sandbox("proc/%u", pid)))
 			return -1;
 	}
-	maps = perf_map_watcher_new(sandbox);
-	return maps ? 0 : -1;
+	watcher = perf_map_watcher_new(sandbox);
+	return watcher ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
-	perf_map_watcher_free(maps);
+	perf_map_watcher_free(watcher);
 	return remove_sandbox(state);
 }
 
-static uint32_t add(uint32_t pid)
+static uint32_t add_process(uint32_t pid)
 {
-	uint32_t number = perf_map_watcher_add(maps, pid, 1, 0);
+	uint32_t index = perf_map_watcher_add(watcher, pid, 1, 0);
 
-	assert_int_not_equal(number, UINT32_MAX);
-	return number;
+	assert_int_not_equal(index, UINT32_MAX);
+	return index;
 }
 
-static void those_without_a_map_take_no_place(void **state)
+static void process_without_map_does_not_count(void **state)
 {
 	uint32_t without = 0, with;
 
 	(void)state;
 	for (uint32_t pid = 1; pid <= PROCESSES; pid++)
-		without = add(pid);
-	with = add(PROCESSES + 1);
-	perf_map_watcher_poll(maps, without);
-	perf_map_watcher_poll(maps, with);
-	perf_map_watcher_finish(maps);
-	assert_int_equal(perf_map_watcher_fd(maps, without), -1);
-	assert_true(perf_map_watcher_fd(maps, with) >= 0);
-	assert_int_equal(perf_maps_dropped(maps), 0);
+		without = add_process(pid);
+	with = add_process(PROCESSES + 1);
+	perf_map_watcher_poll(watcher, without);
+	perf_map_watcher_poll(watcher, with);
+	perf_map_watcher_finish(watcher);
+	assert_int_equal(perf_map_watcher_fd(watcher, without), -1);
+	assert_true(perf_map_watcher_fd(watcher, with) >= 0);
+	assert_int_equal(perf_maps_dropped(watcher), 0);
 }
 
-static void what_is_left_out_is_counted_once(void **state)
+static void map_beyond_limit_is_counted_once(void **state)
 {
-	uint32_t numbers[PROCESSES], open = 0;
+	uint32_t indices[PROCESSES], open = 0;
 
 	(void)state;
 	for (uint32_t i = 0; i < PROCESSES; i++)
-		numbers[i] = add(PROCESSES + 1 + i);
+		indices[i] = add_process(PROCESSES + 1 + i);
 	for (uint32_t i = 0; i < PROCESSES; i++)
-		perf_map_watcher_poll(maps, numbers[i]);
-	perf_map_watcher_finish(maps);
+		perf_map_watcher_poll(watcher, indices[i]);
+	perf_map_watcher_finish(watcher);
 	for (uint32_t i = 0; i < PROCESSES; i++)
-		open += perf_map_watcher_fd(maps, numbers[i]) >= 0;
+		open += perf_map_watcher_fd(watcher, indices[i]) >= 0;
 	assert_int_equal(open, PERF_MAP_WATCHER_OPEN_MAX);
-	assert_int_equal(perf_maps_dropped(maps), PROCESSES - PERF_MAP_WATCHER_OPEN_MAX);
+	assert_int_equal(perf_maps_dropped(watcher), PROCESSES - PERF_MAP_WATCHER_OPEN_MAX);
 }
 
-/* An earlier process of the same id has left it. It counts, also when it is gone later. */
-static void maps_of_others_are_counted(void **state)
+/* A map of an earlier process with the same id counts, even if it is removed later. */
+static void map_of_earlier_process_is_counted(void **state)
 {
 	uint64_t later = (uint64_t)now_ns(CLOCK_BOOTTIME) + UINT64_C(3600000000000);
-	uint32_t number;
+	uint32_t index;
 
 	(void)state;
-	number = perf_map_watcher_add(maps, PROCESSES + 1, 1, later);
-	add(1);
-	for (int tries = 0; perf_maps_dropped(maps) == 0 && tries < 10000; tries++)
+	index = perf_map_watcher_add(watcher, PROCESSES + 1, 1, later);
+	add_process(1);
+	for (int tries = 0; perf_maps_dropped(watcher) == 0 && tries < 10000; tries++)
 		usleep(1000);
 	run("rm %s", in_sandbox("with/root/tmp/perf-1.map"));
-	perf_map_watcher_poll(maps, number);
-	perf_map_watcher_finish(maps);
-	assert_int_equal(perf_map_watcher_fd(maps, number), -1);
-	assert_int_equal(perf_maps_dropped(maps), 1);
+	perf_map_watcher_poll(watcher, index);
+	perf_map_watcher_finish(watcher);
+	assert_int_equal(perf_map_watcher_fd(watcher, index), -1);
+	assert_int_equal(perf_maps_dropped(watcher), 1);
 }
 
-static void what_is_no_file_is_counted(void **state)
+static void symlink_is_counted(void **state)
 {
-	uint32_t number;
+	uint32_t index;
 
 	(void)state;
 	run("ln -sf perf-2.map %s", in_sandbox("with/root/tmp/perf-1.map"));
-	number = add(PROCESSES + 1);
-	perf_map_watcher_finish(maps);
-	assert_int_equal(perf_map_watcher_fd(maps, number), -1);
-	assert_int_equal(perf_maps_dropped(maps), 1);
+	index = add_process(PROCESSES + 1);
+	perf_map_watcher_finish(watcher);
+	assert_int_equal(perf_map_watcher_fd(watcher, index), -1);
+	assert_int_equal(perf_maps_dropped(watcher), 1);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -109,11 +108,11 @@ static void what_is_no_file_is_counted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(those_without_a_map_take_no_place),
-		TEST(what_is_left_out_is_counted_once),
-		TEST(maps_of_others_are_counted),
-		TEST(what_is_no_file_is_counted),
+		TEST(process_without_map_does_not_count),
+		TEST(map_beyond_limit_is_counted_once),
+		TEST(map_of_earlier_process_is_counted),
+		TEST(symlink_is_counted),
 	};
 
-	return cmocka_run_group_tests_name("jitmaps", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("perf_map_watcher", tests, NULL, NULL);
 }
