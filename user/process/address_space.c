@@ -237,13 +237,13 @@ int address_spaces_add(struct address_spaces *spaces, const struct stackbeat_add
 		memcpy(space->comm, record->comm, sizeof(space->comm));
 		spaces->counts.told++;
 	}
-	return mapping_history_read(space->history, record->generation, record->gap,
-				    record->mappings_dropped);
+	return mapping_history_add_snapshot(space->history, record->generation, record->gap,
+					    record->mappings_dropped);
 }
 
 /* The place of a mapping, and what is added to its addresses to be numbers there. */
 static int find_place(struct address_spaces *spaces, const struct address_space *space,
-		      const struct stackbeat_mapping *record, struct span *span)
+		      const struct stackbeat_mapping *record, struct mapping *mapping)
 {
 	uint16_t flags = record->record.flags;
 	bool is_offset = !(flags & STACKBEAT_MAPPING_VADDR);
@@ -259,38 +259,38 @@ static int find_place(struct address_spaces *spaces, const struct address_space 
 		/* That of 32-bit programs is another one; it is mapped below 4 GiB. */
 		if (record->start > UINT32_MAX)
 			object = mapped_files_vdso(spaces->objects);
-		span->place = SEGMENT_VDSO;
+		mapping->segment = SEGMENT_VDSO;
 	} else if (record->offset || (flags & STACKBEAT_MAPPING_MAIN_BINARY)) {
 		object = mapped_files_mapped(spaces->objects, space->pid, record->start,
 					     record->end);
-		span->place = SEGMENT_NONE;
+		mapping->segment = SEGMENT_NONE;
 	} else {
-		span->place = SEGMENT_ANON;
+		mapping->segment = SEGMENT_ANON;
 	}
 	if (!object)
 		return 0;
-	span->place = SEGMENT_FILES + 2 * object->index + is_offset;
-	span->shift = (is_offset ? record->offset : record->vaddr) - record->start;
+	mapping->segment = SEGMENT_FILES + 2 * object->index + is_offset;
+	mapping->bias = (is_offset ? record->offset : record->vaddr) - record->start;
 	return 0;
 }
 
 int address_spaces_add_mapping(struct address_spaces *spaces,
 			       const struct stackbeat_mapping *record)
 {
-	struct span span = {.start = record->start, .end = record->end};
+	struct mapping mapping = {.start = record->start, .end = record->end};
 	struct address_space *space;
 	int err = get_living(spaces, record->address_space, &space);
 
 	if (err || !space)
 		return err;
-	err = find_place(spaces, space, record, &span);
+	err = find_place(spaces, space, record, &mapping);
 	if (err)
 		return err;
 	if (record->record.flags & STACKBEAT_MAPPING_EVENT)
-		return mapping_history_event(space->history, record->generation, &span,
-					     &spaces->counts.left_out);
-	return mapping_history_mapping(space->history, record->generation, &span,
-				       &spaces->counts.left_out);
+		return mapping_history_add_event(space->history, record->generation, &mapping,
+						 &spaces->counts.left_out);
+	return mapping_history_add_mapping(space->history, record->generation, &mapping,
+					   &spaces->counts.left_out);
 }
 
 /* What is asked */
@@ -310,15 +310,15 @@ int address_space_advance(struct address_space *space, uint32_t generation)
 uint32_t address_space_segment_at(const struct address_space *space, uint32_t generation,
 				  uint64_t address, uint64_t *number)
 {
-	const struct span *span =
+	const struct mapping *mapping =
 		space->history ? mapping_history_find(space->history, generation, address) : NULL;
 
 	*number = address;
-	if (!span)
+	if (!mapping)
 		return address >= VSYSCALL_START && address < VSYSCALL_END ? SEGMENT_VSYSCALL
 									   : SEGMENT_NONE;
-	*number = address + span->shift;
-	return span->place;
+	*number = address + mapping->bias;
+	return mapping->segment;
 }
 
 bool address_space_is_certain(const struct address_space *space, uint32_t generation)
@@ -462,10 +462,10 @@ int address_spaces_collect_garbage(struct address_spaces *spaces, uint64_t seen,
 			continue;
 		}
 		/* What was told before a sample was taken is not ahead of it. */
-		if (noted && space->noted && !err && mapping_history_is_behind(space->history))
+		if (noted && space->noted && !err && mapping_history_has_pending(space->history))
 			err = mapping_history_advance(space->history, space->noted);
 		if (noted)
-			space->noted = mapping_history_latest(space->history);
+			space->noted = mapping_history_latest_generation(space->history);
 		if (look_too)
 			mapping_history_each_segment(space->history, mark_object, spaces->objects);
 		spaces->living[kept++] = spaces->living[i];
