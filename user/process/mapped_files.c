@@ -772,8 +772,8 @@ int mapped_files_add(struct mapped_files *objects, const struct stackbeat_file *
 	return object->needed_early ? mapped_file_request(objects, &object->object) : 0;
 }
 
-struct mapped_file *mapped_files_mapped(struct mapped_files *objects, uint32_t pid, uint64_t start,
-					uint64_t end)
+struct mapped_file *mapped_files_find_mapped(struct mapped_files *objects, uint32_t pid,
+					     uint64_t start, uint64_t end)
 {
 	struct object_file key = {.unread = true, .told = true}, *object;
 	char link[PATH_MAX], path[PATH_MAX];

@@ -93,8 +93,8 @@ struct mapped_file *mapped_files_get(struct mapped_files *objects, uint64_t id);
  * The object of a file that the kernel has not kept, as a living process maps it. NULL
  * if it can't be found, or there is no memory.
  */
-struct mapped_file *mapped_files_mapped(struct mapped_files *objects, uint32_t pid, uint64_t start,
-					uint64_t end);
+struct mapped_file *mapped_files_find_mapped(struct mapped_files *objects, uint32_t pid,
+					     uint64_t start, uint64_t end);
 
 /* The 64-bit vdso, read from this process: NULL if there is none or no memory. */
 struct mapped_file *mapped_files_vdso(struct mapped_files *objects);

@@ -11,14 +11,14 @@
 #include <elf.h>
 #include <sys/syscall.h>
 
-static struct told_files files;
+static struct fake_files files;
 static struct mapped_files *objects;
 
 static int set_up(void **state)
 {
-	const struct file_source source = told_source(&files);
+	const struct file_source source = fake_source(&files);
 
-	files = (struct told_files){.count = 0};
+	files = (struct fake_files){.count = 0};
 	if (make_sandbox(state))
 		return -1;
 	objects = mapped_files_new("", &source, NULL);
@@ -28,7 +28,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	mapped_files_free(objects);
-	told_clear(&files);
+	fake_clear(&files);
 	return remove_sandbox(state);
 }
 
@@ -48,22 +48,22 @@ static const char *build(const char *name, const char *symbol, const char *build
 }
 
 /* Gives it the build id that the kernel would read. */
-static struct stackbeat_file *with_build_id(union any_object *any, const char *bytes, uint32_t size)
+static struct stackbeat_file *with_build_id(union any_file *any, const char *bytes, uint32_t size)
 {
-	any->object.record.flags &= (uint16_t)~STACKBEAT_FILE_HEADERS_NOT_READ;
-	any->object.build_id_size = size;
-	memcpy(any->object.build_id, bytes, size);
-	return &any->object;
+	any->file.record.flags &= (uint16_t)~STACKBEAT_FILE_HEADERS_NOT_READ;
+	any->file.build_id_size = size;
+	memcpy(any->file.build_id, bytes, size);
+	return &any->file;
 }
 
 static struct mapped_file *tell(const char *path, const char *build_id, uint32_t size)
 {
-	union any_object any;
+	union any_file any;
 
-	told_record(&files, path, &any);
+	fake_file_record(&files, path, &any);
 	with_build_id(&any, build_id, size);
-	assert_int_equal(mapped_files_add(objects, &any.object), 0);
-	return mapped_files_get(objects, any.object.file);
+	assert_int_equal(mapped_files_add(objects, &any.file), 0);
+	return mapped_files_get(objects, any.file.file);
 }
 
 static void need(struct mapped_file *object)
@@ -149,14 +149,14 @@ static void the_same_file_is_one_object(void **state)
 /* Where the mapping is told before the file. */
 static void an_object_may_be_told_late(void **state)
 {
-	union any_object any;
+	union any_file any;
 	struct mapped_file *object = mapped_files_get(objects, 1);
 
 	(void)state;
 	assert_string_equal(object->path, "");
 	need(object);
-	told_record(&files, build("a.so", "first", "0x0102"), &any);
-	assert_int_equal(mapped_files_add(objects, &any.object), 0);
+	fake_file_record(&files, build("a.so", "first", "0x0102"), &any);
+	assert_int_equal(mapped_files_add(objects, &any.file), 0);
 	assert_ptr_equal(mapped_files_get(objects, 1), object);
 	assert_string_equal(object->path, in_sandbox("a.so"));
 	mapped_files_finish(objects);
@@ -208,7 +208,7 @@ static void what_is_refused_is_found_if_it_is_there(void **state)
 
 	(void)state;
 	/* Without a build id, the inode is the proof: a copy is another file. */
-	other = mapped_files_get(objects, told_file(objects, &files, build("d.so", "d", "none")));
+	other = mapped_files_get(objects, fake_file(objects, &files, build("d.so", "d", "none")));
 	files.refuse = true;
 	build("b.so", "new", "0x02020305");
 	assert_int_equal(unlink(in_sandbox("c.so")), 0);
@@ -229,15 +229,15 @@ static void what_is_refused_is_found_if_it_is_there(void **state)
 
 static void what_is_refused_is_found_through_a_mapping(void **state)
 {
-	const struct file_source source = told_source(&files);
+	const struct file_source source = fake_source(&files);
 	struct mapped_file *object;
-	union any_object any;
+	union any_file any;
 
 	(void)state;
 	mapped_files_free(objects);
 	objects = mapped_files_new(in_sandbox("root"), &source, NULL);
-	told_record(&files, build("a.so", "hidden", "0x01020304"), &any);
-	strcpy(any.object.path, "/gone");
+	fake_file_record(&files, build("a.so", "hidden", "0x01020304"), &any);
+	strcpy(any.file.path, "/gone");
 	assert_int_equal(mapped_files_add(objects, with_build_id(&any, "\1\2\3\4", 4)), 0);
 	object = mapped_files_get(objects, 1);
 	mapped_file_note_mapping(objects, object, 7, 0x1000, 0x2000);
@@ -252,14 +252,14 @@ static void what_is_refused_is_found_through_a_mapping(void **state)
 static void only_regular_files_are_read(void **state)
 {
 	struct mapped_file *fifo, *null;
-	union any_object any;
+	union any_file any;
 
 	(void)state;
 	assert_int_equal(mkfifo(in_sandbox("fifo"), 0600), 0);
-	told_record(&files, in_sandbox("fifo"), &any);
-	assert_int_equal(mapped_files_add(objects, &any.object), 0);
+	fake_file_record(&files, in_sandbox("fifo"), &any);
+	assert_int_equal(mapped_files_add(objects, &any.file), 0);
 	fifo = mapped_files_get(objects, 1);
-	null = mapped_files_get(objects, told_file(objects, &files, "/dev/null"));
+	null = mapped_files_get(objects, fake_file(objects, &files, "/dev/null"));
 	need(fifo);
 	need(null);
 	mapped_files_finish(objects);
@@ -353,7 +353,7 @@ static void files_without_a_name_are_kept_open_up_to_a_bound(void **state)
 	build("many.so", "many", "none");
 	for (unsigned int i = 0; i < COUNT; i++) {
 		run("cp %s %s", in_sandbox("many.so"), in_sandbox("many.%u", i));
-		told_file(objects, &files, in_sandbox("many.%u", i));
+		fake_file(objects, &files, in_sandbox("many.%u", i));
 		unlink(in_sandbox("many.%u", i));
 	}
 	before = open_files();
@@ -371,9 +371,9 @@ static void it_can_be_abandoned(void **state)
 	(void)state;
 	build("many.so", "many", "none");
 	for (unsigned int i = 0; i < 50; i++)
-		need(mapped_files_get(objects, told_file(objects, &files, in_sandbox("many.so"))));
+		need(mapped_files_get(objects, fake_file(objects, &files, in_sandbox("many.so"))));
 	mapped_files_abandon(objects);
-	need(mapped_files_get(objects, told_file(objects, &files, in_sandbox("many.so"))));
+	need(mapped_files_get(objects, fake_file(objects, &files, in_sandbox("many.so"))));
 	assert_true(files.opened <= 50);
 	assert_int_equal(files.released, 50); /* one file: the others were so at once */
 }
@@ -409,18 +409,18 @@ int statx(int folder, const char *path, int flags, unsigned int mask, struct sta
 /* Links in a container must not lead out of it, but to what they name there. */
 static void a_path_in_a_container_stays_there(void **state)
 {
-	const struct file_source source = told_source(&files);
+	const struct file_source source = fake_source(&files);
 	const char *link = in_sandbox("root/proc/7/root/link");
 	struct mapped_file *object;
-	union any_object any;
+	union any_file any;
 	int fd;
 
 	(void)state;
 	mapped_files_free(objects);
 	objects = mapped_files_new(in_sandbox("root"), &source, NULL);
 	run("mkdir -p %s %s", in_sandbox("outside"), in_sandbox("root/proc/7/root/inside"));
-	told_record(&files, build("outside/a.so", "f", "0x01020304"), &any);
-	strcpy(any.object.path, "/link/a.so");
+	fake_file_record(&files, build("outside/a.so", "f", "0x01020304"), &any);
+	strcpy(any.file.path, "/link/a.so");
 	assert_int_equal(mapped_files_add(objects, with_build_id(&any, "\1\2\3\4", 4)), 0);
 	object = mapped_files_get(objects, 1);
 	mapped_file_note_mapping(objects, object, 7, 0x1000, 0x2000);
@@ -435,20 +435,20 @@ static void a_path_in_a_container_stays_there(void **state)
 
 static void a_file_that_the_kernel_left_out_is_found(void **state)
 {
-	const struct file_source source = told_source(&files);
+	const struct file_source source = fake_source(&files);
 	struct mapped_file *object;
 
 	(void)state;
 	mapped_files_free(objects);
 	objects = mapped_files_new(in_sandbox("root"), &source, NULL);
 	build("a.so", "left_out", "0x01020304");
-	assert_null(mapped_files_mapped(objects, 7, 0x1000, 0x2000));
+	assert_null(mapped_files_find_mapped(objects, 7, 0x1000, 0x2000));
 	run("mkdir -p %s && ln -s %s %s", in_sandbox("root/proc/7/map_files"), in_sandbox("a.so"),
 	    in_sandbox("root/proc/7/map_files/1000-2000"));
-	object = mapped_files_mapped(objects, 7, 0x1000, 0x2000);
+	object = mapped_files_find_mapped(objects, 7, 0x1000, 0x2000);
 	assert_non_null(object);
 	assert_int_equal(unsynced, 1);
-	assert_ptr_equal(mapped_files_mapped(objects, 7, 0x1000, 0x2000), object);
+	assert_ptr_equal(mapped_files_find_mapped(objects, 7, 0x1000, 0x2000), object);
 	assert_string_equal(object->path, in_sandbox("a.so"));
 	mapped_file_note_mapping(objects, object, 7, 0x1000, 0x2000);
 	need(object);
@@ -465,7 +465,7 @@ static void objects_are_kept_by_build_id(void **state)
 	(void)state;
 	assert_int_equal(mapped_files_save(objects, in_sandbox("kept"), &error), 0);
 	a = tell(build("a.so", "a", "0xabcdef01"), "\xab\xcd\xef\1", 4);
-	none = mapped_files_get(objects, told_file(objects, &files, build("b.so", "b", "none")));
+	none = mapped_files_get(objects, fake_file(objects, &files, build("b.so", "b", "none")));
 	tell(build("c.so", "c", "0xabcdef02"), "\xab\xcd\xef\2", 4);
 	need(a);
 	need(none);
@@ -578,7 +578,7 @@ static int hang_at_second(uint64_t id, void *arg)
 {
 	while (id == 2)
 		pause();
-	return told_open(id, arg);
+	return fake_open(id, arg);
 }
 
 /* Has three files read, the second of which has a function of this name. */
@@ -602,7 +602,7 @@ static void read_three(const struct file_source *source, const char *name,
 
 static void a_file_that_hangs_costs_its_own_names(void **state)
 {
-	struct file_source source = told_source(&files);
+	struct file_source source = fake_source(&files);
 	struct mapped_file *three[3];
 
 	(void)state;
@@ -615,7 +615,7 @@ static void a_file_that_hangs_costs_its_own_names(void **state)
 
 static void symbols_of_all_files_are_bounded(void **state)
 {
-	struct file_source source = told_source(&files);
+	struct file_source source = fake_source(&files);
 	struct mapped_file *three[3];
 	uint64_t vaddr;
 
