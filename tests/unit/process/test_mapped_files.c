@@ -607,7 +607,7 @@ static void a_file_that_hangs_costs_its_own_names(void **state)
 
 	(void)state;
 	source.open = hang_at_second;
-	source.patience = 1;
+	source.timeout_s = 1;
 	read_three(&source, "second", three);
 	assert_string_equal(three[1]->problem, "reading it has hung");
 	assert_int_equal(mapped_file_open(objects, three[1]), -ETIMEDOUT);
