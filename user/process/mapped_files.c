@@ -154,16 +154,16 @@ static bool is_mapped_file(const struct file_entry *entry, int fd)
 	struct elf_file elf = {0};
 	struct error problem;
 	struct stat st;
-	bool proven;
+	bool matches;
 
 	if (fstat(fd, &st))
 		return false;
 	if (entry->headers_not_read && !entry->build_id)
 		return is_same_inode(entry, fd, &st);
 	elf_read(&elf, fd, NULL, 0, false, &problem);
-	proven = !strcmp(elf.build_id, entry->build_id ? entry->build_id : "");
+	matches = !strcmp(elf.build_id, entry->build_id ? entry->build_id : "");
 	elf_clear(&elf);
-	return proven && (entry->build_id || is_same_inode(entry, fd, &st));
+	return matches && (entry->build_id || is_same_inode(entry, fd, &st));
 }
 
 /* Returns `fd` if it is the file that was mapped; otherwise closes it, and returns -ESTALE. */
@@ -203,7 +203,7 @@ static int open_path_in_process(const struct file_entry *entry, const char *root
 	return verify_fd(entry, open_regular_file_in(directory, entry->file.path, O_NOFOLLOW, &st));
 }
 
-/* Opens a file by map_files, by path in the root of the process, or by path here, in this order. */
+/* Tries map_files first, then the path in the root of the process, then the path here. */
 static int find_file(const char *root, const struct file_entry *entry,
 		     const struct map_files_entry *map_files)
 {
@@ -267,8 +267,8 @@ static void save_copy(const struct mapped_files *files, const struct file_entry 
 		result->counts.not_kept++;
 }
 
-/* Returns whether a file stays open, because it is unlinked. */
-static bool is_worth_an_fd(struct mapped_files *files, const struct file_entry *entry, int fd)
+/* Returns whether a file must stay open, because it is unlinked. */
+static bool must_stay_open(struct mapped_files *files, const struct file_entry *entry, int fd)
 {
 	struct stat st;
 
@@ -327,7 +327,7 @@ static void read_file(struct mapped_files *files, struct file_entry *entry,
 	result->counts.read += !err;
 	if (!err && files->save_directory)
 		save_copy(files, entry, fd, result);
-	if (!err && fd >= 0 && is_worth_an_fd(files, entry, fd))
+	if (!err && fd >= 0 && must_stay_open(files, entry, fd))
 		entry->fd = fd;
 	else if (fd >= 0)
 		close(fd);

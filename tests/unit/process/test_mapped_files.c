@@ -2,14 +2,14 @@
 /* Mapped files: each is read once, released, and never confused with another one. */
 #include "process/mapped_files.h"
 
+#include <dirent.h>
+#include <elf.h>
+#include <sys/syscall.h>
+
 #include "fake_kernel_records.h"
 #include "lib/error.h"
 #include "process/binary_store.h"
 #include "sandbox.h"
-
-#include <dirent.h>
-#include <elf.h>
-#include <sys/syscall.h>
 
 static struct fake_files files;
 static struct mapped_files *mapped;
