@@ -2,6 +2,7 @@
 #include "debuginfo/debug_files.h"
 
 #include "debuginfo/debuginfod_helper.h"
+#include "lib/build_id.h"
 #include "lib/regular_file.h"
 
 #include <elfutils/libdwelf.h>
@@ -99,15 +100,6 @@ static Elf *begin_elf(int fd, const void *image, size_t size, const char *path, 
 	return NULL;
 }
 
-static void build_id_text(const void *id, ssize_t size, char hex[BUILD_ID_SIZE])
-{
-	*hex = '\0';
-	if (size <= 0 || size > (ssize_t)(BUILD_ID_SIZE - 1) / 2)
-		return;
-	for (ssize_t i = 0; i < size; i++)
-		snprintf(hex + 2 * i, 3, "%02x", ((const unsigned char *)id)[i]);
-}
-
 /* From its section: the segments of a debug file may lie nowhere. */
 void debug_build_id(Elf *elf, char hex[BUILD_ID_SIZE])
 {
@@ -190,7 +182,7 @@ static bool is_wanted(const struct debug_file *file, const struct wanted *wanted
 		return false;
 	}
 	debug_build_id(file->elf, build_id);
-	if (*wanted->build_id && strcmp(build_id, wanted->build_id) != 0) {
+	if (*wanted->build_id && !build_id_equal(build_id, wanted->build_id)) {
 		error_set(error, ESTALE, "%s has %s%s, not %s", file->path,
 			  *build_id ? "build id " : "no build id", build_id, wanted->build_id);
 		return false;
@@ -262,18 +254,12 @@ static const char *directory(const struct debug_search *search, size_t i)
 	return search->directories ? search->directories[i] : DEBUG_DIRECTORY;
 }
 
-/* It becomes a part of a path. */
-static bool is_build_id(const char *id)
-{
-	return strlen(id) >= 3 && !id[strspn(id, "0123456789abcdef")];
-}
-
 int debug_file_by_build_id(const char *build_id, const struct debug_search *search, char **path)
 {
 	struct stat st;
 	int fd = -ENOENT;
 
-	for (size_t i = 0; is_build_id(build_id) && i < directory_count(search) && fd < 0; i++) {
+	for (size_t i = 0; build_id_valid(build_id) && i < directory_count(search) && fd < 0; i++) {
 		if (asprintf(path, "%s/.build-id/%.2s/%s.debug", directory(search, i), build_id,
 			     build_id + 2) < 0)
 			break;
@@ -291,7 +277,7 @@ static bool find_by_build_id(struct debug_files *files, struct debug_file *file,
 {
 	const char *id = wanted->build_id;
 
-	if (!is_build_id(id))
+	if (!build_id_valid(id))
 		return false;
 	for (size_t i = 0; i < directory_count(search); i++) {
 		if (try_file(files, file, wanted, search, "%s/.build-id/%.2s/%s.debug",
@@ -395,6 +381,7 @@ static bool find_alt(struct debug_files *files, Elf *elf, const char *path,
 	const char *name, *end;
 	Elf_Scn *section;
 	Elf_Data *data;
+	size_t size;
 
 	section = find_section(elf, ".gnu_debugaltlink", &header);
 	if (!section)
@@ -406,12 +393,13 @@ static bool find_alt(struct debug_files *files, Elf *elf, const char *path,
 		set_problem(files, "%s has a broken link to what dwz made common", path);
 		return false;
 	}
-	build_id_text(end + 1, name + data->d_size - (end + 1), build_id);
-	wanted.build_id = build_id;
-	if (!*build_id) {
+	size = (size_t)(name + data->d_size - (end + 1));
+	if (!size || size > BUILD_ID_BYTES_MAX) {
 		set_problem(files, "%s has a broken link to what dwz made common", path);
 		return false;
 	}
+	build_id_format(end + 1, size, build_id);
+	wanted.build_id = build_id;
 	if (find_by_build_id(files, &files->alt, &wanted, search) ||
 	    find_alt_by_name(files, path, &wanted, name, search) ||
 	    fetch(files, &files->alt, &wanted, search))
@@ -494,7 +482,7 @@ static int take_binary(struct debug_files *files, int fd, const char *path, stru
 	if (!files->binary.elf)
 		return -EINVAL;
 	debug_build_id(files->binary.elf, build_id);
-	if (*files->build_id && strcmp(files->build_id, build_id) != 0)
+	if (*files->build_id && !build_id_equal(files->build_id, build_id))
 		return error_set(error, ESTALE, "%s has %s%s, not %s: not taken", path,
 				 *build_id ? "build id " : "no build id", build_id,
 				 files->build_id);

@@ -2,7 +2,7 @@
 #include "debuginfo/debuginfod_helper.h"
 
 #include "debuginfo/debuginfod.h"
-#include "debuginfo/elf_symbols.h"
+#include "lib/build_id.h"
 #include "sandbox/fd_passing.h"
 #include "sandbox/worker_limits.h"
 
@@ -40,7 +40,7 @@ static void answer_one(int socket, const char *build_id)
 	int fd;
 
 	/* Who asks may have been misled. */
-	if (!*build_id || build_id[strspn(build_id, "0123456789abcdef")])
+	if (!build_id_valid(build_id))
 		fd = error_set(&error, EINVAL, "debuginfod: %s is no build id", build_id);
 	else
 		fd = debuginfod_fetch(build_id, tell_progress, &socket, &path, &error);

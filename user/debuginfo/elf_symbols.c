@@ -77,9 +77,8 @@ bool build_id_from_notes(const void *notes, size_t size, size_t align, char hex[
 			return false;
 		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof("GNU") &&
 		    memcmp(at, "GNU", sizeof("GNU")) == 0 && note.n_descsz > 0 &&
-		    note.n_descsz <= (BUILD_ID_SIZE - 1) / 2) {
-			for (size_t i = 0; i < note.n_descsz; i++)
-				snprintf(hex + 2 * i, 3, "%02x", at[name_size + i]);
+		    note.n_descsz <= BUILD_ID_BYTES_MAX) {
+			build_id_format(at + name_size, note.n_descsz, hex);
 			return true;
 		}
 		if (id_size > size - name_size) /* the last one need not be padded */

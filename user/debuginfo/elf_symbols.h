@@ -10,11 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/build_id.h"
+
 struct error;
 typedef struct Elf Elf; /* of libelf */
-
-/* The longest build id, as hex digits with the NUL. */
-#define BUILD_ID_SIZE 129u
 
 /* What was read of a file. All zero: nothing. */
 struct elf_file {

@@ -11,6 +11,7 @@
 
 #include "debuginfo/debug_files.h"
 #include "debuginfo/elf_symbols.h"
+#include "lib/build_id.h"
 #include "lib/error.h"
 
 /* Any that is not 0, which means that a section has no place yet. */
@@ -104,7 +105,7 @@ static int read_module(struct kernel_module_elf *object, Dwfl_Module *module, co
 	if (!elf || !gelf_getehdr(elf, &header) || header.e_type != ET_REL)
 		return error_set(error, EINVAL, "is no module of the kernel");
 	debug_build_id(elf, found);
-	if (strcmp(found, build_id) != 0)
+	if (!build_id_equal(found, build_id))
 		return error_set(error, ESTALE, "has build id %s, not %s: not taken", found,
 				 build_id);
 	dwarf = dwfl_module_getdwarf(module, &bias);

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/random.h>
 
 #define CAPACITY_MIN 64
 
@@ -12,43 +14,115 @@ struct hash_slot {
 	uint32_t index; /* HASH_NONE: empty */
 };
 
+/*
+ * SipHash-1-3: J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast short-input PRF" (2012), with
+ * one round for each word and three at the end, as Rust and CPython use it for hash tables. The
+ * strings that are hashed come from sampled programs: without the key, nobody can choose many that
+ * collide.
+ */
+static uint64_t hash_key[2];
+
+struct siphash {
+	uint64_t v0, v1, v2, v3;
+};
+
+/*
+ * Draws the key of this process, before main(): hashing needs no lock and no check. Forked workers
+ * inherit it.
+ */
+__attribute__((constructor)) static void draw_key(void)
+{
+	const void *random;
+
+	if (getrandom(hash_key, sizeof(hash_key), 0) == sizeof(hash_key))
+		return;
+	/* A container may forbid the call. The kernel passes as many random bytes to each program.
+	 */
+	random = (const void *)getauxval(AT_RANDOM);
+	if (!random)
+		abort();
+	memcpy(hash_key, random, sizeof(hash_key));
+}
+
+static inline uint64_t rotate_left(uint64_t value, unsigned int bits)
+{
+	return value << bits | value >> (64 - bits);
+}
+
+static inline void siphash_round(struct siphash *state)
+{
+	state->v0 += state->v1;
+	state->v1 = rotate_left(state->v1, 13) ^ state->v0;
+	state->v0 = rotate_left(state->v0, 32);
+	state->v2 += state->v3;
+	state->v3 = rotate_left(state->v3, 16) ^ state->v2;
+	state->v0 += state->v3;
+	state->v3 = rotate_left(state->v3, 21) ^ state->v0;
+	state->v2 += state->v1;
+	state->v1 = rotate_left(state->v1, 17) ^ state->v2;
+	state->v2 = rotate_left(state->v2, 32);
+}
+
+static inline struct siphash siphash_start(void)
+{
+	return (struct siphash){
+		.v0 = hash_key[0] ^ 0x736f6d6570736575,
+		.v1 = hash_key[1] ^ 0x646f72616e646f6d,
+		.v2 = hash_key[0] ^ 0x6c7967656e657261,
+		.v3 = hash_key[1] ^ 0x7465646279746573,
+	};
+}
+
+static inline void siphash_add(struct siphash *state, uint64_t word)
+{
+	state->v3 ^= word;
+	siphash_round(state);
+	state->v0 ^= word;
+}
+
+/* `last`: the last 0 to 7 bytes, and the low byte of the length (in bytes) at the top. */
+static inline uint32_t siphash_finish(struct siphash *state, uint64_t last)
+{
+	uint64_t hash;
+
+	siphash_add(state, last);
+	state->v2 ^= 0xff;
+	siphash_round(state);
+	siphash_round(state);
+	siphash_round(state);
+	hash = state->v0 ^ state->v1 ^ state->v2 ^ state->v3;
+	return (uint32_t)(hash ^ hash >> 32);
+}
+
+/* Hashes the 12 bytes of both. */
 uint32_t hash_number(uint32_t hash, uint64_t number)
 {
-	uint64_t mixed = (number ^ ((uint64_t)hash << 32 | hash)) + 0x9e3779b97f4a7c15;
+	struct siphash state = siphash_start();
 
-	mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9;
-	mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;
-	return mixed ^ mixed >> 31;
+	siphash_add(&state, number);
+	return siphash_finish(&state, UINT64_C(12) << 56 | hash);
 }
 
-/* All bits of a number take part in all of what comes out. */
-static uint64_t fold(uint64_t number)
-{
-	unsigned __int128 product =
-		(unsigned __int128)(number ^ 0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9;
-
-	return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
+/* Hashes `hash` as 8 bytes, and the bytes behind it. */
 uint32_t hash_bytes(uint32_t hash, const void *bytes, size_t size)
 {
+	struct siphash state = siphash_start();
+	uint64_t word, last = (uint64_t)(size + sizeof(word)) << 56;
 	const unsigned char *next = bytes;
-	uint64_t state, number;
 
-	/* The length is hashed too, so that texts in a row keep their boundaries. */
-	state = hash_number(hash, size);
-	for (; size >= sizeof(number); size -= sizeof(number), next += sizeof(number)) {
-		memcpy(&number, next, sizeof(number));
-		state = fold(state ^ number);
+	siphash_add(&state, hash);
+	for (; size >= sizeof(word); size -= sizeof(word), next += sizeof(word)) {
+		memcpy(&word, next, sizeof(word));
+		siphash_add(&state, word);
 	}
-	number = 0;
-	memcpy(&number, next, size);
-	return hash_number((uint32_t)(state >> 32), state ^ number);
+	word = 0;
+	memcpy(&word, next, size);
+	return siphash_finish(&state, last | word);
 }
 
-uint32_t hash_string(uint32_t hash, const char *text)
+uint32_t hash_string(uint32_t hash, const char *string)
 {
-	return hash_bytes(hash, text, strlen(text));
+	return hash_bytes(hash, string, strlen(string));
 }
 
 uint32_t hash_find(const struct hash *table, uint32_t hash, hash_equal equal, const void *context,
@@ -68,7 +142,7 @@ uint32_t hash_find(const struct hash *table, uint32_t hash, hash_equal equal, co
 	}
 }
 
-static void insert(struct hash_slot *slots, size_t capacity, struct hash_slot entry)
+static void insert_slot(struct hash_slot *slots, size_t capacity, struct hash_slot entry)
 {
 	size_t at = entry.hash & (capacity - 1);
 
@@ -77,7 +151,7 @@ static void insert(struct hash_slot *slots, size_t capacity, struct hash_slot en
 	slots[at] = entry;
 }
 
-static int grow(struct hash *table)
+static int grow_table(struct hash *table)
 {
 	size_t capacity = table->capacity ? table->capacity * 2 : CAPACITY_MIN;
 	struct hash_slot *slots = calloc(capacity, sizeof(*slots));
@@ -89,7 +163,7 @@ static int grow(struct hash *table)
 		slots[i].index = HASH_NONE;
 	for (i = 0; i < table->capacity; i++)
 		if (table->slots[i].index != HASH_NONE)
-			insert(slots, capacity, table->slots[i]);
+			insert_slot(slots, capacity, table->slots[i]);
 	free(table->slots);
 	table->slots = slots;
 	table->capacity = capacity;
@@ -99,9 +173,9 @@ static int grow(struct hash *table)
 int hash_add(struct hash *table, uint32_t hash, uint32_t index)
 {
 	/* At most three quarters full: an empty slot ends each search. */
-	if (table->count >= table->capacity / 4 * 3 && grow(table))
+	if (table->count >= table->capacity / 4 * 3 && grow_table(table))
 		return -ENOMEM;
-	insert(table->slots, table->capacity, (struct hash_slot){hash, index});
+	insert_slot(table->slots, table->capacity, (struct hash_slot){hash, index});
 	table->count++;
 	return 0;
 }

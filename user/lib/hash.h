@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A hash table of indices: it finds an entry in an array that belongs to
- * somebody else. 8 bytes an entry, and nothing to allocate for each.
+ * A hash table of indices: it finds an entry of an array that the caller owns. An entry takes
+ * 8 bytes in the table, and no allocation.
+ *
+ * Hashes depend on a random key of the process: a hash must not be stored, printed, or passed to
+ * another program. Nothing enumerates a table, so that no output depends on the order in it.
  */
 #ifndef STACKBEAT_LIB_HASH_H
 #define STACKBEAT_LIB_HASH_H
@@ -11,7 +14,7 @@
 #include <stdint.h>
 
 #define HASH_NONE UINT32_MAX
-/* What is hashed in several steps begins with this. */
+/* The hash to continue from at the first of several steps. */
 #define HASH_START 0
 
 /* All zero is an empty table. */
@@ -21,22 +24,22 @@ struct hash {
 	size_t count; /* entries */
 };
 
-/* Tells whether the entry at `index` of the array in `context` has this key. */
+/* Returns whether the entry at `index` of the array in `context` has this key. */
 typedef bool (*hash_equal)(const void *context, uint32_t index, const void *key);
 
-/* The hash of `size` bytes, continuing from `hash`. */
+/* Return the hash of `size` bytes, a number, or a string, continuing from `hash`. */
 uint32_t hash_bytes(uint32_t hash, const void *bytes, size_t size);
 uint32_t hash_number(uint32_t hash, uint64_t number);
-uint32_t hash_string(uint32_t hash, const char *text);
+uint32_t hash_string(uint32_t hash, const char *string);
 
 /* Returns the index of the entry with this hash and key, or HASH_NONE. */
 uint32_t hash_find(const struct hash *table, uint32_t hash, hash_equal equal, const void *context,
 		   const void *key);
 
-/* Adds `index`, which must not be HASH_NONE. Returns 0 or -ENOMEM. */
+/* Adds `index`, which must not be HASH_NONE. Returns 0, or -ENOMEM with nothing added. */
 int hash_add(struct hash *table, uint32_t hash, uint32_t index);
 
-/* Frees what the table holds; it is empty then. */
+/* Frees the memory of the table, which is empty then. */
 void hash_clear(struct hash *table);
 
 /* Removes `index`, which must have been added with this hash. */

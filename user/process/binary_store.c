@@ -11,6 +11,7 @@
 
 #include "debuginfo/elf_symbols.h"
 #include "lib/atomic_file.h"
+#include "lib/build_id.h"
 #include "lib/error.h"
 
 #define BUFFER_SIZE (64u << 10)
@@ -123,7 +124,7 @@ int binary_store_add(const char *directory, const char *build_id, int fd, const 
 	struct atomic_file file;
 	int err;
 
-	if (strlen(build_id) < 4)
+	if (!build_id_valid(build_id))
 		return error_set(error, EINVAL, "'%s' is no build ID", build_id);
 	if ((size_t)snprintf(path, sizeof(path), "%s/.build-id/%.2s", directory, build_id) +
 		    strlen(build_id) >=

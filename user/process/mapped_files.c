@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "lib/array.h"
+#include "lib/build_id.h"
 #include "lib/error.h"
 #include "lib/hash.h"
 #include "lib/regular_file.h"
@@ -161,7 +162,7 @@ static bool is_mapped_file(const struct file_entry *entry, int fd)
 	if (entry->headers_not_read && !entry->build_id)
 		return is_same_inode(entry, fd, &st);
 	elf_read(&elf, fd, NULL, 0, false, &problem);
-	matches = !strcmp(elf.build_id, entry->build_id ? entry->build_id : "");
+	matches = build_id_equal(elf.build_id, entry->build_id ? entry->build_id : "");
 	elf_clear(&elf);
 	return matches && (entry->build_id || is_same_inode(entry, fd, &st));
 }
@@ -302,7 +303,7 @@ static int read_symbols(struct mapped_files *files, struct file_entry *entry, in
 
 	if (err)
 		return err;
-	if (!entry->build_id || !strcmp(entry->build_id, entry->elf.build_id)) {
+	if (!entry->build_id || build_id_equal(entry->build_id, entry->elf.build_id)) {
 		bound_symbols(files, entry, problem);
 		return 0;
 	}
@@ -694,24 +695,23 @@ static bool is_identical(const void *context, uint32_t index, const void *key)
 
 	return a->device == b->device && a->inode == b->inode && a->size == b->size &&
 	       a->generation == b->generation && a->headers_not_read == b->headers_not_read &&
-	       !strcmp(a->build_id ? a->build_id : "", b->build_id ? b->build_id : "");
+	       build_id_equal(a->build_id ? a->build_id : "", b->build_id ? b->build_id : "");
 }
 
 /* Sets the fields that identify a file. */
-static int set_identity(struct file_entry *object, const struct stackbeat_file *record)
+static int set_identity(struct file_entry *entry, const struct stackbeat_file *record)
 {
-	object->device = makedev(record->device_major, record->device_minor);
-	object->inode = record->inode;
-	object->size = record->size;
-	object->generation = record->inode_generation;
-	object->headers_not_read = record->record.flags & STACKBEAT_FILE_HEADERS_NOT_READ;
+	entry->device = makedev(record->device_major, record->device_minor);
+	entry->inode = record->inode;
+	entry->size = record->size;
+	entry->generation = record->inode_generation;
+	entry->headers_not_read = record->record.flags & STACKBEAT_FILE_HEADERS_NOT_READ;
 	if (!record->build_id_size)
 		return 0;
-	object->build_id = malloc(2 * (size_t)record->build_id_size + 1);
-	if (!object->build_id)
+	entry->build_id = malloc(2 * (size_t)record->build_id_size + 1);
+	if (!entry->build_id)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < record->build_id_size; i++)
-		sprintf(object->build_id + 2 * (size_t)i, "%02x", record->build_id[i]);
+	build_id_format(record->build_id, record->build_id_size, entry->build_id);
 	return 0;
 }
 

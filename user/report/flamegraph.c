@@ -8,7 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "lib/hash.h"
 #include "lib/utf8.h"
 #include "report/call_tree.h"
 #include "report/units.h"
@@ -226,13 +225,22 @@ static void print_label(const struct picture *picture, const char *name, double 
 	fprintf(picture->out, "%s</text>", clipped ? "…" : "");
 }
 
+/* FNV-1a (Fowler, Noll, Vo): a function has the same color in every flame graph. */
+static uint32_t shade_of(const char *name)
+{
+	uint32_t hash = 0x811c9dc5;
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * 0x01000193;
+	return hash % SHADES;
+}
+
 static void print_class(const struct picture *picture, const struct calltree_node *node)
 {
 	const char *name = picture->tree->names[node->name];
 
 	if (kinds[node->kind].label)
-		fprintf(picture->out, "%s%u", kinds[node->kind].css_class,
-			hash_string(HASH_START, name) % SHADES);
+		fprintf(picture->out, "%s%u", kinds[node->kind].css_class, shade_of(name));
 	else
 		fputs(kinds[node->kind].css_class, picture->out);
 }

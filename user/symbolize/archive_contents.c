@@ -17,6 +17,7 @@
 #include "debuginfo/elf_symbols.h"
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
+#include "lib/build_id.h"
 #include "lib/error.h"
 #include "lib/pidfd.h"
 #include "pprof/pprof_writer.h"
@@ -35,7 +36,7 @@ struct source {
 /* Where build ids are a part of a path; false where one can't be. */
 static bool name_of(const char *build_id, const char *suffix, char name[PATH_MAX])
 {
-	if (strlen(build_id) < 3 || build_id[strspn(build_id, "0123456789abcdef")])
+	if (!build_id_valid(build_id))
 		return false;
 	snprintf(name, PATH_MAX, ".build-id/%.2s/%s%s", build_id, build_id + 2, suffix);
 	return true;
@@ -118,7 +119,7 @@ static int take_debug_file(const struct source *source, int fd, const char *path
 		return 0;
 	if (name_of(build_id, ".debug", name) && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
 		err = read_id(source, fd, path, id);
-		if (!err && strcmp(id, build_id) == 0)
+		if (!err && build_id_equal(id, build_id))
 			err = source->sink->debug_file(source->sink->arg, path, name, fd);
 	}
 	close(fd);
@@ -267,7 +268,7 @@ static int collect_kernel(const struct source *source, struct kernel *kernel, co
 	char notes[PATH_MAX];
 	int err;
 
-	if (!part || strcmp(part->build_id, build_id) != 0) {
+	if (!part || !build_id_equal(part->build_id, build_id)) {
 		sink->missing(sink->arg, name, "this kernel is of another build, or without it");
 		return 0;
 	}

@@ -14,6 +14,7 @@
 #include <link.h>
 
 #include "debuginfo/elf_symbols.h"
+#include "lib/build_id.h"
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "lib/regular_file.h"
@@ -75,7 +76,7 @@ static bool is_wanted(struct attempt *attempt, const char *path, int fd, const s
 		elf_clear(&elf);
 		return wanted;
 	}
-	wanted = strcmp(elf.build_id, attempt->build_id) == 0;
+	wanted = build_id_equal(elf.build_id, attempt->build_id);
 	if (!wanted)
 		refuse(attempt, "%s has %s%s, not %s", path,
 		       *elf.build_id ? "build id " : "no build id", elf.build_id,
@@ -120,7 +121,7 @@ static int open_vdso(const struct attempt *attempt)
 		return -1;
 	size = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
 	elf_read(&elf, -1, header, size, false, &problem);
-	if (strcmp(elf.build_id, attempt->build_id) == 0)
+	if (build_id_equal(elf.build_id, attempt->build_id))
 		fd = memfd_create(VDSO, MFD_CLOEXEC);
 	elf_clear(&elf);
 	if (fd >= 0 && write(fd, header, size) != (ssize_t)size) {
@@ -136,7 +137,7 @@ static int try_all(struct attempt *attempt, const char *path)
 	const char *slash = strrchr(path, '/');
 	int fd = -1;
 
-	if (directory && strlen(id) > 2 && !id[strspn(id, "0123456789abcdef")])
+	if (directory && build_id_valid(id))
 		fd = try(attempt, true, "%s/.build-id/%.2s/%s", directory, id, id + 2);
 	if (fd < 0 && strcmp(path, VDSO) == 0)
 		fd = open_vdso(attempt);

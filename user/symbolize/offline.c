@@ -10,6 +10,7 @@
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "lib/array.h"
+#include "lib/build_id.h"
 #include "lib/error.h"
 #include "lib/hash.h"
 #include "lib/string_table.h"
@@ -85,7 +86,7 @@ static bool is_twin(const void *context, uint32_t index, const void *key)
 {
 	const struct group *a = &((const struct run *)context)->groups[index], *b = key;
 
-	return strcmp(a->path, b->path) == 0 && strcmp(a->build_id, b->build_id) == 0 &&
+	return strcmp(a->path, b->path) == 0 && build_id_equal(a->build_id, b->build_id) &&
 	       a->mapping->memory_start == b->mapping->memory_start &&
 	       a->mapping->memory_limit == b->mapping->memory_limit &&
 	       a->mapping->file_offset == b->mapping->file_offset;
@@ -261,7 +262,7 @@ static bool find_shift(const struct run *run, const struct group *group, uint64_
 
 	*shift = 0;
 	if (part && *part->build_id && *group->build_id &&
-	    strcmp(part->build_id, group->build_id) != 0)
+	    !build_id_equal(part->build_id, group->build_id))
 		why = "is of another build than what is at hand";
 	else if (!start)
 		why = "has no names: the profile does not tell where it lay";

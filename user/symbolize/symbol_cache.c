@@ -13,6 +13,7 @@
 #include "debuginfo/dwarf_lookup.h"
 #include "lib/array.h"
 #include "lib/atomic_file.h"
+#include "lib/build_id.h"
 #include "lib/error.h"
 #include "lib/regular_file.h"
 #include "lib/string_table.h"
@@ -140,7 +141,7 @@ bool symbol_cache_directory(char directory[PATH_MAX])
 /* Build ids become parts of paths. */
 static bool path_of(const char *directory, const char *build_id, char path[PATH_MAX])
 {
-	return *build_id && !build_id[strspn(build_id, "0123456789abcdef")] &&
+	return build_id_valid(build_id) &&
 	       snprintf(path, PATH_MAX, "%s/%s" SUFFIX, directory, build_id) < PATH_MAX;
 }
 
