@@ -22,7 +22,7 @@ struct address_space;
 struct address_spaces;
 
 /*
- * What a user frame is in. Each segment comes with an offset, whose meaning depends on it.
+ * The kind of memory that a user frame is in. The meaning of an offset depends on its segment.
  * Segments of files follow: SEGMENT_FILES + 2 * index of the mapped file, where the offset is an
  * ELF virtual address; that plus 1, where it is an offset in the file.
  */
@@ -36,7 +36,7 @@ enum segment {
 
 struct address_space_counts {
 	uint64_t announced; /* address spaces with a record */
-	uint64_t ended; /* announced ones, the mappings of which were freed */
+	uint64_t ended; /* announced ones that have ended: their mappings are freed */
 	uint64_t left_out; /* mappings and events beyond the bounds of mapping_history.h */
 	uint64_t perf_maps_dropped; /* see perf_maps_dropped() */
 };
@@ -77,8 +77,8 @@ struct address_space *address_spaces_get(struct address_spaces *spaces, uint64_t
 bool address_space_ready(const struct address_space *space, uint32_t generation, bool settled);
 
 /*
- * Advances to a generation all records of which have arrived. Mappings that were replaced before
- * are dropped. Returns 0 or -ENOMEM.
+ * Advances to a generation; all of its records must have arrived. Mappings that were replaced
+ * before are dropped. Returns 0 or -ENOMEM.
  */
 int address_space_advance(struct address_space *space, uint32_t generation);
 

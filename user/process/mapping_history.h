@@ -35,10 +35,10 @@ struct mapping_history *mapping_history_new(void);
 void mapping_history_free(struct mapping_history *history);
 
 /*
- * Add one record: a snapshot, which is what the kernel read at a generation; one mapping of such
- * a snapshot; a mapping event. `gap` is that of struct stackbeat_address_space; `incomplete`: the
- * kernel dropped mappings of the snapshot. All return 0 or -ENOMEM. A mapping or an event beyond
- * a bound is dropped, and counted in *dropped.
+ * Add one record: a snapshot of all mappings at a generation; one mapping of such a snapshot; a
+ * mapping event. `gap` is that of struct stackbeat_address_space; `incomplete`: the kernel dropped
+ * mappings of the snapshot. All return 0 or -ENOMEM. A mapping or an event beyond a bound is
+ * dropped, and counted in *dropped.
  */
 int mapping_history_add_snapshot(struct mapping_history *history, uint32_t generation, uint32_t gap,
 				 bool incomplete);
@@ -55,7 +55,7 @@ bool mapping_history_ready(const struct mapping_history *history, uint32_t gener
 			   bool settled);
 
 /*
- * Advances to a generation all records of which have arrived. Does nothing before the first
+ * Advances to a generation; all of its records must have arrived. Does nothing before the first
  * snapshot. Returns 0 or -ENOMEM.
  */
 int mapping_history_advance(struct mapping_history *history, uint32_t generation);
