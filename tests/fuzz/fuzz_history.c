@@ -15,7 +15,7 @@ struct told {
 	uint8_t start, length, shift, high;
 };
 
-static struct span span_of(const struct told *told)
+static struct mapping mapping_of(const struct told *told)
 {
 	/* At the end of all addresses, too. */
 	uint64_t base = told->high & 1 ? 0x1000 * (uint64_t)told->start
@@ -26,15 +26,15 @@ static struct span span_of(const struct told *told)
 		length = UINT64_MAX - base;
 	if (!length)
 		base--;
-	return (struct span){.start = base,
-			     .end = base + (length ? length : 1),
-			     .shift = told->shift,
-			     .place = told->place};
+	return (struct mapping){.start = base,
+				.end = base + (length ? length : 1),
+				.bias = told->shift,
+				.segment = told->place};
 }
 
 static void find(struct mapping_history *history, uint32_t generation, uint64_t address)
 {
-	const struct span *found = mapping_history_find(history, generation, address);
+	const struct mapping *found = mapping_history_find(history, generation, address);
 
 	if (found && (address < found->start || address >= found->end))
 		abort();
@@ -49,34 +49,35 @@ static void tell(struct mapping_history *history, const struct told *told)
 {
 	/* Generations may be as high as they get. */
 	uint32_t generation = told->high & 2 ? UINT32_MAX - told->generation : told->generation;
-	const struct span span = span_of(told);
+	const struct mapping mapping = mapping_of(told);
 	uint64_t lost = 0;
 	uint32_t sum = 0;
 	int err = 0;
 
 	switch (told->type % 6) {
 	case 0:
-		err = mapping_history_read(history, generation,
-					   told->other > generation ? 0 : told->other,
-					   told->high & 4);
+		err = mapping_history_add_snapshot(history, generation,
+						   told->other > generation ? 0 : told->other,
+						   told->high & 4);
 		break;
 	case 1:
-		err = mapping_history_mapping(history, generation, &span, &lost);
+		err = mapping_history_add_mapping(history, generation, &mapping, &lost);
 		break;
 	case 2:
 	case 3:
-		err = mapping_history_event(history, generation, &span, &lost);
+		err = mapping_history_add_event(history, generation, &mapping, &lost);
 		break;
 	case 4:
 		if (!mapping_history_ready(history, generation, told->high & 4))
 			err = mapping_history_advance(history, generation);
-		find(history, generation, span.start);
-		find(history, generation, span.end);
-		find(history, generation, span.end - 1);
+		find(history, generation, mapping.start);
+		find(history, generation, mapping.end);
+		find(history, generation, mapping.end - 1);
 		break;
 	default:
 		mapping_history_each_segment(history, see_place, &sum);
-		sum += mapping_history_latest(history) + mapping_history_is_behind(history) +
+		sum += mapping_history_latest_generation(history) +
+		       mapping_history_has_pending(history) +
 		       mapping_history_is_certain(history, generation);
 	}
 	if (err)

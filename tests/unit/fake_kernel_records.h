@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the kernel would tell of processes and files, and the files that it would keep. */
+/* Records of processes and files as the kernel would send them, and the files it would hold. */
 #ifndef STACKBEAT_TEST_FAKE_KERNEL_RECORDS_H
 #define STACKBEAT_TEST_FAKE_KERNEL_RECORDS_H
 
@@ -19,14 +19,14 @@
 #include "process/address_space.h"
 #include "process/mapped_files.h"
 
-#define TOLD_FILES_MAX 1024u
+#define FAKE_FILES_MAX 1024u
 
-/* The kernel's files by object id, which is their index plus 1. */
-struct told_files {
-	int fds[TOLD_FILES_MAX]; /* kept open; -1: released */
+/* The kernel's files by file id, which is their index plus 1. */
+struct fake_files {
+	int fds[FAKE_FILES_MAX]; /* held open; -1: released */
 	uint64_t count;
 	bool refuse; /* EACCES instead */
-	unsigned int opened, released; /* how often */
+	unsigned int opened, released; /* number of calls */
 };
 
 union any_space {
@@ -34,15 +34,15 @@ union any_space {
 	uint8_t bytes[sizeof(struct stackbeat_address_space) + 64];
 };
 
-union any_object {
-	struct stackbeat_file object;
+union any_file {
+	struct stackbeat_file file;
 	uint8_t bytes[sizeof(struct stackbeat_file) + STACKBEAT_PATH_MAX];
 };
 
 /* For struct file_source. Called by another thread. */
-static inline int told_open(uint64_t id, void *arg)
+static inline int fake_open(uint64_t id, void *arg)
 {
-	struct told_files *files = arg;
+	struct fake_files *files = arg;
 
 	if (!id || id > files->count || files->fds[id - 1] < 0)
 		return -ENOENT;
@@ -52,9 +52,9 @@ static inline int told_open(uint64_t id, void *arg)
 	return fcntl(files->fds[id - 1], F_DUPFD_CLOEXEC, 0);
 }
 
-static inline int told_release(uint64_t id, void *arg)
+static inline int fake_release(uint64_t id, void *arg)
 {
-	struct told_files *files = arg;
+	struct fake_files *files = arg;
 
 	if (!id || id > files->count || files->fds[id - 1] < 0)
 		return -ENOENT;
@@ -64,16 +64,16 @@ static inline int told_release(uint64_t id, void *arg)
 	return 0;
 }
 
-static inline struct file_source told_source(struct told_files *files)
+static inline struct file_source fake_source(struct fake_files *files)
 {
 	return (struct file_source){
-		.open = told_open,
-		.release = told_release,
+		.open = fake_open,
+		.release = fake_release,
 		.arg = files,
 	};
 }
 
-static inline void told_clear(struct told_files *files)
+static inline void fake_clear(struct fake_files *files)
 {
 	for (uint64_t i = 0; i < files->count; i++) {
 		if (files->fds[i] >= 0)
@@ -81,43 +81,43 @@ static inline void told_clear(struct told_files *files)
 	}
 }
 
-/* The record of a file, with the next id; the kernel has not read the file itself. */
-static inline const struct stackbeat_file *told_record(struct told_files *files, const char *path,
-						       union any_object *any)
+/* Makes the record of a file with the next id, as if the kernel had not read its headers. */
+static inline const struct stackbeat_file *fake_file_record(struct fake_files *files,
+							    const char *path, union any_file *any)
 {
-	struct stackbeat_file *object = &any->object;
+	struct stackbeat_file *record = &any->file;
 	size_t length = strlen(path) + 1;
 	struct stat st;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	memset(any, 0, sizeof(*any));
-	if (fd < 0 || fstat(fd, &st) || files->count == TOLD_FILES_MAX)
+	if (fd < 0 || fstat(fd, &st) || files->count == FAKE_FILES_MAX)
 		abort();
 	files->fds[files->count++] = fd;
-	object->record.type = STACKBEAT_RECORD_FILE;
-	object->record.flags = STACKBEAT_FILE_HEADERS_NOT_READ;
-	object->record.size = (sizeof(*object) + length + 7) / 8 * 8;
-	object->file = files->count;
-	object->inode = st.st_ino;
-	object->size = (uint64_t)st.st_size;
-	object->device_major = major(st.st_dev);
-	object->device_minor = minor(st.st_dev);
-	memcpy(object->path, path, length);
-	return object;
+	record->record.type = STACKBEAT_RECORD_FILE;
+	record->record.flags = STACKBEAT_FILE_HEADERS_NOT_READ;
+	record->record.size = (sizeof(*record) + length + 7) / 8 * 8;
+	record->file = files->count;
+	record->inode = st.st_ino;
+	record->size = (uint64_t)st.st_size;
+	record->device_major = major(st.st_dev);
+	record->device_minor = minor(st.st_dev);
+	memcpy(record->path, path, length);
+	return record;
 }
 
-/* Tells of a file, and returns the id of its object. */
-static inline uint64_t told_file(struct mapped_files *objects, struct told_files *files,
+/* Announces a file, and returns its id. */
+static inline uint64_t fake_file(struct mapped_files *table, struct fake_files *files,
 				 const char *path)
 {
-	union any_object any;
+	union any_file any;
 
-	if (mapped_files_add(objects, told_record(files, path, &any)))
+	if (mapped_files_add(table, fake_file_record(files, path, &any)))
 		abort();
-	return any.object.file;
+	return any.file.file;
 }
 
-static inline void told_space(struct address_spaces *spaces, uint64_t id, uint32_t pid,
+static inline void fake_space(struct address_spaces *spaces, uint64_t id, uint32_t pid,
 			      uint32_t generation, const char *comm)
 {
 	union any_space any = {
@@ -134,9 +134,12 @@ static inline void told_space(struct address_spaces *spaces, uint64_t id, uint32
 		abort();
 }
 
-/* `flags` say also whether it is a change. Of a file, `offset` is that of `start`. */
-static inline void told_mapping(struct address_spaces *spaces, uint64_t id, uint32_t generation,
-				uint16_t flags, uint64_t start, uint64_t end, uint64_t object,
+/*
+ * Adds a mapping, or a mapping event, depending on `flags`. `offset` is that of `start` in the
+ * file, or its virtual address.
+ */
+static inline void fake_mapping(struct address_spaces *spaces, uint64_t id, uint32_t generation,
+				uint16_t flags, uint64_t start, uint64_t end, uint64_t file,
 				uint64_t offset)
 {
 	const struct stackbeat_mapping mapping = {
@@ -148,7 +151,7 @@ static inline void told_mapping(struct address_spaces *spaces, uint64_t id, uint
 		.end = end,
 		.offset = offset,
 		.vaddr = flags & STACKBEAT_MAPPING_VADDR ? offset : 0,
-		.file = object,
+		.file = file,
 		.generation = generation,
 	};
 
@@ -156,8 +159,8 @@ static inline void told_mapping(struct address_spaces *spaces, uint64_t id, uint
 		abort();
 }
 
-/* Tells of a process that is as this one, as space `id`, in generation 1, and goes there. */
-static inline void told_self(struct address_spaces *spaces, struct told_files *files, uint64_t id,
+/* Adds a copy of this process as address space `id` at generation 1, and advances to that. */
+static inline void fake_self(struct address_spaces *spaces, struct fake_files *files, uint64_t id,
 			     uint32_t pid)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -166,7 +169,7 @@ static inline void told_self(struct address_spaces *spaces, struct told_files *f
 
 	if (!maps)
 		abort();
-	told_space(spaces, id, pid, 1, "self");
+	fake_space(spaces, id, pid, 1, "self");
 	while (fgets(line, sizeof(line), maps)) {
 		*path = '\0';
 		if (sscanf(line, "%lx-%lx %*s %lx %*s %*s %4095s", &start, &end, &offset, path) < 3)
@@ -174,10 +177,10 @@ static inline void told_self(struct address_spaces *spaces, struct told_files *f
 		if (line[strcspn(line, " ") + 3] != 'x' || !strcmp(path, "[vsyscall]"))
 			continue;
 		if (*path == '/')
-			told_mapping(spaces, id, 1, 0, start, end,
-				     told_file(address_spaces_files(spaces), files, path), offset);
+			fake_mapping(spaces, id, 1, 0, start, end,
+				     fake_file(address_spaces_files(spaces), files, path), offset);
 		else
-			told_mapping(spaces, id, 1,
+			fake_mapping(spaces, id, 1,
 				     strcmp(path, "[vdso]") ? 0 : STACKBEAT_MAPPING_VDSO, start,
 				     end, 0, 0);
 	}

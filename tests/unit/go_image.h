@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The least ELF file that Go could have made, as far as its function table goes. It has no code,
- *but says that it has, at GO_TEXT:
+ * A minimal ELF file with the function table (pclntab) of a Go program. It has no code, but claims
+ * to have this, at GO_TEXT:
  *
  *	0x00	main.plain	/a.go:10, from 0x10 on :11; begins in line 9
  *	0x20	main.outer[go.shape.int]	/a.go:20; begins in line 19
@@ -41,7 +41,7 @@ struct go_options {
 struct go_image {
 	unsigned char bytes[8192];
 	size_t size;
-	/* Where things are in `bytes`. */
+	/* Offsets in `bytes`. */
 	size_t header, names, units, files, values, functions, trees, sections, module, relocations;
 };
 
@@ -68,12 +68,12 @@ static inline void go_put_word(struct go_image *image, uint64_t value)
 	go_put(image, &value, sizeof(value));
 }
 
-/* Returns the offset of the text from the start of its table. */
-static inline uint32_t go_put_text(struct go_image *image, size_t table, const char *text)
+/* Returns the offset of the string from the start of its table. */
+static inline uint32_t go_put_string(struct go_image *image, size_t table, const char *string)
 {
 	size_t at = image->size;
 
-	go_put(image, text, strlen(text) + 1);
+	go_put(image, string, strlen(string) + 1);
 	return (uint32_t)(at - table);
 }
 
@@ -84,7 +84,7 @@ static inline size_t go_align(struct go_image *image)
 	return image->size;
 }
 
-/* Pairs (value, bytes of code) that end with 0 bytes. Returns the offset in the table of values. */
+/* Puts pairs (value, bytes of code), ended by 0 bytes. Returns the offset in the value table. */
 static inline uint32_t go_put_values(struct go_image *image, const int (*pairs)[2])
 {
 	uint32_t at = (uint32_t)(image->size - image->values);
@@ -92,7 +92,7 @@ static inline uint32_t go_put_values(struct go_image *image, const int (*pairs)[
 
 	for (; (*pairs)[1]; pairs++) {
 		int delta = (*pairs)[0] - value;
-		/* All of them are short. */
+		/* All deltas fit into one byte. */
 		unsigned char bytes[2] = {(unsigned char)(delta < 0 ? -2 * delta - 1 : 2 * delta),
 					  (unsigned char)(*pairs)[1]};
 
@@ -148,15 +148,15 @@ static inline void go_put_tables(struct go_image *image, const struct go_options
 	size_t pairs;
 
 	image->names = image->size;
-	names[0] = go_put_text(image, image->names, "main.plain");
-	names[1] = go_put_text(image, image->names,
-			       options->name ? options->name : "main.outer[go.shape.int]");
-	names[2] = go_put_text(image, image->names, "main.middle");
-	names[3] = go_put_text(image, image->names, "main.inner");
-	names[4] = go_put_text(image, image->names, "main.(*T).M");
+	names[0] = go_put_string(image, image->names, "main.plain");
+	names[1] = go_put_string(image, image->names,
+				 options->name ? options->name : "main.outer[go.shape.int]");
+	names[2] = go_put_string(image, image->names, "main.middle");
+	names[3] = go_put_string(image, image->names, "main.inner");
+	names[4] = go_put_string(image, image->names, "main.(*T).M");
 	image->files = go_align(image);
-	files[0] = go_put_text(image, image->files, "/a.go");
-	files[1] = go_put_text(image, image->files, "/b.go");
+	files[0] = go_put_string(image, image->files, "/a.go");
+	files[1] = go_put_string(image, image->files, "/b.go");
 	image->units = go_align(image);
 	go_put(image, files, sizeof(files));
 
@@ -237,7 +237,7 @@ static inline void go_put_module(struct go_image *image, const struct go_options
 	go_put(image, words, sizeof(words));
 }
 
-/* Moves what is an address in the module data from there to relocations. */
+/* Moves the addresses of the module data into relocations. */
 static inline void go_put_relocations(struct go_image *image)
 {
 	Elf64_Dyn dynamic[3] = {{.d_tag = DT_RELA}, {.d_tag = DT_RELASZ}, {.d_tag = DT_NULL}};
@@ -263,7 +263,7 @@ static inline void go_put_section_headers(struct go_image *image, Elf64_Ehdr *el
 {
 	static const char names[] = "\0.gopclntab\0.shstrtab";
 	Elf64_Shdr sections[3] = {0};
-	size_t texts = image->size;
+	size_t strings = image->size;
 
 	go_put(image, names, sizeof(names));
 	elf->e_shoff = go_align(image);
@@ -275,8 +275,10 @@ static inline void go_put_section_headers(struct go_image *image, Elf64_Ehdr *el
 				   .sh_addr = GO_BASE + image->header,
 				   .sh_offset = image->header,
 				   .sh_size = image->trees - image->header};
-	sections[2] = (Elf64_Shdr){
-		.sh_name = 12, .sh_type = SHT_STRTAB, .sh_offset = texts, .sh_size = sizeof(names)};
+	sections[2] = (Elf64_Shdr){.sh_name = 12,
+				   .sh_type = SHT_STRTAB,
+				   .sh_offset = strings,
+				   .sh_size = sizeof(names)};
 	go_put(image, sections, sizeof(sections));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Samples as the module would write them. */
+/* Samples as the kernel module writes them. */
 #ifndef STACKBEAT_TEST_SAMPLE_H
 #define STACKBEAT_TEST_SAMPLE_H
 
@@ -16,7 +16,7 @@ union any_sample {
 	uint8_t bytes[sizeof(struct stackbeat_sample) + SAMPLE_FRAMES_MAX * sizeof(uint64_t)];
 };
 
-/* Makes a sample of user mode with no frames yet, which weighs 1 ms. */
+/* Makes a user-mode sample without frames yet, of weight 1 ms. */
 static inline struct stackbeat_sample *sample_begin(union any_sample *any, uint32_t pid,
 						    const char *comm)
 {
@@ -33,7 +33,7 @@ static inline struct stackbeat_sample *sample_begin(union any_sample *any, uint3
 	return sample;
 }
 
-/* Adds a frame to the kernel part, to which no user frame must have been added. */
+/* Adds a kernel frame. Kernel frames must be added before user frames. */
 static inline void sample_kernel(struct stackbeat_sample *sample, uint64_t address)
 {
 	sample->record.flags |= STACKBEAT_SAMPLE_KERNEL;

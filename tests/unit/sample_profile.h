@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A profile whose numbers can be worked out by hand. Its stacks, root first, with samples
+ * A profile with numbers that can be checked by hand. Its stacks, root first, with samples
  * and CPU time in ms; fib calls itself, inner is inlined in outer, [k] is the kernel:
  *
  *	main fib fib fib			3	30	comm app
@@ -45,7 +45,7 @@ static inline void example_sample(struct pprof_builder *builder, const uint32_t 
 	pprof_sample(builder, locations, depth, samples, samples * 10 * MS, labels, 2);
 }
 
-/* Returns a builder that the caller frees. */
+/* Returns a builder, which the caller frees. */
 static inline struct pprof_builder *example_profile(void)
 {
 	struct pprof_builder *builder = pprof_new();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A folder for the files of one test, and what tests do in it. */
+/* A temporary directory for the files of one test, and helpers to fill it. */
 #ifndef STACKBEAT_TEST_SANDBOX_H
 #define STACKBEAT_TEST_SANDBOX_H
 
@@ -19,7 +19,7 @@
 
 static char sandbox[64];
 
-/* printf into one of a few static buffers: the path of a file in the sandbox. */
+/* Returns the path of a file in the sandbox, in one of a few static buffers. */
 __attribute__((format(printf, 1, 2))) static inline const char *in_sandbox(const char *format, ...)
 {
 	static char paths[16][PATH_MAX];
@@ -35,7 +35,7 @@ __attribute__((format(printf, 1, 2))) static inline const char *in_sandbox(const
 	return path;
 }
 
-/* Runs a shell command, which has to succeed. */
+/* Runs a shell command, which must succeed. */
 __attribute__((format(printf, 1, 2))) static inline void run(const char *format, ...)
 {
 	char command[4096];
@@ -44,7 +44,7 @@ __attribute__((format(printf, 1, 2))) static inline void run(const char *format,
 	va_start(args, format);
 	vsnprintf(command, sizeof(command), format, args);
 	va_end(args);
-	if (system(command) != 0)
+	if (system(command))
 		fail_msg("failed: %s", command);
 }
 
@@ -62,7 +62,7 @@ static inline void write_text(const char *path, const char *text)
 	write_file(path, text, strlen(text));
 }
 
-/* The bytes of a file, to be freed. */
+/* Returns the bytes of a file, which the caller frees. */
 static inline unsigned char *read_bytes(const char *path, size_t *size)
 {
 	FILE *file = fopen(path, "r");

@@ -26,7 +26,7 @@ static inline int scratch_setup(void **state)
 	return mkdtemp(scratch->path) ? 0 : -1;
 }
 
-/* Returns DIRECTORY/`name`, to be freed. */
+/* Returns DIRECTORY/`name`, which the caller frees. */
 static inline char *scratch_file(void **state, const char *name)
 {
 	const struct scratch *scratch = *state;
@@ -35,7 +35,7 @@ static inline char *scratch_file(void **state, const char *name)
 	return asprintf(&path, "%s/%s", scratch->path, name) < 0 ? NULL : path;
 }
 
-/* How many entries the directory has; with `delete`, removes them, which are no directories. */
+/* Returns the number of directory entries; with `delete`, unlinks them (files only). */
 static inline size_t scratch_count(void **state, int delete)
 {
 	const struct scratch *scratch = *state;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What every unit test includes. */
+/* Included by every unit test. */
 #ifndef UNIT_H
 #define UNIT_H
 
-/* cmocka's header needs these before it. */
+/* cmocka.h needs these headers before it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

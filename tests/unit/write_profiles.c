@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Usage: profiles DIRECTORY
+ * Usage: write_profiles DIRECTORY
  *
- * Writes profiles on which decoders and pictures are tried: example.pb.gz, deep.pb.gz (one
- * call chain of 1,000 with branches), random.pb.gz (5,000 stacks with recursion, inlined,
- * kernel and unresolved frames, and hostile names; the same ones each time).
+ * Writes profiles for the tests of decoders and flame graphs: example.pb.gz, deep.pb.gz (one call
+ * chain of 1,000 with branches), random.pb.gz (5,000 stacks with recursion, inlined, kernel and
+ * unresolved frames, and hostile names; the same ones each time).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,20 +103,20 @@ static int write_profile(struct pprof_builder *builder, const char *directory, c
 {
 	struct error error;
 	char path[4096];
-	int ret;
+	int err;
 
 	snprintf(path, sizeof(path), "%s/%s.pb.gz", directory, name);
-	ret = pprof_write(builder, path, NULL, &error);
-	if (ret)
-		fprintf(stderr, "profiles: %s\n", error.text);
+	err = pprof_write(builder, path, NULL, &error);
+	if (err)
+		fprintf(stderr, "write_profiles: %s\n", error.text);
 	pprof_free(builder);
-	return ret;
+	return err;
 }
 
 int main(int argc, char **argv)
 {
 	if (argc != 2) {
-		fprintf(stderr, "Usage: profiles DIRECTORY\n");
+		fprintf(stderr, "Usage: write_profiles DIRECTORY\n");
 		return 2;
 	}
 	return write_profile(example_profile(), argv[1], "example") ||

@@ -184,3 +184,24 @@ void hash_clear(struct hash *table)
 	free(table->slots);
 	*table = (struct hash){0};
 }
+
+void hash_remove(struct hash *table, uint32_t hash, uint32_t index)
+{
+	size_t mask = table->capacity - 1;
+	size_t hole = hash & mask, next;
+
+	while (table->slots[hole].index != index)
+		hole = (hole + 1) & mask;
+	/* Later entries move back, so that no search for them ends at the hole. */
+	for (next = (hole + 1) & mask; table->slots[next].index != HASH_NONE;
+	     next = (next + 1) & mask) {
+		size_t distance = (next - table->slots[next].hash) & mask;
+
+		if (distance < ((next - hole) & mask))
+			continue;
+		table->slots[hole] = table->slots[next];
+		hole = next;
+	}
+	table->slots[hole].index = HASH_NONE;
+	table->count--;
+}

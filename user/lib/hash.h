@@ -42,4 +42,7 @@ int hash_add(struct hash *table, uint32_t hash, uint32_t index);
 /* Frees the memory of the table, which is empty then. */
 void hash_clear(struct hash *table);
 
+/* Removes `index`, which must have been added with this hash. */
+void hash_remove(struct hash *table, uint32_t hash, uint32_t index);
+
 #endif

@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "process/address_space.h"
 
-#include "lib/array.h"
-#include "lib/clock.h"
-#include "lib/error.h"
-#include "lib/hash.h"
-#include "process/mapped_files.h"
-#include "process/mapping_history.h"
-#include "runtime/perf_map_watcher.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -19,59 +11,66 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/array.h"
+#include "lib/clock.h"
+#include "lib/error.h"
+#include "lib/hash.h"
+#include "lib/string_table.h"
+#include "process/mapped_files.h"
+#include "process/mapping_history.h"
+#include "runtime/perf_map_watcher.h"
+
 #define VSYSCALL_START UINT64_C(0xffffffffff600000)
 #define VSYSCALL_END UINT64_C(0xffffffffff601000)
 
-/* Processes that are looked at in one call, in turn. */
-#define LOOKS_MAX 1024u
-/* Looks that leave out a process that lived each time: it is not about to end. */
-#define LOOKS_LEFT_OUT_MAX 15u
+/* Address spaces that are checked in one call, in turn. */
+#define CHECKS_MAX 1024u
+/* Checks that are skipped for a process that was alive at each one: it is unlikely to end soon. */
+#define SKIPPED_CHECKS_MAX 15u
 
 struct address_space {
 	uint64_t id;
 	struct address_spaces *table;
 	uint64_t start_time; /* ns */
-	const char *cgroup_path; /* of spaces->cgroup_paths */
-	struct mapping_history *history; /* NULL: none was told, or it was dropped */
-	uint64_t ended; /* ns: when that was noticed; 0: it lives */
+	const char *cgroup_path; /* in table->cgroup_paths, or "" */
+	struct mapping_history *history; /* NULL: no record yet, or `dropped` */
+	uint64_t ended; /* ns, when the end of the process was noticed; 0: it is alive */
 	uint32_t pid, ns_pid, parent;
-	uint32_t jitmap; /* number in spaces->jitmaps, or UINT32_MAX */
-	uint32_t noted; /* the latest generation that was told at spaces->noted */
-	bool told;
-	bool dropped;
-	uint8_t looks_left_out; /* after the last one */
-	uint8_t next_look; /* looks until then */
+	uint32_t perf_map; /* number in table->perf_maps, or UINT32_MAX */
+	uint32_t noted_generation; /* the latest one at table->noted_at */
+	bool announced; /* by a record of its own */
+	bool dropped; /* the process has ended, and the history is freed */
+	uint8_t skipped_checks; /* after the last check */
+	uint8_t checks_to_skip; /* still, until the next check */
 	char comm[STACKBEAT_COMM_SIZE];
 };
 
-/* What /proc says of a process. */
+/* The state of a process, from /proc. */
 struct process {
-	uint64_t asked; /* ns */
-	uint64_t start; /* ticks; 0: not known */
+	uint64_t read_at; /* ns */
+	uint64_t start; /* clock ticks; 0: unknown */
 	uint32_t pid;
 	bool ended;
 };
 
 struct address_spaces {
 	char *root;
-	struct mapped_files *objects;
-	struct perf_map_watcher *jitmaps; /* NULL: none is needed */
+	struct mapped_files *files;
+	struct perf_map_watcher *perf_maps; /* NULL: none is needed */
 	struct address_space **list;
 	size_t count, capacity;
 	struct hash by_id; /* indices of `list` */
-	char **cgroup_paths; /* each is there once */
-	size_t path_count, path_capacity;
-	struct hash by_path;
-	uint32_t *living; /* indices of those that have a history */
-	size_t living_count, living_capacity;
-	size_t next_look; /* index of `living` */
-	struct process asked; /* the last one */
-	bool trust_pids;
-	uint64_t noted; /* ns: when the latest generations were noted */
+	struct string_table cgroup_paths;
+	uint32_t *live; /* indices of those that have a history */
+	size_t live_count, live_capacity;
+	size_t next_check; /* index of `live` */
+	struct process process; /* read last: a process that calls exec has several spaces */
+	bool same_pid_ns;
+	uint64_t noted_at; /* ns: when the latest generations were noted */
 	struct address_space_counts counts;
 };
 
-struct address_spaces *address_spaces_new(const char *root, struct mapped_files *objects,
+struct address_spaces *address_spaces_new(const char *root, struct mapped_files *files,
 					  struct error *error)
 {
 	struct address_spaces *spaces = calloc(1, sizeof(*spaces));
@@ -83,8 +82,8 @@ struct address_spaces *address_spaces_new(const char *root, struct mapped_files 
 		error_errno(error, ENOMEM, "can't make the table of address spaces");
 		return NULL;
 	}
-	spaces->objects = objects;
-	spaces->trust_pids = true;
+	spaces->files = files;
+	spaces->same_pid_ns = true;
 	return spaces;
 }
 
@@ -96,26 +95,23 @@ void address_spaces_free(struct address_spaces *spaces)
 		mapping_history_free(spaces->list[i]->history);
 		free(spaces->list[i]);
 	}
-	for (size_t i = 0; i < spaces->path_count; i++)
-		free(spaces->cgroup_paths[i]);
-	perf_map_watcher_free(spaces->jitmaps);
+	perf_map_watcher_free(spaces->perf_maps);
 	hash_clear(&spaces->by_id);
-	hash_clear(&spaces->by_path);
-	free(spaces->cgroup_paths);
+	string_table_clear(&spaces->cgroup_paths);
 	free(spaces->list);
-	free(spaces->living);
+	free(spaces->live);
 	free(spaces->root);
 	free(spaces);
 }
 
 struct mapped_files *address_spaces_files(const struct address_spaces *spaces)
 {
-	return spaces->objects;
+	return spaces->files;
 }
 
-void address_spaces_same_pid_ns(struct address_spaces *spaces, bool trust)
+void address_spaces_same_pid_ns(struct address_spaces *spaces, bool same)
 {
-	spaces->trust_pids = trust;
+	spaces->same_pid_ns = same;
 }
 
 /* The table */
@@ -125,7 +121,7 @@ struct key {
 	uint32_t pid; /* where id is 0 */
 };
 
-static bool is_of(const void *context, uint32_t index, const void *key)
+static bool is_space_of(const void *context, uint32_t index, const void *key)
 {
 	const struct address_space *space = ((const struct address_spaces *)context)->list[index];
 	const struct key *wanted = key;
@@ -147,7 +143,7 @@ static struct address_space *add_space(struct address_spaces *spaces, const stru
 	}
 	space->id = key->id;
 	space->table = spaces;
-	space->jitmap = UINT32_MAX;
+	space->perf_map = UINT32_MAX;
 	space->pid = key->pid;
 	space->cgroup_path = "";
 	spaces->list[spaces->count++] = space;
@@ -163,137 +159,120 @@ struct address_space *address_spaces_get(struct address_spaces *spaces, uint64_t
 {
 	const struct key key = {id, pid};
 	uint32_t hash = key_hash(&key);
-	uint32_t index = hash_find(&spaces->by_id, hash, is_of, spaces, &key);
+	uint32_t index = hash_find(&spaces->by_id, hash, is_space_of, spaces, &key);
 
 	return index == HASH_NONE ? add_space(spaces, &key, hash) : spaces->list[index];
 }
 
-/* A space to whose mappings something is to be added. NULL: no memory, or it has ended. */
-static int get_living(struct address_spaces *spaces, uint64_t id, struct address_space **living)
+/*
+ * Sets *live to the address space of an id, with a history, or to NULL if it has ended. Returns 0
+ * or -ENOMEM.
+ */
+static int get_live_space(struct address_spaces *spaces, uint64_t id, struct address_space **live)
 {
 	struct address_space *space = address_spaces_get(spaces, id, 0);
 	const struct key key = {id, 0};
 
-	*living = NULL;
+	*live = NULL;
 	if (!space)
 		return -ENOMEM;
 	if (space->dropped)
 		return 0;
-	*living = space;
+	*live = space;
 	if (space->history)
 		return 0;
-	if (array_reserve(&spaces->living, &spaces->living_capacity, spaces->living_count, 1,
-			  sizeof(*spaces->living)))
+	if (array_reserve(&spaces->live, &spaces->live_capacity, spaces->live_count, 1,
+			  sizeof(*spaces->live)))
 		return -ENOMEM;
 	space->history = mapping_history_new();
 	if (!space->history)
 		return -ENOMEM;
-	spaces->living[spaces->living_count++] =
-		hash_find(&spaces->by_id, key_hash(&key), is_of, spaces, &key);
+	spaces->live[spaces->live_count++] =
+		hash_find(&spaces->by_id, key_hash(&key), is_space_of, spaces, &key);
 	return 0;
 }
 
-/* What is told */
-
-static bool is_path(const void *context, uint32_t index, const void *key)
-{
-	return !strcmp(((const struct address_spaces *)context)->cgroup_paths[index], key);
-}
-
-/* One copy of a text for all. NULL when out of memory. */
-static const char *keep_path(struct address_spaces *spaces, const char *path)
-{
-	uint32_t hash = hash_string(HASH_START, path);
-	uint32_t index = hash_find(&spaces->by_path, hash, is_path, spaces, path);
-
-	if (index != HASH_NONE)
-		return spaces->cgroup_paths[index];
-	index = (uint32_t)spaces->path_count;
-	if (array_add_string(&spaces->cgroup_paths, &spaces->path_capacity, &spaces->path_count,
-			     path) ||
-	    hash_add(&spaces->by_path, hash, index))
-		return NULL;
-	return spaces->cgroup_paths[index];
-}
+/* Records */
 
 int address_spaces_add(struct address_spaces *spaces, const struct stackbeat_address_space *record)
 {
 	struct address_space *space;
-	int err = get_living(spaces, record->address_space, &space);
+	int err = get_live_space(spaces, record->address_space, &space);
+	uint32_t path;
 
 	if (err || !space)
 		return err;
-	if (!space->told) {
-		space->cgroup_path = keep_path(spaces, record->cgroup_path);
-		if (!space->cgroup_path) {
-			space->cgroup_path = "";
+	if (!space->announced) {
+		path = string_table_add(&spaces->cgroup_paths, record->cgroup_path,
+					strlen(record->cgroup_path));
+		if (path == STRING_NONE)
 			return -ENOMEM;
-		}
-		space->told = true;
+		space->cgroup_path = spaces->cgroup_paths.items[path];
+		space->announced = true;
 		space->start_time = record->start_time;
 		space->pid = record->pid;
 		space->ns_pid = record->ns_pid;
 		space->parent = record->parent;
 		memcpy(space->comm, record->comm, sizeof(space->comm));
-		spaces->counts.told++;
+		spaces->counts.announced++;
 	}
-	return mapping_history_read(space->history, record->generation, record->gap,
-				    record->mappings_dropped);
+	return mapping_history_add_snapshot(space->history, record->generation, record->gap,
+					    record->mappings_dropped);
 }
 
-/* The place of a mapping, and what is added to its addresses to be numbers there. */
-static int find_place(struct address_spaces *spaces, const struct address_space *space,
-		      const struct stackbeat_mapping *record, struct span *span)
+/* Sets the segment and the bias of the mapping of a record. Returns 0 or -ENOMEM. */
+static int resolve_segment(struct address_spaces *spaces, const struct address_space *space,
+			   const struct stackbeat_mapping *record, struct mapping *mapping)
 {
 	uint16_t flags = record->record.flags;
 	bool is_offset = !(flags & STACKBEAT_MAPPING_VADDR);
-	struct mapped_file *object = NULL;
+	struct mapped_file *file = NULL;
 
 	if (record->file) {
-		object = mapped_files_get(spaces->objects, record->file);
-		if (!object)
+		file = mapped_files_get(spaces->files, record->file);
+		if (!file)
 			return -ENOMEM;
-		mapped_file_note_mapping(spaces->objects, object, space->pid, record->start,
+		mapped_file_note_mapping(spaces->files, file, space->pid, record->start,
 					 record->end);
 	} else if (flags & STACKBEAT_MAPPING_VDSO) {
-		/* That of 32-bit programs is another one; it is mapped below 4 GiB. */
+		/* The vdso of 32-bit programs is another one; it is mapped below 4 GiB. */
 		if (record->start > UINT32_MAX)
-			object = mapped_files_vdso(spaces->objects);
-		span->place = SEGMENT_VDSO;
+			file = mapped_files_vdso(spaces->files);
+		mapping->segment = SEGMENT_VDSO;
 	} else if (record->offset || (flags & STACKBEAT_MAPPING_MAIN_BINARY)) {
-		object = mapped_files_mapped(spaces->objects, space->pid, record->start,
-					     record->end);
-		span->place = SEGMENT_NONE;
+		file = mapped_files_find_mapped(spaces->files, space->pid, record->start,
+						record->end);
+		mapping->segment = SEGMENT_NONE;
 	} else {
-		span->place = SEGMENT_ANON;
+		mapping->segment = SEGMENT_ANON;
 	}
-	if (!object)
+	if (!file)
 		return 0;
-	span->place = SEGMENT_FILES + 2 * object->index + is_offset;
-	span->shift = (is_offset ? record->offset : record->vaddr) - record->start;
+	mapping->segment = SEGMENT_FILES + 2 * file->index + is_offset;
+	mapping->bias = (is_offset ? record->offset : record->vaddr) - record->start;
 	return 0;
 }
 
 int address_spaces_add_mapping(struct address_spaces *spaces,
 			       const struct stackbeat_mapping *record)
 {
-	struct span span = {.start = record->start, .end = record->end};
+	struct mapping mapping = {.start = record->start, .end = record->end};
 	struct address_space *space;
-	int err = get_living(spaces, record->address_space, &space);
+	int err = get_live_space(spaces, record->address_space, &space);
 
 	if (err || !space)
 		return err;
-	err = find_place(spaces, space, record, &span);
+	err = resolve_segment(spaces, space, record, &mapping);
 	if (err)
 		return err;
 	if (record->record.flags & STACKBEAT_MAPPING_EVENT)
-		return mapping_history_event(space->history, record->generation, &span,
-					     &spaces->counts.left_out);
-	return mapping_history_mapping(space->history, record->generation, &span,
-				       &spaces->counts.left_out);
+		return mapping_history_add_event(space->history, record->generation, &mapping,
+						 &spaces->counts.left_out);
+	return mapping_history_add_mapping(space->history, record->generation, &mapping,
+					   &spaces->counts.left_out);
 }
 
-/* What is asked */
+/* Lookups */
 
 bool address_space_ready(const struct address_space *space, uint32_t generation, bool settled)
 {
@@ -308,17 +287,17 @@ int address_space_advance(struct address_space *space, uint32_t generation)
 }
 
 uint32_t address_space_segment_at(const struct address_space *space, uint32_t generation,
-				  uint64_t address, uint64_t *number)
+				  uint64_t address, uint64_t *offset)
 {
-	const struct span *span =
+	const struct mapping *mapping =
 		space->history ? mapping_history_find(space->history, generation, address) : NULL;
 
-	*number = address;
-	if (!span)
+	*offset = address;
+	if (!mapping)
 		return address >= VSYSCALL_START && address < VSYSCALL_END ? SEGMENT_VSYSCALL
 									   : SEGMENT_NONE;
-	*number = address + span->shift;
-	return span->place;
+	*offset = address + mapping->bias;
+	return mapping->segment;
 }
 
 bool address_space_is_certain(const struct address_space *space, uint32_t generation)
@@ -326,23 +305,23 @@ bool address_space_is_certain(const struct address_space *space, uint32_t genera
 	return space->history && mapping_history_is_certain(space->history, generation);
 }
 
-struct mapped_file *segment_file(const struct mapped_files *objects, uint32_t place,
+struct mapped_file *segment_file(const struct mapped_files *files, uint32_t segment,
 				 bool *is_offset)
 {
-	if (place < SEGMENT_FILES)
+	if (segment < SEGMENT_FILES)
 		return NULL;
-	*is_offset = (place - SEGMENT_FILES) % 2;
-	return mapped_files_at(objects, (place - SEGMENT_FILES) / 2);
+	*is_offset = (segment - SEGMENT_FILES) % 2;
+	return mapped_files_at(files, (segment - SEGMENT_FILES) / 2);
 }
 
 /* Processes that have ended */
 
-/* Fields of /proc/PID/stat, see proc_pid_stat(5), behind the name. */
+/* Fields of /proc/PID/stat after the name, see proc_pid_stat(5). */
 enum { STAT_STATE, STAT_THREADS = 17, STAT_START = 19 };
 
 /*
- * What the text of /proc/PID/stat says. A main thread that has ended is a zombie for as long
- * as other threads of the process run.
+ * Parses the contents of /proc/PID/stat. A main thread that has ended stays a zombie as long as
+ * other threads of the process run.
  */
 static void read_stat(const char *text, struct process *process)
 {
@@ -360,17 +339,17 @@ static void read_stat(const char *text, struct process *process)
 		process->start = strtoull(at, NULL, 10);
 }
 
-/* Asked once in a look: a process that calls exec has several spaces. */
-static const struct process *ask_for(struct address_spaces *spaces, uint32_t pid, uint64_t now)
+/* Reads the state of a process, once per round of checks. */
+static const struct process *read_process(struct address_spaces *spaces, uint32_t pid, uint64_t now)
 {
-	struct process *process = &spaces->asked;
+	struct process *process = &spaces->process;
 	char path[PATH_MAX], text[1024];
 	ssize_t length;
 	int fd;
 
-	if (process->pid == pid && process->asked == now)
+	if (process->pid == pid && process->read_at == now)
 		return process;
-	*process = (struct process){.pid = pid, .asked = now};
+	*process = (struct process){.pid = pid, .read_at = now};
 	snprintf(path, sizeof(path), "%s/proc/%" PRIu32 "/stat", spaces->root, pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
@@ -387,138 +366,139 @@ static const struct process *ask_for(struct address_spaces *spaces, uint32_t pid
 	return process;
 }
 
-/* Whether a process runs no more, or its id is another's. */
+/* Returns whether the process has ended, or another process has its id now. */
 static bool has_ended(struct address_spaces *spaces, const struct address_space *space,
 		      uint64_t now)
 {
-	uint64_t tick = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
+	uint64_t clock_tick = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
 	uint64_t start = space->start_time + (uint64_t)clock_offset_ns(CLOCK_BOOTTIME);
-	const struct process *process = ask_for(spaces, space->pid, now);
+	const struct process *process = read_process(spaces, space->pid, now);
 
-	return process->ended || process->start > start / tick;
+	return process->ended || process->start > start / clock_tick;
 }
 
-/* Rarer and rarer: what is kept of a process that has ended is only memory. */
-static void look_at(struct address_spaces *spaces, struct address_space *space, uint64_t now)
+/* Backs off exponentially: noticing the end of a process late only costs memory. */
+static void check_space(struct address_spaces *spaces, struct address_space *space, uint64_t now)
 {
-	if (!space->told)
+	if (!space->announced)
 		return;
-	if (space->next_look) {
-		space->next_look--;
+	if (space->checks_to_skip) {
+		space->checks_to_skip--;
 		return;
 	}
 	if (has_ended(spaces, space, now)) {
 		space->ended = now;
 		return;
 	}
-	if (space->looks_left_out < LOOKS_LEFT_OUT_MAX)
-		space->looks_left_out = 2 * space->looks_left_out + 1;
-	space->next_look = space->looks_left_out;
+	if (space->skipped_checks < SKIPPED_CHECKS_MAX)
+		space->skipped_checks = 2 * space->skipped_checks + 1;
+	space->checks_to_skip = space->skipped_checks;
 }
 
-static void look(struct address_spaces *spaces, uint64_t now)
+static void check_live_spaces(struct address_spaces *spaces, uint64_t now)
 {
-	size_t looks = spaces->living_count < LOOKS_MAX ? spaces->living_count : LOOKS_MAX;
+	size_t checks = spaces->live_count < CHECKS_MAX ? spaces->live_count : CHECKS_MAX;
 
-	for (; looks; looks--, spaces->next_look++) {
+	for (; checks; checks--, spaces->next_check++) {
 		struct address_space *space;
 
-		if (spaces->next_look >= spaces->living_count)
-			spaces->next_look = 0;
-		space = spaces->list[spaces->living[spaces->next_look]];
+		if (spaces->next_check >= spaces->live_count)
+			spaces->next_check = 0;
+		space = spaces->list[spaces->live[spaces->next_check]];
 		if (!space->ended)
-			look_at(spaces, space, now);
-		if (!space->ended && space->jitmap != UINT32_MAX)
-			perf_map_watcher_poll(spaces->jitmaps, space->jitmap);
+			check_space(spaces, space, now);
+		if (!space->ended && space->perf_map != UINT32_MAX)
+			perf_map_watcher_poll(spaces->perf_maps, space->perf_map);
 	}
 }
 
-static void mark_object(uint32_t place, void *arg)
+static void mark_file(uint32_t segment, void *arg)
 {
-	if (place >= SEGMENT_FILES)
-		mapped_files_mark(arg, (place - SEGMENT_FILES) / 2);
+	if (segment >= SEGMENT_FILES)
+		mapped_files_mark(arg, (segment - SEGMENT_FILES) / 2);
 }
 
-static void drop(struct address_spaces *spaces, struct address_space *space)
+static void drop_mappings(struct address_spaces *spaces, struct address_space *space)
 {
 	mapping_history_free(space->history);
 	space->history = NULL;
 	space->dropped = true;
-	spaces->counts.dropped++;
+	spaces->counts.ended++;
 }
 
 int address_spaces_collect_garbage(struct address_spaces *spaces, uint64_t seen, uint64_t now,
-				   bool look_too)
+				   bool check_alive)
 {
-	bool noted = seen >= spaces->noted;
+	bool noted = seen >= spaces->noted_at;
 	size_t kept = 0;
 	int err = 0;
 
-	for (size_t i = 0; i < spaces->living_count; i++) {
-		struct address_space *space = spaces->list[spaces->living[i]];
+	for (size_t i = 0; i < spaces->live_count; i++) {
+		struct address_space *space = spaces->list[spaces->live[i]];
 
 		if (space->ended && seen > space->ended) {
-			drop(spaces, space);
+			drop_mappings(spaces, space);
 			continue;
 		}
-		/* What was told before a sample was taken is not ahead of it. */
-		if (noted && space->noted && !err && mapping_history_is_behind(space->history))
-			err = mapping_history_advance(space->history, space->noted);
+		/* Events announced before a sample was taken can be applied now. */
+		if (noted && space->noted_generation && !err &&
+		    mapping_history_has_pending(space->history))
+			err = mapping_history_advance(space->history, space->noted_generation);
 		if (noted)
-			space->noted = mapping_history_latest(space->history);
-		if (look_too)
-			mapping_history_each_segment(space->history, mark_object, spaces->objects);
-		spaces->living[kept++] = spaces->living[i];
+			space->noted_generation = mapping_history_latest_generation(space->history);
+		if (check_alive)
+			mapping_history_each_segment(space->history, mark_file, spaces->files);
+		spaces->live[kept++] = spaces->live[i];
 	}
-	spaces->living_count = kept;
+	spaces->live_count = kept;
 	if (noted)
-		spaces->noted = now;
-	if (look_too && spaces->trust_pids)
-		look(spaces, now);
+		spaces->noted_at = now;
+	if (check_alive && spaces->same_pid_ns)
+		check_live_spaces(spaces, now);
 	return err;
 }
 
-/* Code that processes make */
+/* JIT code */
 
 void address_space_has_jit_code(struct address_space *space)
 {
 	struct address_spaces *spaces = space->table;
 
-	if (space->jitmap != UINT32_MAX || !space->told || !spaces->trust_pids)
+	if (space->perf_map != UINT32_MAX || !space->announced || !spaces->same_pid_ns)
 		return;
-	if (!spaces->jitmaps)
-		spaces->jitmaps = perf_map_watcher_new(spaces->root);
-	if (spaces->jitmaps)
-		space->jitmap = perf_map_watcher_add(spaces->jitmaps, space->pid,
-						     space->ns_pid ? space->ns_pid : space->pid,
-						     space->start_time);
+	if (!spaces->perf_maps)
+		spaces->perf_maps = perf_map_watcher_new(spaces->root);
+	if (spaces->perf_maps)
+		space->perf_map = perf_map_watcher_add(spaces->perf_maps, space->pid,
+						       space->ns_pid ? space->ns_pid : space->pid,
+						       space->start_time);
 }
 
 void address_spaces_finish(struct address_spaces *spaces)
 {
-	if (!spaces->jitmaps)
+	if (!spaces->perf_maps)
 		return;
-	for (size_t i = 0; i < spaces->living_count; i++) {
-		const struct address_space *space = spaces->list[spaces->living[i]];
+	for (size_t i = 0; i < spaces->live_count; i++) {
+		const struct address_space *space = spaces->list[spaces->live[i]];
 
-		if (!space->ended && space->jitmap != UINT32_MAX)
-			perf_map_watcher_poll(spaces->jitmaps, space->jitmap);
+		if (!space->ended && space->perf_map != UINT32_MAX)
+			perf_map_watcher_poll(spaces->perf_maps, space->perf_map);
 	}
-	perf_map_watcher_finish(spaces->jitmaps);
+	perf_map_watcher_finish(spaces->perf_maps);
 }
 
 int address_space_perf_map(const struct address_space *space)
 {
-	return space->jitmap == UINT32_MAX
+	return space->perf_map == UINT32_MAX
 		       ? -1
-		       : perf_map_watcher_fd(space->table->jitmaps, space->jitmap);
+		       : perf_map_watcher_fd(space->table->perf_maps, space->perf_map);
 }
 
 void address_spaces_counts(const struct address_spaces *spaces, struct address_space_counts *counts)
 {
 	*counts = spaces->counts;
-	if (spaces->jitmaps)
-		counts->perf_maps_dropped = perf_maps_dropped(spaces->jitmaps);
+	if (spaces->perf_maps)
+		counts->perf_maps_dropped = perf_maps_dropped(spaces->perf_maps);
 }
 
 uint32_t address_space_pid(const struct address_space *space)

@@ -34,8 +34,8 @@ int binary_store_prepare(const char *directory, struct error *error)
 	return err ? err : make_directory(path, error);
 }
 
-/* Copies from one offset up to another, or to the end of the file. */
-static int copy_part(struct atomic_file *file, int fd, off_t from, off_t to, struct error *error)
+/* Copies the bytes from offset `from` to `to`, or to the end of the file. */
+static int copy_range(struct atomic_file *file, int fd, off_t from, off_t to, struct error *error)
 {
 	char buffer[BUFFER_SIZE];
 	ssize_t size;
@@ -48,8 +48,7 @@ static int copy_part(struct atomic_file *file, int fd, off_t from, off_t to, str
 			     to - from < (off_t)BUFFER_SIZE ? (size_t)(to - from) : BUFFER_SIZE,
 			     from);
 		if (size < 0)
-			return error_errno(error, errno, "%s: can't read what is to be kept",
-					   file->path);
+			return error_errno(error, errno, "%s: can't read the binary", file->path);
 		if (size == 0)
 			break;
 		err = atomic_file_write(file, buffer, (size_t)size, error);
@@ -59,8 +58,8 @@ static int copy_part(struct atomic_file *file, int fd, off_t from, off_t to, str
 	return 0;
 }
 
-/* Copies the first `size` bytes. Holes stay holes, or they would take room that no quota gave. */
-static int copy(struct atomic_file *file, int fd, off_t size, struct error *error)
+/* Copies the first `size` bytes. Holes stay holes, or they would take space beyond any quota. */
+static int copy_data(struct atomic_file *file, int fd, off_t size, struct error *error)
 {
 	off_t data = 0, hole = 0;
 	int err = 0;
@@ -69,24 +68,24 @@ static int copy(struct atomic_file *file, int fd, off_t size, struct error *erro
 		data = lseek(fd, hole, SEEK_DATA);
 		if (data < 0 && errno == ENXIO)
 			break;
-		if (data < 0) /* the file system does not know holes */
+		if (data < 0) /* the file system does not support holes */
 			data = hole;
 		if (data >= size)
 			break;
 		hole = lseek(fd, data, SEEK_HOLE);
 		if (hole <= data || hole > size)
 			hole = size;
-		err = copy_part(file, fd, data, hole, error);
+		err = copy_range(file, fd, data, hole, error);
 	}
-	/* As it was: it may be shared with what is read later. */
+	/* Restore the offset: the open file may be shared with a later reader. */
 	lseek(fd, 0, SEEK_SET);
 	if (!err && ftruncate(file->fd, size))
 		err = error_errno(error, errno, "%s", file->path);
 	return err;
 }
 
-/* How much of a file is ELF: what is appended to it is of no use. */
-static int find_size(int fd, const char *path, off_t *size, struct error *error)
+/* Sets *size to the end of the ELF contents: bytes appended to them are of no use. */
+static int find_elf_size(int fd, const char *path, off_t *size, struct error *error)
 {
 	struct stat st;
 	uint64_t extent;
@@ -98,7 +97,7 @@ static int find_size(int fd, const char *path, off_t *size, struct error *error)
 	extent = elf_extent(elf);
 	elf_end(elf);
 	if (fstat(fd, &st))
-		return error_errno(error, errno, "%s: can't read what is to be kept", path);
+		return error_errno(error, errno, "%s: can't read the binary", path);
 	*size = extent < (uint64_t)st.st_size ? (off_t)extent : st.st_size;
 	if (*size > BINARY_STORE_BYTES_MAX)
 		return error_set(error, EFBIG, "%s: more than %u GiB", path,
@@ -114,8 +113,8 @@ static int write_copy(struct atomic_file *file, int fd, const void *image, size_
 
 	if (image)
 		return atomic_file_write(file, image, size, error);
-	err = find_size(fd, file->path, &end, error);
-	return err ? err : copy(file, fd, end, error);
+	err = find_elf_size(fd, file->path, &end, error);
+	return err ? err : copy_data(file, fd, end, error);
 }
 
 int binary_store_add(const char *directory, const char *build_id, int fd, const void *image,
@@ -126,7 +125,7 @@ int binary_store_add(const char *directory, const char *build_id, int fd, const 
 	int err;
 
 	if (!build_id_valid(build_id))
-		return error_set(error, EINVAL, "'%s' is no build id", build_id);
+		return error_set(error, EINVAL, "'%s' is no build ID", build_id);
 	if ((size_t)snprintf(path, sizeof(path), "%s/.build-id/%.2s", directory, build_id) +
 		    strlen(build_id) >=
 	    sizeof(path))

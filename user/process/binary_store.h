@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A cache of files by build id: DIRECTORY/.build-id/ab/cdef..., for naming addresses later. */
+/* A store of binaries by build ID, for offline symbolization: DIRECTORY/.build-id/ab/cdef... */
 #ifndef STACKBEAT_PROCESS_BINARY_STORE_H
 #define STACKBEAT_PROCESS_BINARY_STORE_H
 
@@ -8,17 +8,17 @@
 
 struct error;
 
-/* Makes DIRECTORY and what has to be in it. Returns 0 or a negative errno value. */
+/* Makes DIRECTORY and its .build-id, unless they exist. Returns 0 or a negative errno value. */
 int binary_store_prepare(const char *directory, struct error *error);
 
-/* Of one file. */
+/* Size limit of one file. */
 #define BINARY_STORE_BYTES_MAX ((off_t)4 << 30)
 
 /*
- * Copies an ELF file, without its holes and what is behind its last section and segment, or the
- * `size` bytes of `image` where that is not NULL, unless there is one of its build id (hex)
- * already. Returns 0 or a negative errno value, -EFBIG where it is too large, and then
- * nothing was added.
+ * Adds a copy of an ELF file, unless the store has one with its build ID (hex). The copy keeps
+ * holes, and ends with the last section or segment. If `image` is not NULL, its `size` bytes are
+ * copied instead of `fd`. Returns 0, or a negative errno value with nothing added: -EFBIG if the
+ * file is too large.
  */
 int binary_store_add(const char *directory, const char *build_id, int fd, const void *image,
 		     size_t size, struct error *error);

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "process/mapped_files.h"
 
-#include "lib/array.h"
-#include "lib/build_id.h"
-#include "lib/error.h"
-#include "lib/hash.h"
-#include "lib/regular_file.h"
-#include "process/binary_store.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,7 +8,6 @@
 #include <link.h>
 #include <linux/fs.h>
 #include <pthread.h>
-#include <search.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,156 +18,166 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* Sweeps that an object must have seen without a mark before it is of no use. */
-#define SWEEPS_UNMARKED 2u
-/* gcc's analyzer loses sight of what is stored in the table, and calls it leaked. */
+#include "lib/array.h"
+#include "lib/build_id.h"
+#include "lib/error.h"
+#include "lib/hash.h"
+#include "lib/regular_file.h"
+#include "process/binary_store.h"
+
+/* gcc's analyzer loses sight of what is stored in the table, and reports it as leaked. */
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
 #endif
 
-/* More would not fit into the numbers of address_space.h. */
-#define OBJECTS_COUNT_MAX (1u << 30)
-/* Sweeps after which no record that waited can name an id that was given back. */
-#define SWEEPS_REMEMBERED 8u
+/* Sweeps that a file must have seen without a mark before it is released. */
+#define SWEEPS_UNMARKED 2u
+/* More would not fit into the segments of address_space.h. */
+#define FILES_MAX (1u << 30)
+/* Sweeps after which no pending record can refer to an id that was released. */
+#define SWEEPS_RETIRED 8u
 
 enum state {
 	FILE_UNTOUCHED,
-	FILE_WANTED, /* it is in the queue, or being read: the thread's */
+	FILE_REQUESTED, /* in the queue, or being read */
 	FILE_READ, /* it was read, or can't be */
 };
 
-/* A way to a file: a process that maps it. pid 0: none is known. */
-struct way {
+/* An entry of /proc/PID/map_files, through which a file can be opened. pid 0: none is known. */
+struct map_files_entry {
 	uint32_t pid;
 	uint64_t start, end;
 };
 
-struct object_file {
-	struct mapped_file object; /* first, for object_file() */
-	/* As the kernel told; `told` if it did. */
+struct file_entry {
+	struct mapped_file file; /* first, for file_entry() */
+	/* From the record, if `announced`. */
 	uint64_t device, inode, size;
-	uint32_t generation;
-	bool told, unread, unlinked;
-	bool needed_early; /* before it was told */
+	uint32_t generation; /* of the inode */
+	bool announced, headers_not_read, unlinked;
+	bool requested_early; /* before it was announced */
 	char *build_id; /* hex, or NULL */
 	const void *image; /* of the vdso, instead of a file */
 	size_t image_size;
-	uint64_t id; /* of the kernel, that can be opened; 0: none */
-	struct way way;
-	enum state state; /* FILE_WANTED to _READ: under the lock */
-	bool hung; /* the thread that reads it was given up: under the lock */
-	unsigned int unmarked; /* sweeps */
-	/* Of the thread while it is FILE_WANTED: */
-	struct object_file *next; /* in the queue, or in what was read */
-	uint64_t wanted_id;
-	struct way wanted_way;
+	uint64_t id; /* the kernel's, that can be opened; 0: none */
+	struct map_files_entry map_files;
+	enum state state; /* of the main thread */
+	bool stuck; /* the thread that reads it was given up; under the lock */
+	unsigned int unmarked_sweeps;
+	/* The reading thread owns these while the state is FILE_REQUESTED. */
+	struct file_entry *next; /* in the queue, or in `done` */
+	uint64_t requested_id;
+	struct map_files_entry requested_map_files;
 	struct elf_file elf;
 	char *problem; /* NULL: none */
-	int fd; /* kept, as the file has no name; -1: none */
-	bool is_others; /* somebody else can write to what was read */
+	int fd; /* kept open, as the file is unlinked; -1: none */
+	bool untrusted; /* see file_is_trusted() */
 };
 
-/* What an id of the kernel stands for. */
-struct name {
+/* The file of an id of the kernel. */
+struct id_entry {
 	uint64_t id;
-	struct object_file *object;
-	struct name *next; /* in `forgotten` */
-	uint64_t sweep; /* in which it was given back */
+	struct file_entry *entry; /* NULL: the slot is free */
+	uint64_t retired; /* sweep after the release of the id; 0: not released */
+	uint32_t next_free; /* as `free_id`, if the slot is free */
 };
 
 struct mapped_files {
 	char *root;
 	struct file_source source;
-	struct object_file **list; /* by index */
+	struct file_entry **list; /* by index */
 	size_t count, capacity;
 	struct hash identities; /* indices of `list` */
-	void *names; /* tree of struct name by id */
-	struct name *forgotten, **forgotten_end; /* given back, oldest first */
-	struct object_file *vdso;
-	const char *keep; /* directory, or NULL */
+	struct id_entry *ids;
+	size_t id_count, id_capacity;
+	uint32_t free_id; /* 1 + index of the first free slot of `ids`; 0: none */
+	struct hash by_id; /* indices of `ids` */
+	size_t retired_count; /* of `ids` */
+	struct file_entry *vdso;
+	const char *save_directory; /* or NULL */
 	uint64_t sweep;
-	unsigned int open; /* fds that are kept; atomic: a thread that hung may come back */
-	uint64_t symbol_bytes; /* that are kept; atomic, too */
+	unsigned int open_fds; /* kept open; atomic, as a stuck thread may resume */
+	uint64_t symbol_bytes; /* in memory; atomic for the same reason */
 	bool finished;
-	bool without_symbols;
+	bool skip_symbols;
 
-	/* The thread that reads, and what is under the lock. */
+	/* The reading thread, and fields under the lock. */
 	pthread_t thread;
-	bool thread_runs;
+	bool thread_running;
 	pthread_mutex_t lock;
-	pthread_cond_t wanted; /* the queue is not empty, or `stop` */
-	struct object_file *queue, **queue_end;
-	pthread_cond_t read; /* one more was read, or the thread has ended */
-	struct object_file *reading; /* what the thread is at */
-	struct object_file *done; /* that were read since the last tick */
+	pthread_cond_t queue_changed; /* the queue is not empty, or `stop` */
+	struct file_entry *queue, **queue_end;
+	pthread_cond_t file_read; /* one more file was read, or the thread has ended */
+	struct file_entry *reading; /* by the thread now */
+	struct file_entry *done; /* read since mapped_files_release_read() */
 	uint64_t read_count;
 	struct mapped_files_counts counts;
-	struct error keep_problem;
+	struct error save_problem;
 	bool stop;
-	bool ended;
-	unsigned int hung; /* threads that were given up, and may still write to their objects */
+	bool thread_ended;
+	unsigned int stuck_threads; /* given up, but may still write to their files */
 };
 
-/* What has come of reading an object. */
-struct outcome {
+/* The result of reading a file. */
+struct read_result {
 	struct mapped_files_counts counts;
-	struct error keep_problem; /* where it was not kept */
+	struct error save_problem; /* if it could not be saved */
 };
 
-static struct object_file *object_file(struct mapped_file *object)
+static struct file_entry *file_entry(struct mapped_file *file)
 {
-	return (struct object_file *)object;
+	return (struct file_entry *)file;
 }
 
 /* Finding files */
 
 /*
- * Overlayfs and btrfs tell stat() other device numbers than the kernel's inode has;
- * both have no device of their own, which shows as major number 0. For them the rest
- * has to do.
+ * On overlayfs and btrfs, stat() returns another device number than that of the kernel's inode.
+ * Both have no block device of their own, so that the major number is 0. The other fields must
+ * do there.
  */
-static bool is_same_inode(const struct object_file *object, int fd, const struct stat *st)
+static bool is_same_inode(const struct file_entry *entry, int fd, const struct stat *st)
 {
 	int generation;
 
-	if (st->st_ino != object->inode || (uint64_t)st->st_size != object->size)
+	if (st->st_ino != entry->inode || (uint64_t)st->st_size != entry->size)
 		return false;
-	if (st->st_dev != object->device && major(st->st_dev) && major(object->device))
+	if (st->st_dev != entry->device && major(st->st_dev) && major(entry->device))
 		return false;
-	/* Not all file systems have one, or tell it. */
-	return !object->generation || ioctl(fd, FS_IOC_GETVERSION, &generation) || !generation ||
-	       (uint32_t)generation == object->generation;
+	/* Not all file systems have a generation, or report it. */
+	return !entry->generation || ioctl(fd, FS_IOC_GETVERSION, &generation) || !generation ||
+	       (uint32_t)generation == entry->generation;
 }
 
-/* Whether a file is the one that was mapped: by its build id, or else by its inode. */
-static bool is_proven(const struct object_file *object, int fd)
+/* Returns whether a file is the one that was mapped: by its build ID, or else by its inode. */
+static bool is_mapped_file(const struct file_entry *entry, int fd)
 {
 	struct elf_file elf = {0};
 	struct error problem;
 	struct stat st;
-	bool proven;
+	bool matches;
 
 	if (fstat(fd, &st))
 		return false;
-	if (object->unread && !object->build_id)
-		return is_same_inode(object, fd, &st);
+	if (entry->headers_not_read && !entry->build_id)
+		return is_same_inode(entry, fd, &st);
 	elf_read(&elf, fd, NULL, 0, false, &problem);
-	proven = build_id_equal(elf.build_id, object->build_id ? object->build_id : "");
+	matches = build_id_equal(elf.build_id, entry->build_id ? entry->build_id : "");
 	elf_clear(&elf);
-	return proven && (object->build_id || is_same_inode(object, fd, &st));
+	return matches && (entry->build_id || is_same_inode(entry, fd, &st));
 }
 
-/* `fd` if it is proven to be the file that was mapped; else it is closed. */
-static int take_proven(const struct object_file *object, int fd)
+/* Returns `fd` if it is the file that was mapped; otherwise closes it, and returns -ESTALE. */
+static int verify_fd(const struct file_entry *entry, int fd)
 {
-	if (fd < 0 || is_proven(object, fd))
+	if (fd < 0 || is_mapped_file(entry, fd))
 		return fd;
 	close(fd);
 	return -ESTALE;
 }
 
-__attribute__((format(printf, 3, 4))) static int try_path(const struct object_file *object,
-							  int flags, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static int open_path(const struct file_entry *entry,
+							   int flags, const char *format, ...)
 {
 	char path[PATH_MAX];
 	struct stat st;
@@ -187,11 +189,11 @@ __attribute__((format(printf, 3, 4))) static int try_path(const struct object_fi
 	va_end(args);
 	if (length < 0 || (size_t)length >= sizeof(path))
 		return -ENAMETOOLONG;
-	return take_proven(object, open_regular_file(path, flags, &st));
+	return verify_fd(entry, open_regular_file(path, flags, &st));
 }
 
-/* By path as a process sees it, which may mean harm by its links. */
-static int try_path_of(const struct object_file *object, const char *root, uint32_t pid)
+/* Opens the path as a process sees it. The process may have put malicious links there. */
+static int open_path_in_process(const struct file_entry *entry, const char *root, uint32_t pid)
 {
 	char directory[PATH_MAX];
 	struct stat st;
@@ -199,222 +201,223 @@ static int try_path_of(const struct object_file *object, const char *root, uint3
 
 	if (length < 0 || (size_t)length >= sizeof(directory))
 		return -ENAMETOOLONG;
-	return take_proven(object,
-			   open_regular_file_in(directory, object->object.path, O_NOFOLLOW, &st));
+	return verify_fd(entry, open_regular_file_in(directory, entry->file.path, O_NOFOLLOW, &st));
 }
 
-/* Through a mapping, then by path as the process sees it, then by path as we do. */
-static int find_file(const char *root, const struct object_file *object, const struct way *way)
+/* Tries map_files first, then the path in the root of the process, then the path here. */
+static int find_file(const char *root, const struct file_entry *entry,
+		     const struct map_files_entry *map_files)
 {
-	const char *path = object->object.path;
+	const char *path = entry->file.path;
 	int fd = -ENOENT;
 
-	if (!object->told)
+	if (!entry->announced)
 		return -ENOENT;
-	if (way->pid)
-		fd = try_path(object, 0, "%s/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64, root,
-			      way->pid, way->start, way->end);
+	if (map_files->pid)
+		fd = open_path(entry, 0, "%s/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64, root,
+			       map_files->pid, map_files->start, map_files->end);
 	if (fd >= 0 || *path != '/')
 		return fd;
-	if (way->pid)
-		fd = try_path_of(object, root, way->pid);
-	return fd >= 0 ? fd : try_path(object, O_NOFOLLOW, "%s%s", root, path);
+	if (map_files->pid)
+		fd = open_path_in_process(entry, root, map_files->pid);
+	return fd >= 0 ? fd : open_path(entry, O_NOFOLLOW, "%s%s", root, path);
 }
 
-int mapped_file_open(const struct mapped_files *objects, const struct mapped_file *object)
+int mapped_file_open(const struct mapped_files *files, const struct mapped_file *file)
 {
-	const struct object_file *file = (const struct object_file *)object;
+	const struct file_entry *entry = (const struct file_entry *)file;
 	int fd;
 
-	if (file->state == FILE_WANTED)
+	if (entry->state == FILE_REQUESTED)
 		return -ETIMEDOUT;
-	if (file->fd < 0)
-		return find_file(objects->root, file, &file->way);
-	fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
+	if (entry->fd < 0)
+		return find_file(files->root, entry, &entry->map_files);
+	fd = fcntl(entry->fd, F_DUPFD_CLOEXEC, 0);
 	return fd < 0 ? -errno : fd;
 }
 
-/* Reading, by the thread */
+/* Reading, in the thread */
 
-/* The file of the kernel, or one that is proven to be it. */
-static int open_wanted(const struct mapped_files *objects, const struct object_file *object)
+/* Opens the kernel's file, or one that is verified to be it. */
+static int open_requested(const struct mapped_files *files, const struct file_entry *entry)
 {
 	int fd = -ENOENT, found;
 	struct stat st;
 
-	if (object->wanted_id)
-		fd = objects->source.open(object->wanted_id, objects->source.arg);
+	if (entry->requested_id)
+		fd = files->source.open(entry->requested_id, files->source.arg);
 	if (fd >= 0 && (fstat(fd, &st) || !S_ISREG(st.st_mode))) {
 		close(fd);
 		fd = -EINVAL;
 	}
 	if (fd >= 0)
 		return fd;
-	found = find_file(objects->root, object, &object->wanted_way);
-	return found >= 0 || !object->wanted_id ? found : fd;
+	found = find_file(files->root, entry, &entry->requested_map_files);
+	return found >= 0 || !entry->requested_id ? found : fd;
 }
 
-static void keep_copy(const struct mapped_files *objects, const struct object_file *object, int fd,
-		      struct outcome *outcome)
+static void save_copy(const struct mapped_files *files, const struct file_entry *entry, int fd,
+		      struct read_result *result)
 {
-	if (!*object->elf.build_id)
-		outcome->counts.without_id++;
-	else if (!binary_store_add(objects->keep, object->elf.build_id, fd, object->image,
-				   object->image_size, &outcome->keep_problem))
-		outcome->counts.kept++;
+	if (!*entry->elf.build_id)
+		result->counts.without_id++;
+	else if (!binary_store_add(files->save_directory, entry->elf.build_id, fd, entry->image,
+				   entry->image_size, &result->save_problem))
+		result->counts.kept++;
 	else
-		outcome->counts.not_kept++;
+		result->counts.not_kept++;
 }
 
-/* Whether a file that has a name no more is to stay open. */
-static bool is_worth_an_fd(struct mapped_files *objects, const struct object_file *object, int fd)
+/* Returns whether a file must stay open, because it is unlinked. */
+static bool must_stay_open(struct mapped_files *files, const struct file_entry *entry, int fd)
 {
 	struct stat st;
 
-	if (!object->unlinked && (fstat(fd, &st) || st.st_nlink))
+	if (!entry->unlinked && (fstat(fd, &st) || st.st_nlink))
 		return false;
-	if (__atomic_add_fetch(&objects->open, 1, __ATOMIC_RELAXED) <= MAPPED_FILES_OPEN_MAX)
+	if (__atomic_add_fetch(&files->open_fds, 1, __ATOMIC_RELAXED) <= MAPPED_FILES_OPEN_MAX)
 		return true;
-	__atomic_sub_fetch(&objects->open, 1, __ATOMIC_RELAXED);
+	__atomic_sub_fetch(&files->open_fds, 1, __ATOMIC_RELAXED);
 	return false;
 }
 
-/* Lets go of symbols that are beyond what is kept of all files. */
-static void bound_symbols(struct mapped_files *objects, struct object_file *object,
+/* Frees the symbols of a file if they exceed the memory for those of all files. */
+static void bound_symbols(struct mapped_files *files, struct file_entry *entry,
 			  struct error *problem)
 {
-	uint64_t size = elf_functions_size(&object->elf), max = objects->source.symbol_bytes;
+	uint64_t size = elf_functions_size(&entry->elf), max = files->source.symbol_bytes;
 
-	if (__atomic_add_fetch(&objects->symbol_bytes, size, __ATOMIC_RELAXED) <=
+	if (__atomic_add_fetch(&files->symbol_bytes, size, __ATOMIC_RELAXED) <=
 	    (max ? max : MAPPED_FILES_SYMBOL_BYTES_MAX))
 		return;
-	__atomic_sub_fetch(&objects->symbol_bytes, size, __ATOMIC_RELAXED);
-	elf_drop_functions(&object->elf);
+	__atomic_sub_fetch(&files->symbol_bytes, size, __ATOMIC_RELAXED);
+	elf_drop_functions(&entry->elf);
 	error_set(problem, E2BIG, "has more symbols than there is room for");
 }
 
-static int read_symbols(struct mapped_files *objects, struct object_file *object, int fd,
+static int read_symbols(struct mapped_files *files, struct file_entry *entry, int fd,
 			struct error *problem)
 {
-	int err = elf_read(&object->elf, fd, object->image, object->image_size,
-			   !objects->without_symbols, problem);
+	int err = elf_read(&entry->elf, fd, entry->image, entry->image_size, !files->skip_symbols,
+			   problem);
 
 	if (err)
 		return err;
-	if (!object->build_id || build_id_equal(object->build_id, object->elf.build_id)) {
-		bound_symbols(objects, object, problem);
+	if (!entry->build_id || build_id_equal(entry->build_id, entry->elf.build_id)) {
+		bound_symbols(files, entry, problem);
 		return 0;
 	}
-	/* Written to since it was mapped: its symbols are not those of the samples. */
-	elf_clear(&object->elf);
+	/* It was modified after it was mapped: its symbols do not fit the samples. */
+	elf_clear(&entry->elf);
 	return error_set(problem, ESTALE, "was changed during the recording");
 }
 
-static void read_object(struct mapped_files *objects, struct object_file *object,
-			struct outcome *outcome)
+static void read_file(struct mapped_files *files, struct file_entry *entry,
+		      struct read_result *result)
 {
-	int fd = object->image ? -1 : open_wanted(objects, object), err = 0;
+	int fd = entry->image ? -1 : open_requested(files, entry), err = 0;
 	struct error problem;
 
-	if (!object->image && fd < 0)
+	if (!entry->image && fd < 0)
 		err = error_errno(&problem, -fd, "can't be opened");
 	else
-		err = read_symbols(objects, object, fd, &problem);
+		err = read_symbols(files, entry, fd, &problem);
 	if (*problem.text)
-		object->problem = strdup(problem.text);
-	object->is_others = fd >= 0 && !file_is_trusted(fd);
-	outcome->counts.read += !err;
-	if (!err && objects->keep)
-		keep_copy(objects, object, fd, outcome);
-	if (!err && fd >= 0 && is_worth_an_fd(objects, object, fd))
-		object->fd = fd;
+		entry->problem = strdup(problem.text);
+	entry->untrusted = fd >= 0 && !file_is_trusted(fd);
+	result->counts.read += !err;
+	if (!err && files->save_directory)
+		save_copy(files, entry, fd, result);
+	if (!err && fd >= 0 && must_stay_open(files, entry, fd))
+		entry->fd = fd;
 	else if (fd >= 0)
 		close(fd);
 }
 
 /* With the lock. */
-static void take_outcome(struct mapped_files *objects, const struct outcome *outcome)
+static void merge_result(struct mapped_files *files, const struct read_result *result)
 {
-	if (outcome->counts.not_kept && !objects->counts.not_kept)
-		objects->keep_problem = outcome->keep_problem;
-	objects->counts.read += outcome->counts.read;
-	objects->counts.kept += outcome->counts.kept;
-	objects->counts.not_kept += outcome->counts.not_kept;
-	objects->counts.without_id += outcome->counts.without_id;
+	if (result->counts.not_kept && !files->counts.not_kept)
+		files->save_problem = result->save_problem;
+	files->counts.read += result->counts.read;
+	files->counts.kept += result->counts.kept;
+	files->counts.not_kept += result->counts.not_kept;
+	files->counts.without_id += result->counts.without_id;
 }
 
-/* The next one of the queue. NULL: it is to end. With the lock. */
-static struct object_file *next_wanted(struct mapped_files *objects)
+/* Waits for the next file of the queue. NULL: the thread must end. With the lock. */
+static struct file_entry *next_request(struct mapped_files *files)
 {
-	struct object_file *object;
+	struct file_entry *entry;
 
-	while (!objects->queue && !objects->stop)
-		pthread_cond_wait(&objects->wanted, &objects->lock);
-	object = objects->queue;
-	objects->reading = object;
-	if (!object)
+	while (!files->queue && !files->stop)
+		pthread_cond_wait(&files->queue_changed, &files->lock);
+	entry = files->queue;
+	files->reading = entry;
+	if (!entry)
 		return NULL;
-	objects->queue = object->next;
-	if (!objects->queue)
-		objects->queue_end = &objects->queue;
-	return object;
+	files->queue = entry->next;
+	if (!files->queue)
+		files->queue_end = &files->queue;
+	return entry;
 }
 
-static void *read_objects(void *arg)
+static void *read_thread(void *arg)
 {
-	struct mapped_files *objects = arg;
-	struct object_file *object;
+	struct mapped_files *files = arg;
+	struct file_entry *entry;
 
-	pthread_mutex_lock(&objects->lock);
-	while ((object = next_wanted(objects))) {
-		struct outcome outcome = {.counts = {0}};
+	pthread_mutex_lock(&files->lock);
+	while ((entry = next_request(files))) {
+		struct read_result result = {.counts = {0}};
 
-		pthread_mutex_unlock(&objects->lock);
-		read_object(objects, object, &outcome);
-		pthread_mutex_lock(&objects->lock);
-		if (object->hung) {
-			/* It was given up, and all of the rest is another thread's. */
-			pthread_mutex_unlock(&objects->lock);
+		pthread_mutex_unlock(&files->lock);
+		read_file(files, entry, &result);
+		pthread_mutex_lock(&files->lock);
+		if (entry->stuck) {
+			/* The main thread gave up on this file. Another thread owns the queue. */
+			pthread_mutex_unlock(&files->lock);
 			return NULL;
 		}
-		take_outcome(objects, &outcome);
-		object->next = objects->done;
-		objects->done = object;
-		objects->read_count++;
-		pthread_cond_signal(&objects->read);
+		merge_result(files, &result);
+		entry->next = files->done;
+		files->done = entry;
+		files->read_count++;
+		pthread_cond_signal(&files->file_read);
 	}
-	objects->ended = true;
-	pthread_cond_signal(&objects->read);
-	pthread_mutex_unlock(&objects->lock);
+	files->thread_ended = true;
+	pthread_cond_signal(&files->file_read);
+	pthread_mutex_unlock(&files->lock);
 	return NULL;
 }
 
-int mapped_file_request(struct mapped_files *objects, struct mapped_file *object)
+int mapped_file_request(struct mapped_files *files, struct mapped_file *file)
 {
-	struct object_file *file = object_file(object);
+	struct file_entry *entry = file_entry(file);
 
-	if (file->state != FILE_UNTOUCHED || objects->finished)
+	if (entry->state != FILE_UNTOUCHED || files->finished)
 		return 0;
-	if (!file->told) {
-		file->needed_early = true;
+	if (!entry->announced) {
+		entry->requested_early = true;
 		return 0;
 	}
-	if (objects->without_symbols && !file->unread && !file->image && !objects->keep)
+	if (files->skip_symbols && !entry->headers_not_read && !entry->image &&
+	    !files->save_directory)
 		return 0;
-	if (!objects->thread_runs) {
-		if (pthread_create(&objects->thread, NULL, read_objects, objects))
+	if (!files->thread_running) {
+		if (pthread_create(&files->thread, NULL, read_thread, files))
 			return -ENOMEM;
-		objects->thread_runs = true;
+		files->thread_running = true;
 	}
-	file->state = FILE_WANTED;
-	file->wanted_id = file->id;
-	file->wanted_way = file->way;
-	file->next = NULL;
-	pthread_mutex_lock(&objects->lock);
-	*objects->queue_end = file;
-	objects->queue_end = &file->next;
-	pthread_cond_signal(&objects->wanted);
-	pthread_mutex_unlock(&objects->lock);
+	entry->state = FILE_REQUESTED;
+	entry->requested_id = entry->id;
+	entry->requested_map_files = entry->map_files;
+	entry->next = NULL;
+	pthread_mutex_lock(&files->lock);
+	*files->queue_end = entry;
+	files->queue_end = &entry->next;
+	pthread_cond_signal(&files->queue_changed);
+	pthread_mutex_unlock(&files->lock);
 	return 0;
 }
 
@@ -423,369 +426,371 @@ int mapped_file_request(struct mapped_files *objects, struct mapped_file *object
 struct mapped_files *mapped_files_new(const char *root, const struct file_source *source,
 				      struct error *error)
 {
-	struct mapped_files *objects = calloc(1, sizeof(*objects));
+	struct mapped_files *files = calloc(1, sizeof(*files));
 
-	if (objects)
-		objects->root = strdup(root);
-	if (!objects || !objects->root) {
-		free(objects);
-		error_errno(error, ENOMEM, "can't make the table of object files");
+	if (files)
+		files->root = strdup(root);
+	if (!files || !files->root) {
+		free(files);
+		error_errno(error, ENOMEM, "can't make the table of mapped files");
 		return NULL;
 	}
-	objects->source = *source;
-	objects->forgotten_end = &objects->forgotten;
-	objects->queue_end = &objects->queue;
-	pthread_mutex_init(&objects->lock, NULL);
-	pthread_cond_init(&objects->wanted, NULL);
-	pthread_cond_init(&objects->read, NULL);
-	return objects;
+	files->source = *source;
+	files->queue_end = &files->queue;
+	pthread_mutex_init(&files->lock, NULL);
+	pthread_cond_init(&files->queue_changed, NULL);
+	pthread_cond_init(&files->file_read, NULL);
+	return files;
 }
 
-static void free_object(struct object_file *object)
+static void free_entry(struct file_entry *entry)
 {
-	if (object->fd >= 0)
-		close(object->fd);
-	elf_clear(&object->elf);
-	free(object->problem);
-	free(object->build_id);
-	free(object->object.path);
-	free(object);
+	if (entry->fd >= 0)
+		close(entry->fd);
+	elf_clear(&entry->elf);
+	free(entry->problem);
+	free(entry->build_id);
+	free(entry->file.path);
+	free(entry);
 }
 
-/* How long one file may take: less and less, as others have hung. */
-static unsigned int patience(const struct mapped_files *objects)
+/* Seconds that one file may take: half as many after each one that hung. */
+static unsigned int stuck_timeout_s(const struct mapped_files *files)
 {
-	unsigned int seconds = objects->source.patience;
+	unsigned int seconds = files->source.timeout_s;
 
 	if (!seconds)
-		seconds = objects->keep ? MAPPED_FILES_SAVE_TIMEOUT_S : MAPPED_FILES_TIMEOUT_S;
-	seconds >>= objects->hung;
+		seconds = files->save_directory ? MAPPED_FILES_SAVE_TIMEOUT_S
+						: MAPPED_FILES_TIMEOUT_S;
+	seconds >>= files->stuck_threads;
 	return seconds ? seconds : 1;
 }
 
-/* Waits until the thread has ended; false: it hangs. With the lock. */
-static bool wait_for_thread(struct mapped_files *objects)
+/* Waits until the thread has ended. Returns false if it hangs. With the lock. */
+static bool wait_for_thread(struct mapped_files *files)
 {
 	struct timespec deadline;
 	uint64_t seen;
 
-	while (!objects->ended) {
-		seen = objects->read_count;
+	while (!files->thread_ended) {
+		seen = files->read_count;
 		clock_gettime(CLOCK_MONOTONIC, &deadline);
-		deadline.tv_sec += patience(objects);
-		while (!objects->ended && seen == objects->read_count) {
-			if (pthread_cond_clockwait(&objects->read, &objects->lock, CLOCK_MONOTONIC,
+		deadline.tv_sec += stuck_timeout_s(files);
+		while (!files->thread_ended && seen == files->read_count) {
+			if (pthread_cond_clockwait(&files->file_read, &files->lock, CLOCK_MONOTONIC,
 						   &deadline) == ETIMEDOUT)
-				return objects->ended || seen != objects->read_count;
+				return files->thread_ended || seen != files->read_count;
 		}
 	}
 	return true;
 }
 
-static void drop_queue(struct mapped_files *objects)
+static void clear_queue(struct mapped_files *files)
 {
-	objects->queue = NULL;
-	objects->queue_end = &objects->queue;
+	files->queue = NULL;
+	files->queue_end = &files->queue;
 }
 
-/* Moves what is on a device behind all else in the queue. */
-static void defer_device(struct mapped_files *objects, uint64_t device)
+/* Moves the files of a device to the end of the queue. */
+static void defer_device(struct mapped_files *files, uint64_t device)
 {
-	struct object_file *deferred = NULL, **deferred_end = &deferred, *object;
-	struct object_file **at = &objects->queue;
+	struct file_entry *deferred = NULL, **deferred_end = &deferred, *entry;
+	struct file_entry **at = &files->queue;
 
-	while ((object = *at)) {
-		if (object->device != device) {
-			at = &object->next;
+	while ((entry = *at)) {
+		if (entry->device != device) {
+			at = &entry->next;
 			continue;
 		}
-		*at = object->next;
-		object->next = NULL;
-		*deferred_end = object;
-		deferred_end = &object->next;
+		*at = entry->next;
+		entry->next = NULL;
+		*deferred_end = entry;
+		deferred_end = &entry->next;
 	}
 	*at = deferred;
-	objects->queue_end = deferred ? deferred_end : at;
+	files->queue_end = deferred ? deferred_end : at;
 }
 
 /*
- * Leaves the thread alone with the file in which it hangs, and has another one read the rest.
- * False: there is no other one. With the lock.
+ * Gives up the thread with the file in which it hangs, and starts another one for the queue.
+ * Returns false if there is no other one. With the lock.
  */
-static bool replace_thread(struct mapped_files *objects)
+static bool replace_thread(struct mapped_files *files)
 {
-	pthread_detach(objects->thread);
-	objects->thread_runs = false;
-	objects->hung++;
-	if (!objects->reading) {
-		drop_queue(objects);
+	pthread_detach(files->thread);
+	files->thread_running = false;
+	files->stuck_threads++;
+	if (!files->reading) {
+		clear_queue(files);
 		return false;
 	}
-	objects->reading->hung = true;
-	defer_device(objects, objects->reading->device);
-	objects->reading = NULL;
-	if (objects->queue && objects->hung < MAPPED_FILES_STUCK_MAX)
-		objects->thread_runs =
-			!pthread_create(&objects->thread, NULL, read_objects, objects);
-	if (!objects->thread_runs)
-		drop_queue(objects);
-	return objects->thread_runs;
+	files->reading->stuck = true;
+	defer_device(files, files->reading->device);
+	files->reading = NULL;
+	if (files->queue && files->stuck_threads < MAPPED_FILES_STUCK_MAX)
+		files->thread_running = !pthread_create(&files->thread, NULL, read_thread, files);
+	if (!files->thread_running)
+		clear_queue(files);
+	return files->thread_running;
 }
 
-/* Has the thread end once the queue is empty, or gives up what hangs. */
-static void stop_thread(struct mapped_files *objects)
+/* Ends the thread once the queue is empty, or gives up the files that hang. */
+static void stop_thread(struct mapped_files *files)
 {
-	if (!objects->thread_runs)
+	if (!files->thread_running)
 		return;
-	pthread_mutex_lock(&objects->lock);
-	objects->stop = true;
-	pthread_cond_signal(&objects->wanted);
-	while (!wait_for_thread(objects) && replace_thread(objects))
+	pthread_mutex_lock(&files->lock);
+	files->stop = true;
+	pthread_cond_signal(&files->queue_changed);
+	while (!wait_for_thread(files) && replace_thread(files))
 		;
-	pthread_mutex_unlock(&objects->lock);
-	if (objects->thread_runs)
-		pthread_join(objects->thread, NULL);
-	objects->thread_runs = false;
+	pthread_mutex_unlock(&files->lock);
+	if (files->thread_running)
+		pthread_join(files->thread, NULL);
+	files->thread_running = false;
 }
 
-void mapped_files_free(struct mapped_files *objects)
+void mapped_files_free(struct mapped_files *files)
 {
-	if (!objects)
+	if (!files)
 		return;
-	mapped_files_abandon(objects);
-	/* The thread would find what it works on gone. */
-	if (objects->hung)
+	mapped_files_abandon(files);
+	/* A stuck thread still uses its file and the table. */
+	if (files->stuck_threads)
 		return;
-	tdestroy(objects->names, free);
-	for (size_t i = 0; i < objects->count; i++)
-		free_object(objects->list[i]);
-	free(objects->list);
-	hash_clear(&objects->identities);
-	pthread_cond_destroy(&objects->wanted);
-	pthread_cond_destroy(&objects->read);
-	pthread_mutex_destroy(&objects->lock);
-	free(objects->root);
-	free(objects);
+	free(files->ids);
+	hash_clear(&files->by_id);
+	for (size_t i = 0; i < files->count; i++)
+		free_entry(files->list[i]);
+	free(files->list);
+	hash_clear(&files->identities);
+	pthread_cond_destroy(&files->queue_changed);
+	pthread_cond_destroy(&files->file_read);
+	pthread_mutex_destroy(&files->lock);
+	free(files->root);
+	free(files);
 }
 
-int mapped_files_save(struct mapped_files *objects, const char *directory, struct error *error)
+int mapped_files_save(struct mapped_files *files, const char *directory, struct error *error)
 {
 	int err = binary_store_prepare(directory, error);
 
 	if (!err)
-		objects->keep = directory;
+		files->save_directory = directory;
 	return err;
 }
 
-static struct object_file *new_object(struct mapped_files *objects)
+static struct file_entry *add_entry(struct mapped_files *files)
 {
-	struct object_file *object = calloc(1, sizeof(*object));
+	struct file_entry *entry = calloc(1, sizeof(*entry));
 
-	if (!object || objects->count == OBJECTS_COUNT_MAX ||
-	    array_reserve(&objects->list, &objects->capacity, objects->count, 1,
-			  sizeof(struct object_file *))) {
-		free(object);
+	if (!entry || files->count == FILES_MAX ||
+	    array_reserve(&files->list, &files->capacity, files->count, 1,
+			  sizeof(struct file_entry *))) {
+		free(entry);
 		return NULL;
 	}
-	object->fd = -1;
-	object->object.index = (uint32_t)objects->count;
-	object->object.build_id = "";
-	object->object.problem = "";
-	object->object.path = strdup("");
-	if (!object->object.path) {
-		free(object);
+	entry->fd = -1;
+	entry->file.index = (uint32_t)files->count;
+	entry->file.build_id = "";
+	entry->file.problem = "";
+	entry->file.path = strdup("");
+	if (!entry->file.path) {
+		free(entry);
 		return NULL;
 	}
-	objects->list[objects->count++] = object;
-	return object;
+	files->list[files->count++] = entry;
+	return entry;
 }
 
-/* Names: which object an id of the kernel is */
+/* The kernel's ids */
 
-static int compare_names(const void *a, const void *b)
+static bool is_id(const void *context, uint32_t index, const void *key)
 {
-	const struct name *left = a, *right = b;
-
-	return (left->id > right->id) - (left->id < right->id);
+	return ((const struct mapped_files *)context)->ids[index].id == *(const uint64_t *)key;
 }
 
-static struct name *find_name(const struct mapped_files *objects, uint64_t id)
+static uint32_t id_hash(uint64_t id)
 {
-	const struct name key = {.id = id};
-	struct name **node = tfind(&key, &objects->names, compare_names);
-
-	return node ? *node : NULL;
+	return hash_number(HASH_START, id);
 }
 
-static struct name *add_name(struct mapped_files *objects, uint64_t id, struct object_file *object)
+/* Valid until add_id(). */
+static struct id_entry *find_id(const struct mapped_files *files, uint64_t id)
 {
-	struct name *name = calloc(1, sizeof(*name));
-	struct name **node;
+	uint32_t index = hash_find(&files->by_id, id_hash(id), is_id, files, &id);
 
-	if (!name)
-		return NULL;
-	name->id = id;
-	name->object = object;
-	node = tsearch(name, &objects->names, compare_names);
-	if (!node) {
-		free(name);
-		return NULL;
-	}
-	/* As tsearch() has set it. Analyzers do not know that, and would see a leak. */
-	*node = name;
-	return name;
+	return index == HASH_NONE ? NULL : &files->ids[index];
 }
 
-/* Gives an id back. Records that waited may still name it for a while. */
-static void release_id(struct mapped_files *objects, uint64_t id)
+static int add_id(struct mapped_files *files, uint64_t id, struct file_entry *entry)
 {
-	struct name *name = find_name(objects, id);
+	uint32_t index = files->free_id ? files->free_id - 1 : (uint32_t)files->id_count;
 
-	objects->source.release(id, objects->source.arg);
-	if (!name || name->sweep)
+	if (!files->free_id && (files->id_count == HASH_NONE ||
+				array_reserve(&files->ids, &files->id_capacity, files->id_count, 1,
+					      sizeof(*files->ids))))
+		return -ENOMEM;
+	if (hash_add(&files->by_id, id_hash(id), index))
+		return -ENOMEM;
+	if (files->free_id)
+		files->free_id = files->ids[index].next_free;
+	else
+		files->id_count++;
+	files->ids[index] = (struct id_entry){.id = id, .entry = entry};
+	return 0;
+}
+
+/* Releases an id. Pending records may refer to it for a while. */
+static void release_id(struct mapped_files *files, uint64_t id)
+{
+	struct id_entry *id_entry = find_id(files, id);
+
+	files->source.release(id, files->source.arg);
+	if (!id_entry || id_entry->retired)
 		return;
-	name->sweep = objects->sweep + 1;
-	*objects->forgotten_end = name;
-	objects->forgotten_end = &name->next;
+	id_entry->retired = files->sweep + 1;
+	files->retired_count++;
 }
 
-static void forget_names(struct mapped_files *objects)
+static void forget_retired_ids(struct mapped_files *files)
 {
-	struct name *name;
+	for (size_t i = 0; i < files->id_count && files->retired_count; i++) {
+		struct id_entry *id_entry = &files->ids[i];
 
-	while ((name = objects->forgotten) && name->sweep + SWEEPS_REMEMBERED < objects->sweep) {
-		objects->forgotten = name->next;
-		if (!objects->forgotten)
-			objects->forgotten_end = &objects->forgotten;
-		tdelete(name, &objects->names, compare_names);
-		free(name);
+		if (!id_entry->retired || id_entry->retired + SWEEPS_RETIRED >= files->sweep)
+			continue;
+		hash_remove(&files->by_id, id_hash(id_entry->id), (uint32_t)i);
+		*id_entry = (struct id_entry){.next_free = files->free_id};
+		files->free_id = (uint32_t)i + 1;
+		files->retired_count--;
 	}
 }
 
-void mapped_files_skip_symbols(struct mapped_files *objects)
+void mapped_files_skip_symbols(struct mapped_files *files)
 {
-	objects->without_symbols = true;
+	files->skip_symbols = true;
 }
 
-bool mapped_files_have_symbols(const struct mapped_files *objects)
+bool mapped_files_have_symbols(const struct mapped_files *files)
 {
-	return !objects->without_symbols;
+	return !files->skip_symbols;
 }
 
-/* What is told */
+/* Records */
 
-static uint32_t identity_hash(const struct object_file *object)
+static uint32_t identity_hash(const struct file_entry *entry)
 {
-	uint32_t hash = hash_number(HASH_START, object->device);
+	uint32_t hash = hash_number(HASH_START, entry->device);
 
-	hash = hash_number(hash, object->inode);
-	hash = hash_number(hash, object->size);
-	hash = hash_number(hash, (uint64_t)object->generation << 1 | object->unread);
-	return hash_string(hash, object->build_id ? object->build_id : "");
+	hash = hash_number(hash, entry->inode);
+	hash = hash_number(hash, entry->size);
+	hash = hash_number(hash, (uint64_t)entry->generation << 1 | entry->headers_not_read);
+	return hash_string(hash, entry->build_id ? entry->build_id : "");
 }
 
 static bool is_identical(const void *context, uint32_t index, const void *key)
 {
-	const struct object_file *a = ((const struct mapped_files *)context)->list[index], *b = key;
+	const struct file_entry *a = ((const struct mapped_files *)context)->list[index], *b = key;
 
 	return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-	       a->generation == b->generation && a->unread == b->unread &&
+	       a->generation == b->generation && a->headers_not_read == b->headers_not_read &&
 	       build_id_equal(a->build_id ? a->build_id : "", b->build_id ? b->build_id : "");
 }
 
-/* Sets what tells one file from another. */
-static int set_identity(struct object_file *object, const struct stackbeat_file *record)
+/* Sets the fields that identify a file. */
+static int set_identity(struct file_entry *entry, const struct stackbeat_file *record)
 {
-	object->device = makedev(record->device_major, record->device_minor);
-	object->inode = record->inode;
-	object->size = record->size;
-	object->generation = record->inode_generation;
-	object->unread = record->record.flags & STACKBEAT_FILE_HEADERS_NOT_READ;
+	entry->device = makedev(record->device_major, record->device_minor);
+	entry->inode = record->inode;
+	entry->size = record->size;
+	entry->generation = record->inode_generation;
+	entry->headers_not_read = record->record.flags & STACKBEAT_FILE_HEADERS_NOT_READ;
 	if (!record->build_id_size)
 		return 0;
-	object->build_id = malloc(2 * (size_t)record->build_id_size + 1);
-	if (!object->build_id)
+	entry->build_id = malloc(2 * (size_t)record->build_id_size + 1);
+	if (!entry->build_id)
 		return -ENOMEM;
-	build_id_format(record->build_id, record->build_id_size, object->build_id);
+	build_id_format(record->build_id, record->build_id_size, entry->build_id);
 	return 0;
 }
 
-/* Makes `object` the one that is told of, with the identity of `key`, which it takes over. */
-static int tell_object(struct mapped_files *objects, struct object_file *object,
-		       struct object_file *key, const struct stackbeat_file *record)
+/* Sets the path and the identity of an entry; moves the build ID out of `key`. */
+static int announce_file(struct mapped_files *files, struct file_entry *entry,
+			 struct file_entry *key, const struct stackbeat_file *record)
 {
 	char *path = strdup(record->path);
 
 	if (!path)
 		return -ENOMEM;
-	free(object->object.path);
-	object->object.path = path;
-	object->device = key->device;
-	object->inode = key->inode;
-	object->size = key->size;
-	object->generation = key->generation;
-	object->unread = key->unread;
-	object->build_id = key->build_id;
+	free(entry->file.path);
+	entry->file.path = path;
+	entry->device = key->device;
+	entry->inode = key->inode;
+	entry->size = key->size;
+	entry->generation = key->generation;
+	entry->headers_not_read = key->headers_not_read;
+	entry->build_id = key->build_id;
 	key->build_id = NULL;
-	object->object.build_id = object->build_id ? object->build_id : "";
-	object->told = true;
-	return hash_add(&objects->identities, identity_hash(object), object->object.index);
+	entry->file.build_id = entry->build_id ? entry->build_id : "";
+	entry->announced = true;
+	return hash_add(&files->identities, identity_hash(entry), entry->file.index);
 }
 
-/* The object of a file of which the kernel tells under a new id. */
-static struct object_file *known_object(struct mapped_files *objects, const struct object_file *key)
+/* Returns the entry with the same identity, which the kernel announced by another id, or NULL. */
+static struct file_entry *find_identical(struct mapped_files *files, const struct file_entry *key)
 {
 	uint32_t index =
-		hash_find(&objects->identities, identity_hash(key), is_identical, objects, key);
+		hash_find(&files->identities, identity_hash(key), is_identical, files, key);
 
-	return index == HASH_NONE ? NULL : objects->list[index];
+	return index == HASH_NONE ? NULL : files->list[index];
 }
 
-int mapped_files_add(struct mapped_files *objects, const struct stackbeat_file *record)
+int mapped_files_add(struct mapped_files *files, const struct stackbeat_file *record)
 {
-	struct name *name = find_name(objects, record->file);
-	struct object_file key = {0};
-	struct object_file *object;
+	const struct id_entry *known = find_id(files, record->file);
+	struct file_entry key = {0};
+	struct file_entry *entry;
 	int err = set_identity(&key, record);
 
 	if (err)
 		return err;
-	/* A mapping of it may have come before: then it is an object of its own. */
-	object = name ? name->object : known_object(objects, &key);
-	if (!object)
-		object = new_object(objects);
-	if (!object || (!name && !add_name(objects, record->file, object)))
+	/* A mapping record of it may have come first: then it has an entry already. */
+	entry = known ? known->entry : find_identical(files, &key);
+	if (!entry)
+		entry = add_entry(files);
+	if (!entry || (!known && add_id(files, record->file, entry)))
 		err = -ENOMEM;
-	else if (!object->told)
-		err = tell_object(objects, object, &key, record);
+	else if (!entry->announced)
+		err = announce_file(files, entry, &key, record);
 	free(key.build_id);
 	if (err)
 		return err;
-	object->unmarked = 0;
-	if (object->state == FILE_UNTOUCHED && (!object->id || object->id == record->file)) {
-		object->unlinked |= record->record.flags & STACKBEAT_FILE_UNLINKED;
-		object->id = record->file;
+	entry->unmarked_sweeps = 0;
+	if (entry->state == FILE_UNTOUCHED && (!entry->id || entry->id == record->file)) {
+		entry->unlinked |= record->record.flags & STACKBEAT_FILE_UNLINKED;
+		entry->id = record->file;
 	} else {
-		/* One that is read, or can be opened, needs no other id. */
-		release_id(objects, record->file);
+		/* A file that was requested, or has an id already, needs no other one. */
+		release_id(files, record->file);
 	}
-	return object->needed_early ? mapped_file_request(objects, &object->object) : 0;
+	return entry->requested_early ? mapped_file_request(files, &entry->file) : 0;
 }
 
-struct mapped_file *mapped_files_mapped(struct mapped_files *objects, uint32_t pid, uint64_t start,
-					uint64_t end)
+struct mapped_file *mapped_files_find_mapped(struct mapped_files *files, uint32_t pid,
+					     uint64_t start, uint64_t end)
 {
-	struct object_file key = {.unread = true, .told = true}, *object;
+	struct file_entry key = {.headers_not_read = true, .announced = true}, *entry;
 	char link[PATH_MAX], path[PATH_MAX];
 	struct statx st;
 	ssize_t length;
 	char *copy;
 
 	snprintf(link, sizeof(link), "%s/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64,
-		 objects->root, pid, start, end);
+		 files->root, pid, start, end);
 	length = readlink(link, path, sizeof(path) - 1);
-	/* Its server or FUSE process is not asked, and so can't hold us: what the kernel has must
-	 * do. */
+	/* AT_STATX_DONT_SYNC: cached attributes must do, as the server of a network file system,
+	 * or a FUSE process, could block the call. */
 	if (length < 0 ||
 	    statx(AT_FDCWD, link, AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO | STATX_SIZE, &st) ||
 	    !S_ISREG(st.stx_mode))
@@ -794,181 +799,181 @@ struct mapped_file *mapped_files_mapped(struct mapped_files *objects, uint32_t p
 	key.device = makedev(st.stx_dev_major, st.stx_dev_minor);
 	key.inode = st.stx_ino;
 	key.size = st.stx_size;
-	object = known_object(objects, &key);
-	if (object)
-		return &object->object;
+	entry = find_identical(files, &key);
+	if (entry)
+		return &entry->file;
 	copy = strdup(path);
-	object = copy ? new_object(objects) : NULL;
-	if (!object) {
+	entry = copy ? add_entry(files) : NULL;
+	if (!entry) {
 		free(copy);
 		return NULL;
 	}
-	free(object->object.path);
-	object->object.path = copy;
-	object->device = key.device;
-	object->inode = key.inode;
-	object->size = key.size;
-	object->unread = true;
-	object->told = true;
-	hash_add(&objects->identities, identity_hash(object), object->object.index);
-	return &object->object;
+	free(entry->file.path);
+	entry->file.path = copy;
+	entry->device = key.device;
+	entry->inode = key.inode;
+	entry->size = key.size;
+	entry->headers_not_read = true;
+	entry->announced = true;
+	hash_add(&files->identities, identity_hash(entry), entry->file.index);
+	return &entry->file;
 }
 
-struct mapped_file *mapped_files_get(struct mapped_files *objects, uint64_t id)
+struct mapped_file *mapped_files_get(struct mapped_files *files, uint64_t id)
 {
-	struct name *name = find_name(objects, id);
-	struct object_file *object = name ? name->object : new_object(objects);
+	const struct id_entry *known = find_id(files, id);
+	struct file_entry *entry = known ? known->entry : add_entry(files);
 
-	if (!object || (!name && !add_name(objects, id, object)))
+	if (!entry || (!known && add_id(files, id, entry)))
 		return NULL;
-	if (!name)
-		object->id = id;
-	return &object->object;
+	if (!known)
+		entry->id = id;
+	return &entry->file;
 }
 
-struct mapped_file *mapped_files_vdso(struct mapped_files *objects)
+struct mapped_file *mapped_files_vdso(struct mapped_files *files)
 {
 	const ElfW(Ehdr) *header = (const void *)getauxval(AT_SYSINFO_EHDR);
-	struct object_file *vdso;
+	struct file_entry *vdso;
 	char *path;
 
-	if (objects->vdso)
-		return &objects->vdso->object;
+	if (files->vdso)
+		return &files->vdso->file;
 	if (!header || header->e_ident[EI_CLASS] != ELFCLASS64)
 		return NULL;
 	path = strdup("[vdso]");
-	vdso = path ? new_object(objects) : NULL;
+	vdso = path ? add_entry(files) : NULL;
 	if (!vdso) {
 		free(path);
 		return NULL;
 	}
-	free(vdso->object.path);
-	vdso->object.path = path;
+	free(vdso->file.path);
+	vdso->file.path = path;
 	/* The section headers are at the end of the image. */
 	vdso->image = header;
 	vdso->image_size = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
-	vdso->told = true;
-	objects->vdso = vdso;
-	return &vdso->object;
+	vdso->announced = true;
+	files->vdso = vdso;
+	return &vdso->file;
 }
 
-struct mapped_file *mapped_files_at(const struct mapped_files *objects, uint32_t index)
+struct mapped_file *mapped_files_at(const struct mapped_files *files, uint32_t index)
 {
-	return &objects->list[index]->object;
+	return &files->list[index]->file;
 }
 
-void mapped_file_note_mapping(struct mapped_files *objects, struct mapped_file *object,
-			      uint32_t pid, uint64_t start, uint64_t end)
+void mapped_file_note_mapping(struct mapped_files *files, struct mapped_file *file, uint32_t pid,
+			      uint64_t start, uint64_t end)
 {
-	struct object_file *file = object_file(object);
+	struct file_entry *entry = file_entry(file);
 
-	(void)objects;
-	file->way = (struct way){pid, start, end};
-	file->unmarked = 0;
+	(void)files;
+	entry->map_files = (struct map_files_entry){pid, start, end};
+	entry->unmarked_sweeps = 0;
 }
 
-/* Giving back */
+/* Releasing */
 
-void mapped_files_mark(struct mapped_files *objects, uint32_t index)
+void mapped_files_mark(struct mapped_files *files, uint32_t index)
 {
-	objects->list[index]->unmarked = 0;
+	files->list[index]->unmarked_sweeps = 0;
 }
 
-static void release_object(struct mapped_files *objects, struct object_file *object)
+static void release_file(struct mapped_files *files, struct file_entry *entry)
 {
-	if (object->id)
-		release_id(objects, object->id);
-	object->id = 0;
+	if (entry->id)
+		release_id(files, entry->id);
+	entry->id = 0;
 }
 
-static void publish(struct object_file *object)
+static void publish_result(struct file_entry *entry)
 {
-	object->state = FILE_READ;
-	object->object.problem = object->problem ? object->problem : "";
-	if (*object->elf.build_id)
-		object->object.build_id = object->elf.build_id;
+	entry->state = FILE_READ;
+	entry->file.problem = entry->problem ? entry->problem : "";
+	if (*entry->elf.build_id)
+		entry->file.build_id = entry->elf.build_id;
 }
 
-void mapped_files_release_read(struct mapped_files *objects)
+void mapped_files_release_read(struct mapped_files *files)
 {
-	struct object_file *done, *next;
+	struct file_entry *done, *next;
 
-	pthread_mutex_lock(&objects->lock);
-	done = objects->done;
-	objects->done = NULL;
-	pthread_mutex_unlock(&objects->lock);
+	pthread_mutex_lock(&files->lock);
+	done = files->done;
+	files->done = NULL;
+	pthread_mutex_unlock(&files->lock);
 	for (; done; done = next) {
 		next = done->next;
-		publish(done);
-		release_object(objects, done);
+		publish_result(done);
+		release_file(files, done);
 	}
 }
 
-void mapped_files_sweep(struct mapped_files *objects)
+void mapped_files_sweep(struct mapped_files *files)
 {
-	objects->sweep++;
-	forget_names(objects);
-	for (size_t i = 0; i < objects->count; i++) {
-		struct object_file *object = objects->list[i];
+	files->sweep++;
+	forget_retired_ids(files);
+	for (size_t i = 0; i < files->count; i++) {
+		struct file_entry *entry = files->list[i];
 
-		if (object->state == FILE_UNTOUCHED && object->id &&
-		    object->unmarked++ >= SWEEPS_UNMARKED)
-			release_object(objects, object);
+		if (entry->state == FILE_UNTOUCHED && entry->id &&
+		    entry->unmarked_sweeps++ >= SWEEPS_UNMARKED)
+			release_file(files, entry);
 	}
 }
 
-void mapped_files_abandon(struct mapped_files *objects)
+void mapped_files_abandon(struct mapped_files *files)
 {
-	if (!objects || objects->finished)
+	if (!files || files->finished)
 		return;
-	pthread_mutex_lock(&objects->lock);
-	drop_queue(objects);
-	pthread_mutex_unlock(&objects->lock);
-	stop_thread(objects);
-	objects->finished = true;
+	pthread_mutex_lock(&files->lock);
+	clear_queue(files);
+	pthread_mutex_unlock(&files->lock);
+	stop_thread(files);
+	files->finished = true;
 }
 
-void mapped_files_finish(struct mapped_files *objects)
+void mapped_files_finish(struct mapped_files *files)
 {
-	if (objects->finished)
+	if (files->finished)
 		return;
-	stop_thread(objects);
-	mapped_files_release_read(objects);
-	for (size_t i = 0; i < objects->count; i++) {
-		if (objects->list[i]->state == FILE_WANTED)
-			objects->list[i]->object.problem = "reading it has hung";
-		release_object(objects, objects->list[i]);
+	stop_thread(files);
+	mapped_files_release_read(files);
+	for (size_t i = 0; i < files->count; i++) {
+		if (files->list[i]->state == FILE_REQUESTED)
+			files->list[i]->file.problem = "reading it has hung";
+		release_file(files, files->list[i]);
 	}
-	objects->finished = true;
+	files->finished = true;
 }
 
-void mapped_files_counts(const struct mapped_files *objects, struct mapped_files_counts *counts)
+void mapped_files_counts(const struct mapped_files *files, struct mapped_files_counts *counts)
 {
-	*counts = objects->counts;
+	*counts = files->counts;
 }
 
-const char *mapped_files_save_problem(const struct mapped_files *objects)
+const char *mapped_files_save_problem(const struct mapped_files *files)
 {
-	return objects->keep_problem.text;
+	return files->save_problem.text;
 }
 
-bool mapped_file_vaddr(const struct mapped_file *object, uint64_t offset, uint64_t *vaddr)
+bool mapped_file_vaddr(const struct mapped_file *file, uint64_t offset, uint64_t *vaddr)
 {
-	const struct object_file *file = (const struct object_file *)object;
+	const struct file_entry *entry = (const struct file_entry *)file;
 
-	return file->state != FILE_WANTED && elf_vaddr(&file->elf, offset, vaddr);
+	return entry->state != FILE_REQUESTED && elf_vaddr(&entry->elf, offset, vaddr);
 }
 
-bool mapped_file_lookup(const struct mapped_file *object, uint64_t vaddr, struct symbol *symbol)
+bool mapped_file_lookup(const struct mapped_file *file, uint64_t vaddr, struct symbol *symbol)
 {
-	const struct object_file *file = (const struct object_file *)object;
+	const struct file_entry *entry = (const struct file_entry *)file;
 
-	return file->state != FILE_WANTED && elf_lookup(&file->elf, vaddr, symbol);
+	return entry->state != FILE_REQUESTED && elf_lookup(&entry->elf, vaddr, symbol);
 }
 
-bool mapped_file_is_untrusted(const struct mapped_file *object)
+bool mapped_file_is_untrusted(const struct mapped_file *file)
 {
-	const struct object_file *file = (const struct object_file *)object;
+	const struct file_entry *entry = (const struct file_entry *)file;
 
-	return file->state != FILE_WANTED && file->is_others;
+	return entry->state != FILE_REQUESTED && entry->untrusted;
 }

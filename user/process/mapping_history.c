@@ -1,70 +1,70 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "process/mapping_history.h"
 
-#include "lib/array.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Anonymous memory, which is all alike. */
-#define is_anonymous(span) ((span)->place == 1)
+#include "lib/array.h"
 
-/* Place of what something is known to hold, but not what. */
-#define UNKNOWN UINT32_MAX
+/* Adjacent anonymous mappings are interchangeable. 1 is SEGMENT_ANON. */
+#define is_anonymous(mapping) ((mapping)->segment == 1)
+
+/* Segment of a range that is mapped, where it is unknown by which mapping. */
+#define SEGMENT_UNKNOWN UINT32_MAX
 
 struct entry {
-	struct span span;
-	uint32_t since; /* generation from which on it is known to be there */
+	struct mapping mapping;
+	uint32_t since; /* first generation at which the mapping is known to exist */
 };
 
 /*
- * Entries, sorted and disjoint. They stay where they are, and numbers of theirs are moved: who
- * changes many mappings low down in many can't make that cost much more than it costs him.
+ * Sorted, disjoint entries. Entries stay in their slots, and only their 4-byte indices move: a
+ * process that remaps low addresses among many mappings can't make the reader pay much more for
+ * an event than the process paid for it.
  */
 struct map {
 	uint32_t *order; /* indices of `entries`, by address */
 	size_t count, order_capacity;
 	struct entry *entries;
 	size_t used, capacity; /* of `entries` */
-	uint32_t free; /* 1 + index of the first one that is not in `order`; `since` tells the next
-			*/
-	uint64_t moved; /* bytes of `order` */
+	uint32_t free_list; /* 1 + index of the first unused entry, linked by `since`; 0: none */
+	uint64_t bytes_moved; /* of `order` */
 };
 
-struct change {
+struct event {
 	uint32_t generation;
-	struct span span;
+	struct mapping mapping;
 };
 
-/* What was read at one generation. */
-struct capture {
+/* The mappings that the kernel read at one generation. */
+struct snapshot {
 	uint32_t generation;
 	uint32_t gap; /* first generation that may be missing; 0: none */
-	bool partial; /* mappings were left out */
+	bool incomplete; /* the kernel, or this reader, dropped mappings */
 	struct map map; /* not sorted until it is used */
 };
 
 struct mapping_history {
-	struct map map; /* at generation `at` */
-	size_t found; /* where in it an address was found last: the next one is often near */
-	uint32_t at;
-	uint32_t base; /* generation of the last capture in the map; 0: none */
-	uint32_t known; /* all was told up to this generation, when it was found */
-	uint32_t latest;
-	uint32_t last; /* generation of the last capture or change in the map */
-	uint32_t missing; /* first one between `base` and `last` that was not told; 0: none */
-	uint32_t untold; /* how many of these there are at most */
-	size_t crowded; /* entries from which on anonymous ones become one */
-	bool started; /* the map means something */
-	bool in_gap; /* of the first capture */
-	bool partial;
-	struct change *changes; /* after `at`, sorted if `sorted` */
-	size_t change_count, change_capacity;
-	struct capture *captures; /* after `base`, sorted */
-	size_t capture_count, capture_capacity;
-	bool sorted;
-	uint32_t earliest; /* generation of the changes, UINT32_MAX: there are none */
+	struct map map; /* at `generation` */
+	size_t last_found; /* index in `map`: consecutive lookups are often near each other */
+	uint32_t generation;
+	uint32_t base; /* generation of the last snapshot in the map; 0: none */
+	uint32_t settled; /* all records up to this generation had arrived when it was reached */
+	uint32_t latest; /* latest generation of any record */
+	uint32_t last_applied; /* generation of the last snapshot or event in the map */
+	uint32_t first_missing; /* between `base` and `last_applied`, without record; 0: none */
+	uint32_t missing_max; /* upper bound of the number of missing generations */
+	size_t coalesce_threshold; /* number of entries from which on anonymous ones are merged */
+	bool started; /* the map is valid */
+	bool in_gap; /* that of the first snapshot */
+	bool incomplete; /* as the last snapshot in the map */
+	struct event *events; /* after `generation`, sorted if `events_sorted` */
+	size_t event_count, event_capacity;
+	struct snapshot *snapshots; /* after `base`, sorted */
+	size_t snapshot_count, snapshot_capacity;
+	bool events_sorted;
+	uint32_t first_event; /* lowest generation of the events; UINT32_MAX: no events */
 };
 
 /* Maps */
@@ -74,7 +74,7 @@ static struct entry *map_at(const struct map *map, size_t index)
 	return &map->entries[map->order[index]];
 }
 
-/* Room for `more` entries. Returns 0 or -ENOMEM. */
+/* Reserves room for `more` entries. Returns 0 or -ENOMEM. */
 static int map_reserve(struct map *map, size_t more)
 {
 	if (array_reserve(&map->order, &map->order_capacity, map->count, more, sizeof(*map->order)))
@@ -82,53 +82,54 @@ static int map_reserve(struct map *map, size_t more)
 	return array_reserve(&map->entries, &map->capacity, map->used, more, sizeof(*map->entries));
 }
 
-/* The number of an entry that was reserved, and is filled. */
-static uint32_t map_take(struct map *map, const struct entry *entry)
+/* Copies `entry` into a free slot, which must be reserved. Returns the index of the slot. */
+static uint32_t map_store_entry(struct map *map, const struct entry *entry)
 {
-	uint32_t number = map->free;
+	uint32_t number = map->free_list;
 
 	if (number)
-		map->free = map->entries[--number].since;
+		map->free_list = map->entries[--number].since;
 	else
 		number = (uint32_t)map->used++;
 	map->entries[number] = *entry;
 	return number;
 }
 
-static void map_release(struct map *map, uint32_t number)
+static void map_release_entry(struct map *map, uint32_t number)
 {
-	map->entries[number].since = map->free;
-	map->free = number + 1;
+	map->entries[number].since = map->free_list;
+	map->free_list = number + 1;
 }
 
-static int map_add(struct map *map, const struct span *span, uint32_t since)
+static int map_append(struct map *map, const struct mapping *mapping, uint32_t since)
 {
 	struct entry *last = map->count ? map_at(map, map->count - 1) : NULL;
 
-	if (span->start >= span->end)
+	if (mapping->start >= mapping->end)
 		return 0;
-	/* What continues the one before it is one with it. */
-	if (last && last->span.end == span->start && last->span.place == span->place &&
-	    last->span.shift == span->shift && (last->since == since || is_anonymous(span))) {
-		last->span.end = span->end;
+	/* Merge with the preceding entry if this one continues it. */
+	if (last && last->mapping.end == mapping->start &&
+	    last->mapping.segment == mapping->segment && last->mapping.bias == mapping->bias &&
+	    (last->since == since || is_anonymous(mapping))) {
+		last->mapping.end = mapping->end;
 		last->since = since > last->since ? since : last->since;
 		return 0;
 	}
 	if (map_reserve(map, 1))
 		return -ENOMEM;
-	map->order[map->count++] = map_take(map, &(struct entry){*span, since});
+	map->order[map->count++] = map_store_entry(map, &(struct entry){*mapping, since});
 	return 0;
 }
 
-static int map_add_part(struct map *map, const struct entry *entry, uint64_t start, uint64_t end)
+static int map_append_part(struct map *map, const struct entry *entry, uint64_t start, uint64_t end)
 {
-	struct span part = entry->span;
+	struct mapping part = entry->mapping;
 
 	if (part.start < start)
 		part.start = start;
 	if (part.end > end)
 		part.end = end;
-	return map_add(map, &part, entry->since);
+	return map_append(map, &part, entry->since);
 }
 
 static void map_clear(struct map *map)
@@ -138,7 +139,7 @@ static void map_clear(struct map *map)
 	*map = (struct map){0};
 }
 
-/* Index of the first entry that ends behind `address`. */
+/* Returns the position in `order` of the first entry that ends after `address`. */
 static size_t map_find(const struct map *map, uint64_t address)
 {
 	size_t low = 0, high = map->count;
@@ -146,7 +147,7 @@ static size_t map_find(const struct map *map, uint64_t address)
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (map_at(map, middle)->span.end <= address)
+		if (map_at(map, middle)->mapping.end <= address)
 			low = middle + 1;
 		else
 			high = middle;
@@ -154,7 +155,7 @@ static size_t map_find(const struct map *map, uint64_t address)
 	return low;
 }
 
-/* Puts the entries of `with` in the place of those from `first` to `last`, which is excluded. */
+/* Replaces the entries from `first` to `last` (excluded) by those of `with`. */
 static int map_splice(struct map *map, size_t first, size_t last, const struct map *with)
 {
 	size_t moved = (map->count - last) * sizeof(*map->order);
@@ -162,82 +163,83 @@ static int map_splice(struct map *map, size_t first, size_t last, const struct m
 	if (map_reserve(map, with->count))
 		return -ENOMEM;
 	for (size_t i = first; i < last; i++)
-		map_release(map, map->order[i]);
+		map_release_entry(map, map->order[i]);
 	if (moved && with->count != last - first) {
 		memmove(map->order + first + with->count, map->order + last, moved);
-		map->moved += moved;
+		map->bytes_moved += moved;
 	}
 	for (size_t i = 0; i < with->count; i++)
-		map->order[first + i] = map_take(map, map_at(with, i));
+		map->order[first + i] = map_store_entry(map, map_at(with, i));
 	map->count += with->count - (last - first);
 	return 0;
 }
 
-static bool is_same(const struct span *a, const struct span *b)
+static bool is_same_segment(const struct mapping *a, const struct mapping *b)
 {
-	return a->place == b->place && a->shift == b->shift;
+	return a->segment == b->segment && a->bias == b->bias;
 }
 
-/* What a range holds where nothing later does. */
-static int map_fill(struct map *map, const struct span *span, uint64_t start, uint64_t end,
-		    uint32_t since)
+/* Appends `mapping` in a range that no newer entry holds. */
+static int map_append_range(struct map *map, const struct mapping *mapping, uint64_t start,
+			    uint64_t end, uint32_t since)
 {
-	const struct span part = {start, end, span->shift, span->place};
+	const struct mapping part = {start, end, mapping->bias, mapping->segment};
 
-	return span->place ? map_add(map, &part, since) : 0;
+	return mapping->segment ? map_append(map, &part, since) : 0;
 }
 
 /*
- * Adds what is later than `span` in its range. Anonymous memory has become one with its
- * neighbours, and may be older than they: then it is not known which of both it is.
+ * Appends the part of an entry that is newer than `mapping`, within its range. Adjacent anonymous
+ * mappings are merged and take the newest `since`: if such an entry conflicts with `mapping`, the
+ * range is marked unknown.
  */
-static int map_add_kept(struct map *map, const struct entry *entry, uint64_t start, uint64_t end,
-			const struct span *span)
+static int map_append_newer(struct map *map, const struct entry *entry, uint64_t start,
+			    uint64_t end, const struct mapping *mapping)
 {
 	struct entry kept = *entry;
 
-	if (is_anonymous(&kept.span) && !is_same(&kept.span, span))
-		kept.span.place = UNKNOWN;
-	return map_add_part(map, &kept, start, end);
+	if (is_anonymous(&kept.mapping) && !is_same_segment(&kept.mapping, mapping))
+		kept.mapping.segment = SEGMENT_UNKNOWN;
+	return map_append_part(map, &kept, start, end);
 }
 
 /*
- * Makes a range hold `span` from a generation on, except where something later does. With
- * place 0: makes it hold nothing known.
+ * Overlays a range with `mapping` from a generation on, except where newer entries hold it.
+ * Segment 0 removes the older entries.
  */
-static int map_put(struct map *map, const struct span *span, uint32_t since)
+static int map_overlay(struct map *map, const struct mapping *mapping, uint32_t since)
 {
-	size_t first = map_find(map, span->start), last;
-	uint64_t next = span->start;
+	size_t first = map_find(map, mapping->start), last;
+	uint64_t next = mapping->start;
 	struct map with = {0};
 	int err = 0;
 
-	/* A neighbour may become one with it. */
+	/* It may be merged with its neighbour. */
 	if (first > 0)
 		first--;
 	for (last = first; last < map->count && !err; last++) {
 		const struct entry *entry = map_at(map, last);
-		uint64_t from = entry->span.start > next ? entry->span.start : next;
-		uint64_t to = entry->span.end < span->end ? entry->span.end : span->end;
+		uint64_t from = entry->mapping.start > next ? entry->mapping.start : next;
+		uint64_t to = entry->mapping.end < mapping->end ? entry->mapping.end : mapping->end;
 
-		if (entry->span.start > span->end)
+		if (entry->mapping.start > mapping->end)
 			break;
-		err = map_add_part(&with, entry, 0, span->start);
+		err = map_append_part(&with, entry, 0, mapping->start);
 		if (!err && from < to && entry->since >= since) {
-			err = map_fill(&with, span, next, from, since);
+			err = map_append_range(&with, mapping, next, from, since);
 			if (!err)
-				err = map_add_kept(&with, entry, from, to, span);
+				err = map_append_newer(&with, entry, from, to, mapping);
 			next = to;
 		}
-		if (!err && entry->span.end > span->end) {
-			err = map_fill(&with, span, next, span->end, since);
+		if (!err && entry->mapping.end > mapping->end) {
+			err = map_append_range(&with, mapping, next, mapping->end, since);
 			if (!err)
-				err = map_add_part(&with, entry, span->end, UINT64_MAX);
-			next = span->end;
+				err = map_append_part(&with, entry, mapping->end, UINT64_MAX);
+			next = mapping->end;
 		}
 	}
 	if (!err)
-		err = map_fill(&with, span, next, span->end, since);
+		err = map_append_range(&with, mapping, next, mapping->end, since);
 	if (!err)
 		err = map_splice(map, first, last, &with);
 	map_clear(&with);
@@ -245,21 +247,21 @@ static int map_put(struct map *map, const struct span *span, uint32_t since)
 }
 
 /*
- * The next part of an entry from *next on and before `end`, which *next is moved behind.
- * False where there is none.
+ * Sets *part to the first part of an entry between *next and `end`, and *next to its end. Returns
+ * false if there is none.
  */
-static bool map_part(const struct map *map, uint64_t *next, uint64_t end, struct entry *part)
+static bool map_next_part(const struct map *map, uint64_t *next, uint64_t end, struct entry *part)
 {
 	size_t at = map_find(map, *next);
 
-	if (*next >= end || at == map->count || map_at(map, at)->span.start >= end)
+	if (*next >= end || at == map->count || map_at(map, at)->mapping.start >= end)
 		return false;
 	*part = *map_at(map, at);
-	if (part->span.start < *next)
-		part->span.start = *next;
-	if (part->span.end > end)
-		part->span.end = end;
-	*next = part->span.end;
+	if (part->mapping.start < *next)
+		part->mapping.start = *next;
+	if (part->mapping.end > end)
+		part->mapping.end = end;
+	*next = part->mapping.end;
 	return true;
 }
 
@@ -268,12 +270,12 @@ static int compare_entries(const void *a, const void *b, void *entries)
 	const struct entry *left = (const struct entry *)entries + *(const uint32_t *)a;
 	const struct entry *right = (const struct entry *)entries + *(const uint32_t *)b;
 
-	if (left->span.start != right->span.start)
-		return left->span.start < right->span.start ? -1 : 1;
-	return (left->span.end > right->span.end) - (left->span.end < right->span.end);
+	if (left->mapping.start != right->mapping.start)
+		return left->mapping.start < right->mapping.start ? -1 : 1;
+	return (left->mapping.end > right->mapping.end) - (left->mapping.end < right->mapping.end);
 }
 
-/* Sorts what was read; of what overlaps, the lower one wins. */
+/* Sorts the mappings of a snapshot. Where two overlap, the lower one wins. */
 static int map_sort(struct map *map)
 {
 	struct map sorted = {0};
@@ -285,16 +287,16 @@ static int map_sort(struct map *map)
 	for (size_t i = 0; i < map->count && !err; i++) {
 		const struct entry *entry = map_at(map, i);
 
-		err = map_add_part(&sorted, entry, end, UINT64_MAX);
-		if (entry->span.end > end)
-			end = entry->span.end;
+		err = map_append_part(&sorted, entry, end, UINT64_MAX);
+		if (entry->mapping.end > end)
+			end = entry->mapping.end;
 	}
 	map_clear(map);
 	*map = sorted;
 	return err;
 }
 
-/* What is the same in both, with the `since` of `map`. */
+/* Reduces `map` to what is the same in `other`; entries keep their `since`. */
 static int map_intersect(struct map *map, const struct map *other)
 {
 	struct map common = {0};
@@ -303,11 +305,11 @@ static int map_intersect(struct map *map, const struct map *other)
 
 	while (i < map->count && j < other->count && !err) {
 		const struct entry *mine = map_at(map, i);
-		const struct span *theirs = &map_at(other, j)->span;
+		const struct mapping *theirs = &map_at(other, j)->mapping;
 
-		if (is_same(&mine->span, theirs))
-			err = map_add_part(&common, mine, theirs->start, theirs->end);
-		if (mine->span.end < theirs->end)
+		if (is_same_segment(&mine->mapping, theirs))
+			err = map_append_part(&common, mine, theirs->start, theirs->end);
+		if (mine->mapping.end < theirs->end)
 			i++;
 		else
 			j++;
@@ -317,8 +319,8 @@ static int map_intersect(struct map *map, const struct map *other)
 	return err;
 }
 
-/* Makes neighbouring anonymous entries one. Returns whether that has helped. */
-static bool map_bridge(struct map *map)
+/* Merges neighbouring anonymous entries. Returns whether that has halved the map. */
+static bool map_coalesce_anonymous(struct map *map)
 {
 	size_t kept = 0, before = map->count;
 
@@ -326,21 +328,21 @@ static bool map_bridge(struct map *map)
 		struct entry *last = map_at(map, kept);
 		const struct entry *next = map_at(map, i);
 
-		if (!is_anonymous(&last->span) || !is_anonymous(&next->span)) {
+		if (!is_anonymous(&last->mapping) || !is_anonymous(&next->mapping)) {
 			map->order[++kept] = map->order[i];
 			continue;
 		}
-		last->span.end = next->span.end;
+		last->mapping.end = next->mapping.end;
 		if (last->since < next->since)
 			last->since = next->since;
-		map_release(map, map->order[i]);
+		map_release_entry(map, map->order[i]);
 	}
 	if (map->count)
 		map->count = kept + 1;
 	return map->count < before / 2;
 }
 
-/* What is told */
+/* Adding records */
 
 struct mapping_history *mapping_history_new(void)
 {
@@ -348,353 +350,364 @@ struct mapping_history *mapping_history_new(void)
 
 	if (!history)
 		return NULL;
-	history->crowded = MAPPING_HISTORY_SPANS_MANY;
-	history->earliest = UINT32_MAX;
-	history->last = 1;
+	history->coalesce_threshold = MAPPING_HISTORY_COALESCE_THRESHOLD;
+	history->first_event = UINT32_MAX;
+	history->last_applied = 1;
 	return history;
 }
 
-static void drop_capture(struct mapping_history *history, size_t index)
+static void drop_snapshot(struct mapping_history *history, size_t index)
 {
-	map_clear(&history->captures[index].map);
-	history->capture_count--;
-	memmove(&history->captures[index], &history->captures[index + 1],
-		(history->capture_count - index) * sizeof(*history->captures));
+	map_clear(&history->snapshots[index].map);
+	history->snapshot_count--;
+	memmove(&history->snapshots[index], &history->snapshots[index + 1],
+		(history->snapshot_count - index) * sizeof(*history->snapshots));
 }
 
 void mapping_history_free(struct mapping_history *history)
 {
 	if (!history)
 		return;
-	while (history->capture_count)
-		drop_capture(history, history->capture_count - 1);
-	free(history->captures);
-	free(history->changes);
+	while (history->snapshot_count)
+		drop_snapshot(history, history->snapshot_count - 1);
+	free(history->snapshots);
+	free(history->events);
 	map_clear(&history->map);
 	free(history);
 }
 
-/* The capture at a generation, which is made if it is not there. NULL when out of memory. */
-static struct capture *get_capture(struct mapping_history *history, uint32_t generation)
+/* Returns the snapshot at a generation, adding it if needed; NULL when out of memory. */
+static struct snapshot *get_snapshot(struct mapping_history *history, uint32_t generation)
 {
 	size_t at = 0;
 
-	while (at < history->capture_count && history->captures[at].generation < generation)
+	while (at < history->snapshot_count && history->snapshots[at].generation < generation)
 		at++;
-	if (at < history->capture_count && history->captures[at].generation == generation)
-		return &history->captures[at];
-	if (array_reserve(&history->captures, &history->capture_capacity, history->capture_count, 1,
-			  sizeof(*history->captures)))
+	if (at < history->snapshot_count && history->snapshots[at].generation == generation)
+		return &history->snapshots[at];
+	if (array_reserve(&history->snapshots, &history->snapshot_capacity, history->snapshot_count,
+			  1, sizeof(*history->snapshots)))
 		return NULL;
-	memmove(&history->captures[at + 1], &history->captures[at],
-		(history->capture_count - at) * sizeof(*history->captures));
-	history->capture_count++;
-	history->captures[at] = (struct capture){.generation = generation};
-	return &history->captures[at];
+	memmove(&history->snapshots[at + 1], &history->snapshots[at],
+		(history->snapshot_count - at) * sizeof(*history->snapshots));
+	history->snapshot_count++;
+	history->snapshots[at] = (struct snapshot){.generation = generation};
+	return &history->snapshots[at];
 }
 
-/* What was read before what is in the map already tells nothing more. */
-static bool is_past(const struct mapping_history *history, uint32_t generation)
+/* Returns whether the map is based on a snapshot of this generation or a later one. */
+static bool is_older_than_base(const struct mapping_history *history, uint32_t generation)
 {
 	return history->base && generation <= history->base;
 }
 
-int mapping_history_read(struct mapping_history *history, uint32_t generation, uint32_t gap,
-			 bool left_out)
+int mapping_history_add_snapshot(struct mapping_history *history, uint32_t generation, uint32_t gap,
+				 bool incomplete)
 {
-	struct capture *capture;
+	struct snapshot *snapshot;
 
 	if (generation > history->latest)
 		history->latest = generation;
-	if (is_past(history, generation))
+	if (is_older_than_base(history, generation))
 		return 0;
-	capture = get_capture(history, generation);
-	if (!capture)
+	snapshot = get_snapshot(history, generation);
+	if (!snapshot)
 		return -ENOMEM;
-	if (gap && (!capture->gap || gap < capture->gap))
-		capture->gap = gap;
-	capture->partial |= left_out;
+	if (gap && (!snapshot->gap || gap < snapshot->gap))
+		snapshot->gap = gap;
+	snapshot->incomplete |= incomplete;
 	return 0;
 }
 
-int mapping_history_mapping(struct mapping_history *history, uint32_t generation,
-			    const struct span *span, uint64_t *lost)
+int mapping_history_add_mapping(struct mapping_history *history, uint32_t generation,
+				const struct mapping *mapping, uint64_t *dropped)
 {
-	struct capture *capture;
+	struct snapshot *snapshot;
 
-	if (is_past(history, generation))
+	if (is_older_than_base(history, generation))
 		return 0;
-	capture = get_capture(history, generation);
-	if (!capture)
+	snapshot = get_snapshot(history, generation);
+	if (!snapshot)
 		return -ENOMEM;
-	if (capture->map.count == MAPPING_HISTORY_SPANS_MAX) {
-		capture->partial = true;
-		++*lost;
+	if (snapshot->map.count == MAPPING_HISTORY_MAPPINGS_MAX) {
+		snapshot->incomplete = true;
+		++*dropped;
 		return 0;
 	}
-	return map_add(&capture->map, span, generation);
+	return map_append(&snapshot->map, mapping, generation);
 }
 
-/* What is there since before a generation is not known to be there before `since`. */
-static int doubt(struct map *map, const struct span *range, uint32_t generation, uint32_t since)
+/* Entries older than `generation` become uncertain until `since`. */
+static int mark_uncertain(struct map *map, const struct mapping *range, uint32_t generation,
+			  uint32_t since)
 {
 	uint64_t next = range->start;
 	struct entry part;
 	int err = 0;
 
-	while (!err && map_part(map, &next, range->end, &part)) {
+	while (!err && map_next_part(map, &next, range->end, &part)) {
 		if (part.since < generation)
-			err = map_put(map, &part.span, since);
+			err = map_overlay(map, &part.mapping, since);
 	}
 	return err;
 }
 
-/* Before anything that was read at `at` or before: of what was read later. */
-static int forget_initial(struct mapping_history *history, const struct span *range)
+/*
+ * Removes, in the range of an event, the mappings that the first snapshot, which is later than
+ * the event, has contributed to the map.
+ */
+static int drop_initial_mappings(struct mapping_history *history, const struct mapping *range)
 {
-	struct span nothing = {.start = range->start, .end = range->end};
+	struct mapping nothing = {.start = range->start, .end = range->end};
 
-	/* What a change has put there stays: that has a generation. */
-	return map_put(&history->map, &nothing, 1);
+	/* Entries of events stay: their generation is not 0. */
+	return map_overlay(&history->map, &nothing, 1);
 }
 
-int mapping_history_event(struct mapping_history *history, uint32_t generation,
-			  const struct span *span, uint64_t *lost)
+int mapping_history_add_event(struct mapping_history *history, uint32_t generation,
+			      const struct mapping *mapping, uint64_t *dropped)
 {
 	if (generation > history->latest)
 		history->latest = generation;
-	if (is_past(history, generation))
-		return doubt(&history->map, span, generation, history->base);
-	if (history->change_count == MAPPING_HISTORY_EVENTS_MAX) {
-		++*lost;
+	if (is_older_than_base(history, generation))
+		return mark_uncertain(&history->map, mapping, generation, history->base);
+	if (history->event_count == MAPPING_HISTORY_EVENTS_MAX) {
+		++*dropped;
 		return 0;
 	}
-	if (array_reserve(&history->changes, &history->change_capacity, history->change_count, 1,
-			  sizeof(*history->changes)))
+	if (array_reserve(&history->events, &history->event_capacity, history->event_count, 1,
+			  sizeof(*history->events)))
 		return -ENOMEM;
-	history->changes[history->change_count++] = (struct change){generation, *span};
-	history->sorted = false;
-	if (generation < history->earliest)
-		history->earliest = generation;
-	if (history->started && !history->base && history->capture_count &&
-	    generation <= history->captures[0].generation)
-		return forget_initial(history, span);
+	history->events[history->event_count++] = (struct event){generation, *mapping};
+	history->events_sorted = false;
+	if (generation < history->first_event)
+		history->first_event = generation;
+	if (history->started && !history->base && history->snapshot_count &&
+	    generation <= history->snapshots[0].generation)
+		return drop_initial_mappings(history, mapping);
 	return 0;
 }
 
-/* Going forward */
+/* Advancing */
 
-static int compare_changes(const void *a, const void *b)
+static int compare_events(const void *a, const void *b)
 {
-	const struct change *left = a, *right = b;
+	const struct event *left = a, *right = b;
 
 	if (left->generation != right->generation)
 		return left->generation < right->generation ? -1 : 1;
-	if (left->span.start != right->span.start)
-		return left->span.start < right->span.start ? -1 : 1;
+	if (left->mapping.start != right->mapping.start)
+		return left->mapping.start < right->mapping.start ? -1 : 1;
 	return 0;
 }
 
-static void sort_changes(struct mapping_history *history)
+static void sort_events(struct mapping_history *history)
 {
-	if (!history->sorted && history->change_count)
-		qsort(history->changes, history->change_count, sizeof(*history->changes),
-		      compare_changes);
-	history->sorted = true;
+	if (!history->events_sorted && history->event_count)
+		qsort(history->events, history->event_count, sizeof(*history->events),
+		      compare_events);
+	history->events_sorted = true;
 }
 
-static void drop_changes(struct mapping_history *history, size_t count)
+static void drop_events(struct mapping_history *history, size_t count)
 {
 	if (!count)
 		return;
-	history->change_count -= count;
-	memmove(history->changes, history->changes + count,
-		history->change_count * sizeof(*history->changes));
-	history->earliest = history->change_count ? history->changes[0].generation : UINT32_MAX;
+	history->event_count -= count;
+	memmove(history->events, history->events + count,
+		history->event_count * sizeof(*history->events));
+	history->first_event = history->event_count ? history->events[0].generation : UINT32_MAX;
 }
 
 /*
- * The first generation after the last capture and up to the next that may be missing, or
- * UINT32_MAX. The gap of one after the next may begin before it.
+ * Returns the first generation between the last snapshot and the next one that may be missing, or
+ * UINT32_MAX. A gap of a later snapshot may begin before the next one.
  */
-static uint32_t next_gap(const struct mapping_history *history)
+static uint32_t next_gap_start(const struct mapping_history *history)
 {
 	uint32_t first = UINT32_MAX;
 
-	for (size_t i = 0; i < history->capture_count; i++) {
-		uint32_t gap = history->captures[i].gap;
+	for (size_t i = 0; i < history->snapshot_count; i++) {
+		uint32_t gap = history->snapshots[i].gap;
 
 		if (gap && gap < first)
 			first = gap;
 	}
-	if (!history->capture_count || first > history->captures[0].generation)
+	if (!history->snapshot_count || first > history->snapshots[0].generation)
 		return UINT32_MAX;
 	return first > history->base ? first : history->base + 1;
 }
 
-/* Whether each generation up to `to` is of a change that was told; they are sorted. */
-static bool is_all_told(const struct mapping_history *history, uint32_t to)
+/* Returns whether there is an event for each generation up to `to`. Events are sorted. */
+static bool has_all_events(const struct mapping_history *history, uint32_t to)
 {
 	uint32_t next = 2;
 
-	for (size_t i = 0; i < history->change_count && next <= to; i++) {
-		if (history->changes[i].generation > next)
+	for (size_t i = 0; i < history->event_count && next <= to; i++) {
+		if (history->events[i].generation > next)
 			return false;
-		next = history->changes[i].generation + 1;
+		next = history->events[i].generation + 1;
 	}
 	return next > to;
 }
 
-/* Before the first capture: what was read then, where no change has led to it. */
-static int start(struct mapping_history *history)
+/*
+ * Fills the map for generations before the first snapshot: with the mappings of the snapshot,
+ * except those in the range of an event up to it.
+ */
+static int start_from_snapshot(struct mapping_history *history)
 {
-	struct capture *first = &history->captures[0];
+	struct snapshot *first = &history->snapshots[0];
 	int err = map_sort(&first->map);
 
 	history->started = true;
-	if (next_gap(history) != UINT32_MAX || !is_all_told(history, first->generation))
+	if (next_gap_start(history) != UINT32_MAX || !has_all_events(history, first->generation))
 		return err;
 	for (size_t i = 0; i < first->map.count && !err; i++)
-		err = map_add(&history->map, &map_at(&first->map, i)->span, 0);
-	for (size_t i = 0; i < history->change_count && !err; i++) {
-		if (history->changes[i].generation <= first->generation)
-			err = forget_initial(history, &history->changes[i].span);
+		err = map_append(&history->map, &map_at(&first->map, i)->mapping, 0);
+	for (size_t i = 0; i < history->event_count && !err; i++) {
+		if (history->events[i].generation <= first->generation)
+			err = drop_initial_mappings(history, &history->events[i].mapping);
 	}
 	return err;
 }
 
-/* Within a gap only what is the same on both sides is known, and in all that was told of it. */
+/*
+ * Reduces the map to what is known within a gap: mappings that are the same before and after it,
+ * and in all events of it.
+ */
 static int enter_gap(struct mapping_history *history)
 {
-	const struct capture *next = &history->captures[0];
-	int err = map_sort(&history->captures[0].map);
+	const struct snapshot *next = &history->snapshots[0];
+	int err = map_sort(&history->snapshots[0].map);
 
-	if (next_gap(history) <= history->missing)
-		history->missing = 0;
+	if (next_gap_start(history) <= history->first_missing)
+		history->first_missing = 0;
 	if (!err)
 		err = map_intersect(&history->map, &next->map);
-	for (size_t i = 0; i < history->change_count && !err; i++) {
-		const struct change *change = &history->changes[i];
-		uint64_t from = change->span.start;
+	for (size_t i = 0; i < history->event_count && !err; i++) {
+		const struct event *event = &history->events[i];
+		uint64_t from = event->mapping.start;
 		struct entry part;
 
-		if (change->generation > next->generation)
+		if (event->generation > next->generation)
 			break;
-		while (!err && map_part(&history->map, &from, change->span.end, &part)) {
-			if (is_same(&part.span, &change->span))
+		while (!err && map_next_part(&history->map, &from, event->mapping.end, &part)) {
+			if (is_same_segment(&part.mapping, &event->mapping))
 				continue;
-			part.span.place = 0;
-			err = map_put(&history->map, &part.span, UINT32_MAX);
+			part.mapping.segment = 0;
+			err = map_overlay(&history->map, &part.mapping, UINT32_MAX);
 		}
 	}
 	history->in_gap = true;
 	return err;
 }
 
-/* The generation since which a mapping that was read is known, if it is in the map as a whole. */
+/* Returns since when a mapping of a snapshot is known, if the map holds all of it. */
 static uint32_t known_since(const struct map *map, const struct entry *entry)
 {
-	size_t at = map_find(map, entry->span.start);
-	uint64_t next = entry->span.start;
+	size_t at = map_find(map, entry->mapping.start);
+	uint64_t next = entry->mapping.start;
 	uint32_t since = 0;
 
-	for (; next < entry->span.end; at++) {
+	for (; next < entry->mapping.end; at++) {
 		const struct entry *old;
 
 		if (!map->order || at == map->count)
 			return entry->since;
 		old = map_at(map, at);
-		if (old->span.start > next || !is_same(&old->span, &entry->span))
+		if (old->mapping.start > next || !is_same_segment(&old->mapping, &entry->mapping))
 			return entry->since;
 		if (old->since > since)
 			since = old->since;
-		next = old->span.end;
+		next = old->mapping.end;
 	}
 	return since < entry->since ? since : entry->since;
 }
 
-/* What is missing up to a capture does not matter any more. */
-static void pass_capture(struct mapping_history *history)
+/* Generations that are missing up to a snapshot do not matter any more. */
+static void update_missing(struct mapping_history *history)
 {
-	if (history->last <= history->base) {
-		history->last = history->base;
-		history->missing = history->untold = 0;
-	} else if (history->missing && history->missing <= history->base) {
-		history->missing = history->base + 1; /* perhaps: it came late */
-		history->untold = history->last - history->base;
+	if (history->last_applied <= history->base) {
+		history->last_applied = history->base;
+		history->first_missing = history->missing_max = 0;
+	} else if (history->first_missing && history->first_missing <= history->base) {
+		history->first_missing = history->base + 1; /* perhaps: the snapshot was late */
+		history->missing_max = history->last_applied - history->base;
 	}
 }
 
-static int apply_capture(struct mapping_history *history)
+static int apply_snapshot(struct mapping_history *history)
 {
-	struct capture *capture = &history->captures[0];
+	struct snapshot *snapshot = &history->snapshots[0];
 	struct map old = history->map, new = {0};
-	int err = map_sort(&capture->map);
+	int err = map_sort(&snapshot->map);
 
-	for (size_t i = 0; i < capture->map.count && !err; i++) {
-		const struct entry *read = map_at(&capture->map, i);
+	for (size_t i = 0; i < snapshot->map.count && !err; i++) {
+		const struct entry *entry = map_at(&snapshot->map, i);
 
-		err = map_add(&new, &read->span, known_since(&old, read));
+		err = map_append(&new, &entry->mapping, known_since(&old, entry));
 	}
-	/* Changes that were told and made before a capture that came late. */
+	/* Events that are newer than a late snapshot, and are applied already. */
 	for (size_t i = 0; i < old.count && !err; i++) {
 		uint32_t since = map_at(&old, i)->since;
-		struct span later = map_at(&old, i)->span;
+		struct mapping later = map_at(&old, i)->mapping;
 
-		if (since <= capture->generation)
+		if (since <= snapshot->generation)
 			continue;
 		if (is_anonymous(&later))
-			later.place = UNKNOWN; /* as in map_add_kept() */
-		err = map_put(&new, &later, since);
+			later.segment = SEGMENT_UNKNOWN; /* as in map_append_newer() */
+		err = map_overlay(&new, &later, since);
 	}
 	map_clear(&old);
 	history->map = new;
-	history->base = capture->generation;
-	history->partial = capture->partial;
+	history->base = snapshot->generation;
+	history->incomplete = snapshot->incomplete;
 	history->in_gap = false;
-	pass_capture(history);
-	drop_capture(history, 0);
+	update_missing(history);
+	drop_snapshot(history, 0);
 	return err;
 }
 
-/* Each generation is of a change: where that is not told it was lost, or comes late. */
-static void note_change(struct mapping_history *history, uint32_t generation)
+/* Each generation has one event: one without was lost, or is late. */
+static void note_event(struct mapping_history *history, uint32_t generation)
 {
-	if (generation > history->last) {
-		if (generation > history->last + 1 && !history->missing)
-			history->missing = history->last + 1;
-		history->untold += generation - history->last - 1;
-		history->last = generation;
-	} else if (history->untold && !--history->untold) {
-		history->missing = 0;
+	if (generation > history->last_applied) {
+		if (generation > history->last_applied + 1 && !history->first_missing)
+			history->first_missing = history->last_applied + 1;
+		history->missing_max += generation - history->last_applied - 1;
+		history->last_applied = generation;
+	} else if (history->missing_max && !--history->missing_max) {
+		history->first_missing = 0;
 	}
 }
 
-static int apply_change(struct mapping_history *history, const struct change *change)
+static int apply_event(struct mapping_history *history, const struct event *event)
 {
 	struct map *map = &history->map;
-	struct span nothing = {.start = change->span.start, .end = change->span.end};
+	struct mapping nothing = {.start = event->mapping.start, .end = event->mapping.end};
 
-	note_change(history, change->generation);
-	if (map->count >= history->crowded && !history->partial && !map_bridge(map))
-		history->crowded = map->count * 2;
-	if (map->count >= MAPPING_HISTORY_SPANS_MAX)
-		return map_put(map, &nothing, change->generation);
-	return map_put(map, &change->span, change->generation);
+	note_event(history, event->generation);
+	if (map->count >= history->coalesce_threshold && !history->incomplete &&
+	    !map_coalesce_anonymous(map))
+		history->coalesce_threshold = map->count * 2;
+	if (map->count >= MAPPING_HISTORY_MAPPINGS_MAX)
+		return map_overlay(map, &nothing, event->generation);
+	return map_overlay(map, &event->mapping, event->generation);
 }
 
 /*
- * The generation of the next capture to apply, or, with *gap, of the gap before it to
- * enter. What lies behind already, as it was told late, is not entered.
+ * Returns the generation of the next snapshot to apply or, with *gap, of the gap before it to
+ * enter. A gap that the history has passed, as its record was late, is not entered.
  */
-static uint32_t next_capture(const struct mapping_history *history, bool *gap)
+static uint32_t next_snapshot(const struct mapping_history *history, bool *gap)
 {
-	uint32_t begin = history->in_gap ? UINT32_MAX : next_gap(history);
+	uint32_t begin = history->in_gap ? UINT32_MAX : next_gap_start(history);
 
-	*gap = begin != UINT32_MAX && history->captures[0].generation > history->at;
+	*gap = begin != UINT32_MAX && history->snapshots[0].generation > history->generation;
 	if (*gap)
-		return begin > history->at ? begin : history->at;
-	return history->capture_count ? history->captures[0].generation : UINT32_MAX;
+		return begin > history->generation ? begin : history->generation;
+	return history->snapshot_count ? history->snapshots[0].generation : UINT32_MAX;
 }
 
 int mapping_history_advance(struct mapping_history *history, uint32_t generation)
@@ -702,124 +715,126 @@ int mapping_history_advance(struct mapping_history *history, uint32_t generation
 	size_t done = 0;
 	int err = 0;
 
-	if (!history->started && !history->capture_count)
+	if (!history->started && !history->snapshot_count)
 		return 0;
-	sort_changes(history);
+	sort_events(history);
 	if (!history->started)
-		err = start(history);
+		err = start_from_snapshot(history);
 	while (!err) {
-		const struct change *change =
-			done < history->change_count ? &history->changes[done] : NULL;
+		const struct event *event =
+			done < history->event_count ? &history->events[done] : NULL;
 		bool gap;
-		uint32_t capture = next_capture(history, &gap);
+		uint32_t snapshot = next_snapshot(history, &gap);
 
-		if (change && change->generation < capture) {
-			if (change->generation > generation)
+		if (event && event->generation < snapshot) {
+			if (event->generation > generation)
 				break;
 			if (!history->in_gap)
-				err = apply_change(history, change);
-			if (change->generation > history->at)
-				history->at = change->generation;
+				err = apply_event(history, event);
+			if (event->generation > history->generation)
+				history->generation = event->generation;
 			done++;
 			continue;
 		}
-		if (capture == UINT32_MAX || capture > generation)
+		if (snapshot == UINT32_MAX || snapshot > generation)
 			break;
-		if (capture > history->at)
-			history->at = capture;
-		drop_changes(history, done);
+		if (snapshot > history->generation)
+			history->generation = snapshot;
+		drop_events(history, done);
 		done = 0;
-		err = gap ? enter_gap(history) : apply_capture(history);
-		while (!gap && done < history->change_count &&
-		       history->changes[done].generation <= history->base)
+		err = gap ? enter_gap(history) : apply_snapshot(history);
+		while (!gap && done < history->event_count &&
+		       history->events[done].generation <= history->base)
 			done++;
 	}
-	drop_changes(history, done);
-	if (generation > history->at)
-		history->at = generation;
-	if (generation > history->known)
-		history->known = generation;
+	drop_events(history, done);
+	if (generation > history->generation)
+		history->generation = generation;
+	if (generation > history->settled)
+		history->settled = generation;
 	return err;
 }
 
-/* Whether a change up to this generation was lost that is in no gap. */
-static bool misses_change(const struct mapping_history *history, uint32_t generation)
+/* Returns whether an event up to this generation is missing, and is in no gap. */
+static bool misses_event(const struct mapping_history *history, uint32_t generation)
 {
-	return (history->missing && generation >= history->missing) ||
-	       (!history->in_gap && generation > history->last);
+	return (history->first_missing && generation >= history->first_missing) ||
+	       (!history->in_gap && generation > history->last_applied);
 }
 
 bool mapping_history_ready(const struct mapping_history *history, uint32_t generation, bool settled)
 {
 	bool gap;
 
-	/* What is missing may still be read again. */
-	if (!settled && (generation > history->known || misses_change(history, generation)))
+	/* The kernel may still read the mappings again. */
+	if (!settled && (generation > history->settled || misses_event(history, generation)))
 		return false;
-	return history->started && history->earliest > generation &&
-	       next_capture(history, &gap) > generation;
+	return history->started && history->first_event > generation &&
+	       next_snapshot(history, &gap) > generation;
 }
 
-uint64_t mapping_history_moved(const struct mapping_history *history)
+uint64_t mapping_history_bytes_moved(const struct mapping_history *history)
 {
-	return history->map.moved;
+	return history->map.bytes_moved;
 }
 
-uint32_t mapping_history_latest(const struct mapping_history *history)
+uint32_t mapping_history_latest_generation(const struct mapping_history *history)
 {
 	return history->latest;
 }
 
-bool mapping_history_is_behind(const struct mapping_history *history)
+bool mapping_history_has_pending(const struct mapping_history *history)
 {
-	return history->change_count || history->capture_count;
+	return history->event_count || history->snapshot_count;
 }
 
-static bool is_in(const struct span *span, uint64_t address)
+static bool contains(const struct mapping *mapping, uint64_t address)
 {
-	return address >= span->start && address < span->end;
+	return address >= mapping->start && address < mapping->end;
 }
 
-const struct span *mapping_history_find(struct mapping_history *history, uint32_t generation,
-					uint64_t address)
+const struct mapping *mapping_history_find(struct mapping_history *history, uint32_t generation,
+					   uint64_t address)
 {
 	const struct map *map = &history->map;
 	const struct entry *entry;
 
-	if (!history->started || misses_change(history, generation))
+	if (!history->started || misses_event(history, generation))
 		return NULL;
-	if (history->found >= map->count || !is_in(&map_at(map, history->found)->span, address)) {
-		history->found = map_find(map, address);
-		if (history->found == map->count ||
-		    !is_in(&map_at(map, history->found)->span, address))
+	if (history->last_found >= map->count ||
+	    !contains(&map_at(map, history->last_found)->mapping, address)) {
+		history->last_found = map_find(map, address);
+		if (history->last_found == map->count ||
+		    !contains(&map_at(map, history->last_found)->mapping, address))
 			return NULL;
 	}
-	entry = map_at(map, history->found);
-	if (entry->since > generation || entry->span.place == UNKNOWN)
+	entry = map_at(map, history->last_found);
+	if (entry->since > generation || entry->mapping.segment == SEGMENT_UNKNOWN)
 		return NULL;
-	return &entry->span;
+	return &entry->mapping;
 }
 
 bool mapping_history_is_certain(const struct mapping_history *history, uint32_t generation)
 {
 	return history->base && generation >= history->base && !history->in_gap &&
-	       !history->partial && !misses_change(history, generation);
+	       !history->incomplete && !misses_event(history, generation);
 }
 
-static void each_place(const struct map *map, void (*fn)(uint32_t place, void *arg), void *arg)
+static void for_each_segment(const struct map *map, void (*fn)(uint32_t segment, void *arg),
+			     void *arg)
 {
 	for (size_t i = 0; i < map->count; i++) {
-		if (map_at(map, i)->span.place != UNKNOWN)
-			fn(map_at(map, i)->span.place, arg);
+		if (map_at(map, i)->mapping.segment != SEGMENT_UNKNOWN)
+			fn(map_at(map, i)->mapping.segment, arg);
 	}
 }
 
 void mapping_history_each_segment(const struct mapping_history *history,
-				  void (*fn)(uint32_t place, void *arg), void *arg)
+				  void (*fn)(uint32_t segment, void *arg), void *arg)
 {
-	each_place(&history->map, fn, arg);
-	for (size_t i = 0; i < history->capture_count; i++)
-		each_place(&history->captures[i].map, fn, arg);
-	for (size_t i = 0; i < history->change_count; i++)
-		fn(history->changes[i].span.place, arg);
+	for_each_segment(&history->map, fn, arg);
+	for (size_t i = 0; i < history->snapshot_count; i++)
+		for_each_segment(&history->snapshots[i].map, fn, arg);
+	for (size_t i = 0; i < history->event_count; i++)
+		fn(history->events[i].mapping.segment, arg);
 }

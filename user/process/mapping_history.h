@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The executable mappings of one address space over its generations, as the
- * metadata ring tells them: see "Address spaces" in stackbeat.h. Records may come
- * in any order.
+ * The executable mappings of one address space over its generations, from the records of the
+ * metadata ring: see "Address spaces" in stackbeat.h. Records may arrive in any order.
  *
- * It goes forward only: it holds the mappings at one generation, and what was told
- * of later ones. So its memory is bounded by what is mapped, not by how often that
- * changes.
+ * A history only moves forward: it holds the mappings at one generation, and the pending records
+ * of later ones. Its memory is bounded by the number of mappings, not by the number of mapping
+ * events over time.
  */
 #ifndef STACKBEAT_PROCESS_MAPPING_HISTORY_H
 #define STACKBEAT_PROCESS_MAPPING_HISTORY_H
@@ -16,77 +15,76 @@
 #include <stdint.h>
 
 /*
- * Bounds of one space. From MAPPING_HISTORY_SPANS_MANY on, neighbouring anonymous mappings
- * become one, with the hole between them, in which nothing can run.
+ * Bounds of one address space. From MAPPING_HISTORY_COALESCE_THRESHOLD mappings on, neighbouring
+ * anonymous mappings are merged across the hole between them, in which nothing can run.
  */
-#define MAPPING_HISTORY_SPANS_MANY 4096u
-#define MAPPING_HISTORY_SPANS_MAX 16384u /* as many as the kernel reads */
-#define MAPPING_HISTORY_EVENTS_MAX 65536u /* that are ahead of its generation */
+#define MAPPING_HISTORY_COALESCE_THRESHOLD 4096u
+#define MAPPING_HISTORY_MAPPINGS_MAX 16384u /* as many as the kernel reads */
+#define MAPPING_HISTORY_EVENTS_MAX 65536u /* pending: later than the history's generation */
 
-/* What a mapping is: see address_space.h for what the numbers stand for. */
-struct span {
+struct mapping {
 	uint64_t start, end; /* addresses, end excluded */
-	uint64_t shift; /* what is added to its addresses, modulo 2^64 */
-	uint32_t place; /* 0: none */
+	uint64_t bias; /* added to its addresses, modulo 2^64, for offsets in the segment */
+	uint32_t segment; /* enum segment of address_space.h; 0: none */
 };
 
 struct mapping_history;
 
-/* An empty history. NULL when out of memory. mapping_history_free() takes NULL too. */
+/* Returns an empty history, or NULL when out of memory. mapping_history_free() accepts NULL. */
 struct mapping_history *mapping_history_new(void);
 void mapping_history_free(struct mapping_history *history);
 
 /*
- * What the kernel told: that mappings were read at a generation, with `gap` as in
- * struct stackbeat_address_space, `left_out` if they are not all; one of these mappings; a
- * change. All return 0 or -ENOMEM. What is beyond a bound is left
- * out, and counted in *lost.
+ * Add one record: a snapshot of all mappings at a generation; one mapping of such a snapshot; a
+ * mapping event. `gap` is that of struct stackbeat_address_space; `incomplete`: the kernel dropped
+ * mappings of the snapshot. All return 0 or -ENOMEM. A mapping or an event beyond a bound is
+ * dropped, and counted in *dropped.
  */
-int mapping_history_read(struct mapping_history *history, uint32_t generation, uint32_t gap,
-			 bool left_out);
-int mapping_history_mapping(struct mapping_history *history, uint32_t generation,
-			    const struct span *span, uint64_t *lost);
-int mapping_history_event(struct mapping_history *history, uint32_t generation,
-			  const struct span *span, uint64_t *lost);
+int mapping_history_add_snapshot(struct mapping_history *history, uint32_t generation, uint32_t gap,
+				 bool incomplete);
+int mapping_history_add_mapping(struct mapping_history *history, uint32_t generation,
+				const struct mapping *mapping, uint64_t *dropped);
+int mapping_history_add_event(struct mapping_history *history, uint32_t generation,
+			      const struct mapping *mapping, uint64_t *dropped);
 
 /*
- * Whether mapping_history_find() at this generation needs no mapping_history_advance() before.
- * `settled`: all that is to be told of this generation was told.
+ * Returns whether mapping_history_find() at this generation needs no mapping_history_advance()
+ * before. `settled`: all records of this generation have arrived.
  */
 bool mapping_history_ready(const struct mapping_history *history, uint32_t generation,
 			   bool settled);
 
 /*
- * Goes forward to a generation of which all that is to be told was told. Does nothing
- * where no mappings were read yet. Returns 0 or -ENOMEM.
+ * Advances to a generation; all of its records must have arrived. Does nothing before the first
+ * snapshot. Returns 0 or -ENOMEM.
  */
 int mapping_history_advance(struct mapping_history *history, uint32_t generation);
 
-/* The latest generation that was told of. */
-uint32_t mapping_history_latest(const struct mapping_history *history);
+/* Returns the latest generation of any record. */
+uint32_t mapping_history_latest_generation(const struct mapping_history *history);
 
-/* Bytes that changes have moved, for tests: a change moves at most 4 for each mapping. */
-uint64_t mapping_history_moved(const struct mapping_history *history);
+/* Returns the bytes that events have moved, for tests: at most 4 per mapping and event. */
+uint64_t mapping_history_bytes_moved(const struct mapping_history *history);
 
-/* Whether something was told of a generation that lies ahead. */
-bool mapping_history_is_behind(const struct mapping_history *history);
+/* Returns whether there are records of later generations. */
+bool mapping_history_has_pending(const struct mapping_history *history);
 
 /*
- * The mapping that holds an address at a generation, or NULL. For generations before
- * that of the history only where nothing has changed since. Valid until the next call of
- * another function.
+ * Returns the mapping that holds an address at a generation, or NULL. For generations before the
+ * history's own, only mappings that have not changed since are found. The result is valid until
+ * the next call of another function.
  */
-const struct span *mapping_history_find(struct mapping_history *history, uint32_t generation,
-					uint64_t address);
+const struct mapping *mapping_history_find(struct mapping_history *history, uint32_t generation,
+					   uint64_t address);
 
 /*
- * Whether what mapping_history_find() does not find at this generation is in no executable mapping,
- * and not just in none that is known.
+ * Returns whether an address that mapping_history_find() does not find at this generation is
+ * certain to be in no executable mapping, rather than in none that is known.
  */
 bool mapping_history_is_certain(const struct mapping_history *history, uint32_t generation);
 
-/* Calls `fn` for the place of each mapping that may still be found. */
+/* Calls `fn` with the segment of each mapping that may still be found. */
 void mapping_history_each_segment(const struct mapping_history *history,
-				  void (*fn)(uint32_t place, void *arg), void *arg);
+				  void (*fn)(uint32_t segment, void *arg), void *arg);
 
 #endif

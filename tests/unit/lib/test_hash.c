@@ -12,6 +12,8 @@
 #include "lib/string_table.h"
 
 #define ENTRIES 100000u
+#define REMOVABLE 200u
+#define REMOVAL_STEPS 20000u
 #define NAMES 4000u
 #define NAME_SIZE 16u
 #define PRINT_HASH "--print-hash"
@@ -68,6 +70,44 @@ static void finds_entries_with_equal_hashes(void **state)
 		assert_int_equal(hash_add(&table, 7, i), 0);
 	for (uint32_t i = 0; i < 4; i++)
 		assert_int_equal(hash_find(&table, 7, number_equal, numbers, &numbers[i]), i);
+	hash_clear(&table);
+}
+
+/* A few hashes, at the end of the table, so that entries collide and wrap around it. */
+static uint32_t colliding_hash(uint32_t index)
+{
+	return UINT32_MAX - index % 7;
+}
+
+static void finds_all_entries_but_removed_ones(void **state)
+{
+	uint64_t numbers[REMOVABLE], seed = 1;
+	bool added[REMOVABLE] = {false};
+	struct hash table = {0};
+	size_t count = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < REMOVABLE; i++)
+		numbers[i] = i;
+	for (unsigned int step = 0; step < REMOVAL_STEPS; step++) {
+		uint32_t index;
+
+		seed = seed * 6364136223846793005u + 1442695040888963407u;
+		index = (uint32_t)(seed >> 33) % REMOVABLE;
+		if (added[index])
+			hash_remove(&table, colliding_hash(index), index);
+		else
+			assert_int_equal(hash_add(&table, colliding_hash(index), index), 0);
+		count = added[index] ? count - 1 : count + 1;
+		added[index] = !added[index];
+		assert_int_equal(table.count, count);
+		if (step % 100)
+			continue;
+		for (uint32_t i = 0; i < REMOVABLE; i++)
+			assert_int_equal(hash_find(&table, colliding_hash(i), number_equal, numbers,
+						   &numbers[i]),
+					 added[i] ? i : HASH_NONE);
+	}
 	hash_clear(&table);
 }
 
@@ -224,6 +264,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(finds_every_entry_while_it_grows),
 		cmocka_unit_test(finds_entries_with_equal_hashes),
+		cmocka_unit_test(finds_all_entries_but_removed_ones),
 		cmocka_unit_test(hash_depends_on_each_byte_the_length_and_the_hash_before),
 		cmocka_unit_test(names_that_collide_without_a_key_do_not_collide),
 		cmocka_unit_test(each_process_has_its_own_key),

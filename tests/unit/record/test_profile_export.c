@@ -36,7 +36,7 @@
 
 struct fixture {
 	void *scratch; /* the state that the helpers of scratch.h take */
-	struct told_files files;
+	struct fake_files files;
 	struct mapped_files *objects;
 	struct address_spaces *spaces;
 	struct stack_table *profile;
@@ -100,13 +100,13 @@ static int setup(void **state)
 
 	if (!fixture || scratch_setup(&fixture->scratch))
 		return -1;
-	source = told_source(&fixture->files);
+	source = fake_source(&fixture->files);
 	fixture->objects = mapped_files_new("", &source, &fixture->error);
 	fixture->spaces = address_spaces_new("", fixture->objects, &fixture->error);
 	fixture->labels.chosen = LABELS_DEFAULT;
 	fixture->profile = stack_table_new(fixture->spaces, fixture->labels.chosen);
-	told_mapping(fixture->spaces, SELF, 1, 0, MEMORY, 2 * MEMORY, 0, 0);
-	told_self(fixture->spaces, &fixture->files, SELF, (uint32_t)getpid());
+	fake_mapping(fixture->spaces, SELF, 1, 0, MEMORY, 2 * MEMORY, 0, 0);
+	fake_self(fixture->spaces, &fixture->files, SELF, (uint32_t)getpid());
 	fixture->recording = (struct recording){
 		.command_line = "stackbeat record -a",
 		.labels = &fixture->labels,
@@ -127,7 +127,7 @@ static int teardown(void **state)
 	stack_table_free(fixture->profile);
 	address_spaces_free(fixture->spaces);
 	mapped_files_free(fixture->objects);
-	told_clear(&fixture->files);
+	fake_clear(&fixture->files);
 	free(fixture);
 	return ret;
 }
@@ -382,7 +382,7 @@ static void what_has_no_name_keeps_its_address_and_mapping(void **state)
 	struct stackbeat_sample *user = sample(fixture);
 
 	assert_ptr_not_equal(code, MAP_FAILED);
-	told_mapping(fixture->spaces, SELF, 2, STACKBEAT_MAPPING_EVENT, address, address + page, 0,
+	fake_mapping(fixture->spaces, SELF, 2, STACKBEAT_MAPPING_EVENT, address, address + page, 0,
 		     0);
 	assert_int_equal(address_space_advance(address_spaces_get(fixture->spaces, SELF, 0), 2), 0);
 	user->generation = 2;
@@ -691,7 +691,7 @@ static void what_differs_in_no_label_is_one_sample(void **state)
 	struct fixture *fixture = *state;
 	struct pprof_profile *profile;
 
-	told_self(fixture->spaces, &fixture->files, SELF + 1, 4711);
+	fake_self(fixture->spaces, &fixture->files, SELF + 1, 4711);
 	for (int i = 0; i < 2; i++) {
 		choose(fixture, i ? "comm" : "comm,pid");
 		sample_user(sample(fixture), leaf());
@@ -898,7 +898,7 @@ static uint64_t tell_program(struct fixture *fixture, const char *path, const ch
 	assert_non_null(fgets(line, sizeof(line), pipe));
 	pclose(pipe);
 	*address = strtoull(line, NULL, 16);
-	return told_file(fixture->objects, &fixture->files, path);
+	return fake_file(fixture->objects, &fixture->files, path);
 }
 
 static void programs_with_one_path_keep_their_own_names(void **state)
@@ -913,8 +913,8 @@ static void programs_with_one_path_keep_their_own_names(void **state)
 		uint64_t object = tell_program(fixture, path, functions[i], &addresses[i]);
 		struct stackbeat_sample *user;
 
-		told_space(fixture->spaces, 7 + i, 1000, 1, "program");
-		told_mapping(fixture->spaces, 7 + i, 1, 0, MEMORY, 2 * MEMORY, object, 0);
+		fake_space(fixture->spaces, 7 + i, 1000, 1, "program");
+		fake_mapping(fixture->spaces, 7 + i, 1, 0, MEMORY, 2 * MEMORY, object, 0);
 		assert_int_equal(
 			address_space_advance(address_spaces_get(fixture->spaces, 7 + i, 0), 1), 0);
 		user = sample(fixture);

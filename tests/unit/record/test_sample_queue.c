@@ -10,7 +10,7 @@
 #define HERE UINT64_C(0x1234)
 
 struct fixture {
-	struct told_files files;
+	struct fake_files files;
 	struct mapped_files *objects;
 	struct address_spaces *spaces;
 	struct stack_table *profile;
@@ -21,7 +21,7 @@ struct fixture {
 static int set_up(void **state)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
-	const struct file_source source = told_source(&fixture->files);
+	const struct file_source source = fake_source(&fixture->files);
 
 	fixture->objects = mapped_files_new("", &source, NULL);
 	fixture->spaces = address_spaces_new("", fixture->objects, NULL);
@@ -71,7 +71,7 @@ static void settle(struct fixture *fixture, uint64_t seen)
 static void told_turns(struct fixture *fixture, uint32_t first, uint32_t last)
 {
 	for (uint32_t g = first; g <= last; g++)
-		told_mapping(fixture->spaces, 1, g, STACKBEAT_MAPPING_EVENT, 0x1000, 0x2000,
+		fake_mapping(fixture->spaces, 1, g, STACKBEAT_MAPPING_EVENT, 0x1000, 0x2000,
 			     g % 2 ? 0 : 1, 0);
 }
 
@@ -106,8 +106,8 @@ static void samples_wait_until_their_space_is_told(void **state)
 	sample_queue_begin(fixture->intake, false);
 	take(fixture, 100, 1);
 	assert_int_equal(taken(fixture), 0);
-	told_space(fixture->spaces, 1, 10, 1, "a");
-	told_mapping(fixture->spaces, 1, 1, 0, 0x1000, 0x2000, 0, 0);
+	fake_space(fixture->spaces, 1, 10, 1, "a");
+	fake_mapping(fixture->spaces, 1, 1, 0, 0x1000, 0x2000, 0, 0);
 	sample_queue_begin(fixture->intake, true);
 	take(fixture, 200, 1);
 	assert_int_equal(taken(fixture), 0);
@@ -132,8 +132,8 @@ static void samples_are_taken_in_the_order_of_generations(void **state)
 	struct fixture *fixture = *state;
 	struct sums sums;
 
-	told_space(fixture->spaces, 1, 10, 1, "a");
-	told_mapping(fixture->spaces, 1, 1, 0, 0x1000, 0x2000, 0, 0);
+	fake_space(fixture->spaces, 1, 10, 1, "a");
+	fake_mapping(fixture->spaces, 1, 1, 0, 0x1000, 0x2000, 0, 0);
 	told_turns(fixture, 2, 101);
 	sample_queue_begin(fixture->intake, true);
 	for (uint32_t cpu = 0; cpu < 2; cpu++) {
@@ -154,8 +154,8 @@ static void a_straggler_is_given_nothing_wrong(void **state)
 	struct fixture *fixture = *state;
 	struct sums sums;
 
-	told_space(fixture->spaces, 1, 10, 1, "a");
-	told_mapping(fixture->spaces, 1, 1, 0, 0x1000, 0x2000, 0, 0);
+	fake_space(fixture->spaces, 1, 10, 1, "a");
+	fake_mapping(fixture->spaces, 1, 1, 0, 0x1000, 0x2000, 0, 0);
 	told_turns(fixture, 2, 10);
 	sample_queue_begin(fixture->intake, true);
 	take(fixture, 10, 8);

@@ -18,7 +18,7 @@
 #define SELF 7 /* the address space of this process */
 
 struct fixture {
-	struct told_files files;
+	struct fake_files files;
 	struct mapped_files *objects;
 	struct address_spaces *spaces;
 	struct stack_table *profile;
@@ -40,14 +40,14 @@ static int setup(void **state)
 		return -1;
 	fixture->pid = getpid();
 	fixture->gone = pid;
-	source = told_source(&fixture->files);
+	source = fake_source(&fixture->files);
 	fixture->objects = mapped_files_new("", &source, &error);
 	fixture->spaces =
 		fixture->objects ? address_spaces_new("", fixture->objects, &error) : NULL;
 	fixture->profile =
 		fixture->spaces ? stack_table_new(fixture->spaces, LABELS_DEFAULT) : NULL;
 	if (fixture->profile)
-		told_self(fixture->spaces, &fixture->files, SELF, fixture->pid);
+		fake_self(fixture->spaces, &fixture->files, SELF, fixture->pid);
 	*state = fixture;
 	return fixture->profile ? 0 : -1;
 }
@@ -59,7 +59,7 @@ static int teardown(void **state)
 	stack_table_free(fixture->profile);
 	address_spaces_free(fixture->spaces);
 	mapped_files_free(fixture->objects);
-	told_clear(&fixture->files);
+	fake_clear(&fixture->files);
 	free(fixture);
 	return 0;
 }
@@ -161,8 +161,8 @@ static void what_is_mapped_makes_a_stack(void **state)
 
 	usual(fixture);
 	add(fixture);
-	told_mapping(fixture->spaces, SELF, 2, STACKBEAT_MAPPING_EVENT, 0x1000, 0x2000, 0, 0);
-	told_mapping(fixture->spaces, SELF, 3, STACKBEAT_MAPPING_EVENT, start, start + 4096, 0, 0);
+	fake_mapping(fixture->spaces, SELF, 2, STACKBEAT_MAPPING_EVENT, 0x1000, 0x2000, 0, 0);
+	fake_mapping(fixture->spaces, SELF, 3, STACKBEAT_MAPPING_EVENT, start, start + 4096, 0, 0);
 	assert_int_equal(address_space_advance(address_spaces_get(fixture->spaces, SELF, 0), 2), 0);
 	usual(fixture)->generation = 2;
 	add(fixture);
@@ -180,8 +180,8 @@ static void a_call_is_in_the_mapping_before_its_return_address(void **state)
 	struct stackbeat_sample *sample = sample_begin(&fixture->any, 4711, "call");
 	const struct stack *stack;
 
-	told_space(fixture->spaces, 8, 4711, 1, "call");
-	told_mapping(fixture->spaces, 8, 1, 0, 0x1000, 0x2000, 0, 0);
+	fake_space(fixture->spaces, 8, 4711, 1, "call");
+	fake_mapping(fixture->spaces, 8, 1, 0, 0x1000, 0x2000, 0, 0);
 	assert_int_equal(address_space_advance(address_spaces_get(fixture->spaces, 8, 0), 1), 0);
 	sample->address_space = 8;
 	sample->generation = 1;

@@ -6,7 +6,7 @@
 #include "fake_kernel_records.h"
 #include "sandbox.h"
 
-static struct told_files files;
+static struct fake_files files;
 static struct mapped_files *objects;
 static struct address_spaces *spaces;
 static struct symbolizer *symbolizer;
@@ -15,9 +15,9 @@ static struct kernel *kernel;
 
 static bool make_tables(void)
 {
-	const struct file_source source = told_source(&files);
+	const struct file_source source = fake_source(&files);
 
-	files = (struct told_files){.count = 0};
+	files = (struct fake_files){.count = 0};
 	objects = mapped_files_new(sandbox, &source, NULL);
 	spaces = address_spaces_new(sandbox, objects, NULL);
 	kernel = kernel_new(sandbox);
@@ -31,7 +31,7 @@ static void free_tables(void)
 	kernel_free(kernel);
 	address_spaces_free(spaces);
 	mapped_files_free(objects);
-	told_clear(&files);
+	fake_clear(&files);
 }
 
 static int set_up(void **state)
@@ -72,11 +72,11 @@ static void build(const char *name, const char *text)
 /* A process that maps sandbox/NAME from offset 0x1000 at 0x700000, and memory at 0x10000. */
 static struct address_space *map(uint32_t pid, const char *name)
 {
-	uint64_t id = told_file(objects, &files, in_sandbox("%s", name));
+	uint64_t id = fake_file(objects, &files, in_sandbox("%s", name));
 
-	told_space(spaces, pid, pid, 1, name);
-	told_mapping(spaces, pid, 1, 0, 0x10000, 0x11000, 0, 0);
-	told_mapping(spaces, pid, 1, 0, 0x700000, 0x701000, id, 0x1000);
+	fake_space(spaces, pid, pid, 1, name);
+	fake_mapping(spaces, pid, 1, 0, 0x10000, 0x11000, 0, 0);
+	fake_mapping(spaces, pid, 1, 0, 0x700000, 0x701000, id, 0x1000);
 	assert_int_equal(address_space_advance(address_spaces_get(spaces, pid, 0), 1), 0);
 	return address_spaces_get(spaces, pid, 0);
 }
