@@ -12,6 +12,7 @@
 #include "pprof/labels.h"
 #include "pprof/pprof_writer.h"
 #include "pprof/truncation.h"
+#include "symbolize/stack_roots.h"
 #include "symbolize/symbolizer.h"
 
 #define OWN_PREFIX "stackbeat "
@@ -96,7 +97,7 @@ static size_t true_depth(struct tidy *tidy, const Sample *sample, bool *whole)
 	for (size_t i = 0; i < user; i++)
 		tidy->frames[i] = &tidy->names[sample->location_id[kernel + i] - 1];
 	/* Of another end it is known already, or not at all, whether it is whole. */
-	own = symbolize_complete(tidy->frames, user, STACKBEAT_STOP_BAD_FRAME);
+	own = stack_root_depth(tidy->frames, user, STACKBEAT_STOP_BAD_FRAME);
 	*whole = own > 0;
 	return own ? kernel + own : sample->n_location_id;
 }

@@ -92,26 +92,4 @@ const struct frame_name *symbolize_user(struct symbolizer *symbolizer,
  */
 int symbolizer_resolve(struct symbolizer *symbolizer, const struct symbolize_options *naming);
 
-/*
- * Whether a function (as in the object) is one at which user stacks begin: the
- * entry of a program, a thread, or a goroutine, or the C library between it
- * and main().
- */
-bool symbolize_is_root(const char *system_name);
-
-/*
- * How many frames of a user stack (leaf first) are its own, if it is whole: all
- * frames up to its root. 0 if it is not whole.
- *
- * A stack is whole if a frame is a known root (symbolize_is_root()), or is an
- * unnamed place in the C library or the dynamic loader that called main(): the
- * caller of main() has no symbol in a stripped library. The outermost such
- * frame counts. What lies above it is rubbish: these functions, when built
- * without frame pointers, leave in the register whatever they used it for, and
- * the walk has followed that. Without such a frame, the stack is whole if the
- * kernel saw its end (STACKBEAT_STOP_OUTERMOST).
- */
-size_t symbolize_complete(const struct frame_name *const *frames, size_t count,
-			  enum stackbeat_unwind_stop end);
-
 #endif
