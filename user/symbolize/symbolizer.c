@@ -6,12 +6,12 @@
 #include "debuginfo/kernel_image.h"
 #include "lib/array.h"
 #include "lib/error.h"
+#include "lib/hash.h"
 #include "lib/string_table.h"
 #include "process/address_space.h"
 #include "process/mapped_files.h"
 
 #include <errno.h>
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -28,7 +28,7 @@ struct frame {
 
 struct demangled {
 	const char *system_name; /* key: the pointer */
-	char function[];
+	char *function;
 };
 
 struct symbolizer {
@@ -36,34 +36,18 @@ struct symbolizer {
 	struct kernel *kernel;
 	const struct mapped_files *objects;
 	char *root;
-	void *frames; /* trees of tsearch() */
-	void *demangled;
-	struct frame **list; /* all frames */
-	size_t count, capacity;
+	struct frame **frames;
+	size_t frame_count, frame_capacity;
+	struct hash frame_index; /* by owner, place and address */
+	struct demangled *demangled;
+	size_t demangled_count, demangled_capacity;
+	struct hash demangled_index; /* by system_name */
 	struct string_table texts; /* of debug information */
 };
 
 static int compare_pointers(const void *a, const void *b)
 {
 	return ((uintptr_t)a > (uintptr_t)b) - ((uintptr_t)a < (uintptr_t)b);
-}
-
-static int compare_frames(const void *a, const void *b)
-{
-	const struct frame *left = a, *right = b;
-
-	if (left->name.vaddr != right->name.vaddr)
-		return left->name.vaddr < right->name.vaddr ? -1 : 1;
-	if (left->place != right->place)
-		return left->place < right->place ? -1 : 1;
-	return compare_pointers(left->owner, right->owner);
-}
-
-static int compare_demangled(const void *a, const void *b)
-{
-	const struct demangled *left = a, *right = b;
-
-	return compare_pointers(left->system_name, right->system_name);
 }
 
 struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, struct kernel *kernel,
@@ -89,62 +73,78 @@ void symbolizer_free(struct symbolizer *symbolizer)
 {
 	if (!symbolizer)
 		return;
-	for (size_t i = 0; i < symbolizer->count; i++)
-		free(symbolizer->list[i]->lines);
-	free(symbolizer->list);
+	for (size_t i = 0; i < symbolizer->frame_count; i++) {
+		free(symbolizer->frames[i]->lines);
+		free(symbolizer->frames[i]);
+	}
+	free(symbolizer->frames);
+	hash_clear(&symbolizer->frame_index);
+	for (size_t i = 0; i < symbolizer->demangled_count; i++)
+		free(symbolizer->demangled[i].function);
+	free(symbolizer->demangled);
+	hash_clear(&symbolizer->demangled_index);
 	string_table_clear(&symbolizer->texts);
-	tdestroy(symbolizer->frames, free);
-	tdestroy(symbolizer->demangled, free);
 	free(symbolizer->root);
 	free(symbolizer);
 }
 
-/* Puts a new item into a tree. Frees it and returns NULL when out of memory. */
-static void *tree_add(void **tree, void *item, int (*compare)(const void *, const void *))
+static bool has_system_name(const void *demangled, uint32_t index, const void *system_name)
 {
-	void **node = tsearch(item, tree, compare);
-
-	if (!node) {
-		free(item);
-		return NULL;
-	}
-	/* As tsearch() has set it. Analyzers do not know that, and would see a leak. */
-	*node = item;
-	return item;
+	return ((const struct demangled *)demangled)[index].system_name == system_name;
 }
 
-/* `name` itself if it is not mangled; NULL when out of memory. */
+/* Returns `name` itself if it is not mangled; NULL when out of memory. */
 static const char *function_name(struct symbolizer *symbolizer, const char *name)
 {
-	const struct demangled key = {.system_name = name};
-	struct demangled *demangled, **node;
+	uint32_t hash = hash_number(HASH_START, (uintptr_t)name);
+	uint32_t index = hash_find(&symbolizer->demangled_index, hash, has_system_name,
+				   symbolizer->demangled, name);
+	struct demangled new = {.system_name = name};
 	char text[DEMANGLED_MAX];
-	size_t size;
 
-	node = tfind(&key, &symbolizer->demangled, compare_demangled);
-	if (node)
-		return (*node)->function;
+	if (index != HASH_NONE)
+		return symbolizer->demangled[index].function;
 	if (!demangle(name, text))
 		return name;
-	size = strlen(text) + 1;
-	demangled = malloc(sizeof(*demangled) + size);
-	if (!demangled)
+	if (symbolizer->demangled_count >= HASH_NONE ||
+	    array_reserve(&symbolizer->demangled, &symbolizer->demangled_capacity,
+			  symbolizer->demangled_count, 1, sizeof(new)))
 		return NULL;
-	demangled->system_name = name;
-	memcpy(demangled->function, text, size);
-	demangled = tree_add(&symbolizer->demangled, demangled, compare_demangled);
-	return demangled ? demangled->function : NULL;
+	new.function = strdup(text);
+	if (!new.function)
+		return NULL;
+	if (hash_add(&symbolizer->demangled_index, hash, symbolizer->demangled_count)) {
+		free(new.function);
+		return NULL;
+	}
+	symbolizer->demangled[symbolizer->demangled_count++] = new;
+	return new.function;
 }
 
 /* Frames */
+
+static uint32_t frame_hash(const void *owner, uint32_t place, uint64_t vaddr)
+{
+	uint32_t hash = hash_number(HASH_START, (uintptr_t)owner);
+
+	return hash_number(hash_number(hash, place), vaddr);
+}
+
+static bool is_frame(const void *frames, uint32_t index, const void *key)
+{
+	const struct frame *a = ((struct frame *const *)frames)[index], *b = key;
+
+	return a->owner == b->owner && a->place == b->place && a->name.vaddr == b->name.vaddr;
+}
 
 static struct frame *find_frame(const struct symbolizer *symbolizer, const void *owner,
 				uint32_t place, uint64_t vaddr)
 {
 	const struct frame key = {.name.vaddr = vaddr, .owner = owner, .place = place};
-	struct frame **node = tfind(&key, &symbolizer->frames, compare_frames);
+	uint32_t index = hash_find(&symbolizer->frame_index, frame_hash(owner, place, vaddr),
+				   is_frame, symbolizer->frames, &key);
 
-	return node ? *node : NULL;
+	return index == HASH_NONE ? NULL : symbolizer->frames[index];
 }
 
 static struct frame *add_frame(struct symbolizer *symbolizer, const void *owner, uint32_t place,
@@ -152,8 +152,9 @@ static struct frame *add_frame(struct symbolizer *symbolizer, const void *owner,
 {
 	struct frame *frame;
 
-	if (array_reserve(&symbolizer->list, &symbolizer->capacity, symbolizer->count, 1,
-			  sizeof(struct frame *)) != 0)
+	if (symbolizer->frame_count >= HASH_NONE ||
+	    array_reserve(&symbolizer->frames, &symbolizer->frame_capacity, symbolizer->frame_count,
+			  1, sizeof(struct frame *)))
 		return NULL;
 	frame = calloc(1, sizeof(*frame));
 	if (!frame)
@@ -163,9 +164,12 @@ static struct frame *add_frame(struct symbolizer *symbolizer, const void *owner,
 	frame->name.vaddr = vaddr;
 	frame->name.mapping_path = "";
 	frame->name.build_id = "";
-	frame = tree_add(&symbolizer->frames, frame, compare_frames);
-	if (frame)
-		symbolizer->list[symbolizer->count++] = frame;
+	if (hash_add(&symbolizer->frame_index, frame_hash(owner, place, vaddr),
+		     symbolizer->frame_count)) {
+		free(frame);
+		return NULL;
+	}
+	symbolizer->frames[symbolizer->frame_count++] = frame;
 	return frame;
 }
 
@@ -291,6 +295,7 @@ struct resolution {
 	struct task *tasks;
 	struct worker_job *jobs;
 	size_t count, task_capacity, job_capacity;
+	struct frame **frames; /* all of the symbolizer's, sorted by job */
 };
 
 static int open_object(void *arg, struct error *error)
@@ -437,20 +442,24 @@ static int add_job(struct resolution *resolution, struct frame **frames, size_t 
 
 static int add_jobs(struct resolution *resolution)
 {
-	struct frame **list = resolution->symbolizer->list;
-	size_t count = resolution->symbolizer->count;
-	int result = 0;
+	size_t count = resolution->symbolizer->frame_count;
+	struct frame **frames = calloc(count + 1, sizeof(struct frame *));
+	int err = 0;
 
-	if (count > 0)
-		qsort(list, count, sizeof(struct frame *), compare_owners);
-	for (size_t from = 0, to; from < count && result == 0; from = to) {
-		for (to = from + 1; to < count && is_same_job(list[from], list[to]);)
+	resolution->frames = frames;
+	if (!frames)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		frames[i] = resolution->symbolizer->frames[i];
+	qsort(frames, count, sizeof(struct frame *), compare_owners);
+	for (size_t from = 0, to; from < count && !err; from = to) {
+		for (to = from + 1; to < count && is_same_job(frames[from], frames[to]);)
 			to++;
-		result = add_job(resolution, list + from, to - from);
+		err = add_job(resolution, frames + from, to - from);
 	}
 	for (size_t i = 0; i < resolution->count; i++)
 		resolution->jobs[i].arg = &resolution->tasks[i];
-	return result;
+	return err;
 }
 
 int symbolizer_resolve(struct symbolizer *symbolizer, const struct symbolize_options *naming)
@@ -479,5 +488,6 @@ int symbolizer_resolve(struct symbolizer *symbolizer, const struct symbolize_opt
 		free(resolution.tasks[i].addresses);
 	free(resolution.tasks);
 	free(resolution.jobs);
+	free(resolution.frames);
 	return result;
 }
