@@ -59,6 +59,14 @@ struct run {
 	size_t string_capacity, function_capacity;
 };
 
+static void report_problem(const struct run *run, const char *path, const char *text)
+{
+	const struct symbolize_options *options = &run->renaming->options;
+
+	if (options->problem)
+		options->problem(options->arg, path, text);
+}
+
 /* Which locations there are to name */
 
 static bool is_kernel(const struct group *group)
@@ -220,20 +228,6 @@ static int take_name(void *arg, size_t job, size_t index, const struct source_li
 	return 0;
 }
 
-static void take_problem(void *arg, size_t job, const char *text)
-{
-	const struct run *run = arg;
-
-	run->renaming->problem(run->renaming->arg, run->jobs[job].path, text);
-}
-
-static void take_progress(void *arg, size_t job, uint64_t done, uint64_t total)
-{
-	const struct run *run = arg;
-
-	run->renaming->progress(run->renaming->arg, run->jobs[job].path, done, total);
-}
-
 /* The kernel */
 
 /* Where the profile says that the kernel lay; 0: it does not. */
@@ -274,7 +268,7 @@ static bool find_shift(const struct run *run, const struct group *group, uint64_
 	else if (kernel->start != kernel_start(run))
 		why = "has no names: it is not known where it lies";
 	if (why)
-		renaming->problem(renaming->arg, group->path, why);
+		report_problem(run, group->path, why);
 	return !why;
 }
 
@@ -333,26 +327,20 @@ static int name_kernel(struct run *run, struct group *group)
 
 static int name_file(struct run *run, struct group *group)
 {
-	const struct offline_symbolizer *renaming = run->renaming;
-
 	if (!group->twin)
 		return add_job(run, group, open_file, 0);
 	if (!group->twin->told)
-		renaming->problem(renaming->arg, group->path,
-				  "is not named: it was several files, none with a build id");
+		report_problem(run, group->path,
+			       "is not named: it was several files, none with a build id");
 	group->twin->told = true;
 	return 0;
 }
 
 static int name_all(struct run *run)
 {
-	const struct worker_pool namer = {
-		.directories = run->renaming->directories,
-		.directory_count = run->renaming->directory_count,
-		.cache = run->renaming->cache,
-		.name = take_name,
-		.problem = take_problem,
-		.progress = run->renaming->progress ? take_progress : NULL,
+	const struct worker_pool pool = {
+		.options = run->renaming->options,
+		.lines = take_name,
 		.arg = run,
 	};
 	struct error error;
@@ -369,11 +357,11 @@ static int name_all(struct run *run)
 			err = name_file(run, group);
 	}
 	if (!err)
-		err = worker_pool_run(&namer, run->jobs, run->job_count, &run->texts);
+		err = worker_pool_run(&pool, run->jobs, run->job_count, &run->texts);
 	if (!err || err == -ENOMEM)
 		return err;
 	error_errno(&error, -err, "can't be read");
-	run->renaming->problem(run->renaming->arg, "debug information", error.text);
+	report_problem(run, "debug information", error.text);
 	return 0;
 }
 
@@ -566,7 +554,7 @@ static int apply(struct run *run, struct offline_counts *counts)
 		counts->nameless += group->count;
 		counts->named += named;
 		if (named < group->count)
-			renaming->missing(renaming->arg, group->path, group->build_id,
+			renaming->missing(renaming->options.arg, group->path, group->build_id,
 					  group->count - named);
 	}
 	if (!err)

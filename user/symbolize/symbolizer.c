@@ -10,6 +10,7 @@
 #include "lib/string_table.h"
 #include "process/address_space.h"
 #include "process/mapped_files.h"
+#include "symbolize/worker_pool.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -291,7 +292,6 @@ struct task {
 
 struct resolution {
 	struct symbolizer *symbolizer;
-	const struct symbolize_options *naming;
 	struct task *tasks;
 	struct worker_job *jobs;
 	size_t count, task_capacity, job_capacity;
@@ -350,21 +350,6 @@ static int take_name(void *arg, size_t job, size_t index, const struct source_li
 	frame->lines = copy;
 	set_lines(&frame->name, copy, count);
 	return 0;
-}
-
-static void take_problem(void *arg, size_t job, const char *text)
-{
-	const struct resolution *resolution = arg;
-
-	resolution->naming->problem(resolution->naming->arg, resolution->jobs[job].path, text);
-}
-
-static void take_progress(void *arg, size_t job, uint64_t done, uint64_t total)
-{
-	const struct resolution *resolution = arg;
-
-	resolution->naming->progress(resolution->naming->arg, resolution->jobs[job].path, done,
-				     total);
 }
 
 /* Frames of one job lie together: of one owner, and of one part of the kernel. */
@@ -462,28 +447,19 @@ static int add_jobs(struct resolution *resolution)
 	return err;
 }
 
-int symbolizer_resolve(struct symbolizer *symbolizer, const struct symbolize_options *naming)
+int symbolizer_resolve(struct symbolizer *symbolizer, const struct symbolize_options *options)
 {
-	struct resolution resolution = {.symbolizer = symbolizer, .naming = naming};
-	const struct worker_pool namer = {
-		.directories = naming->directories,
-		.directory_count = naming->directory_count,
-		.cache = naming->cache,
-		.stop = naming->stop,
-		.name = take_name,
-		.problem = naming->problem ? take_problem : NULL,
-		.progress = naming->progress ? take_progress : NULL,
+	struct resolution resolution = {.symbolizer = symbolizer};
+	const struct worker_pool pool = {
+		.options = *options,
+		.lines = take_name,
 		.arg = &resolution,
 	};
 	int result = add_jobs(&resolution);
 
 	if (result == 0)
-		result = worker_pool_run(&namer, resolution.jobs, resolution.count,
+		result = worker_pool_run(&pool, resolution.jobs, resolution.count,
 					 &symbolizer->texts);
-	if (result == -EINTR && naming->interrupted) {
-		naming->interrupted(naming->arg);
-		result = 0;
-	}
 	for (size_t i = 0; i < resolution.count; i++)
 		free(resolution.tasks[i].addresses);
 	free(resolution.tasks);

@@ -16,7 +16,8 @@
 
 #include <stackbeat.h>
 
-#include "symbolize/worker_pool.h"
+#include "symbolize/source_line.h"
+#include "symbolize/symbolize_options.h"
 
 struct error;
 struct kallsyms;
@@ -48,21 +49,6 @@ struct frame_name {
 	bool hidden; /* a wrapper that a compiler made: not to be shown */
 };
 
-/* Where symbolizer_resolve() looks, and what it tells meanwhile. All zero is fine. */
-struct symbolize_options {
-	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
-	size_t directory_count;
-	/* Gets what is wrong with a file, one line. May be NULL. */
-	void (*problem)(void *arg, const char *path, const char *text);
-	const char *cache; /* as struct worker_pool has it */
-	/* As struct worker_pool has it; `interrupted` is told then. What has names keeps them. */
-	int stop;
-	void (*interrupted)(void *arg);
-	/* As struct worker_pool has it; NULL: nothing is fetched from servers. */
-	void (*progress)(void *arg, const char *path, uint64_t done, uint64_t total);
-	void *arg;
-};
-
 /*
  * `kallsyms` may be NULL: kernel addresses stay unresolved then. It is not
  * owned, and must live as long as the symbolizer, as must the kernel, and the objects,
@@ -90,6 +76,6 @@ const struct frame_name *symbolize_user(struct symbolizer *symbolizer,
  * lines then. Frames of which it tells nothing stay as they are. Returns 0 or a negative
  * errno value.
  */
-int symbolizer_resolve(struct symbolizer *symbolizer, const struct symbolize_options *naming);
+int symbolizer_resolve(struct symbolizer *symbolizer, const struct symbolize_options *options);
 
 #endif

@@ -103,12 +103,12 @@ static int64_t now_ms(void)
 
 static unsigned int patience(const struct worker_pool *namer)
 {
-	return namer->patience ? namer->patience : WORKER_TIMEOUT_S;
+	return namer->timeout_s ? namer->timeout_s : WORKER_TIMEOUT_S;
 }
 
 static unsigned int limit(const struct worker_pool *namer)
 {
-	return namer->limit ? namer->limit : WORKER_DEADLINE_S;
+	return namer->deadline_s ? namer->deadline_s : WORKER_DEADLINE_S;
 }
 
 static unsigned int processes_wanted(const struct worker_pool *namer)
@@ -122,8 +122,8 @@ static unsigned int processes_wanted(const struct worker_pool *namer)
 
 static void report(const struct run *run, size_t job, const char *text)
 {
-	if (run->namer->problem)
-		run->namer->problem(run->namer->arg, job, text);
+	if (run->namer->options.problem)
+		run->namer->options.problem(run->namer->options.arg, run->jobs[job].path, text);
 }
 
 /* Starting */
@@ -133,9 +133,9 @@ static int start(struct run *run, struct worker *worker)
 	const struct piece *piece = &run->pieces[run->next];
 	struct worker_job job = run->tasks[piece->task].job;
 	const struct worker_settings settings = {
-		.directories = run->namer->directories,
-		.directory_count = run->namer->directory_count,
-		.fetches = run->namer->progress,
+		.directories = run->namer->options.directories,
+		.directory_count = run->namer->options.directory_count,
+		.fetches = run->namer->options.progress,
 	};
 	pid_t parent = getpid();
 	int ends[2], err;
@@ -192,7 +192,7 @@ static void explain_end(const struct run *run, const struct worker *worker, int 
 static void end_piece(const struct run *run, struct task *task)
 {
 	if (--task->pieces == 0 && task->cached)
-		symbol_cache_write(run->namer->cache, task->job.build_id, task->cached);
+		symbol_cache_write(run->namer->options.cache, task->job.build_id, task->cached);
 }
 
 /* Takes the worker out of the list. */
@@ -362,8 +362,8 @@ static int take_lines(struct run *run, struct worker *worker, const unsigned cha
 	index = worker->piece.from + head.index;
 	if (worker->is_trusted)
 		keep(task, index, run->lines, head.count);
-	return run->namer->name(run->namer->arg, worker->job, task->indices[index], run->lines,
-				head.count);
+	return run->namer->lines(run->namer->arg, worker->job, task->indices[index], run->lines,
+				 head.count);
 nonsense:
 	worker->is_sound = false;
 	return 0;
@@ -386,11 +386,12 @@ static void take_progress(const struct run *run, struct worker *worker, const vo
 {
 	struct worker_progress progress;
 
-	worker->is_sound = size == sizeof(progress) && run->namer->progress;
+	worker->is_sound = size == sizeof(progress) && run->namer->options.progress;
 	if (!worker->is_sound)
 		return;
 	memcpy(&progress, bytes, size);
-	run->namer->progress(run->namer->arg, worker->job, progress.done, progress.total);
+	run->namer->options.progress(run->namer->options.arg, run->jobs[worker->job].path,
+				     progress.done, progress.total);
 }
 
 static int take(struct run *run, struct worker *worker, uint32_t type, const unsigned char *bytes,
@@ -504,7 +505,7 @@ static int listen_to_all(struct run *run)
 	for (unsigned int i = 0; i < run->worker_count; i++)
 		fds[i] = (struct pollfd){.fd = run->workers[i].fd, .events = POLLIN};
 	fds[run->worker_count] = (struct pollfd){
-		.fd = run->namer->stop > 0 ? run->namer->stop : -1,
+		.fd = run->namer->options.stop > 0 ? run->namer->options.stop : -1,
 		.events = POLLIN,
 	};
 	if (poll(fds, run->worker_count + 1, next > now ? (int)(next - now) : 0) < 0)
@@ -556,12 +557,12 @@ static int tell_cached(struct run *run, size_t job, size_t index, size_t count)
 		if (line->start)
 			line->start += code_start;
 	}
-	return run->namer->name(run->namer->arg, job, index, run->lines, count);
+	return run->namer->lines(run->namer->arg, job, index, run->lines, count);
 }
 
 static bool is_kept(const struct run *run, const struct worker_job *job)
 {
-	return run->namer->cache && *job->build_id && !job->offsets && !job->is_perf_map;
+	return run->namer->options.cache && *job->build_id && !job->offsets && !job->is_perf_map;
 }
 
 struct indexed {
@@ -607,7 +608,7 @@ static int prepare_task(struct run *run, size_t number)
 	task->job.count = 0;
 	task->job.addresses = task->addresses;
 	if (is_kept(run, job)) {
-		task->cached = symbol_cache_read(run->namer->cache, job->build_id);
+		task->cached = symbol_cache_read(run->namer->options.cache, job->build_id);
 		if (!task->cached)
 			return -ENOMEM;
 	}
@@ -732,9 +733,13 @@ int worker_pool_run(const struct worker_pool *namer, const struct worker_job *jo
 	run->texts = texts;
 	result = run_all(run);
 	kill_all(run);
-	if (namer->cache)
-		symbol_cache_trim(namer->cache);
+	if (namer->options.cache)
+		symbol_cache_trim(namer->options.cache);
 	free_tasks(run);
 	free(run);
+	if (result == -EINTR && namer->options.interrupted) {
+		namer->options.interrupted(namer->options.arg);
+		result = 0;
+	}
 	return result;
 }

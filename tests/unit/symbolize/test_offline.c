@@ -82,7 +82,7 @@ static void rename_with(struct pprof_profile *profile, struct kernel *kernel,
 	struct offline_symbolizer renaming = {
 		.search = &search,
 		.kernel = kernel,
-		.problem = take_problem,
+		.options.problem = take_problem,
 		.missing = take_missing,
 	};
 	struct offline_counts counts;

@@ -240,9 +240,9 @@ static int take_name(void *arg, size_t job, size_t index, const struct source_li
 	return 0;
 }
 
-static void take_problem(void *arg, size_t job, const char *text)
+static void take_problem(void *arg, const char *path, const char *text)
 {
-	(void)arg, (void)job, (void)text;
+	(void)arg, (void)path, (void)text;
 	opened = true;
 }
 
@@ -258,8 +258,11 @@ static int open_program(void *arg, struct error *error)
 
 static void name_main(const char *build_id, uint64_t code_start, uint64_t address)
 {
-	const struct worker_pool namer = {
-		.cache = sandbox, .name = take_name, .problem = take_problem};
+	const struct worker_pool pool = {
+		.options.cache = sandbox,
+		.options.problem = take_problem,
+		.lines = take_name,
+	};
 	const struct worker_job job = {
 		.path = in_sandbox("program"),
 		.build_id = build_id,
@@ -274,7 +277,7 @@ static void name_main(const char *build_id, uint64_t code_start, uint64_t addres
 	told = 0;
 	opened = false;
 	*last = '\0';
-	assert_int_equal(worker_pool_run(&namer, &job, 1, &texts), 0);
+	assert_int_equal(worker_pool_run(&pool, &job, 1, &texts), 0);
 	string_table_clear(&texts);
 }
 

@@ -24,6 +24,8 @@ struct told {
 };
 
 static struct told told[JOBS_MAX];
+static const struct worker_job *current_jobs;
+static size_t current_count;
 
 static int take_name(void *arg, size_t job, size_t index, const struct source_line *lines,
 		     size_t count)
@@ -45,13 +47,19 @@ static int take_name(void *arg, size_t job, size_t index, const struct source_li
 	return 0;
 }
 
-static void take_problem(void *arg, size_t job, const char *text)
+/* Jobs of one run have different `path` pointers if problems are expected of several. */
+static void take_problem(void *arg, const char *path, const char *text)
 {
+	size_t job = 0;
+
 	(void)arg;
+	while (job < current_count && current_jobs[job].path != path)
+		job++;
+	assert_true(job < current_count);
 	snprintf(told[job].problem, sizeof(told[job].problem), "%s", text);
 }
 
-static const struct worker_pool namer = {.name = take_name, .problem = take_problem};
+static const struct worker_pool namer = {.options.problem = take_problem, .lines = take_name};
 
 static int run_jobs(const struct worker_pool *how, const struct worker_job *jobs, size_t count)
 {
@@ -59,6 +67,8 @@ static int run_jobs(const struct worker_pool *how, const struct worker_job *jobs
 	int result;
 
 	memset(told, 0, sizeof(told));
+	current_jobs = jobs;
+	current_count = count;
 	result = worker_pool_run(how, jobs, count, &texts);
 	string_table_clear(&texts);
 	return result;
@@ -202,8 +212,8 @@ static void test_symbols_of_debug_file(void **state)
 		.path = path, .build_id = "1234", .addresses = &outer, .count = 1};
 
 	(void)state;
-	how.directories = &directory;
-	how.directory_count = 1;
+	how.options.directories = &directory;
+	how.options.directory_count = 1;
 	run("cd '%s' && mkdir -p d/.build-id/12 && objcopy --strip-debug program "
 	    "d/.build-id/12/34.debug && strip program",
 	    sandbox);
@@ -373,19 +383,22 @@ static void test_processes_that_fail(void **state)
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
 	struct worker_pool how = namer;
 	struct worker_job jobs[14];
+	char paths[14][32];
 
 	(void)state;
-	how.patience = 1;
+	how.timeout_s = 1;
 	how.processes = 3;
-	for (size_t i = 0; i < 14; i++)
+	for (size_t i = 0; i < 14; i++) {
+		snprintf(paths[i], sizeof(paths[i]), "job %zu", i);
 		jobs[i] = (struct worker_job){
-			.path = path,
+			.path = paths[i],
 			.build_id = "",
 			.addresses = &outer,
 			.count = 1,
 			.open = i % 2 ? failures[i / 2].open : open_path,
 			.arg = (char *)path,
 		};
+	}
 	assert_int_equal(run_jobs(&how, jobs, 14), 0);
 	for (size_t i = 0; i < 14; i++) {
 		if (i % 2 == 0) {
@@ -417,9 +430,9 @@ static int babble_without_end(void *arg, struct error *error)
 	return -EIO;
 }
 
-static void ignore_progress(void *arg, size_t job, uint64_t done, uint64_t total)
+static void ignore_progress(void *arg, const char *path, uint64_t done, uint64_t total)
 {
-	(void)arg, (void)job, (void)done, (void)total;
+	(void)arg, (void)path, (void)done, (void)total;
 }
 
 static void test_file_that_takes_too_long(void **state)
@@ -433,8 +446,8 @@ static void test_file_that_takes_too_long(void **state)
 	struct worker_pool how = namer;
 
 	(void)state;
-	how.limit = 1;
-	how.progress = ignore_progress;
+	how.deadline_s = 1;
+	how.options.progress = ignore_progress;
 	assert_int_equal(run_jobs(&how, &job, 1), 0);
 	assert_non_null(strstr(told[0].problem, "takes too long to read"));
 	assert_int_equal(told[0].names, 0);
@@ -467,9 +480,9 @@ static void test_interruption(void **state)
 	jobs[1] = jobs[2] = jobs[0];
 	jobs[1].open = jobs[2].open = hang;
 	assert_int_equal(pipe(stop_ends), 0);
-	how.name = take_name_and_stop;
+	how.lines = take_name_and_stop;
 	how.processes = 2;
-	how.stop = stop_ends[0];
+	how.options.stop = stop_ends[0];
 	assert_int_equal(run_jobs(&how, jobs, 3), -EINTR);
 	assert_int_equal(told[0].names, 1);
 	assert_int_equal(told[1].names + told[2].names, 0);
@@ -529,7 +542,7 @@ static void test_long_names(void **state)
 	(void)state;
 	for (size_t i = 0; i < LONG_NAMES; i++)
 		addresses[i] = i + 1;
-	how.name = count_name;
+	how.lines = count_name;
 	long_names = longest_name = 0;
 	assert_int_equal(run_jobs(&how, &job, 1), 0);
 	assert_non_null(strstr(told[0].problem, "too long names: the rest is left out"));
@@ -593,7 +606,7 @@ static void test_callback_that_fails(void **state)
 {
 	const char *path = build("program", "-g");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
-	const struct worker_pool how = {.name = refuse};
+	const struct worker_pool how = {.lines = refuse};
 	const struct worker_job job = {.path = path,
 				       .build_id = "",
 				       .addresses = &outer,
