@@ -374,10 +374,13 @@ static void test_processes_that_fail(void **state)
 		int (*open)(void *arg, struct error *error);
 		const char *problem;
 	} failures[] = {
-		{crash, "signal 11"},   {leave, "could not be read"},
-		{hang, "hung for 1 s"}, {babble, "erred"},
-		{repeat, "erred"},      {stay, "signal 9"},
-		{claim, "erred"},
+		{crash, "signal 11"},
+		{leave, "could not be read"},
+		{hang, "hung for 1 s"},
+		{babble, "violated the protocol"},
+		{repeat, "violated the protocol"},
+		{stay, "signal 9"},
+		{claim, "violated the protocol"},
 	};
 	const char *path = build("program", "-g");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
