@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize/symbolizer.h"
 
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
 #include "debuginfo/demangle.h"
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
@@ -11,11 +16,6 @@
 #include "process/address_space.h"
 #include "process/mapped_files.h"
 #include "symbolize/worker_pool.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/utsname.h>
 
 /* Each unique place: `owner` is an object, a space, or the symbolizer (kernel). */
 struct frame {

@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize/worker_pool.h"
 
-#include "debuginfo/dwarf_lookup.h"
-#include "lib/array.h"
-#include "lib/error.h"
-#include "lib/pidfd.h"
-#include "lib/string_table.h"
-#include "sandbox/worker_limits.h"
-#include "symbolize/symbol_cache.h"
-#include "symbolize/worker.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,6 +11,15 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "debuginfo/dwarf_lookup.h"
+#include "lib/array.h"
+#include "lib/error.h"
+#include "lib/pidfd.h"
+#include "lib/string_table.h"
+#include "sandbox/worker_limits.h"
+#include "symbolize/symbol_cache.h"
+#include "symbolize/worker.h"
 
 #define PROCESSES_MAX 64u
 /* So many addresses are worth parsing a file again in another worker. */

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize/binary_archive.h"
 
-#include "cli/commands.h"
-#include "lib/error.h"
-#include "pprof/pprof_writer.h"
-#include "sandbox.h"
-#include "symbolize/find_binary.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -14,6 +8,12 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "cli/commands.h"
+#include "lib/error.h"
+#include "pprof/pprof_writer.h"
+#include "sandbox.h"
+#include "symbolize/find_binary.h"
 
 static struct error error;
 static size_t missing;

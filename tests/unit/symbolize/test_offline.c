@@ -2,14 +2,14 @@
 /* Names for profiles of other boots, other machines and other profilers. */
 #include "symbolize/offline.h"
 
+#include <inttypes.h>
+
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "lib/error.h"
 #include "pprof/pprof_writer.h"
 #include "sandbox.h"
 #include "symbolize/find_binary.h"
-
-#include <inttypes.h>
 
 #define START UINT64_C(0xffffffff81000000)
 #define MODULE UINT64_C(0xffffffffc0000000)

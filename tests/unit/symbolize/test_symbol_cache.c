@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize/symbol_cache.h"
 
-#include "debuginfo/dwarf_lookup.h"
-#include "lib/error.h"
-#include "lib/string_table.h"
-#include "sandbox.h"
-#include "symbolize/worker_pool.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "debuginfo/dwarf_lookup.h"
+#include "lib/error.h"
+#include "lib/string_table.h"
+#include "sandbox.h"
+#include "symbolize/worker_pool.h"
 
 #define ID "0123abcd"
 

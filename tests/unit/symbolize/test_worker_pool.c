@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize/worker_pool.h"
 
-#include "lib/error.h"
-#include "lib/string_table.h"
-#include "sandbox.h"
-#include "symbolize/worker.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,6 +8,11 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "lib/error.h"
+#include "lib/string_table.h"
+#include "sandbox.h"
+#include "symbolize/worker.h"
 
 #define JOBS_MAX 16
 
