@@ -138,7 +138,7 @@ static int encode_stack(const struct stack *stack, void *arg)
 	count_unmapped(encoder, stack, count);
 
 	for (size_t i = 0; i < count; i++) {
-		if (!encoder->names[i]->hidden)
+		if (!encoder->names[i]->elided)
 			encoder->locations[depth++] = encode_location(encoder, encoder->names[i]);
 	}
 	/* Other programs pass over samples without any. */

@@ -17,33 +17,33 @@
 #include "process/mapped_files.h"
 #include "symbolize/worker_pool.h"
 
-/* Each unique place: `owner` is an object, a space, or the symbolizer (kernel). */
+/* A unique address. `owner` is a mapped file, an address space, or the symbolizer (kernel). */
 struct frame {
-	struct frame_name name; /* first: it is what callers get */
+	struct frame_name name; /* what callers get */
 	const void *owner;
-	uint32_t place; /* see process/address_space.h; 0 for the kernel */
-	bool in_module; /* of the kernel */
-	struct source_line symbol; /* the line of what the symbols say */
-	struct source_line *lines; /* those of debug information, or NULL */
+	uint32_t segment; /* see process/address_space.h; 0 for the kernel */
+	bool in_module; /* a kernel module */
+	struct source_line symbol; /* from the symbol table */
+	struct source_line *lines; /* from debug information, or NULL */
 };
 
 struct demangled {
-	const char *system_name; /* key: the pointer */
+	const char *system_name; /* the key is the pointer */
 	char *function;
 };
 
 struct symbolizer {
 	const struct kallsyms *kallsyms;
 	struct kernel *kernel;
-	const struct mapped_files *objects;
+	const struct mapped_files *files;
 	char *root;
 	struct frame **frames;
 	size_t frame_count, frame_capacity;
-	struct hash frame_index; /* by owner, place and address */
+	struct hash frame_index; /* by owner, segment and address */
 	struct demangled *demangled;
 	size_t demangled_count, demangled_capacity;
 	struct hash demangled_index; /* by system_name */
-	struct string_table texts; /* of debug information */
+	struct string_table strings; /* of debug information */
 };
 
 static int compare_pointers(const void *a, const void *b)
@@ -52,7 +52,7 @@ static int compare_pointers(const void *a, const void *b)
 }
 
 struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, struct kernel *kernel,
-				  const struct mapped_files *objects, const char *root,
+				  const struct mapped_files *files, const char *root,
 				  struct error *error)
 {
 	struct symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
@@ -61,12 +61,12 @@ struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, struct kernel
 		symbolizer->root = strdup(root);
 	if (!symbolizer || !symbolizer->root) {
 		free(symbolizer);
-		error_errno(error, ENOMEM, "can't make the table of names");
+		error_errno(error, ENOMEM, "can't create the symbolizer");
 		return NULL;
 	}
 	symbolizer->kallsyms = kallsyms;
 	symbolizer->kernel = kernel;
-	symbolizer->objects = objects;
+	symbolizer->files = files;
 	return symbolizer;
 }
 
@@ -84,7 +84,7 @@ void symbolizer_free(struct symbolizer *symbolizer)
 		free(symbolizer->demangled[i].function);
 	free(symbolizer->demangled);
 	hash_clear(&symbolizer->demangled_index);
-	string_table_clear(&symbolizer->texts);
+	string_table_clear(&symbolizer->strings);
 	free(symbolizer->root);
 	free(symbolizer);
 }
@@ -124,31 +124,31 @@ static const char *function_name(struct symbolizer *symbolizer, const char *name
 
 /* Frames */
 
-static uint32_t frame_hash(const void *owner, uint32_t place, uint64_t vaddr)
+static uint32_t frame_hash(const void *owner, uint32_t segment, uint64_t vaddr)
 {
 	uint32_t hash = hash_number(HASH_START, (uintptr_t)owner);
 
-	return hash_number(hash_number(hash, place), vaddr);
+	return hash_number(hash_number(hash, segment), vaddr);
 }
 
 static bool is_frame(const void *frames, uint32_t index, const void *key)
 {
 	const struct frame *a = ((struct frame *const *)frames)[index], *b = key;
 
-	return a->owner == b->owner && a->place == b->place && a->name.vaddr == b->name.vaddr;
+	return a->owner == b->owner && a->segment == b->segment && a->name.vaddr == b->name.vaddr;
 }
 
 static struct frame *find_frame(const struct symbolizer *symbolizer, const void *owner,
-				uint32_t place, uint64_t vaddr)
+				uint32_t segment, uint64_t vaddr)
 {
-	const struct frame key = {.name.vaddr = vaddr, .owner = owner, .place = place};
-	uint32_t index = hash_find(&symbolizer->frame_index, frame_hash(owner, place, vaddr),
+	const struct frame key = {.name.vaddr = vaddr, .owner = owner, .segment = segment};
+	uint32_t index = hash_find(&symbolizer->frame_index, frame_hash(owner, segment, vaddr),
 				   is_frame, symbolizer->frames, &key);
 
 	return index == HASH_NONE ? NULL : symbolizer->frames[index];
 }
 
-static struct frame *add_frame(struct symbolizer *symbolizer, const void *owner, uint32_t place,
+static struct frame *add_frame(struct symbolizer *symbolizer, const void *owner, uint32_t segment,
 			       uint64_t vaddr)
 {
 	struct frame *frame;
@@ -161,11 +161,11 @@ static struct frame *add_frame(struct symbolizer *symbolizer, const void *owner,
 	if (!frame)
 		return NULL;
 	frame->owner = owner;
-	frame->place = place;
+	frame->segment = segment;
 	frame->name.vaddr = vaddr;
 	frame->name.mapping_path = "";
 	frame->name.build_id = "";
-	if (hash_add(&symbolizer->frame_index, frame_hash(owner, place, vaddr),
+	if (hash_add(&symbolizer->frame_index, frame_hash(owner, segment, vaddr),
 		     symbolizer->frame_count)) {
 		free(frame);
 		return NULL;
@@ -186,7 +186,7 @@ static void set_lines(struct frame_name *name, const struct source_line *lines, 
 	name->resolved = true;
 }
 
-/* Sets what the symbols say. Without memory the name stays as in the object. */
+/* Sets the symbol of a frame. Without memory the function keeps its linker name. */
 static void set_symbol(struct symbolizer *symbolizer, struct frame *frame, const char *name,
 		       uint64_t start)
 {
@@ -214,7 +214,7 @@ const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_
 	if (!frame)
 		return NULL;
 	frame->name.kernel = kernel_mapping_at(symbolizer->kernel, address);
-	frame->in_module = strcmp(frame->name.kernel->name, KERNEL_MAPPING) != 0;
+	frame->in_module = strcmp(frame->name.kernel->name, KERNEL_MAPPING);
 	frame->name.mapping_path = frame->name.kernel->name;
 	frame->name.build_id = frame->name.kernel->build_id;
 	if (symbolizer->kallsyms &&
@@ -225,67 +225,67 @@ const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_
 
 /* User */
 
-/* Where nothing but an address is known: each space has its own. */
-static const struct frame_name *symbolize_memory(struct symbolizer *symbolizer,
-						 const struct address_space *space, uint32_t place,
-						 uint64_t address)
+/* An address in no file: each address space has frames of its own. */
+static const struct frame_name *symbolize_address(struct symbolizer *symbolizer,
+						  const struct address_space *space,
+						  uint32_t segment, uint64_t address)
 {
 	static const char *const paths[SEGMENT_FILES] = {
 		[SEGMENT_ANON] = "[anon]",
 		[SEGMENT_VSYSCALL] = "[vsyscall]",
 		[SEGMENT_VDSO] = "[vdso]",
 	};
-	struct frame *frame = find_frame(symbolizer, space, place, address);
+	struct frame *frame = find_frame(symbolizer, space, segment, address);
 
 	if (frame)
 		return &frame->name;
-	frame = add_frame(symbolizer, space, place, address);
+	frame = add_frame(symbolizer, space, segment, address);
 	if (!frame)
 		return NULL;
-	if (paths[place])
-		frame->name.mapping_path = paths[place];
+	if (paths[segment])
+		frame->name.mapping_path = paths[segment];
 	return &frame->name;
 }
 
 const struct frame_name *symbolize_user(struct symbolizer *symbolizer,
-					const struct address_space *space, uint32_t place,
-					uint64_t number)
+					const struct address_space *space, uint32_t segment,
+					uint64_t offset)
 {
 	bool is_offset;
-	const struct mapped_file *object = segment_file(symbolizer->objects, place, &is_offset);
+	const struct mapped_file *file = segment_file(symbolizer->files, segment, &is_offset);
 	struct symbol symbol;
 	struct frame *frame;
 
-	if (!object)
-		return symbolize_memory(symbolizer, space, place, number);
-	/* The kernel could not read its segments. */
-	if (is_offset && mapped_file_vaddr(object, number, &number))
-		place--;
-	/* The place in the object is the same for all processes that map it. */
-	frame = find_frame(symbolizer, object, place, number);
+	if (!file)
+		return symbolize_address(symbolizer, space, segment, offset);
+	/* The kernel could not read the segments of the file; the reader may know them. */
+	if (is_offset && mapped_file_vaddr(file, offset, &offset))
+		segment--;
+	/* All processes that map the file share the frame. */
+	frame = find_frame(symbolizer, file, segment, offset);
 	if (frame)
 		return &frame->name;
-	frame = add_frame(symbolizer, object, place, number);
+	frame = add_frame(symbolizer, file, segment, offset);
 	if (!frame)
 		return NULL;
-	frame->name.mapping_path = *object->path ? object->path : "[file]";
-	frame->name.build_id = object->build_id;
-	if (!*object->build_id)
-		frame->name.file = object->index + 1;
-	frame->name.normalized = (place - SEGMENT_FILES) % 2 == 0;
-	if (frame->name.normalized && mapped_file_lookup(object, number, &symbol))
+	frame->name.mapping_path = *file->path ? file->path : "[file]";
+	frame->name.build_id = file->build_id;
+	if (!*file->build_id)
+		frame->name.file = file->index + 1;
+	frame->name.normalized = (segment - SEGMENT_FILES) % 2 == 0;
+	if (frame->name.normalized && mapped_file_lookup(file, offset, &symbol))
 		set_symbol(symbolizer, frame, symbol.name, symbol.start);
 	return &frame->name;
 }
 
 /* Debug information */
 
-/* What is done for one object, or the kernel. */
+/* The frames of one job: of a file, the kernel, a kernel module, or JIT code. */
 struct task {
 	const struct symbolizer *symbolizer;
-	const struct mapped_file *object; /* NULL: the kernel, or what a space makes */
-	const struct address_space *space;
-	struct frame **frames; /* its part of the list */
+	const struct mapped_file *file; /* NULL: the kernel, or JIT code */
+	const struct address_space *space; /* of JIT code */
+	struct frame **frames; /* a range of resolution->frames */
 	uint64_t *addresses;
 	size_t count;
 };
@@ -295,29 +295,29 @@ struct resolution {
 	struct task *tasks;
 	struct worker_job *jobs;
 	size_t count, task_capacity, job_capacity;
-	struct frame **frames; /* all of the symbolizer's, sorted by job */
+	struct frame **frames; /* all frames of the symbolizer, sorted by job */
 };
 
-static int open_object(void *arg, struct error *error)
+static int open_file(void *arg, struct error *error)
 {
 	const struct task *task = arg;
-	const char *problem = task->object->problem;
-	int fd = mapped_file_open(task->symbolizer->objects, task->object);
+	const char *problem = task->file->problem;
+	int fd = mapped_file_open(task->symbolizer->files, task->file);
 
 	if (fd < 0 && problem && *problem)
 		error_set(error, -fd, "%s", problem);
 	return fd;
 }
 
-static int open_perfmap(void *arg, struct error *error)
+static int open_perf_map(void *arg, struct error *error)
 {
 	(void)error;
 	return address_space_perf_map(((const struct task *)arg)->space);
 }
 
-static bool lookup_object(void *arg, uint64_t vaddr, struct symbol *symbol)
+static bool lookup_file(void *arg, uint64_t vaddr, struct symbol *symbol)
 {
-	return mapped_file_lookup(((const struct task *)arg)->object, vaddr, symbol);
+	return mapped_file_lookup(((const struct task *)arg)->file, vaddr, symbol);
 }
 
 static int open_kernel(void *arg, struct error *error)
@@ -333,14 +333,14 @@ static int open_kernel(void *arg, struct error *error)
 	return kernel_open_vmlinux(task->symbolizer->root, self.release);
 }
 
-static int take_name(void *arg, size_t job, size_t index, const struct source_line *lines,
-		     size_t count)
+static int set_frame_lines(void *arg, size_t job, size_t index, const struct source_line *lines,
+			   size_t count)
 {
 	struct resolution *resolution = arg;
 	struct frame *frame = resolution->tasks[job].frames[index];
 	struct source_line *copy;
 
-	frame->name.hidden = count == 0;
+	frame->name.elided = count == 0;
 	if (count == 0 || !lines[count - 1].system_name)
 		return 0;
 	copy = source_lines_copy(lines, count);
@@ -352,8 +352,8 @@ static int take_name(void *arg, size_t job, size_t index, const struct source_li
 	return 0;
 }
 
-/* Frames of one job lie together: of one owner, and of one part of the kernel. */
-static int compare_owners(const void *a, const void *b)
+/* Frames of one job are adjacent: those of one owner, kernel mapping and segment. */
+static int compare_jobs(const void *a, const void *b)
 {
 	const struct frame *left = *(struct frame *const *)a, *right = *(struct frame *const *)b;
 	int result = compare_pointers(left->owner, right->owner);
@@ -363,14 +363,14 @@ static int compare_owners(const void *a, const void *b)
 	result = compare_pointers(left->name.kernel, right->name.kernel);
 	if (result)
 		return result;
-	if (left->place != right->place)
-		return left->place < right->place ? -1 : 1;
+	if (left->segment != right->segment)
+		return left->segment < right->segment ? -1 : 1;
 	return (left->name.vaddr > right->name.vaddr) - (left->name.vaddr < right->name.vaddr);
 }
 
 static bool is_same_job(const struct frame *a, const struct frame *b)
 {
-	return a->owner == b->owner && a->name.kernel == b->name.kernel && a->place == b->place;
+	return a->owner == b->owner && a->name.kernel == b->name.kernel && a->segment == b->segment;
 }
 
 static bool make_job(const struct frame *frame, struct task *task, struct worker_job *job)
@@ -378,15 +378,15 @@ static bool make_job(const struct frame *frame, struct task *task, struct worker
 	job->path = frame->name.mapping_path;
 	job->build_id = frame->name.build_id;
 	if (frame->name.normalized) {
-		task->object = frame->owner;
-		job->open = open_object;
-		job->lookup = lookup_object;
+		task->file = frame->owner;
+		job->open = open_file;
+		job->lookup = lookup_file;
 		job->lookup_is_untrusted = mapped_file_is_untrusted(frame->owner);
 		return true;
 	}
-	if (frame->place == SEGMENT_ANON && !frame->name.kernel) {
+	if (frame->segment == SEGMENT_ANON && !frame->name.kernel) {
 		task->space = frame->owner;
-		job->open = open_perfmap;
+		job->open = open_perf_map;
 		job->is_perf_map = true;
 		return address_space_perf_map(task->space) >= 0;
 	}
@@ -410,9 +410,9 @@ static int add_job(struct resolution *resolution, struct frame **frames, size_t 
 	if (!make_job(frames[0], &task, &job))
 		return 0;
 	if (array_reserve(&resolution->tasks, &resolution->task_capacity, resolution->count, 1,
-			  sizeof(task)) != 0 ||
+			  sizeof(task)) ||
 	    array_reserve(&resolution->jobs, &resolution->job_capacity, resolution->count, 1,
-			  sizeof(job)) != 0)
+			  sizeof(job)))
 		return -ENOMEM;
 	task.addresses = calloc(count, sizeof(*task.addresses));
 	if (!task.addresses)
@@ -436,7 +436,7 @@ static int add_jobs(struct resolution *resolution)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
 		frames[i] = resolution->symbolizer->frames[i];
-	qsort(frames, count, sizeof(struct frame *), compare_owners);
+	qsort(frames, count, sizeof(struct frame *), compare_jobs);
 	for (size_t from = 0, to; from < count && !err; from = to) {
 		for (to = from + 1; to < count && is_same_job(frames[from], frames[to]);)
 			to++;
@@ -452,18 +452,18 @@ int symbolizer_resolve(struct symbolizer *symbolizer, const struct symbolize_opt
 	struct resolution resolution = {.symbolizer = symbolizer};
 	const struct worker_pool pool = {
 		.options = *options,
-		.lines = take_name,
+		.lines = set_frame_lines,
 		.arg = &resolution,
 	};
-	int result = add_jobs(&resolution);
+	int err = add_jobs(&resolution);
 
-	if (result == 0)
-		result = worker_pool_run(&pool, resolution.jobs, resolution.count,
-					 &symbolizer->texts);
+	if (!err)
+		err = worker_pool_run(&pool, resolution.jobs, resolution.count,
+				      &symbolizer->strings);
 	for (size_t i = 0; i < resolution.count; i++)
 		free(resolution.tasks[i].addresses);
 	free(resolution.tasks);
 	free(resolution.jobs);
 	free(resolution.frames);
-	return result;
+	return err;
 }
