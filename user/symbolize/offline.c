@@ -341,7 +341,7 @@ static int symbolize_file_mapping(struct offline_run *run, struct mapping_job *m
 		return add_job(run, mapping_job, open_file, 0);
 	if (!mapping_job->ambiguous_with->reported)
 		report_problem(run, mapping_job->path,
-			       "has no names: it was several files, none with a build ID");
+			       "has no names: it was several files, none with a build id");
 	mapping_job->ambiguous_with->reported = true;
 	return 0;
 }
