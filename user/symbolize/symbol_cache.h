@@ -48,8 +48,7 @@ bool cached_symbols_find(const struct cached_symbols *symbols, uint64_t address,
 int cached_symbols_add(struct cached_symbols *symbols, uint64_t address,
 		       const struct source_line *lines, size_t count);
 
-/* Writes the file if addresses were added. Errors are ignored: the symbols are found again later.
- */
+/* Writes the file if addresses were added. Ignores errors, as the cache is optional. */
 void symbol_cache_write(const char *directory, const char *build_id,
 			const struct cached_symbols *symbols);
 

@@ -34,7 +34,7 @@
 #define TASK_STRING_BYTES ((size_t)1 << 20)
 #define ADDRESS_STRING_BYTES ((size_t)4 << 10)
 #define BATCH_STRING_BYTES ((size_t)512 << 20)
-#define STRING_OVERHEAD 64u /* bytes of memory for each string besides its text */
+#define STRING_OVERHEAD 64u /* bytes of memory for each string, in addition to its own */
 #define EXIT_TIMEOUT_MS 10000 /* for a process to exit that has closed its pipe */
 
 _Static_assert(WORKER_STRING_MAX <= MESSAGE_MAX, "lines are the longest messages");
@@ -50,8 +50,7 @@ struct task {
 	bool abandoned; /* its problem is reported; unfinished slices are skipped */
 };
 
-/* One worker's part of a task: adjacent addresses, so that each worker parses its own part of the
- * file. */
+/* One worker's part of a task: adjacent addresses, so that it parses only a part of the file. */
 struct slice {
 	size_t task;
 	size_t from, count; /* range of the addresses of the task */
