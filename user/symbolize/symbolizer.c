@@ -151,13 +151,16 @@ static struct frame *find_frame(const struct symbolizer *symbolizer, const void 
 static struct frame *add_frame(struct symbolizer *symbolizer, const void *owner, uint32_t segment,
 			       uint64_t vaddr)
 {
-	struct frame *frame;
+	struct frame *frame, **slot;
 
 	if (symbolizer->frame_count >= HASH_NONE ||
 	    array_reserve(&symbolizer->frames, &symbolizer->frame_capacity, symbolizer->frame_count,
 			  1, sizeof(struct frame *)))
 		return NULL;
-	frame = calloc(1, sizeof(*frame));
+	/* Stored first, as gcc's analyzer would report a leak otherwise. */
+	slot = &symbolizer->frames[symbolizer->frame_count];
+	*slot = calloc(1, sizeof(**slot));
+	frame = *slot;
 	if (!frame)
 		return NULL;
 	frame->owner = owner;
@@ -170,7 +173,7 @@ static struct frame *add_frame(struct symbolizer *symbolizer, const void *owner,
 		free(frame);
 		return NULL;
 	}
-	symbolizer->frames[symbolizer->frame_count++] = frame;
+	symbolizer->frame_count++;
 	return frame;
 }
 
