@@ -207,16 +207,17 @@ static int name(struct symbolize *symbolize, struct pprof_profile *profile, stru
 	};
 	char cache[PATH_MAX];
 	const struct offline_symbolizer renaming = {
-		.cache = !symbolize->no_cache && symbol_cache_directory(cache) ? cache : NULL,
+		.options.cache =
+			!symbolize->no_cache && symbol_cache_directory(cache) ? cache : NULL,
 		.search = &search,
 		.kallsyms = symbolize->kallsyms,
 		.kernel = symbolize->kernel,
-		.directories = symbolize->directories,
-		.directory_count = symbolize->directory_count,
-		.problem = report_problem,
-		.progress = report_progress,
+		.options.directories = symbolize->directories,
+		.options.directory_count = symbolize->directory_count,
+		.options.problem = report_problem,
+		.options.progress = report_progress,
+		.options.arg = symbolize,
 		.missing = report_missing,
-		.arg = symbolize,
 	};
 	struct offline_counts counts;
 	uint64_t size;

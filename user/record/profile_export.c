@@ -15,6 +15,7 @@
 #include "pprof/truncation.h"
 #include "process/address_space.h"
 #include "record/stack_table.h"
+#include "symbolize/stack_roots.h"
 #include "symbolize/symbolizer.h"
 
 #define FRAMES_MAX (STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX)
@@ -127,8 +128,8 @@ static int encode_stack(const struct stack *stack, void *arg)
 
 	if (err)
 		return err;
-	whole = symbolize_complete(encoder->names + stack->kernel_frames, stack->user_frames,
-				   stack->user_stop);
+	whole = stack_root_depth(encoder->names + stack->kernel_frames, stack->user_frames,
+				 stack->user_stop);
 	cause = truncation_of(stack->kernel_stop, stack->user_stop, whole || !stack->user_frames);
 	if (cause != TRUNCATED_NOT)
 		encoder->counts->samples[cause] += stack->samples;
@@ -137,7 +138,7 @@ static int encode_stack(const struct stack *stack, void *arg)
 	count_unmapped(encoder, stack, count);
 
 	for (size_t i = 0; i < count; i++) {
-		if (!encoder->names[i]->hidden)
+		if (!encoder->names[i]->elided)
 			encoder->locations[depth++] = encode_location(encoder, encoder->names[i]);
 	}
 	/* Other programs pass over samples without any. */

@@ -27,14 +27,17 @@
 #include "symbolize/find_binary.h"
 #include "symbolize/normalize.h"
 
-struct source {
+struct archive_collector {
 	const struct archive_plan *plan;
 	const struct pprof_profile *profile;
 	const struct archive_sink *sink;
 };
 
-/* Where build ids are a part of a path; false where one can't be. */
-static bool name_of(const char *build_id, const char *suffix, char name[PATH_MAX])
+/*
+ * Writes the path of a binary or debug file in the archive, by its build ID. Returns false if the
+ * build ID is invalid.
+ */
+static bool archive_path(const char *build_id, const char *suffix, char name[PATH_MAX])
 {
 	if (!build_id_valid(build_id))
 		return false;
@@ -42,10 +45,10 @@ static bool name_of(const char *build_id, const char *suffix, char name[PATH_MAX
 	return true;
 }
 
-/* How long a process may take to look into a file, which may be of a server that is gone. */
-#define FILE_SECONDS_MAX 600u
-/* And how long to end when it has told all. */
-#define END_MS 200
+/* Limit of the time to parse a file, which may be on a dead network file system. */
+#define WORKER_SECONDS_MAX 600u
+/* Limit of the time to exit after the last message. */
+#define EXIT_TIMEOUT_MS 200
 
 static void limit_time(void)
 {
@@ -55,61 +58,62 @@ static void limit_time(void)
 	sigaddset(&set, SIGALRM);
 	signal(SIGALRM, SIG_DFL);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
-	alarm(FILE_SECONDS_MAX);
+	alarm(WORKER_SECONDS_MAX);
 }
 
-/* Waits for a process that looks into the file, and says so where it has not come to its end. */
-static void end_process(const struct source *source, pid_t child, const char *path)
+/* Reaps the worker that parsed the file; reports a crash. */
+static void reap_worker(const struct archive_collector *collector, pid_t worker, const char *path)
 {
 	int status;
 
-	process_exits_within(child, END_MS);
-	kill(child, SIGKILL);
-	if (waitpid(child, &status, 0) == child && WIFSIGNALED(status) &&
+	process_exits_within(worker, EXIT_TIMEOUT_MS);
+	kill(worker, SIGKILL);
+	if (waitpid(worker, &status, 0) == worker && WIFSIGNALED(status) &&
 	    WTERMSIG(status) != SIGKILL)
-		source->sink->missing(source->sink->arg, path,
-				      "its debug information could not be looked for");
+		collector->sink->missing(collector->sink->arg, path,
+					 "its debug information could not be searched for");
 }
 
-/* What the process that looks into `fd` found: a build id; "" if there is none. */
-static int read_id(const struct source *source, int fd, const char *path, char id[BUILD_ID_SIZE])
+/* Reads the build ID of a file in a worker process; "" if there is none. Returns 0 or -errno. */
+static int read_id(const struct archive_collector *collector, int fd, const char *path,
+		   char id[BUILD_ID_SIZE])
 {
-	pid_t parent = getpid(), child;
-	int ends[2];
+	pid_t parent = getpid(), worker;
+	int pipe_fds[2];
 	ssize_t got;
 	Elf *elf;
 
 	*id = '\0';
-	if (pipe(ends) != 0)
+	if (pipe(pipe_fds) != 0)
 		return -errno;
-	child = fork();
-	if (child == 0) {
+	worker = fork();
+	if (worker == 0) {
 		limit_worker(parent);
 		limit_time();
-		sandbox_enter((int[]){ends[1], -1}, fd);
+		sandbox_enter((int[]){pipe_fds[1], -1}, fd);
 		if (elf_begin_read(fd, NULL, 0, true, &elf, NULL) == 0) {
 			debug_build_id(elf, id);
-			got = write(ends[1], id, strlen(id));
+			got = write(pipe_fds[1], id, strlen(id));
 			_exit(got <= 0);
 		}
 		_exit(1);
 	}
-	close(ends[1]);
-	got = child > 0 ? read(ends[0], id, BUILD_ID_SIZE - 1) : 0;
+	close(pipe_fds[1]);
+	got = worker > 0 ? read(pipe_fds[0], id, BUILD_ID_SIZE - 1) : 0;
 	id[got > 0 ? got : 0] = '\0';
-	close(ends[0]);
-	if (child < 0)
+	close(pipe_fds[0]);
+	if (worker < 0)
 		return -EAGAIN;
-	end_process(source, child, path);
+	reap_worker(collector, worker, path);
 	return 0;
 }
 
 /*
- * Takes a debug file, and closes it, if it is an ELF file of this build id: whoever found it may
- * have been misled, but this very file is what is packed.
+ * Adds a debug file if it is an ELF file with this build ID, and closes it. The worker that found
+ * the file may be compromised, so the build ID is read again from the fd that is archived.
  */
-static int take_debug_file(const struct source *source, int fd, const char *path,
-			   const char *build_id)
+static int add_debug_file(const struct archive_collector *collector, int fd, const char *path,
+			  const char *build_id)
 {
 	char name[PATH_MAX], id[BUILD_ID_SIZE];
 	struct stat st;
@@ -117,10 +121,10 @@ static int take_debug_file(const struct source *source, int fd, const char *path
 
 	if (fd < 0)
 		return 0;
-	if (name_of(build_id, ".debug", name) && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
-		err = read_id(source, fd, path, id);
+	if (archive_path(build_id, ".debug", name) && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+		err = read_id(collector, fd, path, id);
 		if (!err && build_id_equal(id, build_id))
-			err = source->sink->debug_file(source->sink->arg, path, name, fd);
+			err = collector->sink->debug_file(collector->sink->arg, path, name, fd);
 	}
 	close(fd);
 	return err;
@@ -128,21 +132,21 @@ static int take_debug_file(const struct source *source, int fd, const char *path
 
 /* Debug files */
 
-/* A message is a build id, and goes with the file, which is open: paths may change. */
-static void tell_file(int socket, const struct debug_file *file)
+/* Sends the build ID with the open file, not its path: paths may change. */
+static void send_debug_file(int socket, const struct debug_file *file)
 {
 	char id[BUILD_ID_SIZE];
 
 	if (!file->elf || file->fd < 0)
 		return;
 	debug_build_id(file->elf, id);
-	/* Where that fails, nobody listens any more. */
+	/* It fails if the parent has closed the socket. */
 	if (*id && send_fd(socket, id, strlen(id), file->fd) != 0)
 		_exit(1);
 }
 
-/* False when all was told. *fd is -1 if there came none. */
-static bool hear_file(int socket, char id[BUILD_ID_SIZE], int *fd)
+/* Returns false at the end of the messages. *fd is -1 if the message had none. */
+static bool receive_debug_file(int socket, char id[BUILD_ID_SIZE], int *fd)
 {
 	ssize_t got = receive_fd(socket, id, BUILD_ID_SIZE - 1, fd);
 
@@ -151,151 +155,155 @@ static bool hear_file(int socket, char id[BUILD_ID_SIZE], int *fd)
 	return got > 0;
 }
 
-/* Debug information of one file, and what is common to several. */
+/* The debug file, and the alternate debug file shared by several binaries. */
 #define DEBUG_FILES_MAX 2
 
-/* The files are not trusted: a process of its own looks into them. */
-static void tell_debug_files(const struct source *source, int fd, const char *path,
+/* Runs in a worker process, as the files are untrusted. */
+static void send_debug_files(const struct archive_collector *collector, int fd, const char *path,
 			     const char *build_id, int socket)
 {
 	const struct debug_search search = {
-		.directories = source->plan->directories,
-		.directory_count = source->plan->directory_count,
+		.directories = collector->plan->directories,
+		.directory_count = collector->plan->directory_count,
 	};
 	struct debug_files files;
 	struct error error;
 
 	if (debug_files_open(&files, fd, path, build_id, &search, &error) != 0)
 		return;
-	tell_file(socket, &files.debug);
-	tell_file(socket, &files.alt);
+	send_debug_file(socket, &files.debug);
+	send_debug_file(socket, &files.alt);
 	debug_files_close(&files);
 }
 
-static int collect_debug_files(const struct source *source, int fd, const char *path,
+static int collect_debug_files(const struct archive_collector *collector, int fd, const char *path,
 			       const char *build_id)
 {
 	char id[BUILD_ID_SIZE];
-	pid_t parent = getpid(), child;
-	int ends[2], found, err;
+	pid_t parent = getpid(), worker;
+	int sockets[2], found, err;
 
-	if (source->plan->without_debug || !*build_id)
+	if (collector->plan->without_debug || !*build_id)
 		return 0;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
 		return -errno;
-	child = fork();
-	if (child == 0) {
+	worker = fork();
+	if (worker == 0) {
 		limit_worker(parent);
 		limit_time();
-		sandbox_enter((int[]){ends[1], -1}, fd);
-		tell_debug_files(source, fd, path, build_id, ends[1]);
+		sandbox_enter((int[]){sockets[1], -1}, fd);
+		send_debug_files(collector, fd, path, build_id, sockets[1]);
 		_exit(0);
 	}
-	close(ends[1]);
-	err = child < 0 ? -EAGAIN : 0;
-	/* No more than it should tell, if it was misled to go on for ever. */
-	for (int i = 0; i < DEBUG_FILES_MAX && !err && hear_file(ends[0], id, &found); i++)
-		err = take_debug_file(source, found, path, id);
-	close(ends[0]);
-	if (child > 0)
-		end_process(source, child, path);
+	close(sockets[1]);
+	err = worker < 0 ? -EAGAIN : 0;
+	/* A compromised worker could send messages forever. */
+	for (int i = 0; i < DEBUG_FILES_MAX && !err && receive_debug_file(sockets[0], id, &found);
+	     i++)
+		err = add_debug_file(collector, found, path, id);
+	close(sockets[0]);
+	if (worker > 0)
+		reap_worker(collector, worker, path);
 	return err;
 }
 
 /* Files */
 
-static int collect_file(const struct source *source, const char *path, const char *build_id)
+static int collect_file(const struct archive_collector *collector, const char *path,
+			const char *build_id)
 {
-	const struct archive_sink *sink = source->sink;
+	const struct archive_sink *sink = collector->sink;
 	char name[PATH_MAX];
 	struct error error;
 	int fd, err;
 
-	if (!name_of(build_id, "", name)) {
-		/* A way up would be refused where it is unpacked, with all the rest. */
+	if (!archive_path(build_id, "", name)) {
+		/* With "..", unpacking would reject the whole archive. */
 		if (*path != '/' || strlen(path) >= sizeof(name) || strstr(path, "/..")) {
 			sink->missing(sink->arg, path, "has neither a build id nor a plain path");
 			return 0;
 		}
 		strcpy(name, path + 1);
 	}
-	fd = binary_finder_open(source->plan->search, path, build_id, &error);
+	fd = binary_finder_open(collector->plan->search, path, build_id, &error);
 	if (fd < 0)
 		sink->missing(sink->arg, path, error.text);
-	err = fd >= 0 ? sink->object(sink->arg, path, name, fd) : 0;
+	err = fd >= 0 ? sink->binary(sink->arg, path, name, fd) : 0;
 	if (!err)
-		err = collect_debug_files(source, fd, path, build_id);
+		err = collect_debug_files(collector, fd, path, build_id);
 	if (fd >= 0)
 		close(fd);
 	return err;
 }
 
-/* The kernel */
+/* Kernel */
 
-static int collect_vmlinux(const struct source *source, const char *build_id)
+static int collect_vmlinux(const struct archive_collector *collector, const char *build_id)
 {
 	char release[NORMALIZE_RELEASE_SIZE];
 
-	if (source->plan->without_debug || !normalize_release(source->profile, release))
+	if (collector->plan->without_debug || !normalize_release(collector->profile, release))
 		return 0;
-	return take_debug_file(source, kernel_open_vmlinux("", release), KERNEL_MAPPING, build_id);
+	return add_debug_file(collector, kernel_open_vmlinux("", release), KERNEL_MAPPING,
+			      build_id);
 }
 
-/* A file by its build id is better than the module itself, which may have no DWARF. */
-static int collect_module(const struct source *source, const char *name, const char *build_id)
+/* Prefers a debug file by build ID to the module itself, which may have no DWARF. */
+static int collect_module(const struct archive_collector *collector, const char *name,
+			  const char *build_id)
 {
 	const struct debug_search search = {
-		.directories = source->plan->directories,
-		.directory_count = source->plan->directory_count,
+		.directories = collector->plan->directories,
+		.directory_count = collector->plan->directory_count,
 	};
 	char release[NORMALIZE_RELEASE_SIZE], *path = NULL;
 	int fd;
 
-	if (source->plan->without_debug || !normalize_release(source->profile, release))
+	if (collector->plan->without_debug || !normalize_release(collector->profile, release))
 		return 0;
 	fd = debug_file_by_build_id(build_id, &search, &path);
 	free(path);
 	if (fd < 0)
 		fd = kernel_open_module("", release, name);
-	return take_debug_file(source, fd, name, build_id);
+	return add_debug_file(collector, fd, name, build_id);
 }
 
-static int collect_kernel(const struct source *source, struct kernel *kernel, const char *name,
-			  const char *build_id)
+static int collect_kernel(const struct archive_collector *collector, struct kernel *kernel,
+			  const char *name, const char *build_id)
 {
-	const struct kernel_mapping *part = kernel_mapping_by_name(kernel, name);
-	const struct archive_sink *sink = source->sink;
+	const struct kernel_mapping *mapping = kernel_mapping_by_name(kernel, name);
+	const struct archive_sink *sink = collector->sink;
 	char notes[PATH_MAX];
 	int err;
 
-	if (!part || !build_id_equal(part->build_id, build_id)) {
+	if (!mapping || !build_id_equal(mapping->build_id, build_id)) {
 		sink->missing(sink->arg, name, "this kernel is of another build, or without it");
 		return 0;
 	}
-	if (!part->start) {
+	if (!mapping->start) {
 		sink->missing(sink->arg, name, "the kernel hides its symbols");
 		return 0;
 	}
-	if (strcmp(name, KERNEL_MAPPING) == 0) {
-		err = sink->text(sink->arg, KERNEL_NOTES_PATH);
+	if (!strcmp(name, KERNEL_MAPPING)) {
+		err = sink->kernel_file(sink->arg, KERNEL_NOTES_PATH);
 		if (!err)
-			err = collect_debug_files(source, -1, name, build_id);
+			err = collect_debug_files(collector, -1, name, build_id);
 		if (!err)
-			err = collect_vmlinux(source, build_id);
+			err = collect_vmlinux(collector, build_id);
 	} else {
 		snprintf(notes, sizeof(notes), "/sys/module/%.*s/notes/.note.gnu.build-id",
 			 (int)strlen(name) - 2, name + 1);
-		err = sink->text(sink->arg, notes);
+		err = sink->kernel_file(sink->arg, notes);
 		if (!err)
-			err = collect_module(source, name, build_id);
+			err = collect_module(collector, name, build_id);
 	}
 	if (!err)
-		err = sink->text(sink->arg, KALLSYMS_PATH);
-	return err ? err : sink->text(sink->arg, MODULES_PATH);
+		err = sink->kernel_file(sink->arg, KALLSYMS_PATH);
+	return err ? err : sink->kernel_file(sink->arg, MODULES_PATH);
 }
 
-/* Whether a location of a mapping, by its id, is in the kernel. */
-static bool is_of_kernel(const struct pprof_profile *profile, uint64_t id, const char *path)
+/* Whether the mapping with this ID has locations in the kernel. */
+static bool is_in_kernel(const struct pprof_profile *profile, uint64_t id, const char *path)
 {
 	for (size_t i = 0; i < profile->message->n_location; i++) {
 		if (profile->message->location[i]->mapping_id == id)
@@ -307,7 +315,7 @@ static bool is_of_kernel(const struct pprof_profile *profile, uint64_t id, const
 int archive_contents_collect(const struct archive_plan *plan, const struct pprof_profile *profile,
 			     const struct archive_sink *sink)
 {
-	const struct source source = {plan, profile, sink};
+	const struct archive_collector collector = {plan, profile, sink};
 	const Perftools__Profiles__Profile *message = profile->message;
 	struct kernel *kernel = kernel_new("");
 	int err = kernel ? 0 : -ENOMEM;
@@ -316,10 +324,10 @@ int archive_contents_collect(const struct archive_plan *plan, const struct pprof
 		const char *path = pprof_text(profile, message->mapping[i]->filename);
 		const char *build_id = pprof_text(profile, message->mapping[i]->build_id);
 
-		if (is_of_kernel(profile, message->mapping[i]->id, path))
-			err = collect_kernel(&source, kernel, path, build_id);
-		else if (*path && (*path != '[' || strcmp(path, "[vdso]") == 0))
-			err = collect_file(&source, path, build_id);
+		if (is_in_kernel(profile, message->mapping[i]->id, path))
+			err = collect_kernel(&collector, kernel, path, build_id);
+		else if (*path && (*path != '[' || !strcmp(path, "[vdso]")))
+			err = collect_file(&collector, path, build_id);
 	}
 	kernel_free(kernel);
 	return err;

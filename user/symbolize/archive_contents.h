@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What goes into an archive (see binary_archive.h): finds it, and hands it over. */
+/* Collects the contents of an archive (see binary_archive.h). */
 #ifndef STACKBEAT_SYMBOLIZE_ARCHIVE_CONTENTS_H
 #define STACKBEAT_SYMBOLIZE_ARCHIVE_CONTENTS_H
 
@@ -13,25 +13,25 @@ struct archive_plan {
 	const struct binary_finder *search;
 	const char *const *directories; /* of debug files */
 	size_t directory_count;
-	bool without_debug; /* no debug files */
-	/* A mapping's file, or what is of it, is missing, for this reason. */
+	bool without_debug; /* skip debug files */
+	/* Reports that the binary or debug file of a mapping is missing, and why. */
 	void (*missing)(void *arg, const char *path, const char *text);
 	void *arg;
 };
 
 /*
- * These return 0, or a negative errno value, which ends it. The fds stay the caller's. `path` is
- * that of the mapping, `name` that in the archive.
+ * Receives the contents. The functions return 0, or a negative errno value, which ends the
+ * collection. The fds stay the caller's. `path` is that of the mapping, `name` that in the archive.
  */
 struct archive_sink {
-	int (*object)(void *arg, const char *path, const char *name, int fd);
+	int (*binary)(void *arg, const char *path, const char *name, int fd);
 	int (*debug_file)(void *arg, const char *path, const char *name, int fd);
-	int (*text)(void *arg, const char *path); /* a file of the kernel's, for "path" */
+	int (*kernel_file)(void *arg, const char *path); /* a file of /proc or /sys */
 	void (*missing)(void *arg, const char *path, const char *text);
 	void *arg;
 };
 
-/* Returns 0, -ENOMEM, or what one of the functions returned. */
+/* Collects the contents for a profile. Returns 0, a negative errno value, or that of the sink. */
 int archive_contents_collect(const struct archive_plan *plan, const struct pprof_profile *profile,
 			     const struct archive_sink *sink);
 

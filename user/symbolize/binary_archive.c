@@ -22,8 +22,8 @@
 #include "symbolize/find_binary.h"
 
 #define BLOCK_SIZE (64u << 10)
-/* What the kernel tells in a file of its own: kallsyms has some 20 MB. */
-#define TEXT_MAX (256u << 20)
+/* Bytes of a file in /proc or /sys: kallsyms has about 20 MB. */
+#define KERNEL_FILE_MAX (256u << 20)
 #define ENTRIES_MAX 100000u
 
 static double to_gib(uint64_t bytes)
@@ -39,11 +39,11 @@ struct writer {
 	struct archive *archive;
 	struct atomic_file file;
 	struct error *error;
-	int err; /* of the file */
-	bool discard; /* nothing more is to be written */
-	char **names; /* of entries that are there */
+	int err; /* of `file` */
+	bool discard; /* ignore further writes */
+	char **names; /* of entries written */
 	size_t name_count, name_capacity;
-	uint64_t bytes; /* of what is there, unpacked */
+	uint64_t bytes; /* of all entries, uncompressed */
 };
 
 static la_ssize_t write_block(struct archive *archive, void *arg, const void *block, size_t size)
@@ -67,16 +67,16 @@ static int archive_failed(struct writer *writer)
 			 why ? why : "it can't be written");
 }
 
-static bool is_there(const struct writer *writer, const char *name)
+static bool has_entry(const struct writer *writer, const char *name)
 {
 	for (size_t i = 0; i < writer->name_count; i++) {
-		if (strcmp(writer->names[i], name) == 0)
+		if (!strcmp(writer->names[i], name))
 			return true;
 	}
 	return false;
 }
 
-/* `time` is that of the last change (see find_binary.h), NULL: of no matter. */
+/* `time` is the mtime of the entry (see find_binary.h), or NULL. */
 static int add_header(struct writer *writer, const char *name, uint64_t size,
 		      const struct timespec *time)
 {
@@ -108,7 +108,7 @@ static int add_bytes(struct writer *writer, const void *bytes, size_t size)
 	return 0;
 }
 
-static void take_missing(void *arg, const char *path, const char *text)
+static void report_missing(void *arg, const char *path, const char *text)
 {
 	struct writer *writer = arg;
 
@@ -116,8 +116,8 @@ static void take_missing(void *arg, const char *path, const char *text)
 	writer->plan->missing(writer->plan->arg, path, text);
 }
 
-/* Whether there is room for so much of `path`; what there is none for is told. */
-static bool has_room(struct writer *writer, const char *path, const char *name, uint64_t size)
+/* Whether an entry of this size fits into the archive; reports `path` as missing if not. */
+static bool fits(struct writer *writer, const char *path, const char *name, uint64_t size)
 {
 	struct error error;
 
@@ -127,14 +127,14 @@ static bool has_room(struct writer *writer, const char *path, const char *name, 
 		  "%s, of %.1f GiB, is left out: there may be %.0f GiB of a file, and %.0f of all",
 		  name, to_gib(size), to_gib(BINARY_ARCHIVE_FILE_MAX),
 		  to_gib(BINARY_ARCHIVE_BYTES_MAX));
-	take_missing(writer, path, error.text);
+	report_missing(writer, path, error.text);
 	return false;
 }
 
-/* What a file has lost since it was opened reads as zeros, so that the archive is sound. */
-static int add_bytes_of(struct writer *writer, const char *name, int fd, const struct stat *st)
+/* Pads a file that was truncated meanwhile with zeros, to match the size in the header. */
+static int add_file_bytes(struct writer *writer, const char *name, int fd, const struct stat *st)
 {
-	static const unsigned char nothing[BLOCK_SIZE];
+	static const unsigned char zeros[BLOCK_SIZE];
 	unsigned char block[BLOCK_SIZE];
 	uint64_t at = 0, size = (uint64_t)st->st_size;
 	int err = add_header(writer, name, size, &st->st_mtim);
@@ -146,13 +146,13 @@ static int add_bytes_of(struct writer *writer, const char *name, int fd, const s
 		if (got > 0)
 			err = add_bytes(writer, block, (size_t)got);
 		else
-			err = add_bytes(writer, nothing, want);
+			err = add_bytes(writer, zeros, want);
 		at += got > 0 ? (size_t)got : want;
 	}
 	return err;
 }
 
-/* Counts it, if it is in the archive then. */
+/* Adds a file, and counts it if it is in the archive afterwards. */
 static int add_file(struct writer *writer, const char *path, const char *name, int fd,
 		    size_t *count)
 {
@@ -161,17 +161,17 @@ static int add_file(struct writer *writer, const char *path, const char *name, i
 
 	if (fstat(fd, &st) != 0)
 		return 0;
-	if (!is_there(writer, name)) {
-		if (!has_room(writer, path, name, (uint64_t)st.st_size))
+	if (!has_entry(writer, name)) {
+		if (!fits(writer, path, name, (uint64_t)st.st_size))
 			return 0;
-		err = add_bytes_of(writer, name, fd, &st);
+		err = add_file_bytes(writer, name, fd, &st);
 	}
 	++*count;
 	return err;
 }
 
-/* A file of the kernel, whose size shows when it is read. False: it is not there. */
-static bool read_text(const char *path, char **bytes, size_t *size)
+/* Reads a file of /proc or /sys, of unknown size. Returns false if it can't be read. */
+static bool read_kernel_file(const char *path, char **bytes, size_t *size)
 {
 	size_t capacity = 0;
 	ssize_t got = -1;
@@ -181,7 +181,8 @@ static bool read_text(const char *path, char **bytes, size_t *size)
 	*size = 0;
 	if (fd < 0)
 		return false;
-	while (*size < TEXT_MAX && array_reserve(bytes, &capacity, *size, BLOCK_SIZE, 1) == 0) {
+	while (*size < KERNEL_FILE_MAX &&
+	       array_reserve(bytes, &capacity, *size, BLOCK_SIZE, 1) == 0) {
 		got = read(fd, *bytes + *size, BLOCK_SIZE);
 		if (got <= 0)
 			break;
@@ -191,14 +192,31 @@ static bool read_text(const char *path, char **bytes, size_t *size)
 	return got == 0;
 }
 
-static int add_text(struct writer *writer, const char *path)
+/* The sink of archive_contents_collect() */
+
+static int add_binary(void *arg, const char *path, const char *name, int fd)
 {
+	struct writer *writer = arg;
+
+	return add_file(writer, path, name, fd, &writer->counts->objects);
+}
+
+static int add_debug_file(void *arg, const char *path, const char *name, int fd)
+{
+	struct writer *writer = arg;
+
+	return add_file(writer, path, name, fd, &writer->counts->debug_files);
+}
+
+static int add_kernel_file(void *arg, const char *path)
+{
+	struct writer *writer = arg;
 	char *bytes = NULL;
 	size_t size;
 	int err = 0;
 
-	if (!is_there(writer, path + 1) && read_text(path, &bytes, &size) &&
-	    has_room(writer, path, path + 1, size)) {
+	if (!has_entry(writer, path + 1) && read_kernel_file(path, &bytes, &size) &&
+	    fits(writer, path, path + 1, size)) {
 		err = add_header(writer, path + 1, size, NULL);
 		if (!err)
 			err = add_bytes(writer, bytes, size);
@@ -207,28 +225,7 @@ static int add_text(struct writer *writer, const char *path)
 	return err;
 }
 
-/* What archive_contents.h hands over. */
-
-static int take_object(void *arg, const char *path, const char *name, int fd)
-{
-	struct writer *writer = arg;
-
-	return add_file(writer, path, name, fd, &writer->counts->objects);
-}
-
-static int take_debug_file(void *arg, const char *path, const char *name, int fd)
-{
-	struct writer *writer = arg;
-
-	return add_file(writer, path, name, fd, &writer->counts->debug_files);
-}
-
-static int take_text(void *arg, const char *path)
-{
-	return add_text(arg, path);
-}
-
-static int begin(struct writer *writer)
+static int open_archive(struct writer *writer)
 {
 	writer->archive = archive_write_new();
 	if (!writer->archive)
@@ -247,10 +244,10 @@ int binary_archive_create(const struct archive_plan *plan, const struct pprof_pr
 {
 	struct writer writer = {.plan = plan, .counts = counts, .error = error};
 	const struct archive_sink sink = {
-		.object = take_object,
-		.debug_file = take_debug_file,
-		.text = take_text,
-		.missing = take_missing,
+		.binary = add_binary,
+		.debug_file = add_debug_file,
+		.kernel_file = add_kernel_file,
+		.missing = report_missing,
 		.arg = &writer,
 	};
 	int err;
@@ -259,7 +256,7 @@ int binary_archive_create(const struct archive_plan *plan, const struct pprof_pr
 	err = atomic_file_create(&writer.file, path, error);
 	if (err)
 		return err;
-	err = begin(&writer);
+	err = open_archive(&writer);
 	if (!err)
 		err = archive_contents_collect(plan, profile, &sink);
 	if (err == -ENOMEM)
@@ -268,7 +265,7 @@ int binary_archive_create(const struct archive_plan *plan, const struct pprof_pr
 		err = error_set(error, ENOENT, "there is nothing to collect");
 	if (!err && archive_write_close(writer.archive) != ARCHIVE_OK)
 		err = archive_failed(&writer);
-	/* It would end the archive as if it were whole. */
+	/* Otherwise archive_write_free() would complete a partial archive. */
 	writer.discard = true;
 	archive_write_free(writer.archive);
 	for (size_t i = 0; i < writer.name_count; i++)
@@ -284,19 +281,19 @@ int binary_archive_create(const struct archive_plan *plan, const struct pprof_pr
 
 /* Unpacking */
 
-/* For the handler of signals. */
-static char unpacked[PATH_MAX];
-static pid_t owner;
+/* For the signal handler; the directory belongs to this process. */
+static char unpack_directory[PATH_MAX];
+static pid_t unpack_pid;
 
-/* exec is one of the few things that a handler may do. */
-static void remove_and_end(int number)
+/* Runs rm, as exec is async-signal-safe. */
+static void remove_and_raise(int number)
 {
 	pid_t child;
 
-	if (getpid() == owner) {
+	if (getpid() == unpack_pid) {
 		child = fork();
 		if (child == 0) {
-			execl("/bin/rm", "rm", "-rf", "--", unpacked, (char *)NULL);
+			execl("/bin/rm", "rm", "-rf", "--", unpack_directory, (char *)NULL);
 			_exit(1);
 		}
 		waitpid(child, NULL, 0);
@@ -308,7 +305,7 @@ static void remove_and_end(int number)
 static void catch_signals(void)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-	struct sigaction action = {.sa_handler = remove_and_end}, old;
+	struct sigaction action = {.sa_handler = remove_and_raise}, old;
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		if (!sigaction(numbers[i], NULL, &old) && old.sa_handler == SIG_DFL)
@@ -316,8 +313,8 @@ static void catch_signals(void)
 	}
 }
 
-/* Nothing but what binary_archive_create() makes: regular files below the directory. */
-static bool is_sound(struct archive_entry *entry)
+/* Accepts regular files below the directory, as binary_archive_create() writes them. */
+static bool is_safe_entry(struct archive_entry *entry)
 {
 	const char *name = archive_entry_pathname(entry), *part = name;
 
@@ -334,11 +331,11 @@ static bool is_sound(struct archive_entry *entry)
 }
 
 static int unpack_entry(struct archive *archive, struct archive *disk,
-			const struct binary_archive *bundle, struct archive_entry *entry)
+			const struct binary_archive *unpacked, struct archive_entry *entry)
 {
 	char path[PATH_MAX];
 
-	if (snprintf(path, sizeof(path), "%s/%s", bundle->directory,
+	if (snprintf(path, sizeof(path), "%s/%s", unpacked->directory,
 		     archive_entry_pathname(entry)) >= (int)sizeof(path))
 		return ARCHIVE_FATAL;
 	archive_entry_set_pathname(entry, path);
@@ -347,21 +344,21 @@ static int unpack_entry(struct archive *archive, struct archive *disk,
 }
 
 static int unpack_all(struct archive *archive, struct archive *disk,
-		      const struct binary_archive *bundle, const char *path, struct error *error)
+		      const struct binary_archive *unpacked, const char *path, struct error *error)
 {
 	uint64_t left = BINARY_ARCHIVE_BYTES_MAX;
 	struct archive_entry *entry;
-	int result = ARCHIVE_OK;
+	int status = ARCHIVE_OK;
 
-	for (unsigned int count = 0; result == ARCHIVE_OK; count++) {
-		result = archive_read_next_header(archive, &entry);
-		if (result == ARCHIVE_EOF)
+	for (unsigned int count = 0; status == ARCHIVE_OK; count++) {
+		status = archive_read_next_header(archive, &entry);
+		if (status == ARCHIVE_EOF)
 			return 0;
-		if (result == ARCHIVE_OK && (count >= ENTRIES_MAX || !is_sound(entry)))
+		if (status == ARCHIVE_OK && (count >= ENTRIES_MAX || !is_safe_entry(entry)))
 			return error_set(error, EBADMSG, "%s: not an archive of stackbeat's", path);
-		if (result != ARCHIVE_OK)
+		if (status != ARCHIVE_OK)
 			break;
-		/* No more than this is written of it. */
+		/* libarchive writes no more than the size in the header. */
 		if ((uint64_t)archive_entry_size(entry) > left)
 			return error_set(error, EFBIG, "%s: has more than %.0f GiB, unpacked", path,
 					 to_gib(BINARY_ARCHIVE_BYTES_MAX));
@@ -369,7 +366,7 @@ static int unpack_all(struct archive *archive, struct archive *disk,
 			return error_set(error, EFBIG, "%s: has a file of more than %.0f GiB", path,
 					 to_gib(BINARY_ARCHIVE_FILE_MAX));
 		left -= (uint64_t)archive_entry_size(entry);
-		result = unpack_entry(archive, disk, bundle, entry);
+		status = unpack_entry(archive, disk, unpacked, entry);
 	}
 	return error_set(error, EBADMSG, "%s: %s", path,
 			 archive_error_string(archive) ? archive_error_string(archive)
@@ -377,29 +374,29 @@ static int unpack_all(struct archive *archive, struct archive *disk,
 						       : "it can't be unpacked");
 }
 
-static int make_directory(struct binary_archive *bundle, struct error *error)
+static int make_directory(struct binary_archive *unpacked, struct error *error)
 {
 	const char *parent = getenv("TMPDIR");
 	char real[PATH_MAX];
 
 	if (!parent || !*parent)
 		parent = "/tmp";
-	/* Nothing is unpacked through a link. */
+	/* libarchive unpacks nothing through a symbolic link. */
 	if (realpath(parent, real))
 		parent = real;
-	if (snprintf(bundle->directory, sizeof(bundle->directory), "%s/stackbeat-XXXXXX", parent) >=
-		    (int)sizeof(bundle->directory) ||
-	    !mkdtemp(bundle->directory)) {
-		*bundle->directory = '\0';
+	if (snprintf(unpacked->directory, sizeof(unpacked->directory), "%s/stackbeat-XXXXXX",
+		     parent) >= (int)sizeof(unpacked->directory) ||
+	    !mkdtemp(unpacked->directory)) {
+		*unpacked->directory = '\0';
 		return error_errno(error, errno, "can't make a directory in %s", parent);
 	}
-	strcpy(unpacked, bundle->directory);
-	owner = getpid();
+	strcpy(unpack_directory, unpacked->directory);
+	unpack_pid = getpid();
 	catch_signals();
 	return 0;
 }
 
-int binary_archive_unpack(struct binary_archive *bundle, const char *path, struct error *error)
+int binary_archive_unpack(struct binary_archive *unpacked, const char *path, struct error *error)
 {
 	struct archive *archive = archive_read_new(), *disk = archive_write_disk_new();
 	int err = -ENOMEM;
@@ -417,11 +414,11 @@ int binary_archive_unpack(struct binary_archive *bundle, const char *path, struc
 		err = error_set(error, EBADMSG, "%s: neither a directory nor an archive", path);
 		goto out;
 	}
-	err = make_directory(bundle, error);
+	err = make_directory(unpacked, error);
 	if (!err)
-		err = unpack_all(archive, disk, bundle, path, error);
+		err = unpack_all(archive, disk, unpacked, path, error);
 	if (err)
-		binary_archive_remove(bundle);
+		binary_archive_remove(unpacked);
 out:
 	archive_read_free(archive);
 	archive_write_free(disk);
@@ -435,10 +432,10 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
 	return 0;
 }
 
-void binary_archive_remove(struct binary_archive *bundle)
+void binary_archive_remove(struct binary_archive *unpacked)
 {
-	if (*bundle->directory)
-		nftw(bundle->directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-	owner = 0; /* a signal has nothing to remove any more */
-	*bundle->directory = '\0';
+	if (*unpacked->directory)
+		nftw(unpacked->directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+	unpack_pid = 0; /* the signal handler has nothing to remove any more */
+	*unpacked->directory = '\0';
 }

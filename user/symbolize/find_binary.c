@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <link.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,8 +11,6 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <link.h>
 
 #include "debuginfo/elf_symbols.h"
 #include "lib/build_id.h"
@@ -24,70 +23,70 @@
 struct attempt {
 	const struct binary_finder *search;
 	const char *build_id;
-	struct error refused; /* what was there instead, first of all; "" */
+	struct error mismatch; /* the first file that does not match; "": none */
 };
 
-__attribute__((format(printf, 2, 3))) static void refuse(struct attempt *attempt,
-							 const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void note_mismatch(struct attempt *attempt,
+								const char *format, ...)
 {
-	char text[sizeof(attempt->refused.text)];
+	char text[sizeof(attempt->mismatch.text)];
 	va_list args;
 
-	if (*attempt->refused.text)
+	if (*attempt->mismatch.text)
 		return;
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	error_set(&attempt->refused, ESTALE, "%s", text);
+	error_set(&attempt->mismatch, ESTALE, "%s", text);
 }
 
-static bool is_older(const struct timespec *time, int64_t than)
+static bool is_not_newer(const struct timespec *time, int64_t than)
 {
 	return time_ns(*time) <= than;
 }
 
 /*
- * Packages, archives and images give what they install the age that it had elsewhere, so that at
- * its own place it is asked since when it is there, too. What was copied is as old as it is told.
+ * Package managers, archives and images preserve mtime, so at its original path also check ctime.
+ * For a copy, mtime must do.
  */
-static bool has_not_changed(const struct attempt *attempt, const struct stat *st, bool is_copy)
+static bool is_unchanged(const struct attempt *attempt, const struct stat *st, bool is_copy)
 {
 	const int64_t time = attempt->search->time;
 
-	return is_older(&st->st_mtim, time) && (is_copy || is_older(&st->st_ctim, time));
+	return is_not_newer(&st->st_mtim, time) && (is_copy || is_not_newer(&st->st_ctim, time));
 }
 
-static bool is_wanted(struct attempt *attempt, const char *path, int fd, const struct stat *st,
-		      bool is_copy)
+static bool matches(struct attempt *attempt, const char *path, int fd, const struct stat *st,
+		    bool is_copy)
 {
 	struct elf_file elf = {0};
 	struct error problem;
-	bool wanted;
+	bool match;
 
-	/* A profile may name any file: what is no program is not looked into, or carried away. */
-	if (elf_read(&elf, fd, NULL, 0, false, &problem) != 0) {
-		refuse(attempt, "%s %s", path, problem.text);
+	/* A profile may name any file: only ELF files are parsed or archived. */
+	if (elf_read(&elf, fd, NULL, 0, false, &problem)) {
+		note_mismatch(attempt, "%s %s", path, problem.text);
 		return false;
 	}
 	if (!*attempt->build_id) {
-		wanted = has_not_changed(attempt, st, is_copy);
-		if (!wanted)
-			refuse(attempt, "%s has changed since the profile was taken", path);
+		match = is_unchanged(attempt, st, is_copy);
+		if (!match)
+			note_mismatch(attempt, "%s has changed since the profile was taken", path);
 		elf_clear(&elf);
-		return wanted;
+		return match;
 	}
-	wanted = build_id_equal(elf.build_id, attempt->build_id);
-	if (!wanted)
-		refuse(attempt, "%s has %s%s, not %s", path,
-		       *elf.build_id ? "build id " : "no build id", elf.build_id,
-		       attempt->build_id);
+	match = build_id_equal(elf.build_id, attempt->build_id);
+	if (!match)
+		note_mismatch(attempt, "%s has %s%s, not %s", path,
+			      *elf.build_id ? "build id " : "no build id", elf.build_id,
+			      attempt->build_id);
 	elf_clear(&elf);
-	return wanted;
+	return match;
 }
 
-/* An fd, or -1. */
-__attribute__((format(printf, 3, 4))) static int try(struct attempt *attempt, bool is_copy,
-						     const char *format, ...)
+/* Returns an fd if the file matches, or -1. */
+__attribute__((format(printf, 3, 4))) static int try_path(struct attempt *attempt, bool is_copy,
+							  const char *format, ...)
 {
 	char path[PATH_MAX];
 	struct stat st;
@@ -102,13 +101,13 @@ __attribute__((format(printf, 3, 4))) static int try(struct attempt *attempt, bo
 	fd = open_regular_file(path, 0, &st);
 	if (fd < 0)
 		return -1;
-	if (is_wanted(attempt, path, fd, &st, is_copy))
+	if (matches(attempt, path, fd, &st, is_copy))
 		return fd;
 	close(fd);
 	return -1;
 }
 
-/* The vdso is no file. The one of this process may be the same. */
+/* Returns an fd with a copy of the vdso of this process, which may be the same, or -1. */
 static int open_vdso(const struct attempt *attempt)
 {
 	const ElfW(Ehdr) *header = (const void *)getauxval(AT_SYSINFO_EHDR);
@@ -131,35 +130,35 @@ static int open_vdso(const struct attempt *attempt)
 	return fd;
 }
 
-static int try_all(struct attempt *attempt, const char *path)
+static int try_paths(struct attempt *attempt, const char *path)
 {
 	const char *directory = attempt->search->directory, *id = attempt->build_id;
 	const char *slash = strrchr(path, '/');
 	int fd = -1;
 
 	if (directory && build_id_valid(id))
-		fd = try(attempt, true, "%s/.build-id/%.2s/%s", directory, id, id + 2);
-	if (fd < 0 && strcmp(path, VDSO) == 0)
+		fd = try_path(attempt, true, "%s/.build-id/%.2s/%s", directory, id, id + 2);
+	if (fd < 0 && !strcmp(path, VDSO))
 		fd = open_vdso(attempt);
 	if (fd >= 0 || !slash)
 		return fd;
 	if (directory && *path == '/')
-		fd = try(attempt, true, "%s%s", directory, path);
+		fd = try_path(attempt, true, "%s%s", directory, path);
 	if (fd < 0 && directory && slash[1])
-		fd = try(attempt, true, "%s%s", directory, slash);
-	return fd < 0 && *path == '/' ? try(attempt, false, "%s", path) : fd;
+		fd = try_path(attempt, true, "%s%s", directory, slash);
+	return fd < 0 && *path == '/' ? try_path(attempt, false, "%s", path) : fd;
 }
 
 int binary_finder_open(const struct binary_finder *search, const char *path, const char *build_id,
 		       struct error *error)
 {
 	struct attempt attempt = {.search = search, .build_id = build_id};
-	int fd = try_all(&attempt, path);
+	int fd = try_paths(&attempt, path);
 
 	if (fd >= 0)
 		return fd;
-	if (*attempt.refused.text)
-		return error_set(error, ENOENT, "%s: not taken", attempt.refused.text);
+	if (*attempt.mismatch.text)
+		return error_set(error, ENOENT, "%s: not taken", attempt.mismatch.text);
 	if (search->directory)
 		return error_set(error, ENOENT, "is neither in %s nor where it was",
 				 search->directory);

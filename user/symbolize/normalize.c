@@ -13,6 +13,7 @@
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
 #include "pprof/truncation.h"
+#include "symbolize/stack_roots.h"
 #include "symbolize/symbolizer.h"
 
 #define OWN_PREFIX "stackbeat "
@@ -24,16 +25,16 @@ typedef Perftools__Profiles__Location Location;
 typedef Perftools__Profiles__Mapping Mapping;
 typedef Perftools__Profiles__Function Function;
 
-struct tidy {
+struct normalizer {
 	const struct pprof_profile *profile;
 	Message *message;
-	const bool *hidden;
-	struct frame_name *names; /* of each location, as far as roots are concerned */
-	bool *kernel; /* each location: of the kernel */
-	const struct frame_name **frames; /* of a stack */
-	size_t depth; /* the most frames of a stack */
-	struct truncation_counts cuts;
-	bool tells_cuts; /* a sample had the label */
+	const bool *elided;
+	struct frame_name *names; /* of each location; only what stack_root_depth() needs */
+	bool *kernel; /* each location: in the kernel */
+	const struct frame_name **frames; /* of the current stack */
+	size_t depth; /* frames of the deepest stack */
+	struct truncation_counts truncated;
+	bool has_label; /* a sample has the label of truncated stacks */
 	struct hash samples;
 };
 
@@ -47,7 +48,7 @@ bool normalize_is_own(const struct pprof_profile *profile)
 
 bool normalize_release(const struct pprof_profile *profile, char release[NORMALIZE_RELEASE_SIZE])
 {
-	/* stackbeat VERSION on Linux RELEASE MACHINE. It becomes a part of a path. */
+	/* stackbeat VERSION on Linux RELEASE MACHINE. The release becomes a part of a path. */
 	if (normalize_is_own(profile) && sscanf(pprof_text(profile, profile->message->comment[0]),
 						OWN_PREFIX "%*s on %*s %127[^/ ]", release) == 1)
 		return true;
@@ -55,50 +56,51 @@ bool normalize_release(const struct pprof_profile *profile, char release[NORMALI
 	return false;
 }
 
-static void describe_locations(struct tidy *tidy)
+static void describe_locations(struct normalizer *normalizer)
 {
-	const Message *message = tidy->message;
+	const Message *message = normalizer->message;
 
 	for (size_t i = 0; i < message->n_location; i++) {
 		const Location *location = message->location[i];
-		struct frame_name *name = &tidy->names[i];
+		struct frame_name *name = &normalizer->names[i];
 		const Function *function;
 
 		name->mapping_path = "";
 		if (location->mapping_id)
 			name->mapping_path =
-				pprof_text(tidy->profile,
+				pprof_text(normalizer->profile,
 					   message->mapping[location->mapping_id - 1]->filename);
-		tidy->kernel[i] = kernel_has_mapping(name->mapping_path, location->address);
+		normalizer->kernel[i] = kernel_has_mapping(name->mapping_path, location->address);
 		if (!location->n_line)
 			continue;
 		function = message->function[location->line[location->n_line - 1]->function_id - 1];
-		name->system_name = pprof_text(tidy->profile, function->system_name);
+		name->system_name = pprof_text(normalizer->profile, function->system_name);
 		name->resolved = true;
 	}
 }
 
 /* Samples */
 
-static size_t kernel_frames(const struct tidy *tidy, const Sample *sample)
+static size_t kernel_frames(const struct normalizer *normalizer, const Sample *sample)
 {
 	size_t count = 0;
 
-	while (count < sample->n_location_id && tidy->kernel[sample->location_id[count] - 1])
+	while (count < sample->n_location_id && normalizer->kernel[sample->location_id[count] - 1])
 		count++;
 	return count;
 }
 
-/* How many frames are those of the stack; *whole tells whether its root is among them. */
-static size_t true_depth(struct tidy *tidy, const Sample *sample, bool *whole)
+/* Returns the number of frames up to the root; *complete is set if there is a root. */
+static size_t stack_depth(struct normalizer *normalizer, const Sample *sample, bool *complete)
 {
-	size_t kernel = kernel_frames(tidy, sample), user = sample->n_location_id - kernel, own;
+	size_t kernel = kernel_frames(normalizer, sample), user = sample->n_location_id - kernel;
+	size_t own;
 
 	for (size_t i = 0; i < user; i++)
-		tidy->frames[i] = &tidy->names[sample->location_id[kernel + i] - 1];
-	/* Of another end it is known already, or not at all, whether it is whole. */
-	own = symbolize_complete(tidy->frames, user, STACKBEAT_STOP_BAD_FRAME);
-	*whole = own > 0;
+		normalizer->frames[i] = &normalizer->names[sample->location_id[kernel + i] - 1];
+	/* The profile has the stop at most as a label, so the frames alone decide here. */
+	own = stack_root_depth(normalizer->frames, user, STACKBEAT_STOP_BAD_FRAME);
+	*complete = own > 0;
 	return own ? kernel + own : sample->n_location_id;
 }
 
@@ -109,43 +111,43 @@ static void remove_label(Sample *sample, size_t index)
 		(--sample->n_label - index) * sizeof(*sample->label));
 }
 
-/* Takes the label from a stack that is whole after all, and counts the others. */
-static void tidy_label(struct tidy *tidy, Sample *sample, bool whole)
+/* Removes the label from a stack that is complete after all, and counts the others. */
+static void update_label(struct normalizer *normalizer, Sample *sample, bool complete)
 {
 	for (size_t i = 0; i < sample->n_label; i++) {
 		const Label *label = sample->label[i];
-		enum truncation cut;
+		enum truncation cause;
 
-		if (strcmp(pprof_text(tidy->profile, label->key), LABEL_TRUNCATED_KEY) != 0)
+		if (strcmp(pprof_text(normalizer->profile, label->key), LABEL_TRUNCATED_KEY))
 			continue;
-		tidy->tells_cuts = true;
-		cut = truncation_by_name(pprof_text(tidy->profile, label->str));
-		if (whole && cut != TRUNCATED_KERNEL)
+		normalizer->has_label = true;
+		cause = truncation_by_name(pprof_text(normalizer->profile, label->str));
+		if (complete && cause != TRUNCATED_KERNEL)
 			remove_label(sample, i);
-		else if (cut != TRUNCATED_NOT)
-			tidy->cuts.samples[cut] += (uint64_t)sample->value[0];
+		else if (cause != TRUNCATED_NOT)
+			normalizer->truncated.samples[cause] += (uint64_t)sample->value[0];
 		return;
 	}
 }
 
-static void tidy_sample(struct tidy *tidy, Sample *sample)
+static void normalize_sample(struct normalizer *normalizer, Sample *sample)
 {
-	bool whole;
-	size_t count = true_depth(tidy, sample, &whole), kept = 0;
+	bool complete;
+	size_t count = stack_depth(normalizer, sample, &complete), kept = 0;
 
-	tidy_label(tidy, sample, whole);
+	update_label(normalizer, sample, complete);
 	for (size_t i = 0; i < count; i++) {
 		uint64_t id = sample->location_id[i];
 
-		if (!tidy->kernel[id - 1]) {
-			tidy->cuts.user_frames += (uint64_t)sample->value[0];
-			if (!tidy->message->location[id - 1]->mapping_id)
-				tidy->cuts.unmapped += (uint64_t)sample->value[0];
+		if (!normalizer->kernel[id - 1]) {
+			normalizer->truncated.user_frames += (uint64_t)sample->value[0];
+			if (!normalizer->message->location[id - 1]->mapping_id)
+				normalizer->truncated.unmapped += (uint64_t)sample->value[0];
 		}
-		if (!tidy->hidden[id - 1])
+		if (!normalizer->elided[id - 1])
 			sample->location_id[kept++] = id;
 	}
-	/* Other programs pass over samples without any: then what was to be hidden is shown. */
+	/* pprof drops samples without locations: show an elided frame instead. */
 	sample->n_location_id = kept || !count ? kept : 1;
 }
 
@@ -164,13 +166,13 @@ static uint32_t sample_hash(const Sample *sample)
 	return hash;
 }
 
-static bool is_same(const void *context, uint32_t index, const void *key)
+static bool is_same_sample(const void *context, uint32_t index, const void *key)
 {
 	const Sample *a = ((const Message *)context)->sample[index], *b = key;
 
 	if (a->n_location_id != b->n_location_id || a->n_label != b->n_label ||
-	    (a->n_location_id && memcmp(a->location_id, b->location_id,
-					a->n_location_id * sizeof(*a->location_id)) != 0))
+	    (a->n_location_id &&
+	     memcmp(a->location_id, b->location_id, a->n_location_id * sizeof(*a->location_id))))
 		return false;
 	for (size_t i = 0; i < a->n_label; i++) {
 		const Label *x = a->label[i], *y = b->label[i];
@@ -182,7 +184,7 @@ static bool is_same(const void *context, uint32_t index, const void *key)
 	return true;
 }
 
-/* False, with nothing changed, if a sum is beyond what its type can hold. */
+/* Returns false, with nothing changed, if a sum overflows. */
 static bool add_values(Sample *sample, const Sample *more)
 {
 	int64_t sum;
@@ -196,9 +198,9 @@ static bool add_values(Sample *sample, const Sample *more)
 	return true;
 }
 
-static int merge_samples(struct tidy *tidy)
+static int merge_samples(struct normalizer *normalizer)
 {
-	Message *message = tidy->message;
+	Message *message = normalizer->message;
 	size_t count = message->n_sample;
 	int err = 0;
 
@@ -208,22 +210,23 @@ static int merge_samples(struct tidy *tidy)
 		uint32_t hash = sample_hash(sample), index = HASH_NONE;
 
 		if (!err)
-			index = hash_find(&tidy->samples, hash, is_same, message, sample);
+			index = hash_find(&normalizer->samples, hash, is_same_sample, message,
+					  sample);
 		if (index != HASH_NONE && add_values(message->sample[index], sample)) {
 			perftools__profiles__sample__free_unpacked(sample, NULL);
 			continue;
 		}
 		if (!err && index == HASH_NONE)
-			err = hash_add(&tidy->samples, hash, message->n_sample);
+			err = hash_add(&normalizer->samples, hash, message->n_sample);
 		message->sample[message->n_sample++] = sample;
 	}
 	return err;
 }
 
-/* What nothing refers to */
+/* Unreferenced entries */
 
-/* Numbers what is marked in `ids` from 1; what is not has 0. */
-static void number(uint64_t *ids, size_t count)
+/* Replaces the marks in `ids` by IDs from 1; unmarked entries stay 0. */
+static void renumber(uint64_t *ids, size_t count)
 {
 	uint64_t next = 0;
 
@@ -231,7 +234,7 @@ static void number(uint64_t *ids, size_t count)
 		ids[i] = ids[i] ? ++next : 0;
 }
 
-static void drop_locations(Message *message, uint64_t *ids)
+static void remove_locations(Message *message, uint64_t *ids)
 {
 	size_t kept = 0;
 
@@ -239,7 +242,7 @@ static void drop_locations(Message *message, uint64_t *ids)
 		for (size_t j = 0; j < message->sample[i]->n_location_id; j++)
 			ids[message->sample[i]->location_id[j] - 1] = 1;
 	}
-	number(ids, message->n_location);
+	renumber(ids, message->n_location);
 	for (size_t i = 0; i < message->n_sample; i++) {
 		for (size_t j = 0; j < message->sample[i]->n_location_id; j++)
 			message->sample[i]->location_id[j] =
@@ -258,7 +261,7 @@ static void drop_locations(Message *message, uint64_t *ids)
 	message->n_location = kept;
 }
 
-static void drop_mappings(Message *message, uint64_t *ids)
+static void remove_mappings(Message *message, uint64_t *ids)
 {
 	size_t kept = 0;
 
@@ -266,7 +269,7 @@ static void drop_mappings(Message *message, uint64_t *ids)
 		if (message->location[i]->mapping_id)
 			ids[message->location[i]->mapping_id - 1] = 1;
 	}
-	number(ids, message->n_mapping);
+	renumber(ids, message->n_mapping);
 	for (size_t i = 0; i < message->n_location; i++) {
 		if (message->location[i]->mapping_id)
 			message->location[i]->mapping_id =
@@ -285,7 +288,7 @@ static void drop_mappings(Message *message, uint64_t *ids)
 	message->n_mapping = kept;
 }
 
-static void drop_functions(Message *message, uint64_t *ids)
+static void remove_functions(Message *message, uint64_t *ids)
 {
 	size_t kept = 0;
 
@@ -293,7 +296,7 @@ static void drop_functions(Message *message, uint64_t *ids)
 		for (size_t j = 0; j < message->location[i]->n_line; j++)
 			ids[message->location[i]->line[j]->function_id - 1] = 1;
 	}
-	number(ids, message->n_function);
+	renumber(ids, message->n_function);
 	for (size_t i = 0; i < message->n_location; i++) {
 		for (size_t j = 0; j < message->location[i]->n_line; j++)
 			message->location[i]->line[j]->function_id =
@@ -312,18 +315,18 @@ static void drop_functions(Message *message, uint64_t *ids)
 	message->n_function = kept;
 }
 
-static int drop_unused(Message *message)
+static int remove_unreferenced(Message *message)
 {
-	static void (*const drop[])(Message * message, uint64_t * ids) = {
-		drop_locations, drop_mappings, drop_functions};
+	static void (*const remove_unused[])(Message * message, uint64_t * ids) = {
+		remove_locations, remove_mappings, remove_functions};
 	const size_t counts[] = {message->n_location, message->n_mapping, message->n_function};
 
-	for (size_t i = 0; i < sizeof(drop) / sizeof(drop[0]); i++) {
+	for (size_t i = 0; i < sizeof(remove_unused) / sizeof(remove_unused[0]); i++) {
 		uint64_t *ids = calloc(counts[i] + 1, sizeof(*ids));
 
 		if (!ids)
 			return -ENOMEM;
-		drop[i](message, ids);
+		remove_unused[i](message, ids);
 		free(ids);
 	}
 	return 0;
@@ -331,13 +334,13 @@ static int drop_unused(Message *message)
 
 /* Comments */
 
-/* Comments have strings of their own, as they say what nothing else does. */
+/* Replaces the comment with a prefix. A comment shares its string with no other entry. */
 static int set_comment(Message *message, const char *prefix, const char *text)
 {
 	for (size_t i = 0; i < message->n_comment; i++) {
 		int64_t index = message->comment[i];
 
-		if (strncmp(message->string_table[index], prefix, strlen(prefix)) != 0)
+		if (strncmp(message->string_table[index], prefix, strlen(prefix)))
 			continue;
 		free(message->string_table[index]);
 		message->string_table[index] = pprof_copy_text(text);
@@ -346,47 +349,47 @@ static int set_comment(Message *message, const char *prefix, const char *text)
 	return 0;
 }
 
-static int tidy_comments(const struct tidy *tidy)
+static int update_comments(const struct normalizer *normalizer)
 {
 	char text[TRUNCATION_COMMENT_SIZE];
 	int err = 0;
 
-	/* Without the label it stays as the kernel saw it. */
-	if (tidy->tells_cuts) {
-		truncation_comment(&tidy->cuts, text);
-		err = set_comment(tidy->message, TRUNCATED_COMMENT, text);
+	/* Without labels, the comment keeps the counts of the kernel. */
+	if (normalizer->has_label) {
+		truncation_comment(&normalizer->truncated, text);
+		err = set_comment(normalizer->message, TRUNCATED_COMMENT, text);
 	}
-	frames_comment(&tidy->cuts, text);
-	return err ? err : set_comment(tidy->message, FRAMES_COMMENT, text);
+	frames_comment(&normalizer->truncated, text);
+	return err ? err : set_comment(normalizer->message, FRAMES_COMMENT, text);
 }
 
-int normalize_samples(struct pprof_profile *profile, const bool *hidden)
+int normalize_samples(struct pprof_profile *profile, const bool *elided)
 {
 	Message *message = profile->message;
-	struct tidy tidy = {.profile = profile, .message = message, .hidden = hidden};
+	struct normalizer normalizer = {.profile = profile, .message = message, .elided = elided};
 	int err = -ENOMEM;
 
 	for (size_t i = 0; i < message->n_sample; i++) {
-		if (message->sample[i]->n_location_id > tidy.depth)
-			tidy.depth = message->sample[i]->n_location_id;
+		if (message->sample[i]->n_location_id > normalizer.depth)
+			normalizer.depth = message->sample[i]->n_location_id;
 	}
-	tidy.names = calloc(message->n_location + 1, sizeof(*tidy.names));
-	tidy.kernel = calloc(message->n_location + 1, sizeof(*tidy.kernel));
-	tidy.frames = calloc(tidy.depth + 1, sizeof(*tidy.frames));
-	if (!tidy.names || !tidy.kernel || !tidy.frames)
+	normalizer.names = calloc(message->n_location + 1, sizeof(*normalizer.names));
+	normalizer.kernel = calloc(message->n_location + 1, sizeof(*normalizer.kernel));
+	normalizer.frames = calloc(normalizer.depth + 1, sizeof(*normalizer.frames));
+	if (!normalizer.names || !normalizer.kernel || !normalizer.frames)
 		goto out;
-	describe_locations(&tidy);
+	describe_locations(&normalizer);
 	for (size_t i = 0; i < message->n_sample; i++)
-		tidy_sample(&tidy, message->sample[i]);
-	err = merge_samples(&tidy);
+		normalize_sample(&normalizer, message->sample[i]);
+	err = merge_samples(&normalizer);
 	if (!err)
-		err = drop_unused(message);
+		err = remove_unreferenced(message);
 	if (!err)
-		err = tidy_comments(&tidy);
+		err = update_comments(&normalizer);
 out:
-	hash_clear(&tidy.samples);
-	free(tidy.names);
-	free(tidy.kernel);
-	free(tidy.frames);
+	hash_clear(&normalizer.samples);
+	free(normalizer.names);
+	free(normalizer.kernel);
+	free(normalizer.frames);
 	return err;
 }

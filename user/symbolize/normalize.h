@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Makes a profile of stackbeat's that was named later what it would be if it had been named at
- * once. */
+/*
+ * Finishes an offline-symbolized stackbeat profile: the result equals a profile symbolized while
+ * recording.
+ */
 #ifndef STACKBEAT_SYMBOLIZE_NORMALIZE_H
 #define STACKBEAT_SYMBOLIZE_NORMALIZE_H
 
@@ -8,22 +10,22 @@
 
 struct pprof_profile;
 
-/* Whether stackbeat wrote it. */
+/* Whether stackbeat wrote the profile. */
 bool normalize_is_own(const struct pprof_profile *profile);
 
 /*
- * The release of the kernel that it was taken on, as the first comment has it. False, with
- * `release` "", where that does not say.
+ * Writes the release of the kernel that the profile was recorded on, from the first comment.
+ * Returns false, with "" in `release`, if the comment has none.
  */
 #define NORMALIZE_RELEASE_SIZE 128u
 bool normalize_release(const struct pprof_profile *profile, char release[NORMALIZE_RELEASE_SIZE]);
 
 /*
- * Leaves out of the samples what lies above the root of their user part, and the locations
- * whose number - 1 is marked in `hidden`; samples that are equal then become one, and what
- * nothing refers to goes. The comments and labels on cut stacks follow. Returns 0, or
- * -ENOMEM, and then the profile may only be freed.
+ * Removes from the samples the frames above the root of the user stack, and the locations marked
+ * in `elided` (by ID - 1). Equal samples are merged, unreferenced locations, mappings and functions
+ * removed, and the labels and comments on truncated stacks updated. Returns 0, or -ENOMEM; the
+ * profile may only be freed then.
  */
-int normalize_samples(struct pprof_profile *profile, const bool *hidden);
+int normalize_samples(struct pprof_profile *profile, const bool *elided);
 
 #endif

@@ -26,110 +26,120 @@ typedef Perftools__Profiles__Location Location;
 typedef Perftools__Profiles__Function Function;
 typedef Perftools__Profiles__Line Line;
 
-/* What was found for a location. */
-struct names {
+/* The symbols found for a location. */
+struct location_symbols {
 	struct source_line *lines;
 	size_t count;
 };
 
-/* The locations of a mapping that have no name. */
-struct group {
-	struct run *run;
+/* The locations of a mapping that have no symbol. */
+struct mapping_job {
+	struct offline_run *run;
 	const Mapping *mapping;
 	const char *path, *build_id;
 	size_t *locations; /* indices */
-	uint64_t *addresses; /* as the namer is asked */
+	uint64_t *addresses; /* of the worker job */
 	size_t count, capacity;
-	struct group *twin; /* the first of files of which the same is told; NULL: there is one */
-	bool told; /* that it has twins */
+	/* The first of several mappings without distinguishing data; NULL: it is unique. */
+	struct mapping_job *ambiguous_with;
+	bool reported; /* that it is ambiguous */
 };
 
-struct run {
-	const struct offline_symbolizer *renaming;
+struct offline_run {
+	const struct offline_symbolizer *symbolizer;
 	struct pprof_profile *profile;
 	Message *message;
-	size_t mapping_count, location_count; /* of the message as it was */
-	struct group *groups; /* of each mapping */
-	struct names *names; /* of each location */
-	bool *hidden; /* each location: not to be shown */
+	size_t mapping_count, location_count; /* of the original message */
+	struct mapping_job *mapping_jobs; /* of each mapping */
+	struct location_symbols *symbols; /* of each location */
+	bool *elided; /* each location: not shown */
 	struct worker_job *jobs;
-	size_t *job_groups;
+	size_t *job_mappings; /* index of the mapping of each job */
 	size_t job_count;
-	struct string_table texts;
-	/* The tables of the message, so that nothing comes in twice. */
-	struct hash strings, functions;
+	struct string_table strings;
+	/* Of the message, to add each string and function once. */
+	struct hash string_index, function_index;
 	size_t string_capacity, function_capacity;
 };
 
-/* Which locations there are to name */
-
-static bool is_kernel(const struct group *group)
+static void report_problem(const struct offline_run *run, const char *path, const char *text)
 {
-	const struct run *run = group->run;
+	const struct symbolize_options *options = &run->symbolizer->options;
 
-	return group->count > 0 &&
-	       kernel_has_mapping(group->path,
-				  run->message->location[group->locations[0]]->address);
+	if (options->problem)
+		options->problem(options->arg, path, text);
 }
 
-static bool is_module(const struct group *group)
+/* Locations without symbols */
+
+static bool is_kernel(const struct mapping_job *mapping_job)
 {
-	return is_kernel(group) && strcmp(group->path, KERNEL_MAPPING) != 0;
+	const struct offline_run *run = mapping_job->run;
+
+	return mapping_job->count > 0 &&
+	       kernel_has_mapping(mapping_job->path,
+				  run->message->location[mapping_job->locations[0]]->address);
 }
 
-static bool is_file(const struct group *group)
+static bool is_module(const struct mapping_job *mapping_job)
 {
-	return *group->path == '/' || strcmp(group->path, "[vdso]") == 0 ||
-	       (*group->path && *group->path != '[');
+	return is_kernel(mapping_job) && strcmp(mapping_job->path, KERNEL_MAPPING);
 }
 
-static bool is_twin(const void *context, uint32_t index, const void *key)
+static bool is_file(const struct mapping_job *mapping_job)
 {
-	const struct group *a = &((const struct run *)context)->groups[index], *b = key;
+	return *mapping_job->path == '/' || !strcmp(mapping_job->path, "[vdso]") ||
+	       (*mapping_job->path && *mapping_job->path != '[');
+}
 
-	return strcmp(a->path, b->path) == 0 && build_id_equal(a->build_id, b->build_id) &&
+static bool is_ambiguous(const void *context, uint32_t index, const void *key)
+{
+	const struct mapping_job *a = &((const struct offline_run *)context)->mapping_jobs[index],
+				 *b = key;
+
+	return !strcmp(a->path, b->path) && build_id_equal(a->build_id, b->build_id) &&
 	       a->mapping->memory_start == b->mapping->memory_start &&
 	       a->mapping->memory_limit == b->mapping->memory_limit &&
 	       a->mapping->file_offset == b->mapping->file_offset;
 }
 
-/* Of files with the same path and no build id, it can't be said which of them is at hand. */
-static int find_twins(struct run *run)
+/* Finds files with the same path and no build ID: the available one may be any of them. */
+static int find_ambiguous(struct offline_run *run)
 {
 	struct hash paths = {0};
 	int err = 0;
 
 	for (size_t i = 0; i < run->mapping_count && !err; i++) {
-		struct group *group = &run->groups[i];
-		uint32_t hash = hash_string(HASH_START, group->path), twin;
+		struct mapping_job *mapping_job = &run->mapping_jobs[i];
+		uint32_t hash = hash_string(HASH_START, mapping_job->path), first;
 
-		if (*group->build_id)
+		if (*mapping_job->build_id)
 			continue;
-		twin = hash_find(&paths, hash, is_twin, run, group);
-		if (twin == HASH_NONE) {
+		first = hash_find(&paths, hash, is_ambiguous, run, mapping_job);
+		if (first == HASH_NONE) {
 			err = hash_add(&paths, hash, (uint32_t)i);
 		} else {
-			run->groups[twin].twin = &run->groups[twin];
-			group->twin = &run->groups[twin];
+			run->mapping_jobs[first].ambiguous_with = &run->mapping_jobs[first];
+			mapping_job->ambiguous_with = &run->mapping_jobs[first];
 		}
 	}
 	hash_clear(&paths);
 	return err;
 }
 
-static int collect(struct run *run)
+static int collect_locations(struct offline_run *run)
 {
 	for (size_t i = 0; i < run->message->n_location; i++) {
 		const Location *location = run->message->location[i];
-		struct group *group;
+		struct mapping_job *mapping_job;
 
 		if (location->n_line || !location->mapping_id || !location->address)
 			continue;
-		group = &run->groups[location->mapping_id - 1];
-		if (array_reserve(&group->locations, &group->capacity, group->count, 1,
-				  sizeof(*group->locations)) != 0)
+		mapping_job = &run->mapping_jobs[location->mapping_id - 1];
+		if (array_reserve(&mapping_job->locations, &mapping_job->capacity,
+				  mapping_job->count, 1, sizeof(*mapping_job->locations)))
 			return -ENOMEM;
-		group->locations[group->count++] = i;
+		mapping_job->locations[mapping_job->count++] = i;
 	}
 	return 0;
 }
@@ -138,12 +148,12 @@ static int collect(struct run *run)
 
 static int open_file(void *arg, struct error *error)
 {
-	const struct group *group = arg;
+	const struct mapping_job *mapping_job = arg;
 	struct error why;
-	int fd = binary_finder_open(group->run->renaming->search, group->path, group->build_id,
-				    &why);
+	int fd = binary_finder_open(mapping_job->run->symbolizer->search, mapping_job->path,
+				    mapping_job->build_id, &why);
 
-	/* Its debug file may be there all the same. */
+	/* The debug file may exist without the binary. */
 	if (fd < 0)
 		error_set(error, ENOENT, "%s", why.text);
 	return fd;
@@ -151,253 +161,242 @@ static int open_file(void *arg, struct error *error)
 
 static int open_kernel(void *arg, struct error *error)
 {
-	const struct group *group = arg;
+	const struct mapping_job *mapping_job = arg;
 	char release[NORMALIZE_RELEASE_SIZE];
 
 	(void)error;
-	if (!normalize_release(group->run->profile, release))
+	if (!normalize_release(mapping_job->run->profile, release))
 		return -ENOENT;
-	return is_module(group) ? kernel_open_module("", release, group->path)
-				: kernel_open_vmlinux("", release);
+	return is_module(mapping_job) ? kernel_open_module("", release, mapping_job->path)
+				      : kernel_open_vmlinux("", release);
 }
 
-/* Addresses that are those of the file, or offsets in it, where a mapping tells that. */
-static void set_addresses(struct group *group, struct worker_job *job)
+/* Addresses are ELF virtual addresses, or file offsets if the mapping has a start address. */
+static void set_addresses(struct mapping_job *mapping_job, struct worker_job *job)
 {
-	const Mapping *mapping = group->mapping;
+	const Mapping *mapping = mapping_job->mapping;
 
-	job->offsets = mapping->memory_start && !is_kernel(group);
-	for (size_t i = 0; i < group->count; i++) {
-		uint64_t address = group->run->message->location[group->locations[i]]->address;
+	job->offsets = mapping->memory_start && !is_kernel(mapping_job);
+	for (size_t i = 0; i < mapping_job->count; i++) {
+		uint64_t address =
+			mapping_job->run->message->location[mapping_job->locations[i]]->address;
 
 		if (job->offsets)
 			address = address - mapping->memory_start + mapping->file_offset;
-		group->addresses[i] = address;
+		mapping_job->addresses[i] = address;
 	}
 }
 
-static int add_job(struct run *run, struct group *group, int (*open)(void *, struct error *),
-		   uint64_t code_start)
+static int add_job(struct offline_run *run, struct mapping_job *mapping_job,
+		   int (*open)(void *, struct error *), uint64_t code_start)
 {
 	struct worker_job job = {
-		.path = group->path,
-		.build_id = group->build_id,
-		.count = group->count,
+		.path = mapping_job->path,
+		.build_id = mapping_job->build_id,
+		.count = mapping_job->count,
 		.open = open,
-		.arg = group,
+		.arg = mapping_job,
 		.code_start = code_start,
-		.is_module = is_module(group),
+		.is_module = is_module(mapping_job),
 	};
 
-	group->addresses = calloc(group->count, sizeof(*group->addresses));
-	if (!group->addresses)
+	mapping_job->addresses = calloc(mapping_job->count, sizeof(*mapping_job->addresses));
+	if (!mapping_job->addresses)
 		return -ENOMEM;
-	set_addresses(group, &job);
-	job.addresses = group->addresses;
-	run->job_groups[run->job_count] = (size_t)(group - run->groups);
+	set_addresses(mapping_job, &job);
+	job.addresses = mapping_job->addresses;
+	run->job_mappings[run->job_count] = (size_t)(mapping_job - run->mapping_jobs);
 	run->jobs[run->job_count++] = job;
 	return 0;
 }
 
-/* What is found */
+/* Results */
 
-static int take_name(void *arg, size_t job, size_t index, const struct source_line *lines,
-		     size_t count)
+static int set_symbols(void *arg, size_t job, size_t index, const struct source_line *lines,
+		       size_t count)
 {
-	struct run *run = arg;
-	const struct group *group = &run->groups[run->job_groups[job]];
-	size_t location = group->locations[index];
-	struct names *names = &run->names[location];
+	struct offline_run *run = arg;
+	const struct mapping_job *mapping_job = &run->mapping_jobs[run->job_mappings[job]];
+	size_t location = mapping_job->locations[index];
+	struct location_symbols *symbols = &run->symbols[location];
 	struct source_line *copy;
 
-	run->hidden[location] = count == 0;
+	run->elided[location] = count == 0;
 	if (count == 0 || !lines[count - 1].system_name)
 		return 0;
 	copy = source_lines_copy(lines, count);
 	if (!copy)
 		return -ENOMEM;
-	free(names->lines);
-	names->lines = copy;
-	names->count = count;
+	free(symbols->lines);
+	symbols->lines = copy;
+	symbols->count = count;
 	return 0;
 }
 
-static void take_problem(void *arg, size_t job, const char *text)
-{
-	const struct run *run = arg;
+/* Kernel */
 
-	run->renaming->problem(run->renaming->arg, run->jobs[job].path, text);
-}
-
-static void take_progress(void *arg, size_t job, uint64_t done, uint64_t total)
-{
-	const struct run *run = arg;
-
-	run->renaming->progress(run->renaming->arg, run->jobs[job].path, done, total);
-}
-
-/* The kernel */
-
-/* Where the profile says that the kernel lay; 0: it does not. */
-static uint64_t kernel_start(const struct run *run)
+/* Returns the load address of the kernel in the profile; 0 if unknown. */
+static uint64_t kernel_start(const struct offline_run *run)
 {
 	for (size_t i = 0; i < run->mapping_count; i++) {
-		if (strcmp(run->groups[i].path, KERNEL_MAPPING) == 0)
-			return run->groups[i].mapping->memory_start;
+		if (!strcmp(run->mapping_jobs[i].path, KERNEL_MAPPING))
+			return run->mapping_jobs[i].mapping->memory_start;
 	}
 	return 0;
 }
 
 /*
- * How much further functions lie in the kernel that is at hand. What is wrong with it is
- * said, once for a mapping.
+ * Computes the load address in the available kernel minus that in the profile. Reports a problem
+ * once for each mapping.
  */
-static bool find_shift(const struct run *run, const struct group *group, uint64_t *shift)
+static bool find_kernel_bias(const struct offline_run *run, const struct mapping_job *mapping_job,
+			     uint64_t *bias)
 {
-	const struct offline_symbolizer *renaming = run->renaming;
-	const struct kernel_mapping *part = kernel_mapping_by_name(renaming->kernel, group->path);
+	const struct offline_symbolizer *symbolizer = run->symbolizer;
+	const struct kernel_mapping *mapping =
+		kernel_mapping_by_name(symbolizer->kernel, mapping_job->path);
 	const struct kernel_mapping *kernel =
-		kernel_mapping_by_name(renaming->kernel, KERNEL_MAPPING);
-	const uint64_t start = group->mapping->memory_start;
+		kernel_mapping_by_name(symbolizer->kernel, KERNEL_MAPPING);
+	const uint64_t start = mapping_job->mapping->memory_start;
 	const char *why = NULL;
 
-	*shift = 0;
-	if (part && *part->build_id && *group->build_id &&
-	    !build_id_equal(part->build_id, group->build_id))
-		why = "is of another build than what is at hand";
+	*bias = 0;
+	if (mapping && *mapping->build_id && *mapping_job->build_id &&
+	    !build_id_equal(mapping->build_id, mapping_job->build_id))
+		why = "is of another build than the kernel at hand";
 	else if (!start)
-		why = "has no names: the profile does not tell where it lay";
+		why = "has no names: the profile has no load address of it";
 	else if (!kernel->start)
-		why = "has no names: the kernel hides where it lies";
-	else if (part)
-		*shift = part->start - start;
-	else if (kernel_knows_modules(renaming->kernel))
+		why = "has no names: the kernel hides its load address";
+	else if (mapping)
+		*bias = mapping->start - start;
+	else if (kernel_knows_modules(symbolizer->kernel))
 		why = "is not among the modules at hand";
 	else if (kernel->start != kernel_start(run))
-		why = "has no names: it is not known where it lies";
+		why = "has no names: its load address is unknown";
 	if (why)
-		renaming->problem(renaming->arg, group->path, why);
+		report_problem(run, mapping_job->path, why);
 	return !why;
 }
 
-/* Whether a mapping is that of a module (NULL: of none). What is said of generated code is let be.
+/*
+ * Whether the mapping is that of a symbol's module (NULL: none). Accepts any module for the kernel
+ * itself, which includes generated code.
  */
-static bool is_of_module(const struct group *group, const char *module)
+static bool symbol_matches(const struct mapping_job *mapping_job, const char *module)
 {
-	size_t length = strlen(group->path) - 2;
+	size_t length = strlen(mapping_job->path) - 2;
 
-	return strcmp(group->path, KERNEL_MAPPING) == 0 ||
-	       (module && strlen(module) == length && !strncmp(group->path + 1, module, length));
+	return !strcmp(mapping_job->path, KERNEL_MAPPING) ||
+	       (module && strlen(module) == length &&
+		!strncmp(mapping_job->path + 1, module, length));
 }
 
-static int name_by_kallsyms(struct run *run, const struct group *group, uint64_t shift)
+static int symbolize_by_kallsyms(struct offline_run *run, const struct mapping_job *mapping_job,
+				 uint64_t bias)
 {
-	for (size_t i = 0; i < group->count; i++) {
-		struct names *names = &run->names[group->locations[i]];
+	for (size_t i = 0; i < mapping_job->count; i++) {
+		struct location_symbols *symbols = &run->symbols[mapping_job->locations[i]];
 		struct source_line line = {0};
 		char demangled[DEMANGLED_MAX];
 		const char *name, *module;
 		uint32_t text;
 
-		if (!kallsyms_lookup(run->renaming->kallsyms,
-				     run->message->location[group->locations[i]]->address + shift,
+		if (!kallsyms_lookup(run->symbolizer->kallsyms,
+				     run->message->location[mapping_job->locations[i]]->address +
+					     bias,
 				     &name, &line.start, &module) ||
-		    !is_of_module(group, module))
+		    !symbol_matches(mapping_job, module))
 			continue;
 		line.system_name = name;
 		line.function = name;
 		if (demangle(name, demangled)) {
-			text = string_table_add(&run->texts, demangled, strlen(demangled));
+			text = string_table_add(&run->strings, demangled, strlen(demangled));
 			if (text == STRING_NONE)
 				return -ENOMEM;
-			line.function = run->texts.items[text];
+			line.function = run->strings.items[text];
 		}
-		names->lines = malloc(sizeof(line));
-		if (!names->lines)
+		symbols->lines = malloc(sizeof(line));
+		if (!symbols->lines)
 			return -ENOMEM;
-		*names->lines = line;
-		names->count = 1;
+		*symbols->lines = line;
+		symbols->count = 1;
 	}
 	return 0;
 }
 
-static int name_kernel(struct run *run, struct group *group)
+static int symbolize_kernel_mapping(struct offline_run *run, struct mapping_job *mapping_job)
 {
-	uint64_t shift;
+	uint64_t bias;
 	int err = 0;
 
-	if (run->renaming->kallsyms && find_shift(run, group, &shift))
-		err = name_by_kallsyms(run, group, shift);
-	if (err || !*group->build_id || !group->mapping->memory_start)
+	if (run->symbolizer->kallsyms && find_kernel_bias(run, mapping_job, &bias))
+		err = symbolize_by_kallsyms(run, mapping_job, bias);
+	if (err || !*mapping_job->build_id || !mapping_job->mapping->memory_start)
 		return err;
-	return add_job(run, group, open_kernel, group->mapping->memory_start);
+	return add_job(run, mapping_job, open_kernel, mapping_job->mapping->memory_start);
 }
 
-static int name_file(struct run *run, struct group *group)
+static int symbolize_file_mapping(struct offline_run *run, struct mapping_job *mapping_job)
 {
-	const struct offline_symbolizer *renaming = run->renaming;
-
-	if (!group->twin)
-		return add_job(run, group, open_file, 0);
-	if (!group->twin->told)
-		renaming->problem(renaming->arg, group->path,
-				  "is not named: it was several files, none with a build id");
-	group->twin->told = true;
+	if (!mapping_job->ambiguous_with)
+		return add_job(run, mapping_job, open_file, 0);
+	if (!mapping_job->ambiguous_with->reported)
+		report_problem(run, mapping_job->path,
+			       "has no names: it was several files, none with a build id");
+	mapping_job->ambiguous_with->reported = true;
 	return 0;
 }
 
-static int name_all(struct run *run)
+static int symbolize_all(struct offline_run *run)
 {
-	const struct worker_pool namer = {
-		.directories = run->renaming->directories,
-		.directory_count = run->renaming->directory_count,
-		.cache = run->renaming->cache,
-		.name = take_name,
-		.problem = take_problem,
-		.progress = run->renaming->progress ? take_progress : NULL,
+	const struct worker_pool pool = {
+		.options = run->symbolizer->options,
+		.lines = set_symbols,
 		.arg = run,
 	};
 	struct error error;
 	int err = 0;
 
 	for (size_t i = 0; i < run->message->n_mapping && !err; i++) {
-		struct group *group = &run->groups[i];
+		struct mapping_job *mapping_job = &run->mapping_jobs[i];
 
-		if (!group->count)
+		if (!mapping_job->count)
 			continue;
-		if (is_kernel(group))
-			err = name_kernel(run, group);
-		else if (is_file(group))
-			err = name_file(run, group);
+		if (is_kernel(mapping_job))
+			err = symbolize_kernel_mapping(run, mapping_job);
+		else if (is_file(mapping_job))
+			err = symbolize_file_mapping(run, mapping_job);
 	}
 	if (!err)
-		err = worker_pool_run(&namer, run->jobs, run->job_count, &run->texts);
+		err = worker_pool_run(&pool, run->jobs, run->job_count, &run->strings);
 	if (!err || err == -ENOMEM)
 		return err;
 	error_errno(&error, -err, "can't be read");
-	run->renaming->problem(run->renaming->arg, "debug information", error.text);
+	report_problem(run, "debug information", error.text);
 	return 0;
 }
 
-/* Into the profile */
+/* Profile */
 
 static bool is_string(const void *context, uint32_t index, const void *key)
 {
 	return !strcmp(((const Message *)context)->string_table[index], key);
 }
 
-static int file_strings(struct run *run)
+static int index_strings(struct offline_run *run)
 {
 	const Message *message = run->message;
 	int err = 0;
 
 	for (size_t i = 0; i < message->n_string_table && !err; i++)
-		err = hash_add(&run->strings, hash_string(HASH_START, message->string_table[i]), i);
+		err = hash_add(&run->string_index,
+			       hash_string(HASH_START, message->string_table[i]), i);
 	return err;
 }
 
-/* Puts the index of a text into *index. */
-static int add_string(struct run *run, const char *text, int64_t *index)
+/* Adds a string unless the message has it, and writes its index. */
+static int add_string(struct offline_run *run, const char *text, int64_t *index)
 {
 	Message *message = run->message;
 	uint32_t hash, found;
@@ -410,7 +409,7 @@ static int add_string(struct run *run, const char *text, int64_t *index)
 	if (!copy)
 		return -ENOMEM;
 	hash = hash_string(HASH_START, copy);
-	found = hash_find(&run->strings, hash, is_string, message, copy);
+	found = hash_find(&run->string_index, hash, is_string, message, copy);
 	if (found != HASH_NONE) {
 		free(copy);
 		*index = found;
@@ -418,8 +417,8 @@ static int add_string(struct run *run, const char *text, int64_t *index)
 	}
 	if (message->n_string_table >= HASH_NONE - 1 ||
 	    array_reserve(&message->string_table, &run->string_capacity, message->n_string_table, 1,
-			  sizeof(*message->string_table)) != 0 ||
-	    hash_add(&run->strings, hash, message->n_string_table) != 0) {
+			  sizeof(*message->string_table)) ||
+	    hash_add(&run->string_index, hash, message->n_string_table) != 0) {
 		free(copy);
 		return -ENOMEM;
 	}
@@ -445,18 +444,18 @@ static bool is_function(const void *context, uint32_t index, const void *key)
 	       a->filename == b->filename && a->start_line == b->start_line;
 }
 
-static int file_functions(struct run *run)
+static int index_functions(struct offline_run *run)
 {
 	const Message *message = run->message;
 	int err = 0;
 
 	for (size_t i = 0; i < message->n_function && !err; i++)
-		err = hash_add(&run->functions, function_hash(message->function[i]), i);
+		err = hash_add(&run->function_index, function_hash(message->function[i]), i);
 	return err;
 }
 
-/* Puts the id of the function of a line into *id. */
-static int add_function(struct run *run, const struct source_line *line, uint64_t *id)
+/* Adds the function of a line unless the message has it, and writes its ID. */
+static int add_function(struct offline_run *run, const struct source_line *line, uint64_t *id)
 {
 	Message *message = run->message;
 	Function key = PERFTOOLS__PROFILES__FUNCTION__INIT, *function;
@@ -468,7 +467,7 @@ static int add_function(struct run *run, const struct source_line *line, uint64_
 		return -ENOMEM;
 	key.start_line = line->start_line;
 	hash = function_hash(&key);
-	found = hash_find(&run->functions, hash, is_function, message, &key);
+	found = hash_find(&run->function_index, hash, is_function, message, &key);
 	if (found != HASH_NONE) {
 		*id = found + UINT64_C(1);
 		return 0;
@@ -476,8 +475,8 @@ static int add_function(struct run *run, const struct source_line *line, uint64_
 	function = malloc(sizeof(*function));
 	if (!function || message->n_function >= HASH_NONE - 1 ||
 	    array_reserve(&message->function, &run->function_capacity, message->n_function, 1,
-			  sizeof(Function *)) != 0 ||
-	    hash_add(&run->functions, hash, message->n_function) != 0) {
+			  sizeof(Function *)) ||
+	    hash_add(&run->function_index, hash, message->n_function) != 0) {
 		free(function);
 		return -ENOMEM;
 	}
@@ -488,35 +487,36 @@ static int add_function(struct run *run, const struct source_line *line, uint64_
 	return 0;
 }
 
-static int set_lines(struct run *run, Location *location, const struct names *names)
+static int set_lines(struct offline_run *run, Location *location,
+		     const struct location_symbols *symbols)
 {
 	free(location->line);
-	location->line = calloc(names->count, sizeof(Line *));
+	location->line = calloc(symbols->count, sizeof(Line *));
 	if (!location->line)
 		return -ENOMEM;
-	for (size_t i = 0; i < names->count; i++) {
+	for (size_t i = 0; i < symbols->count; i++) {
 		Line *line = malloc(sizeof(*line));
 
 		if (!line)
 			return -ENOMEM;
 		perftools__profiles__line__init(line);
 		location->line[location->n_line++] = line;
-		line->line = names->lines[i].line;
-		if (add_function(run, &names->lines[i], &line->function_id) != 0)
+		line->line = symbols->lines[i].line;
+		if (add_function(run, &symbols->lines[i], &line->function_id))
 			return -ENOMEM;
 	}
 	return 0;
 }
 
-/* What a mapping says of all its locations, where that has changed. */
-static void set_details(struct run *run)
+/* Sets the flags of mappings that summarize their locations, which may have changed. */
+static void set_mapping_flags(struct offline_run *run)
 {
 	const Message *message = run->message;
 
 	for (size_t i = 0; i < message->n_mapping; i++) {
 		Mapping *mapping = message->mapping[i];
 
-		if (run->groups[i].count) {
+		if (run->mapping_jobs[i].count) {
 			mapping->has_functions = true;
 			mapping->has_filenames = true;
 			mapping->has_line_numbers = true;
@@ -526,7 +526,7 @@ static void set_details(struct run *run)
 		const Location *location = message->location[i];
 		Mapping *mapping;
 
-		if (!location->mapping_id || run->hidden[i])
+		if (!location->mapping_id || run->elided[i])
 			continue;
 		mapping = message->mapping[location->mapping_id - 1];
 		mapping->has_functions &= location->n_line > 0;
@@ -548,46 +548,46 @@ static void set_details(struct run *run)
 	}
 }
 
-static int apply(struct run *run, struct offline_counts *counts)
+static int apply_symbols(struct offline_run *run, struct offline_counts *counts)
 {
-	const struct offline_symbolizer *renaming = run->renaming;
+	const struct offline_symbolizer *symbolizer = run->symbolizer;
 	int err = 0;
 
 	for (size_t i = 0; i < run->message->n_mapping && !err; i++) {
-		const struct group *group = &run->groups[i];
-		size_t named = 0;
+		const struct mapping_job *mapping_job = &run->mapping_jobs[i];
+		size_t symbolized = 0;
 
-		for (size_t j = 0; j < group->count && !err; j++) {
-			size_t location = group->locations[j];
+		for (size_t j = 0; j < mapping_job->count && !err; j++) {
+			size_t location = mapping_job->locations[j];
 
-			named += run->names[location].count || run->hidden[location];
-			if (run->names[location].count)
+			symbolized += run->symbols[location].count || run->elided[location];
+			if (run->symbols[location].count)
 				err = set_lines(run, run->message->location[location],
-						&run->names[location]);
+						&run->symbols[location]);
 		}
-		counts->nameless += group->count;
-		counts->named += named;
-		if (named < group->count)
-			renaming->missing(renaming->arg, group->path, group->build_id,
-					  group->count - named);
+		counts->nameless += mapping_job->count;
+		counts->named += symbolized;
+		if (symbolized < mapping_job->count)
+			symbolizer->missing(symbolizer->options.arg, mapping_job->path,
+					    mapping_job->build_id, mapping_job->count - symbolized);
 	}
 	if (!err)
-		set_details(run);
+		set_mapping_flags(run);
 	return err;
 }
 
-/* The run */
+/* Run */
 
-static int prepare(struct run *run)
+static int prepare_run(struct offline_run *run)
 {
 	Message *message = run->message;
 
-	run->groups = calloc(message->n_mapping + 1, sizeof(*run->groups));
+	run->mapping_jobs = calloc(message->n_mapping + 1, sizeof(*run->mapping_jobs));
 	run->jobs = calloc(message->n_mapping + 1, sizeof(*run->jobs));
-	run->job_groups = calloc(message->n_mapping + 1, sizeof(*run->job_groups));
-	run->names = calloc(message->n_location + 1, sizeof(*run->names));
-	run->hidden = calloc(message->n_location + 1, sizeof(*run->hidden));
-	if (!run->groups || !run->jobs || !run->job_groups || !run->names || !run->hidden)
+	run->job_mappings = calloc(message->n_mapping + 1, sizeof(*run->job_mappings));
+	run->symbols = calloc(message->n_location + 1, sizeof(*run->symbols));
+	run->elided = calloc(message->n_location + 1, sizeof(*run->elided));
+	if (!run->mapping_jobs || !run->jobs || !run->job_mappings || !run->symbols || !run->elided)
 		return -ENOMEM;
 	run->mapping_count = message->n_mapping;
 	run->location_count = message->n_location;
@@ -596,47 +596,48 @@ static int prepare(struct run *run)
 	for (size_t i = 0; i < message->n_mapping; i++) {
 		const Mapping *mapping = message->mapping[i];
 
-		run->groups[i].run = run;
-		run->groups[i].mapping = mapping;
-		run->groups[i].path = pprof_text(run->profile, mapping->filename);
-		run->groups[i].build_id = pprof_text(run->profile, mapping->build_id);
+		run->mapping_jobs[i].run = run;
+		run->mapping_jobs[i].mapping = mapping;
+		run->mapping_jobs[i].path = pprof_text(run->profile, mapping->filename);
+		run->mapping_jobs[i].build_id = pprof_text(run->profile, mapping->build_id);
 	}
-	if (find_twins(run) || file_strings(run) || file_functions(run))
+	if (find_ambiguous(run) || index_strings(run) || index_functions(run))
 		return -ENOMEM;
-	return collect(run);
+	return collect_locations(run);
 }
 
-static void clear(struct run *run)
+static void clear_run(struct offline_run *run)
 {
-	for (size_t i = 0; run->groups && i < run->mapping_count; i++) {
-		free(run->groups[i].locations);
-		free(run->groups[i].addresses);
+	for (size_t i = 0; run->mapping_jobs && i < run->mapping_count; i++) {
+		free(run->mapping_jobs[i].locations);
+		free(run->mapping_jobs[i].addresses);
 	}
-	for (size_t i = 0; run->names && i < run->location_count; i++)
-		free(run->names[i].lines);
-	free(run->groups);
-	free(run->names);
-	free(run->hidden);
+	for (size_t i = 0; run->symbols && i < run->location_count; i++)
+		free(run->symbols[i].lines);
+	free(run->mapping_jobs);
+	free(run->symbols);
+	free(run->elided);
 	free(run->jobs);
-	free(run->job_groups);
-	string_table_clear(&run->texts);
-	hash_clear(&run->strings);
-	hash_clear(&run->functions);
+	free(run->job_mappings);
+	string_table_clear(&run->strings);
+	hash_clear(&run->string_index);
+	hash_clear(&run->function_index);
 }
 
-int offline_symbolize(const struct offline_symbolizer *renaming, struct pprof_profile *profile,
+int offline_symbolize(const struct offline_symbolizer *symbolizer, struct pprof_profile *profile,
 		      struct offline_counts *counts, struct error *error)
 {
-	struct run run = {.renaming = renaming, .profile = profile, .message = profile->message};
-	int err = prepare(&run);
+	struct offline_run run = {
+		.symbolizer = symbolizer, .profile = profile, .message = profile->message};
+	int err = prepare_run(&run);
 
 	*counts = (struct offline_counts){0};
 	if (!err)
-		err = name_all(&run);
+		err = symbolize_all(&run);
 	if (!err)
-		err = apply(&run, counts);
+		err = apply_symbols(&run, counts);
 	if (!err && normalize_is_own(profile))
-		err = normalize_samples(profile, run.hidden);
-	clear(&run);
-	return err ? error_errno(error, -err, "can't name the profile") : 0;
+		err = normalize_samples(profile, run.elided);
+	clear_run(&run);
+	return err ? error_errno(error, -err, "can't symbolize the profile") : 0;
 }

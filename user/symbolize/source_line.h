@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Functions with their source lines, as found for an address. */
+/* Functions at an address, with their source lines. */
 #ifndef STACKBEAT_SYMBOLIZE_SOURCE_LINE_H
 #define STACKBEAT_SYMBOLIZE_SOURCE_LINE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* A function at an address. Texts are NULL, and numbers 0, where they are unknown. */
+/* A function at an address. Unknown strings are NULL, unknown numbers 0. */
 struct source_line {
-	const char *function; /* for people */
-	const char *system_name; /* as in the object; NULL only where function is */
-	const char *file; /* with its directory */
+	const char *function; /* demangled */
+	const char *system_name; /* linker name; NULL only if `function` is NULL */
+	const char *file; /* path with its directory */
 	uint32_t line;
-	uint32_t start_line; /* where the function begins in `file` */
-	uint64_t start; /* its first address; 0 for one that is inlined */
+	uint32_t start_line; /* of the function in `file` */
+	uint64_t start; /* first address of the function; 0 if it is inlined */
 };
 
-/* A copy of `count` lines, for free(), that shares their texts; NULL when out of memory. */
+/*
+ * Returns a copy of `count` lines, which the caller frees, with the same strings; NULL when out of
+ * memory.
+ */
 struct source_line *source_lines_copy(const struct source_line *lines, size_t count);
 
 #endif

@@ -20,14 +20,14 @@
 
 #define MAGIC "sbname2"
 #define SUFFIX ".names"
-#define NO_TEXT UINT32_MAX
+#define NO_STRING UINT32_MAX
 
-/* A file: this, then texts with their NULs, then entries, then lines. */
+/* A file is this header, strings with their NULs, entries, and lines. */
 struct header {
 	char magic[8];
-	char version[24]; /* of stackbeat: another one may name otherwise */
+	char version[24]; /* of stackbeat: other versions may symbolize differently */
 	uint32_t entry_count, line_count;
-	uint64_t text_size; /* bytes */
+	uint64_t string_size; /* bytes */
 };
 
 struct entry {
@@ -36,58 +36,60 @@ struct entry {
 };
 
 struct line {
-	uint32_t function, system_name, file; /* offsets in the texts, or NO_TEXT */
+	uint32_t function, system_name, file; /* offsets in the strings, or NO_STRING */
 	uint32_t line, start_line, padding;
 	uint64_t start;
 };
 
 struct cached_symbols {
-	char *bytes; /* of the file; the next ones point into it, and are not changed */
-	const char *text;
-	const struct entry *entries; /* by address */
+	char *bytes; /* of the file; the pointers below point into it, and are read-only */
+	const char *strings;
+	const struct entry *entries; /* sorted by address */
 	const struct line *lines;
-	size_t entry_count, line_count, text_size;
-	/* What was added. */
+	size_t entry_count, line_count, string_size;
+	/* Added since. */
 	struct entry *new_entries;
 	struct line *new_lines;
 	size_t new_entry_count, new_line_count, entry_capacity, line_capacity;
-	struct string_table texts; /* offsets of these are numbers of theirs */
+	struct string_table new_strings; /* the offsets in new_lines are indices of it */
 };
 
 /* The directory */
 
 /*
- * Whether only this user and root can change what the directory holds. In one like /tmp nobody can
- * put another thing in the place of what is ours or root's.
+ * Whether only this user and root can replace entries of the directory. In a sticky directory such
+ * as /tmp, other users can't replace our entries or those of root.
  */
-static bool is_trusted(const struct stat *st)
+static bool is_protected(const struct stat *st)
 {
 	return S_ISDIR(st->st_mode) && (st->st_uid == geteuid() || st->st_uid == 0) &&
 	       (!(st->st_mode & (S_IWGRP | S_IWOTH)) || st->st_mode & S_ISVTX);
 }
 
-/* The same of all directories from / to a path, which has no links. Downwards: each holds the next.
+/*
+ * Whether is_protected() holds for all directories from / to a path, which has no symbolic links.
+ * From / downwards, as each directory protects the next one.
  */
-static bool is_trusted_path(const char *path)
+static bool is_protected_path(const char *path)
 {
 	char part[PATH_MAX];
 	struct stat st;
 	size_t end = 0;
 
-	if (lstat("/", &st) || !is_trusted(&st))
+	if (lstat("/", &st) || !is_protected(&st))
 		return false;
 	while (path[end]) {
 		end += 1 + strcspn(path + end + 1, "/");
 		snprintf(part, sizeof(part), "%.*s", (int)end, path);
-		if (lstat(part, &st) || !is_trusted(&st))
+		if (lstat(part, &st) || !is_protected(&st))
 			return false;
 	}
 	return true;
 }
 
 /*
- * Writes the path, without links, of a directory in another one, and makes it if need be. False
- * where it is not this user's alone, or somebody else could put another one in its place.
+ * Writes the path, without symbolic links, of the directory `name` in `parent`, and creates the
+ * directory if needed. Returns false if other users can write to it, or could replace it.
  */
 static bool make_own_directory(const char *parent, const char *name, char directory[PATH_MAX])
 {
@@ -95,16 +97,16 @@ static bool make_own_directory(const char *parent, const char *name, char direct
 	struct stat st;
 	bool fits = real &&
 		    snprintf(directory, PATH_MAX, "%s/%s", real[1] ? real : "", name) < PATH_MAX;
-	bool trusted = fits && is_trusted_path(real);
+	bool is_safe = fits && is_protected_path(real);
 
 	free(real);
-	if (!trusted || (mkdir(directory, 0700) && errno != EEXIST))
+	if (!is_safe || (mkdir(directory, 0700) && errno != EEXIST))
 		return false;
 	return !lstat(directory, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
 	       !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* As make_own_directory(), of a path that begins with '/'. */
+/* Like make_own_directory(), for an absolute path. */
 static bool make_own_path(const char *path, char directory[PATH_MAX])
 {
 	char *parent = strdup(path), *slash;
@@ -138,8 +140,8 @@ bool symbol_cache_directory(char directory[PATH_MAX])
 	return false;
 }
 
-/* Build ids become parts of paths. */
-static bool path_of(const char *directory, const char *build_id, char path[PATH_MAX])
+/* Build IDs become parts of paths: only hex digits are allowed. */
+static bool cache_path(const char *directory, const char *build_id, char path[PATH_MAX])
 {
 	return build_id_valid(build_id) &&
 	       snprintf(path, PATH_MAX, "%s/%s" SUFFIX, directory, build_id) < PATH_MAX;
@@ -151,7 +153,7 @@ struct cached_file {
 	char name[NAME_MAX + 1];
 };
 
-static int compare_use(const void *a, const void *b)
+static int compare_last_use(const void *a, const void *b)
 {
 	const struct cached_file *left = a, *right = b;
 
@@ -161,7 +163,7 @@ static int compare_use(const void *a, const void *b)
 	       (left->used.tv_nsec < right->used.tv_nsec);
 }
 
-static bool is_names(const char *name)
+static bool is_cache_file(const char *name)
 {
 	size_t length = strlen(name);
 
@@ -180,7 +182,7 @@ void symbol_cache_trim(const char *directory)
 	if (!stream)
 		return;
 	while ((entry = readdir(stream))) {
-		if (!is_names(entry->d_name) ||
+		if (!is_cache_file(entry->d_name) ||
 		    fstatat(dirfd(stream), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
 		    array_reserve(&files, &capacity, count, 1, sizeof(*files)))
 			continue;
@@ -189,7 +191,7 @@ void symbol_cache_trim(const char *directory)
 		total += (uint64_t)st.st_size;
 	}
 	if (count > 0)
-		qsort(files, count, sizeof(*files), compare_use);
+		qsort(files, count, sizeof(*files), compare_last_use);
 	for (size_t i = 0; i < count && total > SYMBOL_CACHE_BYTES_MAX; i++) {
 		if (!unlinkat(dirfd(stream), files[i].name, 0))
 			total -= files[i].size;
@@ -200,60 +202,61 @@ void symbol_cache_trim(const char *directory)
 
 /* Reading */
 
-static bool is_text(const struct cached_symbols *names, uint32_t offset)
+static bool is_string(const struct cached_symbols *symbols, uint32_t offset)
 {
-	return offset == NO_TEXT || offset < names->text_size;
+	return offset == NO_STRING || offset < symbols->string_size;
 }
 
-static bool are_sound(const struct cached_symbols *names)
+static bool is_valid(const struct cached_symbols *symbols)
 {
-	if (names->text_size && names->text[names->text_size - 1])
+	if (symbols->string_size && symbols->strings[symbols->string_size - 1])
 		return false;
-	for (size_t i = 0; i < names->entry_count; i++) {
-		const struct entry *entry = &names->entries[i];
+	for (size_t i = 0; i < symbols->entry_count; i++) {
+		const struct entry *entry = &symbols->entries[i];
 
-		if (entry->line_count > INLINE_DEPTH_MAX || entry->first_line > names->line_count ||
-		    entry->line_count > names->line_count - entry->first_line)
+		if (entry->line_count > INLINE_DEPTH_MAX ||
+		    entry->first_line > symbols->line_count ||
+		    entry->line_count > symbols->line_count - entry->first_line)
 			return false;
 		if (i && entry[-1].address >= entry->address)
 			return false;
 	}
-	for (size_t i = 0; i < names->line_count; i++) {
-		const struct line *line = &names->lines[i];
+	for (size_t i = 0; i < symbols->line_count; i++) {
+		const struct line *line = &symbols->lines[i];
 
-		if (!is_text(names, line->function) || !is_text(names, line->system_name) ||
-		    !is_text(names, line->file) ||
-		    (line->function == NO_TEXT) != (line->system_name == NO_TEXT))
+		if (!is_string(symbols, line->function) || !is_string(symbols, line->system_name) ||
+		    !is_string(symbols, line->file) ||
+		    (line->function == NO_STRING) != (line->system_name == NO_STRING))
 			return false;
 	}
 	return true;
 }
 
-/* Lets the names point into the bytes. False: they are no such file. */
-static bool lay_out(struct cached_symbols *names, size_t size)
+/* Sets the pointers into the bytes of a file. Returns false if the file is invalid. */
+static bool parse_file(struct cached_symbols *symbols, size_t size)
 {
-	const struct header *header = (const struct header *)names->bytes;
+	const struct header *header = (const struct header *)symbols->bytes;
 	uint64_t entries, lines;
 
-	if (size < sizeof(*header) || memcmp(header->magic, MAGIC, sizeof(header->magic)) != 0 ||
-	    strncmp(header->version, STACKBEAT_VERSION, sizeof(header->version)) != 0)
+	if (size < sizeof(*header) || memcmp(header->magic, MAGIC, sizeof(header->magic)) ||
+	    strncmp(header->version, STACKBEAT_VERSION, sizeof(header->version)))
 		return false;
 	entries = (uint64_t)header->entry_count * sizeof(struct entry);
 	lines = (uint64_t)header->line_count * sizeof(struct line);
-	if (header->text_size % sizeof(uint64_t) || header->text_size > size ||
-	    sizeof(*header) + header->text_size + entries + lines != size)
+	if (header->string_size % sizeof(uint64_t) || header->string_size > size ||
+	    sizeof(*header) + header->string_size + entries + lines != size)
 		return false;
-	names->text = names->bytes + sizeof(*header);
-	names->text_size = header->text_size;
-	names->entries = (const struct entry *)(names->text + names->text_size);
-	names->entry_count = header->entry_count;
-	names->lines = (const struct line *)(names->entries + names->entry_count);
-	names->line_count = header->line_count;
-	return are_sound(names);
+	symbols->strings = symbols->bytes + sizeof(*header);
+	symbols->string_size = header->string_size;
+	symbols->entries = (const struct entry *)(symbols->strings + symbols->string_size);
+	symbols->entry_count = header->entry_count;
+	symbols->lines = (const struct line *)(symbols->entries + symbols->entry_count);
+	symbols->line_count = header->line_count;
+	return is_valid(symbols);
 }
 
-/* Reads a whole file into names->bytes. */
-static bool read_bytes(struct cached_symbols *names, const char *path, size_t *size)
+/* Reads a whole file into symbols->bytes, and marks the file as used now. */
+static bool read_file(struct cached_symbols *symbols, const char *path, size_t *size)
 {
 	struct stat st;
 	ssize_t got = -1;
@@ -263,71 +266,70 @@ static bool read_bytes(struct cached_symbols *names, const char *path, size_t *s
 		return false;
 	*size = (size_t)st.st_size;
 	if ((uint64_t)st.st_size <= SYMBOL_CACHE_FILE_MAX)
-		names->bytes = malloc(*size + 1);
-	if (names->bytes)
-		got = read(fd, names->bytes, *size);
-	/* It was of use now. */
+		symbols->bytes = malloc(*size + 1);
+	if (symbols->bytes)
+		got = read(fd, symbols->bytes, *size);
 	futimens(fd, NULL);
 	close(fd);
-	return names->bytes && got == (ssize_t)*size;
+	return symbols->bytes && got == (ssize_t)*size;
 }
 
 struct cached_symbols *symbol_cache_read(const char *directory, const char *build_id)
 {
-	struct cached_symbols *names = calloc(1, sizeof(*names));
+	struct cached_symbols *symbols = calloc(1, sizeof(*symbols));
 	char path[PATH_MAX];
 	size_t size = 0;
 
-	if (!names || !path_of(directory, build_id, path))
-		return names;
-	if (read_bytes(names, path, &size) && lay_out(names, size))
-		return names;
-	free(names->bytes);
-	*names = (struct cached_symbols){0};
-	return names;
+	if (!symbols || !cache_path(directory, build_id, path))
+		return symbols;
+	if (read_file(symbols, path, &size) && parse_file(symbols, size))
+		return symbols;
+	free(symbols->bytes);
+	*symbols = (struct cached_symbols){0};
+	return symbols;
 }
 
-void cached_symbols_free(struct cached_symbols *names)
+void cached_symbols_free(struct cached_symbols *symbols)
 {
-	if (!names)
+	if (!symbols)
 		return;
-	free(names->bytes);
-	free(names->new_entries);
-	free(names->new_lines);
-	string_table_clear(&names->texts);
-	free(names);
+	free(symbols->bytes);
+	free(symbols->new_entries);
+	free(symbols->new_lines);
+	string_table_clear(&symbols->new_strings);
+	free(symbols);
 }
 
-static const char *text_at(const struct cached_symbols *names, uint32_t offset)
+static const char *string_at(const struct cached_symbols *symbols, uint32_t offset)
 {
-	return offset == NO_TEXT ? NULL : names->text + offset;
+	return offset == NO_STRING ? NULL : symbols->strings + offset;
 }
 
-bool cached_symbols_find(const struct cached_symbols *names, uint64_t address,
+bool cached_symbols_find(const struct cached_symbols *symbols, uint64_t address,
 			 struct source_line *lines, size_t *count)
 {
-	size_t low = 0, high = names->entry_count;
+	size_t low = 0, high = symbols->entry_count;
 	const struct entry *entry;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (names->entries[middle].address < address)
+		if (symbols->entries[middle].address < address)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	entry = &names->entries[low];
-	if (low == names->entry_count || entry->address != address)
+	entry = &symbols->entries[low];
+	if (low == symbols->entry_count || entry->address != address)
 		return false;
 	*count = entry->line_count;
 	for (size_t i = 0; i < *count; i++) {
-		const struct line *line = &names->lines[entry->first_line + i];
+		const struct line *line = &symbols->lines[entry->first_line + i];
 
 		lines[i] = (struct source_line){
-			.function = text_at(names, line->function),
-			.system_name = text_at(names, line->system_name),
-			.file = text_at(names, line->file),
+			.function = string_at(symbols, line->function),
+			.system_name = string_at(symbols, line->system_name),
+			.file = string_at(symbols, line->file),
 			.line = line->line,
 			.start_line = line->start_line,
 			.start = line->start,
@@ -338,48 +340,48 @@ bool cached_symbols_find(const struct cached_symbols *names, uint64_t address,
 
 /* Adding */
 
-static bool add_text(struct cached_symbols *names, const char *text, uint32_t *number)
+static bool add_string(struct cached_symbols *symbols, const char *text, uint32_t *number)
 {
-	*number = text ? string_table_add(&names->texts, text, strlen(text)) : NO_TEXT;
+	*number = text ? string_table_add(&symbols->new_strings, text, strlen(text)) : NO_STRING;
 	return !text || *number != STRING_NONE;
 }
 
-int cached_symbols_add(struct cached_symbols *names, uint64_t address,
+int cached_symbols_add(struct cached_symbols *symbols, uint64_t address,
 		       const struct source_line *lines, size_t count)
 {
-	if (array_reserve(&names->new_entries, &names->entry_capacity, names->new_entry_count, 1,
-			  sizeof(struct entry)) ||
-	    array_reserve(&names->new_lines, &names->line_capacity, names->new_line_count, count,
-			  sizeof(struct line)))
+	if (array_reserve(&symbols->new_entries, &symbols->entry_capacity, symbols->new_entry_count,
+			  1, sizeof(struct entry)) ||
+	    array_reserve(&symbols->new_lines, &symbols->line_capacity, symbols->new_line_count,
+			  count, sizeof(struct line)))
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
-		struct line *line = &names->new_lines[names->new_line_count + i];
+		struct line *line = &symbols->new_lines[symbols->new_line_count + i];
 
 		*line = (struct line){
 			.line = lines[i].line,
 			.start_line = lines[i].start_line,
 			.start = lines[i].start,
 		};
-		if (!add_text(names, lines[i].function, &line->function) ||
-		    !add_text(names, lines[i].system_name, &line->system_name) ||
-		    !add_text(names, lines[i].file, &line->file))
+		if (!add_string(symbols, lines[i].function, &line->function) ||
+		    !add_string(symbols, lines[i].system_name, &line->system_name) ||
+		    !add_string(symbols, lines[i].file, &line->file))
 			return -ENOMEM;
 	}
-	names->new_entries[names->new_entry_count++] = (struct entry){
+	symbols->new_entries[symbols->new_entry_count++] = (struct entry){
 		.address = address,
-		.first_line = (uint32_t)names->new_line_count,
+		.first_line = (uint32_t)symbols->new_line_count,
 		.line_count = (uint32_t)count,
 	};
-	names->new_line_count += count;
+	symbols->new_line_count += count;
 	return 0;
 }
 
 /* Writing */
 
-/* What is in the file next: texts that are there, and after them those that were added. */
+/* The contents of the new file: strings of the old file first, then the added ones. */
 struct image {
-	uint32_t *offsets; /* of added texts */
-	size_t text_size;
+	uint32_t *offsets; /* of added strings */
+	size_t string_size;
 	struct entry *entries;
 	struct line *lines;
 	size_t entry_count, line_count;
@@ -392,13 +394,13 @@ static int compare_entries(const void *a, const void *b)
 	return (left->address > right->address) - (left->address < right->address);
 }
 
-static uint32_t offset_of(const struct image *image, uint32_t number)
+static uint32_t string_offset(const struct image *image, uint32_t number)
 {
-	return number == NO_TEXT ? NO_TEXT : image->offsets[number];
+	return number == NO_STRING ? NO_STRING : image->offsets[number];
 }
 
-/* An address that was added twice. */
-static void drop_repeated(struct image *image)
+/* Removes entries of an address that was added twice. */
+static void remove_duplicates(struct image *image)
 {
 	size_t kept = 0;
 
@@ -409,69 +411,72 @@ static void drop_repeated(struct image *image)
 	image->entry_count = kept;
 }
 
-static bool make_image(const struct cached_symbols *names, struct image *image)
+static bool make_image(const struct cached_symbols *symbols, struct image *image)
 {
-	image->entry_count = names->entry_count + names->new_entry_count;
-	image->line_count = names->line_count + names->new_line_count;
-	image->offsets = calloc(names->texts.count + 1, sizeof(uint32_t));
+	image->entry_count = symbols->entry_count + symbols->new_entry_count;
+	image->line_count = symbols->line_count + symbols->new_line_count;
+	image->offsets = calloc(symbols->new_strings.count + 1, sizeof(uint32_t));
 	image->entries = calloc(image->entry_count + 1, sizeof(struct entry));
 	image->lines = calloc(image->line_count + 1, sizeof(struct line));
 	if (!image->offsets || !image->entries || !image->lines)
 		return false;
-	image->text_size = names->text_size;
-	for (size_t i = 0; i < names->texts.count; i++) {
-		image->offsets[i] = (uint32_t)image->text_size;
-		image->text_size += strlen(names->texts.items[i]) + 1;
-		if (image->text_size > SYMBOL_CACHE_FILE_MAX)
+	image->string_size = symbols->string_size;
+	for (size_t i = 0; i < symbols->new_strings.count; i++) {
+		image->offsets[i] = (uint32_t)image->string_size;
+		image->string_size += strlen(symbols->new_strings.items[i]) + 1;
+		if (image->string_size > SYMBOL_CACHE_FILE_MAX)
 			return false;
 	}
-	if (names->entry_count)
-		memcpy(image->entries, names->entries, names->entry_count * sizeof(struct entry));
-	if (names->line_count)
-		memcpy(image->lines, names->lines, names->line_count * sizeof(struct line));
-	for (size_t i = 0; i < names->new_entry_count; i++) {
-		image->entries[names->entry_count + i] = names->new_entries[i];
-		image->entries[names->entry_count + i].first_line += (uint32_t)names->line_count;
+	if (symbols->entry_count)
+		memcpy(image->entries, symbols->entries,
+		       symbols->entry_count * sizeof(struct entry));
+	if (symbols->line_count)
+		memcpy(image->lines, symbols->lines, symbols->line_count * sizeof(struct line));
+	for (size_t i = 0; i < symbols->new_entry_count; i++) {
+		image->entries[symbols->entry_count + i] = symbols->new_entries[i];
+		image->entries[symbols->entry_count + i].first_line +=
+			(uint32_t)symbols->line_count;
 	}
-	for (size_t i = 0; i < names->new_line_count; i++) {
-		struct line *line = &image->lines[names->line_count + i];
+	for (size_t i = 0; i < symbols->new_line_count; i++) {
+		struct line *line = &image->lines[symbols->line_count + i];
 
-		*line = names->new_lines[i];
-		line->function = offset_of(image, line->function);
-		line->system_name = offset_of(image, line->system_name);
-		line->file = offset_of(image, line->file);
+		*line = symbols->new_lines[i];
+		line->function = string_offset(image, line->function);
+		line->system_name = string_offset(image, line->system_name);
+		line->file = string_offset(image, line->file);
 	}
 	qsort(image->entries, image->entry_count, sizeof(struct entry), compare_entries);
-	drop_repeated(image);
+	remove_duplicates(image);
 	return true;
 }
 
-static int write_texts(struct atomic_file *file, const struct cached_symbols *names, size_t padding)
+static int write_strings(struct atomic_file *file, const struct cached_symbols *symbols,
+			 size_t padding)
 {
-	static const char nothing[sizeof(uint64_t)];
-	int err = atomic_file_write(file, names->text, names->text_size, NULL);
+	static const char zeros[sizeof(uint64_t)];
+	int err = atomic_file_write(file, symbols->strings, symbols->string_size, NULL);
 
-	for (size_t i = 0; i < names->texts.count && !err; i++)
-		err = atomic_file_write(file, names->texts.items[i],
-					strlen(names->texts.items[i]) + 1, NULL);
-	return err ? err : atomic_file_write(file, nothing, padding, NULL);
+	for (size_t i = 0; i < symbols->new_strings.count && !err; i++)
+		err = atomic_file_write(file, symbols->new_strings.items[i],
+					strlen(symbols->new_strings.items[i]) + 1, NULL);
+	return err ? err : atomic_file_write(file, zeros, padding, NULL);
 }
 
-static int write_image(struct atomic_file *file, const struct cached_symbols *names,
+static int write_image(struct atomic_file *file, const struct cached_symbols *symbols,
 		       const struct image *image)
 {
-	size_t padding = -image->text_size % sizeof(uint64_t);
+	size_t padding = -image->string_size % sizeof(uint64_t);
 	struct header header = {
 		.magic = MAGIC,
 		.version = STACKBEAT_VERSION,
 		.entry_count = (uint32_t)image->entry_count,
 		.line_count = (uint32_t)image->line_count,
-		.text_size = image->text_size + padding,
+		.string_size = image->string_size + padding,
 	};
 	int err = atomic_file_write(file, &header, sizeof(header), NULL);
 
 	if (!err)
-		err = write_texts(file, names, padding);
+		err = write_strings(file, symbols, padding);
 	if (!err)
 		err = atomic_file_write(file, image->entries,
 					image->entry_count * sizeof(struct entry), NULL);
@@ -481,21 +486,21 @@ static int write_image(struct atomic_file *file, const struct cached_symbols *na
 }
 
 void symbol_cache_write(const char *directory, const char *build_id,
-			const struct cached_symbols *names)
+			const struct cached_symbols *symbols)
 {
 	struct image image = {0};
 	char path[PATH_MAX];
 	struct atomic_file file;
 
-	if (!names->new_entry_count || !path_of(directory, build_id, path))
+	if (!symbols->new_entry_count || !cache_path(directory, build_id, path))
 		return;
-	if (make_image(names, &image) &&
-	    image.text_size + image.entry_count * sizeof(struct entry) +
+	if (make_image(symbols, &image) &&
+	    image.string_size + image.entry_count * sizeof(struct entry) +
 			    image.line_count * sizeof(struct line) <
 		    SYMBOL_CACHE_FILE_MAX - sizeof(struct header) - sizeof(uint64_t) &&
 	    atomic_file_create(&file, path, NULL) == 0) {
 		file.transient = true;
-		if (write_image(&file, names, &image) == 0)
+		if (write_image(&file, symbols, &image) == 0)
 			atomic_file_commit(&file, NULL);
 		else
 			atomic_file_discard(&file);

@@ -1,46 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize/symbolizer.h"
 
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
 #include "debuginfo/demangle.h"
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "lib/array.h"
 #include "lib/error.h"
+#include "lib/hash.h"
 #include "lib/string_table.h"
 #include "process/address_space.h"
 #include "process/mapped_files.h"
+#include "symbolize/worker_pool.h"
 
-#include <errno.h>
-#include <search.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/utsname.h>
-
-/* Each unique place: `owner` is an object, a space, or the symbolizer (kernel). */
+/* A unique address. `owner` is a mapped file, an address space, or the symbolizer (kernel). */
 struct frame {
-	struct frame_name name; /* first: it is what callers get */
+	struct frame_name name; /* what callers get */
 	const void *owner;
-	uint32_t place; /* see process/address_space.h; 0 for the kernel */
-	bool in_module; /* of the kernel */
-	struct source_line symbol; /* the line of what the symbols say */
-	struct source_line *lines; /* those of debug information, or NULL */
+	uint32_t segment; /* see process/address_space.h; 0 for the kernel */
+	bool in_module; /* a kernel module */
+	struct source_line symbol; /* from the symbol table */
+	struct source_line *lines; /* from debug information, or NULL */
 };
 
 struct demangled {
-	const char *system_name; /* key: the pointer */
-	char function[];
+	const char *system_name; /* the key is the pointer */
+	char *function;
 };
 
 struct symbolizer {
 	const struct kallsyms *kallsyms;
 	struct kernel *kernel;
-	const struct mapped_files *objects;
+	const struct mapped_files *files;
 	char *root;
-	void *frames; /* trees of tsearch() */
-	void *demangled;
-	struct frame **list; /* all frames */
-	size_t count, capacity;
-	struct string_table texts; /* of debug information */
+	struct frame **frames;
+	size_t frame_count, frame_capacity;
+	struct hash frame_index; /* by owner, segment and address */
+	struct demangled *demangled;
+	size_t demangled_count, demangled_capacity;
+	struct hash demangled_index; /* by system_name */
+	struct string_table strings; /* of debug information */
 };
 
 static int compare_pointers(const void *a, const void *b)
@@ -48,26 +51,8 @@ static int compare_pointers(const void *a, const void *b)
 	return ((uintptr_t)a > (uintptr_t)b) - ((uintptr_t)a < (uintptr_t)b);
 }
 
-static int compare_frames(const void *a, const void *b)
-{
-	const struct frame *left = a, *right = b;
-
-	if (left->name.vaddr != right->name.vaddr)
-		return left->name.vaddr < right->name.vaddr ? -1 : 1;
-	if (left->place != right->place)
-		return left->place < right->place ? -1 : 1;
-	return compare_pointers(left->owner, right->owner);
-}
-
-static int compare_demangled(const void *a, const void *b)
-{
-	const struct demangled *left = a, *right = b;
-
-	return compare_pointers(left->system_name, right->system_name);
-}
-
 struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, struct kernel *kernel,
-				  const struct mapped_files *objects, const char *root,
+				  const struct mapped_files *files, const char *root,
 				  struct error *error)
 {
 	struct symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
@@ -76,12 +61,12 @@ struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, struct kernel
 		symbolizer->root = strdup(root);
 	if (!symbolizer || !symbolizer->root) {
 		free(symbolizer);
-		error_errno(error, ENOMEM, "can't make the table of names");
+		error_errno(error, ENOMEM, "can't create the symbolizer");
 		return NULL;
 	}
 	symbolizer->kallsyms = kallsyms;
 	symbolizer->kernel = kernel;
-	symbolizer->objects = objects;
+	symbolizer->files = files;
 	return symbolizer;
 }
 
@@ -89,83 +74,106 @@ void symbolizer_free(struct symbolizer *symbolizer)
 {
 	if (!symbolizer)
 		return;
-	for (size_t i = 0; i < symbolizer->count; i++)
-		free(symbolizer->list[i]->lines);
-	free(symbolizer->list);
-	string_table_clear(&symbolizer->texts);
-	tdestroy(symbolizer->frames, free);
-	tdestroy(symbolizer->demangled, free);
+	for (size_t i = 0; i < symbolizer->frame_count; i++) {
+		free(symbolizer->frames[i]->lines);
+		free(symbolizer->frames[i]);
+	}
+	free(symbolizer->frames);
+	hash_clear(&symbolizer->frame_index);
+	for (size_t i = 0; i < symbolizer->demangled_count; i++)
+		free(symbolizer->demangled[i].function);
+	free(symbolizer->demangled);
+	hash_clear(&symbolizer->demangled_index);
+	string_table_clear(&symbolizer->strings);
 	free(symbolizer->root);
 	free(symbolizer);
 }
 
-/* Puts a new item into a tree. Frees it and returns NULL when out of memory. */
-static void *tree_add(void **tree, void *item, int (*compare)(const void *, const void *))
+static bool has_system_name(const void *demangled, uint32_t index, const void *system_name)
 {
-	void **node = tsearch(item, tree, compare);
-
-	if (!node) {
-		free(item);
-		return NULL;
-	}
-	/* As tsearch() has set it. Analyzers do not know that, and would see a leak. */
-	*node = item;
-	return item;
+	return ((const struct demangled *)demangled)[index].system_name == system_name;
 }
 
-/* `name` itself if it is not mangled; NULL when out of memory. */
+/* Returns `name` itself if it is not mangled; NULL when out of memory. */
 static const char *function_name(struct symbolizer *symbolizer, const char *name)
 {
-	const struct demangled key = {.system_name = name};
-	struct demangled *demangled, **node;
+	uint32_t hash = hash_number(HASH_START, (uintptr_t)name);
+	uint32_t index = hash_find(&symbolizer->demangled_index, hash, has_system_name,
+				   symbolizer->demangled, name);
+	struct demangled new = {.system_name = name};
 	char text[DEMANGLED_MAX];
-	size_t size;
 
-	node = tfind(&key, &symbolizer->demangled, compare_demangled);
-	if (node)
-		return (*node)->function;
+	if (index != HASH_NONE)
+		return symbolizer->demangled[index].function;
 	if (!demangle(name, text))
 		return name;
-	size = strlen(text) + 1;
-	demangled = malloc(sizeof(*demangled) + size);
-	if (!demangled)
+	if (symbolizer->demangled_count >= HASH_NONE ||
+	    array_reserve(&symbolizer->demangled, &symbolizer->demangled_capacity,
+			  symbolizer->demangled_count, 1, sizeof(new)))
 		return NULL;
-	demangled->system_name = name;
-	memcpy(demangled->function, text, size);
-	demangled = tree_add(&symbolizer->demangled, demangled, compare_demangled);
-	return demangled ? demangled->function : NULL;
+	new.function = strdup(text);
+	if (!new.function)
+		return NULL;
+	if (hash_add(&symbolizer->demangled_index, hash, symbolizer->demangled_count)) {
+		free(new.function);
+		return NULL;
+	}
+	symbolizer->demangled[symbolizer->demangled_count++] = new;
+	return new.function;
 }
 
 /* Frames */
 
-static struct frame *find_frame(const struct symbolizer *symbolizer, const void *owner,
-				uint32_t place, uint64_t vaddr)
+static uint32_t frame_hash(const void *owner, uint32_t segment, uint64_t vaddr)
 {
-	const struct frame key = {.name.vaddr = vaddr, .owner = owner, .place = place};
-	struct frame **node = tfind(&key, &symbolizer->frames, compare_frames);
+	uint32_t hash = hash_number(HASH_START, (uintptr_t)owner);
 
-	return node ? *node : NULL;
+	return hash_number(hash_number(hash, segment), vaddr);
 }
 
-static struct frame *add_frame(struct symbolizer *symbolizer, const void *owner, uint32_t place,
+static bool is_frame(const void *frames, uint32_t index, const void *key)
+{
+	const struct frame *a = ((struct frame *const *)frames)[index], *b = key;
+
+	return a->owner == b->owner && a->segment == b->segment && a->name.vaddr == b->name.vaddr;
+}
+
+static struct frame *find_frame(const struct symbolizer *symbolizer, const void *owner,
+				uint32_t segment, uint64_t vaddr)
+{
+	const struct frame key = {.name.vaddr = vaddr, .owner = owner, .segment = segment};
+	uint32_t index = hash_find(&symbolizer->frame_index, frame_hash(owner, segment, vaddr),
+				   is_frame, symbolizer->frames, &key);
+
+	return index == HASH_NONE ? NULL : symbolizer->frames[index];
+}
+
+static struct frame *add_frame(struct symbolizer *symbolizer, const void *owner, uint32_t segment,
 			       uint64_t vaddr)
 {
-	struct frame *frame;
+	struct frame *frame, **slot;
 
-	if (array_reserve(&symbolizer->list, &symbolizer->capacity, symbolizer->count, 1,
-			  sizeof(struct frame *)) != 0)
+	if (symbolizer->frame_count >= HASH_NONE ||
+	    array_reserve(&symbolizer->frames, &symbolizer->frame_capacity, symbolizer->frame_count,
+			  1, sizeof(struct frame *)))
 		return NULL;
-	frame = calloc(1, sizeof(*frame));
+	/* Stored first, as gcc's analyzer would report a leak otherwise. */
+	slot = &symbolizer->frames[symbolizer->frame_count];
+	*slot = calloc(1, sizeof(**slot));
+	frame = *slot;
 	if (!frame)
 		return NULL;
 	frame->owner = owner;
-	frame->place = place;
+	frame->segment = segment;
 	frame->name.vaddr = vaddr;
 	frame->name.mapping_path = "";
 	frame->name.build_id = "";
-	frame = tree_add(&symbolizer->frames, frame, compare_frames);
-	if (frame)
-		symbolizer->list[symbolizer->count++] = frame;
+	if (hash_add(&symbolizer->frame_index, frame_hash(owner, segment, vaddr),
+		     symbolizer->frame_count)) {
+		free(frame);
+		return NULL;
+	}
+	symbolizer->frame_count++;
 	return frame;
 }
 
@@ -181,7 +189,7 @@ static void set_lines(struct frame_name *name, const struct source_line *lines, 
 	name->resolved = true;
 }
 
-/* Sets what the symbols say. Without memory the name stays as in the object. */
+/* Sets the symbol of a frame. Without memory the function keeps its linker name. */
 static void set_symbol(struct symbolizer *symbolizer, struct frame *frame, const char *name,
 		       uint64_t start)
 {
@@ -209,7 +217,7 @@ const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_
 	if (!frame)
 		return NULL;
 	frame->name.kernel = kernel_mapping_at(symbolizer->kernel, address);
-	frame->in_module = strcmp(frame->name.kernel->name, KERNEL_MAPPING) != 0;
+	frame->in_module = strcmp(frame->name.kernel->name, KERNEL_MAPPING);
 	frame->name.mapping_path = frame->name.kernel->name;
 	frame->name.build_id = frame->name.kernel->build_id;
 	if (symbolizer->kallsyms &&
@@ -220,99 +228,99 @@ const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_
 
 /* User */
 
-/* Where nothing but an address is known: each space has its own. */
-static const struct frame_name *symbolize_memory(struct symbolizer *symbolizer,
-						 const struct address_space *space, uint32_t place,
-						 uint64_t address)
+/* An address in no file: each address space has frames of its own. */
+static const struct frame_name *symbolize_address(struct symbolizer *symbolizer,
+						  const struct address_space *space,
+						  uint32_t segment, uint64_t address)
 {
 	static const char *const paths[SEGMENT_FILES] = {
 		[SEGMENT_ANON] = "[anon]",
 		[SEGMENT_VSYSCALL] = "[vsyscall]",
 		[SEGMENT_VDSO] = "[vdso]",
 	};
-	struct frame *frame = find_frame(symbolizer, space, place, address);
+	struct frame *frame = find_frame(symbolizer, space, segment, address);
 
 	if (frame)
 		return &frame->name;
-	frame = add_frame(symbolizer, space, place, address);
+	frame = add_frame(symbolizer, space, segment, address);
 	if (!frame)
 		return NULL;
-	if (paths[place])
-		frame->name.mapping_path = paths[place];
+	if (paths[segment])
+		frame->name.mapping_path = paths[segment];
 	return &frame->name;
 }
 
 const struct frame_name *symbolize_user(struct symbolizer *symbolizer,
-					const struct address_space *space, uint32_t place,
-					uint64_t number)
+					const struct address_space *space, uint32_t segment,
+					uint64_t offset)
 {
 	bool is_offset;
-	const struct mapped_file *object = segment_file(symbolizer->objects, place, &is_offset);
+	const struct mapped_file *file = segment_file(symbolizer->files, segment, &is_offset);
 	struct symbol symbol;
 	struct frame *frame;
 
-	if (!object)
-		return symbolize_memory(symbolizer, space, place, number);
-	/* The kernel could not read its segments. */
-	if (is_offset && mapped_file_vaddr(object, number, &number))
-		place--;
-	/* The place in the object is the same for all processes that map it. */
-	frame = find_frame(symbolizer, object, place, number);
+	if (!file)
+		return symbolize_address(symbolizer, space, segment, offset);
+	/* The kernel could not read the segments of the file; the reader may know them. */
+	if (is_offset && mapped_file_vaddr(file, offset, &offset))
+		segment--;
+	/* All processes that map the file share the frame. */
+	frame = find_frame(symbolizer, file, segment, offset);
 	if (frame)
 		return &frame->name;
-	frame = add_frame(symbolizer, object, place, number);
+	frame = add_frame(symbolizer, file, segment, offset);
 	if (!frame)
 		return NULL;
-	frame->name.mapping_path = *object->path ? object->path : "[file]";
-	frame->name.build_id = object->build_id;
-	if (!*object->build_id)
-		frame->name.file = object->index + 1;
-	frame->name.normalized = (place - SEGMENT_FILES) % 2 == 0;
-	if (frame->name.normalized && mapped_file_lookup(object, number, &symbol))
+	frame->name.mapping_path = *file->path ? file->path : "[file]";
+	frame->name.build_id = file->build_id;
+	if (!*file->build_id)
+		frame->name.file = file->index + 1;
+	frame->name.normalized = (segment - SEGMENT_FILES) % 2 == 0;
+	if (frame->name.normalized && mapped_file_lookup(file, offset, &symbol))
 		set_symbol(symbolizer, frame, symbol.name, symbol.start);
 	return &frame->name;
 }
 
 /* Debug information */
 
-/* What is done for one object, or the kernel. */
+/* The frames of one job: of a file, the kernel, a kernel module, or JIT code. */
 struct task {
 	const struct symbolizer *symbolizer;
-	const struct mapped_file *object; /* NULL: the kernel, or what a space makes */
-	const struct address_space *space;
-	struct frame **frames; /* its part of the list */
+	const struct mapped_file *file; /* NULL: the kernel, or JIT code */
+	const struct address_space *space; /* of JIT code */
+	struct frame **frames; /* a range of resolution->frames */
 	uint64_t *addresses;
 	size_t count;
 };
 
 struct resolution {
 	struct symbolizer *symbolizer;
-	const struct symbolize_options *naming;
 	struct task *tasks;
 	struct worker_job *jobs;
 	size_t count, task_capacity, job_capacity;
+	struct frame **frames; /* all frames of the symbolizer, sorted by job */
 };
 
-static int open_object(void *arg, struct error *error)
+static int open_file(void *arg, struct error *error)
 {
 	const struct task *task = arg;
-	const char *problem = task->object->problem;
-	int fd = mapped_file_open(task->symbolizer->objects, task->object);
+	const char *problem = task->file->problem;
+	int fd = mapped_file_open(task->symbolizer->files, task->file);
 
 	if (fd < 0 && problem && *problem)
 		error_set(error, -fd, "%s", problem);
 	return fd;
 }
 
-static int open_perfmap(void *arg, struct error *error)
+static int open_perf_map(void *arg, struct error *error)
 {
 	(void)error;
 	return address_space_perf_map(((const struct task *)arg)->space);
 }
 
-static bool lookup_object(void *arg, uint64_t vaddr, struct symbol *symbol)
+static bool lookup_file(void *arg, uint64_t vaddr, struct symbol *symbol)
 {
-	return mapped_file_lookup(((const struct task *)arg)->object, vaddr, symbol);
+	return mapped_file_lookup(((const struct task *)arg)->file, vaddr, symbol);
 }
 
 static int open_kernel(void *arg, struct error *error)
@@ -328,14 +336,14 @@ static int open_kernel(void *arg, struct error *error)
 	return kernel_open_vmlinux(task->symbolizer->root, self.release);
 }
 
-static int take_name(void *arg, size_t job, size_t index, const struct source_line *lines,
-		     size_t count)
+static int set_frame_lines(void *arg, size_t job, size_t index, const struct source_line *lines,
+			   size_t count)
 {
 	struct resolution *resolution = arg;
 	struct frame *frame = resolution->tasks[job].frames[index];
 	struct source_line *copy;
 
-	frame->name.hidden = count == 0;
+	frame->name.elided = count == 0;
 	if (count == 0 || !lines[count - 1].system_name)
 		return 0;
 	copy = source_lines_copy(lines, count);
@@ -347,23 +355,8 @@ static int take_name(void *arg, size_t job, size_t index, const struct source_li
 	return 0;
 }
 
-static void take_problem(void *arg, size_t job, const char *text)
-{
-	const struct resolution *resolution = arg;
-
-	resolution->naming->problem(resolution->naming->arg, resolution->jobs[job].path, text);
-}
-
-static void take_progress(void *arg, size_t job, uint64_t done, uint64_t total)
-{
-	const struct resolution *resolution = arg;
-
-	resolution->naming->progress(resolution->naming->arg, resolution->jobs[job].path, done,
-				     total);
-}
-
-/* Frames of one job lie together: of one owner, and of one part of the kernel. */
-static int compare_owners(const void *a, const void *b)
+/* Frames of one job are adjacent: those of one owner, kernel mapping and segment. */
+static int compare_jobs(const void *a, const void *b)
 {
 	const struct frame *left = *(struct frame *const *)a, *right = *(struct frame *const *)b;
 	int result = compare_pointers(left->owner, right->owner);
@@ -373,14 +366,14 @@ static int compare_owners(const void *a, const void *b)
 	result = compare_pointers(left->name.kernel, right->name.kernel);
 	if (result)
 		return result;
-	if (left->place != right->place)
-		return left->place < right->place ? -1 : 1;
+	if (left->segment != right->segment)
+		return left->segment < right->segment ? -1 : 1;
 	return (left->name.vaddr > right->name.vaddr) - (left->name.vaddr < right->name.vaddr);
 }
 
 static bool is_same_job(const struct frame *a, const struct frame *b)
 {
-	return a->owner == b->owner && a->name.kernel == b->name.kernel && a->place == b->place;
+	return a->owner == b->owner && a->name.kernel == b->name.kernel && a->segment == b->segment;
 }
 
 static bool make_job(const struct frame *frame, struct task *task, struct worker_job *job)
@@ -388,15 +381,15 @@ static bool make_job(const struct frame *frame, struct task *task, struct worker
 	job->path = frame->name.mapping_path;
 	job->build_id = frame->name.build_id;
 	if (frame->name.normalized) {
-		task->object = frame->owner;
-		job->open = open_object;
-		job->lookup = lookup_object;
+		task->file = frame->owner;
+		job->open = open_file;
+		job->lookup = lookup_file;
 		job->lookup_is_untrusted = mapped_file_is_untrusted(frame->owner);
 		return true;
 	}
-	if (frame->place == SEGMENT_ANON && !frame->name.kernel) {
+	if (frame->segment == SEGMENT_ANON && !frame->name.kernel) {
 		task->space = frame->owner;
-		job->open = open_perfmap;
+		job->open = open_perf_map;
 		job->is_perf_map = true;
 		return address_space_perf_map(task->space) >= 0;
 	}
@@ -420,9 +413,9 @@ static int add_job(struct resolution *resolution, struct frame **frames, size_t 
 	if (!make_job(frames[0], &task, &job))
 		return 0;
 	if (array_reserve(&resolution->tasks, &resolution->task_capacity, resolution->count, 1,
-			  sizeof(task)) != 0 ||
+			  sizeof(task)) ||
 	    array_reserve(&resolution->jobs, &resolution->job_capacity, resolution->count, 1,
-			  sizeof(job)) != 0)
+			  sizeof(job)))
 		return -ENOMEM;
 	task.addresses = calloc(count, sizeof(*task.addresses));
 	if (!task.addresses)
@@ -437,144 +430,43 @@ static int add_job(struct resolution *resolution, struct frame **frames, size_t 
 
 static int add_jobs(struct resolution *resolution)
 {
-	struct frame **list = resolution->symbolizer->list;
-	size_t count = resolution->symbolizer->count;
-	int result = 0;
+	size_t count = resolution->symbolizer->frame_count;
+	struct frame **frames = calloc(count + 1, sizeof(struct frame *));
+	int err = 0;
 
-	if (count > 0)
-		qsort(list, count, sizeof(struct frame *), compare_owners);
-	for (size_t from = 0, to; from < count && result == 0; from = to) {
-		for (to = from + 1; to < count && is_same_job(list[from], list[to]);)
+	resolution->frames = frames;
+	if (!frames)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		frames[i] = resolution->symbolizer->frames[i];
+	qsort(frames, count, sizeof(struct frame *), compare_jobs);
+	for (size_t from = 0, to; from < count && !err; from = to) {
+		for (to = from + 1; to < count && is_same_job(frames[from], frames[to]);)
 			to++;
-		result = add_job(resolution, list + from, to - from);
+		err = add_job(resolution, frames + from, to - from);
 	}
 	for (size_t i = 0; i < resolution->count; i++)
 		resolution->jobs[i].arg = &resolution->tasks[i];
-	return result;
+	return err;
 }
 
-int symbolizer_resolve(struct symbolizer *symbolizer, const struct symbolize_options *naming)
+int symbolizer_resolve(struct symbolizer *symbolizer, const struct symbolize_options *options)
 {
-	struct resolution resolution = {.symbolizer = symbolizer, .naming = naming};
-	const struct worker_pool namer = {
-		.directories = naming->directories,
-		.directory_count = naming->directory_count,
-		.cache = naming->cache,
-		.stop = naming->stop,
-		.name = take_name,
-		.problem = naming->problem ? take_problem : NULL,
-		.progress = naming->progress ? take_progress : NULL,
+	struct resolution resolution = {.symbolizer = symbolizer};
+	const struct worker_pool pool = {
+		.options = *options,
+		.lines = set_frame_lines,
 		.arg = &resolution,
 	};
-	int result = add_jobs(&resolution);
+	int err = add_jobs(&resolution);
 
-	if (result == 0)
-		result = worker_pool_run(&namer, resolution.jobs, resolution.count,
-					 &symbolizer->texts);
-	if (result == -EINTR && naming->interrupted) {
-		naming->interrupted(naming->arg);
-		result = 0;
-	}
+	if (!err)
+		err = worker_pool_run(&pool, resolution.jobs, resolution.count,
+				      &symbolizer->strings);
 	for (size_t i = 0; i < resolution.count; i++)
 		free(resolution.tasks[i].addresses);
 	free(resolution.tasks);
 	free(resolution.jobs);
-	return result;
-}
-
-/* Roots */
-
-static bool is_one_of(const char *name, const char *const *list, size_t count)
-{
-	size_t length;
-
-	for (size_t i = 0; i < count; i++) {
-		length = strlen(list[i]);
-		/* The compiler and Go add ".constprop.0", ".abi0" and the like. */
-		if (strncmp(name, list[i], length) == 0 &&
-		    (name[length] == '\0' || name[length] == '.'))
-			return true;
-	}
-	return false;
-}
-
-#define IS_ONE_OF(name, list) is_one_of(name, list, sizeof(list) / sizeof((list)[0]))
-
-/* Names that no program has for functions of its own. */
-static bool is_reserved_root(const char *name)
-{
-	static const char *const roots[] = {
-		"_start",
-		"_start_c",
-		"_dl_start",
-		"_dl_start_user",
-		"__libc_start_main",
-		"__libc_start_main_impl",
-		"__libc_start_call_main",
-		"libc_start_main_stage2",
-		"__clone",
-		"__clone3",
-		"__clone_internal",
-		"runtime.goexit",
-		"runtime.rt0_go",
-		"runtime.mstart",
-		"_rt0_amd64",
-		"_rt0_amd64_linux",
-		"_rt0_arm64_linux",
-	};
-
-	return IS_ONE_OF(name, roots);
-}
-
-/* Names of the C library that a program may use too. */
-static bool is_library_root(const char *name)
-{
-	static const char *const roots[] = {"start_thread", "clone", "clone3"};
-
-	return IS_ONE_OF(name, roots);
-}
-
-bool symbolize_is_root(const char *system_name)
-{
-	return is_reserved_root(system_name) || is_library_root(system_name);
-}
-
-/* Whether a file is the C library or the dynamic loader, by its name. */
-static bool is_c_library(const char *path)
-{
-	static const char *const names[] = {"libc.so",    "libc-2.",  "libc.musl-",
-					    "libpthread", "ld-linux", "ld-musl-",
-					    "ld-2.",      "ld.so",    "ld64.so"};
-	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (strncmp(name, names[i], strlen(names[i])) == 0)
-			return true;
-	}
-	return false;
-}
-
-static bool is_root_frame(const struct frame_name *const *frames, size_t index, size_t count)
-{
-	const struct frame_name *frame = frames[index];
-	bool in_library = is_c_library(frame->mapping_path);
-
-	if (frame->resolved && is_reserved_root(frame->system_name))
-		return true;
-	/* In a static program it can't be told from a function of the program. */
-	if (frame->resolved)
-		return is_library_root(frame->system_name) && (in_library || index + 1 == count);
-	return in_library && index > 0 && frames[index - 1]->resolved &&
-	       strcmp(frames[index - 1]->system_name, "main") == 0;
-}
-
-size_t symbolize_complete(const struct frame_name *const *frames, size_t count,
-			  enum stackbeat_unwind_stop end)
-{
-	for (size_t i = count; i > 0; i--) {
-		if (is_root_frame(frames, i - 1, count))
-			return i;
-	}
-	return end == STACKBEAT_STOP_OUTERMOST ? count : 0;
+	free(resolution.frames);
+	return err;
 }

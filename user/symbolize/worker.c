@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize/worker.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "debuginfo/debug_files.h"
 #include "debuginfo/debuginfod.h"
 #include "debuginfo/debuginfod_helper.h"
@@ -17,133 +26,126 @@
 #include "symbolize/symbol_cache.h"
 #include "symbolize/worker_protocol.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
-
 #define ELF_FILES_MAX 3u
-#define RECENT_TEXTS 4096u /* a power of two */
-/* As much as a pipe holds: the parent wakes up once for it. */
+#define RECENT_STRINGS 4096u /* a power of two */
+/* The capacity of a pipe: the parent wakes up once for each buffer. */
 #define BUFFER_SIZE (64u << 10)
 
-/* The same texts come again and again, from the same place. */
-struct recent_text {
+/* Cache of sent strings by their address: the same strings repeat. */
+struct recent_string {
 	const char *text;
 	uint32_t index;
 };
 
-struct child {
+struct worker_state {
 	const struct worker_job *job;
-	int fd; /* of the job's file, or a negative errno value */
+	int fd; /* the file of the job, or a negative errno value */
 	struct debuginfod_helper fetcher;
 	FILE *out;
-	char buffer[BUFFER_SIZE]; /* of it */
-	struct string_table texts;
-	size_t told; /* texts that were written */
-	struct recent_text recent[RECENT_TEXTS]; /* by their places */
-	uint32_t *demangled; /* of each text: 1 + its demangled one, 0: not known yet */
+	char buffer[BUFFER_SIZE]; /* of `out` */
+	struct string_table strings;
+	size_t sent_count; /* strings sent */
+	struct recent_string recent[RECENT_STRINGS]; /* by a hash of the address */
+	uint32_t *demangled; /* of each string: 1 + number of its demangled form; 0: unknown */
 	size_t demangled_capacity, demangled_count;
 	struct timespec fetch_end;
 	struct debug_files files;
-	Elf *dwarf, *alt; /* with the debug information, and what that shares; NULL: none */
-	/* The symbol tables of other files than the binary, best first. */
+	Elf *dwarf, *alt; /* debug information, and its alternate debug file; NULL: none */
+	/* Symbol tables, best first; of the binary only if the job has no `lookup`. */
 	struct elf_file elfs[ELF_FILES_MAX];
 	size_t elf_count;
-	uint64_t shift; /* from the job's addresses to those of the file */
-	uint64_t *vaddrs; /* of all addresses */
-	bool *named;
-	/* The ones that have no name yet. */
-	uint64_t *nameless;
-	size_t *indices; /* of these */
-	int error;
+	uint64_t bias; /* virtual address in the file minus address of the job */
+	uint64_t *vaddrs; /* in the file, of each address */
+	bool *resolved; /* each address: its lines were sent */
+	uint64_t *pending; /* virtual addresses without lines yet */
+	size_t *indices; /* of the pending ones in the job */
+	int err;
 	struct {
 		uint32_t index, count;
 		struct worker_line lines[INLINE_DEPTH_MAX];
-	} message; /* a struct worker_lines with room */
+	} message; /* a struct worker_lines of maximum size */
 };
 
-_Static_assert(offsetof(struct child, message.lines) - offsetof(struct child, message) ==
+_Static_assert(offsetof(struct worker_state, message.lines) -
+			       offsetof(struct worker_state, message) ==
 		       offsetof(struct worker_lines, lines),
-	       "the message is laid out as the parent reads it");
+	       "the message has the layout of struct worker_lines");
 
-/* Telling */
+/* Messages */
 
-static void tell(struct child *child, enum worker_message_type type, const void *bytes, size_t size)
+static void send_message(struct worker_state *worker, enum worker_message_type type,
+			 const void *bytes, size_t size)
 {
 	const struct worker_message message = {.type = type, .size = (uint32_t)size};
 
-	fwrite(&message, sizeof(message), 1, child->out);
-	fwrite(bytes, 1, size, child->out);
+	fwrite(&message, sizeof(message), 1, worker->out);
+	fwrite(bytes, 1, size, worker->out);
 }
 
-static void tell_problem(struct child *child, const char *text)
+static void send_problem(struct worker_state *worker, const char *text)
 {
-	tell(child, WORKER_PROBLEM, text, strlen(text));
+	send_message(worker, WORKER_PROBLEM, text, strlen(text));
 }
 
-/* The number of a text as the parent knows it; 0 for NULL. */
-static uint32_t tell_text(struct child *child, const char *text)
+/* Sends a string unless the parent has it; returns its number, 0 for NULL. */
+static uint32_t send_string(struct worker_state *worker, const char *text)
 {
-	uint64_t place = (uintptr_t)text * UINT64_C(0x9e3779b97f4a7c15) >> 32;
-	struct recent_text *recent = &child->recent[place % RECENT_TEXTS];
+	uint64_t hash = (uintptr_t)text * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+	struct recent_string *recent = &worker->recent[hash % RECENT_STRINGS];
 	uint32_t index;
 
 	if (!text)
 		return 0;
-	/* Another one may lie there now. */
-	if (recent->text == text && strcmp(child->texts.items[recent->index], text) == 0)
+	/* The address may contain another string now. */
+	if (recent->text == text && !strcmp(worker->strings.items[recent->index], text))
 		return recent->index + 1;
-	index = string_table_add(&child->texts, text, WORKER_STRING_MAX);
+	index = string_table_add(&worker->strings, text, WORKER_STRING_MAX);
 	if (index == STRING_NONE) {
-		child->error = -ENOMEM;
+		worker->err = -ENOMEM;
 		return 0;
 	}
-	for (; child->told < child->texts.count; child->told++) {
-		const char *new = child->texts.items[child->told];
+	for (; worker->sent_count < worker->strings.count; worker->sent_count++) {
+		const char *new = worker->strings.items[worker->sent_count];
 
-		tell(child, WORKER_STRING, new, strlen(new));
+		send_message(worker, WORKER_STRING, new, strlen(new));
 	}
-	*recent = (struct recent_text){text, index};
+	*recent = (struct recent_string){text, index};
 	return index + 1;
 }
 
-/* The number of what people call the function of a linker's name, 0 if it is not mangled. */
-static uint32_t demangled(struct child *child, const char *system_name, uint32_t number)
+/* Sends the demangled form of a linker name; returns its number, 0 if it is not mangled. */
+static uint32_t send_demangled(struct worker_state *worker, const char *system_name,
+			       uint32_t number)
 {
 	char text[DEMANGLED_MAX];
 
-	if (child->demangled_count < child->texts.count) {
-		size_t more = child->texts.count - child->demangled_count;
+	if (worker->demangled_count < worker->strings.count) {
+		size_t more = worker->strings.count - worker->demangled_count;
 
-		if (array_reserve(&child->demangled, &child->demangled_capacity,
-				  child->demangled_count, more, sizeof(*child->demangled)) != 0) {
-			child->error = -ENOMEM;
+		if (array_reserve(&worker->demangled, &worker->demangled_capacity,
+				  worker->demangled_count, more, sizeof(*worker->demangled))) {
+			worker->err = -ENOMEM;
 			return 0;
 		}
-		memset(child->demangled + child->demangled_count, 0,
-		       more * sizeof(*child->demangled));
-		child->demangled_count += more;
+		memset(worker->demangled + worker->demangled_count, 0,
+		       more * sizeof(*worker->demangled));
+		worker->demangled_count += more;
 	}
-	if (child->demangled[number - 1] == 0) {
-		uint32_t result = demangle(system_name, text) ? tell_text(child, text) : 0;
+	if (worker->demangled[number - 1] == 0) {
+		uint32_t result = demangle(system_name, text) ? send_string(worker, text) : 0;
 
-		child->demangled[number - 1] = 1 + result;
+		worker->demangled[number - 1] = 1 + result;
 	}
-	return child->demangled[number - 1] - 1;
+	return worker->demangled[number - 1] - 1;
 }
 
 static bool is_mangled(const char *name)
 {
-	return strncmp(name, "_Z", 2) == 0 || strncmp(name, "_R", 2) == 0;
+	return !strncmp(name, "_Z", 2) || !strncmp(name, "_R", 2);
 }
 
-/* Where the debug information says nothing, the symbol does. NULL: there is none. */
-static void make_line(struct child *child, struct worker_line *line,
+/* Fills gaps of the debug information from the symbol; NULL: no symbol. */
+static void make_line(struct worker_state *worker, struct worker_line *line,
 		      const struct dwarf_frame *frame, const struct symbol *symbol)
 {
 	const char *system_name = frame->linkage_name, *name = frame->name;
@@ -153,352 +155,356 @@ static void make_line(struct child *child, struct worker_line *line,
 	if (!system_name)
 		system_name = name;
 	*line = (struct worker_line){
-		.system_name = tell_text(child, system_name),
-		.file = tell_text(child, frame->file),
+		.system_name = send_string(worker, system_name),
+		.file = send_string(worker, frame->file),
 		.line = frame->line,
 		.start_line = frame->start_line,
 		.start = frame->start,
 	};
 	if (symbol && !line->start)
 		line->start = symbol->start;
-	if (child->job->is_module) /* its sections lie elsewhere, each */
+	if (worker->job->is_module) /* each section of a module has a load address of its own */
 		line->start = 0;
 	else if (line->start)
-		line->start -= child->shift;
+		line->start -= worker->bias;
 	if (line->system_name)
-		line->function = demangled(child, system_name, line->system_name);
+		line->function = send_demangled(worker, system_name, line->system_name);
 	if (!line->function)
-		line->function = name ? tell_text(child, name) : line->system_name;
+		line->function = name ? send_string(worker, name) : line->system_name;
 }
 
-static void tell_lines(struct child *child, size_t index, size_t count)
+static void send_lines(struct worker_state *worker, size_t index, size_t count)
 {
-	child->message.index = (uint32_t)index;
-	child->message.count = (uint32_t)count;
-	tell(child, WORKER_LINES, &child->message,
-	     offsetof(struct worker_lines, lines) + count * sizeof(child->message.lines[0]));
-	child->named[index] = true;
+	worker->message.index = (uint32_t)index;
+	worker->message.count = (uint32_t)count;
+	send_message(worker, WORKER_LINES, &worker->message,
+		     offsetof(struct worker_lines, lines) +
+			     count * sizeof(worker->message.lines[0]));
+	worker->resolved[index] = true;
 }
 
-/* Naming */
+/* Symbols */
 
-static bool find_symbol(const struct child *child, uint64_t vaddr, struct symbol *symbol)
+static bool find_symbol(const struct worker_state *worker, uint64_t vaddr, struct symbol *symbol)
 {
-	const struct worker_job *job = child->job;
+	const struct worker_job *job = worker->job;
 
-	for (size_t i = 0; i < child->elf_count; i++) {
-		if (elf_lookup(&child->elfs[i], vaddr, symbol))
+	for (size_t i = 0; i < worker->elf_count; i++) {
+		if (elf_lookup(&worker->elfs[i], vaddr, symbol))
 			return true;
 	}
 	return job->lookup && job->lookup(job->arg, vaddr, symbol);
 }
 
-static int take_frames(void *arg, size_t nameless, const struct dwarf_frame *frames, size_t count)
+static int handle_frames(void *arg, size_t pending, const struct dwarf_frame *frames, size_t count)
 {
 	const struct dwarf_frame *last = count > 0 ? &frames[count - 1] : NULL;
-	struct child *child = arg;
+	struct worker_state *worker = arg;
 	bool has_symbol = false;
 	struct symbol symbol;
 	size_t index;
 
 	if (!last)
 		return 0;
-	index = child->indices[nameless];
-	/* Of a function without a linker's name, or code that the compiler did not make. */
+	index = worker->indices[pending];
+	/* A function without a linker name in DWARF, or code not generated by the compiler. */
 	if (!last->linkage_name)
-		has_symbol = find_symbol(child, child->vaddrs[index], &symbol) &&
+		has_symbol = find_symbol(worker, worker->vaddrs[index], &symbol) &&
 			     (!last->start || last->start == symbol.start);
 	if (!last->name && !last->linkage_name && !has_symbol)
 		return 0;
 	for (size_t i = 0; i < count; i++)
-		make_line(child, &child->message.lines[i], &frames[i],
+		make_line(worker, &worker->message.lines[i], &frames[i],
 			  i + 1 == count && has_symbol ? &symbol : NULL);
-	tell_lines(child, index, count);
-	return child->error;
+	send_lines(worker, index, count);
+	return worker->err;
 }
 
-static int take_go_frame(const struct go_frame *frame, void *arg)
+static int add_go_frame(const struct go_frame *frame, void *arg)
 {
-	struct child *child = arg;
-	uint32_t *count = &child->message.count;
+	struct worker_state *worker = arg;
+	uint32_t *count = &worker->message.count;
 
-	if (*count == INLINE_DEPTH_MAX) /* the last one is the one not inlined */
+	if (*count == INLINE_DEPTH_MAX) /* keep the last one, which is not inlined */
 		--*count;
-	child->message.lines[(*count)++] = (struct worker_line){
-		.function = tell_text(child, frame->name),
-		.system_name = tell_text(child, frame->system_name),
-		.file = tell_text(child, frame->file),
+	worker->message.lines[(*count)++] = (struct worker_line){
+		.function = send_string(worker, frame->name),
+		.system_name = send_string(worker, frame->system_name),
+		.file = send_string(worker, frame->file),
 		.line = frame->line,
 		.start_line = frame->start_line,
 	};
-	return child->error;
+	return worker->err;
 }
 
-/* Go programs tell more of themselves than their debug information does. */
-static void name_by_go(struct child *child, int fd)
+/* The pclntab of a Go program has more than its DWARF. */
+static void symbolize_by_pclntab(struct worker_state *worker, int fd)
 {
-	struct go_pclntab *gosym;
+	struct go_pclntab *pclntab;
 	struct stat st;
 	void *image;
 
-	if (fd < 0 || fstat(fd, &st) != 0 || st.st_size <= 0)
+	if (fd < 0 || fstat(fd, &st) || st.st_size <= 0)
 		return;
 	image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (image == MAP_FAILED)
 		return;
-	if (go_pclntab_open(image, (size_t)st.st_size, &gosym, NULL) == 0) {
-		for (size_t i = 0; i < child->job->count && child->error == 0; i++) {
-			child->message.count = 0;
-			if (go_pclntab_lookup(gosym, child->vaddrs[i], take_go_frame, child) == 0)
-				tell_lines(child, i, child->message.count);
+	if (go_pclntab_open(image, (size_t)st.st_size, &pclntab, NULL) == 0) {
+		for (size_t i = 0; i < worker->job->count && !worker->err; i++) {
+			worker->message.count = 0;
+			if (go_pclntab_lookup(pclntab, worker->vaddrs[i], add_go_frame, worker) ==
+			    0)
+				send_lines(worker, i, worker->message.count);
 		}
-		go_pclntab_close(gosym);
+		go_pclntab_close(pclntab);
 	}
 	munmap(image, (size_t)st.st_size);
 }
 
-static void name_by_debug_information(struct child *child)
+static void symbolize_by_dwarf(struct worker_state *worker)
 {
-	struct dwarf_lookup *debuginfo;
+	struct dwarf_lookup *lookup;
 	struct error error;
 	size_t count = 0;
 
-	for (size_t i = 0; i < child->job->count; i++) {
-		if (child->named[i])
+	for (size_t i = 0; i < worker->job->count; i++) {
+		if (worker->resolved[i])
 			continue;
-		child->nameless[count] = child->vaddrs[i];
-		child->indices[count++] = i;
+		worker->pending[count] = worker->vaddrs[i];
+		worker->indices[count++] = i;
 	}
 	if (count == 0)
 		return;
-	if (dwarf_lookup_open(child->dwarf, child->alt, &debuginfo, &error) != 0) {
-		tell_problem(child, error.text);
+	if (dwarf_lookup_open(worker->dwarf, worker->alt, &lookup, &error)) {
+		send_problem(worker, error.text);
 		return;
 	}
-	child->error = dwarf_lookup_each(debuginfo, child->nameless, count, take_frames, child);
-	dwarf_lookup_close(debuginfo);
+	worker->err = dwarf_lookup_each(lookup, worker->pending, count, handle_frames, worker);
+	dwarf_lookup_close(lookup);
 }
 
-static void name_by_symbols(struct child *child)
+static void symbolize_by_symbols(struct worker_state *worker)
 {
-	const struct dwarf_frame nothing = {0};
+	const struct dwarf_frame no_frame = {0};
 	struct symbol symbol;
 
-	for (size_t i = 0; i < child->job->count && child->error == 0; i++) {
-		if (child->named[i] || !find_symbol(child, child->vaddrs[i], &symbol))
+	for (size_t i = 0; i < worker->job->count && !worker->err; i++) {
+		if (worker->resolved[i] || !find_symbol(worker, worker->vaddrs[i], &symbol))
 			continue;
-		make_line(child, &child->message.lines[0], &nothing, &symbol);
-		tell_lines(child, i, 1);
+		make_line(worker, &worker->message.lines[0], &no_frame, &symbol);
+		send_lines(worker, i, 1);
 	}
 }
 
 /* Files */
 
-static void read_symbols(struct child *child, int fd, const void *image, size_t size)
+static void read_symbols(struct worker_state *worker, int fd, const void *image, size_t size)
 {
 	struct error problem;
 
-	if (elf_read(&child->elfs[child->elf_count], fd, image, size, true, &problem) == 0)
-		child->elf_count++;
+	if (elf_read(&worker->elfs[worker->elf_count], fd, image, size, true, &problem) == 0)
+		worker->elf_count++;
 }
 
-static int report_progress(void *arg, long done, long total)
+static int send_progress(void *arg, long done, long total)
 {
 	const struct worker_progress progress = {
 		.done = done > 0 ? (uint64_t)done : 0,
 		.total = total > 0 ? (uint64_t)total : 0,
 	};
-	struct child *child = arg;
+	struct worker_state *worker = arg;
 	struct timespec now;
 
-	tell(child, WORKER_PROGRESS, &progress, sizeof(progress));
-	fflush(child->out);
+	send_message(worker, WORKER_PROGRESS, &progress, sizeof(progress));
+	fflush(worker->out);
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec >= child->fetch_end.tv_sec;
+	return now.tv_sec >= worker->fetch_end.tv_sec;
 }
 
-/* As soon as the file is looked into, it may have its way here. */
-static void report_opened(void *arg, int fd)
+/* Reports an untrusted file before parsing it: the file could compromise this process then. */
+static void check_trust(void *arg, int fd)
 {
-	struct child *child = arg;
+	struct worker_state *worker = arg;
 
 	if (file_is_trusted(fd))
 		return;
-	tell(child, WORKER_UNTRUSTED, "", 0);
-	fflush(child->out);
+	send_message(worker, WORKER_UNTRUSTED, "", 0);
+	fflush(worker->out);
 }
 
-static bool open_files(struct child *child, const struct worker_settings *settings)
+static bool open_files(struct worker_state *worker, const struct worker_settings *settings)
 {
-	const struct worker_job *job = child->job;
+	const struct worker_job *job = worker->job;
 	const struct debug_search search = {
 		.directories = settings->directories,
 		.directory_count = settings->directory_count,
-		.fetcher = child->fetcher.socket >= 0 ? &child->fetcher : NULL,
-		.progress = report_progress,
-		.opened = report_opened,
-		.arg = child,
+		.fetcher = worker->fetcher.socket >= 0 ? &worker->fetcher : NULL,
+		.progress = send_progress,
+		.opened = check_trust,
+		.arg = worker,
 	};
-	int fd = child->fd >= 0 ? child->fd : -1;
+	int fd = worker->fd >= 0 ? worker->fd : -1;
 	struct error error;
 
-	clock_gettime(CLOCK_MONOTONIC, &child->fetch_end);
-	child->fetch_end.tv_sec += WORKER_FETCH_S;
-	if (debug_files_open(&child->files, fd, job->path, job->build_id, &search, &error) != 0) {
-		tell_problem(child, error.text);
+	clock_gettime(CLOCK_MONOTONIC, &worker->fetch_end);
+	worker->fetch_end.tv_sec += WORKER_FETCH_S;
+	if (debug_files_open(&worker->files, fd, job->path, job->build_id, &search, &error)) {
+		send_problem(worker, error.text);
 		return false;
 	}
-	if (*child->files.problem.text)
-		tell_problem(child, child->files.problem.text);
-	if (child->files.debug.elf)
-		read_symbols(child, child->files.debug.fd, NULL, 0);
-	if (child->files.mini.elf)
-		read_symbols(child, -1, child->files.mini.image, child->files.mini.image_size);
-	/* Other jobs have read those of the binary before. */
+	if (*worker->files.problem.text)
+		send_problem(worker, worker->files.problem.text);
+	if (worker->files.debug.elf)
+		read_symbols(worker, worker->files.debug.fd, NULL, 0);
+	if (worker->files.mini.elf)
+		read_symbols(worker, -1, worker->files.mini.image, worker->files.mini.image_size);
+	/* A `lookup` already has the symbols of the binary. */
 	if (!job->lookup && fd >= 0)
-		read_symbols(child, fd, NULL, 0);
+		read_symbols(worker, fd, NULL, 0);
 	return true;
 }
 
-/* Finds out how far the code lies from where its file says. */
-static bool find_shift(struct child *child)
+/* Computes the bias of a job with `code_start`; false if no symbol table has the code's start. */
+static bool find_bias(struct worker_state *worker)
 {
-	const struct worker_job *job = child->job;
+	const struct worker_job *job = worker->job;
 	uint64_t vaddr;
 
 	if (!job->code_start)
 		return true;
-	for (size_t i = 0; i < child->elf_count; i++) {
-		if (elf_code_start(&child->elfs[i], &vaddr)) {
-			child->shift = vaddr - job->code_start;
+	for (size_t i = 0; i < worker->elf_count; i++) {
+		if (elf_code_start(&worker->elfs[i], &vaddr)) {
+			worker->bias = vaddr - job->code_start;
 			return true;
 		}
 	}
 	return false;
 }
 
-static bool prepare(struct child *child)
+static bool allocate_tables(struct worker_state *worker)
 {
-	const struct worker_job *job = child->job;
+	const struct worker_job *job = worker->job;
 
-	child->vaddrs = calloc(job->count, sizeof(*child->vaddrs));
-	child->named = calloc(job->count, sizeof(*child->named));
-	child->nameless = calloc(job->count, sizeof(*child->nameless));
-	child->indices = calloc(job->count, sizeof(*child->indices));
-	if (!child->vaddrs || !child->named || !child->nameless || !child->indices) {
-		child->error = -ENOMEM;
+	worker->vaddrs = calloc(job->count, sizeof(*worker->vaddrs));
+	worker->resolved = calloc(job->count, sizeof(*worker->resolved));
+	worker->pending = calloc(job->count, sizeof(*worker->pending));
+	worker->indices = calloc(job->count, sizeof(*worker->indices));
+	if (!worker->vaddrs || !worker->resolved || !worker->pending || !worker->indices) {
+		worker->err = -ENOMEM;
 		return false;
 	}
 	return true;
 }
 
-static void open_file(struct child *child)
+static void open_file(struct worker_state *worker)
 {
-	const struct worker_job *job = child->job;
+	const struct worker_job *job = worker->job;
 	struct error error = {""};
 	bool is_trusted;
 
-	child->fd = job->open ? job->open(job->arg, &error) : -ENOENT;
-	is_trusted = !job->lookup_is_untrusted && (child->fd < 0 || file_is_trusted(child->fd));
-	/* Told at once, as it is what comes first that counts: soon the file may have its way here.
+	worker->fd = job->open ? job->open(job->arg, &error) : -ENOENT;
+	is_trusted = !job->lookup_is_untrusted && (worker->fd < 0 || file_is_trusted(worker->fd));
+	/*
+	 * Send this before parsing: the parent accepts trust only as the first message, sent before
+	 * the file could compromise this process.
 	 */
-	tell(child, is_trusted ? WORKER_TRUSTED : WORKER_UNTRUSTED, "", 0);
-	fflush(child->out);
+	send_message(worker, is_trusted ? WORKER_TRUSTED : WORKER_UNTRUSTED, "", 0);
+	fflush(worker->out);
 	if (*error.text)
-		tell_problem(child, error.text);
+		send_problem(worker, error.text);
 }
 
-static void name_by_perfmap(struct child *child)
+static void symbolize_by_perf_map(struct worker_state *worker)
 {
-	const struct worker_job *job = child->job;
+	const struct worker_job *job = worker->job;
 	struct dwarf_frame frame = {0};
 	struct perf_map *map;
 
-	if (child->fd < 0 || perf_map_read(child->fd, &map) != 0)
+	if (worker->fd < 0 || perf_map_read(worker->fd, &map))
 		return;
 	if (perf_map_is_truncated(map))
-		tell_problem(child, "a perf map is too large: its last functions are left out");
-	for (size_t i = 0; i < job->count && child->error == 0; i++) {
+		send_problem(worker, "a perf map is too large: its last functions are dropped");
+	for (size_t i = 0; i < job->count && !worker->err; i++) {
 		frame.name = perf_map_lookup(map, job->addresses[i]);
 		if (!frame.name)
 			continue;
-		make_line(child, &child->message.lines[0], &frame, NULL);
-		tell_lines(child, i, 1);
+		make_line(worker, &worker->message.lines[0], &frame, NULL);
+		send_lines(worker, i, 1);
 	}
 	perf_map_free(map);
 }
 
-/* Of offsets, those that are in no segment get an address that nothing has. */
-static bool find_vaddrs(struct child *child)
+/* Computes the virtual addresses; UINT64_MAX, which matches no symbol, if in no segment. */
+static bool find_vaddrs(struct worker_state *worker)
 {
-	const struct worker_job *job = child->job;
+	const struct worker_job *job = worker->job;
 	struct elf_file binary = {0};
 	struct error problem;
 
 	for (size_t i = 0; i < job->count; i++)
-		child->vaddrs[i] = job->addresses[i] + child->shift;
+		worker->vaddrs[i] = job->addresses[i] + worker->bias;
 	if (!job->offsets)
 		return true;
-	if (child->fd < 0 || elf_read(&binary, child->fd, NULL, 0, false, &problem) != 0)
+	if (worker->fd < 0 || elf_read(&binary, worker->fd, NULL, 0, false, &problem))
 		return false;
 	for (size_t i = 0; i < job->count; i++) {
-		if (!elf_vaddr(&binary, job->addresses[i], &child->vaddrs[i]))
-			child->vaddrs[i] = UINT64_MAX;
+		if (!elf_vaddr(&binary, job->addresses[i], &worker->vaddrs[i]))
+			worker->vaddrs[i] = UINT64_MAX;
 	}
 	elf_clear(&binary);
 	return true;
 }
 
-static void name_all(struct child *child, const struct worker_settings *settings)
+static void symbolize_file(struct worker_state *worker, const struct worker_settings *settings)
 {
-	bool has_files = open_files(child, settings);
+	bool has_files = open_files(worker, settings);
 
-	if (find_shift(child) && find_vaddrs(child)) {
+	if (find_bias(worker) && find_vaddrs(worker)) {
 		if (has_files)
-			name_by_go(child, child->fd);
-		child->dwarf = has_files ? child->files.dwarf : NULL;
-		child->alt = has_files ? child->files.alt.elf : NULL;
-		if (child->dwarf)
-			name_by_debug_information(child);
-		name_by_symbols(child);
+			symbolize_by_pclntab(worker, worker->fd);
+		worker->dwarf = has_files ? worker->files.dwarf : NULL;
+		worker->alt = has_files ? worker->files.alt.elf : NULL;
+		if (worker->dwarf)
+			symbolize_by_dwarf(worker);
+		symbolize_by_symbols(worker);
 	}
 	if (has_files)
-		debug_files_close(&child->files);
+		debug_files_close(&worker->files);
 }
 
 /* Modules */
 
-/* What is not in the code of the module gets an address that nothing has. */
-static void name_by_module(struct child *child, const struct kernel_module_elf *object)
+/* Addresses outside the code of the module become UINT64_MAX, which matches no symbol. */
+static void symbolize_by_module(struct worker_state *worker, const struct kernel_module_elf *object)
 {
-	const struct worker_job *job = child->job;
+	const struct worker_job *job = worker->job;
 
 	for (size_t i = 0; i < job->count; i++) {
 		if (!kernel_module_elf_vaddr(object, job->addresses[i] - job->code_start,
-					     &child->vaddrs[i]))
-			child->vaddrs[i] = UINT64_MAX;
+					     &worker->vaddrs[i]))
+			worker->vaddrs[i] = UINT64_MAX;
 	}
-	child->dwarf = object->elf;
-	name_by_debug_information(child);
+	worker->dwarf = object->elf;
+	symbolize_by_dwarf(worker);
 }
 
-/* Tells what is wrong with the file; that it has no DWARF is as with other files. */
-static bool try_module(struct child *child, int fd, const char *path)
+/* Reports problems of the file, but not a lack of DWARF, as with other files. */
+static bool try_module(struct worker_state *worker, int fd, const char *path)
 {
 	struct kernel_module_elf object;
 	struct error error = {""};
 
-	if (kernel_module_elf_open(&object, fd, path, child->job->build_id, &error) == 0) {
-		name_by_module(child, &object);
+	if (kernel_module_elf_open(&object, fd, path, worker->job->build_id, &error) == 0) {
+		symbolize_by_module(worker, &object);
 		kernel_module_elf_close(&object);
 		return true;
 	}
 	if (*error.text)
-		tell_problem(child, error.text);
+		send_problem(worker, error.text);
 	return false;
 }
 
-static void name_module(struct child *child, const struct worker_settings *settings)
+static void symbolize_module(struct worker_state *worker, const struct worker_settings *settings)
 {
 	const struct debug_search search = {
 		.directories = settings->directories,
@@ -506,65 +512,66 @@ static void name_module(struct child *child, const struct worker_settings *setti
 	};
 	char *path = NULL;
 	bool done = false;
-	int fd = debug_file_by_build_id(child->job->build_id, &search, &path);
+	int fd = debug_file_by_build_id(worker->job->build_id, &search, &path);
 
 	if (fd >= 0) {
-		report_opened(child, fd);
-		done = try_module(child, fd, path);
+		check_trust(worker, fd);
+		done = try_module(worker, fd, path);
 		close(fd);
 	}
 	free(path);
-	if (!done && child->fd >= 0)
-		try_module(child, child->fd, child->job->path);
+	if (!done && worker->fd >= 0)
+		try_module(worker, worker->fd, worker->job->path);
 }
 
-static void name(struct child *child, const struct worker_settings *settings)
+static void symbolize_job(struct worker_state *worker, const struct worker_settings *settings)
 {
-	if (child->job->is_perf_map)
-		name_by_perfmap(child);
-	else if (child->job->is_module)
-		name_module(child, settings);
+	if (worker->job->is_perf_map)
+		symbolize_by_perf_map(worker);
+	else if (worker->job->is_module)
+		symbolize_module(worker, settings);
 	else
-		name_all(child, settings);
+		symbolize_file(worker, settings);
 }
 
 /*
- * Opens what it can't have later. To find the file of a build id, headers and notes are read before
- * that, as other processes of the reader do.
+ * Opens the file, and starts the debuginfod helper, as the sandbox allows neither. To find the file
+ * of a build ID, headers and notes are parsed before that, as other processes of the reader do.
  */
-static void confine_child(struct child *child, const struct worker_settings *settings, int fd)
+static void enter_sandbox(struct worker_state *worker, const struct worker_settings *settings,
+			  int fd)
 {
-	const struct worker_job *job = child->job;
+	const struct worker_job *job = worker->job;
 
-	open_file(child);
-	child->fetcher.socket = -1;
+	open_file(worker);
+	worker->fetcher.socket = -1;
 	if (settings->fetches && !job->is_perf_map && !job->is_module && debuginfod_is_wanted() &&
-	    debuginfod_helper_start(&child->fetcher, fd) != 0)
-		tell_problem(child, "debuginfod can't be asked: no process can be started");
-	sandbox_enter((int[]){fd, child->fetcher.socket}, child->fd);
+	    debuginfod_helper_start(&worker->fetcher, fd))
+		send_problem(worker, "debuginfod can't be queried: no process can be started");
+	sandbox_enter((int[]){fd, worker->fetcher.socket}, worker->fd);
 }
 
 void worker_main(const struct worker_settings *settings, const struct worker_job *job, int fd)
 {
-	struct child *child = calloc(1, sizeof(*child));
+	struct worker_state *worker = calloc(1, sizeof(*worker));
 
-	if (!child)
+	if (!worker)
 		return;
-	child->job = job;
-	child->out = fdopen(fd, "w");
-	if (child->out)
-		setvbuf(child->out, child->buffer, _IOFBF, sizeof(child->buffer));
-	if (child->out && prepare(child)) {
-		confine_child(child, settings, fd);
-		name(child, settings);
-		debuginfod_helper_stop(&child->fetcher);
-		if (child->fd >= 0)
-			close(child->fd);
+	worker->job = job;
+	worker->out = fdopen(fd, "w");
+	if (worker->out)
+		setvbuf(worker->out, worker->buffer, _IOFBF, sizeof(worker->buffer));
+	if (worker->out && allocate_tables(worker)) {
+		enter_sandbox(worker, settings, fd);
+		symbolize_job(worker, settings);
+		debuginfod_helper_stop(&worker->fetcher);
+		if (worker->fd >= 0)
+			close(worker->fd);
 	}
-	if (child->out && child->error == 0)
-		tell(child, WORKER_END, "", 0);
-	/* The process ends now: only what was written matters. */
-	if (child->out)
-		fclose(child->out);
-	free(child);
+	if (worker->out && !worker->err)
+		send_message(worker, WORKER_END, "", 0);
+	/* The process exits now: the rest is not freed. */
+	if (worker->out)
+		fclose(worker->out);
+	free(worker);
 }

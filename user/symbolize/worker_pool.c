@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize/worker_pool.h"
 
-#include "debuginfo/dwarf_lookup.h"
-#include "lib/array.h"
-#include "lib/error.h"
-#include "lib/pidfd.h"
-#include "lib/string_table.h"
-#include "sandbox/worker_limits.h"
-#include "symbolize/symbol_cache.h"
-#include "symbolize/worker.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,73 +12,82 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "debuginfo/dwarf_lookup.h"
+#include "lib/array.h"
+#include "lib/error.h"
+#include "lib/pidfd.h"
+#include "lib/string_table.h"
+#include "sandbox/worker_limits.h"
+#include "symbolize/symbol_cache.h"
+#include "symbolize/worker.h"
+
 #define PROCESSES_MAX 64u
-/* Addresses that are worth reading a file once more, by another process. */
-#define PIECE_MIN 1000u
+/* So many addresses are worth parsing a file again in another worker. */
+#define SLICE_ADDRESSES_MIN 1000u
 #define READ_SIZE (256u << 10)
-/* No message is longer. */
+/* Upper bound of a message. */
 #define MESSAGE_MAX (sizeof(struct worker_lines) + INLINE_DEPTH_MAX * sizeof(struct worker_line))
 /*
- * Bytes of texts that a job may tell, and so much more for each of its addresses; and all jobs.
- * A few bytes of a file can stand for much text, as names may overlap.
+ * Quotas of string bytes: of a job, of each of its addresses in addition, and of all jobs. A small
+ * file can contain much string data, as strings may overlap.
  */
-#define TASK_BYTES ((size_t)1 << 20)
-#define ADDRESS_BYTES ((size_t)4 << 10)
-#define RUN_BYTES ((size_t)512 << 20)
-#define TEXT_COST 64u /* of each, beside its bytes */
-#define ENDING_MS 10000 /* for a process to end that tells no more */
+#define TASK_STRING_BYTES ((size_t)1 << 20)
+#define ADDRESS_STRING_BYTES ((size_t)4 << 10)
+#define BATCH_STRING_BYTES ((size_t)512 << 20)
+#define STRING_OVERHEAD 64u /* bytes of memory for each string, in addition to its own */
+#define EXIT_TIMEOUT_MS 10000 /* for a process to exit that has closed its pipe */
 
 _Static_assert(WORKER_STRING_MAX <= MESSAGE_MAX, "lines are the longest messages");
 
-/* A job, as far as the cache does not do it. */
+/* A job without the addresses that the cache contains. */
 struct task {
-	struct worker_job job; /* with the addresses that are left */
-	uint64_t *addresses; /* of these; in run->addresses */
-	size_t *indices; /* where each is in the job as it was given; in run->indices */
-	struct cached_symbols *cached; /* NULL: it is not to be kept */
-	size_t pieces; /* that are not done */
-	size_t bytes; /* of texts that were told */
-	bool given_up; /* for a reason that was told: what is not done is left out */
+	struct worker_job job; /* with the remaining addresses */
+	uint64_t *addresses; /* the remaining ones; in batch->addresses */
+	size_t *indices; /* index of each in the original job; in batch->indices */
+	struct cached_symbols *cached; /* NULL: results are not cached */
+	size_t slices; /* unfinished ones */
+	size_t string_bytes; /* received */
+	bool abandoned; /* its problem is reported; unfinished slices are skipped */
 };
 
-/* What one process does of a task: neighbours, so that each reads its own part of the file. */
-struct piece {
+/* One worker's part of a task: adjacent addresses, so that it parses only a part of the file. */
+struct slice {
 	size_t task;
-	size_t from, count; /* of its addresses */
+	size_t from, count; /* range of the addresses of the task */
 };
 
-/* A process at work. */
+/* A running worker process. */
 struct worker {
 	size_t job;
-	struct piece piece;
+	struct slice slice;
 	pid_t pid;
-	int fd; /* where it tells */
-	bool ended; /* it has told all */
-	bool is_sound; /* what it told made sense */
-	bool has_spoken;
-	bool is_trusted; /* what it tells may be kept */
-	bool tells_too_much;
-	int64_t silence_end; /* ms: if it keeps silent until then, it is killed */
-	int64_t end; /* ms: it is killed in any case */
-	unsigned char *bytes; /* read and not understood yet */
+	int fd; /* read end of its pipe */
+	bool got_end; /* it sent WORKER_END */
+	bool protocol_error; /* it sent an invalid message */
+	bool got_first_message;
+	bool trusted; /* its results may be cached */
+	bool over_quota; /* of string bytes */
+	int64_t idle_deadline; /* ms; it is killed if it sends nothing until then */
+	int64_t deadline; /* ms; it is killed then in any case */
+	unsigned char *buffer; /* bytes read but not parsed yet */
 	size_t size, capacity;
-	uint32_t *texts; /* its numbers, from 1, as ours */
-	size_t text_count, text_capacity;
-	bool *told; /* of each address of the piece */
+	uint32_t *strings; /* index in batch->strings of its string number - 1 */
+	size_t string_count, string_capacity;
+	bool *received; /* whether the lines of each address of the slice came */
 };
 
-struct run {
-	const struct worker_pool *namer;
-	const struct worker_job *jobs; /* as they were given */
-	struct task *tasks; /* one for each */
-	uint64_t *addresses; /* of all of them */
+struct batch {
+	const struct worker_pool *pool;
+	const struct worker_job *jobs; /* of the caller */
+	struct task *tasks; /* one for each job */
+	uint64_t *addresses; /* of all tasks */
 	size_t *indices;
 	size_t count;
-	struct piece *pieces;
-	size_t piece_count, next;
-	size_t busy_count; /* tasks that are worth a process of their own */
-	struct string_table *texts;
-	size_t bytes; /* of texts that were told */
+	struct slice *slices;
+	size_t slice_count, next;
+	size_t large_count; /* tasks with enough addresses for a worker of their own */
+	struct string_table *strings;
+	size_t string_bytes; /* received */
 	struct worker workers[PROCESSES_MAX];
 	unsigned int worker_count;
 	struct source_line lines[INLINE_DEPTH_MAX];
@@ -101,215 +101,220 @@ static int64_t now_ms(void)
 	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 }
 
-static unsigned int patience(const struct worker_pool *namer)
+static unsigned int idle_timeout_s(const struct worker_pool *pool)
 {
-	return namer->patience ? namer->patience : WORKER_TIMEOUT_S;
+	return pool->timeout_s ? pool->timeout_s : WORKER_TIMEOUT_S;
 }
 
-static unsigned int limit(const struct worker_pool *namer)
+static unsigned int deadline_s(const struct worker_pool *pool)
 {
-	return namer->limit ? namer->limit : WORKER_DEADLINE_S;
+	return pool->deadline_s ? pool->deadline_s : WORKER_DEADLINE_S;
 }
 
-static unsigned int processes_wanted(const struct worker_pool *namer)
+static unsigned int processes_max(const struct worker_pool *pool)
 {
-	long cpus = namer->processes ? (long)namer->processes : sysconf(_SC_NPROCESSORS_ONLN);
+	long cpus = pool->processes ? (long)pool->processes : sysconf(_SC_NPROCESSORS_ONLN);
 
 	if (cpus < 1)
 		return 1;
 	return cpus < (long)PROCESSES_MAX ? (unsigned int)cpus : PROCESSES_MAX;
 }
 
-static void report(const struct run *run, size_t job, const char *text)
+static void report_problem(const struct batch *batch, size_t job, const char *text)
 {
-	if (run->namer->problem)
-		run->namer->problem(run->namer->arg, job, text);
+	if (batch->pool->options.problem)
+		batch->pool->options.problem(batch->pool->options.arg, batch->jobs[job].path, text);
 }
 
-/* Starting */
+/* Start */
 
-static int start(struct run *run, struct worker *worker)
+static int start_worker(struct batch *batch, struct worker *worker)
 {
-	const struct piece *piece = &run->pieces[run->next];
-	struct worker_job job = run->tasks[piece->task].job;
+	const struct slice *slice = &batch->slices[batch->next];
+	struct worker_job job = batch->tasks[slice->task].job;
 	const struct worker_settings settings = {
-		.directories = run->namer->directories,
-		.directory_count = run->namer->directory_count,
-		.fetches = run->namer->progress,
+		.directories = batch->pool->options.directories,
+		.directory_count = batch->pool->options.directory_count,
+		.fetches = batch->pool->options.progress,
 	};
 	pid_t parent = getpid();
-	int ends[2], err;
+	int pipe_fds[2], err;
 
-	job.addresses += piece->from;
-	job.count = piece->count;
-	*worker = (struct worker){.job = piece->task, .piece = *piece, .is_sound = true};
-	worker->told = calloc(piece->count + 1, sizeof(*worker->told));
-	if (!worker->told)
+	job.addresses += slice->from;
+	job.count = slice->count;
+	*worker = (struct worker){.job = slice->task, .slice = *slice};
+	worker->received = calloc(slice->count + 1, sizeof(*worker->received));
+	if (!worker->received)
 		return -ENOMEM;
-	if (pipe2(ends, O_CLOEXEC) != 0) {
+	if (pipe2(pipe_fds, O_CLOEXEC) != 0) {
 		err = -errno;
-		free(worker->told);
+		free(worker->received);
 		return err;
 	}
 	worker->pid = fork();
 	if (worker->pid == 0) {
-		close(ends[0]);
+		close(pipe_fds[0]);
 		limit_worker(parent);
-		worker_main(&settings, &job, ends[1]);
+		worker_main(&settings, &job, pipe_fds[1]);
 		_exit(0);
 	}
 	err = worker->pid < 0 ? -errno : 0;
-	close(ends[1]);
+	close(pipe_fds[1]);
 	if (err) {
-		close(ends[0]);
-		free(worker->told);
+		close(pipe_fds[0]);
+		free(worker->received);
 		return err;
 	}
-	worker->fd = ends[0];
-	worker->silence_end = now_ms() + patience(run->namer) * INT64_C(1000);
-	worker->end = now_ms() + limit(run->namer) * INT64_C(1000);
-	run->next++;
-	run->worker_count++;
+	worker->fd = pipe_fds[0];
+	worker->idle_deadline = now_ms() + idle_timeout_s(batch->pool) * INT64_C(1000);
+	worker->deadline = now_ms() + deadline_s(batch->pool) * INT64_C(1000);
+	batch->next++;
+	batch->worker_count++;
 	return 0;
 }
 
-/* Ending */
+/* End */
 
-static void explain_end(const struct run *run, const struct worker *worker, int status)
+static void report_failure(const struct batch *batch, const struct worker *worker, int status)
 {
 	struct error error;
 
-	if (!worker->is_sound)
-		error_set(&error, EBADMSG, "names are not right: the process that read it erred");
+	if (worker->protocol_error)
+		error_set(&error, EBADMSG,
+			  "symbols may be wrong: the worker that read it violated the protocol");
 	else if (WIFSIGNALED(status))
 		error_set(&error, EBADMSG, "is broken: reading its symbols ended with signal %d",
 			  WTERMSIG(status));
 	else
 		error_set(&error, ENOMEM, "its symbols could not be read");
-	report(run, worker->job, error.text);
+	report_problem(batch, worker->job, error.text);
 }
 
-static void end_piece(const struct run *run, struct task *task)
+static void finish_slice(const struct batch *batch, struct task *task)
 {
-	if (--task->pieces == 0 && task->cached)
-		symbol_cache_write(run->namer->cache, task->job.build_id, task->cached);
+	if (--task->slices == 0 && task->cached)
+		symbol_cache_write(batch->pool->options.cache, task->job.build_id, task->cached);
 }
 
-/* Takes the worker out of the list. */
-static void remove_worker(struct run *run, struct worker *worker)
+/* Removes the worker from the array; the last one takes its slot. */
+static void remove_worker(struct batch *batch, struct worker *worker)
 {
 	close(worker->fd);
-	end_piece(run, &run->tasks[worker->job]);
-	free(worker->bytes);
-	free(worker->texts);
-	free(worker->told);
-	*worker = run->workers[--run->worker_count];
+	finish_slice(batch, &batch->tasks[worker->job]);
+	free(worker->buffer);
+	free(worker->strings);
+	free(worker->received);
+	*worker = batch->workers[--batch->worker_count];
 }
 
-/* Of a worker that has closed its pipe, or erred and was killed. One may close it and stay. */
-static void end_worker(struct run *run, struct worker *worker)
+/*
+ * Reaps a worker that has closed its pipe, or was killed after a protocol error. A worker may close
+ * the pipe without exiting.
+ */
+static void reap_worker(struct batch *batch, struct worker *worker)
 {
 	int status = 0;
 
-	if (!process_exits_within(worker->pid, ENDING_MS)) {
+	if (!process_exits_within(worker->pid, EXIT_TIMEOUT_MS)) {
 		kill(worker->pid, SIGKILL);
-		process_exits_within(worker->pid, ENDING_MS);
+		process_exits_within(worker->pid, EXIT_TIMEOUT_MS);
 	}
 	waitpid(worker->pid, &status, WNOHANG);
-	if (!worker->ended || !worker->is_sound)
-		explain_end(run, worker, status);
-	remove_worker(run, worker);
+	if (!worker->got_end || worker->protocol_error)
+		report_failure(batch, worker, status);
+	remove_worker(batch, worker);
 }
 
-/* What was told before stays. */
-static void give_up(struct run *run, struct worker *worker, const char *why)
+/* Results received before stay. */
+static void abandon_task(struct batch *batch, struct worker *worker, const char *why)
 {
-	struct task *task = &run->tasks[worker->job];
+	struct task *task = &batch->tasks[worker->job];
 
-	if (!task->given_up)
-		report(run, worker->job, why);
-	task->given_up = true;
+	if (!task->abandoned)
+		report_problem(batch, worker->job, why);
+	task->abandoned = true;
 	kill(worker->pid, SIGKILL);
 	wait_killed(worker->pid);
-	remove_worker(run, worker);
+	remove_worker(batch, worker);
 }
 
-static void give_up_late(struct run *run, struct worker *worker, int64_t now)
+static void kill_expired(struct batch *batch, struct worker *worker, int64_t now)
 {
 	struct error error;
 
-	if (worker->end <= now)
+	if (worker->deadline <= now)
 		error_set(&error, ETIMEDOUT,
 			  "takes too long to read: after %u s, the rest has no names",
-			  limit(run->namer));
+			  deadline_s(batch->pool));
 	else
 		error_set(&error, ETIMEDOUT, "has no names: reading it has hung for %u s",
-			  patience(run->namer));
-	give_up(run, worker, error.text);
+			  idle_timeout_s(batch->pool));
+	abandon_task(batch, worker, error.text);
 }
 
-/* All at once, so that they end together. */
-static void kill_all(struct run *run)
+/* Sends all signals before it waits, so that the workers exit in parallel. */
+static void kill_workers(struct batch *batch)
 {
-	for (unsigned int i = 0; i < run->worker_count; i++)
-		kill(run->workers[i].pid, SIGKILL);
-	while (run->worker_count > 0) {
-		wait_killed(run->workers[0].pid);
-		remove_worker(run, &run->workers[0]);
+	for (unsigned int i = 0; i < batch->worker_count; i++)
+		kill(batch->workers[i].pid, SIGKILL);
+	while (batch->worker_count > 0) {
+		wait_killed(batch->workers[0].pid);
+		remove_worker(batch, &batch->workers[0]);
 	}
 }
 
-/* What workers tell */
+/* Messages */
 
-static int take_text(struct run *run, struct worker *worker, const char *text, size_t size)
+static int handle_string(struct batch *batch, struct worker *worker, const char *text, size_t size)
 {
-	struct task *task = &run->tasks[worker->job];
-	size_t known = run->texts->count, cost;
+	struct task *task = &batch->tasks[worker->job];
+	size_t known = batch->strings->count, cost;
 	uint32_t index;
 
 	if (size > WORKER_STRING_MAX) {
-		worker->is_sound = false;
+		worker->protocol_error = true;
 		return 0;
 	}
-	index = string_table_add(run->texts, text, size);
-	if (index == STRING_NONE || array_reserve(&worker->texts, &worker->text_capacity,
-						  worker->text_count, 1, sizeof(index)) != 0)
+	index = string_table_add(batch->strings, text, size);
+	if (index == STRING_NONE || array_reserve(&worker->strings, &worker->string_capacity,
+						  worker->string_count, 1, sizeof(index)))
 		return -ENOMEM;
-	worker->texts[worker->text_count++] = index;
-	cost = TEXT_COST + (run->texts->count > known ? size : 0);
-	task->bytes += cost;
-	run->bytes += cost;
-	worker->tells_too_much = task->bytes > TASK_BYTES + task->job.count * ADDRESS_BYTES ||
-				 run->bytes > RUN_BYTES;
+	worker->strings[worker->string_count++] = index;
+	cost = STRING_OVERHEAD + (batch->strings->count > known ? size : 0);
+	task->string_bytes += cost;
+	batch->string_bytes += cost;
+	worker->over_quota =
+		task->string_bytes > TASK_STRING_BYTES + task->job.count * ADDRESS_STRING_BYTES ||
+		batch->string_bytes > BATCH_STRING_BYTES;
 	return 0;
 }
 
-static bool find_text(const struct run *run, const struct worker *worker, uint32_t number,
-		      const char **text)
+static bool find_string(const struct batch *batch, const struct worker *worker, uint32_t number,
+			const char **text)
 {
 	*text = NULL;
-	if (number > worker->text_count)
+	if (number > worker->string_count)
 		return false;
 	if (number > 0)
-		*text = run->texts->items[worker->texts[number - 1]];
+		*text = batch->strings->items[worker->strings[number - 1]];
 	return true;
 }
 
-static bool take_line(const struct run *run, const struct worker *worker,
-		      const struct worker_line *told, struct source_line *line)
+static bool parse_line(const struct batch *batch, const struct worker *worker,
+		       const struct worker_line *message, struct source_line *line)
 {
-	line->line = told->line;
-	line->start_line = told->start_line;
-	line->start = told->start;
-	return find_text(run, worker, told->function, &line->function) &&
-	       find_text(run, worker, told->system_name, &line->system_name) &&
-	       find_text(run, worker, told->file, &line->file) &&
+	line->line = message->line;
+	line->start_line = message->start_line;
+	line->start = message->start;
+	return find_string(batch, worker, message->function, &line->function) &&
+	       find_string(batch, worker, message->system_name, &line->system_name) &&
+	       find_string(batch, worker, message->file, &line->file) &&
 	       !line->function == !line->system_name;
 }
 
 /*
- * What a cache calls an address: it must be the same for a kernel that lies elsewhere, and
- * none that a file has.
+ * Cache key of an address: independent of KASLR for the kernel, and distinct from every file
+ * address.
  */
 static uint64_t cache_key(const struct worker_job *job, uint64_t address)
 {
@@ -317,275 +322,278 @@ static uint64_t cache_key(const struct worker_job *job, uint64_t address)
 }
 
 /*
- * Without a line, names are those of symbols: debug information may be installed later. What
- * can't be kept is found again.
+ * Results without a line come from symbol tables; they are not cached, as debug information may be
+ * installed later. Without memory, the file is read again next time.
  */
-static void keep(struct task *task, size_t index, const struct source_line *lines, size_t count)
+static void cache_result(struct task *task, size_t index, const struct source_line *lines,
+			 size_t count)
 {
-	struct source_line kept[INLINE_DEPTH_MAX];
+	struct source_line relative[INLINE_DEPTH_MAX];
 
 	if (!task->cached || (count > 0 && (!lines[0].file || !lines[0].line)))
 		return;
 	for (size_t i = 0; i < count; i++) {
-		kept[i] = lines[i];
-		if (kept[i].start)
-			kept[i].start -= task->job.code_start;
+		relative[i] = lines[i];
+		if (relative[i].start)
+			relative[i].start -= task->job.code_start;
 	}
-	if (cached_symbols_add(task->cached, cache_key(&task->job, task->addresses[index]), kept,
-			       count) != 0) {
+	if (cached_symbols_add(task->cached, cache_key(&task->job, task->addresses[index]),
+			       relative, count) != 0) {
 		cached_symbols_free(task->cached);
 		task->cached = NULL;
 	}
 }
 
-static int take_lines(struct run *run, struct worker *worker, const unsigned char *bytes,
-		      size_t size)
+static int handle_lines(struct batch *batch, struct worker *worker, const unsigned char *bytes,
+			size_t size)
 {
-	struct task *task = &run->tasks[worker->job];
+	struct task *task = &batch->tasks[worker->job];
 	struct worker_lines head;
-	struct worker_line told;
+	struct worker_line message;
 	size_t index;
 
 	if (size < sizeof(head))
-		goto nonsense;
+		goto invalid;
 	memcpy(&head, bytes, sizeof(head));
 	bytes += sizeof(head);
-	if (head.index >= worker->piece.count || head.count > INLINE_DEPTH_MAX ||
-	    size != sizeof(head) + head.count * sizeof(told) || worker->told[head.index])
-		goto nonsense;
-	worker->told[head.index] = true;
-	for (uint32_t i = 0; i < head.count; i++, bytes += sizeof(told)) {
-		memcpy(&told, bytes, sizeof(told));
-		if (!take_line(run, worker, &told, &run->lines[i]))
-			goto nonsense;
+	if (head.index >= worker->slice.count || head.count > INLINE_DEPTH_MAX ||
+	    size != sizeof(head) + head.count * sizeof(message) || worker->received[head.index])
+		goto invalid;
+	worker->received[head.index] = true;
+	for (uint32_t i = 0; i < head.count; i++, bytes += sizeof(message)) {
+		memcpy(&message, bytes, sizeof(message));
+		if (!parse_line(batch, worker, &message, &batch->lines[i]))
+			goto invalid;
 	}
-	index = worker->piece.from + head.index;
-	if (worker->is_trusted)
-		keep(task, index, run->lines, head.count);
-	return run->namer->name(run->namer->arg, worker->job, task->indices[index], run->lines,
-				head.count);
-nonsense:
-	worker->is_sound = false;
+	index = worker->slice.from + head.index;
+	if (worker->trusted)
+		cache_result(task, index, batch->lines, head.count);
+	return batch->pool->lines(batch->pool->arg, worker->job, task->indices[index], batch->lines,
+				  head.count);
+invalid:
+	worker->protocol_error = true;
 	return 0;
 }
 
-static void take_problem(const struct run *run, const struct worker *worker, const char *text,
-			 size_t size)
+static void handle_problem(const struct batch *batch, const struct worker *worker, const char *text,
+			   size_t size)
 {
 	struct error error;
 
-	/* What is wrong with a file is so for all of its pieces. */
-	if (worker->piece.from > 0)
+	/* Each slice reports the problem of the file; report it once. */
+	if (worker->slice.from > 0)
 		return;
 	error_set(&error, EINVAL, "%.*s", (int)size, text);
-	report(run, worker->job, error.text);
+	report_problem(batch, worker->job, error.text);
 }
 
-static void take_progress(const struct run *run, struct worker *worker, const void *bytes,
-			  size_t size)
+static void handle_progress(const struct batch *batch, struct worker *worker, const void *bytes,
+			    size_t size)
 {
 	struct worker_progress progress;
 
-	worker->is_sound = size == sizeof(progress) && run->namer->progress;
-	if (!worker->is_sound)
+	worker->protocol_error = size != sizeof(progress) || !batch->pool->options.progress;
+	if (worker->protocol_error)
 		return;
 	memcpy(&progress, bytes, size);
-	run->namer->progress(run->namer->arg, worker->job, progress.done, progress.total);
+	batch->pool->options.progress(batch->pool->options.arg, batch->jobs[worker->job].path,
+				      progress.done, progress.total);
 }
 
-static int take(struct run *run, struct worker *worker, uint32_t type, const unsigned char *bytes,
-		size_t size)
+static int handle_message(struct batch *batch, struct worker *worker, uint32_t type,
+			  const unsigned char *bytes, size_t size)
 {
-	bool is_first = !worker->has_spoken;
+	bool is_first = !worker->got_first_message;
 
-	worker->has_spoken = true;
+	worker->got_first_message = true;
 	switch (type) {
 	case WORKER_TRUSTED:
-		worker->is_sound = is_first;
-		worker->is_trusted = is_first;
+		worker->protocol_error = !is_first;
+		worker->trusted = is_first;
 		return 0;
 	case WORKER_UNTRUSTED:
-		worker->is_trusted = false;
+		worker->trusted = false;
 		return 0;
 	case WORKER_STRING:
-		return take_text(run, worker, (const char *)bytes, size);
+		return handle_string(batch, worker, (const char *)bytes, size);
 	case WORKER_LINES:
-		return take_lines(run, worker, bytes, size);
+		return handle_lines(batch, worker, bytes, size);
 	case WORKER_PROBLEM:
-		take_problem(run, worker, (const char *)bytes, size);
+		handle_problem(batch, worker, (const char *)bytes, size);
 		return 0;
 	case WORKER_PROGRESS:
-		take_progress(run, worker, bytes, size);
+		handle_progress(batch, worker, bytes, size);
 		return 0;
 	case WORKER_END:
-		worker->ended = true;
+		worker->got_end = true;
 		return 0;
 	default:
-		worker->is_sound = false;
+		worker->protocol_error = true;
 		return 0;
 	}
 }
 
-/* Takes what is whole of what was read. */
-static int take_all(struct run *run, struct worker *worker)
+/* Handles the complete messages in the buffer. */
+static int handle_messages(struct batch *batch, struct worker *worker)
 {
 	struct worker_message message;
 	size_t at = 0;
-	int result = 0;
+	int err = 0;
 
-	while (result == 0 && worker->is_sound && !worker->tells_too_much &&
+	while (!err && !worker->protocol_error && !worker->over_quota &&
 	       worker->size - at >= sizeof(message)) {
-		memcpy(&message, worker->bytes + at, sizeof(message));
-		if (message.size > MESSAGE_MAX || worker->ended) {
-			worker->is_sound = false;
+		memcpy(&message, worker->buffer + at, sizeof(message));
+		if (message.size > MESSAGE_MAX || worker->got_end) {
+			worker->protocol_error = true;
 			break;
 		}
 		if (worker->size - at < sizeof(message) + message.size)
 			break;
 		at += sizeof(message);
-		result = take(run, worker, message.type, worker->bytes + at, message.size);
+		err = handle_message(batch, worker, message.type, worker->buffer + at,
+				     message.size);
 		at += message.size;
 	}
 	worker->size -= at;
-	memmove(worker->bytes, worker->bytes + at, worker->size);
-	return result;
+	memmove(worker->buffer, worker->buffer + at, worker->size);
+	return err;
 }
 
-/* Reads what a worker has told; removes it when that is all, or more than enough. */
-static int listen(struct run *run, struct worker *worker)
+/* Reads from a worker; removes it at the end of its pipe, over quota, or on a protocol error. */
+static int read_worker(struct batch *batch, struct worker *worker)
 {
 	ssize_t got;
-	int result = 0;
+	int err = 0;
 
-	if (array_reserve(&worker->bytes, &worker->capacity, worker->size, READ_SIZE, 1) != 0)
+	if (array_reserve(&worker->buffer, &worker->capacity, worker->size, READ_SIZE, 1))
 		return -ENOMEM;
-	got = read(worker->fd, worker->bytes + worker->size, READ_SIZE);
+	got = read(worker->fd, worker->buffer + worker->size, READ_SIZE);
 	if (got < 0 && (errno == EINTR || errno == EAGAIN))
 		return 0;
 	if (got > 0) {
 		worker->size += (size_t)got;
-		worker->silence_end = now_ms() + patience(run->namer) * INT64_C(1000);
-		result = take_all(run, worker);
-		if (worker->is_sound && !worker->tells_too_much)
-			return result;
+		worker->idle_deadline = now_ms() + idle_timeout_s(batch->pool) * INT64_C(1000);
+		err = handle_messages(batch, worker);
+		if (!worker->protocol_error && !worker->over_quota)
+			return err;
 	}
-	if (worker->tells_too_much) {
-		give_up(run, worker, "has too long names: the rest is left out");
-		return result;
+	if (worker->over_quota) {
+		abandon_task(batch, worker, "has too long names: the rest is left out");
+		return err;
 	}
-	if (!worker->is_sound)
+	if (worker->protocol_error)
 		kill(worker->pid, SIGKILL);
-	end_worker(run, worker);
-	return result;
+	reap_worker(batch, worker);
+	return err;
 }
 
-/* The next time, in ms, at which a worker is late. */
-static int64_t next_end(const struct run *run)
+/* Returns the time, in ms, of the first deadline of a worker. */
+static int64_t next_deadline(const struct batch *batch)
 {
 	int64_t next = INT64_MAX;
 
-	for (unsigned int i = 0; i < run->worker_count; i++) {
-		const struct worker *worker = &run->workers[i];
+	for (unsigned int i = 0; i < batch->worker_count; i++) {
+		const struct worker *worker = &batch->workers[i];
 
-		if (worker->silence_end < next)
-			next = worker->silence_end;
-		if (worker->end < next)
-			next = worker->end;
+		if (worker->idle_deadline < next)
+			next = worker->idle_deadline;
+		if (worker->deadline < next)
+			next = worker->deadline;
 	}
 	return next;
 }
 
-static int listen_to_all(struct run *run)
+static int poll_workers(struct batch *batch)
 {
 	struct pollfd fds[PROCESSES_MAX + 1];
-	int64_t now = now_ms(), next = next_end(run);
-	int result = 0;
+	int64_t now = now_ms(), next = next_deadline(batch);
+	int err = 0;
 
-	for (unsigned int i = 0; i < run->worker_count; i++)
-		fds[i] = (struct pollfd){.fd = run->workers[i].fd, .events = POLLIN};
-	fds[run->worker_count] = (struct pollfd){
-		.fd = run->namer->stop > 0 ? run->namer->stop : -1,
+	for (unsigned int i = 0; i < batch->worker_count; i++)
+		fds[i] = (struct pollfd){.fd = batch->workers[i].fd, .events = POLLIN};
+	fds[batch->worker_count] = (struct pollfd){
+		.fd = batch->pool->options.stop > 0 ? batch->pool->options.stop : -1,
 		.events = POLLIN,
 	};
-	if (poll(fds, run->worker_count + 1, next > now ? (int)(next - now) : 0) < 0)
+	if (poll(fds, batch->worker_count + 1, next > now ? (int)(next - now) : 0) < 0)
 		return errno == EINTR ? 0 : -errno;
-	if (fds[run->worker_count].revents)
+	if (fds[batch->worker_count].revents)
 		return -EINTR;
 	now = now_ms();
-	/* From the last one on: one that ends gives its place to the last one. */
-	for (unsigned int i = run->worker_count; i > 0 && result == 0; i--) {
-		struct worker *worker = &run->workers[i - 1];
-		bool speaks = fds[i - 1].revents;
+	/* Backwards, as the last worker takes the slot of one that is removed. */
+	for (unsigned int i = batch->worker_count; i > 0 && !err; i--) {
+		struct worker *worker = &batch->workers[i - 1];
+		bool readable = fds[i - 1].revents;
 
-		/* One that speaks without an end is late, too. */
-		if (worker->end <= now || (!speaks && worker->silence_end <= now))
-			give_up_late(run, worker, now);
-		else if (speaks)
-			result = listen(run, worker);
+		/* The total deadline also stops a worker that never stops sending. */
+		if (worker->deadline <= now || (!readable && worker->idle_deadline <= now))
+			kill_expired(batch, worker, now);
+		else if (readable)
+			err = read_worker(batch, worker);
 	}
-	return result;
+	return err;
 }
 
-/* The cache */
+/* Cache */
 
-/* Texts of the cache, as the callers of worker_pool_run() get them. */
-static int own_text(struct run *run, const char **text)
+/* Replaces a string of the cache by one of batch->strings, which outlives the cache. */
+static int intern_string(struct batch *batch, const char **text)
 {
 	uint32_t index;
 
 	if (!*text)
 		return 0;
-	index = string_table_add(run->texts, *text, strlen(*text));
+	index = string_table_add(batch->strings, *text, strlen(*text));
 	if (index == STRING_NONE)
 		return -ENOMEM;
-	*text = run->texts->items[index];
+	*text = batch->strings->items[index];
 	return 0;
 }
 
-/* Tells the lines of an address that the cache has. */
-static int tell_cached(struct run *run, size_t job, size_t index, size_t count)
+/* Delivers the lines of an address that the cache contains. */
+static int deliver_cached(struct batch *batch, size_t job, size_t index, size_t count)
 {
-	const uint64_t code_start = run->jobs[job].code_start;
+	const uint64_t code_start = batch->jobs[job].code_start;
 
 	for (size_t i = 0; i < count; i++) {
-		struct source_line *line = &run->lines[i];
+		struct source_line *line = &batch->lines[i];
 
-		if (own_text(run, &line->function) || own_text(run, &line->system_name) ||
-		    own_text(run, &line->file))
+		if (intern_string(batch, &line->function) ||
+		    intern_string(batch, &line->system_name) || intern_string(batch, &line->file))
 			return -ENOMEM;
 		if (line->start)
 			line->start += code_start;
 	}
-	return run->namer->name(run->namer->arg, job, index, run->lines, count);
+	return batch->pool->lines(batch->pool->arg, job, index, batch->lines, count);
 }
 
-static bool is_kept(const struct run *run, const struct worker_job *job)
+static bool is_cacheable(const struct batch *batch, const struct worker_job *job)
 {
-	return run->namer->cache && *job->build_id && !job->offsets && !job->is_perf_map;
+	return batch->pool->options.cache && *job->build_id && !job->offsets && !job->is_perf_map;
 }
 
-struct indexed {
+struct indexed_address {
 	uint64_t address;
 	size_t index;
 };
 
 static int compare_addresses(const void *a, const void *b)
 {
-	const struct indexed *left = a, *right = b;
+	const struct indexed_address *left = a, *right = b;
 
 	return (left->address > right->address) - (left->address < right->address);
 }
 
-/* Neighbours have most of what is read for them in common. */
+/* Sorts by address: adjacent addresses share most of the debug information read for them. */
 static int sort_addresses(struct task *task)
 {
 	size_t count = task->job.count;
-	struct indexed *list = calloc(count + 1, sizeof(*list));
+	struct indexed_address *list = calloc(count + 1, sizeof(*list));
 
 	if (!list)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
-		list[i] = (struct indexed){task->addresses[i], task->indices[i]};
+		list[i] = (struct indexed_address){task->addresses[i], task->indices[i]};
 	qsort(list, count, sizeof(*list), compare_addresses);
 	for (size_t i = 0; i < count; i++) {
 		task->addresses[i] = list[i].address;
@@ -595,27 +603,27 @@ static int sort_addresses(struct task *task)
 	return 0;
 }
 
-/* Tells what the cache has, and leaves the rest in the task. */
-static int prepare_task(struct run *run, size_t number)
+/* Delivers the cached addresses of a job, and puts the others into its task. */
+static int prepare_task(struct batch *batch, size_t number)
 {
-	const struct worker_job *job = &run->jobs[number];
-	struct task *task = &run->tasks[number];
+	const struct worker_job *job = &batch->jobs[number];
+	struct task *task = &batch->tasks[number];
 	size_t count;
 	int err = 0;
 
 	task->job = *job;
 	task->job.count = 0;
 	task->job.addresses = task->addresses;
-	if (is_kept(run, job)) {
-		task->cached = symbol_cache_read(run->namer->cache, job->build_id);
+	if (is_cacheable(batch, job)) {
+		task->cached = symbol_cache_read(batch->pool->options.cache, job->build_id);
 		if (!task->cached)
 			return -ENOMEM;
 	}
 	for (size_t i = 0; i < job->count && !err; i++) {
 		if (task->cached &&
-		    cached_symbols_find(task->cached, cache_key(job, job->addresses[i]), run->lines,
-					&count)) {
-			err = tell_cached(run, number, i, count);
+		    cached_symbols_find(task->cached, cache_key(job, job->addresses[i]),
+					batch->lines, &count)) {
+			err = deliver_cached(batch, number, i, count);
 			continue;
 		}
 		task->addresses[task->job.count] = job->addresses[i];
@@ -624,117 +632,121 @@ static int prepare_task(struct run *run, size_t number)
 	return err ? err : sort_addresses(task);
 }
 
-static void free_tasks(struct run *run)
+static void free_tasks(struct batch *batch)
 {
-	for (size_t i = 0; run->tasks && i < run->count; i++)
-		cached_symbols_free(run->tasks[i].cached);
-	free(run->tasks);
-	free(run->addresses);
-	free(run->indices);
-	free(run->pieces);
+	for (size_t i = 0; batch->tasks && i < batch->count; i++)
+		cached_symbols_free(batch->tasks[i].cached);
+	free(batch->tasks);
+	free(batch->addresses);
+	free(batch->indices);
+	free(batch->slices);
 }
 
-static int prepare_tasks(struct run *run)
+static int prepare_tasks(struct batch *batch)
 {
 	size_t total = 0;
 	int err = 0;
 
-	for (size_t i = 0; i < run->count; i++)
-		total += run->jobs[i].count;
-	run->tasks = calloc(run->count + 1, sizeof(*run->tasks));
-	run->addresses = calloc(total + 1, sizeof(*run->addresses));
-	run->indices = calloc(total + 1, sizeof(*run->indices));
-	if (!run->tasks || !run->addresses || !run->indices)
+	for (size_t i = 0; i < batch->count; i++)
+		total += batch->jobs[i].count;
+	batch->tasks = calloc(batch->count + 1, sizeof(*batch->tasks));
+	batch->addresses = calloc(total + 1, sizeof(*batch->addresses));
+	batch->indices = calloc(total + 1, sizeof(*batch->indices));
+	if (!batch->tasks || !batch->addresses || !batch->indices)
 		return -ENOMEM;
 	total = 0;
-	for (size_t i = 0; i < run->count && !err; i++) {
-		run->tasks[i].addresses = run->addresses + total;
-		run->tasks[i].indices = run->indices + total;
-		total += run->jobs[i].count;
-		err = prepare_task(run, i);
+	for (size_t i = 0; i < batch->count && !err; i++) {
+		batch->tasks[i].addresses = batch->addresses + total;
+		batch->tasks[i].indices = batch->indices + total;
+		total += batch->jobs[i].count;
+		err = prepare_task(batch, i);
 	}
 	return err;
 }
 
-/* One large file is for all processes, where there are not files enough for them. */
-static size_t pieces_of(const struct run *run, const struct task *task, unsigned int processes)
+/* Splits a large file between workers if there are not enough large files for all of them. */
+static size_t slices_of(const struct batch *batch, const struct task *task, unsigned int processes)
 {
-	size_t most = task->job.count / PIECE_MIN;
+	size_t most = task->job.count / SLICE_ADDRESSES_MIN;
 
-	if (run->busy_count >= processes || task->job.is_perf_map || most < 2)
+	if (batch->large_count >= processes || task->job.is_perf_map || most < 2)
 		return task->job.count > 0;
 	return most < processes ? most : processes;
 }
 
-static int prepare_pieces(struct run *run, unsigned int processes)
+static int prepare_slices(struct batch *batch, unsigned int processes)
 {
-	for (size_t i = 0; i < run->count; i++)
-		run->busy_count += run->tasks[i].job.count >= PIECE_MIN;
-	run->pieces = calloc(run->count * processes + 1, sizeof(*run->pieces));
-	if (!run->pieces)
+	for (size_t i = 0; i < batch->count; i++)
+		batch->large_count += batch->tasks[i].job.count >= SLICE_ADDRESSES_MIN;
+	batch->slices = calloc(batch->count * processes + 1, sizeof(*batch->slices));
+	if (!batch->slices)
 		return -ENOMEM;
-	for (size_t i = 0; i < run->count; i++) {
-		struct task *task = &run->tasks[i];
+	for (size_t i = 0; i < batch->count; i++) {
+		struct task *task = &batch->tasks[i];
 		size_t count = task->job.count;
 
-		task->pieces = pieces_of(run, task, processes);
-		for (size_t piece = 0; piece < task->pieces; piece++) {
-			size_t from = count * piece / task->pieces;
-			size_t to = count * (piece + 1) / task->pieces;
+		task->slices = slices_of(batch, task, processes);
+		for (size_t slice = 0; slice < task->slices; slice++) {
+			size_t from = count * slice / task->slices;
+			size_t to = count * (slice + 1) / task->slices;
 
-			run->pieces[run->piece_count++] = (struct piece){i, from, to - from};
+			batch->slices[batch->slice_count++] = (struct slice){i, from, to - from};
 		}
 	}
 	return 0;
 }
 
-/* What is left of a file that was given up would end as what came before. */
-static void skip_given_up(struct run *run)
+/* Skips the slices of abandoned tasks: they would fail like the slices before. */
+static void skip_abandoned(struct batch *batch)
 {
-	while (run->next < run->piece_count) {
-		struct task *task = &run->tasks[run->pieces[run->next].task];
+	while (batch->next < batch->slice_count) {
+		struct task *task = &batch->tasks[batch->slices[batch->next].task];
 
-		if (!task->given_up)
+		if (!task->abandoned)
 			return;
-		end_piece(run, task);
-		run->next++;
+		finish_slice(batch, task);
+		batch->next++;
 	}
 }
 
-static int run_all(struct run *run)
+static int run_batch(struct batch *batch)
 {
-	unsigned int processes = processes_wanted(run->namer);
-	int result = prepare_tasks(run);
+	unsigned int processes = processes_max(batch->pool);
+	int err = prepare_tasks(batch);
 
-	if (result == 0)
-		result = prepare_pieces(run, processes);
-	while (result == 0 && (run->next < run->piece_count || run->worker_count > 0)) {
-		while (result == 0 && run->next < run->piece_count && run->worker_count < processes)
-			result = start(run, &run->workers[run->worker_count]);
-		if (result == 0)
-			result = listen_to_all(run);
-		skip_given_up(run);
+	if (!err)
+		err = prepare_slices(batch, processes);
+	while (!err && (batch->next < batch->slice_count || batch->worker_count > 0)) {
+		while (!err && batch->next < batch->slice_count && batch->worker_count < processes)
+			err = start_worker(batch, &batch->workers[batch->worker_count]);
+		if (!err)
+			err = poll_workers(batch);
+		skip_abandoned(batch);
 	}
-	return result;
+	return err;
 }
 
-int worker_pool_run(const struct worker_pool *namer, const struct worker_job *jobs, size_t count,
-		    struct string_table *texts)
+int worker_pool_run(const struct worker_pool *pool, const struct worker_job *jobs, size_t count,
+		    struct string_table *strings)
 {
-	struct run *run = calloc(1, sizeof(*run));
-	int result;
+	struct batch *batch = calloc(1, sizeof(*batch));
+	int err;
 
-	if (!run)
+	if (!batch)
 		return -ENOMEM;
-	run->namer = namer;
-	run->jobs = jobs;
-	run->count = count;
-	run->texts = texts;
-	result = run_all(run);
-	kill_all(run);
-	if (namer->cache)
-		symbol_cache_trim(namer->cache);
-	free_tasks(run);
-	free(run);
-	return result;
+	batch->pool = pool;
+	batch->jobs = jobs;
+	batch->count = count;
+	batch->strings = strings;
+	err = run_batch(batch);
+	kill_workers(batch);
+	if (pool->options.cache)
+		symbol_cache_trim(pool->options.cache);
+	free_tasks(batch);
+	free(batch);
+	if (err == -EINTR && pool->options.interrupted) {
+		pool->options.interrupted(pool->options.arg);
+		err = 0;
+	}
+	return err;
 }

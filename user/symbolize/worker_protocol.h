@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Between symbolize/worker_pool.c and the processes that it starts: jobs, and the messages that
- * answer them. */
+/*
+ * The protocol between the worker pool and its workers: a job for each worker, and the messages
+ * that the worker sends back.
+ */
 #ifndef STACKBEAT_SYMBOLIZE_WORKER_PROTOCOL_H
 #define STACKBEAT_SYMBOLIZE_WORKER_PROTOCOL_H
 
@@ -13,61 +15,61 @@
 struct error;
 
 /*
- * What is to be named. The functions are called in the process of the file: `open` before it is
- * confined, `lookup` after that.
+ * The addresses of one file. The worker calls the functions: `open` before it enters the sandbox,
+ * `lookup` afterwards.
  */
 struct worker_job {
 	const char *path; /* for messages, and to find debug files beside it */
 	const char *build_id; /* hex; "" if unknown */
-	const uint64_t *addresses; /* ELF virtual addresses, but for `code_start` and `offsets` */
+	const uint64_t *addresses; /* ELF virtual addresses, unless `code_start` or `offsets` */
 	size_t count;
 	/*
-	 * An fd, or a negative errno value; `error` is "", and gets one line to be told. NULL:
-	 * there is no file.
+	 * Returns an fd or a negative errno value. `error` is "" before; it may get a problem of
+	 * one line, which is reported. NULL: there is no file.
 	 */
 	int (*open)(void *arg, struct error *error);
-	/* The symbol that holds an ELF virtual address, where nothing else is known of it. */
-	bool (*lookup)(void *arg, uint64_t vaddr, struct symbol *symbol); /* may be NULL */
-	bool lookup_is_untrusted; /* its symbols are of a file that file_is_trusted() not */
-	void *arg;
+	/* Finds the symbol of an ELF virtual address without debug information. May be NULL. */
+	bool (*lookup)(void *arg, uint64_t vaddr, struct symbol *symbol);
+	bool lookup_is_untrusted; /* its symbols are not from a trusted file (file_is_trusted()) */
+	void *arg; /* of `open` and `lookup` */
 	bool offsets; /* `addresses` are offsets in the file */
-	bool is_module; /* of the kernel: `code_start` is where its code lies */
+	bool is_module; /* a kernel module: `code_start` is its load address */
 	bool is_perf_map; /* `open` opens a perf map, not an ELF file; `lookup` is NULL */
-	/* 0, or where the code of the file begins in terms of `addresses`. */
+	/* Where the code of the file starts, in terms of `addresses`; 0: as in the file. */
 	uint64_t code_start;
 };
 
-/* Where the worker of a job may look for debug files. */
+/* Where a worker looks for debug files. */
 struct worker_settings {
 	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
 	size_t directory_count;
-	bool fetches; /* from a debuginfod server, where one is configured */
+	bool fetches; /* downloads from a debuginfod server, if one is configured */
 };
 
-/* A message: this, and `size` bytes. */
+/* The header of a message, followed by `size` bytes. */
 struct worker_message {
 	uint32_t type; /* enum worker_message_type */
 	uint32_t size;
 };
 
 enum worker_message_type {
-	WORKER_STRING, /* bytes; the texts are numbered from 1 as they come, 0 is none */
+	WORKER_STRING, /* bytes; strings are numbered from 1 in order, 0 is none */
 	WORKER_LINES, /* struct worker_lines */
 	WORKER_PROBLEM, /* bytes: one line */
 	WORKER_PROGRESS, /* struct worker_progress */
-	WORKER_END, /* nothing: all was told */
-	WORKER_TRUSTED, /* nothing, first of all: its names may be kept (see symbol_cache.h) */
-	WORKER_UNTRUSTED, /* nothing, at any time: the names that follow may not be kept */
+	WORKER_END, /* empty; the last message: the job is complete */
+	WORKER_TRUSTED, /* empty; only as first message: results may be cached (symbol_cache.h) */
+	WORKER_UNTRUSTED, /* empty; at any time: later results may not be cached */
 };
 
-/* How long fetching a file may take. */
+/* Seconds that the downloads of a worker may take. */
 #define WORKER_FETCH_S 120u
 
-/* Longer names are cut: many of them may lie in a few bytes of a file. */
+/* Longer strings are truncated: a few bytes of a file can contain many of them. */
 #define WORKER_STRING_MAX 4096u
 
 struct worker_line {
-	uint32_t function, system_name, file; /* texts */
+	uint32_t function, system_name, file; /* numbers of strings */
 	uint32_t line, start_line;
 	uint32_t padding;
 	uint64_t start;
@@ -79,6 +81,7 @@ struct worker_lines {
 	struct worker_line lines[];
 };
 
+/* Bytes of a download; `total` is 0 if unknown. */
 struct worker_progress {
 	uint64_t done, total;
 };

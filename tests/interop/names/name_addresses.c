@@ -45,10 +45,10 @@ static int print(void *arg, size_t job, size_t index, const struct source_line *
 	return 0;
 }
 
-static void print_problem(void *arg, size_t job, const char *text)
+static void print_problem(void *arg, const char *path, const char *text)
 {
 	(void)arg;
-	(void)job;
+	(void)path;
 	fprintf(stderr, "%s\n", text);
 }
 
@@ -89,11 +89,11 @@ int main(int argc, char **argv)
 {
 	const char *directory = argc > 2 ? argv[2] : DEBUG_DIRECTORY;
 	struct worker_pool namer = {
-		.directories = &directory,
-		.directory_count = 1,
+		.options.directories = &directory,
+		.options.directory_count = 1,
+		.options.problem = print_problem,
 		.processes = PROCESSES,
-		.name = print,
-		.problem = print_problem,
+		.lines = print,
 	};
 	struct worker_job job = {.build_id = "", .open = open_file};
 	struct string_table texts = {0};

@@ -181,9 +181,9 @@ static int take_name(void *arg, size_t job, size_t index, const struct source_li
 
 static size_t steps;
 
-static void take_progress(void *arg, size_t job, uint64_t done, uint64_t total)
+static void take_progress(void *arg, const char *path, uint64_t done, uint64_t total)
 {
-	(void)arg, (void)job, (void)done, (void)total;
+	(void)arg, (void)path, (void)done, (void)total;
 	steps++;
 }
 
@@ -192,10 +192,10 @@ static void test_worker_uses_helper(void **state)
 	const uint64_t address = 0x500000;
 	const char *directory = sandbox;
 	struct worker_pool namer = {
-		.directories = &directory,
-		.directory_count = 1,
-		.name = take_name,
-		.progress = take_progress,
+		.options.directories = &directory,
+		.options.directory_count = 1,
+		.options.progress = take_progress,
+		.lines = take_name,
 	};
 	const struct worker_job job = {
 		.path = "p",
@@ -210,7 +210,7 @@ static void test_worker_uses_helper(void **state)
 	assert_string_equal(name, "main:2");
 	assert_int_equal(steps, 1);
 	/* Only who wants to know how far it is asks a server. */
-	namer.progress = NULL;
+	namer.options.progress = NULL;
 	*name = '\0';
 	assert_int_equal(worker_pool_run(&namer, &job, 1, &texts), 0);
 	assert_string_equal(name, "");

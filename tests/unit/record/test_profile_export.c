@@ -859,9 +859,9 @@ static void named_later_it_is_what_it_had_been_at_once(void **state)
 		.search = &search,
 		.kallsyms = kallsyms_read(KALLSYMS_PATH, &kallsyms, NULL) ? NULL : kallsyms,
 		.kernel = kernel,
-		.problem = take_problem,
+		.options.problem = take_problem,
+		.options.arg = &missing,
 		.missing = take_missing,
-		.arg = &missing,
 	};
 	struct pprof_profile *at_once = encode_at_once(*state), *later = encode_without_names();
 	struct offline_counts counts;

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize/binary_archive.h"
 
-#include "cli/commands.h"
-#include "lib/error.h"
-#include "pprof/pprof_reader.h"
-#include "pprof/pprof_writer.h"
-#include "sandbox.h"
-#include "symbolize/find_binary.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -16,10 +9,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/commands.h"
+#include "lib/error.h"
+#include "pprof/pprof_reader.h"
+#include "pprof/pprof_writer.h"
+#include "sandbox.h"
+#include "symbolize/find_binary.h"
+
 static struct error error;
 static size_t missing;
 
-static void take_missing(void *arg, const char *path, const char *text)
+static void count_missing(void *arg, const char *path, const char *text)
 {
 	(void)arg, (void)path, (void)text;
 	missing++;
@@ -55,7 +55,7 @@ static int create(const char *directory, struct pprof_profile *profile,
 		.search = &search,
 		.directories = debug,
 		.directory_count = 1,
-		.missing = take_missing,
+		.missing = count_missing,
 	};
 	int err;
 
@@ -84,9 +84,9 @@ static void build_program(void)
 	setenv("TMPDIR", in_sandbox("tmp"), 1);
 }
 
-static void test_there_and_back(void **state)
+static void archived_files_are_unpacked(void **state)
 {
-	struct binary_archive bundle = {""};
+	struct binary_archive unpacked = {""};
 	struct binary_archive_counts counts;
 
 	(void)state;
@@ -95,21 +95,21 @@ static void test_there_and_back(void **state)
 	assert_int_equal(counts.objects, 1);
 	assert_int_equal(counts.debug_files, 1);
 	assert_int_equal(counts.missing, 0);
-	assert_int_equal(binary_archive_unpack(&bundle, in_sandbox("a.tar.zst"), &error), 0);
-	run("cmp '%s/.build-id/01/23abcd' %s", bundle.directory, in_sandbox("program"));
-	run("cmp '%s/.build-id/01/23abcd.debug' %s", bundle.directory,
+	assert_int_equal(binary_archive_unpack(&unpacked, in_sandbox("a.tar.zst"), &error), 0);
+	run("cmp '%s/.build-id/01/23abcd' %s", unpacked.directory, in_sandbox("program"));
+	run("cmp '%s/.build-id/01/23abcd.debug' %s", unpacked.directory,
 	    in_sandbox("debug/.build-id/01/23abcd.debug"));
-	binary_archive_remove(&bundle);
+	binary_archive_remove(&unpacked);
 	assert_true(is_empty(in_sandbox("tmp")));
 }
 
-static void test_what_is_not_there(void **state)
+static void missing_files_are_counted(void **state)
 {
 	struct binary_archive_counts counts;
 
 	(void)state;
 	build_program();
-	/* Another build: the debug file alone is right. */
+	/* Only the debug file has the right build ID. */
 	assert_int_equal(create(NULL, profile_of(in_sandbox("main.c"), "0123abcd"), &counts), 0);
 	assert_int_equal(missing, 1);
 	assert_int_equal(counts.debug_files, 1);
@@ -120,11 +120,11 @@ static void test_what_is_not_there(void **state)
 	assert_non_null(strstr(error.text, "nothing to collect"));
 }
 
-/* A path may hold what looks like the word of who looks for debug files. */
-static void test_paths_that_mislead(void **state)
+/* The path contains text that looks like a message of the worker. */
+static void path_cannot_forge_a_worker_message(void **state)
 {
 	const char *directory = in_sandbox("x\nabc123 %s/secret", sandbox);
-	struct binary_archive bundle = {""};
+	struct binary_archive unpacked = {""};
 	struct binary_archive_counts counts;
 	char program[PATH_MAX];
 
@@ -137,16 +137,16 @@ static void test_paths_that_mislead(void **state)
 	snprintf(program, sizeof(program), "%s/program", directory);
 	assert_int_equal(create(NULL, profile_of(program, "0123abcd"), &counts), 0);
 	assert_int_equal(counts.debug_files, 1);
-	assert_int_equal(binary_archive_unpack(&bundle, in_sandbox("a.tar.zst"), &error), 0);
-	run("cmp '%s/.build-id/01/23abcd.debug' '%s/shadow'", bundle.directory, directory);
-	run("! grep -r secret '%s/.build-id'", bundle.directory);
-	run("test ! -e '%s/.build-id/ab'", bundle.directory);
-	binary_archive_remove(&bundle);
+	assert_int_equal(binary_archive_unpack(&unpacked, in_sandbox("a.tar.zst"), &error), 0);
+	run("cmp '%s/.build-id/01/23abcd.debug' '%s/shadow'", unpacked.directory, directory);
+	run("! grep -r secret '%s/.build-id'", unpacked.directory);
+	run("test ! -e '%s/.build-id/ab'", unpacked.directory);
+	binary_archive_remove(&unpacked);
 }
 
 #define HOUR INT64_C(3600000000000)
 
-static int64_t now(void)
+static int64_t now_ns(void)
 {
 	struct timespec time;
 
@@ -164,22 +164,22 @@ static int search(const char *directory, const char *path, const char *build_id,
 	return fd < 0 ? fd : 0;
 }
 
-static void test_files_without_a_build_id(void **state)
+static void files_without_build_id_are_archived_by_path(void **state)
 {
-	struct binary_archive bundle = {""};
+	struct binary_archive unpacked = {""};
 	struct binary_archive_counts counts;
 
 	(void)state;
 	build_program();
 	run("cd '%s' && cc -Wl,--build-id=none -o plain main.c", sandbox);
 	assert_int_equal(create(NULL, profile_of(in_sandbox("plain"), ""), &counts), 0);
-	assert_int_equal(binary_archive_unpack(&bundle, in_sandbox("a.tar.zst"), &error), 0);
-	run("cmp '%s%s' %s", bundle.directory, in_sandbox("plain"), in_sandbox("plain"));
-	/* It is as old as it was. */
-	assert_int_equal(search(bundle.directory, in_sandbox("plain"), "", now()), 0);
-	binary_archive_remove(&bundle);
+	assert_int_equal(binary_archive_unpack(&unpacked, in_sandbox("a.tar.zst"), &error), 0);
+	run("cmp '%s%s' %s", unpacked.directory, in_sandbox("plain"), in_sandbox("plain"));
+	/* Unpacking keeps the mtime. */
+	assert_int_equal(search(unpacked.directory, in_sandbox("plain"), "", now_ns()), 0);
+	binary_archive_remove(&unpacked);
 	run("rm %s", in_sandbox("a.tar.zst"));
-	/* Whoever made the profile may want to have any file carried to him. */
+	/* A malicious profile may name any file to have it archived. */
 	assert_int_equal(create(NULL, profile_of(in_sandbox("main.c"), ""), &counts), -ENOENT);
 	assert_int_equal(missing, 1);
 	assert_int_equal(create(NULL, profile_of(in_sandbox("tmp/../plain"), ""), &counts),
@@ -187,8 +187,8 @@ static void test_files_without_a_build_id(void **state)
 	assert_int_equal(missing, 1);
 }
 
-/* What somebody else may have made: nothing of it comes to lie anywhere. */
-static void test_hostile_archives(void **state)
+/* Nothing of a rejected archive stays on disk. */
+static void malicious_archives_are_rejected(void **state)
 {
 	static const char *const commands[] = {
 		"echo x >../outside.%s && tar cPf a.tar ../outside.%s && rm ../outside.%s",
@@ -205,23 +205,23 @@ static void test_hostile_archives(void **state)
 	(void)state;
 	build_program();
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-		struct binary_archive bundle = {""};
+		struct binary_archive unpacked = {""};
 		char command[512];
 		const char *name = strrchr(sandbox, '/') + 1;
 
 		snprintf(command, sizeof(command), commands[i], name, name, name);
 		run("cd '%s' && rm -f a.tar && %s", sandbox, command);
 		error.text[0] = '\0';
-		assert_int_equal(binary_archive_unpack(&bundle, in_sandbox("a.tar"), &error),
+		assert_int_equal(binary_archive_unpack(&unpacked, in_sandbox("a.tar"), &error),
 				 -EBADMSG);
-		assert_string_equal(bundle.directory, "");
+		assert_string_equal(unpacked.directory, "");
 		assert_true(*error.text);
 		assert_true(is_empty(in_sandbox("tmp")));
 	}
 }
 
-/* Of few bytes, and no end. */
-static void test_archives_that_are_too_large(void **state)
+/* Small archives of large sparse files. */
+static void oversized_archives_are_rejected(void **state)
 {
 	static const struct {
 		const char *sizes[3], *problem;
@@ -230,7 +230,7 @@ static void test_archives_that_are_too_large(void **state)
 		{{"6G", "6G", "6G"}, "has more than 16 GiB"},
 		{{"1", "9G", "1"}, "has a file of more than 8 GiB"},
 	};
-	struct binary_archive bundle = {""};
+	struct binary_archive unpacked = {""};
 
 	(void)state;
 	build_program();
@@ -238,14 +238,14 @@ static void test_archives_that_are_too_large(void **state)
 		run("cd '%s' && truncate -s %s a && truncate -s %s b && truncate -s %s c && tar "
 		    "cSf a.tar a b c",
 		    sandbox, archives[i].sizes[0], archives[i].sizes[1], archives[i].sizes[2]);
-		assert_int_equal(binary_archive_unpack(&bundle, in_sandbox("a.tar"), &error),
+		assert_int_equal(binary_archive_unpack(&unpacked, in_sandbox("a.tar"), &error),
 				 -EFBIG);
 		assert_non_null(strstr(error.text, archives[i].problem));
 		assert_true(is_empty(in_sandbox("tmp")));
 	}
 }
 
-static void test_files_that_are_too_large(void **state)
+static void oversized_files_are_skipped(void **state)
 {
 	struct binary_archive_counts counts;
 
@@ -264,10 +264,10 @@ static void test_files_that_are_too_large(void **state)
 	assert_int_equal(missing, 2);
 }
 
-static void test_what_a_signal_leaves(void **state)
+static void signal_removes_unpacked_files(void **state)
 {
 	struct binary_archive_counts counts;
-	struct binary_archive bundle = {""};
+	struct binary_archive unpacked = {""};
 	int status;
 	pid_t child;
 
@@ -276,7 +276,7 @@ static void test_what_a_signal_leaves(void **state)
 	assert_int_equal(create(NULL, profile_of(in_sandbox("program"), "0123abcd"), &counts), 0);
 	child = fork();
 	if (child == 0) {
-		if (binary_archive_unpack(&bundle, in_sandbox("a.tar.zst"), &error) == 0)
+		if (binary_archive_unpack(&unpacked, in_sandbox("a.tar.zst"), &error) == 0)
 			raise(SIGTERM);
 		_exit(0);
 	}
@@ -285,7 +285,7 @@ static void test_what_a_signal_leaves(void **state)
 	assert_true(is_empty(in_sandbox("tmp")));
 }
 
-/* Paths and build ids are what anybody wrote: they can't command a terminal. */
+/* Paths and build IDs are untrusted */
 
 static char *output_of(int (*command)(int argc, char **argv), char *option, int status)
 {
@@ -311,7 +311,7 @@ static char *output_of(int (*command)(int argc, char **argv), char *option, int 
 	return text;
 }
 
-static void test_what_a_terminal_gets(void **state)
+static void messages_escape_control_characters(void **state)
 {
 	static const char *const ids[] = {"", "\x1b[32m\u202e"};
 	char *texts[4];
@@ -331,9 +331,9 @@ static void test_what_a_terminal_gets(void **state)
 	}
 }
 
-/* Looking for files */
+/* Binary finder */
 
-static void test_files_are_looked_for(void **state)
+static void binary_finder_searches_in_order(void **state)
 {
 	const char *program = in_sandbox("program"), *other = in_sandbox("other");
 
@@ -354,35 +354,35 @@ static void test_files_are_looked_for(void **state)
 	assert_int_equal(search(NULL, "/gone", "4567", 0), -ENOENT);
 	assert_int_equal(search(NULL, "relative", "4567", 0), -ENOENT);
 	assert_int_equal(search(other, "..", "4567", 0), -ENOENT);
-	/* Whoever has no build id must be old enough. */
+	/* Without a build ID, the file must not be newer than the profile. */
 	assert_int_equal(search(NULL, program, "", INT64_MAX), 0);
 	assert_int_equal(search(NULL, program, "", 1), -ENOENT);
 	assert_non_null(strstr(error.text, "has changed since the profile was taken"));
-	/* It may have the age of a package, and have come later. */
+	/* A package may preserve an old mtime, but ctime is newer. */
 	run("touch -d 2001-01-01 %s", program);
-	assert_int_equal(search(NULL, program, "", now() - HOUR), -ENOENT);
-	assert_int_equal(search(sandbox, "/program", "", now() - HOUR), 0);
+	assert_int_equal(search(NULL, program, "", now_ns() - HOUR), -ENOENT);
+	assert_int_equal(search(sandbox, "/program", "", now_ns() - HOUR), 0);
 	assert_int_equal(search(NULL, in_sandbox("main.c"), "", INT64_MAX), -ENOENT);
-	/* Nothing but regular files is opened. */
+	/* Only regular files are opened. */
 	run("rm %s && mkfifo %s", in_sandbox("main.c"), in_sandbox("main.c"));
 	assert_int_equal(search(NULL, in_sandbox("main.c"), "", INT64_MAX), -ENOENT);
 }
 
-#define BUNDLE_TEST(test) cmocka_unit_test_setup_teardown(test, make_sandbox, remove_sandbox)
+#define ARCHIVE_TEST(test) cmocka_unit_test_setup_teardown(test, make_sandbox, remove_sandbox)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BUNDLE_TEST(test_there_and_back),
-		BUNDLE_TEST(test_what_is_not_there),
-		BUNDLE_TEST(test_paths_that_mislead),
-		BUNDLE_TEST(test_files_without_a_build_id),
-		BUNDLE_TEST(test_hostile_archives),
-		BUNDLE_TEST(test_what_a_signal_leaves),
-		BUNDLE_TEST(test_archives_that_are_too_large),
-		BUNDLE_TEST(test_files_that_are_too_large),
-		BUNDLE_TEST(test_files_are_looked_for),
-		BUNDLE_TEST(test_what_a_terminal_gets),
+		ARCHIVE_TEST(archived_files_are_unpacked),
+		ARCHIVE_TEST(missing_files_are_counted),
+		ARCHIVE_TEST(path_cannot_forge_a_worker_message),
+		ARCHIVE_TEST(files_without_build_id_are_archived_by_path),
+		ARCHIVE_TEST(malicious_archives_are_rejected),
+		ARCHIVE_TEST(signal_removes_unpacked_files),
+		ARCHIVE_TEST(oversized_archives_are_rejected),
+		ARCHIVE_TEST(oversized_files_are_skipped),
+		ARCHIVE_TEST(binary_finder_searches_in_order),
+		ARCHIVE_TEST(messages_escape_control_characters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Names for profiles of other boots, other machines and other profilers. */
+/* Profiles of other boots, other machines and other profilers. */
 #include "symbolize/offline.h"
+
+#include <inttypes.h>
 
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
@@ -10,15 +12,13 @@
 #include "sandbox.h"
 #include "symbolize/find_binary.h"
 
-#include <inttypes.h>
-
 #define START UINT64_C(0xffffffff81000000)
 #define MODULE UINT64_C(0xffffffffc0000000)
 
 static struct error error;
 static char problems[1024];
 
-static void take_problem(void *arg, const char *path, const char *text)
+static void append_problem(void *arg, const char *path, const char *text)
 {
 	size_t used = strlen(problems);
 
@@ -26,7 +26,7 @@ static void take_problem(void *arg, const char *path, const char *text)
 	snprintf(problems + used, sizeof(problems) - used, "%s: %s\n", path, text);
 }
 
-static void take_missing(void *arg, const char *path, const char *build_id, size_t count)
+static void ignore_missing(void *arg, const char *path, const char *build_id, size_t count)
 {
 	(void)arg, (void)path, (void)build_id, (void)count;
 }
@@ -63,8 +63,8 @@ static struct pprof_profile *kernel_profile(void)
 	return profile_of(mappings, addresses, 2);
 }
 
-/* The name of a location; "" where it has none. */
-static const char *name_of(const struct pprof_profile *profile, size_t location)
+/* The function of a location; "" if it has none. */
+static const char *function_at(const struct pprof_profile *profile, size_t location)
 {
 	const Perftools__Profiles__Location *found = profile->message->location[location];
 
@@ -75,30 +75,30 @@ static const char *name_of(const struct pprof_profile *profile, size_t location)
 		profile->message->function[found->line[found->n_line - 1]->function_id - 1]->name);
 }
 
-static void rename_with(struct pprof_profile *profile, struct kernel *kernel,
-			const char *kallsyms_path)
+static void symbolize_with(struct pprof_profile *profile, struct kernel *kernel,
+			   const char *kallsyms_path)
 {
 	const struct binary_finder search = {.time = INT64_MAX};
 	struct kallsyms *kallsyms = NULL;
-	struct offline_symbolizer renaming = {
+	struct offline_symbolizer symbolizer = {
 		.search = &search,
 		.kernel = kernel,
-		.problem = take_problem,
-		.missing = take_missing,
+		.options.problem = append_problem,
+		.missing = ignore_missing,
 	};
 	struct offline_counts counts;
 
 	*problems = '\0';
 	if (kallsyms_path)
 		assert_int_equal(kallsyms_read(kallsyms_path, &kallsyms, &error), 0);
-	renaming.kallsyms = kallsyms;
-	assert_int_equal(offline_symbolize(&renaming, profile, &counts, &error), 0);
+	symbolizer.kallsyms = kallsyms;
+	assert_int_equal(offline_symbolize(&symbolizer, profile, &counts, &error), 0);
 	kallsyms_free(kallsyms);
 	kernel_free(kernel);
 }
 
-/* As a kernel would tell that lies `shift` further, and its module twice as far. */
-static void write_kernel(uint64_t shift)
+/* The files of a kernel loaded `bias` higher, and its module twice as much. */
+static void write_kernel(uint64_t bias)
 {
 	char text[512];
 
@@ -106,38 +106,38 @@ static void write_kernel(uint64_t shift)
 	snprintf(text, sizeof(text),
 		 "%" PRIx64 " T _text\n%" PRIx64 " T vfs_read\n%" PRIx64 " T _etext\n%" PRIx64
 		 " t ext4_read\t[ext4]\n",
-		 START + shift, START + shift + 0x100, START + shift + 0x200, MODULE + 2 * shift);
+		 START + bias, START + bias + 0x100, START + bias + 0x200, MODULE + 2 * bias);
 	write_text(in_sandbox("proc/kallsyms"), text);
-	snprintf(text, sizeof(text), "ext4 4096 1 - Live 0x%" PRIx64 "\n", MODULE + 2 * shift);
+	snprintf(text, sizeof(text), "ext4 4096 1 - Live 0x%" PRIx64 "\n", MODULE + 2 * bias);
 	write_text(in_sandbox("proc/modules"), text);
 }
 
-static void test_a_kernel_that_lies_elsewhere(void **state)
+static void relocated_kernel_and_module(void **state)
 {
 	struct pprof_profile *profile;
 
 	(void)state;
-	for (uint64_t shift = 0; shift <= 0x5000000; shift += 0x5000000) {
-		write_kernel(shift);
+	for (uint64_t bias = 0; bias <= 0x5000000; bias += 0x5000000) {
+		write_kernel(bias);
 		profile = kernel_profile();
-		rename_with(profile, kernel_new(sandbox), in_sandbox("proc/kallsyms"));
+		symbolize_with(profile, kernel_new(sandbox), in_sandbox("proc/kallsyms"));
 		assert_string_equal(problems, "");
-		assert_string_equal(name_of(profile, 0), "vfs_read");
-		assert_string_equal(name_of(profile, 1), "ext4_read");
+		assert_string_equal(function_at(profile, 0), "vfs_read");
+		assert_string_equal(function_at(profile, 1), "ext4_read");
 		pprof_profile_free(profile);
 
-		/* Symbols alone do not tell where modules begin. */
+		/* kallsyms alone has no load addresses of modules. */
 		profile = kernel_profile();
-		rename_with(profile, kernel_from_kallsyms(in_sandbox("proc/kallsyms")),
-			    in_sandbox("proc/kallsyms"));
-		assert_string_equal(name_of(profile, 0), "vfs_read");
-		assert_string_equal(name_of(profile, 1), shift ? "" : "ext4_read");
-		assert_int_equal(!strstr(problems, "it is not known where it lies"), !shift);
+		symbolize_with(profile, kernel_from_kallsyms(in_sandbox("proc/kallsyms")),
+			       in_sandbox("proc/kallsyms"));
+		assert_string_equal(function_at(profile, 0), "vfs_read");
+		assert_string_equal(function_at(profile, 1), bias ? "" : "ext4_read");
+		assert_int_equal(!strstr(problems, "its load address is unknown"), !bias);
 		pprof_profile_free(profile);
 	}
 }
 
-static void test_another_kernel(void **state)
+static void kernel_of_another_build_is_rejected(void **state)
 {
 	static const uint32_t notes[] = {4, 2, 3, 0x00554e47, 0x0201};
 	const struct pprof_mapping mapping = {
@@ -149,14 +149,14 @@ static void test_another_kernel(void **state)
 	write_kernel(0);
 	write_file(in_sandbox("sys/kernel/notes"), notes, sizeof(notes));
 	profile = profile_of(&mapping, &address, 1);
-	rename_with(profile, kernel_new(sandbox), in_sandbox("proc/kallsyms"));
-	assert_string_equal(name_of(profile, 0), "");
+	symbolize_with(profile, kernel_new(sandbox), in_sandbox("proc/kallsyms"));
+	assert_string_equal(function_at(profile, 0), "");
 	assert_non_null(strstr(problems, "is of another build"));
 	pprof_profile_free(profile);
 }
 
-/* As most profilers write them: addresses of memory, and what of the file is there. */
-static void test_mappings_that_are_not_normalized(void **state)
+/* As most profilers write them: memory addresses, and the mapped part of the file. */
+static void addresses_of_memory_are_converted_to_offsets(void **state)
 {
 	struct pprof_mapping mapping = {.start = 0x7f0000000000, .limit = 0x7f0000001000};
 	uint64_t address = 0x7f0000000008;
@@ -176,15 +176,15 @@ static void test_mappings_that_are_not_normalized(void **state)
 	mapping.file = in_sandbox("a.so");
 	mapping.build_id = "0123";
 	profile = profile_of(&mapping, &address, 1);
-	rename_with(profile, kernel_new(sandbox), NULL);
+	symbolize_with(profile, kernel_new(sandbox), NULL);
 	assert_string_equal(problems, "");
-	assert_string_equal(name_of(profile, 0), "first");
+	assert_string_equal(function_at(profile, 0), "first");
 	pprof_profile_free(profile);
 }
 
-/* Two programs that had one path, and tell no build id: what is there now may be either, or none.
+/* Two programs that had the same path and no build ID: the file there now may be either, or none.
  */
-static void test_files_that_are_told_alike(void **state)
+static void ambiguous_files_are_not_symbolized(void **state)
 {
 	const uint64_t addresses[] = {0x1000, 0x1000};
 	struct pprof_mapping mappings[] = {
@@ -196,30 +196,30 @@ static void test_files_that_are_told_alike(void **state)
 
 	(void)state;
 	assert_int_equal(profile->message->n_mapping, 2);
-	rename_with(profile, kernel_new(sandbox), NULL);
+	symbolize_with(profile, kernel_new(sandbox), NULL);
 	problem = strstr(problems, "it was several files");
 	assert_non_null(problem);
 	assert_null(strstr(problem + 1, "it was several files"));
 	assert_null(strstr(problems, "is not there any more"));
 	pprof_profile_free(profile);
-	/* Not so those of which more is told. */
+	/* With build IDs they are distinct. */
 	mappings[0].build_id = "1234";
 	mappings[1].build_id = "5678";
 	profile = profile_of(mappings, addresses, 2);
-	rename_with(profile, kernel_new(sandbox), NULL);
+	symbolize_with(profile, kernel_new(sandbox), NULL);
 	assert_null(strstr(problems, "it was several files"));
 	pprof_profile_free(profile);
 }
 
-#define RENAMING_TEST(test) cmocka_unit_test_setup_teardown(test, make_sandbox, remove_sandbox)
+#define OFFLINE_TEST(test) cmocka_unit_test_setup_teardown(test, make_sandbox, remove_sandbox)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		RENAMING_TEST(test_a_kernel_that_lies_elsewhere),
-		RENAMING_TEST(test_another_kernel),
-		RENAMING_TEST(test_mappings_that_are_not_normalized),
-		RENAMING_TEST(test_files_that_are_told_alike),
+		OFFLINE_TEST(relocated_kernel_and_module),
+		OFFLINE_TEST(kernel_of_another_build_is_rejected),
+		OFFLINE_TEST(addresses_of_memory_are_converted_to_offsets),
+		OFFLINE_TEST(ambiguous_files_are_not_symbolized),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

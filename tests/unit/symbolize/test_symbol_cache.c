@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize/symbol_cache.h"
 
-#include "debuginfo/dwarf_lookup.h"
-#include "lib/error.h"
-#include "lib/string_table.h"
-#include "sandbox.h"
-#include "symbolize/worker_pool.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "debuginfo/dwarf_lookup.h"
+#include "lib/error.h"
+#include "lib/string_table.h"
+#include "sandbox.h"
+#include "symbolize/worker_pool.h"
 
 #define ID "0123abcd"
 
@@ -28,9 +28,9 @@ static const struct source_line inlined[] = {
 static struct source_line found[INLINE_DEPTH_MAX];
 static size_t count;
 
-static void expect_inlined(const struct cached_symbols *names, uint64_t address)
+static void expect_inlined(const struct cached_symbols *symbols, uint64_t address)
 {
-	assert_true(cached_symbols_find(names, address, found, &count));
+	assert_true(cached_symbols_find(symbols, address, found, &count));
 	assert_int_equal(count, 2);
 	for (size_t i = 0; i < 2; i++) {
 		assert_string_equal(found[i].function, inlined[i].function);
@@ -42,67 +42,67 @@ static void expect_inlined(const struct cached_symbols *names, uint64_t address)
 	}
 }
 
-/* Keeps a function with one inlined at 0x1004 and 0x1010, and what is not to be shown at 0x2000. */
+/* Caches a function with an inlined one at 0x1004 and 0x1010, and an elided frame at 0x2000. */
 static void write_some(void)
 {
-	struct cached_symbols *names = symbol_cache_read(sandbox, ID);
+	struct cached_symbols *symbols = symbol_cache_read(sandbox, ID);
 
-	assert_non_null(names);
-	assert_int_equal(cached_symbols_add(names, 0x2000, NULL, 0), 0);
-	assert_int_equal(cached_symbols_add(names, 0x1010, inlined, 2), 0);
-	assert_int_equal(cached_symbols_add(names, 0x1004, inlined, 2), 0);
-	symbol_cache_write(sandbox, ID, names);
-	cached_symbols_free(names);
+	assert_non_null(symbols);
+	assert_int_equal(cached_symbols_add(symbols, 0x2000, NULL, 0), 0);
+	assert_int_equal(cached_symbols_add(symbols, 0x1010, inlined, 2), 0);
+	assert_int_equal(cached_symbols_add(symbols, 0x1004, inlined, 2), 0);
+	symbol_cache_write(sandbox, ID, symbols);
+	cached_symbols_free(symbols);
 }
 
-static void test_what_is_kept_is_found(void **state)
+static void cached_symbols_are_found(void **state)
 {
-	struct cached_symbols *names;
+	struct cached_symbols *symbols;
 
 	(void)state;
 	write_some();
-	names = symbol_cache_read(sandbox, ID);
-	expect_inlined(names, 0x1004);
-	expect_inlined(names, 0x1010);
-	assert_true(cached_symbols_find(names, 0x2000, found, &count));
+	symbols = symbol_cache_read(sandbox, ID);
+	expect_inlined(symbols, 0x1004);
+	expect_inlined(symbols, 0x1010);
+	assert_true(cached_symbols_find(symbols, 0x2000, found, &count));
 	assert_int_equal(count, 0);
-	assert_false(cached_symbols_find(names, 0x1005, found, &count));
-	assert_false(cached_symbols_find(names, UINT64_MAX, found, &count));
+	assert_false(cached_symbols_find(symbols, 0x1005, found, &count));
+	assert_false(cached_symbols_find(symbols, UINT64_MAX, found, &count));
 
-	/* More comes to what is there; twice is once. */
-	assert_int_equal(cached_symbols_add(names, 1, inlined + 1, 1), 0);
-	assert_int_equal(cached_symbols_add(names, 1, inlined + 1, 1), 0);
-	symbol_cache_write(sandbox, ID, names);
-	cached_symbols_free(names);
-	names = symbol_cache_read(sandbox, ID);
-	expect_inlined(names, 0x1004);
-	assert_true(cached_symbols_find(names, 1, found, &count));
+	/* New addresses are merged with the old ones; duplicates are removed. */
+	assert_int_equal(cached_symbols_add(symbols, 1, inlined + 1, 1), 0);
+	assert_int_equal(cached_symbols_add(symbols, 1, inlined + 1, 1), 0);
+	symbol_cache_write(sandbox, ID, symbols);
+	cached_symbols_free(symbols);
+	symbols = symbol_cache_read(sandbox, ID);
+	expect_inlined(symbols, 0x1004);
+	assert_true(cached_symbols_find(symbols, 1, found, &count));
 	assert_int_equal(count, 1);
 	assert_string_equal(found[0].function, "outer");
-	cached_symbols_free(names);
+	cached_symbols_free(symbols);
 }
 
-static void test_names_of_other_builds_and_paths(void **state)
+static void invalid_build_ids_find_nothing(void **state)
 {
 	static const char *const others[] = {"0123abce", "", "../0123abcd", "0123ABCD", "/"};
 
 	(void)state;
 	write_some();
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-		struct cached_symbols *names = symbol_cache_read(sandbox, others[i]);
+		struct cached_symbols *symbols = symbol_cache_read(sandbox, others[i]);
 
-		assert_non_null(names);
-		assert_false(cached_symbols_find(names, 0x1004, found, &count));
-		cached_symbols_free(names);
+		assert_non_null(symbols);
+		assert_false(cached_symbols_find(symbols, 0x1004, found, &count));
+		cached_symbols_free(symbols);
 	}
 }
 
-/* Whatever is in the file, reading it is safe, and what it says can be used. */
-static void test_broken_files(void **state)
+/* Each truncation and each flipped bit: strings that are found can be read. */
+static void corrupt_files_are_read_safely(void **state)
 {
 	const char *path = in_sandbox(ID ".names");
 	unsigned char bytes[4096];
-	struct cached_symbols *names;
+	struct cached_symbols *symbols;
 	size_t size, usable = 0;
 	FILE *file;
 
@@ -114,53 +114,53 @@ static void test_broken_files(void **state)
 	assert_true(size > 200 && size < sizeof(bytes));
 	for (size_t length = 0; length < size; length++) {
 		write_file(path, bytes, length);
-		names = symbol_cache_read(sandbox, ID);
-		assert_false(cached_symbols_find(names, 0x1004, found, &count));
-		cached_symbols_free(names);
+		symbols = symbol_cache_read(sandbox, ID);
+		assert_false(cached_symbols_find(symbols, 0x1004, found, &count));
+		cached_symbols_free(symbols);
 	}
 	for (size_t i = 0; i < 8 * size; i++) {
 		bytes[i / 8] ^= 1u << i % 8;
 		write_file(path, bytes, size);
 		bytes[i / 8] ^= 1u << i % 8;
-		names = symbol_cache_read(sandbox, ID);
+		symbols = symbol_cache_read(sandbox, ID);
 		for (uint64_t address = 0x1000; address <= 0x2000; address += 4) {
-			if (!cached_symbols_find(names, address, found, &count))
+			if (!cached_symbols_find(symbols, address, found, &count))
 				continue;
 			for (size_t j = 0; j < count; j++)
 				usable += found[j].function ? strlen(found[j].function) : 1;
 		}
-		cached_symbols_free(names);
+		cached_symbols_free(symbols);
 	}
 	assert_true(usable > 0);
 }
 
-static bool is_there(const char *name)
+static bool exists(const char *name)
 {
 	return access(in_sandbox("%s", name), F_OK) == 0;
 }
 
-static void test_the_bound(void **state)
+static void least_recently_used_files_are_evicted(void **state)
 {
-	static const char *const names[] = {"aa.names", "bb.names", "cc.names", "other"};
+	static const char *const symbols[] = {"aa.names", "bb.names", "cc.names", "other"};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		write_text(in_sandbox("%s", names[i]), "");
-		assert_int_equal(truncate(in_sandbox("%s", names[i]), SYMBOL_CACHE_BYTES_MAX / 2),
+	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+		write_text(in_sandbox("%s", symbols[i]), "");
+		assert_int_equal(truncate(in_sandbox("%s", symbols[i]), SYMBOL_CACHE_BYTES_MAX / 2),
 				 0);
 	}
 	run("touch -d '2 days ago' %s", in_sandbox("bb.names"));
 	run("touch -d '1 day ago' %s", in_sandbox("aa.names"));
 	run("touch -d '9 days ago' %s", in_sandbox("other"));
 	symbol_cache_trim(sandbox);
-	assert_true(is_there("aa.names"));
-	assert_false(is_there("bb.names"));
-	assert_true(is_there("cc.names"));
-	assert_true(is_there("other"));
+	assert_true(exists("aa.names"));
+	assert_false(exists("bb.names"));
+	assert_true(exists("cc.names"));
+	assert_true(exists("other"));
 	symbol_cache_trim(in_sandbox("missing"));
 }
 
-static void test_the_directory(void **state)
+static void directory_is_created_without_links(void **state)
 {
 	char directory[PATH_MAX];
 
@@ -168,7 +168,7 @@ static void test_the_directory(void **state)
 	setenv("XDG_CACHE_HOME", in_sandbox("cache"), 1);
 	assert_true(symbol_cache_directory(directory));
 	assert_string_equal(directory, in_sandbox("cache/stackbeat"));
-	assert_true(is_there("cache/stackbeat"));
+	assert_true(exists("cache/stackbeat"));
 	unsetenv("XDG_CACHE_HOME");
 	setenv("HOME", in_sandbox("home"), 1);
 	assert_false(symbol_cache_directory(directory));
@@ -176,15 +176,14 @@ static void test_the_directory(void **state)
 	run("umask 022 && mkdir %s", in_sandbox("home"));
 	assert_true(symbol_cache_directory(directory));
 	assert_string_equal(directory, in_sandbox("home/.cache/stackbeat"));
-	/* A link may lead anywhere. */
+	/* Symbolic links are rejected. */
 	run("rmdir %s && ln -s /tmp %s", directory, directory);
 	assert_false(symbol_cache_directory(directory));
 	unsetenv("HOME");
 	assert_false(symbol_cache_directory(directory));
 }
 
-/* Who may put another directory in the place of one that was checked could have it be any. */
-static void test_a_directory_in_a_place_of_others(void **state)
+static void directory_that_others_can_replace_is_rejected(void **state)
 {
 	char directory[PATH_MAX];
 
@@ -193,23 +192,23 @@ static void test_a_directory_in_a_place_of_others(void **state)
 	setenv("HOME", in_sandbox("open/home"), 1);
 	assert_false(symbol_cache_directory(directory));
 	assert_string_equal(directory, "");
-	assert_false(is_there("open/home/.cache"));
+	assert_false(exists("open/home/.cache"));
 	run("ln -s %s %s", in_sandbox("open/home"), in_sandbox("link"));
 	setenv("XDG_CACHE_HOME", in_sandbox("link/.cache"), 1);
 	assert_false(symbol_cache_directory(directory));
-	assert_false(is_there("open/home/.cache"));
+	assert_false(exists("open/home/.cache"));
 	unsetenv("XDG_CACHE_HOME");
 	run("chmod 1777 %s", in_sandbox("open"));
 	assert_true(symbol_cache_directory(directory));
 	assert_string_equal(directory, in_sandbox("open/home/.cache/stackbeat"));
-	/* Names are believed: nobody else is to write them. */
+	/* Cached symbols are trusted: no other user may write them. */
 	run("chmod 770 %s", directory);
 	assert_false(symbol_cache_directory(directory));
 	unsetenv("HOME");
 }
 
 /* As with "sudo -E". */
-static void test_the_home_of_another_user(void **state)
+static void home_of_another_user_is_rejected(void **state)
 {
 	char directory[PATH_MAX];
 
@@ -219,34 +218,34 @@ static void test_the_home_of_another_user(void **state)
 	run("mkdir %s && chown 1234 %s", in_sandbox("others"), in_sandbox("others"));
 	setenv("HOME", in_sandbox("others"), 1);
 	assert_false(symbol_cache_directory(directory));
-	assert_false(is_there("others/.cache"));
+	assert_false(exists("others/.cache"));
 	unsetenv("HOME");
 }
 
-/* With the namer */
+/* With the worker pool */
 
-static size_t told;
+static size_t received;
 static char last[256];
 static bool opened;
 static bool lookup_is_untrusted;
 
-static int take_name(void *arg, size_t job, size_t index, const struct source_line *lines,
-		     size_t number)
+static int store_line(void *arg, size_t job, size_t index, const struct source_line *lines,
+		      size_t line_count)
 {
 	(void)arg, (void)job, (void)index;
-	told++;
-	snprintf(last, sizeof(last), "%s:%" PRIu32, lines[number - 1].system_name,
-		 lines[number - 1].line);
+	received++;
+	snprintf(last, sizeof(last), "%s:%" PRIu32, lines[line_count - 1].system_name,
+		 lines[line_count - 1].line);
 	return 0;
 }
 
-static void take_problem(void *arg, size_t job, const char *text)
+static void note_opened(void *arg, const char *path, const char *text)
 {
-	(void)arg, (void)job, (void)text;
+	(void)arg, (void)path, (void)text;
 	opened = true;
 }
 
-/* It is called in another process: the error tells that it was. */
+/* Runs in a worker process: the error shows that it was called. */
 static int open_program(void *arg, struct error *error)
 {
 	int fd = open(in_sandbox("program"), O_RDONLY | O_CLOEXEC);
@@ -256,10 +255,13 @@ static int open_program(void *arg, struct error *error)
 	return fd < 0 ? -errno : fd;
 }
 
-static void name_main(const char *build_id, uint64_t code_start, uint64_t address)
+static void symbolize_main(const char *build_id, uint64_t code_start, uint64_t address)
 {
-	const struct worker_pool namer = {
-		.cache = sandbox, .name = take_name, .problem = take_problem};
+	const struct worker_pool pool = {
+		.options.cache = sandbox,
+		.options.problem = note_opened,
+		.lines = store_line,
+	};
 	const struct worker_job job = {
 		.path = in_sandbox("program"),
 		.build_id = build_id,
@@ -269,13 +271,13 @@ static void name_main(const char *build_id, uint64_t code_start, uint64_t addres
 		.lookup_is_untrusted = lookup_is_untrusted,
 		.code_start = code_start,
 	};
-	struct string_table texts = {0};
+	struct string_table strings = {0};
 
-	told = 0;
+	received = 0;
 	opened = false;
 	*last = '\0';
-	assert_int_equal(worker_pool_run(&namer, &job, 1, &texts), 0);
-	string_table_clear(&texts);
+	assert_int_equal(worker_pool_run(&pool, &job, 1, &strings), 0);
+	string_table_clear(&strings);
 }
 
 static uint64_t build_program(const char *options)
@@ -297,72 +299,72 @@ static uint64_t build_program(const char *options)
 	return address;
 }
 
-static void test_files_are_read_once(void **state)
+static void cached_files_are_not_opened(void **state)
 {
 	uint64_t address = build_program("-g");
 	char first[sizeof(last)];
 	const uint64_t elsewhere = UINT64_C(0xffffffff90000000);
 
 	(void)state;
-	name_main(ID, 0, address);
+	symbolize_main(ID, 0, address);
 	assert_true(opened);
 	assert_string_not_equal(last, "main:0");
 	strcpy(first, last);
-	name_main(ID, 0, address);
+	symbolize_main(ID, 0, address);
 	assert_false(opened);
 	assert_string_equal(last, first);
-	name_main(ID, 0, address + 1);
+	symbolize_main(ID, 0, address + 1);
 	assert_true(opened);
-	name_main("", 0, address);
+	symbolize_main("", 0, address);
 	assert_true(opened);
-	/* Code that lies elsewhere each time has its names by where they are in it. */
-	name_main(ID, elsewhere + 0x1000, elsewhere + address);
+	/* Relocated code is cached by its offset from code_start. */
+	symbolize_main(ID, elsewhere + 0x1000, elsewhere + address);
 	assert_true(opened);
 	assert_string_equal(last, first);
-	name_main(ID, 2 * elsewhere + 0x1000, 2 * elsewhere + address);
+	symbolize_main(ID, 2 * elsewhere + 0x1000, 2 * elsewhere + address);
 	assert_false(opened);
 	assert_string_equal(last, first);
 }
 
-/* Debug information may come later. */
-static void test_names_without_lines_are_not_kept(void **state)
+/* Debug information may be installed later. */
+static void symbols_without_lines_are_not_cached(void **state)
 {
 	uint64_t address = build_program("");
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		name_main(ID, 0, address);
+		symbolize_main(ID, 0, address);
 		assert_true(opened);
 		assert_string_equal(last, "main:0");
 	}
 }
 
-/* Whoever can write a file can give it the build id of another one, and any names. */
-static void test_names_from_files_of_others_are_not_kept(void **state)
+/* A user who can write a file can fake its build ID and symbols. */
+static void untrusted_files_are_not_cached(void **state)
 {
 	uint64_t address = build_program("-g");
 
 	(void)state;
 	run("chmod o+w %s", in_sandbox("program"));
-	name_main(ID, 0, address);
+	symbolize_main(ID, 0, address);
 	run("chmod 775 %s", in_sandbox("program"));
-	name_main(ID, 0, address);
+	symbolize_main(ID, 0, address);
 	assert_true(opened);
 	run("chmod 755 %s", in_sandbox("program"));
 	if (geteuid() == 0) {
 		run("chown 1234 %s", in_sandbox("program"));
-		name_main(ID, 0, address);
+		symbolize_main(ID, 0, address);
 		assert_true(opened);
 		run("chown 0 %s", in_sandbox("program"));
 	}
-	name_main(ID, 0, address);
+	symbolize_main(ID, 0, address);
 	assert_true(opened);
-	name_main(ID, 0, address);
+	symbolize_main(ID, 0, address);
 	assert_false(opened);
 }
 
-/* Nor those of a debug file that others can write, beside a binary that they can't. */
-static void test_names_from_debug_files_of_others_are_not_kept(void **state)
+/* A debug file that others can write, beside a binary that they can't. */
+static void untrusted_debug_files_are_not_cached(void **state)
 {
 	uint64_t address = build_program("-g");
 
@@ -371,7 +373,7 @@ static void test_names_from_debug_files_of_others_are_not_kept(void **state)
 	    "objcopy --add-gnu-debuglink=program.debug program && chmod 777 program.debug",
 	    sandbox);
 	for (int i = 0; i < 2; i++) {
-		name_main(ID, 0, address);
+		symbolize_main(ID, 0, address);
 		assert_true(opened);
 		assert_memory_equal(last, "main:", strlen("main:"));
 		assert_string_not_equal(last, "main:0");
@@ -379,13 +381,13 @@ static void test_names_from_debug_files_of_others_are_not_kept(void **state)
 	run("chmod 755 '%s'", in_sandbox("program.debug"));
 	lookup_is_untrusted = true;
 	for (int i = 0; i < 2; i++) {
-		name_main(ID, 0, address);
+		symbolize_main(ID, 0, address);
 		assert_true(opened);
 	}
 	lookup_is_untrusted = false;
-	name_main(ID, 0, address);
+	symbolize_main(ID, 0, address);
 	assert_true(opened);
-	name_main(ID, 0, address);
+	symbolize_main(ID, 0, address);
 	assert_false(opened);
 }
 
@@ -394,17 +396,17 @@ static void test_names_from_debug_files_of_others_are_not_kept(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CACHE_TEST(test_what_is_kept_is_found),
-		CACHE_TEST(test_names_of_other_builds_and_paths),
-		CACHE_TEST(test_broken_files),
-		CACHE_TEST(test_the_bound),
-		CACHE_TEST(test_the_directory),
-		CACHE_TEST(test_a_directory_in_a_place_of_others),
-		CACHE_TEST(test_the_home_of_another_user),
-		CACHE_TEST(test_files_are_read_once),
-		CACHE_TEST(test_names_without_lines_are_not_kept),
-		CACHE_TEST(test_names_from_files_of_others_are_not_kept),
-		CACHE_TEST(test_names_from_debug_files_of_others_are_not_kept),
+		CACHE_TEST(cached_symbols_are_found),
+		CACHE_TEST(invalid_build_ids_find_nothing),
+		CACHE_TEST(corrupt_files_are_read_safely),
+		CACHE_TEST(least_recently_used_files_are_evicted),
+		CACHE_TEST(directory_is_created_without_links),
+		CACHE_TEST(directory_that_others_can_replace_is_rejected),
+		CACHE_TEST(home_of_another_user_is_rejected),
+		CACHE_TEST(cached_files_are_not_opened),
+		CACHE_TEST(symbols_without_lines_are_not_cached),
+		CACHE_TEST(untrusted_files_are_not_cached),
+		CACHE_TEST(untrusted_debug_files_are_not_cached),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

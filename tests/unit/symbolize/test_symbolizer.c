@@ -7,7 +7,7 @@
 #include "sandbox.h"
 
 static struct fake_files files;
-static struct mapped_files *objects;
+static struct mapped_files *mapped;
 static struct address_spaces *spaces;
 static struct symbolizer *symbolizer;
 static struct kallsyms *kallsyms;
@@ -18,11 +18,11 @@ static bool make_tables(void)
 	const struct file_source source = fake_source(&files);
 
 	files = (struct fake_files){.count = 0};
-	objects = mapped_files_new(sandbox, &source, NULL);
-	spaces = address_spaces_new(sandbox, objects, NULL);
+	mapped = mapped_files_new(sandbox, &source, NULL);
+	spaces = address_spaces_new(sandbox, mapped, NULL);
 	kernel = kernel_new(sandbox);
-	symbolizer = symbolizer_new(kallsyms, kernel, objects, sandbox, NULL);
-	return kernel && objects && spaces && symbolizer;
+	symbolizer = symbolizer_new(kallsyms, kernel, mapped, sandbox, NULL);
+	return kernel && mapped && spaces && symbolizer;
 }
 
 static void free_tables(void)
@@ -30,7 +30,7 @@ static void free_tables(void)
 	symbolizer_free(symbolizer);
 	kernel_free(kernel);
 	address_spaces_free(spaces);
-	mapped_files_free(objects);
+	mapped_files_free(mapped);
 	fake_clear(&files);
 }
 
@@ -69,10 +69,11 @@ static void build(const char *name, const char *text)
 	    in_sandbox("%s", name), in_sandbox("source.s"));
 }
 
-/* A process that maps sandbox/NAME from offset 0x1000 at 0x700000, and memory at 0x10000. */
+/* A process that maps sandbox/NAME from offset 0x1000 at 0x700000, and anonymous memory at 0x10000.
+ */
 static struct address_space *map(uint32_t pid, const char *name)
 {
-	uint64_t id = fake_file(objects, &files, in_sandbox("%s", name));
+	uint64_t id = fake_file(mapped, &files, in_sandbox("%s", name));
 
 	fake_space(spaces, pid, pid, 1, name);
 	fake_mapping(spaces, pid, 1, 0, 0x10000, 0x11000, 0, 0);
@@ -81,37 +82,37 @@ static struct address_space *map(uint32_t pid, const char *name)
 	return address_spaces_get(spaces, pid, 0);
 }
 
-/* As a sample that hits it would do: what it needs is read. */
-static const struct frame_name *name_of(const struct address_space *space, uint64_t address)
+/* The frame of an address. */
+static const struct frame_name *frame_at(const struct address_space *space, uint64_t address)
 {
-	uint64_t number;
-	uint32_t place = address_space_segment_at(space, 1, address, &number);
+	uint64_t offset;
+	uint32_t segment = address_space_segment_at(space, 1, address, &offset);
 
-	return symbolize_user(symbolizer, space, place, number);
+	return symbolize_user(symbolizer, space, segment, offset);
 }
 
 static void read_all(void)
 {
 	bool is_offset;
-	uint64_t number;
-	struct mapped_file *object;
+	uint64_t offset;
+	struct mapped_file *file;
 
 	for (uint64_t i = 1; i <= files.count; i++) {
-		object = segment_file(objects,
-				      address_space_segment_at(address_spaces_get(spaces, i, 0), 1,
-							       0x700000, &number),
-				      &is_offset);
-		if (object)
-			assert_int_equal(mapped_file_request(objects, object), 0);
+		file = segment_file(mapped,
+				    address_space_segment_at(address_spaces_get(spaces, i, 0), 1,
+							     0x700000, &offset),
+				    &is_offset);
+		if (file)
+			assert_int_equal(mapped_file_request(mapped, file), 0);
 	}
-	mapped_files_finish(objects);
+	mapped_files_finish(mapped);
 }
 
 #define FUNCTION(name)                                                                             \
 	".globl " name "\n.type " name ", @function\n" name ": .skip 16, 0x90\n.size " name ", "   \
 	"16\n"
 
-static void test_user(void **state)
+static void same_place_of_a_file_is_one_frame(void **state)
 {
 	const struct frame_name *frame;
 	struct address_space *space, *other;
@@ -121,7 +122,7 @@ static void test_user(void **state)
 	space = map(1, "a.so");
 	other = map(2, "a.so");
 	read_all();
-	frame = name_of(space, 0x700018);
+	frame = frame_at(space, 0x700018);
 	assert_non_null(frame);
 	assert_true(frame->resolved);
 	assert_true(frame->normalized);
@@ -132,12 +133,12 @@ static void test_user(void **state)
 	assert_string_equal(frame->build_id, "0123");
 	assert_int_equal(frame->vaddr, 0x1018);
 	assert_int_equal(frame->start, 0x1010);
-	assert_ptr_equal(frame, name_of(space, 0x700018));
-	/* Another process has it, too: the same place. */
-	assert_ptr_equal(frame, name_of(other, 0x700018));
+	assert_ptr_equal(frame, frame_at(space, 0x700018));
+	/* The frame is shared between processes. */
+	assert_ptr_equal(frame, frame_at(other, 0x700018));
 }
 
-static void test_user_without_a_name(void **state)
+static void addresses_without_symbol(void **state)
 {
 	const struct frame_name *frame;
 	struct address_space *space, *other;
@@ -147,34 +148,33 @@ static void test_user_without_a_name(void **state)
 	space = map(1, "a.so");
 	other = map(2, "a.so");
 	read_all();
-	frame = name_of(space, 0x700010);
+	frame = frame_at(space, 0x700010);
 	assert_false(frame->resolved);
 	assert_null(frame->function);
 	assert_null(frame->system_name);
 	assert_true(frame->normalized);
 	assert_int_equal(frame->vaddr, 0x1010);
 
-	frame = name_of(space, 0x10020);
+	frame = frame_at(space, 0x10020);
 	assert_false(frame->resolved);
 	assert_false(frame->normalized);
 	assert_int_equal(frame->vaddr, 0x10020);
 	assert_string_equal(frame->mapping_path, "[anon]");
-	assert_ptr_equal(frame, name_of(space, 0x10020));
-	assert_ptr_not_equal(frame, name_of(other, 0x10020));
+	assert_ptr_equal(frame, frame_at(space, 0x10020));
+	assert_ptr_not_equal(frame, frame_at(other, 0x10020));
 
-	frame = name_of(space, 0x1);
+	frame = frame_at(space, 0x1);
 	assert_false(frame->resolved);
 	assert_string_equal(frame->mapping_path, "");
 	assert_string_equal(frame->build_id, "");
 	assert_int_equal(frame->vaddr, 0x1);
 
-	frame = name_of(space, 0xffffffffff600400);
+	frame = frame_at(space, 0xffffffffff600400);
 	assert_string_equal(frame->mapping_path, "[vsyscall]");
 	assert_int_equal(frame->vaddr, 0xffffffffff600400);
 }
 
-/* What it maps is no ELF file: its offset in the file is what can be said. */
-static void test_file_without_segments(void **state)
+static void file_without_segments_gives_offsets(void **state)
 {
 	const struct frame_name *frame;
 	struct address_space *space;
@@ -183,20 +183,20 @@ static void test_file_without_segments(void **state)
 	write_text(in_sandbox("jit.cache"), "no ELF file");
 	space = map(1, "jit.cache");
 	read_all();
-	frame = name_of(space, 0x700010);
+	frame = frame_at(space, 0x700010);
 	assert_false(frame->resolved);
 	assert_false(frame->normalized);
 	assert_int_equal(frame->vaddr, 0x1010);
 	assert_string_equal(frame->mapping_path, in_sandbox("jit.cache"));
 }
 
-static const char *demangled(const char *name)
+static const char *demangled_name(const char *name)
 {
 	const struct frame_name *frame;
 	struct address_space *space;
 	char text[4096];
 
-	/* What was read is final: each name has tables of its own. */
+	/* Files are read only once: each name needs new tables. */
 	free_tables();
 	assert_true(make_tables());
 	snprintf(text, sizeof(text),
@@ -205,27 +205,27 @@ static const char *demangled(const char *name)
 	build("name.so", text);
 	space = map(1, "name.so");
 	read_all();
-	frame = name_of(space, 0x700000);
+	frame = frame_at(space, 0x700000);
 	assert_true(frame->resolved);
 	assert_string_equal(frame->system_name, name);
 	return frame->function;
 }
 
-static void test_demangled(void **state)
+static void names_are_demangled(void **state)
 {
 	(void)state;
-	assert_string_equal(demangled("_ZN5outer5innerEi"), "outer::inner");
-	assert_string_equal(demangled("_Z3addIiET_S0_S0_"), "add<int>");
-	assert_string_equal(demangled("_ZN4core3fmt5write17h0123456789abcdefE"),
+	assert_string_equal(demangled_name("_ZN5outer5innerEi"), "outer::inner");
+	assert_string_equal(demangled_name("_Z3addIiET_S0_S0_"), "add<int>");
+	assert_string_equal(demangled_name("_ZN4core3fmt5write17h0123456789abcdefE"),
 			    "core::fmt::write");
-	assert_string_equal(demangled("_RNvCs1234_7mycrate3foo"), "mycrate::foo");
-	assert_string_equal(demangled("_Zrubbish"), "_Zrubbish");
-	assert_string_equal(demangled("plain"), "plain");
-	assert_string_equal(demangled("main.main"), "main.main");
+	assert_string_equal(demangled_name("_RNvCs1234_7mycrate3foo"), "mycrate::foo");
+	assert_string_equal(demangled_name("_Zrubbish"), "_Zrubbish");
+	assert_string_equal(demangled_name("plain"), "plain");
+	assert_string_equal(demangled_name("main.main"), "main.main");
 }
 
-/* Each argument is the one before it, twice: the last has 2^33 letters. */
-static void test_name_that_explodes(void **state)
+/* Each template argument is twice the one before: the last has 2^33 letters. */
+static void exploding_name_stays_mangled(void **state)
 {
 	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 	char name[512] = "_Z1fI1AIiiE";
@@ -236,10 +236,10 @@ static void test_name_that_explodes(void **state)
 		used += (size_t)snprintf(name + used, sizeof(name) - used, "S0_IS%c_S%c_E",
 					 digits[i], digits[i]);
 	snprintf(name + used, sizeof(name) - used, "Evv");
-	assert_string_equal(demangled(name), name);
+	assert_string_equal(demangled_name(name), name);
 }
 
-static void test_kernel(void **state)
+static void kernel_and_modules(void **state)
 {
 	static const uint32_t notes[] = {4, 2, 3, 0x00554e47, 0x0201};
 	const struct frame_name *frame;
@@ -265,7 +265,7 @@ static void test_kernel(void **state)
 	assert_string_equal(frame->build_id, "");
 	assert_int_equal(frame->kernel->start, 0xffffffffc0000000);
 	assert_int_equal(frame->kernel->limit, 0xffffffffc0001000);
-	/* Its size reaches into the one behind it. */
+	/* The size of jbd2 reaches into ext4. */
 	frame = symbolize_kernel(symbolizer, 0xffffffffbffffff0);
 	assert_string_equal(frame->mapping_path, "[jbd2]");
 	frame = symbolize_kernel(symbolizer, 0xffffffffc0001000);
@@ -277,11 +277,11 @@ static void test_kernel(void **state)
 	assert_string_equal(frame->mapping_path, "[kernel.kallsyms]");
 }
 
-/* What debug information says. */
+/* Debug information */
 
 static char problem[1024];
 
-static void take_problem(void *arg, const char *path, const char *text)
+static void store_problem(void *arg, const char *path, const char *text)
 {
 	(void)arg;
 	snprintf(problem, sizeof(problem), "%s: %s", path, text);
@@ -290,17 +290,17 @@ static void take_problem(void *arg, const char *path, const char *text)
 static void resolve(void)
 {
 	const char *directory = in_sandbox("debug");
-	const struct symbolize_options naming = {
+	const struct symbolize_options options = {
 		.directories = &directory,
 		.directory_count = 1,
-		.problem = take_problem,
+		.problem = store_problem,
 	};
 
 	*problem = '\0';
-	assert_int_equal(symbolizer_resolve(symbolizer, &naming), 0);
+	assert_int_equal(symbolizer_resolve(symbolizer, &options), 0);
 }
 
-static void note_interruption(void *arg)
+static void count_interruption(void *arg)
 {
 	(*(size_t *)arg)++;
 }
@@ -336,44 +336,43 @@ static void expect_inlined(const struct frame_name *frame)
 	assert_string_equal(frame->system_name, "vfs_read");
 }
 
-static void test_inlined(void **state)
+static void dwarf_replaces_symbols(void **state)
 {
 	const struct frame_name *frame, *bare;
 	struct address_space *space, *other;
 
 	(void)state;
 	build_inlined("-g -o inlined.so");
-	/* Where it is found again: below the root of these tests. */
+	/* Where the file is found again, below the root of these tests. */
 	run("cd '%s' && mkdir -p '.%s' && ln inlined.so '.%s/'", sandbox, sandbox, sandbox);
 	build("bare.so", ".text\n" FUNCTION("first"));
 	space = map(1, "inlined.so");
 	other = map(2, "bare.so");
 	read_all();
-	frame = name_of(space, 0x700000);
-	bare = name_of(other, 0x700000);
+	frame = frame_at(space, 0x700000);
+	bare = frame_at(other, 0x700000);
 	assert_string_equal(frame->function, "vfs_read");
 	assert_int_equal(frame->line_count, 1);
 	assert_string_equal(frame->lines[0].function, "vfs_read");
 	resolve();
 	expect_inlined(frame);
 	assert_int_equal(frame->start, 0x1000);
-	/* Without debug information it stays as it was. */
+	/* Without debug information the symbol stays. */
 	assert_int_equal(bare->line_count, 1);
 	assert_string_equal(bare->lines[0].function, "first");
 	assert_null(bare->lines[0].file);
-	assert_ptr_equal(frame, name_of(space, 0x700000));
+	assert_ptr_equal(frame, frame_at(space, 0x700000));
 }
 
-/* Whoever does not want to wait gets the names of the symbols. */
-static void test_interruption(void **state)
+static void stop_keeps_symbols(void **state)
 {
 	const char *directory = in_sandbox("debug");
 	const struct frame_name *frame;
 	size_t interruptions = 0;
-	struct symbolize_options naming = {
+	struct symbolize_options options = {
 		.directories = &directory,
 		.directory_count = 1,
-		.interrupted = note_interruption,
+		.interrupted = count_interruption,
 		.arg = &interruptions,
 	};
 	struct address_space *space;
@@ -383,11 +382,11 @@ static void test_interruption(void **state)
 	build_inlined("-g -o inlined.so");
 	space = map(1, "inlined.so");
 	read_all();
-	frame = name_of(space, 0x700000);
+	frame = frame_at(space, 0x700000);
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(write(ends[1], "", 1), 1);
-	naming.stop = ends[0];
-	assert_int_equal(symbolizer_resolve(symbolizer, &naming), 0);
+	options.stop = ends[0];
+	assert_int_equal(symbolizer_resolve(symbolizer, &options), 0);
 	assert_int_equal(interruptions, 1);
 	assert_int_equal(frame->line_count, 1);
 	assert_string_equal(frame->function, "vfs_read");
@@ -395,7 +394,7 @@ static void test_interruption(void **state)
 	close(ends[1]);
 }
 
-static void test_kernel_with_debug_information(void **state)
+static void vmlinux_gives_inlined_functions(void **state)
 {
 	static const uint32_t notes[] = {4, 2, 3, 0x00554e47, 0x0201};
 	const struct frame_name *frame, *module;
@@ -412,7 +411,7 @@ static void test_kernel_with_debug_information(void **state)
 	assert_int_equal(frame->start, 0xffffffff81000000);
 	assert_string_equal(module->function, "ext4_read");
 
-	/* Of another kernel. */
+	/* A vmlinux with another build ID. */
 	build_inlined("-g -Wl,--build-id=0x0103 -o vmlinux");
 	run("cd '%s' && install -D vmlinux \"usr/lib/debug/boot/vmlinux-$(uname -r)\"", sandbox);
 	frame = symbolize_kernel(symbolizer, 0xffffffff81000001);
@@ -423,7 +422,7 @@ static void test_kernel_with_debug_information(void **state)
 	run("rm -r %s", in_sandbox("usr"));
 }
 
-static void test_code_that_a_process_makes(void **state)
+static void perf_map_names_jit_code(void **state)
 {
 	const struct frame_name *known, *unknown, *late;
 	struct address_space *space, *other;
@@ -438,12 +437,12 @@ static void test_code_that_a_process_makes(void **state)
 	address_space_has_jit_code(other);
 	write_text(in_sandbox("proc/2/root/tmp/perf-2.map"), "10010 8 late\n");
 	address_spaces_finish(spaces);
-	/* The process goes on until its map is read. */
+	/* The process changes its map after it was read. */
 	run("echo '10020 8 more' >>%s", in_sandbox("proc/1/root/tmp/perf-1.map"));
 	run("rm -r %s %s", in_sandbox("proc/1"), in_sandbox("proc/2"));
-	known = name_of(space, 0x10012);
-	unknown = name_of(space, 0x10018);
-	late = name_of(other, 0x10012);
+	known = frame_at(space, 0x10012);
+	unknown = frame_at(space, 0x10018);
+	late = frame_at(other, 0x10012);
 	assert_false(known->resolved);
 	resolve();
 	assert_string_equal(problem, "");
@@ -451,139 +450,17 @@ static void test_code_that_a_process_makes(void **state)
 	assert_string_equal(known->system_name, "LazyCompile:~f /a b.js:1");
 	assert_string_equal(known->mapping_path, "[anon]");
 	assert_false(unknown->resolved);
-	assert_string_equal(name_of(space, 0x10012)->function, known->function);
+	assert_string_equal(frame_at(space, 0x10012)->function, known->function);
 	assert_string_equal(late->function, "late");
 }
 
-static void test_kernel_without_symbols(void **state)
+static void kernel_without_kallsyms_is_unresolved(void **state)
 {
-	struct symbolizer *own = symbolizer_new(NULL, kernel, objects, sandbox, NULL);
+	struct symbolizer *own = symbolizer_new(NULL, kernel, mapped, sandbox, NULL);
 
 	(void)state;
 	assert_false(symbolize_kernel(own, 0xffffffff81000010)->resolved);
 	symbolizer_free(own);
-}
-
-static void test_is_root(void **state)
-{
-	static const char *const roots[] = {"_start",
-					    "__libc_start_main",
-					    "__libc_start_main_impl",
-					    "__libc_start_call_main",
-					    "start_thread",
-					    "clone",
-					    "clone3",
-					    "__clone",
-					    "__clone3",
-					    "runtime.goexit",
-					    "runtime.goexit.abi0",
-					    "runtime.rt0_go.abi0",
-					    "runtime.mstart"};
-	static const char *const others[] = {"",
-					     "main",
-					     "start",
-					     "_start_worker",
-					     "clone_node",
-					     "runtime.goexit0",
-					     "runtime.goexit1",
-					     "runtime.mstart1",
-					     "runtime.main",
-					     "my_start_thread"};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++)
-		assert_true(symbolize_is_root(roots[i]));
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		assert_false(symbolize_is_root(others[i]));
-}
-
-#define LIBC "/usr/lib/x86_64-linux-gnu/libc.so.6"
-
-#define NAMED(name, path)                                                                          \
-	&(const struct frame_name)                                                                 \
-	{                                                                                          \
-		.function = name, .system_name = name, .mapping_path = path, .build_id = "",       \
-		.resolved = true                                                                   \
-	}
-#define UNNAMED(path)                                                                              \
-	&(const struct frame_name)                                                                 \
-	{                                                                                          \
-		.mapping_path = path, .build_id = ""                                               \
-	}
-
-#define COMPLETE(end, ...)                                                                         \
-	symbolize_complete((const struct frame_name *const[]){__VA_ARGS__},                        \
-			   sizeof((const struct frame_name *const[]){__VA_ARGS__}) /               \
-				   sizeof(struct frame_name *),                                    \
-			   end)
-
-static void test_complete_at_a_root(void **state)
-{
-	(void)state;
-	assert_int_equal(COMPLETE(STACKBEAT_STOP_BAD_FRAME, NAMED("leaf", "/a"),
-				  NAMED("main", "/a"), NAMED("_start", "/a")),
-			 3);
-	/* What is above the root is what the walk made of rubbish. */
-	assert_int_equal(COMPLETE(STACKBEAT_STOP_OUTERMOST, NAMED("main", "/a"),
-				  NAMED("__libc_start_call_main", LIBC), NAMED("any", "/a"),
-				  UNNAMED("")),
-			 2);
-	assert_int_equal(COMPLETE(STACKBEAT_STOP_FAULT, NAMED("main", "/a"),
-				  NAMED("__libc_start_main", LIBC), NAMED("_start", "/a"),
-				  UNNAMED("")),
-			 3);
-	assert_int_equal(COMPLETE(STACKBEAT_STOP_BAD_FRAME, NAMED("main.main", "/g"),
-				  NAMED("runtime.main", "/g"), NAMED("runtime.goexit.abi0", "/g")),
-			 3);
-}
-
-static void test_complete_below_a_stripped_libc(void **state)
-{
-	(void)state;
-	assert_int_equal(COMPLETE(STACKBEAT_STOP_BAD_FRAME, NAMED("leaf", "/a"),
-				  NAMED("main", "/a"), UNNAMED(LIBC)),
-			 3);
-	assert_int_equal(COMPLETE(STACKBEAT_STOP_BAD_FRAME, NAMED("main", "/a"),
-				  UNNAMED("/lib/ld-musl-x86_64.so.1"), UNNAMED("[stack]")),
-			 2);
-	/* A callback of qsort(): its caller is lost. */
-	assert_int_equal(COMPLETE(STACKBEAT_STOP_BAD_FRAME, NAMED("compare", "/a"), UNNAMED(LIBC)),
-			 0);
-	assert_int_equal(
-		COMPLETE(STACKBEAT_STOP_BAD_FRAME, NAMED("main", "/a"), NAMED("qsort", LIBC)), 0);
-	assert_int_equal(COMPLETE(STACKBEAT_STOP_BAD_FRAME, NAMED("main", "/a"),
-				  UNNAMED("/usr/lib/libcrypto.so.3")),
-			 0);
-	assert_int_equal(COMPLETE(STACKBEAT_STOP_BAD_FRAME, UNNAMED(LIBC)), 0);
-}
-
-/* A program may call a function of its own like one of the C library. */
-static void test_complete_with_a_name_of_the_library(void **state)
-{
-	(void)state;
-	assert_int_equal(COMPLETE(STACKBEAT_STOP_BAD_FRAME, NAMED("work", "/a"),
-				  NAMED("start_thread", LIBC), NAMED("any", "/a")),
-			 2);
-	assert_int_equal(COMPLETE(STACKBEAT_STOP_BAD_FRAME, NAMED("work", "/static"),
-				  NAMED("start_thread", "/static")),
-			 2);
-	assert_int_equal(COMPLETE(STACKBEAT_STOP_BAD_FRAME, NAMED("work", "/a"),
-				  NAMED("start_thread", "/a"), NAMED("caller", "/a")),
-			 0);
-	assert_int_equal(COMPLETE(STACKBEAT_STOP_OUTERMOST, NAMED("work", "/a"),
-				  NAMED("start_thread", "/a"), NAMED("caller", "/a")),
-			 3);
-}
-
-static void test_complete_as_the_kernel_says(void **state)
-{
-	(void)state;
-	assert_int_equal(COMPLETE(STACKBEAT_STOP_OUTERMOST, NAMED("f", "/a"), UNNAMED("[anon]")),
-			 2);
-	assert_int_equal(COMPLETE(STACKBEAT_STOP_MAX_DEPTH, NAMED("f", "/a"), NAMED("main", "/a")),
-			 0);
-	assert_int_equal(COMPLETE(STACKBEAT_STOP_FAULT, NAMED("f", "/a")), 0);
-	assert_int_equal(symbolize_complete(NULL, 0, STACKBEAT_STOP_NO_USER_MEMORY), 0);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -591,22 +468,17 @@ static void test_complete_as_the_kernel_says(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_user),
-		TEST(test_user_without_a_name),
-		TEST(test_file_without_segments),
-		TEST(test_demangled),
-		TEST(test_name_that_explodes),
-		TEST(test_kernel),
-		TEST(test_kernel_without_symbols),
-		TEST(test_inlined),
-		TEST(test_kernel_with_debug_information),
-		TEST(test_code_that_a_process_makes),
-		TEST(test_interruption),
-		cmocka_unit_test(test_is_root),
-		cmocka_unit_test(test_complete_at_a_root),
-		cmocka_unit_test(test_complete_below_a_stripped_libc),
-		cmocka_unit_test(test_complete_with_a_name_of_the_library),
-		cmocka_unit_test(test_complete_as_the_kernel_says),
+		TEST(same_place_of_a_file_is_one_frame),
+		TEST(addresses_without_symbol),
+		TEST(file_without_segments_gives_offsets),
+		TEST(names_are_demangled),
+		TEST(exploding_name_stays_mangled),
+		TEST(kernel_and_modules),
+		TEST(kernel_without_kallsyms_is_unresolved),
+		TEST(dwarf_replaces_symbols),
+		TEST(vmlinux_gives_inlined_functions),
+		TEST(perf_map_names_jit_code),
+		TEST(stop_keeps_symbols),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

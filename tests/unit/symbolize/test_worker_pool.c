@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize/worker_pool.h"
 
-#include "lib/error.h"
-#include "lib/string_table.h"
-#include "sandbox.h"
-#include "symbolize/worker.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,21 +9,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/error.h"
+#include "lib/string_table.h"
+#include "sandbox.h"
+#include "symbolize/worker.h"
+
 #define JOBS_MAX 16
 
-/* What was told of the only address of a job. */
-struct told {
+/* Results of the only address of a job. */
+struct job_result {
 	char lines[1024]; /* SYSTEM_NAME|FUNCTION FILE:LINE:START_LINE, ... */
-	size_t names; /* how often */
+	size_t calls; /* of the lines callback */
 	char problem[512];
 };
 
-static struct told told[JOBS_MAX];
+static struct job_result results[JOBS_MAX];
+static const struct worker_job *current_jobs;
+static size_t current_count;
 
-static int take_name(void *arg, size_t job, size_t index, const struct source_line *lines,
-		     size_t count)
+static int store_lines(void *arg, size_t job, size_t index, const struct source_line *lines,
+		       size_t count)
 {
-	FILE *stream = fmemopen(told[job].lines, sizeof(told[job].lines), "w");
+	FILE *stream = fmemopen(results[job].lines, sizeof(results[job].lines), "w");
 
 	(void)arg;
 	assert_non_null(stream);
@@ -41,27 +43,36 @@ static int take_name(void *arg, size_t job, size_t index, const struct source_li
 			lines[i].line, lines[i].start_line);
 	}
 	fclose(stream);
-	told[job].names++;
+	results[job].calls++;
 	return 0;
 }
 
-static void take_problem(void *arg, size_t job, const char *text)
+/* Jobs of one run have different `path` pointers if problems are expected of several. */
+static void store_problem(void *arg, const char *path, const char *text)
 {
+	size_t job = 0;
+
 	(void)arg;
-	snprintf(told[job].problem, sizeof(told[job].problem), "%s", text);
+	while (job < current_count && current_jobs[job].path != path)
+		job++;
+	assert_true(job < current_count);
+	snprintf(results[job].problem, sizeof(results[job].problem), "%s", text);
 }
 
-static const struct worker_pool namer = {.name = take_name, .problem = take_problem};
+static const struct worker_pool default_pool = {.options.problem = store_problem,
+						.lines = store_lines};
 
-static int run_jobs(const struct worker_pool *how, const struct worker_job *jobs, size_t count)
+static int run_pool(const struct worker_pool *pool, const struct worker_job *jobs, size_t count)
 {
-	struct string_table texts = {0};
-	int result;
+	struct string_table strings = {0};
+	int err;
 
-	memset(told, 0, sizeof(told));
-	result = worker_pool_run(how, jobs, count, &texts);
-	string_table_clear(&texts);
-	return result;
+	memset(results, 0, sizeof(results));
+	current_jobs = jobs;
+	current_count = count;
+	err = worker_pool_run(pool, jobs, count, &strings);
+	string_table_clear(&strings);
+	return err;
 }
 
 static int open_path(void *path, struct error *error)
@@ -114,7 +125,7 @@ static const char *build(const char *name, const char *options)
 	return path;
 }
 
-static void test_debug_information(void **state)
+static void dwarf_gives_inlined_functions_and_lines(void **state)
 {
 	const char *path = build("program", "-g");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
@@ -135,15 +146,15 @@ static void test_debug_information(void **state)
 	};
 
 	(void)state;
-	assert_int_equal(run_jobs(&namer, jobs, 2), 0);
-	assert_string_equal(told[0].problem, "");
-	assert_string_equal(told[0].lines, "inner|inner source.cc:4:2, "
-					   "_ZN4deep5outerEPVi|deep::outer source.cc:8:6");
-	/* Static functions have their linker's name in the symbol table only. */
-	assert_string_equal(told[1].lines, "_ZL6hiddenPVi|hidden source.cc:13:11");
+	assert_int_equal(run_pool(&default_pool, jobs, 2), 0);
+	assert_string_equal(results[0].problem, "");
+	assert_string_equal(results[0].lines, "inner|inner source.cc:4:2, "
+					      "_ZN4deep5outerEPVi|deep::outer source.cc:8:6");
+	/* Static functions have their linker name in the symbol table only. */
+	assert_string_equal(results[1].lines, "_ZL6hiddenPVi|hidden source.cc:13:11");
 }
 
-static void test_code_that_lies_elsewhere(void **state)
+static void code_start_relocates_addresses(void **state)
 {
 	const char *path = build("program", "-g");
 	const uint64_t address =
@@ -155,21 +166,21 @@ static void test_code_that_lies_elsewhere(void **state)
 		.count = 1,
 		.open = open_path,
 		.arg = (char *)path,
-		/* Debian's linkers put it there. */
+		/* Where Debian's linkers put the code. */
 		.code_start = UINT64_C(0xffffffff90001000),
 	};
 	struct worker_job lost = job;
 
 	(void)state;
-	assert_int_equal(run_jobs(&namer, &job, 1), 0);
-	assert_non_null(strstr(told[0].lines, "deep::outer source.cc:8:6"));
-	/* One that was not linked has no segments. */
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_non_null(strstr(results[0].lines, "deep::outer source.cc:8:6"));
+	/* An object file has no segments. */
 	lost.arg = (char *)build("object", "-g -c");
-	assert_int_equal(run_jobs(&namer, &lost, 1), 0);
-	assert_int_equal(told[0].names, 0);
+	assert_int_equal(run_pool(&default_pool, &lost, 1), 0);
+	assert_int_equal(results[0].calls, 0);
 }
 
-static void test_symbols(void **state)
+static void symbol_table_without_dwarf(void **state)
 {
 	const char *path = build("program", "");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
@@ -181,17 +192,17 @@ static void test_symbols(void **state)
 				       .arg = (char *)path};
 
 	(void)state;
-	assert_int_equal(run_jobs(&namer, &job, 1), 0);
-	assert_string_equal(told[0].problem, "");
-	assert_string_equal(told[0].lines, "_ZN4deep5outerEPVi|deep::outer ?:0:0");
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_string_equal(results[0].problem, "");
+	assert_string_equal(results[0].lines, "_ZN4deep5outerEPVi|deep::outer ?:0:0");
 }
 
-static void test_symbols_of_debug_file(void **state)
+static void debug_file_gives_symbols(void **state)
 {
 	const char *path = build("program", "-Wl,--build-id=0x1234 -g"),
 		   *directory = in_sandbox("d");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
-	struct worker_pool how = namer;
+	struct worker_pool pool = default_pool;
 	const struct worker_job job = {.path = path,
 				       .build_id = "1234",
 				       .addresses = &outer,
@@ -202,16 +213,16 @@ static void test_symbols_of_debug_file(void **state)
 		.path = path, .build_id = "1234", .addresses = &outer, .count = 1};
 
 	(void)state;
-	how.directories = &directory;
-	how.directory_count = 1;
+	pool.options.directories = &directory;
+	pool.options.directory_count = 1;
 	run("cd '%s' && mkdir -p d/.build-id/12 && objcopy --strip-debug program "
 	    "d/.build-id/12/34.debug && strip program",
 	    sandbox);
-	assert_int_equal(run_jobs(&how, &job, 1), 0);
-	assert_string_equal(told[0].problem, "");
-	assert_string_equal(told[0].lines, "_ZN4deep5outerEPVi|deep::outer ?:0:0");
-	assert_int_equal(run_jobs(&how, &without_binary, 1), 0);
-	assert_string_equal(told[0].lines, "_ZN4deep5outerEPVi|deep::outer ?:0:0");
+	assert_int_equal(run_pool(&pool, &job, 1), 0);
+	assert_string_equal(results[0].problem, "");
+	assert_string_equal(results[0].lines, "_ZN4deep5outerEPVi|deep::outer ?:0:0");
+	assert_int_equal(run_pool(&pool, &without_binary, 1), 0);
+	assert_string_equal(results[0].lines, "_ZN4deep5outerEPVi|deep::outer ?:0:0");
 }
 
 static bool lookup_v0(void *arg, uint64_t vaddr, struct symbol *symbol)
@@ -220,7 +231,7 @@ static bool lookup_v0(void *arg, uint64_t vaddr, struct symbol *symbol)
 	return true;
 }
 
-static void test_lookup(void **state)
+static void lookup_without_file(void **state)
 {
 	const uint64_t address = 0x1234;
 	const struct worker_job job = {.path = "p",
@@ -231,11 +242,11 @@ static void test_lookup(void **state)
 				       .arg = "_RNvCs1234_7mycrate3foo"};
 
 	(void)state;
-	assert_int_equal(run_jobs(&namer, &job, 1), 0);
-	assert_string_equal(told[0].lines, "_RNvCs1234_7mycrate3foo|mycrate::foo ?:0:0");
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_string_equal(results[0].lines, "_RNvCs1234_7mycrate3foo|mycrate::foo ?:0:0");
 }
 
-/* Names the address after what came of an attempt to write to a file. */
+/* Names the symbol after the errno of an attempt to open a file for writing. */
 static bool lookup_by_writing(void *arg, uint64_t vaddr, struct symbol *symbol)
 {
 	int fd = open(arg, O_WRONLY);
@@ -245,7 +256,7 @@ static bool lookup_by_writing(void *arg, uint64_t vaddr, struct symbol *symbol)
 	return true;
 }
 
-static void test_confinement(void **state)
+static void worker_is_sandboxed(void **state)
 {
 	const char *path = in_sandbox("file");
 	const uint64_t address = 0x1234;
@@ -258,11 +269,11 @@ static void test_confinement(void **state)
 
 	(void)state;
 	write_text(path, "");
-	assert_int_equal(run_jobs(&namer, &job, 1), 0);
-	assert_string_equal(told[0].lines, "EPERM|EPERM ?:0:0");
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_string_equal(results[0].lines, "EPERM|EPERM ?:0:0");
 }
 
-static void test_wrong_binary(void **state)
+static void other_build_id_is_rejected(void **state)
 {
 	const char *path = build("program", "-g");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
@@ -274,12 +285,12 @@ static void test_wrong_binary(void **state)
 				       .arg = (char *)path};
 
 	(void)state;
-	assert_int_equal(run_jobs(&namer, &job, 1), 0);
-	assert_int_equal(told[0].names, 0);
-	assert_non_null(strstr(told[0].problem, "not abcdef"));
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_int_equal(results[0].calls, 0);
+	assert_non_null(strstr(results[0].problem, "not abcdef"));
 }
 
-/* What a broken file may do to who reads it. */
+/* Failures that a malicious file may cause in its worker */
 
 static int crash(void *arg, struct error *error)
 {
@@ -289,7 +300,7 @@ static int crash(void *arg, struct error *error)
 	return -EIO;
 }
 
-static int leave(void *arg, struct error *error)
+static int exit_early(void *arg, struct error *error)
 {
 	(void)arg, (void)error;
 	_exit(0);
@@ -303,8 +314,8 @@ static int hang(void *arg, struct error *error)
 	return -EIO;
 }
 
-/* Tells the parent what makes no sense. */
-static int babble(void *arg, struct error *error)
+/* Writes an invalid message to all fds. */
+static int send_garbage(void *arg, struct error *error)
 {
 	static const unsigned char nonsense[64] = {1, 0, 0, 0, 16, 0, 0, 0, 255, 255};
 
@@ -316,39 +327,40 @@ static int babble(void *arg, struct error *error)
 	return -EIO;
 }
 
-/* The same name again and again, which would fill the parent's memory. */
-static int repeat(void *arg, struct error *error)
+/* Writes the lines of one address twice, which could fill the memory of the parent. */
+static int send_lines_twice(void *arg, struct error *error)
 {
 	static const struct {
 		struct worker_message message;
 		struct worker_lines lines;
-	} told = {{WORKER_LINES, sizeof(struct worker_lines)}, {0, 0}};
+	} sent = {{WORKER_LINES, sizeof(struct worker_lines)}, {0, 0}};
 
 	(void)arg, (void)error;
 	for (int fd = 3; fd < 64; fd++) {
 		for (int i = 0; i < 2; i++) {
-			if (write(fd, &told, sizeof(told)) < 0)
+			if (write(fd, &sent, sizeof(sent)) < 0)
 				break;
 		}
 	}
 	return -EIO;
 }
 
-/* That the file is trusted after all, which can only be said before any of it was read. */
-static int claim(void *arg, struct error *error)
+/* Claims trust after WORKER_UNTRUSTED; trust is accepted only as the first message. */
+static int claim_trust_late(void *arg, struct error *error)
 {
-	static const struct worker_message told[] = {{WORKER_UNTRUSTED, 0}, {WORKER_TRUSTED, 0}};
+	static const struct worker_message messages[] = {{WORKER_UNTRUSTED, 0},
+							 {WORKER_TRUSTED, 0}};
 
 	(void)arg, (void)error;
 	for (int fd = 3; fd < 64; fd++) {
-		if (write(fd, told, sizeof(told)) < 0)
+		if (write(fd, messages, sizeof(messages)) < 0)
 			continue;
 	}
 	return -EIO;
 }
 
-/* Keeps nobody waiting at the pipe, and goes on. */
-static int stay(void *arg, struct error *error)
+/* Closes the pipe without exiting. */
+static int close_pipe_and_hang(void *arg, struct error *error)
 {
 	(void)arg, (void)error;
 	for (int fd = 3; fd < 64; fd++)
@@ -358,100 +370,107 @@ static int stay(void *arg, struct error *error)
 	return -EIO;
 }
 
-static void test_processes_that_fail(void **state)
+static void failing_workers_do_not_affect_others(void **state)
 {
 	static const struct {
 		int (*open)(void *arg, struct error *error);
 		const char *problem;
 	} failures[] = {
-		{crash, "signal 11"},   {leave, "could not be read"},
-		{hang, "hung for 1 s"}, {babble, "erred"},
-		{repeat, "erred"},      {stay, "signal 9"},
-		{claim, "erred"},
+		{crash, "signal 11"},
+		{exit_early, "could not be read"},
+		{hang, "hung for 1 s"},
+		{send_garbage, "violated the protocol"},
+		{send_lines_twice, "violated the protocol"},
+		{close_pipe_and_hang, "signal 9"},
+		{claim_trust_late, "violated the protocol"},
 	};
 	const char *path = build("program", "-g");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
-	struct worker_pool how = namer;
+	struct worker_pool pool = default_pool;
 	struct worker_job jobs[14];
+	char paths[14][32];
 
 	(void)state;
-	how.patience = 1;
-	how.processes = 3;
-	for (size_t i = 0; i < 14; i++)
+	pool.timeout_s = 1;
+	pool.processes = 3;
+	for (size_t i = 0; i < 14; i++) {
+		snprintf(paths[i], sizeof(paths[i]), "job %zu", i);
 		jobs[i] = (struct worker_job){
-			.path = path,
+			.path = paths[i],
 			.build_id = "",
 			.addresses = &outer,
 			.count = 1,
 			.open = i % 2 ? failures[i / 2].open : open_path,
 			.arg = (char *)path,
 		};
-	assert_int_equal(run_jobs(&how, jobs, 14), 0);
+	}
+	assert_int_equal(run_pool(&pool, jobs, 14), 0);
 	for (size_t i = 0; i < 14; i++) {
 		if (i % 2 == 0) {
-			assert_int_equal(told[i].names, 1);
-			assert_string_equal(told[i].problem, "");
+			assert_int_equal(results[i].calls, 1);
+			assert_string_equal(results[i].problem, "");
 			continue;
 		}
-		assert_true(told[i].names == (failures[i / 2].open == repeat));
-		if (!strstr(told[i].problem, failures[i / 2].problem))
-			fail_msg("\"%s\" is not \"%s\"", told[i].problem, failures[i / 2].problem);
+		assert_true(results[i].calls == (failures[i / 2].open == send_lines_twice));
+		if (!strstr(results[i].problem, failures[i / 2].problem))
+			fail_msg("\"%s\" is not \"%s\"", results[i].problem,
+				 failures[i / 2].problem);
 	}
 }
 
-/* Tells as if a file were fetched, so that it is never silent, and never done. */
-static int babble_without_end(void *arg, struct error *error)
+/* Sends progress forever: the idle timeout never expires, and the job never ends. */
+static int send_progress_forever(void *arg, struct error *error)
 {
 	static const struct {
 		struct worker_message message;
 		struct worker_progress progress;
-	} told = {{WORKER_PROGRESS, sizeof(struct worker_progress)}, {1, 2}};
+	} sent = {{WORKER_PROGRESS, sizeof(struct worker_progress)}, {1, 2}};
 
 	(void)arg, (void)error;
 	for (;;) {
 		for (int fd = 3; fd < 64; fd++) {
-			if (write(fd, &told, sizeof(told)) < 0)
+			if (write(fd, &sent, sizeof(sent)) < 0)
 				continue;
 		}
 	}
 	return -EIO;
 }
 
-static void ignore_progress(void *arg, size_t job, uint64_t done, uint64_t total)
+static void ignore_progress(void *arg, const char *path, uint64_t done, uint64_t total)
 {
-	(void)arg, (void)job, (void)done, (void)total;
+	(void)arg, (void)path, (void)done, (void)total;
 }
 
-static void test_file_that_takes_too_long(void **state)
+static void deadline_ends_a_worker_that_keeps_sending(void **state)
 {
 	const uint64_t address = 0x1000;
 	const struct worker_job job = {.path = "p",
 				       .build_id = "",
 				       .addresses = &address,
 				       .count = 1,
-				       .open = babble_without_end};
-	struct worker_pool how = namer;
+				       .open = send_progress_forever};
+	struct worker_pool pool = default_pool;
 
 	(void)state;
-	how.limit = 1;
-	how.progress = ignore_progress;
-	assert_int_equal(run_jobs(&how, &job, 1), 0);
-	assert_non_null(strstr(told[0].problem, "takes too long to read"));
-	assert_int_equal(told[0].names, 0);
+	pool.deadline_s = 1;
+	pool.options.progress = ignore_progress;
+	assert_int_equal(run_pool(&pool, &job, 1), 0);
+	assert_non_null(strstr(results[0].problem, "takes too long to read"));
+	assert_int_equal(results[0].calls, 0);
 }
 
-/* Signals, as they are waited for in a file descriptor. */
+/* Stop by a file descriptor */
 
 static int stop_ends[2];
 
-static int take_name_and_stop(void *arg, size_t job, size_t index, const struct source_line *lines,
-			      size_t count)
+static int store_lines_and_stop(void *arg, size_t job, size_t index,
+				const struct source_line *lines, size_t count)
 {
 	assert_int_equal(write(stop_ends[1], "", 1), 1);
-	return take_name(arg, job, index, lines, count);
+	return store_lines(arg, job, index, lines, count);
 }
 
-static void test_interruption(void **state)
+static void stop_ends_the_run_and_its_workers(void **state)
 {
 	const char *path = build("program", "-g");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
@@ -461,18 +480,18 @@ static void test_interruption(void **state)
 				      .count = 1,
 				      .open = open_path,
 				      .arg = (char *)path}};
-	struct worker_pool how = namer;
+	struct worker_pool pool = default_pool;
 
 	(void)state;
 	jobs[1] = jobs[2] = jobs[0];
 	jobs[1].open = jobs[2].open = hang;
 	assert_int_equal(pipe(stop_ends), 0);
-	how.name = take_name_and_stop;
-	how.processes = 2;
-	how.stop = stop_ends[0];
-	assert_int_equal(run_jobs(&how, jobs, 3), -EINTR);
-	assert_int_equal(told[0].names, 1);
-	assert_int_equal(told[1].names + told[2].names, 0);
+	pool.lines = store_lines_and_stop;
+	pool.processes = 2;
+	pool.options.stop = stop_ends[0];
+	assert_int_equal(run_pool(&pool, jobs, 3), -EINTR);
+	assert_int_equal(results[0].calls, 1);
+	assert_int_equal(results[1].calls + results[2].calls, 0);
 	/* No process is left. */
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 	assert_int_equal(errno, ECHILD);
@@ -480,7 +499,7 @@ static void test_interruption(void **state)
 	close(stop_ends[1]);
 }
 
-/* Names that are long, and many. */
+/* Long names */
 
 #define LONG_NAMES 1900
 
@@ -500,7 +519,7 @@ static int count_name(void *arg, size_t job, size_t index, const struct source_l
 	return 0;
 }
 
-/* Each with another name: which is four times as long for people, or too long. */
+/* Gives each address another name: one that is four times as long demangled, or too long. */
 static bool lookup_long(void *arg, uint64_t vaddr, struct symbol *symbol)
 {
 	static char name[16384];
@@ -513,7 +532,7 @@ static bool lookup_long(void *arg, uint64_t vaddr, struct symbol *symbol)
 	return true;
 }
 
-static void test_long_names(void **state)
+static void strings_are_limited_and_truncated(void **state)
 {
 	uint64_t addresses[LONG_NAMES];
 	bool too_long = false;
@@ -524,29 +543,29 @@ static void test_long_names(void **state)
 				       .lookup = lookup_long,
 				       .arg = &too_long};
 	struct worker_job few = job;
-	struct worker_pool how = namer;
+	struct worker_pool pool = default_pool;
 
 	(void)state;
 	for (size_t i = 0; i < LONG_NAMES; i++)
 		addresses[i] = i + 1;
-	how.name = count_name;
+	pool.lines = count_name;
 	long_names = longest_name = 0;
-	assert_int_equal(run_jobs(&how, &job, 1), 0);
-	assert_non_null(strstr(told[0].problem, "too long names: the rest is left out"));
-	/* 1 MiB, and 4 KiB for each address, of 5 KB that each has. */
+	assert_int_equal(run_pool(&pool, &job, 1), 0);
+	assert_non_null(strstr(results[0].problem, "too long names: the rest is left out"));
+	/* The quota is 1 MiB and 4 KiB for each address; each has names of 5 KB. */
 	assert_true(long_names > 1600 && long_names < 1800);
 
 	few.count = 2;
 	too_long = true;
 	long_names = longest_name = 0;
-	assert_int_equal(run_jobs(&how, &few, 1), 0);
-	assert_string_equal(told[0].problem, "");
+	assert_int_equal(run_pool(&pool, &few, 1), 0);
+	assert_string_equal(results[0].problem, "");
 	assert_int_equal(long_names, 2);
 	assert_int_equal(longest_name, 4096);
 }
 
-/* Memory is limited; files that are mapped are not. */
-static int want_memory(void *arg, struct error *error)
+/* RLIMIT_DATA limits memory, but not mapped files. */
+static int allocate_and_map(void *arg, struct error *error)
 {
 	const size_t size = (size_t)64 << 30;
 	int fd = open_path(arg, error);
@@ -561,7 +580,7 @@ static int want_memory(void *arg, struct error *error)
 	return -EINVAL;
 }
 
-static void test_memory(void **state)
+static void memory_is_limited_but_mappings_are_not(void **state)
 {
 	const char *path = in_sandbox("large");
 	const uint64_t address = 0x1000;
@@ -569,17 +588,17 @@ static void test_memory(void **state)
 				       .build_id = "",
 				       .addresses = &address,
 				       .count = 1,
-				       .open = want_memory,
+				       .open = allocate_and_map,
 				       .arg = (char *)path};
 
 	(void)state;
 	run("truncate -s 64G '%s'", path);
-	assert_int_equal(run_jobs(&namer, &job, 1), 0);
-	assert_string_equal(told[0].problem, "refused, mapped");
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_string_equal(results[0].problem, "refused, mapped");
 }
 
-static int refuse(void *arg, size_t job, size_t index, const struct source_line *lines,
-		  size_t count)
+static int return_error(void *arg, size_t job, size_t index, const struct source_line *lines,
+			size_t count)
 {
 	(void)arg;
 	(void)job;
@@ -589,11 +608,11 @@ static int refuse(void *arg, size_t job, size_t index, const struct source_line 
 	return -EPIPE;
 }
 
-static void test_callback_that_fails(void **state)
+static void error_of_lines_callback_ends_the_run(void **state)
 {
 	const char *path = build("program", "-g");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
-	const struct worker_pool how = {.name = refuse};
+	const struct worker_pool pool = {.lines = return_error};
 	const struct worker_job job = {.path = path,
 				       .build_id = "",
 				       .addresses = &outer,
@@ -603,26 +622,26 @@ static void test_callback_that_fails(void **state)
 	const struct worker_job jobs[] = {job, job, job, job};
 
 	(void)state;
-	assert_int_equal(run_jobs(&how, jobs, 4), -EPIPE);
-	assert_int_equal(run_jobs(&how, jobs, 0), 0);
+	assert_int_equal(run_pool(&pool, jobs, 4), -EPIPE);
+	assert_int_equal(run_pool(&pool, jobs, 0), 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_debug_information),
-		cmocka_unit_test(test_code_that_lies_elsewhere),
-		cmocka_unit_test(test_symbols),
-		cmocka_unit_test(test_symbols_of_debug_file),
-		cmocka_unit_test(test_lookup),
-		cmocka_unit_test(test_confinement),
-		cmocka_unit_test(test_wrong_binary),
-		cmocka_unit_test(test_processes_that_fail),
-		cmocka_unit_test(test_file_that_takes_too_long),
-		cmocka_unit_test(test_interruption),
-		cmocka_unit_test(test_long_names),
-		cmocka_unit_test(test_memory),
-		cmocka_unit_test(test_callback_that_fails),
+		cmocka_unit_test(dwarf_gives_inlined_functions_and_lines),
+		cmocka_unit_test(code_start_relocates_addresses),
+		cmocka_unit_test(symbol_table_without_dwarf),
+		cmocka_unit_test(debug_file_gives_symbols),
+		cmocka_unit_test(lookup_without_file),
+		cmocka_unit_test(worker_is_sandboxed),
+		cmocka_unit_test(other_build_id_is_rejected),
+		cmocka_unit_test(failing_workers_do_not_affect_others),
+		cmocka_unit_test(deadline_ends_a_worker_that_keeps_sending),
+		cmocka_unit_test(stop_ends_the_run_and_its_workers),
+		cmocka_unit_test(strings_are_limited_and_truncated),
+		cmocka_unit_test(memory_is_limited_but_mappings_are_not),
+		cmocka_unit_test(error_of_lines_callback_ends_the_run),
 	};
 
 	return cmocka_run_group_tests(tests, make_sandbox, remove_sandbox);

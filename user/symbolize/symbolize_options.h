@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Options of symbolization, while recording and offline. */
+#ifndef STACKBEAT_SYMBOLIZE_SYMBOLIZE_OPTIONS_H
+#define STACKBEAT_SYMBOLIZE_SYMBOLIZE_OPTIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* All zero is valid. */
+struct symbolize_options {
+	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
+	size_t directory_count;
+	/*
+	 * Directory of the symbol cache (see symbol_cache.h); NULL: no cache. The cache is read
+	 * for files with a build ID. A result is cached if it has a source file and line, and each
+	 * file it was read from is trusted (see file_is_trusted()).
+	 */
+	const char *cache;
+	/* An fd, which is polled but not read: symbolization stops once it is readable. 0: none. */
+	int stop;
+	/* Reports that `stop` was readable. The symbols found so far stay. NULL: -EINTR instead. */
+	void (*interrupted)(void *arg);
+	/* Reports one problem with a file, one line without the path. May be NULL. */
+	void (*problem)(void *arg, const char *path, const char *text);
+	/*
+	 * Reports how many bytes of a debug file are downloaded (`total` 0: unknown size). NULL:
+	 * nothing is downloaded.
+	 */
+	void (*progress)(void *arg, const char *path, uint64_t done, uint64_t total);
+	void *arg;
+};
+
+#endif
