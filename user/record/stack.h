@@ -13,11 +13,9 @@ struct address_space;
 
 /* Samples with the same frames in the same address space, of the same origin. */
 struct stack {
-	struct stack *next; /* private: in its hash bucket */
 	struct address_space *space; /* that was sampled; owned by its table */
 	uint64_t samples;
 	uint64_t weight; /* ns */
-	uint32_t hash; /* private */
 	struct label_origin origin;
 	uint16_t kernel_frames, user_frames;
 	uint8_t kernel_stop, user_stop; /* enum stackbeat_unwind_stop */

@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/array.h"
+#include "lib/hash.h"
 #include "process/address_space.h"
 #include "process/mapped_files.h"
 #include "record/sample_cache.h"
 
-#define BUCKETS_MIN 1024u
 #define CHUNK_SIZE (256u << 10)
 
 /* Stacks live until the end: they are cut from chunks, with no cost each. */
@@ -38,8 +39,9 @@ struct stack_table {
 	uint32_t labels; /* LABEL_SET()s */
 	struct sample_totals totals;
 	struct sample_cache *recent;
-	struct stack **buckets;
-	size_t bucket_count; /* a power of two */
+	struct stack **stacks; /* totals.stacks of them, in the order in which they came */
+	size_t capacity;
+	struct hash index; /* of stacks[] */
 	struct chunk *chunks;
 	struct located located; /* the sample that is being added */
 };
@@ -52,11 +54,9 @@ struct stack_table *stack_table_new(struct address_spaces *spaces, uint32_t labe
 		return NULL;
 	profile->spaces = spaces;
 	profile->labels = labels;
-	profile->bucket_count = BUCKETS_MIN;
-	profile->buckets = calloc(profile->bucket_count, sizeof(struct stack *));
 	profile->recent =
 		sample_cache_new(labels & LABEL_SET(LABEL_TID), labels & LABEL_SET(LABEL_CPU));
-	if (!profile->buckets || !profile->recent) {
+	if (!profile->recent) {
 		stack_table_free(profile);
 		return NULL;
 	}
@@ -74,7 +74,8 @@ void stack_table_free(struct stack_table *profile)
 		profile->chunks = next;
 	}
 	sample_cache_free(profile->recent);
-	free(profile->buckets);
+	hash_clear(&profile->index);
+	free(profile->stacks);
 	free(profile);
 }
 
@@ -166,12 +167,13 @@ static uint32_t hash_sample(const struct located *located)
 	return hash >> 32;
 }
 
-static bool is_of(const struct stack *stack, const struct located *located)
+static bool is_of(const void *context, uint32_t index, const void *key)
 {
+	const struct stack *stack = ((const struct stack_table *)context)->stacks[index];
+	const struct located *located = key;
 	const struct stackbeat_sample *sample = located->sample;
 
-	return stack->hash == located->hash && stack->space == located->space &&
-	       stack->kernel_frames == sample->kernel_frames &&
+	return stack->space == located->space && stack->kernel_frames == sample->kernel_frames &&
 	       stack->user_frames == located->user_frames &&
 	       stack->kernel_stop == sample->kernel_stop &&
 	       stack->user_stop == located->user_stop && stack->flags == sample->record.flags &&
@@ -184,33 +186,9 @@ static bool is_of(const struct stack *stack, const struct located *located)
 
 static struct stack *find(const struct stack_table *profile, const struct located *located)
 {
-	struct stack *stack = profile->buckets[located->hash & (profile->bucket_count - 1)];
+	uint32_t index = hash_find(&profile->index, located->hash, is_of, profile, located);
 
-	while (stack && !is_of(stack, located))
-		stack = stack->next;
-	return stack;
-}
-
-/* Twice as many buckets; without memory for them, longer chains will do. */
-static void grow(struct stack_table *profile)
-{
-	size_t count = profile->bucket_count * 2;
-	struct stack **buckets = calloc(count, sizeof(struct stack *));
-
-	if (!buckets)
-		return;
-	for (size_t i = 0; i < profile->bucket_count; i++) {
-		struct stack *stack, *next;
-
-		for (stack = profile->buckets[i]; stack; stack = next) {
-			next = stack->next;
-			stack->next = buckets[stack->hash & (count - 1)];
-			buckets[stack->hash & (count - 1)] = stack;
-		}
-	}
-	free(profile->buckets);
-	profile->buckets = buckets;
-	profile->bucket_count = count;
+	return index == HASH_NONE ? NULL : profile->stacks[index];
 }
 
 static struct stack *insert(struct stack_table *profile, const struct located *located)
@@ -219,13 +197,14 @@ static struct stack *insert(struct stack_table *profile, const struct located *l
 	size_t size = frame_count(located) * sizeof(sample->frames[0]);
 	size_t places_size = located->user_frames * sizeof(located->places[0]);
 	struct stack *stack = allocate(profile, sizeof(*stack) + size + places_size);
-	struct stack **bucket;
 
-	if (!stack)
+	if (!stack ||
+	    array_reserve(&profile->stacks, &profile->capacity, profile->totals.stacks, 1,
+			  sizeof(struct stack *)) ||
+	    hash_add(&profile->index, located->hash, (uint32_t)profile->totals.stacks))
 		return NULL;
 	memset(stack, 0, sizeof(*stack));
 	stack->space = located->space;
-	stack->hash = located->hash;
 	stack->origin = located->origin;
 	stack->kernel_frames = sample->kernel_frames;
 	stack->user_frames = located->user_frames;
@@ -235,11 +214,7 @@ static struct stack *insert(struct stack_table *profile, const struct located *l
 	memcpy(stack->frames, located->frames, size);
 	memcpy((uint32_t *)stack_segments(stack), located->places, places_size);
 
-	if (profile->totals.stacks++ == profile->bucket_count)
-		grow(profile);
-	bucket = &profile->buckets[located->hash & (profile->bucket_count - 1)];
-	stack->next = *bucket;
-	*bucket = stack;
+	profile->stacks[profile->totals.stacks++] = stack;
 	return stack;
 }
 
@@ -305,13 +280,11 @@ const struct sample_totals *stack_table_totals(const struct stack_table *profile
 int stack_table_each(const struct stack_table *profile,
 		     int (*fn)(const struct stack *stack, void *arg), void *arg)
 {
-	for (size_t i = 0; i < profile->bucket_count; i++) {
-		for (const struct stack *stack = profile->buckets[i]; stack; stack = stack->next) {
-			int err = fn(stack, arg);
+	for (size_t i = 0; i < profile->totals.stacks; i++) {
+		int err = fn(profile->stacks[i], arg);
 
-			if (err)
-				return err;
-		}
+		if (err)
+			return err;
 	}
 	return 0;
 }

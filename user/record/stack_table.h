@@ -43,7 +43,8 @@ int stack_table_add(const struct stackbeat_sample *sample, void *profile);
 
 const struct sample_totals *stack_table_totals(const struct stack_table *profile);
 
-/* Calls `fn` for each stack, in no order, until it returns other than 0; returns that. */
+/* Calls `fn` for each stack, in the order in which they were added, until it returns other than 0;
+ * returns that. */
 int stack_table_each(const struct stack_table *profile,
 		     int (*fn)(const struct stack *stack, void *arg), void *arg);
 
