@@ -181,7 +181,7 @@ static void print_count(uint64_t count, const char *of, const char **separator)
 static void print_summary(const struct record *record, const struct truncation_counts *counts,
 			  uint64_t size)
 {
-	const struct sample_totals *totals = stack_table_totals(record->recorder.collector.profile);
+	const struct sample_totals *totals = stack_table_totals(record->recorder.collector.stacks);
 	const struct recording *recording = &record->recorder.recording;
 	uint64_t lost = recording->lost_full + recording->lost_tail;
 	const char *separator = " (";
@@ -216,7 +216,7 @@ static void print_summary(const struct record *record, const struct truncation_c
 
 static void print_kept(const struct record *record)
 {
-	const struct mapped_files *objects = record->recorder.collector.objects;
+	const struct mapped_files *objects = record->recorder.collector.files;
 	struct mapped_files_counts counts;
 
 	mapped_files_counts(objects, &counts);
@@ -273,17 +273,17 @@ static int write_profile(struct record *record, struct error *error)
 	uint64_t size;
 	int err;
 
-	if (!stack_table_totals(recorder->collector.profile)->samples) {
+	if (!stack_table_totals(recorder->collector.stacks)->samples) {
 		explain_no_samples(record, error);
 		return -ENODATA;
 	}
 	await_interruption(record);
-	recorder->recording.nameless = record->options.nameless;
-	recorder->recording.naming = record->options.nameless ? NULL : &naming;
-	err = export_profile(recorder->collector.profile, recorder->collector.objects,
+	recorder->recording.no_symbolize = record->options.nameless;
+	recorder->recording.symbolize = record->options.nameless ? NULL : &naming;
+	err = export_profile(recorder->collector.stacks, recorder->collector.files,
 			     &recorder->recording, record->options.output, &counts, &size, &warning,
 			     error);
-	recorder->recording.naming = NULL;
+	recorder->recording.symbolize = NULL;
 	symbolize_messages_end(&log);
 	if (err)
 		return err;

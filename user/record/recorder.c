@@ -103,7 +103,7 @@ static void add_own_counts(struct recorder *recorder)
 	address_spaces_counts(recorder->collector.spaces, &counts);
 	recorder->recording.mappings_dropped += counts.left_out;
 	recorder->recording.perf_maps_dropped = counts.perf_maps_dropped;
-	recorder->recording.samples_early = sample_queue_early(recorder->collector.intake);
+	recorder->recording.samples_early = sample_queue_early(recorder->collector.queue);
 }
 
 static int report_progress(struct recorder *recorder, const struct recorder_config *config,
@@ -116,7 +116,7 @@ static int report_progress(struct recorder *recorder, const struct recorder_conf
 		return err;
 	recording->duration_ns = elapsed;
 	recording->reader_overhead_ns = own_cpu_ns(recorder);
-	config->progress(recording, stack_table_totals(recorder->collector.profile), config->arg);
+	config->progress(recording, stack_table_totals(recorder->collector.stacks), config->arg);
 	return 0;
 }
 

@@ -827,10 +827,10 @@ static struct pprof_profile *encode_at_once(struct fixture *fixture)
 	const struct symbolize_options naming = {.problem = take_problem};
 	struct pprof_profile *profile;
 
-	fixture->recording.naming = &naming;
+	fixture->recording.symbolize = &naming;
 	add_stacks_of_all_kinds(fixture);
 	profile = encode(fixture);
-	fixture->recording.naming = NULL;
+	fixture->recording.symbolize = NULL;
 	return profile;
 }
 
@@ -841,7 +841,7 @@ static struct pprof_profile *encode_without_names(void)
 
 	assert_int_equal(setup(&state), 0);
 	mapped_files_skip_symbols(((struct fixture *)state)->objects);
-	((struct fixture *)state)->recording.nameless = true;
+	((struct fixture *)state)->recording.no_symbolize = true;
 	add_stacks_of_all_kinds(state);
 	profile = encode(state);
 	teardown(&state);
