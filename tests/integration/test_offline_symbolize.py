@@ -68,7 +68,7 @@ def addresses_alone_are_named_later():
 
     archive = directory / "nameless.archive.tar.zst"
     said = stackbeat("archive", path)
-    check(re.search(r"\d+ objects and \d+ debug files, 0 missing", said), said)
+    check(re.search(r"\d+ binaries and \d+ debug files, 0 missing", said), said)
     # For the suite `late`, which names them where neither the program nor the kernel is.
     for file in (path, at_once, archive, program):
         keep_for_host(file, f"late-{file.name}")

@@ -22,50 +22,6 @@
 #include "symbolize/symbol_cache.h"
 #include "symbolize/symbolizer.h"
 
-static const char usage[] =
-	"Usage: stackbeat record [OPTION]... [--] [COMMAND [ARG]...]\n"
-	"\n"
-	"Samples kernel and user stacks and writes a pprof profile: of COMMAND and what it\n"
-	"forks, of processes (-p), or else of the whole system, until COMMAND ends, the\n"
-	"duration is over, or SIGINT (Ctrl-C) or SIGTERM comes.\n"
-	"\n"
-	"  -F, --frequency HZ    samples a second and CPU, 1 to 20000, or max (default 99)\n"
-	"  -a, --all-cpus        the whole system, also while COMMAND runs\n"
-	"  -p, --pid PID[,...]   these processes and what they fork from now on\n"
-	"  -t, --tid TID[,...]   these threads\n"
-	"  -G, --cgroup PATH     this control group (version 2) and all below it; repeatable\n"
-	"      --no-inherit      not what the processes fork\n"
-	"      --exclude-comm N  not threads of this name; repeatable\n"
-	"  -C, --cpu LIST        these CPUs, as in 0,2-3 (default: all that are neither isolated\n"
-	"                        nor nohz_full)\n"
-	"  -d, --duration SEC    stop after this many seconds\n"
-	"      --labels LIST     labels of the samples: all, none, or some of comm, thread, pid,\n"
-	"                        tid, cpu, cgroup, container, truncated (default: all but tid, "
-	"cpu)\n"
-	"      --label KEY=VALUE one more, on every sample; repeatable\n"
-	"      --save-binaries DIR\n"
-	"                        keep programs and libraries in DIR/.build-id, to name later\n"
-	"      --no-symbolize    addresses alone; 'stackbeat symbolize' names them, also later "
-	"and\n"
-	"                        elsewhere, and 'stackbeat archive' collects what it needs\n"
-	"      --no-cache        neither take names from those of earlier runs nor keep them\n"
-	"  -o, --output FILE     default " RECORD_OUTPUT_DEFAULT "; - for standard output\n"
-	"      --user            user part of the stacks only\n"
-	"      --kernel          kernel part of the stacks only\n"
-	"      --max-depth N     user frames a stack, 1 to 1023 (default 255)\n"
-	"      --ring-size SIZE  buffer a CPU, a power of two, 64K to 64M (default 512K)\n"
-	"      --no-jitter           equal intervals instead of random ones: blind for what runs "
-	"in\n"
-	"                        step with them\n"
-	"      --budget PERCENT  of a CPU that all sampling there may take before its rate is\n"
-	"                        halved, 0.1 to 50 (default 5)\n"
-	"  -q, --quiet           no progress, no closing line\n"
-	"  -h, --help            this text\n"
-	"\n"
-	"-g is accepted: stacks are always recorded. The exit status is COMMAND's if that is not\n"
-	"0; else 0 when a profile with samples was written, 3 when there were no samples, 1 for\n"
-	"another failure, 2 for a wrong command line.\n";
-
 struct record {
 	struct record_options options;
 	struct recorder recorder;
@@ -75,7 +31,7 @@ struct record {
 	bool progress_shown;
 };
 
-/* The signals that end a recording, or tell that COMMAND has ended, are read. */
+/* Lets a signalfd receive the signals that end a recording, and SIGCHLD of COMMAND. */
 static int catch_signals(struct record *record, struct error *error)
 {
 	sigset_t set;
@@ -93,8 +49,8 @@ static int catch_signals(struct record *record, struct error *error)
 	return 0;
 }
 
-/* While names are looked for, what would end the recording ends that. */
-static void await_interruption(const struct record *record)
+/* From now on, SIGINT and SIGTERM interrupt the symbolization. */
+static void catch_interruption(const struct record *record)
 {
 	sigset_t set;
 
@@ -128,7 +84,7 @@ static void show_progress(const struct recording *recording, const struct sample
 	((struct record *)arg)->progress_shown = true;
 	fprintf(stderr,
 		"\r%.0f s, %" PRIu64 " samples, %" PRIu64 " lost, %" PRIu64
-		" unique stacks, cost %.2f %%\033[K",
+		" unique stacks, overhead %.2f %%\033[K",
 		(double)recording->duration_ns / NS_PER_SECOND, totals->samples,
 		recording->lost_full + recording->lost_tail, totals->stacks,
 		recording_overhead_percent(recording));
@@ -142,7 +98,7 @@ static int record_session(struct record *record, struct error *error)
 		.seconds = options->seconds,
 		.labels = options->labels.chosen,
 		.save_binaries = options->save_binaries,
-		.no_symbolize = options->nameless,
+		.no_symbolize = options->no_symbolize,
 		.command = options->command,
 		.command_signals = &record->old_signals,
 		.stop_requested = stop_requested,
@@ -152,7 +108,7 @@ static int record_session(struct record *record, struct error *error)
 	};
 	int err;
 
-	/* A profile that can't be written should be known before it is taken. */
+	/* An output file that can't be written should fail before the recording. */
 	err = atomic_file_check(options->output, error);
 	if (err)
 		return err;
@@ -170,11 +126,11 @@ static int record_session(struct record *record, struct error *error)
 	return err;
 }
 
-static void print_count(uint64_t count, const char *of, const char **separator)
+static void print_count(uint64_t count, const char *name, const char **separator)
 {
 	if (!count)
 		return;
-	fprintf(stderr, "%s%s %" PRIu64, *separator, of, count);
+	fprintf(stderr, "%s%s %" PRIu64, *separator, name, count);
 	*separator = ", ";
 }
 
@@ -214,12 +170,12 @@ static void print_summary(const struct record *record, const struct truncation_c
 		(double)size / 1000, recording_overhead_percent(recording), recording->cpus);
 }
 
-static void print_kept(const struct record *record)
+static void print_saved(const struct record *record)
 {
-	const struct mapped_files *objects = record->recorder.collector.files;
+	const struct mapped_files *files = record->recorder.collector.files;
 	struct mapped_files_counts counts;
 
-	mapped_files_counts(objects, &counts);
+	mapped_files_counts(files, &counts);
 	if (!record->options.quiet)
 		fprintf(stderr, "stackbeat: %" PRIu64 " binaries saved in %s\n", counts.kept,
 			record->options.save_binaries);
@@ -228,10 +184,10 @@ static void print_kept(const struct record *record)
 			counts.without_id);
 	if (counts.not_kept)
 		fprintf(stderr, "stackbeat: %" PRIu64 " binaries not saved: %s\n", counts.not_kept,
-			mapped_files_save_problem(objects));
+			mapped_files_save_problem(files));
 }
 
-/* Why there is nothing to write, from what the counters say. */
+/* Explains by the counters why there are no samples. */
 static void explain_no_samples(const struct record *record, struct error *error)
 {
 	const struct recording *recording = &record->recorder.recording;
@@ -258,15 +214,15 @@ static void explain_no_samples(const struct record *record, struct error *error)
 static int write_profile(struct record *record, struct error *error)
 {
 	struct recorder *recorder = &record->recorder;
-	struct symbolize_messages log = {.progress = record->progress};
+	struct symbolize_messages messages = {.progress = record->progress};
 	char cache[PATH_MAX];
-	const struct symbolize_options naming = {
+	const struct symbolize_options symbolize = {
 		.cache = !record->options.no_cache && symbol_cache_directory(cache) ? cache : NULL,
 		.problem = symbolize_messages_problem,
 		.progress = symbolize_messages_progress,
 		.stop = record->signals,
 		.interrupted = symbolize_messages_interrupted,
-		.arg = &log,
+		.arg = &messages,
 	};
 	struct error warning;
 	struct truncation_counts counts;
@@ -277,27 +233,27 @@ static int write_profile(struct record *record, struct error *error)
 		explain_no_samples(record, error);
 		return -ENODATA;
 	}
-	await_interruption(record);
-	recorder->recording.no_symbolize = record->options.nameless;
-	recorder->recording.symbolize = record->options.nameless ? NULL : &naming;
+	catch_interruption(record);
+	recorder->recording.no_symbolize = record->options.no_symbolize;
+	recorder->recording.symbolize = record->options.no_symbolize ? NULL : &symbolize;
 	err = export_profile(recorder->collector.stacks, recorder->collector.files,
 			     &recorder->recording, record->options.output, &counts, &size, &warning,
 			     error);
 	recorder->recording.symbolize = NULL;
-	symbolize_messages_end(&log);
+	symbolize_messages_end(&messages);
 	if (err)
 		return err;
 	if (*warning.text && (recorder->session.parts & STACKBEAT_PART_KERNEL))
-		fprintf(stderr, "stackbeat: kernel functions have no names: %s\n", warning.text);
+		fprintf(stderr, "stackbeat: kernel functions have no symbols: %s\n", warning.text);
 	if (!record->options.quiet)
 		print_summary(record, &counts, size);
 	if (record->options.save_binaries)
-		print_kept(record);
+		print_saved(record);
 	return 0;
 }
 
-/* The command line in one line, for the profile's comments. */
-static char *join_words(int argc, char **argv)
+/* The command line as one string, for the profile's comments; to be freed. */
+static char *join_arguments(int argc, char **argv)
 {
 	size_t size = sizeof("stackbeat");
 	char *line, *end;
@@ -342,7 +298,7 @@ int cmd_record(int argc, char **argv)
 		return STATUS_USAGE;
 	}
 	if (record->options.help) {
-		fputs(usage, stdout);
+		print_command_help(&record_help, stdout);
 		free(record);
 		return 0;
 	}
@@ -350,12 +306,12 @@ int cmd_record(int argc, char **argv)
 	record->progress = isatty(STDERR_FILENO) && !record->options.quiet;
 	recorder = &record->recorder;
 	recorder->recording.labels = &record->options.labels;
-	recorder->recording.command_line = join_words(argc, argv);
+	recorder->recording.command_line = join_arguments(argc, argv);
 	err = recorder->recording.command_line ? record_session(record, &error)
 					       : error_errno(&error, ENOMEM, "can't record");
-	/* The session is over: its timers, rings and files are not needed to write. */
+	/* Timers, rings and files of the session are not needed to write the profile. */
 	recorder_close(recorder);
-	/* What it ended with by itself counts; not what ending it here makes of it. */
+	/* The status counts only if the command has ended by itself. */
 	pass_status = recorder->command.ended && recorder->command.status;
 	if (!err) {
 		child_command_end(&recorder->command);
