@@ -482,7 +482,7 @@ static char *random_word(char *buffer, size_t size)
 static void random_arguments_are_parsed_or_refused_with_one_line(void **state)
 {
 	enum { ARGC_MAX = 10, LENGTH_MAX = 24 };
-	uint32_t taken = 0, refused = 0;
+	uint32_t parsed = 0, refused = 0;
 
 	(void)state;
 	srand(2);
@@ -494,7 +494,7 @@ static void random_arguments_are_parsed_or_refused_with_one_line(void **state)
 		for (int i = 1; i < argc; i++)
 			argv[i] = random_word(buffers[i], LENGTH_MAX);
 		if (!parse_argv(argv)) {
-			taken++;
+			parsed++;
 			assert_valid(argv, argc);
 			continue;
 		}
@@ -502,7 +502,7 @@ static void random_arguments_are_parsed_or_refused_with_one_line(void **state)
 		assert_true(*error.text);
 		assert_null(strchr(error.text, '\n'));
 	}
-	assert_true(taken > 1000 && refused > 1000);
+	assert_true(parsed > 1000 && refused > 1000);
 }
 
 static void numbers_are_checked_against_their_range(void **state)

@@ -910,11 +910,11 @@ static void programs_with_equal_paths_have_their_own_symbols(void **state)
 	uint64_t addresses[2];
 
 	for (uint64_t i = 0; i < 2; i++) {
-		uint64_t object = fake_program(fixture, path, functions[i], &addresses[i]);
+		uint64_t file = fake_program(fixture, path, functions[i], &addresses[i]);
 		struct stackbeat_sample *user;
 
 		told_space(fixture->spaces, 7 + i, 1000, 1, "program");
-		told_mapping(fixture->spaces, 7 + i, 1, 0, MEMORY, 2 * MEMORY, object, 0);
+		told_mapping(fixture->spaces, 7 + i, 1, 0, MEMORY, 2 * MEMORY, file, 0);
 		assert_int_equal(
 			address_space_advance(address_spaces_get(fixture->spaces, 7 + i, 0), 1), 0);
 		user = sample(fixture);

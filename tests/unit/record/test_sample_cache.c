@@ -45,10 +45,10 @@ static struct stack *find_stack(const struct sample_cache *cache,
 {
 	struct sample_totals totals = {0};
 	struct stack *found = NULL;
-	uint64_t taken;
+	uint64_t matched;
 
 	memset(stacks, 0, sizeof(stacks));
-	taken = sample_cache_match(cache, sample, sample->record.size, &totals);
+	matched = sample_cache_match(cache, sample, sample->record.size, &totals);
 	for (size_t i = 0; i < STACKS; i++) {
 		if (!stacks[i].samples)
 			continue;
@@ -57,7 +57,7 @@ static struct stack *find_stack(const struct sample_cache *cache,
 		assert_int_equal(found->samples, 1);
 		assert_int_equal(found->weight, sample->weight);
 	}
-	assert_int_equal(taken, found ? sample->record.size : 0);
+	assert_int_equal(matched, found ? sample->record.size : 0);
 	assert_int_equal(totals.samples, !!found);
 	assert_int_equal(totals.weight, found ? sample->weight : 0);
 	assert_int_equal(totals.missed, found ? sample->missed : 0);
