@@ -397,19 +397,19 @@ static int option_error(int result, char *const *argv, const struct cli_option *
 	return error_set(error, EINVAL, "unknown option '-%c'", optopt);
 }
 
-/* The options as getopt_long() wants them. */
+/* The options in the form of getopt_long(). */
 struct getopt_tables {
 	char letters[2 + 2 * OPTIONS_MAX + 1];
 	struct option names[OPTIONS_MAX + 1]; /* the last one is all zero */
 };
 
+/* Fills `tables`, which are all zero. */
 static void make_getopt_tables(const struct cli_option *options, bool stop_at_argument,
 			       struct getopt_tables *tables)
 {
 	struct option *name = tables->names;
 	char *letter = tables->letters;
 
-	*tables = (struct getopt_tables){0};
 	if (stop_at_argument)
 		*letter++ = '+';
 	/* A missing value is reported as ':'. */
@@ -421,19 +421,19 @@ static void make_getopt_tables(const struct cli_option *options, bool stop_at_ar
 			if (options[i].value)
 				*letter++ = ':';
 		}
-		if (options[i].name)
-			*name++ = (struct option){
-				.name = options[i].name,
-				.has_arg = options[i].value ? required_argument : no_argument,
-				.val = options[i].id,
-			};
+		if (options[i].name) {
+			name->name = options[i].name;
+			name->has_arg = options[i].value ? required_argument : no_argument;
+			name->val = options[i].id;
+			name++;
+		}
 	}
 }
 
 int options_parse(int argc, char **argv, const struct cli_option *options, bool stop_at_argument,
 		  option_fn *fn, void *arg, int *first, struct error *error)
 {
-	struct getopt_tables tables;
+	struct getopt_tables tables = {0};
 	int id, err = 0;
 
 	make_getopt_tables(options, stop_at_argument, &tables);
