@@ -72,8 +72,8 @@ static int write_file(const char *path, const char *text, size_t size, struct er
 }
 
 /* Draws into *svg, which the caller frees, also on an error. */
-static int draw(const struct arguments *arguments, char **svg, size_t *size, size_t *frames,
-		struct error *error)
+static int draw_svg(const struct arguments *arguments, char **svg, size_t *size, size_t *frames,
+		    struct error *error)
 {
 	struct flamegraph_options options = {
 		.title = arguments->title,
@@ -107,7 +107,7 @@ static int draw_file(const struct arguments *arguments, struct error *error)
 {
 	size_t size = 0, frames = 0;
 	char *svg = NULL;
-	int err = draw(arguments, &svg, &size, &frames, error);
+	int err = draw_svg(arguments, &svg, &size, &frames, error);
 
 	if (!err)
 		err = write_file(arguments->output, svg, size, error);

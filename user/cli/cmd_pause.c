@@ -39,7 +39,7 @@ static int set_state(uint32_t session, uint32_t state, struct error *error)
 	return err;
 }
 
-static int change_state(int argc, char **argv, uint32_t state, const struct command_help *help)
+static int run_state_command(int argc, char **argv, uint32_t state, const struct command_help *help)
 {
 	struct session_option option;
 	struct error error;
@@ -65,10 +65,10 @@ static int change_state(int argc, char **argv, uint32_t state, const struct comm
 
 int cmd_pause(int argc, char **argv)
 {
-	return change_state(argc, argv, STACKBEAT_STATE_PAUSED, &pause_help);
+	return run_state_command(argc, argv, STACKBEAT_STATE_PAUSED, &pause_help);
 }
 
 int cmd_resume(int argc, char **argv)
 {
-	return change_state(argc, argv, STACKBEAT_STATE_RUNNING, &resume_help);
+	return run_state_command(argc, argv, STACKBEAT_STATE_RUNNING, &resume_help);
 }

@@ -39,7 +39,7 @@ static bool pids_have_ended(const struct session_config *session)
 	return session->pid_count;
 }
 
-static int drain(struct recorder *recorder, struct error *error)
+static int drain_rings(struct recorder *recorder, struct error *error)
 {
 	int err = session_map(&recorder->session, error);
 
@@ -121,8 +121,8 @@ static int report_progress(struct recorder *recorder, const struct recorder_conf
 }
 
 /* Samples until something ends it: the command, the duration, the caller, an error. */
-static int sample(struct recorder *recorder, const struct recorder_config *config, int64_t start,
-		  struct error *error)
+static int sample_until_end(struct recorder *recorder, const struct recorder_config *config,
+			    int64_t start, struct error *error)
 {
 	int64_t end = config->seconds > 0
 			      ? start + (int64_t)(config->seconds * (double)NS_PER_SECOND)
@@ -144,7 +144,7 @@ static int sample(struct recorder *recorder, const struct recorder_config *confi
 
 		if (ppoll(fds, 2, &timeout, NULL) < 0 && errno != EINTR)
 			return error_errno(error, errno, "can't wait for samples");
-		err = drain(recorder, error);
+		err = drain_rings(recorder, error);
 		ended = config->stop_requested(config->arg);
 		child_command_reap(&recorder->command);
 		now = now_ns(CLOCK_MONOTONIC);
@@ -175,7 +175,7 @@ static int run_session(struct recorder *recorder, const struct recorder_config *
 	if (config->command)
 		err = child_command_release(&recorder->command, config->command[0], error);
 	if (!err)
-		err = sample(recorder, config, start, error);
+		err = sample_until_end(recorder, config, start, error);
 	if (!err)
 		err = session_set_state(&recorder->session, STACKBEAT_STATE_STOPPED, error);
 	recording->duration_ns = now_ns(CLOCK_MONOTONIC) - start;

@@ -133,7 +133,7 @@ static int teardown(void **state)
 }
 
 /* A sample of this process, in user mode. */
-static struct stackbeat_sample *sample(struct fixture *fixture)
+static struct stackbeat_sample *begin_sample(struct fixture *fixture)
 {
 	struct stackbeat_sample *sample = sample_begin(&fixture->any, getpid(), "thread");
 
@@ -142,7 +142,7 @@ static struct stackbeat_sample *sample(struct fixture *fixture)
 	return sample;
 }
 
-static void add(struct fixture *fixture)
+static void add_sample(struct fixture *fixture)
 {
 	assert_int_equal(stack_table_add(&fixture->any.sample, fixture->stacks), 0);
 }
@@ -179,8 +179,8 @@ static const Perftools__Profiles__Location *frame(const struct pprof_profile *pr
 }
 
 /* The name of a location's function; "" where it has none. */
-static const char *name(const struct pprof_profile *profile,
-			const Perftools__Profiles__Location *location)
+static const char *function_name(const struct pprof_profile *profile,
+				 const Perftools__Profiles__Location *location)
 {
 	const Perftools__Profiles__Function *function;
 
@@ -233,8 +233,8 @@ static void writes_totals_and_time(void **state)
 	struct pprof_profile *profile;
 	const Perftools__Profiles__Profile *message;
 
-	sample_user(sample(fixture), leaf());
-	add(fixture);
+	sample_user(begin_sample(fixture), leaf());
+	add_sample(fixture);
 	profile = export_and_read(fixture);
 	message = profile->message;
 	assert_int_equal(message->n_sample_type, 2);
@@ -255,15 +255,15 @@ static void stacks_have_counts_weights_and_labels(void **state)
 	bool seen[2] = {false};
 
 	for (int i = 0; i < 3; i++) {
-		sample_user(sample(fixture), leaf());
+		sample_user(begin_sample(fixture), leaf());
 		fixture->any.sample.weight = 1000 + i;
-		add(fixture);
+		add_sample(fixture);
 	}
 	/* A name may be any bytes, and a weight as long as a day. */
-	sample_user(sample(fixture), leaf());
+	sample_user(begin_sample(fixture), leaf());
 	strcpy(fixture->any.sample.comm, "a\xff<\"b");
 	fixture->any.sample.weight = UINT64_C(86400000000000);
-	add(fixture);
+	add_sample(fixture);
 
 	profile = export_and_read(fixture);
 	assert_int_equal(profile->message->n_sample, 2);
@@ -299,7 +299,7 @@ static void stacks_have_counts_weights_and_labels(void **state)
 static void return_addresses_are_decremented_but_not_the_leaf(void **state)
 {
 	struct fixture *fixture = *state;
-	struct stackbeat_sample *user = sample(fixture);
+	struct stackbeat_sample *user = begin_sample(fixture);
 	struct pprof_profile *profile;
 	char program[4096] = "";
 
@@ -307,15 +307,15 @@ static void return_addresses_are_decremented_but_not_the_leaf(void **state)
 	sample_user(user, leaf());
 	sample_user(user, caller() + 1);
 	sample_user(user, root() + 1);
-	add(fixture);
+	add_sample(fixture);
 	profile = export_and_read(fixture);
 	assert_int_equal(profile->message->sample[0]->n_location_id, 3);
 	assert_int_equal(frame(profile, 0, 0)->address, in_file(leaf()));
 	assert_int_equal(frame(profile, 0, 1)->address, in_file(caller()));
 	assert_int_equal(frame(profile, 0, 2)->address, in_file(root()));
-	assert_string_equal(name(profile, frame(profile, 0, 0)), "leaf_function");
-	assert_string_equal(name(profile, frame(profile, 0, 1)), "caller_function");
-	assert_string_equal(name(profile, frame(profile, 0, 2)), "_start");
+	assert_string_equal(function_name(profile, frame(profile, 0, 0)), "leaf_function");
+	assert_string_equal(function_name(profile, frame(profile, 0, 1)), "caller_function");
+	assert_string_equal(function_name(profile, frame(profile, 0, 2)), "_start");
 
 	/* Addresses of the file, as the readers of pprof know them. */
 	assert_int_equal(profile->message->n_mapping, 1);
@@ -330,7 +330,7 @@ static void return_addresses_are_decremented_but_not_the_leaf(void **state)
 static void kernel_entry_address_is_not_decremented(void **state)
 {
 	struct fixture *fixture = *state;
-	struct stackbeat_sample *both = sample(fixture);
+	struct stackbeat_sample *both = begin_sample(fixture);
 	struct pprof_profile *profile;
 
 	sample_kernel(both, KERNEL + 0x100);
@@ -338,7 +338,7 @@ static void kernel_entry_address_is_not_decremented(void **state)
 	sample_kernel(both, KERNEL + 0x300);
 	sample_user(both, leaf());
 	sample_user(both, caller() + 1);
-	add(fixture);
+	add_sample(fixture);
 	profile = export_and_read(fixture);
 	assert_int_equal(profile->message->sample[0]->n_location_id, 5);
 	assert_int_equal(frame(profile, 0, 0)->address, KERNEL + 0x100);
@@ -356,13 +356,13 @@ static void kernel_entry_address_is_not_decremented(void **state)
 static void leaf_of_a_kernel_thread_is_not_decremented(void **state)
 {
 	struct fixture *fixture = *state;
-	struct stackbeat_sample *kernel = sample(fixture);
+	struct stackbeat_sample *kernel = begin_sample(fixture);
 	struct pprof_profile *profile;
 
 	kernel->user_stop = STACKBEAT_STOP_NO_USER_MEMORY;
 	sample_kernel(kernel, KERNEL + 0x100);
 	sample_kernel(kernel, KERNEL + 0x200);
-	add(fixture);
+	add_sample(fixture);
 	profile = export_and_read(fixture);
 	assert_int_equal(profile->message->sample[0]->n_location_id, 2);
 	assert_int_equal(frame(profile, 0, 0)->address, KERNEL + 0x100);
@@ -379,7 +379,7 @@ static void frame_without_symbol_has_address_and_mapping(void **state)
 	uint64_t address = (uint64_t)(uintptr_t)code;
 	const Perftools__Profiles__Mapping *of_code;
 	struct pprof_profile *profile;
-	struct stackbeat_sample *user = sample(fixture);
+	struct stackbeat_sample *user = begin_sample(fixture);
 
 	assert_ptr_not_equal(code, MAP_FAILED);
 	told_mapping(fixture->spaces, SELF, 2, STACKBEAT_MAPPING_EVENT, address, address + page, 0,
@@ -388,12 +388,12 @@ static void frame_without_symbol_has_address_and_mapping(void **state)
 	user->generation = 2;
 	sample_user(user, address + 8);
 	sample_user(user, address + 9);
-	add(fixture);
+	add_sample(fixture);
 	profile = export_and_read(fixture);
 	of_code = mapping(profile, frame(profile, 0, 0));
 	assert_non_null(of_code);
 	assert_int_equal(frame(profile, 0, 0)->address, address + 8);
-	assert_string_equal(name(profile, frame(profile, 0, 0)), "");
+	assert_string_equal(function_name(profile, frame(profile, 0, 0)), "");
 	assert_true(of_code->memory_start <= address && address + page <= of_code->memory_limit);
 	assert_string_equal(pprof_text(profile, of_code->filename), "[anon]");
 	assert_false(of_code->has_functions);
@@ -409,12 +409,12 @@ static void unmapped_frame_has_its_address(void **state)
 	struct fixture *fixture = *state;
 	struct pprof_profile *profile;
 
-	sample_user(sample(fixture), NOWHERE);
-	add(fixture);
+	sample_user(begin_sample(fixture), NOWHERE);
+	add_sample(fixture);
 	profile = export_and_read(fixture);
 	assert_int_equal(frame(profile, 0, 0)->address, NOWHERE);
 	assert_null(mapping(profile, frame(profile, 0, 0)));
-	assert_string_equal(name(profile, frame(profile, 0, 0)), "");
+	assert_string_equal(function_name(profile, frame(profile, 0, 0)), "");
 	assert_int_equal(fixture->counts.user_frames, 1);
 	assert_int_equal(fixture->counts.unmapped, 1);
 	pprof_profile_free(profile);
@@ -426,7 +426,7 @@ static void process_without_metadata_is_written(void **state)
 	struct pprof_profile *profile;
 
 	sample_user(sample_begin(&fixture->any, 4711, "gone"), leaf());
-	add(fixture);
+	add_sample(fixture);
 	profile = export_and_read(fixture);
 	assert_int_equal(frame(profile, 0, 0)->address, leaf());
 	assert_null(mapping(profile, frame(profile, 0, 0)));
@@ -437,7 +437,7 @@ static void process_without_metadata_is_written(void **state)
 static void add_stack(struct fixture *fixture, enum stackbeat_unwind_stop kernel_stop,
 		      enum stackbeat_unwind_stop user_stop, bool to_root, int samples)
 {
-	struct stackbeat_sample *both = sample(fixture);
+	struct stackbeat_sample *both = begin_sample(fixture);
 
 	if (kernel_stop != STACKBEAT_STOP_USER_MODE && kernel_stop != STACKBEAT_STOP_EXCLUDED)
 		sample_kernel(both, KERNEL + 0x100);
@@ -451,7 +451,7 @@ static void add_stack(struct fixture *fixture, enum stackbeat_unwind_stop kernel
 		sample_user(both, MEMORY + 1);
 	}
 	while (samples--)
-		add(fixture);
+		add_sample(fixture);
 }
 
 static void truncated_stacks_are_counted_by_cause(void **state)
@@ -499,7 +499,7 @@ static void frames_above_a_root_are_dropped(void **state)
 	add_stack(fixture, STACKBEAT_STOP_OUTERMOST, STACKBEAT_STOP_BAD_FRAME, true, 1);
 	profile = export_and_read(fixture);
 	assert_int_equal(profile->message->sample[0]->n_location_id, 3);
-	assert_string_equal(name(profile, frame(profile, 0, 2)), "_start");
+	assert_string_equal(function_name(profile, frame(profile, 0, 2)), "_start");
 	assert_int_equal(truncation_total(&fixture->counts), 0);
 	pprof_profile_free(profile);
 }
@@ -529,11 +529,11 @@ static void comments_have_all_counters(void **state)
 	recording->mappings_without_file = 1;
 	recording->kernel_overhead_ns = 12345678;
 	recording->reader_overhead_ns = 37654322;
-	sample_user(sample(fixture), leaf());
-	add(fixture);
-	add(fixture);
-	sample_user(sample(fixture), NOWHERE);
-	add(fixture);
+	sample_user(begin_sample(fixture), leaf());
+	add_sample(fixture);
+	add_sample(fixture);
+	sample_user(begin_sample(fixture), NOWHERE);
+	add_sample(fixture);
 	profile = export_and_read(fixture);
 	first = pprof_text(profile, profile->message->comment[0]);
 	assert_ptr_equal(strstr(first, "stackbeat " STACKBEAT_VERSION " on Linux "), first);
@@ -584,8 +584,8 @@ static void any_command_line_makes_a_valid_file(void **state)
 		line[i] = (char)(i % 255 + 1);
 	line[100000] = '\0';
 	fixture->recording.command_line = line;
-	sample_user(sample(fixture), leaf());
-	add(fixture);
+	sample_user(begin_sample(fixture), leaf());
+	add_sample(fixture);
 	pprof_profile_free(export_and_read(fixture));
 	free(line);
 }
@@ -595,8 +595,8 @@ static void sample_without_frames_makes_a_valid_file(void **state)
 	struct fixture *fixture = *state;
 	struct pprof_profile *profile;
 
-	sample(fixture)->user_stop = STACKBEAT_STOP_NO_USER_MEMORY;
-	add(fixture);
+	begin_sample(fixture)->user_stop = STACKBEAT_STOP_NO_USER_MEMORY;
+	add_sample(fixture);
 	profile = export_and_read(fixture);
 	assert_int_equal(profile->message->n_sample, 1);
 	assert_int_equal(profile->message->sample[0]->n_location_id, 0);
@@ -607,7 +607,7 @@ static void sample_without_frames_makes_a_valid_file(void **state)
 static void deepest_stack_fits(void **state)
 {
 	struct fixture *fixture = *state;
-	struct stackbeat_sample *both = sample(fixture);
+	struct stackbeat_sample *both = begin_sample(fixture);
 	struct pprof_profile *profile;
 
 	both->user_stop = STACKBEAT_STOP_MAX_DEPTH;
@@ -616,7 +616,7 @@ static void deepest_stack_fits(void **state)
 	both->kernel_stop = STACKBEAT_STOP_OUTERMOST;
 	for (uint32_t i = 0; i < STACKBEAT_USER_FRAMES_MAX; i++)
 		sample_user(both, caller() + 1);
-	add(fixture);
+	add_sample(fixture);
 	profile = export_and_read(fixture);
 	assert_int_equal(profile->message->sample[0]->n_location_id, SAMPLE_FRAMES_MAX);
 	assert_int_equal(fixture->counts.samples[TRUNCATED_MAX_DEPTH], 1);
@@ -632,14 +632,14 @@ static void no_sample_is_lost(void **state)
 	int64_t samples = 0, weight = 0;
 
 	for (uint64_t i = 0; i < STACKS; i++) {
-		struct stackbeat_sample *both = sample(fixture);
+		struct stackbeat_sample *both = begin_sample(fixture);
 
 		sample_kernel(both, KERNEL + i % 71);
 		sample_user(both, leaf());
 		sample_user(both, MEMORY + 1 + i);
 		both->weight = i;
 		for (uint64_t j = 0; j <= i % 3; j++)
-			add(fixture);
+			add_sample(fixture);
 	}
 	profile = export_and_read(fixture);
 	assert_int_equal(profile->message->n_sample, STACKS);
@@ -653,7 +653,7 @@ static void no_sample_is_lost(void **state)
 }
 
 /* Chooses other labels than the default; drops the stacks. */
-static void choose(struct fixture *fixture, const char *list)
+static void choose_labels(struct fixture *fixture, const char *list)
 {
 	assert_int_equal(labels_choose(&fixture->labels, list, &fixture->error), 0);
 	stack_table_free(fixture->stacks);
@@ -667,11 +667,11 @@ static void samples_have_the_chosen_labels(void **state)
 	const Perftools__Profiles__Sample *only;
 	struct pprof_profile *profile;
 
-	choose(fixture, "thread,tid,cpu");
+	choose_labels(fixture, "thread,tid,cpu");
 	assert_int_equal(labels_add(&fixture->labels, "build=v1.2-3", &fixture->error), 0);
-	sample_user(sample(fixture), leaf());
+	sample_user(begin_sample(fixture), leaf());
 	fixture->any.sample.tid = 77;
-	add(fixture);
+	add_sample(fixture);
 	profile = export_and_read(fixture);
 	assert_int_equal(profile->message->n_sample, 1);
 	only = profile->message->sample[0];
@@ -693,15 +693,15 @@ static void samples_with_equal_labels_are_aggregated(void **state)
 
 	told_self(fixture->spaces, &fixture->files, SELF + 1, 4711);
 	for (int i = 0; i < 2; i++) {
-		choose(fixture, i ? "comm" : "comm,pid");
-		sample_user(sample(fixture), leaf());
+		choose_labels(fixture, i ? "comm" : "comm,pid");
+		sample_user(begin_sample(fixture), leaf());
 		fixture->any.sample.weight = 5;
-		add(fixture);
+		add_sample(fixture);
 		sample_user(sample_begin(&fixture->any, 4711, "thread"), leaf());
 		fixture->any.sample.address_space = SELF + 1;
 		fixture->any.sample.generation = 1;
 		fixture->any.sample.weight = 70;
-		add(fixture);
+		add_sample(fixture);
 		assert_int_equal(stack_table_totals(fixture->stacks)->stacks, 2);
 		profile = export_and_read(fixture);
 		assert_int_equal(profile->message->n_sample, i ? 1 : 2);
@@ -807,18 +807,18 @@ static void add_stacks_of_all_kinds(struct fixture *fixture)
 {
 	/* Stacks that differ only above the root are equal. */
 	add_stack(fixture, STACKBEAT_STOP_USER_MODE, STACKBEAT_STOP_BAD_FRAME, true, 3);
-	sample_user(sample(fixture), leaf());
+	sample_user(begin_sample(fixture), leaf());
 	sample_user(&fixture->any.sample, root() + 1);
 	sample_user(&fixture->any.sample, MEMORY + 2);
 	fixture->any.sample.user_stop = STACKBEAT_STOP_FAULT;
-	add(fixture);
+	add_sample(fixture);
 	add_stack(fixture, STACKBEAT_STOP_OUTERMOST, STACKBEAT_STOP_BAD_FRAME, true, 4);
 	add_stack(fixture, STACKBEAT_STOP_BAD_FRAME, STACKBEAT_STOP_BAD_FRAME, true, 5);
 	add_stack(fixture, STACKBEAT_STOP_USER_MODE, STACKBEAT_STOP_BAD_FRAME, false, 6);
 	add_stack(fixture, STACKBEAT_STOP_USER_MODE, STACKBEAT_STOP_MAX_DEPTH, false, 7);
-	sample_user(sample(fixture), caller());
+	sample_user(begin_sample(fixture), caller());
 	sample_user(&fixture->any.sample, NOWHERE + 1);
-	add(fixture);
+	add_sample(fixture);
 }
 
 /* The same stacks, symbolized. */
@@ -917,20 +917,20 @@ static void programs_with_equal_paths_have_their_own_symbols(void **state)
 		told_mapping(fixture->spaces, 7 + i, 1, 0, MEMORY, 2 * MEMORY, file, 0);
 		assert_int_equal(
 			address_space_advance(address_spaces_get(fixture->spaces, 7 + i, 0), 1), 0);
-		user = sample(fixture);
+		user = begin_sample(fixture);
 		user->address_space = 7 + i;
 		sample_user(user, MEMORY + addresses[i]);
-		add(fixture);
+		add_sample(fixture);
 	}
 	assert_int_equal(addresses[0], addresses[1]);
 	unlink(path);
 	profile = export_and_read(fixture);
 	assert_int_equal(profile->message->n_mapping, 2);
 	assert_int_equal(profile->message->n_location, 2);
-	assert_string_not_equal(name(profile, frame(profile, 0, 0)),
-				name(profile, frame(profile, 1, 0)));
+	assert_string_not_equal(function_name(profile, frame(profile, 0, 0)),
+				function_name(profile, frame(profile, 1, 0)));
 	for (size_t i = 0; i < 2; i++)
-		assert_string_not_equal(name(profile, frame(profile, i, 0)), "");
+		assert_string_not_equal(function_name(profile, frame(profile, i, 0)), "");
 	pprof_profile_free(profile);
 	free(path);
 }
@@ -941,8 +941,8 @@ static void failed_write_leaves_no_file(void **state)
 	char *path = scratch_file(&fixture->scratch, "missing/profile.pb.gz");
 	uint64_t size;
 
-	sample_user(sample(fixture), leaf());
-	add(fixture);
+	sample_user(begin_sample(fixture), leaf());
+	add_sample(fixture);
 	assert_int_equal(export_profile(fixture->stacks, fixture->mapped, &fixture->recording, path,
 					&fixture->counts, &size, &fixture->warning,
 					&fixture->error),
