@@ -1,15 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Every subcommand: what it makes of a wrong command line, and of --help.
+# Every subcommand: wrong command lines, and --help.
 # shellcheck disable=SC2317 # its functions are called by run_test
 
 . "$(dirname "${BASH_SOURCE[0]}")/../env/tap.bash"
+. "$(dirname "${BASH_SOURCE[0]}")/options.bash"
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch"
 
-# refuses MESSAGE ARGUMENT...: exit status 2, nothing but one line with this in it, nothing done.
+# refuses MESSAGE ARGUMENT...: exit status 2, one line with MESSAGE on standard error, nothing done.
 refuses() {
 	local message=$1 status=0 output
 	shift
@@ -34,21 +35,21 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "-F: its value is missing" record -F
 	refuses "-F" record -F 0 -- true
 	refuses "-a and -p" record -a -p 1
-	refuses "which file?" report
-	refuses "one file at a time" report a b
+	refuses "no file is given" report
+	refuses "more than one file is given" report a b
 	refuses "--rows: its value is missing" report a --rows
 	refuses "'x' is not a number" report -n x a
 	refuses "' -5' is not a number" report -n ' -5' a
-	refuses "'101' is no percentage" report --min-percent 101 a
-	refuses "'nan' is no percentage" report --min-percent nan a
-	refuses "'1?' is no percentage" report --min-percent $'1\n' a
-	refuses "which file?" flamegraph -o a
+	refuses "'101' is not a percentage" report --min-percent 101 a
+	refuses "'nan' is not a percentage" report --min-percent nan a
+	refuses "'1?' is not a percentage" report --min-percent $'1\n' a
+	refuses "no file is given" flamegraph -o a
 	refuses "-o: its value is missing" flamegraph -o
-	refuses "one file at a time" flamegraph a b
+	refuses "more than one file is given" flamegraph a b
 	refuses "--session: its value is missing" rate --session
 	refuses "--session: '0'" rate 99 --session 0
 	refuses "'20001' is not a number" rate 20001
-	refuses "one rate" rate 99 100
+	refuses "more than one rate: '100'" rate 99 100
 	for command in pause resume; do
 		refuses "'--no-such'" "$command" --no-such
 		refuses "'--help=1': takes no value" "$command" --help=1
@@ -68,13 +69,13 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "--label: 'build' is not KEY=VALUE" record --label build
 	refuses "--label: 'comm' is a label" record --label comm=make
 	refuses "--save-binaries: the directory is empty" record --save-binaries ""
-	refuses "which file?" symbolize
-	refuses "one file at a time" symbolize a b
+	refuses "no file is given" symbolize
+	refuses "more than one file is given" symbolize a b
 	refuses "--binaries: its value is missing" symbolize --binaries
 	refuses "a path is empty" symbolize -o "" a
-	refuses "which file?" archive -q
-	refuses "one file at a time" archive a b
-	refuses "the standard input gives the archive no name" archive -
+	refuses "no file is given" archive -q
+	refuses "more than one file is given" archive a b
+	refuses "-o: missing" archive -
 	refuses "'x'" status x
 	refuses "'x?'" status $'x\n'
 	refuses "'x'" unload x
@@ -83,6 +84,26 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "NAME=VALUE" load =1
 	refuses "NAME=VALUE" load 'a=1 b=2'
 	refuses "NAME=VALUE" load $'a=1\nb=2'
+}
+
+# An option of --help that getopt_long() doesn't know would be an unknown option.
+options_of_help_are_parsed() {
+	local command short long value count
+	for command in $(subcommands); do
+		count=0
+		while read -r short long value; do
+			((++count))
+			if [[ $value ]]; then
+				[[ $long == -- ]] || refuses "$long: its value is missing" "$command" "$long"
+				[[ $short == - ]] || refuses "$short: its value is missing" "$command" "$short"
+			else
+				[[ $long == -- ]] || refuses "'$long=1': takes no value" "$command" "$long=1"
+				[[ $short == - ]] || refuses "'--no-such'" "$command" "$short" --no-such
+			fi
+		done < <(options_of "$command")
+		# These have no options but --help.
+		[[ $count != 0 || $command =~ ^(load|unload|events)$ ]] || fail "$command: --help lists no options"
+	done
 }
 
 no_command_shows_the_usage() {
@@ -95,21 +116,21 @@ no_command_shows_the_usage() {
 
 help_goes_to_the_standard_output() {
 	local command option
-	for command in '' record report flamegraph load unload status rate pause resume events; do
+	for command in '' $(subcommands); do
 		for option in -h --help; do
-			# shellcheck disable=SC2086 # the first one is no word
+			# shellcheck disable=SC2086 # the first command is empty
 			"$stackbeat" $command $option >"$scratch/stdout" 2>"$scratch/stderr" ||
 				fail "$command $option: exit status $?"
 			grep -q "^Usage: stackbeat ${command:-COMMAND}" "$scratch/stdout" ||
 				fail "$command $option: no usage"
 			[[ ! -s $scratch/stderr ]] || fail "$command $option: $(cat "$scratch/stderr")"
-			! grep -qE '.{91}' "$scratch/stdout" || fail "$command $option: a line is too long"
+			! grep -qE '.{81}' "$scratch/stdout" || fail "$command $option: a line is too long"
 		done
 	done
 	rm "$scratch/stdout" "$scratch/stderr"
 }
 
-what_can_not_be_read_is_an_error() {
+unreadable_file_is_an_error() {
 	local command status
 	for command in report flamegraph; do
 		status=0
@@ -123,8 +144,8 @@ what_can_not_be_read_is_an_error() {
 	[[ -z $(ls -A "$scratch") ]] || fail "left $(ls -A "$scratch")"
 }
 
-# A file that takes the place of a stream would be read from, or written to by a message.
-closed_streams_are_no_files() {
+# A file opened in the place of a standard stream would be read, or written to by a message.
+closed_streams_are_not_replaced_by_files() {
 	local stream link writer
 	for stream in 0 1 2; do
 		mkfifo "$scratch/pipe"
@@ -132,7 +153,7 @@ closed_streams_are_no_files() {
 			eval "exec $stream>&-"
 			exec "$stackbeat" report "$scratch/pipe"
 		) 2>/dev/null &
-		# Opened once it is there to be read.
+		# Blocks until the reader has opened it.
 		exec {writer}>"$scratch/pipe"
 		link=$(readlink "/proc/$!/fd/$stream") || true
 		exec {writer}>&-
@@ -143,8 +164,9 @@ closed_streams_are_no_files() {
 }
 
 run_test wrong_command_lines_are_refused_with_one_line
+run_test options_of_help_are_parsed
 run_test no_command_shows_the_usage
 run_test help_goes_to_the_standard_output
-run_test what_can_not_be_read_is_an_error
-run_test closed_streams_are_no_files
+run_test unreadable_file_is_an_error
+run_test closed_streams_are_not_replaced_by_files
 exit "$any_failed"

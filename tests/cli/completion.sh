@@ -1,26 +1,27 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The completion for bash: what it offers, with and without the bash-completion package.
+# The completion for bash, with and without the bash-completion package.
 
 # shellcheck disable=SC2317 # its functions are called by run_test
 
 . "$(dirname "${BASH_SOURCE[0]}")/../env/tap.bash"
+. "$(dirname "${BASH_SOURCE[0]}")/options.bash"
 . "$top/completions/stackbeat"
 
-# complete_words WORD...: sets COMPREPLY for the last word, and `told` to what compopt was told.
+# complete_words WORD...: sets COMPREPLY for the last word, and `compopt_args` to the arguments of compopt.
 complete_words() {
 	COMP_WORDS=("$@")
 	COMP_CWORD=$(($# - 1))
 	COMP_LINE=$*
 	COMP_POINT=${#COMP_LINE}
 	COMPREPLY=()
-	told=
+	compopt_args=
 	_stackbeat || true
 }
 
-# Outside of a completion the builtin only complains.
+# Outside of a completion, the builtin prints an error.
 compopt() {
-	told="$*"
+	compopt_args="$*"
 }
 
 sorted_words() {
@@ -34,8 +35,8 @@ offers() {
 	shift
 	complete_words "$@"
 	found=$(sorted_words "${COMPREPLY[@]}")
-	[[ $found == "$expected" && -z $told ]] ||
-		fail "'$*': expected '$expected', found '$found' $told"
+	[[ $found == "$expected" && -z $compopt_args ]] ||
+		fail "'$*': expected '$expected', found '$found' $compopt_args"
 }
 
 # has EXPECTED WORD...: this is one of the completions.
@@ -52,26 +53,38 @@ has() {
 # offers_files WORD...: file names, by readline itself.
 offers_files() {
 	complete_words "$@"
-	[[ ${#COMPREPLY[@]} == 0 && $told == "-o default" ]] ||
-		fail "'$*': expected file names, found '${COMPREPLY[*]}' $told"
+	[[ ${#COMPREPLY[@]} == 0 && $compopt_args == "-o default" ]] ||
+		fail "'$*': expected file names, found '${COMPREPLY[*]}' $compopt_args"
 }
 
 completion_is_registered() {
 	[[ $(complete -p stackbeat) == "complete -F _stackbeat stackbeat" ]] || fail "it is not"
 }
 
-completion_offers_what_help_lists() {
-	local command commands help
-	commands=$("$stackbeat" --help | sed -n 's/^  \([a-z]*\) .*/\1/p')
-	offers "$commands --help --version" stackbeat ''
-	for command in $commands; do
-		help=$("$stackbeat" "$command" --help)
-		offers "--help $(grep -oE '(^ |, ) *--[a-z-]+' <<<"$help" | grep -oE -- '--[a-z-]+')" \
-			stackbeat "$command" --
+completion_offers_options_of_help() {
+	local command
+	offers "$(subcommands) --help --version" stackbeat ''
+	for command in $(subcommands); do
+		offers "--help $(options_of "$command" | grep -oE -- '--[a-z-]+')" stackbeat "$command" --
 	done
 }
 
-# What holds with the bash-completion package and without it.
+completion_knows_which_options_have_values() {
+	local command short long expects value option
+	for command in $(subcommands); do
+		while read -r short long expects; do
+			for option in "$short" "$long"; do
+				[[ $option != - && $option != -- ]] || continue
+				value=
+				_stackbeat_find_value "$option" || true
+				[[ ${expects:+yes} == "${value:+yes}" ]] ||
+					fail "$command $option: --help has value '$expects', completion '$value'"
+			done
+		done < <(options_of "$command")
+	done
+}
+
+# Holds with the bash-completion package and without it.
 completion_knows_options_and_values() {
 	offers "record report rate resume" stackbeat r
 	offers "--user" stackbeat record --u
@@ -110,7 +123,7 @@ completion_knows_options_and_values() {
 	offers "" stackbeat load rate_max =
 	offers "" stackbeat no-such-command ''
 	complete_words stackbeat load r
-	[[ ${COMPREPLY[*]} == rate_max= && $told == "-o nospace" ]] || fail "load: no parameter"
+	[[ ${COMPREPLY[*]} == rate_max= && $compopt_args == "-o nospace" ]] || fail "load: no parameter"
 	complete_words stackbeat load rate_max = 99 u
 	[[ ${COMPREPLY[*]} == unprivileged= ]] || fail "load: no second parameter"
 }
@@ -158,8 +171,8 @@ completion_of_arguments_without_the_package() {
 	offers_files stackbeat record sleep --user --u
 }
 
-# A stand-in shows from which word on the package is asked.
-completion_of_arguments_is_the_commands_own() {
+# A fake function of the package shows the offset that it is called with.
+completion_of_arguments_is_delegated_to_the_command() {
 	_command_offset() {
 		COMPREPLY=("from-$1")
 	}
@@ -183,13 +196,14 @@ completion_with_the_package() {
 }
 
 run_test completion_is_registered
-run_test completion_offers_what_help_lists
+run_test completion_offers_options_of_help
+run_test completion_knows_which_options_have_values
 run_test completion_knows_options_and_values
 run_test completion_knows_files
 run_test completion_knows_commands
 run_test completion_knows_sessions
 run_test completion_of_arguments_without_the_package
-run_test completion_of_arguments_is_the_commands_own
+run_test completion_of_arguments_is_delegated_to_the_command
 if [[ -r /usr/share/bash-completion/bash_completion ]]; then
 	run_test completion_with_the_package
 else

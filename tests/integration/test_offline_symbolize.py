@@ -68,7 +68,7 @@ def addresses_alone_are_named_later():
 
     archive = directory / "nameless.archive.tar.zst"
     said = stackbeat("archive", path)
-    check(re.search(r"\d+ objects and \d+ debug files, 0 missing", said), said)
+    check(re.search(r"\d+ binaries and \d+ debug files, 0 missing", said), said)
     # For the suite `late`, which names them where neither the program nor the kernel is.
     for file in (path, at_once, archive, program):
         keep_for_host(file, f"late-{file.name}")
@@ -92,7 +92,7 @@ def another_file_at_the_path_is_refused():
     # Not by what is remembered of it.
     said = stackbeat("symbolize", "--no-cache", path, "-o", named)
     check(re.search(rf"{re.escape(str(program))}.* has build id \w+, not \w+: not taken", said), said)
-    check(re.search(rf"{re.escape(str(program))} \(build id \w+\): \d+ addresses still", said), said)
+    check(re.search(rf"{re.escape(str(program))} \(build ID \w+\): \d+ addresses still", said), said)
     profile = pprof.Profile(named)
     check_equal({frame.function for sample in samples_of(profile, "inlines")
                  for frame in sample.lines if frame.file == str(program)}, {""}, "names")

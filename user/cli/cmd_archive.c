@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,57 +15,52 @@
 
 #define SUFFIX ".archive.tar.zst"
 
-static const char usage[] =
-	"Usage: stackbeat archive [OPTION]... FILE\n"
-	"\n"
-	"Collects what the addresses of a pprof FILE need to be named, while it is there: "
-	"programs\n"
-	"and libraries, their debug files, and the symbols of the running kernel. The archive can\n"
-	"be carried to another machine: stackbeat symbolize --binaries ARCHIVE FILE.\n"
-	"A FILE of - is the standard input.\n"
-	"\n"
-	"  -o, --output ARCHIVE  default: FILE without .pb.gz, and with " SUFFIX ";\n"
-	"                        - for standard output\n"
-	"      --binaries DIR     look for programs and libraries there first, as they were kept\n"
-	"                        by record --save-binaries\n"
-	"      --no-debug        no debug files\n"
-	"  -q, --quiet           no closing line\n"
-	"  -h, --help            this text\n"
-	"\n"
-	"Exit status: 0 when it was written, also where something is missing; 1 when not; 2 for\n"
-	"wrong arguments.\n";
-
 enum {
-	OPTION_OBJECTS = 256,
+	OPTION_BINARIES = OPTION_LONG_ONLY,
 	OPTION_NO_DEBUG,
 };
 
-static const struct option long_options[] = {
-	{"output", required_argument, NULL, 'o'},
-	{"binaries", required_argument, NULL, OPTION_OBJECTS},
-	{"no-debug", no_argument, NULL, OPTION_NO_DEBUG},
-	{"quiet", no_argument, NULL, 'q'},
-	{"help", no_argument, NULL, 'h'},
-	{0},
+/* clang-format off */
+static const struct cli_option options[] = {
+	{'o', "output", "ARCHIVE",
+	 "output file (default: FILE with " SUFFIX " instead of .pb.gz); - for standard output"},
+	{OPTION_BINARIES, "binaries", "DIR",
+	 "look for programs and libraries there first: a directory that was filled by 'stackbeat "
+	 "record' with --save-binaries"},
+	{OPTION_NO_DEBUG, "no-debug", NULL, "collect no debug files"},
+	{'q', "quiet", NULL, "print no summary"},
+	HELP_OPTION,
+};
+/* clang-format on */
+
+static const struct command_help help = {
+	.synopsis = "stackbeat archive [OPTION]... FILE",
+	.description = "Collect the files that symbolize a pprof FILE (-: standard input): "
+		       "programs and libraries, their debug files, and the symbols of the "
+		       "running kernel. The archive can be used on another machine: stackbeat "
+		       "symbolize --binaries ARCHIVE FILE.",
+	.options = options,
+	.notes = "Exit status: 0 if the archive was written, even if files are missing; "
+		 "1 if it was not; 2 for a wrong command line.",
 };
 
 struct arguments {
-	const char *input, *output, *objects;
+	const char *input, *output, *binaries;
 	bool no_debug, quiet, help;
 };
 
-static int parse_option(int option, char *value, void *arg, struct error *error)
+static int parse_archive_option(int id, char *value, void *arg, struct error *error)
 {
 	struct arguments *arguments = arg;
 
 	if (value && !*value)
 		return error_set(error, EINVAL, "a path is empty");
-	switch (option) {
+	switch (id) {
 	case 'o':
 		arguments->output = value;
 		return 0;
-	case OPTION_OBJECTS:
-		arguments->objects = value;
+	case OPTION_BINARIES:
+		arguments->binaries = value;
 		return 0;
 	case OPTION_NO_DEBUG:
 		arguments->no_debug = true;
@@ -80,9 +74,9 @@ static int parse_option(int option, char *value, void *arg, struct error *error)
 	}
 }
 
-static int parse(struct arguments *arguments, int argc, char **argv, struct error *error)
+static int parse_arguments(struct arguments *arguments, int argc, char **argv, struct error *error)
 {
-	int first, err = options_parse(argc, argv, ":o:qh", long_options, parse_option, arguments,
+	int first, err = options_parse(argc, argv, options, false, parse_archive_option, arguments,
 				       &first, error);
 
 	if (err || arguments->help)
@@ -91,11 +85,12 @@ static int parse(struct arguments *arguments, int argc, char **argv, struct erro
 	if (err)
 		return err;
 	if (!strcmp(arguments->input, "-") && !arguments->output)
-		return error_set(error, EINVAL, "-o: the standard input gives the archive no name");
+		return error_set(error, EINVAL,
+				 "-o: missing, and standard input has no name for the archive");
 	return 0;
 }
 
-/* FILE without .gz and .pb; to be freed. NULL when out of memory. */
+/* FILE without .gz and .pb, and with SUFFIX; to be freed. NULL when out of memory. */
 static char *default_output(const char *input)
 {
 	static const char *const endings[] = {".gz", ".pb"};
@@ -121,11 +116,11 @@ static void report_missing(void *arg, const char *path, const char *text)
 	symbolize_messages_line(path, text);
 }
 
-static int collect(const struct arguments *arguments, const char *output, struct error *error)
+static int write_archive(const struct arguments *arguments, const char *output, struct error *error)
 {
 	static const char *const directories[] = {DEBUG_DIRECTORY};
 	struct pprof_profile *profile = pprof_read(arguments->input, error);
-	struct binary_finder search = {.directory = arguments->objects};
+	struct binary_finder search = {.directory = arguments->binaries};
 	const struct archive_plan plan = {
 		.search = &search,
 		.directories = directories,
@@ -142,7 +137,7 @@ static int collect(const struct arguments *arguments, const char *output, struct
 	err = binary_archive_create(&plan, profile, output, &counts, error);
 	if (!err && !arguments->quiet)
 		fprintf(stderr,
-			"stackbeat: %zu objects and %zu debug files, %zu missing; %s, %.1f MB\n",
+			"stackbeat: %zu binaries and %zu debug files, %zu missing; %s, %.1f MB\n",
 			counts.objects, counts.debug_files, counts.missing, output,
 			(double)counts.size / 1e6);
 	pprof_profile_free(profile);
@@ -152,25 +147,25 @@ static int collect(const struct arguments *arguments, const char *output, struct
 int cmd_archive(int argc, char **argv)
 {
 	struct arguments arguments = {0};
-	char *made = NULL;
+	char *default_name = NULL;
 	struct error error;
 	int err;
 
-	if (parse(&arguments, argc, argv, &error)) {
+	if (parse_arguments(&arguments, argc, argv, &error)) {
 		fprintf(stderr, "stackbeat archive: %s\n", error.text);
 		return STATUS_USAGE;
 	}
 	if (arguments.help) {
-		fputs(usage, stdout);
+		print_command_help(&help, stdout);
 		return STATUS_OK;
 	}
 	if (!arguments.output) {
-		made = default_output(arguments.input);
-		arguments.output = made;
+		default_name = default_output(arguments.input);
+		arguments.output = default_name;
 	}
-	err = arguments.output ? collect(&arguments, arguments.output, &error)
+	err = arguments.output ? write_archive(&arguments, arguments.output, &error)
 			       : error_errno(&error, ENOMEM, "can't make the archive's name");
-	free(made);
+	free(default_name);
 	if (!err)
 		return STATUS_OK;
 	fprintf(stderr, "stackbeat archive: %s\n", error.text);

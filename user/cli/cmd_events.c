@@ -11,11 +11,10 @@
 static const char usage[] =
 	"Usage: stackbeat events\n"
 	"\n"
-	"Prints a line for each thing that happens to a session, until it is interrupted: opened,\n"
-	"closed, changed (and by whom), throttled and recovered (the rate on a CPU was lowered to\n"
-	"keep the budget, or raised again), lost (records on a CPU), CPU gone, CPU back. The "
-	"first\n"
-	"column is the time since boot in seconds.\n";
+	"Print a line for each event of a session, until interrupted: opened, closed,\n"
+	"changed (and by which process), throttled and recovered (the rate on a CPU was\n"
+	"lowered to keep the budget, or raised again), lost (records on a CPU), CPU gone,\n"
+	"CPU back. The first column is the time since boot in seconds.\n";
 
 static void print_change(const struct netlink_event *event)
 {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -16,30 +15,28 @@
 #define GROUP_DEFAULT "comm"
 #define GROUP_NONE "none"
 
-static const char help[] =
-	"Usage: stackbeat flamegraph [OPTIONS] FILE\n"
-	"Draw a pprof file (\"-\": the standard input) as an SVG file, to be opened in a browser.\n"
-	"\n"
-	"  -o, --output FILE     write to FILE, \"-\": the standard output "
-	"(default: " OUTPUT_DEFAULT ")\n"
-	"  --title TEXT          the title (default: the name of the pprof file)\n"
-	"  --sample-type NAME    the value to show (default: the one that FILE names, or its "
-	"last)\n"
-	"  --group LABEL         divide the root by a label of the samples, as comm or container;\n"
-	"                        none: don't (default: comm where there is one)\n"
-	"  -h, --help            print this\n"
-	"\n"
-	"Exit status: 0, 1 if FILE can't be drawn or written, 2 for wrong arguments.\n";
-
 enum {
-	OPTION_TITLE = 256,
+	OPTION_TITLE = OPTION_LONG_ONLY,
 };
 
-static const struct option long_options[] = {
-	{"output", required_argument, NULL, 'o'},
-	{"title", required_argument, NULL, OPTION_TITLE},
-	VIEW_LONG_OPTIONS,
-	{0},
+/* clang-format off */
+static const struct cli_option options[] = {
+	{'o', "output", "FILE", "output file (default: " OUTPUT_DEFAULT "); - for standard output"},
+	{OPTION_TITLE, "title", "TEXT", "title (default: the name of the pprof file)"},
+	SAMPLE_TYPE_OPTION,
+	GROUP_OPTION("divide the root by a label of the samples, such as comm or container; none: do "
+		     "not divide (default: comm if FILE has it)"),
+	HELP_OPTION,
+};
+/* clang-format on */
+
+static const struct command_help help = {
+	.synopsis = "stackbeat flamegraph [OPTION]... FILE",
+	.description = "Draw a pprof FILE (-: standard input) as an SVG flame graph, for a "
+		       "browser.",
+	.options = options,
+	.notes = "Exit status: 0; 1 if FILE can't be drawn or the output can't be written; 2 for a "
+		 "wrong command line.",
 };
 
 struct arguments {
@@ -47,12 +44,12 @@ struct arguments {
 	const char *output, *title;
 };
 
-static int parse_option(int option, char *value, void *arg, struct error *error)
+static int parse_flamegraph_option(int id, char *value, void *arg, struct error *error)
 {
 	struct arguments *arguments = arg;
 
 	(void)error;
-	if (option == 'o')
+	if (id == 'o')
 		arguments->output = value;
 	else
 		arguments->title = value;
@@ -62,21 +59,21 @@ static int parse_option(int option, char *value, void *arg, struct error *error)
 static int write_file(const char *path, const char *text, size_t size, struct error *error)
 {
 	struct atomic_file file;
-	int ret = atomic_file_create(&file, path, error);
+	int err = atomic_file_create(&file, path, error);
 
-	if (ret)
-		return ret;
-	ret = atomic_file_write(&file, text, size, error);
-	if (ret) {
+	if (err)
+		return err;
+	err = atomic_file_write(&file, text, size, error);
+	if (err) {
 		atomic_file_discard(&file);
-		return ret;
+		return err;
 	}
 	return atomic_file_commit(&file, error);
 }
 
-/* Puts the picture into *svg, which the caller frees also on an error. */
-static int draw(const struct arguments *arguments, char **svg, size_t *size, size_t *frames,
-		struct error *error)
+/* Draws into *svg, which the caller frees, also on an error. */
+static int draw_svg(const struct arguments *arguments, char **svg, size_t *size, size_t *frames,
+		    struct error *error)
 {
 	struct flamegraph_options options = {
 		.title = arguments->title,
@@ -86,7 +83,7 @@ static int draw(const struct arguments *arguments, char **svg, size_t *size, siz
 	const char *path = arguments->view.file;
 	struct pprof_profile *profile = pprof_read(path, error);
 	FILE *out;
-	int ret;
+	int err;
 
 	if (!profile)
 		return -EINVAL;
@@ -97,27 +94,27 @@ static int draw(const struct arguments *arguments, char **svg, size_t *size, siz
 	else if (options.group && !strcmp(options.group, GROUP_NONE))
 		options.group = NULL;
 	out = open_memstream(svg, size);
-	ret = out ? flamegraph_write(profile, &options, out, frames, error) : -ENOMEM;
-	if (out && (fclose(out) || ret == -ENOMEM))
-		ret = -ENOMEM;
-	if (ret == -ENOMEM)
+	err = out ? flamegraph_write(profile, &options, out, frames, error) : -ENOMEM;
+	if (out && (fclose(out) || err == -ENOMEM))
+		err = -ENOMEM;
+	if (err == -ENOMEM)
 		error_errno(error, ENOMEM, "%s", path);
 	pprof_profile_free(profile);
-	return ret;
+	return err;
 }
 
-static int run(const struct arguments *arguments, struct error *error)
+static int draw_file(const struct arguments *arguments, struct error *error)
 {
 	size_t size = 0, frames = 0;
 	char *svg = NULL;
-	int ret = draw(arguments, &svg, &size, &frames, error);
+	int err = draw_svg(arguments, &svg, &size, &frames, error);
 
-	if (!ret)
-		ret = write_file(arguments->output, svg, size, error);
+	if (!err)
+		err = write_file(arguments->output, svg, size, error);
 	free(svg);
-	if (!ret && strcmp(arguments->output, "-") != 0)
+	if (!err && strcmp(arguments->output, "-"))
 		printf("%s: %zu frames, %zu kB\n", arguments->output, frames, (size + 512) / 1024);
-	return ret;
+	return err;
 }
 
 int cmd_flamegraph(int argc, char **argv)
@@ -125,16 +122,16 @@ int cmd_flamegraph(int argc, char **argv)
 	struct arguments arguments = {.output = OUTPUT_DEFAULT};
 	struct error error;
 
-	if (view_options_parse(argc, argv, ":o:h", long_options, parse_option, &arguments,
+	if (view_options_parse(argc, argv, options, parse_flamegraph_option, &arguments,
 			       &arguments.view, &error)) {
 		fprintf(stderr, "stackbeat flamegraph: %s\n", error.text);
 		return STATUS_USAGE;
 	}
 	if (arguments.view.help) {
-		fputs(help, stdout);
+		print_command_help(&help, stdout);
 		return STATUS_OK;
 	}
-	if (run(&arguments, &error)) {
+	if (draw_file(&arguments, &error)) {
 		fprintf(stderr, "stackbeat flamegraph: %s\n", error.text);
 		return STATUS_FAILED;
 	}

@@ -10,12 +10,12 @@
 static const char usage[] =
 	"Usage: stackbeat load [NAME=VALUE]...\n"
 	"\n"
-	"Loads the kernel module built for the running kernel, from the build tree of this\n"
-	"command or from /lib/modules. NAME=VALUE are its parameters:\n"
+	"Load the kernel module built for the running kernel, from the build tree of\n"
+	"this command or from /lib/modules. NAME=VALUE are module parameters:\n"
 	"\n"
-	"  rate_max=HZ     the highest rate a session may have, 1 to 20000 (default 20000)\n"
-	"  unprivileged=1  users who may open /dev/stackbeat may profile the user part of their\n"
-	"                  own processes without CAP_PERFMON (default 0)\n";
+	"  rate_max=HZ     maximum rate of a session, 1 to 20000 (default: 20000)\n"
+	"  unprivileged=1  users who may open /dev/stackbeat may profile the user part of\n"
+	"                  their own processes without CAP_PERFMON (default: 0)\n";
 
 int cmd_load(int argc, char **argv)
 {
@@ -41,6 +41,6 @@ int cmd_load(int argc, char **argv)
 	if (*path)
 		printf("loaded %s\n", path);
 	else
-		puts("the module is loaded already");
+		puts("the module is already loaded");
 	return STATUS_OK;
 }

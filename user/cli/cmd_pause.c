@@ -2,27 +2,24 @@
 #include <stdio.h>
 
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "cli/session_option.h"
 #include "lib/error.h"
 #include "session/netlink.h"
 
-static const char pause_usage[] =
-	"Usage: stackbeat pause [--session N]\n"
-	"\n"
-	"Pauses a recording: no samples are taken until 'stackbeat resume'. The session need\n"
-	"not be named where only one is open.\n"
-	"\n"
-	"  -s, --session N  the session, as 'stackbeat status' lists it\n"
-	"  -h, --help       this text\n";
+static const struct command_help pause_help = {
+	.synopsis = "stackbeat pause [--session N]",
+	.description = "Pause a recording: no samples are taken until 'stackbeat resume'. The "
+		       "session may be omitted if only one is open.",
+	.options = session_options,
+};
 
-static const char resume_usage[] =
-	"Usage: stackbeat resume [--session N]\n"
-	"\n"
-	"Goes on with a recording that was paused by 'stackbeat pause'. The session need not be\n"
-	"named where only one is open.\n"
-	"\n"
-	"  -s, --session N  the session, as 'stackbeat status' lists it\n"
-	"  -h, --help       this text\n";
+static const struct command_help resume_help = {
+	.synopsis = "stackbeat resume [--session N]",
+	.description = "Resume a recording that was paused by 'stackbeat pause'. The session "
+		       "may be omitted if only one is open.",
+	.options = session_options,
+};
 
 static int set_state(uint32_t session, uint32_t state, struct error *error)
 {
@@ -42,7 +39,7 @@ static int set_state(uint32_t session, uint32_t state, struct error *error)
 	return err;
 }
 
-static int run(int argc, char **argv, uint32_t state, const char *usage)
+static int run_state_command(int argc, char **argv, uint32_t state, const struct command_help *help)
 {
 	struct session_option option;
 	struct error error;
@@ -56,7 +53,7 @@ static int run(int argc, char **argv, uint32_t state, const char *usage)
 		return STATUS_USAGE;
 	}
 	if (option.help) {
-		fputs(usage, stdout);
+		print_command_help(help, stdout);
 		return STATUS_OK;
 	}
 	if (set_state(option.session, state, &error)) {
@@ -68,10 +65,10 @@ static int run(int argc, char **argv, uint32_t state, const char *usage)
 
 int cmd_pause(int argc, char **argv)
 {
-	return run(argc, argv, STACKBEAT_STATE_PAUSED, pause_usage);
+	return run_state_command(argc, argv, STACKBEAT_STATE_PAUSED, &pause_help);
 }
 
 int cmd_resume(int argc, char **argv)
 {
-	return run(argc, argv, STACKBEAT_STATE_RUNNING, resume_usage);
+	return run_state_command(argc, argv, STACKBEAT_STATE_RUNNING, &resume_help);
 }

@@ -8,21 +8,19 @@
 #include "lib/error.h"
 #include "session/netlink.h"
 
-static const char usage[] =
-	"Usage: stackbeat rate [HZ] [--session N]\n"
-	"\n"
-	"Shows the rates of the open sessions, or sets one, while it records. A session need\n"
-	"not be named where only one is open; 'stackbeat status' lists them.\n"
-	"\n"
-	"  -s, --session N  the session\n"
-	"  -h, --help       this text\n";
+static const struct command_help help = {
+	.synopsis = "stackbeat rate [HZ] [--session N]",
+	.description = "Show the sampling rates of the open sessions, or set the rate of one "
+		       "while it records. The session may be omitted if only one is open.",
+	.options = session_options,
+};
 
 struct rate_options {
 	struct session_option common;
 	uint32_t rate; /* Hz; 0: show */
 };
 
-static int parse(int argc, char **argv, struct rate_options *options, struct error *error)
+static int parse_arguments(int argc, char **argv, struct rate_options *options, struct error *error)
 {
 	int first;
 	int err = session_option_parse(argc, argv, &options->common, &first, error);
@@ -30,7 +28,7 @@ static int parse(int argc, char **argv, struct rate_options *options, struct err
 	if (err || first == argc)
 		return err;
 	if (argc - first > 1)
-		return error_set(error, EINVAL, "one rate, not '%s' too", argv[first + 1]);
+		return error_set(error, EINVAL, "more than one rate: '%s'", argv[first + 1]);
 	return parse_number(argv[first], "the rate in Hz", STACKBEAT_RATE_MIN, STACKBEAT_RATE_MAX,
 			    &options->rate, error);
 }
@@ -64,12 +62,12 @@ int cmd_rate(int argc, char **argv)
 	struct error error;
 	int err;
 
-	if (parse(argc, argv, &options, &error)) {
+	if (parse_arguments(argc, argv, &options, &error)) {
 		fprintf(stderr, "stackbeat rate: %s\n", error.text);
 		return STATUS_USAGE;
 	}
 	if (options.common.help) {
-		fputs(usage, stdout);
+		print_command_help(&help, stdout);
 		return STATUS_OK;
 	}
 	err = netlink_open(&control, &error);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdbool.h>
@@ -11,16 +10,20 @@
 #include "lib/error.h"
 #include "session/netlink.h"
 
-static const char usage[] =
-	"Usage: stackbeat status [--json]\n"
-	"\n"
-	"Shows the module and its open sessions: id, owner, rate, state, CPUs, and counters.\n"
-	"CURRENT is the rate in effect on the slowest CPU: lower than RATE if the session is\n"
-	"throttled to keep its budget. OVERHEAD is the CPU time of its timer interrupts,\n"
-	"ADDRSPACES the number of address spaces read, FILES the mapped files kept open.\n"
-	"\n"
-	"  -j, --json  as one JSON object, all counters included\n"
-	"  -h, --help  this text\n";
+static const struct cli_option options[] = {
+	{'j', "json", NULL, "print one JSON object with all counters"},
+	HELP_OPTION,
+};
+
+static const struct command_help help = {
+	.synopsis = "stackbeat status [--json]",
+	.description = "Show the module and its open sessions: number, owner, rate, state, "
+		       "CPUs, and counters. CURRENT is the effective rate on the slowest CPU: "
+		       "lower than RATE if the session is throttled to keep its budget. "
+		       "OVERHEAD is the CPU time of its timer interrupts, ADDRSPACES the "
+		       "number of address spaces read, FILES the mapped files kept open.",
+	.options = options,
+};
 
 static int print_session(const struct netlink_session *session, void *arg)
 {
@@ -50,7 +53,7 @@ static void add_number(json_object *object, const char *key, uint64_t value)
 	json_object_object_add(object, key, json_object_new_uint64(value));
 }
 
-static void add_text(json_object *object, const char *key, const char *value)
+static void add_string(json_object *object, const char *key, const char *value)
 {
 	json_object_object_add(object, key, json_object_new_string(value));
 }
@@ -88,11 +91,11 @@ static int add_session(const struct netlink_session *session, void *arg)
 	json_object *object = json_object_new_object();
 
 	add_number(object, "session", session->id);
-	add_text(object, "owner_comm", session->owner_comm);
+	add_string(object, "owner_comm", session->owner_comm);
 	add_number(object, "owner_pid", session->owner);
 	add_number(object, "rate", session->rate);
-	add_text(object, "state", session_state_name(session->state));
-	add_text(object, "cpus", session->cpus);
+	add_string(object, "state", session_state_name(session->state));
+	add_string(object, "cpus", session->cpus);
 	add_number(object, "max_depth", session->max_depth);
 	add_number(object, "ring_size", session->ring_size);
 	add_number(object, "watermark", session->watermark);
@@ -116,7 +119,7 @@ static int print_json(struct netlink *control, const struct netlink_module *modu
 	json_object *sessions = json_object_new_array();
 	int err;
 
-	add_text(object, "version", module->version);
+	add_string(object, "version", module->version);
 	add_number(object, "abi", module->abi);
 	add_number(object, "rate_max", module->rate_max);
 	json_object_object_add(object, "sessions", sessions);
@@ -137,53 +140,48 @@ static int print_table(struct netlink *control, const struct netlink_module *mod
 	return netlink_list(control, print_session, &count, error);
 }
 
-struct status_options {
+struct arguments {
 	bool json, help;
 };
 
-static int parse_option(int option, char *value, void *arg, struct error *error)
+static int parse_status_option(int id, char *value, void *arg, struct error *error)
 {
-	struct status_options *options = arg;
+	struct arguments *arguments = arg;
 
 	(void)value;
 	(void)error;
-	if (option == 'j')
-		options->json = true;
+	if (id == 'j')
+		arguments->json = true;
 	else
-		options->help = true;
+		arguments->help = true;
 	return 0;
 }
 
 int cmd_status(int argc, char **argv)
 {
-	static const struct option long_options[] = {
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
 	struct netlink_module module = {0};
 	struct netlink *control = NULL;
-	struct status_options options = {0};
+	struct arguments arguments = {0};
 	struct error error;
 	int first, err;
 
-	err = options_parse(argc, argv, ":jh", long_options, parse_option, &options, &first,
+	err = options_parse(argc, argv, options, false, parse_status_option, &arguments, &first,
 			    &error);
-	if (!err && !options.help && first < argc)
+	if (!err && !arguments.help && first < argc)
 		err = error_set(&error, EINVAL, "takes no arguments, not '%s'", argv[first]);
 	if (err) {
 		fprintf(stderr, "stackbeat status: %s\n", error.text);
 		return STATUS_USAGE;
 	}
-	if (options.help) {
-		fputs(usage, stdout);
+	if (arguments.help) {
+		print_command_help(&help, stdout);
 		return STATUS_OK;
 	}
 	err = netlink_open(&control, &error);
 	if (!err)
 		err = netlink_module(control, &module, &error);
 	if (!err)
-		err = (options.json ? print_json : print_table)(control, &module, &error);
+		err = (arguments.json ? print_json : print_table)(control, &module, &error);
 	netlink_close(control);
 	if (err) {
 		fprintf(stderr, "stackbeat: %s\n", error.text);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,68 +24,66 @@
 
 #define DIRECTORIES_MAX 16u
 
-static const char usage[] =
-	"Usage: stackbeat symbolize [OPTION]... FILE\n"
-	"\n"
-	"Names the addresses of a pprof FILE (\"-\": the standard input) that have no names: of "
-	"one\n"
-	"that was recorded with --no-symbolize, perhaps on another machine, or of which files\n"
-	"were missing. A file is used only if it has the build id that FILE tells.\n"
-	"\n"
-	"  -o, --output FILE     where to write it (default: FILE itself); - for standard output\n"
-	"      --binaries WHERE   look for programs and libraries there first: a directory, as\n"
-	"                        record --save-binaries fills it, or a file of stackbeat archive\n"
-	"      --kallsyms FILE   the symbols of the kernel: a copy of its /proc/kallsyms\n"
-	"      --debug-dir DIR   look for debug files in DIR/.build-id too; repeatable\n"
-	"      --no-cache        neither take names from those of earlier runs nor keep them\n"
-	"  -q, --quiet           no closing lines\n"
-	"  -h, --help            this text\n"
-	"\n"
-	"debuginfod is asked for debug files where DEBUGINFOD_URLS is set. Exit status: 0 when it\n"
-	"was written, also where names are still missing; 1 when not; 2 for wrong arguments.\n";
-
 enum {
-	OPTION_OBJECTS = 256,
+	OPTION_BINARIES = OPTION_LONG_ONLY,
 	OPTION_KALLSYMS,
 	OPTION_DEBUG_DIR,
 	OPTION_NO_CACHE,
 };
 
-static const struct option long_options[] = {
-	{"output", required_argument, NULL, 'o'},
-	{"binaries", required_argument, NULL, OPTION_OBJECTS},
-	{"kallsyms", required_argument, NULL, OPTION_KALLSYMS},
-	{"debug-dir", required_argument, NULL, OPTION_DEBUG_DIR},
-	{"no-cache", no_argument, NULL, OPTION_NO_CACHE},
-	{"quiet", no_argument, NULL, 'q'},
-	{"help", no_argument, NULL, 'h'},
-	{0},
+/* clang-format off */
+static const struct cli_option options[] = {
+	{'o', "output", "FILE", "output file (default: FILE itself); - for standard output"},
+	{OPTION_BINARIES, "binaries", "WHERE",
+	 "look for programs and libraries there first: a directory that was filled by 'stackbeat "
+	 "record' with --save-binaries, or an archive of 'stackbeat archive'"},
+	{OPTION_KALLSYMS, "kallsyms", "FILE",
+	 "symbols of the kernel: a copy of its /proc/kallsyms"},
+	{OPTION_DEBUG_DIR, "debug-dir", "DIR",
+	 "look for debug files in DIR/.build-id too; repeatable"},
+	{OPTION_NO_CACHE, "no-cache", NULL, "neither read nor write the cache of symbols"},
+	{'q', "quiet", NULL, "print no summary and no list of missing binaries"},
+	HELP_OPTION,
+};
+/* clang-format on */
+
+static const struct command_help help = {
+	.synopsis = "stackbeat symbolize [OPTION]... FILE",
+	.description = "Symbolize the addresses of a pprof FILE (-: standard input) that have "
+		       "no symbols yet: it was recorded with --no-symbolize, perhaps on "
+		       "another machine, or binaries were missing. A binary is used only if it "
+		       "has the build ID that FILE names.",
+	.options = options,
+	.notes = "Debug files are also fetched from the debuginfod servers in "
+		 "DEBUGINFOD_URLS. Exit status: 0 if the profile was written, even if "
+		 "symbols are still missing; 1 if it was not; 2 for a wrong command "
+		 "line.",
 };
 
 struct symbolize {
-	const char *input, *output, *objects, *kallsyms_path;
+	const char *input, *output, *binaries, *kallsyms_path;
 	const char *directories[DIRECTORIES_MAX + 2]; /* of debug files */
 	size_t directory_count;
 	bool no_cache, quiet, help;
-	struct binary_archive bundle; /* unpacked, where `objects` is a file */
+	struct binary_archive archive; /* unpacked, if `binaries` is a file */
 	struct kallsyms *kallsyms;
 	struct kernel *kernel;
-	struct symbolize_messages log;
+	struct symbolize_messages messages;
 	size_t missing; /* mappings */
 };
 
-static int parse_option(int option, char *value, void *arg, struct error *error)
+static int parse_symbolize_option(int id, char *value, void *arg, struct error *error)
 {
 	struct symbolize *symbolize = arg;
 
 	if (value && !*value)
 		return error_set(error, EINVAL, "a path is empty");
-	switch (option) {
+	switch (id) {
 	case 'o':
 		symbolize->output = value;
 		return 0;
-	case OPTION_OBJECTS:
-		symbolize->objects = value;
+	case OPTION_BINARIES:
+		symbolize->binaries = value;
 		return 0;
 	case OPTION_KALLSYMS:
 		symbolize->kallsyms_path = value;
@@ -109,10 +106,10 @@ static int parse_option(int option, char *value, void *arg, struct error *error)
 	}
 }
 
-static int parse(struct symbolize *symbolize, int argc, char **argv, struct error *error)
+static int parse_arguments(struct symbolize *symbolize, int argc, char **argv, struct error *error)
 {
-	int first, err = options_parse(argc, argv, ":o:qh", long_options, parse_option, symbolize,
-				       &first, error);
+	int first, err = options_parse(argc, argv, options, false, parse_symbolize_option,
+				       symbolize, &first, error);
 
 	if (err || symbolize->help)
 		return err;
@@ -132,39 +129,40 @@ static void report_missing(void *arg, const char *path, const char *build_id, si
 	fputs("stackbeat: ", stderr);
 	utf8_print(stderr, path);
 	if (*build_id) {
-		fputs(" (build id ", stderr);
+		fputs(" (build ID ", stderr);
 		utf8_print(stderr, build_id);
 		fputc(')', stderr);
 	}
-	fprintf(stderr, ": %zu address%s still without names\n", count, count == 1 ? "" : "es");
+	fprintf(stderr, ": %zu address%s still without symbols\n", count, count == 1 ? "" : "es");
 }
 
 static void report_problem(void *arg, const char *path, const char *text)
 {
-	symbolize_messages_problem(&((struct symbolize *)arg)->log, path, text);
+	symbolize_messages_problem(&((struct symbolize *)arg)->messages, path, text);
 }
 
 static void report_progress(void *arg, const char *path, uint64_t done, uint64_t total)
 {
-	symbolize_messages_progress(&((struct symbolize *)arg)->log, path, done, total);
+	symbolize_messages_progress(&((struct symbolize *)arg)->messages, path, done, total);
 }
 
-/* Makes a directory of --binaries, and finds the symbols of the kernel. */
-static int prepare(struct symbolize *symbolize, struct error *error)
+/* Unpacks an archive of --binaries, and lists the directories of debug files. */
+static int prepare_directories(struct symbolize *symbolize, struct error *error)
 {
 	struct stat st;
 	int err;
 
-	if (symbolize->objects) {
-		if (stat(symbolize->objects, &st))
-			return error_errno(error, errno, "%s", symbolize->objects);
+	if (symbolize->binaries) {
+		if (stat(symbolize->binaries, &st))
+			return error_errno(error, errno, "%s", symbolize->binaries);
 		if (!S_ISDIR(st.st_mode)) {
-			err = binary_archive_unpack(&symbolize->bundle, symbolize->objects, error);
+			err = binary_archive_unpack(&symbolize->archive, symbolize->binaries,
+						    error);
 			if (err)
 				return err;
-			symbolize->objects = symbolize->bundle.directory;
+			symbolize->binaries = symbolize->archive.directory;
 		}
-		symbolize->directories[symbolize->directory_count++] = symbolize->objects;
+		symbolize->directories[symbolize->directory_count++] = symbolize->binaries;
 	}
 	symbolize->directories[symbolize->directory_count++] = DEBUG_DIRECTORY;
 	return 0;
@@ -183,11 +181,11 @@ static int read_kernel(struct symbolize *symbolize, struct error *error)
 			return error_errno(error, ENOMEM, "%s", symbolize->kallsyms_path);
 		return kallsyms_read(symbolize->kallsyms_path, &symbolize->kallsyms, error);
 	}
-	if (symbolize->objects &&
-	    snprintf(path, sizeof(path), "%s" KALLSYMS_PATH, symbolize->objects) <
+	if (symbolize->binaries &&
+	    snprintf(path, sizeof(path), "%s" KALLSYMS_PATH, symbolize->binaries) <
 		    (int)sizeof(path) &&
 	    !access(path, R_OK))
-		root = symbolize->objects;
+		root = symbolize->binaries;
 	snprintf(path, sizeof(path), "%s" KALLSYMS_PATH, root);
 	symbolize->kernel = kernel_new(root);
 	if (!symbolize->kernel)
@@ -195,18 +193,19 @@ static int read_kernel(struct symbolize *symbolize, struct error *error)
 	err = kallsyms_read(path, &symbolize->kallsyms, &why);
 	if (err == -ENOMEM)
 		return error_errno(error, ENOMEM, "%s", path);
-	/* Not all profiles have a part of the kernel. */
+	/* Without kernel symbols: not every profile has kernel frames. */
 	return 0;
 }
 
-static int name(struct symbolize *symbolize, struct pprof_profile *profile, struct error *error)
+static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *profile,
+			     struct error *error)
 {
 	const struct binary_finder search = {
-		.directory = symbolize->objects,
+		.directory = symbolize->binaries,
 		.time = profile->message->time_nanos,
 	};
 	char cache[PATH_MAX];
-	const struct offline_symbolizer renaming = {
+	const struct offline_symbolizer offline = {
 		.options.cache =
 			!symbolize->no_cache && symbol_cache_directory(cache) ? cache : NULL,
 		.search = &search,
@@ -221,49 +220,49 @@ static int name(struct symbolize *symbolize, struct pprof_profile *profile, stru
 	};
 	struct offline_counts counts;
 	uint64_t size;
-	int err = offline_symbolize(&renaming, profile, &counts, error);
+	int err = offline_symbolize(&offline, profile, &counts, error);
 
-	symbolize_messages_end(&symbolize->log);
+	symbolize_messages_end(&symbolize->messages);
 	if (!err)
 		err = pprof_write_profile(profile, symbolize->output, &size, error);
 	if (!err && !symbolize->quiet)
 		fprintf(stderr,
-			"stackbeat: %zu of %zu addresses without names have names now; %s, "
+			"stackbeat: symbolized %zu of %zu addresses without symbols; %s, "
 			"%.1f kB\n",
 			counts.named, counts.nameless, symbolize->output, (double)size / 1000);
 	return err;
 }
 
-static int run(struct symbolize *symbolize, struct error *error)
+static int symbolize_file(struct symbolize *symbolize, struct error *error)
 {
 	struct pprof_profile *profile = pprof_read(symbolize->input, error);
-	int err = profile ? prepare(symbolize, error) : -EINVAL;
+	int err = profile ? prepare_directories(symbolize, error) : -EINVAL;
 
 	if (!err)
 		err = read_kernel(symbolize, error);
 	if (!err)
-		err = name(symbolize, profile, error);
+		err = symbolize_profile(symbolize, profile, error);
 	pprof_profile_free(profile);
 	kallsyms_free(symbolize->kallsyms);
 	kernel_free(symbolize->kernel);
-	binary_archive_remove(&symbolize->bundle);
+	binary_archive_remove(&symbolize->archive);
 	return err;
 }
 
 int cmd_symbolize(int argc, char **argv)
 {
-	struct symbolize symbolize = {.log.progress = isatty(STDERR_FILENO)};
+	struct symbolize symbolize = {.messages.progress = isatty(STDERR_FILENO)};
 	struct error error;
 
-	if (parse(&symbolize, argc, argv, &error)) {
+	if (parse_arguments(&symbolize, argc, argv, &error)) {
 		fprintf(stderr, "stackbeat symbolize: %s\n", error.text);
 		return STATUS_USAGE;
 	}
 	if (symbolize.help) {
-		fputs(usage, stdout);
+		print_command_help(&help, stdout);
 		return STATUS_OK;
 	}
-	if (!run(&symbolize, &error))
+	if (!symbolize_file(&symbolize, &error))
 		return STATUS_OK;
 	fprintf(stderr, "stackbeat symbolize: %s\n", error.text);
 	return STATUS_FAILED;

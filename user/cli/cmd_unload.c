@@ -9,7 +9,7 @@
 
 static const char usage[] = "Usage: stackbeat unload\n"
 			    "\n"
-			    "Unloads the kernel module. Refused while a session is open.\n";
+			    "Unload the kernel module. Fails while a session is open.\n";
 
 int cmd_unload(int argc, char **argv)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The subcommands. Each takes its own arguments, its name first, as main() does, and
- * returns the exit status of the program.
+ * The subcommands. Each takes its own arguments, its name first, and returns the exit status of the
+ * program.
  */
 #ifndef STACKBEAT_CLI_COMMANDS_H
 #define STACKBEAT_CLI_COMMANDS_H
@@ -9,8 +9,8 @@
 enum exit_status {
 	STATUS_OK = 0,
 	STATUS_FAILED = 1,
-	STATUS_USAGE = 2, /* the arguments are wrong; nothing was done */
-	STATUS_NO_SAMPLES = 3, /* of record: there was nothing to write */
+	STATUS_USAGE = 2, /* wrong command line; nothing was done */
+	STATUS_NO_SAMPLES = 3, /* of record: no profile was written */
 };
 
 int cmd_archive(int argc, char **argv);

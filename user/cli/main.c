@@ -17,15 +17,15 @@ static const struct command {
 	{"record", cmd_record, "sample stacks into a pprof profile"},
 	{"report", cmd_report, "print a profile as text"},
 	{"flamegraph", cmd_flamegraph, "draw a profile as an SVG"},
-	{"symbolize", cmd_symbolize, "name the addresses of a profile, also later and elsewhere"},
-	{"archive", cmd_archive, "collect what a profile needs to be named elsewhere"},
+	{"symbolize", cmd_symbolize, "symbolize a profile, also later and on another machine"},
+	{"archive", cmd_archive, "collect the files that symbolize a profile elsewhere"},
 	{"load", cmd_load, "load the kernel module"},
 	{"unload", cmd_unload, "unload the kernel module"},
 	{"status", cmd_status, "show the module and its sessions"},
-	{"rate", cmd_rate, "show or set the rate of a session"},
+	{"rate", cmd_rate, "show or set the sampling rate of a session"},
 	{"pause", cmd_pause, "pause a recording"},
-	{"resume", cmd_resume, "go on with a paused recording"},
-	{"events", cmd_events, "print what happens to sessions"},
+	{"resume", cmd_resume, "resume a paused recording"},
+	{"events", cmd_events, "print the events of sessions"},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -37,16 +37,17 @@ static void print_usage(FILE *stream)
 	      stream);
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(stream, "  %-12s%s\n", commands[i].name, commands[i].summary);
-	fputs("\n'stackbeat COMMAND --help' says more; so does 'man stackbeat'.\n"
+	fputs("\nSee 'stackbeat COMMAND --help' and 'man stackbeat' for more.\n"
 	      "'stackbeat --version' prints the version.\n",
 	      stream);
 }
 
 /*
- * What whoever starts this may have left: standard streams that are closed, so that files would
- * take their place, and be written to by messages; and children that end unseen.
+ * Repairs the state that the parent may have left: opens closed standard streams, as a file that
+ * takes the place of one would receive messages; and resets SIGCHLD, as ignoring it hides how
+ * children end.
  */
-static void settle(void)
+static void sanitize_process_state(void)
 {
 	int fd;
 
@@ -62,7 +63,7 @@ int main(int argc, char **argv)
 {
 	struct error error;
 
-	settle();
+	sanitize_process_state();
 
 	if (argc < 2) {
 		print_usage(stderr);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "cli/options.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
@@ -12,8 +13,16 @@
 
 #define SECONDS_MAX (365.0 * 24 * 3600)
 
+#define OUTPUT_DEFAULT "stackbeat.pb.gz"
+
+/* --help: lines of at most so many columns, and options that put their text on the next line. */
+#define HELP_COLUMNS 80
+#define OPTION_COLUMNS_MAX 26
+
+#define OPTIONS_MAX 32
+
 enum {
-	OPTION_USER = 256,
+	OPTION_USER = OPTION_LONG_ONLY,
 	OPTION_KERNEL,
 	OPTION_MAX_DEPTH,
 	OPTION_RING_SIZE,
@@ -28,32 +37,124 @@ enum {
 	OPTION_NO_CACHE,
 };
 
-static const struct option long_options[] = {
-	{"frequency", required_argument, NULL, 'F'},
-	{"all-cpus", no_argument, NULL, 'a'},
-	{"pid", required_argument, NULL, 'p'},
-	{"tid", required_argument, NULL, 't'},
-	{"cgroup", required_argument, NULL, 'G'},
-	{"exclude-comm", required_argument, NULL, OPTION_EXCLUDE_COMM},
-	{"no-inherit", no_argument, NULL, OPTION_NO_INHERIT},
-	{"no-jitter", no_argument, NULL, OPTION_NO_JITTER},
-	{"budget", required_argument, NULL, OPTION_BUDGET},
-	{"cpu", required_argument, NULL, 'C'},
-	{"duration", required_argument, NULL, 'd'},
-	{"labels", required_argument, NULL, OPTION_LABELS},
-	{"label", required_argument, NULL, OPTION_LABEL},
-	{"save-binaries", required_argument, NULL, OPTION_SAVE_BINARIES},
-	{"no-symbolize", no_argument, NULL, OPTION_NO_SYMBOLIZE},
-	{"no-cache", no_argument, NULL, OPTION_NO_CACHE},
-	{"output", required_argument, NULL, 'o'},
-	{"user", no_argument, NULL, OPTION_USER},
-	{"kernel", no_argument, NULL, OPTION_KERNEL},
-	{"max-depth", required_argument, NULL, OPTION_MAX_DEPTH},
-	{"ring-size", required_argument, NULL, OPTION_RING_SIZE},
-	{"quiet", no_argument, NULL, 'q'},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+/* clang-format off */
+static const struct cli_option record_options[] = {
+	{'F', "frequency", "HZ",
+	 "samples per second and CPU, 1 to 20000, or max (default: 99)"},
+	{'a', "all-cpus", NULL, "sample the whole system, also while COMMAND runs"},
+	{'p', "pid", "PID[,...]", "sample these processes, and those they fork from now on"},
+	{'t', "tid", "TID[,...]", "sample these threads"},
+	{'G', "cgroup", "PATH",
+	 "sample this control group (version 2) and all below it; repeatable"},
+	{OPTION_NO_INHERIT, "no-inherit", NULL, "do not sample forked processes"},
+	{OPTION_EXCLUDE_COMM, "exclude-comm", "NAME",
+	 "exclude the threads of this name; repeatable"},
+	{'C', "cpu", "LIST",
+	 "sample these CPUs, such as 0,2-3 (default: all that are neither isolated nor nohz_full)"},
+	{'d', "duration", "SEC", "stop after this many seconds"},
+	{OPTION_LABELS, "labels", "LIST",
+	 "labels of the samples: all, none, or some of comm, thread, pid, tid, cpu, cgroup, "
+	 "container, truncated (default: all but tid and cpu)"},
+	{OPTION_LABEL, "label", "KEY=VALUE", "add this label to every sample; repeatable"},
+	{OPTION_SAVE_BINARIES, "save-binaries", "DIR",
+	 "save programs and libraries in DIR/.build-id, to symbolize later"},
+	{OPTION_NO_SYMBOLIZE, "no-symbolize", NULL,
+	 "write addresses only; 'stackbeat symbolize' symbolizes them, also later and on another "
+	 "machine, and 'stackbeat archive' collects what it needs"},
+	{OPTION_NO_CACHE, "no-cache", NULL, "neither read nor write the cache of symbols"},
+	{'o', "output", "FILE", "output file (default: " OUTPUT_DEFAULT "); - for standard output"},
+	{OPTION_USER, "user", NULL, "sample the user part of the stacks only"},
+	{OPTION_KERNEL, "kernel", NULL, "sample the kernel part of the stacks only"},
+	{OPTION_MAX_DEPTH, "max-depth", "N",
+	 "maximum number of user frames in a stack, 1 to 1023 (default: 255)"},
+	{OPTION_RING_SIZE, "ring-size", "SIZE",
+	 "size of the ring buffer of a CPU, a power of two, 64K to 64M (default: 512K)"},
+	{OPTION_NO_JITTER, "no-jitter", NULL,
+	 "sample at equal intervals instead of random ones; code that runs in step with them is "
+	 "not seen"},
+	{OPTION_BUDGET, "budget", "PERCENT",
+	 "CPU time that sampling may take on a CPU before the rate there is halved, 0.1 to 50 "
+	 "(default: 5)"},
+	{'g', NULL, NULL, "ignored, for compatibility with perf: stacks are always recorded"},
+	{'q', "quiet", NULL, "print no progress and no summary"},
+	HELP_OPTION,
 };
+/* clang-format on */
+
+const struct command_help record_help = {
+	.synopsis = "stackbeat record [OPTION]... [--] [COMMAND [ARG]...]",
+	.description = "Sample kernel and user stacks into a pprof profile: of COMMAND and the "
+		       "processes it forks, of other processes (-p), or else of the whole "
+		       "system; until COMMAND ends, the duration is over, or SIGINT (Ctrl-C) "
+		       "or SIGTERM arrives.",
+	.options = record_options,
+	.notes = "The exit status is COMMAND's if that is not 0. Otherwise, it is 0 if a "
+		 "profile with samples was written, 3 if there were no samples, 1 for "
+		 "another failure, 2 for a wrong command line.",
+};
+
+/* Prints the words of a paragraph from column `indent` on, where the cursor is. */
+static void print_paragraph(const char *text, int indent, FILE *stream)
+{
+	int column = indent;
+
+	while (*text) {
+		int length = (int)strcspn(text, " ");
+
+		if (column > indent && column + 1 + length > HELP_COLUMNS) {
+			fprintf(stream, "\n%*s", indent, "");
+			column = indent;
+		}
+		column += fprintf(stream, "%s%.*s", column > indent ? " " : "", length, text);
+		text += length;
+		text += strspn(text, " ");
+	}
+	fputc('\n', stream);
+}
+
+/* An option with its value, as --help shows them. Returns the number of columns. */
+static int format_option(const struct cli_option *option, char *text, size_t size)
+{
+	char letter[8] = "   ";
+
+	if (option->id < OPTION_LONG_ONLY)
+		snprintf(letter, sizeof(letter), "-%c%s", option->id, option->name ? "," : "");
+	return snprintf(text, size, "  %s%s%s%s%s", letter, option->name ? " --" : "",
+			option->name ? option->name : "", option->value ? " " : "",
+			option->value ? option->value : "");
+}
+
+void print_command_help(const struct command_help *help, FILE *stream)
+{
+	const struct cli_option *option;
+	char text[64];
+	int indent = 0;
+
+	fprintf(stream, "Usage: %s\n\n", help->synopsis);
+	print_paragraph(help->description, 0, stream);
+	fputc('\n', stream);
+	for (option = help->options; option->id; option++) {
+		int columns = format_option(option, text, sizeof(text));
+
+		if (columns > indent && columns <= OPTION_COLUMNS_MAX)
+			indent = columns;
+	}
+	indent += 2;
+	for (option = help->options; option->id; option++) {
+		int columns = format_option(option, text, sizeof(text));
+
+		fputs(text, stream);
+		if (columns <= OPTION_COLUMNS_MAX)
+			fprintf(stream, "%*s", indent - columns, "");
+		else
+			fprintf(stream, "\n%*s", indent, "");
+		print_paragraph(option->help, indent, stream);
+	}
+	if (help->notes) {
+		fputc('\n', stream);
+		print_paragraph(help->notes, 0, stream);
+	}
+}
 
 int parse_number(const char *text, const char *what, uint32_t min, uint32_t max, uint32_t *number,
 		 struct error *error)
@@ -86,7 +187,7 @@ static int parse_seconds(const char *text, double *seconds, struct error *error)
 	char *end;
 
 	*seconds = strtod(text, &end);
-	/* strtod() takes much more than people mean by a number of seconds. */
+	/* strtod() accepts more than decimal numbers. */
 	if (end == text || *end || text[strspn(text, "0123456789.")] || *seconds <= 0 ||
 	    *seconds > SECONDS_MAX)
 		return error_set(error, EINVAL,
@@ -95,7 +196,7 @@ static int parse_seconds(const char *text, double *seconds, struct error *error)
 	return 0;
 }
 
-/* Adds the ids of a list to `ids`; `option` and `what` are for the message. */
+/* Adds the IDs of a list to `ids`; `option` and `what` are for the message. */
 static int parse_ids(const char *text, const char *option, const char *what, uint32_t *ids,
 		     size_t *count, struct error *error)
 {
@@ -148,7 +249,7 @@ static int parse_comm(char *text, struct record_options *options, struct error *
 	return 0;
 }
 
-/* A percentage, kept in thousandths. */
+/* Parses a percentage into thousandths. */
 static int parse_budget(const char *text, uint32_t *budget, struct error *error)
 {
 	char *end;
@@ -177,7 +278,7 @@ static int parse_cpus(const char *text, struct record_options *options, struct e
 	return 0;
 }
 
-/* Bytes, or KiB and MiB with K and M behind. */
+/* Parses a number of bytes, of KiB with the suffix K, or of MiB with the suffix M. */
 static int parse_ring_size(const char *text, uint32_t *size, struct error *error)
 {
 	unsigned long long bytes = 0;
@@ -199,11 +300,11 @@ static int parse_ring_size(const char *text, uint32_t *size, struct error *error
 	return 0;
 }
 
-static int parse_option(int option, char *value, void *arg, struct error *error)
+static int parse_record_option(int id, char *value, void *arg, struct error *error)
 {
 	struct record_options *options = arg;
 
-	switch (option) {
+	switch (id) {
 	case 'F':
 		options->session.rate_given = true;
 		return parse_rate(value, &options->session.rate, error);
@@ -237,7 +338,7 @@ static int parse_option(int option, char *value, void *arg, struct error *error)
 	case OPTION_LABEL:
 		return labels_add(&options->labels, value, error);
 	case 'g':
-		return 0; /* stacks are always recorded */
+		return 0;
 	case 'o':
 		if (!*value)
 			return error_set(error, EINVAL, "-o: the file name is empty");
@@ -249,7 +350,7 @@ static int parse_option(int option, char *value, void *arg, struct error *error)
 		options->save_binaries = value;
 		return 0;
 	case OPTION_NO_SYMBOLIZE:
-		options->nameless = true;
+		options->no_symbolize = true;
 		return 0;
 	case OPTION_NO_CACHE:
 		options->no_cache = true;
@@ -266,7 +367,7 @@ static int parse_option(int option, char *value, void *arg, struct error *error)
 			return error_set(error, EINVAL,
 					 "--user and --kernel: give one of them, once");
 		options->session.parts =
-			option == OPTION_USER ? STACKBEAT_PART_USER : STACKBEAT_PART_KERNEL;
+			id == OPTION_USER ? STACKBEAT_PART_USER : STACKBEAT_PART_KERNEL;
 		return 0;
 	case OPTION_MAX_DEPTH:
 		return parse_number(value, "--max-depth", 1, STACKBEAT_USER_FRAMES_MAX,
@@ -278,8 +379,8 @@ static int parse_option(int option, char *value, void *arg, struct error *error)
 	}
 }
 
-/* Says what getopt_long() has found wrong where it returned `result`, ':' or '?'. */
-static int option_error(int result, char *const *argv, const struct option *known,
+/* Describes the error that getopt_long() has reported as `result`, ':' or '?'. */
+static int option_error(int result, char *const *argv, const struct cli_option *options,
 			struct error *error)
 {
 	const char *word = argv[optind - 1];
@@ -288,28 +389,61 @@ static int option_error(int result, char *const *argv, const struct option *know
 		return error_set(error, EINVAL, "%s: its value is missing", word);
 	if (!optopt)
 		return error_set(error, EINVAL, "unknown or ambiguous option '%s'", word);
-	/* A short option that there is not, or a long one that there is. */
-	for (; known->name; known++) {
-		if (known->val == optopt)
+	/* optopt is an unknown letter, or the id of a long option. */
+	for (; options->id; options++) {
+		if (options->id == optopt)
 			return error_set(error, EINVAL, "'%s': takes no value", word);
 	}
 	return error_set(error, EINVAL, "unknown option '-%c'", optopt);
 }
 
-int options_parse(int argc, char **argv, const char *short_options,
-		  const struct option *long_options, option_fn *fn, void *arg, int *first,
-		  struct error *error)
-{
-	int option, err = 0;
+/* The options in the form of getopt_long(). */
+struct getopt_tables {
+	char letters[2 + 2 * OPTIONS_MAX + 1];
+	struct option names[OPTIONS_MAX + 1]; /* the last one is all zero */
+};
 
+/* Fills `tables`, which are all zero. */
+static void make_getopt_tables(const struct cli_option *options, bool stop_at_argument,
+			       struct getopt_tables *tables)
+{
+	struct option *name = tables->names;
+	char *letter = tables->letters;
+
+	if (stop_at_argument)
+		*letter++ = '+';
+	/* A missing value is reported as ':'. */
+	*letter++ = ':';
+	for (size_t i = 0; options[i].id; i++) {
+		assert(i < OPTIONS_MAX);
+		if (options[i].id < OPTION_LONG_ONLY) {
+			*letter++ = (char)options[i].id;
+			if (options[i].value)
+				*letter++ = ':';
+		}
+		if (options[i].name) {
+			name->name = options[i].name;
+			name->has_arg = options[i].value ? required_argument : no_argument;
+			name->val = options[i].id;
+			name++;
+		}
+	}
+}
+
+int options_parse(int argc, char **argv, const struct cli_option *options, bool stop_at_argument,
+		  option_fn *fn, void *arg, int *first, struct error *error)
+{
+	struct getopt_tables tables = {0};
+	int id, err = 0;
+
+	make_getopt_tables(options, stop_at_argument, &tables);
 	optind = 0;
 	opterr = 0;
-	while (!err &&
-	       (option = getopt_long(argc, argv, short_options, long_options, NULL)) != -1) {
-		if (option == ':' || option == '?')
-			err = option_error(option, argv, long_options, error);
+	while (!err && (id = getopt_long(argc, argv, tables.letters, tables.names, NULL)) != -1) {
+		if (id == ':' || id == '?')
+			err = option_error(id, argv, options, error);
 		else
-			err = fn(option, optarg, arg, error);
+			err = fn(id, optarg, arg, error);
 	}
 	*first = optind;
 	return err;
@@ -319,7 +453,8 @@ int options_file(int argc, char **argv, int first, const char **file, struct err
 {
 	if (argc - first != 1)
 		return error_set(error, EINVAL, "%s (see stackbeat %s --help)",
-				 argc == first ? "which file?" : "one file at a time", argv[0]);
+				 argc == first ? "no file is given" : "more than one file is given",
+				 argv[0]);
 	*file = argv[first];
 	return 0;
 }
@@ -330,11 +465,11 @@ struct view_parser {
 	void *arg;
 };
 
-static int parse_view_option(int option, char *value, void *arg, struct error *error)
+static int parse_view_option(int id, char *value, void *arg, struct error *error)
 {
 	const struct view_parser *parser = arg;
 
-	switch (option) {
+	switch (id) {
 	case VIEW_SAMPLE_TYPE:
 		parser->view->sample_type = value;
 		return 0;
@@ -345,20 +480,18 @@ static int parse_view_option(int option, char *value, void *arg, struct error *e
 		parser->view->help = true;
 		return 0;
 	default:
-		return parser->fn(option, value, parser->arg, error);
+		return parser->fn(id, value, parser->arg, error);
 	}
 }
 
-int view_options_parse(int argc, char **argv, const char *short_options,
-		       const struct option *long_options, option_fn *fn, void *arg,
-		       struct view_options *view, struct error *error)
+int view_options_parse(int argc, char **argv, const struct cli_option *options, option_fn *fn,
+		       void *arg, struct view_options *view, struct error *error)
 {
 	struct view_parser parser = {view, fn, arg};
 	int first, err;
 
 	*view = (struct view_options){0};
-	err = options_parse(argc, argv, short_options, long_options, parse_view_option, &parser,
-			    &first, error);
+	err = options_parse(argc, argv, options, false, parse_view_option, &parser, &first, error);
 	return err || view->help ? err : options_file(argc, argv, first, &view->file, error);
 }
 
@@ -370,16 +503,16 @@ int record_options_parse(int argc, char **argv, struct record_options *options, 
 		.session.rate = STACKBEAT_RATE_DEFAULT,
 		.session.cpus = "",
 		.session.cpulist.all = true,
-		.output = RECORD_OUTPUT_DEFAULT,
+		.output = OUTPUT_DEFAULT,
 		.session.parts = STACKBEAT_PARTS_ALL,
 		.session.max_depth = STACKBEAT_USER_FRAMES_DEFAULT,
 		.session.ring_size = STACKBEAT_RING_SIZE_DEFAULT,
 		.session.budget = STACKBEAT_BUDGET_DEFAULT,
 		.labels.chosen = LABELS_DEFAULT,
 	};
-	/* "+": what follows the first word that is no option belongs to COMMAND. */
-	err = options_parse(argc, argv, "+:F:ap:t:G:C:d:go:qh", long_options, parse_option, options,
-			    &first, error);
+	/* The first argument is COMMAND; options after it are COMMAND's. */
+	err = options_parse(argc, argv, record_options, true, parse_record_option, options, &first,
+			    error);
 	if (err)
 		return err;
 	if (first < argc)

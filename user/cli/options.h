@@ -1,24 +1,53 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The command line of `stackbeat record`, and what all command lines share. */
+/* The options of all subcommands, and the command line of `stackbeat record`. */
 #ifndef STACKBEAT_CLI_OPTIONS_H
 #define STACKBEAT_CLI_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "pprof/labels.h"
 #include "session/session.h"
 
 struct error;
-struct option;
+
+/* An option of a subcommand: how it is parsed, and its entry in --help. */
+struct cli_option {
+	int id; /* the letter of the short option, or from OPTION_LONG_ONLY on; 0: end of table */
+	const char *name; /* of the long option; NULL: it has none */
+	const char *value; /* the value's name in --help; NULL: the option takes none */
+	const char *help; /* one paragraph */
+};
+
+/* Ids of options without a letter: of a subcommand, and of struct view_options. */
+enum {
+	OPTION_LONG_ONLY = 0x100,
+	OPTION_VIEW = 0x1000,
+};
+
+/* The last entries of each table. */
+/* clang-format off */
+#define HELP_OPTION {'h', "help", NULL, "show this help"}, {0}
+/* clang-format on */
+
+/* The text of --help. Paragraphs have no line breaks. */
+struct command_help {
+	const char *synopsis; /* the command line */
+	const char *description; /* one paragraph */
+	const struct cli_option *options;
+	const char *notes; /* one paragraph; NULL: none */
+};
+
+void print_command_help(const struct command_help *help, FILE *stream);
 
 struct record_options {
 	struct session_config session;
 	double seconds; /* 0: until stopped */
 	struct labels labels;
 	const char *save_binaries; /* directory, or NULL */
-	bool nameless; /* --no-symbolize */
+	bool no_symbolize;
 	bool no_cache;
 	const char *output;
 	bool quiet;
@@ -26,7 +55,7 @@ struct record_options {
 	char **command; /* NULL-terminated, in argv; NULL: none */
 };
 
-#define RECORD_OUTPUT_DEFAULT "stackbeat.pb.gz"
+extern const struct command_help record_help;
 
 /*
  * Parses argv (argv[0] is the subcommand). Strings stay in argv. Returns 0, or
@@ -35,54 +64,53 @@ struct record_options {
 int record_options_parse(int argc, char **argv, struct record_options *options,
 			 struct error *error);
 
-/* Takes an option, as getopt_long() names it, and its value. Returns 0 or -EINVAL. */
-typedef int option_fn(int option, char *value, void *arg, struct error *error);
+/* Handles an option, by its id, and its value, NULL if it has none. Returns 0 or -EINVAL. */
+typedef int option_fn(int id, char *value, void *arg, struct error *error);
 
 /*
- * Hands each option of argv (argv[0] is the subcommand) to `fn`, with `arg`, until it returns
- * other than 0. `short_options` begin with ":" or "+:", as getopt_long() has it. Leaves in *first
- * the index of the first word that is no option. Returns 0, or -EINVAL with one line that
- * names what is wrong.
+ * Calls `fn` for each option of argv (argv[0] is the subcommand), until it returns other than 0.
+ * Options may follow arguments, unless `stop_at_argument`. Sets *first to the index of the first
+ * argument. Returns 0, or -EINVAL with one line that names the problem.
  */
-int options_parse(int argc, char **argv, const char *short_options,
-		  const struct option *long_options, option_fn *fn, void *arg, int *first,
-		  struct error *error);
+int options_parse(int argc, char **argv, const struct cli_option *options, bool stop_at_argument,
+		  option_fn *fn, void *arg, int *first, struct error *error);
 
 /*
- * The only word of argv that is no option; `first` is as options_parse() has left it. Returns 0
- * or -EINVAL.
+ * The only argument of argv; `first` is the index that options_parse() has set. Returns 0 or
+ * -EINVAL.
  */
 int options_file(int argc, char **argv, int first, const char **file, struct error *error);
 
-/* What the subcommands have in common that show a pprof file. */
+/* The common part of the subcommands that show a pprof file. */
 struct view_options {
 	const char *file;
 	const char *sample_type, *group; /* NULL: not given */
 	bool help;
 };
 
+/* Entries for a table of options. */
 enum {
-	VIEW_SAMPLE_TYPE = 0x1000,
+	VIEW_SAMPLE_TYPE = OPTION_VIEW,
 	VIEW_GROUP,
 };
 
-/* Their entries in a table of long options. */
 /* clang-format off */
-#define VIEW_LONG_OPTIONS                                                                          \
-	{"sample-type", required_argument, NULL, VIEW_SAMPLE_TYPE},                                \
-	{"group", required_argument, NULL, VIEW_GROUP},                                            \
-	{"help", no_argument, NULL, 'h'}
+#define SAMPLE_TYPE_OPTION                                                                         \
+	{VIEW_SAMPLE_TYPE, "sample-type", "NAME",                                                  \
+	 "value to show (default: the default of FILE, or its last)"}
+#define GROUP_OPTION(help) {VIEW_GROUP, "group", "LABEL", help}
 /* clang-format on */
 
 /*
- * As options_parse(), for a subcommand with VIEW_LONG_OPTIONS, which come into `view`, and one
- * file; `fn` gets the others. With --help, the file may be missing.
+ * As options_parse(), for a subcommand with SAMPLE_TYPE_OPTION and GROUP_OPTION, which are stored
+ * in `view`, and one file; `fn` handles the other options. With --help, the file may be missing.
  */
-int view_options_parse(int argc, char **argv, const char *short_options,
-		       const struct option *long_options, option_fn *fn, void *arg,
-		       struct view_options *view, struct error *error);
+int view_options_parse(int argc, char **argv, const struct cli_option *options, option_fn *fn,
+		       void *arg, struct view_options *view, struct error *error);
 
-/* A whole decimal number from `min` to `max`, or -EINVAL with `what` in the message. */
+/*
+ * Parses a decimal number from `min` to `max`. Returns 0, or -EINVAL; `what` begins the message.
+ */
 int parse_number(const char *text, const char *what, uint32_t min, uint32_t max, uint32_t *number,
 		 struct error *error);
 

@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "cli/session_option.h"
 
-#include <getopt.h>
 #include <stddef.h>
 
 #include "cli/options.h"
 #include "lib/error.h"
 
-static int parse_option(int option, char *value, void *arg, struct error *error)
-{
-	struct session_option *session = arg;
+const struct cli_option session_options[] = {
+	{'s', "session", "N", "the session's number in 'stackbeat status'"},
+	HELP_OPTION,
+};
 
-	if (option == 's')
-		return parse_number(value, "--session", 1, UINT32_MAX, &session->session, error);
-	session->help = true;
+static int parse_session_option(int id, char *value, void *arg, struct error *error)
+{
+	struct session_option *option = arg;
+
+	if (id == 's')
+		return parse_number(value, "--session", 1, UINT32_MAX, &option->session, error);
+	option->help = true;
 	return 0;
 }
 
 int session_option_parse(int argc, char **argv, struct session_option *option, int *first,
 			 struct error *error)
 {
-	static const struct option long_options[] = {
-		{"session", required_argument, NULL, 's'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
-
 	*option = (struct session_option){0};
-	return options_parse(argc, argv, ":s:h", long_options, parse_option, option, first, error);
+	return options_parse(argc, argv, session_options, false, parse_session_option, option,
+			     first, error);
 }

@@ -7,11 +7,11 @@
 
 #define PROBLEMS_SHOWN 5u
 
-static void remove_progress(struct symbolize_messages *log)
+static void remove_progress(struct symbolize_messages *messages)
 {
-	if (log->shown)
+	if (messages->shown)
 		fputs("\r\033[K", stderr);
-	log->shown = false;
+	messages->shown = false;
 }
 
 void symbolize_messages_line(const char *path, const char *text)
@@ -25,18 +25,18 @@ void symbolize_messages_line(const char *path, const char *text)
 
 void symbolize_messages_problem(void *arg, const char *path, const char *text)
 {
-	struct symbolize_messages *log = arg;
+	struct symbolize_messages *messages = arg;
 
-	remove_progress(log);
-	if (log->problems++ < PROBLEMS_SHOWN)
+	remove_progress(messages);
+	if (messages->problems++ < PROBLEMS_SHOWN)
 		symbolize_messages_line(path, text);
 }
 
 void symbolize_messages_progress(void *arg, const char *path, uint64_t done, uint64_t total)
 {
-	struct symbolize_messages *log = arg;
+	struct symbolize_messages *messages = arg;
 
-	if (!log->progress)
+	if (!messages->progress)
 		return;
 	fputs("\rdebuginfod: ", stderr);
 	utf8_print(stderr, path);
@@ -44,19 +44,19 @@ void symbolize_messages_progress(void *arg, const char *path, uint64_t done, uin
 	if (total)
 		fprintf(stderr, " of %.1f", (double)total / 1e6);
 	fputs(" MB\033[K", stderr);
-	log->shown = true;
+	messages->shown = true;
 }
 
 void symbolize_messages_interrupted(void *arg)
 {
 	remove_progress(arg);
-	fputs("stackbeat: interrupted: some functions have no lines, or no names\n", stderr);
+	fputs("stackbeat: interrupted: some functions have no lines, or no symbols\n", stderr);
 }
 
-void symbolize_messages_end(struct symbolize_messages *log)
+void symbolize_messages_end(struct symbolize_messages *messages)
 {
-	remove_progress(log);
-	if (log->problems > PROBLEMS_SHOWN)
+	remove_progress(messages);
+	if (messages->problems > PROBLEMS_SHOWN)
 		fprintf(stderr, "stackbeat: and %u more problems with files\n",
-			log->problems - PROBLEMS_SHOWN);
+			messages->problems - PROBLEMS_SHOWN);
 }

@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What commands that name addresses tell meanwhile, on the standard error. */
+/* Progress and warnings of symbolization, on standard error. */
 #ifndef STACKBEAT_CLI_SYMBOLIZE_MESSAGES_H
 #define STACKBEAT_CLI_SYMBOLIZE_MESSAGES_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* All zero to begin with, but for `progress`. */
+/* Initially all zero, but for `progress`. */
 struct symbolize_messages {
-	bool progress; /* show how far files are fetched */
-	bool shown; /* private: there is such a line */
-	unsigned int problems; /* private: told so far */
+	bool progress; /* show the progress of downloads */
+	bool shown; /* private: a progress line is shown */
+	unsigned int problems; /* private: number so far */
 };
 
-/* Tells something of a file. Whoever was sampled may have chosen its path. */
+/* Prints a message about a file. Its path is untrusted: a sampled process may have chosen it. */
 void symbolize_messages_line(const char *path, const char *text);
 
-/* Tells what is wrong with a file; of many, the first ones. `log` is a struct symbolize_messages.
+/*
+ * Prints a problem of a file, if it is one of the first. In all callbacks, `messages` is a struct
+ * symbolize_messages.
  */
-void symbolize_messages_problem(void *log, const char *path, const char *text);
+void symbolize_messages_problem(void *messages, const char *path, const char *text);
 
-/* Shows how far a file is fetched from a server. */
-void symbolize_messages_progress(void *log, const char *path, uint64_t done, uint64_t total);
+/* Shows the progress of a download, in bytes; `total` is 0 if unknown. */
+void symbolize_messages_progress(void *messages, const char *path, uint64_t done, uint64_t total);
 
-/* Tells that naming has ended early, by a signal. */
-void symbolize_messages_interrupted(void *log);
+/* Reports that a signal has interrupted the symbolization. */
+void symbolize_messages_interrupted(void *messages);
 
-/* To be called when all is named. */
-void symbolize_messages_end(struct symbolize_messages *log);
+/* Call at the end: removes the progress line, and prints how many problems were not shown. */
+void symbolize_messages_end(struct symbolize_messages *messages);
 
 #endif

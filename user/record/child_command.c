@@ -10,52 +10,52 @@
 #include "lib/error.h"
 #include "lib/pidfd.h"
 
-#define END_PATIENCE_MS 5000
-#define KILLED_MS 200
+#define TERM_TIMEOUT_MS 5000
+#define KILL_TIMEOUT_MS 200
 
-static void run_child(int go, int failed, char **command, const sigset_t *mask)
+static void exec_command(int go, int failed, char **argv, const sigset_t *mask)
 {
 	char byte;
 	int code;
 
-	/* The reader gave up, or died: nothing to run then. */
+	/* The recorder gave up or died: the command is not run then. */
 	if (read(go, &byte, 1) != 1)
 		_exit(0);
 	sigprocmask(SIG_SETMASK, mask, NULL);
-	execvp(command[0], command);
+	execvp(argv[0], argv);
 	code = errno;
 	if (write(failed, &code, sizeof(code)) < 0)
 		_exit(126);
 	_exit(code == ENOENT ? 127 : 126);
 }
 
-int child_command_prepare(struct child_command *target, char **command, const sigset_t *mask,
+int child_command_prepare(struct child_command *child, char **argv, const sigset_t *mask,
 			  struct error *error)
 {
 	int go[2], failed[2], code;
 
-	*target = (struct child_command){0};
+	*child = (struct child_command){0};
 	if (pipe2(go, O_CLOEXEC))
-		return error_errno(error, errno, "can't start '%s'", command[0]);
+		return error_errno(error, errno, "can't start '%s'", argv[0]);
 	if (pipe2(failed, O_CLOEXEC)) {
 		code = errno;
 		goto err_failed;
 	}
-	target->pid = fork();
-	if (target->pid < 0) {
+	child->pid = fork();
+	if (child->pid < 0) {
 		code = errno;
-		target->pid = 0;
+		child->pid = 0;
 		goto err_fork;
 	}
-	if (!target->pid) {
+	if (!child->pid) {
 		close(go[1]);
 		close(failed[0]);
-		run_child(go[0], failed[1], command, mask);
+		exec_command(go[0], failed[1], argv, mask);
 	}
 	close(go[0]);
 	close(failed[1]);
-	target->go = go[1];
-	target->failed = failed[0];
+	child->go_fd = go[1];
+	child->exec_error_fd = failed[0];
 	return 0;
 
 err_fork:
@@ -64,7 +64,7 @@ err_fork:
 err_failed:
 	close(go[0]);
 	close(go[1]);
-	return error_errno(error, code, "can't start '%s'", command[0]);
+	return error_errno(error, code, "can't start '%s'", argv[0]);
 }
 
 static void close_pipe(int *fd)
@@ -74,65 +74,65 @@ static void close_pipe(int *fd)
 	*fd = 0;
 }
 
-int child_command_release(struct child_command *target, const char *name, struct error *error)
+int child_command_release(struct child_command *child, const char *name, struct error *error)
 {
 	ssize_t length;
 	int code = 0;
 
-	if (write(target->go, "", 1) != 1)
+	if (write(child->go_fd, "", 1) != 1)
 		code = errno;
-	close_pipe(&target->go);
-	/* Ends without a byte when exec succeeds: the other end is closed by it. */
+	close_pipe(&child->go_fd);
+	/* A successful exec closes the other end: nothing can be read then. */
 	do {
-		length = code ? 0 : read(target->failed, &code, sizeof(code));
+		length = code ? 0 : read(child->exec_error_fd, &code, sizeof(code));
 	} while (length < 0 && errno == EINTR);
-	close_pipe(&target->failed);
+	close_pipe(&child->exec_error_fd);
 	if (!code)
 		return 0;
-	child_command_end(target);
+	child_command_end(child);
 	return error_errno(error, code, "can't run '%s'", name);
 }
 
-static void note_end(struct child_command *target, int options)
+static void reap_child(struct child_command *child, int options)
 {
 	pid_t pid;
 
-	if (!target->pid || target->ended)
+	if (!child->pid || child->ended)
 		return;
 	do {
-		pid = waitpid(target->pid, &target->status, options);
+		pid = waitpid(child->pid, &child->status, options);
 	} while (pid < 0 && errno == EINTR);
-	target->ended = pid == target->pid;
+	child->ended = pid == child->pid;
 }
 
-void child_command_reap(struct child_command *target)
+void child_command_reap(struct child_command *child)
 {
-	note_end(target, WNOHANG);
+	reap_child(child, WNOHANG);
 }
 
-void child_command_end(struct child_command *target)
+void child_command_end(struct child_command *child)
 {
-	close_pipe(&target->go);
-	close_pipe(&target->failed);
-	child_command_reap(target);
-	if (!target->pid || target->ended)
+	close_pipe(&child->go_fd);
+	close_pipe(&child->exec_error_fd);
+	child_command_reap(child);
+	if (!child->pid || child->ended)
 		return;
-	kill(target->pid, SIGTERM);
-	/* One that is stopped ends when it goes on; one that does not want to is made to. */
-	kill(target->pid, SIGCONT);
-	if (!process_exits_within(target->pid, END_PATIENCE_MS))
-		kill(target->pid, SIGKILL);
-	note_end(target, process_exits_within(target->pid, KILLED_MS) ? 0 : WNOHANG);
+	kill(child->pid, SIGTERM);
+	/* A stopped process handles SIGTERM when it continues. */
+	kill(child->pid, SIGCONT);
+	if (!process_exits_within(child->pid, TERM_TIMEOUT_MS))
+		kill(child->pid, SIGKILL);
+	reap_child(child, process_exits_within(child->pid, KILL_TIMEOUT_MS) ? 0 : WNOHANG);
 }
 
-int child_command_pass_status(const struct child_command *target)
+int child_command_pass_status(const struct child_command *child)
 {
 	sigset_t set;
 	int number;
 
-	if (WIFEXITED(target->status))
-		return WEXITSTATUS(target->status);
-	number = WTERMSIG(target->status);
+	if (WIFEXITED(child->status))
+		return WEXITSTATUS(child->status);
+	number = WTERMSIG(child->status);
 	signal(number, SIG_DFL);
 	sigemptyset(&set);
 	sigaddset(&set, number);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The command that is profiled: started in two steps, so that the sampler knows
- * its process before the first instruction of it runs.
+ * The command that is profiled. It is started in two steps, so that the session is configured with
+ * its process ID before its first instruction.
  */
 #ifndef STACKBEAT_RECORD_CHILD_COMMAND_H
 #define STACKBEAT_RECORD_CHILD_COMMAND_H
@@ -12,34 +12,38 @@
 
 struct error;
 
+/* All zero: no command. */
 struct child_command {
 	pid_t pid; /* 0: none */
 	bool ended;
-	int status; /* as waitpid() tells, once ended */
-	int go; /* written to when it may run */
-	int failed; /* tells the errno of an exec that failed */
+	int status; /* of waitpid(), if `ended` */
+	int go_fd; /* private: a byte written here lets the child exec */
+	int exec_error_fd; /* private: the errno of a failed exec can be read here */
 };
 
 /*
- * Forks a child that will run `command` (NULL-terminated) with the signal mask
- * `mask` once child_command_release() is called. Returns 0 or a negative errno value.
+ * Forks a child that runs `argv` (NULL-terminated) with the signal mask `mask` after
+ * child_command_release(). Returns 0 or a negative errno value.
  */
-int child_command_prepare(struct child_command *target, char **command, const sigset_t *mask,
+int child_command_prepare(struct child_command *child, char **argv, const sigset_t *mask,
 			  struct error *error);
 
-/* Lets it run. Returns 0, or a negative errno value: then it has ended. */
-int child_command_release(struct child_command *target, const char *name, struct error *error);
+/*
+ * Lets the child exec its command; `name` is for the message. Returns 0, or a negative errno
+ * value: the child has ended then.
+ */
+int child_command_release(struct child_command *child, const char *name, struct error *error);
 
-/* Looks, without waiting, whether it has ended. */
-void child_command_reap(struct child_command *target);
+/* Sets `ended` and `status` if the child has ended; doesn't wait. */
+void child_command_reap(struct child_command *child);
 
-/* Ends it with SIGTERM if it runs, or with SIGKILL where that does not, and waits for it. */
-void child_command_end(struct child_command *target);
+/* Ends the child if it runs, by SIGTERM or, if that doesn't end it, SIGKILL, and waits for it. */
+void child_command_end(struct child_command *child);
 
 /*
- * The exit status to pass on. Where the command was ended by a signal, does not
- * return: ends this process by the same signal, as perf does.
+ * The exit status to pass on. Doesn't return if a signal ended the command: then the same signal
+ * ends this process, as in perf.
  */
-int child_command_pass_status(const struct child_command *target);
+int child_command_pass_status(const struct child_command *child);
 
 #endif

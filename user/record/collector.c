@@ -12,62 +12,62 @@
 #include "record/stack_table.h"
 #include "session/device.h"
 
-/* How often processes are looked at that may have ended. */
-#define LOOK_INTERVAL_NS NS_PER_SECOND
-/* Between two looks at whether the kernel has told all. */
+/* How often to check for processes that have ended. */
+#define CHECK_INTERVAL_NS NS_PER_SECOND
+/* How often to check for pending metadata after the stop. */
 #define PENDING_INTERVAL_NS 2000000
 /*
- * How long it may take from the time of a sample until it is in its ring: an interrupt,
- * in a guest that may be held up.
+ * How long a sample may take from its time until it is in its ring: an interrupt, in a guest that
+ * may be descheduled.
  */
 #define PUBLISH_NS 1000000
 
-static int open_object(uint64_t id, void *arg)
+static int open_file(uint64_t id, void *arg)
 {
 	return device_file_open(((const struct collector *)arg)->device, id);
 }
 
-static int release_object(uint64_t id, void *arg)
+static int release_file(uint64_t id, void *arg)
 {
 	return device_file_release(((const struct collector *)arg)->device, id);
 }
 
-int collector_init(struct collector *collector, uint32_t labels, const char *keep, bool nameless,
-		   struct error *error)
+int collector_init(struct collector *collector, uint32_t labels, const char *save_directory,
+		   bool no_symbolize, struct error *error)
 {
 	const struct file_source source = {
-		.open = open_object,
-		.release = release_object,
+		.open = open_file,
+		.release = release_file,
 		.arg = collector,
 	};
 	int err;
 
 	*collector = (struct collector){0};
-	collector->objects = mapped_files_new("", &source, error);
-	if (!collector->objects)
+	collector->files = mapped_files_new("", &source, error);
+	if (!collector->files)
 		return -ENOMEM;
-	if (nameless)
-		mapped_files_skip_symbols(collector->objects);
-	if (keep) {
-		err = mapped_files_save(collector->objects, keep, error);
+	if (no_symbolize)
+		mapped_files_skip_symbols(collector->files);
+	if (save_directory) {
+		err = mapped_files_save(collector->files, save_directory, error);
 		if (err)
 			return err;
 	}
-	collector->spaces = address_spaces_new("", collector->objects, error);
+	collector->spaces = address_spaces_new("", collector->files, error);
 	if (!collector->spaces)
 		return -ENOMEM;
-	collector->profile = stack_table_new(collector->spaces, labels);
-	if (collector->profile)
-		collector->intake = sample_queue_new(collector->spaces, collector->profile);
-	return collector->intake ? 0 : error_errno(error, ENOMEM, "can't record");
+	collector->stacks = stack_table_new(collector->spaces, labels);
+	if (collector->stacks)
+		collector->queue = sample_queue_new(collector->spaces, collector->stacks);
+	return collector->queue ? 0 : error_errno(error, ENOMEM, "can't record");
 }
 
 void collector_clear(struct collector *collector)
 {
-	sample_queue_free(collector->intake);
-	stack_table_free(collector->profile);
+	sample_queue_free(collector->queue);
+	stack_table_free(collector->stacks);
 	address_spaces_free(collector->spaces);
-	mapped_files_free(collector->objects);
+	mapped_files_free(collector->files);
 }
 
 void collector_start(struct collector *collector, const struct device *device, bool same_pid_ns)
@@ -86,9 +86,9 @@ static int add_mapping(const struct stackbeat_mapping *record, void *arg)
 	return address_spaces_add_mapping(((struct collector *)arg)->spaces, record);
 }
 
-static int add_object(const struct stackbeat_file *record, void *arg)
+static int add_file(const struct stackbeat_file *record, void *arg)
 {
-	return mapped_files_add(((struct collector *)arg)->objects, record);
+	return mapped_files_add(((struct collector *)arg)->files, record);
 }
 
 static int drain_metadata(struct collector *collector, struct device *device, struct error *error)
@@ -96,17 +96,20 @@ static int drain_metadata(struct collector *collector, struct device *device, st
 	const struct metadata_handler handler = {
 		.space = add_space,
 		.mapping = add_mapping,
-		.object = add_object,
+		.object = add_file,
 		.arg = collector,
 	};
 	int err = device_drain_metadata(device, &handler, error);
 
-	return err == -ENOMEM ? error_errno(error, ENOMEM, "can't keep what is mapped") : err;
+	return err == -ENOMEM ? error_errno(error, ENOMEM, "can't store the mappings") : err;
 }
 
-/* The metadata of the samples up to the note; *settled tells whether it is all of it. */
-static int drain_noted_metadata(struct collector *collector, struct device *device, bool *settled,
-				struct error *error)
+/*
+ * Reads the metadata of the samples up to the snapshot of the heads. Sets *settled if none of it is
+ * pending any more.
+ */
+static int drain_snapshot_metadata(struct collector *collector, struct device *device,
+				   bool *settled, struct error *error)
 {
 	int err;
 
@@ -123,47 +126,48 @@ static int drain_samples(struct collector *collector, struct device *device, boo
 {
 	int err;
 
-	sample_queue_begin(collector->intake, settled);
-	err = device_drain(device, sample_queue_repeat, sample_queue_sample, collector->intake,
+	sample_queue_begin(collector->queue, settled);
+	err = device_drain(device, sample_queue_repeat, sample_queue_sample, collector->queue,
 			   error);
-	return err == -ENOMEM ? error_errno(error, ENOMEM, "can't keep the samples") : err;
+	return err == -ENOMEM ? error_errno(error, ENOMEM, "can't store the samples") : err;
 }
 
-static int settle(struct collector *collector, int64_t noted, struct error *error)
+static int flush_queue(struct collector *collector, int64_t snapshot_time, struct error *error)
 {
-	uint64_t seen = (uint64_t)(noted - PUBLISH_NS);
+	uint64_t seen = (uint64_t)(snapshot_time - PUBLISH_NS);
 	int64_t now = kernel_now_ns(CLOCK_MONOTONIC);
-	bool look = now >= collector->next_look;
-	int err = sample_queue_flush(collector->intake, seen);
+	bool check_alive = now >= collector->next_check;
+	int err = sample_queue_flush(collector->queue, seen);
 
 	if (!err)
-		err = address_spaces_collect_garbage(collector->spaces, seen, (uint64_t)now, look);
+		err = address_spaces_collect_garbage(collector->spaces, seen, (uint64_t)now,
+						     check_alive);
 	if (err)
-		return error_errno(error, -err, "can't keep the samples");
-	if (look) {
-		mapped_files_sweep(collector->objects);
-		collector->next_look = now + LOOK_INTERVAL_NS;
+		return error_errno(error, -err, "can't store the samples");
+	if (check_alive) {
+		mapped_files_sweep(collector->files);
+		collector->next_check = now + CHECK_INTERVAL_NS;
 	}
 	return 0;
 }
 
 int collector_drain(struct collector *collector, struct device *device, struct error *error)
 {
-	int64_t noted = kernel_now_ns(CLOCK_MONOTONIC);
+	int64_t snapshot_time = kernel_now_ns(CLOCK_MONOTONIC);
 	bool settled;
 	int err;
 
 	device_snapshot_heads(device);
-	err = drain_noted_metadata(collector, device, &settled, error);
+	err = drain_snapshot_metadata(collector, device, &settled, error);
 	if (!err)
 		err = drain_samples(collector, device, settled, error);
 	if (!err && settled)
-		err = settle(collector, noted, error);
-	mapped_files_release_read(collector->objects);
+		err = flush_queue(collector, snapshot_time, error);
+	mapped_files_release_read(collector->files);
 	return err;
 }
 
-/* Waits until the kernel has told all. */
+/* Waits until no metadata is pending. */
 static int drain_last_metadata(struct collector *collector, struct device *device,
 			       struct error *warning, struct error *error)
 {
@@ -174,10 +178,11 @@ static int drain_last_metadata(struct collector *collector, struct device *devic
 	while (!err && device_pending(device)) {
 		err = drain_metadata(collector, device, error);
 		if (now_ns(CLOCK_MONOTONIC) >= deadline) {
-			error_set(warning, ETIMEDOUT,
-				  "the kernel has not told within %d s what all samples are of: "
-				  "some have no mappings",
-				  COLLECT_WAIT_S);
+			error_set(
+				warning, ETIMEDOUT,
+				"the kernel has not sent the mappings of all samples within %d s: "
+				"some have no mappings",
+				COLLECT_WAIT_S);
 			break;
 		}
 		nanosleep(&interval, NULL);
@@ -195,16 +200,16 @@ int collector_finish(struct collector *collector, struct device *device, struct 
 	err = drain_last_metadata(collector, device, warning, error);
 	if (!err)
 		err = drain_samples(collector, device, true, error);
-	if (!err && sample_queue_flush(collector->intake, UINT64_MAX))
-		err = error_errno(error, ENOMEM, "can't keep the samples");
+	if (!err && sample_queue_flush(collector->queue, UINT64_MAX))
+		err = error_errno(error, ENOMEM, "can't store the samples");
 	if (!err) {
 		address_spaces_finish(collector->spaces);
-		mapped_files_finish(collector->objects);
+		mapped_files_finish(collector->files);
 	}
 	return err;
 }
 
 void collector_stop(struct collector *collector)
 {
-	mapped_files_abandon(collector->objects);
+	mapped_files_abandon(collector->files);
 }

@@ -24,7 +24,7 @@ struct encoder {
 	struct pprof_builder *builder;
 	struct symbolizer *symbolizer;
 	struct truncation_counts *counts;
-	const struct labels *wanted;
+	const struct labels *chosen;
 	struct label_values labels; /* of one stack */
 	const struct frame_name *names[FRAMES_MAX];
 	uint32_t locations[FRAMES_MAX];
@@ -33,13 +33,13 @@ struct encoder {
 double recording_overhead_percent(const struct recording *recording)
 {
 	double available = (double)recording->duration_ns * recording->cpus;
-	double cost = (double)recording->kernel_overhead_ns + (double)recording->reader_overhead_ns;
+	double overhead =
+		(double)recording->kernel_overhead_ns + (double)recording->reader_overhead_ns;
 
-	return available > 0 ? 100 * cost / available : 0;
+	return available > 0 ? 100 * overhead / available : 0;
 }
 
-/* Beats a second of the time that they stood for: below what was asked for where some were missed.
- */
+/* Ticks per second of the time that they stand for; missed ticks lower it. */
 static double mean_rate(const struct recording *recording)
 {
 	return recording->tick_time_ns
@@ -73,7 +73,7 @@ static uint32_t encode_location(struct encoder *encoder, const struct frame_name
 	return pprof_location(builder, mapping, name->vaddr, lines, name->line_count);
 }
 
-/* Of the first `count` frames, those of the user part. */
+/* Counts the user frames among the first `count` frames, and those outside all mappings. */
 static void count_unmapped(struct encoder *encoder, const struct stack *stack, size_t count)
 {
 	for (size_t i = stack->kernel_frames; i < count; i++) {
@@ -92,11 +92,11 @@ static void encode_labels(struct encoder *encoder, const struct stack *stack, en
 		.ns_pid = address_space_ns_pid(stack->space),
 	};
 
-	label_values(encoder->wanted, &stack->origin, &process, &encoder->labels);
+	label_values(encoder->chosen, &stack->origin, &process, &encoder->labels);
 }
 
-/* Puts the frames of a stack into encoder->names. */
-static int name_frames(struct encoder *encoder, const struct stack *stack)
+/* Symbolizes the frames of a stack into encoder->names. */
+static int symbolize_frames(struct encoder *encoder, const struct stack *stack)
 {
 	size_t count = (size_t)stack->kernel_frames + stack->user_frames;
 
@@ -113,35 +113,36 @@ static int name_frames(struct encoder *encoder, const struct stack *stack)
 	return 0;
 }
 
-static int note_frames(const struct stack *stack, void *arg)
+static int add_frames(const struct stack *stack, void *arg)
 {
-	return name_frames(arg, stack);
+	return symbolize_frames(arg, stack);
 }
 
 static int encode_stack(const struct stack *stack, void *arg)
 {
 	struct encoder *encoder = arg;
 	size_t count = (size_t)stack->kernel_frames + stack->user_frames;
-	size_t whole, depth = 0;
-	int err = name_frames(encoder, stack);
+	size_t complete, depth = 0;
+	int err = symbolize_frames(encoder, stack);
 	enum truncation cause;
 
 	if (err)
 		return err;
-	whole = stack_root_depth(encoder->names + stack->kernel_frames, stack->user_frames,
-				 stack->user_stop);
-	cause = truncation_of(stack->kernel_stop, stack->user_stop, whole || !stack->user_frames);
+	complete = stack_root_depth(encoder->names + stack->kernel_frames, stack->user_frames,
+				    stack->user_stop);
+	cause = truncation_of(stack->kernel_stop, stack->user_stop,
+			      complete || !stack->user_frames);
 	if (cause != TRUNCATED_NOT)
 		encoder->counts->samples[cause] += stack->samples;
-	if (whole)
-		count = stack->kernel_frames + whole;
+	if (complete)
+		count = stack->kernel_frames + complete;
 	count_unmapped(encoder, stack, count);
 
 	for (size_t i = 0; i < count; i++) {
 		if (!encoder->names[i]->elided)
 			encoder->locations[depth++] = encode_location(encoder, encoder->names[i]);
 	}
-	/* Other programs pass over samples without any. */
+	/* pprof drops samples without locations. */
 	if (!depth && count)
 		encoder->locations[depth++] = encode_location(encoder, encoder->names[0]);
 	encode_labels(encoder, stack, cause);
@@ -150,11 +151,11 @@ static int encode_stack(const struct stack *stack, void *arg)
 	return 0;
 }
 
-static void encode_comments(struct pprof_builder *builder, const struct stack_table *profile,
+static void encode_comments(struct pprof_builder *builder, const struct stack_table *stacks,
 			    const struct recording *recording,
 			    const struct truncation_counts *counts)
 {
-	const struct sample_totals *totals = stack_table_totals(profile);
+	const struct sample_totals *totals = stack_table_totals(stacks);
 	char text[TRUNCATION_COMMENT_SIZE];
 	struct utsname kernel = {0};
 
@@ -193,24 +194,27 @@ static void encode_comments(struct pprof_builder *builder, const struct stack_ta
 		      recording_overhead_percent(recording));
 }
 
-/* All frames have to be known before. What can't be done costs names, not the profile. */
-static int resolve(struct encoder *encoder, const struct stack_table *profile,
-		   const struct symbolize_options *naming)
+/*
+ * Adds all frames to the symbolizer, then resolves them. If that fails, the profile is written with
+ * fewer names.
+ */
+static int resolve_symbols(struct encoder *encoder, const struct stack_table *stacks,
+			   const struct symbolize_options *options)
 {
-	int err = stack_table_each(profile, note_frames, encoder);
+	int err = stack_table_each(stacks, add_frames, encoder);
 	struct error error;
 
 	if (!err)
-		err = symbolizer_resolve(encoder->symbolizer, naming);
+		err = symbolizer_resolve(encoder->symbolizer, options);
 	if (!err || err == -ENOMEM)
 		return err;
 	error_errno(&error, -err, "can't be read");
-	if (naming->problem)
-		naming->problem(naming->arg, "debug information", error.text);
+	if (options->problem)
+		options->problem(options->arg, "debug information", error.text);
 	return 0;
 }
 
-int export_profile(const struct stack_table *profile, const struct mapped_files *objects,
+int export_profile(const struct stack_table *stacks, const struct mapped_files *files,
 		   const struct recording *recording, const char *path,
 		   struct truncation_counts *counts, uint64_t *size, struct error *warning,
 		   struct error *error)
@@ -225,24 +229,24 @@ int export_profile(const struct stack_table *profile, const struct mapped_files 
 	if (!encoder || !kernel)
 		goto out;
 	encoder->counts = counts;
-	encoder->wanted = recording->labels;
+	encoder->chosen = recording->labels;
 	encoder->builder = pprof_new();
 	if (!encoder->builder)
 		goto out;
-	err = recording->nameless ? 0 : kallsyms_read(KALLSYMS_PATH, &kallsyms, warning);
+	err = recording->no_symbolize ? 0 : kallsyms_read(KALLSYMS_PATH, &kallsyms, warning);
 	if (err == -ENOMEM)
 		goto out;
-	encoder->symbolizer = symbolizer_new(kallsyms, kernel, objects, "", error);
+	encoder->symbolizer = symbolizer_new(kallsyms, kernel, files, "", error);
 	if (!encoder->symbolizer) {
 		err = -ENOMEM;
 		goto out;
 	}
-	err = recording->naming ? resolve(encoder, profile, recording->naming) : 0;
+	err = recording->symbolize ? resolve_symbols(encoder, stacks, recording->symbolize) : 0;
 	if (!err)
-		err = stack_table_each(profile, encode_stack, encoder);
+		err = stack_table_each(stacks, encode_stack, encoder);
 	if (err)
 		goto out;
-	encode_comments(encoder->builder, profile, recording, counts);
+	encode_comments(encoder->builder, stacks, recording, counts);
 	pprof_set_time(encoder->builder, recording->start_ns, recording->duration_ns,
 		       1000000000 / recording->rate);
 	err = pprof_write(encoder->builder, path, size, error);

@@ -10,14 +10,13 @@
 
 #define ENTRIES_BITS 13
 #define ENTRIES (1u << ENTRIES_BITS)
-#define BYTES_MAX (8u << 20) /* of all samples that are noted */
-/* Of one: a record may have more bytes than its frames take. */
-#define SIZE_MAX_NOTED                                                                             \
+#define BYTES_MAX (8u << 20) /* of all cached samples */
+/* Bytes of one sample: a record may be larger than its frames need. */
+#define SAMPLE_SIZE_MAX                                                                            \
 	(sizeof(struct stackbeat_sample) +                                                         \
 	 (STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX) * sizeof(uint64_t))
 
-/* A sample that was noted. */
-struct note {
+struct entry {
 	struct stack *stack;
 	size_t capacity; /* bytes of the sample */
 	struct stackbeat_sample sample;
@@ -25,33 +24,33 @@ struct note {
 
 struct sample_cache {
 	bool tid, cpu;
-	size_t bytes; /* capacities of all notes */
-	size_t hand; /* index of the note that is forgotten next */
-	struct note *notes[ENTRIES]; /* NULL: none */
+	size_t bytes; /* capacities of all entries */
+	size_t hand; /* index of the entry that is evicted next */
+	struct entry *entries[ENTRIES]; /* NULL: none */
 };
 
 struct sample_cache *sample_cache_new(bool tid, bool cpu)
 {
-	struct sample_cache *recent = calloc(1, sizeof(*recent));
+	struct sample_cache *cache = calloc(1, sizeof(*cache));
 
-	if (!recent)
+	if (!cache)
 		return NULL;
-	recent->tid = tid;
-	recent->cpu = cpu;
-	return recent;
+	cache->tid = tid;
+	cache->cpu = cpu;
+	return cache;
 }
 
-void sample_cache_free(struct sample_cache *recent)
+void sample_cache_free(struct sample_cache *cache)
 {
-	if (!recent)
+	if (!cache)
 		return;
 	for (size_t i = 0; i < ENTRIES; i++)
-		free(recent->notes[i]);
-	free(recent);
+		free(cache->entries[i]);
+	free(cache);
 }
 
 /*
- * Fibonacci hashing: the upper bits of the product are of all bits. Stacks often differ in one
+ * Fibonacci hashing: the upper bits of the product depend on all bits. Stacks often differ in one
  * frame, and so in a few bits of the kernel's hash.
  */
 static size_t index_of(const struct stackbeat_sample *sample)
@@ -60,7 +59,7 @@ static size_t index_of(const struct stackbeat_sample *sample)
 	       (64 - ENTRIES_BITS);
 }
 
-/* Both parts of a stack: how long they are and how they ended. */
+/* The depths of both parts of a stack, and why their unwinding stopped. */
 static uint64_t shape_of(const struct stackbeat_sample *sample)
 {
 	uint64_t shape;
@@ -70,80 +69,80 @@ static uint64_t shape_of(const struct stackbeat_sample *sample)
 }
 
 /*
- * What makes up a stack comes last in a record, and is compared in one go: each sample
- * comes by here.
+ * The fields that identify a stack come last in a record, and are compared in one go: this is the
+ * hot path of each sample.
  */
 #define STACK_OFFSET offsetof(struct stackbeat_sample, generation)
 _Static_assert(offsetof(struct stackbeat_sample, kernel_frames) + sizeof(uint64_t) == STACK_OFFSET,
-	       "the shape is one word, before what is compared");
+	       "the shape is the word before the compared bytes");
 
-/* Of the second one, only the header of the record must be there if they are not the same. */
-static inline bool is_same(const struct sample_cache *recent, const struct stackbeat_sample *a,
-			   const struct stackbeat_sample *b, uint64_t available)
+/* Reads no more than the record header of `b` unless the headers are equal. */
+static inline bool is_same_stack(const struct sample_cache *cache, const struct stackbeat_sample *a,
+				 const struct stackbeat_sample *b, uint64_t available)
 {
-	return memcmp(&a->record, &b->record, sizeof(a->record)) == 0 &&
-	       a->record.size <= available && shape_of(a) == shape_of(b) && a->pid == b->pid &&
-	       (a->tid == b->tid || (!recent->tid && a->pid != a->tid && b->pid != b->tid)) &&
-	       (a->cpu == b->cpu || !recent->cpu) &&
-	       memcmp((const char *)a + STACK_OFFSET, (const char *)b + STACK_OFFSET,
-		      a->record.size - STACK_OFFSET) == 0;
+	return !memcmp(&a->record, &b->record, sizeof(a->record)) && a->record.size <= available &&
+	       shape_of(a) == shape_of(b) && a->pid == b->pid &&
+	       (a->tid == b->tid || (!cache->tid && a->pid != a->tid && b->pid != b->tid)) &&
+	       (a->cpu == b->cpu || !cache->cpu) &&
+	       !memcmp((const char *)a + STACK_OFFSET, (const char *)b + STACK_OFFSET,
+		       a->record.size - STACK_OFFSET);
 }
 
-uint64_t sample_cache_match(const struct sample_cache *recent, const void *data, uint64_t available,
+uint64_t sample_cache_match(const struct sample_cache *cache, const void *data, uint64_t available,
 			    struct sample_totals *totals)
 {
 	const struct stackbeat_sample *sample = data;
 	uint64_t left = available;
 
 	while (left >= sizeof(*sample)) {
-		const struct note *note = recent->notes[index_of(sample)];
+		const struct entry *entry = cache->entries[index_of(sample)];
 
-		if (!note || !is_same(recent, &note->sample, sample, left))
+		if (!entry || !is_same_stack(cache, &entry->sample, sample, left))
 			break;
-		stack_count(note->stack, sample, totals);
+		stack_count(entry->stack, sample, totals);
 		left -= sample->record.size;
 		sample = (const void *)((const char *)sample + sample->record.size);
 	}
 	return available - left;
 }
 
-static void forget(struct sample_cache *recent, struct note **place)
+static void evict(struct sample_cache *cache, struct entry **slot)
 {
-	if (!*place)
+	if (!*slot)
 		return;
-	recent->bytes -= (*place)->capacity;
-	free(*place);
-	*place = NULL;
+	cache->bytes -= (*slot)->capacity;
+	free(*slot);
+	*slot = NULL;
 }
 
-static struct note *make_note(struct sample_cache *recent, size_t size)
+static struct entry *new_entry(struct sample_cache *cache, size_t size)
 {
-	struct note *note;
+	struct entry *entry;
 
-	while (recent->bytes + size > BYTES_MAX)
-		forget(recent, &recent->notes[recent->hand++ % ENTRIES]);
-	note = malloc(offsetof(struct note, sample) + size);
-	if (!note)
+	while (cache->bytes + size > BYTES_MAX)
+		evict(cache, &cache->entries[cache->hand++ % ENTRIES]);
+	entry = malloc(offsetof(struct entry, sample) + size);
+	if (!entry)
 		return NULL;
-	note->capacity = size;
-	recent->bytes += size;
-	return note;
+	entry->capacity = size;
+	cache->bytes += size;
+	return entry;
 }
 
-void sample_cache_insert(struct sample_cache *recent, const struct stackbeat_sample *sample,
+void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_sample *sample,
 			 struct stack *stack)
 {
-	struct note **place = &recent->notes[index_of(sample)];
+	struct entry **slot = &cache->entries[index_of(sample)];
 	size_t size = sample->record.size;
 
-	if (size < sizeof(*sample) || size > SIZE_MAX_NOTED)
+	if (size < sizeof(*sample) || size > SAMPLE_SIZE_MAX)
 		return;
-	if (!*place || (*place)->capacity < size) {
-		forget(recent, place);
-		*place = make_note(recent, size);
-		if (!*place)
+	if (!*slot || (*slot)->capacity < size) {
+		evict(cache, slot);
+		*slot = new_entry(cache, size);
+		if (!*slot)
 			return;
 	}
-	memcpy(&(*place)->sample, sample, size);
-	(*place)->stack = stack;
+	memcpy(&(*slot)->sample, sample, size);
+	(*slot)->stack = stack;
 }

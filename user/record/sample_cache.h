@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A cache in front of the profile: raw samples, and the stacks that they belong to. Most
- * samples repeat one of a few thousand; for these, the mappings of the frames need not be
- * looked up, nor the frames be hashed: the kernel did that while it walked the stack.
+ * A cache in front of the stack table: raw samples and their stacks. Most samples repeat one of a
+ * few thousand. For these, neither the mappings of the frames are looked up, nor the frames
+ * hashed: the kernel hashed them while it unwound the stack.
  */
 #ifndef STACKBEAT_RECORD_SAMPLE_CACHE_H
 #define STACKBEAT_RECORD_SAMPLE_CACHE_H
@@ -17,27 +17,27 @@ struct sample_cache;
 struct stack;
 
 /*
- * An empty cache; `tid` and `cpu`: whether samples that differ in them belong to different
- * stacks. NULL when out of memory. sample_cache_free() takes NULL too.
+ * An empty cache. `tid` and `cpu`: samples that differ in the thread ID or in the CPU belong to
+ * different stacks. Returns NULL when out of memory. sample_cache_free() accepts NULL.
  */
 struct sample_cache *sample_cache_new(bool tid, bool cpu);
-void sample_cache_free(struct sample_cache *recent);
+void sample_cache_free(struct sample_cache *cache);
 
 /*
- * Adds the samples at the beginning of `data`, `available` bytes (a multiple of 8) of records
- * that nobody has checked, to their stacks and to the totals, until one comes that was not noted:
- * what is the same as one that was noted is right. Returns their bytes.
+ * Counts the samples at the beginning of `data` in their stacks and in `totals`, up to the first
+ * one that is not in the cache. `data` is `available` bytes (a multiple of 8) of records that are
+ * not verified: a record that equals a cached one is valid. Returns the bytes of the counted
+ * samples.
  */
-uint64_t sample_cache_match(const struct sample_cache *recent, const void *data, uint64_t available,
+uint64_t sample_cache_match(const struct sample_cache *cache, const void *data, uint64_t available,
 			    struct sample_totals *totals);
 
 /*
- * Notes it: from now on, samples with the same frames of the same generation of the same
- * space and of the same thread name are of this stack. May forget others, so that all take no
- * more than some MiB; does nothing when out of memory, and for larger records than the deepest
- * stack needs.
+ * Inserts a sample: from now on, samples with the same frames, generation, address space and
+ * thread name belong to `stack`. May evict others, so that all take a few MiB at most. Does
+ * nothing when out of memory, and for records larger than the deepest stack needs.
  */
-void sample_cache_insert(struct sample_cache *recent, const struct stackbeat_sample *sample,
+void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_sample *sample,
 			 struct stack *stack);
 
 #endif

@@ -1,82 +1,81 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "record/sample_queue.h"
 
-#include "lib/array.h"
-#include "process/address_space.h"
-#include "record/stack_table.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A sample that waits. */
-struct waiting {
+#include "lib/array.h"
+#include "process/address_space.h"
+#include "record/stack_table.h"
+
+struct queued_sample {
 	uint64_t space;
 	uint64_t time;
-	size_t offset; /* in bytes[] */
+	size_t offset; /* in words[] */
 	uint32_t generation;
 };
 
 struct sample_queue {
 	struct address_spaces *spaces;
-	struct stack_table *profile;
+	struct stack_table *stacks;
 	bool settled;
-	uint64_t *bytes; /* records, each behind the other */
+	uint64_t *words; /* the records, one after the other */
 	size_t used, capacity; /* words */
-	struct waiting *list;
-	size_t count, list_capacity;
-	uint64_t hasty;
+	struct queued_sample *samples;
+	size_t count, sample_capacity;
+	uint64_t early; /* see sample_queue_early() */
 };
 
-struct sample_queue *sample_queue_new(struct address_spaces *spaces, struct stack_table *profile)
+struct sample_queue *sample_queue_new(struct address_spaces *spaces, struct stack_table *stacks)
 {
-	struct sample_queue *intake = calloc(1, sizeof(*intake));
+	struct sample_queue *queue = calloc(1, sizeof(*queue));
 
-	if (!intake)
+	if (!queue)
 		return NULL;
-	intake->spaces = spaces;
-	intake->profile = profile;
-	return intake;
+	queue->spaces = spaces;
+	queue->stacks = stacks;
+	return queue;
 }
 
-void sample_queue_free(struct sample_queue *intake)
+void sample_queue_free(struct sample_queue *queue)
 {
-	if (!intake)
+	if (!queue)
 		return;
-	free(intake->bytes);
-	free(intake->list);
-	free(intake);
+	free(queue->words);
+	free(queue->samples);
+	free(queue);
 }
 
-void sample_queue_begin(struct sample_queue *intake, bool settled)
+void sample_queue_begin(struct sample_queue *queue, bool settled)
 {
-	intake->settled = settled;
+	queue->settled = settled;
 }
 
-static int wait(struct sample_queue *intake, const struct stackbeat_sample *sample)
+static int enqueue(struct sample_queue *queue, const struct stackbeat_sample *sample)
 {
-	size_t words = sample->record.size / sizeof(*intake->bytes);
+	size_t words = sample->record.size / sizeof(*queue->words);
 
-	if (array_reserve(&intake->bytes, &intake->capacity, intake->used, words,
-			  sizeof(*intake->bytes)) ||
-	    array_reserve(&intake->list, &intake->list_capacity, intake->count, 1,
-			  sizeof(*intake->list)))
+	if (array_reserve(&queue->words, &queue->capacity, queue->used, words,
+			  sizeof(*queue->words)) ||
+	    array_reserve(&queue->samples, &queue->sample_capacity, queue->count, 1,
+			  sizeof(*queue->samples)))
 		return -ENOMEM;
-	memcpy(intake->bytes + intake->used, sample, sample->record.size);
-	intake->list[intake->count++] = (struct waiting){
+	memcpy(queue->words + queue->used, sample, sample->record.size);
+	queue->samples[queue->count++] = (struct queued_sample){
 		.space = sample->address_space,
 		.time = sample->time,
-		.offset = intake->used,
+		.offset = queue->used,
 		.generation = sample->generation,
 	};
-	intake->used += words;
+	queue->used += words;
 	return 0;
 }
 
-/* By space, in the order of its generations, and in that of their coming. */
-static int compare_waiting(const void *a, const void *b)
+/* By address space, its generation, and order of arrival. */
+static int compare_generations(const void *a, const void *b)
 {
-	const struct waiting *left = a, *right = b;
+	const struct queued_sample *left = a, *right = b;
 
 	if (left->space != right->space)
 		return left->space < right->space ? -1 : 1;
@@ -85,87 +84,87 @@ static int compare_waiting(const void *a, const void *b)
 	return (left->offset > right->offset) - (left->offset < right->offset);
 }
 
-static int add(struct sample_queue *intake, const struct waiting *waiting)
+static int add_to_table(struct sample_queue *queue, const struct queued_sample *queued)
 {
-	const struct stackbeat_sample *sample = (const void *)(intake->bytes + waiting->offset);
+	const struct stackbeat_sample *sample = (const void *)(queue->words + queued->offset);
 	struct address_space *space =
-		address_spaces_get(intake->spaces, sample->address_space, sample->pid);
+		address_spaces_get(queue->spaces, sample->address_space, sample->pid);
 	int err = space ? address_space_advance(space, sample->generation) : -ENOMEM;
 
-	return err ? err : stack_table_add(sample, intake->profile);
+	return err ? err : stack_table_add(sample, queue->stacks);
 }
 
-/* Moves the samples that go on waiting to the beginning. */
-static void compact(struct sample_queue *intake)
+/* Moves the remaining records to the beginning. */
+static void compact(struct sample_queue *queue)
 {
-	uint64_t *bytes = intake->bytes;
+	uint64_t *words = queue->words;
 	size_t used = 0;
 
-	for (size_t i = 0; i < intake->count; i++) {
+	for (size_t i = 0; i < queue->count; i++) {
 		const struct stackbeat_sample *sample =
-			(const void *)(bytes + intake->list[i].offset);
-		size_t words = sample->record.size / sizeof(*bytes);
+			(const void *)(words + queue->samples[i].offset);
+		size_t size = sample->record.size / sizeof(*words);
 
-		memmove(bytes + used, bytes + intake->list[i].offset, words * sizeof(*bytes));
-		intake->list[i].offset = used;
-		used += words;
+		memmove(words + used, words + queue->samples[i].offset, size * sizeof(*words));
+		queue->samples[i].offset = used;
+		used += size;
 	}
-	intake->used = used;
+	queue->used = used;
 }
 
 static int compare_offsets(const void *a, const void *b)
 {
-	const struct waiting *left = a, *right = b;
+	const struct queued_sample *left = a, *right = b;
 
 	return (left->offset > right->offset) - (left->offset < right->offset);
 }
 
-int sample_queue_flush(struct sample_queue *intake, uint64_t seen)
+int sample_queue_flush(struct sample_queue *queue, uint64_t seen)
 {
 	size_t kept = 0;
 	int err = 0;
 
-	if (!intake->count)
+	if (!queue->count)
 		return 0;
-	qsort(intake->list, intake->count, sizeof(*intake->list), compare_waiting);
-	for (size_t i = 0; i < intake->count && !err; i++) {
-		if (intake->list[i].time <= seen)
-			err = add(intake, &intake->list[i]);
+	qsort(queue->samples, queue->count, sizeof(*queue->samples), compare_generations);
+	for (size_t i = 0; i < queue->count && !err; i++) {
+		if (queue->samples[i].time <= seen)
+			err = add_to_table(queue, &queue->samples[i]);
 		else
-			intake->list[kept++] = intake->list[i];
+			queue->samples[kept++] = queue->samples[i];
 	}
-	intake->count = kept;
-	/* Each is moved down, over what was before it. */
+	queue->count = kept;
+	/* compact() moves each record down, over those before it. */
 	if (kept)
-		qsort(intake->list, kept, sizeof(*intake->list), compare_offsets);
-	compact(intake);
+		qsort(queue->samples, kept, sizeof(*queue->samples), compare_offsets);
+	compact(queue);
 	return err;
 }
 
 uint64_t sample_queue_repeat(const void *data, uint64_t available, void *arg)
 {
-	return stack_table_repeat(((struct sample_queue *)arg)->profile, data, available);
+	return stack_table_repeat(((struct sample_queue *)arg)->stacks, data, available);
 }
 
 int sample_queue_sample(const struct stackbeat_sample *sample, void *arg)
 {
-	struct sample_queue *intake = arg;
+	struct sample_queue *queue = arg;
 	struct address_space *space =
-		address_spaces_get(intake->spaces, sample->address_space, sample->pid);
+		address_spaces_get(queue->spaces, sample->address_space, sample->pid);
 	int err;
 
 	if (!space)
 		return -ENOMEM;
-	if (address_space_ready(space, sample->generation, intake->settled))
-		return stack_table_add(sample, intake->profile);
-	err = wait(intake, sample);
-	if (err || intake->used * sizeof(*intake->bytes) < SAMPLE_QUEUE_BYTES_MAX)
+	if (address_space_ready(space, sample->generation, queue->settled))
+		return stack_table_add(sample, queue->stacks);
+	err = enqueue(queue, sample);
+	if (err || queue->used * sizeof(*queue->words) < SAMPLE_QUEUE_BYTES_MAX)
 		return err;
-	intake->hasty += intake->count;
-	return sample_queue_flush(intake, UINT64_MAX);
+	queue->early += queue->count;
+	return sample_queue_flush(queue, UINT64_MAX);
 }
 
-uint64_t sample_queue_early(const struct sample_queue *intake)
+uint64_t sample_queue_early(const struct sample_queue *queue)
 {
-	return intake->hasty;
+	return queue->early;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A unique stack, and the totals of the samples that were counted. */
+/* A unique stack, and totals over all samples. */
 #ifndef STACKBEAT_RECORD_STACK_H
 #define STACKBEAT_RECORD_STACK_H
 
@@ -13,23 +13,21 @@ struct address_space;
 
 /* Samples with the same frames in the same address space, of the same origin. */
 struct stack {
-	struct stack *next; /* private: in its hash bucket */
-	struct address_space *space; /* that was sampled; owned by its table */
+	struct address_space *space; /* of the sampled process; owned by its table */
 	uint64_t samples;
 	uint64_t weight; /* ns */
-	uint32_t hash; /* private */
 	struct label_origin origin;
 	uint16_t kernel_frames, user_frames;
 	uint8_t kernel_stop, user_stop; /* enum stackbeat_unwind_stop */
 	uint16_t flags; /* STACKBEAT_SAMPLE_* */
 	/*
-	 * Kernel, then user, each leaf first: what stands for the call, so return addresses
-	 * minus 1. Of the user part the number in its place, see stack_segments().
+	 * Kernel, then user frames, leaf first. Return addresses are decremented by 1, so that
+	 * they lie in the call. A user frame is an offset in its segment, see stack_segments().
 	 */
 	uint64_t frames[];
 };
 
-/* The places (see process/address_space.h) of the user frames. */
+/* The segments (see process/address_space.h) of the user frames. */
 static inline const uint32_t *stack_segments(const struct stack *stack)
 {
 	return (const uint32_t *)(stack->frames + stack->kernel_frames + stack->user_frames);
@@ -38,11 +36,11 @@ static inline const uint32_t *stack_segments(const struct stack *stack)
 struct sample_totals {
 	uint64_t samples;
 	uint64_t weight; /* ns */
-	uint64_t missed; /* intervals without a beat of their own */
+	uint64_t missed; /* ticks without a sample of their own */
 	uint64_t stacks;
 };
 
-/* Counts a sample as one of the stack. */
+/* Counts a sample of this stack. */
 static inline void stack_count(struct stack *stack, const struct stackbeat_sample *sample,
 			       struct sample_totals *totals)
 {

@@ -6,14 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/array.h"
+#include "lib/hash.h"
 #include "process/address_space.h"
 #include "process/mapped_files.h"
 #include "record/sample_cache.h"
 
-#define BUCKETS_MIN 1024u
 #define CHUNK_SIZE (256u << 10)
 
-/* Stacks live until the end: they are cut from chunks, with no cost each. */
+/* Stacks live as long as the table: they are carved from chunks, with no overhead for each. */
 struct chunk {
 	struct chunk *next;
 	size_t used;
@@ -21,8 +22,8 @@ struct chunk {
 	uint64_t bytes[];
 };
 
-/* A sample with its frames as a stack keeps them. */
-struct located {
+/* A sample with its frames as a stack stores them. */
+struct resolved_sample {
 	const struct stackbeat_sample *sample;
 	struct address_space *space;
 	struct label_origin origin;
@@ -30,57 +31,57 @@ struct located {
 	uint16_t user_frames;
 	uint8_t user_stop;
 	uint64_t frames[STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX];
-	uint32_t places[STACKBEAT_USER_FRAMES_MAX];
+	uint32_t segments[STACKBEAT_USER_FRAMES_MAX];
 };
 
 struct stack_table {
 	struct address_spaces *spaces;
 	uint32_t labels; /* LABEL_SET()s */
 	struct sample_totals totals;
-	struct sample_cache *recent;
-	struct stack **buckets;
-	size_t bucket_count; /* a power of two */
+	struct sample_cache *cache;
+	struct stack **stacks; /* totals.stacks of them, in the order of insertion */
+	size_t capacity;
+	struct hash stack_index; /* indices into stacks[] */
 	struct chunk *chunks;
-	struct located located; /* the sample that is being added */
+	struct resolved_sample resolved; /* the sample that is being added */
 };
 
 struct stack_table *stack_table_new(struct address_spaces *spaces, uint32_t labels)
 {
-	struct stack_table *profile = calloc(1, sizeof(*profile));
+	struct stack_table *table = calloc(1, sizeof(*table));
 
-	if (!profile)
+	if (!table)
 		return NULL;
-	profile->spaces = spaces;
-	profile->labels = labels;
-	profile->bucket_count = BUCKETS_MIN;
-	profile->buckets = calloc(profile->bucket_count, sizeof(struct stack *));
-	profile->recent =
+	table->spaces = spaces;
+	table->labels = labels;
+	table->cache =
 		sample_cache_new(labels & LABEL_SET(LABEL_TID), labels & LABEL_SET(LABEL_CPU));
-	if (!profile->buckets || !profile->recent) {
-		stack_table_free(profile);
+	if (!table->cache) {
+		stack_table_free(table);
 		return NULL;
 	}
-	return profile;
+	return table;
 }
 
-void stack_table_free(struct stack_table *profile)
+void stack_table_free(struct stack_table *table)
 {
-	if (!profile)
+	if (!table)
 		return;
-	while (profile->chunks) {
-		struct chunk *next = profile->chunks->next;
+	while (table->chunks) {
+		struct chunk *next = table->chunks->next;
 
-		free(profile->chunks);
-		profile->chunks = next;
+		free(table->chunks);
+		table->chunks = next;
 	}
-	sample_cache_free(profile->recent);
-	free(profile->buckets);
-	free(profile);
+	sample_cache_free(table->cache);
+	hash_clear(&table->stack_index);
+	free(table->stacks);
+	free(table);
 }
 
-static void *allocate(struct stack_table *profile, size_t size)
+static void *chunk_alloc(struct stack_table *table, size_t size)
 {
-	struct chunk *chunk = profile->chunks;
+	struct chunk *chunk = table->chunks;
 	void *memory;
 
 	size = (size + sizeof(uint64_t) - 1) & ~(sizeof(uint64_t) - 1);
@@ -90,23 +91,23 @@ static void *allocate(struct stack_table *profile, size_t size)
 			return NULL;
 		chunk->size = CHUNK_SIZE;
 		chunk->used = 0;
-		chunk->next = profile->chunks;
-		profile->chunks = chunk;
+		chunk->next = table->chunks;
+		table->chunks = chunk;
 	}
 	memory = (char *)chunk->bytes + chunk->used;
 	chunk->used += size;
 	return memory;
 }
 
-static size_t frame_count(const struct located *located)
+static size_t frame_count(const struct resolved_sample *resolved)
 {
-	return (size_t)located->sample->kernel_frames + located->user_frames;
+	return (size_t)resolved->sample->kernel_frames + resolved->user_frames;
 }
 
 /*
- * The address that stands for a frame. Return addresses lie behind the call,
- * maybe in the next line, function or mapping. The interrupted address and the one
- * at which the kernel was entered are exact.
+ * The address by which a frame is symbolized. A return address lies behind its call, maybe in the
+ * next line, function or mapping. The interrupted address and the one at which the kernel was
+ * entered are exact.
  */
 static uint64_t call_address(const struct stackbeat_sample *sample, size_t i)
 {
@@ -115,203 +116,178 @@ static uint64_t call_address(const struct stackbeat_sample *sample, size_t i)
 	return sample->frames[i] - 1;
 }
 
-static void locate(struct located *located)
+static void resolve_mappings(struct resolved_sample *resolved)
 {
-	const struct stackbeat_sample *sample = located->sample;
-	bool certain = address_space_is_certain(located->space, sample->generation);
+	const struct stackbeat_sample *sample = resolved->sample;
+	bool certain = address_space_is_certain(resolved->space, sample->generation);
 	size_t user = sample->kernel_frames;
 
-	located->user_stop = sample->user_stop;
+	resolved->user_stop = sample->user_stop;
 	for (size_t i = 0; i < user; i++)
-		located->frames[i] = call_address(sample, i);
+		resolved->frames[i] = call_address(sample, i);
 	for (size_t i = 0; i < sample->user_frames; i++) {
-		uint32_t place = address_space_segment_at(located->space, sample->generation,
-							  call_address(sample, user + i),
-							  &located->frames[user + i]);
+		uint32_t segment = address_space_segment_at(resolved->space, sample->generation,
+							    call_address(sample, user + i),
+							    &resolved->frames[user + i]);
 
 		/*
-		 * A caller in no executable mapping is none: the walk has followed what was no
-		 * frame pointer, and its stack ends before that.
+		 * A caller outside all executable mappings is no caller: the unwinder has followed
+		 * a word that was no frame pointer. The stack ends before it.
 		 */
-		if (place == SEGMENT_NONE && i > 0 && certain) {
-			located->user_frames = (uint16_t)i;
-			located->user_stop = STACKBEAT_STOP_BAD_FRAME;
+		if (segment == SEGMENT_NONE && i > 0 && certain) {
+			resolved->user_frames = (uint16_t)i;
+			resolved->user_stop = STACKBEAT_STOP_BAD_FRAME;
 			return;
 		}
-		located->places[i] = place;
+		resolved->segments[i] = segment;
 	}
-	located->user_frames = sample->user_frames;
+	resolved->user_frames = sample->user_frames;
 }
 
 /* Mixes a word into a hash by the multiplication of Fibonacci hashing. */
-static uint64_t mix(uint64_t hash, uint64_t word)
+static uint64_t mix_hash(uint64_t hash, uint64_t word)
 {
 	hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
 	return hash ^ hash >> 29;
 }
 
-static uint32_t hash_sample(const struct located *located)
+static uint32_t hash_sample(const struct resolved_sample *resolved)
 {
-	const struct stackbeat_sample *sample = located->sample;
-	uint64_t words[sizeof(located->origin) / sizeof(uint64_t)];
+	const struct stackbeat_sample *sample = resolved->sample;
+	uint64_t words[sizeof(resolved->origin) / sizeof(uint64_t)];
 	uint64_t hash = (uint64_t)sample->kernel_frames << 16 | (uint64_t)sample->kernel_stop << 8 |
-			located->user_stop;
+			resolved->user_stop;
 
-	_Static_assert(sizeof(words) == sizeof(located->origin), "it is whole words");
-	memcpy(words, &located->origin, sizeof(words));
+	_Static_assert(sizeof(words) == sizeof(resolved->origin),
+		       "the origin consists of whole words");
+	memcpy(words, &resolved->origin, sizeof(words));
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		hash = mix(hash, words[i]);
-	for (size_t i = 0; i < frame_count(located); i++)
-		hash = mix(hash, located->frames[i]);
+		hash = mix_hash(hash, words[i]);
+	for (size_t i = 0; i < frame_count(resolved); i++)
+		hash = mix_hash(hash, resolved->frames[i]);
 	return hash >> 32;
 }
 
-static bool is_of(const struct stack *stack, const struct located *located)
+static bool stack_equals(const void *context, uint32_t index, const void *key)
 {
-	const struct stackbeat_sample *sample = located->sample;
+	const struct stack *stack = ((const struct stack_table *)context)->stacks[index];
+	const struct resolved_sample *resolved = key;
+	const struct stackbeat_sample *sample = resolved->sample;
 
-	return stack->hash == located->hash && stack->space == located->space &&
-	       stack->kernel_frames == sample->kernel_frames &&
-	       stack->user_frames == located->user_frames &&
+	return stack->space == resolved->space && stack->kernel_frames == sample->kernel_frames &&
+	       stack->user_frames == resolved->user_frames &&
 	       stack->kernel_stop == sample->kernel_stop &&
-	       stack->user_stop == located->user_stop && stack->flags == sample->record.flags &&
-	       !memcmp(&stack->origin, &located->origin, sizeof(located->origin)) &&
-	       !memcmp(stack->frames, located->frames,
-		       frame_count(located) * sizeof(stack->frames[0])) &&
-	       !memcmp(stack_segments(stack), located->places,
-		       located->user_frames * sizeof(located->places[0]));
+	       stack->user_stop == resolved->user_stop && stack->flags == sample->record.flags &&
+	       !memcmp(&stack->origin, &resolved->origin, sizeof(resolved->origin)) &&
+	       !memcmp(stack->frames, resolved->frames,
+		       frame_count(resolved) * sizeof(stack->frames[0])) &&
+	       !memcmp(stack_segments(stack), resolved->segments,
+		       resolved->user_frames * sizeof(resolved->segments[0]));
 }
 
-static struct stack *find(const struct stack_table *profile, const struct located *located)
+static struct stack *find_stack(const struct stack_table *table,
+				const struct resolved_sample *resolved)
 {
-	struct stack *stack = profile->buckets[located->hash & (profile->bucket_count - 1)];
+	uint32_t index =
+		hash_find(&table->stack_index, resolved->hash, stack_equals, table, resolved);
 
-	while (stack && !is_of(stack, located))
-		stack = stack->next;
-	return stack;
+	return index == HASH_NONE ? NULL : table->stacks[index];
 }
 
-/* Twice as many buckets; without memory for them, longer chains will do. */
-static void grow(struct stack_table *profile)
+static struct stack *insert_stack(struct stack_table *table, const struct resolved_sample *resolved)
 {
-	size_t count = profile->bucket_count * 2;
-	struct stack **buckets = calloc(count, sizeof(struct stack *));
+	const struct stackbeat_sample *sample = resolved->sample;
+	size_t size = frame_count(resolved) * sizeof(sample->frames[0]);
+	size_t segments_size = resolved->user_frames * sizeof(resolved->segments[0]);
+	struct stack *stack = chunk_alloc(table, sizeof(*stack) + size + segments_size);
 
-	if (!buckets)
-		return;
-	for (size_t i = 0; i < profile->bucket_count; i++) {
-		struct stack *stack, *next;
-
-		for (stack = profile->buckets[i]; stack; stack = next) {
-			next = stack->next;
-			stack->next = buckets[stack->hash & (count - 1)];
-			buckets[stack->hash & (count - 1)] = stack;
-		}
-	}
-	free(profile->buckets);
-	profile->buckets = buckets;
-	profile->bucket_count = count;
-}
-
-static struct stack *insert(struct stack_table *profile, const struct located *located)
-{
-	const struct stackbeat_sample *sample = located->sample;
-	size_t size = frame_count(located) * sizeof(sample->frames[0]);
-	size_t places_size = located->user_frames * sizeof(located->places[0]);
-	struct stack *stack = allocate(profile, sizeof(*stack) + size + places_size);
-	struct stack **bucket;
-
-	if (!stack)
+	if (!stack ||
+	    array_reserve(&table->stacks, &table->capacity, table->totals.stacks, 1,
+			  sizeof(struct stack *)) ||
+	    hash_add(&table->stack_index, resolved->hash, (uint32_t)table->totals.stacks))
 		return NULL;
 	memset(stack, 0, sizeof(*stack));
-	stack->space = located->space;
-	stack->hash = located->hash;
-	stack->origin = located->origin;
+	stack->space = resolved->space;
+	stack->origin = resolved->origin;
 	stack->kernel_frames = sample->kernel_frames;
-	stack->user_frames = located->user_frames;
+	stack->user_frames = resolved->user_frames;
 	stack->kernel_stop = sample->kernel_stop;
-	stack->user_stop = located->user_stop;
+	stack->user_stop = resolved->user_stop;
 	stack->flags = sample->record.flags;
-	memcpy(stack->frames, located->frames, size);
-	memcpy((uint32_t *)stack_segments(stack), located->places, places_size);
+	memcpy(stack->frames, resolved->frames, size);
+	memcpy((uint32_t *)stack_segments(stack), resolved->segments, segments_size);
 
-	if (profile->totals.stacks++ == profile->bucket_count)
-		grow(profile);
-	bucket = &profile->buckets[located->hash & (profile->bucket_count - 1)];
-	stack->next = *bucket;
-	*bucket = stack;
+	table->stacks[table->totals.stacks++] = stack;
 	return stack;
 }
 
-/* Has read what tells of the code in which a stack that is new has frames. */
-static int need_names(struct stack_table *profile, const struct stack *stack)
+/* Requests the symbols of the code in which a new stack has frames. */
+static int request_symbols(struct stack_table *table, const struct stack *stack)
 {
-	struct mapped_files *objects = address_spaces_files(profile->spaces);
-	const uint32_t *places = stack_segments(stack);
-	struct mapped_file *object;
+	struct mapped_files *files = address_spaces_files(table->spaces);
+	const uint32_t *segments = stack_segments(stack);
+	struct mapped_file *file;
 	bool is_offset;
 	int err = 0;
 
 	for (size_t i = 0; i < stack->user_frames && !err; i++) {
-		if (i > 0 && places[i] == places[i - 1])
+		if (i > 0 && segments[i] == segments[i - 1])
 			continue;
-		object = segment_file(objects, places[i], &is_offset);
-		if (object)
-			err = mapped_file_request(objects, object);
-		else if (places[i] == SEGMENT_ANON && mapped_files_have_symbols(objects))
+		file = segment_file(files, segments[i], &is_offset);
+		if (file)
+			err = mapped_file_request(files, file);
+		else if (segments[i] == SEGMENT_ANON && mapped_files_have_symbols(files))
 			address_space_has_jit_code(stack->space);
 	}
 	return err;
 }
 
-uint64_t stack_table_repeat(struct stack_table *profile, const void *data, uint64_t available)
+uint64_t stack_table_repeat(struct stack_table *table, const void *data, uint64_t available)
 {
-	return sample_cache_match(profile->recent, data, available, &profile->totals);
+	return sample_cache_match(table->cache, data, available, &table->totals);
 }
 
 int stack_table_add(const struct stackbeat_sample *sample, void *arg)
 {
-	struct stack_table *profile = arg;
-	struct located *located = &profile->located;
+	struct stack_table *table = arg;
+	struct resolved_sample *resolved = &table->resolved;
 	struct stack *stack;
 	int err;
 
-	if (stack_table_repeat(profile, sample, sample->record.size))
+	if (stack_table_repeat(table, sample, sample->record.size))
 		return 0;
-	located->sample = sample;
-	located->space = address_spaces_get(profile->spaces, sample->address_space, sample->pid);
-	if (!located->space)
+	resolved->sample = sample;
+	resolved->space = address_spaces_get(table->spaces, sample->address_space, sample->pid);
+	if (!resolved->space)
 		return -ENOMEM;
-	locate(located);
-	label_origin(profile->labels, address_space_comm(located->space), sample, &located->origin);
-	located->hash = hash_sample(located);
-	stack = find(profile, located);
+	resolve_mappings(resolved);
+	label_origin(table->labels, address_space_comm(resolved->space), sample, &resolved->origin);
+	resolved->hash = hash_sample(resolved);
+	stack = find_stack(table, resolved);
 	if (!stack) {
-		stack = insert(profile, located);
-		err = stack ? need_names(profile, stack) : -ENOMEM;
+		stack = insert_stack(table, resolved);
+		err = stack ? request_symbols(table, stack) : -ENOMEM;
 		if (err)
 			return err;
 	}
-	sample_cache_insert(profile->recent, sample, stack);
-	stack_count(stack, sample, &profile->totals);
+	sample_cache_insert(table->cache, sample, stack);
+	stack_count(stack, sample, &table->totals);
 	return 0;
 }
 
-const struct sample_totals *stack_table_totals(const struct stack_table *profile)
+const struct sample_totals *stack_table_totals(const struct stack_table *table)
 {
-	return &profile->totals;
+	return &table->totals;
 }
 
-int stack_table_each(const struct stack_table *profile,
+int stack_table_each(const struct stack_table *table,
 		     int (*fn)(const struct stack *stack, void *arg), void *arg)
 {
-	for (size_t i = 0; i < profile->bucket_count; i++) {
-		for (const struct stack *stack = profile->buckets[i]; stack; stack = stack->next) {
-			int err = fn(stack, arg);
+	for (size_t i = 0; i < table->totals.stacks; i++) {
+		int err = fn(table->stacks[i], arg);
 
-			if (err)
-				return err;
-		}
+		if (err)
+			return err;
 	}
 	return 0;
 }

@@ -24,7 +24,7 @@ struct builder {
 	size_t frame_count, frame_capacity;
 	size_t nodes_left, name_bytes_left;
 	bool too_large;
-	size_t *first_frame; /* by number of the location: its first one; one more at the end */
+	size_t *first_frame; /* index of each location's first frame; one more at the end */
 };
 
 int64_t add_saturated(int64_t a, int64_t b)
@@ -48,7 +48,7 @@ static bool name_equal(const void *context, uint32_t index, const void *key)
 	return !strcmp(((const struct calltree *)context)->names[index], key);
 }
 
-/* Returns the index of a name, or HASH_NONE when there is no memory, or no room for it. */
+/* Returns the index of a name, or HASH_NONE when out of memory, or if a limit is exceeded. */
 static uint32_t intern(struct builder *builder, const char *name)
 {
 	struct calltree *tree = builder->tree;
@@ -103,13 +103,13 @@ static int add_unresolved_frame(struct builder *builder,
 {
 	const char *file = base_name(mapping_file(builder->profile, location));
 	char *name;
-	int ret;
+	int err;
 
 	if (asprintf(&name, "%s%s0x%" PRIx64, file, *file ? "+" : "", location->address) < 0)
 		return -ENOMEM;
-	ret = add_frame(builder, name, FRAME_UNRESOLVED);
+	err = add_frame(builder, name, FRAME_UNRESOLVED);
 	free(name);
-	return ret;
+	return err;
 }
 
 static const char *function_name(const struct pprof_profile *profile, uint64_t id)
@@ -120,7 +120,7 @@ static const char *function_name(const struct pprof_profile *profile, uint64_t i
 	return *name ? name : pprof_text(profile, function->system_name);
 }
 
-/* The kernel and its modules bear names in brackets; so does some user memory. */
+/* The kernel and its modules have names in brackets; so does some user memory. */
 static enum frame_kind resolved_kind(const char *file)
 {
 	static const char *const user[] = {"[vdso]", "[vsyscall]", "[anon", "[heap]", "[stack"};
@@ -139,16 +139,16 @@ static int add_location(struct builder *builder, const Perftools__Profiles__Loca
 	enum frame_kind kind = resolved_kind(mapping_file(builder->profile, location));
 	const char *name;
 	size_t i;
-	int ret = 0;
+	int err = 0;
 
 	if (!location->n_line)
 		return add_unresolved_frame(builder, location);
-	for (i = 0; i < location->n_line && !ret; i++) {
+	for (i = 0; i < location->n_line && !err; i++) {
 		name = function_name(builder->profile, location->line[i]->function_id);
-		ret = *name ? add_frame(builder, name, kind)
+		err = *name ? add_frame(builder, name, kind)
 			    : add_unresolved_frame(builder, location);
 	}
-	return ret;
+	return err;
 }
 
 static int add_locations(struct builder *builder)
@@ -168,7 +168,8 @@ static int add_locations(struct builder *builder)
 	return 0;
 }
 
-/* Returns the index of a new node, or CALLTREE_NONE when there is no memory, or no room for it. */
+/* Returns the index of a new node, or CALLTREE_NONE when out of memory, or if a limit is exceeded.
+ */
 static uint32_t add_node(struct builder *builder, uint32_t parent, struct frame frame)
 {
 	struct calltree *tree = builder->tree;
@@ -205,7 +206,7 @@ static bool node_equal(const void *context, uint32_t index, const void *key)
 	       node->kind == wanted->frame.kind;
 }
 
-/* Returns the child of `parent` for a frame, made if need be, or CALLTREE_NONE. */
+/* Returns the child of `parent` for a frame, which is added if necessary, or CALLTREE_NONE. */
 static uint32_t descend(struct builder *builder, uint32_t parent, struct frame frame)
 {
 	struct node_key key = {parent, frame};
@@ -222,7 +223,7 @@ static uint32_t descend(struct builder *builder, uint32_t parent, struct frame f
 	return node;
 }
 
-/* Returns the text of a label, to be freed, or NULL when there is no memory. */
+/* Returns the text of a label, to be freed, or NULL when out of memory. */
 static char *label_text(const struct pprof_profile *profile,
 			const Perftools__Profiles__Sample *sample, const char *key)
 {
@@ -232,7 +233,7 @@ static char *label_text(const struct pprof_profile *profile,
 
 	for (i = 0; i < sample->n_label; i++) {
 		label = sample->label[i];
-		if (strcmp(pprof_text(profile, label->key), key) != 0)
+		if (strcmp(pprof_text(profile, label->key), key))
 			continue;
 		if (label->str)
 			return strdup(pprof_text(profile, label->str));
@@ -331,7 +332,7 @@ static int link_children(struct calltree *tree)
 	for (i = 1; i < tree->node_count; i++)
 		order[i] = i;
 	qsort_r(order + 1, tree->node_count - 1, sizeof(*order), compare_siblings, tree);
-	/* Each goes before those that are there: so the last comes first. */
+	/* Each is linked before its siblings: insert the last one first. */
 	for (i = tree->node_count - 1; i > 0; i--) {
 		node = &tree->nodes[order[i]];
 		parent = &tree->nodes[node->parent];
@@ -342,7 +343,7 @@ static int link_children(struct calltree *tree)
 	return 0;
 }
 
-static int build(struct builder *builder, const struct calltree_options *options)
+static int build_tree(struct builder *builder, const struct calltree_options *options)
 {
 	struct frame root = {intern(builder, "all"), FRAME_ROOT};
 
@@ -363,16 +364,16 @@ int calltree_new(const struct pprof_profile *profile, const struct calltree_opti
 		.name_bytes_left =
 			options->name_bytes_max ? options->name_bytes_max : CALLTREE_NAME_BYTES_MAX,
 	};
-	int ret = -ENOMEM;
+	int err = -ENOMEM;
 
 	builder.tree = calloc(1, sizeof(*builder.tree));
 	if (builder.tree)
-		ret = build(&builder, options);
+		err = build_tree(&builder, options);
 	hash_clear(&builder.name_table);
 	hash_clear(&builder.node_table);
 	free(builder.frames);
 	free(builder.first_frame);
-	if (!ret) {
+	if (!err) {
 		*tree = builder.tree;
 		return 0;
 	}
@@ -381,7 +382,7 @@ int calltree_new(const struct pprof_profile *profile, const struct calltree_opti
 		return error_set(error, E2BIG,
 				 "the call tree is too large: its stacks or names "
 				 "are no program's");
-	return error_errno(error, -ret, "the call tree");
+	return error_errno(error, -err, "the call tree");
 }
 
 void calltree_free(struct calltree *tree)
@@ -434,7 +435,7 @@ static int compare_functions(const void *left, const void *right, void *context)
 	return strcmp(tree->names[a->name], tree->names[b->name]);
 }
 
-/* `active` counts, for each name, how often it is in the stack of the walk. */
+/* `active` counts, for each name, its occurrences in the current stack of the traversal. */
 static void sum_functions(const struct calltree *tree, struct calltree_function *functions,
 			  uint32_t *active)
 {

@@ -12,15 +12,15 @@
 #include "report/call_tree.h"
 #include "report/units.h"
 
-/* All in px. flamegraph.js knows those that it needs. */
+/* Lengths are in px. flamegraph.js repeats those that it needs. */
 #define WIDTH 1200
 #define PADDING 10
 #define HEAD_HEIGHT 78
 #define ROW_HEIGHT 18
 #define FRAME_HEIGHT 17
 #define FRAME_GAP 0.6 /* between neighbours */
-#define FRAME_MIN 0.1 /* narrower ones are left out */
-#define FRAMES_MAX 20000 /* what a browser handles well; the widest are drawn */
+#define FRAME_MIN 0.1 /* narrower frames are omitted */
+#define FRAMES_MAX 20000 /* a browser handles these well; the widest are drawn */
 #define TEXT_BASE 12.5 /* from the top of a frame */
 #define TEXT_PADDING 4
 #define CHARACTER 7
@@ -29,7 +29,7 @@
 #define SHADES 8
 #define NANOSECONDS 1000000000
 
-/* Puts a file of the source tree, whose text ends with NUL then, into the program. */
+/* Embeds a file of the source tree in the program, with a NUL at the end. */
 #define EMBED(symbol, path)                                                                        \
 	extern const char(symbol)[];                                                               \
 	__asm__(".pushsection .rodata\n" #symbol ":\n.incbin \"" path "\"\n.byte "                 \
@@ -38,7 +38,7 @@
 EMBED(flamegraph_css, "user/report/flamegraph.css");
 EMBED(flamegraph_js, "user/report/flamegraph.js");
 
-/* Where a frame is. */
+/* The position of a frame. */
 struct place {
 	int64_t offset; /* from the left, in the unit of the samples */
 	uint32_t depth;
@@ -52,9 +52,9 @@ struct picture {
 	const Perftools__Profiles__ValueType *type;
 	struct place *places; /* of the nodes of the tree */
 	FILE *out;
-	size_t frames; /* that are drawn */
+	size_t frames; /* number of drawn frames */
 	size_t rows;
-	bool kinds[FRAME_KIND_COUNT]; /* that are in the picture */
+	bool kinds[FRAME_KIND_COUNT]; /* kinds of drawn frames */
 };
 
 static const struct {
@@ -73,7 +73,7 @@ static double to_pixels(const struct picture *picture, int64_t value)
 	return (double)value * (WIDTH - 2 * PADDING) / (double)picture->tree->total;
 }
 
-/* The frame after `node` that is drawn; what is below one that is not, is not either. */
+/* The drawn frame after `node`; descendants of an omitted frame are omitted, too. */
 static uint32_t next_drawn(const struct picture *picture, uint32_t node)
 {
 	uint32_t next = calltree_next(picture->tree, node, false);
@@ -83,7 +83,7 @@ static uint32_t next_drawn(const struct picture *picture, uint32_t node)
 	return next;
 }
 
-/* Widest first. Of two that are as wide, a parent comes before its child. */
+/* Widest first. A parent comes before a child of the same width. */
 static int compare_widths(const void *left, const void *right, void *context)
 {
 	const struct calltree_node *nodes = context;
@@ -142,7 +142,7 @@ static void place_frames(struct picture *picture)
 	}
 }
 
-/* What XML 1.0 has no character for becomes U+FFFD. */
+/* Whether XML 1.0 has the character; others are replaced by U+FFFD. */
 static bool is_xml(uint32_t code_point)
 {
 	return code_point >= 0x20 && !(code_point >= 0x7f && code_point < 0xa0) &&
@@ -190,8 +190,8 @@ static void print_xml(FILE *out, const char *text)
 	print_xml_part(out, text, text + strlen(text));
 }
 
-/* Where a text ends that fits into so many columns; wide scripts take two a character. */
-static const char *fitting(const char *text, size_t columns)
+/* The end of the part of `text` that fits into `columns`; characters of wide scripts take two. */
+static const char *fitting_end(const char *text, size_t columns)
 {
 	uint32_t code_point;
 	size_t length, needed;
@@ -214,12 +214,12 @@ static void print_label(const struct picture *picture, const char *name, double 
 
 	if (columns < 1)
 		return;
-	end = fitting(name, (size_t)columns);
+	end = fitting_end(name, (size_t)columns);
 	clipped = *end;
 	if (clipped && columns < 3)
 		return;
 	if (clipped)
-		end = fitting(name, (size_t)columns - 1);
+		end = fitting_end(name, (size_t)columns - 1);
 	fprintf(picture->out, "<text x=\"%.2f\" y=\"%.1f\">", x + TEXT_PADDING, y + TEXT_BASE);
 	print_xml_part(picture->out, name, end);
 	fprintf(picture->out, "%s</text>", clipped ? "…" : "");
@@ -333,8 +333,8 @@ static void print_head(const struct picture *picture)
 }
 
 /*
- * The title of the document is for people, and for Chromium: without one, it looks through
- * all frames for it at each frame that it reads.
+ * The document title is for people, and for Chromium: without one, Chromium searches all frames
+ * for it whenever it parses a frame.
  */
 static void print_svg(const struct picture *picture)
 {
@@ -357,24 +357,24 @@ static void print_svg(const struct picture *picture)
 	fprintf(picture->out, "<script><![CDATA[\n%s]]></script>\n</svg>\n", flamegraph_js);
 }
 
-static int draw(struct picture *picture, struct error *error)
+static int draw_picture(struct picture *picture, struct error *error)
 {
 	const char *type = pprof_text(picture->profile, picture->type->type);
-	int ret;
+	int err;
 
 	if (picture->tree->total <= 0)
 		return error_set(error, ENODATA, "the profile has no samples with a value of '%s'",
 				 type);
 	picture->places = calloc(picture->tree->node_count, sizeof(*picture->places));
-	ret = picture->places ? choose_frames(picture) : -ENOMEM;
-	if (ret) {
-		error_errno(error, -ret, "the flame graph");
+	err = picture->places ? choose_frames(picture) : -ENOMEM;
+	if (err) {
+		error_errno(error, -err, "the flame graph");
 	} else {
 		place_frames(picture);
 		print_svg(picture);
 	}
 	free(picture->places);
-	return ret;
+	return err;
 }
 
 int flamegraph_write(const struct pprof_profile *profile, const struct flamegraph_options *options,
@@ -383,19 +383,19 @@ int flamegraph_write(const struct pprof_profile *profile, const struct flamegrap
 	struct calltree_options tree_options = {.group = options->group, .only_positive = true};
 	struct picture picture = {.profile = profile, .options = options, .out = out};
 	struct calltree *tree;
-	int ret;
+	int err;
 
-	ret = pprof_sample_type(profile, options->sample_type, &tree_options.sample_type, error);
-	if (ret)
-		return ret;
-	ret = calltree_new(profile, &tree_options, &tree, error);
-	if (ret)
-		return ret;
+	err = pprof_sample_type(profile, options->sample_type, &tree_options.sample_type, error);
+	if (err)
+		return err;
+	err = calltree_new(profile, &tree_options, &tree, error);
+	if (err)
+		return err;
 	picture.tree = tree;
 	picture.type = profile->message->sample_type[tree_options.sample_type];
-	ret = draw(&picture, error);
-	if (!ret && frames)
+	err = draw_picture(&picture, error);
+	if (!err && frames)
 		*frames = picture.frames;
 	calltree_free(tree);
-	return ret;
+	return err;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A profile as a picture: a flame graph with its root on top, in one SVG file. */
+/* A profile as a flame graph with the root on top, in one SVG file. */
 #ifndef STACKBEAT_REPORT_FLAMEGRAPH_H
 #define STACKBEAT_REPORT_FLAMEGRAPH_H
 
@@ -11,14 +11,14 @@
 
 struct flamegraph_options {
 	const char *title; /* UTF-8 */
-	const char *sample_type; /* NULL: the one that the profile wants to be shown */
+	const char *sample_type; /* NULL: the default of the profile */
 	const char *group; /* label whose values are the second row; NULL: none */
 };
 
 /*
- * Writes the picture to `out`, which the caller checks for write errors, and the number
- * of its frames to *frames (may be NULL). Returns 0, -EINVAL (no such sample type), -ENODATA
- * (all values are 0) or -ENOMEM.
+ * Writes the SVG to `out`, which the caller checks for write errors, and the number of its frames
+ * to *frames (may be NULL). Returns 0, -EINVAL (no such sample type), -ENODATA (all values are 0)
+ * or -ENOMEM.
  */
 int flamegraph_write(const struct pprof_profile *profile, const struct flamegraph_options *options,
 		     FILE *out, size_t *frames, struct error *error);

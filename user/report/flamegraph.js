@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //
-// What a flame graph does in a browser: it fits the window, shows the frame under the pointer,
-// zooms and searches. Without it the picture is complete. A frame is a <g class="f"> with
+// Behaviour of the flame graph in a browser: it fits the window, shows the frame under the pointer,
+// zooms and searches. The picture is complete without scripts. A frame is a <g class="f"> with
 // data-x, data-w (offset and width, in the unit of the samples) and data-d (depth); its <title>
 // has the name in the first line and the numbers in the second.
 (function () {
@@ -124,7 +124,7 @@
 		details.textContent = frame ? clip(`${frame.name} — ${frame.numbers}`, room) : hint;
 	}
 
-	// Frames are in the order of a walk: one within a match has been counted with it.
+	// Frames are in preorder: a frame within a match has already been counted with it.
 	function search(pattern) {
 		let expression = null, sum = 0, end = -1;
 		input.classList.remove("wrong");
@@ -180,7 +180,7 @@
 			zoom(root);
 		}
 	});
-	// The head stays in sight when the page is scrolled.
+	// The head stays visible when the page is scrolled.
 	window.addEventListener("scroll", () => {
 		const top = svg === document.documentElement ? window.scrollY : 0;
 		head.setAttribute("transform", `translate(0 ${top})`);

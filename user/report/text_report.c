@@ -20,9 +20,9 @@ struct report {
 	const struct pprof_profile *profile;
 	const struct report_options *options;
 	const struct calltree *tree;
-	const char *type; /* of the values */
+	const char *type; /* sample type */
 	const char *type_unit;
-	struct unit unit; /* in which they are shown */
+	struct unit unit; /* of the printed values */
 	FILE *out;
 };
 
@@ -86,8 +86,8 @@ static void print_head(const struct report *report)
 }
 
 /*
- * One unit for all values, as pprof chooses it: that of the smallest, but of a hundred
- * times the smallest where the total is far above.
+ * One unit for all values, as pprof chooses it: the best one for the smallest value, or, if the
+ * total is far above it, for a hundred times the smallest value.
  */
 static struct unit choose_unit(const struct report *report, int64_t smallest)
 {
@@ -168,8 +168,8 @@ static bool is_shown(const struct report *report, uint32_t node)
 }
 
 /*
- * Nodes are sorted, so that those that are shown come first among their siblings. One that
- * is shown alone has no branch: it stands in the line below its parent.
+ * Nodes are sorted, so that shown nodes come before their hidden siblings. A node without shown
+ * siblings has no branch: it is in the line below its parent.
  */
 static bool is_branch(const struct report *report, uint32_t node)
 {
@@ -185,7 +185,7 @@ static bool is_last(const struct report *report, uint32_t node)
 	return !is_shown(report, report->tree->nodes[node].next_sibling);
 }
 
-/* The branches between the root and a node: whether more siblings follow below. */
+/* The branches between the root and a node: whether more siblings follow. */
 struct branches {
 	bool *more;
 	size_t count, capacity;
@@ -264,16 +264,16 @@ static int print_tree(struct report *report, struct error *error)
 	const int width = report->options->raw_values ? RAW_VALUE_WIDTH : VALUE_WIDTH;
 	size_t rows = report->options->rows ? report->options->rows : SIZE_MAX;
 	struct branches branches = {0};
-	int ret;
+	int err;
 
 	report->unit = tree_unit(report);
 	print_head(report);
 	fprintf(report->out, " %6s %*s %*s\n", "cum%", width, "cum", width, "flat");
-	ret = print_nodes(report, &branches, &rows);
+	err = print_nodes(report, &branches, &rows);
 	free(branches.more);
-	if (ret < 0)
-		return error_errno(error, -ret, "the report");
-	if (ret)
+	if (err < 0)
+		return error_errno(error, -err, "the report");
+	if (err)
 		fprintf(report->out, "(only the first %zu lines)\n", report->options->rows);
 	if (report->options->min_percent > 0)
 		fprintf(report->out, "(without calls below %g%% of the total)\n",
@@ -281,9 +281,10 @@ static int print_tree(struct report *report, struct error *error)
 	return 0;
 }
 
-static int run(const struct pprof_profile *profile, const struct report_options *options,
-	       const struct calltree_options *tree_options,
-	       int (*print)(struct report *, struct error *), FILE *out, struct error *error)
+static int write_report(const struct pprof_profile *profile, const struct report_options *options,
+			const struct calltree_options *tree_options,
+			int (*print)(struct report *, struct error *), FILE *out,
+			struct error *error)
 {
 	const Perftools__Profiles__ValueType *type =
 		profile->message->sample_type[tree_options->sample_type];
@@ -295,30 +296,30 @@ static int run(const struct pprof_profile *profile, const struct report_options 
 		.out = out,
 	};
 	struct calltree *tree;
-	int ret = calltree_new(profile, tree_options, &tree, error);
+	int err = calltree_new(profile, tree_options, &tree, error);
 
-	if (ret)
-		return ret;
+	if (err)
+		return err;
 	report.tree = tree;
-	ret = print(&report, error);
+	err = print(&report, error);
 	calltree_free(tree);
-	return ret;
+	return err;
 }
 
 int report_top(const struct pprof_profile *profile, const struct report_options *options, FILE *out,
 	       struct error *error)
 {
 	struct calltree_options tree = {0};
-	int ret = pprof_sample_type(profile, options->sample_type, &tree.sample_type, error);
+	int err = pprof_sample_type(profile, options->sample_type, &tree.sample_type, error);
 
-	return ret ? ret : run(profile, options, &tree, print_top, out, error);
+	return err ? err : write_report(profile, options, &tree, print_top, out, error);
 }
 
 int report_tree(const struct pprof_profile *profile, const struct report_options *options,
 		FILE *out, struct error *error)
 {
 	struct calltree_options tree = {.group = options->group, .only_positive = true};
-	int ret = pprof_sample_type(profile, options->sample_type, &tree.sample_type, error);
+	int err = pprof_sample_type(profile, options->sample_type, &tree.sample_type, error);
 
-	return ret ? ret : run(profile, options, &tree, print_tree, out, error);
+	return err ? err : write_report(profile, options, &tree, print_tree, out, error);
 }

@@ -12,7 +12,7 @@
 
 #define KIB 1024.0
 
-/* Of a kind, the smallest first. `aliases` are how profiles write it, without plural. */
+/* The units of one kind, smallest first. `aliases` are their names in profiles, singular. */
 struct scale {
 	const char *name;
 	const char *aliases[4];
@@ -40,7 +40,7 @@ static bool is_alias(const char *name, const char *alias)
 {
 	size_t length = strlen(alias);
 
-	if (strncasecmp(name, alias, length) != 0)
+	if (strncasecmp(name, alias, length))
 		return false;
 	return !name[length] || (length > 1 && !strcasecmp(name + length, "s"));
 }
@@ -91,7 +91,7 @@ const char *unit_format(char *text, int64_t value, const struct unit *unit)
 	if (!strcmp(text, "0") || !strcmp(text, "-0"))
 		return strcpy(text, "0");
 	strncat(text, unit->name, UNIT_TEXT_MAX - 1 - strlen(text));
-	/* What no scale has is written as the profile has it. */
+	/* Values of an unknown unit are printed as they are in the profile. */
 	utf8_sanitize(text);
 	return text;
 }

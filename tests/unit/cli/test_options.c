@@ -26,21 +26,21 @@ static int parse_argv(char **argv)
 }
 
 #define ARGV(...) ((char *[]){"record", ##__VA_ARGS__, NULL})
-#define TAKES(...) assert_int_equal(parse_argv(ARGV(__VA_ARGS__)), 0)
-/* The message is one line and has `part` in it: the option, or the value. */
+#define PARSES(...) assert_int_equal(parse_argv(ARGV(__VA_ARGS__)), 0)
+/* The message is one line that contains `part`: the option, or the value. */
 #define REFUSES(part, ...) refuses(part, ARGV(__VA_ARGS__))
 
 static void refuses(const char *part, char **argv)
 {
 	if (parse_argv(argv) != -EINVAL)
-		fail_msg("%s %s: was taken", argv[1], argv[2] ? argv[2] : "");
+		fail_msg("%s %s: was accepted", argv[1], argv[2] ? argv[2] : "");
 	if (!strstr(error.text, part))
 		fail_msg("'%s' is not in '%s'", part, error.text);
 	assert_null(strchr(error.text, '\n'));
 }
 
-/* What holds of options that were taken, whatever the arguments. */
-static void assert_sound(char **argv, int argc)
+/* Invariants of parsed options, whatever the arguments. */
+static void assert_valid(char **argv, int argc)
 {
 	assert_in_range(options.session.rate, 0, STACKBEAT_RATE_MAX);
 	assert_in_range(options.session.max_depth, 1, STACKBEAT_USER_FRAMES_MAX);
@@ -70,10 +70,10 @@ static void assert_sound(char **argv, int argc)
 		assert_true(options.command > argv && options.command < argv + argc);
 }
 
-static void nothing_given_means_the_defaults(void **state)
+static void options_have_defaults(void **state)
 {
 	(void)state;
-	TAKES();
+	PARSES();
 	assert_int_equal(options.session.rate, 99);
 	assert_int_equal(options.session.pid_count, 0);
 	assert_string_equal(options.session.cpus, "");
@@ -99,10 +99,10 @@ static void nothing_given_means_the_defaults(void **state)
 	assert_null(options.command);
 }
 
-static void takes_every_option_in_both_forms(void **state)
+static void short_and_long_options_are_parsed(void **state)
 {
 	(void)state;
-	TAKES("-F", "997", "-a", "-C", "0,2-3", "-d", "1.5", "-o", "file", "-q", "-g");
+	PARSES("-F", "997", "-a", "-C", "0,2-3", "-d", "1.5", "-o", "file", "-q", "-g");
 	assert_int_equal(options.session.rate, 997);
 	assert_true(options.session.system_wide);
 	assert_string_equal(options.session.cpus, "0,2-3");
@@ -112,8 +112,8 @@ static void takes_every_option_in_both_forms(void **state)
 	assert_string_equal(options.output, "file");
 	assert_true(options.quiet);
 
-	TAKES("--frequency=20000", "--all-cpus", "--cpu", "7", "--duration", "3", "--output=-",
-	      "--quiet", "--user", "--max-depth", "1023", "--ring-size", "64M");
+	PARSES("--frequency=20000", "--all-cpus", "--cpu", "7", "--duration", "3", "--output=-",
+	       "--quiet", "--user", "--max-depth", "1023", "--ring-size", "64M");
 	assert_int_equal(options.session.rate, 20000);
 	assert_true(options.session.system_wide);
 	assert_string_equal(options.session.cpus, "7");
@@ -124,8 +124,8 @@ static void takes_every_option_in_both_forms(void **state)
 	assert_int_equal(options.session.max_depth, 1023);
 	assert_int_equal(options.session.ring_size, 64 << 20);
 
-	TAKES("-t", "12,13", "-G", "a/b", "--exclude-comm", "idle", "--no-inherit", "--no-jitter",
-	      "--budget", "2.5");
+	PARSES("-t", "12,13", "-G", "a/b", "--exclude-comm", "idle", "--no-inherit", "--no-jitter",
+	       "--budget", "2.5");
 	assert_int_equal(options.session.tid_count, 2);
 	assert_int_equal(options.session.tids[1], 13);
 	assert_int_equal(options.session.cgroup_count, 1);
@@ -135,54 +135,54 @@ static void takes_every_option_in_both_forms(void **state)
 	assert_true(options.session.no_inherit);
 	assert_true(options.session.no_jitter);
 	assert_int_equal(options.session.budget, 25);
-	TAKES("--tid=7", "--cgroup", "/sys/fs/cgroup/x");
+	PARSES("--tid=7", "--cgroup", "/sys/fs/cgroup/x");
 	assert_int_equal(options.session.tids[0], 7);
 	assert_string_equal(options.session.cgroups[0], "/sys/fs/cgroup/x");
 
-	TAKES("--kernel");
+	PARSES("--kernel");
 	assert_int_equal(options.session.parts, STACKBEAT_PART_KERNEL);
-	TAKES("-F", "max");
+	PARSES("-F", "max");
 	assert_int_equal(options.session.rate, 0);
-	TAKES("-agF1", "-d.5");
+	PARSES("-agF1", "-d.5");
 	assert_int_equal(options.session.rate, 1);
 	assert_true(options.seconds == 0.5);
-	TAKES("-h");
+	PARSES("-h");
 	assert_true(options.help);
-	TAKES("--help");
+	PARSES("--help");
 	assert_true(options.help);
 
-	TAKES("--save-binaries", "kept");
+	PARSES("--save-binaries", "kept");
 	assert_string_equal(options.save_binaries, "kept");
 }
 
 static void ring_sizes_have_units(void **state)
 {
 	(void)state;
-	TAKES("--ring-size", "65536");
+	PARSES("--ring-size", "65536");
 	assert_int_equal(options.session.ring_size, 65536);
-	TAKES("--ring-size", "128k");
+	PARSES("--ring-size", "128k");
 	assert_int_equal(options.session.ring_size, 128 << 10);
-	TAKES("--ring-size", "1m");
+	PARSES("--ring-size", "1m");
 	assert_int_equal(options.session.ring_size, 1 << 20);
 }
 
-static void pids_come_in_lists_and_add_up(void **state)
+static void pids_are_lists_and_accumulate(void **state)
 {
 	(void)state;
-	TAKES("-p", "1");
+	PARSES("-p", "1");
 	assert_int_equal(options.session.pid_count, 1);
-	TAKES("-p", "12,2147483647", "--pid", "3");
+	PARSES("-p", "12,2147483647", "--pid", "3");
 	assert_int_equal(options.session.pid_count, 3);
 	assert_int_equal(options.session.pids[0], 12);
 	assert_int_equal(options.session.pids[1], INT32_MAX);
 	assert_int_equal(options.session.pids[2], 3);
 }
 
-static void criteria_add_up(void **state)
+static void filters_accumulate(void **state)
 {
 	(void)state;
-	TAKES("-p", "1", "-t", "2", "-G", "a", "-t", "3,4", "-G", "b", "--exclude-comm", "x",
-	      "--exclude-comm", "y z");
+	PARSES("-p", "1", "-t", "2", "-G", "a", "-t", "3,4", "-G", "b", "--exclude-comm", "x",
+	       "--exclude-comm", "y z");
 	assert_int_equal(options.session.pid_count, 1);
 	assert_int_equal(options.session.tid_count, 3);
 	assert_int_equal(options.session.tids[2], 4);
@@ -192,7 +192,7 @@ static void criteria_add_up(void **state)
 	assert_string_equal(options.session.excluded_comms[1], "y z");
 }
 
-static void there_is_a_limit_of_groups_and_names(void **state)
+static void groups_and_names_are_limited(void **state)
 {
 	enum { MAX = STACKBEAT_CGROUPS_MAX };
 	static const char *const option[] = {"-G", "--exclude-comm"};
@@ -223,7 +223,7 @@ static void bad_groups_and_names_are_refused(void **state)
 	REFUSES("-G", "-G");
 	REFUSES("--exclude-comm", "--exclude-comm", "");
 	REFUSES("--exclude-comm", "--exclude-comm", "sixteen letters.");
-	TAKES("--exclude-comm", "fifteen letters");
+	PARSES("--exclude-comm", "fifteen letters");
 }
 
 static void budgets_are_percentages(void **state)
@@ -232,28 +232,28 @@ static void budgets_are_percentages(void **state)
 					  " 5", "nan", "inf",  "1e1",  "0x5", "1.2.3", "."};
 
 	(void)state;
-	TAKES("--budget", "0.1");
+	PARSES("--budget", "0.1");
 	assert_int_equal(options.session.budget, 1);
-	TAKES("--budget", "50");
+	PARSES("--budget", "50");
 	assert_int_equal(options.session.budget, 500);
-	TAKES("--budget=1.25");
+	PARSES("--budget=1.25");
 	assert_int_equal(options.session.budget, 13);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		REFUSES("--budget", "--budget", (char *)bad[i]);
 }
 
-static void there_is_a_limit_of_pids(void **state)
+static void pids_are_limited(void **state)
 {
 	char text[STACKBEAT_PIDS_MAX * 5 + 8] = "";
 
 	(void)state;
 	for (uint32_t i = 0; i < STACKBEAT_PIDS_MAX; i++)
 		sprintf(text + strlen(text), "%s%u", i ? "," : "", i + 1);
-	TAKES("-p", text);
+	PARSES("-p", text);
 	assert_int_equal(options.session.pid_count, STACKBEAT_PIDS_MAX);
 	assert_int_equal(options.session.pids[STACKBEAT_PIDS_MAX - 1], STACKBEAT_PIDS_MAX);
 	REFUSES("-p", "-p", text, "-p", "1");
-	TAKES("-p", text, "-t", text);
+	PARSES("-p", text, "-t", text);
 	assert_int_equal(options.session.tid_count, STACKBEAT_PIDS_MAX);
 	strcat(text, ",1");
 	REFUSES("-p", "-p", text);
@@ -271,10 +271,10 @@ static void labels_are_chosen_and_added(void **state)
 	assert_string_equal(options.labels.added[0].key, "a");
 	assert_string_equal(options.labels.added[0].value, "b=c");
 	assert_string_equal(options.labels.added[1].key, "\xc3\xa4");
-	/* The command line is still whole: it goes into the profile. */
+	/* argv is unchanged: it is written to the profile. */
 	assert_string_equal(argv[4], "a=b=c");
 	/* As with other options, the last one counts. */
-	TAKES("--labels", "pid", "--labels=");
+	PARSES("--labels", "pid", "--labels=");
 	assert_int_equal(options.labels.chosen, 0);
 	REFUSES("--labels: 'x'", "--labels", "pid,x");
 	REFUSES("--labels", "--labels");
@@ -282,7 +282,7 @@ static void labels_are_chosen_and_added(void **state)
 	REFUSES("--label: 'a' is given twice", "--label", "a=1", "--label", "a=2");
 }
 
-static void what_follows_belongs_to_the_command(void **state)
+static void arguments_belong_to_the_command(void **state)
 {
 	char **argv = ARGV("-F", "50", "make", "-F", "--no-such", "-a", "--", "-p");
 
@@ -301,13 +301,13 @@ static void what_follows_belongs_to_the_command(void **state)
 	assert_int_equal(parse_argv(argv), 0);
 	assert_ptr_equal(options.command, argv + 4);
 
-	TAKES("-a", "--");
+	PARSES("-a", "--");
 	assert_null(options.command);
-	TAKES("-");
+	PARSES("-");
 	assert_string_equal(options.command[0], "-");
 }
 
-static void bad_values_are_named_with_their_option(void **state)
+static void errors_name_option_and_value(void **state)
 {
 	static const char *const no_numbers[] = {"",
 						 "0",
@@ -332,7 +332,7 @@ static void bad_values_are_named_with_their_option(void **state)
 		for (size_t j = 0; j < 5; j++) {
 			const char *option = options_with_numbers[j];
 
-			/* Lists of ids. */
+			/* Lists of IDs. */
 			if ((!strcmp(option, "-p") || !strcmp(option, "-t")) &&
 			    !strcmp(no_numbers[i], "1,5"))
 				continue;
@@ -356,9 +356,10 @@ static void bad_values_are_named_with_their_option(void **state)
 
 static void bad_lists_are_refused(void **state)
 {
-	static const char *const pids[] = {",", "1,", ",1", "1,,2", "1;2", "1, 2", "2147483648",
-					   /* Cut after some digits, this would be a number. */
-					   "000000000000012x", "0000000000000012345x,3"};
+	static const char *const pids[] = {
+		",", "1,", ",1", "1,,2", "1;2", "1, 2", "2147483648",
+		/* Truncated after some digits, this would be a number. */
+		"000000000000012x", "0000000000000012345x,3"};
 	static const char *const cpus[] = {"",   ",",   "0,",    ",0",   "0,,1", "x",     "1-",
 					   "-1", "3-2", "1-2-3", "0 ,1", "8192", "0-8192"};
 	char list[STACKBEAT_CPULIST_MAX + 1];
@@ -371,7 +372,7 @@ static void bad_lists_are_refused(void **state)
 	for (size_t i = 0; i < sizeof(cpus) / sizeof(cpus[0]); i++)
 		REFUSES("-C", "-C", (char *)cpus[i]);
 
-	/* Longer than the module takes. */
+	/* Longer than the module accepts. */
 	for (size_t i = 0; i < sizeof(list) - 1; i++)
 		list[i] = i % 2 ? ',' : '1';
 	list[sizeof(list) - 2] = '1';
@@ -379,7 +380,7 @@ static void bad_lists_are_refused(void **state)
 	REFUSES("-C", "-C", list);
 	list[sizeof(list) - 3] = '\0';
 	list[sizeof(list) - 4] = '1';
-	TAKES("-C", list);
+	PARSES("-C", list);
 }
 
 static void bad_durations_are_refused(void **state)
@@ -405,11 +406,11 @@ static void bad_durations_are_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		REFUSES("-d", "-d", (char *)bad[i]);
-	TAKES("-d", "31536000");
-	TAKES("-d", "0.001");
+	PARSES("-d", "31536000");
+	PARSES("-d", "0.001");
 }
 
-static void missing_values_and_unknown_options_are_named(void **state)
+static void errors_name_missing_values_and_unknown_options(void **state)
 {
 	(void)state;
 	REFUSES("-F", "-F");
@@ -436,19 +437,19 @@ static void a_value_for_an_option_without_one_is_refused(void **state)
 	REFUSES("'--kernel=1': takes no value", "--kernel=1");
 }
 
-static void what_excludes_each_other_is_refused(void **state)
+static void conflicting_options_are_refused(void **state)
 {
 	(void)state;
 	REFUSES("-a and -p", "-a", "-p", "1");
 	REFUSES("-a and -p", "-p", "1", "-a", "--", "sleep", "1");
 	REFUSES("-t or -G", "-a", "-t", "1");
 	REFUSES("-t or -G", "-G", "x", "-a");
-	TAKES("-a", "--exclude-comm", "x");
+	PARSES("-a", "--exclude-comm", "x");
 	REFUSES("--user and --kernel", "--user", "--kernel");
 	REFUSES("--user and --kernel", "--kernel", "--user");
 }
 
-/* Words that are, or nearly are, options and values; "" ends up among the random ones too. */
+/* Words that are, or nearly are, options and values; random words include "", too. */
 static char *const words[] = {"-F",          "-a",          "-p",
 			      "-C",          "-d",          "-o",
 			      "-g",          "-q",          "-h",
@@ -478,10 +479,10 @@ static char *random_word(char *buffer, size_t size)
 	return buffer;
 }
 
-static void any_arguments_are_taken_whole_or_refused_with_a_line(void **state)
+static void random_arguments_are_parsed_or_refused_with_one_line(void **state)
 {
 	enum { ARGC_MAX = 10, LENGTH_MAX = 24 };
-	uint32_t taken = 0, refused = 0;
+	uint32_t parsed = 0, refused = 0;
 
 	(void)state;
 	srand(2);
@@ -493,15 +494,15 @@ static void any_arguments_are_taken_whole_or_refused_with_a_line(void **state)
 		for (int i = 1; i < argc; i++)
 			argv[i] = random_word(buffers[i], LENGTH_MAX);
 		if (!parse_argv(argv)) {
-			taken++;
-			assert_sound(argv, argc);
+			parsed++;
+			assert_valid(argv, argc);
 			continue;
 		}
 		refused++;
 		assert_true(*error.text);
 		assert_null(strchr(error.text, '\n'));
 	}
-	assert_true(taken > 1000 && refused > 1000);
+	assert_true(parsed > 1000 && refused > 1000);
 }
 
 static void numbers_are_checked_against_their_range(void **state)
@@ -523,24 +524,24 @@ static void numbers_are_checked_against_their_range(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_given_means_the_defaults),
-		cmocka_unit_test(takes_every_option_in_both_forms),
+		cmocka_unit_test(options_have_defaults),
+		cmocka_unit_test(short_and_long_options_are_parsed),
 		cmocka_unit_test(ring_sizes_have_units),
-		cmocka_unit_test(pids_come_in_lists_and_add_up),
-		cmocka_unit_test(there_is_a_limit_of_pids),
-		cmocka_unit_test(criteria_add_up),
-		cmocka_unit_test(there_is_a_limit_of_groups_and_names),
+		cmocka_unit_test(pids_are_lists_and_accumulate),
+		cmocka_unit_test(pids_are_limited),
+		cmocka_unit_test(filters_accumulate),
+		cmocka_unit_test(groups_and_names_are_limited),
 		cmocka_unit_test(bad_groups_and_names_are_refused),
 		cmocka_unit_test(budgets_are_percentages),
 		cmocka_unit_test(labels_are_chosen_and_added),
-		cmocka_unit_test(what_follows_belongs_to_the_command),
-		cmocka_unit_test(bad_values_are_named_with_their_option),
+		cmocka_unit_test(arguments_belong_to_the_command),
+		cmocka_unit_test(errors_name_option_and_value),
 		cmocka_unit_test(bad_lists_are_refused),
 		cmocka_unit_test(bad_durations_are_refused),
-		cmocka_unit_test(missing_values_and_unknown_options_are_named),
+		cmocka_unit_test(errors_name_missing_values_and_unknown_options),
 		cmocka_unit_test(a_value_for_an_option_without_one_is_refused),
-		cmocka_unit_test(what_excludes_each_other_is_refused),
-		cmocka_unit_test(any_arguments_are_taken_whole_or_refused_with_a_line),
+		cmocka_unit_test(conflicting_options_are_refused),
+		cmocka_unit_test(random_arguments_are_parsed_or_refused_with_one_line),
 		cmocka_unit_test(numbers_are_checked_against_their_range),
 	};
 

@@ -24,7 +24,7 @@ static int parse_argv(char **argv)
 }
 
 #define ARGV(...) ((char *[]){"rate", ##__VA_ARGS__, NULL})
-#define TAKES(...) assert_int_equal(parse_argv(ARGV(__VA_ARGS__)), 0)
+#define PARSES(...) assert_int_equal(parse_argv(ARGV(__VA_ARGS__)), 0)
 
 static void refuses(const char *part, char **argv)
 {
@@ -35,31 +35,31 @@ static void refuses(const char *part, char **argv)
 
 #define REFUSES(part, ...) refuses(part, ARGV(__VA_ARGS__))
 
-static void the_session_need_not_be_named(void **state)
+static void session_is_optional(void **state)
 {
 	(void)state;
-	TAKES();
+	PARSES();
 	assert_int_equal(option.session, 0);
 	assert_false(option.help);
 	assert_int_equal(first, 1);
 }
 
-static void it_is_named_in_both_forms(void **state)
+static void short_and_long_option_are_parsed(void **state)
 {
 	(void)state;
-	TAKES("-s", "12");
+	PARSES("-s", "12");
 	assert_int_equal(option.session, 12);
 	assert_int_equal(first, 3);
-	TAKES("--session=4294967295");
+	PARSES("--session=4294967295");
 	assert_int_equal(option.session, UINT32_MAX);
-	TAKES("--session", "7", "-h");
+	PARSES("--session", "7", "-h");
 	assert_int_equal(option.session, 7);
 	assert_true(option.help);
-	TAKES("--help");
+	PARSES("--help");
 	assert_true(option.help);
 }
 
-static void what_is_no_option_is_left(void **state)
+static void arguments_are_left(void **state)
 {
 	char **argv = ARGV("99", "-s", "3");
 
@@ -67,12 +67,12 @@ static void what_is_no_option_is_left(void **state)
 	assert_int_equal(parse_argv(argv), 0);
 	assert_int_equal(option.session, 3);
 	assert_string_equal(argv[first], "99");
-	TAKES("--", "-s");
+	PARSES("--", "-s");
 	assert_int_equal(option.session, 0);
 	assert_int_equal(first, 2);
 }
 
-static void what_is_wrong_is_named(void **state)
+static void errors_name_the_problem(void **state)
 {
 	static const char *const no_ids[] = {"", "0", "-1", "x", "1x", "4294967296", "1.5"};
 
@@ -89,10 +89,10 @@ static void what_is_wrong_is_named(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_session_need_not_be_named),
-		cmocka_unit_test(it_is_named_in_both_forms),
-		cmocka_unit_test(what_is_no_option_is_left),
-		cmocka_unit_test(what_is_wrong_is_named),
+		cmocka_unit_test(session_is_optional),
+		cmocka_unit_test(short_and_long_option_are_parsed),
+		cmocka_unit_test(arguments_are_left),
+		cmocka_unit_test(errors_name_the_problem),
 	};
 
 	return cmocka_run_group_tests_name("session_option", tests, NULL, NULL);

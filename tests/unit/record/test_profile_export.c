@@ -37,9 +37,9 @@
 struct fixture {
 	void *scratch; /* the state that the helpers of scratch.h take */
 	struct fake_files files;
-	struct mapped_files *objects;
+	struct mapped_files *mapped;
 	struct address_spaces *spaces;
-	struct stack_table *profile;
+	struct stack_table *stacks;
 	struct labels labels;
 	struct recording recording;
 	struct truncation_counts counts;
@@ -48,7 +48,7 @@ struct fixture {
 	union any_sample any; /* last: it ends in an array without a size */
 };
 
-/* Functions whose addresses are frames here. They are never called. */
+/* The addresses of these functions are frames here. They are never called. */
 __attribute__((noinline)) static void leaf_function(void)
 {
 	abort();
@@ -59,7 +59,7 @@ __attribute__((noinline)) static void caller_function(void)
 	leaf_function();
 }
 
-/* Where programs begin: a stack that gets here is whole. */
+/* The entry point of programs: a stack with this root is complete. */
 extern const char _start[];
 
 static uint64_t leaf(void)
@@ -77,7 +77,7 @@ static uint64_t root(void)
 	return (uint64_t)(uintptr_t)_start;
 }
 
-static int note_base(struct dl_phdr_info *info, size_t size, void *arg)
+static int find_program_base(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	(void)size;
 	*(uint64_t *)arg = info->dlpi_addr;
@@ -89,7 +89,7 @@ static uint64_t in_file(uint64_t address)
 {
 	uint64_t base = 0;
 
-	dl_iterate_phdr(note_base, &base);
+	dl_iterate_phdr(find_program_base, &base);
 	return address - base;
 }
 
@@ -101,10 +101,10 @@ static int setup(void **state)
 	if (!fixture || scratch_setup(&fixture->scratch))
 		return -1;
 	source = fake_source(&fixture->files);
-	fixture->objects = mapped_files_new("", &source, &fixture->error);
-	fixture->spaces = address_spaces_new("", fixture->objects, &fixture->error);
+	fixture->mapped = mapped_files_new("", &source, &fixture->error);
+	fixture->spaces = address_spaces_new("", fixture->mapped, &fixture->error);
 	fixture->labels.chosen = LABELS_DEFAULT;
-	fixture->profile = stack_table_new(fixture->spaces, fixture->labels.chosen);
+	fixture->stacks = stack_table_new(fixture->spaces, fixture->labels.chosen);
 	fake_mapping(fixture->spaces, SELF, 1, 0, MEMORY, 2 * MEMORY, 0, 0);
 	fake_self(fixture->spaces, &fixture->files, SELF, (uint32_t)getpid());
 	fixture->recording = (struct recording){
@@ -116,7 +116,7 @@ static int setup(void **state)
 		.duration_ns = INT64_C(5000000000),
 	};
 	*state = fixture;
-	return fixture->profile ? 0 : -1;
+	return fixture->stacks ? 0 : -1;
 }
 
 static int teardown(void **state)
@@ -124,16 +124,16 @@ static int teardown(void **state)
 	struct fixture *fixture = *state;
 	int ret = scratch_teardown(&fixture->scratch);
 
-	stack_table_free(fixture->profile);
+	stack_table_free(fixture->stacks);
 	address_spaces_free(fixture->spaces);
-	mapped_files_free(fixture->objects);
+	mapped_files_free(fixture->mapped);
 	fake_clear(&fixture->files);
 	free(fixture);
 	return ret;
 }
 
 /* A sample of this process, in user mode. */
-static struct stackbeat_sample *sample(struct fixture *fixture)
+static struct stackbeat_sample *begin_sample(struct fixture *fixture)
 {
 	struct stackbeat_sample *sample = sample_begin(&fixture->any, getpid(), "thread");
 
@@ -142,22 +142,22 @@ static struct stackbeat_sample *sample(struct fixture *fixture)
 	return sample;
 }
 
-static void add(struct fixture *fixture)
+static void add_sample(struct fixture *fixture)
 {
-	assert_int_equal(stack_table_add(&fixture->any.sample, fixture->profile), 0);
+	assert_int_equal(stack_table_add(&fixture->any.sample, fixture->stacks), 0);
 }
 
-/* Encodes what was added, and reads the file. The caller frees it. */
-static struct pprof_profile *encode(struct fixture *fixture)
+/* Exports the stacks, and reads the file. The caller frees it. */
+static struct pprof_profile *export_and_read(struct fixture *fixture)
 {
 	char *path = scratch_file(&fixture->scratch, "profile.pb.gz");
 	struct pprof_profile *profile;
 	uint64_t size = 0;
 
 	assert_non_null(path);
-	mapped_files_finish(fixture->objects);
-	assert_int_equal(export_profile(fixture->profile, fixture->objects, &fixture->recording,
-					path, &fixture->counts, &size, &fixture->warning,
+	mapped_files_finish(fixture->mapped);
+	assert_int_equal(export_profile(fixture->stacks, fixture->mapped, &fixture->recording, path,
+					&fixture->counts, &size, &fixture->warning,
 					&fixture->error),
 			 0);
 	assert_true(size > 20);
@@ -179,8 +179,8 @@ static const Perftools__Profiles__Location *frame(const struct pprof_profile *pr
 }
 
 /* The name of a location's function; "" where it has none. */
-static const char *name(const struct pprof_profile *profile,
-			const Perftools__Profiles__Location *location)
+static const char *function_name(const struct pprof_profile *profile,
+				 const Perftools__Profiles__Location *location)
 {
 	const Perftools__Profiles__Function *function;
 
@@ -227,15 +227,15 @@ static bool has_comment(const struct pprof_profile *profile, const char *text)
 	return false;
 }
 
-static void says_what_was_counted_and_when(void **state)
+static void writes_totals_and_time(void **state)
 {
 	struct fixture *fixture = *state;
 	struct pprof_profile *profile;
 	const Perftools__Profiles__Profile *message;
 
-	sample_user(sample(fixture), leaf());
-	add(fixture);
-	profile = encode(fixture);
+	sample_user(begin_sample(fixture), leaf());
+	add_sample(fixture);
+	profile = export_and_read(fixture);
 	message = profile->message;
 	assert_int_equal(message->n_sample_type, 2);
 	assert_string_equal(pprof_text(profile, message->sample_type[0]->type), "samples");
@@ -248,24 +248,24 @@ static void says_what_was_counted_and_when(void **state)
 	pprof_profile_free(profile);
 }
 
-static void stacks_keep_their_counts_weights_and_labels(void **state)
+static void stacks_have_counts_weights_and_labels(void **state)
 {
 	struct fixture *fixture = *state;
 	struct pprof_profile *profile;
 	bool seen[2] = {false};
 
 	for (int i = 0; i < 3; i++) {
-		sample_user(sample(fixture), leaf());
+		sample_user(begin_sample(fixture), leaf());
 		fixture->any.sample.weight = 1000 + i;
-		add(fixture);
+		add_sample(fixture);
 	}
-	/* A name is any bytes, and a weight may be that of a day. */
-	sample_user(sample(fixture), leaf());
+	/* A name may be any bytes, and a weight as long as a day. */
+	sample_user(begin_sample(fixture), leaf());
 	strcpy(fixture->any.sample.comm, "a\xff<\"b");
 	fixture->any.sample.weight = UINT64_C(86400000000000);
-	add(fixture);
+	add_sample(fixture);
 
-	profile = encode(fixture);
+	profile = export_and_read(fixture);
 	assert_int_equal(profile->message->n_sample, 2);
 	for (size_t i = 0; i < 2; i++) {
 		const Perftools__Profiles__Sample *stack = profile->message->sample[i];
@@ -285,21 +285,21 @@ static void stacks_keep_their_counts_weights_and_labels(void **state)
 		assert_null(label_of(profile, stack, "cpu"));
 	}
 	assert_true(seen[0] && seen[1]);
-	/* One place is one location, whoever was there. */
+	/* One address is one location, in all samples. */
 	assert_int_equal(profile->message->n_location, 1);
 	assert_int_equal(profile->message->n_function, 1);
 	pprof_profile_free(profile);
 }
 
 /*
- * Return addresses lie behind their call: they are reduced by one. Here they are the first
- * byte behind the one that is meant; without the rule, the call of a function that never
- * returns would be in the function that happens to follow.
+ * Return addresses lie behind their call: they are decremented by one. Here they are the first
+ * byte behind the function of the call. If they weren't decremented, the call of a function that
+ * never returns would be in the function that happens to follow.
  */
-static void return_addresses_are_reduced_and_the_leaf_is_not(void **state)
+static void return_addresses_are_decremented_but_not_the_leaf(void **state)
 {
 	struct fixture *fixture = *state;
-	struct stackbeat_sample *user = sample(fixture);
+	struct stackbeat_sample *user = begin_sample(fixture);
 	struct pprof_profile *profile;
 	char program[4096] = "";
 
@@ -307,15 +307,15 @@ static void return_addresses_are_reduced_and_the_leaf_is_not(void **state)
 	sample_user(user, leaf());
 	sample_user(user, caller() + 1);
 	sample_user(user, root() + 1);
-	add(fixture);
-	profile = encode(fixture);
+	add_sample(fixture);
+	profile = export_and_read(fixture);
 	assert_int_equal(profile->message->sample[0]->n_location_id, 3);
 	assert_int_equal(frame(profile, 0, 0)->address, in_file(leaf()));
 	assert_int_equal(frame(profile, 0, 1)->address, in_file(caller()));
 	assert_int_equal(frame(profile, 0, 2)->address, in_file(root()));
-	assert_string_equal(name(profile, frame(profile, 0, 0)), "leaf_function");
-	assert_string_equal(name(profile, frame(profile, 0, 1)), "caller_function");
-	assert_string_equal(name(profile, frame(profile, 0, 2)), "_start");
+	assert_string_equal(function_name(profile, frame(profile, 0, 0)), "leaf_function");
+	assert_string_equal(function_name(profile, frame(profile, 0, 1)), "caller_function");
+	assert_string_equal(function_name(profile, frame(profile, 0, 2)), "_start");
 
 	/* Addresses of the file, as the readers of pprof know them. */
 	assert_int_equal(profile->message->n_mapping, 1);
@@ -327,10 +327,10 @@ static void return_addresses_are_reduced_and_the_leaf_is_not(void **state)
 	pprof_profile_free(profile);
 }
 
-static void where_the_kernel_was_entered_is_not_reduced(void **state)
+static void kernel_entry_address_is_not_decremented(void **state)
 {
 	struct fixture *fixture = *state;
-	struct stackbeat_sample *both = sample(fixture);
+	struct stackbeat_sample *both = begin_sample(fixture);
 	struct pprof_profile *profile;
 
 	sample_kernel(both, KERNEL + 0x100);
@@ -338,8 +338,8 @@ static void where_the_kernel_was_entered_is_not_reduced(void **state)
 	sample_kernel(both, KERNEL + 0x300);
 	sample_user(both, leaf());
 	sample_user(both, caller() + 1);
-	add(fixture);
-	profile = encode(fixture);
+	add_sample(fixture);
+	profile = export_and_read(fixture);
 	assert_int_equal(profile->message->sample[0]->n_location_id, 5);
 	assert_int_equal(frame(profile, 0, 0)->address, KERNEL + 0x100);
 	assert_int_equal(frame(profile, 0, 1)->address, KERNEL + 0x1ff);
@@ -353,17 +353,17 @@ static void where_the_kernel_was_entered_is_not_reduced(void **state)
 	pprof_profile_free(profile);
 }
 
-static void the_first_kernel_frame_of_a_kernel_thread_is_exact_too(void **state)
+static void leaf_of_a_kernel_thread_is_not_decremented(void **state)
 {
 	struct fixture *fixture = *state;
-	struct stackbeat_sample *kernel = sample(fixture);
+	struct stackbeat_sample *kernel = begin_sample(fixture);
 	struct pprof_profile *profile;
 
 	kernel->user_stop = STACKBEAT_STOP_NO_USER_MEMORY;
 	sample_kernel(kernel, KERNEL + 0x100);
 	sample_kernel(kernel, KERNEL + 0x200);
-	add(fixture);
-	profile = encode(fixture);
+	add_sample(fixture);
+	profile = export_and_read(fixture);
 	assert_int_equal(profile->message->sample[0]->n_location_id, 2);
 	assert_int_equal(frame(profile, 0, 0)->address, KERNEL + 0x100);
 	assert_int_equal(frame(profile, 0, 1)->address, KERNEL + 0x1ff);
@@ -371,7 +371,7 @@ static void the_first_kernel_frame_of_a_kernel_thread_is_exact_too(void **state)
 	pprof_profile_free(profile);
 }
 
-static void what_has_no_name_keeps_its_address_and_mapping(void **state)
+static void frame_without_symbol_has_address_and_mapping(void **state)
 {
 	struct fixture *fixture = *state;
 	size_t page = sysconf(_SC_PAGESIZE);
@@ -379,7 +379,7 @@ static void what_has_no_name_keeps_its_address_and_mapping(void **state)
 	uint64_t address = (uint64_t)(uintptr_t)code;
 	const Perftools__Profiles__Mapping *of_code;
 	struct pprof_profile *profile;
-	struct stackbeat_sample *user = sample(fixture);
+	struct stackbeat_sample *user = begin_sample(fixture);
 
 	assert_ptr_not_equal(code, MAP_FAILED);
 	fake_mapping(fixture->spaces, SELF, 2, STACKBEAT_MAPPING_EVENT, address, address + page, 0,
@@ -388,12 +388,12 @@ static void what_has_no_name_keeps_its_address_and_mapping(void **state)
 	user->generation = 2;
 	sample_user(user, address + 8);
 	sample_user(user, address + 9);
-	add(fixture);
-	profile = encode(fixture);
+	add_sample(fixture);
+	profile = export_and_read(fixture);
 	of_code = mapping(profile, frame(profile, 0, 0));
 	assert_non_null(of_code);
 	assert_int_equal(frame(profile, 0, 0)->address, address + 8);
-	assert_string_equal(name(profile, frame(profile, 0, 0)), "");
+	assert_string_equal(function_name(profile, frame(profile, 0, 0)), "");
 	assert_true(of_code->memory_start <= address && address + page <= of_code->memory_limit);
 	assert_string_equal(pprof_text(profile, of_code->filename), "[anon]");
 	assert_false(of_code->has_functions);
@@ -404,30 +404,30 @@ static void what_has_no_name_keeps_its_address_and_mapping(void **state)
 	munmap(code, page);
 }
 
-static void what_is_in_no_mapping_keeps_its_address(void **state)
+static void unmapped_frame_has_its_address(void **state)
 {
 	struct fixture *fixture = *state;
 	struct pprof_profile *profile;
 
-	sample_user(sample(fixture), NOWHERE);
-	add(fixture);
-	profile = encode(fixture);
+	sample_user(begin_sample(fixture), NOWHERE);
+	add_sample(fixture);
+	profile = export_and_read(fixture);
 	assert_int_equal(frame(profile, 0, 0)->address, NOWHERE);
 	assert_null(mapping(profile, frame(profile, 0, 0)));
-	assert_string_equal(name(profile, frame(profile, 0, 0)), "");
+	assert_string_equal(function_name(profile, frame(profile, 0, 0)), "");
 	assert_int_equal(fixture->counts.user_frames, 1);
 	assert_int_equal(fixture->counts.unmapped, 1);
 	pprof_profile_free(profile);
 }
 
-static void a_process_that_is_not_told_is_in_it(void **state)
+static void process_without_metadata_is_written(void **state)
 {
 	struct fixture *fixture = *state;
 	struct pprof_profile *profile;
 
 	sample_user(sample_begin(&fixture->any, 4711, "gone"), leaf());
-	add(fixture);
-	profile = encode(fixture);
+	add_sample(fixture);
+	profile = export_and_read(fixture);
 	assert_int_equal(frame(profile, 0, 0)->address, leaf());
 	assert_null(mapping(profile, frame(profile, 0, 0)));
 	assert_int_equal(label_of(profile, profile->message->sample[0], "pid")->num, 4711);
@@ -437,7 +437,7 @@ static void a_process_that_is_not_told_is_in_it(void **state)
 static void add_stack(struct fixture *fixture, enum stackbeat_unwind_stop kernel_stop,
 		      enum stackbeat_unwind_stop user_stop, bool to_root, int samples)
 {
-	struct stackbeat_sample *both = sample(fixture);
+	struct stackbeat_sample *both = begin_sample(fixture);
 
 	if (kernel_stop != STACKBEAT_STOP_USER_MODE && kernel_stop != STACKBEAT_STOP_EXCLUDED)
 		sample_kernel(both, KERNEL + 0x100);
@@ -445,21 +445,21 @@ static void add_stack(struct fixture *fixture, enum stackbeat_unwind_stop kernel
 	both->user_stop = user_stop;
 	if (user_stop != STACKBEAT_STOP_NO_USER_MEMORY && user_stop != STACKBEAT_STOP_EXCLUDED) {
 		sample_user(both, leaf());
-		/* What follows the root is what the register held before there was a stack. */
+		/* The address after the root is what the register held before there was a stack. */
 		if (to_root)
 			sample_user(both, root() + 1);
 		sample_user(both, MEMORY + 1);
 	}
 	while (samples--)
-		add(fixture);
+		add_sample(fixture);
 }
 
-static void cuts_are_counted_by_cause(void **state)
+static void truncated_stacks_are_counted_by_cause(void **state)
 {
 	struct fixture *fixture = *state;
 	struct pprof_profile *profile;
 
-	/* Whole, in one way or the other. */
+	/* Complete, in one way or the other. */
 	add_stack(fixture, STACKBEAT_STOP_USER_MODE, STACKBEAT_STOP_OUTERMOST, false, 1000);
 	add_stack(fixture, STACKBEAT_STOP_OUTERMOST, STACKBEAT_STOP_OUTERMOST, false, 1000);
 	add_stack(fixture, STACKBEAT_STOP_OUTERMOST, STACKBEAT_STOP_NO_USER_MEMORY, false, 1000);
@@ -478,7 +478,7 @@ static void cuts_are_counted_by_cause(void **state)
 	add_stack(fixture, STACKBEAT_STOP_MAX_DEPTH, STACKBEAT_STOP_NO_USER_MEMORY, false, 6);
 	add_stack(fixture, STACKBEAT_STOP_OUTERMOST, STACKBEAT_STOP_EXEC, false, 7);
 
-	profile = encode(fixture);
+	profile = export_and_read(fixture);
 	assert_int_equal(fixture->counts.samples[TRUNCATED_KERNEL], 18);
 	assert_int_equal(fixture->counts.samples[TRUNCATED_MAX_DEPTH], 3);
 	assert_int_equal(fixture->counts.samples[TRUNCATED_UNREADABLE_MEMORY], 10);
@@ -491,20 +491,20 @@ static void cuts_are_counted_by_cause(void **state)
 	pprof_profile_free(profile);
 }
 
-static void what_lies_above_a_root_is_left_out(void **state)
+static void frames_above_a_root_are_dropped(void **state)
 {
 	struct fixture *fixture = *state;
 	struct pprof_profile *profile;
 
 	add_stack(fixture, STACKBEAT_STOP_OUTERMOST, STACKBEAT_STOP_BAD_FRAME, true, 1);
-	profile = encode(fixture);
+	profile = export_and_read(fixture);
 	assert_int_equal(profile->message->sample[0]->n_location_id, 3);
-	assert_string_equal(name(profile, frame(profile, 0, 2)), "_start");
+	assert_string_equal(function_name(profile, frame(profile, 0, 2)), "_start");
 	assert_int_equal(truncation_total(&fixture->counts), 0);
 	pprof_profile_free(profile);
 }
 
-static void the_comments_have_the_whole_account(void **state)
+static void comments_have_all_counters(void **state)
 {
 	struct fixture *fixture = *state;
 	struct recording *recording = &fixture->recording;
@@ -529,12 +529,12 @@ static void the_comments_have_the_whole_account(void **state)
 	recording->mappings_without_file = 1;
 	recording->kernel_overhead_ns = 12345678;
 	recording->reader_overhead_ns = 37654322;
-	sample_user(sample(fixture), leaf());
-	add(fixture);
-	add(fixture);
-	sample_user(sample(fixture), NOWHERE);
-	add(fixture);
-	profile = encode(fixture);
+	sample_user(begin_sample(fixture), leaf());
+	add_sample(fixture);
+	add_sample(fixture);
+	sample_user(begin_sample(fixture), NOWHERE);
+	add_sample(fixture);
+	profile = export_and_read(fixture);
 	first = pprof_text(profile, profile->message->comment[0]);
 	assert_ptr_equal(strstr(first, "stackbeat " STACKBEAT_VERSION " on Linux "), first);
 	assert_true(has_comment(profile, "command: stackbeat record -a"));
@@ -559,7 +559,7 @@ static void the_comments_have_the_whole_account(void **state)
 	pprof_profile_free(profile);
 }
 
-static void the_cost_is_a_share_of_all_cpus(void **state)
+static void overhead_is_a_percentage_of_all_cpus(void **state)
 {
 	struct recording recording = {
 		.cpus = 4,
@@ -574,7 +574,7 @@ static void the_cost_is_a_share_of_all_cpus(void **state)
 	assert_true(recording_overhead_percent(&recording) == 0);
 }
 
-static void any_command_line_makes_a_sound_file(void **state)
+static void any_command_line_makes_a_valid_file(void **state)
 {
 	struct fixture *fixture = *state;
 	char *line = malloc(100001);
@@ -584,30 +584,30 @@ static void any_command_line_makes_a_sound_file(void **state)
 		line[i] = (char)(i % 255 + 1);
 	line[100000] = '\0';
 	fixture->recording.command_line = line;
-	sample_user(sample(fixture), leaf());
-	add(fixture);
-	pprof_profile_free(encode(fixture));
+	sample_user(begin_sample(fixture), leaf());
+	add_sample(fixture);
+	pprof_profile_free(export_and_read(fixture));
 	free(line);
 }
 
-static void a_sample_without_frames_makes_a_sound_file(void **state)
+static void sample_without_frames_makes_a_valid_file(void **state)
 {
 	struct fixture *fixture = *state;
 	struct pprof_profile *profile;
 
-	sample(fixture)->user_stop = STACKBEAT_STOP_NO_USER_MEMORY;
-	add(fixture);
-	profile = encode(fixture);
+	begin_sample(fixture)->user_stop = STACKBEAT_STOP_NO_USER_MEMORY;
+	add_sample(fixture);
+	profile = export_and_read(fixture);
 	assert_int_equal(profile->message->n_sample, 1);
 	assert_int_equal(profile->message->sample[0]->n_location_id, 0);
 	assert_int_equal(profile->message->sample[0]->value[0], 1);
 	pprof_profile_free(profile);
 }
 
-static void the_largest_stack_fits(void **state)
+static void deepest_stack_fits(void **state)
 {
 	struct fixture *fixture = *state;
-	struct stackbeat_sample *both = sample(fixture);
+	struct stackbeat_sample *both = begin_sample(fixture);
 	struct pprof_profile *profile;
 
 	both->user_stop = STACKBEAT_STOP_MAX_DEPTH;
@@ -616,15 +616,15 @@ static void the_largest_stack_fits(void **state)
 	both->kernel_stop = STACKBEAT_STOP_OUTERMOST;
 	for (uint32_t i = 0; i < STACKBEAT_USER_FRAMES_MAX; i++)
 		sample_user(both, caller() + 1);
-	add(fixture);
-	profile = encode(fixture);
+	add_sample(fixture);
+	profile = export_and_read(fixture);
 	assert_int_equal(profile->message->sample[0]->n_location_id, SAMPLE_FRAMES_MAX);
 	assert_int_equal(fixture->counts.samples[TRUNCATED_MAX_DEPTH], 1);
 	pprof_profile_free(profile);
 }
 
 /* Sums of many stacks, whatever order they come in. */
-static void nothing_gets_lost_on_the_way(void **state)
+static void no_sample_is_lost(void **state)
 {
 	enum { STACKS = 5000 };
 	struct fixture *fixture = *state;
@@ -632,78 +632,78 @@ static void nothing_gets_lost_on_the_way(void **state)
 	int64_t samples = 0, weight = 0;
 
 	for (uint64_t i = 0; i < STACKS; i++) {
-		struct stackbeat_sample *both = sample(fixture);
+		struct stackbeat_sample *both = begin_sample(fixture);
 
 		sample_kernel(both, KERNEL + i % 71);
 		sample_user(both, leaf());
 		sample_user(both, MEMORY + 1 + i);
 		both->weight = i;
 		for (uint64_t j = 0; j <= i % 3; j++)
-			add(fixture);
+			add_sample(fixture);
 	}
-	profile = encode(fixture);
+	profile = export_and_read(fixture);
 	assert_int_equal(profile->message->n_sample, STACKS);
 	for (size_t i = 0; i < STACKS; i++) {
 		samples += profile->message->sample[i]->value[0];
 		weight += profile->message->sample[i]->value[1];
 	}
-	assert_int_equal(samples, stack_table_totals(fixture->profile)->samples);
-	assert_int_equal(weight, stack_table_totals(fixture->profile)->weight);
+	assert_int_equal(samples, stack_table_totals(fixture->stacks)->samples);
+	assert_int_equal(weight, stack_table_totals(fixture->stacks)->weight);
 	pprof_profile_free(profile);
 }
 
-/* Chooses other labels than the default; what was added is gone. */
-static void choose(struct fixture *fixture, const char *list)
+/* Chooses other labels than the default; drops the stacks. */
+static void choose_labels(struct fixture *fixture, const char *list)
 {
 	assert_int_equal(labels_choose(&fixture->labels, list, &fixture->error), 0);
-	stack_table_free(fixture->profile);
-	fixture->profile = stack_table_new(fixture->spaces, fixture->labels.chosen);
-	assert_non_null(fixture->profile);
+	stack_table_free(fixture->stacks);
+	fixture->stacks = stack_table_new(fixture->spaces, fixture->labels.chosen);
+	assert_non_null(fixture->stacks);
 }
 
-static void samples_have_the_labels_that_are_chosen(void **state)
+static void samples_have_the_chosen_labels(void **state)
 {
 	struct fixture *fixture = *state;
 	const Perftools__Profiles__Sample *only;
 	struct pprof_profile *profile;
 
-	choose(fixture, "thread,tid,cpu");
+	choose_labels(fixture, "thread,tid,cpu");
 	assert_int_equal(labels_add(&fixture->labels, "build=v1.2-3", &fixture->error), 0);
-	sample_user(sample(fixture), leaf());
+	sample_user(begin_sample(fixture), leaf());
 	fixture->any.sample.tid = 77;
-	add(fixture);
-	profile = encode(fixture);
+	add_sample(fixture);
+	profile = export_and_read(fixture);
 	assert_int_equal(profile->message->n_sample, 1);
 	only = profile->message->sample[0];
 	assert_int_equal(only->n_label, 4);
 	assert_string_equal(text_of(profile, only, "thread"), "thread");
 	assert_int_equal(label_of(profile, only, "tid")->num, 77);
-	/* CPU 0 is a CPU: other readers of pprof take a 0 without a unit for no label. */
+	/* CPU 0 is a CPU: other readers of pprof treat a 0 without a unit as no label. */
 	assert_int_equal(label_of(profile, only, "cpu")->num, 0);
 	assert_true(label_of(profile, only, "cpu")->num_unit);
 	assert_string_equal(text_of(profile, only, "build"), "v1.2-3");
 	pprof_profile_free(profile);
 }
 
-/* The same code in two processes is one stack for who does not ask for the process. */
-static void what_differs_in_no_label_is_one_sample(void **state)
+/* The same code in two processes is one stack if no label distinguishes the process. */
+static void samples_with_equal_labels_are_aggregated(void **state)
 {
 	struct fixture *fixture = *state;
 	struct pprof_profile *profile;
 
 	fake_self(fixture->spaces, &fixture->files, SELF + 1, 4711);
 	for (int i = 0; i < 2; i++) {
-		choose(fixture, i ? "comm" : "comm,pid");
-		sample_user(sample(fixture), leaf());
+		choose_labels(fixture, i ? "comm" : "comm,pid");
+		sample_user(begin_sample(fixture), leaf());
 		fixture->any.sample.weight = 5;
-		add(fixture);
+		add_sample(fixture);
 		sample_user(sample_begin(&fixture->any, 4711, "thread"), leaf());
 		fixture->any.sample.address_space = SELF + 1;
 		fixture->any.sample.generation = 1;
 		fixture->any.sample.weight = 70;
-		add(fixture);
-		assert_int_equal(stack_table_totals(fixture->profile)->stacks, 2);
-		profile = encode(fixture);
+		add_sample(fixture);
+		assert_int_equal(stack_table_totals(fixture->stacks)->stacks, 2);
+		profile = export_and_read(fixture);
 		assert_int_equal(profile->message->n_sample, i ? 1 : 2);
 		assert_int_equal(profile->message->n_location, 1);
 		if (i) {
@@ -805,57 +805,57 @@ static void take_missing(void *arg, const char *path, const char *build_id, size
 
 static void add_stacks_of_all_kinds(struct fixture *fixture)
 {
-	/* The same stack but for what lies above its root, which is the same one then. */
+	/* Stacks that differ only above the root are equal. */
 	add_stack(fixture, STACKBEAT_STOP_USER_MODE, STACKBEAT_STOP_BAD_FRAME, true, 3);
-	sample_user(sample(fixture), leaf());
+	sample_user(begin_sample(fixture), leaf());
 	sample_user(&fixture->any.sample, root() + 1);
 	sample_user(&fixture->any.sample, MEMORY + 2);
 	fixture->any.sample.user_stop = STACKBEAT_STOP_FAULT;
-	add(fixture);
+	add_sample(fixture);
 	add_stack(fixture, STACKBEAT_STOP_OUTERMOST, STACKBEAT_STOP_BAD_FRAME, true, 4);
 	add_stack(fixture, STACKBEAT_STOP_BAD_FRAME, STACKBEAT_STOP_BAD_FRAME, true, 5);
 	add_stack(fixture, STACKBEAT_STOP_USER_MODE, STACKBEAT_STOP_BAD_FRAME, false, 6);
 	add_stack(fixture, STACKBEAT_STOP_USER_MODE, STACKBEAT_STOP_MAX_DEPTH, false, 7);
-	sample_user(sample(fixture), caller());
+	sample_user(begin_sample(fixture), caller());
 	sample_user(&fixture->any.sample, NOWHERE + 1);
-	add(fixture);
+	add_sample(fixture);
 }
 
-/* The stacks of above, with names. */
-static struct pprof_profile *encode_at_once(struct fixture *fixture)
+/* The same stacks, symbolized. */
+static struct pprof_profile *export_symbolized(struct fixture *fixture)
 {
-	const struct symbolize_options naming = {.problem = take_problem};
+	const struct symbolize_options symbolize = {.problem = take_problem};
 	struct pprof_profile *profile;
 
-	fixture->recording.naming = &naming;
+	fixture->recording.symbolize = &symbolize;
 	add_stacks_of_all_kinds(fixture);
-	profile = encode(fixture);
-	fixture->recording.naming = NULL;
+	profile = export_and_read(fixture);
+	fixture->recording.symbolize = NULL;
 	return profile;
 }
 
-static struct pprof_profile *encode_without_names(void)
+static struct pprof_profile *export_unsymbolized(void)
 {
 	struct pprof_profile *profile;
 	void *state;
 
 	assert_int_equal(setup(&state), 0);
-	mapped_files_skip_symbols(((struct fixture *)state)->objects);
-	((struct fixture *)state)->recording.nameless = true;
+	mapped_files_skip_symbols(((struct fixture *)state)->mapped);
+	((struct fixture *)state)->recording.no_symbolize = true;
 	add_stacks_of_all_kinds(state);
-	profile = encode(state);
+	profile = export_and_read(state);
 	teardown(&state);
 	return profile;
 }
 
-static void named_later_it_is_what_it_had_been_at_once(void **state)
+static void offline_symbolization_equals_online(void **state)
 {
 	const struct binary_finder search = {.time = INT64_MAX};
 	struct kernel *kernel = kernel_new("");
 	struct kallsyms *kallsyms = NULL;
 	size_t missing = 0;
-	/* Where the kernel hides its symbols, neither profile has them. */
-	const struct offline_symbolizer renaming = {
+	/* If the kernel hides its symbols, neither profile has them. */
+	const struct offline_symbolizer offline = {
 		.search = &search,
 		.kallsyms = kallsyms_read(KALLSYMS_PATH, &kallsyms, NULL) ? NULL : kallsyms,
 		.kernel = kernel,
@@ -863,17 +863,17 @@ static void named_later_it_is_what_it_had_been_at_once(void **state)
 		.options.arg = &missing,
 		.missing = take_missing,
 	};
-	struct pprof_profile *at_once = encode_at_once(*state), *later = encode_without_names();
+	struct pprof_profile *at_once = export_symbolized(*state), *later = export_unsymbolized();
 	struct offline_counts counts;
 
 	assert_int_equal(later->message->n_function, 0);
 	assert_true(later->message->n_sample > at_once->message->n_sample);
-	assert_int_equal(offline_symbolize(&renaming, later, &counts, NULL), 0);
+	assert_int_equal(offline_symbolize(&offline, later, &counts, NULL), 0);
 	assert_true(counts.named >= 3);
 	assert_int_equal(counts.nameless - counts.named, missing);
 	expect_equal_profiles(at_once, later);
-	/* Again, it changes nothing. */
-	assert_int_equal(offline_symbolize(&renaming, later, &counts, NULL), 0);
+	/* A second run changes nothing. */
+	assert_int_equal(offline_symbolize(&offline, later, &counts, NULL), 0);
 	assert_int_equal(counts.named, 0);
 	expect_equal_profiles(at_once, later);
 	pprof_profile_free(at_once);
@@ -882,8 +882,8 @@ static void named_later_it_is_what_it_had_been_at_once(void **state)
 	kallsyms_free(kallsyms);
 }
 
-/* A program without a build id, whose only function has this name, in the place of another one. */
-static uint64_t tell_program(struct fixture *fixture, const char *path, const char *function,
+/* Replaces a program by one without a build ID, with one function of this name. */
+static uint64_t fake_program(struct fixture *fixture, const char *path, const char *function,
 			     uint64_t *address)
 {
 	char command[512], line[64];
@@ -898,10 +898,10 @@ static uint64_t tell_program(struct fixture *fixture, const char *path, const ch
 	assert_non_null(fgets(line, sizeof(line), pipe));
 	pclose(pipe);
 	*address = strtoull(line, NULL, 16);
-	return fake_file(fixture->objects, &fixture->files, path);
+	return fake_file(fixture->mapped, &fixture->files, path);
 }
 
-static void programs_with_one_path_keep_their_own_names(void **state)
+static void programs_with_equal_paths_have_their_own_symbols(void **state)
 {
 	static const char *const functions[] = {"first", "other"};
 	struct fixture *fixture = *state;
@@ -910,41 +910,41 @@ static void programs_with_one_path_keep_their_own_names(void **state)
 	uint64_t addresses[2];
 
 	for (uint64_t i = 0; i < 2; i++) {
-		uint64_t object = tell_program(fixture, path, functions[i], &addresses[i]);
+		uint64_t file = fake_program(fixture, path, functions[i], &addresses[i]);
 		struct stackbeat_sample *user;
 
 		fake_space(fixture->spaces, 7 + i, 1000, 1, "program");
-		fake_mapping(fixture->spaces, 7 + i, 1, 0, MEMORY, 2 * MEMORY, object, 0);
+		fake_mapping(fixture->spaces, 7 + i, 1, 0, MEMORY, 2 * MEMORY, file, 0);
 		assert_int_equal(
 			address_space_advance(address_spaces_get(fixture->spaces, 7 + i, 0), 1), 0);
-		user = sample(fixture);
+		user = begin_sample(fixture);
 		user->address_space = 7 + i;
 		sample_user(user, MEMORY + addresses[i]);
-		add(fixture);
+		add_sample(fixture);
 	}
 	assert_int_equal(addresses[0], addresses[1]);
 	unlink(path);
-	profile = encode(fixture);
+	profile = export_and_read(fixture);
 	assert_int_equal(profile->message->n_mapping, 2);
 	assert_int_equal(profile->message->n_location, 2);
-	assert_string_not_equal(name(profile, frame(profile, 0, 0)),
-				name(profile, frame(profile, 1, 0)));
+	assert_string_not_equal(function_name(profile, frame(profile, 0, 0)),
+				function_name(profile, frame(profile, 1, 0)));
 	for (size_t i = 0; i < 2; i++)
-		assert_string_not_equal(name(profile, frame(profile, i, 0)), "");
+		assert_string_not_equal(function_name(profile, frame(profile, i, 0)), "");
 	pprof_profile_free(profile);
 	free(path);
 }
 
-static void what_can_not_be_written_leaves_nothing(void **state)
+static void failed_write_leaves_no_file(void **state)
 {
 	struct fixture *fixture = *state;
 	char *path = scratch_file(&fixture->scratch, "missing/profile.pb.gz");
 	uint64_t size;
 
-	sample_user(sample(fixture), leaf());
-	add(fixture);
-	assert_int_equal(export_profile(fixture->profile, fixture->objects, &fixture->recording,
-					path, &fixture->counts, &size, &fixture->warning,
+	sample_user(begin_sample(fixture), leaf());
+	add_sample(fixture);
+	assert_int_equal(export_profile(fixture->stacks, fixture->mapped, &fixture->recording, path,
+					&fixture->counts, &size, &fixture->warning,
 					&fixture->error),
 			 -ENOENT);
 	assert_non_null(strstr(fixture->error.text, path));
@@ -957,28 +957,28 @@ static void what_can_not_be_written_leaves_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ENCODE_TEST(says_what_was_counted_and_when),
-		ENCODE_TEST(stacks_keep_their_counts_weights_and_labels),
-		ENCODE_TEST(return_addresses_are_reduced_and_the_leaf_is_not),
-		ENCODE_TEST(where_the_kernel_was_entered_is_not_reduced),
-		ENCODE_TEST(the_first_kernel_frame_of_a_kernel_thread_is_exact_too),
-		ENCODE_TEST(what_has_no_name_keeps_its_address_and_mapping),
-		ENCODE_TEST(what_is_in_no_mapping_keeps_its_address),
-		ENCODE_TEST(a_process_that_is_not_told_is_in_it),
-		ENCODE_TEST(cuts_are_counted_by_cause),
-		ENCODE_TEST(what_lies_above_a_root_is_left_out),
-		ENCODE_TEST(the_comments_have_the_whole_account),
-		cmocka_unit_test(the_cost_is_a_share_of_all_cpus),
-		ENCODE_TEST(any_command_line_makes_a_sound_file),
-		ENCODE_TEST(a_sample_without_frames_makes_a_sound_file),
-		ENCODE_TEST(the_largest_stack_fits),
-		ENCODE_TEST(nothing_gets_lost_on_the_way),
-		ENCODE_TEST(samples_have_the_labels_that_are_chosen),
-		ENCODE_TEST(what_differs_in_no_label_is_one_sample),
-		ENCODE_TEST(named_later_it_is_what_it_had_been_at_once),
-		ENCODE_TEST(programs_with_one_path_keep_their_own_names),
-		ENCODE_TEST(what_can_not_be_written_leaves_nothing),
+		ENCODE_TEST(writes_totals_and_time),
+		ENCODE_TEST(stacks_have_counts_weights_and_labels),
+		ENCODE_TEST(return_addresses_are_decremented_but_not_the_leaf),
+		ENCODE_TEST(kernel_entry_address_is_not_decremented),
+		ENCODE_TEST(leaf_of_a_kernel_thread_is_not_decremented),
+		ENCODE_TEST(frame_without_symbol_has_address_and_mapping),
+		ENCODE_TEST(unmapped_frame_has_its_address),
+		ENCODE_TEST(process_without_metadata_is_written),
+		ENCODE_TEST(truncated_stacks_are_counted_by_cause),
+		ENCODE_TEST(frames_above_a_root_are_dropped),
+		ENCODE_TEST(comments_have_all_counters),
+		cmocka_unit_test(overhead_is_a_percentage_of_all_cpus),
+		ENCODE_TEST(any_command_line_makes_a_valid_file),
+		ENCODE_TEST(sample_without_frames_makes_a_valid_file),
+		ENCODE_TEST(deepest_stack_fits),
+		ENCODE_TEST(no_sample_is_lost),
+		ENCODE_TEST(samples_have_the_chosen_labels),
+		ENCODE_TEST(samples_with_equal_labels_are_aggregated),
+		ENCODE_TEST(offline_symbolization_equals_online),
+		ENCODE_TEST(programs_with_equal_paths_have_their_own_symbols),
+		ENCODE_TEST(failed_write_leaves_no_file),
 	};
 
-	return cmocka_run_group_tests_name("encode", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("profile_export", tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ static struct stack *stack_of(size_t number)
 	return &stacks[number];
 }
 
-static struct stackbeat_sample *make(uint16_t frames)
+static struct stackbeat_sample *make_sample(uint16_t frames)
 {
 	struct stackbeat_sample *sample =
 		calloc(2, sizeof(*sample) + FRAMES * sizeof(sample->frames[0]));
@@ -39,16 +39,16 @@ static struct stackbeat_sample *make(uint16_t frames)
 	return sample;
 }
 
-/* The stack that a sample is added to, once; NULL: none. */
-static struct stack *recent_find(const struct sample_cache *recent,
-				 const struct stackbeat_sample *sample)
+/* The stack that a sample is counted in, once; NULL: none. */
+static struct stack *find_stack(const struct sample_cache *cache,
+				const struct stackbeat_sample *sample)
 {
 	struct sample_totals totals = {0};
 	struct stack *found = NULL;
-	uint64_t taken;
+	uint64_t matched;
 
 	memset(stacks, 0, sizeof(stacks));
-	taken = sample_cache_match(recent, sample, sample->record.size, &totals);
+	matched = sample_cache_match(cache, sample, sample->record.size, &totals);
 	for (size_t i = 0; i < STACKS; i++) {
 		if (!stacks[i].samples)
 			continue;
@@ -57,36 +57,36 @@ static struct stack *recent_find(const struct sample_cache *recent,
 		assert_int_equal(found->samples, 1);
 		assert_int_equal(found->weight, sample->weight);
 	}
-	assert_int_equal(taken, found ? sample->record.size : 0);
+	assert_int_equal(matched, found ? sample->record.size : 0);
 	assert_int_equal(totals.samples, !!found);
 	assert_int_equal(totals.weight, found ? sample->weight : 0);
 	assert_int_equal(totals.missed, found ? sample->missed : 0);
 	return found;
 }
 
-static void what_was_noted_is_found(void **state)
+static void inserted_sample_is_found(void **state)
 {
-	struct sample_cache *recent = sample_cache_new(false, false);
-	struct stackbeat_sample *sample = make(3);
+	struct sample_cache *cache = sample_cache_new(false, false);
+	struct stackbeat_sample *sample = make_sample(3);
 
 	(void)state;
-	assert_non_null(recent);
-	assert_null(recent_find(recent, sample));
-	sample_cache_insert(recent, sample, stack_of(1));
-	assert_ptr_equal(recent_find(recent, sample), stack_of(1));
-	/* Of the same stack: another time, thread and CPU. */
+	assert_non_null(cache);
+	assert_null(find_stack(cache, sample));
+	sample_cache_insert(cache, sample, stack_of(1));
+	assert_ptr_equal(find_stack(cache, sample), stack_of(1));
+	/* The same stack at another time, in another thread, on another CPU. */
 	sample->time = 5;
 	sample->weight = 6;
 	sample->missed = 7;
 	sample->tid = 102;
 	sample->cpu = 3;
-	assert_ptr_equal(recent_find(recent, sample), stack_of(1));
+	assert_ptr_equal(find_stack(cache, sample), stack_of(1));
 	free(sample);
-	sample_cache_free(recent);
+	sample_cache_free(cache);
 }
 
-/* Each of these makes it a sample of another stack, although the hash is the same. */
-static void what_differs_is_not_found(void **state)
+/* Each of these changes makes it a sample of another stack, with the same hash. */
+static void different_sample_is_not_found(void **state)
 {
 	static const struct {
 		size_t offset, size;
@@ -101,118 +101,118 @@ static void what_differs_is_not_found(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-		struct sample_cache *recent = sample_cache_new(true, true);
-		struct stackbeat_sample *sample = make(3);
+		struct sample_cache *cache = sample_cache_new(true, true);
+		struct stackbeat_sample *sample = make_sample(3);
 
-		sample_cache_insert(recent, sample, stack_of(1));
+		sample_cache_insert(cache, sample, stack_of(1));
 		((uint8_t *)sample)[fields[i].offset] ^= 1;
-		assert_null(recent_find(recent, sample));
+		assert_null(find_stack(cache, sample));
 		((uint8_t *)sample)[fields[i].offset] ^= 1;
-		assert_ptr_equal(recent_find(recent, sample), stack_of(1));
+		assert_ptr_equal(find_stack(cache, sample), stack_of(1));
 		free(sample);
-		sample_cache_free(recent);
+		sample_cache_free(cache);
 	}
 }
 
 /* The name of a process is that of its first thread at sample time: see pprof/labels.h. */
-static void the_first_thread_is_another_one(void **state)
+static void first_thread_is_distinguished(void **state)
 {
-	struct sample_cache *recent = sample_cache_new(false, false);
-	struct stackbeat_sample *sample = make(3);
+	struct sample_cache *cache = sample_cache_new(false, false);
+	struct stackbeat_sample *sample = make_sample(3);
 
 	(void)state;
-	sample_cache_insert(recent, sample, stack_of(1));
+	sample_cache_insert(cache, sample, stack_of(1));
 	sample->tid = sample->pid;
-	assert_null(recent_find(recent, sample));
-	sample_cache_insert(recent, sample, stack_of(2));
-	assert_ptr_equal(recent_find(recent, sample), stack_of(2));
+	assert_null(find_stack(cache, sample));
+	sample_cache_insert(cache, sample, stack_of(2));
+	assert_ptr_equal(find_stack(cache, sample), stack_of(2));
 	sample->tid++;
-	assert_null(recent_find(recent, sample));
+	assert_null(find_stack(cache, sample));
 	free(sample);
-	sample_cache_free(recent);
+	sample_cache_free(cache);
 }
 
-static void the_latest_is_kept(void **state)
+static void latest_sample_replaces_older(void **state)
 {
-	struct sample_cache *recent = sample_cache_new(false, false);
-	struct stackbeat_sample *deep = make(200), *shallow = make(2);
+	struct sample_cache *cache = sample_cache_new(false, false);
+	struct stackbeat_sample *deep = make_sample(200), *shallow = make_sample(2);
 
 	(void)state;
-	/* The same place in the cache: the same hash and space. */
-	sample_cache_insert(recent, shallow, stack_of(1));
-	sample_cache_insert(recent, deep, stack_of(2));
-	assert_null(recent_find(recent, shallow));
-	assert_ptr_equal(recent_find(recent, deep), stack_of(2));
-	sample_cache_insert(recent, shallow, stack_of(3));
-	assert_ptr_equal(recent_find(recent, shallow), stack_of(3));
-	assert_null(recent_find(recent, deep));
+	/* The same slot of the cache: the same hash and address space. */
+	sample_cache_insert(cache, shallow, stack_of(1));
+	sample_cache_insert(cache, deep, stack_of(2));
+	assert_null(find_stack(cache, shallow));
+	assert_ptr_equal(find_stack(cache, deep), stack_of(2));
+	sample_cache_insert(cache, shallow, stack_of(3));
+	assert_ptr_equal(find_stack(cache, shallow), stack_of(3));
+	assert_null(find_stack(cache, deep));
 	free(deep);
 	free(shallow);
-	sample_cache_free(recent);
+	sample_cache_free(cache);
 }
 
-/* 8 MiB: 900 of these. Those before are forgotten, none that was noted is wrong. */
-static void deep_ones_are_kept_in_bounds(void **state)
+/* 8 MiB: 900 of these. Earlier ones are evicted, and no cached one is wrong. */
+static void memory_of_deep_samples_is_bounded(void **state)
 {
-	struct sample_cache *recent = sample_cache_new(false, false);
-	struct stackbeat_sample *sample = make(FRAMES);
+	struct sample_cache *cache = sample_cache_new(false, false);
+	struct stackbeat_sample *sample = make_sample(FRAMES);
 	unsigned int found = 0;
 
 	(void)state;
 	for (uint64_t i = 0; i < 2000; i++) {
 		sample->hash = i;
 		sample->frames[FRAMES - 1] = i;
-		sample_cache_insert(recent, sample, stack_of(i % STACKS));
-		assert_ptr_equal(recent_find(recent, sample), stack_of(i % STACKS));
+		sample_cache_insert(cache, sample, stack_of(i % STACKS));
+		assert_ptr_equal(find_stack(cache, sample), stack_of(i % STACKS));
 	}
 	for (uint64_t i = 0; i < 2000; i++) {
 		struct stack *stack;
 
 		sample->hash = i;
 		sample->frames[FRAMES - 1] = i;
-		stack = recent_find(recent, sample);
+		stack = find_stack(cache, sample);
 		if (stack)
 			assert_ptr_equal(stack, stack_of(i % STACKS));
 		found += stack != NULL;
 	}
 	sample->record.size *= 2;
-	sample_cache_insert(recent, sample, stack_of(1));
-	assert_null(recent_find(recent, sample));
+	sample_cache_insert(cache, sample, stack_of(1));
+	assert_null(find_stack(cache, sample));
 	assert_in_range(found, 500, 945);
 	free(sample);
-	sample_cache_free(recent);
+	sample_cache_free(cache);
 }
 
 /*
- * A loop at the bottom of a deep stack is many stacks that differ in one frame, and so in a few
- * neighbouring bits of the hash, wherever these are by then: all of them are kept.
+ * A loop at the leaf of a deep stack makes many stacks that differ in one frame, and so in a few
+ * neighbouring bits of the hash, wherever these bits are: all of these stacks stay in the cache.
  */
-static void neighbours_are_kept(void **state)
+static void similar_stacks_do_not_collide(void **state)
 {
-	struct stackbeat_sample *sample = make(2);
+	struct stackbeat_sample *sample = make_sample(2);
 
 	(void)state;
 	for (unsigned int shift = 0; shift < 60; shift++) {
-		struct sample_cache *recent = sample_cache_new(false, false);
+		struct sample_cache *cache = sample_cache_new(false, false);
 
 		for (uint64_t i = 0; i < 16; i++) {
 			sample->hash = UINT64_C(0x123456789abcdef) ^ i << shift;
-			sample_cache_insert(recent, sample, stack_of(i + 1));
+			sample_cache_insert(cache, sample, stack_of(i + 1));
 		}
 		for (uint64_t i = 0; i < 16; i++) {
 			sample->hash = UINT64_C(0x123456789abcdef) ^ i << shift;
-			assert_ptr_equal(recent_find(recent, sample), stack_of(i + 1));
+			assert_ptr_equal(find_stack(cache, sample), stack_of(i + 1));
 		}
-		sample_cache_free(recent);
+		sample_cache_free(cache);
 	}
 	free(sample);
 }
 
-/* They are taken up to the first that is not known, and none that is not whole. */
-static void samples_in_a_row_are_taken(void **state)
+/* Samples are matched up to the first unknown one, and an incomplete one is not matched. */
+static void consecutive_samples_are_matched(void **state)
 {
-	struct sample_cache *recent = sample_cache_new(false, false);
-	struct stackbeat_sample *sample = make(3);
+	struct sample_cache *cache = sample_cache_new(false, false);
+	struct stackbeat_sample *sample = make_sample(3);
 	size_t size = sample->record.size;
 	uint8_t *row = malloc(4 * size);
 	struct sample_totals totals = {0};
@@ -220,35 +220,35 @@ static void samples_in_a_row_are_taken(void **state)
 	(void)state;
 	assert_non_null(row);
 	memset(stacks, 0, sizeof(stacks));
-	sample_cache_insert(recent, sample, stack_of(1));
+	sample_cache_insert(cache, sample, stack_of(1));
 	for (size_t i = 0; i < 4; i++)
 		memcpy(row + i * size, sample, size);
-	assert_int_equal(sample_cache_match(recent, row, 4 * size, &totals), 4 * size);
-	assert_int_equal(sample_cache_match(recent, row, 4 * size - 8, &totals), 3 * size);
-	assert_int_equal(sample_cache_match(recent, row, size - 8, &totals), 0);
-	assert_int_equal(sample_cache_match(recent, row, 8, &totals), 0);
-	assert_int_equal(sample_cache_match(recent, row, 0, &totals), 0);
+	assert_int_equal(sample_cache_match(cache, row, 4 * size, &totals), 4 * size);
+	assert_int_equal(sample_cache_match(cache, row, 4 * size - 8, &totals), 3 * size);
+	assert_int_equal(sample_cache_match(cache, row, size - 8, &totals), 0);
+	assert_int_equal(sample_cache_match(cache, row, 8, &totals), 0);
+	assert_int_equal(sample_cache_match(cache, row, 0, &totals), 0);
 	((struct stackbeat_sample *)(row + 2 * size))->hash++;
-	assert_int_equal(sample_cache_match(recent, row, 4 * size, &totals), 2 * size);
+	assert_int_equal(sample_cache_match(cache, row, 4 * size, &totals), 2 * size);
 	assert_int_equal(totals.samples, 9);
 	assert_int_equal(stacks[1].samples, 9);
 	assert_int_equal(stacks[1].weight, 9 * sample->weight);
 	free(row);
 	free(sample);
-	sample_cache_free(recent);
+	sample_cache_free(cache);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_was_noted_is_found),
-		cmocka_unit_test(what_differs_is_not_found),
-		cmocka_unit_test(the_first_thread_is_another_one),
-		cmocka_unit_test(the_latest_is_kept),
-		cmocka_unit_test(deep_ones_are_kept_in_bounds),
-		cmocka_unit_test(neighbours_are_kept),
-		cmocka_unit_test(samples_in_a_row_are_taken),
+		cmocka_unit_test(inserted_sample_is_found),
+		cmocka_unit_test(different_sample_is_not_found),
+		cmocka_unit_test(first_thread_is_distinguished),
+		cmocka_unit_test(latest_sample_replaces_older),
+		cmocka_unit_test(memory_of_deep_samples_is_bounded),
+		cmocka_unit_test(similar_stacks_do_not_collide),
+		cmocka_unit_test(consecutive_samples_are_matched),
 	};
 
-	return cmocka_run_group_tests_name("recent", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("sample_cache", tests, NULL, NULL);
 }

@@ -19,9 +19,9 @@
 
 struct fixture {
 	struct fake_files files;
-	struct mapped_files *objects;
+	struct mapped_files *mapped;
 	struct address_spaces *spaces;
-	struct stack_table *profile;
+	struct stack_table *table;
 	uint32_t pid; /* this process */
 	uint32_t gone; /* a process that has ended */
 	union any_sample any; /* last: it ends in an array without a size */
@@ -41,24 +41,22 @@ static int setup(void **state)
 	fixture->pid = getpid();
 	fixture->gone = pid;
 	source = fake_source(&fixture->files);
-	fixture->objects = mapped_files_new("", &source, &error);
-	fixture->spaces =
-		fixture->objects ? address_spaces_new("", fixture->objects, &error) : NULL;
-	fixture->profile =
-		fixture->spaces ? stack_table_new(fixture->spaces, LABELS_DEFAULT) : NULL;
-	if (fixture->profile)
+	fixture->mapped = mapped_files_new("", &source, &error);
+	fixture->spaces = fixture->mapped ? address_spaces_new("", fixture->mapped, &error) : NULL;
+	fixture->table = fixture->spaces ? stack_table_new(fixture->spaces, LABELS_DEFAULT) : NULL;
+	if (fixture->table)
 		fake_self(fixture->spaces, &fixture->files, SELF, fixture->pid);
 	*state = fixture;
-	return fixture->profile ? 0 : -1;
+	return fixture->table ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
 	struct fixture *fixture = *state;
 
-	stack_table_free(fixture->profile);
+	stack_table_free(fixture->table);
 	address_spaces_free(fixture->spaces);
-	mapped_files_free(fixture->objects);
+	mapped_files_free(fixture->mapped);
 	fake_clear(&fixture->files);
 	free(fixture);
 	return 0;
@@ -71,7 +69,7 @@ static uint64_t here(void)
 }
 
 /* The sample that all tests begin with: two kernel and two user frames. */
-static struct stackbeat_sample *usual(struct fixture *fixture)
+static struct stackbeat_sample *usual_sample(struct fixture *fixture)
 {
 	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->pid, "usual");
 
@@ -84,14 +82,14 @@ static struct stackbeat_sample *usual(struct fixture *fixture)
 	return sample;
 }
 
-static void add(struct fixture *fixture)
+static void add_sample(struct fixture *fixture)
 {
-	assert_int_equal(stack_table_add(&fixture->any.sample, fixture->profile), 0);
+	assert_int_equal(stack_table_add(&fixture->any.sample, fixture->table), 0);
 }
 
-static uint64_t stacks(const struct fixture *fixture)
+static uint64_t stack_count_of(const struct fixture *fixture)
 {
-	return stack_table_totals(fixture->profile)->stacks;
+	return stack_table_totals(fixture->table)->stacks;
 }
 
 static int copy_stack(const struct stack *stack, void *arg)
@@ -104,8 +102,8 @@ static const struct stack *only_stack(const struct fixture *fixture)
 {
 	const struct stack *stack = NULL;
 
-	assert_int_equal(stacks(fixture), 1);
-	assert_int_equal(stack_table_each(fixture->profile, copy_stack, &stack), 0);
+	assert_int_equal(stack_count_of(fixture), 1);
+	assert_int_equal(stack_table_each(fixture->table, copy_stack, &stack), 0);
 	assert_non_null(stack);
 	return stack;
 }
@@ -113,25 +111,25 @@ static const struct stack *only_stack(const struct fixture *fixture)
 static void is_empty_at_first(void **state)
 {
 	const struct fixture *fixture = *state;
-	const struct sample_totals *totals = stack_table_totals(fixture->profile);
+	const struct sample_totals *totals = stack_table_totals(fixture->table);
 	const struct stack *stack = NULL;
 
 	assert_int_equal(totals->samples + totals->weight + totals->missed + totals->stacks, 0);
-	assert_int_equal(stack_table_each(fixture->profile, copy_stack, &stack), 0);
+	assert_int_equal(stack_table_each(fixture->table, copy_stack, &stack), 0);
 	assert_null(stack);
 	stack_table_free(NULL);
 }
 
-static void keeps_all_of_a_stack(void **state)
+static void stores_all_fields_of_a_stack(void **state)
 {
 	struct fixture *fixture = *state;
-	struct stackbeat_sample *sample = usual(fixture);
+	struct stackbeat_sample *sample = usual_sample(fixture);
 	const struct stack *stack;
 
 	sample->kernel_stop = STACKBEAT_STOP_BAD_FRAME;
 	sample->user_stop = STACKBEAT_STOP_FAULT;
 	sample->record.flags |= STACKBEAT_SAMPLE_COMPAT;
-	add(fixture);
+	add_sample(fixture);
 	stack = only_stack(fixture);
 	assert_int_equal(stack->origin.pid, fixture->pid);
 	assert_int_equal(address_space_pid(stack->space), fixture->pid);
@@ -143,7 +141,7 @@ static void keeps_all_of_a_stack(void **state)
 	assert_int_equal(stack->kernel_stop, STACKBEAT_STOP_BAD_FRAME);
 	assert_int_equal(stack->user_stop, STACKBEAT_STOP_FAULT);
 	assert_int_equal(stack->flags, STACKBEAT_SAMPLE_KERNEL | STACKBEAT_SAMPLE_COMPAT);
-	/* Return addresses stand for the call before them; user frames are places in a file. */
+	/* Return addresses are decremented into their calls; user frames are offsets in a file. */
 	assert_int_equal(stack->frames[0], KERNEL + 1);
 	assert_int_equal(stack->frames[1], KERNEL + 1);
 	assert_int_equal(stack->frames[2], stack->frames[3]);
@@ -153,28 +151,28 @@ static void keeps_all_of_a_stack(void **state)
 	assert_int_equal(stack_segments(stack)[0], stack_segments(stack)[1]);
 }
 
-/* The same addresses, when something else is mapped there. */
-static void what_is_mapped_makes_a_stack(void **state)
+/* The same addresses, with another mapping there. */
+static void mappings_distinguish_stacks(void **state)
 {
 	struct fixture *fixture = *state;
 	uint64_t start = here() & ~UINT64_C(4095);
 
-	usual(fixture);
-	add(fixture);
+	usual_sample(fixture);
+	add_sample(fixture);
 	fake_mapping(fixture->spaces, SELF, 2, STACKBEAT_MAPPING_EVENT, 0x1000, 0x2000, 0, 0);
 	fake_mapping(fixture->spaces, SELF, 3, STACKBEAT_MAPPING_EVENT, start, start + 4096, 0, 0);
 	assert_int_equal(address_space_advance(address_spaces_get(fixture->spaces, SELF, 0), 2), 0);
-	usual(fixture)->generation = 2;
-	add(fixture);
-	assert_int_equal(stacks(fixture), 1);
+	usual_sample(fixture)->generation = 2;
+	add_sample(fixture);
+	assert_int_equal(stack_count_of(fixture), 1);
 	assert_int_equal(address_space_advance(address_spaces_get(fixture->spaces, SELF, 0), 3), 0);
-	usual(fixture)->generation = 3;
-	add(fixture);
-	assert_int_equal(stacks(fixture), 2);
+	usual_sample(fixture)->generation = 3;
+	add_sample(fixture);
+	assert_int_equal(stack_count_of(fixture), 2);
 }
 
-/* A call at the end of a mapping returns to what is behind it. */
-static void a_call_is_in_the_mapping_before_its_return_address(void **state)
+/* The return address of a call at the end of a mapping lies behind the mapping. */
+static void call_is_in_the_mapping_before_its_return_address(void **state)
 {
 	struct fixture *fixture = *state;
 	struct stackbeat_sample *sample = sample_begin(&fixture->any, 4711, "call");
@@ -187,35 +185,35 @@ static void a_call_is_in_the_mapping_before_its_return_address(void **state)
 	sample->generation = 1;
 	sample_user(sample, 0x2000);
 	sample_user(sample, 0x2000);
-	add(fixture);
+	add_sample(fixture);
 	stack = only_stack(fixture);
 	assert_int_equal(stack_segments(stack)[0], SEGMENT_NONE);
 	assert_int_equal(stack_segments(stack)[1], SEGMENT_ANON);
 	assert_int_equal(stack->frames[1], 0x1fff);
 }
 
-/* When, after which losses and, by default, where and in which thread is not what makes a stack. */
-static void same_stacks_are_one(void **state)
+/* Time, losses and, by default, CPU and thread do not distinguish stacks. */
+static void equal_stacks_are_aggregated(void **state)
 {
 	struct fixture *fixture = *state;
-	struct stackbeat_sample *sample = usual(fixture);
+	struct stackbeat_sample *sample = usual_sample(fixture);
 	const struct stack *stack;
 
 	sample->tid++;
-	add(fixture);
+	add_sample(fixture);
 	sample->time = 77;
 	sample->cpu = 3;
 	sample->tid++;
 	sample->lost = 5;
 	sample->weight = 5000000;
 	sample->missed = 4;
-	add(fixture);
+	add_sample(fixture);
 	stack = only_stack(fixture);
 	assert_int_equal(stack->samples, 2);
 	assert_int_equal(stack->weight, 6000000);
-	assert_int_equal(stack_table_totals(fixture->profile)->samples, 2);
-	assert_int_equal(stack_table_totals(fixture->profile)->weight, 6000000);
-	assert_int_equal(stack_table_totals(fixture->profile)->missed, 4);
+	assert_int_equal(stack_table_totals(fixture->table)->samples, 2);
+	assert_int_equal(stack_table_totals(fixture->table)->weight, 6000000);
+	assert_int_equal(stack_table_totals(fixture->table)->missed, 4);
 }
 
 static void other_comm(struct fixture *fixture, struct stackbeat_sample *sample)
@@ -260,7 +258,7 @@ static void one_frame_less(struct fixture *fixture, struct stackbeat_sample *sam
 	sample->user_frames--;
 }
 
-/* The same addresses: what was the first user frame is the last one of the kernel. */
+/* The same addresses: the first user frame becomes the last kernel frame. */
 static void other_parts(struct fixture *fixture, struct stackbeat_sample *sample)
 {
 	(void)fixture;
@@ -268,13 +266,13 @@ static void other_parts(struct fixture *fixture, struct stackbeat_sample *sample
 	sample->user_frames--;
 }
 
-static void other_kernel_end(struct fixture *fixture, struct stackbeat_sample *sample)
+static void other_kernel_stop(struct fixture *fixture, struct stackbeat_sample *sample)
 {
 	(void)fixture;
 	sample->kernel_stop = STACKBEAT_STOP_MAX_DEPTH;
 }
 
-static void other_user_end(struct fixture *fixture, struct stackbeat_sample *sample)
+static void other_user_stop(struct fixture *fixture, struct stackbeat_sample *sample)
 {
 	(void)fixture;
 	sample->user_stop = STACKBEAT_STOP_MAX_DEPTH;
@@ -289,23 +287,23 @@ static void other_flags(struct fixture *fixture, struct stackbeat_sample *sample
 static void different_stacks_stay_apart(void **state)
 {
 	static void (*const changes[])(struct fixture *, struct stackbeat_sample *) = {
-		other_comm,     other_process,    other_kernel_frame, other_user_frame,
-		other_order,    one_frame_more,   one_frame_less,     other_parts,
-		other_user_end, other_kernel_end, other_flags};
+		other_comm,      other_process,     other_kernel_frame, other_user_frame,
+		other_order,     one_frame_more,    one_frame_less,     other_parts,
+		other_user_stop, other_kernel_stop, other_flags};
 	struct fixture *fixture = *state;
 
-	usual(fixture);
-	add(fixture);
+	usual_sample(fixture);
+	add_sample(fixture);
 	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
-		changes[i](fixture, usual(fixture));
-		add(fixture);
-		assert_int_equal(stacks(fixture), i + 2);
-		add(fixture);
-		assert_int_equal(stacks(fixture), i + 2);
+		changes[i](fixture, usual_sample(fixture));
+		add_sample(fixture);
+		assert_int_equal(stack_count_of(fixture), i + 2);
+		add_sample(fixture);
+		assert_int_equal(stack_count_of(fixture), i + 2);
 	}
-	usual(fixture);
-	add(fixture);
-	assert_int_equal(stacks(fixture), sizeof(changes) / sizeof(changes[0]) + 1);
+	usual_sample(fixture);
+	add_sample(fixture);
+	assert_int_equal(stack_count_of(fixture), sizeof(changes) / sizeof(changes[0]) + 1);
 }
 
 static void other_thread(struct fixture *fixture, struct stackbeat_sample *sample)
@@ -320,8 +318,8 @@ static void other_cpu(struct fixture *fixture, struct stackbeat_sample *sample)
 	sample->cpu++;
 }
 
-/* What no label asks for does not make more stacks of one. */
-static void stacks_are_as_many_as_the_labels_make_them(void **state)
+/* Only the chosen labels distinguish stacks. */
+static void chosen_labels_distinguish_stacks(void **state)
 {
 	static const struct {
 		enum label label;
@@ -336,16 +334,16 @@ static void stacks_are_as_many_as_the_labels_make_them(void **state)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		for (uint64_t chosen = 0; chosen < 2; chosen++) {
-			stack_table_free(fixture->profile);
-			fixture->profile = stack_table_new(fixture->spaces,
-							   chosen ? LABEL_SET(cases[i].label) : 0);
-			assert_non_null(fixture->profile);
-			usual(fixture);
-			add(fixture);
-			cases[i].change(fixture, usual(fixture));
-			add(fixture);
-			assert_int_equal(stacks(fixture), 1 + chosen);
-			assert_int_equal(stack_table_totals(fixture->profile)->samples, 2);
+			stack_table_free(fixture->table);
+			fixture->table = stack_table_new(fixture->spaces,
+							 chosen ? LABEL_SET(cases[i].label) : 0);
+			assert_non_null(fixture->table);
+			usual_sample(fixture);
+			add_sample(fixture);
+			cases[i].change(fixture, usual_sample(fixture));
+			add_sample(fixture);
+			assert_int_equal(stack_count_of(fixture), 1 + chosen);
+			assert_int_equal(stack_table_totals(fixture->table)->samples, 2);
 		}
 	}
 }
@@ -356,35 +354,35 @@ static void the_largest_and_the_smallest_sample_fit(void **state)
 	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->gone, "kthread");
 
 	sample->user_stop = STACKBEAT_STOP_NO_USER_MEMORY;
-	add(fixture);
-	/* More than one piece of memory is needed for these. */
+	add_sample(fixture);
+	/* These need more than one chunk. */
 	for (uint64_t i = 0; i < 100; i++) {
 		sample = sample_begin(&fixture->any, fixture->pid, "0123456789abcde");
 		for (uint32_t frame = 0; frame < STACKBEAT_KERNEL_FRAMES_MAX; frame++)
 			sample_kernel(sample, KERNEL + i);
 		for (uint32_t frame = 0; frame < STACKBEAT_USER_FRAMES_MAX; frame++)
 			sample_user(sample, here() + frame);
-		add(fixture);
-		add(fixture);
-		assert_int_equal(stacks(fixture), 2 + i);
+		add_sample(fixture);
+		add_sample(fixture);
+		assert_int_equal(stack_count_of(fixture), 2 + i);
 	}
-	assert_int_equal(stack_table_totals(fixture->profile)->samples, 201);
+	assert_int_equal(stack_table_totals(fixture->table)->samples, 201);
 }
 
 #define MANY 100000u
 
-static void put_many(struct fixture *fixture, uint64_t i)
+static void make_nth_stack(struct fixture *fixture, uint64_t i)
 {
 	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->gone, "many");
 
-	/* Deeper frames differ, as in real stacks; the weight tells them apart. */
+	/* Deeper frames differ, as in real stacks; the weight distinguishes them. */
 	sample_kernel(sample, KERNEL);
 	sample_kernel(sample, KERNEL + i % 317);
 	sample_user(sample, NOWHERE);
 	sample_user(sample, NOWHERE + 16 * i);
 	sample->weight = i + 1;
 	sample->missed = 1;
-	add(fixture);
+	add_sample(fixture);
 }
 
 struct sums {
@@ -408,67 +406,67 @@ static void grows_with_many_stacks(void **state)
 {
 	struct fixture *fixture = *state;
 	struct sums sums = {0};
-	const struct sample_totals *totals = stack_table_totals(fixture->profile);
+	const struct sample_totals *totals = stack_table_totals(fixture->table);
 	const uint64_t weight = (uint64_t)MANY * (MANY + 1);
 
 	for (uint64_t i = 0; i < MANY; i++)
-		put_many(fixture, i);
+		make_nth_stack(fixture, i);
 	assert_int_equal(totals->stacks, MANY);
 	for (uint64_t i = MANY; i > 0; i--)
-		put_many(fixture, i - 1);
+		make_nth_stack(fixture, i - 1);
 	assert_int_equal(totals->stacks, MANY);
 	assert_int_equal(totals->samples, 2 * MANY);
 	assert_int_equal(totals->weight, weight);
 	assert_int_equal(totals->missed, 2 * MANY);
 
-	assert_int_equal(stack_table_each(fixture->profile, sum_up, &sums), 0);
+	assert_int_equal(stack_table_each(fixture->table, sum_up, &sums), 0);
 	assert_int_equal(sums.stacks, MANY);
 	assert_int_equal(sums.samples, 2 * MANY);
 	assert_int_equal(sums.weight, weight);
 	assert_int_equal(sums.wrong, 0);
 }
 
-/* What lies in no code is not a caller, and neither is what follows it. */
-static void a_walk_that_leaves_the_code_ends_there(void **state)
+/* An address outside all code is no caller, and neither are those after it. */
+static void stack_ends_before_an_unmapped_caller(void **state)
 {
 	struct fixture *fixture = *state;
-	struct stackbeat_sample *sample = usual(fixture);
+	struct stackbeat_sample *sample = usual_sample(fixture);
 	const struct stack *stack;
 
 	sample_user(sample, NOWHERE);
 	sample_user(sample, here());
 	sample->user_stop = STACKBEAT_STOP_OUTERMOST;
-	add(fixture);
+	add_sample(fixture);
 	stack = only_stack(fixture);
 	assert_int_equal(stack->kernel_frames, 2);
 	assert_int_equal(stack->user_frames, 2);
 	assert_int_equal(stack->user_stop, STACKBEAT_STOP_BAD_FRAME);
-	/* The leaf is where the CPU was. */
-	sample = usual(fixture);
+	/* The leaf is always kept: the CPU was there. */
+	sample = usual_sample(fixture);
 	sample->frames[2] = NOWHERE;
-	add(fixture);
-	assert_int_equal(stacks(fixture), 2);
-	/* Where the mappings are not known for sure, it stays. */
-	sample = usual(fixture);
+	add_sample(fixture);
+	assert_int_equal(stack_count_of(fixture), 2);
+	/* Uncertain mappings: the frame is kept. */
+	sample = usual_sample(fixture);
 	sample_user(sample, NOWHERE);
 	sample->generation = 0;
-	add(fixture);
-	assert_int_equal(stacks(fixture), 3);
-	stack_table_free(fixture->profile);
-	fixture->profile = stack_table_new(fixture->spaces, 0);
-	add(fixture);
+	add_sample(fixture);
+	assert_int_equal(stack_count_of(fixture), 3);
+	stack_table_free(fixture->table);
+	fixture->table = stack_table_new(fixture->spaces, 0);
+	add_sample(fixture);
 	assert_int_equal(only_stack(fixture)->user_frames, 3);
 }
 
-static void what_is_not_told_has_no_mappings(void **state)
+static void unknown_address_space_has_no_mappings(void **state)
 {
 	struct fixture *fixture = *state;
 	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->gone, "gone");
 	const struct stack *stack;
 
 	sample_user(sample, here());
-	add(fixture);
-	add(fixture);
+	add_sample(fixture);
+	add_sample(fixture);
 	stack = only_stack(fixture);
 	assert_int_equal(stack->samples, 2);
 	assert_int_equal(stack->origin.pid, fixture->gone);
@@ -478,18 +476,41 @@ static void what_is_not_told_has_no_mappings(void **state)
 	assert_int_equal(stack->frames[0], here());
 }
 
-/* What a frame is in is read, once, and nothing else. */
-static void objects_are_read_that_frames_need(void **state)
+/* The file of a frame is read, once, and no other. */
+static void files_of_frames_are_read(void **state)
 {
 	struct fixture *fixture = *state;
 
 	for (uint64_t i = 0; i < 100; i++) {
-		usual(fixture)->frames[1] += i;
-		add(fixture);
+		usual_sample(fixture)->frames[1] += i;
+		add_sample(fixture);
 	}
-	mapped_files_finish(fixture->objects);
+	mapped_files_finish(fixture->mapped);
 	assert_int_equal(fixture->files.opened, 1);
 	assert_int_equal(fixture->files.released, fixture->files.count);
+}
+
+static int check_weight_is_next(const struct stack *stack, void *arg)
+{
+	uint64_t *weight = arg;
+
+	assert_int_equal(stack->weight, ++*weight);
+	return 0;
+}
+
+static void stacks_are_in_order_of_insertion(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = usual_sample(fixture);
+	uint64_t weight = 0;
+
+	for (uint64_t i = 1; i <= 5000; i++) {
+		sample->frames[0] = KERNEL + i;
+		sample->weight = i;
+		add_sample(fixture);
+	}
+	assert_int_equal(stack_table_each(fixture->table, check_weight_is_next, &weight), 0);
+	assert_int_equal(weight, 5000);
 }
 
 static int stop_at_third(const struct stack *stack, void *arg)
@@ -498,36 +519,37 @@ static int stop_at_third(const struct stack *stack, void *arg)
 	return ++*(int *)arg == 3 ? -ECANCELED : 0;
 }
 
-static void a_walk_can_be_stopped(void **state)
+static void iteration_can_be_stopped(void **state)
 {
 	struct fixture *fixture = *state;
 	int seen = 0;
 
 	for (uint64_t i = 0; i < 10; i++)
-		put_many(fixture, i);
-	assert_int_equal(stack_table_each(fixture->profile, stop_at_third, &seen), -ECANCELED);
+		make_nth_stack(fixture, i);
+	assert_int_equal(stack_table_each(fixture->table, stop_at_third, &seen), -ECANCELED);
 	assert_int_equal(seen, 3);
 }
 
-#define PROFILE_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define TABLE_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		PROFILE_TEST(is_empty_at_first),
-		PROFILE_TEST(keeps_all_of_a_stack),
-		PROFILE_TEST(same_stacks_are_one),
-		PROFILE_TEST(different_stacks_stay_apart),
-		PROFILE_TEST(stacks_are_as_many_as_the_labels_make_them),
-		PROFILE_TEST(the_largest_and_the_smallest_sample_fit),
-		PROFILE_TEST(grows_with_many_stacks),
-		PROFILE_TEST(what_is_mapped_makes_a_stack),
-		PROFILE_TEST(a_call_is_in_the_mapping_before_its_return_address),
-		PROFILE_TEST(a_walk_that_leaves_the_code_ends_there),
-		PROFILE_TEST(what_is_not_told_has_no_mappings),
-		PROFILE_TEST(objects_are_read_that_frames_need),
-		PROFILE_TEST(a_walk_can_be_stopped),
+		TABLE_TEST(is_empty_at_first),
+		TABLE_TEST(stores_all_fields_of_a_stack),
+		TABLE_TEST(equal_stacks_are_aggregated),
+		TABLE_TEST(different_stacks_stay_apart),
+		TABLE_TEST(chosen_labels_distinguish_stacks),
+		TABLE_TEST(the_largest_and_the_smallest_sample_fit),
+		TABLE_TEST(grows_with_many_stacks),
+		TABLE_TEST(mappings_distinguish_stacks),
+		TABLE_TEST(call_is_in_the_mapping_before_its_return_address),
+		TABLE_TEST(stack_ends_before_an_unmapped_caller),
+		TABLE_TEST(unknown_address_space_has_no_mappings),
+		TABLE_TEST(files_of_frames_are_read),
+		TABLE_TEST(stacks_are_in_order_of_insertion),
+		TABLE_TEST(iteration_can_be_stopped),
 	};
 
-	return cmocka_run_group_tests_name("profile", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("stack_table", tests, NULL, NULL);
 }

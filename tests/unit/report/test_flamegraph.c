@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The picture: what is drawn, how wide, and that no name can break it. */
+/* Flame graphs: positions and widths of frames, and that no name can break the SVG. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 #define DEPTH 1000
 #define WIDE 100000
 
-/* Returns the picture, to be freed. Frees the builder. */
+/* Returns the SVG, to be freed. Frees the builder. */
 static char *draw(void **state, struct pprof_builder *builder, const char *group, size_t *frames)
 {
 	const struct flamegraph_options options = {.title = "a <title> & more", .group = group};
@@ -87,7 +87,7 @@ static bool is_well_formed(const char *xml)
 	return !depth;
 }
 
-static void frames_are_placed(void **state)
+static void frames_have_positions(void **state)
 {
 	size_t frames;
 	char *svg = draw(state, example_profile(), NULL, &frames);
@@ -104,7 +104,7 @@ static void frames_are_placed(void **state)
 	free(svg);
 }
 
-static void kinds_have_colours(void **state)
+static void frame_kinds_have_colours(void **state)
 {
 	char *svg = draw(state, example_profile(), "comm", NULL);
 
@@ -193,7 +193,7 @@ static void deep_stacks_are_drawn(void **state)
 	free(svg);
 }
 
-static void slivers_are_left_out(void **state)
+static void narrow_frames_are_omitted(void **state)
 {
 	struct pprof_builder *builder = pprof_new();
 	uint32_t large = example_location(builder, 0, 1, NULL, "large");
@@ -214,8 +214,8 @@ static void slivers_are_left_out(void **state)
 	free(svg);
 }
 
-/* More than a browser copes with, all as wide as one another. */
-static void frames_are_limited(void **state)
+/* More frames than a browser can handle, all of the same width. */
+static void number_of_frames_is_limited(void **state)
 {
 	struct pprof_builder *builder = pprof_new();
 	uint32_t stack[10];
@@ -232,7 +232,7 @@ static void frames_are_limited(void **state)
 	assert_int_equal(frames, 20000);
 }
 
-static void nothing_to_draw(void **state)
+static void empty_profile_is_an_error(void **state)
 {
 	const struct flamegraph_options options = {.title = ""};
 	char *path = scratch_file(state, "profile");
@@ -250,7 +250,7 @@ static void nothing_to_draw(void **state)
 	free(path);
 }
 
-static void command_writes_whole_files(void **state)
+static void command_writes_complete_files(void **state)
 {
 	char *path = scratch_file(state, "profile"), *svg = scratch_file(state, "svg");
 	char *arguments[] = {"flamegraph", "-o", svg, path, NULL};
@@ -274,11 +274,15 @@ static void command_writes_whole_files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SCRATCH_TEST(frames_are_placed),          SCRATCH_TEST(kinds_have_colours),
-		SCRATCH_TEST(names_are_escaped),          SCRATCH_TEST(labels_are_clipped),
-		SCRATCH_TEST(deep_stacks_are_drawn),      SCRATCH_TEST(slivers_are_left_out),
-		SCRATCH_TEST(frames_are_limited),         SCRATCH_TEST(nothing_to_draw),
-		SCRATCH_TEST(command_writes_whole_files),
+		SCRATCH_TEST(frames_have_positions),
+		SCRATCH_TEST(frame_kinds_have_colours),
+		SCRATCH_TEST(names_are_escaped),
+		SCRATCH_TEST(labels_are_clipped),
+		SCRATCH_TEST(deep_stacks_are_drawn),
+		SCRATCH_TEST(narrow_frames_are_omitted),
+		SCRATCH_TEST(number_of_frames_is_limited),
+		SCRATCH_TEST(empty_profile_is_an_error),
+		SCRATCH_TEST(command_writes_complete_files),
 	};
 
 	return cmocka_run_group_tests_name("flamegraph", tests, NULL, NULL);

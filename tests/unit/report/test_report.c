@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The numbers of reports, on a profile that can be worked out by hand. */
+/* Reports of a profile whose values can be computed by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,14 +43,14 @@ static void assert_report(const struct pprof_profile *profile, report_function r
 
 	assert_int_equal(report(profile, options, out, &error), 0);
 	fclose(out);
-	/* The time depends on where the test runs. */
+	/* The time depends on the time zone of the test. */
 	body = strstr(text, "Duration");
 	assert_non_null(body);
 	assert_string_equal(body, expected);
 	free(text);
 }
 
-static void top(void **state)
+static void report_top_lists_functions(void **state)
 {
 	struct pprof_profile *profile = read_back(state, example_profile());
 	const struct report_options all = {0}, three = {.rows = 3};
@@ -76,7 +76,7 @@ static void top(void **state)
 	pprof_profile_free(profile);
 }
 
-static void top_of_another_type(void **state)
+static void report_top_of_another_sample_type(void **state)
 {
 	struct pprof_profile *profile = read_back(state, example_profile());
 	const struct report_options samples = {.rows = 1, .sample_type = "samples"};
@@ -97,7 +97,7 @@ static void top_of_another_type(void **state)
 	pprof_profile_free(profile);
 }
 
-static void tree(void **state)
+static void report_tree_draws_calls(void **state)
 {
 	struct pprof_profile *profile = read_back(state, example_profile());
 	const struct report_options ten = {.min_percent = 10};
@@ -147,7 +147,7 @@ static int64_t flat_of(const struct calltree *tree, const char *name, int64_t *c
 }
 
 /* a b a b, and b a: each sample counts once for each function. */
-static void mutual_recursion(void **state)
+static void recursion_counts_once_per_function(void **state)
 {
 	struct pprof_builder *builder = pprof_new();
 	uint32_t a = example_location(builder, 0, 1, NULL, "a");
@@ -171,7 +171,7 @@ static void mutual_recursion(void **state)
 }
 
 /* Values at the limits, and below 0 as in differences of profiles. */
-static void extreme_values(void **state)
+static void extreme_values_saturate(void **state)
 {
 	struct pprof_builder *builder = pprof_new();
 	uint32_t a = example_location(builder, 0, 1, NULL, "a");
@@ -200,7 +200,7 @@ static void extreme_values(void **state)
 }
 
 /* One location of 30 functions, 30 times in a stack: 900 nodes of a few bytes. */
-static void too_large(void **state)
+static void too_large_tree_is_an_error(void **state)
 {
 	struct calltree_options options = {.sample_type = 1, .node_max = 900};
 	struct pprof_builder *builder = pprof_new();
@@ -233,7 +233,7 @@ static void too_large(void **state)
 	pprof_profile_free(profile);
 }
 
-static void empty(void **state)
+static void empty_profile_is_reported(void **state)
 {
 	struct pprof_profile *profile = read_back(state, pprof_new());
 	const struct report_options options = {.min_percent = 0.5};
@@ -249,7 +249,7 @@ static void empty(void **state)
 	pprof_profile_free(profile);
 }
 
-static void kinds(void **state)
+static void frames_have_kinds(void **state)
 {
 	struct pprof_profile *profile = read_back(state, example_profile());
 	struct calltree_options options = {.sample_type = 1, .group = "comm"};
@@ -308,7 +308,7 @@ static void values_have_units(void **state)
 	assert_string_equal(percent_format(text, 1, 0), "0%");
 }
 
-static void terminals_are_safe(void **state)
+static void control_characters_are_escaped(void **state)
 {
 	char *text;
 	size_t size;
@@ -321,7 +321,7 @@ static void terminals_are_safe(void **state)
 	free(text);
 }
 
-/* Runs a command with its output and errors thrown away. */
+/* Runs a command with its output and errors discarded. */
 static int run_quietly(int (*command)(int, char **), const char *first, const char *second,
 		       const char *third)
 {
@@ -370,16 +370,16 @@ static void exit_statuses(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SCRATCH_TEST(top),
-		SCRATCH_TEST(top_of_another_type),
-		SCRATCH_TEST(tree),
-		SCRATCH_TEST(mutual_recursion),
-		SCRATCH_TEST(extreme_values),
-		SCRATCH_TEST(too_large),
-		SCRATCH_TEST(empty),
-		SCRATCH_TEST(kinds),
+		SCRATCH_TEST(report_top_lists_functions),
+		SCRATCH_TEST(report_top_of_another_sample_type),
+		SCRATCH_TEST(report_tree_draws_calls),
+		SCRATCH_TEST(recursion_counts_once_per_function),
+		SCRATCH_TEST(extreme_values_saturate),
+		SCRATCH_TEST(too_large_tree_is_an_error),
+		SCRATCH_TEST(empty_profile_is_reported),
+		SCRATCH_TEST(frames_have_kinds),
 		cmocka_unit_test(values_have_units),
-		cmocka_unit_test(terminals_are_safe),
+		cmocka_unit_test(control_characters_are_escaped),
 		SCRATCH_TEST(exit_statuses),
 	};
 

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "record/recorder.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/clock.h"
+#include "lib/error.h"
+#include "lib/pidfd.h"
+#include "process/address_space.h"
+#include "record/sample_queue.h"
+#include "record/stack_table.h"
+#include "session/device.h"
+
+/*
+ * How often the rings are drained when nothing wakes the reader. The kernel wakes it when a ring
+ * is filling, or when address spaces are new; the processes of -p have to be polled.
+ */
+#define DRAIN_INTERVAL_NS INT64_C(1000000000)
+#define PIDS_INTERVAL_NS INT64_C(250000000)
+#define PROGRESS_INTERVAL_NS INT64_C(1000000000)
+
+/* CPU time that this process has used since the recording began. */
+static uint64_t own_cpu_ns(const struct recorder *recorder)
+{
+	return now_ns(CLOCK_PROCESS_CPUTIME_ID) - recorder->own_cpu_start;
+}
+
+/* Whether the configuration names processes, and all of them have ended. */
+static bool pids_have_ended(const struct session_config *session)
+{
+	for (size_t i = 0; i < session->pid_count; i++) {
+		if (!process_exits_within((pid_t)session->pids[i], 0))
+			return false;
+	}
+	return session->pid_count;
+}
+
+static int drain_rings(struct recorder *recorder, struct error *error)
+{
+	int err = session_map(&recorder->session, error);
+
+	return err ? err : collector_drain(&recorder->collector, recorder->session.device, error);
+}
+
+/* After the stop: reads the rest of the rings, and the metadata that is still pending. */
+static int drain_last(struct recorder *recorder, const struct recorder_config *config,
+		      struct error *error)
+{
+	struct error warning;
+	int err = session_map(&recorder->session, error);
+
+	if (!err)
+		err = collector_finish(&recorder->collector, recorder->session.device, &warning,
+				       error);
+	if (!err && *warning.text)
+		config->warning(warning.text, config->arg);
+	return err;
+}
+
+static int read_stats(struct recorder *recorder, struct error *error)
+{
+	struct recording *recording = &recorder->recording;
+	struct netlink_session *session = malloc(sizeof(*session));
+	int err;
+
+	if (!session)
+		return error_errno(error, ENOMEM, "can't read the counters");
+	err = session_get(&recorder->session, session, error);
+	if (!err) {
+		recording->lost_full = session->stats[STACKBEAT_S_LOST_FULL];
+		recording->lost_tail = session->stats[STACKBEAT_S_LOST_BAD_TAIL];
+		recording->missed = session->stats[STACKBEAT_S_MISSED_TICKS];
+		recording->idle = session->stats[STACKBEAT_S_IDLE];
+		recording->filtered = session->stats[STACKBEAT_S_FILTERED];
+		recording->kernel_overhead_ns = session->stats[STACKBEAT_S_OVERHEAD_NS] +
+						session->stats[STACKBEAT_S_WORKER_OVERHEAD_NS] +
+						session->stats[STACKBEAT_S_PROBE_OVERHEAD_NS];
+		recording->ticks = session->stats[STACKBEAT_S_TICKS];
+		recording->tick_time_ns = session->stats[STACKBEAT_S_TICK_TIME_NS];
+		recording->throttled = session->stats[STACKBEAT_S_THROTTLED];
+		recording->spaces = session->stats[STACKBEAT_S_ADDRESS_SPACES];
+		recording->samples_without_space =
+			session->stats[STACKBEAT_S_SAMPLES_WITHOUT_SPACE];
+		recording->spaces_unread = session->stats[STACKBEAT_S_SPACES_UNREAD];
+		recording->mmap_events_lost = session->stats[STACKBEAT_S_MMAP_EVENTS_LOST];
+		recording->mappings_dropped = session->stats[STACKBEAT_S_MAPPINGS_DROPPED];
+		recording->mappings_without_file =
+			session->stats[STACKBEAT_S_MAPPINGS_WITHOUT_FILE];
+	}
+	free(session);
+	return err;
+}
+
+/* Adds what the reader itself has dropped. */
+static void add_own_counts(struct recorder *recorder)
+{
+	struct address_space_counts counts;
+
+	address_spaces_counts(recorder->collector.spaces, &counts);
+	recorder->recording.mappings_dropped += counts.left_out;
+	recorder->recording.perf_maps_dropped = counts.perf_maps_dropped;
+	recorder->recording.samples_early = sample_queue_early(recorder->collector.queue);
+}
+
+static int report_progress(struct recorder *recorder, const struct recorder_config *config,
+			   int64_t elapsed, struct error *error)
+{
+	struct recording *recording = &recorder->recording;
+	int err = read_stats(recorder, error);
+
+	if (err)
+		return err;
+	recording->duration_ns = elapsed;
+	recording->reader_overhead_ns = own_cpu_ns(recorder);
+	config->progress(recording, stack_table_totals(recorder->collector.stacks), config->arg);
+	return 0;
+}
+
+/* Samples until something ends it: the command, the duration, the caller, an error. */
+static int sample_until_end(struct recorder *recorder, const struct recorder_config *config,
+			    int64_t start, struct error *error)
+{
+	int64_t end = config->seconds > 0
+			      ? start + (int64_t)(config->seconds * (double)NS_PER_SECOND)
+			      : INT64_MAX;
+	int64_t interval = config->session->pid_count ? PIDS_INTERVAL_NS : DRAIN_INTERVAL_NS;
+	int64_t next_progress = config->progress ? start + PROGRESS_INTERVAL_NS : INT64_MAX;
+	bool ended = false;
+	int err = 0;
+
+	while (!err && !ended) {
+		struct pollfd fds[] = {
+			{.fd = device_fd(recorder->session.device), .events = POLLIN},
+			{.fd = config->wake_fd, .events = POLLIN},
+		};
+		int64_t now = now_ns(CLOCK_MONOTONIC);
+		int64_t wait = end - now < interval ? end - now : interval;
+		struct timespec timeout = {.tv_sec = wait > 0 ? wait / NS_PER_SECOND : 0,
+					   .tv_nsec = wait > 0 ? wait % NS_PER_SECOND : 0};
+
+		if (ppoll(fds, 2, &timeout, NULL) < 0 && errno != EINTR)
+			return error_errno(error, errno, "can't wait for samples");
+		err = drain_rings(recorder, error);
+		ended = config->stop_requested(config->arg);
+		child_command_reap(&recorder->command);
+		now = now_ns(CLOCK_MONOTONIC);
+		/* POLLHUP: the session was stopped. */
+		ended = ended || recorder->command.ended || now >= end ||
+			(fds[0].revents & POLLHUP) || pids_have_ended(config->session);
+		if (!err && now >= next_progress) {
+			err = report_progress(recorder, config, now - start, error);
+			next_progress = now + PROGRESS_INTERVAL_NS;
+		}
+	}
+	return err;
+}
+
+/* From start to stop of the timers; all samples and counters are read then. */
+static int run_session(struct recorder *recorder, const struct recorder_config *config,
+		       struct error *error)
+{
+	struct recording *recording = &recorder->recording;
+	int64_t start;
+	int err = session_set_state(&recorder->session, STACKBEAT_STATE_RUNNING, error);
+
+	if (err)
+		return err;
+	recorder->own_cpu_start = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+	recording->start_ns = now_ns(CLOCK_REALTIME);
+	start = now_ns(CLOCK_MONOTONIC);
+	if (config->command)
+		err = child_command_release(&recorder->command, config->command[0], error);
+	if (!err)
+		err = sample_until_end(recorder, config, start, error);
+	if (!err)
+		err = session_set_state(&recorder->session, STACKBEAT_STATE_STOPPED, error);
+	recording->duration_ns = now_ns(CLOCK_MONOTONIC) - start;
+	if (!err)
+		err = drain_last(recorder, config, error);
+	if (!err)
+		err = read_stats(recorder, error);
+	if (!err)
+		add_own_counts(recorder);
+	recording->reader_overhead_ns = own_cpu_ns(recorder);
+	return err;
+}
+
+int recorder_open(struct recorder *recorder, const struct recorder_config *config,
+		  struct error *error)
+{
+	int err = collector_init(&recorder->collector, config->labels, config->save_binaries,
+				 config->no_symbolize, error);
+
+	if (!err)
+		err = session_open(&recorder->session, error);
+	if (!err)
+		collector_start(&recorder->collector, recorder->session.device,
+				recorder->session.same_pid_ns);
+	return err;
+}
+
+int recorder_run(struct recorder *recorder, const struct recorder_config *config,
+		 struct error *error)
+{
+	int err = 0;
+
+	if (config->command)
+		err = child_command_prepare(&recorder->command, config->command,
+					    config->command_signals, error);
+	if (!err)
+		err = session_configure(&recorder->session, config->session, recorder->command.pid,
+					error);
+	if (err)
+		return err;
+	recorder->recording.rate = recorder->session.rate;
+	recorder->recording.cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	return run_session(recorder, config, error);
+}
+
+void recorder_close(struct recorder *recorder)
+{
+	collector_stop(&recorder->collector);
+	session_close(&recorder->session);
+}
+
+void recorder_free(struct recorder *recorder)
+{
+	child_command_end(&recorder->command);
+	recorder_close(recorder);
+	collector_clear(&recorder->collector);
+}
