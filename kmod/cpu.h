@@ -23,12 +23,12 @@ struct sb_cpu {
 	bool parked;			/* it is idle: the timer of a beat is cancelled */
 
 	/* The budget's account, in cycles of the time-stamp counter. */
-	u64 cost;		/* of all beats here, also of those that are gone */
-	u64 gone;		/* of those that do not run any more, while they ran */
+	u64 overhead;		/* of all beats here, also of those that are gone */
+	u64 stopped_overhead;		/* of those that do not run any more, while they ran */
 	u64 parking;		/* of parking, since the window began */
 	u64 window_end;		/* ns: of the window for beats that are new */
-	u64 window_cost;	/* cost when it began */
-	u64 window_gone;	/* gone when it began */
+	u64 window_overhead;	/* cost when it began */
+	u64 window_stopped;	/* gone when it began */
 
 	/*
 	 * The shortest period, in ns, with which new beats of restricted sessions begin:
@@ -47,8 +47,8 @@ static inline void sb_cpu_open_window(struct sb_cpu *here, u64 now)
 	if (now < here->window_end)
 		return;
 	here->window_end = now + STACKBEAT_BUDGET_WINDOW_NS;
-	here->window_cost = here->cost;
-	here->window_gone = here->gone;
+	here->window_overhead = here->overhead;
+	here->window_stopped = here->stopped_overhead;
 	here->parking = 0;
 }
 
@@ -61,6 +61,6 @@ static inline u64 sb_floor_after(u64 floor, u64 ns)
 /* The floor of beats of restricted sessions that begin now (ns). */
 u64 sb_cpu_floor(const struct sb_cpu *here, u64 now);
 /* Keeps the floor of a beat that is stopped, if it is the higher one. */
-void sb_cpu_keep_floor(struct sb_cpu *here, u64 floor, u64 now);
+void sb_cpu_raise_floor(struct sb_cpu *here, u64 floor, u64 now);
 
 #endif

@@ -18,7 +18,7 @@
 #define SB_WAYS 2u
 #define SB_SETS_BITS 1
 #define SB_PENDING_MAX 2u
-#define SB_CHANGES_MAX 4u
+#define SB_MMAP_EVENTS_MAX 4u
 #define SB_REREAD_NS NSEC_PER_MSEC
 #define SB_REREAD_MAX_NS (16 * NSEC_PER_MSEC)
 #define SB_LOCKED_JIFFIES 0
@@ -36,7 +36,7 @@ static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_ADDRESS_SPACES_MAX);
 #define SB_PENDING_MAX STACKBEAT_ADDRESS_SPACES_PENDING_MAX
 
 /* Changes that wait for the worker. */
-#define SB_CHANGES_MAX 1024u
+#define SB_MMAP_EVENTS_MAX 1024u
 
 /*
  * How long the mappings of a space are not read again after changes were lost: longer each

@@ -30,7 +30,7 @@ static int __init sb_init(void)
 		goto err_space;
 	err = sb_sampler_init();
 	if (err)
-		goto err_beat;
+		goto err_sampler;
 	err = sb_probes_init();
 	if (err)
 		goto err_probes;
@@ -42,7 +42,7 @@ static int __init sb_init(void)
 		goto err_hotplug;
 	err = sb_netlink_init();
 	if (err)
-		goto err_control;
+		goto err_netlink;
 	err = sb_device_init();
 	if (err)
 		goto err_device;
@@ -50,7 +50,7 @@ static int __init sb_init(void)
 
 err_device:
 	sb_netlink_exit();
-err_control:
+err_netlink:
 	sb_hotplug_exit();
 err_hotplug:
 	sb_session_exit();
@@ -58,7 +58,7 @@ err_session:
 	sb_probes_exit();
 err_probes:
 	sb_sampler_exit();
-err_beat:
+err_sampler:
 	sb_space_exit();
 err_space:
 	sb_filter_exit();

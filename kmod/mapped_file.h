@@ -25,7 +25,7 @@ struct sb_ring;
 
 struct sb_mapped_files {
 	DECLARE_HASHTABLE(by_path, SB_MAPPED_FILES_BITS);
-	struct list_head untold;	/* those whose record is not written yet, oldest first */
+	struct list_head unwritten;	/* those whose record is not written yet, oldest first */
 	u64 last_id;
 	u32 count;
 	char *path;			/* STACKBEAT_PATH_MAX bytes to make a path in */
@@ -34,7 +34,7 @@ struct sb_mapped_files {
 
 struct sb_mapped_file {
 	struct hlist_node node;
-	struct list_head untold;	/* empty once it was told */
+	struct list_head unwritten;	/* empty once it was told */
 	/*
 	 * References. Not to the file that is mapped: as long as that is open, what was
 	 * locked through it stays locked, and what may be written can't be executed.
@@ -49,29 +49,29 @@ struct sb_mapped_file {
 };
 
 /* ENOMEM. */
-int sb_mapped_files_init(struct sb_mapped_files *objects);
+int sb_mapped_files_init(struct sb_mapped_files *files);
 /* Lets go of all. Also after an sb_mapped_files_init() that failed. */
-void sb_mapped_files_free(struct sb_mapped_files *objects);
+void sb_mapped_files_free(struct sb_mapped_files *files);
 
 /*
  * The object of a regular file, by its path and inode, made if it is new. NULL: there is no memory or no
  * room for one more. May sleep, but waits for no disk and no network.
  */
-struct sb_mapped_file *sb_mapped_files_get(struct sb_mapped_files *objects, const struct path *path,
+struct sb_mapped_file *sb_mapped_files_get(struct sb_mapped_files *files, const struct path *path,
 				 struct inode *inode);
 
 /*
  * Writes the records of objects that were not told yet. False: the ring has no
  * room for the next one.
  */
-bool sb_mapped_files_tell(struct sb_mapped_files *objects, struct sb_ring *ring);
+bool sb_mapped_files_write(struct sb_mapped_files *files, struct sb_ring *ring);
 
 /* The object of an id that was told, or NULL. */
-struct sb_mapped_file *sb_mapped_files_find(struct sb_mapped_files *objects, u64 id);
+struct sb_mapped_file *sb_mapped_files_find(struct sb_mapped_files *files, u64 id);
 
 /* Takes out an object that was told. sb_mapped_file_free() follows, without a lock. */
-void sb_mapped_files_remove(struct sb_mapped_files *objects, struct sb_mapped_file *object);
-void sb_mapped_file_free(struct sb_mapped_file *object);
+void sb_mapped_files_remove(struct sb_mapped_files *files, struct sb_mapped_file *file);
+void sb_mapped_file_free(struct sb_mapped_file *file);
 
 /*
  * Opens a file with these rights, and gives a file descriptor of the current

@@ -166,9 +166,9 @@ static int sb_read_inherit(struct genl_info *info, struct sb_settings *settings)
 			    &settings->inherit);
 }
 
-static int sb_read_fixed(struct genl_info *info, struct sb_settings *settings)
+static int sb_read_no_jitter(struct genl_info *info, struct sb_settings *settings)
 {
-	return sb_read_flag(info, STACKBEAT_A_NO_JITTER, "fixed must be 0 or 1", &settings->fixed);
+	return sb_read_flag(info, STACKBEAT_A_NO_JITTER, "fixed must be 0 or 1", &settings->no_jitter);
 }
 
 static int sb_read_cpus(struct genl_info *info, struct sb_settings *settings)
@@ -290,7 +290,7 @@ static const struct {
 	{ STACKBEAT_A_MAX_DEPTH, sb_read_max_depth },
 	{ STACKBEAT_A_RING_SIZE, sb_read_ring_size },
 	{ STACKBEAT_A_WATERMARK, sb_read_watermark },
-	{ STACKBEAT_A_NO_JITTER, sb_read_fixed },
+	{ STACKBEAT_A_NO_JITTER, sb_read_no_jitter },
 	{ STACKBEAT_A_BUDGET, sb_read_budget },
 	{ STACKBEAT_A_TIDS, sb_read_tids },
 	{ STACKBEAT_A_CGROUPS, sb_read_cgroups },
@@ -416,12 +416,12 @@ static void sb_stats_add(struct sb_stats *stats, const struct sb_sampler *sample
 	stats->count[STACKBEAT_S_TICKS] += READ_ONCE(sampler->ticks);
 	stats->count[STACKBEAT_S_SAMPLES] += READ_ONCE(sampler->samples);
 	stats->count[STACKBEAT_S_LOST_FULL] += READ_ONCE(sampler->ring.lost_full);
-	stats->count[STACKBEAT_S_LOST_BAD_TAIL] += READ_ONCE(sampler->ring.lost_tail);
+	stats->count[STACKBEAT_S_LOST_BAD_TAIL] += READ_ONCE(sampler->ring.lost_bad_tail);
 	stats->count[STACKBEAT_S_IDLE] += READ_ONCE(sampler->idle);
 	stats->count[STACKBEAT_S_FILTERED] += READ_ONCE(sampler->filtered);
 	stats->count[STACKBEAT_S_MISSED_TICKS] += READ_ONCE(sampler->missed_sum);
-	stats->count[STACKBEAT_S_OVERHEAD_NS] += sb_sampler_cost(sampler);
-	stats->count[STACKBEAT_S_TICK_TIME_NS] += READ_ONCE(sampler->time);
+	stats->count[STACKBEAT_S_OVERHEAD_NS] += sb_sampler_overhead(sampler);
+	stats->count[STACKBEAT_S_TICK_TIME_NS] += READ_ONCE(sampler->tick_time);
 	stats->count[STACKBEAT_S_THROTTLED] += READ_ONCE(sampler->throttled);
 	if (rate && (!stats->count[STACKBEAT_S_RATE] || rate < stats->count[STACKBEAT_S_RATE]))
 		stats->count[STACKBEAT_S_RATE] = rate;
@@ -450,7 +450,7 @@ static int sb_put_sums(struct sk_buff *skb, const struct sb_session *session)
 	if (!nest)
 		return -EMSGSIZE;
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
-		sampler = sb_session_find_beat(session, cpu);
+		sampler = sb_session_find_sampler(session, cpu);
 		if (sampler)
 			sb_stats_add(&stats, sampler);
 	}
@@ -470,7 +470,7 @@ static int sb_put_cpus(struct sk_buff *skb, const struct sb_session *session)
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
 		struct sb_stats stats = {};
 
-		sampler = sb_session_find_beat(session, cpu);
+		sampler = sb_session_find_sampler(session, cpu);
 		if (!sampler)
 			continue;
 		sb_stats_add(&stats, sampler);
@@ -484,7 +484,7 @@ static int sb_put_cpus(struct sk_buff *skb, const struct sb_session *session)
 }
 
 /* An id of the initial namespace, as the session's opener sees it; 0: not at all. */
-static pid_t sb_id_seen(const struct sb_session *session, pid_t id)
+static pid_t sb_id_for_opener(const struct sb_session *session, pid_t id)
 {
 	if (!session->restricted)
 		return id;
@@ -503,7 +503,7 @@ static int sb_put_ids(struct sk_buff *skb, const struct sb_session *session,
 	if (!nest)
 		return -EMSGSIZE;
 	for (i = 0; set && i < set->count; i++) {
-		if (nla_put_u32(skb, STACKBEAT_A_PID, sb_id_seen(session, set->ids[i])))
+		if (nla_put_u32(skb, STACKBEAT_A_PID, sb_id_for_opener(session, set->ids[i])))
 			return -EMSGSIZE;
 	}
 	nla_nest_end(skb, nest);
@@ -578,7 +578,7 @@ static int sb_put_settings(struct sk_buff *skb, const struct sb_session *session
 	    nla_put_u32(skb, STACKBEAT_A_RATE, session->rate) ||
 	    nla_put_u32(skb, STACKBEAT_A_PARTS, session->parts) ||
 	    nla_put_u8(skb, STACKBEAT_A_INHERIT, session->inherit) ||
-	    nla_put_u8(skb, STACKBEAT_A_NO_JITTER, session->fixed) ||
+	    nla_put_u8(skb, STACKBEAT_A_NO_JITTER, session->no_jitter) ||
 	    nla_put_u8(skb, STACKBEAT_A_RESTRICTED, session->restricted) ||
 	    nla_put_u32(skb, STACKBEAT_A_BUDGET, session->budget_permille) ||
 	    nla_put_u32(skb, STACKBEAT_A_MAX_DEPTH, session->max_depth) ||
@@ -595,7 +595,7 @@ static int sb_put_settings(struct sk_buff *skb, const struct sb_session *session
  * list of its CPUs, for which there may be none either.
  */
 static int sb_put_session(struct sk_buff *skb, struct sb_session *session, u32 portid,
-			  u32 seq, int flags, bool whole, bool cpulist)
+			  u32 seq, int flags, bool full, bool cpulist)
 {
 	void *header = genlmsg_put(skb, portid, seq, &sb_family, flags,
 				   STACKBEAT_CMD_SESSION_GET);
@@ -609,9 +609,9 @@ static int sb_put_session(struct sk_buff *skb, struct sb_session *session, u32 p
 		err = sb_put_cpulist(skb, session);
 	if (!err)
 		err = sb_put_sums(skb, session);
-	if (!err && whole)
+	if (!err && full)
 		err = sb_put_filter(skb, session);
-	if (!err && whole)
+	if (!err && full)
 		err = sb_put_cpus(skb, session);
 	mutex_unlock(&session->lock);
 	if (err) {

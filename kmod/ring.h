@@ -33,7 +33,7 @@ struct sb_ring {
 	u32 size;	/* of data, a power of two */
 	u32 lost;	/* records lost since the last one written */
 	u64 lost_full;
-	u64 lost_tail;
+	u64 lost_bad_tail;
 	struct stackbeat_producer_page *producer;
 	const struct stackbeat_consumer_page *consumer;
 };
@@ -58,7 +58,7 @@ static noinline u64 *sb_ring_extend(struct sb_ring *ring, u32 bytes)
 	u64 tail, used, room;
 
 	if (!sb_ring_read_tail(ring, &tail))
-		return &ring->lost_tail;
+		return &ring->lost_bad_tail;
 	used = ring->head - tail + pad;
 	if (used + bytes > ring->size)
 		return &ring->lost_full;

@@ -30,8 +30,8 @@
  * frame that there may be. Each frame is two words of memory, which may be on a page of its own,
  * in no cache, and of another node. What takes longer is a virtual machine that did not run.
  */
-#define SB_COST_MAX (NSEC_PER_MSEC / 2)
-#define SB_FRAME_COST_MAX NSEC_PER_USEC
+#define SB_OVERHEAD_MAX (NSEC_PER_MSEC / 2)
+#define SB_FRAME_OVERHEAD_MAX NSEC_PER_USEC
 
 /*
  * How long the time-stamp counter is taken for the clock, which is read once then. What
@@ -57,14 +57,14 @@ static u64 sb_pair_cycles __ro_after_init;
 /* Cycles of a timer's interrupt without the callback. */
 static u64 sb_interrupt_cycles __ro_after_init;
 
-u64 sb_sampler_cost_max(u32 max_depth)
+u64 sb_sampler_overhead_max(u32 max_depth)
 {
-	return sb_ns_to_cycles(SB_COST_MAX + max_depth * SB_FRAME_COST_MAX);
+	return sb_ns_to_cycles(SB_OVERHEAD_MAX + max_depth * SB_FRAME_OVERHEAD_MAX);
 }
 
-u64 sb_sampler_cost(const struct sb_sampler *sampler)
+u64 sb_sampler_overhead(const struct sb_sampler *sampler)
 {
-	return sb_long_cycles_to_ns(READ_ONCE(sampler->cost));
+	return sb_long_cycles_to_ns(READ_ONCE(sampler->overhead));
 }
 
 /*
@@ -115,7 +115,7 @@ static __always_inline u64 sb_draw_part(struct sb_sampler *sampler, u64 ns)
 /* The interval to the next beat: uniform between half a period and one and a half. */
 static __always_inline u64 sb_draw_interval(struct sb_sampler *sampler, u64 period)
 {
-	if (READ_ONCE(sampler->session->fixed))
+	if (READ_ONCE(sampler->session->no_jitter))
 		return period;
 	return period / 2 + sb_draw_part(sampler, period);
 }
@@ -128,7 +128,7 @@ static __always_inline u64 sb_draw_interval(struct sb_sampler *sampler, u64 peri
  */
 static u64 sb_draw_residual(struct sb_sampler *sampler, u64 period)
 {
-	if (READ_ONCE(sampler->session->fixed))
+	if (READ_ONCE(sampler->session->no_jitter))
 		return period;
 	if (sb_random(sampler) >> 31)
 		return sb_draw_part(sampler, period / 2);
@@ -182,10 +182,10 @@ static void sb_sampler_open_window(struct sb_sampler *sampler, u64 now)
 	const struct sb_cpu *here = sampler->here;
 
 	sampler->window_end = now + STACKBEAT_BUDGET_WINDOW_NS;
-	sampler->window_cost = sampler->cost;
-	sampler->window_here = here->cost;
-	sampler->window_gone = here->gone;
-	sampler->limit = here->cost + READ_ONCE(sampler->session->budget);
+	sampler->window_overhead = sampler->overhead;
+	sampler->window_here = here->overhead;
+	sampler->window_stopped = here->stopped_overhead;
+	sampler->limit = here->overhead + READ_ONCE(sampler->session->budget);
 }
 
 /*
@@ -201,18 +201,18 @@ static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 	u64 budget = READ_ONCE(sampler->session->budget);
 	u64 charged = atomic64_xchg(&sampler->space_cursor.queue->charged, 0);
 	bool over = now >= sampler->window_end;
-	u64 period, own, all, gone = 0;
+	u64 period, own, all, stopped = 0;
 
 	/* At a low rate a window is longer. */
 	if (over)
 		budget *= 1 + div_u64(now - sampler->window_end, STACKBEAT_BUDGET_WINDOW_NS);
-	here->cost += charged;
-	own = sampler->cost + charged - sampler->window_cost;
-	all = here->cost - sampler->window_here;
+	here->overhead += charged;
+	own = sampler->overhead + charged - sampler->window_overhead;
+	all = here->overhead - sampler->window_here;
 	/* What others took that were stopped: who opens one session after the other pays for them. */
 	if (sampler->session->restricted)
-		gone = here->gone - sampler->window_gone;
-	if (all > budget && own * here->running + gone >= all) {
+		stopped = here->stopped_overhead - sampler->window_stopped;
+	if (all > budget && own * here->running + stopped >= all) {
 		period = sb_sampler_period(sampler);
 		if (period <= NSEC_PER_SEC / 2) {
 			sampler->throttled++;
@@ -225,8 +225,8 @@ static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 		}
 	} else if (!over) {
 		/* Others have taken it. */
-		sampler->window_cost -= charged;
-		sampler->limit = here->cost + budget / 8;
+		sampler->window_overhead -= charged;
+		sampler->limit = here->overhead + budget / 8;
 		return;
 	} else if (sampler->floor && (own * here->running < budget / 4 || all + own < budget / 2)) {
 		sb_sampler_set_floor(sampler, sb_floor_after(sampler->floor,
@@ -237,33 +237,33 @@ static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 }
 
 /* What the budget counts of a cost that is beyond what a beat can take by itself. */
-static noinline u64 sb_sampler_clamp(struct sb_sampler *sampler, u64 cost)
+static noinline u64 sb_sampler_clamp(struct sb_sampler *sampler, u64 overhead)
 {
-	u64 max = min(cost, READ_ONCE(sampler->session->cost_max));
+	u64 max = min(overhead, READ_ONCE(sampler->session->overhead_max));
 
-	sampler->window_cost += cost - max;
+	sampler->window_overhead += overhead - max;
 	return max;
 }
 
 void sb_sampler_add_parking(struct sb_sampler *sampler, u64 cycles)
 {
-	sampler->cost += cycles;
+	sampler->overhead += cycles;
 	cycles = sb_sampler_clamp(sampler, cycles);
-	sampler->here->cost += cycles;
+	sampler->here->overhead += cycles;
 	sampler->here->parking += cycles;
 }
 
 static u64 sb_sampler_lost(const struct sb_sampler *sampler)
 {
-	return READ_ONCE(sampler->ring.lost_full) + READ_ONCE(sampler->ring.lost_tail);
+	return READ_ONCE(sampler->ring.lost_full) + READ_ONCE(sampler->ring.lost_bad_tail);
 }
 
 /* Has a loss reported, once a second at most. */
-static noinline void sb_sampler_note_loss(struct sb_sampler *sampler, u64 now)
+static noinline void sb_sampler_report_loss(struct sb_sampler *sampler, u64 now)
 {
-	if (now < sampler->next_report)
+	if (now < sampler->next_loss_report)
 		return;
-	sampler->next_report = now + NSEC_PER_SEC;
+	sampler->next_loss_report = now + NSEC_PER_SEC;
 	queue_work(sb_sampler_workqueue, &sampler->report);
 }
 
@@ -303,7 +303,7 @@ static noinline bool sb_exec_is_under_way(struct task_struct *task, const struct
 	return code != SB_CODE_SYSCALL && code != SB_CODE_INT80;
 }
 
-/* As sb_space_see(), for a sample whose space is that of the last one. */
+/* As sb_space_lookup(), for a sample whose space is that of the last one. */
 static __always_inline u64 sb_sampler_space(struct sb_sampler *sampler, struct task_struct *task,
 					 const struct mm_struct *mm, u64 now, u32 *generation)
 {
@@ -319,7 +319,7 @@ static __always_inline u64 sb_sampler_space(struct sb_sampler *sampler, struct t
 		if (likely(READ_ONCE(space->id) == last->id && !READ_ONCE(space->gap)))
 			return last->id;
 	}
-	return sb_space_see(&sampler->space_cursor, now, generation);
+	return sb_space_lookup(&sampler->space_cursor, now, generation);
 }
 
 /*
@@ -361,7 +361,7 @@ static __always_inline void sb_sampler_sample(struct sb_sampler *sampler, struct
 
 	sample = sb_ring_reserve(&sampler->ring, record_max);
 	if (unlikely(!sample)) {
-		sb_sampler_note_loss(sampler, now);
+		sb_sampler_report_loss(sampler, now);
 		return;
 	}
 
@@ -473,7 +473,7 @@ static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 	u64 now = sb_sampler_now(sampler, start);
 	u64 due = sb_sampler_due(sampler);
 	u64 period = sampler->period;
-	u64 weight = period, cost;
+	u64 weight = period, overhead;
 	bool idle = sb_cpu_is_idle(task_flags);
 	u32 missed = sampler->missed;
 	const struct sb_filter *filter;
@@ -489,7 +489,7 @@ static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 		sampler->missed_sum += missed;
 	}
 	sampler->ticks++;
-	sampler->time += weight;
+	sampler->tick_time += weight;
 
 	filter = rcu_dereference_sched(session->filter);
 	if (idle)
@@ -501,17 +501,17 @@ static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 	else
 		sb_sampler_sample(sampler, session, task, task_flags, now, weight, missed, false);
 
-	cost = rdtsc() - start + sb_interrupt_cycles;
-	sampler->cost += cost;
-	if (unlikely(cost > READ_ONCE(session->cost_max)))
-		cost = sb_sampler_clamp(sampler, cost);
-	here->cost += cost;
-	if (unlikely(here->cost > sampler->limit || now >= sampler->window_end))
+	overhead = rdtsc() - start + sb_interrupt_cycles;
+	sampler->overhead += overhead;
+	if (unlikely(overhead > READ_ONCE(session->overhead_max)))
+		overhead = sb_sampler_clamp(sampler, overhead);
+	here->overhead += overhead;
+	if (unlikely(here->overhead > sampler->limit || now >= sampler->window_end))
 		sb_sampler_account(sampler, now);
 
 	period = sb_sampler_period(sampler);
 	sb_sampler_set(sampler, period, due + sb_draw_interval(sampler, period),
-		    now + sb_cycles_to_ns(2 * cost));
+		    now + sb_cycles_to_ns(2 * overhead));
 	if (unlikely(idle)) {
 		/* It went idle without the idle task (power clamping), or is to be parked no more. */
 		sampler->parked = true;
@@ -525,7 +525,7 @@ static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
  * Waking takes locks that a timer callback must not take. Not an irq_work: with PREEMPT_RT that
  * is run by a thread of the CPU, which has to wait for real-time tasks.
  */
-static void sb_sampler_wake(struct work_struct *work)
+static void sb_sampler_wake_work(struct work_struct *work)
 {
 	wake_up_interruptible(&container_of(work, struct sb_sampler, wake)->session->wait);
 }
@@ -536,20 +536,20 @@ static u32 sb_sampler_throttled_rate(const struct sb_sampler *sampler, u32 shift
 	return max(READ_ONCE(sampler->session->rate) >> shift, 1u);
 }
 
-void sb_sampler_report_gone(struct sb_sampler *sampler)
+void sb_sampler_report_offline(struct sb_sampler *sampler)
 {
-	if (xchg(&sampler->gone, 0))
+	if (xchg(&sampler->went_offline, 0))
 		sb_event_send(sampler->session, STACKBEAT_EVENT_CPU_OFFLINE, sampler->cpu, 0);
 }
 
 /* Tells what happened in beats, in process context. */
-static void sb_sampler_report(struct work_struct *work)
+static void sb_sampler_report_work(struct work_struct *work)
 {
 	struct sb_sampler *sampler = container_of(work, struct sb_sampler, report);
 	u32 shift = READ_ONCE(sampler->shift);
 	u64 lost = sb_sampler_lost(sampler);
 
-	sb_sampler_report_gone(sampler);
+	sb_sampler_report_offline(sampler);
 	if (shift != sampler->reported_shift)
 		sb_event_send(sampler->session,
 			      shift > sampler->reported_shift ? STACKBEAT_EVENT_THROTTLED :
@@ -580,8 +580,8 @@ struct sb_sampler *sb_sampler_alloc(struct sb_session *session, u32 cpu, u32 rin
 	sampler->here = per_cpu_ptr(&sb_cpus, cpu);
 	sampler->cpu = cpu;
 	sampler->random = get_random_u64();
-	INIT_WORK(&sampler->wake, sb_sampler_wake);
-	INIT_WORK(&sampler->report, sb_sampler_report);
+	INIT_WORK(&sampler->wake, sb_sampler_wake_work);
+	INIT_WORK(&sampler->report, sb_sampler_report_work);
 	sb_hrtimer_setup(&sampler->timer, sb_sampler_callback, CLOCK_MONOTONIC,
 			 HRTIMER_MODE_ABS_PINNED_HARD);
 
@@ -633,9 +633,9 @@ void sb_sampler_start(struct sb_sampler *sampler)
 		if (now >= sampler->window_end) {
 			sb_sampler_open_window(sampler, now);
 			/* What those that are gone took in this window counts. */
-			sampler->window_here = here->window_cost;
-			sampler->window_gone = here->window_gone;
-			sampler->limit = here->window_cost + READ_ONCE(sampler->session->budget);
+			sampler->window_here = here->window_overhead;
+			sampler->window_stopped = here->window_stopped;
+			sampler->limit = here->window_overhead + READ_ONCE(sampler->session->budget);
 		}
 		period = sb_sampler_period(sampler);
 		sb_sampler_set(sampler, period, now + sb_draw_residual(sampler, period), now);
@@ -662,10 +662,10 @@ void sb_sampler_stop(struct sb_sampler *sampler)
 		hlist_del(&sampler->node);
 		here->running--;
 		charged = atomic64_xchg(&sampler->space_cursor.queue->charged, 0);
-		here->cost += charged;
-		here->gone += sampler->cost + charged - sampler->window_cost;
+		here->overhead += charged;
+		here->stopped_overhead += sampler->overhead + charged - sampler->window_overhead;
 		if (sampler->session->restricted && sampler->floor)
-			sb_cpu_keep_floor(here, sampler->floor, ktime_get_mono_fast_ns());
+			sb_cpu_raise_floor(here, sampler->floor, ktime_get_mono_fast_ns());
 		queue_work(sb_sampler_workqueue, &sampler->report);
 	}
 	local_irq_restore(flags);
@@ -739,7 +739,7 @@ void sb_sampler_unpark(struct sb_sampler *sampler)
 	now = ktime_get_mono_fast_ns();
 	due = sb_sampler_due(sampler);
 	sb_cpu_open_window(sampler->here, now);
-	if (due <= now && READ_ONCE(sampler->session->fixed)) {
+	if (due <= now && READ_ONCE(sampler->session->no_jitter)) {
 		due += (div64_u64(now - due, period) + 1) * period;
 	} else if (due <= now) {
 		for (steps = 0; due <= now && steps < SB_STEPS_MAX; steps++)

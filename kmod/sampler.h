@@ -3,8 +3,8 @@
  * The beat of one session on one CPU: a pinned timer in hard interrupt context
  * that writes a record of what it interrupted into the ring of that CPU.
  */
-#ifndef STACKBEAT_BEAT_H
-#define STACKBEAT_BEAT_H
+#ifndef STACKBEAT_SAMPLER_H
+#define STACKBEAT_SAMPLER_H
 
 #include <linux/hrtimer.h>
 #include <linux/workqueue.h>
@@ -28,13 +28,13 @@ struct sb_sampler {
 	u64 idle;
 	u64 filtered;
 	u64 missed_sum;
-	u64 cost;		/* cycles */
-	u64 time;		/* ns that the beats stood for */
+	u64 overhead;		/* cycles */
+	u64 tick_time;		/* ns that the beats stood for */
 	u64 limit;		/* of here->cost: the budget is looked at then */
 	u64 window_end;		/* ns, of the budget's window */
-	u64 window_cost;	/* cost when it began */
+	u64 window_overhead;	/* cost when it began */
 	u64 window_here;	/* here->cost when it began */
-	u64 window_gone;	/* here->gone when it began */
+	u64 window_stopped;	/* here->gone when it began */
 	u64 floor;		/* ns: the period that throttling allows; 0: any */
 	u64 synced;		/* cycles, when the clock was read */
 	u64 synced_ns;		/* what it said */
@@ -45,13 +45,13 @@ struct sb_sampler {
 	bool running;		/* also read by those who start and stop it */
 	bool parked;		/* running, and the CPU is idle: no timer */
 	struct hlist_node node;	/* of here->samplers, while it runs */
-	u64 next_report;	/* ns: losses are not reported before */
+	u64 next_loss_report;	/* ns: losses are not reported before */
 	struct work_struct wake;
 	struct sb_space_cursor space_cursor;
 
 	/* The report of what happened in beats: queued by them. */
 	struct work_struct report;
-	int gone;		/* it was stopped as its CPU went offline */
+	int went_offline;		/* it was stopped as its CPU went offline */
 	u32 reported_shift;	/* by the work alone */
 	u64 reported_lost;	/* by the work alone */
 
@@ -66,16 +66,16 @@ struct sb_sampler *sb_sampler_alloc(struct sb_session *session, u32 cpu, u32 rin
 void sb_sampler_free(struct sb_sampler *sampler);
 
 /* Cycles that the budget counts of one beat at most, by the user frames of a session's stacks. */
-u64 sb_sampler_cost_max(u32 max_depth);
+u64 sb_sampler_overhead_max(u32 max_depth);
 
 /* ns that its timer's interrupts, and cancelling it where the CPU is idle, have taken. */
-u64 sb_sampler_cost(const struct sb_sampler *sampler);
+u64 sb_sampler_overhead(const struct sb_sampler *sampler);
 
 /* Hz in effect on its CPU now; 0 when it does not run there. */
 u32 sb_sampler_rate(const struct sb_sampler *sampler);
 
 /* Sends the event that the beat's CPU has gone, if it has and nobody has sent it. */
-void sb_sampler_report_gone(struct sb_sampler *sampler);
+void sb_sampler_report_offline(struct sb_sampler *sampler);
 
 /* On the beat's CPU. Starting one that runs and stopping one that doesn't do nothing. */
 void sb_sampler_start(struct sb_sampler *sampler);

@@ -5,8 +5,8 @@
  * Beats are started and stopped by interrupts that are sent to the CPUs of the session, and to
  * no other: no thread of a CPU has to run for that, and no lock of CPU hotplug is taken.
  */
-#ifndef STACKBEAT_BEATS_H
-#define STACKBEAT_BEATS_H
+#ifndef STACKBEAT_SAMPLERS_H
+#define STACKBEAT_SAMPLERS_H
 
 #include <linux/types.h>
 
@@ -17,9 +17,9 @@ struct sb_session;
  * The beat of a CPU, allocated with its ring if there is none yet. ENOMEM. May
  * be called under mmap_lock.
  */
-struct sb_sampler *sb_session_beat(struct sb_session *session, u32 cpu);
+struct sb_sampler *sb_session_get_sampler(struct sb_session *session, u32 cpu);
 /* As above, but NULL where there is none. Without a lock. */
-struct sb_sampler *sb_session_find_beat(const struct sb_session *session, u32 cpu);
+struct sb_sampler *sb_session_find_sampler(const struct sb_session *session, u32 cpu);
 
 /*
  * Start and stop the session's timers on the CPUs of its filter that are online, and on CPUs

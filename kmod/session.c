@@ -41,7 +41,7 @@ static struct workqueue_struct *sb_session_workqueue;
 #define SB_NO_MEMORY "no memory for the rings, or RLIMIT_MEMLOCK (ulimit -l) is too small for them"
 
 /* Keeps where the current process is, for what a restricted session may report. */
-static void sb_session_keep_place(struct sb_session *session)
+static void sb_session_get_namespaces(struct sb_session *session)
 {
 	session->pid_ns = get_pid_ns(task_active_pid_ns(current));
 	session->cgroup_ns = current->nsproxy->cgroup_ns;
@@ -49,7 +49,7 @@ static void sb_session_keep_place(struct sb_session *session)
 	get_fs_root(current->fs, &session->root);
 }
 
-static void sb_session_forget_place(struct sb_session *session)
+static void sb_session_put_namespaces(struct sb_session *session)
 {
 	if (!session->restricted)
 		return;
@@ -82,7 +82,7 @@ static void sb_session_free(struct sb_session *session)
 	/* Not before its memory is free: the slots bound how much of it there can be. */
 	sb_session_leave_slot(session);
 	sb_filter_free(rcu_dereference_protected(session->filter, true));
-	sb_session_forget_place(session);
+	sb_session_put_namespaces(session);
 	sb_filter_account_put(session->filters);
 	put_cred(session->cred);
 	kfree(session->samplers);
@@ -96,7 +96,7 @@ static void sb_session_free(struct sb_session *session)
 static void sb_session_set_max_depth(struct sb_session *session, u32 max_depth)
 {
 	session->max_depth = max_depth;
-	WRITE_ONCE(session->cost_max, sb_sampler_cost_max(max_depth));
+	WRITE_ONCE(session->overhead_max, sb_sampler_overhead_max(max_depth));
 	WRITE_ONCE(session->record_max,
 		   sizeof(struct stackbeat_sample) +
 		   (STACKBEAT_KERNEL_FRAMES_MAX + max_depth) * sizeof(u64));
@@ -132,7 +132,7 @@ static struct sb_session *sb_session_alloc(bool restricted)
 	session->state = STACKBEAT_STATE_NEW;
 	session->cred = get_current_cred();
 	if (restricted)
-		sb_session_keep_place(session);
+		sb_session_get_namespaces(session);
 	rcu_read_lock();
 	session->owner = sb_session_tgid(session, current);
 	rcu_read_unlock();
@@ -172,9 +172,9 @@ static int sb_session_prepare(struct sb_session *session)
 		return PTR_ERR(spaces);
 	session->spaces = spaces;
 	if (session->restricted)
-		spaces->objects.root = &session->root;
+		spaces->files.root = &session->root;
 	/* Here, where nobody holds a lock: it waits for the opener's own memory. */
-	err = sb_spaces_prove();
+	err = sb_spaces_test_probe();
 	return err ?: sb_probes_get();
 }
 
@@ -346,7 +346,7 @@ u32 sb_session_count(void)
 	return count;
 }
 
-static bool sb_session_has_beats(const struct sb_session *session)
+static bool sb_session_has_samplers(const struct sb_session *session)
 {
 	return session->page->rings;
 }
@@ -364,7 +364,7 @@ static int sb_session_start(struct sb_session *session,
 		return 0;
 
 	for_each_cpu_and(cpu, session->cpus, cpu_online_mask) {
-		sampler = sb_session_beat(session, cpu);
+		sampler = sb_session_get_sampler(session, cpu);
 		if (IS_ERR(sampler))
 			break;
 	}
@@ -382,7 +382,7 @@ static int sb_session_start(struct sb_session *session,
 	return 0;
 }
 
-void sb_session_take_up_cpus(struct sb_session *session)
+void sb_session_add_online_cpus(struct sb_session *session)
 {
 	struct sb_sampler *sampler;
 	u32 cpu;
@@ -390,13 +390,13 @@ void sb_session_take_up_cpus(struct sb_session *session)
 	mutex_lock(&session->lock);
 	if (session->state == STACKBEAT_STATE_RUNNING) {
 		for_each_cpu_and(cpu, session->cpus, cpu_online_mask) {
-			sampler = sb_session_beat(session, cpu);
+			sampler = sb_session_get_sampler(session, cpu);
 			/* One that is short of memory goes without the CPU. */
 			if (IS_ERR(sampler) || READ_ONCE(sampler->running))
 				continue;
 			if (!sb_samplers_start_on(session, cpu))
 				continue;
-			sb_sampler_report_gone(sampler);
+			sb_sampler_report_offline(sampler);
 			sb_event_send(session, STACKBEAT_EVENT_CPU_ONLINE, cpu, 0);
 		}
 	}
@@ -456,7 +456,7 @@ static int sb_session_check(const struct sb_session *session,
 			return err;
 	}
 	if (sb_settings_have(settings, STACKBEAT_A_RING_SIZE)) {
-		if (sb_session_has_beats(session)) {
+		if (sb_session_has_samplers(session)) {
 			NL_SET_ERR_MSG(extack, "the ring size can't be changed once a ring was allocated");
 			return -EBUSY;
 		}
@@ -580,7 +580,7 @@ static int sb_session_apply(struct sb_session *session,
 		sb_session_set_max_depth(session, settings->max_depth);
 	sb_session_set_inherit(session, settings);
 	if (sb_settings_have(settings, STACKBEAT_A_NO_JITTER))
-		WRITE_ONCE(session->fixed, settings->fixed);
+		WRITE_ONCE(session->no_jitter, settings->no_jitter);
 	if (sb_settings_have(settings, STACKBEAT_A_BUDGET)) {
 		session->budget_permille = settings->budget_permille;
 		WRITE_ONCE(session->budget, sb_budget_cycles(settings->budget_permille));

@@ -20,7 +20,7 @@ struct sb_session *sb_session_open(bool restricted);
 void sb_session_close(struct sb_session *session);
 
 /* Starts a running session's beats on CPUs that have come online. */
-void sb_session_take_up_cpus(struct sb_session *session);
+void sb_session_add_online_cpus(struct sb_session *session);
 
 int sb_session_init(void);
 /* No session is open. Waits until what is left of closed ones is freed. */
@@ -44,7 +44,7 @@ struct sb_settings {
 	u32 watermark;
 	u32 budget_permille;
 	bool inherit;
-	bool fixed;
+	bool no_jitter;
 	cpumask_var_t cpus;
 	struct sb_filter *filter;	/* of this, the members that are set; to be freed */
 };

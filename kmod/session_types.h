@@ -42,8 +42,8 @@ struct sb_session {
 	/* Read by each beat with READ_ONCE() or under RCU. */
 	u64 period;		/* ns, of the rate that was asked for */
 	u64 budget;		/* cycles of a CPU in each STACKBEAT_BUDGET_WINDOW_NS */
-	u64 cost_max;		/* cycles that the budget counts of one beat at most */
-	bool fixed;		/* intervals are equal */
+	u64 overhead_max;		/* cycles that the budget counts of one beat at most */
+	bool no_jitter;		/* intervals are equal */
 	bool restricted;	/* constant: the opener has no CAP_PERFMON */
 	u32 parts;		/* STACKBEAT_PART_* */
 	u32 record_max;		/* bytes of the largest sample */

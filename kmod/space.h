@@ -63,7 +63,7 @@ struct sb_last_space {
 };
 
 /* A space that is to be read, with its references. */
-struct sb_seen {
+struct sb_space_request {
 	struct mm_struct *mm;
 	struct task_struct *leader;
 	struct sb_space *space;	/* where it was noted, held until it is read; or NULL */
@@ -75,23 +75,23 @@ struct sb_seen {
 };
 
 /* Of one CPU. One producer, a beat with interrupts off; one consumer, the worker. */
-struct sb_seen_queue {
+struct sb_request_queue {
 	u32 head;
 	u32 tail;
-	u64 lost;		/* samples that had to do without a space */
+	u64 samples_without_space;	/* too many were pending */
 	atomic64_t charged;	/* cycles that the worker spent for the sampler, for its budget */
-	struct sb_seen items[SB_PENDING_MAX];
+	struct sb_space_request items[SB_PENDING_MAX];
 };
 
-/* The state of a beat for sb_space_see(). */
+/* The state of a beat for sb_space_lookup(). */
 struct sb_space_cursor {
 	struct sb_spaces *spaces;	/* of its session */
-	struct sb_seen_queue *queue;	/* of its CPU */
+	struct sb_request_queue *queue;	/* of its CPU */
 	struct sb_last_space last;
 };
 
 /* An executable mapping that was made in a space that is noted. */
-struct sb_change {
+struct sb_mmap_event {
 	struct sb_space *space;	/* where it is noted */
 	u64 id;
 	u32 generation;
@@ -116,35 +116,35 @@ struct sb_spaces {
 	atomic_t *pending;	/* on the session page */
 	atomic64_t last_id;
 	struct sb_space *table;
-	struct sb_seen_queue **queues;	/* by CPU, nr_cpu_ids of them; set once */
+	struct sb_request_queue **queues;	/* by CPU, nr_cpu_ids of them; set once */
 
 	/*
 	 * A ring: many producers, the probes, which take no lock, since a breakpoint
 	 * may be their way in; one consumer, the worker.
 	 */
-	atomic_t changes_head;
-	u32 changes_tail;
-	atomic64_t changes_lost;
-	u64 missed;		/* by the probes, before this session */
-	atomic64_t probe_cost;	/* ns */
-	struct sb_change changes[SB_CHANGES_MAX];
-	struct irq_work changes_kick;	/* for those who can't queue work */
+	atomic_t mmap_events_head;
+	u32 mmap_events_tail;
+	atomic64_t mmap_events_lost;
+	u64 probes_missed;		/* by the probes, before this session */
+	atomic64_t probe_overhead;	/* ns */
+	struct sb_mmap_event mmap_events[SB_MMAP_EVENTS_MAX];
+	struct irq_work kick_irq_work;	/* for those who can't queue work */
 
 	/*
 	 * One space is read again at a time, and none before a time (ns), as no changes are
 	 * taken before another one: processes may cause as many of both as they like.
 	 */
 	atomic_t rereading;
-	u64 next_reread, next_changes;
-	bool changes_put_off;		/* the worker comes for them by itself */
+	u64 next_reread, next_mmap_events;
+	bool mmap_events_deferred;		/* the worker comes for them by itself */
 
 	/* Of the worker, and of what the reader asks for. */
 	struct mutex lock;
-	struct sb_mapped_files objects;
+	struct sb_mapped_files files;
 	struct sb_ring ring;
-	struct list_head unread;	/* captures whose space is locked by others */
+	struct list_head locked;	/* captures whose space is locked by others */
 	struct list_head big;		/* captures whose space takes long to be read */
-	u32 unread_count;		/* of both */
+	u32 to_read_count;		/* of both */
 	struct list_head waiting;	/* captures that are to be written, oldest first */
 	u32 waiting_count;		/* what they weigh, in mappings */
 	char *path;			/* STACKBEAT_PATH_MAX bytes */
@@ -154,12 +154,13 @@ struct sb_spaces {
 	u64 full_tail;			/* the reader's tail when it was full */
 	unsigned long resumed;		/* jiffies: the reader had it go on then */
 	bool full;
-	u64 worker_cost;		/* ns */
+	u64 worker_overhead;		/* ns */
 	u64 charged;			/* ns of this run that are accounted for */
-	u64 told, lost, changes_told, left_out, objects_left_out;
+	u64 spaces_written, spaces_unread, mmap_events_written;
+	u64 mappings_dropped, mappings_without_file;
 	struct delayed_work work;
-	struct delayed_work news;	/* wakes the reader for what waits in the ring */
-	bool news_due;			/* it has waited long enough */
+	struct delayed_work wake_work;	/* wakes the reader for what waits in the ring */
+	bool wake_due;			/* it has waited long enough */
 	struct sb_mapping consumer_mapping;
 	struct sb_mapping ring_mapping;
 };
@@ -186,25 +187,25 @@ void sb_spaces_free(struct sb_spaces *spaces);
  */
 int sb_space_cursor_init(struct sb_space_cursor *cursor, struct sb_spaces *spaces, u32 cpu);
 /* The queue of a CPU, or NULL. */
-struct sb_seen_queue *sb_spaces_find_queue(const struct sb_spaces *spaces, u32 cpu);
+struct sb_request_queue *sb_spaces_find_queue(const struct sb_spaces *spaces, u32 cpu);
 /* Lets go of the references of one; again, it does nothing. */
-void sb_seen_put(struct sb_seen *seen);
+void sb_space_request_put(struct sb_space_request *request);
 /* Ends a hold: another space may have its place from then on. */
 void sb_space_release(struct sb_space *space);
 /* Has the space read again at one of its next samples: this time it could not be. */
-void sb_seen_lose(struct sb_seen *seen);
+void sb_space_request_fail(struct sb_space_request *request);
 
 /*
  * The id and the generation of the current task's address space, which is user
  * memory; 0 when too many are pending. Called by a sampler, before it publishes the
  * sample, at `now` (ns). Remembers it in cursor->last.
  */
-u64 sb_space_see(struct sb_space_cursor *cursor, u64 now, u32 *generation);
+u64 sb_space_lookup(struct sb_space_cursor *cursor, u64 now, u32 *generation);
 
 /* Takes the oldest change, with the reference to its file. False: there is none. */
-bool sb_spaces_next_change(struct sb_spaces *spaces, struct sb_change *change);
+bool sb_spaces_next_mmap_event(struct sb_spaces *spaces, struct sb_mmap_event *event);
 /* Counts a change that can't be told, and has its space read again. */
-void sb_spaces_lose_change(struct sb_spaces *spaces, const struct sb_change *change);
+void sb_spaces_lose_mmap_event(struct sb_spaces *spaces, const struct sb_mmap_event *event);
 
 /* Goes on at once where the ring was full and the reader has read. */
 void sb_spaces_resume(struct sb_spaces *spaces);
@@ -216,7 +217,7 @@ void sb_spaces_kick(struct sb_spaces *spaces, unsigned long delay);
 void sb_spaces_announce(struct sb_spaces *spaces);
 
 /* Whether the reader should look at the metadata ring. */
-bool sb_spaces_have_news(const struct sb_spaces *spaces);
+bool sb_spaces_readable(const struct sb_spaces *spaces);
 
 /* As STACKBEAT_IOC_FILE_OPEN and _RELEASE. */
 int sb_spaces_open_file(struct sb_spaces *spaces, u64 id);
@@ -227,7 +228,7 @@ int sb_spaces_release_file(struct sb_spaces *spaces, u64 id);
  * the current process; where it may not, there is no saying, and it is taken for yes.
  * EOPNOTSUPP: they are not seen. Takes mmap_lock.
  */
-int sb_spaces_prove(void);
+int sb_spaces_test_probe(void);
 
 /* Sets the counters of STACKBEAT_S_ADDRESS_SPACES and what follows it, by their number. */
 void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts);

@@ -35,7 +35,7 @@ static __always_inline u64 sb_hash(u64 hash, u64 address)
  * of a module or of generated code. Where the unwinder does not know an address, it guesses,
  * and what it takes for return addresses then may be any words of the stack.
  */
-static noinline u64 sb_unwind_cut(u64 *frames, u32 count, u64 *hash)
+static noinline u64 sb_unwind_truncate(u64 *frames, u32 count, u64 *hash)
 {
 	struct unwind_state state = { .stack_info.type = STACK_TYPE_TASK };
 	u64 sum = sb_hash(*hash, frames[0]);
@@ -75,7 +75,7 @@ u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash)
 		if (unlikely((long)state.ip >= 0)) {
 			/* The registers with which the kernel was entered end a stack. */
 			if (unlikely(!state.regs || !user_mode(state.regs)))
-				return sb_unwind_cut(frames, count, hash);
+				return sb_unwind_truncate(frames, count, hash);
 			break;
 		}
 		if (count == max) {
@@ -89,7 +89,7 @@ u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash)
 			break;
 	}
 	if (unlikely(unwind_error(&state)))
-		return sb_unwind_cut(frames, count, hash);
+		return sb_unwind_truncate(frames, count, hash);
 	*hash = sum;
 	return count | end;
 }
@@ -274,7 +274,7 @@ static __always_inline u64 sb_walk_user(const struct pt_regs *regs, u64 *frames,
 	unsigned long user_mask, limit, next, address, caller = 0, seen;
 	unsigned long chain_limit, fast_limit;
 	u64 *to = frames, *first, hash, first_hash, how;
-	u32 end = STACKBEAT_STOP_OUTERMOST, hops = 0, code, following;
+	u32 end = STACKBEAT_STOP_OUTERMOST, descents = 0, code, following;
 	u8 before;
 
 #define sb_read_word(value, at, error_label)                                         \
@@ -365,7 +365,7 @@ examine:
 		}
 		*to++ = address;
 		hash = sb_hash(hash, address);
-		if (unlikely(next <= fp) && next && ++hops > STACKBEAT_FP_DESCENTS_MAX) {
+		if (unlikely(next <= fp) && next && ++descents > STACKBEAT_FP_DESCENTS_MAX) {
 			end = STACKBEAT_STOP_BAD_FRAME;
 			break;
 		}
