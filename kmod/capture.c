@@ -15,45 +15,45 @@
 #include "limits.h"
 #include "space.h"
 
-/* How long after each other the worker tries what it has to wait for. */
+/* Interval of the worker's retries: of locked spaces, and of a full ring at first. */
 #define SB_TRY_JIFFIES (msecs_to_jiffies(10) ?: 1)
 
-/* How many mappings more than there were may be found once the lock is taken. */
+/* Spare room for mappings made between the allocation and taking mmap_lock. */
 #define SB_FOUND_SPARE 64u
 
-/* How far changes are taken ahead of what they may cost, in ns until they may be again. */
+/* Mmap events are taken if they are due within this time: bursts may run ahead of the budget. */
 #define SB_MMAP_EVENTS_AHEAD_NS (100 * NSEC_PER_MSEC)
 
-/* A mapping that is to be told. */
+/* A mapping to be written. */
 struct sb_captured_mapping {
 	u64 start, end, offset, vaddr, file;
 	u32 flags;		/* STACKBEAT_MAPPING_* */
 };
 
-/* What is read, or is still to be, and waits for room in the ring. */
+/* A space whose mappings are to be read, or mappings or an mmap event to be written. */
 struct sb_capture {
 	struct list_head list;
-	struct sb_request_queue *queue;	/* of the CPU of the sample; NULL for a change */
+	struct sb_request_queue *queue;	/* of the sample's CPU; NULL: an mmap event */
 	struct sb_space_request request;	/* mm: NULL once it is read */
-	unsigned long retry_until;	/* jiffies: not to be tried any more */
+	unsigned long retry_until;	/* jiffies: no retries of mmap_lock afterwards */
 	u32 generation;
-	bool is_mmap_event;		/* one mapping that changed, and no space record */
-	bool space_written;		/* the space record is written */
-	bool unreadable;		/* it can't be told */
-	bool rereading;		/* no other space is read again meanwhile */
-	u32 count, written;	/* mappings, and those that are written */
+	bool is_mmap_event;	/* one mapping, and no space record */
+	bool space_written;	/* the space record is written */
+	bool unreadable;	/* no record can be written */
+	bool rereading;		/* spaces->rereading is set for it */
+	u32 count, written;	/* number of mappings, and of those written */
 	u32 mappings_dropped;
-	u32 weight;		/* of its memory, in mappings, while it waits */
+	u32 weight;		/* size of its memory, in mappings, while it waits */
 	u64 cgroup;
 	char *cgroup_path;	/* NULL: none */
 	struct sb_captured_mapping *mappings;
-	struct sb_captured_mapping event_mapping;	/* that of a change */
+	struct sb_captured_mapping event_mapping;	/* the mapping of an mmap event */
 };
 
 /*
- * Measures what the worker takes: the time that passes, but not that in which it was
- * runnable and others ran. (What it has run in all, sum_exec_runtime, is brought up to date
- * at ticks and switches only.) It sleeps for memory alone, and that counts.
+ * Measures the worker's overhead: elapsed time without the time in which the worker was runnable
+ * and did not run. (sum_exec_runtime is updated at scheduler ticks and switches only.) The worker
+ * sleeps only for memory; this time is included.
  */
 struct sb_stopwatch {
 	u64 began;		/* ns */
@@ -84,9 +84,9 @@ static u64 sb_stopwatch_ns(const struct sb_stopwatch *watch)
 }
 
 /*
- * Puts off what may take half of the session's budget, of one CPU, by what it has taken:
- * the changes and what is read again have a half each, so that one does not wait for the
- * other.
+ * Defers work that may take half of the session's budget, of one CPU, in proportion to the `ns`
+ * that it has taken. Mmap events and rereads have half of the budget each, so that neither
+ * delays the other.
  */
 static void sb_spaces_defer(const struct sb_spaces *spaces, u64 *next, u64 ns)
 {
@@ -96,7 +96,7 @@ static void sb_spaces_defer(const struct sb_spaces *spaces, u64 *next, u64 ns)
 	WRITE_ONCE(*next, max(*next, now) + div_u64(2 * 1000 * ns, permille));
 }
 
-/* What a space took; first sights are for a sample, and slow the samples down. */
+/* Charges the time for a space: that of a first reading to the sampler, which it may throttle. */
 static void sb_capture_charge(struct sb_spaces *spaces, const struct sb_capture *capture, u64 ns)
 {
 	if (capture->is_mmap_event)
@@ -118,10 +118,7 @@ static void sb_capture_free(struct sb_spaces *spaces, struct sb_capture *capture
 	atomic_dec(spaces->pending);
 }
 
-/*
- * The object of a mapping's file, by its id, and where the file says that the
- * mapping's code is to be.
- */
+/* Sets the file id of a mapping, and the ELF virtual address of its start. */
 static void sb_mapping_find_file(struct sb_spaces *spaces, struct sb_captured_mapping *mapping,
 				   const struct path *path, struct inode *inode)
 {
@@ -139,7 +136,7 @@ static void sb_mapping_find_file(struct sb_spaces *spaces, struct sb_captured_ma
 		mapping->flags |= STACKBEAT_MAPPING_VADDR;
 }
 
-/* Makes room for `count` mappings to be found, as far as there is memory. */
+/* Makes room for `count` mappings in spaces->found, if there is memory. */
 static void sb_spaces_grow_found(struct sb_spaces *spaces, u32 count)
 {
 	struct sb_found_mapping *found;
@@ -154,7 +151,7 @@ static void sb_spaces_grow_found(struct sb_spaces *spaces, u32 count)
 	spaces->found_room = count;
 }
 
-/* How many mappings there may be room for in what waits for the ring. */
+/* Number of further mappings that may wait for room in the ring. */
 static u32 sb_spaces_room(const struct sb_spaces *spaces)
 {
 	return SB_MAPPINGS_WAITING_MAX - min(spaces->waiting_count, SB_MAPPINGS_WAITING_MAX);
@@ -163,7 +160,7 @@ static u32 sb_spaces_room(const struct sb_spaces *spaces)
 static void sb_found_mapping_set(struct sb_found_mapping *found, const struct vm_area_struct *vma)
 {
 	const struct mm_struct *mm = vma->vm_mm;
-	/* prctl() changes it without what is locked here. */
+	/* prctl() changes it without this lock. */
 	unsigned long start_code = READ_ONCE(mm->start_code);
 
 	*found = (struct sb_found_mapping){
@@ -184,10 +181,10 @@ static void sb_found_mapping_set(struct sb_found_mapping *found, const struct vm
 }
 
 /*
- * Finds the mappings, under mmap_lock, for which the process and its page faults may wait
- * meanwhile: nothing is allocated or read here. No change comes in between; but on 5.10
- * an executable stack grows under the same lock for reading, and the change that is reported
- * of that may be in what is read already. Returns how many there are.
+ * Copies the executable mappings under mmap_lock. The process and its page faults may wait for
+ * this lock: nothing is allocated or read from files here. No mmap event comes in between; except
+ * on 5.10, where an executable stack grows under mmap_lock for reading, and the mapping of its
+ * mmap event may be copied already. Returns the number of executable mappings.
  */
 static u32 sb_spaces_find_mappings(struct sb_spaces *spaces, struct mm_struct *mm)
 {
@@ -207,7 +204,7 @@ static u32 sb_spaces_find_mappings(struct sb_spaces *spaces, struct mm_struct *m
 	return count;
 }
 
-/* Takes over what was found, as far as there is room, and lets go of the files. */
+/* Takes over the mappings found, if there is room for all, and drops their references. */
 static void sb_capture_take_mappings(struct sb_spaces *spaces, struct sb_capture *capture)
 {
 	struct sb_captured_mapping *mapping;
@@ -252,7 +249,7 @@ static void sb_capture_read_cgroup(struct sb_spaces *spaces, struct sb_capture *
 	rcu_read_lock();
 	cgroup = task_dfl_cgroup(capture->request.leader);
 	capture->cgroup = cgroup_id(cgroup);
-	/* As cgroup_path_ns() has it, which waits for changes of control groups. */
+	/* The same path as cgroup_path_ns(), which would wait for changes of control groups. */
 	length = kernfs_path_from_node(cgroup->kn, from ? from->root_cset->dfl_cgrp->kn : NULL,
 				       spaces->path, STACKBEAT_PATH_MAX);
 	rcu_read_unlock();
@@ -261,17 +258,18 @@ static void sb_capture_read_cgroup(struct sb_spaces *spaces, struct sb_capture *
 }
 
 /*
- * Whether a space is no longer one that may be reported. A program that is given more rights
- * is in its new memory before it has them, and can be sampled then; it is mapped
- * there only when it has them, under the mmap_lock that mappings are read with.
+ * Whether a space may no longer be reported. A program that gains rights at exec runs in its new
+ * memory before it has them, and can be sampled then. But it is mapped there only when it has the
+ * rights, under the mmap_lock that readers of the mappings take.
  */
-static bool sb_capture_is_hidden(const struct sb_spaces *spaces, const struct sb_space_request *request)
+static bool sb_capture_is_hidden(const struct sb_spaces *spaces,
+				 const struct sb_space_request *request)
 {
 	return spaces->session->restricted &&
 	       !sb_owner_may_still_see(spaces->session, request->leader, request->mm);
 }
 
-/* It is read, or won't be. */
+/* Ends a request: the mappings are read, or can't be. */
 static void sb_space_request_done(struct sb_space_request *request)
 {
 	if (request->space)
@@ -280,26 +278,26 @@ static void sb_space_request_done(struct sb_space_request *request)
 }
 
 /*
- * Reads a space, and lets go of it. False: it is locked, try again. Whoever has
- * locked it may wait for a file system that does not answer, so this doesn't wait
- * for him.
+ * Reads the mappings of a space, and drops the references to it. False: its mmap_lock is held,
+ * retry. The holder may wait for a file system that does not answer, so the worker does not
+ * wait for the holder.
  */
 static bool sb_capture_read(struct sb_spaces *spaces, struct sb_capture *capture)
 {
 	struct mm_struct *mm = capture->request.mm;
-	/* Of a space without a place, nobody knows what has changed since its sample. */
-	bool noted = capture->request.space;
+	/* For a space without an entry, mmap events since its sample are unknown. */
+	bool has_entry = capture->request.space;
 	bool locked;
 	u32 count = 0;
 
-	/* What is mapped in the moment until it is locked, beyond this, is left out. */
-	if (noted)
+	/* Mappings beyond this, made before the lock is taken, are dropped. */
+	if (has_entry)
 		sb_spaces_grow_found(spaces, min_t(u32, READ_ONCE(mm->map_count) + SB_FOUND_SPARE,
 						   STACKBEAT_MAPPINGS_MAX));
-	locked = noted && mmap_read_trylock(mm);
-	if (noted && !locked && time_before(jiffies, capture->retry_until))
+	locked = has_entry && mmap_read_trylock(mm);
+	if (has_entry && !locked && time_before(jiffies, capture->retry_until))
 		return false;
-	/* What was told of a space before is better than a reading without mappings. */
+	/* The earlier records of a space are better than a new one without mappings. */
 	capture->unreadable = sb_capture_is_hidden(spaces, &capture->request) ||
 			(!locked && capture->request.gap);
 	if (!capture->unreadable && locked) {
@@ -313,7 +311,7 @@ static bool sb_capture_read(struct sb_spaces *spaces, struct sb_capture *capture
 		mmap_read_unlock(mm);
 	if (!capture->unreadable && locked) {
 		sb_capture_take_mappings(spaces, capture);
-		/* Nor is one that there is no room for now. */
+		/* The same if there is no room for the mappings now. */
 		capture->unreadable = capture->request.gap && !capture->count && count;
 	}
 	capture->mappings_dropped = count - capture->count;
@@ -339,7 +337,7 @@ static void sb_capture_queue(struct sb_spaces *spaces, struct sb_capture *captur
 	spaces->waiting_count += capture->weight;
 }
 
-/* What was read waits to be told, if it may be. */
+/* Queues a capture that was read to be written, or frees it if it is unreadable. */
 static void sb_capture_finish(struct sb_spaces *spaces, struct sb_capture *capture)
 {
 	if (!capture->unreadable) {
@@ -351,7 +349,7 @@ static void sb_capture_finish(struct sb_spaces *spaces, struct sb_capture *captu
 	sb_capture_free(spaces, capture);
 }
 
-/* There is room for a space without its mappings when there is none for mappings. */
+/* There may be room for a space without mappings when there is no room for mappings. */
 static bool sb_spaces_have_room(const struct sb_spaces *spaces)
 {
 	return spaces->waiting_count < 2 * SB_MAPPINGS_WAITING_MAX &&
@@ -370,7 +368,7 @@ static struct sb_capture *sb_capture_alloc(const struct sb_spaces *spaces)
 	return capture;
 }
 
-/* Reads a space, or leaves it among those that are locked. */
+/* Reads the mappings of a space, or queues it for a retry if it is locked. */
 static void sb_capture_try(struct sb_spaces *spaces, struct sb_capture *capture)
 {
 	struct sb_stopwatch watch;
@@ -379,7 +377,7 @@ static void sb_capture_try(struct sb_spaces *spaces, struct sb_capture *capture)
 	sb_stopwatch_start(&watch);
 	done = sb_capture_read(spaces, capture);
 	sb_capture_charge(spaces, capture, sb_stopwatch_ns(&watch));
-	/* Others do not wait for one that is locked. */
+	/* Other rereads do not wait for a locked space. */
 	if (capture->rereading)
 		atomic_set(&spaces->rereading, 0);
 	capture->rereading = false;
@@ -393,8 +391,8 @@ static void sb_capture_try(struct sb_spaces *spaces, struct sb_capture *capture)
 }
 
 /*
- * What a reading takes goes by the number of mappings: those with few are read at once,
- * so that nobody is held for as long as the others take.
+ * The time to read a space depends on its number of mappings. Small ones are read at once, so
+ * that they are not held for as long as the big ones take.
  */
 static void sb_capture_try_small(struct sb_spaces *spaces, struct sb_capture *capture)
 {
@@ -426,7 +424,7 @@ static void sb_spaces_read_queue(struct sb_spaces *spaces, struct sb_request_que
 			sb_space_request_done(request);
 			atomic_dec(spaces->pending);
 		}
-		/* Pairs with the acquire in sb_space_queue_request(): a beat may write there. */
+		/* Pairs with the acquire in sb_space_queue_request(): the sampler writes here. */
 		smp_store_release(&queue->tail, queue->tail + 1);
 		if (capture) {
 			spaces->to_read_count++;
@@ -435,7 +433,7 @@ static void sb_spaces_read_queue(struct sb_spaces *spaces, struct sb_request_que
 	}
 }
 
-/* All but the big ones. */
+/* Reads all spaces except the big ones. */
 static void sb_spaces_read_all(struct sb_spaces *spaces)
 {
 	struct sb_capture *capture, *next;
@@ -453,7 +451,7 @@ static void sb_spaces_read_all(struct sb_spaces *spaces)
 	}
 }
 
-/* Reads one of the spaces with many mappings. */
+/* Reads one of the big spaces. */
 static void sb_spaces_read_big(struct sb_spaces *spaces)
 {
 	struct sb_capture *capture;
@@ -463,7 +461,7 @@ static void sb_spaces_read_big(struct sb_spaces *spaces)
 		sb_capture_try(spaces, capture);
 }
 
-/* Whether there were any. */
+/* Takes the queued mmap events. Returns whether there were any. */
 static bool sb_spaces_take_mmap_events(struct sb_spaces *spaces)
 {
 	struct sb_capture *capture;
@@ -499,7 +497,7 @@ static bool sb_spaces_take_mmap_events(struct sb_spaces *spaces)
 	return limit != SB_MMAP_EVENTS_MAX;
 }
 
-/* The jiffies until changes may be taken; 0: now. */
+/* Returns the jiffies until mmap events may be taken; 0: now. */
 static unsigned long sb_spaces_mmap_events_delay(const struct sb_spaces *spaces)
 {
 	u64 ahead = ktime_get_ns() + SB_MMAP_EVENTS_AHEAD_NS;
@@ -560,7 +558,7 @@ static bool sb_write_mapping(struct sb_spaces *spaces, const struct sb_capture *
 	return true;
 }
 
-/* Writes what there is room for, and goes on there the next time. */
+/* Writes records as far as there is room. Called again, it continues. False: the ring is full. */
 static bool sb_write_capture(struct sb_spaces *spaces, struct sb_capture *capture)
 {
 	if (!capture->is_mmap_event && !capture->space_written) {
@@ -577,7 +575,7 @@ static bool sb_write_capture(struct sb_spaces *spaces, struct sb_capture *captur
 	return true;
 }
 
-/* False: there is more, and the ring is full. */
+/* Writes all waiting records. False: the ring is full, and some are left. */
 static bool sb_spaces_write(struct sb_spaces *spaces)
 {
 	struct sb_stopwatch watch;
@@ -601,8 +599,8 @@ static bool sb_spaces_write(struct sb_spaces *spaces)
 }
 
 /*
- * Writes what there is room for. Returns the jiffies after which the rest is to be tried: the
- * longer, the longer the reader has read nothing; 0: there is no rest.
+ * Writes waiting records. Returns the jiffies until the next try to write the rest, with
+ * exponential backoff while the reader reads nothing; 0: there is no rest.
  */
 static unsigned long sb_spaces_write_some(struct sb_spaces *spaces)
 {
@@ -618,15 +616,15 @@ static unsigned long sb_spaces_write_some(struct sb_spaces *spaces)
 	return full ? spaces->delay : 0;
 }
 
-/* The earlier of two delays, of which 0 is none. */
+/* The earlier of two delays; 0 means no delay. */
 static unsigned long sb_earlier(unsigned long delay, unsigned long other)
 {
 	return delay && other ? min(delay, other) : delay ?: other;
 }
 
 /*
- * Does what there is to do. Returns the jiffies after which there may be more; 0: not before
- * somebody says so.
+ * Does all due work. Returns the jiffies until the next retry; 0: no retry, the worker runs
+ * again when it is queued.
  */
 static unsigned long sb_spaces_do_work(struct sb_spaces *spaces)
 {
@@ -640,7 +638,7 @@ static unsigned long sb_spaces_do_work(struct sb_spaces *spaces)
 	sb_spaces_read_all(spaces);
 	if (!sb_spaces_mmap_events_delay(spaces)) {
 		WRITE_ONCE(spaces->mmap_events_deferred, false);
-		smp_mb(); /* pairs with that in sb_spaces_queue_mmap_event() */
+		smp_mb(); /* pairs with smp_mb() in sb_spaces_queue_mmap_event() */
 		mmap_events = sb_spaces_take_mmap_events(spaces);
 	}
 	sb_spaces_read_big(spaces);
@@ -649,7 +647,7 @@ static unsigned long sb_spaces_do_work(struct sb_spaces *spaces)
 		delay = sb_earlier(delay, SB_TRY_JIFFIES);
 	overhead = sb_stopwatch_ns(&watch);
 	WRITE_ONCE(spaces->worker_overhead, spaces->worker_overhead + overhead);
-	/* With what it took to come here for them. */
+	/* Mmap events are charged with all uncharged time of this run. */
 	if (mmap_events && overhead > spaces->charged)
 		sb_spaces_defer(spaces, &spaces->next_mmap_events, overhead - spaces->charged);
 	return delay;
@@ -662,7 +660,7 @@ void sb_capture_work(struct work_struct *work)
 	bool bigger;
 	u64 head;
 
-	/* What is still queued is freed with the session. */
+	/* Queued requests and mmap events are freed with the session. */
 	if (READ_ONCE(spaces->session->closed))
 		return;
 	mutex_lock(&spaces->lock);
@@ -679,7 +677,7 @@ void sb_capture_work(struct work_struct *work)
 
 	if (sb_spaces_readable(spaces))
 		wake_up_interruptible(&spaces->session->wait);
-	/* There may be others in the queues by now. */
+	/* Big spaces are read one per run: the queues may have new requests by now. */
 	delay = sb_earlier(delay, mmap_events_delay);
 	if (bigger)
 		sb_spaces_kick(spaces, 0);

@@ -19,22 +19,22 @@
 #include "limits.h"
 #include "space.h"
 
-/* How long what is told may wait in the ring before the reader is woken for it. */
+/* Time that records may wait unread in the ring before the reader is woken. */
 #define SB_WAKE_JIFFIES (HZ / 4)
 
-/* How often the worker goes on for a reader that says that there is room again, at most. */
+/* Minimum interval of worker runs that poll() causes when the reader has made room. */
 #define SB_RESUME_JIFFIES (msecs_to_jiffies(10) ?: 1)
 
 static struct workqueue_struct *sb_space_workqueue;
-static struct workqueue_struct *sb_memory_workqueue; /* takes down what others have left */
+static struct workqueue_struct *sb_memory_workqueue; /* frees memory of processes that have ended */
 
-/* Those of open sessions. */
+/* Spaces of open sessions. */
 static LIST_HEAD(sb_spaces_followed);
 static DEFINE_SPINLOCK(sb_spaces_lock); /* serializes changes of the list */
 
 void sb_spaces_kick(struct sb_spaces *spaces, unsigned long delay)
 {
-	/* The latter also where it is to run later. */
+	/* mod_delayed_work() also runs work at once that is queued for later. */
 	if (delay)
 		queue_delayed_work(sb_space_workqueue, &spaces->work, delay);
 	else
@@ -56,7 +56,7 @@ void sb_spaces_resume(struct sb_spaces *spaces)
 	sb_spaces_kick(spaces, 0);
 }
 
-/* Whether the entry, which may be in the making, is that of the current task. */
+/* Whether an entry, which may be incomplete, is of the current task's space. */
 static __always_inline bool sb_space_matches(const struct sb_space *space)
 {
 	return READ_ONCE(space->mm) == current->mm &&
@@ -65,11 +65,11 @@ static __always_inline bool sb_space_matches(const struct sb_space *space)
 	       READ_ONCE(space->pid) == current->tgid;
 }
 
-/* The same, for sure. It gets id and generation then. */
+/* As sb_space_matches(), but reliably. If so, sets id and generation. */
 static __always_inline bool sb_space_is_current(struct sb_space *space, u64 *id,
 						u32 *generation)
 {
-	/* Pairs with the releases of sb_space_insert() and sb_space_claim(). */
+	/* Pairs with the releases in sb_space_insert() and sb_space_claim(). */
 	u32 seq = smp_load_acquire(&space->seq);
 
 	if ((seq & 1) || !sb_space_matches(space))
@@ -88,14 +88,14 @@ static __always_inline struct sb_space *sb_spaces_set(const struct sb_spaces *sp
 }
 
 /*
- * Keeps whoever is there in its place, until sb_space_release(). Waits for a beat of
- * another CPU that claims the place, and that has interrupts off and waits for nobody.
- * One that claims it later sees that it is held, and gives it back as it was.
+ * Prevents that the entry is replaced, until sb_space_release(). Waits for a sampler of
+ * another CPU that has claimed the entry; it has interrupts off and waits for nothing. A
+ * sampler that claims the entry later sees the hold, and restores the entry.
  */
 static void sb_space_hold(struct sb_space *space)
 {
 	atomic_inc(&space->holds);
-	smp_mb__after_atomic(); /* pairs with that of cmpxchg() in sb_space_claim() */
+	smp_mb__after_atomic(); /* pairs with the barrier of cmpxchg() in sb_space_claim() */
 	while (smp_load_acquire(&space->seq) & 1)
 		cpu_relax();
 }
@@ -103,12 +103,12 @@ NOKPROBE_SYMBOL(sb_space_hold);
 
 void sb_space_release(struct sb_space *space)
 {
-	smp_mb__before_atomic(); /* what was done while it was held is done */
+	smp_mb__before_atomic(); /* accesses during the hold come before its end */
 	atomic_dec(&space->holds);
 }
 NOKPROBE_SYMBOL(sb_space_release);
 
-/* Holds a space, unless it has lost its place. */
+/* Holds an entry if it still has this id. */
 static bool sb_space_hold_id(struct sb_space *space, u64 id)
 {
 	sb_space_hold(space);
@@ -118,7 +118,7 @@ static bool sb_space_hold_id(struct sb_space *space, u64 id)
 	return false;
 }
 
-/* Takes a place for a new space, which is to be filled then. False: it is held. */
+/* Claims an entry for a new space, to be filled by the caller. False: the entry is held. */
 static bool sb_space_claim(struct sb_space *space)
 {
 	u32 seq = READ_ONCE(space->seq);
@@ -132,7 +132,7 @@ static bool sb_space_claim(struct sb_space *space)
 	return false;
 }
 
-/* A claimed place, rather a free one; NULL: there is none now. */
+/* Claims an entry of a set, preferably a free one. NULL: all are held. */
 static struct sb_space *sb_space_claim_slot(struct sb_space *set, u64 id)
 {
 	struct sb_space *space;
@@ -151,9 +151,8 @@ static struct sb_space *sb_space_claim_slot(struct sb_space *set, u64 id)
 }
 
 /*
- * Notes the current task's space, and holds it. NULL: there is no place for it now, as
- * all are held by those that are still to be read. What such a one changes could not be
- * told if it lost its place.
+ * Inserts the current task's space into the table, and holds its entry. NULL: all entries of
+ * its set are held by requests. (Mmap events of a requested space need its entry.)
  */
 static struct sb_space *sb_space_insert(struct sb_spaces *spaces, u64 id, u64 now)
 {
@@ -163,7 +162,7 @@ static struct sb_space *sb_space_insert(struct sb_spaces *spaces, u64 id, u64 no
 		return NULL;
 	atomic_inc(&space->holds);
 	WRITE_ONCE(space->id, id);
-	smp_wmb(); /* pairs with the barrier in sb_sampler_space() */
+	smp_wmb(); /* pairs with smp_rmb() in sb_sampler_space() */
 	WRITE_ONCE(space->mm, current->mm);
 	WRITE_ONCE(space->pid, current->tgid);
 	WRITE_ONCE(space->start_time, current->group_leader->start_boottime);
@@ -178,9 +177,9 @@ static struct sb_space *sb_space_insert(struct sb_spaces *spaces, u64 id, u64 no
 }
 
 /*
- * Queues the current task's space to be read, for the first time or, after what was
- * lost from the generation `gap` on, again. It is held until then, where it has a place.
- * False: there is no room.
+ * Queues a request to read the mappings of the current task's space: for the first time
+ * (gap 0), or again after mmap events were lost from the generation `gap` on. Its entry, if
+ * there is one, is held until the mappings are read. False: the queue is full.
  */
 static bool sb_space_queue_request(struct sb_space_cursor *cursor, u64 id, struct sb_space *space,
 			   u32 gap)
@@ -197,7 +196,7 @@ static bool sb_space_queue_request(struct sb_space_cursor *cursor, u64 id, struc
 	if (!mmget_not_zero(current->mm))
 		return false;
 	get_task_struct(leader);
-	/* Before a sample can be of the generation. */
+	/* Before a sample with the new generation is published. */
 	atomic_inc(spaces->pending);
 
 	request = &queue->items[queue->head % SB_PENDING_MAX];
@@ -206,7 +205,7 @@ static bool sb_space_queue_request(struct sb_space_cursor *cursor, u64 id, struc
 	request->space = space;
 	request->id = id;
 	request->start_time = leader->start_boottime;
-	/* No two readings are of the same generation, also if nothing has changed since. */
+	/* Each reading has its own generation, even if nothing has changed since the last one. */
 	if (gap)
 		atomic_inc(&space->generation);
 	request->gap = gap;
@@ -214,7 +213,7 @@ static bool sb_space_queue_request(struct sb_space_cursor *cursor, u64 id, struc
 	request->ns_pid = pid ? pid->numbers[pid->level].nr : 0;
 	request->parent = sb_session_tgid(spaces->session,
 				       rcu_dereference_sched(leader->real_parent));
-	/* Its lock can't be taken here; a name that is changed meanwhile is of both, and ends. */
+	/* Its lock can't be taken here: a concurrent change may mix two names; still terminated. */
 	data_race(memcpy(request->comm, leader->comm, sizeof(request->comm)));
 	request->comm[sizeof(request->comm) - 1] = '\0';
 
@@ -237,7 +236,7 @@ static void sb_space_cursor_update(struct sb_space_cursor *cursor, const struct 
 	};
 }
 
-/* Notes that the reader is not told of what changed at this generation. */
+/* Records that the mmap event of this generation is lost. */
 static void sb_space_record_gap(struct sb_space *space, u32 generation)
 {
 	u32 gap = READ_ONCE(space->gap);
@@ -269,7 +268,7 @@ static noinline u64 sb_space_add(struct sb_space_cursor *cursor, u64 now,
 	space = sb_space_insert(spaces, id, now);
 	if (!sb_space_queue_request(cursor, id, space, 0)) {
 		if (space) {
-			/* One of its next samples has it read. */
+			/* One of its next samples requests a reread. */
 			sb_space_record_gap(space, 1);
 			sb_space_release(space);
 		}
@@ -281,7 +280,7 @@ static noinline u64 sb_space_add(struct sb_space_cursor *cursor, u64 now,
 	return id;
 }
 
-/* Whether the current task's process ends: what it loses needs no reading, which would hold it. */
+/* Whether the current process is exiting: a reread is useless, and would delay the exit. */
 static bool sb_space_is_ending(void)
 {
 	return (current->flags & PF_EXITING) ||
@@ -289,8 +288,9 @@ static bool sb_space_is_ending(void)
 }
 
 /*
- * Puts the next reading off: twice as far each time, until it was not needed for long. Who
- * loses changes all the time, maybe on purpose, is read seldom.
+ * Delays the next reread, by twice the time at each loss; the delay is reset after a long time
+ * without loss. So a process that loses mmap events all the time, maybe on purpose, is reread
+ * rarely.
  */
 static void sb_space_back_off(struct sb_space *space, u64 now)
 {
@@ -320,7 +320,7 @@ static bool sb_space_queue_reread(struct sb_space_cursor *cursor, struct sb_spac
 	return false;
 }
 
-/* Has the mappings read again, as changes of theirs were lost. */
+/* Requests a reread of the mappings after mmap events were lost. */
 static noinline void sb_space_reread(struct sb_space_cursor *cursor, struct sb_space *space,
 				     u64 id, u64 now)
 {
@@ -329,7 +329,7 @@ static noinline void sb_space_reread(struct sb_space_cursor *cursor, struct sb_s
 	if (now < READ_ONCE(space->next_read) || now < READ_ONCE(spaces->next_reread) ||
 	    sb_space_is_ending() || atomic_cmpxchg(&spaces->rereading, 0, 1))
 		return;
-	/* The worker ends both, where it is queued. */
+	/* If the request is queued, the worker ends the hold and resets spaces->rereading. */
 	if (sb_space_hold_id(space, id)) {
 		if (sb_space_queue_reread(cursor, space, id, now))
 			return;
@@ -357,7 +357,7 @@ u64 sb_space_lookup(struct sb_space_cursor *cursor, u64 now, u32 *generation)
 	return sb_space_add(cursor, now, generation);
 }
 
-/* Does so for a space that may have lost its place: then nobody will read it again. */
+/* The same for an entry that may have been replaced: then the gap has no effect. */
 static void sb_space_record_gap_of(struct sb_space *space, u64 id, u32 generation)
 {
 	if (!sb_space_hold_id(space, id))
@@ -378,14 +378,14 @@ void sb_spaces_lose_mmap_event(struct sb_spaces *spaces, const struct sb_mmap_ev
 	sb_space_record_gap_of(event->space, event->id, event->generation);
 }
 
-/* What is mapped anew, of a mapping that may be elsewhere still. */
+/* The new range of a mapping; `vma` may still have its old range. */
 struct sb_mapped_range {
 	const struct vm_area_struct *vma;
 	unsigned long start, end;
-	unsigned long page;	/* of the file */
+	unsigned long page;	/* offset in the file, in pages */
 };
 
-/* A place for a change, to be completed; NULL: there is none. */
+/* Reserves an mmap event in the ring, to be completed; NULL: the ring is full. */
 static struct sb_mmap_event *sb_spaces_reserve_mmap_event(struct sb_spaces *spaces)
 {
 	u32 head = atomic_read(&spaces->mmap_events_head);
@@ -405,8 +405,8 @@ static struct sb_mmap_event *sb_spaces_reserve_mmap_event(struct sb_spaces *spac
 NOKPROBE_SYMBOL(sb_spaces_reserve_mmap_event);
 
 /*
- * Queues a change of a space, which is held, or notes that it is missing. It is
- * pending before a sample can be of its generation.
+ * Queues an mmap event of a space (its entry is held); or records the gap, if the ring is
+ * full or `report` is false. metadata_pending is incremented before the generation.
  */
 static void sb_spaces_queue_mmap_event(struct sb_spaces *spaces, struct sb_space *space,
 				 const struct sb_mapped_range *range, bool report)
@@ -430,7 +430,7 @@ static void sb_spaces_queue_mmap_event(struct sb_spaces *spaces, struct sb_space
 		/* Pairs with the acquire in sb_spaces_next_mmap_event(). */
 		smp_store_release(&event->complete, true);
 	}
-	/* Pairs with that in sb_spaces_do_work(), which sees the change, or is waited for no more. */
+	/* Pairs with smp_mb() in sb_spaces_do_work(): it sees the event, or deferral has ended. */
 	smp_mb();
 	if (!READ_ONCE(spaces->mmap_events_deferred))
 		irq_work_queue(&spaces->kick_irq_work);
@@ -443,9 +443,9 @@ static void sb_spaces_kick_irq_work(struct irq_work *work)
 }
 
 /*
- * Whether an entry, which is held, is that of the memory that the current task changes.
- * The address of memory that is gone is soon that of another process: it must be this
- * one, unless others share its memory (vfork), who may be meant.
+ * Whether an entry, which is held, is of the memory that the current task changes. Since the
+ * address of a freed mm_struct is soon reused, the process must be the same, too, unless
+ * another process shares its memory (vfork): the entry may be of that process.
  */
 static bool sb_space_is_affected(const struct sb_space *space)
 {
@@ -455,7 +455,7 @@ static bool sb_space_is_affected(const struct sb_space *space)
 }
 NOKPROBE_SYMBOL(sb_space_is_affected);
 
-/* Queues a change of the current task's memory for each session that has noted it. */
+/* Queues an mmap event of the current task for each session with its space in the table. */
 static void sb_spaces_record_mmap_event(const struct sb_mapped_range *range)
 {
 	const struct sb_session *session;
@@ -490,15 +490,14 @@ static void sb_spaces_record_mmap_event(const struct sb_mapped_range *range)
 }
 NOKPROBE_SYMBOL(sb_spaces_record_mmap_event);
 
-/* Those who want to see the probe at work, and how often it ran meanwhile, for any process. */
+/* Number of running tests of the probe, and of its runs during tests, in any process. */
 static atomic_t sb_space_probe_tests;
 static atomic_t sb_space_probe_hits;
 
 /*
- * The kernel tells perf of each mapping here, in the task that makes it and under
- * its mmap_lock: for mmap(), mprotect(), and what exec maps. A mapping that takes
- * the place of another one, at the same address and of the same size, can be seen
- * in no counter of the address space.
+ * The kernel reports each mapping to perf here, in the task that makes it and under its
+ * mmap_lock: for mmap(), mprotect(), and mappings made by exec. (A mapping that replaces
+ * another one of the same address and size changes no counter of the address space.)
  */
 static int sb_space_on_mapping(struct kprobe *probe, struct pt_regs *regs)
 {
@@ -521,8 +520,8 @@ static int sb_space_on_mapping(struct kprobe *probe, struct pt_regs *regs)
 NOKPROBE_SYMBOL(sb_space_on_mapping);
 
 /*
- * mremap() moves a mapping so, and perf is not informed: *vma is the old one. Where it can't
- * go on then, nothing is mapped at the new place, so that nothing of it is ever sampled.
+ * mremap() moves mappings by copy_vma(), and perf is not informed. *vma is the old mapping. If
+ * mremap() fails afterwards, nothing is mapped at the new address, and nothing is sampled there.
  */
 static int sb_space_on_move(struct kprobe *probe, struct pt_regs *regs)
 {
@@ -554,10 +553,10 @@ static struct kprobe sb_space_move_probe = {
 };
 
 static DEFINE_MUTEX(sb_space_probe_lock);
-static bool sb_space_probe_registered;	/* under sb_space_probe_lock: the probes are registered */
+static bool sb_space_probe_registered;	/* under sb_space_probe_lock */
 static bool sb_space_move_probe_registered; /* under sb_space_probe_lock */
 
-/* Registering, also when it fails, sets what must not be there the next time. */
+/* Resets the fields that a former registration has set, even one that failed. */
 static int sb_space_register(struct kprobe *probe)
 {
 	probe->addr = NULL;
@@ -566,9 +565,9 @@ static int sb_space_register(struct kprobe *probe)
 }
 
 /*
- * From the first session on the probes stay, as they cost little: who unregisters one waits for a
- * grace period, and so does the next open(). A kernel whose moves can't be
- * followed is followed all the same.
+ * The probes stay registered from the first session on: their overhead is low, whereas
+ * unregistering waits for a grace period, for which the next open() would wait, too. The
+ * probe of moves is optional.
  */
 static int sb_space_probes_register(void)
 {
@@ -593,7 +592,7 @@ static void sb_space_probes_unregister(void)
 		unregister_kprobe(&sb_space_probe);
 }
 
-/* What the probes did not see since they are there. */
+/* Number of missed runs of the probes since their registration. */
 static u64 sb_space_probes_missed(void)
 {
 	return READ_ONCE(sb_space_probe.nmissed) + READ_ONCE(sb_space_move_probe.nmissed);
@@ -619,7 +618,7 @@ int sb_spaces_test_probe(void)
 	return err;
 }
 
-/* Memory of a process that has ended meanwhile. */
+/* Memory of a process that has ended, to be freed by a work item. */
 struct sb_memory {
 	struct work_struct work;
 	struct mm_struct *mm;
@@ -635,9 +634,10 @@ static void sb_memory_work(struct work_struct *work)
 }
 
 /*
- * The last one to let go takes the whole space down, which can take long, and until then
- * its program's file can't be written to. The other spaces do not wait for that, nor is
- * it left to a queue (that of mmput_async()) where it would wait for other work.
+ * Drops a reference. Dropping the last one frees the whole address space, which can take long,
+ * and until then the program's file can't be written to. A work item does so, in order not to
+ * delay other address spaces; in a workqueue of its own, since work in that of mmput_async()
+ * waits for other work.
  */
 static void sb_memory_put(struct mm_struct *mm)
 {
@@ -669,7 +669,7 @@ bool sb_spaces_next_mmap_event(struct sb_spaces *spaces, struct sb_mmap_event *e
 	u32 tail = spaces->mmap_events_tail;
 	struct sb_mmap_event *next = &spaces->mmap_events[tail % SB_MMAP_EVENTS_MAX];
 
-	/* Pairs with the release in sb_spaces_queue_mmap_event(), which has us called again. */
+	/* Pairs with the release in sb_spaces_queue_mmap_event(), which queues the worker again. */
 	if (!smp_load_acquire(&next->complete))
 		return false;
 	*event = *next;
@@ -685,7 +685,7 @@ bool sb_spaces_readable(const struct sb_spaces *spaces)
 
 	if (unread >= spaces->ring.size / 2)
 		return true;
-	/* Whoever does not map the ring wants none of it. */
+	/* A reader that does not map the ring does not read it. */
 	return unread && READ_ONCE(spaces->wake_due) &&
 	       atomic_read(&spaces->ring_mapping.count);
 }
@@ -734,7 +734,7 @@ int sb_spaces_release_file(struct sb_spaces *spaces, u64 id)
 	mutex_unlock(&spaces->lock);
 	if (!file)
 		return -ENOENT;
-	/* Its file may go with it, which can take long, or wait for a server. */
+	/* Dropping the last reference to the inode can take long, or wait for a server. */
 	sb_mapped_file_free(file);
 	return 0;
 }
@@ -886,7 +886,7 @@ void sb_spaces_free(struct sb_spaces *spaces)
 
 int sb_space_init(void)
 {
-	/* What waits for it has little time: a process that ends is held meanwhile. */
+	/* High priority: an ending process is held until its mappings are read. */
 	sb_space_workqueue = alloc_workqueue("stackbeat-spaces", WQ_UNBOUND | WQ_HIGHPRI, 0);
 	sb_memory_workqueue = alloc_workqueue("stackbeat-memory", WQ_UNBOUND | WQ_HIGHPRI, 0);
 	if (sb_space_workqueue && sb_memory_workqueue)
@@ -900,7 +900,7 @@ void sb_space_exit(void)
 	sb_space_probes_unregister();
 	if (sb_space_workqueue)
 		destroy_workqueue(sb_space_workqueue);
-	/* The other one may still have filled it. */
+	/* Second: work of the other queue may still have queued work here. */
 	if (sb_memory_workqueue)
 		destroy_workqueue(sb_memory_workqueue);
 }
