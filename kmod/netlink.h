@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Generic netlink: what stackbeat.h says of STACKBEAT_CMD_*. */
+/* Generic netlink: the commands STACKBEAT_CMD_*, see stackbeat.h. */
 #ifndef STACKBEAT_NETLINK_H
 #define STACKBEAT_NETLINK_H
 

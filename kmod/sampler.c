@@ -26,26 +26,26 @@
 #define SB_FRAMES_OFFSET offsetof(struct stackbeat_sample, frames)
 
 /*
- * What one callback counts for in the budget at most: so much, and so much for each user
- * frame that there may be. Each frame is two words of memory, which may be on a page of its own,
- * in no cache, and of another node. What takes longer is a virtual machine that did not run.
+ * Maximum overhead that the budget counts for one tick: a constant, and an amount for each
+ * possible user frame. Each frame is two words of memory, which may be on a page of its own, in no
+ * cache, and of another node. A longer time means that the virtual machine did not run.
  */
 #define SB_OVERHEAD_MAX (NSEC_PER_MSEC / 2)
 #define SB_FRAME_OVERHEAD_MAX NSEC_PER_USEC
 
 /*
- * How long the time-stamp counter is taken for the clock, which is read once then. What
- * the kernel corrects its clock by, 500 millionths at most, is 10 us meanwhile.
+ * Time for which the time-stamp counter replaces reading the clock. The kernel adjusts the
+ * clock by at most 500 ppm, which is 10 us in this time.
  */
 #define SB_SYNC_NS (20 * NSEC_PER_MSEC)
-/* How far apart clock and counter may be read. */
+/* Maximum time between reading the clock and the counter. */
 #define SB_PAIR_NS (10 * NSEC_PER_USEC)
 
-/* How a timer's interrupt is measured: so many times, so long after it was set. */
+/* Calibration of the timer interrupt: number of tries, and delay of the timer. */
 #define SB_CALIBRATION_TRIES 16
 #define SB_CALIBRATION_NS (20 * NSEC_PER_USEC)
 
-/* The beats that one that slept through them takes one by one. */
+/* Maximum number of intervals drawn one by one after idle time. */
 #define SB_STEPS_MAX 8
 
 static struct workqueue_struct *sb_sampler_workqueue;
@@ -54,7 +54,7 @@ static struct workqueue_struct *sb_sampler_workqueue;
 static u64 sb_sync_cycles __ro_after_init;
 static u64 sb_pair_cycles __ro_after_init;
 
-/* Cycles of a timer's interrupt without the callback. */
+/* Cycles of a timer interrupt without the callback. */
 static u64 sb_interrupt_cycles __ro_after_init;
 
 u64 sb_sampler_overhead_max(u32 max_depth)
@@ -68,8 +68,8 @@ u64 sb_sampler_overhead(const struct sb_sampler *sampler)
 }
 
 /*
- * The counter is read behind the clock, so that no time is ahead of it; and where a host
- * has held the CPU up in between, the two do not belong together for the next sampler.
+ * The counter is read after the clock, so that no computed time is ahead of the clock. If a host
+ * has preempted the CPU in between, the two values do not match: the next tick reads them again.
  */
 static noinline u64 sb_sampler_sync(struct sb_sampler *sampler)
 {
@@ -84,8 +84,8 @@ static noinline u64 sb_sampler_sync(struct sb_sampler *sampler)
 }
 
 /*
- * CLOCK_MONOTONIC when the time-stamp counter was at `cycles`, which is now, on the
- * beat's CPU: in a tenth of the instructions that the clock takes.
+ * Returns CLOCK_MONOTONIC for `cycles`, the current time-stamp counter of the sampler's CPU, in a
+ * tenth of the instructions that reading the clock takes.
  */
 static __always_inline u64 sb_sampler_now(struct sb_sampler *sampler, u64 cycles)
 {
@@ -97,8 +97,8 @@ static __always_inline u64 sb_sampler_now(struct sb_sampler *sampler, u64 cycles
 }
 
 /*
- * The upper half of a linear congruential generator (Knuth's MMIX), which begins anywhere:
- * no program is in step with it. It is no secret: none depends on it.
+ * The upper half of a linear congruential generator (Knuth's MMIX) with a random seed, so that
+ * no program is in step with it. Nothing depends on its secrecy.
  */
 static __always_inline u32 sb_random(struct sb_sampler *sampler)
 {
@@ -106,13 +106,13 @@ static __always_inline u32 sb_random(struct sb_sampler *sampler)
 	return sampler->random >> 32;
 }
 
-/* A part of `ns` (less than 2^32), uniformly drawn. */
+/* Returns a uniformly distributed number below `ns` (less than 2^32). */
 static __always_inline u64 sb_draw_part(struct sb_sampler *sampler, u64 ns)
 {
 	return ns * sb_random(sampler) >> 32;
 }
 
-/* The interval to the next beat: uniform between half a period and one and a half. */
+/* Draws the interval to the next tick: uniform between half a period and one and a half. */
 static __always_inline u64 sb_draw_interval(struct sb_sampler *sampler, u64 period)
 {
 	if (READ_ONCE(sampler->session->no_jitter))
@@ -121,10 +121,9 @@ static __always_inline u64 sb_draw_interval(struct sb_sampler *sampler, u64 peri
 }
 
 /*
- * The time to the next sampler, seen from a moment that has nothing to do with the
- * beats: the residual life of such intervals. Its density is constant up to half
- * a period, and then falls in a line to 0 at one and a half, as that of the
- * smaller of two uniform numbers does.
+ * Draws the time to the next tick from a moment that is independent of the ticks: the residual
+ * life of such intervals. Its density is constant up to half a period, and then falls linearly
+ * to 0 at one and a half, like that of the smaller of two uniform numbers.
  */
 static u64 sb_draw_residual(struct sb_sampler *sampler, u64 period)
 {
@@ -135,15 +134,15 @@ static u64 sb_draw_residual(struct sb_sampler *sampler, u64 period)
 	return period / 2 + min(sb_draw_part(sampler, period), sb_draw_part(sampler, period));
 }
 
-/* The mean period of the next beat: that of the session, doubled by throttling. */
+/* The mean period of the next tick: that of the session, doubled by each throttling. */
 static u64 sb_sampler_period(const struct sb_sampler *sampler)
 {
 	return READ_ONCE(sampler->session->period) << sampler->shift;
 }
 
 /*
- * Sets the timer to `due`, or, where that is not behind `after`, as many periods
- * on as it takes; these are missed and will be in the weight of that sampler.
+ * Sets the timer to `due`; or, if that is not later than `after`, to the first later time that is
+ * a number of periods after `due`. These ticks are missed; the weight of the next tick has them.
  */
 static void sb_sampler_set(struct sb_sampler *sampler, u64 period, u64 due, u64 after)
 {
@@ -161,7 +160,7 @@ static u64 sb_sampler_due(const struct sb_sampler *sampler)
 	return ktime_to_ns(hrtimer_get_expires(&sampler->timer));
 }
 
-/* How often the session's rate is halved so that the period is not below `floor` (ns). */
+/* Halves the session's rate as often as needed for a period of at least `floor` (ns). */
 static void sb_sampler_set_floor(struct sb_sampler *sampler, u64 floor)
 {
 	u64 period = READ_ONCE(sampler->session->period);
@@ -169,7 +168,7 @@ static void sb_sampler_set_floor(struct sb_sampler *sampler, u64 floor)
 
 	while (period << shift < floor && period << shift <= NSEC_PER_SEC / 2)
 		shift++;
-	/* Below the shortest period it says nothing any more. */
+	/* A floor below the shortest possible period has no effect. */
 	sampler->floor = floor < NSEC_PER_SEC / STACKBEAT_RATE_MAX ? 0 : floor;
 	if (shift != sampler->shift) {
 		WRITE_ONCE(sampler->shift, shift);
@@ -189,11 +188,11 @@ static void sb_sampler_open_window(struct sb_sampler *sampler, u64 now)
 }
 
 /*
- * Holds the time that all beats of the CPU have taken against the budget of this beat's
- * session: called when the window is over or the budget is. Where it is exceeded, those that
- * took the average or more are slowed down, so that light sessions are left alone beside
- * heavy ones. Halving the rate halves the cost, and doubling it doubles it, so that a
- * quarter keeps it from going to and fro.
+ * Compares the overhead of all samplers of the CPU with the budget of this sampler's session:
+ * called when the window ends or the limit is reached. If the budget is exceeded, samplers with
+ * at least the average overhead are throttled, so that light sessions are not throttled because
+ * of heavy ones. Halving the rate halves the overhead, and doubling the rate doubles it: the
+ * threshold of a quarter prevents oscillation.
  */
 static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 {
@@ -203,20 +202,20 @@ static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 	bool over = now >= sampler->window_end;
 	u64 period, own, all, stopped = 0;
 
-	/* At a low rate a window is longer. */
+	/* At a low rate the window is longer. */
 	if (over)
 		budget *= 1 + div_u64(now - sampler->window_end, STACKBEAT_BUDGET_WINDOW_NS);
 	here->overhead += charged;
 	own = sampler->overhead + charged - sampler->window_overhead;
 	all = here->overhead - sampler->window_here;
-	/* What others took that were stopped: who opens one session after the other pays for them. */
+	/* Includes stopped samplers: opening one session after another does not evade the budget. */
 	if (sampler->session->restricted)
 		stopped = here->stopped_overhead - sampler->window_stopped;
 	if (all > budget && own * here->running + stopped >= all) {
 		period = sb_sampler_period(sampler);
 		if (period <= NSEC_PER_SEC / 2) {
 			sampler->throttled++;
-			/* As often as it takes; reading what others map may cost many times a budget. */
+			/* Repeatedly: reading mappings may take many times the budget. */
 			while (all > 4 * budget && period <= NSEC_PER_SEC / 4) {
 				all /= 2;
 				period *= 2;
@@ -224,7 +223,7 @@ static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 			sb_sampler_set_floor(sampler, 2 * period);
 		}
 	} else if (!over) {
-		/* Others have taken it. */
+		/* Other sessions have used the budget. */
 		sampler->window_overhead -= charged;
 		sampler->limit = here->overhead + budget / 8;
 		return;
@@ -236,7 +235,7 @@ static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 	sb_sampler_open_window(sampler, now);
 }
 
-/* What the budget counts of a cost that is beyond what a beat can take by itself. */
+/* Limits the overhead of a tick to the maximum that the budget counts. */
 static noinline u64 sb_sampler_clamp(struct sb_sampler *sampler, u64 overhead)
 {
 	u64 max = min(overhead, READ_ONCE(sampler->session->overhead_max));
@@ -258,7 +257,7 @@ static u64 sb_sampler_lost(const struct sb_sampler *sampler)
 	return READ_ONCE(sampler->ring.lost_full) + READ_ONCE(sampler->ring.lost_bad_tail);
 }
 
-/* Has a loss reported, once a second at most. */
+/* Queues a report of lost samples, once a second at most. */
 static noinline void sb_sampler_report_loss(struct sb_sampler *sampler, u64 now)
 {
 	if (now < sampler->next_loss_report)
@@ -267,7 +266,7 @@ static noinline void sb_sampler_report_loss(struct sb_sampler *sampler, u64 now)
 	queue_work(sb_sampler_workqueue, &sampler->report);
 }
 
-/* Work in a softirq that interrupted the idle task is work all the same. */
+/* A softirq that interrupts the idle task is work: the CPU is not idle. */
 static __always_inline bool sb_cpu_is_idle(u32 task_flags)
 {
 	return unlikely(task_flags & PF_IDLE) && !in_serving_softirq();
@@ -282,11 +281,10 @@ static __always_inline bool sb_has_user_memory(const struct mm_struct *mm, u32 t
 #define SB_CODE_INT80 0x80cdu
 
 /*
- * Whether execve() has replaced the memory of the current task and its registers are still those
- * of the old program. A new memory has no end of its code before that of the program is known;
- * shortly afterwards the registers are set, first of all to the beginning of the stack.
- * Between the two, they are behind a system call of the old program, where the new one has
- * something else.
+ * Whether execve() has replaced the memory of the current task while its registers are still those
+ * of the old program. In new memory end_code is 0 until the program is mapped; shortly afterwards
+ * the registers are set, first sp to start_stack. In between, ip is after a system call
+ * instruction of the old program, and the new program has no such instruction there.
  */
 static noinline bool sb_exec_is_under_way(struct task_struct *task, const struct mm_struct *mm)
 {
@@ -299,11 +297,11 @@ static noinline bool sb_exec_is_under_way(struct task_struct *task, const struct
 		return false;
 	if (copy_from_user_nmi(&code, (void __user *)(regs->ip - sizeof(code)), sizeof(code)))
 		return true;
-	/* sysenter returns behind the int 0x80 that stands after it. */
+	/* sysenter returns to the address after the int 0x80 that follows it. */
 	return code != SB_CODE_SYSCALL && code != SB_CODE_INT80;
 }
 
-/* As sb_space_lookup(), for a sample whose space is that of the last one. */
+/* As sb_space_lookup(), with a fast path for the space of the last sample. */
 static __always_inline u64 sb_sampler_space(struct sb_sampler *sampler, struct task_struct *task,
 					 const struct mm_struct *mm, u64 now, u32 *generation)
 {
@@ -315,7 +313,7 @@ static __always_inline u64 sb_sampler_space(struct sb_sampler *sampler, struct t
 		const struct sb_space *space = last->space;
 
 		*generation = atomic_read(&space->generation);
-		smp_rmb(); /* it is that of this space if the id is still there afterwards */
+		smp_rmb(); /* the generation is of this space if the id is read unchanged after it */
 		if (likely(READ_ONCE(space->id) == last->id && !READ_ONCE(space->gap)))
 			return last->id;
 	}
@@ -323,8 +321,8 @@ static __always_inline u64 sb_sampler_space(struct sb_sampler *sampler, struct t
 }
 
 /*
- * Writes one record of the interrupted context. The recipe: which parts, room
- * for the largest record, header, kernel frames, address space, user frames,
+ * Writes a sample of the interrupted context. The steps: select the parts, reserve room
+ * for the largest sample, write header, kernel frames, address space and user frames,
  * publish.
  */
 static __always_inline void sb_sampler_sample(struct sb_sampler *sampler, struct sb_session *session,
@@ -420,7 +418,7 @@ static __always_inline void sb_sampler_sample(struct sb_sampler *sampler, struct
 		queue_work(sb_sampler_workqueue, &sampler->wake);
 }
 
-/* Compiled for itself, so that all other sessions do not pay for what it asks. */
+/* Out of line, so that its checks are no overhead for other sessions. */
 static noinline void sb_sampler_sample_restricted(struct sb_sampler *sampler, struct sb_session *session,
 					       struct task_struct *task, u32 task_flags, u64 now,
 					       u64 weight, u32 missed)
@@ -432,35 +430,35 @@ static noinline void sb_sampler_sample_restricted(struct sb_sampler *sampler, st
 }
 
 /*
- * The timer callback, in hard interrupt context on the beat's own CPU, with
- * interrupts off: an RCU read side, and alone with the ring. It leaves the CPU
- * at least as much time as it took, whatever the rate.
+ * The timer callback, in hard interrupt context on the sampler's CPU, with interrupts off: an
+ * RCU read side with exclusive access to the ring. It leaves the CPU at least as much time as
+ * it took, at any rate.
  *
- * What a sample costs, in instructions: 6.1, gcc 12, user code with ten callers.
+ * The instructions of a sample (6.1, gcc 12, user code with ten callers):
  *
  *	 12	entry, registers
  *	 11	time-stamp counter, and the time from it
- *	 16	when it was due, whether it is late, CPU, counters
+ *	 16	due time, lateness, CPU, counters
  *	  7	idle? filter? restricted?
- *	 16	which parts there are and are wanted
+ *	 16	available and wanted parts
  *	 14	room in the ring
  *	 18	header, name of the thread
  *	  9	(no kernel part)
  *	 24	address space: that of the last sample?
- *	 23	what the walk is given
- *	205	the walk: 11 a frame, 16 a round of sixteen, 35 for the last one, 70 for
- *		its beginning and end
- *	 22	shape, size, publishing, whether to wake the reader
- *	 18	cost, budget
- *	 32	the next beat
+ *	 23	arguments of the stack walk
+ *	205	the stack walk: 11 a frame, 16 a round of sixteen frames, 35 for the last
+ *		round, 70 for its beginning and end
+ *	 22	shape, size, publish, whether to wake the reader
+ *	 18	overhead, budget
+ *	 32	the next tick
  *	  8	exit
  *
- * To that the timer's interrupt adds some 890. The kernel part of a read of /dev/zero is
- * 1,900 more, nearly all of it the unwinder's. What paid in the walk: its frames in
- * assembler (two fewer each: compilers keep in memory what is needed at its end alone),
- * one test for all addresses of a round (one or two), and a hash by one instruction. What
- * did not: the walk compiled into the callback (too few registers: two more a frame), and
- * a copy of all this for user code alone (8 fewer, 60 more for kernel code).
+ * The timer interrupt adds some 890. The kernel part of a read of /dev/zero adds 1,900,
+ * nearly all in the unwinder. Optimizations of the stack walk that paid: frames in assembler
+ * (saves two each: compilers spill variables that are used only at the end), one test for all
+ * addresses of a round (saves one or two), and a hash of one instruction. Those that did not:
+ * inlining the walk into the callback (too few registers: two more a frame), and a copy of
+ * the callback for user code only (saves 8, adds 60 for kernel code).
  */
 static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 {
@@ -513,7 +511,7 @@ static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 	sb_sampler_set(sampler, period, due + sb_draw_interval(sampler, period),
 		    now + sb_cycles_to_ns(2 * overhead));
 	if (unlikely(idle)) {
-		/* It went idle without the idle task (power clamping), or is to be parked no more. */
+		/* Idle without a switch (power clamping), or parking had taken too much. */
 		sampler->parked = true;
 		here->parked = true;
 		return HRTIMER_NORESTART;
@@ -522,15 +520,15 @@ static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 }
 
 /*
- * Waking takes locks that a timer callback must not take. Not an irq_work: with PREEMPT_RT that
- * is run by a thread of the CPU, which has to wait for real-time tasks.
+ * Wakes the reader, which takes locks that a timer callback must not take. This is not an irq_work,
+ * because with PREEMPT_RT a thread of the CPU would run it, which has to wait for real-time tasks.
  */
 static void sb_sampler_wake_work(struct work_struct *work)
 {
 	wake_up_interruptible(&container_of(work, struct sb_sampler, wake)->session->wait);
 }
 
-/* Hz that the session's rate is lowered to by throttling. */
+/* The session's rate after throttling, in Hz. */
 static u32 sb_sampler_throttled_rate(const struct sb_sampler *sampler, u32 shift)
 {
 	return max(READ_ONCE(sampler->session->rate) >> shift, 1u);
@@ -542,7 +540,7 @@ void sb_sampler_report_offline(struct sb_sampler *sampler)
 		sb_event_send(sampler->session, STACKBEAT_EVENT_CPU_OFFLINE, sampler->cpu, 0);
 }
 
-/* Tells what happened in beats, in process context. */
+/* Sends events about ticks, in process context. */
 static void sb_sampler_report_work(struct work_struct *work)
 {
 	struct sb_sampler *sampler = container_of(work, struct sb_sampler, report);
@@ -629,10 +627,10 @@ void sb_sampler_start(struct sb_sampler *sampler)
 		if (sampler->session->restricted)
 			sampler->floor = max(sampler->floor, sb_cpu_floor(here, now));
 		sb_sampler_set_floor(sampler, sampler->floor);
-		/* Stopping and starting does not end a window. */
+		/* Stopping and starting do not end a window. */
 		if (now >= sampler->window_end) {
 			sb_sampler_open_window(sampler, now);
-			/* What those that are gone took in this window counts. */
+			/* The overhead of samplers stopped in this window counts. */
 			sampler->window_here = here->window_overhead;
 			sampler->window_stopped = here->window_stopped;
 			sampler->limit = here->window_overhead + READ_ONCE(sampler->session->budget);
@@ -672,10 +670,9 @@ void sb_sampler_stop(struct sb_sampler *sampler)
 }
 
 /*
- * Gives the beat that is awaited another period: what is left of its interval is
- * stretched as the period was. In its own measure of time the beat goes on as if
- * nothing had happened, so that the new weight is right. Where intervals were
- * missed before it, which weigh what they did, it comes as it would have come.
+ * Changes the period of the next tick: the rest of its interval is scaled by the same factor as
+ * the period. Measured in periods nothing changes, so the new weight is right. If ticks were
+ * missed before the next one, it keeps its time, since the missed ones keep their weight.
  */
 static void sb_sampler_stretch(struct sb_sampler *sampler, u64 period)
 {
@@ -691,7 +688,7 @@ static void sb_sampler_stretch(struct sb_sampler *sampler, u64 period)
 		if (!sampler->parked)
 			sb_sampler_arm(sampler);
 	} else if (!sampler->parked) {
-		return; /* its interrupt is pending */
+		return; /* the interrupt of the tick is pending */
 	}
 	sampler->period = period;
 }
@@ -715,7 +712,7 @@ void sb_sampler_park(struct sb_sampler *sampler)
 {
 	if (sampler->parked)
 		return;
-	/* At the end of a softirq: where its interrupt is pending, it is the softirq's. */
+	/* A tick that is pending at the end of a softirq belongs to the softirq. */
 	if (in_serving_softirq() && sb_sampler_due(sampler) <= ktime_get_mono_fast_ns())
 		return;
 	hrtimer_cancel(&sampler->timer);
@@ -723,10 +720,9 @@ void sb_sampler_park(struct sb_sampler *sampler)
 }
 
 /*
- * The beat goes on where it would be had it not been parked. It must neither
- * begin anew, or work in short bursts would never be sampled, nor come at once,
- * or it always would. Beats that fell into the idle time are taken one by one,
- * or, where it was long, forgotten.
+ * The next tick comes when it would have come without parking. A new interval would never
+ * sample work in short bursts; a tick at once would always sample it. Intervals in the idle
+ * time are drawn one by one, or, after a long idle time, the residual of one is drawn.
  */
 void sb_sampler_unpark(struct sb_sampler *sampler)
 {
@@ -753,7 +749,7 @@ void sb_sampler_unpark(struct sb_sampler *sampler)
 }
 
 static struct hrtimer sb_calibration_timer;
-/* No bool: checked by UBSAN it would be read once (gcc 12). */
+/* Not a bool: with the checks of UBSAN it would be read only once (gcc 12). */
 static u32 sb_calibration_fired;
 
 static enum hrtimer_restart sb_calibration_callback(struct hrtimer *timer)
@@ -763,9 +759,9 @@ static enum hrtimer_restart sb_calibration_callback(struct hrtimer *timer)
 }
 
 /*
- * How many cycles a timer's interrupt takes from what it interrupts: the longest time between two
- * readings of the counter while one is awaited, at the best of some tries, as a host or
- * another interrupt can only add to it.
+ * Measures the cycles that a timer interrupt takes from the interrupted code: the longest time
+ * between two readings of the counter while the timer is pending. Takes the minimum of several
+ * tries, since a host or another interrupt can only add to it.
  */
 static u64 __init sb_measure_interrupt(void)
 {
@@ -781,7 +777,7 @@ static u64 __init sb_measure_interrupt(void)
 		hrtimer_start(&sb_calibration_timer, ns_to_ktime(SB_CALIBRATION_NS),
 			      HRTIMER_MODE_REL_PINNED_HARD);
 		last = rdtsc_ordered();
-		/* Where it came before that, nothing is seen of it. */
+		/* The interrupt came before the first reading: it can't be measured. */
 		if (READ_ONCE(sb_calibration_fired)) {
 			preempt_enable();
 			wasted++;

@@ -43,7 +43,7 @@ struct sb_sampler *sb_session_get_sampler(struct sb_session *session, u32 cpu)
 	if (!sampler) {
 		sampler = sb_session_add_sampler(session, cpu);
 		if (!IS_ERR(sampler)) {
-			/* Pairs with the acquire of those who look without the lock. */
+			/* Pairs with the acquire in sb_session_find_sampler(). */
 			smp_store_release(&session->samplers[cpu], sampler);
 			WRITE_ONCE(session->page->rings, session->page->rings + 1);
 		}
@@ -52,7 +52,7 @@ struct sb_sampler *sb_session_get_sampler(struct sb_session *session, u32 cpu)
 	return sampler;
 }
 
-/* Runs on each of the CPUs. */
+/* Runs on each CPU of the session. */
 static void sb_start_on_this_cpu(void *arg)
 {
 	struct sb_session *session = arg;
@@ -95,7 +95,7 @@ static bool sb_sampler_is_running(int cpu, void *session)
 	return sampler && READ_ONCE(sampler->running);
 }
 
-/* A CPU that goes offline meanwhile stops its beats by itself, or does not start them. */
+/* A CPU that goes offline meanwhile stops its samplers itself, or does not start them. */
 void sb_samplers_start(struct sb_session *session)
 {
 	on_each_cpu_cond_mask(sb_has_sampler, sb_start_on_this_cpu, session, true, session->cpus);

@@ -30,17 +30,17 @@
 #include "session.h"
 #include "space.h"
 
-static LIST_HEAD(sb_sessions);	/* open ones, under sb_sessions_lock */
+static LIST_HEAD(sb_sessions);	/* open sessions, under sb_sessions_lock */
 static DEFINE_MUTEX(sb_sessions_lock);
-static LIST_HEAD(sb_slots);	/* of sessions, under sb_sessions_lock */
-static u32 sb_sessions_count;	/* under sb_sessions_lock */
+static LIST_HEAD(sb_slots);	/* sessions that are not freed, under sb_sessions_lock */
+static u32 sb_sessions_count;	/* of those not closed, under sb_sessions_lock */
 static u32 sb_sessions_last_id;	/* under sb_sessions_lock */
 
 static struct workqueue_struct *sb_session_workqueue;
 
 #define SB_NO_MEMORY "no memory for the rings, or RLIMIT_MEMLOCK (ulimit -l) is too small for them"
 
-/* Keeps where the current process is, for what a restricted session may report. */
+/* Takes references to the opener's namespaces and root: they limit a restricted session. */
 static void sb_session_get_namespaces(struct sb_session *session)
 {
 	session->pid_ns = get_pid_ns(task_active_pid_ns(current));
@@ -58,7 +58,7 @@ static void sb_session_put_namespaces(struct sb_session *session)
 	put_pid_ns(session->pid_ns);
 }
 
-/* Does nothing for a session that has taken none. */
+/* Does nothing for a session without a slot. */
 static void sb_session_leave_slot(struct sb_session *session)
 {
 	if (list_empty(&session->slot))
@@ -79,7 +79,7 @@ static void sb_session_free(struct sb_session *session)
 	for (cpu = 0; session->samplers && cpu < nr_cpu_ids; cpu++)
 		sb_sampler_free(session->samplers[cpu]);
 	sb_session_uncharge(session, session->locked);
-	/* Not before its memory is free: the slots bound how much of it there can be. */
+	/* Not before its memory is freed: the slots limit the memory of all sessions. */
 	sb_session_leave_slot(session);
 	sb_filter_free(rcu_dereference_protected(session->filter, true));
 	sb_session_put_namespaces(session);
@@ -142,7 +142,7 @@ static struct sb_session *sb_session_alloc(bool restricted)
 	return session;
 }
 
-/* Allocates the rest of a session. */
+/* Allocates the memory of a session that has a slot. */
 static int sb_session_prepare(struct sb_session *session)
 {
 	struct sb_spaces *spaces;
@@ -173,12 +173,12 @@ static int sb_session_prepare(struct sb_session *session)
 	session->spaces = spaces;
 	if (session->restricted)
 		spaces->files.root = &session->root;
-	/* Here, where nobody holds a lock: it waits for the opener's own memory. */
+	/* Called without any lock: it waits for the opener's own mmap_lock. */
 	err = sb_spaces_test_probe();
 	return err ?: sb_probes_get();
 }
 
-/* Whether there is room for one more, in all, for all users, and for its user. */
+/* Whether one more session is within the limits: in total, of all users, of its user. */
 static bool sb_session_fits(const struct sb_session *session)
 {
 	const struct sb_session *other;
@@ -198,13 +198,13 @@ static bool sb_session_fits(const struct sb_session *session)
 		restricted += other->restricted && !other->closing;
 		same += mine && !other->closing;
 	}
-	/* One person may be many users, in a namespace of his own. */
+	/* One person may have many user ids, in an own user namespace. */
 	return restricted < STACKBEAT_USERS_SESSIONS_MAX && same < STACKBEAT_USER_SESSIONS_MAX &&
 	       closing < 2 * STACKBEAT_USERS_SESSIONS_MAX &&
 	       same_closing < 2 * STACKBEAT_USER_SESSIONS_MAX;
 }
 
-/* A session counts from before anything is allocated for it. EUSERS. */
+/* Takes a slot before memory is allocated for the session. EUSERS. */
 static int sb_session_take_slot(struct sb_session *session)
 {
 	bool fits;
@@ -267,7 +267,7 @@ void sb_session_put(struct sb_session *session)
 	kref_put(&session->refs, sb_session_release);
 }
 
-/* Stops the beats, if they run, and leaves the session paused or stopped. */
+/* Stops the samplers of a running session, and sets its state: paused or stopped. */
 static void sb_session_stop(struct sb_session *session, u32 state)
 {
 	bool running = session->state == STACKBEAT_STATE_RUNNING;
@@ -280,7 +280,7 @@ static void sb_session_stop(struct sb_session *session, u32 state)
 	wake_up_interruptible(&session->wait);
 }
 
-/* Gives the session another filter, or none. Beats may see the one it had for a grace period. */
+/* Replaces the session's filter. Ticks may use the old one until a grace period has passed. */
 static struct sb_filter *sb_session_swap_filter(struct sb_session *session,
 						struct sb_filter *filter)
 {
@@ -303,7 +303,7 @@ void sb_session_close(struct sb_session *session)
 	sb_session_stop(session, STACKBEAT_STATE_STOPPED);
 	mutex_unlock(&session->lock);
 	sb_event_send(session, STACKBEAT_EVENT_CLOSED, 0, 0);
-	/* Now, so that the next session of the user finds room. Its group pays until it is freed. */
+	/* Now: the user may open another session at once. (Its cgroup is charged until freed.) */
 	sb_session_uncharge(session, session->locked);
 	sb_session_put(session);
 }
@@ -351,7 +351,7 @@ static bool sb_session_has_samplers(const struct sb_session *session)
 	return session->page->rings;
 }
 
-/* Beats of the CPUs that are online are allocated here, where an error can be reported. */
+/* Allocates the samplers of online CPUs here, where an error can be reported. */
 static int sb_session_start(struct sb_session *session,
 			    struct netlink_ext_ack *extack)
 {
@@ -391,7 +391,7 @@ void sb_session_add_online_cpus(struct sb_session *session)
 	if (session->state == STACKBEAT_STATE_RUNNING) {
 		for_each_cpu_and(cpu, session->cpus, cpu_online_mask) {
 			sampler = sb_session_get_sampler(session, cpu);
-			/* One that is short of memory goes without the CPU. */
+			/* Without memory the session does not sample the CPU. */
 			if (IS_ERR(sampler) || READ_ONCE(sampler->running))
 				continue;
 			if (!sb_samplers_start_on(session, cpu))
@@ -409,7 +409,7 @@ static bool sb_settings_have(const struct sb_settings *settings,
 	return settings->set & BIT_ULL(attr);
 }
 
-/* What needs CAP_PERFMON, whoever asks: the session's data goes to its opener. */
+/* These settings need a privileged opener, not sender: the opener reads the session's data. */
 static int sb_session_check_restricted(const struct sb_session *session,
 				       const struct sb_settings *settings,
 				       struct netlink_ext_ack *extack)
@@ -437,7 +437,7 @@ static int sb_session_check_restricted(const struct sb_session *session,
 	return 0;
 }
 
-/* The changes that the session's present state forbids. */
+/* Checks the settings against the session's state. */
 static int sb_session_check(const struct sb_session *session,
 			    const struct sb_settings *settings,
 			    struct netlink_ext_ack *extack)
@@ -495,10 +495,7 @@ static struct sb_id_set *sb_id_set_share(struct sb_id_set *set)
 	return set;
 }
 
-/*
- * Completes the filter of `settings` by what it does not set, from the session's
- * present one.
- */
+/* Copies members that the settings do not set from the session's filter to the new one. */
 static void sb_session_complete_filter(const struct sb_session *session,
 				       struct sb_settings *settings)
 {
@@ -530,7 +527,7 @@ static bool sb_filter_is_empty(const struct sb_filter *filter)
 	       !filter->comm_count;
 }
 
-/* Leaves in the settings the filter that is not needed, or is not any more. */
+/* Sets the session's filter. The old one is left in the settings, to be freed. */
 static void sb_session_set_filter(struct sb_session *session, struct sb_settings *settings)
 {
 	struct sb_filter *filter = NULL;
@@ -544,7 +541,7 @@ static void sb_session_set_filter(struct sb_session *session, struct sb_settings
 	settings->filter = sb_session_swap_filter(session, filter);
 }
 
-/* Of a filter that another message has made meanwhile, too. */
+/* Also sets the flag in the filter of another message that was set meanwhile. */
 static void sb_session_set_inherit(struct sb_session *session,
 				   const struct sb_settings *settings)
 {
