@@ -19,8 +19,8 @@
 #include "space.h"
 
 /*
- * Whether the opener's session is restricted. What he has not got is no denial, to be in an
- * audit log, where he may open the device without it.
+ * Whether the opener's session is restricted. A missing capability is not a denial for the audit
+ * log if the opener may open the device without it.
  */
 static bool sb_opener_is_restricted(void)
 {
@@ -72,7 +72,7 @@ static __poll_t sb_device_poll(struct file *file, poll_table *wait)
 	return events;
 }
 
-/* What lies at this page of the offsets that stackbeat.h describes. */
+/* Returns the mapping at an mmap offset (in pages), see "Offsets" in stackbeat.h. */
 static struct sb_mapping *sb_mapping_find(struct sb_session *session,
 					  unsigned long page)
 {

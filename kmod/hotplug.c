@@ -11,9 +11,9 @@
 #include "session.h"
 
 /*
- * Starts the beats of all running sessions on the CPUs that have come online. A work item does so,
- * as it can run on any CPU: the thread of CPU hotplug may have to wait for real-time tasks of its
- * CPU, and must not hold up the sessions with the locks that this takes.
+ * Starts the samplers of all running sessions on CPUs that have come online. This is a work item,
+ * which can run on any CPU, because it takes locks of sessions: the thread of CPU hotplug may have
+ * to wait for real-time tasks of its CPU, and would delay the sessions.
  */
 static void sb_add_online_cpus(struct work_struct *work)
 {
@@ -32,13 +32,13 @@ static struct workqueue_struct *sb_cpu_workqueue;
 
 static int sb_cpu_online(unsigned int cpu)
 {
-	/* Before the work is queued, and before the start of a session sees the CPU. */
+	/* Set before the work is queued, and before the start of a session sees the CPU. */
 	this_cpu_write(sb_cpus.online, true);
 	queue_work(sb_cpu_workqueue, &sb_online_work);
 	return 0;
 }
 
-/* Runs on the CPU that goes offline while its timers are still its own. */
+/* Runs on the CPU that goes offline, before its timers are migrated. */
 static int sb_cpu_offline(unsigned int cpu)
 {
 	struct sb_cpu *here;

@@ -68,10 +68,10 @@ err_space:
 static void __exit sb_exit(void)
 {
 	sb_device_exit();
-	/* They send events. */
+	/* Its work items send events. */
 	sb_sampler_flush();
 	sb_netlink_exit();
-	/* Its work may hold the last reference of a session. */
+	/* Its work item may hold the last reference to a session. */
 	sb_hotplug_exit();
 	sb_session_exit();
 	sb_probes_exit();

@@ -57,9 +57,9 @@ void sb_mapped_files_free(struct sb_mapped_files *files)
 }
 
 /*
- * Reads what is in the page cache, and waits for nothing: the file system may be
- * on a network, or in the hands of a hostile process. What a program runs was
- * just read from its file; what is not there, the reader reads by itself.
+ * Reads from the page cache only, without waiting: the file system may be on a network, or
+ * controlled by a hostile process. Pages of a running program are mostly cached; the reader
+ * of the session reads missing headers from the file itself.
  */
 static bool sb_read_cached(void *from, u64 offset, void *to, size_t size)
 {
@@ -80,7 +80,7 @@ static bool sb_read_cached(void *from, u64 offset, void *to, size_t size)
 			return false;
 		valid = PageUptodate(page) && !PageHWPoison(page);
 		if (valid)
-			/* The flags by which it is found do not change; others beside them do. */
+			/* page_address() uses flags that do not change; others in the word do. */
 			memcpy(at, data_race(page_address(page)) + offset_in_page(offset), part);
 		put_page(page);
 		if (!valid)
@@ -92,21 +92,21 @@ static bool sb_read_cached(void *from, u64 offset, void *to, size_t size)
 	return true;
 }
 
-/* The pages of hugetlbfs are counted in another unit. */
+/* The page cache of hugetlbfs is indexed in another unit. */
 static bool sb_inode_can_be_read(const struct inode *inode)
 {
 	return inode->i_sb->s_magic != HUGETLBFS_MAGIC;
 }
 
-/* Whether the file has no name any more, or, like a memfd, never had one. */
+/* Whether the file was unlinked, or, like a memfd, never had a name. */
 static bool sb_path_is_unlinked(const struct path *path)
 {
-	/* It may lose it now. */
+	/* It may be unlinked concurrently. */
 	return data_race(d_unlinked(path->dentry)) ||
 	       !READ_ONCE(d_inode(path->dentry)->i_nlink);
 }
 
-/* A path's name in its mount namespace, in objects->path; NULL if it has none. */
+/* Returns the path string in the mount namespace, in files->path; NULL: none. */
 static char *sb_path_string(struct sb_mapped_files *files, const struct path *path)
 {
 	char *string = d_path(path, files->path, STACKBEAT_PATH_MAX);
@@ -115,8 +115,8 @@ static char *sb_path_string(struct sb_mapped_files *files, const struct path *pa
 }
 
 /*
- * How much of a name, which is to be made then, is that of objects->root: 0 where that is
- * the root of its mount namespace. ENOENT: the path is not below it.
+ * Returns the length of the prefix files->root of the path string; 0 if it is the root of its
+ * mount namespace. ENOENT: the path is not below it. Overwrites files->path.
  */
 static ssize_t sb_path_skip(struct sb_mapped_files *files, const struct path *path)
 {
@@ -132,7 +132,7 @@ static ssize_t sb_path_skip(struct sb_mapped_files *files, const struct path *pa
 	return path_is_under(path, files->root) ? strlen(root) : -ENOENT;
 }
 
-/* The name from objects->root on, without " (deleted)"; NULL if it has none. */
+/* Returns a copy of the path string from files->root on, without " (deleted)"; NULL: none. */
 static char *sb_path_name(struct sb_mapped_files *files, const struct path *path)
 {
 	ssize_t skip = sb_path_skip(files, path);
@@ -142,7 +142,7 @@ static char *sb_path_name(struct sb_mapped_files *files, const struct path *path
 	if (!name)
 		return NULL;
 	length = strlen(name);
-	/* Directories may have been renamed since. */
+	/* Directories may have been renamed since sb_path_skip(). */
 	if (skip && (length <= skip || name[skip] != '/'))
 		return NULL;
 	if (sb_path_is_unlinked(path) && length > deleted &&
@@ -151,7 +151,7 @@ static char *sb_path_name(struct sb_mapped_files *files, const struct path *path
 	return kstrdup(name + skip, GFP_KERNEL);
 }
 
-/* By the path: there may be thousands of one file. */
+/* The key is the path, since there may be thousands of paths of one inode. */
 static unsigned long sb_path_key(const struct path *path)
 {
 	return (unsigned long)path->dentry ^ ((unsigned long)path->mnt >> 1);
@@ -248,9 +248,9 @@ struct sb_mapped_file *sb_mapped_files_find(struct sb_mapped_files *files, u64 i
 }
 
 /*
- * Whether a file without a name (memfd, shared memory) is not for the current credentials.
- * Its mode lets everybody do everything, as nobody but who has it mapped gets at it; and
- * whoever has it open can open it once more, to write, in /proc/self/fd.
+ * Whether the current credentials must not open a file without a name (memfd, shared memory).
+ * Its mode permits everything, since only processes that have it open or mapped can reach it;
+ * and a process that has it open can open it again for writing, in /proc/self/fd.
  */
 static bool sb_path_has_other_owner(const struct path *path)
 {
@@ -266,9 +266,8 @@ static bool sb_path_is_nameless(const struct path *path)
 }
 
 /*
- * Whether the current credentials may search the directories on the way from `root` to a
- * file, or all of them where that is not on the way. That of a deleted file is the one
- * that it was in.
+ * Checks that the current credentials may search the directories of a path, from `root`, or,
+ * if it is not on the path, all of them. The directory of a deleted file is its former one.
  */
 static int sb_path_search(const struct path *path, const struct path *root)
 {
@@ -283,7 +282,7 @@ static int sb_path_search(const struct path *path, const struct path *root)
 				break;
 		} else {
 			parent = dget_parent(at.dentry);
-			/* Of what is in no tree nobody knows the way. */
+			/* A disconnected dentry has no directories to check. */
 			err = parent == at.dentry ? -EACCES : 0;
 			dput(at.dentry);
 			at.dentry = parent;

@@ -335,7 +335,10 @@ static struct sb_session *sb_netlink_session(struct genl_info *info)
 	return session;
 }
 
-/* Whether the sender is the owner: the same user, and not in a container that the opener is not. */
+/*
+ * Whether the sender owns a restricted session: the same user, in the opener's pid namespace or an
+ * outer one (a container may use the same user id).
+ */
 static bool sb_netlink_owns(struct sk_buff *skb, const struct sb_session *session)
 {
 	const struct pid_namespace *ns = session->pid_ns, *own = task_active_pid_ns(current);

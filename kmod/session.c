@@ -33,7 +33,7 @@
 static LIST_HEAD(sb_sessions);	/* open sessions, under sb_sessions_lock */
 static DEFINE_MUTEX(sb_sessions_lock);
 static LIST_HEAD(sb_slots);	/* sessions that are not freed, under sb_sessions_lock */
-static u32 sb_sessions_count;	/* of those not closed, under sb_sessions_lock */
+static u32 sb_sessions_count;	/* sessions not closed yet, under sb_sessions_lock */
 static u32 sb_sessions_last_id;	/* under sb_sessions_lock */
 
 static struct workqueue_struct *sb_session_workqueue;
