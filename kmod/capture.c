@@ -30,7 +30,7 @@ struct sb_captured_mapping {
 	u32 flags;		/* STACKBEAT_MAPPING_* */
 };
 
-/* A space whose mappings are to be read, or mappings or an mmap event to be written. */
+/* A space to be read, or mappings or an mmap event to be written. */
 struct sb_capture {
 	struct list_head list;
 	struct sb_request_queue *queue;	/* of the sample's CPU; NULL: an mmap event */
@@ -120,7 +120,7 @@ static void sb_capture_free(struct sb_spaces *spaces, struct sb_capture *capture
 
 /* Sets the file id of a mapping, and the ELF virtual address of its start. */
 static void sb_mapping_find_file(struct sb_spaces *spaces, struct sb_captured_mapping *mapping,
-				   const struct path *path, struct inode *inode)
+				 const struct path *path, struct inode *inode)
 {
 	struct sb_mapped_file *file;
 
@@ -229,7 +229,7 @@ static void sb_capture_take_mappings(struct sb_spaces *spaces, struct sb_capture
 			};
 			if (found->inode)
 				sb_mapping_find_file(spaces, mapping, &found->path,
-						       found->inode);
+						     found->inode);
 		}
 		if (found->inode) {
 			iput(found->inode);
@@ -483,8 +483,8 @@ static bool sb_spaces_take_mmap_events(struct sb_spaces *spaces)
 					     (event.vdso ? STACKBEAT_MAPPING_VDSO : 0);
 			if (event.file)
 				sb_mapping_find_file(spaces, &capture->event_mapping,
-						       sb_file_user_path(event.file),
-						       file_inode(event.file));
+						     sb_file_user_path(event.file),
+						     file_inode(event.file));
 			sb_capture_queue(spaces, capture);
 		} else {
 			sb_spaces_lose_mmap_event(spaces, &event);
@@ -535,7 +535,7 @@ static bool sb_write_space(struct sb_spaces *spaces, const struct sb_capture *ca
 }
 
 static bool sb_write_mapping(struct sb_spaces *spaces, const struct sb_capture *capture,
-			    const struct sb_captured_mapping *mapping)
+			     const struct sb_captured_mapping *mapping)
 {
 	struct stackbeat_mapping *record;
 

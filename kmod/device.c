@@ -10,11 +10,11 @@
 #include <linux/uaccess.h>
 #include <linux/user_namespace.h>
 
-#include "sampler.h"
-#include "samplers.h"
 #include "device.h"
 #include "mmap.h"
 #include "params.h"
+#include "sampler.h"
+#include "samplers.h"
 #include "session.h"
 #include "space.h"
 

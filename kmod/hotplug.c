@@ -5,9 +5,9 @@
 #include <linux/irqflags.h>
 #include <linux/workqueue.h>
 
-#include "sampler.h"
 #include "cpu.h"
 #include "hotplug.h"
+#include "sampler.h"
 #include "session.h"
 
 /*

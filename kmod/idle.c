@@ -3,9 +3,9 @@
 #include <linux/sched.h>
 #include <asm/tsc.h>
 
-#include "sampler.h"
 #include "cpu.h"
 #include "idle.h"
+#include "sampler.h"
 
 /*
  * Cancels the timers of a CPU that goes idle: there is nothing to sample, and no need to wake the

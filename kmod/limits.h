@@ -45,7 +45,7 @@ static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_ADDRESS_SPACES_MAX);
 #define SB_REREAD_NS (100 * NSEC_PER_MSEC)
 #define SB_REREAD_MAX_NS (10 * NSEC_PER_SEC)
 
-/* Spaces whose mmap_lock is held by others: time of retries, and maximum number. */
+/* Spaces with mmap_lock held by others: time of retries, and maximum number. */
 #define SB_LOCKED_JIFFIES HZ
 #define SB_LOCKED_MAX 1024u
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/module.h>
 
-#include "sampler.h"
-#include "netlink.h"
 #include "cycles.h"
 #include "device.h"
 #include "filter.h"
 #include "hotplug.h"
+#include "netlink.h"
 #include "params.h"
 #include "probes.h"
+#include "sampler.h"
 #include "session.h"
 #include "space.h"
 

@@ -157,8 +157,8 @@ static unsigned long sb_path_key(const struct path *path)
 	return (unsigned long)path->dentry ^ ((unsigned long)path->mnt >> 1);
 }
 
-static struct sb_mapped_file *sb_mapped_file_alloc(struct sb_mapped_files *files, const struct path *path,
-					 struct inode *inode)
+static struct sb_mapped_file *sb_mapped_file_alloc(struct sb_mapped_files *files,
+						   const struct path *path, struct inode *inode)
 {
 	struct sb_mapped_file *file = kzalloc(sizeof(*file), GFP_KERNEL);
 
@@ -180,7 +180,7 @@ static struct sb_mapped_file *sb_mapped_file_alloc(struct sb_mapped_files *files
 }
 
 struct sb_mapped_file *sb_mapped_files_get(struct sb_mapped_files *files, const struct path *path,
-				 struct inode *inode)
+					   struct inode *inode)
 {
 	struct sb_mapped_file *file;
 
@@ -194,7 +194,7 @@ struct sb_mapped_file *sb_mapped_files_get(struct sb_mapped_files *files, const 
 }
 
 static void sb_mapped_file_fill_record(const struct sb_mapped_file *file, size_t name_length,
-			    struct stackbeat_file *record, u32 size)
+				       struct stackbeat_file *record, u32 size)
 {
 	const struct inode *inode = file->inode;
 

@@ -58,15 +58,15 @@ void sb_mapped_files_free(struct sb_mapped_files *files);
  * memory, or no room for one more. May sleep, but waits for no disk and no network.
  */
 struct sb_mapped_file *sb_mapped_files_get(struct sb_mapped_files *files, const struct path *path,
-				 struct inode *inode);
+					   struct inode *inode);
 
 /* Writes the records of new files. False: the ring has no room for the next one. */
 bool sb_mapped_files_write(struct sb_mapped_files *files, struct sb_ring *ring);
 
-/* Returns the file with this id whose record is written, or NULL. */
+/* Returns the file with this id if its record is written, or NULL. */
 struct sb_mapped_file *sb_mapped_files_find(struct sb_mapped_files *files, u64 id);
 
-/* Removes a file whose record is written. The caller then frees it, without a lock. */
+/* Removes a file after its record is written. The caller then frees it, without a lock. */
 void sb_mapped_files_remove(struct sb_mapped_files *files, struct sb_mapped_file *file);
 void sb_mapped_file_free(struct sb_mapped_file *file);
 

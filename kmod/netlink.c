@@ -10,13 +10,13 @@
 #include <linux/string.h>
 #include <net/genetlink.h>
 
-#include "sampler.h"
-#include "samplers.h"
 #include "compat/compat.h"
-#include "netlink.h"
 #include "events.h"
 #include "filter.h"
+#include "netlink.h"
 #include "params.h"
+#include "sampler.h"
+#include "samplers.h"
 #include "session.h"
 #include "space.h"
 
@@ -168,7 +168,8 @@ static int sb_read_inherit(struct genl_info *info, struct sb_settings *settings)
 
 static int sb_read_no_jitter(struct genl_info *info, struct sb_settings *settings)
 {
-	return sb_read_flag(info, STACKBEAT_A_NO_JITTER, "no_jitter must be 0 or 1", &settings->no_jitter);
+	return sb_read_flag(info, STACKBEAT_A_NO_JITTER, "no_jitter must be 0 or 1",
+			    &settings->no_jitter);
 }
 
 static int sb_read_cpus(struct genl_info *info, struct sb_settings *settings)
@@ -284,7 +285,7 @@ static const struct {
 	{ STACKBEAT_A_STATE, sb_read_state },
 	{ STACKBEAT_A_RATE, sb_read_rate },
 	{ STACKBEAT_A_PARTS, sb_read_parts },
-	{ STACKBEAT_A_INHERIT, sb_read_inherit }, /* before the ids: their sets follow forks at once */
+	{ STACKBEAT_A_INHERIT, sb_read_inherit }, /* before the ids: sets follow forks at once */
 	{ STACKBEAT_A_PIDS, sb_read_pids },
 	{ STACKBEAT_A_CPUS, sb_read_cpus },
 	{ STACKBEAT_A_MAX_DEPTH, sb_read_max_depth },

@@ -13,13 +13,13 @@
 #include <asm/tsc.h>
 
 #include "access.h"
-#include "sampler.h"
 #include "compat/compat.h"
 #include "cpu.h"
 #include "cycles.h"
 #include "events.h"
 #include "filter.h"
 #include "mmap.h"
+#include "sampler.h"
 #include "space.h"
 #include "unwind.h"
 
@@ -200,7 +200,7 @@ static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 	u64 budget = READ_ONCE(sampler->session->budget);
 	u64 charged = atomic64_xchg(&sampler->space_cursor.queue->charged, 0);
 	bool over = now >= sampler->window_end;
-	u64 period, own, all, stopped = 0;
+	u64 period, age, own, all, stopped = 0;
 
 	/* At a low rate the window is longer. */
 	if (over)
@@ -208,7 +208,7 @@ static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 	here->overhead += charged;
 	own = sampler->overhead + charged - sampler->window_overhead;
 	all = here->overhead - sampler->window_here;
-	/* Includes stopped samplers: opening one session after another does not evade the budget. */
+	/* Include stopped samplers: a series of sessions must not evade the budget. */
 	if (sampler->session->restricted)
 		stopped = here->stopped_overhead - sampler->window_stopped;
 	if (all > budget && own * here->running + stopped >= all) {
@@ -228,8 +228,8 @@ static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 		sampler->limit = here->overhead + budget / 8;
 		return;
 	} else if (sampler->floor && (own * here->running < budget / 4 || all + own < budget / 2)) {
-		sb_sampler_set_floor(sampler, sb_floor_after(sampler->floor,
-						       STACKBEAT_BUDGET_WINDOW_NS + now - sampler->window_end));
+		age = STACKBEAT_BUDGET_WINDOW_NS + now - sampler->window_end;
+		sb_sampler_set_floor(sampler, sb_floor_after(sampler->floor, age));
 	}
 	sb_cpu_open_window(here, now);
 	sb_sampler_open_window(sampler, now);
@@ -303,7 +303,7 @@ static noinline bool sb_exec_is_under_way(struct task_struct *task, const struct
 
 /* As sb_space_lookup(), with a fast path for the space of the last sample. */
 static __always_inline u64 sb_sampler_space(struct sb_sampler *sampler, struct task_struct *task,
-					 const struct mm_struct *mm, u64 now, u32 *generation)
+					    const struct mm_struct *mm, u64 now, u32 *generation)
 {
 	const struct sb_last_space *last = &sampler->space_cursor.last;
 
@@ -313,7 +313,7 @@ static __always_inline u64 sb_sampler_space(struct sb_sampler *sampler, struct t
 		const struct sb_space *space = last->space;
 
 		*generation = atomic_read(&space->generation);
-		smp_rmb(); /* the generation is of this space if the id is read unchanged after it */
+		smp_rmb(); /* valid if the id, read after the generation, is the same */
 		if (likely(READ_ONCE(space->id) == last->id && !READ_ONCE(space->gap)))
 			return last->id;
 	}
@@ -325,9 +325,10 @@ static __always_inline u64 sb_sampler_space(struct sb_sampler *sampler, struct t
  * for the largest sample, write header, kernel frames, address space and user frames,
  * publish.
  */
-static __always_inline void sb_sampler_sample(struct sb_sampler *sampler, struct sb_session *session,
-					   struct task_struct *task, u32 task_flags, u64 now,
-					   u64 weight, u32 missed, const bool restricted)
+static __always_inline void sb_sampler_sample(struct sb_sampler *sampler,
+					      struct sb_session *session, struct task_struct *task,
+					      u32 task_flags, u64 now, u64 weight, u32 missed,
+					      const bool restricted)
 {
 	struct pt_regs *regs = get_irq_regs();
 	u32 parts = READ_ONCE(session->parts);
@@ -386,7 +387,8 @@ static __always_inline void sb_sampler_sample(struct sb_sampler *sampler, struct
 
 	kernel_frames = SB_SHAPE_KERNEL_FRAMES(kernel);
 	if (has_user) {
-		sample->address_space = sb_sampler_space(sampler, task, mm, now, &sample->generation);
+		sample->address_space =
+			sb_sampler_space(sampler, task, mm, now, &sample->generation);
 		user = SB_SHAPE_USER(0, STACKBEAT_STOP_EXCLUDED);
 		if (!likely(user_64bit_mode(regs)))
 			flags |= STACKBEAT_SAMPLE_COMPAT;
@@ -419,9 +421,10 @@ static __always_inline void sb_sampler_sample(struct sb_sampler *sampler, struct
 }
 
 /* Out of line, so that its checks are no overhead for other sessions. */
-static noinline void sb_sampler_sample_restricted(struct sb_sampler *sampler, struct sb_session *session,
-					       struct task_struct *task, u32 task_flags, u64 now,
-					       u64 weight, u32 missed)
+static noinline void sb_sampler_sample_restricted(struct sb_sampler *sampler,
+						  struct sb_session *session,
+						  struct task_struct *task, u32 task_flags, u64 now,
+						  u64 weight, u32 missed)
 {
 	if (task->mm && sb_owner_may_see(session, task, task->mm))
 		sb_sampler_sample(sampler, session, task, task_flags, now, weight, missed, true);
@@ -495,7 +498,8 @@ static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 	else if (unlikely(filter) && !sb_filter_wants(filter, task))
 		sampler->filtered++;
 	else if (unlikely(session->restricted))
-		sb_sampler_sample_restricted(sampler, session, task, task_flags, now, weight, missed);
+		sb_sampler_sample_restricted(sampler, session, task, task_flags, now, weight,
+					     missed);
 	else
 		sb_sampler_sample(sampler, session, task, task_flags, now, weight, missed, false);
 
@@ -509,7 +513,7 @@ static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 
 	period = sb_sampler_period(sampler);
 	sb_sampler_set(sampler, period, due + sb_draw_interval(sampler, period),
-		    now + sb_cycles_to_ns(2 * overhead));
+		       now + sb_cycles_to_ns(2 * overhead));
 	if (unlikely(idle)) {
 		/* Idle without a switch (power clamping), or parking had taken too much. */
 		sampler->parked = true;
@@ -623,7 +627,8 @@ void sb_sampler_start(struct sb_sampler *sampler)
 		hlist_add_head(&sampler->node, &here->samplers);
 		here->running++;
 		sb_cpu_open_window(here, now);
-		sampler->floor = sb_floor_after(sampler->floor, now - min(now, sampler->window_end));
+		sampler->floor = sb_floor_after(sampler->floor,
+						now - min(now, sampler->window_end));
 		if (sampler->session->restricted)
 			sampler->floor = max(sampler->floor, sb_cpu_floor(here, now));
 		sb_sampler_set_floor(sampler, sampler->floor);
@@ -633,7 +638,8 @@ void sb_sampler_start(struct sb_sampler *sampler)
 			/* The overhead of samplers stopped in this window counts. */
 			sampler->window_here = here->window_overhead;
 			sampler->window_stopped = here->window_stopped;
-			sampler->limit = here->window_overhead + READ_ONCE(sampler->session->budget);
+			sampler->limit = here->window_overhead +
+					 READ_ONCE(sampler->session->budget);
 		}
 		period = sb_sampler_period(sampler);
 		sb_sampler_set(sampler, period, now + sb_draw_residual(sampler, period), now);

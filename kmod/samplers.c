@@ -5,9 +5,9 @@
 #include <linux/mutex.h>
 #include <linux/smp.h>
 
+#include "memlock.h"
 #include "sampler.h"
 #include "samplers.h"
-#include "memlock.h"
 #include "session_types.h"
 
 struct sb_sampler *sb_session_find_sampler(const struct sb_session *session, u32 cpu)
@@ -109,7 +109,8 @@ bool sb_samplers_start_on(struct sb_session *session, u32 cpu)
 
 void sb_samplers_stop(struct sb_session *session)
 {
-	on_each_cpu_cond_mask(sb_sampler_is_running, sb_stop_on_this_cpu, session, true, cpu_online_mask);
+	on_each_cpu_cond_mask(sb_sampler_is_running, sb_stop_on_this_cpu, session, true,
+			      cpu_online_mask);
 }
 
 int sb_samplers_update(struct sb_session *session)
@@ -123,6 +124,7 @@ int sb_samplers_update(struct sb_session *session)
 		if (IS_ERR(sampler))
 			err = PTR_ERR(sampler);
 	}
-	on_each_cpu_cond_mask(sb_has_sampler, sb_update_on_this_cpu, session, true, cpu_online_mask);
+	on_each_cpu_cond_mask(sb_has_sampler, sb_update_on_this_cpu, session, true,
+			      cpu_online_mask);
 	return err;
 }

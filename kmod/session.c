@@ -17,8 +17,6 @@
 #include <linux/vmalloc.h>
 
 #include "access.h"
-#include "sampler.h"
-#include "samplers.h"
 #include "capture.h"
 #include "cycles.h"
 #include "events.h"
@@ -27,6 +25,8 @@
 #include "params.h"
 #include "probes.h"
 #include "ring.h"
+#include "sampler.h"
+#include "samplers.h"
 #include "session.h"
 #include "space.h"
 

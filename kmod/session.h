@@ -12,8 +12,8 @@ struct netlink_ext_ack;
 struct sb_filter;
 
 /*
- * Opens a session for the current process, `restricted` to what a user without
- * CAP_PERFMON may see. EUSERS, ENOMEM, and as sb_spaces_alloc().
+ * Opens a session for the current process, `restricted` if the user has no CAP_PERFMON.
+ * EUSERS, ENOMEM, EOPNOTSUPP as open() in stackbeat.h.
  */
 struct sb_session *sb_session_open(bool restricted);
 /* Stops a session, removes it from the list, and drops the reference of its file. */

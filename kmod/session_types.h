@@ -6,7 +6,7 @@
  * Locks, outermost first:
  *	sb_sessions_lock	the list of sessions
  *	session->lock		settings and state
- *	session->samplers_lock	the array of samplers, and the ring size before there is one;
+ *	session->samplers_lock	the array of samplers, and the ring size while it is empty;
  *				also taken under the reader's mmap_lock
  * A tick takes none of them: the fields that it reads are marked below.
  *

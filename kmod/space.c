@@ -182,7 +182,7 @@ static struct sb_space *sb_space_insert(struct sb_spaces *spaces, u64 id, u64 no
  * there is one, is held until the mappings are read. False: the queue is full.
  */
 static bool sb_space_queue_request(struct sb_space_cursor *cursor, u64 id, struct sb_space *space,
-			   u32 gap)
+				   u32 gap)
 {
 	struct sb_request_queue *queue = cursor->queue;
 	struct sb_spaces *spaces = cursor->spaces;
@@ -212,7 +212,7 @@ static bool sb_space_queue_request(struct sb_space_cursor *cursor, u64 id, struc
 	request->pid = sb_session_tgid(spaces->session, current);
 	request->ns_pid = pid ? pid->numbers[pid->level].nr : 0;
 	request->parent = sb_session_tgid(spaces->session,
-				       rcu_dereference_sched(leader->real_parent));
+					  rcu_dereference_sched(leader->real_parent));
 	/* Its lock can't be taken here: a concurrent change may mix two names; still terminated. */
 	data_race(memcpy(request->comm, leader->comm, sizeof(request->comm)));
 	request->comm[sizeof(request->comm) - 1] = '\0';
@@ -224,7 +224,7 @@ static bool sb_space_queue_request(struct sb_space_cursor *cursor, u64 id, struc
 }
 
 static void sb_space_cursor_update(struct sb_space_cursor *cursor, const struct sb_space *space,
-			      u64 id)
+				   u64 id)
 {
 	cursor->last = (struct sb_last_space){
 		.mm = space ? current->mm : NULL,
@@ -252,7 +252,7 @@ static void sb_space_record_gap(struct sb_space *space, u32 generation)
 NOKPROBE_SYMBOL(sb_space_record_gap);
 
 static noinline u64 sb_space_add(struct sb_space_cursor *cursor, u64 now,
-					 u32 *generation)
+				 u32 *generation)
 {
 	struct sb_spaces *spaces = cursor->spaces;
 	struct sb_request_queue *queue = cursor->queue;
@@ -307,7 +307,7 @@ static void sb_space_back_off(struct sb_space *space, u64 now)
 }
 
 static bool sb_space_queue_reread(struct sb_space_cursor *cursor, struct sb_space *space, u64 id,
-				 u64 now)
+				  u64 now)
 {
 	u32 gap;
 
@@ -409,7 +409,7 @@ NOKPROBE_SYMBOL(sb_spaces_reserve_mmap_event);
  * full or `report` is false. metadata_pending is incremented before the generation.
  */
 static void sb_spaces_queue_mmap_event(struct sb_spaces *spaces, struct sb_space *space,
-				 const struct sb_mapped_range *range, bool report)
+				       const struct sb_mapped_range *range, bool report)
 {
 	const struct vm_area_struct *vma = range->vma;
 	struct sb_mmap_event *event = report ? sb_spaces_reserve_mmap_event(spaces) : NULL;

@@ -25,8 +25,8 @@
 #include <linux/workqueue.h>
 
 #include "limits.h"
-#include "mmap.h"
 #include "mapped_file.h"
+#include "mmap.h"
 #include "ring.h"
 #include "session_types.h"
 
@@ -143,7 +143,7 @@ struct sb_spaces {
 	struct mutex lock;
 	struct sb_mapped_files files;
 	struct sb_ring ring;
-	struct list_head locked;	/* captures whose mmap_lock is held by others */
+	struct list_head locked;	/* captures to be retried: mmap_lock is held by others */
 	struct list_head big;		/* captures with many mappings */
 	u32 to_read_count;		/* number of captures in both */
 	struct list_head waiting;	/* captures to be written, oldest first */

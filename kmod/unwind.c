@@ -59,7 +59,7 @@ u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash)
 	const unsigned long entry = (unsigned long)task_pt_regs(current);
 	u64 sum = sb_hash(*hash, regs->ip);
 	u32 count = 0;
-	u64 end = SB_SHAPE_KERNEL(0, STACKBEAT_STOP_OUTERMOST);
+	u64 stop = SB_SHAPE_KERNEL(0, STACKBEAT_STOP_OUTERMOST);
 
 	/* The unwinder starts with the caller of the interrupted function. */
 	frames[count++] = regs->ip;
@@ -79,7 +79,7 @@ u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash)
 			break;
 		}
 		if (count == max) {
-			end = SB_SHAPE_KERNEL(0, STACKBEAT_STOP_MAX_DEPTH);
+			stop = SB_SHAPE_KERNEL(0, STACKBEAT_STOP_MAX_DEPTH);
 			break;
 		}
 		frames[count++] = state.ip;
@@ -91,7 +91,7 @@ u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash)
 	if (unlikely(unwind_error(&state)))
 		return sb_unwind_truncate(frames, count, hash);
 	*hash = sum;
-	return count | end;
+	return count | stop;
 }
 
 /*
@@ -194,8 +194,8 @@ static __always_inline bool sb_may_lack_frame(u32 code)
 	"jnz .Lleft_%=_" #n "\n"                                               \
 	"addq %[next], %[fp]\n"                                                \
 	"andq %[user_mask], %[fp]\n"                                           \
-	"leaq -4096(%[ret]), %[how]\n"                                         \
-	"orq %[how], %[seen]\n"                                                \
+	"leaq -4096(%[ret]), %[status]\n"                                      \
+	"orq %[status], %[seen]\n"                                             \
 	"movq %[ret], 8*" #n "(%[to])\n"                                       \
 	"sb_hash\n"                                                            \
 	_ASM_EXTABLE_UA(1b, .Lbad_%=_##n)                                      \
@@ -203,9 +203,10 @@ static __always_inline bool sb_may_lack_frame(u32 code)
 
 #define SB_LEAVE(n) "sb_leave " #n "\n"
 
-#define SB_EACH_OF_ROUND(what)                                                 \
-	what(0) what(1) what(2) what(3) what(4) what(5) what(6) what(7)        \
-	what(8) what(9) what(10) what(11) what(12) what(13) what(14) what(15)
+#define SB_EACH_OF_ROUND(macro)                                                \
+	macro(0) macro(1) macro(2) macro(3) macro(4) macro(5) macro(6)         \
+	macro(7) macro(8) macro(9) macro(10) macro(11) macro(12) macro(13)     \
+	macro(14) macro(15)
 
 /* The common code of frames, and the exit from the n-th frame of a round. */
 #define SB_ROUND_MACROS                                                        \
@@ -214,10 +215,10 @@ static __always_inline bool sb_may_lack_frame(u32 code)
 	".endm\n"                                                              \
 	".macro sb_leave n\n"                                                  \
 	".Lleft_%=_\\n: leaq 8*\\n(%[to]), %[to]\n"                            \
-	"xorl %k[how], %k[how]\n"                                              \
+	"xorl %k[status], %k[status]\n"                                        \
 	"jmp .Lout_%=\n"                                                       \
 	".Lbad_%=_\\n: leaq 8*\\n(%[to]), %[to]\n"                             \
-	"movl %[unreadable], %k[how]\n"                                        \
+	"movl %[unreadable], %k[status]\n"                                     \
 	"jmp .Lout_%=\n"                                                       \
 	".endm\n"
 
@@ -233,12 +234,12 @@ static __always_inline u64 sb_walk_round(unsigned long *fp, unsigned long *dista
 					 unsigned long *address, unsigned long *seen, u64 *hash,
 					 u64 **to, unsigned long user_mask)
 {
-	u64 how = SB_LEFT;
+	u64 status = SB_LEFT;
 
 	asm_inline volatile(SB_ROUND_MACROS
 			    SB_EACH_OF_ROUND(SB_FRAME)
 			    "addq %[round_size], %[to]\n"
-			    "movl %[whole], %k[how]\n"
+			    "movl %[whole], %k[status]\n"
 			    "jmp .Lout_%=\n"
 			    SB_EACH_OF_ROUND(SB_LEAVE)
 			    ".Lout_%=:\n"
@@ -246,12 +247,12 @@ static __always_inline u64 sb_walk_round(unsigned long *fp, unsigned long *dista
 			    ".purgem sb_leave\n"
 			    : [fp] "+&r" (*fp), [next] "=&r" (*distance),
 			      [ret] "=&r" (*address), [seen] "+&r" (*seen),
-			      [hash] "+&r" (*hash), [how] "=&r" (how), [to] "+&r" (*to)
+			      [hash] "+&r" (*hash), [status] "=&r" (status), [to] "+&r" (*to)
 			    : [user_mask] "r" (user_mask), [not_stride] "i" (~SB_STRIDE_BITS),
 			      [round_size] "i" (SB_ROUND * sizeof(u64)),
 			      [whole] "i" (SB_WHOLE), [unreadable] "i" (SB_UNREADABLE)
 			    : "cc", "memory");
-	return how;
+	return status;
 }
 
 /*
@@ -270,8 +271,8 @@ static __always_inline u64 sb_walk_user(const struct pt_regs *regs, u64 *frames,
 	unsigned long ip = regs->ip;
 	unsigned long user_mask, limit, next, address, caller = 0, seen;
 	unsigned long chain_limit, fast_limit;
-	u64 *to = frames, *first, hash, first_hash, how;
-	u32 end = STACKBEAT_STOP_OUTERMOST, descents = 0, code, following;
+	u64 *to = frames, *first, hash, first_hash, status;
+	u32 stop = STACKBEAT_STOP_OUTERMOST, descents = 0, code, following;
 	u8 before;
 
 #define sb_read_word(value, at, error_label)                                         \
@@ -320,14 +321,14 @@ frame_chain:
 	seen = 0;
 	while (fp - PAGE_SIZE < fast_limit && to + SB_ROUND <= to_end) {
 		fp &= user_mask; /* changes nothing, except under speculation */
-		how = sb_walk_round(&fp, &next, &address, &seen, &hash, &to, user_mask);
+		status = sb_walk_round(&fp, &next, &address, &seen, &hash, &to, user_mask);
 		if (unlikely(seen > user_mask))
 			goto again; /* some addresses are not code */
-		if (likely(how == SB_LEFT)) {
+		if (likely(status == SB_LEFT)) {
 			next += fp;
 			goto examine;
 		}
-		if (how == SB_UNREADABLE)
+		if (status == SB_UNREADABLE)
 			goto unreadable;
 		if (unlikely(!next))
 			goto again; /* the last frame is its own caller */
@@ -343,9 +344,9 @@ careful:
 	for (;;) {
 		if (unlikely(fp - PAGE_SIZE >= chain_limit || (fp & (word - 1)))) {
 			if (fp & (word - 1) || (fp && fp - PAGE_SIZE >= user_size - PAGE_SIZE))
-				end = STACKBEAT_STOP_BAD_FRAME;
+				stop = STACKBEAT_STOP_BAD_FRAME;
 			else if (fp)
-				end = STACKBEAT_STOP_FAULT;
+				stop = STACKBEAT_STOP_FAULT;
 			break;
 		}
 		sb_read_word(next, fp, unreadable);
@@ -353,17 +354,17 @@ careful:
 examine:
 		if (unlikely(!sb_is_user_code(address, user_mask))) {
 			if (address)
-				end = STACKBEAT_STOP_BAD_FRAME;
+				stop = STACKBEAT_STOP_BAD_FRAME;
 			break;
 		}
 		if (unlikely(to == to_end)) {
-			end = STACKBEAT_STOP_MAX_DEPTH;
+			stop = STACKBEAT_STOP_MAX_DEPTH;
 			break;
 		}
 		*to++ = address;
 		hash = sb_hash(hash, address);
 		if (unlikely(next <= fp) && next && ++descents > STACKBEAT_FP_DESCENTS_MAX) {
-			end = STACKBEAT_STOP_BAD_FRAME;
+			stop = STACKBEAT_STOP_BAD_FRAME;
 			break;
 		}
 		fp = next;
@@ -371,11 +372,11 @@ examine:
 	goto out;
 
 unreadable:
-	end = STACKBEAT_STOP_FAULT;
+	stop = STACKBEAT_STOP_FAULT;
 out:
 	__uaccess_end();
 	*stack_hash = hash;
-	return SB_SHAPE_USER(to - frames, end);
+	return SB_SHAPE_USER(to - frames, stop);
 #undef sb_read_word
 }
 
