@@ -194,8 +194,8 @@ static __always_inline bool sb_may_lack_frame(u32 code)
 	"jnz .Lleft_%=_" #n "\n"                                               \
 	"addq %[next], %[fp]\n"                                                \
 	"andq %[user_mask], %[fp]\n"                                           \
-	"leaq -4096(%[ret]), %[status]\n"                                      \
-	"orq %[status], %[seen]\n"                                             \
+	"leaq -4096(%[ret]), %[tmp]\n"                                         \
+	"orq %[tmp], %[seen]\n"                                                \
 	"movq %[ret], 8*" #n "(%[to])\n"                                       \
 	"sb_hash\n"                                                            \
 	_ASM_EXTABLE_UA(1b, .Lbad_%=_##n)                                      \
@@ -215,10 +215,10 @@ static __always_inline bool sb_may_lack_frame(u32 code)
 	".endm\n"                                                              \
 	".macro sb_leave n\n"                                                  \
 	".Lleft_%=_\\n: leaq 8*\\n(%[to]), %[to]\n"                            \
-	"xorl %k[status], %k[status]\n"                                        \
+	"xorl %k[tmp], %k[tmp]\n"                                              \
 	"jmp .Lout_%=\n"                                                       \
 	".Lbad_%=_\\n: leaq 8*\\n(%[to]), %[to]\n"                             \
-	"movl %[unreadable], %k[status]\n"                                     \
+	"movl %[unreadable], %k[tmp]\n"                                        \
 	"jmp .Lout_%=\n"                                                       \
 	".endm\n"
 
@@ -239,7 +239,7 @@ static __always_inline u64 sb_walk_round(unsigned long *fp, unsigned long *dista
 	asm_inline volatile(SB_ROUND_MACROS
 			    SB_EACH_OF_ROUND(SB_FRAME)
 			    "addq %[round_size], %[to]\n"
-			    "movl %[whole], %k[status]\n"
+			    "movl %[whole], %k[tmp]\n"
 			    "jmp .Lout_%=\n"
 			    SB_EACH_OF_ROUND(SB_LEAVE)
 			    ".Lout_%=:\n"
@@ -247,7 +247,7 @@ static __always_inline u64 sb_walk_round(unsigned long *fp, unsigned long *dista
 			    ".purgem sb_leave\n"
 			    : [fp] "+&r" (*fp), [next] "=&r" (*distance),
 			      [ret] "=&r" (*address), [seen] "+&r" (*seen),
-			      [hash] "+&r" (*hash), [status] "=&r" (status), [to] "+&r" (*to)
+			      [hash] "+&r" (*hash), [tmp] "=&r" (status), [to] "+&r" (*to)
 			    : [user_mask] "r" (user_mask), [not_stride] "i" (~SB_STRIDE_BITS),
 			      [round_size] "i" (SB_ROUND * sizeof(u64)),
 			      [whole] "i" (SB_WHOLE), [unreadable] "i" (SB_UNREADABLE)
