@@ -88,7 +88,7 @@ static __always_inline struct sb_space *sb_spaces_set(const struct sb_spaces *sp
 }
 
 /*
- * Prevents that the entry is replaced, until sb_space_release(). Waits for a sampler of
+ * Prevents replacement of the entry, until sb_space_release(). Waits for a sampler of
  * another CPU that has claimed the entry; it has interrupts off and waits for nothing. A
  * sampler that claims the entry later sees the hold, and restores the entry.
  */
@@ -179,7 +179,8 @@ static struct sb_space *sb_space_insert(struct sb_spaces *spaces, u64 id, u64 no
 /*
  * Queues a request to read the mappings of the current task's space: for the first time
  * (gap 0), or again after mmap events were lost from the generation `gap` on. Its entry, if
- * there is one, is held until the mappings are read. False: the queue is full.
+ * there is one, is held until the mappings are read. False: the queue is full, or the memory
+ * is being freed.
  */
 static bool sb_space_queue_request(struct sb_space_cursor *cursor, u64 id, struct sb_space *space,
 				   u32 gap)
@@ -196,7 +197,7 @@ static bool sb_space_queue_request(struct sb_space_cursor *cursor, u64 id, struc
 	if (!mmget_not_zero(current->mm))
 		return false;
 	get_task_struct(leader);
-	/* Before a sample with the new generation is published. */
+	/* Incremented before a sample with the new generation is published. */
 	atomic_inc(spaces->pending);
 
 	request = &queue->items[queue->head % SB_PENDING_MAX];
@@ -251,8 +252,7 @@ static void sb_space_record_gap(struct sb_space *space, u32 generation)
 }
 NOKPROBE_SYMBOL(sb_space_record_gap);
 
-static noinline u64 sb_space_add(struct sb_space_cursor *cursor, u64 now,
-				 u32 *generation)
+static noinline u64 sb_space_add(struct sb_space_cursor *cursor, u64 now, u32 *generation)
 {
 	struct sb_spaces *spaces = cursor->spaces;
 	struct sb_request_queue *queue = cursor->queue;
@@ -288,9 +288,8 @@ static bool sb_space_is_ending(void)
 }
 
 /*
- * Delays the next reread, by twice the time at each loss; the delay is reset after a long time
- * without loss. So a process that loses mmap events all the time, maybe on purpose, is reread
- * rarely.
+ * Delays the next reread, with exponential backoff that is reset after a long time without loss:
+ * a process that causes losses all the time, maybe on purpose, is reread rarely.
  */
 static void sb_space_back_off(struct sb_space *space, u64 now)
 {
@@ -601,16 +600,16 @@ static u64 sb_space_probes_missed(void)
 int sb_spaces_test_probe(void)
 {
 	unsigned long address;
-	int err = 0, proofs;
+	int err = 0, hits;
 
 	if (!current->mm)
 		return 0;
 	atomic_inc(&sb_space_probe_tests);
-	proofs = atomic_read(&sb_space_probe_hits);
+	hits = atomic_read(&sb_space_probe_hits);
 	address = vm_mmap(NULL, 0, PAGE_SIZE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
 			  0);
 	if (!IS_ERR_VALUE(address)) {
-		if (atomic_read(&sb_space_probe_hits) == proofs)
+		if (atomic_read(&sb_space_probe_hits) == hits)
 			err = -EOPNOTSUPP;
 		vm_munmap(address, PAGE_SIZE);
 	}
