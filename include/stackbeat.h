@@ -2,11 +2,11 @@
 /*
  * stackbeat: the interface between the kernel module and its readers.
  *
- * A stranger should be able to write a reader from this file alone.
+ * This file alone is enough to write a reader.
  *
- * An open file of /dev/stackbeat is a session. A session has an id, settings,
- * and one ring for each CPU. The device carries data and nothing else: what
- * configures a session goes over generic netlink (below). The way of a reader:
+ * An open file of /dev/stackbeat is a session. A session has an id, settings, and
+ * one ring buffer for each CPU. The device carries data only; settings go over
+ * generic netlink (see the end of this file). A reader does this:
  *
  *	fd = open("/dev/stackbeat", O_RDWR | O_CLOEXEC);
  *	page = mmap(NULL, page_size, PROT_READ, MAP_SHARED, fd, 0);
@@ -17,71 +17,74 @@
  *	netlink STACKBEAT_CMD_SESSION_SET: state = STACKBEAT_STATE_RUNNING
  *	map the metadata ring (see "Address spaces")
  *	poll(fd), drain the rings, advance the tails; repeat
- *	close(fd): timers are stopped, rings are freed
+ *	close(fd): stops the timers and frees the rings
  *
  * open() fails with
- *	EACCES	no rights on the device node (mode 0600)
- *	EPERM	no CAP_PERFMON in the initial user namespace
- *	EUSERS	STACKBEAT_SESSIONS_MAX sessions are open, or, without CAP_PERFMON,
- *		STACKBEAT_USER_SESSIONS_MAX of the same user, or
- *		STACKBEAT_USERS_SESSIONS_MAX of all users; or twice as many of
- *		these that were closed are not freed yet: try again then
+ *	EACCES	the device node's permissions (mode 0600) deny access
+ *	EPERM	CAP_PERFMON in the initial user namespace is missing
+ *	EUSERS	STACKBEAT_SESSIONS_MAX sessions are open; or, without CAP_PERFMON,
+ *		STACKBEAT_USER_SESSIONS_MAX sessions of the same user or
+ *		STACKBEAT_USERS_SESSIONS_MAX sessions of all users; or twice as many of
+ *		these are closed but not freed yet: retry in this case
  *	EOPNOTSUPP
- *		the kernel can't be probed for new mappings by a kprobe, or its probes
- *		are switched off (sysctl kernel.ftrace_enabled, kprobes/enabled in debugfs),
- *		which is tried by an executable mapping in the opener, for a moment; or it
- *		has no tracepoints for switches of tasks, softirqs and forks
- *	ENOMEM	no memory, or RLIMIT_MEMLOCK of a user without CAP_IPC_LOCK is exceeded: the
- *		rings of his sessions count against it, but for those of one session
- *		with the defaults
+ *		the kernel can't be probed for new mappings by a kprobe; or kprobes are
+ *		disabled (sysctl kernel.ftrace_enabled, kprobes/enabled in debugfs), which
+ *		is tested by a short-lived executable mapping in the opener; or the kernel
+ *		has no tracepoints for task switches, softirqs and forks
+ *	ENOMEM	no memory; or RLIMIT_MEMLOCK of a user without CAP_IPC_LOCK is exceeded:
+ *		the rings of all sessions of the user count against it, except those of
+ *		one session with the defaults
  *
- * Where the module's parameter `unprivileged` is set, a user who may read and
- * write the device node needs no CAP_PERFMON. His sessions are restricted: they
- * see his own processes only (of his user id, without capabilities that he does
- * not have, dumpable, and with an id in the pid namespace of the opener), of these
- * the user part only, and only he and those with CAP_PERFMON may configure or list
- * them. Their rate is STACKBEAT_USER_RATE_MAX at most: their beats interrupt
- * whatever runs.
+ * If the module parameter `unprivileged` is set, a user with read and write access
+ * to the device node needs no CAP_PERFMON. The sessions of such a user are
+ * restricted: they sample only processes of the same user (same user id, no
+ * capabilities that the opener lacks, dumpable, and with an id in the opener's pid
+ * namespace), and only the user part of their stacks. Only the same user, and users
+ * with CAP_PERFMON, may configure or list them. Their rate is at most
+ * STACKBEAT_USER_RATE_MAX, because their ticks interrupt any task.
  *
- * Ids of processes and threads are those of the initial pid namespace; in what a
- * restricted session reports, in its records and over netlink, they are those of its
- * opener's pid namespace, and 0 where there is none (a parent outside). Control
- * groups have paths from the root of its opener's control group namespace, and
- * files from his root directory, where he has another one (chroot), or none.
+ * Process and thread ids are those of the initial pid namespace. A restricted
+ * session reports, in its records and over netlink, ids of its opener's pid
+ * namespace, and 0 for a process that has none there (a parent outside). It reports
+ * control group paths from the root of its opener's control group namespace, and
+ * file paths from the opener's root directory (which differs after chroot), or an
+ * empty path for a file that is not below it.
  *
- * The beat
- * --------
- * A session beats on each CPU at its rate. By default the intervals are drawn
- * at random, uniformly between half a period and one and a half, so that no
- * program can run in step with them; STACKBEAT_A_NO_JITTER makes them equal. Either
- * way a sample weighs the mean period (and that of the intervals that were
- * missed before it): the expectation of a sum of weights is the CPU time that
- * was spent there.
+ * Ticks
+ * -----
+ * A running session has a timer on each sampled CPU. A tick is an interrupt of this
+ * timer. Ticks come at the session's rate. By default the intervals between them are
+ * random, uniformly distributed between half a period and one and a half periods, so
+ * that no program can run in step with them; STACKBEAT_A_NO_JITTER makes them equal.
+ * In both cases the weight of a sample is the mean period, plus the periods of the
+ * ticks missed before it: the expected value of a sum of weights is the CPU time
+ * spent there.
  *
- * A CPU that goes idle is left alone: its timer is cancelled when the idle task comes
- * in, before the governor of idle states looks for it, and armed again where it
- * would be by then when another task comes in, or a softirq interrupts the idle task,
- * for the time of that. (Where a CPU goes idle so often that this would take a quarter of
- * the budget, the timer stays.)
+ * Idle CPUs have no ticks: the timer is cancelled at the switch to the idle task,
+ * before the cpuidle governor looks for the next timer. It is armed again, for the
+ * time at which it would be due by then, at the switch to another task. It is armed
+ * too while a softirq interrupts the idle task. (If a CPU goes idle so often that
+ * this parking of timers would take a quarter of the budget, the timer stays armed.)
  *
- * All sessions together may spend STACKBEAT_A_BUDGET of a CPU's time in their beats there,
- * measured over STACKBEAT_BUDGET_WINDOW_NS. What counts is the time of the timer's
- * interrupts, of parking, and of reading the mappings of processes that were
- * first sampled there. Where they spend more than a session's budget, and this session not
- * less than the average, its rate on that CPU is halved, again and again, and
- * doubled again once it spends less than a quarter of its part of the budget. Weights follow.
- * Other settings, stopping and starting do not undo it.
- * What changes of mappings take, and reading mappings again, may take a half of the
- * budget each, of one CPU: they are put off beyond that.
+ * All sessions together may spend STACKBEAT_A_BUDGET of a CPU's time on its ticks,
+ * measured over STACKBEAT_BUDGET_WINDOW_NS. This overhead includes the timer
+ * interrupts, parking the timers of an idle CPU, and reading the mappings of
+ * processes that were first sampled on this CPU. If the overhead exceeds
+ * the budget of a session, and this session's share is not below the average, its
+ * rate on that CPU is halved (throttled), again and again, and is doubled again once
+ * the session spends less than a quarter of its share of the budget. Weights follow
+ * the rate. Changing other settings, stopping and starting do not undo throttling.
+ * Mapping events, and reading mappings again, may each take half of the budget of
+ * one CPU; beyond that they are deferred.
  *
  * Offsets
  * -------
- * mmap offsets name what is mapped; every mapping is MAP_SHARED:
+ * The mmap offset selects the memory to map; every mapping is MAP_SHARED:
  *
  *	0				the session page, one page, read-only
  *	STACKBEAT_OFFSET_CPU(n)		the consumer page of CPU n, one page,
- *					writable, as that of the metadata, and
- *					nothing else
+ *					writable; only this page and the consumer
+ *					page of the metadata ring are writable
  *	STACKBEAT_OFFSET_CPU(n) + page	the producer page of CPU n, followed by
  *					the data of its ring: one page + ring
  *					size bytes, read-only
@@ -89,113 +92,118 @@
  *	STACKBEAT_OFFSET_META + page	its producer page and its data: one page +
  *					STACKBEAT_META_RING_SIZE bytes, read-only
  *
- * The ring of a CPU is allocated when it is first mapped or when the session
- * is started, for CPUs that are online. A CPU that comes online in a running
- * session gets its ring then, and the session page's `rings` counter moves: a
- * reader looks at it when it drains the rings, and maps what it has not yet.
+ * The ring of an online CPU is allocated when it is first mapped or when the session
+ * is started. A CPU that comes online in a running session gets its ring then, and
+ * the counter `rings` in the session page is incremented: a reader checks the counter
+ * when it drains the rings, and maps the new rings.
  *
  * mmap() fails with
  *	EINVAL	offset or length is none of the above, or MAP_PRIVATE
- *	EPERM	PROT_WRITE or PROT_EXEC where it is not allowed (also mprotect,
- *		which says EACCES)
- *	ENXIO	no such CPU, or it is not online and has no ring
- *	EBUSY	it is mapped already; each can be mapped once at a time
+ *	EPERM	PROT_WRITE or PROT_EXEC is not allowed (mprotect() fails with EACCES)
+ *	ENXIO	no such CPU, or the CPU is not online and has no ring
+ *	EBUSY	the memory is mapped already; it can be mapped once at a time
  *	ENOMEM
  * A mapping can't be split, grown or duplicated and is not inherited by fork().
  *
- * The ring
- * --------
+ * Rings
+ * -----
  * Head and tail are byte counts that only grow; modulo the ring size they are
- * positions in the data. The kernel writes records at the head, and publishes
- * them with a store-release of `head` in the producer page. The reader loads
- * `head` with acquire, reads the records between tail and head, and publishes
- * what it is done with by a store-release of `tail` in the consumer page.
+ * positions in the data. The kernel writes records at the head, and publishes them
+ * with a store-release to `head` in the producer page. The reader loads `head` with
+ * acquire, reads the records between tail and head, and frees their space with a
+ * store-release to `tail` in the consumer page.
  *
- * Records are 8-byte aligned and contiguous: one that does not fit before the
- * end of the data is preceded by a STACKBEAT_RECORD_PAD that fills the rest.
- * A record needs room for the largest record that the session's settings
- * allow; when there is none, it is lost, counted, and the next record that fits
- * says how many were lost before it.
+ * Records are 8-byte aligned and contiguous: if a record does not fit before the end
+ * of the data, a STACKBEAT_RECORD_PAD before it fills the rest. A sample is written
+ * only if the ring has room for the largest sample that the session's settings allow;
+ * otherwise the sample is lost and counted, and the next sample written has the number
+ * of samples lost before it.
  *
- * A tail beyond the head, or further behind it than the ring is long, is wrong:
- * records are lost and counted as STACKBEAT_S_LOST_BAD_TAIL until the tail is right.
+ * A tail beyond the head, or further behind the head than the ring size, is invalid:
+ * samples are lost and counted as STACKBEAT_S_LOST_BAD_TAIL until the tail is valid.
  *
  * Address spaces
  * --------------
- * What user addresses mean is told in a ring of its own, the metadata ring. It
- * has the same layout as a CPU's, but nothing in it is ever lost for want of
- * room: what does not fit waits in the kernel.
+ * The metadata ring describes the user addresses of samples. It has the same layout
+ * as the ring of a CPU, but no record is ever lost because the ring is full: records
+ * that do not fit wait in the kernel.
  *
- * A sample with user memory names its address space by `space`, an id that is
- * never used twice in a session, and by `generation`, which moves with each
- * change of the executable mappings, and where they are read again. exec makes
- * another space, fork does too.
- * One process may have had several spaces, even at the same time with the same
- * contents. 0: not known (see STACKBEAT_S_SAMPLES_WITHOUT_SPACE).
+ * A sample with user memory has the id of its address space (`address_space`) and
+ * the `generation` of the address space. An id is never used twice in a session. The
+ * generation is incremented by each change of the executable mappings, and when the
+ * mappings are read again. exec and fork create a new address space. One process may
+ * have several address spaces, even at the same time and with the same contents. The
+ * id 0 means that the address space is unknown (see
+ * STACKBEAT_S_SAMPLES_WITHOUT_SPACE).
  *
- * The first sample of a space has the kernel read the mappings soon afterwards,
- * also if the process has ended by then:
+ * After the first sample of an address space the kernel soon reads its mappings, even
+ * if the process has ended by then, and writes
  *
  *	STACKBEAT_RECORD_FILE		for each mapped file that is new
- *	STACKBEAT_RECORD_ADDRESS_SPACE		the process, and how many mappings follow
- *	STACKBEAT_RECORD_MAPPING	each executable mapping, with the space
- *					record's generation: as they were then
+ *	STACKBEAT_RECORD_ADDRESS_SPACE	the process and the number of mapping records
+ *					that follow
+ *	STACKBEAT_RECORD_MAPPING	for each executable mapping, with the generation
+ *					of the address space record: a snapshot
  *
- * and from then on for each change (mmap or mprotect that makes something
- * executable, mremap that moves it) a STACKBEAT_RECORD_MAPPING with the flag
- * STACKBEAT_MAPPING_EVENT: from its generation on, its range holds this, and no
- * longer what was there before. What is only unmapped is not reported: nothing can run there.
+ * From then on, each change (mmap or mprotect that makes memory executable, mremap
+ * that moves executable memory) is a mapping event: a STACKBEAT_RECORD_MAPPING with
+ * the flag STACKBEAT_MAPPING_EVENT. From its generation on, its range holds this
+ * mapping and no longer any earlier one. munmap is not reported: no code can run
+ * there afterwards.
  *
- * So at generation g an address is, where R is the generation of the space
- * record:
- *	g >= R	in the latest of the changes up to g that hold it, but not of
- *		those up to R; if there is none, in what was read at R
- *	g < R	in the latest of the changes up to g that hold it; if there is none,
- *		in what was read at R, unless a change after g (up to R) holds it:
- *		then what was there before is not known
- * Changes may come in any order, and before the space record.
+ * Let R be the generation of the address space record. At generation g, an address
+ * belongs to
+ *	g >= R	the latest mapping event up to g, but after R, with this address in its
+ *		range; if there is none, the mapping in the snapshot
+ *	g < R	the latest mapping event up to g with this address in its range; if there
+ *		is none, the mapping in the snapshot, unless a mapping event after g (up
+ *		to R) has this address in its range: then the earlier mapping is unknown
+ * Mapping events may arrive in any order, and before the address space record.
  *
- * poll() returns EPOLLIN also when half of this ring is full, or, where it is mapped,
- * when something in it is unread for a quarter of a second.
+ * poll() also returns EPOLLIN if half of the metadata ring is full, or, while the ring
+ * is mapped, if it has held unread records for a quarter of a second.
  *
- * A change that could not be told (too many at once) is counted as
- * STACKBEAT_S_MMAP_EVENTS_LOST; the mappings are read again at one of the next samples
- * (0.1 s later; twice as late each time that it happens again, up to 10 s), and
- * there is one more space record: `gap` is the first generation that may be
- * missing. Between gap and its generation R, an address is known only where the
- * mapping before gap and that at R are the same; what came and went in between is
- * taken for it.
+ * A mapping event that could not be recorded (too many at once) is counted as
+ * STACKBEAT_S_MMAP_EVENTS_LOST. The mappings are read again at one of the next samples
+ * (after 0.1 s; the delay doubles with each further loss, up to 10 s), which gives
+ * another address space record. Its field `gap` is the first generation with an event
+ * that may be missing. Between `gap` and its generation R, an address is known only if
+ * the mapping before `gap` and the mapping at R are the same; a mapping that came and
+ * went in between can't be detected.
  *
- * There may be no next sample. But the first generation is 1, and each later one
- * that is in no gap is of one change: where that was not told it was lost, and
- * nothing is known from it on up to the next generation that is read, if one is. Where
- * one up to the first R is lost, what was there before is not known by what was read.
+ * There may be no next sample. But the first generation is 1, and each later
+ * generation that is in no gap has one mapping event: if it does not arrive, it was
+ * lost, and nothing is known from that generation on up to the generation of the next
+ * snapshot, if there is one. If an event up to the first R is lost, the snapshot does
+ * not show the mappings before it.
  *
- * Records of a space may be read before or after the samples that name it. The
- * session page's `metadata_pending` is not 0 while there is something still to be written
- * for samples that are in the rings already: after a stop, a reader drains the
- * metadata ring until it is 0, and once more.
+ * Records of an address space may arrive before or after the samples with its id. The
+ * session page's `metadata_pending` is not 0 while metadata of samples in the rings is
+ * still to be written: after a stop, a reader drains the metadata ring until it is 0,
+ * and once more.
  *
- * Objects
- * -------
- * The session keeps each mapped file, so that a reader can have the very file that
- * was mapped, whatever has become of its path:
+ * Mapped files
+ * ------------
+ * The session holds a reference to each mapped file, so that a reader can open the
+ * file that was mapped even if its path now names another file or none:
  *
- *	fd = ioctl(fd, STACKBEAT_IOC_FILE_OPEN, &object);
- *	ioctl(fd, STACKBEAT_IOC_FILE_RELEASE, &object);
+ *	file_fd = ioctl(fd, STACKBEAT_IOC_FILE_OPEN, &file);
+ *	ioctl(fd, STACKBEAT_IOC_FILE_RELEASE, &file);
  *
- * The first gives a new read-only, close-on-exec file descriptor, with the rights
- * of the session's opener:
- *	ENOENT	there is no such object, or it was released
- *	EACCES	the opener may not read the file, or, of a restricted session, search a
- *		directory on its path, or it never had a name (memfd, shared memory), is
- *		another user's, and he lacks CAP_SYS_PTRACE
- *	EMFILE, ENFILE, ENOMEM, and what opening the file failed with
- * The second has the kernel let go of the file; a reader does it as soon as it has
- * what it needs, or a file system would stay busy. From then on the id can't be
- * opened, though records that were waiting may still name it; a mapping of the
- * same file that is read later gets a new object. ENOENT as above.
- * Closing the session releases all.
+ * `file` is a __u64, the id in the records. STACKBEAT_IOC_FILE_OPEN returns a new
+ * read-only, close-on-exec file descriptor, opened with the credentials of the
+ * session's opener. It fails with
+ *	ENOENT	there is no file with this id, or it was released
+ *	EACCES	the opener may not read the file; or, in a restricted session, may not
+ *		search a directory on its path; or the file never had a name (memfd,
+ *		shared memory) and belongs to another user, and the opener lacks
+ *		CAP_SYS_PTRACE
+ *	EMFILE, ENFILE, ENOMEM, and any error of opening the file
+ * STACKBEAT_IOC_FILE_RELEASE drops the reference. A reader releases a file as soon as
+ * it is done with it, since a held file keeps its file system busy. From then on the
+ * id can't be opened, though records that still wait may have it. If a mapping of the
+ * same file is read later, the file gets a new id. Fails with ENOENT as above.
+ * Closing the session releases all files.
  */
 #ifndef _UAPI_STACKBEAT_H
 #define _UAPI_STACKBEAT_H
@@ -205,14 +213,14 @@
 
 #define STACKBEAT_DEVICE "/dev/stackbeat"
 
-/* Moves with every incompatible change of this file. */
+/* Incremented by every incompatible change of this file. */
 #define STACKBEAT_ABI 3
 #define STACKBEAT_MAGIC 0x7461656265747362ULL
 
 /* Limits and defaults. */
 #define STACKBEAT_RATE_MIN 1u /* Hz */
 #define STACKBEAT_RATE_MAX 20000u /* Hz; default and bound of the module parameter rate_max */
-#define STACKBEAT_RATE_DEFAULT 99u /* Hz; rate_max, if that is less */
+#define STACKBEAT_RATE_DEFAULT 99u /* Hz; rate_max if that is lower */
 #define STACKBEAT_KERNEL_FRAMES_MAX 127u
 #define STACKBEAT_USER_FRAMES_MAX 1023u
 #define STACKBEAT_USER_FRAMES_DEFAULT 255u
@@ -222,12 +230,12 @@
 #define STACKBEAT_SESSIONS_MAX 64u
 #define STACKBEAT_USER_SESSIONS_MAX 4u /* restricted sessions of one user */
 #define STACKBEAT_USERS_SESSIONS_MAX 32u /* restricted sessions of all users */
-#define STACKBEAT_USER_RATE_MAX 4000u /* Hz; of a restricted session */
-#define STACKBEAT_PIDS_MAX 1024u /* process ids in one filter; thread ids too */
+#define STACKBEAT_USER_RATE_MAX 4000u /* Hz; highest rate of a restricted session */
+#define STACKBEAT_PIDS_MAX 1024u /* process ids in one filter; same limit for thread ids */
 #define STACKBEAT_CGROUPS_MAX 16u /* control groups in one filter */
 #define STACKBEAT_COMMS_MAX 16u /* thread names in one filter */
-#define STACKBEAT_CGROUP_LEVELS_MAX 64u /* that are looked at of a hierarchy, from its root on */
-#define STACKBEAT_FILTERS_WAITING_MAX 16u /* that a session had, and that are still to be freed */
+#define STACKBEAT_CGROUP_LEVELS_MAX 64u /* levels checked by a filter, from the root */
+#define STACKBEAT_FILTERS_WAITING_MAX 16u /* replaced filters not freed yet, of a session */
 #define STACKBEAT_COMM_SIZE 16u /* bytes of a thread name with its NUL */
 #define STACKBEAT_BUDGET_MIN 1u /* thousandths of a CPU */
 #define STACKBEAT_BUDGET_MAX 500u
@@ -235,18 +243,18 @@
 #define STACKBEAT_BUDGET_WINDOW_NS 100000000u
 #define STACKBEAT_CPULIST_MAX 4096u /* bytes of a CPU list, with its NUL */
 /*
- * How often the frame pointer of a user stack may go down. It goes up from
- * frame to frame within a stack, and may go down when the walk passes from one
- * stack to another (signal stacks, Go's system stacks).
+ * Maximum number of descents of the frame pointer in a user stack. The frame pointer
+ * ascends from frame to frame within a stack, and may descend when unwinding passes
+ * from one stack to another (signal stacks, Go's system stacks).
  */
 #define STACKBEAT_FP_DESCENTS_MAX 16u
 
 #define STACKBEAT_META_RING_SIZE (256u << 10) /* bytes */
-#define STACKBEAT_ADDRESS_SPACES_MAX 8192u /* that a session remembers at the same time */
-#define STACKBEAT_ADDRESS_SPACES_PENDING_MAX 256u /* of a CPU, that are not read yet */
-#define STACKBEAT_MAPPINGS_MAX 16384u /* executable ones that are read of one space */
-#define STACKBEAT_MAPPINGS_WAITING_MAX 65536u /* read, but without room in the ring yet */
-#define STACKBEAT_FILES_MAX 4096u /* files that a session keeps open */
+#define STACKBEAT_ADDRESS_SPACES_MAX 8192u /* tracked by a session at the same time */
+#define STACKBEAT_ADDRESS_SPACES_PENDING_MAX 256u /* of one CPU, not read yet */
+#define STACKBEAT_MAPPINGS_MAX 16384u /* executable mappings read of one address space */
+#define STACKBEAT_MAPPINGS_WAITING_MAX 65536u /* mappings waiting for room in the ring */
+#define STACKBEAT_FILES_MAX 4096u /* mapped files held by a session */
 #define STACKBEAT_BUILD_ID_MAX 64u /* bytes */
 #define STACKBEAT_PATH_MAX 4096u /* bytes of a path, with its NUL */
 
@@ -260,9 +268,9 @@ struct stackbeat_session_page {
 	__u32 abi; /* STACKBEAT_ABI of the module */
 	__u32 session; /* id of this session, never used twice */
 	__u32 cpus; /* CPUs are numbered 0 to cpus - 1 */
-	__u32 rings; /* moves when a ring was allocated */
-	__u32 ring_size; /* bytes of data a CPU; final once rings is not 0 */
-	__u32 metadata_pending; /* not 0: metadata of samples in the rings is still to come */
+	__u32 rings; /* number of rings, incremented when a ring is allocated */
+	__u32 ring_size; /* bytes of data of each CPU's ring; constant once rings is not 0 */
+	__u32 metadata_pending; /* not 0: metadata of samples in the rings is not written yet */
 };
 
 /* The consumer page: written by the reader. */
@@ -274,11 +282,11 @@ struct stackbeat_consumer_page {
 struct stackbeat_producer_page {
 	__u64 head; /* bytes produced */
 	__u32 size; /* bytes of data, a power of two */
-	__u32 cpu; /* of the metadata ring: UINT32_MAX */
+	__u32 cpu; /* UINT32_MAX for the metadata ring */
 };
 
 enum stackbeat_record_type {
-	STACKBEAT_RECORD_PAD = 1, /* nothing: skip `size` bytes */
+	STACKBEAT_RECORD_PAD = 1, /* padding: skip `size` bytes */
 	STACKBEAT_RECORD_SAMPLE = 2, /* struct stackbeat_sample */
 	/* In the metadata ring: */
 	STACKBEAT_RECORD_ADDRESS_SPACE = 3, /* struct stackbeat_address_space */
@@ -286,32 +294,32 @@ enum stackbeat_record_type {
 	STACKBEAT_RECORD_FILE = 5, /* struct stackbeat_file */
 };
 
-/* Each record begins with this. Skip by size the types that you do not know. */
+/* The header of each record. A reader skips records of unknown type by their size. */
 struct stackbeat_record {
 	__u16 type; /* enum stackbeat_record_type */
-	__u16 flags; /* by type */
-	__u32 size; /* bytes with this header, a multiple of 8 */
+	__u16 flags; /* depends on the type */
+	__u32 size; /* bytes, including this header; a multiple of 8 */
 };
 
 /* Flags of a STACKBEAT_RECORD_SAMPLE. */
 #define STACKBEAT_SAMPLE_KERNEL (1u << 0) /* the CPU was in kernel mode */
-#define STACKBEAT_SAMPLE_COMPAT (1u << 1) /* the user part is that of a 32-bit program */
+#define STACKBEAT_SAMPLE_COMPAT (1u << 1) /* the user part is of a 32-bit program */
 
-/* How a part of a stack ended. */
+/* Why unwinding of a part of a stack stopped. */
 enum stackbeat_unwind_stop {
-	STACKBEAT_STOP_OUTERMOST = 0, /* at the outermost frame */
-	STACKBEAT_STOP_MAX_DEPTH = 1, /* at the depth limit; there were more frames */
-	STACKBEAT_STOP_FAULT = 2, /* at memory that could not be read */
+	STACKBEAT_STOP_OUTERMOST = 0, /* the outermost frame was reached */
+	STACKBEAT_STOP_MAX_DEPTH = 1, /* the depth limit was reached; there are more frames */
+	STACKBEAT_STOP_FAULT = 2, /* memory could not be read */
 	/*
-	 * At a frame pointer that can't be right; in the kernel, where unwinding failed:
-	 * what is left are addresses of kernel text, modules or generated code
+	 * User part: the frame pointer or the return address is invalid. Kernel part: unwinding
+	 * failed; all frames are addresses of kernel text, modules or generated code
 	 */
 	STACKBEAT_STOP_BAD_FRAME = 3,
 	STACKBEAT_STOP_NO_USER_MEMORY = 4, /* no frames: a kernel thread has no user memory */
-	STACKBEAT_STOP_EXCLUDED = 5, /* no frames: left out on request */
+	STACKBEAT_STOP_EXCLUDED = 5, /* no frames: STACKBEAT_A_PARTS excludes this part */
 	STACKBEAT_STOP_USER_MODE = 6, /* no frames: the CPU was not in kernel mode */
 	/*
-	 * No frames: execve() has replaced the memory, and the registers are still those of
+	 * No frames: execve() has replaced the memory, but the registers are still those of
 	 * the old program
 	 */
 	STACKBEAT_STOP_EXEC = 7,
@@ -322,88 +330,88 @@ struct stackbeat_sample {
 	struct stackbeat_record record; /* flags: STACKBEAT_SAMPLE_* */
 	__u64 time; /* CLOCK_MONOTONIC, ns, of the interrupt */
 	/*
-	 * ns that this sample stands for: the mean period, and that of the intervals
-	 * that were missed before it
+	 * ns that this sample represents: the mean period, plus the periods of the ticks
+	 * missed before it
 	 */
 	__u64 weight;
 	__u32 cpu;
 	__u32 pid; /* process (thread group) id */
 	__u32 tid; /* thread id */
-	__u32 lost; /* records lost on this CPU since the last one written */
+	__u32 lost; /* samples lost on this CPU since the last sample written */
 	/*
-	 * Intervals, part of the weight, in which the timer came too late for a beat of
-	 * their own
+	 * Ticks missed before this sample because the timer was late; their periods are
+	 * part of the weight
 	 */
 	__u32 missed;
-	__u16 kernel_frames; /* count in frames[], first */
-	__u16 user_frames; /* count in frames[], after those of the kernel */
+	__u16 kernel_frames; /* number of kernel frames, first in frames[] */
+	__u16 user_frames; /* number of user frames, after the kernel frames in frames[] */
 	__u8 kernel_stop; /* enum stackbeat_unwind_stop */
 	__u8 user_stop; /* enum stackbeat_unwind_stop */
 	__u8 reserved[2]; /* 0 */
-	__u32 generation; /* of the space */
-	__u64 address_space; /* id of the address space; 0: none, or not known */
+	__u32 generation; /* of the address space */
+	__u64 address_space; /* id; 0: none, or unknown */
 	/*
-	 * Of all frames: equal where they are equal, mixed a little only; what it is
-	 * computed by may change
+	 * Hash of all frames. Equal stacks have equal hashes; the bits are mixed weakly,
+	 * and the algorithm may change
 	 */
 	__u64 hash;
-	char comm[16]; /* name of the thread, NUL-terminated */
+	char comm[16]; /* thread name, NUL-terminated */
 	/*
-	 * Each part leaf first. The first kernel frame is the interrupted
-	 * address, or the first user frame where kernel_frames is 0. With kernel
-	 * frames, the first user frame is the address to which the kernel will
-	 * return. All others are return addresses: the call is before them.
+	 * Each part is leaf first. The first kernel frame, or in user mode the first user
+	 * frame, is the interrupted address. In kernel mode the first user frame is the
+	 * address to which the kernel will return. All other frames are return addresses:
+	 * the call is before them.
 	 */
 	__u64 frames[];
 };
 
-/* A process image: an address space, and whose it is. */
+/* An address space and its process. */
 struct stackbeat_address_space {
 	struct stackbeat_record record; /* flags: 0 */
 	__u64 address_space; /* id, never used twice in a session */
-	__u64 start_time; /* of the process: CLOCK_BOOTTIME, ns */
-	__u64 cgroup; /* id of its version 2 control group; 0: none */
-	__u32 generation; /* at which the mappings were read */
-	__u32 gap; /* the first generation whose change may be missing; 0: none is */
+	__u64 start_time; /* of the process, CLOCK_BOOTTIME, ns */
+	__u64 cgroup; /* id of the process's version 2 control group; 0: none */
+	__u32 generation; /* generation at which the mappings were read */
+	__u32 gap; /* first generation with an event that may be missing; 0: no gap */
 	__u32 pid;
-	__u32 ns_pid; /* in its own namespace */
-	__u32 parent; /* process id */
-	__u32 mappings; /* how many records of its mappings follow */
-	__u32 mappings_dropped; /* beyond STACKBEAT_MAPPINGS_MAX, or for want of memory or place */
+	__u32 ns_pid; /* process id in the process's own pid namespace */
+	__u32 parent; /* process id of the parent */
+	__u32 mappings; /* number of mapping records that follow */
+	__u32 mappings_dropped; /* beyond STACKBEAT_MAPPINGS_MAX, or for lack of memory or room */
 	__u32 reserved; /* 0 */
-	char comm[16]; /* name of the process' first thread when it was read */
+	char comm[16]; /* name of the process's first thread at the sample */
 	/*
-	 * From the root of the hierarchy (or of the opener's namespace), NUL-terminated,
-	 * padded with NULs; "" if there is none
+	 * Path from the root of the hierarchy (in a restricted session: of the opener's
+	 * namespace), NUL-terminated, padded with NULs; "": none
 	 */
 	char cgroup_path[];
 };
 
 /* Flags of a STACKBEAT_RECORD_MAPPING. */
-#define STACKBEAT_MAPPING_EVENT (1u << 0) /* since its generation, see above */
-#define STACKBEAT_MAPPING_MAIN_BINARY (1u << 1) /* of the program's own file */
-#define STACKBEAT_MAPPING_VDSO (1u << 2) /* the kernel's vdso */
-#define STACKBEAT_MAPPING_VADDR (1u << 3) /* `vaddr` is known */
+#define STACKBEAT_MAPPING_EVENT (1u << 0) /* a mapping event, see "Address spaces" */
+#define STACKBEAT_MAPPING_MAIN_BINARY (1u << 1) /* of the program's executable file */
+#define STACKBEAT_MAPPING_VDSO (1u << 2) /* the kernel's vDSO */
+#define STACKBEAT_MAPPING_VADDR (1u << 3) /* `vaddr` is valid */
 
 /* An executable mapping. */
 struct stackbeat_mapping {
 	struct stackbeat_record record; /* flags: STACKBEAT_MAPPING_* */
 	__u64 address_space;
-	__u64 start, end; /* addresses, end excluded */
-	__u64 offset; /* of start in the file, bytes; 0 where there is no file */
-	__u64 vaddr; /* ELF virtual address of start, by the load segment that holds it */
-	__u64 file; /* id; 0: anonymous memory, or STACKBEAT_S_MAPPINGS_WITHOUT_FILE */
+	__u64 start, end; /* address range; end is exclusive */
+	__u64 offset; /* file offset of start, bytes; 0 without a file */
+	__u64 vaddr; /* ELF virtual address of start, from its load segment */
+	__u64 file; /* file id; 0: anonymous memory, or STACKBEAT_S_MAPPINGS_WITHOUT_FILE */
 	__u32 generation;
 	__u32 reserved; /* 0 */
 };
 
 /* Flags of a STACKBEAT_RECORD_FILE. */
 /*
- * Its build id and segments could not be read without waiting for a disk or a network: a reader may
- * find them in the file itself.
+ * The build ID and segments could not be read without waiting for a disk or a network: a reader
+ * may find them in the file itself.
  */
 #define STACKBEAT_FILE_HEADERS_NOT_READ (1u << 0)
-#define STACKBEAT_FILE_UNLINKED (1u << 1) /* the file had no name any more */
+#define STACKBEAT_FILE_UNLINKED (1u << 1) /* the file was unlinked, or never had a name */
 
 /* A mapped file. */
 struct stackbeat_file {
@@ -413,16 +421,17 @@ struct stackbeat_file {
 	__u64 size; /* bytes */
 	__u32 device_major, device_minor;
 	__u32 inode_generation;
-	__u32 build_id_size; /* bytes; 0: it has none, or it is not known */
-	__u8 build_id[STACKBEAT_BUILD_ID_MAX]; /* GNU build id, the rest is 0 */
+	__u32 build_id_size; /* bytes; 0: no build ID, or not read */
+	__u8 build_id[STACKBEAT_BUILD_ID_MAX]; /* GNU build ID, zero-padded */
 	/*
-	 * In the process' mount namespace, without " (deleted)", NUL-terminated, padded
-	 * with NULs; "" if it is not known, or not below the opener's root directory
+	 * Path in the process's mount namespace, without " (deleted)", NUL-terminated,
+	 * padded with NULs; "": unknown, or (in a restricted session) not below the opener's
+	 * root directory
 	 */
 	char path[];
 };
 
-/* A magic that no other driver has, so that strace names none of theirs. */
+/* Used by no other driver, so that strace does not show their names. */
 #define STACKBEAT_IOC_MAGIC 0xd5
 #define STACKBEAT_IOC_FILE_OPEN _IOW(STACKBEAT_IOC_MAGIC, 1, __u64)
 #define STACKBEAT_IOC_FILE_RELEASE _IOW(STACKBEAT_IOC_MAGIC, 2, __u64)
@@ -430,51 +439,52 @@ struct stackbeat_file {
 /*
  * Generic netlink: family STACKBEAT_GENL_NAME, version STACKBEAT_GENL_VERSION.
  *
- * STACKBEAT_CMD_MODULE_GET	no attributes. Answers with
- *	STACKBEAT_A_ABI, _VERSION, _RATE_MAX, _SESSIONS.
+ * STACKBEAT_CMD_MODULE_GET takes no attributes. The answer has STACKBEAT_A_ABI,
+ *	_VERSION, _RATE_MAX, _SESSIONS.
  *
- * STACKBEAT_CMD_SESSION_GET	STACKBEAT_A_SESSION, or as a dump without it for
- *	all sessions. Answers with one message a session: STACKBEAT_A_SESSION,
- *	_STATE, _RATE, _PARTS, _INHERIT, _FIXED, _CPUS, _MAX_DEPTH, _RING_SIZE,
- *	_WATERMARK, _BUDGET, _RESTRICTED, _OWNER, _OWNER_COMM, _STATS, and in the
- *	answer for one session also _PIDS, _TIDS, _CGROUPS, _EXCLUDE_COMMS and a
- *	_CPU_STATS for each CPU (a dump has no room for them). _CPUS is left out where
- *	the list is too long for the message.
+ * STACKBEAT_CMD_SESSION_GET takes STACKBEAT_A_SESSION, or, as a dump of all sessions,
+ *	no attributes. The answer is one message per session: STACKBEAT_A_SESSION,
+ *	_STATE, _RATE, _PARTS, _INHERIT, _NO_JITTER, _CPUS, _MAX_DEPTH, _RING_SIZE,
+ *	_WATERMARK, _BUDGET, _RESTRICTED, _OWNER, _OWNER_COMM, _STATS. The answer for one
+ *	session also has _PIDS, _TIDS, _CGROUPS, _EXCLUDE_COMMS and one _CPU_STATS for
+ *	each CPU with a ring (a dump has no room for them). _CPUS is omitted if the list is
+ *	too long for the message.
  *
- * STACKBEAT_CMD_SESSION_SET	STACKBEAT_A_SESSION and at least one of the
- *	settings below. Everything is checked before anything takes effect; a start
- *	that is refused then (EINVAL: no CPU of the filter is online), and one or a
- *	change of CPUs without memory for rings (ENOMEM), leave what was set beside.
- *	Needs CAP_PERFMON in the initial user namespace, or to be the user whose
- *	restricted session it is. No answer but the acknowledgement. Where a
- *	filter has several kinds of members (processes, threads, control groups),
- *	a sample must be of one of them.
+ * STACKBEAT_CMD_SESSION_SET takes STACKBEAT_A_SESSION and at least one of the settings
+ *	below. All attributes are checked before any setting changes. These failures can
+ *	still follow, and leave the other settings of the message changed: a start
+ *	(EINVAL: no CPU of the filter is online), and a start or a change of CPUs without
+ *	memory for rings (ENOMEM). The sender needs CAP_PERFMON in the initial user
+ *	namespace, or must be the user of the restricted session. There is no answer
+ *	except the acknowledgement. If a filter has several kinds of members (processes,
+ *	threads, control groups), a task is sampled if it matches one of them.
  *
- * STACKBEAT_CMD_EVENT	sent to the multicast group STACKBEAT_GENL_EVENTS:
+ * STACKBEAT_CMD_EVENT is sent to the multicast group STACKBEAT_GENL_EVENTS. It has
  *	STACKBEAT_A_EVENT, _TIME and _SESSION, and by event
- *	OPENED		_OWNER, _OWNER_COMM: who opened it
+ *	OPENED		_OWNER, _OWNER_COMM: the opener
  *	CLOSED
- *	CHANGED		_OWNER, _OWNER_COMM: who changed settings; _STATE, _RATE:
- *			the session's after it
- *	THROTTLED	_CPU, _RATE: the rate there, now lower
- *	RECOVERED	_CPU, _RATE: the rate there, higher again
- *	LOST		_CPU, _EVENT_COUNT: records lost there since the last such event;
- *			once a second and CPU, and where the beat stops or its rate
- *			changes
- *	CPU_GONE	_CPU: it went offline, with it the session's beat there
- *	CPU_BACK	_CPU: it came online, and the session beats there
- *	Those of restricted sessions are not sent.
+ *	CHANGED		_OWNER, _OWNER_COMM: the process that changed settings;
+ *			_STATE, _RATE: the session's state and rate after the change
+ *	THROTTLED	_CPU, _RATE: the lowered rate on this CPU
+ *	RECOVERED	_CPU, _RATE: the raised rate on this CPU
+ *	LOST		_CPU, _EVENT_COUNT: samples lost on this CPU since the last such
+ *			event; sent once a second and CPU, and when the session stops
+ *			on the CPU or its rate there changes
+ *	CPU_OFFLINE	_CPU: the CPU went offline; the session has no ticks there
+ *	CPU_ONLINE	_CPU: the CPU came online, and the session ticks there
+ *	Events of restricted sessions are not sent.
  *
- * Errors, with an extended message that says what is wrong with which attribute:
- *	EPERM	no CAP_PERFMON, or more than a restricted session may have, or the kernel
- *		part where the kernel is locked down for confidentiality
- *	EINVAL	an attribute is missing, unknown, malformed or has no meaning here
+ * Errors, with an extended ACK message that names the attribute and the cause:
+ *	EPERM	CAP_PERFMON is missing; or the value exceeds the limits of a restricted
+ *		session; or the kernel part is set while the kernel is locked down for
+ *		confidentiality
+ *	EINVAL	an attribute is missing, unknown, malformed or not allowed here
  *	ERANGE	a number is out of its range
  *	ENODEV	no such session
  *	ESRCH	no such process
  *	EBUSY	the setting can't be changed now; or STACKBEAT_FILTERS_WAITING_MAX
- *		filters that the session had are still to be freed, which takes some
- *		ten milliseconds: try again then
+ *		replaced filters of the session are not freed yet: retry after some tens of
+ *		milliseconds
  *	ENOMEM
  */
 #define STACKBEAT_GENL_NAME "stackbeat"
@@ -498,7 +508,7 @@ enum stackbeat_attr {
 	STACKBEAT_A_ABI, /* u32: STACKBEAT_ABI */
 	STACKBEAT_A_VERSION, /* string: version of the module */
 	STACKBEAT_A_RATE_MAX, /* u32: Hz, module parameter rate_max */
-	STACKBEAT_A_SESSIONS, /* u32: open sessions */
+	STACKBEAT_A_SESSIONS, /* u32: number of open sessions */
 
 	STACKBEAT_A_SESSION, /* u32: id of a session */
 
@@ -506,85 +516,83 @@ enum stackbeat_attr {
 	STACKBEAT_A_STATE, /* u32: enum stackbeat_state */
 	/*
 	 * u32: Hz, STACKBEAT_RATE_MIN to rate_max; takes effect on each CPU within one
-	 * old period
+	 * period of the old rate
 	 */
 	STACKBEAT_A_RATE,
 	/*
-	 * u32: STACKBEAT_PART_* that are sampled; in a restricted session, and in one that is
-	 * opened where the kernel is locked down for confidentiality, the user part
+	 * u32: STACKBEAT_PART_*: the sampled parts of stacks. Default: both; the user part in
+	 * a restricted session, and if the kernel is locked down for confidentiality when the
+	 * session is opened
 	 */
 	STACKBEAT_A_PARTS,
 	/*
-	 * nested STACKBEAT_A_PID: processes that are sampled, with all their threads;
-	 * an empty nest: all. Set with ids of the sender's pid namespace
+	 * nested STACKBEAT_A_PID: sampled processes, with all their threads; an empty nest:
+	 * all. Set with ids of the sender's pid namespace
 	 */
 	STACKBEAT_A_PIDS,
 	STACKBEAT_A_PID, /* u32: a process id */
 	/*
-	 * u8: 1: what the processes of the filter fork is sampled too (default), 0: it
-	 * is not
+	 * u8: 1: children forked by processes of the filter are sampled too (default),
+	 * 0: they are not
 	 */
 	STACKBEAT_A_INHERIT,
-	/* string: list like "0,2-3" of the CPUs that are sampled, "": all */
+	/* string: list of the sampled CPUs, like "0,2-3"; "": all */
 	STACKBEAT_A_CPUS,
 	STACKBEAT_A_MAX_DEPTH, /* u32: user frames, 1 to STACKBEAT_USER_FRAMES_MAX */
 	/*
-	 * u32: bytes of data a CPU, a power of two from STACKBEAT_RING_SIZE_MIN to
-	 * _MAX; not once a ring was allocated
+	 * u32: bytes of data of each CPU's ring, a power of two from STACKBEAT_RING_SIZE_MIN
+	 * to _MAX; can't be changed once a ring is allocated
 	 */
 	STACKBEAT_A_RING_SIZE,
 	/*
-	 * u32: unread bytes in a ring that wake poll(), 1 to the ring size; 0: half of
-	 * the ring size (default)
+	 * u32: number of unread bytes in a ring that wakes poll(), 1 to the ring size;
+	 * 0: half of the ring size (default)
 	 */
 	STACKBEAT_A_WATERMARK,
 
-	/* What a session tells. */
+	/* Properties and statistics of a session. */
 	STACKBEAT_A_OWNER, /* u32: process id of the opener */
 	STACKBEAT_A_OWNER_COMM, /* string: command name of the opener */
-	STACKBEAT_A_STATS, /* nested STACKBEAT_S_*: sums over the CPUs */
+	STACKBEAT_A_STATS, /* nested STACKBEAT_S_*: totals of all CPUs */
 	/*
-	 * nested STACKBEAT_S_* of one CPU, with STACKBEAT_S_CPU; repeated for each that
-	 * has a ring
+	 * nested STACKBEAT_S_* of one CPU, with STACKBEAT_S_CPU; repeated for each CPU with
+	 * a ring
 	 */
 	STACKBEAT_A_CPU_STATS,
 
 	/* More settings. */
 	STACKBEAT_A_NO_JITTER, /* u8: 1: intervals are equal, 0: random (default) */
 	/*
-	 * u32: thousandths of a CPU that the beats on it may take, STACKBEAT_BUDGET_MIN
+	 * u32: thousandths of a CPU's time that ticks may take on it, STACKBEAT_BUDGET_MIN
 	 * to _MAX
 	 */
 	STACKBEAT_A_BUDGET,
 	/*
-	 * nested STACKBEAT_A_PID: threads that are sampled, as STACKBEAT_A_PIDS; what
-	 * they clone is not added
+	 * nested STACKBEAT_A_PID: sampled threads, as STACKBEAT_A_PIDS; threads that they
+	 * clone are not added
 	 */
 	STACKBEAT_A_TIDS,
 	/*
-	 * nested STACKBEAT_A_CGROUP: control groups that are sampled, with all below
-	 * them; an empty nest: all. One that is STACKBEAT_CGROUP_LEVELS_MAX levels or more
-	 * below the root is in no sample
+	 * nested STACKBEAT_A_CGROUP: sampled control groups, with all their descendants; an
+	 * empty nest: all. A control group that is STACKBEAT_CGROUP_LEVELS_MAX levels or more
+	 * below the root never matches
 	 */
 	STACKBEAT_A_CGROUPS,
 	/*
-	 * u64: id of a version 2 control group, which is the inode number of its
-	 * directory
+	 * u64: id of a version 2 control group: the inode number of its directory
 	 */
 	STACKBEAT_A_CGROUP,
-	/*
-	 * nested STACKBEAT_A_COMM: threads of these names are not sampled; empty: none
-	 */
+	/* nested STACKBEAT_A_COMM: names of threads that are not sampled; empty: none */
 	STACKBEAT_A_EXCLUDE_COMMS,
 	STACKBEAT_A_COMM, /* string of up to STACKBEAT_COMM_SIZE - 1 bytes */
-	/* u8: 1: the session of a user without CAP_PERFMON; can't be set */
+	/* u8: 1: the opener has no CAP_PERFMON; read-only */
 	STACKBEAT_A_RESTRICTED,
 
-	/* What an event tells, beside the above. */
+	/* Further attributes of events. */
 	STACKBEAT_A_EVENT, /* u32: enum stackbeat_event */
 	STACKBEAT_A_TIME, /* u64: CLOCK_MONOTONIC, ns */
 	STACKBEAT_A_CPU, /* u32 */
-	STACKBEAT_A_EVENT_COUNT, /* u64 */
+	STACKBEAT_A_EVENT_COUNT, /* u64: samples lost */
 	STACKBEAT_A_COUNT
 };
 
@@ -602,10 +610,10 @@ enum stackbeat_event {
 };
 
 enum stackbeat_state {
-	STACKBEAT_STATE_NEW, /* never started; can't be set */
+	STACKBEAT_STATE_NEW, /* not started yet; can't be set */
 	STACKBEAT_STATE_RUNNING,
 	STACKBEAT_STATE_STOPPED, /* poll() returns EPOLLHUP */
-	STACKBEAT_STATE_PAUSED, /* no beats, but the reader should wait for more */
+	STACKBEAT_STATE_PAUSED, /* no ticks, but the reader should wait for more */
 	STACKBEAT_STATE_COUNT
 };
 
@@ -614,48 +622,48 @@ enum stackbeat_state {
 #define STACKBEAT_PARTS_ALL (STACKBEAT_PART_KERNEL | STACKBEAT_PART_USER)
 
 /*
- * Counters, all u64, since the session was opened. Each beat ends in one way:
- * BEATS = SAMPLES + LOST_FULL + LOST_TAIL + IDLE + FILTERED.
+ * Counters, all u64 (except STACKBEAT_S_CPU), since the session was opened. Each tick has one
+ * outcome: TICKS = SAMPLES + LOST_FULL + LOST_BAD_TAIL + IDLE + FILTERED.
  */
 enum stackbeat_stat {
 	STACKBEAT_S_UNSPEC,
 	STACKBEAT_S_PAD,
-	STACKBEAT_S_CPU, /* u32: the CPU of these counters; not in sums */
+	STACKBEAT_S_CPU, /* u32: the CPU of these counters; not in totals */
 	STACKBEAT_S_TICKS, /* timer interrupts of the session */
-	STACKBEAT_S_SAMPLES, /* records written */
-	STACKBEAT_S_LOST_FULL, /* records lost: the ring was full */
-	STACKBEAT_S_LOST_BAD_TAIL, /* records lost: the reader's tail was wrong */
-	STACKBEAT_S_IDLE, /* no record: the CPU was idle */
-	STACKBEAT_S_FILTERED, /* no record: the filter left it out */
-	STACKBEAT_S_MISSED_TICKS, /* intervals without a beat of their own */
-	STACKBEAT_S_OVERHEAD_NS, /* ns spent in the timer's interrupts, and in parking it on idle CPUs */
-	STACKBEAT_S_TICK_TIME_NS, /* ns that the beats stood for: BEATS over it is the mean rate */
-	STACKBEAT_S_THROTTLED, /* how often the rate was halved to keep the budget */
+	STACKBEAT_S_SAMPLES, /* samples written */
+	STACKBEAT_S_LOST_FULL, /* samples lost: the ring was full */
+	STACKBEAT_S_LOST_BAD_TAIL, /* samples lost: the reader's tail was invalid */
+	STACKBEAT_S_IDLE, /* ticks without a sample: the CPU was idle */
+	STACKBEAT_S_FILTERED, /* ticks without a sample: excluded by filter, parts or access */
+	STACKBEAT_S_MISSED_TICKS, /* intervals without a tick, because the timer was late */
+	STACKBEAT_S_OVERHEAD_NS, /* ns in timer interrupts, and parking timers of idle CPUs */
+	STACKBEAT_S_TICK_TIME_NS, /* ns represented by ticks: TICKS over it is the mean rate */
+	STACKBEAT_S_THROTTLED, /* number of times the rate was halved to keep the budget */
 	/*
-	 * Hz in effect now, throttling included; of a session: that of its slowest CPU;
-	 * 0: it does not run
+	 * Hz in effect now, including throttling; in totals: the rate of the slowest CPU;
+	 * 0: not running
 	 */
 	STACKBEAT_S_RATE,
-	/* Of the session, not of a CPU: */
-	STACKBEAT_S_ADDRESS_SPACES, /* address spaces that were told, again where they were read again */
-	STACKBEAT_S_SAMPLES_WITHOUT_SPACE, /* user samples without one: too many were pending */
+	/* In totals only: */
+	STACKBEAT_S_ADDRESS_SPACES, /* address space records, including repeated ones after a gap */
+	STACKBEAT_S_SAMPLES_WITHOUT_SPACE, /* user samples without one: too many pending */
 	/*
-	 * Address spaces whose mappings were not read: there was no memory, the mmap lock was held
-	 * when they were to be read again (a later sample retries), or the opener of a restricted
-	 * session may no longer see the process
+	 * Address space records not written: no memory; or the mmap lock was held when the mappings
+	 * were to be read again (a later sample retries); or the opener of a restricted session may
+	 * no longer see the process
 	 */
 	STACKBEAT_S_SPACES_UNREAD,
-	STACKBEAT_S_MMAP_EVENTS, /* changes of mappings that were told */
+	STACKBEAT_S_MMAP_EVENTS, /* mapping events written */
 	/*
-	 * That were not: too many were pending, or the kernel did not run the probe (of any
-	 * process then, and what was lost has no gap)
+	 * Mapping events lost: too many were pending; or the kernel did not run the probe (then the
+	 * event may be of any process, and no gap reports it)
 	 */
 	STACKBEAT_S_MMAP_EVENTS_LOST,
-	STACKBEAT_S_MAPPINGS_DROPPED, /* mappings that were not told: see the limits */
-	STACKBEAT_S_FILES, /* files that are kept now */
-	STACKBEAT_S_MAPPINGS_WITHOUT_FILE, /* mappings whose file was not kept: too many were */
-	STACKBEAT_S_WORKER_OVERHEAD_NS, /* ns of the worker that reads mappings and writes their records */
-	STACKBEAT_S_PROBE_OVERHEAD_NS, /* ns in the probe of new mappings, within who makes them */
+	STACKBEAT_S_MAPPINGS_DROPPED, /* mappings without a record, as mappings_dropped */
+	STACKBEAT_S_FILES, /* mapped files held now */
+	STACKBEAT_S_MAPPINGS_WITHOUT_FILE, /* mappings without file id: no room for more files */
+	STACKBEAT_S_WORKER_OVERHEAD_NS, /* ns of the worker: reading mappings, writing records */
+	STACKBEAT_S_PROBE_OVERHEAD_NS, /* ns in the probe of new mappings, in the mapping tasks */
 	STACKBEAT_S_COUNT
 };
 

@@ -9,8 +9,8 @@
 #include "compat/compat.h"
 
 /*
- * The rule of ptrace, without the locks that ptrace takes. Rights that the task has borrowed,
- * as those of an overlay file system's owner, do not change its owner: __task_cred().
+ * The access rule of ptrace, without its locks. Uses __task_cred(), because credentials that the
+ * task has overridden, such as those of an overlay file system, do not change its owner.
  */
 static bool sb_owner_has_rights(const struct cred *owner, const struct task_struct *task,
 				struct mm_struct *mm)
@@ -50,8 +50,8 @@ bool sb_owner_may_see(const struct sb_session *session, const struct task_struct
 }
 
 /*
- * A process does not change its pid namespace. A process that has executed another program has
- * the rights of that program: its rights while it used `mm` were checked at the sample.
+ * The pid namespace of a process does not change. If the process has executed another program, its
+ * rights are now those of that program: its rights while it used `mm` were checked at the sample.
  */
 bool sb_owner_may_still_see(const struct sb_session *session, const struct task_struct *leader,
 			    struct mm_struct *mm)

@@ -15,45 +15,45 @@
 #include "limits.h"
 #include "space.h"
 
-/* How long after each other the worker tries what it has to wait for. */
+/* Interval of the worker's retries: of locked spaces, and of a full ring at first. */
 #define SB_TRY_JIFFIES (msecs_to_jiffies(10) ?: 1)
 
-/* How many mappings more than there were may be found once the lock is taken. */
+/* Spare room for mappings made between the allocation and taking mmap_lock. */
 #define SB_FOUND_SPARE 64u
 
-/* How far changes are taken ahead of what they may cost, in ns until they may be again. */
-#define SB_CHANGES_AHEAD_NS (100 * NSEC_PER_MSEC)
+/* Mmap events are taken if they are due within this time: bursts may run ahead of the budget. */
+#define SB_MMAP_EVENTS_AHEAD_NS (100 * NSEC_PER_MSEC)
 
-/* A mapping that is to be told. */
-struct sb_told_mapping {
-	u64 start, end, offset, vaddr, object;
+/* A mapping to be written. */
+struct sb_captured_mapping {
+	u64 start, end, offset, vaddr, file;
 	u32 flags;		/* STACKBEAT_MAPPING_* */
 };
 
-/* What is read, or is still to be, and waits for room in the ring. */
+/* A space to be read, or mappings or an mmap event to be written. */
 struct sb_capture {
 	struct list_head list;
-	struct sb_seen_queue *queue;	/* of the CPU of the sample; NULL for a change */
-	struct sb_seen seen;	/* mm: NULL once it is read */
-	unsigned long give_up;	/* jiffies: not to be tried any more */
+	struct sb_request_queue *queue;	/* of the sample's CPU; NULL: an mmap event */
+	struct sb_space_request request;	/* mm: NULL once it is read */
+	unsigned long retry_until;	/* jiffies: no retries of mmap_lock afterwards */
 	u32 generation;
-	bool change;		/* one mapping that changed, and no space record */
-	bool began;		/* the space record is written */
-	bool lost;		/* it can't be told */
-	bool turn;		/* no other space is read again meanwhile */
-	u32 count, next;	/* mappings, and those that are written */
-	u32 left_out;
-	u32 weight;		/* of its memory, in mappings, while it waits */
+	bool is_mmap_event;	/* one mapping, and no space record */
+	bool space_written;	/* the space record is written */
+	bool unreadable;	/* no record can be written */
+	bool rereading;		/* spaces->rereading is set for it */
+	u32 count, written;	/* number of mappings, and of those written */
+	u32 mappings_dropped;
+	u32 weight;		/* size of its memory, in mappings, while it waits */
 	u64 cgroup;
 	char *cgroup_path;	/* NULL: none */
-	struct sb_told_mapping *mappings;
-	struct sb_told_mapping one;	/* that of a change */
+	struct sb_captured_mapping *mappings;
+	struct sb_captured_mapping event_mapping;	/* the mapping of an mmap event */
 };
 
 /*
- * Measures what the worker takes: the time that passes, but not that in which it was
- * runnable and others ran. (What it has run in all, sum_exec_runtime, is brought up to date
- * at ticks and switches only.) It sleeps for memory alone, and that counts.
+ * Measures the worker's overhead: elapsed time without the time in which the worker was runnable
+ * and did not run. (sum_exec_runtime is updated at scheduler ticks and switches only.) The worker
+ * sleeps only for memory; this time is included.
  */
 struct sb_stopwatch {
 	u64 began;		/* ns */
@@ -84,11 +84,11 @@ static u64 sb_stopwatch_ns(const struct sb_stopwatch *watch)
 }
 
 /*
- * Puts off what may take half of the session's budget, of one CPU, by what it has taken:
- * the changes and what is read again have a half each, so that one does not wait for the
- * other.
+ * Defers work that may take half of the session's budget, of one CPU, in proportion to the `ns`
+ * that it has taken. Mmap events and rereads have half of the budget each, so that neither
+ * delays the other.
  */
-static void sb_spaces_put_off(const struct sb_spaces *spaces, u64 *next, u64 ns)
+static void sb_spaces_defer(const struct sb_spaces *spaces, u64 *next, u64 ns)
 {
 	u64 now = ktime_get_ns();
 	u32 permille = READ_ONCE(spaces->session->budget_permille);
@@ -96,50 +96,47 @@ static void sb_spaces_put_off(const struct sb_spaces *spaces, u64 *next, u64 ns)
 	WRITE_ONCE(*next, max(*next, now) + div_u64(2 * 1000 * ns, permille));
 }
 
-/* What a space took; first sights are for a sample, and slow the samples down. */
+/* Charges the time for a space: that of a first reading to the sampler, which it may throttle. */
 static void sb_capture_charge(struct sb_spaces *spaces, const struct sb_capture *capture, u64 ns)
 {
-	if (capture->change)
+	if (capture->is_mmap_event)
 		return;
 	spaces->charged += ns;
-	if (capture->seen.gap)
-		sb_spaces_put_off(spaces, &spaces->next_reread, ns);
+	if (capture->request.gap)
+		sb_spaces_defer(spaces, &spaces->next_reread, ns);
 	else
 		atomic64_add(sb_ns_to_cycles(ns), &capture->queue->charged);
 }
 
 static void sb_capture_free(struct sb_spaces *spaces, struct sb_capture *capture)
 {
-	sb_seen_put(&capture->seen);
-	if (capture->mappings != &capture->one)
+	sb_space_request_put(&capture->request);
+	if (capture->mappings != &capture->event_mapping)
 		kvfree(capture->mappings);
 	kfree(capture->cgroup_path);
 	kfree(capture);
 	atomic_dec(spaces->pending);
 }
 
-/*
- * The object of a mapping's file, by its id, and where the file says that the
- * mapping's code is to be.
- */
-static void sb_mapping_find_object(struct sb_spaces *spaces, struct sb_told_mapping *mapping,
-				   const struct path *path, struct inode *inode)
+/* Sets the file id of a mapping, and the ELF virtual address of its start. */
+static void sb_mapping_find_file(struct sb_spaces *spaces, struct sb_captured_mapping *mapping,
+				 const struct path *path, struct inode *inode)
 {
-	struct sb_mapped_file *object;
+	struct sb_mapped_file *file;
 
 	if (!S_ISREG(inode->i_mode))
 		return;
-	object = sb_mapped_files_get(&spaces->objects, path, inode);
-	if (!object) {
-		spaces->objects_left_out++;
+	file = sb_mapped_files_get(&spaces->files, path, inode);
+	if (!file) {
+		spaces->mappings_without_file++;
 		return;
 	}
-	mapping->object = object->id;
-	if (sb_elf_vaddr(&object->elf, mapping->offset, &mapping->vaddr))
+	mapping->file = file->id;
+	if (sb_elf_vaddr(&file->elf, mapping->offset, &mapping->vaddr))
 		mapping->flags |= STACKBEAT_MAPPING_VADDR;
 }
 
-/* Makes room for `count` mappings to be found, as far as there is memory. */
+/* Makes room for `count` mappings in spaces->found, if there is memory. */
 static void sb_spaces_grow_found(struct sb_spaces *spaces, u32 count)
 {
 	struct sb_found_mapping *found;
@@ -154,7 +151,7 @@ static void sb_spaces_grow_found(struct sb_spaces *spaces, u32 count)
 	spaces->found_room = count;
 }
 
-/* How many mappings there may be room for in what waits for the ring. */
+/* Number of further mappings that may wait for room in the ring. */
 static u32 sb_spaces_room(const struct sb_spaces *spaces)
 {
 	return SB_MAPPINGS_WAITING_MAX - min(spaces->waiting_count, SB_MAPPINGS_WAITING_MAX);
@@ -163,7 +160,7 @@ static u32 sb_spaces_room(const struct sb_spaces *spaces)
 static void sb_found_mapping_set(struct sb_found_mapping *found, const struct vm_area_struct *vma)
 {
 	const struct mm_struct *mm = vma->vm_mm;
-	/* prctl() changes it without what is locked here. */
+	/* prctl() changes it without this lock. */
 	unsigned long start_code = READ_ONCE(mm->start_code);
 
 	*found = (struct sb_found_mapping){
@@ -184,10 +181,10 @@ static void sb_found_mapping_set(struct sb_found_mapping *found, const struct vm
 }
 
 /*
- * Finds the mappings, under mmap_lock, for which the process and its page faults may wait
- * meanwhile: nothing is allocated or read here. No change comes in between; but on 5.10
- * an executable stack grows under the same lock for reading, and the change that is reported
- * of that may be in what is read already. Returns how many there are.
+ * Copies the executable mappings under mmap_lock. The process and its page faults may wait for
+ * this lock: nothing is allocated or read from files here. No mmap event comes in between; except
+ * on 5.10, where an executable stack grows under mmap_lock for reading, and the mapping of its
+ * mmap event may be copied already. Returns the number of executable mappings.
  */
 static u32 sb_spaces_find_mappings(struct sb_spaces *spaces, struct mm_struct *mm)
 {
@@ -207,10 +204,10 @@ static u32 sb_spaces_find_mappings(struct sb_spaces *spaces, struct mm_struct *m
 	return count;
 }
 
-/* Takes over what was found, as far as there is room, and lets go of the files. */
-static void sb_capture_take_found(struct sb_spaces *spaces, struct sb_capture *capture)
+/* Takes over the mappings found, if there is room for all, and drops their references. */
+static void sb_capture_take_mappings(struct sb_spaces *spaces, struct sb_capture *capture)
 {
-	struct sb_told_mapping *mapping;
+	struct sb_captured_mapping *mapping;
 	struct sb_found_mapping *found;
 	u32 room = spaces->found_count;
 	u32 i;
@@ -224,15 +221,15 @@ static void sb_capture_take_found(struct sb_spaces *spaces, struct sb_capture *c
 		found = &spaces->found[i];
 		if (i < room) {
 			mapping = &capture->mappings[capture->count++];
-			*mapping = (struct sb_told_mapping){
+			*mapping = (struct sb_captured_mapping){
 				.start = found->start,
 				.end = found->end,
 				.offset = found->offset,
 				.flags = found->flags,
 			};
 			if (found->inode)
-				sb_mapping_find_object(spaces, mapping, &found->path,
-						       found->inode);
+				sb_mapping_find_file(spaces, mapping, &found->path,
+						     found->inode);
 		}
 		if (found->inode) {
 			iput(found->inode);
@@ -250,9 +247,9 @@ static void sb_capture_read_cgroup(struct sb_spaces *spaces, struct sb_capture *
 	int length;
 
 	rcu_read_lock();
-	cgroup = task_dfl_cgroup(capture->seen.leader);
+	cgroup = task_dfl_cgroup(capture->request.leader);
 	capture->cgroup = cgroup_id(cgroup);
-	/* As cgroup_path_ns() has it, which waits for changes of control groups. */
+	/* The same path as cgroup_path_ns(), which would wait for changes of control groups. */
 	length = kernfs_path_from_node(cgroup->kn, from ? from->root_cset->dfl_cgrp->kn : NULL,
 				       spaces->path, STACKBEAT_PATH_MAX);
 	rcu_read_unlock();
@@ -261,101 +258,102 @@ static void sb_capture_read_cgroup(struct sb_spaces *spaces, struct sb_capture *
 }
 
 /*
- * Whether a space is no longer one that may be reported. A program that is given more rights
- * is in its new memory before it has them, and can be sampled then; it is mapped
- * there only when it has them, under the mmap_lock that mappings are read with.
+ * Whether a space may no longer be reported. A program that gains rights at exec runs in its new
+ * memory before it has them, and can be sampled then. But it is mapped there only when it has the
+ * rights, under the mmap_lock that readers of the mappings take.
  */
-static bool sb_capture_is_hidden(const struct sb_spaces *spaces, const struct sb_seen *seen)
+static bool sb_capture_is_hidden(const struct sb_spaces *spaces,
+				 const struct sb_space_request *request)
 {
 	return spaces->session->restricted &&
-	       !sb_owner_may_still_see(spaces->session, seen->leader, seen->mm);
+	       !sb_owner_may_still_see(spaces->session, request->leader, request->mm);
 }
 
-/* It is read, or won't be. */
-static void sb_seen_done(struct sb_seen *seen)
+/* Ends a request: the mappings are read, or can't be. */
+static void sb_space_request_done(struct sb_space_request *request)
 {
-	if (seen->space)
-		sb_space_release(seen->space);
-	sb_seen_put(seen);
+	if (request->space)
+		sb_space_release(request->space);
+	sb_space_request_put(request);
 }
 
 /*
- * Reads a space, and lets go of it. False: it is locked, try again. Whoever has
- * locked it may wait for a file system that does not answer, so this doesn't wait
- * for him.
+ * Reads the mappings of a space, and drops the references to it. False: its mmap_lock is held,
+ * retry. The holder may wait for a file system that does not answer, so the worker does not
+ * wait for the holder.
  */
 static bool sb_capture_read(struct sb_spaces *spaces, struct sb_capture *capture)
 {
-	struct mm_struct *mm = capture->seen.mm;
-	/* Of a space without a place, nobody knows what has changed since its sample. */
-	bool noted = capture->seen.space;
+	struct mm_struct *mm = capture->request.mm;
+	/* For a space without an entry, mmap events since its sample are unknown. */
+	bool has_entry = capture->request.space;
 	bool locked;
 	u32 count = 0;
 
-	/* What is mapped in the moment until it is locked, beyond this, is left out. */
-	if (noted)
+	/* Mappings beyond this, made before the lock is taken, are dropped. */
+	if (has_entry)
 		sb_spaces_grow_found(spaces, min_t(u32, READ_ONCE(mm->map_count) + SB_FOUND_SPARE,
 						   STACKBEAT_MAPPINGS_MAX));
-	locked = noted && mmap_read_trylock(mm);
-	if (noted && !locked && time_before(jiffies, capture->give_up))
+	locked = has_entry && mmap_read_trylock(mm);
+	if (has_entry && !locked && time_before(jiffies, capture->retry_until))
 		return false;
-	/* What was told of a space before is better than a reading without mappings. */
-	capture->lost = sb_capture_is_hidden(spaces, &capture->seen) ||
-			(!locked && capture->seen.gap);
-	if (!capture->lost && locked) {
-		capture->generation = atomic_read(&capture->seen.space->generation);
+	/* The earlier records of a space are better than a new one without mappings. */
+	capture->unreadable = sb_capture_is_hidden(spaces, &capture->request) ||
+			(!locked && capture->request.gap);
+	if (!capture->unreadable && locked) {
+		capture->generation = atomic_read(&capture->request.space->generation);
 		count = sb_spaces_find_mappings(spaces, mm);
-	} else if (!capture->lost) {
+	} else if (!capture->unreadable) {
 		capture->generation = 1;
 		count = READ_ONCE(mm->map_count);
 	}
 	if (locked)
 		mmap_read_unlock(mm);
-	if (!capture->lost && locked) {
-		sb_capture_take_found(spaces, capture);
-		/* Nor is one that there is no room for now. */
-		capture->lost = capture->seen.gap && !capture->count && count;
+	if (!capture->unreadable && locked) {
+		sb_capture_take_mappings(spaces, capture);
+		/* The same if there is no room for the mappings now. */
+		capture->unreadable = capture->request.gap && !capture->count && count;
 	}
-	capture->left_out = count - capture->count;
-	if (capture->lost) {
-		capture->left_out = 0;
-		sb_seen_lose(&capture->seen);
+	capture->mappings_dropped = count - capture->count;
+	if (capture->unreadable) {
+		capture->mappings_dropped = 0;
+		sb_space_request_fail(&capture->request);
 	} else {
 		sb_capture_read_cgroup(spaces, capture);
 	}
-	sb_seen_done(&capture->seen);
-	spaces->left_out += capture->left_out;
+	sb_space_request_done(&capture->request);
+	spaces->mappings_dropped += capture->mappings_dropped;
 	return true;
 }
 
-static void sb_capture_wait(struct sb_spaces *spaces, struct sb_capture *capture)
+static void sb_capture_queue(struct sb_spaces *spaces, struct sb_capture *capture)
 {
 	size_t length = capture->cgroup_path ? strlen(capture->cgroup_path) : 0;
 
-	capture->weight = DIV_ROUND_UP(sizeof(*capture), sizeof(struct sb_told_mapping)) +
+	capture->weight = DIV_ROUND_UP(sizeof(*capture), sizeof(struct sb_captured_mapping)) +
 			  capture->count +
-			  DIV_ROUND_UP(length, sizeof(struct sb_told_mapping));
+			  DIV_ROUND_UP(length, sizeof(struct sb_captured_mapping));
 	list_move_tail(&capture->list, &spaces->waiting);
 	spaces->waiting_count += capture->weight;
 }
 
-/* What was read waits to be told, if it may be. */
+/* Queues a capture that was read to be written, or frees it if it is unreadable. */
 static void sb_capture_finish(struct sb_spaces *spaces, struct sb_capture *capture)
 {
-	if (!capture->lost) {
-		sb_capture_wait(spaces, capture);
+	if (!capture->unreadable) {
+		sb_capture_queue(spaces, capture);
 		return;
 	}
-	spaces->lost++;
+	spaces->spaces_unread++;
 	list_del(&capture->list);
 	sb_capture_free(spaces, capture);
 }
 
-/* There is room for a space without its mappings when there is none for mappings. */
+/* There may be room for a space without mappings when there is no room for mappings. */
 static bool sb_spaces_have_room(const struct sb_spaces *spaces)
 {
 	return spaces->waiting_count < 2 * SB_MAPPINGS_WAITING_MAX &&
-	       spaces->unread_count < SB_LOCKED_MAX;
+	       spaces->to_read_count < SB_LOCKED_MAX;
 }
 
 static struct sb_capture *sb_capture_alloc(const struct sb_spaces *spaces)
@@ -370,7 +368,7 @@ static struct sb_capture *sb_capture_alloc(const struct sb_spaces *spaces)
 	return capture;
 }
 
-/* Reads a space, or leaves it among those that are locked. */
+/* Reads the mappings of a space, or queues it for a retry if it is locked. */
 static void sb_capture_try(struct sb_spaces *spaces, struct sb_capture *capture)
 {
 	struct sb_stopwatch watch;
@@ -379,82 +377,82 @@ static void sb_capture_try(struct sb_spaces *spaces, struct sb_capture *capture)
 	sb_stopwatch_start(&watch);
 	done = sb_capture_read(spaces, capture);
 	sb_capture_charge(spaces, capture, sb_stopwatch_ns(&watch));
-	/* Others do not wait for one that is locked. */
-	if (capture->turn)
+	/* Other rereads do not wait for a locked space. */
+	if (capture->rereading)
 		atomic_set(&spaces->rereading, 0);
-	capture->turn = false;
+	capture->rereading = false;
 	if (done) {
-		spaces->unread_count--;
+		spaces->to_read_count--;
 		sb_capture_finish(spaces, capture);
 	} else {
-		list_move_tail(&capture->list, &spaces->unread);
+		list_move_tail(&capture->list, &spaces->locked);
 	}
 	cond_resched();
 }
 
 /*
- * What a reading takes goes by the number of mappings: those with few are read at once,
- * so that nobody is held for as long as the others take.
+ * The time to read a space depends on its number of mappings. Small ones are read at once, so
+ * that they are not held for as long as the big ones take.
  */
 static void sb_capture_try_small(struct sb_spaces *spaces, struct sb_capture *capture)
 {
-	if (READ_ONCE(capture->seen.mm->map_count) > SB_BIG_MAPPINGS)
+	if (READ_ONCE(capture->request.mm->map_count) > SB_BIG_MAPPINGS)
 		list_move_tail(&capture->list, &spaces->big);
 	else
 		sb_capture_try(spaces, capture);
 }
 
-static void sb_spaces_take_seen(struct sb_spaces *spaces, struct sb_seen_queue *queue)
+static void sb_spaces_read_queue(struct sb_spaces *spaces, struct sb_request_queue *queue)
 {
 	struct sb_capture *capture;
-	struct sb_seen *seen;
+	struct sb_space_request *request;
 
-	/* Pairs with the release in sb_space_queue(). */
+	/* Pairs with the release in sb_space_queue_request(). */
 	while (queue->tail != smp_load_acquire(&queue->head)) {
-		seen = &queue->items[queue->tail % SB_PENDING_MAX];
+		request = &queue->items[queue->tail % SB_PENDING_MAX];
 		capture = sb_capture_alloc(spaces);
 		if (capture) {
-			capture->seen = *seen;
+			capture->request = *request;
 			capture->queue = queue;
-			capture->turn = seen->gap;
-			capture->give_up = jiffies + SB_LOCKED_JIFFIES;
+			capture->rereading = request->gap;
+			capture->retry_until = jiffies + SB_LOCKED_JIFFIES;
 		} else {
-			spaces->lost++;
-			sb_seen_lose(seen);
-			if (seen->gap)
+			spaces->spaces_unread++;
+			sb_space_request_fail(request);
+			if (request->gap)
 				atomic_set(&spaces->rereading, 0);
-			sb_seen_done(seen);
+			sb_space_request_done(request);
 			atomic_dec(spaces->pending);
 		}
-		/* Pairs with the acquire in sb_space_queue(): a beat may write there. */
+		/* Pairs with the acquire in sb_space_queue_request(): the sampler writes here. */
 		smp_store_release(&queue->tail, queue->tail + 1);
 		if (capture) {
-			spaces->unread_count++;
+			spaces->to_read_count++;
 			sb_capture_try_small(spaces, capture);
 		}
 	}
 }
 
-/* All but the big ones. */
-static void sb_spaces_take_all_seen(struct sb_spaces *spaces)
+/* Reads all spaces except the big ones. */
+static void sb_spaces_read_all(struct sb_spaces *spaces)
 {
 	struct sb_capture *capture, *next;
-	struct sb_seen_queue *queue;
+	struct sb_request_queue *queue;
 	LIST_HEAD(locked);
 	u32 cpu;
 
-	list_splice_init(&spaces->unread, &locked);
+	list_splice_init(&spaces->locked, &locked);
 	list_for_each_entry_safe(capture, next, &locked, list)
 		sb_capture_try_small(spaces, capture);
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
 		queue = sb_spaces_find_queue(spaces, cpu);
 		if (queue)
-			sb_spaces_take_seen(spaces, queue);
+			sb_spaces_read_queue(spaces, queue);
 	}
 }
 
-/* Reads one of the spaces with many mappings. */
-static void sb_spaces_take_big(struct sb_spaces *spaces)
+/* Reads one of the big spaces. */
+static void sb_spaces_read_big(struct sb_spaces *spaces)
 {
 	struct sb_capture *capture;
 
@@ -463,52 +461,52 @@ static void sb_spaces_take_big(struct sb_spaces *spaces)
 		sb_capture_try(spaces, capture);
 }
 
-/* Whether there were any. */
-static bool sb_spaces_take_changes(struct sb_spaces *spaces)
+/* Takes the queued mmap events. Returns whether there were any. */
+static bool sb_spaces_take_mmap_events(struct sb_spaces *spaces)
 {
 	struct sb_capture *capture;
-	struct sb_change change;
-	u32 limit = SB_CHANGES_MAX;
+	struct sb_mmap_event event;
+	u32 limit = SB_MMAP_EVENTS_MAX;
 
-	while (limit-- && sb_spaces_next_change(spaces, &change)) {
+	while (limit-- && sb_spaces_next_mmap_event(spaces, &event)) {
 		capture = sb_capture_alloc(spaces);
 		if (capture) {
-			capture->change = true;
-			capture->seen.id = change.id;
-			capture->generation = change.generation;
-			capture->mappings = &capture->one;
+			capture->is_mmap_event = true;
+			capture->request.id = event.id;
+			capture->generation = event.generation;
+			capture->mappings = &capture->event_mapping;
 			capture->count = 1;
-			capture->one.start = change.start;
-			capture->one.end = change.end;
-			capture->one.offset = change.offset;
-			capture->one.flags = STACKBEAT_MAPPING_EVENT |
-					     (change.vdso ? STACKBEAT_MAPPING_VDSO : 0);
-			if (change.file)
-				sb_mapping_find_object(spaces, &capture->one,
-						       sb_file_user_path(change.file),
-						       file_inode(change.file));
-			sb_capture_wait(spaces, capture);
+			capture->event_mapping.start = event.start;
+			capture->event_mapping.end = event.end;
+			capture->event_mapping.offset = event.offset;
+			capture->event_mapping.flags = STACKBEAT_MAPPING_EVENT |
+					     (event.vdso ? STACKBEAT_MAPPING_VDSO : 0);
+			if (event.file)
+				sb_mapping_find_file(spaces, &capture->event_mapping,
+						     sb_file_user_path(event.file),
+						     file_inode(event.file));
+			sb_capture_queue(spaces, capture);
 		} else {
-			sb_spaces_lose_change(spaces, &change);
+			sb_spaces_lose_mmap_event(spaces, &event);
 			atomic_dec(spaces->pending);
 		}
-		if (change.file)
-			fput(change.file);
+		if (event.file)
+			fput(event.file);
 		cond_resched();
 	}
-	return limit != SB_CHANGES_MAX;
+	return limit != SB_MMAP_EVENTS_MAX;
 }
 
-/* The jiffies until changes may be taken; 0: now. */
-static unsigned long sb_spaces_changes_delay(const struct sb_spaces *spaces)
+/* Returns the jiffies until mmap events may be taken; 0: now. */
+static unsigned long sb_spaces_mmap_events_delay(const struct sb_spaces *spaces)
 {
-	u64 ahead = ktime_get_ns() + SB_CHANGES_AHEAD_NS;
+	u64 ahead = ktime_get_ns() + SB_MMAP_EVENTS_AHEAD_NS;
 
-	return spaces->next_changes > ahead ?
-	       nsecs_to_jiffies(spaces->next_changes - ahead) + 1 : 0;
+	return spaces->next_mmap_events > ahead ?
+	       nsecs_to_jiffies(spaces->next_mmap_events - ahead) + 1 : 0;
 }
 
-static bool sb_tell_space(struct sb_spaces *spaces, const struct sb_capture *capture)
+static bool sb_write_space(struct sb_spaces *spaces, const struct sb_capture *capture)
 {
 	size_t length = capture->cgroup_path ? strlen(capture->cgroup_path) : 0;
 	u32 size = ALIGN(sizeof(struct stackbeat_address_space) + length + 1, sizeof(u64));
@@ -520,24 +518,24 @@ static bool sb_tell_space(struct sb_spaces *spaces, const struct sb_capture *cap
 	memset(record, 0, size);
 	record->record.type = STACKBEAT_RECORD_ADDRESS_SPACE;
 	record->record.size = size;
-	record->address_space = capture->seen.id;
-	record->start_time = capture->seen.start_time;
+	record->address_space = capture->request.id;
+	record->start_time = capture->request.start_time;
 	record->cgroup = capture->cgroup;
 	record->generation = capture->generation;
-	record->gap = capture->seen.gap;
-	record->pid = capture->seen.pid;
-	record->ns_pid = capture->seen.ns_pid;
-	record->parent = capture->seen.parent;
+	record->gap = capture->request.gap;
+	record->pid = capture->request.pid;
+	record->ns_pid = capture->request.ns_pid;
+	record->parent = capture->request.parent;
 	record->mappings = capture->count;
-	record->mappings_dropped = capture->left_out;
-	memcpy(record->comm, capture->seen.comm, sizeof(record->comm));
+	record->mappings_dropped = capture->mappings_dropped;
+	memcpy(record->comm, capture->request.comm, sizeof(record->comm));
 	memcpy(record->cgroup_path, capture->cgroup_path, length);
 	sb_ring_commit(&spaces->ring, size);
 	return true;
 }
 
-static bool sb_tell_mapping(struct sb_spaces *spaces, const struct sb_capture *capture,
-			    const struct sb_told_mapping *mapping)
+static bool sb_write_mapping(struct sb_spaces *spaces, const struct sb_capture *capture,
+			     const struct sb_captured_mapping *mapping)
 {
 	struct stackbeat_mapping *record;
 
@@ -548,48 +546,48 @@ static bool sb_tell_mapping(struct sb_spaces *spaces, const struct sb_capture *c
 		.record.type = STACKBEAT_RECORD_MAPPING,
 		.record.flags = mapping->flags,
 		.record.size = sizeof(*record),
-		.address_space = capture->seen.id,
+		.address_space = capture->request.id,
 		.start = mapping->start,
 		.end = mapping->end,
 		.offset = mapping->offset,
 		.vaddr = mapping->vaddr,
-		.file = mapping->object,
+		.file = mapping->file,
 		.generation = capture->generation,
 	};
 	sb_ring_commit(&spaces->ring, sizeof(*record));
 	return true;
 }
 
-/* Writes what there is room for, and goes on there the next time. */
-static bool sb_tell_capture(struct sb_spaces *spaces, struct sb_capture *capture)
+/* Writes records as far as there is room. Called again, it continues. False: the ring is full. */
+static bool sb_write_capture(struct sb_spaces *spaces, struct sb_capture *capture)
 {
-	if (!capture->change && !capture->began) {
-		if (!sb_tell_space(spaces, capture))
+	if (!capture->is_mmap_event && !capture->space_written) {
+		if (!sb_write_space(spaces, capture))
 			return false;
-		capture->began = true;
-		spaces->told++;
+		capture->space_written = true;
+		spaces->spaces_written++;
 	}
-	for (; capture->next < capture->count; capture->next++) {
-		if (!sb_tell_mapping(spaces, capture, &capture->mappings[capture->next]))
+	for (; capture->written < capture->count; capture->written++) {
+		if (!sb_write_mapping(spaces, capture, &capture->mappings[capture->written]))
 			return false;
 	}
-	spaces->changes_told += capture->change;
+	spaces->mmap_events_written += capture->is_mmap_event;
 	return true;
 }
 
-/* False: there is more, and the ring is full. */
-static bool sb_spaces_tell(struct sb_spaces *spaces)
+/* Writes all waiting records. False: the ring is full, and some are left. */
+static bool sb_spaces_write(struct sb_spaces *spaces)
 {
 	struct sb_stopwatch watch;
 	struct sb_capture *capture;
 	bool done;
 
-	if (!sb_mapped_files_tell(&spaces->objects, &spaces->ring))
+	if (!sb_mapped_files_write(&spaces->files, &spaces->ring))
 		return false;
 	while (!list_empty(&spaces->waiting)) {
 		capture = list_first_entry(&spaces->waiting, struct sb_capture, list);
 		sb_stopwatch_start(&watch);
-		done = sb_tell_capture(spaces, capture);
+		done = sb_write_capture(spaces, capture);
 		sb_capture_charge(spaces, capture, sb_stopwatch_ns(&watch));
 		if (!done)
 			return false;
@@ -601,13 +599,13 @@ static bool sb_spaces_tell(struct sb_spaces *spaces)
 }
 
 /*
- * Writes what there is room for. Returns the jiffies after which the rest is to be tried: the
- * longer, the longer the reader has read nothing; 0: there is no rest.
+ * Writes waiting records. Returns the jiffies until the next try to write the rest, with
+ * exponential backoff while the reader reads nothing; 0: there is no rest.
  */
-static unsigned long sb_spaces_tell_on(struct sb_spaces *spaces)
+static unsigned long sb_spaces_write_some(struct sb_spaces *spaces)
 {
 	u64 tail = READ_ONCE(spaces->ring.consumer->tail);
-	bool full = !sb_spaces_tell(spaces);
+	bool full = !sb_spaces_write(spaces);
 
 	if (!spaces->full || tail != spaces->full_tail)
 		spaces->delay = SB_TRY_JIFFIES;
@@ -618,69 +616,69 @@ static unsigned long sb_spaces_tell_on(struct sb_spaces *spaces)
 	return full ? spaces->delay : 0;
 }
 
-/* The earlier of two delays, of which 0 is none. */
+/* The earlier of two delays; 0 means no delay. */
 static unsigned long sb_earlier(unsigned long delay, unsigned long other)
 {
 	return delay && other ? min(delay, other) : delay ?: other;
 }
 
 /*
- * Does what there is to do. Returns the jiffies after which there may be more; 0: not before
- * somebody says so.
+ * Does all due work. Returns the jiffies until the next retry; 0: no retry, the worker runs
+ * again when it is queued.
  */
-static unsigned long sb_spaces_work(struct sb_spaces *spaces)
+static unsigned long sb_spaces_do_work(struct sb_spaces *spaces)
 {
 	struct sb_stopwatch watch;
 	unsigned long delay;
-	bool changes = false;
-	u64 cost;
+	bool mmap_events = false;
+	u64 overhead;
 
 	sb_stopwatch_start(&watch);
 	spaces->charged = 0;
-	sb_spaces_take_all_seen(spaces);
-	if (!sb_spaces_changes_delay(spaces)) {
-		WRITE_ONCE(spaces->changes_put_off, false);
-		smp_mb(); /* pairs with that in sb_spaces_add_change() */
-		changes = sb_spaces_take_changes(spaces);
+	sb_spaces_read_all(spaces);
+	if (!sb_spaces_mmap_events_delay(spaces)) {
+		WRITE_ONCE(spaces->mmap_events_deferred, false);
+		smp_mb(); /* pairs with smp_mb() in sb_spaces_queue_mmap_event() */
+		mmap_events = sb_spaces_take_mmap_events(spaces);
 	}
-	sb_spaces_take_big(spaces);
-	delay = sb_spaces_tell_on(spaces);
-	if (!list_empty(&spaces->unread))
+	sb_spaces_read_big(spaces);
+	delay = sb_spaces_write_some(spaces);
+	if (!list_empty(&spaces->locked))
 		delay = sb_earlier(delay, SB_TRY_JIFFIES);
-	cost = sb_stopwatch_ns(&watch);
-	WRITE_ONCE(spaces->worker_cost, spaces->worker_cost + cost);
-	/* With what it took to come here for them. */
-	if (changes && cost > spaces->charged)
-		sb_spaces_put_off(spaces, &spaces->next_changes, cost - spaces->charged);
+	overhead = sb_stopwatch_ns(&watch);
+	WRITE_ONCE(spaces->worker_overhead, spaces->worker_overhead + overhead);
+	/* Mmap events are charged with all uncharged time of this run. */
+	if (mmap_events && overhead > spaces->charged)
+		sb_spaces_defer(spaces, &spaces->next_mmap_events, overhead - spaces->charged);
 	return delay;
 }
 
 void sb_capture_work(struct work_struct *work)
 {
 	struct sb_spaces *spaces = container_of(to_delayed_work(work), struct sb_spaces, work);
-	unsigned long delay, changes_delay;
+	unsigned long delay, mmap_events_delay;
 	bool bigger;
 	u64 head;
 
-	/* What is still queued is freed with the session. */
+	/* Queued requests and mmap events are freed with the session. */
 	if (READ_ONCE(spaces->session->closed))
 		return;
 	mutex_lock(&spaces->lock);
 	head = spaces->ring.head;
 	if (!sb_ring_unread(&spaces->ring))
-		WRITE_ONCE(spaces->news_due, false);
-	delay = sb_spaces_work(spaces);
+		WRITE_ONCE(spaces->wake_due, false);
+	delay = sb_spaces_do_work(spaces);
 	bigger = !list_empty(&spaces->big);
 	if (spaces->ring.head != head)
 		sb_spaces_announce(spaces);
-	changes_delay = sb_spaces_changes_delay(spaces);
-	WRITE_ONCE(spaces->changes_put_off, changes_delay);
+	mmap_events_delay = sb_spaces_mmap_events_delay(spaces);
+	WRITE_ONCE(spaces->mmap_events_deferred, mmap_events_delay);
 	mutex_unlock(&spaces->lock);
 
-	if (sb_spaces_have_news(spaces))
+	if (sb_spaces_readable(spaces))
 		wake_up_interruptible(&spaces->session->wait);
-	/* There may be others in the queues by now. */
-	delay = sb_earlier(delay, changes_delay);
+	/* Big spaces are read one per run: the queues may have new requests by now. */
+	delay = sb_earlier(delay, mmap_events_delay);
 	if (bigger)
 		sb_spaces_kick(spaces, 0);
 	else if (delay)
@@ -694,7 +692,7 @@ void sb_captures_stop(struct sb_spaces *spaces)
 	if (!spaces)
 		return;
 	sb_spaces_stop(spaces);
-	list_splice_init(&spaces->unread, &spaces->waiting);
+	list_splice_init(&spaces->locked, &spaces->waiting);
 	list_splice_init(&spaces->big, &spaces->waiting);
 	list_for_each_entry_safe(capture, next, &spaces->waiting, list)
 		sb_capture_free(spaces, capture);

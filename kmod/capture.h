@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The worker of a session's spaces: reads the mappings of new spaces, and writes records of
- * them and of their changes into the metadata ring.
+ * the spaces, their mappings and mmap events into the metadata ring.
  */
 #ifndef STACKBEAT_CAPTURE_H
 #define STACKBEAT_CAPTURE_H
@@ -9,12 +9,12 @@
 struct sb_spaces;
 struct work_struct;
 
-/* Of sb_spaces.work: does all that there is to do, and queues itself for what has to wait. */
+/* The function of sb_spaces.work: does all due work, and queues itself for deferred work. */
 void sb_capture_work(struct work_struct *work);
 
 /*
- * Stops the worker, and frees the captures that are not written yet. No beat and no probe runs
- * any more. NULL is allowed.
+ * Stops the worker, and frees the captures that are not written yet. No sampler and no probe
+ * runs any more. NULL is allowed.
  */
 void sb_captures_stop(struct sb_spaces *spaces);
 

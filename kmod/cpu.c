@@ -8,7 +8,7 @@ u64 sb_cpu_floor(const struct sb_cpu *here, u64 now)
 	return sb_floor_after(here->floor, now - here->floor_time);
 }
 
-void sb_cpu_keep_floor(struct sb_cpu *here, u64 floor, u64 now)
+void sb_cpu_raise_floor(struct sb_cpu *here, u64 floor, u64 now)
 {
 	here->floor = max(floor, sb_cpu_floor(here, now));
 	here->floor_time = now;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The state of a CPU: the beats that run on it, of all sessions, whether it is idle, and an
- * account of the time that these beats take.
+ * The state of a CPU: its running samplers, of all sessions, whether it is idle, and the account
+ * of the samplers' overhead.
  *
  * Only code on that CPU uses it, with interrupts off, so no lock is needed.
  */
@@ -17,50 +17,50 @@
 #include "stackbeat.h"
 
 struct sb_cpu {
-	struct hlist_head samplers;	/* running ones */
-	u32 running;			/* number of them */
-	bool online;			/* beats may be started */
-	bool parked;			/* it is idle: the timer of a beat is cancelled */
+	struct hlist_head samplers;	/* running samplers */
+	u32 running;			/* number of running samplers */
+	bool online;			/* samplers may be started */
+	bool parked;			/* idle: the timer of a sampler is cancelled */
 
 	/* The budget's account, in cycles of the time-stamp counter. */
-	u64 cost;		/* of all beats here, also of those that are gone */
-	u64 gone;		/* of those that do not run any more, while they ran */
-	u64 parking;		/* of parking, since the window began */
-	u64 window_end;		/* ns: of the window for beats that are new */
-	u64 window_cost;	/* cost when it began */
-	u64 window_gone;	/* gone when it began */
+	u64 overhead;		/* of all samplers, including stopped ones */
+	u64 stopped_overhead;	/* of stopped samplers, each in its last window */
+	u64 parking;		/* of parking, in this window */
+	u64 window_end;		/* ns, end of the window for new samplers */
+	u64 window_overhead;	/* overhead at its start */
+	u64 window_stopped;	/* stopped_overhead at its start */
 
 	/*
-	 * The shortest period, in ns, with which new beats of restricted sessions begin:
-	 * throttling had set it for other beats, which were stopped. It is halved in each
+	 * The shortest initial period, in ns, of new samplers of restricted sessions: the
+	 * result of throttling of other samplers, which were stopped. It is halved in each
 	 * window.
 	 */
 	u64 floor;
-	u64 floor_time;		/* ns, when it was set */
+	u64 floor_time;		/* ns, time when it was set */
 };
 
 DECLARE_PER_CPU(struct sb_cpu, sb_cpus);
 
-/* Opens the window of beats that are new, if the last one is over: they share its cost. */
+/* Starts a new window if the last one is over. New samplers are charged its overhead so far. */
 static inline void sb_cpu_open_window(struct sb_cpu *here, u64 now)
 {
 	if (now < here->window_end)
 		return;
 	here->window_end = now + STACKBEAT_BUDGET_WINDOW_NS;
-	here->window_cost = here->cost;
-	here->window_gone = here->gone;
+	here->window_overhead = here->overhead;
+	here->window_stopped = here->stopped_overhead;
 	here->parking = 0;
 }
 
-/* A floor decays: it is halved in each window. `ns` is its age. */
+/* Returns a floor that is `ns` old: it is halved in each window. */
 static inline u64 sb_floor_after(u64 floor, u64 ns)
 {
 	return floor >> min(div_u64(ns, STACKBEAT_BUDGET_WINDOW_NS), 63ull);
 }
 
-/* The floor of beats of restricted sessions that begin now (ns). */
+/* Returns the floor for samplers of restricted sessions started at time `now` (ns). */
 u64 sb_cpu_floor(const struct sb_cpu *here, u64 now);
-/* Keeps the floor of a beat that is stopped, if it is the higher one. */
-void sb_cpu_keep_floor(struct sb_cpu *here, u64 floor, u64 now);
+/* Raises the floor to that of a stopped sampler, unless it is higher already. */
+void sb_cpu_raise_floor(struct sb_cpu *here, u64 floor, u64 now);
 
 #endif

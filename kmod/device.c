@@ -10,17 +10,17 @@
 #include <linux/uaccess.h>
 #include <linux/user_namespace.h>
 
-#include "sampler.h"
-#include "samplers.h"
 #include "device.h"
 #include "mmap.h"
 #include "params.h"
+#include "sampler.h"
+#include "samplers.h"
 #include "session.h"
 #include "space.h"
 
 /*
- * Whether the opener's session is restricted. What he has not got is no denial, to be in an
- * audit log, where he may open the device without it.
+ * Whether the opener's session is restricted. A missing capability is not a denial for the audit
+ * log if the opener may open the device without it.
  */
 static bool sb_opener_is_restricted(void)
 {
@@ -60,19 +60,19 @@ static __poll_t sb_device_poll(struct file *file, poll_table *wait)
 
 	poll_wait(file, &session->wait, wait);
 	for (cpu = 0; cpu < nr_cpu_ids && !events; cpu++) {
-		sampler = sb_session_find_beat(session, cpu);
+		sampler = sb_session_find_sampler(session, cpu);
 		if (sampler && sb_ring_unread(&sampler->ring) >= watermark)
 			events = EPOLLIN | EPOLLRDNORM;
 	}
 	sb_spaces_resume(session->spaces);
-	if (sb_spaces_have_news(session->spaces))
+	if (sb_spaces_readable(session->spaces))
 		events = EPOLLIN | EPOLLRDNORM;
 	if (READ_ONCE(session->state) == STACKBEAT_STATE_STOPPED)
 		events |= EPOLLHUP;
 	return events;
 }
 
-/* What lies at this page of the offsets that stackbeat.h describes. */
+/* Returns the mapping at an mmap offset (in pages), see "Offsets" in stackbeat.h. */
 static struct sb_mapping *sb_mapping_find(struct sb_session *session,
 					  unsigned long page)
 {
@@ -94,11 +94,11 @@ static struct sb_mapping *sb_mapping_find(struct sb_session *session,
 		return ERR_PTR(-ENXIO);
 	cpu = array_index_nospec(cpu, nr_cpu_ids);
 
-	sampler = sb_session_find_beat(session, cpu);
+	sampler = sb_session_find_sampler(session, cpu);
 	if (!sampler) {
 		if (!cpu_online(cpu))
 			return ERR_PTR(-ENXIO);
-		sampler = sb_session_beat(session, cpu);
+		sampler = sb_session_get_sampler(session, cpu);
 		if (IS_ERR(sampler))
 			return ERR_CAST(sampler);
 	}
@@ -120,15 +120,15 @@ static int sb_device_mmap(struct file *file, struct vm_area_struct *vma)
 static long sb_device_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
 	struct sb_session *session = file->private_data;
-	u64 object;
+	u64 file_id;
 
 	if (command != STACKBEAT_IOC_FILE_OPEN && command != STACKBEAT_IOC_FILE_RELEASE)
 		return -ENOTTY;
-	if (copy_from_user(&object, (void __user *)argument, sizeof(object)))
+	if (copy_from_user(&file_id, (void __user *)argument, sizeof(file_id)))
 		return -EFAULT;
 	if (command == STACKBEAT_IOC_FILE_OPEN)
-		return sb_spaces_open_file(session->spaces, object);
-	return sb_spaces_release_file(session->spaces, object);
+		return sb_spaces_open_file(session->spaces, file_id);
+	return sb_spaces_release_file(session->spaces, file_id);
 }
 
 static const struct file_operations sb_device_operations = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* /dev/stackbeat: open is a session, mmap its rings, poll its wake-ups. */
+/* /dev/stackbeat: each open file is a session; mmap maps its rings, poll waits for records. */
 #ifndef STACKBEAT_DEVICE_H
 #define STACKBEAT_DEVICE_H
 

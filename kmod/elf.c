@@ -5,7 +5,7 @@
 
 #include "elf.h"
 
-#define SB_PAGE 4096u	/* a segment begins in the page of its offset */
+#define SB_PAGE 4096u	/* a segment is mapped from the page of its offset on */
 #define SB_NOTE_BUILD_ID 3u	/* NT_GNU_BUILD_ID, of the vendor "GNU" */
 
 /* A program header of either class. */
@@ -14,7 +14,7 @@ struct sb_elf_header {
 	u64 offset, vaddr, size, align;
 };
 
-/* Where the program headers are. */
+/* Location of the program headers. */
 struct sb_elf_table {
 	u64 offset;
 	u32 count;
@@ -27,7 +27,7 @@ static bool sb_elf_is_ours(const u8 *ident)
 	       (ident[EI_CLASS] == ELFCLASS64 || ident[EI_CLASS] == ELFCLASS32);
 }
 
-/* Returns 0 with a count of 0 for what is not an ELF file. */
+/* Reads the ELF header. Returns 0 with a count of 0 if the file is not ELF. */
 static int sb_elf_read_table(sb_elf_read_fn *read, void *file, struct sb_elf_table *table)
 {
 	union {
@@ -37,7 +37,7 @@ static int sb_elf_read_table(sb_elf_read_fn *read, void *file, struct sb_elf_tab
 	} header;
 
 	table->count = 0;
-	/* Of a 32-bit file the header is smaller, but a segment follows it. */
+	/* The header of a 32-bit file is smaller, but a segment follows it. */
 	if (!read(file, 0, &header, sizeof(header)))
 		return -EAGAIN;
 	if (!sb_elf_is_ours(header.ident))
@@ -104,10 +104,9 @@ static u64 sb_elf_pad(u64 size, u32 align)
 }
 
 /*
- * Looks for the build id among the notes of a segment: each is three words (sizes
- * of name and contents, type), the name, the contents; both are padded. *left is
- * how many notes may be looked at in the file. False: there may be one that was
- * not looked at.
+ * Searches the notes of a segment for the build ID. A note has three words (sizes of name
+ * and contents, type), the name and the contents; both are padded. *left is the number of
+ * notes that may still be read in the file. False: not all notes were read.
  */
 static bool sb_elf_read_notes(sb_elf_read_fn *read, void *file,
 			      const struct sb_elf_header *header, u32 *left,
@@ -155,7 +154,7 @@ int sb_elf_read(sb_elf_read_fn *read, void *file, struct sb_elf *elf)
 
 	memset(elf, 0, sizeof(*elf));
 	err = sb_elf_read_table(read, file, &table);
-	/* What can't be read does not keep the rest from being told. */
+	/* Parts that can't be read do not prevent reading the rest. */
 	for (i = 0; i < table.count; i++) {
 		if (!sb_elf_read_header(read, file, &table, i, &header))
 			err = -EAGAIN;

@@ -14,7 +14,7 @@
 static struct workqueue_struct *sb_filter_workqueue;
 
 static LIST_HEAD(sb_id_sets);
-static DEFINE_SPINLOCK(sb_id_sets_lock); /* of those who change the list */
+static DEFINE_SPINLOCK(sb_id_sets_lock); /* serializes changes of the list */
 
 static void sb_id_set_free(struct sb_id_set *set)
 {
@@ -23,7 +23,7 @@ static void sb_id_set_free(struct sb_id_set *set)
 	kfree(set);
 }
 
-/* All of it is on the account of whoever asks for it: many may ask at once. */
+/* All memory is charged to the caller's control group: many sets may be requested at once. */
 struct sb_id_set *sb_id_set_alloc(u32 capacity, bool of_processes, bool inherit)
 {
 	struct sb_id_set *set = kzalloc(sizeof(*set), GFP_KERNEL_ACCOUNT);
@@ -45,7 +45,7 @@ struct sb_id_set *sb_id_set_alloc(u32 capacity, bool of_processes, bool inherit)
 	return set;
 }
 
-/* From now on forks do not find it; it is still there for a grace period. */
+/* Removes a set from the list. Forks may use it until a grace period has passed. */
 static void sb_id_set_release(struct kref *refs)
 {
 	struct sb_id_set *set = container_of(refs, struct sb_id_set, refs);
@@ -55,7 +55,7 @@ static void sb_id_set_release(struct kref *refs)
 	spin_unlock(&sb_id_sets_lock);
 }
 
-/* Drops a reference. Returns the set where it was the last one: it is to be freed. */
+/* Drops a reference. Returns the set if it was the last one: the caller frees the set. */
 static struct sb_id_set *sb_id_set_put(struct sb_id_set *set)
 {
 	return set && kref_put(&set->refs, sb_id_set_release) ? set : NULL;
@@ -75,8 +75,8 @@ int sb_id_set_add(struct sb_id_set *set, pid_t id)
 	task = sb_id_set_find(set, id);
 	if (task) {
 		set_bit(task->pid, set->bits);
-		smp_mb__after_atomic(); /* pairs with the lock under which an id is given out */
-		/* If it has the id still, the fork that clears the bit of its next owner comes. */
+		smp_mb__after_atomic(); /* pairs with the lock under which ids are allocated */
+		/* If the task still has the id, a later fork that reuses it clears the bit. */
 		if (sb_id_set_find(set, id) == task) {
 			set->ids[set->count++] = task->pid;
 			err = 0;
@@ -157,9 +157,9 @@ void sb_filter_free(struct sb_filter *filter)
 }
 
 /*
- * The child's id may be one that another process or thread had before, and that is
- * still in a set: it is cleared here, before the child runs, and not when the old one
- * is freed, which is later than its id is.
+ * The child's id may still be in a set, from another process or thread that had it
+ * before: its bit is cleared here, before the child runs, and not when the old task
+ * is freed, since the id is freed earlier.
  */
 static void sb_id_set_on_fork(struct sb_id_set *set, const struct task_struct *parent,
 			      const struct task_struct *child)
@@ -197,7 +197,7 @@ int sb_filter_init(void)
 
 void sb_filter_exit(void)
 {
-	/* What is queued behind a grace period reaches the workqueue; then it is drained. */
+	/* Work that waits for a grace period is queued; then destroy_workqueue() drains it. */
 	rcu_barrier();
 	destroy_workqueue(sb_filter_workqueue);
 }

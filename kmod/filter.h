@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a session samples: processes, threads, control groups, and names that it
- * leaves out. A session points to its filter under RCU; a beat reads it with
- * interrupts off, which is a read side. A filter does not change but for the
- * bits of its sets: a setting replaces it by another one, which takes over the
- * sets that stay.
+ * The filter of a session: sampled processes, threads and control groups, and excluded
+ * thread names. A session points to its filter under RCU; a tick reads it with
+ * interrupts off, which is an RCU read side. A filter is immutable except for the
+ * bits of its sets: a setting replaces it by a new filter, which shares the unchanged
+ * sets.
  *
- * Sets follow forks from their first id on, also while their filter is still being
- * read from a message. Nobody waits for the grace period after which a filter and
- * its sets are freed; a session may have SB_FILTERS_WAITING_MAX filters that wait.
+ * Sets follow forks from their first id on, even while their filter is still being
+ * read from a message. Filters and their sets are freed after a grace period, without
+ * waiting for it; a session may have SB_FILTERS_WAITING_MAX filters waiting.
  */
 #ifndef STACKBEAT_FILTER_H
 #define STACKBEAT_FILTER_H
@@ -25,30 +25,30 @@
 #include "stackbeat.h"
 
 /*
- * A set of process or thread ids: a bitmap with a bit for each id that there
- * can be, so that a beat asks with one load and a fork adds a child with one
- * atomic store. It takes 512 KiB while it is in use.
+ * A set of process or thread ids: a bitmap with a bit for each possible id, so that a
+ * tick tests a task with one load and a fork adds a child with one atomic store. It
+ * takes 512 KiB while it is in use.
  */
 struct sb_id_set {
 	struct list_head list;	/* of all sets, under RCU */
 	struct kref refs;
-	bool of_processes;	/* else of threads */
-	bool inherit;		/* what its processes fork is added */
-	u32 count;		/* of ids[] */
-	pid_t *ids;		/* as they were asked for, initial namespace */
+	bool of_processes;	/* false: of threads */
+	bool inherit;		/* children forked by its processes are added */
+	u32 count;		/* number of ids[] */
+	pid_t *ids;		/* ids of the message, initial namespace */
 	unsigned long *bits;	/* by id, initial namespace */
 };
 
-/* Counts the filters of a session that wait for a grace period, and outlives the session. */
+/* Counts the filters of a session waiting for a grace period. Outlives the session. */
 struct sb_filter_account {
-	struct kref refs;	/* the session, and each filter that waits */
+	struct kref refs;	/* of the session, and of each waiting filter */
 };
 
 struct sb_filter {
 	struct rcu_work free;
 	struct sb_filter_account *account;
-	struct sb_id_set *last[2];	/* sets that are freed with it */
-	bool published;		/* a beat may have seen it */
+	struct sb_id_set *last[2];	/* sets freed with the filter */
+	bool published;		/* a tick may have used it */
 	struct sb_id_set *processes;	/* NULL: not a criterion */
 	struct sb_id_set *threads;	/* NULL: not a criterion */
 	u32 cgroup_count;		/* 0: not a criterion */
@@ -57,41 +57,40 @@ struct sb_filter {
 	char excluded_comms[STACKBEAT_COMMS_MAX][STACKBEAT_COMM_SIZE]; /* padded with 0 */
 };
 
-/* NULL: no memory. To be put. */
+/* Returns a new account, to be put by the caller. NULL: no memory. */
 struct sb_filter_account *sb_filter_account_alloc(void);
 /* NULL is allowed. */
 void sb_filter_account_put(struct sb_filter_account *account);
-/* Whether so many filters wait that there must not be one more. */
+/* Whether the maximum number of filters is waiting. */
 bool sb_filter_account_is_full(const struct sb_filter_account *account);
 
-/* An empty filter; NULL: no memory. The account must be held until it is freed. */
+/* Returns an empty filter; NULL: no memory. The account must be held until it is freed. */
 struct sb_filter *sb_filter_alloc(struct sb_filter_account *account);
 
 /*
- * Frees a filter once no beat can see it any more, and drops its sets. NULL is
- * allowed. From process context; waits for nothing.
+ * Drops the sets of a filter, and frees it once no tick can use it any more. NULL is
+ * allowed. Called in process context; does not wait.
  */
 void sb_filter_free(struct sb_filter *filter);
 
 /*
- * An empty set with room for `capacity` ids, which follows forks from now on.
- * ENOMEM. It is freed with the
- * filters that have it.
+ * Returns an empty set with room for `capacity` ids, which follows forks from now on.
+ * It is freed with the last filter that has it. ENOMEM.
  */
 struct sb_id_set *sb_id_set_alloc(u32 capacity, bool of_processes, bool inherit);
 
 /*
- * Adds the process, or thread, with this id in the caller's pid namespace. ESRCH:
- * there is none. The set's capacity must suffice.
+ * Adds the process, or thread, with this id in the caller's pid namespace. The set must
+ * have room for it. ESRCH: no such process or thread.
  */
 int sb_id_set_add(struct sb_id_set *set, pid_t id);
 
-/* A probe of a tracepoint, see probes.c. */
+/* Probe of the tracepoint sched_process_fork, see probes.c. */
 void sb_filter_on_fork(void *data, struct task_struct *parent, struct task_struct *child);
 
 /* ENOMEM. */
 int sb_filter_init(void);
-/* Waits for all filters to be freed. */
+/* Waits until all filters are freed. */
 void sb_filter_exit(void);
 
 static inline bool sb_filter_excludes(const struct sb_filter *filter,
@@ -106,7 +105,7 @@ static inline bool sb_filter_excludes(const struct sb_filter *filter,
 	return false;
 }
 
-/* From the root down: hierarchies may be thousands of levels deep, and interrupts are off. */
+/* Limited to levels near the root: hierarchies may be very deep, and interrupts are off. */
 static inline bool sb_filter_has_cgroup(const struct sb_filter *filter,
 					struct task_struct *task)
 {
@@ -126,7 +125,7 @@ static inline bool sb_filter_has_cgroup(const struct sb_filter *filter,
 	return false;
 }
 
-/* Whether a task is one to be sampled; asked by each sampler, for the current one. */
+/* Whether the filter includes a task; called in each tick for the current task. */
 static inline bool sb_filter_wants(const struct sb_filter *filter, struct task_struct *task)
 {
 	if (filter->comm_count && sb_filter_excludes(filter, task))

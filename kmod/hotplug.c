@@ -5,40 +5,40 @@
 #include <linux/irqflags.h>
 #include <linux/workqueue.h>
 
-#include "sampler.h"
 #include "cpu.h"
 #include "hotplug.h"
+#include "sampler.h"
 #include "session.h"
 
 /*
- * Starts the beats of all running sessions on the CPUs that have come online. A work item does so,
- * as it can run on any CPU: the thread of CPU hotplug may have to wait for real-time tasks of its
- * CPU, and must not hold up the sessions with the locks that this takes.
+ * Starts the samplers of all running sessions on CPUs that have come online. This is a work item,
+ * which can run on any CPU, because it takes locks of sessions: the thread of CPU hotplug may have
+ * to wait for real-time tasks of its CPU, and would delay the sessions.
  */
-static void sb_take_up_cpus(struct work_struct *work)
+static void sb_add_online_cpus(struct work_struct *work)
 {
 	struct sb_session *session;
 	u32 id = 0;
 
 	while ((session = sb_session_next(id))) {
 		id = session->id + 1;
-		sb_session_take_up_cpus(session);
+		sb_session_add_online_cpus(session);
 		sb_session_put(session);
 	}
 }
 
-static DECLARE_WORK(sb_take_up_work, sb_take_up_cpus);
+static DECLARE_WORK(sb_online_work, sb_add_online_cpus);
 static struct workqueue_struct *sb_cpu_workqueue;
 
 static int sb_cpu_online(unsigned int cpu)
 {
-	/* Before the work is queued, and before the start of a session sees the CPU. */
+	/* Set before the work is queued, and before the start of a session sees the CPU. */
 	this_cpu_write(sb_cpus.online, true);
-	queue_work(sb_cpu_workqueue, &sb_take_up_work);
+	queue_work(sb_cpu_workqueue, &sb_online_work);
 	return 0;
 }
 
-/* Runs on the CPU that goes offline while its timers are still its own. */
+/* Runs on the CPU that goes offline, before its timers are migrated. */
 static int sb_cpu_offline(unsigned int cpu)
 {
 	struct sb_cpu *here;
@@ -50,7 +50,7 @@ static int sb_cpu_offline(unsigned int cpu)
 	here = this_cpu_ptr(&sb_cpus);
 	here->online = false;
 	hlist_for_each_entry_safe(sampler, next, &here->samplers, node) {
-		sampler->gone = true;
+		sampler->went_offline = true;
 		sb_sampler_stop(sampler);
 	}
 	local_irq_restore(flags);

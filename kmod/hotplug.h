@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * CPU hotplug: beats stop on a CPU that goes offline, and a work item starts them on a CPU that
- * comes online.
+ * CPU hotplug: samplers are stopped on a CPU that goes offline. A work item starts them on a CPU
+ * that comes online.
  */
 #ifndef STACKBEAT_HOTPLUG_H
 #define STACKBEAT_HOTPLUG_H

@@ -3,14 +3,14 @@
 #include <linux/sched.h>
 #include <asm/tsc.h>
 
-#include "sampler.h"
 #include "cpu.h"
 #include "idle.h"
+#include "sampler.h"
 
 /*
- * Cancels the timers of a CPU that goes idle: there is nothing to sample, and nothing to wake it
- * for. If parking takes more than a quarter of a session's budget, the session's timer stays: a
- * CPU that goes idle so often does not sleep.
+ * Cancels the timers of a CPU that goes idle: there is nothing to sample, and no need to wake the
+ * CPU. If parking takes more than a quarter of a session's budget, the session's timer stays armed:
+ * a CPU that goes idle so often does not sleep.
  */
 static noinline void sb_cpu_park(struct sb_cpu *here)
 {
@@ -28,7 +28,7 @@ static noinline void sb_cpu_park(struct sb_cpu *here)
 	}
 }
 
-/* Arms the timers of a CPU that is not idle any more. */
+/* Arms the timers of a CPU that is no longer idle. */
 static noinline void sb_cpu_unpark(struct sb_cpu *here)
 {
 	u64 start = rdtsc(), end;
@@ -44,9 +44,9 @@ static noinline void sb_cpu_unpark(struct sb_cpu *here)
 }
 
 /*
- * A switch to the idle task cancels the timers, before the governor of idle states looks for the
- * next timer. A switch to another task arms them again: not each interrupt of an idle CPU does.
- * Runs with the lock of the run queue held.
+ * A switch to the idle task cancels the timers, before the cpuidle governor looks for the next
+ * timer. A switch to another task arms them again; interrupts of an idle CPU do not. Called with
+ * the runqueue lock held.
  */
 static __always_inline void sb_cpu_on_switch(const struct task_struct *next)
 {

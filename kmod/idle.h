@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Idle CPUs: the timers of beats are cancelled while there is nothing to sample. */
+/* Idle CPUs: the timers of samplers are cancelled (parked) while there is nothing to sample. */
 #ifndef STACKBEAT_IDLE_H
 #define STACKBEAT_IDLE_H
 

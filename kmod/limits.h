@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How much the module takes at once of what it can't have for ever, in each session.
+ * Limits of memory and time, of each session.
  *
- * SB_TIGHT: so little that a small guest gets beyond each limit within seconds, where
- * a big machine gets after hours. A module of that kind is there to be tested only.
+ * SB_TIGHT: limits that a small guest exceeds within seconds, and a large machine only after
+ * hours with the normal ones. For tests only.
  */
 #ifndef STACKBEAT_LIMITS_H
 #define STACKBEAT_LIMITS_H
@@ -18,7 +18,7 @@
 #define SB_WAYS 2u
 #define SB_SETS_BITS 1
 #define SB_PENDING_MAX 2u
-#define SB_CHANGES_MAX 4u
+#define SB_MMAP_EVENTS_MAX 4u
 #define SB_REREAD_NS NSEC_PER_MSEC
 #define SB_REREAD_MAX_NS (16 * NSEC_PER_MSEC)
 #define SB_LOCKED_JIFFIES 0
@@ -27,29 +27,29 @@
 #define SB_MAPPED_FILES_MAX 8u
 #define SB_BIG_MAPPINGS 64
 #else
-/* Spaces that are remembered: so many sets of so many ways. */
+/* The table of spaces: number of ways of a set, and log2 of the number of sets. */
 #define SB_WAYS 8u
 #define SB_SETS_BITS 10
 static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_ADDRESS_SPACES_MAX);
 
-/* Spaces that wait for the worker, of each CPU. */
+/* Requests to read spaces that wait for the worker, of each CPU. */
 #define SB_PENDING_MAX STACKBEAT_ADDRESS_SPACES_PENDING_MAX
 
-/* Changes that wait for the worker. */
-#define SB_CHANGES_MAX 1024u
+/* Mmap events that wait for the worker. */
+#define SB_MMAP_EVENTS_MAX 1024u
 
 /*
- * How long the mappings of a space are not read again after changes were lost: longer each
- * time, up to a maximum.
+ * Time until the mappings of a space are read again after mmap events were lost: minimum and
+ * maximum of an exponential backoff.
  */
 #define SB_REREAD_NS (100 * NSEC_PER_MSEC)
 #define SB_REREAD_MAX_NS (10 * NSEC_PER_SEC)
 
-/* How long, and how many, spaces are held that are locked by others. */
+/* Spaces with mmap_lock held by others: time of retries, and maximum number. */
 #define SB_LOCKED_JIFFIES HZ
 #define SB_LOCKED_MAX 1024u
 
-/* Mappings that wait for room in the ring. */
+/* Mappings that wait for room in the metadata ring. */
 #define SB_MAPPINGS_WAITING_MAX STACKBEAT_MAPPINGS_WAITING_MAX
 
 #define SB_MAPPED_FILES_MAX STACKBEAT_FILES_MAX
@@ -58,7 +58,7 @@ static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_ADDRESS_SPACES_MAX);
 #define SB_BIG_MAPPINGS 2000
 #endif
 
-/* Filters that were replaced and wait for a grace period. */
+/* Replaced filters that wait for a grace period. */
 #define SB_FILTERS_WAITING_MAX STACKBEAT_FILTERS_WAITING_MAX
 
 #define SB_SPACES_MAX (SB_WAYS << SB_SETS_BITS)

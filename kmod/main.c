@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/module.h>
 
-#include "sampler.h"
-#include "netlink.h"
 #include "cycles.h"
 #include "device.h"
 #include "filter.h"
 #include "hotplug.h"
+#include "netlink.h"
 #include "params.h"
 #include "probes.h"
+#include "sampler.h"
 #include "session.h"
 #include "space.h"
 
@@ -30,7 +30,7 @@ static int __init sb_init(void)
 		goto err_space;
 	err = sb_sampler_init();
 	if (err)
-		goto err_beat;
+		goto err_sampler;
 	err = sb_probes_init();
 	if (err)
 		goto err_probes;
@@ -42,7 +42,7 @@ static int __init sb_init(void)
 		goto err_hotplug;
 	err = sb_netlink_init();
 	if (err)
-		goto err_control;
+		goto err_netlink;
 	err = sb_device_init();
 	if (err)
 		goto err_device;
@@ -50,7 +50,7 @@ static int __init sb_init(void)
 
 err_device:
 	sb_netlink_exit();
-err_control:
+err_netlink:
 	sb_hotplug_exit();
 err_hotplug:
 	sb_session_exit();
@@ -58,7 +58,7 @@ err_session:
 	sb_probes_exit();
 err_probes:
 	sb_sampler_exit();
-err_beat:
+err_sampler:
 	sb_space_exit();
 err_space:
 	sb_filter_exit();
@@ -68,10 +68,10 @@ err_space:
 static void __exit sb_exit(void)
 {
 	sb_device_exit();
-	/* They send events. */
+	/* Its work items send events. */
 	sb_sampler_flush();
 	sb_netlink_exit();
-	/* Its work may hold the last reference of a session. */
+	/* Its work item may hold the last reference to a session. */
 	sb_hotplug_exit();
 	sb_session_exit();
 	sb_probes_exit();

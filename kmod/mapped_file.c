@@ -21,45 +21,45 @@
 
 #define SB_DELETED " (deleted)"
 
-int sb_mapped_files_init(struct sb_mapped_files *objects)
+int sb_mapped_files_init(struct sb_mapped_files *files)
 {
-	hash_init(objects->by_path);
-	INIT_LIST_HEAD(&objects->untold);
-	objects->path = kmalloc(STACKBEAT_PATH_MAX, GFP_KERNEL);
-	return objects->path ? 0 : -ENOMEM;
+	hash_init(files->by_path);
+	INIT_LIST_HEAD(&files->unwritten);
+	files->path = kmalloc(STACKBEAT_PATH_MAX, GFP_KERNEL);
+	return files->path ? 0 : -ENOMEM;
 }
 
-void sb_mapped_file_free(struct sb_mapped_file *object)
+void sb_mapped_file_free(struct sb_mapped_file *file)
 {
-	iput(object->inode);
-	path_put(&object->path);
-	kfree(object->name);
-	kfree(object);
+	iput(file->inode);
+	path_put(&file->path);
+	kfree(file->name);
+	kfree(file);
 }
 
-void sb_mapped_files_remove(struct sb_mapped_files *objects, struct sb_mapped_file *object)
+void sb_mapped_files_remove(struct sb_mapped_files *files, struct sb_mapped_file *file)
 {
-	hash_del(&object->node);
-	objects->count--;
+	hash_del(&file->node);
+	files->count--;
 }
 
-void sb_mapped_files_free(struct sb_mapped_files *objects)
+void sb_mapped_files_free(struct sb_mapped_files *files)
 {
-	struct sb_mapped_file *object;
+	struct sb_mapped_file *file;
 	struct hlist_node *next;
 	int bucket;
 
-	hash_for_each_safe(objects->by_path, bucket, next, object, node) {
-		sb_mapped_files_remove(objects, object);
-		sb_mapped_file_free(object);
+	hash_for_each_safe(files->by_path, bucket, next, file, node) {
+		sb_mapped_files_remove(files, file);
+		sb_mapped_file_free(file);
 	}
-	kfree(objects->path);
+	kfree(files->path);
 }
 
 /*
- * Reads what is in the page cache, and waits for nothing: the file system may be
- * on a network, or in the hands of a hostile process. What a program runs was
- * just read from its file; what is not there, the reader reads by itself.
+ * Reads from the page cache only, without waiting: the file system may be on a network, or
+ * controlled by a hostile process. Pages of a running program are mostly cached; the reader
+ * of the session reads missing headers from the file itself.
  */
 static bool sb_read_cached(void *from, u64 offset, void *to, size_t size)
 {
@@ -80,7 +80,7 @@ static bool sb_read_cached(void *from, u64 offset, void *to, size_t size)
 			return false;
 		valid = PageUptodate(page) && !PageHWPoison(page);
 		if (valid)
-			/* The flags by which it is found do not change; others beside them do. */
+			/* page_address() uses flags that do not change; others in the word do. */
 			memcpy(at, data_race(page_address(page)) + offset_in_page(offset), part);
 		put_page(page);
 		if (!valid)
@@ -92,57 +92,57 @@ static bool sb_read_cached(void *from, u64 offset, void *to, size_t size)
 	return true;
 }
 
-/* The pages of hugetlbfs are counted in another unit. */
+/* The page cache of hugetlbfs is indexed in another unit. */
 static bool sb_inode_can_be_read(const struct inode *inode)
 {
 	return inode->i_sb->s_magic != HUGETLBFS_MAGIC;
 }
 
-/* Whether the file has no name any more, or, like a memfd, never had one. */
+/* Whether the file was unlinked, or, like a memfd, never had a name. */
 static bool sb_path_is_unlinked(const struct path *path)
 {
-	/* It may lose it now. */
+	/* It may be unlinked concurrently. */
 	return data_race(d_unlinked(path->dentry)) ||
 	       !READ_ONCE(d_inode(path->dentry)->i_nlink);
 }
 
-/* A path's name in its mount namespace, in objects->path; NULL if it has none. */
-static char *sb_path_text(struct sb_mapped_files *objects, const struct path *path)
+/* Returns the path string in the mount namespace, in files->path; NULL: none. */
+static char *sb_path_string(struct sb_mapped_files *files, const struct path *path)
 {
-	char *text = d_path(path, objects->path, STACKBEAT_PATH_MAX);
+	char *string = d_path(path, files->path, STACKBEAT_PATH_MAX);
 
-	return IS_ERR(text) ? NULL : text;
+	return IS_ERR(string) ? NULL : string;
 }
 
 /*
- * How much of a name, which is to be made then, is that of objects->root: 0 where that is
- * the root of its mount namespace. ENOENT: the path is not below it.
+ * Returns the length of the prefix files->root of the path string; 0 if it is the root of its
+ * mount namespace. ENOENT: the path is not below it. Overwrites files->path.
  */
-static ssize_t sb_path_skip(struct sb_mapped_files *objects, const struct path *path)
+static ssize_t sb_path_skip(struct sb_mapped_files *files, const struct path *path)
 {
 	const char *root;
 
-	if (!objects->root)
+	if (!files->root)
 		return 0;
-	root = sb_path_text(objects, objects->root);
+	root = sb_path_string(files, files->root);
 	if (!root)
 		return -ENOENT;
 	if (!strcmp(root, "/"))
 		return 0;
-	return path_is_under(path, objects->root) ? strlen(root) : -ENOENT;
+	return path_is_under(path, files->root) ? strlen(root) : -ENOENT;
 }
 
-/* The name from objects->root on, without " (deleted)"; NULL if it has none. */
-static char *sb_path_name(struct sb_mapped_files *objects, const struct path *path)
+/* Returns a copy of the path string from files->root on, without " (deleted)"; NULL: none. */
+static char *sb_path_name(struct sb_mapped_files *files, const struct path *path)
 {
-	ssize_t skip = sb_path_skip(objects, path);
-	char *name = skip < 0 ? NULL : sb_path_text(objects, path);
+	ssize_t skip = sb_path_skip(files, path);
+	char *name = skip < 0 ? NULL : sb_path_string(files, path);
 	size_t length, deleted = strlen(SB_DELETED);
 
 	if (!name)
 		return NULL;
 	length = strlen(name);
-	/* Directories may have been renamed since. */
+	/* Directories may have been renamed since sb_path_skip(). */
 	if (skip && (length <= skip || name[skip] != '/'))
 		return NULL;
 	if (sb_path_is_unlinked(path) && length > deleted &&
@@ -151,108 +151,108 @@ static char *sb_path_name(struct sb_mapped_files *objects, const struct path *pa
 	return kstrdup(name + skip, GFP_KERNEL);
 }
 
-/* By the path: there may be thousands of one file. */
+/* The key is the path, since there may be thousands of paths of one inode. */
 static unsigned long sb_path_key(const struct path *path)
 {
 	return (unsigned long)path->dentry ^ ((unsigned long)path->mnt >> 1);
 }
 
-static struct sb_mapped_file *sb_mapped_file_alloc(struct sb_mapped_files *objects, const struct path *path,
-					 struct inode *inode)
+static struct sb_mapped_file *sb_mapped_file_alloc(struct sb_mapped_files *files,
+						   const struct path *path, struct inode *inode)
 {
-	struct sb_mapped_file *object = kzalloc(sizeof(*object), GFP_KERNEL);
+	struct sb_mapped_file *file = kzalloc(sizeof(*file), GFP_KERNEL);
 
-	if (!object)
+	if (!file)
 		return NULL;
-	object->path = *path;
-	path_get(&object->path);
-	object->inode = inode;
-	ihold(object->inode);
-	object->id = ++objects->last_id;
-	object->name = sb_path_name(objects, &object->path);
-	object->unlinked = sb_path_is_unlinked(&object->path);
-	object->unread = !sb_inode_can_be_read(object->inode) ||
-			 sb_elf_read(sb_read_cached, object->inode, &object->elf);
-	hash_add(objects->by_path, &object->node, sb_path_key(path));
-	list_add_tail(&object->untold, &objects->untold);
-	objects->count++;
-	return object;
+	file->path = *path;
+	path_get(&file->path);
+	file->inode = inode;
+	ihold(file->inode);
+	file->id = ++files->last_id;
+	file->name = sb_path_name(files, &file->path);
+	file->unlinked = sb_path_is_unlinked(&file->path);
+	file->unread = !sb_inode_can_be_read(file->inode) ||
+			 sb_elf_read(sb_read_cached, file->inode, &file->elf);
+	hash_add(files->by_path, &file->node, sb_path_key(path));
+	list_add_tail(&file->unwritten, &files->unwritten);
+	files->count++;
+	return file;
 }
 
-struct sb_mapped_file *sb_mapped_files_get(struct sb_mapped_files *objects, const struct path *path,
-				 struct inode *inode)
+struct sb_mapped_file *sb_mapped_files_get(struct sb_mapped_files *files, const struct path *path,
+					   struct inode *inode)
 {
-	struct sb_mapped_file *object;
+	struct sb_mapped_file *file;
 
-	hash_for_each_possible(objects->by_path, object, node, sb_path_key(path)) {
-		if (object->inode == inode && path_equal(&object->path, path))
-			return object;
+	hash_for_each_possible(files->by_path, file, node, sb_path_key(path)) {
+		if (file->inode == inode && path_equal(&file->path, path))
+			return file;
 	}
-	if (objects->count == SB_MAPPED_FILES_MAX)
+	if (files->count == SB_MAPPED_FILES_MAX)
 		return NULL;
-	return sb_mapped_file_alloc(objects, path, inode);
+	return sb_mapped_file_alloc(files, path, inode);
 }
 
-static void sb_mapped_file_write(const struct sb_mapped_file *object, size_t name_length,
-			    struct stackbeat_file *record, u32 size)
+static void sb_mapped_file_fill_record(const struct sb_mapped_file *file, size_t name_length,
+				       struct stackbeat_file *record, u32 size)
 {
-	const struct inode *inode = object->inode;
+	const struct inode *inode = file->inode;
 
 	memset(record, 0, size);
 	record->record.type = STACKBEAT_RECORD_FILE;
-	record->record.flags = (object->unread ? STACKBEAT_FILE_HEADERS_NOT_READ : 0) |
-			       (object->unlinked ? STACKBEAT_FILE_UNLINKED : 0);
+	record->record.flags = (file->unread ? STACKBEAT_FILE_HEADERS_NOT_READ : 0) |
+			       (file->unlinked ? STACKBEAT_FILE_UNLINKED : 0);
 	record->record.size = size;
-	record->file = object->id;
+	record->file = file->id;
 	record->inode = inode->i_ino;
 	record->size = i_size_read(inode);
 	record->device_major = MAJOR(inode->i_sb->s_dev);
 	record->device_minor = MINOR(inode->i_sb->s_dev);
 	record->inode_generation = inode->i_generation;
-	record->build_id_size = object->elf.build_id_size;
-	memcpy(record->build_id, object->elf.build_id, sizeof(record->build_id));
-	memcpy(record->path, object->name, name_length);
+	record->build_id_size = file->elf.build_id_size;
+	memcpy(record->build_id, file->elf.build_id, sizeof(record->build_id));
+	memcpy(record->path, file->name, name_length);
 }
 
-bool sb_mapped_files_tell(struct sb_mapped_files *objects, struct sb_ring *ring)
+bool sb_mapped_files_write(struct sb_mapped_files *files, struct sb_ring *ring)
 {
-	struct sb_mapped_file *object;
+	struct sb_mapped_file *file;
 	size_t length;
 	u32 size;
 
-	while (!list_empty(&objects->untold)) {
-		object = list_first_entry(&objects->untold, struct sb_mapped_file, untold);
-		length = object->name ? strlen(object->name) : 0;
+	while (!list_empty(&files->unwritten)) {
+		file = list_first_entry(&files->unwritten, struct sb_mapped_file, unwritten);
+		length = file->name ? strlen(file->name) : 0;
 		size = ALIGN(sizeof(struct stackbeat_file) + length + 1, sizeof(u64));
 		if (!sb_ring_has_room(ring, size))
 			return false;
-		sb_mapped_file_write(object, length, sb_ring_reserve(ring, size), size);
+		sb_mapped_file_fill_record(file, length, sb_ring_reserve(ring, size), size);
 		sb_ring_commit(ring, size);
-		list_del_init(&object->untold);
-		kfree(object->name);
-		object->name = NULL;
+		list_del_init(&file->unwritten);
+		kfree(file->name);
+		file->name = NULL;
 	}
 	return true;
 }
 
-struct sb_mapped_file *sb_mapped_files_find(struct sb_mapped_files *objects, u64 id)
+struct sb_mapped_file *sb_mapped_files_find(struct sb_mapped_files *files, u64 id)
 {
-	struct sb_mapped_file *object;
+	struct sb_mapped_file *file;
 	int bucket;
 
-	hash_for_each(objects->by_path, bucket, object, node) {
-		if (object->id == id)
-			return list_empty(&object->untold) ? object : NULL;
+	hash_for_each(files->by_path, bucket, file, node) {
+		if (file->id == id)
+			return list_empty(&file->unwritten) ? file : NULL;
 	}
 	return NULL;
 }
 
 /*
- * Whether a file without a name (memfd, shared memory) is not for the current credentials.
- * Its mode lets everybody do everything, as nobody but who has it mapped gets at it; and
- * whoever has it open can open it once more, to write, in /proc/self/fd.
+ * Whether the current credentials must not open a file without a name (memfd, shared memory).
+ * Its mode permits everything, since only processes that have it open or mapped can reach it;
+ * and a process that has it open can open it again for writing, in /proc/self/fd.
  */
-static bool sb_path_is_anothers(const struct path *path)
+static bool sb_path_has_other_owner(const struct path *path)
 {
 	return !uid_eq(current_fsuid(), d_backing_inode(path->dentry)->i_uid) &&
 	       !capable(CAP_SYS_PTRACE);
@@ -266,9 +266,8 @@ static bool sb_path_is_nameless(const struct path *path)
 }
 
 /*
- * Whether the current credentials may search the directories on the way from `root` to a
- * file, or all of them where that is not on the way. That of a deleted file is the one
- * that it was in.
+ * Checks that the current credentials may search the directories of a path, from `root`, or,
+ * if it is not on the path, all of them. The directory of a deleted file is its former one.
  */
 static int sb_path_search(const struct path *path, const struct path *root)
 {
@@ -283,7 +282,7 @@ static int sb_path_search(const struct path *path, const struct path *root)
 				break;
 		} else {
 			parent = dget_parent(at.dentry);
-			/* Of what is in no tree nobody knows the way. */
+			/* A disconnected dentry has no directories to check. */
 			err = parent == at.dentry ? -EACCES : 0;
 			dput(at.dentry);
 			at.dentry = parent;
@@ -300,7 +299,7 @@ static int sb_path_permission(const struct path *path, const struct path *root)
 	int err = 0;
 
 	if (sb_path_is_nameless(path))
-		err = sb_path_is_anothers(path) ? -EACCES : 0;
+		err = sb_path_has_other_owner(path) ? -EACCES : 0;
 	else if (root)
 		err = sb_path_search(path, root);
 	return err ?: path_permission(path, MAY_READ);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The files that processes of a session map, kept until the reader gives
- * them back, so that it can have the very file that was mapped.
+ * The files that sampled processes map, held until the reader releases them, so that it
+ * can open the file that was mapped.
  *
- * One object stands for one inode at one path: the same file seen through two
- * mounts is two objects. All functions but those that say otherwise are called
- * under the lock of the session's spaces.
+ * A mapped file is one inode at one path: the same file seen through two mounts is two
+ * mapped files. Functions are called under the lock of the session's spaces, unless their
+ * comments say otherwise.
  */
 #ifndef STACKBEAT_MAPPED_FILE_H
 #define STACKBEAT_MAPPED_FILE_H
@@ -25,59 +25,56 @@ struct sb_ring;
 
 struct sb_mapped_files {
 	DECLARE_HASHTABLE(by_path, SB_MAPPED_FILES_BITS);
-	struct list_head untold;	/* those whose record is not written yet, oldest first */
+	struct list_head unwritten;	/* files with no record yet, oldest first */
 	u64 last_id;
 	u32 count;
-	char *path;			/* STACKBEAT_PATH_MAX bytes to make a path in */
-	const struct path *root;	/* paths are written from there; NULL: all of them */
+	char *path;			/* buffer for paths, STACKBEAT_PATH_MAX bytes */
+	const struct path *root;	/* paths are relative to it; NULL: the namespace's root */
 };
 
 struct sb_mapped_file {
 	struct hlist_node node;
-	struct list_head untold;	/* empty once it was told */
+	struct list_head unwritten;	/* empty once its record is written */
 	/*
-	 * References. Not to the file that is mapped: as long as that is open, what was
-	 * locked through it stays locked, and what may be written can't be executed.
+	 * References, but none to the mapped struct file: while that is open, locks taken
+	 * through it stay, and a writable file can't be executed.
 	 */
 	struct path path;
 	struct inode *inode;
 	u64 id;
 	struct sb_elf elf;
-	bool unread;			/* elf may lack something */
+	bool unread;			/* elf may be incomplete */
 	bool unlinked;
-	char *name;			/* path, until it was told; NULL: not known */
+	char *name;			/* path, until the record is written; NULL: unknown */
 };
 
 /* ENOMEM. */
-int sb_mapped_files_init(struct sb_mapped_files *objects);
-/* Lets go of all. Also after an sb_mapped_files_init() that failed. */
-void sb_mapped_files_free(struct sb_mapped_files *objects);
+int sb_mapped_files_init(struct sb_mapped_files *files);
+/* Frees all files. Also allowed after sb_mapped_files_init() has failed. */
+void sb_mapped_files_free(struct sb_mapped_files *files);
 
 /*
- * The object of a regular file, by its path and inode, made if it is new. NULL: there is no memory or no
- * room for one more. May sleep, but waits for no disk and no network.
+ * Returns the mapped file of a regular file, by path and inode; adds it if it is new. NULL: no
+ * memory, or no room for one more. May sleep, but waits for no disk and no network.
  */
-struct sb_mapped_file *sb_mapped_files_get(struct sb_mapped_files *objects, const struct path *path,
-				 struct inode *inode);
+struct sb_mapped_file *sb_mapped_files_get(struct sb_mapped_files *files, const struct path *path,
+					   struct inode *inode);
+
+/* Writes the records of new files. False: the ring has no room for the next one. */
+bool sb_mapped_files_write(struct sb_mapped_files *files, struct sb_ring *ring);
+
+/* Returns the file with this id if its record is written, or NULL. */
+struct sb_mapped_file *sb_mapped_files_find(struct sb_mapped_files *files, u64 id);
+
+/* Removes a file after its record is written. The caller then frees it, without a lock. */
+void sb_mapped_files_remove(struct sb_mapped_files *files, struct sb_mapped_file *file);
+void sb_mapped_file_free(struct sb_mapped_file *file);
 
 /*
- * Writes the records of objects that were not told yet. False: the ring has no
- * room for the next one.
- */
-bool sb_mapped_files_tell(struct sb_mapped_files *objects, struct sb_ring *ring);
-
-/* The object of an id that was told, or NULL. */
-struct sb_mapped_file *sb_mapped_files_find(struct sb_mapped_files *objects, u64 id);
-
-/* Takes out an object that was told. sb_mapped_file_free() follows, without a lock. */
-void sb_mapped_files_remove(struct sb_mapped_files *objects, struct sb_mapped_file *object);
-void sb_mapped_file_free(struct sb_mapped_file *object);
-
-/*
- * Opens a file with these rights, and gives a file descriptor of the current
- * process. Where `root` is not NULL, they must also do for searching the directories on
- * the way to the file, from there or from the root of all that is mounted around it.
- * EACCES, EMFILE, ENFILE, ENOMEM, and what opening fails with. Called without lock.
+ * Opens a file with the credentials `cred`, and returns a file descriptor of the current
+ * process. If `root` is not NULL, the credentials must also permit to search the directories
+ * of the path, from `root`, or, if it is not on the path, from the root of all mounts. EACCES,
+ * EMFILE, ENFILE, ENOMEM, and errors of opening the file. Called without the lock.
  */
 int sb_path_open(const struct path *path, const struct cred *cred, const struct path *root);
 

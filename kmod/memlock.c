@@ -7,7 +7,7 @@
 
 #include "memlock.h"
 
-/* Pages of a session with the defaults. */
+/* Number of pages of a session with the defaults. */
 static unsigned long sb_free_pages(void)
 {
 	return (num_online_cpus() * (STACKBEAT_RING_SIZE_DEFAULT + 2 * PAGE_SIZE) +

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Charges a session's memory, which can't be swapped out, to the user who has opened the
- * session, against RLIMIT_MEMLOCK of the opener.
+ * Charges a session's memory, which can't be swapped out, to the user of the opener, against
+ * the opener's RLIMIT_MEMLOCK.
  */
 #ifndef STACKBEAT_MEMLOCK_H
 #define STACKBEAT_MEMLOCK_H
@@ -11,12 +11,13 @@
 
 #include "session_types.h"
 
-/* Memory of a session for metadata: the ring with its two pages. */
+/* Size of a session's metadata ring, with its two pages. */
 #define SB_META_BYTES (STACKBEAT_META_RING_SIZE + 2 * PAGE_SIZE)
 
 /*
- * Each user has the memory of a session with the defaults for free, beside RLIMIT_MEMLOCK.
- * ENOMEM. Under samplers_lock, or before the session is open.
+ * Charge and uncharge memory of a session. The memory of one session with the defaults is free
+ * for each user, in addition to RLIMIT_MEMLOCK. ENOMEM: the limit is exceeded. Called under
+ * samplers_lock, or before the session is open.
  */
 int sb_session_charge(struct sb_session *session, size_t bytes);
 void sb_session_uncharge(struct sb_session *session, unsigned long pages);

@@ -43,7 +43,7 @@ static const struct vm_operations_struct sb_mapping_ops = {
 	.SB_VM_OPS_MAY_SPLIT = sb_mapping_split,
 };
 
-/* remap_vmalloc_range() takes only memory that can't be charged to a control group. */
+/* remap_vmalloc_range() accepts only memory that is not charged to a control group. */
 static int sb_mapping_insert(const struct sb_mapping *mapping, struct vm_area_struct *vma)
 {
 	const u8 *at = (const u8 *)mapping->memory + mapping->page * PAGE_SIZE;
@@ -68,7 +68,7 @@ int sb_mapping_map(struct sb_mapping *mapping, struct vm_area_struct *vma)
 	if (atomic_cmpxchg(&mapping->count, 0, 1))
 		return -EBUSY;
 
-	/* VM_IO: MADV_DOFORK can't undo VM_DONTCOPY, and get_user_pages() doesn't take the pages. */
+	/* VM_IO: MADV_DOFORK can't clear VM_DONTCOPY, and get_user_pages() fails. */
 	sb_vm_flags_mod(vma, VM_IO | VM_DONTEXPAND | VM_DONTCOPY | VM_DONTDUMP,
 			VM_MAYEXEC | (mapping->writable ? 0 : VM_MAYWRITE));
 	err = sb_mapping_insert(mapping, vma);

@@ -10,13 +10,13 @@
 #include <linux/string.h>
 #include <net/genetlink.h>
 
-#include "sampler.h"
-#include "samplers.h"
 #include "compat/compat.h"
-#include "netlink.h"
 #include "events.h"
 #include "filter.h"
+#include "netlink.h"
 #include "params.h"
+#include "sampler.h"
+#include "samplers.h"
 #include "session.h"
 #include "space.h"
 
@@ -32,7 +32,7 @@ static const struct nla_policy sb_comm_policy[] = {
 	[STACKBEAT_A_COMM] = { .type = NLA_NUL_STRING, .len = STACKBEAT_COMM_SIZE - 1 },
 };
 
-/* Without a policy of its own, a command would take any attribute silently. */
+/* A command without a policy would silently accept any attribute. */
 static const struct nla_policy sb_no_policy[] = {
 	[STACKBEAT_A_PAD] = { .type = NLA_REJECT },
 };
@@ -41,7 +41,7 @@ static const struct nla_policy sb_get_policy[] = {
 	[STACKBEAT_A_SESSION] = { .type = NLA_U32 },
 };
 
-/* Ranges are checked by hand, for a message that says what the range is. */
+/* Ranges are checked by code, for error messages with the range. */
 static const struct nla_policy sb_set_policy[STACKBEAT_A_COUNT] = {
 	[STACKBEAT_A_SESSION] = { .type = NLA_U32 },
 	[STACKBEAT_A_STATE] = { .type = NLA_U32 },
@@ -63,7 +63,7 @@ static const struct nla_policy sb_set_policy[STACKBEAT_A_COUNT] = {
 
 static struct genl_family sb_family;
 
-/* NL_SET_ERR_MSG_ATTR() for a message that is not a literal, but lives as long. */
+/* As NL_SET_ERR_MSG_ATTR(), but `message` may be any string of static lifetime. */
 static void sb_set_error(struct genl_info *info, enum stackbeat_attr attr,
 			 const char *message)
 {
@@ -73,7 +73,7 @@ static void sb_set_error(struct genl_info *info, enum stackbeat_attr attr,
 	info->extack->_msg = message;
 }
 
-/* Reads a u32 that must be in a range; `message` names attribute and range. */
+/* Reads a u32 and checks its range; `message` names the attribute and the range. */
 static int sb_read_ranged(struct genl_info *info, enum stackbeat_attr attr, u32 min,
 			  u32 max, const char *message, u32 *value)
 {
@@ -166,9 +166,10 @@ static int sb_read_inherit(struct genl_info *info, struct sb_settings *settings)
 			    &settings->inherit);
 }
 
-static int sb_read_fixed(struct genl_info *info, struct sb_settings *settings)
+static int sb_read_no_jitter(struct genl_info *info, struct sb_settings *settings)
 {
-	return sb_read_flag(info, STACKBEAT_A_NO_JITTER, "fixed must be 0 or 1", &settings->fixed);
+	return sb_read_flag(info, STACKBEAT_A_NO_JITTER, "no_jitter must be 0 or 1",
+			    &settings->no_jitter);
 }
 
 static int sb_read_cpus(struct genl_info *info, struct sb_settings *settings)
@@ -189,7 +190,7 @@ static int sb_read_cpus(struct genl_info *info, struct sb_settings *settings)
 	return err;
 }
 
-/* Counts the members of a nest, and refuses more than `max`. */
+/* Counts the members of a nest. ERANGE: more than `max`. */
 static int sb_count_nested(struct genl_info *info, enum stackbeat_attr attr, u32 max,
 			   const char *message, u32 *count)
 {
@@ -205,7 +206,7 @@ static int sb_count_nested(struct genl_info *info, enum stackbeat_attr attr, u32
 	return -ERANGE;
 }
 
-/* Reads a nest of ids into a new set; an empty one gives none. */
+/* Reads a nest of ids into a new set. An empty nest gives no set. */
 static int sb_read_ids(struct genl_info *info, enum stackbeat_attr attr, const char *missing,
 		       bool inherit, struct sb_id_set **read)
 {
@@ -284,13 +285,13 @@ static const struct {
 	{ STACKBEAT_A_STATE, sb_read_state },
 	{ STACKBEAT_A_RATE, sb_read_rate },
 	{ STACKBEAT_A_PARTS, sb_read_parts },
-	{ STACKBEAT_A_INHERIT, sb_read_inherit }, /* before the ids, which follow forks at once */
+	{ STACKBEAT_A_INHERIT, sb_read_inherit }, /* before the ids: sets follow forks at once */
 	{ STACKBEAT_A_PIDS, sb_read_pids },
 	{ STACKBEAT_A_CPUS, sb_read_cpus },
 	{ STACKBEAT_A_MAX_DEPTH, sb_read_max_depth },
 	{ STACKBEAT_A_RING_SIZE, sb_read_ring_size },
 	{ STACKBEAT_A_WATERMARK, sb_read_watermark },
-	{ STACKBEAT_A_NO_JITTER, sb_read_fixed },
+	{ STACKBEAT_A_NO_JITTER, sb_read_no_jitter },
 	{ STACKBEAT_A_BUDGET, sb_read_budget },
 	{ STACKBEAT_A_TIDS, sb_read_tids },
 	{ STACKBEAT_A_CGROUPS, sb_read_cgroups },
@@ -317,7 +318,7 @@ static int sb_read_settings(struct genl_info *info, struct sb_settings *settings
 	return 0;
 }
 
-/* The session that a message names; to be put. */
+/* Returns the session with the id in a message. The caller must put it. */
 static struct sb_session *sb_netlink_session(struct genl_info *info)
 {
 	struct sb_session *session;
@@ -335,7 +336,10 @@ static struct sb_session *sb_netlink_session(struct genl_info *info)
 	return session;
 }
 
-/* Nor is one of a container, who may have the same user id, the owner of what is outside of it. */
+/*
+ * Whether the sender owns a restricted session: the same user, in the opener's pid namespace or an
+ * outer one (a container may use the same user id).
+ */
 static bool sb_netlink_owns(struct sk_buff *skb, const struct sb_session *session)
 {
 	const struct pid_namespace *ns = session->pid_ns, *own = task_active_pid_ns(current);
@@ -347,22 +351,22 @@ static bool sb_netlink_owns(struct sk_buff *skb, const struct sb_session *sessio
 	return ns;
 }
 
-/* Each answer of no may be in an audit log. */
+/* A denial may be written to the audit log. */
 static bool sb_netlink_is_capable(struct sk_buff *skb)
 {
 	return netlink_capable(skb, CAP_PERFMON) || netlink_capable(skb, CAP_SYS_ADMIN);
 }
 
 /*
- * Whether the sender of a message may configure and see a session: CAP_PERFMON,
- * or a restricted session of his own.
+ * Whether the sender of a message may configure and list a session: CAP_PERFMON, or the owner
+ * of a restricted session.
  */
 static bool sb_netlink_allowed(struct sk_buff *skb, const struct sb_session *session)
 {
 	return sb_netlink_owns(skb, session) || sb_netlink_is_capable(skb);
 }
 
-/* Whether a message has a filter, which takes the place of another one. */
+/* Whether a message sets a filter, which replaces another one. */
 static bool sb_has_filter(struct genl_info *info)
 {
 	return info->attrs[STACKBEAT_A_PIDS] || info->attrs[STACKBEAT_A_TIDS] ||
@@ -375,7 +379,7 @@ static int sb_netlink_change(struct sb_session *session, struct genl_info *info)
 	int err = -ENOMEM;
 
 	if (sb_has_filter(info) && sb_filter_account_is_full(session->filters)) {
-		NL_SET_ERR_MSG(info->extack, "too many filters that were replaced are still to be freed: try again in a moment");
+		NL_SET_ERR_MSG(info->extack, "too many replaced filters are not freed yet; retry in a moment");
 		return -EBUSY;
 	}
 	settings.filter = sb_filter_alloc(session->filters);
@@ -408,7 +412,7 @@ struct sb_stats {
 	u64 count[STACKBEAT_S_COUNT];
 };
 
-/* Adds the counters of a sampler; exact once it is stopped. */
+/* Adds the counters of a sampler. They are exact once it is stopped. */
 static void sb_stats_add(struct sb_stats *stats, const struct sb_sampler *sampler)
 {
 	u32 rate = sb_sampler_rate(sampler);
@@ -416,18 +420,18 @@ static void sb_stats_add(struct sb_stats *stats, const struct sb_sampler *sample
 	stats->count[STACKBEAT_S_TICKS] += READ_ONCE(sampler->ticks);
 	stats->count[STACKBEAT_S_SAMPLES] += READ_ONCE(sampler->samples);
 	stats->count[STACKBEAT_S_LOST_FULL] += READ_ONCE(sampler->ring.lost_full);
-	stats->count[STACKBEAT_S_LOST_BAD_TAIL] += READ_ONCE(sampler->ring.lost_tail);
+	stats->count[STACKBEAT_S_LOST_BAD_TAIL] += READ_ONCE(sampler->ring.lost_bad_tail);
 	stats->count[STACKBEAT_S_IDLE] += READ_ONCE(sampler->idle);
 	stats->count[STACKBEAT_S_FILTERED] += READ_ONCE(sampler->filtered);
 	stats->count[STACKBEAT_S_MISSED_TICKS] += READ_ONCE(sampler->missed_sum);
-	stats->count[STACKBEAT_S_OVERHEAD_NS] += sb_sampler_cost(sampler);
-	stats->count[STACKBEAT_S_TICK_TIME_NS] += READ_ONCE(sampler->time);
+	stats->count[STACKBEAT_S_OVERHEAD_NS] += sb_sampler_overhead(sampler);
+	stats->count[STACKBEAT_S_TICK_TIME_NS] += READ_ONCE(sampler->tick_time);
 	stats->count[STACKBEAT_S_THROTTLED] += READ_ONCE(sampler->throttled);
 	if (rate && (!stats->count[STACKBEAT_S_RATE] || rate < stats->count[STACKBEAT_S_RATE]))
 		stats->count[STACKBEAT_S_RATE] = rate;
 }
 
-/* Up to, and without, `end`. */
+/* Puts the counters before `end`. */
 static int sb_put_stats(struct sk_buff *skb, const struct sb_stats *stats,
 			enum stackbeat_stat end)
 {
@@ -450,7 +454,7 @@ static int sb_put_sums(struct sk_buff *skb, const struct sb_session *session)
 	if (!nest)
 		return -EMSGSIZE;
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
-		sampler = sb_session_find_beat(session, cpu);
+		sampler = sb_session_find_sampler(session, cpu);
 		if (sampler)
 			sb_stats_add(&stats, sampler);
 	}
@@ -470,7 +474,7 @@ static int sb_put_cpus(struct sk_buff *skb, const struct sb_session *session)
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
 		struct sb_stats stats = {};
 
-		sampler = sb_session_find_beat(session, cpu);
+		sampler = sb_session_find_sampler(session, cpu);
 		if (!sampler)
 			continue;
 		sb_stats_add(&stats, sampler);
@@ -483,8 +487,8 @@ static int sb_put_cpus(struct sk_buff *skb, const struct sb_session *session)
 	return 0;
 }
 
-/* An id of the initial namespace, as the session's opener sees it; 0: not at all. */
-static pid_t sb_id_seen(const struct sb_session *session, pid_t id)
+/* Translates an id of the initial namespace to the session's opener; 0: no id there. */
+static pid_t sb_id_for_opener(const struct sb_session *session, pid_t id)
 {
 	if (!session->restricted)
 		return id;
@@ -503,7 +507,7 @@ static int sb_put_ids(struct sk_buff *skb, const struct sb_session *session,
 	if (!nest)
 		return -EMSGSIZE;
 	for (i = 0; set && i < set->count; i++) {
-		if (nla_put_u32(skb, STACKBEAT_A_PID, sb_id_seen(session, set->ids[i])))
+		if (nla_put_u32(skb, STACKBEAT_A_PID, sb_id_for_opener(session, set->ids[i])))
 			return -EMSGSIZE;
 	}
 	nla_nest_end(skb, nest);
@@ -578,7 +582,7 @@ static int sb_put_settings(struct sk_buff *skb, const struct sb_session *session
 	    nla_put_u32(skb, STACKBEAT_A_RATE, session->rate) ||
 	    nla_put_u32(skb, STACKBEAT_A_PARTS, session->parts) ||
 	    nla_put_u8(skb, STACKBEAT_A_INHERIT, session->inherit) ||
-	    nla_put_u8(skb, STACKBEAT_A_NO_JITTER, session->fixed) ||
+	    nla_put_u8(skb, STACKBEAT_A_NO_JITTER, session->no_jitter) ||
 	    nla_put_u8(skb, STACKBEAT_A_RESTRICTED, session->restricted) ||
 	    nla_put_u32(skb, STACKBEAT_A_BUDGET, session->budget_permille) ||
 	    nla_put_u32(skb, STACKBEAT_A_MAX_DEPTH, session->max_depth) ||
@@ -591,11 +595,11 @@ static int sb_put_settings(struct sk_buff *skb, const struct sb_session *session
 }
 
 /*
- * One message about a session; `whole` with what a dump has no room for, `cpulist` with the
- * list of its CPUs, for which there may be none either.
+ * Puts the message of a session: `full`: with the attributes that a dump has no room for;
+ * `cpulist`: with the list of its CPUs, which may not fit either.
  */
 static int sb_put_session(struct sk_buff *skb, struct sb_session *session, u32 portid,
-			  u32 seq, int flags, bool whole, bool cpulist)
+			  u32 seq, int flags, bool full, bool cpulist)
 {
 	void *header = genlmsg_put(skb, portid, seq, &sb_family, flags,
 				   STACKBEAT_CMD_SESSION_GET);
@@ -609,9 +613,9 @@ static int sb_put_session(struct sk_buff *skb, struct sb_session *session, u32 p
 		err = sb_put_cpulist(skb, session);
 	if (!err)
 		err = sb_put_sums(skb, session);
-	if (!err && whole)
+	if (!err && full)
 		err = sb_put_filter(skb, session);
-	if (!err && whole)
+	if (!err && full)
 		err = sb_put_cpus(skb, session);
 	mutex_unlock(&session->lock);
 	if (err) {
@@ -622,7 +626,7 @@ static int sb_put_session(struct sk_buff *skb, struct sb_session *session, u32 p
 	return 0;
 }
 
-/* An upper bound for the message of sb_put_session(). */
+/* An upper bound for the size of the message of sb_put_session(). */
 static size_t sb_session_message_size(void)
 {
 	size_t stats = nla_total_size(0) +
@@ -664,14 +668,14 @@ static int sb_netlink_get(struct sk_buff *skb, struct genl_info *info)
 	return genlmsg_reply(answer, info);
 }
 
-/* As sb_netlink_allowed(); args[1] of a dump is the answer, once it was asked for. */
+/* As sb_netlink_allowed(); args[1] of a dump caches whether the sender is capable. */
 static bool sb_dump_allowed(struct netlink_callback *cb, const struct sb_session *session)
 {
-	enum { NOT_ASKED, NO, YES };
+	enum { UNKNOWN, NO, YES };
 
 	if (sb_netlink_owns(cb->skb, session))
 		return true;
-	if (cb->args[1] == NOT_ASKED)
+	if (cb->args[1] == UNKNOWN)
 		cb->args[1] = sb_netlink_is_capable(cb->skb) ? YES : NO;
 	return cb->args[1] == YES;
 }
@@ -688,12 +692,12 @@ static int sb_netlink_dump(struct sk_buff *skb, struct netlink_callback *cb)
 	struct sb_session *session;
 	int err;
 
-	/* args[0] is the id from which to go on. */
+	/* args[0] is the next session id. */
 	while ((session = sb_session_next(cb->args[0]))) {
 		err = 0;
 		if (sb_dump_allowed(cb, session))
 			err = sb_dump_session(skb, cb, session, true);
-		/* Not even an empty one has the room: those behind it have to get theirs. */
+		/* Too large for an empty message: omit the list, so that the dump can go on. */
 		if (err == -EMSGSIZE && !skb->len)
 			err = sb_dump_session(skb, cb, session, false);
 		if (!err)
@@ -755,7 +759,7 @@ static struct genl_family sb_family __ro_after_init = {
 	.version = STACKBEAT_GENL_VERSION,
 	.module = THIS_MODULE,
 	.netnsok = true,
-	/* Sessions have locks of their own, and starting one takes its time. */
+	/* Sessions have their own locks, and starting one may take long. */
 	.parallel_ops = true,
 	.mcgrps = sb_netlink_groups,
 	.n_mcgrps = ARRAY_SIZE(sb_netlink_groups),

@@ -9,11 +9,11 @@
 
 unsigned int sb_rate_max = STACKBEAT_RATE_MAX;
 module_param_named(rate_max, sb_rate_max, uint, 0444);
-MODULE_PARM_DESC(rate_max, "Highest sampling rate a session may have, in Hz, 1 to 20000 (default 20000)");
+MODULE_PARM_DESC(rate_max, "Maximum sampling rate of a session in Hz, 1 to 20000 (default 20000)");
 
 bool sb_unprivileged;
 module_param_named(unprivileged, sb_unprivileged, bool, 0644);
-MODULE_PARM_DESC(unprivileged, "Let users who may open the device, without CAP_PERFMON, profile the user part of their own processes (default N)");
+MODULE_PARM_DESC(unprivileged, "Allow users with access to the device but without CAP_PERFMON to profile the user part of their own processes (default N)");
 
 u32 sb_default_rate(void)
 {

@@ -5,16 +5,16 @@
 
 #include <linux/types.h>
 
-/* Highest rate that STACKBEAT_A_RATE may have, in Hz. Constant after sb_params_check(). */
+/* Maximum of STACKBEAT_A_RATE, in Hz. Constant after sb_params_check(). */
 extern unsigned int sb_rate_max;
 
-/* Users without CAP_PERFMON may open a restricted session. Read with READ_ONCE(). */
+/* Users without CAP_PERFMON may open restricted sessions. Read with READ_ONCE(). */
 extern bool sb_unprivileged;
 
 /* Rate of a new session, in Hz. */
 u32 sb_default_rate(void);
 
-/* EINVAL: a parameter is out of its range. */
+/* Checks the parameters. EINVAL: one is out of its range. */
 int sb_params_check(void);
 
 #endif

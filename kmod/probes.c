@@ -13,7 +13,7 @@
 #include "idle.h"
 #include "probes.h"
 
-/* How long they stay when there is no session any more. */
+/* Time that the probes stay registered after the last session. */
 #define SB_PROBES_JIFFIES (60 * HZ)
 
 static struct sb_probe {
@@ -32,7 +32,7 @@ static DEFINE_MUTEX(sb_probes_lock);
 static u32 sb_probes_users;	/* under sb_probes_lock */
 static bool sb_probes_registered; /* under sb_probes_lock */
 
-/* They are not exported, so that nothing else compares the types. */
+/* The tracepoints are not exported, so the compiler checks the types only here. */
 static void __maybe_unused sb_probes_check_types(void)
 {
 	check_trace_callback_type_sched_switch(sb_cpu_on_sched_switch);
@@ -78,7 +78,7 @@ static int sb_probes_register(void)
 	return 0;
 }
 
-/* No beat runs, and no filter is left: a probe that is still under way finds nothing to do. */
+/* There is no running sampler and no filter: a probe that is still running has no effect. */
 static void sb_probes_end(struct work_struct *work)
 {
 	mutex_lock(&sb_probes_lock);

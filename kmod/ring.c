@@ -16,7 +16,7 @@ void *sb_alloc_mapped(size_t size)
 
 /*
  * Allocates a ring with `size` bytes of data, a power of two. Its memory is one
- * zeroed piece that can be mapped: consumer page, producer page, data.
+ * zeroed allocation that can be mapped: consumer page, producer page, data. ENOMEM.
  */
 int sb_ring_alloc(struct sb_ring *ring, u32 size, u32 cpu)
 {

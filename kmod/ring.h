@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A ring: variable records from one producer, a CPU in hard interrupt context
- * (or, for metadata, a worker), to one consumer, the reader that has mapped it.
+ * A ring buffer: records of variable size from one producer, a CPU in hard interrupt
+ * context (or, for metadata, a worker), to one consumer, the reader that has mapped it.
  *
- * The producer's head and its copy of the tail live in kernel memory. What is
- * mapped read-only is a copy of the head; what the reader writes, the tail, is
- * read once, checked, and can lose the reader its own records and nothing else.
+ * The producer's head and its copy of the tail are in kernel memory. The head in the
+ * read-only mapping is a copy. The tail, which the reader writes, is read once and
+ * checked; a wrong tail can only lose records of this reader.
  *
  *	producer (here)				consumer (reader)
  *
@@ -13,8 +13,8 @@
  *	store records				load records
  *	store-release head	(B)		store-release tail	(D)
  *
- * B pairs with C: a record is seen whole or not at all. D pairs with A: a
- * record is not written over while it is still being read.
+ * B pairs with C: the reader sees complete records only. D pairs with A: a record
+ * is not overwritten while it is still being read.
  */
 #ifndef STACKBEAT_RING_H
 #define STACKBEAT_RING_H
@@ -27,18 +27,18 @@
 
 struct sb_ring {
 	u64 head;	/* bytes produced, published or about to be */
-	u64 limit;	/* never behind head: up to here records fit, as last looked at */
-	u64 wake_head;	/* head from which on the reader may need to be woken */
+	u64 limit;	/* >= head: records fit up to here, by the tail read last */
+	u64 wake_head;	/* head at which the watermark is checked again */
 	u8 *data;
 	u32 size;	/* of data, a power of two */
 	u32 lost;	/* records lost since the last one written */
 	u64 lost_full;
-	u64 lost_tail;
+	u64 lost_bad_tail;
 	struct stackbeat_producer_page *producer;
 	const struct stackbeat_consumer_page *consumer;
 };
 
-/* Reads the reader's tail. Returns false, and says so, when it can't be right. */
+/* Reads the reader's tail. Returns false if it is invalid. */
 static inline bool sb_ring_read_tail(const struct sb_ring *ring, u64 *tail)
 {
 	*tail = smp_load_acquire(&ring->consumer->tail); /* (A) */
@@ -46,9 +46,9 @@ static inline bool sb_ring_read_tail(const struct sb_ring *ring, u64 *tail)
 }
 
 /*
- * Finds out up to where records of `bytes` fit from the head on; where they do not fit
- * before the end of the data, the head goes on at its beginning. Returns NULL, or the
- * counter of the reason why there is no room.
+ * Sets the limit if a record of `bytes` fits at the head; if it does not fit before the end of
+ * the data, pads the rest and continues at the beginning. Returns NULL, or, if there is no room,
+ * the counter of the reason.
  */
 static noinline u64 *sb_ring_extend(struct sb_ring *ring, u32 bytes)
 {
@@ -58,7 +58,7 @@ static noinline u64 *sb_ring_extend(struct sb_ring *ring, u32 bytes)
 	u64 tail, used, room;
 
 	if (!sb_ring_read_tail(ring, &tail))
-		return &ring->lost_tail;
+		return &ring->lost_bad_tail;
 	used = ring->head - tail + pad;
 	if (used + bytes > ring->size)
 		return &ring->lost_full;
@@ -82,7 +82,7 @@ static inline bool sb_ring_fits(const struct sb_ring *ring, u32 bytes)
 }
 
 /*
- * Whether sb_ring_reserve() would find room now. For a producer that can wait:
+ * Whether sb_ring_reserve() would succeed now. For a producer that can wait:
  * nothing is counted as lost.
  */
 static inline bool sb_ring_has_room(struct sb_ring *ring, u32 bytes)
@@ -102,8 +102,8 @@ static noinline bool sb_ring_make_room(struct sb_ring *ring, u32 bytes)
 }
 
 /*
- * Returns where a record of up to `bytes` (a multiple of 8, at most the size of
- * the ring) may be written, or NULL when it is lost, which is counted. Nothing
+ * Returns memory for a record of up to `bytes` (a multiple of 8, at most the size of
+ * the ring), or NULL if there is no room: then the record is counted as lost. Nothing
  * is visible to the reader before sb_ring_commit().
  */
 static __always_inline void *sb_ring_reserve(struct sb_ring *ring, u32 bytes)
@@ -113,7 +113,7 @@ static __always_inline void *sb_ring_reserve(struct sb_ring *ring, u32 bytes)
 	return ring->data + (ring->head & (ring->size - 1));
 }
 
-/* Publishes the record that was written at the last reservation. */
+/* Publishes `bytes` of the last reservation, which hold the record. */
 static __always_inline void sb_ring_commit(struct sb_ring *ring, u32 bytes)
 {
 	ring->head += bytes;
@@ -121,7 +121,7 @@ static __always_inline void sb_ring_commit(struct sb_ring *ring, u32 bytes)
 	smp_store_release(&ring->producer->head, ring->head); /* (B) */
 }
 
-/* Bytes that the reader has not consumed; the ring's size where its tail is wrong. */
+/* Returns the number of unread bytes; the ring's size if the tail is invalid. */
 static inline u32 sb_ring_unread(const struct sb_ring *ring)
 {
 	u64 head = READ_ONCE(ring->producer->head);
@@ -143,9 +143,9 @@ static noinline bool sb_ring_is_late(struct sb_ring *ring, u32 watermark)
 }
 
 /*
- * Whether the reader should be woken now, asked after each commit. The tail is
- * read only when the head has come far enough, and so is the watermark; while the
- * reader is late it is woken again each quarter of a watermark.
+ * Whether the reader should be woken now; called after each commit. Reads the tail and the
+ * watermark only if the head has reached wake_head. While the unread bytes exceed the
+ * watermark, the reader is woken again after each quarter of a watermark.
  */
 static __always_inline bool sb_ring_should_wake(struct sb_ring *ring, const u32 *watermark)
 {
@@ -154,8 +154,8 @@ static __always_inline bool sb_ring_should_wake(struct sb_ring *ring, const u32 
 }
 
 /*
- * Zeroed memory of whole pages, for vm_insert_page(), to be freed by vfree(). It is charged to
- * the control group of the caller, where such pages can be mapped. NULL: no memory.
+ * Allocates zeroed whole pages for vm_insert_page(), to be freed by vfree(). They are charged to
+ * the caller's control group if the kernel can map charged pages. NULL: no memory.
  */
 void *sb_alloc_mapped(size_t size);
 

@@ -13,39 +13,39 @@
 #include <asm/tsc.h>
 
 #include "access.h"
-#include "sampler.h"
 #include "compat/compat.h"
 #include "cpu.h"
 #include "cycles.h"
 #include "events.h"
 #include "filter.h"
 #include "mmap.h"
+#include "sampler.h"
 #include "space.h"
 #include "unwind.h"
 
 #define SB_FRAMES_OFFSET offsetof(struct stackbeat_sample, frames)
 
 /*
- * What one callback counts for in the budget at most: so much, and so much for each user
- * frame that there may be. Each frame is two words of memory, which may be on a page of its own,
- * in no cache, and of another node. What takes longer is a virtual machine that did not run.
+ * Maximum overhead that the budget counts for one tick: a constant, and an amount for each
+ * possible user frame. Each frame is two words of memory, which may be on a page of its own, in no
+ * cache, and of another node. A longer time means that the virtual machine did not run.
  */
-#define SB_COST_MAX (NSEC_PER_MSEC / 2)
-#define SB_FRAME_COST_MAX NSEC_PER_USEC
+#define SB_OVERHEAD_MAX (NSEC_PER_MSEC / 2)
+#define SB_FRAME_OVERHEAD_MAX NSEC_PER_USEC
 
 /*
- * How long the time-stamp counter is taken for the clock, which is read once then. What
- * the kernel corrects its clock by, 500 millionths at most, is 10 us meanwhile.
+ * Time for which the time-stamp counter replaces reading the clock. The kernel adjusts the
+ * clock by at most 500 ppm, which is 10 us in this time.
  */
 #define SB_SYNC_NS (20 * NSEC_PER_MSEC)
-/* How far apart clock and counter may be read. */
+/* Maximum time between reading the clock and the counter. */
 #define SB_PAIR_NS (10 * NSEC_PER_USEC)
 
-/* How a timer's interrupt is measured: so many times, so long after it was set. */
+/* Calibration of the timer interrupt: number of tries, and delay of the timer. */
 #define SB_CALIBRATION_TRIES 16
 #define SB_CALIBRATION_NS (20 * NSEC_PER_USEC)
 
-/* The beats that one that slept through them takes one by one. */
+/* Maximum number of intervals drawn one by one after idle time. */
 #define SB_STEPS_MAX 8
 
 static struct workqueue_struct *sb_sampler_workqueue;
@@ -54,22 +54,22 @@ static struct workqueue_struct *sb_sampler_workqueue;
 static u64 sb_sync_cycles __ro_after_init;
 static u64 sb_pair_cycles __ro_after_init;
 
-/* Cycles of a timer's interrupt without the callback. */
+/* Cycles of a timer interrupt without the callback. */
 static u64 sb_interrupt_cycles __ro_after_init;
 
-u64 sb_sampler_cost_max(u32 max_depth)
+u64 sb_sampler_overhead_max(u32 max_depth)
 {
-	return sb_ns_to_cycles(SB_COST_MAX + max_depth * SB_FRAME_COST_MAX);
+	return sb_ns_to_cycles(SB_OVERHEAD_MAX + max_depth * SB_FRAME_OVERHEAD_MAX);
 }
 
-u64 sb_sampler_cost(const struct sb_sampler *sampler)
+u64 sb_sampler_overhead(const struct sb_sampler *sampler)
 {
-	return sb_long_cycles_to_ns(READ_ONCE(sampler->cost));
+	return sb_long_cycles_to_ns(READ_ONCE(sampler->overhead));
 }
 
 /*
- * The counter is read behind the clock, so that no time is ahead of it; and where a host
- * has held the CPU up in between, the two do not belong together for the next sampler.
+ * The counter is read after the clock, so that no computed time is ahead of the clock. If a host
+ * has preempted the CPU in between, the two values do not match: the next tick reads them again.
  */
 static noinline u64 sb_sampler_sync(struct sb_sampler *sampler)
 {
@@ -84,8 +84,8 @@ static noinline u64 sb_sampler_sync(struct sb_sampler *sampler)
 }
 
 /*
- * CLOCK_MONOTONIC when the time-stamp counter was at `cycles`, which is now, on the
- * beat's CPU: in a tenth of the instructions that the clock takes.
+ * Returns CLOCK_MONOTONIC for `cycles`, the current time-stamp counter of the sampler's CPU, in a
+ * tenth of the instructions that reading the clock takes.
  */
 static __always_inline u64 sb_sampler_now(struct sb_sampler *sampler, u64 cycles)
 {
@@ -97,8 +97,8 @@ static __always_inline u64 sb_sampler_now(struct sb_sampler *sampler, u64 cycles
 }
 
 /*
- * The upper half of a linear congruential generator (Knuth's MMIX), which begins anywhere:
- * no program is in step with it. It is no secret: none depends on it.
+ * The upper half of a linear congruential generator (Knuth's MMIX) with a random seed, so that
+ * no program is in step with it. Nothing depends on its secrecy.
  */
 static __always_inline u32 sb_random(struct sb_sampler *sampler)
 {
@@ -106,44 +106,43 @@ static __always_inline u32 sb_random(struct sb_sampler *sampler)
 	return sampler->random >> 32;
 }
 
-/* A part of `ns` (less than 2^32), uniformly drawn. */
+/* Returns a uniformly distributed number below `ns` (less than 2^32). */
 static __always_inline u64 sb_draw_part(struct sb_sampler *sampler, u64 ns)
 {
 	return ns * sb_random(sampler) >> 32;
 }
 
-/* The interval to the next beat: uniform between half a period and one and a half. */
+/* Draws the interval to the next tick: uniform between half a period and one and a half. */
 static __always_inline u64 sb_draw_interval(struct sb_sampler *sampler, u64 period)
 {
-	if (READ_ONCE(sampler->session->fixed))
+	if (READ_ONCE(sampler->session->no_jitter))
 		return period;
 	return period / 2 + sb_draw_part(sampler, period);
 }
 
 /*
- * The time to the next sampler, seen from a moment that has nothing to do with the
- * beats: the residual life of such intervals. Its density is constant up to half
- * a period, and then falls in a line to 0 at one and a half, as that of the
- * smaller of two uniform numbers does.
+ * Draws the time to the next tick from a moment that is independent of the ticks: the residual
+ * life of such intervals. Its density is constant up to half a period, and then falls linearly
+ * to 0 at one and a half, like that of the smaller of two uniform numbers.
  */
 static u64 sb_draw_residual(struct sb_sampler *sampler, u64 period)
 {
-	if (READ_ONCE(sampler->session->fixed))
+	if (READ_ONCE(sampler->session->no_jitter))
 		return period;
 	if (sb_random(sampler) >> 31)
 		return sb_draw_part(sampler, period / 2);
 	return period / 2 + min(sb_draw_part(sampler, period), sb_draw_part(sampler, period));
 }
 
-/* The mean period of the next beat: that of the session, doubled by throttling. */
+/* The mean period of the next tick: that of the session, doubled by each throttling. */
 static u64 sb_sampler_period(const struct sb_sampler *sampler)
 {
 	return READ_ONCE(sampler->session->period) << sampler->shift;
 }
 
 /*
- * Sets the timer to `due`, or, where that is not behind `after`, as many periods
- * on as it takes; these are missed and will be in the weight of that sampler.
+ * Sets the timer to `due`; or, if that is not later than `after`, to the first later time that is
+ * a number of periods after `due`. These ticks are missed; the weight of the next tick has them.
  */
 static void sb_sampler_set(struct sb_sampler *sampler, u64 period, u64 due, u64 after)
 {
@@ -161,7 +160,7 @@ static u64 sb_sampler_due(const struct sb_sampler *sampler)
 	return ktime_to_ns(hrtimer_get_expires(&sampler->timer));
 }
 
-/* How often the session's rate is halved so that the period is not below `floor` (ns). */
+/* Halves the session's rate as often as needed for a period of at least `floor` (ns). */
 static void sb_sampler_set_floor(struct sb_sampler *sampler, u64 floor)
 {
 	u64 period = READ_ONCE(sampler->session->period);
@@ -169,7 +168,7 @@ static void sb_sampler_set_floor(struct sb_sampler *sampler, u64 floor)
 
 	while (period << shift < floor && period << shift <= NSEC_PER_SEC / 2)
 		shift++;
-	/* Below the shortest period it says nothing any more. */
+	/* A floor below the shortest possible period has no effect. */
 	sampler->floor = floor < NSEC_PER_SEC / STACKBEAT_RATE_MAX ? 0 : floor;
 	if (shift != sampler->shift) {
 		WRITE_ONCE(sampler->shift, shift);
@@ -182,18 +181,18 @@ static void sb_sampler_open_window(struct sb_sampler *sampler, u64 now)
 	const struct sb_cpu *here = sampler->here;
 
 	sampler->window_end = now + STACKBEAT_BUDGET_WINDOW_NS;
-	sampler->window_cost = sampler->cost;
-	sampler->window_here = here->cost;
-	sampler->window_gone = here->gone;
-	sampler->limit = here->cost + READ_ONCE(sampler->session->budget);
+	sampler->window_overhead = sampler->overhead;
+	sampler->window_here = here->overhead;
+	sampler->window_stopped = here->stopped_overhead;
+	sampler->limit = here->overhead + READ_ONCE(sampler->session->budget);
 }
 
 /*
- * Holds the time that all beats of the CPU have taken against the budget of this beat's
- * session: called when the window is over or the budget is. Where it is exceeded, those that
- * took the average or more are slowed down, so that light sessions are left alone beside
- * heavy ones. Halving the rate halves the cost, and doubling it doubles it, so that a
- * quarter keeps it from going to and fro.
+ * Compares the overhead of all samplers of the CPU with the budget of this sampler's session:
+ * called when the window ends or the limit is reached. If the budget is exceeded, samplers with
+ * at least the average overhead are throttled, so that light sessions are not throttled because
+ * of heavy ones. Halving the rate halves the overhead, and doubling the rate doubles it: the
+ * threshold of a quarter prevents oscillation.
  */
 static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 {
@@ -201,22 +200,22 @@ static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 	u64 budget = READ_ONCE(sampler->session->budget);
 	u64 charged = atomic64_xchg(&sampler->space_cursor.queue->charged, 0);
 	bool over = now >= sampler->window_end;
-	u64 period, own, all, gone = 0;
+	u64 period, age, own, all, stopped = 0;
 
-	/* At a low rate a window is longer. */
+	/* At a low rate the window is longer. */
 	if (over)
 		budget *= 1 + div_u64(now - sampler->window_end, STACKBEAT_BUDGET_WINDOW_NS);
-	here->cost += charged;
-	own = sampler->cost + charged - sampler->window_cost;
-	all = here->cost - sampler->window_here;
-	/* What others took that were stopped: who opens one session after the other pays for them. */
+	here->overhead += charged;
+	own = sampler->overhead + charged - sampler->window_overhead;
+	all = here->overhead - sampler->window_here;
+	/* Include stopped samplers: a series of sessions must not evade the budget. */
 	if (sampler->session->restricted)
-		gone = here->gone - sampler->window_gone;
-	if (all > budget && own * here->running + gone >= all) {
+		stopped = here->stopped_overhead - sampler->window_stopped;
+	if (all > budget && own * here->running + stopped >= all) {
 		period = sb_sampler_period(sampler);
 		if (period <= NSEC_PER_SEC / 2) {
 			sampler->throttled++;
-			/* As often as it takes; reading what others map may cost many times a budget. */
+			/* Repeatedly: reading mappings may take many times the budget. */
 			while (all > 4 * budget && period <= NSEC_PER_SEC / 4) {
 				all /= 2;
 				period *= 2;
@@ -224,50 +223,50 @@ static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 			sb_sampler_set_floor(sampler, 2 * period);
 		}
 	} else if (!over) {
-		/* Others have taken it. */
-		sampler->window_cost -= charged;
-		sampler->limit = here->cost + budget / 8;
+		/* Other sessions have used the budget. */
+		sampler->window_overhead -= charged;
+		sampler->limit = here->overhead + budget / 8;
 		return;
 	} else if (sampler->floor && (own * here->running < budget / 4 || all + own < budget / 2)) {
-		sb_sampler_set_floor(sampler, sb_floor_after(sampler->floor,
-						       STACKBEAT_BUDGET_WINDOW_NS + now - sampler->window_end));
+		age = STACKBEAT_BUDGET_WINDOW_NS + now - sampler->window_end;
+		sb_sampler_set_floor(sampler, sb_floor_after(sampler->floor, age));
 	}
 	sb_cpu_open_window(here, now);
 	sb_sampler_open_window(sampler, now);
 }
 
-/* What the budget counts of a cost that is beyond what a beat can take by itself. */
-static noinline u64 sb_sampler_clamp(struct sb_sampler *sampler, u64 cost)
+/* Limits the overhead of a tick to the maximum that the budget counts. */
+static noinline u64 sb_sampler_clamp(struct sb_sampler *sampler, u64 overhead)
 {
-	u64 max = min(cost, READ_ONCE(sampler->session->cost_max));
+	u64 max = min(overhead, READ_ONCE(sampler->session->overhead_max));
 
-	sampler->window_cost += cost - max;
+	sampler->window_overhead += overhead - max;
 	return max;
 }
 
 void sb_sampler_add_parking(struct sb_sampler *sampler, u64 cycles)
 {
-	sampler->cost += cycles;
+	sampler->overhead += cycles;
 	cycles = sb_sampler_clamp(sampler, cycles);
-	sampler->here->cost += cycles;
+	sampler->here->overhead += cycles;
 	sampler->here->parking += cycles;
 }
 
 static u64 sb_sampler_lost(const struct sb_sampler *sampler)
 {
-	return READ_ONCE(sampler->ring.lost_full) + READ_ONCE(sampler->ring.lost_tail);
+	return READ_ONCE(sampler->ring.lost_full) + READ_ONCE(sampler->ring.lost_bad_tail);
 }
 
-/* Has a loss reported, once a second at most. */
-static noinline void sb_sampler_note_loss(struct sb_sampler *sampler, u64 now)
+/* Queues a report of lost samples, once a second at most. */
+static noinline void sb_sampler_report_loss(struct sb_sampler *sampler, u64 now)
 {
-	if (now < sampler->next_report)
+	if (now < sampler->next_loss_report)
 		return;
-	sampler->next_report = now + NSEC_PER_SEC;
+	sampler->next_loss_report = now + NSEC_PER_SEC;
 	queue_work(sb_sampler_workqueue, &sampler->report);
 }
 
-/* Work in a softirq that interrupted the idle task is work all the same. */
+/* A softirq that interrupts the idle task is work: the CPU is not idle. */
 static __always_inline bool sb_cpu_is_idle(u32 task_flags)
 {
 	return unlikely(task_flags & PF_IDLE) && !in_serving_softirq();
@@ -282,11 +281,10 @@ static __always_inline bool sb_has_user_memory(const struct mm_struct *mm, u32 t
 #define SB_CODE_INT80 0x80cdu
 
 /*
- * Whether execve() has replaced the memory of the current task and its registers are still those
- * of the old program. A new memory has no end of its code before that of the program is known;
- * shortly afterwards the registers are set, first of all to the beginning of the stack.
- * Between the two, they are behind a system call of the old program, where the new one has
- * something else.
+ * Whether execve() has replaced the memory of the current task while its registers are still those
+ * of the old program. In new memory end_code is 0 until the program is mapped; shortly afterwards
+ * the registers are set, first sp to start_stack. In between, ip is after a system call
+ * instruction of the old program, and the new program has no such instruction there.
  */
 static noinline bool sb_exec_is_under_way(struct task_struct *task, const struct mm_struct *mm)
 {
@@ -299,13 +297,13 @@ static noinline bool sb_exec_is_under_way(struct task_struct *task, const struct
 		return false;
 	if (copy_from_user_nmi(&code, (void __user *)(regs->ip - sizeof(code)), sizeof(code)))
 		return true;
-	/* sysenter returns behind the int 0x80 that stands after it. */
+	/* sysenter returns to the address after the int 0x80 that follows it. */
 	return code != SB_CODE_SYSCALL && code != SB_CODE_INT80;
 }
 
-/* As sb_space_see(), for a sample whose space is that of the last one. */
+/* As sb_space_lookup(), with a fast path for the space of the last sample. */
 static __always_inline u64 sb_sampler_space(struct sb_sampler *sampler, struct task_struct *task,
-					 const struct mm_struct *mm, u64 now, u32 *generation)
+					    const struct mm_struct *mm, u64 now, u32 *generation)
 {
 	const struct sb_last_space *last = &sampler->space_cursor.last;
 
@@ -315,21 +313,22 @@ static __always_inline u64 sb_sampler_space(struct sb_sampler *sampler, struct t
 		const struct sb_space *space = last->space;
 
 		*generation = atomic_read(&space->generation);
-		smp_rmb(); /* it is that of this space if the id is still there afterwards */
+		smp_rmb(); /* valid if the id, read after the generation, is the same */
 		if (likely(READ_ONCE(space->id) == last->id && !READ_ONCE(space->gap)))
 			return last->id;
 	}
-	return sb_space_see(&sampler->space_cursor, now, generation);
+	return sb_space_lookup(&sampler->space_cursor, now, generation);
 }
 
 /*
- * Writes one record of the interrupted context. The recipe: which parts, room
- * for the largest record, header, kernel frames, address space, user frames,
+ * Writes a sample of the interrupted context. The steps: select the parts, reserve room
+ * for the largest sample, write header, kernel frames, address space and user frames,
  * publish.
  */
-static __always_inline void sb_sampler_sample(struct sb_sampler *sampler, struct sb_session *session,
-					   struct task_struct *task, u32 task_flags, u64 now,
-					   u64 weight, u32 missed, const bool restricted)
+static __always_inline void sb_sampler_sample(struct sb_sampler *sampler,
+					      struct sb_session *session, struct task_struct *task,
+					      u32 task_flags, u64 now, u64 weight, u32 missed,
+					      const bool restricted)
 {
 	struct pt_regs *regs = get_irq_regs();
 	u32 parts = READ_ONCE(session->parts);
@@ -361,7 +360,7 @@ static __always_inline void sb_sampler_sample(struct sb_sampler *sampler, struct
 
 	sample = sb_ring_reserve(&sampler->ring, record_max);
 	if (unlikely(!sample)) {
-		sb_sampler_note_loss(sampler, now);
+		sb_sampler_report_loss(sampler, now);
 		return;
 	}
 
@@ -388,7 +387,8 @@ static __always_inline void sb_sampler_sample(struct sb_sampler *sampler, struct
 
 	kernel_frames = SB_SHAPE_KERNEL_FRAMES(kernel);
 	if (has_user) {
-		sample->address_space = sb_sampler_space(sampler, task, mm, now, &sample->generation);
+		sample->address_space =
+			sb_sampler_space(sampler, task, mm, now, &sample->generation);
 		user = SB_SHAPE_USER(0, STACKBEAT_STOP_EXCLUDED);
 		if (!likely(user_64bit_mode(regs)))
 			flags |= STACKBEAT_SAMPLE_COMPAT;
@@ -420,10 +420,11 @@ static __always_inline void sb_sampler_sample(struct sb_sampler *sampler, struct
 		queue_work(sb_sampler_workqueue, &sampler->wake);
 }
 
-/* Compiled for itself, so that all other sessions do not pay for what it asks. */
-static noinline void sb_sampler_sample_restricted(struct sb_sampler *sampler, struct sb_session *session,
-					       struct task_struct *task, u32 task_flags, u64 now,
-					       u64 weight, u32 missed)
+/* Out of line, so that its checks are no overhead for other sessions. */
+static noinline void sb_sampler_sample_restricted(struct sb_sampler *sampler,
+						  struct sb_session *session,
+						  struct task_struct *task, u32 task_flags, u64 now,
+						  u64 weight, u32 missed)
 {
 	if (task->mm && sb_owner_may_see(session, task, task->mm))
 		sb_sampler_sample(sampler, session, task, task_flags, now, weight, missed, true);
@@ -432,35 +433,35 @@ static noinline void sb_sampler_sample_restricted(struct sb_sampler *sampler, st
 }
 
 /*
- * The timer callback, in hard interrupt context on the beat's own CPU, with
- * interrupts off: an RCU read side, and alone with the ring. It leaves the CPU
- * at least as much time as it took, whatever the rate.
+ * The timer callback, in hard interrupt context on the sampler's CPU, with interrupts off: an
+ * RCU read side with exclusive access to the ring. It leaves the CPU at least as much time as
+ * it took, at any rate.
  *
- * What a sample costs, in instructions: 6.1, gcc 12, user code with ten callers.
+ * The instructions of a sample (6.1, gcc 12, user code with ten callers):
  *
  *	 12	entry, registers
  *	 11	time-stamp counter, and the time from it
- *	 16	when it was due, whether it is late, CPU, counters
+ *	 16	due time, lateness, CPU, counters
  *	  7	idle? filter? restricted?
- *	 16	which parts there are and are wanted
+ *	 16	available and wanted parts
  *	 14	room in the ring
  *	 18	header, name of the thread
  *	  9	(no kernel part)
  *	 24	address space: that of the last sample?
- *	 23	what the walk is given
- *	205	the walk: 11 a frame, 16 a round of sixteen, 35 for the last one, 70 for
- *		its beginning and end
- *	 22	shape, size, publishing, whether to wake the reader
- *	 18	cost, budget
- *	 32	the next beat
+ *	 23	arguments of the stack walk
+ *	205	the stack walk: 11 a frame, 16 a round of sixteen frames, 35 for the last
+ *		round, 70 for its beginning and end
+ *	 22	shape, size, publish, whether to wake the reader
+ *	 18	overhead, budget
+ *	 32	the next tick
  *	  8	exit
  *
- * To that the timer's interrupt adds some 890. The kernel part of a read of /dev/zero is
- * 1,900 more, nearly all of it the unwinder's. What paid in the walk: its frames in
- * assembler (two fewer each: compilers keep in memory what is needed at its end alone),
- * one test for all addresses of a round (one or two), and a hash by one instruction. What
- * did not: the walk compiled into the callback (too few registers: two more a frame), and
- * a copy of all this for user code alone (8 fewer, 60 more for kernel code).
+ * The timer interrupt adds some 890. The kernel part of a read of /dev/zero adds 1,900,
+ * nearly all in the unwinder. Optimizations of the stack walk that paid: frames in assembler
+ * (saves two each: compilers spill variables that are used only at the end), one test for all
+ * addresses of a round (saves one or two), and a hash of one instruction. Those that did not:
+ * inlining the walk into the callback (too few registers: two more a frame), and a copy of
+ * the callback for user code only (saves 8, adds 60 for kernel code).
  */
 static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 {
@@ -473,7 +474,7 @@ static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 	u64 now = sb_sampler_now(sampler, start);
 	u64 due = sb_sampler_due(sampler);
 	u64 period = sampler->period;
-	u64 weight = period, cost;
+	u64 weight = period, overhead;
 	bool idle = sb_cpu_is_idle(task_flags);
 	u32 missed = sampler->missed;
 	const struct sb_filter *filter;
@@ -489,7 +490,7 @@ static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 		sampler->missed_sum += missed;
 	}
 	sampler->ticks++;
-	sampler->time += weight;
+	sampler->tick_time += weight;
 
 	filter = rcu_dereference_sched(session->filter);
 	if (idle)
@@ -497,23 +498,24 @@ static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 	else if (unlikely(filter) && !sb_filter_wants(filter, task))
 		sampler->filtered++;
 	else if (unlikely(session->restricted))
-		sb_sampler_sample_restricted(sampler, session, task, task_flags, now, weight, missed);
+		sb_sampler_sample_restricted(sampler, session, task, task_flags, now, weight,
+					     missed);
 	else
 		sb_sampler_sample(sampler, session, task, task_flags, now, weight, missed, false);
 
-	cost = rdtsc() - start + sb_interrupt_cycles;
-	sampler->cost += cost;
-	if (unlikely(cost > READ_ONCE(session->cost_max)))
-		cost = sb_sampler_clamp(sampler, cost);
-	here->cost += cost;
-	if (unlikely(here->cost > sampler->limit || now >= sampler->window_end))
+	overhead = rdtsc() - start + sb_interrupt_cycles;
+	sampler->overhead += overhead;
+	if (unlikely(overhead > READ_ONCE(session->overhead_max)))
+		overhead = sb_sampler_clamp(sampler, overhead);
+	here->overhead += overhead;
+	if (unlikely(here->overhead > sampler->limit || now >= sampler->window_end))
 		sb_sampler_account(sampler, now);
 
 	period = sb_sampler_period(sampler);
 	sb_sampler_set(sampler, period, due + sb_draw_interval(sampler, period),
-		    now + sb_cycles_to_ns(2 * cost));
+		       now + sb_cycles_to_ns(2 * overhead));
 	if (unlikely(idle)) {
-		/* It went idle without the idle task (power clamping), or is to be parked no more. */
+		/* Idle without a switch (power clamping), or parking had taken too much. */
 		sampler->parked = true;
 		here->parked = true;
 		return HRTIMER_NORESTART;
@@ -522,34 +524,34 @@ static enum hrtimer_restart sb_sampler_callback(struct hrtimer *timer)
 }
 
 /*
- * Waking takes locks that a timer callback must not take. Not an irq_work: with PREEMPT_RT that
- * is run by a thread of the CPU, which has to wait for real-time tasks.
+ * Wakes the reader, which takes locks that a timer callback must not take. This is not an irq_work,
+ * because with PREEMPT_RT a thread of the CPU would run it, which has to wait for real-time tasks.
  */
-static void sb_sampler_wake(struct work_struct *work)
+static void sb_sampler_wake_work(struct work_struct *work)
 {
 	wake_up_interruptible(&container_of(work, struct sb_sampler, wake)->session->wait);
 }
 
-/* Hz that the session's rate is lowered to by throttling. */
+/* The session's rate after throttling, in Hz. */
 static u32 sb_sampler_throttled_rate(const struct sb_sampler *sampler, u32 shift)
 {
 	return max(READ_ONCE(sampler->session->rate) >> shift, 1u);
 }
 
-void sb_sampler_report_gone(struct sb_sampler *sampler)
+void sb_sampler_report_offline(struct sb_sampler *sampler)
 {
-	if (xchg(&sampler->gone, 0))
+	if (xchg(&sampler->went_offline, 0))
 		sb_event_send(sampler->session, STACKBEAT_EVENT_CPU_OFFLINE, sampler->cpu, 0);
 }
 
-/* Tells what happened in beats, in process context. */
-static void sb_sampler_report(struct work_struct *work)
+/* Sends events about ticks, in process context. */
+static void sb_sampler_report_work(struct work_struct *work)
 {
 	struct sb_sampler *sampler = container_of(work, struct sb_sampler, report);
 	u32 shift = READ_ONCE(sampler->shift);
 	u64 lost = sb_sampler_lost(sampler);
 
-	sb_sampler_report_gone(sampler);
+	sb_sampler_report_offline(sampler);
 	if (shift != sampler->reported_shift)
 		sb_event_send(sampler->session,
 			      shift > sampler->reported_shift ? STACKBEAT_EVENT_THROTTLED :
@@ -580,8 +582,8 @@ struct sb_sampler *sb_sampler_alloc(struct sb_session *session, u32 cpu, u32 rin
 	sampler->here = per_cpu_ptr(&sb_cpus, cpu);
 	sampler->cpu = cpu;
 	sampler->random = get_random_u64();
-	INIT_WORK(&sampler->wake, sb_sampler_wake);
-	INIT_WORK(&sampler->report, sb_sampler_report);
+	INIT_WORK(&sampler->wake, sb_sampler_wake_work);
+	INIT_WORK(&sampler->report, sb_sampler_report_work);
 	sb_hrtimer_setup(&sampler->timer, sb_sampler_callback, CLOCK_MONOTONIC,
 			 HRTIMER_MODE_ABS_PINNED_HARD);
 
@@ -625,17 +627,19 @@ void sb_sampler_start(struct sb_sampler *sampler)
 		hlist_add_head(&sampler->node, &here->samplers);
 		here->running++;
 		sb_cpu_open_window(here, now);
-		sampler->floor = sb_floor_after(sampler->floor, now - min(now, sampler->window_end));
+		sampler->floor = sb_floor_after(sampler->floor,
+						now - min(now, sampler->window_end));
 		if (sampler->session->restricted)
 			sampler->floor = max(sampler->floor, sb_cpu_floor(here, now));
 		sb_sampler_set_floor(sampler, sampler->floor);
-		/* Stopping and starting does not end a window. */
+		/* Stopping and starting do not end a window. */
 		if (now >= sampler->window_end) {
 			sb_sampler_open_window(sampler, now);
-			/* What those that are gone took in this window counts. */
-			sampler->window_here = here->window_cost;
-			sampler->window_gone = here->window_gone;
-			sampler->limit = here->window_cost + READ_ONCE(sampler->session->budget);
+			/* The overhead of samplers stopped in this window counts. */
+			sampler->window_here = here->window_overhead;
+			sampler->window_stopped = here->window_stopped;
+			sampler->limit = here->window_overhead +
+					 READ_ONCE(sampler->session->budget);
 		}
 		period = sb_sampler_period(sampler);
 		sb_sampler_set(sampler, period, now + sb_draw_residual(sampler, period), now);
@@ -662,20 +666,19 @@ void sb_sampler_stop(struct sb_sampler *sampler)
 		hlist_del(&sampler->node);
 		here->running--;
 		charged = atomic64_xchg(&sampler->space_cursor.queue->charged, 0);
-		here->cost += charged;
-		here->gone += sampler->cost + charged - sampler->window_cost;
+		here->overhead += charged;
+		here->stopped_overhead += sampler->overhead + charged - sampler->window_overhead;
 		if (sampler->session->restricted && sampler->floor)
-			sb_cpu_keep_floor(here, sampler->floor, ktime_get_mono_fast_ns());
+			sb_cpu_raise_floor(here, sampler->floor, ktime_get_mono_fast_ns());
 		queue_work(sb_sampler_workqueue, &sampler->report);
 	}
 	local_irq_restore(flags);
 }
 
 /*
- * Gives the beat that is awaited another period: what is left of its interval is
- * stretched as the period was. In its own measure of time the beat goes on as if
- * nothing had happened, so that the new weight is right. Where intervals were
- * missed before it, which weigh what they did, it comes as it would have come.
+ * Changes the period of the next tick: the rest of its interval is scaled by the same factor as
+ * the period. Measured in periods nothing changes, so the new weight is right. If ticks were
+ * missed before the next one, it keeps its time, since the missed ones keep their weight.
  */
 static void sb_sampler_stretch(struct sb_sampler *sampler, u64 period)
 {
@@ -691,7 +694,7 @@ static void sb_sampler_stretch(struct sb_sampler *sampler, u64 period)
 		if (!sampler->parked)
 			sb_sampler_arm(sampler);
 	} else if (!sampler->parked) {
-		return; /* its interrupt is pending */
+		return; /* the interrupt of the tick is pending */
 	}
 	sampler->period = period;
 }
@@ -715,7 +718,7 @@ void sb_sampler_park(struct sb_sampler *sampler)
 {
 	if (sampler->parked)
 		return;
-	/* At the end of a softirq: where its interrupt is pending, it is the softirq's. */
+	/* A tick that is pending at the end of a softirq belongs to the softirq. */
 	if (in_serving_softirq() && sb_sampler_due(sampler) <= ktime_get_mono_fast_ns())
 		return;
 	hrtimer_cancel(&sampler->timer);
@@ -723,10 +726,9 @@ void sb_sampler_park(struct sb_sampler *sampler)
 }
 
 /*
- * The beat goes on where it would be had it not been parked. It must neither
- * begin anew, or work in short bursts would never be sampled, nor come at once,
- * or it always would. Beats that fell into the idle time are taken one by one,
- * or, where it was long, forgotten.
+ * The next tick comes when it would have come without parking. A new interval would never
+ * sample work in short bursts; a tick at once would always sample it. Intervals in the idle
+ * time are drawn one by one, or, after a long idle time, the residual of one is drawn.
  */
 void sb_sampler_unpark(struct sb_sampler *sampler)
 {
@@ -739,7 +741,7 @@ void sb_sampler_unpark(struct sb_sampler *sampler)
 	now = ktime_get_mono_fast_ns();
 	due = sb_sampler_due(sampler);
 	sb_cpu_open_window(sampler->here, now);
-	if (due <= now && READ_ONCE(sampler->session->fixed)) {
+	if (due <= now && READ_ONCE(sampler->session->no_jitter)) {
 		due += (div64_u64(now - due, period) + 1) * period;
 	} else if (due <= now) {
 		for (steps = 0; due <= now && steps < SB_STEPS_MAX; steps++)
@@ -753,7 +755,7 @@ void sb_sampler_unpark(struct sb_sampler *sampler)
 }
 
 static struct hrtimer sb_calibration_timer;
-/* No bool: checked by UBSAN it would be read once (gcc 12). */
+/* Not a bool: with the checks of UBSAN it would be read only once (gcc 12). */
 static u32 sb_calibration_fired;
 
 static enum hrtimer_restart sb_calibration_callback(struct hrtimer *timer)
@@ -763,9 +765,9 @@ static enum hrtimer_restart sb_calibration_callback(struct hrtimer *timer)
 }
 
 /*
- * How many cycles a timer's interrupt takes from what it interrupts: the longest time between two
- * readings of the counter while one is awaited, at the best of some tries, as a host or
- * another interrupt can only add to it.
+ * Measures the cycles that a timer interrupt takes from the interrupted code: the longest time
+ * between two readings of the counter while the timer is pending. Takes the minimum of several
+ * tries, since a host or another interrupt can only add to it.
  */
 static u64 __init sb_measure_interrupt(void)
 {
@@ -781,7 +783,7 @@ static u64 __init sb_measure_interrupt(void)
 		hrtimer_start(&sb_calibration_timer, ns_to_ktime(SB_CALIBRATION_NS),
 			      HRTIMER_MODE_REL_PINNED_HARD);
 		last = rdtsc_ordered();
-		/* Where it came before that, nothing is seen of it. */
+		/* The interrupt came before the first reading: it can't be measured. */
 		if (READ_ONCE(sb_calibration_fired)) {
 			preempt_enable();
 			wasted++;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The beat of one session on one CPU: a pinned timer in hard interrupt context
- * that writes a record of what it interrupted into the ring of that CPU.
+ * The sampler of one session on one CPU: a pinned timer in hard interrupt context that
+ * writes a sample of the interrupted context into the ring of that CPU. Each interrupt of
+ * the timer is a tick.
  */
-#ifndef STACKBEAT_BEAT_H
-#define STACKBEAT_BEAT_H
+#ifndef STACKBEAT_SAMPLER_H
+#define STACKBEAT_SAMPLER_H
 
 #include <linux/hrtimer.h>
 #include <linux/workqueue.h>
@@ -15,83 +16,83 @@
 #include "space.h"
 
 struct sb_sampler {
-	/* Used on this CPU alone, with interrupts off. The ring first: it needs no offset. */
+	/* Used on this CPU only, with interrupts off. The ring comes first, at offset 0. */
 	struct sb_ring ring;
 	struct hrtimer timer;
 	struct sb_session *session;
-	struct sb_cpu *here;	/* of its CPU */
-	u64 period;		/* ns, mean; of the beat that is awaited */
-	u32 missed;		/* intervals before it without a beat */
+	struct sb_cpu *here;	/* the state of its CPU */
+	u64 period;		/* ns, mean; of the next tick */
+	u32 missed;		/* ticks missed before the next tick */
 	u32 cpu;
 	u64 ticks;
 	u64 samples;
 	u64 idle;
 	u64 filtered;
 	u64 missed_sum;
-	u64 cost;		/* cycles */
-	u64 time;		/* ns that the beats stood for */
-	u64 limit;		/* of here->cost: the budget is looked at then */
-	u64 window_end;		/* ns, of the budget's window */
-	u64 window_cost;	/* cost when it began */
-	u64 window_here;	/* here->cost when it began */
-	u64 window_gone;	/* here->gone when it began */
-	u64 floor;		/* ns: the period that throttling allows; 0: any */
-	u64 synced;		/* cycles, when the clock was read */
-	u64 synced_ns;		/* what it said */
-	u64 sync_cycles;	/* how long that is good for */
-	u64 throttled;		/* how often the rate was halved */
-	u64 random;		/* state of the generator */
-	u32 shift;		/* the rate is halved so many times now */
-	bool running;		/* also read by those who start and stop it */
-	bool parked;		/* running, and the CPU is idle: no timer */
+	u64 overhead;		/* cycles */
+	u64 tick_time;		/* ns represented by the ticks */
+	u64 limit;		/* here->overhead at which the budget is checked */
+	u64 window_end;		/* ns, end of the budget's window */
+	u64 window_overhead;	/* overhead at its start */
+	u64 window_here;	/* here->overhead at its start */
+	u64 window_stopped;	/* here->stopped_overhead at its start */
+	u64 floor;		/* ns: the shortest period that throttling allows; 0: any */
+	u64 synced;		/* cycles when the clock was read last */
+	u64 synced_ns;		/* the clock's time then */
+	u64 sync_cycles;	/* cycles until the clock is read again */
+	u64 throttled;		/* number of times the rate was halved */
+	u64 random;		/* state of the random number generator */
+	u32 shift;		/* number of times the rate is halved now */
+	bool running;		/* also read by the code that starts and stops samplers */
+	bool parked;		/* running, but the CPU is idle: the timer is cancelled */
 	struct hlist_node node;	/* of here->samplers, while it runs */
-	u64 next_report;	/* ns: losses are not reported before */
+	u64 next_loss_report;	/* ns: time of the next report of losses at the earliest */
 	struct work_struct wake;
 	struct sb_space_cursor space_cursor;
 
-	/* The report of what happened in beats: queued by them. */
+	/* Sends events about ticks; queued by ticks. */
 	struct work_struct report;
-	int gone;		/* it was stopped as its CPU went offline */
-	u32 reported_shift;	/* by the work alone */
-	u64 reported_lost;	/* by the work alone */
+	int went_offline;	/* stopped because its CPU went offline; not sent yet */
+	u32 reported_shift;	/* of the work only */
+	u64 reported_lost;	/* of the work only */
 
 	/* For device.c. */
 	struct sb_mapping consumer_mapping;
 	struct sb_mapping ring_mapping;
 };
 
-/* ENOMEM. `cpu` need not be online. */
+/* Allocates a sampler with its ring. `cpu` need not be online. ENOMEM. */
 struct sb_sampler *sb_sampler_alloc(struct sb_session *session, u32 cpu, u32 ring_size);
-/* Frees a beat that is not started; NULL is allowed. */
+/* Frees a sampler that is not running. NULL is allowed. */
 void sb_sampler_free(struct sb_sampler *sampler);
 
-/* Cycles that the budget counts of one beat at most, by the user frames of a session's stacks. */
-u64 sb_sampler_cost_max(u32 max_depth);
+/* Maximum number of cycles that the budget counts for one tick, with `max_depth` user frames. */
+u64 sb_sampler_overhead_max(u32 max_depth);
 
-/* ns that its timer's interrupts, and cancelling it where the CPU is idle, have taken. */
-u64 sb_sampler_cost(const struct sb_sampler *sampler);
+/* Returns the ns spent in its timer interrupts, and parking it while the CPU is idle. */
+u64 sb_sampler_overhead(const struct sb_sampler *sampler);
 
-/* Hz in effect on its CPU now; 0 when it does not run there. */
+/* Returns the rate in effect now, in Hz, including throttling; 0: not running. */
 u32 sb_sampler_rate(const struct sb_sampler *sampler);
 
-/* Sends the event that the beat's CPU has gone, if it has and nobody has sent it. */
-void sb_sampler_report_gone(struct sb_sampler *sampler);
+/* Sends the event CPU_OFFLINE, if the sampler's CPU went offline and it was not sent yet. */
+void sb_sampler_report_offline(struct sb_sampler *sampler);
 
-/* On the beat's CPU. Starting one that runs and stopping one that doesn't do nothing. */
+/* Called on the sampler's CPU. Does nothing if the sampler runs, or does not run, already. */
 void sb_sampler_start(struct sb_sampler *sampler);
 void sb_sampler_stop(struct sb_sampler *sampler);
-/* After the session's rate was changed. */
+/* Called on the sampler's CPU after the session's rate was changed. */
 void sb_sampler_retime(struct sb_sampler *sampler);
 
-/* As above, with interrupts off: of beats that run. */
+/* Cancel and arm the timer of a running sampler of an idle CPU. On its CPU, interrupts off. */
 void sb_sampler_park(struct sb_sampler *sampler);
 void sb_sampler_unpark(struct sb_sampler *sampler);
-/* Takes cycles for the above into the account. */
+/* Adds the cycles of parking and unparking to the overhead. */
 void sb_sampler_add_parking(struct sb_sampler *sampler, u64 cycles);
 
 /* ENOMEM. */
 int sb_sampler_init(void);
-/* Waits for what beats have queued. */
+/* Waits for work queued by ticks. */
 void sb_sampler_flush(void);
 void sb_sampler_exit(void);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The beats of a session, one for each CPU that it has sampled: allocation, start and stop.
+ * The samplers of a session, one for each CPU that it has sampled: allocation, start and stop.
  *
- * Beats are started and stopped by interrupts that are sent to the CPUs of the session, and to
- * no other: no thread of a CPU has to run for that, and no lock of CPU hotplug is taken.
+ * Samplers are started and stopped by interrupts sent only to the CPUs of the session: no
+ * thread of a CPU has to run for that, and no lock of CPU hotplug is taken.
  */
-#ifndef STACKBEAT_BEATS_H
-#define STACKBEAT_BEATS_H
+#ifndef STACKBEAT_SAMPLERS_H
+#define STACKBEAT_SAMPLERS_H
 
 #include <linux/types.h>
 
@@ -14,26 +14,26 @@ struct sb_sampler;
 struct sb_session;
 
 /*
- * The beat of a CPU, allocated with its ring if there is none yet. ENOMEM. May
- * be called under mmap_lock.
+ * Returns the sampler of a CPU. Allocates it and its ring if there is none yet. ENOMEM. May be
+ * called under mmap_lock.
  */
-struct sb_sampler *sb_session_beat(struct sb_session *session, u32 cpu);
-/* As above, but NULL where there is none. Without a lock. */
-struct sb_sampler *sb_session_find_beat(const struct sb_session *session, u32 cpu);
+struct sb_sampler *sb_session_get_sampler(struct sb_session *session, u32 cpu);
+/* Returns the sampler of a CPU, or NULL. Takes no lock. */
+struct sb_sampler *sb_session_find_sampler(const struct sb_session *session, u32 cpu);
 
 /*
- * Start and stop the session's timers on the CPUs of its filter that are online, and on CPUs
- * that come online meanwhile. Both wait for nothing but the interrupts on these CPUs. Called
- * under session->lock, after the state was changed.
+ * Start and stop the session's samplers on the online CPUs of its filter, and on CPUs that come
+ * online meanwhile. Both wait only for the interrupts on these CPUs. Called under session->lock,
+ * after the state was changed.
  */
 void sb_samplers_start(struct sb_session *session);
 void sb_samplers_stop(struct sb_session *session);
-/* As sb_samplers_start(), on one CPU. Returns whether its beat runs now. */
+/* As sb_samplers_start(), on one CPU. Returns whether its sampler is running now. */
 bool sb_samplers_start_on(struct sb_session *session, u32 cpu);
 
 /*
- * Applies a changed set of CPUs, or a changed rate, to a running session before it returns.
- * ENOMEM: not all CPUs got a ring.
+ * Applies a changed set of CPUs, or a changed rate, to a running session; both are in effect on
+ * return. ENOMEM: not all CPUs got a ring.
  */
 int sb_samplers_update(struct sb_session *session);
 

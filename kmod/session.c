@@ -17,8 +17,6 @@
 #include <linux/vmalloc.h>
 
 #include "access.h"
-#include "sampler.h"
-#include "samplers.h"
 #include "capture.h"
 #include "cycles.h"
 #include "events.h"
@@ -27,21 +25,23 @@
 #include "params.h"
 #include "probes.h"
 #include "ring.h"
+#include "sampler.h"
+#include "samplers.h"
 #include "session.h"
 #include "space.h"
 
-static LIST_HEAD(sb_sessions);	/* open ones, under sb_sessions_lock */
+static LIST_HEAD(sb_sessions);	/* open sessions, under sb_sessions_lock */
 static DEFINE_MUTEX(sb_sessions_lock);
-static LIST_HEAD(sb_slots);	/* of sessions, under sb_sessions_lock */
-static u32 sb_sessions_count;	/* under sb_sessions_lock */
+static LIST_HEAD(sb_slots);	/* sessions that are not freed, under sb_sessions_lock */
+static u32 sb_sessions_count;	/* sessions not closed yet, under sb_sessions_lock */
 static u32 sb_sessions_last_id;	/* under sb_sessions_lock */
 
 static struct workqueue_struct *sb_session_workqueue;
 
 #define SB_NO_MEMORY "no memory for the rings, or RLIMIT_MEMLOCK (ulimit -l) is too small for them"
 
-/* Keeps where the current process is, for what a restricted session may report. */
-static void sb_session_keep_place(struct sb_session *session)
+/* Takes references to the opener's namespaces and root: they limit a restricted session. */
+static void sb_session_get_namespaces(struct sb_session *session)
 {
 	session->pid_ns = get_pid_ns(task_active_pid_ns(current));
 	session->cgroup_ns = current->nsproxy->cgroup_ns;
@@ -49,7 +49,7 @@ static void sb_session_keep_place(struct sb_session *session)
 	get_fs_root(current->fs, &session->root);
 }
 
-static void sb_session_forget_place(struct sb_session *session)
+static void sb_session_put_namespaces(struct sb_session *session)
 {
 	if (!session->restricted)
 		return;
@@ -58,7 +58,7 @@ static void sb_session_forget_place(struct sb_session *session)
 	put_pid_ns(session->pid_ns);
 }
 
-/* Does nothing for a session that has taken none. */
+/* Does nothing for a session without a slot. */
 static void sb_session_leave_slot(struct sb_session *session)
 {
 	if (list_empty(&session->slot))
@@ -79,10 +79,10 @@ static void sb_session_free(struct sb_session *session)
 	for (cpu = 0; session->samplers && cpu < nr_cpu_ids; cpu++)
 		sb_sampler_free(session->samplers[cpu]);
 	sb_session_uncharge(session, session->locked);
-	/* Not before its memory is free: the slots bound how much of it there can be. */
+	/* Not before its memory is freed: the slots limit the memory of all sessions. */
 	sb_session_leave_slot(session);
 	sb_filter_free(rcu_dereference_protected(session->filter, true));
-	sb_session_forget_place(session);
+	sb_session_put_namespaces(session);
 	sb_filter_account_put(session->filters);
 	put_cred(session->cred);
 	kfree(session->samplers);
@@ -96,7 +96,7 @@ static void sb_session_free(struct sb_session *session)
 static void sb_session_set_max_depth(struct sb_session *session, u32 max_depth)
 {
 	session->max_depth = max_depth;
-	WRITE_ONCE(session->cost_max, sb_sampler_cost_max(max_depth));
+	WRITE_ONCE(session->overhead_max, sb_sampler_overhead_max(max_depth));
 	WRITE_ONCE(session->record_max,
 		   sizeof(struct stackbeat_sample) +
 		   (STACKBEAT_KERNEL_FRAMES_MAX + max_depth) * sizeof(u64));
@@ -132,7 +132,7 @@ static struct sb_session *sb_session_alloc(bool restricted)
 	session->state = STACKBEAT_STATE_NEW;
 	session->cred = get_current_cred();
 	if (restricted)
-		sb_session_keep_place(session);
+		sb_session_get_namespaces(session);
 	rcu_read_lock();
 	session->owner = sb_session_tgid(session, current);
 	rcu_read_unlock();
@@ -142,7 +142,7 @@ static struct sb_session *sb_session_alloc(bool restricted)
 	return session;
 }
 
-/* Allocates the rest of a session. */
+/* Allocates the memory of a session that has a slot. */
 static int sb_session_prepare(struct sb_session *session)
 {
 	struct sb_spaces *spaces;
@@ -172,13 +172,13 @@ static int sb_session_prepare(struct sb_session *session)
 		return PTR_ERR(spaces);
 	session->spaces = spaces;
 	if (session->restricted)
-		spaces->objects.root = &session->root;
-	/* Here, where nobody holds a lock: it waits for the opener's own memory. */
-	err = sb_spaces_prove();
+		spaces->files.root = &session->root;
+	/* Called without any lock: it waits for the opener's own mmap_lock. */
+	err = sb_spaces_test_probe();
 	return err ?: sb_probes_get();
 }
 
-/* Whether there is room for one more, in all, for all users, and for its user. */
+/* Whether one more session is within the limits: in total, of all users, of its user. */
 static bool sb_session_fits(const struct sb_session *session)
 {
 	const struct sb_session *other;
@@ -198,13 +198,13 @@ static bool sb_session_fits(const struct sb_session *session)
 		restricted += other->restricted && !other->closing;
 		same += mine && !other->closing;
 	}
-	/* One person may be many users, in a namespace of his own. */
+	/* One person may have many user ids, in an own user namespace. */
 	return restricted < STACKBEAT_USERS_SESSIONS_MAX && same < STACKBEAT_USER_SESSIONS_MAX &&
 	       closing < 2 * STACKBEAT_USERS_SESSIONS_MAX &&
 	       same_closing < 2 * STACKBEAT_USER_SESSIONS_MAX;
 }
 
-/* A session counts from before anything is allocated for it. EUSERS. */
+/* Takes a slot before memory is allocated for the session. EUSERS. */
 static int sb_session_take_slot(struct sb_session *session)
 {
 	bool fits;
@@ -267,7 +267,7 @@ void sb_session_put(struct sb_session *session)
 	kref_put(&session->refs, sb_session_release);
 }
 
-/* Stops the beats, if they run, and leaves the session paused or stopped. */
+/* Stops the samplers of a running session, and sets its state: paused or stopped. */
 static void sb_session_stop(struct sb_session *session, u32 state)
 {
 	bool running = session->state == STACKBEAT_STATE_RUNNING;
@@ -280,7 +280,7 @@ static void sb_session_stop(struct sb_session *session, u32 state)
 	wake_up_interruptible(&session->wait);
 }
 
-/* Gives the session another filter, or none. Beats may see the one it had for a grace period. */
+/* Replaces the session's filter. Ticks may use the old one until a grace period has passed. */
 static struct sb_filter *sb_session_swap_filter(struct sb_session *session,
 						struct sb_filter *filter)
 {
@@ -303,7 +303,7 @@ void sb_session_close(struct sb_session *session)
 	sb_session_stop(session, STACKBEAT_STATE_STOPPED);
 	mutex_unlock(&session->lock);
 	sb_event_send(session, STACKBEAT_EVENT_CLOSED, 0, 0);
-	/* Now, so that the next session of the user finds room. Its group pays until it is freed. */
+	/* Now: the user may open another session at once. (Its cgroup is charged until freed.) */
 	sb_session_uncharge(session, session->locked);
 	sb_session_put(session);
 }
@@ -346,12 +346,12 @@ u32 sb_session_count(void)
 	return count;
 }
 
-static bool sb_session_has_beats(const struct sb_session *session)
+static bool sb_session_has_samplers(const struct sb_session *session)
 {
 	return session->page->rings;
 }
 
-/* Beats of the CPUs that are online are allocated here, where an error can be reported. */
+/* Allocates the samplers of online CPUs here, where an error can be reported. */
 static int sb_session_start(struct sb_session *session,
 			    struct netlink_ext_ack *extack)
 {
@@ -364,7 +364,7 @@ static int sb_session_start(struct sb_session *session,
 		return 0;
 
 	for_each_cpu_and(cpu, session->cpus, cpu_online_mask) {
-		sampler = sb_session_beat(session, cpu);
+		sampler = sb_session_get_sampler(session, cpu);
 		if (IS_ERR(sampler))
 			break;
 	}
@@ -382,7 +382,7 @@ static int sb_session_start(struct sb_session *session,
 	return 0;
 }
 
-void sb_session_take_up_cpus(struct sb_session *session)
+void sb_session_add_online_cpus(struct sb_session *session)
 {
 	struct sb_sampler *sampler;
 	u32 cpu;
@@ -390,13 +390,13 @@ void sb_session_take_up_cpus(struct sb_session *session)
 	mutex_lock(&session->lock);
 	if (session->state == STACKBEAT_STATE_RUNNING) {
 		for_each_cpu_and(cpu, session->cpus, cpu_online_mask) {
-			sampler = sb_session_beat(session, cpu);
-			/* One that is short of memory goes without the CPU. */
+			sampler = sb_session_get_sampler(session, cpu);
+			/* Without memory the session does not sample the CPU. */
 			if (IS_ERR(sampler) || READ_ONCE(sampler->running))
 				continue;
 			if (!sb_samplers_start_on(session, cpu))
 				continue;
-			sb_sampler_report_gone(sampler);
+			sb_sampler_report_offline(sampler);
 			sb_event_send(session, STACKBEAT_EVENT_CPU_ONLINE, cpu, 0);
 		}
 	}
@@ -409,7 +409,7 @@ static bool sb_settings_have(const struct sb_settings *settings,
 	return settings->set & BIT_ULL(attr);
 }
 
-/* What needs CAP_PERFMON, whoever asks: the session's data goes to its opener. */
+/* These settings need a privileged opener, not sender: the opener reads the session's data. */
 static int sb_session_check_restricted(const struct sb_session *session,
 				       const struct sb_settings *settings,
 				       struct netlink_ext_ack *extack)
@@ -437,7 +437,7 @@ static int sb_session_check_restricted(const struct sb_session *session,
 	return 0;
 }
 
-/* The changes that the session's present state forbids. */
+/* Checks the settings against the session's state. */
 static int sb_session_check(const struct sb_session *session,
 			    const struct sb_settings *settings,
 			    struct netlink_ext_ack *extack)
@@ -456,7 +456,7 @@ static int sb_session_check(const struct sb_session *session,
 			return err;
 	}
 	if (sb_settings_have(settings, STACKBEAT_A_RING_SIZE)) {
-		if (sb_session_has_beats(session)) {
+		if (sb_session_has_samplers(session)) {
 			NL_SET_ERR_MSG(extack, "the ring size can't be changed once a ring was allocated");
 			return -EBUSY;
 		}
@@ -495,10 +495,7 @@ static struct sb_id_set *sb_id_set_share(struct sb_id_set *set)
 	return set;
 }
 
-/*
- * Completes the filter of `settings` by what it does not set, from the session's
- * present one.
- */
+/* Copies members that the settings do not set from the session's filter to the new one. */
 static void sb_session_complete_filter(const struct sb_session *session,
 				       struct sb_settings *settings)
 {
@@ -530,7 +527,7 @@ static bool sb_filter_is_empty(const struct sb_filter *filter)
 	       !filter->comm_count;
 }
 
-/* Leaves in the settings the filter that is not needed, or is not any more. */
+/* Sets the session's filter. The old one is left in the settings, to be freed. */
 static void sb_session_set_filter(struct sb_session *session, struct sb_settings *settings)
 {
 	struct sb_filter *filter = NULL;
@@ -544,7 +541,7 @@ static void sb_session_set_filter(struct sb_session *session, struct sb_settings
 	settings->filter = sb_session_swap_filter(session, filter);
 }
 
-/* Of a filter that another message has made meanwhile, too. */
+/* Also sets the flag in the filter of another message that was set meanwhile. */
 static void sb_session_set_inherit(struct sb_session *session,
 				   const struct sb_settings *settings)
 {
@@ -580,7 +577,7 @@ static int sb_session_apply(struct sb_session *session,
 		sb_session_set_max_depth(session, settings->max_depth);
 	sb_session_set_inherit(session, settings);
 	if (sb_settings_have(settings, STACKBEAT_A_NO_JITTER))
-		WRITE_ONCE(session->fixed, settings->fixed);
+		WRITE_ONCE(session->no_jitter, settings->no_jitter);
 	if (sb_settings_have(settings, STACKBEAT_A_BUDGET)) {
 		session->budget_permille = settings->budget_permille;
 		WRITE_ONCE(session->budget, sb_budget_cycles(settings->budget_permille));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Life and settings of sessions. */
+/* Open, close and settings of sessions. */
 #ifndef STACKBEAT_SESSION_H
 #define STACKBEAT_SESSION_H
 
@@ -12,28 +12,28 @@ struct netlink_ext_ack;
 struct sb_filter;
 
 /*
- * Opens a session for the current process, `restricted` to what a user without
- * CAP_PERFMON may see. EUSERS, ENOMEM, and as sb_spaces_alloc().
+ * Opens a session for the current process, `restricted` if the user has no CAP_PERFMON.
+ * EUSERS, ENOMEM, EOPNOTSUPP as open() in stackbeat.h.
  */
 struct sb_session *sb_session_open(bool restricted);
-/* Stops it, takes it off the list, and drops the reference of its file. */
+/* Stops a session, removes it from the list, and drops the reference of its file. */
 void sb_session_close(struct sb_session *session);
 
-/* Starts a running session's beats on CPUs that have come online. */
-void sb_session_take_up_cpus(struct sb_session *session);
+/* Starts a running session's samplers on CPUs that have come online. */
+void sb_session_add_online_cpus(struct sb_session *session);
 
 int sb_session_init(void);
-/* No session is open. Waits until what is left of closed ones is freed. */
+/* No session is open. Waits until all closed sessions are freed. */
 void sb_session_exit(void);
 
-/* The session with this id, or NULL; the caller must put it. */
+/* Returns the session with this id, or NULL. The caller must put it. */
 struct sb_session *sb_session_get(u32 id);
-/* The open session with the lowest id of at least `id`, or NULL; to be put. */
+/* Returns the open session with the lowest id >= `id`, or NULL. The caller must put it. */
 struct sb_session *sb_session_next(u32 id);
 void sb_session_put(struct sb_session *session);
 u32 sb_session_count(void);
 
-/* What a message wants to change; a field counts where its bit is set. */
+/* The settings in a message; a field is valid if its bit is set. */
 struct sb_settings {
 	u64 set;		/* BIT_ULL(enum stackbeat_attr) */
 	u32 state;
@@ -44,16 +44,15 @@ struct sb_settings {
 	u32 watermark;
 	u32 budget_permille;
 	bool inherit;
-	bool fixed;
+	bool no_jitter;
 	cpumask_var_t cpus;
-	struct sb_filter *filter;	/* of this, the members that are set; to be freed */
+	struct sb_filter *filter;	/* with the members that are set; freed by the caller */
 };
 
 /*
- * Changes all settings or none. Values must be in their ranges already. Fails
- * as STACKBEAT_CMD_SESSION_SET is documented to, with a message in extack. What
- * needs memory comes last: a start that fails, and rings for CPUs that come in,
- * leave the other settings changed.
+ * Changes all settings or none. The caller has checked their ranges. Fails as documented for
+ * STACKBEAT_CMD_SESSION_SET, with a message in extack. Allocations come last: if a start
+ * fails, or the rings of added CPUs can't be allocated, the other settings stay changed.
  */
 int sb_session_set(struct sb_session *session, struct sb_settings *settings,
 		   struct netlink_ext_ack *extack);

@@ -19,22 +19,22 @@
 #include "limits.h"
 #include "space.h"
 
-/* How long what is told may wait in the ring before the reader is woken for it. */
-#define SB_NEWS_JIFFIES (HZ / 4)
+/* Time that records may wait unread in the ring before the reader is woken. */
+#define SB_WAKE_JIFFIES (HZ / 4)
 
-/* How often the worker goes on for a reader that says that there is room again, at most. */
+/* Minimum interval of worker runs that poll() causes when the reader has made room. */
 #define SB_RESUME_JIFFIES (msecs_to_jiffies(10) ?: 1)
 
 static struct workqueue_struct *sb_space_workqueue;
-static struct workqueue_struct *sb_memory_workqueue; /* takes down what others have left */
+static struct workqueue_struct *sb_memory_workqueue; /* frees memory of processes that have ended */
 
-/* Those of open sessions. */
+/* Spaces of open sessions. */
 static LIST_HEAD(sb_spaces_followed);
 static DEFINE_SPINLOCK(sb_spaces_lock); /* serializes changes of the list */
 
 void sb_spaces_kick(struct sb_spaces *spaces, unsigned long delay)
 {
-	/* The latter also where it is to run later. */
+	/* mod_delayed_work() also runs work at once that is queued for later. */
 	if (delay)
 		queue_delayed_work(sb_space_workqueue, &spaces->work, delay);
 	else
@@ -56,7 +56,7 @@ void sb_spaces_resume(struct sb_spaces *spaces)
 	sb_spaces_kick(spaces, 0);
 }
 
-/* Whether the entry, which may be in the making, is that of the current task. */
+/* Whether an entry, which may be incomplete, is of the current task's space. */
 static __always_inline bool sb_space_matches(const struct sb_space *space)
 {
 	return READ_ONCE(space->mm) == current->mm &&
@@ -65,18 +65,18 @@ static __always_inline bool sb_space_matches(const struct sb_space *space)
 	       READ_ONCE(space->pid) == current->tgid;
 }
 
-/* The same, for sure. It gets id and generation then. */
+/* As sb_space_matches(), but reliably. If so, sets id and generation. */
 static __always_inline bool sb_space_is_current(struct sb_space *space, u64 *id,
 						u32 *generation)
 {
-	/* Pairs with the releases of sb_space_note() and sb_space_claim(). */
+	/* Pairs with the releases in sb_space_insert() and sb_space_claim(). */
 	u32 seq = smp_load_acquire(&space->seq);
 
 	if ((seq & 1) || !sb_space_matches(space))
 		return false;
 	*id = READ_ONCE(space->id);
 	*generation = atomic_read(&space->generation);
-	/* Pairs with the release in sb_space_note(). */
+	/* Pairs with the release in sb_space_insert(). */
 	smp_rmb();
 	return READ_ONCE(space->seq) == seq;
 }
@@ -88,14 +88,14 @@ static __always_inline struct sb_space *sb_spaces_set(const struct sb_spaces *sp
 }
 
 /*
- * Keeps whoever is there in its place, until sb_space_release(). Waits for a beat of
- * another CPU that claims the place, and that has interrupts off and waits for nobody.
- * One that claims it later sees that it is held, and gives it back as it was.
+ * Prevents replacement of the entry, until sb_space_release(). Waits for a sampler of
+ * another CPU that has claimed the entry; it has interrupts off and waits for nothing. A
+ * sampler that claims the entry later sees the hold, and restores the entry.
  */
 static void sb_space_hold(struct sb_space *space)
 {
 	atomic_inc(&space->holds);
-	smp_mb__after_atomic(); /* pairs with that of cmpxchg() in sb_space_claim() */
+	smp_mb__after_atomic(); /* pairs with the barrier of cmpxchg() in sb_space_claim() */
 	while (smp_load_acquire(&space->seq) & 1)
 		cpu_relax();
 }
@@ -103,12 +103,12 @@ NOKPROBE_SYMBOL(sb_space_hold);
 
 void sb_space_release(struct sb_space *space)
 {
-	smp_mb__before_atomic(); /* what was done while it was held is done */
+	smp_mb__before_atomic(); /* accesses during the hold come before its end */
 	atomic_dec(&space->holds);
 }
 NOKPROBE_SYMBOL(sb_space_release);
 
-/* Holds a space, unless it has lost its place. */
+/* Holds an entry if it still has this id. */
 static bool sb_space_hold_id(struct sb_space *space, u64 id)
 {
 	sb_space_hold(space);
@@ -118,7 +118,7 @@ static bool sb_space_hold_id(struct sb_space *space, u64 id)
 	return false;
 }
 
-/* Takes a place for a new space, which is to be filled then. False: it is held. */
+/* Claims an entry for a new space, to be filled by the caller. False: the entry is held. */
 static bool sb_space_claim(struct sb_space *space)
 {
 	u32 seq = READ_ONCE(space->seq);
@@ -132,8 +132,8 @@ static bool sb_space_claim(struct sb_space *space)
 	return false;
 }
 
-/* A claimed place, rather a free one; NULL: there is none now. */
-static struct sb_space *sb_space_find_place(struct sb_space *set, u64 id)
+/* Claims an entry of a set, preferably a free one. NULL: all are held. */
+static struct sb_space *sb_space_claim_slot(struct sb_space *set, u64 id)
 {
 	struct sb_space *space;
 	u32 way;
@@ -151,19 +151,18 @@ static struct sb_space *sb_space_find_place(struct sb_space *set, u64 id)
 }
 
 /*
- * Notes the current task's space, and holds it. NULL: there is no place for it now, as
- * all are held by those that are still to be read. What such a one changes could not be
- * told if it lost its place.
+ * Inserts the current task's space into the table, and holds its entry. NULL: all entries of
+ * its set are held by requests. (Mmap events of a requested space need its entry.)
  */
-static struct sb_space *sb_space_note(struct sb_spaces *spaces, u64 id, u64 now)
+static struct sb_space *sb_space_insert(struct sb_spaces *spaces, u64 id, u64 now)
 {
-	struct sb_space *space = sb_space_find_place(sb_spaces_set(spaces, current->mm), id);
+	struct sb_space *space = sb_space_claim_slot(sb_spaces_set(spaces, current->mm), id);
 
 	if (!space)
 		return NULL;
 	atomic_inc(&space->holds);
 	WRITE_ONCE(space->id, id);
-	smp_wmb(); /* pairs with the barrier in sb_sampler_space() */
+	smp_wmb(); /* pairs with smp_rmb() in sb_sampler_space() */
 	WRITE_ONCE(space->mm, current->mm);
 	WRITE_ONCE(space->pid, current->tgid);
 	WRITE_ONCE(space->start_time, current->group_leader->start_boottime);
@@ -178,54 +177,55 @@ static struct sb_space *sb_space_note(struct sb_spaces *spaces, u64 id, u64 now)
 }
 
 /*
- * Queues the current task's space to be read, for the first time or, after what was
- * lost from the generation `gap` on, again. It is held until then, where it has a place.
- * False: there is no room.
+ * Queues a request to read the mappings of the current task's space: for the first time
+ * (gap 0), or again after mmap events were lost from the generation `gap` on. Its entry, if
+ * there is one, is held until the mappings are read. False: the queue is full, or the memory
+ * is being freed.
  */
-static bool sb_space_queue(struct sb_space_cursor *cursor, u64 id, struct sb_space *space,
-			   u32 gap)
+static bool sb_space_queue_request(struct sb_space_cursor *cursor, u64 id, struct sb_space *space,
+				   u32 gap)
 {
-	struct sb_seen_queue *queue = cursor->queue;
+	struct sb_request_queue *queue = cursor->queue;
 	struct sb_spaces *spaces = cursor->spaces;
 	struct task_struct *leader = current->group_leader;
 	const struct pid *pid = task_tgid(current);
-	struct sb_seen *seen;
+	struct sb_space_request *request;
 
-	/* Pairs with the release in sb_spaces_take_seen(). */
+	/* Pairs with the release in sb_spaces_read_queue(). */
 	if (queue->head - smp_load_acquire(&queue->tail) == SB_PENDING_MAX)
 		return false;
 	if (!mmget_not_zero(current->mm))
 		return false;
 	get_task_struct(leader);
-	/* Before a sample can be of the generation. */
+	/* Incremented before a sample with the new generation is published. */
 	atomic_inc(spaces->pending);
 
-	seen = &queue->items[queue->head % SB_PENDING_MAX];
-	seen->mm = current->mm;
-	seen->leader = leader;
-	seen->space = space;
-	seen->id = id;
-	seen->start_time = leader->start_boottime;
-	/* No two readings are of the same generation, also if nothing has changed since. */
+	request = &queue->items[queue->head % SB_PENDING_MAX];
+	request->mm = current->mm;
+	request->leader = leader;
+	request->space = space;
+	request->id = id;
+	request->start_time = leader->start_boottime;
+	/* Each reading has its own generation, even if nothing has changed since the last one. */
 	if (gap)
 		atomic_inc(&space->generation);
-	seen->gap = gap;
-	seen->pid = sb_session_tgid(spaces->session, current);
-	seen->ns_pid = pid ? pid->numbers[pid->level].nr : 0;
-	seen->parent = sb_session_tgid(spaces->session,
-				       rcu_dereference_sched(leader->real_parent));
-	/* Its lock can't be taken here; a name that is changed meanwhile is of both, and ends. */
-	data_race(memcpy(seen->comm, leader->comm, sizeof(seen->comm)));
-	seen->comm[sizeof(seen->comm) - 1] = '\0';
+	request->gap = gap;
+	request->pid = sb_session_tgid(spaces->session, current);
+	request->ns_pid = pid ? pid->numbers[pid->level].nr : 0;
+	request->parent = sb_session_tgid(spaces->session,
+					  rcu_dereference_sched(leader->real_parent));
+	/* Its lock can't be taken here: a concurrent change may mix two names; still terminated. */
+	data_race(memcpy(request->comm, leader->comm, sizeof(request->comm)));
+	request->comm[sizeof(request->comm) - 1] = '\0';
 
-	/* Pairs with the acquire in sb_spaces_take_seen(). */
+	/* Pairs with the acquire in sb_spaces_read_queue(). */
 	smp_store_release(&queue->head, queue->head + 1);
 	sb_spaces_kick(spaces, 0);
 	return true;
 }
 
-static void sb_space_remember(struct sb_space_cursor *cursor, const struct sb_space *space,
-			      u64 id)
+static void sb_space_cursor_update(struct sb_space_cursor *cursor, const struct sb_space *space,
+				   u64 id)
 {
 	cursor->last = (struct sb_last_space){
 		.mm = space ? current->mm : NULL,
@@ -237,8 +237,8 @@ static void sb_space_remember(struct sb_space_cursor *cursor, const struct sb_sp
 	};
 }
 
-/* Notes that the reader is not told of what changed at this generation. */
-static void sb_space_note_gap(struct sb_space *space, u32 generation)
+/* Records that the mmap event of this generation is lost. */
+static void sb_space_record_gap(struct sb_space *space, u32 generation)
 {
 	u32 gap = READ_ONCE(space->gap);
 	u32 seen;
@@ -250,38 +250,37 @@ static void sb_space_note_gap(struct sb_space *space, u32 generation)
 		gap = seen;
 	}
 }
-NOKPROBE_SYMBOL(sb_space_note_gap);
+NOKPROBE_SYMBOL(sb_space_record_gap);
 
-static noinline u64 sb_space_first_sight(struct sb_space_cursor *cursor, u64 now,
-					 u32 *generation)
+static noinline u64 sb_space_add(struct sb_space_cursor *cursor, u64 now, u32 *generation)
 {
 	struct sb_spaces *spaces = cursor->spaces;
-	struct sb_seen_queue *queue = cursor->queue;
+	struct sb_request_queue *queue = cursor->queue;
 	struct sb_space *space;
 	u64 id;
 
 	*generation = 0;
 	if (queue->head - READ_ONCE(queue->tail) == SB_PENDING_MAX) {
-		queue->lost++;
+		queue->samples_without_space++;
 		return 0;
 	}
 	id = atomic64_inc_return(&spaces->last_id);
-	space = sb_space_note(spaces, id, now);
-	if (!sb_space_queue(cursor, id, space, 0)) {
+	space = sb_space_insert(spaces, id, now);
+	if (!sb_space_queue_request(cursor, id, space, 0)) {
 		if (space) {
-			/* One of its next samples has it read. */
-			sb_space_note_gap(space, 1);
+			/* One of its next samples requests a reread. */
+			sb_space_record_gap(space, 1);
 			sb_space_release(space);
 		}
-		queue->lost++;
+		queue->samples_without_space++;
 		return 0;
 	}
-	sb_space_remember(cursor, space, id);
+	sb_space_cursor_update(cursor, space, id);
 	*generation = 1;
 	return id;
 }
 
-/* Whether the current task's process ends: what it loses needs no reading, which would hold it. */
+/* Whether the current process is exiting: a reread is useless, and would delay the exit. */
 static bool sb_space_is_ending(void)
 {
 	return (current->flags & PF_EXITING) ||
@@ -289,10 +288,10 @@ static bool sb_space_is_ending(void)
 }
 
 /*
- * Puts the next reading off: twice as far each time, until it was not needed for long. Who
- * loses changes all the time, maybe on purpose, is read seldom.
+ * Delays the next reread, with exponential backoff that is reset after a long time without loss:
+ * a process that causes losses all the time, maybe on purpose, is reread rarely.
  */
-static void sb_space_put_off(struct sb_space *space, u64 now)
+static void sb_space_back_off(struct sb_space *space, u64 now)
 {
 	u64 distance = SB_REREAD_NS;
 
@@ -306,21 +305,21 @@ static void sb_space_put_off(struct sb_space *space, u64 now)
 	WRITE_ONCE(space->next_read, now + distance);
 }
 
-static bool sb_space_queue_again(struct sb_space_cursor *cursor, struct sb_space *space, u64 id,
-				 u64 now)
+static bool sb_space_queue_reread(struct sb_space_cursor *cursor, struct sb_space *space, u64 id,
+				  u64 now)
 {
 	u32 gap;
 
-	sb_space_put_off(space, now);
+	sb_space_back_off(space, now);
 	gap = xchg(&space->gap, 0);
-	if (gap && sb_space_queue(cursor, id, space, gap))
+	if (gap && sb_space_queue_request(cursor, id, space, gap))
 		return true;
 	if (gap)
-		sb_space_note_gap(space, gap);
+		sb_space_record_gap(space, gap);
 	return false;
 }
 
-/* Has the mappings read again, as changes of theirs were lost. */
+/* Requests a reread of the mappings after mmap events were lost. */
 static noinline void sb_space_reread(struct sb_space_cursor *cursor, struct sb_space *space,
 				     u64 id, u64 now)
 {
@@ -329,16 +328,16 @@ static noinline void sb_space_reread(struct sb_space_cursor *cursor, struct sb_s
 	if (now < READ_ONCE(space->next_read) || now < READ_ONCE(spaces->next_reread) ||
 	    sb_space_is_ending() || atomic_cmpxchg(&spaces->rereading, 0, 1))
 		return;
-	/* The worker ends both, where it is queued. */
+	/* If the request is queued, the worker ends the hold and resets spaces->rereading. */
 	if (sb_space_hold_id(space, id)) {
-		if (sb_space_queue_again(cursor, space, id, now))
+		if (sb_space_queue_reread(cursor, space, id, now))
 			return;
 		sb_space_release(space);
 	}
 	atomic_set(&spaces->rereading, 0);
 }
 
-u64 sb_space_see(struct sb_space_cursor *cursor, u64 now, u32 *generation)
+u64 sb_space_lookup(struct sb_space_cursor *cursor, u64 now, u32 *generation)
 {
 	struct sb_space *set = sb_spaces_set(cursor->spaces, current->mm);
 	struct sb_space *space;
@@ -349,119 +348,119 @@ u64 sb_space_see(struct sb_space_cursor *cursor, u64 now, u32 *generation)
 		space = set + way;
 		if (!sb_space_is_current(space, &id, generation))
 			continue;
-		sb_space_remember(cursor, space, id);
+		sb_space_cursor_update(cursor, space, id);
 		if (unlikely(READ_ONCE(space->gap)))
 			sb_space_reread(cursor, space, id, now);
 		return id;
 	}
-	return sb_space_first_sight(cursor, now, generation);
+	return sb_space_add(cursor, now, generation);
 }
 
-/* Does so for a space that may have lost its place: then nobody will read it again. */
-static void sb_space_note_gap_of(struct sb_space *space, u64 id, u32 generation)
+/* The same for an entry that may have been replaced: then the gap has no effect. */
+static void sb_space_record_gap_of(struct sb_space *space, u64 id, u32 generation)
 {
 	if (!sb_space_hold_id(space, id))
 		return;
-	sb_space_note_gap(space, generation);
+	sb_space_record_gap(space, generation);
 	sb_space_release(space);
 }
 
-void sb_seen_lose(struct sb_seen *seen)
+void sb_space_request_fail(struct sb_space_request *request)
 {
-	if (seen->space)
-		sb_space_note_gap_of(seen->space, seen->id, seen->gap ?: 1);
+	if (request->space)
+		sb_space_record_gap_of(request->space, request->id, request->gap ?: 1);
 }
 
-void sb_spaces_lose_change(struct sb_spaces *spaces, const struct sb_change *change)
+void sb_spaces_lose_mmap_event(struct sb_spaces *spaces, const struct sb_mmap_event *event)
 {
-	atomic64_inc(&spaces->changes_lost);
-	sb_space_note_gap_of(change->space, change->id, change->generation);
+	atomic64_inc(&spaces->mmap_events_lost);
+	sb_space_record_gap_of(event->space, event->id, event->generation);
 }
 
-/* What is mapped anew, of a mapping that may be elsewhere still. */
-struct sb_area {
+/* The new range of a mapping; `vma` may still have its old range. */
+struct sb_mapped_range {
 	const struct vm_area_struct *vma;
 	unsigned long start, end;
-	unsigned long page;	/* of the file */
+	unsigned long page;	/* offset in the file, in pages */
 };
 
-/* A place for a change, to be completed; NULL: there is none. */
-static struct sb_change *sb_spaces_reserve_change(struct sb_spaces *spaces)
+/* Reserves an mmap event in the ring, to be completed; NULL: the ring is full. */
+static struct sb_mmap_event *sb_spaces_reserve_mmap_event(struct sb_spaces *spaces)
 {
-	u32 head = atomic_read(&spaces->changes_head);
+	u32 head = atomic_read(&spaces->mmap_events_head);
 	u32 seen;
 
-	/* The acquire pairs with the release in sb_spaces_next_change(). */
-	while (head - smp_load_acquire(&spaces->changes_tail) < SB_CHANGES_MAX) {
-		seen = atomic_cmpxchg(&spaces->changes_head, head, head + 1);
+	/* The acquire pairs with the release in sb_spaces_next_mmap_event(). */
+	while (head - smp_load_acquire(&spaces->mmap_events_tail) < SB_MMAP_EVENTS_MAX) {
+		seen = atomic_cmpxchg(&spaces->mmap_events_head, head, head + 1);
 		if (seen == head) {
 			atomic_inc(spaces->pending);
-			return &spaces->changes[head % SB_CHANGES_MAX];
+			return &spaces->mmap_events[head % SB_MMAP_EVENTS_MAX];
 		}
 		head = seen;
 	}
 	return NULL;
 }
-NOKPROBE_SYMBOL(sb_spaces_reserve_change);
+NOKPROBE_SYMBOL(sb_spaces_reserve_mmap_event);
 
 /*
- * Queues a change of a space, which is held, or notes that it is missing. It is
- * pending before a sample can be of its generation.
+ * Queues an mmap event of a space (its entry is held); or records the gap, if the ring is
+ * full or `report` is false. metadata_pending is incremented before the generation.
  */
-static void sb_spaces_add_change(struct sb_spaces *spaces, struct sb_space *space,
-				 const struct sb_area *area, bool tell)
+static void sb_spaces_queue_mmap_event(struct sb_spaces *spaces, struct sb_space *space,
+				       const struct sb_mapped_range *range, bool report)
 {
-	const struct vm_area_struct *vma = area->vma;
-	struct sb_change *change = tell ? sb_spaces_reserve_change(spaces) : NULL;
+	const struct vm_area_struct *vma = range->vma;
+	struct sb_mmap_event *event = report ? sb_spaces_reserve_mmap_event(spaces) : NULL;
 	u32 generation = atomic_inc_return(&space->generation);
 
-	if (!change) {
-		atomic64_inc(&spaces->changes_lost);
-		sb_space_note_gap(space, generation);
+	if (!event) {
+		atomic64_inc(&spaces->mmap_events_lost);
+		sb_space_record_gap(space, generation);
 	} else {
-		change->space = space;
-		change->id = READ_ONCE(space->id);
-		change->generation = generation;
-		change->vdso = vma->vm_start == (unsigned long)vma->vm_mm->context.vdso;
-		change->start = area->start;
-		change->end = area->end;
-		change->offset = vma->vm_file ? (u64)area->page << PAGE_SHIFT : 0;
-		change->file = vma->vm_file ? get_file(vma->vm_file) : NULL;
-		/* Pairs with the acquire in sb_spaces_next_change(). */
-		smp_store_release(&change->complete, true);
+		event->space = space;
+		event->id = READ_ONCE(space->id);
+		event->generation = generation;
+		event->vdso = vma->vm_start == (unsigned long)vma->vm_mm->context.vdso;
+		event->start = range->start;
+		event->end = range->end;
+		event->offset = vma->vm_file ? (u64)range->page << PAGE_SHIFT : 0;
+		event->file = vma->vm_file ? get_file(vma->vm_file) : NULL;
+		/* Pairs with the acquire in sb_spaces_next_mmap_event(). */
+		smp_store_release(&event->complete, true);
 	}
-	/* Pairs with that in sb_spaces_work(), which sees the change, or is waited for no more. */
+	/* Pairs with smp_mb() in sb_spaces_do_work(): it sees the event, or deferral has ended. */
 	smp_mb();
-	if (!READ_ONCE(spaces->changes_put_off))
-		irq_work_queue(&spaces->changes_kick);
+	if (!READ_ONCE(spaces->mmap_events_deferred))
+		irq_work_queue(&spaces->kick_irq_work);
 }
-NOKPROBE_SYMBOL(sb_spaces_add_change);
+NOKPROBE_SYMBOL(sb_spaces_queue_mmap_event);
 
-static void sb_spaces_on_change(struct irq_work *work)
+static void sb_spaces_kick_irq_work(struct irq_work *work)
 {
-	sb_spaces_kick(container_of(work, struct sb_spaces, changes_kick), 0);
+	sb_spaces_kick(container_of(work, struct sb_spaces, kick_irq_work), 0);
 }
 
 /*
- * Whether an entry, which is held, is that of the memory that the current task changes.
- * The address of memory that is gone is soon that of another process: it must be this
- * one, unless others share its memory (vfork), who may be meant.
+ * Whether an entry, which is held, is of the memory that the current task changes. Since the
+ * address of a freed mm_struct is soon reused, the process must be the same, too, unless
+ * another process shares its memory (vfork): the entry may be of that process.
  */
-static bool sb_space_is_changed(const struct sb_space *space)
+static bool sb_space_is_affected(const struct sb_space *space)
 {
 	return sb_space_matches(space) ||
 	       (READ_ONCE(space->mm) == current->mm &&
 		atomic_read(&current->mm->mm_users) > get_nr_threads(current));
 }
-NOKPROBE_SYMBOL(sb_space_is_changed);
+NOKPROBE_SYMBOL(sb_space_is_affected);
 
-/* Queues a change of the current task's memory for each session that has noted it. */
-static void sb_space_tell_change(const struct sb_area *area)
+/* Queues an mmap event of the current task for each session with its space in the table. */
+static void sb_spaces_record_mmap_event(const struct sb_mapped_range *range)
 {
 	const struct sb_session *session;
 	struct sb_spaces *spaces;
 	struct sb_space *space;
-	bool tell;
+	bool report;
 	u64 began;
 	u32 way;
 
@@ -476,69 +475,68 @@ static void sb_space_tell_change(const struct sb_area *area)
 			if (!began)
 				began = ktime_get_mono_fast_ns();
 			sb_space_hold(space);
-			if (sb_space_is_changed(space)) {
-				tell = !session->restricted ||
+			if (sb_space_is_affected(space)) {
+				report = !session->restricted ||
 				       sb_owner_may_see(session, current, current->mm);
-				sb_spaces_add_change(spaces, space, area, tell);
+				sb_spaces_queue_mmap_event(spaces, space, range, report);
 			}
 			sb_space_release(space);
 		}
 		if (began)
-			atomic64_add(ktime_get_mono_fast_ns() - began, &spaces->probe_cost);
+			atomic64_add(ktime_get_mono_fast_ns() - began, &spaces->probe_overhead);
 	}
 	rcu_read_unlock();
 }
-NOKPROBE_SYMBOL(sb_space_tell_change);
+NOKPROBE_SYMBOL(sb_spaces_record_mmap_event);
 
-/* Those who want to see the probe at work, and how often it ran meanwhile, for any process. */
-static atomic_t sb_space_provers;
-static atomic_t sb_space_proofs;
+/* Number of running tests of the probe, and of its runs during tests, in any process. */
+static atomic_t sb_space_probe_tests;
+static atomic_t sb_space_probe_hits;
 
 /*
- * The kernel tells perf of each mapping here, in the task that makes it and under
- * its mmap_lock: for mmap(), mprotect(), and what exec maps. A mapping that takes
- * the place of another one, at the same address and of the same size, can be seen
- * in no counter of the address space.
+ * The kernel reports each mapping to perf here, in the task that makes it and under its
+ * mmap_lock: for mmap(), mprotect(), and mappings made by exec. (A mapping that replaces
+ * another one of the same address and size changes no counter of the address space.)
  */
 static int sb_space_on_mapping(struct kprobe *probe, struct pt_regs *regs)
 {
 	const struct vm_area_struct *vma = (void *)regs_get_kernel_argument(regs, 0);
-	struct sb_area area;
+	struct sb_mapped_range range;
 
 	if (!(vma->vm_flags & VM_EXEC) || vma->vm_mm != current->mm)
 		return 0;
-	if (unlikely(atomic_read(&sb_space_provers)))
-		atomic_inc(&sb_space_proofs);
-	area = (struct sb_area){
+	if (unlikely(atomic_read(&sb_space_probe_tests)))
+		atomic_inc(&sb_space_probe_hits);
+	range = (struct sb_mapped_range){
 		.vma = vma,
 		.start = vma->vm_start,
 		.end = vma->vm_end,
 		.page = vma->vm_pgoff,
 	};
-	sb_space_tell_change(&area);
+	sb_spaces_record_mmap_event(&range);
 	return 0;
 }
 NOKPROBE_SYMBOL(sb_space_on_mapping);
 
 /*
- * mremap() moves a mapping so, and perf is not informed: *vma is the old one. Where it can't
- * go on then, nothing is mapped at the new place, so that nothing of it is ever sampled.
+ * mremap() moves mappings by copy_vma(), and perf is not informed. *vma is the old mapping. If
+ * mremap() fails afterwards, nothing is mapped at the new address, and nothing is sampled there.
  */
 static int sb_space_on_move(struct kprobe *probe, struct pt_regs *regs)
 {
 	struct vm_area_struct *const *vma = (void *)regs_get_kernel_argument(regs, 0);
 	unsigned long start = regs_get_kernel_argument(regs, 1);
-	struct sb_area area;
+	struct sb_mapped_range range;
 
 	if (!((*vma)->vm_flags & VM_EXEC) || (*vma)->vm_mm != current->mm)
 		return 0;
-	area = (struct sb_area){
+	range = (struct sb_mapped_range){
 		.vma = *vma,
 		.start = start,
 		.end = start + regs_get_kernel_argument(regs, 2),
 		.page = regs_get_kernel_argument(regs, 3),
 	};
-	sb_space_tell_change(&area);
+	sb_spaces_record_mmap_event(&range);
 	return 0;
 }
 NOKPROBE_SYMBOL(sb_space_on_move);
@@ -554,10 +552,10 @@ static struct kprobe sb_space_move_probe = {
 };
 
 static DEFINE_MUTEX(sb_space_probe_lock);
-static bool sb_space_follows;	/* under sb_space_probe_lock: the probes are registered */
-static bool sb_space_follows_moves; /* under sb_space_probe_lock */
+static bool sb_space_probe_registered;	/* under sb_space_probe_lock */
+static bool sb_space_move_probe_registered; /* under sb_space_probe_lock */
 
-/* Registering, also when it fails, sets what must not be there the next time. */
+/* Resets the fields that a former registration has set, even one that failed. */
 static int sb_space_register(struct kprobe *probe)
 {
 	probe->addr = NULL;
@@ -566,20 +564,20 @@ static int sb_space_register(struct kprobe *probe)
 }
 
 /*
- * From the first session on the probes stay, as they cost little: who unregisters one waits for a
- * grace period, and so does the next open(). A kernel whose moves can't be
- * followed is followed all the same.
+ * The probes stay registered from the first session on: their overhead is low, whereas
+ * unregistering waits for a grace period, for which the next open() would wait, too. The
+ * probe of moves is optional.
  */
 static int sb_space_probes_register(void)
 {
 	int err = 0;
 
 	mutex_lock(&sb_space_probe_lock);
-	if (!sb_space_follows) {
+	if (!sb_space_probe_registered) {
 		err = sb_space_register(&sb_space_probe) ? -EOPNOTSUPP : 0;
 		if (!err)
-			sb_space_follows_moves = !sb_space_register(&sb_space_move_probe);
-		sb_space_follows = !err;
+			sb_space_move_probe_registered = !sb_space_register(&sb_space_move_probe);
+		sb_space_probe_registered = !err;
 	}
 	mutex_unlock(&sb_space_probe_lock);
 	return err;
@@ -587,39 +585,39 @@ static int sb_space_probes_register(void)
 
 static void sb_space_probes_unregister(void)
 {
-	if (sb_space_follows_moves)
+	if (sb_space_move_probe_registered)
 		unregister_kprobe(&sb_space_move_probe);
-	if (sb_space_follows)
+	if (sb_space_probe_registered)
 		unregister_kprobe(&sb_space_probe);
 }
 
-/* What the probes did not see since they are there. */
-static u64 sb_space_missed(void)
+/* Number of missed runs of the probes since their registration. */
+static u64 sb_space_probes_missed(void)
 {
 	return READ_ONCE(sb_space_probe.nmissed) + READ_ONCE(sb_space_move_probe.nmissed);
 }
 
-int sb_spaces_prove(void)
+int sb_spaces_test_probe(void)
 {
 	unsigned long address;
-	int err = 0, proofs;
+	int err = 0, hits;
 
 	if (!current->mm)
 		return 0;
-	atomic_inc(&sb_space_provers);
-	proofs = atomic_read(&sb_space_proofs);
+	atomic_inc(&sb_space_probe_tests);
+	hits = atomic_read(&sb_space_probe_hits);
 	address = vm_mmap(NULL, 0, PAGE_SIZE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
 			  0);
 	if (!IS_ERR_VALUE(address)) {
-		if (atomic_read(&sb_space_proofs) == proofs)
+		if (atomic_read(&sb_space_probe_hits) == hits)
 			err = -EOPNOTSUPP;
 		vm_munmap(address, PAGE_SIZE);
 	}
-	atomic_dec(&sb_space_provers);
+	atomic_dec(&sb_space_probe_tests);
 	return err;
 }
 
-/* Memory of a process that has ended meanwhile. */
+/* Memory of a process that has ended, to be freed by a work item. */
 struct sb_memory {
 	struct work_struct work;
 	struct mm_struct *mm;
@@ -635,9 +633,10 @@ static void sb_memory_work(struct work_struct *work)
 }
 
 /*
- * The last one to let go takes the whole space down, which can take long, and until then
- * its program's file can't be written to. The other spaces do not wait for that, nor is
- * it left to a queue (that of mmput_async()) where it would wait for other work.
+ * Drops a reference. Dropping the last one frees the whole address space, which can take long,
+ * and until then the program's file can't be written to. A work item does so, in order not to
+ * delay other address spaces; in a workqueue of its own, since work in that of mmput_async()
+ * waits for other work.
  */
 static void sb_memory_put(struct mm_struct *mm)
 {
@@ -655,115 +654,115 @@ static void sb_memory_put(struct mm_struct *mm)
 	queue_work(sb_memory_workqueue, &memory->work);
 }
 
-void sb_seen_put(struct sb_seen *seen)
+void sb_space_request_put(struct sb_space_request *request)
 {
-	if (!seen->mm)
+	if (!request->mm)
 		return;
-	sb_memory_put(seen->mm);
-	put_task_struct(seen->leader);
-	seen->mm = NULL;
+	sb_memory_put(request->mm);
+	put_task_struct(request->leader);
+	request->mm = NULL;
 }
 
-bool sb_spaces_next_change(struct sb_spaces *spaces, struct sb_change *change)
+bool sb_spaces_next_mmap_event(struct sb_spaces *spaces, struct sb_mmap_event *event)
 {
-	u32 tail = spaces->changes_tail;
-	struct sb_change *next = &spaces->changes[tail % SB_CHANGES_MAX];
+	u32 tail = spaces->mmap_events_tail;
+	struct sb_mmap_event *next = &spaces->mmap_events[tail % SB_MMAP_EVENTS_MAX];
 
-	/* Pairs with the release in sb_spaces_add_change(), which has us called again. */
+	/* Pairs with the release in sb_spaces_queue_mmap_event(), which queues the worker again. */
 	if (!smp_load_acquire(&next->complete))
 		return false;
-	*change = *next;
+	*event = *next;
 	next->complete = false;
-	/* Pairs with the acquire in sb_spaces_reserve_change(). */
-	smp_store_release(&spaces->changes_tail, tail + 1);
+	/* Pairs with the acquire in sb_spaces_reserve_mmap_event(). */
+	smp_store_release(&spaces->mmap_events_tail, tail + 1);
 	return true;
 }
 
-bool sb_spaces_have_news(const struct sb_spaces *spaces)
+bool sb_spaces_readable(const struct sb_spaces *spaces)
 {
 	u32 unread = sb_ring_unread(&spaces->ring);
 
 	if (unread >= spaces->ring.size / 2)
 		return true;
-	/* Whoever does not map the ring wants none of it. */
-	return unread && READ_ONCE(spaces->news_due) &&
+	/* A reader that does not map the ring does not read it. */
+	return unread && READ_ONCE(spaces->wake_due) &&
 	       atomic_read(&spaces->ring_mapping.count);
 }
 
-static void sb_spaces_wake(struct work_struct *work)
+static void sb_spaces_wake_work(struct work_struct *work)
 {
-	struct sb_spaces *spaces = container_of(to_delayed_work(work), struct sb_spaces, news);
+	struct sb_spaces *spaces = container_of(to_delayed_work(work), struct sb_spaces, wake_work);
 
-	WRITE_ONCE(spaces->news_due, true);
+	WRITE_ONCE(spaces->wake_due, true);
 	wake_up_interruptible(&spaces->session->wait);
 }
 
 void sb_spaces_announce(struct sb_spaces *spaces)
 {
-	queue_delayed_work(sb_space_workqueue, &spaces->news, SB_NEWS_JIFFIES);
+	queue_delayed_work(sb_space_workqueue, &spaces->wake_work, SB_WAKE_JIFFIES);
 }
 
 int sb_spaces_open_file(struct sb_spaces *spaces, u64 id)
 {
-	struct sb_mapped_file *object;
+	struct sb_mapped_file *file;
 	struct path path;
 	int fd;
 
 	mutex_lock(&spaces->lock);
-	object = sb_mapped_files_find(&spaces->objects, id);
-	if (object) {
-		path = object->path;
+	file = sb_mapped_files_find(&spaces->files, id);
+	if (file) {
+		path = file->path;
 		path_get(&path);
 	}
 	mutex_unlock(&spaces->lock);
-	if (!object)
+	if (!file)
 		return -ENOENT;
-	fd = sb_path_open(&path, spaces->session->cred, spaces->objects.root);
+	fd = sb_path_open(&path, spaces->session->cred, spaces->files.root);
 	path_put(&path);
 	return fd;
 }
 
 int sb_spaces_release_file(struct sb_spaces *spaces, u64 id)
 {
-	struct sb_mapped_file *object;
+	struct sb_mapped_file *file;
 
 	mutex_lock(&spaces->lock);
-	object = sb_mapped_files_find(&spaces->objects, id);
-	if (object)
-		sb_mapped_files_remove(&spaces->objects, object);
+	file = sb_mapped_files_find(&spaces->files, id);
+	if (file)
+		sb_mapped_files_remove(&spaces->files, file);
 	mutex_unlock(&spaces->lock);
-	if (!object)
+	if (!file)
 		return -ENOENT;
-	/* Its file may go with it, which can take long, or wait for a server. */
-	sb_mapped_file_free(object);
+	/* Dropping the last reference to the inode can take long, or wait for a server. */
+	sb_mapped_file_free(file);
 	return 0;
 }
 
 void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts)
 {
-	const struct sb_seen_queue *queue;
+	const struct sb_request_queue *queue;
 	u64 without_space = 0;
 	u32 cpu;
 
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
 		queue = sb_spaces_find_queue(spaces, cpu);
 		if (queue)
-			without_space += READ_ONCE(queue->lost);
+			without_space += READ_ONCE(queue->samples_without_space);
 	}
-	counts[STACKBEAT_S_ADDRESS_SPACES] = READ_ONCE(spaces->told);
+	counts[STACKBEAT_S_ADDRESS_SPACES] = READ_ONCE(spaces->spaces_written);
 	counts[STACKBEAT_S_SAMPLES_WITHOUT_SPACE] = without_space;
-	counts[STACKBEAT_S_SPACES_UNREAD] = READ_ONCE(spaces->lost);
-	counts[STACKBEAT_S_MMAP_EVENTS] = READ_ONCE(spaces->changes_told);
-	counts[STACKBEAT_S_MMAP_EVENTS_LOST] = atomic64_read(&spaces->changes_lost) +
-					   sb_space_missed() - spaces->missed;
-	counts[STACKBEAT_S_MAPPINGS_DROPPED] = READ_ONCE(spaces->left_out);
-	counts[STACKBEAT_S_FILES] = READ_ONCE(spaces->objects.count);
-	counts[STACKBEAT_S_MAPPINGS_WITHOUT_FILE] = READ_ONCE(spaces->objects_left_out);
-	counts[STACKBEAT_S_WORKER_OVERHEAD_NS] = READ_ONCE(spaces->worker_cost);
-	counts[STACKBEAT_S_PROBE_OVERHEAD_NS] = atomic64_read(&spaces->probe_cost);
+	counts[STACKBEAT_S_SPACES_UNREAD] = READ_ONCE(spaces->spaces_unread);
+	counts[STACKBEAT_S_MMAP_EVENTS] = READ_ONCE(spaces->mmap_events_written);
+	counts[STACKBEAT_S_MMAP_EVENTS_LOST] = atomic64_read(&spaces->mmap_events_lost) +
+					   sb_space_probes_missed() - spaces->probes_missed;
+	counts[STACKBEAT_S_MAPPINGS_DROPPED] = READ_ONCE(spaces->mappings_dropped);
+	counts[STACKBEAT_S_FILES] = READ_ONCE(spaces->files.count);
+	counts[STACKBEAT_S_MAPPINGS_WITHOUT_FILE] = READ_ONCE(spaces->mappings_without_file);
+	counts[STACKBEAT_S_WORKER_OVERHEAD_NS] = READ_ONCE(spaces->worker_overhead);
+	counts[STACKBEAT_S_PROBE_OVERHEAD_NS] = atomic64_read(&spaces->probe_overhead);
 }
 
-struct sb_seen_queue *sb_spaces_find_queue(const struct sb_spaces *spaces, u32 cpu)
+struct sb_request_queue *sb_spaces_find_queue(const struct sb_spaces *spaces, u32 cpu)
 {
 	/* Pairs with the release in sb_space_cursor_init(). */
 	return smp_load_acquire(&spaces->queues[cpu]);
@@ -771,7 +770,7 @@ struct sb_seen_queue *sb_spaces_find_queue(const struct sb_spaces *spaces, u32 c
 
 int sb_space_cursor_init(struct sb_space_cursor *cursor, struct sb_spaces *spaces, u32 cpu)
 {
-	struct sb_seen_queue *queue = spaces->queues[cpu];
+	struct sb_request_queue *queue = spaces->queues[cpu];
 
 	if (!queue) {
 		queue = kvzalloc_node(sizeof(*queue), GFP_KERNEL_ACCOUNT, cpu_to_node(cpu));
@@ -785,12 +784,12 @@ int sb_space_cursor_init(struct sb_space_cursor *cursor, struct sb_spaces *space
 	return 0;
 }
 
-static void sb_seen_queue_free(struct sb_seen_queue *queue)
+static void sb_request_queue_free(struct sb_request_queue *queue)
 {
 	if (!queue)
 		return;
 	for (; queue->tail != queue->head; queue->tail++)
-		sb_seen_put(&queue->items[queue->tail % SB_PENDING_MAX]);
+		sb_space_request_put(&queue->items[queue->tail % SB_PENDING_MAX]);
 	kvfree(queue);
 }
 
@@ -803,35 +802,35 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session, work_func_t worker
 		return ERR_PTR(-ENOMEM);
 	spaces->session = session;
 	spaces->pending = (atomic_t *)&session->page->metadata_pending;
-	sb_init_hard_irq_work(&spaces->changes_kick, sb_spaces_on_change);
+	sb_init_hard_irq_work(&spaces->kick_irq_work, sb_spaces_kick_irq_work);
 	mutex_init(&spaces->lock);
-	INIT_LIST_HEAD(&spaces->unread);
+	INIT_LIST_HEAD(&spaces->locked);
 	INIT_LIST_HEAD(&spaces->big);
 	INIT_LIST_HEAD(&spaces->waiting);
 	INIT_DELAYED_WORK(&spaces->work, worker);
-	INIT_DELAYED_WORK(&spaces->news, sb_spaces_wake);
+	INIT_DELAYED_WORK(&spaces->wake_work, sb_spaces_wake_work);
 	spaces->path = kmalloc(STACKBEAT_PATH_MAX, GFP_KERNEL_ACCOUNT);
 	spaces->table = kvcalloc(SB_SPACES_MAX, sizeof(*spaces->table), GFP_KERNEL_ACCOUNT);
 	spaces->queues = kvcalloc(nr_cpu_ids, sizeof(*spaces->queues), GFP_KERNEL_ACCOUNT);
 	if (!spaces->path || !spaces->table || !spaces->queues)
 		goto err_memory;
-	err = sb_mapped_files_init(&spaces->objects);
+	err = sb_mapped_files_init(&spaces->files);
 	if (err)
 		goto err_memory;
 	err = sb_ring_alloc(&spaces->ring, STACKBEAT_META_RING_SIZE, U32_MAX);
 	if (err)
-		goto err_objects;
+		goto err_files;
 	err = sb_space_probes_register();
 	if (err)
 		goto err_ring;
-	spaces->missed = sb_space_missed();
+	spaces->probes_missed = sb_space_probes_missed();
 	sb_mapping_init_ring(&spaces->consumer_mapping, &spaces->ring_mapping, &spaces->ring);
 	return spaces;
 
 err_ring:
 	sb_ring_free(&spaces->ring);
-err_objects:
-	sb_mapped_files_free(&spaces->objects);
+err_files:
+	sb_mapped_files_free(&spaces->files);
 err_memory:
 	kvfree(spaces->queues);
 	kvfree(spaces->table);
@@ -856,25 +855,25 @@ void sb_spaces_unfollow(struct sb_spaces *spaces)
 
 void sb_spaces_stop(struct sb_spaces *spaces)
 {
-	irq_work_sync(&spaces->changes_kick);
+	irq_work_sync(&spaces->kick_irq_work);
 	cancel_delayed_work_sync(&spaces->work);
-	cancel_delayed_work_sync(&spaces->news);
+	cancel_delayed_work_sync(&spaces->wake_work);
 }
 
 void sb_spaces_free(struct sb_spaces *spaces)
 {
-	struct sb_change change;
+	struct sb_mmap_event event;
 	u32 cpu;
 
 	if (!spaces)
 		return;
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
-		sb_seen_queue_free(spaces->queues[cpu]);
-	while (sb_spaces_next_change(spaces, &change)) {
-		if (change.file)
-			fput(change.file);
+		sb_request_queue_free(spaces->queues[cpu]);
+	while (sb_spaces_next_mmap_event(spaces, &event)) {
+		if (event.file)
+			fput(event.file);
 	}
-	sb_mapped_files_free(&spaces->objects);
+	sb_mapped_files_free(&spaces->files);
 	sb_ring_free(&spaces->ring);
 	mutex_destroy(&spaces->lock);
 	kvfree(spaces->found);
@@ -886,7 +885,7 @@ void sb_spaces_free(struct sb_spaces *spaces)
 
 int sb_space_init(void)
 {
-	/* What waits for it has little time: a process that ends is held meanwhile. */
+	/* High priority: an ending process is held until its mappings are read. */
 	sb_space_workqueue = alloc_workqueue("stackbeat-spaces", WQ_UNBOUND | WQ_HIGHPRI, 0);
 	sb_memory_workqueue = alloc_workqueue("stackbeat-memory", WQ_UNBOUND | WQ_HIGHPRI, 0);
 	if (sb_space_workqueue && sb_memory_workqueue)
@@ -900,7 +899,7 @@ void sb_space_exit(void)
 	sb_space_probes_unregister();
 	if (sb_space_workqueue)
 		destroy_workqueue(sb_space_workqueue);
-	/* The other one may still have filled it. */
+	/* Second: work of the other queue may still have queued work here. */
 	if (sb_memory_workqueue)
 		destroy_workqueue(sb_memory_workqueue);
 }

@@ -13,10 +13,10 @@
 #include "unwind.h"
 
 #if !defined(CONFIG_X86_64) || !defined(CONFIG_UNWINDER_ORC)
-#error "stackbeat walks stacks on x86-64 with the ORC unwinder only"
+#error "stackbeat needs x86-64 and the ORC unwinder"
 #endif
 
-/* One instruction a frame, two on CPUs without SSE4.2; the reader mixes what comes out of it. */
+/* One instruction a frame, two on CPUs without SSE4.2. The reader mixes the resulting hash. */
 #define SB_HASH                                                                \
 	ALTERNATIVE("rolq %[hash]; addq %[ret], %[hash]",                      \
 		    "crc32q %[ret], %[hash]", X86_FEATURE_XMM4_2)
@@ -31,11 +31,11 @@ static __always_inline u64 sb_hash(u64 hash, u64 address)
 }
 
 /*
- * Cuts a stack whose unwinding failed at its first frame that is no address of kernel text,
- * of a module or of generated code. Where the unwinder does not know an address, it guesses,
- * and what it takes for return addresses then may be any words of the stack.
+ * Truncates a stack after an unwinding error, at its first frame that is no address of kernel
+ * text, of a module or of generated code. For an unknown address the unwinder guesses, and its
+ * return addresses may be any words of the stack.
  */
-static noinline u64 sb_unwind_cut(u64 *frames, u32 count, u64 *hash)
+static noinline u64 sb_unwind_truncate(u64 *frames, u32 count, u64 *hash)
 {
 	struct unwind_state state = { .stack_info.type = STACK_TYPE_TASK };
 	u64 sum = sb_hash(*hash, frames[0]);
@@ -47,7 +47,7 @@ static noinline u64 sb_unwind_cut(u64 *frames, u32 count, u64 *hash)
 			break;
 		sum = sb_hash(sum, frames[i]);
 	}
-	/* What is not code may be anything, and the ring is mapped. */
+	/* Words that are no code addresses must not leak: the ring is mapped. */
 	memset(frames + i, 0, (count - i) * sizeof(*frames));
 	*hash = sum;
 	return SB_SHAPE_KERNEL(i, STACKBEAT_STOP_BAD_FRAME);
@@ -59,45 +59,45 @@ u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash)
 	const unsigned long entry = (unsigned long)task_pt_regs(current);
 	u64 sum = sb_hash(*hash, regs->ip);
 	u32 count = 0;
-	u64 end = SB_SHAPE_KERNEL(0, STACKBEAT_STOP_OUTERMOST);
+	u64 stop = SB_SHAPE_KERNEL(0, STACKBEAT_STOP_OUTERMOST);
 
-	/* The unwinder begins with the caller of the interrupted function. */
+	/* The unwinder starts with the caller of the interrupted function. */
 	frames[count++] = regs->ip;
 
 	for (unwind_start(&state, current, regs, (unsigned long *)regs->sp); !unwind_done(&state);
 	     unwind_next_frame(&state)) {
 		/*
-		 * unwind_get_return_address() is not called for each frame: it looks for
-		 * the address in the kernel's text, in all modules and in generated code.
-		 * The unwinder does so too when it goes on from there, and has an error if
-		 * the address is in none of them.
+		 * unwind_get_return_address() is not called for each frame: it searches
+		 * kernel text, all modules and generated code for the address. So does
+		 * the unwinder in the next step, which fails if the address is in none of
+		 * them.
 		 */
 		if (unlikely((long)state.ip >= 0)) {
-			/* The registers with which the kernel was entered end a stack. */
+			/* User registers at the kernel's entry end a stack. */
 			if (unlikely(!state.regs || !user_mode(state.regs)))
-				return sb_unwind_cut(frames, count, hash);
+				return sb_unwind_truncate(frames, count, hash);
 			break;
 		}
 		if (count == max) {
-			end = SB_SHAPE_KERNEL(0, STACKBEAT_STOP_MAX_DEPTH);
+			stop = SB_SHAPE_KERNEL(0, STACKBEAT_STOP_MAX_DEPTH);
 			break;
 		}
 		frames[count++] = state.ip;
 		sum = sb_hash(sum, state.ip);
-		/* The unwinder would look for the last frame's tables to find the same. */
+		/* The unwinder would find the same, after a table lookup for the last frame. */
 		if (state.sp == entry)
 			break;
 	}
 	if (unlikely(unwind_error(&state)))
-		return sb_unwind_cut(frames, count, hash);
+		return sb_unwind_truncate(frames, count, hash);
 	*hash = sum;
-	return count | end;
+	return count | stop;
 }
 
 /*
- * Reads user memory, inside the window of access of sb_walk_user() alone. The
- * address may be anything: what is not below `limit` is refused, and under speculation
- * the mask keeps it in the user's half, since the next address depends on what is read.
+ * Reads user memory; only for the user access section of sb_walk_user(). The address may be
+ * any value: one that is not below `limit` is refused. The mask keeps it in the user half
+ * under speculation, since the next address depends on the value read.
  */
 #define sb_read_user(value, type, address, limit, mask, error_label)           \
 	do {                                                                   \
@@ -110,10 +110,9 @@ u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash)
 	} while (0)
 
 /*
- * An address that code can return to. Neither page 0 nor the kernel's half is
- * one; a frame that says so is not a frame. (The two pages behind the user's memory count
- * as code, although there is none: so the fast path can tell all of a round's addresses by
- * their bits.)
+ * Whether code can return to an address: not if it is in page 0 or in the kernel half; such a
+ * frame is invalid. (The two pages after the end of user memory are accepted, although they
+ * hold no code: so the fast path can check all addresses of a round by their bits.)
  */
 static __always_inline bool sb_is_user_code(unsigned long address, unsigned long user_mask)
 {
@@ -150,8 +149,8 @@ static __always_inline bool sb_is_ret(u32 code)
 }
 
 /*
- * What the first byte of an instruction says: most are none of those at which
- * the caller is not in the frame chain yet, or not any more.
+ * Whether, by the first byte of the instruction, the caller may be missing in the frame chain:
+ * in a prologue or at a return. This is false for most instructions.
  */
 static __always_inline bool sb_may_lack_frame(u32 code)
 {
@@ -169,24 +168,23 @@ static __always_inline bool sb_may_lack_frame(u32 code)
 }
 
 /*
- * In the fast path of a walk the next frame is less than SB_STRIDE above, and a
- * round takes SB_ROUND frames. SB_STRIDE_BITS are those that may differ.
+ * In the fast path of a walk the next frame is less than SB_STRIDE above the current one, and a
+ * round reads SB_ROUND frames. SB_STRIDE_BITS are the bits of the distance that may be set.
  */
 #define SB_STRIDE (1ul << 20)
 #define SB_STRIDE_BITS (SB_STRIDE - sizeof(u64))
 #define SB_ROUND 16u
 
 /* How a round ended. */
-#define SB_LEFT 0u		/* at a frame that was not taken */
-#define SB_UNREADABLE 1u	/* at one that can't be read */
-#define SB_WHOLE 2u
+#define SB_LEFT 0u		/* at a frame that does not qualify */
+#define SB_UNREADABLE 1u	/* at an unreadable frame */
+#define SB_WHOLE 2u		/* after all frames */
 
 /*
- * One frame of the fast path, the n-th of a round: 11 instructions. The chain goes up by
- * less than SB_STRIDE, in whole words: one test of the distance, in `next`, refuses all
- * else, but for a frame that is its own caller. What the addresses are is seen after the
- * round. The mask is against speculation: what is read lies in the user's half whatever is
- * predicted.
+ * One frame of the fast path, the n-th of a round: 11 instructions. The chain ascends by less
+ * than SB_STRIDE, in whole words: one test of the distance, in `next`, refuses everything
+ * else, except a frame that is its own caller. The return addresses are checked after the
+ * round. The mask is against speculation: whatever is predicted, reads are in the user half.
  */
 #define SB_FRAME(n)                                                            \
 	"1: movq (%[fp]), %[next]\n"                                           \
@@ -196,8 +194,8 @@ static __always_inline bool sb_may_lack_frame(u32 code)
 	"jnz .Lleft_%=_" #n "\n"                                               \
 	"addq %[next], %[fp]\n"                                                \
 	"andq %[user_mask], %[fp]\n"                                           \
-	"leaq -4096(%[ret]), %[how]\n"                                         \
-	"orq %[how], %[seen]\n"                                                \
+	"leaq -4096(%[ret]), %[tmp]\n"                                         \
+	"orq %[tmp], %[seen]\n"                                                \
 	"movq %[ret], 8*" #n "(%[to])\n"                                       \
 	"sb_hash\n"                                                            \
 	_ASM_EXTABLE_UA(1b, .Lbad_%=_##n)                                      \
@@ -205,43 +203,43 @@ static __always_inline bool sb_may_lack_frame(u32 code)
 
 #define SB_LEAVE(n) "sb_leave " #n "\n"
 
-#define SB_EACH_OF_ROUND(what)                                                 \
-	what(0) what(1) what(2) what(3) what(4) what(5) what(6) what(7)        \
-	what(8) what(9) what(10) what(11) what(12) what(13) what(14) what(15)
+#define SB_EACH_OF_ROUND(macro)                                                \
+	macro(0) macro(1) macro(2) macro(3) macro(4) macro(5) macro(6)         \
+	macro(7) macro(8) macro(9) macro(10) macro(11) macro(12) macro(13)     \
+	macro(14) macro(15)
 
-/* What is the same in each frame, and what happens where the n-th was not taken. */
+/* The common code of frames, and the exit from the n-th frame of a round. */
 #define SB_ROUND_MACROS                                                        \
 	".macro sb_hash\n"                                                     \
 	SB_HASH "\n"                                                           \
 	".endm\n"                                                              \
 	".macro sb_leave n\n"                                                  \
 	".Lleft_%=_\\n: leaq 8*\\n(%[to]), %[to]\n"                            \
-	"xorl %k[how], %k[how]\n"                                              \
+	"xorl %k[tmp], %k[tmp]\n"                                              \
 	"jmp .Lout_%=\n"                                                       \
 	".Lbad_%=_\\n: leaq 8*\\n(%[to]), %[to]\n"                             \
-	"movl %[unreadable], %k[how]\n"                                        \
+	"movl %[unreadable], %k[tmp]\n"                                        \
 	"jmp .Lout_%=\n"                                                       \
 	".endm\n"
 
 /*
- * Up to SB_ROUND frames, from *fp on, which is below the end of the user's half by a
- * stride for each, and in that half also under speculation. Advances *to behind what was
- * taken; *seen gets the bits of what the addresses are above the first page. Where not all
- * are taken, *fp is the first that is not, *address what it says of its caller, and
- * *distance how far above it the caller's frame is. Returns how it ended. In assembler, as
- * compilers have their own ideas of what should be in registers: two more instructions in
- * each frame.
+ * Reads up to SB_ROUND frames from *fp on. *fp must be below the end of the user half by one
+ * stride for each frame, and masked against speculation. Advances *to after the frames read,
+ * and ORs (return address - PAGE_SIZE) of each frame into *seen. If the round ends early, *fp
+ * is the first frame that was not taken, *address its return address, and *distance the
+ * distance to its caller's frame. Returns how the round ended. In assembler, because compilers
+ * spill registers: two more instructions a frame.
  */
 static __always_inline u64 sb_walk_round(unsigned long *fp, unsigned long *distance,
 					 unsigned long *address, unsigned long *seen, u64 *hash,
 					 u64 **to, unsigned long user_mask)
 {
-	u64 how = SB_LEFT;
+	u64 status = SB_LEFT;
 
 	asm_inline volatile(SB_ROUND_MACROS
 			    SB_EACH_OF_ROUND(SB_FRAME)
 			    "addq %[round_size], %[to]\n"
-			    "movl %[whole], %k[how]\n"
+			    "movl %[whole], %k[tmp]\n"
 			    "jmp .Lout_%=\n"
 			    SB_EACH_OF_ROUND(SB_LEAVE)
 			    ".Lout_%=:\n"
@@ -249,19 +247,19 @@ static __always_inline u64 sb_walk_round(unsigned long *fp, unsigned long *dista
 			    ".purgem sb_leave\n"
 			    : [fp] "+&r" (*fp), [next] "=&r" (*distance),
 			      [ret] "=&r" (*address), [seen] "+&r" (*seen),
-			      [hash] "+&r" (*hash), [how] "=&r" (how), [to] "+&r" (*to)
+			      [hash] "+&r" (*hash), [tmp] "=&r" (status), [to] "+&r" (*to)
 			    : [user_mask] "r" (user_mask), [not_stride] "i" (~SB_STRIDE_BITS),
 			      [round_size] "i" (SB_ROUND * sizeof(u64)),
 			      [whole] "i" (SB_WHOLE), [unreadable] "i" (SB_UNREADABLE)
 			    : "cc", "memory");
-	return how;
+	return status;
 }
 
 /*
- * One walk, compiled for 64-bit and for 32-bit programs: in both a frame is the
- * caller's frame pointer and, above it, the return address. All of it happens in
- * one window of access to user memory; no call is allowed inside. In hard interrupt
- * context a fault goes to the exception table, never to the memory manager.
+ * The stack walk, compiled for 64-bit and for 32-bit programs: in both a frame is the
+ * caller's frame pointer and, above it, the return address. The whole walk is one user
+ * access section, in which function calls are not allowed. In hard interrupt context a
+ * fault is handled by the exception table, never by the memory manager.
  */
 static __always_inline u64 sb_walk_user(const struct pt_regs *regs, u64 *frames, u64 *to_end,
 					u64 *stack_hash, const bool compat)
@@ -273,8 +271,8 @@ static __always_inline u64 sb_walk_user(const struct pt_regs *regs, u64 *frames,
 	unsigned long ip = regs->ip;
 	unsigned long user_mask, limit, next, address, caller = 0, seen;
 	unsigned long chain_limit, fast_limit;
-	u64 *to = frames, *first, hash, first_hash, how;
-	u32 end = STACKBEAT_STOP_OUTERMOST, hops = 0, code, following;
+	u64 *to = frames, *first, hash, first_hash, status;
+	u32 stop = STACKBEAT_STOP_OUTERMOST, descents = 0, code, following;
 	u8 before;
 
 #define sb_read_word(value, at, error_label)                                         \
@@ -285,7 +283,7 @@ static __always_inline u64 sb_walk_user(const struct pt_regs *regs, u64 *frames,
 			sb_read_user(value, u64, at, limit, user_mask, error_label); \
 	} while (0)
 
-	/* In a register: as a constant of 64 bits it would be loaded again and again. */
+	/* Keep it in a register: a 64-bit constant would be loaded repeatedly. */
 	OPTIMIZER_HIDE_VAR(user_size);
 	user_mask = user_size | (PAGE_SIZE - 1);
 	limit = user_size - sizeof(u64);
@@ -322,15 +320,15 @@ frame_chain:
 		goto careful;
 	seen = 0;
 	while (fp - PAGE_SIZE < fast_limit && to + SB_ROUND <= to_end) {
-		fp &= user_mask; /* as it is, but under speculation */
-		how = sb_walk_round(&fp, &next, &address, &seen, &hash, &to, user_mask);
+		fp &= user_mask; /* changes nothing, except under speculation */
+		status = sb_walk_round(&fp, &next, &address, &seen, &hash, &to, user_mask);
 		if (unlikely(seen > user_mask))
-			goto again; /* some of the addresses are none */
-		if (likely(how == SB_LEFT)) {
+			goto again; /* some addresses are not code */
+		if (likely(status == SB_LEFT)) {
 			next += fp;
 			goto examine;
 		}
-		if (how == SB_UNREADABLE)
+		if (status == SB_UNREADABLE)
 			goto unreadable;
 		if (unlikely(!next))
 			goto again; /* the last frame is its own caller */
@@ -338,7 +336,7 @@ frame_chain:
 	goto careful;
 
 again:
-	/* The careful path says where it ends. */
+	/* The careful path finds the exact end. */
 	to = first;
 	hash = first_hash;
 	fp = regs->bp;
@@ -346,9 +344,9 @@ careful:
 	for (;;) {
 		if (unlikely(fp - PAGE_SIZE >= chain_limit || (fp & (word - 1)))) {
 			if (fp & (word - 1) || (fp && fp - PAGE_SIZE >= user_size - PAGE_SIZE))
-				end = STACKBEAT_STOP_BAD_FRAME;
+				stop = STACKBEAT_STOP_BAD_FRAME;
 			else if (fp)
-				end = STACKBEAT_STOP_FAULT;
+				stop = STACKBEAT_STOP_FAULT;
 			break;
 		}
 		sb_read_word(next, fp, unreadable);
@@ -356,17 +354,17 @@ careful:
 examine:
 		if (unlikely(!sb_is_user_code(address, user_mask))) {
 			if (address)
-				end = STACKBEAT_STOP_BAD_FRAME;
+				stop = STACKBEAT_STOP_BAD_FRAME;
 			break;
 		}
 		if (unlikely(to == to_end)) {
-			end = STACKBEAT_STOP_MAX_DEPTH;
+			stop = STACKBEAT_STOP_MAX_DEPTH;
 			break;
 		}
 		*to++ = address;
 		hash = sb_hash(hash, address);
-		if (unlikely(next <= fp) && next && ++hops > STACKBEAT_FP_DESCENTS_MAX) {
-			end = STACKBEAT_STOP_BAD_FRAME;
+		if (unlikely(next <= fp) && next && ++descents > STACKBEAT_FP_DESCENTS_MAX) {
+			stop = STACKBEAT_STOP_BAD_FRAME;
 			break;
 		}
 		fp = next;
@@ -374,11 +372,11 @@ examine:
 	goto out;
 
 unreadable:
-	end = STACKBEAT_STOP_FAULT;
+	stop = STACKBEAT_STOP_FAULT;
 out:
 	__uaccess_end();
 	*stack_hash = hash;
-	return SB_SHAPE_USER(to - frames, end);
+	return SB_SHAPE_USER(to - frames, stop);
 #undef sb_read_word
 }
 

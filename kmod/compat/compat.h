@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What differs between kernels, under one name. HAVE_* say what the kernel that
- * the module is built for has; kmod/build finds it out by compiling
- * kmod/compat/probes/ (a probe's file says which version brought the feature,
- * for orientation only: stable updates and distributions carry features back).
+ * One name for each interface that differs between kernel versions. HAVE_* macros are the
+ * features of the kernel that the module is built for; kmod/build defines them by compiling
+ * kmod/compat/probes/ (the comment of a probe has the first kernel version with the feature,
+ * for information only: stable updates and distributions backport features).
  */
 #ifndef SB_COMPAT_H
 #define SB_COMPAT_H
@@ -23,7 +23,7 @@
 #include <linux/sched/exec_state.h>
 #endif
 
-/* A variable that is not zeroed where the compiler zeroes all of them. Newer kernels define it. */
+/* Exempts a variable from automatic initialization by the compiler. Newer kernels define it. */
 #ifndef __uninitialized
 #if __has_attribute(__uninitialized__)
 #define __uninitialized __attribute__((__uninitialized__))
@@ -45,7 +45,7 @@ static inline void sb_hrtimer_setup(struct hrtimer *timer,
 #endif
 }
 
-/* Sets and clears flags of a mapping, in its mmap(): the caller may write them. */
+/* Sets and clears flags of a mapping, in its mmap(), where the caller may write them. */
 static inline void sb_vm_flags_mod(struct vm_area_struct *vma, unsigned long set,
 				   unsigned long clear)
 {
@@ -67,7 +67,7 @@ static inline void sb_vm_flags_mod(struct vm_area_struct *vma, unsigned long set
 
 /*
  * An initializer in struct genl_family, with its comma: the headers of all
- * commands from @command on are checked strictly. Nothing where there is no
+ * commands from @command on are checked strictly. Empty if the kernel has no
  * such check.
  */
 #ifdef HAVE_GENL_RESV_START_OP
@@ -77,9 +77,9 @@ static inline void sb_vm_flags_mod(struct vm_area_struct *vma, unsigned long set
 #endif
 
 /*
- * The flag of kernel threads that borrow a user's memory without having been in
- * user code: io_uring's workers, since 6.4 under a wider name. In 5.10 they are
- * PF_KTHREAD too.
+ * The flag of kernel threads that use the memory of a process without ever running
+ * user code: io_uring workers; since 6.4 under a more general name. In 5.10 they
+ * have PF_KTHREAD too.
  */
 #ifdef PF_USER_WORKER
 #define SB_PF_USER_WORKER PF_USER_WORKER
@@ -88,8 +88,8 @@ static inline void sb_vm_flags_mod(struct vm_area_struct *vma, unsigned long set
 #endif
 
 /*
- * The path under which a program knows @file. Where a stacked file system maps
- * the file of a lower one, before 6.8 that was the path of the file itself.
+ * The path by which a program has opened @file. If a stacked file system maps the
+ * file of a lower one, this differs from the path of the mapped file since 6.8.
  */
 static inline const struct path *sb_file_user_path(const struct file *file)
 {
@@ -101,9 +101,9 @@ static inline const struct path *sb_file_user_path(const struct file *file)
 }
 
 /*
- * Whether the user of @task may look into its memory @mm, which it has, or had when it
- * ended: not after it has run a program that he may not read, or has given up rights. An
- * RCU read side.
+ * Whether the user of @task may access its memory @mm, which @task has, or had when it ended:
+ * not if the user may not read the program, nor after @task has given up rights. Called in
+ * an RCU read side.
  */
 static inline bool sb_is_dumpable(const struct task_struct *task, struct mm_struct *mm)
 {
@@ -125,8 +125,8 @@ static inline u64 sb_cgroup_ancestor_id(const struct cgroup *cgroup, int level)
 }
 
 /*
- * Goes through the mappings of memory whose mmap_lock is held: prepare with
- * SB_VMA_ITERATOR(iterator, mm), then SB_FOR_EACH_VMA(iterator, vma).
+ * Iterates over the mappings of an mm with mmap_lock held: declare
+ * SB_VMA_ITERATOR(iterator, mm), then use SB_FOR_EACH_VMA(iterator, vma).
  */
 #ifdef HAVE_VMA_ITERATOR
 #define SB_VMA_ITERATOR(name, mm) VMA_ITERATOR(name, mm, 0)
@@ -137,8 +137,8 @@ static inline u64 sb_cgroup_ancestor_id(const struct cgroup *cgroup, int level)
 #endif
 
 /*
- * Prepares @work to call @fn in hard interrupt context, on -rt too: else it would wait
- * there for a thread, which a real-time task keeps from running for as long as it likes.
+ * Prepares @work to call @fn in hard interrupt context, with PREEMPT_RT too: otherwise a thread
+ * would call it there, which real-time tasks can delay without limit.
  */
 static inline void sb_init_hard_irq_work(struct irq_work *work,
 					 void (*fn)(struct irq_work *work))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// cgroup.ancestors[]; before, there were the ancestors' ids (6.1).
+// cgroup.ancestors[], instead of the ancestors' ids (6.1).
 #include <linux/cgroup.h>
 
 u64 sb_probe(struct cgroup *cgroup);

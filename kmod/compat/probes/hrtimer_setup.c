@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// hrtimer_setup(), which takes the place of hrtimer_init() and .function (6.13).
+// hrtimer_setup(), instead of hrtimer_init() and .function (6.13).
 #include <linux/hrtimer.h>
 
 void sb_probe(struct hrtimer *timer, enum hrtimer_restart (*fn)(struct hrtimer *timer));

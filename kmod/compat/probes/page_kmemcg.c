@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// PageKmemcg(): pages that are charged to a control group can't be mapped (until 5.11).
+// PageKmemcg(): pages charged to a control group can't be mapped (until 5.11).
 #include <linux/page-flags.h>
 
 bool sb_probe(struct page *page);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Compiles everywhere, or the toolchain is broken.
+// Compiles for every kernel, unless the toolchain is broken.
 #include <linux/module.h>
 
 int sb_probe(void);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// sched_switch has the state of the task that is left, behind the next task (5.19).
+// sched_switch has an argument prev_state, after the next task (5.19).
 #include <trace/events/sched.h>
 
 void sb_probe(void (*on_switch)(void *data, bool preempt, struct task_struct *prev,

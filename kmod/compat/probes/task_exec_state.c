@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Whether a task may be dumped: in its exec_state, no longer in its mm. 7.2. */
+// task_struct.exec_state.dumpable, instead of a flag of the mm (7.2).
 #include <linux/sched.h>
 #include <linux/sched/coredump.h>
 #include <linux/sched/exec_state.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// vm_flags_set() and vm_flags_clear(); before them, vm_flags is written (6.3, and stable updates).
+// vm_flags_set() and vm_flags_clear(), instead of writing vm_flags (6.3, and stable updates).
 #include <linux/mm.h>
 
 void sb_probe(struct vm_area_struct *vma);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// VMA_ITERATOR() and for_each_vma(), which take the place of the list mm->mmap (6.1).
+// VMA_ITERATOR() and for_each_vma(), instead of the list mm->mmap (6.1).
 #include <linux/mm.h>
 
 unsigned long sb_probe(struct mm_struct *mm);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * planted bug=NAME: makes one mistake of a kind that a debug kernel must see, when
- * it is loaded. tests/stress/planted/run proves with it that each would be seen.
+ * planted bug=NAME: on load, triggers one bug of a kind that a debug kernel must detect.
+ * tests/stress/planted/run verifies that each is detected.
  */
 #include <linux/compiler.h>
 #include <linux/hrtimer.h>
@@ -17,7 +17,7 @@
 
 static char *bug = "";
 module_param(bug, charp, 0444);
-MODULE_PARM_DESC(bug, "Which one");
+MODULE_PARM_DESC(bug, "Name of the bug to trigger");
 
 static DEFINE_MUTEX(sb_first_lock);
 static DEFINE_MUTEX(sb_second_lock);
@@ -30,7 +30,7 @@ static void sb_use_after_free(void)
 	u8 *memory = kmalloc(64, GFP_KERNEL);
 
 	kfree(memory);
-	/* The compiler would see it, too. */
+	/* Otherwise the compiler reports it. */
 	OPTIMIZER_HIDE_VAR(memory);
 	WRITE_ONCE(memory[8], 1);
 }
@@ -78,7 +78,7 @@ static void sb_lock_inversion(void)
 	mutex_unlock(&sb_second_lock);
 }
 
-/* Of PREEMPT_RT, where such a lock sleeps. */
+/* A bug with PREEMPT_RT, where a spinlock sleeps. */
 static void sb_lock_in_interrupt(void *unused)
 {
 	spin_lock(&sb_sleeping_lock);
@@ -102,11 +102,11 @@ static void sb_count(void *unused)
 
 	for (i = 0; i < 1000000; i++) {
 		sb_number++;
-		barrier(); /* one at a time */
+		barrier(); /* keep the increments separate */
 	}
 }
 
-/* Without a lock, on all CPUs at the same time. */
+/* Increments without a lock, on all CPUs at the same time. */
 static void sb_race(void)
 {
 	on_each_cpu(sb_count, NULL, 1);
@@ -165,5 +165,5 @@ static void __exit sb_planted_exit(void)
 module_init(sb_planted_init);
 module_exit(sb_planted_exit);
 
-MODULE_DESCRIPTION("Makes a mistake on purpose");
+MODULE_DESCRIPTION("Triggers a bug on purpose");
 MODULE_LICENSE("GPL");

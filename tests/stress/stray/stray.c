@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A module whose code is in no table of the unwinder's (tests/stress/stray/run takes them out), and
- * whose frame pointer leads to words that are no return addresses: the unwinder takes them
- * for such, and says that it has an error.
+ * A module without unwind tables (tests/stress/stray/run removes them), which sets its frame
+ * pointer to words that are no return addresses: the unwinder returns them as return addresses,
+ * and reports an error.
  */
 #include <linux/module.h>
 #include <linux/moduleparam.h>
@@ -10,14 +10,14 @@
 #include <asm/msr.h>
 #include <asm/tsc.h>
 
-/* What looks like an address of the kernel's: that of some memory. */
+/* A kernel address that is not code: the address of allocated memory. */
 static unsigned long word;
 module_param(word, ulong, 0400);
-MODULE_PARM_DESC(word, "What stands where return addresses should be");
+MODULE_PARM_DESC(word, "The word in place of return addresses");
 
 static void *sb_stray_memory;
 
-/* Spins for so many milliseconds, in user context. */
+/* Spins for the given number of milliseconds, in process context. */
 static int sb_stray_spin(const char *text, const struct kernel_param *param)
 {
 	unsigned long frames[] = { (unsigned long)&frames[2], word, 0, word };
@@ -61,5 +61,5 @@ static void __exit sb_stray_exit(void)
 module_init(sb_stray_init);
 module_exit(sb_stray_exit);
 
-MODULE_DESCRIPTION("Leads the unwinder astray");
+MODULE_DESCRIPTION("Misleads the unwinder");
 MODULE_LICENSE("GPL");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What emulated machines lack: a cpuidle driver, so that a governor chooses how deep a CPU sleeps and
- * whether its tick goes on. Its states are one and the same sleep under the names and numbers of real
- * ones. With `masked` the CPU sleeps with interrupts off, as in MWAIT: what wakes it is handled
- * where idle is over for cpuidle.
+ * A cpuidle driver for emulated machines, which have none. With it a governor chooses the idle
+ * state of a CPU and whether its scheduler tick is stopped. All states are the same sleep, with
+ * the names and latencies of real states. With `masked` the CPU sleeps with interrupts off, as in
+ * MWAIT: the interrupt that wakes it is handled after the idle state has ended for cpuidle.
  */
 #include <linux/cpu.h>
 #include <linux/cpuidle.h>
@@ -15,9 +15,9 @@
 
 static bool masked;
 module_param(masked, bool, 0444);
-MODULE_PARM_DESC(masked, "sleep with interrupts off");
+MODULE_PARM_DESC(masked, "Sleep with interrupts off");
 
-/* The interrupts that the local APIC has for this CPU, 32 from `first` on. */
+/* Returns the interrupts pending in the local APIC of this CPU, 32 from `first` on. */
 static notrace u32 sleeper_requests(bool x2apic, unsigned int first)
 {
 	unsigned int reg = APIC_IRR + first / 2;
@@ -46,7 +46,7 @@ static notrace void sleeper_wait(void)
 		cpu_relax();
 }
 
-/* Nothing here is traced: RCU does not look at a CPU that sleeps. */
+/* Nothing here may be traced: RCU does not watch an idle CPU. */
 static notrace int sleeper_enter(struct cpuidle_device *dev, struct cpuidle_driver *drv, int index)
 {
 	if (masked)
@@ -65,7 +65,7 @@ static notrace int sleeper_enter(struct cpuidle_device *dev, struct cpuidle_driv
 }
 
 static struct cpuidle_driver sleeper_driver = {
-	/* No owner: the devices, which go when this module goes, would hold it. */
+	/* No owner: the devices would hold a reference to the module until its exit. */
 	.name = "sleeper",
 	.states = {
 		{ /* POLL */ },
@@ -92,7 +92,7 @@ static void __exit sleeper_exit(void)
 	unsigned int cpu;
 
 	cpuidle_unregister(&sleeper_driver);
-	/* A CPU that has run something else has left sleeper_enter(). */
+	/* A CPU that has run other work has left sleeper_enter(). */
 	cpus_read_lock();
 	for_each_online_cpu(cpu)
 		work_on_cpu(cpu, sleeper_nothing, NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A module that warns when it is loaded, to prove that the guest runner sees it. */
+/* A module that warns on load, to verify that the guest runner detects it. */
 #include <linux/module.h>
 
 static int __init sb_warner_init(void)
