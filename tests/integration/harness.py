@@ -71,7 +71,7 @@ def check_equal(actual, expected, what):
     check(actual == expected, f"{what}: {actual!r}, expected {expected!r}")
 
 
-def check_faultless(fault, subject):
+def check_no_fault(fault, subject):
     """`fault` tells what is wrong with the subject, whose text may be long: None if nothing is."""
     if fault:
         raise Failure(f"{fault}, of {subject}")
@@ -131,7 +131,7 @@ def defer(function, *arguments):
     _cleanup.callback(function, *arguments)
 
 
-def undo():
+def run_cleanups():
     _cleanup.close()
 
 
@@ -317,7 +317,7 @@ class Recording:
         return pprof.Profile(self.path)
 
 
-def keep(recording, name):
+def keep_profile(recording, name):
     """Leaves a recording's profile for what looks at it outside of the guest."""
     if os.path.isdir("/out"):
         shutil.copy(recording.path, f"/out/{name}.pb.gz")

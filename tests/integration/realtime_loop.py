@@ -83,7 +83,7 @@ def where(pid):
 
 
 @contextlib.contextmanager
-def user_tasks_elsewhere():
+def move_user_tasks_away():
     """All of them, the caller too: what they start stays where they are."""
     before = {}
     for path in Path("/proc").glob("[0-9]*/task/[0-9]*"):
@@ -172,7 +172,7 @@ class Loop:
         read, write = os.pipe()
         child = os.fork()
         if not child:
-            _run_and_say(write, function, arguments)
+            _run_and_report(write, function, arguments)
         os.close(write)
         try:
             said = [json.loads(line) for line in self._wait_for_end(child, read).splitlines()]
@@ -194,7 +194,7 @@ class Loop:
         return end["result"]
 
 
-def _run_and_say(say, function, arguments):
+def _run_and_report(say, function, arguments):
     """Never returns."""
     def tell(**line):
         os.write(say, json.dumps(line).encode() + b"\n")
@@ -221,7 +221,7 @@ def loop(file=None, seconds=SECONDS):
     if CPU not in online_cpus() or len(online_cpus()) < 2:
         raise Skip("there is one CPU")
     with contextlib.ExitStack() as before:
-        before.enter_context(user_tasks_elsewhere())
+        before.enter_context(move_user_tasks_away())
         before.enter_context(written(RT_RUNTIME, "-1"))
         # The loop holds up grace periods, where these need a thread of the CPU.
         before.enter_context(written(STALL_SUPPRESS, "1"))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The shares of three functions, and their stacks, are what they are known to be."""
 
-from harness import (binomial_bounds, check, check_equal, check_within, exact_test, keep, kernel_part,
+from harness import (binomial_bounds, check, check_equal, check_within, exact_test, keep_profile, kernel_part,
                      last_json, Recording, samples_of, user_part, workload)
 
 # Root first, as tests/env/workloads/shares.c has it.
@@ -15,7 +15,7 @@ PATHS = {
 PRINTING = ["_start", "main", "print_number"]
 
 
-def is_whole(stack):
+def is_complete(stack):
     """Whether a stack, root first, is a path from the root of the program's tree."""
     if stack == PRINTING:
         return True
@@ -28,12 +28,12 @@ def record_shares(rate, *arguments):
     """(samples with a user part, what the program says)."""
     recording = Recording("-F", rate, command=workload("shares", *arguments))
     profile = recording.profile()
-    keep(recording, "shares")
+    keep_profile(recording, "shares")
     # What is sampled within exec has the registers of the program that called it.
     samples = [sample for sample in samples_of(profile, "shares")
                if user_part(sample) and not any("execve" in name for name in kernel_part(sample))]
     stacks = {tuple(reversed(user_part(sample))): sample.values["samples"] for sample in samples}
-    broken = [stack for stack in stacks if not is_whole(list(stack))]
+    broken = [stack for stack in stacks if not is_complete(list(stack))]
     check(not broken, f"{len(broken)} of {len(stacks)} stacks are not whole: {broken[:3]}")
     return samples, last_json(recording.out)
 
@@ -56,7 +56,7 @@ def shares_are_within_binomial_bounds():
 
 
 @exact_test
-def stacks_are_whole_at_each_instruction_of_a_call():
+def stacks_are_complete_at_each_instruction_of_a_call():
     """Slices of 10 iterations: most samples are in prologues, calls and returns."""
     samples, _ = record_shares(19997, 20000000, 5)
     functions = {user_part(sample)[0] for sample in samples}

@@ -189,7 +189,7 @@ def starting():
 
 
 @test
-def asking():
+def queries():
     session = use(Session(pids=[os.getpid()]))
     for what, ask in (("the state of a session", session.get),
                       ("a list of sessions", session.netlink.sessions),
@@ -199,24 +199,24 @@ def asking():
 
 
 @test
-def objects():
+def opening_files():
     session = use(Session(rate=999))
     start(*workload("threads", 2))
     session.map_metadata()
     session.start()
     seen = []
 
-    def told():
+    def file_records():
         seen.extend(record for record in session.meta.read() if hasattr(record, "inode"))
         return seen
 
-    number = wait_until(told, "an object")[0].object
-    def open_object(session, undo):
-        fd = session.open_object(number)
+    number = wait_until(file_records, "an object")[0].file_id
+    def open_file(session, undo):
+        fd = session.open_file(number)
         undo.callback(os.close, fd)
         return fd
 
-    fail_each("a mapped file", lambda undo: session, open_object,
+    fail_each("a mapped file", lambda undo: session, open_file,
               lambda _, fd: check_equal(os.pread(fd, 4, 0), b"\x7fELF", "what the file begins with"))
 
 

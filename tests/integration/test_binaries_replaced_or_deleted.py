@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 import workloads
-from harness import (cgroup_mount, check, check_equal, check_faultless, defer, kernel_part,
+from harness import (cgroup_mount, check, check_equal, check_no_fault, defer, kernel_part,
                      load, make_cgroup, PATIENCE, record, Recording, start, temporary_directory, test, unload,
                      wait_until, WORKLOADS, workload)
 from address_spaces import vdso
@@ -45,17 +45,17 @@ def check_workers(profile, least):
             fault = workloads.driver_fault(frames)
         else:
             continue
-        check_faultless(fault, (sample, counts))
+        check_no_fault(fault, (sample, counts))
     check(len(pids) >= least, f"only {len(pids)} processes were sampled, {least} expected")
     check_equal(sorted(seen), workloads.WORKERS, "programs that were sampled")
     check(any(frame.inlined == ("work",) and frame.function in workloads.WORKERS
               for _, frames in stacks(profile) for frame in frames), "work() is in no function")
-    cut = profile.total("samples", lambda sample: workloads.has_no_entry(kernel_part(sample)) and
+    cut = profile.total("samples", lambda sample: workloads.lacks_entry_frame(kernel_part(sample)) and
                         not workloads.is_in_trampoline(kernel_part(sample)))
     check(50 * cut <= profile.total("samples"), f"{cut} kernel parts without an entry")
 
 
-def let_work(processes):
+def wait_for_cpu_time(processes):
     """Waits until each has had 0.2 s of CPU time more."""
     def time(process):
         """In user mode, in hundredths of a second."""
@@ -64,7 +64,7 @@ def let_work(processes):
     wait_until(lambda: all(time(process) >= end for process, end in ends.items()), "CPU time")
 
 
-def finish_without(recording, processes):
+def stop_and_finish(recording, processes):
     """Stops processes, which would only slow the reader down, and ends the recording."""
     for process in processes:
         process.send_signal(signal.SIGSTOP)
@@ -86,12 +86,12 @@ def record_churn(mode, count, least, *arguments):
 
 
 @test
-def two_thousand_short_processes_keep_their_names():
+def two_thousand_short_processes_are_symbolized():
     record_churn("fork", 2000, 500)
 
 
 @test
-def chains_of_vfork_and_exec_keep_their_names():
+def chains_of_vfork_and_exec_are_symbolized():
     record_churn("chain", 400, 100)
 
 
@@ -100,7 +100,7 @@ REPLACES_THE_PROGRAM = {"setup_arg_pages", "elf_map", "elf_load", "load_elf_inte
 
 
 @test
-def exec_at_the_same_addresses_keeps_its_names():
+def exec_at_the_same_addresses_is_symbolized():
     profile = record_churn("exec", 400, 50)
     within = [sample for sample in profile.samples
               if REPLACES_THE_PROGRAM & set(kernel_part(sample)) and "load_elf_binary" in kernel_part(sample)]
@@ -111,21 +111,21 @@ def exec_at_the_same_addresses_keeps_its_names():
 
 
 @test
-def short_threads_keep_their_names():
+def short_threads_are_symbolized():
     profile = record_churn("vfork", 200, 50, 3)
     check(any("start_thread" in [frame.function for frame in frames]
               for _, frames in stacks(profile)), "no thread was sampled")
 
 
 @test
-def a_library_at_the_address_of_another_keeps_its_names():
+def library_at_the_address_of_an_unloaded_one_is_symbolized():
     profile, _, _ = record(*RATE, command=workloads.dlswap(40))
     found = 0
     for sample, frames in stacks(profile):
         if sample.labels["comm"] == "dlswap":
             in_fault = any("page_fault" in name for name in kernel_part(sample))
             fault, in_library = workloads.swap_fault(frames, in_fault)
-            check_faultless(fault, sample)
+            check_no_fault(fault, sample)
             found += in_library
     # Stacks that are alike are one sample.
     check(found >= len(workloads.LIBRARIES), f"only {found} stacks in libraries")
@@ -134,7 +134,7 @@ def a_library_at_the_address_of_another_keeps_its_names():
 
 
 @test
-def a_process_in_a_container_keeps_its_name():
+def process_in_a_container_is_symbolized():
     """What it runs is nowhere else, and it has another process id in there."""
     container = "0123456789abcdef" * 4
     group = make_cgroup(make_cgroup(cgroup_mount(), f"stackbeat-{os.getpid()}.slice"),
@@ -160,7 +160,7 @@ def a_process_in_a_container_keeps_its_name():
         if sample.labels["comm"] != name:
             continue
         fault = workloads.worker_fault(name, frames)
-        check_faultless(fault, sample)
+        check_no_fault(fault, sample)
         check_equal({frame.file for frame in frames}, {f"/app/{name}"}, "path")
         labels = {key: sample.labels.get(key) for key in ("pid", "nspid", "cgroup", "container")}
         check_equal(labels, {"pid": pid, "nspid": 1, "container": container,
@@ -170,21 +170,21 @@ def a_process_in_a_container_keeps_its_name():
 
 
 @test
-def a_process_keeps_its_names_when_its_main_thread_has_ended():
+def process_is_symbolized_after_its_main_thread_has_exited():
     """/proc says of it what it says of a process that has ended; the reader looks there once a second."""
     process = start(*workload("threads", os.cpu_count(), "leave"))
     recording = Recording("-F", 97, "-p", process.pid)
     recording.wait_for(recording.session(), "samples", 97 * os.cpu_count() * 5)
     check("\nState:\tZ" in Path(f"/proc/{process.pid}/status").read_text(), "its main thread runs")
     found = 0
-    for sample, frames in stacks(finish_without(recording, [process])):
+    for sample, frames in stacks(stop_and_finish(recording, [process])):
         check_equal([frame.address for frame in frames if not frame.file], [], "addresses without a file")
         found += sample.values["samples"] * (frames[0].function == "work_forever")
     check(found >= 97 * os.cpu_count() * 4, f"only {found} samples of its threads")
 
 
 @test
-def names_are_kept_where_the_reader_has_clocks_of_its_own():
+def reader_in_a_time_namespace_symbolizes():
     """A day ahead of the kernel's: what it tells is no day old, and no process is another one."""
     directory = workloads.tmpfs()
     process = start(*workload(workloads.WORKERS[11], workloads.FOR_EVER))
@@ -197,7 +197,7 @@ def names_are_kept_where_the_reader_has_clocks_of_its_own():
 
 
 @test
-def a_program_that_is_replaced_keeps_its_names():
+def replaced_binary_is_symbolized():
     """Each sample is named by the file that it ran, not by the one that is there now; by the
     time that the reader ends, none of the two is there."""
     directory = workloads.tmpfs()
@@ -209,11 +209,11 @@ def a_program_that_is_replaced_keeps_its_names():
         workloads.copy_to(directory, name, "next").rename(path)
         processes.append(start(path, workloads.FOR_EVER))
         names[processes[-1].pid] = name
-        let_work(processes[-1:])
+        wait_for_cpu_time(processes[-1:])
     path.unlink()
     path.write_bytes(b"\x7fELF, but what is this?")
     seen = set()
-    for sample, frames in stacks(finish_without(recording, processes)):
+    for sample, frames in stacks(stop_and_finish(recording, processes)):
         name = names.get(sample.labels["pid"])
         if not name or sample.labels["comm"] != "program":
             continue
@@ -225,7 +225,7 @@ def a_program_that_is_replaced_keeps_its_names():
 
 
 @test
-def files_of_all_file_systems_have_their_names():
+def files_of_all_file_systems_are_symbolized():
     processes = workloads.start_on_file_systems()
     name, memfd = workloads.start_memfd()
     clock = start(*workload("vdso", workloads.FOR_EVER))
@@ -234,9 +234,9 @@ def files_of_all_file_systems_have_their_names():
     wanted = [process.pid for process in everyone]
     recording = Recording(*RATE, "-p", ",".join(map(str, wanted)))
     recording.session()
-    let_work(everyone)
+    wait_for_cpu_time(everyone)
     of_pid = {}
-    for sample, frames in stacks(finish_without(recording, everyone)):
+    for sample, frames in stacks(stop_and_finish(recording, everyone)):
         of_pid.setdefault(sample.labels["pid"], []).append(frames)
     check_equal(set(of_pid), set(wanted), "processes")
     for kind, (path, process) in processes.items():
@@ -260,7 +260,7 @@ def files_of_all_file_systems_have_their_names():
 
 
 @test
-def labels_say_whose_a_sample_is():
+def labels_identify_process_and_thread():
     name = workloads.WORKERS[0]
     command = workload(name, 10000000, 2)
     profile, _, _ = record(*RATE, "--label", "build=17", "--label", "host name=\u00e4 b",
@@ -288,7 +288,7 @@ def labels_say_whose_a_sample_is():
 
 
 @test
-def objects_are_kept_on_request():
+def save_binaries_copies_sampled_binaries():
     directory, kept = workloads.tmpfs(), temporary_directory()
     profile, _, _ = record(*RATE, "--save-binaries", kept,
                            command=workloads.churn(directory, "vfork", 120, 200000))
@@ -303,14 +303,14 @@ def objects_are_kept_on_request():
 
 
 @test
-def a_file_system_is_free_while_it_is_recorded():
+def file_system_can_be_unmounted_while_recording():
     directory = workloads.tmpfs()
     recording = Recording(*RATE, "-a")
     session = recording.session()
     start(*workload(workloads.WORKERS[1], workloads.FOR_EVER))
     name = workloads.WORKERS[0]
     process = start(workloads.copy_to(directory, name), workloads.FOR_EVER)
-    let_work([process])
+    wait_for_cpu_time([process])
     process.kill()
     process.wait()
     wait_until(lambda: workloads.unmount(directory), "a file system that is free")
@@ -325,7 +325,7 @@ def a_file_system_is_free_while_it_is_recorded():
 
 
 @test
-def a_reader_that_is_killed_leaves_nothing():
+def killed_reader_leaves_nothing():
     """In the middle of 5,000 processes that fork as fast as they may (1,000 where a kernel checks each for long):
     no memory of theirs stays, no file, no process; and the module can be unloaded."""
     processes = 5000 if PATIENCE == 1 else 1000

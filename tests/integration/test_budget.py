@@ -7,9 +7,9 @@ import re
 import time
 
 import workloads
-from harness import (check, check_balance, check_equal, check_faultless, exact_test, Recording, run, start,
+from harness import (check, check_balance, check_equal, check_no_fault, exact_test, Recording, run, start,
                      test, use, wait_until, workload)
-from address_spaces import Spaces
+from address_spaces import AddressSpaces
 from stackbeat import Events, S, Session
 from sample_weights import check_span, keep_busy
 
@@ -25,7 +25,7 @@ def busy_session(**settings):
 
 
 @test
-def a_session_above_its_budget_is_slowed_down():
+def session_above_its_budget_is_throttled():
     events = use(Events())
     session = busy_session(budget=BUDGET)
     session.start()
@@ -44,15 +44,15 @@ def a_session_above_its_budget_is_slowed_down():
     # It may have recovered in between: two periods at the least.
     check(len(periods) >= 2, f"periods {periods} after {stats['throttled']} times")
     check_span(samples, False, "across throttling")
-    told = events.of(session.id, "throttled")
-    check(told, f"no event of {events.seen}")
-    for event in told:
+    throttled = events.of(session.id, "throttled")
+    check(throttled, f"no event of {events.seen}")
+    for event in throttled:
         check_equal(event["cpu"], 0, f"CPU of {event}")
         check(1 <= event["rate"] < RATE, f"rate of {event}")
 
 
 @test
-def weights_are_right_at_equal_intervals_too():
+def weights_add_up_with_fixed_intervals():
     session = busy_session(budget=BUDGET, no_jitter=1)
     session.start()
     wait_until(lambda: session.stats()["throttled"] >= 3, "throttling")
@@ -63,7 +63,7 @@ def weights_are_right_at_equal_intervals_too():
 
 
 @exact_test
-def what_it_takes_stays_within_the_budget():
+def overhead_stays_within_the_budget():
     """Once throttled: at most the budget, and what one more window lets through. Exact, as a host
     that holds the CPU up in a callback makes it look long."""
     session = busy_session(budget=2)
@@ -80,7 +80,7 @@ def what_it_takes_stays_within_the_budget():
 
 
 @test
-def it_recovers_when_it_may_take_more():
+def rate_recovers_when_the_budget_is_raised():
     events = use(Events())
     session = busy_session(budget=BUDGET)
     session.start()
@@ -94,7 +94,7 @@ def it_recovers_when_it_may_take_more():
 
 
 @test
-def it_recovers_when_its_rate_is_lowered():
+def session_recovers_when_its_rate_is_lowered():
     """To 20 Hz with a budget that all beats of a window keep, even if each is as slow as one
     may count for."""
     events = use(Events())
@@ -114,17 +114,17 @@ def it_recovers_when_its_rate_is_lowered():
 
 
 @test
-def profile_and_status_tell_of_it():
+def profile_and_status_report_throttling():
     keep_busy(0)
     recording = Recording("-F", RATE, "--budget", 0.1, "-C", 0)
     session = recording.session()
     check_equal(session["budget"], 1, "budget, in thousandths")
     recording.wait_for(session, "throttled", 3)
     out, _ = run("stackbeat", "status", "--json")
-    told = next(told for told in json.loads(out)["sessions"]
-                if told["session"] == session["session"])
-    check(told["throttled"] >= 3 and told["rate"] == RATE and 1 <= told["current_rate"] < RATE
-          and told["budget_permille"] == 1, f"status --json tells {told}")
+    shown = next(shown for shown in json.loads(out)["sessions"]
+                if shown["session"] == session["session"])
+    check(shown["throttled"] >= 3 and shown["rate"] == RATE and 1 <= shown["current_rate"] < RATE
+          and shown["budget_permille"] == 1, f"status --json tells {shown}")
     out, _ = run("stackbeat", "status")
     line = next(line for line in out.splitlines() if line.split()[:1] == [str(session["session"])])
     rates = [int(rate) for rate in re.findall(r"(\d+) Hz", line)]
@@ -145,7 +145,7 @@ def profile_and_status_tell_of_it():
 
 
 @test
-def within_the_budget_nothing_is_throttled():
+def session_within_its_budget_is_not_throttled():
     session = busy_session(rate=100)
     session.start()
     wait_until(lambda: session.stats()["ticks"] >= 100, "ticks")
@@ -155,7 +155,7 @@ def within_the_budget_nothing_is_throttled():
 
 
 @test
-def the_highest_rate_leaves_the_machine_to_its_programs():
+def programs_make_progress_at_the_highest_rate():
     """All rates and sessions that there may be at once: programs go on."""
     sessions = [use(Session(rate=RATE, budget=S.BUDGET_MAX, ring_size=S.RING_SIZE_MIN))
                 for _ in range(16)]
@@ -168,14 +168,14 @@ def the_highest_rate_leaves_the_machine_to_its_programs():
 
 
 @test
-def what_hostile_mappings_take_stays_within_the_budget():
+def overhead_of_hostile_mappings_stays_within_the_budget():
     """Of processes with thousands of mappings that make and lose more all the time: they are read
     again, and others have their names."""
     hostile = [workloads.start_ready(*workload("maps", "abuse", 8000)) for _ in range(3)]
     worker = start(*workload(workloads.WORKERS[0], workloads.FOR_EVER))
     pids = [process.pid for process in (*hostile, worker)]
     with Session(rate=1000, ring_size=4 << 20, watermark=4096, pids=pids) as session:
-        spaces = Spaces(session, names=True)
+        spaces = AddressSpaces(session, read_files=True)
         session.start()
         samples = []
 
@@ -199,10 +199,10 @@ def what_hostile_mappings_take_stays_within_the_budget():
         check(after["mmap_events"] > before["mmap_events"], f"no change was told: {after}")
         check(len(samples) >= 100, f"only {len(samples)} samples of another program")
         for sample in samples:
-            check_faultless(workloads.worker_fault(sample.comm, spaces.name(sample)), sample)
+            check_no_fault(workloads.worker_fault(sample.comm, spaces.symbolize(sample)), sample)
 
 
-def cost_of_a_while(sessions, seconds, step):
+def measure_overhead(sessions, seconds, step):
     """(ns that all sessions took, ns of that time), while step() is called every 5 ms."""
     def costs():
         return sum(session.stats()["overhead_ns"] for session in sessions)
@@ -213,20 +213,20 @@ def cost_of_a_while(sessions, seconds, step):
     return costs() - before, time.monotonic_ns() - begin
 
 
-def check_evaded(sessions, step, budget):
+def check_not_evaded(sessions, step, budget):
     """What a session may take, in thousandths, and what one more window lets through."""
     step()
-    cost, span = cost_of_a_while(sessions, 2, step)
+    cost, span = measure_overhead(sessions, 2, step)
     check(cost <= 2 * span * budget // 1000, f"{cost} ns of {span}, the budget is {budget} thousandths")
 
 
 @exact_test
-def changes_of_the_rate_do_not_undo_throttling():
+def rate_changes_do_not_undo_throttling():
     session = busy_session(budget=2)
     session.start()
     wait_until(lambda: session.stats()["throttled"] >= 2, "throttling")
     rates = itertools.cycle((RATE, RATE - 1, 1))
-    check_evaded([session], lambda: session.set(rate=next(rates)), 2)
+    check_not_evaded([session], lambda: session.set(rate=next(rates)), 2)
 
 
 @exact_test
@@ -238,7 +238,7 @@ def pause_and_start_do_not_undo_throttling():
     def restart():
         session.set(state=S.STATE_PAUSED)
         session.start()
-    check_evaded([session], restart, 2)
+    check_not_evaded([session], restart, 2)
 
 
 @exact_test
@@ -247,8 +247,8 @@ def sessions_of_a_cpu_share_one_budget():
     sessions = [busy_session(budget=10, ring_size=S.RING_SIZE_MIN, watermark=0) for _ in range(8)]
     for session in sessions:
         session.start()
-    cost, span = cost_of_a_while(sessions, 1, lambda: None)
-    cost, span = cost_of_a_while(sessions, 2, lambda: None)
+    cost, span = measure_overhead(sessions, 1, lambda: None)
+    cost, span = measure_overhead(sessions, 2, lambda: None)
     check(cost <= 2 * span * 10 // 1000, f"{cost} ns of {span}, the budget is 10 thousandths")
     for session in sessions:
         session.stop()
@@ -256,11 +256,11 @@ def sessions_of_a_cpu_share_one_budget():
 
 
 @exact_test
-def a_light_session_keeps_its_rate_beside_heavy_ones():
+def light_session_keeps_its_rate_beside_heavy_ones():
     light = busy_session(rate=50, budget=10)
     heavy = [busy_session(budget=10, ring_size=S.RING_SIZE_MIN, watermark=0) for _ in range(4)]
     for session in [light, *heavy]:
         session.start()
-    cost_of_a_while(heavy, 2, lambda: None)
+    measure_overhead(heavy, 2, lambda: None)
     check(all(session.stats()["throttled"] for session in heavy), "a heavy session was not slowed down")
     check_equal(light.stats()["throttled"], 0, "the light session was slowed down")

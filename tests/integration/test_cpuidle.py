@@ -24,7 +24,7 @@ def median(values):
     return sorted(values)[len(values) // 2]
 
 
-def beats_at_work(session):
+def busy_ticks(session):
     stats = session.stats()
     return stats["ticks"] - stats["idle"]
 
@@ -43,10 +43,10 @@ def check_sleep(rate):
         for _ in range(5):
             windows[False].append(window_of(cpu))
             session.start()
-            before = beats_at_work(session)
+            before = busy_ticks(session)
             interrupts, deep = window_of(cpu)
             # A beat that finds the CPU at work wakes nobody.
-            windows[True].append((interrupts - (beats_at_work(session) - before), deep))
+            windows[True].append((interrupts - (busy_ticks(session) - before), deep))
             session.stop()
     interrupts, deep = ({with_session: median([window[part] for window in windows[with_session]])
                          for with_session in windows} for part in (0, 1))
@@ -59,10 +59,10 @@ def check_sleep(rate):
 
 
 @exact_test
-def a_cpu_sleeps_as_without_a_session():
+def deep_sleep_is_kept_at_997_hz():
     check_sleep(997)
 
 
 @exact_test
-def a_cpu_sleeps_as_without_a_session_of_the_highest_rate():
+def deep_sleep_is_kept_at_4000_hz():
     check_sleep(4000)

@@ -27,7 +27,7 @@ def commands_are_sampled_with_their_children():
 
 
 @test
-def the_whole_system_is_sampled_unless_told_otherwise():
+def option_a_samples_the_whole_system():
     threads = start(*workload("threads", 2))
     profile, _, _ = record("-F", 997, "-a", command=workload("shares", 300000000))
     pids = {sample.labels["pid"] for sample in profile.samples}
@@ -38,7 +38,7 @@ def the_whole_system_is_sampled_unless_told_otherwise():
 
 
 @test
-def processes_are_sampled_by_their_ids():
+def processes_are_selected_by_pid():
     wanted = [start(*workload("threads", 1)) for _ in range(2)]
     start(*workload("threads", 1))
     recording = Recording("-F", 997, "-p", ",".join(str(process.pid) for process in wanted))
@@ -50,7 +50,7 @@ def processes_are_sampled_by_their_ids():
 
 
 @test
-def a_recording_ends_with_the_processes_it_was_for():
+def recording_ends_with_its_target_processes():
     process = start(*workload("shares", 500000000))
     recording = Recording("-F", 997, "-p", process.pid)
     check(recording.profile().samples, "no samples")
@@ -58,7 +58,7 @@ def a_recording_ends_with_the_processes_it_was_for():
 
 
 @test
-def other_cpus_are_left_alone():
+def other_cpus_are_not_sampled():
     cpu = online_cpus()[-1]
     start(*workload("threads", 2))
     with Session(rate=1000, cpus=str(cpu), watermark=4096) as session:
@@ -73,7 +73,7 @@ def other_cpus_are_left_alone():
 
 
 @test
-def children_are_left_out_where_they_are_not_wanted():
+def children_are_not_sampled_without_inherit():
     with Session(rate=1000, inherit=0) as session:
         parent = start("/bin/sh", "-c", "read -r line; \"$@\"; exit", "sh",
                        *workload("forker", 2, 100000000), stdin=subprocess.PIPE)
@@ -132,7 +132,7 @@ while True:
 
 
 @test
-def children_with_the_ids_of_some_that_have_ended_are_sampled():
+def children_with_reused_pids_are_sampled():
     """What the kernel frees later, of those that have ended, does not take the new ones out."""
     count = 6
     with Session(rate=1000, watermark=4096, ring_size=4 << 20) as session:
@@ -155,7 +155,7 @@ def children_with_the_ids_of_some_that_have_ended_are_sampled():
 
 
 @test
-def a_filter_that_is_replaced_waits_for_nobody():
+def replacing_a_filter_does_not_block():
     """It is freed a grace period later. Filters that come faster than that are refused, for a moment."""
     with Session(rate=1000) as session:
         refused = 0
@@ -168,13 +168,13 @@ def a_filter_that_is_replaced_waits_for_nobody():
                 refused += 1
         # A kernel that checks itself takes longer for a message than for a grace period.
         check(refused or PATIENCE > 1, "no filter had to wait")
-        wait_until(lambda: is_taken(session, pids=[os.getpid()]), "room for one more filter")
+        wait_until(lambda: try_settings(session, pids=[os.getpid()]), "room for one more filter")
         # What has no filter is not refused.
         for _ in range(100):
             session.set(rate=500)
 
 
-def is_taken(session, **settings):
+def try_settings(session, **settings):
     try:
         session.set(**settings)
     except OSError as error:
@@ -184,7 +184,7 @@ def is_taken(session, **settings):
 
 
 @test
-def a_group_is_found_down_to_level_63():
+def cgroup_filter_matches_down_to_level_63():
     """Deeper ones are in no sample: what a beat looks at is bounded."""
     groups = [cgroup_mount()]
     for level in range(1, 66):

@@ -12,7 +12,7 @@ from pathlib import Path
 from harness import (check, check_equal, defer, load, module_range, open_sessions, start, test,
                      unload, wait_until, workload, WORKLOADS)
 from stackbeat import Session
-from test_module_unload import objects, vmalloc_bytes
+from test_module_unload import slab_objects, vmalloc_bytes
 
 SECONDS = int(os.environ.get("FUZZ_SECONDS", "5"))
 SEED = int(os.environ.get("FUZZ_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
@@ -23,7 +23,7 @@ OUT = Path("/out/fuzz-programs")
 HOLDS_BACK = Path("/sys/kernel/debug/kmemleak").exists()
 
 
-def collected(number):
+def only_sessions_left(number):
     """Only so many sessions are left. The kernel looks for those in a socket that was sent through
     itself when another one is closed."""
     for end in socket.socketpair():
@@ -36,11 +36,11 @@ def fuzz(seconds, seed, others=0):
     command = [WORKLOADS / "fuzz-guest", str(seconds), str(seed), *file]
     check_equal(os.spawnv(os.P_WAIT, command[0], [str(word) for word in command]), 0,
                 f"fuzz-guest, seed {seed}: exit status")
-    wait_until(lambda: collected(others), "the end of all sessions")
+    wait_until(lambda: only_sessions_left(others), "the end of all sessions")
 
 
 @test
-def anything_at_all():
+def random_programs_do_no_harm():
     # Writable by all, for those without rights.
     load()
     UNPRIVILEGED.write_text("1")
@@ -50,10 +50,10 @@ def anything_at_all():
     # Without another session, the first one sets things up that the last one takes down, at length. It
     # leaves what the kernel keeps for later.
     fuzz(max(1, SECONDS // 10), SEED + 1000)
-    before = objects()
+    before = slab_objects()
     with Session():
         fuzz(SECONDS, SEED, 1)
-    after = objects()
+    after = slab_objects()
     with Session(rate=999, watermark=4096) as session:
         spinner = start(*workload("threads", 1))
         session.start()
@@ -66,4 +66,4 @@ def anything_at_all():
     check(HOLDS_BACK or not grown, f"caches that have grown: {grown}")
 
 
-anything_at_all.seconds = SECONDS * 2 + 300
+random_programs_do_no_harm.seconds = SECONDS * 2 + 300

@@ -3,7 +3,7 @@
 
 import re
 
-from harness import check, keep, last_json, Recording, samples_of, test, user_part, workload
+from harness import check, keep_profile, last_json, Recording, samples_of, test, user_part, workload
 
 ROOTS = re.compile(r"runtime\.(goexit|main)(\.abi0)?")
 COLLECTOR = re.compile(r"runtime\.(gcDrain|gcDrainN|gcBgMarkWorker.*)")
@@ -13,8 +13,8 @@ COLLECTOR = re.compile(r"runtime\.(gcDrain|gcDrainN|gcBgMarkWorker.*)")
 def stacks_reach_the_root_of_their_goroutine():
     recording = Recording("-F", 997, command=workload("gowork", 60))
     samples = [user_part(sample) for sample in samples_of(recording.profile(), "gowork")]
-    keep(recording, "go")
-    check(last_json(recording.out)["collections"] > 0, "no garbage was collected")
+    keep_profile(recording, "go")
+    check(last_json(recording.out)["collections"] > 0, "no garbage was only_sessions_left")
 
     # The rest is the scheduler, on stacks of its own. Below runtime.mcall, and once it has called
     # runtime.schedule, it has parked a goroutine that another thread may run already: what is left

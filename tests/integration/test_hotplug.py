@@ -36,7 +36,7 @@ def wait_for_samples(session, cpu):
 
 
 @test
-def cpus_come_and_go_under_load():
+def cpus_go_offline_and_online_under_load():
     cpu = removable_cpu()
     events = use(Events())
     start(*workload("threads", 4))
@@ -70,8 +70,8 @@ def cpus_come_and_go_under_load():
         check_balance(stats)
         check_equal(stats["lost_full"] + stats["lost_bad_tail"], 0, "lost")
         for name in ("cpu_offline", "cpu_online"):
-            told = events.of(session.id, name)
-            check_equal([event["cpu"] for event in told], [cpu] * ROUNDS, f"events {name}")
+            received = events.of(session.id, name)
+            check_equal([event["cpu"] for event in received], [cpu] * ROUNDS, f"events {name}")
     recording.netlink.session_set(recorded["session"], state=S.STATE_PAUSED)
     stats = recording.stats(recorded)
     recording.interrupt()
@@ -81,7 +81,7 @@ def cpus_come_and_go_under_load():
 
 
 @test
-def a_cpu_that_was_not_there_joins():
+def cpu_that_comes_online_is_sampled():
     cpu = removable_cpu()
     start(*workload("threads", 4))
     set_online(cpu, False)
@@ -106,7 +106,7 @@ def a_cpu_that_was_not_there_joins():
 
 
 @test
-def sessions_on_cpus_that_are_gone():
+def sessions_on_offline_cpus():
     cpu = removable_cpu()
     keep_busy(0)
     with Session(rate=1000, cpus=str(cpu), watermark=1) as session:
@@ -132,7 +132,7 @@ def sessions_on_cpus_that_are_gone():
 
 
 @test
-def idle_cpus_come_and_go():
+def idle_cpus_go_offline_and_online():
     cpu = removable_cpu()
     with Session(rate=1000) as session:
         session.start()
@@ -146,7 +146,7 @@ def idle_cpus_come_and_go():
 
 
 @test
-def settings_change_while_cpus_come_and_go():
+def settings_change_during_hotplug():
     cpu = removable_cpu()
     start(*workload("threads", 4))
     choice = random.Random(3)

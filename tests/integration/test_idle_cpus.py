@@ -28,14 +28,14 @@ def busy_seconds():
     return time.monotonic() * len(online_cpus()) - (int(idle) + int(waiting)) / os.sysconf("SC_CLK_TCK")
 
 
-def interrupts_of_a_window():
+def interrupts_in_a_window():
     before = timer_interrupts()
     time.sleep(WINDOW)
     return sum(timer_interrupts()) - sum(before)
 
 
 @test
-def an_idle_machine_takes_no_more_timer_interrupts():
+def idle_machine_takes_no_additional_timer_interrupts():
     """Windows with and without a session take turns. Without parking there would be 1,000
     more a second and CPU; a twentieth of that is allowed for what else goes on, and the median
     of five windows for what goes on once. Beats are as many, and those of the time in which the
@@ -47,10 +47,10 @@ def an_idle_machine_takes_no_more_timer_interrupts():
         session.stop()
         session.read()
         for _ in range(5):
-            counts[False].append(interrupts_of_a_window())
+            counts[False].append(interrupts_in_a_window())
             before, busy_before = session.stats()["ticks"], busy_seconds()
             session.start()
-            counts[True].append(interrupts_of_a_window())
+            counts[True].append(interrupts_in_a_window())
             session.stop()
             busy += busy_seconds() - busy_before
             session.read()
@@ -65,7 +65,7 @@ def an_idle_machine_takes_no_more_timer_interrupts():
 
 
 @test
-def a_busy_cpu_gets_its_full_rate_beside_an_idle_one():
+def busy_cpu_gets_its_full_rate_beside_an_idle_one():
     busy, idle = online_cpus()[:2]
     keep_busy(busy)
     # A kernel that checks itself takes more than the usual budget.
@@ -87,7 +87,7 @@ def a_busy_cpu_gets_its_full_rate_beside_an_idle_one():
 
 
 @exact_test
-def naps_get_the_time_that_they_used():
+def weights_of_napping_program_match_its_cpu_time():
     """A program that works for 30 % of every 2 ms. Its 3,000 samples are as many draws of a
     standard deviation below 2 % together; 10 % are more than five of them."""
     load()
@@ -108,7 +108,7 @@ def naps_get_the_time_that_they_used():
 
 
 @exact_test
-def naps_are_sampled_in_rhythm():
+def fixed_intervals_stay_in_phase_across_idle_time():
     """Equal intervals go on where they would be without the idle time in between: all samples
     of a program that sleeps are a multiple of the interval apart."""
     load()
@@ -129,7 +129,7 @@ def naps_are_sampled_in_rhythm():
 
 
 @test
-def parked_beats_of_a_session_are_taken_up():
+def parked_sampler_restarts_without_backlog():
     """After a long idle time a CPU beats at once when it is busy, with no debt of intervals."""
     cpu = online_cpus()[-1]
     with Session(rate=100, cpus=str(cpu), watermark=1) as session:

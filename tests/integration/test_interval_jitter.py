@@ -24,7 +24,7 @@ def true_share(truth):
 
 
 @exact_test
-def a_program_in_step_with_the_rate_is_seen_as_it_is():
+def jitter_samples_a_periodic_program_without_bias():
     """Each interval is uniform over one cycle, so each sample is an independent draw: of 4,000
     and more, 3 points are more than 4 standard deviations."""
     recording = Recording("-F", 1000, command=workload("cycle", 4500))
@@ -38,7 +38,7 @@ def a_program_in_step_with_the_rate_is_seen_as_it_is():
 
 
 @exact_test
-def fixed_intervals_are_blind_to_it():
+def fixed_intervals_alias_with_a_periodic_program():
     """Two programs, half a cycle apart: where the beats fall on a border between the parts of
     the one, they are far from those of the other."""
     shares = {}
@@ -57,7 +57,7 @@ def fixed_intervals_are_blind_to_it():
           f"part_a has {shares} of the samples of the two")
 
 
-def beats_of_a_busy_cpu(rate, count, **settings):
+def samples_of_a_busy_cpu(rate, count, **settings):
     """At least `count` samples of CPU 0, which is kept busy, in their order."""
     keep_busy(0)
     # A kernel that checks itself is not throttled either.
@@ -78,7 +78,7 @@ def beats_of_a_busy_cpu(rate, count, **settings):
 def intervals_are_uniform_between_half_a_period_and_one_and_a_half():
     """Under a clock that counts instructions a beat is on time to the microsecond."""
     period = 10**9 // 2000
-    samples = beats_of_a_busy_cpu(2000, 2000)
+    samples = samples_of_a_busy_cpu(2000, 2000)
     intervals = [later.time - earlier.time for earlier, later in zip(samples, samples[1:])
                  if not later.missed]
     late = period / 20
@@ -99,7 +99,7 @@ def intervals_are_uniform_between_half_a_period_and_one_and_a_half():
 @exact_test
 def fixed_intervals_are_equal():
     period = 10**9 // 2000
-    samples = beats_of_a_busy_cpu(2000, 1000, no_jitter=1)
+    samples = samples_of_a_busy_cpu(2000, 1000, no_jitter=1)
     check_span(samples, True, "fixed intervals")
     late = [sample.time - samples[0].time - period * round((sample.time - samples[0].time) / period)
             for sample in samples]
@@ -108,9 +108,9 @@ def fixed_intervals_are_equal():
 
 
 @test
-def weights_add_up_to_the_time_that_passed():
+def weights_add_up_to_the_elapsed_time():
     for fixed in (0, 1):
-        samples = beats_of_a_busy_cpu(1000, 2000, no_jitter=fixed)
+        samples = samples_of_a_busy_cpu(1000, 2000, no_jitter=fixed)
         check_equal({sample.weight // (1 + sample.missed) for sample in samples}, {10**6},
                     "periods of the samples")
         for cpu, own in by_cpu(samples).items():
@@ -118,7 +118,7 @@ def weights_add_up_to_the_time_that_passed():
 
 
 @test
-def random_or_fixed_is_a_setting_of_the_session():
+def no_jitter_is_a_setting_of_the_session():
     with Session() as session:
         check_equal(session.get()["no_jitter"], 0, "fixed, by default")
         session.set(no_jitter=1)

@@ -109,7 +109,7 @@ def same_names(counts, others, addresses):
 
 
 @test
-def kernel_functions_have_the_shares_that_perf_reports():
+def shares_of_kernel_functions_match_perf():
     """Each of the ten functions in which most time is spent, by either, has the same share in both
     but for chance; so two that are not the same ones are near the tenth place. Both look from the
     same moment to the same moment: on a busy host the shares themselves go up and down by half."""

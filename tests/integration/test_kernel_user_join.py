@@ -34,19 +34,19 @@ def check_path(reads, *patterns):
 
 
 @test
-def pread_of_64_bit_program_goes_from_main_to_the_read_path():
+def stack_of_64_bit_pread_joins_user_and_kernel_frames():
     check_path(read_stacks("sysread"), "read_(iter_)?zero", "vfs_read", ".*sys_pread64.*",
                "do_syscall_64", "entry_SYSCALL_64.*")
 
 
 @test
-def pread_of_32_bit_program_goes_from_main_to_the_read_path():
+def stack_of_32_bit_pread_joins_user_and_kernel_frames():
     check_path(read_stacks("sysread32"), "read_(iter_)?zero", "vfs_read", ".*pread.*",
                "(do_int80.*|.*do_syscall_32.*|.*int80.*|.*INT80.*)")
 
 
 @test
-def parts_that_are_not_wanted_are_left_out():
+def excluded_parts_have_no_frames():
     profile, _, _ = record("-F", 997, "--user", command=workload("sysread", 30000))
     samples = samples_of(profile, "sysread")
     check(samples, "no samples with --user")

@@ -7,9 +7,9 @@ What is beyond them is lost and counted. What is told is right, and a reader can
 import os
 import signal
 
-from harness import (check, check_balance, check_equal, check_faultless, comment, defer, Recording, start,
+from harness import (check, check_balance, check_equal, check_no_fault, comment, defer, Recording, start,
                      temporary_directory, tight_test, wait_until, workload, WORKLOADS)
-from address_spaces import Spaces, UNKNOWN
+from address_spaces import AddressSpaces, UNKNOWN
 from stackbeat import S, Session
 import workloads
 
@@ -30,19 +30,19 @@ MAPPING = workload("maps", "storm", FOR_EVER)
 SWAPPING = workloads.dlswap(FOR_EVER)
 
 
-def are_enough(stats, **least):
+def reaches(stats, **least):
     return all(stats[name] >= number for name, number in least.items())
 
 
 @tight_test
-def a_recording_is_whole_beyond_the_limits():
+def recording_is_complete_beyond_the_limits():
     recording = Recording("-a", "-F", "999")
     session = recording.session()
     storm(*[MAPPING] * 3, SWAPPING,
           workload("churn", WORKLOADS, temporary_directory(), "chain", FOR_EVER, 200000))
 
     def ended_or_enough():
-        return recording.process.poll() is not None or are_enough(
+        return recording.process.poll() is not None or reaches(
             recording.stats(session), address_spaces=300, mmap_events=1000,
             samples_without_space=100, mmap_events_lost=10000, mappings_without_file=300)
     wait_until(ended_or_enough, f"enough of {recording.stats(session)}")
@@ -54,14 +54,14 @@ def a_recording_is_whole_beyond_the_limits():
     check_equal(comment(profile, "samples")[""], stats["samples"], "samples in the profile")
 
 
-def names_of_libraries(processes):
+def count_library_samples(processes):
     """Libraries come and go at the same address: none is taken for another. Returns how many samples
     are known to be in one, and how many are not known, of the processes or of the whole system."""
     with Session(rate=999, ring_size=4 << 20, pids=[process.pid for process in processes]) as session:
-        spaces = Spaces(session)
+        spaces = AddressSpaces(session)
         session.start()
         samples = []
-        while len(samples) < 1000 or not are_enough(session.stats(), mmap_events=1000, mmap_events_lost=10000):
+        while len(samples) < 1000 or not reaches(session.stats(), mmap_events=1000, mmap_events_lost=10000):
             session.poll()
             samples += [sample for sample in session.read() if sample.comm == "dlswap" and sample.user
                         and not sample.flags & S.SAMPLE_KERNEL]
@@ -70,7 +70,7 @@ def names_of_libraries(processes):
         spaces.drain()
     known = unknown = 0
     for sample in samples:
-        frames = spaces.name(sample)
+        frames = spaces.symbolize(sample)
         if any(frame.mapping is UNKNOWN or not frame.file for frame in frames):
             unknown += 1
             continue
@@ -79,20 +79,20 @@ def names_of_libraries(processes):
         if fault and spaces.is_in_gap(sample):
             unknown += 1
             continue
-        check_faultless(fault, sample)
+        check_no_fault(fault, sample)
         known += in_library
     return known, unknown
 
 
 @tight_test
-def names_are_right_or_unknown_where_changes_are_lost():
-    known, unknown = names_of_libraries(storm(MAPPING, SWAPPING))
+def lost_mmap_events_cause_no_wrong_symbols():
+    known, unknown = count_library_samples(storm(MAPPING, SWAPPING))
     check(known and unknown, f"{known} samples are known, {unknown} are not")
 
 
 @tight_test
-def names_are_right_or_unknown_where_spaces_are_forgotten():
+def evicted_address_spaces_cause_no_wrong_symbols():
     """Which may be so at each of their samples."""
     storm(MAPPING, SWAPPING)
-    _, unknown = names_of_libraries([])
+    _, unknown = count_library_samples([])
     check(unknown, "all samples are known")

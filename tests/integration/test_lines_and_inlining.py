@@ -26,7 +26,7 @@ def start_line(path, function):
 
 
 @test
-def inlined_functions_have_their_lines():
+def inlined_functions_have_line_numbers():
     profile, _, _ = record("-F", 997, command=workload("inlines", 20000))
     source = SOURCES / "inlines.c"
     seen = Counter()
@@ -49,7 +49,7 @@ def inlined_functions_have_their_lines():
 
 
 @test
-def go_programs_have_their_lines():
+def go_programs_have_line_numbers():
     profile, _, err = record("-F", 997, command=workload("gowork", 30))
     source = SOURCES / "gowork.go"
     text = source.read_text().split("\n")
@@ -69,7 +69,7 @@ def go_programs_have_their_lines():
 
 
 @test
-def stripped_files_have_the_names_of_their_debug_files():
+def stripped_binaries_are_symbolized_by_debug_files():
     directory = temporary_directory()
     program = directory / "inlines"
     shutil.copy(workload("inlines")[0], program)
@@ -83,7 +83,7 @@ def stripped_files_have_the_names_of_their_debug_files():
 
 
 @test
-def code_of_nodejs_has_its_names():
+def nodejs_jit_code_is_symbolized():
     if not shutil.which("node"):
         raise Skip("there is no node")
     script = Path(temporary_directory()) / "spin.js"
@@ -102,7 +102,7 @@ def code_of_nodejs_has_its_names():
 
 
 @test
-def kernel_modules_have_their_lines():
+def kernel_modules_have_line_numbers():
     build_id = Path("/sys/module/stackbeat/notes/.note.gnu.build-id").read_bytes()[16:].hex()
     module = ROOT / f"build/kmod/{os.uname().release}/stackbeat.ko"
     if elf_file.build_id(module) != build_id:

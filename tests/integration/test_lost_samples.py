@@ -43,7 +43,7 @@ def check_nothing_is_lost(stats):
 
 
 @test
-def what_is_lost_at_10000_hz_on_all_cpus_is_counted():
+def losses_at_10000_hz_on_all_cpus_are_counted():
     stats = record_5_seconds()
     # An emulated CPU on which the reader runs may stand still while others go on.
     if "TCG" not in Path("/proc/cpuinfo").read_text():
@@ -72,7 +72,7 @@ def losses_of_a_stopped_reader_are_counted():
 
 
 @test
-def records_say_how_many_were_lost_before_them():
+def records_count_the_losses_before_them():
     with Session(rate=RATE, ring_size=64 << 10) as session:
         start(*workload("threads", 2))
         session.start()
@@ -89,13 +89,13 @@ def records_say_how_many_were_lost_before_them():
             of_cpu = [sample for sample in samples if sample.cpu == cpu]
             check_equal(len(of_cpu), stats["samples"], f"samples of CPU {cpu}")
             # What was lost after the last one that fit, nobody could be told.
-            told = sum(sample.lost for sample in of_cpu)
-            check(1000 <= told <= stats["lost_full"],
-                  f"CPU {cpu}: records tell of {told} losses, {stats['lost_full']} were counted")
+            reported = sum(sample.lost for sample in of_cpu)
+            check(1000 <= reported <= stats["lost_full"],
+                  f"CPU {cpu}: records report {reported} losses, {stats['lost_full']} were counted")
 
 
 @test
-def wrong_tails_lose_records_and_nothing_else():
+def bad_reader_positions_lose_records_only():
     session = use(Session(rate=RATE, ring_size=64 << 10))
     start(*workload("threads", 2))
     session.start()

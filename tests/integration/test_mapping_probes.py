@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness import (check, check_equal, defer, fails_with, load, release, run, Skip, start,
                      temporary_directory, test, wait_until)
-from address_spaces import Spaces, UNKNOWN
+from address_spaces import AddressSpaces, UNKNOWN
 from stackbeat import online_cpus, PAGE, S, Session
 
 # Both are 1 as a rule. The second is in debugfs.
@@ -34,7 +34,7 @@ def probe_is_by_ftrace():
 
 
 @test
-def a_session_does_not_open_where_probes_are_off():
+def open_fails_while_probes_are_off():
     mount_debugfs()
     load()
     for path in SWITCHES:
@@ -89,14 +89,14 @@ call(new, 1 << 62)
 
 
 @test
-def code_that_is_moved_is_followed():
+def mremap_of_code_is_reported():
     process = start("python3", "-c", MOVING, stdin=subprocess.PIPE)
     with Session(rate=1000, watermark=4096, ring_size=4 << 20, pids=[process.pid]) as session:
-        spaces = Spaces(session, names=False)
+        spaces = AddressSpaces(session, read_files=False)
         session.start()
         process.stdout.readline()
         samples = session.read()
-        check(any(sample.space for sample in samples), "it was not sampled before")
+        check(any(sample.address_space for sample in samples), "it was not sampled before")
         release(process)
         new = int(process.stdout.readline())
 
@@ -110,7 +110,7 @@ def code_that_is_moved_is_followed():
         samples += session.read()
         spaces.drain()
         for sample in moved():
-            mapping = spaces.holder(sample, sample.user[0])
+            mapping = spaces.mapping_at(sample, sample.user[0])
             check(mapping and mapping is not UNKNOWN, f"no mapping: {sample}")
             check_equal((mapping.start, mapping.end, mapping.flags), (new, new + PAGE, S.MAPPING_EVENT),
                         "the mapping")
@@ -137,7 +137,7 @@ work(60)
 
 
 @test
-def changes_of_a_real_time_task_are_told_while_it_runs():
+def mmap_events_of_a_real_time_task_are_sent_while_it_runs():
     """On -rt, too, where what waits for a thread of its CPU waits for its end."""
     other = online_cpus()[-1]
     if not other:
@@ -151,7 +151,7 @@ def changes_of_a_real_time_task_are_told_while_it_runs():
     with Session(rate=1000, cpus="0", ring_size=4 << 20, pids=[process.pid]) as session:
         session.start()
         check_equal(process.stdout.readline(), "ready\n", "what it said")
-        check(any(sample.space for sample in session.read()), "it was not sampled")
+        check(any(sample.address_space for sample in session.read()), "it was not sampled")
         before = session.stats()["mmap_events"]
         release(process)
         wait_until(lambda: session.stats()["mmap_events"] > before, "the change")

@@ -134,7 +134,7 @@ def mappings_cannot_be_split_grown_or_duplicated():
 
 
 @test
-def moved_mappings_stay_good():
+def moved_mappings_stay_valid():
     mapped = session()
     address = libc.mremap(mapped.page, PAGE, PAGE, MREMAP_MAYMOVE)
     system_call(address)
@@ -166,7 +166,7 @@ def mappings_outlive_the_file_descriptor():
 
 
 @test
-def the_device_is_for_root():
+def device_is_accessible_to_root_only():
     mode = os.stat("/dev/stackbeat").st_mode
     check(stat.S_ISCHR(mode) and stat.S_IMODE(mode) == 0o600, f"mode {mode:o}")
 
@@ -187,7 +187,7 @@ def open_as(setup):
 
 
 @test
-def unprivileged_users_cannot_open_it():
+def unprivileged_users_cannot_open_the_device():
     def nobody():
         os.setgroups([])
         os.setgid(65534)
@@ -200,7 +200,7 @@ def unprivileged_users_cannot_open_it():
 
 
 @test
-def it_cannot_be_read_or_written():
+def read_write_and_unknown_ioctls_are_refused():
     fd = session().fd
     with fails_with(errno.EINVAL, "read()"):
         os.read(fd, 8)

@@ -40,7 +40,7 @@ def unloading_while_recording_is_refused():
     check(comment(recording.profile(), "samples")[""] >= before + 100, "samples were lost")
 
 
-def objects():
+def slab_objects():
     """How many objects each kmalloc cache holds, exactly."""
     counts = {}
     for cache in Path("/sys/kernel/slab").glob("kmalloc-*"):
@@ -75,7 +75,7 @@ def load_file(file):
 
 
 @test
-def memory_is_back_after_100_times_load_record_unload():
+def load_record_unload_leaks_no_memory():
     def once():
         load_file(file)
         ranges.add(module_range())
@@ -91,7 +91,7 @@ def memory_is_back_after_100_times_load_record_unload():
     ranges = set()
     for _ in range(10):
         once()
-    before, (vmalloc_before, _) = objects(), vmalloc_bytes()
+    before, (vmalloc_before, _) = slab_objects(), vmalloc_bytes()
     for _ in range(100):
         once()
     vmalloc_after, ours = vmalloc_bytes(*ranges)
@@ -101,7 +101,7 @@ def memory_is_back_after_100_times_load_record_unload():
     # One object, or one page, that is lost each time makes 100; half of that
     # is left to whatever else the kernel does meanwhile.
     def grown():
-        after = objects()
+        after = slab_objects()
         return {cache: after[cache] - before.get(cache, 0) for cache in after
                 if after[cache] - before.get(cache, 0) >= 50}
 
@@ -112,7 +112,7 @@ def memory_is_back_after_100_times_load_record_unload():
 
 
 @test
-def load_and_unload_say_what_is_so():
+def load_and_unload_report_the_module_state():
     load()
     run("stackbeat", "load")
     _, err = run("stackbeat", "load", "rate_max=1000", status=1)
@@ -145,7 +145,7 @@ def load_and_unload_say_what_is_so():
 
 
 @test
-def recording_loads_the_module_by_itself():
+def record_loads_the_module():
     unload()
     recording = Recording("-F", 997, command=workload("shares", 100000000))
     recording.out, recording.err = recording.process.communicate()

@@ -27,40 +27,40 @@ def refused(session, code, text, payload, what, command=SET, name=True):
 
 
 @test
-def settings_are_kept_and_told():
+def settings_can_be_read_back():
     with Session() as session:
-        told = session.get()
+        reported = session.get()
         expected = {"state": S.STATE_NEW, "rate": S.RATE_DEFAULT, "parts": 3, "inherit": 1,
                     "max_depth": S.USER_FRAMES_DEFAULT, "ring_size": S.RING_SIZE_DEFAULT,
                     "watermark": S.RING_SIZE_DEFAULT // 2, "cpus": "", "pids": [],
                     "owner": os.getpid(), "session": session.id}
-        check_equal({key: told[key] for key in expected}, expected, "a new session")
+        check_equal({key: reported[key] for key in expected}, expected, "a new session")
         wanted = {"rate": 1234, "parts": S.PART_USER, "inherit": 0, "max_depth": 77,
                   "ring_size": 128 << 10, "watermark": 5000, "cpus": "0", "pids": [os.getpid()]}
         session.set(**wanted)
-        told = session.get()
-        check_equal({key: told[key] for key in wanted}, wanted, "what was set")
+        reported = session.get()
+        check_equal({key: reported[key] for key in wanted}, wanted, "what was set")
         session.set(cpus="", pids=[], watermark=0)
-        told = session.get()
-        check_equal((told["cpus"], told["pids"], told["watermark"]), ("", [], 64 << 10),
+        reported = session.get()
+        check_equal((reported["cpus"], reported["pids"], reported["watermark"]), ("", [], 64 << 10),
                     "what was set back")
 
 
 @test
-def the_module_tells_of_itself():
+def module_get_reports_version_and_limits():
     with Netlink() as netlink, Session(), Session():
-        told = netlink.module()
-        check_equal((told["abi"], told["rate_max"], told["sessions"]), (S.ABI, S.RATE_MAX, 2),
+        reported = netlink.module()
+        check_equal((reported["abi"], reported["rate_max"], reported["sessions"]), (S.ABI, S.RATE_MAX, 2),
                     "ABI, rate_max and sessions")
-        check(told["version"], "no version")
+        check(reported["version"], "no version")
 
 
 @test
-def a_dump_tells_of_all_sessions():
+def dump_lists_all_sessions():
     sessions = [use(Session(rate=100 + index)) for index in range(S.SESSIONS_MAX)]
     with Netlink() as netlink:
-        told = {session["session"]: session["rate"] for session in netlink.sessions()}
-    check_equal(told, {session.id: 100 + index for index, session in enumerate(sessions)},
+        reported = {session["session"]: session["rate"] for session in netlink.sessions()}
+    check_equal(reported, {session.id: 100 + index for index, session in enumerate(sessions)},
                 "ids and rates")
 
 
@@ -156,7 +156,7 @@ def unknown_and_misplaced_attributes_are_refused():
 
 
 @test
-def sessions_that_are_not_named_or_not_there_are_refused():
+def missing_and_unknown_session_ids_are_refused():
     with Session() as session:
         rate = encode_settings(rate=100)
         refused(session, errno.EINVAL, "session id", rate, "SET without an id", name=False)
@@ -188,7 +188,7 @@ def process_filters_are_checked():
 
 
 @test
-def what_is_refused_with_one_setting_is_refused_whole():
+def invalid_setting_rejects_the_whole_message():
     with Session() as session:
         for wrong in (encode_settings(max_depth=0), encode_settings(pids=[2**31 - 1]),
                       encode_settings(watermark=S.RING_SIZE_DEFAULT + 1)):
@@ -205,7 +205,7 @@ def what_is_refused_with_one_setting_is_refused_whole():
 
 
 @test
-def what_a_running_session_cannot_change_is_refused():
+def ring_size_cannot_change_once_rings_exist():
     with Session() as session:
         session.start()
         refused(session, errno.EBUSY, "ring", encode_settings(ring_size=S.RING_SIZE_MIN),
@@ -218,7 +218,7 @@ def what_a_running_session_cannot_change_is_refused():
 
 
 @test
-def errors_name_the_attribute_that_is_wrong():
+def errors_point_to_the_invalid_attribute():
     with Session() as session:
         own = attribute(S.A_SESSION, session.id)
         rate = encode_settings(rate=100)
@@ -255,7 +255,7 @@ def unprivileged_senders_change_nothing():
 
 
 @test
-def poll_wakes_at_the_end():
+def poll_reports_hangup_at_stop():
     with Session() as session:
         start(*workload("threads", 2))
         session.start()

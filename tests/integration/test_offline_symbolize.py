@@ -11,7 +11,7 @@ from harness import (check, check_equal, is_kernel, Recording, run, samples_of,
                      temporary_directory, test, workload)
 
 
-def record_without_names(directory):
+def record_unsymbolized(directory):
     """Of a program that only this guest has, and its calls of the kernel: (program, profile)."""
     program = directory / "inlines"
     shutil.copy(workload("inlines")[0], program)
@@ -39,9 +39,9 @@ def keep_for_host(path, name=None):
 
 
 @test
-def addresses_alone_are_named_later():
+def archive_symbolizes_like_the_recording_machine():
     directory = temporary_directory()
-    program, path = record_without_names(directory)
+    program, path = record_unsymbolized(directory)
     nameless = pprof.Profile(path)
     check_equal([frame for sample in nameless.samples for frame in sample.lines
                  if frame.function or frame.source], [], "frames with names")
@@ -84,9 +84,9 @@ def addresses_alone_are_named_later():
 
 
 @test
-def another_file_at_the_path_is_refused():
+def file_with_another_build_id_is_refused():
     directory = temporary_directory()
-    program, path = record_without_names(directory)
+    program, path = record_unsymbolized(directory)
     shutil.copy(workload("threads")[0], program)
     named = directory / "named.pb.gz"
     # Not by what is remembered of it.
@@ -106,14 +106,14 @@ def another_file_at_the_path_is_refused():
 
 
 @test
-def nothing_is_left_behind_by_what_fails():
+def failed_commands_leave_no_files():
     directory = temporary_directory()
     (directory / "empty").touch()
     for arguments in (("symbolize", directory / "empty"), ("archive", directory / "empty"),
                       ("symbolize", directory / "missing"), ("archive", directory / "missing")):
         said = stackbeat(*arguments, status=1)
         check_equal(said.count("\n"), 1, f"lines of {said!r}")
-    _, path = record_without_names(directory)
+    _, path = record_unsymbolized(directory)
     said = stackbeat("symbolize", path, "--binaries", directory / "empty", status=1)
     check_equal(said.count("\n"), 1, f"lines of {said!r}")
     said = stackbeat("symbolize", path, "--kallsyms", directory / "empty", status=1)

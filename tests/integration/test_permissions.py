@@ -16,7 +16,7 @@ from pathlib import Path
 import workloads
 from harness import (cgroup_mount, check, check_equal, defer, fails_with, load, make_cgroup, pprof, release, run, Skip, start,
                      temporary_directory, test, unload, use, wait_until, WORKLOADS, workload)
-from address_spaces import Spaces
+from address_spaces import AddressSpaces
 from stackbeat import STOP_NAMES, Events, Netlink, online_cpus, S, Session
 from other_users import (ALICE, as_user, become, begin_as_user, BOB, CAP_IPC_LOCK, CAP_PERFMON,
                          own_mounts, own_user_namespace)
@@ -26,7 +26,7 @@ PARAMETER = Path("/sys/module/stackbeat/parameters/unprivileged")
 KERNEL, BOTH = S.PART_KERNEL, S.PART_KERNEL | S.PART_USER
 
 
-def allow(parameter="unprivileged=1", mode=0o666):
+def reload_module(parameter="unprivileged=1", mode=0o666):
     """The module, loaded with that, and its device with that mode."""
     unload()
     run("stackbeat", "load", *filter(None, [parameter]))
@@ -35,7 +35,7 @@ def allow(parameter="unprivileged=1", mode=0o666):
     DEVICE.chmod(mode)
 
 
-def as_words(user):
+def as_user_prefix(user):
     """The beginning of a command line that is run as this user."""
     return "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"
 
@@ -49,7 +49,7 @@ def open_and_close():
 
 
 @test
-def nobody_may_by_default():
+def unprivileged_users_are_refused_by_default():
     unload()
     load()
     check_equal(PARAMETER.read_text().strip(), "N", "unprivileged, by default")
@@ -66,9 +66,9 @@ def nobody_may_by_default():
 
 @test
 def cap_perfmon_is_enough():
-    allow(parameter=None)
-    told = as_user(ALICE, open_and_close, capabilities=[CAP_PERFMON])
-    check_equal((told["restricted"], told["parts"]), (0, BOTH), "restricted, parts")
+    reload_module(parameter=None)
+    reported = as_user(ALICE, open_and_close, capabilities=[CAP_PERFMON])
+    check_equal((reported["restricted"], reported["parts"]), (0, BOTH), "restricted, parts")
     others = start(*workload("threads", 2))
 
     def record():
@@ -82,23 +82,23 @@ def cap_perfmon_is_enough():
 
 
 @test
-def what_never_had_a_name_is_its_owners():
+def memfd_is_opened_for_its_owner_only():
     """Everybody may write to it, by its mode, and could once he had it open for reading."""
-    allow(parameter=None)
+    reload_module(parameter=None)
     _, memfd = workloads.start_memfd()
 
     def open_it():
         with Session(rate=1000, watermark=4096, pids=[memfd.pid]) as session:
-            spaces = Spaces(session, keep=True)
+            spaces = AddressSpaces(session, keep_files=True)
             session.start()
 
-            def told():
+            def memfd_ids():
                 spaces.read()
-                return [told.object for told in spaces.objects.values()
-                        if told.path.startswith("/memfd:")]
-            number, = wait_until(told, "the memfd")
+                return [file.file_id for file in spaces.files.values()
+                        if file.path.startswith("/memfd:")]
+            number, = wait_until(memfd_ids, "the memfd")
             try:
-                os.close(session.open_object(number))
+                os.close(session.open_file(number))
             except OSError as error:
                 return error.errno
         return 0
@@ -107,23 +107,23 @@ def what_never_had_a_name_is_its_owners():
 
 
 @test
-def a_capability_in_a_namespace_of_ones_own_is_none():
+def capability_in_own_user_namespace_is_not_enough():
     def all_powerful():
         own_user_namespace()
         return open_and_close()
-    allow(parameter=None)
+    reload_module(parameter=None)
     with fails_with(errno.EPERM, "root of a namespace"):
         as_user(ALICE, all_powerful)
-    allow()
+    reload_module()
     check_equal(as_user(ALICE, all_powerful)["restricted"], 1, "restricted")
 
 
 @test
-def the_command_says_what_is_missing():
+def errors_name_the_missing_capability():
     load()
     directory = temporary_directory()
     directory.chmod(0o777)
-    setpriv = as_words(ALICE)
+    setpriv = as_user_prefix(ALICE)
     perfmon = ("--inh-caps=+perfmon", "--ambient-caps=+perfmon")
     for mode in (0o600, 0o666):
         DEVICE.chmod(mode)
@@ -144,8 +144,8 @@ def the_command_says_what_is_missing():
 
 
 @test
-def sessions_of_those_with_the_right_are_hidden_from_those_without():
-    allow()
+def privileged_sessions_are_hidden_from_users():
+    reload_module()
     with Session() as session:
         def look():
             with Netlink() as netlink:
@@ -230,8 +230,8 @@ def samples_as_user(count, **settings):
 
 
 @test
-def users_see_their_own_processes_and_nothing_else():
-    allow()
+def users_see_only_their_own_processes():
+    reload_module()
     own = busy_as(ALICE, copy_of_threads(0o755))
     hidden = {
         "of another user": busy_as(BOB, copy_of_threads(0o755)),
@@ -243,8 +243,8 @@ def users_see_their_own_processes_and_nothing_else():
         "with a capability of its file": busy_as(ALICE, with_capability(
             copy_of_threads(0o755), 13)),
     }
-    samples, stats, told = as_user(ALICE, samples_as_user, 3000)
-    check_equal(told["restricted"], 1, "restricted")
+    samples, stats, reported = as_user(ALICE, samples_as_user, 3000)
+    check_equal(reported["restricted"], 1, "restricted")
     seen = {sample.pid for sample in samples}
     for what, process in hidden.items():
         check(process.pid not in seen, f"a process {what} was sampled")
@@ -260,9 +260,9 @@ def users_see_their_own_processes_and_nothing_else():
 
 
 @test
-def rights_that_are_borrowed_are_not_those_of_the_process():
+def overridden_credentials_do_not_expose_a_process():
     """In an overlay, files are read with the rights of who has mounted it."""
-    allow()
+    reload_module()
     directory = temporary_directory()
     directory.chmod(0o777)
     file = directory / "overlay" / "file"
@@ -322,7 +322,7 @@ def run_first(pid, priority):
 
 
 @contextlib.contextmanager
-def nothing_else_runs(process, cpus):
+def monopolize_cpus(process, cpus):
     """But this process and the caller: what is there on `cpus` meanwhile gives way to nobody. So the
     caller has one thread only: another would keep its lock."""
     limit = Path("/proc/sys/kernel/sched_rt_runtime_us")
@@ -351,13 +351,13 @@ def nothing_else_runs(process, cpus):
 
 
 @test
-def a_program_that_is_given_rights_is_not_told_of():
+def setuid_program_is_not_reported():
     """It is in its new memory before it has them, and stays there for as long as the old one takes
     to be freed. What was sampled then is looked at much later here: no worker runs before."""
     others = online_cpus()[1:]
     if not others:
         raise Skip("there is one CPU")
-    allow()
+    reload_module()
     path = copy_of_threads(0o4755)
 
     def prepare():
@@ -370,37 +370,37 @@ def a_program_that_is_given_rights_is_not_told_of():
 
     def look():
         with Session(rate=S.USER_RATE_MAX, cpus="0", watermark=4096) as session:
-            spaces = Spaces(session, names=False)
+            spaces = AddressSpaces(session, read_files=False)
             session.start()
-            wait_until(lambda: spaces.read() or spaces.objects, "its first program")
+            wait_until(lambda: spaces.read() or spaces.files, "its first program")
             os.write(seen[1], b"x")
             os.read(changed[0], 1)
             session.stop()
             spaces.drain()
-            return sorted(told.path for told in spaces.objects.values()), session.stats()
+            return sorted(file.path for file in spaces.files.values()), session.stats()
 
     looked = begin_as_user(ALICE, look)
     os.read(seen[0], 1)
-    with nothing_else_runs(process, others):
+    with monopolize_cpus(process, others):
         release(process)
         wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/task")) == 2, "the other program")
     os.write(changed[1], b"x")
-    told, stats = looked()
-    check(any("python" in name for name in told), f"not even its first program: {told}")
-    check(str(path) not in told, f"the program with more rights was told: {stats}")
+    paths, stats = looked()
+    check(any("python" in name for name in paths), f"not even its first program: {paths}")
+    check(str(path) not in paths, f"the program with more rights was paths: {stats}")
 
 
 @test
-def users_see_the_user_part_alone():
-    allow()
+def users_see_only_the_user_part():
+    reload_module()
     process = busy_as(ALICE, workload("threads")[0])
 
     def prepare():
         os.sched_setaffinity(0, {0})
         become(ALICE)
     reader = start(*workload("sysread", 10**9), preexec_fn=prepare)
-    samples, _, told = as_user(ALICE, samples_as_user, 2000)
-    check_equal(told["parts"], S.PART_USER, "parts")
+    samples, _, reported = as_user(ALICE, samples_as_user, 2000)
+    check_equal(reported["parts"], S.PART_USER, "parts")
     check({sample.pid for sample in samples} >= {process.pid, reader.pid}, "processes")
     for sample in samples:
         check(not sample.kernel, f"kernel frames: {sample}")
@@ -412,8 +412,8 @@ def users_see_the_user_part_alone():
 
 
 @test
-def users_may_not_ask_for_more():
-    allow()
+def users_cannot_raise_restricted_settings():
+    reload_module()
 
     def ask(settings):
         with Session() as session:
@@ -428,13 +428,13 @@ def users_may_not_ask_for_more():
         as_user(ALICE, ask, settings, capabilities=[CAP_PERFMON])
     for settings in ({"parts": S.PART_USER}, {"budget": S.BUDGET_DEFAULT}, {"budget": 1},
                      {"ring_size": S.RING_SIZE_DEFAULT}, {"rate": S.USER_RATE_MAX}, {"no_jitter": 1}):
-        told = as_user(ALICE, ask, settings)
-        check_equal({name: told[name] for name in settings}, settings, "what was set")
+        reported = as_user(ALICE, ask, settings)
+        check_equal({name: reported[name] for name in settings}, settings, "what was set")
 
 
 @test
-def naming_a_process_does_not_make_it_visible():
-    allow()
+def pid_filter_does_not_expose_a_process():
+    reload_module()
     other, own = busy_as(BOB, workload("threads")[0]), busy_as(ALICE, workload("threads")[0])
     samples, _, _ = as_user(ALICE, lambda: samples_as_user(1000, pids=[other.pid]))
     check_equal(samples, [], "samples of another user's process")
@@ -443,8 +443,8 @@ def naming_a_process_does_not_make_it_visible():
 
 
 @test
-def sessions_of_users_are_theirs():
-    allow()
+def users_control_only_their_own_sessions():
+    reload_module()
     events = use(Events())
     with held_by(ALICE, 1, rate=123) as (number,):
         def get():
@@ -472,15 +472,15 @@ def sessions_of_users_are_theirs():
         with fails_with(errno.EPERM, "root, for the user", "kernel part"):
             change({"parts": BOTH})
         for user, expected in ((ALICE, [number]), (BOB, [])):
-            out, _ = run(*as_words(user), "stackbeat", "status", "--json")
+            out, _ = run(*as_user_prefix(user), "stackbeat", "status", "--json")
             check_equal([session["session"] for session in json.loads(out)["sessions"]], expected,
                         f"sessions in the status of {user}")
     check_equal(events.of(number), [], "events of a user's session")
 
 
 @test
-def users_have_a_few_sessions_each():
-    allow()
+def sessions_per_user_are_limited():
+    reload_module()
 
     def open_many():
         sessions = [Session() for _ in range(S.USER_SESSIONS_MAX)]
@@ -499,15 +499,15 @@ def users_have_a_few_sessions_each():
         as_user(BOB, open_and_close)
         as_user(ALICE, open_and_close, capabilities=[CAP_PERFMON])
         open_and_close()
-        _, err = run(*as_words(ALICE), "stackbeat", "record", "-d", 1, "-o", "/dev/null", status=1)
+        _, err = run(*as_user_prefix(ALICE), "stackbeat", "record", "-d", 1, "-o", "/dev/null", status=1)
         check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
         check("session" in err, f"it says {err!r}")
 
 
 @test
-def rings_count_against_the_limit_of_locked_memory():
+def rings_count_against_memlock_limit():
     """But for those of one session. Who may lock what he likes has no limit."""
-    allow()
+    reload_module()
 
     def set_limit(limit):
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))
@@ -530,7 +530,7 @@ def rings_count_against_the_limit_of_locked_memory():
 
 
 @test
-def rings_are_charged_to_the_control_group():
+def rings_are_charged_to_the_cgroup():
     if os.uname().release.startswith("5.10."):
         raise Skip("this kernel can't map memory that is charged")
     if "memory" not in (cgroup_mount() / "cgroup.controllers").read_text().split():
@@ -549,9 +549,9 @@ def rings_are_charged_to_the_control_group():
 
 
 @test
-def users_leave_sessions_to_others():
+def sessions_of_all_users_are_limited():
     """One person may be many users, in a namespace of his own."""
-    allow()
+    reload_module()
     with contextlib.ExitStack() as held:
         for number in range(S.USERS_SESSIONS_MAX // S.USER_SESSIONS_MAX):
             held.enter_context(held_by(BOB + 1 + number, S.USER_SESSIONS_MAX))
@@ -562,12 +562,12 @@ def users_leave_sessions_to_others():
 
 
 @test
-def the_command_profiles_for_users_too():
-    allow()
+def record_works_without_privilege():
+    reload_module()
     directory = temporary_directory()
     directory.chmod(0o777)
     start(*workload("threads", len(online_cpus())))
-    as_alice = (*as_words(ALICE), "stackbeat")
+    as_alice = (*as_user_prefix(ALICE), "stackbeat")
     for options in ((), ("-a",), ("--user",), ("-F", "max")):
         path = directory / "profile"
         _, err = run(*as_alice, "record", "-F", 997, *options, "-o", path,
@@ -589,15 +589,15 @@ def the_command_profiles_for_users_too():
 
 
 @test
-def the_parameter_can_be_turned_off_again():
-    allow()
+def unprivileged_parameter_can_be_turned_off():
+    reload_module()
     as_user(ALICE, open_and_close)
     PARAMETER.write_text("0")
     with fails_with(errno.EPERM, "a user, once it is off"):
         as_user(ALICE, open_and_close)
-    allow(parameter=None)
+    reload_module(parameter=None)
     with fails_with(errno.EPERM, "a user, where the module was loaded without it"):
         as_user(ALICE, open_and_close)
-    allow(mode=0o600)
+    reload_module(mode=0o600)
     with fails_with(errno.EACCES, "a user without access to the device"):
         as_user(ALICE, open_and_close)

@@ -9,7 +9,7 @@ from harness import (check, check_balance, check_equal, check_sessions_end, Fail
                      open_sessions, Recording, samples_of, Skip, start, temporary_directory, test,
                      unload, wait_until)
 from realtime_loop import check_not_woken, CPU, kernel_stacks, loop, SECONDS
-from address_spaces import Spaces
+from address_spaces import AddressSpaces
 from stackbeat import online_cpus, PAGE, S, Session
 from test_hotplug import removable_cpu, set_online, wait_for_samples
 from sample_weights import keep_busy
@@ -69,7 +69,7 @@ def sessions_of_other_cpus():
 
 
 @test
-def sessions_of_its_cpu():
+def sessions_of_the_loops_cpu():
     with loop() as running:
         running.run(live, str(CPU))
 
@@ -81,7 +81,7 @@ def sessions_of_all_cpus():
 
 
 @test
-def the_first_session_of_the_module():
+def first_session_of_the_module():
     unload()
     load()
     with loop() as running:
@@ -89,7 +89,7 @@ def the_first_session_of_the_module():
 
 
 @test
-def sessions_that_were_there_before():
+def sessions_opened_before_the_loop():
     def end(step, session):
         for name, settings in {"rate": {"rate": 99}, "pause": {"state": S.STATE_PAUSED},
                                "resume": {"state": S.STATE_RUNNING},
@@ -104,7 +104,7 @@ def sessions_that_were_there_before():
 
 
 @test
-def samples_of_it_wake_the_reader():
+def samples_of_the_loop_wake_the_reader():
     def read(step, session, pid):
         session.map()
         session.read()
@@ -122,30 +122,30 @@ def samples_of_it_wake_the_reader():
 
 
 @test
-def code_that_it_maps_is_reported():
+def mmap_events_of_the_loop_are_reported():
     file = temporary_directory() / "code"
     file.write_bytes(bytes(PAGE))
 
     def follow(step, session, pid):
         session.map()
-        spaces = Spaces(session, keep=True)
+        spaces = AddressSpaces(session, keep_files=True)
 
         def space():
             spaces.read()
-            return next((spaces.spaces[sample.space] for sample in session.read()
-                         if sample.pid == pid and sample.space in spaces.spaces), None)
+            return next((spaces.spaces[sample.address_space] for sample in session.read()
+                         if sample.pid == pid and sample.address_space in spaces.spaces), None)
         step("its mappings")
         its = wait_until(space, "what the loop maps")
         for number in range(3):
-            known = set(its.changes)
+            known = set(its.events)
 
             def change(known=known):
                 spaces.read()
-                return its.changes - known
+                return its.events - known
             step(f"change {number}")
             os.kill(pid, signal.SIGUSR1)
             wait_until(change, "the change")
-        check(str(file) in {told.path for told in spaces.objects.values()}, "its file was not reported")
+        check(str(file) in {mapped.path for mapped in spaces.files.values()}, "its file was not reported")
 
     with Session(rate=1000, cpus=str(CPU), state=S.STATE_RUNNING) as session:
         with loop(file) as running:
@@ -175,12 +175,12 @@ def check_killed(cpus):
 
 
 @test
-def a_reader_of_its_cpu_is_killed():
+def killed_reader_of_the_loops_cpu_exits():
     check_killed(str(CPU))
 
 
 @test
-def a_reader_of_other_cpus_is_killed():
+def killed_reader_of_other_cpus_exits():
     check_killed(str(OTHER))
 
 
@@ -200,12 +200,12 @@ def other_cpus_are_recorded():
 
 
 @test
-def its_cpu_is_recorded():
+def the_loops_cpu_is_recorded():
     check(samples_of(recorded(str(CPU)), "rtloop"), "no samples of the loop")
 
 
 @test
-def its_cpu_is_to_go_offline():
+def pending_offline_of_the_loops_cpu_blocks_no_session():
     """That waits for a thread of the CPU, and holds the kernel's lock of the CPUs meanwhile."""
     check_equal(removable_cpu(), CPU, "a CPU that can go offline")
     with Session(rate=1000, cpus=str(CPU), watermark=1) as session:
@@ -226,7 +226,7 @@ def its_cpu_is_to_go_offline():
 
 
 @test
-def the_module_is_unloaded():
+def module_unloads_while_the_loop_runs():
     """Which takes grace periods. Where the loop holds them up, it can't be shown."""
     if "PREEMPT_RT" in os.uname().version:
         raise Skip("grace periods wait for a thread of the loop's CPU")

@@ -42,7 +42,7 @@ def bad_options_are_refused_in_one_line():
 
 
 @test
-def what_cannot_be_done_is_refused_in_one_line():
+def impossible_requests_are_refused_in_one_line():
     directory = temporary_directory()
     ended = start("/bin/true")
     ended.wait()
@@ -54,7 +54,7 @@ def what_cannot_be_done_is_refused_in_one_line():
 
 
 @test
-def others_than_root_are_told():
+def missing_privilege_is_reported():
     directory = temporary_directory()
     os.chmod(directory, 0o777)
     _, err = run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "stackbeat",
@@ -73,7 +73,7 @@ def exit_statuses_are_passed_on():
 
 
 @test
-def deadly_signals_are_passed_on():
+def fatal_signals_are_passed_on():
     for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1):
         recording = Recording("-F", 997, command=workload("threads", 1))
         session = recording.session()
@@ -83,7 +83,7 @@ def deadly_signals_are_passed_on():
         check(recording.profile(-number).samples, f"no samples with signal {number}")
 
 
-def check_whole(recording):
+def check_complete(recording):
     """The profile holds as many samples as it says, in a file of its own."""
     profile = recording.profile()
     check_equal(profile.total("samples"), comment(profile, "samples")[""], "samples")
@@ -93,32 +93,32 @@ def check_whole(recording):
 
 
 @test
-def signals_end_a_recording_with_a_whole_profile():
+def sigint_and_sigterm_leave_a_complete_profile():
     start(*workload("threads", 2))
     for number in (signal.SIGINT, signal.SIGTERM):
         recording = Recording("-F", 997)
         session = recording.session()
         recording.wait_for(session, "samples", 200)
         recording.interrupt(number)
-        profile = check_whole(recording)
+        profile = check_complete(recording)
         check(profile.total("samples") >= 200, f"{profile.total('samples')} samples")
 
 
 @test
-def commands_that_do_not_end_by_themselves_are_ended():
+def command_is_killed_when_the_recording_ends():
     start(*workload("threads", 2))
     for words in ("kill -STOP $$", "trap '' TERM; while :; do :; done"):
         recording = Recording("-a", "-F", 997, "-d", 1, command=("/bin/sh", "-c", words))
         session = recording.session()
         child = recording.netlink.session_get(session["session"])["owner"]
         children = Path(f"/proc/{child}/task/{child}/children").read_text().split()
-        check_whole(recording)
+        check_complete(recording)
         check(children and not any(Path(f"/proc/{number}").exists() for number in children),
               f"{words}: children {children}")
 
 
 @test
-def whoever_starts_it_may_ignore_how_children_end():
+def sigchld_ignored_by_parent():
     path = temporary_directory() / "profile"
     run("/bin/sh", "-c", "trap '' CHLD; exec \"$@\"", "sh", "stackbeat", "record", "-F", 997,
         "-o", path, "--", *workload("forker", 1, 20000000, 0))
@@ -126,10 +126,10 @@ def whoever_starts_it_may_ignore_how_children_end():
 
 
 @test
-def profiles_are_as_they_should_be():
+def profile_is_well_formed():
     start(*workload("threads", 2))
     recording = Recording("-F", 499, "-d", 1)
-    profile = check_whole(recording)
+    profile = check_complete(recording)
     check_equal(profile.sample_types, [("samples", "count"), ("cpu", "nanoseconds")],
                 "sample types")
     check_equal(profile.period, 10**9 // 499, "period")
@@ -147,7 +147,7 @@ def profiles_are_as_they_should_be():
 
 
 @test
-def a_recording_without_samples_says_why():
+def recording_without_samples_says_why():
     directory = temporary_directory()
     stopped = start("/bin/sleep", "1000")
     stopped.send_signal(signal.SIGSTOP)
@@ -158,7 +158,7 @@ def a_recording_without_samples_says_why():
 
 
 @test
-def profiles_go_to_standard_output_too():
+def profile_is_written_to_standard_output():
     path = temporary_directory() / "out"
     with open(path, "wb") as file:
         run("stackbeat", "record", "-F", 997, "-q", "-o", "-", *workload("deep", 5, 100000000),
@@ -167,7 +167,7 @@ def profiles_go_to_standard_output_too():
 
 
 @test
-def a_closing_line_sums_up():
+def summary_line():
     start(*workload("threads", 2))
     recording = Recording("-F", 997, "-d", 0.5)
     profile = recording.profile()
@@ -178,7 +178,7 @@ def a_closing_line_sums_up():
 
 
 @test
-def status_tells_of_a_recording():
+def status_and_rate_show_a_recording():
     start(*workload("threads", 2))
     recording = Recording("-F", 421)
     session = recording.session()
@@ -194,7 +194,7 @@ def status_tells_of_a_recording():
 
 
 @test
-def existing_profiles_are_replaced_at_the_end():
+def existing_profile_is_replaced_at_the_end():
     directory = temporary_directory()
     path = directory / "profile"
     path.write_text("old")

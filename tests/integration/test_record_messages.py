@@ -32,7 +32,7 @@ def fails(status, text, *arguments, command="stackbeat", before=None):
 
 
 @test
-def nothing_that_the_filter_matches_has_run():
+def filter_matches_no_running_task():
     load()
     keep_busy(0)
     sleeper = start("/bin/sleep", "1000")
@@ -43,7 +43,7 @@ def nothing_that_the_filter_matches_has_run():
 
 
 @test
-def there_was_no_beat():
+def recording_ends_before_the_first_tick():
     load()
     fails(NO_SAMPLES, "before the first tick", "-F", 1, "--no-jitter", "-d", 0.01)
 
@@ -52,7 +52,7 @@ def there_was_no_beat():
 
 
 @test
-def the_target_was_gone_before():
+def missing_target_is_reported():
     load()
     ended = start("/bin/true")
     ended.wait()
@@ -64,7 +64,7 @@ def the_target_was_gone_before():
 
 
 @test
-def the_target_goes_while_it_is_recorded():
+def target_exits_while_recording():
     load()
     process = keep_busy(0)
 
@@ -85,7 +85,7 @@ def the_target_goes_while_it_is_recorded():
 
 
 @test
-def the_target_goes_and_has_done_nothing():
+def target_exits_without_samples():
     load()
     sleeper = start("/bin/sleep", "1000")
     comm = Path(f"/proc/{sleeper.pid}/comm")
@@ -107,14 +107,14 @@ def the_target_goes_and_has_done_nothing():
 
 
 @test
-def as_many_sessions_as_there_may_be_are_open():
+def session_limit_is_reported():
     for _ in range(S.SESSIONS_MAX):
         use(Session())
     fails(1, f"limit is {S.SESSIONS_MAX}", "-d", 0.1)
 
 
 @test
-def the_module_speaks_another_version_of_the_interface():
+def abi_mismatch_is_reported():
     """A command that was built for the next version of stackbeat.h, and one for the last one."""
     load()
     for other in (S.ABI + 1, S.ABI - 1):
@@ -127,7 +127,7 @@ def the_module_speaks_another_version_of_the_interface():
 
 
 @test
-def the_disk_is_full():
+def full_disk_is_reported():
     load()
     mount = temporary_directory()
     run("mount", "-t", "tmpfs", "-o", "size=64k", "none", mount)
@@ -161,7 +161,7 @@ def the_disk_is_full():
 
 
 @test
-def the_profile_tells_how_it_was_made():
+def comments_describe_the_recording():
     load()
     keep_busy(0)
     # Some go by the filter, and some are cut.

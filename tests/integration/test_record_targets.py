@@ -104,7 +104,7 @@ def workers_of(family):
 
 
 @test
-def what_is_forked_later_is_sampled_by_default():
+def forked_children_are_sampled_by_default():
     family = start_family()
     with Session(**SETTINGS, pids=[family.pid]) as session:
         session.start()
@@ -126,7 +126,7 @@ def what_is_forked_later_is_sampled_by_default():
 
 
 @test
-def what_is_forked_is_left_out_on_request():
+def no_inherit_excludes_forked_children():
     family = start_family()
     with Session(**SETTINGS, pids=[family.pid], inherit=0) as session:
         session.start()
@@ -168,7 +168,7 @@ def three_groups():
 
 
 @test
-def control_groups_are_sampled_with_all_below_them():
+def cgroups_are_sampled_with_their_descendants():
     groups, processes = three_groups()
     ids = {name: path.stat().st_ino for name, path in groups.items()}
     for wanted, expected in ((["wanted"], {"wanted", "below"}), (["below"], {"below"}),
@@ -192,7 +192,7 @@ def control_groups_are_sampled_with_all_below_them():
 
 
 @test
-def who_moves_between_groups_moves_in_the_filter():
+def filter_follows_moves_between_cgroups():
     groups, processes = three_groups()
     with Session(**SETTINGS, cgroups=[groups["wanted"].stat().st_ino]) as session:
         session.start()
@@ -206,7 +206,7 @@ def who_moves_between_groups_moves_in_the_filter():
 
 
 @test
-def names_are_left_out():
+def excluded_comms_are_not_sampled():
     process = pinned(*workload("threads", 3))
     threads_of(process, 3)
     samples, stats = sampled(200, pids=[process.pid], exclude_comms=["worker-0", "worker-2"])
@@ -225,7 +225,7 @@ def names_are_left_out():
 
 
 @test
-def criteria_are_combined():
+def filter_criteria_are_combined():
     groups, processes = three_groups()
     process, other = pinned(*workload("threads", 3)), pinned(*workload("threads", 2))
     tids = threads_of(other, 2)
@@ -247,8 +247,8 @@ def criteria_are_combined():
         seen = {(sample.pid, sample.comm) for sample in session.read() if sample.time > at}
         check_equal(seen, {pair for pair in expected if pair[0] != process.pid},
                     "who was sampled without the process")
-        told = session.get()
-        check_equal((told["pids"], told["tids"], told["exclude_comms"]),
+        reported = session.get()
+        check_equal((reported["pids"], reported["tids"], reported["exclude_comms"]),
                     ([], [tids["worker-1"]], ["worker-2"]), "filter that is left")
 
 
@@ -262,7 +262,7 @@ def started_with_id(number):
 
 
 @test
-def ids_leave_the_filter_with_who_had_them():
+def reused_pid_does_not_match_the_filter():
     process, stays = pinned(*workload("threads", 1)), pinned(*workload("threads", 1))
     with Session(**SETTINGS, pids=[process.pid, stays.pid]) as session:
         session.start()
@@ -280,7 +280,7 @@ def ids_leave_the_filter_with_who_had_them():
 
 
 @test
-def thread_ids_leave_the_filter_too():
+def reused_tid_does_not_match_the_filter():
     process, stays = pinned(*workload("threads", 1)), pinned(*workload("threads", 1))
     gone = threads_of(process, 1)["worker-0"]
     kept = threads_of(stays, 1)["worker-0"]
@@ -297,7 +297,7 @@ def thread_ids_leave_the_filter_too():
 
 
 @test
-def ids_are_those_of_the_asker():
+def pids_are_those_of_the_callers_namespace():
     """In a pid namespace of its own, `-p 1` is its own first process."""
     path = Path(tempfile.mkdtemp(prefix="stackbeat-")) / "profile"
     out, _ = run("unshare", "--pid", "--fork", "--mount-proc", "/bin/sh", "-c",
@@ -308,7 +308,7 @@ def ids_are_those_of_the_asker():
 
 
 @exact_test
-def a_filtered_beat_costs_almost_nothing():
+def filtered_tick_has_low_overhead():
     """A clock that counts instructions: of a stack of 100 frames there are at least 1,700; who
     is not sampled is passed over with a few tens, the reading of clocks included."""
     load()

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from harness import (cgroup_mount, check, check_equal, defer, fails_with, load, make_cgroup, record,
                      run, samples_of, temporary_directory, test, wait_until, workload, WORKLOADS)
-from address_spaces import Spaces
-from stackbeat import Object, S, Session, Space, spaces_lost
-from test_permissions import allow, busy_as, copy_of_threads
+from address_spaces import AddressSpaces
+from stackbeat import MappedFile, S, Session, AddressSpace, spaces_lost
+from test_permissions import reload_module, busy_as, copy_of_threads
 from other_users import ALICE, as_user, become, CAP_PERFMON, libc
 
 CLONE_NEWPID, CLONE_NEWCGROUP = 0x20000000, 0x02000000
@@ -25,7 +25,7 @@ BOTH = S.PART_KERNEL | S.PART_USER
 LOCKDOWN = Path("/sys/kernel/security/lockdown")
 
 
-def where_it_may_be_locked_down(function):
+def lockdown_test(function):
     return test(function) if os.environ.get("STACKBEAT_LOCKDOWN") else function
 
 
@@ -39,7 +39,7 @@ def as_root_child(function, *arguments):
     return as_user(0, function, *arguments, capabilities=range(CAP_PERFMON))
 
 
-def told_by(session, enough):
+def collect_records(session, enough):
     """Samples and records of the metadata until there are enough of them."""
     session.map_metadata()
     session.start()
@@ -78,8 +78,8 @@ def in_namespaces(cgroup, path, function):
 
 
 @test
-def ids_and_control_groups_are_those_of_the_openers_namespaces():
-    allow()
+def pids_and_cgroups_are_relative_to_the_openers_namespaces():
+    reload_module()
     path = copy_of_threads(0o755)
     outside = busy_as(ALICE, path)
     cgroup = make_cgroup(cgroup_mount(), "stackbeat-policy")
@@ -87,13 +87,13 @@ def ids_and_control_groups_are_those_of_the_openers_namespaces():
     def look():
         with Session(rate=1000, cpus="0", watermark=4096) as session:
             session.set(pids=[1])
-            told = session.get()
+            reported = session.get()
             session.set(pids=[])
-            samples, records = told_by(session, lambda samples, records: len(samples) >= 300 and any(
-                isinstance(record, Space) for record in records))
-            return (os.getpid(), told["owner"], told["pids"], {sample.pid for sample in samples},
+            samples, records = collect_records(session, lambda samples, records: len(samples) >= 300 and any(
+                isinstance(record, AddressSpace) for record in records))
+            return (os.getpid(), reported["owner"], reported["pids"], {sample.pid for sample in samples},
                     {sample.tid for sample in samples},
-                    [record for record in records if isinstance(record, Space)])
+                    [record for record in records if isinstance(record, AddressSpace)])
 
     own, owner, pids, seen, threads, spaces = as_root_child(in_namespaces, cgroup, path, look)
     check_equal((own, owner), (2, 2), "id of the opener, and what is told of it")
@@ -107,19 +107,19 @@ def ids_and_control_groups_are_those_of_the_openers_namespaces():
 # --- files ---------------------------------------------------------------------
 
 
-def objects_of(path, user=ALICE):
+def open_error_of(path, user=ALICE):
     """What a user can open of a file that his process maps: 0, or why he can't."""
     def open_it():
         with Session(rate=1000, cpus="0", watermark=4096) as session:
-            spaces = Spaces(session, keep=True, names=False)
+            spaces = AddressSpaces(session, keep_files=True, read_files=False)
             session.start()
 
-            def told():
+            def file_ids():
                 spaces.read()
-                return [told.object for told in spaces.objects.values() if told.path == str(path)]
-            number = wait_until(told, str(path))[0]
+                return [file.file_id for file in spaces.files.values() if file.path == str(path)]
+            number = wait_until(file_ids, str(path))[0]
             try:
-                os.close(session.open_object(number))
+                os.close(session.open_file(number))
             except OSError as error:
                 return error.errno
             return 0
@@ -127,20 +127,20 @@ def objects_of(path, user=ALICE):
 
 
 @test
-def files_behind_directories_that_are_closed_are_not_opened():
-    allow()
+def files_below_inaccessible_directories_are_refused():
+    reload_module()
     path = copy_of_threads(0o755)
     directory = path.parent / "directory"
     inner = directory / "inner"
     inner.mkdir(parents=True)
     moved = path.rename(inner / "threads")
     busy_as(ALICE, moved)
-    check_equal(objects_of(moved), 0, "a file that can be reached")
+    check_equal(open_error_of(moved), 0, "a file that can be reached")
     for closed in (inner, directory):
         closed.chmod(0o700)
-        check_equal(objects_of(moved), errno.EACCES, f"a file below {closed.name}, closed")
+        check_equal(open_error_of(moved), errno.EACCES, f"a file below {closed.name}, closed")
         closed.chmod(0o711)
-        check_equal(objects_of(moved), 0, f"a file below {closed.name}, which can't be read")
+        check_equal(open_error_of(moved), 0, f"a file below {closed.name}, which can't be read")
     # The directories below which it is mounted count, not those below which it was.
     mounted = temporary_directory()
     mounted.chmod(0o755)
@@ -149,25 +149,25 @@ def files_behind_directories_that_are_closed_are_not_opened():
     defer(run, "umount", "-l", mounted / "there")
     directory.chmod(0o700)
     busy_as(ALICE, mounted / "there" / "threads")
-    check_equal(objects_of(mounted / "there" / "threads"), 0, "a file that is mounted where all may go")
+    check_equal(open_error_of(mounted / "there" / "threads"), 0, "a file that is mounted where all may go")
     mounted.chmod(0o700)
-    check_equal(objects_of(mounted / "there" / "threads"), errno.EACCES, "and where nobody may")
+    check_equal(open_error_of(mounted / "there" / "threads"), errno.EACCES, "and where nobody may")
 
 
 @test
-def deleted_files_are_opened_where_their_directory_is_open():
-    allow()
+def deleted_files_open_if_their_directory_is_accessible():
+    reload_module()
     path = copy_of_threads(0o755)
     busy_as(ALICE, path)
     path.unlink()
-    check_equal(objects_of(path), 0, "a deleted file")
+    check_equal(open_error_of(path), 0, "a deleted file")
     path.parent.chmod(0o700)
-    check_equal(objects_of(path), errno.EACCES, "of a directory that is closed")
+    check_equal(open_error_of(path), errno.EACCES, "of a directory that is closed")
 
 
 @test
-def paths_are_those_from_the_openers_root():
-    allow()
+def paths_are_relative_to_the_openers_root():
+    reload_module()
     directory = temporary_directory()
     directory.chmod(0o755)
     (directory / "jail").mkdir()
@@ -186,13 +186,13 @@ def paths_are_those_from_the_openers_root():
         os.chdir("/")
         become(ALICE)
         with Session(rate=1000, cpus="0", watermark=4096) as session:
-            _, records = told_by(session, lambda _, records: len({
-                record.pid for record in records if isinstance(record, Space)}) >= 2)
-            objects = [record for record in records if isinstance(record, Object)]
-            own = [told.object for told in objects if told.path]
+            _, records = collect_records(session, lambda _, records: len({
+                record.pid for record in records if isinstance(record, AddressSpace)}) >= 2)
+            files = [record for record in records if isinstance(record, MappedFile)]
+            own = [file.file_id for file in files if file.path]
             for number in own:
-                os.close(session.open_object(number))
-            return {told.path for told in objects}
+                os.close(session.open_file(number))
+            return {file.path for file in files}
     check_equal(as_root_child(look), {"/in-jail", ""}, "paths")
 
 
@@ -200,9 +200,9 @@ def paths_are_those_from_the_openers_root():
 
 
 @test
-def processes_that_end_at_once_have_their_names():
+def short_processes_have_address_space_records():
     """The worker comes when many of them are no more."""
-    allow()
+    reload_module()
     count = 200
 
     def look():
@@ -216,21 +216,21 @@ def processes_that_end_at_once_have_their_names():
                                                      f"{WORKLOADS}/deep 3 20000; done"],
                                                     stdout=subprocess.DEVNULL))
                 return program[0].poll() is not None
-            samples, records = told_by(session, ended)
-            return ({(sample.pid, sample.space) for sample in samples if sample.space},
-                    {record.space for record in records if isinstance(record, Space)},
+            samples, records = collect_records(session, ended)
+            return ({(sample.pid, sample.address_space) for sample in samples if sample.address_space},
+                    {record.address_space for record in records if isinstance(record, AddressSpace)},
                     session.stats())
-    seen, told, stats = as_user(ALICE, look)
+    seen, recorded, stats = as_user(ALICE, look)
     check(len({pid for pid, _ in seen}) > count / 4, f"few were sampled: {seen}")
-    check_equal({space for _, space in seen} - told, set(), f"spaces without a record, of {stats}")
+    check_equal({space for _, space in seen} - recorded, set(), f"spaces without a record, of {stats}")
     check_equal(spaces_lost(stats), 0, f"spaces that were lost, of {stats}")
 
 
 # --- lockdown ------------------------------------------------------------------
 
 
-@where_it_may_be_locked_down
-def a_kernel_that_is_locked_down_has_no_kernel_part():
+@lockdown_test
+def lockdown_excludes_the_kernel_part():
     load()
     if not LOCKDOWN.exists():
         run("mount", "-t", "securityfs", "none", "/sys/kernel/security")
@@ -260,7 +260,7 @@ def a_kernel_that_is_locked_down_has_no_kernel_part():
 
 
 @test
-def the_numbers_of_namespaces_are_not_those_of_objects():
+def nsfs_ioctl_numbers_are_refused():
     load()
     with Session() as session:
         for number in (1, 2):

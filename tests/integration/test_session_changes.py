@@ -28,13 +28,13 @@ def period(rate):
     return 10**9 // rate
 
 
-def wait_for_beats(session, count):
+def wait_for_ticks(session, count):
     at = session.stats()["ticks"]
     wait_until(lambda: session.stats()["ticks"] >= at + count, f"{count} beats")
 
 
 @test
-def a_rate_takes_effect_within_one_old_period():
+def rate_takes_effect_within_one_old_period():
     for cpu in online_cpus()[:2]:
         keep_busy(cpu)
     with Session(rate=1, **SETTINGS) as session:
@@ -44,7 +44,7 @@ def a_rate_takes_effect_within_one_old_period():
             session.set(rate=rate)
             at = time.monotonic_ns()
             check_equal(session.stats()["rate"], rate, "rate in effect")
-            wait_for_beats(session, 8 if rate < 50 else 100)
+            wait_for_ticks(session, 8 if rate < 50 else 100)
             samples = session.read()
             for cpu, own in by_cpu(samples).items():
                 after = [period_of(sample) for sample in own if sample.time > at]
@@ -60,7 +60,7 @@ def a_rate_takes_effect_within_one_old_period():
 
 
 @test
-def a_rate_takes_effect_on_cpus_that_were_idle():
+def rate_takes_effect_on_idle_cpus():
     cpu = online_cpus()[-1]
     with Session(rate=1, cpus=str(cpu), **SETTINGS) as session:
         session.start()
@@ -69,13 +69,13 @@ def a_rate_takes_effect_on_cpus_that_were_idle():
         session.set(rate=1000)
         at = time.monotonic_ns()
         keep_busy(cpu)
-        wait_for_beats(session, 100)
+        wait_for_ticks(session, 100)
         samples = [sample for sample in session.read() if sample.time > at]
         check_equal({period_of(sample) for sample in samples}, {period(1000)}, "periods")
 
 
 @exact_test
-def beats_go_on_in_their_own_measure_of_time():
+def rate_changes_preserve_the_phase():
     """With equal intervals each beat comes one period after the one before, where each moment
     counts by the rate that was set then. That excludes a beat that is lost, doubled, or begun
     anew by a change."""
@@ -121,7 +121,7 @@ def beats_go_on_in_their_own_measure_of_time():
 
 
 @test
-def weights_add_up_across_many_changes_of_the_rate():
+def weights_add_up_across_many_rate_changes():
     """A weight is a multiple of a period that was in force, and the sum is the time that
     passed: a change adds the variance of less than one interval and a half."""
     keep_busy(0)
@@ -133,7 +133,7 @@ def weights_add_up_across_many_changes_of_the_rate():
         while len(rates) < 300:
             rates.append(choice.randrange(700, 5000))
             session.set(rate=rates[-1])
-            wait_for_beats(session, choice.randrange(30))
+            wait_for_ticks(session, choice.randrange(30))
             samples += session.read()
         session.stop()
         samples += session.read()
@@ -155,12 +155,12 @@ def weights_add_up_across_many_changes_of_the_rate():
 
 
 @test
-def a_paused_session_takes_no_samples():
+def paused_session_takes_no_samples():
     keep_busy(0)
     with Session(rate=1000, cpus="0", **SETTINGS) as session:
         session.start()
         for _ in range(5):
-            wait_for_beats(session, 20)
+            wait_for_ticks(session, 20)
             session.set(state=S.STATE_PAUSED)
             paused = time.monotonic_ns()
             samples = session.read()
@@ -179,7 +179,7 @@ def a_paused_session_takes_no_samples():
             session.set(rate=1000)
             session.set(state=S.STATE_RUNNING)
             resumed = time.monotonic_ns()
-            wait_for_beats(session, 1)
+            wait_for_ticks(session, 1)
             first = session.read()[0]
             check(first.time > paused and first.time - resumed < 60 * 10**9, "times")
             # What passed while it was paused is in no weight.
@@ -190,7 +190,7 @@ def a_paused_session_takes_no_samples():
 
 
 @test
-def a_filter_is_changed_at_once():
+def filter_change_takes_effect_immediately():
     wanted = [keep_busy(0), keep_busy(0)]
     with Session(rate=1000, cpus="0", pids=[wanted[0].pid], **SETTINGS) as session:
         session.start()
@@ -208,7 +208,7 @@ def a_filter_is_changed_at_once():
 
 
 @test
-def depth_and_parts_are_changed_at_once():
+def depth_and_parts_changes_take_effect_immediately():
     start(*workload("deep", 100, 10**12))
     with Session(rate=1000, **SETTINGS) as session:
         session.start()
@@ -221,7 +221,7 @@ def depth_and_parts_are_changed_at_once():
                 ({"parts": PARTS_ALL}, lambda sample: sample.kernel or sample.user)):
             session.set(**settings)
             at = time.monotonic_ns()
-            wait_for_beats(session, 100)
+            wait_for_ticks(session, 100)
             samples = [sample for sample in session.read() if sample.time > at]
             check(all(map(right, samples)), f"a sample that {settings} does not allow")
             if settings == {"max_depth": 255}:
@@ -231,7 +231,7 @@ def depth_and_parts_are_changed_at_once():
 
 
 @test
-def cpus_are_changed_at_once():
+def cpu_set_change_takes_effect_immediately():
     """At a rate at which samples are read here faster than they come."""
     first, second = online_cpus()[:2]
     for cpu in (first, second):
@@ -244,7 +244,7 @@ def cpus_are_changed_at_once():
             beating = {cpu for cpu, stats in session.get()["cpu_stats"].items() if stats["rate"]}
             check_equal(beating, wanted, "CPUs that beat after the change")
             session.map()
-            wait_for_beats(session, 100)
+            wait_for_ticks(session, 100)
             seen = set()
             # A virtual CPU may stand still for as long as another one took for its 100.
             wait_until(lambda at=at, seen=seen, wanted=wanted: seen.update(
@@ -256,7 +256,7 @@ def cpus_are_changed_at_once():
 
 
 @test
-def a_cpu_that_comes_in_wakes_its_reader():
+def added_cpu_wakes_the_reader():
     """poll() returns for the ring of a CPU that was not yet mapped when it began to wait."""
     first, second = online_cpus()[:2]
     keep_busy(second)
@@ -270,7 +270,7 @@ def a_cpu_that_comes_in_wakes_its_reader():
 
 
 @test
-def changes_from_all_sides_at_once():
+def concurrent_settings_changes():
     """Four processes change a running session at random, a fifth reads it."""
     for cpu in online_cpus()[:2]:
         keep_busy(cpu)
@@ -308,7 +308,7 @@ def changes_from_all_sides_at_once():
                 check_equal(status, 0, "status of one that changes")
                 children.remove(done)
         session.set(state=S.STATE_RUNNING, rate=1000, pids=[], cpus="", parts=PARTS_ALL)
-        wait_for_beats(session, 20)
+        wait_for_ticks(session, 20)
         session.stop()
         samples += session.read()
         stats = session.stats()
@@ -380,7 +380,7 @@ def events_are_printed():
 
 
 @test
-def losses_are_told_once_a_second_and_all_of_them():
+def loss_events_are_rate_limited_and_complete():
     events = use(Events())
     keep_busy(0)
     with Session(rate=2000, cpus="0", ring_size=S.RING_SIZE_MIN) as session:
@@ -399,7 +399,7 @@ def losses_are_told_once_a_second_and_all_of_them():
 
 
 @test
-def a_recording_is_paused_resumed_and_told_of():
+def recording_is_paused_resumed_and_shown_in_status():
     keep_busy(0)
     recording = Recording("-F", 500, "-C", 0)
     session = recording.session()
@@ -407,11 +407,11 @@ def a_recording_is_paused_resumed_and_told_of():
     run("stackbeat", "pause")
     stats = recording.stats(session)
     out, _ = run("stackbeat", "status", "--json")
-    told = json.loads(out)
+    shown = json.loads(out)
     module = recording.netlink.module()
-    check_equal((told["version"], told["abi"], told["rate_max"]),
+    check_equal((shown["version"], shown["abi"], shown["rate_max"]),
                 (module["version"], module["abi"], module["rate_max"]), "the module")
-    told, = told["sessions"]
+    shown, = shown["sessions"]
     own = recording.netlink.session_get(session["session"])
     expected = {name: own[name] for name in ("session", "owner_comm", "rate", "cpus", "max_depth",
                                              "ring_size", "watermark")}
@@ -431,11 +431,11 @@ def a_recording_is_paused_resumed_and_told_of():
                           ("mappings_without_file", "mappings_without_file")):
         expected[name] = stats[counter]
     # The worker goes on meanwhile.
-    check(told.pop("worker_overhead_ns") >= stats["worker_overhead_ns"] > 0, f"time of the worker: {stats}")
-    check(told.pop("probe_overhead_ns") >= stats["probe_overhead_ns"], f"time of the probe: {stats}")
+    check(shown.pop("worker_overhead_ns") >= stats["worker_overhead_ns"] > 0, f"time of the worker: {stats}")
+    check(shown.pop("probe_overhead_ns") >= stats["probe_overhead_ns"], f"time of the probe: {stats}")
     # The reader gives them back meanwhile.
-    check(told.pop("files") <= stats["files"], f"{stats['files']} objects were kept")
-    check_equal(told, expected, "status --json")
+    check(shown.pop("files") <= stats["files"], f"{stats['files']} objects were kept")
+    check_equal(shown, expected, "status --json")
     out, _ = run("stackbeat", "status")
     check("paused" in out, f"status says {out}")
     run("stackbeat", "resume")
@@ -451,7 +451,7 @@ def a_recording_is_paused_resumed_and_told_of():
 
 
 @test
-def what_is_not_there_cannot_be_paused():
+def pause_without_a_session_fails():
     load()
     for command in ("pause", "resume"):
         for arguments in ((), ("--session", 4000000000)):

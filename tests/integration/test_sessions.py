@@ -12,7 +12,7 @@ ITERATIONS = 600000000
 
 
 @exact_test
-def sessions_at_199_and_997_hz_have_their_own_number_of_samples():
+def sessions_at_199_and_997_hz_have_expected_sample_counts():
     load()
     process = start_waiting(*workload("shares", ITERATIONS))
     # Equal intervals: their number is known in advance.
@@ -36,7 +36,7 @@ def sessions_at_199_and_997_hz_have_their_own_number_of_samples():
 
 
 @exact_test
-def cpu_time_stays_right_when_the_rate_changes():
+def cpu_time_stays_correct_when_the_rate_changes():
     # Equal intervals: that random ones are right on average is shown by test_interval_jitter.py.
     recording = Recording("-F", 199, "--no-jitter", command=workload("shares", ITERATIONS))
     session = recording.session()
@@ -74,7 +74,7 @@ def rates_change_while_sessions_run():
 
 
 @test
-def as_many_sessions_as_are_promised_run_at_once():
+def sixteen_sessions_run_concurrently():
     sessions = [use(Session(rate=97 + index, watermark=1)) for index in range(S.SESSIONS_MAX)]
     check_equal(len({session.id for session in sessions}), S.SESSIONS_MAX, "different ids")
     with fails_with(errno.EUSERS, "one session more"):

@@ -15,11 +15,11 @@ RATE = 4000
 CPUS = len(online_cpus())
 
 
-def where_there_is_one_cpu(function):
+def one_cpu_test(function):
     return exact_test(function) if CPUS == 1 else function
 
 
-def where_there_are_two_cpus(function):
+def two_cpu_test(function):
     return exact_test(function) if CPUS > 1 else function
 
 
@@ -57,26 +57,26 @@ def check_softirqs_of_timers(seconds):
     check_softirqs(online_cpus()[0], seconds)
 
 
-@where_there_is_one_cpu
-def softirqs_that_interrupt_a_halt_are_sampled():
+@one_cpu_test
+def softirqs_during_halt_are_sampled():
     check_softirqs_of_timers(2)
 
 
-@where_there_is_one_cpu
-def softirqs_that_end_a_sleep_with_interrupts_off_are_sampled():
+@one_cpu_test
+def softirqs_after_sleep_with_interrupts_off_are_sampled():
     use_driver("masked=1")
     check_softirqs_of_timers(1)
 
 
-@where_there_is_one_cpu
-def softirqs_that_interrupt_polling_are_sampled():
+@one_cpu_test
+def softirqs_during_idle_polling_are_sampled():
     use_driver()
     stay_awake()
     check_softirqs_of_timers(1)
 
 
-@where_there_are_two_cpus
-def softirqs_for_packets_of_another_cpu_are_sampled():
+@two_cpu_test
+def softirqs_steered_from_another_cpu_are_sampled():
     """What one CPU sends is steered to another."""
     home, cpu = online_cpus()[:2]
     stay_on(home)

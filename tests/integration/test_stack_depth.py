@@ -12,7 +12,7 @@ def record_deep(depth, *arguments):
     return at_bottom, comment(profile, "truncated"), err
 
 
-def check_cut(limit, *arguments):
+def check_truncated(limit, *arguments):
     stacks, cut, err = record_deep(2000, *arguments)
     for stack in stacks:
         check_equal(stack, ["bottom"] + ["descend"] * (limit - 1), "a stack that was cut")
@@ -21,22 +21,22 @@ def check_cut(limit, *arguments):
 
 
 @test
-def depth_2000_is_cut_at_the_default_limit():
-    check_cut(255)
+def depth_2000_is_truncated_at_the_default_limit():
+    check_truncated(255)
 
 
 @test
-def depth_2000_is_cut_at_the_highest_limit():
-    check_cut(1023, "--max-depth", 1023)
+def depth_2000_is_truncated_at_the_highest_limit():
+    check_truncated(1023, "--max-depth", 1023)
 
 
 @test
-def depth_2000_is_cut_at_the_lowest_limit():
-    check_cut(1, "--max-depth", 1)
+def depth_2000_is_truncated_at_the_lowest_limit():
+    check_truncated(1, "--max-depth", 1)
 
 
 @test
-def depth_below_the_limit_is_whole():
+def depth_below_the_limit_is_not_truncated():
     # bottom, 250 times descend, main, _start: 253
     stacks, cut, _ = record_deep(250)
     for stack in stacks:

@@ -21,8 +21,8 @@ from pathlib import Path
 from fault_injection import ALLOCATIONS, can_fail, read_fault, set_faults, spare_requests_of_9p
 from harness import (check, check_balance, check_equal, check_sessions_end, load, module_range, run,
                      Skip, temporary_directory, test, tight_test, unload, wait_until, WORKLOADS)
-from stackbeat import libc, Netlink, online_cpus, S, Session
-from test_module_unload import objects, vmalloc_bytes
+from stackbeat import AddressSpace, libc, MappedFile, Netlink, online_cpus, S, Session
+from test_module_unload import slab_objects, vmalloc_bytes
 
 SECONDS = int(os.environ.get("STRESS_SECONDS", "10"))
 SEED = int(os.environ.get("STRESS_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
@@ -119,15 +119,15 @@ def read_metadata(worker, session):
     if not session.meta:
         worker.attempt(session.map_metadata)
     for record in session.meta.read() if session.meta else ():
-        if hasattr(record, "nspid"):
+        if isinstance(record, AddressSpace):
             worker.count("address_spaces")
-        if hasattr(record, "inode"):
+        if isinstance(record, MappedFile):
             worker.count("files")
-            file = worker.attempt(session.open_object, record.object)
+            file = worker.attempt(session.open_file, record.file_id)
             if file is not None:
                 os.close(file)
             if worker.choice.randrange(4):
-                worker.attempt(session.release_object, record.object)
+                worker.attempt(session.release_file, record.file_id)
 
 
 def read(worker, session):
@@ -367,11 +367,11 @@ def check_done(*counted, exempt=frozenset()):
 
 @tight_test
 @test
-def everything_at_once():
+def concurrent_stress():
     load()
     # The first round leaves what the kernel keeps for later.
     first = under_stress(SECONDS / 4, SEED)
-    before = objects()
+    before = slab_objects()
     second = under_stress(SECONDS, SEED + 1)
     sessions_before = second["sessions"]
     check_done(first, second, exempt={"refusals"} | (set() if CPUS else {"flips"}))
@@ -382,7 +382,7 @@ def everything_at_once():
         return # its kernel holds back what was freed; kmemleak sees what was not
     # One object that is lost with each session makes as many; half of that is left to the rest.
     def grown():
-        after = objects()
+        after = slab_objects()
         return {cache: after[cache] - before.get(cache, 0) for cache in after
                 if after[cache] - before.get(cache, 0) >= max(200, sessions_before / 2)}
 
@@ -391,7 +391,7 @@ def everything_at_once():
                f"caches that have grown in {sessions_before} sessions, {grown()}, back as they were")
 
 
-everything_at_once.seconds = int(SECONDS * 10)
+concurrent_stress.seconds = int(SECONDS * 10)
 
 
 @contextlib.contextmanager
@@ -413,7 +413,7 @@ def allocations_fail(failed):
 
 
 @test
-def everything_at_once_short_of_memory():
+def concurrent_stress_with_failing_allocations():
     if not can_fail():
         raise Skip("this kernel can't let allocations fail")
     load()
@@ -425,4 +425,4 @@ def everything_at_once_short_of_memory():
     check_done(counted, exempt=set(COUNTED) - {"balances", "refusals"})
 
 
-everything_at_once_short_of_memory.seconds = int(SECONDS * 10)
+concurrent_stress_with_failing_allocations.seconds = int(SECONDS * 10)

@@ -13,7 +13,7 @@ MODULE = os.environ.get("STACKBEAT_STRAY")
 PARAMETERS = Path("/sys/module/stray/parameters")
 
 
-def with_module(function):
+def stray_module_test(function):
     return test(function) if MODULE else function
 
 
@@ -31,8 +31,8 @@ def kernel_code():
     return code
 
 
-@with_module
-def frames_are_code_where_the_unwinder_goes_astray():
+@stray_module_test
+def failed_unwinds_contain_only_code_addresses():
     load()
     run("insmod", MODULE)
     defer(run, "rmmod", "stray")

@@ -33,7 +33,7 @@ def build_id(name):
 ENTRIES = ("entry_", "asm_", "ret_from_fork")
 
 
-def has_no_entry(functions):
+def lacks_entry_frame(functions):
     """Whether a kernel part does not go back to where the kernel was entered."""
     return bool(functions) and not functions[-1].startswith(ENTRIES)
 

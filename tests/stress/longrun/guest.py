@@ -179,7 +179,7 @@ def record():
     except subprocess.TimeoutExpired:
         recording.interrupt()
     closing = recording.end()
-    harness.keep(recording, "longrun")
+    harness.keep_profile(recording, "longrun")
     print(f"# {load.phase} phases, {trouble.flips} times a CPU went or came, "
           f"{trouble.jumps} times the clock jumped", flush=True)
     return {"seconds": SECONDS, "rate": RATE, "phases": PHASES, "rounds": ROUNDS, "measurements": measurements,
@@ -199,4 +199,4 @@ try:
 except harness.Failure as failure:
     sys.exit(f"not ok longrun: {failure}")
 finally:
-    harness.undo()
+    harness.run_cleanups()
