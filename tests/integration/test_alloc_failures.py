@@ -10,7 +10,7 @@ import errno
 import os
 from pathlib import Path
 
-from fault_injection import set_faults, spare_requests_of_9p
+from fault_injection import set_faults, exclude_9p_requests
 from harness import (check, check_balance, check_equal, defer, is_loaded, load, open_sessions, run,
                      Skip, start, test, unload, use, wait_until, workload)
 from stackbeat import Events, libc, mmap, munmap, offset_of_cpu, online_cpus, PAGE, S, Session
@@ -36,7 +36,7 @@ class Faults:
                                "fail_page_alloc": {"ignore_gfp_wait": 0, "ignore_gfp_highmem": 0, "min_order": 0},
                                "fail_usercopy": {}}.items():
             set_faults(kind, verbose=0, **settings)
-        spare_requests_of_9p()
+        exclude_9p_requests()
 
     def arm(self, number):
         os.pwrite(self.fd, str(number).encode(), 0)

@@ -4,7 +4,7 @@
 import time
 
 from harness import check, exact_test, load
-from cpuidle import slept, use_driver, use_governor
+from cpuidle import idle_state_times, use_driver, use_governor
 from stackbeat import online_cpus, Session
 from test_idle_cpus import timer_interrupts
 
@@ -14,9 +14,9 @@ DEEPEST = "C6"
 
 def window_of(cpu):
     """(timer interrupts, share of its sleep in the deepest state) of a CPU in a window."""
-    interrupts, before = timer_interrupts()[cpu], slept(cpu)
+    interrupts, before = timer_interrupts()[cpu], idle_state_times(cpu)
     time.sleep(WINDOW)
-    times = {name: ns - before[name] for name, ns in slept(cpu).items()}
+    times = {name: ns - before[name] for name, ns in idle_state_times(cpu).items()}
     return timer_interrupts()[cpu] - interrupts, times[DEEPEST] / sum(times.values())
 
 

@@ -189,7 +189,7 @@ def recorded(cpus):
     load()
     with loop() as running:
         recording = Recording("-F", 997, "-d", 1, "-C", cpus)
-        running.outlasts(recording.process, "record")
+        running.check_finishes(recording.process, "record")
         return recording.profile()
 
 
@@ -234,7 +234,7 @@ def module_unloads_while_the_loop_runs():
         running.run(live, "", 1)
         grace_periods = start("/usr/bin/python3", "-c", GRACE_PERIODS)
         try:
-            running.outlasts(start("stackbeat", "unload"), "unload")
+            running.check_finishes(start("stackbeat", "unload"), "unload")
         except Failure as failure:
             if grace_periods.poll() is None:
                 raise Skip("the loop holds up grace periods") from failure

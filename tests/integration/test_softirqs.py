@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from harness import check, check_equal, exact_test, load, run, Skip
-from cpuidle import (listen, make_network, sample_softirqs, send_bursts, SoftirqTrace, stay_awake,
+from cpuidle import (open_receivers, make_network, sample_softirqs, send_bursts, SoftirqTrace, stay_awake,
                      stay_on, use_driver)
 from stackbeat import online_cpus, S, Session
 
@@ -33,7 +33,7 @@ def check_softirqs(cpu, seconds):
     if "PREEMPT_RT" in Path("/proc/version").read_text():
         raise Skip("threads run the softirqs of this kernel")
     load()
-    listen(64)
+    open_receivers(64)
     send_bursts(10000)
     # Probes are called in the order in which they came: the kernel notes that a softirq begins before
     # the session's timer is set. Without a budget, as this is about time.

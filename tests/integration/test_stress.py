@@ -18,7 +18,7 @@ import time
 import traceback
 from pathlib import Path
 
-from fault_injection import ALLOCATIONS, can_fail, read_fault, set_faults, spare_requests_of_9p
+from fault_injection import ALLOCATIONS, has_fault_injection, read_fault, set_faults, exclude_9p_requests
 from harness import (check, check_balance, check_equal, check_sessions_end, load, module_range, run,
                      Skip, temporary_directory, test, tight_test, unload, wait_until, WORKLOADS)
 from stackbeat import AddressSpace, libc, MappedFile, Netlink, online_cpus, S, Session
@@ -378,7 +378,7 @@ def concurrent_stress():
     code = module_range()
     unload()
     check_equal(vmalloc_bytes(code)[1], [], "vmalloc regions of the unloaded module")
-    if can_fail():
+    if has_fault_injection():
         return # its kernel holds back what was freed; kmemleak sees what was not
     # One object that is lost with each session makes as many; half of that is left to the rest.
     def grown():
@@ -398,7 +398,7 @@ concurrent_stress.seconds = int(SECONDS * 10)
 def allocations_fail(failed):
     """One in ten of those that the module makes, wherever. How many have failed, by kind, is in `failed` then."""
     code = module_range()
-    spare_requests_of_9p()
+    exclude_9p_requests()
     set_faults("fail_page_alloc", min_order=0)
     for kind in ALLOCATIONS:
         set_faults(kind, ignore_gfp_wait="N", require_start=hex(code.start), interval=1,
@@ -414,7 +414,7 @@ def allocations_fail(failed):
 
 @test
 def concurrent_stress_with_failing_allocations():
-    if not can_fail():
+    if not has_fault_injection():
         raise Skip("this kernel can't let allocations fail")
     load()
     failed = {}
