@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Address spaces and objects, as the device tells them to a reader that knows stackbeat.h alone."""
+"""Records of address spaces, mappings and files, read by a reader written from stackbeat.h alone."""
 
 import contextlib
 import errno
@@ -20,7 +20,7 @@ from stackbeat import online_cpus, PAGE, S, Session, spaces_lost
 from test_permissions import reload_module, monopolize_cpus
 from other_users import ALICE, as_user, become, BOB, CAP_PERFMON
 
-# An emulated worker takes more than the usual budget to read so many new processes.
+# An emulated CPU needs more than the default budget to read so many new processes.
 SETTINGS = {"rate": 1000, "watermark": 4096, "ring_size": 4 << 20, "budget": S.BUDGET_MAX}
 WORKER = workloads.WORKERS[0]
 
@@ -30,8 +30,8 @@ def in_user_mode(samples):
 
 
 def sampled(session, spaces, processes, count=20, wanted=lambda sample: True):
-    """Samples of user mode, of a session that runs until there are `count` wanted ones of each
-    process; the session and, if they may be, the processes are stopped then."""
+    """Runs the session until there are `count` wanted samples of each process, and returns all samples of
+    user mode. Then stops the session and, where permitted, the processes."""
     samples = []
     while not samples_of_each(processes, count)(list(filter(wanted, samples))):
         session.poll()
@@ -47,7 +47,7 @@ def sampled(session, spaces, processes, count=20, wanted=lambda sample: True):
 
 
 def samples_of_each(processes, count):
-    """Whether there are so many of each."""
+    """A function that checks for `count` samples of each process."""
     def enough(samples):
         pids = [sample.pid for sample in samples]
         return all(pids.count(process.pid) >= count for process in processes)
@@ -55,7 +55,7 @@ def samples_of_each(processes, count):
 
 
 def run_sampled(session, spaces, *command):
-    """Runs a command to its end in a session of its own; returns its samples of user mode."""
+    """Runs a command to its end in the session; returns (its samples of user mode, the counters)."""
     process = start_waiting(*command)
     session.set(pids=[process.pid])
     session.start()
@@ -64,17 +64,17 @@ def run_sampled(session, spaces, *command):
     while process.poll() is None:
         samples += in_user_mode(session.read())
         spaces.read()
-    check_equal(process.returncode, 0, f"status of {command}; it said {process.stderr.read()}")
+    check_equal(process.returncode, 0, f"status of {command}; output: {process.stderr.read()}")
     session.stop()
     samples += in_user_mode(session.read())
     spaces.drain()
     stats = session.stats()
-    check_equal(stats["lost_full"], 0, "samples that were lost")
+    check_equal(stats["lost_full"], 0, "lost samples")
     return samples, stats
 
 
 def executable_mappings(pid):
-    """{(start, end, offset)} of those that /proc shows, {start} of the vdso."""
+    """({(start, end, offset)} of the executable mappings in /proc/PID/maps, {start} of the vdso)."""
     found, of_kernel = set(), set()
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
         addresses, rights, offset, *rest = line.split()
@@ -86,7 +86,7 @@ def executable_mappings(pid):
     return found, of_kernel
 
 
-# --- what is told ------------------------------------------------------------
+# --- records -----------------------------------------------------------------
 
 
 @test
@@ -116,25 +116,25 @@ def address_space_record_matches_maps():
             expected = (S.MAPPING_VDSO if mapping.start in of_kernel
                         else S.MAPPING_MAIN_BINARY | S.MAPPING_VADDR)
             check_equal(mapping.flags, expected, f"flags of {mapping}")
-            check_equal(bool(mapping.file_id), mapping.start not in of_kernel, "whether it has a file")
+            check_equal(bool(mapping.file_id), mapping.start not in of_kernel, "has a file")
         file, = spaces.files.values()
         status = path.stat()
         check_equal((file.flags, file.path, file.inode, file.size, file.build_id),
                     (0, str(path), status.st_ino, status.st_size, workloads.build_id(path.name)),
-                    "object")
+                    "file")
         check_equal(file.device, (os.major(status.st_dev), os.minor(status.st_dev)), "device")
         for sample in samples:
             fault = workloads.worker_fault(sample.comm, spaces.symbolize(sample))
             check_no_fault(fault, sample)
         stats = session.stats()
         check_equal((stats["address_spaces"], spaces_lost(stats), stats["files"]), (1, 0, 0),
-                    "spaces, those lost, objects that are held")
+                    "address spaces, lost ones, open files")
 
 
 @test
 def metadata_is_kept_for_a_late_reader():
-    """Nothing is read before the end: it is more than its ring holds. Each process has spaces of
-    its own, and its names."""
+    """The metadata is first read after the session has ended, and is larger than its ring. Each process has
+    its own address spaces and symbols."""
     directory = workloads.tmpfs()
     with Session(**SETTINGS) as session:
         spaces = AddressSpaces(session, keep_files=True)
@@ -150,13 +150,13 @@ def metadata_is_kept_for_a_late_reader():
         spaces.drain()
         check(session.meta.head > S.META_RING_SIZE, f"only {session.meta.head} bytes")
         check_equal((spaces_lost(stats), stats["mmap_events_lost"], stats["mappings_without_file"]),
-                    (0, 0, 0), "what was lost")
+                    (0, 0, 0), "losses")
         check_equal(session.stats()["address_spaces"], sum(len(space.snapshots)
                                                    for space in spaces.spaces.values()), "address spaces")
         workers = 0
         for sample in samples:
-            check(sample.address_space, f"no space: {sample}")
-            check_equal(spaces.last_record(sample.address_space).pid, sample.pid, "process of the space")
+            check(sample.address_space, f"no address space: {sample}")
+            check_equal(spaces.last_record(sample.address_space).pid, sample.pid, "process of the address space")
             frames = spaces.symbolize(sample)
             fault = (workloads.worker_fault(sample.comm, frames) if sample.comm in workloads.WORKERS
                      else workloads.driver_fault(frames) if sample.comm == "churn" else None)
@@ -164,8 +164,8 @@ def metadata_is_kept_for_a_late_reader():
             workers += sample.comm in workloads.WORKERS
         check(workers >= 400, f"only {workers} samples of {len(samples)} are of workers")
         unlinked = [file for file in spaces.files.values() if file.flags & S.FILE_UNLINKED]
-        check(unlinked, "no file had lost its name")
-        check_equal({Path(file.path).parent for file in unlinked}, {directory}, "their paths")
+        check(unlinked, "no file was unlinked")
+        check_equal({Path(file.path).parent for file in unlinked}, {directory}, "paths of unlinked files")
 
 
 @test
@@ -184,7 +184,7 @@ def exec_at_the_same_addresses_gets_a_new_address_space():
               "no process was seen in two programs")
         for programs in seen.values():
             ids = [number for spaces_of in programs.values() for number in spaces_of]
-            check_equal(len(ids), len(programs), f"spaces of {programs}")
+            check_equal(len(ids), len(programs), f"address spaces of {programs}")
 
 
 @test
@@ -198,25 +198,25 @@ def library_at_the_address_of_an_unloaded_one_is_reported():
                 continue
             frames = spaces.symbolize(sample)
             if any(frame.mapping is UNKNOWN for frame in frames):
-                check(stats["mmap_events_lost"], f"unknown, without a loss: {frames}")
+                check(stats["mmap_events_lost"], f"unknown mapping without a lost event: {frames}")
                 continue
             fault, in_library = workloads.swap_fault(frames)
             check(not fault, f"{fault}; generation {sample.generation} of {frames}")
             found += in_library
         check(found >= 50, f"only {found} of {len(samples)} samples are of libraries")
-        check(stats["mmap_events"], f"no change was told: {stats}")
+        check(stats["mmap_events"], f"no mapping event was reported: {stats}")
 
 
 @test
 def address_space_is_kept_until_its_mappings_are_read():
-    """However late that is: no worker runs here, and its place in the table is wanted by many, which
-    run in the same memory."""
+    """Even if they are read late: the kernel worker can't run here, and many processes that share the memory
+    compete for the slot in the table."""
     others = online_cpus()[1:]
     if not others:
-        raise Skip("there is one CPU")
+        raise Skip("only one CPU")
     process = start(*workload("vforker", 24, 2000000), stdin=subprocess.PIPE,
                     preexec_fn=lambda: os.sched_setaffinity(0, {0}))
-    check_equal(process.stdout.readline(), "ready\n", "its first answer")
+    check_equal(process.stdout.readline(), "ready\n", "first output")
     with Session(**{**SETTINGS, "rate": 5000}, cpus="0", pids=[process.pid]) as session:
         spaces = AddressSpaces(session)
         session.start()
@@ -224,26 +224,26 @@ def address_space_is_kept_until_its_mappings_are_read():
         with monopolize_cpus(process, others):
             release(process)
             wait_until(lambda: samples.extend(in_user_mode(session.read())) or samples,
-                       "its first sample")
+                       "first sample")
             release(process)
-            check_equal(process.stdout.readline(), "done\n", "its answer")
+            check_equal(process.stdout.readline(), "done\n", "output")
         session.stop()
         samples += in_user_mode(session.read())
         spaces.drain()
-    check(len({sample.pid for sample in samples}) > 16, "not many were sampled")
+    check(len({sample.pid for sample in samples}) > 16, "too few processes were sampled")
     check_equal(samples[0].pid, process.pid, "process of the first sample")
-    snapshot = spaces.last_record(samples[0].address_space)
-    check(snapshot.mappings, f"it was forgotten: {snapshot}")
-    check_equal([frame.function for frame in spaces.symbolize(samples[0])], ["main", "_start"], "its callers")
+    record = spaces.last_record(samples[0].address_space)
+    check(record.mappings, f"the mappings were not read: {record}")
+    check_equal([frame.function for frame in spaces.symbolize(samples[0])], ["main", "_start"], "stack of the first sample")
 
 
-# --- objects -----------------------------------------------------------------
+# --- files -------------------------------------------------------------------
 
 
 @test
 def opened_file_is_the_mapped_file():
-    """Also when it has lost its name, its place and its process; and a file system is free as
-    soon as it was given back, while the session goes on."""
+    """Also after its path was unlinked and replaced, and its process has exited. Its file system can be
+    unmounted as soon as the file is released, while the session goes on."""
     directory = workloads.tmpfs()
     other = start(*workload(WORKER, workloads.FOR_EVER))
     path = workloads.copy_to(directory, workloads.WORKERS[7])
@@ -255,8 +255,8 @@ def opened_file_is_the_mapped_file():
         number = file.file_id
         process.kill()
         process.wait()
-        # Who holds it does not keep others from writing to it.
-        with wait_until(lambda: writable(path), "the space is given back"):
+        # A file that the session holds open can be written to.
+        with wait_until(lambda: writable(path), "release of the address space"):
             pass
         path.unlink()
         path.write_bytes((WORKLOADS / workloads.WORKERS[8]).read_bytes())
@@ -269,19 +269,19 @@ def opened_file_is_the_mapped_file():
             check_equal(os.read(file, len(content) + 1), content, "content")
             os.close(file)
         for unknown in (0, number + 1000, 2**64 - 1):
-            with fails_with(errno.ENOENT, f"object {unknown}"):
+            with fails_with(errno.ENOENT, f"file {unknown}"):
                 session.open_file(unknown)
-            with fails_with(errno.ENOENT, f"release of object {unknown}"):
+            with fails_with(errno.ENOENT, f"release of file {unknown}"):
                 session.release_file(unknown)
-        check(not workloads.unmount(directory), "what is held could be unmounted")
+        check(not workloads.unmount(directory), "unmounted although a file is held open")
         session.release_file(number)
-        with fails_with(errno.ENOENT, "an object that was released"):
+        with fails_with(errno.ENOENT, "a released file"):
             session.open_file(number)
-        with fails_with(errno.ENOENT, "an object that was released before"):
+        with fails_with(errno.ENOENT, "release of a released file"):
             session.release_file(number)
-        wait_until(lambda: workloads.unmount(directory), "a file system that is free")
+        wait_until(lambda: workloads.unmount(directory), "a file system that is not busy")
         written = session.stats()["samples"]
-        wait_until(lambda: session.stats()["samples"] > written, "samples go on")
+        wait_until(lambda: session.stats()["samples"] > written, "more samples")
 
 
 def writable(path):
@@ -303,8 +303,8 @@ def close_releases_all_files():
         check_equal(session.stats()["files"], 1, "files")
         process.kill()
         process.wait()
-        check(not workloads.unmount(directory), "what is held could be unmounted")
-    wait_until(lambda: workloads.unmount(directory), "a file system that is free")
+        check(not workloads.unmount(directory), "unmounted although a file is held open")
+    wait_until(lambda: workloads.unmount(directory), "a file system that is not busy")
 
 
 LOCKS_AND_MAPS = """
@@ -318,8 +318,7 @@ while True:
 
 
 def mapped_file_of(process, path, **options):
-    """What a session tells of a file that the process maps, while it is not given back; and the
-    session, which goes on."""
+    """(record of a file that the process maps, the session). The session goes on."""
     session = use(Session(**SETTINGS, pids=[process.pid]))
     spaces = AddressSpaces(session, **options)
     session.start()
@@ -327,19 +326,19 @@ def mapped_file_of(process, path, **options):
     def mapped():
         spaces.read()
         return next((file for file in spaces.files.values() if file.path == str(path)), None)
-    return wait_until(mapped, "the file's object"), session
+    return wait_until(mapped, "the record of the file"), session
 
 
 @test
 def file_locks_end_with_their_process():
-    """As is what it could write to: such a file can't be executed."""
+    """The session's reference keeps neither locks nor write access: a file open for writing can't be executed."""
     path = workloads.copy_to(workloads.tmpfs(), WORKER)
     process = start("/usr/bin/python3", "-c", LOCKS_AND_MAPS, path)
     file, session = mapped_file_of(process, path, keep_files=True)
     process.kill()
     process.wait()
-    # The space itself is given back a moment later.
-    wait_until(lambda: can_be_locked(path), "a file that is not locked")
+    # The address space is released a moment later.
+    wait_until(lambda: can_be_locked(path), "an unlocked file")
     run(path, 1)
     os.close(session.open_file(file.file_id))
 
@@ -368,18 +367,18 @@ def poisoned_memory_is_not_read():
     poisons = start("/usr/bin/python3", "-c", POISONS, path)
     _, err = poisons.communicate()
     if "Invalid argument" in err:
-        raise Skip("this kernel has no memory that fails")
-    # Whoever has mapped it is told by a signal.
-    check(poisons.returncode in (0, -signal.SIGBUS, -signal.SIGKILL), f"it said: {err}")
+        raise Skip("this kernel has no MADV_HWPOISON")
+    # Processes that have mapped the page get SIGBUS or SIGKILL.
+    check(poisons.returncode in (0, -signal.SIGBUS, -signal.SIGKILL), f"output: {err}")
     process = start("/usr/bin/python3", "-c", LOCKS_AND_MAPS, path)
     file, _ = mapped_file_of(process, path, read_files=False)
     check_equal((file.flags & S.FILE_HEADERS_NOT_READ, file.build_id), (S.FILE_HEADERS_NOT_READ, ""),
-                "whether it was read")
+                "flags and build id")
 
 
 @test
 def queued_metadata_is_bounded_by_its_bytes():
-    """Nobody reads the metadata: what waits is bounded by what it takes."""
+    """The metadata is not read. Its queue is bounded in bytes, to which long control group paths count."""
     group = cgroup_mount()
     for number in range(15):
         group = make_cgroup(group, f"{number:x}".ljust(254, "-"))
@@ -394,7 +393,7 @@ def queued_metadata_is_bounded_by_its_bytes():
             session.read()
         session.stop()
         stats = session.stats()
-        check(spaces_lost(stats), f"all of them are kept: {stats}")
+        check(spaces_lost(stats), f"no address space was lost: {stats}")
         process.kill()
         wait_until(lambda: not (group / "cgroup.procs").read_text(), "an empty control group")
 
@@ -404,7 +403,7 @@ def user_process(path, user):
 
 
 def symbols_and_errors(processes):
-    """{pid: {(function, build id)}} of processes, and the errors of files that were refused."""
+    """({pid: {(function, build id)}} of processes, the errors of refused files)."""
     with Session(rate=1000, watermark=4096, pids=[process.pid for process in processes]) as session:
         spaces = AddressSpaces(session)
         session.start()
@@ -417,8 +416,8 @@ def symbols_and_errors(processes):
 
 @test
 def files_unreadable_to_the_opener_are_refused():
-    """Neither to a user whose process runs a file that was his to read, nor to one who may look
-    into all processes; and whose rights count is who opened the session."""
+    """For a user whose process runs a file that became unreadable, and for a user with CAP_PERFMON. The
+    credentials of the opener of the session count."""
     reload_module()
     directory = workloads.tmpfs()
     readable, hidden = (workloads.copy_to(directory, name) for name in workloads.WORKERS[:2])
@@ -431,24 +430,24 @@ def files_unreadable_to_the_opener_are_refused():
                 hidden.name: {("", workloads.build_id(hidden.name))}}
     named, refused = as_user(ALICE, symbols_and_errors, [mine, lost])
     check_equal(named, {mine.pid: expected[readable.name], lost.pid: expected[hidden.name]},
-                "names for a user")
+                "symbols for a user")
     check_equal(refused, [errno.EACCES], "errors for a user")
     mine.send_signal(signal.SIGCONT)
     named, refused = as_user(ALICE, symbols_and_errors, [mine, others],
                              capabilities=[CAP_PERFMON])
     check_equal(named, {mine.pid: expected[readable.name], others.pid: expected[hidden.name]},
-                "names for one with CAP_PERFMON")
-    check_equal(refused, [errno.EACCES], "errors for one with CAP_PERFMON")
+                "symbols with CAP_PERFMON")
+    check_equal(refused, [errno.EACCES], "errors with CAP_PERFMON")
     with Session(**SETTINGS, pids=[others.pid]) as session:
         spaces = AddressSpaces(session, keep_files=True)
         session.start()
         sampled(session, spaces, [others])
         file_id, = spaces.files
 
-        def read_object():
+        def read_mapped_file():
             with open(session.open_file(file_id), "rb") as file:
                 return file.read()
-        check_equal(as_user(ALICE, read_object), hidden.read_bytes(), "what root's session hands out")
+        check_equal(as_user(ALICE, read_mapped_file), hidden.read_bytes(), "content of a file opened by root's session")
 
 
 @test
@@ -460,15 +459,15 @@ def open_files_are_bounded_and_counted():
         session.start()
         sampled(session, spaces, [process])
         stats = session.stats()
-        # Its own file is one more.
+        # The main binary is one more.
         check_equal((stats["files"], stats["mappings_without_file"], len(spaces.files)),
-                    (S.FILES_MAX, 101, S.FILES_MAX), "objects, those left out, those told")
+                    (S.FILES_MAX, 101, S.FILES_MAX), "open files, mappings without a file, reported files")
         snapshot, = (snapshot for space in spaces.spaces.values() for snapshot in space.snapshots)
         known = [mapping.file_id for mapping in snapshot.mappings if mapping.file_id]
-        check_equal(sorted(known), sorted(spaces.files), "objects of the mappings")
+        check_equal(sorted(known), sorted(spaces.files), "files of the mappings")
         for number in known:
             session.release_file(number)
-        check_equal(session.stats()["files"], 0, "objects that are held")
+        check_equal(session.stats()["files"], 0, "open files")
 
 
 # --- file systems ------------------------------------------------------------
@@ -484,22 +483,22 @@ def files_of_all_file_systems_are_reported():
         session.start()
         samples = sampled(session, spaces, all_processes)
 
-        def mapped_file_of(process):
-            """Of the file that holds its functions, and its samples named."""
+        def file_and_stacks(process):
+            """(file that holds the functions of a process, symbolized stacks of its samples)."""
             own = [sample for sample in samples if sample.pid == process.pid]
             own = [spaces.symbolize(sample) for sample in own[:20]]
             return spaces.files[own[0][0].mapping.file_id], own
 
         for kind, (path, process) in processes.items():
-            file, stacks = mapped_file_of(process)
+            file, stacks = file_and_stacks(process)
             for frames in stacks:
                 fault = workloads.worker_fault(path.name, frames)
                 check(not fault, f"{kind}: {fault}")
             check_equal((file.path, file.size, file.build_id),
                         (str(path), path.stat().st_size, workloads.build_id(path.name)), kind)
-            with open(session.open_file(file.file_id), "rb") as file:
-                check_equal(file.read(), path.read_bytes(), f"{kind}: content")
-        file, stacks = mapped_file_of(memfd)
+            with open(session.open_file(file.file_id), "rb") as opened:
+                check_equal(opened.read(), path.read_bytes(), f"{kind}: content")
+        file, stacks = file_and_stacks(memfd)
         check_equal((file.path, file.build_id), (f"/memfd:{name}", workloads.build_id(name)), "memfd")
         for frames in stacks:
             check({frame.function for frame in frames} <= {name, "main", "_start"},
@@ -507,8 +506,8 @@ def files_of_all_file_systems_are_reported():
 
 
 def is_before_frame(elf, address):
-    """Whether its function may have no frame yet: up to mov %rsp,%rbp, which a compiler may put
-    elsewhere than right behind push %rbp, as in the vdso of 7.2."""
+    """Whether an address may be before its function has set up a frame: up to mov %rsp,%rbp, which need
+    not follow push %rbp directly, as in the vdso of 7.2."""
     start = max((value for value, _, _ in elf.functions if value <= address), default=0)
     return address <= elf.data.find(b"\x48\x89\xe5", start)
 
@@ -527,16 +526,16 @@ def vdso_is_reported():
             frames = spaces.symbolize(sample)
             mapping = frames[0].mapping
             check(mapping and mapping.flags & S.MAPPING_VDSO, f"no vdso: {frames}")
-            # It has a function or two that its symbols do not name, at its beginning.
+            # The first one or two functions of the vdso have no symbol.
             address = sample.user[0] - mapping.start
             is_nameless = address < functions.functions[0][0]
             check("clock_gettime" in functions.function(address) or is_nameless,
                   f"{address:#x} in the vdso: {sample}")
             callers = [frame.function for frame in frames[1:]]
-            # They have no frame; where they return, who called them is known all the same.
+            # These functions have no frame, but at their return the caller is known.
             if is_nameless and "clock_gettime" in callers[0]:
                 callers.pop(0)
-            # The vdso of our own kernels has more such places.
+            # The vdso of the debug kernels has more such addresses.
             if (PATIENCE > 1 or is_before_frame(functions, address)) and "read_clock" not in callers:
                 callers.insert(0, "read_clock")
             check_equal(callers, ["read_clock", "main", "_start"], "callers")
@@ -558,7 +557,7 @@ def anonymous_code_is_reported():
                     check_equal(names, ["", "call", "call_often", "main", "_start"], mode)
                     check(frames[0].mapping and not frames[0].mapping.flags & S.MAPPING_VADDR,
                           f"{mode}: {frames[0]}")
-            check(any(len(sample.user) == 5 for sample in samples), f"{mode}: not in its function")
+            check(any(len(sample.user) == 5 for sample in samples), f"{mode}: no sample in the generated code")
         process.kill()
         process.wait()
 
@@ -581,22 +580,23 @@ def first_mappings_are_reported_beyond_the_limit():
         reported = [(mapping.start, mapping.end, mapping.offset) for mapping in snapshot.mappings]
         check_equal(len(reported), S.MAPPINGS_MAX, "mappings that were reported")
         check(set(reported) <= expected, "mappings that /proc does not show")
-        check_equal(snapshot.record.dropped, len(expected) - S.MAPPINGS_MAX, "mappings left out")
-        check_equal(session.stats()["mappings_dropped"], snapshot.record.dropped, "their count")
+        check_equal(snapshot.record.dropped, len(expected) - S.MAPPINGS_MAX, "dropped mappings")
+        check_equal(session.stats()["mappings_dropped"], snapshot.record.dropped, "counter of dropped mappings")
         for sample in samples:
             check_equal([frame.function for frame in spaces.symbolize(sample)][-2:],
-                        ["main", "_start"], "the callers")
+                        ["main", "_start"], "callers")
 
 
 def check_event_counts(spaces, stats, count):
-    """Each of `count` changes was told or counted; returns how often one was told.
+    """Checks that each of `count` mapping events was reported or counted as lost; returns the number of
+    reported events.
 
-    A program that was first sampled within its exec has another space from then on.
+    A program that was first sampled within execve() has another address space afterwards.
     """
     events = [len(space.events) for space in spaces.spaces.values()]
-    check_equal(sum(events), stats["mmap_events"], "changes that were events")
-    check(max(events) + stats["mmap_events_lost"] >= count, f"{events} of {count} changes: {stats}")
-    check(max(events) <= count + 10, f"{events} changes, there were {count}")
+    check_equal(sum(events), stats["mmap_events"], "reported mapping events")
+    check(max(events) + stats["mmap_events_lost"] >= count, f"{events} of {count} mapping events: {stats}")
+    check(max(events) <= count + 10, f"{events} mapping events, there were {count}")
     return sum(events)
 
 
@@ -608,7 +608,7 @@ def jit_with_ten_thousand_regions_is_followed():
         samples, stats = run_sampled(session, spaces, *workload("maps", "regions", regions, 10000))
         inside = unknown = 0
         for sample in samples:
-            check(sample.address_space, f"no space: {sample}")
+            check(sample.address_space, f"no address space: {sample}")
             frames = spaces.symbolize(sample)
             if len(frames) < 2 or frames[1].function != "call" or frames[0].function:
                 continue
@@ -625,13 +625,13 @@ def jit_with_ten_thousand_regions_is_followed():
         events = check_event_counts(spaces, stats, regions)
         read = sum(len(snapshot.mappings) for space in spaces.spaces.values()
                    for snapshot in space.snapshots)
-        # Each region is told once to a space, and what is read again is less than that in all.
-        check(events + read <= 4 * regions, f"{events} changes and {read} mappings were events")
+        # Each region is reported once for an address space, and later snapshots are smaller in total.
+        check(events + read <= 4 * regions, f"{events} events and {read} mappings were reported")
 
 
 @test
 def mmap_storm_is_survived():
-    """It ends, the rest goes on, and all that happened was told or counted."""
+    """The program ends, other samples go on, and each mapping event is reported or counted as lost."""
     bystander = start(*workload(WORKER, workloads.FOR_EVER),
                       preexec_fn=lambda: os.sched_setaffinity(0, {0}))
     storms = 30000
@@ -647,7 +647,7 @@ def mmap_storm_is_survived():
             spaces.read()
         check_equal(process.returncode, 0, "status")
         stats = session.stats()
-        wait_until(lambda: session.stats()["samples"] > stats["samples"], "samples go on")
+        wait_until(lambda: session.stats()["samples"] > stats["samples"], "more samples")
         session.stop()
         spaces.drain()
         stats = session.stats()
@@ -659,31 +659,31 @@ def mmap_storm_is_survived():
 
 @test
 def unread_metadata_is_bounded():
-    """What waits is bounded, and left out beyond that; the session ends as ever."""
+    """Queued mappings are bounded, and dropped beyond the limit. The session ends as usual."""
     workloads.raise_limit_of_mappings(200000)
-    # As few as have more than the kernel keeps where each of their mappings takes so long.
+    # On slow debug kernels: the fewest processes that exceed the limit of queued mappings.
     processes = 8 if PATIENCE == 1 else S.MAPPINGS_WAITING_MAX // S.MAPPINGS_MAX + 1
     process = workloads.start_ready(*workload("maps", "many", 2 * S.MAPPINGS_MAX - 100, processes))
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
     pids = [process.pid, *map(int, children.split())]
     with Session(**SETTINGS, pids=pids) as session:
         session.start()
-        wait_until(lambda: session.stats()["mappings_dropped"], "mappings that are left out")
+        wait_until(lambda: session.stats()["mappings_dropped"], "dropped mappings")
         session.stop()
-        check(session.pending, "nothing waits")
+        check(session.pending, "no metadata is pending")
         session.map_metadata()
-        # It is written after all that was seen has been read.
+        # The ring is written after all sampled address spaces have been read.
         wait_until(lambda: session.meta.head >= S.META_RING_SIZE // 2, "metadata")
         check(session.meta.head <= S.META_RING_SIZE, f"{session.meta.head} bytes in it")
     process.kill()
     process.wait()
     with Session() as session:
         stats = session.stats()
-        check_equal((stats["address_spaces"], stats["files"]), (0, 0), "what another session has")
+        check_equal((stats["address_spaces"], stats["files"]), (0, 0), "counters of another session")
 
 
 def count_worker_runs(seconds):
-    """How often it runs in that time."""
+    """How often the kernel worker runs in that time."""
     tracing = Path("/sys/kernel/tracing")
     if not (tracing / "trace").exists():
         run("mount", "-t", "tracefs", "none", tracing)
@@ -699,31 +699,29 @@ def count_worker_runs(seconds):
 
 @test
 def worker_backs_off_from_an_unread_metadata_ring():
-    """The longer, the less; and it gets the rest as soon as it reads."""
+    """The worker runs less and less often, and resumes as soon as the reader reads."""
     workloads.raise_limit_of_mappings(200000)
     process = workloads.start_ready(*workload("maps", "many", 2 * S.MAPPINGS_MAX - 100))
     with Session(**SETTINGS, pids=[process.pid]) as session:
         spaces = AddressSpaces(session, read_files=False)
         session.map_metadata()
         session.start()
-        wait_until(lambda: session.meta.head > S.META_RING_SIZE - PAGE, "a ring that is full")
+        wait_until(lambda: session.meta.head > S.META_RING_SIZE - PAGE, "a full ring")
         session.stop()
         runs = count_worker_runs(3)
         check(1 <= runs <= 10, f"the worker ran {runs} times in 3 s")
         head = session.meta.head
         spaces.read()
         session.poll()
-        wait_until(lambda: session.meta.head > head, "more of it")
+        wait_until(lambda: session.meta.head > head, "more metadata")
         spaces.drain()
-        check_equal(session.stats()["mappings_dropped"], 0, "mappings that were left out")
+        check_equal(session.stats()["mappings_dropped"], 0, "dropped mappings")
 
 
 @exact_test
 def exit_of_a_big_process_is_not_delayed():
-    """Of 512 MiB, in a guest whose clock counts instructions.
-
-    In one exit of many, something of the kernel's own runs meanwhile, so that the median tells.
-    """
+    """A process of 512 MiB, in a guest whose clock counts instructions. The median of its exits counts, as
+    some of them are interrupted by other work of the kernel."""
     load()
     took = {}
     for name in ("alone", "sampled"):
@@ -734,5 +732,5 @@ def exit_of_a_big_process_is_not_delayed():
             took[name] = statistics.median(last_json(out))
             if name == "sampled":
                 comms = [sample.comm for sample in session.read() if sample.address_space]
-                check(comms.count("bigexit") >= 100, "it was hardly sampled")
+                check(comms.count("bigexit") >= 100, "too few samples of bigexit")
     check(took["sampled"] <= 1.2 * took["alone"], f"nanoseconds to exit: {took}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Processes that do to the module what no reader should, at random (tests/fuzz/guest), for FUZZ_SECONDS.
+"""Fuzzes the module's interface with random programs (tests/fuzz/guest) for FUZZ_SECONDS.
 
-Half of them have no rights but those that the parameter `unprivileged` gives everybody. The seed is told at
-the beginning, and FUZZ_SEED sets it. Where there is an /out, the last programs are in its fuzz-programs.
+Half of the processes have only the rights that the parameter `unprivileged` gives to all users. The seed
+is printed first; FUZZ_SEED sets it. If /out exists, the last programs are saved in /out/fuzz-programs.
 """
 
 import os
@@ -19,13 +19,13 @@ SEED = int(os.environ.get("FUZZ_SEED", "0")) or int.from_bytes(os.urandom(4), "l
 UNPRIVILEGED = Path("/sys/module/stackbeat/parameters/unprivileged")
 DEVICE = Path("/dev/stackbeat")
 OUT = Path("/out/fuzz-programs")
-# Their kernel holds back what was freed; kmemleak sees what was not.
-HOLDS_BACK = Path("/sys/kernel/debug/kmemleak").exists()
+# The debug kernel delays freeing (KASAN quarantine); its kmemleak detects leaks.
+DELAYS_FREEING = Path("/sys/kernel/debug/kmemleak").exists()
 
 
 def only_sessions_left(number):
-    """Only so many sessions are left. The kernel looks for those in a socket that was sent through
-    itself when another one is closed."""
+    """Whether only `number` sessions are left. Closes sockets, as that triggers the garbage collection of
+    sockets that were sent through themselves, with the sessions in them."""
     for end in socket.socketpair():
         end.close()
     return len(open_sessions()) == number
@@ -41,14 +41,14 @@ def fuzz(seconds, seed, others=0):
 
 @test
 def random_programs_do_no_harm():
-    # Writable by all, for those without rights.
+    # Writable by all, for the unprivileged processes.
     load()
     UNPRIVILEGED.write_text("1")
     defer(lambda: UNPRIVILEGED.exists() and UNPRIVILEGED.write_text("0"))
     DEVICE.chmod(0o666)
     defer(lambda: DEVICE.exists() and DEVICE.chmod(0o600))
-    # Without another session, the first one sets things up that the last one takes down, at length. It
-    # leaves what the kernel keeps for later.
+    # Without another session, each first session sets up global state that the last one tears down, which
+    # is slow. This run also fills caches of the kernel.
     fuzz(max(1, SECONDS // 10), SEED + 1000)
     before = slab_objects()
     with Session():
@@ -63,7 +63,7 @@ def random_programs_do_no_harm():
     check_equal(vmalloc_bytes(code)[1], [], "vmalloc regions of the unloaded module")
     grown = {cache: after[cache] - before.get(cache, 0) for cache in after
              if after[cache] - before.get(cache, 0) >= 1000}
-    check(HOLDS_BACK or not grown, f"caches that have grown: {grown}")
+    check(DELAYS_FREEING or not grown, f"caches that have grown: {grown}")
 
 
 random_programs_do_no_harm.seconds = SECONDS * 2 + 300

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Beyond the limits of kmod/limits.h, in a module whose limits are small (tests/env/vm/run --instrument tight).
+"""Beyond the limits of kmod/limits.h, in a module with small limits (tests/env/vm/run --instrument tight).
 
-What is beyond them is lost and counted. What is told is right, and a reader can follow it.
+Data beyond the limits is lost and counted. The reported data stays correct and consistent.
 """
 
 import os
@@ -16,8 +16,8 @@ import workloads
 FOR_EVER = 10 ** 8
 
 
-def storm(*commands):
-    """Has programs work until the test ends, with all that they start; returns their processes."""
+def start_storm(*commands):
+    """Runs programs until the test ends, in process groups of their own; returns the processes."""
     processes = []
     for command in commands:
         process = start(*command, start_new_session=True)
@@ -38,15 +38,15 @@ def reaches(stats, **least):
 def recording_is_complete_beyond_the_limits():
     recording = Recording("-a", "-F", "999")
     session = recording.session()
-    storm(*[MAPPING] * 3, SWAPPING,
-          workload("churn", WORKLOADS, temporary_directory(), "chain", FOR_EVER, 200000))
+    start_storm(*[MAPPING] * 3, SWAPPING,
+                workload("churn", WORKLOADS, temporary_directory(), "chain", FOR_EVER, 200000))
 
-    def ended_or_enough():
+    def ended_or_overloaded():
         return recording.process.poll() is not None or reaches(
             recording.stats(session), address_spaces=300, mmap_events=1000,
             samples_without_space=100, mmap_events_lost=10000, mappings_without_file=300)
-    wait_until(ended_or_enough, f"enough of {recording.stats(session)}")
-    check(recording.process.poll() is None, "the recording has ended by itself")
+    wait_until(ended_or_overloaded, f"more than {recording.stats(session)}")
+    check(recording.process.poll() is None, "the recording has exited")
     stats = recording.stop(session)
     recording.interrupt()
     profile = recording.profile()
@@ -55,8 +55,8 @@ def recording_is_complete_beyond_the_limits():
 
 
 def count_library_samples(processes):
-    """Libraries come and go at the same address: none is taken for another. Returns how many samples
-    are known to be in one, and how many are not known, of the processes or of the whole system."""
+    """Checks that libraries that are loaded and unloaded at the same address are not confused. Returns
+    (samples in a library, samples with unknown mappings), of the processes or of the whole system."""
     with Session(rate=999, ring_size=4 << 20, pids=[process.pid for process in processes]) as session:
         spaces = AddressSpaces(session)
         session.start()
@@ -75,7 +75,7 @@ def count_library_samples(processes):
             unknown += 1
             continue
         fault, in_library = workloads.swap_fault(frames)
-        # What has gone and come back within a gap passes for what has stayed.
+        # A library that was unloaded and loaded again within a gap looks as if it had stayed.
         if fault and spaces.is_in_gap(sample):
             unknown += 1
             continue
@@ -86,13 +86,13 @@ def count_library_samples(processes):
 
 @tight_test
 def lost_mmap_events_cause_no_wrong_symbols():
-    known, unknown = count_library_samples(storm(MAPPING, SWAPPING))
-    check(known and unknown, f"{known} samples are known, {unknown} are not")
+    known, unknown = count_library_samples(start_storm(MAPPING, SWAPPING))
+    check(known and unknown, f"{known} samples in libraries, {unknown} unknown")
 
 
 @tight_test
 def evicted_address_spaces_cause_no_wrong_symbols():
-    """Which may be so at each of their samples."""
-    storm(MAPPING, SWAPPING)
+    """Without a filter the table overflows, and an address space may be evicted between any two samples."""
+    start_storm(MAPPING, SWAPPING)
     _, unknown = count_library_samples([])
-    check(unknown, "all samples are known")
+    check(unknown, "no sample is unknown")
