@@ -14,7 +14,7 @@ def stacks_reach_the_root_of_their_goroutine():
     recording = Recording("-F", 997, command=workload("gowork", 60))
     samples = [user_part(sample) for sample in samples_of(recording.profile(), "gowork")]
     keep_profile(recording, "go")
-    check(last_json(recording.out)["collections"] > 0, "no garbage was only_sessions_left")
+    check(last_json(recording.out)["collections"] > 0, "no garbage collection has run")
 
     # Other stacks belong to the scheduler. Below runtime.mcall, and within runtime.schedule, it has parked
     # a goroutine that another thread may already run, so the caller frames are meaningless.
