@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`stackbeat record` ends as it says, with a whole profile or with one line that says why not."""
+"""`stackbeat record` ends with a complete profile, or with a one-line error message."""
 
 import os
 import signal
@@ -19,13 +19,13 @@ BAD_OPTIONS = (
 
 
 def check_refused(arguments, status, cwd, command="record"):
-    """One line on standard error, that status, and no file."""
+    """Checks that a command prints one line on standard error, exits with `status`, and leaves no file."""
     out, err = run("stackbeat", command, *arguments, status=status, cwd=cwd)
     what = f"stackbeat {command} {' '.join(arguments)}"
     check_equal(out, "", f"{what}: standard output")
     check_equal(len(err.splitlines()), 1, f"{what}: lines of {err!r}")
     check(err.startswith("stackbeat"), f"{what}: {err!r}")
-    check_equal(list(cwd.iterdir()), [], f"{what}: files left")
+    check_equal(list(cwd.iterdir()), [], f"{what}: remaining files")
     return err
 
 
@@ -33,7 +33,7 @@ def check_refused(arguments, status, cwd, command="record"):
 def bad_options_are_refused_in_one_line():
     directory = temporary_directory()
     for options in BAD_OPTIONS:
-        # A bad option comes last where its value is what is missing.
+        # A bad option comes last, as its value may be missing.
         check_refused(("-d", "1", *options), 2, directory)
     check_refused(("x",), 2, directory, "rate")
     check_refused(("0",), 2, directory, "rate")
@@ -61,7 +61,7 @@ def missing_privilege_is_reported():
                  "record", "-d", "1", status=1, cwd=directory)
     check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
     check("root" in err or "CAP_PERFMON" in err, f"no advice in {err!r}")
-    check_equal(list(directory.iterdir()), [], "files left")
+    check_equal(list(directory.iterdir()), [], "remaining files")
 
 
 @test
@@ -84,7 +84,7 @@ def fatal_signals_are_passed_on():
 
 
 def check_complete(recording):
-    """The profile holds as many samples as it says, in a file of its own."""
+    """Checks that the profile holds as many samples as its comment says, and no other file is left."""
     profile = recording.profile()
     check_equal(profile.total("samples"), comment(profile, "samples")[""], "samples")
     check_equal([path.name for path in recording.path.parent.iterdir()], [recording.path.name],
@@ -141,9 +141,9 @@ def profile_is_well_formed():
               f"labels {sample.labels}")
         check(sample.frames, "a sample without frames")
         check(sample.values["samples"] > 0 and sample.values["cpu"] > 0, f"values {sample.values}")
-    unnamed = sum(not frame.function and frame.address >> 63
+    unsymbolized = sum(not frame.function and frame.address >> 63
                   for sample in profile.samples for frame in sample.frames)
-    check_equal(unnamed, 0, "kernel frames without a name")
+    check_equal(unsymbolized, 0, "kernel frames without a symbol")
 
 
 @test
@@ -154,7 +154,7 @@ def recording_without_samples_says_why():
     os.waitid(os.P_PID, stopped.pid, os.WSTOPPED)
     _, err = run("stackbeat", "record", "-d", "0.2", "-p", stopped.pid, status=3, cwd=directory)
     check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
-    check_equal(list(directory.iterdir()), [], "files left")
+    check_equal(list(directory.iterdir()), [], "remaining files")
 
 
 @test
@@ -184,11 +184,11 @@ def status_and_rate_show_a_recording():
     session = recording.session()
     out, _ = run("stackbeat", "status")
     check("421" in out and str(session["session"]) in out and str(recording.process.pid) in out,
-          f"status does not tell of it: {out}")
+          f"status does not show the recording: {out}")
     run("stackbeat", "rate", 567)
     check_equal(recording.netlink.session_get(session["session"])["rate"], 567, "rate")
     out, _ = run("stackbeat", "rate")
-    check("567" in out, f"rate says {out}")
+    check("567" in out, f"rate prints {out}")
     recording.interrupt()
     recording.profile()
 
