@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * planted bug=NAME: makes one mistake of a kind that a debug kernel must see, when
- * it is loaded. tests/stress/planted/run proves with it that each would be seen.
+ * planted bug=NAME: triggers one bug of a kind that a debug kernel must detect, when it is
+ * loaded. tests/stress/planted/run tests that each of them is detected.
  */
 #include <linux/compiler.h>
 #include <linux/hrtimer.h>
@@ -17,7 +17,7 @@
 
 static char *bug = "";
 module_param(bug, charp, 0444);
-MODULE_PARM_DESC(bug, "Which one");
+MODULE_PARM_DESC(bug, "Name of the bug");
 
 static DEFINE_MUTEX(sb_first_lock);
 static DEFINE_MUTEX(sb_second_lock);
@@ -30,7 +30,7 @@ static void sb_use_after_free(void)
 	u8 *memory = kmalloc(64, GFP_KERNEL);
 
 	kfree(memory);
-	/* The compiler would see it, too. */
+	/* Else the compiler would detect it. */
 	OPTIMIZER_HIDE_VAR(memory);
 	WRITE_ONCE(memory[8], 1);
 }
@@ -78,7 +78,7 @@ static void sb_lock_inversion(void)
 	mutex_unlock(&sb_second_lock);
 }
 
-/* Of PREEMPT_RT, where such a lock sleeps. */
+/* A bug on PREEMPT_RT, where a spinlock sleeps. */
 static void sb_lock_in_interrupt(void *unused)
 {
 	spin_lock(&sb_sleeping_lock);
@@ -165,5 +165,5 @@ static void __exit sb_planted_exit(void)
 module_init(sb_planted_init);
 module_exit(sb_planted_exit);
 
-MODULE_DESCRIPTION("Makes a mistake on purpose");
+MODULE_DESCRIPTION("Triggers a bug on purpose");
 MODULE_LICENSE("GPL");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A module whose code is in no table of the unwinder's (tests/stress/stray/run takes them out), and
- * whose frame pointer leads to words that are no return addresses: the unwinder takes them
- * for such, and says that it has an error.
+ * A module without ORC tables (tests/stress/stray/run removes them), so that the unwinder falls back to
+ * frame pointers. The frame pointer of the module points to words that are no return addresses: the
+ * unwinder returns them as such, and reports an error.
  */
 #include <linux/module.h>
 #include <linux/moduleparam.h>
@@ -10,14 +10,14 @@
 #include <asm/msr.h>
 #include <asm/tsc.h>
 
-/* What looks like an address of the kernel's: that of some memory. */
+/* Looks like a kernel address: the address of some memory. */
 static unsigned long word;
 module_param(word, ulong, 0400);
-MODULE_PARM_DESC(word, "What stands where return addresses should be");
+MODULE_PARM_DESC(word, "Value in place of return addresses");
 
 static void *sb_stray_memory;
 
-/* Spins for so many milliseconds, in user context. */
+/* Spins in process context for the given number of milliseconds. */
 static int sb_stray_spin(const char *text, const struct kernel_param *param)
 {
 	unsigned long frames[] = { (unsigned long)&frames[2], word, 0, word };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What emulated machines lack: a cpuidle driver, so that a governor chooses how deep a CPU sleeps and
- * whether its tick goes on. Its states are one and the same sleep under the names and numbers of real
- * ones. With `masked` the CPU sleeps with interrupts off, as in MWAIT: what wakes it is handled
- * where idle is over for cpuidle.
+ * A cpuidle driver for emulated machines, which have none: with it, a governor selects idle states and
+ * decides whether to stop the scheduler tick. All states are the same HLT, with the names and latencies
+ * of real ones. With `masked` the CPU sleeps with interrupts off, as in MWAIT: the wakeup interrupt is
+ * handled after cpuidle has left the idle state.
  */
 #include <linux/cpu.h>
 #include <linux/cpuidle.h>
@@ -17,7 +17,7 @@ static bool masked;
 module_param(masked, bool, 0444);
 MODULE_PARM_DESC(masked, "sleep with interrupts off");
 
-/* The interrupts that the local APIC has for this CPU, 32 from `first` on. */
+/* Pending interrupts in the local APIC of this CPU: the 32 bits from vector `first` on. */
 static notrace u32 sleeper_requests(bool x2apic, unsigned int first)
 {
 	unsigned int reg = APIC_IRR + first / 2;
@@ -46,7 +46,7 @@ static notrace void sleeper_wait(void)
 		cpu_relax();
 }
 
-/* Nothing here is traced: RCU does not look at a CPU that sleeps. */
+/* notrace: RCU is not watching in an idle state. */
 static notrace int sleeper_enter(struct cpuidle_device *dev, struct cpuidle_driver *drv, int index)
 {
 	if (masked)
@@ -65,7 +65,7 @@ static notrace int sleeper_enter(struct cpuidle_device *dev, struct cpuidle_driv
 }
 
 static struct cpuidle_driver sleeper_driver = {
-	/* No owner: the devices, which go when this module goes, would hold it. */
+	/* No owner: the registered devices would pin this module. */
 	.name = "sleeper",
 	.states = {
 		{ /* POLL */ },
@@ -92,7 +92,7 @@ static void __exit sleeper_exit(void)
 	unsigned int cpu;
 
 	cpuidle_unregister(&sleeper_driver);
-	/* A CPU that has run something else has left sleeper_enter(). */
+	/* A CPU that has run a work item has left sleeper_enter(). */
 	cpus_read_lock();
 	for_each_online_cpu(cpu)
 		work_on_cpu(cpu, sleeper_nothing, NULL);
@@ -102,5 +102,5 @@ static void __exit sleeper_exit(void)
 module_init(sleeper_init);
 module_exit(sleeper_exit);
 
-MODULE_DESCRIPTION("A cpuidle driver for machines that have none");
+MODULE_DESCRIPTION("A cpuidle driver for emulated machines");
 MODULE_LICENSE("GPL");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A module that warns when it is loaded, to prove that the guest runner sees it. */
+/* Warns when it is loaded, to test that the guest runner detects a warning. */
 #include <linux/module.h>
 
 static int __init sb_warner_init(void)
