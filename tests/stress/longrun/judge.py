@@ -32,17 +32,17 @@ TICKS_LEAST = 1 / 4
 # Missed ticks count.
 RATE_LEAST = 3 / 4
 
-# What the reader keeps of a stack: struct stack (user/record/stack.h), rounded up, and its place in a table that is
-# doubled when it is full; of a frame: its address and its place.
+# Memory of the reader per stack: struct stack (user/record/stack.h), rounded up, and its slot in a table that is
+# doubled when it is full. Per frame: its address and its location.
 BYTES_A_STACK = 80 + 8 + 2 * 8
 BYTES_A_FRAME = 8 + 4
-# Of the latest stacks also the samples as they came, with their headers and the allocator's (user/record/sample_cache.c).
+# The latest stacks also have their raw samples, with headers of samples and of the allocator (user/record/sample_cache.c).
 RECENT_STACKS = 8192
 BYTES_A_RECENT = 112 + 16
 BYTES_A_RECENT_FRAME = 8
-# Of a process: struct space (user/process/address_space.c), its places in two tables, and what its mappings leave of holes;
-# and of its program's file, which the load makes anew for each: struct object_file (user/process/mapped_files.c), path,
-# build id, and places in two tables.
+# Per process: struct address_space (user/process/address_space.c), its slots in two tables, and fragmentation by its
+# mappings; and the file of its program, as the load creates a new one for each process: struct mapped_file
+# (user/process/mapped_files.h), path, build ID, and slots in two tables.
 BYTES_A_SPACE = 256 + 560
 # Constant memory: initial tables, buffers, symbols, and free memory that the allocator keeps.
 READER_BYTES = 4 << 20
