@@ -47,11 +47,11 @@ def check_mode(mode, stops, frames):
         check_within(len(sample.user), frames, f"{mode}: frames of a stack")
 
 
-def define_test(mode, ends, frames):
+def define_test(mode, stops, frames):
     def hostile():
         if mode == "device" and not os.path.exists("/dev/hpet"):
             raise Skip("this machine has no /dev/hpet")
-        check_mode(mode, ends, frames)
+        check_mode(mode, stops, frames)
     hostile.__name__ = mode
     test(hostile)
 
