@@ -412,7 +412,7 @@ static const struct mode {
 	{"all_ones", run_value, 0xffffffffffffffff, BAD_FRAME, 1, 1},
 	{"last_word", run_value, 0xfffffffffffffff8, BAD_FRAME, 1, 1},
 	{"non_canonical", run_value, 0xdead000000000000, BAD_FRAME, 1, 1},
-	{"user_stop", run_user_end, 0, BAD_FRAME, 1, 1},
+	{"user_end", run_user_end, 0, BAD_FRAME, 1, 1},
 	{"first_non_canonical", run_user_end, PAGE, BAD_FRAME, 1, 1},
 	{"before_user_end", run_user_end, -8, FAULT, 1, 1},
 	{"last_page", run_user_end, -PAGE, FAULT, 1, 1},
