@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The floor of every sampler: a timer on one CPU, that of the process that loads
- * it, whose callback does nothing but go on. It runs for as long as the module is
- * loaded. For the bench's kernel, 6.1, alone.
+ * The minimum of any sampler: a timer whose callback only rearms it, on the CPU of the process that
+ * loads the module. It runs as long as the module is loaded. Only for the benchmark's kernel, 6.1.
  */
 #include <linux/hrtimer.h>
 #include <linux/module.h>
