@@ -10,15 +10,15 @@ static unsigned long period = NSEC_PER_MSEC;
 module_param(period, ulong, 0444);
 MODULE_PARM_DESC(period, "ns between two interrupts");
 
-static unsigned long beats;
-module_param(beats, ulong, 0444);
-MODULE_PARM_DESC(beats, "interrupts until now");
+static unsigned long ticks;
+module_param(ticks, ulong, 0444);
+MODULE_PARM_DESC(ticks, "number of interrupts so far");
 
 static struct hrtimer floor_timer;
 
 static enum hrtimer_restart floor_callback(struct hrtimer *timer)
 {
-	beats++;
+	ticks++;
 	hrtimer_forward_now(timer, ns_to_ktime(period));
 	return HRTIMER_RESTART;
 }

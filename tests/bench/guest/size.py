@@ -43,13 +43,13 @@ def through_rings(command):
         heads = Heads(session)
         work(Profiler(), *command)
         session.stop()
-        samples, (sampled, told) = session.stats()["samples"], heads.bytes()
+        samples, (sampled, metadata) = session.stats()["samples"], heads.bytes()
         lost = session.stats()["lost_full"]
         heads.unmap()
     unload()
     if lost:
         raise Broken(f"{lost} samples were lost")
-    return {"samples": samples, "bytes": sampled + told, "told": told}
+    return {"samples": samples, "bytes": sampled + metadata, "told": metadata}
 
 
 def in_file(profiler, command):
