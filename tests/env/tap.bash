@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# Functions that test scripts share; a script sources this file. Each test is a function.
+# Common functions of test scripts, which source this file. Each test is a function.
 # shellcheck shell=bash disable=SC2034
 
 set -euo pipefail
@@ -10,13 +10,13 @@ build=${B:-build}
 stackbeat=$build/stackbeat
 any_failed=0
 
-# fail WHY: the test at hand has failed, and goes on.
+# fail WHY: marks the running test as failed; the test goes on.
 fail() {
 	printf '# %s\n' "$@" >&2
 	why=${why:-${1//$'\n'/ }}
 }
 
-# run_test FUNCTION [NAME]: prints what became of it, as tests/check reads it.
+# run_test FUNCTION [NAME]: runs a test and prints its result for tests/check.
 run_test() {
 	local name=${2:-${1//_/ }}
 	why=

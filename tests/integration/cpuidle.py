@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""CPUs that go idle: by a cpuidle driver, and with softirqs that interrupt them; and what they did, as the
-kernel counts it."""
+"""Idle CPUs: cpuidle drivers and governors, softirqs that interrupt idle CPUs, and the counters and traces
+of the kernel to compare with."""
 
 import contextlib
 import ctypes
@@ -19,7 +19,7 @@ TRACING = Path("/sys/kernel/tracing")
 
 
 def stay_on(cpu):
-    """This process, and what it starts, leaves the other CPUs alone until the test ends."""
+    """Pins this process and its children to one CPU until the test ends."""
     defer(os.sched_setaffinity, 0, os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cpu})
 
@@ -28,7 +28,7 @@ def stay_on(cpu):
 
 
 def use_driver(*parameters):
-    """A cpuidle driver for the test, of a machine that has none: tests/env/vm/sleeper."""
+    """Loads a cpuidle driver (tests/env/vm/sleeper) on a machine without one, until the test ends."""
     check_equal((CPUIDLE / "current_driver").read_text().strip(), "none", "the machine's cpuidle driver")
     run("modprobe", "sleeper", *parameters)
     defer(run, "rmmod", "sleeper")
@@ -36,7 +36,7 @@ def use_driver(*parameters):
 
 
 def use_governor(name):
-    """The cpuidle governor, until the test ends."""
+    """Sets the cpuidle governor until the test ends."""
     if name not in (CPUIDLE / "available_governors").read_text().split():
         raise Skip(f"this kernel has no cpuidle governor {name}")
     path = CPUIDLE / "current_governor"
@@ -45,21 +45,21 @@ def use_governor(name):
 
 
 def stay_awake():
-    """Idle CPUs poll until the test ends, as no delay is allowed."""
+    """Requests a wakeup latency of 0: idle CPUs poll until the test ends."""
     request = os.open("/dev/cpu_dma_latency", os.O_WRONLY)
     defer(os.close, request)
     os.write(request, struct.pack("=i", 0))
 
 
-def slept(cpu):
-    """How many ns a CPU has been in each idle state so far, by the state's name, as it woke."""
+def idle_state_times(cpu):
+    """{idle state: ns that a CPU has spent in it}. The kernel updates them when the CPU wakes."""
     states = Path(f"/sys/devices/system/cpu/cpu{cpu}/cpuidle").iterdir()
     return {(state / "name").read_text().strip(): int((state / "time").read_text()) * 1000 for state in states}
 
 
 # --- softirqs ----------------------------------------------------------------
 
-# A program for a socket that multiplies, drops the packet, and is no larger than a socket may have.
+# A socket filter that multiplies, drops the packet, and fits into the memory limit of a socket.
 SO_ATTACH_FILTER = 26
 FILTER_SIZE = 2000
 FILTER = ctypes.create_string_buffer(
@@ -69,8 +69,8 @@ PORT = 5000
 PACKETS = 20
 
 
-def listen(count):
-    """Sockets that all get each packet, and drop it after some work in the softirq."""
+def open_receivers(count):
+    """Opens sockets that all receive each packet, and drop it after some work in the softirq."""
     for _ in range(count):
         receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         defer(receiver.close)
@@ -81,7 +81,7 @@ def listen(count):
 
 
 def make_network():
-    """A pair of devices: `near` here, `far` in a network namespace of that name."""
+    """Creates a pair of devices: `near` here, `far` in a network namespace of that name."""
     if subprocess.run(["modprobe", "veth"], check=False, stderr=subprocess.DEVNULL).returncode:
         raise Skip("this kernel has no veth")
     run("ip", "netns", "add", "far")
@@ -94,12 +94,12 @@ def make_network():
 
 
 def send_bursts(period):
-    """Packets from the far end to all who listen, PACKETS at once each `period` us."""
+    """Sends PACKETS packets from the far end to all receivers, every `period` us."""
     return start("ip", "netns", "exec", "far", *workload("bursts", "10.1.0.255", PORT, PACKETS, period))
 
 
 class SoftirqTrace:
-    """The kernel's own notes of when the softirqs of a CPU began and ended, by its clock."""
+    """The kernel's trace of the begin and end of softirqs on a CPU, by CLOCK_MONOTONIC."""
 
     LINE = re.compile(r"-(\d+) .* (\d+)\.(\d+): softirq_(entry|exit): ")
 
@@ -125,8 +125,8 @@ class SoftirqTrace:
         yield
         (self.path / "tracing_on").write_text("0")
 
-    def spans_of_idle(self):
-        """The ns of each softirq that interrupted the idle task, as it was traced."""
+    def idle_softirq_times(self):
+        """The duration in ns of each traced softirq that interrupted the idle task."""
         stats = (self.path / f"per_cpu/cpu{self.cpu}/stats").read_text()
         for loss in ("overrun", "dropped events"):
             check(f"\n{loss}: 0\n" in stats, f"events were lost: {stats}")
@@ -147,10 +147,10 @@ class SoftirqTrace:
 
 
 def sample_softirqs(session, trace, seconds):
-    """(ns of softirqs that interrupted the idle task, the weights of their samples), of one window."""
+    """Samples for some seconds: (ns of each softirq that interrupted the idle task, weights of their samples)."""
     session.start()
     with trace.window():
         time.sleep(seconds)
     session.stop()
-    spans = trace.spans_of_idle()
+    spans = trace.idle_softirq_times()
     return spans, [sample.weight for sample in session.read() if sample.pid == 0]

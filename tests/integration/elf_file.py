@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the tests must know of a 64-bit ELF file: its build id, and its functions."""
+"""A minimal reader of 64-bit ELF files: the build ID and the function symbols."""
 
 import bisect
 import struct
@@ -11,7 +11,7 @@ BUILD_ID = 3
 
 
 class Elf:
-    """An ELF file, from its bytes."""
+    """An ELF file in memory."""
 
     def __init__(self, data):
         if data[:5] != b"\x7fELF\2":
@@ -48,7 +48,7 @@ class Elf:
                     yield value, size, strings[name:strings.index(b"\0", name)].decode()
 
     def function(self, address):
-        """The name of the function that holds a virtual address, or ""."""
+        """The name of the function at a virtual address, or ""."""
         at = bisect.bisect_right(self.functions, (address, float("inf")))
         for value, size, name in self.functions[max(at - 1, 0):at]:
             if value <= address < value + size:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Allocations that fail, where the kernel has fault injection."""
+"""Failing allocations, by the fault injection of the kernel."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ DEBUGFS = Path("/sys/kernel/debug")
 ALLOCATIONS = ("failslab", "fail_page_alloc")
 
 
-def can_fail():
+def has_fault_injection():
     return (DEBUGFS / ALLOCATIONS[0]).exists()
 
 
@@ -20,11 +20,11 @@ def read_fault(kind, name):
     return (DEBUGFS / kind / name).read_text().strip()
 
 
-def spare_requests_of_9p():
-    """No request of 9p, on which the guest has its files, is without memory.
+def exclude_9p_requests():
+    """Excludes requests of 9p, the guest's file system, from failing allocations.
 
-    One that ends the use of a file id is then not sent, and the id is given again: the server, for whom it is
-    in use, refuses that and all that follows, so that no file is opened any more (EINVAL).
+    If the allocation for a clunk request fails, the request is not sent, but its fid is reused. The server
+    still has this fid in use, and refuses all further opens with EINVAL.
     """
     symbols = sorted((int(line.split()[0], 16), line.split()[2])
                      for line in Path("/proc/kallsyms").read_text().splitlines())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the tests have in common: their list, their checks, and what they start.
+"""Common parts of the integration tests: registration, checks, processes and recordings.
 
-A test is a function with @test (or @exact_test, for one that compares counts
-with time, and so needs a guest whose clock counts instructions). It passes if
-it returns, and what it started is undone when it ends.
+A test is a function with @test; with @exact_test if it compares counts with time, and so needs a
+guest whose clock counts instructions; or with @tight_test if it needs a module with small limits. A
+test passes if it returns. Processes, files and settings of a test are cleaned up when it ends.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ import stackbeat
 ROOT = Path(__file__).resolve().parents[2]
 WORKLOADS = Path(os.environ.get("B", ROOT / "build")).resolve() / "workloads"
 
-# A kernel that checks itself takes its time.
+# Debug kernels are slower.
 PATIENCE = 10 if re.search(r"-(debug|kcsan)$", os.uname().release) else 1
 
 TESTS = {}
@@ -35,11 +35,11 @@ TIGHT_TESTS = {}
 
 
 class Failure(Exception):
-    """What was promised is not so."""
+    """A check has failed."""
 
 
 class Skip(Exception):
-    """This machine can't show it."""
+    """The test can't run on this machine."""
 
 
 def _register(tests, function):
@@ -71,10 +71,10 @@ def check_equal(actual, expected, what):
     check(actual == expected, f"{what}: {actual!r}, expected {expected!r}")
 
 
-def check_faultless(fault, subject):
-    """`fault` tells what is wrong with the subject, whose text may be long: None if nothing is."""
+def check_no_fault(fault, subject):
+    """Fails with `fault`, unless it is None. The subject is formatted only then, as its text may be long."""
     if fault:
-        raise Failure(f"{fault}, of {subject}")
+        raise Failure(f"{fault}, in {subject}")
 
 
 def check_within(actual, bounds, what):
@@ -84,21 +84,21 @@ def check_within(actual, bounds, what):
 
 @contextlib.contextmanager
 def fails_with(code, what, text=None):
-    """The block ends in OSError `code`; a netlink error says `text` (a pattern)."""
+    """Expects the block to end in OSError `code`; a netlink error must match the pattern `text`."""
     try:
         yield
     except OSError as error:
         check(error.errno == code,
               f"{what}: {os.strerror(error.errno)}, expected {os.strerror(code)}")
         if text:
-            said = getattr(error, "text", "")
-            check(re.search(text, said), f"{what}: the message is {said!r}, expected {text!r}")
+            message = getattr(error, "text", "")
+            check(re.search(text, message), f"{what}: the message is {message!r}, expected {text!r}")
     else:
         raise Failure(f"{what}: not refused, expected {os.strerror(code)}")
 
 
 def binomial_bounds(count, share, confidence=0.999):
-    """The least and the most hits in `count` draws, two-sided, computed exactly."""
+    """The lowest and the highest number of hits in `count` draws: an exact two-sided interval."""
     tail = (1 - confidence) / 2
 
     def probability(hits):
@@ -116,27 +116,27 @@ def binomial_bounds(count, share, confidence=0.999):
 
 
 def check_balance(stats, what="ticks"):
-    """Each beat ended in one of the ways that are counted."""
-    ways = ("samples", "lost_full", "lost_bad_tail", "idle", "filtered")
-    check_equal(stats["ticks"], sum(stats[way] for way in ways), f"{what}, by their ends {stats}")
+    """Checks that each tick is counted in exactly one of the outcomes."""
+    outcomes = ("samples", "lost_full", "lost_bad_tail", "idle", "filtered")
+    check_equal(stats["ticks"], sum(stats[name] for name in outcomes), f"{what}, compared with {stats}")
 
 
-# --- what a test starts ------------------------------------------------------
+# --- processes and clean-up ---------------------------------------------------
 
 _cleanup = contextlib.ExitStack()
 
 
 def defer(function, *arguments):
-    """Calls function when the test ends, whether it passed or not."""
+    """Calls function when the test ends, whether it has passed or not."""
     _cleanup.callback(function, *arguments)
 
 
-def undo():
+def run_cleanups():
     _cleanup.close()
 
 
 def use(manager):
-    """Enters a context that the end of the test leaves."""
+    """Enters a context until the test ends."""
     return _cleanup.enter_context(manager)
 
 
@@ -146,7 +146,7 @@ def temporary_directory():
     return path
 
 
-def _end(process):
+def _kill_process(process):
     process.kill()
     process.wait()
     for pipe in (process.stdin, process.stdout, process.stderr):
@@ -156,20 +156,20 @@ def _end(process):
 
 
 def start(*command, **options):
-    """A process that does not outlive the test, its output in pipes."""
+    """Starts a process that is killed when the test ends, with its output in pipes."""
     options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
                "text": True, **options}
     process = subprocess.Popen([str(word) for word in command], **options)
-    defer(_end, process)
+    defer(_kill_process, process)
     return process
 
 
 def finish(process, status=0):
-    """Waits for a process and returns (stdout, stderr); any other status is a failure."""
+    """Waits for a process and returns (stdout, stderr). Fails if its exit status is another one."""
     out, err = process.communicate()
     check(process.returncode == status,
           f"{' '.join(process.args)}: status {process.returncode}, expected {status}; "
-          f"it said: {(err or out or '').strip()}")
+          f"output: {(err or out or '').strip()}")
     return out, err
 
 
@@ -182,7 +182,7 @@ def workload(name, *arguments):
 
 
 def start_waiting(*command):
-    """Starts a process that becomes `command` at release()."""
+    """Starts a process that executes `command` at release()."""
     return start("/bin/sh", "-c", 'read -r line; exec "$@"', "sh", *command,
                  stdin=subprocess.PIPE)
 
@@ -213,13 +213,14 @@ def last_json(text):
 
 
 def wait_until(condition, what):
-    """Waits for what another process is about to do. No verdict depends on how long."""
+    """Waits until condition() is true, and returns its result. Fails only after a long time, so that no
+    result depends on the speed of the machine."""
     for _ in range(6000 * PATIENCE):
         result = condition()
         if result:
             return result
         time.sleep(0.005)
-    raise Failure(f"it never came: {what}")
+    raise Failure(f"timed out waiting for {what}")
 
 
 # --- the module and the command ----------------------------------------------
@@ -230,7 +231,7 @@ def is_loaded():
 
 
 def module_range():
-    """Where the code of the loaded module is."""
+    """The address range of the loaded module."""
     line = next(line for line in Path("/proc/modules").read_text().splitlines()
                 if line.startswith("stackbeat "))
     start_address = int(line.split()[5], 16)
@@ -254,18 +255,18 @@ def open_sessions():
 
 
 def check_sessions_end(*others):
-    """All sessions but `others` end: also that of a reader that was killed while the module read what
-    it maps, its rings among that, and so held its memory for a moment."""
+    """Waits until all sessions but `others` have ended. The session of a killed reader ends late if the
+    module was reading the mappings of that process, as the module then holds its memory for a moment."""
     def left():
         return [session for session in open_sessions() if session["session"] not in others]
     wait_until(lambda: not left(), f"the end of {left()}")
 
 
 class Recording:
-    """A running `stackbeat record`, its session and, at its end, its profile."""
+    """A running `stackbeat record`: its process, its session and, when it has ended, its profile."""
 
     def __init__(self, *arguments, command=(), within=(), **options):
-        """`within`: the command that runs stackbeat."""
+        """`within`: a prefix of the command line, such as a program that enters a namespace."""
         self.path = temporary_directory() / "profile.pb.gz"
         tail = ["--", *command] if command else []
         self.process = start(*within, "stackbeat", "record", "-o", self.path, *arguments, *tail, **options)
@@ -273,14 +274,14 @@ class Recording:
 
     @functools.cached_property
     def netlink(self):
-        """Not opened before it is asked for: recording may still have to load the module."""
+        """Opened on first use, as the recording may have to load the module first."""
         return use(stackbeat.Netlink())
 
     def session(self):
-        """The session, once it runs."""
+        """Waits until the session is running, and returns it."""
         def running():
             if self.process.poll() is not None:
-                raise Failure(f"it ended before it began: {self.process.stderr.read()}")
+                raise Failure(f"record exited before its session ran: {self.process.stderr.read()}")
             return next((session for session in self.netlink.sessions()
                          if session["owner"] == self.process.pid
                          and session["state"] == stackbeat.S.STATE_RUNNING), None)
@@ -293,9 +294,9 @@ class Recording:
         wait_until(lambda: self.stats(session)[counter] >= least, f"{least} {counter}")
 
     def stop(self, session):
-        """Stops the session, so that its counters stand still, and returns them.
+        """Stops the session and returns its final counters.
 
-        Its reader, which ends with it, is held until they are read.
+        The reader is stopped by SIGSTOP meanwhile, as it would close the session at once.
         """
         self.interrupt(signal.SIGSTOP)
         os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
@@ -308,7 +309,7 @@ class Recording:
         self.process.send_signal(number)
 
     def end(self, status=0):
-        """Waits until it has ended, and returns what it said of that."""
+        """Waits until record exits, and returns its standard error."""
         self.out, self.err = finish(self.process, status)
         return self.err
 
@@ -317,21 +318,21 @@ class Recording:
         return pprof.Profile(self.path)
 
 
-def keep(recording, name):
-    """Leaves a recording's profile for what looks at it outside of the guest."""
+def keep_profile(recording, name):
+    """Copies a profile to /out, where it exists, for tests that run on the host."""
     if os.path.isdir("/out"):
         shutil.copy(recording.path, f"/out/{name}.pb.gz")
 
 
 def record(*arguments, command=(), status=0):
-    """A whole recording: (profile, stdout, stderr)."""
+    """Runs a recording to its end: (profile, stdout, stderr)."""
     recording = Recording(*arguments, command=command)
     profile = recording.profile(status)
     return profile, recording.out, recording.err
 
 
 def comment(profile, key):
-    """The numbers of the profile's comment `key`: {"": N, cause: N, ...}."""
+    """The numbers in the profile's comment `key`: {"": total, cause: number, ...}."""
     for line in profile.comments:
         found = re.fullmatch(rf"{key}: (\d+)(?: \((.*)\))?", line)
         if not found:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests as another user: what a process may do that has no rights, or one."""
+"""Runs functions as another user, without capabilities or with chosen ones."""
 
 import ctypes
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness import Failure
 
-# Users that are no one's.
+# User IDs without an account.
 ALICE, BOB = 21001, 21002
 
 CAP_IPC_LOCK = 14
@@ -30,10 +30,10 @@ def _call(function, *arguments):
 
 
 def set_capabilities(wanted):
-    """The calling process has these, effective and permitted, and no others."""
+    """Sets the effective and permitted capabilities of the calling process to exactly these."""
     bits = sum(1 << capability for capability in wanted)
     low, high = bits & 0xffffffff, bits >> 32
-    # Version 3; effective, permitted, inheritable, low and then high.
+    # Version 3: effective, permitted, inheritable; the low words, then the high words.
     header = struct.pack("=Ii", 0x20080522, 0)
     _call(libc.capset, header, struct.pack("=6I", low, low, 0, high, high, 0))
 
@@ -51,9 +51,9 @@ def own_user_namespace():
 
 
 def own_mounts():
-    """User and mount namespaces of one's own, in which one is root."""
+    """Enters new user and mount namespaces, as root of them."""
     user, group = os.getuid(), os.getgid()
-    # Else what /proc says of a process that has changed its user is root's.
+    # Else the /proc files of a process that has changed its user belong to root.
     _call(libc.prctl, PR_SET_DUMPABLE, 1, 0, 0, 0)
     _call(libc.unshare, CLONE_NEWUSER | CLONE_NEWNS)
     for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"),
@@ -62,12 +62,12 @@ def own_mounts():
 
 
 def as_user(user, function, *arguments, capabilities=()):
-    """Calls function in a process of that user; returns what it returns, raises what it raises."""
+    """Calls function in a process of that user; returns its result, or raises its error."""
     return begin_as_user(user, function, *arguments, capabilities=capabilities)()
 
 
 def begin_as_user(user, function, *arguments, capabilities=()):
-    """The same, while the caller goes on: he gets a function that waits for the end."""
+    """As as_user(), but returns at once: the returned function waits for the result."""
     read, write = os.pipe()
     child = os.fork()
     if not child:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads profile.proto, from the description of the wire format alone."""
+"""A reader of pprof profiles (profile.proto), written from the wire format alone."""
 
 import gzip
 from collections import namedtuple
 
-# `source` and `line`: of the code; `file` is the object that it is in; `inlined`: the functions that
-# are inlined into this one there, innermost first.
+# `source` and `line`: the position in the source code; `file`: the binary; `inlined`: the functions that
+# are inlined into this one at this address, innermost first.
 Frame = namedtuple("Frame", "function file address build_id inlined source line start_line system_name")
-# `frames`: one for each return address, of the function that was called; `lines`: also what is inlined.
+# `frames`: one physical frame for each address; `lines`: inlined functions, too.
 Sample = namedtuple("Sample", "values labels frames lines")
 Mapping = namedtuple("Mapping", "start limit offset filename build_id has_functions")
 
@@ -28,7 +28,7 @@ def _varint(data, at):
 
 
 def _fields(data):
-    """Yields (number, value): an int, or the bytes of what has a length."""
+    """Yields (number, value): an int, or the bytes of a length-delimited field."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -54,7 +54,7 @@ def _message(data):
 
 
 def _numbers(values):
-    """A repeated number, packed or not."""
+    """Decodes a repeated number, packed or not."""
     numbers = []
     for value in values:
         if isinstance(value, int):
@@ -102,7 +102,7 @@ class Profile:
                       for line in map(_message, location.get(4, []))] or [("", "", 0, "", 0)]
             mapping = one(location, 2)
             mapping = self.mappings[mapping - 1] if mapping else NO_MAPPING
-            # The last is the function that was called; those before are inlined into it.
+            # The last line is the physical function; those before are inlined into it.
             names = [name for name, *_ in lines]
             self.locations.append([Frame(name, mapping.filename, one(location, 3), mapping.build_id,
                                          tuple(names[:depth]), source, line, start, system_name)
@@ -130,10 +130,10 @@ class Profile:
                       [frame for location in locations for frame in location])
 
     def contents(self):
-        """All that it says of samples, in an order of its own."""
+        """All samples in a canonical order, to compare profiles."""
         return sorted((sorted(sample.values.items()), sorted(map(str, sample.labels.items())),
                        [tuple(frame) for frame in sample.lines]) for sample in self.samples)
 
     def total(self, kind, wanted=lambda sample: True):
-        """The sum of values["samples" or "cpu"] of the samples that are wanted."""
+        """The sum of values["samples" or "cpu"] over the samples for which wanted() is true."""
         return sum(sample.values[kind] for sample in self.samples if wanted(sample))

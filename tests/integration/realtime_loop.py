@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A CPU that a real-time loop keeps for itself, and what must be done before the loop ends.
+"""A real-time loop that monopolizes a CPU, and operations that must finish while it runs.
 
-The verdict needs no clock: what is done while the loop still runs has not waited for a task of
-lower priority on the loop's CPU.
+The tests need no clock: an operation that finishes while the loop still runs has not waited for a task
+of lower priority on the loop's CPU.
 """
 
 import contextlib
@@ -19,18 +19,18 @@ from harness import check, check_equal, Failure, PATIENCE, run, Skip, start, wai
 from stackbeat import online_cpus, S, Session
 
 CPU = 1
-# When the loop says that it is over. It ends by itself before the kernel takes what waits for it for hung.
+# Until the loop reports its timeout. It exits by itself before the hung task detector reports its waiters.
 SECONDS = 45 * min(PATIENCE, 2)
 
 RT_RUNTIME = Path("/proc/sys/kernel/sched_rt_runtime_us")
 STALL_SUPPRESS = Path("/sys/module/rcupdate/parameters/rcu_cpu_stall_suppress")
 DEBUGFS = Path("/sys/kernel/debug")
-# From 6.12 on: what the tasks of normal priority have of a CPU in any case.
+# From 6.12 on: the CPU time that is reserved for tasks of normal priority.
 FAIR_RUNTIME = DEBUGFS / f"sched/fair_server/cpu{CPU}/runtime"
 
 
 def hotplug_thread(cpu):
-    """The process id of the kernel's thread that takes this CPU online and offline."""
+    """The process ID of the kernel thread that takes this CPU online and offline."""
     for path in Path("/proc").glob("[0-9]*/comm"):
         with contextlib.suppress(OSError):
             if path.read_text().strip() == f"cpuhp/{cpu}":
@@ -38,53 +38,53 @@ def hotplug_thread(cpu):
     raise Failure(f"there is no cpuhp/{cpu}")
 
 
-def switches(pid):
-    """How often a task has left its CPU by itself, which it does whenever it was woken."""
+def voluntary_switches(pid):
+    """The number of voluntary context switches of a task; each wakeup of an idle task adds one."""
     return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)$",
                          Path(f"/proc/{pid}/status").read_text(), re.M)[1])
 
 
 def check_not_woken(cpu):
-    """No thread of the kernel runs on a CPU for a session of others."""
+    """Checks that no hotplug thread runs on a CPU for a session on other CPUs."""
     thread = hotplug_thread(cpu)
     others = ",".join(str(other) for other in online_cpus() if other != cpu)
-    before = switches(thread)
+    before = voluntary_switches(thread)
     with Session(cpus=others) as session:
         for settings in ({"state": S.STATE_RUNNING}, {"rate": 99}, {"state": S.STATE_PAUSED},
                          {"state": S.STATE_RUNNING}, {"state": S.STATE_STOPPED}):
             session.set(**settings)
-            check_equal(switches(thread), before, f"switches of cpuhp/{cpu} at {settings}")
-    check_equal(switches(thread), before, f"switches of cpuhp/{cpu} at the end")
+            check_equal(voluntary_switches(thread), before, f"switches of cpuhp/{cpu} at {settings}")
+    check_equal(voluntary_switches(thread), before, f"switches of cpuhp/{cpu} at the end")
 
 
 def kernel_stack(task):
-    """The functions in which a task (a path in /proc) is in the kernel, leaf first."""
+    """The kernel stack of a task (a path in /proc), leaf first."""
     return " < ".join(line.split()[1].partition("+")[0]
                       for line in (task / "stack").read_text().splitlines())
 
 
 def kernel_stacks():
-    """Those of all processes and threads of the kernel."""
+    """The kernel stacks of all processes and kernel threads."""
     for task in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             yield kernel_stack(task)
 
 
-def where(pid):
-    """Where a process and those that it has started are in the kernel."""
-    places = []
+def kernel_stacks_of(pid):
+    """The kernel stacks of the threads of a process and of its descendants."""
+    stacks = []
     for task in Path(f"/proc/{pid}/task").glob("*"):
         with contextlib.suppress(OSError):
             comm = (task / "comm").read_text().strip()
-            places.append(f"{comm}: {kernel_stack(task) or 'not in the kernel'}")
+            stacks.append(f"{comm}: {kernel_stack(task) or 'not in the kernel'}")
             for child in (task / "children").read_text().split():
-                places += where(int(child))
-    return places
+                stacks += kernel_stacks_of(int(child))
+    return stacks
 
 
 @contextlib.contextmanager
-def user_tasks_elsewhere():
-    """All of them, the caller too: what they start stays where they are."""
+def move_user_tasks_away():
+    """Moves all user tasks, with the caller, off the loop's CPU. Their children inherit that."""
     before = {}
     for path in Path("/proc").glob("[0-9]*/task/[0-9]*"):
         with contextlib.suppress(OSError):
@@ -112,7 +112,7 @@ def written(path, value):
 
 
 class Loop:
-    """The loop, with a witness of normal priority that was woken on its CPU and has not run yet."""
+    """A running loop, with a witness: a task of normal priority that was woken on its CPU and can't run."""
 
     def __init__(self, process, witness):
         self.process = process
@@ -124,20 +124,20 @@ class Loop:
         return self.process.pid
 
     def _check_runs(self, what):
-        """Called when that is done: it was done while the loop ran, and kept the CPU."""
-        check(not self.is_over and self.process.poll() is None, f"{what}: the loop has ended before")
+        """Checks, after an operation, that the loop has run and has kept its CPU all the time."""
+        check(not self.is_over and self.process.poll() is None, f"{what}: the loop ended first")
         check(not select.select([self.witness.stdout], [], [], 0)[0],
               f"{what}: a task of normal priority has run on the loop's CPU")
 
     def end(self):
-        """What waited for it can go on."""
+        """Kills the loop, so that its waiters can run."""
         self.process.kill()
         self.process.wait()
 
     def _wait_for_end(self, pid, read=None):
-        """Waits until a process has ended, or else until the loop is over. Returns what it has said to
-        the file descriptor `read`. Its parent need not have waited for it."""
-        said = b""
+        """Waits until a process has exited or the loop is over, without reaping the process. Returns the
+        data from the file descriptor `read`."""
+        output = b""
         poll = select.poll()
         over = self.process.stdout.fileno()
         with open(os.pidfd_open(pid), "rb") as ended:
@@ -147,83 +147,83 @@ class Loop:
                 ready = {fd for fd, _ in poll.poll()}
                 if read in ready:
                     data = os.read(read, 1 << 20)
-                    said += data
+                    output += data
                     if not data:
                         poll.unregister(read)
                 elif ended.fileno() in ready:
-                    return said
+                    return output
                 elif over in ready:
                     self.is_over = True
-                    return said
+                    return output
 
-    def outlasts(self, process, what):
-        """Waits for a process that ends while the loop runs. One that does not is let go on."""
+    def check_finishes(self, process, what):
+        """Waits for a process, which must exit while the loop runs. Ends the loop if it does not."""
         self._wait_for_end(process.pid)
         if self.is_over:
-            places = "; ".join(where(process.pid))
+            stacks = "; ".join(kernel_stacks_of(process.pid))
             self.end()
-            raise Failure(f"{what}: it did not end while the loop ran, but was at {places}")
+            raise Failure(f"{what}: it did not exit while the loop ran; kernel stacks: {stacks}")
         self._check_runs(what)
 
     def run(self, function, *arguments):
-        """What function(step, *arguments) returns (something for JSON), which is called in a process of its
-        own and must return while the loop runs. It calls step(NAME) before all that may hang, or step(NAME,
-        PID) where it waits for another process."""
+        """Calls function(step, *arguments) in another process, and returns its result, which must be valid
+        JSON. The function must return while the loop runs. It calls step(NAME) before each operation that
+        may hang, or step(NAME, PID) before it waits for another process."""
         read, write = os.pipe()
         child = os.fork()
         if not child:
-            _run_and_say(write, function, arguments)
+            _run_and_report(write, function, arguments)
         os.close(write)
         try:
-            said = [json.loads(line) for line in self._wait_for_end(child, read).splitlines()]
-            steps = [line for line in said if "step" in line]
+            messages = [json.loads(line) for line in self._wait_for_end(child, read).splitlines()]
+            steps = [message for message in messages if "step" in message]
             last, pid = steps[-1]["step"], steps[-1]["pid"] or child
-            places = "; ".join(where(pid)) if self.is_over else ""
+            stacks = "; ".join(kernel_stacks_of(pid)) if self.is_over else ""
         finally:
             if self.is_over:
-                # Or the child could not be killed.
+                # The child can't be killed while it waits for the loop.
                 self.end()
                 os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             os.close(read)
-        check(not self.is_over, f"{last}: it did not return while the loop ran, but was at {places}")
+        check(not self.is_over, f"{last}: it did not return while the loop ran; kernel stacks: {stacks}")
         self._check_runs(last)
-        end = said[-1]
+        end = messages[-1]
         check("error" not in end, f"{last}: {end.get('error')}")
-        check("result" in end, f"{last}: the process has ended within")
+        check("result" in end, f"{last}: the process has exited")
         return end["result"]
 
 
-def _run_and_say(say, function, arguments):
-    """Never returns."""
-    def tell(**line):
-        os.write(say, json.dumps(line).encode() + b"\n")
+def _run_and_report(pipe, function, arguments):
+    """Child process of Loop.run(): reports steps and the result as lines of JSON. Never returns."""
+    def report(**line):
+        os.write(pipe, json.dumps(line).encode() + b"\n")
 
     def step(name, pid=0):
-        tell(step=name, pid=pid)
+        report(step=name, pid=pid)
 
     try:
         try:
-            step("its begin")
-            tell(result=function(step, *arguments))
+            step("begin")
+            report(result=function(step, *arguments))
         except Failure as failure:
-            tell(error=str(failure))
+            report(error=str(failure))
         except BaseException:  # pylint: disable=broad-exception-caught
-            tell(error=traceback.format_exc().strip())
+            report(error=traceback.format_exc().strip())
     finally:
         os._exit(0)
 
 
 @contextlib.contextmanager
 def loop(file=None, seconds=SECONDS):
-    """A loop on its CPU, to which nothing else comes, nor is there any help against it. It maps
-    `file` as code when it has a SIGUSR1."""
+    """Runs a loop on its CPU, without other tasks there and without RT throttling. The loop maps `file` as
+    code when it receives a SIGUSR1."""
     if CPU not in online_cpus() or len(online_cpus()) < 2:
-        raise Skip("there is one CPU")
+        raise Skip("only one CPU")
     with contextlib.ExitStack() as before:
-        before.enter_context(user_tasks_elsewhere())
+        before.enter_context(move_user_tasks_away())
         before.enter_context(written(RT_RUNTIME, "-1"))
-        # The loop holds up grace periods, where these need a thread of the CPU.
+        # The loop blocks grace periods where they need a thread of its CPU.
         before.enter_context(written(STALL_SUPPRESS, "1"))
         if not (DEBUGFS / "sched").exists():
             run("mount", "-t", "debugfs", "none", DEBUGFS)
@@ -236,8 +236,8 @@ def loop(file=None, seconds=SECONDS):
         process = start(*workload("rtloop", CPU, seconds, *filter(None, [file])))
         running = Loop(process, witness)
         before.callback(running.end)
-        check_equal(process.stdout.readline(), "running\n", "what the loop says")
+        check_equal(process.stdout.readline(), "running\n", "output of the loop")
         witness.stdin.write(b"x")
         yield running
         running.end()
-        check_equal(witness.stdout.read(1), b"x", "what the witness says, once there is room for it")
+        check_equal(witness.stdout.read(1), b"x", "output of the witness after the loop")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the weights of samples must add up to."""
+"""Checks that the weights of samples add up to the elapsed time."""
 
 import math
 import os
@@ -10,12 +10,12 @@ from harness import check, start, wait_until, workload
 
 
 def keep_busy(cpu):
-    """Starts a process that keeps a CPU busy, and returns it once it does."""
+    """Starts a process that keeps a CPU busy, and waits until it is."""
     process = start(*workload("threads", 1), preexec_fn=lambda: os.sched_setaffinity(0, {cpu}))
 
     def is_busy():
         for task in Path(f"/proc/{process.pid}/task").iterdir():
-            # Behind the name: the 12th is the CPU time in user mode.
+            # The 12th field after the name is the CPU time in user mode.
             name, _, rest = (task / "stat").read_text().rpartition(")")
             if name.endswith("(worker-0") and int(rest.split()[11]):
                 return True
@@ -26,7 +26,7 @@ def keep_busy(cpu):
 
 
 def by_cpu(samples):
-    """The samples of each CPU, in their order."""
+    """{CPU: its samples in order}."""
     found = defaultdict(list)
     for sample in samples:
         found[sample.cpu].append(sample)
@@ -34,12 +34,11 @@ def by_cpu(samples):
 
 
 def check_span(samples, fixed, what):
-    """The weights of one CPU's samples add up to the time between its first and its last.
+    """Checks that the weights of one CPU's samples add up to the time from the first to the last sample.
 
-    Each beat of that CPU must be a sample. An interval that was drawn, of mean w,
-    has a variance of w * w / 12; five standard deviations of the sum are never
-    missed by chance. A sample comes after its beat was due, by less than one
-    interval: what is later is missed, and in its weight.
+    Each tick of that CPU must be a sample. A random interval of mean w has a variance of w * w / 12;
+    the bound is five standard deviations of the sum. A sample is late by less than one interval:
+    later ticks are missed, and are in its weight.
     """
     weights = [sample.weight for sample in samples[1:]]
     drawn = [sample.weight // (1 + sample.missed) for sample in samples[1:]]
@@ -48,4 +47,4 @@ def check_span(samples, fixed, what):
     if not fixed:
         bound += 5 * math.sqrt(sum(weight * weight for weight in drawn) / 12)
     check(abs(span - sum(weights)) <= bound,
-          f"{what}: {len(weights)} weights make {sum(weights)} ns of {span}, allowed are {bound:.0f}")
+          f"{what}: {len(weights)} weights sum up to {sum(weights)} ns of {span}, allowed difference {bound:.0f}")

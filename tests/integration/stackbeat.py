@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """A reader of /dev/stackbeat, written from include/stackbeat.h alone.
 
-It shares nothing with the command `stackbeat`, and can do what no reader
-should: map what is refused, send malformed messages, write a bad reader position.
+It shares no code with the command `stackbeat`, and can break the rules of the interface: request
+invalid mappings, send malformed messages, write a bad reader position.
 """
 
 import ctypes
@@ -34,7 +34,7 @@ MREMAP_MAYMOVE = 1
 
 
 def _read_header():
-    """The numbers of the header: its enumerations and its plain constants."""
+    """The enumeration constants and the numeric macros of the header."""
     text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.S)
     numbers = {}
     for body in re.findall(r"^enum \w+ \{(.*?)\}", text, re.S | re.M):
@@ -51,7 +51,7 @@ def _read_header():
 
 
 class Numbers:
-    """The header's numbers as attributes, without the prefix STACKBEAT_."""
+    """The constants of the header as attributes, without the prefix STACKBEAT_."""
 
     def __init__(self):
         self.__dict__.update(_read_header())
@@ -63,16 +63,16 @@ STOP_NAMES = {value: name.removeprefix("STOP_").lower().replace("_", " ")
 EVENT_NAMES = {value: name.removeprefix("EVENT_").lower() for name, value in vars(S).items()
                if name.startswith("EVENT_") and name not in ("EVENT_UNSPEC", "EVENT_COUNT")}
 FLAGS = (S.A_INHERIT, S.A_NO_JITTER, S.A_RESTRICTED)
-# What is nested, and what its members are.
+# Nested attributes, and the type of their members.
 NESTS = {S.A_PIDS: S.A_PID, S.A_TIDS: S.A_PID, S.A_CGROUPS: S.A_CGROUP,
          S.A_EXCLUDE_COMMS: S.A_COMM}
 STAT_NAMES = {value: name.removeprefix("S_").lower() for name, value in vars(S).items()
               if name.startswith("S_") and name not in ("S_UNSPEC", "S_PAD", "S_COUNT")}
 
 
-# _IOW(STACKBEAT_IOC_MAGIC, number, __u64), and where the session page has `metadata_pending`.
+# _IOW(STACKBEAT_IOC_MAGIC, number, __u64), and the offset of `metadata_pending` in the session page.
 IOC_FILE_OPEN, IOC_FILE_RELEASE = (0x40080000 | S.IOC_MAGIC << 8 | number for number in (1, 2))
-PENDING = 28
+PENDING_OFFSET = 28
 
 
 def offset_of_cpu(cpu):
@@ -95,7 +95,7 @@ NLA_F_NESTED, NLA_TYPE_MASK = 0x8000, 0x3fff
 
 
 class NetlinkError(OSError):
-    """An error of the kernel, with the text of its extended acknowledgement."""
+    """An error from the kernel, with the text of its extended acknowledgement."""
 
     def __init__(self, code, text, offset=None):
         super().__init__(code, text)
@@ -128,7 +128,7 @@ def attributes(data):
 
 
 class Netlink:
-    """A socket of generic netlink, for one family."""
+    """A generic netlink socket of one family."""
 
     def __init__(self, family="stackbeat"):
         self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC,
@@ -185,7 +185,7 @@ class Netlink:
             return
         text = offset = None
         if flags & NLM_F_ACK_TLVS:
-            # Behind the error of a message its header is quoted.
+            # The error of a message is followed by the header of that message.
             for key, value in attributes(message[20 if kind == NLMSG_ERROR else 4:]):
                 if key == NLMSGERR_ATTR_MSG:
                     text = value.rstrip(b"\0").decode()
@@ -210,11 +210,11 @@ class Netlink:
 
 
 class Events(Netlink):
-    """What the module tells everyone, from now on."""
+    """Receives the multicast events of the module, from now on."""
 
     def __init__(self):
         super().__init__()
-        # None of them may be missed by a test, whatever else it does meanwhile.
+        # The buffer must hold all events that arrive while a test does something else.
         self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 16 << 20)
         self.socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP,
                                self.groups["events"])
@@ -235,7 +235,7 @@ class Events(Netlink):
             self.seen.append(event)
 
     def of(self, session, *names):
-        """Those of a session that have one of these names, or all of them."""
+        """Events of a session, all or those with one of these names."""
         return [event for event in self.read() if event["session"] == session
                 and (not names or event["event"] in names)]
 
@@ -300,7 +300,7 @@ ATTRIBUTE_NAMES = {value: name.removeprefix("A_").lower() for name, value in var
 # --- records -----------------------------------------------------------------
 
 def spaces_lost(stats):
-    """Samples that have no address space, and address spaces whose mappings were not read."""
+    """Samples without an address space, plus address spaces whose mappings were not read."""
     return stats["samples_without_space"] + stats["spaces_unread"]
 
 
@@ -308,23 +308,23 @@ SAMPLE = struct.Struct("=HHIQQIIIIIHHBB2sIQQ16s")
 assert SAMPLE.size == 88
 
 Sample = namedtuple("Sample", "flags time weight cpu pid tid lost missed kernel_stop user_stop "
-                    "comm kernel user space generation")
+                    "comm kernel user address_space generation")
 
-SPACE = struct.Struct("=HHIQQQIIIIIIII16s")
-assert SPACE.size == 80
+ADDRESS_SPACE = struct.Struct("=HHIQQQIIIIIIII16s")
+assert ADDRESS_SPACE.size == 80
 
-Space = namedtuple("Space", "space start_time cgroup generation gap pid ns_pid parent mappings "
-                   "dropped comm cgroup_path")
+AddressSpace = namedtuple("AddressSpace", "address_space start_time cgroup generation gap pid ns_pid "
+                          "parent mappings dropped comm cgroup_path")
 
 MAPPING = struct.Struct("=HHIQQQQQQII")
 assert MAPPING.size == 64
 
-Mapping = namedtuple("Mapping", "flags space start end offset vaddr object generation")
+Mapping = namedtuple("Mapping", "flags address_space start end offset vaddr file_id generation")
 
-OBJECT = struct.Struct("=HHIQQQIIII64s")
-assert OBJECT.size == 112
+FILE = struct.Struct("=HHIQQQIIII64s")
+assert FILE.size == 112
 
-Object = namedtuple("Object", "flags object inode size device inode_generation build_id path")
+MappedFile = namedtuple("MappedFile", "flags file_id inode size device inode_generation build_id path")
 
 
 class BadRecord(Exception):
@@ -337,11 +337,11 @@ def require(condition, what, record):
 
 
 def decode(data, decoders):
-    """The records in data, which begins and ends with whole ones; decoders: {type: function}."""
+    """Yields the records in data, which must hold complete records; decoders: {type: function}."""
     at = 0
     while at < len(data):
         if at + 8 > len(data):
-            raise BadRecord(f"half a header at {at}")
+            raise BadRecord(f"truncated header at {at}")
         kind, _, size = struct.unpack_from("=HHI", data, at)
         if size < 8 or size % 8 or at + size > len(data):
             raise BadRecord(f"record of type {kind} with {size} bytes at {at} of {len(data)}")
@@ -360,19 +360,19 @@ def _decode_sample(record):
     if any(reserved) or b"\0" not in comm or flags & ~(S.SAMPLE_KERNEL | S.SAMPLE_COMPAT):
         raise BadRecord(f"flags {flags:#x}, reserved {reserved}, comm {comm}")
     if kernel_stop >= S.STOP_COUNT or user_stop >= S.STOP_COUNT or not kernel + user:
-        raise BadRecord(f"ends {kernel_stop} and {user_stop}, {kernel} + {user} frames")
+        raise BadRecord(f"stops {kernel_stop} and {user_stop}, {kernel} + {user} frames")
     frames = struct.unpack_from(f"={kernel + user}Q", record, SAMPLE.size)
     return Sample(flags, time, weight, cpu, pid, tid, lost, missed, kernel_stop, user_stop,
                   _string(comm), frames[:kernel], frames[kernel:], space, generation)
 
 
 def _string(data):
-    """Of bytes that end with a NUL."""
+    """Decodes bytes up to the first NUL."""
     return data.split(b"\0")[0].decode(errors="replace")
 
 
 def _padded_string(record, at):
-    """The string that ends a record: with a NUL, and padded with no more of them than needed."""
+    """The string at the end of a record: NUL-terminated, with the least padding that aligns it."""
     tail = record[at:]
     text = tail.rstrip(b"\0")
     require(len(text) < len(tail) <= len(text) + 8 and b"\0" not in text and
@@ -380,42 +380,42 @@ def _padded_string(record, at):
     return text.decode(errors="replace")
 
 
-def _decode_space(record):
+def _decode_address_space(record):
     (_, flags, _, space, start_time, cgroup, generation, gap, pid, ns_pid, parent, mappings,
-     dropped, reserved, comm) = SPACE.unpack_from(record)
-    told = Space(space, start_time, cgroup, generation, gap, pid, ns_pid, parent, mappings,
-                 dropped, _string(comm), _padded_string(record, SPACE.size))
-    require(not flags and not reserved and b"\0" in comm, "address space", (flags, reserved, told))
-    require(space and pid and gap <= generation and mappings <= S.MAPPINGS_MAX, "space", told)
-    return told
+     dropped, reserved, comm) = ADDRESS_SPACE.unpack_from(record)
+    decoded = AddressSpace(space, start_time, cgroup, generation, gap, pid, ns_pid, parent, mappings,
+                           dropped, _string(comm), _padded_string(record, ADDRESS_SPACE.size))
+    require(not flags and not reserved and b"\0" in comm, "address space", (flags, reserved, decoded))
+    require(space and pid and gap <= generation and mappings <= S.MAPPINGS_MAX, "address space", decoded)
+    return decoded
 
 
 def _decode_mapping(record):
-    (_, flags, size, space, start, end, offset, vaddr, number, generation,
+    (_, flags, size, space, start, end, offset, vaddr, file_id, generation,
      reserved) = MAPPING.unpack_from(record)
-    told = Mapping(flags, space, start, end, offset, vaddr, number, generation)
+    mapping = Mapping(flags, space, start, end, offset, vaddr, file_id, generation)
     known = (S.MAPPING_EVENT | S.MAPPING_MAIN_BINARY | S.MAPPING_VDSO | S.MAPPING_VADDR)
     require(size == MAPPING.size and not flags & ~known and not reserved, "mapping",
-            (size, reserved, told))
-    require(space and start < end and not start % PAGE and not end % PAGE, "mapping", told)
-    require(not (number and flags & S.MAPPING_VDSO), "vdso with a file", told)
-    return told
+            (size, reserved, mapping))
+    require(space and start < end and not start % PAGE and not end % PAGE, "mapping", mapping)
+    require(not (file_id and flags & S.MAPPING_VDSO), "vdso with a file", mapping)
+    return mapping
 
 
-def _decode_object(record):
-    (_, flags, _, number, inode, size, major, minor, inode_generation, id_size,
-     build_id) = OBJECT.unpack_from(record)
+def _decode_file(record):
+    (_, flags, _, file_id, inode, size, major, minor, inode_generation, id_size,
+     build_id) = FILE.unpack_from(record)
     require(id_size <= S.BUILD_ID_MAX and not any(build_id[id_size:]), "build id",
             (id_size, build_id))
-    told = Object(flags, number, inode, size, (major, minor), inode_generation,
-                  build_id[:id_size].hex(), _padded_string(record, OBJECT.size))
-    require(number and not flags & ~(S.FILE_HEADERS_NOT_READ | S.FILE_UNLINKED), "object", told)
-    return told
+    file = MappedFile(flags, file_id, inode, size, (major, minor), inode_generation,
+                      build_id[:id_size].hex(), _padded_string(record, FILE.size))
+    require(file_id and not flags & ~(S.FILE_HEADERS_NOT_READ | S.FILE_UNLINKED), "file", file)
+    return file
 
 
 SAMPLES = {S.RECORD_SAMPLE: _decode_sample}
-METADATA = {S.RECORD_ADDRESS_SPACE: _decode_space, S.RECORD_MAPPING: _decode_mapping,
-            S.RECORD_FILE: _decode_object}
+METADATA = {S.RECORD_ADDRESS_SPACE: _decode_address_space, S.RECORD_MAPPING: _decode_mapping,
+            S.RECORD_FILE: _decode_file}
 
 
 # --- the device --------------------------------------------------------------
@@ -437,7 +437,7 @@ def munmap(address, length):
 
 
 class Ring:
-    """A ring, mapped: that of a CPU, or (None) that of the metadata."""
+    """A mapped ring: that of a CPU, or the metadata ring (cpu None)."""
 
     def __init__(self, fd, cpu, size):
         self.cpu, self.size = cpu, size
@@ -451,8 +451,8 @@ class Ring:
             raise
         self._tail = ctypes.c_uint64.from_address(self.consumer)
         self._head = ctypes.c_uint64.from_address(self.producer)
-        told = struct.unpack("=II", ctypes.string_at(self.producer + 8, 8))
-        require(told == (size, 0xffffffff if cpu is None else cpu), "size and CPU", told)
+        header = struct.unpack("=II", ctypes.string_at(self.producer + 8, 8))
+        require(header == (size, 0xffffffff if cpu is None else cpu), "size and CPU", header)
 
     def close(self):
         munmap(self.consumer, PAGE)
@@ -471,7 +471,7 @@ class Ring:
         self._tail.value = value
 
     def read(self):
-        """The records between tail and head, whose room is given back."""
+        """Consumes and returns the records between tail and head."""
         head, tail = self.head, self.tail
         if head - tail > self.size or head < tail:
             raise BadRecord(f"head {head}, tail {tail}, size {self.size}")
@@ -497,7 +497,7 @@ def online_cpus():
 
 
 class Session:
-    """An open session with its rings; starts when told so."""
+    """An open session with its rings. start() starts it."""
 
     def __init__(self, **settings):
         self.rings = []
@@ -547,7 +547,7 @@ class Session:
         return self.get()["stats"]
 
     def map(self):
-        """Maps the rings of the CPUs that are online, but for those that are mapped."""
+        """Maps the rings of online CPUs that are not mapped yet."""
         size = self.get()["ring_size"]
         mapped = {ring.cpu for ring in self.rings}
         for cpu in online_cpus():
@@ -559,15 +559,15 @@ class Session:
 
     @property
     def pending(self):
-        return struct.unpack("=I", ctypes.string_at(self.page + PENDING, 4))[0]
+        return struct.unpack("=I", ctypes.string_at(self.page + PENDING_OFFSET, 4))[0]
 
-    def open_object(self, number):
-        """A file descriptor."""
-        # Of what can't be written to, the answer would be the argument.
-        return fcntl.ioctl(self.fd, IOC_FILE_OPEN, bytearray(struct.pack("=Q", number)))
+    def open_file(self, file_id):
+        """Opens a mapped file and returns the file descriptor."""
+        # With an immutable argument, fcntl.ioctl() would return the argument, not the result.
+        return fcntl.ioctl(self.fd, IOC_FILE_OPEN, bytearray(struct.pack("=Q", file_id)))
 
-    def release_object(self, number):
-        fcntl.ioctl(self.fd, IOC_FILE_RELEASE, struct.pack("=Q", number))
+    def release_file(self, file_id):
+        fcntl.ioctl(self.fd, IOC_FILE_RELEASE, struct.pack("=Q", file_id))
 
     def start(self):
         if not self.rings:
@@ -581,13 +581,13 @@ class Session:
         return [sample for ring in self.rings for sample in ring.read()]
 
     def poll(self):
-        """Waits for the watermark of a ring or the end; returns the events."""
+        """Waits for the watermark of a ring or the stop of the session; returns the poll events."""
         poll = select.poll()
         poll.register(self.fd, select.POLLIN)
         return poll.poll()[0][1]
 
     def read_until(self, enough):
-        """Reads whenever woken until enough(all samples so far); returns them."""
+        """Reads at each wakeup until enough(all samples so far); returns the samples."""
         samples = []
         while not enough(samples):
             self.poll()

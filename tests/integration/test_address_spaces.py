@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Address spaces and objects, as the device tells them to a reader that knows stackbeat.h alone."""
+"""Records of address spaces, mappings and files, read by a reader written from stackbeat.h alone."""
 
 import contextlib
 import errno
@@ -12,15 +12,15 @@ import time
 from pathlib import Path
 
 import workloads
-from harness import (cgroup_mount, check, check_equal, check_faultless, defer, exact_test, fails_with,
+from harness import (cgroup_mount, check, check_equal, check_no_fault, defer, exact_test, fails_with,
                      last_json, load, make_cgroup, PATIENCE, release, run, Skip, start,
                      start_waiting, test, use, wait_until, WORKLOADS, workload)
-from address_spaces import Spaces, UNKNOWN, vdso
+from address_spaces import AddressSpaces, UNKNOWN, vdso
 from stackbeat import online_cpus, PAGE, S, Session, spaces_lost
-from test_permissions import allow, nothing_else_runs
+from test_permissions import reload_module, monopolize_cpus
 from other_users import ALICE, as_user, become, BOB, CAP_PERFMON
 
-# An emulated worker takes more than the usual budget to read so many new processes.
+# An emulated CPU needs more than the default budget to read so many new processes.
 SETTINGS = {"rate": 1000, "watermark": 4096, "ring_size": 4 << 20, "budget": S.BUDGET_MAX}
 WORKER = workloads.WORKERS[0]
 
@@ -30,8 +30,8 @@ def in_user_mode(samples):
 
 
 def sampled(session, spaces, processes, count=20, wanted=lambda sample: True):
-    """Samples of user mode, of a session that runs until there are `count` wanted ones of each
-    process; the session and, if they may be, the processes are stopped then."""
+    """Runs the session until there are `count` wanted samples of each process, and returns all samples of
+    user mode. Then stops the session and, where permitted, the processes."""
     samples = []
     while not samples_of_each(processes, count)(list(filter(wanted, samples))):
         session.poll()
@@ -47,7 +47,7 @@ def sampled(session, spaces, processes, count=20, wanted=lambda sample: True):
 
 
 def samples_of_each(processes, count):
-    """Whether there are so many of each."""
+    """A function that checks for `count` samples of each process."""
     def enough(samples):
         pids = [sample.pid for sample in samples]
         return all(pids.count(process.pid) >= count for process in processes)
@@ -55,7 +55,7 @@ def samples_of_each(processes, count):
 
 
 def run_sampled(session, spaces, *command):
-    """Runs a command to its end in a session of its own; returns its samples of user mode."""
+    """Runs a command to its end in the session; returns (its samples of user mode, the counters)."""
     process = start_waiting(*command)
     session.set(pids=[process.pid])
     session.start()
@@ -64,17 +64,17 @@ def run_sampled(session, spaces, *command):
     while process.poll() is None:
         samples += in_user_mode(session.read())
         spaces.read()
-    check_equal(process.returncode, 0, f"status of {command}; it said {process.stderr.read()}")
+    check_equal(process.returncode, 0, f"status of {command}; output: {process.stderr.read()}")
     session.stop()
     samples += in_user_mode(session.read())
     spaces.drain()
     stats = session.stats()
-    check_equal(stats["lost_full"], 0, "samples that were lost")
+    check_equal(stats["lost_full"], 0, "lost samples")
     return samples, stats
 
 
 def executable_mappings(pid):
-    """{(start, end, offset)} of those that /proc shows, {start} of the vdso."""
+    """({(start, end, offset)} of the executable mappings in /proc/PID/maps, {start} of the vdso)."""
     found, of_kernel = set(), set()
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
         addresses, rights, offset, *rest = line.split()
@@ -86,29 +86,29 @@ def executable_mappings(pid):
     return found, of_kernel
 
 
-# --- what is told ------------------------------------------------------------
+# --- records -----------------------------------------------------------------
 
 
 @test
-def a_space_is_told_as_it_is():
+def address_space_record_matches_maps():
     path = workloads.on_tmpfs()
     process = start(path, workloads.FOR_EVER)
     with Session(**SETTINGS, pids=[process.pid]) as session:
-        spaces = Spaces(session)
+        spaces = AddressSpaces(session)
         session.start()
         samples = sampled(session, spaces, [process], 50)
-        check_equal(len({(sample.space, sample.generation) for sample in samples}), 1, "address spaces")
-        told = spaces.process(samples[0].space)
+        check_equal(len({(sample.address_space, sample.generation) for sample in samples}), 1, "address spaces")
+        space = spaces.last_record(samples[0].address_space)
         started = int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19])
         group = Path(f"/proc/{process.pid}/cgroup").read_text().strip().partition("::")[2]
-        check_equal((told.pid, told.ns_pid, told.parent, told.comm, told.dropped, told.gap),
+        check_equal((space.pid, space.ns_pid, space.parent, space.comm, space.dropped, space.gap),
                     (process.pid, process.pid, os.getpid(), path.name, 0, 0), "process")
-        check_equal(told.start_time * os.sysconf("SC_CLK_TCK") // 10**9, started, "start time")
-        check_equal(told.cgroup_path, group, "control group")
-        check_equal(told.cgroup, (cgroup_mount() / group.lstrip("/")).stat().st_ino,
+        check_equal(space.start_time * os.sysconf("SC_CLK_TCK") // 10**9, started, "start time")
+        check_equal(space.cgroup_path, group, "control group")
+        check_equal(space.cgroup, (cgroup_mount() / group.lstrip("/")).stat().st_ino,
                     "id of the control group")
 
-        mappings = spaces.spaces[samples[0].space].readings[0].mappings
+        mappings = spaces.spaces[samples[0].address_space].snapshots[0].mappings
         expected, of_kernel = executable_mappings(process.pid)
         check_equal({(mapping.start, mapping.end, mapping.offset) for mapping in mappings},
                     expected, "mappings")
@@ -116,28 +116,28 @@ def a_space_is_told_as_it_is():
             expected = (S.MAPPING_VDSO if mapping.start in of_kernel
                         else S.MAPPING_MAIN_BINARY | S.MAPPING_VADDR)
             check_equal(mapping.flags, expected, f"flags of {mapping}")
-            check_equal(bool(mapping.object), mapping.start not in of_kernel, "whether it has a file")
-        told, = spaces.objects.values()
+            check_equal(bool(mapping.file_id), mapping.start not in of_kernel, "has a file")
+        file, = spaces.files.values()
         status = path.stat()
-        check_equal((told.flags, told.path, told.inode, told.size, told.build_id),
+        check_equal((file.flags, file.path, file.inode, file.size, file.build_id),
                     (0, str(path), status.st_ino, status.st_size, workloads.build_id(path.name)),
-                    "object")
-        check_equal(told.device, (os.major(status.st_dev), os.minor(status.st_dev)), "device")
+                    "file")
+        check_equal(file.device, (os.major(status.st_dev), os.minor(status.st_dev)), "device")
         for sample in samples:
-            fault = workloads.worker_fault(sample.comm, spaces.name(sample))
-            check_faultless(fault, sample)
+            fault = workloads.worker_fault(sample.comm, spaces.symbolize(sample))
+            check_no_fault(fault, sample)
         stats = session.stats()
         check_equal((stats["address_spaces"], spaces_lost(stats), stats["files"]), (1, 0, 0),
-                    "spaces, those lost, objects that are held")
+                    "address spaces, lost ones, open files")
 
 
 @test
-def the_metadata_waits_for_a_late_reader():
-    """Nothing is read before the end: it is more than its ring holds. Each process has spaces of
-    its own, and its names."""
+def metadata_is_kept_for_a_late_reader():
+    """The metadata is first read after the session has ended, and is larger than its ring. Each process has
+    its own address spaces and symbols."""
     directory = workloads.tmpfs()
     with Session(**SETTINGS) as session:
-        spaces = Spaces(session, keep=True)
+        spaces = AddressSpaces(session, keep_files=True)
         process = start_waiting(*workloads.churn(directory, "fork", 800, 200000))
         session.set(pids=[process.pid])
         session.start()
@@ -146,121 +146,121 @@ def the_metadata_waits_for_a_late_reader():
         check_equal(process.returncode, 0, "status")
         session.stop()
         samples = in_user_mode(session.read())
-        told = spaces.session.stats()
+        stats = spaces.session.stats()
         spaces.drain()
         check(session.meta.head > S.META_RING_SIZE, f"only {session.meta.head} bytes")
-        check_equal((spaces_lost(told), told["mmap_events_lost"], told["mappings_without_file"]),
-                    (0, 0, 0), "what was lost")
-        check_equal(session.stats()["address_spaces"], sum(len(space.readings)
+        check_equal((spaces_lost(stats), stats["mmap_events_lost"], stats["mappings_without_file"]),
+                    (0, 0, 0), "losses")
+        check_equal(session.stats()["address_spaces"], sum(len(space.snapshots)
                                                    for space in spaces.spaces.values()), "address spaces")
         workers = 0
         for sample in samples:
-            check(sample.space, f"no space: {sample}")
-            check_equal(spaces.process(sample.space).pid, sample.pid, "process of the space")
-            frames = spaces.name(sample)
+            check(sample.address_space, f"no address space: {sample}")
+            check_equal(spaces.last_record(sample.address_space).pid, sample.pid, "process of the address space")
+            frames = spaces.symbolize(sample)
             fault = (workloads.worker_fault(sample.comm, frames) if sample.comm in workloads.WORKERS
                      else workloads.driver_fault(frames) if sample.comm == "churn" else None)
-            check_faultless(fault, sample)
+            check_no_fault(fault, sample)
             workers += sample.comm in workloads.WORKERS
         check(workers >= 400, f"only {workers} samples of {len(samples)} are of workers")
-        unlinked = [told for told in spaces.objects.values() if told.flags & S.FILE_UNLINKED]
-        check(unlinked, "no file had lost its name")
-        check_equal({Path(told.path).parent for told in unlinked}, {directory}, "their paths")
+        unlinked = [file for file in spaces.files.values() if file.flags & S.FILE_UNLINKED]
+        check(unlinked, "no file was unlinked")
+        check_equal({Path(file.path).parent for file in unlinked}, {directory}, "paths of unlinked files")
 
 
 @test
-def exec_at_the_same_addresses_is_another_space():
+def exec_at_the_same_addresses_gets_a_new_address_space():
     directory = workloads.tmpfs()
     with Session(**SETTINGS) as session:
-        spaces = Spaces(session)
+        spaces = AddressSpaces(session)
         samples, _ = run_sampled(session, spaces, *workloads.churn(directory, "exec", 160, 200000))
         seen = {}
         for sample in samples:
             if sample.comm in workloads.WORKERS:
-                fault = workloads.worker_fault(sample.comm, spaces.name(sample))
-                check_faultless(fault, sample)
-                seen.setdefault(sample.pid, {}).setdefault(sample.comm, set()).add(sample.space)
+                fault = workloads.worker_fault(sample.comm, spaces.symbolize(sample))
+                check_no_fault(fault, sample)
+                seen.setdefault(sample.pid, {}).setdefault(sample.comm, set()).add(sample.address_space)
         check(any(len(programs) > 1 for programs in seen.values()),
               "no process was seen in two programs")
         for programs in seen.values():
             ids = [number for spaces_of in programs.values() for number in spaces_of]
-            check_equal(len(ids), len(programs), f"spaces of {programs}")
+            check_equal(len(ids), len(programs), f"address spaces of {programs}")
 
 
 @test
-def a_library_at_the_address_of_another_is_told():
+def library_at_the_address_of_an_unloaded_one_is_reported():
     with Session(**SETTINGS) as session:
-        spaces = Spaces(session)
+        spaces = AddressSpaces(session)
         samples, stats = run_sampled(session, spaces, *workloads.dlswap(30))
         found = 0
         for sample in samples:
             if sample.comm != "dlswap":
                 continue
-            frames = spaces.name(sample)
+            frames = spaces.symbolize(sample)
             if any(frame.mapping is UNKNOWN for frame in frames):
-                check(stats["mmap_events_lost"], f"unknown, without a loss: {frames}")
+                check(stats["mmap_events_lost"], f"unknown mapping without a lost event: {frames}")
                 continue
             fault, in_library = workloads.swap_fault(frames)
             check(not fault, f"{fault}; generation {sample.generation} of {frames}")
             found += in_library
         check(found >= 50, f"only {found} of {len(samples)} samples are of libraries")
-        check(stats["mmap_events"], f"no change was told: {stats}")
+        check(stats["mmap_events"], f"no mapping event was reported: {stats}")
 
 
 @test
-def a_space_is_remembered_until_it_is_read():
-    """However late that is: no worker runs here, and its place in the table is wanted by many, which
-    run in the same memory."""
+def address_space_is_kept_until_its_mappings_are_read():
+    """Even if they are read late: the kernel worker can't run here, and many processes that share the memory
+    compete for the slot in the table."""
     others = online_cpus()[1:]
     if not others:
-        raise Skip("there is one CPU")
+        raise Skip("only one CPU")
     process = start(*workload("vforker", 24, 2000000), stdin=subprocess.PIPE,
                     preexec_fn=lambda: os.sched_setaffinity(0, {0}))
-    check_equal(process.stdout.readline(), "ready\n", "its first answer")
+    check_equal(process.stdout.readline(), "ready\n", "first output")
     with Session(**{**SETTINGS, "rate": 5000}, cpus="0", pids=[process.pid]) as session:
-        spaces = Spaces(session)
+        spaces = AddressSpaces(session)
         session.start()
         samples = []
-        with nothing_else_runs(process, others):
+        with monopolize_cpus(process, others):
             release(process)
             wait_until(lambda: samples.extend(in_user_mode(session.read())) or samples,
-                       "its first sample")
+                       "first sample")
             release(process)
-            check_equal(process.stdout.readline(), "done\n", "its answer")
+            check_equal(process.stdout.readline(), "done\n", "output")
         session.stop()
         samples += in_user_mode(session.read())
         spaces.drain()
-    check(len({sample.pid for sample in samples}) > 16, "not many were sampled")
+    check(len({sample.pid for sample in samples}) > 16, "too few processes were sampled")
     check_equal(samples[0].pid, process.pid, "process of the first sample")
-    reading = spaces.process(samples[0].space)
-    check(reading.mappings, f"it was forgotten: {reading}")
-    check_equal([frame.function for frame in spaces.name(samples[0])], ["main", "_start"], "its callers")
+    record = spaces.last_record(samples[0].address_space)
+    check(record.mappings, f"the mappings were not read: {record}")
+    check_equal([frame.function for frame in spaces.symbolize(samples[0])], ["main", "_start"], "stack of the first sample")
 
 
-# --- objects -----------------------------------------------------------------
+# --- files -------------------------------------------------------------------
 
 
 @test
-def an_object_is_the_file_itself():
-    """Also when it has lost its name, its place and its process; and a file system is free as
-    soon as it was given back, while the session goes on."""
+def opened_file_is_the_mapped_file():
+    """Also after its path was unlinked and replaced, and its process has exited. Its file system can be
+    unmounted as soon as the file is released, while the session goes on."""
     directory = workloads.tmpfs()
     other = start(*workload(WORKER, workloads.FOR_EVER))
     path = workloads.copy_to(directory, workloads.WORKERS[7])
     content = path.read_bytes()
     process = start(path, workloads.FOR_EVER)
-    told, session = object_of(process, path, keep=True)
+    file, session = mapped_file_of(process, path, keep_files=True)
     with session:
         session.set(pids=[process.pid, other.pid])
-        number = told.object
+        number = file.file_id
         process.kill()
         process.wait()
-        # Who holds it does not keep others from writing to it.
-        with wait_until(lambda: writable(path), "the space is given back"):
+        # A file that the session holds open can be written to.
+        with wait_until(lambda: writable(path), "release of the address space"):
             pass
         path.unlink()
         path.write_bytes((WORKLOADS / workloads.WORKERS[8]).read_bytes())
-        files = [session.open_object(number), session.open_object(number)]
+        files = [session.open_file(number), session.open_file(number)]
         for file in files:
             check_equal(fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE, os.O_RDONLY, "access")
             check_equal(fcntl.fcntl(file, fcntl.F_GETFD), fcntl.FD_CLOEXEC, "flags")
@@ -269,19 +269,19 @@ def an_object_is_the_file_itself():
             check_equal(os.read(file, len(content) + 1), content, "content")
             os.close(file)
         for unknown in (0, number + 1000, 2**64 - 1):
-            with fails_with(errno.ENOENT, f"object {unknown}"):
-                session.open_object(unknown)
-            with fails_with(errno.ENOENT, f"release of object {unknown}"):
-                session.release_object(unknown)
-        check(not workloads.unmount(directory), "what is held could be unmounted")
-        session.release_object(number)
-        with fails_with(errno.ENOENT, "an object that was released"):
-            session.open_object(number)
-        with fails_with(errno.ENOENT, "an object that was released before"):
-            session.release_object(number)
-        wait_until(lambda: workloads.unmount(directory), "a file system that is free")
+            with fails_with(errno.ENOENT, f"file {unknown}"):
+                session.open_file(unknown)
+            with fails_with(errno.ENOENT, f"release of file {unknown}"):
+                session.release_file(unknown)
+        check(not workloads.unmount(directory), "unmounted although a file is held open")
+        session.release_file(number)
+        with fails_with(errno.ENOENT, "a released file"):
+            session.open_file(number)
+        with fails_with(errno.ENOENT, "release of a released file"):
+            session.release_file(number)
+        wait_until(lambda: workloads.unmount(directory), "a file system that is not busy")
         written = session.stats()["samples"]
-        wait_until(lambda: session.stats()["samples"] > written, "samples go on")
+        wait_until(lambda: session.stats()["samples"] > written, "more samples")
 
 
 def writable(path):
@@ -293,18 +293,18 @@ def writable(path):
 
 
 @test
-def closing_gives_back_all_that_is_held():
+def close_releases_all_files():
     directory = workloads.tmpfs()
     process = start(workloads.copy_to(directory, WORKER), workloads.FOR_EVER)
     with Session(**SETTINGS, pids=[process.pid]) as session:
-        spaces = Spaces(session, keep=True)
+        spaces = AddressSpaces(session, keep_files=True)
         session.start()
         sampled(session, spaces, [process])
         check_equal(session.stats()["files"], 1, "files")
         process.kill()
         process.wait()
-        check(not workloads.unmount(directory), "what is held could be unmounted")
-    wait_until(lambda: workloads.unmount(directory), "a file system that is free")
+        check(not workloads.unmount(directory), "unmounted although a file is held open")
+    wait_until(lambda: workloads.unmount(directory), "a file system that is not busy")
 
 
 LOCKS_AND_MAPS = """
@@ -317,31 +317,30 @@ while True:
 """
 
 
-def object_of(process, path, **options):
-    """What a session tells of a file that the process maps, while it is not given back; and the
-    session, which goes on."""
+def mapped_file_of(process, path, **options):
+    """(record of a file that the process maps, the session). The session goes on."""
     session = use(Session(**SETTINGS, pids=[process.pid]))
-    spaces = Spaces(session, **options)
+    spaces = AddressSpaces(session, **options)
     session.start()
 
-    def told():
+    def mapped():
         spaces.read()
-        return next((told for told in spaces.objects.values() if told.path == str(path)), None)
-    return wait_until(told, "the file's object"), session
+        return next((file for file in spaces.files.values() if file.path == str(path)), None)
+    return wait_until(mapped, "the record of the file"), session
 
 
 @test
-def what_a_process_had_locked_is_free_when_it_has_ended():
-    """As is what it could write to: such a file can't be executed."""
+def file_locks_end_with_their_process():
+    """The session's reference keeps neither locks nor write access: a file open for writing can't be executed."""
     path = workloads.copy_to(workloads.tmpfs(), WORKER)
     process = start("/usr/bin/python3", "-c", LOCKS_AND_MAPS, path)
-    told, session = object_of(process, path, keep=True)
+    file, session = mapped_file_of(process, path, keep_files=True)
     process.kill()
     process.wait()
-    # The space itself is given back a moment later.
-    wait_until(lambda: can_be_locked(path), "a file that is not locked")
+    # The address space is released a moment later.
+    wait_until(lambda: can_be_locked(path), "an unlocked file")
     run(path, 1)
-    os.close(session.open_object(told.object))
+    os.close(session.open_file(file.file_id))
 
 
 def can_be_locked(path):
@@ -363,23 +362,23 @@ code.madvise(100, 0, mmap.PAGESIZE) # MADV_HWPOISON
 
 
 @test
-def memory_that_has_failed_is_not_read():
+def poisoned_memory_is_not_read():
     path = workloads.copy_to(workloads.tmpfs(), WORKER)
     poisons = start("/usr/bin/python3", "-c", POISONS, path)
     _, err = poisons.communicate()
     if "Invalid argument" in err:
-        raise Skip("this kernel has no memory that fails")
-    # Whoever has mapped it is told by a signal.
-    check(poisons.returncode in (0, -signal.SIGBUS, -signal.SIGKILL), f"it said: {err}")
+        raise Skip("this kernel has no MADV_HWPOISON")
+    # Processes that have mapped the page get SIGBUS or SIGKILL.
+    check(poisons.returncode in (0, -signal.SIGBUS, -signal.SIGKILL), f"output: {err}")
     process = start("/usr/bin/python3", "-c", LOCKS_AND_MAPS, path)
-    told, _ = object_of(process, path, names=False)
-    check_equal((told.flags & S.FILE_HEADERS_NOT_READ, told.build_id), (S.FILE_HEADERS_NOT_READ, ""),
-                "whether it was read")
+    file, _ = mapped_file_of(process, path, read_files=False)
+    check_equal((file.flags & S.FILE_HEADERS_NOT_READ, file.build_id), (S.FILE_HEADERS_NOT_READ, ""),
+                "flags and build id")
 
 
 @test
-def long_names_of_control_groups_are_memory_too():
-    """Nobody reads the metadata: what waits is bounded by what it takes."""
+def queued_metadata_is_bounded_by_its_bytes():
+    """The metadata is not read. Its queue is bounded in bytes, to which long control group paths count."""
     group = cgroup_mount()
     for number in range(15):
         group = make_cgroup(group, f"{number:x}".ljust(254, "-"))
@@ -394,7 +393,7 @@ def long_names_of_control_groups_are_memory_too():
             session.read()
         session.stop()
         stats = session.stats()
-        check(spaces_lost(stats), f"all of them are kept: {stats}")
+        check(spaces_lost(stats), f"no address space was lost: {stats}")
         process.kill()
         wait_until(lambda: not (group / "cgroup.procs").read_text(), "an empty control group")
 
@@ -403,23 +402,23 @@ def user_process(path, user):
     return start(path, workloads.FOR_EVER, preexec_fn=lambda: become(user))
 
 
-def names_and_refusals(processes):
-    """{pid: {(function, build id)}} of processes, and the errors of files that were refused."""
+def symbols_and_errors(processes):
+    """({pid: {(function, build id)}} of processes, the errors of refused files)."""
     with Session(rate=1000, watermark=4096, pids=[process.pid for process in processes]) as session:
-        spaces = Spaces(session)
+        spaces = AddressSpaces(session)
         session.start()
         named = {}
         for sample in sampled(session, spaces, processes):
-            frame = spaces.name(sample)[0]
+            frame = spaces.symbolize(sample)[0]
             named.setdefault(sample.pid, set()).add((frame.function, frame.build_id))
         return named, sorted(spaces.refused.values())
 
 
 @test
-def what_the_opener_may_not_read_is_not_handed_out():
-    """Neither to a user whose process runs a file that was his to read, nor to one who may look
-    into all processes; and whose rights count is who opened the session."""
-    allow()
+def files_unreadable_to_the_opener_are_refused():
+    """For a user whose process runs a file that became unreadable, and for a user with CAP_PERFMON. The
+    credentials of the opener of the session count."""
+    reload_module()
     directory = workloads.tmpfs()
     readable, hidden = (workloads.copy_to(directory, name) for name in workloads.WORKERS[:2])
     mine, lost = (user_process(path, ALICE) for path in (readable, hidden))
@@ -429,136 +428,136 @@ def what_the_opener_may_not_read_is_not_handed_out():
     workloads.root_only(hidden)
     expected = {readable.name: {(readable.name, workloads.build_id(readable.name))},
                 hidden.name: {("", workloads.build_id(hidden.name))}}
-    named, refused = as_user(ALICE, names_and_refusals, [mine, lost])
+    named, refused = as_user(ALICE, symbols_and_errors, [mine, lost])
     check_equal(named, {mine.pid: expected[readable.name], lost.pid: expected[hidden.name]},
-                "names for a user")
+                "symbols for a user")
     check_equal(refused, [errno.EACCES], "errors for a user")
     mine.send_signal(signal.SIGCONT)
-    named, refused = as_user(ALICE, names_and_refusals, [mine, others],
+    named, refused = as_user(ALICE, symbols_and_errors, [mine, others],
                              capabilities=[CAP_PERFMON])
     check_equal(named, {mine.pid: expected[readable.name], others.pid: expected[hidden.name]},
-                "names for one with CAP_PERFMON")
-    check_equal(refused, [errno.EACCES], "errors for one with CAP_PERFMON")
+                "symbols with CAP_PERFMON")
+    check_equal(refused, [errno.EACCES], "errors with CAP_PERFMON")
     with Session(**SETTINGS, pids=[others.pid]) as session:
-        spaces = Spaces(session, keep=True)
+        spaces = AddressSpaces(session, keep_files=True)
         session.start()
         sampled(session, spaces, [others])
-        told, = spaces.objects
+        file_id, = spaces.files
 
-        def read_object():
-            with open(session.open_object(told), "rb") as file:
+        def read_mapped_file():
+            with open(session.open_file(file_id), "rb") as file:
                 return file.read()
-        check_equal(as_user(ALICE, read_object), hidden.read_bytes(), "what root's session hands out")
+        check_equal(as_user(ALICE, read_mapped_file), hidden.read_bytes(), "content of a file opened by root's session")
 
 
 @test
-def objects_are_bounded_and_counted():
+def open_files_are_bounded_and_counted():
     count = S.FILES_MAX + 100
     process = workloads.start_ready(*workload("maps", "files", count, 0, workloads.tmpfs()))
     with Session(**SETTINGS, pids=[process.pid]) as session:
-        spaces = Spaces(session, names=False)
+        spaces = AddressSpaces(session, read_files=False)
         session.start()
         sampled(session, spaces, [process])
         stats = session.stats()
-        # Its own file is one more.
-        check_equal((stats["files"], stats["mappings_without_file"], len(spaces.objects)),
-                    (S.FILES_MAX, 101, S.FILES_MAX), "objects, those left out, those told")
-        reading, = (reading for space in spaces.spaces.values() for reading in space.readings)
-        known = [mapping.object for mapping in reading.mappings if mapping.object]
-        check_equal(sorted(known), sorted(spaces.objects), "objects of the mappings")
+        # The main binary is one more.
+        check_equal((stats["files"], stats["mappings_without_file"], len(spaces.files)),
+                    (S.FILES_MAX, 101, S.FILES_MAX), "open files, mappings without a file, reported files")
+        snapshot, = (snapshot for space in spaces.spaces.values() for snapshot in space.snapshots)
+        known = [mapping.file_id for mapping in snapshot.mappings if mapping.file_id]
+        check_equal(sorted(known), sorted(spaces.files), "files of the mappings")
         for number in known:
-            session.release_object(number)
-        check_equal(session.stats()["files"], 0, "objects that are held")
+            session.release_file(number)
+        check_equal(session.stats()["files"], 0, "open files")
 
 
 # --- file systems ------------------------------------------------------------
 
 
 @test
-def files_of_all_file_systems_are_told():
+def files_of_all_file_systems_are_reported():
     processes = workloads.start_on_file_systems()
     name, memfd = workloads.start_memfd()
     all_processes = [process for _, process in processes.values()] + [memfd]
     with Session(**SETTINGS, pids=[process.pid for process in all_processes]) as session:
-        spaces = Spaces(session, keep=True)
+        spaces = AddressSpaces(session, keep_files=True)
         session.start()
         samples = sampled(session, spaces, all_processes)
 
-        def object_of(process):
-            """Of the file that holds its functions, and its samples named."""
+        def file_and_stacks(process):
+            """(file that holds the functions of a process, symbolized stacks of its samples)."""
             own = [sample for sample in samples if sample.pid == process.pid]
-            own = [spaces.name(sample) for sample in own[:20]]
-            return spaces.objects[own[0][0].mapping.object], own
+            own = [spaces.symbolize(sample) for sample in own[:20]]
+            return spaces.files[own[0][0].mapping.file_id], own
 
         for kind, (path, process) in processes.items():
-            told, stacks = object_of(process)
+            file, stacks = file_and_stacks(process)
             for frames in stacks:
                 fault = workloads.worker_fault(path.name, frames)
                 check(not fault, f"{kind}: {fault}")
-            check_equal((told.path, told.size, told.build_id),
+            check_equal((file.path, file.size, file.build_id),
                         (str(path), path.stat().st_size, workloads.build_id(path.name)), kind)
-            with open(session.open_object(told.object), "rb") as file:
-                check_equal(file.read(), path.read_bytes(), f"{kind}: content")
-        told, stacks = object_of(memfd)
-        check_equal((told.path, told.build_id), (f"/memfd:{name}", workloads.build_id(name)), "memfd")
+            with open(session.open_file(file.file_id), "rb") as opened:
+                check_equal(opened.read(), path.read_bytes(), f"{kind}: content")
+        file, stacks = file_and_stacks(memfd)
+        check_equal((file.path, file.build_id), (f"/memfd:{name}", workloads.build_id(name)), "memfd")
         for frames in stacks:
             check({frame.function for frame in frames} <= {name, "main", "_start"},
                   f"memfd: {frames}")
 
 
 def is_before_frame(elf, address):
-    """Whether its function may have no frame yet: up to mov %rsp,%rbp, which a compiler may put
-    elsewhere than right behind push %rbp, as in the vdso of 7.2."""
+    """Whether an address may be before its function has set up a frame: up to mov %rsp,%rbp, which need
+    not follow push %rbp directly, as in the vdso of 7.2."""
     start = max((value for value, _, _ in elf.functions if value <= address), default=0)
     return address <= elf.data.find(b"\x48\x89\xe5", start)
 
 
 @test
-def the_vdso_is_told():
+def vdso_is_reported():
     process = start(*workload("vdso", workloads.FOR_EVER))
     functions = vdso()
     with Session(**SETTINGS, pids=[process.pid]) as session:
-        spaces = Spaces(session)
+        spaces = AddressSpaces(session)
         session.start()
 
         def in_vdso(sample):
             return sample.user[0] >> 40 == 0x7f
         for sample in filter(in_vdso, sampled(session, spaces, [process], 50, in_vdso)):
-            frames = spaces.name(sample)
+            frames = spaces.symbolize(sample)
             mapping = frames[0].mapping
             check(mapping and mapping.flags & S.MAPPING_VDSO, f"no vdso: {frames}")
-            # It has a function or two that its symbols do not name, at its beginning.
+            # The first one or two functions of the vdso have no symbol.
             address = sample.user[0] - mapping.start
             is_nameless = address < functions.functions[0][0]
             check("clock_gettime" in functions.function(address) or is_nameless,
                   f"{address:#x} in the vdso: {sample}")
             callers = [frame.function for frame in frames[1:]]
-            # They have no frame; where they return, who called them is known all the same.
+            # These functions have no frame, but at their return the caller is known.
             if is_nameless and "clock_gettime" in callers[0]:
                 callers.pop(0)
-            # The vdso of our own kernels has more such places.
+            # The vdso of the debug kernels has more such addresses.
             if (PATIENCE > 1 or is_before_frame(functions, address)) and "read_clock" not in callers:
                 callers.insert(0, "read_clock")
             check_equal(callers, ["read_clock", "main", "_start"], "callers")
 
 
 @test
-def memory_without_a_file_is_told():
+def anonymous_code_is_reported():
     for mode in ("thp", "huge"):
         process = workloads.start_huge(mode)
         with Session(**SETTINGS, pids=[process.pid]) as session:
-            spaces = Spaces(session)
+            spaces = AddressSpaces(session)
             session.start()
             samples = sampled(session, spaces, [process], 50)
             for sample in samples:
-                frames = spaces.name(sample)
+                frames = spaces.symbolize(sample)
                 names = [frame.function for frame in frames]
                 check(names[-2:] == ["main", "_start"], f"{mode}: {frames}")
                 if len(names) == 5:
                     check_equal(names, ["", "call", "call_often", "main", "_start"], mode)
                     check(frames[0].mapping and not frames[0].mapping.flags & S.MAPPING_VADDR,
                           f"{mode}: {frames[0]}")
-            check(any(len(sample.user) == 5 for sample in samples), f"{mode}: not in its function")
+            check(any(len(sample.user) == 5 for sample in samples), f"{mode}: no sample in the generated code")
         process.kill()
         process.wait()
 
@@ -567,49 +566,50 @@ def memory_without_a_file_is_told():
 
 
 @test
-def of_very_many_mappings_the_first_are_told():
+def first_mappings_are_reported_beyond_the_limit():
     workloads.raise_limit_of_mappings(200000)
     process = workloads.start_ready(*workload("maps", "many", 60000))
     expected, _ = executable_mappings(process.pid)
     check(len(expected) > 30000, f"only {len(expected)} mappings")
     with Session(**SETTINGS, pids=[process.pid]) as session:
-        spaces = Spaces(session)
+        spaces = AddressSpaces(session)
         session.start()
         samples = sampled(session, spaces, [process], 50)
-        check_equal(len({sample.space for sample in samples}), 1, "address spaces")
-        reading, = spaces.spaces[samples[0].space].readings
-        told = [(mapping.start, mapping.end, mapping.offset) for mapping in reading.mappings]
-        check_equal(len(told), S.MAPPINGS_MAX, "mappings that were told")
-        check(set(told) <= expected, "mappings that /proc does not show")
-        check_equal(reading.told.dropped, len(expected) - S.MAPPINGS_MAX, "mappings left out")
-        check_equal(session.stats()["mappings_dropped"], reading.told.dropped, "their count")
+        check_equal(len({sample.address_space for sample in samples}), 1, "address spaces")
+        snapshot, = spaces.spaces[samples[0].address_space].snapshots
+        reported = [(mapping.start, mapping.end, mapping.offset) for mapping in snapshot.mappings]
+        check_equal(len(reported), S.MAPPINGS_MAX, "mappings that were reported")
+        check(set(reported) <= expected, "mappings that /proc does not show")
+        check_equal(snapshot.record.dropped, len(expected) - S.MAPPINGS_MAX, "dropped mappings")
+        check_equal(session.stats()["mappings_dropped"], snapshot.record.dropped, "counter of dropped mappings")
         for sample in samples:
-            check_equal([frame.function for frame in spaces.name(sample)][-2:],
-                        ["main", "_start"], "the callers")
+            check_equal([frame.function for frame in spaces.symbolize(sample)][-2:],
+                        ["main", "_start"], "callers")
 
 
-def check_changes(spaces, stats, count):
-    """Each of `count` changes was told or counted; returns how often one was told.
+def check_event_counts(spaces, stats, count):
+    """Checks that each of `count` mapping events was reported or counted as lost; returns the number of
+    reported events.
 
-    A program that was first sampled within its exec has another space from then on.
+    A program that was first sampled within execve() has another address space afterwards.
     """
-    told = [len(space.changes) for space in spaces.spaces.values()]
-    check_equal(sum(told), stats["mmap_events"], "changes that were told")
-    check(max(told) + stats["mmap_events_lost"] >= count, f"{told} of {count} changes: {stats}")
-    check(max(told) <= count + 10, f"{told} changes, there were {count}")
-    return sum(told)
+    events = [len(space.events) for space in spaces.spaces.values()]
+    check_equal(sum(events), stats["mmap_events"], "reported mapping events")
+    check(max(events) + stats["mmap_events_lost"] >= count, f"{events} of {count} mapping events: {stats}")
+    check(max(events) <= count + 10, f"{events} mapping events, there were {count}")
+    return sum(events)
 
 
 @test
-def a_jit_of_ten_thousand_regions_is_followed():
+def jit_with_ten_thousand_regions_is_followed():
     regions = 10000
     with Session(**(SETTINGS | {"rate": 250})) as session:
-        spaces = Spaces(session)
+        spaces = AddressSpaces(session)
         samples, stats = run_sampled(session, spaces, *workload("maps", "regions", regions, 10000))
         inside = unknown = 0
         for sample in samples:
-            check(sample.space, f"no space: {sample}")
-            frames = spaces.name(sample)
+            check(sample.address_space, f"no address space: {sample}")
+            frames = spaces.symbolize(sample)
             if len(frames) < 2 or frames[1].function != "call" or frames[0].function:
                 continue
             inside += 1
@@ -617,27 +617,27 @@ def a_jit_of_ten_thousand_regions_is_followed():
             if mapping is UNKNOWN:
                 unknown += 1
                 continue
-            check(mapping and not mapping.object and mapping.end - mapping.start == PAGE,
+            check(mapping and not mapping.file_id and mapping.end - mapping.start == PAGE,
                   f"a region is {mapping}, sampled at generation {sample.generation}")
         check(inside >= 100, f"only {inside} samples in regions")
         check(not unknown or stats["mmap_events_lost"] or stats["mappings_dropped"],
               f"{unknown} regions are unknown, of {inside}: {stats}")
-        told = check_changes(spaces, stats, regions)
-        read = sum(len(reading.mappings) for space in spaces.spaces.values()
-                   for reading in space.readings)
-        # Each region is told once to a space, and what is read again is less than that in all.
-        check(told + read <= 4 * regions, f"{told} changes and {read} mappings were told")
+        events = check_event_counts(spaces, stats, regions)
+        read = sum(len(snapshot.mappings) for space in spaces.spaces.values()
+                   for snapshot in space.snapshots)
+        # Each region is reported once for an address space, and later snapshots are smaller in total.
+        check(events + read <= 4 * regions, f"{events} events and {read} mappings were reported")
 
 
 @test
-def a_storm_of_mappings_is_survived():
-    """It ends, the rest goes on, and all that happened was told or counted."""
+def mmap_storm_is_survived():
+    """The program ends, other samples go on, and each mapping event is reported or counted as lost."""
     bystander = start(*workload(WORKER, workloads.FOR_EVER),
                       preexec_fn=lambda: os.sched_setaffinity(0, {0}))
     storms = 30000
     process = start_waiting(*workload("maps", "storm", storms))
     with Session(**SETTINGS, pids=[process.pid, bystander.pid]) as session:
-        spaces = Spaces(session)
+        spaces = AddressSpaces(session)
         session.start()
         release(process)
         samples = []
@@ -647,43 +647,43 @@ def a_storm_of_mappings_is_survived():
             spaces.read()
         check_equal(process.returncode, 0, "status")
         stats = session.stats()
-        wait_until(lambda: session.stats()["samples"] > stats["samples"], "samples go on")
+        wait_until(lambda: session.stats()["samples"] > stats["samples"], "more samples")
         session.stop()
         spaces.drain()
         stats = session.stats()
-        check_changes(spaces, stats, storms)
+        check_event_counts(spaces, stats, storms)
         for sample in samples:
-            fault = workloads.worker_fault(sample.comm, spaces.name(sample))
-            check_faultless(fault, sample)
+            fault = workloads.worker_fault(sample.comm, spaces.symbolize(sample))
+            check_no_fault(fault, sample)
 
 
 @test
-def nobody_reads_the_metadata():
-    """What waits is bounded, and left out beyond that; the session ends as ever."""
+def unread_metadata_is_bounded():
+    """Queued mappings are bounded, and dropped beyond the limit. The session ends as usual."""
     workloads.raise_limit_of_mappings(200000)
-    # As few as have more than the kernel keeps where each of their mappings takes so long.
+    # On slow debug kernels: the fewest processes that exceed the limit of queued mappings.
     processes = 8 if PATIENCE == 1 else S.MAPPINGS_WAITING_MAX // S.MAPPINGS_MAX + 1
     process = workloads.start_ready(*workload("maps", "many", 2 * S.MAPPINGS_MAX - 100, processes))
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
     pids = [process.pid, *map(int, children.split())]
     with Session(**SETTINGS, pids=pids) as session:
         session.start()
-        wait_until(lambda: session.stats()["mappings_dropped"], "mappings that are left out")
+        wait_until(lambda: session.stats()["mappings_dropped"], "dropped mappings")
         session.stop()
-        check(session.pending, "nothing waits")
+        check(session.pending, "no metadata is pending")
         session.map_metadata()
-        # It is written after all that was seen has been read.
+        # The ring is written after all sampled address spaces have been read.
         wait_until(lambda: session.meta.head >= S.META_RING_SIZE // 2, "metadata")
         check(session.meta.head <= S.META_RING_SIZE, f"{session.meta.head} bytes in it")
     process.kill()
     process.wait()
     with Session() as session:
         stats = session.stats()
-        check_equal((stats["address_spaces"], stats["files"]), (0, 0), "what another session has")
+        check_equal((stats["address_spaces"], stats["files"]), (0, 0), "counters of another session")
 
 
-def runs_of_the_worker(seconds):
-    """How often it runs in that time."""
+def count_worker_runs(seconds):
+    """How often the kernel worker runs in that time."""
     tracing = Path("/sys/kernel/tracing")
     if not (tracing / "trace").exists():
         run("mount", "-t", "tracefs", "none", tracing)
@@ -698,32 +698,30 @@ def runs_of_the_worker(seconds):
 
 
 @test
-def a_reader_that_reads_no_metadata_costs_little():
-    """The longer, the less; and it gets the rest as soon as it reads."""
+def worker_backs_off_from_an_unread_metadata_ring():
+    """The worker runs less and less often, and resumes as soon as the reader reads."""
     workloads.raise_limit_of_mappings(200000)
     process = workloads.start_ready(*workload("maps", "many", 2 * S.MAPPINGS_MAX - 100))
     with Session(**SETTINGS, pids=[process.pid]) as session:
-        spaces = Spaces(session, names=False)
+        spaces = AddressSpaces(session, read_files=False)
         session.map_metadata()
         session.start()
-        wait_until(lambda: session.meta.head > S.META_RING_SIZE - PAGE, "a ring that is full")
+        wait_until(lambda: session.meta.head > S.META_RING_SIZE - PAGE, "a full ring")
         session.stop()
-        runs = runs_of_the_worker(3)
+        runs = count_worker_runs(3)
         check(1 <= runs <= 10, f"the worker ran {runs} times in 3 s")
         head = session.meta.head
         spaces.read()
         session.poll()
-        wait_until(lambda: session.meta.head > head, "more of it")
+        wait_until(lambda: session.meta.head > head, "more metadata")
         spaces.drain()
-        check_equal(session.stats()["mappings_dropped"], 0, "mappings that were left out")
+        check_equal(session.stats()["mappings_dropped"], 0, "dropped mappings")
 
 
 @exact_test
-def the_exit_of_a_big_process_is_not_delayed():
-    """Of 512 MiB, in a guest whose clock counts instructions.
-
-    In one exit of many, something of the kernel's own runs meanwhile, so that the median tells.
-    """
+def exit_of_a_big_process_is_not_delayed():
+    """A process of 512 MiB, in a guest whose clock counts instructions. The median of its exits counts, as
+    some of them are interrupted by other work of the kernel."""
     load()
     took = {}
     for name in ("alone", "sampled"):
@@ -733,6 +731,6 @@ def the_exit_of_a_big_process_is_not_delayed():
             out, _ = run(*workload("bigexit", 512, 5, 5000000))
             took[name] = statistics.median(last_json(out))
             if name == "sampled":
-                comms = [sample.comm for sample in session.read() if sample.space]
-                check(comms.count("bigexit") >= 100, "it was hardly sampled")
+                comms = [sample.comm for sample in session.read() if sample.address_space]
+                check(comms.count("bigexit") >= 100, "too few samples of bigexit")
     check(took["sampled"] <= 1.2 * took["alone"], f"nanoseconds to exit: {took}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whichever allocation fails, there is a clean error, and nothing is left of what was begun.
+"""Each failing allocation causes a clean error and leaves nothing behind.
 
 Needs a kernel with fault injection (tests/env/vm/run --kernel debug).
 """
@@ -10,42 +10,42 @@ import errno
 import os
 from pathlib import Path
 
-from fault_injection import set_faults, spare_requests_of_9p
+from fault_injection import set_faults, exclude_9p_requests
 from harness import (check, check_balance, check_equal, defer, is_loaded, load, open_sessions, run,
                      Skip, start, test, unload, use, wait_until, workload)
 from stackbeat import Events, libc, mmap, munmap, offset_of_cpu, online_cpus, PAGE, S, Session
 
-# What the kernel may say where it has no memory; ENOBUFS is netlink's word for it, and what copies from
-# or to a program can fail as if the program's memory were not there.
+# Errors of failing allocations: netlink returns ENOBUFS, and injected faults in copies from or to user
+# memory cause EFAULT.
 CLEAN = (errno.ENOMEM, errno.ENOBUFS, errno.EFAULT)
-# An operation has fewer allocations than this.
-MANY = 2000
+# More than the number of allocations of any operation.
+ALLOCATIONS_MAX = 2000
 
 
 class Faults:
-    """Lets the N-th allocation of this thread fail."""
+    """Makes the N-th allocation of this thread fail."""
 
     def __init__(self):
         try:
             self.fd = os.open("/proc/thread-self/fail-nth", os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise Skip("this kernel can't let allocations fail") from None
+            raise Skip("this kernel has no fault injection") from None
         defer(os.close, self.fd)
-        # Those that may wait for memory, too, and without a word on the console.
+        # Also allocations that may sleep, and without messages on the console.
         for kind, settings in {"failslab": {"ignore_gfp_wait": 0},
                                "fail_page_alloc": {"ignore_gfp_wait": 0, "ignore_gfp_highmem": 0, "min_order": 0},
                                "fail_usercopy": {}}.items():
             set_faults(kind, verbose=0, **settings)
-        spare_requests_of_9p()
+        exclude_9p_requests()
 
     def arm(self, number):
         os.pwrite(self.fd, str(number).encode(), 0)
 
     def disarm(self):
-        """Whether one has failed."""
+        """Stops injecting faults; returns whether an allocation has failed."""
         failed = None
         while failed is None:
-            # This may be the one that fails.
+            # The allocation that fails may be one of pread().
             with contextlib.suppress(OSError):
                 failed = os.pread(self.fd, 16, 0).strip() == b"0"
         with contextlib.suppress(OSError):
@@ -54,14 +54,14 @@ class Faults:
 
 
 def fail_each(what, begin, operation, verify):
-    """operation(begin()) with each of its allocations failing in turn, until none is left.
+    """Calls operation(begin()) with its first allocation failing, its second, and so on, until none fails.
 
-    verify(state, result) looks whether it has done what it says, also where an allocation has failed.
+    verify(state, result) checks the effect of each successful call, also if an allocation has failed.
     """
     faults = Faults()
     sessions = len(open_sessions())
     failures = 0
-    for number in range(1, MANY):
+    for number in range(1, ALLOCATIONS_MAX):
         with contextlib.ExitStack() as undo:
             state = begin(undo)
             code, result = 0, None
@@ -84,16 +84,16 @@ def fail_each(what, begin, operation, verify):
         if not failed:
             break
     else:
-        check(False, f"{what}: has no end")
-    check(failures, f"{what}: {number - 1} allocations, of which none is needed")
+        check(False, f"{what}: more than {ALLOCATIONS_MAX} allocations")
+    check(failures, f"{what}: {number - 1} allocations failed, but never the operation")
     print(f"# {what}: {number - 1} allocations failed in turn, with {failures} errors", flush=True)
 
 
-def a_session(undo):
+def open_session(undo):
     return undo.enter_context(Session())
 
 
-def open_it(_, undo):
+def open_device(_, undo):
     fd = os.open("/dev/stackbeat", os.O_RDWR | os.O_CLOEXEC)
     undo.callback(os.close, fd)
     return fd
@@ -106,7 +106,7 @@ def check_page(_, fd):
 
 
 def check_set(session, settings, running=False):
-    """They are in effect; where it runs, on all of its CPUs."""
+    """Checks that settings are in effect; if the session runs, on all of its CPUs."""
     got = session.get()
     for name, value in settings.items():
         if isinstance(value, list):
@@ -114,10 +114,10 @@ def check_set(session, settings, running=False):
         else:
             check_equal(got[name], value, name)
     rates = {cpu: stats["rate"] for cpu, stats in got["cpu_stats"].items() if stats["rate"]}
-    check_equal(set(rates), set(online_cpus() if running else ()), "CPUs that beat")
-    # Beats are slow on such a kernel: the rate may be halved, to keep the budget.
+    check_equal(set(rates), set(online_cpus() if running else ()), "CPUs with a sampler")
+    # Ticks are slow on debug kernels, so throttling may have halved the rate several times.
     allowed = {got["rate"] >> times for times in range(15)}
-    check(allowed.issuperset(rates.values()), f"rates: {rates}, {got['rate']} asked for")
+    check(allowed.issuperset(rates.values()), f"rates: {rates}, requested {got['rate']}")
 
 
 def mapper(length, protection, offset):
@@ -130,11 +130,11 @@ def mapper(length, protection, offset):
 
 @test
 def opening():
-    # The first session has more to set up than others.
-    fail_each("opening the first session", lambda undo: None, open_it, check_page)
+    # The first session sets up more than later ones.
+    fail_each("opening the first session", lambda undo: None, open_device, check_page)
     use(Session())
     use(Events())
-    fail_each("opening one more", lambda undo: None, open_it, check_page)
+    fail_each("opening one more", lambda undo: None, open_device, check_page)
 
 
 @test
@@ -145,9 +145,9 @@ def mapping():
             ("the consumer page of a CPU", PAGE, 3, offset_of_cpu(0)),
             ("the ring of a CPU", ring, 1, offset_of_cpu(0) + PAGE),
             ("the metadata", PAGE + S.META_RING_SIZE, 1, S.OFFSET_META + PAGE)):
-        fail_each(f"mapping {what}", a_session, mapper(length, protection, offset),
+        fail_each(f"mapping {what}", open_session, mapper(length, protection, offset),
                   lambda _, address, length=length: check_equal(
-                      len(ctypes.string_at(address, length)), length, "bytes that can be read"))
+                      len(ctypes.string_at(address, length)), length, "readable bytes"))
 
 
 @test
@@ -157,7 +157,7 @@ def configuring():
     settings = {"rate": 997, "pids": [os.getpid(), 1], "tids": [os.getpid()], "cgroups": [1],
                 "exclude_comms": ["a", "b"], "cpus": "0", "ring_size": S.RING_SIZE_MIN,
                 "watermark": 4096, "max_depth": 9, "budget": 9, "no_jitter": 1}
-    fail_each("settings", a_session, lambda session, _: session.set(**settings),
+    fail_each("settings", open_session, lambda session, _: session.set(**settings),
               lambda session, _: check_set(session, settings))
 
 
@@ -168,7 +168,7 @@ def starting():
     start(*workload("threads", 2))
 
     def begin(undo):
-        session = a_session(undo)
+        session = open_session(undo)
         undo.callback(check_stopped, session)
         return session
 
@@ -189,7 +189,7 @@ def starting():
 
 
 @test
-def asking():
+def queries():
     session = use(Session(pids=[os.getpid()]))
     for what, ask in (("the state of a session", session.get),
                       ("a list of sessions", session.netlink.sessions),
@@ -199,41 +199,41 @@ def asking():
 
 
 @test
-def objects():
+def opening_files():
     session = use(Session(rate=999))
     start(*workload("threads", 2))
     session.map_metadata()
     session.start()
     seen = []
 
-    def told():
+    def file_records():
         seen.extend(record for record in session.meta.read() if hasattr(record, "inode"))
         return seen
 
-    number = wait_until(told, "an object")[0].object
-    def open_object(session, undo):
-        fd = session.open_object(number)
+    number = wait_until(file_records, "a file record")[0].file_id
+    def open_file(session, undo):
+        fd = session.open_file(number)
         undo.callback(os.close, fd)
         return fd
 
-    fail_each("a mapped file", lambda undo: session, open_object,
-              lambda _, fd: check_equal(os.pread(fd, 4, 0), b"\x7fELF", "what the file begins with"))
+    fail_each("a mapped file", lambda undo: session, open_file,
+              lambda _, fd: check_equal(os.pread(fd, 4, 0), b"\x7fELF", "first bytes of the file"))
 
 
 @test
 def loading():
-    """All that the kernel allocates for a module fails here, too; only our part is ours to check."""
+    """Allocations of the kernel's module loader fail, too; only the result can be checked."""
     faults = Faults()
     unload()
     path = Path(run("modinfo", "-n", "stackbeat")[0].strip())
     file = path.read_bytes()
-    for number in range(1, MANY):
+    for number in range(1, ALLOCATIONS_MAX):
         faults.arm(number)
         result = libc.init_module(file, ctypes.c_ulong(len(file)), b"")
         code = ctypes.get_errno()
         failed = faults.disarm()
         if not result:
-            # A node or an attribute that is missing is no reason for the kernel not to load it.
+            # Success: the kernel loads a module even if it can't create a sysfs attribute.
             unload()
         if not failed:
             check_equal(result, 0, f"loading where no allocation failed ({os.strerror(code)})")
@@ -242,6 +242,6 @@ def loading():
             check(code in CLEAN, f"{os.strerror(code)} as allocation {number} failed")
             check(not is_loaded(), f"loaded, though allocation {number} failed")
     else:
-        check(False, "loading has no end")
+        check(False, f"loading: more than {ALLOCATIONS_MAX} allocations")
     print(f"# loading: {number - 1} allocations failed in turn", flush=True)
     load()

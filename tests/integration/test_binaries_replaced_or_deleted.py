@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`stackbeat record` keeps the name of every sampled process: of each user frame the file, its build
-id and the function, whatever has become of the process and of the file."""
+"""`stackbeat record` symbolizes each user frame (file, build ID and function), even if the process has
+exited and the binary was replaced or deleted."""
 
 import os
 import re
@@ -8,12 +8,12 @@ import signal
 from pathlib import Path
 
 import workloads
-from harness import (cgroup_mount, check, check_equal, check_faultless, defer, kernel_part,
+from harness import (cgroup_mount, check, check_equal, check_no_fault, defer, kernel_part,
                      load, make_cgroup, PATIENCE, record, Recording, start, temporary_directory, test, unload,
                      wait_until, WORKLOADS, workload)
 from address_spaces import vdso
 
-# An emulated worker takes more than the usual budget to read so many new processes.
+# An emulated CPU needs more than the default budget to read so many new processes.
 RATE = ("-F", 997, "--budget", 50)
 
 
@@ -31,9 +31,9 @@ def stacks(profile):
 
 
 def check_workers(profile, least):
-    """Every user frame has its file, build id and name, if it is of a worker or of churn."""
+    """Checks file, build ID and function of each user frame of the workers and of churn."""
     seen, pids = set(), set()
-    # What says why, if something has no name.
+    # Shown with a failure, as these counters may explain it.
     counts = [line for line in profile.comments if line.startswith(("lost", "address spaces"))]
     for sample, frames in stacks(profile):
         comm = sample.labels["comm"]
@@ -45,27 +45,27 @@ def check_workers(profile, least):
             fault = workloads.driver_fault(frames)
         else:
             continue
-        check_faultless(fault, (sample, counts))
+        check_no_fault(fault, (sample, counts))
     check(len(pids) >= least, f"only {len(pids)} processes were sampled, {least} expected")
-    check_equal(sorted(seen), workloads.WORKERS, "programs that were sampled")
+    check_equal(sorted(seen), workloads.WORKERS, "sampled programs")
     check(any(frame.inlined == ("work",) and frame.function in workloads.WORKERS
-              for _, frames in stacks(profile) for frame in frames), "work() is in no function")
-    cut = profile.total("samples", lambda sample: workloads.has_no_entry(kernel_part(sample)) and
+              for _, frames in stacks(profile) for frame in frames), "work() is not inlined into any worker")
+    broken = profile.total("samples", lambda sample: workloads.lacks_entry_frame(kernel_part(sample)) and
                         not workloads.is_in_trampoline(kernel_part(sample)))
-    check(50 * cut <= profile.total("samples"), f"{cut} kernel parts without an entry")
+    check(50 * broken <= profile.total("samples"), f"{broken} kernel parts without an entry function")
 
 
-def let_work(processes):
-    """Waits until each has had 0.2 s of CPU time more."""
+def wait_for_cpu_time(processes):
+    """Waits until each process has used another 0.2 s of CPU time."""
     def time(process):
-        """In user mode, in hundredths of a second."""
+        """CPU time in user mode, in hundredths of a second."""
         return int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11])
     ends = {process: time(process) + 20 for process in processes}
     wait_until(lambda: all(time(process) >= end for process, end in ends.items()), "CPU time")
 
 
-def finish_without(recording, processes):
-    """Stops processes, which would only slow the reader down, and ends the recording."""
+def stop_and_finish(recording, processes):
+    """Stops processes, so that they don't slow the reader down, and ends the recording."""
     for process in processes:
         process.send_signal(signal.SIGSTOP)
     recording.interrupt()
@@ -73,69 +73,69 @@ def finish_without(recording, processes):
 
 
 def record_churn(mode, count, least, *arguments):
-    """Records `count` processes, of which at least so many are sampled. Gives the profile.
+    """Records `count` processes, and checks that at least `least` of them are sampled. Returns the profile.
 
-    Where each process takes a kernel with all checks long, a tenth, but some of each program.
+    On debug kernels, where processes are slow, a tenth of them, but at least four per program.
     """
     directory = workloads.tmpfs()
     fewer = min(count, max(count // PATIENCE, 4 * len(workloads.WORKERS)))
     profile, _, _ = record(*RATE, command=workloads.churn(directory, mode, fewer, 100000, *arguments))
-    check_equal(list(directory.iterdir()), [], "files left")
+    check_equal(list(directory.iterdir()), [], "remaining files")
     check_workers(profile, least * fewer // count)
     return profile
 
 
 @test
-def two_thousand_short_processes_keep_their_names():
+def two_thousand_short_processes_are_symbolized():
     record_churn("fork", 2000, 500)
 
 
 @test
-def chains_of_vfork_and_exec_keep_their_names():
+def chains_of_vfork_and_exec_are_symbolized():
     record_churn("chain", 400, 100)
 
 
-# Of load_elf_binary(), when the old program's memory is gone and the registers are still its own.
+# Functions of load_elf_binary() while the old memory is gone and the registers are still the old ones.
 REPLACES_THE_PROGRAM = {"setup_arg_pages", "elf_map", "elf_load", "load_elf_interp", "exec_mmap"}
 
 
 @test
-def exec_at_the_same_addresses_keeps_its_names():
+def exec_at_the_same_addresses_is_symbolized():
     profile = record_churn("exec", 400, 50)
     within = [sample for sample in profile.samples
               if REPLACES_THE_PROGRAM & set(kernel_part(sample)) and "load_elf_binary" in kernel_part(sample)]
-    check(within, "no sample of a program that is being replaced")
+    check(within, "no sample within execve()")
     for sample in within:
         check_equal(user_frames(sample), [], f"user part in {kernel_part(sample)}")
         check_equal(sample.labels.get("truncated"), "exec", f"label of {kernel_part(sample)}")
 
 
 @test
-def short_threads_keep_their_names():
+def short_threads_are_symbolized():
     profile = record_churn("vfork", 200, 50, 3)
     check(any("start_thread" in [frame.function for frame in frames]
               for _, frames in stacks(profile)), "no thread was sampled")
 
 
 @test
-def a_library_at_the_address_of_another_keeps_its_names():
+def library_at_the_address_of_an_unloaded_one_is_symbolized():
     profile, _, _ = record(*RATE, command=workloads.dlswap(40))
     found = 0
     for sample, frames in stacks(profile):
         if sample.labels["comm"] == "dlswap":
             in_fault = any("page_fault" in name for name in kernel_part(sample))
             fault, in_library = workloads.swap_fault(frames, in_fault)
-            check_faultless(fault, sample)
+            check_no_fault(fault, sample)
             found += in_library
-    # Stacks that are alike are one sample.
+    # Equal stacks are merged into one sample.
     check(found >= len(workloads.LIBRARIES), f"only {found} stacks in libraries")
     functions = {frame.function for _, frames in stacks(profile) for frame in frames}
-    check(set(workloads.LIBRARIES) <= functions, f"only {functions}")
+    check(set(workloads.LIBRARIES) <= functions, f"functions {functions}")
 
 
 @test
-def a_process_in_a_container_keeps_its_name():
-    """What it runs is nowhere else, and it has another process id in there."""
+def process_in_a_container_is_symbolized():
+    """Its binary exists only in its mount namespace, and it has another process ID in its pid namespace."""
     container = "0123456789abcdef" * 4
     group = make_cgroup(make_cgroup(cgroup_mount(), f"stackbeat-{os.getpid()}.slice"),
                         f"docker-{container}.scope")
@@ -151,7 +151,7 @@ def a_process_in_a_container_keeps_its_name():
     defer(lambda: wait_until(lambda: "populated 0" in (group / "cgroup.events").read_text(),
                              "an empty group"))
     defer(os.kill, pid, signal.SIGKILL)
-    # Making the container can take more samples than these.
+    # The setup of the container can take more samples than these.
     wait_until(lambda: Path(f"/proc/{pid}/comm").read_text() == f"{name}\n", "the program in the container")
     recording.wait_for(session, "samples", recording.stats(session)["samples"] + 200)
     recording.interrupt()
@@ -160,32 +160,32 @@ def a_process_in_a_container_keeps_its_name():
         if sample.labels["comm"] != name:
             continue
         fault = workloads.worker_fault(name, frames)
-        check_faultless(fault, sample)
+        check_no_fault(fault, sample)
         check_equal({frame.file for frame in frames}, {f"/app/{name}"}, "path")
         labels = {key: sample.labels.get(key) for key in ("pid", "nspid", "cgroup", "container")}
         check_equal(labels, {"pid": pid, "nspid": 1, "container": container,
                              "cgroup": f"/{group.relative_to(cgroup_mount())}"}, "labels")
         found += 1
-    check(found, "it was not sampled")
+    check(found, "the process was not sampled")
 
 
 @test
-def a_process_keeps_its_names_when_its_main_thread_has_ended():
-    """/proc says of it what it says of a process that has ended; the reader looks there once a second."""
+def process_is_symbolized_after_its_main_thread_has_exited():
+    """In /proc it looks like an exited process; the reader checks that once a second."""
     process = start(*workload("threads", os.cpu_count(), "leave"))
     recording = Recording("-F", 97, "-p", process.pid)
     recording.wait_for(recording.session(), "samples", 97 * os.cpu_count() * 5)
-    check("\nState:\tZ" in Path(f"/proc/{process.pid}/status").read_text(), "its main thread runs")
+    check("\nState:\tZ" in Path(f"/proc/{process.pid}/status").read_text(), "the main thread still runs")
     found = 0
-    for sample, frames in stacks(finish_without(recording, [process])):
+    for sample, frames in stacks(stop_and_finish(recording, [process])):
         check_equal([frame.address for frame in frames if not frame.file], [], "addresses without a file")
         found += sample.values["samples"] * (frames[0].function == "work_forever")
     check(found >= 97 * os.cpu_count() * 4, f"only {found} samples of its threads")
 
 
 @test
-def names_are_kept_where_the_reader_has_clocks_of_its_own():
-    """A day ahead of the kernel's: what it tells is no day old, and no process is another one."""
+def reader_in_a_time_namespace_symbolizes():
+    """Its clocks are a day ahead of the kernel's: records don't look old, and process start times still match."""
     directory = workloads.tmpfs()
     process = start(*workload(workloads.WORKERS[11], workloads.FOR_EVER))
     recording = Recording(*RATE, "-a", command=workloads.churn(directory, "exec", 400, 100000),
@@ -193,13 +193,13 @@ def names_are_kept_where_the_reader_has_clocks_of_its_own():
                                   "--boottime", 86400))
     profile = recording.profile()
     check_workers(profile, 50)
-    check(any(sample.labels["pid"] == process.pid for sample in profile.samples), "it was not sampled")
+    check(any(sample.labels["pid"] == process.pid for sample in profile.samples), "the process was not sampled")
 
 
 @test
-def a_program_that_is_replaced_keeps_its_names():
-    """Each sample is named by the file that it ran, not by the one that is there now; by the
-    time that the reader ends, none of the two is there."""
+def replaced_binary_is_symbolized():
+    """Each sample is symbolized by the binary that ran, not by the one that has its path now. When the
+    reader ends, neither of them exists."""
     directory = workloads.tmpfs()
     path = directory / "program"
     recording = Recording(*RATE, "-a")
@@ -209,11 +209,11 @@ def a_program_that_is_replaced_keeps_its_names():
         workloads.copy_to(directory, name, "next").rename(path)
         processes.append(start(path, workloads.FOR_EVER))
         names[processes[-1].pid] = name
-        let_work(processes[-1:])
+        wait_for_cpu_time(processes[-1:])
     path.unlink()
     path.write_bytes(b"\x7fELF, but what is this?")
     seen = set()
-    for sample, frames in stacks(finish_without(recording, processes)):
+    for sample, frames in stacks(stop_and_finish(recording, processes)):
         name = names.get(sample.labels["pid"])
         if not name or sample.labels["comm"] != "program":
             continue
@@ -221,11 +221,11 @@ def a_program_that_is_replaced_keeps_its_names():
             check_equal((frame.file, frame.build_id), (str(path), workloads.build_id(name)), name)
             check(frame.function in (name, "main", "_start"), f"{frame.function!r} of {name}")
         seen.add(name)
-    check_equal(seen, set(names.values()), "programs that were sampled")
+    check_equal(seen, set(names.values()), "sampled programs")
 
 
 @test
-def files_of_all_file_systems_have_their_names():
+def files_of_all_file_systems_are_symbolized():
     processes = workloads.start_on_file_systems()
     name, memfd = workloads.start_memfd()
     clock = start(*workload("vdso", workloads.FOR_EVER))
@@ -234,9 +234,9 @@ def files_of_all_file_systems_have_their_names():
     wanted = [process.pid for process in everyone]
     recording = Recording(*RATE, "-p", ",".join(map(str, wanted)))
     recording.session()
-    let_work(everyone)
+    wait_for_cpu_time(everyone)
     of_pid = {}
-    for sample, frames in stacks(finish_without(recording, everyone)):
+    for sample, frames in stacks(stop_and_finish(recording, everyone)):
         of_pid.setdefault(sample.labels["pid"], []).append(frames)
     check_equal(set(of_pid), set(wanted), "processes")
     for kind, (path, process) in processes.items():
@@ -248,19 +248,19 @@ def files_of_all_file_systems_have_their_names():
         check_equal({frame.build_id for frame in frames}, {workloads.build_id(name)}, "memfd")
         check({frame.function for frame in frames} <= {name, "main", "_start"}, f"memfd: {frames}")
     leaves = [frames[0] for frames in of_pid[clock.pid] if frames[0].file == "[vdso]"]
-    check(leaves, f"nothing in the vdso: {of_pid[clock.pid]}")
-    # It has functions that its symbols do not name.
+    check(leaves, f"no sample in the vdso: {of_pid[clock.pid]}")
+    # Some functions of the vdso have no symbol.
     functions = {function for _, _, function in vdso().functions} | {""}
     names = {frame.function for frame in leaves}
     check(names <= functions and names != {""}, f"in the vdso: {leaves}")
     leaves = [frames[0] for frames in of_pid[huge.pid] if frames[1:2] and
               frames[1].function == "call"]
-    check(leaves, f"nothing in memory without a file: {of_pid[huge.pid]}")
-    check_equal({frame.file for frame in leaves}, {"[anon]"}, "memory without a file")
+    check(leaves, f"no sample in anonymous memory: {of_pid[huge.pid]}")
+    check_equal({frame.file for frame in leaves}, {"[anon]"}, "file of anonymous memory")
 
 
 @test
-def labels_say_whose_a_sample_is():
+def labels_identify_process_and_thread():
     name = workloads.WORKERS[0]
     command = workload(name, 10000000, 2)
     profile, _, _ = record(*RATE, "--label", "build=17", "--label", "host name=\u00e4 b",
@@ -269,26 +269,26 @@ def labels_say_whose_a_sample_is():
     check(own, "no sample of the program")
     for sample in profile.samples:
         check_equal((sample.labels.get("build"), sample.labels.get("host name")),
-                    ("17", "\u00e4 b"), "labels that were added")
+                    ("17", "\u00e4 b"), "added labels")
     for sample in own:
         check_equal(set(sample.labels) - {"cgroup", "container", "truncated"},
-                    {"comm", "thread", "pid", "build", "host name"}, "labels by default")
+                    {"comm", "thread", "pid", "build", "host name"}, "default labels")
     profile, _, _ = record(*RATE, "--labels", "pid,tid,cpu,thread", command=command)
     own = [sample for sample in profile.samples if sample.labels.get("thread") == name]
     check(all(set(sample.labels) == {"pid", "tid", "cpu", "thread"} for sample in own),
-          f"labels that were chosen: {own[0].labels}")
-    check(len({sample.labels["tid"] for sample in own}) == 3, "three threads")
+          f"chosen labels: {own[0].labels}")
+    check(len({sample.labels["tid"] for sample in own}) == 3, "number of threads is not 3")
     profile, _, _ = record(*RATE, "--labels", "none", command=command)
     check_equal([sample.labels for sample in profile.samples if sample.labels], [], "no labels")
-    # A name that is set while it runs is that of the samples that follow.
+    # A thread name that changes applies to later samples.
     profile, _, _ = record(*RATE, command=workload("forker", 2, 30000000))
     named = {sample.labels["thread"] for sample in profile.samples
              if any(frame.function == "child" for frame in user_frames(sample))}
-    check_equal(named, {"forked"}, "names of threads that work after prctl()")
+    check_equal(named, {"forked"}, "names of threads after prctl()")
 
 
 @test
-def objects_are_kept_on_request():
+def save_binaries_copies_sampled_binaries():
     directory, kept = workloads.tmpfs(), temporary_directory()
     profile, _, _ = record(*RATE, "--save-binaries", kept,
                            command=workloads.churn(directory, "vfork", 120, 200000))
@@ -303,31 +303,31 @@ def objects_are_kept_on_request():
 
 
 @test
-def a_file_system_is_free_while_it_is_recorded():
+def file_system_can_be_unmounted_while_recording():
     directory = workloads.tmpfs()
     recording = Recording(*RATE, "-a")
     session = recording.session()
     start(*workload(workloads.WORKERS[1], workloads.FOR_EVER))
     name = workloads.WORKERS[0]
     process = start(workloads.copy_to(directory, name), workloads.FOR_EVER)
-    let_work([process])
+    wait_for_cpu_time([process])
     process.kill()
     process.wait()
-    wait_until(lambda: workloads.unmount(directory), "a file system that is free")
+    wait_until(lambda: workloads.unmount(directory), "a file system that is not busy")
     recording.wait_for(session, "samples", recording.stats(session)["samples"] + 1)
     recording.interrupt()
     own = [frames for sample, frames in stacks(recording.profile())
            if sample.labels["pid"] == process.pid and sample.labels["comm"] == name]
-    check(own, "it was not sampled")
+    check(own, "the process was not sampled")
     for frames in own:
         fault = workloads.worker_fault(name, frames)
         check(not fault, fault)
 
 
 @test
-def a_reader_that_is_killed_leaves_nothing():
-    """In the middle of 5,000 processes that fork as fast as they may (1,000 where a kernel checks each for long):
-    no memory of theirs stays, no file, no process; and the module can be unloaded."""
+def killed_reader_leaves_nothing():
+    """The reader is killed while 5,000 processes (1,000 on debug kernels) fork as fast as they can. Their
+    memory, files and processes are freed, and the module can be unloaded."""
     processes = 5000 if PATIENCE == 1 else 1000
     load()
     mount = cgroup_mount()
@@ -345,14 +345,14 @@ def a_reader_that_is_killed_leaves_nothing():
     recording.wait_for(session, "address_spaces", 300)
     recording.process.kill()
     recording.process.wait()
-    check(process.poll() is None, "it was over before the reader was killed")
+    check(process.poll() is None, "the program ended before the reader was killed")
     out, err = process.communicate()
-    check_equal(process.returncode, 0, f"status; it said {err!r}")
+    check_equal(process.returncode, 0, f"status; output: {err!r}")
     check(int(out) >= processes, f"only {out} processes")
     peak = re.search(r"max (\d+)", (group / "pids.events").read_text())
-    check(peak and int(peak[1]), "the limit was never reached")
+    check(peak and int(peak[1]), "the limit of processes was never reached")
     unload()
-    check_equal((group / "cgroup.procs").read_text(), "", "processes that are left")
+    check_equal((group / "cgroup.procs").read_text(), "", "remaining processes")
     zombies = [path.parent.name for path in Path("/proc").glob("[0-9]*/status")
                if "\nState:\tZ" in status_of(path)]
     check_equal(zombies, [], "zombies")
@@ -361,10 +361,10 @@ def a_reader_that_is_killed_leaves_nothing():
         numbers = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
         if "pagetables" in numbers:
             return int(numbers["anon"]) + int(numbers["pagetables"])
-        # 5.10 does not say what page tables take, and each CPU holds back up to 32 pages of a number.
+        # 5.10 does not count page tables, and each CPU batches up to 32 pages of a counter.
         return max(0, int(numbers["anon"]) - os.cpu_count() * 32 * os.sysconf("SC_PAGESIZE"))
-    wait_until(lambda: not memory(), "the memory of all address spaces")
-    check(workloads.unmount(directory), "the file system is not free")
+    wait_until(lambda: not memory(), "release of all memory of the control group")
+    check(workloads.unmount(directory), "the file system is still busy")
 
 
 def status_of(path):

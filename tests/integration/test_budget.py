@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A session that takes more than its budget is slowed down, says so, and stays right."""
+"""A session above its overhead budget is throttled, reports that, and keeps correct weights."""
 
 import itertools
 import json
@@ -7,14 +7,14 @@ import re
 import time
 
 import workloads
-from harness import (check, check_balance, check_equal, check_faultless, exact_test, Recording, run, start,
+from harness import (check, check_balance, check_equal, check_no_fault, exact_test, Recording, run, start,
                      test, use, wait_until, workload)
-from address_spaces import Spaces
+from address_spaces import AddressSpaces
 from stackbeat import Events, S, Session
 from sample_weights import check_span, keep_busy
 
 RATE = 20000
-# ns of 100 ms that a budget of a thousandth allows; some microseconds are one beat.
+# One thousandth, or 100 us of a window of 100 ms; a tick takes some microseconds.
 BUDGET = 1
 
 
@@ -25,47 +25,47 @@ def busy_session(**settings):
 
 
 @test
-def a_session_above_its_budget_is_slowed_down():
+def session_above_its_budget_is_throttled():
     events = use(Events())
     session = busy_session(budget=BUDGET)
     session.start()
     wait_until(lambda: session.stats()["throttled"] >= 3, "throttling")
     stats = session.get()
-    check_equal(stats["rate"], RATE, "the rate asked for")
+    check_equal(stats["rate"], RATE, "requested rate")
     check(1 <= stats["stats"]["rate"] < RATE, f"rate in effect: {stats['stats']}")
     session.stop()
     samples = session.read()
     stats = session.stats()
     check_balance(stats)
-    check_equal(stats["samples"], stats["ticks"], "beats that were samples")
-    check_equal(stats["tick_time_ns"], sum(sample.weight for sample in samples), "time of the beats")
+    check_equal(stats["samples"], stats["ticks"], "ticks with a sample")
+    check_equal(stats["tick_time_ns"], sum(sample.weight for sample in samples), "time of the ticks")
     periods = {sample.weight // (1 + sample.missed) for sample in samples}
     check(periods <= {(10**9 // RATE) << shift for shift in range(16)}, f"periods {periods}")
-    # It may have recovered in between: two periods at the least.
+    # The rate may have recovered in between: at least two periods.
     check(len(periods) >= 2, f"periods {periods} after {stats['throttled']} times")
     check_span(samples, False, "across throttling")
-    told = events.of(session.id, "throttled")
-    check(told, f"no event of {events.seen}")
-    for event in told:
+    throttled = events.of(session.id, "throttled")
+    check(throttled, f"no event of {events.seen}")
+    for event in throttled:
         check_equal(event["cpu"], 0, f"CPU of {event}")
         check(1 <= event["rate"] < RATE, f"rate of {event}")
 
 
 @test
-def weights_are_right_at_equal_intervals_too():
+def weights_add_up_with_fixed_intervals():
     session = busy_session(budget=BUDGET, no_jitter=1)
     session.start()
     wait_until(lambda: session.stats()["throttled"] >= 3, "throttling")
     at = session.stats()["ticks"]
-    wait_until(lambda: session.stats()["ticks"] >= at + 200, "beats at the lower rate")
+    wait_until(lambda: session.stats()["ticks"] >= at + 200, "ticks at the lower rate")
     session.stop()
     check_span(session.read(), True, "equal intervals across throttling")
 
 
 @exact_test
-def what_it_takes_stays_within_the_budget():
-    """Once throttled: at most the budget, and what one more window lets through. Exact, as a host
-    that holds the CPU up in a callback makes it look long."""
+def overhead_stays_within_the_budget():
+    """After throttling: at most the budget plus one more window. An exact test, as a host that preempts the
+    CPU within a callback would be measured as overhead."""
     session = busy_session(budget=2)
     session.start()
     wait_until(lambda: session.stats()["throttled"], "throttling")
@@ -74,29 +74,29 @@ def what_it_takes_stays_within_the_budget():
     while not samples or samples[-1].time < begin + 2 * 10**9:
         wait_until(lambda: any(ring.head > ring.tail for ring in session.rings), "samples")
         samples += session.read()
-    cost = session.stats()["overhead_ns"] - before["overhead_ns"]
+    overhead = session.stats()["overhead_ns"] - before["overhead_ns"]
     span = samples[-1].time - begin
-    check(cost <= 2 * span * 2 // 1000, f"{cost} ns of {span}, the budget is 2 thousandths")
+    check(overhead <= 2 * span * 2 // 1000, f"{overhead} ns of {span}, the budget is 2 thousandths")
 
 
 @test
-def it_recovers_when_it_may_take_more():
+def rate_recovers_when_the_budget_is_raised():
     events = use(Events())
     session = busy_session(budget=BUDGET)
     session.start()
     wait_until(lambda: session.stats()["throttled"] >= 3, "throttling")
     session.set(budget=S.BUDGET_MAX)
-    wait_until(lambda: session.stats()["rate"] == RATE, "the rate that was asked for")
+    wait_until(lambda: session.stats()["rate"] == RATE, "the requested rate")
     wait_until(lambda: any(event["rate"] == RATE for event in events.of(session.id, "recovered")),
-               "an event that says so")
+               "an event of the recovery")
     session.stop()
     check_span(session.read(), False, "across throttling and recovery")
 
 
 @test
-def it_recovers_when_its_rate_is_lowered():
-    """To 20 Hz with a budget that all beats of a window keep, even if each is as slow as one
-    may count for."""
+def session_recovers_when_its_rate_is_lowered():
+    """To 20 Hz, with a budget that suffices for all ticks of a window, even if each takes the maximum that is
+    accounted to a tick."""
     events = use(Events())
     session = busy_session(budget=25)
     session.start()
@@ -107,29 +107,29 @@ def it_recovers_when_its_rate_is_lowered():
     wait_until(lambda: [event["rate"] for event in events.of(session.id, "recovered")][-1:] == [20],
                "an event of the recovery")
     at = session.stats()["ticks"]
-    wait_until(lambda: session.stats()["ticks"] >= at + 20, "beats at 20 Hz")
+    wait_until(lambda: session.stats()["ticks"] >= at + 20, "ticks at 20 Hz")
     session.stop()
     check_equal(session.stats()["throttled"], times, "throttled again")
     check_span(session.read(), False, "across throttling and a lower rate")
 
 
 @test
-def profile_and_status_tell_of_it():
+def profile_and_status_report_throttling():
     keep_busy(0)
     recording = Recording("-F", RATE, "--budget", 0.1, "-C", 0)
     session = recording.session()
     check_equal(session["budget"], 1, "budget, in thousandths")
     recording.wait_for(session, "throttled", 3)
     out, _ = run("stackbeat", "status", "--json")
-    told = next(told for told in json.loads(out)["sessions"]
-                if told["session"] == session["session"])
-    check(told["throttled"] >= 3 and told["rate"] == RATE and 1 <= told["current_rate"] < RATE
-          and told["budget_permille"] == 1, f"status --json tells {told}")
+    shown = next(shown for shown in json.loads(out)["sessions"]
+                if shown["session"] == session["session"])
+    check(shown["throttled"] >= 3 and shown["rate"] == RATE and 1 <= shown["current_rate"] < RATE
+          and shown["budget_permille"] == 1, f"status --json: {shown}")
     out, _ = run("stackbeat", "status")
     line = next(line for line in out.splitlines() if line.split()[:1] == [str(session["session"])])
     rates = [int(rate) for rate in re.findall(r"(\d+) Hz", line)]
-    check(len(rates) == 2 and rates[0] == RATE and rates[1] < RATE, f"status tells {line!r}")
-    # A recording that is stopped would be gone before its counters were read.
+    check(len(rates) == 2 and rates[0] == RATE and rates[1] < RATE, f"status: {line!r}")
+    # Paused, not stopped: the session of a stopped recording is closed before its counters can be read.
     recording.netlink.session_set(session["session"], state=S.STATE_PAUSED)
     stats = recording.stats(session)
     recording.interrupt()
@@ -145,18 +145,18 @@ def profile_and_status_tell_of_it():
 
 
 @test
-def within_the_budget_nothing_is_throttled():
+def session_within_its_budget_is_not_throttled():
     session = busy_session(rate=100)
     session.start()
     wait_until(lambda: session.stats()["ticks"] >= 100, "ticks")
-    check_equal(session.get()["budget"], S.BUDGET_DEFAULT, "budget by default")
+    check_equal(session.get()["budget"], S.BUDGET_DEFAULT, "default budget")
     session.stop()
     check_equal(session.stats()["throttled"], 0, "throttled at 100 Hz")
 
 
 @test
-def the_highest_rate_leaves_the_machine_to_its_programs():
-    """All rates and sessions that there may be at once: programs go on."""
+def programs_make_progress_at_the_highest_rate():
+    """With 16 sessions at the highest rate, a program still runs to its end."""
     sessions = [use(Session(rate=RATE, budget=S.BUDGET_MAX, ring_size=S.RING_SIZE_MIN))
                 for _ in range(16)]
     for session in sessions:
@@ -168,14 +168,14 @@ def the_highest_rate_leaves_the_machine_to_its_programs():
 
 
 @test
-def what_hostile_mappings_take_stays_within_the_budget():
-    """Of processes with thousands of mappings that make and lose more all the time: they are read
-    again, and others have their names."""
+def overhead_of_hostile_mappings_stays_within_the_budget():
+    """Three processes with thousands of mappings map and unmap more all the time. Their mappings are read
+    again and again within the budget, and another process is still symbolized."""
     hostile = [workloads.start_ready(*workload("maps", "abuse", 8000)) for _ in range(3)]
     worker = start(*workload(workloads.WORKERS[0], workloads.FOR_EVER))
     pids = [process.pid for process in (*hostile, worker)]
     with Session(rate=1000, ring_size=4 << 20, watermark=4096, pids=pids) as session:
-        spaces = Spaces(session, names=True)
+        spaces = AddressSpaces(session, read_files=True)
         session.start()
         samples = []
 
@@ -184,7 +184,7 @@ def what_hostile_mappings_take_stays_within_the_budget():
             samples.extend(sample for sample in session.read() if sample.pid == worker.pid and sample.user
                            and not sample.flags & S.SAMPLE_KERNEL)
             spaces.read()
-        wait_until(lambda: (read(), session.stats()["mmap_events_lost"] >= 10000)[1], "lost changes")
+        wait_until(lambda: (read(), session.stats()["mmap_events_lost"] >= 10000)[1], "lost mapping events")
         at, before = time.monotonic_ns(), session.stats()
         while time.monotonic_ns() < at + 10 * 10**9:
             read()
@@ -192,41 +192,41 @@ def what_hostile_mappings_take_stays_within_the_budget():
         session.stop()
         read()
         took = after["worker_overhead_ns"] - before["worker_overhead_ns"]
-        # It may begin the last reading, or the last thousand changes, just before the end.
+        # The worker may begin its last snapshot, or its last thousand events, just before the end.
         allowed = elapsed * session.get()["budget"] // 1000 + before["worker_overhead_ns"]
-        check(0 < took <= allowed, f"{took} ns of {allowed} that are allowed in {elapsed}")
-        check(after["probe_overhead_ns"] > before["probe_overhead_ns"], f"the probe's cost: {after}")
-        check(after["mmap_events"] > before["mmap_events"], f"no change was told: {after}")
+        check(0 < took <= allowed, f"{took} ns in {elapsed}, allowed {allowed}")
+        check(after["probe_overhead_ns"] > before["probe_overhead_ns"], f"overhead of the probe: {after}")
+        check(after["mmap_events"] > before["mmap_events"], f"no mapping event was reported: {after}")
         check(len(samples) >= 100, f"only {len(samples)} samples of another program")
         for sample in samples:
-            check_faultless(workloads.worker_fault(sample.comm, spaces.name(sample)), sample)
+            check_no_fault(workloads.worker_fault(sample.comm, spaces.symbolize(sample)), sample)
 
 
-def cost_of_a_while(sessions, seconds, step):
-    """(ns that all sessions took, ns of that time), while step() is called every 5 ms."""
-    def costs():
+def measure_overhead(sessions, seconds, step):
+    """(overhead of all sessions in ns, elapsed ns), while step() is called every 5 ms."""
+    def overhead():
         return sum(session.stats()["overhead_ns"] for session in sessions)
-    before, begin = costs(), time.monotonic_ns()
+    before, begin = overhead(), time.monotonic_ns()
     while time.monotonic_ns() < begin + seconds * 10**9:
         step()
         time.sleep(0.005)
-    return costs() - before, time.monotonic_ns() - begin
+    return overhead() - before, time.monotonic_ns() - begin
 
 
-def check_evaded(sessions, step, budget):
-    """What a session may take, in thousandths, and what one more window lets through."""
+def check_not_evaded(sessions, step, budget):
+    """Checks that step() does not reset throttling: at most the budget, in thousandths, plus one window."""
     step()
-    cost, span = cost_of_a_while(sessions, 2, step)
-    check(cost <= 2 * span * budget // 1000, f"{cost} ns of {span}, the budget is {budget} thousandths")
+    overhead, span = measure_overhead(sessions, 2, step)
+    check(overhead <= 2 * span * budget // 1000, f"{overhead} ns of {span}, the budget is {budget} thousandths")
 
 
 @exact_test
-def changes_of_the_rate_do_not_undo_throttling():
+def rate_changes_do_not_undo_throttling():
     session = busy_session(budget=2)
     session.start()
     wait_until(lambda: session.stats()["throttled"] >= 2, "throttling")
     rates = itertools.cycle((RATE, RATE - 1, 1))
-    check_evaded([session], lambda: session.set(rate=next(rates)), 2)
+    check_not_evaded([session], lambda: session.set(rate=next(rates)), 2)
 
 
 @exact_test
@@ -238,29 +238,29 @@ def pause_and_start_do_not_undo_throttling():
     def restart():
         session.set(state=S.STATE_PAUSED)
         session.start()
-    check_evaded([session], restart, 2)
+    check_not_evaded([session], restart, 2)
 
 
 @exact_test
 def sessions_of_a_cpu_share_one_budget():
-    """Together they take what one of them may; each on its own would take less than that."""
+    """Together they take at most the budget of one; each alone would be below it."""
     sessions = [busy_session(budget=10, ring_size=S.RING_SIZE_MIN, watermark=0) for _ in range(8)]
     for session in sessions:
         session.start()
-    cost, span = cost_of_a_while(sessions, 1, lambda: None)
-    cost, span = cost_of_a_while(sessions, 2, lambda: None)
-    check(cost <= 2 * span * 10 // 1000, f"{cost} ns of {span}, the budget is 10 thousandths")
+    measure_overhead(sessions, 1, lambda: None)
+    overhead, span = measure_overhead(sessions, 2, lambda: None)
+    check(overhead <= 2 * span * 10 // 1000, f"{overhead} ns of {span}, the budget is 10 thousandths")
     for session in sessions:
         session.stop()
         check_balance(session.stats())
 
 
 @exact_test
-def a_light_session_keeps_its_rate_beside_heavy_ones():
+def light_session_keeps_its_rate_beside_heavy_ones():
     light = busy_session(rate=50, budget=10)
     heavy = [busy_session(budget=10, ring_size=S.RING_SIZE_MIN, watermark=0) for _ in range(4)]
     for session in [light, *heavy]:
         session.start()
-    cost_of_a_while(heavy, 2, lambda: None)
-    check(all(session.stats()["throttled"] for session in heavy), "a heavy session was not slowed down")
-    check_equal(light.stats()["throttled"], 0, "the light session was slowed down")
+    measure_overhead(heavy, 2, lambda: None)
+    check(all(session.stats()["throttled"] for session in heavy), "a heavy session was not throttled")
+    check_equal(light.stats()["throttled"], 0, "throttling of the light session")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A session samples what it was asked to, and nothing else."""
+"""A session samples exactly the tasks and CPUs that its settings select."""
 
 import errno
 import json
@@ -27,7 +27,7 @@ def commands_are_sampled_with_their_children():
 
 
 @test
-def the_whole_system_is_sampled_unless_told_otherwise():
+def option_a_samples_the_whole_system():
     threads = start(*workload("threads", 2))
     profile, _, _ = record("-F", 997, "-a", command=workload("shares", 300000000))
     pids = {sample.labels["pid"] for sample in profile.samples}
@@ -38,7 +38,7 @@ def the_whole_system_is_sampled_unless_told_otherwise():
 
 
 @test
-def processes_are_sampled_by_their_ids():
+def processes_are_selected_by_pid():
     wanted = [start(*workload("threads", 1)) for _ in range(2)]
     start(*workload("threads", 1))
     recording = Recording("-F", 997, "-p", ",".join(str(process.pid) for process in wanted))
@@ -50,7 +50,7 @@ def processes_are_sampled_by_their_ids():
 
 
 @test
-def a_recording_ends_with_the_processes_it_was_for():
+def recording_ends_with_its_target_processes():
     process = start(*workload("shares", 500000000))
     recording = Recording("-F", 997, "-p", process.pid)
     check(recording.profile().samples, "no samples")
@@ -58,7 +58,7 @@ def a_recording_ends_with_the_processes_it_was_for():
 
 
 @test
-def other_cpus_are_left_alone():
+def other_cpus_are_not_sampled():
     cpu = online_cpus()[-1]
     start(*workload("threads", 2))
     with Session(rate=1000, cpus=str(cpu), watermark=4096) as session:
@@ -69,11 +69,11 @@ def other_cpus_are_left_alone():
         stats = session.get()["cpu_stats"]
         check_balance(stats[cpu])
         check(all(stat["ticks"] == 0 for other, stat in stats.items() if other != cpu),
-              f"beats elsewhere: {stats}")
+              f"ticks on other CPUs: {stats}")
 
 
 @test
-def children_are_left_out_where_they_are_not_wanted():
+def children_are_not_sampled_without_inherit():
     with Session(rate=1000, inherit=0) as session:
         parent = start("/bin/sh", "-c", "read -r line; \"$@\"; exit", "sh",
                        *workload("forker", 2, 100000000), stdin=subprocess.PIPE)
@@ -89,18 +89,18 @@ def children_are_left_out_where_they_are_not_wanted():
 def idle_cpus_give_no_samples():
     with Session(rate=1000) as session:
         session.start()
-        # What runs in short bursts leaves its CPU idle in between.
+        # Short bursts of work leave the CPU idle in between.
         for _ in range(200):
             time.sleep(0.005)
         session.stop()
         idle = [sample for sample in session.read() if sample.pid == 0]
-        # The idle task is seen only where it does an interrupt's work.
+        # The idle task is sampled only during interrupts.
         for sample in idle:
             check(sample.kernel, "a sample of the idle task without a kernel part")
         check_balance(session.stats())
 
 
-# Has children end, and forks others with their ids at once: before the kernel has freed the first.
+# Forks children with the pids of exited children at once, before the kernel has freed those.
 IDS_TWICE = """
 import ctypes, os, signal, struct, sys
 CLONE3 = 435
@@ -132,8 +132,8 @@ while True:
 
 
 @test
-def children_with_the_ids_of_some_that_have_ended_are_sampled():
-    """What the kernel frees later, of those that have ended, does not take the new ones out."""
+def children_with_reused_pids_are_sampled():
+    """When the kernel frees the exited children later, the new children stay in the filter."""
     count = 6
     with Session(rate=1000, watermark=4096, ring_size=4 << 20) as session:
         parent = start("python3", "-c", IDS_TWICE, count, stdin=subprocess.PIPE)
@@ -143,8 +143,8 @@ def children_with_the_ids_of_some_that_have_ended_are_sampled():
         children = json.loads(parent.stdout.readline())
         for child in children:
             defer(os.kill, child, signal.SIGKILL)
-        check_equal(len(children), count, "children with an id that there was before")
-        # Many grace periods later they are still sampled.
+        check_equal(len(children), count, "children with a reused pid")
+        # They are still sampled after many grace periods.
         at = time.monotonic_ns() + 10**9
         seen = set()
 
@@ -155,8 +155,8 @@ def children_with_the_ids_of_some_that_have_ended_are_sampled():
 
 
 @test
-def a_filter_that_is_replaced_waits_for_nobody():
-    """It is freed a grace period later. Filters that come faster than that are refused, for a moment."""
+def replacing_a_filter_does_not_block():
+    """The old filter is freed after a grace period. If too many wait for that, a new one is refused with EBUSY."""
     with Session(rate=1000) as session:
         refused = 0
         for _ in range(3000):
@@ -166,15 +166,15 @@ def a_filter_that_is_replaced_waits_for_nobody():
                 check_equal(error.errno, errno.EBUSY, "error")
                 check("too many filters" in error.text, f"the message is {error.text!r}")
                 refused += 1
-        # A kernel that checks itself takes longer for a message than for a grace period.
-        check(refused or PATIENCE > 1, "no filter had to wait")
-        wait_until(lambda: is_taken(session, pids=[os.getpid()]), "room for one more filter")
-        # What has no filter is not refused.
+        # On debug kernels a message takes longer than a grace period.
+        check(refused or PATIENCE > 1, "no filter was refused")
+        wait_until(lambda: try_settings(session, pids=[os.getpid()]), "room for one more filter")
+        # Settings without a filter are not refused.
         for _ in range(100):
             session.set(rate=500)
 
 
-def is_taken(session, **settings):
+def try_settings(session, **settings):
     try:
         session.set(**settings)
     except OSError as error:
@@ -184,8 +184,8 @@ def is_taken(session, **settings):
 
 
 @test
-def a_group_is_found_down_to_level_63():
-    """Deeper ones are in no sample: what a beat looks at is bounded."""
+def cgroup_filter_matches_down_to_level_63():
+    """Deeper groups never match, as the depth of the search in a tick is bounded."""
     groups = [cgroup_mount()]
     for level in range(1, 66):
         groups.append(make_cgroup(groups[-1], f"level-{level}"))

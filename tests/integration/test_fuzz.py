@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Processes that do to the module what no reader should, at random (tests/fuzz/guest), for FUZZ_SECONDS.
+"""Fuzzes the module's interface with random programs (tests/fuzz/guest) for FUZZ_SECONDS.
 
-Half of them have no rights but those that the parameter `unprivileged` gives everybody. The seed is told at
-the beginning, and FUZZ_SEED sets it. Where there is an /out, the last programs are in its fuzz-programs.
+Half of the processes have only the rights that the parameter `unprivileged` gives to all users. The seed
+is printed first; FUZZ_SEED sets it. If /out exists, the last programs are saved in /out/fuzz-programs.
 """
 
 import os
@@ -12,20 +12,20 @@ from pathlib import Path
 from harness import (check, check_equal, defer, load, module_range, open_sessions, start, test,
                      unload, wait_until, workload, WORKLOADS)
 from stackbeat import Session
-from test_module_unload import objects, vmalloc_bytes
+from test_module_unload import slab_objects, vmalloc_bytes
 
 SECONDS = int(os.environ.get("FUZZ_SECONDS", "5"))
 SEED = int(os.environ.get("FUZZ_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
 UNPRIVILEGED = Path("/sys/module/stackbeat/parameters/unprivileged")
 DEVICE = Path("/dev/stackbeat")
 OUT = Path("/out/fuzz-programs")
-# Their kernel holds back what was freed; kmemleak sees what was not.
-HOLDS_BACK = Path("/sys/kernel/debug/kmemleak").exists()
+# The debug kernel delays freeing (KASAN quarantine); its kmemleak detects leaks.
+DELAYS_FREEING = Path("/sys/kernel/debug/kmemleak").exists()
 
 
-def collected(number):
-    """Only so many sessions are left. The kernel looks for those in a socket that was sent through
-    itself when another one is closed."""
+def only_sessions_left(number):
+    """Whether only `number` sessions are left. Closes sockets, as that triggers the garbage collection of
+    sockets that were sent through themselves, with the sessions in them."""
     for end in socket.socketpair():
         end.close()
     return len(open_sessions()) == number
@@ -36,24 +36,24 @@ def fuzz(seconds, seed, others=0):
     command = [WORKLOADS / "fuzz-guest", str(seconds), str(seed), *file]
     check_equal(os.spawnv(os.P_WAIT, command[0], [str(word) for word in command]), 0,
                 f"fuzz-guest, seed {seed}: exit status")
-    wait_until(lambda: collected(others), "the end of all sessions")
+    wait_until(lambda: only_sessions_left(others), "the end of all sessions")
 
 
 @test
-def anything_at_all():
-    # Writable by all, for those without rights.
+def random_programs_do_no_harm():
+    # Writable by all, for the unprivileged processes.
     load()
     UNPRIVILEGED.write_text("1")
     defer(lambda: UNPRIVILEGED.exists() and UNPRIVILEGED.write_text("0"))
     DEVICE.chmod(0o666)
     defer(lambda: DEVICE.exists() and DEVICE.chmod(0o600))
-    # Without another session, the first one sets things up that the last one takes down, at length. It
-    # leaves what the kernel keeps for later.
+    # Without another session, each first session sets up global state that the last one tears down, which
+    # is slow. This run also fills caches of the kernel.
     fuzz(max(1, SECONDS // 10), SEED + 1000)
-    before = objects()
+    before = slab_objects()
     with Session():
         fuzz(SECONDS, SEED, 1)
-    after = objects()
+    after = slab_objects()
     with Session(rate=999, watermark=4096) as session:
         spinner = start(*workload("threads", 1))
         session.start()
@@ -63,7 +63,7 @@ def anything_at_all():
     check_equal(vmalloc_bytes(code)[1], [], "vmalloc regions of the unloaded module")
     grown = {cache: after[cache] - before.get(cache, 0) for cache in after
              if after[cache] - before.get(cache, 0) >= 1000}
-    check(HOLDS_BACK or not grown, f"caches that have grown: {grown}")
+    check(DELAYS_FREEING or not grown, f"caches that have grown: {grown}")
 
 
-anything_at_all.seconds = SECONDS * 2 + 300
+random_programs_do_no_harm.seconds = SECONDS * 2 + 300

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Hostile frame pointers harm nothing, and each stack says how it ended."""
+"""Hostile frame pointers do no harm, and each stack reports why the unwinder stopped."""
 
 import json
 import os
@@ -17,19 +17,19 @@ def stop_names(mask):
 
 
 def start_hostile(mode, session):
-    """Starts it and returns its process and the code in which it spins."""
+    """Starts the program; returns (process, address range of the code in which it spins)."""
     process = start(*workload("hostile", mode))
     for line in process.stdout:
-        said = json.loads(line)
-        if "session" in said:
-            session.netlink.session_set(said["session"], state=S.STATE_RUNNING)
-        if "begin" in said:
-            return process, range(said["begin"], said["end"])
+        message = json.loads(line)
+        if "session" in message:
+            session.netlink.session_set(message["session"], state=S.STATE_RUNNING)
+        if "begin" in message:
+            return process, range(message["begin"], message["end"])
     raise Failure(f"hostile {mode}: {process.stderr.read().strip()}")
 
 
-def check_mode(mode, ends, frames):
-    # A small watermark: a few records wake the reader.
+def check_mode(mode, stops, frames):
+    # With a small watermark a few records wake the reader.
     with Session(rate=2000, watermark=4096) as session:
         process, code = start_hostile(mode, session)
         session.set(pids=[process.pid])
@@ -40,18 +40,18 @@ def check_mode(mode, ends, frames):
         check_balance(session.stats())
         process.kill()
     in_code = [sample for sample in in_code if sample.user and sample.user[0] in code]
-    check({STOP_NAMES[sample.user_stop] for sample in in_code} <= stop_names(ends),
-          f"{mode}: ends {sorted({STOP_NAMES[sample.user_stop] for sample in in_code})}, "
-          f"expected {sorted(stop_names(ends))}")
+    check({STOP_NAMES[sample.user_stop] for sample in in_code} <= stop_names(stops),
+          f"{mode}: stops {sorted({STOP_NAMES[sample.user_stop] for sample in in_code})}, "
+          f"expected {sorted(stop_names(stops))}")
     for sample in in_code:
         check_within(len(sample.user), frames, f"{mode}: frames of a stack")
 
 
-def define_test(mode, ends, frames):
+def define_test(mode, stops, frames):
     def hostile():
         if mode == "device" and not os.path.exists("/dev/hpet"):
             raise Skip("this machine has no /dev/hpet")
-        check_mode(mode, ends, frames)
+        check_mode(mode, stops, frames)
     hostile.__name__ = mode
     test(hostile)
 

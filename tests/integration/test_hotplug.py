@@ -27,7 +27,7 @@ def removable_cpu():
 
 
 def wait_for_samples(session, cpu):
-    """Twenty more of them, or of beats whose sample had no room: a slow guest may have filled the ring before."""
+    """Waits for 20 more samples of a CPU. Lost samples count, too, as a slow guest may have filled the ring."""
     def samples():
         stats = session.get()["cpu_stats"].get(cpu)
         return stats["samples"] + stats["lost_full"] if stats else 0
@@ -36,33 +36,33 @@ def wait_for_samples(session, cpu):
 
 
 @test
-def cpus_come_and_go_under_load():
+def cpus_go_offline_and_online_under_load():
     cpu = removable_cpu()
     events = use(Events())
     start(*workload("threads", 4))
     recording = Recording("-F", 997, "--ring-size", "4M")
     recorded = recording.session()
-    # Slow enough for what is written to be read as fast as it comes, on any machine: else each
-    # round has more to read than the one before.
+    # At a low rate any machine reads as fast as the kernel writes. Else each round would have more to read
+    # than the previous one.
     with Session(rate=100, ring_size=4 << 20, watermark=4096) as session:
         session.start()
         wait_for_samples(session, cpu)
         samples = []
         for _ in range(ROUNDS):
             set_online(cpu, False)
-            gone = time.monotonic_ns()
-            check_equal(session.get()["cpu_stats"][cpu]["rate"], 0, "rate of the CPU that is gone")
-            # Its ring is still there to be read.
+            offline_since = time.monotonic_ns()
+            check_equal(session.get()["cpu_stats"][cpu]["rate"], 0, "rate of the offline CPU")
+            # The ring of an offline CPU can still be read.
             last = [sample for sample in session.read() if sample.cpu == cpu]
-            check(last and last[-1].time <= gone, "samples of the CPU that is gone")
+            check(last and last[-1].time <= offline_since, "samples of the offline CPU")
             check_equal(session.get()["cpu_stats"][cpu]["ticks"],
                         len(last) + sum(sample.cpu == cpu for sample in samples)
-                        + sum(session.get()["cpu_stats"][cpu][way] for way in ("idle", "filtered")),
-                        "beats of the CPU, all of which are in hand")
+                        + sum(session.get()["cpu_stats"][cpu][name] for name in ("idle", "filtered")),
+                        "ticks of the CPU, compared with the samples read")
             samples += last
             at = session.stats()["samples"]
-            wait_until(lambda at=at: session.stats()["samples"] >= at + 20, "samples meanwhile")
-            check(cpu not in {sample.cpu for sample in session.read()}, "a sample from nowhere")
+            wait_until(lambda at=at: session.stats()["samples"] >= at + 20, "samples of other CPUs")
+            check(cpu not in {sample.cpu for sample in session.read()}, "a sample of an offline CPU")
             set_online(cpu, True)
             wait_for_samples(session, cpu)
         session.stop()
@@ -70,8 +70,8 @@ def cpus_come_and_go_under_load():
         check_balance(stats)
         check_equal(stats["lost_full"] + stats["lost_bad_tail"], 0, "lost")
         for name in ("cpu_offline", "cpu_online"):
-            told = events.of(session.id, name)
-            check_equal([event["cpu"] for event in told], [cpu] * ROUNDS, f"events {name}")
+            received = events.of(session.id, name)
+            check_equal([event["cpu"] for event in received], [cpu] * ROUNDS, f"events {name}")
     recording.netlink.session_set(recorded["session"], state=S.STATE_PAUSED)
     stats = recording.stats(recorded)
     recording.interrupt()
@@ -81,13 +81,13 @@ def cpus_come_and_go_under_load():
 
 
 @test
-def a_cpu_that_was_not_there_joins():
+def cpu_that_comes_online_is_sampled():
     cpu = removable_cpu()
     start(*workload("threads", 4))
     set_online(cpu, False)
     with Session(rate=1000, watermark=4096) as session:
         session.start()
-        check(cpu not in {ring.cpu for ring in session.rings}, "a ring of a CPU that is not there")
+        check(cpu not in {ring.cpu for ring in session.rings}, "a ring of an offline CPU")
         set_online(cpu, True)
         # poll() wakes for its ring although that is not mapped yet.
         wait_for_samples(session, cpu)
@@ -98,7 +98,7 @@ def a_cpu_that_was_not_there_joins():
     session = recording.session()
     set_online(cpu, True)
     wait_until(lambda: recording.netlink.session_get(session["session"])["cpu_stats"]
-               .get(cpu, {}).get("samples", 0) >= 100, "samples of the CPU that came")
+               .get(cpu, {}).get("samples", 0) >= 100, "samples of the new CPU")
     recording.netlink.session_set(session["session"], state=S.STATE_PAUSED)
     stats = recording.stats(session)
     recording.interrupt()
@@ -106,16 +106,16 @@ def a_cpu_that_was_not_there_joins():
 
 
 @test
-def sessions_on_cpus_that_are_gone():
+def sessions_on_offline_cpus():
     cpu = removable_cpu()
     keep_busy(0)
     with Session(rate=1000, cpus=str(cpu), watermark=1) as session:
         set_online(cpu, False)
-        with fails_with(errno.EINVAL, "starting on a CPU that is gone", "online"):
+        with fails_with(errno.EINVAL, "starting on an offline CPU", "online"):
             session.set(state=S.STATE_RUNNING)
         set_online(cpu, True)
         session.start()
-        # Paused while it goes, running again while it is gone, and back.
+        # Paused when the CPU goes offline, running again while it is offline.
         session.set(state=S.STATE_PAUSED)
         set_online(cpu, False)
         session.set(cpus=f"0,{cpu}")
@@ -124,7 +124,7 @@ def sessions_on_cpus_that_are_gone():
         set_online(cpu, True)
         keep_busy(cpu)
         wait_for_samples(session, cpu)
-        # Gone, and its session closed before it is back.
+        # The session is closed while the CPU is offline.
         set_online(cpu, False)
         session.stop()
         check_balance(session.stats())
@@ -132,7 +132,7 @@ def sessions_on_cpus_that_are_gone():
 
 
 @test
-def idle_cpus_come_and_go():
+def idle_cpus_go_offline_and_online():
     cpu = removable_cpu()
     with Session(rate=1000) as session:
         session.start()
@@ -146,12 +146,12 @@ def idle_cpus_come_and_go():
 
 
 @test
-def settings_change_while_cpus_come_and_go():
+def settings_change_during_hotplug():
     cpu = removable_cpu()
     start(*workload("threads", 4))
     choice = random.Random(3)
     with Session(rate=1000, ring_size=4 << 20) as session:
-        # A CPU that is gone when its ring is about to be mapped has none.
+        # An offline CPU has no ring to map.
         session.start()
         flipper = start("/bin/sh", "-c", "for i in 1 2 3 4 5; do echo 0 >$0; echo 1 >$0; done",
                         f"/sys/devices/system/cpu/cpu{cpu}/online")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""An idle CPU is not woken; a busy one, and one that is busy now and then, is seen in full."""
+"""Idle CPUs are not woken; busy CPUs and CPUs that are busy now and then are sampled at the full rate."""
 
 import os
 import time
@@ -15,60 +15,60 @@ WINDOW = 1.0 # s
 
 
 def timer_interrupts():
-    """Local timer interrupts so far, of each CPU."""
+    """The number of local timer interrupts of each CPU so far."""
     lines = Path("/proc/interrupts").read_text().splitlines()
     counts = next(line.split() for line in lines if line.split()[0] == "LOC:")
     return [int(count) for count in counts[1:1 + len(online_cpus())]]
 
 
 def busy_seconds():
-    """In which CPUs were not idle, of all together, since some moment. The kernel counts idle time exactly, and
-    other time by ticks."""
+    """Time in which CPUs were not idle, summed over all CPUs, since some moment. Computed from the idle time,
+    which the kernel counts exactly, while it counts other times by scheduler ticks."""
     idle, waiting = Path("/proc/stat").read_text().split()[4:6]
     return time.monotonic() * len(online_cpus()) - (int(idle) + int(waiting)) / os.sysconf("SC_CLK_TCK")
 
 
-def interrupts_of_a_window():
+def interrupts_in_a_window():
     before = timer_interrupts()
     time.sleep(WINDOW)
     return sum(timer_interrupts()) - sum(before)
 
 
 @test
-def an_idle_machine_takes_no_more_timer_interrupts():
-    """Windows with and without a session take turns. Without parking there would be 1,000
-    more a second and CPU; a twentieth of that is allowed for what else goes on, and the median
-    of five windows for what goes on once. Beats are as many, and those of the time in which the
-    machine was not idle."""
+def idle_machine_takes_no_additional_timer_interrupts():
+    """Compares alternating windows with and without a session. Without parking there would be 1,000
+    additional interrupts per second and CPU. A twentieth of that is allowed for other activity, and
+    the median of five windows excludes occasional activity. Ticks must not be more than these
+    interrupts plus those of the time in which the machine was not idle."""
     load()
-    counts, beats, busy = {True: [], False: []}, [], 0
+    counts, ticks, busy = {True: [], False: []}, [], 0
     with Session(rate=RATE) as session:
         session.start()
         session.stop()
         session.read()
         for _ in range(5):
-            counts[False].append(interrupts_of_a_window())
+            counts[False].append(interrupts_in_a_window())
             before, busy_before = session.stats()["ticks"], busy_seconds()
             session.start()
-            counts[True].append(interrupts_of_a_window())
+            counts[True].append(interrupts_in_a_window())
             session.stop()
             busy += busy_seconds() - busy_before
             session.read()
-            beats.append(session.stats()["ticks"] - before)
+            ticks.append(session.stats()["ticks"] - before)
         check_balance(session.stats())
     usual, sampled = sorted(counts[False])[2], sorted(counts[True])[2]
     allowed = WINDOW * RATE * len(online_cpus()) / 20
     check(sampled <= usual + allowed, f"{sampled} timer interrupts in {WINDOW} s with a session, "
           f"{usual} without: {counts}")
-    check(sum(beats) <= len(beats) * (usual + allowed) + RATE * busy, f"beats in windows of a machine that was "
-          f"idle but for {busy:.2f} s: {beats}, where {usual} timer interrupts are usual")
+    check(sum(ticks) <= len(ticks) * (usual + allowed) + RATE * busy, f"ticks in windows of a machine that was "
+          f"idle but for {busy:.2f} s: {ticks}, where {usual} timer interrupts are usual")
 
 
 @test
-def a_busy_cpu_gets_its_full_rate_beside_an_idle_one():
+def busy_cpu_gets_its_full_rate_beside_an_idle_one():
     busy, idle = online_cpus()[:2]
     keep_busy(busy)
-    # A kernel that checks itself takes more than the usual budget.
+    # Debug kernels need more than the default budget.
     with Session(rate=RATE, no_jitter=1, watermark=512 << 10, ring_size=4 << 20,
                  budget=S.BUDGET_MAX) as session:
         session.start()
@@ -80,16 +80,16 @@ def a_busy_cpu_gets_its_full_rate_beside_an_idle_one():
     check_span(by_cpu(samples)[busy], True, "the busy CPU")
     due = stats[busy]["tick_time_ns"] * RATE // 10**9
     check_equal(stats[busy]["ticks"] + stats[busy]["missed_ticks"], due, "intervals of the busy CPU")
-    check_equal(stats[busy]["idle"], 0, "idle beats of the busy CPU")
-    # It reads what the busy one has sampled, and nothing else.
-    check(stats[idle]["ticks"] <= due / 2, f"{stats[idle]['ticks']} beats of the idle CPU, {due} "
+    check_equal(stats[busy]["idle"], 0, "idle ticks of the busy CPU")
+    # The idle CPU runs only the reader of the samples.
+    check(stats[idle]["ticks"] <= due / 2, f"{stats[idle]['ticks']} ticks of the idle CPU, {due} "
           "of the busy one")
 
 
 @exact_test
-def naps_get_the_time_that_they_used():
-    """A program that works for 30 % of every 2 ms. Its 3,000 samples are as many draws of a
-    standard deviation below 2 % together; 10 % are more than five of them."""
+def weights_of_napping_program_match_its_cpu_time():
+    """A program that works for 30 % of every 2 ms. The sum of its 3,000 samples has a standard deviation below
+    2 %; the bound of 10 % is more than five of them."""
     load()
     process = start_waiting(*workload("naps", 5000, 2000, 300000))
     session = use(Session(rate=RATE, pids=[process.pid], ring_size=4 << 20))
@@ -99,18 +99,18 @@ def naps_get_the_time_that_they_used():
     session.stop()
     samples = session.read()
     claimed = sum(sample.weight for sample in samples)
-    check(2.5e9 <= truth <= 3.5e9, f"the program took {truth} ns")
+    check(2.5e9 <= truth <= 3.5e9, f"the program used {truth} ns")
     check_equal(session.stats()["lost_full"], 0, "lost")
     check(abs(claimed - truth) <= truth / 10, f"{claimed} ns in {len(samples)} samples, "
-          f"the program took {truth} ns")
+          f"the program used {truth} ns")
     missed = sum(sample.missed for sample in samples)
     check(missed <= len(samples) / 100, f"{missed} intervals missed of {len(samples)}")
 
 
 @exact_test
-def naps_are_sampled_in_rhythm():
-    """Equal intervals go on where they would be without the idle time in between: all samples
-    of a program that sleeps are a multiple of the interval apart."""
+def fixed_intervals_stay_in_phase_across_idle_time():
+    """Fixed intervals keep their phase across idle time: all samples of a program that sleeps are a multiple
+    of the interval apart."""
     load()
     process = start_waiting(*workload("naps", 500, 3300, 500000))
     session = use(Session(rate=RATE, no_jitter=1, pids=[process.pid], ring_size=4 << 20))
@@ -124,13 +124,13 @@ def naps_are_sampled_in_rhythm():
     off = [(sample.time - samples[0].time + period // 2) % period - period // 2
            for sample in samples]
     wrong = [time for time in off if abs(time) > period / 20]
-    check(len(wrong) <= len(off) / 50, f"{len(wrong)} of {len(off)} samples are out of step: "
+    check(len(wrong) <= len(off) / 50, f"{len(wrong)} of {len(off)} samples are out of phase: "
           f"{wrong[:5]}")
 
 
 @test
-def parked_beats_of_a_session_are_taken_up():
-    """After a long idle time a CPU beats at once when it is busy, with no debt of intervals."""
+def parked_sampler_restarts_without_backlog():
+    """After a long idle time a busy CPU is sampled at once, without the missed intervals of the idle time."""
     cpu = online_cpus()[-1]
     with Session(rate=100, cpus=str(cpu), watermark=1) as session:
         session.start()
@@ -141,5 +141,5 @@ def parked_beats_of_a_session_are_taken_up():
         session.stop()
         samples += session.read()
         check(samples[0].missed < 50, f"{samples[0].missed} intervals missed before the first "
-              "beat, 100 were in the idle time")
+              "tick, 100 were in the idle time")
         check_span(samples, False, "after the idle time")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Intervals are drawn at random, so that no program can hide in step with them."""
+"""Intervals are random, so that samples do not alias with periodic programs."""
 
 from harness import (check, check_balance, check_equal, exact_test, last_json, Recording,
                      samples_of, test, user_part, workload)
@@ -8,7 +8,7 @@ from sample_weights import by_cpu, check_span, keep_busy
 
 
 def share_of_part_a(samples):
-    """(share by count, samples): of the samples that are in one of the two parts."""
+    """(share of part_a by count, number of samples), of the samples in one of the two parts."""
     count = {"part_a": 0, "part_b": 0}
     for sample in samples:
         for function in user_part(sample)[:1]:
@@ -24,23 +24,23 @@ def true_share(truth):
 
 
 @exact_test
-def a_program_in_step_with_the_rate_is_seen_as_it_is():
-    """Each interval is uniform over one cycle, so each sample is an independent draw: of 4,000
-    and more, 3 points are more than 4 standard deviations."""
+def jitter_samples_a_periodic_program_without_bias():
+    """Each interval is uniform over one cycle, so samples are independent draws. For 4,000 samples or more, 3
+    points are more than 4 standard deviations."""
     recording = Recording("-F", 1000, command=workload("cycle", 4500))
     profile = recording.profile()
     truth = last_json(recording.out)
     share, total = share_of_part_a(samples_of(profile, "cycle"))
-    check(0.29 <= true_share(truth) <= 0.31, f"the program took {truth}")
+    check(0.29 <= true_share(truth) <= 0.31, f"the program used {truth}")
     check(total >= 4000, f"only {total} samples")
     check(abs(share - true_share(truth)) <= 0.03,
-          f"part_a has {share:.4f} of {total} samples, and took {true_share(truth):.4f}")
+          f"part_a has {share:.4f} of {total} samples, but used {true_share(truth):.4f}")
 
 
 @exact_test
-def fixed_intervals_are_blind_to_it():
-    """Two programs, half a cycle apart: where the beats fall on a border between the parts of
-    the one, they are far from those of the other."""
+def fixed_intervals_alias_with_a_periodic_program():
+    """Two programs, half a cycle apart: if the ticks are at a boundary between the parts of one program, they
+    are far from the boundaries of the other."""
     shares = {}
     recording = Recording("-F", 1000, "--no-jitter", command=[
         "/bin/sh", "-c", '"$1" 400 0; "$1" 400 500', "sh", *workload("cycle")])
@@ -50,17 +50,17 @@ def fixed_intervals_are_blind_to_it():
         samples = [sample for sample in samples_of(profile, "cycle")
                    if sample.labels["pid"] == truth["pid"]]
         shares[truth["pid"]], total = share_of_part_a(samples)
-        check(0.29 <= true_share(truth) <= 0.31, f"the program took {truth}")
+        check(0.29 <= true_share(truth) <= 0.31, f"the program used {truth}")
         check(total >= 350, f"only {total} samples")
     check_equal(len(shares), 2, "programs")
     check(any(share <= 0.05 or share >= 0.95 for share in shares.values()),
           f"part_a has {shares} of the samples of the two")
 
 
-def beats_of_a_busy_cpu(rate, count, **settings):
-    """At least `count` samples of CPU 0, which is kept busy, in their order."""
+def samples_of_a_busy_cpu(rate, count, **settings):
+    """At least `count` samples of the busy CPU 0, in their order."""
     keep_busy(0)
-    # A kernel that checks itself is not throttled either.
+    # With this budget debug kernels are not throttled either.
     with Session(rate=rate, cpus="0", ring_size=4 << 20, watermark=64 << 10, budget=S.BUDGET_MAX,
                  **settings) as session:
         session.start()
@@ -69,29 +69,29 @@ def beats_of_a_busy_cpu(rate, count, **settings):
         samples += session.read()
         stats = session.stats()
         check_balance(stats)
-        check_equal(stats["samples"], stats["ticks"], "beats, all of which found the CPU busy")
-        check_equal(stats["tick_time_ns"], sum(sample.weight for sample in samples), "time of the beats")
+        check_equal(stats["samples"], stats["ticks"], "ticks, all on a busy CPU")
+        check_equal(stats["tick_time_ns"], sum(sample.weight for sample in samples), "time of the ticks")
         return samples
 
 
 @exact_test
 def intervals_are_uniform_between_half_a_period_and_one_and_a_half():
-    """Under a clock that counts instructions a beat is on time to the microsecond."""
+    """With a clock that counts instructions, ticks are on time to the microsecond."""
     period = 10**9 // 2000
-    samples = beats_of_a_busy_cpu(2000, 2000)
+    samples = samples_of_a_busy_cpu(2000, 2000)
     intervals = [later.time - earlier.time for earlier, later in zip(samples, samples[1:])
                  if not later.missed]
     late = period / 20
     check(len(intervals) >= 1950, f"{len(samples) - 1 - len(intervals)} intervals were missed")
     outside = [interval for interval in intervals
                if not period / 2 - late <= interval <= 3 * period / 2 + late]
-    # What turns interrupts off for long is rare.
+    # Long sections with interrupts off are rare.
     check(len(outside) <= len(intervals) / 100, f"{len(outside)} of {len(intervals)} intervals "
           f"are not in 0.5 to 1.5 periods: {outside[:5]}")
     for tenth in range(10):
         low = period / 2 + period * tenth / 10
         share = sum(low <= interval < low + period / 10 for interval in intervals) / len(intervals)
-        # A tenth of 1,950 is drawn with a standard deviation of 0.7 points.
+        # The share of a tenth, of 1,950 intervals, has a standard deviation of 0.7 points.
         check(0.065 <= share <= 0.135, f"{share:.3f} of the intervals are in tenth {tenth}")
     check_span(samples, False, "random intervals")
 
@@ -99,18 +99,18 @@ def intervals_are_uniform_between_half_a_period_and_one_and_a_half():
 @exact_test
 def fixed_intervals_are_equal():
     period = 10**9 // 2000
-    samples = beats_of_a_busy_cpu(2000, 1000, no_jitter=1)
+    samples = samples_of_a_busy_cpu(2000, 1000, no_jitter=1)
     check_span(samples, True, "fixed intervals")
     late = [sample.time - samples[0].time - period * round((sample.time - samples[0].time) / period)
             for sample in samples]
     wrong = [time for time in late if abs(time) > period / 20]
-    check(len(wrong) <= len(late) / 100, f"{len(wrong)} of {len(late)} beats are out of step")
+    check(len(wrong) <= len(late) / 100, f"{len(wrong)} of {len(late)} ticks are out of phase")
 
 
 @test
-def weights_add_up_to_the_time_that_passed():
+def weights_add_up_to_the_elapsed_time():
     for fixed in (0, 1):
-        samples = beats_of_a_busy_cpu(1000, 2000, no_jitter=fixed)
+        samples = samples_of_a_busy_cpu(1000, 2000, no_jitter=fixed)
         check_equal({sample.weight // (1 + sample.missed) for sample in samples}, {10**6},
                     "periods of the samples")
         for cpu, own in by_cpu(samples).items():
@@ -118,14 +118,14 @@ def weights_add_up_to_the_time_that_passed():
 
 
 @test
-def random_or_fixed_is_a_setting_of_the_session():
+def no_jitter_is_a_setting_of_the_session():
     with Session() as session:
-        check_equal(session.get()["no_jitter"], 0, "fixed, by default")
+        check_equal(session.get()["no_jitter"], 0, "no_jitter by default")
         session.set(no_jitter=1)
-        check_equal(session.get()["no_jitter"], 1, "fixed, once set")
+        check_equal(session.get()["no_jitter"], 1, "no_jitter after setting it")
     recording = Recording("-F", 997, "--no-jitter")
-    check_equal(recording.session()["no_jitter"], 1, "fixed, of --no-jitter")
+    check_equal(recording.session()["no_jitter"], 1, "no_jitter with --no-jitter")
     recording.interrupt()
     recording.process.wait()
     recording = Recording("-F", 997)
-    check_equal(recording.session()["no_jitter"], 0, "fixed, without --no-jitter")
+    check_equal(recording.session()["no_jitter"], 0, "no_jitter without --no-jitter")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel's functions have the names and shares that perf gives them, of the same work."""
+"""Kernel functions have the same names and shares as with perf, for the same workload."""
 
 import contextlib
 import math
@@ -13,18 +13,19 @@ from pathlib import Path
 from harness import (check, check_equal, defer, finish, is_kernel, PATIENCE, Recording, run, samples_of, Skip, start,
                      temporary_directory, test, workload)
 
-# A kernel that checks itself is in its timer's interrupt for so long that, at a higher rate, the other profiler's
-# beat often waits for its end, which is in handle_softirqs().
+# On debug kernels timer interrupts take so long that, at a higher rate, the tick of the other profiler often
+# waits for the end of the interrupt, and so samples handle_softirqs().
 RATE = 1499 // PATIENCE
 SAMPLES = 6000
 TOP = 10
-# Of the differences of twenty shares by chance, one in 1,000 times one is larger.
+# Twenty shares are compared: the chance that one of them exceeds this is 1 in 1,000.
 DEVIATIONS = 4.1
 
 
 @contextlib.contextmanager
 def no_module_files():
-    """perf walks through all of them, which takes minutes over 9p on 5.10, and asks kallsyms in any case."""
+    """Hides the files of kernel modules from perf: walking them takes minutes over 9p on 5.10, and perf uses
+    kallsyms in any case."""
     directory = Path("/lib/modules", os.uname().release)
     run("mount", "-t", "tmpfs", "none", directory)
     try:
@@ -34,10 +35,10 @@ def no_module_files():
 
 
 class Perf:
-    """`perf record` of the CPUs, which takes samples from enable() to disable().
+    """`perf record` of all CPUs, which takes samples from enable() to disable().
 
-    Not of a process: the timer of such a recording is set anew whenever the process comes to a CPU, to go
-    off 10 us later if it was due, which makes samples of what the kernel does just then.
+    Not of a process: perf rearms the timer of a process whenever the process is scheduled in, 10 us ahead
+    if it was due, which would bias samples towards the kernel code that runs then.
     """
 
     def __init__(self):
@@ -46,7 +47,7 @@ class Perf:
         for end in (commands, self.commands, self.answers):
             defer(os.close, end)
         with no_module_files():
-            # Without its tables of build ids, for which it would read all files of the system.
+            # -N -B: no build ID tables, for which perf would read all files of the system.
             self.process = start("perf", "record", "-q", "-N", "-B", "-e", "cpu-clock", "-F", RATE,
                                  "-a", "-o", self.data, "-D", "-1", "--control",
                                  f"fd:{commands},{answers}", pass_fds=(commands, answers))
@@ -55,22 +56,22 @@ class Perf:
 
     def _control(self, command):
         os.write(self.commands, command)
-        check_equal(os.read(self.answers, 5), b"ack\n\0", "what perf answers")
+        check_equal(os.read(self.answers, 5), b"ack\n\0", "answer of perf")
 
     def enable(self):
         self._control(b"enable\n")
 
     def disable(self):
-        """Of what is disabled already: waits until it answers, when it is about to sample."""
+        """Disables sampling. If it is disabled already: waits until perf is ready."""
         self._control(b"disable\n")
 
     def end(self):
-        """Ends as every program does that is interrupted, when its file is written."""
+        """Ends perf by SIGINT: it writes its file, and then kills itself by the same signal."""
         self.process.send_signal(signal.SIGINT)
         finish(self.process, -signal.SIGINT)
 
     def counts(self, comm):
-        """Samples of the programs of a name by the kernel's functions."""
+        """{kernel function: number of samples} of the programs with a name."""
         with no_module_files():
             out, _ = run("perf", "report", "-i", self.data, "--stdio", "-q",
                          "-F", "sample,comm,sym", "-t", "|")
@@ -79,7 +80,7 @@ class Perf:
 
 
 def addresses_of_symbols():
-    """{name: the addresses of the kernel's functions of this name}"""
+    """{name: addresses of the kernel functions with this name}"""
     found = {}
     for line in Path("/proc/kallsyms").read_text().splitlines():
         address, kind, name = line.split()[:3]
@@ -99,7 +100,7 @@ def counts_of(profile):
 
 
 def same_names(counts, others, addresses):
-    """Counts by the name that the others have for the function, where it has several."""
+    """Renames functions with several names (aliases) to the names in `others`."""
     names = {address: name for name in others for address in addresses.get(name, ())}
     same = Counter()
     for name, count in counts.items():
@@ -109,12 +110,11 @@ def same_names(counts, others, addresses):
 
 
 @test
-def kernel_functions_have_the_shares_that_perf_reports():
-    """Each of the ten functions in which most time is spent, by either, has the same share in both
-    but for chance; so two that are not the same ones are near the tenth place. Both look from the
-    same moment to the same moment: on a busy host the shares themselves go up and down by half."""
+def shares_of_kernel_functions_match_perf():
+    """Each function among the top ten of either profiler has the same share in both, within the bounds of
+    chance. Both profilers sample during the same time, as on a busy host the shares vary by half."""
     if not shutil.which("perf"):
-        raise Skip("there is no perf")
+        raise Skip("perf is not installed")
     limit = Path("/proc/sys/kernel/perf_cpu_time_max_percent")
     defer(limit.write_text, limit.read_text())
     limit.write_text("0")
@@ -141,4 +141,4 @@ def kernel_functions_have_the_shares_that_perf_reports():
         bound = DEVIATIONS * math.sqrt(both * (1 - both) * (1 / total + 1 / their_total))
         check(abs(share - their_share) <= bound,
               f"{name}: {share:.2%} of {total} samples, with perf {their_share:.2%} of "
-              f"{their_total}, of which {bound:.2%} may be chance; {top}; {their_top}")
+              f"{their_total}, allowed difference {bound:.2%}; {top}; {their_top}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A sample in the kernel has the kernel part and the user part, joined."""
+"""A sample in the kernel has a kernel part and a user part, joined."""
 
 import re
 
@@ -16,7 +16,7 @@ def read_stacks(program):
     for sample in samples:
         kernel = kernel_part(sample)
         check_equal([frame.function for frame in sample.frames], kernel + user_part(sample),
-                    "frames of a stack: the kernel's first")
+                    "frames of a stack: kernel frames first")
         if any(re.search("pread", name) for name in kernel):
             check_equal(user_part(sample), USER, f"user part below {kernel}")
             reads.append(kernel)
@@ -25,28 +25,28 @@ def read_stacks(program):
 
 
 def check_path(reads, *patterns):
-    """One stack matches all patterns, in their order from the leaf side on."""
+    """Checks that one stack matches all patterns, in this order from the leaf on."""
     for kernel in reads:
         names = iter(kernel)
         if all(any(re.fullmatch(pattern, name) for name in names) for pattern in patterns):
             return
-    raise AssertionError(f"no stack goes through {patterns}, there are: {reads[:3]}")
+    raise AssertionError(f"no stack matches {patterns}, stacks: {reads[:3]}")
 
 
 @test
-def pread_of_64_bit_program_goes_from_main_to_the_read_path():
+def stack_of_64_bit_pread_joins_user_and_kernel_frames():
     check_path(read_stacks("sysread"), "read_(iter_)?zero", "vfs_read", ".*sys_pread64.*",
                "do_syscall_64", "entry_SYSCALL_64.*")
 
 
 @test
-def pread_of_32_bit_program_goes_from_main_to_the_read_path():
+def stack_of_32_bit_pread_joins_user_and_kernel_frames():
     check_path(read_stacks("sysread32"), "read_(iter_)?zero", "vfs_read", ".*pread.*",
                "(do_int80.*|.*do_syscall_32.*|.*int80.*|.*INT80.*)")
 
 
 @test
-def parts_that_are_not_wanted_are_left_out():
+def excluded_parts_have_no_frames():
     profile, _, _ = record("-F", 997, "--user", command=workload("sysread", 30000))
     samples = samples_of(profile, "sysread")
     check(samples, "no samples with --user")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Frames have their functions, files and lines, those that are inlined too, in any language."""
+"""Frames, including inlined ones, have functions, source files and lines, in several languages."""
 
 import os
 import re
@@ -15,7 +15,7 @@ SOURCES = ROOT / "tests/env/workloads"
 
 
 def marked_lines(path, mark):
-    """The numbers of the lines that say `mark` in a comment."""
+    """The numbers of the lines with `mark` in a comment."""
     return {number for number, line in enumerate(path.read_text().split("\n"), 1)
             if re.search(rf"/[*/] {mark}", line)}
 
@@ -26,7 +26,7 @@ def start_line(path, function):
 
 
 @test
-def inlined_functions_have_their_lines():
+def inlined_functions_have_line_numbers():
     profile, _, _ = record("-F", 997, command=workload("inlines", 20000))
     source = SOURCES / "inlines.c"
     seen = Counter()
@@ -45,11 +45,11 @@ def inlined_functions_have_their_lines():
                   f"{frame.function} at line {frame.line}")
             check_equal(frame.start_line, start_line(source, frame.function),
                         f"the first line of {frame.function}")
-    check(seen["innermost"] > 10 * seen["other"], f"stacks begin with {dict(seen)}")
+    check(seen["innermost"] > 10 * seen["other"], f"leaf functions: {dict(seen)}")
 
 
 @test
-def go_programs_have_their_lines():
+def go_programs_have_line_numbers():
     profile, _, err = record("-F", 997, command=workload("gowork", 30))
     source = SOURCES / "gowork.go"
     text = source.read_text().split("\n")
@@ -64,12 +64,12 @@ def go_programs_have_their_lines():
             with_line += sample.values["samples"]
             check_equal(frame.source, str(source), f"the file of {frame.function}")
             check(text[frame.line - 1].strip(), f"{frame.function} at line {frame.line}")
-    # Where a goroutine is about to begin a function, what stands for its caller is before it.
+    # At the first instruction of a goroutine the pseudo caller is before the function, without a line.
     check(with_line > 50 * without, f"{with_line} frames with a line, {without} without: {err}")
 
 
 @test
-def stripped_files_have_the_names_of_their_debug_files():
+def stripped_binaries_are_symbolized_by_debug_files():
     directory = temporary_directory()
     program = directory / "inlines"
     shutil.copy(workload("inlines")[0], program)
@@ -77,47 +77,47 @@ def stripped_files_have_the_names_of_their_debug_files():
     run("objcopy", "--strip-all", f"--add-gnu-debuglink={directory / 'inlines.debug'}", program)
     profile, _, _ = record("-F", 997, command=[program, 5000])
     stacks = [user_part(sample) for sample in samples_of(profile, "inlines")]
-    check(["outermost", "main", "_start"] in stacks, f"the stacks are {stacks[:3]}")
+    check(["outermost", "main", "_start"] in stacks, f"stacks: {stacks[:3]}")
     lines = {frame.function for sample in samples_of(profile, "inlines") for frame in sample.lines}
-    check("innermost" in lines, f"the functions are {lines}")
+    check("innermost" in lines, f"functions: {lines}")
 
 
 @test
-def code_of_nodejs_has_its_names():
+def nodejs_jit_code_is_symbolized():
     if not shutil.which("node"):
-        raise Skip("there is no node")
+        raise Skip("node is not installed")
     script = Path(temporary_directory()) / "spin.js"
     script.write_text("function hotFunction(n) { let s = 0; "
                       "for (let i = 0; i < n; i++) s = (s + i * i) % 1000003; return s; }\n"
                       "let sum = 0; for (let i = 0; i < 500; i++) sum += hotFunction(100000);\n")
     profile, _, _ = record("-F", 499, command=["node", "--perf-basic-prof", script])
-    made = Counter()
+    generated = Counter()
     for sample in samples_of(profile, "node"):
         for frame in sample.frames:
             if frame.file == "[anon]":
-                made[frame.function] += sample.values["samples"]
-    hot = sum(count for name, count in made.items() if re.search(r"\bhotFunction\b", name))
-    check(hot > 20, f"of the code that was made, there are {made.most_common(8)}")
-    check(made[""] <= sum(made.values()) / 10, f"{made['']} of {sum(made.values())} have no name")
+                generated[frame.function] += sample.values["samples"]
+    hot = sum(count for name, count in generated.items() if re.search(r"\bhotFunction\b", name))
+    check(hot > 20, f"functions of generated code: {generated.most_common(8)}")
+    check(generated[""] <= sum(generated.values()) / 10, f"{generated['']} of {sum(generated.values())} have no symbol")
 
 
 @test
-def kernel_modules_have_their_lines():
+def kernel_modules_have_line_numbers():
     build_id = Path("/sys/module/stackbeat/notes/.note.gnu.build-id").read_bytes()[16:].hex()
     module = ROOT / f"build/kmod/{os.uname().release}/stackbeat.ko"
     if elf_file.build_id(module) != build_id:
-        raise Skip(f"the module that is loaded is not {module}")
-    # Those that check themselves are our own, built small.
+        raise Skip(f"the loaded module is not {module}")
+    # The debug kernels and their modules may be built without debug info.
     if PATIENCE > 1 and b".debug_line\0" not in module.read_bytes():
-        raise Skip("this kernel is built without the lines of its code")
+        raise Skip("the module is built without line numbers")
     debug = Path(f"/usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug")
     debug.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(module, debug)
     defer(debug.unlink)
-    asks = ("import stackbeat, time\nend = time.monotonic() + 10\nwith stackbeat.Netlink() as n:\n"
+    script = ("import stackbeat, time\nend = time.monotonic() + 10\nwith stackbeat.Netlink() as n:\n"
             "  while time.monotonic() < end: n.sessions()")
     profile, _, _ = record("-F", 997, command=[
-        "env", f"PYTHONPATH={ROOT / 'tests/integration'}", "python3", "-c", asks])
+        "env", f"PYTHONPATH={ROOT / 'tests/integration'}", "python3", "-c", script])
     lines = Counter()
     for sample in profile.samples:
         for frame in sample.lines:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is lost is counted, to the sample."""
+"""Each lost sample is counted."""
 
 import signal
 from pathlib import Path
@@ -12,7 +12,7 @@ RATE = 10000
 
 
 def stop_and_count(recording, session):
-    """Stops the session; returns its counters and its profile's comments on them."""
+    """Stops the session and compares its counters with the profile; returns the counters."""
     stats = recording.stop(session)
     profile = recording.profile()
     check_balance(stats)
@@ -22,19 +22,19 @@ def stop_and_count(recording, session):
     check_equal((lost["ring full"], lost["bad reader position"]), (stats["lost_full"], stats["lost_bad_tail"]),
                 f"losses in the comment {lost}")
     check_equal(lost[""], stats["ticks"] - stats["samples"] - stats["idle"] - stats["filtered"],
-                "written + lost = beats")
+                "written + lost = ticks")
     return stats
 
 
 def record_5_seconds():
-    """The counters of 5 s with all CPUs busy."""
+    """Records 5 s with all CPUs busy; returns the counters."""
     cpus = len(online_cpus())
     start(*workload("threads", cpus))
     recording = Recording("-F", RATE, "--budget", 50)
     session = recording.session()
-    # An interval that had no beat of its own is one that was due.
-    wait_until(lambda: sum(recording.stats(session)[way] for way in ("ticks", "missed_ticks"))
-               >= cpus * 5 * RATE, "the beats of 5 s")
+    # A missed tick was due, too.
+    wait_until(lambda: sum(recording.stats(session)[name] for name in ("ticks", "missed_ticks"))
+               >= cpus * 5 * RATE, "the ticks of 5 s")
     return stop_and_count(recording, session)
 
 
@@ -43,9 +43,9 @@ def check_nothing_is_lost(stats):
 
 
 @test
-def what_is_lost_at_10000_hz_on_all_cpus_is_counted():
+def losses_at_10000_hz_on_all_cpus_are_counted():
     stats = record_5_seconds()
-    # An emulated CPU on which the reader runs may stand still while others go on.
+    # The emulated CPU of the reader may be descheduled by the host while other CPUs go on.
     if "TCG" not in Path("/proc/cpuinfo").read_text():
         check_nothing_is_lost(stats)
 
@@ -72,46 +72,46 @@ def losses_of_a_stopped_reader_are_counted():
 
 
 @test
-def records_say_how_many_were_lost_before_them():
+def records_count_the_losses_before_them():
     with Session(rate=RATE, ring_size=64 << 10) as session:
         start(*workload("threads", 2))
         session.start()
         wait_until(lambda: all(stat["lost_full"] >= 1000
                                for stat in session.get()["cpu_stats"].values()), "losses")
         samples = session.read()
-        check_equal(sum(sample.lost for sample in samples), 0, "lost before the first that fit")
-        # The next one that fits is written by then.
+        check_equal(sum(sample.lost for sample in samples), 0, "losses before the first record")
+        # By then the next record after the losses is written.
         wait_until(lambda: all(ring.head > ring.tail for ring in session.rings), "records")
         session.stop()
         samples += session.read()
         for cpu, stats in session.get()["cpu_stats"].items():
-            check_balance(stats, f"beats of CPU {cpu}")
+            check_balance(stats, f"ticks of CPU {cpu}")
             of_cpu = [sample for sample in samples if sample.cpu == cpu]
             check_equal(len(of_cpu), stats["samples"], f"samples of CPU {cpu}")
-            # What was lost after the last one that fit, nobody could be told.
-            told = sum(sample.lost for sample in of_cpu)
-            check(1000 <= told <= stats["lost_full"],
-                  f"CPU {cpu}: records tell of {told} losses, {stats['lost_full']} were counted")
+            # Losses after the last record are in no record.
+            reported = sum(sample.lost for sample in of_cpu)
+            check(1000 <= reported <= stats["lost_full"],
+                  f"CPU {cpu}: records report {reported} losses, {stats['lost_full']} were counted")
 
 
 @test
-def wrong_tails_lose_records_and_nothing_else():
+def bad_reader_positions_lose_records_only():
     session = use(Session(rate=RATE, ring_size=64 << 10))
     start(*workload("threads", 2))
     session.start()
-    # Positions wrap, and a tail just below 0 is right for a head that has not left the first lap.
+    # Positions wrap around: a tail just below 0 is valid while the head is in the first lap.
     session.read_until(lambda _: all(ring.head > ring.size for ring in session.rings))
     for wrong in (1 << 63, (1 << 64) - 1, 1 << 32):
         before = session.stats()["lost_bad_tail"]
         for ring in session.rings:
             ring.tail = wrong
         wait_until(lambda before=before: session.stats()["lost_bad_tail"] >= before + 100,
-                   f"losses by the tail {wrong:#x}")
+                   f"losses by the reader position {wrong:#x}")
         for ring in session.rings:
             ring.tail = ring.head
         read = session.stats()["samples"]
         wait_until(lambda read=read: session.stats()["samples"] >= read + 100,
-                   "samples after the tail was put right")
+                   "samples after the reader position was corrected")
     session.stop()
     check_balance(session.stats())
     for ring in session.rings:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""New mappings are seen however they are made, and where they can't be seen, it is said."""
+"""New mappings are reported however they are made, and sessions do not open if the probes do not work."""
 
 import errno
 import os
@@ -9,56 +9,56 @@ from pathlib import Path
 
 from harness import (check, check_equal, defer, fails_with, load, release, run, Skip, start,
                      temporary_directory, test, wait_until)
-from address_spaces import Spaces, UNKNOWN
+from address_spaces import AddressSpaces, UNKNOWN
 from stackbeat import online_cpus, PAGE, S, Session
 
-# Both are 1 as a rule. The second is in debugfs.
-SWITCHES = (Path("/proc/sys/kernel/ftrace_enabled"), Path("/sys/kernel/debug/kprobes/enabled"))
+# Both are 1 by default. The second is in debugfs.
+PROBE_SWITCHES = (Path("/proc/sys/kernel/ftrace_enabled"), Path("/sys/kernel/debug/kprobes/enabled"))
 
 
-def switch(path, value):
+def set_switch(path, value):
     path.write_text(f"{value}\n")
 
 
 def mount_debugfs():
-    if not SWITCHES[1].exists():
+    if not PROBE_SWITCHES[1].exists():
         run("mount", "-t", "debugfs", "none", "/sys/kernel/debug")
         defer(run, "umount", "/sys/kernel/debug")
 
 
-def probe_is_by_ftrace():
-    """Else, as on 5.10, only the second switch concerns it."""
+def probe_uses_ftrace():
+    """Whether the probe is based on ftrace. Else, as on 5.10, only the second switch affects it."""
     probes = Path("/sys/kernel/debug/kprobes/list").read_text().splitlines()
-    # Behind the instruction that a kernel with IBT begins its functions with, too.
+    # The offset is not 0 on kernels with IBT, whose functions begin with an endbr instruction.
     return any(" perf_event_mmap+0x" in re.sub(r"\s+", " ", line) and "[FTRACE]" in line for line in probes)
 
 
 @test
-def a_session_does_not_open_where_probes_are_off():
+def open_fails_while_probes_are_off():
     mount_debugfs()
     load()
-    for path in SWITCHES:
+    for path in PROBE_SWITCHES:
         with Session(rate=100) as session:
-            by_ftrace = probe_is_by_ftrace()
-            defer(switch, path, 1)
-            switch(path, 0)
-            if path == SWITCHES[0] and not by_ftrace:
+            by_ftrace = probe_uses_ftrace()
+            defer(set_switch, path, 1)
+            set_switch(path, 0)
+            if path == PROBE_SWITCHES[0] and not by_ftrace:
                 Session().close()
-                switch(path, 1)
+                set_switch(path, 1)
                 continue
             with fails_with(errno.EOPNOTSUPP, f"an open without {path}"):
                 Session().close()
-            _, said = run("stackbeat", "record", "-o", temporary_directory() / "profile.pb.gz",
+            _, err = run("stackbeat", "record", "-o", temporary_directory() / "profile.pb.gz",
                           "-d", "1", status=1)
-            check_equal(said.count("\n"), 1, f"lines of {said!r}")
+            check_equal(err.count("\n"), 1, f"lines of {err!r}")
             for word in ("kernel.ftrace_enabled", "/sys/kernel/debug/kprobes/enabled"):
-                check(word in said, f"{word} is not in {said!r}")
-            switch(path, 1)
+                check(word in err, f"{word} is not in {err!r}")
+            set_switch(path, 1)
             Session().close()
             session.start()
 
 
-# Calls code, for a while at one address and then, when it is told to move it, for ever at another one.
+# Calls code at one address for a while, and after a line of input moves it and calls it at the new address.
 MOVING = """
 import ctypes, mmap, sys
 PAGE, FIXED = mmap.PAGESIZE, 1 | 2
@@ -79,7 +79,7 @@ libc.mprotect(ctypes.c_void_p(old), ctypes.c_size_t(PAGE), mmap.PROT_READ | mmap
 call(old, 100000000)
 print(old, flush=True)
 sys.stdin.readline()
-# In the middle of what nothing else is mapped beside.
+# In the middle of a reserved area, so that the mapping has no neighbours.
 new = pages(3, 0) + PAGE
 assert libc.mremap(ctypes.c_void_p(old), ctypes.c_size_t(PAGE), ctypes.c_size_t(PAGE), FIXED,
                    ctypes.c_void_p(new)) == new
@@ -89,14 +89,14 @@ call(new, 1 << 62)
 
 
 @test
-def code_that_is_moved_is_followed():
+def mremap_of_code_is_reported():
     process = start("python3", "-c", MOVING, stdin=subprocess.PIPE)
     with Session(rate=1000, watermark=4096, ring_size=4 << 20, pids=[process.pid]) as session:
-        spaces = Spaces(session, names=False)
+        spaces = AddressSpaces(session, read_files=False)
         session.start()
         process.stdout.readline()
         samples = session.read()
-        check(any(sample.space for sample in samples), "it was not sampled before")
+        check(any(sample.address_space for sample in samples), "the process was not sampled before the move")
         release(process)
         new = int(process.stdout.readline())
 
@@ -110,13 +110,13 @@ def code_that_is_moved_is_followed():
         samples += session.read()
         spaces.drain()
         for sample in moved():
-            mapping = spaces.holder(sample, sample.user[0])
+            mapping = spaces.mapping_at(sample, sample.user[0])
             check(mapping and mapping is not UNKNOWN, f"no mapping: {sample}")
             check_equal((mapping.start, mapping.end, mapping.flags), (new, new + PAGE, S.MAPPING_EVENT),
                         "the mapping")
 
 
-# Once it is told to, has one CPU for itself, maps code, and gives way to nobody there.
+# After a line of input, monopolizes a CPU by a real-time policy, maps code, and keeps running.
 IN_REAL_TIME = """
 import mmap, os, sys, time
 
@@ -137,11 +137,11 @@ work(60)
 
 
 @test
-def changes_of_a_real_time_task_are_told_while_it_runs():
-    """On -rt, too, where what waits for a thread of its CPU waits for its end."""
+def mmap_events_of_a_real_time_task_are_sent_while_it_runs():
+    """On -rt, too, where work for a thread of the task's CPU waits until the task ends."""
     other = online_cpus()[-1]
     if not other:
-        raise Skip("there is one CPU")
+        raise Skip("only one CPU")
     limit = Path("/proc/sys/kernel/sched_rt_runtime_us")
     defer(limit.write_text, limit.read_text())
     limit.write_text("-1")
@@ -150,9 +150,9 @@ def changes_of_a_real_time_task_are_told_while_it_runs():
     process = start("python3", "-c", IN_REAL_TIME, other, stdin=subprocess.PIPE)
     with Session(rate=1000, cpus="0", ring_size=4 << 20, pids=[process.pid]) as session:
         session.start()
-        check_equal(process.stdout.readline(), "ready\n", "what it said")
-        check(any(sample.space for sample in session.read()), "it was not sampled")
+        check_equal(process.stdout.readline(), "ready\n", "output")
+        check(any(sample.address_space for sample in session.read()), "the process was not sampled")
         before = session.stats()["mmap_events"]
         release(process)
-        wait_until(lambda: session.stats()["mmap_events"] > before, "the change")
-        check(process.poll() is None, "it has ended")
+        wait_until(lambda: session.stats()["mmap_events"] > before, "the mapping event")
+        check(process.poll() is None, "the process has exited")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a process maps is told of its own space, and of no other that was at the same place."""
+"""Mapping events belong to the address space of the process, not to an older one with the same mm_struct
+address."""
 
 import subprocess
 
@@ -9,36 +10,36 @@ from stackbeat import Session
 PROGRAMS = 100
 
 
-def told(session):
+def event_counts(session):
     stats = session.stats()
     return {name: stats[name] for name in ("mmap_events", "mmap_events_lost")}
 
 
 @test
-def later_processes_are_not_taken_for_those_that_are_gone():
+def reused_mm_is_not_confused_with_an_exited_process():
     processes = [start(*workload("threads", 1)) for _ in range(4)]
     with Session(rate=1000, pids=[process.pid for process in processes], inherit=0) as session:
         session.start()
-        # Each has its memory in the table.
-        wait_until(lambda: session.stats()["address_spaces"] >= len(processes), "their spaces")
+        # Each address space is in the table.
+        wait_until(lambda: session.stats()["address_spaces"] >= len(processes), "their address spaces")
         for process in processes:
             process.kill()
             process.wait()
-        before = told(session)
-        # The kernel gives memory that was just freed first. These map their libraries, unsampled.
+        before = event_counts(session)
+        # The kernel reuses freed memory first. These programs map libraries, and are not sampled.
         for _ in range(PROGRAMS):
             subprocess.run(["/bin/true"], check=True)
-        check_equal(told(session), before, f"changes after {PROGRAMS} programs of others")
+        check_equal(event_counts(session), before, f"mapping events after {PROGRAMS} other programs")
 
 
 @test
-def what_a_child_maps_in_the_memory_that_it_shares_is_told():
+def mmap_by_a_child_that_shares_memory_is_reported():
     process = start(*workload("sharer"), stdin=subprocess.PIPE)
     with Session(rate=1000, pids=[process.pid], inherit=0) as session:
         session.start()
-        wait_until(lambda: session.stats()["address_spaces"], "its space")
-        before = told(session)
+        wait_until(lambda: session.stats()["address_spaces"], "its address space")
+        before = event_counts(session)
         release(process)
         process.stdout.readline()
-        wait_until(lambda: told(session) != before, "a change")
-        check_equal(told(session), {**before, "mmap_events": before["mmap_events"] + 1}, "mmap_events")
+        wait_until(lambda: event_counts(session) != before, "a mapping event")
+        check_equal(event_counts(session), {**before, "mmap_events": before["mmap_events"] + 1}, "mmap_events")

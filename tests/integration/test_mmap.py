@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The device can be mapped as stackbeat.h says, and in no other way."""
+"""The device can be mapped only as stackbeat.h specifies."""
 
 import ctypes
 import errno
@@ -12,10 +12,10 @@ from stackbeat import (libc, MAP_PRIVATE, mmap, MREMAP_MAYMOVE, munmap, offset_o
 
 DATA = S.RING_SIZE_DEFAULT
 MADV_DOFORK = 11
-MINE = offset_of_cpu(0)
+CPU0 = offset_of_cpu(0)
 
 
-def session():
+def open_session():
     return use(Session())
 
 
@@ -33,8 +33,8 @@ def system_call(result):
 
 @test
 def wrong_offsets_are_refused():
-    fd = session().fd
-    for offset in (PAGE, 2 * PAGE, MINE - PAGE, MINE + 2 * PAGE, MINE + PAGE + DATA, MINE + 2**31):
+    fd = open_session().fd
+    for offset in (PAGE, 2 * PAGE, CPU0 - PAGE, CPU0 + 2 * PAGE, CPU0 + PAGE + DATA, CPU0 + 2**31):
         refused(fd, errno.EINVAL, f"offset {offset:#x}", offset=offset)
     absent = 1 + max(online_cpus())
     for offset in (offset_of_cpu(absent), offset_of_cpu(absent) + PAGE, offset_of_cpu(8192),
@@ -45,52 +45,52 @@ def wrong_offsets_are_refused():
 
 @test
 def wrong_lengths_are_refused():
-    fd = session().fd
+    fd = open_session().fd
     for length in (2 * PAGE, 16 * PAGE):
         refused(fd, errno.EINVAL, f"{length} bytes of the session page", length=length)
-        refused(fd, errno.EINVAL, f"{length} bytes of a consumer page", length=length, offset=MINE)
+        refused(fd, errno.EINVAL, f"{length} bytes of a consumer page", length=length, offset=CPU0)
     for length in (PAGE, DATA, DATA + 2 * PAGE, 2 * (DATA + PAGE)):
-        refused(fd, errno.EINVAL, f"{length} bytes of a ring", length=length, offset=MINE + PAGE)
+        refused(fd, errno.EINVAL, f"{length} bytes of a ring", length=length, offset=CPU0 + PAGE)
 
 
 @test
 def wrong_protections_are_refused():
-    fd = session().fd
+    fd = open_session().fd
     for protection in (PROT_READ | PROT_WRITE, PROT_WRITE, PROT_READ | PROT_EXEC, PROT_EXEC):
         refused(fd, errno.EPERM, f"session page with {protection}", protection=protection)
         refused(fd, errno.EPERM, f"ring with {protection}", protection=protection,
-                length=PAGE + DATA, offset=MINE + PAGE)
-    refused(fd, errno.EPERM, "executable consumer page", offset=MINE,
+                length=PAGE + DATA, offset=CPU0 + PAGE)
+    refused(fd, errno.EPERM, "executable consumer page", offset=CPU0,
             protection=PROT_READ | PROT_WRITE | PROT_EXEC)
 
 
 @test
 def private_mappings_are_refused():
-    fd = session().fd
+    fd = open_session().fd
     refused(fd, errno.EINVAL, "private session page", flags=MAP_PRIVATE)
-    refused(fd, errno.EINVAL, "private consumer page", flags=MAP_PRIVATE, offset=MINE)
+    refused(fd, errno.EINVAL, "private consumer page", flags=MAP_PRIVATE, offset=CPU0)
     refused(fd, errno.EINVAL, "private ring", flags=MAP_PRIVATE, length=PAGE + DATA,
-            offset=MINE + PAGE)
+            offset=CPU0 + PAGE)
 
 
 @test
 def second_mappings_are_refused():
-    fd = session().fd
-    for what, length, offset in (("session page", PAGE, None), ("consumer page", PAGE, MINE),
-                                 ("ring", PAGE + DATA, MINE + PAGE)):
+    fd = open_session().fd
+    for what, length, offset in (("session page", PAGE, None), ("consumer page", PAGE, CPU0),
+                                 ("ring", PAGE + DATA, CPU0 + PAGE)):
         if offset is None:
             refused(fd, errno.EBUSY, f"second {what}", length=length)
             continue
         address = mmap(fd, length, offset=offset)
         refused(fd, errno.EBUSY, f"second {what}", length=length, offset=offset)
         munmap(address, length)
-        # Once at a time: afterwards it can be mapped again.
+        # Only one mapping at a time: after munmap() it can be mapped again.
         munmap(mmap(fd, length, offset=offset), length)
 
 
 @test
 def mappings_cannot_be_made_writable_or_executable():
-    mapped = session()
+    mapped = open_session()
     mapped.map()
     ring = mapped.rings[0]
     for what, address, length in (("session page", mapped.page, PAGE),
@@ -107,7 +107,7 @@ def mappings_cannot_be_made_writable_or_executable():
 
 @test
 def mappings_cannot_be_split_grown_or_duplicated():
-    mapped = session()
+    mapped = open_session()
     mapped.map()
     ring = mapped.rings[0]
     length = PAGE + ring.size
@@ -134,8 +134,8 @@ def mappings_cannot_be_split_grown_or_duplicated():
 
 
 @test
-def moved_mappings_stay_good():
-    mapped = session()
+def moved_mappings_stay_valid():
+    mapped = open_session()
     address = libc.mremap(mapped.page, PAGE, PAGE, MREMAP_MAYMOVE)
     system_call(address)
     mapped.page = address
@@ -144,15 +144,15 @@ def moved_mappings_stay_good():
 
 @test
 def mappings_are_not_inherited():
-    mapped = session()
+    mapped = open_session()
     child = os.fork()
     if not child:
-        # Asks the kernel instead of touching it: 12 is ENOMEM, not mapped.
+        # msync() instead of an access: it fails with ENOMEM (12) if the page is not mapped.
         libc.msync(ctypes.c_void_p(mapped.page), PAGE, 1)
         os._exit(ctypes.get_errno())
     check_equal(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), errno.ENOMEM,
                 "errno of a child's access to the session page")
-    with fails_with(errno.EINVAL, "having a mapping inherited"):
+    with fails_with(errno.EINVAL, "madvise(MADV_DOFORK)"):
         system_call(libc.madvise(ctypes.c_void_p(mapped.page), ctypes.c_size_t(PAGE), MADV_DOFORK))
 
 
@@ -166,7 +166,7 @@ def mappings_outlive_the_file_descriptor():
 
 
 @test
-def the_device_is_for_root():
+def device_is_accessible_to_root_only():
     mode = os.stat("/dev/stackbeat").st_mode
     check(stat.S_ISCHR(mode) and stat.S_IMODE(mode) == 0o600, f"mode {mode:o}")
 
@@ -187,7 +187,7 @@ def open_as(setup):
 
 
 @test
-def unprivileged_users_cannot_open_it():
+def unprivileged_users_cannot_open_the_device():
     def nobody():
         os.setgroups([])
         os.setgid(65534)
@@ -196,12 +196,12 @@ def unprivileged_users_cannot_open_it():
     check_equal(open_as(nobody), errno.EACCES, "errno as nobody")
     os.chmod("/dev/stackbeat", 0o666)
     defer(os.chmod, "/dev/stackbeat", 0o600)
-    check_equal(open_as(nobody), errno.EPERM, "errno as nobody whom the node lets in")
+    check_equal(open_as(nobody), errno.EPERM, "errno as nobody with access to the device node")
 
 
 @test
-def it_cannot_be_read_or_written():
-    fd = session().fd
+def read_write_and_unknown_ioctls_are_refused():
+    fd = open_session().fd
     with fails_with(errno.EINVAL, "read()"):
         os.read(fd, 8)
     with fails_with(errno.EINVAL, "write()"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Nothing is left of a session that was closed, nor of a module that was unloaded."""
+"""Closed sessions and an unloaded module leave nothing behind."""
 
 import ctypes
 import os
@@ -40,28 +40,28 @@ def unloading_while_recording_is_refused():
     check(comment(recording.profile(), "samples")[""] >= before + 100, "samples were lost")
 
 
-def objects():
-    """How many objects each kmalloc cache holds, exactly."""
+def slab_objects():
+    """{kmalloc cache: exact number of its objects}."""
     counts = {}
     for cache in Path("/sys/kernel/slab").glob("kmalloc-*"):
         (cache / "shrink").write_text("1")
-        # "N N0=N": all, and by node
+        # "N N0=N": total, and by node
         counts[cache.name] = int((cache / "objects").read_text().split()[0])
     return counts
 
 
 def vmalloc_bytes(*ranges):
-    """What vmalloc holds, and the regions in it of a module that was loaded in these ranges: when it is
-    unloaded, who has made a region is a bare address."""
+    """(bytes in vmalloc, regions that the module has allocated). `ranges` are addresses of the module's code:
+    once it is unloaded, /proc/vmallocinfo shows callers by their bare addresses."""
     total = 0
-    ours = []
+    regions = []
     for line in Path("/proc/vmallocinfo").read_text().splitlines():
-        size, maker = re.match(r"\S+\s+(\d+) (\S*)", line).groups()
+        size, caller = re.match(r"\S+\s+(\d+) (\S*)", line).groups()
         total += int(size)
-        if "[stackbeat]" in line or (maker.startswith("0x") and
-                                     any(int(maker, 16) in code for code in ranges)):
-            ours.append(line)
-    return total, ours
+        if "[stackbeat]" in line or (caller.startswith("0x") and
+                                     any(int(caller, 16) in code for code in ranges)):
+            regions.append(line)
+    return total, regions
 
 
 def check_result(result):
@@ -70,18 +70,18 @@ def check_result(result):
 
 
 def load_file(file):
-    """Loads a module without a process that would cost more than that."""
+    """Loads a module without the cost of starting a process."""
     check_result(libc.init_module(file, ctypes.c_ulong(len(file)), b""))
 
 
 @test
-def memory_is_back_after_100_times_load_record_unload():
+def load_record_unload_leaks_no_memory():
     def once():
         load_file(file)
         ranges.add(module_range())
         with Session(rate=5000, pids=[os.getpid()]) as session:
             session.start()
-            # At work, and so sampled, until it is.
+            # This process keeps running until it is sampled.
             while not session.read():
                 pass
         check_result(libc.delete_module(b"stackbeat", os.O_NONBLOCK))
@@ -91,28 +91,28 @@ def memory_is_back_after_100_times_load_record_unload():
     ranges = set()
     for _ in range(10):
         once()
-    before, (vmalloc_before, _) = objects(), vmalloc_bytes()
+    before, (vmalloc_before, _) = slab_objects(), vmalloc_bytes()
     for _ in range(100):
         once()
-    vmalloc_after, ours = vmalloc_bytes(*ranges)
+    vmalloc_after, regions = vmalloc_bytes(*ranges)
 
-    check_equal(ours, [], "vmalloc regions of the unloaded module")
+    check_equal(regions, [], "vmalloc regions of the unloaded module")
 
-    # One object, or one page, that is lost each time makes 100; half of that
-    # is left to whatever else the kernel does meanwhile.
+    # A leak of one object or page per round adds up to 100; half of that is allowed for other activity of
+    # the kernel.
     def grown():
-        after = objects()
+        after = slab_objects()
         return {cache: after[cache] - before.get(cache, 0) for cache in after
                 if after[cache] - before.get(cache, 0) >= 50}
 
-    # What the kernel frees after a grace period (the hashes of a probe) is there until then.
-    wait_until(lambda: not grown(), f"caches that have grown: {grown()}, back as they were")
+    # The kernel frees some objects (hash tables of a probe) after a grace period.
+    wait_until(lambda: not grown(), f"caches to shrink again: {grown()}")
     check(vmalloc_after - vmalloc_before < 50 * 4096,
           f"vmalloc has grown by {vmalloc_after - vmalloc_before} bytes")
 
 
 @test
-def load_and_unload_say_what_is_so():
+def load_and_unload_report_the_module_state():
     load()
     run("stackbeat", "load")
     _, err = run("stackbeat", "load", "rate_max=1000", status=1)
@@ -127,28 +127,28 @@ def load_and_unload_say_what_is_so():
     unload()
     run("stackbeat", "load", "rate_max=50")
     with Session() as session:
-        check_equal(session.get()["rate"], 50, "rate by default")
+        check_equal(session.get()["rate"], 50, "default rate")
     # Longer than the longest first interval at 50 Hz, also where the emulator is fast.
     comments = Recording(command=workload("shares", 100000000)).profile().comments
     check(any(comment.startswith("rate: 50 Hz requested") for comment in comments),
-          f"the default gives way to it: {comments}")
+          f"rate_max limits the default rate: {comments}")
     unload()
     run("stackbeat", "load", "unprivileged=1")
-    # The kernel tells a flag as Y.
+    # The kernel prints a boolean parameter as Y.
     run("stackbeat", "load", "unprivileged=1")
     run("stackbeat", "load", "unprivileged=0", status=1)
     unload()
     for wrong in ("rate_max=0", "rate_max=20001", "rate_max=x"):
         _, err = run("stackbeat", "load", wrong, status=1)
-        check(err, f"{wrong}: nothing was said")
+        check(err, f"{wrong}: no message")
         check(not is_loaded(), f"{wrong}: loaded")
 
 
 @test
-def recording_loads_the_module_by_itself():
+def record_loads_the_module():
     unload()
     recording = Recording("-F", 997, command=workload("shares", 100000000))
     recording.out, recording.err = recording.process.communicate()
-    check_equal(recording.process.returncode, 0, f"status; it said {recording.err}")
-    check("loaded" in recording.err, f"it does not say so: {recording.err}")
+    check_equal(recording.process.returncode, 0, f"status; output: {recording.err}")
+    check("loaded" in recording.err, f"no message about loading: {recording.err}")
     check(is_loaded(), "the module is not loaded")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Profiles of addresses alone are named later, elsewhere, and by others."""
+"""Unsymbolized profiles are symbolized offline: later, on another machine, from an archive."""
 
 import os
 import re
@@ -11,109 +11,109 @@ from harness import (check, check_equal, is_kernel, Recording, run, samples_of,
                      temporary_directory, test, workload)
 
 
-def record_without_names(directory):
-    """Of a program that only this guest has, and its calls of the kernel: (program, profile)."""
+def record_unsymbolized(directory):
+    """Records a program that exists only in this guest, and system calls of dd: (program, profile)."""
     program = directory / "inlines"
     shutil.copy(workload("inlines")[0], program)
     reader = "dd if=/dev/zero of=/dev/null bs=4096 count=100000 2>/dev/null"
     recording = Recording("-F", 997, "--no-symbolize", "--", "sh", "-c",
                           f"{program} 6000; {reader}")
     recording.profile()
-    path = directory / "nameless.pb.gz"
+    path = directory / "unsymbolized.pb.gz"
     shutil.copy(recording.path, path)
     return program, path
 
 
 def stackbeat(*arguments, status=0):
-    """What the command says; nothing is left of what it unpacks."""
+    """Runs a stackbeat command and returns its standard error. Checks that it leaves no temporary files."""
     unpacked = temporary_directory()
     _, err = run("stackbeat", *arguments, status=status,
                  env={**os.environ, "TMPDIR": str(unpacked)})
-    check_equal(os.listdir(unpacked), [], "what is left of an archive")
+    check_equal(os.listdir(unpacked), [], "temporary files")
     return err
 
 
-def keep_for_host(path, name=None):
+def copy_to_host(path, name=None):
     if os.path.isdir("/out"):
         shutil.copy(path, f"/out/{name or path.name}")
 
 
 @test
-def addresses_alone_are_named_later():
+def archive_symbolizes_like_the_recording_machine():
     directory = temporary_directory()
-    program, path = record_without_names(directory)
-    nameless = pprof.Profile(path)
-    check_equal([frame for sample in nameless.samples for frame in sample.lines
-                 if frame.function or frame.source], [], "frames with names")
-    kernel = next(mapping for mapping in nameless.mappings
+    program, path = record_unsymbolized(directory)
+    unsymbolized = pprof.Profile(path)
+    check_equal([frame for sample in unsymbolized.samples for frame in sample.lines
+                 if frame.function or frame.source], [], "symbolized frames")
+    kernel = next(mapping for mapping in unsymbolized.mappings
                   if mapping.filename == "[kernel.kallsyms]")
-    check(kernel.start >> 63 and kernel.build_id, f"the kernel is at {kernel}")
-    own = next(mapping for mapping in nameless.mappings if mapping.filename == str(program))
-    check(own.build_id, "the program has a build id")
+    check(kernel.start >> 63 and kernel.build_id, f"mapping of the kernel: {kernel}")
+    own = next(mapping for mapping in unsymbolized.mappings if mapping.filename == str(program))
+    check(own.build_id, "the program has no build id")
 
     at_once = directory / "at_once.pb.gz"
     stackbeat("symbolize", "--no-cache", path, "-o", at_once)
-    named = pprof.Profile(at_once)
+    symbolized = pprof.Profile(at_once)
     stacks = Counter()
-    for sample in samples_of(named, "inlines"):
+    for sample in samples_of(symbolized, "inlines"):
         stacks[tuple(frame.function for frame in sample.lines
                      if not is_kernel(frame))] += sample.values["samples"]
     check_equal(stacks.most_common(1)[0][0],
                 ("innermost", "between", "outermost", "main", "_start"), "the stack")
-    functions = {frame.function for sample in samples_of(named, "dd") for frame in sample.lines}
+    functions = {frame.function for sample in samples_of(symbolized, "dd") for frame in sample.lines}
     check("read_zero" in functions or "read_iter_zero" in functions,
-          f"dd runs in {sorted(functions)}")
-    check_equal(named.total("samples"), nameless.total("samples"), "samples")
-    check_equal(named.total("cpu"), nameless.total("cpu"), "ns")
+          f"functions of dd: {sorted(functions)}")
+    check_equal(symbolized.total("samples"), unsymbolized.total("samples"), "samples")
+    check_equal(symbolized.total("cpu"), unsymbolized.total("cpu"), "ns")
 
-    archive = directory / "nameless.archive.tar.zst"
+    archive = directory / "unsymbolized.archive.tar.zst"
     said = stackbeat("archive", path)
     check(re.search(r"\d+ binaries and \d+ debug files, 0 missing", said), said)
-    # For the suite `late`, which names them where neither the program nor the kernel is.
+    # For tests/interop/decoders/later, which symbolizes them on the host, without this program and kernel.
     for file in (path, at_once, archive, program):
-        keep_for_host(file, f"late-{file.name}")
+        copy_to_host(file, f"late-{file.name}")
 
     shutil.move(program, directory / "moved")
     elsewhere = directory / "elsewhere.pb.gz"
     stackbeat("symbolize", "--no-cache", path, "--binaries", archive, "-o", elsewhere)
-    check(pprof.Profile(elsewhere).contents() == named.contents(), "the archive names it otherwise")
-    remembered = directory / "remembered.pb.gz"
+    check(pprof.Profile(elsewhere).contents() == symbolized.contents(), "the archive gives other symbols")
+    cached = directory / "cached.pb.gz"
     stackbeat("symbolize", path, "--binaries", archive, "-o", elsewhere)
-    stackbeat("symbolize", path, "--binaries", archive, "-o", remembered)
-    check(pprof.Profile(remembered).contents() == named.contents(), "the cache names it otherwise")
+    stackbeat("symbolize", path, "--binaries", archive, "-o", cached)
+    check(pprof.Profile(cached).contents() == symbolized.contents(), "the cache gives other symbols")
 
 
 @test
-def another_file_at_the_path_is_refused():
+def file_with_another_build_id_is_refused():
     directory = temporary_directory()
-    program, path = record_without_names(directory)
+    program, path = record_unsymbolized(directory)
     shutil.copy(workload("threads")[0], program)
     named = directory / "named.pb.gz"
-    # Not by what is remembered of it.
+    # Not from the cache.
     said = stackbeat("symbolize", "--no-cache", path, "-o", named)
     check(re.search(rf"{re.escape(str(program))}.* has build id \w+, not \w+: not taken", said), said)
     check(re.search(rf"{re.escape(str(program))} \(build ID \w+\): \d+ addresses still", said), said)
     profile = pprof.Profile(named)
     check_equal({frame.function for sample in samples_of(profile, "inlines")
-                 for frame in sample.lines if frame.file == str(program)}, {""}, "names")
-    # What is missing can still be had, and comes in place.
+                 for frame in sample.lines if frame.file == str(program)}, {""}, "functions of the program")
+    # Once the binary is back, the missing symbols are added in place.
     shutil.copy(workload("inlines")[0], program)
     stackbeat("symbolize", "--no-cache", "-q", named)
     stackbeat("symbolize", "--no-cache", "-q", path)
-    check(pprof.Profile(named).contents() == pprof.Profile(path).contents(), "in two steps")
+    check(pprof.Profile(named).contents() == pprof.Profile(path).contents(), "other symbols in two steps")
     check("outermost" in {frame.function for sample in samples_of(pprof.Profile(path), "inlines")
-                          for frame in sample.lines}, "the program has names")
+                          for frame in sample.lines}, "the program has no symbols")
 
 
 @test
-def nothing_is_left_behind_by_what_fails():
+def failed_commands_leave_no_files():
     directory = temporary_directory()
     (directory / "empty").touch()
     for arguments in (("symbolize", directory / "empty"), ("archive", directory / "empty"),
                       ("symbolize", directory / "missing"), ("archive", directory / "missing")):
         said = stackbeat(*arguments, status=1)
         check_equal(said.count("\n"), 1, f"lines of {said!r}")
-    _, path = record_without_names(directory)
+    _, path = record_unsymbolized(directory)
     said = stackbeat("symbolize", path, "--binaries", directory / "empty", status=1)
     check_equal(said.count("\n"), 1, f"lines of {said!r}")
     said = stackbeat("symbolize", path, "--kallsyms", directory / "empty", status=1)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Who may profile, and what: CAP_PERFMON everything; others nothing, or, where the module's
-parameter `unprivileged` allows, the user part of their own processes."""
+"""Permissions: CAP_PERFMON allows all profiling. Other users may not profile, unless the module's parameter
+`unprivileged` is set: then they may profile the user part of their own processes."""
 
 import contextlib
 import errno
@@ -14,9 +14,9 @@ import subprocess
 from pathlib import Path
 
 import workloads
-from harness import (cgroup_mount, check, check_equal, defer, fails_with, load, make_cgroup, pprof, release, run, Skip, start,
-                     temporary_directory, test, unload, use, wait_until, WORKLOADS, workload)
-from address_spaces import Spaces
+from harness import (cgroup_mount, check, check_equal, defer, fails_with, load, make_cgroup, pprof, release,
+                     run, Skip, start, temporary_directory, test, unload, use, wait_until, WORKLOADS, workload)
+from address_spaces import AddressSpaces
 from stackbeat import STOP_NAMES, Events, Netlink, online_cpus, S, Session
 from other_users import (ALICE, as_user, become, begin_as_user, BOB, CAP_IPC_LOCK, CAP_PERFMON,
                          own_mounts, own_user_namespace)
@@ -26,8 +26,8 @@ PARAMETER = Path("/sys/module/stackbeat/parameters/unprivileged")
 KERNEL, BOTH = S.PART_KERNEL, S.PART_KERNEL | S.PART_USER
 
 
-def allow(parameter="unprivileged=1", mode=0o666):
-    """The module, loaded with that, and its device with that mode."""
+def reload_module(parameter="unprivileged=1", mode=0o666):
+    """Reloads the module with a parameter, and sets the mode of its device."""
     unload()
     run("stackbeat", "load", *filter(None, [parameter]))
     defer(unload)
@@ -35,8 +35,8 @@ def allow(parameter="unprivileged=1", mode=0o666):
     DEVICE.chmod(mode)
 
 
-def as_words(user):
-    """The beginning of a command line that is run as this user."""
+def as_user_prefix(user):
+    """The prefix of a command line to run it as this user."""
     return "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"
 
 
@@ -45,16 +45,16 @@ def open_and_close():
         return session.get()
 
 
-# --- the right to profile everything -----------------------------------------
+# --- CAP_PERFMON --------------------------------------------------------------
 
 
 @test
-def nobody_may_by_default():
+def unprivileged_users_are_refused_by_default():
     unload()
     load()
     check_equal(PARAMETER.read_text().strip(), "N", "unprivileged, by default")
     check_equal(DEVICE.stat().st_mode & 0o777, 0o600, "mode of the device")
-    with fails_with(errno.EACCES, "a user without any right"):
+    with fails_with(errno.EACCES, "a user without privileges"):
         as_user(ALICE, open_and_close)
     with fails_with(errno.EACCES, "a user with CAP_PERFMON and no access to the device"):
         as_user(ALICE, open_and_close, capabilities=[CAP_PERFMON])
@@ -66,9 +66,9 @@ def nobody_may_by_default():
 
 @test
 def cap_perfmon_is_enough():
-    allow(parameter=None)
-    told = as_user(ALICE, open_and_close, capabilities=[CAP_PERFMON])
-    check_equal((told["restricted"], told["parts"]), (0, BOTH), "restricted, parts")
+    reload_module(parameter=None)
+    reported = as_user(ALICE, open_and_close, capabilities=[CAP_PERFMON])
+    check_equal((reported["restricted"], reported["parts"]), (0, BOTH), "restricted, parts")
     others = start(*workload("threads", 2))
 
     def record():
@@ -82,55 +82,55 @@ def cap_perfmon_is_enough():
 
 
 @test
-def what_never_had_a_name_is_its_owners():
-    """Everybody may write to it, by its mode, and could once he had it open for reading."""
-    allow(parameter=None)
+def memfd_is_opened_for_its_owner_only():
+    """The mode of a memfd lets all users write to it: with a descriptor they could reopen it for writing."""
+    reload_module(parameter=None)
     _, memfd = workloads.start_memfd()
 
-    def open_it():
+    def open_memfd():
         with Session(rate=1000, watermark=4096, pids=[memfd.pid]) as session:
-            spaces = Spaces(session, keep=True)
+            spaces = AddressSpaces(session, keep_files=True)
             session.start()
 
-            def told():
+            def memfd_ids():
                 spaces.read()
-                return [told.object for told in spaces.objects.values()
-                        if told.path.startswith("/memfd:")]
-            number, = wait_until(told, "the memfd")
+                return [file.file_id for file in spaces.files.values()
+                        if file.path.startswith("/memfd:")]
+            number, = wait_until(memfd_ids, "the memfd")
             try:
-                os.close(session.open_object(number))
+                os.close(session.open_file(number))
             except OSError as error:
                 return error.errno
         return 0
-    check_equal(as_user(ALICE, open_it, capabilities=[CAP_PERFMON]), errno.EACCES, "another's")
-    check_equal(open_it(), 0, "root's")
+    check_equal(as_user(ALICE, open_memfd, capabilities=[CAP_PERFMON]), errno.EACCES, "errno for another user")
+    check_equal(open_memfd(), 0, "errno for the owner")
 
 
 @test
-def a_capability_in_a_namespace_of_ones_own_is_none():
-    def all_powerful():
+def capability_in_own_user_namespace_is_not_enough():
+    def open_as_namespace_root():
         own_user_namespace()
         return open_and_close()
-    allow(parameter=None)
+    reload_module(parameter=None)
     with fails_with(errno.EPERM, "root of a namespace"):
-        as_user(ALICE, all_powerful)
-    allow()
-    check_equal(as_user(ALICE, all_powerful)["restricted"], 1, "restricted")
+        as_user(ALICE, open_as_namespace_root)
+    reload_module()
+    check_equal(as_user(ALICE, open_as_namespace_root)["restricted"], 1, "restricted")
 
 
 @test
-def the_command_says_what_is_missing():
+def errors_name_the_missing_capability():
     load()
     directory = temporary_directory()
     directory.chmod(0o777)
-    setpriv = as_words(ALICE)
+    setpriv = as_user_prefix(ALICE)
     perfmon = ("--inh-caps=+perfmon", "--ambient-caps=+perfmon")
     for mode in (0o600, 0o666):
         DEVICE.chmod(mode)
         _, err = run(*setpriv, "stackbeat", "record", "-d", 1, status=1, cwd=directory)
         check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
         check("CAP_PERFMON" in err, f"no advice in {err!r}")
-        check_equal(list(directory.iterdir()), [], "files left")
+        check_equal(list(directory.iterdir()), [], "remaining files")
     run(*setpriv, *perfmon, "stackbeat", "record", "-F", 997, "-o", "profile",
         *workload("deep", 5, 100000000), cwd=directory)
     DEVICE.chmod(0o600)
@@ -144,13 +144,13 @@ def the_command_says_what_is_missing():
 
 
 @test
-def sessions_of_those_with_the_right_are_hidden_from_those_without():
-    allow()
+def privileged_sessions_are_hidden_from_users():
+    reload_module()
     with Session() as session:
         def look():
             with Netlink() as netlink:
                 return netlink.sessions(), netlink.module()["abi"]
-        check_equal(as_user(ALICE, look), ([], S.ABI), "what a user sees")
+        check_equal(as_user(ALICE, look), ([], S.ABI), "sessions visible to a user")
         for function in (lambda netlink: netlink.session_get(session.id),
                          lambda netlink: netlink.session_set(session.id, rate=7)):
             def ask(function=function):
@@ -159,15 +159,15 @@ def sessions_of_those_with_the_right_are_hidden_from_those_without():
             with fails_with(errno.EPERM, "another's session", "CAP_PERFMON"):
                 as_user(ALICE, ask)
             as_user(ALICE, ask, capabilities=[CAP_PERFMON])
-        check_equal(session.get()["rate"], 7, "rate, set by who may")
+        check_equal(session.get()["rate"], 7, "rate set with CAP_PERFMON")
 
 
 # --- restricted sessions -----------------------------------------------------
 
 
 @contextlib.contextmanager
-def held_by(user, count, **settings):
-    """Sessions of a user, in a process of their own; gives their ids."""
+def sessions_of_user(user, count, **settings):
+    """Holds sessions of a user open in another process; yields their IDs."""
     ready, done = os.pipe(), os.pipe()
 
     def hold():
@@ -191,7 +191,7 @@ def held_by(user, count, **settings):
 
 
 def busy_as(user, path, capabilities=()):
-    """A busy process of that user on CPU 0, once it has begun to work."""
+    """Starts a busy process of a user on CPU 0, and waits until it works."""
     def prepare():
         os.sched_setaffinity(0, {0})
         become(user, capabilities)
@@ -212,14 +212,14 @@ def copy_of_threads(mode, owner=0, group=0):
 
 
 def with_capability(path, capability):
-    """Gives a file a capability, effective from its start."""
+    """Sets a file capability, permitted and effective."""
     low, high = (1 << capability) & 0xffffffff, 1 << capability >> 32
     os.setxattr(path, "security.capability", struct.pack("=5I", 0x02000001, low, 0, high, 0))
     return path
 
 
 def samples_as_user(count, **settings):
-    """What a user sees in a session with these settings while `count` more beats pass."""
+    """Runs a session for `count` ticks: (samples, counters, settings)."""
     with Session(**({"rate": 1000, "cpus": "0", "watermark": 4096} | settings)) as session:
         session.start()
         samples = []
@@ -230,8 +230,8 @@ def samples_as_user(count, **settings):
 
 
 @test
-def users_see_their_own_processes_and_nothing_else():
-    allow()
+def users_see_only_their_own_processes():
+    reload_module()
     own = busy_as(ALICE, copy_of_threads(0o755))
     hidden = {
         "of another user": busy_as(BOB, copy_of_threads(0o755)),
@@ -243,16 +243,16 @@ def users_see_their_own_processes_and_nothing_else():
         "with a capability of its file": busy_as(ALICE, with_capability(
             copy_of_threads(0o755), 13)),
     }
-    samples, stats, told = as_user(ALICE, samples_as_user, 3000)
-    check_equal(told["restricted"], 1, "restricted")
+    samples, stats, reported = as_user(ALICE, samples_as_user, 3000)
+    check_equal(reported["restricted"], 1, "restricted")
     seen = {sample.pid for sample in samples}
     for what, process in hidden.items():
         check(process.pid not in seen, f"a process {what} was sampled")
     check(own.pid in seen, "the user's own process was not sampled")
-    # The session's own process has changed its user, and can't be looked into either.
+    # The process of the session has changed its user, so it is not dumpable and not sampled either.
     check_equal(seen, {own.pid}, "processes")
     check(stats["filtered"] >= 1000, f"counters {stats}")
-    # They are there to be seen by who may.
+    # Root samples them: they do run.
     samples, _, _ = samples_as_user(3000)
     seen = {sample.pid for sample in samples}
     for what, process in hidden.items():
@@ -260,15 +260,15 @@ def users_see_their_own_processes_and_nothing_else():
 
 
 @test
-def rights_that_are_borrowed_are_not_those_of_the_process():
-    """In an overlay, files are read with the rights of who has mounted it."""
-    allow()
+def overridden_credentials_do_not_expose_a_process():
+    """Overlayfs reads files with the credentials of the user that has mounted it."""
+    reload_module()
     directory = temporary_directory()
     directory.chmod(0o777)
     file = directory / "overlay" / "file"
     mounted = os.pipe()
 
-    def read_for_ever():
+    def read_in_a_loop():
         os.sched_setaffinity(0, {0})
         path = f"/proc/{int(os.read(mounted[0], 64))}/root{file}"
         with open(path, "rb", buffering=0) as opened:
@@ -292,20 +292,20 @@ def rights_that_are_borrowed_are_not_those_of_the_process():
     reader = os.fork()
     if not reader:
         try:
-            read_for_ever()
+            read_in_a_loop()
         finally:
             os._exit(1)
     defer(os.waitpid, reader, 0)
     defer(os.kill, reader, signal.SIGKILL)
     seen = as_user(ALICE, mount_and_look)
     if seen is None:
-        raise Skip("this kernel lets no user mount an overlay")
+        raise Skip("this kernel does not let users mount overlayfs")
     check(reader not in seen[0], f"root's process was sampled: {seen[1]}")
     samples, _, _ = samples_as_user(1000)
     check(reader in {sample.pid for sample in samples}, "root's process did not read")
 
 
-GIVEN_RIGHTS = """
+EXECS_SETUID = """
 import mmap, os, select, sys
 memory = mmap.mmap(-1, 256 << 20)
 for at in range(0, len(memory), 4096):
@@ -317,14 +317,14 @@ os.execv(sys.argv[1], [sys.argv[1], "1"])
 """
 
 
-def run_first(pid, priority):
+def set_fifo_priority(pid, priority):
     os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(priority))
 
 
 @contextlib.contextmanager
-def nothing_else_runs(process, cpus):
-    """But this process and the caller: what is there on `cpus` meanwhile gives way to nobody. So the
-    caller has one thread only: another would keep its lock."""
+def monopolize_cpus(process, cpus):
+    """Runs only `process` and the caller: real-time hogs monopolize `cpus` meanwhile. The caller must be
+    single-threaded, as another thread could not run to release the interpreter lock."""
     limit = Path("/proc/sys/kernel/sched_rt_runtime_us")
     own = os.sched_getaffinity(0)
     with contextlib.ExitStack() as before:
@@ -338,69 +338,70 @@ def nothing_else_runs(process, cpus):
             hogs.append(hog)
         before.callback(os.sched_setaffinity, 0, own)
         os.sched_setaffinity(0, {cpus[0]})
-        # Not before: they would be as important as the caller, who would not run again.
+        # Not before: the hogs would inherit the caller's priority, and the caller would not run again.
         before.callback(os.sched_setscheduler, 0, os.SCHED_OTHER, os.sched_param(0))
-        run_first(0, 50)
+        set_fifo_priority(0, 50)
         for hog in hogs:
             before.callback(hog.kill)
             for task in os.listdir(f"/proc/{hog.pid}/task"):
-                run_first(int(task), 10)
-        run_first(process.pid, 10)
+                set_fifo_priority(int(task), 10)
+        set_fifo_priority(process.pid, 10)
         before.callback(process.kill)
         yield
 
 
 @test
-def a_program_that_is_given_rights_is_not_told_of():
-    """It is in its new memory before it has them, and stays there for as long as the old one takes
-    to be freed. What was sampled then is looked at much later here: no worker runs before."""
+def setuid_program_is_not_reported():
+    """During execve() of a setuid program, the new memory is in use before the new credentials, for as long
+    as freeing the old memory takes. Samples of that time are processed much later here, as no kernel
+    worker can run before."""
     others = online_cpus()[1:]
     if not others:
-        raise Skip("there is one CPU")
-    allow()
+        raise Skip("only one CPU")
+    reload_module()
     path = copy_of_threads(0o4755)
 
     def prepare():
         os.sched_setaffinity(0, {0})
         become(ALICE)
-    process = start("/usr/bin/python3", "-c", GIVEN_RIGHTS, path, stdin=subprocess.PIPE,
+    process = start("/usr/bin/python3", "-c", EXECS_SETUID, path, stdin=subprocess.PIPE,
                     preexec_fn=prepare)
-    check_equal(process.stdout.readline(), "ready\n", "its answer")
+    check_equal(process.stdout.readline(), "ready\n", "output")
     seen, changed = os.pipe(), os.pipe()
 
     def look():
         with Session(rate=S.USER_RATE_MAX, cpus="0", watermark=4096) as session:
-            spaces = Spaces(session, names=False)
+            spaces = AddressSpaces(session, read_files=False)
             session.start()
-            wait_until(lambda: spaces.read() or spaces.objects, "its first program")
+            wait_until(lambda: spaces.read() or spaces.files, "the first program")
             os.write(seen[1], b"x")
             os.read(changed[0], 1)
             session.stop()
             spaces.drain()
-            return sorted(told.path for told in spaces.objects.values()), session.stats()
+            return sorted(file.path for file in spaces.files.values()), session.stats()
 
     looked = begin_as_user(ALICE, look)
     os.read(seen[0], 1)
-    with nothing_else_runs(process, others):
+    with monopolize_cpus(process, others):
         release(process)
-        wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/task")) == 2, "the other program")
+        wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/task")) == 2, "the setuid program")
     os.write(changed[1], b"x")
-    told, stats = looked()
-    check(any("python" in name for name in told), f"not even its first program: {told}")
-    check(str(path) not in told, f"the program with more rights was told: {stats}")
+    paths, stats = looked()
+    check(any("python" in name for name in paths), f"the first program is missing: {paths}")
+    check(str(path) not in paths, f"the setuid program was reported: {stats}")
 
 
 @test
-def users_see_the_user_part_alone():
-    allow()
+def users_see_only_the_user_part():
+    reload_module()
     process = busy_as(ALICE, workload("threads")[0])
 
     def prepare():
         os.sched_setaffinity(0, {0})
         become(ALICE)
     reader = start(*workload("sysread", 10**9), preexec_fn=prepare)
-    samples, _, told = as_user(ALICE, samples_as_user, 2000)
-    check_equal(told["parts"], S.PART_USER, "parts")
+    samples, _, reported = as_user(ALICE, samples_as_user, 2000)
+    check_equal(reported["parts"], S.PART_USER, "parts")
     check({sample.pid for sample in samples} >= {process.pid, reader.pid}, "processes")
     for sample in samples:
         check(not sample.kernel, f"kernel frames: {sample}")
@@ -408,12 +409,12 @@ def users_see_the_user_part_alone():
     in_kernel = [sample for sample in samples if sample.flags & S.SAMPLE_KERNEL]
     check(in_kernel, "no sample of a system call")
     check_equal({STOP_NAMES[sample.kernel_stop] for sample in in_kernel}, {"excluded"},
-                "ends of kernel parts")
+                "stops of kernel parts")
 
 
 @test
-def users_may_not_ask_for_more():
-    allow()
+def users_cannot_raise_restricted_settings():
+    reload_module()
 
     def ask(settings):
         with Session() as session:
@@ -428,13 +429,13 @@ def users_may_not_ask_for_more():
         as_user(ALICE, ask, settings, capabilities=[CAP_PERFMON])
     for settings in ({"parts": S.PART_USER}, {"budget": S.BUDGET_DEFAULT}, {"budget": 1},
                      {"ring_size": S.RING_SIZE_DEFAULT}, {"rate": S.USER_RATE_MAX}, {"no_jitter": 1}):
-        told = as_user(ALICE, ask, settings)
-        check_equal({name: told[name] for name in settings}, settings, "what was set")
+        reported = as_user(ALICE, ask, settings)
+        check_equal({name: reported[name] for name in settings}, settings, "settings")
 
 
 @test
-def naming_a_process_does_not_make_it_visible():
-    allow()
+def pid_filter_does_not_expose_a_process():
+    reload_module()
     other, own = busy_as(BOB, workload("threads")[0]), busy_as(ALICE, workload("threads")[0])
     samples, _, _ = as_user(ALICE, lambda: samples_as_user(1000, pids=[other.pid]))
     check_equal(samples, [], "samples of another user's process")
@@ -443,10 +444,10 @@ def naming_a_process_does_not_make_it_visible():
 
 
 @test
-def sessions_of_users_are_theirs():
-    allow()
+def users_control_only_their_own_sessions():
+    reload_module()
     events = use(Events())
-    with held_by(ALICE, 1, rate=123) as (number,):
+    with sessions_of_user(ALICE, 1, rate=123) as (number,):
         def get():
             with Netlink() as netlink:
                 return netlink.session_get(number)["rate"]
@@ -462,25 +463,25 @@ def sessions_of_users_are_theirs():
         for function, *arguments in ((get,), (change, {"rate": 5})):
             with fails_with(errno.EPERM, "another user", "CAP_PERFMON"):
                 as_user(BOB, function, *arguments)
-        check_equal(as_user(BOB, sessions), [], "sessions that another user sees")
-        check_equal(as_user(ALICE, sessions), [number], "sessions that the user sees")
-        check_equal(as_user(ALICE, get), 123, "rate, as the user sees it")
+        check_equal(as_user(BOB, sessions), [], "sessions visible to another user")
+        check_equal(as_user(ALICE, sessions), [number], "sessions visible to their user")
+        check_equal(as_user(ALICE, get), 123, "rate, read by the user")
         as_user(ALICE, change, {"rate": 124})
-        check_equal(get(), 124, "rate, as root sees it")
+        check_equal(get(), 124, "rate, read by root")
         change({"rate": 125})
-        # Who has the right must not give away what the user may not have.
+        # Root must not grant a restricted session what its user may not have.
         with fails_with(errno.EPERM, "root, for the user", "kernel part"):
             change({"parts": BOTH})
         for user, expected in ((ALICE, [number]), (BOB, [])):
-            out, _ = run(*as_words(user), "stackbeat", "status", "--json")
+            out, _ = run(*as_user_prefix(user), "stackbeat", "status", "--json")
             check_equal([session["session"] for session in json.loads(out)["sessions"]], expected,
                         f"sessions in the status of {user}")
     check_equal(events.of(number), [], "events of a user's session")
 
 
 @test
-def users_have_a_few_sessions_each():
-    allow()
+def sessions_per_user_are_limited():
+    reload_module()
 
     def open_many():
         sessions = [Session() for _ in range(S.USER_SESSIONS_MAX)]
@@ -493,21 +494,21 @@ def users_have_a_few_sessions_each():
         return 0
 
     check_equal(as_user(ALICE, open_many), errno.EUSERS, "errno of one session too many")
-    with held_by(ALICE, S.USER_SESSIONS_MAX):
+    with sessions_of_user(ALICE, S.USER_SESSIONS_MAX):
         with fails_with(errno.EUSERS, "one more of the same user"):
             as_user(ALICE, open_and_close)
         as_user(BOB, open_and_close)
         as_user(ALICE, open_and_close, capabilities=[CAP_PERFMON])
         open_and_close()
-        _, err = run(*as_words(ALICE), "stackbeat", "record", "-d", 1, "-o", "/dev/null", status=1)
+        _, err = run(*as_user_prefix(ALICE), "stackbeat", "record", "-d", 1, "-o", "/dev/null", status=1)
         check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
-        check("session" in err, f"it says {err!r}")
+        check("session" in err, f"message {err!r}")
 
 
 @test
-def rings_count_against_the_limit_of_locked_memory():
-    """But for those of one session. Who may lock what he likes has no limit."""
-    allow()
+def rings_count_against_memlock_limit():
+    """Except for the rings of one session per user. CAP_IPC_LOCK lifts the limit."""
+    reload_module()
 
     def set_limit(limit):
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))
@@ -530,11 +531,11 @@ def rings_count_against_the_limit_of_locked_memory():
 
 
 @test
-def rings_are_charged_to_the_control_group():
+def rings_are_charged_to_the_cgroup():
     if os.uname().release.startswith("5.10."):
-        raise Skip("this kernel can't map memory that is charged")
+        raise Skip("this kernel can't map charged memory")
     if "memory" not in (cgroup_mount() / "cgroup.controllers").read_text().split():
-        raise Skip("there is no controller of memory")
+        raise Skip("no memory controller")
     (cgroup_mount() / "cgroup.subtree_control").write_text("+memory")
     group = make_cgroup(cgroup_mount(), "rings")
     path = cgroup_mount() / "cgroup.procs"
@@ -549,12 +550,12 @@ def rings_are_charged_to_the_control_group():
 
 
 @test
-def users_leave_sessions_to_others():
-    """One person may be many users, in a namespace of his own."""
-    allow()
+def sessions_of_all_users_are_limited():
+    """The limit holds for all users together, as one person can use many user IDs in a user namespace."""
+    reload_module()
     with contextlib.ExitStack() as held:
         for number in range(S.USERS_SESSIONS_MAX // S.USER_SESSIONS_MAX):
-            held.enter_context(held_by(BOB + 1 + number, S.USER_SESSIONS_MAX))
+            held.enter_context(sessions_of_user(BOB + 1 + number, S.USER_SESSIONS_MAX))
         with fails_with(errno.EUSERS, "one more of another user"):
             as_user(ALICE, open_and_close)
         open_and_close()
@@ -562,19 +563,19 @@ def users_leave_sessions_to_others():
 
 
 @test
-def the_command_profiles_for_users_too():
-    allow()
+def record_works_without_privilege():
+    reload_module()
     directory = temporary_directory()
     directory.chmod(0o777)
     start(*workload("threads", len(online_cpus())))
-    as_alice = (*as_words(ALICE), "stackbeat")
+    as_alice = (*as_user_prefix(ALICE), "stackbeat")
     for options in ((), ("-a",), ("--user",), ("-F", "max")):
         path = directory / "profile"
         _, err = run(*as_alice, "record", "-F", 997, *options, "-o", path,
                      *workload("deep", 5, 100000000))
         profile = pprof.Profile(path)
         check_equal({sample.labels["comm"] for sample in profile.samples} - {"stackbeat"},
-                    {"deep"}, f"names in the profile with {options}")
+                    {"deep"}, f"programs in the profile with {options}")
         check(not any(frame.address >> 63 or frame.file.startswith("[kernel")
                       for sample in profile.samples for frame in sample.frames), "kernel frames")
         check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
@@ -584,20 +585,20 @@ def the_command_profiles_for_users_too():
         path.unlink(missing_ok=True)
         _, err = run(*as_alice, "record", *option, "-o", path, "/bin/true", status=1)
         check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
-        check(text in err, f"{option}: it says {err!r}")
-        check_equal(list(directory.iterdir()), [], "files left")
+        check(text in err, f"{option}: message {err!r}")
+        check_equal(list(directory.iterdir()), [], "remaining files")
 
 
 @test
-def the_parameter_can_be_turned_off_again():
-    allow()
+def unprivileged_parameter_can_be_turned_off():
+    reload_module()
     as_user(ALICE, open_and_close)
     PARAMETER.write_text("0")
-    with fails_with(errno.EPERM, "a user, once it is off"):
+    with fails_with(errno.EPERM, "a user after turning it off"):
         as_user(ALICE, open_and_close)
-    allow(parameter=None)
-    with fails_with(errno.EPERM, "a user, where the module was loaded without it"):
+    reload_module(parameter=None)
+    with fails_with(errno.EPERM, "a user, module loaded without the parameter"):
         as_user(ALICE, open_and_close)
-    allow(mode=0o600)
+    reload_module(mode=0o600)
     with fails_with(errno.EACCES, "a user without access to the device"):
         as_user(ALICE, open_and_close)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A real-time loop that gives way to nobody holds up no session, be it of its CPU or of others."""
+"""A real-time loop that monopolizes a CPU does not block sessions on its CPU or on other CPUs."""
 
 import os
 import select
@@ -9,7 +9,7 @@ from harness import (check, check_balance, check_equal, check_sessions_end, Fail
                      open_sessions, Recording, samples_of, Skip, start, temporary_directory, test,
                      unload, wait_until)
 from realtime_loop import check_not_woken, CPU, kernel_stacks, loop, SECONDS
-from address_spaces import Spaces
+from address_spaces import AddressSpaces
 from stackbeat import online_cpus, PAGE, S, Session
 from test_hotplug import removable_cpu, set_online, wait_for_samples
 from sample_weights import keep_busy
@@ -25,8 +25,8 @@ for _ in range(50):
 """
 
 
-def live(step, cpus, rounds=3):
-    """A session's whole life on these CPUs, again and again."""
+def run_session_lifecycle(step, cpus, rounds=3):
+    """Opens, configures, runs and closes sessions on these CPUs, several times."""
     group = os.stat("/sys/fs/cgroup").st_ino
     for number in range(rounds):
         def change(name, number=number, **settings):
@@ -65,31 +65,31 @@ def live(step, cpus, rounds=3):
 @test
 def sessions_of_other_cpus():
     with loop() as running:
-        running.run(live, str(OTHER))
+        running.run(run_session_lifecycle, str(OTHER))
 
 
 @test
-def sessions_of_its_cpu():
+def sessions_of_the_loops_cpu():
     with loop() as running:
-        running.run(live, str(CPU))
+        running.run(run_session_lifecycle, str(CPU))
 
 
 @test
 def sessions_of_all_cpus():
     with loop() as running:
-        running.run(live, "")
+        running.run(run_session_lifecycle, "")
 
 
 @test
-def the_first_session_of_the_module():
+def first_session_of_the_module():
     unload()
     load()
     with loop() as running:
-        running.run(live, str(OTHER), 1)
+        running.run(run_session_lifecycle, str(OTHER), 1)
 
 
 @test
-def sessions_that_were_there_before():
+def sessions_opened_before_the_loop():
     def end(step, session):
         for name, settings in {"rate": {"rate": 99}, "pause": {"state": S.STATE_PAUSED},
                                "resume": {"state": S.STATE_RUNNING},
@@ -104,7 +104,7 @@ def sessions_that_were_there_before():
 
 
 @test
-def samples_of_it_wake_the_reader():
+def samples_of_the_loop_wake_the_reader():
     def read(step, session, pid):
         session.map()
         session.read()
@@ -115,37 +115,37 @@ def samples_of_it_wake_the_reader():
             seen += sum(sample.pid == pid for sample in session.read())
         return seen
 
-    # So slow that no sample is there before it is waited for.
+    # At this low rate no sample arrives before poll().
     with Session(rate=10, cpus=str(CPU), watermark=1, state=S.STATE_RUNNING) as session:
         with loop() as running:
             check(running.run(read, session, running.pid) >= 9, "no samples of the loop")
 
 
 @test
-def code_that_it_maps_is_reported():
+def mmap_events_of_the_loop_are_reported():
     file = temporary_directory() / "code"
     file.write_bytes(bytes(PAGE))
 
     def follow(step, session, pid):
         session.map()
-        spaces = Spaces(session, keep=True)
+        spaces = AddressSpaces(session, keep_files=True)
 
         def space():
             spaces.read()
-            return next((spaces.spaces[sample.space] for sample in session.read()
-                         if sample.pid == pid and sample.space in spaces.spaces), None)
-        step("its mappings")
-        its = wait_until(space, "what the loop maps")
+            return next((spaces.spaces[sample.address_space] for sample in session.read()
+                         if sample.pid == pid and sample.address_space in spaces.spaces), None)
+        step("mappings")
+        history = wait_until(space, "the address space of the loop")
         for number in range(3):
-            known = set(its.changes)
+            known = set(history.events)
 
-            def change(known=known):
+            def new_events(known=known):
                 spaces.read()
-                return its.changes - known
-            step(f"change {number}")
+                return history.events - known
+            step(f"mapping event {number}")
             os.kill(pid, signal.SIGUSR1)
-            wait_until(change, "the change")
-        check(str(file) in {told.path for told in spaces.objects.values()}, "its file was not reported")
+            wait_until(new_events, "the mapping event")
+        check(str(file) in {mapped.path for mapped in spaces.files.values()}, "the mapped file was not reported")
 
     with Session(rate=1000, cpus=str(CPU), state=S.STATE_RUNNING) as session:
         with loop(file) as running:
@@ -153,7 +153,7 @@ def code_that_it_maps_is_reported():
 
 
 def check_killed(cpus):
-    """The reader of a session on these CPUs ends, and its session with it."""
+    """Checks that a killed reader of a session on these CPUs exits, and its session ends."""
     keep_busy(OTHER)
     recording = Recording("-F", 997, "-C", cpus)
     pid, session = recording.process.pid, recording.session()
@@ -175,50 +175,50 @@ def check_killed(cpus):
 
 
 @test
-def a_reader_of_its_cpu_is_killed():
+def killed_reader_of_the_loops_cpu_exits():
     check_killed(str(CPU))
 
 
 @test
-def a_reader_of_other_cpus_is_killed():
+def killed_reader_of_other_cpus_exits():
     check_killed(str(OTHER))
 
 
 def recorded(cpus):
-    """The profile of a recording of these CPUs, all of which is made while the loop runs."""
+    """Records these CPUs while the loop runs, and returns the profile."""
     load()
     with loop() as running:
         recording = Recording("-F", 997, "-d", 1, "-C", cpus)
-        running.outlasts(recording.process, "record")
+        running.check_finishes(recording.process, "record")
         return recording.profile()
 
 
 @test
 def other_cpus_are_recorded():
     keep_busy(OTHER)
-    check(samples_of(recorded(str(OTHER)), "threads"), "no samples of what kept the CPU busy")
+    check(samples_of(recorded(str(OTHER)), "threads"), "no samples of the busy process")
 
 
 @test
-def its_cpu_is_recorded():
+def the_loops_cpu_is_recorded():
     check(samples_of(recorded(str(CPU)), "rtloop"), "no samples of the loop")
 
 
 @test
-def its_cpu_is_to_go_offline():
-    """That waits for a thread of the CPU, and holds the kernel's lock of the CPUs meanwhile."""
+def pending_offline_of_the_loops_cpu_blocks_no_session():
+    """Taking a CPU offline waits for a thread of the CPU, and holds the lock of CPU hotplug meanwhile."""
     check_equal(removable_cpu(), CPU, "a CPU that can go offline")
     with Session(rate=1000, cpus=str(CPU), watermark=1) as session:
         session.start()
         with loop() as running:
             writer = start("/bin/sh", "-c", f"echo 0 >/sys/devices/system/cpu/cpu{CPU}/online")
-            # On -rt it may have to wait for a grace period before it has the lock.
+            # On -rt it may wait for a grace period before it takes the lock.
             wait_until(lambda: any("_cpu_down" in stack and ("kick_ap" in stack or "rcu_sync" in stack)
                                    for stack in kernel_stacks()), "the wait for the CPU")
             for cpus in (str(OTHER), str(CPU), ""):
-                running.run(live, cpus, 1)
-            check(writer.poll() is None, "the CPU went offline under the loop")
-        check_equal(writer.wait(), 0, "status of what takes the CPU offline")
+                running.run(run_session_lifecycle, cpus, 1)
+            check(writer.poll() is None, "the CPU went offline while the loop ran")
+        check_equal(writer.wait(), 0, "status of the shell that takes the CPU offline")
         check(CPU not in online_cpus(), "the CPU is still online")
         set_online(CPU, True)
         keep_busy(CPU)
@@ -226,19 +226,19 @@ def its_cpu_is_to_go_offline():
 
 
 @test
-def the_module_is_unloaded():
-    """Which takes grace periods. Where the loop holds them up, it can't be shown."""
+def module_unloads_while_the_loop_runs():
+    """Unloading waits for grace periods. The test is skipped where the loop blocks these."""
     if "PREEMPT_RT" in os.uname().version:
         raise Skip("grace periods wait for a thread of the loop's CPU")
     with loop(seconds=SECONDS // 2) as running:
-        running.run(live, "", 1)
+        running.run(run_session_lifecycle, "", 1)
         grace_periods = start("/usr/bin/python3", "-c", GRACE_PERIODS)
         try:
-            running.outlasts(start("stackbeat", "unload"), "unload")
+            running.check_finishes(start("stackbeat", "unload"), "unload")
         except Failure as failure:
             if grace_periods.poll() is None:
-                raise Skip("the loop holds up grace periods") from failure
-            check_equal(grace_periods.poll(), 0, "status of what waits for grace periods")
+                raise Skip("the loop blocks grace periods") from failure
+            check_equal(grace_periods.poll(), 0, "status of the process that waits for grace periods")
             raise
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`stackbeat record` ends as it says, with a whole profile or with one line that says why not."""
+"""`stackbeat record` ends with a complete profile, or with a one-line error message."""
 
 import os
 import signal
@@ -19,13 +19,13 @@ BAD_OPTIONS = (
 
 
 def check_refused(arguments, status, cwd, command="record"):
-    """One line on standard error, that status, and no file."""
+    """Checks that a command prints one line on standard error, exits with `status`, and leaves no file."""
     out, err = run("stackbeat", command, *arguments, status=status, cwd=cwd)
     what = f"stackbeat {command} {' '.join(arguments)}"
     check_equal(out, "", f"{what}: standard output")
     check_equal(len(err.splitlines()), 1, f"{what}: lines of {err!r}")
     check(err.startswith("stackbeat"), f"{what}: {err!r}")
-    check_equal(list(cwd.iterdir()), [], f"{what}: files left")
+    check_equal(list(cwd.iterdir()), [], f"{what}: remaining files")
     return err
 
 
@@ -33,7 +33,7 @@ def check_refused(arguments, status, cwd, command="record"):
 def bad_options_are_refused_in_one_line():
     directory = temporary_directory()
     for options in BAD_OPTIONS:
-        # A bad option comes last where its value is what is missing.
+        # A bad option comes last, as its value may be missing.
         check_refused(("-d", "1", *options), 2, directory)
     check_refused(("x",), 2, directory, "rate")
     check_refused(("0",), 2, directory, "rate")
@@ -42,7 +42,7 @@ def bad_options_are_refused_in_one_line():
 
 
 @test
-def what_cannot_be_done_is_refused_in_one_line():
+def impossible_requests_are_refused_in_one_line():
     directory = temporary_directory()
     ended = start("/bin/true")
     ended.wait()
@@ -54,14 +54,14 @@ def what_cannot_be_done_is_refused_in_one_line():
 
 
 @test
-def others_than_root_are_told():
+def missing_privilege_is_reported():
     directory = temporary_directory()
     os.chmod(directory, 0o777)
     _, err = run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "stackbeat",
                  "record", "-d", "1", status=1, cwd=directory)
     check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
     check("root" in err or "CAP_PERFMON" in err, f"no advice in {err!r}")
-    check_equal(list(directory.iterdir()), [], "files left")
+    check_equal(list(directory.iterdir()), [], "remaining files")
 
 
 @test
@@ -73,7 +73,7 @@ def exit_statuses_are_passed_on():
 
 
 @test
-def deadly_signals_are_passed_on():
+def fatal_signals_are_passed_on():
     for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1):
         recording = Recording("-F", 997, command=workload("threads", 1))
         session = recording.session()
@@ -83,8 +83,8 @@ def deadly_signals_are_passed_on():
         check(recording.profile(-number).samples, f"no samples with signal {number}")
 
 
-def check_whole(recording):
-    """The profile holds as many samples as it says, in a file of its own."""
+def check_complete(recording):
+    """Checks that the profile holds as many samples as its comment says, and no other file is left."""
     profile = recording.profile()
     check_equal(profile.total("samples"), comment(profile, "samples")[""], "samples")
     check_equal([path.name for path in recording.path.parent.iterdir()], [recording.path.name],
@@ -93,32 +93,32 @@ def check_whole(recording):
 
 
 @test
-def signals_end_a_recording_with_a_whole_profile():
+def sigint_and_sigterm_leave_a_complete_profile():
     start(*workload("threads", 2))
     for number in (signal.SIGINT, signal.SIGTERM):
         recording = Recording("-F", 997)
         session = recording.session()
         recording.wait_for(session, "samples", 200)
         recording.interrupt(number)
-        profile = check_whole(recording)
+        profile = check_complete(recording)
         check(profile.total("samples") >= 200, f"{profile.total('samples')} samples")
 
 
 @test
-def commands_that_do_not_end_by_themselves_are_ended():
+def command_is_killed_when_the_recording_ends():
     start(*workload("threads", 2))
     for words in ("kill -STOP $$", "trap '' TERM; while :; do :; done"):
         recording = Recording("-a", "-F", 997, "-d", 1, command=("/bin/sh", "-c", words))
         session = recording.session()
         child = recording.netlink.session_get(session["session"])["owner"]
         children = Path(f"/proc/{child}/task/{child}/children").read_text().split()
-        check_whole(recording)
+        check_complete(recording)
         check(children and not any(Path(f"/proc/{number}").exists() for number in children),
               f"{words}: children {children}")
 
 
 @test
-def whoever_starts_it_may_ignore_how_children_end():
+def sigchld_ignored_by_parent():
     path = temporary_directory() / "profile"
     run("/bin/sh", "-c", "trap '' CHLD; exec \"$@\"", "sh", "stackbeat", "record", "-F", 997,
         "-o", path, "--", *workload("forker", 1, 20000000, 0))
@@ -126,10 +126,10 @@ def whoever_starts_it_may_ignore_how_children_end():
 
 
 @test
-def profiles_are_as_they_should_be():
+def profile_is_well_formed():
     start(*workload("threads", 2))
     recording = Recording("-F", 499, "-d", 1)
-    profile = check_whole(recording)
+    profile = check_complete(recording)
     check_equal(profile.sample_types, [("samples", "count"), ("cpu", "nanoseconds")],
                 "sample types")
     check_equal(profile.period, 10**9 // 499, "period")
@@ -141,24 +141,24 @@ def profiles_are_as_they_should_be():
               f"labels {sample.labels}")
         check(sample.frames, "a sample without frames")
         check(sample.values["samples"] > 0 and sample.values["cpu"] > 0, f"values {sample.values}")
-    unnamed = sum(not frame.function and frame.address >> 63
+    unsymbolized = sum(not frame.function and frame.address >> 63
                   for sample in profile.samples for frame in sample.frames)
-    check_equal(unnamed, 0, "kernel frames without a name")
+    check_equal(unsymbolized, 0, "kernel frames without a symbol")
 
 
 @test
-def a_recording_without_samples_says_why():
+def recording_without_samples_says_why():
     directory = temporary_directory()
     stopped = start("/bin/sleep", "1000")
     stopped.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, stopped.pid, os.WSTOPPED)
     _, err = run("stackbeat", "record", "-d", "0.2", "-p", stopped.pid, status=3, cwd=directory)
     check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
-    check_equal(list(directory.iterdir()), [], "files left")
+    check_equal(list(directory.iterdir()), [], "remaining files")
 
 
 @test
-def profiles_go_to_standard_output_too():
+def profile_is_written_to_standard_output():
     path = temporary_directory() / "out"
     with open(path, "wb") as file:
         run("stackbeat", "record", "-F", 997, "-q", "-o", "-", *workload("deep", 5, 100000000),
@@ -167,7 +167,7 @@ def profiles_go_to_standard_output_too():
 
 
 @test
-def a_closing_line_sums_up():
+def summary_line():
     start(*workload("threads", 2))
     recording = Recording("-F", 997, "-d", 0.5)
     profile = recording.profile()
@@ -178,23 +178,23 @@ def a_closing_line_sums_up():
 
 
 @test
-def status_tells_of_a_recording():
+def status_and_rate_show_a_recording():
     start(*workload("threads", 2))
     recording = Recording("-F", 421)
     session = recording.session()
     out, _ = run("stackbeat", "status")
     check("421" in out and str(session["session"]) in out and str(recording.process.pid) in out,
-          f"status does not tell of it: {out}")
+          f"status does not show the recording: {out}")
     run("stackbeat", "rate", 567)
     check_equal(recording.netlink.session_get(session["session"])["rate"], 567, "rate")
     out, _ = run("stackbeat", "rate")
-    check("567" in out, f"rate says {out}")
+    check("567" in out, f"rate prints {out}")
     recording.interrupt()
     recording.profile()
 
 
 @test
-def existing_profiles_are_replaced_at_the_end():
+def existing_profile_is_replaced_at_the_end():
     directory = temporary_directory()
     path = directory / "profile"
     path.write_text("old")

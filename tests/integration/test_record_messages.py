@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How `stackbeat record` ends, and what it says where there is nothing to show."""
+"""Exit statuses and messages of `stackbeat record`, and the comments of its profile."""
 
 import os
 import re
@@ -13,62 +13,62 @@ from sample_weights import keep_busy
 NO_SAMPLES = 3
 
 
-def fails(status, text, *arguments, command="stackbeat", before=None):
-    """A recording ends with that status and one line that says so, and leaves no file."""
+def check_record_fails(status, text, *arguments, command="stackbeat", before=None):
+    """Checks that a recording exits with `status` and one line that matches `text`, and leaves no file."""
     directory = temporary_directory()
     process = start(command, "record", *arguments, cwd=directory)
     if before:
         before(process)
     out, err = process.communicate()
     what = f"record {' '.join(map(str, arguments))}"
-    check_equal(process.returncode, status, f"{what}: status; it said {err!r}")
+    check_equal(process.returncode, status, f"{what}: status; output: {err!r}")
     check_equal(out, "", f"{what}: standard output")
     check_equal(len(err.splitlines()), 1, f"{what}: lines of {err!r}")
-    check(re.search(text, err), f"{what}: it said {err!r}, expected {text!r}")
-    check_equal(list(directory.iterdir()), [], f"{what}: files left")
+    check(re.search(text, err), f"{what}: message {err!r}, expected {text!r}")
+    check_equal(list(directory.iterdir()), [], f"{what}: remaining files")
 
 
-# --- no samples, and why -----------------------------------------------------
+# --- no samples --------------------------------------------------------------
 
 
 @test
-def nothing_that_the_filter_matches_has_run():
+def filter_matches_no_running_task():
     load()
     keep_busy(0)
     sleeper = start("/bin/sleep", "1000")
-    fails(NO_SAMPLES, r"was running at any of the \d+ ticks", "-F", 997, "-d", 0.3,
-          "-p", sleeper.pid)
-    fails(NO_SAMPLES, r"was running at any of the \d+ ticks", "-F", 997, "-d", 0.3, "-C", 0,
-          "--exclude-comm", "nobody", "-t", sleeper.pid)
+    check_record_fails(NO_SAMPLES, r"was running at any of the \d+ ticks", "-F", 997, "-d", 0.3,
+                       "-p", sleeper.pid)
+    check_record_fails(NO_SAMPLES, r"was running at any of the \d+ ticks", "-F", 997, "-d", 0.3, "-C", 0,
+                       "--exclude-comm", "nobody", "-t", sleeper.pid)
 
 
 @test
-def there_was_no_beat():
+def recording_ends_before_the_first_tick():
     load()
-    fails(NO_SAMPLES, "before the first tick", "-F", 1, "--no-jitter", "-d", 0.01)
+    check_record_fails(NO_SAMPLES, "before the first tick", "-F", 1, "--no-jitter", "-d", 0.01)
 
 
 # --- the target --------------------------------------------------------------
 
 
 @test
-def the_target_was_gone_before():
+def missing_target_is_reported():
     load()
     ended = start("/bin/true")
     ended.wait()
-    fails(1, f"-p {ended.pid}: there is no such process", "-p", ended.pid)
-    fails(1, f"-t {ended.pid}: there is no such thread", "-t", ended.pid)
-    fails(1, f"-p {ended.pid}: there is no such process", "-p", f"{os.getpid()},{ended.pid}")
-    fails(1, "-G no/such/group: there is no such control group", "-G", "no/such/group")
-    fails(1, "can't run '/no/such/command'", "--", "/no/such/command")
+    check_record_fails(1, f"-p {ended.pid}: there is no such process", "-p", ended.pid)
+    check_record_fails(1, f"-t {ended.pid}: there is no such thread", "-t", ended.pid)
+    check_record_fails(1, f"-p {ended.pid}: there is no such process", "-p", f"{os.getpid()},{ended.pid}")
+    check_record_fails(1, "-G no/such/group: there is no such control group", "-G", "no/such/group")
+    check_record_fails(1, "can't run '/no/such/command'", "--", "/no/such/command")
 
 
 @test
-def the_target_goes_while_it_is_recorded():
+def target_exits_while_recording():
     load()
     process = keep_busy(0)
 
-    def end(_):
+    def kill_target():
         with Session(rate=1) as session:
             wait_until(lambda: any(other["owner"] != os.getpid() and other["stats"]["samples"] > 50
                                    for other in session.netlink.sessions()), "samples")
@@ -77,21 +77,21 @@ def the_target_goes_while_it_is_recorded():
 
     directory = temporary_directory()
     recorder = start("stackbeat", "record", "-F", 997, "-p", process.pid, cwd=directory)
-    end(recorder)
+    kill_target()
     _, err = recorder.communicate()
-    check_equal(recorder.returncode, 0, f"status; it said {err!r}")
+    check_equal(recorder.returncode, 0, f"status; output: {err!r}")
     profile = pprof.Profile(directory / "stackbeat.pb.gz")
     check_equal({sample.labels["pid"] for sample in profile.samples}, {process.pid}, "processes")
 
 
 @test
-def the_target_goes_and_has_done_nothing():
+def target_exits_without_samples():
     load()
     sleeper = start("/bin/sleep", "1000")
     comm = Path(f"/proc/{sleeper.pid}/comm")
     wait_until(lambda: comm.read_text() == "sleep\n", "exec")
 
-    def end(recorder):
+    def kill_target(recorder):
         with Session() as session:
             wait_until(lambda: any(other["owner"] == recorder.pid
                                    and other["state"] == S.STATE_RUNNING
@@ -99,42 +99,43 @@ def the_target_goes_and_has_done_nothing():
         sleeper.kill()
         sleeper.wait()
 
-    # Its end is something that it does.
-    fails(NO_SAMPLES, "no samples", "-F", 1, "-p", sleeper.pid, "--exclude-comm", "sleep", before=end)
+    # The target runs while it exits, so exclude it by name.
+    check_record_fails(NO_SAMPLES, "no samples", "-F", 1, "-p", sleeper.pid, "--exclude-comm", "sleep",
+                       before=kill_target)
 
 
 # --- the module --------------------------------------------------------------
 
 
 @test
-def as_many_sessions_as_there_may_be_are_open():
+def session_limit_is_reported():
     for _ in range(S.SESSIONS_MAX):
         use(Session())
-    fails(1, f"limit is {S.SESSIONS_MAX}", "-d", 0.1)
+    check_record_fails(1, f"limit is {S.SESSIONS_MAX}", "-d", 0.1)
 
 
 @test
-def the_module_speaks_another_version_of_the_interface():
-    """A command that was built for the next version of stackbeat.h, and one for the last one."""
+def abi_mismatch_is_reported():
+    """For commands that were built with the next and with the previous version of the ABI."""
     load()
     for other in (S.ABI + 1, S.ABI - 1):
         command = WORKLOADS / f"stackbeat-abi-{other}"
-        fails(1, rf"another version of the interface \({S.ABI}\) than this command \({other}\)",
-              "-d", 0.1, command=command)
+        check_record_fails(1, rf"another version of the interface \({S.ABI}\) than this command \({other}\)",
+                           "-d", 0.1, command=command)
 
 
 # --- the disk ----------------------------------------------------------------
 
 
 @test
-def the_disk_is_full():
+def full_disk_is_reported():
     load()
     mount = temporary_directory()
     run("mount", "-t", "tmpfs", "-o", "size=64k", "none", mount)
     try:
         old = mount / "profile"
         old.write_text("old")
-        # Room to begin, as the check at the start does, and none to write.
+        # Enough space for the check at the start, and not enough for the profile.
         (mount / "filler").write_bytes(bytes(60 << 10))
         try:
             while True:
@@ -147,24 +148,24 @@ def the_disk_is_full():
             _, err = run("stackbeat", "record", "-F", 997, "-o", output,
                          *workload("deep", 5, 100000000), status=1)
             check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
-            check("No space left on device" in err and str(output) in err, f"it said {err!r}")
+            check("No space left on device" in err and str(output) in err, f"message {err!r}")
             check_equal(sorted(path.name for path in mount.iterdir()), before, "files")
-        check_equal(old.read_text(), "old", "the file that was there")
+        check_equal(old.read_text(), "old", "the old file")
     finally:
         run("umount", mount)
     _, err = run("stackbeat", "record", "-F", 997, "-o", "/dev/full",
                  *workload("deep", 5, 100000000), status=1)
-    check("No space left on device" in err, f"it said {err!r}")
+    check("No space left on device" in err, f"message {err!r}")
 
 
 # --- the comments ------------------------------------------------------------
 
 
 @test
-def the_profile_tells_how_it_was_made():
+def comments_describe_the_recording():
     load()
     keep_busy(0)
-    # Some go by the filter, and some are cut.
+    # Some ticks are filtered, and some stacks are truncated.
     start(*workload("deep", 100, 10**12))
     recording = Recording("-F", 499, "-C", 0, "--max-depth", 20, "--exclude-comm", "deep x")
     session = recording.session()
@@ -197,12 +198,12 @@ def the_profile_tells_how_it_was_made():
     check(abs(float(rate[1]) - stats["ticks"] * 1e9 / stats["tick_time_ns"]) <= 0.06,
           f"a mean rate of {rate[1]} Hz, from {stats}")
     check_equal(int(rate[2]), len(online_cpus()), "CPUs")
-    cost = re.search(r"^overhead: (\d+) ns in the kernel, (\d+) ns in the reader, ([\d.]+) % of the "
+    overhead = re.search(r"^overhead: (\d+) ns in the kernel, (\d+) ns in the reader, ([\d.]+) % of the "
                      "machine$", text, re.M)
-    check(cost, f"no cost in {text}")
-    # The worker writes the last records after the counters were read.
+    check(overhead, f"no overhead in {text}")
+    # The kernel worker writes the last records after the counters were read.
     least = stats["overhead_ns"] + stats["worker_overhead_ns"] + stats["probe_overhead_ns"]
-    check_within(int(cost[1]), (least, least + stats["worker_overhead_ns"]), "cost in the kernel")
-    share = 100 * (int(cost[1]) + int(cost[2])) / (profile.duration_nanos * len(online_cpus()))
-    check(abs(float(cost[3]) - share) <= 0.001 + share / 100,
-          f"{cost[3]} % of the machine, computed are {share}")
+    check_within(int(overhead[1]), (least, least + stats["worker_overhead_ns"]), "overhead in the kernel")
+    share = 100 * (int(overhead[1]) + int(overhead[2])) / (profile.duration_nanos * len(online_cpus()))
+    check(abs(float(overhead[3]) - share) <= 0.001 + share / 100,
+          f"{overhead[3]} % of the machine, expected {share}")

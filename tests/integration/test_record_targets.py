@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a filter names is sampled, with what belongs to it, and nothing else is."""
+"""Filters by process, thread, control group and name select exactly the matching tasks."""
 
 import os
 import subprocess
@@ -16,22 +16,22 @@ SETTINGS = {"rate": 1000, "watermark": 4096, "ring_size": 4 << 20}
 
 
 def pinned(*command, **options):
-    """A process on CPU 0, with what it forks."""
+    """Starts a process on CPU 0; its children inherit that."""
     return start(*command, preexec_fn=lambda: os.sched_setaffinity(0, {0}), **options)
 
 
 def threads_of(process, count):
-    """{name: thread id} of the workers of `threads`, once they are there."""
-    def named():
+    """{name: thread ID} of the workers of `threads`, once all are started."""
+    def workers_by_name():
         names = {(task / "comm").read_text().strip(): int(task.name)
                  for task in Path(f"/proc/{process.pid}/task").iterdir()}
         workers = {name: tid for name, tid in names.items() if name.startswith("worker-")}
         return workers if len(workers) == count else None
-    return wait_until(named, f"{count} threads")
+    return wait_until(workers_by_name, f"{count} threads")
 
 
 def sampled(count=100, **settings):
-    """At least `count` samples of a session with these settings, and its counters."""
+    """Runs a session with these settings for at least `count` samples: (samples, counters)."""
     with Session(**(SETTINGS | settings)) as session:
         session.start()
         samples = session.read_until(lambda samples: len(samples) >= count)
@@ -73,12 +73,12 @@ def single_threads_are_sampled():
                 {"worker-1", "worker-3"}, "names in the profile")
 
 
-# Two children and a grandchild, each busy for good, once a line is read.
+# After a line of input, starts a busy child, and another child with a busy grandchild.
 FAMILY = 'read -r line; "$@" & ("$@" & wait) & wait'
 
 
 def family_of(process):
-    """The process ids of a tree."""
+    """The process IDs of a process and its descendants."""
     found = [process]
     for pid in found:
         for children in Path(f"/proc/{pid}/task").glob("*/children"):
@@ -104,7 +104,7 @@ def workers_of(family):
 
 
 @test
-def what_is_forked_later_is_sampled_by_default():
+def forked_children_are_sampled_by_default():
     family = start_family()
     with Session(**SETTINGS, pids=[family.pid]) as session:
         session.start()
@@ -113,25 +113,25 @@ def what_is_forked_later_is_sampled_by_default():
             lambda samples: workers <= {sample.pid for sample in samples})
         pids = {sample.pid for sample in samples}
         check(workers <= pids, f"{pids}, expected {workers}")
-        # It is theirs to stay, also when the process is gone that brought them in.
+        # Children stay in the filter after their parent has exited.
         family.kill()
         family.wait()
         samples = session.read_until(
             lambda samples: len([s for s in samples if s.pid in workers]) >= 200)
-        check(workers <= {sample.pid for sample in samples}, "children of a process that ended")
-        # From now on, no more: but who is in, is in.
+        check(workers <= {sample.pid for sample in samples}, "children of an exited process were not sampled")
+        # Without inherit, no more children are added; those in the filter stay.
         session.set(inherit=0)
         session.stop()
         check_balance(session.stats())
 
 
 @test
-def what_is_forked_is_left_out_on_request():
+def no_inherit_excludes_forked_children():
     family = start_family()
     with Session(**SETTINGS, pids=[family.pid], inherit=0) as session:
         session.start()
         workers_of(family)
-        wait_until(lambda: session.stats()["filtered"] >= 500, "filtered beats")
+        wait_until(lambda: session.stats()["filtered"] >= 500, "filtered ticks")
         session.stop()
         check({sample.pid for sample in session.read()} <= {family.pid}, "a child was sampled")
     profile, _, _ = record("-F", 997, "--no-inherit", command=["/bin/sh", "-c", '"$@"; exit', "sh",
@@ -141,7 +141,7 @@ def what_is_forked_is_left_out_on_request():
 
 
 def busy_in(path):
-    """A busy process in a control group."""
+    """Starts a busy process in a control group."""
     def join():
         os.sched_setaffinity(0, {0})
         (path / "cgroup.procs").write_text("0")
@@ -168,7 +168,7 @@ def three_groups():
 
 
 @test
-def control_groups_are_sampled_with_all_below_them():
+def cgroups_are_sampled_with_their_descendants():
     groups, processes = three_groups()
     ids = {name: path.stat().st_ino for name, path in groups.items()}
     for wanted, expected in ((["wanted"], {"wanted", "below"}), (["below"], {"below"}),
@@ -181,8 +181,8 @@ def control_groups_are_sampled_with_all_below_them():
     with Session(cgroups=list(ids.values())) as session:
         check_equal(session.get()["cgroups"], list(ids.values()), "groups of the session")
         session.set(cgroups=[])
-        check_equal(session.get()["cgroups"], [], "groups that were taken away")
-    # By the command, as a path below the mount point and as a whole one.
+        check_equal(session.get()["cgroups"], [], "groups after removing the filter")
+    # With the command: as an absolute path, and relative to the mount point.
     for path in (groups["wanted"], groups["wanted"].name):
         recording = Recording("-F", 997, "-G", path)
         recording.wait_for(recording.session(), "samples", 200)
@@ -192,7 +192,7 @@ def control_groups_are_sampled_with_all_below_them():
 
 
 @test
-def who_moves_between_groups_moves_in_the_filter():
+def filter_follows_moves_between_cgroups():
     groups, processes = three_groups()
     with Session(**SETTINGS, cgroups=[groups["wanted"].stat().st_ino]) as session:
         session.start()
@@ -206,13 +206,13 @@ def who_moves_between_groups_moves_in_the_filter():
 
 
 @test
-def names_are_left_out():
+def excluded_comms_are_not_sampled():
     process = pinned(*workload("threads", 3))
     threads_of(process, 3)
     samples, stats = sampled(200, pids=[process.pid], exclude_comms=["worker-0", "worker-2"])
     check_equal({sample.comm for sample in samples} - {"threads"}, {"worker-1"}, "names")
     check(stats["filtered"], f"nothing was filtered: {stats}")
-    # Of the whole system too; a name is compared whole.
+    # Also for the whole system. Names are compared completely, not as prefixes.
     samples, _ = sampled(200, cpus="0", exclude_comms=["worker-0", "worker-2", "worker"])
     names = {sample.comm for sample in samples}
     check("worker-1" in names and not names & {"worker-0", "worker-2"}, f"names {names}")
@@ -225,7 +225,7 @@ def names_are_left_out():
 
 
 @test
-def criteria_are_combined():
+def filter_criteria_are_combined():
     groups, processes = three_groups()
     process, other = pinned(*workload("threads", 3)), pinned(*workload("threads", 2))
     tids = threads_of(other, 2)
@@ -238,31 +238,31 @@ def criteria_are_combined():
         seen = {(sample.pid, sample.comm) for sample in samples if sample.comm[:6] == "worker"}
         expected = {(process.pid, "worker-0"), (process.pid, "worker-1"), (other.pid, "worker-1"),
                     (processes["below"].pid, "worker-0")}
-        check_equal(seen, expected, "who was sampled")
-        # One criterion is changed, the others stay.
+        check_equal(seen, expected, "sampled tasks")
+        # Changing one criterion keeps the others.
         session.set(pids=[])
         at = time.monotonic_ns()
         written = session.stats()["samples"]
         wait_until(lambda: session.stats()["samples"] >= written + 300, "samples")
         seen = {(sample.pid, sample.comm) for sample in session.read() if sample.time > at}
         check_equal(seen, {pair for pair in expected if pair[0] != process.pid},
-                    "who was sampled without the process")
-        told = session.get()
-        check_equal((told["pids"], told["tids"], told["exclude_comms"]),
-                    ([], [tids["worker-1"]], ["worker-2"]), "filter that is left")
+                    "sampled tasks without the process")
+        reported = session.get()
+        check_equal((reported["pids"], reported["tids"], reported["exclude_comms"]),
+                    ([], [tids["worker-1"]], ["worker-2"]), "remaining filter")
 
 
-def started_with_id(number):
-    """A busy process with this id, which is free."""
+def start_with_pid(number):
+    """Starts a busy process with this free process ID."""
     def begin():
         Path("/proc/sys/kernel/ns_last_pid").write_text(str(number - 1))
         process = pinned(*workload("threads", 1))
         return process if process.pid == number else process.kill()
-    return wait_until(begin, f"a process with the id {number}")
+    return wait_until(begin, f"a process with the pid {number}")
 
 
 @test
-def ids_leave_the_filter_with_who_had_them():
+def reused_pid_does_not_match_the_filter():
     process, stays = pinned(*workload("threads", 1)), pinned(*workload("threads", 1))
     with Session(**SETTINGS, pids=[process.pid, stays.pid]) as session:
         session.start()
@@ -270,17 +270,17 @@ def ids_leave_the_filter_with_who_had_them():
                            <= {sample.pid for sample in samples})
         process.kill()
         process.wait()
-        heir = started_with_id(process.pid)
+        heir = start_with_pid(process.pid)
         threads_of(heir, 1)
         at = time.monotonic_ns()
         written = session.stats()["samples"]
         wait_until(lambda: session.stats()["samples"] >= written + 300, "samples")
         pids = {sample.pid for sample in session.read() if sample.time > at}
-        check_equal(pids, {stays.pid}, "processes, the other id belongs to someone else")
+        check_equal(pids, {stays.pid}, "processes, the other pid is reused")
 
 
 @test
-def thread_ids_leave_the_filter_too():
+def reused_tid_does_not_match_the_filter():
     process, stays = pinned(*workload("threads", 1)), pinned(*workload("threads", 1))
     gone = threads_of(process, 1)["worker-0"]
     kept = threads_of(stays, 1)["worker-0"]
@@ -288,31 +288,31 @@ def thread_ids_leave_the_filter_too():
         session.start()
         process.kill()
         process.wait()
-        threads_of(started_with_id(gone), 1)
+        threads_of(start_with_pid(gone), 1)
         at = time.monotonic_ns()
         written = session.stats()["samples"]
         wait_until(lambda: session.stats()["samples"] >= written + 300, "samples")
         tids = {sample.tid for sample in session.read() if sample.time > at}
-        check_equal(tids, {kept}, "threads, the other id belongs to someone else")
+        check_equal(tids, {kept}, "threads, the other tid is reused")
 
 
 @test
-def ids_are_those_of_the_asker():
-    """In a pid namespace of its own, `-p 1` is its own first process."""
+def pids_are_those_of_the_callers_namespace():
+    """In another pid namespace, `-p` takes the process IDs of that namespace."""
     path = Path(tempfile.mkdtemp(prefix="stackbeat-")) / "profile"
     out, _ = run("unshare", "--pid", "--fork", "--mount-proc", "/bin/sh", "-c",
                  '"$1" 1 & stackbeat record -F 997 -d 0.5 -o "$2" -p $!; kill $!', "sh",
                  *workload("threads"), path)
-    check_equal(out, "", "what it said")
+    check_equal(out, "", "output")
     check(path.stat().st_size, "an empty profile")
 
 
 @exact_test
-def a_filtered_beat_costs_almost_nothing():
-    """A clock that counts instructions: of a stack of 100 frames there are at least 1,700; who
-    is not sampled is passed over with a few tens, the reading of clocks included."""
+def filtered_tick_has_low_overhead():
+    """In instructions, by a clock that counts them: a sample of 100 frames takes at least 1,700; a filtered
+    tick takes a few tens, including reading the clocks."""
     load()
-    cost = {}
+    overhead = {}
     sleeper = start("/bin/sleep", "1000")
     for name, settings in (("sampled", {}), ("filtered", {"pids": [sleeper.pid]})):
         process = start_waiting(*workload("deep", 100, 400000000))
@@ -322,7 +322,7 @@ def a_filtered_beat_costs_almost_nothing():
             process.communicate()
             session.stop()
             stats = session.stats()
-        check(stats["ticks"] >= 1000, f"only {stats['ticks']} beats")
-        cost[name] = stats["overhead_ns"] / stats["ticks"]
-    check(cost["sampled"] - cost["filtered"] >= 1200 and cost["filtered"] <= 1500,
-          f"instructions of a beat: {cost}")
+        check(stats["ticks"] >= 1000, f"only {stats['ticks']} ticks")
+        overhead[name] = stats["overhead_ns"] / stats["ticks"]
+    check(overhead["sampled"] - overhead["filtered"] >= 1200 and overhead["filtered"] <= 1500,
+          f"overhead of a tick: {overhead}")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a restricted session may tell is what its opener sees from where he is: of his pid, control
-group and mount namespaces, and of files that he can get at. What nobody may have, where the kernel is
-locked down (tests/env/vm/run --env STACKBEAT_LOCKDOWN=1: that can't be undone)."""
+"""Restricted sessions report only data that their opener can access: by the opener's pid, cgroup and mount
+namespaces, and by file permissions. Also the restrictions of kernel lockdown, which can't be undone
+(tests/env/vm/run --env STACKBEAT_LOCKDOWN=1)."""
 
 import ctypes
 import errno
@@ -15,9 +15,9 @@ from pathlib import Path
 
 from harness import (cgroup_mount, check, check_equal, defer, fails_with, load, make_cgroup, record,
                      run, samples_of, temporary_directory, test, wait_until, workload, WORKLOADS)
-from address_spaces import Spaces
-from stackbeat import Object, S, Session, Space, spaces_lost
-from test_permissions import allow, busy_as, copy_of_threads
+from address_spaces import AddressSpaces
+from stackbeat import MappedFile, S, Session, AddressSpace, spaces_lost
+from test_permissions import reload_module, busy_as, copy_of_threads
 from other_users import ALICE, as_user, become, CAP_PERFMON, libc
 
 CLONE_NEWPID, CLONE_NEWCGROUP = 0x20000000, 0x02000000
@@ -25,7 +25,7 @@ BOTH = S.PART_KERNEL | S.PART_USER
 LOCKDOWN = Path("/sys/kernel/security/lockdown")
 
 
-def where_it_may_be_locked_down(function):
+def lockdown_test(function):
     return test(function) if os.environ.get("STACKBEAT_LOCKDOWN") else function
 
 
@@ -35,25 +35,25 @@ def unshare(flags):
 
 
 def as_root_child(function, *arguments):
-    """What the function returns, in a process of its own: namespaces and root of this one stay as they are."""
+    """Calls function in another process, so that namespaces and root directory of this one do not change."""
     return as_user(0, function, *arguments, capabilities=range(CAP_PERFMON))
 
 
-def told_by(session, enough):
-    """Samples and records of the metadata until there are enough of them."""
+def collect_records(session, enough):
+    """Runs a session until enough(samples, metadata records), and returns both."""
     session.map_metadata()
     session.start()
     samples, records = [], []
 
-    def look():
+    def read_until_enough():
         nonlocal samples, records
         samples += session.read()
         records += session.meta.read()
         return enough(samples, records)
-    wait_until(look, "samples and their metadata")
+    wait_until(read_until_enough, "samples and their metadata")
     session.stop()
     samples += session.read()
-    wait_until(lambda: not session.pending, "the rest")
+    wait_until(lambda: not session.pending, "pending metadata")
     return samples, records + session.meta.read()
 
 
@@ -61,8 +61,8 @@ def told_by(session, enough):
 
 
 def in_namespaces(cgroup, path, function):
-    """Runs the program as the first process of a pid namespace, and the function as its second one, both as ALICE
-    and in a control group that is the root of its namespace; gives the function's end."""
+    """Runs a program as process 1 of a new pid namespace, and calls function in its process 2, both as ALICE
+    and in the control group that is the root of their cgroup namespace. Returns function's result."""
     (cgroup / "cgroup.procs").write_text(str(os.getpid()))
     unshare(CLONE_NEWPID | CLONE_NEWCGROUP)
     first = os.fork()
@@ -78,8 +78,8 @@ def in_namespaces(cgroup, path, function):
 
 
 @test
-def ids_and_control_groups_are_those_of_the_openers_namespaces():
-    allow()
+def pids_and_cgroups_are_relative_to_the_openers_namespaces():
+    reload_module()
     path = copy_of_threads(0o755)
     outside = busy_as(ALICE, path)
     cgroup = make_cgroup(cgroup_mount(), "stackbeat-policy")
@@ -87,61 +87,61 @@ def ids_and_control_groups_are_those_of_the_openers_namespaces():
     def look():
         with Session(rate=1000, cpus="0", watermark=4096) as session:
             session.set(pids=[1])
-            told = session.get()
+            reported = session.get()
             session.set(pids=[])
-            samples, records = told_by(session, lambda samples, records: len(samples) >= 300 and any(
-                isinstance(record, Space) for record in records))
-            return (os.getpid(), told["owner"], told["pids"], {sample.pid for sample in samples},
+            samples, records = collect_records(session, lambda samples, records: len(samples) >= 300 and any(
+                isinstance(record, AddressSpace) for record in records))
+            return (os.getpid(), reported["owner"], reported["pids"], {sample.pid for sample in samples},
                     {sample.tid for sample in samples},
-                    [record for record in records if isinstance(record, Space)])
+                    [record for record in records if isinstance(record, AddressSpace)])
 
     own, owner, pids, seen, threads, spaces = as_root_child(in_namespaces, cgroup, path, look)
-    check_equal((own, owner), (2, 2), "id of the opener, and what is told of it")
+    check_equal((own, owner), (2, 2), "pid of the opener, and as reported")
     check_equal(pids, [1], "processes of the filter")
-    check_equal(seen, {1}, f"processes that were sampled (outside is {outside.pid})")
+    check_equal(seen, {1}, f"sampled processes (outside is {outside.pid})")
     check(threads <= set(range(1, 20)), f"threads: {threads}")
     check_equal({(space.pid, space.ns_pid, space.parent, space.cgroup_path) for space in spaces},
-                {(1, 1, 0, "/")}, "id, own id, parent and control group")
+                {(1, 1, 0, "/")}, "pid, pid in own namespace, parent and control group")
 
 
 # --- files ---------------------------------------------------------------------
 
 
-def objects_of(path, user=ALICE):
-    """What a user can open of a file that his process maps: 0, or why he can't."""
-    def open_it():
+def open_error_of(path, user=ALICE):
+    """Opens a file that a user's process maps, as that user: 0 or the errno."""
+    def open_mapped_file():
         with Session(rate=1000, cpus="0", watermark=4096) as session:
-            spaces = Spaces(session, keep=True, names=False)
+            spaces = AddressSpaces(session, keep_files=True, read_files=False)
             session.start()
 
-            def told():
+            def file_ids():
                 spaces.read()
-                return [told.object for told in spaces.objects.values() if told.path == str(path)]
-            number = wait_until(told, str(path))[0]
+                return [file.file_id for file in spaces.files.values() if file.path == str(path)]
+            number = wait_until(file_ids, str(path))[0]
             try:
-                os.close(session.open_object(number))
+                os.close(session.open_file(number))
             except OSError as error:
                 return error.errno
             return 0
-    return as_user(user, open_it)
+    return as_user(user, open_mapped_file)
 
 
 @test
-def files_behind_directories_that_are_closed_are_not_opened():
-    allow()
+def files_below_inaccessible_directories_are_refused():
+    reload_module()
     path = copy_of_threads(0o755)
     directory = path.parent / "directory"
     inner = directory / "inner"
     inner.mkdir(parents=True)
     moved = path.rename(inner / "threads")
     busy_as(ALICE, moved)
-    check_equal(objects_of(moved), 0, "a file that can be reached")
+    check_equal(open_error_of(moved), 0, "an accessible file")
     for closed in (inner, directory):
         closed.chmod(0o700)
-        check_equal(objects_of(moved), errno.EACCES, f"a file below {closed.name}, closed")
+        check_equal(open_error_of(moved), errno.EACCES, f"a file below {closed.name}, closed")
         closed.chmod(0o711)
-        check_equal(objects_of(moved), 0, f"a file below {closed.name}, which can't be read")
-    # The directories below which it is mounted count, not those below which it was.
+        check_equal(open_error_of(moved), 0, f"a file below {closed.name}, which is searchable only")
+    # The path by which the file is mounted counts, not the path of the bind mount's source.
     mounted = temporary_directory()
     mounted.chmod(0o755)
     (mounted / "there").mkdir()
@@ -149,29 +149,29 @@ def files_behind_directories_that_are_closed_are_not_opened():
     defer(run, "umount", "-l", mounted / "there")
     directory.chmod(0o700)
     busy_as(ALICE, mounted / "there" / "threads")
-    check_equal(objects_of(mounted / "there" / "threads"), 0, "a file that is mounted where all may go")
+    check_equal(open_error_of(mounted / "there" / "threads"), 0, "a file below an accessible mount point")
     mounted.chmod(0o700)
-    check_equal(objects_of(mounted / "there" / "threads"), errno.EACCES, "and where nobody may")
+    check_equal(open_error_of(mounted / "there" / "threads"), errno.EACCES, "a file below an inaccessible mount point")
 
 
 @test
-def deleted_files_are_opened_where_their_directory_is_open():
-    allow()
+def deleted_files_open_if_their_directory_is_accessible():
+    reload_module()
     path = copy_of_threads(0o755)
     busy_as(ALICE, path)
     path.unlink()
-    check_equal(objects_of(path), 0, "a deleted file")
+    check_equal(open_error_of(path), 0, "a deleted file")
     path.parent.chmod(0o700)
-    check_equal(objects_of(path), errno.EACCES, "of a directory that is closed")
+    check_equal(open_error_of(path), errno.EACCES, "a deleted file in an inaccessible directory")
 
 
 @test
-def paths_are_those_from_the_openers_root():
-    allow()
+def paths_are_relative_to_the_openers_root():
+    reload_module()
     directory = temporary_directory()
     directory.chmod(0o755)
     (directory / "jail").mkdir()
-    # A name that begins as that of the root does.
+    # Its name has the name of the root directory as a prefix.
     (directory / "jailer").mkdir()
     for name in ("jail", "jailer"):
         shutil.copy(WORKLOADS / "threads", directory / name / f"in-{name}")
@@ -186,13 +186,13 @@ def paths_are_those_from_the_openers_root():
         os.chdir("/")
         become(ALICE)
         with Session(rate=1000, cpus="0", watermark=4096) as session:
-            _, records = told_by(session, lambda _, records: len({
-                record.pid for record in records if isinstance(record, Space)}) >= 2)
-            objects = [record for record in records if isinstance(record, Object)]
-            own = [told.object for told in objects if told.path]
+            _, records = collect_records(session, lambda _, records: len({
+                record.pid for record in records if isinstance(record, AddressSpace)}) >= 2)
+            files = [record for record in records if isinstance(record, MappedFile)]
+            own = [file.file_id for file in files if file.path]
             for number in own:
-                os.close(session.open_object(number))
-            return {told.path for told in objects}
+                os.close(session.open_file(number))
+            return {file.path for file in files}
     check_equal(as_root_child(look), {"/in-jail", ""}, "paths")
 
 
@@ -200,9 +200,9 @@ def paths_are_those_from_the_openers_root():
 
 
 @test
-def processes_that_end_at_once_have_their_names():
-    """The worker comes when many of them are no more."""
-    allow()
+def short_processes_have_address_space_records():
+    """When the kernel worker runs, many of these processes have exited."""
+    reload_module()
     count = 200
 
     def look():
@@ -216,26 +216,26 @@ def processes_that_end_at_once_have_their_names():
                                                      f"{WORKLOADS}/deep 3 20000; done"],
                                                     stdout=subprocess.DEVNULL))
                 return program[0].poll() is not None
-            samples, records = told_by(session, ended)
-            return ({(sample.pid, sample.space) for sample in samples if sample.space},
-                    {record.space for record in records if isinstance(record, Space)},
+            samples, records = collect_records(session, ended)
+            return ({(sample.pid, sample.address_space) for sample in samples if sample.address_space},
+                    {record.address_space for record in records if isinstance(record, AddressSpace)},
                     session.stats())
-    seen, told, stats = as_user(ALICE, look)
-    check(len({pid for pid, _ in seen}) > count / 4, f"few were sampled: {seen}")
-    check_equal({space for _, space in seen} - told, set(), f"spaces without a record, of {stats}")
-    check_equal(spaces_lost(stats), 0, f"spaces that were lost, of {stats}")
+    seen, recorded, stats = as_user(ALICE, look)
+    check(len({pid for pid, _ in seen}) > count / 4, f"too few processes were sampled: {seen}")
+    check_equal({space for _, space in seen} - recorded, set(), f"address spaces without a record, of {stats}")
+    check_equal(spaces_lost(stats), 0, f"lost address spaces, of {stats}")
 
 
 # --- lockdown ------------------------------------------------------------------
 
 
-@where_it_may_be_locked_down
-def a_kernel_that_is_locked_down_has_no_kernel_part():
+@lockdown_test
+def lockdown_excludes_the_kernel_part():
     load()
     if not LOCKDOWN.exists():
         run("mount", "-t", "securityfs", "none", "/sys/kernel/security")
     with Session() as session:
-        check_equal(session.get()["parts"], BOTH, "parts before it is locked down")
+        check_equal(session.get()["parts"], BOTH, "parts before lockdown")
         LOCKDOWN.write_text("confidentiality")
         for parts in (S.PART_KERNEL, BOTH):
             with fails_with(errno.EPERM, "the kernel part", "the kernel is locked down"):
@@ -253,18 +253,18 @@ def a_kernel_that_is_locked_down_has_no_kernel_part():
                  status=1)
     check("the kernel is locked down: no kernel part" in err, f"message {err!r}")
     _, _, err = record("-F", 997, "--user", command=reader)
-    check("locked down" not in err, f"a message that nobody needs: {err!r}")
+    check("locked down" not in err, f"an unnecessary message: {err!r}")
 
 
 # --- ioctl ---------------------------------------------------------------------
 
 
 @test
-def the_numbers_of_namespaces_are_not_those_of_objects():
+def nsfs_ioctl_numbers_are_refused():
     load()
     with Session() as session:
         for number in (1, 2):
-            with fails_with(errno.ENOTTY, "a number of nsfs"):
+            with fails_with(errno.ENOTTY, "an ioctl number of nsfs"):
                 fcntl.ioctl(session.fd, 0x4008b700 | number, struct.pack("=Q", 1))
-            with fails_with(errno.ENOENT, "no such object"):
+            with fails_with(errno.ENOENT, "an unknown file id"):
                 fcntl.ioctl(session.fd, 0x40080000 | S.IOC_MAGIC << 8 | number, struct.pack("=Q", 1))

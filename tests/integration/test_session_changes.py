@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Sessions are changed while they run: at once, and without a wrong weight. All of this is
-driven by messages made here, from what stackbeat.h says of them."""
+"""Changes of a running session take effect immediately and keep weights correct. The messages are encoded
+here, from stackbeat.h alone."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from stackbeat import Events, online_cpus, S, Session
 from sample_weights import by_cpu, check_span, keep_busy
 
 PARTS_ALL = S.PART_KERNEL | S.PART_USER
-# A kernel that checks itself is not throttled either.
+# With this budget debug kernels are not throttled either.
 SETTINGS = {"ring_size": 16 << 20, "watermark": 64 << 10, "budget": S.BUDGET_MAX}
 
 
@@ -28,13 +28,13 @@ def period(rate):
     return 10**9 // rate
 
 
-def wait_for_beats(session, count):
+def wait_for_ticks(session, count):
     at = session.stats()["ticks"]
-    wait_until(lambda: session.stats()["ticks"] >= at + count, f"{count} beats")
+    wait_until(lambda: session.stats()["ticks"] >= at + count, f"{count} ticks")
 
 
 @test
-def a_rate_takes_effect_within_one_old_period():
+def rate_takes_effect_within_one_old_period():
     for cpu in online_cpus()[:2]:
         keep_busy(cpu)
     with Session(rate=1, **SETTINGS) as session:
@@ -44,11 +44,11 @@ def a_rate_takes_effect_within_one_old_period():
             session.set(rate=rate)
             at = time.monotonic_ns()
             check_equal(session.stats()["rate"], rate, "rate in effect")
-            wait_for_beats(session, 8 if rate < 50 else 100)
+            wait_for_ticks(session, 8 if rate < 50 else 100)
             samples = session.read()
             for cpu, own in by_cpu(samples).items():
                 after = [period_of(sample) for sample in own if sample.time > at]
-                # A beat that was due before the change, or had missed some, comes as it would have.
+                # A tick that was due before the change keeps the old period.
                 check(set(after[:1]) <= {period(old), period(rate)} and set(after[1:]) <= {period(rate)},
                       f"CPU {cpu}, from {old} to {rate} Hz: periods of {after}")
             check(all(any(sample.cpu == cpu and period_of(sample) == period(rate)
@@ -60,7 +60,7 @@ def a_rate_takes_effect_within_one_old_period():
 
 
 @test
-def a_rate_takes_effect_on_cpus_that_were_idle():
+def rate_takes_effect_on_idle_cpus():
     cpu = online_cpus()[-1]
     with Session(rate=1, cpus=str(cpu), **SETTINGS) as session:
         session.start()
@@ -69,16 +69,16 @@ def a_rate_takes_effect_on_cpus_that_were_idle():
         session.set(rate=1000)
         at = time.monotonic_ns()
         keep_busy(cpu)
-        wait_for_beats(session, 100)
+        wait_for_ticks(session, 100)
         samples = [sample for sample in session.read() if sample.time > at]
         check_equal({period_of(sample) for sample in samples}, {period(1000)}, "periods")
 
 
 @exact_test
-def beats_go_on_in_their_own_measure_of_time():
-    """With equal intervals each beat comes one period after the one before, where each moment
-    counts by the rate that was set then. That excludes a beat that is lost, doubled, or begun
-    anew by a change."""
+def rate_changes_preserve_the_phase():
+    """With fixed intervals the phase advances by exactly one period from tick to tick, when time is measured
+    in periods of the rate that is set at each moment. So no change loses, duplicates or restarts a
+    tick."""
     load()
     keep_busy(0)
     choice = random.Random(1)
@@ -99,31 +99,31 @@ def beats_go_on_in_their_own_measure_of_time():
         check_equal(session.stats()["throttled"], 0, "throttled")
 
     def phase(moment):
-        """(periods passed since the first change, how wrong that may be)."""
-        passed = unsure = 0.0
+        """(elapsed periods since the first change, uncertainty)."""
+        elapsed = uncertainty = 0.0
         for (before, after, rate), (until, _, _) in zip(changes, changes[1:] + [(10**30, 0, 0)]):
             if moment <= before:
                 break
-            passed += (min(moment, until) - before) / period(rate)
+            elapsed += (min(moment, until) - before) / period(rate)
         for before, after, rate in changes:
-            # Somewhere in the call it took effect; at 1,600 Hz it may matter most.
+            # The change took effect at some time within the call. The error is largest at 1,600 Hz.
             if before <= moment + 10**7 and after >= moment - 2 * 10**7:
-                unsure += (after - before) / period(1600)
-        return passed, unsure
+                uncertainty += (after - before) / period(1600)
+        return elapsed, uncertainty
 
     samples = [sample for sample in samples if sample.time > changes[0][1]]
     check(len(samples) >= 300, f"only {len(samples)} samples")
     for earlier, later in zip(samples, samples[1:]):
         (begin, unsure), (end, more) = phase(earlier.time), phase(later.time)
         check(abs(end - begin - 1 - later.missed) <= 0.05 + unsure + more,
-              f"{end - begin:.3f} periods between two beats, {later.missed} were missed, "
-              f"unsure by {unsure + more:.3f}")
+              f"{end - begin:.3f} periods between two ticks, {later.missed} were missed, "
+              f"uncertainty {unsure + more:.3f}")
 
 
 @test
-def weights_add_up_across_many_changes_of_the_rate():
-    """A weight is a multiple of a period that was in force, and the sum is the time that
-    passed: a change adds the variance of less than one interval and a half."""
+def weights_add_up_across_many_rate_changes():
+    """Each weight is a multiple of a period that was in effect, and the sum is the elapsed time. A rate change
+    adds the variance of less than one and a half intervals."""
     keep_busy(0)
     choice = random.Random(2)
     rates = [700]
@@ -133,34 +133,34 @@ def weights_add_up_across_many_changes_of_the_rate():
         while len(rates) < 300:
             rates.append(choice.randrange(700, 5000))
             session.set(rate=rates[-1])
-            wait_for_beats(session, choice.randrange(30))
+            wait_for_ticks(session, choice.randrange(30))
             samples += session.read()
         session.stop()
         samples += session.read()
         stats = session.stats()
         check_balance(stats)
-        check_equal(stats["samples"], stats["ticks"], "beats that were samples")
-        check_equal(stats["tick_time_ns"], sum(sample.weight for sample in samples), "time of the beats")
+        check_equal(stats["samples"], stats["ticks"], "ticks with a sample")
+        check_equal(stats["tick_time_ns"], sum(sample.weight for sample in samples), "time of the ticks")
         throttled = stats["throttled"]
     periods = {period(rate) << shift for rate in rates for shift in range(8 if throttled else 1)}
     wrong = {period_of(sample) for sample in samples} - periods
-    check(not wrong, f"weights that were never in force: {sorted(wrong)[:5]}")
+    check(not wrong, f"periods that were never in effect: {sorted(wrong)[:5]}")
     span = samples[-1].time - samples[0].time
     claimed = sum(sample.weight for sample in samples[1:])
     longest = 1.5 * max(period_of(sample) for sample in samples)
     bound = 5 * math.sqrt(sum(period_of(sample) ** 2 for sample in samples) / 12
                           + len(rates) * longest ** 2) + longest
-    check(bound < span / 10, f"{span} ns are too few to tell, bound {bound:.0f}")
-    check(abs(claimed - span) <= bound, f"{claimed} ns claimed of {span}, allowed are {bound:.0f}")
+    check(bound < span / 10, f"{span} ns are too short for the bound {bound:.0f}")
+    check(abs(claimed - span) <= bound, f"weights of {claimed} ns in {span} ns, allowed difference {bound:.0f}")
 
 
 @test
-def a_paused_session_takes_no_samples():
+def paused_session_takes_no_samples():
     keep_busy(0)
     with Session(rate=1000, cpus="0", **SETTINGS) as session:
         session.start()
         for _ in range(5):
-            wait_for_beats(session, 20)
+            wait_for_ticks(session, 20)
             session.set(state=S.STATE_PAUSED)
             paused = time.monotonic_ns()
             samples = session.read()
@@ -170,19 +170,19 @@ def a_paused_session_takes_no_samples():
                         "state and rate while paused")
             poll = select.poll()
             poll.register(session.fd, select.POLLIN)
-            check_equal(poll.poll(0), [], "what poll() says while paused")
-            beats = session.stats()["ticks"]
+            check_equal(poll.poll(0), [], "poll events while paused")
+            ticks = session.stats()["ticks"]
             run("/bin/true")
-            check_equal(session.stats()["ticks"], beats, "beats while paused")
-            # Settings can be changed meanwhile.
+            check_equal(session.stats()["ticks"], ticks, "ticks while paused")
+            # Settings can be changed while paused.
             session.set(rate=997)
             session.set(rate=1000)
             session.set(state=S.STATE_RUNNING)
             resumed = time.monotonic_ns()
-            wait_for_beats(session, 1)
+            wait_for_ticks(session, 1)
             first = session.read()[0]
             check(first.time > paused and first.time - resumed < 60 * 10**9, "times")
-            # What passed while it was paused is in no weight.
+            # The paused time is in no weight.
             check(first.weight <= first.time - paused + period(1000),
                   f"{first.weight} ns in the first sample, {first.time - paused} since the pause")
         session.stop()
@@ -190,7 +190,7 @@ def a_paused_session_takes_no_samples():
 
 
 @test
-def a_filter_is_changed_at_once():
+def filter_change_takes_effect_immediately():
     wanted = [keep_busy(0), keep_busy(0)]
     with Session(rate=1000, cpus="0", pids=[wanted[0].pid], **SETTINGS) as session:
         session.start()
@@ -208,7 +208,7 @@ def a_filter_is_changed_at_once():
 
 
 @test
-def depth_and_parts_are_changed_at_once():
+def depth_and_parts_changes_take_effect_immediately():
     start(*workload("deep", 100, 10**12))
     with Session(rate=1000, **SETTINGS) as session:
         session.start()
@@ -221,18 +221,18 @@ def depth_and_parts_are_changed_at_once():
                 ({"parts": PARTS_ALL}, lambda sample: sample.kernel or sample.user)):
             session.set(**settings)
             at = time.monotonic_ns()
-            wait_for_beats(session, 100)
+            wait_for_ticks(session, 100)
             samples = [sample for sample in session.read() if sample.time > at]
             check(all(map(right, samples)), f"a sample that {settings} does not allow")
             if settings == {"max_depth": 255}:
-                check(any(len(sample.user) == 103 for sample in samples), "no whole stack")
+                check(any(len(sample.user) == 103 for sample in samples), "no complete stack")
         session.stop()
         check_balance(session.stats())
 
 
 @test
-def cpus_are_changed_at_once():
-    """At a rate at which samples are read here faster than they come."""
+def cpu_set_change_takes_effect_immediately():
+    """At a rate at which this test reads faster than samples arrive."""
     first, second = online_cpus()[:2]
     for cpu in (first, second):
         keep_busy(cpu)
@@ -241,12 +241,12 @@ def cpus_are_changed_at_once():
         for wanted in ({second}, {first, second}, {first}, {second}, {first, second}):
             session.set(cpus=",".join(map(str, wanted)))
             at = time.monotonic_ns()
-            beating = {cpu for cpu, stats in session.get()["cpu_stats"].items() if stats["rate"]}
-            check_equal(beating, wanted, "CPUs that beat after the change")
+            sampled = {cpu for cpu, stats in session.get()["cpu_stats"].items() if stats["rate"]}
+            check_equal(sampled, wanted, "CPUs with a sampler after the change")
             session.map()
-            wait_for_beats(session, 100)
+            wait_for_ticks(session, 100)
             seen = set()
-            # A virtual CPU may stand still for as long as another one took for its 100.
+            # The host may deschedule one virtual CPU while another one takes its 100 ticks.
             wait_until(lambda at=at, seen=seen, wanted=wanted: seen.update(
                 sample.cpu for sample in session.read() if sample.time > at) or seen >= wanted,
                 "samples of all CPUs")
@@ -256,8 +256,8 @@ def cpus_are_changed_at_once():
 
 
 @test
-def a_cpu_that_comes_in_wakes_its_reader():
-    """poll() returns for the ring of a CPU that was not yet mapped when it began to wait."""
+def added_cpu_wakes_the_reader():
+    """poll() returns for the ring of a CPU that is not mapped yet."""
     first, second = online_cpus()[:2]
     keep_busy(second)
     with Session(rate=1000, cpus=str(first), watermark=4096) as session:
@@ -266,16 +266,16 @@ def a_cpu_that_comes_in_wakes_its_reader():
         session.set(cpus=str(second))
         check(session.poll() & select.POLLIN, "no POLLIN")
         session.map()
-        check(session.read(), "no samples of the CPU that came in")
+        check(session.read(), "no samples of the added CPU")
 
 
 @test
-def changes_from_all_sides_at_once():
+def concurrent_settings_changes():
     """Four processes change a running session at random, a fifth reads it."""
     for cpu in online_cpus()[:2]:
         keep_busy(cpu)
     process = start(*workload("threads", 1))
-    # Small rings: a reading ends soon where samples come faster than they are read here.
+    # With small rings each read ends soon, even if samples arrive faster than they are read.
     with Session(rate=1000, **SETTINGS | {"ring_size": 256 << 10}) as session:
         session.start()
         children = []
@@ -285,7 +285,7 @@ def changes_from_all_sides_at_once():
                 status = 1
                 try:
                     choice = random.Random(seed)
-                    # Each waits for grace periods, long ones where a kernel checks all.
+                    # Each change waits for grace periods, which are long on debug kernels.
                     for _ in range(150 if PATIENCE == 1 else 40):
                         session.netlink.__init__()
                         session.set(**choice.choice((
@@ -305,10 +305,10 @@ def changes_from_all_sides_at_once():
             samples += session.read()
             done, status = os.waitpid(-1, os.WNOHANG)
             if done in children:
-                check_equal(status, 0, "status of one that changes")
+                check_equal(status, 0, "status of a changing process")
                 children.remove(done)
         session.set(state=S.STATE_RUNNING, rate=1000, pids=[], cpus="", parts=PARTS_ALL)
-        wait_for_beats(session, 20)
+        wait_for_ticks(session, 20)
         session.stop()
         samples += session.read()
         stats = session.stats()
@@ -316,7 +316,7 @@ def changes_from_all_sides_at_once():
         check_equal(len(samples), stats["samples"], "samples")
 
 
-# --- by the command ----------------------------------------------------------
+# --- commands ----------------------------------------------------------------
 
 
 def session_line(word, session):
@@ -331,48 +331,48 @@ def events_are_printed():
     with open(path, "w", encoding="utf-8") as file:
         printer = start("stackbeat", "events", stdout=file)
 
-    def said(pattern):
+    def find(pattern):
         with open(path, encoding="utf-8") as lines:
             return re.search(pattern, lines.read(), re.M)
 
     def joined():
         Session().close()
-        return said("closed")
+        return find("closed")
 
     wait_until(joined, "the first event")
     recording = Recording("-F", 20000, "--budget", "0.1", "-C", 0)
     session = recording.session()["session"]
     own = rf"\({recording.process.pid}\)"
-    wait_until(lambda: said(session_line(rf"opened by stackbeat {own}", session)), "opened")
-    wait_until(lambda: said(session_line(rf"changed by stackbeat {own}: 20000 Hz, running",
+    wait_until(lambda: find(session_line(rf"opened by stackbeat {own}", session)), "opened")
+    wait_until(lambda: find(session_line(rf"changed by stackbeat {own}: 20000 Hz, running",
                                          session)), "started")
-    wait_until(lambda: said(session_line(r"throttled on CPU 0 to \d+ Hz", session)), "throttled")
+    wait_until(lambda: find(session_line(r"throttled on CPU 0 to \d+ Hz", session)), "throttled")
     run("stackbeat", "rate", 321)
-    wait_until(lambda: said(session_line(r"changed by stackbeat \(\d+\): 321 Hz, running",
+    wait_until(lambda: find(session_line(r"changed by stackbeat \(\d+\): 321 Hz, running",
                                          session)), "a changed rate")
-    # Less than what throttling leaves of any rate: a beat is within this budget on its own.
+    # Below any throttled rate: at this rate the overhead of a tick is within the budget.
     run("stackbeat", "rate", 2)
-    wait_until(lambda: said(session_line("recovered on CPU 0 to 2 Hz", session)), "recovered")
+    wait_until(lambda: find(session_line("recovered on CPU 0 to 2 Hz", session)), "recovered")
     run("stackbeat", "pause", "--session", session)
-    wait_until(lambda: said(session_line(r"changed by stackbeat \(\d+\): 2 Hz, paused",
+    wait_until(lambda: find(session_line(r"changed by stackbeat \(\d+\): 2 Hz, paused",
                                          session)), "paused")
     run("stackbeat", "resume")
     recording.interrupt()
     recording.process.wait()
-    wait_until(lambda: said(session_line("closed$", session)), "closed")
+    wait_until(lambda: find(session_line("closed$", session)), "closed")
 
     with Session(rate=5000, cpus="0", ring_size=S.RING_SIZE_MIN) as lossy:
         lossy.start()
-        wait_until(lambda: said(session_line(r"lost \d+ records on CPU 0", lossy.id)), "lost")
+        wait_until(lambda: find(session_line(r"lost \d+ records on CPU 0", lossy.id)), "lost")
     cpu = online_cpus()[-1]
     with Session(rate=100) as session:
         session.start()
         for value, word in (("0", "gone"), ("1", "back")):
             with open(f"/sys/devices/system/cpu/cpu{cpu}/online", "w", encoding="utf-8") as file:
                 file.write(value)
-            wait_until(lambda word=word: said(session_line(rf"CPU {cpu} {word}$", session.id)),
+            wait_until(lambda word=word: find(session_line(rf"CPU {cpu} {word}$", session.id)),
                        f"CPU {word}")
-    check(printer.poll() is None, "it ended by itself")
+    check(printer.poll() is None, "stackbeat events has exited")
     with open(path, encoding="utf-8") as lines:
         for line in lines.read().splitlines():
             check(re.match(session_line(r"\w", r"\d+"), line), f"a line {line!r}")
@@ -380,7 +380,7 @@ def events_are_printed():
 
 
 @test
-def losses_are_told_once_a_second_and_all_of_them():
+def loss_events_are_rate_limited_and_complete():
     events = use(Events())
     keep_busy(0)
     with Session(rate=2000, cpus="0", ring_size=S.RING_SIZE_MIN) as session:
@@ -391,15 +391,15 @@ def losses_are_told_once_a_second_and_all_of_them():
         wait_until(lambda: sum(event["event_count"] for event in events.of(session.id, "lost"))
                    == lost, f"{lost} losses in the events")
         times = [event["time"] for event in events.of(session.id, "lost")]
-        # The last one is that of the stop. Each is sent a moment after its beat.
+        # The last event is sent at the stop. Each event is sent a moment after its tick.
         early = [later - earlier for earlier, later in zip(times, times[1:-1])
                  if later - earlier < 10**9 / 2]
-        check(not early, f"losses were told {early} ns apart")
+        check(not early, f"intervals of loss events: {early} ns")
         check({event["cpu"] for event in events.of(session.id, "lost")} == {0}, "CPUs")
 
 
 @test
-def a_recording_is_paused_resumed_and_told_of():
+def recording_is_paused_resumed_and_shown_in_status():
     keep_busy(0)
     recording = Recording("-F", 500, "-C", 0)
     session = recording.session()
@@ -407,11 +407,11 @@ def a_recording_is_paused_resumed_and_told_of():
     run("stackbeat", "pause")
     stats = recording.stats(session)
     out, _ = run("stackbeat", "status", "--json")
-    told = json.loads(out)
+    shown = json.loads(out)
     module = recording.netlink.module()
-    check_equal((told["version"], told["abi"], told["rate_max"]),
+    check_equal((shown["version"], shown["abi"], shown["rate_max"]),
                 (module["version"], module["abi"], module["rate_max"]), "the module")
-    told, = told["sessions"]
+    shown, = shown["sessions"]
     own = recording.netlink.session_get(session["session"])
     expected = {name: own[name] for name in ("session", "owner_comm", "rate", "cpus", "max_depth",
                                              "ring_size", "watermark")}
@@ -430,19 +430,19 @@ def a_recording_is_paused_resumed_and_told_of():
                           ("mappings_dropped", "mappings_dropped"),
                           ("mappings_without_file", "mappings_without_file")):
         expected[name] = stats[counter]
-    # The worker goes on meanwhile.
-    check(told.pop("worker_overhead_ns") >= stats["worker_overhead_ns"] > 0, f"time of the worker: {stats}")
-    check(told.pop("probe_overhead_ns") >= stats["probe_overhead_ns"], f"time of the probe: {stats}")
-    # The reader gives them back meanwhile.
-    check(told.pop("files") <= stats["files"], f"{stats['files']} objects were kept")
-    check_equal(told, expected, "status --json")
+    # The kernel worker still runs.
+    check(shown.pop("worker_overhead_ns") >= stats["worker_overhead_ns"] > 0, f"overhead of the worker: {stats}")
+    check(shown.pop("probe_overhead_ns") >= stats["probe_overhead_ns"], f"overhead of the probe: {stats}")
+    # The reader still releases files.
+    check(shown.pop("files") <= stats["files"], f"more open files than {stats['files']}")
+    check_equal(shown, expected, "status --json")
     out, _ = run("stackbeat", "status")
-    check("paused" in out, f"status says {out}")
+    check("paused" in out, f"status prints {out}")
     run("stackbeat", "resume")
     recording.wait_for(session, "samples", stats["samples"] + 50)
     run("stackbeat", "pause", "--session", session["session"])
     stats = recording.stats(session)
-    check(recording.process.poll() is None, "a paused recording has ended")
+    check(recording.process.poll() is None, "a paused recording has exited")
     recording.interrupt()
     profile = recording.profile()
     check_equal(profile.total("samples"), stats["samples"], "samples")
@@ -451,7 +451,7 @@ def a_recording_is_paused_resumed_and_told_of():
 
 
 @test
-def what_is_not_there_cannot_be_paused():
+def pause_without_a_session_fails():
     load()
     for command in ("pause", "resume"):
         for arguments in ((), ("--session", 4000000000)):

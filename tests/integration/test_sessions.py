@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Sessions run side by side, each at its own rate, also while that is changed."""
+"""Concurrent sessions, each at its own rate, also during rate changes."""
 
 from harness import (binomial_bounds, check, check_balance, check_equal, check_within, exact_test,
                      fails_with, last_json, load, Recording, release, run, samples_of, start,
@@ -12,10 +12,10 @@ ITERATIONS = 600000000
 
 
 @exact_test
-def sessions_at_199_and_997_hz_have_their_own_number_of_samples():
+def sessions_at_199_and_997_hz_have_expected_sample_counts():
     load()
     process = start_waiting(*workload("shares", ITERATIONS))
-    # Equal intervals: their number is known in advance.
+    # Fixed intervals, so that their number is known.
     sessions = {rate: use(Session(rate=rate, pids=[process.pid], no_jitter=1)) for rate in (199, 997)}
     for session in sessions.values():
         session.start()
@@ -25,19 +25,19 @@ def sessions_at_199_and_997_hz_have_their_own_number_of_samples():
         session.stop()
         samples = session.read()
         stats = session.stats()
-        check_balance(stats, f"beats at {rate} Hz")
+        check_balance(stats, f"ticks at {rate} Hz")
         check_equal(len(samples), stats["samples"], f"samples read and counted at {rate} Hz")
         check_equal(stats["lost_full"] + stats["lost_bad_tail"], 0, f"lost at {rate} Hz")
-        # Of so many beats and a part of one that was not complete at the end.
+        # Of all ticks, plus the incomplete interval at the end.
         share = truth["cpu_ns"] * rate / 1e9 / (stats["ticks"] + 1)
-        check(share < 1, f"{stats['ticks']} beats at {rate} Hz in {truth['cpu_ns']} ns")
+        check(share < 1, f"{stats['ticks']} ticks at {rate} Hz in {truth['cpu_ns']} ns")
         check_within(len(samples), binomial_bounds(stats["ticks"] + 1, share),
                      f"samples at {rate} Hz in {truth['cpu_ns']} ns")
 
 
 @exact_test
-def cpu_time_stays_right_when_the_rate_changes():
-    # Equal intervals: that random ones are right on average is shown by test_interval_jitter.py.
+def cpu_time_stays_correct_when_the_rate_changes():
+    # Fixed intervals: test_interval_jitter.py tests random ones.
     recording = Recording("-F", 199, "--no-jitter", command=workload("shares", ITERATIONS))
     session = recording.session()
     recording.wait_for(session, "samples", 80)
@@ -48,8 +48,8 @@ def cpu_time_stays_right_when_the_rate_changes():
 
     count = sum(sample.values["samples"] for sample in samples)
     claimed = sum(sample.values["cpu"] for sample in samples)
-    check(abs(claimed - truth) <= truth / 50, f"the profile claims {claimed} ns of {truth}")
-    # Some 160 of 240 at the first rate are left, five times as many are taken at the second.
+    check(abs(claimed - truth) <= truth / 50, f"{claimed} ns in the profile, the program used {truth} ns")
+    # About 160 of 240 intervals are left at the first rate; the second rate takes five times as many samples.
     check(count > 2 * truth * 199 // 10**9, f"{count} samples: the new rate took no effect")
 
 
@@ -58,7 +58,7 @@ def rates_change_while_sessions_run():
     with Session(rate=1) as session:
         start(*workload("threads", 2))
         session.start()
-        # At 1 Hz this would take an hour; the interval under way is shortened, too.
+        # At 1 Hz this would take an hour; the current interval is shortened, too.
         session.set(rate=5000, watermark=4096)
         check_equal(session.get()["rate"], 5000, "rate")
         samples = session.read_until(lambda samples: len(samples) >= 3600)
@@ -69,18 +69,18 @@ def rates_change_while_sessions_run():
         check_equal(stats["samples"], len(samples), "samples counted")
         periods = {sample.weight // (1 + sample.missed) for sample in samples}
         known = {10**9} | {200000 << shift for shift in range(8 if stats["throttled"] else 1)}
-        check(periods <= known, f"periods that samples stand for: {periods}")
-        check(200000 in periods, "the new period is not in force")
+        check(periods <= known, f"periods of the samples: {periods}")
+        check(200000 in periods, "the new period is not in effect")
 
 
 @test
-def as_many_sessions_as_are_promised_run_at_once():
+def sixteen_sessions_run_concurrently():
     sessions = [use(Session(rate=97 + index, watermark=1)) for index in range(S.SESSIONS_MAX)]
     check_equal(len({session.id for session in sessions}), S.SESSIONS_MAX, "different ids")
     with fails_with(errno.EUSERS, "one session more"):
         Session()
     start(*workload("threads", 2))
-    # 16 are promised to run; rings for all of them need no more memory than a guest has.
+    # 16 sessions must be able to run; their rings fit into the memory of the guest.
     running = sessions[:16]
     for session in running:
         session.start()

@@ -1,42 +1,42 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Softirqs that interrupt the idle task are sampled, however the CPU is idle."""
+"""Softirqs that interrupt the idle task are sampled, in each kind of idle state."""
 
 import math
 import time
 from pathlib import Path
 
 from harness import check, check_equal, exact_test, load, run, Skip
-from cpuidle import (listen, make_network, sample_softirqs, send_bursts, SoftirqTrace, stay_awake,
+from cpuidle import (open_receivers, make_network, sample_softirqs, send_bursts, SoftirqTrace, stay_awake,
                      stay_on, use_driver)
 from stackbeat import online_cpus, S, Session
 
 RATE = 4000
-# Of the guest tests/env/vm/run --icount --cpus 2.
+# 2 in the guest of tests/env/vm/run --icount --cpus 2.
 CPUS = len(online_cpus())
 
 
-def where_there_is_one_cpu(function):
+def one_cpu_test(function):
     return exact_test(function) if CPUS == 1 else function
 
 
-def where_there_are_two_cpus(function):
+def two_cpu_test(function):
     return exact_test(function) if CPUS > 1 else function
 
 
 def check_softirqs(cpu, seconds):
-    """Bursts of packets come to `cpu`, which is idle but for what they cost in softirqs, some ms each 10 ms.
+    """Bursts of packets arrive at `cpu`, which is idle except for their softirqs, some ms in each 10 ms.
 
-    Each ns of these is as likely as any other to have a beat, and beats are more evenly spread
-    than by chance alone: the variance of a sum of weights, of which each is one period, is the sum of their
-    squares at most. Five standard deviations are never missed by chance. What is within some us
-    of a softirq's ends, where the timer is set and cancelled, may be missed."""
+    Each ns of the softirqs is equally likely to have a tick, and ticks are spread more evenly than by
+    chance: the variance of a sum of weights of one period each is at most the sum of their squares. The
+    bound is five standard deviations. A few us at the begin and end of each softirq, where the timer is
+    started and cancelled, may be missed."""
     if "PREEMPT_RT" in Path("/proc/version").read_text():
         raise Skip("threads run the softirqs of this kernel")
     load()
-    listen(64)
+    open_receivers(64)
     send_bursts(10000)
-    # Probes are called in the order in which they came: the kernel notes that a softirq begins before
-    # the session's timer is set. Without a budget, as this is about time.
+    # Tracepoint probes are called in the order of their registration: the begin of a softirq is traced before
+    # the session's timer is started. The budget is at its maximum, as throttling would change the sums.
     with SoftirqTrace(cpu) as trace, Session(rate=RATE, cpus=str(cpu), ring_size=4 << 20,
                                              budget=S.BUDGET_MAX) as session:
         session.map()
@@ -47,37 +47,37 @@ def check_softirqs(cpu, seconds):
     check(truth >= seconds * 10**8, f"only {truth} ns of {seconds} s are in softirqs from idle")
     bound = 5 * math.sqrt(truth * 10**9 / RATE) + 5000 * len(spans)
     check(abs(claimed - truth) <= bound, f"{claimed} ns in {len(weights)} samples of softirqs from idle, which took "
-          f"{truth} ns in {len(spans)} softirqs; allowed are {bound:.0f} ns")
+          f"{truth} ns in {len(spans)} softirqs; allowed difference {bound:.0f} ns")
 
 
 def check_softirqs_of_timers(seconds):
-    """A queue of the sender's device keeps packets until a timer comes, which interrupts the idle CPU."""
+    """A qdisc of the sender's device delays packets until a timer expires and interrupts the idle CPU."""
     make_network()
     run("ip", "netns", "exec", "far", "tc", "qdisc", "add", "dev", "far", "root", "netem", "slot", "10ms", "10ms")
     check_softirqs(online_cpus()[0], seconds)
 
 
-@where_there_is_one_cpu
-def softirqs_that_interrupt_a_halt_are_sampled():
+@one_cpu_test
+def softirqs_during_halt_are_sampled():
     check_softirqs_of_timers(2)
 
 
-@where_there_is_one_cpu
-def softirqs_that_end_a_sleep_with_interrupts_off_are_sampled():
+@one_cpu_test
+def softirqs_after_sleep_with_interrupts_off_are_sampled():
     use_driver("masked=1")
     check_softirqs_of_timers(1)
 
 
-@where_there_is_one_cpu
-def softirqs_that_interrupt_polling_are_sampled():
+@one_cpu_test
+def softirqs_during_idle_polling_are_sampled():
     use_driver()
     stay_awake()
     check_softirqs_of_timers(1)
 
 
-@where_there_are_two_cpus
-def softirqs_for_packets_of_another_cpu_are_sampled():
-    """What one CPU sends is steered to another."""
+@two_cpu_test
+def softirqs_steered_from_another_cpu_are_sampled():
+    """Receive packet steering moves packets from the sending CPU to another one."""
     home, cpu = online_cpus()[:2]
     stay_on(home)
     make_network()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A stack that is deeper than the limit is cut there, and marked as cut."""
+"""Stacks deeper than the limit are truncated there, and marked as truncated."""
 
 from harness import check, check_equal, comment, record, samples_of, test, user_part, workload
 
@@ -12,33 +12,33 @@ def record_deep(depth, *arguments):
     return at_bottom, comment(profile, "truncated"), err
 
 
-def check_cut(limit, *arguments):
-    stacks, cut, err = record_deep(2000, *arguments)
+def check_truncated(limit, *arguments):
+    stacks, truncated, err = record_deep(2000, *arguments)
     for stack in stacks:
-        check_equal(stack, ["bottom"] + ["descend"] * (limit - 1), "a stack that was cut")
-    check(cut["max-depth"] >= len(stacks), f"{len(stacks)} stacks were cut, it counts {cut}")
-    check("max-depth" in err, f"the closing line does not tell of it: {err}")
+        check_equal(stack, ["bottom"] + ["descend"] * (limit - 1), "a truncated stack")
+    check(truncated["max-depth"] >= len(stacks), f"{len(stacks)} stacks were truncated, counted {truncated}")
+    check("max-depth" in err, f"no truncated stacks in the summary: {err}")
 
 
 @test
-def depth_2000_is_cut_at_the_default_limit():
-    check_cut(255)
+def depth_2000_is_truncated_at_the_default_limit():
+    check_truncated(255)
 
 
 @test
-def depth_2000_is_cut_at_the_highest_limit():
-    check_cut(1023, "--max-depth", 1023)
+def depth_2000_is_truncated_at_the_highest_limit():
+    check_truncated(1023, "--max-depth", 1023)
 
 
 @test
-def depth_2000_is_cut_at_the_lowest_limit():
-    check_cut(1, "--max-depth", 1)
+def depth_2000_is_truncated_at_the_lowest_limit():
+    check_truncated(1, "--max-depth", 1)
 
 
 @test
-def depth_below_the_limit_is_whole():
+def depth_below_the_limit_is_not_truncated():
     # bottom, 250 times descend, main, _start: 253
-    stacks, cut, _ = record_deep(250)
+    stacks, truncated, _ = record_deep(250)
     for stack in stacks:
-        check_equal(stack, ["bottom"] + ["descend"] * 250 + ["main", "_start"], "a whole stack")
-    check_equal(cut["max-depth"], 0, "stacks cut at the limit")
+        check_equal(stack, ["bottom"] + ["descend"] * 250 + ["main", "_start"], "a complete stack")
+    check_equal(truncated["max-depth"], 0, "truncated stacks")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""All at once, for STRESS_SECONDS (10 by default): nothing breaks, nothing is lost, nothing is left.
+"""Concurrent stress for STRESS_SECONDS (10 by default): no crash, no uncounted loss, no leak.
 
-Eight processes work against each other, each with a role below. What they do is drawn at random, from
-a seed that a failure tells and STRESS_SEED sets.
+Eight processes interfere with each other, each with a role below. Their operations are random; failures
+print the seed, and STRESS_SEED sets it.
 """
 
 import contextlib
@@ -18,29 +18,29 @@ import time
 import traceback
 from pathlib import Path
 
-from fault_injection import ALLOCATIONS, can_fail, read_fault, set_faults, spare_requests_of_9p
+from fault_injection import ALLOCATIONS, has_fault_injection, read_fault, set_faults, exclude_9p_requests
 from harness import (check, check_balance, check_equal, check_sessions_end, load, module_range, run,
                      Skip, temporary_directory, test, tight_test, unload, wait_until, WORKLOADS)
-from stackbeat import libc, Netlink, online_cpus, S, Session
-from test_module_unload import objects, vmalloc_bytes
+from stackbeat import AddressSpace, libc, MappedFile, Netlink, online_cpus, S, Session
+from test_module_unload import slab_objects, vmalloc_bytes
 
 SECONDS = int(os.environ.get("STRESS_SECONDS", "10"))
 SEED = int(os.environ.get("STRESS_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
 CPUS = [int(path.name[3:]) for path in Path("/sys/devices/system/cpu").glob("cpu[0-9]*")
         if (path / "online").exists()]
 
-# What happens to a session while CPUs, processes and other sessions come and go.
+# Errors of sessions while CPUs, processes and other sessions come and go.
 EXPECTED = {errno.EUSERS, errno.EBUSY, errno.ERANGE, errno.EINVAL, errno.ENXIO, errno.ESRCH,
             errno.ENODEV, errno.ENOENT}
 SHORT_OF_MEMORY = {errno.ENOMEM, errno.ENOBUFS}
-FAULTS = 10 ** 9 # more allocations than can fail
+FAULTS = 10 ** 9 # more than the number of allocations
 
 COUNTED = ("sessions", "samples", "rates", "flips", "loads", "address_spaces", "files", "tails", "kills",
            "balances", "refusals")
 
 
 class Counters:
-    """Shared by the processes; each adds to its own row."""
+    """Counters in shared memory; each process has its own row."""
 
     def __init__(self, rows):
         self.map = memory.mmap(-1, rows * len(COUNTED) * 8)
@@ -52,7 +52,7 @@ class Counters:
 
 
 class Worker:
-    """One process: its role draws from `choice` until `until`."""
+    """A process that performs random operations of its role until `until`."""
 
     def __init__(self, role, row, directory, until, expected):
         self.role, self.row, self.directory = role, row, directory
@@ -67,7 +67,7 @@ class Worker:
         return time.monotonic() < self.until
 
     def attempt(self, function, *arguments, **named):
-        """What function returns; None where it fails as it may."""
+        """Returns the result of function, or None after an expected error."""
         try:
             return function(*arguments, **named)
         except OSError as error:
@@ -96,8 +96,8 @@ class Worker:
 # --- roles -------------------------------------------------------------------
 
 
-def settings_of(choice):
-    """Some settings, of which not all make sense."""
+def random_settings(choice):
+    """Random settings, not all of them valid."""
     drawn = {"rate": lambda: choice.choice((1, 99, 997, 5000, S.RATE_MAX)),
              "parts": lambda: choice.randint(1, 3),
              "pids": lambda: choice.choice(([], [os.getpid()], [1, os.getppid()])),
@@ -119,31 +119,31 @@ def read_metadata(worker, session):
     if not session.meta:
         worker.attempt(session.map_metadata)
     for record in session.meta.read() if session.meta else ():
-        if hasattr(record, "nspid"):
+        if isinstance(record, AddressSpace):
             worker.count("address_spaces")
-        if hasattr(record, "inode"):
+        if isinstance(record, MappedFile):
             worker.count("files")
-            file = worker.attempt(session.open_object, record.object)
+            file = worker.attempt(session.open_file, record.file_id)
             if file is not None:
                 os.close(file)
             if worker.choice.randrange(4):
-                worker.attempt(session.release_object, record.object)
+                worker.attempt(session.release_file, record.file_id)
 
 
-def read(worker, session):
+def read_samples(worker, session):
     worker.count("samples", len(session.read()))
 
 
-def balance(worker, session):
+def stop_and_check_balance(worker, session):
     session.stop()
-    # Netlink's answer may be what there is no memory for.
+    # The netlink request may fail without memory.
     stats = worker.attempt(session.stats)
     if stats:
         check_balance(stats)
         worker.count("balances", stats["ticks"] > 0)
 
 
-def fork_with_it(_, session):
+def fork_with_session(_, session):
     child = os.fork()
     if not child:
         os._exit(session.fd & 1)
@@ -151,19 +151,19 @@ def fork_with_it(_, session):
 
 
 def sessions(worker):
-    """Opens, configures, maps, reads and closes; is killed at any moment, too."""
+    """Opens, configures, maps, reads and closes sessions; may be killed at any moment."""
     choice = worker.choice
-    steps = (lambda session: session.set(**settings_of(choice)),
-             lambda session: session.set(**settings_of(choice)),
+    steps = (lambda session: session.set(**random_settings(choice)),
+             lambda session: session.set(**random_settings(choice)),
              lambda session: session.map(),
              lambda session: session.set(state=S.STATE_RUNNING),
              lambda session: session.get(),
              lambda session: session.netlink.sessions(),
              lambda session: time.sleep(choice.random() / 20),
-             lambda session: read(worker, session),
+             lambda session: read_samples(worker, session),
              lambda session: read_metadata(worker, session),
-             lambda session: fork_with_it(worker, session),
-             lambda session: balance(worker, session))
+             lambda session: fork_with_session(worker, session),
+             lambda session: stop_and_check_balance(worker, session))
     while worker.goes_on():
         session = worker.attempt(Session)
         if not session:
@@ -172,11 +172,11 @@ def sessions(worker):
         with session:
             for _ in range(choice.randint(1, 20)):
                 worker.attempt(choice.choice(steps), session)
-            worker.attempt(balance, worker, session)
+            worker.attempt(stop_and_check_balance, worker, session)
 
 
 def lazy_readers(worker):
-    """Stop reading until records are lost, and go on: all that is there is whole."""
+    """Stop reading until records are lost, and then continue: all records are complete."""
     while worker.goes_on():
         session = worker.attempt(Session, rate=5000, ring_size=S.RING_SIZE_MIN)
         if not session:
@@ -190,14 +190,14 @@ def lazy_readers(worker):
                 stats = worker.attempt(session.stats)
                 if stats and stats["lost_full"] >= 10:
                     break
-            read(worker, session)
+            read_samples(worker, session)
             read_metadata(worker, session)
-            read(worker, session)
-            worker.attempt(balance, worker, session)
+            read_samples(worker, session)
+            worker.attempt(stop_and_check_balance, worker, session)
 
 
 def hostile_readers(worker):
-    """Write any tail while the kernel writes; with the right one, all goes on."""
+    """Write random reader positions while the kernel writes; with correct ones, sampling continues."""
     choice = worker.choice
     while worker.goes_on():
         session = worker.attempt(Session, rate=5000, ring_size=S.RING_SIZE_MIN)
@@ -237,8 +237,8 @@ def hostile_readers(worker):
             for ring in rings:
                 ring.tail = ring.head
             time.sleep(choice.random() / 10)
-            read(worker, session)
-            worker.attempt(balance, worker, session)
+            read_samples(worker, session)
+            worker.attempt(stop_and_check_balance, worker, session)
 
 
 def change_rate(worker, netlink, session):
@@ -247,7 +247,7 @@ def change_rate(worker, netlink, session):
 
 
 def rates(worker):
-    """Change the rate of any session, again and again."""
+    """Changes the rates of all sessions, again and again."""
     with Netlink() as netlink:
         while worker.goes_on():
             for session in worker.attempt(netlink.sessions) or ():
@@ -256,7 +256,7 @@ def rates(worker):
 
 
 def cpus(worker):
-    """CPUs come and go. That they may not is no matter of memory for a profiler."""
+    """Takes CPUs offline and online. The module must not make that fail, not even for lack of memory."""
     while CPUS and worker.goes_on():
         path = Path(f"/sys/devices/system/cpu/cpu{worker.choice.choice(CPUS)}/online")
         try:
@@ -264,7 +264,7 @@ def cpus(worker):
             path.write_text(worker.choice.choice("01"))
             worker.count("flips", path.read_text() != before)
         except OSError as error:
-            # The last one must stay.
+            # The last CPU can't go offline.
             if error.errno != errno.EBUSY:
                 raise
         time.sleep(worker.choice.random() / 10)
@@ -273,19 +273,19 @@ def cpus(worker):
 
 
 def loads(worker):
-    """Modules are loaded and unloaded, all of which is refused."""
+    """Tries to load and unload the module, all of which is refused."""
     file = Path(run("modinfo", "-n", "stackbeat")[0].strip()).read_bytes()
     while worker.goes_on():
         for image, parameters in ((file, b""), (file, b"rate_max=0"), (file[:100], b"")):
             check(libc.init_module(image, ctypes.c_ulong(len(image)), parameters),
                   "a module was loaded twice")
             worker.count("loads")
-        check(libc.delete_module(b"stackbeat", os.O_NONBLOCK), "it was unloaded while in use")
+        check(libc.delete_module(b"stackbeat", os.O_NONBLOCK), "the module was unloaded while in use")
         time.sleep(worker.choice.random() / 5)
 
 
 def programs(worker):
-    """Processes fork, exec, load libraries, make code, and end."""
+    """Runs programs that fork, exec, load libraries, generate code, and exit."""
     while worker.goes_on():
         mode = worker.choice.choice(("fork", "vfork", "chain", "exec"))
         directory = worker.directory / str(worker.choice.getrandbits(64))
@@ -305,7 +305,7 @@ def programs(worker):
 
 
 ROLES = (sessions, sessions, lazy_readers, hostile_readers, rates, cpus, loads, programs)
-# Those that may end at any moment without a word.
+# Roles that may be killed at any moment.
 MORTAL = (sessions, lazy_readers, hostile_readers)
 
 
@@ -313,37 +313,37 @@ MORTAL = (sessions, lazy_readers, hostile_readers)
 
 
 def work_and_kill(workers, until, choice):
-    """Has the workers work, some of them killed and begun anew; returns how others have failed."""
-    listen, report = os.pipe()
-    ends = {}
+    """Runs the workers, and kills and restarts some of them; returns the failures of the others or None."""
+    reports, report = os.pipe()
+    failures = {}
 
-    def wait(worker, *expected):
+    def wait_worker(worker, *expected):
         status = os.waitstatus_to_exitcode(os.waitpid(worker.pid, 0)[1])
         worker.pid = 0
         if status not in expected:
-            ends[worker.role.__name__] = status
+            failures[worker.role.__name__] = status
 
     for worker in workers:
         worker.start(choice.random(), report)
-    while not ends and time.monotonic() < until:
+    while not failures and time.monotonic() < until:
         time.sleep(0.2 + choice.random())
         victim = choice.choice([worker for worker in workers if worker.role in MORTAL])
         os.kill(victim.pid, signal.SIGKILL)
-        wait(victim, 0, -signal.SIGKILL)
+        wait_worker(victim, 0, -signal.SIGKILL)
         victim.count("kills")
         victim.start(choice.random(), report)
     for worker in workers:
-        wait(worker, 0)
+        wait_worker(worker, 0)
     os.close(report)
-    with os.fdopen(listen, errors="replace") as file:
-        return f"{ends}: {file.read()}" if ends else None
+    with os.fdopen(reports, errors="replace") as file:
+        return f"{failures}: {file.read()}" if failures else None
 
 
 def under_stress(seconds, seed, expected=frozenset(EXPECTED), circumstances=None):
-    """Has all roles work; returns what they have counted."""
+    """Runs all roles under `circumstances`, a context; returns their counters."""
     counters = Counters(len(ROLES))
     directory = temporary_directory()
-    # Open all the time, so that the module can't be unloaded.
+    # A session that stays open, so that the module can't be unloaded.
     with Session() as guard:
         with circumstances or contextlib.nullcontext():
             until = time.monotonic() + seconds
@@ -360,45 +360,45 @@ def under_stress(seconds, seed, expected=frozenset(EXPECTED), circumstances=None
 
 
 def check_done(*counted, exempt=frozenset()):
-    """All roles have done something."""
+    """Checks that all counters have moved, except exempt ones."""
     idle = {name for name in COUNTED if not any(counts[name] for counts in counted)} - exempt
-    check(not idle, f"nothing was done of: {idle}")
+    check(not idle, f"counters that are 0: {idle}")
 
 
 @tight_test
 @test
-def everything_at_once():
+def concurrent_stress():
     load()
-    # The first round leaves what the kernel keeps for later.
+    # The first round fills caches of the kernel.
     first = under_stress(SECONDS / 4, SEED)
-    before = objects()
+    before = slab_objects()
     second = under_stress(SECONDS, SEED + 1)
     sessions_before = second["sessions"]
     check_done(first, second, exempt={"refusals"} | (set() if CPUS else {"flips"}))
     code = module_range()
     unload()
     check_equal(vmalloc_bytes(code)[1], [], "vmalloc regions of the unloaded module")
-    if can_fail():
-        return # its kernel holds back what was freed; kmemleak sees what was not
-    # One object that is lost with each session makes as many; half of that is left to the rest.
+    if has_fault_injection():
+        return # the debug kernel delays freeing; its kmemleak detects leaks
+    # A leak of one object per session adds up to the number of sessions; half of that is allowed.
     def grown():
-        after = objects()
+        after = slab_objects()
         return {cache: after[cache] - before.get(cache, 0) for cache in after
                 if after[cache] - before.get(cache, 0) >= max(200, sessions_before / 2)}
 
-    # What the kernel frees after a grace period is there until then.
+    # The kernel frees some objects after a grace period.
     wait_until(lambda: not grown(),
-               f"caches that have grown in {sessions_before} sessions, {grown()}, back as they were")
+               f"caches to shrink again after {sessions_before} sessions: {grown()}")
 
 
-everything_at_once.seconds = int(SECONDS * 10)
+concurrent_stress.seconds = int(SECONDS * 10)
 
 
 @contextlib.contextmanager
 def allocations_fail(failed):
-    """One in ten of those that the module makes, wherever. How many have failed, by kind, is in `failed` then."""
+    """Makes one in ten allocations of the module fail. Afterwards `failed` has the number of failures by kind."""
     code = module_range()
-    spare_requests_of_9p()
+    exclude_9p_requests()
     set_faults("fail_page_alloc", min_order=0)
     for kind in ALLOCATIONS:
         set_faults(kind, ignore_gfp_wait="N", require_start=hex(code.start), interval=1,
@@ -413,16 +413,16 @@ def allocations_fail(failed):
 
 
 @test
-def everything_at_once_short_of_memory():
-    if not can_fail():
-        raise Skip("this kernel can't let allocations fail")
+def concurrent_stress_with_failing_allocations():
+    if not has_fault_injection():
+        raise Skip("this kernel has no fault injection")
     load()
     failed = {}
     counted = under_stress(SECONDS, SEED + 2, EXPECTED | SHORT_OF_MEMORY, allocations_fail(failed))
     print(f"# allocations that failed: {failed}", flush=True)
     check(all(failed.values()), f"no allocation failed: {failed}")
-    # The others may find no memory in all of the time.
+    # The other roles may fail all the time for lack of memory.
     check_done(counted, exempt=set(COUNTED) - {"balances", "refusals"})
 
 
-everything_at_once_short_of_memory.seconds = int(SECONDS * 10)
+concurrent_stress_with_failing_allocations.seconds = int(SECONDS * 10)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Kernel stacks that the unwinder can't walk hold no words that are no code.
+"""Kernel stacks that the unwinder can't walk contain only code addresses.
 
-With a module that has such stacks: tests/stress/stray/run."""
+Needs a module with such stacks: tests/stress/stray/run."""
 
 import os
 from pathlib import Path
@@ -13,12 +13,12 @@ MODULE = os.environ.get("STACKBEAT_STRAY")
 PARAMETERS = Path("/sys/module/stray/parameters")
 
 
-def with_module(function):
+def stray_module_test(function):
     return test(function) if MODULE else function
 
 
 def kernel_code():
-    """Where the code of the kernel and its modules is: by their names."""
+    """{name: address range} of the code of the kernel and its modules."""
     symbols = {}
     for line in Path("/proc/kallsyms").read_text().splitlines():
         address, _, name = line.split()[:3]
@@ -31,8 +31,8 @@ def kernel_code():
     return code
 
 
-@with_module
-def frames_are_code_where_the_unwinder_goes_astray():
+@stray_module_test
+def failed_unwinds_contain_only_code_addresses():
     load()
     run("insmod", MODULE)
     defer(run, "rmmod", "stray")
@@ -48,12 +48,12 @@ def frames_are_code_where_the_unwinder_goes_astray():
             for sample in samples) >= 100)
         session.stop()
         samples += session.read()
-    check_equal(spinner.wait(), 0, "status of what spins")
+    check_equal(spinner.wait(), 0, "status of the spinning shell")
     astray = [sample for sample in samples if sample.kernel[0] in code["stray"]]
     for sample in astray:
         for frame in sample.kernel:
             check(any(frame in part for part in code.values()),
-                  f"{frame:#x} is no code (a word of the stack is {word:#x}), in {sample}")
-        check_equal(STOP_NAMES[sample.kernel_stop], "bad frame", "end of a stack that is not whole")
-    whole = {STOP_NAMES[sample.kernel_stop] for sample in samples if sample.pid == reader.pid}
-    check_equal(whole, {"outermost"}, "ends of the stacks of a program that reads")
+                  f"{frame:#x} is no code address (a word on the stack is {word:#x}), in {sample}")
+        check_equal(STOP_NAMES[sample.kernel_stop], "bad frame", "stop of an incomplete stack")
+    stops = {STOP_NAMES[sample.kernel_stop] for sample in samples if sample.pid == reader.pid}
+    check_equal(stops, {"outermost"}, "stops of the stacks of a reading program")

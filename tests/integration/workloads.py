@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is known of the workloads whose processes, libraries and mappings come and go, and the
-file systems that they are run from."""
+"""Expected stacks of the workloads with short-lived processes, libraries and mappings, and the file
+systems from which these workloads run."""
 
 import functools
 import os
@@ -14,12 +14,12 @@ from harness import check, defer, run, Skip, start, WORKLOADS, workload
 
 WORKERS = [f"work_{number:02}" for number in range(40)]
 LIBRARIES = [f"swap_{number}" for number in range(4)]
-# Of a worker, beside the function that has the worker's name.
+# Functions of a worker, besides the one named like the worker.
 WORKER_FUNCTIONS = {"_start", "main", "start_thread", "run"}
 
 
 def root_only(path):
-    """Nobody but its owner may read it; whoever runs it already goes on."""
+    """Makes a file readable to root only. Processes that run it already go on."""
     os.chown(path, 0, 0)
     path.chmod(0o700)
 
@@ -29,25 +29,25 @@ def build_id(name):
     return elf_file.build_id(WORKLOADS / name)
 
 
-# Where the kernel is entered.
+# Prefixes of the functions at kernel entry.
 ENTRIES = ("entry_", "asm_", "ret_from_fork")
 
 
-def has_no_entry(functions):
-    """Whether a kernel part does not go back to where the kernel was entered."""
+def lacks_entry_frame(functions):
+    """Whether a kernel part does not end in a function of kernel entry."""
     return bool(functions) and not functions[-1].startswith(ENTRIES)
 
 
 def is_in_trampoline(functions):
-    """Whether a kernel part begins in an optimised probe, of which 5.10 knows no callers."""
+    """Whether a kernel part ends in an optimized kprobe, from which 5.10 can't unwind."""
     return (bool(functions) and functions[-1] == "kprobe_optinsn_page"
             and os.uname().release.startswith("5.10."))
 
 
 def worker_fault(comm, frames):
-    """What is wrong with the user part of a sample of a worker of this name, or None.
+    """Returns the first error in the user part of a sample of the worker `comm`, or None.
 
-    Frames have a function, a file and a build id. Of itself a worker knows everything.
+    Each frame must have the function, the file and the build ID of the worker.
     """
     for frame in frames:
         if os.path.basename(frame.file) != comm or frame.build_id != build_id(comm):
@@ -58,18 +58,18 @@ def worker_fault(comm, frames):
 
 
 def driver_fault(frames):
-    """The same of churn, which runs the workers."""
+    """As worker_fault(), for churn, which runs the workers."""
     return next((f"a frame of {frame.function or '?'} in {frame.file or '?'}" for frame in frames
                  if os.path.basename(frame.file) != "churn" or not frame.function
                  or frame.build_id != build_id("churn")), None)
 
 
 def swap_fault(frames, in_fault=False):
-    """What is wrong with the user part of a sample of dlswap, or None; (fault, whether it was in
-    a library). What call_N has called is swap_N of libswap_N.so and nothing else.
+    """Returns (error in the user part of a sample of dlswap or None, whether the sample is in a
+    library). The callee of call_N must be swap_N of libswap_N.so.
 
-    While the first instruction of a function is not in memory (in_fault), a walk can't see that
-    it has no frame yet, and so misses its caller.
+    During a page fault at the first instruction of a function (in_fault), the unwinder can't read the
+    code to see that the function has no frame yet, and so misses its caller.
     """
     functions = [frame.function for frame in frames]
     found = [(index, match[1]) for index, name in enumerate(functions)
@@ -100,18 +100,18 @@ def dlswap(loops):
 
 
 def unmount(path):
-    """Whether it could be."""
+    """Returns whether unmounting has succeeded."""
     process = start("umount", path)
     process.communicate()
     return not process.returncode
 
 
 def mount(kind, *arguments, source="none"):
-    """A mount that everyone can look into, until the test ends."""
+    """A mount that all users can read, until the test ends."""
     path = Path(tempfile.mkdtemp(prefix="stackbeat-"))
     defer(path.rmdir)
     run("mount", "-t", kind, *arguments, source, path)
-    # Whether it is free is what some tests are about, and none of the others.
+    # Lazily: only some tests check that the file system is not busy.
     defer(lambda: os.path.ismount(path) and run("umount", "--lazy", path))
     path.chmod(0o755)
     return path
@@ -122,7 +122,7 @@ def tmpfs():
 
 
 def copy_to(directory, name, target=None):
-    """A copy of a workload."""
+    """Copies a workload to a directory."""
     path = directory / (target or name)
     shutil.copy(WORKLOADS / name, path)
     path.chmod(0o755)
@@ -167,35 +167,35 @@ def in_huge_pages_of_tmpfs():
     return path
 
 
-# {file system: how a worker is put there}
+# {file system: function that copies a worker there}
 FILE_SYSTEMS = {"ext4": on_ext4, "tmpfs": on_tmpfs, "overlayfs, below": on_overlayfs_below,
                 "overlayfs, above": on_overlayfs_above}
-# A kernel with PREEMPT_RT has none.
+# PREEMPT_RT kernels have no transparent huge pages.
 if Path("/sys/kernel/mm/transparent_hugepage").exists():
     FILE_SYSTEMS["tmpfs with huge pages"] = in_huge_pages_of_tmpfs
 FOR_EVER = 1 << 50
 
 
 def start_memfd():
-    """(name of the worker, a process that runs it from a file that never had a path)."""
+    """(name of the worker, a process that runs it from a memfd)."""
     name = WORKERS[5]
     written = os.memfd_create(name)
     os.write(written, (WORKLOADS / name).read_bytes())
     file = os.open(f"/proc/self/fd/{written}", os.O_RDONLY | os.O_CLOEXEC)
     defer(os.close, file)
-    # What is open for writing can't be executed.
+    # A file that is open for writing can't be executed.
     os.close(written)
     return name, start(f"/proc/{os.getpid()}/fd/{file}", FOR_EVER)
 
 
 def start_on_file_systems():
-    """{file system: (path, process)} of workers that run for ever."""
+    """{file system: (path, process)} of workers that run until they are killed."""
     paths = {kind: put() for kind, put in FILE_SYSTEMS.items()}
     return {kind: (path, start(path, FOR_EVER)) for kind, path in paths.items()}
 
 
 def start_huge(mode):
-    """A process that runs a function without a name in a huge page."""
+    """A process that runs code without a symbol in a huge page."""
     if mode == "huge":
         pages = Path("/proc/sys/vm/nr_hugepages")
         before = pages.read_text()
@@ -214,8 +214,8 @@ def raise_limit_of_mappings(count):
 
 
 def start_ready(*command):
-    """A process, once it says that it is ready."""
+    """Starts a process and waits for its line "ready"."""
     process = start(*command)
     line = process.stdout.readline()
-    check(line == "ready\n", f"{command}: it said {line!r}")
+    check(line == "ready\n", f"{command}: printed {line!r}")
     return process

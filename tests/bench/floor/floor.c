@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The floor of every sampler: a timer on one CPU, that of the process that loads
- * it, whose callback does nothing but go on. It runs for as long as the module is
- * loaded. For the bench's kernel, 6.1, alone.
+ * The minimum of any sampler: a timer whose callback only rearms it, on the CPU of the process that
+ * loads the module. It runs as long as the module is loaded. Only for the benchmark's kernel, 6.1.
  */
 #include <linux/hrtimer.h>
 #include <linux/module.h>
@@ -11,15 +10,15 @@ static unsigned long period = NSEC_PER_MSEC;
 module_param(period, ulong, 0444);
 MODULE_PARM_DESC(period, "ns between two interrupts");
 
-static unsigned long beats;
-module_param(beats, ulong, 0444);
-MODULE_PARM_DESC(beats, "interrupts until now");
+static unsigned long ticks;
+module_param(ticks, ulong, 0444);
+MODULE_PARM_DESC(ticks, "number of interrupts so far");
 
 static struct hrtimer floor_timer;
 
 static enum hrtimer_restart floor_callback(struct hrtimer *timer)
 {
-	beats++;
+	ticks++;
 	hrtimer_forward_now(timer, ns_to_ktime(period));
 	return HRTIMER_RESTART;
 }

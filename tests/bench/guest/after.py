@@ -15,7 +15,7 @@ from size import counted
 
 RATE = 20000
 SLICE = 10**9 // RATE // 500
-# None may lose samples here: this is not about how they are taken.
+# Large rings, so that no profiler loses samples: sampling itself is not measured here.
 PROFILERS = (
     Stackbeat(RATE, ("--budget", 50, "--ring-size", "16M")),
     Perf(RATE, ("-m", "16M")),
@@ -24,8 +24,8 @@ PROFILERS = (
 
 
 class Stretch:
-    """Instructions of a stretch; the guest has nothing else to do. While it waits for its disk, which
-    is the host's, its clock leaps."""
+    """Counts the instructions of the guest, which does nothing else. Idle time is excluded, as the clock
+    jumps while the guest waits for files of the host."""
 
     def __init__(self):
         self.start = time.monotonic_ns() - idle_ns()

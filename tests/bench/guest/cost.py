@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Section 1: instructions a sample, everything included. cost.py stacks|workloads"""
+"""Section 1: instructions per sample, everything included. cost.py stacks|workloads"""
 
 import sys
 import time
@@ -10,7 +10,7 @@ sys.dont_write_bytecode = True
 # pylint: disable=wrong-import-position
 from lab import keep_in_memory, measure, PROFILERS, Results, settle, Window
 
-# Two seconds of the guest's time: long enough for a reader that wakes once in a second.
+# Two seconds of the guest's time: long enough for a reader that wakes once per second.
 STACKS = {f"{part}{depth}": ("depth", part, depth, amount)
           for part, amount in (("u", 4_000_000), ("k", 30_000)) for depth in (8, 32, 100)}
 SHELL_LOOP = """
@@ -26,7 +26,7 @@ WORKLOADS = {
 }
 
 
-# What comes at equal intervals is the same again; stackbeat's are random.
+# stackbeat's intervals are random, so measure it twice; fixed intervals would give the same result again.
 ROUNDS = (list(PROFILERS), ["stackbeat", "none"])
 
 

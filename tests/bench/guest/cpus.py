@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Section 6: the time of a tick with all CPUs busy. Emulated CPUs have no exact time: this is a hint."""
+"""Section 6: time of a tick with all CPUs busy. Emulated CPUs have no exact time: an estimate."""
 
 import os
 import statistics
@@ -13,12 +13,12 @@ sys.dont_write_bytecode = True
 # pylint: disable=wrong-import-position
 from lab import PROGRAMS, Results, Stackbeat
 
-# Short ones, many: the host takes a CPU away in few of them, so it does not move their median.
+# Many short windows: the host deschedules a CPU in few of them, which does not affect the median.
 WINDOWS, SECONDS = 200, 0.05
 
 
 def windows(profiler):
-    """Yields the average time of a tick in ns, window by window."""
+    """Yields the average time of a tick in ns, for each window."""
     end = profiler.stats()
     for _ in range(WINDOWS):
         time.sleep(SECONDS)
@@ -30,7 +30,7 @@ def windows(profiler):
 def main():
     count = os.cpu_count()
     results = Results(f"cpus-{count}")
-    # More work than is waited for.
+    # More work than the measurement takes.
     with subprocess.Popen([PROGRAMS / "threads", str(count), str(10**9)], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE) as busy:
         busy.stdout.readline()

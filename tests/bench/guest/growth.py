@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Section 6: how instructions a sample grow with what there is to sample. growth.py AXIS"""
+"""Section 6: growth of instructions per sample with the size of the workload. growth.py AXIS"""
 
 import contextlib
 import sys
@@ -13,7 +13,7 @@ from stackbeat import spaces_lost  # pylint: disable=wrong-import-position
 
 
 class Sessions(Profiler):
-    """Several sessions of stackbeat side by side."""
+    """Several concurrent sessions of stackbeat."""
 
     name = "stackbeat"
 
@@ -41,20 +41,20 @@ class Sessions(Profiler):
         return total
 
 
-# By axis: what is started, and how stackbeat is for each size.
+# {axis: ({size: command}, function that creates the profiler for a size)}
 AXES = {
     "depth": ({size: ("depth", "u", size, 3_000_000) for size in (1, 10, 30, 100, 300, 1000)},
               lambda _: Stackbeat(options=("--max-depth", 1023))),
-    # A path is visited for half a period, and again when all others have been. From 10,000 on, each
-    # stack is sampled twice on the average. The rate is one at which that does not take too long.
+    # A path is visited for half a period, and again after all others. From 10,000 paths on, each stack is
+    # sampled twice on average. The high rate limits the duration.
     "stacks": ({size: ("stacks", size, 20, max(40_000, 4 * size), 50)
                 for size in (10, 100, 1000, 10_000, 100_000)},
                lambda _: Stackbeat(20_000, ("--budget", 50))),
-    # Turns of 0.5 ms, six for each process. The scheduler prefers processes that have hardly run to the
-    # reader, so a lot is in the ring before that has its turn.
+    # Turns of 0.5 ms, six for each process. The scheduler prefers processes that have hardly run over the
+    # reader, so the ring must hold many samples until the reader runs.
     "processes": ({size: ("crowd", size, max(3000, 6 * size), 1000, 0) for size in (1, 10, 100, 1000, 5000)},
                   lambda _: Stackbeat(options=("--ring-size", "16M"))),
-    # One turn for each.
+    # One turn for each process.
     "new-processes": ({size: ("crowd", size, size, 1000, 0) for size in (100, 1000, 5000)},
                       lambda _: Stackbeat()),
     "sessions": ({size: ("depth", "u", 30, 3_000_000) for size in (1, 2, 4, 8)}, Sessions),
@@ -62,16 +62,16 @@ AXES = {
 
 
 def measure_all(profiler, *command):
-    """As measure(), but from the start of the program until all is done that it gave rise to: what is told
-    of new processes, and read of them, comes after their samples."""
+    """As measure(), but from the start of the program until all work for it is done: the metadata of new
+    processes is written and read after their samples."""
     settle()
     window = Window(profiler)
     work(profiler, *command)
     settle()
     seen = window.end()
     stats = profiler.stats() if seen["count"] else {}
-    told = {"spaces": stats["address_spaces"], "spaces_lost": spaces_lost(stats)} if stats else {}
-    return {**seen, **told, "ticks": seen["busy"], "samples": seen["count"]}
+    counts = {"spaces": stats["address_spaces"], "spaces_lost": spaces_lost(stats)} if stats else {}
+    return {**seen, **counts, "ticks": seen["busy"], "samples": seen["count"]}
 
 
 def main():

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Instructions a sample of stackbeat alone: see tests/bench/instructions."""
+"""Instructions per sample of stackbeat alone: see tests/bench/instructions."""
 
 import sys
 
@@ -10,7 +10,7 @@ sys.dont_write_bytecode = True
 from lab import Floor, measure, Profiler, Stackbeat
 
 LIMITS = {"u8": 1500, "u32": 1900, "u100": 3000, "k8": 3700, "k32": 4100, "k100": 5200}
-# For one second of the guest's time; in the kernel half of it, which takes long enough.
+# For one second of the guest's time; for kernel stacks half a second, as these take longer.
 AMOUNTS = {"u": 2_000_000, "k": 7500}
 
 

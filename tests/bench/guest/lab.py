@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is measured, and how, in a guest whose clock counts instructions.
+"""Common parts of measurements in a guest whose clock counts instructions.
 
-Under `tests/env/vm/run --icount` one instruction is one nanosecond of the guest's
-time. A program that does a fixed amount of work and takes the time-stamp counter
-before and after it, measures what the whole guest executed meanwhile: the work,
-interrupts, the profiler, its reader.
+Under `tests/env/vm/run --icount` one instruction is one nanosecond of the guest's time. A program that
+does a fixed amount of work, and reads the TSC before and after it, measures all instructions of the
+guest in between: the work, interrupts, the profiler, its reader.
 """
 
 import json
@@ -27,11 +26,11 @@ from stackbeat import Netlink  # pylint: disable=wrong-import-position
 
 
 class Broken(Exception):
-    """A measurement that says nothing."""
+    """An invalid measurement."""
 
 
 def run(*command, **options):
-    """Runs a command to its end; any other status than 0 ends the measurement."""
+    """Runs a command to its end. Any status other than 0 aborts the measurement."""
     done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           check=False, **options)
@@ -41,13 +40,13 @@ def run(*command, **options):
 
 
 def keep_in_memory(*programs):
-    """Has programs and their libraries in the guest's throw-away layer, which is memory: each opening
-    of a file of the host is a message to it, whose cost is another one each time."""
+    """Copies programs and their libraries to the guest's throw-away layer in memory: opening a file of the
+    host is a request to the host, with a varying cost."""
     paths = {"/etc/ld.so.cache", *map(str, programs)}
     for program in programs:
-        said = subprocess.run(["ldd", str(program)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        libraries = subprocess.run(["ldd", str(program)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                               text=True, check=False).stdout
-        paths.update(re.findall(r"(/\S+) \(0x", said))
+        paths.update(re.findall(r"(/\S+) \(0x", libraries))
     for path in paths:
         os.utime(os.path.realpath(path))
 
@@ -65,33 +64,33 @@ def wait_until(condition, what):
         if found := condition():
             return found
         time.sleep(0.01)
-    raise Broken(f"it never came: {what}")
+    raise Broken(f"timed out waiting for {what}")
 
 
 def idle_ns():
-    """How long CPU 0 was idle, interrupts excluded, to the nanosecond."""
+    """Idle time of CPU 0 without interrupts, in ns."""
     text = Path("/proc/timer_list").read_text()
     return int(re.search(r"idle_sleeptime\s*:\s*(\d+)", text)[1])
 
 
 def cpu_ns(pid):
-    """What all threads of a process have executed, to the nanosecond."""
+    """CPU time of all threads of a process, in ns."""
     return sum(int((task / "schedstat").read_text().split()[0])
                for task in Path(f"/proc/{pid}/task").iterdir())
 
 
 def peak_kb(pid):
-    """The most memory that a process has had until now."""
+    """Peak memory of a process so far, in KiB."""
     return int(re.search(r"VmHWM:\s*(\d+)", Path(f"/proc/{pid}/status").read_text())[1])
 
 
 class Profiler:
-    """Nothing: the truth that the others are compared with. Entered, it runs."""
+    """No profiler: the baseline. A profiler is a context manager, and runs within the context."""
 
     name = "none"
     process = None
-    # Whether its interrupts come at equal intervals, also on an idle CPU; then it has nothing
-    # to count until it ends.
+    # Whether its interrupts have fixed intervals, also on an idle CPU. Such a profiler has no counter
+    # before its end.
     fixed = False
 
     def __init__(self, rate=RATE):
@@ -104,11 +103,11 @@ class Profiler:
         pass
 
     def count(self):
-        """Beats until now."""
+        """Ticks so far."""
         return 0
 
     def parts(self):
-        """What its parts have executed until now, by name."""
+        """{part: its CPU time in ns so far}."""
         return {}
 
 
@@ -127,19 +126,19 @@ class Floor(Profiler):
 
 
 class Command(Profiler):
-    """A profiler that is a command, which SIGINT ends. What it says is in `said`, then."""
+    """A profiler that is a command, which SIGINT ends. Its output is in `said` then."""
 
     process = said = None
 
     def __init__(self, rate=RATE):
         super().__init__(rate)
-        self.met = set()  # programs whose files it knows
+        self.met = set()  # programs that it has profiled before
 
     def command(self):
         raise NotImplementedError
 
     def wait(self):
-        """Returns once it samples."""
+        """Waits until it samples."""
         raise NotImplementedError
 
     def output(self):
@@ -203,7 +202,7 @@ class Stackbeat(Command):
     def wait(self):
         self.wait_for(self.find)
         self.wait_for(self.count)
-        # It meets this process, too, whose symbols it reads once.
+        # Let it read the symbols of this process, too.
         end = time.monotonic() + 0.5
         while time.monotonic() < end:
             self.parts()
@@ -245,8 +244,8 @@ class Perf(Command):
         self.more = options
 
     def command(self):
-        # Without a limit of its own to what it costs. A period instead of a rate (-F) is the same
-        # for this event, and makes its records 8 bytes shorter.
+        # Without perf's own limit of overhead. A period instead of a rate (-F) is equivalent for this event, and
+        # makes the records 8 bytes shorter.
         return ("perf", "record", "-a", "-e", "cpu-clock", "-c", 10**9 // self.rate, "-g",
                 "-o", self.path, "-D", "-1", "--control", f"fd:{self.control[0]},{self.ack[1]}",
                 *self.more)
@@ -293,7 +292,7 @@ PROFILERS = {profiler.name: profiler
 
 
 class Window:
-    """What happens between two moments, of which the program knows the window within."""
+    """Counters of the profiler and busy time, from the creation of the Window to end()."""
 
     def __init__(self, profiler):
         self.profiler = profiler
@@ -311,22 +310,22 @@ class Window:
                           for name, value in end["parts"].items()}}
 
 
-def works(pid):
-    """Whether a thread of a process runs, or waits for a file."""
+def is_working(pid):
+    """Whether a thread of a process runs or waits for a file."""
     return any((task / "stat").read_text().rpartition(")")[2].split()[0] in ("D", "R")
                for task in Path(f"/proc/{pid}/task").iterdir())
 
 
 def settle(profiler=None):
-    """Lets what is under way come to its end. Costs nothing: an idle guest's clock jumps, and so
-    may be far ahead of a file of the host that a profiler reads."""
+    """Waits until pending work is done. That takes no real time, as the clock of an idle guest jumps. So also
+    wait while the profiler waits for files of the host."""
     time.sleep(3)
-    while profiler and profiler.process and works(profiler.process.pid):
+    while profiler and profiler.process and is_working(profiler.process.pid):
         time.sleep(0.1)
 
 
 def measure(profiler, *command):
-    """work(), in a guest that has come to rest, of a program that the profiler has met."""
+    """work() in an idle guest, with a program that the profiler has profiled before."""
     if profiler.process and command[0] not in profiler.met:
         work(profiler, *command)
         profiler.met.add(command[0])
@@ -335,11 +334,11 @@ def measure(profiler, *command):
 
 
 def work(profiler, *command):
-    """Runs a program that says that it is ready, waits for a line, and works.
+    """Runs a program that prints "ready", waits for a line of input, and works.
 
-    Returns the `ticks` that its work took, as it says (or, for a shell, as is seen
-    from here), and the `samples` that were taken in it: for a timer of equal
-    intervals by these, else what was counted around it, in proportion.
+    Returns the `ticks` (of the TSC) of its work, as it prints them (for a shell: the busy time of the
+    window), and the number of its `samples`: with fixed intervals computed from the ticks, else the
+    count of the window in proportion to the ticks.
     """
     command = [str(PROGRAMS / command[0]) if "/" not in command[0] else command[0],
                *(str(word) for word in command[1:])]
@@ -347,13 +346,13 @@ def work(profiler, *command):
                           bufsize=1) as process:
         if process.stdout.readline() != "ready\n":
             raise Broken(f"{' '.join(command)} does not work")
-        # It has run a while; readers that wake once in a second have met the process after this.
+        # Readers that wake once per second have read the process after this.
         settle(profiler)
         window = Window(profiler)
         process.stdin.write("\n")
-        said = json.loads(process.stdout.readline())
+        answer = json.loads(process.stdout.readline())
         seen = window.end()
-    seen["ticks"] = said.get("ticks", seen["busy"])
+    seen["ticks"] = answer.get("ticks", seen["busy"])
     if profiler.fixed:
         seen["samples"] = seen["ticks"] * profiler.rate / 1e9
     else:
@@ -362,7 +361,7 @@ def work(profiler, *command):
 
 
 class Results:
-    """Raw figures, written to /out as they come."""
+    """Raw results, written to /out one by one."""
 
     def __init__(self, name):
         self.path = Path("/out", f"{name}.json")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Section 4: what the reader takes while it records the whole system. reader.py NAME CASE..."""
+"""Section 4: overhead of the reader while it records the whole system. reader.py NAME CASE..."""
 
 import subprocess
 import sys
@@ -13,28 +13,28 @@ sys.dont_write_bytecode = True
 from lab import Bpftrace, Broken, cpu_ns, peak_kb, Perf, PROGRAMS, Results, settle, Stackbeat
 from pprof import Profile
 
-# By case: Hz, different stacks of the program that is sampled, seconds.
+# {case: (Hz, distinct stacks of the sampled program, seconds)}
 CASES = {
     "99 Hz, idle": (99, 0, 6),
     "99 Hz, busy": (99, 100, 6),
     "1,000 Hz, idle": (1000, 0, 6),
     "1,000 Hz, busy": (1000, 100, 6),
-    # As many samples as let nearly all of the stacks be seen, in a time that can be waited for.
+    # Enough samples to see nearly all stacks, within an acceptable time.
     "4,000 Hz, 10,000 stacks": (4000, 11_000, 10),
 }
-# Of the last case, at the least.
+# Minimum of the last case.
 STACKS_SEEN = 10_000
 
 
 def switches(pid):
-    """How often the threads of a process were woken after a wait of their own."""
+    """The number of voluntary context switches of a process."""
     return sum(int(line.split()[1]) for task in Path(f"/proc/{pid}/task").iterdir()
                for line in (task / "status").read_text().splitlines()
                if line.startswith("voluntary"))
 
 
 class Load:
-    """Something to sample: nothing, or a program that goes through stacks of depth 30."""
+    """The sampled workload: none, or a program with stacks of depth 30."""
 
     def __init__(self, stacks, seconds):
         self.process = None
@@ -54,7 +54,7 @@ class Load:
 
 
 def observe(profiler, stacks, seconds):
-    """While it runs: its end is section 3's."""
+    """Measures a running profiler, without its end, which is section 3."""
     with profiler:
         settle()
         load = Load(stacks, seconds)
@@ -65,7 +65,7 @@ def observe(profiler, stacks, seconds):
         end = time.monotonic_ns(), cpu_ns(pid), switches(pid)
         elapsed, peak = (end[0] - start[0]) / 1e9, peak_kb(pid)
         load.end()
-        # Perf's and bpftrace's ends are long ones; no one waits for what they would say.
+        # The ends of perf and bpftrace take long, and their output is not needed.
         if profiler.fixed:
             profiler.process.kill()
             profiler.process.wait()

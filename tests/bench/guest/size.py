@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Section 2: bytes a sample, through the rings and in the file."""
+"""Section 2: bytes per sample, in the rings and in the file."""
 
 import ctypes
 import re
@@ -22,7 +22,7 @@ RATE = 1000
 
 
 class Heads:
-    """The heads of a session's rings count the bytes that went through them."""
+    """Counts the bytes that were written to a session's rings, by their heads."""
 
     def __init__(self, session):
         self.rings = session.rings
@@ -36,20 +36,20 @@ class Heads:
 
 
 def through_rings(command):
-    """A session of which nothing is read, in rings that hold all of it."""
+    """Runs a session without a reader, in rings that hold all records."""
     load()
     with Session(rate=RATE, ring_size=64 << 20) as session:
         session.start()
         heads = Heads(session)
         work(Profiler(), *command)
         session.stop()
-        samples, (sampled, told) = session.stats()["samples"], heads.bytes()
+        samples, (sampled, metadata) = session.stats()["samples"], heads.bytes()
         lost = session.stats()["lost_full"]
         heads.unmap()
     unload()
     if lost:
         raise Broken(f"{lost} samples were lost")
-    return {"samples": samples, "bytes": sampled + told, "told": told}
+    return {"samples": samples, "bytes": sampled + metadata, "told": metadata}
 
 
 def in_file(profiler, command):
@@ -64,7 +64,7 @@ def in_file(profiler, command):
 
 
 def counted(profiler):
-    """How many samples a profiler says that it took."""
+    """The number of samples by the output of a profiler."""
     if isinstance(profiler, Bpftrace):
         return sum(int(count) for count in re.findall(r"\]: (\d+)$", profiler.said, re.M))
     if isinstance(profiler, Perf):

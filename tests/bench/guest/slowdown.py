@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Section 5: how much longer real programs take while the whole system is recorded."""
+"""Section 5: slowdown of real programs while the whole system is recorded."""
 
 import random
 import re
@@ -44,7 +44,7 @@ http {{
 
 
 def instructions(*command):
-    """What the guest executes until the command has ended."""
+    """Instructions of the guest until the command ends."""
     start = time.monotonic_ns() - idle_ns()
     run(*command)
     return time.monotonic_ns() - idle_ns() - start
@@ -59,21 +59,21 @@ def gzip():
 
 
 def gofmt():
-    # One thread for the collector and the program, as there is one CPU.
+    # On one CPU, garbage collector and program share one thread.
     return instructions(BUILD / "bench/gofmt", "-l", SCRATCH / "go")
 
 
 def openssl():
-    """ns for a MiB."""
-    said = run("openssl", "speed", "-elapsed", "-mr", "-seconds", 1, "-bytes", 1024, "-evp", "sha256")
-    per_second = float(re.search(r"^\+F:.*:([\d.]+)$", said, re.M)[1])
+    """ns per MiB."""
+    out = run("openssl", "speed", "-elapsed", "-mr", "-seconds", 1, "-bytes", 1024, "-evp", "sha256")
+    per_second = float(re.search(r"^\+F:.*:([\d.]+)$", out, re.M)[1])
     return (1 << 20) / per_second * 1e9
 
 
 def nginx():
-    """ns for a request."""
-    said = run("wrk", "-t", 1, "-c", 4, "-d", "1s", "http://127.0.0.1:8080/page")
-    return 1e9 / float(re.search(r"Requests/sec:\s+([\d.]+)", said)[1])
+    """ns per request."""
+    out = run("wrk", "-t", 1, "-c", 4, "-d", "1s", "http://127.0.0.1:8080/page")
+    return 1e9 / float(re.search(r"Requests/sec:\s+([\d.]+)", out)[1])
 
 
 PROGRAMS = {program.__name__: program for program in (gzip, sqlite, openssl, gofmt, nginx)}
@@ -82,7 +82,7 @@ PROGRAMS = {program.__name__: program for program in (gzip, sqlite, openssl, gof
 def prepare():
     keep_in_memory(nginx_binary(), BUILD / "bench/gofmt", *(
         shutil.which(name) for name in ("sqlite3", "gzip", "openssl", "wrk")))
-    sources = sorted((ROOT / "kmod").glob("*.c")) + sorted((ROOT / "user").glob("*.c"))
+    sources = sorted((ROOT / "kmod").glob("*.c")) + sorted((ROOT / "user").glob("*/*.c"))
     TEXT.write_bytes(4 * b"".join(path.read_bytes() for path in sources))
     (SCRATCH / "page").write_bytes(b"x" * 4096)
     goroot = Path(run("go", "env", "GOROOT").strip(), "src/net/http")
@@ -110,7 +110,7 @@ def main():
     random.Random(1).shuffle(setups)
     for kind, rate in setups:
         with kind(rate or 1) as profiler:
-            # Round 0 is that in which a profiler meets the programs.
+            # Round 0 is a warm-up: the profiler reads the programs for the first time.
             for number in range(ROUNDS + 1):
                 for name, program in PROGRAMS.items():
                     settle()

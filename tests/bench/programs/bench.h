@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the programs without a C library have in common: their conduct. Each works a
- * while in vain, so that who samples it has met it, prints "ready", waits for a line,
- * and then does what it is asked to, and prints one line of JSON with the ticks of the
- * time-stamp counter that it took. These are instructions where a guest's clock counts
- * these.
+ * Common behaviour of the programs without a C library. Each works for a while, so that profilers
+ * read its files, prints "ready", waits for a line of input, does its work, and prints one line of
+ * JSON with the TSC ticks of the work. In a guest whose clock counts instructions, these are
+ * instructions.
  */
 #ifndef BENCH_H
 #define BENCH_H

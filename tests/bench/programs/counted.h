@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Work that is exactly known, and its clock. */
+/* Work with a known number of instructions, and the clock to measure it. */
 #ifndef COUNTED_H
 #define COUNTED_H
 
@@ -13,8 +13,8 @@ static inline __attribute__((always_inline)) unsigned long long ticks(void)
 }
 
 /*
- * 500 instructions, COUNT times, at WORK_ADDRESSES addresses: a sampler sees so many
- * different stacks. An emulator runs longer loops faster.
+ * COUNT times 500 instructions, at WORK_ADDRESSES addresses, which gives as many distinct
+ * stacks. An emulator runs longer loops faster.
  */
 #define WORK_ADDRESSES 10
 

@@ -2,9 +2,8 @@
 /*
  * crowd COUNT SLICES WORK KNOWN
  *
- * COUNT processes that work in turns, SLICES times 500 times WORK instructions in all: the
- * turn is a byte that each hands to the next one through a pipe. Each has had KNOWN turns
- * before it counts.
+ * COUNT processes work in turns, SLICES times 500 times WORK instructions in total: they pass a
+ * byte from one to the next through pipes. Each process has KNOWN turns before the measurement.
  */
 #include "bench.h"
 
@@ -17,7 +16,7 @@ static NOINLINE void turn(u64 amount)
 	work_500(amount);
 }
 
-/* Works at each turn, until no one is left who could give one. */
+/* Works at each turn, until the other end of the pipe is closed. */
 static NOINLINE void take_turns(int from, int to, u64 amount)
 {
 	char byte;
@@ -28,7 +27,7 @@ static NOINLINE void take_turns(int from, int to, u64 amount)
 	}
 }
 
-/* The turn goes around once for each COUNT slices; the first one's is the parent's. */
+/* The byte goes around once per COUNT slices; the parent has the first turn. */
 static NOINLINE u64 go_around(int from, int to, u64 rounds, u64 amount)
 {
 	u64 start = ticks();

@@ -2,8 +2,8 @@
 /*
  * pingpong COUNT
  *
- * Two processes that hand a byte to and fro through two pipes, COUNT times: on one CPU,
- * two context switches each.
+ * Two processes pass a byte back and forth through two pipes, COUNT times: on one CPU, two context
+ * switches each time.
  */
 #include "bench.h"
 
@@ -52,13 +52,13 @@ NOINLINE int main(int argc, char **argv)
 		answer(there, back);
 		return 0;
 	}
-	/* It answers once it has worked in vain, too: that is not to be waited for later. */
+	/* The child has its warm-up, too: wait for it before the measurement. */
 	system_call(SYS_WRITE, there[1], (long)"", 1, 0);
 	if (system_call(SYS_READ, back[0], (long)&byte, 1, 0) != 1)
 		return 1;
 	be_ready();
 	print_ticks(play(there, back, argument(argc, argv, 1, 1)));
-	/* 62: kill; the other end is its own, too. */
+	/* 62: kill. The child has a copy of the other end, so it would see no end of file. */
 	system_call(62, pid, 9, 0, 0);
 	system_call(SYS_WAIT4, pid, 0, 0, 0);
 	return 0;

@@ -2,10 +2,10 @@
 /*
  * stacks COUNT DEPTH SLICES WORK
  *
- * Works in SLICES of 500 times WORK instructions, so that a sampler sees COUNT different
- * stacks (up to 10 times 2^DEPTH): at the end of paths of DEPTH calls, each of which
- * has another order of left and right, and is seen at 10 addresses: _start, main, visit,
- * left or right (DEPTH times), bottom. Each path is visited before any is again.
+ * Works in SLICES of 500 times WORK instructions with COUNT distinct stacks (up to 10 times
+ * 2^DEPTH): at the end of paths of DEPTH calls, each with another order of left and right, and at
+ * 10 addresses each: _start, main, visit, left or right (DEPTH times), bottom. All paths are
+ * visited in turn.
  */
 #include "bench.h"
 

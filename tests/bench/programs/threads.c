@@ -2,8 +2,8 @@
 /*
  * threads COUNT AMOUNT
  *
- * COUNT threads that work at the same time, 500 times AMOUNT instructions in all. Its
- * conduct is that of bench.h.
+ * COUNT threads work concurrently, 500 times AMOUNT instructions in total. The program behaves as
+ * described in bench.h.
  */
 #include <pthread.h>
 #include <stdio.h>

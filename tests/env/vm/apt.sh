@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# A private apt for one Debian suite, with the mirror, proxies and rights of this machine, and no
-# effect on the machine's own package lists. Sourced after lib.sh.
+# A private apt for one Debian suite, with the mirrors, proxies and permissions of this machine. It does not
+# change the package lists of the machine. Sourced after lib.sh.
 
-# apt_uris: "URI SUITE" of every source that this machine's apt reads.
+# apt_uris: prints "URI SUITE" for each source of this machine's apt.
 apt_uris() {
 	apt-get update --print-uris 2>/dev/null |
 		sed -n "s,^'\(.*\)/dists/\([^']*\)/InRelease'.*,\1 \2,p"
 }
 
-# apt_archive SUITE: the URI of the archive that holds SUITE. The main archive is the one that also
-# has this machine's -updates suite: third parties name their suites after Debian's as well.
+# apt_archive SUITE: prints the URI of the archive with SUITE. The main archive is the one that also has this
+# machine's -updates suite, as third parties name their suites like Debian's.
 apt_archive() {
 	local host
 	host=$(this_suite)
@@ -23,7 +23,7 @@ apt_archive() {
 	esac
 }
 
-# apt_source SUITE: its line of a sources.list.
+# apt_source SUITE: prints the line of the suite for a sources.list.
 apt_source() {
 	local uri keyring options
 	uri=$(apt_archive "$1")
@@ -32,8 +32,7 @@ apt_source() {
 	for keyring in /usr/share/keyrings/debian-archive-keyring.{pgp,gpg}; do
 		[[ -e $keyring ]] && options+=" signed-by=$keyring" && break
 	done
-	# Testing's and unstable's Release files expire in a week, which says nothing about a mirror
-	# that is a little behind.
+	# The Release files of testing and unstable expire within a week, and mirrors may lag behind.
 	[[ $1 == *-security ]] || options+=" check-valid-until=no"
 	echo "deb [$options] $uri $1 main"
 }
@@ -45,7 +44,7 @@ apt_setup() {
 	mkdir -p "$APT_DIR"/{lists/partial,archives/partial,parts}
 	: >"$APT_DIR/status"
 
-	# The machine's settings without its directories and hooks.
+	# The machine's apt settings, without directories and hooks.
 	{
 		apt-config dump | grep -Ev '^(Dir|DPkg|APT::Update|APT::Sandbox)\b'
 		cat <<-CONFIG
@@ -74,7 +73,7 @@ apt_setup() {
 			die "this machine's apt has no archive for $suite"
 		apt_update
 	else
-		# Kernels of a stable suite mostly come as security updates; not each suite has those.
+		# Kernels of stable suites are mostly security updates. Not each suite has a security suite.
 		{
 			apt_source "$name" && apt_source "$name-security"
 		} >"$APT_DIR/sources.list" || true
@@ -89,12 +88,12 @@ apt_setup() {
 	fi || die "$suite: no package lists; is there such a suite, and a network?"
 }
 
-# Old lists are no answer, also where the network or the archive fails for a moment only.
+# Fails on any error, even a transient one, instead of using old lists.
 apt_update() {
 	LC_ALL=C apt_private apt-get update --error-on=any
 }
 
-# apt_private COMMAND...: an apt command within the suite of the last apt_setup.
+# apt_private COMMAND...: runs an apt command for the suite of the last apt_setup.
 apt_private() {
 	if [[ $1 == apt-get ]]; then
 		APT_CONFIG=$APT_DIR/apt.conf "$1" -q -q "${@:2}" >&2
@@ -103,7 +102,7 @@ apt_private() {
 	fi
 }
 
-# apt_names PACKAGE...: PACKAGE and what they depend on, directly or not, as far as it is known.
+# apt_names PACKAGE...: prints the packages and their transitive dependencies, as far as known.
 apt_names() {
 	apt_private apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts \
 		--no-breaks --no-replaces --no-enhances --no-pre-depends "$@" |

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# What the scripts of the guest runner share. Sourced, never run.
+# Common functions of the guest runner's scripts. Sourced, never run.
 
 set -euo pipefail
 
@@ -17,7 +17,7 @@ die() {
 	exit "${DIE_STATUS:-1}"
 }
 
-# need PROGRAM...: stops with advice when one is missing.
+# need PROGRAM...: exits with advice if a program is missing.
 need() {
 	local program
 	for program; do
@@ -26,8 +26,8 @@ need() {
 	done
 }
 
-# lock NAME: waits until no other script holds NAME, and holds it until this one ends. Keeps the caches
-# whole when several runners start at once.
+# lock NAME: takes the lock NAME, and holds it until the script exits. Protects the caches when several
+# runners start at once.
 lock() {
 	local fd
 	mkdir -p "$CACHE/locks"
@@ -35,7 +35,7 @@ lock() {
 	flock "$fd"
 }
 
-# is_own_kernel NAME: whether NAME is no suite but a kernel that is built here (see build-own-kernel).
+# is_own_kernel NAME: whether NAME is a kernel that is built here (see build-own-kernel), not a suite.
 is_own_kernel() {
 	[[ $1 =~ ^[a-z]+$ && -e $VM_DIR/kernels/$1.config ]]
 }

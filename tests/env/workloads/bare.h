@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A program's beginning without a C library, for x86-64 and i386. Debian's
- * library is built without frame pointers, and what it leaves in the register
- * when it calls main() is no frame: the stack of a program that is linked with
- * it has no end that could be known in advance. Here it is _start, main, ...,
+ * Start code for programs without a C library, for x86-64 and i386. Debian's C library is built
+ * without frame pointers, and calls main() with a frame pointer that points to no frame, so the
+ * outermost frames of programs that use it are unpredictable. Here stacks are _start, main, ...,
  * and the frame pointer of _start is 0.
  */
 #ifndef BARE_H
@@ -69,7 +68,7 @@ static inline long system_call(long number, long a, long b, long c, long d)
 #define MAP_PRIVATE 2
 #define MAP_ANONYMOUS 0x20
 
-/* mmap() of a file from its start, or of nothing; what it says of errors is below 0. */
+/* mmap() at offset 0 of a file or of anonymous memory. Returns the address or a negative errno. */
 static inline long map(u64 length, long protection, long flags, long file)
 {
 	register long r10 __asm__("r10") = flags;
@@ -118,7 +117,7 @@ static inline long system_call(long number, long a, long b, long c, long d)
 }
 #endif
 
-/* The decimal number that is the argument `index`, or `otherwise`. */
+/* The argument `index` as a decimal number, or `otherwise` if it is missing. */
 static inline __attribute__((always_inline)) u64 argument(int argc, char **argv, int index,
 							  u64 otherwise)
 {
@@ -144,7 +143,7 @@ static inline void print(const char *text)
 #ifdef __x86_64__
 #define DIGITS_SIZE 21
 
-/* The number as text, at the end of `digits`. */
+/* Formats a number at the end of `digits`. */
 static inline char *decimal(u64 value, char digits[DIGITS_SIZE])
 {
 	char *at = digits + DIGITS_SIZE - 1;

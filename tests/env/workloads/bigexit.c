@@ -2,9 +2,9 @@
 /*
  * bigexit MIB TIMES [ITERATIONS]
  *
- * Measures how long it takes a process with MIB of memory to be gone, TIMES in
- * turn: it works ITERATIONS with it and then takes the clock, exits, and when its
- * parent has it back the clock is taken again. Prints the nanoseconds as JSON.
+ * Measures TIMES times how long the exit of a process with MIB of memory takes: the process works
+ * ITERATIONS, reads the clock and exits; the parent reads the clock after waitpid(). Prints the
+ * nanoseconds as JSON.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 /*
  * bomb TOTAL [ITERATIONS]
  *
- * Forks as fast as it may, in all its children too, until TOTAL of them (or a few
- * less) were made; each works ITERATIONS. Where no more can be made for the
- * moment, it waits for one to end. Prints how many there were.
+ * Forks as fast as possible, in all children too, until there were TOTAL processes (or a few less);
+ * each works ITERATIONS. When fork() fails, waits for a child to exit. Prints the number of
+ * processes.
  */
 #include "bare.h"
 

@@ -38,7 +38,7 @@ int main(int argc, char **argv)
 	if (count < 1 || count > PACKETS_MAX || period < 1 || period > 1000000)
 		return 2;
 	sender = socket(AF_INET, SOCK_DGRAM, 0);
-	/* The address may be that of all machines of a network. */
+	/* The address may be a broadcast address. */
 	if (sender < 0 || setsockopt(sender, SOL_SOCKET, SO_BROADCAST, &(int){1}, sizeof(int)) ||
 	    connect(sender, (struct sockaddr *)&address, sizeof(address)))
 		return 1;
@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 	}
 	clock_gettime(CLOCK_MONOTONIC, &next);
 	for (;;) {
-		/* What a full queue drops, and what the far end refuses, is no matter. */
+		/* Ignore errors: full queues drop packets, and the far end may refuse them. */
 		sendmmsg(sender, packets, count, 0);
 		add_us(&next, period);
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL);

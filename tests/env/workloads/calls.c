@@ -2,9 +2,9 @@
 /*
  * calls [COUNT]
  *
- * Makes COUNT rounds of system calls of several kinds. How many of each a round has is drawn,
- * always in the same way: so the work is steady, and has no period that a sampler could run along
- * with.
+ * Makes COUNT rounds of system calls of several kinds. The number of calls of each kind is
+ * pseudo-random with a fixed seed: the work is steady, and has no period with which a sampler could
+ * alias.
  */
 #include <fcntl.h>
 #include <stdlib.h>

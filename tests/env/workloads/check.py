@@ -1,11 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""check.py DIR: what is said to be known of the workloads in DIR, is so.
+"""check.py DIR: verifies the documented properties of the workloads in DIR.
 
-Each function of the programs that are built on bare.h begins with the two
-instructions that a walk recognizes, leaves by a return that follows the
-restoring of the frame pointer, and does not touch the register in between;
-and the work of `shares` is what it prints.
+Each function of the programs that use bare.h begins with the prologue that the unwinder recognizes, returns
+directly after restoring the frame pointer, and does not write this register in between; and `shares` does
+the work that it prints.
 """
 
 import json
@@ -15,7 +14,7 @@ import sys
 
 BARE = ("shares", "sysread", "sysread32", "deep", "forker", "cycle", "naps", "churn", "maps",
         "vdso", "bomb", "vforker", "work_00", "work_39")
-# Where a stack begins, there is no frame yet.
+# The outermost functions of a stack have no frame.
 OUTERMOST = ("_start", "start_thread")
 
 
@@ -31,7 +30,7 @@ def functions(path):
 
 
 def frame_faults(name, code):
-    """What is wrong with the frame of a function, as sentences."""
+    """Yields the errors in the frame setup of a function."""
     width = "e" if any("%ebp" in line for line in code) else "r"
     bp, sp = f"%{width}bp", f"%{width}sp"
     if code[:2] != [f"push {bp}", f"mov {sp},{bp}"]:

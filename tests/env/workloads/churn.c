@@ -3,16 +3,16 @@
  * churn SOURCE DIR MODE COUNT [ITERATIONS [THREADS]]
  *
  * Runs COUNT short processes, a few at a time, of the programs work_00 to
- * work_39 of the directory SOURCE in turn: each from a copy of its own in DIR,
- * which it unlinks when it starts. They work ITERATIONS to two and a half times
- * as many, in as many threads more as THREADS says. MODE:
+ * work_39 of the directory SOURCE in turn. Each runs from its own copy in DIR,
+ * which it unlinks when it starts. Each works ITERATIONS to 2.5 times ITERATIONS,
+ * also in THREADS additional threads. MODE:
  *
  *	fork	each is forked and executes its program
  *	vfork	as fork, without a copy of the memory
- *	chain	chains of 4: each starts the next by vfork and exec when it has worked
+ *	chain	chains of 4: each works, and then starts the next by vfork and exec
  *	exec	chains of 4, where each process executes the next program itself
  *
- * Fails if one of them does.
+ * Fails if one of the processes fails.
  */
 #include "bare.h"
 
@@ -86,7 +86,7 @@ static void copy(const char *path, u64 worker)
 	system_call(SYS_CLOSE, file, 0, 0, 0);
 }
 
-/* A child that shares our memory does not come back. */
+/* A child that shares our memory must not return from this function. */
 static NOINLINE long execute(long fork, char **argv)
 {
 	long pid = system_call(fork, 0, 0, 0, 0);
@@ -125,7 +125,7 @@ NOINLINE int main(int argc, char **argv)
 	letters[1] = *mode == 'e' ? 'e' : 'v';
 	open_sources(argv[1]);
 	for (index = 0; index < count; index += length) {
-		/* Those that run now are the last ones: none has the path of another. */
+		/* At most JOBS chains run at once, so that no two of them use the same path. */
 		reap(job);
 		for (link = 0; link < length; link++) {
 			path_of(paths[link], argv[2], (index + link) % WORKERS);

@@ -2,10 +2,9 @@
 /*
  * contain DIR PROGRAM [ARG...]
  *
- * Runs a copy of PROGRAM, which is all that there is in the mount namespace of
- * its own, as process 1 of a pid namespace of its own. DIR is an empty directory.
- * Prints the process id that it has outside; ends as it does, or when it is
- * killed itself, with it.
+ * Runs a copy of PROGRAM as process 1 of a new pid namespace, in a new mount namespace that
+ * contains only this copy. DIR is an empty directory. Prints the process ID of PROGRAM outside;
+ * exits with the status of PROGRAM. PROGRAM is killed when contain is killed.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -21,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void must(int result, const char *what)
+static void check_result(int result, const char *what)
 {
 	if (result >= 0)
 		return;
@@ -29,28 +28,28 @@ static void must(int result, const char *what)
 	exit(1);
 }
 
-/* Makes the new root, with PROGRAM in it, at `path`. */
+/* Creates the new root with a copy of PROGRAM. Sets `path` to the path of the copy. */
 static void make_root(const char *directory, const char *program, char *path, size_t size)
 {
 	const char *copy;
 	int from, to;
 
-	must(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "mount");
-	must(mount("none", directory, "tmpfs", 0, NULL), "mount of a tmpfs");
-	must(chdir(directory), directory);
-	must(mkdir("app", 0755), "app");
+	check_result(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "mount");
+	check_result(mount("none", directory, "tmpfs", 0, NULL), "mount of a tmpfs");
+	check_result(chdir(directory), directory);
+	check_result(mkdir("app", 0755), "app");
 	snprintf(path, size, "/app/%s", strrchr(program, '/') + 1);
 	copy = path + 1;
 	from = open(program, O_RDONLY | O_CLOEXEC);
-	must(from, program);
+	check_result(from, program);
 	to = open(copy, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
-	must(to, copy);
-	must(sendfile(to, from, NULL, 1 << 30), "sendfile");
+	check_result(to, copy);
+	check_result(sendfile(to, from, NULL, 1 << 30), "sendfile");
 	close(to);
 	close(from);
-	must(syscall(SYS_pivot_root, ".", "."), "pivot_root");
-	must(umount2(".", MNT_DETACH), "umount");
-	must(chdir("/"), "/");
+	check_result(syscall(SYS_pivot_root, ".", "."), "pivot_root");
+	check_result(umount2(".", MNT_DETACH), "umount");
+	check_result(chdir("/"), "/");
 }
 
 int main(int argc, char **argv)
@@ -61,18 +60,18 @@ int main(int argc, char **argv)
 
 	if (argc < 3 || !strchr(argv[2], '/'))
 		return 2;
-	must(unshare(CLONE_NEWNS | CLONE_NEWPID), "unshare");
+	check_result(unshare(CLONE_NEWNS | CLONE_NEWPID), "unshare");
 	pid = fork();
-	must(pid, "fork");
+	check_result(pid, "fork");
 	if (!pid) {
-		must(prctl(PR_SET_PDEATHSIG, SIGKILL), "prctl");
+		check_result(prctl(PR_SET_PDEATHSIG, SIGKILL), "prctl");
 		make_root(argv[1], argv[2], path, sizeof(path));
 		argv[2] = path;
 		execv(path, argv + 2);
-		must(-1, path);
+		check_result(-1, path);
 	}
 	printf("%d\n", pid);
 	fflush(stdout);
-	must(waitpid(pid, &status, 0), "waitpid");
+	check_result(waitpid(pid, &status, 0), "waitpid");
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }

@@ -2,20 +2,20 @@
 /*
  * cycle [CYCLES [OFFSET]]
  *
- * Repeats a cycle of 1 ms, in step with CLOCK_MONOTONIC: from OFFSET us behind
- * each full ms on, 30 % of it are in part_a and the rest is in part_b. Each of
- * them waits until its time is over, busy, and so takes its share whatever comes
- * between. A sampler whose interval is 1 ms sees one of them only.
+ * Repeats a cycle of 1 ms, in phase with CLOCK_MONOTONIC: the cycle begins OFFSET us after each
+ * full ms. The first 30 % of it are spent in part_a and the rest in part_b. Both spin until their
+ * time is over, and so keep their shares despite interruptions. A sampler with an interval of 1 ms
+ * sees only one of them.
  *
- * Prints one line of JSON with the time that each has taken, in ticks of the
- * time-stamp counter, and the process id.
+ * Prints one line of JSON with the time spent in each part, in cycles of the TSC, and the process
+ * ID.
  */
 #include "bare.h"
 
 #define SYS_GETPID 39
 #define CYCLE_NS 1000000
 #define PART_A_NS 300000
-/* Of work() between two looks at the counter: few, for the parts to end in time. */
+/* Iterations of work() between two reads of the TSC: few, so that the parts end in time. */
 #define ITERATIONS 200
 
 static inline __attribute__((always_inline)) u64 ticks(void)
@@ -64,7 +64,7 @@ NOINLINE int main(int argc, char **argv)
 	per_ns = (double)(ticks() - start) / (double)(end - start_ns);
 
 	while (cycles--) {
-		/* The clock counts anew in each cycle: what it drifts does not add up. */
+		/* Read the clock in each cycle, so that the error of per_ns does not add up. */
 		phase = (now_ns() + CYCLE_NS - offset) % CYCLE_NS;
 		begin = ticks();
 		part_a(phase < PART_A_NS ? begin + (u64)((PART_A_NS - phase) * per_ns) : 0);

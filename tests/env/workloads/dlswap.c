@@ -2,9 +2,9 @@
 /*
  * dlswap DIR LOOPS [ITERATIONS]
  *
- * Loads the libraries libswap_0.so to libswap_3.so of DIR in turn, calls the
- * function swap_N of each from its own call_N, and unloads it, LOOPS times. Fails
- * unless each of them is loaded at the same address.
+ * Loads the libraries libswap_0.so to libswap_3.so of DIR in turn, calls swap_N of each library
+ * from call_N, and unloads the library; all this LOOPS times. Fails unless all are loaded at the
+ * same address.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -37,7 +37,7 @@ static int fail(const char *what)
 	return -1;
 }
 
-/* Where the library was, or 0. */
+/* Returns the load address of the library, or 0. */
 static unsigned long swap(const char *directory, unsigned int number, unsigned long iterations)
 {
 	char path[4096], name[16];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 // gowork [ROUNDS]: goroutines that fill maps, sort and allocate, so that the
-// garbage collector works all the time. It prints how often it did.
+// garbage collector runs all the time. Prints the number of collections.
 package main
 
 import (

@@ -2,14 +2,13 @@
 /*
  * hostile [MODE]
  *
- * Loads the frame pointer register with what no program would, and works with
- * it for ever. Each mode is a line of the table below, with how the user part
- * of its stacks may end (enum stackbeat_unwind_stop; more than one where it depends on
- * the moment of the sample) and how many frames it then has at the least and
- * at the most. Without MODE, prints the table as JSON.
+ * Loads a hostile value into the frame pointer register, and spins forever. Each mode is a line of
+ * the table below, with the possible reasons why the unwinder stops in the user part (enum
+ * stackbeat_unwind_stop; several if it depends on the time of the sample), and the minimum and
+ * maximum number of frames. Without MODE, prints the table as JSON.
  *
- * Prints where its loop is ("begin" to "end": every sample there is one of the
- * mode), as JSON, just before it enters it.
+ * Prints the address range of its loop as JSON before it enters the loop ("begin" to "end": all
+ * samples in this range belong to the mode).
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -31,7 +30,7 @@ struct frame {
 	uint64_t address;
 };
 
-/* Functions that run for ever; the labels are where samples of them lie. */
+/* Functions that spin forever; the labels delimit their loops. */
 void spin_fp(uint64_t fp) __attribute__((noreturn));
 void spin_sp(uint64_t fp) __attribute__((noreturn));
 extern const char spin_fp_begin[], spin_fp_end[], spin_sp_begin[], spin_sp_end[];
@@ -44,9 +43,9 @@ __asm__(".globl spin_fp, spin_fp_begin, spin_fp_end\n"
 	"	jmp 1b\n"
 	"spin_fp_end:\n"
 	/*
-	 * As spin_fp, with the stack pointer too, and with instructions that
-	 * look like a prologue, for which a walk turns to the stack pointer:
-	 * the last byte of the first one is that of `push %rbp`.
+	 * As spin_fp, also with the stack pointer, and with instructions that
+	 * look like a prologue, at which the unwinder uses the stack pointer:
+	 * the last byte of the first instruction is that of `push %rbp`.
 	 */
 	".globl spin_sp, spin_sp_begin, spin_sp_end\n"
 	"spin_sp:\n"
@@ -101,8 +100,8 @@ static void run_value(uint64_t fp)
 	enter(fp);
 }
 
-/* The first address that no program can have: by the levels of the page tables. */
-static uint64_t user_stop(void)
+/* The end of the user address space: it depends on the levels of the page tables. */
+static uint64_t user_end(void)
 {
 	FILE *file = fopen("/proc/cpuinfo", "re");
 	uint64_t end = 1ul << 47;
@@ -120,7 +119,7 @@ static uint64_t user_stop(void)
 
 static void run_user_end(uint64_t offset)
 {
-	enter(user_stop() + offset);
+	enter(user_end() + offset);
 }
 
 static void run_unmapped(uint64_t unused)
@@ -138,7 +137,7 @@ static void run_protected(uint64_t unused)
 	enter((uint64_t)map_pages(1, PROT_NONE));
 }
 
-/* A frame of which the caller can be read and the return address can not. */
+/* A frame with a readable caller word and an unreadable return address. */
 static void run_guard_edge(uint64_t unused)
 {
 	char *pages = map_pages(2, PROT_READ | PROT_WRITE);
@@ -149,7 +148,7 @@ static void run_guard_edge(uint64_t unused)
 	enter((uint64_t)(pages + PAGE - sizeof(uint64_t)));
 }
 
-/* One frame, whose return address is `address`. */
+/* One frame with the return address `address`. */
 static void run_address(uint64_t address)
 {
 	struct frame *frame = map_frames(1);
@@ -158,7 +157,7 @@ static void run_address(uint64_t address)
 	enter((uint64_t)frame);
 }
 
-/* One frame, whose caller has its frame at `fp`. */
+/* One frame with the caller's frame at `fp`. */
 static void run_caller(uint64_t fp)
 {
 	struct frame *frame = map_frames(1);
@@ -181,7 +180,7 @@ static void run_cycle(uint64_t length)
 	enter((uint64_t)frame);
 }
 
-/* Makes `length` frames a chain upwards, the last one without a caller. */
+/* Links `length` frames to an upward chain; the last one has no caller. */
 static void link_up(struct frame *frame, uint64_t length)
 {
 	uint64_t index;
@@ -205,7 +204,7 @@ static void run_up(uint64_t length)
 	enter((uint64_t)map_up(length));
 }
 
-/* Frames upwards, the 21st of which has `address`, which ends the walk there. */
+/* An upward chain. The 21st frame has the return address `address`, which stops the unwinder. */
 static void run_up_to_address(uint64_t address)
 {
 	struct frame *frame = map_up(40);
@@ -214,7 +213,7 @@ static void run_up_to_address(uint64_t address)
 	enter((uint64_t)frame);
 }
 
-/* Frames upwards to one that is its own caller. */
+/* An upward chain to a frame that is its own caller. */
 static void run_up_to_cycle(uint64_t index)
 {
 	struct frame *frame = map_up(index + 1);
@@ -223,7 +222,8 @@ static void run_up_to_cycle(uint64_t index)
 	enter((uint64_t)frame);
 }
 
-/* Ten frames upwards, and the next one can't be read. `address`: that of the sixth one. */
+/* Ten frames upwards, then an unreadable one. `address`: return address of the sixth frame, or 0.
+ */
 static void run_up_to_protected(uint64_t address)
 {
 	char *pages = map_pages(2, PROT_READ | PROT_WRITE);
@@ -237,20 +237,20 @@ static void run_up_to_protected(uint64_t address)
 	enter((uint64_t)frame);
 }
 
-/* `hops` + 1 frames, each below the one before it, as no stack grows. */
-static void run_down(uint64_t hops)
+/* `descents` + 1 frames, each at a lower address than its callee, as on no real stack. */
+static void run_down(uint64_t descents)
 {
-	struct frame *frame = map_frames(hops + 1);
+	struct frame *frame = map_frames(descents + 1);
 	uint64_t index;
 
-	for (index = 0; index <= hops; index++) {
+	for (index = 0; index <= descents; index++) {
 		frame[index].address = return_address();
 		frame[index].caller = index ? (uint64_t)&frame[index - 1] : 0;
 	}
-	enter((uint64_t)&frame[hops]);
+	enter((uint64_t)&frame[descents]);
 }
 
-/* The registers of a timer, read by the walk: word 1 is reserved and 0. */
+/* The registers of the HPET, read by the unwinder: word 1 is reserved and 0. */
 static void run_device(uint64_t unused)
 {
 	int fd = open("/dev/hpet", O_RDONLY | O_CLOEXEC);
@@ -290,7 +290,7 @@ static void run_session_page(uint64_t unused)
 	enter((uint64_t)map_session(open_session(), PAGE, PROT_READ, STACKBEAT_OFFSET_SESSION));
 }
 
-/* A cycle in the consumer page, which a reader may write. */
+/* A cycle of frames in the consumer page, which a reader may write. */
 static void run_consumer_page(uint64_t unused)
 {
 	struct frame *frame =
@@ -304,9 +304,9 @@ static void run_consumer_page(uint64_t unused)
 }
 
 /*
- * The record that is first in a ring of this CPU as a frame. Its first word has
- * a record type where the lowest bits of an address are. Says which session it
- * is, and waits until somebody has started it and a record is there.
+ * The first record in a ring of this CPU as a frame. The lowest bits of its first word are a record
+ * type. Prints the id of its session, and waits until another process has started the session and
+ * a record is written.
  */
 static void run_ring(uint64_t unused)
 {
@@ -346,7 +346,7 @@ static void *remap_for_ever(void *page)
 	return NULL;
 }
 
-/* A frame in a page that another thread unmaps and maps all the time. */
+/* A frame in a page that another thread unmaps and maps again and again. */
 static void run_remapped(uint64_t unused)
 {
 	void *page = map_pages(1, PROT_READ | PROT_WRITE);
@@ -358,7 +358,7 @@ static void run_remapped(uint64_t unused)
 	enter((uint64_t)page);
 }
 
-/* Code that ends with its page: a walk that looks at it must not read on. */
+/* Code at the end of a page: an unwinder that inspects it must not read beyond. */
 static void run_code_edge(uint64_t unused)
 {
 	static const unsigned char code[] = {
@@ -384,74 +384,74 @@ static void run_stack_pointer(uint64_t value)
 	spin_sp(value);
 }
 
-#define ROOT (1u << STACKBEAT_STOP_OUTERMOST)
+#define OUTERMOST (1u << STACKBEAT_STOP_OUTERMOST)
 #define DEPTH (1u << STACKBEAT_STOP_MAX_DEPTH)
-#define MEMORY (1u << STACKBEAT_STOP_FAULT)
-#define FRAME (1u << STACKBEAT_STOP_BAD_FRAME)
+#define FAULT (1u << STACKBEAT_STOP_FAULT)
+#define BAD_FRAME (1u << STACKBEAT_STOP_BAD_FRAME)
 
-#define HOPS STACKBEAT_FP_DESCENTS_MAX
+#define DESCENTS STACKBEAT_FP_DESCENTS_MAX
 #define MAX STACKBEAT_USER_FRAMES_DEFAULT
 
-/* `frames_min` and `frames_max` with the interrupted address, which always is one. */
+/* `frames_min` and `frames_max` include the interrupted address. */
 static const struct mode {
 	const char *name;
 	void (*run)(uint64_t value);
 	uint64_t value;
-	unsigned int ends;
+	unsigned int stops;
 	unsigned int frames_min, frames_max;
 } modes[] = {
-	{"zero", run_value, 0, ROOT, 1, 1},
-	{"one", run_value, 1, FRAME, 1, 1},
-	{"page_zero", run_value, 0x10, FRAME, 1, 1},
-	{"odd", run_value, 0x400001, FRAME, 1, 1},
-	{"kernel_text", run_value, 0xffffffff81000000, FRAME, 1, 1},
-	{"kernel_data", run_value, 0xffffffff82000000, FRAME, 1, 1},
-	{"direct_map", run_value, 0xffff888000001000, FRAME, 1, 1},
-	{"kernel_stack", run_value, 0xffffc90000004000, FRAME, 1, 1},
-	{"vsyscall", run_value, 0xffffffffff600000, FRAME, 1, 1},
-	{"all_ones", run_value, 0xffffffffffffffff, FRAME, 1, 1},
-	{"last_word", run_value, 0xfffffffffffffff8, FRAME, 1, 1},
-	{"non_canonical", run_value, 0xdead000000000000, FRAME, 1, 1},
-	{"user_stop", run_user_end, 0, FRAME, 1, 1},
-	{"first_non_canonical", run_user_end, PAGE, FRAME, 1, 1},
-	{"before_user_end", run_user_end, -8, MEMORY, 1, 1},
-	{"last_page", run_user_end, -PAGE, MEMORY, 1, 1},
-	{"unmapped", run_unmapped, 0, MEMORY, 1, 1},
-	{"protected", run_protected, 0, MEMORY, 1, 1},
-	{"guard_edge", run_guard_edge, 0, MEMORY, 1, 1},
-	{"device", run_device, 0, ROOT, 1, 1},
-	{"session_page", run_session_page, 0, FRAME, 1, 2},
-	{"consumer_page", run_consumer_page, 0, FRAME, HOPS + 1, HOPS + 2},
-	{"ring", run_ring, 0, FRAME, 1, 2},
-	{"remapped", run_remapped, 0, ROOT | MEMORY, 1, 2},
-	{"code_edge", run_code_edge, 0, ROOT, 2, 2},
-	{"kernel_address", run_address, 0xffffffff81000000, FRAME, 1, 1},
-	{"page_zero_address", run_address, 0x10, FRAME, 1, 1},
-	{"no_address", run_address, 0, ROOT, 1, 1},
-	{"kernel_caller", run_caller, 0xffffffff81000000, FRAME, 2, 2},
-	{"odd_caller", run_caller, 0x400001, FRAME, 2, 2},
-	{"cycle_of_1", run_cycle, 1, FRAME, HOPS + 1, HOPS + 2},
-	{"cycle_of_2", run_cycle, 2, FRAME, 2 * HOPS + 1, 2 * HOPS + 3},
+	{"zero", run_value, 0, OUTERMOST, 1, 1},
+	{"one", run_value, 1, BAD_FRAME, 1, 1},
+	{"page_zero", run_value, 0x10, BAD_FRAME, 1, 1},
+	{"odd", run_value, 0x400001, BAD_FRAME, 1, 1},
+	{"kernel_text", run_value, 0xffffffff81000000, BAD_FRAME, 1, 1},
+	{"kernel_data", run_value, 0xffffffff82000000, BAD_FRAME, 1, 1},
+	{"direct_map", run_value, 0xffff888000001000, BAD_FRAME, 1, 1},
+	{"kernel_stack", run_value, 0xffffc90000004000, BAD_FRAME, 1, 1},
+	{"vsyscall", run_value, 0xffffffffff600000, BAD_FRAME, 1, 1},
+	{"all_ones", run_value, 0xffffffffffffffff, BAD_FRAME, 1, 1},
+	{"last_word", run_value, 0xfffffffffffffff8, BAD_FRAME, 1, 1},
+	{"non_canonical", run_value, 0xdead000000000000, BAD_FRAME, 1, 1},
+	{"user_end", run_user_end, 0, BAD_FRAME, 1, 1},
+	{"first_non_canonical", run_user_end, PAGE, BAD_FRAME, 1, 1},
+	{"before_user_end", run_user_end, -8, FAULT, 1, 1},
+	{"last_page", run_user_end, -PAGE, FAULT, 1, 1},
+	{"unmapped", run_unmapped, 0, FAULT, 1, 1},
+	{"protected", run_protected, 0, FAULT, 1, 1},
+	{"guard_edge", run_guard_edge, 0, FAULT, 1, 1},
+	{"device", run_device, 0, OUTERMOST, 1, 1},
+	{"session_page", run_session_page, 0, BAD_FRAME, 1, 2},
+	{"consumer_page", run_consumer_page, 0, BAD_FRAME, DESCENTS + 1, DESCENTS + 2},
+	{"ring", run_ring, 0, BAD_FRAME, 1, 2},
+	{"remapped", run_remapped, 0, OUTERMOST | FAULT, 1, 2},
+	{"code_edge", run_code_edge, 0, OUTERMOST, 2, 2},
+	{"kernel_address", run_address, 0xffffffff81000000, BAD_FRAME, 1, 1},
+	{"page_zero_address", run_address, 0x10, BAD_FRAME, 1, 1},
+	{"no_address", run_address, 0, OUTERMOST, 1, 1},
+	{"kernel_caller", run_caller, 0xffffffff81000000, BAD_FRAME, 2, 2},
+	{"odd_caller", run_caller, 0x400001, BAD_FRAME, 2, 2},
+	{"cycle_of_1", run_cycle, 1, BAD_FRAME, DESCENTS + 1, DESCENTS + 2},
+	{"cycle_of_2", run_cycle, 2, BAD_FRAME, 2 * DESCENTS + 1, 2 * DESCENTS + 3},
 	{"cycle_of_100", run_cycle, 100, DEPTH, MAX, MAX},
-	{"up_100", run_up, 100, ROOT, 101, 101},
-	{"up_to_limit", run_up, MAX - 1, ROOT, MAX, MAX},
+	{"up_100", run_up, 100, OUTERMOST, 101, 101},
+	{"up_to_limit", run_up, MAX - 1, OUTERMOST, MAX, MAX},
 	{"up_past_limit", run_up, MAX, DEPTH, MAX, MAX},
 	{"up_2000", run_up, 2000, DEPTH, MAX, MAX},
-	{"up_to_kernel_address", run_up_to_address, 0xffffffff81000000, FRAME, 21, 21},
-	{"up_to_page_zero_address", run_up_to_address, 0x10, FRAME, 21, 21},
-	{"up_to_no_address", run_up_to_address, 0, ROOT, 21, 21},
-	{"up_to_non_canonical_address", run_up_to_address, 0xdead000000000000, FRAME, 21, 21},
-	{"up_to_cycle", run_up_to_cycle, 9, FRAME, HOPS + 10, HOPS + 12},
-	{"up_to_cycle_in_next_round", run_up_to_cycle, 20, FRAME, HOPS + 21, HOPS + 23},
-	{"up_to_protected", run_up_to_protected, 0, MEMORY, 11, 11},
-	{"up_to_protected_wrong_address", run_up_to_protected, 0x10, FRAME, 6, 6},
-	{"down_to_limit", run_down, HOPS, ROOT, HOPS + 2, HOPS + 2},
-	{"down_100", run_down, 100, FRAME, HOPS + 1, HOPS + 2},
-	{"stack_pointer_odd", run_stack_pointer, 0x400001, FRAME, 1, 1},
-	{"stack_pointer_kernel", run_stack_pointer, 0xffffffff81000000, FRAME, 1, 1},
-	{"stack_pointer_non_canonical", run_stack_pointer, 0xdead000000000000, FRAME, 1, 1},
-	{"stack_pointer_last_word", run_stack_pointer, 0xfffffffffffffff8, FRAME, 1, 1},
-	{"stack_pointer_page_zero", run_stack_pointer, 0x10, FRAME, 1, 1},
+	{"up_to_kernel_address", run_up_to_address, 0xffffffff81000000, BAD_FRAME, 21, 21},
+	{"up_to_page_zero_address", run_up_to_address, 0x10, BAD_FRAME, 21, 21},
+	{"up_to_no_address", run_up_to_address, 0, OUTERMOST, 21, 21},
+	{"up_to_non_canonical_address", run_up_to_address, 0xdead000000000000, BAD_FRAME, 21, 21},
+	{"up_to_cycle", run_up_to_cycle, 9, BAD_FRAME, DESCENTS + 10, DESCENTS + 12},
+	{"up_to_cycle_in_next_round", run_up_to_cycle, 20, BAD_FRAME, DESCENTS + 21, DESCENTS + 23},
+	{"up_to_protected", run_up_to_protected, 0, FAULT, 11, 11},
+	{"up_to_protected_wrong_address", run_up_to_protected, 0x10, BAD_FRAME, 6, 6},
+	{"down_to_limit", run_down, DESCENTS, OUTERMOST, DESCENTS + 2, DESCENTS + 2},
+	{"down_100", run_down, 100, BAD_FRAME, DESCENTS + 1, DESCENTS + 2},
+	{"stack_pointer_odd", run_stack_pointer, 0x400001, BAD_FRAME, 1, 1},
+	{"stack_pointer_kernel", run_stack_pointer, 0xffffffff81000000, BAD_FRAME, 1, 1},
+	{"stack_pointer_non_canonical", run_stack_pointer, 0xdead000000000000, BAD_FRAME, 1, 1},
+	{"stack_pointer_last_word", run_stack_pointer, 0xfffffffffffffff8, BAD_FRAME, 1, 1},
+	{"stack_pointer_page_zero", run_stack_pointer, 0x10, BAD_FRAME, 1, 1},
 };
 
 static void print_modes(void)
@@ -461,8 +461,8 @@ static void print_modes(void)
 
 	printf("[");
 	for (index = 0; index < count; index++)
-		printf("{\"mode\": \"%s\", \"ends\": %u, \"frames\": [%u, %u]}%s",
-		       modes[index].name, modes[index].ends, modes[index].frames_min,
+		printf("{\"mode\": \"%s\", \"stops\": %u, \"frames\": [%u, %u]}%s",
+		       modes[index].name, modes[index].stops, modes[index].frames_min,
 		       modes[index].frames_max, index + 1 < count ? ",\n" : "]\n");
 }
 
@@ -474,7 +474,7 @@ int main(int argc, char **argv)
 		print_modes();
 		return 0;
 	}
-	/* Nobody else would stop it. */
+	/* Exit when the test exits. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (index = 0; index < sizeof(modes) / sizeof(modes[0]); index++) {
 		if (!strcmp(modes[index].name, argv[1]))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * inlines ROUNDS: takes its CPU time in a function that is inlined in another one, which is
- * inlined in a third. The lines at which they are called say so in their comments.
+ * inlines ROUNDS: spends its CPU time in a function that is inlined into a second one, which is
+ * inlined into a third. Comments mark the lines of the calls, for the tests.
  */
 #include "bare.h"
 

@@ -2,19 +2,19 @@
 /*
  * maps MODE [COUNT [ITERATIONS [DIR]]]
  *
- * Makes executable memory, as a JIT does, which begins with a function: a call
- * of it is in _start, main, call, where it has no name. MODE:
+ * Creates executable mappings like a JIT. Each begins with a function without a symbol, which is
+ * called from _start, main, call. MODE:
  *
  *	regions	COUNT mappings; each is called once, for ITERATIONS
- *	huge	one, of a huge page that was asked for; called COUNT times
- *	thp	one that the kernel may make of huge pages; called COUNT times
+ *	huge	one mapping with MAP_HUGETLB; called COUNT times
+ *	thp	one mapping with transparent huge pages; called COUNT times
  *	many	COUNT mappings, every other one executable, in ITERATIONS (1) processes
- *	storm	COUNT times one mapping is made and unmapped
+ *	storm	maps and unmaps one page COUNT times
  *	files	COUNT mappings, each of a new file in DIR
- *	abuse	as many in one process, and then as storm, for ever
+ *	abuse	as `many` in one process, and then as `storm`, forever
  *
- * With many, files and abuse it says "ready" when it has them, and works for ever; with
- * regions and storm it works a while before, to be known to who samples it.
+ * The modes many, files and abuse print "ready" when the mappings exist, and work forever; regions
+ * and storm work for a while first, so that a session knows the process.
  */
 #include "bare.h"
 
@@ -71,7 +71,7 @@ static NOINLINE void write_code(long address)
 		to[index] = code[index];
 }
 
-/* A page of code, and one that is not mapped like it, or the next would be the same mapping. */
+/* A page of code, and an inaccessible one, so that the kernel does not merge neighbours. */
 static NOINLINE long region(void)
 {
 	long address = checked(map(2 * PAGE, 0, PRIVATE, -1), "mmap");
@@ -94,7 +94,7 @@ static NOINLINE long huge(long flags)
 			       "mmap of huge pages");
 
 	address = (address + HUGE_PAGE - 1) & -HUGE_PAGE;
-	/* Refused by a kernel that has no such pages, as with PREEMPT_RT. */
+	/* Fails on kernels without transparent huge pages, as with PREEMPT_RT. */
 	if (!flags)
 		system_call(SYS_MADVISE, address, HUGE_PAGE, MADV_HUGEPAGE, 0);
 	write_code(address);
@@ -108,7 +108,7 @@ static NOINLINE void call_often(long address, u64 count, u64 iterations)
 		call(address, iterations);
 }
 
-/* The others end with the first one, which says "ready" when all are there. */
+/* The first process prints "ready" when all are forked; the others die with it. */
 static NOINLINE void multiply(u64 processes)
 {
 	while (processes-- > 1) {
@@ -121,7 +121,7 @@ static NOINLINE void multiply(u64 processes)
 	print("ready\n");
 }
 
-/* Two in one go: a page of each. */
+/* Each mprotect() creates two mappings of a page each. */
 static NOINLINE void many(u64 count)
 {
 	long address = checked(map(count * PAGE, PROT_READ, PRIVATE, -1), "mmap");

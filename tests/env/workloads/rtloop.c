@@ -2,10 +2,10 @@
 /*
  * rtloop CPU SECONDS [FILE]
  *
- * Works on a CPU as a real-time task (SCHED_FIFO 2), in user code, so that nothing of a lower
- * priority runs there. Says "running" once it does, "over" after SECONDS, and ends by itself after
- * twice as many. On SIGUSR1 it maps the first page of FILE as code, and works on. It is in memory
- * before it begins.
+ * Spins in user mode on a CPU as a real-time task (SCHED_FIFO 2), so that no task of lower priority
+ * runs there. Prints "running" first and "over" after SECONDS, and exits after twice SECONDS. On
+ * SIGUSR1 it maps the first page of FILE as code, and goes on. Its memory is locked before the
+ * loop.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -50,7 +50,7 @@ static NOINLINE void spin(void)
 	work(ITERATIONS);
 }
 
-/* Until `end`; false if it can't map. */
+/* Spins until `end`; returns 0 if mmap() fails. */
 static int spin_until(time_t end, int file)
 {
 	while (seconds_now() < end) {

@@ -2,8 +2,8 @@
 /*
  * sharer
  *
- * Works until there is something to read; then a child that shares its memory
- * makes one executable mapping in it and ends. Prints where, and works on.
+ * Works until there is input; then a child that shares the memory creates one executable mapping
+ * and exits. Prints the address of the mapping, and works on.
  */
 #include <poll.h>
 #include <stdio.h>

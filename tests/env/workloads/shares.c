@@ -5,9 +5,9 @@
  * Three leaves share the work 50/30/20, exactly, at the end of chains of 3, 12
  * and 40 calls below main(). The work is the same loop in each. It is done in
  * slices of random length (1 to 2 * SLICE iterations) in random order, so that
- * no sampler can run in step with it.
+ * no sampler can alias with it.
  *
- * Truth: every stack is a path from the root of this tree, whole.
+ * Expected: each stack is a complete path from the root of this tree.
  *
  *	_start  main  a_01 ... a_03  leaf_a
  *	              b_01 ... b_12  leaf_b
@@ -78,7 +78,7 @@ NOINLINE int main(int argc, char **argv)
 	int leaf;
 
 	while (left[0] + left[1] + left[2]) {
-		/* A leaf is drawn in proportion to what it has left to do. */
+		/* Draw a leaf in proportion to its remaining iterations. */
 		pick = next_random(&state) % (left[0] + left[1] + left[2]);
 		leaf = pick < left[0] ? 0 : pick < left[0] + left[1] ? 1 : 2;
 		iterations = 1 + next_random(&state) % (2 * slice);

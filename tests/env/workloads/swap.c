@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libswap_N.so, for dlswap: libraries that differ in the name of their function,
- * which works.
+ * libswap_N.so, for dlswap: libraries that differ only in the name of their function.
  */
 #include "work.h"
 

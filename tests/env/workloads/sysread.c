@@ -4,7 +4,7 @@
  *
  * Reads 64 KiB of /dev/zero COUNT times with pread, from _start, main,
  * read_loop, do_pread. Nearly all of its time is spent in the kernel's read
- * path. The same source makes a 64-bit program and a 32-bit one.
+ * path. It is built as a 64-bit and as a 32-bit program.
  */
 #include "bare.h"
 

@@ -2,8 +2,8 @@
 /*
  * threads [COUNT [leave]]
  *
- * COUNT threads (at most 16), named "worker-0", ..., work until the program is killed. The main
- * thread waits for them, or ends.
+ * Runs COUNT threads (at most 16), named "worker-0", ..., until the program is killed. The main
+ * thread waits for them or, with `leave`, exits.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -20,7 +20,7 @@ static int is_same(const char *a, const char *b)
 	return *a == *b;
 }
 
-/* Of the auxiliary vector, which follows the environment, which follows the arguments. */
+/* Searches the auxiliary vector, which follows the environment, which follows the arguments. */
 static NOINLINE const char *find_vdso(char **argv)
 {
 	const Elf64_auxv_t *entry;
@@ -37,7 +37,7 @@ static NOINLINE const char *find_vdso(char **argv)
 	return 0;
 }
 
-/* The vdso is linked at address 0, and its file is its memory. */
+/* The vdso is linked at address 0, and its memory is the image of its file. */
 static NOINLINE clock_function *find_function(const char *vdso, const char *name)
 {
 	const Elf64_Ehdr *header = (const Elf64_Ehdr *)vdso;

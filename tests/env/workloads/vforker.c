@@ -2,9 +2,9 @@
 /*
  * vforker [CHILDREN [ITERATIONS]]
  *
- * Prints "ready" and waits until it may read something. Works in _start, main until it may
- * read something more, then runs CHILDREN processes by vfork, one after the other, which
- * work ITERATIONS each in its memory. Prints "done" and works on.
+ * Prints "ready" and waits for a byte of input. Works in _start, main until there is more input,
+ * then runs CHILDREN processes by vfork, one after the other, each of which works ITERATIONS in
+ * the shared memory. Prints "done" and works on.
  */
 #include "bare.h"
 

@@ -2,14 +2,13 @@
 /*
  * work_NN [ITERATIONS [THREADS [MODE [NEXT...]]]]
  *
- * One of WORKERS programs that differ in the name of the function that works in
- * them, which is that of the program: _start, main, work_NN; and in a thread
- * start_thread, run, work_NN. Their addresses are the same. The first thread
- * and THREADS more work ITERATIONS each.
+ * One of WORKERS programs that differ in the name of their working function, which is the name of
+ * the program. Stacks: _start, main, work_NN; and in a thread start_thread, run, work_NN. All
+ * programs have the same addresses. The main thread and THREADS more threads work ITERATIONS each.
  *
- * Letters of MODE: u, it unlinks its file before it works; afterwards the
- * program NEXT is run with the rest of the arguments, v by a child that shares
- * the memory until then, e by this process itself.
+ * Letters of MODE: u unlinks the program's file before the work. After the work, the program NEXT
+ * is executed with the rest of the arguments: with v by a child that shares the memory until then,
+ * with e by this process itself.
  */
 #include "bare.h"
 
@@ -21,8 +20,8 @@
 #define CLONE_FLAGS 0x350f00
 
 /*
- * The new thread begins with its function on its stack, and its frame pointer is
- * 0. It makes no system call that is not here, and ends with this one.
+ * clone(): the new thread calls the function whose address is on the top of its stack, with frame
+ * pointer 0, and exits when the function returns.
  */
 long start_thread(unsigned long flags, void *stack, int *id, int *id_too, u64 argument);
 __asm__(".globl start_thread\n"
@@ -45,7 +44,7 @@ __asm__(".globl start_thread\n"
 	".size start_thread, . - start_thread\n");
 
 struct thread {
-	int id; /* 0 when it has ended */
+	int id; /* 0 when the thread has exited */
 	_Alignas(16) char stack[STACK_SIZE];
 };
 
@@ -85,7 +84,7 @@ static int has(const char *mode, char letter)
 	return *mode == letter;
 }
 
-/* The arguments for the next program: this one's, without its path. */
+/* The arguments for the next program: those of this one, with the path of the next one first. */
 static char **arguments_of_next(int argc, char **argv)
 {
 	char *next = argv[NEXT];

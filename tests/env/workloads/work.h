@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What programs and libraries with a known truth are made of. */
+/* Common parts of programs and libraries with known behaviour. */
 #ifndef WORK_H
 #define WORK_H
 
@@ -8,8 +8,8 @@ typedef unsigned long long u64;
 #define NOINLINE __attribute__((noipa))
 
 /*
- * For functions that call nothing: gcc leaves out the frame of one that does
- * not touch its stack, whatever it was told.
+ * For leaf functions: gcc omits the frame of a function that does not use its stack, despite
+ * -mno-omit-leaf-frame-pointer.
  */
 static inline __attribute__((always_inline)) void keep_frame(void)
 {

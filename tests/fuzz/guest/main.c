@@ -3,14 +3,13 @@
  * fuzz-guest SECONDS SEED [FILE]
  * fuzz-guest replay FILE
  *
- * Has processes do to the module what no reader should, in programs (steps.h) that are drawn at
- * random, for so many seconds; every second process without any rights, if it can have a session
- * then. Without coverage, a process does the same for the same seed. Where the kernel and the
- * module can tell what was reached (kcov, see tests/env/vm/run --instrument), programs that reach
- * something new are kept, and most others made of them.
+ * Fuzzes the module with random programs (steps.h) for SECONDS. Every second process is
+ * unprivileged. Without coverage, a process does the same for the same seed. With coverage (kcov,
+ * see tests/env/vm/run --instrument), programs that reach new code are kept in a corpus, and most
+ * new programs are mutations of these.
  *
- * FILE gets the programs before they are run, and may lie outside of the guest: `replay` runs them
- * again, for ever. Ends with 1 where the module did what it must not, and says what.
+ * Programs are saved to FILE, which may be outside of the guest, before they run: `replay` runs
+ * them again, forever. Prints violations of the module's interface, and exits with 1 then.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,23 +31,23 @@
 #define WORKERS 4u
 #define PROGRAMS_A_PROCESS 32u
 #define KEPT_MAX 8192u
-#define PLACES_BITS 18
-/* Longer than a program takes on the slowest kernel; then it hangs. */
+#define LOCATION_BITS 18
+/* Longer than a program takes on the slowest kernel: after that it hangs. */
 #define HANG_SECONDS 300
 #define NOBODY 65534u
 #define COVERED_MAX (64u << 10)
-/* So many programs have opened a session, and had one that beat. */
+/* After SOME programs one has opened a session, and after MANY one has had ticks. */
 #define SOME 20u
 #define MANY 200u
 
-/* What the processes share. */
+/* Shared memory of the processes. */
 static struct {
-	_Atomic uint64_t programs, steps, kept, places;
-	/* With rights, and without. */
+	_Atomic uint64_t programs, steps, kept, locations;
+	/* [0]: privileged processes, [1]: unprivileged ones. */
 	_Atomic uint64_t sessions[2], balances[2];
-	_Atomic uint8_t reached[1u << PLACES_BITS];
-	/* Written once each, before `kept` counts it: two may write the same one, and one of them
-	 * is lost. */
+	_Atomic uint8_t reached[1u << LOCATION_BITS];
+	/* Each entry is written before `kept` counts it. Two processes may write the same entry:
+	 * then one program is lost. */
 	struct program corpus[KEPT_MAX];
 } * shared;
 
@@ -56,9 +55,9 @@ struct worker {
 	unsigned int number;
 	uint64_t seed;
 	uint64_t *coverage; /* NULL: this kernel has none */
-	int file; /* -1: programs are not written down */
+	int file; /* -1: programs are not saved */
 	time_t until;
-	const struct program *replayed; /* NULL: drawn */
+	const struct program *replayed; /* NULL: random programs */
 };
 
 static time_t seconds_now(void)
@@ -82,7 +81,7 @@ static void *map_shared(size_t size)
 
 /* --- coverage ------------------------------------------------------------- */
 
-/* The process's own, while it lives. */
+/* Maps the coverage buffer of this process; NULL without kcov. */
 static uint64_t *open_coverage(void)
 {
 	int fd = open("/sys/kernel/debug/kcov", O_RDWR | O_CLOEXEC);
@@ -98,19 +97,19 @@ static uint64_t *open_coverage(void)
 	return words;
 }
 
-/* How many places were reached for the first time since the last call. */
+/* Counts code locations that were reached for the first time since the last call. */
 static uint64_t count_new(uint64_t *coverage)
 {
 	uint64_t count = __atomic_load_n(&coverage[0], __ATOMIC_RELAXED), found = 0;
 
 	for (uint64_t index = 1; index <= count && index < COVERED_MAX; index++) {
-		uint64_t place = coverage[index] * 0x9e3779b97f4a7c15 >> (64 - PLACES_BITS);
+		uint64_t location = coverage[index] * 0x9e3779b97f4a7c15 >> (64 - LOCATION_BITS);
 
-		if (!shared->reached[place] && !shared->reached[place]++)
+		if (!shared->reached[location] && !shared->reached[location]++)
 			found++;
 	}
 	__atomic_store_n(&coverage[0], 0, __ATOMIC_RELAXED);
-	shared->places += found;
+	shared->locations += found;
 	return found;
 }
 
@@ -128,7 +127,7 @@ static void draw_program(struct program *program, struct random *random)
 	program->count = 1 + draw(random, STEPS_MAX);
 	for (uint32_t index = 0; index < program->count; index++)
 		program->steps[index] = draw_step(random);
-	/* Nothing comes of those that do not begin with a session. */
+	/* A program without a session has no effect: begin with step_open. */
 	program->steps[0].kind = 0;
 }
 
@@ -169,7 +168,7 @@ static void mutate(struct program *program, struct random *random)
 		memmove(&program->steps[at], &program->steps[at + 1],
 			(program->count - at) * sizeof(step));
 		break;
-	default: { /* a part of another one */
+	default: { /* a part of another program */
 		struct program part;
 		uint32_t first;
 
@@ -194,7 +193,7 @@ static void make_program(struct program *program, struct random *random)
 		mutate(program, random);
 }
 
-static void keep(const struct program *program)
+static void keep_program(const struct program *program)
 {
 	uint64_t at = shared->kept;
 
@@ -206,29 +205,29 @@ static void keep(const struct program *program)
 
 /* --- processes ------------------------------------------------------------ */
 
-static void drop_rights(void)
+static void drop_privileges(void)
 {
 	if (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) ||
 	    setresuid(NOBODY, NOBODY, NOBODY)) {
 		perror("setresuid");
 		_exit(1);
 	}
-	/* A session without rights sees only whom others may look into, too. */
+	/* A restricted session samples only dumpable processes. */
 	prctl(PR_SET_DUMPABLE, 1);
 }
 
-static void write_down(const struct worker *worker, const struct program *program)
+static void save_program(const struct worker *worker, const struct program *program)
 {
 	if (worker->file < 0)
 		return;
 	if (pwrite(worker->file, program, sizeof(*program),
 		   (off_t)(worker->number * sizeof(*program))) != sizeof(*program)) {
-		perror("writing a program down");
+		perror("saving a program");
 		_exit(1);
 	}
 }
 
-static void be_process(struct worker *worker, struct random *random)
+static void run_process(struct worker *worker, struct random *random)
 {
 	struct program program;
 	struct steps_counts before;
@@ -236,14 +235,14 @@ static void be_process(struct worker *worker, struct random *random)
 
 	worker->coverage = open_coverage();
 	if (worker->number % 2)
-		drop_rights();
+		drop_privileges();
 	steps_init();
 	for (uint32_t left = PROGRAMS_A_PROCESS; left && seconds_now() < worker->until; left--) {
 		if (worker->replayed)
 			program = *worker->replayed;
 		else
 			make_program(&program, random);
-		write_down(worker, &program);
+		save_program(worker, &program);
 		alarm(HANG_SECONDS);
 		before = *steps_counts();
 		run_program(&program, leave && left == 1);
@@ -252,13 +251,13 @@ static void be_process(struct worker *worker, struct random *random)
 		shared->programs++;
 		shared->steps += program.count;
 		if (worker->coverage && count_new(worker->coverage) && !worker->replayed)
-			keep(&program);
+			keep_program(&program);
 	}
 	_exit(0);
 }
 
-/* One process after the other, until the time is over. Returns whether all went well. */
-static bool work(struct worker *worker)
+/* Runs one process after the other until the time is over. Returns whether all have succeeded. */
+static bool run_worker(struct worker *worker)
 {
 	struct random random;
 	int status;
@@ -266,12 +265,12 @@ static bool work(struct worker *worker)
 
 	random_init(&random, worker->seed + worker->number);
 	while (seconds_now() < worker->until) {
-		/* Each draws from here on, whatever became of the one before it. */
-		struct random its = {draw_bits(&random) | 1};
+		/* Each process gets its own seed, independent of the previous one. */
+		struct random process_random = {draw_bits(&random) | 1};
 
 		process = fork();
 		if (process == 0)
-			be_process(worker, &its);
+			run_process(worker, &process_random);
 		if (process < 0 || waitpid(process, &status, 0) != process) {
 			perror("fork");
 			return false;
@@ -288,7 +287,7 @@ static bool work(struct worker *worker)
 	return true;
 }
 
-/* Returns how many workers have failed. */
+/* Returns the number of failed workers. */
 static int run_workers(struct worker *common, const struct program *replayed)
 {
 	int failed = 0, status;
@@ -305,7 +304,7 @@ static int run_workers(struct worker *common, const struct program *replayed)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		common->number = number;
 		common->replayed = replayed ? &replayed[number] : NULL;
-		_exit(work(common) ? 0 : 1);
+		_exit(run_worker(common) ? 0 : 1);
 	}
 	for (unsigned int number = 0; number < WORKERS; number++) {
 		if (wait(&status) > 0 && status != 0)
@@ -314,28 +313,27 @@ static int run_workers(struct worker *common, const struct program *replayed)
 	return failed;
 }
 
-/* Tells what the module was made to do. Returns whether that is what so many programs do at least.
- */
+/* Prints counters. Returns whether the programs have reached enough of the module. */
 static bool report(void)
 {
-	static const char *const rights[] = {"with rights", "without"};
+	static const char *const users[] = {"privileged", "unprivileged"};
 	bool enough = true;
 
-	printf("# %llu programs of %llu steps, %llu places reached, %llu programs kept\n",
+	printf("# %llu programs of %llu steps, %llu code locations reached, %llu programs kept\n",
 	       (unsigned long long)shared->programs, (unsigned long long)shared->steps,
-	       (unsigned long long)shared->places, (unsigned long long)shared->kept);
+	       (unsigned long long)shared->locations, (unsigned long long)shared->kept);
 	for (unsigned int i = 0; i < 2; i++) {
-		printf("# %s: %llu sessions, %llu looked at when they had beaten\n", rights[i],
+		printf("# %s: %llu sessions, %llu checked after ticks\n", users[i],
 		       (unsigned long long)shared->sessions[i],
 		       (unsigned long long)shared->balances[i]);
 		enough &= shared->programs < SOME || shared->sessions[i];
 		enough &= shared->programs < MANY || shared->balances[i];
 	}
-	/* Set where the kernel can tell. */
+	/* Set if the kernel has kcov. */
 	if (getenv("FUZZ_COVERAGE"))
-		enough &= shared->places > 0 || !shared->programs;
+		enough &= shared->locations > 0 || !shared->programs;
 	if (!enough)
-		fprintf(stderr, "violation: they reach nothing\n");
+		fprintf(stderr, "violation: the programs reach nothing\n");
 	return enough;
 }
 

@@ -35,9 +35,9 @@ static void begin(struct message *message, uint16_t type, uint16_t flags, uint8_
 	message->length = NLMSG_HDRLEN + GENL_HDRLEN;
 }
 
-/* An attribute that says to be `said` bytes long, and is `length`. */
-static void put_lying(struct message *message, uint16_t type, const void *data, size_t length,
-		      uint16_t said)
+/* Adds an attribute of `length` bytes whose header claims `claimed` bytes. */
+static void put_with_length(struct message *message, uint16_t type, const void *data, size_t length,
+			    uint16_t claimed)
 {
 	struct nlattr *attr = (void *)(message->bytes + message->length);
 	size_t size = NLA_ALIGN(NLA_HDRLEN + length);
@@ -45,7 +45,7 @@ static void put_lying(struct message *message, uint16_t type, const void *data, 
 	if (message->length + size > MESSAGE_SIZE)
 		return;
 	memset(attr, 0, size);
-	attr->nla_len = (uint16_t)(NLA_HDRLEN + said);
+	attr->nla_len = (uint16_t)(NLA_HDRLEN + claimed);
 	attr->nla_type = type;
 	if (length)
 		memcpy((uint8_t *)attr + NLA_HDRLEN, data, length);
@@ -54,7 +54,7 @@ static void put_lying(struct message *message, uint16_t type, const void *data, 
 
 static void put(struct message *message, uint16_t type, const void *data, size_t length)
 {
-	put_lying(message, type, data, length, (uint16_t)length);
+	put_with_length(message, type, data, length, (uint16_t)length);
 }
 
 static void put_u32(struct message *message, uint16_t type, uint32_t value)
@@ -92,7 +92,7 @@ void message_drain(int fd)
 {
 	uint8_t data[MESSAGE_SIZE];
 
-	/* The next part of a dump is made when the one before it is taken. */
+	/* The kernel sends the next part of a dump when the previous part is received. */
 	while (recv(fd, data, sizeof(data), MSG_DONTWAIT) > 0)
 		;
 }
@@ -119,8 +119,9 @@ static const void *payload(const struct nlattr *attr, size_t size)
 							  : NULL;
 }
 
-/* Sends the message and puts the attributes of the answer into `answer`; their length, or 0. */
-static size_t ask(int fd, struct message *message, uint8_t *answer)
+/* Sends a message and copies the attributes of the answer to `answer`; returns their length or 0.
+ */
+static size_t request(int fd, struct message *message, uint8_t *answer)
 {
 	const size_t skipped = NLMSG_HDRLEN + GENL_HDRLEN;
 	const struct nlmsghdr *header = (const void *)answer;
@@ -169,7 +170,7 @@ void message_init(void)
 
 	begin(&message, GENL_ID_CTRL, 0, CTRL_CMD_GETFAMILY);
 	put(&message, CTRL_ATTR_FAMILY_NAME, STACKBEAT_GENL_NAME, sizeof(STACKBEAT_GENL_NAME));
-	length = ask(fd, &message, answer);
+	length = request(fd, &message, answer);
 	id = payload(find(answer, length, CTRL_ATTR_FAMILY_ID), sizeof(*id));
 	if (!id) {
 		fprintf(stderr, "the module is not loaded\n");
@@ -198,17 +199,17 @@ bool message_get(int fd, uint32_t id, uint32_t *state, uint64_t counts[STACKBEAT
 	struct message message = {.length = 0};
 	_Alignas(8) uint8_t answer[MESSAGE_SIZE];
 	const struct nlattr *stats;
-	const uint32_t *said;
+	const uint32_t *attr;
 	size_t length;
 
 	begin(&message, family, 0, STACKBEAT_CMD_SESSION_GET);
 	put_u32(&message, STACKBEAT_A_SESSION, id);
-	length = ask(fd, &message, answer);
-	said = payload(find(answer, length, STACKBEAT_A_STATE), sizeof(*said));
+	length = request(fd, &message, answer);
+	attr = payload(find(answer, length, STACKBEAT_A_STATE), sizeof(*attr));
 	stats = find(answer, length, STACKBEAT_A_STATS);
-	if (!said || !stats)
+	if (!attr || !stats)
 		return false;
-	*state = *said;
+	*state = *attr;
 	for (uint16_t stat = STACKBEAT_S_TICKS; stat < STACKBEAT_S_COUNT; stat++) {
 		const void *count =
 			payload(find(payload(stats, 0), stats->nla_len - NLA_HDRLEN, stat),
@@ -248,7 +249,7 @@ static uint32_t draw_u32(struct random *random)
 	return edges[draw(random, sizeof(edges) / sizeof(edges[0]))];
 }
 
-/* What the header says of the attributes that can be set. */
+/* The attributes that can be set, by the header. */
 static const struct {
 	uint16_t attr;
 	enum { U8, U32, LIST, PIDS, CGROUPS, COMMS } type;
@@ -286,7 +287,7 @@ static void put_list(struct message *message, struct random *random, uint16_t at
 	if (draw_once_in(random, 8)) {
 		length = draw(random, sizeof(text)) + 1;
 		memset(text, '0' + (int)draw(random, 10), length);
-		/* One without an end, too. */
+		/* Also without a terminating NUL. */
 		text[length - 1] = draw_once_in(random, 2) ? '\0' : ',';
 		list = text;
 	}
@@ -338,7 +339,7 @@ static void put_comms(struct message *message, struct random *random, uint16_t a
 	end_nest(message, nest);
 }
 
-/* A setting as the header has it, with values in their ranges or a little beside them. */
+/* Adds a setting of the header, with a value within its range or near it. */
 static void put_setting(struct message *message, struct random *random)
 {
 	uint32_t which = draw(random, SETTINGS);
@@ -375,8 +376,8 @@ static void put_setting(struct message *message, struct random *random)
 	}
 }
 
-/* An attribute as the header does not have it. */
-static void put_wrong(struct message *message, struct random *random)
+/* Adds an invalid attribute. */
+static void put_invalid(struct message *message, struct random *random)
 {
 	uint16_t type = (uint16_t)draw(random, STACKBEAT_A_COUNT + 4);
 	uint8_t data[64];
@@ -388,8 +389,8 @@ static void put_wrong(struct message *message, struct random *random)
 	case 0: /* any bytes */
 		put(message, type, data, length);
 		break;
-	case 1: /* a length that is not so */
-		put_lying(message, type, data, length, (uint16_t)draw_u32(random));
+	case 1: /* a wrong length */
+		put_with_length(message, type, data, length, (uint16_t)draw_u32(random));
 		break;
 	case 2: /* flags of the type */
 		put(message, type | (draw_once_in(random, 2) ? NLA_F_NESTED : NLA_F_NET_BYTEORDER),
@@ -443,7 +444,7 @@ void message_send_any(int fd, struct random *random, uint32_t id)
 			put_setting(&message, random);
 	}
 	while (draw_once_in(random, 6))
-		put_wrong(&message, random);
+		put_invalid(&message, random);
 	if (draw_once_in(random, 32))
 		((struct genlmsghdr *)(message.bytes + NLMSG_HDRLEN))->version = 0;
 	if (draw_once_in(random, 32) && message.length > NLMSG_HDRLEN)

@@ -30,8 +30,8 @@
 #define PAGE 4096ul
 #define FILES 8u
 #define MAPPINGS 16u
-/* Each mapping has its place, so that none can come to lie over the fuzzer itself. */
-#define PLACE_SIZE (128ul << 20)
+/* Each mapping has a reserved address range, so that none can overlay the fuzzer itself. */
+#define RANGE_SIZE (128ul << 20)
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 struct open_file {
@@ -48,7 +48,7 @@ struct mapping {
 static struct {
 	struct open_file files[FILES];
 	struct mapping mappings[MAPPINGS];
-	uint8_t *places;
+	uint8_t *ranges;
 	int netlink, events, epoll;
 	pthread_t scribbler;
 	bool scribbles;
@@ -61,7 +61,7 @@ static struct {
 
 void random_init(struct random *random, uint64_t seed)
 {
-	/* splitmix64 (Steele, Lea, Flood, 2014): neighbours become strangers. */
+	/* splitmix64 (Steele, Lea, Flood, 2014): similar seeds give unrelated states. */
 	seed += 0x9e3779b97f4a7c15;
 	seed = (seed ^ seed >> 30) * 0xbf58476d1ce4e5b9;
 	seed = (seed ^ seed >> 27) * 0x94d049bb133111eb;
@@ -98,7 +98,7 @@ static uint64_t draw_word(struct random *random)
 	return draw_once_in(random, 3) ? draw_bits(random) : words[draw(random, COUNT(words))];
 }
 
-/* --- what must not be ----------------------------------------------------- */
+/* --- violations ----------------------------------------------------------- */
 
 __attribute__((format(printf, 1, 2), noreturn)) static void violation(const char *format, ...)
 {
@@ -112,7 +112,7 @@ __attribute__((format(printf, 1, 2), noreturn)) static void violation(const char
 	_exit(VIOLATION);
 }
 
-/* Only consumer pages may be written. */
+/* Whether an offset is that of a consumer page: only these may be written. */
 static bool is_consumer(uint64_t offset)
 {
 	if (offset == STACKBEAT_OFFSET_META)
@@ -128,7 +128,7 @@ static void check_protection(uint64_t offset, int protection, const char *how)
 		violation("%s made offset %#llx writable", how, (unsigned long long)offset);
 }
 
-/* --- memory that may be gone ---------------------------------------------- */
+/* --- memory that may be unmapped ------------------------------------------ */
 
 static _Thread_local sigjmp_buf escape;
 static _Thread_local volatile bool escapes;
@@ -140,10 +140,10 @@ static void on_fault(int number)
 	signal(number, SIG_DFL);
 }
 
-/* Stores, or loads where `value` is NULL. False: the memory is not there, or not so. */
+/* Stores *value, or loads if `value` is NULL. False if that faults. */
 static bool touch(volatile uint64_t *at, const uint64_t *value)
 {
-	/* The mask is not touched by the handler: see steps_init(). */
+	/* The handler does not change the signal mask: see SA_NODEFER in steps_init(). */
 	if (sigsetjmp(escape, 0)) {
 		escapes = false;
 		return false;
@@ -159,12 +159,12 @@ static bool touch(volatile uint64_t *at, const uint64_t *value)
 
 /* --- slots ---------------------------------------------------------------- */
 
-static uint8_t *place(const struct mapping *mapping)
+static uint8_t *address_of(const struct mapping *mapping)
 {
-	return state.places + (size_t)(mapping - state.mappings) * PLACE_SIZE;
+	return state.ranges + (size_t)(mapping - state.mappings) * RANGE_SIZE;
 }
 
-/* The first open file from `slot` on, or the one at `slot`, which is closed. */
+/* The first open file from `slot` on, or the closed one at `slot`. */
 static struct open_file *file_at(unsigned int slot)
 {
 	for (unsigned int step = 0; step < FILES; step++) {
@@ -187,7 +187,7 @@ static struct open_file *free_file(unsigned int slot)
 	return NULL;
 }
 
-/* NULL: there is none. */
+/* The first mapping from `slot` on, or NULL. */
 static struct mapping *mapping_at(unsigned int slot)
 {
 	for (unsigned int step = 0; step < MAPPINGS; step++) {
@@ -210,10 +210,10 @@ static struct mapping *free_mapping(unsigned int slot)
 	return NULL;
 }
 
-/* Takes what is mapped there away, and keeps others from taking the place. */
-static void clear_place(struct mapping *mapping)
+/* Replaces the mapping by an inaccessible one, so that its address range stays reserved. */
+static void clear_mapping(struct mapping *mapping)
 {
-	mmap(place(mapping), PLACE_SIZE, PROT_NONE,
+	mmap(address_of(mapping), RANGE_SIZE, PROT_NONE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	mapping->length = 0;
 }
@@ -367,10 +367,10 @@ static void step_map(unsigned int slot, struct random *random)
 		return;
 	if (draw_once_in(random, 8))
 		how = flags[draw(random, COUNT(flags))];
-	if (mmap(place(mapping), length, protection, how | MAP_FIXED, file_at(slot)->fd,
+	if (mmap(address_of(mapping), length, protection, how | MAP_FIXED, file_at(slot)->fd,
 		 (off_t)offset) == MAP_FAILED) {
-		/* What was there may be gone all the same. */
-		clear_place(mapping);
+		/* A failed mmap() may have removed the old mapping. */
+		clear_mapping(mapping);
 		return;
 	}
 	check_protection(offset, protection, "mmap");
@@ -393,13 +393,13 @@ static void step_unmap(unsigned int slot, struct random *random)
 
 		if (first + count > pages)
 			count = pages - first;
-		if (count < pages && munmap(place(mapping) + first * PAGE, count * PAGE) == 0)
+		if (count < pages && munmap(address_of(mapping) + first * PAGE, count * PAGE) == 0)
 			violation("a mapping of offset %#llx was split",
 				  (unsigned long long)mapping->offset);
 		if (count < pages)
 			return;
 	}
-	clear_place(mapping);
+	clear_mapping(mapping);
 }
 
 static void step_protect(unsigned int slot, struct random *random)
@@ -410,10 +410,10 @@ static void step_protect(unsigned int slot, struct random *random)
 
 	if (!mapping || (part && mapping->length == PAGE))
 		return;
-	if (mprotect(place(mapping), part ? PAGE : mapping->length, protection))
+	if (mprotect(address_of(mapping), part ? PAGE : mapping->length, protection))
 		return;
 	check_protection(mapping->offset, protection, "mprotect");
-	/* Where nothing changes, there is nothing to split. */
+	/* The same protection does not split a mapping. */
 	if (part && protection != mapping->protection)
 		violation("mprotect split offset %#llx", (unsigned long long)mapping->offset);
 	mapping->protection = protection;
@@ -441,26 +441,26 @@ static void step_remap(unsigned int slot, struct random *random)
 		old = draw(random, 2) * PAGE;
 	if (draw_once_in(random, 2))
 		length = (draw(random, (uint32_t)(2 * mapping->length / PAGE)) + 1) * PAGE;
-	/* Where it may go anywhere, it must not go where it is not known. */
+	/* Without MREMAP_FIXED the mapping would leave the reserved ranges. */
 	if ((how & MREMAP_MAYMOVE) && !(how & MREMAP_FIXED))
 		how |= MREMAP_FIXED;
-	moved = mremap(place(mapping), old, length, how, place(target));
+	moved = mremap(address_of(mapping), old, length, how, address_of(target));
 	if (moved == MAP_FAILED) {
-		clear_place(target);
+		clear_mapping(target);
 		return;
 	}
 	if (old != mapping->length || length != old || (how & MREMAP_DONTUNMAP))
 		violation("mremap of %zu of %zu bytes of offset %#llx to %zu, flags %d", old,
 			  mapping->length, (unsigned long long)mapping->offset, length, how);
-	if (moved == place(mapping))
+	if (moved == address_of(mapping))
 		return;
 	*target = *mapping;
-	clear_place(mapping);
+	clear_mapping(mapping);
 }
 
 static void step_advise(unsigned int slot, struct random *random)
 {
-	/* None of those that take a page of the machine out of use. */
+	/* Without MADV_HWPOISON and MADV_SOFT_OFFLINE, which disable physical pages. */
 	static const int advices[] = {
 		MADV_NORMAL,
 		MADV_WILLNEED,
@@ -491,16 +491,16 @@ static void step_advise(unsigned int slot, struct random *random)
 	length = draw_once_in(random, 3) ? PAGE : mapping->length;
 	switch (draw(random, 6)) {
 	case 0:
-		mlock(place(mapping), length);
+		mlock(address_of(mapping), length);
 		break;
 	case 1:
-		munlock(place(mapping), length);
+		munlock(address_of(mapping), length);
 		break;
 	case 2:
-		msync(place(mapping), length, MS_SYNC | MS_INVALIDATE);
+		msync(address_of(mapping), length, MS_SYNC | MS_INVALIDATE);
 		break;
 	default:
-		madvise(place(mapping), length, advices[draw(random, COUNT(advices))]);
+		madvise(address_of(mapping), length, advices[draw(random, COUNT(advices))]);
 	}
 }
 
@@ -559,7 +559,7 @@ static void step_read_write(unsigned int slot, struct random *random)
 	}
 	}
 	if (done > 0)
-		violation("%zd bytes were read from the device, or written to it", done);
+		violation("%zd bytes were read from or written to the device", done);
 }
 
 static void step_poll(unsigned int slot, struct random *random)
@@ -582,21 +582,21 @@ static void step_poll(unsigned int slot, struct random *random)
 	}
 }
 
-static uint64_t draw_object(struct random *random)
+static uint64_t draw_file_id(struct random *random)
 {
 	return draw_once_in(random, 4) ? draw_word(random) : 1 + draw(random, 12);
 }
 
-/* What an object is opened as: read-only, and closed by exec. */
-static void use_object(int fd, struct random *random)
+/* Checks that a mapped file is opened read-only and close-on-exec, and uses it. */
+static void use_mapped_file(int fd, struct random *random)
 {
 	uint8_t data[64];
 	void *at;
 
 	if ((fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY)
-		violation("an object was opened for writing");
+		violation("a mapped file was opened for writing");
 	if (!(fcntl(fd, F_GETFD) & FD_CLOEXEC))
-		violation("an object stays open over exec");
+		violation("a mapped file was opened without close-on-exec");
 	pread(fd, data, sizeof(data), (off_t)draw(random, 4096));
 	at = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 	if (at != MAP_FAILED)
@@ -618,8 +618,8 @@ static void step_ioctl(unsigned int slot, struct random *random)
 		FIOASYNC,
 	};
 	unsigned long command = draw(random, 2) + STACKBEAT_IOC_FILE_OPEN;
-	uint64_t object = draw_object(random);
-	void *argument = &object;
+	uint64_t file_id = draw_file_id(random);
+	void *argument = &file_id;
 	int fd;
 
 	if (draw_once_in(random, 6))
@@ -630,7 +630,7 @@ static void step_ioctl(unsigned int slot, struct random *random)
 		argument = (void *)mapping_at(slot);
 	fd = ioctl(file_at(slot)->fd, command, argument);
 	if (command == STACKBEAT_IOC_FILE_OPEN && fd >= 0)
-		use_object(fd, random);
+		use_mapped_file(fd, random);
 }
 
 static void step_message(unsigned int slot, struct random *random)
@@ -640,7 +640,7 @@ static void step_message(unsigned int slot, struct random *random)
 	message_send_any(state.netlink, random, file_at(slot)->session);
 }
 
-/* Begins to beat, at a rate that is right: most of what is drawn is not. */
+/* Starts a session at a valid rate: most random settings are invalid. */
 static void step_start(unsigned int slot, struct random *random)
 {
 	uint32_t id = file_at(slot)->session;
@@ -665,7 +665,7 @@ static void step_events(unsigned int slot, struct random *random)
 	}
 }
 
-/* Values for the tail, while the kernel writes. */
+/* Thread that writes random reader positions while the kernel writes records. */
 static void *scribble(void *unused)
 {
 	struct random random;
@@ -675,9 +675,10 @@ static void *scribble(void *unused)
 		struct mapping *mapping = &state.mappings[draw(&random, MAPPINGS)];
 		uint64_t value = draw_word(&random);
 
-		/* The main thread may take it away at any moment. */
+		/* The main thread may unmap it at any moment. */
 		if (mapping->length && is_consumer(mapping->offset))
-			touch((uint64_t *)place(mapping) + draw(&random, 2) * draw(&random, 512),
+			touch((uint64_t *)address_of(mapping) +
+				      draw(&random, 2) * draw(&random, 512),
 			      &value);
 		if (times % 64 == 0)
 			sched_yield();
@@ -706,7 +707,7 @@ static void step_scribble(unsigned int slot, struct random *random)
 	state.scribbles = pthread_create(&state.scribbler, NULL, scribble, NULL) == 0;
 }
 
-/* Says that all was read, or something else. */
+/* Sets the reader position to the head, or to a random value. */
 static void step_tail(unsigned int slot, struct random *random)
 {
 	const struct mapping *data = mapping_at(slot);
@@ -716,9 +717,9 @@ static void step_tail(unsigned int slot, struct random *random)
 	if (!data || !consumer || !is_consumer(consumer->offset))
 		return;
 	if (draw_once_in(random, 2) && data->offset == consumer->offset + PAGE &&
-	    touch((uint64_t *)place(data), NULL))
-		tail = ((const struct stackbeat_producer_page *)place(data))->head;
-	touch((uint64_t *)place(consumer), &tail);
+	    touch((uint64_t *)address_of(data), NULL))
+		tail = ((const struct stackbeat_producer_page *)address_of(data))->head;
+	touch((uint64_t *)address_of(consumer), &tail);
 }
 
 static void step_touch(unsigned int slot, struct random *random)
@@ -729,12 +730,12 @@ static void step_touch(unsigned int slot, struct random *random)
 	if (!mapping)
 		return;
 	for (size_t at = 0; at < mapping->length; at += PAGE)
-		touch((uint64_t *)(place(mapping) + at), NULL);
-	if (touch((uint64_t *)place(mapping), &value) && !(mapping->protection & PROT_WRITE))
+		touch((uint64_t *)(address_of(mapping) + at), NULL);
+	if (touch((uint64_t *)address_of(mapping), &value) && !(mapping->protection & PROT_WRITE))
 		violation("offset %#llx was written", (unsigned long long)mapping->offset);
 }
 
-/* Other ways to memory than through its mapping. */
+/* Accesses mapped memory by other ways than loads and stores. */
 static void step_misuse(unsigned int slot, struct random *random)
 {
 	const struct mapping *mapping = mapping_at(slot);
@@ -744,7 +745,7 @@ static void step_misuse(unsigned int slot, struct random *random)
 
 	if (!mapping)
 		return;
-	other.iov_base = place(mapping);
+	other.iov_base = address_of(mapping);
 	other.iov_len = mapping->length;
 	switch (draw(random, 6)) {
 	case 0:
@@ -756,9 +757,9 @@ static void step_misuse(unsigned int slot, struct random *random)
 			violation("process_vm_writev wrote to offset %#llx",
 				  (unsigned long long)mapping->offset);
 		break;
-	case 2: /* a debugger may write what the process itself may not, but not this */
+	case 2: /* forced writes, as by a debugger, must fail, too */
 		fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-		if (pwrite(fd, &word, sizeof(word), (off_t)(uintptr_t)place(mapping)) > 0 &&
+		if (pwrite(fd, &word, sizeof(word), (off_t)(uintptr_t)address_of(mapping)) > 0 &&
 		    !is_consumer(mapping->offset))
 			violation("/proc/self/mem wrote to offset %#llx",
 				  (unsigned long long)mapping->offset);
@@ -769,7 +770,7 @@ static void step_misuse(unsigned int slot, struct random *random)
 			break;
 		vmsplice(pipes[1], &other, 1, SPLICE_F_NONBLOCK);
 		if (draw_once_in(random, 2))
-			clear_place(&state.mappings[mapping - state.mappings]);
+			clear_mapping(&state.mappings[mapping - state.mappings]);
 		if (draw_once_in(random, 2))
 			close_file(file_at(slot));
 		read(pipes[0], &word, sizeof(word));
@@ -777,10 +778,10 @@ static void step_misuse(unsigned int slot, struct random *random)
 	case 4:
 		if (pipe2(pipes, O_CLOEXEC | O_NONBLOCK))
 			break;
-		write(pipes[1], place(mapping), mapping->length);
+		write(pipes[1], address_of(mapping), mapping->length);
 		break;
 	default:
-		syscall(SYS_futex, place(mapping), FUTEX_WAKE, 1, NULL, NULL, 0);
+		syscall(SYS_futex, address_of(mapping), FUTEX_WAKE, 1, NULL, NULL, 0);
 	}
 	if (pipes[0] >= 0) {
 		close(pipes[0]);
@@ -788,7 +789,7 @@ static void step_misuse(unsigned int slot, struct random *random)
 	}
 }
 
-/* Code that is mapped, and where it is mapped changes. */
+/* Maps code, and changes its mapping. */
 static void step_code(unsigned int slot, struct random *random)
 {
 	int fd = -1, flags = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -864,13 +865,13 @@ static void step_identity(unsigned int slot, struct random *random)
 
 static void run_step(const struct step *step);
 
-/* What a child finds of a session, and does with it. */
-static void be_child(struct random *random)
+/* The child of step_fork(): must not inherit mappings; runs some steps on inherited files. */
+static void run_child(struct random *random)
 {
 	for (unsigned int slot = 0; slot < MAPPINGS; slot++) {
 		const struct mapping *mapping = &state.mappings[slot];
 
-		if (mapping->length && touch((uint64_t *)place(mapping), NULL))
+		if (mapping->length && touch((uint64_t *)address_of(mapping), NULL))
 			violation("a child has offset %#llx", (unsigned long long)mapping->offset);
 		state.mappings[slot].length = 0;
 	}
@@ -899,7 +900,7 @@ static unsigned int generation;
 
 static void step_fork(unsigned int slot, struct random *random)
 {
-	struct random childs = {draw_bits(random) | 1};
+	struct random child_random = {draw_bits(random) | 1};
 	int status;
 	pid_t child;
 
@@ -909,7 +910,7 @@ static void step_fork(unsigned int slot, struct random *random)
 	child = fork();
 	if (child == 0) {
 		generation++;
-		be_child(&childs);
+		run_child(&child_random);
 	}
 	if (child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
 	    WEXITSTATUS(status) == VIOLATION)
@@ -956,7 +957,7 @@ static int receive_fd(int socket)
 	return fd;
 }
 
-/* A file that is on its way while it is closed here, and may never arrive. */
+/* Passes a file over a socket: it may be closed here meanwhile, and may never be received. */
 static void step_pass(unsigned int slot, struct random *random)
 {
 	struct open_file *file = file_at(slot);
@@ -968,7 +969,7 @@ static void step_pass(unsigned int slot, struct random *random)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets))
 		return;
 	send_file(sockets[0], file->fd);
-	/* The socket itself, too: a circle that only the kernel can find. */
+	/* Also the socket itself: a reference cycle that only the kernel can collect. */
 	if (draw_once_in(random, 4))
 		send_file(sockets[0], sockets[1]);
 	if (draw_once_in(random, 2))
@@ -1026,21 +1027,21 @@ static void run_step(const struct step *step)
 
 /* --- programs ------------------------------------------------------------- */
 
-/* Each beat of a session ended in one of the ways that are counted. */
+/* Checks that each tick of a session is counted in exactly one of the outcomes. */
 static void check_session(uint32_t session)
 {
 	uint64_t counts[STACKBEAT_S_COUNT] = {0};
 	uint32_t now = 0;
 
 	message_set(state.netlink, session, STACKBEAT_A_STATE, STACKBEAT_STATE_STOPPED);
-	/* Others may have started it again. */
+	/* Another process may have restarted it. */
 	if (!message_get(state.netlink, session, &now, counts) || now != STACKBEAT_STATE_STOPPED)
 		return;
 	if (counts[STACKBEAT_S_TICKS] !=
 	    counts[STACKBEAT_S_SAMPLES] + counts[STACKBEAT_S_LOST_FULL] +
 		    counts[STACKBEAT_S_LOST_BAD_TAIL] + counts[STACKBEAT_S_IDLE] +
 		    counts[STACKBEAT_S_FILTERED])
-		violation("session %u: %llu beats, of which %llu samples, %llu and %llu lost, %llu "
+		violation("session %u: %llu ticks, but %llu samples, %llu and %llu lost, %llu "
 			  "idle, %llu filtered",
 			  session, (unsigned long long)counts[STACKBEAT_S_TICKS],
 			  (unsigned long long)counts[STACKBEAT_S_SAMPLES],
@@ -1056,14 +1057,14 @@ const struct steps_counts *steps_counts(void)
 	return &state.counts;
 }
 
-static void let_go(int *fd)
+static void close_fd(int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
 	*fd = -1;
 }
 
-static void tidy(void)
+static void release_all(void)
 {
 	for (unsigned int slot = 0; slot < FILES; slot++) {
 		if (state.files[slot].session && state.netlink >= 0)
@@ -1072,11 +1073,11 @@ static void tidy(void)
 	}
 	for (unsigned int slot = 0; slot < MAPPINGS; slot++) {
 		if (state.mappings[slot].length)
-			clear_place(&state.mappings[slot]);
+			clear_mapping(&state.mappings[slot]);
 	}
-	let_go(&state.netlink);
-	let_go(&state.events);
-	let_go(&state.epoll);
+	close_fd(&state.netlink);
+	close_fd(&state.events);
+	close_fd(&state.epoll);
 }
 
 void steps_init(void)
@@ -1091,9 +1092,9 @@ void steps_init(void)
 	state.netlink = state.events = state.epoll = -1;
 	for (unsigned int slot = 0; slot < FILES; slot++)
 		state.files[slot].fd = -1;
-	state.places = mmap(NULL, MAPPINGS * PLACE_SIZE, PROT_NONE,
+	state.ranges = mmap(NULL, MAPPINGS * RANGE_SIZE, PROT_NONE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (state.places == MAP_FAILED) {
+	if (state.ranges == MAP_FAILED) {
 		perror("mmap");
 		exit(1);
 	}
@@ -1105,5 +1106,5 @@ void run_program(const struct program *program, bool leave)
 		run_step(&program->steps[index]);
 	stop_scribbler();
 	if (!leave)
-		tidy();
+		release_all();
 }

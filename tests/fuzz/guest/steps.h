@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A program of the guest's fuzzer: a list of steps, each of which does something to the module that
- * a process could do, by what it draws from its own seed. The same program does the same, as far as
- * the kernel lets it.
+ * A program of the guest's fuzzer: a list of steps. Each step performs an operation on the module's
+ * interface, with parameters from its own seed. A program is repeatable, as far as the kernel is.
  */
 #ifndef STACKBEAT_FUZZ_STEPS_H
 #define STACKBEAT_FUZZ_STEPS_H
@@ -15,7 +14,7 @@
 
 struct step {
 	uint8_t kind; /* below step_kinds() */
-	uint8_t slot; /* of what it begins to look for a file or a mapping */
+	uint8_t slot; /* where the step begins to search for a file or a mapping */
 	uint16_t unused; /* 0 */
 	uint32_t seed;
 };
@@ -25,7 +24,7 @@ struct program {
 	struct step steps[STEPS_MAX];
 };
 
-/* Random numbers that are the same for the same seed. */
+/* A random number generator; the same seed gives the same numbers. */
 struct random {
 	uint64_t state; /* never 0 */
 };
@@ -34,32 +33,32 @@ void random_init(struct random *random, uint64_t seed);
 /* Uniform in [0, below). */
 uint32_t draw(struct random *random, uint32_t below);
 uint64_t draw_bits(struct random *random);
-/* True once in `times`. */
+/* True with a probability of 1 in `times`. */
 bool draw_once_in(struct random *random, uint32_t times);
 
-/* How many kinds of steps there are. */
+/* The number of kinds of steps. */
 unsigned int step_kinds(void);
-/* A kind, by how often it should come. */
+/* Draws a kind, by the weights of the kinds. */
 uint8_t draw_kind(struct random *random);
 
 /*
- * Finds the module, and what is needed to speak to it. Ends the process where it is not there.
- * Once, before programs are run.
+ * Prepares the process for programs: netlink, signal handlers, address space for mappings. Exits if
+ * the module is not loaded. Call once.
  */
 void steps_init(void);
 
-/* What came of the programs that were run. */
+/* Counters of the programs so far. */
 struct steps_counts {
 	uint64_t sessions; /* opened */
-	uint64_t balances; /* of sessions that have beaten, that were looked at and right */
+	uint64_t balances; /* sessions with ticks whose counters were checked */
 };
 
 const struct steps_counts *steps_counts(void);
 
 /*
- * Runs the steps, and lets go of all that they have made, or, where `leave` says so, leaves that to
- * the end of the process. Ends the process with VIOLATION, and says why, where the module did what
- * it must not.
+ * Runs the steps, and then checks the sessions and releases all resources; if `leave` is set,
+ * leaves that to the exit of the process. Prints a message and exits with VIOLATION if the module
+ * violates its interface.
  */
 void run_program(const struct program *program, bool leave);
 

@@ -2,10 +2,10 @@
 //
 // Usage: NODE_PATH=... node decode.cjs FILE
 //
-// Prints what the decoder of npm's pprof-format finds in a pprof file as JSON: the totals of
-// each sample type, and flat and cum of each function for the type that is shown. Functions are
-// named twice: as `stackbeat report` has them, and as `go tool pprof -top` has them, for which
-// all that is unresolved in one file is one.
+// Decodes a pprof file by npm's pprof-format, and prints as JSON the totals of each sample type,
+// and flat and cum of each function for the default type. There are two tables: with function names
+// as in `stackbeat report`, and as in `go tool pprof -top`, which has one name for all unsymbolized
+// addresses of a file.
 "use strict";
 
 const fs = require("fs");
@@ -27,8 +27,8 @@ function byId(items) {
 	return new Map(items.map((item) => [BigInt(item.id), item]));
 }
 
-// Gives the names of the frames of a location, innermost first.
-function namer(profile, text, unresolved) {
+// Returns a function that maps a location to the names of its frames, innermost first.
+function frameNames(profile, text, unresolved) {
 	const mappings = byId(profile.mapping), functions = byId(profile.function);
 	return (location) => {
 		const mapping = mappings.get(BigInt(location.mappingId));
@@ -64,8 +64,8 @@ const result = {
 	shown: text(profile.sampleType[index].type),
 	totals: profile.sampleType.map((_, at) =>
 		profile.sample.reduce((sum, sample) => sum + BigInt(sample.value[at]), 0n)),
-	stackbeat: sumUp(profile, index, namer(profile, text, (file, address) =>
+	stackbeat: sumUp(profile, index, frameNames(profile, text, (file, address) =>
 		`${file}${file && "+"}0x${address.toString(16)}`)),
-	go: sumUp(profile, index, namer(profile, text, (file) => (file ? `[${file}]` : "<unknown>"))),
+	go: sumUp(profile, index, frameNames(profile, text, (file) => (file ? `[${file}]` : "<unknown>"))),
 };
 console.log(JSON.stringify(result, (_, value) => typeof value === "bigint" ? value.toString() : value));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What stackbeat and others say of the addresses of a file."""
+"""Symbolizes addresses of a file by stackbeat and by other symbolizers."""
 
 import os
 import re
@@ -12,9 +12,9 @@ ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("B", ROOT / "build")).resolve()
 PROGRAM = BUILD / "names/name_addresses"
 
-# Texts are "" and numbers 0 where they are unknown. Peers know no start lines, and one name.
+# Unknown strings are "" and unknown numbers 0. Other symbolizers give no start lines, and only one name.
 Frame = namedtuple("Frame", "function system_name file line start_line")
-# Seconds of CPU time, and of the clock; bytes.
+# Seconds of CPU time and of elapsed time; bytes.
 Cost = namedtuple("Cost", "cpu clock memory")
 
 
@@ -23,18 +23,18 @@ class Failure(Exception):
 
 
 def run(*command, **options):
-    """What a command prints. One that fails is a failure, with what it said last."""
+    """The output of a command. If it fails, raises a Failure with its last message."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
     words = [str(word) for word in command]
     process = subprocess.run(words, check=False, **options)
     if process.returncode:
-        said = (process.stderr or "").strip().splitlines()
-        raise Failure(f"{' '.join(words[:3])} failed: {said[-1] if said else process.returncode}")
+        err = (process.stderr or "").strip().splitlines()
+        raise Failure(f"{' '.join(words[:3])} failed: {err[-1] if err else process.returncode}")
     return process.stdout
 
 
 def feed(command, addresses, got):
-    """Gives a command addresses; (what it says is wrong, its Cost). What it says goes to a file."""
+    """Writes addresses to a command and its output to the file `got`; returns (its error messages, its Cost)."""
     with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as wrong:
         given.write("".join(f"{address:#x}\n" for address in addresses))
         given.seek(0)
@@ -52,7 +52,7 @@ def feed(command, addresses, got):
 
 
 def ask(command, addresses):
-    """(what a command says of addresses, what it says is wrong)"""
+    """(output of a command for addresses, its error messages)"""
     with tempfile.TemporaryFile("w+") as got:
         problems, _ = feed(command, addresses, got)
         got.seek(0)
@@ -77,7 +77,7 @@ def go_command(path, go="go"):
 
 
 def plain_path(path):
-    """Without what tools write differently."""
+    """A path without differences between symbolizers."""
     return os.path.normpath(path) if path not in ("", "??", "?") else ""
 
 
@@ -95,7 +95,7 @@ def stackbeat_answers(text):
 
 
 def peer_answers(text):
-    """The same, of addr2line and llvm-symbolizer."""
+    """As stackbeat_answers(), for addr2line and llvm-symbolizer."""
     found, frames, lines = {}, None, iter(text.splitlines())
     for line in lines:
         if re.fullmatch("0x[0-9a-f]+", line):
@@ -113,7 +113,7 @@ def peer_answers(text):
 
 
 def go_answers(text, addresses):
-    """Of `go tool addr2line`, which knows the function that holds it and the innermost place."""
+    """{address: (function, file, line)} of `go tool addr2line`: the physical function and the innermost line."""
     lines = text.splitlines()
     found = {}
     for address, name, place in zip(addresses, lines[::2], lines[1::2]):
@@ -123,7 +123,7 @@ def go_answers(text, addresses):
 
 
 def ask_stackbeat(path, addresses, directory="/nonexistent"):
-    """(answers, what is wrong)"""
+    """(answers, error messages)"""
     text, problems = ask(stackbeat_command(path, directory), addresses)
     return stackbeat_answers(text), re.sub(r"peak \d+ KiB\n", "", problems)
 

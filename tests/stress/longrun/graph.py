@@ -11,7 +11,7 @@ def _text(x, y, text, anchor="middle", colour="#333"):
 
 
 def _step(most):
-    """A round distance between some five lines up to `most`."""
+    """The distance of grid lines: a power of two, for at most six lines up to `most`."""
     step = 1
     while most / step > 6:
         step *= 2
@@ -19,7 +19,7 @@ def _step(most):
 
 
 def memory(measurements, bound):
-    """`measurements` have `time` in s, and bytes by the names of SERIES; `bound` is the reader's."""
+    """`measurements` have `time` in s, and bytes by the names of SERIES; `bound` is the limit of the reader."""
     last = max(row["time"] for row in measurements) or 1
     most = max(bound, *(row[name] for row in measurements for name, *_ in SERIES)) / 2**20
     top = _step(most) * (int(most / _step(most)) + 1)
@@ -43,7 +43,7 @@ def memory(measurements, bound):
     parts.append(f'<line x1="{MARGIN}" x2="{WIDTH - MARGIN}" y1="{y_of(bound / 2**20):.1f}" '
                  f'y2="{y_of(bound / 2**20):.1f}" stroke="{SERIES[0][1]}" stroke-dasharray="4"/>')
     parts.append(_text(WIDTH - MARGIN, y_of(bound / 2**20) - 6,
-                       "what the profile explains of the reader", "end", SERIES[0][1]))
+                       "reader memory explained by the profile", "end", SERIES[0][1]))
     for number, (name, colour, title) in enumerate(SERIES):
         points = " ".join(f"{x_of(row['time']):.1f},{y_of(row[name] / 2**20):.1f}"
                           for row in measurements)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""The guest's part of tests/stress/longrun/run: records for LONGRUN_SECONDS under a load that goes round, and leaves
-the profile and what it has measured to judge.py.
+"""The guest's part of tests/stress/longrun/run: records for LONGRUN_SECONDS under a cyclic load, and saves the
+profile and the measurements for judge.py.
 """
 
 import json
@@ -28,8 +28,8 @@ PHASES = 9
 ROUNDS = max(4, SECONDS // (PHASES * 15))
 PHASE_SECONDS = SECONDS / (ROUNDS * PHASES)
 INTERVAL = PHASE_SECONDS / 2
-# The load makes a file for each process, and what is measured does not need all their names.
-NAMING_SECONDS = 300
+# The load creates a file for each process, and the test does not need all of their symbols.
+SYMBOLIZE_SECONDS = 300
 OUT = Path("/out")
 CPUS = [path for path in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/online")]
 
@@ -38,8 +38,8 @@ def threads(*arguments):
     return harness.workload("threads", *arguments)
 
 
-def load_of(phase, directory):
-    """A command for each phase; None: nothing to do."""
+def command_of_phase(phase, directory):
+    """The command of a phase; None: an idle phase."""
     return (None,
             threads(1),
             threads(8),
@@ -52,7 +52,7 @@ def load_of(phase, directory):
 
 
 class Background:
-    """Has a thread call a function until `ends` is set; join() says how that has failed."""
+    """A thread that calls a function until `ends` is set; join() fails if the function has failed."""
 
     def __init__(self, function, ends):
         self.function, self.ends = function, ends
@@ -73,7 +73,7 @@ class Background:
 
 
 class Load:
-    """Changes each phase; ends with it."""
+    """Runs the command of a phase again and again until the phase ends."""
 
     def __init__(self, ends):
         self.ends = ends
@@ -82,9 +82,9 @@ class Load:
     def __call__(self):
         until = time.monotonic() + PHASE_SECONDS
         while time.monotonic() < until and not self.ends.is_set():
-            # What is killed leaves its files.
+            # Killed programs leave files behind.
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
-                command = load_of(self.phase, directory)
+                command = command_of_phase(self.phase, directory)
                 if command:
                     self.run(command, until)
                 else:
@@ -103,7 +103,7 @@ class Load:
 
 
 class Trouble:
-    """CPUs go and come back, and the clock jumps."""
+    """Takes CPUs offline and online, and changes the clock."""
 
     def __init__(self, choice, ends):
         self.choice, self.ends = choice, ends
@@ -123,13 +123,13 @@ class Trouble:
 
 
 def resident(pid):
-    """Bytes of a process that no file backs."""
+    """Anonymous memory of a process, in bytes."""
     text = Path(f"/proc/{pid}/status").read_text()
     return 1024 * int(re.search(r"RssAnon:\s+(\d+)", text)[1])
 
 
 def module_bytes():
-    """What the module has of vmalloc, its code and data without, and of the kernel's own caches."""
+    """(vmalloc bytes of the module without its code and data, unreclaimable slab bytes of the kernel)."""
     own = sum(int(line.split()[1]) for line in Path("/proc/vmallocinfo").read_text().splitlines()
               if re.search(r"\bsb_\w+", line))
     text = Path("/proc/meminfo").read_text()
@@ -141,8 +141,8 @@ def stats_of(recording, session):
         return recording.stats(session)
     except OSError as error:
         recording.process.kill()
-        _, said = recording.process.communicate()
-        raise harness.Failure(f"the recording has ended by itself; it said: {said}") from error
+        _, err = recording.process.communicate()
+        raise harness.Failure(f"the recording has exited; output: {err}") from error
 
 
 def measure(recording, session, began):
@@ -155,7 +155,7 @@ def measure(recording, session, began):
 
 
 def record():
-    """What judge.py looks at, beside the profile."""
+    """Records under load; returns the measurements for judge.py."""
     ends = threading.Event()
     load, trouble = Load(ends), Trouble(random.Random(1), ends)
     recording = harness.Recording("-F", RATE)
@@ -175,15 +175,15 @@ def record():
     stats = recording.stop(session)
     recording.interrupt()
     try:
-        recording.process.wait(NAMING_SECONDS)
+        recording.process.wait(SYMBOLIZE_SECONDS)
     except subprocess.TimeoutExpired:
         recording.interrupt()
-    closing = recording.end()
-    harness.keep(recording, "longrun")
-    print(f"# {load.phase} phases, {trouble.flips} times a CPU went or came, "
-          f"{trouble.jumps} times the clock jumped", flush=True)
+    summary = recording.end()
+    harness.keep_profile(recording, "longrun")
+    print(f"# {load.phase} phases, {trouble.flips} times a CPU went offline or online, "
+          f"{trouble.jumps} times the clock changed", flush=True)
     return {"seconds": SECONDS, "rate": RATE, "phases": PHASES, "rounds": ROUNDS, "measurements": measurements,
-            "stats": stats, "closing": closing, "flips": trouble.flips, "jumps": trouble.jumps,
+            "stats": stats, "summary": summary, "flips": trouble.flips, "jumps": trouble.jumps,
             "patience": harness.PATIENCE}
 
 
@@ -199,4 +199,4 @@ try:
 except harness.Failure as failure:
     sys.exit(f"not ok longrun: {failure}")
 finally:
-    harness.undo()
+    harness.run_cleanups()

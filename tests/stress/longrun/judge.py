@@ -1,14 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""judge.py DIR: judges what tests/stress/longrun/guest.py has left in DIR, and draws it.
+"""judge.py DIR: evaluates the measurements of tests/stress/longrun/guest.py in DIR, and draws a graph.
 
-The load goes round: what is there at one place of a round is there at the same place of the next one. So the
-least that is in use during a round must not grow from the second to the last, which is how a leak shows, and
-no more memory that is in use for a while. Of the module that is said of its vmalloc memory, to the byte, and
-of the files that it keeps open; its small allocations are not told apart from those of the kernel.
+The load is cyclic: each round repeats the same phases. So the minimum of memory in use during a round must not
+grow from the second round to the last one. That detects leaks, and ignores memory that is in use temporarily. For
+the module, exact vmalloc bytes and open files are compared; its small allocations can't be distinguished from
+those of the kernel.
 
-The reader keeps what the profile will tell. It is held against just that: the stacks of the profile, and
-the processes.
+The reader keeps the data of the profile in memory. Its memory is compared with the number of stacks in the
+profile and of processes.
 """
 
 import json
@@ -24,31 +24,31 @@ import pprof  # pylint: disable=wrong-import-position
 
 LOST = ("lost_full", "lost_bad_tail")
 
-# A CPU goes or comes, and the clock jumps, each some 11 s; half of the former change nothing.
+# A CPU goes offline or online, and the clock changes, about every 11 s; half of the former have no effect.
 TROUBLE_SECONDS = 100
-# Of the beats of a round: the load is the same, but not what a shared host gives to it.
-BEATS_LEAST = 1 / 4
-# Of the rate, where an emulated CPU may be throttled for a while, and longer on a kernel that checks itself.
-# Intervals that it came too late for count.
+# Share of ticks of the largest round: the load is the same, but the CPU time from a shared host is not.
+TICKS_LEAST = 1 / 4
+# Share of the requested rate, as an emulated CPU may be throttled for a while, and longer on a debug kernel.
+# Missed ticks count.
 RATE_LEAST = 3 / 4
 
-# What the reader keeps of a stack: struct stack (user/record/stack.h), rounded up, and its place in a table that is
-# doubled when it is full; of a frame: its address and its place.
+# Memory of the reader per stack: struct stack (user/record/stack.h), rounded up, and its slot in a table that is
+# doubled when it is full. Per frame: its address and its location.
 BYTES_A_STACK = 80 + 8 + 2 * 8
 BYTES_A_FRAME = 8 + 4
-# Of the latest stacks also the samples as they came, with their headers and the allocator's (user/record/sample_cache.c).
+# The latest stacks also have their raw samples, with headers of samples and of the allocator (user/record/sample_cache.c).
 RECENT_STACKS = 8192
 BYTES_A_RECENT = 112 + 16
 BYTES_A_RECENT_FRAME = 8
-# Of a process: struct space (user/process/address_space.c), its places in two tables, and what its mappings leave of holes;
-# and of its program's file, which the load makes anew for each: struct object_file (user/process/mapped_files.c), path,
-# build id, and places in two tables.
+# Per process: struct address_space (user/process/address_space.c), its slots in two tables, and fragmentation by its
+# mappings; and the file of its program, as the load creates a new one for each process: struct mapped_file
+# (user/process/mapped_files.h), path, build ID, and slots in two tables.
 BYTES_A_SPACE = 256 + 560
-# What does not grow: tables before they do, buffers, symbols of what was met, and what an allocator holds back.
+# Constant memory: initial tables, buffers, symbols, and free memory that the allocator keeps.
 READER_BYTES = 4 << 20
 
-# By how much the least of a round may grow. Slab memory is mostly the kernel's own; of it a process may leave
-# less than the smallest thing that the module allocates for one.
+# By how much the minimum of a round may grow. Slab memory is mostly the kernel's; the allowed growth per address
+# space is less than the smallest allocation of the module for one.
 GROWTH = {"module": 0, "files": 16, "slab": 2 << 20}
 SLAB_BYTES_A_SPACE = 32
 
@@ -58,7 +58,7 @@ def of_round(measured, number):
 
 
 def check_flat(measured):
-    """The last round against the second one: the first leaves what is kept for later."""
+    """Compares the last round with the second one, as the first one fills caches."""
     early, late = (of_round(measured, number) for number in (1, measured["rounds"] - 1))
     spaces = late[-1]["address_spaces"] - early[0]["address_spaces"]
     for name, slack in GROWTH.items():
@@ -66,28 +66,28 @@ def check_flat(measured):
             slack += SLAB_BYTES_A_SPACE * spaces
         before, after = (min(row[name] for row in rows) for rows in (early, late))
         print(f"# {name}: at least {before} in the second round, {after} in the last one, "
-              f"which may be {before + slack}")
+              f"allowed {before + slack}")
         harness.check(after <= before + slack, f"{name}: has grown from {before} to {after}")
 
 
 def check_work(measured):
-    """It was sampled from the first round to the last, at the rate, and through what is hard."""
+    """Checks that all rounds were sampled at the rate, and CPUs and clocks have changed."""
     rounds = [of_round(measured, number) for number in range(measured["rounds"])]
-    beats = [rows[-1]["ticks"] - rows[0]["ticks"] for rows in rounds]
+    ticks = [rows[-1]["ticks"] - rows[0]["ticks"] for rows in rounds]
     stats = measured["stats"]
     rate = (stats["ticks"] + stats["missed_ticks"]) / (stats["tick_time_ns"] / 10**9)
-    print(f"# beats by round: {beats}, at {rate:.1f} Hz; {stats['throttled']} times throttled; {measured['flips']} "
-          f"times a CPU went or came, {measured['jumps']} times the clock jumped")
-    harness.check(min(beats) >= BEATS_LEAST * max(beats) > 0, f"rounds with too few beats: {beats}")
+    print(f"# ticks by round: {ticks}, at {rate:.1f} Hz; {stats['throttled']} times throttled; {measured['flips']} "
+          f"times a CPU went offline or online, {measured['jumps']} times the clock changed")
+    harness.check(min(ticks) >= TICKS_LEAST * max(ticks) > 0, f"rounds with too few ticks: {ticks}")
     harness.check(rate >= RATE_LEAST / measured["patience"] * measured["rate"],
-                  f"beats at {rate:.1f} Hz, {measured['rate']} asked for")
+                  f"ticks at {rate:.1f} Hz, requested {measured['rate']}")
     for trouble in ("flips", "jumps"):
         harness.check(measured[trouble] >= max(1, measured["seconds"] // TROUBLE_SECONDS),
                       f"only {measured[trouble]} {trouble}")
 
 
-def explained(profile, spaces):
-    """Bytes of the reader that such a profile explains."""
+def expected_memory(profile, spaces):
+    """Upper bound of the reader's memory in bytes, by its profile and the number of address spaces."""
     recent = sorted((BYTES_A_RECENT + BYTES_A_RECENT_FRAME * len(sample.frames)
                      for sample in profile.samples), reverse=True)[:RECENT_STACKS]
     return (READER_BYTES + BYTES_A_SPACE * spaces + sum(recent) +
@@ -97,26 +97,26 @@ def explained(profile, spaces):
 def check_reader(measured, bound):
     kept = min(row["reader"] for row in of_round(measured, measured["rounds"] - 1))
     print(f"# reader: at least {kept} bytes in the last round; its profile explains {bound}")
-    harness.check(kept <= bound, f"the reader kept {kept} bytes, where its profile explains {bound}")
+    harness.check(kept <= bound, f"the reader kept {kept} bytes, its profile explains {bound}")
 
 
-def check_losses(profile, stats, closing):
-    """Each beat has an end that is counted, and what was lost is told."""
+def check_losses(profile, stats, summary):
+    """Checks that the outcome of each tick is counted, and the profile reports all losses."""
     harness.check_balance(stats)
     harness.check_equal(harness.comment(profile, "samples")[""], stats["samples"],
                         "samples in the profile")
-    told = harness.comment(profile, "lost")
-    harness.check_equal(told[""], sum(stats[name] for name in LOST), f"losses ({told}; {closing})")
+    lost = harness.comment(profile, "lost")
+    harness.check_equal(lost[""], sum(stats[name] for name in LOST), f"losses ({lost}; {summary})")
 
 
 def main(directory):
     measured = json.loads((directory / "measurements.json").read_text())
     profile = pprof.Profile(directory / "longrun.pb.gz")
     stats = measured["stats"]
-    bound = explained(profile, stats["address_spaces"])
+    bound = expected_memory(profile, stats["address_spaces"])
     (directory / "memory.svg").write_text(graph.memory(measured["measurements"], bound))
     check_work(measured)
-    check_losses(profile, stats, measured["closing"])
+    check_losses(profile, stats, measured["summary"])
     check_reader(measured, bound)
     check_flat(measured)
     print(f"ok longrun of {measured['seconds']} s at {measured['rate']} Hz, {stats['samples']} samples")

@@ -102,5 +102,5 @@ static void __exit sleeper_exit(void)
 module_init(sleeper_init);
 module_exit(sleeper_exit);
 
-MODULE_DESCRIPTION("A cpuidle driver for machines that have none");
+MODULE_DESCRIPTION("A cpuidle driver for emulated machines");
 MODULE_LICENSE("GPL");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-// program START END MAIN FIRST: tells what Go itself says of each address of its code from START to
-// END, where MAIN is the address of main.main, all in hex and as the file counts addresses. FIRST is
-// the name of the first function, which Go itself takes for nameless. A line is printed where the
-// answer changes: the address, and the frames, innermost first, as NAME|FILE:LINE|START_LINE, with
+// program START END MAIN FIRST: prints the frames by Go's runtime for each address of its code from
+// START to END. MAIN is the address of main.main; all are hexadecimal addresses of the file. FIRST
+// is the name of the first function, for which the runtime has no name. Prints a line where the
+// frames change: the address, and the frames, innermost first, as NAME|FILE:LINE|START_LINE, with
 // tabs between them.
 //
-// With no arguments it only does its work: it is a collection of what Go compiles in its own ways.
+// Without arguments it only runs its functions: a collection of constructs that Go compiles specially.
 package main
 
 import (
@@ -20,8 +20,8 @@ import (
 	"unsafe"
 )
 
-// Of runtime/pprof, which has it from the runtime: all that is inlined at the last address, with
-// wrappers left out as in tracebacks.
+// From runtime/pprof, which links it to the runtime: expands inlined functions at the last address,
+// and omits wrappers as in tracebacks.
 //
 //go:linkname expandFinalInlineFrame runtime/pprof.runtime_expandFinalInlineFrame
 func expandFinalInlineFrame(stack []uintptr) []uintptr
