@@ -23,8 +23,8 @@
  *	EACCES	the device node's permissions (mode 0600) deny access
  *	EPERM	CAP_PERFMON in the initial user namespace is missing
  *	EUSERS	STACKBEAT_SESSIONS_MAX sessions are open; or, without CAP_PERFMON,
- *		STACKBEAT_USER_SESSIONS_MAX sessions of the same user or
- *		STACKBEAT_USERS_SESSIONS_MAX sessions of all users; or twice as many of
+ *		STACKBEAT_RESTRICTED_USER_SESSIONS_MAX sessions of the same user or
+ *		STACKBEAT_RESTRICTED_SESSIONS_MAX sessions of all users; or twice as many of
  *		these are closed but not freed yet: retry in this case
  *	EOPNOTSUPP
  *		the kernel can't be probed for new mappings by a kprobe; or kprobes are
@@ -41,7 +41,7 @@
  * capabilities that the opener lacks, dumpable, and with an id in the opener's pid
  * namespace), and only the user part of their stacks. Only the same user, and users
  * with CAP_PERFMON, may configure or list them. Their rate is at most
- * STACKBEAT_USER_RATE_MAX, because their ticks interrupt any task.
+ * STACKBEAT_RESTRICTED_RATE_MAX, because their ticks interrupt any task.
  *
  * Process and thread ids are those of the initial pid namespace. A restricted
  * session reports, in its records and over netlink, ids of its opener's pid
@@ -134,7 +134,7 @@
  * mappings are read again. exec and fork create a new address space. One process may
  * have several address spaces, even at the same time and with the same contents. The
  * id 0 means that the address space is unknown (see
- * STACKBEAT_S_SAMPLES_WITHOUT_SPACE).
+ * STACKBEAT_S_SAMPLES_WITHOUT_ADDRESS_SPACE).
  *
  * After the first sample of an address space the kernel soon reads its mappings, even
  * if the process has ended by then, and writes
@@ -228,9 +228,9 @@
 #define STACKBEAT_RING_SIZE_MAX (64u << 20) /* bytes */
 #define STACKBEAT_RING_SIZE_DEFAULT (512u << 10) /* bytes */
 #define STACKBEAT_SESSIONS_MAX 64u
-#define STACKBEAT_USER_SESSIONS_MAX 4u /* restricted sessions of one user */
-#define STACKBEAT_USERS_SESSIONS_MAX 32u /* restricted sessions of all users */
-#define STACKBEAT_USER_RATE_MAX 4000u /* Hz; highest rate of a restricted session */
+#define STACKBEAT_RESTRICTED_USER_SESSIONS_MAX 4u /* restricted sessions of one user */
+#define STACKBEAT_RESTRICTED_SESSIONS_MAX 32u /* restricted sessions of all users */
+#define STACKBEAT_RESTRICTED_RATE_MAX 4000u /* Hz; highest rate of a restricted session */
 #define STACKBEAT_PIDS_MAX 1024u /* process ids in one filter; same limit for thread ids */
 #define STACKBEAT_CGROUPS_MAX 16u /* control groups in one filter */
 #define STACKBEAT_COMMS_MAX 16u /* thread names in one filter */
@@ -467,7 +467,7 @@ struct stackbeat_file {
  *			_STATE, _RATE: the session's state and rate after the change
  *	THROTTLED	_CPU, _RATE: the lowered rate on this CPU
  *	RECOVERED	_CPU, _RATE: the raised rate on this CPU
- *	LOST		_CPU, _EVENT_COUNT: samples lost on this CPU since the last such
+ *	LOST		_CPU, _LOST_RECORDS: samples lost on this CPU since the last such
  *			event; sent once a second and CPU, and when the session stops
  *			on the CPU or its rate there changes
  *	CPU_OFFLINE	_CPU: the CPU went offline; the session has no ticks there
@@ -592,7 +592,7 @@ enum stackbeat_attr {
 	STACKBEAT_A_EVENT, /* u32: enum stackbeat_event */
 	STACKBEAT_A_TIME, /* u64: CLOCK_MONOTONIC, ns */
 	STACKBEAT_A_CPU, /* u32 */
-	STACKBEAT_A_EVENT_COUNT, /* u64: samples lost */
+	STACKBEAT_A_LOST_RECORDS, /* u64: samples lost */
 	STACKBEAT_A_COUNT
 };
 
@@ -646,13 +646,13 @@ enum stackbeat_stat {
 	STACKBEAT_S_RATE,
 	/* In totals only: */
 	STACKBEAT_S_ADDRESS_SPACES, /* address space records, including repeated ones after a gap */
-	STACKBEAT_S_SAMPLES_WITHOUT_SPACE, /* user samples without one: too many pending */
+	STACKBEAT_S_SAMPLES_WITHOUT_ADDRESS_SPACE, /* user samples without one: too many pending */
 	/*
 	 * Address space records not written: no memory; or the mmap lock was held when the mappings
 	 * were to be read again (a later sample retries); or the opener of a restricted session may
 	 * no longer see the process
 	 */
-	STACKBEAT_S_SPACES_UNREAD,
+	STACKBEAT_S_ADDRESS_SPACES_UNREAD,
 	STACKBEAT_S_MMAP_EVENTS, /* mapping events written */
 	/*
 	 * Mapping events lost: too many were pending; or the kernel did not run the probe (then the

@@ -199,9 +199,9 @@ static bool sb_session_fits(const struct sb_session *session)
 		same += mine && !other->closing;
 	}
 	/* One person may have many user ids, in an own user namespace. */
-	return restricted < STACKBEAT_USERS_SESSIONS_MAX && same < STACKBEAT_USER_SESSIONS_MAX &&
-	       closing < 2 * STACKBEAT_USERS_SESSIONS_MAX &&
-	       same_closing < 2 * STACKBEAT_USER_SESSIONS_MAX;
+	return restricted < STACKBEAT_RESTRICTED_SESSIONS_MAX && same < STACKBEAT_RESTRICTED_USER_SESSIONS_MAX &&
+	       closing < 2 * STACKBEAT_RESTRICTED_SESSIONS_MAX &&
+	       same_closing < 2 * STACKBEAT_RESTRICTED_USER_SESSIONS_MAX;
 }
 
 /* Takes a slot before memory is allocated for the session. EUSERS. */
@@ -420,7 +420,7 @@ static int sb_session_check_restricted(const struct sb_session *session,
 		return -EPERM;
 	}
 	if (sb_settings_have(settings, STACKBEAT_A_RATE) &&
-	    settings->rate > STACKBEAT_USER_RATE_MAX) {
+	    settings->rate > STACKBEAT_RESTRICTED_RATE_MAX) {
 		NL_SET_ERR_MSG(extack, "a higher rate needs CAP_PERFMON");
 		return -EPERM;
 	}

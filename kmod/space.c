@@ -750,8 +750,8 @@ void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts)
 			without_space += READ_ONCE(queue->samples_without_space);
 	}
 	counts[STACKBEAT_S_ADDRESS_SPACES] = READ_ONCE(spaces->spaces_written);
-	counts[STACKBEAT_S_SAMPLES_WITHOUT_SPACE] = without_space;
-	counts[STACKBEAT_S_SPACES_UNREAD] = READ_ONCE(spaces->spaces_unread);
+	counts[STACKBEAT_S_SAMPLES_WITHOUT_ADDRESS_SPACE] = without_space;
+	counts[STACKBEAT_S_ADDRESS_SPACES_UNREAD] = READ_ONCE(spaces->spaces_unread);
 	counts[STACKBEAT_S_MMAP_EVENTS] = READ_ONCE(spaces->mmap_events_written);
 	counts[STACKBEAT_S_MMAP_EVENTS_LOST] = atomic64_read(&spaces->mmap_events_lost) +
 					   sb_space_probes_missed() - spaces->probes_missed;

@@ -10,17 +10,17 @@
 #include <stdbool.h>
 
 /* Small numbers, so that ranges and generations overlap. */
-struct told {
-	uint8_t type, generation, other, place;
-	uint8_t start, length, shift, high;
+struct step {
+	uint8_t type, generation, other, segment;
+	uint8_t start, length, bias, high;
 };
 
-static struct mapping mapping_of(const struct told *told)
+static struct mapping mapping_of(const struct step *step)
 {
 	/* At the end of all addresses, too. */
-	uint64_t base = told->high & 1 ? 0x1000 * (uint64_t)told->start
-				       : UINT64_MAX - 0x1000 * (uint64_t)told->start;
-	uint64_t length = 0x1000 * ((uint64_t)told->length + 1);
+	uint64_t base = step->high & 1 ? 0x1000 * (uint64_t)step->start
+				       : UINT64_MAX - 0x1000 * (uint64_t)step->start;
+	uint64_t length = 0x1000 * ((uint64_t)step->length + 1);
 
 	if (length > UINT64_MAX - base)
 		length = UINT64_MAX - base;
@@ -28,8 +28,8 @@ static struct mapping mapping_of(const struct told *told)
 		base--;
 	return (struct mapping){.start = base,
 				.end = base + (length ? length : 1),
-				.bias = told->shift,
-				.segment = told->place};
+				.bias = step->bias,
+				.segment = step->segment};
 }
 
 static void find(struct mapping_history *history, uint32_t generation, uint64_t address)
@@ -40,25 +40,25 @@ static void find(struct mapping_history *history, uint32_t generation, uint64_t 
 		abort();
 }
 
-static void see_place(uint32_t place, void *arg)
+static void see_place(uint32_t segment, void *arg)
 {
-	*(uint32_t *)arg += place;
+	*(uint32_t *)arg += segment;
 }
 
-static void tell(struct mapping_history *history, const struct told *told)
+static void apply(struct mapping_history *history, const struct step *step)
 {
 	/* Generations may be as high as they get. */
-	uint32_t generation = told->high & 2 ? UINT32_MAX - told->generation : told->generation;
-	const struct mapping mapping = mapping_of(told);
+	uint32_t generation = step->high & 2 ? UINT32_MAX - step->generation : step->generation;
+	const struct mapping mapping = mapping_of(step);
 	uint64_t lost = 0;
 	uint32_t sum = 0;
 	int err = 0;
 
-	switch (told->type % 6) {
+	switch (step->type % 6) {
 	case 0:
 		err = mapping_history_add_snapshot(history, generation,
-						   told->other > generation ? 0 : told->other,
-						   told->high & 4);
+						   step->other > generation ? 0 : step->other,
+						   step->high & 4);
 		break;
 	case 1:
 		err = mapping_history_add_mapping(history, generation, &mapping, &lost);
@@ -68,7 +68,7 @@ static void tell(struct mapping_history *history, const struct told *told)
 		err = mapping_history_add_event(history, generation, &mapping, &lost);
 		break;
 	case 4:
-		if (!mapping_history_ready(history, generation, told->high & 4))
+		if (!mapping_history_ready(history, generation, step->high & 4))
 			err = mapping_history_advance(history, generation);
 		find(history, generation, mapping.start);
 		find(history, generation, mapping.end);
@@ -87,13 +87,13 @@ static void tell(struct mapping_history *history, const struct told *told)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct mapping_history *history = mapping_history_new();
-	struct told told;
+	struct step step;
 
 	if (!history)
 		abort();
-	for (; size >= sizeof(told); data += sizeof(told), size -= sizeof(told)) {
-		memcpy(&told, data, sizeof(told));
-		tell(history, &told);
+	for (; size >= sizeof(step); data += sizeof(step), size -= sizeof(step)) {
+		memcpy(&step, data, sizeof(step));
+		apply(history, &step);
 	}
 	mapping_history_free(history);
 	return 0;

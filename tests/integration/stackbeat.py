@@ -301,7 +301,7 @@ ATTRIBUTE_NAMES = {value: name.removeprefix("A_").lower() for name, value in var
 
 def spaces_lost(stats):
     """Samples without an address space, plus address spaces whose mappings were not read."""
-    return stats["samples_without_space"] + stats["spaces_unread"]
+    return stats["samples_without_address_space"] + stats["address_spaces_unread"]
 
 
 SAMPLE = struct.Struct("=HHIQQIIIIIHHBB2sIQQ16s")

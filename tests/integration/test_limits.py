@@ -44,7 +44,7 @@ def recording_is_complete_beyond_the_limits():
     def ended_or_overloaded():
         return recording.process.poll() is not None or reaches(
             recording.stats(session), address_spaces=300, mmap_events=1000,
-            samples_without_space=100, mmap_events_lost=10000, mappings_without_file=300)
+            samples_without_address_space=100, mmap_events_lost=10000, mappings_without_file=300)
     wait_until(ended_or_overloaded, f"more than {recording.stats(session)}")
     check(recording.process.poll() is None, "the recording has exited")
     stats = recording.stop(session)

@@ -370,7 +370,7 @@ def setuid_program_is_not_reported():
     seen, changed = os.pipe(), os.pipe()
 
     def look():
-        with Session(rate=S.USER_RATE_MAX, cpus="0", watermark=4096) as session:
+        with Session(rate=S.RESTRICTED_RATE_MAX, cpus="0", watermark=4096) as session:
             spaces = AddressSpaces(session, read_files=False)
             session.start()
             wait_until(lambda: spaces.read() or spaces.files, "the first program")
@@ -423,12 +423,12 @@ def users_cannot_raise_restricted_settings():
     for settings, text in (({"parts": KERNEL}, "kernel part"), ({"parts": BOTH}, "kernel part"),
                            ({"budget": S.BUDGET_DEFAULT + 1}, "budget"),
                            ({"ring_size": 2 * S.RING_SIZE_DEFAULT}, "ring"),
-                           ({"rate": S.USER_RATE_MAX + 1}, "rate")):
+                           ({"rate": S.RESTRICTED_RATE_MAX + 1}, "rate")):
         with fails_with(errno.EPERM, f"{settings}", text):
             as_user(ALICE, ask, settings)
         as_user(ALICE, ask, settings, capabilities=[CAP_PERFMON])
     for settings in ({"parts": S.PART_USER}, {"budget": S.BUDGET_DEFAULT}, {"budget": 1},
-                     {"ring_size": S.RING_SIZE_DEFAULT}, {"rate": S.USER_RATE_MAX}, {"no_jitter": 1}):
+                     {"ring_size": S.RING_SIZE_DEFAULT}, {"rate": S.RESTRICTED_RATE_MAX}, {"no_jitter": 1}):
         reported = as_user(ALICE, ask, settings)
         check_equal({name: reported[name] for name in settings}, settings, "settings")
 
@@ -484,7 +484,7 @@ def sessions_per_user_are_limited():
     reload_module()
 
     def open_many():
-        sessions = [Session() for _ in range(S.USER_SESSIONS_MAX)]
+        sessions = [Session() for _ in range(S.RESTRICTED_USER_SESSIONS_MAX)]
         try:
             Session().close()
         except OSError as error:
@@ -494,7 +494,7 @@ def sessions_per_user_are_limited():
         return 0
 
     check_equal(as_user(ALICE, open_many), errno.EUSERS, "errno of one session too many")
-    with sessions_of_user(ALICE, S.USER_SESSIONS_MAX):
+    with sessions_of_user(ALICE, S.RESTRICTED_USER_SESSIONS_MAX):
         with fails_with(errno.EUSERS, "one more of the same user"):
             as_user(ALICE, open_and_close)
         as_user(BOB, open_and_close)
@@ -554,8 +554,8 @@ def sessions_of_all_users_are_limited():
     """The limit holds for all users together, as one person can use many user IDs in a user namespace."""
     reload_module()
     with contextlib.ExitStack() as held:
-        for number in range(S.USERS_SESSIONS_MAX // S.USER_SESSIONS_MAX):
-            held.enter_context(sessions_of_user(BOB + 1 + number, S.USER_SESSIONS_MAX))
+        for number in range(S.RESTRICTED_SESSIONS_MAX // S.RESTRICTED_USER_SESSIONS_MAX):
+            held.enter_context(sessions_of_user(BOB + 1 + number, S.RESTRICTED_USER_SESSIONS_MAX))
         with fails_with(errno.EUSERS, "one more of another user"):
             as_user(ALICE, open_and_close)
         open_and_close()
@@ -581,7 +581,7 @@ def record_works_without_privilege():
         check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
     for option, text in ((("--kernel",), "CAP_PERFMON"), (("--budget", 20), "CAP_PERFMON"),
                          (("--ring-size", "1M"), "CAP_PERFMON"),
-                         (("-F", S.USER_RATE_MAX + 1), "CAP_PERFMON")):
+                         (("-F", S.RESTRICTED_RATE_MAX + 1), "CAP_PERFMON")):
         path.unlink(missing_ok=True)
         _, err = run(*as_alice, "record", *option, "-o", path, "/bin/true", status=1)
         check_equal(len(err.splitlines()), 1, f"lines of {err!r}")

@@ -207,7 +207,7 @@ def short_processes_have_address_space_records():
 
     def look():
         os.sched_setaffinity(0, {0})
-        with Session(rate=S.USER_RATE_MAX, cpus="0", watermark=4096, budget=S.BUDGET_DEFAULT) as session:
+        with Session(rate=S.RESTRICTED_RATE_MAX, cpus="0", watermark=4096, budget=S.BUDGET_DEFAULT) as session:
             program = []
 
             def ended(*_):

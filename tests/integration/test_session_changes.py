@@ -367,7 +367,7 @@ def events_are_printed():
     cpu = online_cpus()[-1]
     with Session(rate=100) as session:
         session.start()
-        for value, word in (("0", "gone"), ("1", "back")):
+        for value, word in (("0", "offline"), ("1", "online")):
             with open(f"/sys/devices/system/cpu/cpu{cpu}/online", "w", encoding="utf-8") as file:
                 file.write(value)
             wait_until(lambda word=word: find(session_line(rf"CPU {cpu} {word}$", session.id)),
@@ -388,7 +388,7 @@ def loss_events_are_rate_limited_and_complete():
         wait_until(lambda: session.stats()["lost_full"] >= 3000, "losses")
         session.stop()
         lost = session.stats()["lost_full"]
-        wait_until(lambda: sum(event["event_count"] for event in events.of(session.id, "lost"))
+        wait_until(lambda: sum(event["lost_records"] for event in events.of(session.id, "lost"))
                    == lost, f"{lost} losses in the events")
         times = [event["time"] for event in events.of(session.id, "lost")]
         # The last event is sent at the stop. Each event is sent a moment after its tick.
@@ -424,8 +424,8 @@ def recording_is_paused_resumed_and_shown_in_status():
                           ("missed_ticks", "missed_ticks"), ("overhead_ns", "overhead_ns"),
                           ("tick_time_ns", "tick_time_ns"), ("throttled", "throttled"),
                           ("current_rate", "rate"), ("address_spaces", "address_spaces"),
-                          ("samples_without_space", "samples_without_space"),
-                          ("spaces_unread", "spaces_unread"),
+                          ("samples_without_address_space", "samples_without_address_space"),
+                          ("address_spaces_unread", "address_spaces_unread"),
                           ("mmap_events", "mmap_events"), ("mmap_events_lost", "mmap_events_lost"),
                           ("mappings_dropped", "mappings_dropped"),
                           ("mappings_without_file", "mappings_without_file")):

@@ -13,8 +13,8 @@ static const char usage[] =
 	"\n"
 	"Print a line for each event of a session, until interrupted: opened, closed,\n"
 	"changed (and by which process), throttled and recovered (the rate on a CPU was\n"
-	"lowered to keep the budget, or raised again), lost (records on a CPU), CPU gone,\n"
-	"CPU back. The first column is the time since boot in seconds.\n";
+	"lowered to keep the budget, or raised again), lost (records on a CPU), CPU offline,\n"
+	"CPU online. The first column is the time since boot in seconds.\n";
 
 static void print_change(const struct netlink_event *event)
 {
@@ -47,10 +47,10 @@ static int print_event(const struct netlink_event *event, void *arg)
 		printf("lost %" PRIu64 " records on CPU %u\n", event->count, event->cpu);
 		break;
 	case STACKBEAT_EVENT_CPU_OFFLINE:
-		printf("CPU %u gone\n", event->cpu);
+		printf("CPU %u offline\n", event->cpu);
 		break;
 	case STACKBEAT_EVENT_CPU_ONLINE:
-		printf("CPU %u back\n", event->cpu);
+		printf("CPU %u online\n", event->cpu);
 		break;
 	default:
 		printf("event %d\n", event->event);

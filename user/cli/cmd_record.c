@@ -154,9 +154,9 @@ static void print_summary(const struct record *record, const struct truncation_c
 	if (recording->throttled)
 		fprintf(stderr, ", throttled %" PRIu64 " times", recording->throttled);
 	separator = "; incomplete: ";
-	print_count(recording->samples_without_space, "samples without an address space",
+	print_count(recording->samples_without_address_space, "samples without an address space",
 		    &separator);
-	print_count(recording->spaces_unread, "address spaces not read", &separator);
+	print_count(recording->address_spaces_unread, "address spaces not read", &separator);
 	print_count(recording->mmap_events_lost, "mapping events lost", &separator);
 	print_count(recording->mappings_dropped, "mappings dropped", &separator);
 	print_count(recording->mappings_without_file, "mappings without a file", &separator);
@@ -177,13 +177,13 @@ static void print_saved(const struct record *record)
 
 	mapped_files_counts(files, &counts);
 	if (!record->options.quiet)
-		fprintf(stderr, "stackbeat: %" PRIu64 " binaries saved in %s\n", counts.kept,
+		fprintf(stderr, "stackbeat: %" PRIu64 " binaries saved in %s\n", counts.saved,
 			record->options.save_binaries);
 	if (counts.without_id)
 		fprintf(stderr, "stackbeat: %" PRIu64 " binaries not saved: no build ID\n",
 			counts.without_id);
-	if (counts.not_kept)
-		fprintf(stderr, "stackbeat: %" PRIu64 " binaries not saved: %s\n", counts.not_kept,
+	if (counts.not_saved)
+		fprintf(stderr, "stackbeat: %" PRIu64 " binaries not saved: %s\n", counts.not_saved,
 			mapped_files_save_problem(files));
 }
 

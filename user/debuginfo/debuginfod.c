@@ -29,7 +29,7 @@ struct request {
 /* Request of this thread's current call: the library's callback has no argument for it. */
 static _Thread_local const struct request *current;
 
-int debuginfod_is_wanted(void)
+int debuginfod_is_enabled(void)
 {
 	const char *urls = getenv(URLS_VARIABLE);
 

@@ -9,7 +9,7 @@
 #include "lib/error.h"
 
 /* Returns whether DEBUGINFOD_URLS names a server. No other server is ever contacted. */
-int debuginfod_is_wanted(void);
+int debuginfod_is_enabled(void);
 
 /*
  * Fetches the debug file of a build ID (hex) from a server or from debuginfod's cache. `progress`

@@ -69,11 +69,11 @@ static int read_old_names(struct dwarf_lines *lines, struct cursor *cursor)
 	int err;
 
 	err = add_directory(lines, (struct dwarf_value){0});
-	while (!err && (string.string = cursor_text(cursor)) && *string.string)
+	while (!err && (string.string = cursor_string(cursor)) && *string.string)
 		err = add_directory(lines, string);
 	if (!err)
 		err = add_file(lines, (struct dwarf_file){0});
-	while (!err && (string.string = cursor_text(cursor)) && *string.string) {
+	while (!err && (string.string = cursor_string(cursor)) && *string.string) {
 		file = (struct dwarf_file){.name = string, .directory = cursor_uleb128(cursor)};
 		cursor_uleb128(cursor); /* time */
 		cursor_uleb128(cursor); /* size */

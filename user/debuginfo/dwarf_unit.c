@@ -152,7 +152,7 @@ bool dwarf_value_read(struct cursor *cursor, uint64_t form, struct dwarf_layout 
 		value->number = (uint64_t)cursor_sleb128(cursor);
 		break;
 	case DW_FORM_string:
-		value->string = cursor_text(cursor);
+		value->string = cursor_string(cursor);
 		break;
 	case DW_FORM_block:
 	case DW_FORM_exprloc:

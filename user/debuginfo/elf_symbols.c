@@ -671,7 +671,7 @@ uint64_t elf_functions_size(const struct elf_file *file)
 	return file->function_count * sizeof(*file->functions) + file->names_size;
 }
 
-void elf_drop_functions(struct elf_file *file)
+void elf_free_functions(struct elf_file *file)
 {
 	free(file->functions);
 	free(file->names);
@@ -682,7 +682,7 @@ void elf_drop_functions(struct elf_file *file)
 
 void elf_clear(struct elf_file *file)
 {
-	elf_drop_functions(file);
+	elf_free_functions(file);
 	free(file->loads);
 	*file = (struct elf_file){0};
 }

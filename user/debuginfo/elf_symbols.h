@@ -63,7 +63,7 @@ void elf_clear(struct elf_file *file);
 
 /* The functions' memory in bytes, and freeing it. */
 uint64_t elf_functions_size(const struct elf_file *file);
-void elf_drop_functions(struct elf_file *file);
+void elf_free_functions(struct elf_file *file);
 
 /*
  * Gets the ELF virtual address of the byte at `offset` in the file, by the executable PT_LOAD that

@@ -192,7 +192,7 @@ int kernel_open_module(const char *root, const char *release, const char *name)
 	return fd;
 }
 
-bool kernel_knows_modules(const struct kernel *kernel)
+bool kernel_has_module_list(const struct kernel *kernel)
 {
 	return kernel->root;
 }
@@ -216,7 +216,7 @@ int kernel_open_vmlinux(const char *root, const char *release)
 	return fd;
 }
 
-bool kernel_has_mapping(const char *name, uint64_t address)
+bool is_kernel_mapping(const char *name, uint64_t address)
 {
 	return *name == '[' && address >> 63 && strcmp(name, "[vsyscall]");
 }

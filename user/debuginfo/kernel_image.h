@@ -52,7 +52,7 @@ const struct kernel_mapping *kernel_mapping_by_name(struct kernel *kernel, const
 struct kernel *kernel_from_kallsyms(const char *path);
 
 /* Returns whether the list of modules is known. */
-bool kernel_knows_modules(const struct kernel *kernel);
+bool kernel_has_module_list(const struct kernel *kernel);
 
 /*
  * Opens the vmlinux of a release with debug information at the paths of distributions below `root`.
@@ -68,6 +68,6 @@ int kernel_open_vmlinux(const char *root, const char *release);
 int kernel_open_module(const char *root, const char *release, const char *name);
 
 /* Returns whether a profile's mapping with this name and address belongs to the kernel. */
-bool kernel_has_mapping(const char *name, uint64_t address);
+bool is_kernel_mapping(const char *name, uint64_t address);
 
 #endif

@@ -134,7 +134,7 @@ static inline int64_t cursor_sleb128(struct cursor *cursor)
 }
 
 /* Reads a NUL-terminated string; NULL, with the cursor broken, if there is no NUL. */
-static inline const char *cursor_text(struct cursor *cursor)
+static inline const char *cursor_string(struct cursor *cursor)
 {
 	const char *string = (const char *)cursor->at;
 	const unsigned char *end = memchr(cursor->at, '\0', cursor_left(cursor));

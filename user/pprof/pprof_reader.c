@@ -307,8 +307,8 @@ static size_t default_sample_type(const struct pprof_profile *profile)
 	size_t i;
 
 	for (i = 0; message->default_sample_type && i < message->n_sample_type; i++)
-		if (!strcmp(pprof_text(profile, message->sample_type[i]->type),
-			    pprof_text(profile, message->default_sample_type)))
+		if (!strcmp(pprof_string_at(profile, message->sample_type[i]->type),
+			    pprof_string_at(profile, message->default_sample_type)))
 			return i;
 	return message->n_sample_type - 1;
 }
@@ -414,7 +414,7 @@ void pprof_profile_free(struct pprof_profile *profile)
 	free(profile);
 }
 
-const char *pprof_text(const struct pprof_profile *profile, int64_t index)
+const char *pprof_string_at(const struct pprof_profile *profile, int64_t index)
 {
 	return profile->message->string_table[index];
 }
@@ -432,7 +432,7 @@ int pprof_sample_type(const struct pprof_profile *profile, const char *name, siz
 		return 0;
 	}
 	for (i = 0; i < message->n_sample_type; i++) {
-		type = pprof_text(profile, message->sample_type[i]->type);
+		type = pprof_string_at(profile, message->sample_type[i]->type);
 		if (!strcmp(type, name)) {
 			*index = i;
 			return 0;

@@ -37,7 +37,7 @@ struct pprof_profile *pprof_decode(const void *data, size_t size, const char *na
 void pprof_profile_free(struct pprof_profile *profile);
 
 /* Returns the string at `index`, an index in a verified profile. The profile owns it. */
-const char *pprof_text(const struct pprof_profile *profile, int64_t index);
+const char *pprof_string_at(const struct pprof_profile *profile, int64_t index);
 
 /*
  * Sets *index to the index of the sample type `name`, or of the default one for NULL. Returns 0, or

@@ -95,7 +95,7 @@ static uint32_t add_entry(struct pprof_builder *builder, struct hash *table, uin
 	return ++*count;
 }
 
-char *pprof_copy_text(const char *text)
+char *pprof_copy_string(const char *text)
 {
 	const size_t replacement = strlen(UTF8_REPLACEMENT);
 	char *copy, *next;
@@ -149,7 +149,7 @@ uint32_t pprof_string(struct pprof_builder *builder, const char *text)
 
 	if (!text || !*text || builder->error)
 		return 0;
-	copy = pprof_copy_text(text);
+	copy = pprof_copy_string(text);
 	if (!copy) {
 		builder->error = -ENOMEM;
 		return 0;

@@ -48,7 +48,7 @@ struct pprof_builder *pprof_new(void);
 void pprof_free(struct pprof_builder *builder);
 
 /* Returns a copy of `text` in valid UTF-8, which the caller frees, or NULL without memory. */
-char *pprof_copy_text(const char *text);
+char *pprof_copy_string(const char *text);
 
 /* Returns the index of `text` in the string table; 0 for "" and NULL. */
 uint32_t pprof_string(struct pprof_builder *builder, const char *text);

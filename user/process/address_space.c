@@ -267,9 +267,9 @@ int address_spaces_add_mapping(struct address_spaces *spaces,
 		return err;
 	if (record->record.flags & STACKBEAT_MAPPING_EVENT)
 		return mapping_history_add_event(space->history, record->generation, &mapping,
-						 &spaces->counts.left_out);
+						 &spaces->counts.mappings_dropped);
 	return mapping_history_add_mapping(space->history, record->generation, &mapping,
-					   &spaces->counts.left_out);
+					   &spaces->counts.mappings_dropped);
 }
 
 /* Lookups */

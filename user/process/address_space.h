@@ -37,7 +37,7 @@ enum segment {
 struct address_space_counts {
 	uint64_t announced; /* address spaces with a record */
 	uint64_t ended; /* announced ones that have ended: their mappings are freed */
-	uint64_t left_out; /* mappings and events beyond the bounds of mapping_history.h */
+	uint64_t mappings_dropped; /* mappings and events beyond the bounds of mapping_history.h */
 	uint64_t perf_maps_dropped; /* see perf_maps_dropped() */
 };
 

@@ -263,9 +263,9 @@ static void save_copy(const struct mapped_files *files, const struct file_entry 
 		result->counts.without_id++;
 	else if (!binary_store_add(files->save_directory, entry->elf.build_id, fd, entry->image,
 				   entry->image_size, &result->save_problem))
-		result->counts.kept++;
+		result->counts.saved++;
 	else
-		result->counts.not_kept++;
+		result->counts.not_saved++;
 }
 
 /* Returns whether a file must stay open, because it is unlinked. */
@@ -291,7 +291,7 @@ static void bound_symbols(struct mapped_files *files, struct file_entry *entry,
 	    (max ? max : MAPPED_FILES_SYMBOL_BYTES_MAX))
 		return;
 	__atomic_sub_fetch(&files->symbol_bytes, size, __ATOMIC_RELAXED);
-	elf_drop_functions(&entry->elf);
+	elf_free_functions(&entry->elf);
 	error_set(problem, E2BIG, "has more symbols than there is room for");
 }
 
@@ -337,11 +337,11 @@ static void read_file(struct mapped_files *files, struct file_entry *entry,
 /* With the lock. */
 static void merge_result(struct mapped_files *files, const struct read_result *result)
 {
-	if (result->counts.not_kept && !files->counts.not_kept)
+	if (result->counts.not_saved && !files->counts.not_saved)
 		files->save_problem = result->save_problem;
 	files->counts.read += result->counts.read;
-	files->counts.kept += result->counts.kept;
-	files->counts.not_kept += result->counts.not_kept;
+	files->counts.saved += result->counts.saved;
+	files->counts.not_saved += result->counts.not_saved;
 	files->counts.without_id += result->counts.without_id;
 }
 

@@ -55,8 +55,8 @@ struct file_source {
 
 struct mapped_files_counts {
 	uint64_t read; /* files that were requested, and read */
-	uint64_t kept; /* read files that mapped_files_save() has saved */
-	uint64_t not_kept; /* read files that could not be saved */
+	uint64_t saved; /* read files that mapped_files_save() has saved */
+	uint64_t not_saved; /* read files that could not be saved */
 	uint64_t without_id; /* read files without build ID, which are not saved */
 };
 

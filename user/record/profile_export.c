@@ -178,10 +178,10 @@ static void encode_comments(struct pprof_builder *builder, const struct stack_ta
 		      ", not read %" PRIu64 ", mapping events lost %" PRIu64
 		      ", mappings dropped %" PRIu64 ", mappings without a file %" PRIu64
 		      ", perf maps dropped %" PRIu64 ", samples resolved early %" PRIu64,
-		      recording->spaces, recording->samples_without_space, recording->spaces_unread,
-		      recording->mmap_events_lost, recording->mappings_dropped,
-		      recording->mappings_without_file, recording->perf_maps_dropped,
-		      recording->samples_early);
+		      recording->spaces, recording->samples_without_address_space,
+		      recording->address_spaces_unread, recording->mmap_events_lost,
+		      recording->mappings_dropped, recording->mappings_without_file,
+		      recording->perf_maps_dropped, recording->samples_early);
 	frames_comment(counts, text);
 	pprof_comment(builder, "%s", text);
 	pprof_comment(builder, "missed ticks: %" PRIu64, recording->missed);

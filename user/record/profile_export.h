@@ -33,8 +33,8 @@ struct recording {
 	uint64_t tick_time_ns; /* that the ticks stand for */
 	uint64_t throttled; /* how often the rate was halved on a CPU to keep the budget */
 	uint64_t spaces; /* address spaces reported by the kernel */
-	uint64_t samples_without_space; /* user samples without an address space */
-	uint64_t spaces_unread; /* address spaces whose mappings were not read */
+	uint64_t samples_without_address_space; /* user samples without an address space */
+	uint64_t address_spaces_unread; /* address spaces whose mappings were not read */
 	uint64_t mmap_events_lost; /* that the kernel could not report */
 	uint64_t mappings_dropped; /* beyond a limit of the kernel or the reader */
 	uint64_t mappings_without_file; /* mappings with a file that was not kept open */

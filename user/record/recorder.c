@@ -83,9 +83,10 @@ static int read_stats(struct recorder *recorder, struct error *error)
 		recording->tick_time_ns = session->stats[STACKBEAT_S_TICK_TIME_NS];
 		recording->throttled = session->stats[STACKBEAT_S_THROTTLED];
 		recording->spaces = session->stats[STACKBEAT_S_ADDRESS_SPACES];
-		recording->samples_without_space =
-			session->stats[STACKBEAT_S_SAMPLES_WITHOUT_SPACE];
-		recording->spaces_unread = session->stats[STACKBEAT_S_SPACES_UNREAD];
+		recording->samples_without_address_space =
+			session->stats[STACKBEAT_S_SAMPLES_WITHOUT_ADDRESS_SPACE];
+		recording->address_spaces_unread =
+			session->stats[STACKBEAT_S_ADDRESS_SPACES_UNREAD];
 		recording->mmap_events_lost = session->stats[STACKBEAT_S_MMAP_EVENTS_LOST];
 		recording->mappings_dropped = session->stats[STACKBEAT_S_MAPPINGS_DROPPED];
 		recording->mappings_without_file =
@@ -101,7 +102,7 @@ static void add_own_counts(struct recorder *recorder)
 	struct address_space_counts counts;
 
 	address_spaces_counts(recorder->collector.spaces, &counts);
-	recorder->recording.mappings_dropped += counts.left_out;
+	recorder->recording.mappings_dropped += counts.mappings_dropped;
 	recorder->recording.perf_maps_dropped = counts.perf_maps_dropped;
 	recorder->recording.samples_early = sample_queue_early(recorder->collector.queue);
 }

@@ -83,7 +83,8 @@ static const char *mapping_file(const struct pprof_profile *profile,
 {
 	if (!location->mapping_id)
 		return "";
-	return pprof_text(profile, profile->message->mapping[location->mapping_id - 1]->filename);
+	return pprof_string_at(profile,
+			       profile->message->mapping[location->mapping_id - 1]->filename);
 }
 
 static int add_frame(struct builder *builder, const char *name, enum frame_kind kind)
@@ -115,9 +116,9 @@ static int add_unresolved_frame(struct builder *builder,
 static const char *function_name(const struct pprof_profile *profile, uint64_t id)
 {
 	const Perftools__Profiles__Function *function = profile->message->function[id - 1];
-	const char *name = pprof_text(profile, function->name);
+	const char *name = pprof_string_at(profile, function->name);
 
-	return *name ? name : pprof_text(profile, function->system_name);
+	return *name ? name : pprof_string_at(profile, function->system_name);
 }
 
 /* The kernel and its modules have names in brackets; so does some user memory. */
@@ -233,10 +234,10 @@ static char *label_text(const struct pprof_profile *profile,
 
 	for (i = 0; i < sample->n_label; i++) {
 		label = sample->label[i];
-		if (strcmp(pprof_text(profile, label->key), key))
+		if (strcmp(pprof_string_at(profile, label->key), key))
 			continue;
 		if (label->str)
-			return strdup(pprof_text(profile, label->str));
+			return strdup(pprof_string_at(profile, label->str));
 		return asprintf(&text, "%s %" PRId64, key, label->num) < 0 ? NULL : text;
 	}
 	return asprintf(&text, "(no %s)", key) < 0 ? NULL : text;
@@ -406,7 +407,7 @@ bool calltree_has_label(const struct pprof_profile *profile, const char *key)
 	for (i = 0; i < profile->message->n_sample; i++) {
 		sample = profile->message->sample[i];
 		for (j = 0; j < sample->n_label; j++)
-			if (!strcmp(pprof_text(profile, sample->label[j]->key), key))
+			if (!strcmp(pprof_string_at(profile, sample->label[j]->key), key))
 				return true;
 	}
 	return false;

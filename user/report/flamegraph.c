@@ -250,7 +250,7 @@ static void print_frame(const struct picture *picture, uint32_t index)
 	const struct calltree_node *node = &picture->tree->nodes[index];
 	const struct place *place = &picture->places[index];
 	const char *name = picture->tree->names[node->name];
-	const char *unit = pprof_text(picture->profile, picture->type->unit);
+	const char *unit = pprof_string_at(picture->profile, picture->type->unit);
 	double x = PADDING + to_pixels(picture, place->offset);
 	double y = HEAD_HEIGHT + (double)place->depth * ROW_HEIGHT;
 	double width = to_pixels(picture, node->total);
@@ -295,12 +295,12 @@ static void print_legend(const struct picture *picture)
 static void print_summary(const struct picture *picture)
 {
 	const Perftools__Profiles__Profile *message = picture->profile->message;
-	const char *unit = pprof_text(picture->profile, picture->type->unit);
+	const char *unit = pprof_string_at(picture->profile, picture->type->unit);
 	time_t seconds = message->time_nanos / NANOSECONDS;
 	char text[UNIT_TEXT_MAX], when[64];
 	struct tm utc;
 
-	print_xml(picture->out, pprof_text(picture->profile, picture->type->type));
+	print_xml(picture->out, pprof_string_at(picture->profile, picture->type->type));
 	fputs(": ", picture->out);
 	print_xml(picture->out, unit_format_best(text, picture->tree->total, unit));
 	if (message->duration_nanos)
@@ -359,7 +359,7 @@ static void print_svg(const struct picture *picture)
 
 static int draw_picture(struct picture *picture, struct error *error)
 {
-	const char *type = pprof_text(picture->profile, picture->type->type);
+	const char *type = pprof_string_at(picture->profile, picture->type->type);
 	int err;
 
 	if (picture->tree->total <= 0)

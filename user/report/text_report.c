@@ -75,7 +75,7 @@ static void print_head(const struct report *report)
 	size_t i;
 
 	for (i = 0; i < message->n_comment; i++) {
-		utf8_print(report->out, pprof_text(report->profile, message->comment[i]));
+		utf8_print(report->out, pprof_string_at(report->profile, message->comment[i]));
 		fputc('\n', report->out);
 	}
 	fprintf(report->out, "Type: ");
@@ -291,8 +291,8 @@ static int write_report(const struct pprof_profile *profile, const struct report
 	struct report report = {
 		.profile = profile,
 		.options = options,
-		.type = pprof_text(profile, type->type),
-		.type_unit = pprof_text(profile, type->unit),
+		.type = pprof_string_at(profile, type->type),
+		.type_unit = pprof_string_at(profile, type->unit),
 		.out = out,
 	};
 	struct calltree *tree;

@@ -63,8 +63,8 @@ static int device_open_error(int code, struct error *error)
 				 STACKBEAT_DEVICE ": too many sessions are open: the limit is %u, "
 						  "without CAP_PERFMON %u of a user and %u of all; "
 						  "see 'stackbeat status'",
-				 STACKBEAT_SESSIONS_MAX, STACKBEAT_USER_SESSIONS_MAX,
-				 STACKBEAT_USERS_SESSIONS_MAX);
+				 STACKBEAT_SESSIONS_MAX, STACKBEAT_RESTRICTED_USER_SESSIONS_MAX,
+				 STACKBEAT_RESTRICTED_SESSIONS_MAX);
 	default:
 		return error_errno(error, code, STACKBEAT_DEVICE);
 	}

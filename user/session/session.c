@@ -47,8 +47,8 @@ void session_close(struct session *session)
 
 static uint32_t highest_rate(const struct session *session, const struct netlink_module *module)
 {
-	if (session->restricted && module->rate_max > STACKBEAT_USER_RATE_MAX)
-		return STACKBEAT_USER_RATE_MAX;
+	if (session->restricted && module->rate_max > STACKBEAT_RESTRICTED_RATE_MAX)
+		return STACKBEAT_RESTRICTED_RATE_MAX;
 	return module->rate_max;
 }
 

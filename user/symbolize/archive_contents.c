@@ -307,7 +307,7 @@ static bool is_in_kernel(const struct pprof_profile *profile, uint64_t id, const
 {
 	for (size_t i = 0; i < profile->message->n_location; i++) {
 		if (profile->message->location[i]->mapping_id == id)
-			return kernel_has_mapping(path, profile->message->location[i]->address);
+			return is_kernel_mapping(path, profile->message->location[i]->address);
 	}
 	return false;
 }
@@ -321,8 +321,8 @@ int archive_contents_collect(const struct archive_plan *plan, const struct pprof
 	int err = kernel ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < message->n_mapping && !err; i++) {
-		const char *path = pprof_text(profile, message->mapping[i]->filename);
-		const char *build_id = pprof_text(profile, message->mapping[i]->build_id);
+		const char *path = pprof_string_at(profile, message->mapping[i]->filename);
+		const char *build_id = pprof_string_at(profile, message->mapping[i]->build_id);
 
 		if (is_in_kernel(profile, message->mapping[i]->id, path))
 			err = collect_kernel(&collector, kernel, path, build_id);

@@ -42,15 +42,16 @@ bool normalize_is_own(const struct pprof_profile *profile)
 {
 	const Message *message = profile->message;
 
-	return message->n_comment > 0 &&
-	       !strncmp(pprof_text(profile, message->comment[0]), OWN_PREFIX, strlen(OWN_PREFIX));
+	return message->n_comment > 0 && !strncmp(pprof_string_at(profile, message->comment[0]),
+						  OWN_PREFIX, strlen(OWN_PREFIX));
 }
 
 bool normalize_release(const struct pprof_profile *profile, char release[NORMALIZE_RELEASE_SIZE])
 {
 	/* stackbeat VERSION on Linux RELEASE MACHINE. The release becomes a part of a path. */
-	if (normalize_is_own(profile) && sscanf(pprof_text(profile, profile->message->comment[0]),
-						OWN_PREFIX "%*s on %*s %127[^/ ]", release) == 1)
+	if (normalize_is_own(profile) &&
+	    sscanf(pprof_string_at(profile, profile->message->comment[0]),
+		   OWN_PREFIX "%*s on %*s %127[^/ ]", release) == 1)
 		return true;
 	*release = '\0';
 	return false;
@@ -67,14 +68,14 @@ static void describe_locations(struct normalizer *normalizer)
 
 		name->mapping_path = "";
 		if (location->mapping_id)
-			name->mapping_path =
-				pprof_text(normalizer->profile,
-					   message->mapping[location->mapping_id - 1]->filename);
-		normalizer->kernel[i] = kernel_has_mapping(name->mapping_path, location->address);
+			name->mapping_path = pprof_string_at(
+				normalizer->profile,
+				message->mapping[location->mapping_id - 1]->filename);
+		normalizer->kernel[i] = is_kernel_mapping(name->mapping_path, location->address);
 		if (!location->n_line)
 			continue;
 		function = message->function[location->line[location->n_line - 1]->function_id - 1];
-		name->system_name = pprof_text(normalizer->profile, function->system_name);
+		name->system_name = pprof_string_at(normalizer->profile, function->system_name);
 		name->resolved = true;
 	}
 }
@@ -118,10 +119,10 @@ static void update_label(struct normalizer *normalizer, Sample *sample, bool com
 		const Label *label = sample->label[i];
 		enum truncation cause;
 
-		if (strcmp(pprof_text(normalizer->profile, label->key), LABEL_TRUNCATED_KEY))
+		if (strcmp(pprof_string_at(normalizer->profile, label->key), LABEL_TRUNCATED_KEY))
 			continue;
 		normalizer->has_label = true;
-		cause = truncation_by_name(pprof_text(normalizer->profile, label->str));
+		cause = truncation_by_name(pprof_string_at(normalizer->profile, label->str));
 		if (complete && cause != TRUNCATED_KERNEL)
 			remove_label(sample, i);
 		else if (cause != TRUNCATED_NOT)
@@ -343,7 +344,7 @@ static int set_comment(Message *message, const char *prefix, const char *text)
 		if (strncmp(message->string_table[index], prefix, strlen(prefix)))
 			continue;
 		free(message->string_table[index]);
-		message->string_table[index] = pprof_copy_text(text);
+		message->string_table[index] = pprof_copy_string(text);
 		return message->string_table[index] ? 0 : -ENOMEM;
 	}
 	return 0;

@@ -77,8 +77,8 @@ static bool is_kernel(const struct mapping_job *mapping_job)
 	const struct offline_run *run = mapping_job->run;
 
 	return mapping_job->count > 0 &&
-	       kernel_has_mapping(mapping_job->path,
-				  run->message->location[mapping_job->locations[0]]->address);
+	       is_kernel_mapping(mapping_job->path,
+				 run->message->location[mapping_job->locations[0]]->address);
 }
 
 static bool is_module(const struct mapping_job *mapping_job)
@@ -270,7 +270,7 @@ static bool find_kernel_bias(const struct offline_run *run, const struct mapping
 		why = "has no names: the kernel hides its load address";
 	else if (mapping)
 		*bias = mapping->start - start;
-	else if (kernel_knows_modules(symbolizer->kernel))
+	else if (kernel_has_module_list(symbolizer->kernel))
 		why = "is not among the modules at hand";
 	else if (kernel->start != kernel_start(run))
 		why = "has no names: its load address is unknown";
@@ -405,7 +405,7 @@ static int add_string(struct offline_run *run, const char *text, int64_t *index)
 	*index = 0;
 	if (!text || !*text)
 		return 0;
-	copy = pprof_copy_text(text);
+	copy = pprof_copy_string(text);
 	if (!copy)
 		return -ENOMEM;
 	hash = hash_string(HASH_START, copy);
@@ -598,8 +598,8 @@ static int prepare_run(struct offline_run *run)
 
 		run->mapping_jobs[i].run = run;
 		run->mapping_jobs[i].mapping = mapping;
-		run->mapping_jobs[i].path = pprof_text(run->profile, mapping->filename);
-		run->mapping_jobs[i].build_id = pprof_text(run->profile, mapping->build_id);
+		run->mapping_jobs[i].path = pprof_string_at(run->profile, mapping->filename);
+		run->mapping_jobs[i].build_id = pprof_string_at(run->profile, mapping->build_id);
 	}
 	if (find_ambiguous(run) || index_strings(run) || index_functions(run))
 		return -ENOMEM;

@@ -545,7 +545,7 @@ static void enter_sandbox(struct worker_state *worker, const struct worker_setti
 
 	open_file(worker);
 	worker->fetcher.socket = -1;
-	if (settings->fetches && !job->is_perf_map && !job->is_module && debuginfod_is_wanted() &&
+	if (settings->fetches && !job->is_perf_map && !job->is_module && debuginfod_is_enabled() &&
 	    debuginfod_helper_start(&worker->fetcher, fd))
 		send_problem(worker, "debuginfod can't be queried: no process can be started");
 	sandbox_enter((int[]){fd, worker->fetcher.socket}, worker->fd);

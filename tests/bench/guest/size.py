@@ -49,7 +49,7 @@ def through_rings(command):
     unload()
     if lost:
         raise Broken(f"{lost} samples were lost")
-    return {"samples": samples, "bytes": sampled + metadata, "told": metadata}
+    return {"samples": samples, "bytes": sampled + metadata, "metadata": metadata}
 
 
 def in_file(profiler, command):

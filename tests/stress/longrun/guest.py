@@ -150,8 +150,8 @@ def measure(recording, session, began):
     own, slab = module_bytes()
     return {"time": time.monotonic() - began, "reader": resident(recording.process.pid),
             "module": own, "slab": slab,
-            **{name: stats[name] for name in ("samples", "ticks", "address_spaces", "files", "samples_without_space",
-                                              "spaces_unread", "mmap_events_lost", "throttled", *judge.LOST)}}
+            **{name: stats[name] for name in ("samples", "ticks", "address_spaces", "files", "samples_without_address_space",
+                                              "address_spaces_unread", "mmap_events_lost", "throttled", *judge.LOST)}}
 
 
 def record():

@@ -39,7 +39,7 @@ static struct pprof_profile *write_and_read(void **state, struct pprof_builder *
 
 static void assert_text(const struct pprof_profile *profile, int64_t index, const char *expected)
 {
-	assert_string_equal(pprof_text(profile, index), expected);
+	assert_string_equal(pprof_string_at(profile, index), expected);
 }
 
 static void head_is_preserved(void **state)

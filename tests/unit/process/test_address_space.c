@@ -335,7 +335,7 @@ static void events_that_no_sample_needs_are_applied(void **state)
 			collect_garbage(i, false);
 	}
 	address_spaces_counts(spaces, &counts);
-	assert_int_equal(counts.left_out, 0);
+	assert_int_equal(counts.mappings_dropped, 0);
 	collect_garbage(1000000, false);
 	collect_garbage(2000000, false);
 	assert_true(address_space_ready(address_spaces_get(spaces, 1, 0),

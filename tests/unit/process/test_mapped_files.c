@@ -483,9 +483,9 @@ static void binaries_are_saved_by_build_id(void **state)
 	run("test $(find %s -type f | wc -l) = 2", in_sandbox("saved"));
 	mapped_files_counts(mapped, &counts);
 	assert_int_equal(counts.read, 3);
-	assert_int_equal(counts.kept, 2);
+	assert_int_equal(counts.saved, 2);
 	assert_int_equal(counts.without_id, 1);
-	assert_int_equal(counts.not_kept, 0);
+	assert_int_equal(counts.not_saved, 0);
 	assert_string_equal(mapped_files_save_problem(mapped), "");
 }
 
@@ -502,7 +502,7 @@ static void saved_binary_is_not_overwritten(void **state)
 	mapped_files_finish(mapped);
 	run("test \"$(cat %s)\" = mine", in_sandbox("saved/.build-id/ab/cdef01"));
 	mapped_files_counts(mapped, &counts);
-	assert_int_equal(counts.kept, 1);
+	assert_int_equal(counts.saved, 1);
 }
 
 static off_t size_of(const char *path, off_t *on_disk)
@@ -556,8 +556,8 @@ static void too_large_binary_is_not_saved(void **state)
 	request(announce(path, "\xab\xcd\xef\1", 4));
 	mapped_files_finish(mapped);
 	mapped_files_counts(mapped, &counts);
-	assert_int_equal(counts.kept, 0);
-	assert_int_equal(counts.not_kept, 1);
+	assert_int_equal(counts.saved, 0);
+	assert_int_equal(counts.not_saved, 1);
 	assert_non_null(strstr(mapped_files_save_problem(mapped), "more than 4 GiB"));
 	run("test -z \"$(ls -A %s)\"", in_sandbox("saved/.build-id/ab"));
 }
@@ -576,7 +576,7 @@ static void errors_of_saving_are_reported(void **state)
 	request(announce(build("a.so", "a", "0xabcdef01"), "\xab\xcd\xef\1", 4));
 	mapped_files_finish(mapped);
 	mapped_files_counts(mapped, &counts);
-	assert_int_equal(counts.not_kept, 1);
+	assert_int_equal(counts.not_saved, 1);
 	assert_non_null(
 		strstr(mapped_files_save_problem(mapped), in_sandbox("saved/.build-id/ab")));
 }

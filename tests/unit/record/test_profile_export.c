@@ -187,7 +187,7 @@ static const char *function_name(const struct pprof_profile *profile,
 	if (!location->n_line)
 		return "";
 	function = profile->message->function[location->line[0]->function_id - 1];
-	return pprof_text(profile, function->name);
+	return pprof_string_at(profile, function->name);
 }
 
 static const Perftools__Profiles__Mapping *mapping(const struct pprof_profile *profile,
@@ -202,7 +202,7 @@ static const Perftools__Profiles__Label *label_of(const struct pprof_profile *pr
 						  const char *key)
 {
 	for (size_t i = 0; i < sample->n_label; i++) {
-		if (!strcmp(pprof_text(profile, sample->label[i]->key), key))
+		if (!strcmp(pprof_string_at(profile, sample->label[i]->key), key))
 			return sample->label[i];
 	}
 	return NULL;
@@ -215,13 +215,13 @@ static const char *text_of(const struct pprof_profile *profile,
 	const Perftools__Profiles__Label *label = label_of(profile, sample, key);
 
 	assert_non_null(label);
-	return pprof_text(profile, label->str);
+	return pprof_string_at(profile, label->str);
 }
 
 static bool has_comment(const struct pprof_profile *profile, const char *text)
 {
 	for (size_t i = 0; i < profile->message->n_comment; i++) {
-		if (!strcmp(pprof_text(profile, profile->message->comment[i]), text))
+		if (!strcmp(pprof_string_at(profile, profile->message->comment[i]), text))
 			return true;
 	}
 	return false;
@@ -238,10 +238,10 @@ static void writes_totals_and_time(void **state)
 	profile = export_and_read(fixture);
 	message = profile->message;
 	assert_int_equal(message->n_sample_type, 2);
-	assert_string_equal(pprof_text(profile, message->sample_type[0]->type), "samples");
-	assert_string_equal(pprof_text(profile, message->sample_type[0]->unit), "count");
-	assert_string_equal(pprof_text(profile, message->sample_type[1]->type), "cpu");
-	assert_string_equal(pprof_text(profile, message->sample_type[1]->unit), "nanoseconds");
+	assert_string_equal(pprof_string_at(profile, message->sample_type[0]->type), "samples");
+	assert_string_equal(pprof_string_at(profile, message->sample_type[0]->unit), "count");
+	assert_string_equal(pprof_string_at(profile, message->sample_type[1]->type), "cpu");
+	assert_string_equal(pprof_string_at(profile, message->sample_type[1]->unit), "nanoseconds");
 	assert_int_equal(message->time_nanos, 1700000000123456789);
 	assert_int_equal(message->duration_nanos, 5000000000);
 	assert_int_equal(message->period, 10000000);
@@ -323,7 +323,8 @@ static void return_addresses_are_decremented_but_not_the_leaf(void **state)
 	assert_int_equal(profile->message->mapping[0]->memory_limit, UINT64_MAX);
 	assert_int_equal(profile->message->mapping[0]->file_offset, 0);
 	assert_true(profile->message->mapping[0]->has_functions);
-	assert_string_equal(pprof_text(profile, profile->message->mapping[0]->filename), program);
+	assert_string_equal(pprof_string_at(profile, profile->message->mapping[0]->filename),
+			    program);
 	pprof_profile_free(profile);
 }
 
@@ -348,7 +349,7 @@ static void kernel_entry_address_is_not_decremented(void **state)
 	assert_int_equal(frame(profile, 0, 4)->address, in_file(caller()));
 	for (size_t i = 0; i < 3; i++)
 		assert_string_equal(
-			pprof_text(profile, mapping(profile, frame(profile, 0, i))->filename),
+			pprof_string_at(profile, mapping(profile, frame(profile, 0, i))->filename),
 			"[kernel.kallsyms]");
 	pprof_profile_free(profile);
 }
@@ -395,7 +396,7 @@ static void frame_without_symbol_has_address_and_mapping(void **state)
 	assert_int_equal(frame(profile, 0, 0)->address, address + 8);
 	assert_string_equal(function_name(profile, frame(profile, 0, 0)), "");
 	assert_true(of_code->memory_start <= address && address + page <= of_code->memory_limit);
-	assert_string_equal(pprof_text(profile, of_code->filename), "[anon]");
+	assert_string_equal(pprof_string_at(profile, of_code->filename), "[anon]");
 	assert_false(of_code->has_functions);
 	/* A call at the same place. */
 	assert_int_equal(profile->message->sample[0]->location_id[1],
@@ -520,8 +521,8 @@ static void comments_have_all_counters(void **state)
 	recording->tick_time_ns = 4000000000;
 	recording->throttled = 4;
 	recording->spaces = 21;
-	recording->samples_without_space = 6;
-	recording->spaces_unread = 5;
+	recording->samples_without_address_space = 6;
+	recording->address_spaces_unread = 5;
 	recording->mmap_events_lost = 2;
 	recording->mappings_dropped = 9;
 	recording->perf_maps_dropped = 4;
@@ -535,7 +536,7 @@ static void comments_have_all_counters(void **state)
 	sample_user(begin_sample(fixture), NOWHERE);
 	add_sample(fixture);
 	profile = export_and_read(fixture);
-	first = pprof_text(profile, profile->message->comment[0]);
+	first = pprof_string_at(profile, profile->message->comment[0]);
 	assert_ptr_equal(strstr(first, "stackbeat " STACKBEAT_VERSION " on Linux "), first);
 	assert_true(has_comment(profile, "command: stackbeat record -a"));
 	assert_true(has_comment(profile, "rate: 100 Hz requested, 62.5 Hz on average, on 2 CPUs"));
@@ -726,8 +727,8 @@ static char *text_of_sample(const struct pprof_profile *profile,
 	for (size_t i = 0; i < stack->n_value; i++)
 		fprintf(out, "%" PRId64 " ", stack->value[i]);
 	for (size_t i = 0; i < stack->n_label; i++)
-		fprintf(out, "%s=%s%" PRId64 " ", pprof_text(profile, stack->label[i]->key),
-			pprof_text(profile, stack->label[i]->str), stack->label[i]->num);
+		fprintf(out, "%s=%s%" PRId64 " ", pprof_string_at(profile, stack->label[i]->key),
+			pprof_string_at(profile, stack->label[i]->str), stack->label[i]->num);
 	for (size_t i = 0; i < stack->n_location_id; i++) {
 		const Perftools__Profiles__Location *location =
 			LOCATION(profile, stack->location_id[i]);
@@ -736,8 +737,8 @@ static char *text_of_sample(const struct pprof_profile *profile,
 		fprintf(out, "\n\t%" PRIx64, location->address);
 		if (from)
 			fprintf(out, " %s %s %" PRIx64 " %" PRIx64 " %d%d%d%d",
-				pprof_text(profile, from->filename),
-				pprof_text(profile, from->build_id), from->memory_start,
+				pprof_string_at(profile, from->filename),
+				pprof_string_at(profile, from->build_id), from->memory_start,
 				from->memory_limit, from->has_functions, from->has_filenames,
 				from->has_line_numbers, from->has_inline_frames);
 		for (size_t j = 0; j < location->n_line; j++) {
@@ -746,9 +747,9 @@ static char *text_of_sample(const struct pprof_profile *profile,
 				message->function[line->function_id - 1];
 
 			fprintf(out, " %s|%s|%s:%" PRId64 ":%" PRId64,
-				pprof_text(profile, function->name),
-				pprof_text(profile, function->system_name),
-				pprof_text(profile, function->filename), function->start_line,
+				pprof_string_at(profile, function->name),
+				pprof_string_at(profile, function->system_name),
+				pprof_string_at(profile, function->filename), function->start_line,
 				line->line);
 		}
 	}
@@ -788,8 +789,8 @@ static void expect_equal_profiles(const struct pprof_profile *a, const struct pp
 	assert_int_equal(a->message->n_mapping, b->message->n_mapping);
 	assert_int_equal(a->message->n_function, b->message->n_function);
 	for (size_t i = 0; i < a->message->n_comment; i++)
-		assert_string_equal(pprof_text(a, a->message->comment[i]),
-				    pprof_text(b, b->message->comment[i]));
+		assert_string_equal(pprof_string_at(a, a->message->comment[i]),
+				    pprof_string_at(b, b->message->comment[i]));
 }
 
 static void take_problem(void *arg, const char *path, const char *text)

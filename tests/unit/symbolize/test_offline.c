@@ -70,7 +70,7 @@ static const char *function_at(const struct pprof_profile *profile, size_t locat
 
 	if (!found->n_line)
 		return "";
-	return pprof_text(
+	return pprof_string_at(
 		profile,
 		profile->message->function[found->line[found->n_line - 1]->function_id - 1]->name);
 }
