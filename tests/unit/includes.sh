@@ -25,12 +25,12 @@ list() {
 
 plant_clean_trees() {
 	rm -rf "${scratch:?}"/*
-	plant kmod/beat.c beat.h ring.h stackbeat.h
-	plant kmod/beat.h ring.h compat/compat.h
+	plant kmod/sampler.c sampler.h ring.h stackbeat.h
+	plant kmod/sampler.h ring.h compat/compat.h
 	plant kmod/ring.h
 	plant kmod/ring.c ring.h compat/compat-config.h
 	plant kmod/compat/compat.h compat/compat-config.h
-	list kmod beat ring compat/
+	list kmod sampler ring compat/
 	plant user/cli/main.c cli/options.h lib/array.h
 	plant user/cli/options.c cli/options.h
 	plant user/cli/options.h lib/array.h
@@ -74,9 +74,9 @@ a_circle_within_a_room_fails() {
 
 a_circle_of_files_fails() {
 	plant_clean_trees
-	plant kmod/ring.c ring.h beat.h
-	expect "kmod/ring.c: includes beat.h, which is above ring" \
-		"kmod: units include each other: beat -> ring -> beat"
+	plant kmod/ring.c ring.h sampler.h
+	expect "kmod/ring.c: includes sampler.h, which is above ring" \
+		"kmod: units include each other: ring -> sampler -> ring"
 }
 
 a_unit_that_is_not_listed_fails() {
@@ -93,7 +93,7 @@ a_room_that_is_not_listed_fails() {
 
 an_entry_without_files_fails() {
 	plant_clean_trees
-	list kmod beat space ring compat/
+	list kmod sampler space ring compat/
 	expect "kmod/README.md: there are no files of space"
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the module reads of ELF files, as it is compiled into it, of files that are made to cost. */
+/* The ELF reader of the module, compiled for user space, on files made to be expensive. */
 #include "unit.h"
 
 #include <string.h>
 
-/* Before the system's header of that name. */
+/* Before the system header with the same name. */
 #include "../../../kmod/elf.h"
 
 #include "../../../kmod/elf.c"
@@ -41,7 +41,7 @@ static Elf64_Phdr note_segment(size_t offset, size_t size)
 	return (Elf64_Phdr){.p_type = PT_NOTE, .p_offset = offset, .p_filesz = size, .p_align = 4};
 }
 
-/* With a build id in the last of `segments` note segments, after those that are all the same. */
+/* Makes an image with `segments` identical note segments; the last one has the build ID. */
 static void make_image(uint32_t segments)
 {
 	memset(&image, 0, sizeof(image));
@@ -61,7 +61,7 @@ static void make_image(uint32_t segments)
 	reads = 0;
 }
 
-static void test_the_id_is_found_behind_other_notes(void **state)
+static void build_id_is_found_after_other_notes(void **state)
 {
 	struct sb_elf elf;
 
@@ -72,8 +72,8 @@ static void test_the_id_is_found_behind_other_notes(void **state)
 	assert_memory_equal(elf.build_id, image.id.contents, 8);
 }
 
-/* Each read is a look-up in the page cache, in the kernel's own time. */
-static void test_the_same_notes_again_and_again(void **state)
+/* Each read is a page cache lookup in the kernel. */
+static void repeated_note_segments_cost_a_bounded_number_of_reads(void **state)
 {
 	struct sb_elf elf;
 
@@ -84,8 +84,8 @@ static void test_the_same_notes_again_and_again(void **state)
 	assert_true(reads <= 1 + HEADERS + SB_ELF_NOTE_COUNT_MAX);
 }
 
-/* What was not looked at is told as that: others can look for it. */
-static void test_long_segments(void **state)
+/* The result says that segments were skipped, so that the reader can search the file. */
+static void long_segments_are_reported_as_not_read(void **state)
 {
 	struct sb_elf elf;
 
@@ -98,8 +98,8 @@ static void test_long_segments(void **state)
 	assert_int_equal(elf.build_id_size, 0);
 }
 
-/* What is cut off anywhere is told as that, and leaves what was found. */
-static void test_files_that_end(void **state)
+/* A truncated file is reported as such and keeps the results found so far. */
+static void truncated_files_keep_earlier_results(void **state)
 {
 	struct sb_elf elf;
 
@@ -113,7 +113,7 @@ static void test_files_that_end(void **state)
 	assert_int_equal(sb_elf_read(read_image, &image, &elf), -EAGAIN);
 }
 
-static void test_addresses(void **state)
+static void offsets_map_to_addresses(void **state)
 {
 	struct sb_elf elf;
 	u64 vaddr;
@@ -137,11 +137,11 @@ static void test_addresses(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_id_is_found_behind_other_notes),
-		cmocka_unit_test(test_the_same_notes_again_and_again),
-		cmocka_unit_test(test_long_segments),
-		cmocka_unit_test(test_files_that_end),
-		cmocka_unit_test(test_addresses),
+		cmocka_unit_test(build_id_is_found_after_other_notes),
+		cmocka_unit_test(repeated_note_segments_cost_a_bounded_number_of_reads),
+		cmocka_unit_test(long_segments_are_reported_as_not_read),
+		cmocka_unit_test(truncated_files_keep_earlier_results),
+		cmocka_unit_test(offsets_map_to_addresses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

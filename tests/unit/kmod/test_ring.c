@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The kernel's side of a ring, as it is compiled into the module, against the reader's. */
+/* The producer side of a ring, compiled from the module, against the reader's consumer side. */
 #include "unit.h"
 
 #include <pthread.h>
@@ -42,7 +42,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Starts a ring at a byte count, as if it had run that far. */
+/* Starts a ring at a byte count, as if that many bytes had been written and read. */
 static void start_at(struct fixture *fixture, uint64_t count)
 {
 	fixture->ring.head = count;
@@ -51,7 +51,7 @@ static void start_at(struct fixture *fixture, uint64_t count)
 	fixture->consumer.tail = count;
 }
 
-/* Writes a sample of some frames, with room reserved for up to `reserve` of them. */
+/* Writes a sample with some frames, with room reserved for up to `reserve` frames. */
 static bool produce(struct fixture *fixture, uint64_t time, uint16_t frames, uint32_t reserve)
 {
 	struct stackbeat_sample *sample =
@@ -97,7 +97,7 @@ static void consume(struct fixture *fixture)
 	__atomic_store_n(&fixture->consumer.tail, tail, __ATOMIC_RELEASE);
 }
 
-static void samples_come_out_whole_around_the_end(void **state)
+static void samples_are_intact_around_the_end(void **state)
 {
 	struct fixture *fixture = *state;
 	const uint32_t count = 100000;
@@ -125,7 +125,7 @@ static void byte_counts_may_wrap_around(void **state)
 	assert_int_equal(fixture->seen, 1000);
 }
 
-static void a_full_ring_loses_new_records_and_says_so(void **state)
+static void full_ring_drops_and_counts_new_records(void **state)
 {
 	struct fixture *fixture = *state;
 	uint32_t written = 0, lost = 0;
@@ -143,14 +143,14 @@ static void a_full_ring_loses_new_records_and_says_so(void **state)
 	consume(fixture);
 	assert_int_equal(fixture->seen, written);
 	assert_int_equal(fixture->lost, 0);
-	/* The next one that fits tells of those before it, the one after it of none. */
+	/* The next sample that fits reports the lost ones before it, the one after it none. */
 	assert_true(produce(fixture, 100, 1, 20));
 	assert_true(produce(fixture, 101, 1, 20));
 	consume(fixture);
 	assert_int_equal(fixture->lost, lost);
 }
 
-static void a_record_as_large_as_the_ring_fits_an_empty_one(void **state)
+static void record_as_large_as_the_ring_fits_an_empty_ring(void **state)
 {
 	struct fixture *fixture = *state;
 	uint32_t frames = (RING_SIZE - FRAMES_OFFSET) / sizeof(u64);
@@ -161,7 +161,7 @@ static void a_record_as_large_as_the_ring_fits_an_empty_one(void **state)
 	assert_int_equal(fixture->seen, 1);
 }
 
-static void a_wrong_tail_costs_the_reader_its_own_records(void **state)
+static void bad_tail_loses_only_the_reader_s_own_records(void **state)
 {
 	struct fixture *fixture = *state;
 	const uint64_t wrong[] = {1,          RING_SIZE,      RING_SIZE * 2ull, 1ull << 63,
@@ -173,7 +173,7 @@ static void a_wrong_tail_costs_the_reader_its_own_records(void **state)
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		uint64_t head = fixture->ring.head;
 
-		/* Ahead of the head, or further behind it than the ring is long. */
+		/* Ahead of the head, or further behind it than the ring size. */
 		fixture->consumer.tail = head + wrong[i];
 		if (fixture->consumer.tail - head == 0 ||
 		    head - fixture->consumer.tail <= RING_SIZE)
@@ -185,12 +185,12 @@ static void a_wrong_tail_costs_the_reader_its_own_records(void **state)
 	}
 	assert_int_equal(fixture->ring.lost_full, 0);
 	assert_true(fixture->ring.lost_bad_tail >= 5);
-	/* A right one makes all well again. */
+	/* A valid tail ends the losses. */
 	fixture->consumer.tail = fixture->ring.head;
 	assert_true(produce(fixture, 2, 20, 20));
 }
 
-static void every_tail_leaves_the_head_in_the_ring(void **state)
+static void head_stays_in_the_ring_for_every_tail(void **state)
 {
 	struct fixture *fixture = *state;
 	uint64_t random = 88172645463325252ull;
@@ -209,23 +209,23 @@ static void every_tail_leaves_the_head_in_the_ring(void **state)
 	}
 }
 
-static void the_reader_is_woken_at_the_watermark(void **state)
+static void reader_is_woken_at_the_watermark(void **state)
 {
 	struct fixture *fixture = *state;
-	/* A size that divides the ring's: no padding to count. */
+	/* The record size divides the ring size: no padding. */
 	const uint32_t frames = 5, size = FRAMES_OFFSET + frames * sizeof(u64);
 	const uint32_t watermark = RING_SIZE / 2;
 	bool woken = false;
 
 	assert_int_equal(RING_SIZE % size, 0);
 
-	/* First time: as soon as the watermark is reached, and not before. */
+	/* The first wake-up comes exactly at the watermark. */
 	for (uint32_t i = 0; !woken; i++) {
 		assert_true(produce(fixture, i, frames, frames));
 		woken = sb_ring_should_wake(&fixture->ring, &watermark);
 		assert_int_equal(woken, (i + 1) * size >= watermark);
 	}
-	/* Read up by itself: a full watermark again before the next time. */
+	/* After the reader has drained the ring, the next wake-up takes a full watermark again. */
 	consume(fixture);
 	for (uint32_t unread = size; unread < watermark; unread += size) {
 		assert_true(produce(fixture, 1000 + unread, frames, frames));
@@ -244,7 +244,7 @@ static void *produce_all(void *arg)
 	return NULL;
 }
 
-static void a_reader_beside_the_writer_sees_whole_records(void **state)
+static void concurrent_reader_sees_whole_records(void **state)
 {
 	struct fixture *fixture = *state;
 	pthread_t thread;
@@ -263,21 +263,19 @@ static void a_reader_beside_the_writer_sees_whole_records(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(samples_come_out_whole_around_the_end, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(samples_are_intact_around_the_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(byte_counts_may_wrap_around, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_full_ring_loses_new_records_and_says_so, setup,
+		cmocka_unit_test_setup_teardown(full_ring_drops_and_counts_new_records, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(a_record_as_large_as_the_ring_fits_an_empty_one,
+		cmocka_unit_test_setup_teardown(record_as_large_as_the_ring_fits_an_empty_ring,
 						setup, teardown),
-		cmocka_unit_test_setup_teardown(a_wrong_tail_costs_the_reader_its_own_records,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(every_tail_leaves_the_head_in_the_ring, setup,
+		cmocka_unit_test_setup_teardown(bad_tail_loses_only_the_reader_s_own_records, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(the_reader_is_woken_at_the_watermark, setup,
+		cmocka_unit_test_setup_teardown(head_stays_in_the_ring_for_every_tail, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(a_reader_beside_the_writer_sees_whole_records,
-						setup, teardown),
+		cmocka_unit_test_setup_teardown(reader_is_woken_at_the_watermark, setup, teardown),
+		cmocka_unit_test_setup_teardown(concurrent_reader_sees_whole_records, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
