@@ -323,7 +323,7 @@ static bool fetch_file(struct debug_files *files, struct debug_file *file,
 	char *path = NULL;
 	int fd;
 
-	if (!search->fetcher || !*expected->build_id)
+	if (!search->fetcher || !build_id_valid(expected->build_id))
 		return false;
 	fd = debuginfod_helper_fetch(search->fetcher, expected->build_id, search->progress,
 				     search->arg, &path, &error);

@@ -18,7 +18,7 @@ struct hash_slot {
  * SipHash-1-3: J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast short-input PRF" (2012), with
  * one round for each word and three at the end, as Rust and CPython use it for hash tables. The
  * strings that are hashed come from sampled programs: without the key, nobody can choose many that
- * collide.
+ * collide. Forked workers know the key: quotas limit the strings that they send.
  */
 static uint64_t hash_key[2];
 
@@ -171,8 +171,9 @@ static int grow_table(struct hash *table)
 
 int hash_add(struct hash *table, uint32_t hash, uint32_t index)
 {
-	/* At most three quarters full: an empty slot ends each search. */
-	if (table->count >= table->capacity / 4 * 3 && grow_table(table))
+	/* At most three quarters full, or more without memory: an empty slot ends each search. */
+	if (table->count >= table->capacity / 4 * 3 && grow_table(table) &&
+	    table->count + 1 >= table->capacity)
 		return -ENOMEM;
 	insert_slot(table->slots, table->capacity, (struct hash_slot){hash, index});
 	table->count++;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A hash table of indices: it finds an entry of an array that the caller owns. An entry takes
- * 8 bytes in the table, and no allocation.
+ * A hash table of indices: it finds an entry of an array that the caller owns. A slot takes 8
+ * bytes, and an entry needs no allocation. At most three quarters of the slots are used, or more if
+ * there is no memory for a larger table.
  *
  * Hashes depend on a random key of the process: a hash must not be stored, printed, or passed to
  * another program. Nothing enumerates a table, so that no output depends on the order in it.

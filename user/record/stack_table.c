@@ -144,28 +144,20 @@ static void resolve_mappings(struct resolved_sample *resolved)
 	resolved->user_frames = sample->user_frames;
 }
 
-/* Mixes a word into a hash by the multiplication of Fibonacci hashing. */
-static uint64_t mix_hash(uint64_t hash, uint64_t word)
-{
-	hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-	return hash ^ hash >> 29;
-}
-
+/*
+ * Keyed by lib/hash, as sampled programs choose their frames. The address space is included: many
+ * processes may have the same stack.
+ */
 static uint32_t hash_sample(const struct resolved_sample *resolved)
 {
 	const struct stackbeat_sample *sample = resolved->sample;
-	uint64_t words[sizeof(resolved->origin) / sizeof(uint64_t)];
-	uint64_t hash = (uint64_t)sample->kernel_frames << 16 | (uint64_t)sample->kernel_stop << 8 |
-			resolved->user_stop;
+	uint32_t hash = hash_number(HASH_START, (uintptr_t)resolved->space);
 
-	_Static_assert(sizeof(words) == sizeof(resolved->origin),
-		       "the origin consists of whole words");
-	memcpy(words, &resolved->origin, sizeof(words));
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		hash = mix_hash(hash, words[i]);
-	for (size_t i = 0; i < frame_count(resolved); i++)
-		hash = mix_hash(hash, resolved->frames[i]);
-	return hash >> 32;
+	hash = hash_number(hash, (uint64_t)sample->kernel_frames << 16 |
+					 (uint64_t)sample->kernel_stop << 8 | resolved->user_stop);
+	hash = hash_bytes(hash, &resolved->origin, sizeof(resolved->origin));
+	return hash_bytes(hash, resolved->frames,
+			  frame_count(resolved) * sizeof(resolved->frames[0]));
 }
 
 static bool stack_equals(const void *context, uint32_t index, const void *key)
@@ -201,7 +193,7 @@ static struct stack *insert_stack(struct stack_table *table, const struct resolv
 	size_t segments_size = resolved->user_frames * sizeof(resolved->segments[0]);
 	struct stack *stack = chunk_alloc(table, sizeof(*stack) + size + segments_size);
 
-	if (!stack ||
+	if (!stack || table->totals.stacks >= HASH_NONE ||
 	    array_reserve(&table->stacks, &table->capacity, table->totals.stacks, 1,
 			  sizeof(struct stack *)) ||
 	    hash_add(&table->stack_index, resolved->hash, (uint32_t)table->totals.stacks))

@@ -44,7 +44,7 @@ int stack_table_add(const struct stackbeat_sample *sample, void *table);
 const struct sample_totals *stack_table_totals(const struct stack_table *table);
 
 /*
- * Calls `fn` for each stack, in the order of their first samples, until it returns other than 0;
+ * Calls `fn` for each stack, in the order in which they were added, until it returns other than 0;
  * returns that.
  */
 int stack_table_each(const struct stack_table *table,
