@@ -164,7 +164,7 @@ def replacing_a_filter_does_not_block():
                 session.set(pids=[os.getpid()])
             except OSError as error:
                 check_equal(error.errno, errno.EBUSY, "error")
-                check("too many filters" in error.text, f"the message is {error.text!r}")
+                check("too many replaced filters" in error.text, f"the message is {error.text!r}")
                 refused += 1
         # On debug kernels a message takes longer than a grace period.
         check(refused or PATIENCE > 1, "no filter was refused")

@@ -10,7 +10,7 @@ import signal
 from harness import (check, check_balance, check_equal, check_no_fault, comment, defer, Recording, start,
                      temporary_directory, tight_test, wait_until, workload, WORKLOADS)
 from address_spaces import AddressSpaces, UNKNOWN
-from stackbeat import S, Session
+from stackbeat import S, Session, spaces_lost
 import workloads
 
 FOR_EVER = 10 ** 8
@@ -42,9 +42,9 @@ def recording_is_complete_beyond_the_limits():
                 workload("churn", WORKLOADS, temporary_directory(), "chain", FOR_EVER, 200000))
 
     def ended_or_overloaded():
-        return recording.process.poll() is not None or reaches(
-            recording.stats(session), address_spaces=300, mmap_events=1000,
-            samples_without_address_space=100, mmap_events_lost=10000, mappings_without_file=300)
+        stats = recording.stats(session)
+        return recording.process.poll() is not None or spaces_lost(stats) >= 100 and reaches(
+            stats, address_spaces=300, mmap_events=1000, mmap_events_lost=10000, mappings_without_file=300)
     wait_until(ended_or_overloaded, f"more than {recording.stats(session)}")
     check(recording.process.poll() is None, "the recording has exited")
     stats = recording.stop(session)
