@@ -3,11 +3,13 @@
 
 import errno
 import random
+import re
+import resource
 import time
 from pathlib import Path
 
-from harness import (check, check_balance, check_equal, defer, fails_with, Recording, Skip, start,
-                     test, use, wait_until, workload)
+from harness import (check, check_balance, check_equal, comment, defer, fails_with, Recording, Skip,
+                     start, test, use, wait_until, workload)
 from stackbeat import Events, online_cpus, S, Session
 from sample_weights import keep_busy
 
@@ -164,3 +166,24 @@ def settings_change_during_hotplug():
         wait_for_samples(session, cpu)
         session.stop()
         check_balance(session.stats())
+
+
+@test
+def ring_that_cannot_be_mapped_leaves_a_profile():
+    cpu = removable_cpu()
+    set_online(cpu, False)
+    start(*workload("threads", 2))
+    recording = Recording("-F", 997, "--ring-size", "64M")
+    session = recording.session()
+    recording.wait_for(session, "samples", 200)
+    # Enough memory for everything but one more ring.
+    status = Path(f"/proc/{recording.process.pid}/status").read_text()
+    limit = (int(re.search(r"VmSize:\s+(\d+) kB", status)[1]) << 10) + (48 << 20)
+    resource.prlimit(recording.process.pid, resource.RLIMIT_AS, (limit, limit))
+    set_online(cpu, True)
+    profile = recording.profile(1)
+    check_equal(profile.total("samples"), comment(profile, "samples")[""], "samples")
+    check("Cannot allocate memory" in recording.err.splitlines()[0], f"messages {recording.err!r}")
+    check(any(line.startswith("ended by an error: ") for line in profile.comments),
+          f"comments {profile.comments}")
+    check(profile.total("samples") >= 200, f"{profile.total('samples')} samples")

@@ -83,9 +83,9 @@ def fatal_signals_are_passed_on():
         check(recording.profile(-number).samples, f"no samples with signal {number}")
 
 
-def check_complete(recording):
+def check_complete(recording, status=0):
     """Checks that the profile holds as many samples as its comment says, and no other file is left."""
-    profile = recording.profile()
+    profile = recording.profile(status)
     check_equal(profile.total("samples"), comment(profile, "samples")[""], "samples")
     check_equal([path.name for path in recording.path.parent.iterdir()], [recording.path.name],
                 "files")
@@ -102,6 +102,32 @@ def sigint_and_sigterm_leave_a_complete_profile():
         recording.interrupt(number)
         profile = check_complete(recording)
         check(profile.total("samples") >= 200, f"{profile.total('samples')} samples")
+
+
+@test
+def sighup_and_sigquit_leave_a_profile_and_status_1():
+    start(*workload("threads", 2))
+    for number, name in ((signal.SIGHUP, "SIGHUP"), (signal.SIGQUIT, "SIGQUIT")):
+        recording = Recording("-F", 997)
+        session = recording.session()
+        recording.wait_for(session, "samples", 200)
+        recording.interrupt(number)
+        profile = check_complete(recording, 1)
+        check(profile.total("samples") >= 200, f"{profile.total('samples')} samples")
+        check(f"{name} has ended the recording" in recording.err, f"message {recording.err!r}")
+        check(any(line == f"ended by an error: {name} has ended the recording"
+                  for line in profile.comments), f"comments {profile.comments}")
+
+
+@test
+def sighup_is_ignored_under_nohup():
+    start(*workload("threads", 2))
+    recording = Recording("-F", 997, within=("nohup",))
+    session = recording.session()
+    recording.interrupt(signal.SIGHUP)
+    recording.wait_for(session, "samples", recording.stats(session)["samples"] + 200)
+    recording.interrupt()
+    check_complete(recording)
 
 
 @test

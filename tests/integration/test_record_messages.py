@@ -5,7 +5,7 @@ import os
 import re
 from pathlib import Path
 
-from harness import (check, check_equal, check_within, load, pprof, Recording, run, start,
+from harness import (check, check_equal, check_within, load, pprof, Recording, run, samples_of, start,
                      temporary_directory, test, use, wait_until, WORKLOADS, workload)
 from stackbeat import online_cpus, S, Session
 from sample_weights import keep_busy
@@ -128,9 +128,22 @@ def abi_mismatch_is_reported():
 
 
 @test
-def full_disk_is_reported():
+def profile_for_a_full_disk_goes_elsewhere():
     load()
-    mount = temporary_directory()
+    mount, elsewhere = temporary_directory(), temporary_directory()
+    environment = {**os.environ, "TMPDIR": str(elsewhere)}
+
+    def record(output):
+        """Records, and checks that the profile is elsewhere, as the message says."""
+        _, err = run("stackbeat", "record", "-F", 997, "-o", output,
+                     *workload("deep", 5, 100000000), status=1, env=environment)
+        found = re.fullmatch(rf"stackbeat: {re.escape(str(output))}: No space left on device\n"
+                             rf"stackbeat: \d+ samples .*\n"
+                             rf"stackbeat: the profile is in ({elsewhere}/\S+) instead\n", err)
+        check(found, f"message {err!r}")
+        check(samples_of(pprof.Profile(Path(found[1])), "deep"), "no samples")
+        os.unlink(found[1])
+        check_equal(list(elsewhere.iterdir()), [], "other files")
     run("mount", "-t", "tmpfs", "-o", "size=64k", "none", mount)
     try:
         old = mount / "profile"
@@ -145,17 +158,12 @@ def full_disk_is_reported():
             pass
         before = sorted(path.name for path in mount.iterdir())
         for output in (old, mount / "new"):
-            _, err = run("stackbeat", "record", "-F", 997, "-o", output,
-                         *workload("deep", 5, 100000000), status=1)
-            check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
-            check("No space left on device" in err and str(output) in err, f"message {err!r}")
+            record(output)
             check_equal(sorted(path.name for path in mount.iterdir()), before, "files")
         check_equal(old.read_text(), "old", "the old file")
     finally:
         run("umount", mount)
-    _, err = run("stackbeat", "record", "-F", 997, "-o", "/dev/full",
-                 *workload("deep", 5, 100000000), status=1)
-    check("No space left on device" in err, f"message {err!r}")
+    record("/dev/full")
 
 
 # --- the comments ------------------------------------------------------------

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/commands.h"
@@ -29,17 +31,24 @@ struct record {
 	int signals; /* signalfd; 0: none */
 	bool progress; /* standard error is a terminal */
 	bool progress_shown;
+	uint32_t hangup; /* SIGHUP or SIGQUIT that has ended the recording; 0: none */
 };
 
 /* Lets a signalfd receive the signals that end a recording, and SIGCHLD of COMMAND. */
 static int catch_signals(struct record *record, struct error *error)
 {
+	struct sigaction hangup;
 	sigset_t set;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGQUIT);
 	sigaddset(&set, SIGCHLD);
+	/* nohup(1) ignores SIGHUP, and a blocked signal is received even if it is ignored. */
+	sigaction(SIGHUP, NULL, &hangup);
+	if (hangup.sa_handler != SIG_IGN)
+		sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, &record->old_signals);
 	record->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (record->signals < 0) {
@@ -49,7 +58,7 @@ static int catch_signals(struct record *record, struct error *error)
 	return 0;
 }
 
-/* From now on, SIGINT and SIGTERM interrupt the symbolization. */
+/* From now on, SIGINT and SIGTERM interrupt the symbolization; SIGHUP and SIGQUIT do nothing. */
 static void catch_interruption(const struct record *record)
 {
 	sigset_t set;
@@ -63,12 +72,15 @@ static void catch_interruption(const struct record *record)
 /* Reads the signals that have come; true if one of them ends the recording. */
 static bool stop_requested(void *arg)
 {
-	const struct record *record = arg;
+	struct record *record = arg;
 	struct signalfd_siginfo info;
 	bool requested = false;
 
-	while (read(record->signals, &info, sizeof(info)) == sizeof(info))
+	while (read(record->signals, &info, sizeof(info)) == sizeof(info)) {
 		requested = requested || info.ssi_signo != SIGCHLD;
+		if (info.ssi_signo == SIGHUP || info.ssi_signo == SIGQUIT)
+			record->hangup = info.ssi_signo;
+	}
 	return requested;
 }
 
@@ -123,6 +135,9 @@ static int record_session(struct record *record, struct error *error)
 	err = recorder_run(&record->recorder, &config, error);
 	if (record->progress_shown)
 		fputs("\r\033[K", stderr);
+	if (!err && record->hangup)
+		err = error_set(error, EINTR, "%s has ended the recording",
+				record->hangup == SIGHUP ? "SIGHUP" : "SIGQUIT");
 	return err;
 }
 
@@ -134,8 +149,8 @@ static void print_count(uint64_t count, const char *name, const char **separator
 	*separator = ", ";
 }
 
-static void print_summary(const struct record *record, const struct truncation_counts *counts,
-			  uint64_t size)
+static void print_summary(const struct record *record, const char *output,
+			  const struct truncation_counts *counts, uint64_t size)
 {
 	const struct sample_totals *totals = stack_table_totals(record->recorder.collector.stacks);
 	const struct recording *recording = &record->recorder.recording;
@@ -166,8 +181,8 @@ static void print_summary(const struct record *record, const struct truncation_c
 	if (counts->unmapped)
 		fprintf(stderr, "%suser frames outside all mappings %" PRIu64 " of %" PRIu64,
 			separator, counts->unmapped, counts->user_frames);
-	fprintf(stderr, "; %s, %.1f kB; overhead %.2f %% of %u CPUs\n", record->options.output,
-		(double)size / 1000, recording_overhead_percent(recording), recording->cpus);
+	fprintf(stderr, "; %s, %.1f kB; overhead %.2f %% of %u CPUs\n", output, (double)size / 1000,
+		recording_overhead_percent(recording), recording->cpus);
 }
 
 static void print_saved(const struct record *record)
@@ -211,6 +226,31 @@ static void explain_no_samples(const struct record *record, struct error *error)
 			  recording->rate);
 }
 
+/*
+ * Writes a profile that could not be written to its output file to one in TMPDIR, by default
+ * /var/tmp: with a name that other users can't predict, and readable by its owner only. Returns 0
+ * or a negative errno value.
+ */
+static int export_elsewhere(const struct recorder *recorder, char path[PATH_MAX],
+			    struct truncation_counts *counts, uint64_t *size, struct error *warning,
+			    struct error *error)
+{
+	const char *directory = getenv("TMPDIR");
+	uint64_t number;
+	mode_t mask;
+	int err;
+
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		return error_errno(error, errno, "can't name another file");
+	snprintf(path, PATH_MAX, "%s/stackbeat-%016" PRIx64 ".pb.gz",
+		 directory && *directory ? directory : "/var/tmp", number);
+	mask = umask(077);
+	err = export_profile(recorder->collector.stacks, recorder->collector.files,
+			     &recorder->recording, path, counts, size, warning, error);
+	umask(mask);
+	return err;
+}
+
 static int write_profile(struct record *record, struct error *error)
 {
 	struct recorder *recorder = &record->recorder;
@@ -224,6 +264,8 @@ static int write_profile(struct record *record, struct error *error)
 		.interrupted = symbolize_messages_interrupted,
 		.arg = &messages,
 	};
+	const char *output = record->options.output;
+	char fallback[PATH_MAX];
 	struct error warning;
 	struct truncation_counts counts;
 	uint64_t size;
@@ -237,8 +279,12 @@ static int write_profile(struct record *record, struct error *error)
 	recorder->recording.no_symbolize = record->options.no_symbolize;
 	recorder->recording.symbolize = record->options.no_symbolize ? NULL : &symbolize;
 	err = export_profile(recorder->collector.stacks, recorder->collector.files,
-			     &recorder->recording, record->options.output, &counts, &size, &warning,
-			     error);
+			     &recorder->recording, output, &counts, &size, &warning, error);
+	if (err && err != -ENOMEM && strcmp(output, "-")) {
+		fprintf(stderr, "stackbeat: %s\n", error->text);
+		output = fallback;
+		err = export_elsewhere(recorder, fallback, &counts, &size, &warning, error);
+	}
 	recorder->recording.symbolize = NULL;
 	symbolize_messages_end(&messages);
 	if (err)
@@ -246,9 +292,11 @@ static int write_profile(struct record *record, struct error *error)
 	if (*warning.text && (recorder->session.parts & STACKBEAT_PART_KERNEL))
 		fprintf(stderr, "stackbeat: kernel functions have no symbols: %s\n", warning.text);
 	if (!record->options.quiet)
-		print_summary(record, &counts, size);
+		print_summary(record, output, &counts, size);
 	if (record->options.save_binaries)
 		print_saved(record);
+	if (output == fallback)
+		return error_set(error, EIO, "the profile is in %s instead", fallback);
 	return 0;
 }
 
@@ -271,6 +319,32 @@ static char *join_arguments(int argc, char **argv)
 	return line;
 }
 
+/*
+ * Writes the profile: after an error of the recording, that of the samples before it. Returns the
+ * exit status.
+ */
+static int end_recording(struct record *record, int err, const struct error *reason)
+{
+	struct recorder *recorder = &record->recorder;
+	struct error error;
+	int write_err;
+
+	if (err) {
+		fprintf(stderr, "stackbeat: %s\n", reason->text);
+		if (!recorder->collector.stacks ||
+		    !stack_table_totals(recorder->collector.stacks)->samples)
+			return STATUS_FAILED;
+		recorder->recording.ended_by = reason->text;
+	}
+	child_command_end(&recorder->command);
+	write_err = write_profile(record, &error);
+	if (write_err)
+		fprintf(stderr, "stackbeat: %s\n", error.text);
+	if (write_err == -ENODATA)
+		return STATUS_NO_SAMPLES;
+	return err || write_err ? STATUS_FAILED : 0;
+}
+
 static void record_free(struct record *record)
 {
 	recorder_free(&record->recorder);
@@ -284,8 +358,8 @@ int cmd_record(int argc, char **argv)
 	struct record *record = calloc(1, sizeof(*record));
 	struct error error = {""};
 	struct recorder *recorder;
-	int status = 0, err;
 	bool pass_status;
+	int status, err;
 
 	if (!record) {
 		fputs("stackbeat record: out of memory\n", stderr);
@@ -313,16 +387,9 @@ int cmd_record(int argc, char **argv)
 	recorder_close(recorder);
 	/* The status counts only if the command has ended by itself. */
 	pass_status = recorder->command.ended && recorder->command.status;
-	if (!err) {
-		child_command_end(&recorder->command);
-		err = write_profile(record, &error);
-	}
-	if (err) {
-		fprintf(stderr, "stackbeat: %s\n", error.text);
-		status = err == -ENODATA ? STATUS_NO_SAMPLES : STATUS_FAILED;
-	}
+	status = end_recording(record, err, &error);
 	record_free(record);
-	if (pass_status && (!err || err == -ENODATA))
+	if (pass_status && (!status || status == STATUS_NO_SAMPLES))
 		status = child_command_pass_status(&recorder->command);
 	free(record);
 	return status;

@@ -43,3 +43,11 @@ int error_errno(struct error *error, int code, const char *format, ...)
 	}
 	return -code;
 }
+
+void error_keep_first(int *err, struct error *error, int later_err, const struct error *later)
+{
+	if (*err || !later_err)
+		return;
+	*err = later_err;
+	*error = *later;
+}

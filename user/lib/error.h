@@ -24,4 +24,10 @@ int error_set(struct error *error, int code, const char *format, ...)
 int error_errno(struct error *error, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/*
+ * For steps that run also after an error: if *err is 0, it becomes `later_err`, and `error` a copy
+ * of `later`.
+ */
+void error_keep_first(int *err, struct error *error, int later_err, const struct error *later);
+
 #endif

@@ -37,7 +37,10 @@ int child_command_release(struct child_command *child, const char *name, struct 
 /* Sets `ended` and `status` if the child has ended; doesn't wait. */
 void child_command_reap(struct child_command *child);
 
-/* Ends the child if it runs, by SIGTERM or, if that doesn't end it, SIGKILL, and waits for it. */
+/*
+ * Ends the child if it runs, by SIGTERM or, if that doesn't end it, SIGKILL, and waits for it: not
+ * for long after SIGKILL, as it may hang in the kernel.
+ */
 void child_command_end(struct child_command *child);
 
 /*

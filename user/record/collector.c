@@ -195,17 +195,20 @@ int collector_finish(struct collector *collector, struct device *device, struct 
 {
 	int err;
 
+	struct error later = {""};
+	int later_err;
+
 	*warning->text = '\0';
 	device_snapshot_heads(device);
 	err = drain_last_metadata(collector, device, warning, error);
-	if (!err)
-		err = drain_samples(collector, device, true, error);
-	if (!err && sample_queue_flush(collector->queue, UINT64_MAX))
-		err = error_errno(error, ENOMEM, "can't store the samples");
-	if (!err) {
-		address_spaces_finish(collector->spaces);
-		mapped_files_finish(collector->files);
+	later_err = drain_samples(collector, device, true, &later);
+	error_keep_first(&err, error, later_err, &later);
+	if (sample_queue_flush(collector->queue, UINT64_MAX)) {
+		later_err = error_errno(&later, ENOMEM, "can't store the samples");
+		error_keep_first(&err, error, later_err, &later);
 	}
+	address_spaces_finish(collector->spaces);
+	mapped_files_finish(collector->files);
 	return err;
 }
 

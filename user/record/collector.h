@@ -47,7 +47,8 @@ int collector_drain(struct collector *collector, struct device *device, struct e
 /*
  * Drains the rings of a stopped session until all metadata has arrived, and finishes reading the
  * mapped files. If metadata is missing after COLLECT_WAIT_S, `warning` says so; else it is "".
- * Returns 0 or a negative errno value.
+ * Returns 0, or the first error as a negative errno value, after it has stored all samples that can
+ * be read.
  */
 int collector_finish(struct collector *collector, struct device *device, struct error *warning,
 		     struct error *error);

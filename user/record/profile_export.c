@@ -163,6 +163,8 @@ static void encode_comments(struct pprof_builder *builder, const struct stack_ta
 	pprof_comment(builder, "stackbeat %s on %s %s %s", STACKBEAT_VERSION, kernel.sysname,
 		      kernel.release, kernel.machine);
 	pprof_comment(builder, "command: %s", recording->command_line);
+	if (recording->ended_by)
+		pprof_comment(builder, "ended by an error: %s", recording->ended_by);
 	pprof_comment(builder, "rate: %u Hz requested, %.1f Hz on average, on %u CPUs",
 		      recording->rate, mean_rate(recording), recording->cpus);
 	pprof_comment(builder, "throttled: %" PRIu64 " times", recording->throttled);
@@ -174,10 +176,11 @@ static void encode_comments(struct pprof_builder *builder, const struct stack_ta
 	truncation_comment(counts, text);
 	pprof_comment(builder, "%s", text);
 	pprof_comment(builder,
-		      "address spaces: %" PRIu64 "; samples without one %" PRIu64
-		      ", not read %" PRIu64 ", mapping events lost %" PRIu64
+		      "address spaces: %" PRIu64 "; samples without an address space %" PRIu64
+		      ", address spaces not read %" PRIu64 ", mapping events lost %" PRIu64
 		      ", mappings dropped %" PRIu64 ", mappings without a file %" PRIu64
-		      ", perf maps dropped %" PRIu64 ", samples resolved early %" PRIu64,
+		      ", perf maps dropped %" PRIu64
+		      ", samples resolved before their mappings arrived %" PRIu64,
 		      recording->spaces, recording->samples_without_address_space,
 		      recording->address_spaces_unread, recording->mmap_events_lost,
 		      recording->mappings_dropped, recording->mappings_without_file,

@@ -16,6 +16,7 @@ struct stack_table;
 /* The properties of a recording beside its samples. */
 struct recording {
 	const char *command_line;
+	const char *ended_by; /* the error that has ended the recording; NULL: none */
 	const struct labels *labels; /* the stack table was made for the chosen ones */
 	/* See symbolize/symbolizer.h; NULL: by the symbols of the mapped files alone. */
 	const struct symbolize_options *symbolize;

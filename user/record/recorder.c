@@ -50,13 +50,13 @@ static int drain_rings(struct recorder *recorder, struct error *error)
 static int drain_last(struct recorder *recorder, const struct recorder_config *config,
 		      struct error *error)
 {
-	struct error warning;
+	struct error warning, later = {""};
 	int err = session_map(&recorder->session, error);
+	int later_err =
+		collector_finish(&recorder->collector, recorder->session.device, &warning, &later);
 
-	if (!err)
-		err = collector_finish(&recorder->collector, recorder->session.device, &warning,
-				       error);
-	if (!err && *warning.text)
+	error_keep_first(&err, error, later_err, &later);
+	if (*warning.text)
 		config->warning(warning.text, config->arg);
 	return err;
 }
@@ -107,18 +107,18 @@ static void add_own_counts(struct recorder *recorder)
 	recorder->recording.samples_early = sample_queue_early(recorder->collector.queue);
 }
 
-static int report_progress(struct recorder *recorder, const struct recorder_config *config,
-			   int64_t elapsed, struct error *error)
+/* Progress without up-to-date counters is not worth the end of a recording: it is skipped. */
+static void report_progress(struct recorder *recorder, const struct recorder_config *config,
+			    int64_t elapsed)
 {
 	struct recording *recording = &recorder->recording;
-	int err = read_stats(recorder, error);
+	struct error error;
 
-	if (err)
-		return err;
+	if (read_stats(recorder, &error))
+		return;
 	recording->duration_ns = elapsed;
 	recording->reader_overhead_ns = own_cpu_ns(recorder);
 	config->progress(recording, stack_table_totals(recorder->collector.stacks), config->arg);
-	return 0;
 }
 
 /* Samples until something ends it: the command, the duration, the caller, an error. */
@@ -153,7 +153,7 @@ static int sample_until_end(struct recorder *recorder, const struct recorder_con
 		ended = ended || recorder->command.ended || now >= end ||
 			(fds[0].revents & POLLHUP) || pids_have_ended(config->session);
 		if (!err && now >= next_progress) {
-			err = report_progress(recorder, config, now - start, error);
+			report_progress(recorder, config, now - start);
 			next_progress = now + PROGRESS_INTERVAL_NS;
 		}
 	}
@@ -165,7 +165,9 @@ static int run_session(struct recorder *recorder, const struct recorder_config *
 		       struct error *error)
 {
 	struct recording *recording = &recorder->recording;
+	struct error later = {""};
 	int64_t start;
+	int later_err;
 	int err = session_set_state(&recorder->session, STACKBEAT_STATE_RUNNING, error);
 
 	if (err)
@@ -175,17 +177,18 @@ static int run_session(struct recorder *recorder, const struct recorder_config *
 	start = now_ns(CLOCK_MONOTONIC);
 	if (config->command)
 		err = child_command_release(&recorder->command, config->command[0], error);
-	if (!err)
-		err = sample_until_end(recorder, config, start, error);
-	if (!err)
-		err = session_set_state(&recorder->session, STACKBEAT_STATE_STOPPED, error);
+	if (err)
+		return err;
+	err = sample_until_end(recorder, config, start, error);
+	/* An error loses nothing that was recorded before it: all of these steps run. */
+	later_err = session_set_state(&recorder->session, STACKBEAT_STATE_STOPPED, &later);
+	error_keep_first(&err, error, later_err, &later);
 	recording->duration_ns = now_ns(CLOCK_MONOTONIC) - start;
-	if (!err)
-		err = drain_last(recorder, config, error);
-	if (!err)
-		err = read_stats(recorder, error);
-	if (!err)
-		add_own_counts(recorder);
+	later_err = drain_last(recorder, config, &later);
+	error_keep_first(&err, error, later_err, &later);
+	later_err = read_stats(recorder, &later);
+	error_keep_first(&err, error, later_err, &later);
+	add_own_counts(recorder);
 	recording->reader_overhead_ns = own_cpu_ns(recorder);
 	return err;
 }

@@ -59,8 +59,9 @@ int recorder_open(struct recorder *recorder, const struct recorder_config *confi
 
 /*
  * Records until the command ends, the duration is over, all processes of the config have ended, the
- * session is stopped, or `stop_requested` returns true. Returns 0, with all samples and counters
- * read, or a negative errno value.
+ * session is stopped, `stop_requested` returns true, or an error occurs. Returns 0, or the first
+ * error as a negative errno value. In both cases, all samples that could be read are in the
+ * collector.
  */
 int recorder_run(struct recorder *recorder, const struct recorder_config *config,
 		 struct error *error);

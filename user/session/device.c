@@ -247,9 +247,10 @@ int device_drain_metadata(struct device *device, const struct metadata_handler *
 int device_drain(struct device *device, decode_fast_path_fn *fast_path, decode_sample_fn *fn,
 		 void *arg, struct error *error)
 {
-	int err = 0;
+	struct error ring_error = {""};
+	int err = 0, ring_err;
 
-	for (uint32_t cpu = 0; cpu < device->cpus && !err; cpu++) {
+	for (uint32_t cpu = 0; cpu < device->cpus; cpu++) {
 		struct ring *ring = &device->rings[cpu];
 		uint64_t tail;
 
@@ -258,9 +259,10 @@ int device_drain(struct device *device, decode_fast_path_fn *fast_path, decode_s
 		tail = ring->consumer->tail;
 		if (tail == ring->snapshot)
 			continue;
-		err = decode_records(ring->data, ring->size, &tail, ring->snapshot, fast_path, fn,
-				     arg, error);
+		ring_err = decode_records(ring->data, ring->size, &tail, ring->snapshot, fast_path,
+					  fn, arg, &ring_error);
 		ring_advance_tail(ring, tail);
+		error_keep_first(&err, error, ring_err, &ring_error);
 	}
 	return err;
 }

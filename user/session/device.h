@@ -39,7 +39,8 @@ int device_map(struct device *device, const struct cpulist *cpus, struct error *
  * of the samples below the recorded heads, if device_pending() returned false at some time between
  * the snapshot and this call. device_drain() then passes the samples below the recorded heads to
  * `fast_path` and `fn` (see ring_decode.h), and releases their room. Both drains return 0 or a
- * negative errno value.
+ * negative errno value: device_drain() that of the first ring with an error, after it has drained
+ * the others.
  */
 void device_snapshot_heads(struct device *device);
 bool device_pending(const struct device *device);

@@ -73,6 +73,25 @@ static void control_characters_are_replaced(void **state)
 	assert_string_equal(error.text, "a?b: No such file or directory");
 }
 
+static void first_error_is_kept(void **state)
+{
+	struct error later = {"later"};
+	int err = 0;
+
+	(void)state;
+	error_set(&error, EINVAL, "first");
+	error_keep_first(&err, &error, 0, &later);
+	assert_int_equal(err, 0);
+	assert_string_equal(error.text, "first");
+	error_keep_first(&err, &error, -EIO, &later);
+	assert_int_equal(err, -EIO);
+	assert_string_equal(error.text, "later");
+	later = (struct error){"last"};
+	error_keep_first(&err, &error, -ENOMEM, &later);
+	assert_int_equal(err, -EIO);
+	assert_string_equal(error.text, "later");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -81,6 +100,7 @@ int main(void)
 		cmocka_unit_test(unknown_codes_have_a_message),
 		cmocka_unit_test(long_messages_are_truncated_but_keep_the_reason),
 		cmocka_unit_test(control_characters_are_replaced),
+		cmocka_unit_test(first_error_is_kept),
 	};
 
 	return cmocka_run_group_tests_name("error", tests, NULL, NULL);

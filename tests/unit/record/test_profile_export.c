@@ -551,10 +551,11 @@ static void comments_have_all_counters(void **state)
 	/* 50 ms of 5 s on 2 CPUs. */
 	assert_true(has_comment(profile, "overhead: 12345678 ns in the kernel, 37654322 ns in the "
 					 "reader, 0.500 % of the machine"));
-	assert_true(has_comment(profile,
-				"address spaces: 21; samples without one 6, not read 5, mapping "
-				"events lost 2, mappings dropped 9, mappings without a file 1, "
-				"perf maps dropped 4, samples resolved early 8"));
+	assert_true(has_comment(
+		profile, "address spaces: 21; samples without an address space 6, address spaces "
+			 "not read 5, mapping "
+			 "events lost 2, mappings dropped 9, mappings without a file 1, "
+			 "perf maps dropped 4, samples resolved before their mappings arrived 8"));
 	assert_true(has_comment(profile, "user frames: 3, in no known mapping 1"));
 	assert_int_equal(profile->message->n_comment, 12);
 	pprof_profile_free(profile);
