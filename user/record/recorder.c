@@ -129,7 +129,7 @@ static int sample_until_end(struct recorder *recorder, const struct recorder_con
 			      ? start + (int64_t)(config->seconds * (double)NS_PER_SECOND)
 			      : INT64_MAX;
 	int64_t interval = config->session->pid_count ? PIDS_INTERVAL_NS : DRAIN_INTERVAL_NS;
-	int64_t next_progress = config->progress ? start + PROGRESS_INTERVAL_NS : INT64_MAX;
+	int64_t next_progress = start + PROGRESS_INTERVAL_NS;
 	bool ended = false;
 	int err = 0;
 
@@ -152,7 +152,7 @@ static int sample_until_end(struct recorder *recorder, const struct recorder_con
 		/* POLLHUP: the session was stopped. */
 		ended = ended || recorder->command.ended || now >= end ||
 			(fds[0].revents & POLLHUP) || pids_have_ended(config->session);
-		if (!err && now >= next_progress) {
+		if (!err && config->progress && now >= next_progress) {
 			report_progress(recorder, config, now - start);
 			next_progress = now + PROGRESS_INTERVAL_NS;
 		}
