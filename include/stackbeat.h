@@ -467,9 +467,9 @@ struct stackbeat_file {
  *			_STATE, _RATE: the session's state and rate after the change
  *	THROTTLED	_CPU, _RATE: the lowered rate on this CPU
  *	RECOVERED	_CPU, _RATE: the raised rate on this CPU
- *	LOST		_CPU, _LOST_RECORDS: samples lost on this CPU since the last such
- *			event; sent once a second and CPU, and when the session stops
- *			on the CPU or its rate there changes
+ *	LOST		_CPU, _LOST_SAMPLES: samples lost on this CPU since the last such
+ *			event; sent at most once a second for each CPU, and when the
+ *			session stops on the CPU or its rate there changes
  *	CPU_OFFLINE	_CPU: the CPU went offline; the session has no ticks there
  *	CPU_ONLINE	_CPU: the CPU came online, and the session ticks there
  *	Events of restricted sessions are not sent.
@@ -592,7 +592,7 @@ enum stackbeat_attr {
 	STACKBEAT_A_EVENT, /* u32: enum stackbeat_event */
 	STACKBEAT_A_TIME, /* u64: CLOCK_MONOTONIC, ns */
 	STACKBEAT_A_CPU, /* u32 */
-	STACKBEAT_A_LOST_RECORDS, /* u64: samples lost */
+	STACKBEAT_A_LOST_SAMPLES, /* u64: samples lost */
 	STACKBEAT_A_COUNT
 };
 
@@ -636,7 +636,8 @@ enum stackbeat_stat {
 	STACKBEAT_S_IDLE, /* ticks without a sample: the CPU was idle */
 	STACKBEAT_S_FILTERED, /* ticks without a sample: excluded by filter, parts or access */
 	STACKBEAT_S_MISSED_TICKS, /* intervals without a tick, because the timer was late */
-	STACKBEAT_S_OVERHEAD_NS, /* ns in timer interrupts, and parking timers of idle CPUs */
+	/* ns in timer interrupts, and in cancelling and arming the timers of idle CPUs */
+	STACKBEAT_S_OVERHEAD_NS,
 	STACKBEAT_S_TICK_TIME_NS, /* ns represented by ticks: TICKS over it is the mean rate */
 	STACKBEAT_S_THROTTLED, /* number of times the rate was halved to keep the budget */
 	/*
@@ -648,9 +649,9 @@ enum stackbeat_stat {
 	STACKBEAT_S_ADDRESS_SPACES, /* address space records, including repeated ones after a gap */
 	STACKBEAT_S_SAMPLES_WITHOUT_ADDRESS_SPACE, /* user samples without one: too many pending */
 	/*
-	 * Address space records not written: no memory; or the mmap lock was held when the mappings
-	 * were to be read again (a later sample retries); or the opener of a restricted session may
-	 * no longer see the process
+	 * Address space records not written: too many were waiting, or no memory; or the mmap lock
+	 * was held, or there was no room, when the mappings were to be read again (a later sample
+	 * retries); or the opener of a restricted session may no longer see the process
 	 */
 	STACKBEAT_S_ADDRESS_SPACES_UNREAD,
 	STACKBEAT_S_MMAP_EVENTS, /* mapping events written */

@@ -3,6 +3,7 @@
 #ifndef STACKBEAT_ACCESS_H
 #define STACKBEAT_ACCESS_H
 
+#include <linux/pid.h>
 #include <linux/sched.h>
 #include <linux/types.h>
 

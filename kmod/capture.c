@@ -39,7 +39,7 @@ struct sb_capture {
 	u32 generation;
 	bool is_mmap_event;	/* one mapping, and no space record */
 	bool space_written;	/* the space record is written */
-	bool unreadable;	/* no record can be written */
+	bool dropped;		/* its record is not written */
 	bool rereading;		/* spaces->rereading is set for it */
 	u32 count, written;	/* number of mappings, and of those written */
 	u32 mappings_dropped;
@@ -96,7 +96,10 @@ static void sb_spaces_defer(const struct sb_spaces *spaces, u64 *next, u64 ns)
 	WRITE_ONCE(*next, max(*next, now) + div_u64(2 * 1000 * ns, permille));
 }
 
-/* Charges the time for a space: that of a first reading to the sampler, which it may throttle. */
+/*
+ * Charges the time for a space: a first reading to the CPU of its sample, which may throttle the
+ * sampler; a reread delays the next one.
+ */
 static void sb_capture_charge(struct sb_spaces *spaces, const struct sb_capture *capture, u64 ns)
 {
 	if (capture->is_mmap_event)
@@ -126,7 +129,7 @@ static void sb_mapping_find_file(struct sb_spaces *spaces, struct sb_captured_ma
 
 	if (!S_ISREG(inode->i_mode))
 		return;
-	file = sb_mapped_files_get(&spaces->files, path, inode);
+	file = sb_mapped_files_find_or_add(&spaces->files, path, inode);
 	if (!file) {
 		spaces->mappings_without_file++;
 		return;
@@ -298,24 +301,24 @@ static bool sb_capture_read(struct sb_spaces *spaces, struct sb_capture *capture
 	if (has_entry && !locked && time_before(jiffies, capture->retry_until))
 		return false;
 	/* The earlier records of a space are better than a new one without mappings. */
-	capture->unreadable = sb_capture_is_hidden(spaces, &capture->request) ||
+	capture->dropped = sb_capture_is_hidden(spaces, &capture->request) ||
 			(!locked && capture->request.gap);
-	if (!capture->unreadable && locked) {
+	if (!capture->dropped && locked) {
 		capture->generation = atomic_read(&capture->request.space->generation);
 		count = sb_spaces_find_mappings(spaces, mm);
-	} else if (!capture->unreadable) {
+	} else if (!capture->dropped) {
 		capture->generation = 1;
 		count = READ_ONCE(mm->map_count);
 	}
 	if (locked)
 		mmap_read_unlock(mm);
-	if (!capture->unreadable && locked) {
+	if (!capture->dropped && locked) {
 		sb_capture_take_mappings(spaces, capture);
 		/* The same if there is no room for the mappings now. */
-		capture->unreadable = capture->request.gap && !capture->count && count;
+		capture->dropped = capture->request.gap && !capture->count && count;
 	}
 	capture->mappings_dropped = count - capture->count;
-	if (capture->unreadable) {
+	if (capture->dropped) {
 		capture->mappings_dropped = 0;
 		sb_space_request_fail(&capture->request);
 	} else {
@@ -337,10 +340,10 @@ static void sb_capture_queue(struct sb_spaces *spaces, struct sb_capture *captur
 	spaces->waiting_count += capture->weight;
 }
 
-/* Queues a capture that was read to be written, or frees it if it is unreadable. */
+/* Queues a capture that was read to be written, or frees it if it is dropped. */
 static void sb_capture_finish(struct sb_spaces *spaces, struct sb_capture *capture)
 {
-	if (!capture->unreadable) {
+	if (!capture->dropped) {
 		sb_capture_queue(spaces, capture);
 		return;
 	}
@@ -616,7 +619,7 @@ static unsigned long sb_spaces_write_some(struct sb_spaces *spaces)
 	return full ? spaces->delay : 0;
 }
 
-/* The earlier of two delays; 0 means no delay. */
+/* The earlier of two delays; 0 stands for no retry. */
 static unsigned long sb_earlier(unsigned long delay, unsigned long other)
 {
 	return delay && other ? min(delay, other) : delay ?: other;

@@ -98,7 +98,7 @@ static struct sb_mapping *sb_mapping_find(struct sb_session *session,
 	if (!sampler) {
 		if (!cpu_online(cpu))
 			return ERR_PTR(-ENXIO);
-		sampler = sb_session_get_sampler(session, cpu);
+		sampler = sb_session_ensure_sampler(session, cpu);
 		if (IS_ERR(sampler))
 			return ERR_CAST(sampler);
 	}

@@ -35,7 +35,7 @@ static int sb_put_event(struct sk_buff *skb, const struct sb_session *session,
 			return -EMSGSIZE;
 		break;
 	case STACKBEAT_EVENT_LOST:
-		if (nla_put_u64_64bit(skb, STACKBEAT_A_LOST_RECORDS, value, STACKBEAT_A_PAD))
+		if (nla_put_u64_64bit(skb, STACKBEAT_A_LOST_SAMPLES, value, STACKBEAT_A_PAD))
 			return -EMSGSIZE;
 		break;
 	case STACKBEAT_EVENT_CPU_OFFLINE:

@@ -2,6 +2,8 @@
 #include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
 #include <linux/cpumask.h>
+#include <linux/errno.h>
+#include <linux/init.h>
 #include <linux/irqflags.h>
 #include <linux/workqueue.h>
 

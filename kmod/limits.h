@@ -2,8 +2,8 @@
 /*
  * Limits of memory and time, of each session.
  *
- * SB_TIGHT: limits that a small guest exceeds within seconds, and a large machine only after
- * hours with the normal ones. For tests only.
+ * SB_TIGHT: limits so low that a small guest exceeds each of them within seconds. The normal ones
+ * are exceeded by large machines only, after hours. For tests only.
  */
 #ifndef STACKBEAT_LIMITS_H
 #define STACKBEAT_LIMITS_H

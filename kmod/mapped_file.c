@@ -179,8 +179,8 @@ static struct sb_mapped_file *sb_mapped_file_alloc(struct sb_mapped_files *files
 	return file;
 }
 
-struct sb_mapped_file *sb_mapped_files_get(struct sb_mapped_files *files, const struct path *path,
-					   struct inode *inode)
+struct sb_mapped_file *sb_mapped_files_find_or_add(struct sb_mapped_files *files,
+						   const struct path *path, struct inode *inode)
 {
 	struct sb_mapped_file *file;
 

@@ -57,8 +57,8 @@ void sb_mapped_files_free(struct sb_mapped_files *files);
  * Returns the mapped file of a regular file, by path and inode; adds it if it is new. NULL: no
  * memory, or no room for one more. May sleep, but waits for no disk and no network.
  */
-struct sb_mapped_file *sb_mapped_files_get(struct sb_mapped_files *files, const struct path *path,
-					   struct inode *inode);
+struct sb_mapped_file *sb_mapped_files_find_or_add(struct sb_mapped_files *files,
+						   const struct path *path, struct inode *inode);
 
 /* Writes the records of new files. False: the ring has no room for the next one. */
 bool sb_mapped_files_write(struct sb_mapped_files *files, struct sb_ring *ring);

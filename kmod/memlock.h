@@ -17,7 +17,8 @@
 /*
  * Charge and uncharge memory of a session. The memory of one session with the defaults is free
  * for each user, in addition to RLIMIT_MEMLOCK. ENOMEM: the limit is exceeded. Called under
- * samplers_lock, or before the session is open.
+ * samplers_lock, or while no sampler can be added: before the session is open and after it is
+ * closed.
  */
 int sb_session_charge(struct sb_session *session, size_t bytes);
 void sb_session_uncharge(struct sb_session *session, unsigned long pages);

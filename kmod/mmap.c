@@ -43,7 +43,10 @@ static const struct vm_operations_struct sb_mapping_ops = {
 	.SB_VM_OPS_MAY_SPLIT = sb_mapping_split,
 };
 
-/* remap_vmalloc_range() accepts only memory that is not charged to a control group. */
+/*
+ * remap_vmalloc_range() accepts only memory of vmalloc_user(), which can't be charged to a control
+ * group.
+ */
 static int sb_mapping_insert(const struct sb_mapping *mapping, struct vm_area_struct *vma)
 {
 	const u8 *at = (const u8 *)mapping->memory + mapping->page * PAGE_SIZE;

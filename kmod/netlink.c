@@ -3,8 +3,8 @@
 #include <linux/cpumask.h>
 #include <linux/log2.h>
 #include <linux/netlink.h>
-#include <linux/pid_namespace.h>
 #include <linux/pid.h>
+#include <linux/pid_namespace.h>
 #include <linux/security.h>
 #include <linux/slab.h>
 #include <linux/string.h>

@@ -5,7 +5,7 @@
  *
  * The producer's head and its copy of the tail are in kernel memory. The head in the
  * read-only mapping is a copy. The tail, which the reader writes, is read once and
- * checked; a wrong tail can only lose records of this reader.
+ * checked; an invalid tail can only lose records of this reader.
  *
  *	producer (here)				consumer (reader)
  *

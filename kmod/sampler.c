@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <linux/init.h>
 #include <linux/pid.h>
 #include <linux/preempt.h>
 #include <linux/ptrace.h>
@@ -142,7 +143,8 @@ static u64 sb_sampler_period(const struct sb_sampler *sampler)
 
 /*
  * Sets the timer to `due`; or, if that is not later than `after`, to the first later time that is
- * a number of periods after `due`. These ticks are missed; the weight of the next tick has them.
+ * a whole number of periods after `due`. The ticks skipped are missed; their periods are in the
+ * weight of the next tick.
  */
 static void sb_sampler_set(struct sb_sampler *sampler, u64 period, u64 due, u64 after)
 {
@@ -223,7 +225,7 @@ static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 			sb_sampler_set_floor(sampler, 2 * period);
 		}
 	} else if (!over) {
-		/* Other sessions have used the budget. */
+		/* Other samplers have used the budget. */
 		sampler->window_overhead -= charged;
 		sampler->limit = here->overhead + budget / 8;
 		return;
@@ -235,7 +237,10 @@ static noinline void sb_sampler_account(struct sb_sampler *sampler, u64 now)
 	sb_sampler_open_window(sampler, now);
 }
 
-/* Limits the overhead of a tick to the maximum that the budget counts. */
+/*
+ * Limits the overhead of a tick or of parking to the maximum that the budget counts; the rest is
+ * left out of the window.
+ */
 static noinline u64 sb_sampler_clamp(struct sb_sampler *sampler, u64 overhead)
 {
 	u64 max = min(overhead, READ_ONCE(sampler->session->overhead_max));

@@ -46,7 +46,7 @@ struct sb_sampler {
 	bool running;		/* also read by the code that starts and stops samplers */
 	bool parked;		/* running, but the CPU is idle: the timer is cancelled */
 	struct hlist_node node;	/* of here->samplers, while it runs */
-	u64 next_loss_report;	/* ns: time of the next report of losses at the earliest */
+	u64 next_loss_report;	/* ns: earliest time of the next report of losses */
 	struct work_struct wake;
 	struct sb_space_cursor space_cursor;
 
@@ -78,7 +78,9 @@ u32 sb_sampler_rate(const struct sb_sampler *sampler);
 /* Sends the event CPU_OFFLINE, if the sampler's CPU went offline and it was not sent yet. */
 void sb_sampler_report_offline(struct sb_sampler *sampler);
 
-/* Called on the sampler's CPU. Does nothing if the sampler runs, or does not run, already. */
+/*
+ * Called on the sampler's CPU. Starting a running sampler or stopping a stopped one does nothing.
+ */
 void sb_sampler_start(struct sb_sampler *sampler);
 void sb_sampler_stop(struct sb_sampler *sampler);
 /* Called on the sampler's CPU after the session's rate was changed. */

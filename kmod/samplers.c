@@ -12,7 +12,7 @@
 
 struct sb_sampler *sb_session_find_sampler(const struct sb_session *session, u32 cpu)
 {
-	/* Pairs with the release in sb_session_get_sampler(). */
+	/* Pairs with the release in sb_session_ensure_sampler(). */
 	return smp_load_acquire(&session->samplers[cpu]);
 }
 
@@ -34,7 +34,7 @@ static struct sb_sampler *sb_session_add_sampler(struct sb_session *session, u32
 	return sampler;
 }
 
-struct sb_sampler *sb_session_get_sampler(struct sb_session *session, u32 cpu)
+struct sb_sampler *sb_session_ensure_sampler(struct sb_session *session, u32 cpu)
 {
 	struct sb_sampler *sampler;
 
@@ -120,7 +120,7 @@ int sb_samplers_update(struct sb_session *session)
 	u32 cpu;
 
 	for_each_cpu_and(cpu, session->cpus, cpu_online_mask) {
-		sampler = sb_session_get_sampler(session, cpu);
+		sampler = sb_session_ensure_sampler(session, cpu);
 		if (IS_ERR(sampler))
 			err = PTR_ERR(sampler);
 	}

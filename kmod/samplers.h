@@ -17,7 +17,7 @@ struct sb_session;
  * Returns the sampler of a CPU. Allocates it and its ring if there is none yet. ENOMEM. May be
  * called under mmap_lock.
  */
-struct sb_sampler *sb_session_get_sampler(struct sb_session *session, u32 cpu);
+struct sb_sampler *sb_session_ensure_sampler(struct sb_session *session, u32 cpu);
 /* Returns the sampler of a CPU, or NULL. Takes no lock. */
 struct sb_sampler *sb_session_find_sampler(const struct sb_session *session, u32 cpu);
 

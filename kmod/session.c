@@ -8,11 +8,9 @@
 #include <linux/netlink.h>
 #include <linux/nsproxy.h>
 #include <linux/pid_namespace.h>
-#include <linux/poll.h>
 #include <linux/sched/signal.h>
 #include <linux/security.h>
 #include <linux/slab.h>
-#include <linux/smp.h>
 #include <linux/string.h>
 #include <linux/vmalloc.h>
 
@@ -74,6 +72,7 @@ static void sb_session_free(struct sb_session *session)
 {
 	u32 cpu;
 
+	/* In this order: captures point to queues of the spaces. Samplers do too, but none runs. */
 	sb_captures_stop(session->spaces);
 	sb_spaces_free(session->spaces);
 	for (cpu = 0; session->samplers && cpu < nr_cpu_ids; cpu++)
@@ -198,8 +197,9 @@ static bool sb_session_fits(const struct sb_session *session)
 		restricted += other->restricted && !other->closing;
 		same += mine && !other->closing;
 	}
-	/* One person may have many user ids, in an own user namespace. */
-	return restricted < STACKBEAT_RESTRICTED_SESSIONS_MAX && same < STACKBEAT_RESTRICTED_USER_SESSIONS_MAX &&
+	/* One person may have many user ids, in a user namespace of their own. */
+	return restricted < STACKBEAT_RESTRICTED_SESSIONS_MAX &&
+	       same < STACKBEAT_RESTRICTED_USER_SESSIONS_MAX &&
 	       closing < 2 * STACKBEAT_RESTRICTED_SESSIONS_MAX &&
 	       same_closing < 2 * STACKBEAT_RESTRICTED_USER_SESSIONS_MAX;
 }
@@ -364,7 +364,7 @@ static int sb_session_start(struct sb_session *session,
 		return 0;
 
 	for_each_cpu_and(cpu, session->cpus, cpu_online_mask) {
-		sampler = sb_session_get_sampler(session, cpu);
+		sampler = sb_session_ensure_sampler(session, cpu);
 		if (IS_ERR(sampler))
 			break;
 	}
@@ -390,7 +390,7 @@ void sb_session_add_online_cpus(struct sb_session *session)
 	mutex_lock(&session->lock);
 	if (session->state == STACKBEAT_STATE_RUNNING) {
 		for_each_cpu_and(cpu, session->cpus, cpu_online_mask) {
-			sampler = sb_session_get_sampler(session, cpu);
+			sampler = sb_session_ensure_sampler(session, cpu);
 			/* Without memory the session does not sample the CPU. */
 			if (IS_ERR(sampler) || READ_ONCE(sampler->running))
 				continue;
@@ -541,7 +541,9 @@ static void sb_session_set_filter(struct sb_session *session, struct sb_settings
 	settings->filter = sb_session_swap_filter(session, filter);
 }
 
-/* Also sets the flag in the filter of another message that was set meanwhile. */
+/*
+ * Also updates the session's filter: another message may have set it meanwhile, with the old flag.
+ */
 static void sb_session_set_inherit(struct sb_session *session,
 				   const struct sb_settings *settings)
 {

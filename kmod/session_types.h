@@ -10,9 +10,11 @@
  *				also taken under the reader's mmap_lock
  * A tick takes none of them: the fields that it reads are marked below.
  *
- * The holder of a lock waits for no grace period, no work item, no CPU hotplug and no thread of
- * another CPU. So a session starts, changes, stops and closes even while real-time tasks block
- * all of these. A work item frees a closed session after a grace period.
+ * sb_spaces_lock (space.c) is a leaf; none of these locks is held around it.
+ *
+ * The holder of one of these locks waits for no grace period, no work item, no CPU hotplug and no
+ * thread of another CPU. So a session starts, changes, stops and closes even while real-time tasks
+ * block all of these. A work item frees a closed session after a grace period.
  */
 #ifndef STACKBEAT_SESSION_TYPES_H
 #define STACKBEAT_SESSION_TYPES_H
@@ -63,7 +65,8 @@ struct sb_session {
 	/* Under samplers_lock; array entries are set once and stay until the session is freed. */
 	struct mutex samplers_lock;
 	bool watermark_set;	/* false: the watermark is half of the ring size */
-	unsigned long locked;	/* pages that are charged to the opener */
+	/* Pages that are charged to the opener. Without the lock before open and after close. */
+	unsigned long locked;
 	struct sb_sampler **samplers;	/* by CPU, nr_cpu_ids of them */
 
 	/* Constant after sb_session_open(). */

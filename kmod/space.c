@@ -356,7 +356,7 @@ u64 sb_space_lookup(struct sb_space_cursor *cursor, u64 now, u32 *generation)
 	return sb_space_add(cursor, now, generation);
 }
 
-/* The same for an entry that may have been replaced: then the gap has no effect. */
+/* As sb_space_record_gap(), unless the entry was replaced: then nothing is recorded. */
 static void sb_space_record_gap_of(struct sb_space *space, u64 id, u32 generation)
 {
 	if (!sb_space_hold_id(space, id))
@@ -405,7 +405,8 @@ NOKPROBE_SYMBOL(sb_spaces_reserve_mmap_event);
 
 /*
  * Queues an mmap event of a space (its entry is held); or records the gap, if the ring is
- * full or `report` is false. metadata_pending is incremented before the generation.
+ * full or `report` is false. metadata_pending is incremented before the generation, so before a
+ * sample can have this generation.
  */
 static void sb_spaces_queue_mmap_event(struct sb_spaces *spaces, struct sb_space *space,
 				       const struct sb_mapped_range *range, bool report)

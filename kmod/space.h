@@ -44,8 +44,9 @@ struct sb_space {
 	u64 exec_id;
 	atomic_t generation;
 	u32 gap;		/* first generation with a lost mmap event; 0: none */
-	u64 next_read;		/* ns: time of the next reread at the earliest */
-	u32 rereads;		/* number of backoffs; only with spaces->rereading set */
+	u64 next_read;		/* ns: earliest time of the next reread */
+	/* Number of backoffs; written with spaces->rereading set, or by the claimer. */
+	u32 rereads;
 	atomic_t holds;		/* the entry is not replaced while it is not 0 */
 } ____cacheline_aligned;
 
@@ -106,7 +107,7 @@ struct sb_mmap_event {
 struct sb_found_mapping {
 	u64 start, end, offset;
 	struct path path;	/* with a reference, if there is an inode */
-	/* A reference, or NULL. (Not to the file: dropping its last one may wait for a server.) */
+	/* A reference, or NULL. Not to the struct file: its last fput() may wait for a server. */
 	struct inode *inode;
 	u32 flags;		/* STACKBEAT_MAPPING_* */
 };
@@ -172,14 +173,20 @@ struct sb_spaces {
  */
 struct sb_spaces *sb_spaces_alloc(struct sb_session *session, work_func_t worker);
 
-/* Between follow and unfollow the probes queue mmap events. Neither waits. */
+/*
+ * From follow on the probes queue mmap events; after unfollow they may still use the spaces until
+ * a grace period has passed. Neither function waits for one.
+ */
 void sb_spaces_follow(struct sb_spaces *spaces);
 void sb_spaces_unfollow(struct sb_spaces *spaces);
 
 /* Stops the worker, and waits for it. No sampler and no probe runs any more. */
 void sb_spaces_stop(struct sb_spaces *spaces);
 
-/* Frees the stopped spaces, with all references that they hold. NULL is allowed. */
+/*
+ * Frees spaces after sb_captures_stop(), with the references of queued requests, mmap events and
+ * files. NULL is allowed.
+ */
 void sb_spaces_free(struct sb_spaces *spaces);
 
 /*

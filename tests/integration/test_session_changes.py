@@ -388,7 +388,7 @@ def loss_events_are_rate_limited_and_complete():
         wait_until(lambda: session.stats()["lost_full"] >= 3000, "losses")
         session.stop()
         lost = session.stats()["lost_full"]
-        wait_until(lambda: sum(event["lost_records"] for event in events.of(session.id, "lost"))
+        wait_until(lambda: sum(event["lost_samples"] for event in events.of(session.id, "lost"))
                    == lost, f"{lost} losses in the events")
         times = [event["time"] for event in events.of(session.id, "lost")]
         changes = [event["time"] for name in ("throttled", "recovered") for event in events.of(session.id, name)]

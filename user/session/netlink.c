@@ -477,7 +477,7 @@ static int on_event(struct nl_msg *message, void *arg)
 	event.cpu = read_u32(attrs[STACKBEAT_A_CPU]);
 	event.rate = read_u32(attrs[STACKBEAT_A_RATE]);
 	event.state = read_u32(attrs[STACKBEAT_A_STATE]);
-	event.count = read_u64(attrs[STACKBEAT_A_LOST_RECORDS]);
+	event.count = read_u64(attrs[STACKBEAT_A_LOST_SAMPLES]);
 	event.owner = read_u32(attrs[STACKBEAT_A_OWNER]);
 	read_string(attrs[STACKBEAT_A_OWNER_COMM], event.owner_comm, sizeof(event.owner_comm));
 	stream->err = stream->fn(&event, stream->arg);
