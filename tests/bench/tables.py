@@ -179,9 +179,9 @@ def table_of_readers(raws):
         table.rows.append([f"{row['case']}: {row['profiler']}", row["instructions_per_s"] / 1e3,
                            row["wakeups_per_s"], row["peak_kb"] / 1024])
     table.notes += [
-        "busy: a program runs through 100 stacks of depth 30, 0.5 ms each. With 10,000 stacks, "
-        "stackbeat's profile held "
-        + ", ".join(f"{row['stacks']:,}" for row in rows if "stacks" in row) + " of them.",
+        "busy: a program runs through 100 stacks of depth 30, 0.5 ms each. With 10,000 stacks in the "
+        "program, stackbeat's profile held "
+        + ", ".join(f"{row['stacks']:,}" for row in rows if "stacks" in row) + " unique stacks.",
         "bpftrace counts in the kernel, in the time of each sample (section 1): its process only "
         "checks ten times a second for output. perf samples idle CPUs, too. stackbeat's process wakes "
         "at least once a second, to detect processes that have exited."]

@@ -34,7 +34,7 @@ wrong_command_lines_are_refused_with_one_line() {
 	done
 	refuses "-F: its value is missing" record -F
 	refuses "-F" record -F 0 -- true
-	refuses "-a and -p" record -a -p 1
+	refuses "-a can't be combined with -p" record -a -p 1
 	refuses "no file is given" report
 	refuses "more than one file is given" report a b
 	refuses "--rows: its value is missing" report a --rows
@@ -67,7 +67,7 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "-G: its value is missing" record -G
 	refuses "--labels: 'name' is none of comm," record --labels comm,name
 	refuses "--label: 'build' is not KEY=VALUE" record --label build
-	refuses "--label: 'comm' is a label" record --label comm=make
+	refuses "--label: 'comm' is reserved by stackbeat" record --label comm=make
 	refuses "--save-binaries: the directory is empty" record --save-binaries ""
 	refuses "no file is given" symbolize
 	refuses "more than one file is given" symbolize a b

@@ -69,7 +69,7 @@ static int take_mapping(const struct stackbeat_mapping *record, void *arg)
 	return 0;
 }
 
-static int take_object(const struct stackbeat_file *record, void *arg)
+static int take_file(const struct stackbeat_file *record, void *arg)
 {
 	struct reader *reader = arg;
 	struct mapped_file *object;
@@ -93,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct file_source source = {.open = refuse, .release = refuse};
 	struct reader reader = {0};
-	const struct metadata_handler handler = {take_space, take_mapping, take_object, &reader};
+	const struct metadata_handler handler = {take_space, take_mapping, take_file, &reader};
 	struct address_space_counts counts;
 	struct error error;
 	uint64_t tail, head;

@@ -130,7 +130,7 @@ def fixed_intervals_stay_in_phase_across_idle_time():
 
 @test
 def parked_sampler_restarts_without_backlog():
-    """After a long idle time a busy CPU is sampled at once, without the missed intervals of the idle time."""
+    """After a long idle time a busy CPU is sampled at once, without missed ticks for the idle time."""
     cpu = online_cpus()[-1]
     with Session(rate=100, cpus=str(cpu), watermark=1) as session:
         session.start()

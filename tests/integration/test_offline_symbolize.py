@@ -49,7 +49,7 @@ def archive_symbolizes_like_the_recording_machine():
                   if mapping.filename == "[kernel.kallsyms]")
     check(kernel.start >> 63 and kernel.build_id, f"mapping of the kernel: {kernel}")
     own = next(mapping for mapping in unsymbolized.mappings if mapping.filename == str(program))
-    check(own.build_id, "the program has no build id")
+    check(own.build_id, "the program has no build ID")
 
     at_once = directory / "at_once.pb.gz"
     stackbeat("symbolize", "--no-cache", path, "-o", at_once)
@@ -91,7 +91,7 @@ def file_with_another_build_id_is_refused():
     named = directory / "named.pb.gz"
     # Not from the cache.
     said = stackbeat("symbolize", "--no-cache", path, "-o", named)
-    check(re.search(rf"{re.escape(str(program))}.* has build id \w+, not \w+: not taken", said), said)
+    check(re.search(rf"{re.escape(str(program))}.* has build ID \w+, not \w+: not taken", said), said)
     check(re.search(rf"{re.escape(str(program))} \(build ID \w+\): \d+ addresses still", said), said)
     profile = pprof.Profile(named)
     check_equal({frame.function for sample in samples_of(profile, "inlines")

@@ -363,7 +363,7 @@ def events_are_printed():
 
     with Session(rate=5000, cpus="0", ring_size=S.RING_SIZE_MIN) as lossy:
         lossy.start()
-        wait_until(lambda: find(session_line(r"lost \d+ records on CPU 0", lossy.id)), "lost")
+        wait_until(lambda: find(session_line(r"lost \d+ samples on CPU 0", lossy.id)), "lost")
     cpu = online_cpus()[-1]
     with Session(rate=100) as session:
         session.start()

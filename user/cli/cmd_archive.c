@@ -138,7 +138,7 @@ static int write_archive(const struct arguments *arguments, const char *output, 
 	if (!err && !arguments->quiet)
 		fprintf(stderr,
 			"stackbeat: %zu binaries and %zu debug files, %zu missing; %s, %.1f MB\n",
-			counts.objects, counts.debug_files, counts.missing, output,
+			counts.binaries, counts.debug_files, counts.missing, output,
 			(double)counts.size / 1e6);
 	pprof_profile_free(profile);
 	return err;

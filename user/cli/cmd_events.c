@@ -13,8 +13,8 @@ static const char usage[] =
 	"\n"
 	"Print a line for each event of a session, until interrupted: opened, closed,\n"
 	"changed (and by which process), throttled and recovered (the rate on a CPU was\n"
-	"lowered to keep the budget, or raised again), lost (records on a CPU), CPU offline,\n"
-	"CPU online. The first column is the time since boot in seconds.\n";
+	"lowered to keep the budget, or raised again), lost (samples on a CPU),\n"
+	"CPU offline, CPU online. The first column is the time since boot in seconds.\n";
 
 static void print_change(const struct netlink_event *event)
 {
@@ -44,7 +44,7 @@ static int print_event(const struct netlink_event *event, void *arg)
 		printf("recovered on CPU %u to %u Hz\n", event->cpu, event->rate);
 		break;
 	case STACKBEAT_EVENT_LOST:
-		printf("lost %" PRIu64 " records on CPU %u\n", event->count, event->cpu);
+		printf("lost %" PRIu64 " samples on CPU %u\n", event->count, event->cpu);
 		break;
 	case STACKBEAT_EVENT_CPU_OFFLINE:
 		printf("CPU %u offline\n", event->cpu);

@@ -229,7 +229,7 @@ static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *
 		fprintf(stderr,
 			"stackbeat: symbolized %zu of %zu addresses without symbols; %s, "
 			"%.1f kB\n",
-			counts.named, counts.nameless, symbolize->output, (double)size / 1000);
+			counts.named, counts.unsymbolized, symbolize->output, (double)size / 1000);
 	return err;
 }
 

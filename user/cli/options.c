@@ -70,8 +70,8 @@ static const struct cli_option record_options[] = {
 	{OPTION_RING_SIZE, "ring-size", "SIZE",
 	 "size of the ring buffer of a CPU, a power of two, 64K to 64M (default: 512K)"},
 	{OPTION_NO_JITTER, "no-jitter", NULL,
-	 "sample at equal intervals instead of random ones; code that runs in step with them is "
-	 "not seen"},
+	 "sample at equal intervals instead of random ones; a program that runs in step with them "
+	 "is always sampled at the same point"},
 	{OPTION_BUDGET, "budget", "PERCENT",
 	 "CPU time that sampling may take on a CPU before the rate there is halved, 0.1 to 50 "
 	 "(default: 5)"},
@@ -178,7 +178,7 @@ static int parse_rate(const char *text, uint32_t *rate, struct error *error)
 		*rate = 0;
 		return 0;
 	}
-	return parse_number(text, "-F (samples a second)", STACKBEAT_RATE_MIN, STACKBEAT_RATE_MAX,
+	return parse_number(text, "-F (samples per second)", STACKBEAT_RATE_MIN, STACKBEAT_RATE_MAX,
 			    rate, error);
 }
 
@@ -312,10 +312,10 @@ static int parse_record_option(int id, char *value, void *arg, struct error *err
 		options->session.system_wide = true;
 		return 0;
 	case 'p':
-		return parse_ids(value, "-p", "process id", options->session.pids,
+		return parse_ids(value, "-p", "process ID", options->session.pids,
 				 &options->session.pid_count, error);
 	case 't':
-		return parse_ids(value, "-t", "thread id", options->session.tids,
+		return parse_ids(value, "-t", "thread ID", options->session.tids,
 				 &options->session.tid_count, error);
 	case 'G':
 		return parse_cgroup(value, options, error);
@@ -365,7 +365,7 @@ static int parse_record_option(int id, char *value, void *arg, struct error *err
 	case OPTION_KERNEL:
 		if (options->session.parts != STACKBEAT_PARTS_ALL)
 			return error_set(error, EINVAL,
-					 "--user and --kernel: give one of them, once");
+					 "--user and --kernel can't be combined or repeated");
 		options->session.parts =
 			id == OPTION_USER ? STACKBEAT_PART_USER : STACKBEAT_PART_KERNEL;
 		return 0;
@@ -520,6 +520,6 @@ int record_options_parse(int argc, char **argv, struct record_options *options, 
 	if (options->session.system_wide &&
 	    (options->session.pid_count || options->session.tid_count ||
 	     options->session.cgroup_count))
-		return error_set(error, EINVAL, "-a and -p, -t or -G: give one of them");
+		return error_set(error, EINVAL, "-a can't be combined with -p, -t or -G");
 	return 0;
 }

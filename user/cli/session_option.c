@@ -7,7 +7,7 @@
 #include "lib/error.h"
 
 const struct cli_option session_options[] = {
-	{'s', "session", "N", "the session's number in 'stackbeat status'"},
+	{'s', "session", "N", "ID of the session, as in 'stackbeat status'"},
 	HELP_OPTION,
 };
 

@@ -184,7 +184,7 @@ static bool is_expected(const struct debug_file *file, const struct expected *ex
 	debug_build_id(file->elf, build_id);
 	if (*expected->build_id && !build_id_equal(build_id, expected->build_id)) {
 		error_set(error, ESTALE, "%s has %s%s, not %s", file->path,
-			  *build_id ? "build id " : "no build id", build_id, expected->build_id);
+			  *build_id ? "build ID " : "no build ID", build_id, expected->build_id);
 		return false;
 	}
 	if (!*expected->build_id && expected->has_crc && !has_crc(file->fd, expected->crc)) {
@@ -407,7 +407,7 @@ static bool find_alt(struct debug_files *files, Elf *elf, const char *path,
 	    find_alt_by_name(files, path, &expected, name, search) ||
 	    fetch_file(files, &files->alt, &expected, search))
 		return true;
-	set_problem(files, "%s needs %s (build id %s), which was not found", path, name, build_id);
+	set_problem(files, "%s needs %s (build ID %s), which was not found", path, name, build_id);
 	return false;
 }
 
@@ -487,7 +487,7 @@ static int open_binary(struct debug_files *files, int fd, const char *path, stru
 	debug_build_id(files->binary.elf, build_id);
 	if (*files->build_id && !build_id_equal(files->build_id, build_id))
 		return error_set(error, ESTALE, "%s has %s%s, not %s: not taken", path,
-				 *build_id ? "build id " : "no build id", build_id,
+				 *build_id ? "build ID " : "no build ID", build_id,
 				 files->build_id);
 	strcpy(files->build_id, build_id);
 	return 0;

@@ -73,7 +73,7 @@ static int find_debuginfo(const struct library *library, const char *build_id, c
 	/* Size 0: the build ID is in hex. */
 	fd = library->find_debuginfo(client, (const unsigned char *)build_id, 0, path);
 	library->end(client);
-	return fd < 0 ? error_errno(error, -fd, "debuginfod: build id %s", build_id) : fd;
+	return fd < 0 ? error_errno(error, -fd, "debuginfod: build ID %s", build_id) : fd;
 }
 
 int debuginfod_fetch(const char *build_id, int (*progress)(void *arg, long done, long total),

@@ -41,7 +41,7 @@ static void handle_request(int socket, const char *build_id)
 
 	/* The requesting worker may be compromised: validate its input. */
 	if (!build_id_valid(build_id))
-		fd = error_set(&error, EINVAL, "debuginfod: %s is no build id", build_id);
+		fd = error_set(&error, EINVAL, "debuginfod: %s is no build ID", build_id);
 	else
 		fd = debuginfod_fetch(build_id, send_progress, &socket, &path, &error);
 	message.result = fd < 0 ? fd : 0;
@@ -130,7 +130,7 @@ int debuginfod_helper_fetch(struct debuginfod_helper *helper, const char *build_
 	int fd, err;
 
 	if (helper->socket < 0)
-		return error_errno(error, ETIMEDOUT, "debuginfod: build id %s", build_id);
+		return error_errno(error, ETIMEDOUT, "debuginfod: build ID %s", build_id);
 	err = send_fd(helper->socket, build_id, strlen(build_id), -1);
 	while (!err) {
 		if (receive_fd(helper->socket, &message, sizeof(message), &fd) != sizeof(message))
@@ -139,9 +139,9 @@ int debuginfod_helper_fetch(struct debuginfod_helper *helper, const char *build_
 			return read_result(&message, fd, path, error);
 		if (progress(arg, message.done, message.total) != 0) {
 			disconnect(helper);
-			return error_errno(error, ETIMEDOUT, "debuginfod: build id %s", build_id);
+			return error_errno(error, ETIMEDOUT, "debuginfod: build ID %s", build_id);
 		}
 	}
 	disconnect(helper);
-	return error_set(error, EIO, "debuginfod: fetching build id %s has crashed", build_id);
+	return error_set(error, EIO, "debuginfod: fetching build ID %s has crashed", build_id);
 }

@@ -334,10 +334,10 @@ int kernel_build_id(const char *path, char hex[BUILD_ID_SIZE], struct error *err
 	hex[0] = '\0';
 	stream = fopen(path, "re");
 	if (!stream)
-		return error_errno(error, errno, "can't read the build id from %s", path);
+		return error_errno(error, errno, "can't read the build ID from %s", path);
 	count = fread(notes, 1, sizeof(notes), stream);
 	fclose(stream);
 	if (!build_id_from_notes(notes, count, 4, hex))
-		return error_set(error, ENODATA, "%s has no build id", path);
+		return error_set(error, ENODATA, "%s has no build ID", path);
 	return 0;
 }

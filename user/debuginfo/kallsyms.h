@@ -26,9 +26,11 @@ struct kallsyms;
 
 /*
  * Reads the functions (types t, T, w, W) into a table, to be freed with kallsyms_free() (which
- *takes NULL, too). Returns 0 or a negative errno value with `error` set: -EPERM	the kernel
- *hides addresses from this process -ENODATA the file has no functions -ENOMEM, or the error of a
- *failed read kallsyms_parse() reads an open stream; `name` is its name in messages.
+ * takes NULL, too). Returns 0 or a negative errno value with `error` set:
+ *	-EPERM	the kernel hides addresses from this process
+ *	-ENODATA the file has no functions
+ *	-ENOMEM, or the error of a failed read
+ * kallsyms_parse() reads an open stream; `name` is its name in messages.
  */
 int kallsyms_read(const char *path, struct kallsyms **kallsyms, struct error *error);
 int kallsyms_parse(FILE *stream, const char *name, struct kallsyms **kallsyms, struct error *error);

@@ -27,7 +27,7 @@ static bool is_init_section(const char *name)
  * Computes the offsets of the code sections. The kernel lays them out one after the other in the
  * order of the file, before all other sections (layout_sections() in kernel/module).
  */
-static int lay_out_sections(struct kernel_module_elf *object, Elf *elf)
+static int lay_out_sections(struct kernel_module_elf *module_elf, Elf *elf)
 {
 	const GElf_Xword code = SHF_ALLOC | SHF_EXECINSTR;
 	Elf_Scn *section = NULL;
@@ -37,11 +37,11 @@ static int lay_out_sections(struct kernel_module_elf *object, Elf *elf)
 
 	if (elf_getshdrnum(elf, &count) != 0 || elf_getshdrstrndx(elf, &names) != 0)
 		return -EINVAL;
-	object->sections = calloc(count + 1, sizeof(*object->sections));
-	if (!object->sections)
+	module_elf->sections = calloc(count + 1, sizeof(*module_elf->sections));
+	if (!module_elf->sections)
 		return -ENOMEM;
 	while ((section = elf_nextscn(elf, section))) {
-		struct kernel_module_section *next = &object->sections[object->count];
+		struct kernel_module_section *next = &module_elf->sections[module_elf->count];
 		const char *name;
 
 		if (!gelf_getshdr(section, &header) || (header.sh_flags & code) != code)
@@ -53,7 +53,7 @@ static int lay_out_sections(struct kernel_module_elf *object, Elf *elf)
 			end += -end % header.sh_addralign;
 		*next = (struct kernel_module_section){end, header.sh_size, header.sh_addr};
 		end += header.sh_size;
-		object->count++;
+		module_elf->count++;
 	}
 	return 0;
 }
@@ -76,25 +76,26 @@ static int no_debug_file(Dwfl_Module *module, void **data, const char *name, Dwa
 static const Dwfl_Callbacks callbacks = {.find_elf = no_elf, .find_debuginfo = no_debug_file};
 
 /* Passes the file to libdwfl, which assigns an address to each section. */
-static Dwfl_Module *report_file(struct kernel_module_elf *object, int fd, const char *path)
+static Dwfl_Module *report_file(struct kernel_module_elf *module_elf, int fd, const char *path)
 {
 	Dwfl_Module *module;
 	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 
 	if (own < 0)
 		return NULL;
-	object->session = dwfl_begin(&callbacks);
-	module = object->session ? dwfl_report_elf(object->session, path, path, own, BASE, false)
-				 : NULL;
+	module_elf->session = dwfl_begin(&callbacks);
+	module = module_elf->session
+			 ? dwfl_report_elf(module_elf->session, path, path, own, BASE, false)
+			 : NULL;
 	if (!module) {
 		close(own);
 		return NULL;
 	}
-	return dwfl_report_end(object->session, NULL, NULL) == 0 ? module : NULL;
+	return dwfl_report_end(module_elf->session, NULL, NULL) == 0 ? module : NULL;
 }
 
-static int read_module(struct kernel_module_elf *object, Dwfl_Module *module, const char *build_id,
-		       struct error *error)
+static int read_module(struct kernel_module_elf *module_elf, Dwfl_Module *module,
+		       const char *build_id, struct error *error)
 {
 	char found[BUILD_ID_SIZE];
 	GElf_Ehdr header;
@@ -106,42 +107,42 @@ static int read_module(struct kernel_module_elf *object, Dwfl_Module *module, co
 		return error_set(error, EINVAL, "is not a kernel module");
 	debug_build_id(elf, found);
 	if (!build_id_equal(found, build_id))
-		return error_set(error, ESTALE, "has build id %s, not %s: not taken", found,
+		return error_set(error, ESTALE, "has build ID %s, not %s: not taken", found,
 				 build_id);
 	dwarf = dwfl_module_getdwarf(module, &bias);
-	object->elf = dwarf ? dwarf_getelf(dwarf) : NULL;
-	if (!object->elf)
+	module_elf->elf = dwarf ? dwarf_getelf(dwarf) : NULL;
+	if (!module_elf->elf)
 		return -ENODATA;
-	return lay_out_sections(object, elf);
+	return lay_out_sections(module_elf, elf);
 }
 
-int kernel_module_elf_open(struct kernel_module_elf *object, int fd, const char *path,
+int kernel_module_elf_open(struct kernel_module_elf *module_elf, int fd, const char *path,
 			   const char *build_id, struct error *error)
 {
 	Dwfl_Module *module;
 	int err;
 
-	*object = (struct kernel_module_elf){0};
-	module = report_file(object, fd, path);
-	err = module ? read_module(object, module, build_id, error)
+	*module_elf = (struct kernel_module_elf){0};
+	module = report_file(module_elf, fd, path);
+	err = module ? read_module(module_elf, module, build_id, error)
 		     : error_set(error, EINVAL, "can't be read: %s", dwfl_errmsg(-1));
 	if (err)
-		kernel_module_elf_close(object);
+		kernel_module_elf_close(module_elf);
 	return err;
 }
 
-void kernel_module_elf_close(struct kernel_module_elf *object)
+void kernel_module_elf_close(struct kernel_module_elf *module_elf)
 {
-	free(object->sections);
-	dwfl_end(object->session);
-	*object = (struct kernel_module_elf){0};
+	free(module_elf->sections);
+	dwfl_end(module_elf->session);
+	*module_elf = (struct kernel_module_elf){0};
 }
 
-bool kernel_module_elf_vaddr(const struct kernel_module_elf *object, uint64_t offset,
+bool kernel_module_elf_vaddr(const struct kernel_module_elf *module_elf, uint64_t offset,
 			     uint64_t *vaddr)
 {
-	for (size_t i = 0; i < object->count; i++) {
-		const struct kernel_module_section *section = &object->sections[i];
+	for (size_t i = 0; i < module_elf->count; i++) {
+		const struct kernel_module_section *section = &module_elf->sections[i];
 
 		if (offset < section->offset || offset - section->offset >= section->size)
 			continue;

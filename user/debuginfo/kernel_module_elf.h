@@ -34,12 +34,12 @@ struct kernel_module_elf {
  * kernel_module_elf_close(); or -ESTALE for another build ID, -ENODATA if it has no DWARF, -EINVAL
  * or -ENOMEM.
  */
-int kernel_module_elf_open(struct kernel_module_elf *object, int fd, const char *path,
+int kernel_module_elf_open(struct kernel_module_elf *module_elf, int fd, const char *path,
 			   const char *build_id, struct error *error);
-void kernel_module_elf_close(struct kernel_module_elf *object);
+void kernel_module_elf_close(struct kernel_module_elf *module_elf);
 
 /* Gets the address in the DWARF of `offset` in the module's code. False: no section holds it. */
-bool kernel_module_elf_vaddr(const struct kernel_module_elf *object, uint64_t offset,
+bool kernel_module_elf_vaddr(const struct kernel_module_elf *module_elf, uint64_t offset,
 			     uint64_t *vaddr);
 
 #endif

@@ -71,10 +71,10 @@ static int check_key(const struct labels *labels, const char *key, struct error 
 	if (!utf8_valid(key))
 		return error_set(error, EINVAL, "--label: the key '%s' is not UTF-8", key);
 	if (label_by_key(key, strlen(key)) != LABEL_COUNT || !strcmp(key, ns_pid))
-		return error_set(error, EINVAL, "--label: '%s' is a label of stackbeat's own", key);
+		return error_set(error, EINVAL, "--label: '%s' is reserved by stackbeat", key);
 	if (!strncmp(key, RESERVED_PREFIX, strlen(RESERVED_PREFIX)))
-		return error_set(error, EINVAL, "--label: '%s': " RESERVED_PREFIX " is pprof's own",
-				 key);
+		return error_set(error, EINVAL,
+				 "--label: '%s': " RESERVED_PREFIX " is reserved by pprof", key);
 	for (size_t i = 0; i < labels->added_count; i++) {
 		if (!strcmp(labels->added[i].key, key))
 			return error_set(error, EINVAL, "--label: '%s' is given twice", key);

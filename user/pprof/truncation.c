@@ -72,6 +72,6 @@ void truncation_comment(const struct truncation_counts *counts, char text[TRUNCA
 void frames_comment(const struct truncation_counts *counts, char text[TRUNCATION_COMMENT_SIZE])
 {
 	snprintf(text, TRUNCATION_COMMENT_SIZE,
-		 FRAMES_COMMENT "%" PRIu64 ", in no known mapping %" PRIu64, counts->user_frames,
+		 FRAMES_COMMENT "%" PRIu64 ", outside all mappings %" PRIu64, counts->user_frames,
 		 counts->unmapped);
 }

@@ -94,9 +94,9 @@ static int add_file(const struct stackbeat_file *record, void *arg)
 static int drain_metadata(struct collector *collector, struct device *device, struct error *error)
 {
 	const struct metadata_handler handler = {
-		.space = add_space,
+		.address_space = add_space,
 		.mapping = add_mapping,
-		.object = add_file,
+		.file = add_file,
 		.arg = collector,
 	};
 	int err = device_drain_metadata(device, &handler, error);

@@ -107,7 +107,7 @@ int cpulist_default(const char *root, char *text, size_t size, struct cpulist *l
 		return 0;
 	if (!sampled)
 		return error_set(error, EINVAL,
-				 "all CPUs are isolated or nohz_full; name some with -C");
+				 "all CPUs are isolated or nohz_full; select some with -C");
 	format_list(list, text, size);
 	return 0;
 }

@@ -46,13 +46,13 @@ static int device_open_error(int code, struct error *error)
 		return error_set(error, code,
 				 STACKBEAT_DEVICE ": this kernel lacks a function or a tracepoint "
 						  "that the module has to probe, or its probes are "
-						  "switched off: kernel.ftrace_enabled and "
-						  "/sys/kernel/debug/kprobes/enabled have to be 1");
+						  "disabled: kernel.ftrace_enabled and "
+						  "/sys/kernel/debug/kprobes/enabled must be 1");
 	case ENOMEM:
 		return error_set(error, code,
 				 STACKBEAT_DEVICE ": no memory for the session, or the limit of "
-						  "locked memory (ulimit -l) is too small for one "
-						  "more");
+						  "locked memory (ulimit -l) is too small for "
+						  "another session");
 	case EACCES:
 	case EPERM:
 		return error_set(error, code,
@@ -60,9 +60,10 @@ static int device_open_error(int code, struct error *error)
 						  "CAP_PERFMON; try sudo");
 	case EUSERS:
 		return error_set(error, code,
-				 STACKBEAT_DEVICE ": too many sessions are open: the limit is %u, "
-						  "without CAP_PERFMON %u of a user and %u of all; "
-						  "see 'stackbeat status'",
+				 STACKBEAT_DEVICE
+				 ": too many sessions are open: the limit is %u, "
+				 "without CAP_PERFMON %u per user and %u for all users; "
+				 "see 'stackbeat status'",
 				 STACKBEAT_SESSIONS_MAX, STACKBEAT_RESTRICTED_USER_SESSIONS_MAX,
 				 STACKBEAT_RESTRICTED_SESSIONS_MAX);
 	default:

@@ -102,15 +102,13 @@ static int load_error(int code, const char *path, struct error *error)
 			"with a key that is enrolled (mokutil), or turn Secure Boot off";
 		break;
 	case ENOEXEC:
-		advice = "it was built for another kernel; rebuild it with 'make module' (dmesg "
-			 "says "
-			 "more)";
+		advice = "it was built for another kernel; rebuild it with 'make module' (see "
+			 "dmesg)";
 		break;
 	case EINVAL:
 	case ENOENT:
 		advice = "a parameter is unknown or its value is out of range, or the kernel lacks "
-			 "a "
-			 "symbol (dmesg says more; 'modinfo stackbeat' lists the parameters)";
+			 "a symbol (see dmesg; 'modinfo stackbeat' lists the parameters)";
 		break;
 	default:
 		return error_errno(error, code, "can't load %s", path);
@@ -150,7 +148,7 @@ static int check_parameter(const char *parameter, struct error *error)
 	if (!values_equal(value, equals + 1))
 		return error_set(
 			error, EEXIST,
-			"the module is loaded already, with %.*s=%s; try 'stackbeat unload' "
+			"the module is already loaded, with %.*s=%s; try 'stackbeat unload' "
 			"first",
 			(int)(equals - parameter), parameter, value);
 	return 0;

@@ -186,11 +186,12 @@ static int deliver_metadata(const struct stackbeat_record *record, void *arg)
 
 	switch (record->type) {
 	case STACKBEAT_RECORD_ADDRESS_SPACE:
-		return handler->space((const struct stackbeat_address_space *)record, handler->arg);
+		return handler->address_space((const struct stackbeat_address_space *)record,
+					      handler->arg);
 	case STACKBEAT_RECORD_MAPPING:
 		return handler->mapping((const struct stackbeat_mapping *)record, handler->arg);
 	case STACKBEAT_RECORD_FILE:
-		return handler->object((const struct stackbeat_file *)record, handler->arg);
+		return handler->file((const struct stackbeat_file *)record, handler->arg);
 	default:
 		return 0;
 	}

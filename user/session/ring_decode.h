@@ -34,9 +34,9 @@ int decode_records(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t 
 
 /* Handlers of the records of the metadata ring. They return like decode_sample_fn. */
 struct metadata_handler {
-	int (*space)(const struct stackbeat_address_space *space, void *arg);
-	int (*mapping)(const struct stackbeat_mapping *mapping, void *arg);
-	int (*object)(const struct stackbeat_file *object, void *arg);
+	int (*address_space)(const struct stackbeat_address_space *record, void *arg);
+	int (*mapping)(const struct stackbeat_mapping *record, void *arg);
+	int (*file)(const struct stackbeat_file *record, void *arg);
 	void *arg;
 };
 

@@ -220,7 +220,7 @@ static int collect_file(const struct archive_collector *collector, const char *p
 	if (!archive_path(build_id, "", name)) {
 		/* With "..", unpacking would reject the whole archive. */
 		if (*path != '/' || strlen(path) >= sizeof(name) || strstr(path, "/..")) {
-			sink->missing(sink->arg, path, "has neither a build id nor a plain path");
+			sink->missing(sink->arg, path, "has neither a build ID nor a plain path");
 			return 0;
 		}
 		strcpy(name, path + 1);

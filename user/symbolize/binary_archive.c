@@ -198,7 +198,7 @@ static int add_binary(void *arg, const char *path, const char *name, int fd)
 {
 	struct writer *writer = arg;
 
-	return add_file(writer, path, name, fd, &writer->counts->objects);
+	return add_file(writer, path, name, fd, &writer->counts->binaries);
 }
 
 static int add_debug_file(void *arg, const char *path, const char *name, int fd)

@@ -27,7 +27,7 @@ struct pprof_profile;
 #define BINARY_ARCHIVE_FILE_MAX (UINT64_C(8) << 30)
 
 struct binary_archive_counts {
-	size_t objects; /* binaries */
+	size_t binaries;
 	size_t debug_files;
 	size_t missing; /* binaries, kernel files, files that are too large, crashed searches */
 	uint64_t size; /* bytes of the archive */

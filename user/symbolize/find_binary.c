@@ -78,7 +78,7 @@ static bool matches(struct attempt *attempt, const char *path, int fd, const str
 	match = build_id_equal(elf.build_id, attempt->build_id);
 	if (!match)
 		note_mismatch(attempt, "%s has %s%s, not %s", path,
-			      *elf.build_id ? "build id " : "no build id", elf.build_id,
+			      *elf.build_id ? "build ID " : "no build ID", elf.build_id,
 			      attempt->build_id);
 	elf_clear(&elf);
 	return match;
@@ -160,7 +160,7 @@ int binary_finder_open(const struct binary_finder *search, const char *path, con
 	if (*attempt.mismatch.text)
 		return error_set(error, ENOENT, "%s: not taken", attempt.mismatch.text);
 	if (search->directory)
-		return error_set(error, ENOENT, "is neither in %s nor where it was",
+		return error_set(error, ENOENT, "was not found in %s nor at its path",
 				 search->directory);
 	return error_set(error, ENOENT, "is not there any more");
 }

@@ -263,17 +263,17 @@ static bool find_kernel_bias(const struct offline_run *run, const struct mapping
 	*bias = 0;
 	if (mapping && *mapping->build_id && *mapping_job->build_id &&
 	    !build_id_equal(mapping->build_id, mapping_job->build_id))
-		why = "is of another build than the kernel at hand";
+		why = "is of another build than the available kernel";
 	else if (!start)
-		why = "has no names: the profile has no load address of it";
+		why = "has no symbols: the profile has no load address of it";
 	else if (!kernel->start)
-		why = "has no names: the kernel hides its load address";
+		why = "has no symbols: the kernel hides its load address";
 	else if (mapping)
 		*bias = mapping->start - start;
 	else if (kernel_has_module_list(symbolizer->kernel))
-		why = "is not among the modules at hand";
+		why = "is not among the available modules";
 	else if (kernel->start != kernel_start(run))
-		why = "has no names: its load address is unknown";
+		why = "has no symbols: its load address is unknown";
 	if (why)
 		report_problem(run, mapping_job->path, why);
 	return !why;
@@ -343,7 +343,8 @@ static int symbolize_file_mapping(struct offline_run *run, struct mapping_job *m
 		return add_job(run, mapping_job, open_file, 0);
 	if (!mapping_job->ambiguous_with->reported)
 		report_problem(run, mapping_job->path,
-			       "has no names: it was several files, none with a build id");
+			       "has no symbols: the profile has several files with this path and "
+			       "no build ID");
 	mapping_job->ambiguous_with->reported = true;
 	return 0;
 }
@@ -565,7 +566,7 @@ static int apply_symbols(struct offline_run *run, struct offline_counts *counts)
 				err = set_lines(run, run->message->location[location],
 						&run->symbols[location]);
 		}
-		counts->nameless += mapping_job->count;
+		counts->unsymbolized += mapping_job->count;
 		counts->named += symbolized;
 		if (symbolized < mapping_job->count)
 			symbolizer->missing(symbolizer->options.arg, mapping_job->path,

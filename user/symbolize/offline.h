@@ -30,7 +30,7 @@ struct offline_symbolizer {
 };
 
 struct offline_counts {
-	size_t nameless; /* locations with an address and a mapping that had no symbol */
+	size_t unsymbolized; /* locations with an address and a mapping that had no symbol */
 	size_t named; /* those of them that have one now, or are elided */
 };
 

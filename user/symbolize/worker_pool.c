@@ -247,7 +247,7 @@ static void kill_expired(struct batch *batch, struct worker *worker, int64_t now
 			  "takes too long to read: after %u s, the rest has no names",
 			  deadline_s(batch->pool));
 	else
-		error_set(&error, ETIMEDOUT, "has no names: reading it has hung for %u s",
+		error_set(&error, ETIMEDOUT, "has no symbols: reading hung for %u s",
 			  idle_timeout_s(batch->pool));
 	abandon_task(batch, worker, error.text);
 }

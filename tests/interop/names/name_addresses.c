@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * name_addresses FILE [DEBUG-DIRECTORY]: reads addresses (hex, one per line) and symbolizes them as
- *a recording does. For each address with a symbol, prints a line with the address and a line for
- *each frame, innermost first, with tabs between the fields: FUNCTION SYSTEM-NAME FILE LINE
- *START-LINE Prints problems of the files, and finally the peak memory, to stderr.
+ * a recording does. For each address with a symbol, prints a line with the address and a line for
+ * each frame, innermost first, with tabs between the fields:
+ *	FUNCTION SYSTEM-NAME FILE LINE START-LINE
+ * Prints problems of the files, and finally the peak memory, to stderr.
  */
 #include "debuginfo/debug_files.h"
 #include "symbolize/worker_pool.h"

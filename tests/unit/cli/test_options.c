@@ -440,8 +440,8 @@ static void a_value_for_an_option_without_one_is_refused(void **state)
 static void conflicting_options_are_refused(void **state)
 {
 	(void)state;
-	REFUSES("-a and -p", "-a", "-p", "1");
-	REFUSES("-a and -p", "-p", "1", "-a", "--", "sleep", "1");
+	REFUSES("-a can't be combined with -p", "-a", "-p", "1");
+	REFUSES("-a can't be combined with -p", "-p", "1", "-a", "--", "sleep", "1");
 	REFUSES("-t or -G", "-a", "-t", "1");
 	REFUSES("-t or -G", "-G", "x", "-a");
 	PARSES("-a", "--exclude-comm", "x");

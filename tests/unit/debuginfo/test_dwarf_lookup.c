@@ -571,10 +571,10 @@ static void test_mismatching_debug_files_are_rejected(void **state)
 	build_id_path(path, part);
 	run("cd '%s' && gcc -g -O1 -o another source.c && install -D another 'debug/%s'", sandbox,
 	    part);
-	expect_no_dwarf(path, "has build id");
+	expect_no_dwarf(path, "has build ID");
 	run("cd '%s' && gcc -g -Wl,--build-id=none -o another source.c && cp another 'debug/%s'",
 	    sandbox, part);
-	expect_no_dwarf(path, "has no build id");
+	expect_no_dwarf(path, "has no build ID");
 	run("cd '%s' && gcc -m32 -g -nostdlib -Wl,-e,main -o another source.c && "
 	    "cp another 'debug/%s'",
 	    sandbox, part);

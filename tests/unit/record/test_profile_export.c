@@ -556,7 +556,7 @@ static void comments_have_all_counters(void **state)
 			 "not read 5, mapping "
 			 "events lost 2, mappings dropped 9, mappings without a file 1, "
 			 "perf maps dropped 4, samples resolved before their mappings arrived 8"));
-	assert_true(has_comment(profile, "user frames: 3, in no known mapping 1"));
+	assert_true(has_comment(profile, "user frames: 3, outside all mappings 1"));
 	assert_int_equal(profile->message->n_comment, 12);
 	pprof_profile_free(profile);
 }
@@ -872,7 +872,7 @@ static void offline_symbolization_equals_online(void **state)
 	assert_true(later->message->n_sample > at_once->message->n_sample);
 	assert_int_equal(offline_symbolize(&offline, later, &counts, NULL), 0);
 	assert_true(counts.named >= 3);
-	assert_int_equal(counts.nameless - counts.named, missing);
+	assert_int_equal(counts.unsymbolized - counts.named, missing);
 	expect_equal_profiles(at_once, later);
 	/* A second run changes nothing. */
 	assert_int_equal(offline_symbolize(&offline, later, &counts, NULL), 0);

@@ -92,7 +92,7 @@ static void archived_files_are_unpacked(void **state)
 	(void)state;
 	build_program();
 	assert_int_equal(create(NULL, profile_of(in_sandbox("program"), "0123abcd"), &counts), 0);
-	assert_int_equal(counts.objects, 1);
+	assert_int_equal(counts.binaries, 1);
 	assert_int_equal(counts.debug_files, 1);
 	assert_int_equal(counts.missing, 0);
 	assert_int_equal(binary_archive_unpack(&unpacked, in_sandbox("a.tar.zst"), &error), 0);
@@ -253,7 +253,7 @@ static void oversized_files_are_skipped(void **state)
 	build_program();
 	run("truncate -s 100G %s", in_sandbox("program"));
 	assert_int_equal(create(NULL, profile_of(in_sandbox("program"), "0123abcd"), &counts), 0);
-	assert_int_equal(counts.objects, 0);
+	assert_int_equal(counts.binaries, 0);
 	assert_int_equal(counts.debug_files, 1);
 	assert_int_equal(counts.missing, 1);
 	assert_int_equal(missing, 1);
@@ -348,9 +348,9 @@ static void binary_finder_searches_in_order(void **state)
 	assert_int_equal(search(sandbox, "/program", "0123abcd", 0), 0);
 
 	assert_int_equal(search(NULL, program, "0123abce", 0), -ENOENT);
-	assert_non_null(strstr(error.text, "has build id 0123abcd, not 0123abce: not taken"));
+	assert_non_null(strstr(error.text, "has build ID 0123abcd, not 0123abce: not taken"));
 	assert_int_equal(search(other, "/gone", "4567", 0), -ENOENT);
-	assert_non_null(strstr(error.text, "is neither in "));
+	assert_non_null(strstr(error.text, "was not found in "));
 	assert_int_equal(search(NULL, "/gone", "4567", 0), -ENOENT);
 	assert_int_equal(search(NULL, "relative", "4567", 0), -ENOENT);
 	assert_int_equal(search(other, "..", "4567", 0), -ENOENT);
