@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Concurrent sessions, each at its own rate, also during rate changes."""
 
+import errno
+from pathlib import Path
+
 from harness import (binomial_bounds, check, check_balance, check_equal, check_within, exact_test,
                      fails_with, last_json, load, Recording, release, run, samples_of, start,
                      start_waiting, test, use, workload)
 from stackbeat import S, Session
-import errno
 
 # 5 ns are 5 instructions: two of them make an iteration, so this is CPU time of 1.2 s.
 ITERATIONS = 600000000
@@ -17,10 +19,12 @@ def sessions_at_199_and_997_hz_have_expected_sample_counts():
     process = start_waiting(*workload("shares", ITERATIONS))
     # Fixed intervals, so that their number is known.
     sessions = {rate: use(Session(rate=rate, pids=[process.pid], no_jitter=1)) for rate in (199, 997)}
+    # The shell that waits has used CPU time before the sessions began.
+    before = int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[0])
     for session in sessions.values():
         session.start()
     release(process)
-    truth = last_json(process.communicate()[0])
+    cpu_ns = last_json(process.communicate()[0])["cpu_ns"] - before
     for rate, session in sessions.items():
         session.stop()
         samples = session.read()
@@ -28,11 +32,12 @@ def sessions_at_199_and_997_hz_have_expected_sample_counts():
         check_balance(stats, f"ticks at {rate} Hz")
         check_equal(len(samples), stats["samples"], f"samples read and counted at {rate} Hz")
         check_equal(stats["lost_full"] + stats["lost_bad_tail"], 0, f"lost at {rate} Hz")
-        # Of all ticks, plus the incomplete interval at the end.
-        share = truth["cpu_ns"] * rate / 1e9 / (stats["ticks"] + 1)
-        check(share < 1, f"{stats['ticks']} ticks at {rate} Hz in {truth['cpu_ns']} ns")
-        check_within(len(samples), binomial_bounds(stats["ticks"] + 1, share),
-                     f"samples at {rate} Hz in {truth['cpu_ns']} ns")
+        # Of all ticks, plus the incomplete intervals at both ends: a tick before the first sample has none if
+        # the CPU was idle.
+        intervals = stats["ticks"] + 2
+        share = cpu_ns * rate / 1e9 / intervals
+        check(share < 1, f"{rate} Hz, {cpu_ns} ns: {stats}")
+        check_within(len(samples), binomial_bounds(intervals, share), f"samples at {rate} Hz in {cpu_ns} ns")
 
 
 @exact_test
