@@ -22,7 +22,7 @@ from fault_injection import ALLOCATIONS, has_fault_injection, read_fault, set_fa
 from harness import (check, check_balance, check_equal, check_sessions_end, load, module_range, run,
                      Skip, temporary_directory, test, tight_test, unload, wait_until, WORKLOADS)
 from stackbeat import AddressSpace, libc, MappedFile, Netlink, online_cpus, S, Session
-from test_module_unload import slab_objects, vmalloc_bytes
+from test_module_unload import slab_objects, slab_uncertainty, vmalloc_bytes
 
 SECONDS = int(os.environ.get("STRESS_SECONDS", "10"))
 SEED = int(os.environ.get("STRESS_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
@@ -384,7 +384,8 @@ def concurrent_stress():
     def grown():
         after = slab_objects()
         return {cache: after[cache] - before.get(cache, 0) for cache in after
-                if after[cache] - before.get(cache, 0) >= max(200, sessions_before / 2)}
+                if after[cache] - before.get(cache, 0)
+                >= max(200, sessions_before / 2) + slab_uncertainty(cache)}
 
     # The kernel frees some objects after a grace period.
     wait_until(lambda: not grown(),
