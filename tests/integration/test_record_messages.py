@@ -142,6 +142,7 @@ def profile_for_a_full_disk_goes_elsewhere():
                              rf"stackbeat: the profile is in ({elsewhere}/\S+) instead\n", err)
         check(found, f"message {err!r}")
         check(samples_of(pprof.Profile(Path(found[1])), "deep"), "no samples")
+        check_equal(os.stat(found[1]).st_mode & 0o777, 0o600, "mode of the profile")
         os.unlink(found[1])
         check_equal(list(elsewhere.iterdir()), [], "other files")
     run("mount", "-t", "tmpfs", "-o", "size=64k", "none", mount)
