@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "unwind/table_builder.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/array.h"
+#include "lib/hash.h"
+#include "unwind/cfi.h"
+
+/* Bytes between two functions that are taken as padding. */
+#define PADDING_MAX 15u
+
+/* The rule at index 0 of each table. */
+#define RULE_NONE 0u
+
+struct range {
+	uint64_t start, end;
+	uint32_t rule;
+};
+
+struct table_builder {
+	struct stackbeat_unwind_rule *rules;
+	size_t rule_count, rule_capacity;
+	struct hash rule_index;
+	struct range *ranges;
+	size_t range_count, range_capacity;
+	uint64_t unsupported;
+};
+
+/* Rules */
+
+static bool is_rule(const void *context, uint32_t index, const void *key)
+{
+	return !memcmp(&((const struct stackbeat_unwind_rule *)context)[index], key,
+		       sizeof(struct stackbeat_unwind_rule));
+}
+
+static int intern_rule(struct table_builder *builder, const struct stackbeat_unwind_rule *rule,
+		       uint32_t *index)
+{
+	uint32_t hash = hash_bytes(HASH_START, rule, sizeof(*rule));
+
+	*index = hash_find(&builder->rule_index, hash, is_rule, builder->rules, rule);
+	if (*index != HASH_NONE)
+		return 0;
+	if (builder->rule_count == STACKBEAT_UNWIND_RULES_MAX)
+		return -E2BIG;
+	if (array_reserve(&builder->rules, &builder->rule_capacity, builder->rule_count, 1,
+			  sizeof(*rule)) ||
+	    hash_add(&builder->rule_index, hash, (uint32_t)builder->rule_count))
+		return -ENOMEM;
+	*index = (uint32_t)builder->rule_count;
+	builder->rules[builder->rule_count++] = *rule;
+	return 0;
+}
+
+/* Converts bytes to words that fit a rule. Returns false if they don't. */
+static bool to_words(int64_t bytes, int8_t *words)
+{
+	if (bytes % 8 || bytes / 8 < INT8_MIN || bytes / 8 > INT8_MAX)
+		return false;
+	*words = (int8_t)(bytes / 8);
+	return true;
+}
+
+static bool set_cfa(const struct cfi_row *row, struct stackbeat_unwind_rule *rule)
+{
+	if (row->offset % 8 || row->offset <= -STACKBEAT_UNWIND_CFA_MAX ||
+	    row->offset >= STACKBEAT_UNWIND_CFA_MAX)
+		return false;
+	rule->cfa = (int32_t)row->offset;
+	rule->kind_base = (uint8_t)(STACKBEAT_UNWIND_CALLER | row->base << 4);
+	if (!row->is_indirect)
+		return true;
+	rule->flags |= STACKBEAT_UNWIND_INDIRECT;
+	return to_words(row->addend, &rule->extra);
+}
+
+static bool set_return_address(const struct cfi_row *row, struct stackbeat_unwind_rule *rule)
+{
+	const struct cfi_value *value = &row->return_address;
+
+	if (value->place == CFI_AT_CFA)
+		return value->offset == -8;
+	if (value->place != CFI_IN_REGISTER || value->reg >= CFI_REGISTERS || row->is_indirect)
+		return false;
+	rule->flags |= STACKBEAT_UNWIND_RIP_IN_REGISTER;
+	rule->extra = (int8_t)value->reg;
+	return true;
+}
+
+/*
+ * A slot below rsp was popped already: compilers leave the rule of rbp unchanged in an epilogue,
+ * although the register has its value back.
+ */
+static bool is_popped(const struct cfi_row *row, const struct cfi_value *value)
+{
+	return row->base == CFI_RSP && !row->is_indirect && value->place == CFI_AT_CFA &&
+	       row->offset + value->offset < 0;
+}
+
+static bool set_rbp(const struct cfi_row *row, struct stackbeat_unwind_rule *rule)
+{
+	const struct cfi_value *value = &row->rbp;
+
+	if (value->place == CFI_SAME || is_popped(row, value))
+		return true;
+	switch (value->place) {
+	case CFI_AT_CFA:
+		rule->flags |= STACKBEAT_UNWIND_RBP_SAVED;
+		return to_words(value->offset, &rule->rbp);
+	case CFI_AT_BASE:
+		rule->flags |= STACKBEAT_UNWIND_RBP_AT_RBP;
+		return value->reg == CFI_RBP && to_words(value->offset, &rule->rbp);
+	case CFI_IN_REGISTER:
+		rule->flags |= STACKBEAT_UNWIND_RBP_IN_REGISTER;
+		rule->rbp = (int8_t)value->reg;
+		return value->reg < CFI_REGISTERS;
+	default: /* a lost register costs only the frames that need it */
+		return true;
+	}
+}
+
+/* rbx is only needed where ld.so aligns the stack: rules with other needs go without. */
+static void set_rbx(const struct cfi_row *row, struct stackbeat_unwind_rule *rule)
+{
+	const uint8_t uses_extra = STACKBEAT_UNWIND_INDIRECT | STACKBEAT_UNWIND_RIP_IN_REGISTER;
+
+	if (rule->flags & uses_extra || row->rbx.place != CFI_AT_CFA ||
+	    is_popped(row, &row->rbx) || !to_words(row->rbx.offset, &rule->extra))
+		return;
+	rule->flags |= STACKBEAT_UNWIND_RBX_SAVED;
+}
+
+/* Returns false if a table can't express the row; the rule is that of unknown code then. */
+static bool make_rule(const struct cfi_row *row, struct stackbeat_unwind_rule *rule)
+{
+	*rule = (struct stackbeat_unwind_rule){.kind_base = STACKBEAT_UNWIND_NONE};
+	if (row->kind == CFI_END)
+		rule->kind_base = STACKBEAT_UNWIND_END;
+	if (row->kind == CFI_SIGNAL)
+		rule->kind_base = STACKBEAT_UNWIND_SIGNAL;
+	if (row->kind == CFI_END || row->kind == CFI_SIGNAL)
+		return true;
+	if (row->kind == CFI_CALLER && set_cfa(row, rule) && set_return_address(row, rule) &&
+	    set_rbp(row, rule)) {
+		set_rbx(row, rule);
+		return true;
+	}
+	*rule = (struct stackbeat_unwind_rule){.kind_base = STACKBEAT_UNWIND_NONE};
+	return false;
+}
+
+struct table_builder *table_builder_new(void)
+{
+	const struct stackbeat_unwind_rule none = {.kind_base = STACKBEAT_UNWIND_NONE};
+	struct table_builder *builder = calloc(1, sizeof(*builder));
+	uint32_t index;
+
+	if (builder && intern_rule(builder, &none, &index)) {
+		table_builder_free(builder);
+		return NULL;
+	}
+	return builder;
+}
+
+void table_builder_free(struct table_builder *builder)
+{
+	if (!builder)
+		return;
+	free(builder->rules);
+	free(builder->ranges);
+	hash_clear(&builder->rule_index);
+	free(builder);
+}
+
+static int add_range(struct table_builder *builder, uint64_t start, uint64_t end, uint32_t rule)
+{
+	if (array_reserve(&builder->ranges, &builder->range_capacity, builder->range_count, 1,
+			  sizeof(*builder->ranges)))
+		return -ENOMEM;
+	builder->ranges[builder->range_count++] = (struct range){start, end, rule};
+	return 0;
+}
+
+int table_builder_add(struct table_builder *builder, uint64_t start, uint64_t end,
+		      const struct cfi_row *row)
+{
+	struct range *last = builder->range_count ? &builder->ranges[builder->range_count - 1]
+						  : NULL;
+	struct stackbeat_unwind_rule rule;
+	uint32_t index;
+	int err;
+
+	if (builder->range_count == STACKBEAT_UNWIND_ROWS_MAX)
+		return -E2BIG;
+	builder->unsupported += !make_rule(row, &rule);
+	err = intern_rule(builder, &rule, &index);
+	if (err || start >= end)
+		return err;
+	if (last && last->end == start && last->rule == index) {
+		last->end = end;
+		return 0;
+	}
+	return add_range(builder, start, end, index);
+}
+
+/* Tables */
+
+/* At the same start, the longer range comes first. */
+static int compare_ranges(const void *left, const void *right)
+{
+	const struct range *a = left, *b = right;
+
+	if (a->start != b->start)
+		return a->start < b->start ? -1 : 1;
+	return (a->end < b->end) - (a->end > b->end);
+}
+
+static bool is_signal(const struct table_builder *builder, uint32_t rule)
+{
+	return builder->rules[rule].kind_base == STACKBEAT_UNWIND_SIGNAL;
+}
+
+/*
+ * Sorts the ranges. A walk looks return addresses up at address - 1, and the trampoline of a signal
+ * handler is entered by a return: its range begins one byte earlier, unless it does already.
+ */
+static void sort_ranges(struct table_builder *builder)
+{
+	struct range *ranges = builder->ranges;
+
+	qsort(ranges, builder->range_count, sizeof(*ranges), compare_ranges);
+	for (size_t i = 0; i < builder->range_count; i++) {
+		if (!is_signal(builder, ranges[i].rule) || !ranges[i].start)
+			continue;
+		ranges[i].start--;
+		if (i > 0 && ranges[i - 1].end > ranges[i].start &&
+		    !is_signal(builder, ranges[i - 1].rule) &&
+		    ranges[i - 1].start < ranges[i].start)
+			ranges[i - 1].end = ranges[i].start;
+	}
+}
+
+/* A row of the table that is being written. */
+struct rows {
+	uint64_t *starts;
+	uint32_t *rules;
+	size_t count;
+};
+
+static void add_row(struct rows *rows, uint64_t start, uint32_t rule)
+{
+	if (rows->count && rows->rules[rows->count - 1] == rule)
+		return;
+	if (rows->count && rows->starts[rows->count - 1] == start)
+		rows->count--;
+	rows->starts[rows->count] = start;
+	rows->rules[rows->count++] = rule;
+}
+
+/* Makes rows of the sorted ranges; returns the end of the last one. */
+static uint64_t make_rows(const struct table_builder *builder, struct rows *rows,
+			  struct table_counts *counts)
+{
+	uint64_t end = builder->ranges[0].start;
+
+	for (size_t i = 0; i < builder->range_count; i++) {
+		const struct range *range = &builder->ranges[i];
+
+		if (range->start < end) {
+			counts->overlapping++;
+			continue;
+		}
+		if (range->start - end > PADDING_MAX)
+			add_row(rows, end, RULE_NONE);
+		add_row(rows, range->start, range->rule);
+		end = range->end;
+	}
+	add_row(rows, end, RULE_NONE);
+	return end;
+}
+
+static size_t align_size(size_t size)
+{
+	return (size + 7) & ~(size_t)7;
+}
+
+static struct stackbeat_unwind_table *write_table(const struct table_builder *builder,
+						  const struct rows *rows, uint64_t start,
+						  uint32_t block_count)
+{
+	size_t rules_size = builder->rule_count * sizeof(*builder->rules);
+	size_t blocks_size = ((size_t)block_count + 1) * sizeof(uint32_t);
+	size_t size = align_size(sizeof(struct stackbeat_unwind_table) + rules_size + blocks_size +
+				 rows->count * (sizeof(uint16_t) + sizeof(uint8_t)));
+	struct stackbeat_unwind_table *table;
+	uint32_t *blocks, block = 0;
+	uint16_t *row_rules;
+	uint8_t *row_starts;
+
+	table = size > UINT32_MAX ? NULL : calloc(1, size);
+	if (!table)
+		return NULL;
+	*table = (struct stackbeat_unwind_table){
+		.magic = STACKBEAT_UNWIND_MAGIC,
+		.size = (uint32_t)size,
+		.start = start,
+		.block_count = block_count,
+		.row_count = (uint32_t)rows->count,
+		.rule_count = (uint32_t)builder->rule_count,
+	};
+	memcpy(table + 1, builder->rules, rules_size);
+	blocks = (uint32_t *)((char *)(table + 1) + rules_size);
+	row_rules = (uint16_t *)(blocks + block_count + 1);
+	row_starts = (uint8_t *)(row_rules + rows->count);
+	for (size_t i = 0; i < rows->count; i++) {
+		uint64_t at = rows->starts[i] - start;
+
+		while (block <= at / STACKBEAT_UNWIND_BLOCK)
+			blocks[block++] = (uint32_t)i;
+		row_rules[i] = (uint16_t)rows->rules[i];
+		row_starts[i] = (uint8_t)at;
+	}
+	while (block <= block_count)
+		blocks[block++] = (uint32_t)rows->count;
+	return table;
+}
+
+int table_builder_finish(struct table_builder *builder, struct stackbeat_unwind_table **table,
+			 struct table_counts *counts)
+{
+	struct rows rows = {0};
+	uint64_t start, end, blocks;
+	int err = -ENOMEM;
+
+	*table = NULL;
+	*counts = (struct table_counts){.unsupported = builder->unsupported};
+	if (!builder->range_count)
+		return -ENOENT;
+	sort_ranges(builder);
+	/* Each range makes at most two rows, and the end one more. */
+	rows.starts = calloc(2 * builder->range_count + 1, sizeof(*rows.starts));
+	rows.rules = calloc(2 * builder->range_count + 1, sizeof(*rows.rules));
+	if (!rows.starts || !rows.rules)
+		goto out;
+	start = builder->ranges[0].start;
+	end = make_rows(builder, &rows, counts);
+	blocks = (end - start) / STACKBEAT_UNWIND_BLOCK + 1;
+	counts->rows = rows.count;
+	err = -E2BIG;
+	if (blocks > STACKBEAT_UNWIND_BLOCKS_MAX || rows.count > STACKBEAT_UNWIND_ROWS_MAX)
+		goto out;
+	*table = write_table(builder, &rows, start, (uint32_t)blocks);
+	err = *table ? 0 : -ENOMEM;
+out:
+	free(rows.starts);
+	free(rows.rules);
+	return err;
+}
