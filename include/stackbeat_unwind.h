@@ -70,4 +70,119 @@ struct stackbeat_unwind_rule {
 #define STACKBEAT_UNWIND_INDIRECT 0x10u /* 8 * extra is the addend */
 #define STACKBEAT_UNWIND_RIP_IN_REGISTER 0x20u /* extra is the register */
 
+/* A table with the addresses of its parts, after stackbeat_unwind_check(). */
+struct stackbeat_unwind_view {
+	__u64 start;
+	__u64 size; /* bytes of code */
+	const struct stackbeat_unwind_rule *rules;
+	const __u32 *blocks;
+	const __u16 *row_rules;
+	const __u8 *row_starts;
+};
+
+static inline __u64 stackbeat_unwind_size(const struct stackbeat_unwind_table *table)
+{
+	__u64 size = sizeof(*table);
+
+	size += (__u64)table->rule_count * sizeof(struct stackbeat_unwind_rule);
+	size += ((__u64)table->block_count + 1) * sizeof(__u32);
+	size += (__u64)table->row_count * (sizeof(__u16) + sizeof(__u8));
+	return (size + 7) & ~7ull;
+}
+
+/* Sets the view of a table whose counts are valid. */
+static inline void stackbeat_unwind_open(const struct stackbeat_unwind_table *table,
+					 struct stackbeat_unwind_view *view)
+{
+	view->start = table->start;
+	view->size = (__u64)table->block_count * STACKBEAT_UNWIND_BLOCK;
+	view->rules = (const struct stackbeat_unwind_rule *)(table + 1);
+	view->blocks = (const __u32 *)(view->rules + table->rule_count);
+	view->row_rules = (const __u16 *)(view->blocks + table->block_count + 1);
+	view->row_starts = (const __u8 *)(view->row_rules + table->row_count);
+}
+
+static inline int stackbeat_unwind_rule_is_valid(const struct stackbeat_unwind_rule *rule)
+{
+	__u8 places = rule->flags & (STACKBEAT_UNWIND_RBP_SAVED | STACKBEAT_UNWIND_RBP_AT_RBP |
+				     STACKBEAT_UNWIND_RBP_IN_REGISTER);
+	__u8 extras = rule->flags & (STACKBEAT_UNWIND_RBX_SAVED | STACKBEAT_UNWIND_INDIRECT |
+				     STACKBEAT_UNWIND_RIP_IN_REGISTER);
+
+	if ((rule->kind_base & 0xf) >= STACKBEAT_UNWIND_KIND_COUNT ||
+	    rule->flags >= STACKBEAT_UNWIND_RIP_IN_REGISTER << 1)
+		return 0;
+	/* At most one place of rbp, and one use of `extra`. */
+	if (places & (places - 1) || extras & (extras - 1))
+		return 0;
+	if ((places == STACKBEAT_UNWIND_RBP_IN_REGISTER && (rule->rbp & ~0xf)) ||
+	    (extras == STACKBEAT_UNWIND_RIP_IN_REGISTER && (rule->extra & ~0xf)))
+		return 0;
+	return rule->cfa > -STACKBEAT_UNWIND_CFA_MAX && rule->cfa < STACKBEAT_UNWIND_CFA_MAX &&
+	       !(rule->cfa & 7);
+}
+
+/*
+ * Checks all `size` bytes of a table, in time proportional to them. Afterwards no lookup reads
+ * outside the table, whatever its rules say. Returns whether the table is valid.
+ */
+static inline int stackbeat_unwind_check(const struct stackbeat_unwind_table *table, __u64 size)
+{
+	struct stackbeat_unwind_view view;
+	__u32 i, row;
+
+	if (size < sizeof(*table) || table->magic != STACKBEAT_UNWIND_MAGIC || table->reserved ||
+	    !table->block_count || table->block_count > STACKBEAT_UNWIND_BLOCKS_MAX ||
+	    !table->row_count || table->row_count > STACKBEAT_UNWIND_ROWS_MAX ||
+	    !table->rule_count || table->rule_count > STACKBEAT_UNWIND_RULES_MAX ||
+	    table->size != size || stackbeat_unwind_size(table) != size ||
+	    table->start + (__u64)table->block_count * STACKBEAT_UNWIND_BLOCK < table->start)
+		return 0;
+	stackbeat_unwind_open(table, &view);
+	for (i = 0; i < table->rule_count; i++) {
+		if (!stackbeat_unwind_rule_is_valid(&view.rules[i]))
+			return 0;
+	}
+	if (view.blocks[0] || view.blocks[table->block_count] != table->row_count ||
+	    view.row_starts[0] || !view.blocks[1])
+		return 0;
+	for (i = 0; i < table->block_count; i++) {
+		if (view.blocks[i + 1] < view.blocks[i] || view.blocks[i + 1] > table->row_count)
+			return 0;
+		for (row = view.blocks[i]; row < view.blocks[i + 1]; row++) {
+			if (view.row_rules[row] >= table->rule_count ||
+			    (row > view.blocks[i] &&
+			     view.row_starts[row] <= view.row_starts[row - 1]))
+				return 0;
+		}
+	}
+	return 1;
+}
+
+/* Returns the rule of an ELF virtual address, or NULL outside the code of the table. */
+static inline const struct stackbeat_unwind_rule *
+stackbeat_unwind_find(const struct stackbeat_unwind_view *view, __u64 address)
+{
+	__u64 offset = address - view->start;
+	__u32 first, count, half, low;
+
+	if (offset >= view->size)
+		return 0;
+	first = view->blocks[offset / STACKBEAT_UNWIND_BLOCK];
+	count = view->blocks[offset / STACKBEAT_UNWIND_BLOCK + 1] - first;
+	low = offset % STACKBEAT_UNWIND_BLOCK;
+	/* The number of rows of the block that start at or before the address. */
+	while (count) {
+		half = count / 2;
+		if (view->row_starts[first + half] <= low) {
+			first += half + 1;
+			count -= half + 1;
+		} else {
+			count = half;
+		}
+	}
+	/* Row 0 starts at offset 0, so there is a row before. */
+	return &view->rules[view->row_rules[first - 1]];
+}
+
 #endif

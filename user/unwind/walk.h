@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Walks a user stack by unwind tables, see stackbeat_unwind.h. */
+#ifndef STACKBEAT_UNWIND_WALK_H
+#define STACKBEAT_UNWIND_WALK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <stackbeat_unwind.h>
+
+/* General registers by DWARF number, and rip. */
+enum { WALK_RIP = 16, WALK_REGISTERS };
+
+/* Where code is mapped. */
+struct walk_mapping {
+	uint64_t start, end;
+	uint64_t bias; /* address - ELF virtual address */
+	const struct stackbeat_unwind_view *table; /* NULL: walked by frame pointers */
+};
+
+/* Why a walk has ended. */
+enum walk_end {
+	WALK_OUTERMOST, /* a rule says so, or the chain of frame pointers ends with 0 */
+	WALK_NO_RULE, /* the table has no rule for the address */
+	WALK_NO_MAPPING, /* the address is in no known mapping */
+	WALK_UNREADABLE, /* memory can't be read */
+	WALK_BAD_FRAME, /* the frame is not above the one before, or not aligned */
+	WALK_LOST_REGISTER, /* the rule needs a register whose value is unknown */
+	WALK_MAX_DEPTH,
+};
+
+struct walk {
+	uint64_t registers[WALK_REGISTERS];
+	uint32_t known; /* bit n: registers[n] is the value in the current frame */
+	bool is_return_address; /* rip is a return address: its call is before it */
+	/* Returns the mapping of an address, or NULL. */
+	const struct walk_mapping *(*mapping)(void *arg, uint64_t address);
+	/* Reads the word at an address. Returns false if it can't be read. */
+	bool (*read)(void *arg, uint64_t address, uint64_t *word);
+	void *arg; /* of both */
+};
+
+/*
+ * Walks from the registers of an interrupted thread, all of which are known. Writes up to `max`
+ * addresses, the first of which is rip itself. Sets *end. Returns their number.
+ */
+size_t walk_stack(struct walk *walk, uint64_t *addresses, size_t max, enum walk_end *end);
+
+#endif
