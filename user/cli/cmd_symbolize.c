@@ -17,6 +17,7 @@
 #include "lib/utf8.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
+#include "pprof/profile.h"
 #include "symbolize/binary_archive.h"
 #include "symbolize/find_binary.h"
 #include "symbolize/offline.h"
@@ -191,12 +192,12 @@ static int read_kernel(struct symbolize *symbolize, struct error *error)
 	return 0;
 }
 
-static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *profile,
+static int symbolize_profile(struct symbolize *symbolize, struct profile *profile,
 			     struct error *error)
 {
 	const struct binary_finder search = {
 		.directory = symbolize->binaries,
-		.time = profile->message->time_nanos,
+		.time = profile->time_ns,
 	};
 	const struct offline_symbolizer offline = {
 		.search = &search,
@@ -215,7 +216,7 @@ static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *
 
 	symbolize_messages_end(&symbolize->messages);
 	if (!err)
-		err = pprof_write_profile(profile, symbolize->output, &size, error);
+		err = pprof_write(profile, symbolize->output, &size, error);
 	if (!err && !symbolize->quiet)
 		fprintf(stderr,
 			"stackbeat: symbolized %zu of %zu addresses without symbols; %s, "
@@ -226,14 +227,14 @@ static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *
 
 static int symbolize_file(struct symbolize *symbolize, struct error *error)
 {
-	struct pprof_profile *profile = pprof_read(symbolize->input, error);
+	struct profile *profile = pprof_read(symbolize->input, error);
 	int err = profile ? prepare_directories(symbolize, error) : -EINVAL;
 
 	if (!err)
 		err = read_kernel(symbolize, error);
 	if (!err)
 		err = symbolize_profile(symbolize, profile, error);
-	pprof_profile_free(profile);
+	profile_free(profile);
 	kallsyms_free(symbolize->kallsyms);
 	kernel_free(symbolize->kernel);
 	binary_archive_remove(&symbolize->archive);
