@@ -254,7 +254,8 @@ static int export_elsewhere(const struct recorder *recorder, char path[PATH_MAX]
 static int write_profile(struct record *record, struct error *error)
 {
 	struct recorder *recorder = &record->recorder;
-	struct symbolize_messages messages = {.progress = record->progress};
+	struct symbolize_messages messages = {.progress = record->progress,
+					      .verbose = record->options.verbose};
 	char cache[PATH_MAX];
 	const struct symbolize_options symbolize = {
 		.cache = !record->options.no_cache && symbol_cache_directory(cache) ? cache : NULL,

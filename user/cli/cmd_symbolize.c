@@ -43,6 +43,7 @@ static const struct cli_option options[] = {
 	 "look for debug files in DIR/.build-id too; repeatable"},
 	{OPTION_NO_CACHE, "no-cache", NULL, "neither read nor write the cache of symbols"},
 	{'q', "quiet", NULL, "print no summary and no list of missing binaries"},
+	{'v', "verbose", NULL, "list all problems with files, not only the first five"},
 	HELP_OPTION,
 };
 /* clang-format on */
@@ -99,6 +100,9 @@ static int parse_symbolize_option(int id, char *value, void *arg, struct error *
 		return 0;
 	case 'q':
 		symbolize->quiet = true;
+		return 0;
+	case 'v':
+		symbolize->messages.verbose = true;
 		return 0;
 	default:
 		symbolize->help = true;

@@ -51,6 +51,7 @@ struct record_options {
 	bool no_cache;
 	const char *output;
 	bool quiet;
+	bool verbose;
 	bool help;
 	char **command; /* NULL-terminated, in argv; NULL: none */
 };
