@@ -11,12 +11,14 @@
 #include "debuginfo/debug_files.h"
 #include "debuginfo/kallsyms.h"
 #include "lib/array.h"
+#include "lib/hash.h"
 #include "lib/regular_file.h"
 
 struct kernel {
 	char *root; /* NULL: not the running kernel */
 	struct kernel_mapping *mappings; /* the kernel, then modules by address */
 	size_t count, capacity;
+	struct hash names; /* of the mappings */
 };
 
 /* Parses a line of /proc/modules: NAME SIZE REFERENCES DEPENDENTS STATE ADDRESS. */
@@ -76,6 +78,31 @@ static int read_modules(struct kernel *kernel, const char *path)
 	return err;
 }
 
+static bool has_name(const void *mappings, uint32_t index, const void *name)
+{
+	return !strcmp(((const struct kernel_mapping *)mappings)[index].name, name);
+}
+
+static uint32_t find_name(const struct kernel *kernel, const char *name)
+{
+	return hash_find(&kernel->names, hash_string(HASH_START, name), has_name, kernel->mappings,
+			 name);
+}
+
+/* Indexes the mappings; the first of a name is found. */
+static int index_names(struct kernel *kernel)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < kernel->count && !err; i++) {
+		const char *name = kernel->mappings[i].name;
+
+		if (find_name(kernel, name) == HASH_NONE)
+			err = hash_add(&kernel->names, hash_string(HASH_START, name), (uint32_t)i);
+	}
+	return err;
+}
+
 static struct kernel *read_kernel(const char *root, const char *kallsyms, const char *modules)
 {
 	struct kernel_mapping self = {.name = KERNEL_MAPPING, .limit = UINT64_MAX};
@@ -87,7 +114,7 @@ static struct kernel *read_kernel(const char *root, const char *kallsyms, const 
 	if (root)
 		kernel->root = strdup(root);
 	if ((!root || kernel->root) && add_mapping(kernel, &self) == 0 &&
-	    (!modules || read_modules(kernel, modules) == 0))
+	    (!modules || read_modules(kernel, modules) == 0) && index_names(kernel) == 0)
 		return kernel;
 	kernel_free(kernel);
 	return NULL;
@@ -111,6 +138,7 @@ void kernel_free(struct kernel *kernel)
 {
 	if (!kernel)
 		return;
+	hash_clear(&kernel->names);
 	free(kernel->mappings);
 	free(kernel->root);
 	free(kernel);
@@ -157,11 +185,9 @@ const struct kernel_mapping *kernel_mapping_at(struct kernel *kernel, uint64_t a
 
 const struct kernel_mapping *kernel_mapping_by_name(struct kernel *kernel, const char *name)
 {
-	for (size_t i = 0; i < kernel->count; i++) {
-		if (!strcmp(kernel->mappings[i].name, name))
-			return read_build_id(kernel, &kernel->mappings[i]);
-	}
-	return NULL;
+	uint32_t index = find_name(kernel, name);
+
+	return index == HASH_NONE ? NULL : read_build_id(kernel, &kernel->mappings[index]);
 }
 
 int kernel_open_module(const char *root, const char *release, const char *name)

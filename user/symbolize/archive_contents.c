@@ -302,14 +302,21 @@ static int collect_kernel(const struct archive_collector *collector, struct kern
 	return err ? err : sink->kernel_file(sink->arg, MODULES_PATH);
 }
 
-/* Whether the mapping with this ID has locations in the kernel. */
-static bool is_in_kernel(const struct pprof_profile *profile, uint64_t id, const char *path)
+/* Marks each mapping that has locations in the kernel: its first one decides. */
+static void mark_kernel(const struct pprof_profile *profile, bool *seen, bool *in_kernel)
 {
-	for (size_t i = 0; i < profile->message->n_location; i++) {
-		if (profile->message->location[i]->mapping_id == id)
-			return is_kernel_mapping(path, profile->message->location[i]->address);
+	const Perftools__Profiles__Profile *message = profile->message;
+
+	for (size_t i = 0; i < message->n_location; i++) {
+		uint64_t id = message->location[i]->mapping_id;
+
+		if (!id || seen[id - 1])
+			continue;
+		seen[id - 1] = true;
+		in_kernel[id - 1] = is_kernel_mapping(
+			pprof_string_at(profile, message->mapping[id - 1]->filename),
+			message->location[i]->address);
 	}
-	return false;
 }
 
 int archive_contents_collect(const struct archive_plan *plan, const struct pprof_profile *profile,
@@ -318,17 +325,23 @@ int archive_contents_collect(const struct archive_plan *plan, const struct pprof
 	const struct archive_collector collector = {plan, profile, sink};
 	const Perftools__Profiles__Profile *message = profile->message;
 	struct kernel *kernel = kernel_new("");
-	int err = kernel ? 0 : -ENOMEM;
+	bool *seen = calloc(message->n_mapping + 1, sizeof(*seen));
+	bool *in_kernel = calloc(message->n_mapping + 1, sizeof(*in_kernel));
+	int err = kernel && seen && in_kernel ? 0 : -ENOMEM;
 
+	if (!err)
+		mark_kernel(profile, seen, in_kernel);
 	for (size_t i = 0; i < message->n_mapping && !err; i++) {
 		const char *path = pprof_string_at(profile, message->mapping[i]->filename);
 		const char *build_id = pprof_string_at(profile, message->mapping[i]->build_id);
 
-		if (is_in_kernel(profile, message->mapping[i]->id, path))
+		if (in_kernel[i])
 			err = collect_kernel(&collector, kernel, path, build_id);
 		else if (*path && (*path != '[' || !strcmp(path, "[vdso]")))
 			err = collect_file(&collector, path, build_id);
 	}
+	free(seen);
+	free(in_kernel);
 	kernel_free(kernel);
 	return err;
 }

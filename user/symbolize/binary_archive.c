@@ -17,6 +17,7 @@
 #include "lib/array.h"
 #include "lib/atomic_file.h"
 #include "lib/error.h"
+#include "lib/string_table.h"
 #include "pprof/pprof_reader.h"
 #include "symbolize/archive_contents.h"
 #include "symbolize/find_binary.h"
@@ -41,8 +42,7 @@ struct writer {
 	struct error *error;
 	int err; /* of `file` */
 	bool discard; /* ignore further writes */
-	char **names; /* of entries written */
-	size_t name_count, name_capacity;
+	struct string_table names; /* of entries written */
 	uint64_t bytes; /* of all entries, uncompressed */
 };
 
@@ -69,11 +69,7 @@ static int archive_failed(struct writer *writer)
 
 static bool has_entry(const struct writer *writer, const char *name)
 {
-	for (size_t i = 0; i < writer->name_count; i++) {
-		if (!strcmp(writer->names[i], name))
-			return true;
-	}
-	return false;
+	return string_table_find(&writer->names, name) != STRING_NONE;
 }
 
 /* `time` is the mtime of the entry (see find_binary.h), or NULL. */
@@ -83,8 +79,7 @@ static int add_header(struct writer *writer, const char *name, uint64_t size,
 	struct archive_entry *entry = archive_entry_new();
 	int err = 0;
 
-	if (!entry || array_add_string(&writer->names, &writer->name_capacity, &writer->name_count,
-				       name) != 0) {
+	if (!entry || string_table_add(&writer->names, name, strlen(name)) == STRING_NONE) {
 		archive_entry_free(entry);
 		return error_errno(writer->error, ENOMEM, "%s", writer->file.path);
 	}
@@ -261,16 +256,14 @@ int binary_archive_create(const struct archive_plan *plan, const struct pprof_pr
 		err = archive_contents_collect(plan, profile, &sink);
 	if (err == -ENOMEM)
 		error_errno(error, ENOMEM, "%s", path);
-	if (!err && !writer.name_count)
+	if (!err && !writer.names.count)
 		err = error_set(error, ENOENT, "there is nothing to collect");
 	if (!err && archive_write_close(writer.archive) != ARCHIVE_OK)
 		err = archive_failed(&writer);
 	/* Otherwise archive_write_free() would complete a partial archive. */
 	writer.discard = true;
 	archive_write_free(writer.archive);
-	for (size_t i = 0; i < writer.name_count; i++)
-		free(writer.names[i]);
-	free(writer.names);
+	string_table_clear(&writer.names);
 	if (err)
 		atomic_file_discard(&writer.file);
 	else

@@ -50,6 +50,7 @@ struct offline_run {
 	struct pprof_profile *profile;
 	Message *message;
 	size_t mapping_count, location_count; /* of the original message */
+	uint64_t kernel_start; /* load address of the kernel in the profile; 0: unknown */
 	struct mapping_job *mapping_jobs; /* of each mapping */
 	struct location_symbols *symbols; /* of each location */
 	bool *elided; /* each location: not shown */
@@ -235,16 +236,6 @@ static int set_symbols(void *arg, size_t job, size_t index, const struct source_
 
 /* Kernel */
 
-/* Returns the load address of the kernel in the profile; 0 if unknown. */
-static uint64_t kernel_start(const struct offline_run *run)
-{
-	for (size_t i = 0; i < run->mapping_count; i++) {
-		if (!strcmp(run->mapping_jobs[i].path, KERNEL_MAPPING))
-			return run->mapping_jobs[i].mapping->memory_start;
-	}
-	return 0;
-}
-
 /*
  * Computes the load address in the available kernel minus that in the profile. Reports a problem
  * once for each mapping.
@@ -272,7 +263,7 @@ static bool find_kernel_bias(const struct offline_run *run, const struct mapping
 		*bias = mapping->start - start;
 	else if (kernel_has_module_list(symbolizer->kernel))
 		why = "is not among the available modules";
-	else if (kernel->start != kernel_start(run))
+	else if (kernel->start != run->kernel_start)
 		why = "has no symbols: its load address is unknown";
 	if (why)
 		report_problem(run, mapping_job->path, why);
@@ -601,6 +592,8 @@ static int prepare_run(struct offline_run *run)
 		run->mapping_jobs[i].mapping = mapping;
 		run->mapping_jobs[i].path = pprof_string_at(run->profile, mapping->filename);
 		run->mapping_jobs[i].build_id = pprof_string_at(run->profile, mapping->build_id);
+		if (!run->kernel_start && !strcmp(run->mapping_jobs[i].path, KERNEL_MAPPING))
+			run->kernel_start = mapping->memory_start;
 	}
 	if (find_ambiguous(run) || index_strings(run) || index_functions(run))
 		return -ENOMEM;

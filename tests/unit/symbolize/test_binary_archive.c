@@ -14,6 +14,7 @@
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
 #include "sandbox.h"
+#include "steps.h"
 #include "symbolize/find_binary.h"
 
 static struct error error;
@@ -285,6 +286,76 @@ static void signal_removes_unpacked_files(void **state)
 	assert_true(is_empty(in_sandbox("tmp")));
 }
 
+/* Large profiles */
+
+/* `path` is a format with the number of the mapping. */
+static struct pprof_profile *large_profile(const char *path, uint32_t mappings, uint32_t locations)
+{
+	struct pprof_builder *builder = pprof_new();
+	const char *profile_path = in_sandbox("profile.pb.gz");
+	struct pprof_profile *profile;
+
+	for (uint32_t i = 0; i < locations; i++) {
+		uint32_t mapping_index = i / (locations / mappings), location;
+		char name[PATH_MAX];
+		const struct pprof_mapping mapping = {
+			.start = UINT64_C(0x10000) * mapping_index,
+			.limit = UINT64_C(0x10000) * (mapping_index + 1),
+			.file = name,
+		};
+
+		snprintf(name, sizeof(name), path, mapping_index);
+		location = pprof_location(builder, pprof_mapping(builder, &mapping),
+					  mapping.start + i, NULL, 0);
+		pprof_sample(builder, &location, 1, 1, 1, NULL, 0);
+	}
+	pprof_set_time(builder, INT64_C(4000000000000000000), 1, 1);
+	assert_int_equal(pprof_write(builder, profile_path, NULL, &error), 0);
+	pprof_free(builder);
+	profile = pprof_read(profile_path, &error);
+	assert_non_null(profile);
+	assert_int_equal(profile->message->n_mapping, mappings);
+	return profile;
+}
+
+static void steps_are_linear_in_mappings_and_locations(void **state)
+{
+	const uint32_t mappings = 50000, locations = 200000;
+	struct pprof_profile *profile = large_profile("[heap %u]", mappings, locations);
+	struct binary_archive_counts counts;
+	uint64_t before = steps;
+
+	(void)state;
+	assert_int_equal(create(NULL, profile, &counts), -ENOENT);
+	assert_in_range(steps - before, locations, 100 * (mappings + locations));
+}
+
+static uint64_t steps_for_files(uint32_t count)
+{
+	struct pprof_profile *profile = large_profile(in_sandbox("files/%%u"), count, count);
+	struct binary_archive_counts counts;
+	uint64_t before = steps;
+
+	assert_int_equal(create(NULL, profile, &counts), 0);
+	assert_int_equal(counts.binaries, count);
+	return steps - before;
+}
+
+static void steps_are_linear_in_files(void **state)
+{
+	uint64_t few, many;
+
+	(void)state;
+	run("cd %s && mkdir files && echo 'int f;' >main.c && "
+	    "cc -shared -nostdlib -Wl,--build-id=none -o files/0 main.c && "
+	    "for i in $(seq 2000); do ln files/0 files/$i; done",
+	    sandbox);
+	few = steps_for_files(1000);
+	many = steps_for_files(2000);
+	assert_true(many > few);
+	assert_in_range(many, few, few * 9 / 4);
+}
+
 /* Paths and build IDs are untrusted */
 
 static char *output_of(int (*command)(int argc, char **argv), char *option, int status)
@@ -381,6 +452,8 @@ int main(void)
 		ARCHIVE_TEST(signal_removes_unpacked_files),
 		ARCHIVE_TEST(oversized_archives_are_rejected),
 		ARCHIVE_TEST(oversized_files_are_skipped),
+		ARCHIVE_TEST(steps_are_linear_in_mappings_and_locations),
+		ARCHIVE_TEST(steps_are_linear_in_files),
 		ARCHIVE_TEST(binary_finder_searches_in_order),
 		ARCHIVE_TEST(messages_escape_control_characters),
 	};

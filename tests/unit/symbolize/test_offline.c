@@ -10,6 +10,7 @@
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
 #include "sandbox.h"
+#include "steps.h"
 #include "symbolize/find_binary.h"
 
 #define START UINT64_C(0xffffffff81000000)
@@ -63,6 +64,39 @@ static struct pprof_profile *kernel_profile(void)
 	return profile_of(mappings, addresses, 2);
 }
 
+#define MAPPINGS 50000u
+#define LOCATIONS (4 * MAPPINGS)
+
+/* A profile with LOCATIONS locations in MAPPINGS modules of the kernel. */
+static struct pprof_profile *large_profile(void)
+{
+	struct pprof_builder *builder = pprof_new();
+	struct pprof_profile *profile;
+
+	for (uint32_t i = 0; i < MAPPINGS; i++) {
+		char name[32];
+		const struct pprof_mapping mapping = {
+			.start = MODULE + UINT64_C(0x1000) * i,
+			.limit = MODULE + UINT64_C(0x1000) * (i + 1),
+			.file = name,
+		};
+		uint32_t number, location;
+
+		snprintf(name, sizeof(name), "[m%u]", i);
+		number = pprof_mapping(builder, &mapping);
+		for (uint32_t j = 0; j < LOCATIONS / MAPPINGS; j++) {
+			location = pprof_location(builder, number, mapping.start + 16 * (j + 1),
+						  NULL, 0);
+			pprof_sample(builder, &location, 1, 1, 1, NULL, 0);
+		}
+	}
+	assert_int_equal(pprof_write(builder, in_sandbox("large.pb.gz"), NULL, &error), 0);
+	pprof_free(builder);
+	profile = pprof_read(in_sandbox("large.pb.gz"), &error);
+	assert_non_null(profile);
+	return profile;
+}
+
 /* The function of a location; "" if it has none. */
 static const char *function_at(const struct pprof_profile *profile, size_t location)
 {
@@ -95,6 +129,22 @@ static void symbolize_with(struct pprof_profile *profile, struct kernel *kernel,
 	assert_int_equal(offline_symbolize(&symbolizer, profile, &counts, &error), 0);
 	kallsyms_free(kallsyms);
 	kernel_free(kernel);
+}
+
+static void steps_are_linear_in_mappings_and_locations(void **state)
+{
+	struct pprof_profile *profile = large_profile();
+	uint64_t before;
+
+	(void)state;
+	write_text(in_sandbox("kallsyms"), "ffffffff81000000 T _text\n"
+					   "ffffffff81000100 T vfs_read\n");
+	before = steps;
+	symbolize_with(profile, kernel_from_kallsyms(in_sandbox("kallsyms")),
+		       in_sandbox("kallsyms"));
+	assert_non_null(strstr(problems, "its load address is unknown"));
+	assert_in_range(steps - before, LOCATIONS, 300 * (MAPPINGS + LOCATIONS));
+	pprof_profile_free(profile);
 }
 
 /* The files of a kernel loaded `bias` higher, and its module twice as much. */
@@ -220,6 +270,7 @@ int main(void)
 		OFFLINE_TEST(kernel_of_another_build_is_rejected),
 		OFFLINE_TEST(addresses_of_memory_are_converted_to_offsets),
 		OFFLINE_TEST(ambiguous_files_are_not_symbolized),
+		OFFLINE_TEST(steps_are_linear_in_mappings_and_locations),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
