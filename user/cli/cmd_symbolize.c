@@ -17,7 +17,7 @@
 #include "lib/utf8.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
-#include "symbolize/binary_archive.h"
+#include "symbolize/archive_reader.h"
 #include "symbolize/find_binary.h"
 #include "symbolize/offline.h"
 #include "symbolize/symbol_cache.h"
@@ -66,7 +66,7 @@ struct symbolize {
 	const char *directories[DIRECTORIES_MAX + 2]; /* of debug files */
 	size_t directory_count;
 	bool no_cache, quiet, help;
-	struct binary_archive archive; /* unpacked, if `binaries` is a file */
+	struct archive_reader *archive; /* if --binaries is a file; NULL: none */
 	struct kallsyms *kallsyms;
 	struct kernel *kernel;
 	struct symbolize_messages messages;
@@ -150,31 +150,51 @@ static void report_progress(void *arg, const char *path, uint64_t done, uint64_t
 	symbolize_messages_progress(&((struct symbolize *)arg)->messages, path, done, total);
 }
 
-/* Unpacks an archive of --binaries, and lists the directories of debug files. */
-static int prepare_directories(struct symbolize *symbolize, struct error *error)
+/* Opens the archive or directory of --binaries, and lists the directories of debug files. */
+static int open_binaries(struct symbolize *symbolize, const struct pprof_profile *profile,
+			 struct error *error)
 {
 	struct stat st;
-	int err;
+	int err = 0;
 
 	if (symbolize->binaries) {
 		if (stat(symbolize->binaries, &st))
 			return error_errno(error, errno, "%s", symbolize->binaries);
-		if (!S_ISDIR(st.st_mode)) {
-			err = binary_archive_unpack(&symbolize->archive, symbolize->binaries,
-						    error);
-			if (err)
-				return err;
-			symbolize->binaries = symbolize->archive.directory;
+		if (S_ISDIR(st.st_mode)) {
+			symbolize->directories[symbolize->directory_count++] = symbolize->binaries;
+		} else {
+			err = archive_reader_open(symbolize->binaries, profile, &symbolize->archive,
+						  error);
+			symbolize->binaries = NULL;
 		}
-		symbolize->directories[symbolize->directory_count++] = symbolize->binaries;
 	}
 	symbolize->directories[symbolize->directory_count++] = DEBUG_DIRECTORY;
-	return 0;
+	return err;
+}
+
+static bool archived_path(const void *archive, const char *name, char path[PATH_MAX])
+{
+	return archive_reader_path(archive, name, path);
+}
+
+/*
+ * Reads the kernel of the archive, the directory or this machine: the first that has symbols.
+ * Writes the path of the symbols.
+ */
+static struct kernel *open_kernel(const struct symbolize *symbolize, char path[PATH_MAX])
+{
+	if (symbolize->archive && archive_reader_path(symbolize->archive, KALLSYMS_PATH + 1, path))
+		return kernel_from_files(archived_path, symbolize->archive);
+	if (symbolize->binaries &&
+	    snprintf(path, PATH_MAX, "%s" KALLSYMS_PATH, symbolize->binaries) < PATH_MAX &&
+	    !access(path, R_OK))
+		return kernel_new(symbolize->binaries);
+	strcpy(path, KALLSYMS_PATH);
+	return kernel_new("");
 }
 
 static int read_kernel(struct symbolize *symbolize, struct error *error)
 {
-	const char *root = "";
 	char path[PATH_MAX];
 	struct error why;
 	int err;
@@ -185,13 +205,7 @@ static int read_kernel(struct symbolize *symbolize, struct error *error)
 			return error_errno(error, ENOMEM, "%s", symbolize->kallsyms_path);
 		return kallsyms_read(symbolize->kallsyms_path, &symbolize->kallsyms, error);
 	}
-	if (symbolize->binaries &&
-	    snprintf(path, sizeof(path), "%s" KALLSYMS_PATH, symbolize->binaries) <
-		    (int)sizeof(path) &&
-	    !access(path, R_OK))
-		root = symbolize->binaries;
-	snprintf(path, sizeof(path), "%s" KALLSYMS_PATH, root);
-	symbolize->kernel = kernel_new(root);
+	symbolize->kernel = open_kernel(symbolize, path);
 	if (!symbolize->kernel)
 		return error_errno(error, ENOMEM, "can't read the modules");
 	err = kallsyms_read(path, &symbolize->kallsyms, &why);
@@ -206,6 +220,7 @@ static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *
 {
 	const struct binary_finder search = {
 		.directory = symbolize->binaries,
+		.archive = symbolize->archive,
 		.time = profile->message->time_nanos,
 	};
 	char cache[PATH_MAX];
@@ -217,6 +232,7 @@ static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *
 		.kernel = symbolize->kernel,
 		.options.directories = symbolize->directories,
 		.options.directory_count = symbolize->directory_count,
+		.options.archive = symbolize->archive,
 		.options.problem = report_problem,
 		.options.progress = report_progress,
 		.options.arg = symbolize,
@@ -240,7 +256,7 @@ static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *
 static int symbolize_file(struct symbolize *symbolize, struct error *error)
 {
 	struct pprof_profile *profile = pprof_read(symbolize->input, error);
-	int err = profile ? prepare_directories(symbolize, error) : -EINVAL;
+	int err = profile ? open_binaries(symbolize, profile, error) : -EINVAL;
 
 	if (!err)
 		err = read_kernel(symbolize, error);
@@ -249,7 +265,7 @@ static int symbolize_file(struct symbolize *symbolize, struct error *error)
 	pprof_profile_free(profile);
 	kallsyms_free(symbolize->kallsyms);
 	kernel_free(symbolize->kernel);
-	binary_archive_remove(&symbolize->archive);
+	archive_reader_close(symbolize->archive);
 	return err;
 }
 

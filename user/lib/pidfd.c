@@ -5,8 +5,9 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/pidfd.h>
-#include <sys/resource.h>
 #include <unistd.h>
+
+#include "lib/file_limit.h"
 
 bool process_exits_within(pid_t pid, int milliseconds)
 {
@@ -19,18 +20,6 @@ bool process_exits_within(pid_t pid, int milliseconds)
 	exited = poll(&process, 1, milliseconds) == 1;
 	close(process.fd);
 	return exited;
-}
-
-static void raise_file_limit(size_t count)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == RLIM_INFINITY)
-		return;
-	limit.rlim_cur += count;
-	if (limit.rlim_cur > limit.rlim_max)
-		limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 int process_watch_open(struct process_watch *watch, const uint32_t *ids, size_t count)

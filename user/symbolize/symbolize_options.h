@@ -6,10 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct archive_reader;
+
 /* All zero is valid. */
 struct symbolize_options {
 	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
 	size_t directory_count;
+	const struct archive_reader *archive; /* searched for debug files first; NULL: none */
 	/*
 	 * Directory of the symbol cache (see symbol_cache.h); NULL: no cache. The cache is read
 	 * for files with a build ID. A result is cached if it has a source file and line, and each

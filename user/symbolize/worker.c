@@ -23,6 +23,7 @@
 #include "runtime/go_pclntab.h"
 #include "runtime/perf_map.h"
 #include "sandbox/seccomp_filter.h"
+#include "symbolize/archive_reader.h"
 #include "symbolize/symbol_cache.h"
 #include "symbolize/worker_protocol.h"
 
@@ -332,12 +333,19 @@ static void check_trust(void *arg, int fd)
 	fflush(worker->out);
 }
 
+static int find_in_archive(const void *archive, const char *build_id)
+{
+	return archive ? archive_reader_debug_file(archive, build_id) : -ENOENT;
+}
+
 static bool open_files(struct worker_state *worker, const struct worker_settings *settings)
 {
 	const struct worker_job *job = worker->job;
 	const struct debug_search search = {
 		.directories = settings->directories,
 		.directory_count = settings->directory_count,
+		.find = find_in_archive,
+		.find_arg = settings->archive,
 		.fetcher = worker->fetcher.socket >= 0 ? &worker->fetcher : NULL,
 		.progress = send_progress,
 		.opened = check_trust,
@@ -509,6 +517,8 @@ static void symbolize_module(struct worker_state *worker, const struct worker_se
 	const struct debug_search search = {
 		.directories = settings->directories,
 		.directory_count = settings->directory_count,
+		.find = find_in_archive,
+		.find_arg = settings->archive,
 	};
 	char *path = NULL;
 	bool done = false;
