@@ -212,7 +212,7 @@ static int check_result(const struct kallsyms *kallsyms, int err, const char *na
 			"the kernel hides the addresses of its symbols in %s: run as root, "
 			"and set /proc/sys/kernel/kptr_restrict to 0 or 1",
 			name);
-	if (kallsyms->names_size == 0)
+	if (!kallsyms->entries || kallsyms->names_size == 0)
 		return error_set(error, ENODATA, "%s has no kernel functions", name);
 	return 0;
 }

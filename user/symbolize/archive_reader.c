@@ -28,7 +28,6 @@
 #include "sandbox/seccomp_filter.h"
 #include "sandbox/worker_limits.h"
 #include "symbolize/archive_unpacker.h"
-#include "symbolize/binary_archive.h"
 
 #define ENTRIES_MAX 100000u
 /* Limit of the silence of a worker, which skips up to BINARY_ARCHIVE_FILE_MAX bytes meanwhile. */
@@ -257,7 +256,7 @@ static int begin_entry(struct unpacking *unpacking, const struct unpack_message 
 	if (err)
 		return error_errno(unpacking->error, -err, "%s: can't store %s", unpacking->path,
 				   name);
-	reply = unpacking->fd >= 0;
+	reply = unpacking->fd >= 0 ? 1 : 0;
 	/* A worker that has died is noticed by the next message. */
 	send(unpacking->socket, &reply, 1, MSG_NOSIGNAL);
 	return 0;

@@ -9,10 +9,18 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct archive_reader;
 struct error;
 struct pprof_profile;
+
+/*
+ * Limits of the uncompressed bytes of an archive, and of one file in it: sparse files, and archives
+ * of them, can have any size in little space.
+ */
+#define BINARY_ARCHIVE_BYTES_MAX (UINT64_C(16) << 30)
+#define BINARY_ARCHIVE_FILE_MAX (UINT64_C(8) << 30)
 
 /* Limit of the debug files that several binaries share; the profile does not name them. */
 #define ARCHIVE_SHARED_BYTES_MAX (UINT64_C(1) << 30)

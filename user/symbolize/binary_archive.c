@@ -17,6 +17,7 @@
 #include "lib/string_table.h"
 #include "pprof/pprof_reader.h"
 #include "symbolize/archive_contents.h"
+#include "symbolize/archive_reader.h"
 #include "symbolize/find_binary.h"
 
 #define BLOCK_SIZE (64u << 10)

@@ -18,13 +18,6 @@
 struct error;
 struct pprof_profile;
 
-/*
- * Limits of the uncompressed bytes of an archive, and of one file in it: sparse files, and archives
- * of them, can have any size in little space.
- */
-#define BINARY_ARCHIVE_BYTES_MAX (UINT64_C(16) << 30)
-#define BINARY_ARCHIVE_FILE_MAX (UINT64_C(8) << 30)
-
 struct binary_archive_counts {
 	size_t binaries;
 	size_t debug_files;

@@ -12,7 +12,6 @@
 #include "pprof/pprof_writer.h"
 #include "sandbox.h"
 #include "symbolize/archive_unpacker.h"
-#include "symbolize/binary_archive.h"
 
 #define NAME ".build-id/01/23"
 
