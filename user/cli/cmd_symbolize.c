@@ -20,7 +20,6 @@
 #include "symbolize/archive_reader.h"
 #include "symbolize/find_binary.h"
 #include "symbolize/offline.h"
-#include "symbolize/symbol_cache.h"
 
 #define DIRECTORIES_MAX 16u
 
@@ -28,7 +27,6 @@ enum {
 	OPTION_BINARIES = OPTION_LONG_ONLY,
 	OPTION_KALLSYMS,
 	OPTION_DEBUG_DIR,
-	OPTION_NO_CACHE,
 };
 
 /* clang-format off */
@@ -41,7 +39,6 @@ static const struct cli_option options[] = {
 	 "symbols of the kernel: a copy of its /proc/kallsyms"},
 	{OPTION_DEBUG_DIR, "debug-dir", "DIR",
 	 "look for debug files in DIR/.build-id too; repeatable"},
-	{OPTION_NO_CACHE, "no-cache", NULL, "neither read nor write the cache of symbols"},
 	{'q', "quiet", NULL, "print no summary and no list of missing binaries"},
 	{'v', "verbose", NULL, "list all problems with files, not only the first five"},
 	HELP_OPTION,
@@ -65,7 +62,7 @@ struct symbolize {
 	const char *input, *output, *binaries, *kallsyms_path;
 	const char *directories[DIRECTORIES_MAX + 2]; /* of debug files */
 	size_t directory_count;
-	bool no_cache, quiet, help;
+	bool quiet, help;
 	struct archive_reader *archive; /* if --binaries is a file; NULL: none */
 	struct kallsyms *kallsyms;
 	struct kernel *kernel;
@@ -94,9 +91,6 @@ static int parse_symbolize_option(int id, char *value, void *arg, struct error *
 			return error_set(error, EINVAL, "--debug-dir: more than %u directories",
 					 DIRECTORIES_MAX);
 		symbolize->directories[symbolize->directory_count++] = value;
-		return 0;
-	case OPTION_NO_CACHE:
-		symbolize->no_cache = true;
 		return 0;
 	case 'q':
 		symbolize->quiet = true;
@@ -172,9 +166,10 @@ static int open_binaries(struct symbolize *symbolize, const struct pprof_profile
 	return err;
 }
 
+/* Names in an archive have no slash at the start. */
 static bool archived_path(const void *archive, const char *name, char path[PATH_MAX])
 {
-	return archive_reader_path(archive, name, path);
+	return archive_reader_path(archive, name + 1, path);
 }
 
 /*
@@ -183,7 +178,7 @@ static bool archived_path(const void *archive, const char *name, char path[PATH_
  */
 static struct kernel *open_kernel(const struct symbolize *symbolize, char path[PATH_MAX])
 {
-	if (symbolize->archive && archive_reader_path(symbolize->archive, KALLSYMS_PATH + 1, path))
+	if (symbolize->archive && archived_path(symbolize->archive, KALLSYMS_PATH, path))
 		return kernel_from_files(archived_path, symbolize->archive);
 	if (symbolize->binaries &&
 	    snprintf(path, PATH_MAX, "%s" KALLSYMS_PATH, symbolize->binaries) < PATH_MAX &&
@@ -223,10 +218,7 @@ static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *
 		.archive = symbolize->archive,
 		.time = profile->message->time_nanos,
 	};
-	char cache[PATH_MAX];
 	const struct offline_symbolizer offline = {
-		.options.cache =
-			!symbolize->no_cache && symbol_cache_directory(cache) ? cache : NULL,
 		.search = &search,
 		.kallsyms = symbolize->kallsyms,
 		.kernel = symbolize->kernel,

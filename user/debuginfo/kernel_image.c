@@ -107,7 +107,7 @@ static int index_names(struct kernel *kernel)
 
 static bool path_in_root(const void *root, const char *name, char path[PATH_MAX])
 {
-	return snprintf(path, PATH_MAX, "%s/%s", (const char *)root, name) < PATH_MAX;
+	return snprintf(path, PATH_MAX, "%s%s", (const char *)root, name) < PATH_MAX;
 }
 
 /* Takes ownership of `kernel`, which may be NULL. `kallsyms` and `modules`: NULL: none. */
@@ -129,8 +129,8 @@ static struct kernel *read_kernel(struct kernel *kernel, const char *kallsyms, c
 static struct kernel *read_files(struct kernel *kernel)
 {
 	char kallsyms[PATH_MAX], modules[PATH_MAX];
-	bool has_kallsyms = kernel->path(kernel->path_arg, KALLSYMS_PATH + 1, kallsyms);
-	bool has_modules = kernel->path(kernel->path_arg, MODULES_PATH + 1, modules);
+	bool has_kallsyms = kernel->path(kernel->path_arg, KALLSYMS_PATH, kallsyms);
+	bool has_modules = kernel->path(kernel->path_arg, MODULES_PATH, modules);
 
 	return read_kernel(kernel, has_kallsyms ? kallsyms : NULL, has_modules ? modules : NULL);
 }
@@ -186,9 +186,9 @@ static const struct kernel_mapping *read_build_id(const struct kernel *kernel,
 		return mapping;
 	mapping->has_build_id = true;
 	if (mapping == kernel->mappings)
-		strcpy(name, KERNEL_NOTES_PATH + 1);
+		strcpy(name, KERNEL_NOTES_PATH);
 	else
-		snprintf(name, sizeof(name), "sys/module/%.*s/notes/.note.gnu.build-id",
+		snprintf(name, sizeof(name), "/sys/module/%.*s/notes/.note.gnu.build-id",
 			 (int)strlen(mapping->name) - 2, mapping->name + 1);
 	if (kernel->path(kernel->path_arg, name, notes))
 		kernel_build_id(notes, mapping->build_id, NULL); /* "" on failure */

@@ -52,10 +52,7 @@ const struct kernel_mapping *kernel_mapping_by_name(struct kernel *kernel, const
  */
 struct kernel *kernel_from_kallsyms(const char *path);
 
-/*
- * Writes the path of a copy of a file of /proc or /sys; `name` is its path without the first slash.
- * Returns false if there is no copy.
- */
+/* Writes the path of a copy of `name`, a file of /proc or /sys. Returns false if there is none. */
 typedef bool (*kernel_path_fn)(const void *path_arg, const char *name, char path[PATH_MAX]);
 
 /*

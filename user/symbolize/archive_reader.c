@@ -85,6 +85,16 @@ static int want_by_path(struct unpacking *unpacking, const char *path)
 	return err || !slash ? err : want(unpacking, slash + 1);
 }
 
+static int want_kernel_files(struct unpacking *unpacking)
+{
+	static const char *const paths[] = {KALLSYMS_PATH, MODULES_PATH, KERNEL_NOTES_PATH};
+	int err = 0;
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]) && !err; i++)
+		err = want(unpacking, paths[i] + 1);
+	return err;
+}
+
 static int want_module_notes(struct unpacking *unpacking, const char *path)
 {
 	char name[PATH_MAX];
@@ -98,12 +108,8 @@ static int want_module_notes(struct unpacking *unpacking, const char *path)
 static int want_files_of(struct unpacking *unpacking, const struct pprof_profile *profile)
 {
 	const Perftools__Profiles__Profile *message = profile->message;
-	int err = want(unpacking, KALLSYMS_PATH + 1);
+	int err = want_kernel_files(unpacking);
 
-	if (!err)
-		err = want(unpacking, MODULES_PATH + 1);
-	if (!err)
-		err = want(unpacking, KERNEL_NOTES_PATH + 1);
 	for (size_t i = 0; i < message->n_mapping && !err; i++) {
 		const char *path = pprof_string_at(profile, message->mapping[i]->filename);
 

@@ -107,20 +107,16 @@ static void write_profile(const char *path)
 
 static char *symbolize(const char *path, const char *option)
 {
-	char *argv[] = {"symbolize",
-			(char *)option,
-			"--no-cache",
-			"--debug-dir",
-			(char *)in_sandbox("debug"),
-			(char *)path,
-			NULL};
+	char *argv[] = {"symbolize",   (char *)option,
+			"--debug-dir", (char *)in_sandbox("debug"),
+			(char *)path,  NULL};
 
 	char *text;
 	int status;
 
 	optind = 0;
 	capture();
-	status = cmd_symbolize(6, argv);
+	status = cmd_symbolize(5, argv);
 	text = captured();
 	if (status)
 		fail_msg("%s", text);

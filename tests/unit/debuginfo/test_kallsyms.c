@@ -225,14 +225,20 @@ static void test_build_id(void **state)
 #define MODULES 50000u
 #define STEPS_EACH 400u /* for a line of a file, or a name: characters are steps, too */
 
-/* Writes a line for each of MODULES modules, in their order. */
-static void write_modules(const char *path, const char *format)
+/* Writes a line for each of MODULES modules, as /proc/modules, or as /proc/kallsyms. */
+static void write_modules(const char *path, bool as_kallsyms)
 {
 	FILE *file = fopen(path, "w");
 
 	assert_non_null(file);
-	for (unsigned int i = 0; i < MODULES; i++)
-		fprintf(file, format, i, 0xffffffffc0000000 + UINT64_C(0x1000) * i);
+	for (unsigned int i = 0; i < MODULES; i++) {
+		uint64_t address = 0xffffffffc0000000 + UINT64_C(0x1000) * i;
+
+		if (as_kallsyms)
+			fprintf(file, "%" PRIx64 " t function\t[m%u]\n", address, i);
+		else
+			fprintf(file, "m%u 4096 0 - Live 0x%" PRIx64 "\n", i, address);
+	}
 	fclose(file);
 }
 
@@ -245,7 +251,7 @@ static void test_steps_for_names_of_modules(void **state)
 	(void)state;
 	run("mkdir -p %s", in_sandbox("proc"));
 	write_text(in_sandbox("proc/kallsyms"), "ffffffff81000000 T _text\n");
-	write_modules(in_sandbox("proc/modules"), "m%u 4096 0 - Live 0x%" PRIx64 "\n");
+	write_modules(in_sandbox("proc/modules"), false);
 	kernel = kernel_new(sandbox);
 	assert_non_null(kernel);
 	before = steps;
@@ -268,7 +274,7 @@ static void test_steps_for_symbols_of_modules(void **state)
 	uint64_t start, before = steps;
 
 	(void)state;
-	write_modules(in_sandbox("many"), "%2$" PRIx64 " t function\t[m%1$u]\n");
+	write_modules(in_sandbox("many"), true);
 	run("sort -k 4 -r %s >>%s", in_sandbox("many"), in_sandbox("many-twice"));
 	run("sort -k 4 %s >>%s", in_sandbox("many"), in_sandbox("many-twice"));
 	assert_int_equal(kallsyms_read(in_sandbox("many-twice"), &kallsyms, &error), 0);
