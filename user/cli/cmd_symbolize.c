@@ -17,6 +17,7 @@
 #include "lib/utf8.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
+#include "pprof/profile.h"
 #include "symbolize/archive_reader.h"
 #include "symbolize/find_binary.h"
 #include "symbolize/offline.h"
@@ -145,7 +146,7 @@ static void report_progress(void *arg, const char *path, uint64_t done, uint64_t
 }
 
 /* Opens the archive or directory of --binaries, and lists the directories of debug files. */
-static int open_binaries(struct symbolize *symbolize, const struct pprof_profile *profile,
+static int open_binaries(struct symbolize *symbolize, const struct profile *profile,
 			 struct error *error)
 {
 	struct stat st;
@@ -210,13 +211,13 @@ static int read_kernel(struct symbolize *symbolize, struct error *error)
 	return 0;
 }
 
-static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *profile,
+static int symbolize_profile(struct symbolize *symbolize, struct profile *profile,
 			     struct error *error)
 {
 	const struct binary_finder search = {
 		.directory = symbolize->binaries,
 		.archive = symbolize->archive,
-		.time = profile->message->time_nanos,
+		.time = profile->time_ns,
 	};
 	const struct offline_symbolizer offline = {
 		.search = &search,
@@ -236,7 +237,7 @@ static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *
 
 	symbolize_messages_end(&symbolize->messages);
 	if (!err)
-		err = pprof_write_profile(profile, symbolize->output, &size, error);
+		err = pprof_write(profile, symbolize->output, &size, error);
 	if (!err && !symbolize->quiet)
 		fprintf(stderr,
 			"stackbeat: symbolized %zu of %zu addresses without symbols; %s, "
@@ -247,14 +248,14 @@ static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *
 
 static int symbolize_file(struct symbolize *symbolize, struct error *error)
 {
-	struct pprof_profile *profile = pprof_read(symbolize->input, error);
+	struct profile *profile = pprof_read(symbolize->input, error);
 	int err = profile ? open_binaries(symbolize, profile, error) : -EINVAL;
 
 	if (!err)
 		err = read_kernel(symbolize, error);
 	if (!err)
 		err = symbolize_profile(symbolize, profile, error);
-	pprof_profile_free(profile);
+	profile_free(profile);
 	kallsyms_free(symbolize->kallsyms);
 	kernel_free(symbolize->kernel);
 	archive_reader_close(symbolize->archive);

@@ -20,16 +20,16 @@
 #include "lib/build_id.h"
 #include "lib/error.h"
 #include "lib/pidfd.h"
-#include "pprof/pprof_reader.h"
+#include "pprof/origin.h"
+#include "pprof/profile.h"
 #include "sandbox/fd_passing.h"
 #include "sandbox/seccomp_filter.h"
 #include "sandbox/worker_limits.h"
 #include "symbolize/find_binary.h"
-#include "symbolize/normalize.h"
 
 struct archive_collector {
 	const struct archive_plan *plan;
-	const struct pprof_profile *profile;
+	const struct profile *profile;
 	const struct archive_sink *sink;
 };
 
@@ -240,9 +240,9 @@ static int collect_file(const struct archive_collector *collector, const char *p
 
 static int collect_vmlinux(const struct archive_collector *collector, const char *build_id)
 {
-	char release[NORMALIZE_RELEASE_SIZE];
+	char release[ORIGIN_RELEASE_SIZE];
 
-	if (collector->plan->without_debug || !normalize_release(collector->profile, release))
+	if (collector->plan->without_debug || !origin_release(collector->profile, release))
 		return 0;
 	return add_debug_file(collector, kernel_open_vmlinux("", release), KERNEL_MAPPING,
 			      build_id);
@@ -256,10 +256,10 @@ static int collect_module(const struct archive_collector *collector, const char 
 		.directories = collector->plan->directories,
 		.directory_count = collector->plan->directory_count,
 	};
-	char release[NORMALIZE_RELEASE_SIZE], *path = NULL;
+	char release[ORIGIN_RELEASE_SIZE], *path = NULL;
 	int fd;
 
-	if (collector->plan->without_debug || !normalize_release(collector->profile, release))
+	if (collector->plan->without_debug || !origin_release(collector->profile, release))
 		return 0;
 	fd = debug_file_by_build_id(build_id, &search, &path);
 	free(path);
@@ -302,45 +302,38 @@ static int collect_kernel(const struct archive_collector *collector, struct kern
 	return err ? err : sink->kernel_file(sink->arg, MODULES_PATH);
 }
 
-/* Marks each mapping that has locations in the kernel: its first one decides. */
-static void mark_kernel(const struct pprof_profile *profile, bool *seen, bool *in_kernel)
+/* Marks the mappings that have locations in the kernel; the caller frees the marks. */
+static bool *mark_kernel(const struct profile *profile)
 {
-	const Perftools__Profiles__Profile *message = profile->message;
+	bool *marks = calloc(profile->mappings.count, sizeof(*marks));
 
-	for (size_t i = 0; i < message->n_location; i++) {
-		uint64_t id = message->location[i]->mapping_id;
+	for (size_t i = 1; marks && i < profile->locations.count; i++) {
+		const struct profile_location *location = &profile->locations.items[i];
+		uint32_t file = profile->mappings.items[location->mapping].file;
 
-		if (!id || seen[id - 1])
-			continue;
-		seen[id - 1] = true;
-		in_kernel[id - 1] = is_kernel_mapping(
-			pprof_string_at(profile, message->mapping[id - 1]->filename),
-			message->location[i]->address);
+		if (is_kernel_mapping(profile_text(profile, file), location->address))
+			marks[location->mapping] = true;
 	}
+	return marks;
 }
 
-int archive_contents_collect(const struct archive_plan *plan, const struct pprof_profile *profile,
+int archive_contents_collect(const struct archive_plan *plan, const struct profile *profile,
 			     const struct archive_sink *sink)
 {
 	const struct archive_collector collector = {plan, profile, sink};
-	const Perftools__Profiles__Profile *message = profile->message;
 	struct kernel *kernel = kernel_new("");
-	bool *seen = calloc(message->n_mapping + 1, sizeof(*seen));
-	bool *in_kernel = calloc(message->n_mapping + 1, sizeof(*in_kernel));
-	int err = kernel && seen && in_kernel ? 0 : -ENOMEM;
+	bool *in_kernel = mark_kernel(profile);
+	int err = kernel && in_kernel ? 0 : -ENOMEM;
 
-	if (!err)
-		mark_kernel(profile, seen, in_kernel);
-	for (size_t i = 0; i < message->n_mapping && !err; i++) {
-		const char *path = pprof_string_at(profile, message->mapping[i]->filename);
-		const char *build_id = pprof_string_at(profile, message->mapping[i]->build_id);
+	for (size_t i = 1; i < profile->mappings.count && !err; i++) {
+		const char *path = profile_text(profile, profile->mappings.items[i].file);
+		const char *build_id = profile_text(profile, profile->mappings.items[i].build_id);
 
 		if (in_kernel[i])
 			err = collect_kernel(&collector, kernel, path, build_id);
 		else if (*path && (*path != '[' || !strcmp(path, "[vdso]")))
 			err = collect_file(&collector, path, build_id);
 	}
-	free(seen);
 	free(in_kernel);
 	kernel_free(kernel);
 	return err;

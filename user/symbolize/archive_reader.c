@@ -24,7 +24,7 @@
 #include "lib/regular_file.h"
 #include "lib/string_table.h"
 #include "lib/utf8.h"
-#include "pprof/pprof_reader.h"
+#include "pprof/profile.h"
 #include "sandbox/seccomp_filter.h"
 #include "sandbox/worker_limits.h"
 #include "symbolize/archive_unpacker.h"
@@ -105,16 +105,15 @@ static int want_module_notes(struct unpacking *unpacking, const char *path)
 	return want(unpacking, name);
 }
 
-static int want_files_of(struct unpacking *unpacking, const struct pprof_profile *profile)
+static int want_files_of(struct unpacking *unpacking, const struct profile *profile)
 {
-	const Perftools__Profiles__Profile *message = profile->message;
 	int err = want_kernel_files(unpacking);
 
-	for (size_t i = 0; i < message->n_mapping && !err; i++) {
-		const char *path = pprof_string_at(profile, message->mapping[i]->filename);
+	for (size_t i = 1; i < profile->mappings.count && !err; i++) {
+		const struct profile_mapping *mapping = &profile->mappings.items[i];
+		const char *path = profile_text(profile, mapping->file);
 
-		err = want_by_build_id(unpacking,
-				       pprof_string_at(profile, message->mapping[i]->build_id));
+		err = want_by_build_id(unpacking, profile_text(profile, mapping->build_id));
 		if (!err)
 			err = want_by_path(unpacking, path);
 		if (!err)
@@ -363,7 +362,7 @@ static int unpack(struct unpacking *unpacking, int file)
 	return err;
 }
 
-int archive_reader_open(const char *path, const struct pprof_profile *profile,
+int archive_reader_open(const char *path, const struct profile *profile,
 			struct archive_reader **reader, struct error *error)
 {
 	struct unpacking unpacking = {.path = path, .error = error, .fd = -1};

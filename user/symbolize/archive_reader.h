@@ -13,7 +13,7 @@
 
 struct archive_reader;
 struct error;
-struct pprof_profile;
+struct profile;
 
 /*
  * Limits of the uncompressed bytes of an archive, and of one file in it: sparse files, and archives
@@ -35,7 +35,7 @@ struct pprof_profile;
  * -EFBIG if it exceeds BINARY_ARCHIVE_BYTES_MAX, or a file in it BINARY_ARCHIVE_FILE_MAX.
  * archive_reader_close() takes NULL, too.
  */
-int archive_reader_open(const char *path, const struct pprof_profile *profile,
+int archive_reader_open(const char *path, const struct profile *profile,
 			struct archive_reader **reader, struct error *error);
 void archive_reader_close(struct archive_reader *reader);
 

@@ -15,7 +15,6 @@
 #include "lib/atomic_file.h"
 #include "lib/error.h"
 #include "lib/string_table.h"
-#include "pprof/pprof_reader.h"
 #include "symbolize/archive_contents.h"
 #include "symbolize/archive_reader.h"
 #include "symbolize/find_binary.h"
@@ -230,7 +229,7 @@ static int open_archive(struct writer *writer)
 	return 0;
 }
 
-int binary_archive_create(const struct archive_plan *plan, const struct pprof_profile *profile,
+int binary_archive_create(const struct archive_plan *plan, const struct profile *profile,
 			  const char *path, struct binary_archive_counts *counts,
 			  struct error *error)
 {

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "lib/error.h"
 #include "pprof/pprof_writer.h"
+#include "sample_profile.h"
 #include "sandbox.h"
 
 #define PROBLEMS 7u
@@ -82,27 +83,24 @@ static void verbose_shows_all_problems(void **state)
 /* Writes a profile of PROBLEMS files, each with a broken debug file in DIR/.build-id. */
 static void write_profile(const char *path)
 {
-	struct pprof_builder *builder = pprof_new();
+	struct profile *profile = empty_profile();
 	struct error error;
 
 	for (uint32_t i = 0; i < PROBLEMS; i++) {
+		uint64_t start = UINT64_C(0x10000) * i;
+		uint32_t mapping, location;
 		char file[32], id[32];
-		const struct pprof_mapping mapping = {.start = 0x10000 * i,
-						      .limit = 0x10000 * (i + 1),
-						      .file = file,
-						      .build_id = id};
-		uint32_t location;
 
 		snprintf(file, sizeof(file), "/gone/%u", i);
 		snprintf(id, sizeof(id), "01%02u", i);
 		run("mkdir -p %s && echo broken >%s/%02u.debug", in_sandbox("debug/.build-id/01"),
 		    in_sandbox("debug/.build-id/01"), i);
-		location = pprof_location(builder, pprof_mapping(builder, &mapping),
-					  0x10000 * i + 1, NULL, 0);
-		pprof_sample(builder, &location, 1, 1, 1, NULL, 0);
+		mapping = example_mapping(profile, start, start + 0x10000, 0, file, id);
+		location = profile_location(profile, mapping, start + 1, NULL, 0);
+		example_add(profile, &location, 1, 1, 1, NULL, 0);
 	}
-	assert_int_equal(pprof_write(builder, path, NULL, &error), 0);
-	pprof_free(builder);
+	assert_int_equal(pprof_write(profile, path, NULL, &error), 0);
+	profile_free(profile);
 }
 
 static char *symbolize(const char *path, const char *option)

@@ -8,8 +8,7 @@
 #include <unistd.h>
 
 #include "lib/error.h"
-#include "pprof/pprof_reader.h"
-#include "pprof/pprof_writer.h"
+#include "sample_profile.h"
 #include "sandbox.h"
 #include "symbolize/archive_unpacker.h"
 
@@ -153,23 +152,14 @@ static struct error error;
 
 static int open_with(void (*function)(int socket), struct archive_reader **reader)
 {
-	const struct pprof_mapping mapping = {
-		.limit = UINT64_MAX, .file = "/program", .build_id = "0123"};
-	const char *path = in_sandbox("profile.pb.gz");
-	struct pprof_builder *builder = pprof_new();
-	struct pprof_profile *profile;
-	uint32_t location;
+	struct profile *profile = empty_profile();
 	int err;
 
-	location = pprof_location(builder, pprof_mapping(builder, &mapping), 0x1000, NULL, 0);
-	pprof_sample(builder, &location, 1, 1, 1, NULL, 0);
-	assert_int_equal(pprof_write(builder, path, NULL, &error), 0);
-	pprof_free(builder);
-	profile = pprof_read(path, &error);
-	assert_non_null(profile);
+	example_mapping(profile, 0, UINT64_MAX, 0, "/program", "0123");
+	write_text(in_sandbox("archive"), "");
 	worker = function;
-	err = archive_reader_open(path, profile, reader, &error);
-	pprof_profile_free(profile);
+	err = archive_reader_open(in_sandbox("archive"), profile, reader, &error);
+	profile_free(profile);
 	return err;
 }
 

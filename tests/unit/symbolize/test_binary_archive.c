@@ -14,6 +14,7 @@
 #include "lib/error.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
+#include "sample_profile.h"
 #include "sandbox.h"
 #include "steps.h"
 #include "symbolize/archive_reader.h"
@@ -28,31 +29,23 @@ static void count_missing(void *arg, const char *path, const char *text)
 	missing++;
 }
 
-/* A profile whose only mapping is a file with a build id, or "" for none. */
-static struct pprof_profile *profile_of(const char *path, const char *build_id)
+/* A profile whose only mapping is a file with a build id, or "" for none. It is written, too. */
+static struct profile *profile_of(const char *path, const char *build_id)
 {
-	const struct pprof_mapping mapping = {
-		.limit = UINT64_MAX, .file = path, .build_id = build_id};
-	struct pprof_builder *builder = pprof_new();
-	const char *file = in_sandbox("profile.pb.gz");
-	struct pprof_profile *profile;
-	uint32_t location;
+	struct profile *profile = empty_profile();
+	uint32_t mapping = example_mapping(profile, 0, UINT64_MAX, 0, path, build_id);
+	uint32_t location = profile_location(profile, mapping, 0x1000, NULL, 0);
 
-	location = pprof_location(builder, pprof_mapping(builder, &mapping), 0x1000, NULL, 0);
-	pprof_sample(builder, &location, 1, 1, 1, NULL, 0);
-	pprof_set_time(builder, INT64_C(4000000000000000000), 1, 1);
-	assert_int_equal(pprof_write(builder, file, NULL, &error), 0);
-	pprof_free(builder);
-	profile = pprof_read(file, &error);
-	assert_non_null(profile);
+	example_add(profile, &location, 1, 1, 1, NULL, 0);
+	profile->time_ns = INT64_C(4000000000000000000);
+	assert_int_equal(pprof_write(profile, in_sandbox("profile.pb.gz"), NULL, &error), 0);
 	return profile;
 }
 
-static int create(const char *directory, struct pprof_profile *profile,
+static int create(const char *directory, struct profile *profile,
 		  struct binary_archive_counts *counts)
 {
-	const struct binary_finder search = {.directory = directory,
-					     .time = profile->message->time_nanos};
+	const struct binary_finder search = {.directory = directory, .time = profile->time_ns};
 	const char *debug[] = {in_sandbox("debug")};
 	const struct archive_plan plan = {
 		.search = &search,
@@ -64,7 +57,7 @@ static int create(const char *directory, struct pprof_profile *profile,
 
 	missing = 0;
 	err = binary_archive_create(&plan, profile, in_sandbox("a.tar.zst"), counts, &error);
-	pprof_profile_free(profile);
+	profile_free(profile);
 	return err;
 }
 
@@ -91,10 +84,10 @@ static void build_program(void)
 static int open_archive(const char *name, const char *path, const char *build_id,
 			struct archive_reader **reader)
 {
-	struct pprof_profile *profile = profile_of(path, build_id);
+	struct profile *profile = profile_of(path, build_id);
 	int err = archive_reader_open(in_sandbox("%s", name), profile, reader, &error);
 
-	pprof_profile_free(profile);
+	profile_free(profile);
 	return err;
 }
 
@@ -495,39 +488,29 @@ static void killed_process_leaves_nothing(void **state)
 /* Large profiles */
 
 /* `path` is a format with the number of the mapping. */
-static struct pprof_profile *large_profile(const char *path, uint32_t mappings, uint32_t locations)
+static struct profile *large_profile(const char *path, uint32_t mappings, uint32_t locations)
 {
-	struct pprof_builder *builder = pprof_new();
-	const char *profile_path = in_sandbox("profile.pb.gz");
-	struct pprof_profile *profile;
+	struct profile *profile = empty_profile();
 
 	for (uint32_t i = 0; i < locations; i++) {
-		uint32_t mapping_index = i / (locations / mappings), location;
+		uint32_t number = i / (locations / mappings), mapping, location;
+		uint64_t start = UINT64_C(0x10000) * number;
 		char name[PATH_MAX];
-		const struct pprof_mapping mapping = {
-			.start = UINT64_C(0x10000) * mapping_index,
-			.limit = UINT64_C(0x10000) * (mapping_index + 1),
-			.file = name,
-		};
 
-		snprintf(name, sizeof(name), path, mapping_index);
-		location = pprof_location(builder, pprof_mapping(builder, &mapping),
-					  mapping.start + i, NULL, 0);
-		pprof_sample(builder, &location, 1, 1, 1, NULL, 0);
+		snprintf(name, sizeof(name), path, number);
+		mapping = example_mapping(profile, start, start + 0x10000, 0, name, "");
+		location = profile_location(profile, mapping, start + i, NULL, 0);
+		example_add(profile, &location, 1, 1, 1, NULL, 0);
 	}
-	pprof_set_time(builder, INT64_C(4000000000000000000), 1, 1);
-	assert_int_equal(pprof_write(builder, profile_path, NULL, &error), 0);
-	pprof_free(builder);
-	profile = pprof_read(profile_path, &error);
-	assert_non_null(profile);
-	assert_int_equal(profile->message->n_mapping, mappings);
+	profile->time_ns = INT64_C(4000000000000000000);
+	assert_int_equal(profile->mappings.count, mappings + 1);
 	return profile;
 }
 
 static void steps_are_linear_in_mappings_and_locations(void **state)
 {
 	const uint32_t mappings = 50000, locations = 200000;
-	struct pprof_profile *profile = large_profile("[heap %u]", mappings, locations);
+	struct profile *profile = large_profile("[heap %u]", mappings, locations);
 	struct binary_archive_counts counts;
 	uint64_t before = steps;
 
@@ -538,7 +521,7 @@ static void steps_are_linear_in_mappings_and_locations(void **state)
 
 static uint64_t steps_for_files(uint32_t count)
 {
-	struct pprof_profile *profile = large_profile(in_sandbox("files/%%u"), count, count);
+	struct profile *profile = large_profile(in_sandbox("files/%%u"), count, count);
 	struct binary_archive_counts counts;
 	uint64_t before = steps;
 
@@ -591,20 +574,20 @@ static char *output_of(int (*command)(int argc, char **argv), char *option, int 
 /* The function, or "", and the line of the only sample of a profile. */
 static void expect_function(const char *path, const char *name, int64_t line)
 {
-	struct pprof_profile *profile = pprof_read(path, &error);
-	const Perftools__Profiles__Location *location;
-	const char *function = "";
+	struct profile *profile = pprof_read(path, &error);
+	const struct profile_location *location;
+	const struct profile_line *lines;
+	uint32_t function = 0;
 
 	assert_non_null(profile);
-	location = profile->message->location[0];
-	if (location->n_line)
-		function = pprof_string_at(
-			profile,
-			profile->message->function[location->line[0]->function_id - 1]->name);
-	assert_string_equal(function, name);
+	location = &profile->locations.items[1];
+	lines = profile_lines(profile, location);
+	if (location->line_count)
+		function = profile->functions.items[lines[0].function].name;
+	assert_string_equal(profile_text(profile, function), name);
 	if (*name)
-		assert_int_equal(location->line[0]->line, line);
-	pprof_profile_free(profile);
+		assert_int_equal(lines[0].line, line);
+	profile_free(profile);
 }
 
 /* Symbolizes sandbox/profile.pb.gz by an archive, if any; the messages are to be freed. */
@@ -636,7 +619,7 @@ static void archive_symbolizes(void **state)
 	free(text);
 	expect_function(in_sandbox("out"), "f", 2);
 	run("cd %s && tar cf none.tar main.c", sandbox);
-	pprof_profile_free(profile_of(in_sandbox("program"), "4567"));
+	profile_free(profile_of(in_sandbox("program"), "4567"));
 	text = symbolize("none.tar");
 	assert_non_null(strstr(text, "was not found in the archive nor at its path"));
 	free(text);
@@ -645,22 +628,19 @@ static void archive_symbolizes(void **state)
 
 static void archive_symbolizes_kernel(void **state)
 {
-	const struct pprof_mapping mapping = {.start = 0xffffffff81000000,
-					      .limit = UINT64_MAX,
-					      .file = "[kernel.kallsyms]",
-					      .build_id = "0102"};
 	static const uint32_t notes[] = {4, 2, 3, 0x00554e47, 0x0201};
 	static const uint32_t other_notes[] = {4, 2, 3, 0x00554e47, 0x0301};
-	struct pprof_builder *builder = pprof_new();
-	uint32_t location;
+	struct profile *profile = empty_profile();
+	uint32_t mapping, location;
 	char *text;
 
 	(void)state;
-	location = pprof_location(builder, pprof_mapping(builder, &mapping), 0xffffffff81000110,
-				  NULL, 0);
-	pprof_sample(builder, &location, 1, 1, 1, NULL, 0);
-	assert_int_equal(pprof_write(builder, in_sandbox("profile.pb.gz"), NULL, &error), 0);
-	pprof_free(builder);
+	mapping = example_mapping(profile, 0xffffffff81000000, UINT64_MAX, 0, "[kernel.kallsyms]",
+				  "0102");
+	location = profile_location(profile, mapping, 0xffffffff81000110, NULL, 0);
+	example_add(profile, &location, 1, 1, 1, NULL, 0);
+	assert_int_equal(pprof_write(profile, in_sandbox("profile.pb.gz"), NULL, &error), 0);
+	profile_free(profile);
 	run("mkdir -p %s %s", in_sandbox("proc"), in_sandbox("sys/kernel"));
 	write_text(in_sandbox("proc/kallsyms"), "ffffffff92000000 T _text\n"
 						"ffffffff92000100 T vfs_read\n");
@@ -686,7 +666,7 @@ static void messages_escape_control_characters(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < 2; i++) {
-		pprof_profile_free(profile_of("/gone/\x1b[31m\n\xc2\x9b", ids[i]));
+		profile_free(profile_of("/gone/\x1b[31m\n\xc2\x9b", ids[i]));
 		texts[2 * i] = output_of(cmd_archive, "--no-debug", STATUS_FAILED);
 		texts[2 * i + 1] = output_of(cmd_symbolize, "--debug-dir=.", STATUS_OK);
 	}
