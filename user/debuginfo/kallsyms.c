@@ -193,6 +193,8 @@ static void sort_entries(struct kallsyms *kallsyms)
 {
 	struct entry *entries = kallsyms->entries, *kept = entries;
 
+	if (!entries)
+		return;
 	qsort_r(entries, kallsyms->count, sizeof(*entries), compare_entries, kallsyms->names);
 	for (size_t i = 1; i < kallsyms->count; i++) {
 		if (entries[i].address != kept->address)
@@ -212,7 +214,7 @@ static int check_result(const struct kallsyms *kallsyms, int err, const char *na
 			"the kernel hides the addresses of its symbols in %s: run as root, "
 			"and set /proc/sys/kernel/kptr_restrict to 0 or 1",
 			name);
-	if (!kallsyms->entries || kallsyms->names_size == 0)
+	if (kallsyms->names_size == 0)
 		return error_set(error, ENODATA, "%s has no kernel functions", name);
 	return 0;
 }
