@@ -34,7 +34,9 @@ struct run {
 	const struct symbol_source *source;
 	const struct symbolize_options *options;
 	struct profile *profile;
+	uint64_t kernel_start; /* load address of the kernel in the profile; 0: unknown */
 	struct mapping_job *mapping_jobs; /* of each mapping */
+	size_t *order; /* numbers of the mappings from 1, sorted */
 	struct worker_job *jobs;
 	size_t *job_mappings; /* number of the mapping of each job */
 	size_t job_count;
@@ -204,16 +206,6 @@ static int set_symbols(void *arg, size_t job, size_t index, const struct source_
 
 /* Kernel */
 
-/* Returns the load address of the kernel in the profile; 0 if unknown. */
-static uint64_t kernel_start(const struct run *run)
-{
-	for (size_t i = 1; i < run->profile->mappings.count; i++) {
-		if (!strcmp(run->mapping_jobs[i].mapping.path, KERNEL_MAPPING))
-			return run->mapping_jobs[i].start;
-	}
-	return 0;
-}
-
 /*
  * Computes the load address in the available kernel minus that in the profile. Reports a problem
  * once for each mapping.
@@ -239,7 +231,7 @@ static bool find_kernel_bias(const struct run *run, const struct mapping_job *ma
 		*bias = mapping->start - mapping_job->start;
 	else if (kernel_has_module_list(available))
 		why = "is not among the available modules";
-	else if (kernel->start != kernel_start(run))
+	else if (kernel->start != run->kernel_start)
 		why = "has no symbols: its load address is unknown";
 	if (why)
 		report_problem(run, path, why);
@@ -320,25 +312,45 @@ static int symbolize_user_mapping(struct run *run, struct mapping_job *mapping_j
 
 /* Run */
 
-static int add_jobs(struct run *run)
+/* The order of the jobs, and so of their messages. It must not depend on that of the samples. */
+static int compare_mappings(const void *left, const void *right, void *arg)
+{
+	const struct run *run = arg;
+	const size_t x = *(const size_t *)left, y = *(const size_t *)right;
+	const struct symbol_mapping *a = &run->mapping_jobs[x].mapping;
+	const struct symbol_mapping *b = &run->mapping_jobs[y].mapping;
+	int result = strcmp(a->path, b->path) ?: strcmp(a->build_id, b->build_id);
+
+	if (result)
+		return result;
+	if (a->source != b->source)
+		return a->source < b->source ? -1 : 1;
+	return (x > y) - (x < y);
+}
+
+static int symbolize_mapping(struct run *run, struct mapping_job *mapping_job)
 {
 	const struct symbol_source *source = run->source;
+	enum symbol_kind kind;
+
+	if (!mapping_job->count)
+		return 0;
+	if (is_kernel(mapping_job))
+		return symbolize_kernel_mapping(run, mapping_job);
+	kind = source->kind(source->arg, &mapping_job->mapping);
+	return kind == SYMBOLS_NONE ? 0 : symbolize_user_mapping(run, mapping_job, kind);
+}
+
+static int add_jobs(struct run *run)
+{
+	const size_t count = run->profile->mappings.count - 1;
 	int err = 0;
 
-	for (size_t i = 1; i < run->profile->mappings.count && !err; i++) {
-		struct mapping_job *mapping_job = &run->mapping_jobs[i];
-		enum symbol_kind kind;
-
-		if (!mapping_job->count)
-			continue;
-		if (is_kernel(mapping_job)) {
-			err = symbolize_kernel_mapping(run, mapping_job);
-			continue;
-		}
-		kind = source->kind(source->arg, &mapping_job->mapping);
-		if (kind != SYMBOLS_NONE)
-			err = symbolize_user_mapping(run, mapping_job, kind);
-	}
+	for (size_t i = 0; i < count; i++)
+		run->order[i] = i + 1;
+	qsort_r(run->order, count, sizeof(*run->order), compare_mappings, run);
+	for (size_t i = 0; i < count && !err; i++)
+		err = symbolize_mapping(run, &run->mapping_jobs[run->order[i]]);
 	return err;
 }
 
@@ -388,9 +400,10 @@ static int prepare_run(struct run *run)
 	size_t count = profile->mappings.count;
 
 	run->mapping_jobs = calloc(count, sizeof(*run->mapping_jobs));
+	run->order = calloc(count, sizeof(*run->order));
 	run->jobs = calloc(count, sizeof(*run->jobs));
 	run->job_mappings = calloc(count, sizeof(*run->job_mappings));
-	if (!run->mapping_jobs || !run->jobs || !run->job_mappings)
+	if (!run->mapping_jobs || !run->order || !run->jobs || !run->job_mappings)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
 		const struct profile_mapping *mapping = &profile->mappings.items[i];
@@ -407,6 +420,9 @@ static int prepare_run(struct run *run)
 			.limit = mapping->limit,
 			.offset = mapping->offset,
 		};
+		if (!run->kernel_start &&
+		    !strcmp(run->mapping_jobs[i].mapping.path, KERNEL_MAPPING))
+			run->kernel_start = mapping->start;
 	}
 	if (run->source->by_path && find_ambiguous(run))
 		return -ENOMEM;
@@ -420,6 +436,7 @@ static void clear_run(struct run *run)
 		free(run->mapping_jobs[i].addresses);
 	}
 	free(run->mapping_jobs);
+	free(run->order);
 	free(run->jobs);
 	free(run->job_mappings);
 	string_table_clear(&run->strings);

@@ -140,8 +140,9 @@ static void count_interruption(void *arg)
 	interruptions++;
 }
 
-/* Symbolizes the profile. `stop` is that of the options. */
-static void symbolize_until(int stop)
+/* Symbolizes the profile. The arguments are those of the options. */
+static void symbolize_with(int stop,
+			   void (*take_problem)(void *arg, const char *path, const char *text))
 {
 	const char *directory = in_sandbox("debug");
 	const struct symbolize_options options = {
@@ -149,7 +150,7 @@ static void symbolize_until(int stop)
 		.directory_count = 1,
 		.stop = stop,
 		.interrupted = count_interruption,
-		.problem = store_problem,
+		.problem = take_problem,
 	};
 	struct perf_map_fd perf_maps[FDS];
 	const struct live_source live = {
@@ -172,7 +173,7 @@ static void symbolize_until(int stop)
 
 static void symbolize(void)
 {
-	symbolize_until(0);
+	symbolize_with(0, store_problem);
 }
 
 static const struct profile_location *at(uint32_t location)
@@ -428,6 +429,36 @@ static void dwarf_is_better_than_symbols(void **state)
 	assert_int_equal(function_of(bare, 0)->file, 0);
 }
 
+/* One worker at a time. */
+long sysconf(int name)
+{
+	return name == _SC_NPROCESSORS_ONLN ? 1 : name == _SC_PAGESIZE ? 4096 : 1 << 20;
+}
+
+static char problem_paths[256];
+
+static void list_problem(void *arg, const char *path, const char *text)
+{
+	(void)arg, (void)text;
+	strcat(problem_paths, strrchr(path, '/'));
+}
+
+static void problems_come_in_order_of_paths(void **state)
+{
+	static const char *const names[] = {"d.so", "b.so", "e.so", "a.so", "c.so"};
+
+	(void)state;
+	*problem_paths = '\0';
+	run("mkdir -p %s", in_sandbox("debug/.build-id/01"));
+	write_text(in_sandbox("debug/.build-id/01/23.debug"), "broken");
+	for (uint32_t i = 0; i < 5; i++) {
+		build(names[i], ".text\n" FUNCTION("first"));
+		location_at(map(i + 1, names[i]), 0x700000);
+	}
+	symbolize_with(0, list_problem);
+	assert_string_equal(problem_paths, "/a.so/b.so/c.so/d.so/e.so");
+}
+
 static void stop_keeps_symbols(void **state)
 {
 	uint32_t user, in_kernel;
@@ -440,7 +471,7 @@ static void stop_keeps_symbols(void **state)
 	in_kernel = kernel_location(0xffffffff81000010);
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(write(ends[1], "", 1), 1);
-	symbolize_until(ends[0]);
+	symbolize_with(ends[0], store_problem);
 	assert_int_equal(interruptions, 1);
 	assert_string_equal(path_of(user), in_sandbox("inlined.so"));
 	assert_string_equal(name_of(in_kernel), "vfs_read");
@@ -538,6 +569,7 @@ int main(void)
 		TEST(vmlinux_gives_inlined_functions),
 		TEST(perf_map_names_jit_code),
 		TEST(stop_keeps_symbols),
+		TEST(problems_come_in_order_of_paths),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
