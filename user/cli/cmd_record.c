@@ -21,7 +21,7 @@
 #include "record/child_command.h"
 #include "record/recorder.h"
 #include "record/stack_table.h"
-#include "symbolize/symbolizer.h"
+#include "symbolize/symbolize_options.h"
 
 struct record {
 	struct record_options options;
@@ -274,7 +274,6 @@ static int write_profile(struct record *record, struct error *error)
 		return -ENODATA;
 	}
 	catch_interruption(record);
-	recorder->recording.no_symbolize = record->options.no_symbolize;
 	recorder->recording.symbolize = record->options.no_symbolize ? NULL : &symbolize;
 	err = export_profile(recorder->collector.stacks, recorder->collector.files,
 			     &recorder->recording, output, &counts, &size, &warning, error);

@@ -31,8 +31,29 @@ enum segment {
 	SEGMENT_ANON, /* anonymous memory; the address */
 	SEGMENT_VSYSCALL, /* the address */
 	SEGMENT_VDSO, /* the vdso of a 32-bit program; the address */
+	SEGMENT_KERNEL, /* in profiles, but in no address space; the address */
 	SEGMENT_FILES = 8,
 };
+
+/*
+ * The `source` of a profile's mapping that stands for a segment, as long as it is not described
+ * (see symbolize/live_source.h). `perf_map`: id of the perf map of the process, for SEGMENT_ANON;
+ * 0: none.
+ */
+static inline uint64_t segment_source(uint32_t segment, uint32_t perf_map)
+{
+	return (uint64_t)perf_map << 32 | segment;
+}
+
+static inline uint32_t source_segment(uint64_t source)
+{
+	return (uint32_t)source;
+}
+
+static inline uint32_t source_perf_map(uint64_t source)
+{
+	return (uint32_t)(source >> 32);
+}
 
 struct address_space_counts {
 	uint64_t announced; /* address spaces with a record */

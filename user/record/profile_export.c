@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <sys/utsname.h>
 
-#include "debuginfo/dwarf_lookup.h"
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
+#include "lib/array.h"
 #include "lib/error.h"
 #include "pprof/labels.h"
 #include "pprof/origin.h"
@@ -17,18 +17,19 @@
 #include "pprof/truncation.h"
 #include "process/address_space.h"
 #include "record/stack_table.h"
-#include "symbolize/stack_roots.h"
+#include "runtime/perf_map_watcher.h"
+#include "symbolize/live_source.h"
+#include "symbolize/normalize.h"
 #include "symbolize/symbolizer.h"
 
 #define FRAMES_MAX (STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX)
 
 struct encoder {
-	struct profile *profile;
-	struct symbolizer *symbolizer;
-	struct truncation_counts *counts;
-	const struct labels *chosen;
-	struct label_values labels; /* of one stack */
-	const struct frame_name *names[FRAMES_MAX];
+	struct profile *profile; /* raw, see symbolize/live_source.h */
+	struct labels labels; /* the chosen ones, and LABEL_TRUNCATED */
+	struct label_values values; /* of one stack */
+	struct perf_map_fd *perf_maps; /* of the sampled processes */
+	size_t perf_map_count, perf_map_capacity;
 	uint32_t locations[FRAMES_MAX];
 };
 
@@ -49,123 +50,68 @@ static double mean_rate(const struct recording *recording)
 		       : recording->rate;
 }
 
-static uint32_t encode_function(struct profile *profile, const struct source_line *line)
+/* Returns the id of the perf map of a process, or 0. */
+static uint32_t add_perf_map(struct encoder *encoder, const struct address_space *space)
 {
-	const struct profile_function function = {
-		.start_line = line->start_line,
-		.name = profile_string(profile, line->function),
-		.system_name = profile_string(profile, line->system_name),
-		.file = profile_string(profile, line->file),
-	};
+	int fd = address_space_perf_map(space);
+	const struct perf_map_fd map = {.id = (uint32_t)fd + 1, .fd = fd};
 
-	return profile_function(profile, &function);
+	for (size_t i = 0; fd >= 0 && i < encoder->perf_map_count; i++) {
+		if (encoder->perf_maps[i].id == map.id)
+			return map.id;
+	}
+	if (fd < 0 || array_reserve(&encoder->perf_maps, &encoder->perf_map_capacity,
+				    encoder->perf_map_count, 1, sizeof(map)))
+		return 0;
+	encoder->perf_maps[encoder->perf_map_count++] = map;
+	return map.id;
 }
 
-static uint32_t encode_location(struct encoder *encoder, const struct frame_name *name)
+static uint32_t encode_location(struct encoder *encoder, const struct stack *stack, size_t i)
 {
-	struct profile_line lines[INLINE_DEPTH_MAX];
 	struct profile *profile = encoder->profile;
-	uint32_t mapping = 0;
+	struct profile_mapping mapping = {.source = segment_source(SEGMENT_KERNEL, 0)};
 
-	if (*name->mapping_path) {
-		const struct profile_mapping new = {
-			.start = name->kernel ? name->kernel->start : 0,
-			.limit = name->kernel ? name->kernel->limit : UINT64_MAX,
-			.source = name->file,
-			.file = profile_string(profile, name->mapping_path),
-			.build_id = profile_string(profile, name->build_id),
-		};
+	if (i >= stack->kernel_frames) {
+		uint32_t segment = stack_segments(stack)[i - stack->kernel_frames];
 
-		mapping = profile_mapping(profile, &new);
+		if (segment == SEGMENT_NONE)
+			return profile_location(profile, 0, stack->frames[i], NULL, 0);
+		mapping.source = segment_source(
+			segment, segment == SEGMENT_ANON ? add_perf_map(encoder, stack->space) : 0);
 	}
-	for (size_t i = 0; i < name->line_count; i++)
-		lines[i] = (struct profile_line){
-			.line = name->lines[i].line,
-			.function = encode_function(profile, &name->lines[i]),
-		};
-	return profile_location(profile, mapping, name->vaddr, lines, name->line_count);
+	return profile_location(profile, profile_mapping(profile, &mapping), stack->frames[i], NULL,
+				0);
 }
 
-/* Counts the user frames among the first `count` frames, and those outside all mappings. */
-static void count_unmapped(struct encoder *encoder, const struct stack *stack, size_t count)
-{
-	for (size_t i = stack->kernel_frames; i < count; i++) {
-		encoder->counts->user_frames += stack->samples;
-		if (!*encoder->names[i]->mapping_path)
-			encoder->counts->unmapped += stack->samples;
-	}
-}
-
-static uint32_t encode_labels(struct encoder *encoder, const struct stack *stack,
-			      enum truncation cause)
+/* The label of truncated stacks says why the stack is truncated unless its symbols have a root. */
+static uint32_t encode_labels(struct encoder *encoder, const struct stack *stack)
 {
 	const struct label_process process = {
-		.truncated = truncation_name(cause),
+		.truncated = truncation_name(
+			truncation_of(stack->kernel_stop, stack->user_stop, !stack->user_frames)),
 		.comm = address_space_comm(stack->space),
 		.cgroup_path = address_space_cgroup_path(stack->space),
 		.ns_pid = address_space_ns_pid(stack->space),
 	};
 
-	label_values(encoder->chosen, &stack->origin, &process, &encoder->labels);
-	return labels_intern(encoder->profile, encoder->labels.items, encoder->labels.count);
-}
-
-/* Symbolizes the frames of a stack into encoder->names. */
-static int symbolize_frames(struct encoder *encoder, const struct stack *stack)
-{
-	size_t count = (size_t)stack->kernel_frames + stack->user_frames;
-
-	for (size_t i = 0; i < count; i++) {
-		if (i < stack->kernel_frames)
-			encoder->names[i] = symbolize_kernel(encoder->symbolizer, stack->frames[i]);
-		else
-			encoder->names[i] = symbolize_user(
-				encoder->symbolizer, stack->space,
-				stack_segments(stack)[i - stack->kernel_frames], stack->frames[i]);
-		if (!encoder->names[i])
-			return -ENOMEM;
-	}
-	return 0;
-}
-
-static int add_frames(const struct stack *stack, void *arg)
-{
-	return symbolize_frames(arg, stack);
+	label_values(&encoder->labels, &stack->origin, &process, &encoder->values);
+	return labels_intern(encoder->profile, encoder->values.items, encoder->values.count);
 }
 
 static int encode_stack(const struct stack *stack, void *arg)
 {
 	struct encoder *encoder = arg;
-	size_t count = (size_t)stack->kernel_frames + stack->user_frames;
+	const size_t depth = (size_t)stack->kernel_frames + stack->user_frames;
 	const int64_t values[PROFILE_RECORDED_TYPES] = {
 		[PROFILE_SAMPLES] = (int64_t)stack->samples,
 		[PROFILE_CPU] = (int64_t)stack->weight,
 	};
-	size_t complete, depth = 0;
-	int err = symbolize_frames(encoder, stack);
-	enum truncation cause;
 
-	if (err)
-		return err;
-	complete = stack_root_depth(encoder->names + stack->kernel_frames, stack->user_frames,
-				    stack->user_stop);
-	cause = truncation_of(stack->kernel_stop, stack->user_stop,
-			      complete || !stack->user_frames);
-	if (cause != TRUNCATED_NOT)
-		encoder->counts->samples[cause] += stack->samples;
-	if (complete)
-		count = stack->kernel_frames + complete;
-	count_unmapped(encoder, stack, count);
-
-	for (size_t i = 0; i < count; i++) {
-		if (!encoder->names[i]->elided)
-			encoder->locations[depth++] = encode_location(encoder, encoder->names[i]);
-	}
-	/* pprof drops samples without locations. */
-	if (!depth && count)
-		encoder->locations[depth++] = encode_location(encoder, encoder->names[0]);
+	for (size_t i = 0; i < depth; i++)
+		encoder->locations[i] = encode_location(encoder, stack, i);
 	profile_add(encoder->profile, profile_stack(encoder->profile, encoder->locations, depth),
-		    encode_labels(encoder, stack, cause), values);
+		    encode_labels(encoder, stack), values);
 	return encoder->profile->error;
 }
 
@@ -215,24 +161,50 @@ static void encode_comments(struct profile *profile, const struct stack_table *s
 			recording_overhead_percent(recording));
 }
 
-/*
- * Adds all frames to the symbolizer, then resolves them. If that fails, the profile is written with
- * fewer names.
- */
-static int resolve_symbols(struct encoder *encoder, const struct stack_table *stacks,
-			   const struct symbolize_options *options)
+/* Symbolizes a raw profile, and normalizes it. */
+static int symbolize(struct profile *profile, const struct live_source *live,
+		     const struct recording *recording, struct truncation_counts *counts,
+		     struct error *warning, struct error *error)
 {
-	int err = stack_table_each(stacks, add_frames, encoder);
-	struct error error;
+	bool drop_label = !(recording->labels->chosen & LABEL_SET(LABEL_TRUNCATED));
+	struct kallsyms *kallsyms = NULL;
+	struct symbolize_counts ignored;
+	struct symbol_source source;
+	int err = live_source_describe(live, profile);
 
+	if (!err && recording->symbolize) {
+		err = kallsyms_read(KALLSYMS_PATH, &kallsyms, warning);
+		/* Without kernel symbols, the other ones are worth a profile. */
+		if (err != -ENOMEM) {
+			live_source_init(&source, live, kallsyms, "");
+			err = symbolize_profile(profile, &source, recording->symbolize, &ignored,
+						error);
+		}
+	}
+	kallsyms_free(kallsyms);
+	return err ? err : normalize_profile(profile, drop_label, counts);
+}
+
+/* Encodes the stacks into a profile without comments. */
+static int encode_profile(struct encoder *encoder, const struct stack_table *stacks,
+			  const struct mapped_files *files, const struct recording *recording,
+			  struct truncation_counts *counts, struct error *warning,
+			  struct error *error)
+{
+	struct live_source live = {.files = files, .kernel = kernel_new("")};
+	int err = live.kernel ? 0 : -ENOMEM;
+
+	encoder->labels = *recording->labels;
+	encoder->labels.chosen |= LABEL_SET(LABEL_TRUNCATED);
+	profile_set_recorded_types(encoder->profile);
 	if (!err)
-		err = symbolizer_resolve(encoder->symbolizer, options);
-	if (!err || err == -ENOMEM)
-		return err;
-	error_errno(&error, -err, "can't be read");
-	if (options->problem)
-		options->problem(options->arg, "debug information", error.text);
-	return 0;
+		err = stack_table_each(stacks, encode_stack, encoder);
+	live.perf_maps = encoder->perf_maps;
+	live.perf_map_count = encoder->perf_map_count;
+	if (!err)
+		err = symbolize(encoder->profile, &live, recording, counts, warning, error);
+	kernel_free(live.kernel);
+	return err;
 }
 
 int export_profile(const struct stack_table *stacks, const struct mapped_files *files,
@@ -241,47 +213,27 @@ int export_profile(const struct stack_table *stacks, const struct mapped_files *
 		   struct error *error)
 {
 	struct encoder *encoder = calloc(1, sizeof(*encoder));
-	struct kernel *kernel = kernel_new("");
-	struct kallsyms *kallsyms = NULL;
+	struct profile *profile = profile_new();
 	int err = -ENOMEM;
 
 	*counts = (struct truncation_counts){0};
 	*warning->text = '\0';
-	if (!encoder || !kernel)
-		goto out;
-	encoder->counts = counts;
-	encoder->chosen = recording->labels;
-	encoder->profile = profile_new();
-	if (!encoder->profile)
-		goto out;
-	profile_set_recorded_types(encoder->profile);
-	err = recording->no_symbolize ? 0 : kallsyms_read(KALLSYMS_PATH, &kallsyms, warning);
-	if (err == -ENOMEM)
-		goto out;
-	encoder->symbolizer = symbolizer_new(kallsyms, kernel, files, "", error);
-	if (!encoder->symbolizer) {
-		err = -ENOMEM;
-		goto out;
+	if (encoder && profile) {
+		encoder->profile = profile;
+		err = encode_profile(encoder, stacks, files, recording, counts, warning, error);
 	}
-	err = recording->symbolize ? resolve_symbols(encoder, stacks, recording->symbolize) : 0;
-	if (!err)
-		err = stack_table_each(stacks, encode_stack, encoder);
-	if (err)
-		goto out;
-	encode_comments(encoder->profile, stacks, recording, counts);
-	encoder->profile->time_ns = recording->start_ns;
-	encoder->profile->duration_ns = recording->duration_ns;
-	encoder->profile->period = 1000000000 / recording->rate;
-	err = pprof_write(encoder->profile, path, size, error);
-out:
+	if (!err) {
+		encode_comments(profile, stacks, recording, counts);
+		profile->time_ns = recording->start_ns;
+		profile->duration_ns = recording->duration_ns;
+		profile->period = 1000000000 / recording->rate;
+		err = pprof_write(profile, path, size, error);
+	}
 	if (err == -ENOMEM)
 		error_errno(error, ENOMEM, "can't write %s", path);
-	if (encoder) {
-		symbolizer_free(encoder->symbolizer);
-		profile_free(encoder->profile);
-	}
-	kallsyms_free(kallsyms);
-	kernel_free(kernel);
+	if (encoder)
+		free(encoder->perf_maps);
 	free(encoder);
+	profile_free(profile);
 	return err;
 }

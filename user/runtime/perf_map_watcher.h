@@ -13,6 +13,11 @@
 
 struct perf_map_watcher;
 
+struct perf_map_fd {
+	uint32_t id; /* not 0 */
+	int fd;
+};
+
 /* Limit of open maps. Processes without a map do not count. */
 #define PERF_MAP_WATCHER_OPEN_MAX 256u
 /* Seconds that perf_map_watcher_finish() waits for a file system. */
