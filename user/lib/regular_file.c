@@ -55,12 +55,23 @@ int open_regular_file_in(const char *root, const char *path, int flags, struct s
 	return found < 0 ? found : open_found(found, st);
 }
 
-bool file_is_trusted(int fd)
+void file_owner_read(struct file_owner *owner, int fd)
 {
 	struct statfs system;
 	struct stat st;
 
-	return !fstat(fd, &st) && (st.st_uid == geteuid() || st.st_uid == 0) &&
-	       !(st.st_mode & (S_IWGRP | S_IWOTH)) && !fstatfs(fd, &system) &&
-	       system.f_type != FUSE_SUPER_MAGIC;
+	*owner = (struct file_owner){.uid = FILE_UID_ANY};
+	if (fstat(fd, &st) || fstatfs(fd, &system) || system.f_type == FUSE_SUPER_MAGIC)
+		return;
+	owner->uid = st.st_uid;
+	owner->is_trusted = (st.st_uid == geteuid() || st.st_uid == 0) &&
+			    !(st.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+bool file_is_trusted(int fd)
+{
+	struct file_owner owner;
+
+	file_owner_read(&owner, fd);
+	return owner.is_trusted;
 }

@@ -4,6 +4,7 @@
 #define STACKBEAT_LIB_REGULAR_FILE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 /*
@@ -25,5 +26,17 @@ int open_regular_file_in(const char *root, const char *path, int flags, struct s
  * and their file systems (FUSE) can report root as the owner.
  */
 bool file_is_trusted(int fd);
+
+/* The uid of files on file systems that can report any owner (FUSE). */
+#define FILE_UID_ANY UINT32_MAX
+
+/* The user who could have written the contents of a file. */
+struct file_owner {
+	uint32_t uid; /* or FILE_UID_ANY */
+	bool is_trusted; /* see file_is_trusted() */
+};
+
+/* Sets the owner of an open file; FILE_UID_ANY if it is unknown. May block as fstat(2) does. */
+void file_owner_read(struct file_owner *owner, int fd);
 
 #endif

@@ -217,7 +217,7 @@ static int resolve_symbols(struct encoder *encoder, const struct stack_table *st
 	return 0;
 }
 
-int export_profile(const struct stack_table *stacks, const struct mapped_files *files,
+int export_profile(const struct stack_table *stacks, struct mapped_files *files,
 		   const struct recording *recording, const char *path,
 		   struct truncation_counts *counts, uint64_t *size, struct error *warning,
 		   struct error *error)

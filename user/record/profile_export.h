@@ -18,7 +18,7 @@ struct recording {
 	const char *command_line;
 	const char *ended_by; /* the error that has ended the recording; NULL: none */
 	const struct labels *labels; /* the stack table was made for the chosen ones */
-	/* See symbolize/symbolizer.h; NULL: by the symbols of the mapped files alone. */
+	/* See symbolize/symbolizer.h; NULL: user code is not symbolized. */
 	const struct symbolize_options *symbolize;
 	bool no_symbolize; /* addresses alone, to be symbolized later; `symbolize` is NULL */
 	uint32_t rate; /* Hz asked for */
@@ -50,12 +50,12 @@ struct recording {
 double recording_overhead_percent(const struct recording *recording);
 
 /*
- * Symbolizes the stacks, with the symbols that `files` has read, and writes the profile to `path`
+ * Symbolizes the stacks, with the files that `files` has opened, and writes the profile to `path`
  * (see pprof_write()). Fills `counts`, and `size` with the bytes of the file. If the kernel hides
  * its symbols, `warning` says so, and the profile has kernel addresses; else warning->text is "".
  * Returns 0 or a negative errno value.
  */
-int export_profile(const struct stack_table *stacks, const struct mapped_files *files,
+int export_profile(const struct stack_table *stacks, struct mapped_files *files,
 		   const struct recording *recording, const char *path,
 		   struct truncation_counts *counts, uint64_t *size, struct error *warning,
 		   struct error *error);

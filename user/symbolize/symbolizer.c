@@ -5,11 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include "debuginfo/demangle.h"
+#include "debuginfo/elf_symbols.h"
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "lib/array.h"
+#include "lib/build_id.h"
 #include "lib/error.h"
 #include "lib/hash.h"
 #include "lib/string_table.h"
@@ -27,6 +30,12 @@ struct frame {
 	struct source_line *lines; /* from debug information, or NULL */
 };
 
+/* The headers of a file, where the kernel could not read them. */
+struct file_headers {
+	const struct mapped_file *file;
+	struct elf_file elf;
+};
+
 struct demangled {
 	const char *system_name; /* the key is the pointer */
 	char *function;
@@ -35,7 +44,10 @@ struct demangled {
 struct symbolizer {
 	const struct kallsyms *kallsyms;
 	struct kernel *kernel;
-	const struct mapped_files *files;
+	struct mapped_files *files;
+	struct file_headers *headers;
+	size_t header_count, header_capacity;
+	struct hash header_index; /* by file */
 	char *root;
 	struct frame **frames;
 	size_t frame_count, frame_capacity;
@@ -52,8 +64,7 @@ static int compare_pointers(const void *a, const void *b)
 }
 
 struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, struct kernel *kernel,
-				  const struct mapped_files *files, const char *root,
-				  struct error *error)
+				  struct mapped_files *files, const char *root, struct error *error)
 {
 	struct symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
 
@@ -80,6 +91,10 @@ void symbolizer_free(struct symbolizer *symbolizer)
 	}
 	free(symbolizer->frames);
 	hash_clear(&symbolizer->frame_index);
+	for (size_t i = 0; i < symbolizer->header_count; i++)
+		elf_clear(&symbolizer->headers[i].elf);
+	free(symbolizer->headers);
+	hash_clear(&symbolizer->header_index);
 	for (size_t i = 0; i < symbolizer->demangled_count; i++)
 		free(symbolizer->demangled[i].function);
 	free(symbolizer->demangled);
@@ -250,19 +265,91 @@ static const struct frame_name *symbolize_address(struct symbolizer *symbolizer,
 	return &frame->name;
 }
 
+/* Returns whether a file has a build ID; any file has "". */
+static bool has_build_id(int fd, const char *build_id)
+{
+	struct elf_file elf = {0};
+	struct error problem;
+	bool matches;
+
+	if (!*build_id)
+		return true;
+	elf_read(&elf, fd, NULL, 0, false, &problem);
+	matches = build_id_equal(elf.build_id, build_id);
+	elf_clear(&elf);
+	return matches;
+}
+
+/* Opens the first candidate that proves to be the mapped file. Returns an fd or an errno value. */
+static int open_mapped_file(const struct mapped_files *files, const struct mapped_file *file,
+			    struct error *error)
+{
+	bool changed = false;
+	int fd = 0;
+
+	for (unsigned int i = 0; fd != -ENOENT; i++) {
+		fd = mapped_file_open_candidate(files, file, i, error);
+		if (fd >= 0 && has_build_id(fd, file->build_id))
+			return fd;
+		changed = changed || fd >= 0;
+		if (fd >= 0)
+			close(fd);
+	}
+	if (changed && !*file->problem)
+		return error_set(error, ESTALE, "was changed during the recording");
+	return fd;
+}
+
+static bool is_header(const void *headers, uint32_t index, const void *file)
+{
+	return ((const struct file_headers *)headers)[index].file == file;
+}
+
+static void read_headers(struct symbolizer *symbolizer, struct mapped_file *file,
+			 struct elf_file *elf)
+{
+	struct error problem;
+	int fd = open_mapped_file(symbolizer->files, file, &problem);
+
+	if (fd < 0)
+		return;
+	if (!elf_read(elf, fd, NULL, 0, false, &problem) && *elf->build_id)
+		mapped_file_set_build_id(symbolizer->files, file, elf->build_id);
+	close(fd);
+}
+
+/* Gets the ELF virtual address of an offset in a file whose headers the kernel could not read. */
+static bool find_vaddr(struct symbolizer *symbolizer, struct mapped_file *file, uint64_t offset,
+		       uint64_t *vaddr)
+{
+	uint32_t hash = hash_number(HASH_START, (uintptr_t)file);
+	uint32_t index =
+		hash_find(&symbolizer->header_index, hash, is_header, symbolizer->headers, file);
+	struct file_headers *headers;
+
+	if (index != HASH_NONE)
+		return elf_vaddr(&symbolizer->headers[index].elf, offset, vaddr);
+	if (array_reserve(&symbolizer->headers, &symbolizer->header_capacity,
+			  symbolizer->header_count, 1, sizeof(*headers)) ||
+	    hash_add(&symbolizer->header_index, hash, (uint32_t)symbolizer->header_count))
+		return false;
+	headers = &symbolizer->headers[symbolizer->header_count++];
+	*headers = (struct file_headers){.file = file};
+	read_headers(symbolizer, file, &headers->elf);
+	return elf_vaddr(&headers->elf, offset, vaddr);
+}
+
 const struct frame_name *symbolize_user(struct symbolizer *symbolizer,
 					const struct address_space *space, uint32_t segment,
 					uint64_t offset)
 {
 	bool is_offset;
-	const struct mapped_file *file = segment_file(symbolizer->files, segment, &is_offset);
-	struct symbol symbol;
+	struct mapped_file *file = segment_file(symbolizer->files, segment, &is_offset);
 	struct frame *frame;
 
 	if (!file)
 		return symbolize_address(symbolizer, space, segment, offset);
-	/* The kernel could not read the segments of the file; the reader may know them. */
-	if (is_offset && mapped_file_vaddr(file, offset, &offset))
+	if (is_offset && find_vaddr(symbolizer, file, offset, &offset))
 		segment--;
 	/* All processes that map the file share the frame. */
 	frame = find_frame(symbolizer, file, segment, offset);
@@ -276,8 +363,6 @@ const struct frame_name *symbolize_user(struct symbolizer *symbolizer,
 	if (!*file->build_id)
 		frame->name.file = file->index + 1;
 	frame->name.normalized = (segment - SEGMENT_FILES) % 2 == 0;
-	if (frame->name.normalized && mapped_file_lookup(file, offset, &symbol))
-		set_symbol(symbolizer, frame, symbol.name, symbol.start);
 	return &frame->name;
 }
 
@@ -304,23 +389,14 @@ struct resolution {
 static int open_file(void *arg, struct error *error)
 {
 	const struct task *task = arg;
-	const char *problem = task->file->problem;
-	int fd = mapped_file_open(task->symbolizer->files, task->file);
 
-	if (fd < 0 && problem && *problem)
-		error_set(error, -fd, "%s", problem);
-	return fd;
+	return open_mapped_file(task->symbolizer->files, task->file, error);
 }
 
 static int open_perf_map(void *arg, struct error *error)
 {
 	(void)error;
 	return address_space_perf_map(((const struct task *)arg)->space);
-}
-
-static bool lookup_file(void *arg, uint64_t vaddr, struct symbol *symbol)
-{
-	return mapped_file_lookup(((const struct task *)arg)->file, vaddr, symbol);
 }
 
 static int open_kernel(void *arg, struct error *error)
@@ -383,7 +459,6 @@ static bool make_job(const struct frame *frame, struct task *task, struct worker
 	if (frame->name.normalized) {
 		task->file = frame->owner;
 		job->open = open_file;
-		job->lookup = lookup_file;
 		job->lookup_is_untrusted = mapped_file_is_untrusted(frame->owner);
 		return true;
 	}

@@ -4,8 +4,8 @@
  * has ended, with the address of the call instruction: a return address minus 1, and the leaf
  * address as it is.
  *
- * A frame first gets the symbol from the symbol table of its file. When all frames are known,
- * symbolizer_resolve() reads debug information for all of them.
+ * A frame of the kernel first gets the symbol from kallsyms. When all frames are known,
+ * symbolizer_resolve() reads symbol tables and debug information for all of them.
  */
 #ifndef STACKBEAT_SYMBOLIZE_SYMBOLIZER_H
 #define STACKBEAT_SYMBOLIZE_SYMBOLIZER_H
@@ -50,11 +50,11 @@ struct frame_name {
 /*
  * Returns a symbolizer, or NULL with `error` set when out of memory. Without `kallsyms` (NULL),
  * kernel addresses stay unresolved. `kallsyms`, `kernel` and `files` stay the caller's and must
- * outlive the symbolizer; everything needed of `files` must have been read. `root` is put before
+ * outlive the symbolizer; everything needed of `files` must have been opened. `root` is put before
  * the paths of kernel files ("" except in tests). symbolizer_free() accepts NULL.
  */
 struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, struct kernel *kernel,
-				  const struct mapped_files *files, const char *root,
+				  struct mapped_files *files, const char *root,
 				  struct error *error);
 void symbolizer_free(struct symbolizer *symbolizer);
 
@@ -70,7 +70,7 @@ const struct frame_name *symbolize_user(struct symbolizer *symbolizer,
 					uint64_t offset);
 
 /*
- * Reads debug information for all frames so far, and replaces the lines of each struct frame_name
+ * Reads symbols and debug information for all frames so far, and replaces the lines of each struct frame_name
  * for which it has some. Returns 0 or a negative errno value.
  */
 int symbolizer_resolve(struct symbolizer *symbolizer, const struct symbolize_options *options);

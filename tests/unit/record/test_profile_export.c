@@ -93,8 +93,14 @@ static uint64_t in_file(uint64_t address)
 	return address - base;
 }
 
+static void take_problem(void *arg, const char *path, const char *text)
+{
+	(void)arg, (void)path, (void)text;
+}
+
 static int setup(void **state)
 {
+	static const struct symbolize_options symbolize = {.problem = take_problem};
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
 	struct file_source source;
 
@@ -110,6 +116,7 @@ static int setup(void **state)
 	fixture->recording = (struct recording){
 		.command_line = "stackbeat record -a",
 		.labels = &fixture->labels,
+		.symbolize = &symbolize,
 		.rate = 100,
 		.cpus = 2,
 		.start_ns = INT64_C(1700000000123456789),
@@ -794,11 +801,6 @@ static void expect_equal_profiles(const struct pprof_profile *a, const struct pp
 				    pprof_string_at(b, b->message->comment[i]));
 }
 
-static void take_problem(void *arg, const char *path, const char *text)
-{
-	(void)arg, (void)path, (void)text;
-}
-
 static void take_missing(void *arg, const char *path, const char *build_id, size_t count)
 {
 	(void)path, (void)build_id;
@@ -826,14 +828,8 @@ static void add_stacks_of_all_kinds(struct fixture *fixture)
 /* The same stacks, symbolized. */
 static struct pprof_profile *export_symbolized(struct fixture *fixture)
 {
-	const struct symbolize_options symbolize = {.problem = take_problem};
-	struct pprof_profile *profile;
-
-	fixture->recording.symbolize = &symbolize;
 	add_stacks_of_all_kinds(fixture);
-	profile = export_and_read(fixture);
-	fixture->recording.symbolize = NULL;
-	return profile;
+	return export_and_read(fixture);
 }
 
 static struct pprof_profile *export_unsymbolized(void)
@@ -844,6 +840,7 @@ static struct pprof_profile *export_unsymbolized(void)
 	assert_int_equal(setup(&state), 0);
 	mapped_files_skip_symbols(((struct fixture *)state)->mapped);
 	((struct fixture *)state)->recording.no_symbolize = true;
+	((struct fixture *)state)->recording.symbolize = NULL;
 	add_stacks_of_all_kinds(state);
 	profile = export_and_read(state);
 	teardown(&state);

@@ -91,7 +91,7 @@ static const struct frame_name *frame_at(const struct address_space *space, uint
 	return symbolize_user(symbolizer, space, segment, offset);
 }
 
-static void read_all(void)
+static void open_all(void)
 {
 	bool is_offset;
 	uint64_t offset;
@@ -103,7 +103,7 @@ static void read_all(void)
 							     0x700000, &offset),
 				    &is_offset);
 		if (file)
-			assert_int_equal(mapped_file_request(mapped, file), 0);
+			assert_int_equal(mapped_file_hold(mapped, file), 0);
 	}
 	mapped_files_finish(mapped);
 }
@@ -111,6 +111,27 @@ static void read_all(void)
 #define FUNCTION(name)                                                                             \
 	".globl " name "\n.type " name ", @function\n" name ": .skip 16, 0x90\n.size " name ", "   \
 	"16\n"
+
+static char problem[1024];
+
+static void store_problem(void *arg, const char *path, const char *text)
+{
+	(void)arg;
+	snprintf(problem, sizeof(problem), "%s: %s", path, text);
+}
+
+static void resolve(void)
+{
+	const char *directory = in_sandbox("debug");
+	const struct symbolize_options options = {
+		.directories = &directory,
+		.directory_count = 1,
+		.problem = store_problem,
+	};
+
+	*problem = '\0';
+	assert_int_equal(symbolizer_resolve(symbolizer, &options), 0);
+}
 
 static void same_place_of_a_file_is_one_frame(void **state)
 {
@@ -121,9 +142,11 @@ static void same_place_of_a_file_is_one_frame(void **state)
 	build("a.so", ".text\n" FUNCTION("first") FUNCTION("second") ".skip 16, 0x90\n");
 	space = map(1, "a.so");
 	other = map(2, "a.so");
-	read_all();
+	open_all();
 	frame = frame_at(space, 0x700018);
 	assert_non_null(frame);
+	assert_false(frame->resolved);
+	resolve();
 	assert_true(frame->resolved);
 	assert_true(frame->normalized);
 	assert_null(frame->kernel);
@@ -147,8 +170,9 @@ static void addresses_without_symbol(void **state)
 	build("a.so", ".text\n" FUNCTION("first") ".skip 16, 0x90\n");
 	space = map(1, "a.so");
 	other = map(2, "a.so");
-	read_all();
+	open_all();
 	frame = frame_at(space, 0x700010);
+	resolve();
 	assert_false(frame->resolved);
 	assert_null(frame->function);
 	assert_null(frame->system_name);
@@ -182,12 +206,70 @@ static void file_without_segments_gives_offsets(void **state)
 	(void)state;
 	write_text(in_sandbox("jit.cache"), "no ELF file");
 	space = map(1, "jit.cache");
-	read_all();
+	open_all();
 	frame = frame_at(space, 0x700010);
+	resolve();
 	assert_false(frame->resolved);
 	assert_false(frame->normalized);
 	assert_int_equal(frame->vaddr, 0x1010);
 	assert_string_equal(frame->mapping_path, in_sandbox("jit.cache"));
+}
+
+/* The kernel has read another build ID. */
+static void changed_file_has_no_symbols(void **state)
+{
+	const struct frame_name *frame;
+	struct address_space *space;
+	union any_file any;
+
+	(void)state;
+	build("a.so", ".text\n" FUNCTION("first"));
+	fake_file_record(&files, in_sandbox("a.so"), &any);
+	any.file.record.flags = 0;
+	any.file.build_id_size = 2;
+	memcpy(any.file.build_id, "\1\x24", 2);
+	assert_int_equal(mapped_files_add(mapped, &any.file), 0);
+	fake_space(spaces, 1, 1, 1, "a.so");
+	fake_mapping(spaces, 1, 1, STACKBEAT_MAPPING_VADDR, 0x700000, 0x701000, any.file.file,
+		     0x1000);
+	space = address_spaces_get(spaces, 1, 0);
+	assert_int_equal(address_space_advance(space, 1), 0);
+	open_all();
+	frame = frame_at(space, 0x700000);
+	resolve();
+	assert_false(frame->resolved);
+	assert_string_equal(frame->build_id, "0124");
+	assert_non_null(strstr(problem, "was changed during the recording"));
+}
+
+/* Another file has the path of the one that was mapped, and the kernel does not open that one. */
+static void candidate_is_proven_by_its_build_id(void **state)
+{
+	const struct frame_name *frame;
+	struct address_space *space;
+	union any_file any;
+
+	(void)state;
+	run("mkdir -p %s", in_sandbox("proc/1/map_files"));
+	build("a.so", ".text\n" FUNCTION("first"));
+	fake_file_record(&files, in_sandbox("a.so"), &any);
+	any.file.record.flags = 0;
+	any.file.build_id_size = 2;
+	memcpy(any.file.build_id, "\1\x23", 2);
+	assert_int_equal(mapped_files_add(mapped, &any.file), 0);
+	fake_space(spaces, 1, 1, 1, "a.so");
+	fake_mapping(spaces, 1, 1, STACKBEAT_MAPPING_VADDR, 0x700000, 0x701000, any.file.file,
+		     0x1000);
+	space = address_spaces_get(spaces, 1, 0);
+	assert_int_equal(address_space_advance(space, 1), 0);
+	files.refuse = true;
+	run("cd %s && mv a.so moved.so && mkdir -p proc/1/root/$PWD ./$PWD", sandbox);
+	run("cd %s && cp moved.so ./$PWD/a.so && printf '#!' >proc/1/root/$PWD/a.so", sandbox);
+	open_all();
+	frame = frame_at(space, 0x700000);
+	resolve();
+	assert_true(frame->resolved);
+	assert_string_equal(frame->function, "first");
 }
 
 static const char *demangled_name(const char *name)
@@ -196,7 +278,7 @@ static const char *demangled_name(const char *name)
 	struct address_space *space;
 	char text[4096];
 
-	/* Files are read only once: each name needs new tables. */
+	/* Files are opened only once: each name needs new tables. */
 	free_tables();
 	assert_true(make_tables());
 	snprintf(text, sizeof(text),
@@ -204,8 +286,9 @@ static const char *demangled_name(const char *name)
 		 name, name, name);
 	build("name.so", text);
 	space = map(1, "name.so");
-	read_all();
+	open_all();
 	frame = frame_at(space, 0x700000);
+	resolve();
 	assert_true(frame->resolved);
 	assert_string_equal(frame->system_name, name);
 	return frame->function;
@@ -279,27 +362,6 @@ static void kernel_and_modules(void **state)
 
 /* Debug information */
 
-static char problem[1024];
-
-static void store_problem(void *arg, const char *path, const char *text)
-{
-	(void)arg;
-	snprintf(problem, sizeof(problem), "%s: %s", path, text);
-}
-
-static void resolve(void)
-{
-	const char *directory = in_sandbox("debug");
-	const struct symbolize_options options = {
-		.directories = &directory,
-		.directory_count = 1,
-		.problem = store_problem,
-	};
-
-	*problem = '\0';
-	assert_int_equal(symbolizer_resolve(symbolizer, &options), 0);
-}
-
 static void count_interruption(void *arg)
 {
 	(*(size_t *)arg)++;
@@ -336,7 +398,7 @@ static void expect_inlined(const struct frame_name *frame)
 	assert_string_equal(frame->system_name, "vfs_read");
 }
 
-static void dwarf_replaces_symbols(void **state)
+static void dwarf_is_preferred_to_symbols(void **state)
 {
 	const struct frame_name *frame, *bare;
 	struct address_space *space, *other;
@@ -348,26 +410,25 @@ static void dwarf_replaces_symbols(void **state)
 	build("bare.so", ".text\n" FUNCTION("first"));
 	space = map(1, "inlined.so");
 	other = map(2, "bare.so");
-	read_all();
+	open_all();
 	frame = frame_at(space, 0x700000);
 	bare = frame_at(other, 0x700000);
-	assert_string_equal(frame->function, "vfs_read");
-	assert_int_equal(frame->line_count, 1);
-	assert_string_equal(frame->lines[0].function, "vfs_read");
+	assert_int_equal(frame->line_count, 0);
+	assert_int_equal(bare->line_count, 0);
 	resolve();
 	expect_inlined(frame);
 	assert_int_equal(frame->start, 0x1000);
-	/* Without debug information the symbol stays. */
+	/* Without debug information there is the symbol. */
 	assert_int_equal(bare->line_count, 1);
 	assert_string_equal(bare->lines[0].function, "first");
 	assert_null(bare->lines[0].file);
 	assert_ptr_equal(frame, frame_at(space, 0x700000));
 }
 
-static void stop_keeps_symbols(void **state)
+static void stop_keeps_kernel_symbols(void **state)
 {
 	const char *directory = in_sandbox("debug");
-	const struct frame_name *frame;
+	const struct frame_name *frame, *in_kernel;
 	size_t interruptions = 0;
 	struct symbolize_options options = {
 		.directories = &directory,
@@ -381,15 +442,16 @@ static void stop_keeps_symbols(void **state)
 	(void)state;
 	build_inlined("-g -o inlined.so");
 	space = map(1, "inlined.so");
-	read_all();
+	open_all();
 	frame = frame_at(space, 0x700000);
+	in_kernel = symbolize_kernel(symbolizer, 0xffffffff81000010);
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(write(ends[1], "", 1), 1);
 	options.stop = ends[0];
 	assert_int_equal(symbolizer_resolve(symbolizer, &options), 0);
 	assert_int_equal(interruptions, 1);
-	assert_int_equal(frame->line_count, 1);
-	assert_string_equal(frame->function, "vfs_read");
+	assert_false(frame->resolved);
+	assert_string_equal(in_kernel->function, "vfs_read");
 	close(ends[0]);
 	close(ends[1]);
 }
@@ -471,14 +533,16 @@ int main(void)
 		TEST(same_place_of_a_file_is_one_frame),
 		TEST(addresses_without_symbol),
 		TEST(file_without_segments_gives_offsets),
+		TEST(changed_file_has_no_symbols),
+		TEST(candidate_is_proven_by_its_build_id),
 		TEST(names_are_demangled),
 		TEST(exploding_name_stays_mangled),
 		TEST(kernel_and_modules),
 		TEST(kernel_without_kallsyms_is_unresolved),
-		TEST(dwarf_replaces_symbols),
+		TEST(dwarf_is_preferred_to_symbols),
 		TEST(vmlinux_gives_inlined_functions),
 		TEST(perf_map_names_jit_code),
-		TEST(stop_keeps_symbols),
+		TEST(stop_keeps_kernel_symbols),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
