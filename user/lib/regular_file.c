@@ -7,6 +7,7 @@
 #include <linux/openat2.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -64,8 +65,8 @@ void file_owner_read(struct file_owner *owner, int fd)
 	if (fstat(fd, &st) || fstatfs(fd, &system) || system.f_type == FUSE_SUPER_MAGIC)
 		return;
 	owner->uid = st.st_uid;
-	owner->is_trusted = (st.st_uid == geteuid() || st.st_uid == 0) &&
-			    !(st.st_mode & (S_IWGRP | S_IWOTH));
+	owner->is_trusted =
+		(st.st_uid == geteuid() || st.st_uid == 0) && !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
 bool file_is_trusted(int fd)
@@ -74,4 +75,23 @@ bool file_is_trusted(int fd)
 
 	file_owner_read(&owner, fd);
 	return owner.is_trusted;
+}
+
+bool file_contents_equal(int a, int b)
+{
+	char left[8192], right[8192];
+	struct stat first, second;
+	off_t at = 0;
+
+	if (fstat(a, &first) || fstat(b, &second) || first.st_size != second.st_size)
+		return false;
+	while (at < first.st_size) {
+		ssize_t size = pread(a, left, sizeof(left), at);
+
+		if (size <= 0 || pread(b, right, (size_t)size, at) != size ||
+		    memcmp(left, right, (size_t)size))
+			return false;
+		at += size;
+	}
+	return true;
 }

@@ -39,4 +39,7 @@ struct file_owner {
 /* Sets the owner of an open file; FILE_UID_ANY if it is unknown. May block as fstat(2) does. */
 void file_owner_read(struct file_owner *owner, int fd);
 
+/* Returns whether two open files have the same contents. False if they can't be read. */
+bool file_contents_equal(int a, int b);
+
 #endif

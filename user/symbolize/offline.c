@@ -150,8 +150,9 @@ static int open_file(void *arg, struct error *error)
 {
 	const struct mapping_job *mapping_job = arg;
 	struct error why;
+	bool is_trusted;
 	int fd = binary_finder_open(mapping_job->run->symbolizer->search, mapping_job->path,
-				    mapping_job->build_id, &why);
+				    mapping_job->build_id, &is_trusted, &why);
 
 	/* The debug file may exist without the binary. */
 	if (fd < 0)
