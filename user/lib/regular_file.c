@@ -69,14 +69,6 @@ void file_owner_read(struct file_owner *owner, int fd)
 		(st.st_uid == geteuid() || st.st_uid == 0) && !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-bool file_is_trusted(int fd)
-{
-	struct file_owner owner;
-
-	file_owner_read(&owner, fd);
-	return owner.is_trusted;
-}
-
 bool file_contents_equal(int a, int b)
 {
 	char left[8192], right[8192];

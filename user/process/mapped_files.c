@@ -933,11 +933,6 @@ void mapped_file_set_build_id(struct mapped_files *files, struct mapped_file *fi
 	collect_from(files, files->copier);
 }
 
-bool mapped_file_is_untrusted(const struct mapped_file *file)
-{
-	return ((const struct file_entry *)file)->is_untrusted;
-}
-
 /* Returns an fd at a place where the file may be: the same inode, unless its build ID proves it. */
 static int open_at_place(const struct mapped_files *files, const struct file_entry *entry,
 			 unsigned int number)

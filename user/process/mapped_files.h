@@ -153,9 +153,6 @@ const char *mapped_files_save_problem(const struct mapped_files *files);
 void mapped_file_set_build_id(struct mapped_files *files, struct mapped_file *file,
 			      const char *build_id);
 
-/* Returns whether an untrusted user may have written it (see file_is_trusted()). */
-bool mapped_file_is_untrusted(const struct mapped_file *file);
-
 /*
  * Opens the candidate with a number from 0: first the descriptor that was kept, then the file at
  * each place where it may be found (see find_mapped_file()). A candidate has the inode of the

@@ -188,9 +188,12 @@ int binary_finder_open(const struct binary_finder *search, const char *path, con
 		       bool *is_trusted, struct error *error)
 {
 	struct attempt attempt = {.search = search, .build_id = build_id};
+	struct file_owner owner = {.is_trusted = false};
 	int fd = try_paths(&attempt, path);
 
-	*is_trusted = fd >= 0 && file_is_trusted(fd);
+	if (fd >= 0)
+		file_owner_read(&owner, fd);
+	*is_trusted = owner.is_trusted;
 	if (fd < 0 && search->directory && build_id_valid(build_id))
 		fd = try_untrusted(&attempt);
 	if (fd >= 0)

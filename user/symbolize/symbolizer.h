@@ -70,8 +70,8 @@ const struct frame_name *symbolize_user(struct symbolizer *symbolizer,
 					uint64_t offset);
 
 /*
- * Reads symbols and debug information for all frames so far, and replaces the lines of each struct frame_name
- * for which it has some. Returns 0 or a negative errno value.
+ * Reads symbols and debug information for all frames so far, and replaces the lines of each struct
+ * frame_name for which it has some. Returns 0 or a negative errno value.
  */
 int symbolizer_resolve(struct symbolizer *symbolizer, const struct symbolize_options *options);
 
