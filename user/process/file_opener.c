@@ -2,11 +2,11 @@
 #include "process/file_opener.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ struct runner {
 
 struct file_opener {
 	struct file_opener_config config;
-	char *root, *copies;
+	char *root;
 	pthread_mutex_t lock; /* of all below, and of the runners except `progress` */
 	pthread_cond_t changed; /* the queue, `stop`, or a job that is done */
 	struct file_job *queue, **queue_end;
@@ -83,10 +83,7 @@ struct file_opener *file_opener_new(const struct file_opener_config *config)
 		return NULL;
 	opener->config = *config;
 	opener->root = strdup(config->root);
-	opener->copies = strdup(config->copies);
-	if (!opener->root || !opener->copies) {
-		free(opener->root);
-		free(opener->copies);
+	if (!opener->root) {
 		free(opener);
 		return NULL;
 	}
@@ -106,7 +103,6 @@ static void destroy(struct file_opener *opener)
 	pthread_mutex_destroy(&opener->lock);
 	free_jobs(opener->done);
 	free(opener->root);
-	free(opener->copies);
 	free(opener);
 }
 
@@ -156,9 +152,9 @@ static int run_open(const struct file_opener *opener, struct file_job *job)
 	return 0;
 }
 
-static int run_copy(const struct file_opener *opener, struct file_job *job, uint64_t *progress)
+static int run_copy(struct file_job *job, uint64_t *progress)
 {
-	int copy = open(opener->copies, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	int copy = memfd_create("copy", MFD_CLOEXEC);
 	struct stat st = {0};
 	int err = copy < 0 || fstat(job->fd, &st) ? -errno : 0;
 
@@ -171,7 +167,7 @@ static int run_copy(const struct file_opener *opener, struct file_job *job, uint
 	}
 	if (copy >= 0)
 		close(copy);
-	return error_errno(&job->problem, -err, "%s: can't copy a file", opener->copies);
+	return error_errno(&job->problem, -err, "can't be copied");
 }
 
 static int run_job(const struct file_opener *opener, struct file_job *job, uint64_t *progress)
@@ -180,7 +176,7 @@ static int run_job(const struct file_opener *opener, struct file_job *job, uint6
 	case FILE_JOB_OPEN:
 		return run_open(opener, job);
 	case FILE_JOB_COPY:
-		return run_copy(opener, job, progress);
+		return run_copy(job, progress);
 	case FILE_JOB_SAVE:
 		break;
 	}

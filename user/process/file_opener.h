@@ -33,7 +33,7 @@ struct file_opener;
 
 enum file_job_kind {
 	FILE_JOB_OPEN, /* open it through the kernel, or at a place where it is identical */
-	FILE_JOB_COPY, /* replace `fd` by a copy without a name in the directory for copies */
+	FILE_JOB_COPY, /* replace `fd` by a copy in memory */
 	FILE_JOB_SAVE, /* add `fd` to the store */
 };
 
@@ -60,7 +60,6 @@ struct file_opener_config {
 	int (*open)(uint64_t id, void *arg); /* the kernel's files; called by the thread */
 	void *arg;
 	struct binary_store *store; /* of FILE_JOB_SAVE, or NULL; freed with the opener */
-	const char *copies; /* directory of FILE_JOB_COPY; copied */
 	bool idle; /* the thread runs when no other thread wants to */
 	unsigned int timeout_s; /* 0: the default */
 };

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -21,7 +20,9 @@
 #include "lib/error.h"
 #include "lib/hash.h"
 #include "process/binary_store.h"
+#include "process/file_ids.h"
 #include "process/file_opener.h"
+#include "process/kept_files.h"
 
 /* gcc's analyzer loses sight of what is stored in the table, and reports it as leaked. */
 #ifndef __clang__
@@ -32,8 +33,6 @@
 #define FILES_MAX (1u << 30)
 /* Sweeps that a file must have seen without a mark before it is released. */
 #define SWEEPS_UNMARKED 2u
-/* Sweeps after which no pending record can refer to an id that was released. */
-#define SWEEPS_RETIRED 8u
 /* Sweeps without a mark after which an entry is forgotten. */
 #define SWEEPS_FORGOTTEN 16u
 
@@ -60,7 +59,7 @@ struct file_entry {
 	uint64_t start, end; /* a mapping of `pid` */
 	uint32_t pid; /* 0: none is known */
 	uint32_t holds; /* see mapped_file_hold() */
-	uint32_t id_slots; /* entries of files->ids */
+	uint32_t id_count; /* of the file in files->ids */
 	int fd; /* kept; -1: none */
 	uint32_t owner; /* uid, see struct file_owner; of an opened file */
 	uint8_t state; /* enum state */
@@ -75,14 +74,6 @@ struct file_entry {
 	bool stays : 1; /* it can't be copied: `fd` stays the file itself */
 };
 
-/* The file of an id of the kernel. */
-struct id_entry {
-	uint64_t id;
-	struct file_entry *entry; /* NULL: the slot is free */
-	uint64_t retired; /* sweep after the release of the id; 0: not released */
-	uint32_t next_free; /* as `free_id`, if the slot is free */
-};
-
 struct mapped_files {
 	char *root;
 	struct file_source source;
@@ -91,18 +82,13 @@ struct mapped_files {
 	uint32_t *free_list; /* free indices */
 	size_t free_count, free_capacity;
 	struct hash identities; /* indices of `list` */
-	struct id_entry *ids;
-	size_t id_count, id_capacity;
-	uint32_t free_id; /* 1 + index of the first free slot of `ids`; 0: none */
-	struct hash by_id; /* indices of `ids` */
-	size_t retired_count; /* of `ids` */
+	struct file_ids ids;
 	struct file_entry *vdso;
 	struct file_opener *opener;
 	struct file_opener *copier; /* at idle priority: saves and copies */
 	struct binary_store *store; /* the copier's, or NULL */
 	size_t kept_count; /* descriptors */
-	uint64_t copies_bytes; /* upper bound of those made and requested */
-	uint64_t sweep;
+	uint64_t copies_bytes; /* of those kept and requested */
 	struct mapped_files_counts counts;
 	struct error save_problem;
 	bool finished;
@@ -116,19 +102,11 @@ static struct file_entry *file_entry(struct mapped_file *file)
 
 /* The table */
 
-static const char *copies_directory(void)
-{
-	const char *directory = getenv("TMPDIR");
-
-	return directory && *directory ? directory : "/var/tmp";
-}
-
 static struct file_opener *new_copier(const struct mapped_files *files, struct binary_store *store)
 {
 	const struct file_opener_config config = {
 		.root = files->root,
 		.store = store,
-		.copies = copies_directory(),
 		.idle = true,
 		.timeout_s = files->source.timeout_s,
 	};
@@ -143,7 +121,6 @@ struct mapped_files *mapped_files_new(const char *root, const struct file_source
 		.root = root,
 		.open = source->open,
 		.arg = source->arg,
-		.copies = "",
 		.timeout_s = source->timeout_s,
 	};
 	struct mapped_files *files = calloc(1, sizeof(*files));
@@ -168,6 +145,9 @@ static void close_kept(struct mapped_files *files, struct file_entry *entry)
 	close(entry->fd);
 	entry->fd = -1;
 	files->kept_count--;
+	if (entry->is_copy)
+		files->copies_bytes -= entry->identity.size;
+	entry->is_copy = false;
 }
 
 static void keep(struct mapped_files *files, struct file_entry *entry, int fd)
@@ -191,8 +171,7 @@ void mapped_files_free(struct mapped_files *files)
 		return;
 	file_opener_free(files->opener);
 	file_opener_free(files->copier);
-	free(files->ids);
-	hash_clear(&files->by_id);
+	file_ids_clear(&files->ids);
 	for (size_t i = 0; i < files->count; i++) {
 		if (files->list[i])
 			free_entry(files, files->list[i]);
@@ -342,53 +321,26 @@ static void forget_entry(struct mapped_files *files, struct file_entry *entry)
 
 /* The kernel's ids */
 
-static bool is_id(const void *context, uint32_t index, const void *key)
-{
-	return ((const struct mapped_files *)context)->ids[index].id == *(const uint64_t *)key;
-}
-
-static uint32_t id_hash(uint64_t id)
-{
-	return hash_number(HASH_START, id);
-}
-
-/* Valid until add_id(). */
-static struct id_entry *find_id(const struct mapped_files *files, uint64_t id)
-{
-	uint32_t index = hash_find(&files->by_id, id_hash(id), is_id, files, &id);
-
-	return index == HASH_NONE ? NULL : &files->ids[index];
-}
-
 static int add_id(struct mapped_files *files, uint64_t id, struct file_entry *entry)
 {
-	uint32_t index = files->free_id ? files->free_id - 1 : (uint32_t)files->id_count;
+	int err = file_ids_add(&files->ids, id, entry->file.index);
 
-	if (!files->free_id && (files->id_count == HASH_NONE ||
-				array_reserve(&files->ids, &files->id_capacity, files->id_count, 1,
-					      sizeof(*files->ids))))
-		return -ENOMEM;
-	if (hash_add(&files->by_id, id_hash(id), index))
-		return -ENOMEM;
-	if (files->free_id)
-		files->free_id = files->ids[index].next_free;
-	else
-		files->id_count++;
-	files->ids[index] = (struct id_entry){.id = id, .entry = entry};
-	entry->id_slots++;
-	return 0;
+	entry->id_count += !err;
+	return err;
 }
 
-/* Releases an id. Pending records may refer to it for a while. */
+/* Returns NULL if the id is unknown. */
+static struct file_entry *find_id(const struct mapped_files *files, uint64_t id)
+{
+	uint32_t index = file_ids_find(&files->ids, id);
+
+	return index == FILE_NONE ? NULL : files->list[index];
+}
+
 static void release_id(struct mapped_files *files, uint64_t id)
 {
-	struct id_entry *id_entry = find_id(files, id);
-
 	files->source.release(id, files->source.arg);
-	if (!id_entry || id_entry->retired)
-		return;
-	id_entry->retired = files->sweep + 1;
-	files->retired_count++;
+	file_ids_retire(&files->ids, id);
 }
 
 static void release_kernel_file(struct mapped_files *files, struct file_entry *entry)
@@ -398,19 +350,9 @@ static void release_kernel_file(struct mapped_files *files, struct file_entry *e
 	entry->id = 0;
 }
 
-static void forget_retired_ids(struct mapped_files *files)
+static void forget_id(uint32_t file, void *arg)
 {
-	for (size_t i = 0; i < files->id_count && files->retired_count; i++) {
-		struct id_entry *id_entry = &files->ids[i];
-
-		if (!id_entry->retired || id_entry->retired + SWEEPS_RETIRED >= files->sweep)
-			continue;
-		hash_remove(&files->by_id, id_hash(id_entry->id), (uint32_t)i);
-		id_entry->entry->id_slots--;
-		*id_entry = (struct id_entry){.next_free = files->free_id};
-		files->free_id = (uint32_t)i + 1;
-		files->retired_count--;
-	}
+	((struct mapped_files *)arg)->list[file]->id_count--;
 }
 
 /* Records */
@@ -445,7 +387,7 @@ static int request(struct mapped_files *files, struct file_entry *entry)
 
 int mapped_files_add(struct mapped_files *files, const struct stackbeat_file *record)
 {
-	const struct id_entry *known = find_id(files, record->file);
+	struct file_entry *known = find_id(files, record->file);
 	bool has_id = record->build_id_size && record->build_id_size <= BUILD_ID_BYTES_MAX;
 	char build_id[BUILD_ID_SIZE] = "";
 	const struct file_entry key = {
@@ -463,7 +405,7 @@ int mapped_files_add(struct mapped_files *files, const struct stackbeat_file *re
 	if (has_id)
 		build_id_format(record->build_id, record->build_id_size, build_id);
 	/* A mapping record of it may have come first: then it has an entry already. */
-	entry = known ? known->entry : find_identical(files, &key);
+	entry = known ? known : find_identical(files, &key);
 	if (!entry)
 		entry = add_entry(files);
 	if (!entry || (!known && add_id(files, record->file, entry)))
@@ -521,8 +463,8 @@ struct mapped_file *mapped_files_find_mapped(struct mapped_files *files, uint32_
 
 struct mapped_file *mapped_files_get(struct mapped_files *files, uint64_t id)
 {
-	const struct id_entry *known = find_id(files, id);
-	struct file_entry *entry = known ? known->entry : add_entry(files);
+	struct file_entry *known = find_id(files, id);
+	struct file_entry *entry = known ? known : add_entry(files);
 
 	if (!entry)
 		return NULL;
@@ -613,74 +555,30 @@ void mapped_file_release(struct mapped_files *files, struct mapped_file *file)
 
 /* Too many descriptors */
 
-/* A descriptor that can be closed. */
-struct kept {
-	struct file_entry *entry;
-	bool is_linked;
-	uint32_t rank; /* among those of the same owner and kind */
-};
-
-static int compare_owners(const void *a, const void *b)
-{
-	const struct kept *x = a, *y = b;
-
-	if (x->is_linked != y->is_linked)
-		return x->is_linked ? -1 : 1;
-	return (x->entry->owner > y->entry->owner) - (x->entry->owner < y->entry->owner);
-}
-
-/* Files that have a name come first, then those of owners with many. */
-static int compare_ranks(const void *a, const void *b)
-{
-	const struct kept *x = a, *y = b;
-
-	if (x->is_linked != y->is_linked)
-		return x->is_linked ? -1 : 1;
-	return (x->rank < y->rank) - (x->rank > y->rank);
-}
-
-/* Returns whether a file has a name, by what is cached: a file system that hangs is not asked. */
-static bool is_linked(int fd)
-{
-	struct statx st;
-
-	return !statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_NLINK, &st) && st.stx_nlink;
-}
-
-static size_t list_kept(const struct mapped_files *files, struct kept *kept)
+static size_t list_kept(const struct mapped_files *files, struct kept_file *kept)
 {
 	size_t count = 0;
 
 	for (size_t i = 0; i < files->count; i++) {
-		struct file_entry *entry = files->list[i];
+		const struct file_entry *entry = files->list[i];
 
 		if (entry && entry->fd >= 0 && entry != files->vdso)
-			kept[count++] = (struct kept){entry, is_linked(entry->fd), 0};
+			kept[count++] = (struct kept_file){
+				.file = entry->file.index,
+				.owner = entry->owner,
+				.is_linked = is_file_linked(entry->fd),
+			};
 	}
-	qsort(kept, count, sizeof(*kept), compare_owners);
-	for (size_t i = 1; i < count; i++) {
-		if (!compare_owners(&kept[i - 1], &kept[i]))
-			kept[i].rank = kept[i - 1].rank + 1;
-	}
-	qsort(kept, count, sizeof(*kept), compare_ranks);
 	return count;
-}
-
-static size_t open_max(const struct mapped_files *files)
-{
-	size_t max = files->source.open_max ? files->source.open_max : MAPPED_FILES_OPEN_MAX;
-	struct rlimit limit;
-
-	if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur / 2 < max)
-		max = limit.rlim_cur / 2;
-	return max;
 }
 
 /* Closes descriptors if there are too many, and one eighth more, as it takes a while. */
 static void bound_kept(struct mapped_files *files)
 {
-	size_t max = open_max(files), count;
-	struct kept *kept;
+	size_t max = kept_files_max(files->source.open_max ? files->source.open_max
+							   : MAPPED_FILES_OPEN_MAX);
+	struct kept_file *kept;
+	size_t count;
 
 	if (files->kept_count <= max)
 		return;
@@ -688,8 +586,9 @@ static void bound_kept(struct mapped_files *files)
 	if (!kept)
 		return;
 	count = list_kept(files, kept);
+	kept_files_sort(kept, count);
 	for (size_t i = 0; i < count && files->kept_count > max - max / 8; i++)
-		close_kept(files, kept[i].entry);
+		close_kept(files, files->list[kept[i].file]);
 	free(kept);
 }
 
@@ -773,6 +672,7 @@ static void finish_copy(struct mapped_files *files, struct file_entry *entry, st
 {
 	entry->copying = false;
 	if (job->err || entry->fd < 0) {
+		files->copies_bytes -= entry->identity.size;
 		entry->stays = true;
 		return;
 	}
@@ -833,7 +733,7 @@ static void copy_unmapped(struct mapped_files *files, struct file_entry *entry)
 {
 	struct file_job *job;
 
-	if (entry->is_copy || entry->copying || entry->stays || !is_linked(entry->fd))
+	if (entry->is_copy || entry->copying || entry->stays || !is_file_linked(entry->fd))
 		return;
 	entry->stays = entry->identity.size > MAPPED_FILES_COPY_MAX ||
 		       entry->identity.size > MAPPED_FILES_COPIES_MAX - files->copies_bytes;
@@ -846,7 +746,7 @@ static void copy_unmapped(struct mapped_files *files, struct file_entry *entry)
 
 static bool is_forgettable(const struct file_entry *entry)
 {
-	return !entry->holds && !entry->id && !entry->id_slots && !entry->copying &&
+	return !entry->holds && !entry->id && !entry->id_count && !entry->copying &&
 	       entry->state != FILE_REQUESTED && entry->unmarked_sweeps >= SWEEPS_FORGOTTEN;
 }
 
@@ -866,8 +766,7 @@ static void sweep_entry(struct mapped_files *files, struct file_entry *entry)
 
 void mapped_files_sweep(struct mapped_files *files)
 {
-	files->sweep++;
-	forget_retired_ids(files);
+	file_ids_sweep(&files->ids, forget_id, files);
 	file_opener_watch(files->opener);
 	file_opener_watch(files->copier);
 	mapped_files_collect(files);

@@ -9,9 +9,9 @@
  * is released without.
  *
  * A descriptor keeps the file system of the file busy. When no live process maps the file any more,
- * and it still has a name, the descriptor is replaced by that of a copy. If there are too many
- * descriptors, those of files that have a name are closed first, then those of the owners with the
- * most. Such a file is opened again when it is symbolized, see mapped_file_open_candidate().
+ * and it still has a name, the descriptor is replaced by that of a copy in memory. If there are too
+ * many descriptors, those of files that have a name are closed first, then those of the owners with
+ * the most. Such a file is opened again when it is symbolized, see mapped_file_open_candidate().
  *
  * An entry, and its index, lasts until no address space maps the file (mapped_files_mark()), no
  * stack has a frame in it (mapped_file_hold()), and no record that is still in a ring can mention
@@ -33,8 +33,8 @@ struct mapped_files;
 #define MAPPED_FILES_OPEN_MAX 8192u
 
 /* Bytes of the copies: of one, and of all. A file that exceeds them stays open itself. */
-#define MAPPED_FILES_COPY_MAX (UINT64_C(64) << 20)
-#define MAPPED_FILES_COPIES_MAX (UINT64_C(512) << 20)
+#define MAPPED_FILES_COPY_MAX (UINT64_C(32) << 20)
+#define MAPPED_FILES_COPIES_MAX (UINT64_C(128) << 20)
 
 struct mapped_file {
 	uint32_t index; /* see mapped_files_at() */
