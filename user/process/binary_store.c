@@ -53,14 +53,17 @@ static int make_root(const char *directory, struct error *error)
 struct binary_store *binary_store_new(const char *directory, struct error *error)
 {
 	struct binary_store *store = calloc(1, sizeof(*store));
-	int err = store ? make_root(directory, error) : error_errno(error, ENOMEM, "%s", directory);
+	int err;
 
-	if (!err) {
+	if (store)
 		store->directory = strdup(directory);
-		if (!store->directory)
-			err = error_errno(error, ENOMEM, "%s", directory);
-	}
+	if (store && store->directory)
+		err = make_root(directory, error);
+	else
+		err = error_errno(error, ENOMEM, "%s", directory);
 	if (err) {
+		if (store)
+			free(store->directory);
 		free(store);
 		errno = -err;
 		return NULL;

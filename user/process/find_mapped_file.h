@@ -3,11 +3,13 @@
  * Finds a mapped file that the kernel does not open: in /proc/PID/map_files, by its path in the
  * root of a process that maps it, and by its path here.
  *
- * Nothing of a file is parsed. All functions may block for as long as a file system hangs.
+ * Nothing of a file is parsed. The functions may block for as long as a file system hangs, unless
+ * they have a time-out.
  */
 #ifndef STACKBEAT_PROCESS_FIND_MAPPED_FILE_H
 #define STACKBEAT_PROCESS_FIND_MAPPED_FILE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -37,5 +39,22 @@ int find_mapped_file(const char *root, const struct file_place *place, unsigned 
 
 /* Returns whether an open file is the one that was mapped: has the same inode and size. */
 bool is_identical_file(const struct file_identity *identity, int fd);
+
+/* As find_mapped_file(), for at most 5 s. If `identity` is not NULL, the file is identical. */
+int find_mapped_file_timed(const char *root, const struct file_place *place, unsigned int number,
+			   const struct file_identity *identity);
+
+/* What /proc/PID/map_files knows about a mapping of a regular file. */
+struct mapping_link {
+	char path[PATH_MAX];
+	struct file_identity identity;
+};
+
+/*
+ * Reads the entry of a mapping, for at most 1 s: a process can block it by a lock of its address
+ * space. Returns 0 or a negative errno value.
+ */
+int read_mapping_link(const char *root, uint32_t pid, uint64_t start, uint64_t end,
+		      struct mapping_link *link);
 
 #endif

@@ -427,26 +427,12 @@ struct mapped_file *mapped_files_find_mapped(struct mapped_files *files, uint32_
 					     uint64_t start, uint64_t end)
 {
 	struct file_entry key = {.headers_not_read = true}, *entry;
-	char link[PATH_MAX], path[PATH_MAX];
-	struct statx st;
-	ssize_t length;
+	struct mapping_link link;
 
-	snprintf(link, sizeof(link), "%s/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64,
-		 files->root, pid, start, end);
-	length = readlink(link, path, sizeof(path) - 1);
-	/* AT_STATX_DONT_SYNC: cached attributes must do, as the server of a network file system,
-	 * or a FUSE process, could block the call. */
-	if (length < 0 ||
-	    statx(AT_FDCWD, link, AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO | STATX_SIZE, &st) ||
-	    !S_ISREG(st.stx_mode))
+	if (read_mapping_link(files->root, pid, start, end, &link))
 		return NULL;
-	path[length] = '\0';
-	key.file = (struct mapped_file){.path = path, .build_id = ""};
-	key.identity = (struct file_identity){
-		.device = makedev(st.stx_dev_major, st.stx_dev_minor),
-		.inode = st.stx_ino,
-		.size = st.stx_size,
-	};
+	key.file = (struct mapped_file){.path = link.path, .build_id = ""};
+	key.identity = link.identity;
 	entry = find_identical(files, &key);
 	if (!entry) {
 		entry = add_entry(files);
@@ -842,12 +828,9 @@ static int open_at_place(const struct mapped_files *files, const struct file_ent
 		.start = entry->start,
 		.end = entry->end,
 	};
-	int fd = find_mapped_file(files->root, &place, number);
 
-	if (fd < 0 || entry->has_kernel_id || is_identical_file(&entry->identity, fd))
-		return fd;
-	close(fd);
-	return -ESTALE;
+	return find_mapped_file_timed(files->root, &place, number,
+				      entry->has_kernel_id ? NULL : &entry->identity);
 }
 
 int mapped_file_open_candidate(const struct mapped_files *files, const struct mapped_file *file,

@@ -93,7 +93,7 @@ struct mapped_file *mapped_files_get(struct mapped_files *files, uint64_t id);
 
 /*
  * Returns the file that a live process maps in a range, for files that the kernel does not hold.
- * NULL if it can't be found, or when out of memory.
+ * NULL if it can't be found within a second, or when out of memory.
  */
 struct mapped_file *mapped_files_find_mapped(struct mapped_files *files, uint32_t pid,
 					     uint64_t start, uint64_t end);
@@ -161,8 +161,7 @@ void mapped_file_set_build_id(struct mapped_files *files, struct mapped_file *fi
  *
  * Returns a read-only descriptor of a regular file, which the caller closes; another negative errno
  * value if this candidate can't be opened; or -ENOENT if there are no more candidates, with
- * file->problem in `error` if it has one. May block as long as a file system hangs, except for a
- * file that has hung before.
+ * file->problem in `error` if it has one. A file system that hangs blocks the call for 5 s at most.
  */
 int mapped_file_open_candidate(const struct mapped_files *files, const struct mapped_file *file,
 			       unsigned int candidate, struct error *error);

@@ -590,12 +590,43 @@ static void the_vdso_is_a_file(void **state)
 	close(fd);
 }
 
+static pthread_mutex_t hang_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t hang_changed = PTHREAD_COND_INITIALIZER;
+static bool hangs;
+static unsigned int hanging; /* threads */
+
+/* Hangs as long as `hangs`. */
+static void hang(void)
+{
+	pthread_mutex_lock(&hang_lock);
+	hanging++;
+	while (hangs)
+		pthread_cond_wait(&hang_changed, &hang_lock);
+	hanging--;
+	pthread_cond_broadcast(&hang_changed);
+	pthread_mutex_unlock(&hang_lock);
+}
+
+/* The server is up again. */
+static void end_hang(void)
+{
+	pthread_mutex_lock(&hang_lock);
+	hangs = false;
+	pthread_cond_broadcast(&hang_changed);
+	while (hanging)
+		pthread_cond_wait(&hang_changed, &hang_lock);
+	pthread_mutex_unlock(&hang_lock);
+}
+
+static bool map_files_hang;
 static unsigned int unsynced; /* calls of statx() with AT_STATX_DONT_SYNC */
 
 /* Replaces libc's function. */
 int statx(int folder, const char *path, int flags, unsigned int mask, struct statx *st)
 {
 	unsynced += !!(flags & AT_STATX_DONT_SYNC);
+	if (map_files_hang)
+		hang();
 	return (int)syscall(SYS_statx, folder, path, flags, mask, st);
 }
 
@@ -644,6 +675,29 @@ static void file_that_the_kernel_does_not_hold_is_found(void **state)
 	request(file);
 	mapped_files_finish(mapped);
 	assert_symbol(file, "not_held");
+}
+
+/* As if the process held a lock of its address space, and waited for a file system. */
+static void process_that_blocks_its_mappings_stops_nobody(void **state)
+{
+	const struct file_source source = fake_source(&files);
+	int64_t start = now_ns(CLOCK_MONOTONIC);
+
+	(void)state;
+	mapped_files_free(mapped);
+	mapped = mapped_files_new(in_sandbox("root"), &source, NULL);
+	build("a.so", "a", "0x01020304");
+	run("mkdir -p %s && ln -s %s %s", in_sandbox("root/proc/7/map_files"), in_sandbox("a.so"),
+	    in_sandbox("root/proc/7/map_files/1000-2000"));
+	hangs = map_files_hang = true;
+	for (int i = 0; i < 100; i++)
+		assert_null(mapped_files_find_mapped(mapped, 7, 0x1000, 0x2000));
+	assert_in_range(now_ns(CLOCK_MONOTONIC) - start, NS_PER_SECOND, 60 * NS_PER_SECOND);
+	map_files_hang = false;
+	end_hang();
+	for (int i = 0; i < 1000 && !mapped_files_find_mapped(mapped, 7, 0x1000, 0x2000); i++)
+		usleep(10000);
+	assert_non_null(mapped_files_find_mapped(mapped, 7, 0x1000, 0x2000));
 }
 
 static void binaries_are_saved_by_build_id(void **state)
@@ -780,33 +834,12 @@ static void errors_of_saving_are_reported(void **state)
 		strstr(mapped_files_save_problem(mapped), in_sandbox("saved/.build-id/ab")));
 }
 
-static pthread_mutex_t hang_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t hang_changed = PTHREAD_COND_INITIALIZER;
-static bool hangs;
-static unsigned int hanging; /* threads */
-
 /* Hangs, if the id is that of the second file, as one whose server is down. */
 static int hang_at_second(uint64_t id, void *arg)
 {
-	pthread_mutex_lock(&hang_lock);
-	hanging++;
-	while (id == 2 && hangs)
-		pthread_cond_wait(&hang_changed, &hang_lock);
-	hanging--;
-	pthread_cond_broadcast(&hang_changed);
-	pthread_mutex_unlock(&hang_lock);
+	if (id == 2)
+		hang();
 	return fake_open(id, arg);
-}
-
-/* The server is up again. */
-static void end_hang(void)
-{
-	pthread_mutex_lock(&hang_lock);
-	hangs = false;
-	pthread_cond_broadcast(&hang_changed);
-	while (hanging)
-		pthread_cond_wait(&hang_changed, &hang_lock);
-	pthread_mutex_unlock(&hang_lock);
 }
 
 static void request_three(struct mapped_file *three[3])
@@ -901,6 +934,7 @@ int main(void)
 		TEST(the_vdso_is_a_file),
 		TEST(path_in_a_container_stays_there),
 		TEST(file_that_the_kernel_does_not_hold_is_found),
+		TEST(process_that_blocks_its_mappings_stops_nobody),
 		TEST(binaries_are_saved_by_build_id),
 		TEST(saved_binary_is_not_overwritten),
 		TEST(holes_are_not_saved),
