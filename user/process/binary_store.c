@@ -52,20 +52,20 @@ static int make_root(const char *directory, struct error *error)
 
 struct binary_store *binary_store_new(const char *directory, struct error *error)
 {
-	struct binary_store *store = calloc(1, sizeof(*store));
-	int err;
+	int err = make_root(directory, error);
+	struct binary_store *store;
 
+	if (err) {
+		errno = -err;
+		return NULL;
+	}
+	store = calloc(1, sizeof(*store));
 	if (store)
 		store->directory = strdup(directory);
-	if (store && store->directory)
-		err = make_root(directory, error);
-	else
-		err = error_errno(error, ENOMEM, "%s", directory);
-	if (err) {
-		if (store)
-			free(store->directory);
+	if (!store || !store->directory) {
 		free(store);
-		errno = -err;
+		error_errno(error, ENOMEM, "%s", directory);
+		errno = ENOMEM;
 		return NULL;
 	}
 	pthread_mutex_init(&store->lock, NULL);
