@@ -253,7 +253,8 @@ static int export_elsewhere(const struct recorder *recorder, char path[PATH_MAX]
 static int write_profile(struct record *record, struct error *error)
 {
 	struct recorder *recorder = &record->recorder;
-	struct symbolize_messages messages = {.progress = record->progress};
+	struct symbolize_messages messages = {.progress = record->progress,
+					      .verbose = record->options.verbose};
 	const struct symbolize_options symbolize = {
 		.problem = symbolize_messages_problem,
 		.progress = symbolize_messages_progress,

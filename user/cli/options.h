@@ -50,6 +50,7 @@ struct record_options {
 	bool no_symbolize;
 	const char *output;
 	bool quiet;
+	bool verbose;
 	bool help;
 	char **command; /* NULL-terminated, in argv; NULL: none */
 };

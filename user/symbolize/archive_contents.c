@@ -22,16 +22,16 @@
 #include "lib/hash.h"
 #include "lib/pidfd.h"
 #include "lib/regular_file.h"
-#include "pprof/pprof_reader.h"
+#include "pprof/origin.h"
+#include "pprof/profile.h"
 #include "sandbox/fd_passing.h"
 #include "sandbox/seccomp_filter.h"
 #include "sandbox/worker_limits.h"
 #include "symbolize/find_binary.h"
-#include "symbolize/normalize.h"
 
 struct archive_collector {
 	const struct archive_plan *plan;
-	const struct pprof_profile *profile;
+	const struct profile *profile;
 	const struct archive_sink *sink;
 };
 
@@ -220,25 +220,24 @@ struct claims {
 
 static bool has_build_id(const void *profile, uint32_t mapping, const void *build_id)
 {
-	const struct pprof_profile *of = profile;
+	const struct profile *of = profile;
 
-	return build_id_equal(pprof_string_at(of, of->message->mapping[mapping]->build_id),
-			      build_id);
+	return build_id_equal(profile_text(of, of->mappings.items[mapping].build_id), build_id);
 }
 
 /* Returns 0 or -ENOMEM; claims_clear() is to be called in both cases. */
-static int claims_find(struct claims *claims, const struct pprof_profile *profile)
+static int claims_find(struct claims *claims, const struct profile *profile)
 {
-	const Perftools__Profiles__Profile *message = profile->message;
+	size_t count = profile->mappings.count;
 	int err = 0;
 
 	*claims = (struct claims){0};
-	claims->next = calloc(message->n_mapping + 1, sizeof(*claims->next));
-	claims->repeats = calloc(message->n_mapping + 1, sizeof(*claims->repeats));
+	claims->next = calloc(count + 1, sizeof(*claims->next));
+	claims->repeats = calloc(count + 1, sizeof(*claims->repeats));
 	if (!claims->next || !claims->repeats)
 		return -ENOMEM;
-	for (size_t i = 0; i < message->n_mapping && !err; i++) {
-		const char *id = pprof_string_at(profile, message->mapping[i]->build_id);
+	for (size_t i = 1; i < count && !err; i++) {
+		const char *id = profile_text(profile, profile->mappings.items[i].build_id);
 		uint32_t hash = hash_string(HASH_START, id), last;
 
 		claims->next[i] = HASH_NONE;
@@ -264,8 +263,7 @@ static void claims_clear(struct claims *claims)
 
 static const char *path_of(const struct archive_collector *collector, size_t mapping)
 {
-	return pprof_string_at(collector->profile,
-			       collector->profile->message->mapping[mapping]->filename);
+	return profile_text(collector->profile, collector->profile->mappings.items[mapping].file);
 }
 
 /*
@@ -332,9 +330,9 @@ static int collect_file(const struct archive_collector *collector, const struct 
 
 static int collect_vmlinux(const struct archive_collector *collector, const char *build_id)
 {
-	char release[NORMALIZE_RELEASE_SIZE];
+	char release[ORIGIN_RELEASE_SIZE];
 
-	if (collector->plan->without_debug || !normalize_release(collector->profile, release))
+	if (collector->plan->without_debug || !origin_release(collector->profile, release))
 		return 0;
 	return add_debug_file(collector, kernel_open_vmlinux("", release), KERNEL_MAPPING,
 			      build_id);
@@ -348,10 +346,10 @@ static int collect_module(const struct archive_collector *collector, const char 
 		.directories = collector->plan->directories,
 		.directory_count = collector->plan->directory_count,
 	};
-	char release[NORMALIZE_RELEASE_SIZE], *path = NULL;
+	char release[ORIGIN_RELEASE_SIZE], *path = NULL;
 	int fd;
 
-	if (collector->plan->without_debug || !normalize_release(collector->profile, release))
+	if (collector->plan->without_debug || !origin_release(collector->profile, release))
 		return 0;
 	fd = debug_file_by_build_id(build_id, &search, &path);
 	free(path);
@@ -394,37 +392,43 @@ static int collect_kernel(const struct archive_collector *collector, struct kern
 	return err ? err : sink->kernel_file(sink->arg, MODULES_PATH);
 }
 
-/* Whether the mapping with this ID has locations in the kernel. */
-static bool is_in_kernel(const struct pprof_profile *profile, uint64_t id, const char *path)
+/* Marks the mappings that have locations in the kernel; the caller frees the marks. */
+static bool *mark_kernel(const struct profile *profile)
 {
-	for (size_t i = 0; i < profile->message->n_location; i++) {
-		if (profile->message->location[i]->mapping_id == id)
-			return is_kernel_mapping(path, profile->message->location[i]->address);
+	bool *marks = calloc(profile->mappings.count, sizeof(*marks));
+
+	for (size_t i = 1; marks && i < profile->locations.count; i++) {
+		const struct profile_location *location = &profile->locations.items[i];
+		uint32_t file = profile->mappings.items[location->mapping].file;
+
+		if (is_kernel_mapping(profile_text(profile, file), location->address))
+			marks[location->mapping] = true;
 	}
-	return false;
+	return marks;
 }
 
-int archive_contents_collect(const struct archive_plan *plan, const struct pprof_profile *profile,
+int archive_contents_collect(const struct archive_plan *plan, const struct profile *profile,
 			     const struct archive_sink *sink)
 {
 	const struct archive_collector collector = {plan, profile, sink};
-	const Perftools__Profiles__Profile *message = profile->message;
 	struct kernel *kernel = kernel_new("");
+	bool *in_kernel = mark_kernel(profile);
 	struct claims claims;
 	int err = claims_find(&claims, profile);
 
-	if (!kernel)
+	if (!kernel || !in_kernel)
 		err = -ENOMEM;
-	for (size_t i = 0; i < message->n_mapping && !err; i++) {
-		const char *path = pprof_string_at(profile, message->mapping[i]->filename);
-		const char *build_id = pprof_string_at(profile, message->mapping[i]->build_id);
+	for (size_t i = 1; i < profile->mappings.count && !err; i++) {
+		const char *path = profile_text(profile, profile->mappings.items[i].file);
+		const char *build_id = profile_text(profile, profile->mappings.items[i].build_id);
 
-		if (is_in_kernel(profile, message->mapping[i]->id, path))
+		if (in_kernel[i])
 			err = collect_kernel(&collector, kernel, path, build_id);
 		else if (*path && !claims.repeats[i] && (*path != '[' || !strcmp(path, "[vdso]")))
 			err = collect_file(&collector, &claims, i, build_id);
 	}
 	claims_clear(&claims);
+	free(in_kernel);
 	kernel_free(kernel);
 	return err;
 }

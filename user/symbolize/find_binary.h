@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct archive_reader;
 struct error;
 
 struct binary_finder {
@@ -18,6 +19,7 @@ struct binary_finder {
 	 * DIRECTORY/.untrusted, see process/binary_store.h. NULL: none.
 	 */
 	const char *directory;
+	const struct archive_reader *archive; /* searched as `directory`, and before it; or NULL */
 	/* ns since 1970: an ELF file without a build ID must not have changed since. */
 	int64_t time;
 };

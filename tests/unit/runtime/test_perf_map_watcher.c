@@ -2,6 +2,9 @@
 /* Perf maps that are kept open, up to a limit, and the count of those dropped. */
 #include "runtime/perf_map_watcher.h"
 
+#include <sys/syscall.h>
+#include <time.h>
+
 #include "lib/clock.h"
 #include "sandbox.h"
 #include "unit.h"
@@ -9,6 +12,18 @@
 #define PROCESSES (PERF_MAP_WATCHER_OPEN_MAX + 3)
 
 static struct perf_map_watcher *watcher;
+
+/* Seconds by which CLOCK_REALTIME is wrong: as a clock that is set while the program reads it. */
+static time_t realtime_error;
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	int result = (int)syscall(SYS_clock_gettime, clock, time);
+
+	if (clock == CLOCK_REALTIME)
+		time->tv_sec += realtime_error;
+	return result;
+}
 
 /* Makes processes 1 to PROCESSES without a map, and PROCESSES + 1 to 2 * PROCESSES with one. */
 static int set_up(void **state)
@@ -103,15 +118,30 @@ static void symlink_is_counted(void **state)
 	assert_int_equal(perf_maps_dropped(watcher), 1);
 }
 
+/* The time to finish does not depend on the time of day. */
+static void clock_that_is_set_drops_no_map(void **state)
+{
+	uint32_t indices[PERF_MAP_WATCHER_OPEN_MAX];
+
+	(void)state;
+	for (uint32_t i = 0; i < PERF_MAP_WATCHER_OPEN_MAX; i++)
+		indices[i] = add_process(PROCESSES + 1 + i);
+	realtime_error = -3600;
+	perf_map_watcher_finish(watcher);
+	realtime_error = 0;
+	for (uint32_t i = 0; i < PERF_MAP_WATCHER_OPEN_MAX; i++)
+		assert_true(perf_map_watcher_fd(watcher, indices[i]) >= 0);
+	assert_int_equal(perf_maps_dropped(watcher), 0);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(process_without_map_does_not_count),
-		TEST(map_beyond_limit_is_counted_once),
-		TEST(map_of_earlier_process_is_counted),
-		TEST(symlink_is_counted),
+		TEST(process_without_map_does_not_count), TEST(map_beyond_limit_is_counted_once),
+		TEST(map_of_earlier_process_is_counted),  TEST(symlink_is_counted),
+		TEST(clock_that_is_set_drops_no_map),
 	};
 
 	return cmocka_run_group_tests_name("perf_map_watcher", tests, NULL, NULL);
