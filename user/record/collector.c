@@ -163,7 +163,7 @@ int collector_drain(struct collector *collector, struct device *device, struct e
 		err = drain_samples(collector, device, settled, error);
 	if (!err && settled)
 		err = flush_queue(collector, snapshot_time, error);
-	mapped_files_release_read(collector->files);
+	mapped_files_collect(collector->files);
 	return err;
 }
 

@@ -45,7 +45,7 @@ void collector_start(struct collector *collector, const struct device *device, b
 int collector_drain(struct collector *collector, struct device *device, struct error *error);
 
 /*
- * Drains the rings of a stopped session until all metadata has arrived, and finishes reading the
+ * Drains the rings of a stopped session until all metadata has arrived, and finishes opening the
  * mapped files. If metadata is missing after COLLECT_WAIT_S, `warning` says so; else it is "".
  * Returns 0, or the first error as a negative errno value, after it has stored all samples that can
  * be read.
@@ -53,7 +53,7 @@ int collector_drain(struct collector *collector, struct device *device, struct e
 int collector_finish(struct collector *collector, struct device *device, struct error *warning,
 		     struct error *error);
 
-/* Stops reading mapped files; the device is not used afterwards. */
+/* Stops opening mapped files; the device is not used afterwards. */
 void collector_stop(struct collector *collector);
 
 #endif

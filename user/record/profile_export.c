@@ -187,7 +187,7 @@ static int symbolize(struct profile *profile, const struct live_source *live,
 
 /* Encodes the stacks into a profile without comments. */
 static int encode_profile(struct encoder *encoder, const struct stack_table *stacks,
-			  const struct mapped_files *files, const struct recording *recording,
+			  struct mapped_files *files, const struct recording *recording,
 			  struct truncation_counts *counts, struct error *warning,
 			  struct error *error)
 {
@@ -207,7 +207,7 @@ static int encode_profile(struct encoder *encoder, const struct stack_table *sta
 	return err;
 }
 
-int export_profile(const struct stack_table *stacks, const struct mapped_files *files,
+int export_profile(const struct stack_table *stacks, struct mapped_files *files,
 		   const struct recording *recording, const char *path,
 		   struct truncation_counts *counts, uint64_t *size, struct error *warning,
 		   struct error *error)

@@ -54,7 +54,7 @@ double recording_overhead_percent(const struct recording *recording);
  * symbols, `warning` says so, and the profile has kernel addresses; else warning->text is "".
  * Returns 0 or a negative errno value.
  */
-int export_profile(const struct stack_table *stacks, const struct mapped_files *files,
+int export_profile(const struct stack_table *stacks, struct mapped_files *files,
 		   const struct recording *recording, const char *path,
 		   struct truncation_counts *counts, uint64_t *size, struct error *warning,
 		   struct error *error);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -198,6 +199,17 @@ int recorder_open(struct recorder *recorder, const struct recorder_config *confi
 	return err;
 }
 
+/* Mapped files are kept open. Called after the fork of the command, which keeps its limit. */
+static void raise_open_files_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int recorder_run(struct recorder *recorder, const struct recorder_config *config,
 		 struct error *error)
 {
@@ -215,6 +227,7 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 					error);
 	if (err)
 		return err;
+	raise_open_files_limit();
 	recorder->recording.rate = recorder->session.rate;
 	recorder->recording.cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	return run_session(recorder, config, error);

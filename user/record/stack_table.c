@@ -238,8 +238,8 @@ static struct stack *insert_stack(struct stack_table *table, const struct resolv
 	return stack;
 }
 
-/* Requests the symbols of the code in which a new stack has frames. */
-static int request_symbols(struct stack_table *table, const struct stack *stack)
+/* Holds the files in which a new stack has frames, once for each run of frames in a file. */
+static int hold_files(struct stack_table *table, const struct stack *stack)
 {
 	struct mapped_files *files = address_spaces_files(table->spaces);
 	const uint32_t *segments = stack_segments(stack);
@@ -252,7 +252,7 @@ static int request_symbols(struct stack_table *table, const struct stack *stack)
 			continue;
 		file = segment_file(files, segments[i], &is_offset);
 		if (file)
-			err = mapped_file_request(files, file);
+			err = mapped_file_hold(files, file);
 		else if (segments[i] == SEGMENT_ANON && mapped_files_have_symbols(files))
 			address_space_has_jit_code(stack->space);
 	}
@@ -281,7 +281,7 @@ int stack_table_add(const struct stackbeat_sample *sample, void *arg)
 	stack = find_stack(table, resolved);
 	if (!stack) {
 		stack = insert_stack(table, resolved);
-		err = stack ? request_symbols(table, stack) : -ENOMEM;
+		err = stack ? hold_files(table, stack) : -ENOMEM;
 		if (err)
 			return err;
 	}

@@ -3,10 +3,14 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
+#include "debuginfo/elf_symbols.h"
 #include "debuginfo/kernel_image.h"
+#include "lib/build_id.h"
 #include "lib/error.h"
 #include "pprof/profile.h"
 #include "process/address_space.h"
@@ -15,6 +19,43 @@
 
 /* Where files seem to be mapped whose addresses are offsets. 0 would mean virtual addresses. */
 #define OFFSETS_START UINT64_C(0x1000)
+
+/* Files */
+
+/* Returns whether a file has a build ID; any file has "". */
+static bool has_build_id(int fd, const char *build_id)
+{
+	struct elf_file elf = {0};
+	struct error problem;
+	bool matches;
+
+	if (!*build_id)
+		return true;
+	elf_read(&elf, fd, NULL, 0, false, &problem);
+	matches = build_id_equal(elf.build_id, build_id);
+	elf_clear(&elf);
+	return matches;
+}
+
+/* Opens the first candidate that proves to be the mapped file. Returns an fd or an errno value. */
+static int open_mapped_file(const struct mapped_files *files, const struct mapped_file *file,
+			    struct error *error)
+{
+	bool changed = false;
+	int fd = 0;
+
+	for (unsigned int i = 0; fd != -ENOENT; i++) {
+		fd = mapped_file_open_candidate(files, file, i, error);
+		if (fd >= 0 && has_build_id(fd, file->build_id))
+			return fd;
+		changed = changed || fd >= 0;
+		if (fd >= 0)
+			close(fd);
+	}
+	if (changed && !*file->problem)
+		return error_set(error, ESTALE, "was changed during the recording");
+	return fd;
+}
 
 /* Describing */
 
@@ -30,15 +71,34 @@ static const char *segment_name(uint32_t segment)
 	}
 }
 
+/* The headers of the files whose addresses are offsets, by mapping. */
+struct headers {
+	struct elf_file *files;
+	size_t count;
+};
+
+static void read_headers(const struct live_source *live, struct mapped_file *file,
+			 struct elf_file *elf)
+{
+	struct error problem;
+	int fd = open_mapped_file(live->files, file, &problem);
+
+	if (fd < 0)
+		return;
+	if (!elf_read(elf, fd, NULL, 0, false, &problem) && *elf->build_id)
+		mapped_file_set_build_id(live->files, file, elf->build_id);
+	close(fd);
+}
+
 static void describe_mapping(const struct live_source *live, struct profile *profile,
-			     uint32_t number)
+			     uint32_t number, struct elf_file *headers)
 {
 	struct profile_mapping mapping = {
 		.limit = UINT64_MAX,
 		.source = profile->mappings.items[number].source,
 	};
 	uint32_t segment = source_segment(mapping.source);
-	const struct mapped_file *file;
+	struct mapped_file *file;
 	bool is_offset;
 
 	if (segment == SEGMENT_KERNEL)
@@ -47,10 +107,13 @@ static void describe_mapping(const struct live_source *live, struct profile *pro
 	if (!file) {
 		mapping.file = profile_string(profile, segment_name(segment));
 	} else {
+		/* The offsets in a vdso are its addresses. */
+		is_offset = is_offset && strcmp(file->path, "[vdso]");
+		if (is_offset)
+			read_headers(live, file, headers);
 		mapping.file = profile_string(profile, *file->path ? file->path : "[file]");
 		mapping.build_id = profile_string(profile, file->build_id);
-		/* The offsets in a vdso are its addresses. */
-		if (is_offset && strcmp(file->path, "[vdso]"))
+		if (is_offset)
 			mapping.start = OFFSETS_START;
 	}
 	profile_set_mapping(profile, number, &mapping);
@@ -70,12 +133,27 @@ static uint32_t describe_kernel(const struct live_source *live, struct profile *
 	return profile_mapping(profile, &mapping);
 }
 
-int live_source_describe(const struct live_source *live, struct profile *profile)
+/* Moves a location from an offset to the ELF virtual address if the headers of the file have it. */
+static void describe_offset(struct profile *profile, uint32_t number,
+			    const struct elf_file *headers)
 {
-	const size_t mapping_count = profile->mappings.count;
+	const struct profile_location *location = &profile->locations.items[number];
+	struct profile_mapping mapping = profile->mappings.items[location->mapping];
+	uint64_t vaddr;
 
-	for (size_t i = 1; i < mapping_count; i++)
-		describe_mapping(live, profile, (uint32_t)i);
+	if (!elf_vaddr(headers, location->address, &vaddr)) {
+		profile_move_location(profile, number, location->mapping,
+				      location->address + mapping.start);
+		return;
+	}
+	mapping.start = 0;
+	mapping.source = segment_source(source_segment(mapping.source) - 1, 0);
+	profile_move_location(profile, number, profile_mapping(profile, &mapping), vaddr);
+}
+
+static void describe_locations(const struct live_source *live, struct profile *profile,
+			       const struct headers *headers)
+{
 	for (size_t i = 1; i < profile->locations.count; i++) {
 		const struct profile_location *location = &profile->locations.items[i];
 		const struct profile_mapping *mapping = &profile->mappings.items[location->mapping];
@@ -84,10 +162,24 @@ int live_source_describe(const struct live_source *live, struct profile *profile
 			profile_move_location(profile, (uint32_t)i,
 					      describe_kernel(live, profile, location->address),
 					      location->address);
-		else if (mapping->start)
-			profile_move_location(profile, (uint32_t)i, location->mapping,
-					      location->address + mapping->start);
+		else if (mapping->start && location->mapping < headers->count)
+			describe_offset(profile, (uint32_t)i, &headers->files[location->mapping]);
 	}
+}
+
+int live_source_describe(const struct live_source *live, struct profile *profile)
+{
+	struct headers headers = {.count = profile->mappings.count};
+
+	headers.files = calloc(headers.count + 1, sizeof(*headers.files));
+	if (!headers.files)
+		return -ENOMEM;
+	for (size_t i = 1; i < headers.count; i++)
+		describe_mapping(live, profile, (uint32_t)i, &headers.files[i]);
+	describe_locations(live, profile, &headers);
+	for (size_t i = 0; i < headers.count; i++)
+		elf_clear(&headers.files[i]);
+	free(headers.files);
 	return profile->error;
 }
 
@@ -112,27 +204,18 @@ static enum symbol_kind find_kind(void *arg, const struct symbol_mapping *mappin
 	return find_perf_map(arg, mapping) >= 0 ? SYMBOLS_PERF_MAP : SYMBOLS_NONE;
 }
 
-static int open_file(const struct live_source *live, const struct symbol_mapping *mapping,
-		     struct error *error)
-{
-	bool is_offset;
-	const struct mapped_file *file =
-		segment_file(live->files, source_segment(mapping->source), &is_offset);
-	int fd = mapped_file_open(live->files, file);
-
-	if (fd < 0 && file->problem && *file->problem)
-		error_set(error, -fd, "%s", file->problem);
-	return fd;
-}
-
 static int open_mapping(void *arg, const struct symbol_mapping *mapping, unsigned int candidate,
 			struct error *error)
 {
+	const struct live_source *live = arg;
+	uint32_t segment = source_segment(mapping->source);
+	bool is_offset;
+
 	if (candidate)
 		return -ENOENT;
-	if (source_segment(mapping->source) >= SEGMENT_FILES)
-		return open_file(arg, mapping, error);
-	return find_perf_map(arg, mapping);
+	if (segment < SEGMENT_FILES)
+		return find_perf_map(live, mapping);
+	return open_mapped_file(live->files, segment_file(live->files, segment, &is_offset), error);
 }
 
 void live_source_init(struct symbol_source *source, const struct live_source *live,

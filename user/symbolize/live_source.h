@@ -18,15 +18,16 @@ struct perf_map_fd;
 struct profile;
 
 struct live_source {
-	const struct mapped_files *files;
+	struct mapped_files *files;
 	const struct perf_map_fd *perf_maps;
 	size_t perf_map_count;
 	struct kernel *kernel; /* the running kernel */
 };
 
 /*
- * Describes the mappings of a raw profile: their paths, build IDs and addresses. A file whose load
- * segments are unknown seems to be mapped as a whole: `start` is not 0 then. Returns 0, or -ENOMEM:
+ * Describes the mappings of a raw profile: their paths, build IDs and addresses. The
+ * headers of files that the kernel could not read are read here; a file whose load segments are
+ * unknown nevertheless seems to be mapped as a whole: `start` is not 0 then. Returns 0, or -ENOMEM:
  * the profile may only be freed then.
  */
 int live_source_describe(const struct live_source *live, struct profile *profile);

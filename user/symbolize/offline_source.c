@@ -19,11 +19,12 @@ static int open_file(void *arg, const struct symbol_mapping *mapping, unsigned i
 		     struct error *error)
 {
 	struct error why;
+	bool is_trusted;
 	int fd;
 
 	if (candidate)
 		return -ENOENT;
-	fd = binary_finder_open(arg, mapping->path, mapping->build_id, &why);
+	fd = binary_finder_open(arg, mapping->path, mapping->build_id, &is_trusted, &why);
 	/* The debug file may exist without the binary. */
 	if (fd < 0)
 		error_set(error, ENOENT, "%s", why.text);

@@ -41,8 +41,8 @@ RECENT_STACKS = 8192
 BYTES_A_RECENT = 112 + 16
 BYTES_A_RECENT_FRAME = 8
 # Per process: struct address_space (user/process/address_space.c), its slots in two tables, and fragmentation by its
-# mappings; and the file of its program, as the load creates a new one for each process: struct mapped_file
-# (user/process/mapped_files.h), path, build ID, and slots in two tables.
+# mappings; and the file of its program, as the load creates a new one for each process: struct file_entry
+# (user/process/mapped_files.c), path, build ID, and slots in two tables.
 BYTES_A_SPACE = 256 + 560
 # Constant memory: initial tables, buffers, symbols, and free memory that the allocator keeps.
 READER_BYTES = 4 << 20

@@ -29,17 +29,26 @@ static void count_missing(void *arg, const char *path, const char *text)
 	missing++;
 }
 
-/* A profile whose only mapping is a file with a build id, or "" for none. It is written, too. */
-static struct profile *profile_of(const char *path, const char *build_id)
+/* A profile whose mappings are files with a build id, or "" for none. It is written, too. */
+static struct profile *profile_of_files(const char *const *paths, size_t count,
+					const char *build_id)
 {
 	struct profile *profile = empty_profile();
-	uint32_t mapping = example_mapping(profile, 0, UINT64_MAX, 0, path, build_id);
-	uint32_t location = profile_location(profile, mapping, 0x1000, NULL, 0);
 
-	example_add(profile, &location, 1, 1, 1, NULL, 0);
+	for (size_t i = 0; i < count; i++) {
+		uint32_t mapping = example_mapping(profile, 0, UINT64_MAX, 0, paths[i], build_id);
+		uint32_t location = profile_location(profile, mapping, 0x1000, NULL, 0);
+
+		example_add(profile, &location, 1, 1, 1, NULL, 0);
+	}
 	profile->time_ns = INT64_C(4000000000000000000);
 	assert_int_equal(pprof_write(profile, in_sandbox("profile.pb.gz"), NULL, &error), 0);
 	return profile;
+}
+
+static struct profile *profile_of(const char *path, const char *build_id)
+{
+	return profile_of_files(&path, 1, build_id);
 }
 
 static int create(const char *directory, struct profile *profile,
@@ -288,6 +297,103 @@ static void limit_of_open_files_is_raised(void **state)
 	setrlimit(RLIMIT_NOFILE, &old);
 }
 
+#define HOUR INT64_C(3600000000000)
+
+static int64_t now_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_REALTIME, &time);
+	return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+}
+
+static int search_archive(const struct archive_reader *archive, const char *directory,
+			  const char *path, const char *build_id, int64_t time)
+{
+	const struct binary_finder search = {
+		.directory = directory, .archive = archive, .time = time};
+	bool is_trusted;
+	int fd = binary_finder_open(&search, path, build_id, &is_trusted, &error);
+
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 ? fd : 0;
+}
+
+static int search(const char *directory, const char *path, const char *build_id, int64_t time)
+{
+	return search_archive(NULL, directory, path, build_id, time);
+}
+
+/* Builds FILE of a user with the program's build ID and other contents. */
+static void build_claim(const char *file, unsigned int user)
+{
+	run("cd '%s' && printf 'int main(void) { return %u; }' >claim.c && "
+	    "cc -Wl,--build-id=0x0123abcd -o '%s' claim.c && chown %u '%s'",
+	    sandbox, user % 100, file, user, file);
+}
+
+/* Any user can give a file the build ID of another one. */
+static void trusted_file_of_a_build_id_is_archived(void **state)
+{
+	const char *paths[] = {in_sandbox("mallory"), in_sandbox("program"), in_sandbox("oscar")};
+	const char *claims[] = {in_sandbox("mallory"), in_sandbox("oscar")};
+	struct binary_archive_counts counts;
+	struct archive_reader *reader;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	build_program();
+	build_claim("mallory", 1001);
+	build_claim("oscar", 1002);
+	assert_int_equal(create(NULL, profile_of_files(paths, 3, "0123abcd"), &counts), 0);
+	assert_int_equal(counts.binaries, 1);
+	assert_int_equal(missing, 0);
+	assert_int_equal(open_archive("a.tar.zst", "/gone", "0123abcd", &reader), 0);
+	expect_entry(reader, ".build-id/01/23abcd", in_sandbox("program"));
+	archive_reader_close(reader);
+	run("rm -r %s %s", in_sandbox("a.tar.zst"), in_sandbox("debug"));
+	/* Nothing says which one is genuine. */
+	assert_int_equal(create(NULL, profile_of_files(claims, 2, "0123abcd"), &counts), -ENOENT);
+	assert_int_equal(missing, 1);
+	assert_int_equal(create(NULL, profile_of_files(claims, 1, "0123abcd"), &counts), 0);
+	assert_int_equal(counts.binaries, 1);
+}
+
+static void saved_files_of_untrusted_users_may_not_differ(void **state)
+{
+	const char *saved = in_sandbox("saved");
+	const struct binary_finder finder = {.directory = saved, .time = now_ns()};
+	bool is_trusted;
+	int fd;
+
+	(void)state;
+	build_program();
+	build_claim("claim", geteuid());
+	run("cd '%s' && for user in 1001 1002; do mkdir -p saved/.untrusted/$user/.build-id/01 && "
+	    "cp claim saved/.untrusted/$user/.build-id/01/23abcd; done",
+	    sandbox);
+	/* The path of the copy conveys trust, not its owner. */
+	fd = binary_finder_open(&finder, "/gone", "0123abcd", &is_trusted, &error);
+	assert_true(fd >= 0);
+	assert_false(is_trusted);
+	close(fd);
+	run("cp %s %s/.untrusted/1002/.build-id/01/23abcd", in_sandbox("program"), saved);
+	assert_int_equal(search(saved, "/gone", "0123abcd", now_ns()), -ENOENT);
+	assert_non_null(strstr(error.text, "users have saved different files"));
+	/* What only claims to have the build ID, and has not, does no harm. */
+	run("echo >%s/.untrusted/1002/.build-id/01/23abcd", saved);
+	assert_int_equal(search(saved, "/gone", "0123abcd", now_ns()), 0);
+	run("cd '%s' && mkdir -p saved/.build-id/01 && cp program saved/.build-id/01/23abcd && "
+	    "cp program saved/.untrusted/1002/.build-id/01/23abcd",
+	    sandbox);
+	fd = binary_finder_open(&finder, "/gone", "0123abcd", &is_trusted, &error);
+	assert_true(fd >= 0);
+	assert_true(is_trusted);
+	close(fd);
+}
+
 static void missing_files_are_counted(void **state)
 {
 	struct binary_archive_counts counts;
@@ -327,33 +433,6 @@ static void path_cannot_forge_a_worker_message(void **state)
 	expect_entry(reader, ".build-id/01/23abcd.debug", program);
 	assert_int_equal(archive_reader_debug_file(reader, "abc123"), -ENOENT);
 	archive_reader_close(reader);
-}
-
-#define HOUR INT64_C(3600000000000)
-
-static int64_t now_ns(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_REALTIME, &time);
-	return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
-}
-
-static int search_archive(const struct archive_reader *archive, const char *directory,
-			  const char *path, const char *build_id, int64_t time)
-{
-	const struct binary_finder search = {
-		.directory = directory, .archive = archive, .time = time};
-	int fd = binary_finder_open(&search, path, build_id, &error);
-
-	if (fd >= 0)
-		close(fd);
-	return fd < 0 ? fd : 0;
-}
-
-static int search(const char *directory, const char *path, const char *build_id, int64_t time)
-{
-	return search_archive(NULL, directory, path, build_id, time);
 }
 
 static void files_without_build_id_are_archived_by_path(void **state)
@@ -722,6 +801,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ARCHIVE_TEST(archived_files_are_unpacked),
+		ARCHIVE_TEST(trusted_file_of_a_build_id_is_archived),
+		ARCHIVE_TEST(saved_files_of_untrusted_users_may_not_differ),
 		ARCHIVE_TEST(missing_files_are_counted),
 		ARCHIVE_TEST(path_cannot_forge_a_worker_message),
 		ARCHIVE_TEST(files_without_build_id_are_archived_by_path),
