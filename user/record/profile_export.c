@@ -16,7 +16,8 @@
 #include "pprof/profile.h"
 #include "pprof/truncation.h"
 #include "process/address_space.h"
-#include "record/stack_table.h"
+#include "record/window.h"
+#include "runtime/perf_map_watcher.h"
 #include "symbolize/stack_roots.h"
 #include "symbolize/symbolizer.h"
 
@@ -26,10 +27,14 @@ struct encoder {
 	struct profile *profile;
 	struct symbolizer *symbolizer;
 	struct truncation_counts *counts;
+	const struct window *window;
 	const struct labels *chosen;
-	struct label_values labels; /* of one stack */
+	/* By location of the window. */
+	const struct frame_name **locations;
+	uint32_t *encoded; /* its location in `profile`; 0: not encoded yet */
+	/* Of one stack. */
 	const struct frame_name *names[FRAMES_MAX];
-	uint32_t locations[FRAMES_MAX];
+	uint32_t stack[FRAMES_MAX];
 };
 
 double recording_overhead_percent(const struct recording *recording)
@@ -86,94 +91,160 @@ static uint32_t encode_location(struct encoder *encoder, const struct frame_name
 	return profile_location(profile, mapping, name->vaddr, lines, name->line_count);
 }
 
-/* Counts the user frames among the first `count` frames, and those outside all mappings. */
-static void count_unmapped(struct encoder *encoder, const struct stack *stack, size_t count)
+/* Returns the location in the profile of a location of the window. */
+static uint32_t encode(struct encoder *encoder, uint32_t location)
 {
-	for (size_t i = stack->kernel_frames; i < count; i++) {
-		encoder->counts->user_frames += stack->samples;
+	if (!encoder->encoded[location])
+		encoder->encoded[location] = encode_location(encoder, encoder->locations[location]);
+	return encoder->encoded[location];
+}
+
+static uint32_t location_segment(const struct profile *profile, uint32_t location)
+{
+	const uint32_t mapping = profile->locations.items[location].mapping;
+
+	return window_segment(profile->mappings.items[mapping].source);
+}
+
+/* Returns the number of frames in the kernel, which come first. */
+static size_t kernel_frames(const struct profile *profile, const uint32_t *stack, size_t depth)
+{
+	size_t count = 0;
+
+	while (count < depth && location_segment(profile, stack[count]) == SEGMENT_KERNEL)
+		count++;
+	return count;
+}
+
+/* Counts the user frames from `first` to `count`, and those outside all mappings. */
+static void count_unmapped(struct encoder *encoder, int64_t samples, size_t first, size_t count)
+{
+	for (size_t i = first; i < count; i++) {
+		encoder->counts->user_frames += (uint64_t)samples;
 		if (!*encoder->names[i]->mapping_path)
-			encoder->counts->unmapped += stack->samples;
+			encoder->counts->unmapped += (uint64_t)samples;
 	}
 }
 
-static uint32_t encode_labels(struct encoder *encoder, const struct stack *stack,
-			      enum truncation cause)
+static const struct perf_map_fd *find_perf_map(const struct window *window, uint32_t id)
 {
-	const struct label_process process = {
-		.truncated = truncation_name(cause),
-		.comm = address_space_comm(stack->space),
-		.cgroup_path = address_space_cgroup_path(stack->space),
-		.ns_pid = address_space_ns_pid(stack->space),
-	};
-
-	label_values(encoder->chosen, &stack->origin, &process, &encoder->labels);
-	return labels_intern(encoder->profile, encoder->labels.items, encoder->labels.count);
+	for (size_t i = 0; id && i < window->perf_map_count; i++) {
+		if (window->perf_maps[i].id == id)
+			return &window->perf_maps[i];
+	}
+	return NULL;
 }
 
-/* Symbolizes the frames of a stack into encoder->names. */
-static int symbolize_frames(struct encoder *encoder, const struct stack *stack)
+static const struct frame_name *symbolize_location(struct encoder *encoder,
+						   const struct profile_location *location)
 {
-	size_t count = (size_t)stack->kernel_frames + stack->user_frames;
+	const struct profile *profile = encoder->window->profile;
+	const uint64_t source = profile->mappings.items[location->mapping].source;
 
-	for (size_t i = 0; i < count; i++) {
-		if (i < stack->kernel_frames)
-			encoder->names[i] = symbolize_kernel(encoder->symbolizer, stack->frames[i]);
-		else
-			encoder->names[i] = symbolize_user(
-				encoder->symbolizer, stack->space,
-				stack_segments(stack)[i - stack->kernel_frames], stack->frames[i]);
-		if (!encoder->names[i])
+	if (window_segment(source) == SEGMENT_KERNEL)
+		return symbolize_kernel(encoder->symbolizer, location->address);
+	return symbolize_user(encoder->symbolizer,
+			      find_perf_map(encoder->window, window_perf_map(source)),
+			      window_segment(source), location->address);
+}
+
+/* Symbolizes all locations. If debug information can't be read, there are fewer names. */
+static int symbolize_locations(struct encoder *encoder, const struct symbolize_options *options)
+{
+	const struct profile *profile = encoder->window->profile;
+	struct error error;
+	int err;
+
+	encoder->locations = calloc(profile->locations.count, sizeof(*encoder->locations));
+	encoder->encoded = calloc(profile->locations.count, sizeof(*encoder->encoded));
+	if (!encoder->locations || !encoder->encoded)
+		return -ENOMEM;
+	for (size_t i = 1; i < profile->locations.count; i++) {
+		encoder->locations[i] = symbolize_location(encoder, &profile->locations.items[i]);
+		if (!encoder->locations[i])
 			return -ENOMEM;
 	}
+	err = options ? symbolizer_resolve(encoder->symbolizer, options) : 0;
+	if (!err || err == -ENOMEM)
+		return err;
+	error_errno(&error, -err, "can't be read");
+	if (options->problem)
+		options->problem(options->arg, "debug information", error.text);
 	return 0;
 }
 
-static int add_frames(const struct stack *stack, void *arg)
+/* Sets the labels of a sample but LABEL_TRUNCATED, which sets the cause. Returns their number. */
+static size_t get_labels(const struct encoder *encoder, uint32_t label_set,
+			 struct label_value labels[LABELS_MAX], enum truncation *cause)
 {
-	return symbolize_frames(arg, stack);
+	const struct profile *profile = encoder->window->profile;
+	const uint32_t *set = profile_set_labels(profile, label_set);
+	size_t count = 0;
+
+	*cause = TRUNCATED_NOT;
+	for (size_t i = 0; i < profile->label_sets.items[label_set].count; i++) {
+		const struct profile_label *label = &profile->labels.items[set[i]];
+		const char *key = profile_text(profile, label->key);
+		const char *text = profile_text(profile, label->text);
+
+		if (label_of_key(key) == LABEL_TRUNCATED)
+			*cause = truncation_by_name(text);
+		else
+			labels[count++] = (struct label_value){
+				.key = key,
+				.text = label->text ? text : NULL,
+				.number = label->number,
+				.unit = profile_text(profile, label->unit),
+			};
+	}
+	return count;
 }
 
-static int encode_stack(const struct stack *stack, void *arg)
+static void encode_sample(struct encoder *encoder, size_t sample)
 {
-	struct encoder *encoder = arg;
-	size_t count = (size_t)stack->kernel_frames + stack->user_frames;
-	const int64_t values[PROFILE_RECORDED_TYPES] = {
-		[PROFILE_SAMPLES] = (int64_t)stack->samples,
-		[PROFILE_CPU] = (int64_t)stack->weight,
-	};
-	size_t complete, depth = 0;
-	int err = symbolize_frames(encoder, stack);
+	const struct profile *profile = encoder->window->profile;
+	const uint32_t stack = profile->samples.items[sample].stack;
+	const uint32_t *locations = profile_stack_locations(profile, stack);
+	const int64_t *values = profile_values(profile, sample);
+	size_t count = profile->stacks.items[stack].count, depth = 0, complete, label_count;
+	const size_t kernel = kernel_frames(profile, locations, count);
+	struct label_value labels[LABELS_MAX];
 	enum truncation cause;
 
-	if (err)
-		return err;
-	complete = stack_root_depth(encoder->names + stack->kernel_frames, stack->user_frames,
-				    stack->user_stop);
-	cause = truncation_of(stack->kernel_stop, stack->user_stop,
-			      complete || !stack->user_frames);
-	if (cause != TRUNCATED_NOT)
-		encoder->counts->samples[cause] += stack->samples;
-	if (complete)
-		count = stack->kernel_frames + complete;
-	count_unmapped(encoder, stack, count);
+	label_count = get_labels(encoder, profile->samples.items[sample].label_set, labels, &cause);
+	for (size_t i = 0; i < count; i++)
+		encoder->names[i] = encoder->locations[locations[i]];
+	complete =
+		stack_root_depth(encoder->names + kernel, count - kernel, STACKBEAT_STOP_BAD_FRAME);
+	if (complete) {
+		count = kernel + complete;
+		if (cause != TRUNCATED_KERNEL && cause != TRUNCATED_EXEC)
+			cause = TRUNCATED_NOT;
+	}
+	if (cause != TRUNCATED_NOT) {
+		encoder->counts->samples[cause] += (uint64_t)values[PROFILE_SAMPLES];
+		if (encoder->chosen->chosen & LABEL_SET(LABEL_TRUNCATED))
+			labels[label_count++] = (struct label_value){
+				.key = LABEL_TRUNCATED_KEY, .text = truncation_name(cause)};
+	}
+	count_unmapped(encoder, values[PROFILE_SAMPLES], kernel, count);
 
 	for (size_t i = 0; i < count; i++) {
 		if (!encoder->names[i]->elided)
-			encoder->locations[depth++] = encode_location(encoder, encoder->names[i]);
+			encoder->stack[depth++] = encode(encoder, locations[i]);
 	}
 	/* pprof drops samples without locations. */
 	if (!depth && count)
-		encoder->locations[depth++] = encode_location(encoder, encoder->names[0]);
-	profile_add(encoder->profile, profile_stack(encoder->profile, encoder->locations, depth),
-		    encode_labels(encoder, stack, cause), values);
-	return encoder->profile->error;
+		encoder->stack[depth++] = encode(encoder, locations[0]);
+	profile_add(encoder->profile, profile_stack(encoder->profile, encoder->stack, depth),
+		    labels_intern(encoder->profile, labels, label_count), values);
 }
 
-static void encode_comments(struct profile *profile, const struct stack_table *stacks,
+static void encode_comments(struct profile *profile, const struct window *window,
 			    const struct recording *recording,
 			    const struct truncation_counts *counts)
 {
-	const struct sample_totals *totals = stack_table_totals(stacks);
+	struct window_merged merged;
 	char text[TRUNCATION_COMMENT_SIZE];
 	struct utsname kernel = {0};
 
@@ -185,7 +256,7 @@ static void encode_comments(struct profile *profile, const struct stack_table *s
 	profile_comment(profile, "rate: %u Hz requested, %.1f Hz on average, on %u CPUs",
 			recording->rate, mean_rate(recording), recording->cpus);
 	profile_comment(profile, "throttled: %" PRIu64 " times", recording->throttled);
-	profile_comment(profile, "samples: %" PRIu64, totals->samples);
+	profile_comment(profile, "samples: %" PRIu64, window->samples);
 	profile_comment(profile,
 			"lost: %" PRIu64 " (ring full %" PRIu64 ", bad reader position %" PRIu64
 			")",
@@ -205,6 +276,13 @@ static void encode_comments(struct profile *profile, const struct stack_table *s
 			recording->perf_maps_dropped, recording->samples_early);
 	frames_comment(counts, text);
 	profile_comment(profile, "%s", text);
+	window_count_merged(window, &merged);
+	if (merged.stacks)
+		profile_comment(profile,
+				"merged for lack of memory: stacks %" PRIu64
+				", samples without labels %" PRIu64
+				", samples without callers %" PRIu64,
+				merged.stacks, merged.labels, merged.callers);
 	profile_comment(profile, "missed ticks: %" PRIu64, recording->missed);
 	profile_comment(profile, "ticks without a sample: idle %" PRIu64 ", filtered %" PRIu64,
 			recording->idle, recording->filtered);
@@ -215,41 +293,22 @@ static void encode_comments(struct profile *profile, const struct stack_table *s
 			recording_overhead_percent(recording));
 }
 
-/*
- * Adds all frames to the symbolizer, then resolves them. If that fails, the profile is written with
- * fewer names.
- */
-static int resolve_symbols(struct encoder *encoder, const struct stack_table *stacks,
-			   const struct symbolize_options *options)
-{
-	int err = stack_table_each(stacks, add_frames, encoder);
-	struct error error;
-
-	if (!err)
-		err = symbolizer_resolve(encoder->symbolizer, options);
-	if (!err || err == -ENOMEM)
-		return err;
-	error_errno(&error, -err, "can't be read");
-	if (options->problem)
-		options->problem(options->arg, "debug information", error.text);
-	return 0;
-}
-
-int export_profile(const struct stack_table *stacks, const struct mapped_files *files,
-		   const struct recording *recording, const char *path,
-		   struct truncation_counts *counts, uint64_t *size, struct error *warning,
-		   struct error *error)
+int export_profile(const struct window *window, const struct mapped_files *files,
+		   const struct recording *recording, struct profile **profile,
+		   struct truncation_counts *counts, struct error *warning, struct error *error)
 {
 	struct encoder *encoder = calloc(1, sizeof(*encoder));
 	struct kernel *kernel = kernel_new("");
 	struct kallsyms *kallsyms = NULL;
 	int err = -ENOMEM;
 
+	*profile = NULL;
 	*counts = (struct truncation_counts){0};
 	*warning->text = '\0';
 	if (!encoder || !kernel)
 		goto out;
 	encoder->counts = counts;
+	encoder->window = window;
 	encoder->chosen = recording->labels;
 	encoder->profile = profile_new();
 	if (!encoder->profile)
@@ -263,22 +322,28 @@ int export_profile(const struct stack_table *stacks, const struct mapped_files *
 		err = -ENOMEM;
 		goto out;
 	}
-	err = recording->symbolize ? resolve_symbols(encoder, stacks, recording->symbolize) : 0;
-	if (!err)
-		err = stack_table_each(stacks, encode_stack, encoder);
+	err = symbolize_locations(encoder, recording->symbolize);
 	if (err)
 		goto out;
-	encode_comments(encoder->profile, stacks, recording, counts);
+	for (size_t i = 0; i < window->profile->samples.count; i++)
+		encode_sample(encoder, i);
+	encode_comments(encoder->profile, window, recording, counts);
 	encoder->profile->time_ns = recording->start_ns;
 	encoder->profile->duration_ns = recording->duration_ns;
 	encoder->profile->period = 1000000000 / recording->rate;
-	err = pprof_write(encoder->profile, path, size, error);
+	err = encoder->profile->error;
+	if (err)
+		goto out;
+	*profile = encoder->profile;
+	encoder->profile = NULL;
 out:
-	if (err == -ENOMEM)
-		error_errno(error, ENOMEM, "can't write %s", path);
+	if (err)
+		error_errno(error, -err, "can't symbolize the profile");
 	if (encoder) {
 		symbolizer_free(encoder->symbolizer);
 		profile_free(encoder->profile);
+		free(encoder->locations);
+		free(encoder->encoded);
 	}
 	kallsyms_free(kallsyms);
 	kernel_free(kernel);

@@ -146,3 +146,11 @@ void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_samp
 	memcpy(&(*slot)->sample, sample, size);
 	(*slot)->stack = stack;
 }
+
+void sample_cache_forget(struct sample_cache *cache)
+{
+	for (size_t i = 0; i < ENTRIES; i++) {
+		if (cache->entries[i] && !cache->entries[i]->stack->space)
+			evict(cache, &cache->entries[i]);
+	}
+}

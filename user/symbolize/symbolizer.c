@@ -15,9 +15,10 @@
 #include "lib/string_table.h"
 #include "process/address_space.h"
 #include "process/mapped_files.h"
+#include "runtime/perf_map_watcher.h"
 #include "symbolize/worker_pool.h"
 
-/* A unique address. `owner` is a mapped file, an address space, or the symbolizer (kernel). */
+/* A unique address. `owner` is a mapped file, a perf map or NULL, or the symbolizer (kernel). */
 struct frame {
 	struct frame_name name; /* what callers get */
 	const void *owner;
@@ -228,30 +229,33 @@ const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_
 
 /* User */
 
-/* An address in no file: each address space has frames of its own. */
+/* An address in no file: each perf map has frames of its own. */
 static const struct frame_name *symbolize_address(struct symbolizer *symbolizer,
-						  const struct address_space *space,
+						  const struct perf_map_fd *perf_map,
 						  uint32_t segment, uint64_t address)
 {
 	static const char *const paths[SEGMENT_FILES] = {
 		[SEGMENT_ANON] = "[anon]",
 		[SEGMENT_VSYSCALL] = "[vsyscall]",
 		[SEGMENT_VDSO] = "[vdso]",
+		[SEGMENT_MERGED] = "[merged]",
 	};
-	struct frame *frame = find_frame(symbolizer, space, segment, address);
+	struct frame *frame = find_frame(symbolizer, perf_map, segment, address);
 
 	if (frame)
 		return &frame->name;
-	frame = add_frame(symbolizer, space, segment, address);
+	frame = add_frame(symbolizer, perf_map, segment, address);
 	if (!frame)
 		return NULL;
 	if (paths[segment])
 		frame->name.mapping_path = paths[segment];
+	if (segment == SEGMENT_MERGED)
+		set_symbol(symbolizer, frame, paths[segment], 0);
 	return &frame->name;
 }
 
 const struct frame_name *symbolize_user(struct symbolizer *symbolizer,
-					const struct address_space *space, uint32_t segment,
+					const struct perf_map_fd *perf_map, uint32_t segment,
 					uint64_t offset)
 {
 	bool is_offset;
@@ -260,7 +264,7 @@ const struct frame_name *symbolize_user(struct symbolizer *symbolizer,
 	struct frame *frame;
 
 	if (!file)
-		return symbolize_address(symbolizer, space, segment, offset);
+		return symbolize_address(symbolizer, perf_map, segment, offset);
 	/* The kernel could not read the segments of the file; the reader may know them. */
 	if (is_offset && mapped_file_vaddr(file, offset, &offset))
 		segment--;
@@ -287,7 +291,7 @@ const struct frame_name *symbolize_user(struct symbolizer *symbolizer,
 struct task {
 	const struct symbolizer *symbolizer;
 	const struct mapped_file *file; /* NULL: the kernel, or JIT code */
-	const struct address_space *space; /* of JIT code */
+	const struct perf_map_fd *perf_map; /* of JIT code */
 	struct frame **frames; /* a range of resolution->frames */
 	uint64_t *addresses;
 	size_t count;
@@ -315,7 +319,7 @@ static int open_file(void *arg, struct error *error)
 static int open_perf_map(void *arg, struct error *error)
 {
 	(void)error;
-	return address_space_perf_map(((const struct task *)arg)->space);
+	return ((const struct task *)arg)->perf_map->fd;
 }
 
 static bool lookup_file(void *arg, uint64_t vaddr, struct symbol *symbol)
@@ -387,10 +391,10 @@ static bool make_job(const struct frame *frame, struct task *task, struct worker
 		return true;
 	}
 	if (frame->segment == SEGMENT_ANON && !frame->name.kernel) {
-		task->space = frame->owner;
+		task->perf_map = frame->owner;
 		job->open = open_perf_map;
 		job->is_perf_map = true;
-		return address_space_perf_map(task->space) >= 0;
+		return task->perf_map;
 	}
 	if (!frame->name.kernel || !*frame->name.build_id)
 		return false;

@@ -17,12 +17,12 @@
 #include "symbolize/source_line.h"
 #include "symbolize/symbolize_options.h"
 
-struct address_space;
 struct error;
 struct kallsyms;
 struct kernel;
 struct kernel_mapping;
 struct mapped_files;
+struct perf_map_fd;
 struct symbolizer;
 
 struct frame_name {
@@ -60,13 +60,14 @@ void symbolizer_free(struct symbolizer *symbolizer);
 
 /*
  * Returns the frame at an address of the kernel, or at an offset in a segment of an address space
- * (see process/address_space.h); NULL when out of memory. The symbolizer owns it. Addresses at the
- * same place of the same file share one frame_name, also between processes. Equal functions or
- * files have the same strings.
+ * (see process/address_space.h); NULL when out of memory. The symbolizer owns it. `perf_map` is
+ * that of the process, which outlives the symbolizer, or NULL. Addresses at the same place of the
+ * same file share one frame_name, also between processes. Equal functions or files have the same
+ * strings.
  */
 const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_t address);
 const struct frame_name *symbolize_user(struct symbolizer *symbolizer,
-					const struct address_space *space, uint32_t segment,
+					const struct perf_map_fd *perf_map, uint32_t segment,
 					uint64_t offset);
 
 /*

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "symbolize/symbolizer.h"
-
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "fake_kernel_records.h"
+#include "runtime/perf_map_watcher.h"
 #include "sandbox.h"
+#include "symbolize/symbolizer.h"
 
 static struct fake_files files;
 static struct mapped_files *mapped;
@@ -82,13 +82,25 @@ static struct address_space *map(uint32_t pid, const char *name)
 	return address_spaces_get(spaces, pid, 0);
 }
 
+static struct perf_map_fd *perf_maps;
+static size_t perf_map_count;
+
+static const struct perf_map_fd *perf_map_of(const struct address_space *space)
+{
+	for (size_t i = 0; i < perf_map_count; i++) {
+		if (perf_maps[i].id == address_space_perf_map(space))
+			return &perf_maps[i];
+	}
+	return NULL;
+}
+
 /* The frame of an address. */
 static const struct frame_name *frame_at(const struct address_space *space, uint64_t address)
 {
 	uint64_t offset;
 	uint32_t segment = address_space_segment_at(space, 1, address, &offset);
 
-	return symbolize_user(symbolizer, space, segment, offset);
+	return symbolize_user(symbolizer, perf_map_of(space), segment, offset);
 }
 
 static void read_all(void)
@@ -161,7 +173,8 @@ static void addresses_without_symbol(void **state)
 	assert_int_equal(frame->vaddr, 0x10020);
 	assert_string_equal(frame->mapping_path, "[anon]");
 	assert_ptr_equal(frame, frame_at(space, 0x10020));
-	assert_ptr_not_equal(frame, frame_at(other, 0x10020));
+	/* Without a perf map, nothing distinguishes the code of two processes. */
+	assert_ptr_equal(frame, frame_at(other, 0x10020));
 
 	frame = frame_at(space, 0x1);
 	assert_false(frame->resolved);
@@ -437,6 +450,9 @@ static void perf_map_names_jit_code(void **state)
 	address_space_has_jit_code(other);
 	write_text(in_sandbox("proc/2/root/tmp/perf-2.map"), "10010 8 late\n");
 	address_spaces_finish(spaces);
+	assert_int_equal(address_spaces_take_perf_maps(spaces, true, &perf_maps, &perf_map_count),
+			 0);
+	assert_int_equal(perf_map_count, 2);
 	/* The process changes its map after it was read. */
 	run("echo '10020 8 more' >>%s", in_sandbox("proc/1/root/tmp/perf-1.map"));
 	run("rm -r %s %s", in_sandbox("proc/1"), in_sandbox("proc/2"));
@@ -452,6 +468,9 @@ static void perf_map_names_jit_code(void **state)
 	assert_false(unknown->resolved);
 	assert_string_equal(frame_at(space, 0x10012)->function, known->function);
 	assert_string_equal(late->function, "late");
+	while (perf_map_count)
+		close(perf_maps[--perf_map_count].fd);
+	free(perf_maps);
 }
 
 static void kernel_without_kallsyms_is_unresolved(void **state)
