@@ -26,6 +26,9 @@
 #include "record/stack_table.h"
 #include "symbolize/symbolizer.h"
 
+/* Of the process that writes a file: a third of the CPU time that a sampled thread gets. */
+#define EXPORTER_NICE 5
+
 struct record {
 	struct record_options options;
 	struct recorder recorder;
@@ -236,7 +239,8 @@ struct window_file {
 static int write_window(const struct record *record, const struct window_file *file,
 			struct error *error)
 {
-	struct symbolize_messages messages = {.progress = record->progress && !record->exporter};
+	struct symbolize_messages messages = {.progress = record->progress && !record->exporter,
+					      .verbose = record->options.verbose};
 	const struct symbolize_options symbolize = {
 		.problem = symbolize_messages_problem,
 		.progress = symbolize_messages_progress,
@@ -324,7 +328,7 @@ static void start_exporter(struct record *record, const struct window_file *file
 	record->exporter = getpid();
 	session_close(&record->recorder.session);
 	catch_interruption_of_exporter(record);
-	setpriority(PRIO_PROCESS, 0, PRIO_MAX);
+	setpriority(PRIO_PROCESS, 0, EXPORTER_NICE);
 	_exit(write_file(record, file) ? STATUS_FAILED : 0);
 }
 

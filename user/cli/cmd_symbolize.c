@@ -18,7 +18,7 @@
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
-#include "symbolize/binary_archive.h"
+#include "symbolize/archive_reader.h"
 #include "symbolize/find_binary.h"
 #include "symbolize/offline.h"
 
@@ -41,6 +41,7 @@ static const struct cli_option options[] = {
 	{OPTION_DEBUG_DIR, "debug-dir", "DIR",
 	 "look for debug files in DIR/.build-id too; repeatable"},
 	{'q', "quiet", NULL, "print no summary and no list of missing binaries"},
+	{'v', "verbose", NULL, "list all problems with files, not only the first five"},
 	HELP_OPTION,
 };
 /* clang-format on */
@@ -63,7 +64,7 @@ struct symbolize {
 	const char *directories[DIRECTORIES_MAX + 2]; /* of debug files */
 	size_t directory_count;
 	bool quiet, help;
-	struct binary_archive archive; /* unpacked, if `binaries` is a file */
+	struct archive_reader *archive; /* if --binaries is a file; NULL: none */
 	struct kallsyms *kallsyms;
 	struct kernel *kernel;
 	struct symbolize_messages messages;
@@ -94,6 +95,9 @@ static int parse_symbolize_option(int id, char *value, void *arg, struct error *
 		return 0;
 	case 'q':
 		symbolize->quiet = true;
+		return 0;
+	case 'v':
+		symbolize->messages.verbose = true;
 		return 0;
 	default:
 		symbolize->help = true;
@@ -141,31 +145,52 @@ static void report_progress(void *arg, const char *path, uint64_t done, uint64_t
 	symbolize_messages_progress(&((struct symbolize *)arg)->messages, path, done, total);
 }
 
-/* Unpacks an archive of --binaries, and lists the directories of debug files. */
-static int prepare_directories(struct symbolize *symbolize, struct error *error)
+/* Opens the archive or directory of --binaries, and lists the directories of debug files. */
+static int open_binaries(struct symbolize *symbolize, const struct profile *profile,
+			 struct error *error)
 {
 	struct stat st;
-	int err;
+	int err = 0;
 
 	if (symbolize->binaries) {
 		if (stat(symbolize->binaries, &st))
 			return error_errno(error, errno, "%s", symbolize->binaries);
-		if (!S_ISDIR(st.st_mode)) {
-			err = binary_archive_unpack(&symbolize->archive, symbolize->binaries,
-						    error);
-			if (err)
-				return err;
-			symbolize->binaries = symbolize->archive.directory;
+		if (S_ISDIR(st.st_mode)) {
+			symbolize->directories[symbolize->directory_count++] = symbolize->binaries;
+		} else {
+			err = archive_reader_open(symbolize->binaries, profile, &symbolize->archive,
+						  error);
+			symbolize->binaries = NULL;
 		}
-		symbolize->directories[symbolize->directory_count++] = symbolize->binaries;
 	}
 	symbolize->directories[symbolize->directory_count++] = DEBUG_DIRECTORY;
-	return 0;
+	return err;
+}
+
+/* Names in an archive have no slash at the start. */
+static bool archived_path(const void *archive, const char *name, char path[PATH_MAX])
+{
+	return archive_reader_path(archive, name + 1, path);
+}
+
+/*
+ * Reads the kernel of the archive, the directory or this machine: the first that has symbols.
+ * Writes the path of the symbols.
+ */
+static struct kernel *open_kernel(const struct symbolize *symbolize, char path[PATH_MAX])
+{
+	if (symbolize->archive && archived_path(symbolize->archive, KALLSYMS_PATH, path))
+		return kernel_from_files(archived_path, symbolize->archive);
+	if (symbolize->binaries &&
+	    snprintf(path, PATH_MAX, "%s" KALLSYMS_PATH, symbolize->binaries) < PATH_MAX &&
+	    !access(path, R_OK))
+		return kernel_new(symbolize->binaries);
+	strcpy(path, KALLSYMS_PATH);
+	return kernel_new("");
 }
 
 static int read_kernel(struct symbolize *symbolize, struct error *error)
 {
-	const char *root = "";
 	char path[PATH_MAX];
 	struct error why;
 	int err;
@@ -176,13 +201,7 @@ static int read_kernel(struct symbolize *symbolize, struct error *error)
 			return error_errno(error, ENOMEM, "%s", symbolize->kallsyms_path);
 		return kallsyms_read(symbolize->kallsyms_path, &symbolize->kallsyms, error);
 	}
-	if (symbolize->binaries &&
-	    snprintf(path, sizeof(path), "%s" KALLSYMS_PATH, symbolize->binaries) <
-		    (int)sizeof(path) &&
-	    !access(path, R_OK))
-		root = symbolize->binaries;
-	snprintf(path, sizeof(path), "%s" KALLSYMS_PATH, root);
-	symbolize->kernel = kernel_new(root);
+	symbolize->kernel = open_kernel(symbolize, path);
 	if (!symbolize->kernel)
 		return error_errno(error, ENOMEM, "can't read the modules");
 	err = kallsyms_read(path, &symbolize->kallsyms, &why);
@@ -197,6 +216,7 @@ static int symbolize_profile(struct symbolize *symbolize, struct profile *profil
 {
 	const struct binary_finder search = {
 		.directory = symbolize->binaries,
+		.archive = symbolize->archive,
 		.time = profile->time_ns,
 	};
 	const struct offline_symbolizer offline = {
@@ -205,6 +225,7 @@ static int symbolize_profile(struct symbolize *symbolize, struct profile *profil
 		.kernel = symbolize->kernel,
 		.options.directories = symbolize->directories,
 		.options.directory_count = symbolize->directory_count,
+		.options.archive = symbolize->archive,
 		.options.problem = report_problem,
 		.options.progress = report_progress,
 		.options.arg = symbolize,
@@ -228,7 +249,7 @@ static int symbolize_profile(struct symbolize *symbolize, struct profile *profil
 static int symbolize_file(struct symbolize *symbolize, struct error *error)
 {
 	struct profile *profile = pprof_read(symbolize->input, error);
-	int err = profile ? prepare_directories(symbolize, error) : -EINVAL;
+	int err = profile ? open_binaries(symbolize, profile, error) : -EINVAL;
 
 	if (!err)
 		err = read_kernel(symbolize, error);
@@ -237,7 +258,7 @@ static int symbolize_file(struct symbolize *symbolize, struct error *error)
 	profile_free(profile);
 	kallsyms_free(symbolize->kallsyms);
 	kernel_free(symbolize->kernel);
-	binary_archive_remove(&symbolize->archive);
+	archive_reader_close(symbolize->archive);
 	return err;
 }
 

@@ -86,6 +86,7 @@ static const struct cli_option record_options[] = {
 	 "(default: 5)"},
 	{'g', NULL, NULL, "ignored, for compatibility with perf: stacks are always recorded"},
 	{'q', "quiet", NULL, "print no progress and no summary"},
+	{'v', "verbose", NULL, "list all problems with files, not only the first five"},
 	HELP_OPTION,
 };
 /* clang-format on */
@@ -402,6 +403,9 @@ static int parse_record_option(int id, char *value, void *arg, struct error *err
 		return parse_memory(value, &options->memory, error);
 	case 'q':
 		options->quiet = true;
+		return 0;
+	case 'v':
+		options->verbose = true;
 		return 0;
 	case 'h':
 		options->help = true;

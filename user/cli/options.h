@@ -53,6 +53,7 @@ struct record_options {
 	double rotate; /* seconds of each file; 0: one file */
 	uint64_t memory; /* bytes for what is recorded */
 	bool quiet;
+	bool verbose;
 	bool help;
 	char **command; /* NULL-terminated, in argv; NULL: none */
 };

@@ -253,10 +253,22 @@ static const char *directory(const struct debug_search *search, size_t i)
 	return search->directories ? search->directories[i] : DEBUG_DIRECTORY;
 }
 
+/* Returns an fd by search->find and sets *path, to be freed; or a negative errno value. */
+static int find_elsewhere(const char *build_id, const struct debug_search *search, char **path)
+{
+	int fd = search->find ? search->find(search->find_arg, build_id) : -ENOENT;
+
+	if (fd >= 0 && asprintf(path, ".build-id/%.2s/%s.debug", build_id, build_id + 2) < 0) {
+		close(fd);
+		fd = -ENOMEM;
+	}
+	return fd;
+}
+
 int debug_file_by_build_id(const char *build_id, const struct debug_search *search, char **path)
 {
 	struct stat st;
-	int fd = -ENOENT;
+	int fd = build_id_valid(build_id) ? find_elsewhere(build_id, search, path) : -ENOENT;
 
 	for (size_t i = 0; build_id_valid(build_id) && i < directory_count(search) && fd < 0; i++) {
 		if (asprintf(path, "%s/.build-id/%.2s/%s.debug", directory(search, i), build_id,
@@ -275,9 +287,18 @@ static bool find_by_build_id(struct debug_files *files, struct debug_file *file,
 			     const struct expected *expected, const struct debug_search *search)
 {
 	const char *id = expected->build_id;
+	struct error error;
+	char *path;
+	int fd;
 
 	if (!build_id_valid(id))
 		return false;
+	fd = find_elsewhere(id, search, &path);
+	if (fd >= 0) {
+		if (open_debug_file(file, fd, path, expected, &error) == 0)
+			return true;
+		set_problem(files, "%s", error.text);
+	}
 	for (size_t i = 0; i < directory_count(search); i++) {
 		if (try_debug_file(files, file, expected, "%s/.build-id/%.2s/%s.debug",
 				   directory(search, i), id, id + 2))

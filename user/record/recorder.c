@@ -32,16 +32,6 @@ static uint64_t own_cpu_ns(const struct recorder *recorder)
 	return now_ns(CLOCK_PROCESS_CPUTIME_ID) - recorder->own_cpu_start + recorder->forked_cpu_ns;
 }
 
-/* Whether the configuration names processes, and all of them have ended. */
-static bool pids_have_ended(const struct session_config *session)
-{
-	for (size_t i = 0; i < session->pid_count; i++) {
-		if (!process_exits_within((pid_t)session->pids[i], 0))
-			return false;
-	}
-	return session->pid_count;
-}
-
 static int drain_rings(struct recorder *recorder, struct error *error)
 {
 	int err = session_map(&recorder->session, error);
@@ -159,7 +149,8 @@ static int sample_until_end(struct recorder *recorder, const struct recorder_con
 		now = now_ns(CLOCK_MONOTONIC);
 		/* POLLHUP: the session was stopped. */
 		ended = ended || recorder->command.ended || now >= end ||
-			(fds[0].revents & POLLHUP) || pids_have_ended(config->session);
+			(fds[0].revents & POLLHUP) ||
+			(config->session->pid_count && process_watch_has_ended(&recorder->targets));
 		if (!err && config->progress && now >= next_progress) {
 			report_progress(recorder, config, now - start);
 			next_progress = now + PROGRESS_INTERVAL_NS;
@@ -301,6 +292,10 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 	if (config->command)
 		err = child_command_prepare(&recorder->command, config->command,
 					    config->command_signals, error);
+	/* After the fork of the command, which inherits the limit of open files. */
+	if (!err && process_watch_open(&recorder->targets, config->session->pids,
+				       config->session->pid_count))
+		err = error_errno(error, ENOMEM, "can't watch the processes");
 	if (!err)
 		err = session_configure(&recorder->session, config->session, recorder->command.pid,
 					error);
@@ -314,6 +309,7 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 void recorder_close(struct recorder *recorder)
 {
 	collector_stop(&recorder->collector);
+	process_watch_close(&recorder->targets);
 	session_close(&recorder->session);
 	recorder->stopped = true;
 }

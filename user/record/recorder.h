@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/pidfd.h"
 #include "record/child_command.h"
 #include "record/collector.h"
 #include "record/profile_export.h"
@@ -49,6 +50,7 @@ struct recorder {
 	struct session session; /* `loaded`, `rate` and `parts` are for the caller */
 	struct collector collector;
 	struct child_command command;
+	struct process_watch targets; /* private: the processes of the config */
 	struct recording recording; /* counters, times, rate and cpus are the recorder's */
 	int64_t wake_at; /* CLOCK_MONOTONIC, ns: drains at this time at the latest; 0: no such time
 			  */

@@ -262,9 +262,9 @@ void perf_map_watcher_finish(struct perf_map_watcher *watcher)
 	watcher->stop = true;
 	pthread_cond_signal(&watcher->wakeup);
 	pthread_mutex_unlock(&watcher->lock);
-	clock_gettime(CLOCK_REALTIME, &deadline);
+	clock_gettime(CLOCK_MONOTONIC, &deadline);
 	deadline.tv_sec += PERF_MAP_WATCHER_TIMEOUT_S;
-	if (pthread_timedjoin_np(watcher->thread, NULL, &deadline) != 0) {
+	if (pthread_clockjoin_np(watcher->thread, NULL, CLOCK_MONOTONIC, &deadline) != 0) {
 		pthread_detach(watcher->thread);
 		watcher->abandoned = true;
 		drop_queued(watcher);

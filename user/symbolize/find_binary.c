@@ -17,6 +17,7 @@
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "lib/regular_file.h"
+#include "symbolize/archive_reader.h"
 
 #define VDSO "[vdso]"
 
@@ -107,6 +108,41 @@ __attribute__((format(printf, 3, 4))) static int try_path(struct attempt *attemp
 	return -1;
 }
 
+/* As try_path(), with the name of an entry of the archive. */
+__attribute__((format(printf, 2, 3))) static int try_entry(struct attempt *attempt,
+							   const char *format, ...)
+{
+	char name[PATH_MAX];
+	struct stat st;
+	va_list args;
+	int fd, length;
+
+	va_start(args, format);
+	length = vsnprintf(name, sizeof(name), format, args);
+	va_end(args);
+	if (length < 0 || (size_t)length >= sizeof(name))
+		return -1;
+	fd = archive_reader_file(attempt->search->archive, name);
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) == 0 && matches(attempt, name, fd, &st, true))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int try_archive(struct attempt *attempt, const char *path)
+{
+	const char *id = attempt->build_id, *slash = strrchr(path, '/');
+	int fd = -1;
+
+	if (build_id_valid(id))
+		fd = try_entry(attempt, ".build-id/%.2s/%s", id, id + 2);
+	if (fd < 0 && *path == '/')
+		fd = try_entry(attempt, "%s", path + 1);
+	return fd < 0 && slash ? try_entry(attempt, "%s", slash + 1) : fd;
+}
+
 /* Returns an fd with a copy of the vdso of this process, which may be the same, or -1. */
 static int open_vdso(const struct attempt *attempt)
 {
@@ -134,9 +170,9 @@ static int try_paths(struct attempt *attempt, const char *path)
 {
 	const char *directory = attempt->search->directory, *id = attempt->build_id;
 	const char *slash = strrchr(path, '/');
-	int fd = -1;
+	int fd = attempt->search->archive ? try_archive(attempt, path) : -1;
 
-	if (directory && build_id_valid(id))
+	if (fd < 0 && directory && build_id_valid(id))
 		fd = try_path(attempt, true, "%s/.build-id/%.2s/%s", directory, id, id + 2);
 	if (fd < 0 && !strcmp(path, VDSO))
 		fd = open_vdso(attempt);
@@ -159,6 +195,8 @@ int binary_finder_open(const struct binary_finder *search, const char *path, con
 		return fd;
 	if (*attempt.mismatch.text)
 		return error_set(error, ENOENT, "%s: not taken", attempt.mismatch.text);
+	if (search->archive)
+		return error_set(error, ENOENT, "was not found in the archive nor at its path");
 	if (search->directory)
 		return error_set(error, ENOENT, "was not found in %s nor at its path",
 				 search->directory);

@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+struct archive_reader;
 struct error;
 
 struct binary_finder {
@@ -16,6 +17,7 @@ struct binary_finder {
 	 * below DIRECTORY, then the file name in DIRECTORY. NULL: none.
 	 */
 	const char *directory;
+	const struct archive_reader *archive; /* searched as `directory`, and before it; or NULL */
 	/* ns since 1970: an ELF file without a build ID must not have changed since. */
 	int64_t time;
 };

@@ -37,6 +37,7 @@ struct mapping_job {
 struct offline_run {
 	const struct offline_symbolizer *symbolizer;
 	struct profile *profile;
+	uint64_t kernel_start; /* load address of the kernel in the profile; 0: unknown */
 	struct mapping_job *mapping_jobs; /* of each mapping */
 	struct worker_job *jobs;
 	size_t *job_mappings; /* number of the mapping of each job */
@@ -236,16 +237,6 @@ static int set_symbols(void *arg, size_t job, size_t index, const struct source_
 
 /* Kernel */
 
-/* Returns the load address of the kernel in the profile; 0 if unknown. */
-static uint64_t kernel_start(const struct offline_run *run)
-{
-	for (size_t i = 1; i < run->profile->mappings.count; i++) {
-		if (!strcmp(run->mapping_jobs[i].path, KERNEL_MAPPING))
-			return run->mapping_jobs[i].mapping->start;
-	}
-	return 0;
-}
-
 /*
  * Computes the load address in the available kernel minus that in the profile. Reports a problem
  * once for each mapping.
@@ -273,7 +264,7 @@ static bool find_kernel_bias(const struct offline_run *run, const struct mapping
 		*bias = mapping->start - start;
 	else if (kernel_has_module_list(symbolizer->kernel))
 		why = "is not among the available modules";
-	else if (kernel->start != kernel_start(run))
+	else if (kernel->start != run->kernel_start)
 		why = "has no symbols: its load address is unknown";
 	if (why)
 		report_problem(run, mapping_job->path, why);
@@ -408,6 +399,8 @@ static int prepare_run(struct offline_run *run)
 		run->mapping_jobs[i].mapping = mapping;
 		run->mapping_jobs[i].path = profile_text(profile, mapping->file);
 		run->mapping_jobs[i].build_id = profile_text(profile, mapping->build_id);
+		if (!run->kernel_start && !strcmp(run->mapping_jobs[i].path, KERNEL_MAPPING))
+			run->kernel_start = mapping->start;
 	}
 	return find_ambiguous(run) ? -ENOMEM : collect_locations(run);
 }

@@ -6,10 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct archive_reader;
+
 /* All zero is valid. */
 struct symbolize_options {
 	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
 	size_t directory_count;
+	const struct archive_reader *archive; /* searched for debug files first; NULL: none */
 	/* An fd, which is polled but not read: symbolization stops once it is readable. 0: none. */
 	int stop;
 	/* Reports that `stop` was readable. The symbols found so far stay. NULL: -EINTR instead. */

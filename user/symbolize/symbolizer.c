@@ -359,19 +359,39 @@ static int set_frame_lines(void *arg, size_t job, size_t index, const struct sou
 	return 0;
 }
 
-/* Frames of one job are adjacent: those of one owner, kernel mapping and segment. */
+/* The number of the mapped file, or the process ID of the address space; 0 for the kernel. */
+static uint32_t owner_number(const struct frame *frame)
+{
+	if (frame->name.kernel)
+		return 0;
+	return frame->segment >= SEGMENT_FILES ? ((const struct mapped_file *)frame->owner)->index
+					       : address_space_pid(frame->owner);
+}
+
+/*
+ * Frames of one job are adjacent: those of one owner, kernel mapping and segment. The order of jobs
+ * must not depend on addresses in memory: it is that of the messages.
+ */
 static int compare_jobs(const void *a, const void *b)
 {
 	const struct frame *left = *(struct frame *const *)a, *right = *(struct frame *const *)b;
-	int result = compare_pointers(left->owner, right->owner);
+	uint32_t left_number = owner_number(left), right_number = owner_number(right);
+	int result = strcmp(left->name.mapping_path, right->name.mapping_path);
 
+	if (!result)
+		result = strcmp(left->name.build_id, right->name.build_id);
 	if (result)
 		return result;
-	result = compare_pointers(left->name.kernel, right->name.kernel);
-	if (result)
-		return result;
+	if (left_number != right_number)
+		return left_number < right_number ? -1 : 1;
 	if (left->segment != right->segment)
 		return left->segment < right->segment ? -1 : 1;
+	/* Address spaces of one process: before and after exec. */
+	result = compare_pointers(left->owner, right->owner);
+	if (!result)
+		result = compare_pointers(left->name.kernel, right->name.kernel);
+	if (result)
+		return result;
 	return (left->name.vaddr > right->name.vaddr) - (left->name.vaddr < right->name.vaddr);
 }
 

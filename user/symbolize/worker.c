@@ -22,6 +22,7 @@
 #include "runtime/go_pclntab.h"
 #include "runtime/perf_map.h"
 #include "sandbox/seccomp_filter.h"
+#include "symbolize/archive_reader.h"
 #include "symbolize/worker_protocol.h"
 
 #define ELF_FILES_MAX 3u
@@ -319,12 +320,19 @@ static int send_progress(void *arg, long done, long total)
 	return now.tv_sec >= worker->fetch_end.tv_sec;
 }
 
+static int find_in_archive(const void *archive, const char *build_id)
+{
+	return archive ? archive_reader_debug_file(archive, build_id) : -ENOENT;
+}
+
 static bool open_files(struct worker_state *worker, const struct worker_settings *settings)
 {
 	const struct worker_job *job = worker->job;
 	const struct debug_search search = {
 		.directories = settings->directories,
 		.directory_count = settings->directory_count,
+		.find = find_in_archive,
+		.find_arg = settings->archive,
 		.fetcher = worker->fetcher.socket >= 0 ? &worker->fetcher : NULL,
 		.progress = send_progress,
 		.arg = worker,
@@ -487,6 +495,8 @@ static void symbolize_module(struct worker_state *worker, const struct worker_se
 	const struct debug_search search = {
 		.directories = settings->directories,
 		.directory_count = settings->directory_count,
+		.find = find_in_archive,
+		.find_arg = settings->archive,
 	};
 	char *path = NULL;
 	bool done = false;

@@ -130,6 +130,7 @@ static int start_worker(struct batch *batch, struct worker *worker)
 	const struct worker_settings settings = {
 		.directories = batch->pool->options.directories,
 		.directory_count = batch->pool->options.directory_count,
+		.archive = batch->pool->options.archive,
 		.fetches = batch->pool->options.progress,
 	};
 	pid_t parent = getpid();

@@ -12,6 +12,7 @@
 
 #include "debuginfo/elf_symbols.h"
 
+struct archive_reader;
 struct error;
 
 /*
@@ -42,6 +43,7 @@ struct worker_job {
 struct worker_settings {
 	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
 	size_t directory_count;
+	const struct archive_reader *archive; /* searched before; NULL: none */
 	bool fetches; /* downloads from a debuginfod server, if one is configured */
 };
 

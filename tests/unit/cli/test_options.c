@@ -95,6 +95,7 @@ static void options_have_defaults(void **state)
 	assert_false(options.session.no_jitter);
 	assert_false(options.session.system_wide);
 	assert_false(options.quiet);
+	assert_false(options.verbose);
 	assert_false(options.help);
 	assert_null(options.command);
 }
@@ -102,7 +103,7 @@ static void options_have_defaults(void **state)
 static void short_and_long_options_are_parsed(void **state)
 {
 	(void)state;
-	PARSES("-F", "997", "-a", "-C", "0,2-3", "-d", "1.5", "-o", "file", "-q", "-g");
+	PARSES("-F", "997", "-a", "-C", "0,2-3", "-d", "1.5", "-o", "file", "-q", "-g", "-v");
 	assert_int_equal(options.session.rate, 997);
 	assert_true(options.session.system_wide);
 	assert_string_equal(options.session.cpus, "0,2-3");
@@ -111,6 +112,7 @@ static void short_and_long_options_are_parsed(void **state)
 	assert_true(options.seconds == 1.5);
 	assert_string_equal(options.output, "file");
 	assert_true(options.quiet);
+	assert_true(options.verbose);
 
 	PARSES("--frequency=20000", "--all-cpus", "--cpu", "7", "--duration", "3", "--output=-",
 	       "--quiet", "--user", "--max-depth", "1023", "--ring-size", "64M");
@@ -450,22 +452,31 @@ static void conflicting_options_are_refused(void **state)
 }
 
 /* Words that are, or nearly are, options and values; random words include "", too. */
-static char *const words[] = {"-F",          "-a",          "-p",
-			      "-C",          "-d",          "-o",
-			      "-g",          "-q",          "-h",
-			      "--",          "-",           "--user",
-			      "--kernel",    "--max-depth", "--ring-size",
-			      "--frequency", "--pid=1,2",   "--cpu=0-3",
-			      "--duration",  "--output",    "--quiet=",
-			      "--u",         "--",          "-aqgF",
-			      "99",          "max",         "1,2,3",
-			      "0-7",         "64K",         "1.5",
-			      "0",           "-1",          "9999999999999999999999",
-			      "sleep",       "--x=\n",      "-\xff",
-			      "-t",          "-G",          "--exclude-comm",
-			      "--budget",    "--no-jitter", "--no-inherit",
-			      "--labels",    "--label",     "a=b",
-			      "comm,pid",    "all",         "pid=1"};
+static char *const words[] = {"-F",           "-a",
+			      "-p",           "-C",
+			      "-d",           "-o",
+			      "-g",           "-q",
+			      "-v",           "-h",
+			      "--",           "-",
+			      "--user",       "--kernel",
+			      "--max-depth",  "--ring-size",
+			      "--frequency",  "--pid=1,2",
+			      "--cpu=0-3",    "--duration",
+			      "--output",     "--quiet=",
+			      "--u",          "--",
+			      "-aqgF",        "99",
+			      "max",          "1,2,3",
+			      "0-7",          "64K",
+			      "1.5",          "0",
+			      "-1",           "9999999999999999999999",
+			      "sleep",        "--x=\n",
+			      "-\xff",        "-t",
+			      "-G",           "--exclude-comm",
+			      "--budget",     "--no-jitter",
+			      "--no-inherit", "--labels",
+			      "--label",      "a=b",
+			      "comm,pid",     "all",
+			      "pid=1"};
 
 static char *random_word(char *buffer, size_t size)
 {

@@ -2,6 +2,9 @@
 /* Perf maps that are kept open, up to a limit, and the count of those dropped. */
 #include "runtime/perf_map_watcher.h"
 
+#include <sys/syscall.h>
+#include <time.h>
+
 #include "lib/clock.h"
 #include "sandbox.h"
 #include "unit.h"
@@ -9,6 +12,18 @@
 #define PROCESSES (PERF_MAP_WATCHER_OPEN_MAX + 3)
 
 static struct perf_map_watcher *watcher;
+
+/* Seconds by which CLOCK_REALTIME is wrong: as a clock that is set while the program reads it. */
+static time_t realtime_error;
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	int result = (int)syscall(SYS_clock_gettime, clock, time);
+
+	if (clock == CLOCK_REALTIME)
+		time->tv_sec += realtime_error;
+	return result;
+}
 
 /* Makes processes 1 to PROCESSES without a map, and PROCESSES + 1 to 2 * PROCESSES with one. */
 static int set_up(void **state)
@@ -168,6 +183,22 @@ static void processes_without_map_leave_nothing(void **state)
 	assert_int_equal(take(true, &id), 0);
 }
 
+/* The time to finish does not depend on the time of day. */
+static void clock_that_is_set_drops_no_map(void **state)
+{
+	uint32_t indices[PERF_MAP_WATCHER_OPEN_MAX];
+
+	(void)state;
+	for (uint32_t i = 0; i < PERF_MAP_WATCHER_OPEN_MAX; i++)
+		indices[i] = add_process(PROCESSES + 1 + i);
+	realtime_error = -3600;
+	perf_map_watcher_finish(watcher);
+	realtime_error = 0;
+	for (uint32_t i = 0; i < PERF_MAP_WATCHER_OPEN_MAX; i++)
+		assert_true(perf_map_watcher_id(watcher, indices[i]) != 0);
+	assert_int_equal(perf_maps_dropped(watcher), 0);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -179,6 +210,7 @@ int main(void)
 		TEST(symlink_is_counted),
 		TEST(retired_map_is_forgotten_when_it_was_taken),
 		TEST(processes_without_map_leave_nothing),
+		TEST(clock_that_is_set_drops_no_map),
 	};
 
 	return cmocka_run_group_tests_name("perf_map_watcher", tests, NULL, NULL);

@@ -11,6 +11,7 @@
 #include "pprof/pprof_writer.h"
 #include "sample_profile.h"
 #include "sandbox.h"
+#include "steps.h"
 #include "symbolize/find_binary.h"
 
 #define START UINT64_C(0xffffffff81000000)
@@ -77,6 +78,30 @@ static struct profile *kernel_profile(void)
 	return profile_of(mappings, addresses, 2);
 }
 
+#define MAPPINGS 50000u
+#define LOCATIONS (4 * MAPPINGS)
+
+/* A profile with LOCATIONS locations in MAPPINGS modules of the kernel. */
+static struct profile *large_profile(void)
+{
+	struct profile *profile = empty_profile();
+
+	for (uint32_t i = 0; i < MAPPINGS; i++) {
+		uint64_t start = MODULE + UINT64_C(0x1000) * i;
+		uint32_t mapping, location;
+		char name[32];
+
+		snprintf(name, sizeof(name), "[m%u]", i);
+		mapping = example_mapping(profile, start, start + 0x1000, 0, name, "");
+		for (uint32_t j = 0; j < LOCATIONS / MAPPINGS; j++) {
+			location =
+				profile_location(profile, mapping, start + 16 * (j + 1), NULL, 0);
+			example_add(profile, &location, 1, 1, 1, NULL, 0);
+		}
+	}
+	return profile;
+}
+
 /* The function of a location; "" if it has none. */
 static const char *function_at(const struct profile *profile, size_t index)
 {
@@ -109,6 +134,22 @@ static void symbolize_with(struct profile *profile, struct kernel *kernel,
 	assert_int_equal(offline_symbolize(&symbolizer, profile, &counts, &error), 0);
 	kallsyms_free(kallsyms);
 	kernel_free(kernel);
+}
+
+static void steps_are_linear_in_mappings_and_locations(void **state)
+{
+	struct profile *profile = large_profile();
+	uint64_t before;
+
+	(void)state;
+	write_text(in_sandbox("kallsyms"), "ffffffff81000000 T _text\n"
+					   "ffffffff81000100 T vfs_read\n");
+	before = steps;
+	symbolize_with(profile, kernel_from_kallsyms(in_sandbox("kallsyms")),
+		       in_sandbox("kallsyms"));
+	assert_non_null(strstr(problems, "its load address is unknown"));
+	assert_in_range(steps - before, LOCATIONS, 300 * (MAPPINGS + LOCATIONS));
+	profile_free(profile);
 }
 
 /* The files of a kernel loaded `bias` higher, and its module twice as much. */
@@ -234,6 +275,7 @@ int main(void)
 		OFFLINE_TEST(kernel_of_another_build_is_rejected),
 		OFFLINE_TEST(addresses_of_memory_are_converted_to_offsets),
 		OFFLINE_TEST(ambiguous_files_are_not_symbolized),
+		OFFLINE_TEST(steps_are_linear_in_mappings_and_locations),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

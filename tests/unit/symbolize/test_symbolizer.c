@@ -377,6 +377,47 @@ static void dwarf_replaces_symbols(void **state)
 	assert_ptr_equal(frame, frame_at(space, 0x700000));
 }
 
+/* One worker at a time. */
+long sysconf(int name)
+{
+	return name == _SC_NPROCESSORS_ONLN ? 1 : name == _SC_PAGESIZE ? 4096 : 1 << 20;
+}
+
+static char problem_paths[256];
+
+static void list_problem(void *arg, const char *path, const char *text)
+{
+	(void)arg, (void)text;
+	strcat(problem_paths, strrchr(path, '/'));
+}
+
+static void problems_come_in_order_of_paths(void **state)
+{
+	static const char *const names[] = {"d.so", "b.so", "e.so", "a.so", "c.so"};
+	const char *directory;
+	const struct symbolize_options options = {
+		.directories = &directory,
+		.directory_count = 1,
+		.problem = list_problem,
+	};
+	struct address_space *process[5];
+
+	(void)state;
+	*problem_paths = '\0';
+	run("mkdir -p %s", in_sandbox("debug/.build-id/01"));
+	write_text(in_sandbox("debug/.build-id/01/23.debug"), "broken");
+	for (uint32_t i = 0; i < 5; i++) {
+		build(names[i], ".text\n" FUNCTION("first"));
+		process[i] = map(i + 1, names[i]);
+	}
+	read_all();
+	for (uint32_t i = 0; i < 5; i++)
+		frame_at(process[i], 0x700000);
+	directory = in_sandbox("debug");
+	assert_int_equal(symbolizer_resolve(symbolizer, &options), 0);
+	assert_string_equal(problem_paths, "/a.so/b.so/c.so/d.so/e.so");
+}
+
 static void stop_keeps_symbols(void **state)
 {
 	const char *directory = in_sandbox("debug");
@@ -498,6 +539,7 @@ int main(void)
 		TEST(vmlinux_gives_inlined_functions),
 		TEST(perf_map_names_jit_code),
 		TEST(stop_keeps_symbols),
+		TEST(problems_come_in_order_of_paths),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
