@@ -40,8 +40,7 @@ static void add_samples(struct fixture *fixture)
 		snprintf(comm, sizeof(comm), "program%u", i % 3);
 		fake_space(fixture->spaces, i + 1, i + 1, 1, comm);
 		for (uint32_t j = 0; j < 4; j++) {
-			struct stackbeat_sample *sample =
-				sample_begin(&fixture->any, i + 1, comm);
+			struct stackbeat_sample *sample = sample_begin(&fixture->any, i + 1, comm);
 
 			sample->address_space = i + 1;
 			sample->generation = 1;
@@ -142,8 +141,7 @@ static void lightest_samples_lose_labels_first(void **state)
 	const struct profile *profile;
 	uint64_t without = 0;
 
-	assert_int_equal(
-		window_reduce(&fixture->window, window_bytes(&fixture->window) - 1), 0);
+	assert_int_equal(window_reduce(&fixture->window, window_bytes(&fixture->window) - 1), 0);
 	expect_sums(fixture);
 	profile = fixture->window.profile;
 	for (size_t i = 0; i < profile->samples.count; i++) {
