@@ -109,7 +109,7 @@ def memory_of(process):
 
 @test
 def short_processes_take_little_memory():
-    recording = Recording("-a", "-F", 4999)
+    recording = Recording("-a", "-F", 997)
     recording.session()
     run(*workloads.churn(temporary_directory(), "fork", SHORT_PROCESSES, 20000))
     # The end of the last processes is noticed, and their stacks are folded.

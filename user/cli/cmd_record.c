@@ -24,7 +24,7 @@
 #include "record/child_command.h"
 #include "record/recorder.h"
 #include "record/stack_table.h"
-#include "symbolize/symbolizer.h"
+#include "symbolize/symbolize_options.h"
 
 /* Of the process that writes a file: a third of the CPU time that a sampled thread gets. */
 #define EXPORTER_NICE 5
@@ -226,7 +226,7 @@ static void explain_no_samples(const struct record *record, struct error *error)
 }
 
 struct window_file {
-	const struct window *window;
+	struct window *window;
 	struct recording *recording; /* of the window */
 	const char *path;
 	bool is_snapshot; /* one of several; the recording is written elsewhere */
@@ -248,7 +248,6 @@ static int write_window(const struct record *record, const struct window_file *f
 		.interrupted = symbolize_messages_interrupted,
 		.arg = &messages,
 	};
-	struct profile *profile;
 	struct truncation_counts counts;
 	const char *output = file->path;
 	char fallback[PATH_MAX];
@@ -256,21 +255,19 @@ static int write_window(const struct record *record, const struct window_file *f
 	uint64_t size;
 	int err;
 
-	file->recording->no_symbolize = record->options.no_symbolize;
 	file->recording->symbolize = record->options.no_symbolize ? NULL : &symbolize;
 	err = export_profile(file->window, record->recorder.collector.files, file->recording,
-			     &profile, &counts, &warning, error);
+			     &counts, &warning, error);
 	file->recording->symbolize = NULL;
 	symbolize_messages_end(&messages);
 	if (err)
 		return err;
-	err = pprof_write(profile, output, &size, error);
+	err = pprof_write(file->window->profile, output, &size, error);
 	if (err && err != -ENOMEM && strcmp(output, "-") && !file->is_snapshot) {
 		fprintf(stderr, "stackbeat: %s\n", error->text);
 		output = fallback;
-		err = output_write_elsewhere(profile, fallback, &size, error);
+		err = output_write_elsewhere(file->window->profile, fallback, &size, error);
 	}
-	profile_free(profile);
 	if (err)
 		return err;
 	if (!file->is_snapshot && *warning.text &&

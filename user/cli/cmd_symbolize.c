@@ -15,12 +15,16 @@
 #include "debuginfo/kernel_image.h"
 #include "lib/error.h"
 #include "lib/utf8.h"
+#include "pprof/origin.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
+#include "pprof/truncation.h"
 #include "symbolize/archive_reader.h"
 #include "symbolize/find_binary.h"
-#include "symbolize/offline.h"
+#include "symbolize/normalize.h"
+#include "symbolize/offline_source.h"
+#include "symbolize/symbolizer.h"
 
 #define DIRECTORIES_MAX 16u
 
@@ -211,29 +215,40 @@ static int read_kernel(struct symbolize *symbolize, struct error *error)
 	return 0;
 }
 
-static int symbolize_profile(struct symbolize *symbolize, struct profile *profile,
-			     struct error *error)
+static int find_symbols(struct symbolize *symbolize, struct profile *profile,
+			struct symbolize_counts *counts, struct error *error)
 {
 	const struct binary_finder search = {
 		.directory = symbolize->binaries,
 		.archive = symbolize->archive,
 		.time = profile->time_ns,
 	};
-	const struct offline_symbolizer offline = {
-		.search = &search,
-		.kallsyms = symbolize->kallsyms,
-		.kernel = symbolize->kernel,
-		.options.directories = symbolize->directories,
-		.options.directory_count = symbolize->directory_count,
-		.options.archive = symbolize->archive,
-		.options.problem = report_problem,
-		.options.progress = report_progress,
-		.options.arg = symbolize,
+	const struct symbolize_options options = {
+		.directories = symbolize->directories,
+		.directory_count = symbolize->directory_count,
+		.archive = symbolize->archive,
 		.missing = report_missing,
+		.problem = report_problem,
+		.progress = report_progress,
+		.arg = symbolize,
 	};
-	struct offline_counts counts;
+	struct truncation_counts truncated;
+	struct symbol_source source;
+	int err;
+
+	offline_source_init(&source, profile, &search, symbolize->kallsyms, symbolize->kernel);
+	err = symbolize_profile(profile, &source, &options, counts, error);
+	if (!err && origin_is_own(profile) && normalize_profile(profile, false, &truncated))
+		err = error_errno(error, ENOMEM, "can't symbolize the profile");
+	return err;
+}
+
+static int symbolize_and_write(struct symbolize *symbolize, struct profile *profile,
+			       struct error *error)
+{
+	struct symbolize_counts counts;
 	uint64_t size;
-	int err = offline_symbolize(&offline, profile, &counts, error);
+	int err = find_symbols(symbolize, profile, &counts, error);
 
 	symbolize_messages_end(&symbolize->messages);
 	if (!err)
@@ -254,7 +269,7 @@ static int symbolize_file(struct symbolize *symbolize, struct error *error)
 	if (!err)
 		err = read_kernel(symbolize, error);
 	if (!err)
-		err = symbolize_profile(symbolize, profile, error);
+		err = symbolize_and_write(symbolize, profile, error);
 	profile_free(profile);
 	kallsyms_free(symbolize->kallsyms);
 	kernel_free(symbolize->kernel);

@@ -37,6 +37,26 @@ enum segment {
 	SEGMENT_FILES = 8,
 };
 
+/*
+ * The `source` of a profile's mapping that stands for a segment, as long as it is not described
+ * (see symbolize/live_source.h). `perf_map`: id of the perf map of the process, for SEGMENT_ANON;
+ * 0: none.
+ */
+static inline uint64_t segment_source(uint32_t segment, uint32_t perf_map)
+{
+	return (uint64_t)perf_map << 32 | segment;
+}
+
+static inline uint32_t source_segment(uint64_t source)
+{
+	return (uint32_t)source;
+}
+
+static inline uint32_t source_perf_map(uint64_t source)
+{
+	return (uint32_t)(source >> 32);
+}
+
 struct address_space_counts {
 	uint64_t announced; /* address spaces with a record */
 	uint64_t ended; /* announced ones that have ended, and are forgotten */

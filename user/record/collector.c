@@ -295,7 +295,7 @@ int collector_take(struct collector *collector, struct window *taken, struct err
 	return err;
 }
 
-int collector_peek(struct collector *collector, const struct window **window, struct error *error)
+int collector_peek(struct collector *collector, struct window **window, struct error *error)
 {
 	*window = &collector->window;
 	return update_window(collector, false, error);

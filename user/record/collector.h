@@ -80,7 +80,7 @@ int collector_take(struct collector *collector, struct window *taken, struct err
  * Sets *window to all samples since the last collector_take(), which stay in the collector. It is
  * valid until the next call of another function.
  */
-int collector_peek(struct collector *collector, const struct window **window, struct error *error);
+int collector_peek(struct collector *collector, struct window **window, struct error *error);
 
 /* Stops reading mapped files; the device is not used afterwards. */
 void collector_stop(struct collector *collector);

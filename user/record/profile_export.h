@@ -11,7 +11,6 @@ struct error;
 struct labels;
 struct symbolize_options;
 struct mapped_files;
-struct profile;
 struct window;
 
 /* The properties of a recording beside its samples. */
@@ -19,9 +18,8 @@ struct recording {
 	const char *command_line;
 	const char *ended_by; /* the error that has ended the recording; NULL: none */
 	const struct labels *labels; /* the window was made with them */
-	/* See symbolize/symbolizer.h; NULL: by the symbols of the mapped files alone. */
+	/* See symbolize/symbolizer.h; NULL: addresses alone, to be symbolized later. */
 	const struct symbolize_options *symbolize;
-	bool no_symbolize; /* addresses alone, to be symbolized later; `symbolize` is NULL */
 	uint32_t rate; /* Hz asked for */
 	uint32_t cpus; /* online */
 	int64_t start_ns; /* since 1970 */
@@ -51,13 +49,13 @@ struct recording {
 double recording_overhead_percent(const struct recording *recording);
 
 /*
- * Symbolizes a window, with the symbols that `files` has read. Sets *profile, which the caller may
- * write several times (pprof_write()), and frees; and `counts`. If the kernel hides its symbols,
- * `warning` says so, and the profile has kernel addresses; else warning->text is "". Returns 0, or
- * a negative errno value with *profile NULL.
+ * Finishes the profile of a window, in place: symbolizes it, with the mapped `files`, and adds its
+ * comments and times. Then pprof_write() may write it, more than once. Sets `counts`. If the kernel
+ * hides its symbols, `warning` says so, and the profile has kernel addresses; else warning->text is
+ * "". Returns 0, or a negative errno value: the window may only be cleared then.
  */
-int export_profile(const struct window *window, const struct mapped_files *files,
-		   const struct recording *recording, struct profile **profile,
-		   struct truncation_counts *counts, struct error *warning, struct error *error);
+int export_profile(struct window *window, const struct mapped_files *files,
+		   const struct recording *recording, struct truncation_counts *counts,
+		   struct error *warning, struct error *error);
 
 #endif

@@ -261,8 +261,8 @@ int recorder_take(struct recorder *recorder, struct window *window, struct recor
 	return err;
 }
 
-int recorder_peek(struct recorder *recorder, const struct window **window,
-		  struct recording *recording, struct error *error)
+int recorder_peek(struct recorder *recorder, struct window **window, struct recording *recording,
+		  struct error *error)
 {
 	int err = measure_window(recorder, recording, error);
 

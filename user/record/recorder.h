@@ -95,8 +95,8 @@ int recorder_take(struct recorder *recorder, struct window *window, struct recor
  * As recorder_take(), but takes nothing: sets *window to the samples in the recorder, until another
  * function is called.
  */
-int recorder_peek(struct recorder *recorder, const struct window **window,
-		  struct recording *recording, struct error *error);
+int recorder_peek(struct recorder *recorder, struct window **window, struct recording *recording,
+		  struct error *error);
 
 /* Closes the session, which frees its timers, rings and files; the samples stay. */
 void recorder_close(struct recorder *recorder);

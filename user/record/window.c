@@ -73,7 +73,7 @@ static uint32_t add_location(struct profile *profile, const struct stack *stack,
 		return profile_location(profile, 0, stack->frames[i], NULL, 0);
 	if (segment == SEGMENT_ANON)
 		perf_map = address_space_perf_map(stack->space);
-	mapping.source = window_source(segment, perf_map);
+	mapping.source = segment_source(segment, perf_map);
 	return profile_location(profile, profile_mapping(profile, &mapping), stack->frames[i], NULL,
 				0);
 }
@@ -131,9 +131,12 @@ struct reduction {
 /* The location that stands for the callers that a stack has lost. */
 static uint32_t merged_location(struct profile *profile)
 {
-	const struct profile_mapping mapping = {.source = window_source(SEGMENT_MERGED, 0)};
+	const struct profile_mapping mapping = {.source = segment_source(SEGMENT_MERGED, 0)};
+	const uint32_t name = profile_string(profile, "[merged]");
+	const struct profile_function function = {.name = name, .system_name = name};
+	const struct profile_line line = {.function = profile_function(profile, &function)};
 
-	return profile_location(profile, profile_mapping(profile, &mapping), 0, NULL, 0);
+	return profile_location(profile, profile_mapping(profile, &mapping), 0, &line, 1);
 }
 
 /* Sets *lost if the stack loses frames. */

@@ -4,7 +4,7 @@
  * So equal stacks of all processes are one, and nothing refers to a process, which may have ended.
  *
  * A location is an offset in a segment (see process/address_space.h): it has the mapping of
- * window_source(), or none for SEGMENT_NONE. Each sample has its labels, and LABEL_TRUNCATED,
+ * segment_source(), or none for SEGMENT_NONE. Each sample has its labels, and LABEL_TRUNCATED,
  * chosen or not, if its stack is truncated unless the symbols show a root. Values are those of
  * profile_set_recorded_types().
  */
@@ -70,22 +70,5 @@ void window_count_merged(const struct window *window, struct window_merged *merg
 
 /* Returns the bytes of memory of a window, without the overhead of malloc(). */
 size_t window_bytes(const struct window *window);
-
-/* The `source` of the mapping of a segment; `perf_map`: id of the perf map, 0 for other segments.
- */
-static inline uint64_t window_source(uint32_t segment, uint32_t perf_map)
-{
-	return (uint64_t)perf_map << 32 | segment;
-}
-
-static inline uint32_t window_segment(uint64_t source)
-{
-	return (uint32_t)source;
-}
-
-static inline uint32_t window_perf_map(uint64_t source)
-{
-	return (uint32_t)(source >> 32);
-}
 
 #endif

@@ -15,6 +15,11 @@
 
 struct perf_map_watcher;
 
+struct perf_map_fd {
+	uint32_t id; /* not 0 */
+	int fd;
+};
+
 /* Limit of open maps. Processes without a map do not count. */
 #define PERF_MAP_WATCHER_OPEN_MAX 256u
 /* Seconds that perf_map_watcher_finish() waits for a file system. */
@@ -59,11 +64,6 @@ uint32_t perf_map_watcher_id(struct perf_map_watcher *watcher, uint32_t index);
  * perf_map_watcher_take().
  */
 void perf_map_watcher_retire(struct perf_map_watcher *watcher, uint32_t index);
-
-struct perf_map_fd {
-	uint32_t id;
-	int fd;
-};
 
 /*
  * Sets *maps to the *count open maps, by id. The caller closes the fds and frees the array. With

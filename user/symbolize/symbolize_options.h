@@ -17,6 +17,10 @@ struct symbolize_options {
 	int stop;
 	/* Reports that `stop` was readable. The symbols found so far stay. NULL: -EINTR instead. */
 	void (*interrupted)(void *arg);
+	/*
+	 * Reports that `count` addresses of a mapping have no symbol after all. May be NULL.
+	 */
+	void (*missing)(void *arg, const char *path, const char *build_id, size_t count);
 	/* Reports one problem with a file, one line without the path. May be NULL. */
 	void (*problem)(void *arg, const char *path, const char *text);
 	/*

@@ -203,7 +203,7 @@ static uint64_t file_of(const struct profile *profile, uint32_t location)
 	bool is_offset;
 	const struct mapped_file *file =
 		segment_file(collector.files,
-			     window_segment(profile->mappings.items[mapping].source), &is_offset);
+			     source_segment(profile->mappings.items[mapping].source), &is_offset);
 
 	assert_non_null(file);
 	assert_false(is_offset);
@@ -310,7 +310,7 @@ static void windows_have_no_gap_and_no_overlap(void **state)
 	const uint32_t processes = 5000;
 	uint8_t *sums = calloc(processes, 1);
 	struct window window;
-	const struct window *peek;
+	struct window *peek;
 
 	(void)state;
 	assert_non_null(sums);

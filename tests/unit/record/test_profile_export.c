@@ -19,6 +19,7 @@
 #include "fake_kernel_records.h"
 #include "lib/error.h"
 #include "pprof/labels.h"
+#include "pprof/origin.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
@@ -29,7 +30,8 @@
 #include "sample.h"
 #include "scratch.h"
 #include "symbolize/find_binary.h"
-#include "symbolize/offline.h"
+#include "symbolize/normalize.h"
+#include "symbolize/offline_source.h"
 #include "symbolize/symbolizer.h"
 
 #define KERNEL UINT64_C(0xffffffff81000000)
@@ -45,6 +47,7 @@ struct fixture {
 	struct stack_table *stacks;
 	struct window window;
 	struct labels labels;
+	struct symbolize_options symbolize;
 	struct recording recording;
 	struct truncation_counts counts;
 	struct error warning;
@@ -112,7 +115,7 @@ static int new_stacks(struct fixture *fixture)
 }
 
 /* Folds the stacks into the window. */
-static const struct window *fold_stacks(struct fixture *fixture)
+static struct window *fold_stacks(struct fixture *fixture)
 {
 	struct perf_map_fd *maps;
 	size_t count;
@@ -141,6 +144,7 @@ static int setup(void **state)
 	fixture->recording = (struct recording){
 		.command_line = "stackbeat record -a",
 		.labels = &fixture->labels,
+		.symbolize = &fixture->symbolize,
 		.rate = 100,
 		.cpus = 2,
 		.start_ns = INT64_C(1700000000123456789),
@@ -181,14 +185,12 @@ static void add_sample(struct fixture *fixture)
 
 static int write_export(struct fixture *fixture, const char *path, uint64_t *size)
 {
-	struct profile *built;
-	int err = export_profile(fold_stacks(fixture), fixture->mapped, &fixture->recording, &built,
-				 &fixture->counts, &fixture->warning, &fixture->error);
+	struct window *window = fold_stacks(fixture);
 
-	assert_int_equal(err, 0);
-	err = pprof_write(built, path, size, &fixture->error);
-	profile_free(built);
-	return err;
+	assert_int_equal(export_profile(window, fixture->mapped, &fixture->recording,
+					&fixture->counts, &fixture->warning, &fixture->error),
+			 0);
+	return pprof_write(window->profile, path, size, &fixture->error);
 }
 
 /* Exports the stacks, and reads the file. The caller frees it. */
@@ -837,11 +839,6 @@ static void expect_equal_profiles(const struct profile *a, const struct profile 
 				    profile_text(b, b->comments.items[i]));
 }
 
-static void take_problem(void *arg, const char *path, const char *text)
-{
-	(void)arg, (void)path, (void)text;
-}
-
 static void take_missing(void *arg, const char *path, const char *build_id, size_t count)
 {
 	(void)path, (void)build_id;
@@ -869,14 +866,8 @@ static void add_stacks_of_all_kinds(struct fixture *fixture)
 /* The same stacks, symbolized. */
 static struct profile *export_symbolized(struct fixture *fixture)
 {
-	const struct symbolize_options symbolize = {.problem = take_problem};
-	struct profile *profile;
-
-	fixture->recording.symbolize = &symbolize;
 	add_stacks_of_all_kinds(fixture);
-	profile = export_and_read(fixture);
-	fixture->recording.symbolize = NULL;
-	return profile;
+	return export_and_read(fixture);
 }
 
 static struct profile *export_unsymbolized(void)
@@ -886,45 +877,52 @@ static struct profile *export_unsymbolized(void)
 
 	assert_int_equal(setup(&state), 0);
 	mapped_files_skip_symbols(((struct fixture *)state)->mapped);
-	((struct fixture *)state)->recording.no_symbolize = true;
+	((struct fixture *)state)->recording.symbolize = NULL;
 	add_stacks_of_all_kinds(state);
 	profile = export_and_read(state);
 	teardown(&state);
 	return profile;
 }
 
-static void offline_symbolization_equals_online(void **state)
+static void symbolize_offline(struct profile *profile, struct symbolize_counts *counts,
+			      size_t *missing)
 {
 	const struct binary_finder search = {.time = INT64_MAX};
+	const struct symbolize_options options = {.missing = take_missing, .arg = missing};
 	struct kernel *kernel = kernel_new("");
 	struct kallsyms *kallsyms = NULL;
-	size_t missing = 0;
+	struct truncation_counts truncated;
+	struct symbol_source source;
+
 	/* If the kernel hides its symbols, neither profile has them. */
-	const struct offline_symbolizer offline = {
-		.search = &search,
-		.kallsyms = kallsyms_read(KALLSYMS_PATH, &kallsyms, NULL) ? NULL : kallsyms,
-		.kernel = kernel,
-		.options.problem = take_problem,
-		.options.arg = &missing,
-		.missing = take_missing,
-	};
+	kallsyms_read(KALLSYMS_PATH, &kallsyms, NULL);
+	*missing = 0;
+	offline_source_init(&source, profile, &search, kallsyms, kernel);
+	assert_int_equal(symbolize_profile(profile, &source, &options, counts, NULL), 0);
+	assert_true(origin_is_own(profile));
+	assert_int_equal(normalize_profile(profile, false, &truncated), 0);
+	kernel_free(kernel);
+	kallsyms_free(kallsyms);
+}
+
+static void offline_symbolization_equals_online(void **state)
+{
 	struct profile *at_once = export_symbolized(*state), *later = export_unsymbolized();
-	struct offline_counts counts;
+	struct symbolize_counts counts;
+	size_t missing;
 
 	assert_int_equal(later->functions.count, 1);
 	assert_true(later->samples.count > at_once->samples.count);
-	assert_int_equal(offline_symbolize(&offline, later, &counts, NULL), 0);
+	symbolize_offline(later, &counts, &missing);
 	assert_true(counts.named >= 3);
 	assert_int_equal(counts.unsymbolized - counts.named, missing);
 	expect_equal_profiles(at_once, later);
 	/* A second run changes nothing. */
-	assert_int_equal(offline_symbolize(&offline, later, &counts, NULL), 0);
+	symbolize_offline(later, &counts, &missing);
 	assert_int_equal(counts.named, 0);
 	expect_equal_profiles(at_once, later);
 	profile_free(at_once);
 	profile_free(later);
-	kernel_free(kernel);
-	kallsyms_free(kallsyms);
 }
 
 /* Replaces a program by one without a build ID, with one function of this name. */

@@ -111,7 +111,7 @@ static void take(void)
 
 static void drained(void *arg)
 {
-	const struct window *window;
+	struct window *window;
 	struct recording recording;
 	struct error error;
 

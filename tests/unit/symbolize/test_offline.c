@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Profiles of other boots, other machines and other profilers. */
-#include "symbolize/offline.h"
+#include "symbolize/offline_source.h"
 
 #include <inttypes.h>
 
@@ -13,6 +13,7 @@
 #include "sandbox.h"
 #include "steps.h"
 #include "symbolize/find_binary.h"
+#include "symbolize/symbolizer.h"
 
 #define START UINT64_C(0xffffffff81000000)
 #define MODULE UINT64_C(0xffffffffc0000000)
@@ -26,11 +27,6 @@ static void append_problem(void *arg, const char *path, const char *text)
 
 	(void)arg;
 	snprintf(problems + used, sizeof(problems) - used, "%s: %s\n", path, text);
-}
-
-static void ignore_missing(void *arg, const char *path, const char *build_id, size_t count)
-{
-	(void)arg, (void)path, (void)build_id, (void)count;
 }
 
 struct mapping {
@@ -119,19 +115,15 @@ static void symbolize_with(struct profile *profile, struct kernel *kernel,
 {
 	const struct binary_finder search = {.time = INT64_MAX};
 	struct kallsyms *kallsyms = NULL;
-	struct offline_symbolizer symbolizer = {
-		.search = &search,
-		.kernel = kernel,
-		.options.problem = append_problem,
-		.missing = ignore_missing,
-	};
-	struct offline_counts counts;
+	const struct symbolize_options options = {.problem = append_problem};
+	struct symbolize_counts counts;
+	struct symbol_source source;
 
 	*problems = '\0';
 	if (kallsyms_path)
 		assert_int_equal(kallsyms_read(kallsyms_path, &kallsyms, &error), 0);
-	symbolizer.kallsyms = kallsyms;
-	assert_int_equal(offline_symbolize(&symbolizer, profile, &counts, &error), 0);
+	offline_source_init(&source, profile, &search, kallsyms, kernel);
+	assert_int_equal(symbolize_profile(profile, &source, &options, &counts, &error), 0);
 	kallsyms_free(kallsyms);
 	kernel_free(kernel);
 }
