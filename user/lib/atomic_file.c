@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define NAME_ATTEMPTS 16
@@ -172,6 +173,21 @@ int atomic_file_check(const char *path, struct error *error)
 	if (!err)
 		atomic_file_discard(&file);
 	return err;
+}
+
+int atomic_file_reserve(struct atomic_file *file, uint64_t bytes, struct error *error)
+{
+	struct statvfs system;
+
+	if (!fallocate(file->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes))
+		return 0;
+	if (errno == EOPNOTSUPP && !fstatvfs(file->fd, &system) &&
+	    (uint64_t)system.f_bavail >= bytes / system.f_frsize)
+		return 0;
+	if (errno == EOPNOTSUPP)
+		errno = ENOSPC;
+	return error_errno(error, errno, "%s: no room for %" PRIu64 " KiB", file->path,
+			   bytes >> 10);
 }
 
 int atomic_file_write(struct atomic_file *file, const void *data, size_t size, struct error *error)

@@ -802,6 +802,12 @@ const char *mapped_files_save_problem(const struct mapped_files *files)
 
 /* Opened files */
 
+void mapped_files_forked(struct mapped_files *files)
+{
+	files->finished = true;
+	files->store = NULL;
+}
+
 void mapped_file_set_build_id(struct mapped_files *files, struct mapped_file *file,
 			      const char *build_id)
 {

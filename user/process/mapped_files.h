@@ -137,6 +137,12 @@ void mapped_files_sweep(struct mapped_files *files);
  */
 void mapped_files_finish(struct mapped_files *files);
 
+/*
+ * Call it in a process that was forked, which has no threads but its own: no file is opened or saved
+ * from now on, but for mapped_file_open_candidate().
+ */
+void mapped_files_forked(struct mapped_files *files);
+
 /* Stops using the source, whatever is requested, and releases nothing. Accepts NULL. */
 void mapped_files_abandon(struct mapped_files *files);
 

@@ -8,30 +8,15 @@
 
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
-#include "lib/array.h"
 #include "lib/error.h"
 #include "pprof/labels.h"
 #include "pprof/origin.h"
-#include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
 #include "pprof/truncation.h"
-#include "process/address_space.h"
-#include "record/stack_table.h"
-#include "runtime/perf_map_watcher.h"
+#include "record/window.h"
 #include "symbolize/live_source.h"
 #include "symbolize/normalize.h"
 #include "symbolize/symbolizer.h"
-
-#define FRAMES_MAX (STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX)
-
-struct encoder {
-	struct profile *profile; /* raw, see symbolize/live_source.h */
-	struct labels labels; /* the chosen ones, and LABEL_TRUNCATED */
-	struct label_values values; /* of one stack */
-	struct perf_map_fd *perf_maps; /* of the sampled processes */
-	size_t perf_map_count, perf_map_capacity;
-	uint32_t locations[FRAMES_MAX];
-};
 
 double recording_overhead_percent(const struct recording *recording)
 {
@@ -50,76 +35,11 @@ static double mean_rate(const struct recording *recording)
 		       : recording->rate;
 }
 
-/* Returns the id of the perf map of a process, or 0. */
-static uint32_t add_perf_map(struct encoder *encoder, const struct address_space *space)
-{
-	int fd = address_space_perf_map(space);
-	const struct perf_map_fd map = {.id = (uint32_t)fd + 1, .fd = fd};
-
-	for (size_t i = 0; fd >= 0 && i < encoder->perf_map_count; i++) {
-		if (encoder->perf_maps[i].id == map.id)
-			return map.id;
-	}
-	if (fd < 0 || array_reserve(&encoder->perf_maps, &encoder->perf_map_capacity,
-				    encoder->perf_map_count, 1, sizeof(map)))
-		return 0;
-	encoder->perf_maps[encoder->perf_map_count++] = map;
-	return map.id;
-}
-
-static uint32_t encode_location(struct encoder *encoder, const struct stack *stack, size_t i)
-{
-	struct profile *profile = encoder->profile;
-	struct profile_mapping mapping = {.source = segment_source(SEGMENT_KERNEL, 0)};
-
-	if (i >= stack->kernel_frames) {
-		uint32_t segment = stack_segments(stack)[i - stack->kernel_frames];
-
-		if (segment == SEGMENT_NONE)
-			return profile_location(profile, 0, stack->frames[i], NULL, 0);
-		mapping.source = segment_source(
-			segment, segment == SEGMENT_ANON ? add_perf_map(encoder, stack->space) : 0);
-	}
-	return profile_location(profile, profile_mapping(profile, &mapping), stack->frames[i], NULL,
-				0);
-}
-
-/* The label of truncated stacks says why the stack is truncated unless its symbols have a root. */
-static uint32_t encode_labels(struct encoder *encoder, const struct stack *stack)
-{
-	const struct label_process process = {
-		.truncated = truncation_name(
-			truncation_of(stack->kernel_stop, stack->user_stop, !stack->user_frames)),
-		.comm = address_space_comm(stack->space),
-		.cgroup_path = address_space_cgroup_path(stack->space),
-		.ns_pid = address_space_ns_pid(stack->space),
-	};
-
-	label_values(&encoder->labels, &stack->origin, &process, &encoder->values);
-	return labels_intern(encoder->profile, encoder->values.items, encoder->values.count);
-}
-
-static int encode_stack(const struct stack *stack, void *arg)
-{
-	struct encoder *encoder = arg;
-	const size_t depth = (size_t)stack->kernel_frames + stack->user_frames;
-	const int64_t values[PROFILE_RECORDED_TYPES] = {
-		[PROFILE_SAMPLES] = (int64_t)stack->samples,
-		[PROFILE_CPU] = (int64_t)stack->weight,
-	};
-
-	for (size_t i = 0; i < depth; i++)
-		encoder->locations[i] = encode_location(encoder, stack, i);
-	profile_add(encoder->profile, profile_stack(encoder->profile, encoder->locations, depth),
-		    encode_labels(encoder, stack), values);
-	return encoder->profile->error;
-}
-
-static void encode_comments(struct profile *profile, const struct stack_table *stacks,
-			    const struct recording *recording,
+static void encode_comments(const struct window *window, const struct recording *recording,
 			    const struct truncation_counts *counts)
 {
-	const struct sample_totals *totals = stack_table_totals(stacks);
+	struct profile *profile = window->profile;
+	struct window_merged merged;
 	char text[TRUNCATION_COMMENT_SIZE];
 	struct utsname kernel = {0};
 
@@ -131,7 +51,7 @@ static void encode_comments(struct profile *profile, const struct stack_table *s
 	profile_comment(profile, "rate: %u Hz requested, %.1f Hz on average, on %u CPUs",
 			recording->rate, mean_rate(recording), recording->cpus);
 	profile_comment(profile, "throttled: %" PRIu64 " times", recording->throttled);
-	profile_comment(profile, "samples: %" PRIu64, totals->samples);
+	profile_comment(profile, "samples: %" PRIu64, window->samples);
 	profile_comment(profile,
 			"lost: %" PRIu64 " (ring full %" PRIu64 ", bad reader position %" PRIu64
 			")",
@@ -151,6 +71,13 @@ static void encode_comments(struct profile *profile, const struct stack_table *s
 			recording->perf_maps_dropped, recording->samples_early);
 	frames_comment(counts, text);
 	profile_comment(profile, "%s", text);
+	window_count_merged(window, &merged);
+	if (merged.stacks)
+		profile_comment(profile,
+				"merged for lack of memory: stacks %" PRIu64
+				", samples without labels %" PRIu64
+				", samples without callers %" PRIu64,
+				merged.stacks, merged.labels, merged.callers);
 	profile_comment(profile, "missed ticks: %" PRIu64, recording->missed);
 	profile_comment(profile, "ticks without a sample: idle %" PRIu64 ", filtered %" PRIu64,
 			recording->idle, recording->filtered);
@@ -185,55 +112,32 @@ static int symbolize(struct profile *profile, const struct live_source *live,
 	return err ? err : normalize_profile(profile, drop_label, counts);
 }
 
-/* Encodes the stacks into a profile without comments. */
-static int encode_profile(struct encoder *encoder, const struct stack_table *stacks,
-			  struct mapped_files *files, const struct recording *recording,
-			  struct truncation_counts *counts, struct error *warning,
-			  struct error *error)
+int export_profile(struct window *window, struct mapped_files *files,
+		   const struct recording *recording, struct truncation_counts *counts,
+		   struct error *warning, struct error *error)
 {
-	struct live_source live = {.files = files, .kernel = kernel_new("")};
+	const struct live_source live = {
+		.files = files,
+		.perf_maps = window->perf_maps,
+		.perf_map_count = window->perf_map_count,
+		.kernel = kernel_new(""),
+	};
+	struct profile *profile = window->profile;
 	int err = live.kernel ? 0 : -ENOMEM;
-
-	encoder->labels = *recording->labels;
-	encoder->labels.chosen |= LABEL_SET(LABEL_TRUNCATED);
-	profile_set_recorded_types(encoder->profile);
-	if (!err)
-		err = stack_table_each(stacks, encode_stack, encoder);
-	live.perf_maps = encoder->perf_maps;
-	live.perf_map_count = encoder->perf_map_count;
-	if (!err)
-		err = symbolize(encoder->profile, &live, recording, counts, warning, error);
-	kernel_free(live.kernel);
-	return err;
-}
-
-int export_profile(const struct stack_table *stacks, struct mapped_files *files,
-		   const struct recording *recording, const char *path,
-		   struct truncation_counts *counts, uint64_t *size, struct error *warning,
-		   struct error *error)
-{
-	struct encoder *encoder = calloc(1, sizeof(*encoder));
-	struct profile *profile = profile_new();
-	int err = -ENOMEM;
 
 	*counts = (struct truncation_counts){0};
 	*warning->text = '\0';
-	if (encoder && profile) {
-		encoder->profile = profile;
-		err = encode_profile(encoder, stacks, files, recording, counts, warning, error);
-	}
+	if (!err)
+		err = symbolize(profile, &live, recording, counts, warning, error);
+	kernel_free(live.kernel);
 	if (!err) {
-		encode_comments(profile, stacks, recording, counts);
+		encode_comments(window, recording, counts);
 		profile->time_ns = recording->start_ns;
 		profile->duration_ns = recording->duration_ns;
 		profile->period = 1000000000 / recording->rate;
-		err = pprof_write(profile, path, size, error);
+		err = profile->error;
 	}
 	if (err == -ENOMEM)
-		error_errno(error, ENOMEM, "can't write %s", path);
-	if (encoder)
-		free(encoder->perf_maps);
-	free(encoder);
-	profile_free(profile);
+		error_errno(error, ENOMEM, "can't symbolize the profile");
 	return err;
 }

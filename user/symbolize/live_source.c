@@ -66,6 +66,8 @@ static const char *segment_name(uint32_t segment)
 		return "[anon]";
 	case SEGMENT_VSYSCALL:
 		return "[vsyscall]";
+	case SEGMENT_MERGED:
+		return "[merged]";
 	default:
 		return "[vdso]";
 	}

@@ -168,6 +168,40 @@ static void ring_sizes_have_units(void **state)
 	assert_int_equal(options.session.ring_size, 1 << 20);
 }
 
+static void memory_has_units_and_bounds(void **state)
+{
+	(void)state;
+	PARSES("-q");
+	assert_int_equal(options.memory, MEMORY_DEFAULT);
+	PARSES("--memory", "16777216");
+	assert_int_equal(options.memory, 16 << 20);
+	PARSES("--memory", "64m");
+	assert_int_equal(options.memory, 64 << 20);
+	PARSES("--memory", "2G");
+	assert_int_equal(options.memory, UINT64_C(2) << 30);
+	REFUSES("--memory", "--memory", "16777215");
+	REFUSES("--memory", "--memory", "1025G");
+	REFUSES("--memory", "--memory", "18446744073709551615G");
+	REFUSES("--memory", "--memory", "64MB");
+	REFUSES("--memory", "--memory", "-64M");
+	REFUSES("--memory", "--memory", "");
+}
+
+static void intervals_of_files_are_a_second_at_least(void **state)
+{
+	(void)state;
+	PARSES("--snapshot", "1.5");
+	assert_true(options.snapshot == 1.5);
+	assert_true(options.rotate == 0);
+	PARSES("--rotate", "3600");
+	assert_true(options.rotate == 3600);
+	REFUSES("--snapshot", "--snapshot", "0.99");
+	REFUSES("--rotate", "--rotate", "0");
+	REFUSES("combined", "--rotate", "2", "--snapshot", "2");
+	REFUSES("-o -", "--rotate", "2", "-o", "-");
+	REFUSES("-o -", "-o", "-", "--snapshot", "2");
+}
+
 static void pids_are_lists_and_accumulate(void **state)
 {
 	(void)state;
@@ -538,6 +572,8 @@ int main(void)
 		cmocka_unit_test(options_have_defaults),
 		cmocka_unit_test(short_and_long_options_are_parsed),
 		cmocka_unit_test(ring_sizes_have_units),
+		cmocka_unit_test(memory_has_units_and_bounds),
+		cmocka_unit_test(intervals_of_files_are_a_second_at_least),
 		cmocka_unit_test(pids_are_lists_and_accumulate),
 		cmocka_unit_test(pids_are_limited),
 		cmocka_unit_test(filters_accumulate),

@@ -21,9 +21,12 @@
 #include "pprof/labels.h"
 #include "pprof/origin.h"
 #include "pprof/pprof_reader.h"
+#include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
 #include "pprof/truncation.h"
 #include "record/stack_table.h"
+#include "record/window.h"
+#include "runtime/perf_map_watcher.h"
 #include "sample.h"
 #include "scratch.h"
 #include "symbolize/find_binary.h"
@@ -42,6 +45,7 @@ struct fixture {
 	struct mapped_files *mapped;
 	struct address_spaces *spaces;
 	struct stack_table *stacks;
+	struct window window;
 	struct labels labels;
 	struct symbolize_options symbolize;
 	struct recording recording;
@@ -96,6 +100,32 @@ static uint64_t in_file(uint64_t address)
 	return address - base;
 }
 
+static int fold(const struct stack *stack, void *arg)
+{
+	struct fixture *fixture = arg;
+
+	return window_add(&fixture->window, &fixture->labels, stack);
+}
+
+static int new_stacks(struct fixture *fixture)
+{
+	window_clear(&fixture->window);
+	fixture->stacks = stack_table_new(fixture->spaces, fixture->labels.chosen, fold, fixture);
+	return !fixture->stacks || window_init(&fixture->window, fixture->mapped);
+}
+
+/* Folds the stacks into the window. */
+static struct window *fold_stacks(struct fixture *fixture)
+{
+	struct perf_map_fd *maps;
+	size_t count;
+
+	assert_int_equal(stack_table_fold(fixture->stacks), 0);
+	assert_int_equal(address_spaces_take_perf_maps(fixture->spaces, true, &maps, &count), 0);
+	window_set_perf_maps(&fixture->window, maps, count);
+	return &fixture->window;
+}
+
 static int setup(void **state)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
@@ -107,7 +137,8 @@ static int setup(void **state)
 	fixture->mapped = mapped_files_new("", &source, &fixture->error);
 	fixture->spaces = address_spaces_new("", fixture->mapped, &fixture->error);
 	fixture->labels.chosen = LABELS_DEFAULT;
-	fixture->stacks = stack_table_new(fixture->spaces, fixture->labels.chosen);
+	if (new_stacks(fixture))
+		return -1;
 	fake_mapping(fixture->spaces, SELF, 1, 0, MEMORY, 2 * MEMORY, 0, 0);
 	fake_self(fixture->spaces, &fixture->files, SELF, (uint32_t)getpid());
 	fixture->recording = (struct recording){
@@ -120,7 +151,7 @@ static int setup(void **state)
 		.duration_ns = INT64_C(5000000000),
 	};
 	*state = fixture;
-	return fixture->stacks ? 0 : -1;
+	return 0;
 }
 
 static int teardown(void **state)
@@ -129,6 +160,7 @@ static int teardown(void **state)
 	int ret = scratch_teardown(&fixture->scratch);
 
 	stack_table_free(fixture->stacks);
+	window_clear(&fixture->window);
 	address_spaces_free(fixture->spaces);
 	mapped_files_free(fixture->mapped);
 	fake_clear(&fixture->files);
@@ -151,6 +183,16 @@ static void add_sample(struct fixture *fixture)
 	assert_int_equal(stack_table_add(&fixture->any.sample, fixture->stacks), 0);
 }
 
+static int write_export(struct fixture *fixture, const char *path, uint64_t *size)
+{
+	struct window *window = fold_stacks(fixture);
+
+	assert_int_equal(export_profile(window, fixture->mapped, &fixture->recording,
+					&fixture->counts, &fixture->warning, &fixture->error),
+			 0);
+	return pprof_write(window->profile, path, size, &fixture->error);
+}
+
 /* Exports the stacks, and reads the file. The caller frees it. */
 static struct profile *export_and_read(struct fixture *fixture)
 {
@@ -160,10 +202,7 @@ static struct profile *export_and_read(struct fixture *fixture)
 
 	assert_non_null(path);
 	mapped_files_finish(fixture->mapped);
-	assert_int_equal(export_profile(fixture->stacks, fixture->mapped, &fixture->recording, path,
-					&fixture->counts, &size, &fixture->warning,
-					&fixture->error),
-			 0);
+	assert_int_equal(write_export(fixture, path, &size), 0);
 	assert_true(size > 20);
 	assert_int_equal(scratch_count(&fixture->scratch, 0), 1);
 	profile = pprof_read(path, &fixture->error);
@@ -667,8 +706,7 @@ static void choose_labels(struct fixture *fixture, const char *list)
 {
 	assert_int_equal(labels_choose(&fixture->labels, list, &fixture->error), 0);
 	stack_table_free(fixture->stacks);
-	fixture->stacks = stack_table_new(fixture->spaces, fixture->labels.chosen);
-	assert_non_null(fixture->stacks);
+	assert_int_equal(new_stacks(fixture), 0);
 }
 
 static void samples_have_the_chosen_labels(void **state)
@@ -948,10 +986,7 @@ static void failed_write_leaves_no_file(void **state)
 
 	sample_user(begin_sample(fixture), leaf());
 	add_sample(fixture);
-	assert_int_equal(export_profile(fixture->stacks, fixture->mapped, &fixture->recording, path,
-					&fixture->counts, &size, &fixture->warning,
-					&fixture->error),
-			 -ENOENT);
+	assert_int_equal(write_export(fixture, path, &size), -ENOENT);
 	assert_non_null(strstr(fixture->error.text, path));
 	assert_int_equal(scratch_count(&fixture->scratch, 0), 0);
 	free(path);

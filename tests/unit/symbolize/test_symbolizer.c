@@ -9,9 +9,6 @@
 #include "sandbox.h"
 #include "symbolize/live_source.h"
 
-/* The id of a perf map is its fd plus 1 here. */
-#define FDS 64
-
 static struct fake_files files;
 static struct mapped_files *mapped;
 static struct address_spaces *spaces;
@@ -111,13 +108,13 @@ static uint32_t location_at(const struct address_space *space, uint64_t address)
 {
 	uint64_t offset;
 	uint32_t segment = address_space_segment_at(space, 1, address, &offset);
-	int perf_map = segment == SEGMENT_ANON ? address_space_perf_map(space) : -1;
+	uint32_t perf_map = segment == SEGMENT_ANON ? address_space_perf_map(space) : 0;
 	bool is_offset;
 	struct mapped_file *file = segment_file(mapped, segment, &is_offset);
 
 	if (file)
 		assert_int_equal(mapped_file_hold(mapped, file), 0);
-	return location_in(segment, (uint32_t)perf_map + 1, offset);
+	return location_in(segment, perf_map, offset);
 }
 
 static uint32_t kernel_location(uint64_t address)
@@ -152,23 +149,25 @@ static void symbolize_with(int stop,
 		.interrupted = count_interruption,
 		.problem = take_problem,
 	};
-	struct perf_map_fd perf_maps[FDS];
-	const struct live_source live = {
+	struct live_source live = {
 		.files = mapped,
-		.perf_maps = perf_maps,
-		.perf_map_count = FDS,
 		.kernel = kernel,
 	};
+	struct perf_map_fd *perf_maps;
 	struct symbolize_counts counts;
 	struct symbol_source source;
 
-	for (uint32_t fd = 0; fd < FDS; fd++)
-		perf_maps[fd] = (struct perf_map_fd){.id = fd + 1, .fd = (int)fd};
+	assert_int_equal(
+		address_spaces_take_perf_maps(spaces, false, &perf_maps, &live.perf_map_count), 0);
+	live.perf_maps = perf_maps;
 	*problem = '\0';
 	mapped_files_finish(mapped);
 	assert_int_equal(live_source_describe(&live, profile), 0);
 	live_source_init(&source, &live, kallsyms, sandbox);
 	assert_int_equal(symbolize_profile(profile, &source, &options, &counts, NULL), 0);
+	for (size_t i = 0; i < live.perf_map_count; i++)
+		close(perf_maps[i].fd);
+	free(perf_maps);
 }
 
 static void symbolize(void)
