@@ -138,8 +138,8 @@ void mapped_files_sweep(struct mapped_files *files);
 void mapped_files_finish(struct mapped_files *files);
 
 /*
- * Call it in a process that was forked, which has no threads but its own: no file is opened or saved
- * from now on, but for mapped_file_open_candidate().
+ * Call it in a process that was forked, which has no threads but its own: no file is opened or
+ * saved from now on, but for mapped_file_open_candidate().
  */
 void mapped_files_forked(struct mapped_files *files);
 

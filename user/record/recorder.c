@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <string.h>
 #include <sys/param.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
