@@ -21,6 +21,8 @@ CPPFLAGS += -D_GNU_SOURCE -DSTACKBEAT_VERSION='"$(VERSION)"' -Iinclude -iquote u
 LIBS = $(shell pkg-config --libs $(PACKAGES)) -liberty -lm
 LIB_CFLAGS = $(shell pkg-config --cflags $(PACKAGES))
 
+# For unit tests and fuzzers: lib/invariant.h.
+CHECKS := -DCHECK_INVARIANTS
 # Most unit tests depend on the sanitizers to detect errors.
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
@@ -64,7 +66,7 @@ $(B)/user/%.o: user/%.c VERSION | $(PROTO).h
 $(B)/unit/user/%.o: user/%.c VERSION | $(PROTO).h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS) $(CHECKS) -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
 
 # flamegraph.c embeds the script and the style sheet.
 $(B)/user/report/flamegraph.o $(B)/unit/user/report/flamegraph.o: user/report/flamegraph.js user/report/flamegraph.css
@@ -110,7 +112,7 @@ FUZZ_OBJECTS := $(patsubst user/%.c,$(B)/fuzz/user/%.o,$(filter-out user/cli/mai
 $(B)/fuzz/user/%.o: user/%.c VERSION | $(PROTO).h
 	$(call say,CLANG,$@)
 	@mkdir -p $(@D)
-	$(Q)clang $(CPPFLAGS) -O1 -g $(FUZZ_SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)clang $(CPPFLAGS) $(CHECKS) -O1 -g $(FUZZ_SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(B)/fuzz/user/report/flamegraph.o: user/report/flamegraph.js user/report/flamegraph.css
 
