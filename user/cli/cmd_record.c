@@ -21,7 +21,6 @@
 #include "record/child_command.h"
 #include "record/recorder.h"
 #include "record/stack_table.h"
-#include "symbolize/symbol_cache.h"
 #include "symbolize/symbolizer.h"
 
 struct record {
@@ -255,9 +254,7 @@ static int write_profile(struct record *record, struct error *error)
 {
 	struct recorder *recorder = &record->recorder;
 	struct symbolize_messages messages = {.progress = record->progress};
-	char cache[PATH_MAX];
 	const struct symbolize_options symbolize = {
-		.cache = !record->options.no_cache && symbol_cache_directory(cache) ? cache : NULL,
 		.problem = symbolize_messages_problem,
 		.progress = symbolize_messages_progress,
 		.stop = record->signals,

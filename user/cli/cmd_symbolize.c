@@ -20,7 +20,6 @@
 #include "symbolize/binary_archive.h"
 #include "symbolize/find_binary.h"
 #include "symbolize/offline.h"
-#include "symbolize/symbol_cache.h"
 
 #define DIRECTORIES_MAX 16u
 
@@ -28,7 +27,6 @@ enum {
 	OPTION_BINARIES = OPTION_LONG_ONLY,
 	OPTION_KALLSYMS,
 	OPTION_DEBUG_DIR,
-	OPTION_NO_CACHE,
 };
 
 /* clang-format off */
@@ -41,7 +39,6 @@ static const struct cli_option options[] = {
 	 "symbols of the kernel: a copy of its /proc/kallsyms"},
 	{OPTION_DEBUG_DIR, "debug-dir", "DIR",
 	 "look for debug files in DIR/.build-id too; repeatable"},
-	{OPTION_NO_CACHE, "no-cache", NULL, "neither read nor write the cache of symbols"},
 	{'q', "quiet", NULL, "print no summary and no list of missing binaries"},
 	HELP_OPTION,
 };
@@ -64,7 +61,7 @@ struct symbolize {
 	const char *input, *output, *binaries, *kallsyms_path;
 	const char *directories[DIRECTORIES_MAX + 2]; /* of debug files */
 	size_t directory_count;
-	bool no_cache, quiet, help;
+	bool quiet, help;
 	struct binary_archive archive; /* unpacked, if `binaries` is a file */
 	struct kallsyms *kallsyms;
 	struct kernel *kernel;
@@ -93,9 +90,6 @@ static int parse_symbolize_option(int id, char *value, void *arg, struct error *
 			return error_set(error, EINVAL, "--debug-dir: more than %u directories",
 					 DIRECTORIES_MAX);
 		symbolize->directories[symbolize->directory_count++] = value;
-		return 0;
-	case OPTION_NO_CACHE:
-		symbolize->no_cache = true;
 		return 0;
 	case 'q':
 		symbolize->quiet = true;
@@ -204,10 +198,7 @@ static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *
 		.directory = symbolize->binaries,
 		.time = profile->message->time_nanos,
 	};
-	char cache[PATH_MAX];
 	const struct offline_symbolizer offline = {
-		.options.cache =
-			!symbolize->no_cache && symbol_cache_directory(cache) ? cache : NULL,
 		.search = &search,
 		.kallsyms = symbolize->kallsyms,
 		.kernel = symbolize->kernel,

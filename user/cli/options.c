@@ -34,7 +34,6 @@ enum {
 	OPTION_LABEL,
 	OPTION_SAVE_BINARIES,
 	OPTION_NO_SYMBOLIZE,
-	OPTION_NO_CACHE,
 };
 
 /* clang-format off */
@@ -61,7 +60,6 @@ static const struct cli_option record_options[] = {
 	{OPTION_NO_SYMBOLIZE, "no-symbolize", NULL,
 	 "write addresses only; 'stackbeat symbolize' symbolizes them, also later and on another "
 	 "machine, and 'stackbeat archive' collects what it needs"},
-	{OPTION_NO_CACHE, "no-cache", NULL, "neither read nor write the cache of symbols"},
 	{'o', "output", "FILE", "output file (default: " OUTPUT_DEFAULT "); - for standard output"},
 	{OPTION_USER, "user", NULL, "sample the user part of the stacks only"},
 	{OPTION_KERNEL, "kernel", NULL, "sample the kernel part of the stacks only"},
@@ -351,9 +349,6 @@ static int parse_record_option(int id, char *value, void *arg, struct error *err
 		return 0;
 	case OPTION_NO_SYMBOLIZE:
 		options->no_symbolize = true;
-		return 0;
-	case OPTION_NO_CACHE:
-		options->no_cache = true;
 		return 0;
 	case 'q':
 		options->quiet = true;

@@ -48,7 +48,6 @@ struct record_options {
 	struct labels labels;
 	const char *save_binaries; /* directory, or NULL */
 	bool no_symbolize;
-	bool no_cache;
 	const char *output;
 	bool quiet;
 	bool help;

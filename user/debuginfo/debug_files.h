@@ -32,11 +32,6 @@ struct debug_search {
 	 */
 	struct debuginfod_helper *fetcher;
 	int (*progress)(void *arg, long done, long total);
-	/*
-	 * NULL, or called by debug_files_open() for each file except the binary, before the file is
-	 * read.
-	 */
-	void (*opened)(void *arg, int fd);
 	void *arg;
 };
 

@@ -182,7 +182,7 @@ int atomic_file_write(struct atomic_file *file, const void *data, size_t size, s
 /* Pipes and devices have no target, and can't be synchronized. */
 static int sync_to_disk(const struct atomic_file *file, struct error *error)
 {
-	if (file->target && !file->transient && fsync(file->fd))
+	if (file->target && fsync(file->fd))
 		return error_errno(error, errno, "%s", file->path);
 	return 0;
 }

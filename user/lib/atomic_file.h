@@ -20,8 +20,6 @@ struct atomic_file {
 	uint64_t size; /* bytes written */
 	int fd;
 	bool nameless; /* private: opened with O_TMPFILE */
-	/* Set by the caller: atomic_file_commit() does not wait for the disk. */
-	bool transient;
 };
 
 /*

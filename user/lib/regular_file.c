@@ -3,11 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -53,14 +51,4 @@ int open_regular_file_in(const char *root, const char *path, int flags, struct s
 		found = -errno;
 	close(directory);
 	return found < 0 ? found : open_found(found, st);
-}
-
-bool file_is_trusted(int fd)
-{
-	struct statfs system;
-	struct stat st;
-
-	return !fstat(fd, &st) && (st.st_uid == geteuid() || st.st_uid == 0) &&
-	       !(st.st_mode & (S_IWGRP | S_IWOTH)) && !fstatfs(fd, &system) &&
-	       system.f_type != FUSE_SUPER_MAGIC;
 }

@@ -19,11 +19,4 @@ int open_regular_file(const char *path, int flags, struct stat *st);
  */
 int open_regular_file_in(const char *root, const char *path, int flags, struct stat *st);
 
-/*
- * Returns whether symbols of an open file may be cached under its build ID: only this user or root
- * may be able to write the file. Other users can give their files the build ID of another file,
- * and their file systems (FUSE) can report root as the owner.
- */
-bool file_is_trusted(int fd);
-
 #endif

@@ -71,7 +71,6 @@ struct file_entry {
 	struct elf_file elf;
 	char *problem; /* NULL: none */
 	int fd; /* kept open, as the file is unlinked; -1: none */
-	bool untrusted; /* see file_is_trusted() */
 };
 
 /* The file of an id of the kernel. */
@@ -324,7 +323,6 @@ static void read_file(struct mapped_files *files, struct file_entry *entry,
 		err = read_symbols(files, entry, fd, &problem);
 	if (*problem.text)
 		entry->problem = strdup(problem.text);
-	entry->untrusted = fd >= 0 && !file_is_trusted(fd);
 	result->counts.read += !err;
 	if (!err && files->save_directory)
 		save_copy(files, entry, fd, result);
@@ -969,11 +967,4 @@ bool mapped_file_lookup(const struct mapped_file *file, uint64_t vaddr, struct s
 	const struct file_entry *entry = (const struct file_entry *)file;
 
 	return entry->state != FILE_REQUESTED && elf_lookup(&entry->elf, vaddr, symbol);
-}
-
-bool mapped_file_is_untrusted(const struct mapped_file *file)
-{
-	const struct file_entry *entry = (const struct file_entry *)file;
-
-	return entry->state != FILE_REQUESTED && entry->untrusted;
 }

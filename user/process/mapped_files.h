@@ -152,9 +152,6 @@ bool mapped_file_vaddr(const struct mapped_file *file, uint64_t offset, uint64_t
 /* Looks up a symbol, as elf_lookup(). */
 bool mapped_file_lookup(const struct mapped_file *file, uint64_t vaddr, struct symbol *symbol);
 
-/* Returns whether its symbols were read from an untrusted file: they must not be cached. */
-bool mapped_file_is_untrusted(const struct mapped_file *file);
-
 /*
  * Opens the very file that was mapped: the one that was kept open because it is unlinked, or the
  * file in /proc or by path that is verified to be it. Returns a read-only file descriptor of a

@@ -10,12 +10,6 @@
 struct symbolize_options {
 	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
 	size_t directory_count;
-	/*
-	 * Directory of the symbol cache (see symbol_cache.h); NULL: no cache. The cache is read
-	 * for files with a build ID. A result is cached if it has a source file and line, and each
-	 * file it was read from is trusted (see file_is_trusted()).
-	 */
-	const char *cache;
 	/* An fd, which is polled but not read: symbolization stops once it is readable. 0: none. */
 	int stop;
 	/* Reports that `stop` was readable. The symbols found so far stay. NULL: -EINTR instead. */

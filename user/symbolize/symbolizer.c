@@ -384,7 +384,6 @@ static bool make_job(const struct frame *frame, struct task *task, struct worker
 		task->file = frame->owner;
 		job->open = open_file;
 		job->lookup = lookup_file;
-		job->lookup_is_untrusted = mapped_file_is_untrusted(frame->owner);
 		return true;
 	}
 	if (frame->segment == SEGMENT_ANON && !frame->name.kernel) {

@@ -320,7 +320,7 @@ static void messages_escape_control_characters(void **state)
 	for (size_t i = 0; i < 2; i++) {
 		pprof_profile_free(profile_of("/gone/\x1b[31m\n\xc2\x9b", ids[i]));
 		texts[2 * i] = output_of(cmd_archive, "--no-debug", STATUS_FAILED);
-		texts[2 * i + 1] = output_of(cmd_symbolize, "--no-cache", STATUS_OK);
+		texts[2 * i + 1] = output_of(cmd_symbolize, "--debug-dir=.", STATUS_OK);
 	}
 	for (size_t i = 0; i < 4; i++) {
 		assert_null(strchr(texts[i], '\x1b'));
