@@ -247,6 +247,11 @@ check-debug: ## Run integration tests, planted bugs and stress on debug kernels 
 coverage: ## Report lines reached by unit tests (reader) and integration tests (module)
 	$(Q)tests/coverage
 
+# SEED, MUTANTS and ROOMS: see the head of the script.
+.PHONY: mutants
+mutants: ## Change single tokens of user/, and count the changes that unit tests notice
+	$(Q)tests/mutants $(ROOMS)
+
 HOURS ?= 2
 
 .PHONY: longrun
@@ -269,7 +274,7 @@ format: ## Format the reader and the tests with clang-format
 help: ## List the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 	@echo
-	@echo 'Variables: V=1 (show commands), T and GUEST_T (seconds of fuzz), HOURS, B (build directory), CC, CFLAGS, PREFIX,'
+	@echo 'Variables: V=1 (show commands), T and GUEST_T (seconds of fuzz), HOURS, SEED, MUTANTS, ROOMS, B (build directory), CC, CFLAGS, PREFIX,'
 	@echo 'DESTDIR, KVERSION (kernel to build or install the module for), KDIR (its build directory), MODULE_INSTALL=1'
 	@echo '(install fails if the module is not built).'
 
@@ -281,6 +286,6 @@ print-%:
 clean: ## Remove build results, except downloads and debug kernels (build/vm)
 	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/abi-* $(B)/demo \
 		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/coverage $(B)/longrun $(B)/check $(B)/bench \
-		$(B)/matrix
+		$(B)/matrix $(B)/mutants
 
 -include $(wildcard $(B)/user/*/*.d $(B)/unit/user/*/*.d $(B)/unit/*/*.d $(B)/unit/*.d $(B)/fuzz/user/*/*.d $(B)/fuzz/*.d)
