@@ -226,6 +226,42 @@ static void the_example_of_the_header_is_right(void **state)
 	mapping_history_free(history);
 }
 
+static void sum_segment(uint32_t segment, void *arg)
+{
+	*(uint32_t *)arg += segment;
+}
+
+/* Files of pending records must be kept, too. */
+static void segments_that_may_be_found_are_listed(void **state)
+{
+	const struct mapping first = {0x1000, 0x2000, 0, 100}, second = {0x1000, 0x2000, 0, 1000};
+	struct mapping_history *history = started(false);
+	uint64_t dropped = 0;
+	uint32_t sum = 0;
+
+	(void)state;
+	assert_false(mapping_history_has_pending(history));
+	add_event(history, 2, 0x5000, 0x6000, 1, &dropped);
+	add_event(history, 3, 0x6000, 0x7000, 10, &dropped);
+	assert_true(mapping_history_has_pending(history));
+	add_snapshot(history, 5, 0, &first, 1);
+	add_snapshot(history, 6, 0, &second, 1);
+	mapping_history_each_segment(history, sum_segment, &sum);
+	assert_int_equal(sum, 1111);
+	assert_int_equal(mapping_history_advance(history, 3), 0);
+	sum = 0;
+	mapping_history_each_segment(history, sum_segment, &sum);
+	assert_int_equal(sum, 1111);
+	assert_int_equal(mapping_history_latest_generation(history), 6);
+	assert_true(mapping_history_has_pending(history));
+	assert_int_equal(mapping_history_advance(history, 6), 0);
+	assert_false(mapping_history_has_pending(history));
+	sum = 0;
+	mapping_history_each_segment(history, sum_segment, &sum);
+	assert_int_equal(sum, 1000);
+	mapping_history_free(history);
+}
+
 /* Adjacent regions of a JIT that are mapped again and again are one entry. */
 static void adjacent_anonymous_mappings_are_merged(void **state)
 {
@@ -481,6 +517,7 @@ int main(void)
 		cmocka_unit_test(lookups_match_the_abi_documentation_with_lost_events),
 		cmocka_unit_test(late_records_never_yield_a_wrong_mapping),
 		cmocka_unit_test(the_example_of_the_header_is_right),
+		cmocka_unit_test(segments_that_may_be_found_are_listed),
 		cmocka_unit_test(adjacent_anonymous_mappings_are_merged),
 		cmocka_unit_test(many_anonymous_mappings_are_coalesced),
 		cmocka_unit_test(incomplete_snapshots_are_not_coalesced),
