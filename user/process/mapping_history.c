@@ -497,6 +497,7 @@ int mapping_history_add_snapshot(struct mapping_history *history, uint32_t gener
 {
 	struct snapshot *snapshot;
 
+	invariant(generations_are_valid(history));
 	if (generation > history->latest)
 		history->latest = generation;
 	if (is_before_base(history, generation))
@@ -515,6 +516,7 @@ int mapping_history_add_mapping(struct mapping_history *history, uint32_t genera
 {
 	struct snapshot *snapshot;
 
+	invariant(generations_are_valid(history));
 	if (generation > history->latest)
 		history->latest = generation;
 	if (is_before_base(history, generation))
@@ -564,6 +566,7 @@ static int drop_initial_mappings(struct mapping_history *history, const struct m
 int mapping_history_add_event(struct mapping_history *history, uint32_t generation,
 			      const struct mapping *mapping, uint64_t *dropped)
 {
+	invariant(generations_are_valid(history));
 	if (generation > history->latest)
 		history->latest = generation;
 	if (is_before_base(history, generation))

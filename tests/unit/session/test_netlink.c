@@ -248,16 +248,22 @@ static void all_settings_are_sent(void **state)
 	assert_int_equal(nla_get_u8(attrs[STACKBEAT_A_INHERIT]), 1);
 	assert_int_equal(nla_get_u8(attrs[STACKBEAT_A_NO_JITTER]), 0);
 	assert_string_equal(nla_get_string(attrs[STACKBEAT_A_CPUS]), "0-3");
-	nla_for_each_nested(attr, attrs[STACKBEAT_A_PIDS], left)
+	for (attr = nla_data(attrs[STACKBEAT_A_PIDS]), left = nla_len(attrs[STACKBEAT_A_PIDS]);
+	     nla_ok(attr, left); attr = nla_next(attr, &left))
 		assert_int_equal(nla_get_u32(attr), pids[i++]);
 	assert_int_equal(i, 3);
-	nla_for_each_nested(attr, attrs[STACKBEAT_A_TIDS], left)
+	for (attr = nla_data(attrs[STACKBEAT_A_TIDS]), left = nla_len(attrs[STACKBEAT_A_TIDS]);
+	     nla_ok(attr, left); attr = nla_next(attr, &left))
 		assert_int_equal(nla_get_u32(attr), tids[i++ - 3]);
 	assert_int_equal(i, 4);
-	nla_for_each_nested(attr, attrs[STACKBEAT_A_CGROUPS], left)
+	for (attr = nla_data(attrs[STACKBEAT_A_CGROUPS]),
+	    left = nla_len(attrs[STACKBEAT_A_CGROUPS]);
+	     nla_ok(attr, left); attr = nla_next(attr, &left))
 		assert_int_equal(nla_get_u64(attr), cgroups[i++ - 4]);
 	assert_int_equal(i, 6);
-	nla_for_each_nested(attr, attrs[STACKBEAT_A_EXCLUDE_COMMS], left)
+	for (attr = nla_data(attrs[STACKBEAT_A_EXCLUDE_COMMS]),
+	    left = nla_len(attrs[STACKBEAT_A_EXCLUDE_COMMS]);
+	     nla_ok(attr, left); attr = nla_next(attr, &left))
 		assert_string_equal(nla_get_string(attr), comms[i++ - 6]);
 	assert_int_equal(i, 8);
 }
@@ -362,7 +368,7 @@ static void assert_refused(const char *text)
 static void message_of_the_kernel_is_shown(void **state)
 {
 	static const char plain[] = "can't configure the session: Device or resource busy";
-	struct answer answer;
+	struct answer answer = {0};
 
 	(void)state;
 	make_error(&answer, NLM_F_ACK_TLVS | NLM_F_CAPPED, 16, "no room");
