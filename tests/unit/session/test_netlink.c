@@ -375,6 +375,8 @@ static void message_of_the_kernel_is_shown(void **state)
 	assert_refused("can't configure the session: no room");
 	make_error(&answer, NLM_F_ACK_TLVS, 16, "no room");
 	assert_refused("can't configure the session: no room");
+	make_error(&answer, NLM_F_ACK_TLVS, 24, "longer");
+	assert_refused("can't configure the session: longer");
 	make_error(&answer, NLM_F_ACK_TLVS, 13, "odd");
 	assert_refused("can't configure the session: odd");
 	make_error(&answer, NLM_F_ACK_TLVS, 16, "");
