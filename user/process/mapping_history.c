@@ -492,6 +492,16 @@ static bool is_before_base(const struct mapping_history *history, uint32_t gener
 	return history->base && generation <= history->base;
 }
 
+/*
+ * Returns whether a snapshot is of no use any more. In a gap the map has lost events that are newer
+ * than a late one.
+ */
+static bool is_outdated(const struct mapping_history *history, uint32_t generation)
+{
+	return is_before_base(history, generation) ||
+	       (history->in_gap && generation <= history->generation);
+}
+
 int mapping_history_add_snapshot(struct mapping_history *history, uint32_t generation, uint32_t gap,
 				 bool incomplete)
 {
@@ -500,7 +510,7 @@ int mapping_history_add_snapshot(struct mapping_history *history, uint32_t gener
 	invariant(generations_are_valid(history));
 	if (generation > history->latest)
 		history->latest = generation;
-	if (is_before_base(history, generation))
+	if (is_outdated(history, generation))
 		return 0;
 	snapshot = get_snapshot(history, generation);
 	if (!snapshot)
@@ -519,7 +529,7 @@ int mapping_history_add_mapping(struct mapping_history *history, uint32_t genera
 	invariant(generations_are_valid(history));
 	if (generation > history->latest)
 		history->latest = generation;
-	if (is_before_base(history, generation))
+	if (is_outdated(history, generation))
 		return 0;
 	snapshot = get_snapshot(history, generation);
 	if (!snapshot)
@@ -680,6 +690,22 @@ static void note_missing(struct mapping_history *history, uint32_t end)
 	history->missing_max += end - history->accounted - 1;
 }
 
+/* Removes the parts of mappings that an event in a gap, or a late one before it, contradicts. */
+static int drop_contradicted(struct mapping_history *history, const struct mapping *event)
+{
+	uint64_t from = event->start;
+	struct entry part;
+	int err = 0;
+
+	while (!err && map_next_part(&history->map, &from, event->end, &part)) {
+		if (is_same_segment(&part.mapping, event))
+			continue;
+		part.mapping.segment = 0;
+		err = map_overlay(&history->map, &part.mapping, UINT32_MAX);
+	}
+	return err;
+}
+
 /*
  * Reduces the map to what is known within a gap: mappings that are the same before and after it,
  * and in all events of it.
@@ -699,18 +725,9 @@ static int enter_gap(struct mapping_history *history)
 	if (!err)
 		err = map_intersect(&history->map, &next->map);
 	for (size_t i = 0; i < history->event_count && !err; i++) {
-		const struct event *event = &history->events[i];
-		uint64_t from = event->mapping.start;
-		struct entry part;
-
-		if (event->generation > next->generation)
+		if (history->events[i].generation > next->generation)
 			break;
-		while (!err && map_next_part(&history->map, &from, event->mapping.end, &part)) {
-			if (is_same_segment(&part.mapping, &event->mapping))
-				continue;
-			part.mapping.segment = 0;
-			err = map_overlay(&history->map, &part.mapping, UINT32_MAX);
-		}
+		err = drop_contradicted(history, &history->events[i].mapping);
 	}
 	history->in_gap = true;
 	return err;
@@ -840,8 +857,8 @@ int mapping_history_advance(struct mapping_history *history, uint32_t generation
 		if (event && event->generation < snapshot) {
 			if (event->generation > generation)
 				break;
-			if (!history->in_gap)
-				err = apply_event(history, event);
+			err = history->in_gap ? drop_contradicted(history, &event->mapping)
+					      : apply_event(history, event);
 			if (event->generation > history->generation)
 				history->generation = event->generation;
 			done++;

@@ -396,6 +396,45 @@ static void event_before_a_gap_may_be_late(void **state)
 	mapping_history_free(history);
 }
 
+/* It arrives in the gap, and the mapping before it is the same as that after the gap. */
+static void late_event_is_not_forgotten_in_a_gap(void **state)
+{
+	const struct mapping mapping = {0x1000, 0x2000, 0, 7};
+	struct mapping_history *history = started(false);
+	uint64_t dropped = 0;
+
+	(void)state;
+	add_event(history, 2, 0x1000, 0x2000, 7, &dropped);
+	add_snapshot(history, 6, 5, &mapping, 1);
+	assert_int_equal(mapping_history_advance(history, 5), 0);
+	add_event(history, 3, 0x1000, 0x2000, 8, &dropped);
+	assert_int_equal(mapping_history_advance(history, 5), 0);
+	assert_int_equal(mapping_history_advance(history, 6), 0);
+	assert_int_equal(segment_at(history, 4, 0x1000), 0);
+	assert_int_equal(segment_at(history, 6, 0x1000), 7);
+	mapping_history_free(history);
+}
+
+/* The gap has removed the mapping of an event that is newer than the snapshot. */
+static void late_snapshot_is_ignored_in_a_gap(void **state)
+{
+	const struct mapping mapping = {0x1000, 0x2000, 0, 7};
+	struct mapping_history *history = mapping_history_new();
+	uint64_t dropped = 0;
+
+	(void)state;
+	assert_non_null(history);
+	add_event(history, 2, 0x5000, 0x6000, 9, &dropped);
+	add_event(history, 3, 0x1000, 0x2000, 8, &dropped);
+	add_snapshot(history, 6, 5, &mapping, 1);
+	assert_int_equal(mapping_history_advance(history, 5), 0);
+	add_snapshot(history, 2, 0, &mapping, 1);
+	assert_int_equal(mapping_history_advance(history, 6), 0);
+	assert_int_equal(segment_at(history, 4, 0x1000), 0);
+	assert_int_equal(segment_at(history, 6, 0x1000), 7);
+	mapping_history_free(history);
+}
+
 /* An event is later than the snapshot after it, and anonymous mappings were merged meanwhile. */
 static void event_in_merged_mappings_may_be_late(void **state)
 {
@@ -524,6 +563,8 @@ int main(void)
 		cmocka_unit_test(events_beyond_the_bound_are_counted),
 		cmocka_unit_test(missing_event_may_be_replaced_by_a_snapshot),
 		cmocka_unit_test(event_before_a_gap_may_be_late),
+		cmocka_unit_test(late_event_is_not_forgotten_in_a_gap),
+		cmocka_unit_test(late_snapshot_is_ignored_in_a_gap),
 		cmocka_unit_test(event_in_merged_mappings_may_be_late),
 		cmocka_unit_test(mappings_beyond_the_bound_are_counted),
 		cmocka_unit_test(an_event_moves_few_bytes),
