@@ -103,6 +103,7 @@ static void validates_strings(void **state)
 static bool should_be_hidden(uint32_t code_point)
 {
 	return code_point < ' ' || (code_point >= 0x7f && code_point <= 0x9f) ||
+	       code_point == 0x061c || code_point == 0x200e || code_point == 0x200f ||
 	       (code_point >= 0x2028 && code_point <= 0x202e) ||
 	       (code_point >= 0x2066 && code_point <= 0x2069);
 }
