@@ -2,6 +2,7 @@
 #include "symbolize/live_source.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,9 @@
 #include "debuginfo/elf_symbols.h"
 #include "debuginfo/kernel_image.h"
 #include "lib/build_id.h"
+#include "lib/clock.h"
 #include "lib/error.h"
+#include "lib/timed_call.h"
 #include "pprof/profile.h"
 #include "process/address_space.h"
 #include "process/mapped_files.h"
@@ -22,17 +25,61 @@
 
 /* Files */
 
+/* How long the headers of a file may take: a file system may hang. */
+#define HEADERS_TIMEOUT_NS (5 * NS_PER_SECOND)
+
+struct headers_call {
+	int fd; /* owned */
+	struct elf_file elf;
+};
+
+static void run_headers_call(void *arg)
+{
+	struct headers_call *call = arg;
+	struct error problem;
+
+	elf_read(&call->elf, call->fd, NULL, 0, false, &problem);
+}
+
+static void drop_headers_call(void *arg)
+{
+	struct headers_call *call = arg;
+
+	close(call->fd);
+	elf_clear(&call->elf);
+	free(call);
+}
+
+/* Reads the headers of a file. Returns false, with `elf` empty, if its file system hangs. */
+static bool read_elf_headers(int fd, struct elf_file *elf)
+{
+	struct headers_call *call = calloc(1, sizeof(*call));
+	int err;
+
+	*elf = (struct elf_file){0};
+	if (!call)
+		return false;
+	call->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	err = timed_call(run_headers_call, drop_headers_call, call, HEADERS_TIMEOUT_NS);
+	if (err == -ETIMEDOUT)
+		return false; /* the thread owns the call */
+	if (!err) {
+		*elf = call->elf;
+		call->elf = (struct elf_file){0};
+	}
+	drop_headers_call(call);
+	return !err;
+}
+
 /* Returns whether a file has a build ID; any file has "". */
 static bool has_build_id(int fd, const char *build_id)
 {
-	struct elf_file elf = {0};
-	struct error problem;
+	struct elf_file elf;
 	bool matches;
 
 	if (!*build_id)
 		return true;
-	elf_read(&elf, fd, NULL, 0, false, &problem);
-	matches = build_id_equal(elf.build_id, build_id);
+	matches = read_elf_headers(fd, &elf) && build_id_equal(elf.build_id, build_id);
 	elf_clear(&elf);
 	return matches;
 }
@@ -87,7 +134,7 @@ static void read_headers(const struct live_source *live, struct mapped_file *fil
 
 	if (fd < 0)
 		return;
-	if (!elf_read(elf, fd, NULL, 0, false, &problem) && *elf->build_id)
+	if (read_elf_headers(fd, elf) && *elf->build_id)
 		mapped_file_set_build_id(live->files, file, elf->build_id);
 	close(fd);
 }
