@@ -10,6 +10,7 @@
 #include "debuginfo/debug_files.h"
 #include "lib/error.h"
 #include "pprof/pprof_reader.h"
+#include "pprof/profile.h"
 #include "symbolize/binary_archive.h"
 #include "symbolize/find_binary.h"
 
@@ -119,7 +120,7 @@ static void report_missing(void *arg, const char *path, const char *text)
 static int write_archive(const struct arguments *arguments, const char *output, struct error *error)
 {
 	static const char *const directories[] = {DEBUG_DIRECTORY};
-	struct pprof_profile *profile = pprof_read(arguments->input, error);
+	struct profile *profile = pprof_read(arguments->input, error);
 	struct binary_finder search = {.directory = arguments->binaries};
 	const struct archive_plan plan = {
 		.search = &search,
@@ -133,14 +134,14 @@ static int write_archive(const struct arguments *arguments, const char *output, 
 
 	if (!profile)
 		return -EINVAL;
-	search.time = profile->message->time_nanos;
+	search.time = profile->time_ns;
 	err = binary_archive_create(&plan, profile, output, &counts, error);
 	if (!err && !arguments->quiet)
 		fprintf(stderr,
 			"stackbeat: %zu binaries and %zu debug files, %zu missing; %s, %.1f MB\n",
 			counts.binaries, counts.debug_files, counts.missing, output,
 			(double)counts.size / 1e6);
-	pprof_profile_free(profile);
+	profile_free(profile);
 	return err;
 }
 

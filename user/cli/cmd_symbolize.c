@@ -15,12 +15,16 @@
 #include "debuginfo/kernel_image.h"
 #include "lib/error.h"
 #include "lib/utf8.h"
+#include "pprof/origin.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
-#include "symbolize/binary_archive.h"
+#include "pprof/profile.h"
+#include "pprof/truncation.h"
+#include "symbolize/archive_reader.h"
 #include "symbolize/find_binary.h"
-#include "symbolize/offline.h"
-#include "symbolize/symbol_cache.h"
+#include "symbolize/normalize.h"
+#include "symbolize/offline_source.h"
+#include "symbolize/symbolizer.h"
 
 #define DIRECTORIES_MAX 16u
 
@@ -28,7 +32,6 @@ enum {
 	OPTION_BINARIES = OPTION_LONG_ONLY,
 	OPTION_KALLSYMS,
 	OPTION_DEBUG_DIR,
-	OPTION_NO_CACHE,
 };
 
 /* clang-format off */
@@ -41,8 +44,8 @@ static const struct cli_option options[] = {
 	 "symbols of the kernel: a copy of its /proc/kallsyms"},
 	{OPTION_DEBUG_DIR, "debug-dir", "DIR",
 	 "look for debug files in DIR/.build-id too; repeatable"},
-	{OPTION_NO_CACHE, "no-cache", NULL, "neither read nor write the cache of symbols"},
 	{'q', "quiet", NULL, "print no summary and no list of missing binaries"},
+	{'v', "verbose", NULL, "list all problems with files, not only the first five"},
 	HELP_OPTION,
 };
 /* clang-format on */
@@ -64,8 +67,8 @@ struct symbolize {
 	const char *input, *output, *binaries, *kallsyms_path;
 	const char *directories[DIRECTORIES_MAX + 2]; /* of debug files */
 	size_t directory_count;
-	bool no_cache, quiet, help;
-	struct binary_archive archive; /* unpacked, if `binaries` is a file */
+	bool quiet, help;
+	struct archive_reader *archive; /* if --binaries is a file; NULL: none */
 	struct kallsyms *kallsyms;
 	struct kernel *kernel;
 	struct symbolize_messages messages;
@@ -94,11 +97,11 @@ static int parse_symbolize_option(int id, char *value, void *arg, struct error *
 					 DIRECTORIES_MAX);
 		symbolize->directories[symbolize->directory_count++] = value;
 		return 0;
-	case OPTION_NO_CACHE:
-		symbolize->no_cache = true;
-		return 0;
 	case 'q':
 		symbolize->quiet = true;
+		return 0;
+	case 'v':
+		symbolize->messages.verbose = true;
 		return 0;
 	default:
 		symbolize->help = true;
@@ -146,31 +149,52 @@ static void report_progress(void *arg, const char *path, uint64_t done, uint64_t
 	symbolize_messages_progress(&((struct symbolize *)arg)->messages, path, done, total);
 }
 
-/* Unpacks an archive of --binaries, and lists the directories of debug files. */
-static int prepare_directories(struct symbolize *symbolize, struct error *error)
+/* Opens the archive or directory of --binaries, and lists the directories of debug files. */
+static int open_binaries(struct symbolize *symbolize, const struct profile *profile,
+			 struct error *error)
 {
 	struct stat st;
-	int err;
+	int err = 0;
 
 	if (symbolize->binaries) {
 		if (stat(symbolize->binaries, &st))
 			return error_errno(error, errno, "%s", symbolize->binaries);
-		if (!S_ISDIR(st.st_mode)) {
-			err = binary_archive_unpack(&symbolize->archive, symbolize->binaries,
-						    error);
-			if (err)
-				return err;
-			symbolize->binaries = symbolize->archive.directory;
+		if (S_ISDIR(st.st_mode)) {
+			symbolize->directories[symbolize->directory_count++] = symbolize->binaries;
+		} else {
+			err = archive_reader_open(symbolize->binaries, profile, &symbolize->archive,
+						  error);
+			symbolize->binaries = NULL;
 		}
-		symbolize->directories[symbolize->directory_count++] = symbolize->binaries;
 	}
 	symbolize->directories[symbolize->directory_count++] = DEBUG_DIRECTORY;
-	return 0;
+	return err;
+}
+
+/* Names in an archive have no slash at the start. */
+static bool archived_path(const void *archive, const char *name, char path[PATH_MAX])
+{
+	return archive_reader_path(archive, name + 1, path);
+}
+
+/*
+ * Reads the kernel of the archive, the directory or this machine: the first that has symbols.
+ * Writes the path of the symbols.
+ */
+static struct kernel *open_kernel(const struct symbolize *symbolize, char path[PATH_MAX])
+{
+	if (symbolize->archive && archived_path(symbolize->archive, KALLSYMS_PATH, path))
+		return kernel_from_files(archived_path, symbolize->archive);
+	if (symbolize->binaries &&
+	    snprintf(path, PATH_MAX, "%s" KALLSYMS_PATH, symbolize->binaries) < PATH_MAX &&
+	    !access(path, R_OK))
+		return kernel_new(symbolize->binaries);
+	strcpy(path, KALLSYMS_PATH);
+	return kernel_new("");
 }
 
 static int read_kernel(struct symbolize *symbolize, struct error *error)
 {
-	const char *root = "";
 	char path[PATH_MAX];
 	struct error why;
 	int err;
@@ -181,13 +205,7 @@ static int read_kernel(struct symbolize *symbolize, struct error *error)
 			return error_errno(error, ENOMEM, "%s", symbolize->kallsyms_path);
 		return kallsyms_read(symbolize->kallsyms_path, &symbolize->kallsyms, error);
 	}
-	if (symbolize->binaries &&
-	    snprintf(path, sizeof(path), "%s" KALLSYMS_PATH, symbolize->binaries) <
-		    (int)sizeof(path) &&
-	    !access(path, R_OK))
-		root = symbolize->binaries;
-	snprintf(path, sizeof(path), "%s" KALLSYMS_PATH, root);
-	symbolize->kernel = kernel_new(root);
+	symbolize->kernel = open_kernel(symbolize, path);
 	if (!symbolize->kernel)
 		return error_errno(error, ENOMEM, "can't read the modules");
 	err = kallsyms_read(path, &symbolize->kallsyms, &why);
@@ -197,34 +215,44 @@ static int read_kernel(struct symbolize *symbolize, struct error *error)
 	return 0;
 }
 
-static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *profile,
-			     struct error *error)
+static int find_symbols(struct symbolize *symbolize, struct profile *profile,
+			struct symbolize_counts *counts, struct error *error)
 {
 	const struct binary_finder search = {
 		.directory = symbolize->binaries,
-		.time = profile->message->time_nanos,
+		.archive = symbolize->archive,
+		.time = profile->time_ns,
 	};
-	char cache[PATH_MAX];
-	const struct offline_symbolizer offline = {
-		.options.cache =
-			!symbolize->no_cache && symbol_cache_directory(cache) ? cache : NULL,
-		.search = &search,
-		.kallsyms = symbolize->kallsyms,
-		.kernel = symbolize->kernel,
-		.options.directories = symbolize->directories,
-		.options.directory_count = symbolize->directory_count,
-		.options.problem = report_problem,
-		.options.progress = report_progress,
-		.options.arg = symbolize,
+	const struct symbolize_options options = {
+		.directories = symbolize->directories,
+		.directory_count = symbolize->directory_count,
+		.archive = symbolize->archive,
 		.missing = report_missing,
+		.problem = report_problem,
+		.progress = report_progress,
+		.arg = symbolize,
 	};
-	struct offline_counts counts;
+	struct truncation_counts truncated;
+	struct symbol_source source;
+	int err;
+
+	offline_source_init(&source, profile, &search, symbolize->kallsyms, symbolize->kernel);
+	err = symbolize_profile(profile, &source, &options, counts, error);
+	if (!err && origin_is_own(profile) && normalize_profile(profile, false, &truncated))
+		err = error_errno(error, ENOMEM, "can't symbolize the profile");
+	return err;
+}
+
+static int symbolize_and_write(struct symbolize *symbolize, struct profile *profile,
+			       struct error *error)
+{
+	struct symbolize_counts counts;
 	uint64_t size;
-	int err = offline_symbolize(&offline, profile, &counts, error);
+	int err = find_symbols(symbolize, profile, &counts, error);
 
 	symbolize_messages_end(&symbolize->messages);
 	if (!err)
-		err = pprof_write_profile(profile, symbolize->output, &size, error);
+		err = pprof_write(profile, symbolize->output, &size, error);
 	if (!err && !symbolize->quiet)
 		fprintf(stderr,
 			"stackbeat: symbolized %zu of %zu addresses without symbols; %s, "
@@ -235,17 +263,17 @@ static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *
 
 static int symbolize_file(struct symbolize *symbolize, struct error *error)
 {
-	struct pprof_profile *profile = pprof_read(symbolize->input, error);
-	int err = profile ? prepare_directories(symbolize, error) : -EINVAL;
+	struct profile *profile = pprof_read(symbolize->input, error);
+	int err = profile ? open_binaries(symbolize, profile, error) : -EINVAL;
 
 	if (!err)
 		err = read_kernel(symbolize, error);
 	if (!err)
-		err = symbolize_profile(symbolize, profile, error);
-	pprof_profile_free(profile);
+		err = symbolize_and_write(symbolize, profile, error);
+	profile_free(profile);
 	kallsyms_free(symbolize->kallsyms);
 	kernel_free(symbolize->kernel);
-	binary_archive_remove(&symbolize->archive);
+	archive_reader_close(symbolize->archive);
 	return err;
 }
 

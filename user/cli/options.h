@@ -48,14 +48,21 @@ struct record_options {
 	struct labels labels;
 	const char *save_binaries; /* directory, or NULL */
 	bool no_symbolize;
-	bool no_cache;
 	const char *output;
+	double snapshot; /* seconds between two writes of the profile so far; 0: none */
+	double rotate; /* seconds of each file; 0: one file */
+	uint64_t memory; /* bytes for what is recorded */
 	bool quiet;
+	bool verbose;
 	bool help;
 	char **command; /* NULL-terminated, in argv; NULL: none */
 };
 
 extern const struct command_help record_help;
+
+#define MEMORY_DEFAULT (UINT64_C(256) << 20)
+#define MEMORY_MIN (UINT64_C(16) << 20)
+#define MEMORY_MAX (UINT64_C(1) << 40)
 
 /*
  * Parses argv (argv[0] is the subcommand). Strings stay in argv. Returns 0, or

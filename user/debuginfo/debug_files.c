@@ -197,11 +197,8 @@ static bool is_expected(const struct debug_file *file, const struct expected *ex
 
 /* Takes ownership of `fd` and `path`. Returns 0, or a negative errno value with `file` empty. */
 static int open_debug_file(struct debug_file *file, int fd, char *path,
-			   const struct expected *expected, const struct debug_search *search,
-			   struct error *error)
+			   const struct expected *expected, struct error *error)
 {
-	if (search->opened)
-		search->opened(search->arg, fd);
 	*file = (struct debug_file){.fd = fd, .path = path};
 	file->elf = begin_elf(fd, NULL, 0, path, error);
 	if (file->elf && is_expected(file, expected, error))
@@ -214,9 +211,10 @@ static int open_debug_file(struct debug_file *file, int fd, char *path,
  * Opens the file at a path if it exists and matches. A file that exists and does not match is a
  * problem to report.
  */
-__attribute__((format(printf, 5, 6))) static bool
-try_debug_file(struct debug_files *files, struct debug_file *file, const struct expected *expected,
-	       const struct debug_search *search, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static bool try_debug_file(struct debug_files *files,
+								 struct debug_file *file,
+								 const struct expected *expected,
+								 const char *format, ...)
 {
 	struct error error;
 	struct stat st;
@@ -232,7 +230,7 @@ try_debug_file(struct debug_files *files, struct debug_file *file, const struct 
 		return false;
 	fd = open_regular_file(path, 0, &st);
 	if (fd >= 0) {
-		if (open_debug_file(file, fd, path, expected, search, &error) == 0)
+		if (open_debug_file(file, fd, path, expected, &error) == 0)
 			return true;
 		set_problem(files, "%s", error.text);
 		return false;
@@ -255,10 +253,22 @@ static const char *directory(const struct debug_search *search, size_t i)
 	return search->directories ? search->directories[i] : DEBUG_DIRECTORY;
 }
 
+/* Returns an fd by search->find and sets *path, to be freed; or a negative errno value. */
+static int find_elsewhere(const char *build_id, const struct debug_search *search, char **path)
+{
+	int fd = search->find ? search->find(search->find_arg, build_id) : -ENOENT;
+
+	if (fd >= 0 && asprintf(path, ".build-id/%.2s/%s.debug", build_id, build_id + 2) < 0) {
+		close(fd);
+		fd = -ENOMEM;
+	}
+	return fd;
+}
+
 int debug_file_by_build_id(const char *build_id, const struct debug_search *search, char **path)
 {
 	struct stat st;
-	int fd = -ENOENT;
+	int fd = build_id_valid(build_id) ? find_elsewhere(build_id, search, path) : -ENOENT;
 
 	for (size_t i = 0; build_id_valid(build_id) && i < directory_count(search) && fd < 0; i++) {
 		if (asprintf(path, "%s/.build-id/%.2s/%s.debug", directory(search, i), build_id,
@@ -277,11 +287,20 @@ static bool find_by_build_id(struct debug_files *files, struct debug_file *file,
 			     const struct expected *expected, const struct debug_search *search)
 {
 	const char *id = expected->build_id;
+	struct error error;
+	char *path;
+	int fd;
 
 	if (!build_id_valid(id))
 		return false;
+	fd = find_elsewhere(id, search, &path);
+	if (fd >= 0) {
+		if (open_debug_file(file, fd, path, expected, &error) == 0)
+			return true;
+		set_problem(files, "%s", error.text);
+	}
 	for (size_t i = 0; i < directory_count(search); i++) {
-		if (try_debug_file(files, file, expected, search, "%s/.build-id/%.2s/%s.debug",
+		if (try_debug_file(files, file, expected, "%s/.build-id/%.2s/%s.debug",
 				   directory(search, i), id, id + 2))
 			return true;
 	}
@@ -303,13 +322,12 @@ static bool find_by_link(struct debug_files *files, const char *path, struct exp
 		return false;
 	expected.has_crc = true;
 	expected.crc = crc;
-	if (try_debug_file(files, &files->debug, &expected, search, "%s%.*s/.debug/%s", root,
-			   length, path, name) ||
-	    try_debug_file(files, &files->debug, &expected, search, "%s%.*s/%s", root, length, path,
-			   name))
+	if (try_debug_file(files, &files->debug, &expected, "%s%.*s/.debug/%s", root, length, path,
+			   name) ||
+	    try_debug_file(files, &files->debug, &expected, "%s%.*s/%s", root, length, path, name))
 		return true;
 	for (size_t i = 0; i < directory_count(search); i++) {
-		if (try_debug_file(files, &files->debug, &expected, search, "%s%.*s/%s",
+		if (try_debug_file(files, &files->debug, &expected, "%s%.*s/%s",
 				   directory(search, i), length, path, name))
 			return true;
 	}
@@ -327,7 +345,7 @@ static bool fetch_file(struct debug_files *files, struct debug_file *file,
 		return false;
 	fd = debuginfod_helper_fetch(search->fetcher, expected->build_id, search->progress,
 				     search->arg, &path, &error);
-	if (fd >= 0 && open_debug_file(file, fd, path, expected, search, &error) == 0)
+	if (fd >= 0 && open_debug_file(file, fd, path, expected, &error) == 0)
 		return true;
 	if (fd != -ENOENT)
 		set_problem(files, "%s", error.text);
@@ -357,15 +375,14 @@ static bool find_alt_by_name(struct debug_files *files, const char *path,
 	const char *shared = strstr(name, "/.dwz/");
 	const char *slash = strrchr(path, '/');
 
-	if (*name == '/' &&
-	    try_debug_file(files, &files->alt, expected, search, "%s%s", root, name))
+	if (*name == '/' && try_debug_file(files, &files->alt, expected, "%s%s", root, name))
 		return true;
-	if (*name != '/' && try_debug_file(files, &files->alt, expected, search, "%s%.*s%s", root,
+	if (*name != '/' && try_debug_file(files, &files->alt, expected, "%s%.*s%s", root,
 					   slash ? (int)(slash + 1 - path) : 0, path, name))
 		return true;
 	for (size_t i = 0; shared && i < directory_count(search); i++) {
-		if (try_debug_file(files, &files->alt, expected, search, "%s%s",
-				   directory(search, i), shared))
+		if (try_debug_file(files, &files->alt, expected, "%s%s", directory(search, i),
+				   shared))
 			return true;
 	}
 	return false;

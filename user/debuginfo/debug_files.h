@@ -32,12 +32,13 @@ struct debug_search {
 	 */
 	struct debuginfod_helper *fetcher;
 	int (*progress)(void *arg, long done, long total);
-	/*
-	 * NULL, or called by debug_files_open() for each file except the binary, before the file is
-	 * read.
-	 */
-	void (*opened)(void *arg, int fd);
 	void *arg;
+	/*
+	 * NULL, or opens the debug file of a build ID (hex) before the directories are searched.
+	 * Returns an fd or a negative errno value.
+	 */
+	int (*find)(const void *find_arg, const char *build_id);
+	const void *find_arg;
 };
 
 struct debug_file {
@@ -72,8 +73,8 @@ int debug_files_open(struct debug_files *files, int fd, const char *path, const 
 void debug_files_close(struct debug_files *files);
 
 /*
- * Opens the debug file of a build ID (hex) in one of the directories, without a check of its
- * contents. Returns an fd and sets *path, to be freed; or -ENOENT.
+ * Opens the debug file of a build ID (hex) by `find` or in one of the directories, without a check
+ * of its contents. Returns an fd and sets *path, to be freed; or -ENOENT.
  */
 int debug_file_by_build_id(const char *build_id, const struct debug_search *search, char **path);
 

@@ -20,8 +20,6 @@ struct atomic_file {
 	uint64_t size; /* bytes written */
 	int fd;
 	bool nameless; /* private: opened with O_TMPFILE */
-	/* Set by the caller: atomic_file_commit() does not wait for the disk. */
-	bool transient;
 };
 
 /*
@@ -38,6 +36,12 @@ int atomic_file_create(struct atomic_file *file, const char *path, struct error 
  * negative errno value, and leaves no file.
  */
 int atomic_file_check(const char *path, struct error *error);
+
+/*
+ * Holds room for `bytes` in the file, which must be new, until it is closed, as far as the file
+ * system can do that; else checks whether there is room. Returns 0 or a negative errno value.
+ */
+int atomic_file_reserve(struct atomic_file *file, uint64_t bytes, struct error *error);
 
 /* Writes all of `data`. Returns 0 or a negative errno value; `file` stays open. */
 int atomic_file_write(struct atomic_file *file, const void *data, size_t size, struct error *error);

@@ -8,6 +8,7 @@
 
 #include "lib/error.h"
 #include "lib/utf8.h"
+#include "pprof/profile.h"
 
 #define RESERVED_PREFIX "pprof::" /* of labels that pprof adds */
 
@@ -35,6 +36,17 @@ static enum label label_by_key(const char *name, size_t length)
 			break;
 	}
 	return label;
+}
+
+enum label label_of_key(const char *key)
+{
+	enum label label = label_by_key(key, strlen(key));
+
+	if (label != LABEL_COUNT)
+		return label;
+	if (!strcmp(key, LABEL_MERGED_KEY))
+		return LABEL_MERGED;
+	return strcmp(key, ns_pid) ? LABEL_OTHER : LABEL_PID;
 }
 
 int labels_choose(struct labels *labels, const char *list, struct error *error)
@@ -70,7 +82,7 @@ static int check_key(const struct labels *labels, const char *key, struct error 
 {
 	if (!utf8_valid(key))
 		return error_set(error, EINVAL, "--label: the key '%s' is not UTF-8", key);
-	if (label_by_key(key, strlen(key)) != LABEL_COUNT || !strcmp(key, ns_pid))
+	if (label_of_key(key) != LABEL_OTHER)
 		return error_set(error, EINVAL, "--label: '%s' is reserved by stackbeat", key);
 	if (!strncmp(key, RESERVED_PREFIX, strlen(RESERVED_PREFIX)))
 		return error_set(error, EINVAL,
@@ -135,14 +147,14 @@ void label_origin(uint32_t chosen, const char *process_comm, const struct stackb
 static void add_string(struct label_values *values, const char *key, const char *text)
 {
 	if (*text)
-		values->items[values->count++] = (struct pprof_label){.key = key, .text = text};
+		values->items[values->count++] = (struct label_value){.key = key, .text = text};
 }
 
 static void add_number(struct label_values *values, const char *key, uint32_t number)
 {
 	/* pprof ignores numeric labels of value 0 without a unit, like CPU 0. */
 	values->items[values->count++] =
-		(struct pprof_label){.key = key, .number = number, .unit = key};
+		(struct label_value){.key = key, .number = number, .unit = key};
 }
 
 static const char *comm_of(const struct label_origin *origin, const struct label_process *process)
@@ -178,4 +190,23 @@ void label_values(const struct labels *labels, const struct label_origin *origin
 		add_string(values, names[LABEL_TRUNCATED], process->truncated);
 	for (size_t i = 0; i < labels->added_count; i++)
 		add_string(values, labels->added[i].key, labels->added[i].value);
+}
+
+uint32_t labels_intern(struct profile *profile, const struct label_value *values, size_t count)
+{
+	uint32_t labels[LABELS_MAX];
+
+	for (size_t i = 0; i < count; i++) {
+		const struct label_value *value = &values[i];
+		struct profile_label label = {.key = profile_string(profile, value->key)};
+
+		if (value->text) {
+			label.text = profile_string(profile, value->text);
+		} else {
+			label.number = value->number;
+			label.unit = profile_string(profile, value->unit);
+		}
+		labels[i] = profile_label(profile, &label);
+	}
+	return profile_label_set(profile, labels, count);
 }

@@ -87,10 +87,13 @@ static int compare_generations(const void *a, const void *b)
 static int add_to_table(struct sample_queue *queue, const struct queued_sample *queued)
 {
 	const struct stackbeat_sample *sample = (const void *)(queue->words + queued->offset);
-	struct address_space *space =
-		address_spaces_get(queue->spaces, sample->address_space, sample->pid);
-	int err = space ? address_space_advance(space, sample->generation) : -ENOMEM;
+	struct address_space *space;
+	int err;
 
+	if (stack_table_repeat(queue->stacks, sample, sample->record.size))
+		return 0;
+	space = address_spaces_get(queue->spaces, sample->address_space, sample->pid);
+	err = space ? address_space_advance(space, sample->generation) : -ENOMEM;
 	return err ? err : stack_table_add(sample, queue->stacks);
 }
 
@@ -162,6 +165,12 @@ int sample_queue_sample(const struct stackbeat_sample *sample, void *arg)
 		return err;
 	queue->early += queue->count;
 	return sample_queue_flush(queue, UINT64_MAX);
+}
+
+size_t sample_queue_bytes(const struct sample_queue *queue)
+{
+	return queue->capacity * sizeof(*queue->words) +
+	       queue->sample_capacity * sizeof(*queue->samples);
 }
 
 uint64_t sample_queue_early(const struct sample_queue *queue)

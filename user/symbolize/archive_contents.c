@@ -19,17 +19,19 @@
 #include "debuginfo/kernel_image.h"
 #include "lib/build_id.h"
 #include "lib/error.h"
+#include "lib/hash.h"
 #include "lib/pidfd.h"
-#include "pprof/pprof_reader.h"
+#include "lib/regular_file.h"
+#include "pprof/origin.h"
+#include "pprof/profile.h"
 #include "sandbox/fd_passing.h"
 #include "sandbox/seccomp_filter.h"
 #include "sandbox/worker_limits.h"
 #include "symbolize/find_binary.h"
-#include "symbolize/normalize.h"
 
 struct archive_collector {
 	const struct archive_plan *plan;
-	const struct pprof_profile *profile;
+	const struct profile *profile;
 	const struct archive_sink *sink;
 };
 
@@ -209,12 +211,102 @@ static int collect_debug_files(const struct archive_collector *collector, int fd
 
 /* Files */
 
-static int collect_file(const struct archive_collector *collector, const char *path,
-			const char *build_id)
+/* The mappings of files with one build ID: any user can give a file that of another one. */
+struct claims {
+	size_t *next; /* the next mapping with the build ID of each; HASH_NONE: none */
+	bool *repeats; /* whether an earlier mapping has the same build ID */
+	struct hash by_id; /* the last mapping with each build ID */
+};
+
+static bool has_build_id(const void *profile, uint32_t mapping, const void *build_id)
+{
+	const struct profile *of = profile;
+
+	return build_id_equal(profile_text(of, of->mappings.items[mapping].build_id), build_id);
+}
+
+/* Returns 0 or -ENOMEM; claims_clear() is to be called in both cases. */
+static int claims_find(struct claims *claims, const struct profile *profile)
+{
+	size_t count = profile->mappings.count;
+	int err = 0;
+
+	*claims = (struct claims){0};
+	claims->next = calloc(count + 1, sizeof(*claims->next));
+	claims->repeats = calloc(count + 1, sizeof(*claims->repeats));
+	if (!claims->next || !claims->repeats)
+		return -ENOMEM;
+	for (size_t i = 1; i < count && !err; i++) {
+		const char *id = profile_text(profile, profile->mappings.items[i].build_id);
+		uint32_t hash = hash_string(HASH_START, id), last;
+
+		claims->next[i] = HASH_NONE;
+		if (!*id)
+			continue;
+		last = hash_find(&claims->by_id, hash, has_build_id, profile, id);
+		if (last != HASH_NONE) {
+			claims->repeats[i] = true;
+			claims->next[last] = i;
+			hash_remove(&claims->by_id, hash, last);
+		}
+		err = hash_add(&claims->by_id, hash, (uint32_t)i);
+	}
+	return err;
+}
+
+static void claims_clear(struct claims *claims)
+{
+	free(claims->next);
+	free(claims->repeats);
+	hash_clear(&claims->by_id);
+}
+
+static const char *path_of(const struct archive_collector *collector, size_t mapping)
+{
+	return profile_text(collector->profile, collector->profile->mappings.items[mapping].file);
+}
+
+/*
+ * Opens the file of a build ID at the path of the first mapping or one that follows: the first
+ * trusted one, or the only one, or -1. Reports files that are missing.
+ */
+static int open_binary(const struct archive_collector *collector, const struct claims *claims,
+		       size_t mapping, const char *build_id)
 {
 	const struct archive_sink *sink = collector->sink;
-	char name[PATH_MAX];
+	const char *path = path_of(collector, mapping);
+	bool is_trusted = false, differ = false;
 	struct error error;
+	int found = -1, fd;
+
+	for (; mapping != HASH_NONE && !is_trusted; mapping = claims->next[mapping]) {
+		path = path_of(collector, mapping);
+		fd = binary_finder_open(collector->plan->search, path, build_id, &is_trusted,
+					&error);
+		if (fd < 0) {
+			sink->missing(sink->arg, path, error.text);
+			continue;
+		}
+		differ = !is_trusted && (differ || (found >= 0 && !file_contents_equal(found, fd)));
+		if (found >= 0)
+			close(found);
+		found = fd;
+	}
+	if (!differ)
+		return found;
+	error_set(&error, ESTALE, "is left out: different files of users have build ID %s",
+		  build_id);
+	sink->missing(sink->arg, path, error.text);
+	close(found);
+	return -1;
+}
+
+static int collect_file(const struct archive_collector *collector, const struct claims *claims,
+			size_t mapping, const char *build_id)
+{
+	const struct archive_sink *sink = collector->sink;
+	const char *path = path_of(collector, mapping);
+	char name[PATH_MAX];
 	int fd, err;
 
 	if (!archive_path(build_id, "", name)) {
@@ -225,9 +317,7 @@ static int collect_file(const struct archive_collector *collector, const char *p
 		}
 		strcpy(name, path + 1);
 	}
-	fd = binary_finder_open(collector->plan->search, path, build_id, &error);
-	if (fd < 0)
-		sink->missing(sink->arg, path, error.text);
+	fd = open_binary(collector, claims, mapping, build_id);
 	err = fd >= 0 ? sink->binary(sink->arg, path, name, fd) : 0;
 	if (!err)
 		err = collect_debug_files(collector, fd, path, build_id);
@@ -240,9 +330,9 @@ static int collect_file(const struct archive_collector *collector, const char *p
 
 static int collect_vmlinux(const struct archive_collector *collector, const char *build_id)
 {
-	char release[NORMALIZE_RELEASE_SIZE];
+	char release[ORIGIN_RELEASE_SIZE];
 
-	if (collector->plan->without_debug || !normalize_release(collector->profile, release))
+	if (collector->plan->without_debug || !origin_release(collector->profile, release))
 		return 0;
 	return add_debug_file(collector, kernel_open_vmlinux("", release), KERNEL_MAPPING,
 			      build_id);
@@ -256,10 +346,10 @@ static int collect_module(const struct archive_collector *collector, const char 
 		.directories = collector->plan->directories,
 		.directory_count = collector->plan->directory_count,
 	};
-	char release[NORMALIZE_RELEASE_SIZE], *path = NULL;
+	char release[ORIGIN_RELEASE_SIZE], *path = NULL;
 	int fd;
 
-	if (collector->plan->without_debug || !normalize_release(collector->profile, release))
+	if (collector->plan->without_debug || !origin_release(collector->profile, release))
 		return 0;
 	fd = debug_file_by_build_id(build_id, &search, &path);
 	free(path);
@@ -302,33 +392,43 @@ static int collect_kernel(const struct archive_collector *collector, struct kern
 	return err ? err : sink->kernel_file(sink->arg, MODULES_PATH);
 }
 
-/* Whether the mapping with this ID has locations in the kernel. */
-static bool is_in_kernel(const struct pprof_profile *profile, uint64_t id, const char *path)
+/* Marks the mappings that have locations in the kernel; the caller frees the marks. */
+static bool *mark_kernel(const struct profile *profile)
 {
-	for (size_t i = 0; i < profile->message->n_location; i++) {
-		if (profile->message->location[i]->mapping_id == id)
-			return is_kernel_mapping(path, profile->message->location[i]->address);
+	bool *marks = calloc(profile->mappings.count, sizeof(*marks));
+
+	for (size_t i = 1; marks && i < profile->locations.count; i++) {
+		const struct profile_location *location = &profile->locations.items[i];
+		uint32_t file = profile->mappings.items[location->mapping].file;
+
+		if (is_kernel_mapping(profile_text(profile, file), location->address))
+			marks[location->mapping] = true;
 	}
-	return false;
+	return marks;
 }
 
-int archive_contents_collect(const struct archive_plan *plan, const struct pprof_profile *profile,
+int archive_contents_collect(const struct archive_plan *plan, const struct profile *profile,
 			     const struct archive_sink *sink)
 {
 	const struct archive_collector collector = {plan, profile, sink};
-	const Perftools__Profiles__Profile *message = profile->message;
 	struct kernel *kernel = kernel_new("");
-	int err = kernel ? 0 : -ENOMEM;
+	bool *in_kernel = mark_kernel(profile);
+	struct claims claims;
+	int err = claims_find(&claims, profile);
 
-	for (size_t i = 0; i < message->n_mapping && !err; i++) {
-		const char *path = pprof_string_at(profile, message->mapping[i]->filename);
-		const char *build_id = pprof_string_at(profile, message->mapping[i]->build_id);
+	if (!kernel || !in_kernel)
+		err = -ENOMEM;
+	for (size_t i = 1; i < profile->mappings.count && !err; i++) {
+		const char *path = profile_text(profile, profile->mappings.items[i].file);
+		const char *build_id = profile_text(profile, profile->mappings.items[i].build_id);
 
-		if (is_in_kernel(profile, message->mapping[i]->id, path))
+		if (in_kernel[i])
 			err = collect_kernel(&collector, kernel, path, build_id);
-		else if (*path && (*path != '[' || !strcmp(path, "[vdso]")))
-			err = collect_file(&collector, path, build_id);
+		else if (*path && !claims.repeats[i] && (*path != '[' || !strcmp(path, "[vdso]")))
+			err = collect_file(&collector, &claims, i, build_id);
 	}
+	claims_clear(&claims);
+	free(in_kernel);
 	kernel_free(kernel);
 	return err;
 }

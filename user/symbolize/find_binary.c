@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize/find_binary.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <link.h>
@@ -17,6 +18,7 @@
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "lib/regular_file.h"
+#include "symbolize/archive_reader.h"
 
 #define VDSO "[vdso]"
 
@@ -24,6 +26,7 @@ struct attempt {
 	const struct binary_finder *search;
 	const char *build_id;
 	struct error mismatch; /* the first file that does not match; "": none */
+	bool is_ambiguous; /* files of untrusted users differ */
 };
 
 __attribute__((format(printf, 2, 3))) static void note_mismatch(struct attempt *attempt,
@@ -107,6 +110,74 @@ __attribute__((format(printf, 3, 4))) static int try_path(struct attempt *attemp
 	return -1;
 }
 
+/* Returns an fd of what untrusted users have saved, unless their files differ, or -1. */
+static int try_untrusted(struct attempt *attempt)
+{
+	const char *id = attempt->build_id;
+	const struct dirent *owner;
+	char path[PATH_MAX];
+	int found = -1, fd;
+	DIR *owners;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/.untrusted", attempt->search->directory) >=
+	    sizeof(path))
+		return -1;
+	owners = opendir(path);
+	while (owners && !attempt->is_ambiguous && (owner = readdir(owners))) {
+		if (*owner->d_name == '.')
+			continue;
+		fd = try_path(attempt, true, "%s/%s/.build-id/%.2s/%s", path, owner->d_name, id,
+			      id + 2);
+		if (fd < 0)
+			continue;
+		attempt->is_ambiguous = found >= 0 && !file_contents_equal(found, fd);
+		if (found >= 0)
+			close(found);
+		found = fd;
+	}
+	if (owners)
+		closedir(owners);
+	if (!attempt->is_ambiguous)
+		return found;
+	close(found);
+	return -1;
+}
+
+/* As try_path(), with the name of an entry of the archive. */
+__attribute__((format(printf, 2, 3))) static int try_entry(struct attempt *attempt,
+							   const char *format, ...)
+{
+	char name[PATH_MAX];
+	struct stat st;
+	va_list args;
+	int fd, length;
+
+	va_start(args, format);
+	length = vsnprintf(name, sizeof(name), format, args);
+	va_end(args);
+	if (length < 0 || (size_t)length >= sizeof(name))
+		return -1;
+	fd = archive_reader_file(attempt->search->archive, name);
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) == 0 && matches(attempt, name, fd, &st, true))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int try_archive(struct attempt *attempt, const char *path)
+{
+	const char *id = attempt->build_id, *slash = strrchr(path, '/');
+	int fd = -1;
+
+	if (build_id_valid(id))
+		fd = try_entry(attempt, ".build-id/%.2s/%s", id, id + 2);
+	if (fd < 0 && *path == '/')
+		fd = try_entry(attempt, "%s", path + 1);
+	return fd < 0 && slash ? try_entry(attempt, "%s", slash + 1) : fd;
+}
+
 /* Returns an fd with a copy of the vdso of this process, which may be the same, or -1. */
 static int open_vdso(const struct attempt *attempt)
 {
@@ -134,9 +205,9 @@ static int try_paths(struct attempt *attempt, const char *path)
 {
 	const char *directory = attempt->search->directory, *id = attempt->build_id;
 	const char *slash = strrchr(path, '/');
-	int fd = -1;
+	int fd = attempt->search->archive ? try_archive(attempt, path) : -1;
 
-	if (directory && build_id_valid(id))
+	if (fd < 0 && directory && build_id_valid(id))
 		fd = try_path(attempt, true, "%s/.build-id/%.2s/%s", directory, id, id + 2);
 	if (fd < 0 && !strcmp(path, VDSO))
 		fd = open_vdso(attempt);
@@ -150,15 +221,27 @@ static int try_paths(struct attempt *attempt, const char *path)
 }
 
 int binary_finder_open(const struct binary_finder *search, const char *path, const char *build_id,
-		       struct error *error)
+		       bool *is_trusted, struct error *error)
 {
 	struct attempt attempt = {.search = search, .build_id = build_id};
+	struct file_owner owner = {.is_trusted = false};
 	int fd = try_paths(&attempt, path);
 
 	if (fd >= 0)
+		file_owner_read(&owner, fd);
+	*is_trusted = owner.is_trusted;
+	if (fd < 0 && search->directory && build_id_valid(build_id))
+		fd = try_untrusted(&attempt);
+	if (fd >= 0)
 		return fd;
+	if (attempt.is_ambiguous)
+		return error_set(error, ENOENT,
+				 "is not taken: users have saved different files with build ID %s",
+				 build_id);
 	if (*attempt.mismatch.text)
 		return error_set(error, ENOENT, "%s: not taken", attempt.mismatch.text);
+	if (search->archive)
+		return error_set(error, ENOENT, "was not found in the archive nor at its path");
 	if (search->directory)
 		return error_set(error, ENOENT, "was not found in %s nor at its path",
 				 search->directory);

@@ -6,26 +6,32 @@
 #ifndef STACKBEAT_SYMBOLIZE_FIND_BINARY_H
 #define STACKBEAT_SYMBOLIZE_FIND_BINARY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+struct archive_reader;
 struct error;
 
 struct binary_finder {
 	/*
 	 * Searched before the path itself: first DIRECTORY/.build-id/ab/cdef..., then the path
-	 * below DIRECTORY, then the file name in DIRECTORY. NULL: none.
+	 * below DIRECTORY, then the file name in DIRECTORY. After the path: the files in
+	 * DIRECTORY/.untrusted, see process/binary_store.h. NULL: none.
 	 */
 	const char *directory;
+	const struct archive_reader *archive; /* searched as `directory`, and before it; or NULL */
 	/* ns since 1970: an ELF file without a build ID must not have changed since. */
 	int64_t time;
 };
 
 /*
- * Opens the file that a profile names `path`, with a build ID (hex, "" if it has none). Returns a
- * read-only file descriptor of a regular file, which the caller closes, or -ENOENT, with the places
- * searched, or the mismatching file found, in `error`.
+ * Opens the file that a profile names `path`, with a build ID (hex, "" if it has none). If only
+ * untrusted users have saved files with the build ID, and these differ, none is taken. Sets
+ * *is_trusted to whether no untrusted user can have written it. Returns a read-only file descriptor
+ * of a regular file, which the caller closes, or -ENOENT, with the places searched, or the
+ * mismatching file found, in `error`.
  */
 int binary_finder_open(const struct binary_finder *search, const char *path, const char *build_id,
-		       struct error *error);
+		       bool *is_trusted, struct error *error);
 
 #endif

@@ -6,20 +6,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct archive_reader;
+
 /* All zero is valid. */
 struct symbolize_options {
 	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
 	size_t directory_count;
-	/*
-	 * Directory of the symbol cache (see symbol_cache.h); NULL: no cache. The cache is read
-	 * for files with a build ID. A result is cached if it has a source file and line, and each
-	 * file it was read from is trusted (see file_is_trusted()).
-	 */
-	const char *cache;
+	const struct archive_reader *archive; /* searched for debug files first; NULL: none */
 	/* An fd, which is polled but not read: symbolization stops once it is readable. 0: none. */
 	int stop;
 	/* Reports that `stop` was readable. The symbols found so far stay. NULL: -EINTR instead. */
 	void (*interrupted)(void *arg);
+	/*
+	 * Reports that `count` addresses of a mapping have no symbol after all. May be NULL.
+	 */
+	void (*missing)(void *arg, const char *path, const char *build_id, size_t count);
 	/* Reports one problem with a file, one line without the path. May be NULL. */
 	void (*problem)(void *arg, const char *path, const char *text);
 	/*

@@ -18,12 +18,11 @@
 #include "debuginfo/kernel_module_elf.h"
 #include "lib/array.h"
 #include "lib/error.h"
-#include "lib/regular_file.h"
 #include "lib/string_table.h"
 #include "runtime/go_pclntab.h"
 #include "runtime/perf_map.h"
 #include "sandbox/seccomp_filter.h"
-#include "symbolize/symbol_cache.h"
+#include "symbolize/archive_reader.h"
 #include "symbolize/worker_protocol.h"
 
 #define ELF_FILES_MAX 3u
@@ -321,15 +320,9 @@ static int send_progress(void *arg, long done, long total)
 	return now.tv_sec >= worker->fetch_end.tv_sec;
 }
 
-/* Reports an untrusted file before parsing it: the file could compromise this process then. */
-static void check_trust(void *arg, int fd)
+static int find_in_archive(const void *archive, const char *build_id)
 {
-	struct worker_state *worker = arg;
-
-	if (file_is_trusted(fd))
-		return;
-	send_message(worker, WORKER_UNTRUSTED, "", 0);
-	fflush(worker->out);
+	return archive ? archive_reader_debug_file(archive, build_id) : -ENOENT;
 }
 
 static bool open_files(struct worker_state *worker, const struct worker_settings *settings)
@@ -338,9 +331,10 @@ static bool open_files(struct worker_state *worker, const struct worker_settings
 	const struct debug_search search = {
 		.directories = settings->directories,
 		.directory_count = settings->directory_count,
+		.find = find_in_archive,
+		.find_arg = settings->archive,
 		.fetcher = worker->fetcher.socket >= 0 ? &worker->fetcher : NULL,
 		.progress = send_progress,
-		.opened = check_trust,
 		.arg = worker,
 	};
 	int fd = worker->fd >= 0 ? worker->fd : -1;
@@ -400,16 +394,8 @@ static void open_file(struct worker_state *worker)
 {
 	const struct worker_job *job = worker->job;
 	struct error error = {""};
-	bool is_trusted;
 
 	worker->fd = job->open ? job->open(job->arg, &error) : -ENOENT;
-	is_trusted = !job->lookup_is_untrusted && (worker->fd < 0 || file_is_trusted(worker->fd));
-	/*
-	 * Send this before parsing: the parent accepts trust only as the first message, sent before
-	 * the file could compromise this process.
-	 */
-	send_message(worker, is_trusted ? WORKER_TRUSTED : WORKER_UNTRUSTED, "", 0);
-	fflush(worker->out);
 	if (*error.text)
 		send_problem(worker, error.text);
 }
@@ -509,13 +495,14 @@ static void symbolize_module(struct worker_state *worker, const struct worker_se
 	const struct debug_search search = {
 		.directories = settings->directories,
 		.directory_count = settings->directory_count,
+		.find = find_in_archive,
+		.find_arg = settings->archive,
 	};
 	char *path = NULL;
 	bool done = false;
 	int fd = debug_file_by_build_id(worker->job->build_id, &search, &path);
 
 	if (fd >= 0) {
-		check_trust(worker, fd);
 		done = try_module(worker, fd, path);
 		close(fd);
 	}

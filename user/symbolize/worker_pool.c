@@ -18,7 +18,6 @@
 #include "lib/pidfd.h"
 #include "lib/string_table.h"
 #include "sandbox/worker_limits.h"
-#include "symbolize/symbol_cache.h"
 #include "symbolize/worker.h"
 
 #define PROCESSES_MAX 64u
@@ -39,15 +38,13 @@
 
 _Static_assert(WORKER_STRING_MAX <= MESSAGE_MAX, "lines are the longest messages");
 
-/* A job without the addresses that the cache contains. */
+/* A job with sorted addresses. */
 struct task {
-	struct worker_job job; /* with the remaining addresses */
-	uint64_t *addresses; /* the remaining ones; in batch->addresses */
+	struct worker_job job; /* with `addresses` */
+	uint64_t *addresses; /* in batch->addresses */
 	size_t *indices; /* index of each in the original job; in batch->indices */
-	struct cached_symbols *cached; /* NULL: results are not cached */
-	size_t slices; /* unfinished ones */
 	size_t string_bytes; /* received */
-	bool abandoned; /* its problem is reported; unfinished slices are skipped */
+	bool abandoned; /* its problem is reported; slices that were not started are skipped */
 };
 
 /* One worker's part of a task: adjacent addresses, so that it parses only a part of the file. */
@@ -64,8 +61,6 @@ struct worker {
 	int fd; /* read end of its pipe */
 	bool got_end; /* it sent WORKER_END */
 	bool protocol_error; /* it sent an invalid message */
-	bool got_first_message;
-	bool trusted; /* its results may be cached */
 	bool over_quota; /* of string bytes */
 	int64_t idle_deadline; /* ms; it is killed if it sends nothing until then */
 	int64_t deadline; /* ms; it is killed then in any case */
@@ -135,6 +130,7 @@ static int start_worker(struct batch *batch, struct worker *worker)
 	const struct worker_settings settings = {
 		.directories = batch->pool->options.directories,
 		.directory_count = batch->pool->options.directory_count,
+		.archive = batch->pool->options.archive,
 		.fetches = batch->pool->options.progress,
 	};
 	pid_t parent = getpid();
@@ -190,17 +186,10 @@ static void report_failure(const struct batch *batch, const struct worker *worke
 	report_problem(batch, worker->job, error.text);
 }
 
-static void finish_slice(const struct batch *batch, struct task *task)
-{
-	if (--task->slices == 0 && task->cached)
-		symbol_cache_write(batch->pool->options.cache, task->job.build_id, task->cached);
-}
-
 /* Removes the worker from the array; the last one takes its slot. */
 static void remove_worker(struct batch *batch, struct worker *worker)
 {
 	close(worker->fd);
-	finish_slice(batch, &batch->tasks[worker->job]);
 	free(worker->buffer);
 	free(worker->strings);
 	free(worker->received);
@@ -312,38 +301,6 @@ static bool parse_line(const struct batch *batch, const struct worker *worker,
 	       !line->function == !line->system_name;
 }
 
-/*
- * Cache key of an address: independent of KASLR for the kernel, and distinct from every file
- * address.
- */
-static uint64_t cache_key(const struct worker_job *job, uint64_t address)
-{
-	return job->code_start ? (address - job->code_start) ^ UINT64_C(1) << 62 : address;
-}
-
-/*
- * Results without a line come from symbol tables; they are not cached, as debug information may be
- * installed later. Without memory, the file is read again next time.
- */
-static void cache_result(struct task *task, size_t index, const struct source_line *lines,
-			 size_t count)
-{
-	struct source_line relative[INLINE_DEPTH_MAX];
-
-	if (!task->cached || (count > 0 && (!lines[0].file || !lines[0].line)))
-		return;
-	for (size_t i = 0; i < count; i++) {
-		relative[i] = lines[i];
-		if (relative[i].start)
-			relative[i].start -= task->job.code_start;
-	}
-	if (cached_symbols_add(task->cached, cache_key(&task->job, task->addresses[index]),
-			       relative, count) != 0) {
-		cached_symbols_free(task->cached);
-		task->cached = NULL;
-	}
-}
-
 static int handle_lines(struct batch *batch, struct worker *worker, const unsigned char *bytes,
 			size_t size)
 {
@@ -366,8 +323,6 @@ static int handle_lines(struct batch *batch, struct worker *worker, const unsign
 			goto invalid;
 	}
 	index = worker->slice.from + head.index;
-	if (worker->trusted)
-		cache_result(task, index, batch->lines, head.count);
 	return batch->pool->lines(batch->pool->arg, worker->job, task->indices[index], batch->lines,
 				  head.count);
 invalid:
@@ -403,17 +358,7 @@ static void handle_progress(const struct batch *batch, struct worker *worker, co
 static int handle_message(struct batch *batch, struct worker *worker, uint32_t type,
 			  const unsigned char *bytes, size_t size)
 {
-	bool is_first = !worker->got_first_message;
-
-	worker->got_first_message = true;
 	switch (type) {
-	case WORKER_TRUSTED:
-		worker->protocol_error = !is_first;
-		worker->trusted = is_first;
-		return 0;
-	case WORKER_UNTRUSTED:
-		worker->trusted = false;
-		return 0;
 	case WORKER_STRING:
 		return handle_string(batch, worker, (const char *)bytes, size);
 	case WORKER_LINES:
@@ -534,43 +479,7 @@ static int poll_workers(struct batch *batch)
 	return err;
 }
 
-/* Cache */
-
-/* Replaces a string of the cache by one of batch->strings, which outlives the cache. */
-static int intern_string(struct batch *batch, const char **text)
-{
-	uint32_t index;
-
-	if (!*text)
-		return 0;
-	index = string_table_add(batch->strings, *text, strlen(*text));
-	if (index == STRING_NONE)
-		return -ENOMEM;
-	*text = batch->strings->items[index];
-	return 0;
-}
-
-/* Delivers the lines of an address that the cache contains. */
-static int deliver_cached(struct batch *batch, size_t job, size_t index, size_t count)
-{
-	const uint64_t code_start = batch->jobs[job].code_start;
-
-	for (size_t i = 0; i < count; i++) {
-		struct source_line *line = &batch->lines[i];
-
-		if (intern_string(batch, &line->function) ||
-		    intern_string(batch, &line->system_name) || intern_string(batch, &line->file))
-			return -ENOMEM;
-		if (line->start)
-			line->start += code_start;
-	}
-	return batch->pool->lines(batch->pool->arg, job, index, batch->lines, count);
-}
-
-static bool is_cacheable(const struct batch *batch, const struct worker_job *job)
-{
-	return batch->pool->options.cache && *job->build_id && !job->offsets && !job->is_perf_map;
-}
+/* Tasks */
 
 struct indexed_address {
 	uint64_t address;
@@ -585,57 +494,28 @@ static int compare_addresses(const void *a, const void *b)
 }
 
 /* Sorts by address: adjacent addresses share most of the debug information read for them. */
-static int sort_addresses(struct task *task)
+static int prepare_task(struct task *task, const struct worker_job *job)
 {
-	size_t count = task->job.count;
+	size_t count = job->count;
 	struct indexed_address *list = calloc(count + 1, sizeof(*list));
 
 	if (!list)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
-		list[i] = (struct indexed_address){task->addresses[i], task->indices[i]};
+		list[i] = (struct indexed_address){job->addresses[i], i};
 	qsort(list, count, sizeof(*list), compare_addresses);
 	for (size_t i = 0; i < count; i++) {
 		task->addresses[i] = list[i].address;
 		task->indices[i] = list[i].index;
 	}
 	free(list);
-	return 0;
-}
-
-/* Delivers the cached addresses of a job, and puts the others into its task. */
-static int prepare_task(struct batch *batch, size_t number)
-{
-	const struct worker_job *job = &batch->jobs[number];
-	struct task *task = &batch->tasks[number];
-	size_t count;
-	int err = 0;
-
 	task->job = *job;
-	task->job.count = 0;
 	task->job.addresses = task->addresses;
-	if (is_cacheable(batch, job)) {
-		task->cached = symbol_cache_read(batch->pool->options.cache, job->build_id);
-		if (!task->cached)
-			return -ENOMEM;
-	}
-	for (size_t i = 0; i < job->count && !err; i++) {
-		if (task->cached &&
-		    cached_symbols_find(task->cached, cache_key(job, job->addresses[i]),
-					batch->lines, &count)) {
-			err = deliver_cached(batch, number, i, count);
-			continue;
-		}
-		task->addresses[task->job.count] = job->addresses[i];
-		task->indices[task->job.count++] = i;
-	}
-	return err ? err : sort_addresses(task);
+	return 0;
 }
 
 static void free_tasks(struct batch *batch)
 {
-	for (size_t i = 0; batch->tasks && i < batch->count; i++)
-		cached_symbols_free(batch->tasks[i].cached);
 	free(batch->tasks);
 	free(batch->addresses);
 	free(batch->indices);
@@ -659,7 +539,7 @@ static int prepare_tasks(struct batch *batch)
 		batch->tasks[i].addresses = batch->addresses + total;
 		batch->tasks[i].indices = batch->indices + total;
 		total += batch->jobs[i].count;
-		err = prepare_task(batch, i);
+		err = prepare_task(&batch->tasks[i], &batch->jobs[i]);
 	}
 	return err;
 }
@@ -682,13 +562,12 @@ static int prepare_slices(struct batch *batch, unsigned int processes)
 	if (!batch->slices)
 		return -ENOMEM;
 	for (size_t i = 0; i < batch->count; i++) {
-		struct task *task = &batch->tasks[i];
-		size_t count = task->job.count;
+		size_t count = batch->tasks[i].job.count;
+		size_t slices = slices_of(batch, &batch->tasks[i], processes);
 
-		task->slices = slices_of(batch, task, processes);
-		for (size_t slice = 0; slice < task->slices; slice++) {
-			size_t from = count * slice / task->slices;
-			size_t to = count * (slice + 1) / task->slices;
+		for (size_t slice = 0; slice < slices; slice++) {
+			size_t from = count * slice / slices;
+			size_t to = count * (slice + 1) / slices;
 
 			batch->slices[batch->slice_count++] = (struct slice){i, from, to - from};
 		}
@@ -700,11 +579,8 @@ static int prepare_slices(struct batch *batch, unsigned int processes)
 static void skip_abandoned(struct batch *batch)
 {
 	while (batch->next < batch->slice_count) {
-		struct task *task = &batch->tasks[batch->slices[batch->next].task];
-
-		if (!task->abandoned)
+		if (!batch->tasks[batch->slices[batch->next].task].abandoned)
 			return;
-		finish_slice(batch, task);
 		batch->next++;
 	}
 }
@@ -740,8 +616,6 @@ int worker_pool_run(const struct worker_pool *pool, const struct worker_job *job
 	batch->strings = strings;
 	err = run_batch(batch);
 	kill_workers(batch);
-	if (pool->options.cache)
-		symbol_cache_trim(pool->options.cache);
 	free_tasks(batch);
 	free(batch);
 	if (err == -EINTR && pool->options.interrupted) {

@@ -12,6 +12,7 @@
 
 #include "debuginfo/elf_symbols.h"
 
+struct archive_reader;
 struct error;
 
 /*
@@ -30,7 +31,6 @@ struct worker_job {
 	int (*open)(void *arg, struct error *error);
 	/* Finds the symbol of an ELF virtual address without debug information. May be NULL. */
 	bool (*lookup)(void *arg, uint64_t vaddr, struct symbol *symbol);
-	bool lookup_is_untrusted; /* its symbols are not from a trusted file (file_is_trusted()) */
 	void *arg; /* of `open` and `lookup` */
 	bool offsets; /* `addresses` are offsets in the file */
 	bool is_module; /* a kernel module: `code_start` is its load address */
@@ -43,6 +43,7 @@ struct worker_job {
 struct worker_settings {
 	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
 	size_t directory_count;
+	const struct archive_reader *archive; /* searched before; NULL: none */
 	bool fetches; /* downloads from a debuginfod server, if one is configured */
 };
 
@@ -58,8 +59,6 @@ enum worker_message_type {
 	WORKER_PROBLEM, /* bytes: one line */
 	WORKER_PROGRESS, /* struct worker_progress */
 	WORKER_END, /* empty; the last message: the job is complete */
-	WORKER_TRUSTED, /* empty; only as first message: results may be cached (symbol_cache.h) */
-	WORKER_UNTRUSTED, /* empty; at any time: later results may not be cached */
 };
 
 /* Seconds that the downloads of a worker may take. */

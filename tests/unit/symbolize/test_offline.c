@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Profiles of other boots, other machines and other profilers. */
-#include "symbolize/offline.h"
+#include "symbolize/offline_source.h"
 
 #include <inttypes.h>
 
@@ -9,8 +9,11 @@
 #include "lib/error.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
+#include "sample_profile.h"
 #include "sandbox.h"
+#include "steps.h"
 #include "symbolize/find_binary.h"
+#include "symbolize/symbolizer.h"
 
 #define START UINT64_C(0xffffffff81000000)
 #define MODULE UINT64_C(0xffffffffc0000000)
@@ -26,35 +29,43 @@ static void append_problem(void *arg, const char *path, const char *text)
 	snprintf(problems + used, sizeof(problems) - used, "%s: %s\n", path, text);
 }
 
-static void ignore_missing(void *arg, const char *path, const char *build_id, size_t count)
-{
-	(void)arg, (void)path, (void)build_id, (void)count;
-}
+struct mapping {
+	uint64_t start, limit, offset, source;
+	const char *file, *build_id;
+};
 
 /* A profile with one location in each of the mappings. */
-static struct pprof_profile *profile_of(const struct pprof_mapping *mappings,
-					const uint64_t *addresses, size_t count)
+static struct profile *profile_of(const struct mapping *mappings, const uint64_t *addresses,
+				  size_t count)
 {
-	struct pprof_builder *builder = pprof_new();
+	struct profile *built = empty_profile(), *profile;
 	const char *path = in_sandbox("profile.pb.gz");
-	struct pprof_profile *profile;
 	uint32_t locations[4];
 
-	for (size_t i = 0; i < count; i++)
-		locations[i] = pprof_location(builder, pprof_mapping(builder, &mappings[i]),
-					      addresses[i], NULL, 0);
-	pprof_sample(builder, locations, count, 1, 1, NULL, 0);
-	pprof_set_time(builder, INT64_C(4000000000000000000), 1, 1);
-	assert_int_equal(pprof_write(builder, path, NULL, &error), 0);
-	pprof_free(builder);
+	for (size_t i = 0; i < count; i++) {
+		const struct profile_mapping mapping = {
+			.start = mappings[i].start,
+			.limit = mappings[i].limit,
+			.offset = mappings[i].offset,
+			.source = mappings[i].source,
+			.file = profile_string(built, mappings[i].file),
+			.build_id = profile_string(built, mappings[i].build_id),
+		};
+
+		locations[i] = profile_location(built, profile_mapping(built, &mapping),
+						addresses[i], NULL, 0);
+	}
+	example_add(built, locations, count, 1, 1, NULL, 0);
+	assert_int_equal(pprof_write(built, path, NULL, &error), 0);
+	profile_free(built);
 	profile = pprof_read(path, &error);
 	assert_non_null(profile);
 	return profile;
 }
 
-static struct pprof_profile *kernel_profile(void)
+static struct profile *kernel_profile(void)
 {
-	const struct pprof_mapping mappings[] = {
+	const struct mapping mappings[] = {
 		{.start = START, .limit = UINT64_MAX, .file = KERNEL_MAPPING},
 		{.start = MODULE, .limit = MODULE + 0x1000, .file = "[ext4]"},
 	};
@@ -63,38 +74,74 @@ static struct pprof_profile *kernel_profile(void)
 	return profile_of(mappings, addresses, 2);
 }
 
-/* The function of a location; "" if it has none. */
-static const char *function_at(const struct pprof_profile *profile, size_t location)
-{
-	const Perftools__Profiles__Location *found = profile->message->location[location];
+#define MAPPINGS 50000u
+#define LOCATIONS (4 * MAPPINGS)
 
-	if (!found->n_line)
-		return "";
-	return pprof_string_at(
-		profile,
-		profile->message->function[found->line[found->n_line - 1]->function_id - 1]->name);
+/* A profile with LOCATIONS locations in MAPPINGS modules of the kernel. */
+static struct profile *large_profile(void)
+{
+	struct profile *profile = empty_profile();
+
+	for (uint32_t i = 0; i < MAPPINGS; i++) {
+		uint64_t start = MODULE + UINT64_C(0x1000) * i;
+		uint32_t mapping, location;
+		char name[32];
+
+		snprintf(name, sizeof(name), "[m%u]", i);
+		mapping = example_mapping(profile, start, start + 0x1000, 0, name, "");
+		for (uint32_t j = 0; j < LOCATIONS / MAPPINGS; j++) {
+			location =
+				profile_location(profile, mapping, start + 16 * (j + 1), NULL, 0);
+			example_add(profile, &location, 1, 1, 1, NULL, 0);
+		}
+	}
+	return profile;
 }
 
-static void symbolize_with(struct pprof_profile *profile, struct kernel *kernel,
+/* The function of a location; "" if it has none. */
+static const char *function_at(const struct profile *profile, size_t index)
+{
+	const struct profile_location *location = &profile->locations.items[index + 1];
+	const struct profile_line *lines = profile_lines(profile, location);
+
+	if (!location->line_count)
+		return "";
+	return profile_text(
+		profile, profile->functions.items[lines[location->line_count - 1].function].name);
+}
+
+static void symbolize_with(struct profile *profile, struct kernel *kernel,
 			   const char *kallsyms_path)
 {
 	const struct binary_finder search = {.time = INT64_MAX};
 	struct kallsyms *kallsyms = NULL;
-	struct offline_symbolizer symbolizer = {
-		.search = &search,
-		.kernel = kernel,
-		.options.problem = append_problem,
-		.missing = ignore_missing,
-	};
-	struct offline_counts counts;
+	const struct symbolize_options options = {.problem = append_problem};
+	struct symbolize_counts counts;
+	struct symbol_source source;
 
 	*problems = '\0';
 	if (kallsyms_path)
 		assert_int_equal(kallsyms_read(kallsyms_path, &kallsyms, &error), 0);
-	symbolizer.kallsyms = kallsyms;
-	assert_int_equal(offline_symbolize(&symbolizer, profile, &counts, &error), 0);
+	offline_source_init(&source, profile, &search, kallsyms, kernel);
+	assert_int_equal(symbolize_profile(profile, &source, &options, &counts, &error), 0);
 	kallsyms_free(kallsyms);
 	kernel_free(kernel);
+}
+
+static void steps_are_linear_in_mappings_and_locations(void **state)
+{
+	struct profile *profile = large_profile();
+	uint64_t before;
+
+	(void)state;
+	write_text(in_sandbox("kallsyms"), "ffffffff81000000 T _text\n"
+					   "ffffffff81000100 T vfs_read\n");
+	before = steps;
+	symbolize_with(profile, kernel_from_kallsyms(in_sandbox("kallsyms")),
+		       in_sandbox("kallsyms"));
+	assert_non_null(strstr(problems, "its load address is unknown"));
+	assert_in_range(steps - before, LOCATIONS, 300 * (MAPPINGS + LOCATIONS));
+	profile_free(profile);
 }
 
 /* The files of a kernel loaded `bias` higher, and its module twice as much. */
@@ -114,7 +161,7 @@ static void write_kernel(uint64_t bias)
 
 static void relocated_kernel_and_module(void **state)
 {
-	struct pprof_profile *profile;
+	struct profile *profile;
 
 	(void)state;
 	for (uint64_t bias = 0; bias <= 0x5000000; bias += 0x5000000) {
@@ -124,7 +171,7 @@ static void relocated_kernel_and_module(void **state)
 		assert_string_equal(problems, "");
 		assert_string_equal(function_at(profile, 0), "vfs_read");
 		assert_string_equal(function_at(profile, 1), "ext4_read");
-		pprof_profile_free(profile);
+		profile_free(profile);
 
 		/* kallsyms alone has no load addresses of modules. */
 		profile = kernel_profile();
@@ -133,17 +180,17 @@ static void relocated_kernel_and_module(void **state)
 		assert_string_equal(function_at(profile, 0), "vfs_read");
 		assert_string_equal(function_at(profile, 1), bias ? "" : "ext4_read");
 		assert_int_equal(!strstr(problems, "its load address is unknown"), !bias);
-		pprof_profile_free(profile);
+		profile_free(profile);
 	}
 }
 
 static void kernel_of_another_build_is_rejected(void **state)
 {
 	static const uint32_t notes[] = {4, 2, 3, 0x00554e47, 0x0201};
-	const struct pprof_mapping mapping = {
+	const struct mapping mapping = {
 		.start = START, .limit = UINT64_MAX, .file = KERNEL_MAPPING, .build_id = "0103"};
 	const uint64_t address = START + 0x110;
-	struct pprof_profile *profile;
+	struct profile *profile;
 
 	(void)state;
 	write_kernel(0);
@@ -152,15 +199,15 @@ static void kernel_of_another_build_is_rejected(void **state)
 	symbolize_with(profile, kernel_new(sandbox), in_sandbox("proc/kallsyms"));
 	assert_string_equal(function_at(profile, 0), "");
 	assert_non_null(strstr(problems, "is of another build"));
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 /* As most profilers write them: memory addresses, and the mapped part of the file. */
 static void addresses_of_memory_are_converted_to_offsets(void **state)
 {
-	struct pprof_mapping mapping = {.start = 0x7f0000000000, .limit = 0x7f0000001000};
+	struct mapping mapping = {.start = 0x7f0000000000, .limit = 0x7f0000001000};
 	uint64_t address = 0x7f0000000008;
-	struct pprof_profile *profile;
+	struct profile *profile;
 	FILE *file;
 
 	(void)state;
@@ -179,7 +226,7 @@ static void addresses_of_memory_are_converted_to_offsets(void **state)
 	symbolize_with(profile, kernel_new(sandbox), NULL);
 	assert_string_equal(problems, "");
 	assert_string_equal(function_at(profile, 0), "first");
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 /* Two programs that had the same path and no build ID: the file there now may be either, or none.
@@ -187,28 +234,28 @@ static void addresses_of_memory_are_converted_to_offsets(void **state)
 static void ambiguous_files_are_not_symbolized(void **state)
 {
 	const uint64_t addresses[] = {0x1000, 0x1000};
-	struct pprof_mapping mappings[] = {
+	struct mapping mappings[] = {
 		{.limit = UINT64_MAX, .file = "/nowhere/program"},
-		{.limit = UINT64_MAX, .file = "/nowhere/program", .number = 1},
+		{.limit = UINT64_MAX, .file = "/nowhere/program", .source = 1},
 	};
-	struct pprof_profile *profile = profile_of(mappings, addresses, 2);
+	struct profile *profile = profile_of(mappings, addresses, 2);
 	const char *problem;
 
 	(void)state;
-	assert_int_equal(profile->message->n_mapping, 2);
+	assert_int_equal(profile->mappings.count, 1 + 2);
 	symbolize_with(profile, kernel_new(sandbox), NULL);
 	problem = strstr(problems, "the profile has several files");
 	assert_non_null(problem);
 	assert_null(strstr(problem + 1, "the profile has several files"));
 	assert_null(strstr(problems, "is not there any more"));
-	pprof_profile_free(profile);
+	profile_free(profile);
 	/* With build IDs they are distinct. */
 	mappings[0].build_id = "1234";
 	mappings[1].build_id = "5678";
 	profile = profile_of(mappings, addresses, 2);
 	symbolize_with(profile, kernel_new(sandbox), NULL);
 	assert_null(strstr(problems, "the profile has several files"));
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 #define OFFLINE_TEST(test) cmocka_unit_test_setup_teardown(test, make_sandbox, remove_sandbox)
@@ -220,6 +267,7 @@ int main(void)
 		OFFLINE_TEST(kernel_of_another_build_is_rejected),
 		OFFLINE_TEST(addresses_of_memory_are_converted_to_offsets),
 		OFFLINE_TEST(ambiguous_files_are_not_symbolized),
+		OFFLINE_TEST(steps_are_linear_in_mappings_and_locations),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
