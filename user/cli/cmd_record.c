@@ -12,6 +12,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/sandbox_option.h"
 #include "cli/symbolize_messages.h"
 #include "lib/atomic_file.h"
 #include "lib/clock.h"
@@ -26,6 +27,7 @@
 struct record {
 	struct record_options options;
 	struct recorder recorder;
+	struct reader_sandbox sandbox;
 	sigset_t old_signals;
 	int signals; /* signalfd; 0: none */
 	bool progress; /* standard error is a terminal */
@@ -119,6 +121,10 @@ static int record_session(struct record *record, struct error *error)
 	};
 	int err;
 
+	err = reader_sandbox_start(&record->sandbox, &options->sandbox, !options->no_symbolize,
+				   error);
+	if (err)
+		return err;
 	/* An output file that can't be written should fail before the recording. */
 	err = atomic_file_check(options->output, error);
 	if (err)
@@ -254,11 +260,12 @@ static int write_profile(struct record *record, struct error *error)
 {
 	struct recorder *recorder = &record->recorder;
 	struct symbolize_messages messages = {.progress = record->progress};
-	const struct symbolize_options symbolize = {
+	struct symbolize_options symbolize = {
 		.problem = symbolize_messages_problem,
 		.progress = symbolize_messages_progress,
 		.stop = record->signals,
 		.interrupted = symbolize_messages_interrupted,
+		.timed_out = symbolize_messages_timed_out,
 		.arg = &messages,
 	};
 	const char *output = record->options.output;
@@ -272,6 +279,7 @@ static int write_profile(struct record *record, struct error *error)
 		explain_no_samples(record, error);
 		return -ENODATA;
 	}
+	reader_sandbox_use(&record->sandbox, &record->options.sandbox, &symbolize);
 	catch_interruption(record);
 	recorder->recording.no_symbolize = record->options.no_symbolize;
 	recorder->recording.symbolize = record->options.no_symbolize ? NULL : &symbolize;
@@ -290,6 +298,8 @@ static int write_profile(struct record *record, struct error *error)
 		fprintf(stderr, "stackbeat: kernel functions have no symbols: %s\n", warning.text);
 	if (!record->options.quiet)
 		print_summary(record, output, &counts, size);
+	if (!record->options.quiet)
+		reader_sandbox_print_missing(&record->sandbox);
 	if (record->options.save_binaries)
 		print_saved(record);
 	if (output == fallback)
@@ -345,6 +355,7 @@ static int end_recording(struct record *record, int err, const struct error *rea
 static void record_free(struct record *record)
 {
 	recorder_free(&record->recorder);
+	reader_sandbox_stop(&record->sandbox);
 	if (record->signals)
 		close(record->signals);
 	free((char *)record->recorder.recording.command_line);

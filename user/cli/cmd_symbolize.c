@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/sandbox_option.h"
 #include "cli/symbolize_messages.h"
 #include "debuginfo/debug_files.h"
 #include "debuginfo/kallsyms.h"
@@ -39,6 +40,8 @@ static const struct cli_option options[] = {
 	 "symbols of the kernel: a copy of its /proc/kallsyms"},
 	{OPTION_DEBUG_DIR, "debug-dir", "DIR",
 	 "look for debug files in DIR/.build-id too; repeatable"},
+	SYMBOLIZE_TIMEOUT_OPTION,
+	SANDBOX_OPTION,
 	{'q', "quiet", NULL, "print no summary and no list of missing binaries"},
 	HELP_OPTION,
 };
@@ -62,6 +65,8 @@ struct symbolize {
 	const char *directories[DIRECTORIES_MAX + 2]; /* of debug files */
 	size_t directory_count;
 	bool quiet, help;
+	struct sandbox_options sandbox_options;
+	struct reader_sandbox sandbox;
 	struct binary_archive archive; /* unpacked, if `binaries` is a file */
 	struct kallsyms *kallsyms;
 	struct kernel *kernel;
@@ -91,6 +96,9 @@ static int parse_symbolize_option(int id, char *value, void *arg, struct error *
 					 DIRECTORIES_MAX);
 		symbolize->directories[symbolize->directory_count++] = value;
 		return 0;
+	case SANDBOX_MODE:
+	case SANDBOX_TIMEOUT:
+		return sandbox_option_parse(id, value, &symbolize->sandbox_options, error);
 	case 'q':
 		symbolize->quiet = true;
 		return 0;
@@ -138,6 +146,11 @@ static void report_problem(void *arg, const char *path, const char *text)
 static void report_progress(void *arg, const char *path, uint64_t done, uint64_t total)
 {
 	symbolize_messages_progress(&((struct symbolize *)arg)->messages, path, done, total);
+}
+
+static void report_timeout(void *arg, unsigned int timeout_s, size_t files)
+{
+	symbolize_messages_timed_out(&((struct symbolize *)arg)->messages, timeout_s, files);
 }
 
 /* Unpacks an archive of --binaries, and lists the directories of debug files. */
@@ -198,7 +211,7 @@ static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *
 		.directory = symbolize->binaries,
 		.time = profile->message->time_nanos,
 	};
-	const struct offline_symbolizer offline = {
+	struct offline_symbolizer offline = {
 		.search = &search,
 		.kallsyms = symbolize->kallsyms,
 		.kernel = symbolize->kernel,
@@ -206,13 +219,16 @@ static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *
 		.options.directory_count = symbolize->directory_count,
 		.options.problem = report_problem,
 		.options.progress = report_progress,
+		.options.timed_out = report_timeout,
 		.options.arg = symbolize,
 		.missing = report_missing,
 	};
 	struct offline_counts counts;
 	uint64_t size;
-	int err = offline_symbolize(&offline, profile, &counts, error);
+	int err;
 
+	reader_sandbox_use(&symbolize->sandbox, &symbolize->sandbox_options, &offline.options);
+	err = offline_symbolize(&offline, profile, &counts, error);
 	symbolize_messages_end(&symbolize->messages);
 	if (!err)
 		err = pprof_write_profile(profile, symbolize->output, &size, error);
@@ -221,14 +237,23 @@ static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *
 			"stackbeat: symbolized %zu of %zu addresses without symbols; %s, "
 			"%.1f kB\n",
 			counts.named, counts.unsymbolized, symbolize->output, (double)size / 1000);
+	if (!err && !symbolize->quiet)
+		reader_sandbox_print_missing(&symbolize->sandbox);
 	return err;
 }
 
 static int symbolize_file(struct symbolize *symbolize, struct error *error)
 {
-	struct pprof_profile *profile = pprof_read(symbolize->input, error);
-	int err = profile ? prepare_directories(symbolize, error) : -EINVAL;
+	struct pprof_profile *profile;
+	int err =
+		reader_sandbox_start(&symbolize->sandbox, &symbolize->sandbox_options, true, error);
 
+	if (err) {
+		reader_sandbox_stop(&symbolize->sandbox);
+		return err;
+	}
+	profile = pprof_read(symbolize->input, error);
+	err = profile ? prepare_directories(symbolize, error) : -EINVAL;
 	if (!err)
 		err = read_kernel(symbolize, error);
 	if (!err)
@@ -237,6 +262,7 @@ static int symbolize_file(struct symbolize *symbolize, struct error *error)
 	kallsyms_free(symbolize->kallsyms);
 	kernel_free(symbolize->kernel);
 	binary_archive_remove(&symbolize->archive);
+	reader_sandbox_stop(&symbolize->sandbox);
 	return err;
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/sandbox_option.h"
 #include "lib/error.h"
 
 #define SECONDS_MAX (365.0 * 24 * 3600)
@@ -60,6 +61,8 @@ static const struct cli_option record_options[] = {
 	{OPTION_NO_SYMBOLIZE, "no-symbolize", NULL,
 	 "write addresses only; 'stackbeat symbolize' symbolizes them, also later and on another "
 	 "machine, and 'stackbeat archive' collects what it needs"},
+	SYMBOLIZE_TIMEOUT_OPTION,
+	SANDBOX_OPTION,
 	{'o', "output", "FILE", "output file (default: " OUTPUT_DEFAULT "); - for standard output"},
 	{OPTION_USER, "user", NULL, "sample the user part of the stacks only"},
 	{OPTION_KERNEL, "kernel", NULL, "sample the kernel part of the stacks only"},
@@ -350,6 +353,9 @@ static int parse_record_option(int id, char *value, void *arg, struct error *err
 	case OPTION_NO_SYMBOLIZE:
 		options->no_symbolize = true;
 		return 0;
+	case SANDBOX_MODE:
+	case SANDBOX_TIMEOUT:
+		return sandbox_option_parse(id, value, &options->sandbox, error);
 	case 'q':
 		options->quiet = true;
 		return 0;

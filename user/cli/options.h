@@ -21,10 +21,12 @@ struct cli_option {
 	const char *help; /* one paragraph */
 };
 
-/* Ids of options without a letter: of a subcommand, and of struct view_options. */
+/* Ids of options without a letter: of a subcommand, of struct view_options, and of
+ * sandbox_option.h. */
 enum {
 	OPTION_LONG_ONLY = 0x100,
 	OPTION_VIEW = 0x1000,
+	OPTION_SANDBOX = 0x2000,
 };
 
 /* The last entries of each table. */
@@ -42,12 +44,18 @@ struct command_help {
 
 void print_command_help(const struct command_help *help, FILE *stream);
 
+struct sandbox_options {
+	bool require; /* refuse to work without a complete sandbox */
+	uint32_t timeout_s; /* of the symbolization; 0: not given */
+};
+
 struct record_options {
 	struct session_config session;
 	double seconds; /* 0: until stopped */
 	struct labels labels;
 	const char *save_binaries; /* directory, or NULL */
 	bool no_symbolize;
+	struct sandbox_options sandbox;
 	const char *output;
 	bool quiet;
 	bool help;

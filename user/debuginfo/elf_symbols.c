@@ -30,11 +30,6 @@
 #define NO_FUNCTION UINT32_MAX
 
 /* An executable PT_LOAD. */
-struct load {
-	uint64_t offset, size; /* in the file */
-	uint64_t vaddr;
-};
-
 struct range {
 	uint64_t start, end;
 };
@@ -149,7 +144,7 @@ static int read_headers(struct elf_file *file, Elf *elf, struct error *error)
 		if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_LOAD ||
 		    !(header.p_flags & PF_X))
 			continue;
-		file->loads[file->load_count++] = (struct load){
+		file->loads[file->load_count++] = (struct elf_segment){
 			.offset = header.p_offset,
 			.size = header.p_filesz,
 			.vaddr = header.p_vaddr,
@@ -190,7 +185,7 @@ int elf_begin_read(int fd, const void *image, size_t size, bool map, Elf **elf, 
 bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr)
 {
 	for (size_t i = 0; i < file->load_count; i++) {
-		const struct load *load = &file->loads[i];
+		const struct elf_segment *load = &file->loads[i];
 
 		if (offset >= load->offset && offset - load->offset < load->size) {
 			*vaddr = offset - load->offset + load->vaddr;

@@ -12,17 +12,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "debuginfo/elf_symbols.h"
+#include "debuginfo/debug_paths.h"
 #include "lib/build_id.h"
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "lib/regular_file.h"
 
-#define VDSO "[vdso]"
-
 struct attempt {
 	const struct binary_finder *search;
 	const char *build_id;
+	unsigned int candidate; /* that is wanted */
+	unsigned int skipped; /* candidates found so far */
 	struct error mismatch; /* the first file that does not match; "": none */
 };
 
@@ -56,35 +56,22 @@ static bool is_unchanged(const struct attempt *attempt, const struct stat *st, b
 	return is_not_newer(&st->st_mtim, time) && (is_copy || is_not_newer(&st->st_ctim, time));
 }
 
-static bool matches(struct attempt *attempt, const char *path, int fd, const struct stat *st,
-		    bool is_copy)
+/* Returns whether a file may be the one that is searched. A worker compares the build ID. */
+static bool may_match(struct attempt *attempt, const char *path, int fd, const struct stat *st,
+		      bool is_copy)
 {
-	struct elf_file elf = {0};
-	struct error problem;
-	bool match;
-
-	/* A profile may name any file: only ELF files are parsed or archived. */
-	if (elf_read(&elf, fd, NULL, 0, false, &problem)) {
-		note_mismatch(attempt, "%s %s", path, problem.text);
+	/* A profile may name any file: only ELF files are read or archived. */
+	if (!is_elf_file(fd)) {
+		note_mismatch(attempt, "%s: not an ELF file", path);
 		return false;
 	}
-	if (!*attempt->build_id) {
-		match = is_unchanged(attempt, st, is_copy);
-		if (!match)
-			note_mismatch(attempt, "%s has changed since the profile was taken", path);
-		elf_clear(&elf);
-		return match;
-	}
-	match = build_id_equal(elf.build_id, attempt->build_id);
-	if (!match)
-		note_mismatch(attempt, "%s has %s%s, not %s", path,
-			      *elf.build_id ? "build ID " : "no build ID", elf.build_id,
-			      attempt->build_id);
-	elf_clear(&elf);
-	return match;
+	if (*attempt->build_id || is_unchanged(attempt, st, is_copy))
+		return true;
+	note_mismatch(attempt, "%s has changed since the profile was taken", path);
+	return false;
 }
 
-/* Returns an fd if the file matches, or -1. */
+/* Returns an fd if the file is the candidate that is wanted, or -1. */
 __attribute__((format(printf, 3, 4))) static int try_path(struct attempt *attempt, bool is_copy,
 							  const char *format, ...)
 {
@@ -101,33 +88,35 @@ __attribute__((format(printf, 3, 4))) static int try_path(struct attempt *attemp
 	fd = open_regular_file(path, 0, &st);
 	if (fd < 0)
 		return -1;
-	if (matches(attempt, path, fd, &st, is_copy))
+	if (may_match(attempt, path, fd, &st, is_copy) && attempt->skipped++ == attempt->candidate)
 		return fd;
 	close(fd);
 	return -1;
 }
 
-/* Returns an fd with a copy of the vdso of this process, which may be the same, or -1. */
-static int open_vdso(const struct attempt *attempt)
+int open_vdso(void)
 {
 	const ElfW(Ehdr) *header = (const void *)getauxval(AT_SYSINFO_EHDR);
-	struct elf_file elf = {0};
-	struct error problem;
 	size_t size;
-	int fd = -1;
+	int fd;
 
-	if (!header || header->e_ident[EI_CLASS] != ELFCLASS64 || !*attempt->build_id)
-		return -1;
+	if (!header || header->e_ident[EI_CLASS] != ELFCLASS64)
+		return -ENOENT;
+	/* Its section headers are last. */
 	size = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
-	elf_read(&elf, -1, header, size, false, &problem);
-	if (build_id_equal(elf.build_id, attempt->build_id))
-		fd = memfd_create(VDSO, MFD_CLOEXEC);
-	elf_clear(&elf);
-	if (fd >= 0 && write(fd, header, size) != (ssize_t)size) {
-		close(fd);
-		fd = -1;
-	}
-	return fd;
+	fd = memfd_create(VDSO_PATH, MFD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (write(fd, header, size) == (ssize_t)size)
+		return fd;
+	close(fd);
+	return -EIO;
+}
+
+/* Without a build ID to compare, this process may have another vdso. */
+static int try_vdso(struct attempt *attempt)
+{
+	return *attempt->build_id && attempt->skipped++ == attempt->candidate ? open_vdso() : -1;
 }
 
 static int try_paths(struct attempt *attempt, const char *path)
@@ -138,8 +127,8 @@ static int try_paths(struct attempt *attempt, const char *path)
 
 	if (directory && build_id_valid(id))
 		fd = try_path(attempt, true, "%s/.build-id/%.2s/%s", directory, id, id + 2);
-	if (fd < 0 && !strcmp(path, VDSO))
-		fd = open_vdso(attempt);
+	if (fd < 0 && !strcmp(path, VDSO_PATH))
+		fd = try_vdso(attempt);
 	if (fd >= 0 || !slash)
 		return fd;
 	if (directory && *path == '/')
@@ -150,9 +139,13 @@ static int try_paths(struct attempt *attempt, const char *path)
 }
 
 int binary_finder_open(const struct binary_finder *search, const char *path, const char *build_id,
-		       struct error *error)
+		       unsigned int candidate, struct error *error)
 {
-	struct attempt attempt = {.search = search, .build_id = build_id};
+	struct attempt attempt = {
+		.search = search,
+		.build_id = build_id,
+		.candidate = candidate,
+	};
 	int fd = try_paths(&attempt, path);
 
 	if (fd >= 0)

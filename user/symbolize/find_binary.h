@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Finds the binaries that a profile names, after the recording and perhaps on another machine. A
- * file is used only if it is the file of the profile.
+ * file is used only if it proves to be the file of the profile.
  */
 #ifndef STACKBEAT_SYMBOLIZE_FIND_BINARY_H
 #define STACKBEAT_SYMBOLIZE_FIND_BINARY_H
@@ -21,11 +21,18 @@ struct binary_finder {
 };
 
 /*
- * Opens the file that a profile names `path`, with a build ID (hex, "" if it has none). Returns a
- * read-only file descriptor of a regular file, which the caller closes, or -ENOENT, with the places
- * searched, or the mismatching file found, in `error`.
+ * Opens the file number `candidate` (from 0) of those that may be the one that a profile names
+ * `path`, with a build ID (hex, "" if it has none): the caller has a worker compare the build ID.
+ * Returns a read-only file descriptor of a regular file, which the caller closes, or -ENOENT if
+ * there are no more, with the places searched, or a file that was not taken, in `error`.
  */
 int binary_finder_open(const struct binary_finder *search, const char *path, const char *build_id,
-		       struct error *error);
+		       unsigned int candidate, struct error *error);
+
+/* The path of the vdso in profiles. */
+#define VDSO_PATH "[vdso]"
+
+/* Returns an fd with a copy of the vdso of this process, or a negative errno value. */
+int open_vdso(void);
 
 #endif

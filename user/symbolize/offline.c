@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "debuginfo/demangle.h"
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "lib/array.h"
@@ -16,6 +15,7 @@
 #include "lib/string_table.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
+#include "symbolize/demangle_names.h"
 #include "symbolize/find_binary.h"
 #include "symbolize/normalize.h"
 #include "symbolize/worker_pool.h"
@@ -146,20 +146,15 @@ static int collect_locations(struct offline_run *run)
 
 /* Files */
 
-static int open_file(void *arg, struct error *error)
+static int open_file(void *arg, unsigned int candidate, struct error *error)
 {
 	const struct mapping_job *mapping_job = arg;
-	struct error why;
-	int fd = binary_finder_open(mapping_job->run->symbolizer->search, mapping_job->path,
-				    mapping_job->build_id, &why);
 
-	/* The debug file may exist without the binary. */
-	if (fd < 0)
-		error_set(error, ENOENT, "%s", why.text);
-	return fd;
+	return binary_finder_open(mapping_job->run->symbolizer->search, mapping_job->path,
+				  mapping_job->build_id, candidate, error);
 }
 
-static int open_kernel(void *arg, struct error *error)
+static int open_kernel(void *arg, unsigned int candidate, struct error *error)
 {
 	const struct mapping_job *mapping_job = arg;
 	char release[NORMALIZE_RELEASE_SIZE];
@@ -167,8 +162,9 @@ static int open_kernel(void *arg, struct error *error)
 	(void)error;
 	if (!normalize_release(mapping_job->run->profile, release))
 		return -ENOENT;
-	return is_module(mapping_job) ? kernel_open_module("", release, mapping_job->path)
-				      : kernel_open_vmlinux("", release);
+	return is_module(mapping_job)
+		       ? kernel_open_module("", release, mapping_job->path, candidate)
+		       : kernel_open_vmlinux("", release, candidate);
 }
 
 /* Addresses are ELF virtual addresses, or file offsets if the mapping has a start address. */
@@ -188,7 +184,7 @@ static void set_addresses(struct mapping_job *mapping_job, struct worker_job *jo
 }
 
 static int add_job(struct offline_run *run, struct mapping_job *mapping_job,
-		   int (*open)(void *, struct error *), uint64_t code_start)
+		   int (*open)(void *, unsigned int, struct error *), uint64_t code_start)
 {
 	struct worker_job job = {
 		.path = mapping_job->path,
@@ -298,9 +294,7 @@ static int symbolize_by_kallsyms(struct offline_run *run, const struct mapping_j
 	for (size_t i = 0; i < mapping_job->count; i++) {
 		struct location_symbols *symbols = &run->symbols[mapping_job->locations[i]];
 		struct source_line line = {0};
-		char demangled[DEMANGLED_MAX];
 		const char *name, *module;
-		uint32_t text;
 
 		if (!kallsyms_lookup(run->symbolizer->kallsyms,
 				     run->message->location[mapping_job->locations[i]]->address +
@@ -310,12 +304,6 @@ static int symbolize_by_kallsyms(struct offline_run *run, const struct mapping_j
 			continue;
 		line.system_name = name;
 		line.function = name;
-		if (demangle(name, demangled)) {
-			text = string_table_add(&run->strings, demangled, strlen(demangled));
-			if (text == STRING_NONE)
-				return -ENOMEM;
-			line.function = run->strings.items[text];
-		}
 		symbols->lines = malloc(sizeof(line));
 		if (!symbols->lines)
 			return -ENOMEM;
@@ -349,6 +337,42 @@ static int symbolize_file_mapping(struct offline_run *run, struct mapping_job *m
 	return 0;
 }
 
+static bool needs_demangling(const struct location_symbols *symbols)
+{
+	return symbols->count == 1 && symbols->lines->function == symbols->lines->system_name &&
+	       is_mangled(symbols->lines->system_name);
+}
+
+/* Demangles the names that come from kallsyms. */
+static int demangle_symbols(struct offline_run *run)
+{
+	const char **names = calloc(run->location_count + 1, 2 * sizeof(*names)), **demangled;
+	size_t count = 0;
+	int err;
+
+	if (!names)
+		return -ENOMEM;
+	demangled = names + run->location_count;
+	for (size_t i = 0; i < run->location_count; i++) {
+		if (needs_demangling(&run->symbols[i]))
+			names[count++] = run->symbols[i].lines->system_name;
+	}
+	err = demangle_names(run->symbolizer->options.sandbox, names, count, &run->strings,
+			     demangled);
+	count = 0;
+	for (size_t i = 0; i < run->location_count; i++) {
+		struct location_symbols *symbols = &run->symbols[i];
+
+		if (!needs_demangling(symbols))
+			continue;
+		if (demangled[count])
+			symbols->lines->function = demangled[count];
+		count++;
+	}
+	free(names);
+	return err;
+}
+
 static int symbolize_all(struct offline_run *run)
 {
 	const struct worker_pool pool = {
@@ -371,6 +395,8 @@ static int symbolize_all(struct offline_run *run)
 	}
 	if (!err)
 		err = worker_pool_run(&pool, run->jobs, run->job_count, &run->strings);
+	if (!err)
+		err = demangle_symbols(run);
 	if (!err || err == -ENOMEM)
 		return err;
 	error_errno(&error, -err, "can't be read");

@@ -6,8 +6,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* All zero is valid. */
+struct debuginfod_helper;
+struct sandbox_server;
+
+/* All fields but `sandbox` may be zero. */
 struct symbolize_options {
+	const struct sandbox_server *sandbox; /* of worker_main() (worker.h) */
+	const struct debuginfod_helper *debuginfod; /* NULL: nothing is downloaded */
+	unsigned int timeout_s; /* for all files together; 0: no limit */
+	/* Reports that `timeout_s` is over: `files` were not read, or not completely. */
+	void (*timed_out)(void *arg, unsigned int timeout_s, size_t files);
 	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
 	size_t directory_count;
 	/* An fd, which is polled but not read: symbolization stops once it is readable. 0: none. */
@@ -17,8 +25,8 @@ struct symbolize_options {
 	/* Reports one problem with a file, one line without the path. May be NULL. */
 	void (*problem)(void *arg, const char *path, const char *text);
 	/*
-	 * Reports how many bytes of a debug file are downloaded (`total` 0: unknown size). NULL:
-	 * nothing is downloaded.
+	 * Reports how many bytes of a debug file are downloaded (`total` 0: unknown size). May be
+	 * NULL.
 	 */
 	void (*progress)(void *arg, const char *path, uint64_t done, uint64_t total);
 	void *arg;

@@ -2,11 +2,11 @@
 #include "symbolize/symbolizer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "debuginfo/demangle.h"
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "lib/array.h"
@@ -15,6 +15,8 @@
 #include "lib/string_table.h"
 #include "process/address_space.h"
 #include "process/mapped_files.h"
+#include "symbolize/demangle_names.h"
+#include "symbolize/find_binary.h"
 #include "symbolize/worker_pool.h"
 
 /* A unique address. `owner` is a mapped file, an address space, or the symbolizer (kernel). */
@@ -27,11 +29,6 @@ struct frame {
 	struct source_line *lines; /* from debug information, or NULL */
 };
 
-struct demangled {
-	const char *system_name; /* the key is the pointer */
-	char *function;
-};
-
 struct symbolizer {
 	const struct kallsyms *kallsyms;
 	struct kernel *kernel;
@@ -40,10 +37,7 @@ struct symbolizer {
 	struct frame **frames;
 	size_t frame_count, frame_capacity;
 	struct hash frame_index; /* by owner, segment and address */
-	struct demangled *demangled;
-	size_t demangled_count, demangled_capacity;
-	struct hash demangled_index; /* by system_name */
-	struct string_table strings; /* of debug information */
+	struct string_table strings; /* of workers */
 };
 
 static int compare_pointers(const void *a, const void *b)
@@ -80,46 +74,9 @@ void symbolizer_free(struct symbolizer *symbolizer)
 	}
 	free(symbolizer->frames);
 	hash_clear(&symbolizer->frame_index);
-	for (size_t i = 0; i < symbolizer->demangled_count; i++)
-		free(symbolizer->demangled[i].function);
-	free(symbolizer->demangled);
-	hash_clear(&symbolizer->demangled_index);
 	string_table_clear(&symbolizer->strings);
 	free(symbolizer->root);
 	free(symbolizer);
-}
-
-static bool has_system_name(const void *demangled, uint32_t index, const void *system_name)
-{
-	return ((const struct demangled *)demangled)[index].system_name == system_name;
-}
-
-/* Returns `name` itself if it is not mangled; NULL when out of memory. */
-static const char *function_name(struct symbolizer *symbolizer, const char *name)
-{
-	uint32_t hash = hash_number(HASH_START, (uintptr_t)name);
-	uint32_t index = hash_find(&symbolizer->demangled_index, hash, has_system_name,
-				   symbolizer->demangled, name);
-	struct demangled new = {.system_name = name};
-	char text[DEMANGLED_MAX];
-
-	if (index != HASH_NONE)
-		return symbolizer->demangled[index].function;
-	if (!demangle(name, text))
-		return name;
-	if (symbolizer->demangled_count >= HASH_NONE ||
-	    array_reserve(&symbolizer->demangled, &symbolizer->demangled_capacity,
-			  symbolizer->demangled_count, 1, sizeof(new)))
-		return NULL;
-	new.function = strdup(text);
-	if (!new.function)
-		return NULL;
-	if (hash_add(&symbolizer->demangled_index, hash, symbolizer->demangled_count)) {
-		free(new.function);
-		return NULL;
-	}
-	symbolizer->demangled[symbolizer->demangled_count++] = new;
-	return new.function;
 }
 
 /* Frames */
@@ -189,14 +146,11 @@ static void set_lines(struct frame_name *name, const struct source_line *lines, 
 	name->resolved = true;
 }
 
-/* Sets the symbol of a frame. Without memory the function keeps its linker name. */
-static void set_symbol(struct symbolizer *symbolizer, struct frame *frame, const char *name,
-		       uint64_t start)
+/* Sets the symbol of a frame. symbolizer_resolve() demangles it. */
+static void set_symbol(struct frame *frame, const char *name, uint64_t start)
 {
-	const char *function = function_name(symbolizer, name);
-
 	frame->symbol = (struct source_line){
-		.function = function ? function : name,
+		.function = name,
 		.system_name = name,
 		.start = start,
 	};
@@ -222,7 +176,7 @@ const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_
 	frame->name.build_id = frame->name.kernel->build_id;
 	if (symbolizer->kallsyms &&
 	    kallsyms_lookup(symbolizer->kallsyms, address, &name, &start, &module))
-		set_symbol(symbolizer, frame, name, start);
+		set_symbol(frame, name, start);
 	return &frame->name;
 }
 
@@ -277,7 +231,7 @@ const struct frame_name *symbolize_user(struct symbolizer *symbolizer,
 		frame->name.file = file->index + 1;
 	frame->name.normalized = (segment - SEGMENT_FILES) % 2 == 0;
 	if (frame->name.normalized && mapped_file_lookup(file, offset, &symbol))
-		set_symbol(symbolizer, frame, symbol.name, symbol.start);
+		set_symbol(frame, symbol.name, symbol.start);
 	return &frame->name;
 }
 
@@ -301,29 +255,35 @@ struct resolution {
 	struct frame **frames; /* all frames of the symbolizer, sorted by job */
 };
 
-static int open_file(void *arg, struct error *error)
+static int open_file(void *arg, unsigned int candidate, struct error *error)
 {
 	const struct task *task = arg;
 	const char *problem = task->file->problem;
-	int fd = mapped_file_open(task->symbolizer->files, task->file);
+	int fd;
+
+	if (candidate)
+		return -ENOENT;
+	if (!strcmp(task->file->path, VDSO_PATH))
+		return open_vdso();
+	fd = mapped_file_open(task->symbolizer->files, task->file);
 
 	if (fd < 0 && problem && *problem)
 		error_set(error, -fd, "%s", problem);
 	return fd;
 }
 
-static int open_perf_map(void *arg, struct error *error)
+static int open_perf_map(void *arg, unsigned int candidate, struct error *error)
 {
+	int fd = address_space_perf_map(((const struct task *)arg)->space);
+
 	(void)error;
-	return address_space_perf_map(((const struct task *)arg)->space);
+	if (fd < 0 || candidate)
+		return -ENOENT;
+	fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	return fd < 0 ? -errno : fd;
 }
 
-static bool lookup_file(void *arg, uint64_t vaddr, struct symbol *symbol)
-{
-	return mapped_file_lookup(((const struct task *)arg)->file, vaddr, symbol);
-}
-
-static int open_kernel(void *arg, struct error *error)
+static int open_kernel(void *arg, unsigned int candidate, struct error *error)
 {
 	const struct task *task = arg;
 	const struct frame_name *name = &task->frames[0]->name;
@@ -332,8 +292,9 @@ static int open_kernel(void *arg, struct error *error)
 	(void)error;
 	uname(&self);
 	if (task->frames[0]->in_module)
-		return kernel_open_module(task->symbolizer->root, self.release, name->kernel->name);
-	return kernel_open_vmlinux(task->symbolizer->root, self.release);
+		return kernel_open_module(task->symbolizer->root, self.release, name->kernel->name,
+					  candidate);
+	return kernel_open_vmlinux(task->symbolizer->root, self.release, candidate);
 }
 
 static int set_frame_lines(void *arg, size_t job, size_t index, const struct source_line *lines,
@@ -383,7 +344,6 @@ static bool make_job(const struct frame *frame, struct task *task, struct worker
 	if (frame->name.normalized) {
 		task->file = frame->owner;
 		job->open = open_file;
-		job->lookup = lookup_file;
 		return true;
 	}
 	if (frame->segment == SEGMENT_ANON && !frame->name.kernel) {
@@ -449,6 +409,40 @@ static int add_jobs(struct resolution *resolution)
 	return err;
 }
 
+static bool needs_demangling(const struct frame *frame)
+{
+	return frame->name.lines == &frame->symbol && is_mangled(frame->symbol.system_name);
+}
+
+/* Demangles the names that come from symbol tables of the kernel. */
+static int demangle_symbols(struct symbolizer *symbolizer, const struct sandbox_server *sandbox)
+{
+	const char **names = calloc(symbolizer->frame_count + 1, 2 * sizeof(*names)), **demangled;
+	size_t count = 0;
+	int err;
+
+	if (!names)
+		return -ENOMEM;
+	demangled = names + symbolizer->frame_count;
+	for (size_t i = 0; i < symbolizer->frame_count; i++) {
+		if (needs_demangling(symbolizer->frames[i]))
+			names[count++] = symbolizer->frames[i]->symbol.system_name;
+	}
+	err = demangle_names(sandbox, names, count, &symbolizer->strings, demangled);
+	count = 0;
+	for (size_t i = 0; i < symbolizer->frame_count; i++) {
+		struct frame *frame = symbolizer->frames[i];
+
+		if (!needs_demangling(frame))
+			continue;
+		if (demangled[count])
+			frame->symbol.function = frame->name.function = demangled[count];
+		count++;
+	}
+	free(names);
+	return err;
+}
+
 int symbolizer_resolve(struct symbolizer *symbolizer, const struct symbolize_options *options)
 {
 	struct resolution resolution = {.symbolizer = symbolizer};
@@ -462,6 +456,8 @@ int symbolizer_resolve(struct symbolizer *symbolizer, const struct symbolize_opt
 	if (!err)
 		err = worker_pool_run(&pool, resolution.jobs, resolution.count,
 				      &symbolizer->strings);
+	if (!err)
+		err = demangle_symbols(symbolizer, options->sandbox);
 	for (size_t i = 0; i < resolution.count; i++)
 		free(resolution.tasks[i].addresses);
 	free(resolution.tasks);

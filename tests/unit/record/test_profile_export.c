@@ -27,6 +27,7 @@
 #include "symbolize/find_binary.h"
 #include "symbolize/offline.h"
 #include "symbolize/symbolizer.h"
+#include "worker_server.h"
 
 #define KERNEL UINT64_C(0xffffffff81000000)
 #define NOWHERE UINT64_C(0x10)
@@ -826,7 +827,8 @@ static void add_stacks_of_all_kinds(struct fixture *fixture)
 /* The same stacks, symbolized. */
 static struct pprof_profile *export_symbolized(struct fixture *fixture)
 {
-	const struct symbolize_options symbolize = {.problem = take_problem};
+	const struct symbolize_options symbolize = {.sandbox = worker_server(),
+						    .problem = take_problem};
 	struct pprof_profile *profile;
 
 	fixture->recording.symbolize = &symbolize;
@@ -861,6 +863,7 @@ static void offline_symbolization_equals_online(void **state)
 		.search = &search,
 		.kallsyms = kallsyms_read(KALLSYMS_PATH, &kallsyms, NULL) ? NULL : kallsyms,
 		.kernel = kernel,
+		.options.sandbox = worker_server(),
 		.options.problem = take_problem,
 		.options.arg = &missing,
 		.missing = take_missing,

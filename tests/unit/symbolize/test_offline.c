@@ -11,6 +11,7 @@
 #include "pprof/pprof_writer.h"
 #include "sandbox.h"
 #include "symbolize/find_binary.h"
+#include "worker_server.h"
 
 #define START UINT64_C(0xffffffff81000000)
 #define MODULE UINT64_C(0xffffffffc0000000)
@@ -83,6 +84,7 @@ static void symbolize_with(struct pprof_profile *profile, struct kernel *kernel,
 	struct offline_symbolizer symbolizer = {
 		.search = &search,
 		.kernel = kernel,
+		.options.sandbox = worker_server(),
 		.options.problem = append_problem,
 		.missing = ignore_missing,
 	};

@@ -5,6 +5,7 @@
 #include "debuginfo/kernel_image.h"
 #include "fake_kernel_records.h"
 #include "sandbox.h"
+#include "worker_server.h"
 
 static struct fake_files files;
 static struct mapped_files *mapped;
@@ -190,6 +191,28 @@ static void file_without_segments_gives_offsets(void **state)
 	assert_string_equal(frame->mapping_path, in_sandbox("jit.cache"));
 }
 
+static char problem[1024];
+
+static void store_problem(void *arg, const char *path, const char *text)
+{
+	(void)arg;
+	snprintf(problem, sizeof(problem), "%s: %s", path, text);
+}
+
+static void resolve(void)
+{
+	const char *directory = in_sandbox("debug");
+	const struct symbolize_options options = {
+		.sandbox = worker_server(),
+		.directories = &directory,
+		.directory_count = 1,
+		.problem = store_problem,
+	};
+
+	*problem = '\0';
+	assert_int_equal(symbolizer_resolve(symbolizer, &options), 0);
+}
+
 static const char *demangled_name(const char *name)
 {
 	const struct frame_name *frame;
@@ -206,6 +229,7 @@ static const char *demangled_name(const char *name)
 	space = map(1, "name.so");
 	read_all();
 	frame = frame_at(space, 0x700000);
+	resolve();
 	assert_true(frame->resolved);
 	assert_string_equal(frame->system_name, name);
 	return frame->function;
@@ -279,27 +303,6 @@ static void kernel_and_modules(void **state)
 
 /* Debug information */
 
-static char problem[1024];
-
-static void store_problem(void *arg, const char *path, const char *text)
-{
-	(void)arg;
-	snprintf(problem, sizeof(problem), "%s: %s", path, text);
-}
-
-static void resolve(void)
-{
-	const char *directory = in_sandbox("debug");
-	const struct symbolize_options options = {
-		.directories = &directory,
-		.directory_count = 1,
-		.problem = store_problem,
-	};
-
-	*problem = '\0';
-	assert_int_equal(symbolizer_resolve(symbolizer, &options), 0);
-}
-
 static void count_interruption(void *arg)
 {
 	(*(size_t *)arg)++;
@@ -370,6 +373,7 @@ static void stop_keeps_symbols(void **state)
 	const struct frame_name *frame;
 	size_t interruptions = 0;
 	struct symbolize_options options = {
+		.sandbox = worker_server(),
 		.directories = &directory,
 		.directory_count = 1,
 		.interrupted = count_interruption,

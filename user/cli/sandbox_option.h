@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The sandbox of subcommands that read untrusted files, and its options. */
+#ifndef STACKBEAT_CLI_SANDBOX_OPTION_H
+#define STACKBEAT_CLI_SANDBOX_OPTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/options.h"
+#include "debuginfo/debuginfod_helper.h"
+#include "sandbox/fork_server.h"
+
+struct error;
+struct symbolize_options;
+
+#define SYMBOLIZE_TIMEOUT_S 120u
+
+/* Entries for a table of options. */
+enum {
+	SANDBOX_MODE = OPTION_SANDBOX,
+	SANDBOX_TIMEOUT,
+};
+
+/* clang-format off */
+#define SANDBOX_OPTION                                                                             \
+	{SANDBOX_MODE, "sandbox", "WHEN",                                                          \
+	 "require: fail if the processes that read untrusted files can't be confined completely; " \
+	 "try (default): print what is missing"}
+#define SYMBOLIZE_TIMEOUT_OPTION                                                                   \
+	{SANDBOX_TIMEOUT, "symbolize-timeout", "SEC",                                              \
+	 "stop symbolizing after this many seconds, and use the symbols found so far "             \
+	 "(default: 120)"}
+/* clang-format on */
+
+/* Handles an option of these entries. Returns 0 or -EINVAL. */
+int sandbox_option_parse(int id, const char *value, struct sandbox_options *options,
+			 struct error *error);
+
+/* The processes that read untrusted files. All zero: not started. */
+struct reader_sandbox {
+	bool started;
+	struct sandbox_server server;
+	struct debuginfod_helper debuginfod;
+	bool has_debuginfod;
+};
+
+/*
+ * Starts the sandbox, with a helper that downloads debug files if `downloads` and the user has set
+ * a server. Call it before anything else is opened. Returns 0 or a negative errno value, -EPERM if
+ * a part is missing and the options require it.
+ */
+int reader_sandbox_start(struct reader_sandbox *sandbox, const struct sandbox_options *options,
+			 bool downloads, struct error *error);
+void reader_sandbox_stop(struct reader_sandbox *sandbox);
+
+/* Prints which parts are missing, if any. */
+void reader_sandbox_print_missing(const struct reader_sandbox *sandbox);
+
+/* Sets the sandbox, the helper and the time-out. */
+void reader_sandbox_use(const struct reader_sandbox *sandbox, const struct sandbox_options *options,
+			struct symbolize_options *symbolize);
+
+#endif
