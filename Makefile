@@ -93,6 +93,12 @@ $(B)/names/name_addresses: tests/interop/names/name_addresses.c $(filter-out $(B
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
 
+# For tests/bench/reader.
+$(B)/bench/read_samples: tests/bench/read_samples.c $(filter-out $(B)/user/cli/main.o,$(USER_OBJECTS)) $(PROTO).o
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) $(CFLAGS) $(WARNINGS) $(LIB_CFLAGS) -o $@ $^ $(LIBS)
+
 .SECONDARY:
 
 .PHONY: unit

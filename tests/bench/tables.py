@@ -11,15 +11,14 @@ PEERS = ("stackbeat", "perf", "bpftrace")
 # Notes by axis: the growth, and its causes.
 GROWTH = {
     "depth": [
-        "The callback grows linearly: it reads, checks and writes each frame. The reader compares a "
-        "known stack with its copy, some bytes at a time. (By default a stack is truncated at 255 user "
+        "The callback grows linearly: it reads, checks and writes each frame. The reader finds a known "
+        "stack by a keyed fingerprint of all frames. (By default a stack is truncated at 255 user "
         "frames.)"],
     "stacks": [
-        "The callback keeps no stacks. The reader finds a repeated stack by its hash, and looks up the "
-        "mapping of each frame of a new stack. From 10,000 stacks on, each stack is sampled about "
-        "twice, so half of the samples are new. With more than 8,192 stacks, some cache entries are "
-        "overwritten by other stacks, and the reader looks up their stacks again. At 20,000 Hz, depth "
-        "20."],
+        "The callback keeps no stacks. The reader finds a repeated stack by a fingerprint, and looks up "
+        "the mappings of the frames of a new stack. From 10,000 stacks on, each stack is sampled about "
+        "twice, so half of the samples are new. The reader has fingerprints of the latest 65,536 "
+        "stacks: with more, it looks up some of them again. At 20,000 Hz, depth 20."],
     "processes": [
         "From the start of the program to the end of all work, with six turns of 0.5 ms for each "
         "process. The figures include the first sample of each process (see below), and its stacks: "

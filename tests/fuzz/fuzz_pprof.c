@@ -2,7 +2,10 @@
 /* Profiles of any origin: decoded, shown as table, tree and flame graph, and normalized. */
 #include "fuzz.h"
 
+#include "pprof/origin.h"
 #include "pprof/pprof_reader.h"
+#include "pprof/profile.h"
+#include "pprof/truncation.h"
 #include "report/flamegraph.h"
 #include "report/text_report.h"
 #include "symbolize/normalize.h"
@@ -11,9 +14,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct report_options report = {.group = "comm"};
 	const struct flamegraph_options picture = {.title = "fuzz", .group = "comm"};
-	struct pprof_profile *profile;
+	struct profile *profile;
 	struct error error;
-	bool *hidden;
+	struct truncation_counts counts;
 	size_t frames, shown_size;
 	char *shown = NULL;
 	FILE *out;
@@ -29,12 +32,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	flamegraph_write(profile, &picture, out, &frames, &error);
 	fclose(out);
 	free(shown);
-	hidden = calloc(profile->message->n_location + 1, sizeof(*hidden));
-	for (size_t i = 0; hidden && i < profile->message->n_location; i += 7)
-		hidden[i] = true;
-	if (hidden && normalize_is_own(profile))
-		normalize_samples(profile, hidden);
-	free(hidden);
-	pprof_profile_free(profile);
+	for (size_t i = 1; i < profile->locations.count; i += 7)
+		profile->locations.items[i].elided = true;
+	if (origin_is_own(profile))
+		normalize_profile(profile, &counts);
+	profile_free(profile);
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "lib/error.h"
+#include "pprof/pprof_writer.h"
 #include "sample_profile.h"
 
 #define DEEP 1000
@@ -25,22 +26,21 @@ static uint32_t random_below(uint32_t limit)
 	return (state >> 33) % limit;
 }
 
-static struct pprof_builder *deep_profile(void)
+static struct profile *deep_profile(void)
 {
-	struct pprof_builder *builder = pprof_new();
-	const struct pprof_mapping file = {0x400000, 0x500000, 0, "/usr/bin/deep", NULL, 0};
-	uint32_t mapping = pprof_mapping(builder, &file);
+	struct profile *profile = empty_profile();
+	uint32_t mapping = example_mapping(profile, 0x400000, 0x500000, 0, "/usr/bin/deep", NULL);
 	uint32_t stack[DEEP];
 	char name[32];
 	size_t i;
 
 	for (i = 0; i < DEEP; i++) {
 		snprintf(name, sizeof(name), "level_%zu", i);
-		stack[DEEP - 1 - i] = example_location(builder, mapping, 0x400000 + i, NULL, name);
+		stack[DEEP - 1 - i] = example_location(profile, mapping, 0x400000 + i, NULL, name);
 	}
 	for (i = 0; i < DEEP; i += 50)
-		example_sample(builder, stack + i, DEEP - i, 1 + (int64_t)i / 100, "deep");
-	return builder;
+		example_sample(profile, stack + i, DEEP - i, 1 + (int64_t)i / 100, "deep");
+	return profile;
 }
 
 static const char *const hostile_names[] = {
@@ -54,7 +54,7 @@ static const char *const hostile_names[] = {
 	"crate::module::{{closure}}::h0123456789abcdef",
 };
 
-static uint32_t random_location(struct pprof_builder *builder, const uint32_t *mappings)
+static uint32_t random_location(struct profile *profile, const uint32_t *mappings)
 {
 	uint32_t kind = random_below(10), number = random_below(80);
 	uint64_t address = 0x1000 + random_below(RANDOM_LOCATIONS);
@@ -63,53 +63,50 @@ static uint32_t random_location(struct pprof_builder *builder, const uint32_t *m
 	snprintf(name, sizeof(name), "function_%u", number);
 	snprintf(inlined, sizeof(inlined), "inlined_%u", number);
 	if (kind == 0)
-		return example_location(builder, mappings[2], address, NULL, NULL);
+		return example_location(profile, mappings[2], address, NULL, NULL);
 	if (kind == 1)
-		return example_location(builder, 0, address, NULL, NULL);
+		return example_location(profile, 0, address, NULL, NULL);
 	if (kind == 2)
-		return example_location(builder, mappings[0], address, NULL,
+		return example_location(profile, mappings[0], address, NULL,
 					hostile_names[number % 8]);
 	if (kind < 5)
-		return example_location(builder, mappings[1], address, NULL, name);
-	return example_location(builder, mappings[0], address, kind == 5 ? inlined : NULL, name);
+		return example_location(profile, mappings[1], address, NULL, name);
+	return example_location(profile, mappings[0], address, kind == 5 ? inlined : NULL, name);
 }
 
-static struct pprof_builder *random_profile(void)
+static struct profile *random_profile(void)
 {
-	struct pprof_builder *builder = pprof_new();
-	const struct pprof_mapping files[] = {
-		{0x1000, 0x2000, 0, "/usr/bin/random", "0123", 0},
-		{0x1000, 0x2000, 0, "[kernel.kallsyms]", "4567", 0},
-		{0x1000, 0x2000, 0, "/opt/some dir/libstripped.so", NULL, 0},
-	};
+	struct profile *profile = empty_profile();
 	uint32_t mappings[3], stack[RANDOM_DEPTH_MAX];
 	size_t i, depth;
 
-	for (i = 0; i < 3; i++)
-		mappings[i] = pprof_mapping(builder, &files[i]);
+	mappings[0] = example_mapping(profile, 0x1000, 0x2000, 0, "/usr/bin/random", "0123");
+	mappings[1] = example_mapping(profile, 0x1000, 0x2000, 0, "[kernel.kallsyms]", "4567");
+	mappings[2] =
+		example_mapping(profile, 0x1000, 0x2000, 0, "/opt/some dir/libstripped.so", NULL);
 	for (i = 0; i < RANDOM_DEPTH_MAX; i++)
-		stack[i] = random_location(builder, mappings);
+		stack[i] = random_location(profile, mappings);
 	for (i = 0; i < RANDOM_STACKS; i++) {
 		depth = 1 + random_below(RANDOM_DEPTH_MAX - 1);
 		stack[RANDOM_DEPTH_MAX - 1 - random_below(depth)] =
-			random_location(builder, mappings);
-		example_sample(builder, stack + RANDOM_DEPTH_MAX - depth, depth,
+			random_location(profile, mappings);
+		example_sample(profile, stack + RANDOM_DEPTH_MAX - depth, depth,
 			       1 + random_below(100), random_below(2) ? "random" : "other <comm>");
 	}
-	return builder;
+	return profile;
 }
 
-static int write_profile(struct pprof_builder *builder, const char *directory, const char *name)
+static int write_profile(struct profile *profile, const char *directory, const char *name)
 {
 	struct error error;
 	char path[4096];
 	int err;
 
 	snprintf(path, sizeof(path), "%s/%s.pb.gz", directory, name);
-	err = pprof_write(builder, path, NULL, &error);
+	err = pprof_write(profile, path, NULL, &error);
 	if (err)
 		fprintf(stderr, "write_profiles: %s\n", error.text);
-	pprof_free(builder);
+	profile_free(profile);
 	return err;
 }
 

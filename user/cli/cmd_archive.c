@@ -11,6 +11,7 @@
 #include "debuginfo/debug_files.h"
 #include "lib/error.h"
 #include "pprof/pprof_reader.h"
+#include "pprof/profile.h"
 #include "symbolize/binary_archive.h"
 #include "symbolize/find_binary.h"
 
@@ -125,7 +126,7 @@ static int write_archive(const struct arguments *arguments, const struct reader_
 			 const char *output, struct error *error)
 {
 	static const char *const directories[] = {DEBUG_DIRECTORY};
-	struct pprof_profile *profile = pprof_read(arguments->input, error);
+	struct profile *profile = pprof_read(arguments->input, error);
 	struct binary_finder search = {.directory = arguments->binaries};
 	const struct archive_plan plan = {
 		.sandbox = &sandbox->server,
@@ -140,7 +141,7 @@ static int write_archive(const struct arguments *arguments, const struct reader_
 
 	if (!profile)
 		return -EINVAL;
-	search.time = profile->message->time_nanos;
+	search.time = profile->time_ns;
 	err = binary_archive_create(&plan, profile, output, &counts, error);
 	if (!err && !arguments->quiet)
 		fprintf(stderr,
@@ -149,7 +150,7 @@ static int write_archive(const struct arguments *arguments, const struct reader_
 			(double)counts.size / 1e6);
 	if (!err && !arguments->quiet)
 		reader_sandbox_print_missing(sandbox);
-	pprof_profile_free(profile);
+	profile_free(profile);
 	return err;
 }
 

@@ -8,6 +8,8 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "lib/atomic_file.h"
+#include "pprof/pprof_reader.h"
+#include "pprof/profile.h"
 #include "report/call_tree.h"
 #include "report/flamegraph.h"
 
@@ -81,7 +83,7 @@ static int draw_svg(const struct arguments *arguments, char **svg, size_t *size,
 		.group = arguments->view.group,
 	};
 	const char *path = arguments->view.file;
-	struct pprof_profile *profile = pprof_read(path, error);
+	struct profile *profile = pprof_read(path, error);
 	FILE *out;
 	int err;
 
@@ -99,7 +101,7 @@ static int draw_svg(const struct arguments *arguments, char **svg, size_t *size,
 		err = -ENOMEM;
 	if (err == -ENOMEM)
 		error_errno(error, ENOMEM, "%s", path);
-	pprof_profile_free(profile);
+	profile_free(profile);
 	return err;
 }
 

@@ -5,6 +5,8 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "pprof/pprof_reader.h"
+#include "pprof/profile.h"
 #include "report/text_report.h"
 
 #define ROWS_DEFAULT 30
@@ -108,7 +110,7 @@ static int flush_output(struct error *error)
 
 static int print_report(const struct arguments *arguments, struct error *error)
 {
-	struct pprof_profile *profile = pprof_read(arguments->view.file, error);
+	struct profile *profile = pprof_read(arguments->view.file, error);
 	int err;
 
 	if (!profile)
@@ -117,7 +119,7 @@ static int print_report(const struct arguments *arguments, struct error *error)
 		err = report_tree(profile, &arguments->report, stdout, error);
 	else
 		err = report_top(profile, &arguments->report, stdout, error);
-	pprof_profile_free(profile);
+	profile_free(profile);
 	return err ? err : flush_output(error);
 }
 

@@ -18,6 +18,7 @@
 #include "lib/utf8.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
+#include "pprof/profile.h"
 #include "symbolize/binary_archive.h"
 #include "symbolize/find_binary.h"
 #include "symbolize/offline.h"
@@ -204,12 +205,12 @@ static int read_kernel(struct symbolize *symbolize, struct error *error)
 	return 0;
 }
 
-static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *profile,
+static int symbolize_profile(struct symbolize *symbolize, struct profile *profile,
 			     struct error *error)
 {
 	const struct binary_finder search = {
 		.directory = symbolize->binaries,
-		.time = profile->message->time_nanos,
+		.time = profile->time_ns,
 	};
 	struct offline_symbolizer offline = {
 		.search = &search,
@@ -231,7 +232,7 @@ static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *
 	err = offline_symbolize(&offline, profile, &counts, error);
 	symbolize_messages_end(&symbolize->messages);
 	if (!err)
-		err = pprof_write_profile(profile, symbolize->output, &size, error);
+		err = pprof_write(profile, symbolize->output, &size, error);
 	if (!err && !symbolize->quiet)
 		fprintf(stderr,
 			"stackbeat: symbolized %zu of %zu addresses without symbols; %s, "
@@ -244,7 +245,7 @@ static int symbolize_profile(struct symbolize *symbolize, struct pprof_profile *
 
 static int symbolize_file(struct symbolize *symbolize, struct error *error)
 {
-	struct pprof_profile *profile;
+	struct profile *profile;
 	int err =
 		reader_sandbox_start(&symbolize->sandbox, &symbolize->sandbox_options, true, error);
 
@@ -258,7 +259,7 @@ static int symbolize_file(struct symbolize *symbolize, struct error *error)
 		err = read_kernel(symbolize, error);
 	if (!err)
 		err = symbolize_profile(symbolize, profile, error);
-	pprof_profile_free(profile);
+	profile_free(profile);
 	kallsyms_free(symbolize->kallsyms);
 	kernel_free(symbolize->kernel);
 	binary_archive_remove(&symbolize->archive);

@@ -14,6 +14,8 @@ struct hash_slot {
 	uint32_t index; /* HASH_NONE: empty */
 };
 
+_Static_assert(sizeof(struct hash_slot) == HASH_SLOT_SIZE, "HASH_SLOT_SIZE");
+
 /*
  * SipHash-1-3: J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast short-input PRF" (2012), with
  * one round for each word and three at the end, as Rust and CPython use it for hash tables. The

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #define HASH_NONE UINT32_MAX
+#define HASH_SLOT_SIZE 8 /* bytes of a slot */
 /* The hash to continue from at the first of several steps. */
 #define HASH_START 0
 

@@ -2,12 +2,11 @@
 #include "pprof/gzip.h"
 
 #include <errno.h>
-#include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <zlib.h>
-
-#include "lib/array.h"
 
 #define CHUNK (64u << 10)
 #define WINDOW_BITS (15 + 16) /* the largest window, with the header of gzip */
@@ -90,83 +89,114 @@ void gzip_writer_free(struct gzip_writer *writer)
 	free(writer);
 }
 
-bool gzip_detect(const void *data, size_t size)
+struct gzip_reader {
+	const unsigned char *data;
+	size_t size, limit;
+	const char *name;
+	bool is_gzip;
+	bool ended;
+	size_t total; /* bytes read so far */
+	z_stream stream;
+};
+
+static bool is_gzip(const void *data, size_t size)
 {
 	static const unsigned char magic[] = {0x1f, 0x8b};
 
 	return size >= sizeof(magic) && !memcmp(data, magic, sizeof(magic));
 }
 
-struct output {
-	unsigned char *bytes;
-	size_t size, capacity, limit;
-};
-
-/* Expands one chunk. Returns 0, 1 at the end of a stream, or a negative errno value. */
-static int expand_step(z_stream *stream, struct output *output, const char *name,
-		       struct error *error)
+struct gzip_reader *gzip_reader_new(const void *data, size_t size, size_t limit, const char *name)
 {
-	size_t room;
-	int result;
+	struct gzip_reader *reader = calloc(1, sizeof(*reader));
 
-	if (array_reserve(&output->bytes, &output->capacity, output->size, CHUNK, 1))
-		return error_errno(error, ENOMEM, "%s", name);
-	room = output->capacity - output->size;
-	if (room > UINT_MAX)
-		room = UINT_MAX;
-	stream->next_out = output->bytes + output->size;
-	stream->avail_out = room;
-	result = inflate(stream, Z_NO_FLUSH);
-	output->size += room - stream->avail_out;
-	if (output->size > output->limit)
-		return error_set(error, EFBIG, "%s: larger than %zu MiB when expanded", name,
-				 output->limit >> 20);
-	if (result == Z_MEM_ERROR)
-		return error_errno(error, ENOMEM, "%s", name);
-	if (result == Z_STREAM_END)
-		return 1;
+	if (!reader)
+		return NULL;
+	reader->data = data;
+	reader->size = size;
+	reader->limit = limit;
+	reader->name = name;
+	reader->is_gzip = is_gzip(data, size);
+	if (reader->is_gzip && inflateInit2(&reader->stream, WINDOW_BITS) != Z_OK) {
+		free(reader);
+		return NULL;
+	}
+	gzip_rewind(reader);
+	return reader;
+}
+
+void gzip_rewind(struct gzip_reader *reader)
+{
+	if (reader->is_gzip)
+		inflateReset(&reader->stream);
+	reader->stream.next_in = (unsigned char *)reader->data;
+	reader->stream.avail_in = (unsigned int)reader->size;
+	reader->total = 0;
+	reader->ended = false;
+}
+
+void gzip_reader_free(struct gzip_reader *reader)
+{
+	if (!reader)
+		return;
+	if (reader->is_gzip)
+		inflateEnd(&reader->stream);
+	free(reader);
+}
+
+/* Expands one part into the output of the stream. Returns 0 or a negative errno value. */
+static int expand_part(struct gzip_reader *reader, struct error *error)
+{
+	z_stream *stream = &reader->stream;
+	int result = inflate(stream, Z_NO_FLUSH);
+
+	if (result == Z_STREAM_END) {
+		reader->ended = !stream->avail_in;
+		if (!reader->ended)
+			inflateReset(stream);
+		return 0;
+	}
 	if (result == Z_OK)
 		return 0;
+	if (result == Z_MEM_ERROR)
+		return error_errno(error, ENOMEM, "%s", reader->name);
 	if (result == Z_BUF_ERROR)
-		return error_set(error, EBADMSG, "%s: truncated: its gzip stream has no end", name);
-	return error_set(error, EBADMSG, "%s: damaged: its gzip stream is broken (%s)", name,
-			 stream->msg ? stream->msg : "no reason given");
+		return error_set(error, EBADMSG, "%s: truncated: its gzip stream has no end",
+				 reader->name);
+	return error_set(error, EBADMSG, "%s: damaged: its gzip stream is broken (%s)",
+			 reader->name, stream->msg ? stream->msg : "no reason given");
 }
 
-static int expand_streams(z_stream *stream, struct output *output, const char *name,
-			  struct error *error)
+static void copy_part(struct gzip_reader *reader)
 {
-	int err;
+	z_stream *stream = &reader->stream;
+	unsigned int size = MIN(stream->avail_in, stream->avail_out);
 
-	do {
-		err = expand_step(stream, output, name, error);
-		if (err < 0)
-			return err;
-		if (err && stream->avail_in)
-			inflateReset(stream);
-	} while (!err || stream->avail_in);
-	return 0;
+	memcpy(stream->next_out, stream->next_in, size);
+	stream->next_in += size;
+	stream->avail_in -= size;
+	stream->avail_out -= size;
+	reader->ended = !stream->avail_in;
 }
 
-int gzip_expand(const void *data, size_t size, size_t limit, const char *name, void **expanded,
-		size_t *expanded_size, struct error *error)
+ssize_t gzip_read(struct gzip_reader *reader, void *buffer, size_t size, struct error *error)
 {
-	struct output output = {.limit = limit};
-	z_stream stream = {.next_in = (unsigned char *)data};
-	int err;
+	const unsigned int room = (unsigned int)MIN(size, CHUNK);
+	int err = 0;
 
-	if (size > UINT_MAX)
-		return error_errno(error, EFBIG, "%s", name);
-	stream.avail_in = size;
-	if (inflateInit2(&stream, WINDOW_BITS) != Z_OK)
-		return error_errno(error, ENOMEM, "%s", name);
-	err = expand_streams(&stream, &output, name, error);
-	inflateEnd(&stream);
-	if (err) {
-		free(output.bytes);
-		return err;
+	reader->stream.next_out = buffer;
+	reader->stream.avail_out = room;
+	while (!err && !reader->ended && reader->stream.avail_out == room) {
+		if (reader->is_gzip)
+			err = expand_part(reader, error);
+		else
+			copy_part(reader);
 	}
-	*expanded = output.bytes;
-	*expanded_size = output.size;
-	return 0;
+	reader->total += room - reader->stream.avail_out;
+	if (err)
+		return err;
+	if (reader->total > reader->limit)
+		return error_set(error, EFBIG, "%s: larger than %zu MiB when expanded",
+				 reader->name, reader->limit >> 20);
+	return room - reader->stream.avail_out;
 }

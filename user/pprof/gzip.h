@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* gzip: compresses a stream into a file, and expands a file into memory. */
+/* gzip: compresses a stream into a file, and expands bytes in memory, part by part. */
 #ifndef STACKBEAT_PPROF_GZIP_H
 #define STACKBEAT_PPROF_GZIP_H
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
+#include <sys/types.h>
 
 #include "lib/atomic_file.h"
 #include "lib/error.h"
@@ -27,15 +26,26 @@ int gzip_writer_finish(struct gzip_writer *writer);
 /* Frees the writer, which may be NULL, but not its file. */
 void gzip_writer_free(struct gzip_writer *writer);
 
-/* Returns whether `data` begins with the magic bytes of gzip. */
-bool gzip_detect(const void *data, size_t size);
+struct gzip_reader;
 
 /*
- * Expands `data`, one or several gzip streams, into *expanded, which the caller frees, of
- * *expanded_size bytes. Returns 0; -ENOMEM; -EFBIG for more than `limit` expanded bytes; or
- * -EBADMSG for damaged or truncated data. `name` is the name of the data in messages.
+ * Begins to read `size` bytes: gzip streams, which are expanded, or anything else, which is passed
+ * through. `data` and `name`, the name of the data in messages, must outlive the reader, which the
+ * caller frees. Returns NULL when memory runs out.
  */
-int gzip_expand(const void *data, size_t size, size_t limit, const char *name, void **expanded,
-		size_t *expanded_size, struct error *error);
+struct gzip_reader *gzip_reader_new(const void *data, size_t size, size_t limit, const char *name);
+
+/*
+ * Reads up to `size` bytes, which is not 0. Returns their number, 0 at the end, or a negative errno
+ * value: -ENOMEM; -EFBIG for more than `limit` bytes in total; -EBADMSG for damaged or truncated
+ * data.
+ */
+ssize_t gzip_read(struct gzip_reader *reader, void *buffer, size_t size, struct error *error);
+
+/* Continues at the beginning. */
+void gzip_rewind(struct gzip_reader *reader);
+
+/* Frees the reader, which may be NULL, but not its data. */
+void gzip_reader_free(struct gzip_reader *reader);
 
 #endif

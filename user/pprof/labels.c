@@ -8,6 +8,7 @@
 
 #include "lib/error.h"
 #include "lib/utf8.h"
+#include "pprof/profile.h"
 
 #define RESERVED_PREFIX "pprof::" /* of labels that pprof adds */
 
@@ -135,14 +136,14 @@ void label_origin(uint32_t chosen, const char *process_comm, const struct stackb
 static void add_string(struct label_values *values, const char *key, const char *text)
 {
 	if (*text)
-		values->items[values->count++] = (struct pprof_label){.key = key, .text = text};
+		values->items[values->count++] = (struct label_value){.key = key, .text = text};
 }
 
 static void add_number(struct label_values *values, const char *key, uint32_t number)
 {
 	/* pprof ignores numeric labels of value 0 without a unit, like CPU 0. */
 	values->items[values->count++] =
-		(struct pprof_label){.key = key, .number = number, .unit = key};
+		(struct label_value){.key = key, .number = number, .unit = key};
 }
 
 static const char *comm_of(const struct label_origin *origin, const struct label_process *process)
@@ -178,4 +179,23 @@ void label_values(const struct labels *labels, const struct label_origin *origin
 		add_string(values, names[LABEL_TRUNCATED], process->truncated);
 	for (size_t i = 0; i < labels->added_count; i++)
 		add_string(values, labels->added[i].key, labels->added[i].value);
+}
+
+uint32_t labels_intern(struct profile *profile, const struct label_value *values, size_t count)
+{
+	uint32_t labels[LABELS_MAX];
+
+	for (size_t i = 0; i < count; i++) {
+		const struct label_value *value = &values[i];
+		struct profile_label label = {.key = profile_string(profile, value->key)};
+
+		if (value->text) {
+			label.text = profile_string(profile, value->text);
+		} else {
+			label.number = value->number;
+			label.unit = profile_string(profile, value->unit);
+		}
+		labels[i] = profile_label(profile, &label);
+	}
+	return profile_label_set(profile, labels, count);
 }

@@ -9,9 +9,9 @@
 #include <stackbeat.h>
 
 #include "pprof/container.h"
-#include "pprof/pprof_writer.h"
 
 struct error;
+struct profile;
 
 enum label {
 	LABEL_COMM, /* name of the process */
@@ -79,8 +79,16 @@ struct label_process {
 void label_origin(uint32_t chosen, const char *process_comm, const struct stackbeat_sample *sample,
 		  struct label_origin *origin);
 
+/* A label with a string, or with a number if `text` is NULL. */
+struct label_value {
+	const char *key;
+	const char *text;
+	int64_t number;
+	const char *unit; /* of the number; NULL: "" */
+};
+
 struct label_values {
-	struct pprof_label items[LABELS_MAX];
+	struct label_value items[LABELS_MAX];
 	size_t count;
 	char container[CONTAINER_ID_SIZE]; /* a value of `items` */
 };
@@ -91,5 +99,8 @@ struct label_values {
  */
 void label_values(const struct labels *labels, const struct label_origin *origin,
 		  const struct label_process *process, struct label_values *values);
+
+/* Returns the number in a profile of the set of these labels, which is added if it is missing. */
+uint32_t labels_intern(struct profile *profile, const struct label_value *values, size_t count);
 
 #endif

@@ -15,17 +15,75 @@
 #include "lib/error.h"
 #include "lib/utf8.h"
 #include "pprof/gzip.h"
+#include "pprof/profile.h"
+#include "profile.pb-c.h"
 
 #define READ_CHUNK (1u << 20)
+#define EXPAND_CHUNK (64u << 10)
 
-/* A profile that is being verified. `name` and `error` are for report_invalid(). */
-struct check {
-	Perftools__Profiles__Profile *message;
-	const char *name;
-	struct error *error;
+typedef Perftools__Profiles__Profile Message;
+
+/* The fields of a Profile message in profile.proto. */
+enum {
+	FIELD_SAMPLE_TYPE = 1,
+	FIELD_SAMPLE,
+	FIELD_MAPPING,
+	FIELD_LOCATION,
+	FIELD_FUNCTION,
+	FIELD_STRING,
+	FIELD_DROP_FRAMES,
+	FIELD_KEEP_FRAMES,
+	FIELD_TIME,
+	FIELD_DURATION,
+	FIELD_PERIOD_TYPE,
+	FIELD_PERIOD,
+	FIELD_COMMENT,
+	FIELD_DEFAULT_TYPE,
+	FIELD_DOC_URL,
+	FIELD_COUNT
 };
 
-__attribute__((format(printf, 2, 3))) static int report_invalid(const struct check *check,
+#define FIELD_SET(field) (1u << (field))
+
+/* The entry of the profile that has an id in the file. */
+struct id_entry {
+	uint64_t id;
+	uint32_t entry;
+};
+
+struct id_map {
+	const char *what;
+	struct id_entry *entries; /* by id, once all are known */
+	size_t count, capacity;
+	bool unsorted;
+};
+
+/*
+ * The fields of a message may have any order: entries may come before those that they refer to.
+ * Therefore the message is expanded and divided into fields several times, and each pass adds the
+ * entries that refer to entries of earlier ones. What the passes do not want is skipped: neither
+ * the message nor a table is ever in memory as a whole.
+ */
+struct reader {
+	struct profile *profile;
+	const char *name;
+	struct error *error;
+	/* Bytes of the message: those from `start` to `end` are not yet divided. */
+	struct gzip_reader *gzip;
+	uint8_t *bytes;
+	size_t start, end, capacity;
+	/* Numbers in the profile of the strings in the file. */
+	uint32_t *strings;
+	size_t string_count, string_capacity;
+	struct id_map mappings, functions, locations;
+	uint64_t samples; /* so far */
+	struct profile_line *lines; /* of one location */
+	size_t line_capacity;
+	uint32_t *items; /* locations, then labels of one sample */
+	size_t item_capacity;
+};
+
+__attribute__((format(printf, 2, 3))) static int report_invalid(const struct reader *reader,
 								const char *format, ...)
 {
 	char reason[256];
@@ -34,19 +92,21 @@ __attribute__((format(printf, 2, 3))) static int report_invalid(const struct che
 	va_start(args, format);
 	vsnprintf(reason, sizeof(reason), format, args);
 	va_end(args);
-	return error_set(check->error, EBADMSG, "%s: not a pprof profile: %s", check->name, reason);
+	return error_set(reader->error, EBADMSG, "%s: not a pprof profile: %s", reader->name,
+			 reason);
 }
 
-/* Maps an id to a new one, from 1 in the order of the table. */
-struct id_entry {
-	uint64_t id;
-	uint64_t new_id;
-};
+static int report_no_message(const struct reader *reader)
+{
+	return report_invalid(reader, "its bytes are no such message, or one that is too large");
+}
 
-struct id_map {
-	struct id_entry *entries; /* by id */
-	size_t count;
-};
+static int report_no_memory(const struct reader *reader)
+{
+	return error_errno(reader->error, ENOMEM, "%s", reader->name);
+}
+
+/* Ids */
 
 static int compare_ids(const void *left, const void *right)
 {
@@ -55,231 +115,281 @@ static int compare_ids(const void *left, const void *right)
 	return (a->id > b->id) - (a->id < b->id);
 }
 
-static uint64_t find_new_id(const struct id_map *map, uint64_t id)
+static int add_id(const struct reader *reader, struct id_map *map, uint64_t id, uint32_t entry)
 {
-	struct id_entry key = {.id = id}, *found;
+	if (!id)
+		return report_invalid(reader, "a %s has the reserved id 0", map->what);
+	if (array_reserve(&map->entries, &map->capacity, map->count, 1, sizeof(*map->entries)))
+		return report_no_memory(reader);
+	map->unsorted |= map->count && map->entries[map->count - 1].id >= id;
+	map->entries[map->count++] = (struct id_entry){id, entry};
+	return 0;
+}
+
+/* Call after the last add_id(), before the first find_id(). */
+static int finish_ids(const struct reader *reader, struct id_map *map)
+{
+	if (!map->unsorted)
+		return 0;
+	qsort(map->entries, map->count, sizeof(*map->entries), compare_ids);
+	for (size_t i = 1; i < map->count; i++) {
+		if (map->entries[i].id == map->entries[i - 1].id)
+			return report_invalid(reader, "two %ss have the id %" PRIu64, map->what,
+					      map->entries[i].id);
+	}
+	return 0;
+}
+
+/* Returns the entry with an id, or 0. */
+static uint32_t find_id(const struct id_map *map, uint64_t id)
+{
+	const struct id_entry key = {.id = id}, *found;
 
 	/* Fast path: most writers number ids from 1. */
 	if (id && id <= map->count && map->entries[id - 1].id == id)
-		return map->entries[id - 1].new_id;
-	found = bsearch(&key, map->entries, map->count, sizeof(key), compare_ids);
-	return found ? found->new_id : 0;
+		return map->entries[id - 1].entry;
+	found = map->count ? bsearch(&key, map->entries, map->count, sizeof(key), compare_ids)
+			   : NULL;
+	return found ? found->entry : 0;
 }
 
-/*
- * Renumbers the ids of a table of `count` entries from 1, and sets `map` to find the new ids.
- * `id_of` returns the id at an index. Returns 0 or a negative errno value.
- */
-static int renumber_ids(const struct check *check, const char *what, size_t count,
-			uint64_t *(*id_of)(Perftools__Profiles__Profile *, size_t),
-			struct id_map *map)
-{
-	uint64_t *id;
-	size_t i;
+/* Strings */
 
-	map->entries = calloc(count + 1, sizeof(*map->entries));
-	if (!map->entries)
-		return error_errno(check->error, ENOMEM, "%s", check->name);
-	map->count = count;
-	for (i = 0; i < count; i++) {
-		id = id_of(check->message, i);
-		if (!*id)
-			return report_invalid(check, "a %s has the reserved id 0", what);
-		map->entries[i] = (struct id_entry){*id, i + 1};
-		*id = i + 1;
-	}
-	qsort(map->entries, count, sizeof(*map->entries), compare_ids);
-	for (i = 1; i < count; i++)
-		if (map->entries[i].id == map->entries[i - 1].id)
-			return report_invalid(check, "two %ss have the id %" PRIu64, what,
-					      map->entries[i].id);
+static bool is_string(const struct reader *reader, int64_t index)
+{
+	return index >= 0 && (uint64_t)index < reader->string_count;
+}
+
+/* Sets *string to that at an index in the file. Returns false if there is none. */
+static bool get_string(const struct reader *reader, int64_t index, uint32_t *string)
+{
+	if (!is_string(reader, index))
+		return false;
+	*string = reader->strings[index];
+	return true;
+}
+
+static int add_string(struct reader *reader, const char *text)
+{
+	if (!reader->string_count && *text)
+		return report_invalid(reader, "its string 0 is not empty");
+	if (!utf8_valid(text))
+		return report_invalid(reader, "its string %zu is not UTF-8", reader->string_count);
+	if (array_reserve(&reader->strings, &reader->string_capacity, reader->string_count, 1,
+			  sizeof(*reader->strings)))
+		return report_no_memory(reader);
+	reader->strings[reader->string_count++] = profile_string(reader->profile, text);
 	return 0;
 }
 
-static uint64_t *mapping_id(Perftools__Profiles__Profile *message, size_t index)
+/* Head, mappings and functions */
+
+static bool get_type(const struct reader *reader, const Perftools__Profiles__ValueType *type,
+		     struct profile_value_type *value_type)
 {
-	return &message->mapping[index]->id;
+	return get_string(reader, type->type, &value_type->type) &&
+	       get_string(reader, type->unit, &value_type->unit);
 }
 
-static uint64_t *location_id(Perftools__Profiles__Profile *message, size_t index)
+static int add_sample_type(struct reader *reader, const Perftools__Profiles__ValueType *type)
 {
-	return &message->location[index]->id;
-}
+	struct profile *profile = reader->profile;
+	struct profile_value_type value_type;
 
-static uint64_t *function_id(Perftools__Profiles__Profile *message, size_t index)
-{
-	return &message->function[index]->id;
-}
-
-static int check_string_table(const struct check *check)
-{
-	const Perftools__Profiles__Profile *message = check->message;
-	size_t i;
-
-	if (!message->n_string_table)
-		return report_invalid(check, "it has no string table");
-	if (*message->string_table[0])
-		return report_invalid(check, "its string 0 is not empty");
-	for (i = 0; i < message->n_string_table; i++)
-		if (!utf8_valid(message->string_table[i]))
-			return report_invalid(check, "its string %zu is not UTF-8", i);
+	if (!get_type(reader, type, &value_type))
+		return report_invalid(reader, "sample type %zu names no string",
+				      profile->types.count);
+	profile_add_type(profile, profile_text(profile, value_type.type),
+			 profile_text(profile, value_type.unit));
 	return 0;
 }
 
-static bool is_string(const struct check *check, int64_t index)
+static int add_comments(struct reader *reader, const Message *message)
 {
-	return index >= 0 && (uint64_t)index < check->message->n_string_table;
-}
+	struct profile *profile = reader->profile;
 
-static bool is_value_type(const struct check *check, const Perftools__Profiles__ValueType *type)
-{
-	return is_string(check, type->type) && is_string(check, type->unit);
-}
-
-static int check_head(const struct check *check)
-{
-	const Perftools__Profiles__Profile *message = check->message;
-	size_t i;
-
-	if (!message->n_sample_type)
-		return report_invalid(check, "it has no sample type");
-	for (i = 0; i < message->n_sample_type; i++)
-		if (!is_value_type(check, message->sample_type[i]))
-			return report_invalid(check, "sample type %zu names no string", i);
-	if (message->period_type && !is_value_type(check, message->period_type))
-		return report_invalid(check, "its period type names no string");
-	if (!is_string(check, message->drop_frames) || !is_string(check, message->keep_frames) ||
-	    !is_string(check, message->default_sample_type) || !is_string(check, message->doc_url))
-		return report_invalid(check, "its head names no string");
-	for (i = 0; i < message->n_comment; i++)
-		if (!is_string(check, message->comment[i]))
-			return report_invalid(check, "comment %zu names no string", i);
-	return 0;
-}
-
-static int check_mappings(const struct check *check)
-{
-	const Perftools__Profiles__Mapping *mapping;
-	size_t i;
-
-	for (i = 0; i < check->message->n_mapping; i++) {
-		mapping = check->message->mapping[i];
-		if (!is_string(check, mapping->filename) || !is_string(check, mapping->build_id))
-			return report_invalid(check, "mapping %" PRIu64 " names no string",
-					      mapping->id);
+	for (size_t i = 0; i < message->n_comment; i++) {
+		if (!is_string(reader, message->comment[i]))
+			return report_invalid(reader, "comment %zu names no string",
+					      profile->comments.count);
+		profile_add_comment(profile, reader->strings[message->comment[i]]);
 	}
 	return 0;
 }
 
-static int check_functions(const struct check *check)
+static int set_head_string(const struct reader *reader, int64_t index, uint32_t *string)
 {
-	const Perftools__Profiles__Function *function;
-	size_t i;
+	return get_string(reader, index, string)
+		       ? 0
+		       : report_invalid(reader, "its head names no string");
+}
 
-	for (i = 0; i < check->message->n_function; i++) {
-		function = check->message->function[i];
-		if (!is_string(check, function->name) || !is_string(check, function->system_name) ||
-		    !is_string(check, function->filename))
-			return report_invalid(check, "function %" PRIu64 " names no string",
-					      function->id);
+static int add_mapping(struct reader *reader, const Perftools__Profiles__Mapping *mapping)
+{
+	struct profile *profile = reader->profile;
+	const size_t count = profile->mappings.count;
+	struct profile_mapping new = {
+		.start = mapping->memory_start,
+		.limit = mapping->memory_limit,
+		.offset = mapping->file_offset,
+	};
+	uint32_t entry;
+
+	if (!get_string(reader, mapping->filename, &new.file) ||
+	    !get_string(reader, mapping->build_id, &new.build_id))
+		return report_invalid(reader, "mapping %zu names no string",
+				      reader->mappings.count + 1);
+	entry = profile_mapping(profile, &new);
+	/* Different files may have equal mappings, if they have no build IDs. */
+	if (profile->mappings.count == count) {
+		new.source = reader->mappings.count;
+		entry = profile_mapping(profile, &new);
 	}
+	return add_id(reader, &reader->mappings, mapping->id, entry);
+}
+
+static int add_function(struct reader *reader, const Perftools__Profiles__Function *function)
+{
+	struct profile_function new = {.start_line = function->start_line};
+
+	if (!get_string(reader, function->name, &new.name) ||
+	    !get_string(reader, function->system_name, &new.system_name) ||
+	    !get_string(reader, function->filename, &new.file))
+		return report_invalid(reader, "function %zu names no string",
+				      reader->functions.count + 1);
+	return add_id(reader, &reader->functions, function->id,
+		      profile_function(reader->profile, &new));
+}
+
+/* Locations and samples */
+
+static int add_location(struct reader *reader, const Perftools__Profiles__Location *location)
+{
+	const size_t number = reader->locations.count + 1;
+	struct profile *profile = reader->profile;
+	uint32_t mapping = 0, entry;
+
+	if (location->mapping_id) {
+		mapping = find_id(&reader->mappings, location->mapping_id);
+		if (!mapping)
+			return report_invalid(
+				reader, "location %zu has a mapping that is not there", number);
+	}
+	if (array_reserve(&reader->lines, &reader->line_capacity, 0, location->n_line,
+			  sizeof(*reader->lines)))
+		return report_no_memory(reader);
+	for (size_t i = 0; i < location->n_line; i++) {
+		const Perftools__Profiles__Line *line = location->line[i];
+		uint32_t function = find_id(&reader->functions, line->function_id);
+
+		if (!function)
+			return report_invalid(
+				reader, "location %zu has a function that is not there", number);
+		reader->lines[i] = (struct profile_line){line->line, line->column, function};
+	}
+	entry = profile_location(profile, mapping, location->address, reader->lines,
+				 location->n_line);
+	profile->locations.items[entry].is_folded |= location->is_folded && entry;
+	return add_id(reader, &reader->locations, location->id, entry);
+}
+
+static int get_label(const struct reader *reader, const Perftools__Profiles__Label *label,
+		     uint32_t *number)
+{
+	struct profile_label new = {.number = label->num};
+
+	if (!get_string(reader, label->key, &new.key) ||
+	    !get_string(reader, label->str, &new.text) ||
+	    !get_string(reader, label->num_unit, &new.unit))
+		return report_invalid(reader, "a label of sample %" PRIu64 " names no string",
+				      reader->samples);
+	*number = profile_label(reader->profile, &new);
 	return 0;
 }
 
-static int resolve_locations(const struct check *check, const struct id_map *mappings,
-			     const struct id_map *functions)
+static int add_sample(struct reader *reader, const Perftools__Profiles__Sample *sample)
 {
-	Perftools__Profiles__Location *location;
-	size_t i, j;
-
-	for (i = 0; i < check->message->n_location; i++) {
-		location = check->message->location[i];
-		if (location->mapping_id) {
-			location->mapping_id = find_new_id(mappings, location->mapping_id);
-			if (!location->mapping_id)
-				return report_invalid(
-					check, "location %zu has a mapping that is not there",
-					i + 1);
-		}
-		for (j = 0; j < location->n_line; j++) {
-			location->line[j]->function_id =
-				find_new_id(functions, location->line[j]->function_id);
-			if (!location->line[j]->function_id)
-				return report_invalid(
-					check, "location %zu has a function that is not there",
-					i + 1);
-		}
-	}
-	return 0;
-}
-
-static int check_labels(const struct check *check, const Perftools__Profiles__Sample *sample,
-			size_t number)
-{
-	const Perftools__Profiles__Label *label;
-	size_t i;
-
-	for (i = 0; i < sample->n_label; i++) {
-		label = sample->label[i];
-		if (!is_string(check, label->key) || !is_string(check, label->str) ||
-		    !is_string(check, label->num_unit))
-			return report_invalid(check, "a label of sample %zu names no string",
-					      number);
-	}
-	return 0;
-}
-
-static int resolve_sample(const struct check *check, const struct id_map *locations, size_t index)
-{
-	Perftools__Profiles__Sample *sample = check->message->sample[index];
-	size_t i;
-
-	if (sample->n_value != check->message->n_sample_type)
-		return report_invalid(check, "sample %zu has %zu values for %zu sample types",
-				      index + 1, sample->n_value, check->message->n_sample_type);
-	for (i = 0; i < sample->n_location_id; i++) {
-		sample->location_id[i] = find_new_id(locations, sample->location_id[i]);
-		if (!sample->location_id[i])
-			return report_invalid(check, "sample %zu has a location that is not there",
-					      index + 1);
-	}
-	return check_labels(check, sample, index + 1);
-}
-
-static int resolve_samples(const struct check *check, const struct id_map *locations)
-{
-	size_t i;
+	struct profile *profile = reader->profile;
+	uint32_t stack, label_set;
 	int err = 0;
 
-	for (i = 0; i < check->message->n_sample && !err; i++)
-		err = resolve_sample(check, locations, i);
-	return err;
+	reader->samples++;
+	if (sample->n_value != profile->types.count)
+		return report_invalid(reader,
+				      "sample %" PRIu64 " has %zu values for %zu sample types",
+				      reader->samples, sample->n_value, profile->types.count);
+	if (array_reserve(&reader->items, &reader->item_capacity, 0, sample->n_location_id,
+			  sizeof(*reader->items)) ||
+	    array_reserve(&reader->items, &reader->item_capacity, 0, sample->n_label,
+			  sizeof(*reader->items)))
+		return report_no_memory(reader);
+	for (size_t i = 0; i < sample->n_location_id; i++) {
+		reader->items[i] = find_id(&reader->locations, sample->location_id[i]);
+		if (!reader->items[i])
+			return report_invalid(reader,
+					      "sample %" PRIu64 " has a location that is not there",
+					      reader->samples);
+	}
+	stack = profile_stack(profile, reader->items, sample->n_location_id);
+	for (size_t i = 0; i < sample->n_label && !err; i++)
+		err = get_label(reader, sample->label[i], &reader->items[i]);
+	if (err)
+		return err;
+	label_set = profile_label_set(profile, reader->items, sample->n_label);
+	profile_add(profile, stack, label_set, sample->value);
+	return 0;
 }
 
-static int check_message(const struct check *check)
-{
-	const Perftools__Profiles__Profile *message = check->message;
-	struct id_map mappings = {0}, functions = {0}, locations = {0};
-	int err;
+/* Fields */
 
-	err = check_string_table(check) ?:
-	      check_head(check) ?:
-	      renumber_ids(check, "mapping", message->n_mapping, mapping_id, &mappings) ?:
-	      renumber_ids(check, "function", message->n_function, function_id, &functions) ?:
-	      renumber_ids(check, "location", message->n_location, location_id, &locations) ?:
-	      check_mappings(check) ?:
-	      check_functions(check) ?:
-	      resolve_locations(check, &mappings, &functions) ?:
-	      resolve_samples(check, &locations);
-	free(mappings.entries);
-	free(functions.entries);
-	free(locations.entries);
-	return err;
+/* Adds what a message with one field has. */
+static int add_field(struct reader *reader, uint32_t field, const Message *message)
+{
+	struct profile *profile = reader->profile;
+
+	switch (field) {
+	case FIELD_SAMPLE_TYPE:
+		return add_sample_type(reader, message->sample_type[0]);
+	case FIELD_SAMPLE:
+		return add_sample(reader, message->sample[0]);
+	case FIELD_MAPPING:
+		return add_mapping(reader, message->mapping[0]);
+	case FIELD_LOCATION:
+		return add_location(reader, message->location[0]);
+	case FIELD_FUNCTION:
+		return add_function(reader, message->function[0]);
+	case FIELD_STRING:
+		return add_string(reader, message->string_table[0]);
+	case FIELD_DROP_FRAMES:
+		return set_head_string(reader, message->drop_frames, &profile->drop_frames);
+	case FIELD_KEEP_FRAMES:
+		return set_head_string(reader, message->keep_frames, &profile->keep_frames);
+	case FIELD_DEFAULT_TYPE:
+		return set_head_string(reader, message->default_sample_type,
+				       &profile->default_type);
+	case FIELD_DOC_URL:
+		return set_head_string(reader, message->doc_url, &profile->doc_url);
+	case FIELD_PERIOD_TYPE:
+		if (!get_type(reader, message->period_type, &profile->period_type))
+			return report_invalid(reader, "its period type names no string");
+		return 0;
+	case FIELD_TIME:
+		profile->time_ns = message->time_nanos;
+		return 0;
+	case FIELD_DURATION:
+		profile->duration_ns = message->duration_nanos;
+		return 0;
+	case FIELD_PERIOD:
+		profile->period = message->period;
+		return 0;
+	default:
+		return add_comments(reader, message);
+	}
 }
 
 /*
- * The bytes that unpacking may still allocate. The size of the file is no limit for that: an empty
- * message takes two bytes in a file and a hundred in memory.
+ * The bytes that unpacking an entry may still allocate. The size of the file is no limit for that:
+ * an empty message takes two bytes in a file and a hundred in memory.
  */
 struct budget {
 	size_t left;
@@ -301,64 +411,204 @@ static void budget_free(void *data, void *memory)
 	free(memory);
 }
 
-static size_t default_sample_type(const struct pprof_profile *profile)
+/* Unpacks a field of `size` bytes, with its tag. */
+static int unpack_field(struct reader *reader, uint32_t field, const uint8_t *bytes, size_t size)
 {
-	const Perftools__Profiles__Profile *message = profile->message;
-	size_t i;
-
-	for (i = 0; message->default_sample_type && i < message->n_sample_type; i++)
-		if (!strcmp(pprof_string_at(profile, message->sample_type[i]->type),
-			    pprof_string_at(profile, message->default_sample_type)))
-			return i;
-	return message->n_sample_type - 1;
-}
-
-static struct pprof_profile *unpack_profile(const void *data, size_t size, const char *name,
-					    struct error *error)
-{
-	struct budget budget = {PPROF_MEMORY_MAX};
+	struct budget budget = {PPROF_ENTRY_MEMORY_MAX};
 	ProtobufCAllocator allocator = {budget_allocate, budget_free, &budget};
-	struct check check = {.name = name, .error = error};
-	struct pprof_profile *profile = calloc(1, sizeof(*profile));
+	Message *message = perftools__profiles__profile__unpack(&allocator, size, bytes);
+	int err;
 
-	if (!profile) {
-		error_errno(error, ENOMEM, "%s", name);
-		return NULL;
-	}
-	profile->message = perftools__profiles__profile__unpack(&allocator, size, data);
-	check.message = profile->message;
-	if (!check.message) {
-		report_invalid(&check, "its bytes are no such message, or one that is too large");
-		goto err_free;
-	}
-	if (check_message(&check))
-		goto err_free;
-	profile->sample_type = default_sample_type(profile);
-	return profile;
-
-err_free:
-	pprof_profile_free(profile);
-	return NULL;
+	if (!message)
+		return report_no_message(reader);
+	err = add_field(reader, field, message);
+	perftools__profiles__profile__free_unpacked(message, &allocator);
+	if (!err && reader->profile->error)
+		err = report_no_memory(reader);
+	if (!err && profile_bytes(reader->profile) > PPROF_MEMORY_MAX)
+		err = report_no_message(reader);
+	return err;
 }
 
-struct pprof_profile *pprof_decode(const void *data, size_t size, const char *name,
-				   struct error *error)
+/* Division into fields */
+
+enum { WIRE_VARINT, WIRE_64_BIT, WIRE_LENGTH, WIRE_32_BIT = 5 };
+
+#define TAG_MAX 5 /* bytes of a tag or length */
+#define VARINT_MAX 10
+
+/* Makes `size` bytes available, or as many as there are up to the end. */
+static int fill(struct reader *reader, size_t size)
 {
-	struct pprof_profile *profile;
-	size_t expanded_size;
-	void *expanded;
+	ssize_t got = 1;
+
+	if (reader->end - reader->start >= size)
+		return 0;
+	if (reader->start)
+		memmove(reader->bytes, reader->bytes + reader->start, reader->end - reader->start);
+	reader->end -= reader->start;
+	reader->start = 0;
+	while (reader->end < size && got > 0) {
+		if (array_reserve(&reader->bytes, &reader->capacity, reader->end, EXPAND_CHUNK, 1))
+			return report_no_memory(reader);
+		got = gzip_read(reader->gzip, reader->bytes + reader->end, EXPAND_CHUNK,
+				reader->error);
+		if (got > 0)
+			reader->end += (size_t)got;
+	}
+	return got < 0 ? (int)got : 0;
+}
+
+static int skip(struct reader *reader, size_t size)
+{
+	while (size) {
+		size_t available;
+		int err = fill(reader, 1);
+
+		if (err)
+			return err;
+		available = reader->end - reader->start;
+		if (!available)
+			return report_no_message(reader);
+		if (available > size)
+			available = size;
+		reader->start += available;
+		size -= available;
+	}
+	return 0;
+}
+
+/*
+ * Decodes a varint of at most `max` bytes, `offset` bytes behind those that are divided. Returns
+ * its length, or 0 if there is none.
+ */
+static size_t decode_varint(const struct reader *reader, size_t offset, size_t max, uint64_t *value)
+{
+	const uint8_t *bytes = reader->bytes + reader->start + offset;
+	const size_t available = reader->end - reader->start - offset;
+
+	*value = 0;
+	for (size_t i = 0; i < max && i < available; i++) {
+		*value |= (uint64_t)(bytes[i] & 0x7f) << 7 * i;
+		if (!(bytes[i] & 0x80))
+			return i + 1;
+	}
+	return 0;
+}
+
+/* Returns the size of the next field, with its tag, and sets its number; 0 if there is none. */
+static size_t measure_field(const struct reader *reader, uint64_t *field)
+{
+	uint64_t tag, value = 0;
+	size_t tag_size = decode_varint(reader, 0, TAG_MAX, &tag), length;
+
+	*field = tag >> 3;
+	if (!tag_size)
+		return 0;
+	switch (tag & 7) {
+	case WIRE_VARINT:
+		length = decode_varint(reader, tag_size, VARINT_MAX, &value);
+		return length ? tag_size + length : 0;
+	case WIRE_LENGTH:
+		length = decode_varint(reader, tag_size, TAG_MAX, &value);
+		return length ? tag_size + length + value : 0;
+	case WIRE_64_BIT:
+		return tag_size + sizeof(uint64_t);
+	case WIRE_32_BIT:
+		return tag_size + sizeof(uint32_t);
+	default:
+		return 0;
+	}
+}
+
+/* Reads a whole field of `size` bytes. */
+static int read_field(struct reader *reader, uint32_t field, size_t size)
+{
+	int err = fill(reader, size);
+
+	if (err)
+		return err;
+	if (reader->end - reader->start < size)
+		return report_no_message(reader);
+	err = unpack_field(reader, field, reader->bytes + reader->start, size);
+	reader->start += size;
+	return err;
+}
+
+/* Adds the fields of a FIELD_SET(), and skips the others. */
+static int read_fields(struct reader *reader, uint32_t wanted)
+{
+	gzip_rewind(reader->gzip);
+	reader->start = 0;
+	reader->end = 0;
+	for (;;) {
+		int err = fill(reader, TAG_MAX + VARINT_MAX);
+		uint64_t field;
+		size_t size;
+
+		if (err || reader->start == reader->end)
+			return err;
+		size = measure_field(reader, &field);
+		if (!size)
+			return report_no_message(reader);
+		if (field < FIELD_COUNT && (wanted & FIELD_SET(field)))
+			err = read_field(reader, (uint32_t)field, size);
+		else
+			err = skip(reader, size);
+		if (err)
+			return err;
+	}
+}
+
+static int read_tables(struct reader *reader)
+{
+	const uint32_t last =
+		FIELD_SET(FIELD_STRING) | FIELD_SET(FIELD_LOCATION) | FIELD_SET(FIELD_SAMPLE);
+	int err = read_fields(reader, FIELD_SET(FIELD_STRING));
+
+	if (!err && !reader->string_count)
+		err = report_invalid(reader, "it has no string table");
+	if (!err)
+		err = read_fields(reader, ~last);
+	if (!err && !reader->profile->types.count)
+		err = report_invalid(reader, "it has no sample type");
+	return err ?: finish_ids(reader, &reader->mappings) ?:
+		      finish_ids(reader, &reader->functions) ?:
+		      read_fields(reader, FIELD_SET(FIELD_LOCATION)) ?:
+		      finish_ids(reader, &reader->locations) ?:
+		      read_fields(reader, FIELD_SET(FIELD_SAMPLE));
+}
+
+struct profile *pprof_decode(const void *data, size_t size, const char *name, struct error *error)
+{
+	struct reader reader = {
+		.name = name,
+		.error = error,
+		.mappings.what = "mapping",
+		.functions.what = "function",
+		.locations.what = "location",
+	};
+	int err;
 
 	if (!size) {
-		error_set(error, EBADMSG, "%s: not a pprof profile: it is empty", name);
+		report_invalid(&reader, "it is empty");
 		return NULL;
 	}
-	if (!gzip_detect(data, size))
-		return unpack_profile(data, size, name, error);
-	if (gzip_expand(data, size, PPROF_SIZE_MAX, name, &expanded, &expanded_size, error))
-		return NULL;
-	profile = unpack_profile(expanded, expanded_size, name, error);
-	free(expanded);
-	return profile;
+	reader.profile = profile_new();
+	reader.gzip = gzip_reader_new(data, size, PPROF_SIZE_MAX, name);
+	err = reader.profile && reader.gzip ? read_tables(&reader) : report_no_memory(&reader);
+	gzip_reader_free(reader.gzip);
+	free(reader.bytes);
+	free(reader.strings);
+	free(reader.mappings.entries);
+	free(reader.functions.entries);
+	free(reader.locations.entries);
+	free(reader.lines);
+	free(reader.items);
+	if (!err)
+		return reader.profile;
+	profile_free(reader.profile);
+	return NULL;
 }
 
 /* Reads `fd` to its end into *bytes, which the caller frees, also after an error. */
@@ -384,10 +634,10 @@ static int read_all(int fd, const char *path, unsigned char **bytes, size_t *siz
 	return 0;
 }
 
-struct pprof_profile *pprof_read(const char *path, struct error *error)
+struct profile *pprof_read(const char *path, struct error *error)
 {
 	bool standard_input = !strcmp(path, "-");
-	struct pprof_profile *profile = NULL;
+	struct profile *profile = NULL;
 	unsigned char *bytes = NULL;
 	size_t size = 0;
 	int fd;
@@ -403,44 +653,4 @@ struct pprof_profile *pprof_read(const char *path, struct error *error)
 	if (!standard_input)
 		close(fd);
 	return profile;
-}
-
-void pprof_profile_free(struct pprof_profile *profile)
-{
-	if (!profile)
-		return;
-	if (profile->message)
-		perftools__profiles__profile__free_unpacked(profile->message, NULL);
-	free(profile);
-}
-
-const char *pprof_string_at(const struct pprof_profile *profile, int64_t index)
-{
-	return profile->message->string_table[index];
-}
-
-int pprof_sample_type(const struct pprof_profile *profile, const char *name, size_t *index,
-		      struct error *error)
-{
-	const Perftools__Profiles__Profile *message = profile->message;
-	char types[256] = "";
-	const char *type;
-	size_t i, used = 0;
-
-	if (!name) {
-		*index = profile->sample_type;
-		return 0;
-	}
-	for (i = 0; i < message->n_sample_type; i++) {
-		type = pprof_string_at(profile, message->sample_type[i]->type);
-		if (!strcmp(type, name)) {
-			*index = i;
-			return 0;
-		}
-		if (used < sizeof(types))
-			used += snprintf(types + used, sizeof(types) - used, "%s%s", i ? ", " : "",
-					 type);
-	}
-	return error_set(error, EINVAL, "no sample type '%s' in the profile: it has %s", name,
-			 types);
 }

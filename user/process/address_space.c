@@ -286,18 +286,34 @@ int address_space_advance(struct address_space *space, uint32_t generation)
 	return space->history ? mapping_history_advance(space->history, generation) : 0;
 }
 
-uint32_t address_space_segment_at(const struct address_space *space, uint32_t generation,
-				  uint64_t address, uint64_t *offset)
+size_t address_space_segments_at(const struct address_space *space, uint32_t generation,
+				 uint64_t *addresses, uint32_t *segments, size_t count)
 {
-	const struct mapping *mapping =
-		space->history ? mapping_history_find(space->history, generation, address) : NULL;
+	size_t i = 0;
 
-	*offset = address;
-	if (!mapping)
-		return address >= VSYSCALL_START && address < VSYSCALL_END ? SEGMENT_VSYSCALL
-									   : SEGMENT_NONE;
-	*offset = address + mapping->bias;
-	return mapping->segment;
+	while (i < count) {
+		const struct mapping *mapping =
+			space->history
+				? mapping_history_find(space->history, generation, addresses[i])
+				: NULL;
+
+		if (!mapping) {
+			bool vsyscall =
+				addresses[i] >= VSYSCALL_START && addresses[i] < VSYSCALL_END;
+
+			segments[i++] = vsyscall ? SEGMENT_VSYSCALL : SEGMENT_NONE;
+			if (!vsyscall)
+				break;
+			continue;
+		}
+		/* Consecutive frames are often in one mapping. */
+		for (uint64_t length = mapping->end - mapping->start;
+		     i < count && addresses[i] - mapping->start < length; i++) {
+			addresses[i] += mapping->bias;
+			segments[i] = mapping->segment;
+		}
+	}
+	return i;
 }
 
 bool address_space_is_certain(const struct address_space *space, uint32_t generation)

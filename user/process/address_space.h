@@ -83,12 +83,25 @@ bool address_space_ready(const struct address_space *space, uint32_t generation,
 int address_space_advance(struct address_space *space, uint32_t generation);
 
 /*
- * Returns the segment (see enum segment) of an address at a generation, and the offset there. For
- * a generation that the address space has passed, only mappings that have not changed since are
- * found.
+ * Looks up `count` (at least 1) addresses at a generation, up to the first one that is in
+ * SEGMENT_NONE, and that one. Replaces each by its offset, and sets its segment. Returns the number
+ * of addresses looked up. For a generation that the address space has passed, only mappings that
+ * have not changed since are found.
  */
-uint32_t address_space_segment_at(const struct address_space *space, uint32_t generation,
-				  uint64_t address, uint64_t *offset);
+size_t address_space_segments_at(const struct address_space *space, uint32_t generation,
+				 uint64_t *addresses, uint32_t *segments, size_t count);
+
+/* The same for one address: returns its segment. */
+static inline uint32_t address_space_segment_at(const struct address_space *space,
+						uint32_t generation, uint64_t address,
+						uint64_t *offset)
+{
+	uint32_t segment;
+
+	*offset = address;
+	address_space_segments_at(space, generation, offset, &segment, 1);
+	return segment;
+}
 
 /*
  * Returns whether an address in SEGMENT_NONE at a generation is certain to be in no executable

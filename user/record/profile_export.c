@@ -11,7 +11,9 @@
 #include "debuginfo/kernel_image.h"
 #include "lib/error.h"
 #include "pprof/labels.h"
+#include "pprof/origin.h"
 #include "pprof/pprof_writer.h"
+#include "pprof/profile.h"
 #include "pprof/truncation.h"
 #include "process/address_space.h"
 #include "record/stack_table.h"
@@ -21,7 +23,7 @@
 #define FRAMES_MAX (STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX)
 
 struct encoder {
-	struct pprof_builder *builder;
+	struct profile *profile;
 	struct symbolizer *symbolizer;
 	struct truncation_counts *counts;
 	const struct labels *chosen;
@@ -47,30 +49,41 @@ static double mean_rate(const struct recording *recording)
 		       : recording->rate;
 }
 
+static uint32_t encode_function(struct profile *profile, const struct source_line *line)
+{
+	const struct profile_function function = {
+		.start_line = line->start_line,
+		.name = profile_string(profile, line->function),
+		.system_name = profile_string(profile, line->system_name),
+		.file = profile_string(profile, line->file),
+	};
+
+	return profile_function(profile, &function);
+}
+
 static uint32_t encode_location(struct encoder *encoder, const struct frame_name *name)
 {
-	struct pprof_line lines[INLINE_DEPTH_MAX];
-	struct pprof_builder *builder = encoder->builder;
+	struct profile_line lines[INLINE_DEPTH_MAX];
+	struct profile *profile = encoder->profile;
 	uint32_t mapping = 0;
 
 	if (*name->mapping_path) {
-		mapping = pprof_mapping(
-			builder, &(struct pprof_mapping){
-					 .start = name->kernel ? name->kernel->start : 0,
-					 .limit = name->kernel ? name->kernel->limit : UINT64_MAX,
-					 .file = name->mapping_path,
-					 .build_id = name->build_id,
-					 .number = name->file,
-				 });
-	}
-	for (size_t i = 0; i < name->line_count; i++) {
-		const struct source_line *line = &name->lines[i];
+		const struct profile_mapping new = {
+			.start = name->kernel ? name->kernel->start : 0,
+			.limit = name->kernel ? name->kernel->limit : UINT64_MAX,
+			.source = name->file,
+			.file = profile_string(profile, name->mapping_path),
+			.build_id = profile_string(profile, name->build_id),
+		};
 
-		lines[i].line = line->line;
-		lines[i].function = pprof_function(builder, line->function, line->system_name,
-						   line->file, line->start_line);
+		mapping = profile_mapping(profile, &new);
 	}
-	return pprof_location(builder, mapping, name->vaddr, lines, name->line_count);
+	for (size_t i = 0; i < name->line_count; i++)
+		lines[i] = (struct profile_line){
+			.line = name->lines[i].line,
+			.function = encode_function(profile, &name->lines[i]),
+		};
+	return profile_location(profile, mapping, name->vaddr, lines, name->line_count);
 }
 
 /* Counts the user frames among the first `count` frames, and those outside all mappings. */
@@ -83,7 +96,8 @@ static void count_unmapped(struct encoder *encoder, const struct stack *stack, s
 	}
 }
 
-static void encode_labels(struct encoder *encoder, const struct stack *stack, enum truncation cause)
+static uint32_t encode_labels(struct encoder *encoder, const struct stack *stack,
+			      enum truncation cause)
 {
 	const struct label_process process = {
 		.truncated = truncation_name(cause),
@@ -93,6 +107,7 @@ static void encode_labels(struct encoder *encoder, const struct stack *stack, en
 	};
 
 	label_values(encoder->chosen, &stack->origin, &process, &encoder->labels);
+	return labels_intern(encoder->profile, encoder->labels.items, encoder->labels.count);
 }
 
 /* Symbolizes the frames of a stack into encoder->names. */
@@ -122,6 +137,10 @@ static int encode_stack(const struct stack *stack, void *arg)
 {
 	struct encoder *encoder = arg;
 	size_t count = (size_t)stack->kernel_frames + stack->user_frames;
+	const int64_t values[PROFILE_RECORDED_TYPES] = {
+		[PROFILE_SAMPLES] = (int64_t)stack->samples,
+		[PROFILE_CPU] = (int64_t)stack->weight,
+	};
 	size_t complete, depth = 0;
 	int err = symbolize_frames(encoder, stack);
 	enum truncation cause;
@@ -145,13 +164,12 @@ static int encode_stack(const struct stack *stack, void *arg)
 	/* pprof drops samples without locations. */
 	if (!depth && count)
 		encoder->locations[depth++] = encode_location(encoder, encoder->names[0]);
-	encode_labels(encoder, stack, cause);
-	pprof_sample(encoder->builder, encoder->locations, depth, (int64_t)stack->samples,
-		     (int64_t)stack->weight, encoder->labels.items, encoder->labels.count);
-	return 0;
+	profile_add(encoder->profile, profile_stack(encoder->profile, encoder->locations, depth),
+		    encode_labels(encoder, stack, cause), values);
+	return encoder->profile->error;
 }
 
-static void encode_comments(struct pprof_builder *builder, const struct stack_table *stacks,
+static void encode_comments(struct profile *profile, const struct stack_table *stacks,
 			    const struct recording *recording,
 			    const struct truncation_counts *counts)
 {
@@ -160,41 +178,41 @@ static void encode_comments(struct pprof_builder *builder, const struct stack_ta
 	struct utsname kernel = {0};
 
 	uname(&kernel);
-	pprof_comment(builder, "stackbeat %s on %s %s %s", STACKBEAT_VERSION, kernel.sysname,
-		      kernel.release, kernel.machine);
-	pprof_comment(builder, "command: %s", recording->command_line);
+	origin_add(profile, &kernel);
+	profile_comment(profile, "command: %s", recording->command_line);
 	if (recording->ended_by)
-		pprof_comment(builder, "ended by an error: %s", recording->ended_by);
-	pprof_comment(builder, "rate: %u Hz requested, %.1f Hz on average, on %u CPUs",
-		      recording->rate, mean_rate(recording), recording->cpus);
-	pprof_comment(builder, "throttled: %" PRIu64 " times", recording->throttled);
-	pprof_comment(builder, "samples: %" PRIu64, totals->samples);
-	pprof_comment(builder,
-		      "lost: %" PRIu64 " (ring full %" PRIu64 ", bad reader position %" PRIu64 ")",
-		      recording->lost_full + recording->lost_tail, recording->lost_full,
-		      recording->lost_tail);
+		profile_comment(profile, "ended by an error: %s", recording->ended_by);
+	profile_comment(profile, "rate: %u Hz requested, %.1f Hz on average, on %u CPUs",
+			recording->rate, mean_rate(recording), recording->cpus);
+	profile_comment(profile, "throttled: %" PRIu64 " times", recording->throttled);
+	profile_comment(profile, "samples: %" PRIu64, totals->samples);
+	profile_comment(profile,
+			"lost: %" PRIu64 " (ring full %" PRIu64 ", bad reader position %" PRIu64
+			")",
+			recording->lost_full + recording->lost_tail, recording->lost_full,
+			recording->lost_tail);
 	truncation_comment(counts, text);
-	pprof_comment(builder, "%s", text);
-	pprof_comment(builder,
-		      "address spaces: %" PRIu64 "; samples without an address space %" PRIu64
-		      ", address spaces not read %" PRIu64 ", mapping events lost %" PRIu64
-		      ", mappings dropped %" PRIu64 ", mappings without a file %" PRIu64
-		      ", perf maps dropped %" PRIu64
-		      ", samples resolved before their mappings arrived %" PRIu64,
-		      recording->spaces, recording->samples_without_address_space,
-		      recording->address_spaces_unread, recording->mmap_events_lost,
-		      recording->mappings_dropped, recording->mappings_without_file,
-		      recording->perf_maps_dropped, recording->samples_early);
+	profile_comment(profile, "%s", text);
+	profile_comment(profile,
+			"address spaces: %" PRIu64 "; samples without an address space %" PRIu64
+			", address spaces not read %" PRIu64 ", mapping events lost %" PRIu64
+			", mappings dropped %" PRIu64 ", mappings without a file %" PRIu64
+			", perf maps dropped %" PRIu64
+			", samples resolved before their mappings arrived %" PRIu64,
+			recording->spaces, recording->samples_without_address_space,
+			recording->address_spaces_unread, recording->mmap_events_lost,
+			recording->mappings_dropped, recording->mappings_without_file,
+			recording->perf_maps_dropped, recording->samples_early);
 	frames_comment(counts, text);
-	pprof_comment(builder, "%s", text);
-	pprof_comment(builder, "missed ticks: %" PRIu64, recording->missed);
-	pprof_comment(builder, "ticks without a sample: idle %" PRIu64 ", filtered %" PRIu64,
-		      recording->idle, recording->filtered);
-	pprof_comment(builder,
-		      "overhead: %" PRIu64 " ns in the kernel, %" PRIu64
-		      " ns in the reader, %.3f %% of the machine",
-		      recording->kernel_overhead_ns, recording->reader_overhead_ns,
-		      recording_overhead_percent(recording));
+	profile_comment(profile, "%s", text);
+	profile_comment(profile, "missed ticks: %" PRIu64, recording->missed);
+	profile_comment(profile, "ticks without a sample: idle %" PRIu64 ", filtered %" PRIu64,
+			recording->idle, recording->filtered);
+	profile_comment(profile,
+			"overhead: %" PRIu64 " ns in the kernel, %" PRIu64
+			" ns in the reader, %.3f %% of the machine",
+			recording->kernel_overhead_ns, recording->reader_overhead_ns,
+			recording_overhead_percent(recording));
 }
 
 /*
@@ -233,9 +251,10 @@ int export_profile(const struct stack_table *stacks, const struct mapped_files *
 		goto out;
 	encoder->counts = counts;
 	encoder->chosen = recording->labels;
-	encoder->builder = pprof_new();
-	if (!encoder->builder)
+	encoder->profile = profile_new();
+	if (!encoder->profile)
 		goto out;
+	profile_set_recorded_types(encoder->profile);
 	err = recording->no_symbolize ? 0 : kallsyms_read(KALLSYMS_PATH, &kallsyms, warning);
 	if (err == -ENOMEM)
 		goto out;
@@ -249,16 +268,17 @@ int export_profile(const struct stack_table *stacks, const struct mapped_files *
 		err = stack_table_each(stacks, encode_stack, encoder);
 	if (err)
 		goto out;
-	encode_comments(encoder->builder, stacks, recording, counts);
-	pprof_set_time(encoder->builder, recording->start_ns, recording->duration_ns,
-		       1000000000 / recording->rate);
-	err = pprof_write(encoder->builder, path, size, error);
+	encode_comments(encoder->profile, stacks, recording, counts);
+	encoder->profile->time_ns = recording->start_ns;
+	encoder->profile->duration_ns = recording->duration_ns;
+	encoder->profile->period = 1000000000 / recording->rate;
+	err = pprof_write(encoder->profile, path, size, error);
 out:
 	if (err == -ENOMEM)
 		error_errno(error, ENOMEM, "can't write %s", path);
 	if (encoder) {
 		symbolizer_free(encoder->symbolizer);
-		pprof_free(encoder->builder);
+		profile_free(encoder->profile);
 	}
 	kallsyms_free(kallsyms);
 	kernel_free(kernel);

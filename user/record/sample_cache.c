@@ -6,28 +6,41 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/fingerprint.h"
 #include "record/stack.h"
 
-#define ENTRIES_BITS 13
-#define ENTRIES (1u << ENTRIES_BITS)
-#define BYTES_MAX (8u << 20) /* of all cached samples */
+/* 65,536 samples take 1.5 MiB, of which only the pages in use are resident. */
+#define SETS_BITS 14
+#define SETS (1u << SETS_BITS)
+#define WAYS 4
 /* Bytes of one sample: a record may be larger than its frames need. */
 #define SAMPLE_SIZE_MAX                                                                            \
 	(sizeof(struct stackbeat_sample) +                                                         \
 	 (STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX) * sizeof(uint64_t))
 
 struct entry {
-	struct stack *stack;
-	size_t capacity; /* bytes of the sample */
-	struct stackbeat_sample sample;
+	uint64_t fingerprint[2];
+	struct stack *stack; /* NULL: none */
 };
 
 struct sample_cache {
+	struct fingerprint_key key;
 	bool tid, cpu;
-	size_t bytes; /* capacities of all entries */
-	size_t hand; /* index of the entry that is evicted next */
-	struct entry *entries[ENTRIES]; /* NULL: none */
+	struct entry sets[SETS][WAYS]; /* the latest first */
 };
+
+/* Fields of a sample that a fingerprint begins with, in words: see key_of(). */
+#define HEAD_WORDS 4
+/* From here on, all fields of a sample identify its stack. */
+#define TAIL_OFFSET offsetof(struct stackbeat_sample, address_space)
+#define FRAMES_INDEX                                                                               \
+	(HEAD_WORDS + (offsetof(struct stackbeat_sample, frames) - TAIL_OFFSET) / sizeof(uint64_t))
+
+_Static_assert(FRAMES_INDEX % 2 == 0 && TAIL_OFFSET % sizeof(uint64_t) == 0,
+	       "fingerprints are of pairs of words");
+_Static_assert(FRAMES_INDEX + STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX <=
+		       FINGERPRINT_WORDS_MAX,
+	       "the key is long enough for the deepest stack");
 
 struct sample_cache *sample_cache_new(bool tid, bool cpu)
 {
@@ -35,6 +48,7 @@ struct sample_cache *sample_cache_new(bool tid, bool cpu)
 
 	if (!cache)
 		return NULL;
+	fingerprint_key_init(&cache->key);
 	cache->tid = tid;
 	cache->cpu = cpu;
 	return cache;
@@ -42,107 +56,136 @@ struct sample_cache *sample_cache_new(bool tid, bool cpu)
 
 void sample_cache_free(struct sample_cache *cache)
 {
-	if (!cache)
-		return;
-	for (size_t i = 0; i < ENTRIES; i++)
-		free(cache->entries[i]);
 	free(cache);
 }
 
-/*
- * Fibonacci hashing: the upper bits of the product depend on all bits. Stacks often differ in one
- * frame, and so in a few bits of the kernel's hash.
- */
-static size_t index_of(const struct stackbeat_sample *sample)
+static inline uint64_t word_at(const void *bytes, size_t offset)
 {
-	return ((sample->hash + sample->address_space) * UINT64_C(0x9e3779b97f4a7c15)) >>
-	       (64 - ENTRIES_BITS);
-}
+	uint64_t word;
 
-/* The depths of both parts of a stack, and why their unwinding stopped. */
-static uint64_t shape_of(const struct stackbeat_sample *sample)
-{
-	uint64_t shape;
-
-	memcpy(&shape, &sample->kernel_frames, sizeof(shape));
-	return shape;
+	memcpy(&word, (const char *)bytes + offset, sizeof(word));
+	return word;
 }
 
 /*
- * The fields that identify a stack come last in a record, and are compared in one go: this is the
- * hot path of each sample.
+ * Sets the words for the fields before TAIL_OFFSET that identify the stack of a sample. The first
+ * one holds the size of the record.
  */
-#define STACK_OFFSET offsetof(struct stackbeat_sample, generation)
-_Static_assert(offsetof(struct stackbeat_sample, kernel_frames) + sizeof(uint64_t) == STACK_OFFSET,
-	       "the shape is the word before the compared bytes");
-
-/* Reads no more than the record header of `b` unless the headers are equal. */
-static inline bool is_same_stack(const struct sample_cache *cache, const struct stackbeat_sample *a,
-				 const struct stackbeat_sample *b, uint64_t available)
+static inline void set_head(const struct sample_cache *cache, const struct stackbeat_sample *sample,
+			    uint64_t head[HEAD_WORDS])
 {
-	return !memcmp(&a->record, &b->record, sizeof(a->record)) && a->record.size <= available &&
-	       shape_of(a) == shape_of(b) && a->pid == b->pid &&
-	       (a->tid == b->tid || (!cache->tid && a->pid != a->tid && b->pid != b->tid)) &&
-	       (a->cpu == b->cpu || !cache->cpu) &&
-	       !memcmp((const char *)a + STACK_OFFSET, (const char *)b + STACK_OFFSET,
-		       a->record.size - STACK_OFFSET);
+	/* Without thread ids, the first thread of a process is still distinguished from others. */
+	uint32_t thread = cache->tid ? sample->tid : sample->tid == sample->pid;
+	uint64_t frames = sample->kernel_frames | (uint32_t)sample->user_frames << 16;
+
+	head[0] = word_at(sample, offsetof(struct stackbeat_sample, record));
+	head[1] = sample->pid | (uint64_t)thread << 32;
+	head[2] = frames | (uint64_t)(cache->cpu ? sample->cpu : 0) << 32;
+	/* The reasons why unwinding stopped, and the generation. */
+	head[3] = word_at(sample, offsetof(struct stackbeat_sample, kernel_stop));
+	_Static_assert(offsetof(struct stackbeat_sample, kernel_stop) + sizeof(head[3]) ==
+			       TAIL_OFFSET,
+		       "no field is left out");
 }
 
-uint64_t sample_cache_match(const struct sample_cache *cache, const void *data, uint64_t available,
-			    struct sample_totals *totals)
+struct key {
+	fingerprint fingerprint;
+	size_t set;
+};
+
+/*
+ * The set depends on the fields before the frames, and on the kernel's hash of the frames: the CPU
+ * fetches it while the frames are read. Programs can choose stacks with the same hash: these evict
+ * each other, as any new stacks do. `sample->record.size` must be in range.
+ */
+static inline __attribute__((always_inline)) struct key
+key_of(const struct sample_cache *cache, const struct stackbeat_sample *sample, fingerprint_fn *add)
+{
+	const char *tail = (const char *)sample + TAIL_OFFSET;
+	size_t frames = (sample->record.size - sizeof(*sample)) / sizeof(sample->frames[0]);
+	uint64_t head[HEAD_WORDS];
+	struct key key;
+
+	set_head(cache, sample, head);
+	key.fingerprint = add(&cache->key, (fingerprint){0}, 0, head, HEAD_WORDS);
+	key.fingerprint =
+		add(&cache->key, key.fingerprint, HEAD_WORDS, tail, FRAMES_INDEX - HEAD_WORDS);
+	/* Fibonacci hashing: the upper bits of the product depend on all bits. */
+	key.set = ((key.fingerprint[0] ^ key.fingerprint[1]) * UINT64_C(0x9e3779b97f4a7c15)) >>
+		  (64 - SETS_BITS);
+	__builtin_prefetch(cache->sets[key.set]);
+	key.fingerprint = add(&cache->key, key.fingerprint, FRAMES_INDEX, sample->frames, frames);
+	return key;
+}
+
+static inline __attribute__((always_inline)) struct stack *
+find_stack(const struct sample_cache *cache, const struct stackbeat_sample *sample,
+	   fingerprint_fn *add)
+{
+	const struct key key = key_of(cache, sample, add);
+	const struct entry *set = cache->sets[key.set];
+
+	for (unsigned int i = 0; i < WAYS; i++) {
+		if (set[i].fingerprint[0] == key.fingerprint[0] &&
+		    set[i].fingerprint[1] == key.fingerprint[1])
+			return set[i].stack;
+	}
+	return NULL;
+}
+
+static inline __attribute__((always_inline)) uint64_t match(const struct sample_cache *cache,
+							    const void *data, uint64_t available,
+							    struct sample_totals *totals,
+							    fingerprint_fn *add)
 {
 	const struct stackbeat_sample *sample = data;
 	uint64_t left = available;
 
 	while (left >= sizeof(*sample)) {
-		const struct entry *entry = cache->entries[index_of(sample)];
+		uint32_t size = sample->record.size;
+		struct stack *stack;
 
-		if (!entry || !is_same_stack(cache, &entry->sample, sample, left))
+		if (size > left || size < sizeof(*sample) || size > SAMPLE_SIZE_MAX)
 			break;
-		stack_count(entry->stack, sample, totals);
-		left -= sample->record.size;
-		sample = (const void *)((const char *)sample + sample->record.size);
+		stack = find_stack(cache, sample, add);
+		if (!stack)
+			break;
+		stack_count(stack, sample, totals);
+		left -= size;
+		sample = (const void *)((const char *)sample + size);
 	}
 	return available - left;
 }
 
-static void evict(struct sample_cache *cache, struct entry **slot)
+#ifdef __x86_64__
+__attribute__((target("avx,pclmul"))) static uint64_t
+match_carry_less(const struct sample_cache *cache, const void *data, uint64_t available,
+		 struct sample_totals *totals)
 {
-	if (!*slot)
-		return;
-	cache->bytes -= (*slot)->capacity;
-	free(*slot);
-	*slot = NULL;
+	return match(cache, data, available, totals, fingerprint_carry_less);
 }
+#endif
 
-static struct entry *new_entry(struct sample_cache *cache, size_t size)
+uint64_t sample_cache_match(const struct sample_cache *cache, const void *data, uint64_t available,
+			    struct sample_totals *totals)
 {
-	struct entry *entry;
-
-	while (cache->bytes + size > BYTES_MAX)
-		evict(cache, &cache->entries[cache->hand++ % ENTRIES]);
-	entry = malloc(offsetof(struct entry, sample) + size);
-	if (!entry)
-		return NULL;
-	entry->capacity = size;
-	cache->bytes += size;
-	return entry;
+#ifdef __x86_64__
+	if (cache->key.carry_less)
+		return match_carry_less(cache, data, available, totals);
+#endif
+	return match(cache, data, available, totals, fingerprint_nh);
 }
 
 void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_sample *sample,
 			 struct stack *stack)
 {
-	struct entry **slot = &cache->entries[index_of(sample)];
-	size_t size = sample->record.size;
+	struct entry *set;
+	struct key key;
 
-	if (size < sizeof(*sample) || size > SAMPLE_SIZE_MAX)
+	if (sample->record.size < sizeof(*sample) || sample->record.size > SAMPLE_SIZE_MAX)
 		return;
-	if (!*slot || (*slot)->capacity < size) {
-		evict(cache, slot);
-		*slot = new_entry(cache, size);
-		if (!*slot)
-			return;
-	}
-	memcpy(&(*slot)->sample, sample, size);
-	(*slot)->stack = stack;
+	key = key_of(cache, sample, fingerprint_add);
+	set = cache->sets[key.set];
+	memmove(set + 1, set, (WAYS - 1) * sizeof(*set));
+	set[0] = (struct entry){{key.fingerprint[0], key.fingerprint[1]}, stack};
 }

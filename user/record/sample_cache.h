@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A cache in front of the stack table: raw samples and their stacks. Most samples repeat one of a
- * few thousand. For these, neither the mappings of the frames are looked up, nor the frames
- * hashed: the kernel hashed them while it unwound the stack.
+ * A cache in front of the stack table: raw samples and their stacks. Most samples repeat one of
+ * some ten thousand. For these, the mappings of the frames are not looked up.
+ *
+ * A sample is represented by a keyed fingerprint (lib/fingerprint.h) of its frames, its address
+ * space with the generation, and its origin. A change of the mappings makes a new generation, so
+ * entries need not be invalidated: the stack of a sample at one generation stays the same. Two
+ * samples of different stacks are confused with a probability of 2^-64, also if a program chooses
+ * its frames for that.
  */
 #ifndef STACKBEAT_RECORD_SAMPLE_CACHE_H
 #define STACKBEAT_RECORD_SAMPLE_CACHE_H
@@ -34,8 +39,8 @@ uint64_t sample_cache_match(const struct sample_cache *cache, const void *data, 
 
 /*
  * Inserts a sample: from now on, samples with the same frames, generation, address space and
- * thread name belong to `stack`. May evict others, so that all take a few MiB at most. Does
- * nothing when out of memory, and for records larger than the deepest stack needs.
+ * thread name belong to `stack`, which must outlive the cache. May evict others: all take 1.5 MiB.
+ * Does nothing for records larger than the deepest stack needs.
  */
 void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_sample *sample,
 			 struct stack *stack);

@@ -87,10 +87,13 @@ static int compare_generations(const void *a, const void *b)
 static int add_to_table(struct sample_queue *queue, const struct queued_sample *queued)
 {
 	const struct stackbeat_sample *sample = (const void *)(queue->words + queued->offset);
-	struct address_space *space =
-		address_spaces_get(queue->spaces, sample->address_space, sample->pid);
-	int err = space ? address_space_advance(space, sample->generation) : -ENOMEM;
+	struct address_space *space;
+	int err;
 
+	if (stack_table_repeat(queue->stacks, sample, sample->record.size))
+		return 0;
+	space = address_spaces_get(queue->spaces, sample->address_space, sample->pid);
+	err = space ? address_space_advance(space, sample->generation) : -ENOMEM;
 	return err ? err : stack_table_add(sample, queue->stacks);
 }
 

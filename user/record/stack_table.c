@@ -7,12 +7,25 @@
 #include <string.h>
 
 #include "lib/array.h"
+#include "lib/fingerprint.h"
 #include "lib/hash.h"
 #include "process/address_space.h"
 #include "process/mapped_files.h"
 #include "record/sample_cache.h"
 
 #define CHUNK_SIZE (256u << 10)
+
+/* Words of a hashed stack before its frames: see hash_sample(). */
+#define HEAD_WORDS 2
+#define ORIGIN_WORDS (sizeof(struct label_origin) / sizeof(uint64_t))
+
+_Static_assert(sizeof(struct label_origin) == ORIGIN_WORDS * sizeof(uint64_t) &&
+		       (HEAD_WORDS + ORIGIN_WORDS) % 2 == 0,
+	       "fingerprints are of pairs of words");
+_Static_assert(HEAD_WORDS + ORIGIN_WORDS + STACKBEAT_KERNEL_FRAMES_MAX +
+			       STACKBEAT_USER_FRAMES_MAX <=
+		       FINGERPRINT_WORDS_MAX,
+	       "the key is long enough for the deepest stack");
 
 /* Stacks live as long as the table: they are carved from chunks, with no overhead for each. */
 struct chunk {
@@ -39,6 +52,7 @@ struct stack_table {
 	uint32_t labels; /* LABEL_SET()s */
 	struct sample_totals totals;
 	struct sample_cache *cache;
+	struct fingerprint_key key; /* for hash_sample() */
 	struct stack **stacks; /* totals.stacks of them, in the order of insertion */
 	size_t capacity;
 	struct hash stack_index; /* indices into stacks[] */
@@ -54,6 +68,7 @@ struct stack_table *stack_table_new(struct address_spaces *spaces, uint32_t labe
 		return NULL;
 	table->spaces = spaces;
 	table->labels = labels;
+	fingerprint_key_init(&table->key);
 	table->cache =
 		sample_cache_new(labels & LABEL_SET(LABEL_TID), labels & LABEL_SET(LABEL_CPU));
 	if (!table->cache) {
@@ -105,59 +120,69 @@ static size_t frame_count(const struct resolved_sample *resolved)
 }
 
 /*
- * The address by which a frame is symbolized. A return address lies behind its call, maybe in the
- * next line, function or mapping. The interrupted address and the one at which the kernel was
- * entered are exact.
+ * Sets the addresses by which the frames are symbolized. A return address lies behind its call,
+ * maybe in the next line, function or mapping. The interrupted address and the one at which the
+ * kernel was entered are exact.
  */
-static uint64_t call_address(const struct stackbeat_sample *sample, size_t i)
+static void set_call_addresses(struct resolved_sample *resolved)
 {
-	if (i == 0 || i == sample->kernel_frames)
-		return sample->frames[i];
-	return sample->frames[i] - 1;
+	const struct stackbeat_sample *sample = resolved->sample;
+	size_t count = (size_t)sample->kernel_frames + sample->user_frames;
+
+	for (size_t i = 0; i < count; i++)
+		resolved->frames[i] = sample->frames[i] - 1;
+	if (sample->kernel_frames)
+		resolved->frames[0] = sample->frames[0];
+	if (sample->user_frames)
+		resolved->frames[sample->kernel_frames] = sample->frames[sample->kernel_frames];
 }
 
 static void resolve_mappings(struct resolved_sample *resolved)
 {
 	const struct stackbeat_sample *sample = resolved->sample;
 	bool certain = address_space_is_certain(resolved->space, sample->generation);
-	size_t user = sample->kernel_frames;
+	uint64_t *frames = resolved->frames + sample->kernel_frames;
+	size_t done = 0;
 
+	set_call_addresses(resolved);
+	resolved->user_frames = sample->user_frames;
 	resolved->user_stop = sample->user_stop;
-	for (size_t i = 0; i < user; i++)
-		resolved->frames[i] = call_address(sample, i);
-	for (size_t i = 0; i < sample->user_frames; i++) {
-		uint32_t segment = address_space_segment_at(resolved->space, sample->generation,
-							    call_address(sample, user + i),
-							    &resolved->frames[user + i]);
-
+	while (done < sample->user_frames) {
+		done += address_space_segments_at(resolved->space, sample->generation,
+						  frames + done, resolved->segments + done,
+						  sample->user_frames - done);
 		/*
 		 * A caller outside all executable mappings is no caller: the unwinder has followed
 		 * a word that was no frame pointer. The stack ends before it.
 		 */
-		if (segment == SEGMENT_NONE && i > 0 && certain) {
-			resolved->user_frames = (uint16_t)i;
+		if (done > 1 && resolved->segments[done - 1] == SEGMENT_NONE && certain) {
+			resolved->user_frames = (uint16_t)(done - 1);
 			resolved->user_stop = STACKBEAT_STOP_BAD_FRAME;
 			return;
 		}
-		resolved->segments[i] = segment;
 	}
-	resolved->user_frames = sample->user_frames;
 }
 
 /*
- * Keyed by lib/hash, as sampled programs choose their frames. The address space is included: many
- * processes may have the same stack.
+ * Keyed, as sampled programs choose their frames. The address space is included: many processes
+ * may have the same stack.
  */
-static uint32_t hash_sample(const struct resolved_sample *resolved)
+static uint32_t hash_sample(const struct fingerprint_key *key,
+			    const struct resolved_sample *resolved)
 {
 	const struct stackbeat_sample *sample = resolved->sample;
-	uint32_t hash = hash_number(HASH_START, (uintptr_t)resolved->space);
+	const uint64_t head[] = {
+		(uintptr_t)resolved->space,
+		(uint64_t)sample->kernel_frames << 32 | (uint64_t)resolved->user_frames << 16 |
+			(uint64_t)sample->kernel_stop << 8 | resolved->user_stop,
+	};
+	fingerprint sum = {0};
 
-	hash = hash_number(hash, (uint64_t)sample->kernel_frames << 16 |
-					 (uint64_t)sample->kernel_stop << 8 | resolved->user_stop);
-	hash = hash_bytes(hash, &resolved->origin, sizeof(resolved->origin));
-	return hash_bytes(hash, resolved->frames,
-			  frame_count(resolved) * sizeof(resolved->frames[0]));
+	sum = fingerprint_add(key, sum, 0, head, HEAD_WORDS);
+	sum = fingerprint_add(key, sum, HEAD_WORDS, &resolved->origin, ORIGIN_WORDS);
+	sum = fingerprint_add(key, sum, HEAD_WORDS + ORIGIN_WORDS, resolved->frames,
+			      frame_count(resolved));
+	return hash_bytes(HASH_START, &sum, sizeof(sum));
 }
 
 static bool stack_equals(const void *context, uint32_t index, const void *key)
@@ -246,15 +271,13 @@ int stack_table_add(const struct stackbeat_sample *sample, void *arg)
 	struct stack *stack;
 	int err;
 
-	if (stack_table_repeat(table, sample, sample->record.size))
-		return 0;
 	resolved->sample = sample;
 	resolved->space = address_spaces_get(table->spaces, sample->address_space, sample->pid);
 	if (!resolved->space)
 		return -ENOMEM;
 	resolve_mappings(resolved);
 	label_origin(table->labels, address_space_comm(resolved->space), sample, &resolved->origin);
-	resolved->hash = hash_sample(resolved);
+	resolved->hash = hash_sample(&table->key, resolved);
 	stack = find_stack(table, resolved);
 	if (!stack) {
 		stack = insert_stack(table, resolved);

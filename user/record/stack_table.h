@@ -35,9 +35,9 @@ void stack_table_free(struct stack_table *table);
 uint64_t stack_table_repeat(struct stack_table *table, const void *data, uint64_t available);
 
 /*
- * Adds a sample (a decode_sample_fn; `table` is a struct stack_table), and requests the mapped
- * files of its frames to be read. The sample's address space must have been advanced to the
- * sample's generation. Returns 0 or -ENOMEM.
+ * Adds a sample that stack_table_repeat() has not counted (a decode_sample_fn; `table` is a struct
+ * stack_table), and requests the mapped files of its frames to be read. The sample's address space
+ * must have been advanced to the sample's generation. Returns 0 or -ENOMEM.
  */
 int stack_table_add(const struct stackbeat_sample *sample, void *table);
 

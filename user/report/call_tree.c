@@ -16,7 +16,7 @@ struct frame {
 };
 
 struct builder {
-	const struct pprof_profile *profile;
+	const struct profile *profile;
 	struct calltree *tree;
 	size_t name_capacity, node_capacity;
 	struct hash name_table, node_table;
@@ -78,13 +78,10 @@ static const char *base_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-static const char *mapping_file(const struct pprof_profile *profile,
-				const Perftools__Profiles__Location *location)
+static const char *mapping_file(const struct profile *profile,
+				const struct profile_location *location)
 {
-	if (!location->mapping_id)
-		return "";
-	return pprof_string_at(profile,
-			       profile->message->mapping[location->mapping_id - 1]->filename);
+	return profile_text(profile, profile->mappings.items[location->mapping].file);
 }
 
 static int add_frame(struct builder *builder, const char *name, enum frame_kind kind)
@@ -99,8 +96,7 @@ static int add_frame(struct builder *builder, const char *name, enum frame_kind 
 	return 0;
 }
 
-static int add_unresolved_frame(struct builder *builder,
-				const Perftools__Profiles__Location *location)
+static int add_unresolved_frame(struct builder *builder, const struct profile_location *location)
 {
 	const char *file = base_name(mapping_file(builder->profile, location));
 	char *name;
@@ -113,12 +109,11 @@ static int add_unresolved_frame(struct builder *builder,
 	return err;
 }
 
-static const char *function_name(const struct pprof_profile *profile, uint64_t id)
+static const char *function_name(const struct profile *profile, uint32_t number)
 {
-	const Perftools__Profiles__Function *function = profile->message->function[id - 1];
-	const char *name = pprof_string_at(profile, function->name);
+	const struct profile_function *function = &profile->functions.items[number];
 
-	return *name ? name : pprof_string_at(profile, function->system_name);
+	return profile_text(profile, function->name ? function->name : function->system_name);
 }
 
 /* The kernel and its modules have names in brackets; so does some user memory. */
@@ -135,17 +130,18 @@ static enum frame_kind resolved_kind(const char *file)
 	return FRAME_KERNEL;
 }
 
-static int add_location(struct builder *builder, const Perftools__Profiles__Location *location)
+static int add_location(struct builder *builder, const struct profile_location *location)
 {
-	enum frame_kind kind = resolved_kind(mapping_file(builder->profile, location));
-	const char *name;
-	size_t i;
+	const struct profile *profile = builder->profile;
+	const struct profile_line *lines = profile_lines(profile, location);
+	enum frame_kind kind = resolved_kind(mapping_file(profile, location));
 	int err = 0;
 
-	if (!location->n_line)
+	if (!location->line_count)
 		return add_unresolved_frame(builder, location);
-	for (i = 0; i < location->n_line && !err; i++) {
-		name = function_name(builder->profile, location->line[i]->function_id);
+	for (uint32_t i = 0; i < location->line_count && !err; i++) {
+		const char *name = function_name(profile, lines[i].function);
+
 		err = *name ? add_frame(builder, name, kind)
 			    : add_unresolved_frame(builder, location);
 	}
@@ -154,18 +150,18 @@ static int add_location(struct builder *builder, const Perftools__Profiles__Loca
 
 static int add_locations(struct builder *builder)
 {
-	const Perftools__Profiles__Profile *message = builder->profile->message;
-	size_t i;
+	const struct profile *profile = builder->profile;
+	size_t count = profile->locations.count;
 
-	builder->first_frame = calloc(message->n_location + 2, sizeof(*builder->first_frame));
+	builder->first_frame = calloc(count + 1, sizeof(*builder->first_frame));
 	if (!builder->first_frame)
 		return -ENOMEM;
-	for (i = 0; i < message->n_location; i++) {
-		builder->first_frame[i + 1] = builder->frame_count;
-		if (add_location(builder, message->location[i]))
+	for (size_t i = 1; i < count; i++) {
+		builder->first_frame[i] = builder->frame_count;
+		if (add_location(builder, &profile->locations.items[i]))
 			return -ENOMEM;
 	}
-	builder->first_frame[message->n_location + 1] = builder->frame_count;
+	builder->first_frame[count] = builder->frame_count;
 	return 0;
 }
 
@@ -225,28 +221,26 @@ static uint32_t descend(struct builder *builder, uint32_t parent, struct frame f
 }
 
 /* Returns the text of a label, to be freed, or NULL when out of memory. */
-static char *label_text(const struct pprof_profile *profile,
-			const Perftools__Profiles__Sample *sample, const char *key)
+static char *label_text(const struct profile *profile, uint32_t label_set, const char *key)
 {
-	const Perftools__Profiles__Label *label;
+	const uint32_t *labels = profile_set_labels(profile, label_set);
 	char *text;
-	size_t i;
 
-	for (i = 0; i < sample->n_label; i++) {
-		label = sample->label[i];
-		if (strcmp(pprof_string_at(profile, label->key), key))
+	for (uint32_t i = 0; i < profile->label_sets.items[label_set].count; i++) {
+		const struct profile_label *label = &profile->labels.items[labels[i]];
+
+		if (strcmp(profile_text(profile, label->key), key))
 			continue;
-		if (label->str)
-			return strdup(pprof_string_at(profile, label->str));
-		return asprintf(&text, "%s %" PRId64, key, label->num) < 0 ? NULL : text;
+		if (label->text)
+			return strdup(profile_text(profile, label->text));
+		return asprintf(&text, "%s %" PRId64, key, label->number) < 0 ? NULL : text;
 	}
 	return asprintf(&text, "(no %s)", key) < 0 ? NULL : text;
 }
 
-static uint32_t descend_to_group(struct builder *builder, const Perftools__Profiles__Sample *sample,
-				 const char *group)
+static uint32_t descend_to_group(struct builder *builder, uint32_t label_set, const char *group)
 {
-	char *text = label_text(builder->profile, sample, group);
+	char *text = label_text(builder->profile, label_set, group);
 	struct frame frame = {HASH_NONE, FRAME_GROUP};
 
 	if (text)
@@ -255,16 +249,18 @@ static uint32_t descend_to_group(struct builder *builder, const Perftools__Profi
 	return frame.name == HASH_NONE ? CALLTREE_NONE : descend(builder, 0, frame);
 }
 
-static int add_sample(struct builder *builder, const Perftools__Profiles__Sample *sample,
-		      int64_t value, const char *group)
+static int add_sample(struct builder *builder, const struct profile_sample *sample, int64_t value,
+		      const char *group)
 {
-	size_t depth = sample->n_location_id, first, frame;
-	uint32_t node = group ? descend_to_group(builder, sample, group) : 0;
+	const struct profile *profile = builder->profile;
+	const uint32_t *locations = profile_stack_locations(profile, sample->stack);
+	size_t depth = profile->stacks.items[sample->stack].count, first, frame;
+	uint32_t node = group ? descend_to_group(builder, sample->label_set, group) : 0;
 	struct calltree_node *leaf;
 
 	while (depth-- && node != CALLTREE_NONE) {
-		first = builder->first_frame[sample->location_id[depth]];
-		frame = builder->first_frame[sample->location_id[depth] + 1];
+		first = builder->first_frame[locations[depth]];
+		frame = builder->first_frame[locations[depth] + 1];
 		while (frame-- > first && node != CALLTREE_NONE)
 			node = descend(builder, node, builder->frames[frame]);
 	}
@@ -278,15 +274,14 @@ static int add_sample(struct builder *builder, const Perftools__Profiles__Sample
 
 static int add_samples(struct builder *builder, const struct calltree_options *options)
 {
-	const Perftools__Profiles__Profile *message = builder->profile->message;
-	int64_t value;
-	size_t i;
+	const struct profile *profile = builder->profile;
 
-	for (i = 0; i < message->n_sample; i++) {
-		value = message->sample[i]->value[options->sample_type];
+	for (size_t i = 0; i < profile->samples.count; i++) {
+		int64_t value = profile_values(profile, i)[options->sample_type];
+
 		if (!value || (options->only_positive && value < 0))
 			continue;
-		if (add_sample(builder, message->sample[i], value, options->group))
+		if (add_sample(builder, &profile->samples.items[i], value, options->group))
 			return -ENOMEM;
 	}
 	return 0;
@@ -356,7 +351,7 @@ static int build_tree(struct builder *builder, const struct calltree_options *op
 	return link_children(builder->tree);
 }
 
-int calltree_new(const struct pprof_profile *profile, const struct calltree_options *options,
+int calltree_new(const struct profile *profile, const struct calltree_options *options,
 		 struct calltree **tree, struct error *error)
 {
 	struct builder builder = {
@@ -399,16 +394,11 @@ void calltree_free(struct calltree *tree)
 	free(tree);
 }
 
-bool calltree_has_label(const struct pprof_profile *profile, const char *key)
+bool calltree_has_label(const struct profile *profile, const char *key)
 {
-	const Perftools__Profiles__Sample *sample;
-	size_t i, j;
-
-	for (i = 0; i < profile->message->n_sample; i++) {
-		sample = profile->message->sample[i];
-		for (j = 0; j < sample->n_label; j++)
-			if (!strcmp(pprof_string_at(profile, sample->label[j]->key), key))
-				return true;
+	for (size_t i = 1; i < profile->labels.count; i++) {
+		if (!strcmp(profile_text(profile, profile->labels.items[i].key), key))
+			return true;
 	}
 	return false;
 }

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "lib/error.h"
-#include "pprof/pprof_reader.h"
+#include "pprof/profile.h"
 
 enum frame_kind {
 	FRAME_ROOT, /* all samples */
@@ -59,13 +59,13 @@ struct calltree_options {
  * in pprof. Inlined functions have nodes of their own. Sums saturate. Returns 0, and
  * calltree_free(*tree) must follow; or -ENOMEM, or -E2BIG if a limit is exceeded.
  */
-int calltree_new(const struct pprof_profile *profile, const struct calltree_options *options,
+int calltree_new(const struct profile *profile, const struct calltree_options *options,
 		 struct calltree **tree, struct error *error);
 
 void calltree_free(struct calltree *tree);
 
 /* Whether a sample of the profile has the label `key`. */
-bool calltree_has_label(const struct pprof_profile *profile, const char *key);
+bool calltree_has_label(const struct profile *profile, const char *key);
 
 /* The sum, and the absolute value; both saturate. */
 int64_t add_saturated(int64_t a, int64_t b);

@@ -46,10 +46,10 @@ struct place {
 };
 
 struct picture {
-	const struct pprof_profile *profile;
+	const struct profile *profile;
 	const struct calltree *tree;
 	const struct flamegraph_options *options;
-	const Perftools__Profiles__ValueType *type;
+	const struct profile_value_type *type;
 	struct place *places; /* of the nodes of the tree */
 	FILE *out;
 	size_t frames; /* number of drawn frames */
@@ -250,7 +250,7 @@ static void print_frame(const struct picture *picture, uint32_t index)
 	const struct calltree_node *node = &picture->tree->nodes[index];
 	const struct place *place = &picture->places[index];
 	const char *name = picture->tree->names[node->name];
-	const char *unit = pprof_string_at(picture->profile, picture->type->unit);
+	const char *unit = profile_text(picture->profile, picture->type->unit);
 	double x = PADDING + to_pixels(picture, place->offset);
 	double y = HEAD_HEIGHT + (double)place->depth * ROW_HEIGHT;
 	double width = to_pixels(picture, node->total);
@@ -294,18 +294,18 @@ static void print_legend(const struct picture *picture)
 /* "cpu: 9.5s in 10s, 2026-11-21 10:00 UTC" */
 static void print_summary(const struct picture *picture)
 {
-	const Perftools__Profiles__Profile *message = picture->profile->message;
-	const char *unit = pprof_string_at(picture->profile, picture->type->unit);
-	time_t seconds = message->time_nanos / NANOSECONDS;
+	const struct profile *profile = picture->profile;
+	const char *unit = profile_text(picture->profile, picture->type->unit);
+	time_t seconds = profile->time_ns / NANOSECONDS;
 	char text[UNIT_TEXT_MAX], when[64];
 	struct tm utc;
 
-	print_xml(picture->out, pprof_string_at(picture->profile, picture->type->type));
+	print_xml(picture->out, profile_text(picture->profile, picture->type->type));
 	fputs(": ", picture->out);
 	print_xml(picture->out, unit_format_best(text, picture->tree->total, unit));
-	if (message->duration_nanos)
+	if (profile->duration_ns)
 		fprintf(picture->out, " in %s",
-			unit_format_best(text, message->duration_nanos, "nanoseconds"));
+			unit_format_best(text, profile->duration_ns, "nanoseconds"));
 	if (seconds && gmtime_r(&seconds, &utc) &&
 	    strftime(when, sizeof(when), "%Y-%m-%d %H:%M UTC", &utc))
 		fprintf(picture->out, ", %s", when);
@@ -359,7 +359,7 @@ static void print_svg(const struct picture *picture)
 
 static int draw_picture(struct picture *picture, struct error *error)
 {
-	const char *type = pprof_string_at(picture->profile, picture->type->type);
+	const char *type = profile_text(picture->profile, picture->type->type);
 	int err;
 
 	if (picture->tree->total <= 0)
@@ -377,7 +377,7 @@ static int draw_picture(struct picture *picture, struct error *error)
 	return err;
 }
 
-int flamegraph_write(const struct pprof_profile *profile, const struct flamegraph_options *options,
+int flamegraph_write(const struct profile *profile, const struct flamegraph_options *options,
 		     FILE *out, size_t *frames, struct error *error)
 {
 	struct calltree_options tree_options = {.group = options->group, .only_positive = true};
@@ -385,14 +385,14 @@ int flamegraph_write(const struct pprof_profile *profile, const struct flamegrap
 	struct calltree *tree;
 	int err;
 
-	err = pprof_sample_type(profile, options->sample_type, &tree_options.sample_type, error);
+	err = profile_find_type(profile, options->sample_type, &tree_options.sample_type, error);
 	if (err)
 		return err;
 	err = calltree_new(profile, &tree_options, &tree, error);
 	if (err)
 		return err;
 	picture.tree = tree;
-	picture.type = profile->message->sample_type[tree_options.sample_type];
+	picture.type = &profile->types.items[tree_options.sample_type];
 	err = draw_picture(&picture, error);
 	if (!err && frames)
 		*frames = picture.frames;

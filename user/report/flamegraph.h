@@ -7,7 +7,8 @@
 #include <stdio.h>
 
 #include "lib/error.h"
-#include "pprof/pprof_reader.h"
+
+struct profile;
 
 struct flamegraph_options {
 	const char *title; /* UTF-8 */
@@ -20,7 +21,7 @@ struct flamegraph_options {
  * to *frames (may be NULL). Returns 0, -EINVAL (no such sample type), -ENODATA (all values are 0)
  * or -ENOMEM.
  */
-int flamegraph_write(const struct pprof_profile *profile, const struct flamegraph_options *options,
+int flamegraph_write(const struct profile *profile, const struct flamegraph_options *options,
 		     FILE *out, size_t *frames, struct error *error);
 
 #endif

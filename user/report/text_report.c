@@ -17,7 +17,7 @@
 #define RAW_VALUE_WIDTH 20
 
 struct report {
-	const struct pprof_profile *profile;
+	const struct profile *profile;
 	const struct report_options *options;
 	const struct calltree *tree;
 	const char *type; /* sample type */
@@ -43,7 +43,7 @@ static void print_percent(const struct report *report, int64_t value)
 
 static void print_time(const struct report *report)
 {
-	time_t seconds = report->profile->message->time_nanos / NANOSECONDS;
+	time_t seconds = report->profile->time_ns / NANOSECONDS;
 	struct tm local;
 	char text[64];
 
@@ -55,7 +55,7 @@ static void print_time(const struct report *report)
 
 static void print_duration(const struct report *report)
 {
-	int64_t duration = report->profile->message->duration_nanos;
+	int64_t duration = report->profile->duration_ns;
 	char text[UNIT_TEXT_MAX], percent[PERCENT_TEXT_MAX];
 
 	if (duration)
@@ -71,11 +71,10 @@ static void print_duration(const struct report *report)
 
 static void print_head(const struct report *report)
 {
-	const Perftools__Profiles__Profile *message = report->profile->message;
-	size_t i;
+	const struct profile *profile = report->profile;
 
-	for (i = 0; i < message->n_comment; i++) {
-		utf8_print(report->out, pprof_string_at(report->profile, message->comment[i]));
+	for (size_t i = 0; i < profile->comments.count; i++) {
+		utf8_print(report->out, profile_text(profile, profile->comments.items[i]));
 		fputc('\n', report->out);
 	}
 	fprintf(report->out, "Type: ");
@@ -281,18 +280,17 @@ static int print_tree(struct report *report, struct error *error)
 	return 0;
 }
 
-static int write_report(const struct pprof_profile *profile, const struct report_options *options,
+static int write_report(const struct profile *profile, const struct report_options *options,
 			const struct calltree_options *tree_options,
 			int (*print)(struct report *, struct error *), FILE *out,
 			struct error *error)
 {
-	const Perftools__Profiles__ValueType *type =
-		profile->message->sample_type[tree_options->sample_type];
+	const struct profile_value_type *type = &profile->types.items[tree_options->sample_type];
 	struct report report = {
 		.profile = profile,
 		.options = options,
-		.type = pprof_string_at(profile, type->type),
-		.type_unit = pprof_string_at(profile, type->unit),
+		.type = profile_text(profile, type->type),
+		.type_unit = profile_text(profile, type->unit),
 		.out = out,
 	};
 	struct calltree *tree;
@@ -306,20 +304,20 @@ static int write_report(const struct pprof_profile *profile, const struct report
 	return err;
 }
 
-int report_top(const struct pprof_profile *profile, const struct report_options *options, FILE *out,
+int report_top(const struct profile *profile, const struct report_options *options, FILE *out,
 	       struct error *error)
 {
 	struct calltree_options tree = {0};
-	int err = pprof_sample_type(profile, options->sample_type, &tree.sample_type, error);
+	int err = profile_find_type(profile, options->sample_type, &tree.sample_type, error);
 
 	return err ? err : write_report(profile, options, &tree, print_top, out, error);
 }
 
-int report_tree(const struct pprof_profile *profile, const struct report_options *options,
-		FILE *out, struct error *error)
+int report_tree(const struct profile *profile, const struct report_options *options, FILE *out,
+		struct error *error)
 {
 	struct calltree_options tree = {.group = options->group, .only_positive = true};
-	int err = pprof_sample_type(profile, options->sample_type, &tree.sample_type, error);
+	int err = profile_find_type(profile, options->sample_type, &tree.sample_type, error);
 
 	return err ? err : write_report(profile, options, &tree, print_tree, out, error);
 }

@@ -8,7 +8,8 @@
 #include <stdio.h>
 
 #include "lib/error.h"
-#include "pprof/pprof_reader.h"
+
+struct profile;
 
 struct report_options {
 	const char *sample_type; /* NULL: the default of the profile */
@@ -23,14 +24,14 @@ struct report_options {
  * `out` for write errors. Returns 0, -EINVAL (no such sample type)
  * or -ENOMEM.
  */
-int report_top(const struct pprof_profile *profile, const struct report_options *options, FILE *out,
+int report_top(const struct profile *profile, const struct report_options *options, FILE *out,
 	       struct error *error);
 
 /*
  * Prints the call tree from the root to the leaves. An only child is printed in the next line
  * without indentation. Returns as report_top().
  */
-int report_tree(const struct pprof_profile *profile, const struct report_options *options,
-		FILE *out, struct error *error);
+int report_tree(const struct profile *profile, const struct report_options *options, FILE *out,
+		struct error *error);
 
 #endif

@@ -15,13 +15,13 @@
 #include "debuginfo/kernel_image.h"
 #include "lib/build_id.h"
 #include "lib/error.h"
-#include "pprof/pprof_reader.h"
+#include "pprof/origin.h"
+#include "pprof/profile.h"
 #include "symbolize/find_binary.h"
-#include "symbolize/normalize.h"
 
 struct archive_collector {
 	const struct archive_plan *plan;
-	const struct pprof_profile *profile;
+	const struct profile *profile;
 	const struct archive_sink *sink;
 };
 
@@ -196,7 +196,7 @@ static int collect_file(const struct archive_collector *collector, const char *p
 static int collect_kernel_debug(const struct archive_collector *collector, const char *name,
 				const char *build_id)
 {
-	char release[NORMALIZE_RELEASE_SIZE];
+	char release[ORIGIN_RELEASE_SIZE];
 	struct elf_headers *headers;
 	int added, fd;
 
@@ -206,7 +206,7 @@ static int collect_kernel_debug(const struct archive_collector *collector, const
 	if (!headers)
 		return -ENOMEM;
 	added = find_debug_file(collector, name, DEBUG_BUILD_ID, build_id, build_id, headers);
-	for (unsigned int candidate = 0; !added && normalize_release(collector->profile, release);
+	for (unsigned int candidate = 0; !added && origin_release(collector->profile, release);
 	     candidate++) {
 		fd = strcmp(name, KERNEL_MAPPING) ? kernel_open_module("", release, name, candidate)
 						  : kernel_open_vmlinux("", release, candidate);
@@ -248,33 +248,39 @@ static int collect_kernel(const struct archive_collector *collector, struct kern
 	return err ? err : sink->kernel_file(sink->arg, MODULES_PATH);
 }
 
-/* Whether the mapping with this ID has locations in the kernel. */
-static bool is_in_kernel(const struct pprof_profile *profile, uint64_t id, const char *path)
+/* Marks the mappings that have locations in the kernel; the caller frees the marks. */
+static bool *mark_kernel(const struct profile *profile)
 {
-	for (size_t i = 0; i < profile->message->n_location; i++) {
-		if (profile->message->location[i]->mapping_id == id)
-			return is_kernel_mapping(path, profile->message->location[i]->address);
+	bool *marks = calloc(profile->mappings.count, sizeof(*marks));
+
+	for (size_t i = 1; marks && i < profile->locations.count; i++) {
+		const struct profile_location *location = &profile->locations.items[i];
+		uint32_t file = profile->mappings.items[location->mapping].file;
+
+		if (is_kernel_mapping(profile_text(profile, file), location->address))
+			marks[location->mapping] = true;
 	}
-	return false;
+	return marks;
 }
 
-int archive_contents_collect(const struct archive_plan *plan, const struct pprof_profile *profile,
+int archive_contents_collect(const struct archive_plan *plan, const struct profile *profile,
 			     const struct archive_sink *sink)
 {
 	const struct archive_collector collector = {plan, profile, sink};
-	const Perftools__Profiles__Profile *message = profile->message;
 	struct kernel *kernel = kernel_new("");
-	int err = kernel ? 0 : -ENOMEM;
+	bool *in_kernel = mark_kernel(profile);
+	int err = kernel && in_kernel ? 0 : -ENOMEM;
 
-	for (size_t i = 0; i < message->n_mapping && !err; i++) {
-		const char *path = pprof_string_at(profile, message->mapping[i]->filename);
-		const char *build_id = pprof_string_at(profile, message->mapping[i]->build_id);
+	for (size_t i = 1; i < profile->mappings.count && !err; i++) {
+		const char *path = profile_text(profile, profile->mappings.items[i].file);
+		const char *build_id = profile_text(profile, profile->mappings.items[i].build_id);
 
-		if (is_in_kernel(profile, message->mapping[i]->id, path))
+		if (in_kernel[i])
 			err = collect_kernel(&collector, kernel, path, build_id);
 		else if (*path && (*path != '[' || !strcmp(path, "[vdso]")))
 			err = collect_file(&collector, path, build_id);
 	}
+	free(in_kernel);
 	kernel_free(kernel);
 	return err;
 }

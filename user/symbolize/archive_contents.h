@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 struct binary_finder;
-struct pprof_profile;
+struct profile;
 struct sandbox_server;
 
 struct archive_plan {
@@ -34,7 +34,7 @@ struct archive_sink {
 };
 
 /* Collects the contents for a profile. Returns 0, a negative errno value, or that of the sink. */
-int archive_contents_collect(const struct archive_plan *plan, const struct pprof_profile *profile,
+int archive_contents_collect(const struct archive_plan *plan, const struct profile *profile,
 			     const struct archive_sink *sink);
 
 #endif

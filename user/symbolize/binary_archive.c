@@ -17,7 +17,6 @@
 #include "lib/array.h"
 #include "lib/atomic_file.h"
 #include "lib/error.h"
-#include "pprof/pprof_reader.h"
 #include "symbolize/archive_contents.h"
 #include "symbolize/find_binary.h"
 
@@ -238,7 +237,7 @@ static int open_archive(struct writer *writer)
 	return 0;
 }
 
-int binary_archive_create(const struct archive_plan *plan, const struct pprof_profile *profile,
+int binary_archive_create(const struct archive_plan *plan, const struct profile *profile,
 			  const char *path, struct binary_archive_counts *counts,
 			  struct error *error)
 {

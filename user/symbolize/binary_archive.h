@@ -17,7 +17,7 @@
 #include "symbolize/archive_contents.h"
 
 struct error;
-struct pprof_profile;
+struct profile;
 
 /*
  * Limits of the uncompressed bytes of an archive, and of one file in it: sparse files, and archives
@@ -37,7 +37,7 @@ struct binary_archive_counts {
  * Writes the archive of a profile to `path` ("-": stdout). Returns 0, or a negative errno value
  * with `error` set and no file left: -ENOENT if there is nothing to collect.
  */
-int binary_archive_create(const struct archive_plan *plan, const struct pprof_profile *profile,
+int binary_archive_create(const struct archive_plan *plan, const struct profile *profile,
 			  const char *path, struct binary_archive_counts *counts,
 			  struct error *error);
 

@@ -12,6 +12,7 @@
 #include "debuginfo/demangle.h"
 #include "lib/string_table.h"
 #include "sandbox/worker_call.h"
+#include "symbolize/source_line.h"
 
 #define TIMEOUT_MS 10000u
 /* Longer names stay mangled. */
@@ -101,8 +102,9 @@ static int take_results(const char *result, size_t size, size_t count, struct st
 	return at == size ? 0 : -EBADMSG;
 }
 
-int demangle_names(const struct sandbox_server *server, const char *const names[], size_t count,
-		   struct string_table *strings, const char *demangled[])
+/* demangled[i] becomes a string of `strings`, or NULL if names[i] is not mangled. */
+static int demangle_names(const struct sandbox_server *server, const char *const names[],
+			  size_t count, struct string_table *strings, const char *demangled[])
 {
 	size_t size =
 		count * DEMANGLED_MAX < RESULT_BYTES_MAX ? count * DEMANGLED_MAX : RESULT_BYTES_MAX;
@@ -122,4 +124,30 @@ int demangle_names(const struct sandbox_server *server, const char *const names[
 	free(result);
 	close(fd);
 	return err;
+}
+
+int demangle_lines(const struct sandbox_server *server, struct source_line *lines, size_t count,
+		   struct string_table *strings)
+{
+	const char **names = calloc(count + 1, 2 * sizeof(*names)), **demangled;
+	size_t found = 0, next = 0;
+	int err;
+
+	if (!names)
+		return -ENOMEM;
+	demangled = names + count + 1;
+	for (size_t i = 0; i < count; i++) {
+		if (is_mangled(lines[i].system_name))
+			names[found++] = lines[i].system_name;
+	}
+	err = demangle_names(server, names, found, strings, demangled);
+	for (size_t i = 0; i < count; i++) {
+		if (!is_mangled(lines[i].system_name))
+			continue;
+		if (demangled[next])
+			lines[i].function = demangled[next];
+		next++;
+	}
+	free(names);
+	return err == -ENOMEM ? err : 0;
 }

@@ -2,395 +2,282 @@
 #include "symbolize/normalize.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "debuginfo/kernel_image.h"
-#include "lib/hash.h"
 #include "pprof/labels.h"
-#include "pprof/pprof_reader.h"
-#include "pprof/pprof_writer.h"
+#include "pprof/profile.h"
+#include "pprof/profile_merge.h"
 #include "pprof/truncation.h"
 #include "symbolize/stack_roots.h"
 #include "symbolize/symbolizer.h"
 
-#define OWN_PREFIX "stackbeat "
+#define UNKNOWN UINT32_MAX
 
-typedef Perftools__Profiles__Profile Message;
-typedef Perftools__Profiles__Sample Sample;
-typedef Perftools__Profiles__Label Label;
-typedef Perftools__Profiles__Location Location;
-typedef Perftools__Profiles__Mapping Mapping;
-typedef Perftools__Profiles__Function Function;
-
-struct normalizer {
-	const struct pprof_profile *profile;
-	Message *message;
-	const bool *elided;
-	struct frame_name *names; /* of each location; only what stack_root_depth() needs */
-	bool *kernel; /* each location: in the kernel */
-	const struct frame_name **frames; /* of the current stack */
-	size_t depth; /* frames of the deepest stack */
-	struct truncation_counts truncated;
-	bool has_label; /* a sample has the label of truncated stacks */
-	struct hash samples;
+/* A stack of the old profile. */
+struct stack_state {
+	uint32_t stack; /* in the new profile, or UNKNOWN */
+	uint32_t user_frames; /* up to the root */
+	uint32_t unmapped; /* of those, outside all mappings */
+	bool complete; /* it has a root */
 };
 
-bool normalize_is_own(const struct pprof_profile *profile)
-{
-	const Message *message = profile->message;
+/* A label set of the old profile. */
+struct label_state {
+	uint32_t label_set; /* in the new profile, or UNKNOWN */
+	uint32_t without; /* as `label_set`, without the label of truncated stacks */
+	bool has_label;
+	enum truncation cause;
+};
 
-	return message->n_comment > 0 && !strncmp(pprof_string_at(profile, message->comment[0]),
-						  OWN_PREFIX, strlen(OWN_PREFIX));
-}
+struct normalizer {
+	struct profile *old, *new;
+	struct profile_translation translation;
+	struct frame_name *names; /* of each location; only what stack_root_depth() needs */
+	bool *kernel; /* each location: in the kernel */
+	struct stack_state *stacks;
+	struct label_state *label_sets;
+	const struct frame_name **frames; /* of one stack */
+	uint32_t *items; /* locations or labels of one sample */
+	struct truncation_counts *counts;
+	bool has_label; /* a sample has the label of truncated stacks */
+};
 
-bool normalize_release(const struct pprof_profile *profile, char release[NORMALIZE_RELEASE_SIZE])
+/*
+ * All generated code is in one mapping, and build IDs distinguish files. Files without build IDs
+ * stay distinct: a later symbolization can't know which of them has a path.
+ */
+static void merge_sources(struct profile *profile)
 {
-	/* stackbeat VERSION on Linux RELEASE MACHINE. The release becomes a part of a path. */
-	if (normalize_is_own(profile) &&
-	    sscanf(pprof_string_at(profile, profile->message->comment[0]),
-		   OWN_PREFIX "%*s on %*s %127[^/ ]", release) == 1)
-		return true;
-	*release = '\0';
-	return false;
+	for (size_t i = 1; i < profile->mappings.count; i++) {
+		struct profile_mapping *mapping = &profile->mappings.items[i];
+
+		if (mapping->build_id || !strcmp(profile_text(profile, mapping->file), "[anon]"))
+			mapping->source = 0;
+	}
 }
 
 static void describe_locations(struct normalizer *normalizer)
 {
-	const Message *message = normalizer->message;
+	const struct profile *profile = normalizer->old;
 
-	for (size_t i = 0; i < message->n_location; i++) {
-		const Location *location = message->location[i];
+	for (size_t i = 1; i < profile->locations.count; i++) {
+		const struct profile_location *location = &profile->locations.items[i];
+		const struct profile_line *lines = profile_lines(profile, location);
 		struct frame_name *name = &normalizer->names[i];
-		const Function *function;
 
-		name->mapping_path = "";
-		if (location->mapping_id)
-			name->mapping_path = pprof_string_at(
-				normalizer->profile,
-				message->mapping[location->mapping_id - 1]->filename);
+		name->mapping_path =
+			profile_text(profile, profile->mappings.items[location->mapping].file);
 		normalizer->kernel[i] = is_kernel_mapping(name->mapping_path, location->address);
-		if (!location->n_line)
-			continue;
-		function = message->function[location->line[location->n_line - 1]->function_id - 1];
-		name->system_name = pprof_string_at(normalizer->profile, function->system_name);
-		name->resolved = true;
+		name->resolved = location->line_count;
+		if (name->resolved)
+			name->system_name = profile_text(
+				profile,
+				profile->functions.items[lines[location->line_count - 1].function]
+					.system_name);
 	}
 }
 
-/* Samples */
-
-static size_t kernel_frames(const struct normalizer *normalizer, const Sample *sample)
-{
-	size_t count = 0;
-
-	while (count < sample->n_location_id && normalizer->kernel[sample->location_id[count] - 1])
-		count++;
-	return count;
-}
+/* Stacks */
 
 /* Returns the number of frames up to the root; *complete is set if there is a root. */
-static size_t stack_depth(struct normalizer *normalizer, const Sample *sample, bool *complete)
+static uint32_t stack_depth(struct normalizer *normalizer, const uint32_t *locations,
+			    uint32_t depth, bool *complete)
 {
-	size_t kernel = kernel_frames(normalizer, sample), user = sample->n_location_id - kernel;
+	uint32_t kernel = 0;
 	size_t own;
 
-	for (size_t i = 0; i < user; i++)
-		normalizer->frames[i] = &normalizer->names[sample->location_id[kernel + i] - 1];
-	/* The profile has the stop at most as a label, so the frames alone decide here. */
-	own = stack_root_depth(normalizer->frames, user, STACKBEAT_STOP_BAD_FRAME);
+	while (kernel < depth && normalizer->kernel[locations[kernel]])
+		kernel++;
+	for (uint32_t i = kernel; i < depth; i++)
+		normalizer->frames[i - kernel] = &normalizer->names[locations[i]];
+	/* How the stack ended is in a label, if at all: the frames alone decide here. */
+	own = stack_root_depth(normalizer->frames, depth - kernel, STACKBEAT_STOP_BAD_FRAME);
 	*complete = own > 0;
-	return own ? kernel + own : sample->n_location_id;
+	return own ? kernel + (uint32_t)own : depth;
 }
 
-static void remove_label(Sample *sample, size_t index)
+static void normalize_stack(struct normalizer *normalizer, uint32_t stack)
 {
-	perftools__profiles__label__free_unpacked(sample->label[index], NULL);
-	memmove(&sample->label[index], &sample->label[index + 1],
-		(--sample->n_label - index) * sizeof(*sample->label));
+	const struct profile *profile = normalizer->old;
+	const uint32_t *locations = profile_stack_locations(profile, stack);
+	struct stack_state *state = &normalizer->stacks[stack];
+	uint32_t depth = stack_depth(normalizer, locations, profile->stacks.items[stack].count,
+				     &state->complete);
+	size_t kept = 0;
+
+	for (uint32_t i = 0; i < depth; i++) {
+		const struct profile_location *location = &profile->locations.items[locations[i]];
+
+		if (!normalizer->kernel[locations[i]]) {
+			state->user_frames++;
+			state->unmapped += !location->mapping;
+		}
+		if (!location->elided)
+			normalizer->items[kept++] =
+				profile_translate_location(&normalizer->translation, locations[i]);
+	}
+	/* pprof drops samples without locations: show an elided frame instead. */
+	if (!kept && depth)
+		normalizer->items[kept++] =
+			profile_translate_location(&normalizer->translation, locations[0]);
+	state->stack = profile_stack(normalizer->new, normalizer->items, kept);
 }
 
-/* Removes the label from a stack that is complete after all, and counts the others. */
-static void update_label(struct normalizer *normalizer, Sample *sample, bool complete)
-{
-	for (size_t i = 0; i < sample->n_label; i++) {
-		const Label *label = sample->label[i];
-		enum truncation cause;
+/* Labels */
 
-		if (strcmp(pprof_string_at(normalizer->profile, label->key), LABEL_TRUNCATED_KEY))
+static void find_label(const struct normalizer *normalizer, uint32_t label_set)
+{
+	const struct profile *profile = normalizer->old;
+	const uint32_t *labels = profile_set_labels(profile, label_set);
+	struct label_state *state = &normalizer->label_sets[label_set];
+
+	state->cause = TRUNCATED_NOT;
+	for (uint32_t i = 0; i < profile->label_sets.items[label_set].count; i++) {
+		const struct profile_label *label = &profile->labels.items[labels[i]];
+
+		if (strcmp(profile_text(profile, label->key), LABEL_TRUNCATED_KEY))
 			continue;
-		normalizer->has_label = true;
-		cause = truncation_by_name(pprof_string_at(normalizer->profile, label->str));
-		if (complete && cause != TRUNCATED_KERNEL)
-			remove_label(sample, i);
-		else if (cause != TRUNCATED_NOT)
-			normalizer->truncated.samples[cause] += (uint64_t)sample->value[0];
+		state->has_label = true;
+		state->cause = truncation_by_name(profile_text(profile, label->text));
 		return;
 	}
 }
 
-static void normalize_sample(struct normalizer *normalizer, Sample *sample)
+static uint32_t normalize_labels(struct normalizer *normalizer, uint32_t label_set,
+				 bool with_truncated)
 {
-	bool complete;
-	size_t count = stack_depth(normalizer, sample, &complete), kept = 0;
-
-	update_label(normalizer, sample, complete);
-	for (size_t i = 0; i < count; i++) {
-		uint64_t id = sample->location_id[i];
-
-		if (!normalizer->kernel[id - 1]) {
-			normalizer->truncated.user_frames += (uint64_t)sample->value[0];
-			if (!normalizer->message->location[id - 1]->mapping_id)
-				normalizer->truncated.unmapped += (uint64_t)sample->value[0];
-		}
-		if (!normalizer->elided[id - 1])
-			sample->location_id[kept++] = id;
-	}
-	/* pprof drops samples without locations: show an elided frame instead. */
-	sample->n_location_id = kept || !count ? kept : 1;
-}
-
-static uint32_t sample_hash(const Sample *sample)
-{
-	uint32_t hash = hash_number(HASH_START, sample->n_label);
-
-	if (sample->n_location_id)
-		hash = hash_bytes(hash, sample->location_id,
-				  sample->n_location_id * sizeof(*sample->location_id));
-	for (size_t i = 0; i < sample->n_label; i++) {
-		hash = hash_number(hash, (uint64_t)sample->label[i]->key);
-		hash = hash_number(hash, (uint64_t)sample->label[i]->str);
-		hash = hash_number(hash, (uint64_t)sample->label[i]->num);
-	}
-	return hash;
-}
-
-static bool is_same_sample(const void *context, uint32_t index, const void *key)
-{
-	const Sample *a = ((const Message *)context)->sample[index], *b = key;
-
-	if (a->n_location_id != b->n_location_id || a->n_label != b->n_label ||
-	    (a->n_location_id &&
-	     memcmp(a->location_id, b->location_id, a->n_location_id * sizeof(*a->location_id))))
-		return false;
-	for (size_t i = 0; i < a->n_label; i++) {
-		const Label *x = a->label[i], *y = b->label[i];
-
-		if (x->key != y->key || x->str != y->str || x->num != y->num ||
-		    x->num_unit != y->num_unit)
-			return false;
-	}
-	return true;
-}
-
-/* Returns false, with nothing changed, if a sum overflows. */
-static bool add_values(Sample *sample, const Sample *more)
-{
-	int64_t sum;
-
-	for (size_t i = 0; i < sample->n_value; i++) {
-		if (__builtin_add_overflow(sample->value[i], more->value[i], &sum))
-			return false;
-	}
-	for (size_t i = 0; i < sample->n_value; i++)
-		sample->value[i] += more->value[i];
-	return true;
-}
-
-static int merge_samples(struct normalizer *normalizer)
-{
-	Message *message = normalizer->message;
-	size_t count = message->n_sample;
-	int err = 0;
-
-	message->n_sample = 0;
-	for (size_t i = 0; i < count; i++) {
-		Sample *sample = message->sample[i];
-		uint32_t hash = sample_hash(sample), index = HASH_NONE;
-
-		if (!err)
-			index = hash_find(&normalizer->samples, hash, is_same_sample, message,
-					  sample);
-		if (index != HASH_NONE && add_values(message->sample[index], sample)) {
-			perftools__profiles__sample__free_unpacked(sample, NULL);
-			continue;
-		}
-		if (!err && index == HASH_NONE)
-			err = hash_add(&normalizer->samples, hash, message->n_sample);
-		message->sample[message->n_sample++] = sample;
-	}
-	return err;
-}
-
-/* Unreferenced entries */
-
-/* Replaces the marks in `ids` by IDs from 1; unmarked entries stay 0. */
-static void renumber(uint64_t *ids, size_t count)
-{
-	uint64_t next = 0;
-
-	for (size_t i = 0; i < count; i++)
-		ids[i] = ids[i] ? ++next : 0;
-}
-
-static void remove_locations(Message *message, uint64_t *ids)
-{
+	const struct profile *profile = normalizer->old;
+	const uint32_t *labels = profile_set_labels(profile, label_set);
 	size_t kept = 0;
 
-	for (size_t i = 0; i < message->n_sample; i++) {
-		for (size_t j = 0; j < message->sample[i]->n_location_id; j++)
-			ids[message->sample[i]->location_id[j] - 1] = 1;
-	}
-	renumber(ids, message->n_location);
-	for (size_t i = 0; i < message->n_sample; i++) {
-		for (size_t j = 0; j < message->sample[i]->n_location_id; j++)
-			message->sample[i]->location_id[j] =
-				ids[message->sample[i]->location_id[j] - 1];
-	}
-	for (size_t i = 0; i < message->n_location; i++) {
-		Location *location = message->location[i];
+	for (uint32_t i = 0; i < profile->label_sets.items[label_set].count; i++) {
+		const struct profile_label *label = &profile->labels.items[labels[i]];
 
-		if (!ids[i]) {
-			perftools__profiles__location__free_unpacked(location, NULL);
-			continue;
-		}
-		location->id = ids[i];
-		message->location[kept++] = location;
+		if (with_truncated ||
+		    strcmp(profile_text(profile, label->key), LABEL_TRUNCATED_KEY))
+			normalizer->items[kept++] =
+				profile_translate_label(&normalizer->translation, labels[i]);
 	}
-	message->n_location = kept;
+	return profile_label_set(normalizer->new, normalizer->items, kept);
 }
 
-static void remove_mappings(Message *message, uint64_t *ids)
+/* Returns the new label set of a sample, and counts its `samples` if it is truncated. */
+static uint32_t update_labels(struct normalizer *normalizer, uint32_t label_set, bool complete,
+			      uint64_t samples)
 {
-	size_t kept = 0;
+	struct label_state *state = &normalizer->label_sets[label_set];
+	bool with_truncated;
+	uint32_t *known;
 
-	for (size_t i = 0; i < message->n_location; i++) {
-		if (message->location[i]->mapping_id)
-			ids[message->location[i]->mapping_id - 1] = 1;
-	}
-	renumber(ids, message->n_mapping);
-	for (size_t i = 0; i < message->n_location; i++) {
-		if (message->location[i]->mapping_id)
-			message->location[i]->mapping_id =
-				ids[message->location[i]->mapping_id - 1];
-	}
-	for (size_t i = 0; i < message->n_mapping; i++) {
-		Mapping *mapping = message->mapping[i];
-
-		if (!ids[i]) {
-			perftools__profiles__mapping__free_unpacked(mapping, NULL);
-			continue;
-		}
-		mapping->id = ids[i];
-		message->mapping[kept++] = mapping;
-	}
-	message->n_mapping = kept;
+	if (state->label_set == UNKNOWN && state->without == UNKNOWN)
+		find_label(normalizer, label_set);
+	normalizer->has_label |= state->has_label;
+	with_truncated = !state->has_label || !complete || state->cause == TRUNCATED_KERNEL;
+	if (with_truncated && state->cause != TRUNCATED_NOT)
+		normalizer->counts->samples[state->cause] += samples;
+	known = with_truncated ? &state->label_set : &state->without;
+	if (*known == UNKNOWN)
+		*known = normalize_labels(normalizer, label_set, with_truncated);
+	return *known;
 }
 
-static void remove_functions(Message *message, uint64_t *ids)
+static void normalize_sample(struct normalizer *normalizer, size_t index)
 {
-	size_t kept = 0;
+	const struct profile_sample *sample = &normalizer->old->samples.items[index];
+	const int64_t *values = profile_values(normalizer->old, index);
+	const uint64_t samples = (uint64_t)values[PROFILE_SAMPLES];
+	struct stack_state *state = &normalizer->stacks[sample->stack];
+	uint32_t label_set;
 
-	for (size_t i = 0; i < message->n_location; i++) {
-		for (size_t j = 0; j < message->location[i]->n_line; j++)
-			ids[message->location[i]->line[j]->function_id - 1] = 1;
-	}
-	renumber(ids, message->n_function);
-	for (size_t i = 0; i < message->n_location; i++) {
-		for (size_t j = 0; j < message->location[i]->n_line; j++)
-			message->location[i]->line[j]->function_id =
-				ids[message->location[i]->line[j]->function_id - 1];
-	}
-	for (size_t i = 0; i < message->n_function; i++) {
-		Function *function = message->function[i];
-
-		if (!ids[i]) {
-			perftools__profiles__function__free_unpacked(function, NULL);
-			continue;
-		}
-		function->id = ids[i];
-		message->function[kept++] = function;
-	}
-	message->n_function = kept;
-}
-
-static int remove_unreferenced(Message *message)
-{
-	static void (*const remove_unused[])(Message * message, uint64_t * ids) = {
-		remove_locations, remove_mappings, remove_functions};
-	const size_t counts[] = {message->n_location, message->n_mapping, message->n_function};
-
-	for (size_t i = 0; i < sizeof(remove_unused) / sizeof(remove_unused[0]); i++) {
-		uint64_t *ids = calloc(counts[i] + 1, sizeof(*ids));
-
-		if (!ids)
-			return -ENOMEM;
-		remove_unused[i](message, ids);
-		free(ids);
-	}
-	return 0;
+	if (state->stack == UNKNOWN)
+		normalize_stack(normalizer, sample->stack);
+	normalizer->counts->user_frames += samples * state->user_frames;
+	normalizer->counts->unmapped += samples * state->unmapped;
+	label_set = update_labels(normalizer, sample->label_set, state->complete, samples);
+	profile_add(normalizer->new, state->stack, label_set, values);
 }
 
 /* Comments */
 
-/* Replaces the comment with a prefix. A comment shares its string with no other entry. */
-static int set_comment(Message *message, const char *prefix, const char *text)
+static bool has_prefix(const char *text, const char *prefix)
 {
-	for (size_t i = 0; i < message->n_comment; i++) {
-		int64_t index = message->comment[i];
+	return !strncmp(text, prefix, strlen(prefix));
+}
 
-		if (strncmp(message->string_table[index], prefix, strlen(prefix)))
-			continue;
-		free(message->string_table[index]);
-		message->string_table[index] = pprof_copy_string(text);
-		return message->string_table[index] ? 0 : -ENOMEM;
+static void copy_comments(struct normalizer *normalizer)
+{
+	const struct profile *profile = normalizer->old;
+	char truncated[TRUNCATION_COMMENT_SIZE], frames[TRUNCATION_COMMENT_SIZE];
+
+	truncation_comment(normalizer->counts, truncated);
+	frames_comment(normalizer->counts, frames);
+	for (size_t i = 0; i < profile->comments.count; i++) {
+		const char *text = profile_text(profile, profile->comments.items[i]);
+
+		/* Without labels, the comment keeps the counts of the kernel. */
+		if (normalizer->has_label && has_prefix(text, TRUNCATED_COMMENT))
+			text = truncated;
+		else if (has_prefix(text, FRAMES_COMMENT))
+			text = frames;
+		profile_add_comment(normalizer->new, profile_string(normalizer->new, text));
+	}
+}
+
+static int prepare(struct normalizer *normalizer)
+{
+	const struct profile *profile = normalizer->old;
+	size_t longest = profile_longest_sequence(profile);
+	int err = -ENOMEM;
+
+	normalizer->new = profile_new();
+	if (normalizer->new)
+		err = profile_translation_init(&normalizer->translation, normalizer->new, profile);
+	normalizer->names = calloc(profile->locations.count, sizeof(*normalizer->names));
+	normalizer->kernel = calloc(profile->locations.count, sizeof(*normalizer->kernel));
+	normalizer->stacks = calloc(profile->stacks.count, sizeof(*normalizer->stacks));
+	normalizer->label_sets = calloc(profile->label_sets.count, sizeof(*normalizer->label_sets));
+	normalizer->frames = calloc(longest, sizeof(*normalizer->frames));
+	normalizer->items = calloc(longest, sizeof(*normalizer->items));
+	if (err || !normalizer->names || !normalizer->kernel || !normalizer->stacks ||
+	    !normalizer->label_sets || !normalizer->frames || !normalizer->items)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->stacks.count; i++)
+		normalizer->stacks[i].stack = UNKNOWN;
+	for (size_t i = 0; i < profile->label_sets.count; i++) {
+		normalizer->label_sets[i].label_set = UNKNOWN;
+		normalizer->label_sets[i].without = UNKNOWN;
 	}
 	return 0;
 }
 
-static int update_comments(const struct normalizer *normalizer)
+int normalize_profile(struct profile *profile, struct truncation_counts *counts)
 {
-	char text[TRUNCATION_COMMENT_SIZE];
-	int err = 0;
+	struct normalizer normalizer = {.old = profile, .counts = counts};
+	int err = prepare(&normalizer);
 
-	/* Without labels, the comment keeps the counts of the kernel. */
-	if (normalizer->has_label) {
-		truncation_comment(&normalizer->truncated, text);
-		err = set_comment(normalizer->message, TRUNCATED_COMMENT, text);
+	*counts = (struct truncation_counts){0};
+	if (!err) {
+		merge_sources(profile);
+		describe_locations(&normalizer);
+		profile_translate_head(&normalizer.translation);
+		for (size_t i = 0; i < profile->samples.count; i++)
+			normalize_sample(&normalizer, i);
+		copy_comments(&normalizer);
+		err = normalizer.new->error;
 	}
-	frames_comment(&normalizer->truncated, text);
-	return err ? err : set_comment(normalizer->message, FRAMES_COMMENT, text);
-}
-
-int normalize_samples(struct pprof_profile *profile, const bool *elided)
-{
-	Message *message = profile->message;
-	struct normalizer normalizer = {.profile = profile, .message = message, .elided = elided};
-	int err = -ENOMEM;
-
-	for (size_t i = 0; i < message->n_sample; i++) {
-		if (message->sample[i]->n_location_id > normalizer.depth)
-			normalizer.depth = message->sample[i]->n_location_id;
-	}
-	normalizer.names = calloc(message->n_location + 1, sizeof(*normalizer.names));
-	normalizer.kernel = calloc(message->n_location + 1, sizeof(*normalizer.kernel));
-	normalizer.frames = calloc(normalizer.depth + 1, sizeof(*normalizer.frames));
-	if (!normalizer.names || !normalizer.kernel || !normalizer.frames)
-		goto out;
-	describe_locations(&normalizer);
-	for (size_t i = 0; i < message->n_sample; i++)
-		normalize_sample(&normalizer, message->sample[i]);
-	err = merge_samples(&normalizer);
 	if (!err)
-		err = remove_unreferenced(message);
-	if (!err)
-		err = update_comments(&normalizer);
-out:
-	hash_clear(&normalizer.samples);
+		profile_swap(profile, normalizer.new);
+	profile_translation_clear(&normalizer.translation);
 	free(normalizer.names);
 	free(normalizer.kernel);
+	free(normalizer.stacks);
+	free(normalizer.label_sets);
 	free(normalizer.frames);
+	free(normalizer.items);
+	profile_free(normalizer.new);
 	return err;
 }

@@ -1,31 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Finishes an offline-symbolized stackbeat profile: the result equals a profile symbolized while
- * recording.
- */
+/* Finishes a profile of stackbeat whose locations were symbolized. */
 #ifndef STACKBEAT_SYMBOLIZE_NORMALIZE_H
 #define STACKBEAT_SYMBOLIZE_NORMALIZE_H
 
-#include <stdbool.h>
-
-struct pprof_profile;
-
-/* Whether stackbeat wrote the profile. */
-bool normalize_is_own(const struct pprof_profile *profile);
+struct profile;
+struct truncation_counts;
 
 /*
- * Writes the release of the kernel that the profile was recorded on, from the first comment.
- * Returns false, with "" in `release`, if the comment has none.
+ * Removes from the stacks the frames above the root of the user part, and elided locations. A
+ * complete stack loses the label of truncated ones. Mappings that differ only in their source are
+ * one then, unless they are of files without build IDs; so are equal locations and samples.
+ * Entries that no sample refers to are removed. Sets `counts` for all samples, and writes them to
+ * the comments that have them.
+ *
+ * Returns 0, or -ENOMEM; the profile may only be freed then.
  */
-#define NORMALIZE_RELEASE_SIZE 128u
-bool normalize_release(const struct pprof_profile *profile, char release[NORMALIZE_RELEASE_SIZE]);
-
-/*
- * Removes from the samples the frames above the root of the user stack, and the locations marked
- * in `elided` (by ID - 1). Equal samples are merged, unreferenced locations, mappings and functions
- * removed, and the labels and comments on truncated stacks updated. Returns 0, or -ENOMEM; the
- * profile may only be freed then.
- */
-int normalize_samples(struct pprof_profile *profile, const bool *elided);
+int normalize_profile(struct profile *profile, struct truncation_counts *counts);
 
 #endif

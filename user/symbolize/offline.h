@@ -15,7 +15,7 @@ struct binary_finder;
 struct error;
 struct kallsyms;
 struct kernel;
-struct pprof_profile;
+struct profile;
 
 struct offline_symbolizer {
 	struct symbolize_options options;
@@ -40,7 +40,7 @@ struct offline_counts {
  * stacks are counted again. Returns 0, or -ENOMEM with `error` set; the profile may only be freed
  * then.
  */
-int offline_symbolize(const struct offline_symbolizer *symbolizer, struct pprof_profile *profile,
+int offline_symbolize(const struct offline_symbolizer *symbolizer, struct profile *profile,
 		      struct offline_counts *counts, struct error *error);
 
 #endif

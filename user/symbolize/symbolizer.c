@@ -409,37 +409,35 @@ static int add_jobs(struct resolution *resolution)
 	return err;
 }
 
-static bool needs_demangling(const struct frame *frame)
+static bool has_symbol_only(const struct frame *frame)
 {
-	return frame->name.lines == &frame->symbol && is_mangled(frame->symbol.system_name);
+	return frame->name.lines == &frame->symbol;
 }
 
-/* Demangles the names that come from symbol tables of the kernel. */
+/* Demangles the names that come from the symbol table of the kernel. */
 static int demangle_symbols(struct symbolizer *symbolizer, const struct sandbox_server *sandbox)
 {
-	const char **names = calloc(symbolizer->frame_count + 1, 2 * sizeof(*names)), **demangled;
+	struct source_line *lines = calloc(symbolizer->frame_count + 1, sizeof(*lines));
 	size_t count = 0;
 	int err;
 
-	if (!names)
+	if (!lines)
 		return -ENOMEM;
-	demangled = names + symbolizer->frame_count;
 	for (size_t i = 0; i < symbolizer->frame_count; i++) {
-		if (needs_demangling(symbolizer->frames[i]))
-			names[count++] = symbolizer->frames[i]->symbol.system_name;
+		if (has_symbol_only(symbolizer->frames[i]))
+			lines[count++] = symbolizer->frames[i]->symbol;
 	}
-	err = demangle_names(sandbox, names, count, &symbolizer->strings, demangled);
+	err = demangle_lines(sandbox, lines, count, &symbolizer->strings);
 	count = 0;
 	for (size_t i = 0; i < symbolizer->frame_count; i++) {
 		struct frame *frame = symbolizer->frames[i];
 
-		if (!needs_demangling(frame))
+		if (!has_symbol_only(frame))
 			continue;
-		if (demangled[count])
-			frame->symbol.function = frame->name.function = demangled[count];
-		count++;
+		frame->symbol = lines[count++];
+		frame->name.function = frame->symbol.function;
 	}
-	free(names);
+	free(lines);
 	return err;
 }
 

@@ -41,8 +41,9 @@
 #define BATCH_STRING_BYTES ((size_t)512 << 20)
 #define OWNERS_SIZE (PROCESSES_MAX * sizeof(uint32_t))
 #define STRING_OVERHEAD 64u /* bytes of memory for each string, in addition to its own */
-#define EXIT_TIMEOUT_MS 1000 /* for a worker to exit that was killed; its status is unknown then   \
-			      */
+#define EXIT_TIMEOUT_MS                                                                            \
+	1000 /* for a worker to exit that was killed; its status is unknown then                   \
+	      */
 
 _Static_assert(WORKER_STRING_MAX <= MESSAGE_MAX, "lines are the longest messages");
 

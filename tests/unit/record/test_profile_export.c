@@ -20,6 +20,7 @@
 #include "lib/error.h"
 #include "pprof/labels.h"
 #include "pprof/pprof_reader.h"
+#include "pprof/profile.h"
 #include "pprof/truncation.h"
 #include "record/stack_table.h"
 #include "sample.h"
@@ -33,7 +34,6 @@
 #define NOWHERE UINT64_C(0x10)
 #define MEMORY UINT64_C(0x100000) /* anonymous and executable, up to twice that */
 #define SELF 3 /* the address space of this process */
-#define LOCATION(profile, id) ((profile)->message->location[(id)-1])
 
 struct fixture {
 	void *scratch; /* the state that the helpers of scratch.h take */
@@ -149,10 +149,10 @@ static void add_sample(struct fixture *fixture)
 }
 
 /* Exports the stacks, and reads the file. The caller frees it. */
-static struct pprof_profile *export_and_read(struct fixture *fixture)
+static struct profile *export_and_read(struct fixture *fixture)
 {
 	char *path = scratch_file(&fixture->scratch, "profile.pb.gz");
-	struct pprof_profile *profile;
+	struct profile *profile;
 	uint64_t size = 0;
 
 	assert_non_null(path);
@@ -170,59 +170,70 @@ static struct pprof_profile *export_and_read(struct fixture *fixture)
 	return profile;
 }
 
-static const Perftools__Profiles__Location *frame(const struct pprof_profile *profile,
-						  size_t sample, size_t index)
+static size_t depth_of(const struct profile *profile, size_t sample)
 {
-	const Perftools__Profiles__Sample *stack = profile->message->sample[sample];
+	return profile->stacks.items[profile->samples.items[sample].stack].count;
+}
 
-	assert_true(index < stack->n_location_id);
-	return LOCATION(profile, stack->location_id[index]);
+static const struct profile_location *frame(const struct profile *profile, size_t sample,
+					    size_t index)
+{
+	uint32_t stack = profile->samples.items[sample].stack;
+
+	assert_true(index < depth_of(profile, sample));
+	return &profile->locations.items[profile_stack_locations(profile, stack)[index]];
 }
 
 /* The name of a location's function; "" where it has none. */
-static const char *function_name(const struct pprof_profile *profile,
-				 const Perftools__Profiles__Location *location)
+static const char *function_name(const struct profile *profile,
+				 const struct profile_location *location)
 {
-	const Perftools__Profiles__Function *function;
-
-	if (!location->n_line)
+	if (!location->line_count)
 		return "";
-	function = profile->message->function[location->line[0]->function_id - 1];
-	return pprof_string_at(profile, function->name);
+	return profile_text(
+		profile, profile->functions.items[profile_lines(profile, location)->function].name);
 }
 
-static const Perftools__Profiles__Mapping *mapping(const struct pprof_profile *profile,
-						   const Perftools__Profiles__Location *location)
+static const struct profile_mapping *mapping(const struct profile *profile,
+					     const struct profile_location *location)
 {
-	return location->mapping_id ? profile->message->mapping[location->mapping_id - 1] : NULL;
+	return location->mapping ? &profile->mappings.items[location->mapping] : NULL;
+}
+
+static size_t label_count(const struct profile *profile, size_t sample)
+{
+	return profile->label_sets.items[profile->samples.items[sample].label_set].count;
 }
 
 /* A label of a sample, or NULL. */
-static const Perftools__Profiles__Label *label_of(const struct pprof_profile *profile,
-						  const Perftools__Profiles__Sample *sample,
-						  const char *key)
+static const struct profile_label *label_of(const struct profile *profile, size_t sample,
+					    const char *key)
 {
-	for (size_t i = 0; i < sample->n_label; i++) {
-		if (!strcmp(pprof_string_at(profile, sample->label[i]->key), key))
-			return sample->label[i];
+	uint32_t label_set = profile->samples.items[sample].label_set;
+
+	for (size_t i = 0; i < label_count(profile, sample); i++) {
+		const struct profile_label *label =
+			&profile->labels.items[profile_set_labels(profile, label_set)[i]];
+
+		if (!strcmp(profile_text(profile, label->key), key))
+			return label;
 	}
 	return NULL;
 }
 
 /* The text of a label that has to be there. */
-static const char *text_of(const struct pprof_profile *profile,
-			   const Perftools__Profiles__Sample *sample, const char *key)
+static const char *text_of(const struct profile *profile, size_t sample, const char *key)
 {
-	const Perftools__Profiles__Label *label = label_of(profile, sample, key);
+	const struct profile_label *label = label_of(profile, sample, key);
 
 	assert_non_null(label);
-	return pprof_string_at(profile, label->str);
+	return profile_text(profile, label->text);
 }
 
-static bool has_comment(const struct pprof_profile *profile, const char *text)
+static bool has_comment(const struct profile *profile, const char *text)
 {
-	for (size_t i = 0; i < profile->message->n_comment; i++) {
-		if (!strcmp(pprof_string_at(profile, profile->message->comment[i]), text))
+	for (size_t i = 0; i < profile->comments.count; i++) {
+		if (!strcmp(profile_text(profile, profile->comments.items[i]), text))
 			return true;
 	}
 	return false;
@@ -231,28 +242,26 @@ static bool has_comment(const struct pprof_profile *profile, const char *text)
 static void writes_totals_and_time(void **state)
 {
 	struct fixture *fixture = *state;
-	struct pprof_profile *profile;
-	const Perftools__Profiles__Profile *message;
+	struct profile *profile;
 
 	sample_user(begin_sample(fixture), leaf());
 	add_sample(fixture);
 	profile = export_and_read(fixture);
-	message = profile->message;
-	assert_int_equal(message->n_sample_type, 2);
-	assert_string_equal(pprof_string_at(profile, message->sample_type[0]->type), "samples");
-	assert_string_equal(pprof_string_at(profile, message->sample_type[0]->unit), "count");
-	assert_string_equal(pprof_string_at(profile, message->sample_type[1]->type), "cpu");
-	assert_string_equal(pprof_string_at(profile, message->sample_type[1]->unit), "nanoseconds");
-	assert_int_equal(message->time_nanos, 1700000000123456789);
-	assert_int_equal(message->duration_nanos, 5000000000);
-	assert_int_equal(message->period, 10000000);
-	pprof_profile_free(profile);
+	assert_int_equal(profile->types.count, 2);
+	assert_string_equal(profile_text(profile, profile->types.items[0].type), "samples");
+	assert_string_equal(profile_text(profile, profile->types.items[0].unit), "count");
+	assert_string_equal(profile_text(profile, profile->types.items[1].type), "cpu");
+	assert_string_equal(profile_text(profile, profile->types.items[1].unit), "nanoseconds");
+	assert_int_equal(profile->time_ns, 1700000000123456789);
+	assert_int_equal(profile->duration_ns, 5000000000);
+	assert_int_equal(profile->period, 10000000);
+	profile_free(profile);
 }
 
 static void stacks_have_counts_weights_and_labels(void **state)
 {
 	struct fixture *fixture = *state;
-	struct pprof_profile *profile;
+	struct profile *profile;
 	bool seen[2] = {false};
 
 	for (int i = 0; i < 3; i++) {
@@ -267,29 +276,28 @@ static void stacks_have_counts_weights_and_labels(void **state)
 	add_sample(fixture);
 
 	profile = export_and_read(fixture);
-	assert_int_equal(profile->message->n_sample, 2);
+	assert_int_equal(profile->samples.count, 2);
 	for (size_t i = 0; i < 2; i++) {
-		const Perftools__Profiles__Sample *stack = profile->message->sample[i];
-		size_t which = stack->value[0] == 3 ? 0 : 1;
+		const int64_t *values = profile_values(profile, i);
+		size_t which = values[PROFILE_SAMPLES] == 3 ? 0 : 1;
 
 		seen[which] = true;
-		assert_int_equal(stack->n_value, 2);
-		assert_int_equal(stack->value[0], which ? 1 : 3);
-		assert_int_equal(stack->value[1], which ? 86400000000000 : 3003);
-		assert_string_equal(text_of(profile, stack, "comm"),
+		assert_int_equal(values[PROFILE_SAMPLES], which ? 1 : 3);
+		assert_int_equal(values[PROFILE_CPU], which ? 86400000000000 : 3003);
+		assert_string_equal(text_of(profile, i, "comm"),
 				    which ? "a\xef\xbf\xbd<\"b" : "thread");
-		assert_string_equal(text_of(profile, stack, "thread"),
+		assert_string_equal(text_of(profile, i, "thread"),
 				    which ? "a\xef\xbf\xbd<\"b" : "thread");
-		assert_int_equal(label_of(profile, stack, "pid")->num, getpid());
-		assert_int_equal(label_of(profile, stack, "pid")->str, 0);
-		assert_null(label_of(profile, stack, "tid"));
-		assert_null(label_of(profile, stack, "cpu"));
+		assert_int_equal(label_of(profile, i, "pid")->number, getpid());
+		assert_int_equal(label_of(profile, i, "pid")->text, 0);
+		assert_null(label_of(profile, i, "tid"));
+		assert_null(label_of(profile, i, "cpu"));
 	}
 	assert_true(seen[0] && seen[1]);
 	/* One address is one location, in all samples. */
-	assert_int_equal(profile->message->n_location, 1);
-	assert_int_equal(profile->message->n_function, 1);
-	pprof_profile_free(profile);
+	assert_int_equal(profile->locations.count, 1 + 1);
+	assert_int_equal(profile->functions.count, 1 + 1);
+	profile_free(profile);
 }
 
 /*
@@ -301,7 +309,7 @@ static void return_addresses_are_decremented_but_not_the_leaf(void **state)
 {
 	struct fixture *fixture = *state;
 	struct stackbeat_sample *user = begin_sample(fixture);
-	struct pprof_profile *profile;
+	struct profile *profile;
 	char program[4096] = "";
 
 	assert_true(readlink("/proc/self/exe", program, sizeof(program) - 1) > 0);
@@ -310,7 +318,7 @@ static void return_addresses_are_decremented_but_not_the_leaf(void **state)
 	sample_user(user, root() + 1);
 	add_sample(fixture);
 	profile = export_and_read(fixture);
-	assert_int_equal(profile->message->sample[0]->n_location_id, 3);
+	assert_int_equal(depth_of(profile, 0), 3);
 	assert_int_equal(frame(profile, 0, 0)->address, in_file(leaf()));
 	assert_int_equal(frame(profile, 0, 1)->address, in_file(caller()));
 	assert_int_equal(frame(profile, 0, 2)->address, in_file(root()));
@@ -319,21 +327,19 @@ static void return_addresses_are_decremented_but_not_the_leaf(void **state)
 	assert_string_equal(function_name(profile, frame(profile, 0, 2)), "_start");
 
 	/* Addresses of the file, as the readers of pprof know them. */
-	assert_int_equal(profile->message->n_mapping, 1);
-	assert_int_equal(profile->message->mapping[0]->memory_start, 0);
-	assert_int_equal(profile->message->mapping[0]->memory_limit, UINT64_MAX);
-	assert_int_equal(profile->message->mapping[0]->file_offset, 0);
-	assert_true(profile->message->mapping[0]->has_functions);
-	assert_string_equal(pprof_string_at(profile, profile->message->mapping[0]->filename),
-			    program);
-	pprof_profile_free(profile);
+	assert_int_equal(profile->mappings.count, 1 + 1);
+	assert_int_equal(profile->mappings.items[1].start, 0);
+	assert_int_equal(profile->mappings.items[1].limit, UINT64_MAX);
+	assert_int_equal(profile->mappings.items[1].offset, 0);
+	assert_string_equal(profile_text(profile, profile->mappings.items[1].file), program);
+	profile_free(profile);
 }
 
 static void kernel_entry_address_is_not_decremented(void **state)
 {
 	struct fixture *fixture = *state;
 	struct stackbeat_sample *both = begin_sample(fixture);
-	struct pprof_profile *profile;
+	struct profile *profile;
 
 	sample_kernel(both, KERNEL + 0x100);
 	sample_kernel(both, KERNEL + 0x200);
@@ -342,7 +348,7 @@ static void kernel_entry_address_is_not_decremented(void **state)
 	sample_user(both, caller() + 1);
 	add_sample(fixture);
 	profile = export_and_read(fixture);
-	assert_int_equal(profile->message->sample[0]->n_location_id, 5);
+	assert_int_equal(depth_of(profile, 0), 5);
 	assert_int_equal(frame(profile, 0, 0)->address, KERNEL + 0x100);
 	assert_int_equal(frame(profile, 0, 1)->address, KERNEL + 0x1ff);
 	assert_int_equal(frame(profile, 0, 2)->address, KERNEL + 0x2ff);
@@ -350,27 +356,27 @@ static void kernel_entry_address_is_not_decremented(void **state)
 	assert_int_equal(frame(profile, 0, 4)->address, in_file(caller()));
 	for (size_t i = 0; i < 3; i++)
 		assert_string_equal(
-			pprof_string_at(profile, mapping(profile, frame(profile, 0, i))->filename),
+			profile_text(profile, mapping(profile, frame(profile, 0, i))->file),
 			"[kernel.kallsyms]");
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 static void leaf_of_a_kernel_thread_is_not_decremented(void **state)
 {
 	struct fixture *fixture = *state;
 	struct stackbeat_sample *kernel = begin_sample(fixture);
-	struct pprof_profile *profile;
+	struct profile *profile;
 
 	kernel->user_stop = STACKBEAT_STOP_NO_USER_MEMORY;
 	sample_kernel(kernel, KERNEL + 0x100);
 	sample_kernel(kernel, KERNEL + 0x200);
 	add_sample(fixture);
 	profile = export_and_read(fixture);
-	assert_int_equal(profile->message->sample[0]->n_location_id, 2);
+	assert_int_equal(depth_of(profile, 0), 2);
 	assert_int_equal(frame(profile, 0, 0)->address, KERNEL + 0x100);
 	assert_int_equal(frame(profile, 0, 1)->address, KERNEL + 0x1ff);
 	assert_int_equal(truncation_total(&fixture->counts), 0);
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 static void frame_without_symbol_has_address_and_mapping(void **state)
@@ -379,8 +385,8 @@ static void frame_without_symbol_has_address_and_mapping(void **state)
 	size_t page = sysconf(_SC_PAGESIZE);
 	void *code = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint64_t address = (uint64_t)(uintptr_t)code;
-	const Perftools__Profiles__Mapping *of_code;
-	struct pprof_profile *profile;
+	const struct profile_mapping *of_code;
+	struct profile *profile;
 	struct stackbeat_sample *user = begin_sample(fixture);
 
 	assert_ptr_not_equal(code, MAP_FAILED);
@@ -396,20 +402,18 @@ static void frame_without_symbol_has_address_and_mapping(void **state)
 	assert_non_null(of_code);
 	assert_int_equal(frame(profile, 0, 0)->address, address + 8);
 	assert_string_equal(function_name(profile, frame(profile, 0, 0)), "");
-	assert_true(of_code->memory_start <= address && address + page <= of_code->memory_limit);
-	assert_string_equal(pprof_string_at(profile, of_code->filename), "[anon]");
-	assert_false(of_code->has_functions);
+	assert_true(of_code->start <= address && address + page <= of_code->limit);
+	assert_string_equal(profile_text(profile, of_code->file), "[anon]");
 	/* A call at the same place. */
-	assert_int_equal(profile->message->sample[0]->location_id[1],
-			 profile->message->sample[0]->location_id[0]);
-	pprof_profile_free(profile);
+	assert_ptr_equal(frame(profile, 0, 1), frame(profile, 0, 0));
+	profile_free(profile);
 	munmap(code, page);
 }
 
 static void unmapped_frame_has_its_address(void **state)
 {
 	struct fixture *fixture = *state;
-	struct pprof_profile *profile;
+	struct profile *profile;
 
 	sample_user(begin_sample(fixture), NOWHERE);
 	add_sample(fixture);
@@ -419,21 +423,21 @@ static void unmapped_frame_has_its_address(void **state)
 	assert_string_equal(function_name(profile, frame(profile, 0, 0)), "");
 	assert_int_equal(fixture->counts.user_frames, 1);
 	assert_int_equal(fixture->counts.unmapped, 1);
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 static void process_without_metadata_is_written(void **state)
 {
 	struct fixture *fixture = *state;
-	struct pprof_profile *profile;
+	struct profile *profile;
 
 	sample_user(sample_begin(&fixture->any, 4711, "gone"), leaf());
 	add_sample(fixture);
 	profile = export_and_read(fixture);
 	assert_int_equal(frame(profile, 0, 0)->address, leaf());
 	assert_null(mapping(profile, frame(profile, 0, 0)));
-	assert_int_equal(label_of(profile, profile->message->sample[0], "pid")->num, 4711);
-	pprof_profile_free(profile);
+	assert_int_equal(label_of(profile, 0, "pid")->number, 4711);
+	profile_free(profile);
 }
 
 static void add_stack(struct fixture *fixture, enum stackbeat_unwind_stop kernel_stop,
@@ -459,7 +463,7 @@ static void add_stack(struct fixture *fixture, enum stackbeat_unwind_stop kernel
 static void truncated_stacks_are_counted_by_cause(void **state)
 {
 	struct fixture *fixture = *state;
-	struct pprof_profile *profile;
+	struct profile *profile;
 
 	/* Complete, in one way or the other. */
 	add_stack(fixture, STACKBEAT_STOP_USER_MODE, STACKBEAT_STOP_OUTERMOST, false, 1000);
@@ -490,27 +494,27 @@ static void truncated_stacks_are_counted_by_cause(void **state)
 	assert_true(has_comment(profile,
 				"truncated: 138 (kernel 18, max-depth 3, unreadable-memory 10, "
 				"bad-frame-pointer 100, exec 7)"));
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 static void frames_above_a_root_are_dropped(void **state)
 {
 	struct fixture *fixture = *state;
-	struct pprof_profile *profile;
+	struct profile *profile;
 
 	add_stack(fixture, STACKBEAT_STOP_OUTERMOST, STACKBEAT_STOP_BAD_FRAME, true, 1);
 	profile = export_and_read(fixture);
-	assert_int_equal(profile->message->sample[0]->n_location_id, 3);
+	assert_int_equal(depth_of(profile, 0), 3);
 	assert_string_equal(function_name(profile, frame(profile, 0, 2)), "_start");
 	assert_int_equal(truncation_total(&fixture->counts), 0);
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 static void comments_have_all_counters(void **state)
 {
 	struct fixture *fixture = *state;
 	struct recording *recording = &fixture->recording;
-	struct pprof_profile *profile;
+	struct profile *profile;
 	const char *first;
 
 	recording->lost_full = 7;
@@ -537,7 +541,7 @@ static void comments_have_all_counters(void **state)
 	sample_user(begin_sample(fixture), NOWHERE);
 	add_sample(fixture);
 	profile = export_and_read(fixture);
-	first = pprof_string_at(profile, profile->message->comment[0]);
+	first = profile_text(profile, profile->comments.items[0]);
 	assert_ptr_equal(strstr(first, "stackbeat " STACKBEAT_VERSION " on Linux "), first);
 	assert_true(has_comment(profile, "command: stackbeat record -a"));
 	assert_true(has_comment(profile, "rate: 100 Hz requested, 62.5 Hz on average, on 2 CPUs"));
@@ -558,8 +562,8 @@ static void comments_have_all_counters(void **state)
 			 "events lost 2, mappings dropped 9, mappings without a file 1, "
 			 "perf maps dropped 4, samples resolved before their mappings arrived 8"));
 	assert_true(has_comment(profile, "user frames: 3, outside all mappings 1"));
-	assert_int_equal(profile->message->n_comment, 12);
-	pprof_profile_free(profile);
+	assert_int_equal(profile->comments.count, 12);
+	profile_free(profile);
 }
 
 static void overhead_is_a_percentage_of_all_cpus(void **state)
@@ -589,29 +593,29 @@ static void any_command_line_makes_a_valid_file(void **state)
 	fixture->recording.command_line = line;
 	sample_user(begin_sample(fixture), leaf());
 	add_sample(fixture);
-	pprof_profile_free(export_and_read(fixture));
+	profile_free(export_and_read(fixture));
 	free(line);
 }
 
 static void sample_without_frames_makes_a_valid_file(void **state)
 {
 	struct fixture *fixture = *state;
-	struct pprof_profile *profile;
+	struct profile *profile;
 
 	begin_sample(fixture)->user_stop = STACKBEAT_STOP_NO_USER_MEMORY;
 	add_sample(fixture);
 	profile = export_and_read(fixture);
-	assert_int_equal(profile->message->n_sample, 1);
-	assert_int_equal(profile->message->sample[0]->n_location_id, 0);
-	assert_int_equal(profile->message->sample[0]->value[0], 1);
-	pprof_profile_free(profile);
+	assert_int_equal(profile->samples.count, 1);
+	assert_int_equal(depth_of(profile, 0), 0);
+	assert_int_equal(profile_values(profile, 0)[0], 1);
+	profile_free(profile);
 }
 
 static void deepest_stack_fits(void **state)
 {
 	struct fixture *fixture = *state;
 	struct stackbeat_sample *both = begin_sample(fixture);
-	struct pprof_profile *profile;
+	struct profile *profile;
 
 	both->user_stop = STACKBEAT_STOP_MAX_DEPTH;
 	for (uint32_t i = 0; i < STACKBEAT_KERNEL_FRAMES_MAX; i++)
@@ -621,9 +625,9 @@ static void deepest_stack_fits(void **state)
 		sample_user(both, caller() + 1);
 	add_sample(fixture);
 	profile = export_and_read(fixture);
-	assert_int_equal(profile->message->sample[0]->n_location_id, SAMPLE_FRAMES_MAX);
+	assert_int_equal(depth_of(profile, 0), SAMPLE_FRAMES_MAX);
 	assert_int_equal(fixture->counts.samples[TRUNCATED_MAX_DEPTH], 1);
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 /* Sums of many stacks, whatever order they come in. */
@@ -631,7 +635,7 @@ static void no_sample_is_lost(void **state)
 {
 	enum { STACKS = 5000 };
 	struct fixture *fixture = *state;
-	struct pprof_profile *profile;
+	struct profile *profile;
 	int64_t samples = 0, weight = 0;
 
 	for (uint64_t i = 0; i < STACKS; i++) {
@@ -645,14 +649,14 @@ static void no_sample_is_lost(void **state)
 			add_sample(fixture);
 	}
 	profile = export_and_read(fixture);
-	assert_int_equal(profile->message->n_sample, STACKS);
+	assert_int_equal(profile->samples.count, STACKS);
 	for (size_t i = 0; i < STACKS; i++) {
-		samples += profile->message->sample[i]->value[0];
-		weight += profile->message->sample[i]->value[1];
+		samples += profile_values(profile, i)[0];
+		weight += profile_values(profile, i)[1];
 	}
 	assert_int_equal(samples, stack_table_totals(fixture->stacks)->samples);
 	assert_int_equal(weight, stack_table_totals(fixture->stacks)->weight);
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 /* Chooses other labels than the default; drops the stacks. */
@@ -667,8 +671,7 @@ static void choose_labels(struct fixture *fixture, const char *list)
 static void samples_have_the_chosen_labels(void **state)
 {
 	struct fixture *fixture = *state;
-	const Perftools__Profiles__Sample *only;
-	struct pprof_profile *profile;
+	struct profile *profile;
 
 	choose_labels(fixture, "thread,tid,cpu");
 	assert_int_equal(labels_add(&fixture->labels, "build=v1.2-3", &fixture->error), 0);
@@ -676,23 +679,22 @@ static void samples_have_the_chosen_labels(void **state)
 	fixture->any.sample.tid = 77;
 	add_sample(fixture);
 	profile = export_and_read(fixture);
-	assert_int_equal(profile->message->n_sample, 1);
-	only = profile->message->sample[0];
-	assert_int_equal(only->n_label, 4);
-	assert_string_equal(text_of(profile, only, "thread"), "thread");
-	assert_int_equal(label_of(profile, only, "tid")->num, 77);
+	assert_int_equal(profile->samples.count, 1);
+	assert_int_equal(label_count(profile, 0), 4);
+	assert_string_equal(text_of(profile, 0, "thread"), "thread");
+	assert_int_equal(label_of(profile, 0, "tid")->number, 77);
 	/* CPU 0 is a CPU: other readers of pprof treat a 0 without a unit as no label. */
-	assert_int_equal(label_of(profile, only, "cpu")->num, 0);
-	assert_true(label_of(profile, only, "cpu")->num_unit);
-	assert_string_equal(text_of(profile, only, "build"), "v1.2-3");
-	pprof_profile_free(profile);
+	assert_int_equal(label_of(profile, 0, "cpu")->number, 0);
+	assert_true(label_of(profile, 0, "cpu")->unit);
+	assert_string_equal(text_of(profile, 0, "build"), "v1.2-3");
+	profile_free(profile);
 }
 
 /* The same code in two processes is one stack if no label distinguishes the process. */
 static void samples_with_equal_labels_are_aggregated(void **state)
 {
 	struct fixture *fixture = *state;
-	struct pprof_profile *profile;
+	struct profile *profile;
 
 	fake_self(fixture->spaces, &fixture->files, SELF + 1, 4711);
 	for (int i = 0; i < 2; i++) {
@@ -707,52 +709,53 @@ static void samples_with_equal_labels_are_aggregated(void **state)
 		add_sample(fixture);
 		assert_int_equal(stack_table_totals(fixture->stacks)->stacks, 2);
 		profile = export_and_read(fixture);
-		assert_int_equal(profile->message->n_sample, i ? 1 : 2);
-		assert_int_equal(profile->message->n_location, 1);
+		assert_int_equal(profile->samples.count, i ? 1 : 2);
+		assert_int_equal(profile->locations.count, 1 + 1);
 		if (i) {
-			assert_int_equal(profile->message->sample[0]->value[0], 2);
-			assert_int_equal(profile->message->sample[0]->value[1], 75);
+			assert_int_equal(profile_values(profile, 0)[0], 2);
+			assert_int_equal(profile_values(profile, 0)[1], 75);
 		}
-		pprof_profile_free(profile);
+		profile_free(profile);
 	}
 }
 
 /* A stack with all its frames, lines and labels, as text. */
-static char *text_of_sample(const struct pprof_profile *profile,
-			    const Perftools__Profiles__Sample *stack)
+static char *text_of_sample(const struct profile *profile, size_t sample)
 {
-	const Perftools__Profiles__Profile *message = profile->message;
+	const struct profile_sample *from = &profile->samples.items[sample];
+	const uint32_t *labels = profile_set_labels(profile, from->label_set);
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	for (size_t i = 0; i < stack->n_value; i++)
-		fprintf(out, "%" PRId64 " ", stack->value[i]);
-	for (size_t i = 0; i < stack->n_label; i++)
-		fprintf(out, "%s=%s%" PRId64 " ", pprof_string_at(profile, stack->label[i]->key),
-			pprof_string_at(profile, stack->label[i]->str), stack->label[i]->num);
-	for (size_t i = 0; i < stack->n_location_id; i++) {
-		const Perftools__Profiles__Location *location =
-			LOCATION(profile, stack->location_id[i]);
-		const Perftools__Profiles__Mapping *from = mapping(profile, location);
+	for (size_t i = 0; i < profile->types.count; i++)
+		fprintf(out, "%" PRId64 " ", profile_values(profile, sample)[i]);
+	for (size_t i = 0; i < label_count(profile, sample); i++) {
+		const struct profile_label *label = &profile->labels.items[labels[i]];
+
+		fprintf(out, "%s=%s%" PRId64 " ", profile_text(profile, label->key),
+			profile_text(profile, label->text), label->number);
+	}
+	for (size_t i = 0; i < depth_of(profile, sample); i++) {
+		const struct profile_location *location = frame(profile, sample, i);
+		const struct profile_line *lines = profile_lines(profile, location);
+		const struct profile_mapping *mapped = mapping(profile, location);
 
 		fprintf(out, "\n\t%" PRIx64, location->address);
-		if (from)
-			fprintf(out, " %s %s %" PRIx64 " %" PRIx64 " %d%d%d%d",
-				pprof_string_at(profile, from->filename),
-				pprof_string_at(profile, from->build_id), from->memory_start,
-				from->memory_limit, from->has_functions, from->has_filenames,
-				from->has_line_numbers, from->has_inline_frames);
-		for (size_t j = 0; j < location->n_line; j++) {
-			const Perftools__Profiles__Line *line = location->line[j];
-			const Perftools__Profiles__Function *function =
-				message->function[line->function_id - 1];
+		if (mapped)
+			fprintf(out, " %s %s %" PRIx64 " %" PRIx64,
+				profile_text(profile, mapped->file),
+				profile_text(profile, mapped->build_id), mapped->start,
+				mapped->limit);
+		for (size_t j = 0; j < location->line_count; j++) {
+			const struct profile_function *function =
+				&profile->functions.items[lines[j].function];
 
 			fprintf(out, " %s|%s|%s:%" PRId64 ":%" PRId64,
-				pprof_string_at(profile, function->name),
-				pprof_string_at(profile, function->system_name),
-				pprof_string_at(profile, function->filename), function->start_line,
-				line->line);
+				profile_text(profile, function->name),
+				profile_text(profile, function->system_name),
+				profile_text(profile, function->file), function->start_line,
+				lines[j].line);
 		}
 	}
 	fclose(out);
@@ -765,34 +768,34 @@ static int compare_texts(const void *a, const void *b)
 }
 
 /* All samples in order, to be freed with their texts. */
-static char **texts_of(const struct pprof_profile *profile)
+static char **texts_of(const struct profile *profile)
 {
-	char **texts = calloc(profile->message->n_sample + 1, sizeof(char *));
+	char **texts = calloc(profile->samples.count + 1, sizeof(char *));
 
-	for (size_t i = 0; i < profile->message->n_sample; i++)
-		texts[i] = text_of_sample(profile, profile->message->sample[i]);
-	qsort(texts, profile->message->n_sample, sizeof(char *), compare_texts);
+	for (size_t i = 0; i < profile->samples.count; i++)
+		texts[i] = text_of_sample(profile, i);
+	qsort(texts, profile->samples.count, sizeof(char *), compare_texts);
 	return texts;
 }
 
-static void expect_equal_profiles(const struct pprof_profile *a, const struct pprof_profile *b)
+static void expect_equal_profiles(const struct profile *a, const struct profile *b)
 {
 	char **left = texts_of(a), **right = texts_of(b);
 
-	assert_int_equal(a->message->n_sample, b->message->n_sample);
-	for (size_t i = 0; i < a->message->n_sample; i++) {
+	assert_int_equal(a->samples.count, b->samples.count);
+	for (size_t i = 0; i < a->samples.count; i++) {
 		assert_string_equal(left[i], right[i]);
 		free(left[i]);
 		free(right[i]);
 	}
 	free(left);
 	free(right);
-	assert_int_equal(a->message->n_location, b->message->n_location);
-	assert_int_equal(a->message->n_mapping, b->message->n_mapping);
-	assert_int_equal(a->message->n_function, b->message->n_function);
-	for (size_t i = 0; i < a->message->n_comment; i++)
-		assert_string_equal(pprof_string_at(a, a->message->comment[i]),
-				    pprof_string_at(b, b->message->comment[i]));
+	assert_int_equal(a->locations.count, b->locations.count);
+	assert_int_equal(a->mappings.count, b->mappings.count);
+	assert_int_equal(a->functions.count, b->functions.count);
+	for (size_t i = 0; i < a->comments.count; i++)
+		assert_string_equal(profile_text(a, a->comments.items[i]),
+				    profile_text(b, b->comments.items[i]));
 }
 
 static void take_problem(void *arg, const char *path, const char *text)
@@ -825,11 +828,11 @@ static void add_stacks_of_all_kinds(struct fixture *fixture)
 }
 
 /* The same stacks, symbolized. */
-static struct pprof_profile *export_symbolized(struct fixture *fixture)
+static struct profile *export_symbolized(struct fixture *fixture)
 {
 	const struct symbolize_options symbolize = {.sandbox = worker_server(),
 						    .problem = take_problem};
-	struct pprof_profile *profile;
+	struct profile *profile;
 
 	fixture->recording.symbolize = &symbolize;
 	add_stacks_of_all_kinds(fixture);
@@ -838,9 +841,9 @@ static struct pprof_profile *export_symbolized(struct fixture *fixture)
 	return profile;
 }
 
-static struct pprof_profile *export_unsymbolized(void)
+static struct profile *export_unsymbolized(void)
 {
-	struct pprof_profile *profile;
+	struct profile *profile;
 	void *state;
 
 	assert_int_equal(setup(&state), 0);
@@ -868,11 +871,11 @@ static void offline_symbolization_equals_online(void **state)
 		.options.arg = &missing,
 		.missing = take_missing,
 	};
-	struct pprof_profile *at_once = export_symbolized(*state), *later = export_unsymbolized();
+	struct profile *at_once = export_symbolized(*state), *later = export_unsymbolized();
 	struct offline_counts counts;
 
-	assert_int_equal(later->message->n_function, 0);
-	assert_true(later->message->n_sample > at_once->message->n_sample);
+	assert_int_equal(later->functions.count, 1);
+	assert_true(later->samples.count > at_once->samples.count);
 	assert_int_equal(offline_symbolize(&offline, later, &counts, NULL), 0);
 	assert_true(counts.named >= 3);
 	assert_int_equal(counts.unsymbolized - counts.named, missing);
@@ -881,8 +884,8 @@ static void offline_symbolization_equals_online(void **state)
 	assert_int_equal(offline_symbolize(&offline, later, &counts, NULL), 0);
 	assert_int_equal(counts.named, 0);
 	expect_equal_profiles(at_once, later);
-	pprof_profile_free(at_once);
-	pprof_profile_free(later);
+	profile_free(at_once);
+	profile_free(later);
 	kernel_free(kernel);
 	kallsyms_free(kallsyms);
 }
@@ -911,7 +914,7 @@ static void programs_with_equal_paths_have_their_own_symbols(void **state)
 	static const char *const functions[] = {"first", "other"};
 	struct fixture *fixture = *state;
 	char *path = scratch_file(&fixture->scratch, "program");
-	struct pprof_profile *profile;
+	struct profile *profile;
 	uint64_t addresses[2];
 
 	for (uint64_t i = 0; i < 2; i++) {
@@ -930,13 +933,13 @@ static void programs_with_equal_paths_have_their_own_symbols(void **state)
 	assert_int_equal(addresses[0], addresses[1]);
 	unlink(path);
 	profile = export_and_read(fixture);
-	assert_int_equal(profile->message->n_mapping, 2);
-	assert_int_equal(profile->message->n_location, 2);
+	assert_int_equal(profile->mappings.count, 1 + 2);
+	assert_int_equal(profile->locations.count, 1 + 2);
 	assert_string_not_equal(function_name(profile, frame(profile, 0, 0)),
 				function_name(profile, frame(profile, 1, 0)));
 	for (size_t i = 0; i < 2; i++)
 		assert_string_not_equal(function_name(profile, frame(profile, i, 0)), "");
-	pprof_profile_free(profile);
+	profile_free(profile);
 	free(path);
 }
 

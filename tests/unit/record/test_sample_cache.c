@@ -6,8 +6,9 @@
 
 #include "record/sample_cache.h"
 #include "record/stack_table.h"
+#include "sample.h"
 
-#define FRAMES 1100
+#define FRAMES 1100 /* fewer than SAMPLE_FRAMES_MAX */
 #define STACKS 20
 
 static struct stack stacks[STACKS];
@@ -21,7 +22,7 @@ static struct stack *stack_of(size_t number)
 static struct stackbeat_sample *make_sample(uint16_t frames)
 {
 	struct stackbeat_sample *sample =
-		calloc(2, sizeof(*sample) + FRAMES * sizeof(sample->frames[0]));
+		calloc(2, sizeof(*sample) + SAMPLE_FRAMES_MAX * sizeof(sample->frames[0]));
 
 	assert_non_null(sample);
 	sample->record.type = STACKBEAT_RECORD_SAMPLE;
@@ -127,58 +128,136 @@ static void first_thread_is_distinguished(void **state)
 	sample_cache_insert(cache, sample, stack_of(2));
 	assert_ptr_equal(find_stack(cache, sample), stack_of(2));
 	sample->tid++;
-	assert_null(find_stack(cache, sample));
+	assert_ptr_equal(find_stack(cache, sample), stack_of(1));
 	free(sample);
 	sample_cache_free(cache);
 }
 
-static void latest_sample_replaces_older(void **state)
+/* An address space that has changed may have the same frames, with other names. */
+static void generations_are_distinguished(void **state)
+{
+	struct sample_cache *cache = sample_cache_new(false, false);
+	struct stackbeat_sample *sample = make_sample(3);
+
+	(void)state;
+	/* More than fit in a set of the cache: earlier ones may be missing, but none is wrong. */
+	for (uint32_t generation = 1; generation < STACKS; generation++) {
+		sample->generation = generation;
+		assert_null(find_stack(cache, sample));
+		sample_cache_insert(cache, sample, stack_of(generation));
+		assert_ptr_equal(find_stack(cache, sample), stack_of(generation));
+	}
+	for (uint32_t generation = 1; generation < STACKS; generation++) {
+		struct stack *stack;
+
+		sample->generation = generation;
+		stack = find_stack(cache, sample);
+		if (stack)
+			assert_ptr_equal(stack, stack_of(generation));
+	}
+	/* The same in a later process. */
+	sample->address_space++;
+	for (uint32_t generation = 1; generation < STACKS; generation++) {
+		sample->generation = generation;
+		assert_null(find_stack(cache, sample));
+	}
+	free(sample);
+	sample_cache_free(cache);
+}
+
+static void latest_stack_of_a_sample_is_found(void **state)
+{
+	struct sample_cache *cache = sample_cache_new(false, false);
+	struct stackbeat_sample *sample = make_sample(3);
+
+	(void)state;
+	sample_cache_insert(cache, sample, stack_of(1));
+	sample_cache_insert(cache, sample, stack_of(2));
+	assert_ptr_equal(find_stack(cache, sample), stack_of(2));
+	free(sample);
+	sample_cache_free(cache);
+}
+
+/* Programs can choose their frames such that the kernel's hash does not distinguish them. */
+static void stacks_with_the_same_hash_are_distinguished(void **state)
 {
 	struct sample_cache *cache = sample_cache_new(false, false);
 	struct stackbeat_sample *deep = make_sample(200), *shallow = make_sample(2);
+	unsigned int found = 0;
 
 	(void)state;
-	/* The same slot of the cache: the same hash and address space. */
 	sample_cache_insert(cache, shallow, stack_of(1));
 	sample_cache_insert(cache, deep, stack_of(2));
-	assert_null(find_stack(cache, shallow));
+	assert_ptr_equal(find_stack(cache, shallow), stack_of(1));
 	assert_ptr_equal(find_stack(cache, deep), stack_of(2));
-	sample_cache_insert(cache, shallow, stack_of(3));
-	assert_ptr_equal(find_stack(cache, shallow), stack_of(3));
-	assert_null(find_stack(cache, deep));
+	for (uint64_t i = 3; i < STACKS; i++) {
+		shallow->frames[1] = i;
+		assert_null(find_stack(cache, shallow));
+		sample_cache_insert(cache, shallow, stack_of(i));
+		assert_ptr_equal(find_stack(cache, shallow), stack_of(i));
+	}
+	for (uint64_t i = 3; i < STACKS; i++) {
+		struct stack *stack;
+
+		shallow->frames[1] = i;
+		stack = find_stack(cache, shallow);
+		if (stack)
+			assert_ptr_equal(stack, stack_of(i));
+		found += stack != NULL;
+	}
+	assert_in_range(found, 2, 8);
 	free(deep);
 	free(shallow);
 	sample_cache_free(cache);
 }
 
-/* 8 MiB: 900 of these. Earlier ones are evicted, and no cached one is wrong. */
-static void memory_of_deep_samples_is_bounded(void **state)
+static void set_number(struct stackbeat_sample *sample, uint64_t number)
+{
+	sample->frames[FRAMES - 1] = number;
+	sample->hash = number * UINT64_C(0xbf58476d1ce4e5b9);
+}
+
+/* Fewer than 1 % of 10,000 stacks are evicted by others, however deep they are. */
+static void many_deep_stacks_are_cached(void **state)
 {
 	struct sample_cache *cache = sample_cache_new(false, false);
 	struct stackbeat_sample *sample = make_sample(FRAMES);
 	unsigned int found = 0;
 
 	(void)state;
-	for (uint64_t i = 0; i < 2000; i++) {
-		sample->hash = i;
-		sample->frames[FRAMES - 1] = i;
+	for (uint64_t i = 0; i < 10000; i++) {
+		set_number(sample, i);
 		sample_cache_insert(cache, sample, stack_of(i % STACKS));
-		assert_ptr_equal(find_stack(cache, sample), stack_of(i % STACKS));
 	}
-	for (uint64_t i = 0; i < 2000; i++) {
+	for (uint64_t i = 0; i < 10000; i++) {
 		struct stack *stack;
 
-		sample->hash = i;
-		sample->frames[FRAMES - 1] = i;
+		set_number(sample, i);
 		stack = find_stack(cache, sample);
 		if (stack)
 			assert_ptr_equal(stack, stack_of(i % STACKS));
 		found += stack != NULL;
 	}
-	sample->record.size *= 2;
+	assert_in_range(found, 9900, 10000);
+	free(sample);
+	sample_cache_free(cache);
+}
+
+/* A record that is larger than any the kernel writes is neither inserted nor read. */
+static void too_large_sample_is_not_cached(void **state)
+{
+	struct sample_cache *cache = sample_cache_new(false, false);
+	struct stackbeat_sample *sample = make_sample(SAMPLE_FRAMES_MAX);
+
+	(void)state;
+	sample_cache_insert(cache, sample, stack_of(1));
+	assert_ptr_equal(find_stack(cache, sample), stack_of(1));
+	sample->record.size += sizeof(sample->frames[0]);
 	sample_cache_insert(cache, sample, stack_of(1));
 	assert_null(find_stack(cache, sample));
-	assert_in_range(found, 500, 945);
+	sample->record.size = sizeof(*sample) - sizeof(sample->frames[0]);
+	sample_cache_insert(cache, sample, stack_of(1));
+	assert_null(find_stack(cache, sample));
 	free(sample);
 	sample_cache_free(cache);
 }
@@ -244,8 +323,11 @@ int main(void)
 		cmocka_unit_test(inserted_sample_is_found),
 		cmocka_unit_test(different_sample_is_not_found),
 		cmocka_unit_test(first_thread_is_distinguished),
-		cmocka_unit_test(latest_sample_replaces_older),
-		cmocka_unit_test(memory_of_deep_samples_is_bounded),
+		cmocka_unit_test(generations_are_distinguished),
+		cmocka_unit_test(latest_stack_of_a_sample_is_found),
+		cmocka_unit_test(stacks_with_the_same_hash_are_distinguished),
+		cmocka_unit_test(many_deep_stacks_are_cached),
+		cmocka_unit_test(too_large_sample_is_not_cached),
 		cmocka_unit_test(similar_stacks_do_not_collide),
 		cmocka_unit_test(consecutive_samples_are_matched),
 	};

@@ -168,6 +168,77 @@ static void late_sample_gets_no_wrong_mapping(void **state)
 	assert_int_equal(sums.unknown, 7);
 }
 
+/* Passes a sample at HERE, of address space `space`, as decode_records() does. */
+static void pass_sample(struct fixture *fixture, uint64_t space, uint32_t generation,
+			uint64_t weight)
+{
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, 10, "a");
+
+	sample->address_space = space;
+	sample->generation = generation;
+	sample->weight = weight;
+	sample_user(sample, HERE);
+	if (!sample_queue_repeat(sample, sample->record.size, fixture->queue))
+		assert_int_equal(sample_queue_sample(sample, fixture->queue), 0);
+}
+
+/* Stacks that are known by their raw frames keep the names of their generation. */
+static void repeated_frames_get_the_mapping_of_their_generation(void **state)
+{
+	struct fixture *fixture = *state;
+	struct sums sums;
+
+	fake_space(fixture->spaces, 1, 10, 1, "a");
+	fake_mapping(fixture->spaces, 1, 1, 0, 0x1000, 0x2000, 0, 0);
+	sample_queue_begin(fixture->queue, true);
+	for (uint32_t g = 1; g <= 100; g++) {
+		if (g > 1)
+			fake_changes(fixture, g, g);
+		/* Known from the second one on. */
+		for (int i = 0; i < 3; i++) {
+			pass_sample(fixture, 1, g, 1);
+			flush(fixture, UINT64_MAX);
+		}
+		/* A late sample, from the ring of another CPU. */
+		if (g > 1)
+			pass_sample(fixture, 1, g - 1, 1000);
+	}
+	flush(fixture, UINT64_MAX);
+	sums = sum_stacks(fixture);
+	/* 50 generations each, and all late samples. */
+	assert_int_equal(sums.by_kind[1], 50 * 3 + 50 * 1000);
+	assert_int_equal(sums.by_kind[0], 50 * 3 + 49 * 1000);
+	assert_int_equal(sums.unknown, 0);
+	assert_int_equal(added_samples(fixture), 399);
+	assert_int_equal(stack_table_totals(fixture->table)->stacks, 2);
+}
+
+/* The same frames in the address space of exec, before its mappings are known. */
+static void known_frames_wait_in_a_new_address_space(void **state)
+{
+	struct fixture *fixture = *state;
+	struct sums sums;
+
+	fake_space(fixture->spaces, 1, 10, 1, "a");
+	fake_mapping(fixture->spaces, 1, 1, 0, 0x1000, 0x2000, 0, 0);
+	sample_queue_begin(fixture->queue, true);
+	pass_sample(fixture, 1, 1, 1);
+	flush(fixture, UINT64_MAX);
+	assert_int_equal(added_samples(fixture), 1);
+	sample_queue_begin(fixture->queue, false);
+	pass_sample(fixture, 2, 1, 10);
+	assert_int_equal(added_samples(fixture), 1);
+	fake_space(fixture->spaces, 2, 10, 1, "a");
+	fake_mapping(fixture->spaces, 2, 1, 0, 0x1000, 0x2000, 1, 0);
+	flush(fixture, UINT64_MAX);
+	pass_sample(fixture, 2, 1, 10);
+	pass_sample(fixture, 1, 1, 1);
+	sums = sum_stacks(fixture);
+	assert_int_equal(sums.by_kind[1], 2);
+	assert_int_equal(sums.by_kind[0], 20);
+	assert_int_equal(sums.unknown, 0);
+}
+
 static void queue_is_bounded(void **state)
 {
 	struct fixture *fixture = *state;
@@ -203,6 +274,8 @@ int main(void)
 		TEST(samples_wait_for_their_address_space),
 		TEST(samples_are_added_in_order_of_generations),
 		TEST(late_sample_gets_no_wrong_mapping),
+		TEST(repeated_frames_get_the_mapping_of_their_generation),
+		TEST(known_frames_wait_in_a_new_address_space),
 		TEST(queue_is_bounded),
 		TEST(kernel_threads_do_not_wait),
 	};

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 
 #include "cli/commands.h"
+#include "pprof/pprof_reader.h"
+#include "pprof/pprof_writer.h"
 #include "report/flamegraph.h"
 #include "sample_profile.h"
 #include "scratch.h"
@@ -17,24 +19,24 @@
 #define DEPTH 1000
 #define WIDE 100000
 
-/* Returns the SVG, to be freed. Frees the builder. */
-static char *draw(void **state, struct pprof_builder *builder, const char *group, size_t *frames)
+/* Returns the SVG, to be freed. Frees the profile. */
+static char *draw(void **state, struct profile *built, const char *group, size_t *frames)
 {
 	const struct flamegraph_options options = {.title = "a <title> & more", .group = group};
 	char *path = scratch_file(state, "profile"), *svg;
-	struct pprof_profile *profile;
+	struct profile *profile;
 	struct error error = {""};
 	size_t size;
 	FILE *out = open_memstream(&svg, &size);
 
-	assert_int_equal(pprof_write(builder, path, NULL, NULL), 0);
+	assert_int_equal(pprof_write(built, path, NULL, NULL), 0);
 	profile = pprof_read(path, &error);
 	assert_non_null(profile);
 	assert_int_equal(flamegraph_write(profile, &options, out, frames, &error), 0);
 	fclose(out);
 	assert_int_equal(strlen(svg), size);
-	pprof_profile_free(profile);
-	pprof_free(builder);
+	profile_free(profile);
+	profile_free(built);
 	free(path);
 	return svg;
 }
@@ -130,17 +132,17 @@ static void names_are_escaped(void **state)
 		"noncharacter \xef\xbf\xbf",
 		"a\nb",
 	};
-	struct pprof_builder *builder = pprof_new();
-	struct pprof_label label = {.key = "comm", .text = "<&>"};
+	struct profile *built = empty_profile();
+	uint32_t label = example_label(built, "comm", "<&>");
 	uint32_t location;
 	char *svg;
 	size_t i;
 
 	for (i = 0; i < 7; i++) {
-		location = example_location(builder, 0, i, NULL, names[i]);
-		pprof_sample(builder, &location, 1, 1, 1, &label, 1);
+		location = example_location(built, 0, i, NULL, names[i]);
+		example_add(built, &location, 1, 1, 1, &label, 1);
 	}
-	svg = draw(state, builder, "comm", NULL);
+	svg = draw(state, built, "comm", NULL);
 	assert_true(is_well_formed(svg));
 	assert_contains(svg, ">a &lt;title&gt; &amp; more</text>");
 	assert_contains(svg, "<title>a &lt;title&gt; &amp; more</title>\n<style>");
@@ -158,18 +160,18 @@ static void names_are_escaped(void **state)
 /* A frame of 1180 / 20 = 59 px has room for 7 columns of 7 px and its padding. */
 static void labels_are_clipped(void **state)
 {
-	struct pprof_builder *builder = pprof_new();
-	uint32_t fits = example_location(builder, 0, 1, NULL, "1234567");
-	uint32_t clipped = example_location(builder, 0, 2, NULL, "12345678");
-	uint32_t wide = example_location(builder, 0, 3, NULL, "函数名函数名");
-	uint32_t rest = example_location(builder, 0, 4, NULL, "rest");
+	struct profile *built = empty_profile();
+	uint32_t fits = example_location(built, 0, 1, NULL, "1234567");
+	uint32_t clipped = example_location(built, 0, 2, NULL, "12345678");
+	uint32_t wide = example_location(built, 0, 3, NULL, "函数名函数名");
+	uint32_t rest = example_location(built, 0, 4, NULL, "rest");
 	char *svg;
 
-	pprof_sample(builder, &fits, 1, 1, 50, NULL, 0);
-	pprof_sample(builder, &clipped, 1, 1, 50, NULL, 0);
-	pprof_sample(builder, &wide, 1, 1, 50, NULL, 0);
-	pprof_sample(builder, &rest, 1, 1, 850, NULL, 0);
-	svg = draw(state, builder, NULL, NULL);
+	example_add(built, &fits, 1, 1, 50, NULL, 0);
+	example_add(built, &clipped, 1, 1, 50, NULL, 0);
+	example_add(built, &wide, 1, 1, 50, NULL, 0);
+	example_add(built, &rest, 1, 1, 850, NULL, 0);
+	svg = draw(state, built, NULL, NULL);
 	assert_contains(svg, ">1234567</text>");
 	assert_contains(svg, ">123456…</text>");
 	assert_contains(svg, ">函数名…</text>");
@@ -178,15 +180,15 @@ static void labels_are_clipped(void **state)
 
 static void deep_stacks_are_drawn(void **state)
 {
-	struct pprof_builder *builder = pprof_new();
+	struct profile *built = empty_profile();
 	uint32_t stack[DEPTH];
 	size_t frames, i;
 	char *svg;
 
 	for (i = 0; i < DEPTH; i++)
-		stack[i] = example_location(builder, 0, i, NULL, i % 2 ? "ping" : "pong");
-	pprof_sample(builder, stack, DEPTH, 1, 1000, NULL, 0);
-	svg = draw(state, builder, NULL, &frames);
+		stack[i] = example_location(built, 0, i, NULL, i % 2 ? "ping" : "pong");
+	example_add(built, stack, DEPTH, 1, 1000, NULL, 0);
+	svg = draw(state, built, NULL, &frames);
 	assert_int_equal(frames, DEPTH + 1);
 	assert_contains(svg, "data-d=\"1000\"");
 	assert_true(is_well_formed(svg));
@@ -195,18 +197,18 @@ static void deep_stacks_are_drawn(void **state)
 
 static void narrow_frames_are_omitted(void **state)
 {
-	struct pprof_builder *builder = pprof_new();
-	uint32_t large = example_location(builder, 0, 1, NULL, "large");
-	uint32_t small = example_location(builder, 0, 2, NULL, "small");
-	uint32_t tiny = example_location(builder, 0, 3, NULL, "tiny");
+	struct profile *built = empty_profile();
+	uint32_t large = example_location(built, 0, 1, NULL, "large");
+	uint32_t small = example_location(built, 0, 2, NULL, "small");
+	uint32_t tiny = example_location(built, 0, 3, NULL, "tiny");
 	size_t frames;
 	char *svg;
 
 	/* Of 1180 px: 0.118 and 0.059. */
-	pprof_sample(builder, &large, 1, 1, 19997, NULL, 0);
-	pprof_sample(builder, &small, 1, 1, 2, NULL, 0);
-	pprof_sample(builder, &tiny, 1, 1, 1, NULL, 0);
-	svg = draw(state, builder, NULL, &frames);
+	example_add(built, &large, 1, 1, 19997, NULL, 0);
+	example_add(built, &small, 1, 1, 2, NULL, 0);
+	example_add(built, &tiny, 1, 1, 1, NULL, 0);
+	svg = draw(state, built, NULL, &frames);
 	assert_int_equal(frames, 3);
 	assert_contains(svg, "<title>small\n");
 	assert_null(strstr(svg, "<title>tiny\n"));
@@ -217,17 +219,17 @@ static void narrow_frames_are_omitted(void **state)
 /* More frames than a browser can handle, all of the same width. */
 static void number_of_frames_is_limited(void **state)
 {
-	struct pprof_builder *builder = pprof_new();
+	struct profile *built = empty_profile();
 	uint32_t stack[10];
 	size_t frames, i, j;
 	char *svg;
 
 	for (i = 0; i < WIDE / 10; i++) {
 		for (j = 0; j < 10; j++)
-			stack[j] = pprof_location(builder, 0, i * 10 + j, NULL, 0);
-		pprof_sample(builder, stack, 10, 1, 10 + i % 10, NULL, 0);
+			stack[j] = profile_location(built, 0, i * 10 + j, NULL, 0);
+		example_add(built, stack, 10, 1, 10 + i % 10, NULL, 0);
 	}
-	svg = draw(state, builder, NULL, &frames);
+	svg = draw(state, built, NULL, &frames);
 	free(svg);
 	assert_int_equal(frames, 20000);
 }
@@ -236,17 +238,17 @@ static void empty_profile_is_an_error(void **state)
 {
 	const struct flamegraph_options options = {.title = ""};
 	char *path = scratch_file(state, "profile");
-	struct pprof_builder *builder = pprof_new();
-	struct pprof_profile *profile;
+	struct profile *built = empty_profile();
+	struct profile *profile;
 	struct error error;
 
-	pprof_sample(builder, NULL, 0, 1, -5, NULL, 0);
-	assert_int_equal(pprof_write(builder, path, NULL, NULL), 0);
-	pprof_free(builder);
+	example_add(built, NULL, 0, 1, -5, NULL, 0);
+	assert_int_equal(pprof_write(built, path, NULL, NULL), 0);
+	profile_free(built);
 	profile = pprof_read(path, NULL);
 	assert_int_equal(flamegraph_write(profile, &options, stdout, NULL, &error), -ENODATA);
 	assert_string_equal(error.text, "the profile has no samples with a value of 'cpu'");
-	pprof_profile_free(profile);
+	profile_free(profile);
 	free(path);
 }
 
@@ -257,10 +259,10 @@ static void command_writes_complete_files(void **state)
 	char *no_directory[] = {"flamegraph", "-o", "/nonexistent/svg", path, NULL};
 	char *no_profile[] = {"flamegraph", "-o", svg, "/nonexistent", NULL};
 	char *no_file[] = {"flamegraph", NULL};
-	struct pprof_builder *builder = example_profile();
+	struct profile *built = example_profile();
 
-	assert_int_equal(pprof_write(builder, path, NULL, NULL), 0);
-	pprof_free(builder);
+	assert_int_equal(pprof_write(built, path, NULL, NULL), 0);
+	profile_free(built);
 	assert_int_equal(cmd_flamegraph(4, no_profile), STATUS_FAILED);
 	assert_int_equal(cmd_flamegraph(4, no_directory), STATUS_FAILED);
 	assert_int_equal(cmd_flamegraph(1, no_file), STATUS_USAGE);

@@ -11,29 +11,31 @@
 
 #include "cli/commands.h"
 #include "lib/utf8.h"
+#include "pprof/pprof_reader.h"
+#include "pprof/pprof_writer.h"
 #include "report/call_tree.h"
 #include "report/text_report.h"
 #include "report/units.h"
 #include "sample_profile.h"
 #include "scratch.h"
 
-static struct pprof_profile *read_back(void **state, struct pprof_builder *builder)
+static struct profile *read_back(void **state, struct profile *built)
 {
 	char *path = scratch_file(state, "profile");
-	struct pprof_profile *profile;
+	struct profile *profile;
 
-	assert_int_equal(pprof_write(builder, path, NULL, NULL), 0);
+	assert_int_equal(pprof_write(built, path, NULL, NULL), 0);
 	profile = pprof_read(path, NULL);
 	assert_non_null(profile);
-	pprof_free(builder);
+	profile_free(built);
 	free(path);
 	return profile;
 }
 
-typedef int (*report_function)(const struct pprof_profile *, const struct report_options *, FILE *,
+typedef int (*report_function)(const struct profile *, const struct report_options *, FILE *,
 			       struct error *);
 
-static void assert_report(const struct pprof_profile *profile, report_function report,
+static void assert_report(const struct profile *profile, report_function report,
 			  const struct report_options *options, const char *expected)
 {
 	struct error error;
@@ -52,7 +54,7 @@ static void assert_report(const struct pprof_profile *profile, report_function r
 
 static void report_top_lists_functions(void **state)
 {
-	struct pprof_profile *profile = read_back(state, example_profile());
+	struct profile *profile = read_back(state, example_profile());
 	const struct report_options all = {0}, three = {.rows = 3};
 
 	assert_report(profile, report_top, &all,
@@ -73,12 +75,12 @@ static void report_top_lists_functions(void **state)
 		      "      40ms 36.36% 36.36%       40ms 36.36%  vfs_read\n"
 		      "      30ms 27.27% 63.64%       30ms 27.27%  fib\n"
 		      "      20ms 18.18% 81.82%       20ms 18.18%  inner\n");
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 static void report_top_of_another_sample_type(void **state)
 {
-	struct pprof_profile *profile = read_back(state, example_profile());
+	struct profile *profile = read_back(state, example_profile());
 	const struct report_options samples = {.rows = 1, .sample_type = "samples"};
 	const struct report_options raw = {.rows = 1, .raw_values = true};
 	const struct report_options wrong = {.sample_type = "wrong"};
@@ -94,12 +96,12 @@ static void report_top_of_another_sample_type(void **state)
 		      "                flat  flat%   sum%                  cum   cum%\n"
 		      "            40000000 36.36% 36.36%             40000000 36.36%  vfs_read\n");
 	assert_int_equal(report_top(profile, &wrong, stdout, NULL), -EINVAL);
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 static void report_tree_draws_calls(void **state)
 {
-	struct pprof_profile *profile = read_back(state, example_profile());
+	struct profile *profile = read_back(state, example_profile());
 	const struct report_options ten = {.min_percent = 10};
 	const struct report_options grouped = {.group = "comm", .rows = 4};
 
@@ -125,7 +127,7 @@ static void report_tree_draws_calls(void **state)
 		      " 54.55%       60ms          0  │  main\n"
 		      " 27.27%       30ms          0  │  ├─ fib\n"
 		      "(only the first 4 lines)\n");
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 static int64_t flat_of(const struct calltree *tree, const char *name, int64_t *cum)
@@ -149,17 +151,17 @@ static int64_t flat_of(const struct calltree *tree, const char *name, int64_t *c
 /* a b a b, and b a: each sample counts once for each function. */
 static void recursion_counts_once_per_function(void **state)
 {
-	struct pprof_builder *builder = pprof_new();
-	uint32_t a = example_location(builder, 0, 1, NULL, "a");
-	uint32_t b = example_location(builder, 0, 2, NULL, "b");
+	struct profile *built = empty_profile();
+	uint32_t a = example_location(built, 0, 1, NULL, "a");
+	uint32_t b = example_location(built, 0, 2, NULL, "b");
 	struct calltree_options options = {.sample_type = 1};
-	struct pprof_profile *profile;
+	struct profile *profile;
 	struct calltree *tree;
 	int64_t cum;
 
-	pprof_sample(builder, (uint32_t[]){b, a, b, a}, 4, 1, 100, NULL, 0);
-	pprof_sample(builder, (uint32_t[]){a, b}, 2, 1, 10, NULL, 0);
-	profile = read_back(state, builder);
+	example_add(built, (uint32_t[]){b, a, b, a}, 4, 1, 100, NULL, 0);
+	example_add(built, (uint32_t[]){a, b}, 2, 1, 10, NULL, 0);
+	profile = read_back(state, built);
 	assert_int_equal(calltree_new(profile, &options, &tree, NULL), 0);
 	assert_int_equal(tree->total, 110);
 	assert_int_equal(flat_of(tree, "a", &cum), 10);
@@ -167,25 +169,25 @@ static void recursion_counts_once_per_function(void **state)
 	assert_int_equal(flat_of(tree, "b", &cum), 100);
 	assert_int_equal(cum, 110);
 	calltree_free(tree);
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 /* Values at the limits, and below 0 as in differences of profiles. */
 static void extreme_values_saturate(void **state)
 {
-	struct pprof_builder *builder = pprof_new();
-	uint32_t a = example_location(builder, 0, 1, NULL, "a");
-	uint32_t b = example_location(builder, 0, 2, NULL, "b");
+	struct profile *built = empty_profile();
+	uint32_t a = example_location(built, 0, 1, NULL, "a");
+	uint32_t b = example_location(built, 0, 2, NULL, "b");
 	struct calltree_options options = {.sample_type = 1};
-	struct pprof_profile *profile;
+	struct profile *profile;
 	struct calltree *tree;
 	int64_t cum;
 
-	pprof_sample(builder, &a, 1, 1, INT64_MAX, NULL, 0);
-	pprof_sample(builder, &a, 1, 1, INT64_MAX, NULL, 0);
-	pprof_sample(builder, &b, 1, 1, INT64_MIN, NULL, 0);
-	pprof_sample(builder, NULL, 0, 1, 0, NULL, 0);
-	profile = read_back(state, builder);
+	example_add(built, &a, 1, 1, INT64_MAX, NULL, 0);
+	example_add(built, &a, 1, 1, INT64_MAX, NULL, 0);
+	example_add(built, &b, 1, 1, INT64_MIN, NULL, 0);
+	example_add(built, NULL, 0, 1, 0, NULL, 0);
+	profile = read_back(state, built);
 	assert_int_equal(calltree_new(profile, &options, &tree, NULL), 0);
 	assert_int_equal(tree->total, INT64_MAX);
 	assert_int_equal(flat_of(tree, "a", &cum), INT64_MAX);
@@ -196,27 +198,28 @@ static void extreme_values_saturate(void **state)
 	assert_int_equal(calltree_new(profile, &options, &tree, NULL), 0);
 	assert_int_equal(flat_of(tree, "b", &cum), -1);
 	calltree_free(tree);
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 /* One location of 30 functions, 30 times in a stack: 900 nodes of a few bytes. */
 static void too_large_tree_is_an_error(void **state)
 {
 	struct calltree_options options = {.sample_type = 1, .node_max = 900};
-	struct pprof_builder *builder = pprof_new();
-	struct pprof_line lines[30];
-	struct pprof_profile *profile;
+	struct profile *built = empty_profile();
+	struct profile_line lines[30];
+	struct profile *profile;
 	uint32_t stack[30], location;
 	struct calltree *tree;
 	struct error error;
 
 	for (size_t i = 0; i < 30; i++)
-		lines[i] = (struct pprof_line){pprof_function(builder, "f", "f", "f.c", 0), 1};
-	location = pprof_location(builder, 0, 0x1000, lines, 30);
+		lines[i] = (struct profile_line){.function = example_function(built, "f", "f.c"),
+						 .line = 1};
+	location = profile_location(built, 0, 0x1000, lines, 30);
 	for (size_t i = 0; i < 30; i++)
 		stack[i] = location;
-	pprof_sample(builder, stack, 30, 1, 1, NULL, 0);
-	profile = read_back(state, builder);
+	example_add(built, stack, 30, 1, 1, NULL, 0);
+	profile = read_back(state, built);
 	assert_int_equal(calltree_new(profile, &options, &tree, &error), -E2BIG);
 	assert_string_equal(error.text,
 			    "the call tree is too large: its stacks or names are no program's");
@@ -230,12 +233,12 @@ static void too_large_tree_is_an_error(void **state)
 	options.name_bytes_max++;
 	assert_int_equal(calltree_new(profile, &options, &tree, &error), 0);
 	calltree_free(tree);
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 static void empty_profile_is_reported(void **state)
 {
-	struct pprof_profile *profile = read_back(state, pprof_new());
+	struct profile *profile = read_back(state, empty_profile());
 	const struct report_options options = {.min_percent = 0.5};
 	char *text;
 	size_t size;
@@ -246,12 +249,12 @@ static void empty_profile_is_reported(void **state)
 	fclose(out);
 	assert_non_null(strstr(text, "Total samples = 0"));
 	free(text);
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 static void frames_have_kinds(void **state)
 {
-	struct pprof_profile *profile = read_back(state, example_profile());
+	struct profile *profile = read_back(state, example_profile());
 	struct calltree_options options = {.sample_type = 1, .group = "comm"};
 	struct calltree *tree;
 	uint32_t node;
@@ -274,7 +277,7 @@ static void frames_have_kinds(void **state)
 	assert_true(calltree_has_label(profile, "pid"));
 	assert_false(calltree_has_label(profile, "cpu"));
 	calltree_free(tree);
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 static void values_have_units(void **state)
@@ -348,10 +351,10 @@ static int run_quietly(int (*command)(int, char **), const char *first, const ch
 static void exit_statuses(void **state)
 {
 	char *path = scratch_file(state, "profile");
-	struct pprof_builder *builder = example_profile();
+	struct profile *built = example_profile();
 
-	assert_int_equal(pprof_write(builder, path, NULL, NULL), 0);
-	pprof_free(builder);
+	assert_int_equal(pprof_write(built, path, NULL, NULL), 0);
+	profile_free(built);
 	assert_int_equal(run_quietly(cmd_report, path, NULL, NULL), STATUS_OK);
 	assert_int_equal(run_quietly(cmd_report, "--tree", path, NULL), STATUS_OK);
 	assert_int_equal(run_quietly(cmd_report, "--help", NULL, NULL), STATUS_OK);

@@ -11,8 +11,8 @@
 
 #include "cli/commands.h"
 #include "lib/error.h"
-#include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
+#include "sample_profile.h"
 #include "sandbox.h"
 #include "symbolize/find_binary.h"
 #include "worker_server.h"
@@ -26,31 +26,23 @@ static void count_missing(void *arg, const char *path, const char *text)
 	missing++;
 }
 
-/* A profile whose only mapping is a file with a build id, or "" for none. */
-static struct pprof_profile *profile_of(const char *path, const char *build_id)
+/* A profile whose only mapping is a file with a build id, or "" for none. It is written, too. */
+static struct profile *profile_of(const char *path, const char *build_id)
 {
-	const struct pprof_mapping mapping = {
-		.limit = UINT64_MAX, .file = path, .build_id = build_id};
-	struct pprof_builder *builder = pprof_new();
-	const char *file = in_sandbox("profile.pb.gz");
-	struct pprof_profile *profile;
-	uint32_t location;
+	struct profile *profile = empty_profile();
+	uint32_t mapping = example_mapping(profile, 0, UINT64_MAX, 0, path, build_id);
+	uint32_t location = profile_location(profile, mapping, 0x1000, NULL, 0);
 
-	location = pprof_location(builder, pprof_mapping(builder, &mapping), 0x1000, NULL, 0);
-	pprof_sample(builder, &location, 1, 1, 1, NULL, 0);
-	pprof_set_time(builder, INT64_C(4000000000000000000), 1, 1);
-	assert_int_equal(pprof_write(builder, file, NULL, &error), 0);
-	pprof_free(builder);
-	profile = pprof_read(file, &error);
-	assert_non_null(profile);
+	example_add(profile, &location, 1, 1, 1, NULL, 0);
+	profile->time_ns = INT64_C(4000000000000000000);
+	assert_int_equal(pprof_write(profile, in_sandbox("profile.pb.gz"), NULL, &error), 0);
 	return profile;
 }
 
-static int create(const char *directory, struct pprof_profile *profile,
+static int create(const char *directory, struct profile *profile,
 		  struct binary_archive_counts *counts)
 {
-	const struct binary_finder search = {.directory = directory,
-					     .time = profile->message->time_nanos};
+	const struct binary_finder search = {.directory = directory, .time = profile->time_ns};
 	const char *debug[] = {in_sandbox("debug")};
 	const struct archive_plan plan = {
 		.sandbox = worker_server(),
@@ -63,7 +55,7 @@ static int create(const char *directory, struct pprof_profile *profile,
 
 	missing = 0;
 	err = binary_archive_create(&plan, profile, in_sandbox("a.tar.zst"), counts, &error);
-	pprof_profile_free(profile);
+	profile_free(profile);
 	return err;
 }
 
@@ -320,7 +312,7 @@ static void messages_escape_control_characters(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < 2; i++) {
-		pprof_profile_free(profile_of("/gone/\x1b[31m\n\xc2\x9b", ids[i]));
+		profile_free(profile_of("/gone/\x1b[31m\n\xc2\x9b", ids[i]));
 		texts[2 * i] = output_of(cmd_archive, "--no-debug", STATUS_FAILED);
 		texts[2 * i + 1] = output_of(cmd_symbolize, "--debug-dir=.", STATUS_OK);
 	}

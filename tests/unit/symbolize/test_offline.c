@@ -9,6 +9,7 @@
 #include "lib/error.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
+#include "sample_profile.h"
 #include "sandbox.h"
 #include "symbolize/find_binary.h"
 #include "worker_server.h"
@@ -32,30 +33,43 @@ static void ignore_missing(void *arg, const char *path, const char *build_id, si
 	(void)arg, (void)path, (void)build_id, (void)count;
 }
 
+struct mapping {
+	uint64_t start, limit, offset, source;
+	const char *file, *build_id;
+};
+
 /* A profile with one location in each of the mappings. */
-static struct pprof_profile *profile_of(const struct pprof_mapping *mappings,
-					const uint64_t *addresses, size_t count)
+static struct profile *profile_of(const struct mapping *mappings, const uint64_t *addresses,
+				  size_t count)
 {
-	struct pprof_builder *builder = pprof_new();
+	struct profile *built = empty_profile(), *profile;
 	const char *path = in_sandbox("profile.pb.gz");
-	struct pprof_profile *profile;
 	uint32_t locations[4];
 
-	for (size_t i = 0; i < count; i++)
-		locations[i] = pprof_location(builder, pprof_mapping(builder, &mappings[i]),
-					      addresses[i], NULL, 0);
-	pprof_sample(builder, locations, count, 1, 1, NULL, 0);
-	pprof_set_time(builder, INT64_C(4000000000000000000), 1, 1);
-	assert_int_equal(pprof_write(builder, path, NULL, &error), 0);
-	pprof_free(builder);
+	for (size_t i = 0; i < count; i++) {
+		const struct profile_mapping mapping = {
+			.start = mappings[i].start,
+			.limit = mappings[i].limit,
+			.offset = mappings[i].offset,
+			.source = mappings[i].source,
+			.file = profile_string(built, mappings[i].file),
+			.build_id = profile_string(built, mappings[i].build_id),
+		};
+
+		locations[i] = profile_location(built, profile_mapping(built, &mapping),
+						addresses[i], NULL, 0);
+	}
+	example_add(built, locations, count, 1, 1, NULL, 0);
+	assert_int_equal(pprof_write(built, path, NULL, &error), 0);
+	profile_free(built);
 	profile = pprof_read(path, &error);
 	assert_non_null(profile);
 	return profile;
 }
 
-static struct pprof_profile *kernel_profile(void)
+static struct profile *kernel_profile(void)
 {
-	const struct pprof_mapping mappings[] = {
+	const struct mapping mappings[] = {
 		{.start = START, .limit = UINT64_MAX, .file = KERNEL_MAPPING},
 		{.start = MODULE, .limit = MODULE + 0x1000, .file = "[ext4]"},
 	};
@@ -65,18 +79,18 @@ static struct pprof_profile *kernel_profile(void)
 }
 
 /* The function of a location; "" if it has none. */
-static const char *function_at(const struct pprof_profile *profile, size_t location)
+static const char *function_at(const struct profile *profile, size_t index)
 {
-	const Perftools__Profiles__Location *found = profile->message->location[location];
+	const struct profile_location *location = &profile->locations.items[index + 1];
+	const struct profile_line *lines = profile_lines(profile, location);
 
-	if (!found->n_line)
+	if (!location->line_count)
 		return "";
-	return pprof_string_at(
-		profile,
-		profile->message->function[found->line[found->n_line - 1]->function_id - 1]->name);
+	return profile_text(
+		profile, profile->functions.items[lines[location->line_count - 1].function].name);
 }
 
-static void symbolize_with(struct pprof_profile *profile, struct kernel *kernel,
+static void symbolize_with(struct profile *profile, struct kernel *kernel,
 			   const char *kallsyms_path)
 {
 	const struct binary_finder search = {.time = INT64_MAX};
@@ -116,7 +130,7 @@ static void write_kernel(uint64_t bias)
 
 static void relocated_kernel_and_module(void **state)
 {
-	struct pprof_profile *profile;
+	struct profile *profile;
 
 	(void)state;
 	for (uint64_t bias = 0; bias <= 0x5000000; bias += 0x5000000) {
@@ -126,7 +140,7 @@ static void relocated_kernel_and_module(void **state)
 		assert_string_equal(problems, "");
 		assert_string_equal(function_at(profile, 0), "vfs_read");
 		assert_string_equal(function_at(profile, 1), "ext4_read");
-		pprof_profile_free(profile);
+		profile_free(profile);
 
 		/* kallsyms alone has no load addresses of modules. */
 		profile = kernel_profile();
@@ -135,17 +149,17 @@ static void relocated_kernel_and_module(void **state)
 		assert_string_equal(function_at(profile, 0), "vfs_read");
 		assert_string_equal(function_at(profile, 1), bias ? "" : "ext4_read");
 		assert_int_equal(!strstr(problems, "its load address is unknown"), !bias);
-		pprof_profile_free(profile);
+		profile_free(profile);
 	}
 }
 
 static void kernel_of_another_build_is_rejected(void **state)
 {
 	static const uint32_t notes[] = {4, 2, 3, 0x00554e47, 0x0201};
-	const struct pprof_mapping mapping = {
+	const struct mapping mapping = {
 		.start = START, .limit = UINT64_MAX, .file = KERNEL_MAPPING, .build_id = "0103"};
 	const uint64_t address = START + 0x110;
-	struct pprof_profile *profile;
+	struct profile *profile;
 
 	(void)state;
 	write_kernel(0);
@@ -154,15 +168,15 @@ static void kernel_of_another_build_is_rejected(void **state)
 	symbolize_with(profile, kernel_new(sandbox), in_sandbox("proc/kallsyms"));
 	assert_string_equal(function_at(profile, 0), "");
 	assert_non_null(strstr(problems, "is of another build"));
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 /* As most profilers write them: memory addresses, and the mapped part of the file. */
 static void addresses_of_memory_are_converted_to_offsets(void **state)
 {
-	struct pprof_mapping mapping = {.start = 0x7f0000000000, .limit = 0x7f0000001000};
+	struct mapping mapping = {.start = 0x7f0000000000, .limit = 0x7f0000001000};
 	uint64_t address = 0x7f0000000008;
-	struct pprof_profile *profile;
+	struct profile *profile;
 	FILE *file;
 
 	(void)state;
@@ -181,7 +195,7 @@ static void addresses_of_memory_are_converted_to_offsets(void **state)
 	symbolize_with(profile, kernel_new(sandbox), NULL);
 	assert_string_equal(problems, "");
 	assert_string_equal(function_at(profile, 0), "first");
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 /* Two programs that had the same path and no build ID: the file there now may be either, or none.
@@ -189,28 +203,28 @@ static void addresses_of_memory_are_converted_to_offsets(void **state)
 static void ambiguous_files_are_not_symbolized(void **state)
 {
 	const uint64_t addresses[] = {0x1000, 0x1000};
-	struct pprof_mapping mappings[] = {
+	struct mapping mappings[] = {
 		{.limit = UINT64_MAX, .file = "/nowhere/program"},
-		{.limit = UINT64_MAX, .file = "/nowhere/program", .number = 1},
+		{.limit = UINT64_MAX, .file = "/nowhere/program", .source = 1},
 	};
-	struct pprof_profile *profile = profile_of(mappings, addresses, 2);
+	struct profile *profile = profile_of(mappings, addresses, 2);
 	const char *problem;
 
 	(void)state;
-	assert_int_equal(profile->message->n_mapping, 2);
+	assert_int_equal(profile->mappings.count, 1 + 2);
 	symbolize_with(profile, kernel_new(sandbox), NULL);
 	problem = strstr(problems, "the profile has several files");
 	assert_non_null(problem);
 	assert_null(strstr(problem + 1, "the profile has several files"));
 	assert_null(strstr(problems, "is not there any more"));
-	pprof_profile_free(profile);
+	profile_free(profile);
 	/* With build IDs they are distinct. */
 	mappings[0].build_id = "1234";
 	mappings[1].build_id = "5678";
 	profile = profile_of(mappings, addresses, 2);
 	symbolize_with(profile, kernel_new(sandbox), NULL);
 	assert_null(strstr(problems, "the profile has several files"));
-	pprof_profile_free(profile);
+	profile_free(profile);
 }
 
 #define OFFLINE_TEST(test) cmocka_unit_test_setup_teardown(test, make_sandbox, remove_sandbox)

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Entries exist once, samples sum up, and profiles merge without loss. */
+#include "unit.h"
+
+#include <errno.h>
+#include <sys/utsname.h>
+
+#include "lib/error.h"
+#include "pprof/origin.h"
+#include "pprof/profile.h"
+#include "pprof/profile_merge.h"
+#include "sample_profile.h"
+
+#define MIB ((size_t)1 << 20)
+
+static void equal_entries_are_merged(void **state)
+{
+	struct profile *profile = profile_new();
+	struct profile_mapping mapping = {.start = 1, .limit = 2, .offset = 3};
+	struct profile_line line = {.line = 1};
+	uint32_t text, function;
+
+	(void)state;
+	text = profile_string(profile, "text");
+	assert_int_not_equal(text, 0);
+	assert_int_equal(profile_string(profile, "text"), text);
+	assert_int_not_equal(profile_string(profile, "other"), text);
+	assert_int_equal(profile_string(profile, ""), 0);
+	assert_int_equal(profile_string(profile, NULL), 0);
+
+	mapping.file = profile_string(profile, "file");
+	mapping.build_id = profile_string(profile, "id");
+	assert_int_equal(profile_mapping(profile, &mapping), 1);
+	assert_int_equal(profile_mapping(profile, &mapping), 1);
+	mapping.build_id = 0;
+	assert_int_equal(profile_mapping(profile, &mapping), 2);
+	mapping.offset++;
+	assert_int_equal(profile_mapping(profile, &mapping), 3);
+	mapping.source++;
+	assert_int_equal(profile_mapping(profile, &mapping), 4);
+
+	function = example_function(profile, "f", "f.c");
+	assert_int_equal(function, 1);
+	assert_int_equal(example_function(profile, "f", "f.c"), 1);
+	assert_int_equal(example_function(profile, "f", "g.c"), 2);
+
+	line.function = function;
+	assert_int_equal(profile_location(profile, 1, 100, &line, 1), 1);
+	assert_int_equal(profile_location(profile, 1, 100, &line, 1), 1);
+	assert_int_equal(profile_location(profile, 2, 100, &line, 1), 2);
+	assert_int_equal(profile_location(profile, 0, 100, NULL, 0), 3);
+	/* The same address in another program. */
+	line.function = 2;
+	assert_int_equal(profile_location(profile, 1, 100, &line, 1), 4);
+	assert_int_equal(profile_location(profile, 1, 100, NULL, 0), 5);
+	line.line++;
+	assert_int_equal(profile_location(profile, 1, 100, &line, 1), 6);
+	line.column++;
+	assert_int_equal(profile_location(profile, 1, 100, &line, 1), 7);
+
+	assert_int_equal(profile_stack(profile, NULL, 0), 0);
+	assert_int_equal(profile_stack(profile, (uint32_t[]){1, 2}, 2), 1);
+	assert_int_equal(profile_stack(profile, (uint32_t[]){2, 1}, 2), 2);
+	assert_int_equal(profile_stack(profile, (uint32_t[]){1, 2}, 2), 1);
+	assert_int_equal(profile_stack(profile, (uint32_t[]){1}, 1), 3);
+	assert_int_equal(profile_longest_sequence(profile), 2);
+	assert_int_equal(profile->error, 0);
+	profile_free(profile);
+}
+
+static void lines_can_be_set_later(void **state)
+{
+	struct profile *profile = profile_new();
+	struct profile_line lines[] = {{.line = 1}, {.line = 2}};
+	uint32_t a = profile_location(profile, 0, 100, NULL, 0);
+	uint32_t b = profile_location(profile, 0, 200, NULL, 0);
+
+	(void)state;
+	lines[0].function = example_function(profile, "inlined", "f.h");
+	lines[1].function = example_function(profile, "f", "f.c");
+	profile_set_lines(profile, a, &lines[1], 1);
+	profile_set_lines(profile, a, lines, 2);
+	assert_int_equal(profile->locations.items[a].line_count, 2);
+	assert_int_equal(profile_lines(profile, &profile->locations.items[a])[1].line, 2);
+	/* It is found by its lines now, and only by them. */
+	assert_int_equal(profile_location(profile, 0, 100, lines, 2), a);
+	assert_int_equal(profile_location(profile, 0, 200, NULL, 0), b);
+	assert_int_not_equal(profile_location(profile, 0, 100, NULL, 0), a);
+	assert_int_not_equal(profile_location(profile, 0, 100, &lines[1], 1), a);
+	profile_free(profile);
+}
+
+/* Samples are merged only if all locations and labels are equal. */
+static void equal_samples_are_merged(void **state)
+{
+	struct profile *profile = empty_profile();
+	const uint32_t a = example_location(profile, 0, 1, NULL, "a");
+	const uint32_t b = example_location(profile, 0, 2, NULL, "b");
+	const uint32_t labels[] = {
+		example_label(profile, "k", "v"),      example_label(profile, "k", "w"),
+		example_label(profile, "l", "v"),      example_number(profile, "k", 1, NULL),
+		example_number(profile, "k", 2, NULL), example_number(profile, "k", 1, "v"),
+	};
+	enum { LABELS = sizeof(labels) / sizeof(labels[0]), SAMPLES = 5 + LABELS };
+
+	(void)state;
+	for (int64_t round = 0; round < 3; round++) {
+		example_add(profile, NULL, 0, 1, 1, NULL, 0);
+		example_add(profile, (uint32_t[]){a, b}, 2, 1, 10, NULL, 0);
+		example_add(profile, (uint32_t[]){b, a}, 2, 1, 100, NULL, 0);
+		example_add(profile, &a, 1, 1, 1000, NULL, 0);
+		for (size_t i = 0; i < LABELS; i++)
+			example_add(profile, &a, 1, 1, 10000 * (int64_t)(i + 1), &labels[i], 1);
+		example_add(profile, &a, 1, 1, 7, labels, 2);
+	}
+	assert_int_equal(profile->samples.count, SAMPLES);
+	for (size_t i = 0; i < SAMPLES; i++)
+		assert_int_equal(profile_values(profile, i)[0], 3);
+	assert_int_equal(profile_values(profile, 0)[1], 3);
+	assert_int_equal(profile_values(profile, 2)[1], 300);
+	assert_int_equal(profile_values(profile, 4)[1], 30000);
+	assert_int_equal(profile->samples.items[0].stack, 0);
+	assert_int_equal(profile_stack_locations(profile, profile->samples.items[2].stack)[0], b);
+	profile_free(profile);
+}
+
+static void overflowing_sums_are_not_merged(void **state)
+{
+	struct profile *profile = empty_profile();
+
+	(void)state;
+	example_add(profile, NULL, 0, 1, INT64_MAX - 1, NULL, 0);
+	for (int i = 0; i < 4; i++)
+		example_add(profile, NULL, 0, 1, 1, NULL, 0);
+	assert_int_equal(profile->samples.count, 2);
+	assert_int_equal(profile_values(profile, 0)[0], 2);
+	assert_true(profile_values(profile, 0)[1] == INT64_MAX);
+	assert_int_equal(profile_values(profile, 1)[0], 3);
+	assert_int_equal(profile_values(profile, 1)[1], 3);
+	profile_free(profile);
+}
+
+static void merging_adds_samples_once(void **state)
+{
+	struct profile *into = profile_new(), *from = example_profile();
+	struct profile *other = profile_new();
+
+	(void)state;
+	/* An entry without samples stays behind. */
+	example_location(from, 0, 12345, NULL, "unused");
+	assert_int_equal(profile_merge(into, from), 0);
+	assert_int_equal(into->samples.count, from->samples.count);
+	assert_int_equal(into->locations.count, from->locations.count - 1);
+	assert_int_equal(into->functions.count, from->functions.count - 1);
+	assert_int_equal(into->time_ns, from->time_ns);
+	assert_int_equal(into->period, from->period);
+	assert_string_equal(profile_text(into, into->default_type), "cpu");
+	assert_int_equal(into->comments.count, 0);
+
+	/* Numbers of entries differ between the profiles. */
+	example_sample(into, (uint32_t[]){example_location(into, 0, 7, NULL, "own")}, 1, 5, "own");
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(profile_merge(into, from), 0);
+	assert_int_equal(into->samples.count, from->samples.count + 1);
+	for (size_t i = 0; i < from->samples.count; i++) {
+		assert_int_equal(profile_values(into, i)[0], 3 * profile_values(from, i)[0]);
+		assert_int_equal(profile_values(into, i)[1], 3 * profile_values(from, i)[1]);
+	}
+	assert_int_equal(profile_values(into, from->samples.count)[0], 5);
+
+	profile_add_type(other, "heap", "bytes");
+	assert_int_equal(profile_merge(into, other), -EINVAL);
+	assert_int_equal(into->samples.count, from->samples.count + 1);
+	profile_free(other);
+	profile_free(into);
+	profile_free(from);
+}
+
+/* What 200,000 processes leave behind: a stack or two each, with a label of their own. */
+static void many_processes_fit(void **state)
+{
+	enum { PROCESSES = 200000, DEPTH = 20 };
+	struct profile *profile = empty_profile();
+	uint32_t mapping = example_mapping(profile, 0, UINT64_MAX, 0, "/usr/bin/app", "aabb");
+	uint32_t stack[DEPTH];
+
+	(void)state;
+	for (int64_t i = 0; i < PROCESSES; i++) {
+		const uint32_t labels[] = {
+			example_label(profile, "comm", "app"),
+			example_label(profile, "thread", "app"),
+			example_number(profile, "pid", i, "pid"),
+			example_label(profile, "cgroup", "/system.slice/app.service"),
+			example_label(profile, "container", "app.service"),
+		};
+
+		for (uint64_t j = 0; j < DEPTH; j++)
+			stack[j] = profile_location(profile, mapping,
+						    0x1000 + j + 100 * (uint64_t)(i % 50), NULL, 0);
+		example_add(profile, stack, DEPTH, 1, 1000, labels, 5);
+		example_add(profile, stack + 1, DEPTH - 1, 1, 1000, labels, 5);
+	}
+	assert_int_equal(profile->error, 0);
+	assert_int_equal(profile->samples.count, 2 * PROCESSES);
+	assert_true(profile_bytes(profile) > 400000 * sizeof(struct profile_sample));
+	assert_in_range(profile_bytes(profile) / MIB, 1, 40);
+	profile_free(profile);
+}
+
+/* The comment is parsed as it is written. */
+static void origin_is_found_again(void **state)
+{
+	struct profile *profile = profile_new();
+	struct utsname kernel = {.sysname = "Linux", .release = "6.1.0-9-amd64", .machine = "x86"};
+	char release[ORIGIN_RELEASE_SIZE];
+
+	(void)state;
+	assert_false(origin_is_own(profile));
+	assert_false(origin_release(profile, release));
+	assert_string_equal(release, "");
+	origin_add(profile, &kernel);
+	profile_comment(profile, "stackbeat 1 on Linux 9.9 x86");
+	assert_true(origin_is_own(profile));
+	assert_true(origin_release(profile, release));
+	assert_string_equal(release, "6.1.0-9-amd64");
+	profile_free(profile);
+
+	profile = profile_new();
+	profile_comment(profile, "perf on Linux 9.9 x86");
+	origin_add(profile, &kernel);
+	assert_false(origin_is_own(profile));
+	assert_false(origin_release(profile, release));
+	profile_free(profile);
+
+	/* The release becomes a part of a path. */
+	profile = profile_new();
+	profile_comment(profile, "stackbeat 1 on Linux ../../etc x86");
+	assert_true(origin_release(profile, release));
+	assert_string_equal(release, "..");
+	profile_free(profile);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(equal_entries_are_merged),
+		cmocka_unit_test(lines_can_be_set_later),
+		cmocka_unit_test(equal_samples_are_merged),
+		cmocka_unit_test(overflowing_sums_are_not_merged),
+		cmocka_unit_test(merging_adds_samples_once),
+		cmocka_unit_test(many_processes_fit),
+		cmocka_unit_test(origin_is_found_again),
+	};
+
+	return cmocka_run_group_tests_name("profile", tests, NULL, NULL);
+}
