@@ -561,6 +561,18 @@ static void symbolize_job(struct worker_state *worker)
 		symbolize_file(worker);
 }
 
+static void free_tables(struct worker_state *worker)
+{
+	for (size_t i = 0; i < worker->elf_count; i++)
+		elf_clear(&worker->elfs[i]);
+	string_table_clear(&worker->strings);
+	free(worker->demangled);
+	free(worker->vaddrs);
+	free(worker->resolved);
+	free(worker->pending);
+	free(worker->indices);
+}
+
 void symbolize_in_worker(const int fds[], size_t count)
 {
 	struct worker_state *worker = calloc(1, sizeof(*worker));
@@ -584,9 +596,9 @@ void symbolize_in_worker(const int fds[], size_t count)
 	}
 	if (worker->out && !worker->err)
 		send_message(worker, WORKER_END, "", 0);
-	/* The process exits now: the rest is not freed. */
 	if (worker->out)
 		fclose(worker->out);
+	free_tables(worker);
 	job_bytes_free(&received);
 	free(worker);
 }
