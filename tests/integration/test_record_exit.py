@@ -239,7 +239,7 @@ def status_of(pid):
 
 @test
 def reader_and_its_server_give_up_rights():
-    recording = Recording(command=("sleep", "1000"))
+    recording = Recording("-a", command=("sleep", "1000"))
     recording.session()
     pid = recording.process.pid
     reader = status_of(pid)
@@ -260,5 +260,5 @@ def reader_and_its_server_give_up_rights():
     for field in ("CapEff", "CapBnd", "NoNewPrivs", "Uid", "Seccomp"):
         check_equal(command[field], own[field], f"{field} of the command")
     recording.interrupt()
-    err = recording.end(3)
+    err = recording.end()
     check("sandbox" not in err, f"the sandbox is incomplete: {err}")

@@ -6,7 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "cli/sandbox_option.h"
+#include "cli/reader_sandbox.h"
 #include "cli/symbolize_messages.h"
 #include "debuginfo/debug_files.h"
 #include "lib/error.h"

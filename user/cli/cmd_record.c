@@ -12,7 +12,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "cli/sandbox_option.h"
+#include "cli/reader_sandbox.h"
 #include "cli/symbolize_messages.h"
 #include "lib/atomic_file.h"
 #include "lib/clock.h"

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/sandbox_option.h"
 #include "lib/error.h"
 
+#define SYMBOLIZE_TIMEOUT_MAX_S (7u * 24 * 3600)
 #define SECONDS_MAX (365.0 * 24 * 3600)
 
 #define OUTPUT_DEFAULT "stackbeat.pb.gz"
@@ -299,6 +299,18 @@ static int parse_ring_size(const char *text, uint32_t *size, struct error *error
 				 "--ring-size: '%s' is not a power of two from 64K to 64M", text);
 	*size = bytes;
 	return 0;
+}
+
+int sandbox_option_parse(int id, const char *value, struct sandbox_options *options,
+			 struct error *error)
+{
+	if (id == SANDBOX_TIMEOUT)
+		return parse_number(value, "--symbolize-timeout", 1, SYMBOLIZE_TIMEOUT_MAX_S,
+				    &options->timeout_s, error);
+	options->require = !strcmp(value, "require");
+	if (options->require || !strcmp(value, "try"))
+		return 0;
+	return error_set(error, EINVAL, "--sandbox: '%s' is neither 'try' nor 'require'", value);
 }
 
 static int parse_record_option(int id, char *value, void *arg, struct error *error)

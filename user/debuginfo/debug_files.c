@@ -13,7 +13,6 @@
 #include <zlib.h>
 
 #include "debuginfo/debuginfod_helper.h"
-#include "debuginfo/elf_headers.h"
 #include "lib/build_id.h"
 
 /* A file beyond these limits is broken or malicious. */

@@ -16,7 +16,10 @@
 #include "lib/error.h"
 
 #include <libelf.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct debug_search {
 	/* As debug_paths_open(), by a process that may open files. */
@@ -69,7 +72,19 @@ void debug_files_close(struct debug_files *files);
  */
 int debug_files_check_binary(int fd, const char *path, const char *build_id, struct error *error);
 
-struct elf_headers;
+/* Linkers make one or two; further ones are left out. */
+#define ELF_HEADERS_SEGMENTS_MAX 32u
+
+struct elf_headers {
+	char build_id[BUILD_ID_SIZE]; /* hex; "": none */
+	uint64_t extent; /* as elf_extent() */
+	bool has_dwarf;
+	char link[NAME_MAX + 1]; /* .gnu_debuglink; "": none */
+	char alt_link[PATH_MAX]; /* .gnu_debugaltlink; "": none */
+	char alt_build_id[BUILD_ID_SIZE]; /* of the file of `alt_link`, hex; "": none */
+	uint32_t segment_count;
+	struct elf_segment segments[ELF_HEADERS_SEGMENTS_MAX]; /* executable ones */
+};
 
 /* Reads the build ID and the links to debug files. `headers` is all zero. */
 void debug_file_headers(Elf *elf, struct elf_headers *headers);

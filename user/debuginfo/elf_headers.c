@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "debuginfo/debug_files.h"
 #include "lib/error.h"
 #include "sandbox/worker_call.h"
 

@@ -20,7 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/sandbox_option.h"
+#include "cli/options.h"
+#include "cli/reader_sandbox.h"
 #include "debuginfo/elf_headers.h"
 #include "lib/error.h"
 #include "sandbox/capabilities.h"
@@ -235,12 +236,14 @@ static void test_status_is_reported(void **state)
 /* As in a container without seccomp. */
 static void forbid_seccomp(void)
 {
+	const struct scmp_arg_cmp set_seccomp = {
+		.arg = 0, .op = SCMP_CMP_EQ, .datum_a = PR_SET_SECCOMP};
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
 
 	CHECK(filter);
 	CHECK(!seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(seccomp), 0));
-	CHECK(!seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prctl), 1,
-				SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP)));
+	CHECK(!seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prctl), 1,
+				      &set_seccomp));
 	CHECK(!seccomp_load(filter));
 	seccomp_release(filter);
 }

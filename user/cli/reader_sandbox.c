@@ -1,28 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "cli/sandbox_option.h"
+#include "cli/reader_sandbox.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
+#include "cli/options.h"
 #include "debuginfo/debuginfod.h"
 #include "lib/error.h"
 #include "symbolize/symbolize_options.h"
 #include "symbolize/worker.h"
 
-#define TIMEOUT_MAX_S (7u * 24 * 3600)
-
-int sandbox_option_parse(int id, const char *value, struct sandbox_options *options,
-			 struct error *error)
-{
-	if (id == SANDBOX_TIMEOUT)
-		return parse_number(value, "--symbolize-timeout", 1, TIMEOUT_MAX_S,
-				    &options->timeout_s, error);
-	options->require = !strcmp(value, "require");
-	if (options->require || !strcmp(value, "try"))
-		return 0;
-	return error_set(error, EINVAL, "--sandbox: '%s' is neither 'try' nor 'require'", value);
-}
+#define SYMBOLIZE_TIMEOUT_S 120u
 
 int reader_sandbox_start(struct reader_sandbox *sandbox, const struct sandbox_options *options,
 			 bool downloads, struct error *error)
