@@ -103,14 +103,10 @@ static unsigned int confine_server(struct server *server, bool own_namespaces)
 
 /* The server: workers */
 
-static void run_worker(const struct server *server, enum worker_kind kind, const int fds[],
-		       size_t count)
+static void run_worker(const struct server *server, pid_t parent, enum worker_kind kind,
+		       const int fds[], size_t count)
 {
-	pid_t parent = getppid();
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(1);
+	die_with_parent(parent);
 	/* Without a filter where the server has one, something is wrong. */
 	if (seccomp_confine_worker(fds, count) && server->has_filter)
 		_exit(1);
@@ -121,14 +117,14 @@ static void run_worker(const struct server *server, enum worker_kind kind, const
 static void start_worker(struct server *server, enum worker_kind kind, const int fds[],
 			 size_t count)
 {
-	pid_t pid;
+	pid_t parent = getpid(), pid;
 
 	if (!count || server->count == WORKERS_MAX)
 		return;
 	oom_score_set(&server->oom_score, true);
 	pid = fork();
 	if (pid == 0)
-		run_worker(server, kind, fds + 1, count - 1);
+		run_worker(server, parent, kind, fds + 1, count - 1);
 	oom_score_set(&server->oom_score, false);
 	if (pid < 0)
 		return;

@@ -29,8 +29,8 @@ int oom_score_open(struct oom_score *score);
 void oom_score_set(const struct oom_score *score, bool victim);
 
 /*
- * Makes the calling process, which `parent` has just forked, die with it. A process of another PID
- * namespace has the parent 0.
+ * Makes the calling process, which `parent` has just forked, die with it. `parent` must have called
+ * getpid() before: afterwards, it may be gone already.
  */
 void die_with_parent(pid_t parent);
 
