@@ -24,6 +24,9 @@ LIB_CFLAGS = $(shell pkg-config --cflags $(PACKAGES))
 # Most unit tests depend on the sanitizers to detect errors.
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
+# Unit tests count the basic blocks that the reader executes (tests/unit/steps.h).
+COUNT_STEPS := -fsanitize-coverage=trace-pc
+
 USER_SOURCES := $(wildcard user/*/*.c)
 USER_OBJECTS := $(USER_SOURCES:user/%.c=$(B)/user/%.o)
 FORMATTED = $(wildcard user/*/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] tests/unit/shim/*/*.h tests/env/workloads/*.[ch] tests/interop/gosym/*.c tests/interop/names/*.c tests/fuzz/*.[ch] tests/fuzz/*/*.[ch] \
@@ -64,13 +67,19 @@ $(B)/user/%.o: user/%.c VERSION | $(PROTO).h
 $(B)/unit/user/%.o: user/%.c VERSION | $(PROTO).h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) -O1 -g $(SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS) -O1 -g $(SANITIZE) $(COUNT_STEPS) $(WARNINGS) $(LIB_CFLAGS) \
+		-MMD -MP -c -o $@ $<
+
+$(B)/unit/steps.o: tests/unit/steps.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(UNIT_CPPFLAGS) -O1 -g $(WARNINGS) -MMD -MP -c -o $@ $<
 
 # flamegraph.c embeds the script and the style sheet.
 $(B)/user/report/flamegraph.o $(B)/unit/user/report/flamegraph.o: user/report/flamegraph.js user/report/flamegraph.css
 
 # An archive: a test links only the objects that it uses.
-$(B)/unit/user.a: $(UNIT_OBJECTS) $(PROTO).o
+$(B)/unit/user.a: $(UNIT_OBJECTS) $(B)/unit/steps.o $(PROTO).o
 	$(call say,AR,$@)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^

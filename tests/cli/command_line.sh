@@ -68,6 +68,13 @@ wrong_command_lines_are_refused_with_one_line() {
 	refuses "--labels: 'name' is none of comm," record --labels comm,name
 	refuses "--label: 'build' is not KEY=VALUE" record --label build
 	refuses "--label: 'comm' is reserved by stackbeat" record --label comm=make
+	refuses "--snapshot: '0.5' is less than a second" record --snapshot 0.5
+	refuses "--rotate: 'x' is not a number of seconds" record --rotate x
+	refuses "--snapshot and --rotate can't be combined" record --snapshot 1 --rotate 1
+	refuses "--snapshot can't be combined with -o -" record --snapshot 1 -o -
+	refuses "--rotate can't be combined with -o -" record -o - --rotate 1
+	refuses "--memory: '1M' is not a size from 16M" record --memory 1M
+	refuses "--memory: '2T' is not a size from 16M" record --memory 2T
 	refuses "--save-binaries: the directory is empty" record --save-binaries ""
 	refuses "no file is given" symbolize
 	refuses "more than one file is given" symbolize a b

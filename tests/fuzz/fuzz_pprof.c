@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 1; i < profile->locations.count; i += 7)
 		profile->locations.items[i].elided = true;
 	if (origin_is_own(profile))
-		normalize_profile(profile, &counts);
+		normalize_profile(profile, size % 2, &counts);
 	profile_free(profile);
 	return 0;
 }

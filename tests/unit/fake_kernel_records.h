@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -159,6 +160,41 @@ static inline void fake_mapping(struct address_spaces *spaces, uint64_t id, uint
 		abort();
 }
 
+struct fake_object {
+	uint64_t address; /* in its memory */
+	uint64_t vaddr; /* of `address` */
+	bool found;
+};
+
+static inline int fake_find_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct fake_object *object = arg;
+
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+		uint64_t start = info->dlpi_addr + header->p_vaddr;
+
+		if (header->p_type == PT_LOAD && (header->p_flags & PF_X) &&
+		    start < object->address + 4096 && object->address < start + header->p_memsz) {
+			object->vaddr = object->address - info->dlpi_addr;
+			object->found = true;
+		}
+	}
+	return object->found;
+}
+
+/* Adds a mapping of a file that this process has loaded, with its virtual address. */
+static inline void fake_loaded_file(struct address_spaces *spaces, uint64_t id, uint64_t start,
+				    uint64_t end, uint64_t file, uint64_t offset)
+{
+	struct fake_object object = {.address = start};
+
+	dl_iterate_phdr(fake_find_object, &object);
+	fake_mapping(spaces, id, 1, object.found ? STACKBEAT_MAPPING_VADDR : 0, start, end, file,
+		     object.found ? object.vaddr : offset);
+}
+
 /* Adds a copy of this process as address space `id` at generation 1, and advances to that. */
 static inline void fake_self(struct address_spaces *spaces, struct fake_files *files, uint64_t id,
 			     uint32_t pid)
@@ -177,8 +213,9 @@ static inline void fake_self(struct address_spaces *spaces, struct fake_files *f
 		if (line[strcspn(line, " ") + 3] != 'x' || !strcmp(path, "[vsyscall]"))
 			continue;
 		if (*path == '/')
-			fake_mapping(spaces, id, 1, 0, start, end,
-				     fake_file(address_spaces_files(spaces), files, path), offset);
+			fake_loaded_file(spaces, id, start, end,
+					 fake_file(address_spaces_files(spaces), files, path),
+					 offset);
 		else
 			fake_mapping(spaces, id, 1,
 				     strcmp(path, "[vdso]") ? 0 : STACKBEAT_MAPPING_VDSO, start,

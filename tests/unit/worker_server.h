@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The server of workers of a unit test, which starts on first use and dies with the test. */
+/*
+ * The server of workers of a unit test, which starts on first use and dies with the test. The first
+ * use must be before threads are started.
+ */
 #ifndef STACKBEAT_TEST_WORKER_SERVER_H
 #define STACKBEAT_TEST_WORKER_SERVER_H
 

@@ -1,38 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/reader_sandbox.h"
+#include "cli/record_output.h"
 #include "cli/symbolize_messages.h"
-#include "lib/atomic_file.h"
 #include "lib/clock.h"
 #include "lib/error.h"
+#include "pprof/pprof_writer.h"
+#include "pprof/profile.h"
 #include "pprof/truncation.h"
 #include "process/mapped_files.h"
 #include "record/child_command.h"
 #include "record/recorder.h"
 #include "record/stack_table.h"
-#include "symbolize/symbolizer.h"
+#include "symbolize/symbolize_options.h"
+
+/* Of the process that writes a file: a third of the CPU time that a sampled thread gets. */
+#define EXPORTER_NICE 5
 
 struct record {
 	struct record_options options;
 	struct recorder recorder;
-	struct reader_sandbox sandbox;
 	sigset_t old_signals;
 	int signals; /* signalfd; 0: none */
 	bool progress; /* standard error is a terminal */
 	bool progress_shown;
 	uint32_t hangup; /* SIGHUP or SIGQUIT that has ended the recording; 0: none */
+	struct reader_sandbox sandbox;
+	struct output_room room;
+	/* Of --snapshot and --rotate. */
+	int64_t interval; /* ns; 0: neither */
+	int64_t next_file; /* CLOCK_MONOTONIC, ns: when to write the next one */
+	bool file_requested; /* by SIGUSR2 */
+	pid_t exporter; /* the process that writes a file; 0: none */
+	unsigned int files; /* that were written, or are being written */
+	bool files_failed; /* one of them was not written to its place */
 };
 
 /* Lets a signalfd receive the signals that end a recording, and SIGCHLD of COMMAND. */
@@ -46,6 +60,8 @@ static int catch_signals(struct record *record, struct error *error)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGQUIT);
 	sigaddset(&set, SIGCHLD);
+	if (record->interval)
+		sigaddset(&set, SIGUSR2);
 	/* nohup(1) ignores SIGHUP, and a blocked signal is received even if it is ignored. */
 	sigaction(SIGHUP, NULL, &hangup);
 	if (hangup.sa_handler != SIG_IGN)
@@ -70,6 +86,22 @@ static void catch_interruption(const struct record *record)
 	signalfd(record->signals, &set, 0);
 }
 
+/*
+ * In the process that writes a file, SIGTERM alone interrupts the symbolization: Ctrl-C ends the
+ * recording, which waits for it. An fd of its own, as the signals of the other are for both.
+ */
+static void catch_interruption_of_exporter(struct record *record)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	close(record->signals);
+	record->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (record->signals < 0)
+		record->signals = 0;
+}
+
 /* Reads the signals that have come; true if one of them ends the recording. */
 static bool stop_requested(void *arg)
 {
@@ -78,7 +110,9 @@ static bool stop_requested(void *arg)
 	bool requested = false;
 
 	while (read(record->signals, &info, sizeof(info)) == sizeof(info)) {
-		requested = requested || info.ssi_signo != SIGCHLD;
+		if (info.ssi_signo == SIGUSR2)
+			record->file_requested = true;
+		requested = requested || (info.ssi_signo != SIGCHLD && info.ssi_signo != SIGUSR2);
 		if (info.ssi_signo == SIGHUP || info.ssi_signo == SIGQUIT)
 			record->hangup = info.ssi_signo;
 	}
@@ -103,49 +137,6 @@ static void show_progress(const struct recording *recording, const struct sample
 		recording_overhead_percent(recording));
 }
 
-static int record_session(struct record *record, struct error *error)
-{
-	const struct record_options *options = &record->options;
-	struct recorder_config config = {
-		.session = &options->session,
-		.seconds = options->seconds,
-		.labels = options->labels.chosen,
-		.save_binaries = options->save_binaries,
-		.no_symbolize = options->no_symbolize,
-		.command = options->command,
-		.command_signals = &record->old_signals,
-		.stop_requested = stop_requested,
-		.warning = print_warning,
-		.progress = record->progress ? show_progress : NULL,
-		.arg = record,
-	};
-	int err;
-
-	err = reader_sandbox_start(&record->sandbox, &options->sandbox, !options->no_symbolize,
-				   error);
-	if (err)
-		return err;
-	/* An output file that can't be written should fail before the recording. */
-	err = atomic_file_check(options->output, error);
-	if (err)
-		return err;
-	err = recorder_open(&record->recorder, &config, error);
-	if (*record->recorder.session.loaded && !options->quiet)
-		fprintf(stderr, "stackbeat: loaded %s\n", record->recorder.session.loaded);
-	if (!err)
-		err = catch_signals(record, error);
-	if (err)
-		return err;
-	config.wake_fd = record->signals;
-	err = recorder_run(&record->recorder, &config, error);
-	if (record->progress_shown)
-		fputs("\r\033[K", stderr);
-	if (!err && record->hangup)
-		err = error_set(error, EINTR, "%s has ended the recording",
-				record->hangup == SIGHUP ? "SIGHUP" : "SIGQUIT");
-	return err;
-}
-
 static void print_count(uint64_t count, const char *name, const char **separator)
 {
 	if (!count)
@@ -154,16 +145,15 @@ static void print_count(uint64_t count, const char *name, const char **separator
 	*separator = ", ";
 }
 
-static void print_summary(const struct record *record, const char *output,
-			  const struct truncation_counts *counts, uint64_t size)
+static void print_summary(const struct window *window, const struct recording *recording,
+			  const char *output, const struct truncation_counts *counts, uint64_t size)
 {
-	const struct sample_totals *totals = stack_table_totals(record->recorder.collector.stacks);
-	const struct recording *recording = &record->recorder.recording;
+	struct window_merged merged;
 	uint64_t lost = recording->lost_full + recording->lost_tail;
 	const char *separator = " (";
 
 	fprintf(stderr, "stackbeat: %" PRIu64 " samples in %.1f s, %" PRIu64 " lost",
-		totals->samples, (double)recording->duration_ns / NS_PER_SECOND, lost);
+		window->samples, (double)recording->duration_ns / NS_PER_SECOND, lost);
 	print_count(recording->lost_full, "ring full", &separator);
 	print_count(recording->lost_tail, "bad reader position", &separator);
 	fprintf(stderr, "%s, %" PRIu64 " truncated", lost ? ")" : "", truncation_total(counts));
@@ -183,6 +173,12 @@ static void print_summary(const struct record *record, const char *output,
 	print_count(recording->perf_maps_dropped, "perf maps dropped", &separator);
 	print_count(recording->samples_early, "samples resolved before their mappings arrived",
 		    &separator);
+	window_count_merged(window, &merged);
+	if (merged.stacks)
+		fprintf(stderr,
+			"; merged for lack of memory: %" PRIu64 " stacks, %" PRIu64
+			" samples without labels, %" PRIu64 " without callers",
+			merged.stacks, merged.labels, merged.callers);
 	if (counts->unmapped)
 		fprintf(stderr, "%suser frames outside all mappings %" PRIu64 " of %" PRIu64,
 			separator, counts->unmapped, counts->user_frames);
@@ -231,35 +227,22 @@ static void explain_no_samples(const struct record *record, struct error *error)
 			  recording->rate);
 }
 
+struct window_file {
+	struct window *window;
+	struct recording *recording; /* of the window */
+	const char *path;
+	bool is_snapshot; /* one of several; the recording is written elsewhere */
+};
+
 /*
- * Writes a profile that could not be written to its output file to one in TMPDIR, by default
- * /var/tmp: with a name that other users can't predict, and readable by its owner only. Returns 0
- * or a negative errno value.
+ * Symbolizes a window, and writes it to its file, or else to another place. Returns 0 or a negative
+ * errno value: also if it is in the other place.
  */
-static int export_elsewhere(const struct recorder *recorder, char path[PATH_MAX],
-			    struct truncation_counts *counts, uint64_t *size, struct error *warning,
-			    struct error *error)
+static int write_window(const struct record *record, const struct window_file *file,
+			struct error *error)
 {
-	const char *directory = getenv("TMPDIR");
-	uint64_t number;
-	mode_t mask;
-	int err;
-
-	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
-		return error_errno(error, errno, "can't name another file");
-	snprintf(path, PATH_MAX, "%s/stackbeat-%016" PRIx64 ".pb.gz",
-		 directory && *directory ? directory : "/var/tmp", number);
-	mask = umask(077);
-	err = export_profile(recorder->collector.stacks, recorder->collector.files,
-			     &recorder->recording, path, counts, size, warning, error);
-	umask(mask);
-	return err;
-}
-
-static int write_profile(struct record *record, struct error *error)
-{
-	struct recorder *recorder = &record->recorder;
-	struct symbolize_messages messages = {.progress = record->progress};
+	struct symbolize_messages messages = {.progress = record->progress && !record->exporter,
+					      .verbose = record->options.verbose};
 	struct symbolize_options symbolize = {
 		.problem = symbolize_messages_problem,
 		.progress = symbolize_messages_progress,
@@ -268,43 +251,267 @@ static int write_profile(struct record *record, struct error *error)
 		.timed_out = symbolize_messages_timed_out,
 		.arg = &messages,
 	};
-	const char *output = record->options.output;
+	struct truncation_counts counts;
+	const char *output = file->path;
 	char fallback[PATH_MAX];
 	struct error warning;
-	struct truncation_counts counts;
 	uint64_t size;
 	int err;
 
-	if (!stack_table_totals(recorder->collector.stacks)->samples) {
-		explain_no_samples(record, error);
-		return -ENODATA;
-	}
 	reader_sandbox_use(&record->sandbox, &record->options.sandbox, &symbolize);
-	catch_interruption(record);
-	recorder->recording.no_symbolize = record->options.no_symbolize;
-	recorder->recording.symbolize = record->options.no_symbolize ? NULL : &symbolize;
-	err = export_profile(recorder->collector.stacks, recorder->collector.files,
-			     &recorder->recording, output, &counts, &size, &warning, error);
-	if (err && err != -ENOMEM && strcmp(output, "-")) {
-		fprintf(stderr, "stackbeat: %s\n", error->text);
-		output = fallback;
-		err = export_elsewhere(recorder, fallback, &counts, &size, &warning, error);
-	}
-	recorder->recording.symbolize = NULL;
+	file->recording->sandbox = &record->sandbox.server;
+	file->recording->symbolize = record->options.no_symbolize ? NULL : &symbolize;
+	err = export_profile(file->window, record->recorder.collector.files, file->recording,
+			     &counts, &warning, error);
+	file->recording->symbolize = NULL;
 	symbolize_messages_end(&messages);
 	if (err)
 		return err;
-	if (*warning.text && (recorder->session.parts & STACKBEAT_PART_KERNEL))
+	err = pprof_write(file->window->profile, output, &size, error);
+	if (err && err != -ENOMEM && strcmp(output, "-") && !file->is_snapshot) {
+		fprintf(stderr, "stackbeat: %s\n", error->text);
+		output = fallback;
+		err = output_write_elsewhere(file->window->profile, fallback, &size, error);
+	}
+	if (err)
+		return err;
+	if (!file->is_snapshot && *warning.text &&
+	    (record->recorder.session.parts & STACKBEAT_PART_KERNEL))
 		fprintf(stderr, "stackbeat: kernel functions have no symbols: %s\n", warning.text);
-	if (!record->options.quiet)
-		print_summary(record, output, &counts, size);
-	if (!record->options.quiet)
-		reader_sandbox_print_missing(&record->sandbox);
-	if (record->options.save_binaries)
-		print_saved(record);
+	if (!file->is_snapshot && !record->options.quiet)
+		print_summary(file->window, file->recording, output, &counts, size);
 	if (output == fallback)
 		return error_set(error, EIO, "the profile is in %s instead", fallback);
 	return 0;
+}
+
+/* Files of --snapshot and --rotate */
+
+/* Sets the path of the file of a window. */
+static void choose_path(const struct record *record, const struct recording *recording,
+			char path[PATH_MAX])
+{
+	if (record->options.rotate)
+		output_rotated_path(record->options.output, recording->start_ns, path);
+	else
+		snprintf(path, PATH_MAX, "%s", record->options.output);
+}
+
+static int write_file(struct record *record, const struct window_file *file)
+{
+	struct error error;
+	int err = write_window(record, file, &error);
+
+	if (err)
+		fprintf(stderr, "stackbeat: %s%s\n", file->is_snapshot ? "snapshot: " : "",
+			error.text);
+	return err;
+}
+
+/*
+ * Writes a window in a process of its own, which has a copy of everything: the rings are drained
+ * meanwhile. Without memory for a process, a window that was taken is written here.
+ */
+static void start_exporter(struct record *record, const struct window_file *file)
+{
+	pid_t pid = fork();
+
+	if (pid < 0 && file->is_snapshot) {
+		print_warning("snapshot: no process can be created for it", NULL);
+		return;
+	}
+	if (pid < 0) {
+		record->files_failed |= write_file(record, file) != 0;
+		return;
+	}
+	record->exporter = pid;
+	if (pid)
+		return;
+	record->exporter = getpid();
+	session_close(&record->recorder.session);
+	mapped_files_forked(record->recorder.collector.files);
+	catch_interruption_of_exporter(record);
+	setpriority(PRIO_PROCESS, 0, EXPORTER_NICE);
+	_exit(write_file(record, file) ? STATUS_FAILED : 0);
+}
+
+static void begin_snapshot(struct record *record)
+{
+	struct window_file file = {.path = record->options.output, .is_snapshot = true};
+	struct recording recording;
+	struct error error;
+
+	if (recorder_peek(&record->recorder, &file.window, &recording, &error)) {
+		fprintf(stderr, "stackbeat: snapshot: %s\n", error.text);
+		return;
+	}
+	file.recording = &recording;
+	if (file.window->samples)
+		start_exporter(record, &file);
+}
+
+static void rotate_file(struct record *record)
+{
+	char path[PATH_MAX];
+	struct recording recording;
+	struct window window;
+	struct window_file file = {&window, &recording, path, false};
+	struct error error;
+
+	/* After an error, the samples are in the next file. */
+	if (recorder_take(&record->recorder, &window, &recording, &error)) {
+		fprintf(stderr, "stackbeat: %s\n", error.text);
+	} else if (window.samples) {
+		choose_path(record, &recording, path);
+		record->files++;
+		start_exporter(record, &file);
+	}
+	window_clear(&window);
+}
+
+static int64_t cpu_ns(const struct rusage *usage)
+{
+	return (usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * NS_PER_SECOND +
+	       (usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1000;
+}
+
+/* Reaps the process that writes a file, if it has ended. */
+static void reap_exporter(struct record *record)
+{
+	struct rusage usage;
+	int status;
+
+	if (!record->exporter || wait4(record->exporter, &status, WNOHANG, &usage) <= 0)
+		return;
+	record->exporter = 0;
+	record->recorder.forked_cpu_ns += cpu_ns(&usage);
+	if (WIFSIGNALED(status))
+		fprintf(stderr,
+			"stackbeat: the process that writes a file was killed by signal %d\n",
+			WTERMSIG(status));
+	record->files_failed |= record->options.rotate && status;
+}
+
+/*
+ * Writes a file when it is time, unless the last one is still being written: then its samples are
+ * in the next one.
+ */
+static void write_if_due(void *arg)
+{
+	struct record *record = arg;
+	int64_t now = now_ns(CLOCK_MONOTONIC);
+	bool due;
+
+	reap_exporter(record);
+	if (!record->next_file)
+		record->next_file = record->recorder.start + record->interval;
+	due = now >= record->next_file || record->file_requested ||
+	      (record->options.rotate && collector_is_full(&record->recorder.collector));
+	if (due && !record->exporter) {
+		record->file_requested = false;
+		while (record->next_file <= now)
+			record->next_file += record->interval;
+		if (record->options.rotate)
+			rotate_file(record);
+		else
+			begin_snapshot(record);
+	}
+	/* The end of the process wakes the recorder, too. */
+	record->recorder.wake_at = record->exporter ? 0 : record->next_file;
+}
+
+/* Waits until the last file is written; SIGINT and SIGTERM shorten that. */
+static void wait_for_exporter(struct record *record)
+{
+	struct pollfd signals = {.fd = record->signals, .events = POLLIN};
+	struct signalfd_siginfo info;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGCHLD);
+	signalfd(record->signals, &set, 0);
+	for (reap_exporter(record); record->exporter; reap_exporter(record)) {
+		poll(&signals, 1, -1);
+		while (read(record->signals, &info, sizeof(info)) == sizeof(info)) {
+			if (info.ssi_signo != SIGCHLD)
+				kill(record->exporter, SIGTERM);
+		}
+	}
+}
+
+static int record_session(struct record *record, struct error *error)
+{
+	const struct record_options *options = &record->options;
+	struct recorder_config config = {
+		.session = &options->session,
+		.seconds = options->seconds,
+		.labels = &options->labels,
+		.memory = options->memory,
+		.takes_when_full = options->rotate > 0,
+		.save_binaries = options->save_binaries,
+		.no_symbolize = options->no_symbolize,
+		.command = options->command,
+		.command_signals = &record->old_signals,
+		.stop_requested = stop_requested,
+		.drained = record->interval ? write_if_due : NULL,
+		.warning = print_warning,
+		.progress = record->progress ? show_progress : NULL,
+		.arg = record,
+	};
+	int err;
+
+	err = reader_sandbox_start(&record->sandbox, &options->sandbox, !options->no_symbolize,
+				   error);
+	if (err)
+		return err;
+	/* An output file that can't be written should fail before the recording. */
+	err = output_hold_room(&record->room, options->output, error);
+	if (err)
+		return err;
+	err = recorder_open(&record->recorder, &config, error);
+	if (*record->recorder.session.loaded && !options->quiet)
+		fprintf(stderr, "stackbeat: loaded %s\n", record->recorder.session.loaded);
+	if (!err)
+		err = catch_signals(record, error);
+	if (err)
+		return err;
+	config.wake_fd = record->signals;
+	err = recorder_run(&record->recorder, &config, error);
+	if (record->progress_shown)
+		fputs("\r\033[K", stderr);
+	if (!err && record->hangup)
+		err = error_set(error, EINTR, "%s has ended the recording",
+				record->hangup == SIGHUP ? "SIGHUP" : "SIGQUIT");
+	return err;
+}
+
+/* Writes what was not written yet. */
+static int write_profile(struct record *record, struct error *error)
+{
+	char path[PATH_MAX];
+	struct recording recording;
+	struct window window;
+	struct window_file file = {&window, &recording, path, false};
+	int err;
+
+	err = recorder_take(&record->recorder, &window, &recording, error);
+	if (!err && window.samples) {
+		catch_interruption(record);
+		output_release_room(&record->room);
+		choose_path(record, &recording, path);
+		err = write_window(record, &file, error);
+	} else if (!err && !record->files) {
+		explain_no_samples(record, error);
+		err = -ENODATA;
+	}
+	window_clear(&window);
+	if (!err && !record->options.quiet)
+		reader_sandbox_print_missing(&record->sandbox);
+	if (!err && record->options.save_binaries)
+		print_saved(record);
+	return err;
 }
 
 /* The command line as one string, for the profile's comments; to be freed. */
@@ -336,26 +543,31 @@ static int end_recording(struct record *record, int err, const struct error *rea
 	struct error error;
 	int write_err;
 
-	if (err) {
+	if (err)
 		fprintf(stderr, "stackbeat: %s\n", reason->text);
+	child_command_end(&recorder->command);
+	/* It needs the sandbox of this process. */
+	if (record->exporter)
+		wait_for_exporter(record);
+	if (err) {
 		if (!recorder->collector.stacks ||
 		    !stack_table_totals(recorder->collector.stacks)->samples)
 			return STATUS_FAILED;
 		recorder->recording.ended_by = reason->text;
 	}
-	child_command_end(&recorder->command);
 	write_err = write_profile(record, &error);
 	if (write_err)
 		fprintf(stderr, "stackbeat: %s\n", error.text);
 	if (write_err == -ENODATA)
 		return STATUS_NO_SAMPLES;
-	return err || write_err ? STATUS_FAILED : 0;
+	return err || write_err || record->files_failed ? STATUS_FAILED : 0;
 }
 
 static void record_free(struct record *record)
 {
 	recorder_free(&record->recorder);
 	reader_sandbox_stop(&record->sandbox);
+	output_release_room(&record->room);
 	if (record->signals)
 		close(record->signals);
 	free((char *)record->recorder.recording.command_line);
@@ -385,6 +597,8 @@ int cmd_record(int argc, char **argv)
 		return 0;
 	}
 
+	record->interval = (int64_t)((record->options.snapshot + record->options.rotate) *
+				     (double)NS_PER_SECOND);
 	record->progress = isatty(STDERR_FILENO) && !record->options.quiet;
 	recorder = &record->recorder;
 	recorder->recording.labels = &record->options.labels;

@@ -16,12 +16,16 @@
 #include "debuginfo/kernel_image.h"
 #include "lib/error.h"
 #include "lib/utf8.h"
+#include "pprof/origin.h"
 #include "pprof/pprof_reader.h"
 #include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
-#include "symbolize/binary_archive.h"
+#include "pprof/truncation.h"
+#include "symbolize/archive_reader.h"
 #include "symbolize/find_binary.h"
-#include "symbolize/offline.h"
+#include "symbolize/normalize.h"
+#include "symbolize/offline_source.h"
+#include "symbolize/symbolizer.h"
 
 #define DIRECTORIES_MAX 16u
 
@@ -44,6 +48,7 @@ static const struct cli_option options[] = {
 	SYMBOLIZE_TIMEOUT_OPTION,
 	SANDBOX_OPTION,
 	{'q', "quiet", NULL, "print no summary and no list of missing binaries"},
+	{'v', "verbose", NULL, "list all problems with files, not only the first five"},
 	HELP_OPTION,
 };
 /* clang-format on */
@@ -68,7 +73,7 @@ struct symbolize {
 	bool quiet, help;
 	struct sandbox_options sandbox_options;
 	struct reader_sandbox sandbox;
-	struct binary_archive archive; /* unpacked, if `binaries` is a file */
+	struct archive_reader *archive; /* if --binaries is a file; NULL: none */
 	struct kallsyms *kallsyms;
 	struct kernel *kernel;
 	struct symbolize_messages messages;
@@ -102,6 +107,9 @@ static int parse_symbolize_option(int id, char *value, void *arg, struct error *
 		return sandbox_option_parse(id, value, &symbolize->sandbox_options, error);
 	case 'q':
 		symbolize->quiet = true;
+		return 0;
+	case 'v':
+		symbolize->messages.verbose = true;
 		return 0;
 	default:
 		symbolize->help = true;
@@ -154,31 +162,52 @@ static void report_timeout(void *arg, unsigned int timeout_s, size_t files)
 	symbolize_messages_timed_out(&((struct symbolize *)arg)->messages, timeout_s, files);
 }
 
-/* Unpacks an archive of --binaries, and lists the directories of debug files. */
-static int prepare_directories(struct symbolize *symbolize, struct error *error)
+/* Opens the archive or directory of --binaries, and lists the directories of debug files. */
+static int open_binaries(struct symbolize *symbolize, const struct profile *profile,
+			 struct error *error)
 {
 	struct stat st;
-	int err;
+	int err = 0;
 
 	if (symbolize->binaries) {
 		if (stat(symbolize->binaries, &st))
 			return error_errno(error, errno, "%s", symbolize->binaries);
-		if (!S_ISDIR(st.st_mode)) {
-			err = binary_archive_unpack(&symbolize->archive, symbolize->binaries,
-						    error);
-			if (err)
-				return err;
-			symbolize->binaries = symbolize->archive.directory;
+		if (S_ISDIR(st.st_mode)) {
+			symbolize->directories[symbolize->directory_count++] = symbolize->binaries;
+		} else {
+			err = archive_reader_open(&symbolize->sandbox.server, symbolize->binaries,
+						  profile, &symbolize->archive, error);
+			symbolize->binaries = NULL;
 		}
-		symbolize->directories[symbolize->directory_count++] = symbolize->binaries;
 	}
 	symbolize->directories[symbolize->directory_count++] = DEBUG_DIRECTORY;
-	return 0;
+	return err;
+}
+
+/* Names in an archive have no slash at the start. */
+static bool archived_path(const void *archive, const char *name, char path[PATH_MAX])
+{
+	return archive_reader_path(archive, name + 1, path);
+}
+
+/*
+ * Reads the kernel of the archive, the directory or this machine: the first that has symbols.
+ * Writes the path of the symbols.
+ */
+static struct kernel *open_kernel(const struct symbolize *symbolize, char path[PATH_MAX])
+{
+	if (symbolize->archive && archived_path(symbolize->archive, KALLSYMS_PATH, path))
+		return kernel_from_files(archived_path, symbolize->archive);
+	if (symbolize->binaries &&
+	    snprintf(path, PATH_MAX, "%s" KALLSYMS_PATH, symbolize->binaries) < PATH_MAX &&
+	    !access(path, R_OK))
+		return kernel_new(symbolize->binaries);
+	strcpy(path, KALLSYMS_PATH);
+	return kernel_new("");
 }
 
 static int read_kernel(struct symbolize *symbolize, struct error *error)
 {
-	const char *root = "";
 	char path[PATH_MAX];
 	struct error why;
 	int err;
@@ -189,13 +218,7 @@ static int read_kernel(struct symbolize *symbolize, struct error *error)
 			return error_errno(error, ENOMEM, "%s", symbolize->kallsyms_path);
 		return kallsyms_read(symbolize->kallsyms_path, &symbolize->kallsyms, error);
 	}
-	if (symbolize->binaries &&
-	    snprintf(path, sizeof(path), "%s" KALLSYMS_PATH, symbolize->binaries) <
-		    (int)sizeof(path) &&
-	    !access(path, R_OK))
-		root = symbolize->binaries;
-	snprintf(path, sizeof(path), "%s" KALLSYMS_PATH, root);
-	symbolize->kernel = kernel_new(root);
+	symbolize->kernel = open_kernel(symbolize, path);
 	if (!symbolize->kernel)
 		return error_errno(error, ENOMEM, "can't read the modules");
 	err = kallsyms_read(path, &symbolize->kallsyms, &why);
@@ -205,31 +228,43 @@ static int read_kernel(struct symbolize *symbolize, struct error *error)
 	return 0;
 }
 
-static int symbolize_profile(struct symbolize *symbolize, struct profile *profile,
-			     struct error *error)
+static int find_symbols(struct symbolize *symbolize, struct profile *profile,
+			struct symbolize_counts *counts, struct error *error)
 {
 	const struct binary_finder search = {
 		.directory = symbolize->binaries,
+		.archive = symbolize->archive,
 		.time = profile->time_ns,
 	};
-	struct offline_symbolizer offline = {
-		.search = &search,
-		.kallsyms = symbolize->kallsyms,
-		.kernel = symbolize->kernel,
-		.options.directories = symbolize->directories,
-		.options.directory_count = symbolize->directory_count,
-		.options.problem = report_problem,
-		.options.progress = report_progress,
-		.options.timed_out = report_timeout,
-		.options.arg = symbolize,
+	struct symbolize_options options = {
+		.directories = symbolize->directories,
+		.directory_count = symbolize->directory_count,
+		.archive = symbolize->archive,
 		.missing = report_missing,
+		.problem = report_problem,
+		.progress = report_progress,
+		.timed_out = report_timeout,
+		.arg = symbolize,
 	};
-	struct offline_counts counts;
-	uint64_t size;
+	struct truncation_counts truncated;
+	struct symbol_source source;
 	int err;
 
-	reader_sandbox_use(&symbolize->sandbox, &symbolize->sandbox_options, &offline.options);
-	err = offline_symbolize(&offline, profile, &counts, error);
+	reader_sandbox_use(&symbolize->sandbox, &symbolize->sandbox_options, &options);
+	offline_source_init(&source, profile, &search, symbolize->kallsyms, symbolize->kernel);
+	err = symbolize_profile(profile, &source, &options, counts, error);
+	if (!err && origin_is_own(profile) && normalize_profile(profile, false, &truncated))
+		err = error_errno(error, ENOMEM, "can't symbolize the profile");
+	return err;
+}
+
+static int symbolize_and_write(struct symbolize *symbolize, struct profile *profile,
+			       struct error *error)
+{
+	struct symbolize_counts counts;
+	uint64_t size;
+	int err = find_symbols(symbolize, profile, &counts, error);
+
 	symbolize_messages_end(&symbolize->messages);
 	if (!err)
 		err = pprof_write(profile, symbolize->output, &size, error);
@@ -254,15 +289,15 @@ static int symbolize_file(struct symbolize *symbolize, struct error *error)
 		return err;
 	}
 	profile = pprof_read(symbolize->input, error);
-	err = profile ? prepare_directories(symbolize, error) : -EINVAL;
+	err = profile ? open_binaries(symbolize, profile, error) : -EINVAL;
 	if (!err)
 		err = read_kernel(symbolize, error);
 	if (!err)
-		err = symbolize_profile(symbolize, profile, error);
+		err = symbolize_and_write(symbolize, profile, error);
 	profile_free(profile);
 	kallsyms_free(symbolize->kallsyms);
 	kernel_free(symbolize->kernel);
-	binary_archive_remove(&symbolize->archive);
+	archive_reader_close(symbolize->archive);
 	reader_sandbox_stop(&symbolize->sandbox);
 	return err;
 }

@@ -35,6 +35,9 @@ enum {
 	OPTION_LABEL,
 	OPTION_SAVE_BINARIES,
 	OPTION_NO_SYMBOLIZE,
+	OPTION_SNAPSHOT,
+	OPTION_ROTATE,
+	OPTION_MEMORY,
 };
 
 /* clang-format off */
@@ -64,6 +67,14 @@ static const struct cli_option record_options[] = {
 	SYMBOLIZE_TIMEOUT_OPTION,
 	SANDBOX_OPTION,
 	{'o', "output", "FILE", "output file (default: " OUTPUT_DEFAULT "); - for standard output"},
+	{OPTION_SNAPSHOT, "snapshot", "SEC",
+	 "also write the profile so far every SEC seconds, and on SIGUSR2"},
+	{OPTION_ROTATE, "rotate", "SEC",
+	 "begin a new file every SEC seconds, and on SIGUSR2; the start time (UTC) is added to its "
+	 "name"},
+	{OPTION_MEMORY, "memory", "SIZE",
+	 "memory for what is recorded, 16M to 1024G (default: 256M); beyond it, --rotate begins a new "
+	 "file, or else the rarest stacks are merged"},
 	{OPTION_USER, "user", NULL, "sample the user part of the stacks only"},
 	{OPTION_KERNEL, "kernel", NULL, "sample the kernel part of the stacks only"},
 	{OPTION_MAX_DEPTH, "max-depth", "N",
@@ -78,6 +89,7 @@ static const struct cli_option record_options[] = {
 	 "(default: 5)"},
 	{'g', NULL, NULL, "ignored, for compatibility with perf: stacks are always recorded"},
 	{'q', "quiet", NULL, "print no progress and no summary"},
+	{'v', "verbose", NULL, "list all problems with files, not only the first five"},
 	HELP_OPTION,
 };
 /* clang-format on */
@@ -183,7 +195,7 @@ static int parse_rate(const char *text, uint32_t *rate, struct error *error)
 			    rate, error);
 }
 
-static int parse_seconds(const char *text, double *seconds, struct error *error)
+static int parse_seconds(const char *text, const char *option, double *seconds, struct error *error)
 {
 	char *end;
 
@@ -192,9 +204,20 @@ static int parse_seconds(const char *text, double *seconds, struct error *error)
 	if (end == text || *end || text[strspn(text, "0123456789.")] || *seconds <= 0 ||
 	    *seconds > SECONDS_MAX)
 		return error_set(error, EINVAL,
-				 "-d: '%s' is not a number of seconds above 0, at most %.0f", text,
-				 SECONDS_MAX);
+				 "%s: '%s' is not a number of seconds above 0, at most %.0f",
+				 option, text, SECONDS_MAX);
 	return 0;
+}
+
+/* Parses an interval: of a second at least, as each one makes a file. */
+static int parse_interval(const char *text, const char *option, double *seconds,
+			  struct error *error)
+{
+	int err = parse_seconds(text, option, seconds, error);
+
+	if (!err && *seconds < 1)
+		return error_set(error, EINVAL, "%s: '%s' is less than a second", option, text);
+	return err;
 }
 
 /* Adds the IDs of a list to `ids`; `option` and `what` are for the message. */
@@ -279,25 +302,47 @@ static int parse_cpus(const char *text, struct record_options *options, struct e
 	return 0;
 }
 
-/* Parses a number of bytes, of KiB with the suffix K, or of MiB with the suffix M. */
-static int parse_ring_size(const char *text, uint32_t *size, struct error *error)
+/*
+ * Parses a number of bytes, or of KiB, MiB or GiB with the suffix K, M or G. Returns false if it is
+ * none, or more than `max`.
+ */
+static bool parse_size(const char *text, uint64_t max, uint64_t *size)
 {
-	unsigned long long bytes = 0;
+	static const char units[] = "KMG";
+	const char *unit;
 	char *end = NULL;
 
+	errno = 0;
 	if (isdigit((unsigned char)*text))
-		bytes = strtoull(text, &end, 10);
-	if (end && *end && bytes <= STACKBEAT_RING_SIZE_MAX) {
-		if (*end == 'K' || *end == 'k')
-			bytes <<= 10, end++;
-		else if (*end == 'M' || *end == 'm')
-			bytes <<= 20, end++;
+		*size = strtoull(text, &end, 10);
+	if (!end || errno)
+		return false;
+	if (*end) {
+		unit = strchr(units, toupper((unsigned char)*end++));
+		if (!unit || *end || *size > max >> (10 * (unit - units + 1)))
+			return false;
+		*size <<= 10 * (unit - units + 1);
 	}
-	if (!end || *end || bytes < STACKBEAT_RING_SIZE_MIN || bytes > STACKBEAT_RING_SIZE_MAX ||
+	return *size <= max;
+}
+
+static int parse_ring_size(const char *text, uint32_t *size, struct error *error)
+{
+	uint64_t bytes;
+
+	if (!parse_size(text, STACKBEAT_RING_SIZE_MAX, &bytes) || bytes < STACKBEAT_RING_SIZE_MIN ||
 	    (bytes & (bytes - 1)))
 		return error_set(error, EINVAL,
 				 "--ring-size: '%s' is not a power of two from 64K to 64M", text);
-	*size = bytes;
+	*size = (uint32_t)bytes;
+	return 0;
+}
+
+static int parse_memory(const char *text, uint64_t *memory, struct error *error)
+{
+	if (!parse_size(text, MEMORY_MAX, memory) || *memory < MEMORY_MIN)
+		return error_set(error, EINVAL, "--memory: '%s' is not a size from 16M to 1024G",
+				 text);
 	return 0;
 }
 
@@ -345,7 +390,7 @@ static int parse_record_option(int id, char *value, void *arg, struct error *err
 	case 'C':
 		return parse_cpus(value, options, error);
 	case 'd':
-		return parse_seconds(value, &options->seconds, error);
+		return parse_seconds(value, "-d", &options->seconds, error);
 	case OPTION_LABELS:
 		return labels_choose(&options->labels, value, error);
 	case OPTION_LABEL:
@@ -368,8 +413,17 @@ static int parse_record_option(int id, char *value, void *arg, struct error *err
 	case SANDBOX_MODE:
 	case SANDBOX_TIMEOUT:
 		return sandbox_option_parse(id, value, &options->sandbox, error);
+	case OPTION_SNAPSHOT:
+		return parse_interval(value, "--snapshot", &options->snapshot, error);
+	case OPTION_ROTATE:
+		return parse_interval(value, "--rotate", &options->rotate, error);
+	case OPTION_MEMORY:
+		return parse_memory(value, &options->memory, error);
 	case 'q':
 		options->quiet = true;
+		return 0;
+	case 'v':
+		options->verbose = true;
 		return 0;
 	case 'h':
 		options->help = true;
@@ -522,6 +576,7 @@ int record_options_parse(int argc, char **argv, struct record_options *options, 
 		.session.ring_size = STACKBEAT_RING_SIZE_DEFAULT,
 		.session.budget = STACKBEAT_BUDGET_DEFAULT,
 		.labels.chosen = LABELS_DEFAULT,
+		.memory = MEMORY_DEFAULT,
 	};
 	/* The first argument is COMMAND; options after it are COMMAND's. */
 	err = options_parse(argc, argv, record_options, true, parse_record_option, options, &first,
@@ -534,5 +589,10 @@ int record_options_parse(int argc, char **argv, struct record_options *options, 
 	    (options->session.pid_count || options->session.tid_count ||
 	     options->session.cgroup_count))
 		return error_set(error, EINVAL, "-a can't be combined with -p, -t or -G");
+	if (options->snapshot && options->rotate)
+		return error_set(error, EINVAL, "--snapshot and --rotate can't be combined");
+	if ((options->snapshot || options->rotate) && !strcmp(options->output, "-"))
+		return error_set(error, EINVAL, "%s can't be combined with -o -",
+				 options->snapshot ? "--snapshot" : "--rotate");
 	return 0;
 }

@@ -79,12 +79,20 @@ struct record_options {
 	bool no_symbolize;
 	struct sandbox_options sandbox;
 	const char *output;
+	double snapshot; /* seconds between two writes of the profile so far; 0: none */
+	double rotate; /* seconds of each file; 0: one file */
+	uint64_t memory; /* bytes for what is recorded */
 	bool quiet;
+	bool verbose;
 	bool help;
 	char **command; /* NULL-terminated, in argv; NULL: none */
 };
 
 extern const struct command_help record_help;
+
+#define MEMORY_DEFAULT (UINT64_C(256) << 20)
+#define MEMORY_MIN (UINT64_C(16) << 20)
+#define MEMORY_MAX (UINT64_C(1) << 40)
 
 /*
  * Parses argv (argv[0] is the subcommand). Strings stay in argv. Returns 0, or

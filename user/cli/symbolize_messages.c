@@ -28,7 +28,7 @@ void symbolize_messages_problem(void *arg, const char *path, const char *text)
 	struct symbolize_messages *messages = arg;
 
 	remove_progress(messages);
-	if (messages->problems++ < PROBLEMS_SHOWN)
+	if (messages->problems++ < PROBLEMS_SHOWN || messages->verbose)
 		symbolize_messages_line(path, text);
 }
 
@@ -65,7 +65,7 @@ void symbolize_messages_timed_out(void *arg, unsigned int timeout_s, size_t file
 void symbolize_messages_end(struct symbolize_messages *messages)
 {
 	remove_progress(messages);
-	if (messages->problems > PROBLEMS_SHOWN)
-		fprintf(stderr, "stackbeat: and %u more problems with files\n",
+	if (messages->problems > PROBLEMS_SHOWN && !messages->verbose)
+		fprintf(stderr, "stackbeat: and %u more problems with files; -v lists them\n",
 			messages->problems - PROBLEMS_SHOWN);
 }

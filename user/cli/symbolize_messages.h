@@ -7,9 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Initially all zero, but for `progress`. */
+/* Initially all zero, but for `progress` and `verbose`. */
 struct symbolize_messages {
 	bool progress; /* show the progress of downloads */
+	bool verbose; /* print all problems */
 	bool shown; /* private: a progress line is shown */
 	unsigned int problems; /* private: number so far */
 };
@@ -18,8 +19,8 @@ struct symbolize_messages {
 void symbolize_messages_line(const char *path, const char *text);
 
 /*
- * Prints a problem of a file, if it is one of the first. In all callbacks, `messages` is a struct
- * symbolize_messages.
+ * Prints a problem of a file, if it is one of the first, or messages->verbose is set. In all
+ * callbacks, `messages` is a struct symbolize_messages.
  */
 void symbolize_messages_problem(void *messages, const char *path, const char *text);
 

@@ -77,7 +77,6 @@ int debug_files_check_binary(int fd, const char *path, const char *build_id, str
 
 struct elf_headers {
 	char build_id[BUILD_ID_SIZE]; /* hex; "": none */
-	uint64_t extent; /* as elf_extent() */
 	bool has_dwarf;
 	char link[NAME_MAX + 1]; /* .gnu_debuglink; "": none */
 	char alt_link[PATH_MAX]; /* .gnu_debugaltlink; "": none */

@@ -11,16 +11,35 @@
 struct writer {
 	char *text;
 	size_t length;
+	bool is_rust;
+	bool full; /* the name is too long */
 	jmp_buf overflow;
 };
 
-/* longjmp() is the only way to stop the demangler; it holds no memory that would leak. */
+static bool is_ascii(const char *text, size_t length)
+{
+	for (size_t i = 0; i < length; i++) {
+		if ((unsigned char)text[i] >= 0x80)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * longjmp() is the only way to stop a demangler. Rust's has allocated the text of an identifier
+ * that is not ASCII, and frees it after the call: the next text, at the latest that of a separator,
+ * stops it.
+ */
 static void append_text(const char *text, size_t length, void *opaque)
 {
 	struct writer *writer = opaque;
 
-	if (length >= DEMANGLED_MAX - writer->length)
-		longjmp(writer->overflow, 1);
+	writer->full = writer->full || length >= DEMANGLED_MAX - writer->length;
+	if (writer->full) {
+		if (!writer->is_rust || is_ascii(text, length))
+			longjmp(writer->overflow, 1);
+		return;
+	}
 	memcpy(writer->text + writer->length, text, length);
 	writer->length += length;
 }
@@ -33,12 +52,14 @@ bool demangle(const char *name, char text[DEMANGLED_MAX])
 	    strnlen(name, MANGLED_MAX) == MANGLED_MAX || setjmp(writer.overflow) != 0)
 		return false;
 	/* Rust's legacy names have a hash ("17h"), which is rare in C++ names. */
-	if ((name[1] == 'Z' && !strstr(name, "17h")) ||
-	    !rust_demangle_callback(name, DMGL_NO_OPTS, append_text, &writer)) {
+	writer.is_rust = name[1] == 'R' || strstr(name, "17h");
+	if (!writer.is_rust || !rust_demangle_callback(name, DMGL_NO_OPTS, append_text, &writer)) {
+		writer.is_rust = false;
+		writer.full = false;
 		writer.length = 0;
 		if (!cplus_demangle_v3_callback(name, DMGL_NO_OPTS, append_text, &writer))
 			return false;
 	}
 	text[writer.length] = '\0';
-	return writer.length > 0;
+	return writer.length > 0 && !writer.full;
 }

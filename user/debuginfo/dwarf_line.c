@@ -177,6 +177,7 @@ static bool read_header(struct program *program, struct cursor *names)
 {
 	struct cursor *cursor = &program->cursor;
 	uint64_t length = cursor_u32(cursor);
+	uint16_t version;
 
 	program->layout.offset_size = 4;
 	if (length == UINT32_MAX) {
@@ -186,9 +187,10 @@ static bool read_header(struct program *program, struct cursor *names)
 	if (length > cursor_left(cursor))
 		return false;
 	cursor->end = cursor->at + length;
-	program->layout.version = (uint8_t)cursor_u16(cursor);
-	if (program->layout.version < 2 || program->layout.version > 5)
+	version = cursor_u16(cursor);
+	if (version < 2 || version > 5)
 		return false;
+	program->layout.version = (uint8_t)version;
 	if (program->layout.version == 5) {
 		program->layout.address_size = cursor_u8(cursor);
 		cursor_u8(cursor); /* size of segment selectors */

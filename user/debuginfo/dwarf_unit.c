@@ -350,11 +350,12 @@ static bool read_length(struct cursor *cursor, struct dwarf_unit *unit, struct c
 static bool read_unit_header(struct cursor *cursor, struct dwarf_unit *unit)
 {
 	struct dwarf_layout *layout = &unit->layout;
+	uint16_t version = cursor_u16(cursor);
 	uint8_t type = DW_UT_compile;
 
-	layout->version = (uint8_t)cursor_u16(cursor);
-	if (layout->version < 2 || layout->version > 5)
+	if (version < 2 || version > 5)
 		return false;
+	layout->version = (uint8_t)version;
 	if (layout->version == 5) {
 		type = cursor_u8(cursor);
 		layout->address_size = cursor_u8(cursor);

@@ -44,7 +44,6 @@ void run_headers_worker(const int fds[], size_t count)
 		return;
 	if (elf_begin_read(fds[0], NULL, 0, true, &elf, &problem) == 0) {
 		debug_file_headers(elf, &result->headers);
-		result->headers.extent = elf_extent(elf);
 		elf_end(elf);
 		read_segments(fds[0], &result->headers);
 	}

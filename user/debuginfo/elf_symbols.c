@@ -29,7 +29,6 @@
 
 #define NO_FUNCTION UINT32_MAX
 
-/* An executable PT_LOAD. */
 struct range {
 	uint64_t start, end;
 };
@@ -182,10 +181,11 @@ int elf_begin_read(int fd, const void *image, size_t size, bool map, Elf **elf, 
 	return error_set(error, EINVAL, "not an ELF file");
 }
 
-bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr)
+bool elf_segments_vaddr(const struct elf_segment *segments, size_t count, uint64_t offset,
+			uint64_t *vaddr)
 {
-	for (size_t i = 0; i < file->load_count; i++) {
-		const struct elf_segment *load = &file->loads[i];
+	for (size_t i = 0; i < count; i++) {
+		const struct elf_segment *load = &segments[i];
 
 		if (offset >= load->offset && offset - load->offset < load->size) {
 			*vaddr = offset - load->offset + load->vaddr;
@@ -195,37 +195,9 @@ bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr)
 	return false;
 }
 
-/* Returns the larger of `end` and the end of a part of the file. */
-static uint64_t extend_end(uint64_t end, uint64_t offset, uint64_t size)
+bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr)
 {
-	uint64_t part = size > UINT64_MAX - offset ? UINT64_MAX : offset + size;
-
-	return size && part > end ? part : end;
-}
-
-uint64_t elf_extent(Elf *elf)
-{
-	Elf_Scn *section = NULL;
-	GElf_Shdr section_header;
-	uint64_t end = 0;
-	GElf_Phdr header;
-	GElf_Ehdr file;
-	size_t count;
-
-	if (!gelf_getehdr(elf, &file) || program_headers(elf, &count, NULL) != 0)
-		return 0;
-	end = extend_end(end, 0, file.e_ehsize);
-	end = extend_end(end, file.e_phoff, (uint64_t)count * file.e_phentsize);
-	end = extend_end(end, file.e_shoff, (uint64_t)file.e_shnum * file.e_shentsize);
-	for (size_t i = 0; i < count; i++) {
-		if (gelf_getphdr(elf, (int)i, &header))
-			end = extend_end(end, header.p_offset, header.p_filesz);
-	}
-	while ((section = elf_nextscn(elf, section))) {
-		if (gelf_getshdr(section, &section_header) && section_header.sh_type != SHT_NOBITS)
-			end = extend_end(end, section_header.sh_offset, section_header.sh_size);
-	}
-	return end;
+	return elf_segments_vaddr(file->loads, file->load_count, offset, vaddr);
 }
 
 /* Symbol tables */
@@ -661,23 +633,10 @@ int elf_read(struct elf_file *file, int fd, const void *image, size_t size, bool
 	return err;
 }
 
-uint64_t elf_functions_size(const struct elf_file *file)
-{
-	return file->function_count * sizeof(*file->functions) + file->names_size;
-}
-
-void elf_free_functions(struct elf_file *file)
+void elf_clear(struct elf_file *file)
 {
 	free(file->functions);
 	free(file->names);
-	file->functions = NULL;
-	file->names = NULL;
-	file->function_count = file->names_size = 0;
-}
-
-void elf_clear(struct elf_file *file)
-{
-	elf_free_functions(file);
 	free(file->loads);
 	*file = (struct elf_file){0};
 }

@@ -61,21 +61,16 @@ int elf_begin_read(int fd, const void *image, size_t size, bool map, Elf **elf,
 /* Gets the GNU build ID in the note segments, as hex; "": none. */
 void elf_build_id(Elf *elf, char hex[BUILD_ID_SIZE]);
 
-/* Returns the end offset of all segments, sections and headers in the file. 0: broken headers. */
-uint64_t elf_extent(Elf *elf);
-
 /* Frees the contents. */
 void elf_clear(struct elf_file *file);
-
-/* The functions' memory in bytes, and freeing it. */
-uint64_t elf_functions_size(const struct elf_file *file);
-void elf_free_functions(struct elf_file *file);
 
 /*
  * Gets the ELF virtual address of the byte at `offset` in the file, by the executable PT_LOAD that
  * holds it. False if none does.
  */
 bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr);
+bool elf_segments_vaddr(const struct elf_segment *segments, size_t count, uint64_t offset,
+			uint64_t *vaddr);
 
 /*
  * Finds the function that holds an ELF virtual address. An address past the end of a sized symbol

@@ -8,6 +8,7 @@
 #include "debuginfo/elf_symbols.h"
 #include "lib/array.h"
 #include "lib/error.h"
+#include "lib/string_table.h"
 #include "lib/upper_bound.h"
 
 #define MODULES_MAX UINT16_MAX
@@ -20,7 +21,7 @@
 struct entry {
 	uint64_t address;
 	uint32_t name; /* offset in names, or NO_NAME */
-	uint16_t module; /* index in modules */
+	uint16_t module; /* 1 + index in modules; 0: the kernel */
 	uint16_t rank; /* among symbols at an address, the lowest wins */
 };
 
@@ -29,8 +30,7 @@ struct kallsyms {
 	size_t count, capacity;
 	char *names;
 	size_t names_size, names_capacity;
-	char **modules; /* the first is the kernel: NULL */
-	size_t module_count, module_capacity;
+	struct string_table modules;
 	bool hidden; /* the file has an address of 0 */
 };
 
@@ -117,24 +117,17 @@ static int add_name(struct kallsyms *kallsyms, const char *name, uint32_t *offse
 	return 0;
 }
 
-/* Searches backwards: symbols are grouped by module, so the last module is most often right. */
-static int find_module(struct kallsyms *kallsyms, const char *name, uint16_t *index)
+static int find_module(struct kallsyms *kallsyms, const char *name, uint16_t *module)
 {
-	if (!name) {
-		*index = 0;
+	uint32_t index;
+
+	*module = 0;
+	if (!name)
 		return 0;
-	}
-	for (size_t i = kallsyms->module_count; i > 1; i--) {
-		if (!strcmp(kallsyms->modules[i - 1], name)) {
-			*index = (uint16_t)(i - 1);
-			return 0;
-		}
-	}
-	if (kallsyms->module_count == MODULES_MAX ||
-	    array_add_string(&kallsyms->modules, &kallsyms->module_capacity,
-			     &kallsyms->module_count, name) != 0)
+	index = string_table_add(&kallsyms->modules, name, strlen(name));
+	if (index >= MODULES_MAX) /* STRING_NONE, too */
 		return -ENOMEM;
-	*index = (uint16_t)(kallsyms->module_count - 1);
+	*module = (uint16_t)(index + 1);
 	return 0;
 }
 
@@ -200,6 +193,8 @@ static void sort_entries(struct kallsyms *kallsyms)
 {
 	struct entry *entries = kallsyms->entries, *kept = entries;
 
+	if (!entries)
+		return;
 	qsort_r(entries, kallsyms->count, sizeof(*entries), compare_entries, kallsyms->names);
 	for (size_t i = 1; i < kallsyms->count; i++) {
 		if (entries[i].address != kept->address)
@@ -231,12 +226,7 @@ int kallsyms_parse(FILE *stream, const char *name, struct kallsyms **kallsyms, s
 
 	if (!table)
 		return error_errno(error, ENOMEM, "can't read kernel symbols from %s", name);
-	err = array_reserve(&table->modules, &table->module_capacity, 0, 1,
-			    sizeof(*table->modules));
-	if (!err) {
-		table->modules[table->module_count++] = NULL;
-		err = read_lines(table, stream);
-	}
+	err = read_lines(table, stream);
 	err = check_result(table, err, name, error);
 	if (err) {
 		kallsyms_free(table);
@@ -263,9 +253,7 @@ void kallsyms_free(struct kallsyms *kallsyms)
 {
 	if (!kallsyms)
 		return;
-	for (size_t i = 0; i < kallsyms->module_count; i++)
-		free(kallsyms->modules[i]);
-	free(kallsyms->modules);
+	string_table_clear(&kallsyms->modules);
 	free(kallsyms->entries);
 	free(kallsyms->names);
 	free(kallsyms);
@@ -299,7 +287,7 @@ bool kallsyms_lookup(const struct kallsyms *kallsyms, uint64_t address, const ch
 		return false;
 	*name = kallsyms->names + entry->name;
 	*start = entry->address;
-	*module = kallsyms->modules[entry->module];
+	*module = entry->module ? kallsyms->modules.items[entry->module - 1] : NULL;
 	return true;
 }
 

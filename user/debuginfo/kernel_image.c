@@ -12,12 +12,16 @@
 #include "debuginfo/debug_paths.h"
 #include "debuginfo/kallsyms.h"
 #include "lib/array.h"
+#include "lib/hash.h"
 #include "lib/regular_file.h"
 
 struct kernel {
-	char *root; /* NULL: not the running kernel */
+	char *root; /* NULL: another kernel */
+	kernel_path_fn path; /* of its files; NULL: it has none */
+	const void *path_arg;
 	struct kernel_mapping *mappings; /* the kernel, then modules by address */
 	size_t count, capacity;
+	struct hash names; /* of the mappings */
 };
 
 /* Parses a line of /proc/modules: NAME SIZE REFERENCES DEPENDENTS STATE ADDRESS. */
@@ -77,41 +81,98 @@ static int read_modules(struct kernel *kernel, const char *path)
 	return err;
 }
 
-static struct kernel *read_kernel(const char *root, const char *kallsyms, const char *modules)
+static bool has_name(const void *mappings, uint32_t index, const void *name)
+{
+	return !strcmp(((const struct kernel_mapping *)mappings)[index].name, name);
+}
+
+static uint32_t find_name(const struct kernel *kernel, const char *name)
+{
+	return hash_find(&kernel->names, hash_string(HASH_START, name), has_name, kernel->mappings,
+			 name);
+}
+
+/* Indexes the mappings; the first of a name is found. */
+static int index_names(struct kernel *kernel)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < kernel->count && !err; i++) {
+		const char *name = kernel->mappings[i].name;
+
+		if (find_name(kernel, name) == HASH_NONE)
+			err = hash_add(&kernel->names, hash_string(HASH_START, name), (uint32_t)i);
+	}
+	return err;
+}
+
+static bool path_in_root(const void *root, const char *name, char path[PATH_MAX])
+{
+	return snprintf(path, PATH_MAX, "%s%s", (const char *)root, name) < PATH_MAX;
+}
+
+/* Takes ownership of `kernel`, which may be NULL. `kallsyms` and `modules`: NULL: none. */
+static struct kernel *read_kernel(struct kernel *kernel, const char *kallsyms, const char *modules)
 {
 	struct kernel_mapping self = {.name = KERNEL_MAPPING, .limit = UINT64_MAX};
-	struct kernel *kernel = calloc(1, sizeof(*kernel));
 
 	if (!kernel)
 		return NULL;
-	kallsyms_text(kallsyms, &self.start);
-	if (root)
-		kernel->root = strdup(root);
-	if ((!root || kernel->root) && add_mapping(kernel, &self) == 0 &&
-	    (!modules || read_modules(kernel, modules) == 0))
+	if (kallsyms)
+		kallsyms_text(kallsyms, &self.start);
+	if (add_mapping(kernel, &self) == 0 && (!modules || read_modules(kernel, modules) == 0) &&
+	    index_names(kernel) == 0)
 		return kernel;
 	kernel_free(kernel);
 	return NULL;
 }
 
-struct kernel *kernel_new(const char *root)
+static struct kernel *read_files(struct kernel *kernel)
 {
 	char kallsyms[PATH_MAX], modules[PATH_MAX];
+	bool has_kallsyms = kernel->path(kernel->path_arg, KALLSYMS_PATH, kallsyms);
+	bool has_modules = kernel->path(kernel->path_arg, MODULES_PATH, modules);
 
-	snprintf(kallsyms, sizeof(kallsyms), "%s" KALLSYMS_PATH, root);
-	snprintf(modules, sizeof(modules), "%s" MODULES_PATH, root);
-	return read_kernel(root, kallsyms, modules);
+	return read_kernel(kernel, has_kallsyms ? kallsyms : NULL, has_modules ? modules : NULL);
+}
+
+struct kernel *kernel_new(const char *root)
+{
+	struct kernel *kernel = calloc(1, sizeof(*kernel));
+
+	if (!kernel)
+		return NULL;
+	kernel->root = strdup(root);
+	if (!kernel->root) {
+		free(kernel);
+		return NULL;
+	}
+	kernel->path = path_in_root;
+	kernel->path_arg = kernel->root;
+	return read_files(kernel);
+}
+
+struct kernel *kernel_from_files(kernel_path_fn path, const void *path_arg)
+{
+	struct kernel *kernel = calloc(1, sizeof(*kernel));
+
+	if (!kernel)
+		return NULL;
+	kernel->path = path;
+	kernel->path_arg = path_arg;
+	return read_files(kernel);
 }
 
 struct kernel *kernel_from_kallsyms(const char *path)
 {
-	return read_kernel(NULL, path, NULL);
+	return read_kernel(calloc(1, sizeof(struct kernel)), path, NULL);
 }
 
 void kernel_free(struct kernel *kernel)
 {
 	if (!kernel)
 		return;
+	hash_clear(&kernel->names);
 	free(kernel->mappings);
 	free(kernel->root);
 	free(kernel);
@@ -120,18 +181,18 @@ void kernel_free(struct kernel *kernel)
 static const struct kernel_mapping *read_build_id(const struct kernel *kernel,
 						  struct kernel_mapping *mapping)
 {
-	char notes[PATH_MAX];
-	int length = (int)strlen(mapping->name) - 2;
+	char name[PATH_MAX], notes[PATH_MAX];
 
-	if (mapping->has_build_id || !kernel->root)
+	if (mapping->has_build_id || !kernel->path)
 		return mapping;
 	mapping->has_build_id = true;
 	if (mapping == kernel->mappings)
-		snprintf(notes, sizeof(notes), "%s" KERNEL_NOTES_PATH, kernel->root);
+		strcpy(name, KERNEL_NOTES_PATH);
 	else
-		snprintf(notes, sizeof(notes), "%s/sys/module/%.*s/notes/.note.gnu.build-id",
-			 kernel->root, length, mapping->name + 1);
-	kernel_build_id(notes, mapping->build_id, NULL); /* "" on failure */
+		snprintf(name, sizeof(name), "/sys/module/%.*s/notes/.note.gnu.build-id",
+			 (int)strlen(mapping->name) - 2, mapping->name + 1);
+	if (kernel->path(kernel->path_arg, name, notes))
+		kernel_build_id(notes, mapping->build_id, NULL); /* "" on failure */
 	return mapping;
 }
 
@@ -158,11 +219,9 @@ const struct kernel_mapping *kernel_mapping_at(struct kernel *kernel, uint64_t a
 
 const struct kernel_mapping *kernel_mapping_by_name(struct kernel *kernel, const char *name)
 {
-	for (size_t i = 0; i < kernel->count; i++) {
-		if (!strcmp(kernel->mappings[i].name, name))
-			return read_build_id(kernel, &kernel->mappings[i]);
-	}
-	return NULL;
+	uint32_t index = find_name(kernel, name);
+
+	return index == HASH_NONE ? NULL : read_build_id(kernel, &kernel->mappings[index]);
 }
 
 /* Opens a file if it is the candidate that is wanted: number 0 of those that are left. */
@@ -210,7 +269,7 @@ int kernel_open_module(const char *root, const char *release, const char *name,
 
 bool kernel_has_module_list(const struct kernel *kernel)
 {
-	return kernel->root;
+	return kernel->path;
 }
 
 int kernel_open_vmlinux(const char *root, const char *release, unsigned int candidate)

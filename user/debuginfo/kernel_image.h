@@ -9,6 +9,7 @@
 
 #include "debuginfo/elf_symbols.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -50,6 +51,15 @@ const struct kernel_mapping *kernel_mapping_by_name(struct kernel *kernel, const
  * neither the start addresses of modules nor build IDs.
  */
 struct kernel *kernel_from_kallsyms(const char *path);
+
+/* Writes the path of a copy of `name`, a file of /proc or /sys. Returns false if there is none. */
+typedef bool (*kernel_path_fn)(const void *path_arg, const char *name, char path[PATH_MAX]);
+
+/*
+ * As kernel_new(), for another machine or another time: from copies of the files in /proc and /sys.
+ * `path` is called until kernel_free().
+ */
+struct kernel *kernel_from_files(kernel_path_fn path, const void *path_arg);
 
 /* Returns whether the list of modules is known. */
 bool kernel_has_module_list(const struct kernel *kernel);

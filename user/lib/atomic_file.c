@@ -10,19 +10,33 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define NAME_ATTEMPTS 16
 #define FD_PATH "/proc/self/fd/%d"
 
-static int open_in_place(struct atomic_file *file, struct error *error)
+static int open_standard_output(struct atomic_file *file, struct error *error)
 {
-	if (!strcmp(file->path, "-"))
-		file->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
-	else
-		file->fd = open(file->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-	if (file->fd < 0)
+	file->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+	return file->fd < 0 ? error_errno(error, errno, "%s", file->path) : 0;
+}
+
+/*
+ * Opens a file that is not regular, and was found to be `found`. Another user who may write to the
+ * directory can replace it meanwhile, by a link to a file that only this process may write.
+ */
+static int open_in_place(struct atomic_file *file, const struct stat *found, struct error *error)
+{
+	struct stat opened;
+
+	file->fd = open(file->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	if (file->fd < 0 || fstat(file->fd, &opened))
 		return error_errno(error, errno, "%s", file->path);
+	if (opened.st_dev != found->st_dev || opened.st_ino != found->st_ino ||
+	    ((opened.st_mode ^ found->st_mode) & S_IFMT))
+		return error_set(error, ESTALE, "%s: it was replaced while it was opened",
+				 file->path);
 	return 0;
 }
 
@@ -97,14 +111,14 @@ static int open_file(struct atomic_file *file, struct error *error)
 	struct stat status;
 
 	if (!strcmp(file->path, "-"))
-		return open_in_place(file, error);
+		return open_standard_output(file, error);
 	if (!*file->path)
 		return error_set(error, ENOENT, "the name of the file to write is empty");
 	if (!stat(file->path, &status)) {
 		if (S_ISDIR(status.st_mode))
 			return error_errno(error, EISDIR, "%s", file->path);
 		if (!S_ISREG(status.st_mode))
-			return open_in_place(file, error);
+			return open_in_place(file, &status, error);
 		/* A rename would replace a symbolic link, not its target. */
 		file->target = realpath(file->path, NULL);
 	} else {
@@ -159,6 +173,21 @@ int atomic_file_check(const char *path, struct error *error)
 	if (!err)
 		atomic_file_discard(&file);
 	return err;
+}
+
+int atomic_file_reserve(struct atomic_file *file, uint64_t bytes, struct error *error)
+{
+	struct statvfs system;
+
+	if (!fallocate(file->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes))
+		return 0;
+	if (errno == EOPNOTSUPP && !fstatvfs(file->fd, &system) &&
+	    (uint64_t)system.f_bavail >= bytes / system.f_frsize)
+		return 0;
+	if (errno == EOPNOTSUPP)
+		errno = ENOSPC;
+	return error_errno(error, errno, "%s: no room for %" PRIu64 " KiB", file->path,
+			   bytes >> 10);
 }
 
 int atomic_file_write(struct atomic_file *file, const void *data, size_t size, struct error *error)

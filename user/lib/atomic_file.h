@@ -37,6 +37,12 @@ int atomic_file_create(struct atomic_file *file, const char *path, struct error 
  */
 int atomic_file_check(const char *path, struct error *error);
 
+/*
+ * Holds room for `bytes` in the file, which must be new, until it is closed, as far as the file
+ * system can do that; else checks whether there is room. Returns 0 or a negative errno value.
+ */
+int atomic_file_reserve(struct atomic_file *file, uint64_t bytes, struct error *error);
+
 /* Writes all of `data`. Returns 0 or a negative errno value; `file` stays open. */
 int atomic_file_write(struct atomic_file *file, const void *data, size_t size, struct error *error);
 

@@ -3,9 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -51,4 +54,36 @@ int open_regular_file_in(const char *root, const char *path, int flags, struct s
 		found = -errno;
 	close(directory);
 	return found < 0 ? found : open_found(found, st);
+}
+
+void file_owner_read(struct file_owner *owner, int fd)
+{
+	struct statfs system;
+	struct stat st;
+
+	*owner = (struct file_owner){.uid = FILE_UID_ANY};
+	if (fstat(fd, &st) || fstatfs(fd, &system) || system.f_type == FUSE_SUPER_MAGIC)
+		return;
+	owner->uid = st.st_uid;
+	owner->is_trusted =
+		(st.st_uid == geteuid() || st.st_uid == 0) && !(st.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+bool file_contents_equal(int a, int b)
+{
+	char left[8192], right[8192];
+	struct stat first, second;
+	off_t at = 0;
+
+	if (fstat(a, &first) || fstat(b, &second) || first.st_size != second.st_size)
+		return false;
+	while (at < first.st_size) {
+		ssize_t size = pread(a, left, sizeof(left), at);
+
+		if (size <= 0 || pread(b, right, (size_t)size, at) != size ||
+		    memcmp(left, right, (size_t)size))
+			return false;
+		at += size;
+	}
+	return true;
 }

@@ -4,6 +4,7 @@
 #define STACKBEAT_LIB_REGULAR_FILE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 /*
@@ -18,5 +19,24 @@ int open_regular_file(const char *path, int flags, struct stat *st);
  * symbolic links nor ".." lead out of it.
  */
 int open_regular_file_in(const char *root, const char *path, int flags, struct stat *st);
+
+/* The uid of files on file systems that can report any owner (FUSE). */
+#define FILE_UID_ANY UINT32_MAX
+
+/*
+ * The user who can have written a file. It is trusted if only this user and root can: other users
+ * can give their files the build ID of another file, and their file systems (FUSE) can report root
+ * as the owner.
+ */
+struct file_owner {
+	uint32_t uid; /* or FILE_UID_ANY */
+	bool is_trusted;
+};
+
+/* Sets the owner of an open file; FILE_UID_ANY if it is unknown. May block as fstat(2) does. */
+void file_owner_read(struct file_owner *owner, int fd);
+
+/* Returns whether two open files have the same contents. False if they can't be read. */
+bool file_contents_equal(int a, int b);
 
 #endif

@@ -39,6 +39,14 @@ uint32_t string_table_add(struct string_table *table, const char *string, size_t
 	return (uint32_t)table->count++;
 }
 
+uint32_t string_table_find(const struct string_table *table, const char *string)
+{
+	const struct key key = {string, strlen(string)};
+
+	return hash_find(&table->index, hash_bytes(HASH_START, string, key.length), string_equal,
+			 table, &key);
+}
+
 void string_table_clear(struct string_table *table)
 {
 	for (size_t i = 0; i < table->count; i++)

@@ -23,6 +23,9 @@ struct string_table {
  */
 uint32_t string_table_add(struct string_table *table, const char *string, size_t length);
 
+/* Returns the number of a string, or STRING_NONE if the table does not have it. */
+uint32_t string_table_find(const struct string_table *table, const char *string);
+
 /* Frees all strings; the table is empty then. */
 void string_table_clear(struct string_table *table);
 

@@ -48,9 +48,11 @@ bool utf8_valid(const char *text)
 	return !*text;
 }
 
+/* C0 and C1, line separators, and characters that change the direction of text. */
 static bool is_control(uint32_t code_point)
 {
 	return code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0) ||
+	       code_point == 0x61c || code_point == 0x200e || code_point == 0x200f ||
 	       (code_point >= 0x2028 && code_point <= 0x202e) ||
 	       (code_point >= 0x2066 && code_point <= 0x2069);
 }

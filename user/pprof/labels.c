@@ -38,6 +38,17 @@ static enum label label_by_key(const char *name, size_t length)
 	return label;
 }
 
+enum label label_of_key(const char *key)
+{
+	enum label label = label_by_key(key, strlen(key));
+
+	if (label != LABEL_COUNT)
+		return label;
+	if (!strcmp(key, LABEL_MERGED_KEY))
+		return LABEL_MERGED;
+	return strcmp(key, ns_pid) ? LABEL_OTHER : LABEL_PID;
+}
+
 int labels_choose(struct labels *labels, const char *list, struct error *error)
 {
 	uint32_t chosen = 0;
@@ -71,7 +82,7 @@ static int check_key(const struct labels *labels, const char *key, struct error 
 {
 	if (!utf8_valid(key))
 		return error_set(error, EINVAL, "--label: the key '%s' is not UTF-8", key);
-	if (label_by_key(key, strlen(key)) != LABEL_COUNT || !strcmp(key, ns_pid))
+	if (label_of_key(key) != LABEL_OTHER)
 		return error_set(error, EINVAL, "--label: '%s' is reserved by stackbeat", key);
 	if (!strncmp(key, RESERVED_PREFIX, strlen(RESERVED_PREFIX)))
 		return error_set(error, EINVAL,

@@ -22,10 +22,16 @@ enum label {
 	LABEL_CGROUP, /* path of the control group */
 	LABEL_CONTAINER, /* see container.h */
 	LABEL_TRUNCATED, /* why the stack is truncated */
-	LABEL_COUNT
+	LABEL_COUNT,
+	LABEL_MERGED = LABEL_COUNT, /* what was lost for lack of memory; can't be chosen */
+	LABEL_OTHER, /* not a label of stackbeat */
 };
 
 #define LABEL_TRUNCATED_KEY "truncated"
+#define LABEL_MERGED_KEY "merged"
+/* Values of LABEL_MERGED: labels alone, or frames, too. */
+#define MERGED_LABELS "labels"
+#define MERGED_CALLERS "callers"
 
 #define LABEL_SET(label) (1u << (label))
 #define LABELS_ALL (LABEL_SET(LABEL_COUNT) - 1)
@@ -34,8 +40,8 @@ enum label {
 
 #define LABELS_ADDED_MAX 16
 #define LABEL_KEY_SIZE 64 /* bytes of an added key, with its NUL */
-/* Labels of a sample, at most: one more than the keys, for the process id in its namespace. */
-#define LABELS_MAX (LABEL_COUNT + 1 + LABELS_ADDED_MAX)
+/* Labels of a sample, at most: with LABEL_MERGED, and the process id in its namespace. */
+#define LABELS_MAX (LABEL_COUNT + 2 + LABELS_ADDED_MAX)
 
 /* The labels that a user has chosen. */
 struct labels {
@@ -59,6 +65,9 @@ int labels_choose(struct labels *labels, const char *list, struct error *error);
  * -EINVAL.
  */
 int labels_add(struct labels *labels, const char *string, struct error *error);
+
+/* Returns the label with a key, or LABEL_OTHER. LABEL_PID has two keys: "pid" and "nspid". */
+enum label label_of_key(const char *key);
 
 /* The origin of a sample. Members that no chosen label needs are 0 and "". */
 struct label_origin {

@@ -263,14 +263,20 @@ static bool mapping_equal(const void *context, uint32_t index, const void *key)
 	       a->source == b->source && a->file == b->file && a->build_id == b->build_id;
 }
 
-uint32_t profile_mapping(struct profile *profile, const struct profile_mapping *mapping)
+static uint32_t hash_mapping(const struct profile_mapping *mapping)
 {
-	uint32_t hash = hash_number(HASH_START, mapping->start), index;
+	uint32_t hash = hash_number(HASH_START, mapping->start);
 
 	hash = hash_number(hash, mapping->limit);
 	hash = hash_number(hash, mapping->offset);
 	hash = hash_number(hash, mapping->source);
-	hash = hash_number(hash, (uint64_t)mapping->file << 32 | mapping->build_id);
+	return hash_number(hash, (uint64_t)mapping->file << 32 | mapping->build_id);
+}
+
+uint32_t profile_mapping(struct profile *profile, const struct profile_mapping *mapping)
+{
+	uint32_t hash = hash_mapping(mapping), index;
+
 	index = hash_find(&profile->mapping_index, hash, mapping_equal, profile, mapping);
 	if (index != HASH_NONE)
 		return index;
@@ -278,6 +284,19 @@ uint32_t profile_mapping(struct profile *profile, const struct profile_mapping *
 		return 0;
 	profile->mappings.items[profile->mappings.count] = *mapping;
 	return index_entry(profile, &profile->mapping_index, hash, &profile->mappings.count);
+}
+
+void profile_set_mapping(struct profile *profile, uint32_t number,
+			 const struct profile_mapping *mapping)
+{
+	struct profile_mapping *changed = &profile->mappings.items[number];
+
+	if (profile->error)
+		return;
+	hash_remove(&profile->mapping_index, hash_mapping(changed), number);
+	*changed = *mapping;
+	/* There is room: an entry was removed. */
+	hash_add(&profile->mapping_index, hash_mapping(changed), number);
 }
 
 static bool function_equal(const void *context, uint32_t index, const void *key)
@@ -376,21 +395,40 @@ uint32_t profile_location(struct profile *profile, uint32_t mapping, uint64_t ad
 	return index_entry(profile, &profile->location_index, hash, &profile->locations.count);
 }
 
+static uint32_t hash_of_location(const struct profile *profile,
+				 const struct profile_location *location)
+{
+	const struct location_key key = {location->address, location->mapping,
+					 profile_lines(profile, location), location->line_count};
+
+	return hash_location(&key);
+}
+
 void profile_set_lines(struct profile *profile, uint32_t location, const struct profile_line *lines,
 		       size_t count)
 {
 	struct profile_location *changed = &profile->locations.items[location];
-	const struct location_key old = {changed->address, changed->mapping,
-					 profile_lines(profile, changed), changed->line_count};
-	const struct location_key new = {changed->address, changed->mapping, lines, count};
-	uint32_t old_hash = hash_location(&old), new_hash = hash_location(&new);
 
 	if (!RESERVE(profile, lines, count))
 		return;
-	hash_remove(&profile->location_index, old_hash, location);
+	hash_remove(&profile->location_index, hash_of_location(profile, changed), location);
 	changed->first_line = add_lines(profile, lines, count);
 	changed->line_count = (uint32_t)count;
-	profile->error = hash_add(&profile->location_index, new_hash, location);
+	/* There is room: an entry was removed. */
+	hash_add(&profile->location_index, hash_of_location(profile, changed), location);
+}
+
+void profile_move_location(struct profile *profile, uint32_t location, uint32_t mapping,
+			   uint64_t address)
+{
+	struct profile_location *changed = &profile->locations.items[location];
+
+	if (profile->error)
+		return;
+	hash_remove(&profile->location_index, hash_of_location(profile, changed), location);
+	changed->mapping = mapping;
+	changed->address = address;
+	hash_add(&profile->location_index, hash_of_location(profile, changed), location);
 }
 
 /* Stacks and label sets */

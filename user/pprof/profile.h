@@ -164,6 +164,12 @@ uint32_t profile_location(struct profile *profile, uint32_t mapping, uint64_t ad
 void profile_set_lines(struct profile *profile, uint32_t location, const struct profile_line *lines,
 		       size_t count);
 
+/* Replace a mapping, and the place of a location, which may be equal to other ones then. */
+void profile_set_mapping(struct profile *profile, uint32_t number,
+			 const struct profile_mapping *mapping);
+void profile_move_location(struct profile *profile, uint32_t location, uint32_t mapping,
+			   uint64_t address);
+
 /* Returns the index of the stack of `depth` locations, leaf first. */
 uint32_t profile_stack(struct profile *profile, const uint32_t *locations, size_t depth);
 

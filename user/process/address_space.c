@@ -15,7 +15,6 @@
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "lib/hash.h"
-#include "lib/string_table.h"
 #include "process/mapped_files.h"
 #include "process/mapping_history.h"
 #include "runtime/perf_map_watcher.h"
@@ -23,23 +22,27 @@
 #define VSYSCALL_START UINT64_C(0xffffffffff600000)
 #define VSYSCALL_END UINT64_C(0xffffffffff601000)
 
-/* Address spaces that are checked in one call, in turn. */
+/* Processes that are found alive in one round of checks, at most; others follow in the next one. */
 #define CHECKS_MAX 1024u
 /* Checks that are skipped for a process that was alive at each one: it is unlikely to end soon. */
 #define SKIPPED_CHECKS_MAX 15u
+/* Rounds of checks after which an address space without a record is forgotten: none is pending. */
+#define UNANNOUNCED_CHECKS 8u
+#define NO_SLOT UINT32_MAX
 
 struct address_space {
 	uint64_t id;
 	struct address_spaces *table;
 	uint64_t start_time; /* ns */
-	const char *cgroup_path; /* in table->cgroup_paths, or "" */
-	struct mapping_history *history; /* NULL: no record yet, or `dropped` */
+	char *cgroup_path; /* NULL: none */
+	struct mapping_history *history; /* NULL: no record yet */
+	uint32_t index; /* see address_space_index() */
 	uint64_t ended; /* ns, when the end of the process was noticed; 0: it is alive */
 	uint32_t pid, ns_pid, parent;
 	uint32_t perf_map; /* number in table->perf_maps, or UINT32_MAX */
 	uint32_t noted_generation; /* the latest one at table->noted_at */
 	bool announced; /* by a record of its own */
-	bool dropped; /* the process has ended, and the history is freed */
+	uint8_t unannounced_checks; /* rounds of checks without a record */
 	uint8_t skipped_checks; /* after the last check */
 	uint8_t checks_to_skip; /* still, until the next check */
 	char comm[STACKBEAT_COMM_SIZE];
@@ -53,17 +56,25 @@ struct process {
 	bool ended;
 };
 
+/* An entry of the table: `space`, or NULL and the next unused entry. */
+struct slot {
+	struct address_space *space;
+	uint32_t next_unused; /* NO_SLOT: none */
+};
+
 struct address_spaces {
 	char *root;
 	struct mapped_files *files;
 	struct perf_map_watcher *perf_maps; /* NULL: none is needed */
-	struct address_space **list;
+	struct slot *slots; /* by index */
+	size_t slot_count, slot_capacity;
+	uint32_t unused; /* the first unused slot, or NO_SLOT */
+	struct hash by_id; /* indices of `slots` */
+	struct address_space **list; /* all of them, in the order of creation */
 	size_t count, capacity;
-	struct hash by_id; /* indices of `list` */
-	struct string_table cgroup_paths;
-	uint32_t *live; /* indices of those that have a history */
-	size_t live_count, live_capacity;
-	size_t next_check; /* index of `live` */
+	size_t next_check; /* index of `list` */
+	forget_address_space_fn *forget;
+	void *forget_arg;
 	struct process process; /* read last: a process that calls exec has several spaces */
 	bool same_pid_ns;
 	uint64_t noted_at; /* ns: when the latest generations were noted */
@@ -84,22 +95,27 @@ struct address_spaces *address_spaces_new(const char *root, struct mapped_files 
 	}
 	spaces->files = files;
 	spaces->same_pid_ns = true;
+	spaces->unused = NO_SLOT;
 	return spaces;
+}
+
+static void free_space(struct address_space *space)
+{
+	mapping_history_free(space->history);
+	free(space->cgroup_path);
+	free(space);
 }
 
 void address_spaces_free(struct address_spaces *spaces)
 {
 	if (!spaces)
 		return;
-	for (size_t i = 0; i < spaces->count; i++) {
-		mapping_history_free(spaces->list[i]->history);
-		free(spaces->list[i]);
-	}
+	for (size_t i = 0; i < spaces->count; i++)
+		free_space(spaces->list[i]);
 	perf_map_watcher_free(spaces->perf_maps);
 	hash_clear(&spaces->by_id);
-	string_table_clear(&spaces->cgroup_paths);
+	free(spaces->slots);
 	free(spaces->list);
-	free(spaces->live);
 	free(spaces->root);
 	free(spaces);
 }
@@ -107,6 +123,13 @@ void address_spaces_free(struct address_spaces *spaces)
 struct mapped_files *address_spaces_files(const struct address_spaces *spaces)
 {
 	return spaces->files;
+}
+
+void address_spaces_on_forget(struct address_spaces *spaces, forget_address_space_fn *forget,
+			      void *arg)
+{
+	spaces->forget = forget;
+	spaces->forget_arg = arg;
 }
 
 void address_spaces_same_pid_ns(struct address_spaces *spaces, bool same)
@@ -123,21 +146,37 @@ struct key {
 
 static bool is_space_of(const void *context, uint32_t index, const void *key)
 {
-	const struct address_space *space = ((const struct address_spaces *)context)->list[index];
+	const struct address_space *space =
+		((const struct address_spaces *)context)->slots[index].space;
 	const struct key *wanted = key;
 
 	return space->id == wanted->id && (wanted->id || space->pid == wanted->pid);
+}
+
+/* Returns the index of an unused slot, which stays unused; NO_SLOT: out of memory. */
+static uint32_t reserve_slot(struct address_spaces *spaces)
+{
+	if (spaces->unused != NO_SLOT)
+		return spaces->unused;
+	if (spaces->slot_count == HASH_NONE ||
+	    array_reserve(&spaces->slots, &spaces->slot_capacity, spaces->slot_count, 1,
+			  sizeof(*spaces->slots)))
+		return NO_SLOT;
+	spaces->unused = (uint32_t)spaces->slot_count++;
+	spaces->slots[spaces->unused] = (struct slot){NULL, NO_SLOT};
+	return spaces->unused;
 }
 
 static struct address_space *add_space(struct address_spaces *spaces, const struct key *key,
 				       uint32_t hash)
 {
 	struct address_space *space = calloc(1, sizeof(*space));
+	uint32_t index = reserve_slot(spaces);
 
-	if (!space || spaces->count == HASH_NONE ||
+	if (!space || index == NO_SLOT ||
 	    array_reserve(&spaces->list, &spaces->capacity, spaces->count, 1,
 			  sizeof(struct address_space *)) ||
-	    hash_add(&spaces->by_id, hash, (uint32_t)spaces->count)) {
+	    hash_add(&spaces->by_id, hash, index)) {
 		free(space);
 		return NULL;
 	}
@@ -145,7 +184,9 @@ static struct address_space *add_space(struct address_spaces *spaces, const stru
 	space->table = spaces;
 	space->perf_map = UINT32_MAX;
 	space->pid = key->pid;
-	space->cgroup_path = "";
+	space->index = index;
+	spaces->unused = spaces->slots[index].next_unused;
+	spaces->slots[index].space = space;
 	spaces->list[spaces->count++] = space;
 	return space;
 }
@@ -161,53 +202,47 @@ struct address_space *address_spaces_get(struct address_spaces *spaces, uint64_t
 	uint32_t hash = key_hash(&key);
 	uint32_t index = hash_find(&spaces->by_id, hash, is_space_of, spaces, &key);
 
-	return index == HASH_NONE ? add_space(spaces, &key, hash) : spaces->list[index];
+	return index == HASH_NONE ? add_space(spaces, &key, hash) : spaces->slots[index].space;
 }
 
-/*
- * Sets *live to the address space of an id, with a history, or to NULL if it has ended. Returns 0
- * or -ENOMEM.
- */
-static int get_live_space(struct address_spaces *spaces, uint64_t id, struct address_space **live)
+/* Frees an address space. It stays in the list, from which the caller removes it. */
+static void forget_space(struct address_spaces *spaces, struct address_space *space)
+{
+	const struct key key = {space->id, space->pid};
+
+	hash_remove(&spaces->by_id, key_hash(&key), space->index);
+	spaces->slots[space->index] = (struct slot){NULL, spaces->unused};
+	spaces->unused = space->index;
+	if (space->perf_map != UINT32_MAX)
+		perf_map_watcher_retire(spaces->perf_maps, space->perf_map);
+	spaces->counts.ended += space->announced;
+	free_space(space);
+}
+
+/* Returns the address space of an id, with a history, or NULL when out of memory. */
+static struct address_space *get_with_history(struct address_spaces *spaces, uint64_t id)
 {
 	struct address_space *space = address_spaces_get(spaces, id, 0);
-	const struct key key = {id, 0};
 
-	*live = NULL;
-	if (!space)
-		return -ENOMEM;
-	if (space->dropped)
-		return 0;
-	*live = space;
-	if (space->history)
-		return 0;
-	if (array_reserve(&spaces->live, &spaces->live_capacity, spaces->live_count, 1,
-			  sizeof(*spaces->live)))
-		return -ENOMEM;
-	space->history = mapping_history_new();
-	if (!space->history)
-		return -ENOMEM;
-	spaces->live[spaces->live_count++] =
-		hash_find(&spaces->by_id, key_hash(&key), is_space_of, spaces, &key);
-	return 0;
+	if (space && !space->history)
+		space->history = mapping_history_new();
+	return space && space->history ? space : NULL;
 }
 
 /* Records */
 
 int address_spaces_add(struct address_spaces *spaces, const struct stackbeat_address_space *record)
 {
-	struct address_space *space;
-	int err = get_live_space(spaces, record->address_space, &space);
-	uint32_t path;
+	struct address_space *space = get_with_history(spaces, record->address_space);
 
-	if (err || !space)
-		return err;
+	if (!space)
+		return -ENOMEM;
 	if (!space->announced) {
-		path = string_table_add(&spaces->cgroup_paths, record->cgroup_path,
-					strlen(record->cgroup_path));
-		if (path == STRING_NONE)
-			return -ENOMEM;
-		space->cgroup_path = spaces->cgroup_paths.items[path];
+		if (*record->cgroup_path) {
+			space->cgroup_path = strdup(record->cgroup_path);
+			if (!space->cgroup_path)
+				return -ENOMEM;
+		}
 		space->announced = true;
 		space->start_time = record->start_time;
 		space->pid = record->pid;
@@ -257,11 +292,11 @@ int address_spaces_add_mapping(struct address_spaces *spaces,
 			       const struct stackbeat_mapping *record)
 {
 	struct mapping mapping = {.start = record->start, .end = record->end};
-	struct address_space *space;
-	int err = get_live_space(spaces, record->address_space, &space);
+	struct address_space *space = get_with_history(spaces, record->address_space);
+	int err;
 
-	if (err || !space)
-		return err;
+	if (!space)
+		return -ENOMEM;
 	err = resolve_segment(spaces, space, record, &mapping);
 	if (err)
 		return err;
@@ -276,7 +311,7 @@ int address_spaces_add_mapping(struct address_spaces *spaces,
 
 bool address_space_ready(const struct address_space *space, uint32_t generation, bool settled)
 {
-	if (!space->id || space->dropped)
+	if (!space->id)
 		return true;
 	return space->history && mapping_history_ready(space->history, generation, settled);
 }
@@ -393,36 +428,49 @@ static bool has_ended(struct address_spaces *spaces, const struct address_space 
 	return process->ended || process->start > start / clock_tick;
 }
 
-/* Backs off exponentially: noticing the end of a process late only costs memory. */
-static void check_space(struct address_spaces *spaces, struct address_space *space, uint64_t now)
+/*
+ * Backs off exponentially: noticing the end of a process late only costs memory. Returns whether
+ * the process was found alive.
+ */
+static bool check_space(struct address_spaces *spaces, struct address_space *space, uint64_t now)
 {
-	if (!space->announced)
-		return;
 	if (space->checks_to_skip) {
 		space->checks_to_skip--;
-		return;
+		return false;
 	}
 	if (has_ended(spaces, space, now)) {
 		space->ended = now;
-		return;
+		return false;
 	}
 	if (space->skipped_checks < SKIPPED_CHECKS_MAX)
 		space->skipped_checks = 2 * space->skipped_checks + 1;
 	space->checks_to_skip = space->skipped_checks;
+	return true;
 }
 
-static void check_live_spaces(struct address_spaces *spaces, uint64_t now)
+/* An address space without a record has no process that could be checked. */
+static void check_unannounced(struct address_space *space, uint64_t now)
 {
-	size_t checks = spaces->live_count < CHECKS_MAX ? spaces->live_count : CHECKS_MAX;
+	if (++space->unannounced_checks >= UNANNOUNCED_CHECKS)
+		space->ended = now;
+}
 
-	for (; checks; checks--, spaces->next_check++) {
+static void check_spaces(struct address_spaces *spaces, uint64_t now)
+{
+	unsigned int alive = 0;
+
+	for (size_t i = 0; i < spaces->count && alive < CHECKS_MAX; i++, spaces->next_check++) {
 		struct address_space *space;
 
-		if (spaces->next_check >= spaces->live_count)
+		if (spaces->next_check >= spaces->count)
 			spaces->next_check = 0;
-		space = spaces->list[spaces->live[spaces->next_check]];
-		if (!space->ended)
-			check_space(spaces, space, now);
+		space = spaces->list[spaces->next_check];
+		if (space->ended)
+			continue;
+		if (!space->announced)
+			check_unannounced(space, now);
+		else if (spaces->same_pid_ns)
+			alive += check_space(spaces, space, now);
 		if (!space->ended && space->perf_map != UINT32_MAX)
 			perf_map_watcher_poll(spaces->perf_maps, space->perf_map);
 	}
@@ -434,12 +482,31 @@ static void mark_file(uint32_t segment, void *arg)
 		mapped_files_mark(arg, (segment - SEGMENT_FILES) / 2);
 }
 
-static void drop_mappings(struct address_spaces *spaces, struct address_space *space)
+/* Applies events that were announced before the last sample. Returns 0 or -ENOMEM. */
+static int apply_noted(struct address_space *space)
 {
-	mapping_history_free(space->history);
-	space->history = NULL;
-	space->dropped = true;
-	spaces->counts.ended++;
+	int err = 0;
+
+	if (!space->history)
+		return 0;
+	if (space->noted_generation && mapping_history_has_pending(space->history))
+		err = mapping_history_advance(space->history, space->noted_generation);
+	space->noted_generation = mapping_history_latest_generation(space->history);
+	return err;
+}
+
+/* Returns whether the address space was forgotten. *err: see forget_address_space_fn. */
+static bool try_forget(struct address_spaces *spaces, struct address_space *space, uint64_t seen,
+		       int *err)
+{
+	if (*err || !space->ended || seen <= space->ended)
+		return false;
+	if (spaces->forget)
+		*err = spaces->forget(space, spaces->forget_arg);
+	if (*err)
+		return false;
+	forget_space(spaces, space);
+	return true;
 }
 
 int address_spaces_collect_garbage(struct address_spaces *spaces, uint64_t seen, uint64_t now,
@@ -449,28 +516,22 @@ int address_spaces_collect_garbage(struct address_spaces *spaces, uint64_t seen,
 	size_t kept = 0;
 	int err = 0;
 
-	for (size_t i = 0; i < spaces->live_count; i++) {
-		struct address_space *space = spaces->list[spaces->live[i]];
+	for (size_t i = 0; i < spaces->count; i++) {
+		struct address_space *space = spaces->list[i];
 
-		if (space->ended && seen > space->ended) {
-			drop_mappings(spaces, space);
+		if (try_forget(spaces, space, seen, &err))
 			continue;
-		}
-		/* Events announced before a sample was taken can be applied now. */
-		if (noted && space->noted_generation && !err &&
-		    mapping_history_has_pending(space->history))
-			err = mapping_history_advance(space->history, space->noted_generation);
-		if (noted)
-			space->noted_generation = mapping_history_latest_generation(space->history);
-		if (check_alive)
+		if (noted && !err)
+			err = apply_noted(space);
+		if (check_alive && space->history)
 			mapping_history_each_segment(space->history, mark_file, spaces->files);
-		spaces->live[kept++] = spaces->live[i];
+		spaces->list[kept++] = space;
 	}
-	spaces->live_count = kept;
+	spaces->count = kept;
 	if (noted)
 		spaces->noted_at = now;
-	if (check_alive && spaces->same_pid_ns)
-		check_live_spaces(spaces, now);
+	if (check_alive)
+		check_spaces(spaces, now);
 	return err;
 }
 
@@ -494,8 +555,8 @@ void address_spaces_finish(struct address_spaces *spaces)
 {
 	if (!spaces->perf_maps)
 		return;
-	for (size_t i = 0; i < spaces->live_count; i++) {
-		const struct address_space *space = spaces->list[spaces->live[i]];
+	for (size_t i = 0; i < spaces->count; i++) {
+		const struct address_space *space = spaces->list[i];
 
 		if (!space->ended && space->perf_map != UINT32_MAX)
 			perf_map_watcher_poll(spaces->perf_maps, space->perf_map);
@@ -503,11 +564,40 @@ void address_spaces_finish(struct address_spaces *spaces)
 	perf_map_watcher_finish(spaces->perf_maps);
 }
 
-int address_space_perf_map(const struct address_space *space)
+uint32_t address_space_perf_map(const struct address_space *space)
 {
 	return space->perf_map == UINT32_MAX
-		       ? -1
-		       : perf_map_watcher_fd(space->table->perf_maps, space->perf_map);
+		       ? 0
+		       : perf_map_watcher_id(space->table->perf_maps, space->perf_map);
+}
+
+int address_spaces_take_perf_maps(struct address_spaces *spaces, bool forget,
+				  struct perf_map_fd **maps, size_t *count)
+{
+	*maps = NULL;
+	*count = 0;
+	if (!spaces->perf_maps)
+		return 0;
+	return perf_map_watcher_take(spaces->perf_maps, forget, maps, count);
+}
+
+size_t address_spaces_bytes(const struct address_spaces *spaces)
+{
+	size_t bytes = spaces->slot_capacity * sizeof(*spaces->slots) +
+		       spaces->by_id.capacity * HASH_SLOT_SIZE +
+		       spaces->capacity * sizeof(struct address_space *) +
+		       spaces->count * sizeof(struct address_space);
+
+	for (size_t i = 0; i < spaces->count; i++) {
+		if (spaces->list[i]->history)
+			bytes += mapping_history_bytes(spaces->list[i]->history);
+	}
+	return bytes;
+}
+
+uint32_t address_space_index(const struct address_space *space)
+{
+	return space->index;
 }
 
 void address_spaces_counts(const struct address_spaces *spaces, struct address_space_counts *counts)
@@ -544,5 +634,5 @@ const char *address_space_comm(const struct address_space *space)
 
 const char *address_space_cgroup_path(const struct address_space *space)
 {
-	return space->cgroup_path;
+	return space->cgroup_path ? space->cgroup_path : "";
 }

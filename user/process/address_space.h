@@ -2,9 +2,8 @@
 /*
  * The address spaces of sampled processes: identity and mappings, from the kernel's records.
  *
- * An address space lives as long as the table, as stacks refer to it. Its mappings are freed once
- * its process has ended and all of its samples were handled: frames keep a segment and an offset,
- * not a mapping.
+ * An address space is forgotten once its process has ended and all of its samples were handled. So
+ * the table grows with the processes that live, not with those that were sampled.
  */
 #ifndef STACKBEAT_PROCESS_ADDRESS_SPACE_H
 #define STACKBEAT_PROCESS_ADDRESS_SPACE_H
@@ -18,6 +17,7 @@
 struct error;
 struct mapped_file;
 struct mapped_files;
+struct perf_map_fd;
 struct address_space;
 struct address_spaces;
 
@@ -31,12 +31,35 @@ enum segment {
 	SEGMENT_ANON, /* anonymous memory; the address */
 	SEGMENT_VSYSCALL, /* the address */
 	SEGMENT_VDSO, /* the vdso of a 32-bit program; the address */
+	/* In a profile, but in no address space: */
+	SEGMENT_KERNEL, /* the address */
+	SEGMENT_MERGED, /* callers that were dropped for lack of memory; 0 */
 	SEGMENT_FILES = 8,
 };
 
+/*
+ * The `source` of a profile's mapping that stands for a segment, as long as it is not described
+ * (see symbolize/live_source.h). `perf_map`: id of the perf map of the process, for SEGMENT_ANON;
+ * 0: none.
+ */
+static inline uint64_t segment_source(uint32_t segment, uint32_t perf_map)
+{
+	return (uint64_t)perf_map << 32 | segment;
+}
+
+static inline uint32_t source_segment(uint64_t source)
+{
+	return (uint32_t)source;
+}
+
+static inline uint32_t source_perf_map(uint64_t source)
+{
+	return (uint32_t)(source >> 32);
+}
+
 struct address_space_counts {
 	uint64_t announced; /* address spaces with a record */
-	uint64_t ended; /* announced ones that have ended: their mappings are freed */
+	uint64_t ended; /* announced ones that have ended, and are forgotten */
 	uint64_t mappings_dropped; /* mappings and events beyond the bounds of mapping_history.h */
 	uint64_t perf_maps_dropped; /* see perf_maps_dropped() */
 };
@@ -48,6 +71,16 @@ struct address_space_counts {
 struct address_spaces *address_spaces_new(const char *root, struct mapped_files *files,
 					  struct error *error);
 void address_spaces_free(struct address_spaces *spaces);
+
+/*
+ * Called before an address space is forgotten: after the call, nothing may refer to it. Returns 0,
+ * or a negative errno value: then it is kept.
+ */
+typedef int forget_address_space_fn(struct address_space *space, void *arg);
+
+/* Sets the function that is called for each address space before it is forgotten; NULL: none. */
+void address_spaces_on_forget(struct address_spaces *spaces, forget_address_space_fn *forget,
+			      void *arg);
 
 /* Returns the files that the mappings refer to. */
 struct mapped_files *address_spaces_files(const struct address_spaces *spaces);
@@ -65,8 +98,8 @@ int address_spaces_add_mapping(struct address_spaces *spaces,
 
 /*
  * Returns the address space of an id, or a placeholder before its record. With id 0 there is one
- * for each process id `pid`. Owned by the table, and valid until address_spaces_free(). NULL when
- * out of memory.
+ * for each process id `pid`. Owned by the table, and valid until it is forgotten. NULL when out of
+ * memory.
  */
 struct address_space *address_spaces_get(struct address_spaces *spaces, uint64_t id, uint32_t pid);
 
@@ -112,9 +145,9 @@ bool address_space_is_certain(const struct address_space *space, uint32_t genera
 /*
  * Call when all samples up to the time `seen` were handled, and all records that concern them.
  * `now` is later; both are of the kernel's CLOCK_MONOTONIC, in ns. Applies pending mapping events
- * that no sample needs, and frees the mappings of ended processes. With `check_alive`, also checks
- * which processes have ended, and marks the files that the live ones map (mapped_files_mark()).
- * Returns 0 or -ENOMEM.
+ * that no sample needs, and forgets ended processes, and address spaces whose record did not
+ * arrive. With `check_alive`, also checks which processes have ended, and marks the files that the
+ * live ones map (mapped_files_mark()). Returns 0 or a negative errno value.
  */
 int address_spaces_collect_garbage(struct address_spaces *spaces, uint64_t seen, uint64_t now,
 				   bool check_alive);
@@ -128,8 +161,18 @@ void address_space_has_jit_code(struct address_space *space);
 /* Call after the last record: looks for perf maps one last time. */
 void address_spaces_finish(struct address_spaces *spaces);
 
-/* Returns the fd of the perf map of the process, or -1. It stays open as long as the table. */
-int address_space_perf_map(const struct address_space *space);
+/* Returns the id of the perf map of the process, see perf_map_watcher_id(); 0: it has none. */
+uint32_t address_space_perf_map(const struct address_space *space);
+
+/* As perf_map_watcher_take(). */
+int address_spaces_take_perf_maps(struct address_spaces *spaces, bool forget,
+				  struct perf_map_fd **maps, size_t *count);
+
+/* Returns the bytes of memory of the address spaces, without the overhead of malloc(). */
+size_t address_spaces_bytes(const struct address_spaces *spaces);
+
+/* Returns the index of an address space; those of forgotten ones are used again. */
+uint32_t address_space_index(const struct address_space *space);
 
 void address_spaces_counts(const struct address_spaces *spaces,
 			   struct address_space_counts *counts);

@@ -2,19 +2,35 @@
 #include "process/binary_store.h"
 
 #include <errno.h>
-#include <libelf.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "debuginfo/elf_symbols.h"
+#include "lib/array.h"
 #include "lib/atomic_file.h"
 #include "lib/build_id.h"
 #include "lib/error.h"
+#include "lib/regular_file.h"
+#include "lib/sparse_copy.h"
 
-#define BUFFER_SIZE (64u << 10)
+#define BLOCK_BYTES 512u /* of st_blocks */
+
+struct owner_bytes {
+	uint32_t uid;
+	uint64_t bytes;
+};
+
+struct binary_store {
+	char *directory;
+	pthread_mutex_t lock; /* of the fields below */
+	struct owner_bytes *owners; /* the untrusted ones */
+	size_t owner_count, owner_capacity;
+};
 
 static int make_directory(const char *path, struct error *error)
 {
@@ -23,7 +39,7 @@ static int make_directory(const char *path, struct error *error)
 	return 0;
 }
 
-int binary_store_prepare(const char *directory, struct error *error)
+static int make_root(const char *directory, struct error *error)
 {
 	char path[PATH_MAX];
 	int err;
@@ -34,114 +50,149 @@ int binary_store_prepare(const char *directory, struct error *error)
 	return err ? err : make_directory(path, error);
 }
 
-/* Copies the bytes from offset `from` to `to`, or to the end of the file. */
-static int copy_range(struct atomic_file *file, int fd, off_t from, off_t to, struct error *error)
+struct binary_store *binary_store_new(const char *directory, struct error *error)
 {
-	char buffer[BUFFER_SIZE];
-	ssize_t size;
-	int err;
+	int err = make_root(directory, error);
+	struct binary_store *store;
 
-	if (lseek(file->fd, from, SEEK_SET) < 0)
-		return error_errno(error, errno, "%s", file->path);
-	for (; from < to; from += size) {
-		size = pread(fd, buffer,
-			     to - from < (off_t)BUFFER_SIZE ? (size_t)(to - from) : BUFFER_SIZE,
-			     from);
-		if (size < 0)
-			return error_errno(error, errno, "%s: can't read the binary", file->path);
-		if (size == 0)
-			break;
-		err = atomic_file_write(file, buffer, (size_t)size, error);
-		if (err)
-			return err;
+	if (err) {
+		errno = -err;
+		return NULL;
 	}
-	return 0;
+	store = calloc(1, sizeof(*store));
+	if (store)
+		store->directory = strdup(directory);
+	if (!store || !store->directory) {
+		free(store);
+		error_errno(error, ENOMEM, "%s", directory);
+		errno = ENOMEM;
+		return NULL;
+	}
+	pthread_mutex_init(&store->lock, NULL);
+	return store;
 }
 
-/* Copies the first `size` bytes. Holes stay holes, or they would take space beyond any quota. */
-static int copy_data(struct atomic_file *file, int fd, off_t size, struct error *error)
+void binary_store_free(struct binary_store *store)
 {
-	off_t data = 0, hole = 0;
+	if (!store)
+		return;
+	pthread_mutex_destroy(&store->lock);
+	free(store->owners);
+	free(store->directory);
+	free(store);
+}
+
+/* Makes the parent directories of `path` below the store. */
+static int make_parents(const struct binary_store *store, char *path, struct error *error)
+{
 	int err = 0;
 
-	while (!err && hole < size) {
-		data = lseek(fd, hole, SEEK_DATA);
-		if (data < 0 && errno == ENXIO)
-			break;
-		if (data < 0) /* the file system does not support holes */
-			data = hole;
-		if (data >= size)
-			break;
-		hole = lseek(fd, data, SEEK_HOLE);
-		if (hole <= data || hole > size)
-			hole = size;
-		err = copy_range(file, fd, data, hole, error);
+	for (char *slash = path + strlen(store->directory) + 1;
+	     !err && (slash = strchr(slash, '/')); slash++) {
+		*slash = '\0';
+		err = make_directory(path, error);
+		*slash = '/';
 	}
-	/* Restore the offset: the open file may be shared with a later reader. */
-	lseek(fd, 0, SEEK_SET);
-	if (!err && ftruncate(file->fd, size))
-		err = error_errno(error, errno, "%s", file->path);
 	return err;
 }
 
-/* Sets *size to the end of the ELF contents: bytes appended to them are of no use. */
-static int find_elf_size(int fd, const char *path, off_t *size, struct error *error)
+static int make_path(const struct binary_store *store, const char *build_id,
+		     const struct file_owner *owner, char path[PATH_MAX], struct error *error)
 {
-	struct stat st;
-	uint64_t extent;
-	Elf *elf;
-	int err = elf_begin_read(fd, NULL, 0, false, &elf, error);
+	char place[64] = "";
+	int length;
 
-	if (err)
-		return err;
-	extent = elf_extent(elf);
-	elf_end(elf);
-	if (fstat(fd, &st))
-		return error_errno(error, errno, "%s: can't read the binary", path);
-	*size = extent < (uint64_t)st.st_size ? (off_t)extent : st.st_size;
-	if (*size > BINARY_STORE_BYTES_MAX)
-		return error_set(error, EFBIG, "%s: more than %u GiB", path,
-				 (unsigned int)(BINARY_STORE_BYTES_MAX >> 30));
+	if (!owner->is_trusted && owner->uid == FILE_UID_ANY)
+		snprintf(place, sizeof(place), "/.untrusted/any");
+	else if (!owner->is_trusted)
+		snprintf(place, sizeof(place), "/.untrusted/%" PRIu32, owner->uid);
+	length = snprintf(path, PATH_MAX, "%s%s/.build-id/%.2s/%s", store->directory, place,
+			  build_id, build_id + 2);
+	if (length < 0 || length >= PATH_MAX)
+		return error_errno(error, ENAMETOOLONG, "%s", store->directory);
+	return make_parents(store, path, error);
+}
+
+/* Charges bytes to an owner. Returns 0, -EDQUOT or -ENOMEM. */
+static int charge_locked(struct binary_store *store, uint32_t uid, uint64_t bytes)
+{
+	struct owner_bytes *owner = NULL;
+
+	for (size_t i = 0; i < store->owner_count && !owner; i++) {
+		if (store->owners[i].uid == uid)
+			owner = &store->owners[i];
+	}
+	if (!owner) {
+		if (array_reserve(&store->owners, &store->owner_capacity, store->owner_count, 1,
+				  sizeof(*owner)))
+			return -ENOMEM;
+		owner = &store->owners[store->owner_count++];
+		*owner = (struct owner_bytes){.uid = uid};
+	}
+	if (bytes > BINARY_STORE_OWNER_BYTES_MAX - owner->bytes)
+		return -EDQUOT;
+	owner->bytes += bytes;
 	return 0;
 }
 
-static int write_copy(struct atomic_file *file, int fd, const void *image, size_t size,
-		      struct error *error)
+static int charge(struct binary_store *store, const struct file_owner *owner, uint64_t bytes,
+		  const char *path, struct error *error)
 {
-	off_t end = 0;
 	int err;
 
-	if (image)
-		return atomic_file_write(file, image, size, error);
-	err = find_elf_size(fd, file->path, &end, error);
-	return err ? err : copy_data(file, fd, end, error);
+	if (owner->is_trusted)
+		return 0;
+	pthread_mutex_lock(&store->lock);
+	err = charge_locked(store, owner->uid, bytes);
+	pthread_mutex_unlock(&store->lock);
+	if (err == -EDQUOT)
+		return error_set(error, EDQUOT, "%s: binaries of one user may take %" PRIu64 " GiB",
+				 path, BINARY_STORE_OWNER_BYTES_MAX >> 30);
+	return err ? error_errno(error, -err, "%s", path) : 0;
 }
 
-int binary_store_add(const char *directory, const char *build_id, int fd, const void *image,
-		     size_t size, struct error *error)
+static int copy_file(struct binary_store *store, const char *path, int fd,
+		     const struct file_owner *owner, uint64_t *progress, struct error *error)
 {
-	char path[PATH_MAX];
+	uint64_t begin = __atomic_load_n(progress, __ATOMIC_RELAXED), charged, copied;
 	struct atomic_file file;
+	struct stat st;
 	int err;
 
-	if (!build_id_valid(build_id))
-		return error_set(error, EINVAL, "'%s' is no build ID", build_id);
-	if ((size_t)snprintf(path, sizeof(path), "%s/.build-id/%.2s", directory, build_id) +
-		    strlen(build_id) >=
-	    sizeof(path))
-		return error_errno(error, ENAMETOOLONG, "%s", directory);
-	err = make_directory(path, error);
+	if (fstat(fd, &st))
+		return error_errno(error, errno, "%s: can't read the binary", path);
+	if (st.st_size > BINARY_STORE_BYTES_MAX)
+		return error_set(error, EFBIG, "%s: more than %u GiB", path,
+				 (unsigned int)(BINARY_STORE_BYTES_MAX >> 30));
+	charged = (uint64_t)st.st_blocks * BLOCK_BYTES;
+	err = charge(store, owner, charged, path, error);
+	if (!err)
+		err = atomic_file_create(&file, path, error);
 	if (err)
 		return err;
-	sprintf(path + strlen(path), "/%s", build_id + 2);
-	if (!access(path, F_OK))
-		return 0;
-	err = atomic_file_create(&file, path, error);
+	err = sparse_copy(file.fd, fd, st.st_size, progress);
 	if (err)
-		return err;
-	err = write_copy(&file, fd, image, size, error);
+		error_errno(error, -err, "%s: can't copy the binary", path);
+	/* Its owner may have filled holes meanwhile. */
+	copied = __atomic_load_n(progress, __ATOMIC_RELAXED) - begin;
+	if (!err && copied > charged)
+		err = charge(store, owner, copied - charged, path, error);
 	if (!err)
 		return atomic_file_commit(&file, error);
 	atomic_file_discard(&file);
 	return err;
+}
+
+int binary_store_add(struct binary_store *store, const char *build_id, int fd,
+		     const struct file_owner *owner, uint64_t *progress, struct error *error)
+{
+	char path[PATH_MAX];
+	int err;
+
+	if (!build_id_valid(build_id))
+		return error_set(error, EINVAL, "'%s' is no build ID", build_id);
+	err = make_path(store, build_id, owner, path, error);
+	if (err)
+		return err;
+	return access(path, F_OK) ? copy_file(store, path, fd, owner, progress, error) : 0;
 }

@@ -2,11 +2,20 @@
 /*
  * The files that processes map: executables, shared libraries, and any other mapped code.
  *
- * The kernel holds each of them open for its session. A file that a sampled frame needs is opened
- * through the kernel once, read by a separate thread (so that the rings are drained meanwhile),
- * and released; a file that no frame can need any more is released without. If the kernel refuses
- * to open it, the file is searched for in /proc and by its path, and used only if it is verified
- * to be the one that was mapped.
+ * The table has the identity of each file, and open descriptors; nothing of a file is parsed here.
+ * The kernel holds each file open for its session, up to a limit. A file in which a frame lies is
+ * opened through the kernel once, by another thread (see file_opener.h), and is released there
+ * immediately: from then on, the table keeps its descriptor. A file that no frame can need any more
+ * is released without.
+ *
+ * A descriptor keeps the file system of the file busy. When no live process maps the file any more,
+ * and it still has a name, the descriptor is replaced by that of a copy in memory. If there are too
+ * many descriptors, those of files that have a name are closed first, then those of the owners with
+ * the most. Such a file is opened again when it is symbolized, see mapped_file_open_candidate().
+ *
+ * An entry, and its index, lasts until no address space maps the file (mapped_files_mark()), no
+ * stack has a frame in it (mapped_file_hold()), and no record that is still in a ring can mention
+ * it.
  */
 #ifndef STACKBEAT_PROCESS_MAPPED_FILES_H
 #define STACKBEAT_PROCESS_MAPPED_FILES_H
@@ -17,68 +26,58 @@
 
 #include <stackbeat.h>
 
-#include "debuginfo/elf_symbols.h"
-
 struct error;
 struct mapped_files;
 
-/* Seconds that one file may take, as a network file system may hang for ever. */
-#define MAPPED_FILES_TIMEOUT_S 30u
-#define MAPPED_FILES_SAVE_TIMEOUT_S 600u
+/* Descriptors that are kept; fewer if the process may open less than twice as many. */
+#define MAPPED_FILES_OPEN_MAX 8192u
 
-/* Files that may time out one by one. After the last one, all remaining files are given up. */
-#define MAPPED_FILES_STUCK_MAX 8u
-
-/* Memory for the symbols of all files, in bytes. */
-#define MAPPED_FILES_SYMBOL_BYTES_MAX (UINT64_C(2) << 30)
-
-/* Unlinked files that are kept open until the profile is written. */
-#define MAPPED_FILES_OPEN_MAX 256u
+/* Bytes of the copies: of one, and of all. A file that exceeds them stays open itself. */
+#define MAPPED_FILES_COPY_MAX (UINT64_C(32) << 20)
+#define MAPPED_FILES_COPIES_MAX (UINT64_C(128) << 20)
 
 struct mapped_file {
 	uint32_t index; /* see mapped_files_at() */
-	char *path; /* as the process sees it; "": unknown */
-	const char *build_id; /* GNU build ID, hex; "": none */
-	const char *problem; /* why symbols are missing, one line; "": none are */
+	const char *path; /* as the process sees it; "": unknown */
+	const char *build_id; /* GNU build ID, hex; "": none, or unknown. A claim of the file. */
+	const char *problem; /* why it can't be opened, one line; "": it can */
 };
 
-/* Source of the files: the device, except in tests. The callbacks may run in any thread. */
+/* Source of the files: the device, except in tests. */
 struct file_source {
-	int (*open)(uint64_t id, void *arg); /* as device_file_open() */
+	int (*open)(uint64_t id, void *arg); /* as device_file_open(); called by any thread */
 	int (*release)(uint64_t id, void *arg); /* as device_file_release() */
 	void *arg;
-	/* Of one file, in mapped_files_finish(). 0: the default, MAPPED_FILES_TIMEOUT_S, or
-	 * MAPPED_FILES_SAVE_TIMEOUT_S if files are saved. */
-	unsigned int timeout_s;
-	uint64_t symbol_bytes; /* 0: MAPPED_FILES_SYMBOL_BYTES_MAX */
+	unsigned int timeout_s; /* of one file; 0: the defaults of file_opener.h */
+	size_t open_max; /* 0: MAPPED_FILES_OPEN_MAX */
 };
 
 struct mapped_files_counts {
-	uint64_t read; /* files that were requested, and read */
-	uint64_t saved; /* read files that mapped_files_save() has saved */
-	uint64_t not_saved; /* read files that could not be saved */
-	uint64_t without_id; /* read files without build ID, which are not saved */
+	uint64_t opened; /* files that were requested, and opened */
+	uint64_t saved; /* opened files that mapped_files_save() has saved */
+	uint64_t not_saved; /* opened files that could not be saved */
+	uint64_t without_id; /* opened files without build ID, which are not saved */
 };
 
 /*
  * Returns an empty table, or NULL with `error` set when out of memory. `root` is prepended to
  * /proc and to paths ("", except in tests). `source` is copied. mapped_files_free() accepts NULL,
- * waits for the file that is being read, and frees all files.
+ * waits for the file that is being opened, and frees all files.
  */
 struct mapped_files *mapped_files_new(const char *root, const struct file_source *source,
 				      struct error *error);
 void mapped_files_free(struct mapped_files *files);
 
 /*
- * From now on, saves a copy of each file that is read as DIRECTORY/.build-id/ab/cdef... (its build
- * ID, without suffix), unless it exists. Returns 0, or a negative errno value if the directory
- * can't be made. `directory` must stay valid.
+ * From now on, saves a copy of each file that is opened in `directory` by its build ID, unless it
+ * is there (see binary_store.h). Returns 0, or a negative errno value if the directory can't be
+ * made.
  */
 int mapped_files_save(struct mapped_files *files, const char *directory, struct error *error);
 
 /*
- * From now on, reads no symbols: only the build IDs and segments of files whose headers the kernel
- * could not read. Call before the first request.
+ * From now on, opens no file for its symbols: only those to be saved, and those whose headers the
+ * kernel could not read. Call before the first request.
  */
 void mapped_files_skip_symbols(struct mapped_files *files);
 bool mapped_files_have_symbols(const struct mapped_files *files);
@@ -94,12 +93,15 @@ struct mapped_file *mapped_files_get(struct mapped_files *files, uint64_t id);
 
 /*
  * Returns the file that a live process maps in a range, for files that the kernel does not hold.
- * NULL if it can't be found, or when out of memory.
+ * NULL if it can't be found within a second, or when out of memory.
  */
 struct mapped_file *mapped_files_find_mapped(struct mapped_files *files, uint32_t pid,
 					     uint64_t start, uint64_t end);
 
-/* Returns the 64-bit vdso, read from this process. NULL if there is none, or out of memory. */
+/*
+ * Returns the 64-bit vdso, a copy of that of this process. NULL if there is none, or out of
+ * memory.
+ */
 struct mapped_file *mapped_files_vdso(struct mapped_files *files);
 
 /* Returns the file with an index, which must be that of one of these files. */
@@ -110,27 +112,36 @@ void mapped_file_note_mapping(struct mapped_files *files, struct mapped_file *fi
 			      uint64_t start, uint64_t end);
 
 /*
- * Requests that a file is read, as a frame needs it. Does nothing if it is requested already.
- * Returns 0 or -ENOMEM.
+ * A stack has a frame in the file: requests that it is opened, and holds its entry until
+ * mapped_file_release(). Returns 0, or -ENOMEM with the entry not held.
  */
-int mapped_file_request(struct mapped_files *files, struct mapped_file *file);
+int mapped_file_hold(struct mapped_files *files, struct mapped_file *file);
+void mapped_file_release(struct mapped_files *files, struct mapped_file *file);
 
-/* Releases the files that were read, so that the kernel closes them. */
-void mapped_files_release_read(struct mapped_files *files);
+/* Takes over the files that were opened, so that the kernel closes them. Call this often. */
+void mapped_files_collect(struct mapped_files *files);
 
 /*
- * mapped_files_sweep() releases unused files: those neither requested nor marked since the last
- * sweep but two. Call it where no sample is pending.
+ * Call mapped_files_sweep() each second, where no sample is pending, after mapped_files_mark() for
+ * each file that an address space maps. It gives up files that hang, releases unused files (those
+ * neither held nor marked since the last sweep but two), and forgets entries: pointers to files
+ * that are not held are invalid afterwards.
  */
 void mapped_files_mark(struct mapped_files *files, uint32_t index);
 void mapped_files_sweep(struct mapped_files *files);
 
 /*
- * Waits until all requested files were read, and releases all files; the source is not used
- * afterwards, and requests do nothing. A file that hangs is given up after a timeout, and stays in
- * memory with the whole table; files of the same device are read last then.
+ * Waits until all requested files were opened and saved, and releases all files; the source is not
+ * used afterwards, and requests do nothing. A file that hangs is given up after a timeout; files of
+ * the same device are opened last then.
  */
 void mapped_files_finish(struct mapped_files *files);
+
+/*
+ * Call it in a process that was forked, which has no threads but its own: no file is opened or
+ * saved from now on, but for mapped_file_open_candidate().
+ */
+void mapped_files_forked(struct mapped_files *files);
 
 /* Stops using the source, whatever is requested, and releases nothing. Accepts NULL. */
 void mapped_files_abandon(struct mapped_files *files);
@@ -142,22 +153,23 @@ void mapped_files_counts(const struct mapped_files *files, struct mapped_files_c
 const char *mapped_files_save_problem(const struct mapped_files *files);
 
 /*
- * Call the functions below after mapped_files_finish() only.
- *
- * Sets *vaddr to the ELF virtual address of the byte at `offset` in the file. Returns false if no
- * executable segment holds it.
+ * Sets the build ID of a file whose headers the kernel could not read, from the file itself, and
+ * saves it if files are saved.
  */
-bool mapped_file_vaddr(const struct mapped_file *file, uint64_t offset, uint64_t *vaddr);
-
-/* Looks up a symbol, as elf_lookup(). */
-bool mapped_file_lookup(const struct mapped_file *file, uint64_t vaddr, struct symbol *symbol);
+void mapped_file_set_build_id(struct mapped_files *files, struct mapped_file *file,
+			      const char *build_id);
 
 /*
- * Opens the very file that was mapped: the one that was kept open because it is unlinked, or the
- * file in /proc or by path that is verified to be it. Returns a read-only file descriptor of a
- * regular file, which the caller closes, or a negative errno value: -ESTALE if another file is
- * there.
+ * Opens the candidate with a number from 0: first the descriptor that was kept, then the file at
+ * each place where it may be found (see find_mapped_file()). A candidate has the inode of the
+ * mapped file, or, if the kernel has read a build ID, the caller must check that the candidate has
+ * it, too.
+ *
+ * Returns a read-only descriptor of a regular file, which the caller closes; another negative errno
+ * value if this candidate can't be opened; or -ENOENT if there are no more candidates, with
+ * file->problem in `error` if it has one. A file system that hangs blocks the call for 5 s at most.
  */
-int mapped_file_open(const struct mapped_files *files, const struct mapped_file *file);
+int mapped_file_open_candidate(const struct mapped_files *files, const struct mapped_file *file,
+			       unsigned int candidate, struct error *error);
 
 #endif

@@ -778,6 +778,22 @@ uint64_t mapping_history_bytes_moved(const struct mapping_history *history)
 	return history->map.bytes_moved;
 }
 
+static size_t map_bytes(const struct map *map)
+{
+	return map->order_capacity * sizeof(*map->order) + map->capacity * sizeof(*map->entries);
+}
+
+size_t mapping_history_bytes(const struct mapping_history *history)
+{
+	size_t bytes = sizeof(*history) + map_bytes(&history->map) +
+		       history->event_capacity * sizeof(*history->events) +
+		       history->snapshot_capacity * sizeof(*history->snapshots);
+
+	for (size_t i = 0; i < history->snapshot_count; i++)
+		bytes += map_bytes(&history->snapshots[i].map);
+	return bytes;
+}
+
 uint32_t mapping_history_latest_generation(const struct mapping_history *history)
 {
 	return history->latest;

@@ -66,6 +66,9 @@ uint32_t mapping_history_latest_generation(const struct mapping_history *history
 /* Returns the bytes that events have moved, for tests: at most 4 per mapping and event. */
 uint64_t mapping_history_bytes_moved(const struct mapping_history *history);
 
+/* Returns the bytes of memory of a history, without the overhead of malloc(). */
+size_t mapping_history_bytes(const struct mapping_history *history);
+
 /* Returns whether there are records of later generations. */
 bool mapping_history_has_pending(const struct mapping_history *history);
 

@@ -10,6 +10,7 @@
 #include "process/mapped_files.h"
 #include "record/sample_queue.h"
 #include "record/stack_table.h"
+#include "runtime/perf_map_watcher.h"
 #include "session/device.h"
 
 /* How often to check for processes that have ended. */
@@ -32,8 +33,15 @@ static int release_file(uint64_t id, void *arg)
 	return device_file_release(((const struct collector *)arg)->device, id);
 }
 
-int collector_init(struct collector *collector, uint32_t labels, const char *save_directory,
-		   bool no_symbolize, struct error *error)
+static int fold_stack(const struct stack *stack, void *arg)
+{
+	struct collector *collector = arg;
+
+	return window_add(&collector->window, collector->labels, stack);
+}
+
+int collector_init(struct collector *collector, const struct labels *labels,
+		   const char *save_directory, bool no_symbolize, struct error *error)
 {
 	const struct file_source source = {
 		.open = open_file,
@@ -42,10 +50,12 @@ int collector_init(struct collector *collector, uint32_t labels, const char *sav
 	};
 	int err;
 
-	*collector = (struct collector){0};
+	*collector = (struct collector){.labels = labels};
 	collector->files = mapped_files_new("", &source, error);
 	if (!collector->files)
 		return -ENOMEM;
+	if (window_init(&collector->window, collector->files))
+		return error_errno(error, ENOMEM, "can't record");
 	if (no_symbolize)
 		mapped_files_skip_symbols(collector->files);
 	if (save_directory) {
@@ -56,7 +66,8 @@ int collector_init(struct collector *collector, uint32_t labels, const char *sav
 	collector->spaces = address_spaces_new("", collector->files, error);
 	if (!collector->spaces)
 		return -ENOMEM;
-	collector->stacks = stack_table_new(collector->spaces, labels);
+	collector->stacks =
+		stack_table_new(collector->spaces, labels->chosen, fold_stack, collector);
 	if (collector->stacks)
 		collector->queue = sample_queue_new(collector->spaces, collector->stacks);
 	return collector->queue ? 0 : error_errno(error, ENOMEM, "can't record");
@@ -64,6 +75,7 @@ int collector_init(struct collector *collector, uint32_t labels, const char *sav
 
 void collector_clear(struct collector *collector)
 {
+	window_clear(&collector->window);
 	sample_queue_free(collector->queue);
 	stack_table_free(collector->stacks);
 	address_spaces_free(collector->spaces);
@@ -132,6 +144,47 @@ static int drain_samples(struct collector *collector, struct device *device, boo
 	return err == -ENOMEM ? error_errno(error, ENOMEM, "can't store the samples") : err;
 }
 
+static size_t used_memory(const struct collector *collector)
+{
+	return window_bytes(&collector->window) + stack_table_bytes(collector->stacks) +
+	       collector->other_bytes;
+}
+
+void collector_limit_memory(struct collector *collector, size_t bytes, bool keeps_whole)
+{
+	collector->memory = bytes;
+	collector->keeps_whole = keeps_whole;
+}
+
+bool collector_is_full(const struct collector *collector)
+{
+	return collector->memory && used_memory(collector) > collector->memory / 2;
+}
+
+/*
+ * Keeps the budget of memory. Stacks without a recent sample leave the table first: as a part of
+ * the window, they take less.
+ */
+static int bound_memory(struct collector *collector)
+{
+	const size_t half = collector->memory / 2;
+	size_t others;
+	int err;
+
+	if (!collector_is_full(collector) || used_memory(collector) < collector->bound_at)
+		return 0;
+	err = stack_table_fold(collector->stacks);
+	if (!err && collector_is_full(collector) &&
+	    (!collector->keeps_whole || used_memory(collector) > collector->memory)) {
+		others = used_memory(collector) - window_bytes(&collector->window);
+		/* To half of what is left: the next time is not soon. */
+		err = window_reduce(&collector->window, others < half ? (half - others) / 2 : 0);
+	}
+	/* Nor if there was nothing to merge. */
+	collector->bound_at = used_memory(collector) + collector->memory / 16;
+	return err;
+}
+
 static int flush_queue(struct collector *collector, int64_t snapshot_time, struct error *error)
 {
 	uint64_t seen = (uint64_t)(snapshot_time - PUBLISH_NS);
@@ -142,13 +195,16 @@ static int flush_queue(struct collector *collector, int64_t snapshot_time, struc
 	if (!err)
 		err = address_spaces_collect_garbage(collector->spaces, seen, (uint64_t)now,
 						     check_alive);
-	if (err)
-		return error_errno(error, -err, "can't store the samples");
-	if (check_alive) {
+	stack_table_sweep(collector->stacks);
+	if (!err && check_alive) {
 		mapped_files_sweep(collector->files);
+		collector->other_bytes = address_spaces_bytes(collector->spaces) +
+					 sample_queue_bytes(collector->queue);
 		collector->next_check = now + CHECK_INTERVAL_NS;
 	}
-	return 0;
+	if (!err)
+		err = bound_memory(collector);
+	return err ? error_errno(error, -err, "can't store the samples") : 0;
 }
 
 int collector_drain(struct collector *collector, struct device *device, struct error *error)
@@ -163,7 +219,7 @@ int collector_drain(struct collector *collector, struct device *device, struct e
 		err = drain_samples(collector, device, settled, error);
 	if (!err && settled)
 		err = flush_queue(collector, snapshot_time, error);
-	mapped_files_release_read(collector->files);
+	mapped_files_collect(collector->files);
 	return err;
 }
 
@@ -210,6 +266,39 @@ int collector_finish(struct collector *collector, struct device *device, struct 
 	address_spaces_finish(collector->spaces);
 	mapped_files_finish(collector->files);
 	return err;
+}
+
+/* Replaces the perf maps of the window by those that are open now. */
+static int update_window(struct collector *collector, bool forget, struct error *error)
+{
+	struct window *window = &collector->window;
+	struct perf_map_fd *maps;
+	size_t count;
+	int err = stack_table_fold(collector->stacks);
+
+	if (!err)
+		err = address_spaces_take_perf_maps(collector->spaces, forget, &maps, &count);
+	if (err)
+		return error_errno(error, -err, "can't take the samples");
+	window_set_perf_maps(window, maps, count);
+	return 0;
+}
+
+int collector_take(struct collector *collector, struct window *taken, struct error *error)
+{
+	int err = update_window(collector, true, error);
+
+	*taken = (struct window){0};
+	collector->bound_at = 0;
+	if (!err && window_take(&collector->window, taken))
+		err = error_errno(error, ENOMEM, "can't take the samples");
+	return err;
+}
+
+int collector_peek(struct collector *collector, struct window **window, struct error *error)
+{
+	*window = &collector->window;
+	return update_window(collector, false, error);
 }
 
 void collector_stop(struct collector *collector)

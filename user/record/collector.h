@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Moves samples and metadata from the rings of a session into a stack table. */
+/* Moves samples and metadata from the rings of a session into a stack table, and into windows. */
 #ifndef STACKBEAT_RECORD_COLLECTOR_H
 #define STACKBEAT_RECORD_COLLECTOR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "record/window.h"
 
 struct device;
 struct error;
@@ -17,22 +20,28 @@ struct address_spaces;
 #define COLLECT_WAIT_S 10
 
 struct collector {
+	struct window window; /* what has left the stack table since the last collector_take() */
 	struct stack_table *stacks;
+	const struct labels *labels;
 	struct mapped_files *files;
 	struct address_spaces *spaces;
 	struct sample_queue *queue;
 	const struct device *device; /* opens mapped files */
 	int64_t next_check; /* ns: when to check for processes that have ended */
+	size_t memory; /* bytes for all of these; 0: no limit */
+	bool keeps_whole; /* a window that is half of `memory` is to be taken, and not reduced */
+	size_t other_bytes; /* of spaces and queue, at the last check */
+	size_t bound_at; /* bytes in use from which on memory is bounded next */
 };
 
 /*
- * `labels` (LABEL_SET()s) are those by which samples are distinguished. `save_directory` is the
- * directory of mapped_files_save(), or NULL, and must outlive the collector. `no_symbolize`: no
+ * `labels` are those of the samples; the chosen ones distinguish them. `save_directory` is the
+ * directory of mapped_files_save(), or NULL. Both must outlive the collector. `no_symbolize`: no
  * symbols are read. Returns 0 or a negative errno value; collector_clear() is to be called in both
  * cases, and `collector` must not move until then.
  */
-int collector_init(struct collector *collector, uint32_t labels, const char *save_directory,
-		   bool no_symbolize, struct error *error);
+int collector_init(struct collector *collector, const struct labels *labels,
+		   const char *save_directory, bool no_symbolize, struct error *error);
 void collector_clear(struct collector *collector);
 
 /*
@@ -45,7 +54,7 @@ void collector_start(struct collector *collector, const struct device *device, b
 int collector_drain(struct collector *collector, struct device *device, struct error *error);
 
 /*
- * Drains the rings of a stopped session until all metadata has arrived, and finishes reading the
+ * Drains the rings of a stopped session until all metadata has arrived, and finishes opening the
  * mapped files. If metadata is missing after COLLECT_WAIT_S, `warning` says so; else it is "".
  * Returns 0, or the first error as a negative errno value, after it has stored all samples that can
  * be read.
@@ -53,7 +62,27 @@ int collector_drain(struct collector *collector, struct device *device, struct e
 int collector_finish(struct collector *collector, struct device *device, struct error *warning,
 		     struct error *error);
 
-/* Stops reading mapped files; the device is not used afterwards. */
+/*
+ * Sets the budget of memory: when half of it is used, stacks are merged (window_reduce()), as
+ * symbolizing takes memory, too. With `keeps_whole`, collector_is_full() is true then, and stacks
+ * are merged when all of it is used.
+ */
+void collector_limit_memory(struct collector *collector, size_t bytes, bool keeps_whole);
+bool collector_is_full(const struct collector *collector);
+
+/*
+ * Moves all samples since the last call to `taken`, which the caller frees with window_clear().
+ * Returns 0, or a negative errno value: then they stay, and `taken` is empty.
+ */
+int collector_take(struct collector *collector, struct window *taken, struct error *error);
+
+/*
+ * Sets *window to all samples since the last collector_take(), which stay in the collector. It is
+ * valid until the next call of another function.
+ */
+int collector_peek(struct collector *collector, struct window **window, struct error *error);
+
+/* Stops opening mapped files; the device is not used afterwards. */
 void collector_stop(struct collector *collector);
 
 #endif

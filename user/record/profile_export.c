@@ -6,31 +6,17 @@
 #include <stdlib.h>
 #include <sys/utsname.h>
 
-#include "debuginfo/dwarf_lookup.h"
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "lib/error.h"
 #include "pprof/labels.h"
 #include "pprof/origin.h"
-#include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
 #include "pprof/truncation.h"
-#include "process/address_space.h"
-#include "record/stack_table.h"
-#include "symbolize/stack_roots.h"
+#include "record/window.h"
+#include "symbolize/live_source.h"
+#include "symbolize/normalize.h"
 #include "symbolize/symbolizer.h"
-
-#define FRAMES_MAX (STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX)
-
-struct encoder {
-	struct profile *profile;
-	struct symbolizer *symbolizer;
-	struct truncation_counts *counts;
-	const struct labels *chosen;
-	struct label_values labels; /* of one stack */
-	const struct frame_name *names[FRAMES_MAX];
-	uint32_t locations[FRAMES_MAX];
-};
 
 double recording_overhead_percent(const struct recording *recording)
 {
@@ -49,131 +35,11 @@ static double mean_rate(const struct recording *recording)
 		       : recording->rate;
 }
 
-static uint32_t encode_function(struct profile *profile, const struct source_line *line)
-{
-	const struct profile_function function = {
-		.start_line = line->start_line,
-		.name = profile_string(profile, line->function),
-		.system_name = profile_string(profile, line->system_name),
-		.file = profile_string(profile, line->file),
-	};
-
-	return profile_function(profile, &function);
-}
-
-static uint32_t encode_location(struct encoder *encoder, const struct frame_name *name)
-{
-	struct profile_line lines[INLINE_DEPTH_MAX];
-	struct profile *profile = encoder->profile;
-	uint32_t mapping = 0;
-
-	if (*name->mapping_path) {
-		const struct profile_mapping new = {
-			.start = name->kernel ? name->kernel->start : 0,
-			.limit = name->kernel ? name->kernel->limit : UINT64_MAX,
-			.source = name->file,
-			.file = profile_string(profile, name->mapping_path),
-			.build_id = profile_string(profile, name->build_id),
-		};
-
-		mapping = profile_mapping(profile, &new);
-	}
-	for (size_t i = 0; i < name->line_count; i++)
-		lines[i] = (struct profile_line){
-			.line = name->lines[i].line,
-			.function = encode_function(profile, &name->lines[i]),
-		};
-	return profile_location(profile, mapping, name->vaddr, lines, name->line_count);
-}
-
-/* Counts the user frames among the first `count` frames, and those outside all mappings. */
-static void count_unmapped(struct encoder *encoder, const struct stack *stack, size_t count)
-{
-	for (size_t i = stack->kernel_frames; i < count; i++) {
-		encoder->counts->user_frames += stack->samples;
-		if (!*encoder->names[i]->mapping_path)
-			encoder->counts->unmapped += stack->samples;
-	}
-}
-
-static uint32_t encode_labels(struct encoder *encoder, const struct stack *stack,
-			      enum truncation cause)
-{
-	const struct label_process process = {
-		.truncated = truncation_name(cause),
-		.comm = address_space_comm(stack->space),
-		.cgroup_path = address_space_cgroup_path(stack->space),
-		.ns_pid = address_space_ns_pid(stack->space),
-	};
-
-	label_values(encoder->chosen, &stack->origin, &process, &encoder->labels);
-	return labels_intern(encoder->profile, encoder->labels.items, encoder->labels.count);
-}
-
-/* Symbolizes the frames of a stack into encoder->names. */
-static int symbolize_frames(struct encoder *encoder, const struct stack *stack)
-{
-	size_t count = (size_t)stack->kernel_frames + stack->user_frames;
-
-	for (size_t i = 0; i < count; i++) {
-		if (i < stack->kernel_frames)
-			encoder->names[i] = symbolize_kernel(encoder->symbolizer, stack->frames[i]);
-		else
-			encoder->names[i] = symbolize_user(
-				encoder->symbolizer, stack->space,
-				stack_segments(stack)[i - stack->kernel_frames], stack->frames[i]);
-		if (!encoder->names[i])
-			return -ENOMEM;
-	}
-	return 0;
-}
-
-static int add_frames(const struct stack *stack, void *arg)
-{
-	return symbolize_frames(arg, stack);
-}
-
-static int encode_stack(const struct stack *stack, void *arg)
-{
-	struct encoder *encoder = arg;
-	size_t count = (size_t)stack->kernel_frames + stack->user_frames;
-	const int64_t values[PROFILE_RECORDED_TYPES] = {
-		[PROFILE_SAMPLES] = (int64_t)stack->samples,
-		[PROFILE_CPU] = (int64_t)stack->weight,
-	};
-	size_t complete, depth = 0;
-	int err = symbolize_frames(encoder, stack);
-	enum truncation cause;
-
-	if (err)
-		return err;
-	complete = stack_root_depth(encoder->names + stack->kernel_frames, stack->user_frames,
-				    stack->user_stop);
-	cause = truncation_of(stack->kernel_stop, stack->user_stop,
-			      complete || !stack->user_frames);
-	if (cause != TRUNCATED_NOT)
-		encoder->counts->samples[cause] += stack->samples;
-	if (complete)
-		count = stack->kernel_frames + complete;
-	count_unmapped(encoder, stack, count);
-
-	for (size_t i = 0; i < count; i++) {
-		if (!encoder->names[i]->elided)
-			encoder->locations[depth++] = encode_location(encoder, encoder->names[i]);
-	}
-	/* pprof drops samples without locations. */
-	if (!depth && count)
-		encoder->locations[depth++] = encode_location(encoder, encoder->names[0]);
-	profile_add(encoder->profile, profile_stack(encoder->profile, encoder->locations, depth),
-		    encode_labels(encoder, stack, cause), values);
-	return encoder->profile->error;
-}
-
-static void encode_comments(struct profile *profile, const struct stack_table *stacks,
-			    const struct recording *recording,
+static void encode_comments(const struct window *window, const struct recording *recording,
 			    const struct truncation_counts *counts)
 {
-	const struct sample_totals *totals = stack_table_totals(stacks);
+	struct profile *profile = window->profile;
+	struct window_merged merged;
 	char text[TRUNCATION_COMMENT_SIZE];
 	struct utsname kernel = {0};
 
@@ -185,7 +51,7 @@ static void encode_comments(struct profile *profile, const struct stack_table *s
 	profile_comment(profile, "rate: %u Hz requested, %.1f Hz on average, on %u CPUs",
 			recording->rate, mean_rate(recording), recording->cpus);
 	profile_comment(profile, "throttled: %" PRIu64 " times", recording->throttled);
-	profile_comment(profile, "samples: %" PRIu64, totals->samples);
+	profile_comment(profile, "samples: %" PRIu64, window->samples);
 	profile_comment(profile,
 			"lost: %" PRIu64 " (ring full %" PRIu64 ", bad reader position %" PRIu64
 			")",
@@ -205,6 +71,13 @@ static void encode_comments(struct profile *profile, const struct stack_table *s
 			recording->perf_maps_dropped, recording->samples_early);
 	frames_comment(counts, text);
 	profile_comment(profile, "%s", text);
+	window_count_merged(window, &merged);
+	if (merged.stacks)
+		profile_comment(profile,
+				"merged for lack of memory: stacks %" PRIu64
+				", samples without labels %" PRIu64
+				", samples without callers %" PRIu64,
+				merged.stacks, merged.labels, merged.callers);
 	profile_comment(profile, "missed ticks: %" PRIu64, recording->missed);
 	profile_comment(profile, "ticks without a sample: idle %" PRIu64 ", filtered %" PRIu64,
 			recording->idle, recording->filtered);
@@ -215,73 +88,57 @@ static void encode_comments(struct profile *profile, const struct stack_table *s
 			recording_overhead_percent(recording));
 }
 
-/*
- * Adds all frames to the symbolizer, then resolves them. If that fails, the profile is written with
- * fewer names.
- */
-static int resolve_symbols(struct encoder *encoder, const struct stack_table *stacks,
-			   const struct symbolize_options *options)
+/* Symbolizes a raw profile, and normalizes it. */
+static int symbolize(struct profile *profile, const struct live_source *live,
+		     const struct recording *recording, struct truncation_counts *counts,
+		     struct error *warning, struct error *error)
 {
-	int err = stack_table_each(stacks, add_frames, encoder);
-	struct error error;
+	bool drop_label = !(recording->labels->chosen & LABEL_SET(LABEL_TRUNCATED));
+	struct kallsyms *kallsyms = NULL;
+	struct symbolize_counts ignored;
+	struct symbol_source source;
+	int err = live_source_describe(live, profile);
 
-	if (!err)
-		err = symbolizer_resolve(encoder->symbolizer, options);
-	if (!err || err == -ENOMEM)
-		return err;
-	error_errno(&error, -err, "can't be read");
-	if (options->problem)
-		options->problem(options->arg, "debug information", error.text);
-	return 0;
+	if (!err && recording->symbolize) {
+		err = kallsyms_read(KALLSYMS_PATH, &kallsyms, warning);
+		/* Without kernel symbols, the other ones are worth a profile. */
+		if (err != -ENOMEM) {
+			live_source_init(&source, live, kallsyms, "");
+			err = symbolize_profile(profile, &source, recording->symbolize, &ignored,
+						error);
+		}
+	}
+	kallsyms_free(kallsyms);
+	return err ? err : normalize_profile(profile, drop_label, counts);
 }
 
-int export_profile(const struct stack_table *stacks, const struct mapped_files *files,
-		   const struct recording *recording, const char *path,
-		   struct truncation_counts *counts, uint64_t *size, struct error *warning,
-		   struct error *error)
+int export_profile(struct window *window, struct mapped_files *files,
+		   const struct recording *recording, struct truncation_counts *counts,
+		   struct error *warning, struct error *error)
 {
-	struct encoder *encoder = calloc(1, sizeof(*encoder));
-	struct kernel *kernel = kernel_new("");
-	struct kallsyms *kallsyms = NULL;
-	int err = -ENOMEM;
+	const struct live_source live = {
+		.sandbox = recording->sandbox,
+		.files = files,
+		.perf_maps = window->perf_maps,
+		.perf_map_count = window->perf_map_count,
+		.kernel = kernel_new(""),
+	};
+	struct profile *profile = window->profile;
+	int err = live.kernel ? 0 : -ENOMEM;
 
 	*counts = (struct truncation_counts){0};
 	*warning->text = '\0';
-	if (!encoder || !kernel)
-		goto out;
-	encoder->counts = counts;
-	encoder->chosen = recording->labels;
-	encoder->profile = profile_new();
-	if (!encoder->profile)
-		goto out;
-	profile_set_recorded_types(encoder->profile);
-	err = recording->no_symbolize ? 0 : kallsyms_read(KALLSYMS_PATH, &kallsyms, warning);
-	if (err == -ENOMEM)
-		goto out;
-	encoder->symbolizer = symbolizer_new(kallsyms, kernel, files, "", error);
-	if (!encoder->symbolizer) {
-		err = -ENOMEM;
-		goto out;
-	}
-	err = recording->symbolize ? resolve_symbols(encoder, stacks, recording->symbolize) : 0;
 	if (!err)
-		err = stack_table_each(stacks, encode_stack, encoder);
-	if (err)
-		goto out;
-	encode_comments(encoder->profile, stacks, recording, counts);
-	encoder->profile->time_ns = recording->start_ns;
-	encoder->profile->duration_ns = recording->duration_ns;
-	encoder->profile->period = 1000000000 / recording->rate;
-	err = pprof_write(encoder->profile, path, size, error);
-out:
-	if (err == -ENOMEM)
-		error_errno(error, ENOMEM, "can't write %s", path);
-	if (encoder) {
-		symbolizer_free(encoder->symbolizer);
-		profile_free(encoder->profile);
+		err = symbolize(profile, &live, recording, counts, warning, error);
+	kernel_free(live.kernel);
+	if (!err) {
+		encode_comments(window, recording, counts);
+		profile->time_ns = recording->start_ns;
+		profile->duration_ns = recording->duration_ns;
+		profile->period = 1000000000 / recording->rate;
+		err = profile->error;
 	}
-	kallsyms_free(kallsyms);
-	kernel_free(kernel);
-	free(encoder);
+	if (err == -ENOMEM)
+		error_errno(error, ENOMEM, "can't symbolize the profile");
 	return err;
 }

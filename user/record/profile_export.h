@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Symbolizes a finished recording, and writes it as pprof. */
+/* Symbolizes what was recorded. */
 #ifndef STACKBEAT_RECORD_PROFILE_EXPORT_H
 #define STACKBEAT_RECORD_PROFILE_EXPORT_H
 
@@ -9,18 +9,19 @@
 struct truncation_counts;
 struct error;
 struct labels;
+struct sandbox_server;
 struct symbolize_options;
 struct mapped_files;
-struct stack_table;
+struct window;
 
 /* The properties of a recording beside its samples. */
 struct recording {
 	const char *command_line;
 	const char *ended_by; /* the error that has ended the recording; NULL: none */
-	const struct labels *labels; /* the stack table was made for the chosen ones */
-	/* See symbolize/symbolizer.h; NULL: by the symbols of the mapped files alone. */
+	const struct labels *labels; /* the window was made with them */
+	const struct sandbox_server *sandbox; /* of worker_main() (symbolize/worker.h) */
+	/* See symbolize/symbolizer.h; NULL: addresses alone, to be symbolized later. */
 	const struct symbolize_options *symbolize;
-	bool no_symbolize; /* addresses alone, to be symbolized later; `symbolize` is NULL */
 	uint32_t rate; /* Hz asked for */
 	uint32_t cpus; /* online */
 	int64_t start_ns; /* since 1970 */
@@ -50,14 +51,13 @@ struct recording {
 double recording_overhead_percent(const struct recording *recording);
 
 /*
- * Symbolizes the stacks, with the symbols that `files` has read, and writes the profile to `path`
- * (see pprof_write()). Fills `counts`, and `size` with the bytes of the file. If the kernel hides
- * its symbols, `warning` says so, and the profile has kernel addresses; else warning->text is "".
- * Returns 0 or a negative errno value.
+ * Finishes the profile of a window, in place: symbolizes it, with the mapped `files`, and adds its
+ * comments and times. Then pprof_write() may write it, more than once. Sets `counts`. If the kernel
+ * hides its symbols, `warning` says so, and the profile has kernel addresses; else warning->text is
+ * "". Returns 0, or a negative errno value: the window may only be cleared then.
  */
-int export_profile(const struct stack_table *stacks, const struct mapped_files *files,
-		   const struct recording *recording, const char *path,
-		   struct truncation_counts *counts, uint64_t *size, struct error *warning,
-		   struct error *error);
+int export_profile(struct window *window, struct mapped_files *files,
+		   const struct recording *recording, struct truncation_counts *counts,
+		   struct error *warning, struct error *error);
 
 #endif

@@ -4,6 +4,9 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,21 +26,12 @@
 #define DRAIN_INTERVAL_NS INT64_C(1000000000)
 #define PIDS_INTERVAL_NS INT64_C(250000000)
 #define PROGRESS_INTERVAL_NS INT64_C(1000000000)
+#define WINDOW_COUNTERS 18
 
 /* CPU time that this process has used since the recording began. */
 static uint64_t own_cpu_ns(const struct recorder *recorder)
 {
-	return now_ns(CLOCK_PROCESS_CPUTIME_ID) - recorder->own_cpu_start;
-}
-
-/* Whether the configuration names processes, and all of them have ended. */
-static bool pids_have_ended(const struct session_config *session)
-{
-	for (size_t i = 0; i < session->pid_count; i++) {
-		if (!process_exits_within((pid_t)session->pids[i], 0))
-			return false;
-	}
-	return session->pid_count;
+	return now_ns(CLOCK_PROCESS_CPUTIME_ID) - recorder->own_cpu_start + recorder->forked_cpu_ns;
 }
 
 static int drain_rings(struct recorder *recorder, struct error *error)
@@ -89,7 +83,7 @@ static int read_stats(struct recorder *recorder, struct error *error)
 		recording->address_spaces_unread =
 			session->stats[STACKBEAT_S_ADDRESS_SPACES_UNREAD];
 		recording->mmap_events_lost = session->stats[STACKBEAT_S_MMAP_EVENTS_LOST];
-		recording->mappings_dropped = session->stats[STACKBEAT_S_MAPPINGS_DROPPED];
+		recorder->kernel_mappings_dropped = session->stats[STACKBEAT_S_MAPPINGS_DROPPED];
 		recording->mappings_without_file =
 			session->stats[STACKBEAT_S_MAPPINGS_WITHOUT_FILE];
 	}
@@ -103,7 +97,8 @@ static void add_own_counts(struct recorder *recorder)
 	struct address_space_counts counts;
 
 	address_spaces_counts(recorder->collector.spaces, &counts);
-	recorder->recording.mappings_dropped += counts.mappings_dropped;
+	recorder->recording.mappings_dropped =
+		recorder->kernel_mappings_dropped + counts.mappings_dropped;
 	recorder->recording.perf_maps_dropped = counts.perf_maps_dropped;
 	recorder->recording.samples_early = sample_queue_early(recorder->collector.queue);
 }
@@ -140,7 +135,9 @@ static int sample_until_end(struct recorder *recorder, const struct recorder_con
 			{.fd = config->wake_fd, .events = POLLIN},
 		};
 		int64_t now = now_ns(CLOCK_MONOTONIC);
-		int64_t wait = end - now < interval ? end - now : interval;
+		int64_t until =
+			recorder->wake_at && recorder->wake_at < end ? recorder->wake_at : end;
+		int64_t wait = until - now < interval ? until - now : interval;
 		struct timespec timeout = {.tv_sec = wait > 0 ? wait / NS_PER_SECOND : 0,
 					   .tv_nsec = wait > 0 ? wait % NS_PER_SECOND : 0};
 
@@ -148,11 +145,14 @@ static int sample_until_end(struct recorder *recorder, const struct recorder_con
 			return error_errno(error, errno, "can't wait for samples");
 		err = drain_rings(recorder, error);
 		ended = config->stop_requested(config->arg);
+		if (!err && config->drained)
+			config->drained(config->arg);
 		child_command_reap(&recorder->command);
 		now = now_ns(CLOCK_MONOTONIC);
 		/* POLLHUP: the session was stopped. */
 		ended = ended || recorder->command.ended || now >= end ||
-			(fds[0].revents & POLLHUP) || pids_have_ended(config->session);
+			(fds[0].revents & POLLHUP) ||
+			(config->session->pid_count && process_watch_has_ended(&recorder->targets));
 		if (!err && config->progress && now >= next_progress) {
 			report_progress(recorder, config, now - start);
 			next_progress = now + PROGRESS_INTERVAL_NS;
@@ -176,6 +176,7 @@ static int run_session(struct recorder *recorder, const struct recorder_config *
 	recorder->own_cpu_start = now_ns(CLOCK_PROCESS_CPUTIME_ID);
 	recording->start_ns = now_ns(CLOCK_REALTIME);
 	start = now_ns(CLOCK_MONOTONIC);
+	recorder->start = start;
 	if (config->command)
 		err = child_command_release(&recorder->command, config->command[0], error);
 	if (err)
@@ -185,13 +186,89 @@ static int run_session(struct recorder *recorder, const struct recorder_config *
 	later_err = session_set_state(&recorder->session, STACKBEAT_STATE_STOPPED, &later);
 	error_keep_first(&err, error, later_err, &later);
 	recording->duration_ns = now_ns(CLOCK_MONOTONIC) - start;
+	recorder->wake_at = 0;
 	later_err = drain_last(recorder, config, &later);
 	error_keep_first(&err, error, later_err, &later);
 	later_err = read_stats(recorder, &later);
 	error_keep_first(&err, error, later_err, &later);
 	add_own_counts(recorder);
 	recording->reader_overhead_ns = own_cpu_ns(recorder);
+	recorder->stopped = true;
 	return err;
+}
+
+/* The counters that a window has the difference of. */
+static void counters_of(struct recording *recording, uint64_t *counters[WINDOW_COUNTERS])
+{
+	uint64_t *const all[WINDOW_COUNTERS] = {
+		&recording->lost_full,
+		&recording->lost_tail,
+		&recording->missed,
+		&recording->idle,
+		&recording->filtered,
+		&recording->ticks,
+		&recording->tick_time_ns,
+		&recording->throttled,
+		&recording->spaces,
+		&recording->samples_without_address_space,
+		&recording->address_spaces_unread,
+		&recording->mmap_events_lost,
+		&recording->mappings_dropped,
+		&recording->mappings_without_file,
+		&recording->perf_maps_dropped,
+		&recording->samples_early,
+		&recording->kernel_overhead_ns,
+		&recording->reader_overhead_ns,
+	};
+
+	memcpy(counters, all, sizeof(all));
+}
+
+/* Sets the times and counters of the period since the last recorder_take(). */
+static int measure_window(struct recorder *recorder, struct recording *recording,
+			  struct error *error)
+{
+	uint64_t *of_window[WINDOW_COUNTERS], *of_taken[WINDOW_COUNTERS];
+	int err = 0;
+
+	/* After the stop, the counters are those of the stop. */
+	if (!recorder->stopped) {
+		err = read_stats(recorder, error);
+		if (err)
+			return err;
+		add_own_counts(recorder);
+		recorder->recording.duration_ns = now_ns(CLOCK_MONOTONIC) - recorder->start;
+		recorder->recording.reader_overhead_ns = own_cpu_ns(recorder);
+	}
+	*recording = recorder->recording;
+	counters_of(recording, of_window);
+	counters_of(&recorder->taken, of_taken);
+	for (size_t i = 0; i < WINDOW_COUNTERS; i++)
+		*of_window[i] -= MIN(*of_window[i], *of_taken[i]);
+	recording->start_ns += recorder->taken.duration_ns;
+	recording->duration_ns -= recorder->taken.duration_ns;
+	return 0;
+}
+
+int recorder_take(struct recorder *recorder, struct window *window, struct recording *recording,
+		  struct error *error)
+{
+	int err = measure_window(recorder, recording, error);
+
+	*window = (struct window){0};
+	if (!err)
+		err = collector_take(&recorder->collector, window, error);
+	if (!err)
+		recorder->taken = recorder->recording;
+	return err;
+}
+
+int recorder_peek(struct recorder *recorder, struct window **window, struct recording *recording,
+		  struct error *error)
+{
+	int err = measure_window(recorder, recording, error);
+
+	return err ? err : collector_peek(&recorder->collector, window, error);
 }
 
 int recorder_open(struct recorder *recorder, const struct recorder_config *config,
@@ -200,12 +277,24 @@ int recorder_open(struct recorder *recorder, const struct recorder_config *confi
 	int err = collector_init(&recorder->collector, config->labels, config->save_binaries,
 				 config->no_symbolize, error);
 
+	collector_limit_memory(&recorder->collector, config->memory, config->takes_when_full);
 	if (!err)
 		err = session_open(&recorder->session, error);
 	if (!err)
 		collector_start(&recorder->collector, recorder->session.device,
 				recorder->session.same_pid_ns);
 	return err;
+}
+
+/* Mapped files are kept open. Called after the fork of the command, which keeps its limit. */
+static void raise_open_files_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 int recorder_run(struct recorder *recorder, const struct recorder_config *config,
@@ -216,6 +305,10 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 	if (config->command)
 		err = child_command_prepare(&recorder->command, config->command,
 					    config->command_signals, error);
+	/* After the fork of the command, which inherits the limit of open files. */
+	if (!err && process_watch_open(&recorder->targets, config->session->pids,
+				       config->session->pid_count))
+		err = error_errno(error, ENOMEM, "can't watch the processes");
 	if (!err)
 		err = session_configure(&recorder->session, config->session, recorder->command.pid,
 					error);
@@ -223,6 +316,7 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 		err = reader_rights_reduce(error);
 	if (err)
 		return err;
+	raise_open_files_limit();
 	recorder->recording.rate = recorder->session.rate;
 	recorder->recording.cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	return run_session(recorder, config, error);
@@ -231,7 +325,9 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 void recorder_close(struct recorder *recorder)
 {
 	collector_stop(&recorder->collector);
+	process_watch_close(&recorder->targets);
 	session_close(&recorder->session);
+	recorder->stopped = true;
 }
 
 void recorder_free(struct recorder *recorder)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * One recording: opens a session, runs the command, drains the rings until something ends the
- * recording, and reads the counters.
+ * recording, and reads the counters. It has windows: what was recorded can be taken meanwhile.
  */
 #ifndef STACKBEAT_RECORD_RECORDER_H
 #define STACKBEAT_RECORD_RECORDER_H
@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/pidfd.h"
 #include "record/child_command.h"
 #include "record/collector.h"
 #include "record/profile_export.h"
@@ -22,7 +23,9 @@ struct sample_totals;
 struct recorder_config {
 	const struct session_config *session;
 	double seconds; /* 0: until stopped */
-	uint32_t labels; /* LABEL_SET()s by which samples are distinguished */
+	const struct labels *labels; /* of the samples */
+	size_t memory; /* bytes for what is recorded, see collector_limit_memory(); 0: no limit */
+	bool takes_when_full; /* `drained` calls recorder_take() when collector_is_full() */
 	const char *save_binaries; /* directory, or NULL */
 	bool no_symbolize; /* no symbols are read */
 	char **command; /* NULL-terminated; NULL: none */
@@ -33,6 +36,8 @@ struct recorder_config {
 	 */
 	int wake_fd;
 	bool (*stop_requested)(void *arg);
+	/* Called after each drain; it may call the functions below. NULL: never. */
+	void (*drained)(void *arg);
 	/* A problem that doesn't end the recording. */
 	void (*warning)(const char *text, void *arg);
 	/* Called once a second, with counters up to date; NULL: never. */
@@ -45,8 +50,18 @@ struct recorder {
 	struct session session; /* `loaded`, `rate` and `parts` are for the caller */
 	struct collector collector;
 	struct child_command command;
+	struct process_watch targets; /* private: the processes of the config */
 	struct recording recording; /* counters, times, rate and cpus are the recorder's */
-	int64_t own_cpu_start; /* private: ns of CPU time before the recording */
+	int64_t wake_at; /* CLOCK_MONOTONIC, ns: drains at this time at the latest; 0: no such time
+			  */
+	int64_t forked_cpu_ns; /* set by the caller: CPU time of processes that it forked for files
+				*/
+	/* Private. */
+	int64_t own_cpu_start; /* ns of CPU time before the recording */
+	int64_t start; /* CLOCK_MONOTONIC, ns */
+	bool stopped; /* the counters are those of the stop */
+	uint64_t kernel_mappings_dropped;
+	struct recording taken; /* the counters and the duration at the last recorder_take() */
 };
 
 /*
@@ -65,6 +80,23 @@ int recorder_open(struct recorder *recorder, const struct recorder_config *confi
  */
 int recorder_run(struct recorder *recorder, const struct recorder_config *config,
 		 struct error *error);
+
+/*
+ * Moves all samples since the last call (or the start) to `window`, which the caller frees with
+ * window_clear(), and sets `recording` to the times and counters of that period: the sums over all
+ * windows are those of the whole recording. Sampling goes on meanwhile, and nothing is lost or
+ * counted twice. May be called from `drained`, and after recorder_run(). Returns 0, or a negative
+ * errno value: then all samples stay for the next call, and `window` is empty.
+ */
+int recorder_take(struct recorder *recorder, struct window *window, struct recording *recording,
+		  struct error *error);
+
+/*
+ * As recorder_take(), but takes nothing: sets *window to the samples in the recorder, until another
+ * function is called.
+ */
+int recorder_peek(struct recorder *recorder, struct window **window, struct recording *recording,
+		  struct error *error);
 
 /* Closes the session, which frees its timers, rings and files; the samples stay. */
 void recorder_close(struct recorder *recorder);

@@ -189,3 +189,13 @@ void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_samp
 	memmove(set + 1, set, (WAYS - 1) * sizeof(*set));
 	set[0] = (struct entry){{key.fingerprint[0], key.fingerprint[1]}, stack};
 }
+
+void sample_cache_forget(struct sample_cache *cache)
+{
+	struct entry *entries = &cache->sets[0][0];
+
+	for (size_t i = 0; i < SETS * WAYS; i++) {
+		if (entries[i].stack && !entries[i].stack->space)
+			entries[i] = (struct entry){.stack = NULL};
+	}
+}

@@ -45,4 +45,7 @@ uint64_t sample_cache_match(const struct sample_cache *cache, const void *data, 
 void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_sample *sample,
 			 struct stack *stack);
 
+/* Removes the samples of removed stacks: those without an address space. */
+void sample_cache_forget(struct sample_cache *cache);
+
 #endif

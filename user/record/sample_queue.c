@@ -167,6 +167,12 @@ int sample_queue_sample(const struct stackbeat_sample *sample, void *arg)
 	return sample_queue_flush(queue, UINT64_MAX);
 }
 
+size_t sample_queue_bytes(const struct sample_queue *queue)
+{
+	return queue->capacity * sizeof(*queue->words) +
+	       queue->sample_capacity * sizeof(*queue->samples);
+}
+
 uint64_t sample_queue_early(const struct sample_queue *queue)
 {
 	return queue->early;

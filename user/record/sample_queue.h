@@ -8,6 +8,7 @@
 #define STACKBEAT_RECORD_SAMPLE_QUEUE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <stackbeat.h>
@@ -40,6 +41,9 @@ int sample_queue_sample(const struct stackbeat_sample *sample, void *queue);
  * ns) up to `seen`, as no other sample of that time is still to come. Returns 0 or -ENOMEM.
  */
 int sample_queue_flush(struct sample_queue *queue, uint64_t seen);
+
+/* Returns the bytes of memory of the queue. */
+size_t sample_queue_bytes(const struct sample_queue *queue);
 
 /* Samples that were resolved before their metadata arrived, because the queue was full. */
 uint64_t sample_queue_early(const struct sample_queue *queue);

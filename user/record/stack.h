@@ -3,6 +3,7 @@
 #ifndef STACKBEAT_RECORD_STACK_H
 #define STACKBEAT_RECORD_STACK_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include <stackbeat.h>
@@ -13,13 +14,18 @@ struct address_space;
 
 /* Samples with the same frames in the same address space, of the same origin. */
 struct stack {
-	struct address_space *space; /* of the sampled process; owned by its table */
+	struct address_space *space; /* of the process; owned by its table; NULL: removed */
 	uint64_t samples;
 	uint64_t weight; /* ns */
 	struct label_origin origin;
 	uint16_t kernel_frames, user_frames;
 	uint8_t kernel_stop, user_stop; /* enum stackbeat_unwind_stop */
 	uint16_t flags; /* STACKBEAT_SAMPLE_* */
+	/* Of the table. */
+	uint32_t hash;
+	uint32_t index;
+	uint32_t next_of_space; /* index of the next stack of the address space */
+	struct stack *next_removed;
 	/*
 	 * Kernel, then user frames, leaf first. Return addresses are decremented by 1, so that
 	 * they lie in the call. A user frame is an offset in its segment, see stack_segments().
@@ -33,11 +39,18 @@ static inline const uint32_t *stack_segments(const struct stack *stack)
 	return (const uint32_t *)(stack->frames + stack->kernel_frames + stack->user_frames);
 }
 
+/* Returns the bytes of a stack. */
+static inline size_t stack_size(const struct stack *stack)
+{
+	return sizeof(*stack) + (stack->kernel_frames + stack->user_frames) * sizeof(uint64_t) +
+	       stack->user_frames * sizeof(uint32_t);
+}
+
 struct sample_totals {
 	uint64_t samples;
 	uint64_t weight; /* ns */
 	uint64_t missed; /* ticks without a sample of their own */
-	uint64_t stacks;
+	uint64_t stacks; /* that were added */
 };
 
 /* Counts a sample of this stack. */

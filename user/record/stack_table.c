@@ -13,7 +13,7 @@
 #include "process/mapped_files.h"
 #include "record/sample_cache.h"
 
-#define CHUNK_SIZE (256u << 10)
+#define NO_STACK UINT32_MAX
 
 /* Words of a hashed stack before its frames: see hash_sample(). */
 #define HEAD_WORDS 2
@@ -26,14 +26,6 @@ _Static_assert(HEAD_WORDS + ORIGIN_WORDS + STACKBEAT_KERNEL_FRAMES_MAX +
 			       STACKBEAT_USER_FRAMES_MAX <=
 		       FINGERPRINT_WORDS_MAX,
 	       "the key is long enough for the deepest stack");
-
-/* Stacks live as long as the table: they are carved from chunks, with no overhead for each. */
-struct chunk {
-	struct chunk *next;
-	size_t used;
-	size_t size;
-	uint64_t bytes[];
-};
 
 /* A sample with its frames as a stack stores them. */
 struct resolved_sample {
@@ -53,14 +45,29 @@ struct stack_table {
 	struct sample_totals totals;
 	struct sample_cache *cache;
 	struct fingerprint_key key; /* for hash_sample() */
-	struct stack **stacks; /* totals.stacks of them, in the order of insertion */
-	size_t capacity;
-	struct hash stack_index; /* indices into stacks[] */
-	struct chunk *chunks;
+	struct slot *slots; /* in the order of insertion, as long as none is used again */
+	size_t slot_count, slot_capacity;
+	uint32_t unused; /* the first unused slot, or NO_STACK */
+	struct hash stack_index; /* indices of `slots` */
+	uint32_t *of_space; /* the latest stack by index of its address space, or NO_STACK */
+	size_t space_count, space_capacity;
+	struct stack *removed; /* linked by next_removed, until the cache forgets them */
+	size_t stack_bytes; /* of all stacks */
+	fold_stack_fn *fold;
+	void *fold_arg;
 	struct resolved_sample resolved; /* the sample that is being added */
 };
 
-struct stack_table *stack_table_new(struct address_spaces *spaces, uint32_t labels)
+/* `stack`, or NULL and the next unused slot. */
+struct slot {
+	struct stack *stack;
+	uint32_t next_unused; /* NO_STACK: none */
+};
+
+static int forget_space(struct address_space *space, void *arg);
+
+struct stack_table *stack_table_new(struct address_spaces *spaces, uint32_t labels,
+				    fold_stack_fn *fold, void *fold_arg)
 {
 	struct stack_table *table = calloc(1, sizeof(*table));
 
@@ -68,6 +75,9 @@ struct stack_table *stack_table_new(struct address_spaces *spaces, uint32_t labe
 		return NULL;
 	table->spaces = spaces;
 	table->labels = labels;
+	table->fold = fold;
+	table->fold_arg = fold_arg;
+	table->unused = NO_STACK;
 	fingerprint_key_init(&table->key);
 	table->cache =
 		sample_cache_new(labels & LABEL_SET(LABEL_TID), labels & LABEL_SET(LABEL_CPU));
@@ -75,43 +85,33 @@ struct stack_table *stack_table_new(struct address_spaces *spaces, uint32_t labe
 		stack_table_free(table);
 		return NULL;
 	}
+	address_spaces_on_forget(spaces, forget_space, table);
 	return table;
+}
+
+static void free_removed(struct stack_table *table)
+{
+	while (table->removed) {
+		struct stack *next = table->removed->next_removed;
+
+		free(table->removed);
+		table->removed = next;
+	}
 }
 
 void stack_table_free(struct stack_table *table)
 {
 	if (!table)
 		return;
-	while (table->chunks) {
-		struct chunk *next = table->chunks->next;
-
-		free(table->chunks);
-		table->chunks = next;
-	}
+	address_spaces_on_forget(table->spaces, NULL, NULL);
+	for (size_t i = 0; i < table->slot_count; i++)
+		free(table->slots[i].stack);
+	free_removed(table);
 	sample_cache_free(table->cache);
 	hash_clear(&table->stack_index);
-	free(table->stacks);
+	free(table->slots);
+	free(table->of_space);
 	free(table);
-}
-
-static void *chunk_alloc(struct stack_table *table, size_t size)
-{
-	struct chunk *chunk = table->chunks;
-	void *memory;
-
-	size = (size + sizeof(uint64_t) - 1) & ~(sizeof(uint64_t) - 1);
-	if (!chunk || chunk->size - chunk->used < size) {
-		chunk = malloc(sizeof(*chunk) + CHUNK_SIZE);
-		if (!chunk)
-			return NULL;
-		chunk->size = CHUNK_SIZE;
-		chunk->used = 0;
-		chunk->next = table->chunks;
-		table->chunks = chunk;
-	}
-	memory = (char *)chunk->bytes + chunk->used;
-	chunk->used += size;
-	return memory;
 }
 
 static size_t frame_count(const struct resolved_sample *resolved)
@@ -187,7 +187,7 @@ static uint32_t hash_sample(const struct fingerprint_key *key,
 
 static bool stack_equals(const void *context, uint32_t index, const void *key)
 {
-	const struct stack *stack = ((const struct stack_table *)context)->stacks[index];
+	const struct stack *stack = ((const struct stack_table *)context)->slots[index].stack;
 	const struct resolved_sample *resolved = key;
 	const struct stackbeat_sample *sample = resolved->sample;
 
@@ -208,23 +208,56 @@ static struct stack *find_stack(const struct stack_table *table,
 	uint32_t index =
 		hash_find(&table->stack_index, resolved->hash, stack_equals, table, resolved);
 
-	return index == HASH_NONE ? NULL : table->stacks[index];
+	return index == HASH_NONE ? NULL : table->slots[index].stack;
 }
 
-static struct stack *insert_stack(struct stack_table *table, const struct resolved_sample *resolved)
+/* Returns the index of an unused slot, which stays unused; NO_STACK: out of memory. */
+static uint32_t reserve_slot(struct stack_table *table)
+{
+	if (table->unused != NO_STACK)
+		return table->unused;
+	if (table->slot_count >= HASH_NONE ||
+	    array_reserve(&table->slots, &table->slot_capacity, table->slot_count, 1,
+			  sizeof(*table->slots)))
+		return NO_STACK;
+	table->unused = (uint32_t)table->slot_count++;
+	table->slots[table->unused] = (struct slot){NULL, NO_STACK};
+	return table->unused;
+}
+
+/* Reserves an entry of `of_space`. Returns 0 or -ENOMEM. */
+static int reserve_space(struct stack_table *table, uint32_t index)
+{
+	if (index < table->space_count)
+		return 0;
+	if (array_reserve(&table->of_space, &table->space_capacity, table->space_count,
+			  index + 1 - table->space_count, sizeof(*table->of_space)))
+		return -ENOMEM;
+	while (table->space_count <= index)
+		table->of_space[table->space_count++] = NO_STACK;
+	return 0;
+}
+
+static void link_to_space(struct stack_table *table, struct stack *stack)
+{
+	uint32_t *of_space = &table->of_space[address_space_index(stack->space)];
+
+	stack->next_of_space = *of_space;
+	*of_space = stack->index;
+}
+
+static struct stack *new_stack(const struct resolved_sample *resolved, size_t *bytes)
 {
 	const struct stackbeat_sample *sample = resolved->sample;
 	size_t size = frame_count(resolved) * sizeof(sample->frames[0]);
 	size_t segments_size = resolved->user_frames * sizeof(resolved->segments[0]);
-	struct stack *stack = chunk_alloc(table, sizeof(*stack) + size + segments_size);
+	struct stack *stack = malloc(sizeof(*stack) + size + segments_size);
 
-	if (!stack || table->totals.stacks >= HASH_NONE ||
-	    array_reserve(&table->stacks, &table->capacity, table->totals.stacks, 1,
-			  sizeof(struct stack *)) ||
-	    hash_add(&table->stack_index, resolved->hash, (uint32_t)table->totals.stacks))
+	if (!stack)
 		return NULL;
 	memset(stack, 0, sizeof(*stack));
 	stack->space = resolved->space;
+	stack->hash = resolved->hash;
 	stack->origin = resolved->origin;
 	stack->kernel_frames = sample->kernel_frames;
 	stack->user_frames = resolved->user_frames;
@@ -233,13 +266,32 @@ static struct stack *insert_stack(struct stack_table *table, const struct resolv
 	stack->flags = sample->record.flags;
 	memcpy(stack->frames, resolved->frames, size);
 	memcpy((uint32_t *)stack_segments(stack), resolved->segments, segments_size);
-
-	table->stacks[table->totals.stacks++] = stack;
+	*bytes += stack_size(stack);
 	return stack;
 }
 
-/* Requests the symbols of the code in which a new stack has frames. */
-static int request_symbols(struct stack_table *table, const struct stack *stack)
+static struct stack *insert_stack(struct stack_table *table, const struct resolved_sample *resolved)
+{
+	uint32_t index = reserve_slot(table);
+	struct stack *stack;
+
+	if (index == NO_STACK || reserve_space(table, address_space_index(resolved->space)))
+		return NULL;
+	stack = new_stack(resolved, &table->stack_bytes);
+	if (!stack || hash_add(&table->stack_index, resolved->hash, index)) {
+		free(stack);
+		return NULL;
+	}
+	stack->index = index;
+	link_to_space(table, stack);
+	table->unused = table->slots[index].next_unused;
+	table->slots[index].stack = stack;
+	table->totals.stacks++;
+	return stack;
+}
+
+/* Holds the files in which a new stack has frames, once for each run of frames in a file. */
+static int hold_files(struct stack_table *table, const struct stack *stack)
 {
 	struct mapped_files *files = address_spaces_files(table->spaces);
 	const uint32_t *segments = stack_segments(stack);
@@ -252,7 +304,7 @@ static int request_symbols(struct stack_table *table, const struct stack *stack)
 			continue;
 		file = segment_file(files, segments[i], &is_offset);
 		if (file)
-			err = mapped_file_request(files, file);
+			err = mapped_file_hold(files, file);
 		else if (segments[i] == SEGMENT_ANON && mapped_files_have_symbols(files))
 			address_space_has_jit_code(stack->space);
 	}
@@ -281,7 +333,7 @@ int stack_table_add(const struct stackbeat_sample *sample, void *arg)
 	stack = find_stack(table, resolved);
 	if (!stack) {
 		stack = insert_stack(table, resolved);
-		err = stack ? request_symbols(table, stack) : -ENOMEM;
+		err = stack ? hold_files(table, stack) : -ENOMEM;
 		if (err)
 			return err;
 	}
@@ -295,14 +347,102 @@ const struct sample_totals *stack_table_totals(const struct stack_table *table)
 	return &table->totals;
 }
 
-int stack_table_each(const struct stack_table *table,
-		     int (*fn)(const struct stack *stack, void *arg), void *arg)
+/* Folding */
+
+static void release_files(struct stack_table *table, const struct stack *stack)
 {
-	for (size_t i = 0; i < table->totals.stacks; i++) {
-		int err = fn(table->stacks[i], arg);
+	struct mapped_files *files = address_spaces_files(table->spaces);
+	const uint32_t *segments = stack_segments(stack);
+	struct mapped_file *file;
+	bool is_offset;
+
+	for (size_t i = 0; i < stack->user_frames; i++) {
+		if (i > 0 && segments[i] == segments[i - 1])
+			continue;
+		file = segment_file(files, segments[i], &is_offset);
+		if (file)
+			mapped_file_release(files, file);
+	}
+}
+
+/* Removes a stack from the table; the cache may refer to it until sample_cache_forget(). */
+static void remove_stack(struct stack_table *table, struct stack *stack)
+{
+	release_files(table, stack);
+	hash_remove(&table->stack_index, stack->hash, stack->index);
+	table->slots[stack->index] = (struct slot){NULL, table->unused};
+	table->unused = stack->index;
+	table->stack_bytes -= stack_size(stack);
+	stack->space = NULL;
+	stack->next_removed = table->removed;
+	table->removed = stack;
+}
+
+static int fold_stack(struct stack_table *table, struct stack *stack)
+{
+	int err = stack->samples ? table->fold(stack, table->fold_arg) : 0;
+
+	if (err)
+		return err;
+	stack->samples = 0;
+	stack->weight = 0;
+	return 0;
+}
+
+/* Folds the stacks of an address space, and removes them (a forget_address_space_fn). */
+static int forget_space(struct address_space *space, void *arg)
+{
+	uint32_t index = address_space_index(space), *next;
+	struct stack_table *table = arg;
+
+	if (index >= table->space_count)
+		return 0;
+	for (next = &table->of_space[index]; *next != NO_STACK;) {
+		struct stack *stack = table->slots[*next].stack;
+		int err = fold_stack(table, stack);
 
 		if (err)
 			return err;
+		*next = stack->next_of_space;
+		remove_stack(table, stack);
 	}
 	return 0;
+}
+
+void stack_table_sweep(struct stack_table *table)
+{
+	if (!table->removed)
+		return;
+	sample_cache_forget(table->cache);
+	free_removed(table);
+}
+
+int stack_table_fold(struct stack_table *table)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < table->space_count; i++)
+		table->of_space[i] = NO_STACK;
+	for (size_t i = 0; i < table->slot_count; i++) {
+		struct stack *stack = table->slots[i].stack;
+
+		if (!stack)
+			continue;
+		if (!stack->samples) {
+			remove_stack(table, stack);
+			continue;
+		}
+		link_to_space(table, stack);
+		if (!err)
+			err = fold_stack(table, stack);
+	}
+	stack_table_sweep(table);
+	return err;
+}
+
+size_t stack_table_bytes(const struct stack_table *table)
+{
+	return table->stack_bytes + table->slot_capacity * sizeof(*table->slots) +
+	       table->space_capacity * sizeof(*table->of_space) +
+	       table->stack_index.capacity * HASH_SLOT_SIZE;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Aggregates samples while they are read: unique stacks with their numbers of samples and weights.
- * Memory grows with the number of unique stacks, not of samples.
+ * Memory grows with the number of unique stacks of live processes, not of samples. The counts of a
+ * stack leave the table by a callback: when its process is forgotten, or when the caller takes
+ * them.
  */
 #ifndef STACKBEAT_RECORD_STACK_TABLE_H
 #define STACKBEAT_RECORD_STACK_TABLE_H
@@ -19,11 +21,20 @@ struct stack_table;
 struct address_spaces;
 
 /*
- * An empty table. `spaces` resolves the samples' address spaces, and must outlive the table.
- * Samples that differ in none of the `labels` (LABEL_SET()s) are aggregated. Returns NULL when out
- * of memory. stack_table_free() accepts NULL.
+ * Takes the counts of a stack, which are not 0; the stack is valid during the call only. Returns 0,
+ * or a negative errno value: then the counts stay in the table.
  */
-struct stack_table *stack_table_new(struct address_spaces *spaces, uint32_t labels);
+typedef int fold_stack_fn(const struct stack *stack, void *arg);
+
+/*
+ * An empty table. `spaces` resolves the samples' address spaces, and must outlive the table. It has
+ * no other table; the stacks of an address space that it forgets (address_spaces_on_forget()) are
+ * folded: passed to `fold` with `fold_arg`, and removed. Samples that differ in none of the
+ * `labels` (LABEL_SET()s) are aggregated. Returns NULL when out of memory. stack_table_free()
+ * accepts NULL, and folds nothing.
+ */
+struct stack_table *stack_table_new(struct address_spaces *spaces, uint32_t labels,
+				    fold_stack_fn *fold, void *fold_arg);
 void stack_table_free(struct stack_table *table);
 
 /*
@@ -43,11 +54,17 @@ int stack_table_add(const struct stackbeat_sample *sample, void *table);
 
 const struct sample_totals *stack_table_totals(const struct stack_table *table);
 
+/* Call after address_spaces_collect_garbage(): frees the stacks that it has removed. */
+void stack_table_sweep(struct stack_table *table);
+
 /*
- * Calls `fn` for each stack, in the order in which they were added, until it returns other than 0;
- * returns that.
+ * Folds all stacks, in the order in which they were added as far as none was removed. Those without
+ * a sample since the last call are removed, the others stay, without counts. Returns 0, or the
+ * first error of `fold`: the counts of that stack and of those behind it stay.
  */
-int stack_table_each(const struct stack_table *table,
-		     int (*fn)(const struct stack *stack, void *arg), void *arg);
+int stack_table_fold(struct stack_table *table);
+
+/* Returns the bytes of memory of the stacks, without the overhead of malloc(). */
+size_t stack_table_bytes(const struct stack_table *table);
 
 #endif

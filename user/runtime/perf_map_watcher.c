@@ -2,6 +2,7 @@
 #include "runtime/perf_map_watcher.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -18,9 +19,12 @@
 struct entry {
 	uint32_t pid, ns_pid;
 	uint64_t start_time;
+	uint32_t id; /* 0: the entry is unused */
 	int fd; /* -1: none */
-	uint32_t next; /* index in the queue, or NONE */
+	uint32_t next; /* index in the queue, or of unused entries, or NONE */
 	bool queued;
+	bool busy; /* the thread looks for it */
+	bool retired; /* the process has ended */
 	bool dropped; /* may have a map, but it is not opened */
 	bool rejected; /* has a file that is not its map: see perf_map_open() */
 };
@@ -35,8 +39,10 @@ struct perf_map_watcher {
 	struct entry *entries;
 	size_t count, capacity;
 	uint32_t first, last; /* of the queue, or NONE */
+	uint32_t unused; /* the first unused entry, or NONE */
+	uint32_t last_id;
 	uint32_t open; /* number of open maps */
-	uint64_t dropped; /* number of dropped entries */
+	uint64_t dropped; /* number of dropped entries, and of rejected ones that are unused now */
 	bool stop;
 };
 
@@ -50,7 +56,7 @@ struct perf_map_watcher *perf_map_watcher_new(const char *root)
 		free(watcher);
 		return NULL;
 	}
-	watcher->first = watcher->last = NONE;
+	watcher->first = watcher->last = watcher->unused = NONE;
 	pthread_mutex_init(&watcher->lock, NULL);
 	pthread_cond_init(&watcher->wakeup, NULL);
 	return watcher;
@@ -104,7 +110,31 @@ static uint32_t dequeue(struct perf_map_watcher *watcher)
 	if (watcher->first == NONE)
 		watcher->last = NONE;
 	watcher->entries[index].queued = false;
+	watcher->entries[index].busy = true;
 	return index;
+}
+
+/* Whether the map may still be opened. Call with the lock held. */
+static bool is_pending(const struct entry *entry)
+{
+	return entry->queued || entry->busy;
+}
+
+/* Whether an entry is of an ended process that has no map. Call with the lock held. */
+static bool is_garbage(const struct entry *entry)
+{
+	return entry->retired && entry->fd < 0 && !is_pending(entry);
+}
+
+/* Frees an entry, whose fd is closed or the caller's. Call with the lock held. */
+static void release_entry(struct perf_map_watcher *watcher, uint32_t index)
+{
+	struct entry *entry = &watcher->entries[index];
+
+	watcher->open -= entry->fd >= 0;
+	watcher->dropped += entry->rejected && entry->fd < 0 && !entry->dropped;
+	*entry = (struct entry){.fd = -1, .next = watcher->unused};
+	watcher->unused = index;
 }
 
 /* Returns whether a result of perf_map_open() means a file that is not the process's map. */
@@ -129,6 +159,9 @@ static void *run_watcher(void *arg)
 		/* Sticky: the last lookup of an ended process finds no map. */
 		watcher->entries[index].rejected |= is_rejected(fd);
 		fd = store_fd(watcher, &watcher->entries[index], fd);
+		watcher->entries[index].busy = false;
+		if (is_garbage(&watcher->entries[index]))
+			release_entry(watcher, index);
 		pthread_mutex_unlock(&watcher->lock);
 		if (fd >= 0)
 			close(fd);
@@ -155,6 +188,19 @@ static void enqueue(struct perf_map_watcher *watcher, uint32_t index)
 	pthread_cond_signal(&watcher->wakeup);
 }
 
+/* Returns the index of an unused entry, or NONE. Call with the lock held. */
+static uint32_t unused_entry(struct perf_map_watcher *watcher)
+{
+	if (watcher->unused != NONE)
+		return watcher->unused;
+	if (watcher->count == NONE || array_reserve(&watcher->entries, &watcher->capacity,
+						    watcher->count, 1, sizeof(*watcher->entries)))
+		return NONE;
+	watcher->unused = (uint32_t)watcher->count++;
+	watcher->entries[watcher->unused] = (struct entry){.fd = -1, .next = NONE};
+	return watcher->unused;
+}
+
 uint32_t perf_map_watcher_add(struct perf_map_watcher *watcher, uint32_t pid, uint32_t ns_pid,
 			      uint64_t start_time)
 {
@@ -166,16 +212,20 @@ uint32_t perf_map_watcher_add(struct perf_map_watcher *watcher, uint32_t pid, ui
 		watcher->thread_runs =
 			!pthread_create(&watcher->thread, NULL, run_watcher, watcher);
 	pthread_mutex_lock(&watcher->lock);
-	if (watcher->count < NONE &&
-	    array_reserve(&watcher->entries, &watcher->capacity, watcher->count, 1,
-			  sizeof(*watcher->entries)) == 0) {
-		index = (uint32_t)watcher->count++;
-		watcher->entries[index] = (struct entry){
-			.pid = pid, .ns_pid = ns_pid, .start_time = start_time, .fd = -1};
+	index = unused_entry(watcher);
+	if (index != NONE) {
+		struct entry *entry = &watcher->entries[index];
+
+		watcher->unused = entry->next;
+		*entry = (struct entry){.pid = pid,
+					.ns_pid = ns_pid,
+					.start_time = start_time,
+					.id = ++watcher->last_id,
+					.fd = -1};
 		if (watcher->thread_runs)
 			enqueue(watcher, index);
 		else
-			drop_entry(watcher, &watcher->entries[index]);
+			drop_entry(watcher, entry);
 	}
 	pthread_mutex_unlock(&watcher->lock);
 	return index;
@@ -186,8 +236,7 @@ void perf_map_watcher_poll(struct perf_map_watcher *watcher, uint32_t index)
 	if (watcher->stop)
 		return;
 	pthread_mutex_lock(&watcher->lock);
-	if (index < watcher->count)
-		enqueue(watcher, index);
+	enqueue(watcher, index);
 	pthread_mutex_unlock(&watcher->lock);
 }
 
@@ -213,9 +262,9 @@ void perf_map_watcher_finish(struct perf_map_watcher *watcher)
 	watcher->stop = true;
 	pthread_cond_signal(&watcher->wakeup);
 	pthread_mutex_unlock(&watcher->lock);
-	clock_gettime(CLOCK_REALTIME, &deadline);
+	clock_gettime(CLOCK_MONOTONIC, &deadline);
 	deadline.tv_sec += PERF_MAP_WATCHER_TIMEOUT_S;
-	if (pthread_timedjoin_np(watcher->thread, NULL, &deadline) != 0) {
+	if (pthread_clockjoin_np(watcher->thread, NULL, CLOCK_MONOTONIC, &deadline) != 0) {
 		pthread_detach(watcher->thread);
 		watcher->abandoned = true;
 		drop_queued(watcher);
@@ -223,15 +272,81 @@ void perf_map_watcher_finish(struct perf_map_watcher *watcher)
 	watcher->thread_runs = false;
 }
 
-int perf_map_watcher_fd(struct perf_map_watcher *watcher, uint32_t index)
+uint32_t perf_map_watcher_id(struct perf_map_watcher *watcher, uint32_t index)
 {
-	int fd = -1;
+	const struct entry *entry;
+	uint32_t id;
 
 	pthread_mutex_lock(&watcher->lock);
-	if (index < watcher->count)
-		fd = watcher->entries[index].fd;
+	entry = &watcher->entries[index];
+	id = entry->fd >= 0 || is_pending(entry) ? entry->id : 0;
 	pthread_mutex_unlock(&watcher->lock);
-	return fd;
+	return id;
+}
+
+void perf_map_watcher_retire(struct perf_map_watcher *watcher, uint32_t index)
+{
+	struct entry *entry;
+
+	pthread_mutex_lock(&watcher->lock);
+	entry = &watcher->entries[index];
+	entry->retired = true;
+	if (is_garbage(entry))
+		release_entry(watcher, index);
+	pthread_mutex_unlock(&watcher->lock);
+}
+
+/* Call with the lock held. */
+static int take_maps(struct perf_map_watcher *watcher, struct perf_map_fd *maps, size_t *count)
+{
+	for (uint32_t i = 0; i < watcher->count; i++) {
+		const struct entry *entry = &watcher->entries[i];
+		int fd;
+
+		if (entry->fd < 0)
+			continue;
+		fd = fcntl(entry->fd, F_DUPFD_CLOEXEC, 0);
+		if (fd < 0)
+			return -errno;
+		maps[(*count)++] = (struct perf_map_fd){entry->id, fd};
+	}
+	return 0;
+}
+
+/* Call with the lock held. */
+static void release_retired(struct perf_map_watcher *watcher)
+{
+	for (uint32_t i = 0; i < watcher->count; i++) {
+		struct entry *entry = &watcher->entries[i];
+
+		if (!entry->retired || is_pending(entry) || entry->fd < 0)
+			continue;
+		close(entry->fd);
+		release_entry(watcher, i);
+	}
+}
+
+int perf_map_watcher_take(struct perf_map_watcher *watcher, bool forget, struct perf_map_fd **maps,
+			  size_t *count)
+{
+	int err;
+
+	*count = 0;
+	*maps = calloc(PERF_MAP_WATCHER_OPEN_MAX, sizeof(**maps));
+	if (!*maps)
+		return -ENOMEM;
+	pthread_mutex_lock(&watcher->lock);
+	err = take_maps(watcher, *maps, count);
+	if (!err && forget)
+		release_retired(watcher);
+	pthread_mutex_unlock(&watcher->lock);
+	if (!err)
+		return 0;
+	while (*count)
+		close((*maps)[--*count].fd);
+	free(*maps);
+	*maps = NULL;
+	return err;
 }
 
 uint64_t perf_maps_dropped(struct perf_map_watcher *watcher)

@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Keeps the perf maps of sampled processes open. They are opened while the processes live, within
- * their root directories, and read when the recording ends: maps grow until then, and the processes
- * may have exited.
+ * their root directories, and read when the code is symbolized: maps grow until then, and the
+ * processes may have exited.
  *
  * A separate thread opens them, because the file system of a process may hang.
  */
 #ifndef STACKBEAT_RUNTIME_PERF_MAP_WATCHER_H
 #define STACKBEAT_RUNTIME_PERF_MAP_WATCHER_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct perf_map_watcher;
+
+struct perf_map_fd {
+	uint32_t id; /* not 0 */
+	int fd;
+};
 
 /* Limit of open maps. Processes without a map do not count. */
 #define PERF_MAP_WATCHER_OPEN_MAX 256u
@@ -46,7 +53,24 @@ void perf_map_watcher_finish(struct perf_map_watcher *watcher);
  */
 uint64_t perf_maps_dropped(struct perf_map_watcher *watcher);
 
-/* Returns the fd of a map, open until perf_map_watcher_free(), or -1. */
-int perf_map_watcher_fd(struct perf_map_watcher *watcher, uint32_t index);
+/*
+ * Returns the id of a map that is open, or is still to be looked for; 0: the process has none so
+ * far. Ids are not used again, unlike indices.
+ */
+uint32_t perf_map_watcher_id(struct perf_map_watcher *watcher, uint32_t index);
+
+/*
+ * Call when the process has ended. The index is used again. If the map is open, it stays open until
+ * perf_map_watcher_take().
+ */
+void perf_map_watcher_retire(struct perf_map_watcher *watcher, uint32_t index);
+
+/*
+ * Sets *maps to the *count open maps, by id. The caller closes the fds and frees the array. With
+ * `forget`, retired maps are forgotten then; the others stay open in the watcher, too. Returns 0,
+ * or a negative errno value with nothing taken.
+ */
+int perf_map_watcher_take(struct perf_map_watcher *watcher, bool forget, struct perf_map_fd **maps,
+			  size_t *count);
 
 #endif

@@ -38,6 +38,7 @@ enum worker_kind {
 	WORKER_READ_HEADERS, /* debuginfo/elf_headers.h */
 	WORKER_SYMBOLIZE, /* symbolize/worker.h */
 	WORKER_DEMANGLE, /* symbolize/demangle_names.h */
+	WORKER_UNPACK, /* symbolize/archive_unpacker.h */
 };
 
 /* The work of a worker, which exits when the function returns. */

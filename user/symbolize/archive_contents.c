@@ -15,6 +15,8 @@
 #include "debuginfo/kernel_image.h"
 #include "lib/build_id.h"
 #include "lib/error.h"
+#include "lib/hash.h"
+#include "lib/regular_file.h"
 #include "pprof/origin.h"
 #include "pprof/profile.h"
 #include "symbolize/find_binary.h"
@@ -127,16 +129,75 @@ static int collect_debug_files(const struct archive_collector *collector, const 
 
 /* Files */
 
-/* Opens a binary, if a worker finds that it is the right one. */
+/* The mappings of files with one build ID: any user can give a file that of another one. */
+struct claims {
+	size_t *next; /* the next mapping with the build ID of each; HASH_NONE: none */
+	bool *repeats; /* whether an earlier mapping has the same build ID */
+	struct hash by_id; /* the last mapping with each build ID */
+};
+
+static bool has_build_id(const void *profile, uint32_t mapping, const void *build_id)
+{
+	const struct profile *of = profile;
+
+	return build_id_equal(profile_text(of, of->mappings.items[mapping].build_id), build_id);
+}
+
+/* Returns 0 or -ENOMEM; claims_clear() is to be called in both cases. */
+static int claims_find(struct claims *claims, const struct profile *profile)
+{
+	size_t count = profile->mappings.count;
+	int err = 0;
+
+	*claims = (struct claims){0};
+	claims->next = calloc(count + 1, sizeof(*claims->next));
+	claims->repeats = calloc(count + 1, sizeof(*claims->repeats));
+	if (!claims->next || !claims->repeats)
+		return -ENOMEM;
+	for (size_t i = 1; i < count && !err; i++) {
+		const char *id = profile_text(profile, profile->mappings.items[i].build_id);
+		uint32_t hash = hash_string(HASH_START, id), last;
+
+		claims->next[i] = HASH_NONE;
+		if (!*id)
+			continue;
+		last = hash_find(&claims->by_id, hash, has_build_id, profile, id);
+		if (last != HASH_NONE) {
+			claims->repeats[i] = true;
+			claims->next[last] = i;
+			hash_remove(&claims->by_id, hash, last);
+		}
+		err = hash_add(&claims->by_id, hash, (uint32_t)i);
+	}
+	return err;
+}
+
+static void claims_clear(struct claims *claims)
+{
+	free(claims->next);
+	free(claims->repeats);
+	hash_clear(&claims->by_id);
+}
+
+static const char *path_of(const struct archive_collector *collector, size_t mapping)
+{
+	return profile_text(collector->profile, collector->profile->mappings.items[mapping].file);
+}
+
+/*
+ * Opens a file of a mapping, if a worker finds that it has the build ID ("": any). Returns an fd,
+ * or a negative errno value with `error` set.
+ */
 static int find_binary(const struct archive_collector *collector, const char *path,
-		       const char *build_id, struct elf_headers *headers, struct error *error)
+		       const char *build_id, struct elf_headers *headers, bool *is_trusted,
+		       struct error *error)
 {
 	struct error mismatch = {""};
 	unsigned int candidate = 0;
 	int fd;
 
 	while ((fd = binary_finder_open(collector->plan->search, path, build_id, candidate++,
-					error)) >= 0) {
+					is_trusted, error)) >= 0) {
 		int err = worker_read_headers(collector->plan->sandbox, fd, headers, error);
 
 		if (!err && (!*build_id || build_id_equal(headers->build_id, build_id)))
@@ -151,17 +212,53 @@ static int find_binary(const struct archive_collector *collector, const char *pa
 	}
 	if (*mismatch.text)
 		*error = mismatch;
-	*headers = (struct elf_headers){.build_id = ""};
 	return fd;
 }
 
-static int collect_file(const struct archive_collector *collector, const char *path,
-			const char *build_id)
+/*
+ * Opens the file of a build ID at the path of the first mapping or one that follows: the first
+ * trusted one, or the only one, or -1. Reports files that are missing. headers[0], all zero before,
+ * are those of the file; headers[1] are overwritten.
+ */
+static int open_binary(const struct archive_collector *collector, const struct claims *claims,
+		       size_t mapping, const char *build_id, struct elf_headers headers[2])
 {
 	const struct archive_sink *sink = collector->sink;
+	const char *path = path_of(collector, mapping);
+	bool is_trusted = false, differ = false;
+	struct error error;
+	int found = -1, fd;
+
+	for (; mapping != HASH_NONE && !is_trusted; mapping = claims->next[mapping]) {
+		path = path_of(collector, mapping);
+		fd = find_binary(collector, path, build_id, &headers[1], &is_trusted, &error);
+		if (fd < 0) {
+			sink->missing(sink->arg, path, error.text);
+			continue;
+		}
+		differ = !is_trusted && (differ || (found >= 0 && !file_contents_equal(found, fd)));
+		if (found >= 0)
+			close(found);
+		found = fd;
+		headers[0] = headers[1];
+	}
+	if (!differ)
+		return found;
+	headers[0] = (struct elf_headers){.build_id = ""};
+	error_set(&error, ESTALE, "is left out: different files of users have build ID %s",
+		  build_id);
+	sink->missing(sink->arg, path, error.text);
+	close(found);
+	return -1;
+}
+
+static int collect_file(const struct archive_collector *collector, const struct claims *claims,
+			size_t mapping, const char *build_id)
+{
+	const struct archive_sink *sink = collector->sink;
+	const char *path = path_of(collector, mapping);
 	struct elf_headers *headers;
 	char name[PATH_MAX];
-	struct error error;
 	int fd, err;
 
 	if (!archive_path(build_id, "", name)) {
@@ -172,12 +269,10 @@ static int collect_file(const struct archive_collector *collector, const char *p
 		}
 		strcpy(name, path + 1);
 	}
-	headers = calloc(1, sizeof(*headers));
+	headers = calloc(2, sizeof(*headers));
 	if (!headers)
 		return -ENOMEM;
-	fd = find_binary(collector, path, build_id, headers, &error);
-	if (fd < 0)
-		sink->missing(sink->arg, path, error.text);
+	fd = open_binary(collector, claims, mapping, build_id, headers);
 	err = fd >= 0 ? sink->binary(sink->arg, path, name, fd) : 0;
 	if (!err)
 		err = collect_debug_files(collector, path, build_id, headers);
@@ -269,17 +364,21 @@ int archive_contents_collect(const struct archive_plan *plan, const struct profi
 	const struct archive_collector collector = {plan, profile, sink};
 	struct kernel *kernel = kernel_new("");
 	bool *in_kernel = mark_kernel(profile);
-	int err = kernel && in_kernel ? 0 : -ENOMEM;
+	struct claims claims;
+	int err = claims_find(&claims, profile);
 
+	if (!kernel || !in_kernel)
+		err = -ENOMEM;
 	for (size_t i = 1; i < profile->mappings.count && !err; i++) {
 		const char *path = profile_text(profile, profile->mappings.items[i].file);
 		const char *build_id = profile_text(profile, profile->mappings.items[i].build_id);
 
 		if (in_kernel[i])
 			err = collect_kernel(&collector, kernel, path, build_id);
-		else if (*path && (*path != '[' || !strcmp(path, "[vdso]")))
-			err = collect_file(&collector, path, build_id);
+		else if (*path && !claims.repeats[i] && (*path != '[' || !strcmp(path, "[vdso]")))
+			err = collect_file(&collector, &claims, i, build_id);
 	}
+	claims_clear(&claims);
 	free(in_kernel);
 	kernel_free(kernel);
 	return err;

@@ -6,16 +6,20 @@
 #ifndef STACKBEAT_SYMBOLIZE_FIND_BINARY_H
 #define STACKBEAT_SYMBOLIZE_FIND_BINARY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+struct archive_reader;
 struct error;
 
 struct binary_finder {
 	/*
 	 * Searched before the path itself: first DIRECTORY/.build-id/ab/cdef..., then the path
-	 * below DIRECTORY, then the file name in DIRECTORY. NULL: none.
+	 * below DIRECTORY, then the file name in DIRECTORY. After the path: the files in
+	 * DIRECTORY/.untrusted, see process/binary_store.h. NULL: none.
 	 */
 	const char *directory;
+	const struct archive_reader *archive; /* searched as `directory`, and before it; or NULL */
 	/* ns since 1970: an ELF file without a build ID must not have changed since. */
 	int64_t time;
 };
@@ -23,16 +27,12 @@ struct binary_finder {
 /*
  * Opens the file number `candidate` (from 0) of those that may be the one that a profile names
  * `path`, with a build ID (hex, "" if it has none): the caller has a worker compare the build ID.
- * Returns a read-only file descriptor of a regular file, which the caller closes, or -ENOENT if
- * there are no more, with the places searched, or a file that was not taken, in `error`.
+ * If only untrusted users have saved files with the build ID, and these differ, none is taken. Sets
+ * *is_trusted to whether no untrusted user can have written it. Returns a read-only file descriptor
+ * of a regular file, which the caller closes, or -ENOENT if there are no more, with the places
+ * searched, or a file that was not taken, in `error`.
  */
 int binary_finder_open(const struct binary_finder *search, const char *path, const char *build_id,
-		       unsigned int candidate, struct error *error);
-
-/* The path of the vdso in profiles. */
-#define VDSO_PATH "[vdso]"
-
-/* Returns an fd with a copy of the vdso of this process, or a negative errno value. */
-int open_vdso(void);
+		       unsigned int candidate, bool *is_trusted, struct error *error);
 
 #endif

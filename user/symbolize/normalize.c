@@ -13,7 +13,6 @@
 #include "pprof/profile_merge.h"
 #include "pprof/truncation.h"
 #include "symbolize/stack_roots.h"
-#include "symbolize/symbolizer.h"
 
 #define UNKNOWN UINT32_MAX
 
@@ -36,13 +35,14 @@ struct label_state {
 struct normalizer {
 	struct profile *old, *new;
 	struct profile_translation translation;
-	struct frame_name *names; /* of each location; only what stack_root_depth() needs */
+	struct root_frame *roots; /* of each location */
 	bool *kernel; /* each location: in the kernel */
 	struct stack_state *stacks;
 	struct label_state *label_sets;
-	const struct frame_name **frames; /* of one stack */
+	struct root_frame *frames; /* of one stack */
 	uint32_t *items; /* locations or labels of one sample */
 	struct truncation_counts *counts;
+	bool drop_label; /* always remove the label of truncated stacks */
 	bool has_label; /* a sample has the label of truncated stacks */
 };
 
@@ -66,18 +66,17 @@ static void describe_locations(struct normalizer *normalizer)
 
 	for (size_t i = 1; i < profile->locations.count; i++) {
 		const struct profile_location *location = &profile->locations.items[i];
-		const struct profile_line *lines = profile_lines(profile, location);
-		struct frame_name *name = &normalizer->names[i];
+		const uint32_t count = location->line_count;
+		struct root_frame *root = &normalizer->roots[i];
+		uint32_t function;
 
-		name->mapping_path =
-			profile_text(profile, profile->mappings.items[location->mapping].file);
-		normalizer->kernel[i] = is_kernel_mapping(name->mapping_path, location->address);
-		name->resolved = location->line_count;
-		if (name->resolved)
-			name->system_name = profile_text(
-				profile,
-				profile->functions.items[lines[location->line_count - 1].function]
-					.system_name);
+		root->path = profile_text(profile, profile->mappings.items[location->mapping].file);
+		normalizer->kernel[i] = is_kernel_mapping(root->path, location->address);
+		if (!count)
+			continue;
+		function = profile_lines(profile, location)[count - 1].function;
+		root->system_name =
+			profile_text(profile, profile->functions.items[function].system_name);
 	}
 }
 
@@ -93,9 +92,8 @@ static uint32_t stack_depth(struct normalizer *normalizer, const uint32_t *locat
 	while (kernel < depth && normalizer->kernel[locations[kernel]])
 		kernel++;
 	for (uint32_t i = kernel; i < depth; i++)
-		normalizer->frames[i - kernel] = &normalizer->names[locations[i]];
-	/* How the stack ended is in a label, if at all: the frames alone decide here. */
-	own = stack_root_depth(normalizer->frames, depth - kernel, STACKBEAT_STOP_BAD_FRAME);
+		normalizer->frames[i - kernel] = normalizer->roots[locations[i]];
+	own = stack_root_depth(normalizer->frames, depth - kernel);
 	*complete = own > 0;
 	return own ? kernel + (uint32_t)own : depth;
 }
@@ -170,18 +168,18 @@ static uint32_t update_labels(struct normalizer *normalizer, uint32_t label_set,
 			      uint64_t samples)
 {
 	struct label_state *state = &normalizer->label_sets[label_set];
-	bool with_truncated;
+	bool truncated;
 	uint32_t *known;
 
 	if (state->label_set == UNKNOWN && state->without == UNKNOWN)
 		find_label(normalizer, label_set);
 	normalizer->has_label |= state->has_label;
-	with_truncated = !state->has_label || !complete || state->cause == TRUNCATED_KERNEL;
-	if (with_truncated && state->cause != TRUNCATED_NOT)
+	truncated = state->has_label && (!complete || state->cause == TRUNCATED_KERNEL);
+	if (truncated && state->cause != TRUNCATED_NOT)
 		normalizer->counts->samples[state->cause] += samples;
-	known = with_truncated ? &state->label_set : &state->without;
+	known = truncated && !normalizer->drop_label ? &state->label_set : &state->without;
 	if (*known == UNKNOWN)
-		*known = normalize_labels(normalizer, label_set, with_truncated);
+		*known = normalize_labels(normalizer, label_set, known == &state->label_set);
 	return *known;
 }
 
@@ -236,13 +234,13 @@ static int prepare(struct normalizer *normalizer)
 	normalizer->new = profile_new();
 	if (normalizer->new)
 		err = profile_translation_init(&normalizer->translation, normalizer->new, profile);
-	normalizer->names = calloc(profile->locations.count, sizeof(*normalizer->names));
+	normalizer->roots = calloc(profile->locations.count, sizeof(*normalizer->roots));
 	normalizer->kernel = calloc(profile->locations.count, sizeof(*normalizer->kernel));
 	normalizer->stacks = calloc(profile->stacks.count, sizeof(*normalizer->stacks));
 	normalizer->label_sets = calloc(profile->label_sets.count, sizeof(*normalizer->label_sets));
 	normalizer->frames = calloc(longest, sizeof(*normalizer->frames));
 	normalizer->items = calloc(longest, sizeof(*normalizer->items));
-	if (err || !normalizer->names || !normalizer->kernel || !normalizer->stacks ||
+	if (err || !normalizer->roots || !normalizer->kernel || !normalizer->stacks ||
 	    !normalizer->label_sets || !normalizer->frames || !normalizer->items)
 		return -ENOMEM;
 	for (size_t i = 0; i < profile->stacks.count; i++)
@@ -254,9 +252,9 @@ static int prepare(struct normalizer *normalizer)
 	return 0;
 }
 
-int normalize_profile(struct profile *profile, struct truncation_counts *counts)
+int normalize_profile(struct profile *profile, bool drop_label, struct truncation_counts *counts)
 {
-	struct normalizer normalizer = {.old = profile, .counts = counts};
+	struct normalizer normalizer = {.old = profile, .drop_label = drop_label, .counts = counts};
 	int err = prepare(&normalizer);
 
 	*counts = (struct truncation_counts){0};
@@ -272,7 +270,7 @@ int normalize_profile(struct profile *profile, struct truncation_counts *counts)
 	if (!err)
 		profile_swap(profile, normalizer.new);
 	profile_translation_clear(&normalizer.translation);
-	free(normalizer.names);
+	free(normalizer.roots);
 	free(normalizer.kernel);
 	free(normalizer.stacks);
 	free(normalizer.label_sets);

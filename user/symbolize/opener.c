@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "lib/array.h"
+#include "lib/build_id.h"
 #include "lib/error.h"
 #include "sandbox/fd_passing.h"
+#include "symbolize/archive_reader.h"
 
 /* Paths of the debug files that were opened, as only they may be in `beside`. */
 struct opened_paths {
@@ -51,15 +53,44 @@ static int open_binary(const struct opener *opener, const struct open_request *r
 	return fd;
 }
 
+/* Opens candidate 0 of the debug files if there is an archive. */
+static int open_archived(const struct opener *opener, const struct open_request *request,
+			 struct open_response *response)
+{
+	int fd = request->kind == DEBUG_BUILD_ID
+			 ? archive_reader_debug_file(opener->archive, request->name)
+			 : -ENOENT;
+
+	if (fd < 0)
+		return fd;
+	if (!is_elf_file(fd)) {
+		close(fd);
+		return -ENOENT;
+	}
+	response->candidate = request->candidate + 1;
+	/* The name is a valid build ID. */
+	snprintf(response->path, sizeof(response->path), ".build-id/%.2s/%.*s.debug", request->name,
+		 BUILD_ID_SIZE, request->name + 2);
+	return fd;
+}
+
 static int open_debug_file(const struct opener *opener, struct opened_paths *opened,
 			   const struct open_request *request, struct open_response *response)
 {
-	unsigned int candidate = request->candidate;
+	unsigned int candidate = request->candidate, first = opener->archive ? 1 : 0;
 	char *path;
-	int fd = debug_paths_open(&opener->paths, (enum debug_name)request->kind, request->name,
-				  checked_path(opener, opened, request->beside), &candidate, &path);
+	int fd;
 
-	response->candidate = candidate;
+	if (candidate < first) {
+		fd = open_archived(opener, request, response);
+		if (fd >= 0)
+			return fd;
+		candidate = first;
+	}
+	candidate -= first;
+	fd = debug_paths_open(&opener->paths, (enum debug_name)request->kind, request->name,
+			      checked_path(opener, opened, request->beside), &candidate, &path);
+	response->candidate = candidate + first;
 	if (!path)
 		return fd;
 	snprintf(response->path, sizeof(response->path), "%s", path);

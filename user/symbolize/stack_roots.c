@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "symbolize/symbolizer.h"
-
 static bool is_one_of(const char *name, const char *const *list, size_t count)
 {
 	size_t length;
@@ -76,26 +74,25 @@ static bool is_c_library(const char *path)
 	return false;
 }
 
-static bool is_root_frame(const struct frame_name *const *frames, size_t index, size_t count)
+static bool is_root_frame(const struct root_frame *frames, size_t index, size_t count)
 {
-	const struct frame_name *frame = frames[index];
-	bool in_library = is_c_library(frame->mapping_path);
+	const struct root_frame *frame = &frames[index];
+	bool in_library = is_c_library(frame->path);
 
-	if (frame->resolved && is_reserved_root(frame->system_name))
+	if (frame->system_name && is_reserved_root(frame->system_name))
 		return true;
 	/* In a static program a library function looks like a function of the program. */
-	if (frame->resolved)
+	if (frame->system_name)
 		return is_library_root(frame->system_name) && (in_library || index + 1 == count);
-	return in_library && index > 0 && frames[index - 1]->resolved &&
-	       !strcmp(frames[index - 1]->system_name, "main");
+	return in_library && index > 0 && frames[index - 1].system_name &&
+	       !strcmp(frames[index - 1].system_name, "main");
 }
 
-size_t stack_root_depth(const struct frame_name *const *frames, size_t count,
-			enum stackbeat_unwind_stop end)
+size_t stack_root_depth(const struct root_frame *frames, size_t count)
 {
 	for (size_t i = count; i > 0; i--) {
 		if (is_root_frame(frames, i - 1, count))
 			return i;
 	}
-	return end == STACKBEAT_STOP_OUTERMOST ? count : 0;
+	return 0;
 }

@@ -6,9 +6,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <stackbeat.h>
-
-struct frame_name;
+/* A frame of a user stack. */
+struct root_frame {
+	const char *path; /* of its mapping; "": none */
+	/* Linker name of the function that is not inlined; NULL: the frame has no symbol. */
+	const char *system_name;
+};
 
 /*
  * Whether user stacks begin at the function with this linker name: the entry of a program, a
@@ -18,16 +21,13 @@ bool stack_is_root(const char *system_name);
 
 /*
  * Returns the number of frames, from the leaf up to and including the root, of a user stack (leaf
- * first) that ended with the stop `end`; 0 if the stack is truncated.
+ * first); 0 if no frame is a root.
  *
- * A stack is complete if a frame is a known root (stack_is_root()), or an unresolved address in
- * the C library or the dynamic loader that called main(): the caller of main() has no symbol in a
- * stripped library. The outermost such frame counts. The frames above it are garbage: root
- * functions built without frame pointers leave an arbitrary value in the register, and the
- * unwinder has followed it. Without such a frame, a stack is complete if the kernel reached its
- * end (STACKBEAT_STOP_OUTERMOST).
+ * A root is a known one (stack_is_root()), or an address without a symbol in the C library or the
+ * dynamic loader that called main(): the caller of main() has no symbol in a stripped library. The
+ * outermost such frame counts. The frames above it are garbage: root functions built without frame
+ * pointers leave an arbitrary value in the register, and the unwinder has followed it.
  */
-size_t stack_root_depth(const struct frame_name *const *frames, size_t count,
-			enum stackbeat_unwind_stop end);
+size_t stack_root_depth(const struct root_frame *frames, size_t count);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct archive_reader;
 struct debuginfod_helper;
 struct sandbox_server;
 
@@ -18,10 +19,15 @@ struct symbolize_options {
 	void (*timed_out)(void *arg, unsigned int timeout_s, size_t files);
 	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
 	size_t directory_count;
+	const struct archive_reader *archive; /* searched for debug files first; NULL: none */
 	/* An fd, which is polled but not read: symbolization stops once it is readable. 0: none. */
 	int stop;
 	/* Reports that `stop` was readable. The symbols found so far stay. NULL: -EINTR instead. */
 	void (*interrupted)(void *arg);
+	/*
+	 * Reports that `count` addresses of a mapping have no symbol after all. May be NULL.
+	 */
+	void (*missing)(void *arg, const char *path, const char *build_id, size_t count);
 	/* Reports one problem with a file, one line without the path. May be NULL. */
 	void (*problem)(void *arg, const char *path, const char *text);
 	/*

@@ -2,464 +2,497 @@
 #include "symbolize/symbolizer.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "lib/array.h"
+#include "lib/build_id.h"
 #include "lib/error.h"
 #include "lib/hash.h"
 #include "lib/string_table.h"
-#include "process/address_space.h"
-#include "process/mapped_files.h"
+#include "pprof/profile.h"
 #include "symbolize/demangle_names.h"
-#include "symbolize/find_binary.h"
 #include "symbolize/worker_pool.h"
 
-/* A unique address. `owner` is a mapped file, an address space, or the symbolizer (kernel). */
-struct frame {
-	struct frame_name name; /* what callers get */
-	const void *owner;
-	uint32_t segment; /* see process/address_space.h; 0 for the kernel */
-	bool in_module; /* a kernel module */
-	struct source_line symbol; /* from the symbol table */
-	struct source_line *lines; /* from debug information, or NULL */
+/* The locations of a mapping that have no symbol. */
+struct mapping_job {
+	struct run *run;
+	struct symbol_mapping mapping;
+	uint64_t start, limit, offset;
+	uint32_t *locations;
+	uint64_t *addresses; /* of the worker job */
+	size_t count, capacity;
+	/* The first of several mappings without distinguishing data; NULL: it is unique. */
+	struct mapping_job *ambiguous_with;
+	bool reported; /* that it is ambiguous */
 };
 
-struct symbolizer {
-	const struct kallsyms *kallsyms;
-	struct kernel *kernel;
-	const struct mapped_files *files;
-	char *root;
-	struct frame **frames;
-	size_t frame_count, frame_capacity;
-	struct hash frame_index; /* by owner, segment and address */
-	struct string_table strings; /* of workers */
-};
-
-static int compare_pointers(const void *a, const void *b)
-{
-	return ((uintptr_t)a > (uintptr_t)b) - ((uintptr_t)a < (uintptr_t)b);
-}
-
-struct symbolizer *symbolizer_new(const struct kallsyms *kallsyms, struct kernel *kernel,
-				  const struct mapped_files *files, const char *root,
-				  struct error *error)
-{
-	struct symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
-
-	if (symbolizer)
-		symbolizer->root = strdup(root);
-	if (!symbolizer || !symbolizer->root) {
-		free(symbolizer);
-		error_errno(error, ENOMEM, "can't create the symbolizer");
-		return NULL;
-	}
-	symbolizer->kallsyms = kallsyms;
-	symbolizer->kernel = kernel;
-	symbolizer->files = files;
-	return symbolizer;
-}
-
-void symbolizer_free(struct symbolizer *symbolizer)
-{
-	if (!symbolizer)
-		return;
-	for (size_t i = 0; i < symbolizer->frame_count; i++) {
-		free(symbolizer->frames[i]->lines);
-		free(symbolizer->frames[i]);
-	}
-	free(symbolizer->frames);
-	hash_clear(&symbolizer->frame_index);
-	string_table_clear(&symbolizer->strings);
-	free(symbolizer->root);
-	free(symbolizer);
-}
-
-/* Frames */
-
-static uint32_t frame_hash(const void *owner, uint32_t segment, uint64_t vaddr)
-{
-	uint32_t hash = hash_number(HASH_START, (uintptr_t)owner);
-
-	return hash_number(hash_number(hash, segment), vaddr);
-}
-
-static bool is_frame(const void *frames, uint32_t index, const void *key)
-{
-	const struct frame *a = ((struct frame *const *)frames)[index], *b = key;
-
-	return a->owner == b->owner && a->segment == b->segment && a->name.vaddr == b->name.vaddr;
-}
-
-static struct frame *find_frame(const struct symbolizer *symbolizer, const void *owner,
-				uint32_t segment, uint64_t vaddr)
-{
-	const struct frame key = {.name.vaddr = vaddr, .owner = owner, .segment = segment};
-	uint32_t index = hash_find(&symbolizer->frame_index, frame_hash(owner, segment, vaddr),
-				   is_frame, symbolizer->frames, &key);
-
-	return index == HASH_NONE ? NULL : symbolizer->frames[index];
-}
-
-static struct frame *add_frame(struct symbolizer *symbolizer, const void *owner, uint32_t segment,
-			       uint64_t vaddr)
-{
-	struct frame *frame, **slot;
-
-	if (symbolizer->frame_count >= HASH_NONE ||
-	    array_reserve(&symbolizer->frames, &symbolizer->frame_capacity, symbolizer->frame_count,
-			  1, sizeof(struct frame *)))
-		return NULL;
-	/* Stored first, as gcc's analyzer would report a leak otherwise. */
-	slot = &symbolizer->frames[symbolizer->frame_count];
-	*slot = calloc(1, sizeof(**slot));
-	frame = *slot;
-	if (!frame)
-		return NULL;
-	frame->owner = owner;
-	frame->segment = segment;
-	frame->name.vaddr = vaddr;
-	frame->name.mapping_path = "";
-	frame->name.build_id = "";
-	if (hash_add(&symbolizer->frame_index, frame_hash(owner, segment, vaddr),
-		     symbolizer->frame_count)) {
-		free(frame);
-		return NULL;
-	}
-	symbolizer->frame_count++;
-	return frame;
-}
-
-static void set_lines(struct frame_name *name, const struct source_line *lines, size_t count)
-{
-	const struct source_line *outermost = &lines[count - 1];
-
-	name->lines = lines;
-	name->line_count = count;
-	name->function = outermost->function;
-	name->system_name = outermost->system_name;
-	name->start = outermost->start;
-	name->resolved = true;
-}
-
-/* Sets the symbol of a frame. symbolizer_resolve() demangles it. */
-static void set_symbol(struct frame *frame, const char *name, uint64_t start)
-{
-	frame->symbol = (struct source_line){
-		.function = name,
-		.system_name = name,
-		.start = start,
-	};
-	set_lines(&frame->name, &frame->symbol, 1);
-}
-
-/* Kernel */
-
-const struct frame_name *symbolize_kernel(struct symbolizer *symbolizer, uint64_t address)
-{
-	struct frame *frame = find_frame(symbolizer, symbolizer, SEGMENT_NONE, address);
-	const char *name, *module;
-	uint64_t start;
-
-	if (frame)
-		return &frame->name;
-	frame = add_frame(symbolizer, symbolizer, SEGMENT_NONE, address);
-	if (!frame)
-		return NULL;
-	frame->name.kernel = kernel_mapping_at(symbolizer->kernel, address);
-	frame->in_module = strcmp(frame->name.kernel->name, KERNEL_MAPPING);
-	frame->name.mapping_path = frame->name.kernel->name;
-	frame->name.build_id = frame->name.kernel->build_id;
-	if (symbolizer->kallsyms &&
-	    kallsyms_lookup(symbolizer->kallsyms, address, &name, &start, &module))
-		set_symbol(frame, name, start);
-	return &frame->name;
-}
-
-/* User */
-
-/* An address in no file: each address space has frames of its own. */
-static const struct frame_name *symbolize_address(struct symbolizer *symbolizer,
-						  const struct address_space *space,
-						  uint32_t segment, uint64_t address)
-{
-	static const char *const paths[SEGMENT_FILES] = {
-		[SEGMENT_ANON] = "[anon]",
-		[SEGMENT_VSYSCALL] = "[vsyscall]",
-		[SEGMENT_VDSO] = "[vdso]",
-	};
-	struct frame *frame = find_frame(symbolizer, space, segment, address);
-
-	if (frame)
-		return &frame->name;
-	frame = add_frame(symbolizer, space, segment, address);
-	if (!frame)
-		return NULL;
-	if (paths[segment])
-		frame->name.mapping_path = paths[segment];
-	return &frame->name;
-}
-
-const struct frame_name *symbolize_user(struct symbolizer *symbolizer,
-					const struct address_space *space, uint32_t segment,
-					uint64_t offset)
-{
-	bool is_offset;
-	const struct mapped_file *file = segment_file(symbolizer->files, segment, &is_offset);
-	struct symbol symbol;
-	struct frame *frame;
-
-	if (!file)
-		return symbolize_address(symbolizer, space, segment, offset);
-	/* The kernel could not read the segments of the file; the reader may know them. */
-	if (is_offset && mapped_file_vaddr(file, offset, &offset))
-		segment--;
-	/* All processes that map the file share the frame. */
-	frame = find_frame(symbolizer, file, segment, offset);
-	if (frame)
-		return &frame->name;
-	frame = add_frame(symbolizer, file, segment, offset);
-	if (!frame)
-		return NULL;
-	frame->name.mapping_path = *file->path ? file->path : "[file]";
-	frame->name.build_id = file->build_id;
-	if (!*file->build_id)
-		frame->name.file = file->index + 1;
-	frame->name.normalized = (segment - SEGMENT_FILES) % 2 == 0;
-	if (frame->name.normalized && mapped_file_lookup(file, offset, &symbol))
-		set_symbol(frame, symbol.name, symbol.start);
-	return &frame->name;
-}
-
-/* Debug information */
-
-/* The frames of one job: of a file, the kernel, a kernel module, or JIT code. */
-struct task {
-	const struct symbolizer *symbolizer;
-	const struct mapped_file *file; /* NULL: the kernel, or JIT code */
-	const struct address_space *space; /* of JIT code */
-	struct frame **frames; /* a range of resolution->frames */
-	uint64_t *addresses;
-	size_t count;
-};
-
-struct resolution {
-	struct symbolizer *symbolizer;
-	struct task *tasks;
+struct run {
+	const struct symbol_source *source;
+	const struct symbolize_options *options;
+	struct profile *profile;
+	uint64_t kernel_start; /* load address of the kernel in the profile; 0: unknown */
+	struct mapping_job *mapping_jobs; /* of each mapping */
+	size_t *order; /* numbers of the mappings from 1, sorted */
 	struct worker_job *jobs;
-	size_t count, task_capacity, job_capacity;
-	struct frame **frames; /* all frames of the symbolizer, sorted by job */
+	size_t *job_mappings; /* number of the mapping of each job */
+	size_t job_count;
+	/* Locations whose symbol in kallsyms may be mangled, and these symbols. */
+	uint32_t *mangled_locations;
+	struct source_line *mangled;
+	size_t mangled_count, mangled_capacity, mangled_locations_capacity;
+	struct string_table strings; /* of the workers */
 };
 
-static int open_file(void *arg, unsigned int candidate, struct error *error)
+static void report_problem(const struct run *run, const char *path, const char *text)
 {
-	const struct task *task = arg;
-	const char *problem = task->file->problem;
-	int fd;
-
-	if (candidate)
-		return -ENOENT;
-	if (!strcmp(task->file->path, VDSO_PATH))
-		return open_vdso();
-	fd = mapped_file_open(task->symbolizer->files, task->file);
-
-	if (fd < 0 && problem && *problem)
-		error_set(error, -fd, "%s", problem);
-	return fd;
+	if (run->options->problem)
+		run->options->problem(run->options->arg, path, text);
 }
 
-static int open_perf_map(void *arg, unsigned int candidate, struct error *error)
-{
-	int fd = address_space_perf_map(((const struct task *)arg)->space);
+/* Locations without symbols */
 
-	(void)error;
-	if (fd < 0 || candidate)
-		return -ENOENT;
-	fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	return fd < 0 ? -errno : fd;
+static uint64_t address_at(const struct mapping_job *mapping_job, size_t index)
+{
+	return mapping_job->run->profile->locations.items[mapping_job->locations[index]].address;
+}
+
+static bool is_kernel(const struct mapping_job *mapping_job)
+{
+	return is_kernel_mapping(mapping_job->mapping.path, address_at(mapping_job, 0));
+}
+
+static bool is_module(const struct mapping_job *mapping_job)
+{
+	return is_kernel(mapping_job) && strcmp(mapping_job->mapping.path, KERNEL_MAPPING);
+}
+
+static bool is_ambiguous(const void *context, uint32_t index, const void *key)
+{
+	const struct mapping_job *a = &((const struct run *)context)->mapping_jobs[index], *b = key;
+
+	return !strcmp(a->mapping.path, b->mapping.path) && a->start == b->start &&
+	       a->limit == b->limit && a->offset == b->offset;
+}
+
+/* Finds files with the same path and no build ID: the available one may be any of them. */
+static int find_ambiguous(struct run *run)
+{
+	struct hash paths = {0};
+	int err = 0;
+
+	for (size_t i = 1; i < run->profile->mappings.count && !err; i++) {
+		struct mapping_job *mapping_job = &run->mapping_jobs[i];
+		uint32_t hash = hash_string(HASH_START, mapping_job->mapping.path), first;
+
+		if (*mapping_job->mapping.build_id)
+			continue;
+		first = hash_find(&paths, hash, is_ambiguous, run, mapping_job);
+		if (first == HASH_NONE) {
+			err = hash_add(&paths, hash, (uint32_t)i);
+		} else {
+			run->mapping_jobs[first].ambiguous_with = &run->mapping_jobs[first];
+			mapping_job->ambiguous_with = &run->mapping_jobs[first];
+		}
+	}
+	hash_clear(&paths);
+	return err;
+}
+
+static int collect_locations(struct run *run)
+{
+	for (size_t i = 1; i < run->profile->locations.count; i++) {
+		const struct profile_location *location = &run->profile->locations.items[i];
+		struct mapping_job *mapping_job = &run->mapping_jobs[location->mapping];
+
+		if (location->line_count || location->elided || !location->mapping ||
+		    !location->address)
+			continue;
+		if (array_reserve(&mapping_job->locations, &mapping_job->capacity,
+				  mapping_job->count, 1, sizeof(*mapping_job->locations)))
+			return -ENOMEM;
+		mapping_job->locations[mapping_job->count++] = (uint32_t)i;
+	}
+	return 0;
+}
+
+/* Jobs */
+
+static int open_mapping(void *arg, unsigned int candidate, struct error *error)
+{
+	const struct mapping_job *mapping_job = arg;
+	const struct symbol_source *source = mapping_job->run->source;
+
+	return source->open(source->arg, &mapping_job->mapping, candidate, error);
 }
 
 static int open_kernel(void *arg, unsigned int candidate, struct error *error)
 {
-	const struct task *task = arg;
-	const struct frame_name *name = &task->frames[0]->name;
-	struct utsname self;
+	const struct mapping_job *mapping_job = arg;
+	const struct symbol_source *source = mapping_job->run->source;
 
 	(void)error;
-	uname(&self);
-	if (task->frames[0]->in_module)
-		return kernel_open_module(task->symbolizer->root, self.release, name->kernel->name,
-					  candidate);
-	return kernel_open_vmlinux(task->symbolizer->root, self.release, candidate);
+	if (!*source->release)
+		return -ENOENT;
+	return is_module(mapping_job)
+		       ? kernel_open_module(source->root, source->release,
+					    mapping_job->mapping.path, candidate)
+		       : kernel_open_vmlinux(source->root, source->release, candidate);
 }
 
-static int set_frame_lines(void *arg, size_t job, size_t index, const struct source_line *lines,
-			   size_t count)
+/* Adds a job with all but the addresses set. They become offsets in the file if job->offsets. */
+static int add_job(struct run *run, struct mapping_job *mapping_job, struct worker_job *job)
 {
-	struct resolution *resolution = arg;
-	struct frame *frame = resolution->tasks[job].frames[index];
-	struct source_line *copy;
+	uint64_t *addresses = calloc(mapping_job->count, sizeof(*addresses));
 
-	frame->name.elided = count == 0;
-	if (count == 0 || !lines[count - 1].system_name)
-		return 0;
-	copy = source_lines_copy(lines, count);
+	if (!addresses)
+		return -ENOMEM;
+	for (size_t i = 0; i < mapping_job->count; i++) {
+		addresses[i] = address_at(mapping_job, i);
+		if (job->offsets)
+			addresses[i] += mapping_job->offset - mapping_job->start;
+	}
+	mapping_job->addresses = addresses;
+	job->path = mapping_job->mapping.path;
+	job->build_id = mapping_job->mapping.build_id;
+	job->addresses = addresses;
+	job->count = mapping_job->count;
+	job->arg = mapping_job;
+	run->job_mappings[run->job_count] = (size_t)(mapping_job - run->mapping_jobs);
+	run->jobs[run->job_count++] = *job;
+	return 0;
+}
+
+/* Results */
+
+static uint32_t add_function(struct profile *profile, const struct source_line *line)
+{
+	const struct profile_function function = {
+		.start_line = line->start_line,
+		.name = profile_string(profile, line->function),
+		.system_name = profile_string(profile, line->system_name),
+		.file = profile_string(profile, line->file),
+	};
+
+	return profile_function(profile, &function);
+}
+
+static int set_lines(struct profile *profile, uint32_t location, const struct source_line *lines,
+		     size_t count)
+{
+	struct profile_line *copy = calloc(count, sizeof(*copy));
+
 	if (!copy)
 		return -ENOMEM;
-	free(frame->lines);
-	frame->lines = copy;
-	set_lines(&frame->name, copy, count);
-	return 0;
-}
-
-/* Frames of one job are adjacent: those of one owner, kernel mapping and segment. */
-static int compare_jobs(const void *a, const void *b)
-{
-	const struct frame *left = *(struct frame *const *)a, *right = *(struct frame *const *)b;
-	int result = compare_pointers(left->owner, right->owner);
-
-	if (result)
-		return result;
-	result = compare_pointers(left->name.kernel, right->name.kernel);
-	if (result)
-		return result;
-	if (left->segment != right->segment)
-		return left->segment < right->segment ? -1 : 1;
-	return (left->name.vaddr > right->name.vaddr) - (left->name.vaddr < right->name.vaddr);
-}
-
-static bool is_same_job(const struct frame *a, const struct frame *b)
-{
-	return a->owner == b->owner && a->name.kernel == b->name.kernel && a->segment == b->segment;
-}
-
-static bool make_job(const struct frame *frame, struct task *task, struct worker_job *job)
-{
-	job->path = frame->name.mapping_path;
-	job->build_id = frame->name.build_id;
-	if (frame->name.normalized) {
-		task->file = frame->owner;
-		job->open = open_file;
-		return true;
+	for (size_t i = 0; i < count; i++) {
+		copy[i].function = add_function(profile, &lines[i]);
+		copy[i].line = lines[i].line;
 	}
-	if (frame->segment == SEGMENT_ANON && !frame->name.kernel) {
-		task->space = frame->owner;
-		job->open = open_perf_map;
-		job->is_perf_map = true;
-		return address_space_perf_map(task->space) >= 0;
-	}
-	if (!frame->name.kernel || !*frame->name.build_id)
-		return false;
-	job->is_module = frame->in_module;
-	job->open = open_kernel;
-	job->code_start = frame->name.kernel->start;
-	return job->code_start != 0;
+	profile_set_lines(profile, location, copy, count);
+	free(copy);
+	return profile->error;
 }
 
-static int add_job(struct resolution *resolution, struct frame **frames, size_t count)
+static int set_symbols(void *arg, size_t job, size_t index, const struct source_line *lines,
+		       size_t count)
 {
-	struct task task = {
-		.symbolizer = resolution->symbolizer,
-		.frames = frames,
-		.count = count,
-	};
-	struct worker_job job = {.count = count};
+	struct run *run = arg;
+	const struct mapping_job *mapping_job = &run->mapping_jobs[run->job_mappings[job]];
+	uint32_t location = mapping_job->locations[index];
 
-	if (!make_job(frames[0], &task, &job))
+	run->profile->locations.items[location].elided = count == 0;
+	if (count == 0 || !lines[count - 1].system_name)
 		return 0;
-	if (array_reserve(&resolution->tasks, &resolution->task_capacity, resolution->count, 1,
-			  sizeof(task)) ||
-	    array_reserve(&resolution->jobs, &resolution->job_capacity, resolution->count, 1,
-			  sizeof(job)))
+	return set_lines(run->profile, location, lines, count);
+}
+
+/* Kernel */
+
+/*
+ * Computes the load address in the available kernel minus that in the profile. Reports a problem
+ * once for each mapping.
+ */
+static bool find_kernel_bias(const struct run *run, const struct mapping_job *mapping_job,
+			     uint64_t *bias)
+{
+	struct kernel *available = run->source->kernel;
+	const char *path = mapping_job->mapping.path, *build_id = mapping_job->mapping.build_id;
+	const struct kernel_mapping *mapping = kernel_mapping_by_name(available, path);
+	const struct kernel_mapping *kernel = kernel_mapping_by_name(available, KERNEL_MAPPING);
+	const char *why = NULL;
+
+	*bias = 0;
+	if (mapping && *mapping->build_id && *build_id &&
+	    !build_id_equal(mapping->build_id, build_id))
+		why = "is of another build than the available kernel";
+	else if (!mapping_job->start)
+		why = "has no symbols: the profile has no load address of it";
+	else if (!kernel->start)
+		why = "has no symbols: the kernel hides its load address";
+	else if (mapping)
+		*bias = mapping->start - mapping_job->start;
+	else if (kernel_has_module_list(available))
+		why = "is not among the available modules";
+	else if (kernel->start != run->kernel_start)
+		why = "has no symbols: its load address is unknown";
+	if (why)
+		report_problem(run, path, why);
+	return !why;
+}
+
+/*
+ * Whether the mapping is that of a symbol's module (NULL: none). Accepts any module for the kernel
+ * itself, which includes generated code.
+ */
+static bool symbol_matches(const struct mapping_job *mapping_job, const char *module)
+{
+	const char *path = mapping_job->mapping.path;
+	size_t length = strlen(path) - 2;
+
+	return !strcmp(path, KERNEL_MAPPING) ||
+	       (module && strlen(module) == length && !strncmp(path + 1, module, length));
+}
+
+static int add_mangled(struct run *run, uint32_t location, const struct source_line *line)
+{
+	if (array_reserve(&run->mangled, &run->mangled_capacity, run->mangled_count, 1,
+			  sizeof(*run->mangled)) ||
+	    array_reserve(&run->mangled_locations, &run->mangled_locations_capacity,
+			  run->mangled_count, 1, sizeof(*run->mangled_locations)))
 		return -ENOMEM;
-	task.addresses = calloc(count, sizeof(*task.addresses));
-	if (!task.addresses)
-		return -ENOMEM;
-	for (size_t i = 0; i < count; i++)
-		task.addresses[i] = frames[i]->name.vaddr;
-	job.addresses = task.addresses;
-	resolution->tasks[resolution->count] = task;
-	resolution->jobs[resolution->count++] = job;
+	run->mangled_locations[run->mangled_count] = location;
+	run->mangled[run->mangled_count++] = *line;
 	return 0;
 }
 
-static int add_jobs(struct resolution *resolution)
+static int symbolize_by_kallsyms(struct run *run, const struct mapping_job *mapping_job,
+				 uint64_t bias)
 {
-	size_t count = resolution->symbolizer->frame_count;
-	struct frame **frames = calloc(count + 1, sizeof(struct frame *));
 	int err = 0;
 
-	resolution->frames = frames;
-	if (!frames)
-		return -ENOMEM;
-	for (size_t i = 0; i < count; i++)
-		frames[i] = resolution->symbolizer->frames[i];
-	qsort(frames, count, sizeof(struct frame *), compare_jobs);
-	for (size_t from = 0, to; from < count && !err; from = to) {
-		for (to = from + 1; to < count && is_same_job(frames[from], frames[to]);)
-			to++;
-		err = add_job(resolution, frames + from, to - from);
-	}
-	for (size_t i = 0; i < resolution->count; i++)
-		resolution->jobs[i].arg = &resolution->tasks[i];
-	return err;
-}
+	for (size_t i = 0; i < mapping_job->count && !err; i++) {
+		const uint32_t location = mapping_job->locations[i];
+		struct source_line line = {0};
+		const char *module;
 
-static bool has_symbol_only(const struct frame *frame)
-{
-	return frame->name.lines == &frame->symbol;
-}
-
-/* Demangles the names that come from the symbol table of the kernel. */
-static int demangle_symbols(struct symbolizer *symbolizer, const struct sandbox_server *sandbox)
-{
-	struct source_line *lines = calloc(symbolizer->frame_count + 1, sizeof(*lines));
-	size_t count = 0;
-	int err;
-
-	if (!lines)
-		return -ENOMEM;
-	for (size_t i = 0; i < symbolizer->frame_count; i++) {
-		if (has_symbol_only(symbolizer->frames[i]))
-			lines[count++] = symbolizer->frames[i]->symbol;
-	}
-	err = demangle_lines(sandbox, lines, count, &symbolizer->strings);
-	count = 0;
-	for (size_t i = 0; i < symbolizer->frame_count; i++) {
-		struct frame *frame = symbolizer->frames[i];
-
-		if (!has_symbol_only(frame))
+		if (!kallsyms_lookup(run->source->kallsyms, address_at(mapping_job, i) + bias,
+				     &line.system_name, &line.start, &module) ||
+		    !symbol_matches(mapping_job, module))
 			continue;
-		frame->symbol = lines[count++];
-		frame->name.function = frame->symbol.function;
+		line.function = line.system_name;
+		err = is_mangled(line.system_name) ? add_mangled(run, location, &line)
+						   : set_lines(run->profile, location, &line, 1);
 	}
-	free(lines);
 	return err;
 }
 
-int symbolizer_resolve(struct symbolizer *symbolizer, const struct symbolize_options *options)
+/* Sets the mangled symbols of locations that no job has symbolized. */
+static int set_demangled(struct run *run)
 {
-	struct resolution resolution = {.symbolizer = symbolizer};
-	const struct worker_pool pool = {
-		.options = *options,
-		.lines = set_frame_lines,
-		.arg = &resolution,
-	};
-	int err = add_jobs(&resolution);
+	int err = demangle_lines(run->options->sandbox, run->mangled, run->mangled_count,
+				 &run->strings);
 
-	if (!err)
-		err = worker_pool_run(&pool, resolution.jobs, resolution.count,
-				      &symbolizer->strings);
-	if (!err)
-		err = demangle_symbols(symbolizer, options->sandbox);
-	for (size_t i = 0; i < resolution.count; i++)
-		free(resolution.tasks[i].addresses);
-	free(resolution.tasks);
-	free(resolution.jobs);
-	free(resolution.frames);
+	for (size_t i = 0; i < run->mangled_count && !err; i++) {
+		uint32_t location = run->mangled_locations[i];
+		const struct profile_location *at = &run->profile->locations.items[location];
+
+		if (!at->line_count && !at->elided)
+			err = set_lines(run->profile, location, &run->mangled[i], 1);
+	}
 	return err;
+}
+
+static int symbolize_kernel_mapping(struct run *run, struct mapping_job *mapping_job)
+{
+	struct worker_job job = {
+		.open = open_kernel,
+		.is_module = is_module(mapping_job),
+		.code_start = mapping_job->start,
+	};
+	uint64_t bias;
+	int err = 0;
+
+	if (run->source->kallsyms && find_kernel_bias(run, mapping_job, &bias))
+		err = symbolize_by_kallsyms(run, mapping_job, bias);
+	if (err || !*mapping_job->mapping.build_id || !mapping_job->start)
+		return err;
+	return add_job(run, mapping_job, &job);
+}
+
+/* User code */
+
+static int symbolize_user_mapping(struct run *run, struct mapping_job *mapping_job,
+				  enum symbol_kind kind)
+{
+	struct worker_job job = {
+		.open = open_mapping,
+		.is_perf_map = kind == SYMBOLS_PERF_MAP,
+		.offsets = kind == SYMBOLS_FILE && mapping_job->start,
+	};
+
+	if (!mapping_job->ambiguous_with)
+		return add_job(run, mapping_job, &job);
+	if (!mapping_job->ambiguous_with->reported)
+		report_problem(run, mapping_job->mapping.path,
+			       "has no symbols: the profile has several files with this path and "
+			       "no build ID");
+	mapping_job->ambiguous_with->reported = true;
+	return 0;
+}
+
+/* Run */
+
+/* The order of the jobs, and so of their messages. It must not depend on that of the samples. */
+static int compare_mappings(const void *left, const void *right, void *arg)
+{
+	const struct run *run = arg;
+	const size_t x = *(const size_t *)left, y = *(const size_t *)right;
+	const struct symbol_mapping *a = &run->mapping_jobs[x].mapping;
+	const struct symbol_mapping *b = &run->mapping_jobs[y].mapping;
+	int result = strcmp(a->path, b->path) ?: strcmp(a->build_id, b->build_id);
+
+	if (result)
+		return result;
+	if (a->source != b->source)
+		return a->source < b->source ? -1 : 1;
+	return (x > y) - (x < y);
+}
+
+static int symbolize_mapping(struct run *run, struct mapping_job *mapping_job)
+{
+	const struct symbol_source *source = run->source;
+	enum symbol_kind kind;
+
+	if (!mapping_job->count)
+		return 0;
+	if (is_kernel(mapping_job))
+		return symbolize_kernel_mapping(run, mapping_job);
+	kind = source->kind(source->arg, &mapping_job->mapping);
+	return kind == SYMBOLS_NONE ? 0 : symbolize_user_mapping(run, mapping_job, kind);
+}
+
+static int add_jobs(struct run *run)
+{
+	const size_t count = run->profile->mappings.count - 1;
+	int err = 0;
+
+	for (size_t i = 0; i < count; i++)
+		run->order[i] = i + 1;
+	qsort_r(run->order, count, sizeof(*run->order), compare_mappings, run);
+	for (size_t i = 0; i < count && !err; i++)
+		err = symbolize_mapping(run, &run->mapping_jobs[run->order[i]]);
+	return err;
+}
+
+static int run_jobs(struct run *run)
+{
+	const struct worker_pool pool = {
+		.options = *run->options,
+		.lines = set_symbols,
+		.arg = run,
+	};
+	int err = worker_pool_run(&pool, run->jobs, run->job_count, &run->strings);
+	struct error error;
+
+	if (!err || err == -ENOMEM)
+		return err;
+	error_errno(&error, -err, "can't be read");
+	report_problem(run, "debug information", error.text);
+	return 0;
+}
+
+static void count_symbols(const struct run *run, struct symbolize_counts *counts)
+{
+	const struct symbolize_options *options = run->options;
+	const struct profile *profile = run->profile;
+
+	for (size_t i = 1; i < profile->mappings.count; i++) {
+		const struct mapping_job *mapping_job = &run->mapping_jobs[i];
+		size_t named = 0;
+
+		for (size_t j = 0; j < mapping_job->count; j++) {
+			const struct profile_location *location =
+				&profile->locations.items[mapping_job->locations[j]];
+
+			named += location->line_count || location->elided;
+		}
+		counts->unsymbolized += mapping_job->count;
+		counts->named += named;
+		if (options->missing && named < mapping_job->count)
+			options->missing(options->arg, mapping_job->mapping.path,
+					 mapping_job->mapping.build_id, mapping_job->count - named);
+	}
+}
+
+static int prepare_run(struct run *run)
+{
+	const struct profile *profile = run->profile;
+	size_t count = profile->mappings.count;
+
+	run->mapping_jobs = calloc(count, sizeof(*run->mapping_jobs));
+	run->order = calloc(count, sizeof(*run->order));
+	run->jobs = calloc(count, sizeof(*run->jobs));
+	run->job_mappings = calloc(count, sizeof(*run->job_mappings));
+	if (!run->mapping_jobs || !run->order || !run->jobs || !run->job_mappings)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		const struct profile_mapping *mapping = &profile->mappings.items[i];
+
+		run->mapping_jobs[i] = (struct mapping_job){
+			.run = run,
+			.mapping =
+				{
+					.path = profile_text(profile, mapping->file),
+					.build_id = profile_text(profile, mapping->build_id),
+					.source = mapping->source,
+				},
+			.start = mapping->start,
+			.limit = mapping->limit,
+			.offset = mapping->offset,
+		};
+		if (!run->kernel_start &&
+		    !strcmp(run->mapping_jobs[i].mapping.path, KERNEL_MAPPING))
+			run->kernel_start = mapping->start;
+	}
+	if (run->source->by_path && find_ambiguous(run))
+		return -ENOMEM;
+	return collect_locations(run);
+}
+
+static void clear_run(struct run *run)
+{
+	for (size_t i = 0; run->mapping_jobs && i < run->profile->mappings.count; i++) {
+		free(run->mapping_jobs[i].locations);
+		free(run->mapping_jobs[i].addresses);
+	}
+	free(run->mapping_jobs);
+	free(run->order);
+	free(run->jobs);
+	free(run->job_mappings);
+	free(run->mangled_locations);
+	free(run->mangled);
+	string_table_clear(&run->strings);
+}
+
+int symbolize_profile(struct profile *profile, const struct symbol_source *source,
+		      const struct symbolize_options *options, struct symbolize_counts *counts,
+		      struct error *error)
+{
+	struct run run = {.source = source, .options = options, .profile = profile};
+	int err = prepare_run(&run);
+
+	*counts = (struct symbolize_counts){0};
+	if (!err)
+		err = add_jobs(&run);
+	if (!err)
+		err = run_jobs(&run);
+	if (!err)
+		err = set_demangled(&run);
+	if (!err)
+		count_symbols(&run, counts);
+	clear_run(&run);
+	return err ? error_errno(error, -err, "can't symbolize the profile") : 0;
 }

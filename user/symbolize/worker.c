@@ -20,6 +20,7 @@
 #include "lib/string_table.h"
 #include "runtime/go_pclntab.h"
 #include "runtime/perf_map.h"
+#include "symbolize/archive_unpacker.h"
 #include "symbolize/demangle_names.h"
 #include "symbolize/job_bytes.h"
 #include "symbolize/opener.h"
@@ -352,15 +353,18 @@ static void open_binary(struct worker_state *worker,
 	struct open_response response;
 	int fd = -1;
 
-	while (request.candidate < CANDIDATES_MAX && worker->job->open) {
+	for (; request.candidate < CANDIDATES_MAX && worker->job->open; request.candidate++) {
 		fd = opener_request(worker->opener, &request, &response);
-		if (fd < 0 || !accept || accept(worker, fd, response.path, &error))
+		if (fd == -ENOENT || fd == -EPIPE)
+			break;
+		if (fd < 0)
+			continue;
+		if (!accept || accept(worker, fd, response.path, &error))
 			break;
 		if (!*mismatch.text)
 			mismatch = error;
 		close(fd);
 		fd = -1;
-		request.candidate++;
 	}
 	worker->fd = fd;
 	if (fd >= 0 || !worker->job->open)
@@ -614,6 +618,9 @@ void worker_main(enum worker_kind kind, const int fds[], size_t count)
 		break;
 	case WORKER_DEMANGLE:
 		run_demangle_worker(fds, count);
+		break;
+	case WORKER_UNPACK:
+		run_unpack_worker(fds, count);
 		break;
 	}
 }

@@ -173,6 +173,7 @@ static int start_opener(const struct batch *batch, struct worker *worker, int so
 	const struct opener opener = {
 		.job = &batch->jobs[worker->job],
 		.paths = {options->directories, options->directory_count},
+		.archive = options->archive,
 		.owner = &batch->owners_seen[worker->slot],
 	};
 	pid_t parent = getpid();

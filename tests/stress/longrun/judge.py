@@ -7,8 +7,8 @@ grow from the second round to the last one. That detects leaks, and ignores memo
 the module, exact vmalloc bytes and open files are compared; its small allocations can't be distinguished from
 those of the kernel.
 
-The reader keeps the data of the profile in memory. Its memory is compared with the number of stacks in the
-profile and of processes.
+The reader keeps the data of the profile in memory, and nothing of ended processes. Its memory is compared with the
+number of samples, stacks and mappings in the profile.
 """
 
 import json
@@ -32,18 +32,16 @@ TICKS_LEAST = 1 / 4
 # Missed ticks count.
 RATE_LEAST = 3 / 4
 
-# Memory of the reader per stack: struct stack (user/record/stack.h), rounded up, and its slot in a table that is
-# doubled when it is full. Per frame: its address and its location.
-BYTES_A_STACK = 80 + 8 + 2 * 8
-BYTES_A_FRAME = 8 + 4
-# The latest stacks also have their raw samples, with headers of samples and of the allocator (user/record/sample_cache.c).
-RECENT_STACKS = 8192
-BYTES_A_RECENT = 112 + 16
-BYTES_A_RECENT_FRAME = 8
-# Per process: struct address_space (user/process/address_space.c), its slots in two tables, and fragmentation by its
-# mappings; and the file of its program, as the load creates a new one for each process: struct mapped_file
-# (user/process/mapped_files.h), path, build ID, and slots in two tables.
-BYTES_A_SPACE = 256 + 560
+# Memory of the reader (user/pprof/profile.h), with the growth of tables by a half. Per sample of the profile: its
+# values, its stack and labels, and slots in hash tables. Per different stack: its sequence, and a slot. Per frame of
+# it: a location. Per mapping: that of the profile, and the file (user/process/mapped_files.h).
+BYTES_A_SAMPLE = 2 * (8 + 2 * 8 + 8 + 6 * 4 + 8 + 8)
+BYTES_A_STACK = 2 * (8 + 8)
+BYTES_A_FRAME = 2 * 4
+BYTES_A_MAPPING = 2 * 40 + 560
+# Stacks of the processes that live, or have just ended: struct stack (user/record/stack.h), and what it is recognized
+# by (user/record/sample_cache.c); address spaces and their mappings.
+LIVE_BYTES = 4 << 20
 # Constant memory: initial tables, buffers, symbols, and free memory that the allocator keeps.
 READER_BYTES = 4 << 20
 
@@ -86,12 +84,12 @@ def check_work(measured):
                       f"only {measured[trouble]} {trouble}")
 
 
-def expected_memory(profile, spaces):
-    """Upper bound of the reader's memory in bytes, by its profile and the number of address spaces."""
-    recent = sorted((BYTES_A_RECENT + BYTES_A_RECENT_FRAME * len(sample.frames)
-                     for sample in profile.samples), reverse=True)[:RECENT_STACKS]
-    return (READER_BYTES + BYTES_A_SPACE * spaces + sum(recent) +
-            sum(BYTES_A_STACK + BYTES_A_FRAME * len(sample.frames) for sample in profile.samples))
+def expected_memory(profile):
+    """Upper bound of the reader's memory in bytes, by its profile alone: ended processes are forgotten."""
+    stacks = {tuple((frame.file, frame.address) for frame in sample.frames) for sample in profile.samples}
+    return (READER_BYTES + LIVE_BYTES + BYTES_A_MAPPING * len(profile.mappings) +
+            BYTES_A_SAMPLE * len(profile.samples) +
+            sum(BYTES_A_STACK + BYTES_A_FRAME * len(stack) for stack in stacks))
 
 
 def check_reader(measured, bound):
@@ -113,7 +111,7 @@ def main(directory):
     measured = json.loads((directory / "measurements.json").read_text())
     profile = pprof.Profile(directory / "longrun.pb.gz")
     stats = measured["stats"]
-    bound = expected_memory(profile, stats["address_spaces"])
+    bound = expected_memory(profile)
     (directory / "memory.svg").write_text(graph.memory(measured["measurements"], bound))
     check_work(measured)
     check_losses(profile, stats, measured["summary"])

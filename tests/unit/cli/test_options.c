@@ -95,6 +95,7 @@ static void options_have_defaults(void **state)
 	assert_false(options.session.no_jitter);
 	assert_false(options.session.system_wide);
 	assert_false(options.quiet);
+	assert_false(options.verbose);
 	assert_false(options.help);
 	assert_null(options.command);
 }
@@ -102,7 +103,7 @@ static void options_have_defaults(void **state)
 static void short_and_long_options_are_parsed(void **state)
 {
 	(void)state;
-	PARSES("-F", "997", "-a", "-C", "0,2-3", "-d", "1.5", "-o", "file", "-q", "-g");
+	PARSES("-F", "997", "-a", "-C", "0,2-3", "-d", "1.5", "-o", "file", "-q", "-g", "-v");
 	assert_int_equal(options.session.rate, 997);
 	assert_true(options.session.system_wide);
 	assert_string_equal(options.session.cpus, "0,2-3");
@@ -111,6 +112,7 @@ static void short_and_long_options_are_parsed(void **state)
 	assert_true(options.seconds == 1.5);
 	assert_string_equal(options.output, "file");
 	assert_true(options.quiet);
+	assert_true(options.verbose);
 
 	PARSES("--frequency=20000", "--all-cpus", "--cpu", "7", "--duration", "3", "--output=-",
 	       "--quiet", "--user", "--max-depth", "1023", "--ring-size", "64M");
@@ -164,6 +166,40 @@ static void ring_sizes_have_units(void **state)
 	assert_int_equal(options.session.ring_size, 128 << 10);
 	PARSES("--ring-size", "1m");
 	assert_int_equal(options.session.ring_size, 1 << 20);
+}
+
+static void memory_has_units_and_bounds(void **state)
+{
+	(void)state;
+	PARSES("-q");
+	assert_int_equal(options.memory, MEMORY_DEFAULT);
+	PARSES("--memory", "16777216");
+	assert_int_equal(options.memory, 16 << 20);
+	PARSES("--memory", "64m");
+	assert_int_equal(options.memory, 64 << 20);
+	PARSES("--memory", "2G");
+	assert_int_equal(options.memory, UINT64_C(2) << 30);
+	REFUSES("--memory", "--memory", "16777215");
+	REFUSES("--memory", "--memory", "1025G");
+	REFUSES("--memory", "--memory", "18446744073709551615G");
+	REFUSES("--memory", "--memory", "64MB");
+	REFUSES("--memory", "--memory", "-64M");
+	REFUSES("--memory", "--memory", "");
+}
+
+static void intervals_of_files_are_a_second_at_least(void **state)
+{
+	(void)state;
+	PARSES("--snapshot", "1.5");
+	assert_true(options.snapshot == 1.5);
+	assert_true(options.rotate == 0);
+	PARSES("--rotate", "3600");
+	assert_true(options.rotate == 3600);
+	REFUSES("--snapshot", "--snapshot", "0.99");
+	REFUSES("--rotate", "--rotate", "0");
+	REFUSES("combined", "--rotate", "2", "--snapshot", "2");
+	REFUSES("-o -", "--rotate", "2", "-o", "-");
+	REFUSES("-o -", "-o", "-", "--snapshot", "2");
 }
 
 static void pids_are_lists_and_accumulate(void **state)
@@ -450,22 +486,31 @@ static void conflicting_options_are_refused(void **state)
 }
 
 /* Words that are, or nearly are, options and values; random words include "", too. */
-static char *const words[] = {"-F",          "-a",          "-p",
-			      "-C",          "-d",          "-o",
-			      "-g",          "-q",          "-h",
-			      "--",          "-",           "--user",
-			      "--kernel",    "--max-depth", "--ring-size",
-			      "--frequency", "--pid=1,2",   "--cpu=0-3",
-			      "--duration",  "--output",    "--quiet=",
-			      "--u",         "--",          "-aqgF",
-			      "99",          "max",         "1,2,3",
-			      "0-7",         "64K",         "1.5",
-			      "0",           "-1",          "9999999999999999999999",
-			      "sleep",       "--x=\n",      "-\xff",
-			      "-t",          "-G",          "--exclude-comm",
-			      "--budget",    "--no-jitter", "--no-inherit",
-			      "--labels",    "--label",     "a=b",
-			      "comm,pid",    "all",         "pid=1"};
+static char *const words[] = {"-F",           "-a",
+			      "-p",           "-C",
+			      "-d",           "-o",
+			      "-g",           "-q",
+			      "-v",           "-h",
+			      "--",           "-",
+			      "--user",       "--kernel",
+			      "--max-depth",  "--ring-size",
+			      "--frequency",  "--pid=1,2",
+			      "--cpu=0-3",    "--duration",
+			      "--output",     "--quiet=",
+			      "--u",          "--",
+			      "-aqgF",        "99",
+			      "max",          "1,2,3",
+			      "0-7",          "64K",
+			      "1.5",          "0",
+			      "-1",           "9999999999999999999999",
+			      "sleep",        "--x=\n",
+			      "-\xff",        "-t",
+			      "-G",           "--exclude-comm",
+			      "--budget",     "--no-jitter",
+			      "--no-inherit", "--labels",
+			      "--label",      "a=b",
+			      "comm,pid",     "all",
+			      "pid=1"};
 
 static char *random_word(char *buffer, size_t size)
 {
@@ -527,6 +572,8 @@ int main(void)
 		cmocka_unit_test(options_have_defaults),
 		cmocka_unit_test(short_and_long_options_are_parsed),
 		cmocka_unit_test(ring_sizes_have_units),
+		cmocka_unit_test(memory_has_units_and_bounds),
+		cmocka_unit_test(intervals_of_files_are_a_second_at_least),
 		cmocka_unit_test(pids_are_lists_and_accumulate),
 		cmocka_unit_test(pids_are_limited),
 		cmocka_unit_test(filters_accumulate),

@@ -3,8 +3,11 @@
 #include "debuginfo/dwarf_line.h"
 
 #include <dwarf.h>
+#include <errno.h>
+#include <fcntl.h>
 
 #include "debuginfo/dwarf_unit.h"
+#include "sandbox.h"
 #include "unit.h"
 
 #define COUNT 100000u
@@ -88,9 +91,63 @@ static void test_zero_size_attributes_are_limited(void **state)
 	dwarf_abbrevs_clear(&abbrevs);
 }
 
+/* Wants all rows. */
+static uint64_t first_address(void *arg, uint64_t address)
+{
+	(void)arg;
+	return address;
+}
+
+/* Returns the number of rows of the line table of a program, and the result of dwarf_read(). */
+static size_t count_rows(const char *path, int *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	struct dwarf dwarf = {0};
+	struct dwarf_lines lines;
+	struct error error;
+	size_t count = 0;
+
+	assert_non_null(elf);
+	*err = dwarf_read(&dwarf, elf, NULL, &error);
+	if (!*err) {
+		assert_int_equal(dwarf_lines_read(&lines, &dwarf.units[0], first_address, NULL), 0);
+		count = lines.row_count;
+		dwarf_lines_clear(&lines);
+		dwarf_clear(&dwarf);
+	}
+	elf_end(elf);
+	close(fd);
+	return count;
+}
+
+/* 0x0105 is not version 5. */
+static void test_large_versions_are_rejected(void **state)
+{
+	int err;
+
+	(void)state;
+	write_text(in_sandbox("main.c"), "int f(int x)\n{\n\treturn x + 1;\n}\n");
+	run("cd '%s' && cc -g -gdwarf-5 -shared -nostdlib -o good main.c && "
+	    "objcopy --dump-section .debug_info=info --dump-section .debug_line=line good && "
+	    "for part in info line; do printf '\\001' | "
+	    "dd of=$part bs=1 seek=5 conv=notrunc status=none; "
+	    "objcopy --update-section .debug_$part=$part good bad-$part; done",
+	    sandbox);
+	elf_version(EV_CURRENT);
+	assert_true(count_rows(in_sandbox("good"), &err) > 0);
+	assert_int_equal(err, 0);
+	assert_int_equal(count_rows(in_sandbox("bad-line"), &err), 0);
+	assert_int_equal(err, 0);
+	count_rows(in_sandbox("bad-info"), &err);
+	assert_int_equal(err, -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_large_versions_are_rejected, make_sandbox,
+						remove_sandbox),
 		cmocka_unit_test(test_zero_size_names_are_limited),
 		cmocka_unit_test(test_zero_size_attributes_are_limited),
 	};

@@ -2,9 +2,12 @@
 #include "debuginfo/kallsyms.h"
 
 #include <errno.h>
+#include <inttypes.h>
 
+#include "debuginfo/kernel_image.h"
 #include "lib/error.h"
 #include "sandbox.h"
+#include "steps.h"
 
 /* From the sanitizer runtime; gcc does not install its header. */
 size_t __sanitizer_get_current_allocated_bytes(void);
@@ -219,6 +222,69 @@ static void test_build_id(void **state)
 	assert_string_equal(hex, "");
 }
 
+#define MODULES 50000u
+#define STEPS_EACH 400u /* for a line of a file, or a name: characters are steps, too */
+
+/* Writes a line for each of MODULES modules, as /proc/modules, or as /proc/kallsyms. */
+static void write_modules(const char *path, bool as_kallsyms)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	for (unsigned int i = 0; i < MODULES; i++) {
+		uint64_t address = 0xffffffffc0000000 + UINT64_C(0x1000) * i;
+
+		if (as_kallsyms)
+			fprintf(file, "%" PRIx64 " t function\t[m%u]\n", address, i);
+		else
+			fprintf(file, "m%u 4096 0 - Live 0x%" PRIx64 "\n", i, address);
+	}
+	fclose(file);
+}
+
+static void test_steps_for_names_of_modules(void **state)
+{
+	struct kernel *kernel;
+	char name[32];
+	uint64_t before;
+
+	(void)state;
+	run("mkdir -p %s", in_sandbox("proc"));
+	write_text(in_sandbox("proc/kallsyms"), "ffffffff81000000 T _text\n");
+	write_modules(in_sandbox("proc/modules"), false);
+	kernel = kernel_new(sandbox);
+	assert_non_null(kernel);
+	before = steps;
+	for (unsigned int i = 0; i < MODULES; i++) {
+		snprintf(name, sizeof(name), "[m%u]", i);
+		assert_string_equal(kernel_mapping_by_name(kernel, name)->name, name);
+	}
+	assert_string_equal(kernel_mapping_by_name(kernel, KERNEL_MAPPING)->name, KERNEL_MAPPING);
+	assert_null(kernel_mapping_by_name(kernel, "[other]"));
+	assert_true(steps > before);
+	assert_in_range(steps - before, MODULES, STEPS_EACH * MODULES);
+	kernel_free(kernel);
+}
+
+static void test_steps_for_symbols_of_modules(void **state)
+{
+	const char *name, *module;
+	struct kallsyms *kallsyms;
+	struct error error;
+	uint64_t start, before = steps;
+
+	(void)state;
+	write_modules(in_sandbox("many"), true);
+	run("sort -k 4 -r %s >>%s", in_sandbox("many"), in_sandbox("many-twice"));
+	run("sort -k 4 %s >>%s", in_sandbox("many"), in_sandbox("many-twice"));
+	assert_int_equal(kallsyms_read(in_sandbox("many-twice"), &kallsyms, &error), 0);
+	assert_in_range(steps - before, MODULES, STEPS_EACH * 2 * MODULES);
+	assert_true(kallsyms_lookup(kallsyms, 0xffffffffc0000000 + UINT64_C(0x1000) * 777, &name,
+				    &start, &module));
+	assert_string_equal(module, "m777");
+	kallsyms_free(kallsyms);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -230,6 +296,8 @@ int main(void)
 		cmocka_unit_test(test_malformed_lines_are_skipped),
 		cmocka_unit_test(test_memory_is_bounded),
 		cmocka_unit_test(test_build_id),
+		cmocka_unit_test(test_steps_for_names_of_modules),
+		cmocka_unit_test(test_steps_for_symbols_of_modules),
 	};
 
 	return cmocka_run_group_tests(tests, make_sandbox, remove_sandbox);

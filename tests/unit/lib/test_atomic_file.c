@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "lib/atomic_file.h"
@@ -132,6 +133,70 @@ static void check_does_not_open_pipes(void **state)
 	assert_int_equal(atomic_file_check("/dev", &error), -EISDIR);
 	assert_int_equal(atomic_file_check("/dev/null", &error), 0);
 	free(path);
+}
+
+/* A path, and the link that it is replaced by just before open() opens it; NULL: none. */
+static const char *swapped, *link_target;
+
+int open(const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+	va_list args;
+
+	va_start(args, flags);
+	if (flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE)
+		mode = va_arg(args, mode_t);
+	va_end(args);
+	if (swapped && !strcmp(path, swapped) && (flags & O_ACCMODE) != O_RDONLY) {
+		unlink(path);
+		if (symlink(link_target, path))
+			abort();
+	}
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+static void swapped_pipe_is_not_written(void **state)
+{
+	char *pipe = scratch_file(state, "pipe"), *secret = scratch_file(state, "secret");
+	struct atomic_file file;
+	struct error error;
+	int reader, err;
+
+	put(secret, "content");
+	assert_int_equal(mkfifo(pipe, 0600), 0);
+	reader = open(pipe, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	link_target = secret;
+	swapped = pipe;
+	err = atomic_file_create(&file, pipe, &error);
+	swapped = NULL;
+	assert_int_equal(err, -ESTALE);
+	assert_non_null(strstr(error.text, "was replaced"));
+	assert_content(secret, "content");
+
+	/* By another pipe or device, too. */
+	unlink(pipe);
+	assert_int_equal(mkfifo(pipe, 0600), 0);
+	link_target = "/dev/null";
+	swapped = pipe;
+	assert_int_equal(atomic_file_create(&file, pipe, &error), -ESTALE);
+	swapped = NULL;
+	close(reader);
+	free(pipe);
+	free(secret);
+}
+
+static void pipes_are_written_in_place(void **state)
+{
+	char *pipe = scratch_file(state, "pipe"), content[8] = "";
+	int reader;
+
+	assert_int_equal(mkfifo(pipe, 0600), 0);
+	reader = open(pipe, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	put(pipe, "new");
+	assert_int_equal(read(reader, content, sizeof(content)), 3);
+	assert_string_equal(content, "new");
+	close(reader);
+	free(pipe);
 }
 
 static void standard_output_stays_open(void **state)
@@ -285,6 +350,8 @@ int main(void)
 		SCRATCH_TEST(links_are_followed),
 		SCRATCH_TEST(devices_are_written_in_place),
 		SCRATCH_TEST(check_does_not_open_pipes),
+		SCRATCH_TEST(swapped_pipe_is_not_written),
+		SCRATCH_TEST(pipes_are_written_in_place),
 		SCRATCH_TEST(standard_output_stays_open),
 		SCRATCH_TEST(missing_directory_is_an_error),
 		SCRATCH_TEST(directory_is_not_replaced),

@@ -80,11 +80,6 @@ static void record_sets_identity_of_address_space(void **state)
 	assert_int_equal(address_space_start_time(space), 123456789);
 	assert_string_equal(address_space_comm(space), "make");
 	assert_string_equal(address_space_cgroup_path(space), "/a.slice/b");
-	/* Equal paths share one string. */
-	any.space.address_space = 6;
-	assert_int_equal(address_spaces_add(spaces, &any.space), 0);
-	assert_ptr_equal(address_space_cgroup_path(address_spaces_get(spaces, 6, 0)),
-			 address_space_cgroup_path(space));
 }
 
 static void id_0_is_one_address_space_per_process(void **state)
@@ -202,16 +197,32 @@ static void collect_garbage(uint64_t ms, bool check_alive)
 		address_spaces_collect_garbage(spaces, (ms - 10) * MS, ms * MS, check_alive), 0);
 }
 
-static void mappings_are_freed_when_the_process_has_ended(void **state)
-{
-	struct address_space *space;
+/* The address spaces that were forgotten, by index of the call. */
+static struct {
+	uint64_t count;
+	char comm[STACKBEAT_COMM_SIZE];
+	int err; /* to be returned */
+} forgotten;
 
+static int forget(struct address_space *space, void *arg)
+{
+	(void)arg;
+	if (forgotten.err)
+		return forgotten.err;
+	forgotten.count++;
+	strcpy(forgotten.comm, address_space_comm(space));
+	return 0;
+}
+
+static void ended_process_is_forgotten(void **state)
+{
 	(void)state;
+	memset(&forgotten, 0, sizeof(forgotten));
+	address_spaces_on_forget(spaces, forget, NULL);
 	put_stat(NOBODY, 'S', 1, 0);
 	fake_space(spaces, 1, NOBODY, 1, "a");
 	fake_mapping(spaces, 1, 1, 0, 0x1000, 0x2000, 0, 0);
 	advance(1, 1);
-	space = address_spaces_get(spaces, 1, 0);
 	collect_garbage(1000, true);
 	collect_garbage(2000, true);
 	assert_int_equal(ended(), 0);
@@ -224,18 +235,59 @@ static void mappings_are_freed_when_the_process_has_ended(void **state)
 	collect_garbage(3005, false);
 	assert_int_equal(ended(), 0);
 	assert_int_equal(segment(1, 1, 0x1000), SEGMENT_ANON);
+	/* It is kept as long as its stacks can't be folded. */
+	forgotten.err = -ENOMEM;
+	assert_int_equal(address_spaces_collect_garbage(spaces, 3010 * MS, 3020 * MS, false),
+			 -ENOMEM);
+	assert_int_equal(segment(1, 1, 0x1000), SEGMENT_ANON);
+	forgotten.err = 0;
 	collect_garbage(3020, false);
 	assert_int_equal(ended(), 1);
-	assert_int_equal(segment(1, 1, 0x1000), SEGMENT_NONE);
-	/* Its identity is still known; late records are ignored. */
-	assert_ptr_equal(address_spaces_get(spaces, 1, 0), space);
-	assert_string_equal(address_space_comm(space), "a");
+	assert_int_equal(forgotten.count, 1);
+	assert_string_equal(forgotten.comm, "a");
+	/* Another sample would get a new one. */
+	assert_string_equal(address_space_comm(address_spaces_get(spaces, 1, 0)), "");
+}
+
+/* Late records, or samples of an address space that the kernel did not announce. */
+static void unannounced_address_spaces_are_forgotten(void **state)
+{
+	uint64_t ms;
+
+	(void)state;
+	memset(&forgotten, 0, sizeof(forgotten));
+	address_spaces_on_forget(spaces, forget, NULL);
 	fake_mapping(spaces, 1, 2, STACKBEAT_MAPPING_EVENT, 0x1000, 0x2000, 0, 0);
-	fake_space(spaces, 1, NOBODY, 3, "b");
-	assert_string_equal(address_space_comm(space), "a");
-	assert_true(address_space_ready(space, 2, false));
-	collect_garbage(5000, true);
-	assert_int_equal(ended(), 1);
+	address_spaces_get(spaces, 0, 10);
+	for (ms = 1000; ms <= 5000; ms += 1000)
+		collect_garbage(ms, true);
+	assert_int_equal(forgotten.count, 0);
+	for (; ms <= 20000; ms += 1000)
+		collect_garbage(ms, true);
+	assert_int_equal(forgotten.count, 2);
+	assert_int_equal(ended(), 0);
+}
+
+/* As many processes as there are ids: neither indices nor memory grow. */
+static void places_of_forgotten_processes_are_used_again(void **state)
+{
+	uint64_t id = 1;
+	size_t bytes = 0;
+
+	(void)state;
+	for (uint64_t round = 1; round <= 20; round++) {
+		for (uint32_t i = 0; i < 1000; i++, id++) {
+			fake_space(spaces, id, NOBODY + i, 1, "short");
+			fake_mapping(spaces, id, 1, 0, 0x1000, 0x2000, 0, 0);
+			assert_true(address_space_index(address_spaces_get(spaces, id, 0)) < 1000);
+		}
+		if (round == 1)
+			bytes = address_spaces_bytes(spaces);
+		assert_int_equal(address_spaces_bytes(spaces), bytes);
+		collect_garbage(round * 1000, true);
+		collect_garbage(round * 1000 + 20, false);
+		assert_int_equal(ended(), id - 1);
+	}
 }
 
 static void add_space_with_start(uint64_t id, uint32_t pid, uint64_t start_time)
@@ -265,10 +317,10 @@ static void start_time_distinguishes_processes_of_the_same_id(void **state)
 	collect_garbage(1000, true);
 	collect_garbage(2000, false);
 	assert_int_equal(ended(), 2);
-	assert_true(address_space_ready(address_spaces_get(spaces, 2, 0), 9, false));
-	assert_true(address_space_ready(address_spaces_get(spaces, 3, 0), 9, false));
-	assert_false(address_space_ready(address_spaces_get(spaces, 1, 0), 9, false));
-	assert_false(address_space_ready(address_spaces_get(spaces, 4, 0), 9, false));
+	assert_int_equal(address_space_pid(address_spaces_get(spaces, 1, 0)), NOBODY);
+	assert_int_equal(address_space_pid(address_spaces_get(spaces, 2, 0)), 0);
+	assert_int_equal(address_space_pid(address_spaces_get(spaces, 3, 0)), 0);
+	assert_int_equal(address_space_pid(address_spaces_get(spaces, 4, 0)), getpid());
 }
 
 static void process_is_alive_until_its_last_thread_has_ended(void **state)
@@ -366,7 +418,9 @@ int main(void)
 		TEST(address_spaces_stay_in_place_as_the_table_grows),
 		TEST(mappings_resolve_to_segments),
 		TEST(address_space_is_ready_once_all_records_are_applied),
-		TEST(mappings_are_freed_when_the_process_has_ended),
+		TEST(ended_process_is_forgotten),
+		TEST(unannounced_address_spaces_are_forgotten),
+		TEST(places_of_forgotten_processes_are_used_again),
 		TEST(start_time_distinguishes_processes_of_the_same_id),
 		TEST(process_is_alive_until_its_last_thread_has_ended),
 		TEST(process_ids_of_another_namespace_are_not_checked),

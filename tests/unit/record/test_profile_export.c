@@ -19,14 +19,19 @@
 #include "fake_kernel_records.h"
 #include "lib/error.h"
 #include "pprof/labels.h"
+#include "pprof/origin.h"
 #include "pprof/pprof_reader.h"
+#include "pprof/pprof_writer.h"
 #include "pprof/profile.h"
 #include "pprof/truncation.h"
 #include "record/stack_table.h"
+#include "record/window.h"
+#include "runtime/perf_map_watcher.h"
 #include "sample.h"
 #include "scratch.h"
 #include "symbolize/find_binary.h"
-#include "symbolize/offline.h"
+#include "symbolize/normalize.h"
+#include "symbolize/offline_source.h"
 #include "symbolize/symbolizer.h"
 #include "worker_server.h"
 
@@ -41,7 +46,9 @@ struct fixture {
 	struct mapped_files *mapped;
 	struct address_spaces *spaces;
 	struct stack_table *stacks;
+	struct window window;
 	struct labels labels;
+	struct symbolize_options symbolize;
 	struct recording recording;
 	struct truncation_counts counts;
 	struct error warning;
@@ -94,6 +101,32 @@ static uint64_t in_file(uint64_t address)
 	return address - base;
 }
 
+static int fold(const struct stack *stack, void *arg)
+{
+	struct fixture *fixture = arg;
+
+	return window_add(&fixture->window, &fixture->labels, stack);
+}
+
+static int new_stacks(struct fixture *fixture)
+{
+	window_clear(&fixture->window);
+	fixture->stacks = stack_table_new(fixture->spaces, fixture->labels.chosen, fold, fixture);
+	return !fixture->stacks || window_init(&fixture->window, fixture->mapped);
+}
+
+/* Folds the stacks into the window. */
+static struct window *fold_stacks(struct fixture *fixture)
+{
+	struct perf_map_fd *maps;
+	size_t count;
+
+	assert_int_equal(stack_table_fold(fixture->stacks), 0);
+	assert_int_equal(address_spaces_take_perf_maps(fixture->spaces, true, &maps, &count), 0);
+	window_set_perf_maps(&fixture->window, maps, count);
+	return &fixture->window;
+}
+
 static int setup(void **state)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
@@ -101,23 +134,28 @@ static int setup(void **state)
 
 	if (!fixture || scratch_setup(&fixture->scratch))
 		return -1;
+	/* Before there are threads. */
+	fixture->symbolize.sandbox = worker_server();
 	source = fake_source(&fixture->files);
 	fixture->mapped = mapped_files_new("", &source, &fixture->error);
 	fixture->spaces = address_spaces_new("", fixture->mapped, &fixture->error);
 	fixture->labels.chosen = LABELS_DEFAULT;
-	fixture->stacks = stack_table_new(fixture->spaces, fixture->labels.chosen);
+	if (new_stacks(fixture))
+		return -1;
 	fake_mapping(fixture->spaces, SELF, 1, 0, MEMORY, 2 * MEMORY, 0, 0);
 	fake_self(fixture->spaces, &fixture->files, SELF, (uint32_t)getpid());
 	fixture->recording = (struct recording){
 		.command_line = "stackbeat record -a",
 		.labels = &fixture->labels,
+		.sandbox = worker_server(),
+		.symbolize = &fixture->symbolize,
 		.rate = 100,
 		.cpus = 2,
 		.start_ns = INT64_C(1700000000123456789),
 		.duration_ns = INT64_C(5000000000),
 	};
 	*state = fixture;
-	return fixture->stacks ? 0 : -1;
+	return 0;
 }
 
 static int teardown(void **state)
@@ -126,6 +164,7 @@ static int teardown(void **state)
 	int ret = scratch_teardown(&fixture->scratch);
 
 	stack_table_free(fixture->stacks);
+	window_clear(&fixture->window);
 	address_spaces_free(fixture->spaces);
 	mapped_files_free(fixture->mapped);
 	fake_clear(&fixture->files);
@@ -148,6 +187,16 @@ static void add_sample(struct fixture *fixture)
 	assert_int_equal(stack_table_add(&fixture->any.sample, fixture->stacks), 0);
 }
 
+static int write_export(struct fixture *fixture, const char *path, uint64_t *size)
+{
+	struct window *window = fold_stacks(fixture);
+
+	assert_int_equal(export_profile(window, fixture->mapped, &fixture->recording,
+					&fixture->counts, &fixture->warning, &fixture->error),
+			 0);
+	return pprof_write(window->profile, path, size, &fixture->error);
+}
+
 /* Exports the stacks, and reads the file. The caller frees it. */
 static struct profile *export_and_read(struct fixture *fixture)
 {
@@ -157,10 +206,7 @@ static struct profile *export_and_read(struct fixture *fixture)
 
 	assert_non_null(path);
 	mapped_files_finish(fixture->mapped);
-	assert_int_equal(export_profile(fixture->stacks, fixture->mapped, &fixture->recording, path,
-					&fixture->counts, &size, &fixture->warning,
-					&fixture->error),
-			 0);
+	assert_int_equal(write_export(fixture, path, &size), 0);
 	assert_true(size > 20);
 	assert_int_equal(scratch_count(&fixture->scratch, 0), 1);
 	profile = pprof_read(path, &fixture->error);
@@ -664,8 +710,7 @@ static void choose_labels(struct fixture *fixture, const char *list)
 {
 	assert_int_equal(labels_choose(&fixture->labels, list, &fixture->error), 0);
 	stack_table_free(fixture->stacks);
-	fixture->stacks = stack_table_new(fixture->spaces, fixture->labels.chosen);
-	assert_non_null(fixture->stacks);
+	assert_int_equal(new_stacks(fixture), 0);
 }
 
 static void samples_have_the_chosen_labels(void **state)
@@ -798,11 +843,6 @@ static void expect_equal_profiles(const struct profile *a, const struct profile 
 				    profile_text(b, b->comments.items[i]));
 }
 
-static void take_problem(void *arg, const char *path, const char *text)
-{
-	(void)arg, (void)path, (void)text;
-}
-
 static void take_missing(void *arg, const char *path, const char *build_id, size_t count)
 {
 	(void)path, (void)build_id;
@@ -830,15 +870,8 @@ static void add_stacks_of_all_kinds(struct fixture *fixture)
 /* The same stacks, symbolized. */
 static struct profile *export_symbolized(struct fixture *fixture)
 {
-	const struct symbolize_options symbolize = {.sandbox = worker_server(),
-						    .problem = take_problem};
-	struct profile *profile;
-
-	fixture->recording.symbolize = &symbolize;
 	add_stacks_of_all_kinds(fixture);
-	profile = export_and_read(fixture);
-	fixture->recording.symbolize = NULL;
-	return profile;
+	return export_and_read(fixture);
 }
 
 static struct profile *export_unsymbolized(void)
@@ -848,46 +881,56 @@ static struct profile *export_unsymbolized(void)
 
 	assert_int_equal(setup(&state), 0);
 	mapped_files_skip_symbols(((struct fixture *)state)->mapped);
-	((struct fixture *)state)->recording.no_symbolize = true;
+	((struct fixture *)state)->recording.symbolize = NULL;
 	add_stacks_of_all_kinds(state);
 	profile = export_and_read(state);
 	teardown(&state);
 	return profile;
 }
 
-static void offline_symbolization_equals_online(void **state)
+static void symbolize_offline(struct profile *profile, struct symbolize_counts *counts,
+			      size_t *missing)
 {
 	const struct binary_finder search = {.time = INT64_MAX};
+	const struct symbolize_options options = {
+		.sandbox = worker_server(),
+		.missing = take_missing,
+		.arg = missing,
+	};
 	struct kernel *kernel = kernel_new("");
 	struct kallsyms *kallsyms = NULL;
-	size_t missing = 0;
+	struct truncation_counts truncated;
+	struct symbol_source source;
+
 	/* If the kernel hides its symbols, neither profile has them. */
-	const struct offline_symbolizer offline = {
-		.search = &search,
-		.kallsyms = kallsyms_read(KALLSYMS_PATH, &kallsyms, NULL) ? NULL : kallsyms,
-		.kernel = kernel,
-		.options.sandbox = worker_server(),
-		.options.problem = take_problem,
-		.options.arg = &missing,
-		.missing = take_missing,
-	};
+	kallsyms_read(KALLSYMS_PATH, &kallsyms, NULL);
+	*missing = 0;
+	offline_source_init(&source, profile, &search, kallsyms, kernel);
+	assert_int_equal(symbolize_profile(profile, &source, &options, counts, NULL), 0);
+	assert_true(origin_is_own(profile));
+	assert_int_equal(normalize_profile(profile, false, &truncated), 0);
+	kernel_free(kernel);
+	kallsyms_free(kallsyms);
+}
+
+static void offline_symbolization_equals_online(void **state)
+{
 	struct profile *at_once = export_symbolized(*state), *later = export_unsymbolized();
-	struct offline_counts counts;
+	struct symbolize_counts counts;
+	size_t missing;
 
 	assert_int_equal(later->functions.count, 1);
 	assert_true(later->samples.count > at_once->samples.count);
-	assert_int_equal(offline_symbolize(&offline, later, &counts, NULL), 0);
+	symbolize_offline(later, &counts, &missing);
 	assert_true(counts.named >= 3);
 	assert_int_equal(counts.unsymbolized - counts.named, missing);
 	expect_equal_profiles(at_once, later);
 	/* A second run changes nothing. */
-	assert_int_equal(offline_symbolize(&offline, later, &counts, NULL), 0);
+	symbolize_offline(later, &counts, &missing);
 	assert_int_equal(counts.named, 0);
 	expect_equal_profiles(at_once, later);
 	profile_free(at_once);
 	profile_free(later);
-	kernel_free(kernel);
-	kallsyms_free(kallsyms);
 }
 
 /* Replaces a program by one without a build ID, with one function of this name. */
@@ -951,10 +994,7 @@ static void failed_write_leaves_no_file(void **state)
 
 	sample_user(begin_sample(fixture), leaf());
 	add_sample(fixture);
-	assert_int_equal(export_profile(fixture->stacks, fixture->mapped, &fixture->recording, path,
-					&fixture->counts, &size, &fixture->warning,
-					&fixture->error),
-			 -ENOENT);
+	assert_int_equal(write_export(fixture, path, &size), -ENOENT);
 	assert_non_null(strstr(fixture->error.text, path));
 	assert_int_equal(scratch_count(&fixture->scratch, 0), 0);
 	free(path);

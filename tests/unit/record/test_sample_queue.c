@@ -9,7 +9,12 @@
 
 #define HERE UINT64_C(0x1234)
 
+struct sums {
+	uint64_t by_kind[2], unknown; /* weights */
+};
+
 struct fixture {
+	struct sums sums; /* of the folded stacks */
 	struct fake_files files;
 	struct mapped_files *mapped;
 	struct address_spaces *spaces;
@@ -18,6 +23,8 @@ struct fixture {
 	union any_sample any; /* last: it ends in an array without a size */
 };
 
+static int sum_up(const struct stack *stack, void *sums);
+
 static int set_up(void **state)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
@@ -25,7 +32,7 @@ static int set_up(void **state)
 
 	fixture->mapped = mapped_files_new("", &source, NULL);
 	fixture->spaces = address_spaces_new("", fixture->mapped, NULL);
-	fixture->table = stack_table_new(fixture->spaces, 0);
+	fixture->table = stack_table_new(fixture->spaces, 0, sum_up, &fixture->sums);
 	fixture->queue = sample_queue_new(fixture->spaces, fixture->table);
 	*state = fixture;
 	return fixture->queue ? 0 : -1;
@@ -75,10 +82,6 @@ static void fake_changes(struct fixture *fixture, uint32_t first, uint32_t last)
 			     g % 2 ? 0 : 1, 0);
 }
 
-struct sums {
-	uint64_t by_kind[2], unknown; /* weights */
-};
-
 static int sum_up(const struct stack *stack, void *arg)
 {
 	struct sums *sums = arg;
@@ -91,12 +94,11 @@ static int sum_up(const struct stack *stack, void *arg)
 	return 0;
 }
 
-static struct sums sum_stacks(const struct fixture *fixture)
+static struct sums sum_stacks(struct fixture *fixture)
 {
-	struct sums sums = {.unknown = 0};
-
-	assert_int_equal(stack_table_each(fixture->table, sum_up, &sums), 0);
-	return sums;
+	fixture->sums = (struct sums){.unknown = 0};
+	assert_int_equal(stack_table_fold(fixture->table), 0);
+	return fixture->sums;
 }
 
 static void samples_wait_for_their_address_space(void **state)

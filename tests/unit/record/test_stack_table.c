@@ -18,6 +18,10 @@
 #define SELF 7 /* the address space of this process */
 
 struct fixture {
+	struct stack *stack; /* a copy of the last folded stack */
+	uint64_t folded; /* number of folded stacks */
+	fold_stack_fn *fold; /* is called for them, with fold_arg; NULL: none */
+	void *fold_arg;
 	struct fake_files files;
 	struct mapped_files *mapped;
 	struct address_spaces *spaces;
@@ -26,6 +30,27 @@ struct fixture {
 	uint32_t gone; /* a process that has ended */
 	union any_sample any; /* last: it ends in an array without a size */
 };
+
+static int fold(const struct stack *stack, void *arg)
+{
+	struct fixture *fixture = arg;
+	int err = fixture->fold ? fixture->fold(stack, fixture->fold_arg) : 0;
+
+	if (err)
+		return err;
+	assert_true(stack->samples > 0);
+	free(fixture->stack);
+	fixture->stack = malloc(stack_size(stack));
+	assert_non_null(fixture->stack);
+	memcpy(fixture->stack, stack, stack_size(stack));
+	fixture->folded++;
+	return 0;
+}
+
+static struct stack_table *new_table(struct fixture *fixture, uint32_t labels)
+{
+	return stack_table_new(fixture->spaces, labels, fold, fixture);
+}
 
 static int setup(void **state)
 {
@@ -43,7 +68,7 @@ static int setup(void **state)
 	source = fake_source(&fixture->files);
 	fixture->mapped = mapped_files_new("", &source, &error);
 	fixture->spaces = fixture->mapped ? address_spaces_new("", fixture->mapped, &error) : NULL;
-	fixture->table = fixture->spaces ? stack_table_new(fixture->spaces, LABELS_DEFAULT) : NULL;
+	fixture->table = fixture->spaces ? new_table(fixture, LABELS_DEFAULT) : NULL;
 	if (fixture->table)
 		fake_self(fixture->spaces, &fixture->files, SELF, fixture->pid);
 	*state = fixture;
@@ -58,6 +83,7 @@ static int teardown(void **state)
 	address_spaces_free(fixture->spaces);
 	mapped_files_free(fixture->mapped);
 	fake_clear(&fixture->files);
+	free(fixture->stack);
 	free(fixture);
 	return 0;
 }
@@ -92,31 +118,30 @@ static uint64_t stack_count_of(const struct fixture *fixture)
 	return stack_table_totals(fixture->table)->stacks;
 }
 
-static int copy_stack(const struct stack *stack, void *arg)
+/* Folds all stacks, and passes each to `fn`. */
+static int fold_all(struct fixture *fixture, fold_stack_fn *fn, void *arg)
 {
-	*(const struct stack **)arg = stack;
-	return 0;
+	fixture->fold = fn;
+	fixture->fold_arg = arg;
+	fixture->folded = 0;
+	return stack_table_fold(fixture->table);
 }
 
-static const struct stack *only_stack(const struct fixture *fixture)
+static const struct stack *only_stack(struct fixture *fixture)
 {
-	const struct stack *stack = NULL;
-
-	assert_int_equal(stack_count_of(fixture), 1);
-	assert_int_equal(stack_table_each(fixture->table, copy_stack, &stack), 0);
-	assert_non_null(stack);
-	return stack;
+	assert_int_equal(fold_all(fixture, NULL, NULL), 0);
+	assert_int_equal(fixture->folded, 1);
+	return fixture->stack;
 }
 
 static void is_empty_at_first(void **state)
 {
-	const struct fixture *fixture = *state;
+	struct fixture *fixture = *state;
 	const struct sample_totals *totals = stack_table_totals(fixture->table);
-	const struct stack *stack = NULL;
 
 	assert_int_equal(totals->samples + totals->weight + totals->missed + totals->stacks, 0);
-	assert_int_equal(stack_table_each(fixture->table, copy_stack, &stack), 0);
-	assert_null(stack);
+	assert_int_equal(fold_all(fixture, NULL, NULL), 0);
+	assert_int_equal(fixture->folded, 0);
 	stack_table_free(NULL);
 }
 
@@ -335,8 +360,7 @@ static void chosen_labels_distinguish_stacks(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		for (uint64_t chosen = 0; chosen < 2; chosen++) {
 			stack_table_free(fixture->table);
-			fixture->table = stack_table_new(fixture->spaces,
-							 chosen ? LABEL_SET(cases[i].label) : 0);
+			fixture->table = new_table(fixture, chosen ? LABEL_SET(cases[i].label) : 0);
 			assert_non_null(fixture->table);
 			usual_sample(fixture);
 			add_sample(fixture);
@@ -419,7 +443,7 @@ static void grows_with_many_stacks(void **state)
 	assert_int_equal(totals->weight, weight);
 	assert_int_equal(totals->missed, 2 * MANY);
 
-	assert_int_equal(stack_table_each(fixture->table, sum_up, &sums), 0);
+	assert_int_equal(fold_all(fixture, sum_up, &sums), 0);
 	assert_int_equal(sums.stacks, MANY);
 	assert_int_equal(sums.samples, 2 * MANY);
 	assert_int_equal(sums.weight, weight);
@@ -453,7 +477,7 @@ static void stack_ends_before_an_unmapped_caller(void **state)
 	add_sample(fixture);
 	assert_int_equal(stack_count_of(fixture), 3);
 	stack_table_free(fixture->table);
-	fixture->table = stack_table_new(fixture->spaces, 0);
+	fixture->table = new_table(fixture, 0);
 	add_sample(fixture);
 	assert_int_equal(only_stack(fixture)->user_frames, 3);
 }
@@ -509,7 +533,7 @@ static void stacks_are_in_order_of_insertion(void **state)
 		sample->weight = i;
 		add_sample(fixture);
 	}
-	assert_int_equal(stack_table_each(fixture->table, check_weight_is_next, &weight), 0);
+	assert_int_equal(fold_all(fixture, check_weight_is_next, &weight), 0);
 	assert_int_equal(weight, 5000);
 }
 
@@ -526,8 +550,92 @@ static void iteration_can_be_stopped(void **state)
 
 	for (uint64_t i = 0; i < 10; i++)
 		make_nth_stack(fixture, i);
-	assert_int_equal(stack_table_each(fixture->table, stop_at_third, &seen), -ECANCELED);
+	assert_int_equal(fold_all(fixture, stop_at_third, &seen), -ECANCELED);
 	assert_int_equal(seen, 3);
+	/* The counts of that stack and of those behind it are not lost. */
+	assert_int_equal(fold_all(fixture, NULL, NULL), 0);
+	assert_int_equal(fixture->folded, 8);
+}
+
+static int sum_samples(const struct stack *stack, void *arg)
+{
+	*(uint64_t *)arg += stack->samples;
+	return 0;
+}
+
+/* Nothing is counted twice, and what comes after a fold is in the next one. */
+static void folds_have_the_samples_since_the_last_one(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t samples = 0;
+
+	make_nth_stack(fixture, 1);
+	make_nth_stack(fixture, 2);
+	assert_int_equal(fold_all(fixture, sum_samples, &samples), 0);
+	assert_int_equal(samples, 2);
+	make_nth_stack(fixture, 2);
+	assert_int_equal(fold_all(fixture, sum_samples, &samples), 0);
+	assert_int_equal(samples, 3);
+	assert_int_equal(fixture->folded, 1);
+	assert_int_equal(fold_all(fixture, sum_samples, &samples), 0);
+	assert_int_equal(samples, 3);
+	/* Its stack was removed meanwhile, and the cache must not know it. */
+	make_nth_stack(fixture, 1);
+	assert_int_equal(fold_all(fixture, sum_samples, &samples), 0);
+	assert_int_equal(samples, 4);
+}
+
+/* Memory is given back with the stacks that are no longer sampled. */
+static void stacks_without_samples_are_removed(void **state)
+{
+	struct fixture *fixture = *state;
+	size_t before;
+
+	for (uint64_t i = 0; i < 1000; i++)
+		make_nth_stack(fixture, i);
+	before = stack_table_bytes(fixture->table);
+	assert_int_equal(fold_all(fixture, NULL, NULL), 0);
+	assert_int_equal(stack_table_bytes(fixture->table), before);
+	assert_int_equal(fold_all(fixture, NULL, NULL), 0);
+	assert_true(stack_table_bytes(fixture->table) + 1000 * sizeof(struct stack) < before);
+	/* Their places are used again. */
+	before = stack_table_bytes(fixture->table);
+	for (int round = 0; round < 5; round++) {
+		for (uint64_t i = 0; i < 1000; i++)
+			make_nth_stack(fixture, i);
+		assert_int_equal(fold_all(fixture, NULL, NULL), 0);
+		assert_int_equal(fold_all(fixture, NULL, NULL), 0);
+		assert_int_equal(stack_table_bytes(fixture->table), before);
+	}
+}
+
+/* The stacks of an address space leave the table when it is forgotten. */
+static void stacks_of_ended_processes_are_folded(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t samples = 0;
+
+	fixture->fold = sum_samples;
+	fixture->fold_arg = &samples;
+	fake_space(fixture->spaces, 8, fixture->gone, 1, "gone");
+	assert_int_equal(address_space_advance(address_spaces_get(fixture->spaces, 8, 0), 1), 0);
+	for (uint64_t i = 0; i < 3; i++) {
+		usual_sample(fixture)->address_space = 8;
+		fixture->any.sample.frames[0] += i;
+		add_sample(fixture);
+		add_sample(fixture);
+	}
+	assert_int_equal(address_spaces_collect_garbage(fixture->spaces, 1, 2, true), 0);
+	assert_int_equal(samples, 0);
+	assert_int_equal(address_spaces_collect_garbage(fixture->spaces, 3, 4, false), 0);
+	assert_int_equal(samples, 6);
+	assert_int_equal(fixture->folded, 3);
+	stack_table_sweep(fixture->table);
+	/* A late sample, of an address space that is unknown now. */
+	add_sample(fixture);
+	assert_int_equal(fold_all(fixture, sum_samples, &samples), 0);
+	assert_int_equal(fixture->folded, 1);
+	assert_int_equal(samples, 7);
 }
 
 #define TABLE_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -549,6 +657,9 @@ int main(void)
 		TABLE_TEST(files_of_frames_are_read),
 		TABLE_TEST(stacks_are_in_order_of_insertion),
 		TABLE_TEST(iteration_can_be_stopped),
+		TABLE_TEST(folds_have_the_samples_since_the_last_one),
+		TABLE_TEST(stacks_without_samples_are_removed),
+		TABLE_TEST(stacks_of_ended_processes_are_folded),
 	};
 
 	return cmocka_run_group_tests_name("stack_table", tests, NULL, NULL);

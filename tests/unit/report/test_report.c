@@ -318,9 +318,10 @@ static void control_characters_are_escaped(void **state)
 	FILE *out = open_memstream(&text, &size);
 
 	(void)state;
-	utf8_print(out, "a\x1b[31m\n\x7f\xc2\x9b\xe2\x80\xae\xff ü");
+	utf8_print(out, "a\x1b[31m\n\x7f\xc2\x9b\xe2\x80\xae\xff ü\u061c\u200e\u200f\u200d");
 	fclose(out);
-	assert_string_equal(text, "a\\x1b[31m\\x0a\\x7f\\x9b\\u202e\\xff ü");
+	assert_string_equal(text,
+			    "a\\x1b[31m\\x0a\\x7f\\x9b\\u202e\\xff ü\\u061c\\u200e\\u200f\u200d");
 	free(text);
 }
 

@@ -80,6 +80,9 @@ static void worker(enum worker_kind kind, const int fds[], size_t count)
 		break;
 	case WORKER_DEMANGLE:
 		close_pipe_and_live(fds);
+		break;
+	case WORKER_UNPACK:
+		break;
 	}
 }
 
@@ -289,7 +292,6 @@ static void test_headers_are_read(void **state)
 	assert_int_equal(worker_read_headers(&server, self, headers, &error), 0);
 	assert_true(headers->has_dwarf);
 	assert_true(headers->segment_count > 0 && headers->segments[0].size > 0);
-	assert_true(headers->extent > headers->segments[0].size);
 	assert_int_equal(worker_read_headers(&server, other, headers, &error), -EINVAL);
 	assert_true(*error.text);
 	sandbox_server_stop(&server);

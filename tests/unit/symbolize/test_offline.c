@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Profiles of other boots, other machines and other profilers. */
-#include "symbolize/offline.h"
+#include "symbolize/offline_source.h"
 
 #include <inttypes.h>
 
@@ -11,7 +11,9 @@
 #include "pprof/pprof_writer.h"
 #include "sample_profile.h"
 #include "sandbox.h"
+#include "steps.h"
 #include "symbolize/find_binary.h"
+#include "symbolize/symbolizer.h"
 #include "worker_server.h"
 
 #define START UINT64_C(0xffffffff81000000)
@@ -26,11 +28,6 @@ static void append_problem(void *arg, const char *path, const char *text)
 
 	(void)arg;
 	snprintf(problems + used, sizeof(problems) - used, "%s: %s\n", path, text);
-}
-
-static void ignore_missing(void *arg, const char *path, const char *build_id, size_t count)
-{
-	(void)arg, (void)path, (void)build_id, (void)count;
 }
 
 struct mapping {
@@ -78,6 +75,30 @@ static struct profile *kernel_profile(void)
 	return profile_of(mappings, addresses, 2);
 }
 
+#define MAPPINGS 50000u
+#define LOCATIONS (4 * MAPPINGS)
+
+/* A profile with LOCATIONS locations in MAPPINGS modules of the kernel. */
+static struct profile *large_profile(void)
+{
+	struct profile *profile = empty_profile();
+
+	for (uint32_t i = 0; i < MAPPINGS; i++) {
+		uint64_t start = MODULE + UINT64_C(0x1000) * i;
+		uint32_t mapping, location;
+		char name[32];
+
+		snprintf(name, sizeof(name), "[m%u]", i);
+		mapping = example_mapping(profile, start, start + 0x1000, 0, name, "");
+		for (uint32_t j = 0; j < LOCATIONS / MAPPINGS; j++) {
+			location =
+				profile_location(profile, mapping, start + 16 * (j + 1), NULL, 0);
+			example_add(profile, &location, 1, 1, 1, NULL, 0);
+		}
+	}
+	return profile;
+}
+
 /* The function of a location; "" if it has none. */
 static const char *function_at(const struct profile *profile, size_t index)
 {
@@ -95,22 +116,36 @@ static void symbolize_with(struct profile *profile, struct kernel *kernel,
 {
 	const struct binary_finder search = {.time = INT64_MAX};
 	struct kallsyms *kallsyms = NULL;
-	struct offline_symbolizer symbolizer = {
-		.search = &search,
-		.kernel = kernel,
-		.options.sandbox = worker_server(),
-		.options.problem = append_problem,
-		.missing = ignore_missing,
+	const struct symbolize_options options = {
+		.sandbox = worker_server(),
+		.problem = append_problem,
 	};
-	struct offline_counts counts;
+	struct symbolize_counts counts;
+	struct symbol_source source;
 
 	*problems = '\0';
 	if (kallsyms_path)
 		assert_int_equal(kallsyms_read(kallsyms_path, &kallsyms, &error), 0);
-	symbolizer.kallsyms = kallsyms;
-	assert_int_equal(offline_symbolize(&symbolizer, profile, &counts, &error), 0);
+	offline_source_init(&source, profile, &search, kallsyms, kernel);
+	assert_int_equal(symbolize_profile(profile, &source, &options, &counts, &error), 0);
 	kallsyms_free(kallsyms);
 	kernel_free(kernel);
+}
+
+static void steps_are_linear_in_mappings_and_locations(void **state)
+{
+	struct profile *profile = large_profile();
+	uint64_t before;
+
+	(void)state;
+	write_text(in_sandbox("kallsyms"), "ffffffff81000000 T _text\n"
+					   "ffffffff81000100 T vfs_read\n");
+	before = steps;
+	symbolize_with(profile, kernel_from_kallsyms(in_sandbox("kallsyms")),
+		       in_sandbox("kallsyms"));
+	assert_non_null(strstr(problems, "its load address is unknown"));
+	assert_in_range(steps - before, LOCATIONS, 300 * (MAPPINGS + LOCATIONS));
+	profile_free(profile);
 }
 
 /* The files of a kernel loaded `bias` higher, and its module twice as much. */
@@ -236,6 +271,7 @@ int main(void)
 		OFFLINE_TEST(kernel_of_another_build_is_rejected),
 		OFFLINE_TEST(addresses_of_memory_are_converted_to_offsets),
 		OFFLINE_TEST(ambiguous_files_are_not_symbolized),
+		OFFLINE_TEST(steps_are_linear_in_mappings_and_locations),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize/stack_roots.h"
 
-#include "symbolize/symbolizer.h"
 #include "unit.h"
 
 static void known_roots_are_recognized(void **state)
@@ -39,41 +38,37 @@ static void known_roots_are_recognized(void **state)
 
 #define LIBC "/usr/lib/x86_64-linux-gnu/libc.so.6"
 
-#define RESOLVED(name, path)                                                                       \
-	&(const struct frame_name)                                                                 \
+#define RESOLVED(name, of)                                                                         \
+	(struct root_frame)                                                                        \
 	{                                                                                          \
-		.function = name, .system_name = name, .mapping_path = path, .build_id = "",       \
-		.resolved = true                                                                   \
+		.path = of, .system_name = name                                                    \
 	}
-#define UNRESOLVED(path)                                                                           \
-	&(const struct frame_name)                                                                 \
+#define UNRESOLVED(of)                                                                             \
+	(struct root_frame)                                                                        \
 	{                                                                                          \
-		.mapping_path = path, .build_id = ""                                               \
+		.path = of                                                                         \
 	}
 
-#define ROOT_DEPTH(end, ...)                                                                       \
-	stack_root_depth((const struct frame_name *const[]){__VA_ARGS__},                          \
-			 sizeof((const struct frame_name *const[]){__VA_ARGS__}) /                 \
-				 sizeof(struct frame_name *),                                      \
-			 end)
+#define ROOT_DEPTH(...)                                                                            \
+	stack_root_depth((const struct root_frame[]){__VA_ARGS__},                                 \
+			 sizeof((const struct root_frame[]){__VA_ARGS__}) /                        \
+				 sizeof(struct root_frame))
 
 static void stack_ends_at_outermost_root(void **state)
 {
 	(void)state;
-	assert_int_equal(ROOT_DEPTH(STACKBEAT_STOP_BAD_FRAME, RESOLVED("leaf", "/a"),
-				    RESOLVED("main", "/a"), RESOLVED("_start", "/a")),
+	assert_int_equal(ROOT_DEPTH(RESOLVED("leaf", "/a"), RESOLVED("main", "/a"),
+				    RESOLVED("_start", "/a")),
 			 3);
 	/* Frames above the root are garbage that the unwinder has followed. */
-	assert_int_equal(ROOT_DEPTH(STACKBEAT_STOP_OUTERMOST, RESOLVED("main", "/a"),
+	assert_int_equal(ROOT_DEPTH(RESOLVED("main", "/a"),
 				    RESOLVED("__libc_start_call_main", LIBC), RESOLVED("any", "/a"),
 				    UNRESOLVED("")),
 			 2);
-	assert_int_equal(ROOT_DEPTH(STACKBEAT_STOP_FAULT, RESOLVED("main", "/a"),
-				    RESOLVED("__libc_start_main", LIBC), RESOLVED("_start", "/a"),
-				    UNRESOLVED("")),
+	assert_int_equal(ROOT_DEPTH(RESOLVED("main", "/a"), RESOLVED("__libc_start_main", LIBC),
+				    RESOLVED("_start", "/a"), UNRESOLVED("")),
 			 3);
-	assert_int_equal(ROOT_DEPTH(STACKBEAT_STOP_BAD_FRAME, RESOLVED("main.main", "/g"),
-				    RESOLVED("runtime.main", "/g"),
+	assert_int_equal(ROOT_DEPTH(RESOLVED("main.main", "/g"), RESOLVED("runtime.main", "/g"),
 				    RESOLVED("runtime.goexit.abi0", "/g")),
 			 3);
 }
@@ -81,52 +76,39 @@ static void stack_ends_at_outermost_root(void **state)
 static void caller_of_main_in_stripped_libc_is_root(void **state)
 {
 	(void)state;
-	assert_int_equal(ROOT_DEPTH(STACKBEAT_STOP_BAD_FRAME, RESOLVED("leaf", "/a"),
-				    RESOLVED("main", "/a"), UNRESOLVED(LIBC)),
-			 3);
-	assert_int_equal(ROOT_DEPTH(STACKBEAT_STOP_BAD_FRAME, RESOLVED("main", "/a"),
-				    UNRESOLVED("/lib/ld-musl-x86_64.so.1"), UNRESOLVED("[stack]")),
+	assert_int_equal(
+		ROOT_DEPTH(RESOLVED("leaf", "/a"), RESOLVED("main", "/a"), UNRESOLVED(LIBC)), 3);
+	assert_int_equal(ROOT_DEPTH(RESOLVED("main", "/a"), UNRESOLVED("/lib/ld-musl-x86_64.so.1"),
+				    UNRESOLVED("[stack]")),
 			 2);
 	/* A callback of qsort(): the frame of its caller is lost. */
-	assert_int_equal(
-		ROOT_DEPTH(STACKBEAT_STOP_BAD_FRAME, RESOLVED("compare", "/a"), UNRESOLVED(LIBC)),
-		0);
-	assert_int_equal(ROOT_DEPTH(STACKBEAT_STOP_BAD_FRAME, RESOLVED("main", "/a"),
-				    RESOLVED("qsort", LIBC)),
+	assert_int_equal(ROOT_DEPTH(RESOLVED("compare", "/a"), UNRESOLVED(LIBC)), 0);
+	assert_int_equal(ROOT_DEPTH(RESOLVED("main", "/a"), RESOLVED("qsort", LIBC)), 0);
+	assert_int_equal(ROOT_DEPTH(RESOLVED("main", "/a"), UNRESOLVED("/usr/lib/libcrypto.so.3")),
 			 0);
-	assert_int_equal(ROOT_DEPTH(STACKBEAT_STOP_BAD_FRAME, RESOLVED("main", "/a"),
-				    UNRESOLVED("/usr/lib/libcrypto.so.3")),
-			 0);
-	assert_int_equal(ROOT_DEPTH(STACKBEAT_STOP_BAD_FRAME, UNRESOLVED(LIBC)), 0);
+	assert_int_equal(ROOT_DEPTH(UNRESOLVED(LIBC)), 0);
 }
 
 static void program_function_may_be_named_like_a_root(void **state)
 {
 	(void)state;
-	assert_int_equal(ROOT_DEPTH(STACKBEAT_STOP_BAD_FRAME, RESOLVED("work", "/a"),
-				    RESOLVED("start_thread", LIBC), RESOLVED("any", "/a")),
+	assert_int_equal(ROOT_DEPTH(RESOLVED("work", "/a"), RESOLVED("start_thread", LIBC),
+				    RESOLVED("any", "/a")),
 			 2);
-	assert_int_equal(ROOT_DEPTH(STACKBEAT_STOP_BAD_FRAME, RESOLVED("work", "/static"),
-				    RESOLVED("start_thread", "/static")),
-			 2);
-	assert_int_equal(ROOT_DEPTH(STACKBEAT_STOP_BAD_FRAME, RESOLVED("work", "/a"),
-				    RESOLVED("start_thread", "/a"), RESOLVED("caller", "/a")),
+	assert_int_equal(
+		ROOT_DEPTH(RESOLVED("work", "/static"), RESOLVED("start_thread", "/static")), 2);
+	assert_int_equal(ROOT_DEPTH(RESOLVED("work", "/a"), RESOLVED("start_thread", "/a"),
+				    RESOLVED("caller", "/a")),
 			 0);
-	assert_int_equal(ROOT_DEPTH(STACKBEAT_STOP_OUTERMOST, RESOLVED("work", "/a"),
-				    RESOLVED("start_thread", "/a"), RESOLVED("caller", "/a")),
-			 3);
 }
 
-static void outermost_stop_makes_stack_complete(void **state)
+static void stack_without_root_is_truncated(void **state)
 {
 	(void)state;
-	assert_int_equal(
-		ROOT_DEPTH(STACKBEAT_STOP_OUTERMOST, RESOLVED("f", "/a"), UNRESOLVED("[anon]")), 2);
-	assert_int_equal(
-		ROOT_DEPTH(STACKBEAT_STOP_MAX_DEPTH, RESOLVED("f", "/a"), RESOLVED("main", "/a")),
-		0);
-	assert_int_equal(ROOT_DEPTH(STACKBEAT_STOP_FAULT, RESOLVED("f", "/a")), 0);
-	assert_int_equal(stack_root_depth(NULL, 0, STACKBEAT_STOP_NO_USER_MEMORY), 0);
+	assert_int_equal(ROOT_DEPTH(RESOLVED("f", "/a"), UNRESOLVED("[anon]")), 0);
+	assert_int_equal(ROOT_DEPTH(RESOLVED("f", "/a"), RESOLVED("main", "/a")), 0);
+	assert_int_equal(ROOT_DEPTH(RESOLVED("f", "/a")), 0);
+	assert_int_equal(stack_root_depth(NULL, 0), 0);
 }
 
 int main(void)
@@ -136,7 +118,7 @@ int main(void)
 		cmocka_unit_test(stack_ends_at_outermost_root),
 		cmocka_unit_test(caller_of_main_in_stripped_libc_is_root),
 		cmocka_unit_test(program_function_may_be_named_like_a_root),
-		cmocka_unit_test(outermost_stop_makes_stack_complete),
+		cmocka_unit_test(stack_without_root_is_truncated),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

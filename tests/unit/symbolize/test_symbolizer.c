@@ -4,13 +4,16 @@
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "fake_kernel_records.h"
+#include "pprof/profile.h"
+#include "runtime/perf_map_watcher.h"
 #include "sandbox.h"
+#include "symbolize/live_source.h"
 #include "worker_server.h"
 
 static struct fake_files files;
 static struct mapped_files *mapped;
 static struct address_spaces *spaces;
-static struct symbolizer *symbolizer;
+static struct profile *profile;
 static struct kallsyms *kallsyms;
 static struct kernel *kernel;
 
@@ -22,13 +25,13 @@ static bool make_tables(void)
 	mapped = mapped_files_new(sandbox, &source, NULL);
 	spaces = address_spaces_new(sandbox, mapped, NULL);
 	kernel = kernel_new(sandbox);
-	symbolizer = symbolizer_new(kallsyms, kernel, mapped, sandbox, NULL);
-	return kernel && mapped && spaces && symbolizer;
+	profile = profile_new();
+	return kernel && mapped && spaces && profile;
 }
 
 static void free_tables(void)
 {
-	symbolizer_free(symbolizer);
+	profile_free(profile);
 	kernel_free(kernel);
 	address_spaces_free(spaces);
 	mapped_files_free(mapped);
@@ -42,6 +45,7 @@ static int set_up(void **state)
 			     "ffffffffc0000000 t ext4_read\t[ext4]\n";
 	FILE *stream = fmemopen(text, strlen(text), "r");
 
+	worker_server(); /* before there are threads */
 	if (make_sandbox(state) != 0 || kallsyms_parse(stream, "test", &kallsyms, NULL) != 0)
 		return -1;
 	fclose(stream);
@@ -70,128 +74,58 @@ static void build(const char *name, const char *text)
 	    in_sandbox("%s", name), in_sandbox("source.s"));
 }
 
-/* A process that maps sandbox/NAME from offset 0x1000 at 0x700000, and anonymous memory at 0x10000.
+/*
+ * A process that maps sandbox/NAME at 0x700000, from offset or virtual address 0x1000 depending on
+ * `flags`, and anonymous memory at 0x10000.
  */
-static struct address_space *map(uint32_t pid, const char *name)
+static struct address_space *map_with(uint32_t pid, const char *name, uint16_t flags)
 {
 	uint64_t id = fake_file(mapped, &files, in_sandbox("%s", name));
 
+	/* Where the file is found again, below the root of these tests. */
+	run("cd '%s' && mkdir -p '.%s' && ln -f %s '.%s/'", sandbox, sandbox, name, sandbox);
 	fake_space(spaces, pid, pid, 1, name);
 	fake_mapping(spaces, pid, 1, 0, 0x10000, 0x11000, 0, 0);
-	fake_mapping(spaces, pid, 1, 0, 0x700000, 0x701000, id, 0x1000);
+	fake_mapping(spaces, pid, 1, flags, 0x700000, 0x701000, id, 0x1000);
 	assert_int_equal(address_space_advance(address_spaces_get(spaces, pid, 0), 1), 0);
 	return address_spaces_get(spaces, pid, 0);
 }
 
-/* The frame of an address. */
-static const struct frame_name *frame_at(const struct address_space *space, uint64_t address)
+static struct address_space *map(uint32_t pid, const char *name)
+{
+	return map_with(pid, name, STACKBEAT_MAPPING_VADDR);
+}
+
+/* The raw location of an address in a segment. */
+static uint32_t location_in(uint32_t segment, uint32_t perf_map, uint64_t offset)
+{
+	const struct profile_mapping mapping = {.source = segment_source(segment, perf_map)};
+	uint32_t number = segment == SEGMENT_NONE ? 0 : profile_mapping(profile, &mapping);
+
+	return profile_location(profile, number, offset, NULL, 0);
+}
+
+/* The raw location of an address of a process. */
+static uint32_t location_at(const struct address_space *space, uint64_t address)
 {
 	uint64_t offset;
 	uint32_t segment = address_space_segment_at(space, 1, address, &offset);
-
-	return symbolize_user(symbolizer, space, segment, offset);
-}
-
-static void read_all(void)
-{
+	uint32_t perf_map = segment == SEGMENT_ANON ? address_space_perf_map(space) : 0;
 	bool is_offset;
-	uint64_t offset;
-	struct mapped_file *file;
+	struct mapped_file *file = segment_file(mapped, segment, &is_offset);
 
-	for (uint64_t i = 1; i <= files.count; i++) {
-		file = segment_file(mapped,
-				    address_space_segment_at(address_spaces_get(spaces, i, 0), 1,
-							     0x700000, &offset),
-				    &is_offset);
-		if (file)
-			assert_int_equal(mapped_file_request(mapped, file), 0);
-	}
-	mapped_files_finish(mapped);
+	if (file)
+		assert_int_equal(mapped_file_hold(mapped, file), 0);
+	return location_in(segment, perf_map, offset);
 }
 
-#define FUNCTION(name)                                                                             \
-	".globl " name "\n.type " name ", @function\n" name ": .skip 16, 0x90\n.size " name ", "   \
-	"16\n"
-
-static void same_place_of_a_file_is_one_frame(void **state)
+static uint32_t kernel_location(uint64_t address)
 {
-	const struct frame_name *frame;
-	struct address_space *space, *other;
-
-	(void)state;
-	build("a.so", ".text\n" FUNCTION("first") FUNCTION("second") ".skip 16, 0x90\n");
-	space = map(1, "a.so");
-	other = map(2, "a.so");
-	read_all();
-	frame = frame_at(space, 0x700018);
-	assert_non_null(frame);
-	assert_true(frame->resolved);
-	assert_true(frame->normalized);
-	assert_null(frame->kernel);
-	assert_string_equal(frame->function, "second");
-	assert_string_equal(frame->system_name, "second");
-	assert_string_equal(frame->mapping_path, in_sandbox("a.so"));
-	assert_string_equal(frame->build_id, "0123");
-	assert_int_equal(frame->vaddr, 0x1018);
-	assert_int_equal(frame->start, 0x1010);
-	assert_ptr_equal(frame, frame_at(space, 0x700018));
-	/* The frame is shared between processes. */
-	assert_ptr_equal(frame, frame_at(other, 0x700018));
-}
-
-static void addresses_without_symbol(void **state)
-{
-	const struct frame_name *frame;
-	struct address_space *space, *other;
-
-	(void)state;
-	build("a.so", ".text\n" FUNCTION("first") ".skip 16, 0x90\n");
-	space = map(1, "a.so");
-	other = map(2, "a.so");
-	read_all();
-	frame = frame_at(space, 0x700010);
-	assert_false(frame->resolved);
-	assert_null(frame->function);
-	assert_null(frame->system_name);
-	assert_true(frame->normalized);
-	assert_int_equal(frame->vaddr, 0x1010);
-
-	frame = frame_at(space, 0x10020);
-	assert_false(frame->resolved);
-	assert_false(frame->normalized);
-	assert_int_equal(frame->vaddr, 0x10020);
-	assert_string_equal(frame->mapping_path, "[anon]");
-	assert_ptr_equal(frame, frame_at(space, 0x10020));
-	assert_ptr_not_equal(frame, frame_at(other, 0x10020));
-
-	frame = frame_at(space, 0x1);
-	assert_false(frame->resolved);
-	assert_string_equal(frame->mapping_path, "");
-	assert_string_equal(frame->build_id, "");
-	assert_int_equal(frame->vaddr, 0x1);
-
-	frame = frame_at(space, 0xffffffffff600400);
-	assert_string_equal(frame->mapping_path, "[vsyscall]");
-	assert_int_equal(frame->vaddr, 0xffffffffff600400);
-}
-
-static void file_without_segments_gives_offsets(void **state)
-{
-	const struct frame_name *frame;
-	struct address_space *space;
-
-	(void)state;
-	write_text(in_sandbox("jit.cache"), "no ELF file");
-	space = map(1, "jit.cache");
-	read_all();
-	frame = frame_at(space, 0x700010);
-	assert_false(frame->resolved);
-	assert_false(frame->normalized);
-	assert_int_equal(frame->vaddr, 0x1010);
-	assert_string_equal(frame->mapping_path, in_sandbox("jit.cache"));
+	return location_in(SEGMENT_KERNEL, 0, address);
 }
 
 static char problem[1024];
+static size_t interruptions;
 
 static void store_problem(void *arg, const char *path, const char *text)
 {
@@ -199,24 +133,176 @@ static void store_problem(void *arg, const char *path, const char *text)
 	snprintf(problem, sizeof(problem), "%s: %s", path, text);
 }
 
-static void resolve(void)
+static void count_interruption(void *arg)
+{
+	(void)arg;
+	interruptions++;
+}
+
+/* Symbolizes the profile. The arguments are those of the options. */
+static void symbolize_with(int stop,
+			   void (*take_problem)(void *arg, const char *path, const char *text))
 {
 	const char *directory = in_sandbox("debug");
 	const struct symbolize_options options = {
 		.sandbox = worker_server(),
 		.directories = &directory,
 		.directory_count = 1,
-		.problem = store_problem,
+		.stop = stop,
+		.interrupted = count_interruption,
+		.problem = take_problem,
 	};
+	struct live_source live = {
+		.sandbox = worker_server(),
+		.files = mapped,
+		.kernel = kernel,
+	};
+	struct perf_map_fd *perf_maps;
+	struct symbolize_counts counts;
+	struct symbol_source source;
 
+	assert_int_equal(
+		address_spaces_take_perf_maps(spaces, false, &perf_maps, &live.perf_map_count), 0);
+	live.perf_maps = perf_maps;
 	*problem = '\0';
-	assert_int_equal(symbolizer_resolve(symbolizer, &options), 0);
+	mapped_files_finish(mapped);
+	assert_int_equal(live_source_describe(&live, profile), 0);
+	live_source_init(&source, &live, kallsyms, sandbox);
+	assert_int_equal(symbolize_profile(profile, &source, &options, &counts, NULL), 0);
+	for (size_t i = 0; i < live.perf_map_count; i++)
+		close(perf_maps[i].fd);
+	free(perf_maps);
+}
+
+static void symbolize(void)
+{
+	symbolize_with(0, store_problem);
+}
+
+static const struct profile_location *at(uint32_t location)
+{
+	return &profile->locations.items[location];
+}
+
+static const struct profile_mapping *mapping_of(uint32_t location)
+{
+	return &profile->mappings.items[at(location)->mapping];
+}
+
+static const char *path_of(uint32_t location)
+{
+	return profile_text(profile, mapping_of(location)->file);
+}
+
+static const char *build_id_of(uint32_t location)
+{
+	return profile_text(profile, mapping_of(location)->build_id);
+}
+
+static const struct profile_function *function_of(uint32_t location, size_t line)
+{
+	assert_true(line < at(location)->line_count);
+	return &profile->functions.items[profile_lines(profile, at(location))[line].function];
+}
+
+/* The function of the last line; "" if there is none. */
+static const char *name_of(uint32_t location)
+{
+	uint32_t count = at(location)->line_count;
+
+	return count ? profile_text(profile, function_of(location, count - 1)->name) : "";
+}
+
+#define FUNCTION(name)                                                                             \
+	".globl " name "\n.type " name ", @function\n" name ": .skip 16, 0x90\n.size " name ", "   \
+	"16\n"
+
+static void same_place_of_a_file_is_one_location(void **state)
+{
+	struct address_space *space, *other;
+	uint32_t location;
+
+	(void)state;
+	build("a.so", ".text\n" FUNCTION("first") FUNCTION("second") ".skip 16, 0x90\n");
+	space = map(1, "a.so");
+	location = location_at(space, 0x700018);
+	assert_int_equal(location, location_at(space, 0x700018));
+	symbolize();
+	assert_string_equal(problem, "");
+	assert_string_equal(name_of(location), "second");
+	assert_string_equal(profile_text(profile, function_of(location, 0)->system_name), "second");
+	assert_string_equal(path_of(location), in_sandbox("a.so"));
+	assert_int_equal(at(location)->address, 0x1018);
+	assert_int_equal(mapping_of(location)->start, 0);
+	assert_true(mapping_of(location)->limit == UINT64_MAX);
+
+	/* Another process that maps the same file. */
+	free_tables();
+	assert_true(make_tables());
+	space = map(1, "a.so");
+	fake_space(spaces, 2, 2, 1, "other");
+	fake_mapping(spaces, 2, 1, STACKBEAT_MAPPING_VADDR, 0x900000, 0x901000, 1, 0x1000);
+	other = address_spaces_get(spaces, 2, 0);
+	assert_int_equal(address_space_advance(other, 1), 0);
+	assert_int_equal(location_at(space, 0x700018), location_at(other, 0x900018));
+}
+
+static void addresses_without_symbol(void **state)
+{
+	uint32_t in_file, anon, none, vsyscall;
+	struct address_space *space;
+
+	(void)state;
+	build("a.so", ".text\n" FUNCTION("first") ".skip 16, 0x90\n");
+	space = map(1, "a.so");
+	in_file = location_at(space, 0x700010);
+	anon = location_at(space, 0x10020);
+	none = location_at(space, 0x1);
+	vsyscall = location_at(space, 0xffffffffff600400);
+	symbolize();
+	assert_int_equal(at(in_file)->line_count, 0);
+	assert_int_equal(at(in_file)->address, 0x1010);
+	assert_string_equal(path_of(in_file), in_sandbox("a.so"));
+
+	assert_int_equal(at(anon)->line_count, 0);
+	assert_int_equal(at(anon)->address, 0x10020);
+	assert_string_equal(path_of(anon), "[anon]");
+
+	assert_int_equal(at(none)->line_count, 0);
+	assert_int_equal(at(none)->mapping, 0);
+	assert_int_equal(at(none)->address, 0x1);
+
+	assert_string_equal(path_of(vsyscall), "[vsyscall]");
+	assert_true(at(vsyscall)->address == 0xffffffffff600400);
+}
+
+/* Addresses are those of a mapping of the whole file then, which other tools understand. */
+static void file_without_segments_gives_offsets(void **state)
+{
+	uint32_t cache, library;
+
+	(void)state;
+	write_text(in_sandbox("jit.cache"), "no ELF file");
+	build("a.so", ".text\n" FUNCTION("first") FUNCTION("second"));
+	cache = location_at(map_with(1, "jit.cache", 0), 0x700010);
+	library = location_at(map_with(2, "a.so", 0), 0x700010);
+	symbolize();
+	assert_int_equal(at(cache)->line_count, 0);
+	assert_string_equal(path_of(cache), in_sandbox("jit.cache"));
+	assert_int_not_equal(mapping_of(cache)->start, 0);
+	assert_int_equal(mapping_of(cache)->offset, 0);
+	assert_int_equal(at(cache)->address - mapping_of(cache)->start, 0x1010);
+	/* The headers of an ELF file are read from the file. */
+	assert_string_equal(name_of(library), "second");
+	assert_string_equal(build_id_of(library), "0123");
+	assert_int_equal(mapping_of(library)->start, 0);
+	assert_int_equal(at(library)->address, 0x1010);
 }
 
 static const char *demangled_name(const char *name)
 {
-	const struct frame_name *frame;
 	struct address_space *space;
+	uint32_t location;
 	char text[4096];
 
 	/* Files are read only once: each name needs new tables. */
@@ -227,12 +313,10 @@ static const char *demangled_name(const char *name)
 		 name, name, name);
 	build("name.so", text);
 	space = map(1, "name.so");
-	read_all();
-	frame = frame_at(space, 0x700000);
-	resolve();
-	assert_true(frame->resolved);
-	assert_string_equal(frame->system_name, name);
-	return frame->function;
+	location = location_at(space, 0x700000);
+	symbolize();
+	assert_string_equal(profile_text(profile, function_of(location, 0)->system_name), name);
+	return name_of(location);
 }
 
 static void names_are_demangled(void **state)
@@ -266,47 +350,38 @@ static void exploding_name_stays_mangled(void **state)
 static void kernel_and_modules(void **state)
 {
 	static const uint32_t notes[] = {4, 2, 3, 0x00554e47, 0x0201};
-	const struct frame_name *frame;
+	uint32_t known, module, overlapping, behind, unknown;
 
 	(void)state;
 	run("mkdir -p %s %s", in_sandbox("sys/kernel"), in_sandbox("sys/module/ext4/notes"));
 	write_file(in_sandbox("sys/kernel/notes"), notes, sizeof(notes));
-	frame = symbolize_kernel(symbolizer, 0xffffffff81000010);
-	assert_true(frame->resolved);
-	assert_non_null(frame->kernel);
-	assert_string_equal(frame->function, "vfs_read");
-	assert_string_equal(frame->mapping_path, "[kernel.kallsyms]");
-	assert_int_equal(frame->kernel->start, 0xffffffff81000000);
-	assert_int_equal(frame->kernel->limit, UINT64_MAX);
-	assert_string_equal(frame->build_id, "0102");
-	assert_int_equal(frame->vaddr, 0xffffffff81000010);
-	assert_int_equal(frame->start, 0xffffffff81000000);
-	assert_ptr_equal(frame, symbolize_kernel(symbolizer, 0xffffffff81000010));
-
-	frame = symbolize_kernel(symbolizer, 0xffffffffc0000010);
-	assert_string_equal(frame->function, "ext4_read");
-	assert_string_equal(frame->mapping_path, "[ext4]");
-	assert_string_equal(frame->build_id, "");
-	assert_int_equal(frame->kernel->start, 0xffffffffc0000000);
-	assert_int_equal(frame->kernel->limit, 0xffffffffc0001000);
+	known = kernel_location(0xffffffff81000010);
+	module = kernel_location(0xffffffffc0000010);
 	/* The size of jbd2 reaches into ext4. */
-	frame = symbolize_kernel(symbolizer, 0xffffffffbffffff0);
-	assert_string_equal(frame->mapping_path, "[jbd2]");
-	frame = symbolize_kernel(symbolizer, 0xffffffffc0001000);
-	assert_string_equal(frame->mapping_path, "[kernel.kallsyms]");
+	overlapping = kernel_location(0xffffffffbffffff0);
+	behind = kernel_location(0xffffffffc0001000);
+	unknown = kernel_location(0xffffffff81000100);
+	symbolize();
+	assert_string_equal(name_of(known), "vfs_read");
+	assert_string_equal(path_of(known), "[kernel.kallsyms]");
+	assert_true(mapping_of(known)->start == 0xffffffff81000000);
+	assert_true(mapping_of(known)->limit == UINT64_MAX);
+	assert_string_equal(build_id_of(known), "0102");
+	assert_true(at(known)->address == 0xffffffff81000010);
 
-	frame = symbolize_kernel(symbolizer, 0xffffffff81000100);
-	assert_false(frame->resolved);
-	assert_null(frame->function);
-	assert_string_equal(frame->mapping_path, "[kernel.kallsyms]");
+	assert_string_equal(name_of(module), "ext4_read");
+	assert_string_equal(path_of(module), "[ext4]");
+	assert_string_equal(build_id_of(module), "");
+	assert_true(mapping_of(module)->start == 0xffffffffc0000000);
+	assert_true(mapping_of(module)->limit == 0xffffffffc0001000);
+	assert_string_equal(path_of(overlapping), "[jbd2]");
+	assert_string_equal(path_of(behind), "[kernel.kallsyms]");
+
+	assert_int_equal(at(unknown)->line_count, 0);
+	assert_string_equal(path_of(unknown), "[kernel.kallsyms]");
 }
 
 /* Debug information */
-
-static void count_interruption(void *arg)
-{
-	(*(size_t *)arg)++;
-}
 
 static void build_inlined(const char *options)
 {
@@ -323,77 +398,87 @@ static void build_inlined(const char *options)
 	    sandbox, options);
 }
 
-static void expect_inlined(const struct frame_name *frame)
+static void expect_inlined(uint32_t location)
 {
+	const struct profile_line *lines = profile_lines(profile, at(location));
+
 	assert_string_equal(problem, "");
-	assert_true(frame->resolved);
-	assert_int_equal(frame->line_count, 2);
-	assert_string_equal(frame->lines[0].function, "inner");
-	assert_int_equal(frame->lines[0].line, 3);
-	assert_int_equal(frame->lines[0].start_line, 1);
-	assert_string_equal(frame->lines[0].file, in_sandbox("inlined.c"));
-	assert_string_equal(frame->lines[1].function, "vfs_read");
-	assert_int_equal(frame->lines[1].line, 7);
-	assert_int_equal(frame->lines[1].start_line, 5);
-	assert_string_equal(frame->function, "vfs_read");
-	assert_string_equal(frame->system_name, "vfs_read");
+	assert_int_equal(at(location)->line_count, 2);
+	assert_string_equal(profile_text(profile, function_of(location, 0)->name), "inner");
+	assert_int_equal(lines[0].line, 3);
+	assert_int_equal(function_of(location, 0)->start_line, 1);
+	assert_string_equal(profile_text(profile, function_of(location, 0)->file),
+			    in_sandbox("inlined.c"));
+	assert_string_equal(profile_text(profile, function_of(location, 1)->name), "vfs_read");
+	assert_string_equal(profile_text(profile, function_of(location, 1)->system_name),
+			    "vfs_read");
+	assert_int_equal(lines[1].line, 7);
+	assert_int_equal(function_of(location, 1)->start_line, 5);
 }
 
-static void dwarf_replaces_symbols(void **state)
+static void dwarf_is_better_than_symbols(void **state)
 {
-	const struct frame_name *frame, *bare;
-	struct address_space *space, *other;
+	uint32_t inlined, bare;
 
 	(void)state;
 	build_inlined("-g -o inlined.so");
-	/* Where the file is found again, below the root of these tests. */
-	run("cd '%s' && mkdir -p '.%s' && ln inlined.so '.%s/'", sandbox, sandbox, sandbox);
 	build("bare.so", ".text\n" FUNCTION("first"));
-	space = map(1, "inlined.so");
-	other = map(2, "bare.so");
-	read_all();
-	frame = frame_at(space, 0x700000);
-	bare = frame_at(other, 0x700000);
-	assert_string_equal(frame->function, "vfs_read");
-	assert_int_equal(frame->line_count, 1);
-	assert_string_equal(frame->lines[0].function, "vfs_read");
-	resolve();
-	expect_inlined(frame);
-	assert_int_equal(frame->start, 0x1000);
-	/* Without debug information the symbol stays. */
-	assert_int_equal(bare->line_count, 1);
-	assert_string_equal(bare->lines[0].function, "first");
-	assert_null(bare->lines[0].file);
-	assert_ptr_equal(frame, frame_at(space, 0x700000));
+	inlined = location_at(map(1, "inlined.so"), 0x700000);
+	bare = location_at(map(2, "bare.so"), 0x700000);
+	symbolize();
+	expect_inlined(inlined);
+	/* Without debug information there is the symbol. */
+	assert_int_equal(at(bare)->line_count, 1);
+	assert_string_equal(name_of(bare), "first");
+	assert_int_equal(function_of(bare, 0)->file, 0);
+}
+
+/* One worker at a time. */
+long sysconf(int name)
+{
+	return name == _SC_NPROCESSORS_ONLN ? 1 : name == _SC_PAGESIZE ? 4096 : 1 << 20;
+}
+
+static char problem_paths[256];
+
+static void list_problem(void *arg, const char *path, const char *text)
+{
+	(void)arg, (void)text;
+	strcat(problem_paths, strrchr(path, '/'));
+}
+
+static void problems_come_in_order_of_paths(void **state)
+{
+	static const char *const names[] = {"d.so", "b.so", "e.so", "a.so", "c.so"};
+
+	(void)state;
+	*problem_paths = '\0';
+	run("mkdir -p %s", in_sandbox("debug/.build-id/01"));
+	write_text(in_sandbox("debug/.build-id/01/23.debug"), "broken");
+	for (uint32_t i = 0; i < 5; i++) {
+		build(names[i], ".text\n" FUNCTION("first"));
+		location_at(map(i + 1, names[i]), 0x700000);
+	}
+	symbolize_with(0, list_problem);
+	assert_string_equal(problem_paths, "/a.so/b.so/c.so/d.so/e.so");
 }
 
 static void stop_keeps_symbols(void **state)
 {
-	const char *directory = in_sandbox("debug");
-	const struct frame_name *frame;
-	size_t interruptions = 0;
-	struct symbolize_options options = {
-		.sandbox = worker_server(),
-		.directories = &directory,
-		.directory_count = 1,
-		.interrupted = count_interruption,
-		.arg = &interruptions,
-	};
-	struct address_space *space;
+	uint32_t user, in_kernel;
 	int ends[2];
 
 	(void)state;
+	interruptions = 0;
 	build_inlined("-g -o inlined.so");
-	space = map(1, "inlined.so");
-	read_all();
-	frame = frame_at(space, 0x700000);
+	user = location_at(map(1, "inlined.so"), 0x700000);
+	in_kernel = kernel_location(0xffffffff81000010);
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(write(ends[1], "", 1), 1);
-	options.stop = ends[0];
-	assert_int_equal(symbolizer_resolve(symbolizer, &options), 0);
+	symbolize_with(ends[0], store_problem);
 	assert_int_equal(interruptions, 1);
-	assert_int_equal(frame->line_count, 1);
-	assert_string_equal(frame->function, "vfs_read");
+	assert_string_equal(path_of(user), in_sandbox("inlined.so"));
+	assert_string_equal(name_of(in_kernel), "vfs_read");
 	close(ends[0]);
 	close(ends[1]);
 }
@@ -401,34 +486,33 @@ static void stop_keeps_symbols(void **state)
 static void vmlinux_gives_inlined_functions(void **state)
 {
 	static const uint32_t notes[] = {4, 2, 3, 0x00554e47, 0x0201};
-	const struct frame_name *frame, *module;
+	uint32_t location, module;
 
 	(void)state;
 	run("mkdir -p %s", in_sandbox("sys/kernel"));
 	write_file(in_sandbox("sys/kernel/notes"), notes, sizeof(notes));
 	build_inlined("-g -Wl,--build-id=0x0102 -o vmlinux");
 	run("cd '%s' && install -D vmlinux \"usr/lib/debug/boot/vmlinux-$(uname -r)\"", sandbox);
-	frame = symbolize_kernel(symbolizer, 0xffffffff81000000);
-	module = symbolize_kernel(symbolizer, 0xffffffffc0000010);
-	resolve();
-	expect_inlined(frame);
-	assert_int_equal(frame->start, 0xffffffff81000000);
-	assert_string_equal(module->function, "ext4_read");
+	location = kernel_location(0xffffffff81000000);
+	module = kernel_location(0xffffffffc0000010);
+	symbolize();
+	expect_inlined(location);
+	assert_string_equal(name_of(module), "ext4_read");
 
 	/* A vmlinux with another build ID. */
 	build_inlined("-g -Wl,--build-id=0x0103 -o vmlinux");
 	run("cd '%s' && install -D vmlinux \"usr/lib/debug/boot/vmlinux-$(uname -r)\"", sandbox);
-	frame = symbolize_kernel(symbolizer, 0xffffffff81000001);
-	resolve();
-	assert_int_equal(frame->line_count, 1);
-	assert_string_equal(frame->function, "vfs_read");
+	location = kernel_location(0xffffffff81000001);
+	symbolize();
+	assert_int_equal(at(location)->line_count, 1);
+	assert_string_equal(name_of(location), "vfs_read");
 	assert_non_null(strstr(problem, "0103"));
 	run("rm -r %s", in_sandbox("usr"));
 }
 
 static void perf_map_names_jit_code(void **state)
 {
-	const struct frame_name *known, *unknown, *late;
+	uint32_t known, unknown, late, without;
 	struct address_space *space, *other;
 
 	(void)state;
@@ -444,27 +528,33 @@ static void perf_map_names_jit_code(void **state)
 	/* The process changes its map after it was read. */
 	run("echo '10020 8 more' >>%s", in_sandbox("proc/1/root/tmp/perf-1.map"));
 	run("rm -r %s %s", in_sandbox("proc/1"), in_sandbox("proc/2"));
-	known = frame_at(space, 0x10012);
-	unknown = frame_at(space, 0x10018);
-	late = frame_at(other, 0x10012);
-	assert_false(known->resolved);
-	resolve();
+	known = location_at(space, 0x10012);
+	unknown = location_at(space, 0x10018);
+	late = location_at(other, 0x10012);
+	without = location_at(map(3, "a.so"), 0x10012);
+	assert_int_not_equal(known, late);
+	symbolize();
 	assert_string_equal(problem, "");
-	assert_string_equal(known->function, "LazyCompile:~f /a b.js:1");
-	assert_string_equal(known->system_name, "LazyCompile:~f /a b.js:1");
-	assert_string_equal(known->mapping_path, "[anon]");
-	assert_false(unknown->resolved);
-	assert_string_equal(frame_at(space, 0x10012)->function, known->function);
-	assert_string_equal(late->function, "late");
+	assert_string_equal(name_of(known), "LazyCompile:~f /a b.js:1");
+	assert_string_equal(profile_text(profile, function_of(known, 0)->system_name),
+			    "LazyCompile:~f /a b.js:1");
+	assert_string_equal(path_of(known), "[anon]");
+	assert_int_equal(at(unknown)->line_count, 0);
+	assert_string_equal(name_of(late), "late");
+	assert_int_equal(at(without)->line_count, 0);
 }
 
 static void kernel_without_kallsyms_is_unresolved(void **state)
 {
-	struct symbolizer *own = symbolizer_new(NULL, kernel, mapped, sandbox, NULL);
+	struct kallsyms *saved = kallsyms;
+	uint32_t location = kernel_location(0xffffffff81000010);
 
 	(void)state;
-	assert_false(symbolize_kernel(own, 0xffffffff81000010)->resolved);
-	symbolizer_free(own);
+	kallsyms = NULL;
+	symbolize();
+	kallsyms = saved;
+	assert_int_equal(at(location)->line_count, 0);
+	assert_string_equal(path_of(location), "[kernel.kallsyms]");
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -472,17 +562,18 @@ static void kernel_without_kallsyms_is_unresolved(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(same_place_of_a_file_is_one_frame),
+		TEST(same_place_of_a_file_is_one_location),
 		TEST(addresses_without_symbol),
 		TEST(file_without_segments_gives_offsets),
 		TEST(names_are_demangled),
 		TEST(exploding_name_stays_mangled),
 		TEST(kernel_and_modules),
 		TEST(kernel_without_kallsyms_is_unresolved),
-		TEST(dwarf_replaces_symbols),
+		TEST(dwarf_is_better_than_symbols),
 		TEST(vmlinux_gives_inlined_functions),
 		TEST(perf_map_names_jit_code),
 		TEST(stop_keeps_symbols),
+		TEST(problems_come_in_order_of_paths),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

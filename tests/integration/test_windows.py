@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Profiles while a recording goes on (--snapshot, --rotate), and the memory of the recorder."""
+
+import errno
+import os
+import re
+import signal
+from pathlib import Path
+
+import workloads
+from harness import (check, check_equal, comment, defer, pprof, Recording, run, start, temporary_directory,
+                     test, wait_until, workload)
+
+SHORT_PROCESSES = 10000
+MEMORY_MOST = 64 << 20
+ROTATED = re.compile(r"profile\.\d{8}T\d{6}Z(\.\d+)?\.pb\.gz")
+
+
+def written(recording):
+    return sorted(recording.path.parent.glob("*.pb.gz"), key=lambda path: pprof.Profile(path).time_nanos)
+
+
+@test
+def snapshots_are_complete_profiles():
+    start(*workload("threads", 2))
+    recording = Recording("-F", 997, "--snapshot", 1)
+    session = recording.session()
+    wait_until(recording.path.exists, "a snapshot")
+    inode = recording.path.stat().st_ino
+    first = pprof.Profile(recording.path)
+    check_equal(first.total("samples"), comment(first, "samples")[""], "samples of a snapshot")
+    check(any(frame.function for sample in first.samples for frame in sample.frames), "no names")
+    wait_until(lambda: recording.path.stat().st_ino != inode, "another snapshot")
+    second = pprof.Profile(recording.path)
+    check(second.total("samples") > first.total("samples"), "no more samples in a later snapshot")
+    check(second.duration_nanos > first.duration_nanos, "a later snapshot is no longer")
+    check_equal(second.time_nanos, first.time_nanos, "start of a later snapshot")
+    stats = recording.stop(session)
+    profile = recording.profile()
+    check_equal(profile.total("samples"), stats["samples"], "samples of the whole recording")
+    check_equal([path.name for path in recording.path.parent.iterdir()], [recording.path.name], "files")
+    check_equal(len(recording.err.splitlines()), 1, f"lines of {recording.err!r}")
+
+
+@test
+def failed_snapshots_do_not_end_the_recording():
+    directory = workloads.mount("tmpfs", "-o", "size=2M")
+    start(*workload("threads", 2))
+    recording = Recording("-F", 997, "--snapshot", 1, "-o", directory / "profile.pb.gz")
+    session = recording.session()
+    # The recording holds its room.
+    filler = os.open(directory / "filler", os.O_WRONLY | os.O_CREAT)
+    defer(os.close, filler)
+    try:
+        while os.write(filler, bytes(4096)):
+            pass
+    except OSError as error:
+        check_equal(error.errno, errno.ENOSPC, "error of the filler")
+    wait_until(lambda: recording.process.stderr.readline().startswith("stackbeat: snapshot: "),
+               "a failed snapshot")
+    stats = recording.stop(session)
+    recording.end()
+    profile = pprof.Profile(directory / "profile.pb.gz")
+    check_equal(profile.total("samples"), stats["samples"], "samples")
+
+
+@test
+def rotated_files_have_each_sample_once():
+    start(*workload("threads", 2))
+    recording = Recording("-F", 997, "--rotate", 2)
+    session = recording.session()
+    wait_until(lambda: len(written(recording)) >= 2, "two files")
+    # SIGUSR2 ends a file early.
+    count = len(written(recording))
+    recording.interrupt(signal.SIGUSR2)
+    wait_until(lambda: len(written(recording)) > count, "a file by SIGUSR2")
+    stats = recording.stop(session)
+    recording.end()
+    files = written(recording)
+    profiles = [pprof.Profile(path) for path in files]
+    check(all(ROTATED.fullmatch(path.name) for path in files), f"names {files}")
+    for profile in profiles:
+        check_equal(profile.total("samples"), comment(profile, "samples")[""], "samples of a file")
+    check_equal(sum(profile.total("samples") for profile in profiles), stats["samples"], "all samples")
+    check_equal(sum(comment(profile, "lost")[""] for profile in profiles),
+                stats["lost_full"] + stats["lost_bad_tail"], "all losses")
+    check_equal(sum(comment(profile, "missed ticks")[""] for profile in profiles),
+                stats["missed_ticks"], "all missed ticks")
+    for before, after in zip(profiles, profiles[1:]):
+        check_equal(after.time_nanos, before.time_nanos + before.duration_nanos, "start of the next file")
+    check_equal(len(recording.err.splitlines()), len(files), f"lines of {recording.err!r}")
+
+
+@test
+def full_disk_is_found_before_the_recording():
+    directory = workloads.mount("tmpfs", "-o", "size=512K")
+    path = directory / "profile.pb.gz"
+    _, err = run("stackbeat", "record", "-d", 1, "-o", path, status=1)
+    check("no room for 1024 KiB" in err, f"message {err!r}")
+    check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
+    check_equal(list(directory.iterdir()), [], "remaining files")
+
+
+def memory_of(process):
+    """The peak of the memory of a process, in bytes."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s*(\d+) kB", status)[1]) << 10
+
+
+@test
+def short_processes_take_little_memory():
+    recording = Recording("-a", "-F", 997)
+    recording.session()
+    run(*workloads.churn(temporary_directory(), "fork", SHORT_PROCESSES, 20000))
+    # The end of the last processes is noticed, and their stacks are folded.
+    memory = memory_of(recording.process)
+    recording.interrupt()
+    profile = recording.profile()
+    short = [sample for sample in profile.samples if sample.labels["comm"].startswith("work_")]
+    processes = {sample.labels["pid"] for sample in short}
+    print(f"# {len(processes)} sampled processes, peak of {memory / (1 << 20):.1f} MiB")
+    check(len(processes) > SHORT_PROCESSES / 10, f"{len(processes)} processes were sampled")
+    check(memory < MEMORY_MOST, f"peak of {memory} bytes")
+    for sample in short:
+        own = [frame for frame in sample.frames if "work_" in frame.file]
+        check(all(sample.labels["comm"] in frame.file for frame in own),
+              f"files of {sample.labels}: {own}")

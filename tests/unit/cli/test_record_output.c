@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The files of `stackbeat record`: names of --rotate, room. */
+#include "cli/record_output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/statvfs.h>
+
+#include "lib/error.h"
+#include "sandbox.h"
+
+#define NS INT64_C(1000000000)
+/* 2026-01-31 23:59:59 UTC */
+#define START (INT64_C(1769903999) * NS + 999999999)
+
+static void expect_name(const char *path, const char *expected)
+{
+	char rotated[PATH_MAX];
+
+	output_rotated_path(path, START, rotated);
+	assert_string_equal(rotated, expected);
+}
+
+static void start_time_is_inserted_before_the_suffix(void **state)
+{
+	(void)state;
+	expect_name("profile.pb.gz", "profile.20260131T235959Z.pb.gz");
+	expect_name("/a.b/c", "/a.b/c.20260131T235959Z");
+	expect_name("/a.b/c.d.prof", "/a.b/c.d.20260131T235959Z.prof");
+	expect_name("dir/.pb.gz", "dir/.pb.20260131T235959Z.gz");
+	expect_name(".hidden", ".hidden.20260131T235959Z");
+}
+
+static void existing_file_is_not_replaced(void **state)
+{
+	char path[PATH_MAX];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s", in_sandbox("p.pb.gz"));
+	write_text(in_sandbox("p.20260131T235959Z.pb.gz"), "");
+	expect_name(path, in_sandbox("p.20260131T235959Z.2.pb.gz"));
+	write_text(in_sandbox("p.20260131T235959Z.2.pb.gz"), "");
+	expect_name(path, in_sandbox("p.20260131T235959Z.3.pb.gz"));
+}
+
+static uint64_t free_bytes(void)
+{
+	struct statvfs system;
+
+	assert_int_equal(statvfs(sandbox, &system), 0);
+	return (uint64_t)system.f_bavail * system.f_frsize;
+}
+
+static void room_is_held_without_a_file(void **state)
+{
+	struct output_room room;
+	struct error error;
+
+	(void)state;
+	assert_int_equal(output_hold_room(&room, in_sandbox("profile"), &error), 0);
+	run("test -z \"$(ls -A %s)\"", in_sandbox("."));
+	output_release_room(&room);
+	assert_false(room.held);
+	/* Nothing is held for a pipe or a device. */
+	assert_int_equal(output_hold_room(&room, "/dev/null", &error), 0);
+	assert_false(room.held);
+	output_release_room(&room);
+	assert_int_equal(output_hold_room(&room, in_sandbox("missing/profile"), &error), -ENOENT);
+	assert_false(room.held);
+}
+
+static void missing_room_is_found(void **state)
+{
+	struct atomic_file file;
+	struct error error;
+
+	(void)state;
+	assert_int_equal(atomic_file_create(&file, in_sandbox("profile"), &error), 0);
+	assert_int_equal(atomic_file_reserve(&file, 4096, &error), 0);
+	assert_true(atomic_file_reserve(&file, free_bytes() + (UINT64_C(1) << 40), &error) < 0);
+	assert_non_null(strstr(error.text, "no room for "));
+	atomic_file_discard(&file);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, make_sandbox, remove_sandbox)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(start_time_is_inserted_before_the_suffix),
+		TEST(existing_file_is_not_replaced),
+		TEST(room_is_held_without_a_file),
+		TEST(missing_room_is_found),
+	};
+
+	return cmocka_run_group_tests_name("record_output", tests, NULL, NULL);
+}

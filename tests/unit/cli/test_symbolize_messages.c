@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "cli/symbolize_messages.h"
+
+#include <fcntl.h>
+#include <getopt.h>
+
+#include "cli/commands.h"
+#include "lib/error.h"
+#include "pprof/pprof_writer.h"
+#include "sample_profile.h"
+#include "sandbox.h"
+
+#define PROBLEMS 7u
+
+/* Standard error goes to a file from capture() to captured(). */
+static int saved;
+
+static void capture(void)
+{
+	int fd = open(in_sandbox("stderr"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	saved = dup(STDERR_FILENO);
+	assert_true(saved >= 0 && fd >= 0);
+	dup2(fd, STDERR_FILENO);
+	close(fd);
+}
+
+/* Returns what was printed, to be freed. */
+static char *captured(void)
+{
+	size_t size;
+	char *text;
+
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	text = (char *)read_bytes(in_sandbox("stderr"), &size);
+	text[size] = '\0';
+	return text;
+}
+
+static size_t lines_with(const char *text, const char *part)
+{
+	size_t count = 0;
+
+	while ((text = strstr(text, part))) {
+		count++;
+		text += strlen(part);
+	}
+	return count;
+}
+
+static char *report_problems(bool verbose)
+{
+	struct symbolize_messages messages = {.verbose = verbose};
+
+	capture();
+	for (unsigned int i = 0; i < PROBLEMS; i++)
+		symbolize_messages_problem(&messages, "/file", "is broken");
+	symbolize_messages_end(&messages);
+	return captured();
+}
+
+static void only_first_problems_are_shown(void **state)
+{
+	char *text = report_problems(false);
+
+	(void)state;
+	assert_int_equal(lines_with(text, "/file: is broken\n"), 5);
+	assert_int_equal(lines_with(text, "and 2 more problems with files; -v lists them\n"), 1);
+	free(text);
+}
+
+static void verbose_shows_all_problems(void **state)
+{
+	char *text = report_problems(true);
+
+	(void)state;
+	assert_int_equal(lines_with(text, "/file: is broken\n"), PROBLEMS);
+	assert_null(strstr(text, "more problems"));
+	free(text);
+}
+
+/* Writes a profile of PROBLEMS files, each with a broken debug file in DIR/.build-id. */
+static void write_profile(const char *path)
+{
+	struct profile *profile = empty_profile();
+	struct error error;
+
+	for (uint32_t i = 0; i < PROBLEMS; i++) {
+		uint64_t start = UINT64_C(0x10000) * i;
+		uint32_t mapping, location;
+		char file[32], id[32];
+
+		snprintf(file, sizeof(file), "/gone/%u", i);
+		snprintf(id, sizeof(id), "01%02u", i);
+		run("mkdir -p %s && echo broken >%s/%02u.debug", in_sandbox("debug/.build-id/01"),
+		    in_sandbox("debug/.build-id/01"), i);
+		mapping = example_mapping(profile, start, start + 0x10000, 0, file, id);
+		location = profile_location(profile, mapping, start + 1, NULL, 0);
+		example_add(profile, &location, 1, 1, 1, NULL, 0);
+	}
+	assert_int_equal(pprof_write(profile, path, NULL, &error), 0);
+	profile_free(profile);
+}
+
+static char *symbolize(const char *path, const char *option)
+{
+	char *argv[] = {"symbolize",   (char *)option,
+			"--debug-dir", (char *)in_sandbox("debug"),
+			(char *)path,  NULL};
+
+	char *text;
+	int status;
+
+	optind = 0;
+	capture();
+	status = cmd_symbolize(5, argv);
+	text = captured();
+	if (status)
+		fail_msg("%s", text);
+	return text;
+}
+
+static void symbolize_has_verbose(void **state)
+{
+	char path[PATH_MAX];
+	char *text;
+
+	(void)state;
+	strcpy(path, in_sandbox("profile.pb.gz"));
+	write_profile(path);
+	text = symbolize(path, "-q");
+	assert_int_equal(lines_with(text, "stackbeat: /gone/"), 5);
+	free(text);
+	text = symbolize(path, "-v");
+	assert_int_equal(lines_with(text, ".debug is not an ELF file\n"), PROBLEMS);
+	free(text);
+	text = symbolize(path, "--verbose");
+	assert_int_equal(lines_with(text, ".debug is not an ELF file\n"), PROBLEMS);
+	free(text);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, make_sandbox, remove_sandbox)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(only_first_problems_are_shown),
+		TEST(verbose_shows_all_problems),
+		TEST(symbolize_has_verbose),
+	};
+
+	return cmocka_run_group_tests_name("symbolize_messages", tests, NULL, NULL);
+}

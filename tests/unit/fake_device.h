@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A device of this test program, instead of the one of session/device.h, and a session with it: its
+ * rings have the records that the test puts there, as the kernel writes them.
+ */
+#ifndef STACKBEAT_TEST_FAKE_DEVICE_H
+#define STACKBEAT_TEST_FAKE_DEVICE_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <stackbeat.h>
+
+#include "lib/error.h"
+#include "session/device.h"
+#include "session/session.h"
+
+#define FAKE_RING_SIZE (1u << 24)
+
+/* A ring that is drained completely, and then begins anew. */
+struct fake_ring {
+	uint8_t *data; /* FAKE_RING_SIZE bytes */
+	uint64_t head;
+};
+
+struct device {
+	struct fake_ring samples, metadata;
+	int event; /* always readable: the reader never sleeps */
+	/* What the functions below return. */
+	struct netlink_session counters;
+	int map_err, get_err, stop_err, drain_err;
+	unsigned int drains;
+	/* Called before each drain; NULL: never. */
+	void (*before_drain)(struct device *device);
+};
+
+static struct device fake_device;
+
+static inline void fake_device_init(void)
+{
+	fake_device = (struct device){
+		.samples.data = malloc(FAKE_RING_SIZE),
+		.metadata.data = malloc(FAKE_RING_SIZE),
+		.event = eventfd(1, EFD_CLOEXEC),
+	};
+	if (!fake_device.samples.data || !fake_device.metadata.data || fake_device.event < 0)
+		abort();
+}
+
+static inline void fake_device_clear(void)
+{
+	free(fake_device.samples.data);
+	free(fake_device.metadata.data);
+	close(fake_device.event);
+}
+
+static inline void fake_put(struct fake_ring *ring, const void *record, size_t size)
+{
+	if (ring->head + size > FAKE_RING_SIZE)
+		abort();
+	memcpy(ring->data + ring->head, record, size);
+	ring->head += size;
+}
+
+void device_snapshot_heads(struct device *device)
+{
+	(void)device;
+}
+
+bool device_pending(const struct device *device)
+{
+	(void)device;
+	return false;
+}
+
+int device_drain_metadata(struct device *device, const struct metadata_handler *handler,
+			  struct error *error)
+{
+	uint64_t tail = 0;
+	int err = decode_metadata(device->metadata.data, FAKE_RING_SIZE, &tail,
+				  device->metadata.head, handler, error);
+
+	device->metadata.head = 0;
+	return err;
+}
+
+int device_drain(struct device *device, decode_fast_path_fn *fast_path, decode_sample_fn *fn,
+		 void *arg, struct error *error)
+{
+	uint64_t tail = 0;
+	int err = decode_records(device->samples.data, FAKE_RING_SIZE, &tail, device->samples.head,
+				 fast_path, fn, arg, error);
+
+	device->samples.head = 0;
+	return err;
+}
+
+int device_file_open(const struct device *device, uint64_t file)
+{
+	(void)device;
+	(void)file;
+	return -ENOENT;
+}
+
+int device_file_release(const struct device *device, uint64_t file)
+{
+	(void)device;
+	(void)file;
+	return 0;
+}
+
+int device_fd(const struct device *device)
+{
+	return device->event;
+}
+
+int session_open(struct session *session, struct error *error)
+{
+	(void)error;
+	session->device = &fake_device;
+	session->same_pid_ns = true;
+	session->rate = 99;
+	return 0;
+}
+
+void session_close(struct session *session)
+{
+	session->device = NULL;
+}
+
+int session_configure(struct session *session, const struct session_config *config, pid_t child,
+		      struct error *error)
+{
+	(void)session;
+	(void)config;
+	(void)child;
+	(void)error;
+	return 0;
+}
+
+int session_set_state(struct session *session, uint32_t state, struct error *error)
+{
+	if (state != STACKBEAT_STATE_STOPPED || !session->device->stop_err)
+		return 0;
+	return error_errno(error, -session->device->stop_err, "can't stop");
+}
+
+int session_get(struct session *session, struct netlink_session *got, struct error *error)
+{
+	if (session->device->get_err)
+		return error_errno(error, -session->device->get_err, "can't read the counters");
+	*got = session->device->counters;
+	return 0;
+}
+
+int session_map(struct session *session, struct error *error)
+{
+	struct device *device = session->device;
+
+	if (device->before_drain)
+		device->before_drain(device);
+	device->drains++;
+	return device->map_err ? error_errno(error, -device->map_err, "can't map the ring of CPU 1")
+			       : 0;
+}
+
+#endif

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: GPL-2.0
+/* From the rings to windows: what remains of processes that have ended, and how much memory. */
+#include "unit.h"
+
+#include <stdlib.h>
+
+#include "record/collector.h"
+
+#include "fake_device.h"
+#include "lib/clock.h"
+#include "pprof/labels.h"
+#include "process/address_space.h"
+#include "process/mapped_files.h"
+#include "record/stack_table.h"
+#include "sample.h"
+
+/* Above the largest process id: these processes have ended. */
+#define NOBODY 2000000000u
+#define PROGRAMS 4u
+#define STACKS 20u /* different ones, of each program */
+#define DEPTH 30u
+#define TEXT UINT64_C(0x400000)
+
+static struct collector collector;
+static struct labels labels;
+static struct error error;
+
+/* Of the sanitizer: gcc does not install its header. */
+int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *, size_t),
+					      void (*on_free)(const volatile void *));
+size_t __sanitizer_get_allocated_size(const volatile void *memory);
+
+/* Bytes of malloc() in use, and the most at any time. */
+static struct {
+	bool counts;
+	int64_t used, peak;
+} heap;
+
+static void on_malloc(const volatile void *memory, size_t size)
+{
+	(void)memory;
+	if (!heap.counts)
+		return;
+	heap.used += (int64_t)size;
+	if (heap.used > heap.peak)
+		heap.peak = heap.used;
+}
+
+static void on_free(const volatile void *memory)
+{
+	if (heap.counts && memory)
+		heap.used -= (int64_t)__sanitizer_get_allocated_size(memory);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	fake_device_init();
+	labels = (struct labels){.chosen = LABELS_DEFAULT};
+	heap.used = heap.peak = 0;
+	heap.counts = true;
+	if (collector_init(&collector, &labels, NULL, true, &error))
+		return -1;
+	collector_start(&collector, &fake_device, true);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	collector_clear(&collector);
+	heap.counts = false;
+	fake_device_clear();
+	return 0;
+}
+
+static void put_space(uint64_t id, uint32_t pid, const char *comm)
+{
+	struct {
+		struct stackbeat_address_space space;
+		char path[16];
+	} any = {.space = {
+			 .record = {.type = STACKBEAT_RECORD_ADDRESS_SPACE, .size = sizeof(any)},
+			 .address_space = id,
+			 .pid = pid,
+			 .ns_pid = pid,
+			 .generation = 1,
+		 }};
+
+	snprintf(any.space.comm, sizeof(any.space.comm), "%s", comm);
+	memcpy((char *)&any + offsetof(struct stackbeat_address_space, cgroup_path), "/build", 7);
+	fake_put(&fake_device.metadata, &any, sizeof(any));
+}
+
+static void put_mapping(uint64_t space, uint64_t start, uint64_t file)
+{
+	const struct stackbeat_mapping mapping = {
+		.record = {.type = STACKBEAT_RECORD_MAPPING,
+			   .flags = STACKBEAT_MAPPING_VADDR,
+			   .size = sizeof(mapping)},
+		.address_space = space,
+		.start = start,
+		.end = start + 0x100000,
+		.vaddr = 0x1000,
+		.file = file,
+		.generation = 1,
+	};
+
+	fake_put(&fake_device.metadata, &mapping, sizeof(mapping));
+}
+
+static void put_file(uint64_t id)
+{
+	struct {
+		struct stackbeat_file file;
+		char path[24];
+	} any = {.file = {
+			 .record = {.type = STACKBEAT_RECORD_FILE, .size = sizeof(any)},
+			 .file = id,
+			 .inode = id,
+			 .size = 4096,
+		 }};
+
+	snprintf((char *)&any + offsetof(struct stackbeat_file, path), 16, "/bin/program%u",
+		 (unsigned int)id);
+	fake_put(&fake_device.metadata, &any, sizeof(any));
+}
+
+static void put_sample(uint64_t space, uint32_t pid, const char *comm, uint32_t stack)
+{
+	static union any_sample any;
+	struct stackbeat_sample *sample = sample_begin(&any, pid, comm);
+
+	sample->address_space = space;
+	sample->generation = 1;
+	sample->hash = stack;
+	sample->time = (uint64_t)kernel_now_ns(CLOCK_MONOTONIC);
+	sample->user_stop = STACKBEAT_STOP_OUTERMOST;
+	for (uint64_t i = 0; i < DEPTH; i++)
+		sample_user(sample, (i % 3 ? TEXT : 2 * TEXT) + 0x100 * (stack + 1) + 0x10 * i);
+	fake_put(&fake_device.samples, sample, sample->record.size);
+}
+
+/* A process that calls exec, has one to three samples, and exits. */
+static void run_process(uint32_t i)
+{
+	const uint32_t program = i % PROGRAMS;
+	char comm[16];
+
+	snprintf(comm, sizeof(comm), "program%u", program + 1);
+	if (i % 5 == 0) {
+		/* Between fork and exec. */
+		put_space(2 * (uint64_t)i + 1, NOBODY + i, "make");
+		put_mapping(2 * (uint64_t)i + 1, TEXT, PROGRAMS + 1);
+		put_mapping(2 * (uint64_t)i + 1, 2 * TEXT, PROGRAMS + 1);
+		put_sample(2 * (uint64_t)i + 1, NOBODY + i, "make", 0);
+	}
+	put_space(2 * (uint64_t)i + 2, NOBODY + i, comm);
+	put_mapping(2 * (uint64_t)i + 2, TEXT, program + 1);
+	put_mapping(2 * (uint64_t)i + 2, 2 * TEXT, PROGRAMS + 1);
+	for (uint32_t j = 0; j <= i % 3; j++)
+		put_sample(2 * (uint64_t)i + 2, NOBODY + i, comm, (i / 7 + j) % STACKS);
+}
+
+static void drain(void)
+{
+	/* A check for processes that have ended, which is otherwise once a second. */
+	collector.next_check = 0;
+	assert_int_equal(collector_drain(&collector, &fake_device, &error), 0);
+}
+
+/* Without it, samples of the last millisecond wait for their metadata. */
+static void finish(void)
+{
+	struct error warning;
+
+	assert_int_equal(collector_finish(&collector, &fake_device, &warning, &error), 0);
+	assert_string_equal(warning.text, "");
+}
+
+static const char *label_text(const struct profile *profile, size_t sample, const char *key,
+			      int64_t *number)
+{
+	const uint32_t set = profile->samples.items[sample].label_set;
+
+	for (size_t i = 0; i < profile->label_sets.items[set].count; i++) {
+		const struct profile_label *label =
+			&profile->labels.items[profile_set_labels(profile, set)[i]];
+
+		if (strcmp(profile_text(profile, label->key), key))
+			continue;
+		if (number)
+			*number = label->number;
+		return profile_text(profile, label->text);
+	}
+	return "";
+}
+
+/* The file of a location, by its number in put_file(). */
+static uint64_t file_of(const struct profile *profile, uint32_t location)
+{
+	const uint32_t mapping = profile->locations.items[location].mapping;
+	bool is_offset;
+	const struct mapped_file *file =
+		segment_file(collector.files,
+			     source_segment(profile->mappings.items[mapping].source), &is_offset);
+
+	assert_non_null(file);
+	assert_false(is_offset);
+	return strtoull(file->path + strlen("/bin/program"), NULL, 10);
+}
+
+/* Checks labels, files and addresses of all samples. Returns the number of samples by process. */
+static uint8_t *check_samples(const struct profile *profile, uint32_t processes)
+{
+	uint8_t *counts = calloc(processes, 1);
+
+	assert_non_null(counts);
+	for (size_t i = 0; i < profile->samples.count; i++) {
+		const uint32_t stack = profile->samples.items[i].stack;
+		const uint32_t *locations = profile_stack_locations(profile, stack);
+		const char *comm = label_text(profile, i, "comm", NULL);
+		int64_t pid = 0;
+		uint32_t process;
+
+		label_text(profile, i, "pid", &pid);
+		process = (uint32_t)(pid - NOBODY);
+		assert_in_range(process, 0, processes - 1);
+		assert_string_equal(label_text(profile, i, "cgroup", NULL), "/build");
+		assert_int_equal(profile->stacks.items[stack].count, DEPTH);
+		if (!strcmp(comm, "make")) {
+			assert_int_equal(file_of(profile, locations[1]), PROGRAMS + 1);
+			assert_int_equal(profile_values(profile, i)[PROFILE_SAMPLES], 1);
+			continue;
+		}
+		assert_int_equal(strncmp(comm, "program", 7), 0);
+		assert_int_equal(strtoul(comm + 7, NULL, 10), process % PROGRAMS + 1);
+		assert_int_equal(file_of(profile, locations[1]), process % PROGRAMS + 1);
+		assert_int_equal(file_of(profile, locations[0]), PROGRAMS + 1);
+		counts[process] += profile_values(profile, i)[PROFILE_SAMPLES];
+	}
+	return counts;
+}
+
+static void short_processes_take_little_memory(void **state)
+{
+	const uint32_t processes = 200000, batch = 2000;
+	struct window window;
+	uint8_t *counts;
+
+	(void)state;
+	for (uint64_t id = 1; id <= PROGRAMS + 1; id++)
+		put_file(id);
+	for (uint32_t i = 0; i < processes; i++) {
+		run_process(i);
+		if (i % batch == batch - 1)
+			drain();
+	}
+	finish();
+	assert_int_equal(collector_take(&collector, &window, &error), 0);
+	print_message("peak: %.1f MiB for %u processes\n", (double)heap.peak / (1 << 20),
+		      processes);
+	assert_true(heap.peak < 64 << 20);
+
+	counts = check_samples(window.profile, processes);
+	for (uint32_t i = 0; i < processes; i++)
+		assert_int_equal(counts[i], i % 3 + 1);
+	free(counts);
+	assert_int_equal(window.samples, stack_table_totals(collector.stacks)->samples);
+	/* The stacks are shared: those of programs, and the one of make. */
+	assert_int_equal(window.profile->stacks.count, 1 + PROGRAMS * STACKS + 1);
+	window_clear(&window);
+}
+
+/* With windows, memory does not grow with the processes at all. */
+static void memory_is_flat_with_windows(void **state)
+{
+	int64_t used = 0;
+	uint64_t samples = 0;
+	struct window window;
+
+	(void)state;
+	for (uint64_t id = 1; id <= PROGRAMS + 1; id++)
+		put_file(id);
+	for (uint32_t i = 0; i < 60000; i++) {
+		run_process(i);
+		if (i % 200 == 199)
+			drain();
+		if (i % 10000 != 9999)
+			continue;
+		assert_int_equal(collector_take(&collector, &window, &error), 0);
+		samples += window.samples;
+		window_clear(&window);
+		if (i / 10000 == 1)
+			used = heap.used;
+		/* Tables that are a little fuller grow once. */
+		if (i / 10000 > 1)
+			assert_true(heap.used < used + used / 10);
+	}
+	finish();
+	assert_int_equal(collector_take(&collector, &window, &error), 0);
+	samples += window.samples;
+	window_clear(&window);
+	assert_int_equal(samples, stack_table_totals(collector.stacks)->samples);
+}
+
+/* Each window has what was recorded since the last one, of live and of ended processes. */
+static void windows_have_no_gap_and_no_overlap(void **state)
+{
+	const uint32_t processes = 5000;
+	uint8_t *sums = calloc(processes, 1);
+	struct window window;
+	struct window *peek;
+
+	(void)state;
+	assert_non_null(sums);
+	for (uint64_t id = 1; id <= PROGRAMS + 1; id++)
+		put_file(id);
+	for (uint32_t i = 0; i < processes; i++) {
+		run_process(i);
+		if (i % 100 == 99)
+			drain();
+		if (i % 777 == 776 || i == processes - 1) {
+			uint64_t peeked;
+			uint8_t *counts;
+
+			if (i == processes - 1)
+				finish();
+			/* A look takes nothing. */
+			assert_int_equal(collector_peek(&collector, &peek, &error), 0);
+			peeked = peek->samples;
+			assert_int_equal(collector_take(&collector, &window, &error), 0);
+			assert_int_equal(window.samples, peeked);
+			counts = check_samples(window.profile, processes);
+			for (uint32_t j = 0; j < processes; j++)
+				sums[j] += counts[j];
+			free(counts);
+			window_clear(&window);
+		}
+	}
+	for (uint32_t i = 0; i < processes; i++)
+		assert_int_equal(sums[i], i % 3 + 1);
+	free(sums);
+}
+
+/* The budget is kept by merging; sums stay exact. */
+static void budget_is_kept(void **state)
+{
+	const size_t budget = 16 << 20;
+	struct window_merged merged;
+	struct window window;
+	int64_t samples = 0;
+	int64_t weight = 0;
+
+	(void)state;
+	collector_limit_memory(&collector, budget, false);
+	for (uint64_t id = 1; id <= PROGRAMS + 1; id++)
+		put_file(id);
+	for (uint32_t i = 0; i < 120000; i++) {
+		run_process(i);
+		if (i % 500 == 499)
+			drain();
+	}
+	finish();
+	assert_true(heap.peak < (int64_t)budget);
+	assert_int_equal(collector_take(&collector, &window, &error), 0);
+	window_count_merged(&window, &merged);
+	assert_true(merged.stacks > 0);
+	assert_true(merged.labels > 0);
+	assert_int_equal(merged.callers, 0);
+	for (size_t i = 0; i < window.profile->samples.count; i++) {
+		samples += profile_values(window.profile, i)[PROFILE_SAMPLES];
+		weight += profile_values(window.profile, i)[PROFILE_CPU];
+	}
+	assert_int_equal(samples, stack_table_totals(collector.stacks)->samples);
+	assert_int_equal(weight, stack_table_totals(collector.stacks)->weight);
+	window_clear(&window);
+}
+
+/* With --rotate, a window is reduced only if it is not taken. */
+static void full_window_is_to_be_taken(void **state)
+{
+	struct window_merged merged;
+	struct window window;
+	uint32_t i = 0;
+
+	(void)state;
+	collector_limit_memory(&collector, 16 << 20, true);
+	for (uint64_t id = 1; id <= PROGRAMS + 1; id++)
+		put_file(id);
+	for (; !collector_is_full(&collector); i++) {
+		run_process(i);
+		if (i % 500 == 499)
+			drain();
+		assert_true(i < 200000);
+	}
+	finish();
+	assert_int_equal(collector_take(&collector, &window, &error), 0);
+	window_count_merged(&window, &merged);
+	assert_int_equal(merged.stacks, 0);
+	assert_int_equal(window.samples, stack_table_totals(collector.stacks)->samples);
+	window_clear(&window);
+	assert_false(collector_is_full(&collector));
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(short_processes_take_little_memory), TEST(memory_is_flat_with_windows),
+		TEST(windows_have_no_gap_and_no_overlap), TEST(budget_is_kept),
+		TEST(full_window_is_to_be_taken),
+	};
+
+	__sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
+	return cmocka_run_group_tests_name("collector", tests, NULL, NULL);
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The windows of a recording, and what remains of it after each kind of error. */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "record/recorder.h"
+
+#include "fake_device.h"
+#include "lib/clock.h"
+#include "pprof/labels.h"
+#include "record/stack_table.h"
+#include "sample.h"
+
+#define DRAINS 50u
+
+static struct recorder *recorder;
+static struct labels labels;
+static const struct session_config session = {.rate = 99};
+
+/* Sums over all windows. */
+static struct {
+	uint64_t windows, samples, lost, missed, ticks, reader_ns;
+	int64_t weight, duration_ns, next_start_ns;
+	bool takes; /* in each `drained` */
+	unsigned int fail_at; /* the drain from which on the device fails */
+	int *fail; /* the device's error to set then */
+	int err;
+	bool bad_record;
+} sums;
+
+static int set_up(void **state)
+{
+	(void)state;
+	fake_device_init();
+	labels = (struct labels){.chosen = LABELS_DEFAULT};
+	memset(&sums, 0, sizeof(sums));
+	recorder = calloc(1, sizeof(*recorder));
+	return recorder ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	recorder_free(recorder);
+	free(recorder);
+	fake_device_clear();
+	return 0;
+}
+
+static void put_sample(struct device *device, uint32_t pid)
+{
+	static union any_sample any;
+	struct stackbeat_sample *sample = sample_begin(&any, pid, "test");
+
+	sample_kernel(sample, 0xffffffff81000000 + pid % 7);
+	sample->weight = 1000 + pid;
+	sample->time = (uint64_t)kernel_now_ns(CLOCK_MONOTONIC);
+	fake_put(&device->samples, sample, sample->record.size);
+}
+
+/* Samples come, and counters advance, all the time. */
+static void advance(struct device *device)
+{
+	if (sums.fail && device->drains == sums.fail_at)
+		*sums.fail = sums.err;
+	for (uint32_t i = 0; i < 10; i++)
+		put_sample(device, 1 + i + device->drains % 3);
+	device->counters.stats[STACKBEAT_S_LOST_FULL] += 3;
+	device->counters.stats[STACKBEAT_S_MISSED_TICKS] += 2;
+	device->counters.stats[STACKBEAT_S_TICKS] += 15;
+	if (sums.bad_record && device->drains == sums.fail_at) {
+		static const struct stackbeat_record bad = {
+			.type = STACKBEAT_RECORD_SAMPLE,
+			.size = 8,
+		};
+
+		fake_put(&device->samples, &bad, sizeof(bad));
+	}
+}
+
+static bool stop_requested(void *arg)
+{
+	(void)arg;
+	return fake_device.drains >= DRAINS;
+}
+
+static void take(void)
+{
+	struct recording recording;
+	struct window window;
+	struct error error;
+
+	assert_int_equal(recorder_take(recorder, &window, &recording, &error), 0);
+	for (size_t i = 0; i < window.profile->samples.count; i++)
+		sums.weight += profile_values(window.profile, i)[PROFILE_CPU];
+	/* Each one begins where the last one has ended. */
+	if (sums.windows)
+		assert_int_equal(recording.start_ns, sums.next_start_ns);
+	sums.next_start_ns = recording.start_ns + recording.duration_ns;
+	sums.windows++;
+	sums.samples += window.samples;
+	sums.lost += recording.lost_full;
+	sums.missed += recording.missed;
+	sums.ticks += recording.ticks;
+	sums.duration_ns += recording.duration_ns;
+	sums.reader_ns += recording.reader_overhead_ns;
+	window_clear(&window);
+}
+
+static void drained(void *arg)
+{
+	struct window *window;
+	struct recording recording;
+	struct error error;
+
+	(void)arg;
+	if (!sums.takes || fake_device.drains % 7)
+		return;
+	/* A look between the windows changes nothing. */
+	assert_int_equal(recorder_peek(recorder, &window, &recording, &error), 0);
+	take();
+}
+
+static void warn(const char *text, void *arg)
+{
+	(void)arg;
+	fail_msg("%s", text);
+}
+
+static int record_all(struct error *error)
+{
+	const struct recorder_config config = {
+		.session = &session,
+		.labels = &labels,
+		.no_symbolize = true,
+		.wake_fd = -1,
+		.stop_requested = stop_requested,
+		.drained = drained,
+		.warning = warn,
+	};
+	int err;
+
+	fake_device.before_drain = advance;
+	assert_int_equal(recorder_open(recorder, &config, error), 0);
+	err = recorder_run(recorder, &config, error);
+	fake_device.get_err = 0;
+	recorder_close(recorder);
+	return err;
+}
+
+/* The windows have all samples and counters, each once. */
+static void windows_sum_up_to_the_recording(void **state)
+{
+	const struct sample_totals *totals;
+	struct error error;
+
+	(void)state;
+	sums.takes = true;
+	assert_int_equal(record_all(&error), 0);
+	take();
+	totals = stack_table_totals(recorder->collector.stacks);
+	assert_int_equal(sums.windows, DRAINS / 7 + 1);
+	assert_int_equal(sums.samples, 10 * (DRAINS + 1));
+	assert_int_equal(sums.samples, totals->samples);
+	assert_int_equal(sums.weight, totals->weight);
+	assert_int_equal(sums.lost, 3 * (DRAINS + 1));
+	assert_int_equal(sums.missed, 2 * (DRAINS + 1));
+	assert_int_equal(sums.ticks, 15 * (DRAINS + 1));
+	assert_int_equal(sums.duration_ns, recorder->recording.duration_ns);
+	assert_int_equal(sums.reader_ns, recorder->recording.reader_overhead_ns);
+	/* Nothing is left. */
+	take();
+	assert_int_equal(sums.samples, totals->samples);
+}
+
+static void one_window_is_the_whole_recording(void **state)
+{
+	struct error error;
+
+	(void)state;
+	assert_int_equal(record_all(&error), 0);
+	take();
+	assert_int_equal(sums.samples, 10 * (DRAINS + 1));
+	assert_int_equal(sums.lost, 3 * (DRAINS + 1));
+}
+
+/* After an error, the recording ends, with its reason, and has all samples up to then. */
+static void expect_profile_after(int err, const char *reason, uint64_t samples)
+{
+	struct error error = {""};
+
+	assert_int_equal(record_all(&error), err);
+	assert_non_null(strstr(error.text, reason));
+	take();
+	assert_int_equal(sums.samples, samples);
+}
+
+static void ring_that_cannot_be_mapped_loses_nothing(void **state)
+{
+	(void)state;
+	sums.fail = &fake_device.map_err;
+	sums.fail_at = 20;
+	sums.err = -ENOMEM;
+	/* The drains before, and what is in the rings at the stop. */
+	expect_profile_after(-ENOMEM, "can't map the ring of CPU 1", 10 * 22);
+}
+
+static void damaged_ring_loses_nothing_before(void **state)
+{
+	(void)state;
+	sums.bad_record = true;
+	sums.fail_at = 30;
+	expect_profile_after(-EBADMSG, "", 10 * 32);
+}
+
+static void refused_stop_loses_nothing(void **state)
+{
+	(void)state;
+	fake_device.stop_err = -EPERM;
+	expect_profile_after(-EPERM, "can't stop", 10 * (DRAINS + 1));
+}
+
+static void unreadable_counters_lose_no_samples(void **state)
+{
+	(void)state;
+	fake_device.get_err = -EIO;
+	expect_profile_after(-EIO, "can't read the counters", 10 * (DRAINS + 1));
+	assert_int_equal(sums.lost, 0);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(windows_sum_up_to_the_recording),
+		TEST(one_window_is_the_whole_recording),
+		TEST(ring_that_cannot_be_mapped_loses_nothing),
+		TEST(damaged_ring_loses_nothing_before),
+		TEST(refused_stop_loses_nothing),
+		TEST(unreadable_counters_lose_no_samples),
+	};
+
+	return cmocka_run_group_tests_name("recorder", tests, NULL, NULL);
+}

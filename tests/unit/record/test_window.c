@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Windows: what is merged when a budget of memory is exceeded. */
+#include "unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake_kernel_records.h"
+#include "pprof/labels.h"
+#include "record/stack_table.h"
+#include "record/window.h"
+#include "sample.h"
+
+#define PROCESSES 500u
+#define KERNEL UINT64_C(0xffffffff81000000)
+
+struct fixture {
+	struct mapped_files *mapped;
+	struct address_spaces *spaces;
+	struct stack_table *stacks;
+	struct labels labels;
+	struct window window;
+	int64_t samples, weight;
+	union any_sample any; /* last: it ends in an array without a size */
+};
+
+static int fold(const struct stack *stack, void *arg)
+{
+	struct fixture *fixture = arg;
+
+	return window_add(&fixture->window, &fixture->labels, stack);
+}
+
+/* Processes of three programs, with a few stacks each; the weight grows with the process. */
+static void add_samples(struct fixture *fixture)
+{
+	for (uint32_t i = 0; i < PROCESSES; i++) {
+		char comm[16];
+
+		snprintf(comm, sizeof(comm), "program%u", i % 3);
+		fake_space(fixture->spaces, i + 1, i + 1, 1, comm);
+		for (uint32_t j = 0; j < 4; j++) {
+			struct stackbeat_sample *sample = sample_begin(&fixture->any, i + 1, comm);
+
+			sample->address_space = i + 1;
+			sample->generation = 1;
+			sample->weight = 1000 * (i + 1) + j;
+			sample->user_stop = STACKBEAT_STOP_BAD_FRAME;
+			sample_kernel(sample, KERNEL + i % 3);
+			for (uint32_t frame = 0; frame < 20; frame++)
+				sample_kernel(sample, KERNEL + 100 * frame + i % 50 + j);
+			assert_int_equal(stack_table_add(sample, fixture->stacks), 0);
+			fixture->samples++;
+			fixture->weight += (int64_t)sample->weight;
+		}
+	}
+	assert_int_equal(stack_table_fold(fixture->stacks), 0);
+}
+
+static int setup(void **state)
+{
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	const struct file_source source = {.arg = NULL};
+
+	if (!fixture || window_init(&fixture->window, NULL))
+		return -1;
+	fixture->labels.chosen = LABELS_DEFAULT;
+	fixture->mapped = mapped_files_new("", &source, NULL);
+	fixture->spaces = address_spaces_new("", fixture->mapped, NULL);
+	fixture->stacks = stack_table_new(fixture->spaces, LABELS_DEFAULT, fold, fixture);
+	*state = fixture;
+	if (!fixture->stacks)
+		return -1;
+	add_samples(fixture);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *fixture = *state;
+
+	window_clear(&fixture->window);
+	stack_table_free(fixture->stacks);
+	address_spaces_free(fixture->spaces);
+	mapped_files_free(fixture->mapped);
+	free(fixture);
+	return 0;
+}
+
+static void expect_sums(const struct fixture *fixture)
+{
+	const struct profile *profile = fixture->window.profile;
+	int64_t samples = 0, weight = 0;
+
+	for (size_t i = 0; i < profile->samples.count; i++) {
+		samples += profile_values(profile, i)[PROFILE_SAMPLES];
+		weight += profile_values(profile, i)[PROFILE_CPU];
+	}
+	assert_int_equal(samples, fixture->samples);
+	assert_int_equal(weight, fixture->weight);
+	assert_int_equal(fixture->window.samples, fixture->samples);
+}
+
+static bool has_label(const struct profile *profile, size_t sample, enum label wanted)
+{
+	const uint32_t set = profile->samples.items[sample].label_set;
+
+	for (size_t i = 0; i < profile->label_sets.items[set].count; i++) {
+		const uint32_t label = profile_set_labels(profile, set)[i];
+
+		if (label_of_key(profile_text(profile, profile->labels.items[label].key)) == wanted)
+			return true;
+	}
+	return false;
+}
+
+static size_t depth_of(const struct profile *profile, size_t sample)
+{
+	return profile->stacks.items[profile->samples.items[sample].stack].count;
+}
+
+static void window_that_is_small_stays(void **state)
+{
+	struct fixture *fixture = *state;
+	struct window_merged merged;
+	const size_t bytes = window_bytes(&fixture->window);
+
+	assert_int_equal(window_reduce(&fixture->window, bytes), 0);
+	assert_int_equal(window_bytes(&fixture->window), bytes);
+	window_count_merged(&fixture->window, &merged);
+	assert_int_equal(merged.stacks + merged.labels + merged.callers, 0);
+	expect_sums(fixture);
+}
+
+/* The lightest lose their pid first; the heaviest lose nothing. */
+static void lightest_samples_lose_labels_first(void **state)
+{
+	struct fixture *fixture = *state;
+	struct window_merged merged;
+	int64_t lightest_kept = INT64_MAX;
+	const struct profile *profile;
+	uint64_t without = 0;
+
+	assert_int_equal(window_reduce(&fixture->window, window_bytes(&fixture->window) - 1), 0);
+	expect_sums(fixture);
+	profile = fixture->window.profile;
+	for (size_t i = 0; i < profile->samples.count; i++) {
+		const int64_t *values = profile_values(profile, i);
+
+		assert_int_equal(depth_of(profile, i), 21);
+		assert_true(has_label(profile, i, LABEL_COMM));
+		if (!has_label(profile, i, LABEL_PID)) {
+			assert_true(has_label(profile, i, LABEL_MERGED));
+			without += (uint64_t)values[PROFILE_SAMPLES];
+		} else if (values[PROFILE_CPU] < lightest_kept) {
+			lightest_kept = values[PROFILE_CPU];
+		}
+	}
+	assert_in_range(lightest_kept, 1000 * PROCESSES / 2, 1000 * PROCESSES);
+	window_count_merged(&fixture->window, &merged);
+	assert_true(merged.stacks > 0);
+	assert_int_equal(merged.labels, without);
+	assert_int_equal(merged.callers, 0);
+	assert_int_equal(without, fixture->samples / 2);
+}
+
+/* With less and less memory, each level is reached; sums stay exact. */
+static void smaller_windows_keep_the_leaf_longest(void **state)
+{
+	struct fixture *fixture = *state;
+	struct window_merged merged;
+	const struct profile *profile;
+	size_t bytes;
+
+	for (bytes = window_bytes(&fixture->window); bytes > 4096; bytes -= bytes / 8) {
+		assert_int_equal(window_reduce(&fixture->window, bytes), 0);
+		expect_sums(fixture);
+	}
+	assert_int_equal(window_reduce(&fixture->window, 0), 0);
+	expect_sums(fixture);
+	profile = fixture->window.profile;
+	/* All is one sample of one frame. */
+	assert_int_equal(profile->samples.count, 1);
+	assert_int_equal(depth_of(profile, 0), 1);
+	assert_false(has_label(profile, 0, LABEL_COMM));
+	window_count_merged(&fixture->window, &merged);
+	assert_int_equal(merged.callers, fixture->samples);
+	assert_int_equal(merged.stacks, 4 * PROCESSES - 1);
+}
+
+static void taken_window_is_empty_afterwards(void **state)
+{
+	struct fixture *fixture = *state;
+	struct window taken;
+
+	assert_int_equal(window_take(&fixture->window, &taken), 0);
+	assert_int_equal(taken.samples, fixture->samples);
+	assert_int_equal(fixture->window.samples, 0);
+	assert_int_equal(fixture->window.profile->samples.count, 0);
+	window_clear(&taken);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(window_that_is_small_stays),
+		TEST(lightest_samples_lose_labels_first),
+		TEST(smaller_windows_keep_the_leaf_longest),
+		TEST(taken_window_is_empty_afterwards),
+	};
+
+	return cmocka_run_group_tests_name("window", tests, NULL, NULL);
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Workers that are compromised: test_binary_archive.c has archives. */
+#include "symbolize/archive_reader.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/error.h"
+#include "sample_profile.h"
+#include "sandbox.h"
+#include "sandbox/fork_server.h"
+#include "symbolize/archive_unpacker.h"
+
+#define NAME ".build-id/01/23"
+
+static void (*worker)(int socket);
+
+static void run_worker(enum worker_kind kind, const int fds[], size_t count)
+{
+	assert_int_equal(kind, WORKER_UNPACK);
+	assert_int_equal(count, 2);
+	worker(fds[1]);
+}
+
+/* Sends a message that claims to have `size` bytes. */
+static void send_header(int socket, uint32_t type, uint64_t number, uint32_t size)
+{
+	const struct unpack_message message = {.type = type, .size = size, .number = number};
+
+	if (write(socket, &message, sizeof(message)) < 0)
+		_exit(1);
+}
+
+static void send_bytes(int socket, uint32_t type, uint64_t number, const void *bytes, size_t size)
+{
+	send_header(socket, type, number, (uint32_t)size);
+	if (write(socket, bytes, size) < 0)
+		_exit(1);
+}
+
+/* Returns whether the parent wants the entry. */
+static bool send_entry(int socket, const char *name, uint64_t size)
+{
+	char reply;
+
+	send_bytes(socket, UNPACK_ENTRY, size, name, strlen(name));
+	if (read(socket, &reply, 1) != 1)
+		_exit(1);
+	return reply;
+}
+
+static void send_file(int socket)
+{
+	if (send_entry(socket, NAME, 4))
+		send_bytes(socket, UNPACK_DATA, 0, "data", 4);
+	if (send_entry(socket, "unwanted", 4))
+		_exit(1);
+	send_header(socket, UNPACK_END, 0, 0);
+}
+
+static void exit_at_once(int socket)
+{
+	(void)socket;
+}
+
+static void crash(int socket)
+{
+	send_entry(socket, NAME, 4);
+	raise(SIGKILL);
+}
+
+static void send_part_of_message(int socket)
+{
+	send_header(socket, UNPACK_ENTRY, 4, 100);
+}
+
+static void send_unknown_type(int socket)
+{
+	send_header(socket, 77, 0, 0);
+}
+
+static void send_huge_message(int socket)
+{
+	send_header(socket, UNPACK_ENTRY, 4, UINT32_MAX);
+}
+
+static void send_data_first(int socket)
+{
+	send_bytes(socket, UNPACK_DATA, 0, "data", 4);
+}
+
+static void send_unwanted_data(int socket)
+{
+	send_entry(socket, "unwanted", 4);
+	send_bytes(socket, UNPACK_DATA, 0, "data", 4);
+}
+
+static void send_too_much_data(int socket)
+{
+	send_entry(socket, NAME, 4);
+	send_bytes(socket, UNPACK_DATA, 1, "data", 4);
+}
+
+static void send_far_data(int socket)
+{
+	send_entry(socket, NAME, 4);
+	send_bytes(socket, UNPACK_DATA, UINT64_MAX - 1, "data", 4);
+}
+
+static void send_data_of_name_twice(int socket)
+{
+	send_entry(socket, NAME, 4);
+	send_entry(socket, NAME, UINT32_MAX);
+	send_bytes(socket, UNPACK_DATA, 100, "data", 4);
+}
+
+static void send_name_with_nul(int socket)
+{
+	send_bytes(socket, UNPACK_ENTRY, 4, NAME "\0" NAME, 2 * sizeof(NAME));
+}
+
+static void send_long_name(int socket)
+{
+	static char name[PATH_MAX + 1];
+
+	memset(name, 'a', PATH_MAX);
+	send_entry(socket, name, 4);
+}
+
+static void send_control_characters(int socket)
+{
+	send_bytes(socket, UNPACK_ERROR, 0, "\x1b[31m\n\u202e", 9);
+}
+
+static void send_entries_forever(int socket)
+{
+	for (;;)
+		send_entry(socket, "unwanted", 0);
+}
+
+static void send_large_file(int socket)
+{
+	send_entry(socket, NAME, BINARY_ARCHIVE_FILE_MAX + 1);
+}
+
+static void send_endless_size(int socket)
+{
+	send_entry(socket, NAME, UINT64_MAX);
+}
+
+static struct error error;
+
+static int open_with(void (*function)(int socket), struct archive_reader **reader)
+{
+	struct profile *profile = empty_profile();
+	struct sandbox_server server;
+	int err;
+
+	example_mapping(profile, 0, UINT64_MAX, 0, "/program", "0123");
+	write_text(in_sandbox("archive"), "");
+	worker = function;
+	assert_int_equal(sandbox_server_start(&server, run_worker, &error), 0);
+	err = archive_reader_open(&server, in_sandbox("archive"), profile, reader, &error);
+	sandbox_server_stop(&server);
+	profile_free(profile);
+	return err;
+}
+
+static void files_are_received(void **state)
+{
+	struct archive_reader *reader;
+	char text[8] = "";
+	int fd;
+
+	(void)state;
+	assert_int_equal(open_with(send_file, &reader), 0);
+	fd = archive_reader_file(reader, NAME);
+	assert_true(fd >= 0);
+	assert_int_equal(read(fd, text, sizeof(text)), 4);
+	assert_string_equal(text, "data");
+	close(fd);
+	assert_int_equal(archive_reader_file(reader, "unwanted"), -ENOENT);
+	archive_reader_close(reader);
+}
+
+static void compromised_workers_are_refused(void **state)
+{
+	static void (*const workers[])(int socket) = {
+		exit_at_once,
+		crash,
+		send_part_of_message,
+		send_unknown_type,
+		send_huge_message,
+		send_data_first,
+		send_unwanted_data,
+		send_too_much_data,
+		send_far_data,
+		send_name_with_nul,
+		send_data_of_name_twice,
+		send_long_name,
+		send_control_characters,
+		send_entries_forever,
+	};
+	struct archive_reader *reader;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(workers) / sizeof(workers[0]); i++) {
+		*error.text = '\0';
+		assert_int_equal(open_with(workers[i], &reader), -EBADMSG);
+		assert_true(*error.text);
+		assert_null(strpbrk(error.text, "\x1b\n"));
+		assert_null(strstr(error.text, "\u202e"));
+	}
+}
+
+static void sizes_are_limited(void **state)
+{
+	struct archive_reader *reader;
+
+	(void)state;
+	assert_int_equal(open_with(send_large_file, &reader), -EFBIG);
+	assert_int_equal(open_with(send_endless_size, &reader), -EFBIG);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, make_sandbox, remove_sandbox)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(files_are_received),
+		TEST(compromised_workers_are_refused),
+		TEST(sizes_are_limited),
+	};
+
+	return cmocka_run_group_tests_name("archive_reader", tests, NULL, NULL);
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "lib/file_limit.h"
+
+#include <sys/resource.h>
+
+void raise_file_limit(size_t count)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == RLIM_INFINITY)
+		return;
+	limit.rlim_cur += count;
+	if (limit.rlim_cur > limit.rlim_max)
+		limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Calls functions that may block for as long as a file system hangs. */
+#ifndef STACKBEAT_LIB_TIMED_CALL_H
+#define STACKBEAT_LIB_TIMED_CALL_H
+
+#include <stdint.h>
+
+/* Calls that may be blocked at a time. Further ones are refused. */
+#define TIMED_CALLS_BLOCKED_MAX 4u
+
+/*
+ * Calls fn(arg) in another thread, and waits for it at most `timeout` ns. Returns 0; -EAGAIN if
+ * `fn` is not called; or -ETIMEDOUT: then `arg` belongs to the thread, which calls drop(arg) if
+ * `fn` ever returns.
+ */
+int timed_call(void (*fn)(void *arg), void (*drop)(void *arg), void *arg, int64_t timeout);
+
+#endif

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "record/window.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/array.h"
+#include "lib/hash.h"
+#include "pprof/profile_merge.h"
+#include "pprof/truncation.h"
+#include "process/address_space.h"
+#include "process/mapped_files.h"
+#include "record/stack.h"
+#include "runtime/perf_map_watcher.h"
+
+#define FRAMES_MAX (STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX)
+
+int window_init(struct window *window, struct mapped_files *files)
+{
+	*window = (struct window){.profile = profile_new(), .files = files};
+	if (!window->profile)
+		return -ENOMEM;
+	profile_set_recorded_types(window->profile);
+	return window->profile->error;
+}
+
+void window_set_perf_maps(struct window *window, struct perf_map_fd *maps, size_t count)
+{
+	for (size_t i = 0; i < window->perf_map_count; i++)
+		close(window->perf_maps[i].fd);
+	free(window->perf_maps);
+	window->perf_maps = maps;
+	window->perf_map_count = count;
+}
+
+void window_clear(struct window *window)
+{
+	window_set_perf_maps(window, NULL, 0);
+	for (size_t i = 0; i < window->held_count; i++)
+		mapped_file_release(window->files,
+				    mapped_files_at(window->files, window->held_files[i]));
+	free(window->held_files);
+	profile_free(window->profile);
+	*window = (struct window){0};
+}
+
+int window_take(struct window *window, struct window *taken)
+{
+	struct window empty;
+	int err = window_init(&empty, window->files);
+
+	if (err) {
+		window_clear(&empty);
+		*taken = (struct window){0};
+		return err;
+	}
+	*taken = *window;
+	*window = empty;
+	return 0;
+}
+
+size_t window_bytes(const struct window *window)
+{
+	return profile_bytes(window->profile);
+}
+
+/* Adding */
+
+/* Holds the file of a segment that is new in the window. */
+static void hold_file(struct window *window, uint32_t segment)
+{
+	struct mapped_file *file;
+	bool is_offset;
+
+	if (!window->files)
+		return;
+	file = segment_file(window->files, segment, &is_offset);
+	if (!file)
+		return;
+	if (array_reserve(&window->held_files, &window->held_capacity, window->held_count, 1,
+			  sizeof(*window->held_files)) ||
+	    mapped_file_hold(window->files, file)) {
+		window->profile->error = -ENOMEM;
+		return;
+	}
+	window->held_files[window->held_count++] = file->index;
+}
+
+static uint32_t add_location(struct window *window, const struct stack *stack, size_t i)
+{
+	uint32_t segment = SEGMENT_KERNEL, perf_map = 0, number;
+	struct profile *profile = window->profile;
+	struct profile_mapping mapping = {0};
+	size_t known = profile->mappings.count;
+
+	if (i >= stack->kernel_frames)
+		segment = stack_segments(stack)[i - stack->kernel_frames];
+	if (segment == SEGMENT_NONE)
+		return profile_location(profile, 0, stack->frames[i], NULL, 0);
+	if (segment == SEGMENT_ANON)
+		perf_map = address_space_perf_map(stack->space);
+	mapping.source = segment_source(segment, perf_map);
+	number = profile_mapping(profile, &mapping);
+	if (profile->mappings.count > known)
+		hold_file(window, segment);
+	return profile_location(profile, number, stack->frames[i], NULL, 0);
+}
+
+static uint32_t add_labels(struct profile *profile, const struct labels *labels,
+			   const struct stack *stack)
+{
+	const enum truncation cause =
+		truncation_of((enum stackbeat_unwind_stop)stack->kernel_stop,
+			      (enum stackbeat_unwind_stop)stack->user_stop, !stack->user_frames);
+	const struct label_process process = {
+		.truncated = truncation_name(cause),
+		.comm = address_space_comm(stack->space),
+		.cgroup_path = address_space_cgroup_path(stack->space),
+		.ns_pid = address_space_ns_pid(stack->space),
+	};
+	struct labels with_truncated = *labels;
+	struct label_values values;
+
+	with_truncated.chosen |= LABEL_SET(LABEL_TRUNCATED);
+	label_values(&with_truncated, &stack->origin, &process, &values);
+	return labels_intern(profile, values.items, values.count);
+}
+
+int window_add(struct window *window, const struct labels *labels, const struct stack *stack)
+{
+	const size_t depth = (size_t)stack->kernel_frames + stack->user_frames;
+	const int64_t values[PROFILE_RECORDED_TYPES] = {
+		[PROFILE_SAMPLES] = (int64_t)stack->samples,
+		[PROFILE_CPU] = (int64_t)stack->weight,
+	};
+	struct profile *profile = window->profile;
+	uint32_t locations[FRAMES_MAX];
+
+	for (size_t i = 0; i < depth; i++)
+		locations[i] = add_location(window, stack, i);
+	profile_add(profile, profile_stack(profile, locations, depth),
+		    add_labels(profile, labels, stack), values);
+	if (!profile->error)
+		window->samples += stack->samples;
+	return profile->error;
+}
+
+/* Reducing */
+
+/* What a sample loses. Each level includes those before. */
+enum loss { LOSS_NOTHING, LOSS_THREAD, LOSS_CALLERS, LOSS_LABELS, LOSS_STACK, LOSS_COUNT };
+
+struct reduction {
+	struct profile *into;
+	const struct profile *from;
+	struct profile_translation translation;
+};
+
+/* The location that stands for the callers that a stack has lost. */
+static uint32_t merged_location(struct profile *profile)
+{
+	const struct profile_mapping mapping = {.source = segment_source(SEGMENT_MERGED, 0)};
+	const uint32_t name = profile_string(profile, "[merged]");
+	const struct profile_function function = {.name = name, .system_name = name};
+	const struct profile_line line = {.function = profile_function(profile, &function)};
+
+	return profile_location(profile, profile_mapping(profile, &mapping), 0, &line, 1);
+}
+
+/* Sets *lost if the stack loses frames. */
+static uint32_t reduce_stack(struct reduction *reduction, uint32_t stack, enum loss loss,
+			     bool *lost)
+{
+	const struct profile_sequence *sequence = &reduction->from->stacks.items[stack];
+	const uint32_t *from = profile_stack_locations(reduction->from, stack);
+	size_t kept = sequence->count, depth = 0;
+	uint32_t locations[FRAMES_MAX];
+
+	if (loss >= LOSS_CALLERS && kept > 1)
+		kept = 1;
+	if (loss >= LOSS_STACK)
+		kept = 0;
+	for (; depth < kept; depth++)
+		locations[depth] = profile_translate_location(&reduction->translation, from[depth]);
+	if (kept < sequence->count) {
+		locations[depth++] = merged_location(reduction->into);
+		*lost = true;
+	}
+	return profile_stack(reduction->into, locations, depth);
+}
+
+static bool loses_label(const char *key, enum loss loss)
+{
+	switch (label_of_key(key)) {
+	case LABEL_PID:
+	case LABEL_TID:
+	case LABEL_THREAD:
+	case LABEL_CPU:
+		return loss >= LOSS_THREAD;
+	case LABEL_TRUNCATED:
+		/* The unwinder did not truncate what remains. */
+		return loss >= LOSS_CALLERS;
+	case LABEL_COMM:
+	case LABEL_CGROUP:
+	case LABEL_CONTAINER:
+		return loss >= LOSS_LABELS;
+	case LABEL_MERGED:
+		return loss >= LOSS_CALLERS;
+	default:
+		return false;
+	}
+}
+
+/* A sample that loses something gets LABEL_MERGED. */
+static uint32_t reduce_labels(struct reduction *reduction, uint32_t label_set, enum loss loss,
+			      bool lost_callers)
+{
+	const struct profile_sequence *sequence = &reduction->from->label_sets.items[label_set];
+	const uint32_t *from = profile_set_labels(reduction->from, label_set);
+	struct profile_label merged = {0};
+	uint32_t set[LABELS_MAX];
+	size_t count = 0;
+
+	for (size_t i = 0; i < sequence->count; i++) {
+		const struct profile_label *label = &reduction->from->labels.items[from[i]];
+		const char *key = profile_text(reduction->from, label->key);
+
+		if (!loses_label(key, loss))
+			set[count++] = profile_translate_label(&reduction->translation, from[i]);
+		else if (label_of_key(key) == LABEL_MERGED &&
+			 !strcmp(profile_text(reduction->from, label->text), MERGED_CALLERS))
+			lost_callers = true;
+	}
+	if (lost_callers || count < sequence->count) {
+		merged.key = profile_string(reduction->into, LABEL_MERGED_KEY);
+		merged.text = profile_string(reduction->into,
+					     lost_callers ? MERGED_CALLERS : MERGED_LABELS);
+		set[count++] = profile_label(reduction->into, &merged);
+	}
+	return profile_label_set(reduction->into, set, count);
+}
+
+static void reduce_sample(struct reduction *reduction, size_t i, enum loss loss)
+{
+	const struct profile_sample *sample = &reduction->from->samples.items[i];
+	bool lost_callers = false;
+	uint32_t stack = reduce_stack(reduction, sample->stack, loss, &lost_callers);
+
+	profile_add(reduction->into, stack,
+		    reduce_labels(reduction, sample->label_set, loss, lost_callers),
+		    profile_values(reduction->from, i));
+}
+
+static int64_t weight_of(const struct profile *profile, size_t sample)
+{
+	return profile_values(profile, sample)[PROFILE_CPU];
+}
+
+/*
+ * Makes a copy of a profile: samples of at most the weight `light` lose `loss`, the others one
+ * level less. Returns 0 or -ENOMEM.
+ */
+static int reduce_profile(const struct profile *from, enum loss loss, int64_t light,
+			  struct window *into)
+{
+	struct reduction reduction = {.from = from};
+	int err = window_init(into, NULL);
+
+	if (!err) {
+		reduction.into = into->profile;
+		err = profile_translation_init(&reduction.translation, into->profile, from);
+	}
+	for (size_t i = 0; i < from->samples.count && !err; i++) {
+		reduce_sample(&reduction, i, weight_of(from, i) <= light ? loss : loss - 1);
+		err = into->profile->error;
+	}
+	profile_translation_clear(&reduction.translation);
+	if (err)
+		window_clear(into);
+	return err;
+}
+
+static int compare_weights(const void *a, const void *b)
+{
+	const int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+
+	return (left > right) - (left < right);
+}
+
+/* Returns the sorted weights of all samples, which the caller frees, or NULL. */
+static int64_t *sort_weights(const struct profile *profile)
+{
+	const size_t count = profile->samples.count;
+	int64_t *weights = calloc(count + 1, sizeof(*weights));
+
+	if (!weights)
+		return NULL;
+	for (size_t i = 0; i < count; i++)
+		weights[i] = weight_of(profile, i);
+	qsort(weights, count, sizeof(*weights), compare_weights);
+	return weights;
+}
+
+int window_reduce(struct window *window, size_t bytes)
+{
+	const size_t count = window->profile->samples.count;
+	int64_t *weights = sort_weights(window->profile);
+	int err = weights ? 0 : -ENOMEM;
+
+	/* Steps of a level: the lightest half, three quarters, seven eighths, all. */
+	for (int step = 0; !err && count && step < 4 * (LOSS_COUNT - 1); step++) {
+		const size_t heavy = count >> (step % 4 + 1);
+		const int64_t light = step % 4 < 3 ? weights[count - 1 - heavy] : INT64_MAX;
+		struct window reduced;
+
+		if (window_bytes(window) <= bytes)
+			break;
+		err = reduce_profile(window->profile, LOSS_THREAD + step / 4, light, &reduced);
+		if (err)
+			break;
+		window->merged_stacks +=
+			window->profile->samples.count - reduced.profile->samples.count;
+		profile_swap(window->profile, reduced.profile);
+		window_clear(&reduced);
+	}
+	free(weights);
+	return err;
+}
+
+void window_count_merged(const struct window *window, struct window_merged *merged)
+{
+	const struct profile *profile = window->profile;
+
+	*merged = (struct window_merged){.stacks = window->merged_stacks};
+	for (size_t i = 0; i < profile->samples.count && window->merged_stacks; i++) {
+		const uint32_t set = profile->samples.items[i].label_set;
+		const uint32_t *labels = profile_set_labels(profile, set);
+
+		for (size_t j = 0; j < profile->label_sets.items[set].count; j++) {
+			const struct profile_label *label = &profile->labels.items[labels[j]];
+			uint64_t samples = (uint64_t)profile_values(profile, i)[PROFILE_SAMPLES];
+
+			if (label_of_key(profile_text(profile, label->key)) != LABEL_MERGED)
+				continue;
+			if (!strcmp(profile_text(profile, label->text), MERGED_CALLERS))
+				merged->callers += samples;
+			else
+				merged->labels += samples;
+		}
+	}
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "symbolize/live_source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "debuginfo/elf_headers.h"
+#include "debuginfo/kernel_image.h"
+#include "lib/build_id.h"
+#include "lib/error.h"
+#include "pprof/profile.h"
+#include "process/address_space.h"
+#include "process/mapped_files.h"
+#include "runtime/perf_map_watcher.h"
+
+/* Where files seem to be mapped whose addresses are offsets. 0 would mean virtual addresses. */
+#define OFFSETS_START UINT64_C(0x1000)
+
+/* Describing */
+
+static const char *segment_name(uint32_t segment)
+{
+	switch (segment) {
+	case SEGMENT_ANON:
+		return "[anon]";
+	case SEGMENT_VSYSCALL:
+		return "[vsyscall]";
+	case SEGMENT_MERGED:
+		return "[merged]";
+	default:
+		return "[vdso]";
+	}
+}
+
+/* The load segments of a mapping's file whose addresses are offsets. */
+struct segments {
+	struct elf_segment *items;
+	size_t count;
+};
+
+/*
+ * Opens the first candidate that proves to be the mapped file, and reads its headers. Returns
+ * whether there is one.
+ */
+static bool read_file_headers(const struct live_source *live, const struct mapped_file *file,
+			      struct elf_headers *headers)
+{
+	struct error problem;
+	bool found = false;
+	int fd = 0;
+
+	for (unsigned int i = 0; !found && fd != -ENOENT; i++) {
+		fd = mapped_file_open_candidate(live->files, file, i, &problem);
+		if (fd < 0)
+			continue;
+		found = !worker_read_headers(live->sandbox, fd, headers, &problem) &&
+			(!*file->build_id || build_id_equal(headers->build_id, file->build_id));
+		close(fd);
+	}
+	return found;
+}
+
+static int read_headers(const struct live_source *live, struct mapped_file *file,
+			struct segments *segments)
+{
+	struct elf_headers *headers = calloc(1, sizeof(*headers));
+	int err = headers ? 0 : -ENOMEM;
+
+	if (!err && read_file_headers(live, file, headers)) {
+		segments->items = calloc(headers->segment_count + 1, sizeof(*segments->items));
+		if (!segments->items)
+			err = -ENOMEM;
+		for (; !err && segments->count < headers->segment_count; segments->count++)
+			segments->items[segments->count] = headers->segments[segments->count];
+		if (*headers->build_id)
+			mapped_file_set_build_id(live->files, file, headers->build_id);
+	}
+	free(headers);
+	return err;
+}
+
+static int describe_mapping(const struct live_source *live, struct profile *profile,
+			    uint32_t number, struct segments *segments)
+{
+	struct profile_mapping mapping = {
+		.limit = UINT64_MAX,
+		.source = profile->mappings.items[number].source,
+	};
+	uint32_t segment = source_segment(mapping.source);
+	struct mapped_file *file;
+	bool is_offset;
+	int err = 0;
+
+	if (segment == SEGMENT_KERNEL)
+		return 0;
+	file = segment_file(live->files, segment, &is_offset);
+	if (!file) {
+		mapping.file = profile_string(profile, segment_name(segment));
+	} else {
+		/* The offsets in a vdso are its addresses. */
+		is_offset = is_offset && strcmp(file->path, "[vdso]");
+		if (is_offset)
+			err = read_headers(live, file, segments);
+		mapping.file = profile_string(profile, *file->path ? file->path : "[file]");
+		mapping.build_id = profile_string(profile, file->build_id);
+		if (is_offset)
+			mapping.start = OFFSETS_START;
+	}
+	profile_set_mapping(profile, number, &mapping);
+	return err;
+}
+
+static uint32_t describe_kernel(const struct live_source *live, struct profile *profile,
+				uint64_t address)
+{
+	const struct kernel_mapping *from = kernel_mapping_at(live->kernel, address);
+	const struct profile_mapping mapping = {
+		.start = from->start,
+		.limit = from->limit,
+		.file = profile_string(profile, from->name),
+		.build_id = profile_string(profile, from->build_id),
+	};
+
+	return profile_mapping(profile, &mapping);
+}
+
+/* Moves a location from an offset to the ELF virtual address if the headers of the file have it. */
+static void describe_offset(struct profile *profile, uint32_t number,
+			    const struct segments *segments)
+{
+	const struct profile_location *location = &profile->locations.items[number];
+	struct profile_mapping mapping = profile->mappings.items[location->mapping];
+	uint64_t vaddr;
+
+	if (!elf_segments_vaddr(segments->items, segments->count, location->address, &vaddr)) {
+		profile_move_location(profile, number, location->mapping,
+				      location->address + mapping.start);
+		return;
+	}
+	mapping.start = 0;
+	mapping.source = segment_source(source_segment(mapping.source) - 1, 0);
+	profile_move_location(profile, number, profile_mapping(profile, &mapping), vaddr);
+}
+
+/* `segments` are those of `count` mappings. */
+static void describe_locations(const struct live_source *live, struct profile *profile,
+			       const struct segments *segments, size_t count)
+{
+	for (size_t i = 1; i < profile->locations.count; i++) {
+		const struct profile_location *location = &profile->locations.items[i];
+		const struct profile_mapping *mapping = &profile->mappings.items[location->mapping];
+
+		if (source_segment(mapping->source) == SEGMENT_KERNEL)
+			profile_move_location(profile, (uint32_t)i,
+					      describe_kernel(live, profile, location->address),
+					      location->address);
+		else if (mapping->start && location->mapping < count)
+			describe_offset(profile, (uint32_t)i, &segments[location->mapping]);
+	}
+}
+
+int live_source_describe(const struct live_source *live, struct profile *profile)
+{
+	size_t count = profile->mappings.count;
+	struct segments *segments = calloc(count + 1, sizeof(*segments));
+	int err = segments ? 0 : -ENOMEM;
+
+	for (size_t i = 1; i < count && !err; i++)
+		err = describe_mapping(live, profile, (uint32_t)i, &segments[i]);
+	if (!err)
+		describe_locations(live, profile, segments, count);
+	for (size_t i = 0; segments && i < count; i++)
+		free(segments[i].items);
+	free(segments);
+	return err ? err : profile->error;
+}
+
+/* Opening */
+
+/* Returns the fd of the perf map of a mapping, or -1. */
+static int find_perf_map(const struct live_source *live, const struct symbol_mapping *mapping)
+{
+	uint32_t id = source_perf_map(mapping->source);
+
+	for (size_t i = 0; id && i < live->perf_map_count; i++) {
+		if (live->perf_maps[i].id == id)
+			return live->perf_maps[i].fd;
+	}
+	return -1;
+}
+
+static int open_perf_map(const struct live_source *live, const struct symbol_mapping *mapping)
+{
+	int fd = fcntl(find_perf_map(live, mapping), F_DUPFD_CLOEXEC, 0);
+
+	return fd < 0 ? -ENOENT : fd;
+}
+
+static enum symbol_kind find_kind(void *arg, const struct symbol_mapping *mapping)
+{
+	if (source_segment(mapping->source) >= SEGMENT_FILES)
+		return SYMBOLS_FILE;
+	return find_perf_map(arg, mapping) >= 0 ? SYMBOLS_PERF_MAP : SYMBOLS_NONE;
+}
+
+static int open_mapping(void *arg, const struct symbol_mapping *mapping, unsigned int candidate,
+			struct error *error)
+{
+	const struct live_source *live = arg;
+	uint32_t segment = source_segment(mapping->source);
+	bool is_offset;
+
+	if (segment < SEGMENT_FILES)
+		return candidate ? -ENOENT : open_perf_map(live, mapping);
+	return mapped_file_open_candidate(
+		live->files, segment_file(live->files, segment, &is_offset), candidate, error);
+}
+
+void live_source_init(struct symbol_source *source, const struct live_source *live,
+		      const struct kallsyms *kallsyms, const char *root)
+{
+	struct utsname self;
+
+	*source = (struct symbol_source){
+		.kallsyms = kallsyms,
+		.kernel = live->kernel,
+		.root = root,
+		.kind = find_kind,
+		.open = open_mapping,
+		.arg = (void *)live,
+	};
+	if (!uname(&self))
+		snprintf(source->release, sizeof(source->release), "%s", self.release);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Where the symbolizer finds the symbols of a profile: live_source.h, for a recording of this
+ * process, or offline_source.h, for any profile.
+ */
+#ifndef STACKBEAT_SYMBOLIZE_SYMBOL_SOURCE_H
+#define STACKBEAT_SYMBOLIZE_SYMBOL_SOURCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pprof/origin.h"
+
+struct error;
+struct kallsyms;
+struct kernel;
+
+/* What the mapping of user addresses is symbolized by. */
+enum symbol_kind {
+	SYMBOLS_NONE,
+	SYMBOLS_FILE, /* an ELF file */
+	SYMBOLS_PERF_MAP,
+};
+
+/* A mapping of a profile; the strings are those of the profile. */
+struct symbol_mapping {
+	const char *path;
+	const char *build_id; /* hex; "" if unknown */
+	uint64_t source;
+};
+
+struct symbol_source {
+	/* Symbols of the kernel; NULL: none. */
+	const struct kallsyms *kallsyms;
+	/* The kernel that kallsyms belongs to; may be NULL without it. */
+	struct kernel *kernel;
+	/* Of the kernel in the profile, whose files are opened below `root`; "": unknown. */
+	char release[ORIGIN_RELEASE_SIZE];
+	const char *root;
+	/*
+	 * Files are found by path and build ID. Mappings that differ only in their source are
+	 * ambiguous then: they are not symbolized.
+	 */
+	bool by_path;
+	enum symbol_kind (*kind)(void *arg, const struct symbol_mapping *mapping);
+	/*
+	 * Opens the file number `candidate` (from 0) of those that may be the file or perf map of a
+	 * mapping, as `open` of struct worker_job (worker_protocol.h).
+	 */
+	int (*open)(void *arg, const struct symbol_mapping *mapping, unsigned int candidate,
+		    struct error *error);
+	void *arg; /* of `kind` and `open` */
+};
+
+#endif
