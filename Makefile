@@ -21,6 +21,8 @@ CPPFLAGS += -D_GNU_SOURCE -DSTACKBEAT_VERSION='"$(VERSION)"' -Iinclude -iquote u
 LIBS = $(shell pkg-config --libs $(PACKAGES)) -liberty -lm
 LIB_CFLAGS = $(shell pkg-config --cflags $(PACKAGES))
 
+# For unit tests and fuzzers: lib/invariant.h.
+CHECKS := -DCHECK_INVARIANTS
 # Most unit tests depend on the sanitizers to detect errors.
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
@@ -67,7 +69,7 @@ $(B)/user/%.o: user/%.c VERSION | $(PROTO).h
 $(B)/unit/user/%.o: user/%.c VERSION | $(PROTO).h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) -O1 -g $(SANITIZE) $(COUNT_STEPS) $(WARNINGS) $(LIB_CFLAGS) \
+	$(Q)$(CC) $(CPPFLAGS) $(CHECKS) -O1 -g $(SANITIZE) $(COUNT_STEPS) $(WARNINGS) $(LIB_CFLAGS) \
 		-MMD -MP -c -o $@ $<
 
 $(B)/unit/steps.o: tests/unit/steps.c
@@ -125,7 +127,7 @@ FUZZ_OBJECTS := $(patsubst user/%.c,$(B)/fuzz/user/%.o,$(filter-out user/cli/mai
 $(B)/fuzz/user/%.o: user/%.c VERSION | $(PROTO).h
 	$(call say,CLANG,$@)
 	@mkdir -p $(@D)
-	$(Q)clang $(CPPFLAGS) -O1 -g $(FUZZ_SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)clang $(CPPFLAGS) $(CHECKS) -O1 -g $(FUZZ_SANITIZE) $(WARNINGS) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(B)/fuzz/user/report/flamegraph.o: user/report/flamegraph.js user/report/flamegraph.css
 
@@ -260,6 +262,11 @@ check-debug: ## Run integration tests, planted bugs and stress on debug kernels 
 coverage: ## Report lines reached by unit tests (reader) and integration tests (module)
 	$(Q)tests/coverage
 
+# SEED, MUTANTS and ROOMS: see the head of the script.
+.PHONY: mutants
+mutants: ## Change single tokens of user/, and count the changes that unit tests notice
+	$(Q)tests/mutants $(ROOMS)
+
 HOURS ?= 2
 
 .PHONY: longrun
@@ -282,7 +289,7 @@ format: ## Format the reader and the tests with clang-format
 help: ## List the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 	@echo
-	@echo 'Variables: V=1 (show commands), T and GUEST_T (seconds of fuzz), HOURS, B (build directory), CC, CFLAGS, PREFIX,'
+	@echo 'Variables: V=1 (show commands), T and GUEST_T (seconds of fuzz), HOURS, SEED, MUTANTS, ROOMS, B (build directory), CC, CFLAGS, PREFIX,'
 	@echo 'DESTDIR, KVERSION (kernel to build or install the module for), KDIR (its build directory), MODULE_INSTALL=1'
 	@echo '(install fails if the module is not built).'
 
@@ -294,6 +301,6 @@ print-%:
 clean: ## Remove build results, except downloads and debug kernels (build/vm)
 	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/abi-* $(B)/demo \
 		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/coverage $(B)/longrun $(B)/check $(B)/bench \
-		$(B)/matrix
+		$(B)/matrix $(B)/mutants
 
 -include $(wildcard $(B)/user/*/*.d $(B)/unit/user/*/*.d $(B)/unit/*/*.d $(B)/unit/*.d $(B)/fuzz/user/*/*.d $(B)/fuzz/*.d)

@@ -128,16 +128,16 @@ def abi_mismatch_is_reported():
 
 
 @test
-def profile_for_a_full_disk_goes_elsewhere():
+def profile_that_cannot_be_written_goes_elsewhere():
     load()
-    mount, elsewhere = temporary_directory(), temporary_directory()
+    elsewhere, directory = temporary_directory(), temporary_directory() / "removed"
     environment = {**os.environ, "TMPDIR": str(elsewhere)}
 
-    def record(output):
+    def record(output, reason, *command):
         """Records, and checks that the profile is elsewhere, as the message says."""
-        _, err = run("stackbeat", "record", "-F", 997, "-o", output,
-                     *workload("deep", 5, 100000000), status=1, env=environment)
-        found = re.fullmatch(rf"stackbeat: {re.escape(str(output))}: No space left on device\n"
+        _, err = run("stackbeat", "record", "-F", 997, "-o", output, "--", *command, status=1,
+                     env=environment)
+        found = re.fullmatch(rf"stackbeat: {re.escape(str(output))}: {reason}\n"
                              rf"stackbeat: \d+ samples .*\n"
                              rf"stackbeat: the profile is in ({elsewhere}/\S+) instead\n", err)
         check(found, f"message {err!r}")
@@ -145,26 +145,12 @@ def profile_for_a_full_disk_goes_elsewhere():
         check_equal(os.stat(found[1]).st_mode & 0o777, 0o600, "mode of the profile")
         os.unlink(found[1])
         check_equal(list(elsewhere.iterdir()), [], "other files")
-    run("mount", "-t", "tmpfs", "-o", "size=64k", "none", mount)
-    try:
-        old = mount / "profile"
-        old.write_text("old")
-        # Enough space for the check at the start, and not enough for the profile.
-        (mount / "filler").write_bytes(bytes(60 << 10))
-        try:
-            while True:
-                with open(mount / "filler", "ab") as file:
-                    file.write(bytes(512))
-        except OSError:
-            pass
-        before = sorted(path.name for path in mount.iterdir())
-        for output in (old, mount / "new"):
-            record(output)
-            check_equal(sorted(path.name for path in mount.iterdir()), before, "files")
-        check_equal(old.read_text(), "old", "the old file")
-    finally:
-        run("umount", mount)
-    record("/dev/full")
+    deep = [str(word) for word in workload("deep", 5, 100000000)]
+    record("/dev/full", "No space left on device", *deep)
+    directory.mkdir()
+    record(directory / "profile", "No such file or directory", "sh", "-c",
+           f"rmdir {directory}; exec {' '.join(deep)}")
+    check(not directory.exists(), "the directory exists")
 
 
 # --- the comments ------------------------------------------------------------

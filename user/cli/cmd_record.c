@@ -406,7 +406,7 @@ static void write_if_due(void *arg)
 	if (!record->next_file)
 		record->next_file = record->recorder.start + record->interval;
 	due = now >= record->next_file || record->file_requested ||
-	      (record->options.rotate && collector_is_full(&record->recorder.collector));
+	      (record->options.rotate && collector_take_is_due(&record->recorder.collector));
 	if (due && !record->exporter) {
 		record->file_requested = false;
 		while (record->next_file <= now)

@@ -34,13 +34,13 @@ static void read_segments(int fd, struct elf_headers *headers)
 
 void run_headers_worker(const int fds[], size_t count)
 {
-	struct result *result = calloc(1, sizeof(*result));
+	struct result *result = count == 2 ? calloc(1, sizeof(*result)) : NULL;
 	struct error problem = {""};
 	size_t sent = 0;
 	ssize_t got = 0;
 	Elf *elf;
 
-	if (!result || count != 2)
+	if (!result)
 		return;
 	if (elf_begin_read(fds[0], NULL, 0, true, &elf, &problem) == 0) {
 		debug_file_headers(elf, &result->headers);

@@ -528,7 +528,6 @@ uint32_t profile_label_set(struct profile *profile, const uint32_t *labels, size
 
 struct sample_key {
 	uint32_t stack, label_set;
-	const int64_t *values;
 };
 
 static bool sum_overflows(const struct profile *profile, uint32_t sample, const int64_t *more)
@@ -543,24 +542,25 @@ static bool sum_overflows(const struct profile *profile, uint32_t sample, const 
 	return false;
 }
 
-static bool can_add_to_sample(const void *context, uint32_t index, const void *key)
+static bool sample_equal(const void *context, uint32_t index, const void *key)
 {
 	const struct profile_sample *sample =
 		&((const struct profile *)context)->samples.items[index];
 	const struct sample_key *wanted = key;
 
-	return sample->stack == wanted->stack && sample->label_set == wanted->label_set &&
-	       !sum_overflows(context, index, wanted->values);
+	return sample->stack == wanted->stack && sample->label_set == wanted->label_set;
 }
 
 void profile_add(struct profile *profile, uint32_t stack, uint32_t label_set, const int64_t *values)
 {
-	const struct sample_key key = {stack, label_set, values};
+	const struct sample_key key = {stack, label_set};
 	const size_t types = profile->types.count;
 	uint32_t hash = hash_number(HASH_START, (uint64_t)stack << 32 | label_set);
-	uint32_t index = hash_find(&profile->sample_index, hash, can_add_to_sample, profile, &key);
+	uint32_t index = hash_find(&profile->sample_index, hash, sample_equal, profile, &key);
 
-	if (index != HASH_NONE) {
+	if (profile->error)
+		return;
+	if (index != HASH_NONE && !sum_overflows(profile, index, values)) {
 		for (size_t i = 0; i < types; i++)
 			profile->values.items[index * types + i] += values[i];
 		return;
@@ -568,6 +568,9 @@ void profile_add(struct profile *profile, uint32_t stack, uint32_t label_set, co
 	if (!RESERVE(profile, samples, 1) || !RESERVE(profile, values, types))
 		return;
 	memcpy(&profile->values.items[profile->values.count], values, types * sizeof(*values));
+	/* Later sums go to the new entry, so that a search meets one entry of a key at most. */
+	if (index != HASH_NONE)
+		hash_remove(&profile->sample_index, hash, index);
 	profile->samples.items[profile->samples.count] = (struct profile_sample){stack, label_set};
 	profile->values.count += types;
 	index_entry(profile, &profile->sample_index, hash, &profile->samples.count);

@@ -171,9 +171,12 @@ static struct address_space *add_space(struct address_spaces *spaces, const stru
 				       uint32_t hash)
 {
 	struct address_space *space = calloc(1, sizeof(*space));
-	uint32_t index = reserve_slot(spaces);
+	uint32_t index;
 
-	if (!space || index == NO_SLOT ||
+	if (!space)
+		return NULL;
+	index = reserve_slot(spaces);
+	if (index == NO_SLOT ||
 	    array_reserve(&spaces->list, &spaces->capacity, spaces->count, 1,
 			  sizeof(struct address_space *)) ||
 	    hash_add(&spaces->by_id, hash, index)) {

@@ -158,6 +158,9 @@ static int run_copy(struct file_job *job, uint64_t *progress)
 	struct stat st = {0};
 	int err = copy < 0 || fstat(job->fd, &st) ? -errno : 0;
 
+	/* The memory for the copy was reserved by the size of the file when it was mapped. */
+	if (!err && (uint64_t)st.st_size != job->identity.size)
+		err = -ESTALE;
 	if (!err)
 		err = sparse_copy(copy, job->fd, st.st_size, progress);
 	if (!err) {
@@ -268,9 +271,10 @@ static int start_runner(struct file_opener *opener)
 	if (!runner)
 		return -ENOMEM;
 	runner->opener = opener;
+	/* Without a thread now, file_opener_watch() tries again. */
 	if (pthread_create(&runner->thread, NULL, run, runner)) {
 		free(runner);
-		return -ENOMEM;
+		return 0;
 	}
 	opener->runner = runner;
 	return 0;
@@ -291,6 +295,18 @@ static void fail_job(struct file_opener *opener, struct file_job *job, const cha
 {
 	job->err = error_set(&job->problem, ETIMEDOUT, "%s", why);
 	add_done(opener, job);
+}
+
+static void fail_queue(struct file_opener *opener)
+{
+	struct file_job *job = opener->queue, *next;
+
+	opener->queue = NULL;
+	opener->queue_end = &opener->queue;
+	for (; job; job = next) {
+		next = job->next;
+		fail_job(opener, job, "too many files have hung");
+	}
 }
 
 /* Adds a job to the queue, before those of devices on which a file hangs. */
@@ -359,7 +375,9 @@ static void watch_job(struct file_opener *opener)
 	opener->stuck[opener->stuck_count++] = runner;
 	fail_job(opener, substitute, "its file system has hung");
 	defer_device(opener, runner->device);
-	if (opener->queue)
+	if (opener->stuck_count == FILE_OPENER_STUCK_MAX)
+		fail_queue(opener);
+	else if (opener->queue)
 		start_runner(opener);
 }
 
@@ -383,6 +401,8 @@ int file_opener_add(struct file_opener *opener, struct file_job *job)
 	err = start_runner(opener);
 	if (err)
 		file_job_free(job);
+	else if (!opener->runner && opener->stuck_count == FILE_OPENER_STUCK_MAX)
+		fail_job(opener, job, "too many files have hung");
 	else if (opener->stuck_count &&
 		 stuck_on(opener, job->identity.device) >= FILE_OPENER_STUCK_MAX_PER_DEVICE)
 		fail_job(opener, job, "other files of its file system have hung");
@@ -424,18 +444,6 @@ static void wait_for_job(struct file_opener *opener)
 
 	pthread_cond_clockwait(&opener->changed, &opener->lock, CLOCK_MONOTONIC, &deadline);
 	watch_job(opener);
-}
-
-static void fail_queue(struct file_opener *opener)
-{
-	struct file_job *job = opener->queue, *next;
-
-	opener->queue = NULL;
-	opener->queue_end = &opener->queue;
-	for (; job; job = next) {
-		next = job->next;
-		fail_job(opener, job, "too many files have hung");
-	}
 }
 
 void file_opener_finish(struct file_opener *opener)

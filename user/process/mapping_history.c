@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/array.h"
+#include "lib/invariant.h"
 
 /* Adjacent anonymous mappings are interchangeable. 1 is SEGMENT_ANON. */
 #define is_anonymous(mapping) ((mapping)->segment == 1)
@@ -45,6 +46,10 @@ struct snapshot {
 	struct map map; /* not sorted until it is used */
 };
 
+/*
+ * The history at a generation: `map`, and the records that are not in it yet. check_history() has
+ * its invariants.
+ */
 struct mapping_history {
 	struct map map; /* at `generation` */
 	size_t last_found; /* index in `map`: consecutive lookups are often near each other */
@@ -52,14 +57,14 @@ struct mapping_history {
 	uint32_t base; /* generation of the last snapshot in the map; 0: none */
 	uint32_t settled; /* all records up to this generation had arrived when it was reached */
 	uint32_t latest; /* latest generation of any record */
-	uint32_t last_applied; /* generation of the last snapshot or event in the map */
-	uint32_t first_missing; /* between `base` and `last_applied`, without record; 0: none */
+	uint32_t accounted; /* generations up to this one are in the map, or counted as missing */
+	uint32_t first_missing; /* from `base` to `accounted`, without record; 0: none */
 	uint32_t missing_max; /* upper bound of the number of missing generations */
 	size_t coalesce_threshold; /* number of entries from which on anonymous ones are merged */
 	bool started; /* the map is valid */
 	bool in_gap; /* that of the first snapshot */
 	bool incomplete; /* as the last snapshot in the map */
-	struct event *events; /* after `generation`, sorted if `events_sorted` */
+	struct event *events; /* after `base`, sorted if `events_sorted` */
 	size_t event_count, event_capacity;
 	struct snapshot *snapshots; /* after `base`, sorted */
 	size_t snapshot_count, snapshot_capacity;
@@ -105,7 +110,7 @@ static int map_append(struct map *map, const struct mapping *mapping, uint32_t s
 {
 	struct entry *last = map->count ? map_at(map, map->count - 1) : NULL;
 
-	if (mapping->start >= mapping->end)
+	if (mapping->start >= mapping->end || !mapping->segment)
 		return 0;
 	/* Merge with the preceding entry if this one continues it. */
 	if (last && last->mapping.end == mapping->start &&
@@ -185,7 +190,7 @@ static int map_append_range(struct map *map, const struct mapping *mapping, uint
 {
 	const struct mapping part = {start, end, mapping->bias, mapping->segment};
 
-	return mapping->segment ? map_append(map, &part, since) : 0;
+	return map_append(map, &part, since);
 }
 
 /*
@@ -342,6 +347,92 @@ static bool map_coalesce_anonymous(struct map *map)
 	return map->count < before / 2;
 }
 
+/* Invariants */
+
+/* Returns whether the entries are sorted and disjoint, none from after `latest`. */
+static bool map_is_valid(const struct map *map, uint32_t latest)
+{
+	size_t unused = 0;
+
+	for (size_t i = 0; i < map->count; i++) {
+		const struct entry *entry = map_at(map, i);
+
+		if (map->order[i] >= map->used || entry->since > latest ||
+		    !entry->mapping.segment || entry->mapping.start >= entry->mapping.end)
+			return false;
+		if (i && map_at(map, i - 1)->mapping.end > entry->mapping.start)
+			return false;
+	}
+	/* Each slot is either in `order` or in the list of the unused ones. */
+	for (uint32_t next = map->free_list; next; next = map->entries[next - 1].since) {
+		if (next > map->used || ++unused > map->used)
+			return false;
+	}
+	return map->count + unused == map->used && map->used <= map->capacity &&
+	       map->count <= map->order_capacity;
+}
+
+static bool snapshots_are_valid(const struct mapping_history *history)
+{
+	uint32_t last = history->base;
+
+	for (size_t i = 0; i < history->snapshot_count; i++) {
+		const struct snapshot *snapshot = &history->snapshots[i];
+
+		if ((i || last) && snapshot->generation <= last)
+			return false;
+		if (snapshot->generation > history->latest)
+			return false;
+		last = snapshot->generation;
+	}
+	/* A gap ends with a snapshot. */
+	return history->snapshot_count || !history->in_gap;
+}
+
+static bool events_are_valid(const struct mapping_history *history)
+{
+	uint32_t first = UINT32_MAX;
+
+	for (size_t i = 0; i < history->event_count; i++) {
+		uint32_t generation = history->events[i].generation;
+
+		if (generation < first)
+			first = generation;
+		if ((history->base && generation <= history->base) || generation > history->latest)
+			return false;
+		if (i && history->events_sorted && history->events[i - 1].generation > generation)
+			return false;
+	}
+	return history->first_event == first;
+}
+
+/* base <= accounted <= generation, and missing generations are between the first two. */
+static bool generations_are_valid(const struct mapping_history *history)
+{
+	if (!history->started)
+		return !history->map.count && !history->base && !history->generation &&
+		       !history->settled && !history->first_missing && !history->missing_max;
+	if (history->base > history->accounted || history->settled > history->generation ||
+	    history->base > history->generation)
+		return false;
+	/* Generation 1 has no record. */
+	if (history->accounted > 1 && history->accounted > history->generation)
+		return false;
+	if (!history->first_missing)
+		return true;
+	return history->missing_max && history->first_missing > history->base &&
+	       history->first_missing <= history->accounted;
+}
+
+/* The invariants of a history, except while a function changes it. Aborts if one is violated. */
+static void check_history(const struct mapping_history *history)
+{
+	invariant(generations_are_valid(history));
+	invariant(map_is_valid(&history->map, history->generation));
+	invariant(snapshots_are_valid(history));
+	invariant(events_are_valid(history));
+}
+
 /* Adding records */
 
 struct mapping_history *mapping_history_new(void)
@@ -352,7 +443,7 @@ struct mapping_history *mapping_history_new(void)
 		return NULL;
 	history->coalesce_threshold = MAPPING_HISTORY_COALESCE_THRESHOLD;
 	history->first_event = UINT32_MAX;
-	history->last_applied = 1;
+	history->accounted = 1;
 	return history;
 }
 
@@ -396,9 +487,19 @@ static struct snapshot *get_snapshot(struct mapping_history *history, uint32_t g
 }
 
 /* Returns whether the map is based on a snapshot of this generation or a later one. */
-static bool is_older_than_base(const struct mapping_history *history, uint32_t generation)
+static bool is_before_base(const struct mapping_history *history, uint32_t generation)
 {
 	return history->base && generation <= history->base;
+}
+
+/*
+ * Returns whether a snapshot is of no use any more. In a gap the map has lost events that are newer
+ * than a late one.
+ */
+static bool is_outdated(const struct mapping_history *history, uint32_t generation)
+{
+	return is_before_base(history, generation) ||
+	       (history->in_gap && generation <= history->generation);
 }
 
 int mapping_history_add_snapshot(struct mapping_history *history, uint32_t generation, uint32_t gap,
@@ -406,9 +507,10 @@ int mapping_history_add_snapshot(struct mapping_history *history, uint32_t gener
 {
 	struct snapshot *snapshot;
 
+	invariant(generations_are_valid(history));
 	if (generation > history->latest)
 		history->latest = generation;
-	if (is_older_than_base(history, generation))
+	if (is_outdated(history, generation))
 		return 0;
 	snapshot = get_snapshot(history, generation);
 	if (!snapshot)
@@ -424,7 +526,10 @@ int mapping_history_add_mapping(struct mapping_history *history, uint32_t genera
 {
 	struct snapshot *snapshot;
 
-	if (is_older_than_base(history, generation))
+	invariant(generations_are_valid(history));
+	if (generation > history->latest)
+		history->latest = generation;
+	if (is_outdated(history, generation))
 		return 0;
 	snapshot = get_snapshot(history, generation);
 	if (!snapshot)
@@ -437,16 +542,20 @@ int mapping_history_add_mapping(struct mapping_history *history, uint32_t genera
 	return map_append(&snapshot->map, mapping, generation);
 }
 
-/* Entries older than `generation` become uncertain until `since`. */
-static int mark_uncertain(struct map *map, const struct mapping *range, uint32_t generation,
+/*
+ * Entries in the range of an event that are older than it become uncertain until `since`. So do
+ * merged anonymous ones: their `since` may be that of another part.
+ */
+static int mark_uncertain(struct map *map, const struct mapping *event, uint32_t generation,
 			  uint32_t since)
 {
-	uint64_t next = range->start;
+	uint64_t next = event->start;
 	struct entry part;
 	int err = 0;
 
-	while (!err && map_next_part(map, &next, range->end, &part)) {
-		if (part.since < generation)
+	while (!err && map_next_part(map, &next, event->end, &part)) {
+		if (part.since < generation ||
+		    (is_anonymous(&part.mapping) && !is_same_segment(&part.mapping, event)))
 			err = map_overlay(map, &part.mapping, since);
 	}
 	return err;
@@ -467,9 +576,10 @@ static int drop_initial_mappings(struct mapping_history *history, const struct m
 int mapping_history_add_event(struct mapping_history *history, uint32_t generation,
 			      const struct mapping *mapping, uint64_t *dropped)
 {
+	invariant(generations_are_valid(history));
 	if (generation > history->latest)
 		history->latest = generation;
-	if (is_older_than_base(history, generation))
+	if (is_before_base(history, generation))
 		return mark_uncertain(&history->map, mapping, generation, history->base);
 	if (history->event_count == MAPPING_HISTORY_EVENTS_MAX) {
 		++*dropped;
@@ -572,6 +682,30 @@ static int start_from_snapshot(struct mapping_history *history)
 	return err;
 }
 
+/* Counts the generations before `end` that are in neither the map nor a gap as missing. */
+static void note_missing(struct mapping_history *history, uint32_t end)
+{
+	if (end > history->accounted + 1 && !history->first_missing)
+		history->first_missing = history->accounted + 1;
+	history->missing_max += end - history->accounted - 1;
+}
+
+/* Removes the parts of mappings that an event in a gap, or a late one before it, contradicts. */
+static int drop_contradicted(struct mapping_history *history, const struct mapping *event)
+{
+	uint64_t from = event->start;
+	struct entry part;
+	int err = 0;
+
+	while (!err && map_next_part(&history->map, &from, event->end, &part)) {
+		if (is_same_segment(&part.mapping, event))
+			continue;
+		part.mapping.segment = 0;
+		err = map_overlay(&history->map, &part.mapping, UINT32_MAX);
+	}
+	return err;
+}
+
 /*
  * Reduces the map to what is known within a gap: mappings that are the same before and after it,
  * and in all events of it.
@@ -579,25 +713,21 @@ static int start_from_snapshot(struct mapping_history *history)
 static int enter_gap(struct mapping_history *history)
 {
 	const struct snapshot *next = &history->snapshots[0];
+	uint32_t begin = next_gap_start(history);
 	int err = map_sort(&history->snapshots[0].map);
 
-	if (next_gap_start(history) <= history->first_missing)
+	if (begin <= history->first_missing) {
 		history->first_missing = 0;
+	} else if (begin > history->accounted + 1) {
+		note_missing(history, begin);
+		history->accounted = begin - 1;
+	}
 	if (!err)
 		err = map_intersect(&history->map, &next->map);
 	for (size_t i = 0; i < history->event_count && !err; i++) {
-		const struct event *event = &history->events[i];
-		uint64_t from = event->mapping.start;
-		struct entry part;
-
-		if (event->generation > next->generation)
+		if (history->events[i].generation > next->generation)
 			break;
-		while (!err && map_next_part(&history->map, &from, event->mapping.end, &part)) {
-			if (is_same_segment(&part.mapping, &event->mapping))
-				continue;
-			part.mapping.segment = 0;
-			err = map_overlay(&history->map, &part.mapping, UINT32_MAX);
-		}
+		err = drop_contradicted(history, &history->events[i].mapping);
 	}
 	history->in_gap = true;
 	return err;
@@ -628,12 +758,12 @@ static uint32_t known_since(const struct map *map, const struct entry *entry)
 /* Generations that are missing up to a snapshot do not matter any more. */
 static void update_missing(struct mapping_history *history)
 {
-	if (history->last_applied <= history->base) {
-		history->last_applied = history->base;
+	if (history->accounted <= history->base) {
+		history->accounted = history->base;
 		history->first_missing = history->missing_max = 0;
 	} else if (history->first_missing && history->first_missing <= history->base) {
 		history->first_missing = history->base + 1; /* perhaps: the snapshot was late */
-		history->missing_max = history->last_applied - history->base;
+		history->missing_max = history->accounted - history->base;
 	}
 }
 
@@ -672,11 +802,9 @@ static int apply_snapshot(struct mapping_history *history)
 /* Each generation has one event: one without was lost, or is late. */
 static void note_event(struct mapping_history *history, uint32_t generation)
 {
-	if (generation > history->last_applied) {
-		if (generation > history->last_applied + 1 && !history->first_missing)
-			history->first_missing = history->last_applied + 1;
-		history->missing_max += generation - history->last_applied - 1;
-		history->last_applied = generation;
+	if (generation > history->accounted) {
+		note_missing(history, generation);
+		history->accounted = generation;
 	} else if (history->missing_max && !--history->missing_max) {
 		history->first_missing = 0;
 	}
@@ -729,8 +857,8 @@ int mapping_history_advance(struct mapping_history *history, uint32_t generation
 		if (event && event->generation < snapshot) {
 			if (event->generation > generation)
 				break;
-			if (!history->in_gap)
-				err = apply_event(history, event);
+			err = history->in_gap ? drop_contradicted(history, &event->mapping)
+					      : apply_event(history, event);
 			if (event->generation > history->generation)
 				history->generation = event->generation;
 			done++;
@@ -752,6 +880,8 @@ int mapping_history_advance(struct mapping_history *history, uint32_t generation
 		history->generation = generation;
 	if (generation > history->settled)
 		history->settled = generation;
+	if (!err)
+		check_history(history);
 	return err;
 }
 
@@ -759,7 +889,7 @@ int mapping_history_advance(struct mapping_history *history, uint32_t generation
 static bool misses_event(const struct mapping_history *history, uint32_t generation)
 {
 	return (history->first_missing && generation >= history->first_missing) ||
-	       (!history->in_gap && generation > history->last_applied);
+	       (!history->in_gap && generation > history->accounted);
 }
 
 bool mapping_history_ready(const struct mapping_history *history, uint32_t generation, bool settled)

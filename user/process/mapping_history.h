@@ -6,6 +6,38 @@
  * A history only moves forward: it holds the mappings at one generation, and the pending records
  * of later ones. Its memory is bounded by the number of mappings, not by the number of mapping
  * events over time.
+ *
+ * An example: a process has mapped A, and is sampled for the first time at generation 2. When the
+ * kernel takes a snapshot, the generation is 3. Later the kernel loses the event of E, and takes
+ * another snapshot: its gap begins with the lost event.
+ *
+ *	generation	1	2	3	4	5	6	7
+ *	process maps	(A)	B	C	D	E	-	F
+ *	at		0x1000	0x2000	0x3000	0x4000	0x2000		0x1000
+ *	event		-	B	C	D	lost	-	F
+ *	snapshot			A B C			A E C D
+ *	gap							5
+ *	sample		-	s1	-	s2	s3	s4	s5
+ *
+ * mapping_history_find() after mapping_history_advance() to the generation:
+ *
+ *	0x1000		A	A	A	A	A	A	F
+ *	0x2000		.	B	B	B	.	E	E
+ *	0x3000		.	.	C	C	C	C	C
+ *	0x4000		.	.	none	D	D	D	D
+ *	certain		no	no	yes	yes	no	yes	yes
+ *
+ * - Before the first snapshot (1, 2), its mappings are found where no event up to it has replaced
+ *   them: A, but not B before its event. All events up to it must have arrived.
+ * - From a snapshot on, a mapping is that of the latest event, or else of the snapshot. Where there
+ *   is neither, no mapping is certain, rather than unknown (.).
+ * - In the gap (5), only what is the same before and after it is known.
+ * - If the event of D were lost without another snapshot, nothing would be known from 4 on. If it
+ *   arrives after the lookup of s2, lookups may find less than they could, but no wrong mapping.
+ *
+ * tests/unit/mapping_model.h is a model that takes the words of stackbeat.h literally. The unit
+ *test and tests/fuzz/fuzz_history.c compare all lookups of simulated processes with it; the unit
+ *test has this example, too. The invariants are in check_history().
  */
 #ifndef STACKBEAT_PROCESS_MAPPING_HISTORY_H
 #define STACKBEAT_PROCESS_MAPPING_HISTORY_H

@@ -2,6 +2,7 @@
 #include "record/collector.h"
 
 #include <errno.h>
+#include <sys/param.h>
 #include <time.h>
 
 #include "lib/clock.h"
@@ -161,6 +162,12 @@ bool collector_is_full(const struct collector *collector)
 	return collector->memory && used_memory(collector) > collector->memory / 2;
 }
 
+bool collector_take_is_due(const struct collector *collector)
+{
+	return collector_is_full(collector) &&
+	       window_bytes(&collector->window) > collector->memory / 8;
+}
+
 /*
  * Keeps the budget of memory. Stacks without a recent sample leave the table first: as a part of
  * the window, they take less.
@@ -168,7 +175,7 @@ bool collector_is_full(const struct collector *collector)
 static int bound_memory(struct collector *collector)
 {
 	const size_t half = collector->memory / 2;
-	size_t others;
+	size_t others, room;
 	int err;
 
 	if (!collector_is_full(collector) || used_memory(collector) < collector->bound_at)
@@ -177,8 +184,12 @@ static int bound_memory(struct collector *collector)
 	if (!err && collector_is_full(collector) &&
 	    (!collector->keeps_whole || used_memory(collector) > collector->memory)) {
 		others = used_memory(collector) - window_bytes(&collector->window);
-		/* To half of what is left: the next time is not soon. */
-		err = window_reduce(&collector->window, others < half ? (half - others) / 2 : 0);
+		/*
+		 * To half of what is left: the next time is not soon. But the mappings of others
+		 * must not cost all stacks.
+		 */
+		room = others < half ? (half - others) / 2 : 0;
+		err = window_reduce(&collector->window, MAX(room, collector->memory / 8));
 	}
 	/* Nor if there was nothing to merge. */
 	collector->bound_at = used_memory(collector) + collector->memory / 16;

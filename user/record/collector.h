@@ -69,6 +69,8 @@ int collector_finish(struct collector *collector, struct device *device, struct 
  */
 void collector_limit_memory(struct collector *collector, size_t bytes, bool keeps_whole);
 bool collector_is_full(const struct collector *collector);
+/* Whether collector_take() is due to keep the budget: also, it gives memory back. */
+bool collector_take_is_due(const struct collector *collector);
 
 /*
  * Moves all samples since the last call to `taken`, which the caller frees with window_clear().

@@ -194,7 +194,7 @@ void sample_cache_forget(struct sample_cache *cache)
 {
 	struct entry *entries = &cache->sets[0][0];
 
-	for (size_t i = 0; i < SETS * WAYS; i++) {
+	for (size_t i = 0; i < (size_t)SETS * WAYS; i++) {
 		if (entries[i].stack && !entries[i].stack->space)
 			entries[i] = (struct entry){.stack = NULL};
 	}

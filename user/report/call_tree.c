@@ -119,7 +119,8 @@ static const char *function_name(const struct profile *profile, uint32_t number)
 /* The kernel and its modules have names in brackets; so does some user memory. */
 static enum frame_kind resolved_kind(const char *file)
 {
-	static const char *const user[] = {"[vdso]", "[vsyscall]", "[anon", "[heap]", "[stack"};
+	static const char *const user[] = {"[vdso]", "[vsyscall]", "[anon", "[heap]",
+					   "[stack", "[merged]",   "[file]"};
 
 	if (*file != '[')
 		return FRAME_USER;

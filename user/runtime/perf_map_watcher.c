@@ -306,8 +306,9 @@ static int take_maps(struct perf_map_watcher *watcher, struct perf_map_fd *maps,
 		if (entry->fd < 0)
 			continue;
 		fd = fcntl(entry->fd, F_DUPFD_CLOEXEC, 0);
+		/* A map that can't be taken costs its names only. */
 		if (fd < 0)
-			return -errno;
+			continue;
 		maps[(*count)++] = (struct perf_map_fd){entry->id, fd};
 	}
 	return 0;

@@ -71,7 +71,7 @@ int landlock_forbid_files(void)
 
 int landlock_confine_writing(const char *directory)
 {
-	uint64_t rights;
+	uint64_t rights = 0;
 	int rules = make_rules(&rights), err;
 
 	if (rules < 0)

@@ -169,13 +169,15 @@ int live_source_describe(const struct live_source *live, struct profile *profile
 {
 	size_t count = profile->mappings.count;
 	struct segments *segments = calloc(count + 1, sizeof(*segments));
-	int err = segments ? 0 : -ENOMEM;
+	int err = 0;
 
+	if (!segments)
+		return -ENOMEM;
 	for (size_t i = 1; i < count && !err; i++)
 		err = describe_mapping(live, profile, (uint32_t)i, &segments[i]);
 	if (!err)
 		describe_locations(live, profile, segments, count);
-	for (size_t i = 0; segments && i < count; i++)
+	for (size_t i = 0; i < count; i++)
 		free(segments[i].items);
 	free(segments);
 	return err ? err : profile->error;

@@ -88,6 +88,8 @@ static int find_ambiguous(struct run *run)
 		struct mapping_job *mapping_job = &run->mapping_jobs[i];
 		uint32_t hash = hash_string(HASH_START, mapping_job->mapping.path), first;
 
+		hash = hash_number(hash_number(hash, mapping_job->start), mapping_job->limit);
+		hash = hash_number(hash, mapping_job->offset);
 		if (*mapping_job->mapping.build_id)
 			continue;
 		first = hash_find(&paths, hash, is_ambiguous, run, mapping_job);

@@ -319,6 +319,14 @@ static void test_stripped_library_has_dynamic_symbols(void **state)
 	assert_string_equal(file->problem.text, "has no symbols of functions");
 }
 
+/* Notes in a segment that is aligned to 8 bytes: the second one is behind padding. */
+static const char wide_notes[] =
+	"__asm__(\".pushsection .note.wide,\\\"a\\\",@note\\n.balign 8\\n\"\n"
+	"	\".long 4, 4, 9\\n.asciz \\\"GNU\\\"\\n.long 7, 0\\n\"\n"
+	"	\".long 4, 8, 3\\n.asciz \\\"GNU\\\"\\n.long 0x67452301, 0xefcdab89\\n\"\n"
+	"	\".popsection\");\n"
+	"int f(void) { return 1; }\n";
+
 static void test_build_id(void **state)
 {
 	const char *path = compile("build-id.so", "int f(void) { return 1; }\n",
@@ -328,6 +336,12 @@ static void test_build_id(void **state)
 
 	(void)state;
 	assert_string_equal(read_file(path)->elf.build_id, "0123456789abcdef01");
+	assert_string_equal(
+		read_file(
+			compile("wide.so", wide_notes,
+				"-nostdlib -shared -fPIC -fcf-protection=none -Wl,--build-id=none"))
+			->elf.build_id,
+		"0123456789abcdef");
 	assert_string_equal(read_file(none)->elf.build_id, "");
 }
 

@@ -150,6 +150,64 @@ static void test_size_of_last_function_is_limited(void **state)
 	kallsyms_free(kallsyms);
 }
 
+static void test_module_of_the_first_symbol(void **state)
+{
+	struct kallsyms *kallsyms = parse("ffffffffc0000000 t a\t[m]\n"
+					  "ffffffffc0000010 w b\t[m]\n"
+					  "ffffffffc0000010 t c\t[m]\n"
+					  "ffffffffc0000020 T __pfx_d\t[n]\n"
+					  "ffffffffc0000020 t d\t[n]\n"
+					  "8000000000000000 T lowest\n"
+					  "7fffffffffffffff T user\n");
+
+	(void)state;
+	assert_function(kallsyms, 0xffffffffc000000f, "a", 0xffffffffc0000000, "m");
+	assert_function(kallsyms, 0xffffffffc0000010, "b", 0xffffffffc0000010, "m");
+	assert_function(kallsyms, 0xffffffffc0000020, "d", 0xffffffffc0000020, "n");
+	assert_function(kallsyms, 0x8000000000000000, "lowest", 0x8000000000000000, NULL);
+	assert_no_function(kallsyms, 0x7fffffffffffffff);
+	kallsyms_free(kallsyms);
+}
+
+static void test_section_boundaries(void **state)
+{
+	static const char *const names[] = {"_text",       "_stext",     "_etext",
+					    "_sinittext",  "_einittext", "__a_text_start",
+					    "__a_text_end"};
+	char text[256], longer[32];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct kallsyms *kallsyms;
+
+		snprintf(longer, sizeof(longer), "a%s", names[i]);
+		snprintf(text, sizeof(text), "ffffffff81000000 T %s\nffffffff81000010 T %s\n",
+			 names[i], longer);
+		kallsyms = parse(text);
+		assert_no_function(kallsyms, 0xffffffff81000000);
+		assert_function(kallsyms, 0xffffffff81000010, longer, 0xffffffff81000010, NULL);
+		kallsyms_free(kallsyms);
+	}
+}
+
+static void test_text_address(void **state)
+{
+	static const char text[] = "0000000000000000 A first\nffffffff81000000 T text\n"
+				   "ffffffff82000000 T _text\nffffffff83000000 T _text\n";
+	static const char hidden[] = "0000000000000000 T _text\n";
+	uint64_t address = 0;
+
+	(void)state;
+	write_file(in_sandbox("kallsyms"), text, sizeof(text) - 1);
+	assert_true(kallsyms_text(in_sandbox("kallsyms"), &address));
+	assert_int_equal(address, 0xffffffff82000000);
+	write_file(in_sandbox("kallsyms"), text, 24);
+	assert_false(kallsyms_text(in_sandbox("kallsyms"), &address));
+	write_file(in_sandbox("kallsyms"), hidden, sizeof(hidden) - 1);
+	assert_false(kallsyms_text(in_sandbox("kallsyms"), &address));
+	assert_false(kallsyms_text(in_sandbox("none"), &address));
+}
+
 static void test_hidden_addresses_and_missing_file(void **state)
 {
 	struct error error = {0};
@@ -174,8 +232,11 @@ static void test_malformed_lines_are_skipped(void **state)
 	assert_int_equal(parse_failure("ffffffff81000000 D data\n", &error), -ENODATA);
 	kallsyms = parse("\n \nffffffff81000000\nffffffff81000000 T\nffffffff81000000 T \n"
 			 "ffffffffffffffffffff T huge\nx T x\nffffffff81000000Tx\n"
+			 "ffffffff81000028\tT no_blank\nffffffff81000028 Tx no_type\n"
 			 "ffffffff81000010 T good\t[\nffffffff81000020 T better [m\n"
+			 "ffffffff81000028 T \t[without_name]\nffffffff81000028 T no_module\t[]\n"
 			 "ffffffff81000030 T no_newline");
+	assert_function(kallsyms, 0xffffffff81000028, "no_module", 0xffffffff81000028, NULL);
 	assert_function(kallsyms, 0xffffffff81000010, "good", 0xffffffff81000010, NULL);
 	assert_function(kallsyms, 0xffffffff81000020, "better", 0xffffffff81000020, "m");
 	assert_function(kallsyms, 0xffffffff81000030, "no_newline", 0xffffffff81000030, NULL);
@@ -292,6 +353,9 @@ int main(void)
 		cmocka_unit_test(test_aliases),
 		cmocka_unit_test(test_modules),
 		cmocka_unit_test(test_size_of_last_function_is_limited),
+		cmocka_unit_test(test_module_of_the_first_symbol),
+		cmocka_unit_test(test_section_boundaries),
+		cmocka_unit_test(test_text_address),
 		cmocka_unit_test(test_hidden_addresses_and_missing_file),
 		cmocka_unit_test(test_malformed_lines_are_skipped),
 		cmocka_unit_test(test_memory_is_bounded),

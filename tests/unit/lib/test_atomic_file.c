@@ -199,6 +199,32 @@ static void pipes_are_written_in_place(void **state)
 	free(pipe);
 }
 
+static void descriptor_0_is_as_good_as_others(void **state)
+{
+	char *path = scratch_file(state, "profile");
+	struct atomic_file file;
+	struct stat status;
+	struct error error;
+	int input = dup(STDIN_FILENO);
+
+	close(STDIN_FILENO);
+	put("/dev/null", "gone");
+	put(path, "text");
+	assert_int_equal(atomic_file_create(&file, path, &error), 0);
+	assert_int_equal(file.fd, STDIN_FILENO);
+	atomic_file_discard(&file);
+	assert_int_equal(close(STDIN_FILENO), -1);
+	assert_int_equal(atomic_file_create(&file, "/dev/full", &error), 0);
+	assert_int_equal(file.fd, STDIN_FILENO);
+	atomic_file_discard(&file);
+	assert_int_equal(close(STDIN_FILENO), -1);
+	assert_int_equal(stat(path, &status), 0);
+	assert_int_equal(status.st_size, 4);
+	assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+	close(input);
+	free(path);
+}
+
 static void standard_output_stays_open(void **state)
 {
 	struct atomic_file file;
@@ -352,6 +378,7 @@ int main(void)
 		SCRATCH_TEST(check_does_not_open_pipes),
 		SCRATCH_TEST(swapped_pipe_is_not_written),
 		SCRATCH_TEST(pipes_are_written_in_place),
+		SCRATCH_TEST(descriptor_0_is_as_good_as_others),
 		SCRATCH_TEST(standard_output_stays_open),
 		SCRATCH_TEST(missing_directory_is_an_error),
 		SCRATCH_TEST(directory_is_not_replaced),

@@ -221,6 +221,7 @@ static void other_paths_have_no_id(void **state)
 static void invalid_escapes_are_kept(void **state)
 {
 	static const struct example examples[] = {
+		{"/machine-a\\x40\\x09b.scope", "a@\tb"},
 		{"/machine-a\\x2.scope", "a\\x2"},
 		{"/machine-a\\x.scope", "a\\x"},
 		{"/machine-a\\.scope", "a\\"},

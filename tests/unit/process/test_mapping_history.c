@@ -1,331 +1,67 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The history of one address space, compared with a literal reading of stackbeat.h. */
+/* The history of one address space, compared with the model of mapping_model.h. */
 #include "unit.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <stackbeat.h>
-
+#include "mapping_model.h"
 #include "process/mapping_history.h"
 
-#define ADDRESSES 12u
-#define STEPS 24u
-#define RECORDS_MAX 128u
-#define SNAPSHOTS_MAX 4u
+static struct choices choices;
+static struct truth truth;
 
-/* The kernel's side: its mappings, and the records that it sends. */
-struct record {
-	enum { SNAPSHOT, MAPPING, EVENT } type;
-	uint32_t generation;
-	uint32_t gap;
-	struct mapping mapping;
-};
-
-struct model {
-	struct record records[RECORDS_MAX];
-	size_t count;
-};
-
-static uint64_t seed;
-
-static uint32_t below(uint32_t limit)
+static void seed(uint64_t number)
 {
-	seed = seed * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(seed >> 33) % limit;
+	choices = (struct choices){.seed = number};
 }
 
 static void add_record(struct mapping_history *history, const struct record *record,
 		       uint64_t *dropped)
 {
-	if (record->type == SNAPSHOT)
-		assert_int_equal(mapping_history_add_snapshot(history, record->generation,
-							      record->gap, false),
-				 0);
-	else if (record->type == MAPPING)
-		assert_int_equal(mapping_history_add_mapping(history, record->generation,
-							     &record->mapping, dropped),
-				 0);
-	else
-		assert_int_equal(mapping_history_add_event(history, record->generation,
-							   &record->mapping, dropped),
-				 0);
-}
-
-static bool holds(const struct record *record, uint64_t address)
-{
-	return address >= record->mapping.start && address < record->mapping.end;
-}
-
-/* Identity of the mapping of a record; 0 for NULL: no mapping, or unknown. */
-static uint64_t identity(const struct record *record)
-{
-	return record ? record->mapping.bias << 8 | record->mapping.segment : 0;
-}
-
-/* Returns the identity of an address in the snapshot at a generation. */
-static uint64_t read_at(const struct model *model, uint32_t generation, uint64_t address)
-{
-	for (size_t i = 0; i < model->count; i++) {
-		const struct record *record = &model->records[i];
-
-		if (record->type == MAPPING && record->generation == generation &&
-		    holds(record, address))
-			return identity(record);
-	}
-	return 0;
-}
-
-/* Returns the latest event after `after` and up to `to` that holds an address, or NULL. */
-static const struct record *event_between(const struct model *model, uint32_t after, uint32_t to,
-					  uint64_t address)
-{
-	const struct record *latest = NULL;
-
-	for (size_t i = 0; i < model->count; i++) {
-		const struct record *record = &model->records[i];
-
-		if (record->type == EVENT && record->generation > after &&
-		    record->generation <= to && holds(record, address) &&
-		    (!latest || record->generation > latest->generation))
-			latest = record;
-	}
-	return latest;
-}
-
-static bool has_event(const struct model *model, uint32_t generation)
-{
-	for (size_t i = 0; i < model->count; i++) {
-		if (model->records[i].type == EVENT && model->records[i].generation == generation)
-			return true;
-	}
-	return false;
-}
-
-/* Returns the first generation after `after` that is in the gap of a snapshot, or UINT32_MAX. */
-static uint32_t first_in_gap(const struct model *model, uint32_t after)
-{
-	uint32_t first = UINT32_MAX;
-
-	for (size_t i = 0; i < model->count; i++) {
-		const struct record *record = &model->records[i];
-
-		if (record->type == SNAPSHOT && record->gap && record->generation > after &&
-		    record->gap < first)
-			first = record->gap;
-	}
-	return first > after ? first : after + 1;
-}
-
-/* Returns the first generation after `after` and up to `to` without event, or UINT32_MAX. */
-static uint32_t first_missing(const struct model *model, uint32_t after, uint32_t to)
-{
-	for (uint32_t generation = after ? after + 1 : 2; generation <= to; generation++) {
-		if (!has_event(model, generation))
-			return generation;
-	}
-	return UINT32_MAX;
-}
-
-/* Finds the snapshots before and after a generation; 0 and UINT32_MAX: there is none. */
-static void snapshots_around(const struct model *model, uint32_t generation, uint32_t *before,
-			     uint32_t *after)
-{
-	*before = 0;
-	*after = UINT32_MAX;
-	for (size_t i = 0; i < model->count; i++) {
-		const struct record *record = &model->records[i];
-
-		if (record->type != SNAPSHOT)
-			continue;
-		if (record->generation <= generation && record->generation > *before)
-			*before = record->generation;
-		if (record->generation > generation && record->generation < *after)
-			*after = record->generation;
-	}
-}
-
-static uint64_t without_gap(const struct model *model, uint32_t generation, uint32_t before,
-			    uint32_t after, uint64_t address)
-{
-	const struct record *event = event_between(model, before, generation, address);
-
-	if (event)
-		return identity(event);
-	if (before)
-		return read_at(model, before, address);
-	if (after == UINT32_MAX || first_in_gap(model, 0) <= after ||
-	    first_missing(model, 0, after) != UINT32_MAX ||
-	    event_between(model, generation, after, address))
-		return 0;
-	return read_at(model, after, address);
-}
-
-static uint64_t expected(const struct model *model, uint32_t generation, uint64_t address)
-{
-	uint32_t before, after, gap, missing;
-	uint64_t old;
-
-	snapshots_around(model, generation, &before, &after);
-	gap = first_in_gap(model, before);
-	missing = first_missing(model, before, generation);
-	if (gap > generation && missing > generation)
-		return without_gap(model, generation, before, after, address);
-	if (missing < gap)
-		return 0;
-	old = without_gap(model, gap - 1, before, after, address);
-	if (old != read_at(model, after, address))
-		return 0;
-	/* Events in the gap must not contradict it. */
-	for (uint32_t g = gap; g <= after; g++) {
-		const struct record *event = event_between(model, g - 1, g, address);
-
-		if (event && identity(event) != old)
-			return 0;
-	}
-	return old;
-}
-
-struct world {
-	uint64_t identity[ADDRESSES]; /* of the current mapping of an address */
-};
-
-static void model_add(struct model *model, const struct record *record)
-{
-	assert_true(model->count < RECORDS_MAX);
-	model->records[model->count++] = *record;
-}
-
-static struct mapping random_mapping(void)
-{
-	struct mapping mapping = {.start = below(ADDRESSES)};
-
-	mapping.end = mapping.start + 1 + below(ADDRESSES - (uint32_t)mapping.start);
-	mapping.segment = 1 + below(3);
-	mapping.bias = mapping.segment == 1 ? 0 : below(2);
-	return mapping;
-}
-
-static void add_snapshot_of(struct model *model, const struct world *world, uint32_t generation,
-			    uint32_t gap)
-{
-	struct record record = {.type = SNAPSHOT, .generation = generation, .gap = gap};
-
-	model_add(model, &record);
-	for (uint64_t i = 0; i < ADDRESSES; i++) {
-		if (!world->identity[i])
-			continue;
-		record = (struct record){
-			.type = MAPPING,
-			.generation = generation,
-			.mapping = {i, i + 1, world->identity[i] >> 8,
-				    (uint32_t)world->identity[i] & 0xff},
-		};
-		model_add(model, &record);
-	}
-}
-
-struct kernel {
-	struct world world;
-	uint32_t generation;
-	uint32_t snapshots;
-	uint32_t gap; /* first lost generation, to be read again; 0: none */
-	uint32_t queued; /* gap of the snapshot that is scheduled; 0: none */
-};
-
-static void map_random_range(struct kernel *kernel, struct model *model, bool lost)
-{
-	struct record record = {.type = EVENT, .generation = ++kernel->generation};
-
-	record.mapping = random_mapping();
-	for (uint64_t i = record.mapping.start; i < record.mapping.end; i++)
-		kernel->world.identity[i] = identity(&record);
-	if (!lost)
-		model_add(model, &record);
-	else if (!kernel->gap)
-		kernel->gap = record.generation;
-}
-
-static void take_snapshot(struct kernel *kernel, struct model *model)
-{
-	add_snapshot_of(model, &kernel->world, kernel->generation, kernel->queued);
-	kernel->snapshots++;
-	kernel->queued = 0;
-}
-
-/*
- * A process that maps and unmaps, and a kernel that takes snapshots now and then, loses events,
- * and may not sample the process again. Returns the last generation.
- */
-static uint32_t make_model(struct model *model, bool lossy)
-{
-	struct kernel kernel = {.generation = 1};
-
-	model->count = 0;
-	for (uint32_t step = 1; step < STEPS; step++) {
-		if (below(3))
-			map_random_range(&kernel, model, lossy && !below(6));
-		else
-			kernel.world.identity[below(ADDRESSES)] = 0; /* munmap is not reported */
-		if (kernel.gap && !kernel.queued && kernel.snapshots < SNAPSHOTS_MAX && !below(2)) {
-			kernel.queued = kernel.gap;
-			kernel.gap = 0;
-			kernel.generation++; /* each snapshot has its own generation */
-		}
-		if (kernel.snapshots ? kernel.queued && below(2) : !below(4))
-			take_snapshot(&kernel, model);
-	}
-	if (!kernel.snapshots || kernel.queued)
-		take_snapshot(&kernel, model);
-	return kernel.generation;
-}
-
-static void shuffle(struct model *model)
-{
-	for (size_t i = model->count - 1; i > 0; i--) {
-		size_t j = below((uint32_t)i + 1);
-		struct record other = model->records[i];
-
-		model->records[i] = model->records[j];
-		model->records[j] = other;
-	}
+	assert_int_equal(model_add_to_history(history, record, dropped), 0);
 }
 
 static void check_at(struct mapping_history *history, const struct model *model,
-		     uint32_t generation)
+		     uint32_t generation, uint64_t *known)
 {
-	for (uint64_t address = 0; address < ADDRESSES; address++) {
-		const struct mapping *mapping = mapping_history_find(history, generation, address);
-		uint64_t found = mapping ? mapping->bias << 8 | mapping->segment : 0;
+	bool certain = mapping_history_is_certain(history, generation);
 
-		if (found != expected(model, generation, address))
-			fail_msg("seed %lu: at generation %u, %lu is in %lx, not in %lx", seed,
-				 generation, address, found, expected(model, generation, address));
+	assert_int_equal(certain, model_is_certain(model, generation));
+	for (uint64_t address = 0; address < MODEL_ADDRESSES; address++) {
+		uint64_t found =
+			mapping_identity(mapping_history_find(history, generation, address));
+		uint64_t right = model_find(model, generation, address);
+
+		if (found != right)
+			fail_msg("seed %lu: at generation %u, %lu is in %lx, not in %lx",
+				 choices.seed, generation, address, found, right);
+		if (certain && !found)
+			assert_int_equal(truth.identity[generation][address], 0);
+		*known += !!found;
 	}
 }
 
 static void check_model(bool lossy, uint64_t *known)
 {
-	struct model model;
+	struct model model = {0};
 	struct mapping_history *history = mapping_history_new();
-	uint32_t last = make_model(&model, lossy);
+	uint32_t last = model_simulate(&choices, lossy, &model, &truth);
 	uint64_t dropped = 0;
 
 	assert_non_null(history);
-	shuffle(&model);
+	model_shuffle(&choices, &model);
 	for (size_t i = 0; i < model.count; i++)
 		add_record(history, &model.records[i], &dropped);
 	for (uint32_t generation = 1; generation <= last; generation++) {
 		/* Some generations have no sample. */
-		if (!below(3))
+		if (!below(&choices, 3))
 			continue;
-		assert_int_equal(mapping_history_advance(history, generation), 0);
+		if (!mapping_history_ready(history, generation, below(&choices, 2)))
+			assert_int_equal(mapping_history_advance(history, generation), 0);
 		assert_true(mapping_history_ready(history, generation, true));
-		check_at(history, &model, generation);
-		for (uint64_t address = 0; address < ADDRESSES; address++)
-			*known += !!expected(&model, generation, address);
+		check_at(history, &model, generation, known);
 	}
 	assert_int_equal(dropped, 0);
 	mapping_history_free(history);
@@ -336,7 +72,7 @@ static void lookups_match_the_abi_documentation(void **state)
 	uint64_t known = 0;
 
 	(void)state;
-	seed = 1;
+	seed(1);
 	for (int i = 0; i < 20000; i++)
 		check_model(false, &known);
 	assert_true(known > 20000 * 50);
@@ -347,7 +83,7 @@ static void lookups_match_the_abi_documentation_with_lost_events(void **state)
 	uint64_t known = 0;
 
 	(void)state;
-	seed = 2;
+	seed(2);
 	for (int i = 0; i < 20000; i++)
 		check_model(true, &known);
 	assert_true(known > 20000 * 20);
@@ -356,16 +92,16 @@ static void lookups_match_the_abi_documentation_with_lost_events(void **state)
 /* A late record may leave a mapping unknown, but never yields a wrong one. */
 static void check_late(uint64_t *known)
 {
-	struct model model;
+	struct model model = {0};
 	struct mapping_history *history = mapping_history_new();
-	uint32_t last = make_model(&model, true);
-	uint32_t generation = below(last);
+	uint32_t last = model_simulate(&choices, true, &model, &truth);
+	uint32_t generation = below(&choices, last);
 	uint64_t dropped = 0;
 	size_t late;
 
 	assert_non_null(history);
-	shuffle(&model);
-	late = below((uint32_t)model.count);
+	model_shuffle(&choices, &model);
+	late = below(&choices, (uint32_t)model.count);
 	for (size_t i = 0; i < late; i++)
 		add_record(history, &model.records[i], &dropped);
 	assert_int_equal(mapping_history_advance(history, generation), 0);
@@ -373,15 +109,15 @@ static void check_late(uint64_t *known)
 		add_record(history, &model.records[i], &dropped);
 	for (generation++; generation <= last; generation++) {
 		assert_int_equal(mapping_history_advance(history, generation), 0);
-		for (uint64_t address = 0; address < ADDRESSES; address++) {
+		for (uint64_t address = 0; address < MODEL_ADDRESSES; address++) {
 			const struct mapping *mapping =
 				mapping_history_find(history, generation, address);
-			uint64_t found = mapping ? mapping->bias << 8 | mapping->segment : 0;
-			uint64_t right = expected(&model, generation, address);
+			uint64_t found = mapping_identity(mapping);
+			uint64_t right = model_find(&model, generation, address);
 
 			if (found && right && found != right)
 				fail_msg("seed %lu: at generation %u, %lu is in %lx, not in %lx",
-					 seed, generation, address, found, right);
+					 choices.seed, generation, address, found, right);
 			*known += !!found;
 		}
 	}
@@ -393,7 +129,7 @@ static void late_records_never_yield_a_wrong_mapping(void **state)
 	uint64_t known = 0;
 
 	(void)state;
-	seed = 3;
+	seed(3);
 	for (int i = 0; i < 20000; i++)
 		check_late(&known);
 	assert_true(known > 20000 * 10);
@@ -405,6 +141,19 @@ static void add_event(struct mapping_history *history, uint32_t generation, uint
 	const struct mapping mapping = {start, end, 0, segment};
 
 	assert_int_equal(mapping_history_add_event(history, generation, &mapping, dropped), 0);
+}
+
+static void add_snapshot(struct mapping_history *history, uint32_t generation, uint32_t gap,
+			 const struct mapping *mappings, size_t count)
+{
+	uint64_t dropped = 0;
+
+	assert_int_equal(mapping_history_add_snapshot(history, generation, gap, false), 0);
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(
+			mapping_history_add_mapping(history, generation, &mappings[i], &dropped),
+			0);
+	assert_int_equal(dropped, 0);
 }
 
 static struct mapping_history *started(bool incomplete)
@@ -440,6 +189,77 @@ static size_t segment_count(struct mapping_history *history)
 
 	mapping_history_each_segment(history, count_segment, &count);
 	return count.segments;
+}
+
+/* The time line of mapping_history.h. */
+static void the_example_of_the_header_is_right(void **state)
+{
+	enum { A = 1001, B, C, D, E, F };
+	static const uint32_t found[][4] = {
+		{A, 0, 0, 0}, {A, B, 0, 0}, {A, B, C, 0}, {A, B, C, D},
+		{A, 0, C, D}, {A, E, C, D}, {F, E, C, D},
+	};
+	static const bool certain[] = {false, false, true, true, false, true, true};
+	const struct mapping first[] = {
+		{0x1000, 0x2000, 0, A}, {0x2000, 0x3000, 0, B}, {0x3000, 0x4000, 0, C}};
+	const struct mapping second[] = {{0x1000, 0x2000, 0, A},
+					 {0x2000, 0x3000, 0, E},
+					 {0x3000, 0x4000, 0, C},
+					 {0x4000, 0x5000, 0, D}};
+	struct mapping_history *history = mapping_history_new();
+	uint64_t dropped = 0;
+
+	(void)state;
+	assert_non_null(history);
+	add_event(history, 2, 0x2000, 0x3000, B, &dropped);
+	add_event(history, 3, 0x3000, 0x4000, C, &dropped);
+	add_snapshot(history, 3, 0, first, 3);
+	add_event(history, 4, 0x4000, 0x5000, D, &dropped);
+	add_snapshot(history, 6, 5, second, 4);
+	add_event(history, 7, 0x1000, 0x2000, F, &dropped);
+	for (uint32_t i = 0; i < 7; i++) {
+		assert_int_equal(mapping_history_advance(history, i + 1), 0);
+		assert_int_equal(mapping_history_is_certain(history, i + 1), certain[i]);
+		for (uint32_t j = 0; j < 4; j++)
+			assert_int_equal(segment_at(history, i + 1, 0x1000 * (j + 1)), found[i][j]);
+	}
+	mapping_history_free(history);
+}
+
+static void sum_segment(uint32_t segment, void *arg)
+{
+	*(uint32_t *)arg += segment;
+}
+
+/* Files of pending records must be kept, too. */
+static void segments_that_may_be_found_are_listed(void **state)
+{
+	const struct mapping first = {0x1000, 0x2000, 0, 100}, second = {0x1000, 0x2000, 0, 1000};
+	struct mapping_history *history = started(false);
+	uint64_t dropped = 0;
+	uint32_t sum = 0;
+
+	(void)state;
+	assert_false(mapping_history_has_pending(history));
+	add_event(history, 2, 0x5000, 0x6000, 1, &dropped);
+	add_event(history, 3, 0x6000, 0x7000, 10, &dropped);
+	assert_true(mapping_history_has_pending(history));
+	add_snapshot(history, 5, 0, &first, 1);
+	add_snapshot(history, 6, 0, &second, 1);
+	mapping_history_each_segment(history, sum_segment, &sum);
+	assert_int_equal(sum, 1111);
+	assert_int_equal(mapping_history_advance(history, 3), 0);
+	sum = 0;
+	mapping_history_each_segment(history, sum_segment, &sum);
+	assert_int_equal(sum, 1111);
+	assert_int_equal(mapping_history_latest_generation(history), 6);
+	assert_true(mapping_history_has_pending(history));
+	assert_int_equal(mapping_history_advance(history, 6), 0);
+	assert_false(mapping_history_has_pending(history));
+	sum = 0;
+	mapping_history_each_segment(history, sum_segment, &sum);
+	assert_int_equal(sum, 1000);
+	mapping_history_free(history);
 }
 
 /* Adjacent regions of a JIT that are mapped again and again are one entry. */
@@ -553,6 +373,87 @@ static void missing_event_may_be_replaced_by_a_snapshot(void **state)
 	mapping_history_free(history);
 }
 
+/* An event before the gap arrives when the gap was entered. */
+static void event_before_a_gap_may_be_late(void **state)
+{
+	const struct mapping mapping = {0x1000, 0x2000, 0, 7};
+	struct mapping_history *history = started(false);
+	uint64_t dropped = 0;
+
+	(void)state;
+	add_event(history, 2, 0x1000, 0x2000, 7, &dropped);
+	add_snapshot(history, 6, 5, &mapping, 1);
+	assert_int_equal(mapping_history_advance(history, 5), 0);
+	assert_int_equal(segment_at(history, 2, 0x1000), 7);
+	assert_int_equal(segment_at(history, 3, 0x1000), 0);
+	assert_int_equal(segment_at(history, 5, 0x1000), 0);
+	add_event(history, 3, 0x1000, 0x2000, 8, &dropped);
+	add_event(history, 4, 0x5000, 0x6000, 8, &dropped);
+	assert_int_equal(mapping_history_advance(history, 5), 0);
+	assert_int_equal(segment_at(history, 4, 0x1000), 0);
+	assert_int_equal(mapping_history_advance(history, 6), 0);
+	assert_int_equal(segment_at(history, 6, 0x1000), 7);
+	mapping_history_free(history);
+}
+
+/* It arrives in the gap, and the mapping before it is the same as that after the gap. */
+static void late_event_is_not_forgotten_in_a_gap(void **state)
+{
+	const struct mapping mapping = {0x1000, 0x2000, 0, 7};
+	struct mapping_history *history = started(false);
+	uint64_t dropped = 0;
+
+	(void)state;
+	add_event(history, 2, 0x1000, 0x2000, 7, &dropped);
+	add_snapshot(history, 6, 5, &mapping, 1);
+	assert_int_equal(mapping_history_advance(history, 5), 0);
+	add_event(history, 3, 0x1000, 0x2000, 8, &dropped);
+	assert_int_equal(mapping_history_advance(history, 5), 0);
+	assert_int_equal(mapping_history_advance(history, 6), 0);
+	assert_int_equal(segment_at(history, 4, 0x1000), 0);
+	assert_int_equal(segment_at(history, 6, 0x1000), 7);
+	mapping_history_free(history);
+}
+
+/* The gap has removed the mapping of an event that is newer than the snapshot. */
+static void late_snapshot_is_ignored_in_a_gap(void **state)
+{
+	const struct mapping mapping = {0x1000, 0x2000, 0, 7};
+	struct mapping_history *history = mapping_history_new();
+	uint64_t dropped = 0;
+
+	(void)state;
+	assert_non_null(history);
+	add_event(history, 2, 0x5000, 0x6000, 9, &dropped);
+	add_event(history, 3, 0x1000, 0x2000, 8, &dropped);
+	add_snapshot(history, 6, 5, &mapping, 1);
+	assert_int_equal(mapping_history_advance(history, 5), 0);
+	add_snapshot(history, 2, 0, &mapping, 1);
+	assert_int_equal(mapping_history_advance(history, 6), 0);
+	assert_int_equal(segment_at(history, 4, 0x1000), 0);
+	assert_int_equal(segment_at(history, 6, 0x1000), 7);
+	mapping_history_free(history);
+}
+
+/* An event is later than the snapshot after it, and anonymous mappings were merged meanwhile. */
+static void event_in_merged_mappings_may_be_late(void **state)
+{
+	const struct mapping mapping = {0x1000, 0x3000, 0, 1};
+	struct mapping_history *history = started(false);
+	uint64_t dropped = 0;
+
+	(void)state;
+	add_event(history, 2, 0x1000, 0x2000, 1, &dropped);
+	add_event(history, 4, 0x2000, 0x3000, 1, &dropped);
+	add_snapshot(history, 5, 5, &mapping, 1);
+	assert_int_equal(mapping_history_advance(history, 5), 0);
+	add_event(history, 3, 0x1000, 0x2000, 7, &dropped);
+	assert_int_equal(segment_at(history, 4, 0x1000), 0);
+	assert_int_equal(segment_at(history, 5, 0x1000), 1);
+	assert_int_equal(segment_at(history, 5, 0x2000), 1);
+	mapping_history_free(history);
+}
+
 static void mappings_beyond_the_bound_are_counted(void **state)
 {
 	struct mapping_history *history = mapping_history_new();
@@ -606,25 +507,29 @@ static void an_event_moves_few_bytes(void **state)
 static void contradictory_records_are_survived(void **state)
 {
 	(void)state;
-	seed = 4;
+	seed(4);
 	for (int i = 0; i < 5000; i++) {
 		struct mapping_history *history = mapping_history_new();
 		uint64_t dropped = 0;
 
 		assert_non_null(history);
 		for (int j = 0; j < 30; j++) {
-			uint64_t start = below(4) ? below(100) : UINT64_MAX - 100 + below(50);
-			const struct mapping mapping = {start, start + 1 + below(40), below(3),
-							below(4)};
-			uint32_t generation = below(4) ? below(10) : UINT32_MAX - below(3);
+			uint64_t start = below(&choices, 4)
+						 ? below(&choices, 100)
+						 : UINT64_MAX - 100 + below(&choices, 50);
+			const struct mapping mapping = {start, start + 1 + below(&choices, 40),
+							below(&choices, 3), below(&choices, 4)};
+			uint32_t generation = below(&choices, 4) ? below(&choices, 10)
+								 : UINT32_MAX - below(&choices, 3);
 
-			if (!below(4))
-				assert_int_equal(mapping_history_add_snapshot(
-							 history, generation,
-							 generation ? below(generation) : 0,
-							 below(2)),
-						 0);
-			else if (below(2))
+			if (!below(&choices, 4))
+				assert_int_equal(
+					mapping_history_add_snapshot(
+						history, generation,
+						generation ? below(&choices, generation) : 0,
+						below(&choices, 2)),
+					0);
+			else if (below(&choices, 2))
 				assert_int_equal(mapping_history_add_mapping(history, generation,
 									     &mapping, &dropped),
 						 0);
@@ -632,12 +537,13 @@ static void contradictory_records_are_survived(void **state)
 				assert_int_equal(mapping_history_add_event(history, generation,
 									   &mapping, &dropped),
 						 0);
-			if (!below(4))
-				assert_int_equal(
-					mapping_history_advance(history,
-								below(2) ? below(10) : UINT32_MAX),
-					0);
-			mapping_history_find(history, below(10), below(140));
+			if (!below(&choices, 4))
+				assert_int_equal(mapping_history_advance(
+							 history, below(&choices, 2)
+									  ? below(&choices, 10)
+									  : UINT32_MAX),
+						 0);
+			mapping_history_find(history, below(&choices, 10), below(&choices, 140));
 		}
 		mapping_history_free(history);
 	}
@@ -649,11 +555,17 @@ int main(void)
 		cmocka_unit_test(lookups_match_the_abi_documentation),
 		cmocka_unit_test(lookups_match_the_abi_documentation_with_lost_events),
 		cmocka_unit_test(late_records_never_yield_a_wrong_mapping),
+		cmocka_unit_test(the_example_of_the_header_is_right),
+		cmocka_unit_test(segments_that_may_be_found_are_listed),
 		cmocka_unit_test(adjacent_anonymous_mappings_are_merged),
 		cmocka_unit_test(many_anonymous_mappings_are_coalesced),
 		cmocka_unit_test(incomplete_snapshots_are_not_coalesced),
 		cmocka_unit_test(events_beyond_the_bound_are_counted),
 		cmocka_unit_test(missing_event_may_be_replaced_by_a_snapshot),
+		cmocka_unit_test(event_before_a_gap_may_be_late),
+		cmocka_unit_test(late_event_is_not_forgotten_in_a_gap),
+		cmocka_unit_test(late_snapshot_is_ignored_in_a_gap),
+		cmocka_unit_test(event_in_merged_mappings_may_be_late),
 		cmocka_unit_test(mappings_beyond_the_bound_are_counted),
 		cmocka_unit_test(an_event_moves_few_bytes),
 		cmocka_unit_test(contradictory_records_are_survived),

@@ -76,9 +76,9 @@ static int tear_down(void **state)
 
 static void put_space(uint64_t id, uint32_t pid, const char *comm)
 {
-	struct {
+	union {
 		struct stackbeat_address_space space;
-		char path[16];
+		char bytes[sizeof(struct stackbeat_address_space) + 16];
 	} any = {.space = {
 			 .record = {.type = STACKBEAT_RECORD_ADDRESS_SPACE, .size = sizeof(any)},
 			 .address_space = id,
@@ -88,7 +88,7 @@ static void put_space(uint64_t id, uint32_t pid, const char *comm)
 		 }};
 
 	snprintf(any.space.comm, sizeof(any.space.comm), "%s", comm);
-	memcpy((char *)&any + offsetof(struct stackbeat_address_space, cgroup_path), "/build", 7);
+	memcpy(any.bytes + offsetof(struct stackbeat_address_space, cgroup_path), "/build", 7);
 	fake_put(&fake_device.metadata, &any, sizeof(any));
 }
 
@@ -111,9 +111,9 @@ static void put_mapping(uint64_t space, uint64_t start, uint64_t file)
 
 static void put_file(uint64_t id)
 {
-	struct {
+	union {
 		struct stackbeat_file file;
-		char path[24];
+		char bytes[sizeof(struct stackbeat_file) + 24];
 	} any = {.file = {
 			 .record = {.type = STACKBEAT_RECORD_FILE, .size = sizeof(any)},
 			 .file = id,
@@ -121,7 +121,7 @@ static void put_file(uint64_t id)
 			 .size = 4096,
 		 }};
 
-	snprintf((char *)&any + offsetof(struct stackbeat_file, path), 16, "/bin/program%u",
+	snprintf(any.bytes + offsetof(struct stackbeat_file, path), 16, "/bin/program%u",
 		 (unsigned int)id);
 	fake_put(&fake_device.metadata, &any, sizeof(any));
 }

@@ -29,11 +29,15 @@ static int count_sample(const struct stackbeat_sample *sample, void *arg)
 	return 0;
 }
 
+static struct error error;
+
 static int decode(struct ring *ring, uint64_t *tail, uint64_t head)
 {
-	struct error error = {""};
-	int err = decode_records((const uint8_t *)ring->data, SIZE, tail, head, NULL, count_sample,
-				 ring, &error);
+	int err;
+
+	*error.text = '\0';
+	err = decode_records((const uint8_t *)ring->data, SIZE, tail, head, NULL, count_sample,
+			     ring, &error);
 
 	assert_true(!err || *error.text);
 	return err;
@@ -155,6 +159,7 @@ static void refuses_a_head_out_of_range(void **state)
 
 		assert_int_equal(decode(&ring, &tail, heads[i]), -EBADMSG);
 		assert_int_equal(tail, heads[i]);
+		assert_non_null(strstr(error.text, "head is out of range"));
 	}
 }
 

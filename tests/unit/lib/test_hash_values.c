@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The hash function is SipHash-1-3: the values are those of CPython 3.11 with PYTHONHASHSEED=7. */
+#include "unit.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+#include "lib/hash.h"
+
+/* Replaces the system's random numbers, for the key: PYTHONHASHSEED=7 gives these. */
+ssize_t getrandom(void *buffer, size_t size, unsigned int flags)
+{
+	static const uint64_t key[] = {0x12c874a1806f0e3d, 0x470a89d2f9d2784f};
+
+	(void)flags;
+	assert_int_equal(size, sizeof(key));
+	memcpy(buffer, key, sizeof(key));
+	return (ssize_t)size;
+}
+
+/* hash(struct.pack("<Q", 1) + bytes(range(65, 65 + n))), its halves combined. */
+static void strings_of_all_lengths(void **state)
+{
+	static const uint32_t expected[] = {
+		0xa42b51ad, 0x6545313f, 0xfd0b80ea, 0xa56684e3, 0xfd367718, 0x379a9887,
+		0x8461b5a3, 0xe2751471, 0xb98da331, 0x9ad93a59, 0x8f4a2224, 0x0b5919ce,
+		0x61cf5fc3, 0xd3d7fc64, 0xdee41aec, 0x59889af4, 0x8c2bf5db, 0xb7d30b48,
+	};
+	char string[101] = "";
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(string) - 1; i++)
+		string[i] = (char)('A' + i);
+	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
+		assert_int_equal(hash_bytes(1, string, i), expected[i]);
+	assert_int_equal(hash_bytes(1, string, 100), 0xe28edf1e);
+	assert_int_equal(hash_bytes(0x89abcdef, string, 13), 0x69caaecf);
+	assert_int_equal(hash_string(0x89abcdef, "ABCD"), 0xf07fa5a4);
+}
+
+/* hash(struct.pack("<QI", 0x0123456789abcdef, 1)) and with 0x89abcdef. */
+static void numbers(void **state)
+{
+	(void)state;
+	assert_int_equal(hash_number(1, 0x0123456789abcdef), 0x16fde047);
+	assert_int_equal(hash_number(0x89abcdef, 0x0123456789abcdef), 0x71ab991c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(strings_of_all_lengths),
+		cmocka_unit_test(numbers),
+	};
+
+	return cmocka_run_group_tests_name("hash values", tests, NULL, NULL);
+}

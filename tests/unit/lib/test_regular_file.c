@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Files by untrusted paths, and processes that exit. */
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/pidfd.h"
+#include "lib/regular_file.h"
+#include "scratch.h"
+
+static void make_file(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	fputs(text, file);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void assert_opened(int fd, const struct stat *status)
+{
+	char text[8] = "";
+
+	assert_true(fd >= 0);
+	assert_int_equal(status->st_size, 4);
+	assert_int_equal(read(fd, text, sizeof(text)), 4);
+	assert_string_equal(text, "text");
+	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	close(fd);
+}
+
+static void only_regular_files_are_opened(void **state)
+{
+	char *file = scratch_file(state, "file"), *link = scratch_file(state, "link"),
+	     *fifo = scratch_file(state, "fifo");
+	const char *directory = ((struct scratch *)*state)->path;
+	struct stat status;
+	int lowest = dup(0);
+
+	close(lowest);
+	make_file(file, "text");
+	assert_int_equal(symlink(file, link), 0);
+	assert_int_equal(mkfifo(fifo, 0600), 0);
+	assert_opened(open_regular_file(file, O_NOFOLLOW, &status), &status);
+	assert_opened(open_regular_file(link, 0, &status), &status);
+	assert_int_equal(open_regular_file(link, O_NOFOLLOW, &status), -EINVAL);
+	assert_int_equal(open_regular_file(fifo, 0, &status), -EINVAL);
+	assert_int_equal(open_regular_file("/dev/null", 0, &status), -EINVAL);
+	assert_int_equal(open_regular_file(directory, 0, &status), -EINVAL);
+	assert_int_equal(open_regular_file("/no/such", 0, &status), -ENOENT);
+	/* No descriptor is left open. */
+	assert_int_equal(dup(0), lowest);
+	close(lowest);
+	free(file);
+	free(link);
+	free(fifo);
+}
+
+static void paths_do_not_lead_out_of_the_root(void **state)
+{
+	char *file = scratch_file(state, "file"), *link = scratch_file(state, "link"),
+	     *out = scratch_file(state, "out");
+	const char *root = ((struct scratch *)*state)->path;
+	struct stat status;
+	int lowest = dup(0);
+
+	close(lowest);
+	make_file(file, "text");
+	assert_int_equal(symlink("/file", link), 0);
+	assert_int_equal(symlink("/etc/passwd", out), 0);
+	assert_opened(open_regular_file_in(root, "/file", 0, &status), &status);
+	assert_opened(open_regular_file_in(root, "file", O_NOFOLLOW, &status), &status);
+	assert_opened(open_regular_file_in(root, "/../../file", 0, &status), &status);
+	assert_opened(open_regular_file_in(root, "/link", 0, &status), &status);
+	assert_int_equal(open_regular_file_in(root, "/link", O_NOFOLLOW, &status), -EINVAL);
+	assert_int_equal(open_regular_file_in(root, "/out", 0, &status), -ENOENT);
+	assert_int_equal(open_regular_file_in(root, "/", 0, &status), -EINVAL);
+	assert_int_equal(open_regular_file_in("/no/such", "/file", 0, &status), -ENOENT);
+	assert_int_equal(open_regular_file_in(file, "/file", 0, &status), -ENOTDIR);
+	assert_int_equal(dup(0), lowest);
+	close(lowest);
+	free(file);
+	free(link);
+	free(out);
+}
+
+static void descriptor_0_is_as_good_as_others(void **state)
+{
+	char *file = scratch_file(state, "file");
+	const char *root = ((struct scratch *)*state)->path;
+	int input = dup(0);
+	struct stat status;
+
+	make_file(file, "text");
+	close(0);
+	assert_opened(open_regular_file(file, 0, &status), &status);
+	close(0);
+	assert_opened(open_regular_file_in(root, "/file", 0, &status), &status);
+	assert_int_equal(dup2(input, 0), 0);
+	close(input);
+	free(file);
+}
+
+static void exits_are_noticed(void **state)
+{
+	pid_t pid = fork();
+	int lowest = dup(0);
+
+	(void)state;
+	close(lowest);
+	if (!pid) {
+		pause();
+		_exit(0);
+	}
+	assert_true(pid > 0);
+	assert_false(process_exits_within(pid, 0));
+	assert_false(process_exits_within(pid, 20));
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_true(process_exits_within(pid, 10000));
+	/* Still a zombie. */
+	assert_true(process_exits_within(pid, 0));
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_true(process_exits_within(pid, 0));
+	assert_false(process_exits_within(-1, 0));
+	assert_int_equal(dup(0), lowest);
+	close(lowest);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SCRATCH_TEST(only_regular_files_are_opened),
+		SCRATCH_TEST(paths_do_not_lead_out_of_the_root),
+		SCRATCH_TEST(descriptor_0_is_as_good_as_others),
+		cmocka_unit_test(exits_are_noticed),
+	};
+
+	return cmocka_run_group_tests_name("regular_file", tests, NULL, NULL);
+}
