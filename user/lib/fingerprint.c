@@ -5,7 +5,8 @@
 
 void fingerprint_key_init(struct fingerprint_key *key)
 {
-	/* SipHash of a counter: without its key, the words can't be told from random ones. */
+	/* SipHash of a counter: without its key, the words can't be distinguished from random ones.
+	 */
 	for (uint64_t i = 0; i < FINGERPRINT_WORDS_MAX; i++)
 		key->words[i] = (uint64_t)hash_number(HASH_START, 2 * i) << 32 |
 				hash_number(HASH_START, 2 * i + 1);
