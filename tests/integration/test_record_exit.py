@@ -229,3 +229,36 @@ def existing_profile_is_replaced_at_the_end():
     run("stackbeat", "record", "-F", 997, "-o", path, *workload("deep", 5, 100000000))
     check(pprof.Profile(path).samples, "the file was not replaced")
     check_equal(Path(path).stat().st_nlink, 1, "links of the new file")
+
+
+def status_of(pid):
+    """The fields of /proc/PID/status."""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+@test
+def reader_and_its_server_give_up_rights():
+    recording = Recording("-a", command=("sleep", "1000"))
+    recording.session()
+    pid = recording.process.pid
+    reader = status_of(pid)
+    kept = int(reader["CapEff"], 16)
+    for name, number in (("CAP_SETUID", 7), ("CAP_NET_ADMIN", 12), ("CAP_SYS_MODULE", 16), ("CAP_SYS_ADMIN", 21)):
+        check(not kept >> number & 1, f"the reader has {name}")
+    check_equal(int(reader["CapBnd"], 16), 0, "the bounding set")
+    check_equal(reader["NoNewPrivs"], "1", "no_new_privs")
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    names = {status_of(child)["Name"]: status_of(child) for child in children}
+    check_equal(set(names), {"stackbeat", "sleep"}, "children")
+    server, command = names["stackbeat"], names["sleep"]
+    check_equal(server["Uid"].split(), ["65534"] * 4, "users of the server")
+    check_equal(int(server["CapEff"], 16), 0, "capabilities of the server")
+    check_equal(server["Seccomp"], "2", "filter of the server")
+    # The command has all rights of the user.
+    own = status_of("self")
+    for field in ("CapEff", "CapBnd", "NoNewPrivs", "Uid", "Seccomp"):
+        check_equal(command[field], own[field], f"{field} of the command")
+    recording.interrupt()
+    err = recording.end()
+    check("sandbox" not in err, f"the sandbox is incomplete: {err}")

@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/reader_sandbox.h"
 #include "cli/symbolize_messages.h"
 #include "debuginfo/debug_files.h"
 #include "lib/error.h"
@@ -29,6 +30,7 @@ static const struct cli_option options[] = {
 	 "look for programs and libraries there first: a directory that was filled by 'stackbeat "
 	 "record' with --save-binaries"},
 	{OPTION_NO_DEBUG, "no-debug", NULL, "collect no debug files"},
+	SANDBOX_OPTION,
 	{'q', "quiet", NULL, "print no summary"},
 	HELP_OPTION,
 };
@@ -48,6 +50,7 @@ static const struct command_help help = {
 struct arguments {
 	const char *input, *output, *binaries;
 	bool no_debug, quiet, help;
+	struct sandbox_options sandbox_options;
 };
 
 static int parse_archive_option(int id, char *value, void *arg, struct error *error)
@@ -66,6 +69,8 @@ static int parse_archive_option(int id, char *value, void *arg, struct error *er
 	case OPTION_NO_DEBUG:
 		arguments->no_debug = true;
 		return 0;
+	case SANDBOX_MODE:
+		return sandbox_option_parse(id, value, &arguments->sandbox_options, error);
 	case 'q':
 		arguments->quiet = true;
 		return 0;
@@ -117,12 +122,14 @@ static void report_missing(void *arg, const char *path, const char *text)
 	symbolize_messages_line(path, text);
 }
 
-static int write_archive(const struct arguments *arguments, const char *output, struct error *error)
+static int write_archive(const struct arguments *arguments, const struct reader_sandbox *sandbox,
+			 const char *output, struct error *error)
 {
 	static const char *const directories[] = {DEBUG_DIRECTORY};
 	struct profile *profile = pprof_read(arguments->input, error);
 	struct binary_finder search = {.directory = arguments->binaries};
 	const struct archive_plan plan = {
+		.sandbox = &sandbox->server,
 		.search = &search,
 		.directories = directories,
 		.directory_count = 1,
@@ -141,6 +148,8 @@ static int write_archive(const struct arguments *arguments, const char *output, 
 			"stackbeat: %zu binaries and %zu debug files, %zu missing; %s, %.1f MB\n",
 			counts.binaries, counts.debug_files, counts.missing, output,
 			(double)counts.size / 1e6);
+	if (!err && !arguments->quiet)
+		reader_sandbox_print_missing(sandbox);
 	profile_free(profile);
 	return err;
 }
@@ -148,6 +157,7 @@ static int write_archive(const struct arguments *arguments, const char *output, 
 int cmd_archive(int argc, char **argv)
 {
 	struct arguments arguments = {0};
+	struct reader_sandbox sandbox = {.started = false};
 	char *default_name = NULL;
 	struct error error;
 	int err;
@@ -164,8 +174,12 @@ int cmd_archive(int argc, char **argv)
 		default_name = default_output(arguments.input);
 		arguments.output = default_name;
 	}
-	err = arguments.output ? write_archive(&arguments, arguments.output, &error)
-			       : error_errno(&error, ENOMEM, "can't make the archive's name");
+	err = arguments.output
+		      ? reader_sandbox_start(&sandbox, &arguments.sandbox_options, false, &error)
+		      : error_errno(&error, ENOMEM, "can't make the archive's name");
+	if (!err)
+		err = write_archive(&arguments, &sandbox, arguments.output, &error);
+	reader_sandbox_stop(&sandbox);
 	free(default_name);
 	if (!err)
 		return STATUS_OK;

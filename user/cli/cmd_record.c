@@ -13,6 +13,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/reader_sandbox.h"
 #include "cli/record_output.h"
 #include "cli/symbolize_messages.h"
 #include "lib/clock.h"
@@ -37,6 +38,7 @@ struct record {
 	bool progress; /* standard error is a terminal */
 	bool progress_shown;
 	uint32_t hangup; /* SIGHUP or SIGQUIT that has ended the recording; 0: none */
+	struct reader_sandbox sandbox;
 	struct output_room room;
 	/* Of --snapshot and --rotate. */
 	int64_t interval; /* ns; 0: neither */
@@ -241,11 +243,12 @@ static int write_window(const struct record *record, const struct window_file *f
 {
 	struct symbolize_messages messages = {.progress = record->progress && !record->exporter,
 					      .verbose = record->options.verbose};
-	const struct symbolize_options symbolize = {
+	struct symbolize_options symbolize = {
 		.problem = symbolize_messages_problem,
 		.progress = symbolize_messages_progress,
 		.stop = record->signals,
 		.interrupted = symbolize_messages_interrupted,
+		.timed_out = symbolize_messages_timed_out,
 		.arg = &messages,
 	};
 	struct truncation_counts counts;
@@ -255,6 +258,8 @@ static int write_window(const struct record *record, const struct window_file *f
 	uint64_t size;
 	int err;
 
+	reader_sandbox_use(&record->sandbox, &record->options.sandbox, &symbolize);
+	file->recording->sandbox = &record->sandbox.server;
 	file->recording->symbolize = record->options.no_symbolize ? NULL : &symbolize;
 	err = export_profile(file->window, record->recorder.collector.files, file->recording,
 			     &counts, &warning, error);
@@ -457,6 +462,10 @@ static int record_session(struct record *record, struct error *error)
 	};
 	int err;
 
+	err = reader_sandbox_start(&record->sandbox, &options->sandbox, !options->no_symbolize,
+				   error);
+	if (err)
+		return err;
 	/* An output file that can't be written should fail before the recording. */
 	err = output_hold_room(&record->room, options->output, error);
 	if (err)
@@ -498,6 +507,8 @@ static int write_profile(struct record *record, struct error *error)
 		err = -ENODATA;
 	}
 	window_clear(&window);
+	if (!err && !record->options.quiet)
+		reader_sandbox_print_missing(&record->sandbox);
 	if (!err && record->options.save_binaries)
 		print_saved(record);
 	return err;
@@ -532,16 +543,18 @@ static int end_recording(struct record *record, int err, const struct error *rea
 	struct error error;
 	int write_err;
 
-	if (err) {
+	if (err)
 		fprintf(stderr, "stackbeat: %s\n", reason->text);
+	child_command_end(&recorder->command);
+	/* It needs the sandbox of this process. */
+	if (record->exporter)
+		wait_for_exporter(record);
+	if (err) {
 		if (!recorder->collector.stacks ||
 		    !stack_table_totals(recorder->collector.stacks)->samples)
 			return STATUS_FAILED;
 		recorder->recording.ended_by = reason->text;
 	}
-	child_command_end(&recorder->command);
-	if (record->exporter)
-		wait_for_exporter(record);
 	write_err = write_profile(record, &error);
 	if (write_err)
 		fprintf(stderr, "stackbeat: %s\n", error.text);
@@ -553,6 +566,7 @@ static int end_recording(struct record *record, int err, const struct error *rea
 static void record_free(struct record *record)
 {
 	recorder_free(&record->recorder);
+	reader_sandbox_stop(&record->sandbox);
 	output_release_room(&record->room);
 	if (record->signals)
 		close(record->signals);

@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/reader_sandbox.h"
 #include "cli/symbolize_messages.h"
 #include "debuginfo/debug_files.h"
 #include "debuginfo/kallsyms.h"
@@ -44,6 +45,8 @@ static const struct cli_option options[] = {
 	 "symbols of the kernel: a copy of its /proc/kallsyms"},
 	{OPTION_DEBUG_DIR, "debug-dir", "DIR",
 	 "look for debug files in DIR/.build-id too; repeatable"},
+	SYMBOLIZE_TIMEOUT_OPTION,
+	SANDBOX_OPTION,
 	{'q', "quiet", NULL, "print no summary and no list of missing binaries"},
 	{'v', "verbose", NULL, "list all problems with files, not only the first five"},
 	HELP_OPTION,
@@ -68,6 +71,8 @@ struct symbolize {
 	const char *directories[DIRECTORIES_MAX + 2]; /* of debug files */
 	size_t directory_count;
 	bool quiet, help;
+	struct sandbox_options sandbox_options;
+	struct reader_sandbox sandbox;
 	struct archive_reader *archive; /* if --binaries is a file; NULL: none */
 	struct kallsyms *kallsyms;
 	struct kernel *kernel;
@@ -97,6 +102,9 @@ static int parse_symbolize_option(int id, char *value, void *arg, struct error *
 					 DIRECTORIES_MAX);
 		symbolize->directories[symbolize->directory_count++] = value;
 		return 0;
+	case SANDBOX_MODE:
+	case SANDBOX_TIMEOUT:
+		return sandbox_option_parse(id, value, &symbolize->sandbox_options, error);
 	case 'q':
 		symbolize->quiet = true;
 		return 0;
@@ -149,6 +157,11 @@ static void report_progress(void *arg, const char *path, uint64_t done, uint64_t
 	symbolize_messages_progress(&((struct symbolize *)arg)->messages, path, done, total);
 }
 
+static void report_timeout(void *arg, unsigned int timeout_s, size_t files)
+{
+	symbolize_messages_timed_out(&((struct symbolize *)arg)->messages, timeout_s, files);
+}
+
 /* Opens the archive or directory of --binaries, and lists the directories of debug files. */
 static int open_binaries(struct symbolize *symbolize, const struct profile *profile,
 			 struct error *error)
@@ -162,8 +175,8 @@ static int open_binaries(struct symbolize *symbolize, const struct profile *prof
 		if (S_ISDIR(st.st_mode)) {
 			symbolize->directories[symbolize->directory_count++] = symbolize->binaries;
 		} else {
-			err = archive_reader_open(symbolize->binaries, profile, &symbolize->archive,
-						  error);
+			err = archive_reader_open(&symbolize->sandbox.server, symbolize->binaries,
+						  profile, &symbolize->archive, error);
 			symbolize->binaries = NULL;
 		}
 	}
@@ -223,19 +236,21 @@ static int find_symbols(struct symbolize *symbolize, struct profile *profile,
 		.archive = symbolize->archive,
 		.time = profile->time_ns,
 	};
-	const struct symbolize_options options = {
+	struct symbolize_options options = {
 		.directories = symbolize->directories,
 		.directory_count = symbolize->directory_count,
 		.archive = symbolize->archive,
 		.missing = report_missing,
 		.problem = report_problem,
 		.progress = report_progress,
+		.timed_out = report_timeout,
 		.arg = symbolize,
 	};
 	struct truncation_counts truncated;
 	struct symbol_source source;
 	int err;
 
+	reader_sandbox_use(&symbolize->sandbox, &symbolize->sandbox_options, &options);
 	offline_source_init(&source, profile, &search, symbolize->kallsyms, symbolize->kernel);
 	err = symbolize_profile(profile, &source, &options, counts, error);
 	if (!err && origin_is_own(profile) && normalize_profile(profile, false, &truncated))
@@ -258,14 +273,23 @@ static int symbolize_and_write(struct symbolize *symbolize, struct profile *prof
 			"stackbeat: symbolized %zu of %zu addresses without symbols; %s, "
 			"%.1f kB\n",
 			counts.named, counts.unsymbolized, symbolize->output, (double)size / 1000);
+	if (!err && !symbolize->quiet)
+		reader_sandbox_print_missing(&symbolize->sandbox);
 	return err;
 }
 
 static int symbolize_file(struct symbolize *symbolize, struct error *error)
 {
-	struct profile *profile = pprof_read(symbolize->input, error);
-	int err = profile ? open_binaries(symbolize, profile, error) : -EINVAL;
+	struct profile *profile;
+	int err =
+		reader_sandbox_start(&symbolize->sandbox, &symbolize->sandbox_options, true, error);
 
+	if (err) {
+		reader_sandbox_stop(&symbolize->sandbox);
+		return err;
+	}
+	profile = pprof_read(symbolize->input, error);
+	err = profile ? open_binaries(symbolize, profile, error) : -EINVAL;
 	if (!err)
 		err = read_kernel(symbolize, error);
 	if (!err)
@@ -274,6 +298,7 @@ static int symbolize_file(struct symbolize *symbolize, struct error *error)
 	kallsyms_free(symbolize->kallsyms);
 	kernel_free(symbolize->kernel);
 	archive_reader_close(symbolize->archive);
+	reader_sandbox_stop(&symbolize->sandbox);
 	return err;
 }
 

@@ -11,6 +11,7 @@
 
 #include "lib/error.h"
 
+#define SYMBOLIZE_TIMEOUT_MAX_S (7u * 24 * 3600)
 #define SECONDS_MAX (365.0 * 24 * 3600)
 
 #define OUTPUT_DEFAULT "stackbeat.pb.gz"
@@ -63,6 +64,8 @@ static const struct cli_option record_options[] = {
 	{OPTION_NO_SYMBOLIZE, "no-symbolize", NULL,
 	 "write addresses only; 'stackbeat symbolize' symbolizes them, also later and on another "
 	 "machine, and 'stackbeat archive' collects what it needs"},
+	SYMBOLIZE_TIMEOUT_OPTION,
+	SANDBOX_OPTION,
 	{'o', "output", "FILE", "output file (default: " OUTPUT_DEFAULT "); - for standard output"},
 	{OPTION_SNAPSHOT, "snapshot", "SEC",
 	 "also write the profile so far every SEC seconds, and on SIGUSR2"},
@@ -343,6 +346,18 @@ static int parse_memory(const char *text, uint64_t *memory, struct error *error)
 	return 0;
 }
 
+int sandbox_option_parse(int id, const char *value, struct sandbox_options *options,
+			 struct error *error)
+{
+	if (id == SANDBOX_TIMEOUT)
+		return parse_number(value, "--symbolize-timeout", 1, SYMBOLIZE_TIMEOUT_MAX_S,
+				    &options->timeout_s, error);
+	options->require = !strcmp(value, "require");
+	if (options->require || !strcmp(value, "try"))
+		return 0;
+	return error_set(error, EINVAL, "--sandbox: '%s' is neither 'try' nor 'require'", value);
+}
+
 static int parse_record_option(int id, char *value, void *arg, struct error *error)
 {
 	struct record_options *options = arg;
@@ -395,6 +410,9 @@ static int parse_record_option(int id, char *value, void *arg, struct error *err
 	case OPTION_NO_SYMBOLIZE:
 		options->no_symbolize = true;
 		return 0;
+	case SANDBOX_MODE:
+	case SANDBOX_TIMEOUT:
+		return sandbox_option_parse(id, value, &options->sandbox, error);
 	case OPTION_SNAPSHOT:
 		return parse_interval(value, "--snapshot", &options->snapshot, error);
 	case OPTION_ROTATE:

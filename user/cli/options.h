@@ -21,10 +21,12 @@ struct cli_option {
 	const char *help; /* one paragraph */
 };
 
-/* Ids of options without a letter: of a subcommand, and of struct view_options. */
+/* Ids of options without a letter: of a subcommand, of struct view_options, and of
+ * sandbox_option.h. */
 enum {
 	OPTION_LONG_ONLY = 0x100,
 	OPTION_VIEW = 0x1000,
+	OPTION_SANDBOX = 0x2000,
 };
 
 /* The last entries of each table. */
@@ -42,12 +44,40 @@ struct command_help {
 
 void print_command_help(const struct command_help *help, FILE *stream);
 
+/* How untrusted files are read (reader_sandbox.h). */
+struct sandbox_options {
+	bool require; /* refuse to work without a complete sandbox */
+	uint32_t timeout_s; /* of the symbolization; 0: not given */
+};
+
+/* Entries for a table of options. */
+enum {
+	SANDBOX_MODE = OPTION_SANDBOX,
+	SANDBOX_TIMEOUT,
+};
+
+/* clang-format off */
+#define SANDBOX_OPTION                                                                             \
+	{SANDBOX_MODE, "sandbox", "WHEN",                                                          \
+	 "require: fail if the processes that read untrusted files can't be confined completely; " \
+	 "try (default): print what is missing"}
+#define SYMBOLIZE_TIMEOUT_OPTION                                                                   \
+	{SANDBOX_TIMEOUT, "symbolize-timeout", "SEC",                                              \
+	 "stop symbolizing after this many seconds, and use the symbols found so far "             \
+	 "(default: 120)"}
+/* clang-format on */
+
+/* Handles an option of these entries. Returns 0 or -EINVAL. */
+int sandbox_option_parse(int id, const char *value, struct sandbox_options *options,
+			 struct error *error);
+
 struct record_options {
 	struct session_config session;
 	double seconds; /* 0: until stopped */
 	struct labels labels;
 	const char *save_binaries; /* directory, or NULL */
 	bool no_symbolize;
+	struct sandbox_options sandbox;
 	const char *output;
 	double snapshot; /* seconds between two writes of the profile so far; 0: none */
 	double rotate; /* seconds of each file; 0: one file */

@@ -53,6 +53,15 @@ void symbolize_messages_interrupted(void *arg)
 	fputs("stackbeat: interrupted: some functions have no lines, or no symbols\n", stderr);
 }
 
+void symbolize_messages_timed_out(void *arg, unsigned int timeout_s, size_t files)
+{
+	remove_progress(arg);
+	fprintf(stderr,
+		"stackbeat: symbolizing took longer than %u s: %zu file%s without names, or with "
+		"some only\n",
+		timeout_s, files, files == 1 ? "" : "s");
+}
+
 void symbolize_messages_end(struct symbolize_messages *messages)
 {
 	remove_progress(messages);

@@ -4,6 +4,7 @@
 #define STACKBEAT_CLI_SYMBOLIZE_MESSAGES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Initially all zero, but for `progress` and `verbose`. */
@@ -28,6 +29,9 @@ void symbolize_messages_progress(void *messages, const char *path, uint64_t done
 
 /* Reports that a signal has interrupted the symbolization. */
 void symbolize_messages_interrupted(void *messages);
+
+/* Reports that the symbolization took too long: `files` have no symbols, or not all. */
+void symbolize_messages_timed_out(void *messages, unsigned int timeout_s, size_t files);
 
 /* Call at the end: removes the progress line, and prints how many problems were not shown. */
 void symbolize_messages_end(struct symbolize_messages *messages);

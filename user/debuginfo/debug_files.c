@@ -4,7 +4,6 @@
 #include <elfutils/libdwelf.h>
 #include <errno.h>
 #include <gelf.h>
-#include <limits.h>
 #include <lzma.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +14,6 @@
 
 #include "debuginfo/debuginfod_helper.h"
 #include "lib/build_id.h"
-#include "lib/regular_file.h"
 
 /* A file beyond these limits is broken or malicious. */
 #define FILE_BYTES_MAX ((uint64_t)64 << 30)
@@ -208,130 +206,57 @@ static int open_debug_file(struct debug_file *file, int fd, char *path,
 }
 
 /*
- * Opens the file at a path if it exists and matches. A file that exists and does not match is a
- * problem to report.
+ * Opens the first file for a name that matches. A file that exists and does not match is a problem
+ * to report. `beside` is the path of the file that has the name.
  */
-__attribute__((format(printf, 4, 5))) static bool try_debug_file(struct debug_files *files,
-								 struct debug_file *file,
-								 const struct expected *expected,
-								 const char *format, ...)
+static bool find_file(struct debug_files *files, struct debug_file *file,
+		      const struct expected *expected, const struct debug_search *search,
+		      enum debug_name kind, const char *name, const char *beside)
 {
+	unsigned int candidate = 0;
 	struct error error;
-	struct stat st;
-	va_list args;
 	char *path;
 	int fd;
 
-	va_start(args, format);
-	if (vasprintf(&path, format, args) < 0)
-		path = NULL;
-	va_end(args);
-	if (!path)
-		return false;
-	fd = open_regular_file(path, 0, &st);
-	if (fd >= 0) {
-		if (open_debug_file(file, fd, path, expected, &error) == 0)
+	for (;;) {
+		fd = search->open(search->arg, kind, name, beside, &candidate, &path);
+		if (fd >= 0 && open_debug_file(file, fd, path, expected, &error) == 0)
 			return true;
-		set_problem(files, "%s", error.text);
-		return false;
+		if (fd >= 0) {
+			set_problem(files, "%s", error.text);
+			continue;
+		}
+		if (!path)
+			return false;
+		if (fd == -EINVAL)
+			set_problem(files, "%s is not a regular file", path);
+		else if (fd == -ENOEXEC)
+			set_problem(files, "%s is not an ELF file", path);
+		else
+			set_problem(files, "%s can't be opened: %s", path, strerrordesc_np(-fd));
+		free(path);
 	}
-	if (fd == -EINVAL)
-		set_problem(files, "%s is not a regular file", path);
-	else if (fd != -ENOENT && fd != -ENOTDIR)
-		set_problem(files, "%s can't be opened: %s", path, strerrordesc_np(-fd));
-	free(path);
-	return false;
-}
-
-static size_t directory_count(const struct debug_search *search)
-{
-	return search->directories ? search->directory_count : 1;
-}
-
-static const char *directory(const struct debug_search *search, size_t i)
-{
-	return search->directories ? search->directories[i] : DEBUG_DIRECTORY;
-}
-
-/* Returns an fd by search->find and sets *path, to be freed; or a negative errno value. */
-static int find_elsewhere(const char *build_id, const struct debug_search *search, char **path)
-{
-	int fd = search->find ? search->find(search->find_arg, build_id) : -ENOENT;
-
-	if (fd >= 0 && asprintf(path, ".build-id/%.2s/%s.debug", build_id, build_id + 2) < 0) {
-		close(fd);
-		fd = -ENOMEM;
-	}
-	return fd;
-}
-
-int debug_file_by_build_id(const char *build_id, const struct debug_search *search, char **path)
-{
-	struct stat st;
-	int fd = build_id_valid(build_id) ? find_elsewhere(build_id, search, path) : -ENOENT;
-
-	for (size_t i = 0; build_id_valid(build_id) && i < directory_count(search) && fd < 0; i++) {
-		if (asprintf(path, "%s/.build-id/%.2s/%s.debug", directory(search, i), build_id,
-			     build_id + 2) < 0)
-			break;
-		fd = open_regular_file(*path, 0, &st);
-		if (fd < 0)
-			free(*path);
-	}
-	if (fd < 0)
-		*path = NULL;
-	return fd < 0 ? -ENOENT : fd;
 }
 
 static bool find_by_build_id(struct debug_files *files, struct debug_file *file,
 			     const struct expected *expected, const struct debug_search *search)
 {
-	const char *id = expected->build_id;
-	struct error error;
-	char *path;
-	int fd;
-
-	if (!build_id_valid(id))
-		return false;
-	fd = find_elsewhere(id, search, &path);
-	if (fd >= 0) {
-		if (open_debug_file(file, fd, path, expected, &error) == 0)
-			return true;
-		set_problem(files, "%s", error.text);
-	}
-	for (size_t i = 0; i < directory_count(search); i++) {
-		if (try_debug_file(files, file, expected, "%s/.build-id/%.2s/%s.debug",
-				   directory(search, i), id, id + 2))
-			return true;
-	}
-	return false;
+	return build_id_valid(expected->build_id) &&
+	       find_file(files, file, expected, search, DEBUG_BUILD_ID, expected->build_id, NULL);
 }
 
 /* Searches by .gnu_debuglink: beside the binary, then below the debug directories. */
 static bool find_by_link(struct debug_files *files, const char *path, struct expected expected,
 			 const struct debug_search *search)
 {
-	const char *root = search->root ? search->root : "";
-	const char *slash = strrchr(path, '/');
-	int length = slash ? (int)(slash - path) : 0;
-	const char *name;
 	GElf_Word crc;
+	const char *name = dwelf_elf_gnu_debuglink(files->binary.elf, &crc);
 
-	name = dwelf_elf_gnu_debuglink(files->binary.elf, &crc);
-	if (!name || !*name || strchr(name, '/') || !slash)
+	if (!name)
 		return false;
 	expected.has_crc = true;
 	expected.crc = crc;
-	if (try_debug_file(files, &files->debug, &expected, "%s%.*s/.debug/%s", root, length, path,
-			   name) ||
-	    try_debug_file(files, &files->debug, &expected, "%s%.*s/%s", root, length, path, name))
-		return true;
-	for (size_t i = 0; i < directory_count(search); i++) {
-		if (try_debug_file(files, &files->debug, &expected, "%s%.*s/%s",
-				   directory(search, i), length, path, name))
-			return true;
-	}
-	return false;
+	return find_file(files, &files->debug, &expected, search, DEBUG_LINK, name, path);
 }
 
 static bool fetch_file(struct debug_files *files, struct debug_file *file,
@@ -366,26 +291,28 @@ static void find_debug_file(struct debug_files *files, const char *path,
 
 /* dwz */
 
-/* `name` is as dwz wrote it: absolute, or relative to the debug file. */
-static bool find_alt_by_name(struct debug_files *files, const char *path,
-			     const struct expected *expected, const char *name,
-			     const struct debug_search *search)
+/* Reads .gnu_debugaltlink. Returns 0, -ENOENT if there is none, or -EINVAL if it is broken. */
+static int read_alt_link(Elf *elf, const char **name, char build_id[BUILD_ID_SIZE])
 {
-	const char *root = search->root && !files->debug.elf ? search->root : "";
-	const char *shared = strstr(name, "/.dwz/");
-	const char *slash = strrchr(path, '/');
+	GElf_Shdr header;
+	const char *end;
+	Elf_Scn *section;
+	Elf_Data *data;
+	size_t size;
 
-	if (*name == '/' && try_debug_file(files, &files->alt, expected, "%s%s", root, name))
-		return true;
-	if (*name != '/' && try_debug_file(files, &files->alt, expected, "%s%.*s%s", root,
-					   slash ? (int)(slash + 1 - path) : 0, path, name))
-		return true;
-	for (size_t i = 0; shared && i < directory_count(search); i++) {
-		if (try_debug_file(files, &files->alt, expected, "%s%s", directory(search, i),
-				   shared))
-			return true;
-	}
-	return false;
+	section = find_section(elf, ".gnu_debugaltlink", &header);
+	if (!section)
+		return -ENOENT;
+	data = elf_rawdata(section, NULL);
+	*name = data ? data->d_buf : NULL;
+	end = *name ? memchr(*name, '\0', data->d_size) : NULL;
+	if (!end)
+		return -EINVAL;
+	size = (size_t)(*name + data->d_size - (end + 1));
+	if (!size || size > BUILD_ID_BYTES_MAX)
+		return -EINVAL;
+	build_id_format(end + 1, size, build_id);
+	return 0;
 }
 
 /*
@@ -397,35 +324,39 @@ static bool find_alt(struct debug_files *files, Elf *elf, const char *path,
 {
 	struct expected expected = {.binary = elf};
 	char build_id[BUILD_ID_SIZE];
-	GElf_Shdr header;
-	const char *name, *end;
-	Elf_Scn *section;
-	Elf_Data *data;
-	size_t size;
+	const char *name;
+	int err = read_alt_link(elf, &name, build_id);
 
-	section = find_section(elf, ".gnu_debugaltlink", &header);
-	if (!section)
+	if (err == -ENOENT)
 		return true;
-	data = elf_rawdata(section, NULL);
-	name = data ? data->d_buf : NULL;
-	end = name ? memchr(name, '\0', data->d_size) : NULL;
-	if (!end) {
+	if (err) {
 		set_problem(files, "%s has a broken .gnu_debugaltlink section", path);
 		return false;
 	}
-	size = (size_t)(name + data->d_size - (end + 1));
-	if (!size || size > BUILD_ID_BYTES_MAX) {
-		set_problem(files, "%s has a broken .gnu_debugaltlink section", path);
-		return false;
-	}
-	build_id_format(end + 1, size, build_id);
 	expected.build_id = build_id;
 	if (find_by_build_id(files, &files->alt, &expected, search) ||
-	    find_alt_by_name(files, path, &expected, name, search) ||
+	    find_file(files, &files->alt, &expected, search, DEBUG_ALT_LINK, name, path) ||
 	    fetch_file(files, &files->alt, &expected, search))
 		return true;
 	set_problem(files, "%s needs %s (build ID %s), which was not found", path, name, build_id);
 	return false;
+}
+
+void debug_file_headers(Elf *elf, struct elf_headers *headers)
+{
+	char build_id[BUILD_ID_SIZE];
+	const char *name;
+	GElf_Word crc;
+
+	debug_build_id(elf, headers->build_id);
+	headers->has_dwarf = has_dwarf(elf);
+	name = dwelf_elf_gnu_debuglink(elf, &crc);
+	if (name && strlen(name) < sizeof(headers->link))
+		strcpy(headers->link, name);
+	if (read_alt_link(elf, &name, build_id) || strlen(name) >= sizeof(headers->alt_link))
+		return;
+	strcpy(headers->alt_link, name);
+	strcpy(headers->alt_build_id, build_id);
 }
 
 /* MiniDebugInfo */
@@ -494,20 +425,42 @@ static void find_mini(struct debug_files *files, const char *path)
 
 /* All files */
 
+static int check_build_id(Elf *elf, const char *path, const char *expected,
+			  char build_id[BUILD_ID_SIZE], struct error *error)
+{
+	debug_build_id(elf, build_id);
+	if (!*expected || build_id_equal(expected, build_id))
+		return 0;
+	return error_set(error, ESTALE, "%s has %s%s, not %s: not taken", path,
+			 *build_id ? "build ID " : "no build ID", build_id, expected);
+}
+
+int debug_files_check_binary(int fd, const char *path, const char *build_id, struct error *error)
+{
+	char found[BUILD_ID_SIZE];
+	struct error why;
+	Elf *elf;
+	int err;
+
+	if (elf_begin_read(fd, NULL, 0, true, &elf, &why))
+		return error_set(error, EINVAL, "%s: %s: not taken", path, why.text);
+	err = check_build_id(elf, path, build_id, found, error);
+	elf_end(elf);
+	return err;
+}
+
 static int open_binary(struct debug_files *files, int fd, const char *path, struct error *error)
 {
 	char build_id[BUILD_ID_SIZE];
+	int err;
 
 	files->binary.elf = begin_elf(fd, NULL, 0, path, error);
 	if (!files->binary.elf)
 		return -EINVAL;
-	debug_build_id(files->binary.elf, build_id);
-	if (*files->build_id && !build_id_equal(files->build_id, build_id))
-		return error_set(error, ESTALE, "%s has %s%s, not %s: not taken", path,
-				 *build_id ? "build ID " : "no build ID", build_id,
-				 files->build_id);
-	strcpy(files->build_id, build_id);
-	return 0;
+	err = check_build_id(files->binary.elf, path, files->build_id, build_id, error);
+	if (!err)
+		strcpy(files->build_id, build_id);
+	return err;
 }
 
 static void find_dwarf(struct debug_files *files, const char *path,

@@ -11,34 +11,28 @@
 #ifndef STACKBEAT_DEBUGINFO_DEBUG_FILES_H
 #define STACKBEAT_DEBUGINFO_DEBUG_FILES_H
 
+#include "debuginfo/debug_paths.h"
 #include "debuginfo/elf_symbols.h"
 #include "lib/error.h"
 
 #include <libelf.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
-
-/* Default directory of debug files. */
-#define DEBUG_DIRECTORY "/usr/lib/debug"
-
-struct debuginfod_helper;
+#include <stdint.h>
 
 struct debug_search {
-	const char *root; /* prepended to the paths of binaries; NULL: "" */
-	const char *const *directories; /* NULL: DEBUG_DIRECTORY */
-	size_t directory_count;
+	/* As debug_paths_open(), by a process that may open files. */
+	int (*open)(void *arg, enum debug_name kind, const char *name, const char *beside,
+		    unsigned int *candidate, char **path);
 	/*
-	 * Fetches missing files if not NULL. `progress` is called from time to time meanwhile, with
-	 * bytes (`total` 0: not yet known); a value other than 0 stops the fetching.
+	 * Socket of debuginfod_helper_fetch(), which fetches missing files, or NULL. `progress` is
+	 * called from time to time meanwhile, with bytes (`total` 0: not yet known); a value other
+	 * than 0 stops the fetching.
 	 */
-	struct debuginfod_helper *fetcher;
+	int *fetcher;
 	int (*progress)(void *arg, long done, long total);
 	void *arg;
-	/*
-	 * NULL, or opens the debug file of a build ID (hex) before the directories are searched.
-	 * Returns an fd or a negative errno value.
-	 */
-	int (*find)(const void *find_arg, const char *build_id);
-	const void *find_arg;
 };
 
 struct debug_file {
@@ -73,10 +67,26 @@ int debug_files_open(struct debug_files *files, int fd, const char *path, const 
 void debug_files_close(struct debug_files *files);
 
 /*
- * Opens the debug file of a build ID (hex) by `find` or in one of the directories, without a check
- * of its contents. Returns an fd and sets *path, to be freed; or -ENOENT.
+ * Returns 0 if a file is an ELF file and has a build ID ("": any), or a negative errno value as
+ * debug_files_open().
  */
-int debug_file_by_build_id(const char *build_id, const struct debug_search *search, char **path);
+int debug_files_check_binary(int fd, const char *path, const char *build_id, struct error *error);
+
+/* Linkers make one or two; further ones are left out. */
+#define ELF_HEADERS_SEGMENTS_MAX 32u
+
+struct elf_headers {
+	char build_id[BUILD_ID_SIZE]; /* hex; "": none */
+	bool has_dwarf;
+	char link[NAME_MAX + 1]; /* .gnu_debuglink; "": none */
+	char alt_link[PATH_MAX]; /* .gnu_debugaltlink; "": none */
+	char alt_build_id[BUILD_ID_SIZE]; /* of the file of `alt_link`, hex; "": none */
+	uint32_t segment_count;
+	struct elf_segment segments[ELF_HEADERS_SEGMENTS_MAX]; /* executable ones */
+};
+
+/* Reads the build ID and the links to debug files. `headers` is all zero. */
+void debug_file_headers(Elf *elf, struct elf_headers *headers);
 
 /* Gets the GNU build ID in the note sections, or else segments, as hex; "": none. */
 void debug_build_id(Elf *elf, char hex[BUILD_ID_SIZE]);

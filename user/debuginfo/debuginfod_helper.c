@@ -3,17 +3,25 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "debuginfo/debuginfod.h"
 #include "lib/build_id.h"
+#include "sandbox/capabilities.h"
 #include "sandbox/fd_passing.h"
+#include "sandbox/landlock.h"
+#include "sandbox/seccomp_filter.h"
 #include "sandbox/worker_limits.h"
+
+#define CACHE_VARIABLE "DEBUGINFOD_CACHE_PATH"
+#define ROOT_CACHE_PARENT "/var/cache/stackbeat"
 
 /* A message of the helper: progress, or the result with the fd of the file. */
 struct message {
@@ -66,46 +74,161 @@ static void serve_requests(int socket)
 	}
 }
 
-int debuginfod_helper_start(struct debuginfod_helper *helper, int close_fd)
+/* Serves a connection in a process of its own, as a download may take long. */
+static void start_connection(int control, int connection)
 {
 	pid_t parent = getpid();
-	int ends[2];
+
+	if (fork() == 0) {
+		die_with_parent(parent);
+		close(control);
+		serve_requests(connection);
+		_exit(0);
+	}
+}
+
+/* Sets the cache directory of a helper that will not be root, and creates it. */
+static void prepare_root_cache(void)
+{
+	if (getenv(CACHE_VARIABLE))
+		return;
+	mkdir(ROOT_CACHE_PARENT, 0755);
+	if (mkdir(DEBUGINFOD_ROOT_CACHE, 0700) == 0 &&
+	    lchown(DEBUGINFOD_ROOT_CACHE, SANDBOX_UID, SANDBOX_UID))
+		rmdir(DEBUGINFOD_ROOT_CACHE);
+	setenv(CACHE_VARIABLE, DEBUGINFOD_ROOT_CACHE, 1);
+}
+
+/* The directory in which libdebuginfod (since 0.184) has its cache. */
+static bool find_cache(char path[PATH_MAX])
+{
+	const char *variable = getenv(CACHE_VARIABLE), *home = getenv("HOME"),
+		   *xdg = getenv("XDG_CACHE_HOME");
+
+	if (variable && *variable)
+		return snprintf(path, PATH_MAX, "%s", variable) < PATH_MAX;
+	if (home && snprintf(path, PATH_MAX, "%s/.debuginfod_client_cache", home) < PATH_MAX &&
+	    access(path, F_OK) == 0)
+		return true;
+	if (xdg && *xdg)
+		return snprintf(path, PATH_MAX, "%s/debuginfod_client", xdg) < PATH_MAX;
+	return home && snprintf(path, PATH_MAX, "%s/.cache/debuginfod_client", home) < PATH_MAX;
+}
+
+/* Landlock permits changes below an existing directory. */
+static int confine_writing(void)
+{
+	char cache[PATH_MAX];
+	char *slash;
+
+	if (!find_cache(cache))
+		return -ENOENT;
+	for (slash = strchr(cache + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		mkdir(cache, 0700);
+		*slash = '/';
+	}
+	mkdir(cache, 0700);
+	return landlock_confine_writing(cache);
+}
+
+/* Returns whether the helper is confined. Files that another user owns need no Landlock. */
+static bool confine_helper(void)
+{
+	bool is_root = geteuid() == 0, confined = true;
+
+	if (is_root)
+		prepare_root_cache();
+	capabilities_clear_bounding_set();
+	if (is_root)
+		confined = !become_user(SANDBOX_UID);
+	confined = !capabilities_keep(0) && confined;
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	if (confine_writing() && !is_root)
+		confined = false;
+	return !seccomp_confine_network_client() && confined;
+}
+
+static void run_helper(int control)
+{
+	bool confined = confine_helper();
+	int connection;
+	char byte;
+
+	/* A change of the user clears it. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGCHLD, SIG_IGN);
+	if (send_fd(control, &confined, sizeof(confined), -1))
+		return;
+	while (receive_fd(control, &byte, sizeof(byte), &connection) > 0) {
+		if (connection < 0)
+			continue;
+		start_connection(control, connection);
+		close(connection);
+	}
+}
+
+/* The process that starts the helper */
+
+int debuginfod_helper_start(struct debuginfod_helper *helper, struct error *error)
+{
+	int ends[2], fd;
+	bool confined;
 
 	*helper = (struct debuginfod_helper){.socket = -1};
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-		return -errno;
+		return error_errno(error, errno, "can't start the debuginfod helper");
 	helper->pid = fork();
 	if (helper->pid == 0) {
-		limit_worker(parent);
 		close(ends[0]);
-		close(close_fd);
-		serve_requests(ends[1]);
+		run_helper(ends[1]);
 		_exit(0);
 	}
 	close(ends[1]);
-	if (helper->pid < 0) {
-		close(ends[0]);
-		return -EAGAIN;
-	}
 	helper->socket = ends[0];
-	return 0;
-}
-
-/* The requesting process */
-
-/* Does not wait: the helper may be busy for long. It exits with this process or before. */
-static void disconnect(struct debuginfod_helper *helper)
-{
-	close(helper->socket);
-	helper->socket = -1;
+	if (helper->pid > 0 &&
+	    receive_fd(helper->socket, &confined, sizeof(confined), &fd) == sizeof(confined)) {
+		helper->unconfined = !confined;
+		return 0;
+	}
+	debuginfod_helper_stop(helper);
+	return error_errno(error, EAGAIN, "can't start the debuginfod helper");
 }
 
 void debuginfod_helper_stop(struct debuginfod_helper *helper)
 {
 	if (helper->socket < 0)
 		return;
-	disconnect(helper);
-	waitpid(helper->pid, NULL, 0);
+	/* Another process may have inherited the socket. */
+	shutdown(helper->socket, SHUT_RDWR);
+	close(helper->socket);
+	helper->socket = -1;
+	if (helper->pid > 0)
+		wait_killed(helper->pid);
+}
+
+int debuginfod_helper_connect(const struct debuginfod_helper *helper)
+{
+	int ends[2], err;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+		return -errno;
+	err = send_fd(helper->socket, "", 1, ends[1]);
+	close(ends[1]);
+	if (!err)
+		return ends[0];
+	close(ends[0]);
+	return err;
+}
+
+/* The requesting process */
+
+/* Does not wait: the helper may be busy for long. It ends when it sends the next message. */
+static void disconnect(int *socket)
+{
+	close(*socket);
+	*socket = -1;
 }
 
 /* Returns `fd` and sets *path, or returns the helper's error. */
@@ -122,26 +245,26 @@ static int read_result(struct message *message, int fd, char **path, struct erro
 	return error_errno(error, ENOMEM, "debuginfod");
 }
 
-int debuginfod_helper_fetch(struct debuginfod_helper *helper, const char *build_id,
+int debuginfod_helper_fetch(int *socket, const char *build_id,
 			    int (*progress)(void *arg, long done, long total), void *arg,
 			    char **path, struct error *error)
 {
 	struct message message;
 	int fd, err;
 
-	if (helper->socket < 0)
+	if (*socket < 0)
 		return error_errno(error, ETIMEDOUT, "debuginfod: build ID %s", build_id);
-	err = send_fd(helper->socket, build_id, strlen(build_id), -1);
+	err = send_fd(*socket, build_id, strlen(build_id), -1);
 	while (!err) {
-		if (receive_fd(helper->socket, &message, sizeof(message), &fd) != sizeof(message))
+		if (receive_fd(*socket, &message, sizeof(message), &fd) != sizeof(message))
 			break;
 		if (!message.is_progress)
 			return read_result(&message, fd, path, error);
 		if (progress(arg, message.done, message.total) != 0) {
-			disconnect(helper);
+			disconnect(socket);
 			return error_errno(error, ETIMEDOUT, "debuginfod: build ID %s", build_id);
 		}
 	}
-	disconnect(helper);
+	disconnect(socket);
 	return error_set(error, EIO, "debuginfod: fetching build ID %s has crashed", build_id);
 }

@@ -29,12 +29,6 @@
 
 #define NO_FUNCTION UINT32_MAX
 
-/* An executable PT_LOAD. */
-struct load {
-	uint64_t offset, size; /* in the file */
-	uint64_t vaddr;
-};
-
 struct range {
 	uint64_t start, end;
 };
@@ -149,7 +143,7 @@ static int read_headers(struct elf_file *file, Elf *elf, struct error *error)
 		if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_LOAD ||
 		    !(header.p_flags & PF_X))
 			continue;
-		file->loads[file->load_count++] = (struct load){
+		file->loads[file->load_count++] = (struct elf_segment){
 			.offset = header.p_offset,
 			.size = header.p_filesz,
 			.vaddr = header.p_vaddr,
@@ -187,10 +181,11 @@ int elf_begin_read(int fd, const void *image, size_t size, bool map, Elf **elf, 
 	return error_set(error, EINVAL, "not an ELF file");
 }
 
-bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr)
+bool elf_segments_vaddr(const struct elf_segment *segments, size_t count, uint64_t offset,
+			uint64_t *vaddr)
 {
-	for (size_t i = 0; i < file->load_count; i++) {
-		const struct load *load = &file->loads[i];
+	for (size_t i = 0; i < count; i++) {
+		const struct elf_segment *load = &segments[i];
 
 		if (offset >= load->offset && offset - load->offset < load->size) {
 			*vaddr = offset - load->offset + load->vaddr;
@@ -198,6 +193,11 @@ bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr)
 		}
 	}
 	return false;
+}
+
+bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr)
+{
+	return elf_segments_vaddr(file->loads, file->load_count, offset, vaddr);
 }
 
 /* Symbol tables */

@@ -15,12 +15,18 @@
 struct error;
 typedef struct Elf Elf; /* of libelf */
 
+/* An executable PT_LOAD. */
+struct elf_segment {
+	uint64_t offset, size; /* in the file */
+	uint64_t vaddr;
+};
+
 /* Contents of a file. All zero: nothing was read. */
 struct elf_file {
 	char build_id[BUILD_ID_SIZE]; /* GNU build ID, hex; "": none */
-	struct load *loads; /* this and all below: private */
+	struct elf_segment *loads;
 	size_t load_count;
-	struct function *functions;
+	struct function *functions; /* this and all below: private */
 	size_t function_count;
 	char *names;
 	size_t names_size; /* at most that of the file's string tables */
@@ -63,6 +69,8 @@ void elf_clear(struct elf_file *file);
  * holds it. False if none does.
  */
 bool elf_vaddr(const struct elf_file *file, uint64_t offset, uint64_t *vaddr);
+bool elf_segments_vaddr(const struct elf_segment *segments, size_t count, uint64_t offset,
+			uint64_t *vaddr);
 
 /*
  * Finds the function that holds an ELF virtual address. An address past the end of a sized symbol

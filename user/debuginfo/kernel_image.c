@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "debuginfo/debug_files.h"
+#include "debuginfo/debug_paths.h"
 #include "debuginfo/kallsyms.h"
 #include "lib/array.h"
 #include "lib/hash.h"
@@ -223,14 +224,29 @@ const struct kernel_mapping *kernel_mapping_by_name(struct kernel *kernel, const
 	return index == HASH_NONE ? NULL : read_build_id(kernel, &kernel->mappings[index]);
 }
 
-int kernel_open_module(const char *root, const char *release, const char *name)
+/* Opens a file if it is the candidate that is wanted: number 0 of those that are left. */
+static int open_candidate(const char *path, unsigned int *candidate)
+{
+	struct stat st;
+	int fd = open_regular_file(path, 0, &st);
+
+	if (fd < 0)
+		return -ENOENT;
+	if (!*candidate)
+		return fd;
+	--*candidate;
+	close(fd);
+	return -ENOENT;
+}
+
+int kernel_open_module(const char *root, const char *release, const char *name,
+		       unsigned int candidate)
 {
 	char directory[PATH_MAX], path[PATH_MAX], plain[KERNEL_MAPPING_NAME_SIZE];
 	const char *const no_options = NULL;
 	struct kmod_module *module = NULL;
 	struct kmod_ctx *context;
 	const char *found;
-	struct stat st;
 	int fd = -ENOENT;
 
 	snprintf(plain, sizeof(plain), "%.*s", (int)strlen(name) - 2, name + 1);
@@ -242,9 +258,9 @@ int kernel_open_module(const char *root, const char *release, const char *name)
 		found = kmod_module_get_path(module);
 		if (found && snprintf(path, sizeof(path), "%s" DEBUG_DIRECTORY "%s", root,
 				      found + strlen(root)) < (int)sizeof(path))
-			fd = open_regular_file(path, 0, &st);
+			fd = open_candidate(path, &candidate);
 		if (fd < 0 && found)
-			fd = open_regular_file(found, 0, &st);
+			fd = open_candidate(found, &candidate);
 		kmod_module_unref(module);
 	}
 	kmod_unref(context);
@@ -256,7 +272,7 @@ bool kernel_has_module_list(const struct kernel *kernel)
 	return kernel->path;
 }
 
-int kernel_open_vmlinux(const char *root, const char *release)
+int kernel_open_vmlinux(const char *root, const char *release, unsigned int candidate)
 {
 	static const char *const formats[] = {
 		"%s" DEBUG_DIRECTORY "/boot/vmlinux-%s",
@@ -265,12 +281,11 @@ int kernel_open_vmlinux(const char *root, const char *release)
 		"%s/boot/vmlinux-%s",
 	};
 	char path[PATH_MAX];
-	struct stat st;
 	int fd = -ENOENT;
 
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]) && fd < 0; i++) {
 		snprintf(path, sizeof(path), formats[i], root, release);
-		fd = open_regular_file(path, 0, &st);
+		fd = open_candidate(path, &candidate);
 	}
 	return fd;
 }

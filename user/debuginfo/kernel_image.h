@@ -65,17 +65,18 @@ struct kernel *kernel_from_files(kernel_path_fn path, const void *path_arg);
 bool kernel_has_module_list(const struct kernel *kernel);
 
 /*
- * Opens the vmlinux of a release with debug information at the paths of distributions below `root`.
- * Returns an fd or a negative errno value. The caller checks the build ID.
+ * Opens the file number `candidate` (from 0) of those that may be the vmlinux of a release with
+ * debug information, at the paths of distributions below `root`. Returns an fd, or -ENOENT if there
+ * are no more. The caller checks the build ID.
  */
-int kernel_open_vmlinux(const char *root, const char *release);
+int kernel_open_vmlinux(const char *root, const char *release, unsigned int candidate);
 
 /*
- * Opens a module of a release, by its name in brackets: its debug file, or else the module, which
- * must not be compressed to be of use. Returns an fd or a negative errno value. The caller checks
- * the build ID.
+ * As kernel_open_vmlinux(), for a module by its name in brackets: its debug file, then the module,
+ * which must not be compressed to be of use. Returns -ENOMEM, too.
  */
-int kernel_open_module(const char *root, const char *release, const char *name);
+int kernel_open_module(const char *root, const char *release, const char *name,
+		       unsigned int candidate);
 
 /* Returns whether a profile's mapping with this name and address belongs to the kernel. */
 bool is_kernel_mapping(const char *name, uint64_t address);

@@ -117,6 +117,7 @@ int export_profile(struct window *window, struct mapped_files *files,
 		   struct error *warning, struct error *error)
 {
 	const struct live_source live = {
+		.sandbox = recording->sandbox,
 		.files = files,
 		.perf_maps = window->perf_maps,
 		.perf_map_count = window->perf_map_count,

@@ -9,6 +9,7 @@
 struct truncation_counts;
 struct error;
 struct labels;
+struct sandbox_server;
 struct symbolize_options;
 struct mapped_files;
 struct window;
@@ -18,6 +19,7 @@ struct recording {
 	const char *command_line;
 	const char *ended_by; /* the error that has ended the recording; NULL: none */
 	const struct labels *labels; /* the window was made with them */
+	const struct sandbox_server *sandbox; /* of worker_main() (symbolize/worker.h) */
 	/* See symbolize/symbolizer.h; NULL: addresses alone, to be symbolized later. */
 	const struct symbolize_options *symbolize;
 	uint32_t rate; /* Hz asked for */

@@ -14,6 +14,7 @@
 #include "lib/error.h"
 #include "lib/pidfd.h"
 #include "process/address_space.h"
+#include "record/reader_rights.h"
 #include "record/sample_queue.h"
 #include "record/stack_table.h"
 #include "session/device.h"
@@ -311,6 +312,8 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 	if (!err)
 		err = session_configure(&recorder->session, config->session, recorder->command.pid,
 					error);
+	if (!err)
+		err = reader_rights_reduce(error);
 	if (err)
 		return err;
 	raise_open_files_limit();

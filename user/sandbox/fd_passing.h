@@ -6,17 +6,26 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#define PASSED_FDS_MAX 6u
+
 /*
- * Sends a message of one or more bytes with `fd` (-1: none) on a SOCK_SEQPACKET socket. The caller
- * keeps `fd`. Returns 0 or a negative errno value: -EPIPE when the peer has closed the socket.
+ * Sends a message of one or more bytes with `count` fds, at most PASSED_FDS_MAX, on a
+ * SOCK_SEQPACKET socket. The caller keeps the fds. Returns 0 or a negative errno value: -EPIPE when
+ * the peer has closed the socket.
  */
+int send_fds(int socket, const void *bytes, size_t size, const int fds[], size_t count);
+
+/* As send_fds(), with one fd, or none if `fd` is -1. */
 int send_fd(int socket, const void *bytes, size_t size, int fd);
 
 /*
- * Receives a message of up to `size` bytes and its *fd, which the caller closes (close-on-exec);
- * -1 if the message has none. Returns the number of bytes, 0 at the end of the connection, or a
- * negative errno value.
+ * Receives a message of up to `size` bytes and its fds (close-on-exec), at most `*count`, which the
+ * caller closes. Sets *count to their number. Returns the number of bytes, 0 at the end of the
+ * connection, or a negative errno value.
  */
+ssize_t receive_fds(int socket, void *bytes, size_t size, int fds[], size_t *count);
+
+/* As receive_fds(), with one fd; *fd is -1 if the message has none. */
 ssize_t receive_fd(int socket, void *bytes, size_t size, int *fd);
 
 #endif

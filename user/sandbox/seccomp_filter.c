@@ -12,9 +12,6 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Flags of open() that allow writing, create a file, or truncate it. */
-#define OPEN_MAY_WRITE (O_ACCMODE | O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY))
-
 /* Sanitizers report there. */
 #ifdef __SANITIZE_ADDRESS__
 #define MESSAGES STDERR_FILENO
@@ -24,7 +21,7 @@
 
 /*
  * System calls that libelf, libdw, the decompressors, malloc() and our own code need, with any
- * arguments. openat2() is not among them: a filter can't read its flags, and nothing needs it.
+ * arguments. None of them opens a file.
  */
 static const int allowed_calls[] = {
 	/* memory */
@@ -33,26 +30,18 @@ static const int allowed_calls[] = {
 	SCMP_SYS(mremap),
 	SCMP_SYS(munmap),
 	/* files */
-	SCMP_SYS(access),
 	SCMP_SYS(close),
-	SCMP_SYS(faccessat),
-	SCMP_SYS(faccessat2),
 	SCMP_SYS(fadvise64),
 	SCMP_SYS(fstat),
 	SCMP_SYS(fstatfs),
-	SCMP_SYS(getcwd),
 	SCMP_SYS(lseek),
-	SCMP_SYS(lstat),
 	SCMP_SYS(newfstatat),
 	SCMP_SYS(pread64),
 	SCMP_SYS(preadv),
 	SCMP_SYS(read),
-	SCMP_SYS(readlink),
-	SCMP_SYS(readlinkat),
 	SCMP_SYS(readv),
-	SCMP_SYS(stat),
 	SCMP_SYS(statx),
-	/* the process itself, and its child */
+	/* the process itself */
 	SCMP_SYS(exit),
 	SCMP_SYS(exit_group),
 	SCMP_SYS(futex),
@@ -64,7 +53,6 @@ static const int allowed_calls[] = {
 	SCMP_SYS(rt_sigreturn),
 	SCMP_SYS(sched_yield),
 	SCMP_SYS(sigaltstack),
-	SCMP_SYS(wait4),
 	/* the machine */
 	SCMP_SYS(clock_gettime),
 	SCMP_SYS(getrandom),
@@ -80,12 +68,79 @@ static const int end_calls[] = {
 	SCMP_SYS(writev),
 };
 
-static int allow_calls(scmp_filter_ctx filter)
+/* What the server of workers needs in addition. */
+static const int server_calls[] = {
+	/* messages */
+	SCMP_SYS(poll),
+	SCMP_SYS(ppoll),
+	SCMP_SYS(recvmsg),
+	SCMP_SYS(sendmsg),
+	SCMP_SYS(write),
+	SCMP_SYS(writev),
+	/* workers */
+	SCMP_SYS(clone),
+	SCMP_SYS(clone3),
+	SCMP_SYS(fork),
+	SCMP_SYS(getppid),
+	SCMP_SYS(kill),
+	SCMP_SYS(rseq),
+	SCMP_SYS(set_robust_list),
+	SCMP_SYS(wait4),
+	/* their confinement */
+	SCMP_SYS(close_range),
+	SCMP_SYS(prctl),
+	SCMP_SYS(seccomp),
+};
+
+static const int administration_calls[] = {
+	SCMP_SYS(acct),
+	SCMP_SYS(add_key),
+	SCMP_SYS(bpf),
+	SCMP_SYS(chroot),
+	SCMP_SYS(delete_module),
+	SCMP_SYS(execve),
+	SCMP_SYS(execveat),
+	SCMP_SYS(finit_module),
+	SCMP_SYS(fsconfig),
+	SCMP_SYS(fsmount),
+	SCMP_SYS(fsopen),
+	SCMP_SYS(init_module),
+	SCMP_SYS(io_uring_enter),
+	SCMP_SYS(io_uring_register),
+	SCMP_SYS(io_uring_setup),
+	SCMP_SYS(kcmp),
+	SCMP_SYS(kexec_file_load),
+	SCMP_SYS(kexec_load),
+	SCMP_SYS(keyctl),
+	SCMP_SYS(mount),
+	SCMP_SYS(mount_setattr),
+	SCMP_SYS(move_mount),
+	SCMP_SYS(open_by_handle_at),
+	SCMP_SYS(open_tree),
+	SCMP_SYS(perf_event_open),
+	SCMP_SYS(pidfd_getfd),
+	SCMP_SYS(pivot_root),
+	SCMP_SYS(process_madvise),
+	SCMP_SYS(process_vm_readv),
+	SCMP_SYS(process_vm_writev),
+	SCMP_SYS(ptrace),
+	SCMP_SYS(quotactl),
+	SCMP_SYS(reboot),
+	SCMP_SYS(request_key),
+	SCMP_SYS(setns),
+	SCMP_SYS(swapoff),
+	SCMP_SYS(swapon),
+	SCMP_SYS(umount2),
+	SCMP_SYS(unshare),
+	SCMP_SYS(userfaultfd),
+};
+
+static int add_calls(scmp_filter_ctx filter, uint32_t action, const int calls[], size_t count)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < COUNT(allowed_calls) && !err; i++)
-		err = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed_calls[i], 0);
+	for (size_t i = 0; i < count && !err; i++)
+		err = seccomp_rule_add(filter, action, calls[i], 0);
 	return err;
 }
 
@@ -123,13 +178,6 @@ static int allow_memory(scmp_filter_ctx filter)
 				      SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_TYPE, MAP_PRIVATE));
 }
 
-static int allow_open(scmp_filter_ctx filter)
-{
-	int err = allow_masked(filter, SCMP_SYS(open), 1, OPEN_MAY_WRITE, O_RDONLY);
-
-	return err ? err : allow_masked(filter, SCMP_SYS(openat), 2, OPEN_MAY_WRITE, O_RDONLY);
-}
-
 static int allow_fcntl(scmp_filter_ctx filter)
 {
 	static const unsigned int commands[] = {F_DUPFD_CLOEXEC, F_GETFD, F_GETFL};
@@ -146,31 +194,87 @@ static int allow_own_signals(scmp_filter_ctx filter)
 	return allow_masked(filter, SCMP_SYS(tgkill), 0, UINT_MAX, (unsigned int)getpid());
 }
 
-static void load_filter(const int ends[2])
+static scmp_filter_ctx make_filter(uint32_t action)
 {
-	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+	scmp_filter_ctx filter = seccomp_init(action);
 
-	if (!filter)
-		return;
 	/*
 	 * Kernels before 5.16 disable speculative store bypass for processes with a filter, which
 	 * is slow. Only programs that run untrusted code need that.
 	 */
-	seccomp_attr_set(filter, SCMP_FLTATR_CTL_SSB, 1);
-	if (!allow_calls(filter) && !allow_end(filter, ends[0]) && !allow_end(filter, ends[1]) &&
-	    !allow_end(filter, MESSAGES) && !allow_memory(filter) && !allow_open(filter) &&
-	    !allow_fcntl(filter) && !allow_own_signals(filter))
-		seccomp_load(filter);
-	seccomp_release(filter);
+	if (filter)
+		seccomp_attr_set(filter, SCMP_FLTATR_CTL_SSB, 1);
+	return filter;
 }
 
-/* Closes the fds inherited from the parent, except those in `kept`. */
-static void close_other_fds(const int kept[], size_t count)
+/* Loads and frees a filter, unless making it failed with `err`. */
+static int load_filter(scmp_filter_ctx filter, int err)
+{
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (!err)
+		err = seccomp_load(filter);
+	seccomp_release(filter);
+	return err;
+}
+
+int seccomp_confine_worker(const int ends[], size_t count)
+{
+	scmp_filter_ctx filter = make_filter(SCMP_ACT_ERRNO(EPERM));
+	int err;
+
+	close_other_fds(ends, count);
+	if (!filter)
+		return -ENOMEM;
+	err = add_calls(filter, SCMP_ACT_ALLOW, allowed_calls, COUNT(allowed_calls));
+	for (size_t i = 0; i < count && !err; i++)
+		err = allow_end(filter, ends[i]);
+	if (!err)
+		err = allow_end(filter, MESSAGES);
+	if (!err)
+		err = allow_memory(filter);
+	if (!err)
+		err = allow_fcntl(filter);
+	if (!err)
+		err = allow_own_signals(filter);
+	return load_filter(filter, err);
+}
+
+int seccomp_confine_server(void)
+{
+	scmp_filter_ctx filter = make_filter(SCMP_ACT_ERRNO(EPERM));
+	int err;
+
+	if (!filter)
+		return -ENOMEM;
+	err = add_calls(filter, SCMP_ACT_ALLOW, allowed_calls, COUNT(allowed_calls));
+	if (!err)
+		err = add_calls(filter, SCMP_ACT_ALLOW, server_calls, COUNT(server_calls));
+	if (!err)
+		err = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 0);
+	if (!err)
+		err = allow_memory(filter);
+	if (!err)
+		err = allow_fcntl(filter);
+	return load_filter(filter, err);
+}
+
+int seccomp_confine_network_client(void)
+{
+	scmp_filter_ctx filter = make_filter(SCMP_ACT_ALLOW);
+
+	if (!filter)
+		return -ENOMEM;
+	return load_filter(filter, add_calls(filter, SCMP_ACT_ERRNO(EPERM), administration_calls,
+					     COUNT(administration_calls)));
+}
+
+void close_other_fds(const int kept[], size_t count)
 {
 	unsigned int from = 0, next;
 
 	do {
-		next = UINT_MAX;
+		next = MESSAGES >= 0 && (unsigned int)MESSAGES >= from ? (unsigned int)MESSAGES
+								       : UINT_MAX;
 		for (size_t i = 0; i < count; i++) {
 			if (kept[i] >= 0 && (unsigned int)kept[i] >= from &&
 			    (unsigned int)kept[i] < next)
@@ -180,13 +284,4 @@ static void close_other_fds(const int kept[], size_t count)
 			close_range(from, next - 1, 0);
 		from = next + 1;
 	} while (next != UINT_MAX);
-}
-
-void sandbox_enter(const int ends[2], int file)
-{
-	const int kept[] = {ends[0], ends[1], file, MESSAGES};
-
-	close_other_fds(kept, COUNT(kept));
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	load_filter(ends);
 }

@@ -1,15 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A sandbox for processes that parse untrusted files. */
+/* Filters of system calls. Forbidden calls fail with EPERM; calls of another ABI kill the process.
+ */
 #ifndef STACKBEAT_SANDBOX_SECCOMP_FILTER_H
 #define STACKBEAT_SANDBOX_SECCOMP_FILTER_H
 
+#include <stddef.h>
+
 /*
- * Restricts this process, which must have one thread, to reading. It may allocate memory, open
- * files for reading, get their status, send to and receive from `ends` (two fds of pipes or
- * sockets; -1: none), and exit. Other system calls fail with EPERM; system calls of another ABI
- * kill the process. Closes all fds except `ends` and `file` (-1: none). If the kernel has no
- * seccomp filters, or a container forbids them, the process continues without a filter.
+ * Restricts this process, which must have one thread, to its memory and to open files: it may
+ * allocate memory, read and map what is open, send to and receive from `ends` (`count` fds of pipes
+ * or sockets), and exit. It can't open a file. Closes all fds except `ends`. Returns 0, or a
+ * negative errno value if the kernel has no seccomp filters, or a container forbids them; the
+ * process has no filter then.
  */
-void sandbox_enter(const int ends[2], int file);
+int seccomp_confine_worker(const int ends[], size_t count);
+
+/*
+ * Restricts a process that forks such workers: it may do what they may, fork, wait, signal, send
+ * and receive, and make filters. Returns as seccomp_confine_worker().
+ */
+int seccomp_confine_server(void);
+
+/*
+ * Forbids a process that uses the network and files to execute programs, to trace other processes,
+ * and to use the kernel's interfaces for administration, keys, BPF and io_uring. Returns as
+ * seccomp_confine_worker().
+ */
+int seccomp_confine_network_client(void);
+
+/* Closes all fds except those in `kept` (-1: none). */
+void close_other_fds(const int kept[], size_t count);
 
 #endif

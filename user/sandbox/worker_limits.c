@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -19,6 +20,7 @@
  * limit is half of the physical memory.
  */
 #define MEMORY_MAX ((rlim_t)6 << 30)
+#define OOM_VICTIM "1000"
 #define KILLED_MS 200
 #define STATM_DATA 6u /* number of the field in /proc/PID/statm, from 1 */
 
@@ -39,12 +41,14 @@ static rlim_t read_data_size(void)
 	return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
-static void limit_memory(void)
+void limit_memory(void)
 {
 	rlim_t extra = (rlim_t)sysconf(_SC_PHYS_PAGES) * (rlim_t)sysconf(_SC_PAGESIZE) / 2,
 	       max = read_data_size();
+	const struct rlimit no_core = {0};
 	struct rlimit limit;
 
+	setrlimit(RLIMIT_CORE, &no_core);
 	if (!max || getrlimit(RLIMIT_DATA, &limit))
 		return;
 	max += extra < MEMORY_MAX ? extra : MEMORY_MAX;
@@ -53,22 +57,31 @@ static void limit_memory(void)
 	setrlimit(RLIMIT_DATA, &limit);
 }
 
-void limit_worker(pid_t parent)
+int oom_score_open(struct oom_score *score)
 {
-	const struct rlimit no_core = {0};
-	int fd;
+	ssize_t got;
 
+	score->fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+	if (score->fd < 0)
+		return -errno;
+	got = read(score->fd, score->usual, sizeof(score->usual) - 1);
+	score->usual[got > 0 ? got : 0] = '\0';
+	return 0;
+}
+
+void oom_score_set(const struct oom_score *score, bool victim)
+{
+	const char *value = victim ? OOM_VICTIM : score->usual;
+
+	if (score->fd >= 0 && pwrite(score->fd, value, strlen(value), 0) < 0)
+		errno = 0; /* not fatal: the score stays */
+}
+
+void die_with_parent(pid_t parent)
+{
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
-	setrlimit(RLIMIT_CORE, &no_core);
-	limit_memory();
-	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		if (write(fd, "1000", 4) < 0)
-			errno = 0; /* not fatal: it has the usual OOM score */
-		close(fd);
-	}
 }
 
 void wait_killed(pid_t pid)

@@ -3,14 +3,36 @@
 #ifndef STACKBEAT_SANDBOX_WORKER_LIMITS_H
 #define STACKBEAT_SANDBOX_WORKER_LIMITS_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 /*
- * Limits the calling process. Call it first in a worker that `parent` has just forked. The worker
- * dies with `parent`, is the first victim of the OOM killer, dumps no core, and has a limit of
- * memory (RLIMIT_DATA), above which allocations fail. Files mapped for reading do not count.
+ * Limits the calling process, and processes that it forks later: each dumps no core, and has a
+ * limit of memory (RLIMIT_DATA), above which allocations fail. Files mapped for reading do not
+ * count.
  */
-void limit_worker(pid_t parent);
+void limit_memory(void);
+
+/* The score by which the OOM killer chooses its victims, of the process that opened it. */
+struct oom_score {
+	int fd; /* -1: none */
+	char usual[16];
+};
+
+/* Opens the score of the calling process. Returns 0 or a negative errno value, with `fd` -1. */
+int oom_score_open(struct oom_score *score);
+
+/*
+ * Makes the process the first victim, or as likely as before. Processes that it forks have its
+ * score at that time.
+ */
+void oom_score_set(const struct oom_score *score, bool victim);
+
+/*
+ * Makes the calling process, which `parent` has just forked, die with it. `parent` must have called
+ * getpid() before: afterwards, it may be gone already.
+ */
+void die_with_parent(pid_t parent);
 
 /*
  * Reaps a child that was killed. Waits for a short time only: the child may hang in the kernel, and

@@ -3,30 +3,22 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "debuginfo/debug_files.h"
-#include "debuginfo/elf_symbols.h"
+#include "debuginfo/debug_paths.h"
+#include "debuginfo/elf_headers.h"
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "lib/build_id.h"
 #include "lib/error.h"
 #include "lib/hash.h"
-#include "lib/pidfd.h"
 #include "lib/regular_file.h"
 #include "pprof/origin.h"
 #include "pprof/profile.h"
-#include "sandbox/fd_passing.h"
-#include "sandbox/seccomp_filter.h"
-#include "sandbox/worker_limits.h"
 #include "symbolize/find_binary.h"
 
 struct archive_collector {
@@ -47,165 +39,91 @@ static bool archive_path(const char *build_id, const char *suffix, char name[PAT
 	return true;
 }
 
-/* Limit of the time to parse a file, which may be on a dead network file system. */
-#define WORKER_SECONDS_MAX 600u
-/* Limit of the time to exit after the last message. */
-#define EXIT_TIMEOUT_MS 200
-
-static void limit_time(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGALRM);
-	signal(SIGALRM, SIG_DFL);
-	sigprocmask(SIG_UNBLOCK, &set, NULL);
-	alarm(WORKER_SECONDS_MAX);
-}
-
-/* Reaps the worker that parsed the file; reports a crash. */
-static void reap_worker(const struct archive_collector *collector, pid_t worker, const char *path)
-{
-	int status;
-
-	process_exits_within(worker, EXIT_TIMEOUT_MS);
-	kill(worker, SIGKILL);
-	if (waitpid(worker, &status, 0) == worker && WIFSIGNALED(status) &&
-	    WTERMSIG(status) != SIGKILL)
-		collector->sink->missing(collector->sink->arg, path,
-					 "its debug information could not be searched for");
-}
-
-/* Reads the build ID of a file in a worker process; "" if there is none. Returns 0 or -errno. */
-static int read_id(const struct archive_collector *collector, int fd, const char *path,
-		   char id[BUILD_ID_SIZE])
-{
-	pid_t parent = getpid(), worker;
-	int pipe_fds[2];
-	ssize_t got;
-	Elf *elf;
-
-	*id = '\0';
-	if (pipe(pipe_fds) != 0)
-		return -errno;
-	worker = fork();
-	if (worker == 0) {
-		limit_worker(parent);
-		limit_time();
-		sandbox_enter((int[]){pipe_fds[1], -1}, fd);
-		if (elf_begin_read(fd, NULL, 0, true, &elf, NULL) == 0) {
-			debug_build_id(elf, id);
-			got = write(pipe_fds[1], id, strlen(id));
-			_exit(got <= 0);
-		}
-		_exit(1);
-	}
-	close(pipe_fds[1]);
-	got = worker > 0 ? read(pipe_fds[0], id, BUILD_ID_SIZE - 1) : 0;
-	id[got > 0 ? got : 0] = '\0';
-	close(pipe_fds[0]);
-	if (worker < 0)
-		return -EAGAIN;
-	reap_worker(collector, worker, path);
-	return 0;
-}
-
-/*
- * Adds a debug file if it is an ELF file with this build ID, and closes it. The worker that found
- * the file may be compromised, so the build ID is read again from the fd that is archived.
- */
-static int add_debug_file(const struct archive_collector *collector, int fd, const char *path,
-			  const char *build_id)
-{
-	char name[PATH_MAX], id[BUILD_ID_SIZE];
-	struct stat st;
-	int err = 0;
-
-	if (fd < 0)
-		return 0;
-	if (archive_path(build_id, ".debug", name) && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
-		err = read_id(collector, fd, path, id);
-		if (!err && build_id_equal(id, build_id))
-			err = collector->sink->debug_file(collector->sink->arg, path, name, fd);
-	}
-	close(fd);
-	return err;
-}
-
 /* Debug files */
 
-/* Sends the build ID with the open file, not its path: paths may change. */
-static void send_debug_file(int socket, const struct debug_file *file)
+/*
+ * Adds a debug file if a worker finds that it has this build ID, and closes it. Returns 1 with
+ * `headers` if it was added, 0 if it is another file, or a negative errno value.
+ */
+static int add_debug_file(const struct archive_collector *collector, int fd, const char *path,
+			  const char *build_id, struct elf_headers *headers)
 {
-	char id[BUILD_ID_SIZE];
-
-	if (!file->elf || file->fd < 0)
-		return;
-	debug_build_id(file->elf, id);
-	/* It fails if the parent has closed the socket. */
-	if (*id && send_fd(socket, id, strlen(id), file->fd) != 0)
-		_exit(1);
-}
-
-/* Returns false at the end of the messages. *fd is -1 if the message had none. */
-static bool receive_debug_file(int socket, char id[BUILD_ID_SIZE], int *fd)
-{
-	ssize_t got = receive_fd(socket, id, BUILD_ID_SIZE - 1, fd);
-
-	if (got > 0)
-		id[got] = '\0';
-	return got > 0;
-}
-
-/* The debug file, and the alternate debug file shared by several binaries. */
-#define DEBUG_FILES_MAX 2
-
-/* Runs in a worker process, as the files are untrusted. */
-static void send_debug_files(const struct archive_collector *collector, int fd, const char *path,
-			     const char *build_id, int socket)
-{
-	const struct debug_search search = {
-		.directories = collector->plan->directories,
-		.directory_count = collector->plan->directory_count,
-	};
-	struct debug_files files;
+	const struct archive_sink *sink = collector->sink;
+	char name[PATH_MAX];
 	struct error error;
+	int err = worker_read_headers(collector->plan->sandbox, fd, headers, &error), added = 0;
 
-	if (debug_files_open(&files, fd, path, build_id, &search, &error) != 0)
-		return;
-	send_debug_file(socket, &files.debug);
-	send_debug_file(socket, &files.alt);
-	debug_files_close(&files);
+	if (err == -EBADMSG || err == -ETIMEDOUT)
+		sink->missing(sink->arg, path, "a debug file can't be read");
+	if (!err && build_id_equal(headers->build_id, build_id) &&
+	    archive_path(build_id, ".debug", name)) {
+		err = sink->debug_file(sink->arg, path, name, fd);
+		added = err ? err : 1;
+	}
+	close(fd);
+	return added;
 }
 
-static int collect_debug_files(const struct archive_collector *collector, int fd, const char *path,
-			       const char *build_id)
+/* As add_debug_file(), for the first of the files that a name may mean. */
+static int find_debug_file(const struct archive_collector *collector, const char *path,
+			   enum debug_name kind, const char *debug_name, const char *build_id,
+			   struct elf_headers *headers)
 {
-	char id[BUILD_ID_SIZE];
-	pid_t parent = getpid(), worker;
-	int sockets[2], found, err;
+	const struct debug_paths paths = {collector->plan->directories,
+					  collector->plan->directory_count};
+	unsigned int candidate = 0;
+	int added = 0, fd;
+	char *found;
+
+	do {
+		fd = debug_paths_open(&paths, kind, debug_name, path, &candidate, &found);
+		if (fd >= 0)
+			added = add_debug_file(collector, fd, path, build_id, headers);
+		free(found);
+	} while (!added && found);
+	return added;
+}
+
+/* Adds the debug file that several binaries share. */
+static int collect_alt_file(const struct archive_collector *collector, const char *path,
+			    const struct elf_headers *from)
+{
+	struct elf_headers *headers;
+	int added;
+
+	if (!*from->alt_link)
+		return 0;
+	headers = malloc(sizeof(*headers));
+	if (!headers)
+		return -ENOMEM;
+	added = find_debug_file(collector, path, DEBUG_BUILD_ID, from->alt_build_id,
+				from->alt_build_id, headers);
+	if (!added)
+		added = find_debug_file(collector, path, DEBUG_ALT_LINK, from->alt_link,
+					from->alt_build_id, headers);
+	free(headers);
+	return added < 0 ? added : 0;
+}
+
+/* `binary` is that of the binary, all zero if it is missing. */
+static int collect_debug_files(const struct archive_collector *collector, const char *path,
+			       const char *build_id, const struct elf_headers *binary)
+{
+	struct elf_headers *debug;
+	int added = 0, err;
 
 	if (collector->plan->without_debug || !*build_id)
 		return 0;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
-		return -errno;
-	worker = fork();
-	if (worker == 0) {
-		limit_worker(parent);
-		limit_time();
-		sandbox_enter((int[]){sockets[1], -1}, fd);
-		send_debug_files(collector, fd, path, build_id, sockets[1]);
-		_exit(0);
-	}
-	close(sockets[1]);
-	err = worker < 0 ? -EAGAIN : 0;
-	/* A compromised worker could send messages forever. */
-	for (int i = 0; i < DEBUG_FILES_MAX && !err && receive_debug_file(sockets[0], id, &found);
-	     i++)
-		err = add_debug_file(collector, found, path, id);
-	close(sockets[0]);
-	if (worker > 0)
-		reap_worker(collector, worker, path);
+	if (binary->has_dwarf)
+		return collect_alt_file(collector, path, binary);
+	debug = malloc(sizeof(*debug));
+	if (!debug)
+		return -ENOMEM;
+	added = find_debug_file(collector, path, DEBUG_BUILD_ID, build_id, build_id, debug);
+	if (!added && *binary->link)
+		added = find_debug_file(collector, path, DEBUG_LINK, binary->link, build_id, debug);
+	err = added > 0 ? collect_alt_file(collector, path, debug) : added;
+	free(debug);
 	return err;
 }
 
@@ -267,11 +185,43 @@ static const char *path_of(const struct archive_collector *collector, size_t map
 }
 
 /*
+ * Opens a file of a mapping, if a worker finds that it has the build ID ("": any). Returns an fd,
+ * or a negative errno value with `error` set.
+ */
+static int find_binary(const struct archive_collector *collector, const char *path,
+		       const char *build_id, struct elf_headers *headers, bool *is_trusted,
+		       struct error *error)
+{
+	struct error mismatch = {""};
+	unsigned int candidate = 0;
+	int fd;
+
+	while ((fd = binary_finder_open(collector->plan->search, path, build_id, candidate++,
+					is_trusted, error)) >= 0) {
+		int err = worker_read_headers(collector->plan->sandbox, fd, headers, error);
+
+		if (!err && (!*build_id || build_id_equal(headers->build_id, build_id)))
+			return fd;
+		if (!err)
+			error_set(error, ESTALE, "has %s%s, not %s: not taken",
+				  *headers->build_id ? "build ID " : "no build ID",
+				  headers->build_id, build_id);
+		if (!*mismatch.text)
+			mismatch = *error;
+		close(fd);
+	}
+	if (*mismatch.text)
+		*error = mismatch;
+	return fd;
+}
+
+/*
  * Opens the file of a build ID at the path of the first mapping or one that follows: the first
- * trusted one, or the only one, or -1. Reports files that are missing.
+ * trusted one, or the only one, or -1. Reports files that are missing. headers[0], all zero before,
+ * are those of the file; headers[1] are overwritten.
  */
 static int open_binary(const struct archive_collector *collector, const struct claims *claims,
-		       size_t mapping, const char *build_id)
+		       size_t mapping, const char *build_id, struct elf_headers headers[2])
 {
 	const struct archive_sink *sink = collector->sink;
 	const char *path = path_of(collector, mapping);
@@ -281,8 +231,7 @@ static int open_binary(const struct archive_collector *collector, const struct c
 
 	for (; mapping != HASH_NONE && !is_trusted; mapping = claims->next[mapping]) {
 		path = path_of(collector, mapping);
-		fd = binary_finder_open(collector->plan->search, path, build_id, &is_trusted,
-					&error);
+		fd = find_binary(collector, path, build_id, &headers[1], &is_trusted, &error);
 		if (fd < 0) {
 			sink->missing(sink->arg, path, error.text);
 			continue;
@@ -291,9 +240,11 @@ static int open_binary(const struct archive_collector *collector, const struct c
 		if (found >= 0)
 			close(found);
 		found = fd;
+		headers[0] = headers[1];
 	}
 	if (!differ)
 		return found;
+	headers[0] = (struct elf_headers){.build_id = ""};
 	error_set(&error, ESTALE, "is left out: different files of users have build ID %s",
 		  build_id);
 	sink->missing(sink->arg, path, error.text);
@@ -306,6 +257,7 @@ static int collect_file(const struct archive_collector *collector, const struct 
 {
 	const struct archive_sink *sink = collector->sink;
 	const char *path = path_of(collector, mapping);
+	struct elf_headers *headers;
 	char name[PATH_MAX];
 	int fd, err;
 
@@ -317,45 +269,48 @@ static int collect_file(const struct archive_collector *collector, const struct 
 		}
 		strcpy(name, path + 1);
 	}
-	fd = open_binary(collector, claims, mapping, build_id);
+	headers = calloc(2, sizeof(*headers));
+	if (!headers)
+		return -ENOMEM;
+	fd = open_binary(collector, claims, mapping, build_id, headers);
 	err = fd >= 0 ? sink->binary(sink->arg, path, name, fd) : 0;
 	if (!err)
-		err = collect_debug_files(collector, fd, path, build_id);
+		err = collect_debug_files(collector, path, build_id, headers);
 	if (fd >= 0)
 		close(fd);
+	free(headers);
 	return err;
 }
 
 /* Kernel */
 
-static int collect_vmlinux(const struct archive_collector *collector, const char *build_id)
+/*
+ * Adds the vmlinux or a module. Prefers debug files by build ID to the module itself, which may
+ * have no DWARF.
+ */
+static int collect_kernel_debug(const struct archive_collector *collector, const char *name,
+				const char *build_id)
 {
 	char release[ORIGIN_RELEASE_SIZE];
+	struct elf_headers *headers;
+	int added, fd;
 
-	if (collector->plan->without_debug || !origin_release(collector->profile, release))
+	if (collector->plan->without_debug)
 		return 0;
-	return add_debug_file(collector, kernel_open_vmlinux("", release), KERNEL_MAPPING,
-			      build_id);
-}
-
-/* Prefers a debug file by build ID to the module itself, which may have no DWARF. */
-static int collect_module(const struct archive_collector *collector, const char *name,
-			  const char *build_id)
-{
-	const struct debug_search search = {
-		.directories = collector->plan->directories,
-		.directory_count = collector->plan->directory_count,
-	};
-	char release[ORIGIN_RELEASE_SIZE], *path = NULL;
-	int fd;
-
-	if (collector->plan->without_debug || !origin_release(collector->profile, release))
-		return 0;
-	fd = debug_file_by_build_id(build_id, &search, &path);
-	free(path);
-	if (fd < 0)
-		fd = kernel_open_module("", release, name);
-	return add_debug_file(collector, fd, name, build_id);
+	headers = malloc(sizeof(*headers));
+	if (!headers)
+		return -ENOMEM;
+	added = find_debug_file(collector, name, DEBUG_BUILD_ID, build_id, build_id, headers);
+	for (unsigned int candidate = 0; !added && origin_release(collector->profile, release);
+	     candidate++) {
+		fd = strcmp(name, KERNEL_MAPPING) ? kernel_open_module("", release, name, candidate)
+						  : kernel_open_vmlinux("", release, candidate);
+		if (fd < 0)
+			break;
+		added = add_debug_file(collector, fd, name, build_id, headers);
+	}
+	free(headers);
+	return added < 0 ? added : 0;
 }
 
 static int collect_kernel(const struct archive_collector *collector, struct kernel *kernel,
@@ -376,17 +331,13 @@ static int collect_kernel(const struct archive_collector *collector, struct kern
 	}
 	if (!strcmp(name, KERNEL_MAPPING)) {
 		err = sink->kernel_file(sink->arg, KERNEL_NOTES_PATH);
-		if (!err)
-			err = collect_debug_files(collector, -1, name, build_id);
-		if (!err)
-			err = collect_vmlinux(collector, build_id);
 	} else {
 		snprintf(notes, sizeof(notes), "/sys/module/%.*s/notes/.note.gnu.build-id",
 			 (int)strlen(name) - 2, name + 1);
 		err = sink->kernel_file(sink->arg, notes);
-		if (!err)
-			err = collect_module(collector, name, build_id);
 	}
+	if (!err)
+		err = collect_kernel_debug(collector, name, build_id);
 	if (!err)
 		err = sink->kernel_file(sink->arg, KALLSYMS_PATH);
 	return err ? err : sink->kernel_file(sink->arg, MODULES_PATH);

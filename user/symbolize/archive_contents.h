@@ -8,8 +8,10 @@
 
 struct binary_finder;
 struct profile;
+struct sandbox_server;
 
 struct archive_plan {
+	const struct sandbox_server *sandbox; /* reads headers (debuginfo/elf_headers.h) */
 	const struct binary_finder *search;
 	const char *const *directories; /* of debug files */
 	size_t directory_count;

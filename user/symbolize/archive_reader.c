@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +11,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "debuginfo/kallsyms.h"
@@ -25,8 +23,7 @@
 #include "lib/string_table.h"
 #include "lib/utf8.h"
 #include "pprof/profile.h"
-#include "sandbox/seccomp_filter.h"
-#include "sandbox/worker_limits.h"
+#include "sandbox/fork_server.h"
 #include "symbolize/archive_unpacker.h"
 
 #define ENTRIES_MAX 100000u
@@ -336,34 +333,27 @@ static int receive_files(struct unpacking *unpacking)
 }
 
 /* Runs the worker, which reads the archive `file`. */
-static int unpack(struct unpacking *unpacking, int file)
+static int unpack(struct unpacking *unpacking, const struct sandbox_server *sandbox, int file)
 {
-	pid_t parent = getpid(), worker;
-	int sockets[2], err;
+	int sockets[2], lifeline, err;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets))
 		return error_errno(unpacking->error, errno, "%s", unpacking->path);
-	worker = fork();
-	if (worker == 0) {
-		limit_worker(parent);
-		sandbox_enter((int[]){sockets[1], -1}, file);
-		archive_unpack(file, sockets[1]);
-		_exit(0);
-	}
+	lifeline = sandbox_worker_start(sandbox, WORKER_UNPACK, (int[]){file, sockets[1]}, 2);
 	close(sockets[1]);
 	unpacking->socket = sockets[0];
-	err = worker < 0 ? error_errno(unpacking->error, EAGAIN, "%s", unpacking->path)
-			 : receive_files(unpacking);
+	err = lifeline < 0 ? error_errno(unpacking->error, -lifeline, "%s", unpacking->path)
+			   : receive_files(unpacking);
 	close(sockets[0]);
-	if (worker > 0) {
-		kill(worker, SIGKILL);
-		wait_killed(worker);
-	}
+	/* The worker is killed. */
+	if (lifeline >= 0)
+		close(lifeline);
 	return err;
 }
 
-int archive_reader_open(const char *path, const struct profile *profile,
-			struct archive_reader **reader, struct error *error)
+int archive_reader_open(const struct sandbox_server *sandbox, const char *path,
+			const struct profile *profile, struct archive_reader **reader,
+			struct error *error)
 {
 	struct unpacking unpacking = {.path = path, .error = error, .fd = -1};
 	int file = open(path, O_RDONLY | O_CLOEXEC), err;
@@ -375,7 +365,7 @@ int archive_reader_open(const char *path, const struct profile *profile,
 		err = error_errno(error, ENOMEM, "%s", path);
 	} else {
 		unpacking.reader->pid = getpid();
-		err = unpack(&unpacking, file);
+		err = unpack(&unpacking, sandbox, file);
 	}
 	close(file);
 	string_table_clear(&unpacking.wanted);

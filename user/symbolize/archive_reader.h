@@ -14,6 +14,7 @@
 struct archive_reader;
 struct error;
 struct profile;
+struct sandbox_server;
 
 /*
  * Limits of the uncompressed bytes of an archive, and of one file in it: sparse files, and archives
@@ -26,17 +27,18 @@ struct profile;
 #define ARCHIVE_SHARED_BYTES_MAX (UINT64_C(1) << 30)
 
 /*
- * Unpacks the files that a profile names: binaries and debug files by build ID, binaries by path,
- * and the symbols of the kernel; and debug files that several binaries share (dwz). They are stored
- * in TMPDIR (default /var/tmp), or in memory if it does not support files without names. Raises the
- * soft limit of open files of this process, by one for each file.
+ * Unpacks, by a worker of `sandbox`, the files that a profile names: binaries and debug files by
+ * build ID, binaries by path, and the symbols of the kernel; and debug files that several binaries
+ * share (dwz). They are stored in TMPDIR (default /var/tmp), or in memory if it does not support
+ * files without names. Raises the soft limit of open files of this process, by one for each file.
  *
  * Returns 0, or a negative errno value with `error` set: -EBADMSG if the file is no valid archive,
  * -EFBIG if it exceeds BINARY_ARCHIVE_BYTES_MAX, or a file in it BINARY_ARCHIVE_FILE_MAX.
  * archive_reader_close() takes NULL, too.
  */
-int archive_reader_open(const char *path, const struct profile *profile,
-			struct archive_reader **reader, struct error *error);
+int archive_reader_open(const struct sandbox_server *sandbox, const char *path,
+			const struct profile *profile, struct archive_reader **reader,
+			struct error *error);
 void archive_reader_close(struct archive_reader *reader);
 
 /*

@@ -135,7 +135,7 @@ static void send_entries(struct archive *archive, int socket)
 								 : "it can't be unpacked");
 }
 
-void archive_unpack(int file, int socket)
+static void unpack_archive(int file, int socket)
 {
 	struct archive *archive = archive_read_new();
 
@@ -151,4 +151,10 @@ void archive_unpack(int file, int socket)
 	else
 		send_error(socket, "neither a directory nor an archive");
 	archive_read_free(archive);
+}
+
+void run_unpack_worker(const int fds[], size_t count)
+{
+	if (count == 2)
+		unpack_archive(fds[0], fds[1]);
 }

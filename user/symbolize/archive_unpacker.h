@@ -6,6 +6,7 @@
 #ifndef STACKBEAT_SYMBOLIZE_ARCHIVE_UNPACKER_H
 #define STACKBEAT_SYMBOLIZE_ARCHIVE_UNPACKER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* The header of a message, followed by `size` bytes, UNPACK_BYTES_MAX at most. */
@@ -29,7 +30,7 @@ enum unpack_message_type {
 
 #define UNPACK_BYTES_MAX (64u << 10)
 
-/* Unpacks the archive that the fd `file` has open, to the stream socket `socket`. */
-void archive_unpack(int file, int socket);
+/* The work of the worker (WORKER_UNPACK): an archive, and a stream socket for the messages. */
+void run_unpack_worker(const int fds[], size_t count);
 
 #endif

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "debuginfo/elf_symbols.h"
+#include "debuginfo/debug_paths.h"
 #include "lib/build_id.h"
 #include "lib/clock.h"
 #include "lib/error.h"
@@ -25,6 +25,8 @@
 struct attempt {
 	const struct binary_finder *search;
 	const char *build_id;
+	unsigned int candidate; /* that is wanted */
+	unsigned int skipped; /* candidates found so far */
 	struct error mismatch; /* the first file that does not match; "": none */
 	bool is_ambiguous; /* files of untrusted users differ */
 };
@@ -59,75 +61,79 @@ static bool is_unchanged(const struct attempt *attempt, const struct stat *st, b
 	return is_not_newer(&st->st_mtim, time) && (is_copy || is_not_newer(&st->st_ctim, time));
 }
 
-static bool matches(struct attempt *attempt, const char *path, int fd, const struct stat *st,
-		    bool is_copy)
+/* Returns whether a file may be the one that is searched. A worker compares the build ID. */
+static bool may_match(struct attempt *attempt, const char *path, int fd, const struct stat *st,
+		      bool is_copy)
 {
-	struct elf_file elf = {0};
-	struct error problem;
-	bool match;
-
-	/* A profile may name any file: only ELF files are parsed or archived. */
-	if (elf_read(&elf, fd, NULL, 0, false, &problem)) {
-		note_mismatch(attempt, "%s %s", path, problem.text);
+	/* A profile may name any file: only ELF files are read or archived. */
+	if (!is_elf_file(fd)) {
+		note_mismatch(attempt, "%s: not an ELF file", path);
 		return false;
 	}
-	if (!*attempt->build_id) {
-		match = is_unchanged(attempt, st, is_copy);
-		if (!match)
-			note_mismatch(attempt, "%s has changed since the profile was taken", path);
-		elf_clear(&elf);
-		return match;
-	}
-	match = build_id_equal(elf.build_id, attempt->build_id);
-	if (!match)
-		note_mismatch(attempt, "%s has %s%s, not %s", path,
-			      *elf.build_id ? "build ID " : "no build ID", elf.build_id,
-			      attempt->build_id);
-	elf_clear(&elf);
-	return match;
+	if (*attempt->build_id || is_unchanged(attempt, st, is_copy))
+		return true;
+	note_mismatch(attempt, "%s has changed since the profile was taken", path);
+	return false;
 }
 
-/* Returns an fd if the file matches, or -1. */
+/* Returns an fd if the file may match, or -1. */
+static int open_path(struct attempt *attempt, bool is_copy, const char *path)
+{
+	struct stat st;
+	int fd = open_regular_file(path, 0, &st);
+
+	if (fd < 0)
+		return -1;
+	if (may_match(attempt, path, fd, &st, is_copy))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Returns the fd of a candidate (-1: none) if it is the one that is wanted, or -1. */
+static int take_candidate(struct attempt *attempt, int fd)
+{
+	if (fd < 0 || attempt->skipped++ == attempt->candidate)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Returns an fd if the file is the candidate that is wanted, or -1. */
 __attribute__((format(printf, 3, 4))) static int try_path(struct attempt *attempt, bool is_copy,
 							  const char *format, ...)
 {
 	char path[PATH_MAX];
-	struct stat st;
 	va_list args;
-	int fd, length;
+	int length;
 
 	va_start(args, format);
 	length = vsnprintf(path, sizeof(path), format, args);
 	va_end(args);
 	if (length < 0 || (size_t)length >= sizeof(path))
 		return -1;
-	fd = open_regular_file(path, 0, &st);
-	if (fd < 0)
-		return -1;
-	if (matches(attempt, path, fd, &st, is_copy))
-		return fd;
-	close(fd);
-	return -1;
+	return take_candidate(attempt, open_path(attempt, is_copy, path));
 }
 
-/* Returns an fd of what untrusted users have saved, unless their files differ, or -1. */
+/* As try_path(), with what untrusted users have saved, unless their files differ. */
 static int try_untrusted(struct attempt *attempt)
 {
 	const char *id = attempt->build_id;
 	const struct dirent *owner;
-	char path[PATH_MAX];
+	char directory[PATH_MAX], path[PATH_MAX];
 	int found = -1, fd;
 	DIR *owners;
 
-	if ((size_t)snprintf(path, sizeof(path), "%s/.untrusted", attempt->search->directory) >=
-	    sizeof(path))
+	if ((size_t)snprintf(directory, sizeof(directory), "%s/.untrusted",
+			     attempt->search->directory) >= sizeof(directory))
 		return -1;
-	owners = opendir(path);
+	owners = opendir(directory);
 	while (owners && !attempt->is_ambiguous && (owner = readdir(owners))) {
-		if (*owner->d_name == '.')
+		if (*owner->d_name == '.' ||
+		    (size_t)snprintf(path, sizeof(path), "%s/%s/.build-id/%.2s/%s", directory,
+				     owner->d_name, id, id + 2) >= sizeof(path))
 			continue;
-		fd = try_path(attempt, true, "%s/%s/.build-id/%.2s/%s", path, owner->d_name, id,
-			      id + 2);
+		fd = open_path(attempt, true, path);
 		if (fd < 0)
 			continue;
 		attempt->is_ambiguous = found >= 0 && !file_contents_equal(found, fd);
@@ -138,7 +144,7 @@ static int try_untrusted(struct attempt *attempt)
 	if (owners)
 		closedir(owners);
 	if (!attempt->is_ambiguous)
-		return found;
+		return take_candidate(attempt, found);
 	close(found);
 	return -1;
 }
@@ -160,8 +166,8 @@ __attribute__((format(printf, 2, 3))) static int try_entry(struct attempt *attem
 	fd = archive_reader_file(attempt->search->archive, name);
 	if (fd < 0)
 		return -1;
-	if (fstat(fd, &st) == 0 && matches(attempt, name, fd, &st, true))
-		return fd;
+	if (fstat(fd, &st) == 0 && may_match(attempt, name, fd, &st, true))
+		return take_candidate(attempt, fd);
 	close(fd);
 	return -1;
 }
@@ -182,18 +188,15 @@ static int try_archive(struct attempt *attempt, const char *path)
 static int open_vdso(const struct attempt *attempt)
 {
 	const ElfW(Ehdr) *header = (const void *)getauxval(AT_SYSINFO_EHDR);
-	struct elf_file elf = {0};
-	struct error problem;
 	size_t size;
-	int fd = -1;
+	int fd;
 
+	/* Without a build ID to compare, this process may have another vdso. */
 	if (!header || header->e_ident[EI_CLASS] != ELFCLASS64 || !*attempt->build_id)
 		return -1;
+	/* Its section headers are last. */
 	size = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
-	elf_read(&elf, -1, header, size, false, &problem);
-	if (build_id_equal(elf.build_id, attempt->build_id))
-		fd = memfd_create(VDSO, MFD_CLOEXEC);
-	elf_clear(&elf);
+	fd = memfd_create(VDSO, MFD_CLOEXEC);
 	if (fd >= 0 && write(fd, header, size) != (ssize_t)size) {
 		close(fd);
 		fd = -1;
@@ -210,7 +213,7 @@ static int try_paths(struct attempt *attempt, const char *path)
 	if (fd < 0 && directory && build_id_valid(id))
 		fd = try_path(attempt, true, "%s/.build-id/%.2s/%s", directory, id, id + 2);
 	if (fd < 0 && !strcmp(path, VDSO))
-		fd = open_vdso(attempt);
+		fd = take_candidate(attempt, open_vdso(attempt));
 	if (fd >= 0 || !slash)
 		return fd;
 	if (directory && *path == '/')
@@ -221,9 +224,13 @@ static int try_paths(struct attempt *attempt, const char *path)
 }
 
 int binary_finder_open(const struct binary_finder *search, const char *path, const char *build_id,
-		       bool *is_trusted, struct error *error)
+		       unsigned int candidate, bool *is_trusted, struct error *error)
 {
-	struct attempt attempt = {.search = search, .build_id = build_id};
+	struct attempt attempt = {
+		.search = search,
+		.build_id = build_id,
+		.candidate = candidate,
+	};
 	struct file_owner owner = {.is_trusted = false};
 	int fd = try_paths(&attempt, path);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Finds the binaries that a profile names, after the recording and perhaps on another machine. A
- * file is used only if it is the file of the profile.
+ * file is used only if it proves to be the file of the profile.
  */
 #ifndef STACKBEAT_SYMBOLIZE_FIND_BINARY_H
 #define STACKBEAT_SYMBOLIZE_FIND_BINARY_H
@@ -25,13 +25,14 @@ struct binary_finder {
 };
 
 /*
- * Opens the file that a profile names `path`, with a build ID (hex, "" if it has none). If only
- * untrusted users have saved files with the build ID, and these differ, none is taken. Sets
+ * Opens the file number `candidate` (from 0) of those that may be the one that a profile names
+ * `path`, with a build ID (hex, "" if it has none): the caller has a worker compare the build ID.
+ * If only untrusted users have saved files with the build ID, and these differ, none is taken. Sets
  * *is_trusted to whether no untrusted user can have written it. Returns a read-only file descriptor
- * of a regular file, which the caller closes, or -ENOENT, with the places searched, or the
- * mismatching file found, in `error`.
+ * of a regular file, which the caller closes, or -ENOENT if there are no more, with the places
+ * searched, or a file that was not taken, in `error`.
  */
 int binary_finder_open(const struct binary_finder *search, const char *path, const char *build_id,
-		       bool *is_trusted, struct error *error);
+		       unsigned int candidate, bool *is_trusted, struct error *error);
 
 #endif

@@ -3,18 +3,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "debuginfo/elf_symbols.h"
+#include "debuginfo/elf_headers.h"
 #include "debuginfo/kernel_image.h"
 #include "lib/build_id.h"
-#include "lib/clock.h"
 #include "lib/error.h"
-#include "lib/timed_call.h"
 #include "pprof/profile.h"
 #include "process/address_space.h"
 #include "process/mapped_files.h"
@@ -22,87 +21,6 @@
 
 /* Where files seem to be mapped whose addresses are offsets. 0 would mean virtual addresses. */
 #define OFFSETS_START UINT64_C(0x1000)
-
-/* Files */
-
-/* How long the headers of a file may take: a file system may hang. */
-#define HEADERS_TIMEOUT_NS (5 * NS_PER_SECOND)
-
-struct headers_call {
-	int fd; /* owned */
-	struct elf_file elf;
-};
-
-static void run_headers_call(void *arg)
-{
-	struct headers_call *call = arg;
-	struct error problem;
-
-	elf_read(&call->elf, call->fd, NULL, 0, false, &problem);
-}
-
-static void drop_headers_call(void *arg)
-{
-	struct headers_call *call = arg;
-
-	close(call->fd);
-	elf_clear(&call->elf);
-	free(call);
-}
-
-/* Reads the headers of a file. Returns false, with `elf` empty, if its file system hangs. */
-static bool read_elf_headers(int fd, struct elf_file *elf)
-{
-	struct headers_call *call = calloc(1, sizeof(*call));
-	int err;
-
-	*elf = (struct elf_file){0};
-	if (!call)
-		return false;
-	call->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	err = timed_call(run_headers_call, drop_headers_call, call, HEADERS_TIMEOUT_NS);
-	if (err == -ETIMEDOUT)
-		return false; /* the thread owns the call */
-	if (!err) {
-		*elf = call->elf;
-		call->elf = (struct elf_file){0};
-	}
-	drop_headers_call(call);
-	return !err;
-}
-
-/* Returns whether a file has a build ID; any file has "". */
-static bool has_build_id(int fd, const char *build_id)
-{
-	struct elf_file elf;
-	bool matches;
-
-	if (!*build_id)
-		return true;
-	matches = read_elf_headers(fd, &elf) && build_id_equal(elf.build_id, build_id);
-	elf_clear(&elf);
-	return matches;
-}
-
-/* Opens the first candidate that proves to be the mapped file. Returns an fd or an errno value. */
-static int open_mapped_file(const struct mapped_files *files, const struct mapped_file *file,
-			    struct error *error)
-{
-	bool changed = false;
-	int fd = 0;
-
-	for (unsigned int i = 0; fd != -ENOENT; i++) {
-		fd = mapped_file_open_candidate(files, file, i, error);
-		if (fd >= 0 && has_build_id(fd, file->build_id))
-			return fd;
-		changed = changed || fd >= 0;
-		if (fd >= 0)
-			close(fd);
-	}
-	if (changed && !*file->problem)
-		return error_set(error, ESTALE, "was changed during the recording");
-	return fd;
-}
 
 /* Describing */
 
@@ -120,27 +38,55 @@ static const char *segment_name(uint32_t segment)
 	}
 }
 
-/* The headers of the files whose addresses are offsets, by mapping. */
-struct headers {
-	struct elf_file *files;
+/* The load segments of a mapping's file whose addresses are offsets. */
+struct segments {
+	struct elf_segment *items;
 	size_t count;
 };
 
-static void read_headers(const struct live_source *live, struct mapped_file *file,
-			 struct elf_file *elf)
+/*
+ * Opens the first candidate that proves to be the mapped file, and reads its headers. Returns
+ * whether there is one.
+ */
+static bool read_file_headers(const struct live_source *live, const struct mapped_file *file,
+			      struct elf_headers *headers)
 {
 	struct error problem;
-	int fd = open_mapped_file(live->files, file, &problem);
+	bool found = false;
+	int fd = 0;
 
-	if (fd < 0)
-		return;
-	if (read_elf_headers(fd, elf) && *elf->build_id)
-		mapped_file_set_build_id(live->files, file, elf->build_id);
-	close(fd);
+	for (unsigned int i = 0; !found && fd != -ENOENT; i++) {
+		fd = mapped_file_open_candidate(live->files, file, i, &problem);
+		if (fd < 0)
+			continue;
+		found = !worker_read_headers(live->sandbox, fd, headers, &problem) &&
+			(!*file->build_id || build_id_equal(headers->build_id, file->build_id));
+		close(fd);
+	}
+	return found;
 }
 
-static void describe_mapping(const struct live_source *live, struct profile *profile,
-			     uint32_t number, struct elf_file *headers)
+static int read_headers(const struct live_source *live, struct mapped_file *file,
+			struct segments *segments)
+{
+	struct elf_headers *headers = calloc(1, sizeof(*headers));
+	int err = headers ? 0 : -ENOMEM;
+
+	if (!err && read_file_headers(live, file, headers)) {
+		segments->items = calloc(headers->segment_count + 1, sizeof(*segments->items));
+		if (!segments->items)
+			err = -ENOMEM;
+		for (; !err && segments->count < headers->segment_count; segments->count++)
+			segments->items[segments->count] = headers->segments[segments->count];
+		if (*headers->build_id)
+			mapped_file_set_build_id(live->files, file, headers->build_id);
+	}
+	free(headers);
+	return err;
+}
+
+static int describe_mapping(const struct live_source *live, struct profile *profile,
+			    uint32_t number, struct segments *segments)
 {
 	struct profile_mapping mapping = {
 		.limit = UINT64_MAX,
@@ -149,9 +95,10 @@ static void describe_mapping(const struct live_source *live, struct profile *pro
 	uint32_t segment = source_segment(mapping.source);
 	struct mapped_file *file;
 	bool is_offset;
+	int err = 0;
 
 	if (segment == SEGMENT_KERNEL)
-		return;
+		return 0;
 	file = segment_file(live->files, segment, &is_offset);
 	if (!file) {
 		mapping.file = profile_string(profile, segment_name(segment));
@@ -159,13 +106,14 @@ static void describe_mapping(const struct live_source *live, struct profile *pro
 		/* The offsets in a vdso are its addresses. */
 		is_offset = is_offset && strcmp(file->path, "[vdso]");
 		if (is_offset)
-			read_headers(live, file, headers);
+			err = read_headers(live, file, segments);
 		mapping.file = profile_string(profile, *file->path ? file->path : "[file]");
 		mapping.build_id = profile_string(profile, file->build_id);
 		if (is_offset)
 			mapping.start = OFFSETS_START;
 	}
 	profile_set_mapping(profile, number, &mapping);
+	return err;
 }
 
 static uint32_t describe_kernel(const struct live_source *live, struct profile *profile,
@@ -184,13 +132,13 @@ static uint32_t describe_kernel(const struct live_source *live, struct profile *
 
 /* Moves a location from an offset to the ELF virtual address if the headers of the file have it. */
 static void describe_offset(struct profile *profile, uint32_t number,
-			    const struct elf_file *headers)
+			    const struct segments *segments)
 {
 	const struct profile_location *location = &profile->locations.items[number];
 	struct profile_mapping mapping = profile->mappings.items[location->mapping];
 	uint64_t vaddr;
 
-	if (!elf_vaddr(headers, location->address, &vaddr)) {
+	if (!elf_segments_vaddr(segments->items, segments->count, location->address, &vaddr)) {
 		profile_move_location(profile, number, location->mapping,
 				      location->address + mapping.start);
 		return;
@@ -200,8 +148,9 @@ static void describe_offset(struct profile *profile, uint32_t number,
 	profile_move_location(profile, number, profile_mapping(profile, &mapping), vaddr);
 }
 
+/* `segments` are those of `count` mappings. */
 static void describe_locations(const struct live_source *live, struct profile *profile,
-			       const struct headers *headers)
+			       const struct segments *segments, size_t count)
 {
 	for (size_t i = 1; i < profile->locations.count; i++) {
 		const struct profile_location *location = &profile->locations.items[i];
@@ -211,25 +160,27 @@ static void describe_locations(const struct live_source *live, struct profile *p
 			profile_move_location(profile, (uint32_t)i,
 					      describe_kernel(live, profile, location->address),
 					      location->address);
-		else if (mapping->start && location->mapping < headers->count)
-			describe_offset(profile, (uint32_t)i, &headers->files[location->mapping]);
+		else if (mapping->start && location->mapping < count)
+			describe_offset(profile, (uint32_t)i, &segments[location->mapping]);
 	}
 }
 
 int live_source_describe(const struct live_source *live, struct profile *profile)
 {
-	struct headers headers = {.count = profile->mappings.count};
+	size_t count = profile->mappings.count;
+	struct segments *segments = calloc(count + 1, sizeof(*segments));
+	int err = 0;
 
-	headers.files = calloc(headers.count + 1, sizeof(*headers.files));
-	if (!headers.files)
+	if (!segments)
 		return -ENOMEM;
-	for (size_t i = 1; i < headers.count; i++)
-		describe_mapping(live, profile, (uint32_t)i, &headers.files[i]);
-	describe_locations(live, profile, &headers);
-	for (size_t i = 0; i < headers.count; i++)
-		elf_clear(&headers.files[i]);
-	free(headers.files);
-	return profile->error;
+	for (size_t i = 1; i < count && !err; i++)
+		err = describe_mapping(live, profile, (uint32_t)i, &segments[i]);
+	if (!err)
+		describe_locations(live, profile, segments, count);
+	for (size_t i = 0; i < count; i++)
+		free(segments[i].items);
+	free(segments);
+	return err ? err : profile->error;
 }
 
 /* Opening */
@@ -246,6 +197,13 @@ static int find_perf_map(const struct live_source *live, const struct symbol_map
 	return -1;
 }
 
+static int open_perf_map(const struct live_source *live, const struct symbol_mapping *mapping)
+{
+	int fd = fcntl(find_perf_map(live, mapping), F_DUPFD_CLOEXEC, 0);
+
+	return fd < 0 ? -ENOENT : fd;
+}
+
 static enum symbol_kind find_kind(void *arg, const struct symbol_mapping *mapping)
 {
 	if (source_segment(mapping->source) >= SEGMENT_FILES)
@@ -260,11 +218,10 @@ static int open_mapping(void *arg, const struct symbol_mapping *mapping, unsigne
 	uint32_t segment = source_segment(mapping->source);
 	bool is_offset;
 
-	if (candidate)
-		return -ENOENT;
 	if (segment < SEGMENT_FILES)
-		return find_perf_map(live, mapping);
-	return open_mapped_file(live->files, segment_file(live->files, segment, &is_offset), error);
+		return candidate ? -ENOENT : open_perf_map(live, mapping);
+	return mapped_file_open_candidate(
+		live->files, segment_file(live->files, segment, &is_offset), candidate, error);
 }
 
 void live_source_init(struct symbol_source *source, const struct live_source *live,

@@ -16,8 +16,10 @@
 struct mapped_files;
 struct perf_map_fd;
 struct profile;
+struct sandbox_server;
 
 struct live_source {
+	const struct sandbox_server *sandbox; /* reads headers (debuginfo/elf_headers.h) */
 	struct mapped_files *files;
 	const struct perf_map_fd *perf_maps;
 	size_t perf_map_count;
@@ -25,10 +27,10 @@ struct live_source {
 };
 
 /*
- * Describes the mappings of a raw profile: their paths, build IDs and addresses. The
- * headers of files that the kernel could not read are read here; a file whose load segments are
- * unknown nevertheless seems to be mapped as a whole: `start` is not 0 then. Returns 0, or -ENOMEM:
- * the profile may only be freed then.
+ * Describes the mappings of a raw profile: their paths, build IDs and addresses. Workers read the
+ * headers of files that the kernel could not read; a file whose load segments are unknown
+ * nevertheless seems to be mapped as a whole: `start` is not 0 then. Returns 0, or -ENOMEM: the
+ * profile may only be freed then.
  */
 int live_source_describe(const struct live_source *live, struct profile *profile);
 

@@ -45,8 +45,7 @@ struct symbol_source {
 	enum symbol_kind (*kind)(void *arg, const struct symbol_mapping *mapping);
 	/*
 	 * Opens the file number `candidate` (from 0) of those that may be the file or perf map of a
-	 * mapping. A worker calls it. Returns an fd or a negative errno value, -ENOENT if there are
-	 * no more. `error` is "" before; it may get a problem of one line, which is reported.
+	 * mapping, as `open` of struct worker_job (worker_protocol.h).
 	 */
 	int (*open)(void *arg, const struct symbol_mapping *mapping, unsigned int candidate,
 		    struct error *error);

@@ -7,9 +7,16 @@
 #include <stdint.h>
 
 struct archive_reader;
+struct debuginfod_helper;
+struct sandbox_server;
 
-/* All zero is valid. */
+/* All fields but `sandbox` may be zero. */
 struct symbolize_options {
+	const struct sandbox_server *sandbox; /* of worker_main() (worker.h) */
+	const struct debuginfod_helper *debuginfod; /* NULL: nothing is downloaded */
+	unsigned int timeout_s; /* for all files together; 0: no limit */
+	/* Reports that `timeout_s` is over: `files` were not read, or not completely. */
+	void (*timed_out)(void *arg, unsigned int timeout_s, size_t files);
 	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
 	size_t directory_count;
 	const struct archive_reader *archive; /* searched for debug files first; NULL: none */
@@ -24,8 +31,8 @@ struct symbolize_options {
 	/* Reports one problem with a file, one line without the path. May be NULL. */
 	void (*problem)(void *arg, const char *path, const char *text);
 	/*
-	 * Reports how many bytes of a debug file are downloaded (`total` 0: unknown size). NULL:
-	 * nothing is downloaded.
+	 * Reports how many bytes of a debug file are downloaded (`total` 0: unknown size). May be
+	 * NULL.
 	 */
 	void (*progress)(void *arg, const char *path, uint64_t done, uint64_t total);
 	void *arg;

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "debuginfo/demangle.h"
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "lib/array.h"
@@ -15,6 +14,7 @@
 #include "lib/hash.h"
 #include "lib/string_table.h"
 #include "pprof/profile.h"
+#include "symbolize/demangle_names.h"
 #include "symbolize/worker_pool.h"
 
 /* The locations of a mapping that have no symbol. */
@@ -40,6 +40,10 @@ struct run {
 	struct worker_job *jobs;
 	size_t *job_mappings; /* number of the mapping of each job */
 	size_t job_count;
+	/* Locations whose symbol in kallsyms may be mangled, and these symbols. */
+	uint32_t *mangled_locations;
+	struct source_line *mangled;
+	size_t mangled_count, mangled_capacity, mangled_locations_capacity;
 	struct string_table strings; /* of the workers */
 };
 
@@ -119,15 +123,15 @@ static int collect_locations(struct run *run)
 
 /* Jobs */
 
-static int open_mapping(void *arg, struct error *error)
+static int open_mapping(void *arg, unsigned int candidate, struct error *error)
 {
 	const struct mapping_job *mapping_job = arg;
 	const struct symbol_source *source = mapping_job->run->source;
 
-	return source->open(source->arg, &mapping_job->mapping, 0, error);
+	return source->open(source->arg, &mapping_job->mapping, candidate, error);
 }
 
-static int open_kernel(void *arg, struct error *error)
+static int open_kernel(void *arg, unsigned int candidate, struct error *error)
 {
 	const struct mapping_job *mapping_job = arg;
 	const struct symbol_source *source = mapping_job->run->source;
@@ -135,9 +139,10 @@ static int open_kernel(void *arg, struct error *error)
 	(void)error;
 	if (!*source->release)
 		return -ENOENT;
-	return is_module(mapping_job) ? kernel_open_module(source->root, source->release,
-							   mapping_job->mapping.path)
-				      : kernel_open_vmlinux(source->root, source->release);
+	return is_module(mapping_job)
+		       ? kernel_open_module(source->root, source->release,
+					    mapping_job->mapping.path, candidate)
+		       : kernel_open_vmlinux(source->root, source->release, candidate);
 }
 
 /* Adds a job with all but the addresses set. They become offsets in the file if job->offsets. */
@@ -253,23 +258,51 @@ static bool symbol_matches(const struct mapping_job *mapping_job, const char *mo
 	       (module && strlen(module) == length && !strncmp(path + 1, module, length));
 }
 
+static int add_mangled(struct run *run, uint32_t location, const struct source_line *line)
+{
+	if (array_reserve(&run->mangled, &run->mangled_capacity, run->mangled_count, 1,
+			  sizeof(*run->mangled)) ||
+	    array_reserve(&run->mangled_locations, &run->mangled_locations_capacity,
+			  run->mangled_count, 1, sizeof(*run->mangled_locations)))
+		return -ENOMEM;
+	run->mangled_locations[run->mangled_count] = location;
+	run->mangled[run->mangled_count++] = *line;
+	return 0;
+}
+
 static int symbolize_by_kallsyms(struct run *run, const struct mapping_job *mapping_job,
 				 uint64_t bias)
 {
 	int err = 0;
 
 	for (size_t i = 0; i < mapping_job->count && !err; i++) {
+		const uint32_t location = mapping_job->locations[i];
 		struct source_line line = {0};
-		char demangled[DEMANGLED_MAX];
 		const char *module;
 
 		if (!kallsyms_lookup(run->source->kallsyms, address_at(mapping_job, i) + bias,
 				     &line.system_name, &line.start, &module) ||
 		    !symbol_matches(mapping_job, module))
 			continue;
-		line.function =
-			demangle(line.system_name, demangled) ? demangled : line.system_name;
-		err = set_lines(run->profile, mapping_job->locations[i], &line, 1);
+		line.function = line.system_name;
+		err = is_mangled(line.system_name) ? add_mangled(run, location, &line)
+						   : set_lines(run->profile, location, &line, 1);
+	}
+	return err;
+}
+
+/* Sets the mangled symbols of locations that no job has symbolized. */
+static int set_demangled(struct run *run)
+{
+	int err = demangle_lines(run->options->sandbox, run->mangled, run->mangled_count,
+				 &run->strings);
+
+	for (size_t i = 0; i < run->mangled_count && !err; i++) {
+		uint32_t location = run->mangled_locations[i];
+		const struct profile_location *at = &run->profile->locations.items[location];
+
+		if (!at->line_count && !at->elided)
+			err = set_lines(run->profile, location, &run->mangled[i], 1);
 	}
 	return err;
 }
@@ -441,6 +474,8 @@ static void clear_run(struct run *run)
 	free(run->order);
 	free(run->jobs);
 	free(run->job_mappings);
+	free(run->mangled_locations);
+	free(run->mangled);
 	string_table_clear(&run->strings);
 }
 
@@ -456,6 +491,8 @@ int symbolize_profile(struct profile *profile, const struct symbol_source *sourc
 		err = add_jobs(&run);
 	if (!err)
 		err = run_jobs(&run);
+	if (!err)
+		err = set_demangled(&run);
 	if (!err)
 		count_symbols(&run, counts);
 	clear_run(&run);

@@ -11,21 +11,24 @@
 #include <unistd.h>
 
 #include "debuginfo/debug_files.h"
-#include "debuginfo/debuginfod.h"
-#include "debuginfo/debuginfod_helper.h"
 #include "debuginfo/demangle.h"
 #include "debuginfo/dwarf_lookup.h"
+#include "debuginfo/elf_headers.h"
 #include "debuginfo/kernel_module_elf.h"
 #include "lib/array.h"
 #include "lib/error.h"
 #include "lib/string_table.h"
 #include "runtime/go_pclntab.h"
 #include "runtime/perf_map.h"
-#include "sandbox/seccomp_filter.h"
-#include "symbolize/archive_reader.h"
+#include "symbolize/archive_unpacker.h"
+#include "symbolize/demangle_names.h"
+#include "symbolize/job_bytes.h"
+#include "symbolize/opener.h"
 #include "symbolize/worker_protocol.h"
 
 #define ELF_FILES_MAX 3u
+/* Files that may be the file of a job: more are not tried. */
+#define CANDIDATES_MAX 32u
 #define RECENT_STRINGS 4096u /* a power of two */
 /* The capacity of a pipe: the parent wakes up once for each buffer. */
 #define BUFFER_SIZE (64u << 10)
@@ -38,8 +41,9 @@ struct recent_string {
 
 struct worker_state {
 	const struct worker_job *job;
-	int fd; /* the file of the job, or a negative errno value */
-	struct debuginfod_helper fetcher;
+	int opener; /* socket */
+	int debuginfod; /* socket, or -1 */
+	int fd; /* the file of the job, or -1 */
 	FILE *out;
 	char buffer[BUFFER_SIZE]; /* of `out` */
 	struct string_table strings;
@@ -50,8 +54,7 @@ struct worker_state {
 	struct timespec fetch_end;
 	struct debug_files files;
 	Elf *dwarf, *alt; /* debug information, and its alternate debug file; NULL: none */
-	/* Symbol tables, best first; of the binary only if the job has no `lookup`. */
-	struct elf_file elfs[ELF_FILES_MAX];
+	struct elf_file elfs[ELF_FILES_MAX]; /* symbol tables, best first */
 	size_t elf_count;
 	uint64_t bias; /* virtual address in the file minus address of the job */
 	uint64_t *vaddrs; /* in the file, of each address */
@@ -138,11 +141,6 @@ static uint32_t send_demangled(struct worker_state *worker, const char *system_n
 	return worker->demangled[number - 1] - 1;
 }
 
-static bool is_mangled(const char *name)
-{
-	return !strncmp(name, "_Z", 2) || !strncmp(name, "_R", 2);
-}
-
 /* Fills gaps of the debug information from the symbol; NULL: no symbol. */
 static void make_line(struct worker_state *worker, struct worker_line *line,
 		      const struct dwarf_frame *frame, const struct symbol *symbol)
@@ -186,13 +184,11 @@ static void send_lines(struct worker_state *worker, size_t index, size_t count)
 
 static bool find_symbol(const struct worker_state *worker, uint64_t vaddr, struct symbol *symbol)
 {
-	const struct worker_job *job = worker->job;
-
 	for (size_t i = 0; i < worker->elf_count; i++) {
 		if (elf_lookup(&worker->elfs[i], vaddr, symbol))
 			return true;
 	}
-	return job->lookup && job->lookup(job->arg, vaddr, symbol);
+	return false;
 }
 
 static int handle_frames(void *arg, size_t pending, const struct dwarf_frame *frames, size_t count)
@@ -320,29 +316,87 @@ static int send_progress(void *arg, long done, long total)
 	return now.tv_sec >= worker->fetch_end.tv_sec;
 }
 
-static int find_in_archive(const void *archive, const char *build_id)
+/* As debug_paths_open(), by the opener. */
+static int open_debug_file(void *arg, enum debug_name kind, const char *name, const char *beside,
+			   unsigned int *candidate, char **path)
 {
-	return archive ? archive_reader_debug_file(archive, build_id) : -ENOENT;
+	const struct worker_state *worker = arg;
+	struct open_request request = {.kind = kind, .candidate = *candidate};
+	struct open_response response;
+	int fd;
+
+	*path = NULL;
+	if (snprintf(request.name, sizeof(request.name), "%s", name) >= PATH_MAX)
+		return -ENOENT;
+	snprintf(request.beside, sizeof(request.beside), "%s", beside ? beside : "");
+	fd = opener_request(worker->opener, &request, &response);
+	*candidate = response.candidate;
+	if (*response.path)
+		*path = strdup(response.path);
+	if (fd >= 0 && !*path) {
+		close(fd);
+		return -ENOENT;
+	}
+	return fd;
 }
 
-static bool open_files(struct worker_state *worker, const struct worker_settings *settings)
+/*
+ * Requests files until one is the file of the job, as `accept` finds out (NULL: the first one is).
+ * Reports why there is none.
+ */
+static void open_binary(struct worker_state *worker,
+			bool (*accept)(struct worker_state *worker, int fd, const char *path,
+				       struct error *error))
+{
+	struct open_request request = {.kind = OPEN_BINARY};
+	struct error mismatch = {""}, error = {""};
+	struct open_response response;
+	int fd = -1;
+
+	for (; request.candidate < CANDIDATES_MAX && worker->job->open; request.candidate++) {
+		fd = opener_request(worker->opener, &request, &response);
+		if (fd == -ENOENT || fd == -EPIPE)
+			break;
+		if (fd < 0)
+			continue;
+		if (!accept || accept(worker, fd, response.path, &error))
+			break;
+		if (!*mismatch.text)
+			mismatch = error;
+		close(fd);
+		fd = -1;
+	}
+	worker->fd = fd;
+	if (fd >= 0 || !worker->job->open)
+		return;
+	if (*mismatch.text)
+		send_problem(worker, mismatch.text);
+	else if (*response.problem)
+		send_problem(worker, response.problem);
+}
+
+static bool accept_binary(struct worker_state *worker, int fd, const char *path,
+			  struct error *error)
+{
+	return !debug_files_check_binary(fd, path, worker->job->build_id, error);
+}
+
+static bool open_files(struct worker_state *worker)
 {
 	const struct worker_job *job = worker->job;
 	const struct debug_search search = {
-		.directories = settings->directories,
-		.directory_count = settings->directory_count,
-		.find = find_in_archive,
-		.find_arg = settings->archive,
-		.fetcher = worker->fetcher.socket >= 0 ? &worker->fetcher : NULL,
+		.open = open_debug_file,
+		.fetcher = worker->debuginfod >= 0 ? &worker->debuginfod : NULL,
 		.progress = send_progress,
 		.arg = worker,
 	};
-	int fd = worker->fd >= 0 ? worker->fd : -1;
 	struct error error;
 
+	open_binary(worker, accept_binary);
 	clock_gettime(CLOCK_MONOTONIC, &worker->fetch_end);
 	worker->fetch_end.tv_sec += WORKER_FETCH_S;
-	if (debug_files_open(&worker->files, fd, job->path, job->build_id, &search, &error)) {
+	if (debug_files_open(&worker->files, worker->fd, job->path, job->build_id, &search,
+			     &error)) {
 		send_problem(worker, error.text);
 		return false;
 	}
@@ -352,9 +406,8 @@ static bool open_files(struct worker_state *worker, const struct worker_settings
 		read_symbols(worker, worker->files.debug.fd, NULL, 0);
 	if (worker->files.mini.elf)
 		read_symbols(worker, -1, worker->files.mini.image, worker->files.mini.image_size);
-	/* A `lookup` already has the symbols of the binary. */
-	if (!job->lookup && fd >= 0)
-		read_symbols(worker, fd, NULL, 0);
+	if (worker->fd >= 0)
+		read_symbols(worker, worker->fd, NULL, 0);
 	return true;
 }
 
@@ -390,22 +443,13 @@ static bool allocate_tables(struct worker_state *worker)
 	return true;
 }
 
-static void open_file(struct worker_state *worker)
-{
-	const struct worker_job *job = worker->job;
-	struct error error = {""};
-
-	worker->fd = job->open ? job->open(job->arg, &error) : -ENOENT;
-	if (*error.text)
-		send_problem(worker, error.text);
-}
-
 static void symbolize_by_perf_map(struct worker_state *worker)
 {
 	const struct worker_job *job = worker->job;
 	struct dwarf_frame frame = {0};
 	struct perf_map *map;
 
+	open_binary(worker, NULL);
 	if (worker->fd < 0 || perf_map_read(worker->fd, &map))
 		return;
 	if (perf_map_is_truncated(map))
@@ -441,9 +485,9 @@ static bool find_vaddrs(struct worker_state *worker)
 	return true;
 }
 
-static void symbolize_file(struct worker_state *worker, const struct worker_settings *settings)
+static void symbolize_file(struct worker_state *worker)
 {
-	bool has_files = open_files(worker, settings);
+	bool has_files = open_files(worker);
 
 	if (find_bias(worker) && find_vaddrs(worker)) {
 		if (has_files)
@@ -474,91 +518,109 @@ static void symbolize_by_module(struct worker_state *worker, const struct kernel
 	symbolize_by_dwarf(worker);
 }
 
-/* Reports problems of the file, but not a lack of DWARF, as with other files. */
-static bool try_module(struct worker_state *worker, int fd, const char *path)
+/* Returns whether a file is the module, with DWARF, and was used. */
+static bool try_module(struct worker_state *worker, int fd, const char *path, struct error *error)
 {
 	struct kernel_module_elf object;
-	struct error error = {""};
 
-	if (kernel_module_elf_open(&object, fd, path, worker->job->build_id, &error) == 0) {
-		symbolize_by_module(worker, &object);
-		kernel_module_elf_close(&object);
-		return true;
-	}
-	if (*error.text)
-		send_problem(worker, error.text);
-	return false;
+	if (kernel_module_elf_open(&object, fd, path, worker->job->build_id, error))
+		return false;
+	symbolize_by_module(worker, &object);
+	kernel_module_elf_close(&object);
+	return true;
 }
 
-static void symbolize_module(struct worker_state *worker, const struct worker_settings *settings)
+/* Tries debug files first. Reports problems of files, but not a lack of DWARF. */
+static void symbolize_module(struct worker_state *worker)
 {
-	const struct debug_search search = {
-		.directories = settings->directories,
-		.directory_count = settings->directory_count,
-		.find = find_in_archive,
-		.find_arg = settings->archive,
-	};
-	char *path = NULL;
+	unsigned int candidate = 0;
 	bool done = false;
-	int fd = debug_file_by_build_id(worker->job->build_id, &search, &path);
+	char *path;
+	int fd;
 
-	if (fd >= 0) {
-		done = try_module(worker, fd, path);
-		close(fd);
-	}
-	free(path);
-	if (!done && worker->fd >= 0)
-		try_module(worker, worker->fd, worker->job->path);
+	do {
+		struct error error = {""};
+
+		fd = open_debug_file(worker, DEBUG_BUILD_ID, worker->job->build_id, NULL,
+				     &candidate, &path);
+		if (fd >= 0) {
+			done = try_module(worker, fd, path, &error);
+			close(fd);
+		}
+		if (*error.text)
+			send_problem(worker, error.text);
+		free(path);
+	} while (!done && path);
+	if (!done)
+		open_binary(worker, try_module);
 }
 
-static void symbolize_job(struct worker_state *worker, const struct worker_settings *settings)
+static void symbolize_job(struct worker_state *worker)
 {
 	if (worker->job->is_perf_map)
 		symbolize_by_perf_map(worker);
 	else if (worker->job->is_module)
-		symbolize_module(worker, settings);
+		symbolize_module(worker);
 	else
-		symbolize_file(worker, settings);
+		symbolize_file(worker);
 }
 
-/*
- * Opens the file, and starts the debuginfod helper, as the sandbox allows neither. To find the file
- * of a build ID, headers and notes are parsed before that, as other processes of the reader do.
- */
-static void enter_sandbox(struct worker_state *worker, const struct worker_settings *settings,
-			  int fd)
+static void free_tables(struct worker_state *worker)
 {
-	const struct worker_job *job = worker->job;
-
-	open_file(worker);
-	worker->fetcher.socket = -1;
-	if (settings->fetches && !job->is_perf_map && !job->is_module && debuginfod_is_enabled() &&
-	    debuginfod_helper_start(&worker->fetcher, fd))
-		send_problem(worker, "debuginfod can't be queried: no process can be started");
-	sandbox_enter((int[]){fd, worker->fetcher.socket}, worker->fd);
+	for (size_t i = 0; i < worker->elf_count; i++)
+		elf_clear(&worker->elfs[i]);
+	string_table_clear(&worker->strings);
+	free(worker->demangled);
+	free(worker->vaddrs);
+	free(worker->resolved);
+	free(worker->pending);
+	free(worker->indices);
 }
 
-void worker_main(const struct worker_settings *settings, const struct worker_job *job, int fd)
+void symbolize_in_worker(const int fds[], size_t count)
 {
 	struct worker_state *worker = calloc(1, sizeof(*worker));
+	struct received_job received = {0};
 
-	if (!worker)
+	if (!worker || count <= WORKER_FD_OPENER || job_bytes_read(fds[WORKER_FD_JOB], &received)) {
+		free(worker);
 		return;
-	worker->job = job;
-	worker->out = fdopen(fd, "w");
+	}
+	worker->job = &received.job;
+	worker->opener = fds[WORKER_FD_OPENER];
+	worker->debuginfod = count > WORKER_FD_DEBUGINFOD ? fds[WORKER_FD_DEBUGINFOD] : -1;
+	worker->fd = -1;
+	worker->out = fdopen(fds[WORKER_FD_OUTPUT], "w");
 	if (worker->out)
 		setvbuf(worker->out, worker->buffer, _IOFBF, sizeof(worker->buffer));
 	if (worker->out && allocate_tables(worker)) {
-		enter_sandbox(worker, settings, fd);
-		symbolize_job(worker, settings);
-		debuginfod_helper_stop(&worker->fetcher);
+		symbolize_job(worker);
 		if (worker->fd >= 0)
 			close(worker->fd);
 	}
 	if (worker->out && !worker->err)
 		send_message(worker, WORKER_END, "", 0);
-	/* The process exits now: the rest is not freed. */
 	if (worker->out)
 		fclose(worker->out);
+	free_tables(worker);
+	job_bytes_free(&received);
 	free(worker);
+}
+
+void worker_main(enum worker_kind kind, const int fds[], size_t count)
+{
+	switch (kind) {
+	case WORKER_READ_HEADERS:
+		run_headers_worker(fds, count);
+		break;
+	case WORKER_SYMBOLIZE:
+		symbolize_in_worker(fds, count);
+		break;
+	case WORKER_DEMANGLE:
+		run_demangle_worker(fds, count);
+		break;
+	case WORKER_UNPACK:
+		run_unpack_worker(fds, count);
+		break;
+	}
 }

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A worker process, which symbolizes the addresses of one job. */
+/* The work of all workers of the reader, and a worker that symbolizes the addresses of one job. */
 #ifndef STACKBEAT_SYMBOLIZE_WORKER_H
 #define STACKBEAT_SYMBOLIZE_WORKER_H
 
-struct worker_job;
-struct worker_settings;
+#include <stddef.h>
+
+#include "sandbox/fork_server.h"
+
+/* For sandbox_server_start(). */
+void worker_main(enum worker_kind kind, const int fds[], size_t count);
 
 /*
- * Runs a job in a forked worker: enters the sandbox, and writes the messages (see
- * worker_protocol.h) to `fd`, which it closes. The process must exit afterwards.
+ * Runs a job: fds are those of enum worker_fd (worker_protocol.h). Writes the messages to the
+ * output, which it closes.
  */
-void worker_main(const struct worker_settings *settings, const struct worker_job *job, int fd);
+void symbolize_in_worker(const int fds[], size_t count);
 
 #endif

@@ -3,22 +3,27 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "debuginfo/debuginfod_helper.h"
 #include "debuginfo/dwarf_lookup.h"
 #include "lib/array.h"
 #include "lib/error.h"
-#include "lib/pidfd.h"
 #include "lib/string_table.h"
+#include "sandbox/fork_server.h"
 #include "sandbox/worker_limits.h"
-#include "symbolize/worker.h"
+#include "symbolize/job_bytes.h"
+#include "symbolize/opener.h"
 
 #define PROCESSES_MAX 64u
 /* So many addresses are worth parsing a file again in another worker. */
@@ -28,13 +33,17 @@
 #define MESSAGE_MAX (sizeof(struct worker_lines) + INLINE_DEPTH_MAX * sizeof(struct worker_line))
 /*
  * Quotas of string bytes: of a job, of each of its addresses in addition, and of all jobs. A small
- * file can contain much string data, as strings may overlap.
+ * file can contain much string data, as strings may overlap. When the quota of all jobs is used up,
+ * the files of an owner still have an equal share of it: no user can use up that of others.
  */
 #define TASK_STRING_BYTES ((size_t)1 << 20)
 #define ADDRESS_STRING_BYTES ((size_t)4 << 10)
 #define BATCH_STRING_BYTES ((size_t)512 << 20)
+#define OWNERS_SIZE (PROCESSES_MAX * sizeof(uint32_t))
 #define STRING_OVERHEAD 64u /* bytes of memory for each string, in addition to its own */
-#define EXIT_TIMEOUT_MS 10000 /* for a process to exit that has closed its pipe */
+#define EXIT_TIMEOUT_MS                                                                            \
+	1000 /* for a worker to exit that was killed; its status is unknown then                   \
+	      */
 
 _Static_assert(WORKER_STRING_MAX <= MESSAGE_MAX, "lines are the longest messages");
 
@@ -53,15 +62,29 @@ struct slice {
 	size_t from, count; /* range of the addresses of the task */
 };
 
-/* A running worker process. */
+/* Strings from the files of a user. */
+struct owner {
+	uint32_t uid;
+	size_t string_bytes;
+};
+
+enum over_quota {
+	QUOTA_KEPT,
+	QUOTA_OF_FILE,
+	QUOTA_OF_OWNER,
+};
+
+/* A running worker process, and its opener. */
 struct worker {
 	size_t job;
 	struct slice slice;
-	pid_t pid;
-	int fd; /* read end of its pipe */
+	unsigned int slot; /* in batch->owners_seen */
+	int lifeline; /* see sandbox/fork_server.h */
+	pid_t opener;
+	int fd; /* read end of its pipe; -1: it was closed, and the worker was killed */
 	bool got_end; /* it sent WORKER_END */
 	bool protocol_error; /* it sent an invalid message */
-	bool over_quota; /* of string bytes */
+	enum over_quota over_quota; /* of string bytes */
 	int64_t idle_deadline; /* ms; it is killed if it sends nothing until then */
 	int64_t deadline; /* ms; it is killed then in any case */
 	unsigned char *buffer; /* bytes read but not parsed yet */
@@ -83,8 +106,17 @@ struct batch {
 	size_t large_count; /* tasks with enough addresses for a worker of their own */
 	struct string_table *strings;
 	size_t string_bytes; /* received */
+	struct owner *owners;
+	size_t owner_count, owner_capacity;
+	/* Shared with the openers, which write the owner of their files; by the slot of the worker.
+	 */
+	volatile uint32_t *owners_seen;
+	bool slots_used[PROCESSES_MAX];
 	struct worker workers[PROCESSES_MAX];
 	unsigned int worker_count;
+	pid_t *killed_openers; /* not reaped yet */
+	size_t killed_count, killed_capacity;
+	int64_t deadline; /* ms, of the batch */
 	struct source_line lines[INLINE_DEPTH_MAX];
 };
 
@@ -123,18 +155,96 @@ static void report_problem(const struct batch *batch, size_t job, const char *te
 
 /* Start */
 
+static unsigned int take_slot(struct batch *batch)
+{
+	unsigned int slot = 0;
+
+	while (batch->slots_used[slot])
+		slot++;
+	batch->slots_used[slot] = true;
+	batch->owners_seen[slot] = OWNER_UNKNOWN;
+	return slot;
+}
+
+/* Forks the opener of a worker. Returns 0 or a negative errno value. */
+static int start_opener(const struct batch *batch, struct worker *worker, int socket)
+{
+	const struct symbolize_options *options = &batch->pool->options;
+	const struct opener opener = {
+		.job = &batch->jobs[worker->job],
+		.paths = {options->directories, options->directory_count},
+		.archive = options->archive,
+		.owner = &batch->owners_seen[worker->slot],
+	};
+	pid_t parent = getpid();
+
+	worker->opener = fork();
+	if (worker->opener == 0) {
+		die_with_parent(parent);
+		opener_serve(&opener, socket);
+		_exit(0);
+	}
+	return worker->opener < 0 ? -errno : 0;
+}
+
+struct start_fds {
+	int job;
+	int pipe[2];
+	int opener[2]; /* of the worker, of the opener */
+	int debuginfod; /* -1: none */
+};
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+static int open_start_fds(const struct batch *batch, const struct worker_job *job,
+			  struct start_fds *fds)
+{
+	const struct symbolize_options *options = &batch->pool->options;
+
+	*fds = (struct start_fds){.pipe = {-1, -1}, .opener = {-1, -1}, .debuginfod = -1};
+	fds->job = job_bytes_write(job);
+	if (fds->job < 0)
+		return fds->job;
+	if (pipe2(fds->pipe, O_CLOEXEC) ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds->opener))
+		return -errno;
+	/* Without it, nothing is downloaded. */
+	if (options->debuginfod && !job->is_perf_map && !job->is_module)
+		fds->debuginfod = debuginfod_helper_connect(options->debuginfod);
+	return 0;
+}
+
+static int start_processes(const struct batch *batch, struct worker *worker, struct start_fds *fds)
+{
+	const int passed[] = {fds->job, fds->pipe[1], fds->opener[0], fds->debuginfod};
+	int err;
+
+	worker->lifeline = sandbox_worker_start(batch->pool->options.sandbox, WORKER_SYMBOLIZE,
+						passed, fds->debuginfod >= 0 ? 4 : 3);
+	if (worker->lifeline < 0)
+		return worker->lifeline;
+	/* The opener must not inherit what the end of the worker has to close. */
+	close(fds->pipe[1]);
+	close(fds->opener[0]);
+	fds->pipe[1] = fds->opener[0] = -1;
+	err = start_opener(batch, worker, fds->opener[1]);
+	if (!err)
+		return 0;
+	sandbox_worker_kill(worker->lifeline);
+	close(worker->lifeline);
+	return err;
+}
+
 static int start_worker(struct batch *batch, struct worker *worker)
 {
 	const struct slice *slice = &batch->slices[batch->next];
 	struct worker_job job = batch->tasks[slice->task].job;
-	const struct worker_settings settings = {
-		.directories = batch->pool->options.directories,
-		.directory_count = batch->pool->options.directory_count,
-		.archive = batch->pool->options.archive,
-		.fetches = batch->pool->options.progress,
-	};
-	pid_t parent = getpid();
-	int pipe_fds[2], err;
+	struct start_fds fds;
+	int err;
 
 	job.addresses += slice->from;
 	job.count = slice->count;
@@ -142,26 +252,22 @@ static int start_worker(struct batch *batch, struct worker *worker)
 	worker->received = calloc(slice->count + 1, sizeof(*worker->received));
 	if (!worker->received)
 		return -ENOMEM;
-	if (pipe2(pipe_fds, O_CLOEXEC) != 0) {
-		err = -errno;
-		free(worker->received);
-		return err;
-	}
-	worker->pid = fork();
-	if (worker->pid == 0) {
-		close(pipe_fds[0]);
-		limit_worker(parent);
-		worker_main(&settings, &job, pipe_fds[1]);
-		_exit(0);
-	}
-	err = worker->pid < 0 ? -errno : 0;
-	close(pipe_fds[1]);
+	worker->slot = take_slot(batch);
+	err = open_start_fds(batch, &job, &fds);
+	if (!err)
+		err = start_processes(batch, worker, &fds);
+	worker->fd = fds.pipe[0];
+	close_fd(fds.job);
+	close_fd(fds.pipe[1]);
+	close_fd(fds.opener[0]);
+	close_fd(fds.opener[1]);
+	close_fd(fds.debuginfod);
 	if (err) {
-		close(pipe_fds[0]);
+		close_fd(fds.pipe[0]);
+		batch->slots_used[worker->slot] = false;
 		free(worker->received);
 		return err;
 	}
-	worker->fd = pipe_fds[0];
 	worker->idle_deadline = now_ms() + idle_timeout_s(batch->pool) * INT64_C(1000);
 	worker->deadline = now_ms() + deadline_s(batch->pool) * INT64_C(1000);
 	batch->next++;
@@ -178,7 +284,7 @@ static void report_failure(const struct batch *batch, const struct worker *worke
 	if (worker->protocol_error)
 		error_set(&error, EBADMSG,
 			  "symbols may be wrong: the worker that read it violated the protocol");
-	else if (WIFSIGNALED(status))
+	else if (status != WORKER_STATUS_UNKNOWN && WIFSIGNALED(status))
 		error_set(&error, EBADMSG, "is broken: reading its symbols ended with signal %d",
 			  WTERMSIG(status));
 	else
@@ -186,10 +292,34 @@ static void report_failure(const struct batch *batch, const struct worker *worke
 	report_problem(batch, worker->job, error.text);
 }
 
-/* Removes the worker from the array; the last one takes its slot. */
+/* Kills an opener. It may hang in the kernel, and is reaped when it has ended. */
+static void kill_opener(struct batch *batch, pid_t opener)
+{
+	kill(opener, SIGKILL);
+	if (waitpid(opener, NULL, WNOHANG) == opener)
+		return;
+	/* Without memory, it stays a zombie until the end of this process. */
+	if (!array_reserve(&batch->killed_openers, &batch->killed_capacity, batch->killed_count, 1,
+			   sizeof(*batch->killed_openers)))
+		batch->killed_openers[batch->killed_count++] = opener;
+}
+
+static void reap_openers(struct batch *batch)
+{
+	for (size_t i = batch->killed_count; i > 0; i--) {
+		if (waitpid(batch->killed_openers[i - 1], NULL, WNOHANG))
+			batch->killed_openers[i - 1] = batch->killed_openers[--batch->killed_count];
+	}
+}
+
+/* Kills the processes of a worker, and removes it from the array; the last one takes its slot. */
 static void remove_worker(struct batch *batch, struct worker *worker)
 {
-	close(worker->fd);
+	sandbox_worker_kill(worker->lifeline);
+	close(worker->lifeline);
+	close_fd(worker->fd);
+	kill_opener(batch, worker->opener);
+	batch->slots_used[worker->slot] = false;
 	free(worker->buffer);
 	free(worker->strings);
 	free(worker->received);
@@ -197,20 +327,29 @@ static void remove_worker(struct batch *batch, struct worker *worker)
 }
 
 /*
- * Reaps a worker that has closed its pipe, or was killed after a protocol error. A worker may close
- * the pipe without exiting.
+ * A worker has closed its pipe, or has sent an invalid message. It is killed at once, as it may
+ * close the pipe without exiting. If it has failed, its status is awaited.
  */
-static void reap_worker(struct batch *batch, struct worker *worker)
+static void end_worker(struct batch *batch, struct worker *worker)
 {
-	int status = 0;
-
-	if (!process_exits_within(worker->pid, EXIT_TIMEOUT_MS)) {
-		kill(worker->pid, SIGKILL);
-		process_exits_within(worker->pid, EXIT_TIMEOUT_MS);
+	if (worker->got_end && !worker->protocol_error) {
+		remove_worker(batch, worker);
+		return;
 	}
-	waitpid(worker->pid, &status, WNOHANG);
-	if (!worker->got_end || worker->protocol_error)
-		report_failure(batch, worker, status);
+	sandbox_worker_kill(worker->lifeline);
+	close(worker->fd);
+	worker->fd = -1;
+	worker->deadline = now_ms() + EXIT_TIMEOUT_MS;
+	worker->idle_deadline = worker->deadline;
+}
+
+static void report_end(struct batch *batch, struct worker *worker, bool exited)
+{
+	int status = WORKER_STATUS_UNKNOWN;
+
+	if (exited && !sandbox_worker_exited(worker->lifeline, &status))
+		return;
+	report_failure(batch, worker, status);
 	remove_worker(batch, worker);
 }
 
@@ -222,8 +361,6 @@ static void abandon_task(struct batch *batch, struct worker *worker, const char 
 	if (!task->abandoned)
 		report_problem(batch, worker->job, why);
 	task->abandoned = true;
-	kill(worker->pid, SIGKILL);
-	wait_killed(worker->pid);
 	remove_worker(batch, worker);
 }
 
@@ -241,23 +378,60 @@ static void kill_expired(struct batch *batch, struct worker *worker, int64_t now
 	abandon_task(batch, worker, error.text);
 }
 
-/* Sends all signals before it waits, so that the workers exit in parallel. */
+/* Kills all before it waits, so that they exit in parallel. */
 static void kill_workers(struct batch *batch)
 {
-	for (unsigned int i = 0; i < batch->worker_count; i++)
-		kill(batch->workers[i].pid, SIGKILL);
-	while (batch->worker_count > 0) {
-		wait_killed(batch->workers[0].pid);
+	while (batch->worker_count > 0)
 		remove_worker(batch, &batch->workers[0]);
-	}
+	for (size_t i = 0; i < batch->killed_count; i++)
+		wait_killed(batch->killed_openers[i]);
+	free(batch->killed_openers);
 }
 
 /* Messages */
 
-static int handle_string(struct batch *batch, struct worker *worker, const char *text, size_t size)
+/* Returns the account of the owner of a worker's files; NULL: out of memory. */
+static struct owner *owner_of(struct batch *batch, const struct worker *worker)
+{
+	uint32_t uid = batch->owners_seen[worker->slot];
+
+	for (size_t i = 0; i < batch->owner_count; i++) {
+		if (batch->owners[i].uid == uid)
+			return &batch->owners[i];
+	}
+	if (array_reserve(&batch->owners, &batch->owner_capacity, batch->owner_count, 1,
+			  sizeof(*batch->owners)))
+		return NULL;
+	batch->owners[batch->owner_count] = (struct owner){.uid = uid};
+	return &batch->owners[batch->owner_count++];
+}
+
+static size_t batch_quota(const struct batch *batch)
+{
+	return batch->pool->string_bytes ? batch->pool->string_bytes : BATCH_STRING_BYTES;
+}
+
+static int charge_string(struct batch *batch, struct worker *worker, size_t cost)
 {
 	struct task *task = &batch->tasks[worker->job];
-	size_t known = batch->strings->count, cost;
+	struct owner *owner = owner_of(batch, worker);
+
+	if (!owner)
+		return -ENOMEM;
+	task->string_bytes += cost;
+	batch->string_bytes += cost;
+	owner->string_bytes += cost;
+	if (task->string_bytes > TASK_STRING_BYTES + task->job.count * ADDRESS_STRING_BYTES)
+		worker->over_quota = QUOTA_OF_FILE;
+	else if (batch->string_bytes > batch_quota(batch) &&
+		 owner->string_bytes > batch_quota(batch) / batch->owner_count)
+		worker->over_quota = QUOTA_OF_OWNER;
+	return 0;
+}
+
+static int handle_string(struct batch *batch, struct worker *worker, const char *text, size_t size)
+{
+	size_t known = batch->strings->count;
 	uint32_t index;
 
 	if (size > WORKER_STRING_MAX) {
@@ -269,13 +443,8 @@ static int handle_string(struct batch *batch, struct worker *worker, const char 
 						  worker->string_count, 1, sizeof(index)))
 		return -ENOMEM;
 	worker->strings[worker->string_count++] = index;
-	cost = STRING_OVERHEAD + (batch->strings->count > known ? size : 0);
-	task->string_bytes += cost;
-	batch->string_bytes += cost;
-	worker->over_quota =
-		task->string_bytes > TASK_STRING_BYTES + task->job.count * ADDRESS_STRING_BYTES ||
-		batch->string_bytes > BATCH_STRING_BYTES;
-	return 0;
+	return charge_string(batch, worker,
+			     STRING_OVERHEAD + (batch->strings->count > known ? size : 0));
 }
 
 static bool find_string(const struct batch *batch, const struct worker *worker, uint32_t number,
@@ -347,8 +516,8 @@ static void handle_progress(const struct batch *batch, struct worker *worker, co
 {
 	struct worker_progress progress;
 
-	worker->protocol_error = size != sizeof(progress) || !batch->pool->options.progress;
-	if (worker->protocol_error)
+	worker->protocol_error = size != sizeof(progress) || !batch->pool->options.debuginfod;
+	if (worker->protocol_error || !batch->pool->options.progress)
 		return;
 	memcpy(&progress, bytes, size);
 	batch->pool->options.progress(batch->pool->options.arg, batch->jobs[worker->job].path,
@@ -404,7 +573,7 @@ static int handle_messages(struct batch *batch, struct worker *worker)
 	return err;
 }
 
-/* Reads from a worker; removes it at the end of its pipe, over quota, or on a protocol error. */
+/* Reads from a worker; ends it at the end of its pipe, over quota, or on a protocol error. */
 static int read_worker(struct batch *batch, struct worker *worker)
 {
 	ssize_t got;
@@ -422,20 +591,20 @@ static int read_worker(struct batch *batch, struct worker *worker)
 		if (!worker->protocol_error && !worker->over_quota)
 			return err;
 	}
-	if (worker->over_quota) {
+	if (worker->over_quota == QUOTA_OF_FILE)
 		abandon_task(batch, worker, "has too long names: the rest is left out");
-		return err;
-	}
-	if (worker->protocol_error)
-		kill(worker->pid, SIGKILL);
-	reap_worker(batch, worker);
+	else if (worker->over_quota == QUOTA_OF_OWNER)
+		abandon_task(batch, worker,
+			     "the files of its owner have too long names: the rest is left out");
+	else
+		end_worker(batch, worker);
 	return err;
 }
 
-/* Returns the time, in ms, of the first deadline of a worker. */
+/* Returns the time, in ms, of the first deadline. */
 static int64_t next_deadline(const struct batch *batch)
 {
-	int64_t next = INT64_MAX;
+	int64_t next = batch->deadline;
 
 	for (unsigned int i = 0; i < batch->worker_count; i++) {
 		const struct worker *worker = &batch->workers[i];
@@ -448,34 +617,53 @@ static int64_t next_deadline(const struct batch *batch)
 	return next;
 }
 
+/* Handles the events of a worker, which may be removed. */
+static int update_worker(struct batch *batch, struct worker *worker, bool readable, int64_t now)
+{
+	if (worker->fd < 0) {
+		if (readable || worker->deadline <= now)
+			report_end(batch, worker, readable);
+		return 0;
+	}
+	/* The total deadline also stops a worker that never stops sending. */
+	if (worker->deadline <= now || (!readable && worker->idle_deadline <= now))
+		kill_expired(batch, worker, now);
+	else if (readable)
+		return read_worker(batch, worker);
+	return 0;
+}
+
 static int poll_workers(struct batch *batch)
 {
 	struct pollfd fds[PROCESSES_MAX + 1];
-	int64_t now = now_ms(), next = next_deadline(batch);
+	int64_t now = now_ms(), wait = next_deadline(batch) - now;
 	int err = 0;
 
-	for (unsigned int i = 0; i < batch->worker_count; i++)
-		fds[i] = (struct pollfd){.fd = batch->workers[i].fd, .events = POLLIN};
+	for (unsigned int i = 0; i < batch->worker_count; i++) {
+		const struct worker *worker = &batch->workers[i];
+
+		fds[i] = (struct pollfd){
+			.fd = worker->fd >= 0 ? worker->fd : worker->lifeline,
+			.events = POLLIN,
+		};
+	}
 	fds[batch->worker_count] = (struct pollfd){
 		.fd = batch->pool->options.stop > 0 ? batch->pool->options.stop : -1,
 		.events = POLLIN,
 	};
-	if (poll(fds, batch->worker_count + 1, next > now ? (int)(next - now) : 0) < 0)
+	if (wait > INT_MAX)
+		wait = INT_MAX;
+	if (poll(fds, batch->worker_count + 1, wait > 0 ? (int)wait : 0) < 0)
 		return errno == EINTR ? 0 : -errno;
 	if (fds[batch->worker_count].revents)
 		return -EINTR;
+	reap_openers(batch);
 	now = now_ms();
+	if (batch->deadline <= now)
+		return -ETIME;
 	/* Backwards, as the last worker takes the slot of one that is removed. */
-	for (unsigned int i = batch->worker_count; i > 0 && !err; i--) {
-		struct worker *worker = &batch->workers[i - 1];
-		bool readable = fds[i - 1].revents;
-
-		/* The total deadline also stops a worker that never stops sending. */
-		if (worker->deadline <= now || (!readable && worker->idle_deadline <= now))
-			kill_expired(batch, worker, now);
-		else if (readable)
-			err = read_worker(batch, worker);
-	}
+	for (unsigned int i = batch->worker_count; i > 0 && !err; i--)
+		err = update_worker(batch, &batch->workers[i - 1], fds[i - 1].revents, now);
 	return err;
 }
 
@@ -516,6 +704,9 @@ static int prepare_task(struct task *task, const struct worker_job *job)
 
 static void free_tasks(struct batch *batch)
 {
+	if (batch->owners_seen)
+		munmap((void *)batch->owners_seen, OWNERS_SIZE);
+	free(batch->owners);
 	free(batch->tasks);
 	free(batch->addresses);
 	free(batch->indices);
@@ -585,10 +776,33 @@ static void skip_abandoned(struct batch *batch)
 	}
 }
 
+/* Counts the files that were not read, or not completely. */
+static size_t count_unfinished(const struct batch *batch)
+{
+	bool *unfinished = calloc(batch->count + 1, sizeof(*unfinished));
+	size_t count = 0;
+
+	for (size_t i = batch->next; unfinished && i < batch->slice_count; i++)
+		unfinished[batch->slices[i].task] = true;
+	for (unsigned int i = 0; unfinished && i < batch->worker_count; i++)
+		unfinished[batch->workers[i].job] = true;
+	for (size_t i = 0; unfinished && i < batch->count; i++)
+		count += unfinished[i];
+	free(unfinished);
+	return count;
+}
+
 static int run_batch(struct batch *batch)
 {
 	unsigned int processes = processes_max(batch->pool);
-	int err = prepare_tasks(batch);
+	void *shared =
+		mmap(NULL, OWNERS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int err;
+
+	if (shared == MAP_FAILED)
+		return -ENOMEM;
+	batch->owners_seen = shared;
+	err = prepare_tasks(batch);
 
 	if (!err)
 		err = prepare_slices(batch, processes);
@@ -614,7 +828,16 @@ int worker_pool_run(const struct worker_pool *pool, const struct worker_job *job
 	batch->jobs = jobs;
 	batch->count = count;
 	batch->strings = strings;
+	batch->deadline = pool->options.timeout_s
+				  ? now_ms() + pool->options.timeout_s * INT64_C(1000)
+				  : INT64_MAX;
 	err = run_batch(batch);
+	if (err == -ETIME) {
+		if (pool->options.timed_out)
+			pool->options.timed_out(pool->options.arg, pool->options.timeout_s,
+						count_unfinished(batch));
+		err = 0;
+	}
 	kill_workers(batch);
 	free_tasks(batch);
 	free(batch);

@@ -1,51 +1,51 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The protocol between the worker pool and its workers: a job for each worker, and the messages
- * that the worker sends back.
+ * The protocol between the worker pool, its workers, and their openers. A worker gets its job as a
+ * memfd (job_bytes.h), writes messages to a pipe, and asks its opener, by a SOCK_SEQPACKET socket,
+ * for files.
  */
 #ifndef STACKBEAT_SYMBOLIZE_WORKER_PROTOCOL_H
 #define STACKBEAT_SYMBOLIZE_WORKER_PROTOCOL_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "debuginfo/elf_symbols.h"
-
-struct archive_reader;
 struct error;
 
-/*
- * The addresses of one file. The worker calls the functions: `open` before it enters the sandbox,
- * `lookup` afterwards.
- */
+/* Fds of a worker (WORKER_SYMBOLIZE), in this order. */
+enum worker_fd {
+	WORKER_FD_JOB,
+	WORKER_FD_OUTPUT,
+	WORKER_FD_OPENER,
+	WORKER_FD_DEBUGINFOD, /* optional */
+};
+
+/* The addresses of one file. */
 struct worker_job {
 	const char *path; /* for messages, and to find debug files beside it */
 	const char *build_id; /* hex; "" if unknown */
 	const uint64_t *addresses; /* ELF virtual addresses, unless `code_start` or `offsets` */
 	size_t count;
 	/*
-	 * Returns an fd or a negative errno value. `error` is "" before; it may get a problem of
-	 * one line, which is reported. NULL: there is no file.
+	 * Opens the file number `candidate` (from 0) of those that may be the file, which must be a
+	 * regular one. The opener calls it; the worker takes the first file that has the build ID
+	 * of the job, or just the first one if that is "". Returns an fd; -ENOENT if there are no
+	 * more; or another negative errno value if this candidate can't be opened. `error` is ""
+	 * before; it may get a problem of one line, which is reported if no file was taken. NULL:
+	 * there is no file.
 	 */
-	int (*open)(void *arg, struct error *error);
-	/* Finds the symbol of an ELF virtual address without debug information. May be NULL. */
-	bool (*lookup)(void *arg, uint64_t vaddr, struct symbol *symbol);
-	void *arg; /* of `open` and `lookup` */
+	int (*open)(void *arg, unsigned int candidate, struct error *error);
+	void *arg; /* of `open` */
 	bool offsets; /* `addresses` are offsets in the file */
 	bool is_module; /* a kernel module: `code_start` is its load address */
-	bool is_perf_map; /* `open` opens a perf map, not an ELF file; `lookup` is NULL */
+	bool is_perf_map; /* `open` opens a perf map, not an ELF file */
 	/* Where the code of the file starts, in terms of `addresses`; 0: as in the file. */
 	uint64_t code_start;
 };
 
-/* Where a worker looks for debug files. */
-struct worker_settings {
-	const char *const *directories; /* of debug files; NULL: DEBUG_DIRECTORY */
-	size_t directory_count;
-	const struct archive_reader *archive; /* searched before; NULL: none */
-	bool fetches; /* downloads from a debuginfod server, if one is configured */
-};
+/* Messages of workers */
 
 /* The header of a message, followed by `size` bytes. */
 struct worker_message {
@@ -83,6 +83,28 @@ struct worker_lines {
 /* Bytes of a download; `total` is 0 if unknown. */
 struct worker_progress {
 	uint64_t done, total;
+};
+
+/* Requests to the opener, and its responses, which have the fd of the file */
+
+/* Values after those of enum debug_name (debuginfo/debug_paths.h). */
+#define OPEN_BINARY 100u
+
+/* A worker that asks for more is compromised. */
+#define OPEN_REQUESTS_MAX 1000u
+
+struct open_request {
+	uint32_t kind; /* enum debug_name, or OPEN_BINARY */
+	uint32_t candidate;
+	char name[PATH_MAX]; /* "" for OPEN_BINARY */
+	char beside[PATH_MAX]; /* path of the file that has the name; "": unknown */
+};
+
+struct open_response {
+	int32_t result; /* 0 or a negative errno value */
+	uint32_t candidate; /* the next one */
+	char path[PATH_MAX]; /* for messages; "": none */
+	char problem[512]; /* of job->open */
 };
 
 #endif

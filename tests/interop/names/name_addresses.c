@@ -6,7 +6,8 @@
  *	FUNCTION SYSTEM-NAME FILE LINE START-LINE
  * Prints problems of the files, and finally the peak memory, to stderr.
  */
-#include "debuginfo/debug_files.h"
+#include "debuginfo/debug_paths.h"
+#include "symbolize/worker.h"
 #include "symbolize/worker_pool.h"
 
 #include "lib/array.h"
@@ -53,11 +54,11 @@ static void print_problem(void *arg, const char *path, const char *text)
 	fprintf(stderr, "%s\n", text);
 }
 
-static int open_file(void *arg, struct error *error)
+static int open_file(void *arg, unsigned int candidate, struct error *error)
 {
 	int fd = open(arg, O_RDONLY | O_CLOEXEC);
 
-	(void)error;
+	(void)candidate, (void)error;
 
 	return fd < 0 ? -errno : fd;
 }
@@ -98,6 +99,8 @@ int main(int argc, char **argv)
 	};
 	struct worker_job job = {.build_id = "", .open = open_file};
 	struct string_table texts = {0};
+	struct sandbox_server sandbox;
+	struct error error;
 	uint64_t *vaddrs;
 	int result;
 
@@ -105,10 +108,16 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: name_addresses FILE [DEBUG-DIRECTORY]\n");
 		return 2;
 	}
+	if (sandbox_server_start(&sandbox, worker_main, &error)) {
+		fprintf(stderr, "%s\n", error.text);
+		return 1;
+	}
+	namer.options.sandbox = &sandbox;
 	job.path = job.arg = argv[1];
 	job.addresses = vaddrs = read_addresses(&job.count);
 	namer.arg = vaddrs;
 	result = worker_pool_run(&namer, &job, 1, &texts);
+	sandbox_server_stop(&sandbox);
 	print_memory(PROCESSES);
 	string_table_clear(&texts);
 	free(vaddrs);

@@ -133,10 +133,10 @@ static void symbolize_has_verbose(void **state)
 	assert_int_equal(lines_with(text, "stackbeat: /gone/"), 5);
 	free(text);
 	text = symbolize(path, "-v");
-	assert_int_equal(lines_with(text, ".debug: not an ELF file\n"), PROBLEMS);
+	assert_int_equal(lines_with(text, ".debug is not an ELF file\n"), PROBLEMS);
 	free(text);
 	text = symbolize(path, "--verbose");
-	assert_int_equal(lines_with(text, ".debug: not an ELF file\n"), PROBLEMS);
+	assert_int_equal(lines_with(text, ".debug is not an ELF file\n"), PROBLEMS);
 	free(text);
 }
 

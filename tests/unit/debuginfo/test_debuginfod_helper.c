@@ -8,8 +8,8 @@
 
 #include "lib/string_table.h"
 #include "sandbox.h"
-#include "sandbox/seccomp_filter.h"
 #include "symbolize/worker_pool.h"
+#include "worker_server.h"
 
 /*
  * Replaces libdebuginfod. The requested build ID selects the behaviour: report progress until
@@ -53,6 +53,9 @@ static const char *program;
 static int make_fake_library(void **state)
 {
 	make_sandbox(state);
+	/* The helper of root is another user. */
+	run("chmod 755 '%s' && mkdir -m 777 '%s'", sandbox, in_sandbox("cache"));
+	setenv("DEBUGINFOD_CACHE_PATH", in_sandbox("cache"), 1);
 	write_text(in_sandbox("fake.c"), fake_library);
 	run("cd '%s' && gcc -shared -fPIC -Wl,-soname,libdebuginfod.so.1 -o fake.so fake.c",
 	    sandbox);
@@ -95,12 +98,15 @@ static int stop_fetch(void *arg, long done, long total)
 
 static void start_helper(struct debuginfod_helper *helper)
 {
-	assert_int_equal(debuginfod_helper_start(helper, -1), 0);
+	struct error error;
+
+	assert_int_equal(debuginfod_helper_start(helper, &error), 0);
 }
 
 static void test_fetch(void **state)
 {
 	struct debuginfod_helper helper;
+	int connection;
 	struct error error;
 	struct stat st, wanted;
 	char *path = NULL;
@@ -108,15 +114,17 @@ static void test_fetch(void **state)
 
 	(void)state;
 	start_helper(&helper);
-	assert_int_equal(
-		debuginfod_helper_fetch(&helper, "87654321", record_progress, NULL, &path, &error),
-		-ENOENT);
+	connection = debuginfod_helper_connect(&helper);
+	assert_true(connection >= 0);
+	assert_int_equal(debuginfod_helper_fetch(&connection, "87654321", record_progress, NULL,
+						 &path, &error),
+			 -ENOENT);
 	assert_non_null(strstr(error.text, "87654321"));
-	assert_int_equal(
-		debuginfod_helper_fetch(&helper, "../../x", record_progress, NULL, &path, &error),
-		-EINVAL);
+	assert_int_equal(debuginfod_helper_fetch(&connection, "../../x", record_progress, NULL,
+						 &path, &error),
+			 -EINVAL);
 	assert_null(path);
-	fd = debuginfod_helper_fetch(&helper, "12345678", record_progress, NULL, &path, &error);
+	fd = debuginfod_helper_fetch(&connection, "12345678", record_progress, NULL, &path, &error);
 	assert_true(fd >= 0);
 	assert_string_equal(path, program);
 	assert_int_equal(fstat(fd, &st), 0);
@@ -126,7 +134,10 @@ static void test_fetch(void **state)
 	assert_int_equal(last_total, 4);
 	close(fd);
 	free(path);
+	if (connection >= 0)
+		close(connection);
 	debuginfod_helper_stop(&helper);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 	/* No child process is left. */
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
@@ -134,36 +145,46 @@ static void test_fetch(void **state)
 static void test_stopped_helper_is_abandoned(void **state)
 {
 	struct debuginfod_helper helper;
+	int connection;
 	struct error error;
 	char *path = NULL;
 
 	(void)state;
 	start_helper(&helper);
+	connection = debuginfod_helper_connect(&helper);
+	assert_true(connection >= 0);
 	assert_int_equal(
-		debuginfod_helper_fetch(&helper, "0badcafe", stop_fetch, NULL, &path, &error),
+		debuginfod_helper_fetch(&connection, "0badcafe", stop_fetch, NULL, &path, &error),
 		-ETIMEDOUT);
 	/* The helper exits by itself. */
-	assert_int_equal(waitpid(helper.pid, NULL, 0), helper.pid);
-	assert_int_equal(
-		debuginfod_helper_fetch(&helper, "12345678", record_progress, NULL, &path, &error),
-		-ETIMEDOUT);
+	assert_int_equal(debuginfod_helper_fetch(&connection, "12345678", record_progress, NULL,
+						 &path, &error),
+			 -ETIMEDOUT);
+	if (connection >= 0)
+		close(connection);
 	debuginfod_helper_stop(&helper);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
 static void test_crash_is_reported(void **state)
 {
 	struct debuginfod_helper helper;
+	int connection;
 	struct error error;
 	char *path = NULL;
 
 	(void)state;
 	start_helper(&helper);
-	assert_int_equal(
-		debuginfod_helper_fetch(&helper, "deadbeef", record_progress, NULL, &path, &error),
-		-EIO);
+	connection = debuginfod_helper_connect(&helper);
+	assert_true(connection >= 0);
+	assert_int_equal(debuginfod_helper_fetch(&connection, "deadbeef", record_progress, NULL,
+						 &path, &error),
+			 -EIO);
 	assert_non_null(strstr(error.text, "crashed"));
-	assert_int_equal(waitpid(helper.pid, NULL, 0), helper.pid);
+	if (connection >= 0)
+		close(connection);
 	debuginfod_helper_stop(&helper);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
 /* By a confined worker */
@@ -191,9 +212,12 @@ static void test_worker_uses_helper(void **state)
 {
 	const uint64_t address = 0x500000;
 	const char *directory = sandbox;
+	struct debuginfod_helper helper;
 	struct worker_pool namer = {
 		.options.directories = &directory,
 		.options.directory_count = 1,
+		.options.sandbox = worker_server(),
+		.options.debuginfod = &helper,
 		.options.progress = take_progress,
 		.lines = take_name,
 	};
@@ -206,15 +230,16 @@ static void test_worker_uses_helper(void **state)
 	struct string_table texts = {0};
 
 	(void)state;
+	start_helper(&helper);
 	assert_int_equal(worker_pool_run(&namer, &job, 1, &texts), 0);
 	assert_string_equal(name, "main:2");
 	assert_int_equal(steps, 1);
-	/* Only who wants to know how far it is asks a server. */
-	namer.options.progress = NULL;
+	namer.options.debuginfod = NULL;
 	*name = '\0';
 	assert_int_equal(worker_pool_run(&namer, &job, 1, &texts), 0);
 	assert_string_equal(name, "");
 	string_table_clear(&texts);
+	debuginfod_helper_stop(&helper);
 }
 
 int main(void)

@@ -279,12 +279,21 @@ static struct answers get_llvm_answers(const char *path, const uint64_t *vaddrs,
 	return answers;
 }
 
+static int open_in_sandbox(void *arg, enum debug_name kind, const char *name, const char *beside,
+			   unsigned int *candidate, char **path)
+{
+	const char *directory = in_sandbox("debug");
+	const struct debug_paths paths = {&directory, 1};
+
+	(void)arg;
+	return debug_paths_open(&paths, kind, name, beside, candidate, path);
+}
+
 /* Looks up addresses of a file, with debug files in the sandbox's directory "debug". */
 static struct answers get_our_answers(const char *path, const uint64_t *vaddrs, size_t count)
 {
 	struct answers answers = {calloc(count, sizeof(char *)), count};
-	const char *directory = in_sandbox("debug");
-	const struct debug_search search = {.directories = &directory, .directory_count = 1};
+	const struct debug_search search = {.open = open_in_sandbox};
 	struct dwarf_lookup *lookup;
 	struct debug_files files;
 	struct error error = {""};
@@ -523,8 +532,7 @@ static void test_dwz(void **state)
 
 static void open_debug_files(struct debug_files *files, const char *path, const char *build_id)
 {
-	const char *directory = in_sandbox("debug");
-	const struct debug_search search = {.directories = &directory, .directory_count = 1};
+	const struct debug_search search = {.open = open_in_sandbox};
 	struct error error = {""};
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
@@ -549,7 +557,7 @@ static void expect_no_dwarf(const char *path, const char *why)
 static void test_binary_with_other_build_id_is_rejected(void **state)
 {
 	const char *path = build("gcc", "-g");
-	const struct debug_search search = {0};
+	const struct debug_search search = {.open = open_in_sandbox};
 	struct debug_files files;
 	struct error error;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -708,8 +716,7 @@ static int read_frames(void *arg, size_t index, const struct dwarf_frame *frames
 
 static void look_up_any(const char *path, const uint64_t *vaddrs, size_t count)
 {
-	const char *directory = in_sandbox("debug");
-	const struct debug_search search = {.directories = &directory, .directory_count = 1};
+	const struct debug_search search = {.open = open_in_sandbox};
 	struct dwarf_lookup *lookup;
 	struct debug_files files;
 	struct error error;

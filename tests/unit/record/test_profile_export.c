@@ -33,6 +33,7 @@
 #include "symbolize/normalize.h"
 #include "symbolize/offline_source.h"
 #include "symbolize/symbolizer.h"
+#include "worker_server.h"
 
 #define KERNEL UINT64_C(0xffffffff81000000)
 #define NOWHERE UINT64_C(0x10)
@@ -133,6 +134,8 @@ static int setup(void **state)
 
 	if (!fixture || scratch_setup(&fixture->scratch))
 		return -1;
+	/* Before there are threads. */
+	fixture->symbolize.sandbox = worker_server();
 	source = fake_source(&fixture->files);
 	fixture->mapped = mapped_files_new("", &source, &fixture->error);
 	fixture->spaces = address_spaces_new("", fixture->mapped, &fixture->error);
@@ -144,6 +147,7 @@ static int setup(void **state)
 	fixture->recording = (struct recording){
 		.command_line = "stackbeat record -a",
 		.labels = &fixture->labels,
+		.sandbox = worker_server(),
 		.symbolize = &fixture->symbolize,
 		.rate = 100,
 		.cpus = 2,
@@ -888,7 +892,11 @@ static void symbolize_offline(struct profile *profile, struct symbolize_counts *
 			      size_t *missing)
 {
 	const struct binary_finder search = {.time = INT64_MAX};
-	const struct symbolize_options options = {.missing = take_missing, .arg = missing};
+	const struct symbolize_options options = {
+		.sandbox = worker_server(),
+		.missing = take_missing,
+		.arg = missing,
+	};
 	struct kernel *kernel = kernel_new("");
 	struct kallsyms *kallsyms = NULL;
 	struct truncation_counts truncated;

@@ -2,7 +2,6 @@
 #include "sandbox/seccomp_filter.h"
 
 #include "sandbox.h"
-#include "sandbox/fd_passing.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,8 +28,29 @@ static void count_signal(int signal)
 }
 
 static const char *present, *missing;
+static int present_fd; /* open for reading */
 
 /* Forbidden actions. Each returns less than 0, with errno, when the call is refused. */
+
+static long open_for_reading(void)
+{
+	return open(present, O_RDONLY);
+}
+
+static long legacy_open_for_reading(void)
+{
+	return syscall(SYS_open, present, O_RDONLY);
+}
+
+static long open_as_path(void)
+{
+	return open(present, O_PATH);
+}
+
+static long open_by_handle(void)
+{
+	return syscall(SYS_open_by_handle_at, AT_FDCWD, present, O_RDONLY);
+}
 
 static long open_for_writing(void)
 {
@@ -212,15 +232,17 @@ static long make_memory_executable(void)
 
 static long replace_fd(void)
 {
-	int fd = open(present, O_RDONLY);
-
-	return dup2(fd, fd + 1);
+	return dup2(present_fd, present_fd + 1);
 }
 
 static const struct {
 	const char *name;
 	long (*function)(void);
 } refused[] = {
+	{"open_for_reading", open_for_reading},
+	{"legacy_open_for_reading", legacy_open_for_reading},
+	{"open_as_path", open_as_path},
+	{"open_by_handle", open_by_handle},
 	{"open_for_writing", open_for_writing},
 	{"open_for_reading_and_writing", open_for_reading_and_writing},
 	{"open_for_ioctl", open_for_ioctl},
@@ -261,11 +283,13 @@ static int try_in_sandbox(long (*function)(void), int *status)
 	pid_t child;
 
 	assert_int_equal(pipe(ends), 0);
+	present_fd = open(present, O_RDONLY | O_CLOEXEC);
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
 		signal(SIGSEGV, SIG_DFL); /* cmocka's handler would continue with the tests */
-		sandbox_enter((int[]){ends[1], -1}, -1);
+		if (seccomp_confine_worker((int[]){ends[1], present_fd}, 2))
+			_exit(1);
 		errno = ENODATA; /* for failures that set no errno */
 		result = function() < 0 ? errno : 0;
 		if (write(ends[1], &result, sizeof(result)) < 0)
@@ -273,6 +297,7 @@ static int try_in_sandbox(long (*function)(void), int *status)
 		_exit(0);
 	}
 	close(ends[1]);
+	close(present_fd);
 	if (read(ends[0], &result, sizeof(result)) != sizeof(result))
 		result = -1;
 	close(ends[0]);
@@ -307,19 +332,14 @@ static void refuses_everything_but_reading(void **state)
 
 static long read_file(void)
 {
-	char path[64], bytes[sizeof(CONTENT)];
-	int found = open(present, O_PATH | O_CLOEXEC), fd;
+	char bytes[sizeof(CONTENT)];
 	void *image;
 	struct stat st;
 
-	if (found < 0 || fstat(found, &st) != 0 || stat(present, &st) != 0)
+	if (fstat(present_fd, &st) || read(present_fd, bytes, sizeof(bytes)) != st.st_size ||
+	    pread(present_fd, bytes, sizeof(bytes), 0) != st.st_size)
 		return -1;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", found);
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0 || read(fd, bytes, sizeof(bytes)) != st.st_size ||
-	    pread(fd, bytes, sizeof(bytes), 0) != st.st_size)
-		return -1;
-	image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, present_fd, 0);
 	return image != MAP_FAILED && memcmp(image, CONTENT, strlen(CONTENT)) == 0 ? 0 : -1;
 }
 
@@ -349,11 +369,10 @@ static long use_other_fds(void)
 		       : -1;
 }
 
-/* Like a container that forbids filters: the process continues with the filter it has. */
-static long enter_again(void)
+/* As in a container that forbids filters. */
+static long confine_again(void)
 {
-	sandbox_enter((int[]){-1, -1}, -1);
-	return read_file();
+	return seccomp_confine_worker(&present_fd, 1);
 }
 
 static void allows_reading_and_memory(void **state)
@@ -365,7 +384,7 @@ static void allows_reading_and_memory(void **state)
 	write_text(present, CONTENT);
 	assert_int_equal(try_in_sandbox(read_file, &status), 0);
 	assert_int_equal(try_in_sandbox(allocate_memory, &status), 0);
-	assert_int_equal(try_in_sandbox(enter_again, &status), 0);
+	assert_int_equal(try_in_sandbox(confine_again, &status), EPERM);
 }
 
 static void closes_other_fds(void **state)
@@ -423,30 +442,44 @@ static void other_abis_are_killed(void **state)
 }
 #endif
 
-static void opened_files_can_be_sent(void **state)
+/* The server may fork, but do no more with files than its workers. */
+static void server_opens_no_file(void **state)
 {
-	char bytes[8];
-	int ends[2], fd;
-	pid_t child;
+	pid_t child = fork();
+	int status;
 
 	(void)state;
-	write_text(in_sandbox("present"), CONTENT);
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
-		sandbox_enter((int[]){-1, ends[1]}, -1);
-		fd = open(in_sandbox("present"), O_RDONLY | O_CLOEXEC);
-		_exit(send_fd(ends[1], "id", 2, fd) != 0);
+		if (seccomp_confine_server() || open("/", O_RDONLY) >= 0 || errno != EPERM ||
+		    socket(AF_UNIX, SOCK_STREAM, 0) >= 0 || errno != EPERM)
+			_exit(1);
+		child = fork();
+		if (child == 0)
+			_exit(7);
+		_exit(waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 7);
 	}
-	close(ends[1]);
-	assert_int_equal(receive_fd(ends[0], bytes, sizeof(bytes), &fd), 2);
-	assert_int_equal(read(fd, bytes, sizeof(bytes)), strlen(CONTENT));
-	close(fd);
-	assert_int_equal(receive_fd(ends[0], bytes, sizeof(bytes), &fd), 0);
-	assert_int_equal(fd, -1);
-	close(ends[0]);
-	assert_int_equal(waitpid(child, NULL, 0), child);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+static void network_client_executes_nothing(void **state)
+{
+	pid_t child = fork();
+	int status;
+
+	(void)state;
+	assert_true(child >= 0);
+	if (child == 0) {
+		if (seccomp_confine_network_client() || execute() >= 0 || errno != EPERM ||
+		    request_tracing() >= 0 || errno != EPERM || read_memory() >= 0 ||
+		    errno != EPERM || syscall(SYS_bpf, 0, NULL, 0) >= 0 || errno != EPERM ||
+		    syscall(SYS_keyctl, 0, 0) >= 0 || errno != EPERM)
+			_exit(1);
+		_exit(socket(AF_UNIX, SOCK_STREAM, 0) < 0 || open("/", O_RDONLY) < 0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
 }
 
 int main(void)
@@ -459,7 +492,8 @@ int main(void)
 #ifdef __x86_64__
 		cmocka_unit_test(other_abis_are_killed),
 #endif
-		cmocka_unit_test(opened_files_can_be_sent),
+		cmocka_unit_test(server_opens_no_file),
+		cmocka_unit_test(network_client_executes_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, make_sandbox, remove_sandbox);

@@ -10,16 +10,18 @@
 #include "lib/error.h"
 #include "sample_profile.h"
 #include "sandbox.h"
+#include "sandbox/fork_server.h"
 #include "symbolize/archive_unpacker.h"
 
 #define NAME ".build-id/01/23"
 
 static void (*worker)(int socket);
 
-void archive_unpack(int file, int socket)
+static void run_worker(enum worker_kind kind, const int fds[], size_t count)
 {
-	(void)file;
-	worker(socket);
+	assert_int_equal(kind, WORKER_UNPACK);
+	assert_int_equal(count, 2);
+	worker(fds[1]);
 }
 
 /* Sends a message that claims to have `size` bytes. */
@@ -153,12 +155,15 @@ static struct error error;
 static int open_with(void (*function)(int socket), struct archive_reader **reader)
 {
 	struct profile *profile = empty_profile();
+	struct sandbox_server server;
 	int err;
 
 	example_mapping(profile, 0, UINT64_MAX, 0, "/program", "0123");
 	write_text(in_sandbox("archive"), "");
 	worker = function;
-	err = archive_reader_open(in_sandbox("archive"), profile, reader, &error);
+	assert_int_equal(sandbox_server_start(&server, run_worker, &error), 0);
+	err = archive_reader_open(&server, in_sandbox("archive"), profile, reader, &error);
+	sandbox_server_stop(&server);
 	profile_free(profile);
 	return err;
 }

@@ -14,6 +14,7 @@
 #include "steps.h"
 #include "symbolize/find_binary.h"
 #include "symbolize/symbolizer.h"
+#include "worker_server.h"
 
 #define START UINT64_C(0xffffffff81000000)
 #define MODULE UINT64_C(0xffffffffc0000000)
@@ -115,7 +116,10 @@ static void symbolize_with(struct profile *profile, struct kernel *kernel,
 {
 	const struct binary_finder search = {.time = INT64_MAX};
 	struct kallsyms *kallsyms = NULL;
-	const struct symbolize_options options = {.problem = append_problem};
+	const struct symbolize_options options = {
+		.sandbox = worker_server(),
+		.problem = append_problem,
+	};
 	struct symbolize_counts counts;
 	struct symbol_source source;
 

@@ -8,6 +8,7 @@
 #include "runtime/perf_map_watcher.h"
 #include "sandbox.h"
 #include "symbolize/live_source.h"
+#include "worker_server.h"
 
 static struct fake_files files;
 static struct mapped_files *mapped;
@@ -44,6 +45,7 @@ static int set_up(void **state)
 			     "ffffffffc0000000 t ext4_read\t[ext4]\n";
 	FILE *stream = fmemopen(text, strlen(text), "r");
 
+	worker_server(); /* before there are threads */
 	if (make_sandbox(state) != 0 || kallsyms_parse(stream, "test", &kallsyms, NULL) != 0)
 		return -1;
 	fclose(stream);
@@ -143,6 +145,7 @@ static void symbolize_with(int stop,
 {
 	const char *directory = in_sandbox("debug");
 	const struct symbolize_options options = {
+		.sandbox = worker_server(),
 		.directories = &directory,
 		.directory_count = 1,
 		.stop = stop,
@@ -150,6 +153,7 @@ static void symbolize_with(int stop,
 		.problem = take_problem,
 	};
 	struct live_source live = {
+		.sandbox = worker_server(),
 		.files = mapped,
 		.kernel = kernel,
 	};

@@ -4,17 +4,23 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "debuginfo/debuginfod_helper.h"
 #include "lib/error.h"
 #include "lib/string_table.h"
 #include "sandbox.h"
+#include "symbolize/job_bytes.h"
+#include "symbolize/opener.h"
 #include "symbolize/worker.h"
 
 #define JOBS_MAX 16
+#define CODE 0x10000000u /* address of the code of build_symbols() */
 
 /* Results of the only address of a job. */
 struct job_result {
@@ -59,28 +65,33 @@ static void store_problem(void *arg, const char *path, const char *text)
 	snprintf(results[job].problem, sizeof(results[job].problem), "%s", text);
 }
 
+/* Runs worker_of_test(). */
+static struct sandbox_server server;
+
 static const struct worker_pool default_pool = {.options.problem = store_problem,
 						.lines = store_lines};
 
 static int run_pool(const struct worker_pool *pool, const struct worker_job *jobs, size_t count)
 {
+	struct worker_pool own = *pool;
 	struct string_table strings = {0};
 	int err;
 
 	memset(results, 0, sizeof(results));
 	current_jobs = jobs;
 	current_count = count;
-	err = worker_pool_run(pool, jobs, count, &strings);
+	own.options.sandbox = &server;
+	err = worker_pool_run(&own, jobs, count, &strings);
 	string_table_clear(&strings);
 	return err;
 }
 
-static int open_path(void *path, struct error *error)
+static int open_path(void *path, unsigned int candidate, struct error *error)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = candidate ? -1 : open(path, O_RDONLY | O_CLOEXEC);
 
 	(void)error;
-	return fd < 0 ? -errno : fd;
+	return fd < 0 ? -ENOENT : fd;
 }
 
 static uint64_t address_of(const char *path, const char *symbol)
@@ -225,52 +236,49 @@ static void debug_file_gives_symbols(void **state)
 	assert_string_equal(results[0].lines, "_ZN4deep5outerEPVi|deep::outer ?:0:0");
 }
 
-static bool lookup_v0(void *arg, uint64_t vaddr, struct symbol *symbol)
+/* Builds a library with one function of 16 bytes for each name; the first one is at CODE. */
+static const char *build_symbols(size_t count, void (*name)(size_t index, char *text, size_t size))
 {
-	*symbol = (struct symbol){.name = arg, .start = vaddr & ~UINT64_C(0xf), .size = 16};
-	return true;
+	const char *source = in_sandbox("symbols.s"), *path = in_sandbox("symbols.so");
+	static char text[16384];
+	FILE *stream = fopen(source, "w");
+
+	assert_non_null(stream);
+	fprintf(stream, ".text\n");
+	for (size_t i = 0; i < count; i++) {
+		name(i, text, sizeof(text));
+		fprintf(stream,
+			".globl \"%s\"\n.type \"%s\", @function\n\"%s\": .skip 16, 0x90\n"
+			".size \"%s\", 16\n",
+			text, text, text, text);
+	}
+	fclose(stream);
+	run("cd '%s' && gcc -shared -nostdlib -Wl,-Ttext=0x10000000,--build-id=none -o symbols.so "
+	    "symbols.s",
+	    sandbox);
+	return path;
 }
 
-static void lookup_without_file(void **state)
+static void name_v0(size_t index, char *text, size_t size)
 {
-	const uint64_t address = 0x1234;
-	const struct worker_job job = {.path = "p",
+	(void)index;
+	snprintf(text, size, "_RNvCs1234_7mycrate3foo");
+}
+
+static void names_are_demangled(void **state)
+{
+	const uint64_t address = CODE + 1;
+	const char *path = build_symbols(1, name_v0);
+	const struct worker_job job = {.path = path,
 				       .build_id = "",
 				       .addresses = &address,
 				       .count = 1,
-				       .lookup = lookup_v0,
-				       .arg = "_RNvCs1234_7mycrate3foo"};
+				       .open = open_path,
+				       .arg = (char *)path};
 
 	(void)state;
 	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
 	assert_string_equal(results[0].lines, "_RNvCs1234_7mycrate3foo|mycrate::foo ?:0:0");
-}
-
-/* Names the symbol after the errno of an attempt to open a file for writing. */
-static bool lookup_by_writing(void *arg, uint64_t vaddr, struct symbol *symbol)
-{
-	int fd = open(arg, O_WRONLY);
-
-	*symbol = (struct symbol){
-		.name = fd < 0 ? strerrorname_np(errno) : "written", .start = vaddr, .size = 1};
-	return true;
-}
-
-static void worker_is_sandboxed(void **state)
-{
-	const char *path = in_sandbox("file");
-	const uint64_t address = 0x1234;
-	const struct worker_job job = {.path = "p",
-				       .build_id = "",
-				       .addresses = &address,
-				       .count = 1,
-				       .lookup = lookup_by_writing,
-				       .arg = (char *)path};
-
-	(void)state;
-	write_text(path, "");
-	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
-	assert_string_equal(results[0].lines, "EPERM|EPERM ?:0:0");
 }
 
 static void other_build_id_is_rejected(void **state)
@@ -290,84 +298,208 @@ static void other_build_id_is_rejected(void **state)
 	assert_non_null(strstr(results[0].problem, "not abcdef"));
 }
 
-/* Failures that a malicious file may cause in its worker */
-
-static int crash(void *arg, struct error *error)
+/* The file that is wanted is the third of three candidates; `arg` is its path. */
+static int open_candidate(void *arg, unsigned int candidate, struct error *error)
 {
-	(void)arg, (void)error;
-	signal(SIGSEGV, SIG_DFL);
-	raise(SIGSEGV);
-	return -EIO;
+	static const char *const others[] = {"other", "source.cc"};
+
+	if (candidate < 2)
+		return open_path((char *)in_sandbox("%s", others[candidate]), 0, error);
+	return candidate == 2 ? open_path(arg, 0, error) : -ENOENT;
 }
 
-static int exit_early(void *arg, struct error *error)
+static void worker_takes_the_candidate_with_the_build_id(void **state)
 {
-	(void)arg, (void)error;
+	const char *path = build("program", "-g -Wl,--build-id=0xabcd");
+	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
+	struct worker_job job = {.path = path,
+				 .build_id = "abcd",
+				 .addresses = &outer,
+				 .count = 1,
+				 .open = open_candidate,
+				 .arg = (char *)path};
+
+	(void)state;
+	build("other", "-Wl,--build-id=0x1234");
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_string_equal(results[0].problem, "");
+	assert_non_null(strstr(results[0].lines, "deep::outer source.cc:8:6"));
+	/* None of them: the first one that was there is reported. */
+	job.build_id = "abce";
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_int_equal(results[0].calls, 0);
+	assert_non_null(strstr(results[0].problem, "other has build ID 1234, not abce: not taken"));
+}
+
+/* Failures that a malicious file may cause in its worker. Paths of jobs name them. */
+
+static void crash(const int fds[])
+{
+	(void)fds;
+	raise(SIGSEGV);
+}
+
+static void exit_early(const int fds[])
+{
+	(void)fds;
 	_exit(0);
 }
 
-static int hang(void *arg, struct error *error)
+static void hang(const int fds[])
 {
-	(void)arg, (void)error;
+	(void)fds;
 	for (;;)
-		pause();
-	return -EIO;
+		sched_yield();
 }
 
-/* Writes an invalid message to all fds. */
-static int send_garbage(void *arg, struct error *error)
+static void send_bytes(const int fds[], const void *bytes, size_t size)
+{
+	if (write(fds[WORKER_FD_OUTPUT], bytes, size) != (ssize_t)size)
+		_exit(1);
+}
+
+static void send_garbage(const int fds[])
 {
 	static const unsigned char nonsense[64] = {1, 0, 0, 0, 16, 0, 0, 0, 255, 255};
 
-	(void)arg, (void)error;
-	for (int fd = 3; fd < 64; fd++) {
-		if (write(fd, nonsense, sizeof(nonsense)) < 0)
-			continue;
-	}
-	return -EIO;
+	send_bytes(fds, nonsense, sizeof(nonsense));
+	hang(fds);
 }
 
 /* Writes the lines of one address twice, which could fill the memory of the parent. */
-static int send_lines_twice(void *arg, struct error *error)
+static void send_lines_twice(const int fds[])
 {
 	static const struct {
 		struct worker_message message;
 		struct worker_lines lines;
 	} sent = {{WORKER_LINES, sizeof(struct worker_lines)}, {0, 0}};
 
-	(void)arg, (void)error;
-	for (int fd = 3; fd < 64; fd++) {
-		for (int i = 0; i < 2; i++) {
-			if (write(fd, &sent, sizeof(sent)) < 0)
-				break;
-		}
-	}
-	return -EIO;
+	send_bytes(fds, &sent, sizeof(sent));
+	send_bytes(fds, &sent, sizeof(sent));
 }
 
 /* Closes the pipe without exiting. */
-static int close_pipe_and_hang(void *arg, struct error *error)
+static void close_pipe_and_hang(const int fds[])
 {
-	(void)arg, (void)error;
-	for (int fd = 3; fd < 64; fd++)
-		close(fd);
+	close(fds[WORKER_FD_OUTPUT]);
+	hang(fds);
+}
+
+/* Sends progress forever: the idle timeout never expires, and the job never ends. */
+static void send_progress_forever(const int fds[])
+{
+	static const struct {
+		struct worker_message message;
+		struct worker_progress progress;
+	} sent = {{WORKER_PROGRESS, sizeof(struct worker_progress)}, {1, 2}};
+
 	for (;;)
-		pause();
-	return -EIO;
+		send_bytes(fds, &sent, sizeof(sent));
+}
+
+__attribute__((format(printf, 2, 3))) static void send_problem(const int fds[], const char *format,
+							       ...)
+{
+	struct worker_message message = {WORKER_PROBLEM, 0};
+	char text[256];
+	va_list args;
+
+	va_start(args, format);
+	message.size = (uint32_t)vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	send_bytes(fds, &message, sizeof(message));
+	send_bytes(fds, text, message.size);
+	message = (struct worker_message){WORKER_END, 0};
+	send_bytes(fds, &message, sizeof(message));
+}
+
+static int request_binary(const int fds[])
+{
+	const struct open_request request = {.kind = OPEN_BINARY};
+	struct open_response response;
+
+	return opener_request(fds[WORKER_FD_OPENER], &request, &response);
+}
+
+/* RLIMIT_DATA limits memory, but not mapped files. */
+static void allocate_and_map(const int fds[])
+{
+	const size_t size = (size_t)64 << 30;
+	void *own, *mapped;
+
+	own = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		   -1, 0);
+	mapped = mmap(NULL, size, PROT_READ, MAP_PRIVATE, request_binary(fds), 0);
+	send_problem(fds, "%s, %s", own == MAP_FAILED ? "refused" : "given",
+		     mapped == MAP_FAILED ? "not mapped" : "mapped");
+}
+
+/* Asks the opener for files that are no debug files. */
+static void ask_for_other_files(const int fds[])
+{
+	static const struct open_request requests[] = {
+		{.kind = DEBUG_ALT_LINK, .name = "/etc/passwd"},
+		{.kind = DEBUG_ALT_LINK, .name = "passwd", .beside = "/etc/x"},
+		{.kind = DEBUG_LINK, .name = "../etc/passwd", .beside = "/usr/x"},
+		{.kind = DEBUG_LINK, .name = "passwd", .beside = "/etc/x"},
+		{.kind = DEBUG_BUILD_ID, .name = "../../../etc/passwd"},
+		{.kind = 77, .name = "/etc/passwd"},
+	};
+	struct open_response response;
+	unsigned int opened = 0;
+
+	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
+		opened += opener_request(fds[WORKER_FD_OPENER], &requests[i], &response) >= 0;
+	send_problem(fds, "%u opened", opened);
+}
+
+static const struct {
+	const char *path;
+	void (*function)(const int fds[]);
+} hostile[] = {
+	{"crash", crash},
+	{"exit early", exit_early},
+	{"hang", hang},
+	{"garbage", send_garbage},
+	{"lines twice", send_lines_twice},
+	{"close pipe", close_pipe_and_hang},
+	{"progress", send_progress_forever},
+	{"memory", allocate_and_map},
+	{"other files", ask_for_other_files},
+};
+
+__attribute__((noreturn)) static void run_hostile(void (*function)(const int fds[]),
+						  const int fds[])
+{
+	function(fds);
+	_exit(0);
+}
+
+static void worker_of_test(enum worker_kind kind, const int fds[], size_t count)
+{
+	struct received_job received;
+
+	if (kind == WORKER_SYMBOLIZE && !job_bytes_read(fds[WORKER_FD_JOB], &received)) {
+		for (size_t i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++) {
+			if (!strcmp(received.job.path, hostile[i].path))
+				run_hostile(hostile[i].function, fds);
+		}
+		job_bytes_free(&received);
+	}
+	worker_main(kind, fds, count);
 }
 
 static void failing_workers_do_not_affect_others(void **state)
 {
 	static const struct {
-		int (*open)(void *arg, struct error *error);
-		const char *problem;
+		const char *path, *problem;
 	} failures[] = {
-		{crash, "signal 11"},
-		{exit_early, "could not be read"},
-		{hang, "hung for 1 s"},
-		{send_garbage, "violated the protocol"},
-		{send_lines_twice, "violated the protocol"},
-		{close_pipe_and_hang, "signal 9"},
+		{"crash", "signal 11"},
+		{"exit early", "could not be read"},
+		{"hang", "hung for 1 s"},
+		{"garbage", "violated the protocol"},
+		{"lines twice", "violated the protocol"},
+		{"close pipe", "signal 9"},
 	};
 	const char *path = build("program", "-g");
 	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
@@ -381,11 +513,11 @@ static void failing_workers_do_not_affect_others(void **state)
 	for (size_t i = 0; i < 12; i++) {
 		snprintf(paths[i], sizeof(paths[i]), "job %zu", i);
 		jobs[i] = (struct worker_job){
-			.path = paths[i],
+			.path = i % 2 ? failures[i / 2].path : paths[i],
 			.build_id = "",
 			.addresses = &outer,
 			.count = 1,
-			.open = i % 2 ? failures[i / 2].open : open_path,
+			.open = open_path,
 			.arg = (char *)path,
 		};
 	}
@@ -396,29 +528,124 @@ static void failing_workers_do_not_affect_others(void **state)
 			assert_string_equal(results[i].problem, "");
 			continue;
 		}
-		assert_true(results[i].calls == (failures[i / 2].open == send_lines_twice));
+		assert_true(results[i].calls == !strcmp(jobs[i].path, "lines twice"));
 		if (!strstr(results[i].problem, failures[i / 2].problem))
 			fail_msg("\"%s\" is not \"%s\"", results[i].problem,
 				 failures[i / 2].problem);
 	}
 }
 
-/* Sends progress forever: the idle timeout never expires, and the job never ends. */
-static int send_progress_forever(void *arg, struct error *error)
+static int64_t now_ms(void)
 {
-	static const struct {
-		struct worker_message message;
-		struct worker_progress progress;
-	} sent = {{WORKER_PROGRESS, sizeof(struct worker_progress)}, {1, 2}};
+	struct timespec now;
 
-	(void)arg, (void)error;
-	for (;;) {
-		for (int fd = 3; fd < 64; fd++) {
-			if (write(fd, &sent, sizeof(sent)) < 0)
-				continue;
-		}
-	}
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+/* The only process of the pool is not kept waiting by workers that close their pipe and live. */
+static void worker_that_closes_its_pipe_is_killed_at_once(void **state)
+{
+	const uint64_t address = 0x1000;
+	struct worker_pool pool = default_pool;
+	struct worker_job jobs[JOBS_MAX];
+	int64_t start = now_ms();
+
+	(void)state;
+	pool.processes = 1;
+	for (size_t i = 0; i < JOBS_MAX; i++)
+		jobs[i] = (struct worker_job){
+			.path = "close pipe", .build_id = "", .addresses = &address, .count = 1};
+	assert_int_equal(run_pool(&pool, jobs, JOBS_MAX), 0);
+	assert_non_null(strstr(results[0].problem, "signal 9"));
+	/* Each of them was given 10 s. */
+	assert_true(now_ms() - start < 10000);
+}
+
+/* An opener hangs, as on a dead file system. */
+static int hang_in_open(void *arg, unsigned int candidate, struct error *error)
+{
+	(void)arg, (void)candidate, (void)error;
+	for (;;)
+		pause();
 	return -EIO;
+}
+
+static void opener_that_hangs_is_given_up(void **state)
+{
+	const char *path = build("program", "-g");
+	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
+	const struct worker_job jobs[] = {
+		{.path = "p",
+		 .build_id = "",
+		 .addresses = &outer,
+		 .count = 1,
+		 .open = hang_in_open},
+		{.path = path,
+		 .build_id = "",
+		 .addresses = &outer,
+		 .count = 1,
+		 .open = open_path,
+		 .arg = (char *)path},
+	};
+	struct worker_pool pool = default_pool;
+
+	(void)state;
+	pool.timeout_s = 1;
+	pool.processes = 1;
+	assert_int_equal(run_pool(&pool, jobs, 2), 0);
+	assert_non_null(strstr(results[0].problem, "hung for 1 s"));
+	assert_int_equal(results[1].calls, 1);
+}
+
+static void opener_opens_no_other_files(void **state)
+{
+	const uint64_t address = 0x1000;
+	const struct worker_job job = {
+		.path = "other files", .build_id = "", .addresses = &address, .count = 1};
+
+	(void)state;
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_string_equal(results[0].problem, "0 opened");
+}
+
+/* Time-out of all files */
+
+static size_t timed_out_files;
+
+static void note_timeout(void *arg, unsigned int timeout_s, size_t files)
+{
+	(void)arg;
+	assert_int_equal(timeout_s, 1);
+	timed_out_files = files;
+}
+
+static void timeout_of_all_files_keeps_results(void **state)
+{
+	const char *path = build("program", "-g");
+	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
+	struct worker_job jobs[8];
+	struct worker_pool pool = default_pool;
+	int64_t start = now_ms();
+
+	(void)state;
+	for (size_t i = 0; i < 8; i++)
+		jobs[i] = (struct worker_job){
+			.path = i ? "hang" : path,
+			.build_id = "",
+			.addresses = &outer,
+			.count = 1,
+			.open = open_path,
+			.arg = (char *)path,
+		};
+	pool.processes = 2;
+	pool.options.timeout_s = 1;
+	pool.options.timed_out = note_timeout;
+	assert_int_equal(run_pool(&pool, jobs, 8), 0);
+	assert_int_equal(results[0].calls, 1);
+	assert_int_equal(timed_out_files, 7);
+	/* Without it, each of them would hang for 30 s. */
+	assert_true(now_ms() - start < 30000);
 }
 
 static void ignore_progress(void *arg, const char *path, uint64_t done, uint64_t total)
@@ -429,17 +656,18 @@ static void ignore_progress(void *arg, const char *path, uint64_t done, uint64_t
 static void deadline_ends_a_worker_that_keeps_sending(void **state)
 {
 	const uint64_t address = 0x1000;
-	const struct worker_job job = {.path = "p",
-				       .build_id = "",
-				       .addresses = &address,
-				       .count = 1,
-				       .open = send_progress_forever};
+	const struct worker_job job = {
+		.path = "progress", .build_id = "", .addresses = &address, .count = 1};
 	struct worker_pool pool = default_pool;
+	struct debuginfod_helper helper;
 
 	(void)state;
+	assert_int_equal(debuginfod_helper_start(&helper, NULL), 0);
 	pool.deadline_s = 1;
+	pool.options.debuginfod = &helper;
 	pool.options.progress = ignore_progress;
 	assert_int_equal(run_pool(&pool, &job, 1), 0);
+	debuginfod_helper_stop(&helper);
 	assert_non_null(strstr(results[0].problem, "takes too long to read"));
 	assert_int_equal(results[0].calls, 0);
 }
@@ -469,7 +697,7 @@ static void stop_ends_the_run_and_its_workers(void **state)
 
 	(void)state;
 	jobs[1] = jobs[2] = jobs[0];
-	jobs[1].open = jobs[2].open = hang;
+	jobs[1].open = jobs[2].open = hang_in_open;
 	assert_int_equal(pipe(stop_ends), 0);
 	pool.lines = store_lines_and_stop;
 	pool.processes = 2;
@@ -477,9 +705,9 @@ static void stop_ends_the_run_and_its_workers(void **state)
 	assert_int_equal(run_pool(&pool, jobs, 3), -EINTR);
 	assert_int_equal(results[0].calls, 1);
 	assert_int_equal(results[1].calls + results[2].calls, 0);
-	/* No process is left. */
-	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
-	assert_int_equal(errno, ECHILD);
+	/* No process is left but the server. */
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), 0);
+	assert_int_equal(waitpid(0, NULL, WNOHANG), 0);
 	close(stop_ends[0]);
 	close(stop_ends[1]);
 }
@@ -504,44 +732,43 @@ static int count_name(void *arg, size_t job, size_t index, const struct source_l
 	return 0;
 }
 
-/* Gives each address another name: one that is four times as long demangled, or too long. */
-static bool lookup_long(void *arg, uint64_t vaddr, struct symbol *symbol)
+/* A name that is four times as long demangled. */
+static void name_long(size_t index, char *text, size_t size)
 {
-	static char name[16384];
+	snprintf(text, size, "_Z1fI990a%0989zuS0_S0_S0_Evv", index);
+}
 
-	if (*(const bool *)arg)
-		snprintf(name, sizeof(name), "%010000" PRIu64, vaddr);
-	else
-		snprintf(name, sizeof(name), "_Z1fI990a%0989" PRIu64 "S0_S0_S0_Evv", vaddr);
-	*symbol = (struct symbol){.name = name, .start = vaddr, .size = 1};
-	return true;
+static void name_too_long(size_t index, char *text, size_t size)
+{
+	snprintf(text, size, "%010000zu", index);
 }
 
 static void strings_are_limited_and_truncated(void **state)
 {
+	const char *path = build_symbols(LONG_NAMES, name_long);
 	uint64_t addresses[LONG_NAMES];
-	bool too_long = false;
-	const struct worker_job job = {.path = "p",
+	const struct worker_job job = {.path = path,
 				       .build_id = "",
 				       .addresses = addresses,
 				       .count = LONG_NAMES,
-				       .lookup = lookup_long,
-				       .arg = &too_long};
+				       .open = open_path,
+				       .arg = (char *)path};
 	struct worker_job few = job;
 	struct worker_pool pool = default_pool;
 
 	(void)state;
 	for (size_t i = 0; i < LONG_NAMES; i++)
-		addresses[i] = i + 1;
+		addresses[i] = CODE + 16 * i;
 	pool.lines = count_name;
+	pool.processes = 1;
 	long_names = longest_name = 0;
 	assert_int_equal(run_pool(&pool, &job, 1), 0);
 	assert_non_null(strstr(results[0].problem, "too long names: the rest is left out"));
 	/* The quota is 1 MiB and 4 KiB for each address; each has names of 5 KB. */
 	assert_true(long_names > 1600 && long_names < 1800);
 
+	build_symbols(2, name_too_long);
 	few.count = 2;
-	too_long = true;
 	long_names = longest_name = 0;
 	assert_int_equal(run_pool(&pool, &few, 1), 0);
 	assert_string_equal(results[0].problem, "");
@@ -549,31 +776,72 @@ static void strings_are_limited_and_truncated(void **state)
 	assert_int_equal(longest_name, 4096);
 }
 
-/* RLIMIT_DATA limits memory, but not mapped files. */
-static int allocate_and_map(void *arg, struct error *error)
-{
-	const size_t size = (size_t)64 << 30;
-	int fd = open_path(arg, error);
-	void *own, *mapped;
+#define OWNED_NAMES 100
 
-	own = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		   -1, 0);
-	mapped = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-	error_set(error, EINVAL, "%s, %s", own == MAP_FAILED ? "refused" : "given",
-		  mapped == MAP_FAILED ? "not mapped" : "mapped");
-	close(fd);
-	return -EINVAL;
+static size_t names_of_job[JOBS_MAX];
+
+static int count_name_of_job(void *arg, size_t job, size_t index, const struct source_line *lines,
+			     size_t count)
+{
+	(void)arg, (void)index, (void)lines, (void)count;
+	names_of_job[job]++;
+	return 0;
+}
+
+static void name_of_other(size_t index, char *text, size_t size)
+{
+	name_long(index + OWNED_NAMES, text, size);
+}
+
+/* A user whose files exhaust the quota of all files leaves the others their share. */
+static void quota_is_by_owner(void **state)
+{
+	char hungry[PATH_MAX], modest[PATH_MAX];
+	uint64_t addresses[OWNED_NAMES];
+	struct worker_job jobs[4];
+	struct worker_pool pool = default_pool;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	snprintf(hungry, sizeof(hungry), "%s", in_sandbox("hungry"));
+	snprintf(modest, sizeof(modest), "%s", in_sandbox("modest"));
+	run("mv '%s' '%s' && chown 1001 '%s'", build_symbols(OWNED_NAMES, name_long), hungry,
+	    hungry);
+	run("mv '%s' '%s' && chown 1002 '%s'", build_symbols(OWNED_NAMES, name_of_other), modest,
+	    modest);
+	for (size_t i = 0; i < OWNED_NAMES; i++)
+		addresses[i] = CODE + 16 * i;
+	for (size_t i = 0; i < 4; i++)
+		jobs[i] = (struct worker_job){
+			.path = i < 3 ? hungry : modest,
+			.build_id = "",
+			.addresses = addresses,
+			.count = i < 3 ? OWNED_NAMES : OWNED_NAMES / 8,
+			.open = open_path,
+			.arg = i < 3 ? hungry : modest,
+		};
+	pool.processes = 1;
+	pool.lines = count_name_of_job;
+	/* A third of the names of one file: each name takes 5 KB. */
+	pool.string_bytes = 5000 * OWNED_NAMES / 3;
+	memset(names_of_job, 0, sizeof(names_of_job));
+	assert_int_equal(run_pool(&pool, jobs, 4), 0);
+	assert_true(names_of_job[0] > 0 && names_of_job[0] < OWNED_NAMES / 2);
+	assert_non_null(strstr(results[0].problem, "of its owner have too long names"));
+	assert_int_equal(names_of_job[3], OWNED_NAMES / 8);
+	assert_string_equal(results[3].problem, "");
 }
 
 static void memory_is_limited_but_mappings_are_not(void **state)
 {
 	const char *path = in_sandbox("large");
 	const uint64_t address = 0x1000;
-	const struct worker_job job = {.path = path,
+	const struct worker_job job = {.path = "memory",
 				       .build_id = "",
 				       .addresses = &address,
 				       .count = 1,
-				       .open = allocate_and_map,
+				       .open = open_path,
 				       .arg = (char *)path};
 
 	(void)state;
@@ -611,6 +879,17 @@ static void error_of_lines_callback_ends_the_run(void **state)
 	assert_int_equal(run_pool(&pool, jobs, 0), 0);
 }
 
+static int start_server(void **state)
+{
+	return make_sandbox(state) || sandbox_server_start(&server, worker_of_test, NULL);
+}
+
+static int stop_server(void **state)
+{
+	sandbox_server_stop(&server);
+	return remove_sandbox(state);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -618,16 +897,21 @@ int main(void)
 		cmocka_unit_test(code_start_relocates_addresses),
 		cmocka_unit_test(symbol_table_without_dwarf),
 		cmocka_unit_test(debug_file_gives_symbols),
-		cmocka_unit_test(lookup_without_file),
-		cmocka_unit_test(worker_is_sandboxed),
+		cmocka_unit_test(names_are_demangled),
 		cmocka_unit_test(other_build_id_is_rejected),
+		cmocka_unit_test(worker_takes_the_candidate_with_the_build_id),
 		cmocka_unit_test(failing_workers_do_not_affect_others),
+		cmocka_unit_test(worker_that_closes_its_pipe_is_killed_at_once),
+		cmocka_unit_test(opener_that_hangs_is_given_up),
+		cmocka_unit_test(opener_opens_no_other_files),
+		cmocka_unit_test(timeout_of_all_files_keeps_results),
 		cmocka_unit_test(deadline_ends_a_worker_that_keeps_sending),
 		cmocka_unit_test(stop_ends_the_run_and_its_workers),
 		cmocka_unit_test(strings_are_limited_and_truncated),
+		cmocka_unit_test(quota_is_by_owner),
 		cmocka_unit_test(memory_is_limited_but_mappings_are_not),
 		cmocka_unit_test(error_of_lines_callback_ends_the_run),
 	};
 
-	return cmocka_run_group_tests(tests, make_sandbox, remove_sandbox);
+	return cmocka_run_group_tests(tests, start_server, stop_server);
 }

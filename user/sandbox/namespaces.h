@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Processes without a file system, network and IPC. */
+#ifndef STACKBEAT_SANDBOX_NAMESPACES_H
+#define STACKBEAT_SANDBOX_NAMESPACES_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/*
+ * As fork(), with a child in new mount, network, IPC, UTS and PID namespaces, in which it is
+ * process
+ * 1. Without CAP_SYS_ADMIN, the child has the namespaces of its parent. *own is set in both
+ * processes.
+ */
+pid_t fork_into_namespaces(bool *own);
+
+/*
+ * Moves the process, which needs no rights for that, into a user namespace of its own, and into
+ * mount, network, IPC and UTS namespaces. Returns 0 or a negative errno value.
+ */
+int unshare_as_user(void);
+
+/*
+ * Replaces the root and working directory of a process with its own mount namespace by an empty
+ * directory that can't be written. Returns 0 or a negative errno value.
+ */
+int enter_empty_root(void);
+
+#endif

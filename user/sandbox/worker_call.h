@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Calls of workers whose result is small. */
+#ifndef STACKBEAT_SANDBOX_WORKER_CALL_H
+#define STACKBEAT_SANDBOX_WORKER_CALL_H
+
+#include "sandbox/fork_server.h"
+
+/*
+ * Starts a worker with two fds, `input` and the write end of a pipe, and waits until it has written
+ * its result. Writes at most `size` bytes to `result`, which are untrusted. Returns their number;
+ * -ETIMEDOUT after `timeout_ms`, -E2BIG for a longer result, -EBADMSG if the worker crashed, or
+ * another negative errno value. The worker is killed in any case.
+ */
+ssize_t worker_call(const struct sandbox_server *server, enum worker_kind kind, int input,
+		    void *result, size_t size, unsigned int timeout_ms);
+
+#endif
