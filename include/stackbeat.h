@@ -204,6 +204,32 @@
  * id can't be opened, though records that still wait may have it. If a mapping of the
  * same file is read later, the file gets a new id. Fails with ENOENT as above.
  * Closing the session releases all files.
+ *
+ * Unwind tables
+ * -------------
+ * Code without frame pointers is unwound by the unwind tables of its files
+ * (stackbeat_unwind.h). A reader compiles the table of a file from its call frame
+ * information, and passes it to the module:
+ *
+ *	ioctl(fd, STACKBEAT_IOC_UNWIND_TABLE, &push);
+ *
+ * From then on, all processes that map the file are unwound by it. Where a file has no
+ * table, and for anonymous memory, frame pointers are followed. Sessions with
+ * CAP_PERFMON share tables; those of a restricted session serve this session only. The
+ * module keeps a table after its file was released, until the session is closed or the
+ * memory is wanted for another table, and recognizes the file by device, inode,
+ * generation, size and time of change: a file record has the flag
+ * STACKBEAT_FILE_UNWIND_TABLE if the table is there. The ioctl fails with
+ *	ENOENT	there is no file with this id, or it was released
+ *	EEXIST	the file has a table already, or the reader has said that it has none
+ *	EINVAL	the table is invalid
+ *	ENOSPC	the tables of the session would exceed the module parameter unwind_memory
+ *	EFAULT, ENOMEM
+ *
+ * Until the table of a file is there (the first samples of a program, or after
+ * dlopen()), a sample that needs it can carry a copy of the registers and of the top of
+ * the user stack (STACKBEAT_A_STACK_COPY), by which the reader can unwind it: the record
+ * that follows the sample.
  */
 #ifndef _UAPI_STACKBEAT_H
 #define _UAPI_STACKBEAT_H
@@ -214,7 +240,7 @@
 #define STACKBEAT_DEVICE "/dev/stackbeat"
 
 /* Incremented by every incompatible change of this file. */
-#define STACKBEAT_ABI 3
+#define STACKBEAT_ABI 4
 #define STACKBEAT_MAGIC 0x7461656265747362ULL
 
 /* Limits and defaults. */
@@ -256,6 +282,7 @@
 #define STACKBEAT_MAPPINGS_WAITING_MAX 65536u /* mappings waiting for room in the ring */
 #define STACKBEAT_FILES_MAX 4096u /* mapped files held by a session */
 #define STACKBEAT_BUILD_ID_MAX 64u /* bytes */
+#define STACKBEAT_STACK_COPY_MAX (64u << 10) /* bytes, a multiple of 8 */
 #define STACKBEAT_PATH_MAX 4096u /* bytes of a path, with its NUL */
 
 #define STACKBEAT_OFFSET_SESSION 0ULL
@@ -292,6 +319,8 @@ enum stackbeat_record_type {
 	STACKBEAT_RECORD_ADDRESS_SPACE = 3, /* struct stackbeat_address_space */
 	STACKBEAT_RECORD_MAPPING = 4, /* struct stackbeat_mapping */
 	STACKBEAT_RECORD_FILE = 5, /* struct stackbeat_file */
+	/* In the ring of a CPU: */
+	STACKBEAT_RECORD_STACK = 6, /* struct stackbeat_stack */
 };
 
 /* The header of each record. A reader skips records of unknown type by their size. */
@@ -304,6 +333,11 @@ struct stackbeat_record {
 /* Flags of a STACKBEAT_RECORD_SAMPLE. */
 #define STACKBEAT_SAMPLE_KERNEL (1u << 0) /* the CPU was in kernel mode */
 #define STACKBEAT_SAMPLE_COMPAT (1u << 1) /* the user part is of a 32-bit program */
+/*
+ * The next record of this ring is a STACKBEAT_RECORD_STACK of this sample: an unwind table that the
+ * user part needs was missing, so its frames are those of the frame pointers
+ */
+#define STACKBEAT_SAMPLE_STACK (1u << 2)
 
 /* Why unwinding of a part of a stack stopped. */
 enum stackbeat_unwind_stop {
@@ -323,6 +357,13 @@ enum stackbeat_unwind_stop {
 	 * the old program
 	 */
 	STACKBEAT_STOP_EXEC = 7,
+	/* User part: the unwind table has no rule for the address of the last frame. */
+	STACKBEAT_STOP_NO_RULE = 8,
+	/*
+	 * User part: the mapping of the last frame's address has no unwind table, and the frame
+	 * pointer is invalid
+	 */
+	STACKBEAT_STOP_NO_TABLE = 9,
 	STACKBEAT_STOP_COUNT
 };
 
@@ -347,7 +388,8 @@ struct stackbeat_sample {
 	__u16 user_frames; /* number of user frames, after the kernel frames in frames[] */
 	__u8 kernel_stop; /* enum stackbeat_unwind_stop */
 	__u8 user_stop; /* enum stackbeat_unwind_stop */
-	__u8 reserved[2]; /* 0 */
+	/* Number of user frames that an unwind table found; frame pointers found the others. */
+	__u16 table_frames;
 	__u32 generation; /* of the address space */
 	__u64 address_space; /* id; 0: none, or unknown */
 	/*
@@ -363,6 +405,20 @@ struct stackbeat_sample {
 	 * the call is before them.
 	 */
 	__u64 frames[];
+};
+
+/* Registers in the order of their DWARF numbers: rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 to r15. */
+#define STACKBEAT_REGISTERS 17u
+#define STACKBEAT_REGISTER_RBP 6u
+#define STACKBEAT_REGISTER_RSP 7u
+#define STACKBEAT_REGISTER_RIP 16u
+
+/* The user registers and the top of the user stack of the sample in the record before. */
+struct stackbeat_stack {
+	struct stackbeat_record record; /* flags: 0 */
+	__u64 registers[STACKBEAT_REGISTERS];
+	__u64 size; /* bytes of stack; the rest of the record is padding */
+	__u8 bytes[]; /* from address rsp on */
 };
 
 /* An address space and its process. */
@@ -412,6 +468,8 @@ struct stackbeat_mapping {
  */
 #define STACKBEAT_FILE_HEADERS_NOT_READ (1u << 0)
 #define STACKBEAT_FILE_UNLINKED (1u << 1) /* the file was unlinked, or never had a name */
+/* The module has the unwind table of the file, or the reader has said that there is none. */
+#define STACKBEAT_FILE_UNWIND_TABLE (1u << 2)
 
 /* A mapped file. */
 struct stackbeat_file {
@@ -435,6 +493,17 @@ struct stackbeat_file {
 #define STACKBEAT_IOC_MAGIC 0xd5
 #define STACKBEAT_IOC_FILE_OPEN _IOW(STACKBEAT_IOC_MAGIC, 1, __u64)
 #define STACKBEAT_IOC_FILE_RELEASE _IOW(STACKBEAT_IOC_MAGIC, 2, __u64)
+#define STACKBEAT_IOC_UNWIND_TABLE _IOW(STACKBEAT_IOC_MAGIC, 3, struct stackbeat_unwind_push)
+
+/* The file id of the vDSO, for STACKBEAT_IOC_UNWIND_TABLE. */
+#define STACKBEAT_FILE_VDSO (~0ULL)
+
+/* The argument of STACKBEAT_IOC_UNWIND_TABLE. */
+struct stackbeat_unwind_push {
+	__u64 file; /* file id, or STACKBEAT_FILE_VDSO */
+	__u64 table; /* address of a table (stackbeat_unwind.h); 0: the file has none */
+	__u64 size; /* bytes of the table */
+};
 
 /*
  * Generic netlink: family STACKBEAT_GENL_NAME, version STACKBEAT_GENL_VERSION.
@@ -445,10 +514,10 @@ struct stackbeat_file {
  * STACKBEAT_CMD_SESSION_GET takes STACKBEAT_A_SESSION, or, as a dump of all sessions,
  *	no attributes. The answer is one message per session: STACKBEAT_A_SESSION,
  *	_STATE, _RATE, _PARTS, _INHERIT, _NO_JITTER, _CPUS, _MAX_DEPTH, _RING_SIZE,
- *	_WATERMARK, _BUDGET, _RESTRICTED, _OWNER, _OWNER_COMM, _STATS. The answer for one
- *	session also has _PIDS, _TIDS, _CGROUPS, _EXCLUDE_COMMS and one _CPU_STATS for
- *	each CPU with a ring (a dump has no room for them). _CPUS is omitted if the list is
- *	too long for the message.
+ *	_WATERMARK, _BUDGET, _UNWIND_TABLES, _STACK_COPY, _RESTRICTED, _OWNER,
+ *	_OWNER_COMM, _STATS. The answer for one session also has _PIDS, _TIDS, _CGROUPS,
+ *	_EXCLUDE_COMMS and one _CPU_STATS for each CPU with a ring (a dump has no room for
+ *	them). _CPUS is omitted if the list is too long for the message.
  *
  * STACKBEAT_CMD_SESSION_SET takes STACKBEAT_A_SESSION and at least one of the settings
  *	below. All attributes are checked before any setting changes. These failures can
@@ -593,6 +662,15 @@ enum stackbeat_attr {
 	STACKBEAT_A_TIME, /* u64: CLOCK_MONOTONIC, ns */
 	STACKBEAT_A_CPU, /* u32 */
 	STACKBEAT_A_LOST_SAMPLES, /* u64: samples lost */
+
+	/* More settings. */
+	/* u8: 1: unwind tables are used (default), 0: frame pointers only */
+	STACKBEAT_A_UNWIND_TABLES,
+	/*
+	 * u32: bytes of user stack that a sample without the tables it needs carries, up to
+	 * STACKBEAT_STACK_COPY_MAX, a multiple of 8; 0: none (default)
+	 */
+	STACKBEAT_A_STACK_COPY,
 	STACKBEAT_A_COUNT
 };
 
@@ -665,6 +743,11 @@ enum stackbeat_stat {
 	STACKBEAT_S_MAPPINGS_WITHOUT_FILE, /* mappings without file id: no room for more files */
 	STACKBEAT_S_WORKER_OVERHEAD_NS, /* ns of the worker: reading mappings, writing records */
 	STACKBEAT_S_PROBE_OVERHEAD_NS, /* ns in the probe of new mappings, in the mapping tasks */
+	STACKBEAT_S_UNWIND_TABLES, /* unwind tables that the session uses now */
+	STACKBEAT_S_UNWIND_TABLE_BYTES, /* bytes of these tables */
+	STACKBEAT_S_UNWIND_TABLES_REFUSED, /* tables refused for lack of memory */
+	STACKBEAT_S_STACK_COPIES, /* samples with a copy of the stack, in totals and of each CPU */
+	STACKBEAT_S_STACK_COPIES_LOST, /* copies for which the ring had no room */
 	STACKBEAT_S_COUNT
 };
 

@@ -32,8 +32,11 @@ struct stackbeat_unwind_table {
 	__u32 block_count; /* of 256 bytes of code each */
 	__u32 row_count;
 	__u32 rule_count; /* up to STACKBEAT_UNWIND_RULES_MAX */
-	__u32 reserved; /* 0 */
+	__u32 flags; /* STACKBEAT_UNWIND_FRAME_POINTERS */
 };
+
+/* Frame pointers lead to the caller at every return address in this code. */
+#define STACKBEAT_UNWIND_FRAME_POINTERS 0x1u
 
 #define STACKBEAT_UNWIND_BLOCK 256u
 #define STACKBEAT_UNWIND_BLOCKS_MAX (1u << 24) /* 4 GiB of code */
@@ -131,7 +134,7 @@ static inline int stackbeat_unwind_check(const struct stackbeat_unwind_table *ta
 	struct stackbeat_unwind_view view;
 	__u32 i, row;
 
-	if (size < sizeof(*table) || table->magic != STACKBEAT_UNWIND_MAGIC || table->reserved ||
+	if (size < sizeof(*table) || table->magic != STACKBEAT_UNWIND_MAGIC || table->flags > STACKBEAT_UNWIND_FRAME_POINTERS ||
 	    !table->block_count || table->block_count > STACKBEAT_UNWIND_BLOCKS_MAX ||
 	    !table->row_count || table->row_count > STACKBEAT_UNWIND_ROWS_MAX ||
 	    !table->rule_count || table->rule_count > STACKBEAT_UNWIND_RULES_MAX ||
