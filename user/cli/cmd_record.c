@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -145,6 +146,28 @@ static void print_count(uint64_t count, const char *name, const char **separator
 	*separator = ", ";
 }
 
+static double percent(uint64_t part, uint64_t total)
+{
+	return total ? 100 * (double)part / (double)total : 0;
+}
+
+/* How many stacks are complete, and how the callers in their user parts were found. */
+static void print_unwinding(const struct window *window, const struct recording *recording,
+			    const struct truncation_counts *counts)
+{
+	const struct window_callers *callers = &window->callers;
+	uint64_t total = callers->by_table + callers->by_frame_pointer + callers->by_copy;
+
+	fprintf(stderr, "; %.1f %% complete",
+		percent(window->samples - MIN(window->samples, truncation_total(counts)),
+			window->samples));
+	if (!recording->unwinds_by_tables || !total)
+		return;
+	fprintf(stderr, ", callers by unwind tables %.1f %%, frame pointers %.1f %%, copies %.1f %%",
+		percent(callers->by_table, total), percent(callers->by_frame_pointer, total),
+		percent(callers->by_copy, total));
+}
+
 static void print_summary(const struct window *window, const struct recording *recording,
 			  const char *output, const struct truncation_counts *counts, uint64_t size)
 {
@@ -161,6 +184,7 @@ static void print_summary(const struct window *window, const struct recording *r
 	for (enum truncation cause = 0; cause < TRUNCATED_COUNT; cause++)
 		print_count(counts->samples[cause], truncation_name(cause), &separator);
 	fputs(truncation_total(counts) ? ")" : "", stderr);
+	print_unwinding(window, recording, counts);
 	if (recording->throttled)
 		fprintf(stderr, ", throttled %" PRIu64 " times", recording->throttled);
 	separator = "; incomplete: ";
@@ -173,6 +197,12 @@ static void print_summary(const struct window *window, const struct recording *r
 	print_count(recording->perf_maps_dropped, "perf maps dropped", &separator);
 	print_count(recording->samples_early, "samples resolved before their mappings arrived",
 		    &separator);
+	print_count(recording->tables_failed, "files without an unwind table", &separator);
+	print_count(recording->stack_copies_given_up, "copies of stacks not used", &separator);
+	print_count(recording->stack_copies_lost, "copies of stacks lost", &separator);
+	print_count(recording->tables_refused, "unwind tables refused", &separator);
+	if (recording->tables_refused)
+		fprintf(stderr, " (%s)", recording->table_refusal);
 	window_count_merged(window, &merged);
 	if (merged.stacks)
 		fprintf(stderr,
@@ -452,11 +482,13 @@ static int record_session(struct record *record, struct error *error)
 		.takes_when_full = options->rotate > 0,
 		.save_binaries = options->save_binaries,
 		.no_symbolize = options->no_symbolize,
+		.sandbox = &record->sandbox.server,
 		.command = options->command,
 		.command_signals = &record->old_signals,
 		.stop_requested = stop_requested,
 		.drained = record->interval ? write_if_due : NULL,
 		.warning = print_warning,
+		.table = options->verbose ? print_warning : NULL,
 		.progress = record->progress ? show_progress : NULL,
 		.arg = record,
 	};

@@ -22,7 +22,7 @@ static const struct command_help help = {
 		       "lower than RATE if the session is throttled to keep its budget. "
 		       "OVERHEAD is the CPU time of its timer interrupts and of cancelling its "
 		       "timers on idle CPUs, ADDRSPACES the number of address spaces read, FILES "
-		       "the mapped files kept open.",
+		       "the mapped files kept open, TABLES the unwind tables in use and their size.",
 	.options = options,
 };
 
@@ -33,19 +33,20 @@ static int print_session(const struct netlink_session *session, void *arg)
 	int *count = arg;
 
 	if (!(*count)++)
-		printf("%7s  %-22s %8s %8s  %-8s %-8s %12s %10s %10s %10s %12s %10s %7s\n",
+		printf("%7s  %-22s %8s %8s  %-8s %-8s %12s %10s %10s %10s %12s %10s %7s %18s\n",
 		       "SESSION", "OWNER", "RATE", "CURRENT", "STATE", "CPUS", "SAMPLES", "LOST",
-		       "FILTERED", "IDLE", "OVERHEAD", "ADDRSPACES", "FILES");
+		       "FILTERED", "IDLE", "OVERHEAD", "ADDRSPACES", "FILES", "TABLES");
 	snprintf(owner, sizeof(owner), "%s (%u)", session->owner_comm, session->owner);
 	printf("%7u  %-22s %5u Hz %5" PRIu64 " Hz  %-8s %-8s %12" PRIu64 " %10" PRIu64 " %10" PRIu64
-	       " %10" PRIu64 " %9.1f ms %10" PRIu64 " %7" PRIu64 "\n",
+	       " %10" PRIu64 " %9.1f ms %10" PRIu64 " %7" PRIu64 " %7" PRIu64 ", %6.1f MB\n",
 	       session->id, owner, session->rate, stats[STACKBEAT_S_RATE],
 	       session_state_name(session->state), *session->cpus ? session->cpus : "all",
 	       stats[STACKBEAT_S_SAMPLES],
 	       stats[STACKBEAT_S_LOST_FULL] + stats[STACKBEAT_S_LOST_BAD_TAIL],
 	       stats[STACKBEAT_S_FILTERED], stats[STACKBEAT_S_IDLE],
 	       (double)stats[STACKBEAT_S_OVERHEAD_NS] / 1e6, stats[STACKBEAT_S_ADDRESS_SPACES],
-	       stats[STACKBEAT_S_FILES]);
+	       stats[STACKBEAT_S_FILES], stats[STACKBEAT_S_UNWIND_TABLES],
+	       (double)stats[STACKBEAT_S_UNWIND_TABLE_BYTES] / 1e6);
 	return 0;
 }
 
@@ -88,6 +89,11 @@ static int add_session(const struct netlink_session *session, void *arg)
 		[STACKBEAT_S_MAPPINGS_WITHOUT_FILE] = "mappings_without_file",
 		[STACKBEAT_S_WORKER_OVERHEAD_NS] = "worker_overhead_ns",
 		[STACKBEAT_S_PROBE_OVERHEAD_NS] = "probe_overhead_ns",
+		[STACKBEAT_S_UNWIND_TABLES] = "unwind_tables",
+		[STACKBEAT_S_UNWIND_TABLE_BYTES] = "unwind_table_bytes",
+		[STACKBEAT_S_UNWIND_TABLES_REFUSED] = "unwind_tables_refused",
+		[STACKBEAT_S_STACK_COPIES] = "stack_copies",
+		[STACKBEAT_S_STACK_COPIES_LOST] = "stack_copies_lost",
 	};
 	json_object *object = json_object_new_object();
 
@@ -104,6 +110,8 @@ static int add_session(const struct netlink_session *session, void *arg)
 	add_flag(object, "kernel", session->parts & STACKBEAT_PART_KERNEL);
 	add_flag(object, "user", session->parts & STACKBEAT_PART_USER);
 	add_flag(object, "no_jitter", session->no_jitter);
+	add_flag(object, "use_unwind_tables", session->unwind_tables);
+	add_number(object, "stack_copy", session->stack_copy);
 	add_flag(object, "restricted", session->restricted);
 	for (int i = 0; i < STACKBEAT_S_COUNT; i++) {
 		if (counters[i])

@@ -38,6 +38,8 @@ enum {
 	OPTION_SNAPSHOT,
 	OPTION_ROTATE,
 	OPTION_MEMORY,
+	OPTION_UNWIND,
+	OPTION_STACK_COPY,
 };
 
 /* clang-format off */
@@ -79,6 +81,13 @@ static const struct cli_option record_options[] = {
 	{OPTION_KERNEL, "kernel", NULL, "sample the kernel part of the stacks only"},
 	{OPTION_MAX_DEPTH, "max-depth", "N",
 	 "maximum number of user frames in a stack, 1 to 1023 (default: 255)"},
+	{OPTION_UNWIND, "unwind", "METHOD",
+	 "how to unwind the user part of stacks: tables (made from the call frame information of "
+	 "programs and libraries), fp (frame pointers), or auto: tables if the module supports them "
+	 "(default)"},
+	{OPTION_STACK_COPY, "stack-copy", "SIZE",
+	 "bytes of the stack that the first samples of a program carry, before its unwind tables are "
+	 "made: up to 64K (default: 8K); 0: none"},
 	{OPTION_RING_SIZE, "ring-size", "SIZE",
 	 "size of the ring buffer of a CPU, a power of two, 64K to 64M (default: 512K)"},
 	{OPTION_NO_JITTER, "no-jitter", NULL,
@@ -326,6 +335,38 @@ static bool parse_size(const char *text, uint64_t max, uint64_t *size)
 	return *size <= max;
 }
 
+static int parse_unwind(const char *text, enum unwind_method *method, struct error *error)
+{
+	static const struct {
+		const char *name;
+		enum unwind_method method;
+	} methods[] = {
+		{"auto", UNWIND_AUTO},
+		{"tables", UNWIND_TABLES},
+		{"fp", UNWIND_FRAME_POINTERS},
+	};
+
+	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+		if (strcmp(text, methods[i].name))
+			continue;
+		*method = methods[i].method;
+		return 0;
+	}
+	return error_set(error, EINVAL, "--unwind: '%s' is not auto, tables or fp", text);
+}
+
+static int parse_stack_copy(const char *text, uint32_t *size, struct error *error)
+{
+	uint64_t bytes;
+
+	if (!parse_size(text, STACKBEAT_STACK_COPY_MAX, &bytes) || bytes % sizeof(uint64_t))
+		return error_set(error, EINVAL,
+				 "--stack-copy: '%s' is not a multiple of 8 bytes up to %uK", text,
+				 STACKBEAT_STACK_COPY_MAX >> 10);
+	*size = (uint32_t)bytes;
+	return 0;
+}
+
 static int parse_ring_size(const char *text, uint32_t *size, struct error *error)
 {
 	uint64_t bytes;
@@ -439,6 +480,10 @@ static int parse_record_option(int id, char *value, void *arg, struct error *err
 	case OPTION_MAX_DEPTH:
 		return parse_number(value, "--max-depth", 1, STACKBEAT_USER_FRAMES_MAX,
 				    &options->session.max_depth, error);
+	case OPTION_UNWIND:
+		return parse_unwind(value, &options->session.unwind, error);
+	case OPTION_STACK_COPY:
+		return parse_stack_copy(value, &options->session.stack_copy, error);
 	case OPTION_RING_SIZE:
 		return parse_ring_size(value, &options->session.ring_size, error);
 	default:
@@ -573,6 +618,7 @@ int record_options_parse(int argc, char **argv, struct record_options *options, 
 		.output = OUTPUT_DEFAULT,
 		.session.parts = STACKBEAT_PARTS_ALL,
 		.session.max_depth = STACKBEAT_USER_FRAMES_DEFAULT,
+		.session.stack_copy = STACK_COPY_DEFAULT,
 		.session.ring_size = STACKBEAT_RING_SIZE_DEFAULT,
 		.session.budget = STACKBEAT_BUDGET_DEFAULT,
 		.labels.chosen = LABELS_DEFAULT,

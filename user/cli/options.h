@@ -90,6 +90,7 @@ struct record_options {
 
 extern const struct command_help record_help;
 
+#define STACK_COPY_DEFAULT (8u << 10) /* bytes */
 #define MEMORY_DEFAULT (UINT64_C(256) << 20)
 #define MEMORY_MIN (UINT64_C(16) << 20)
 #define MEMORY_MAX (UINT64_C(1) << 40)

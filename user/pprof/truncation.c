@@ -5,12 +5,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/utf8.h"
+
+/* Between the name of a cause and that of an object, in a label. */
+#define OBJECT_SEPARATOR ": "
+
 static const char *const names[TRUNCATED_COUNT] = {
 	[TRUNCATED_KERNEL] = "kernel",
 	[TRUNCATED_MAX_DEPTH] = "max-depth",
 	[TRUNCATED_UNREADABLE_MEMORY] = "unreadable-memory",
 	[TRUNCATED_BAD_FRAME_POINTER] = "bad-frame-pointer",
 	[TRUNCATED_EXEC] = "exec",
+	[TRUNCATED_NO_RULE] = "no-unwind-rule",
+	[TRUNCATED_NO_TABLE] = "no-unwind-table",
+	[TRUNCATED_STACK_COPY] = "stack-copy",
 };
 
 enum truncation truncation_of(enum stackbeat_unwind_stop kernel_stop,
@@ -29,6 +37,12 @@ enum truncation truncation_of(enum stackbeat_unwind_stop kernel_stop,
 		return TRUNCATED_UNREADABLE_MEMORY;
 	case STACKBEAT_STOP_BAD_FRAME:
 		return TRUNCATED_BAD_FRAME_POINTER;
+	case STACKBEAT_STOP_NO_RULE:
+		return TRUNCATED_NO_RULE;
+	case STACKBEAT_STOP_NO_TABLE:
+		return TRUNCATED_NO_TABLE;
+	case TRUNCATION_STOP_COPY_ENDS:
+		return TRUNCATED_STACK_COPY;
 	default:
 		return TRUNCATED_NOT;
 	}
@@ -39,11 +53,30 @@ const char *truncation_name(enum truncation cause)
 	return cause < TRUNCATED_COUNT ? names[cause] : "";
 }
 
+void truncation_label(enum truncation cause, const char *path, char text[TRUNCATION_LABEL_SIZE])
+{
+	const char *slash = strrchr(path, '/'), *object = slash ? slash + 1 : path;
+	bool has_object = cause == TRUNCATED_NO_TABLE && *object;
+
+	snprintf(text, TRUNCATION_LABEL_SIZE, "%s%s%s", truncation_name(cause),
+		 has_object ? OBJECT_SEPARATOR : "", has_object ? object : "");
+	utf8_sanitize(text);
+}
+
+static bool has_name(enum truncation cause, const char *text)
+{
+	size_t length = strlen(names[cause]);
+
+	return !strncmp(text, names[cause], length) &&
+	       (!text[length] || !strncmp(text + length, OBJECT_SEPARATOR,
+						strlen(OBJECT_SEPARATOR)));
+}
+
 enum truncation truncation_by_name(const char *name)
 {
 	enum truncation cause = 0;
 
-	while (cause < TRUNCATED_COUNT && strcmp(names[cause], name))
+	while (cause < TRUNCATED_COUNT && !has_name(cause, name))
 		cause++;
 	return cause;
 }

@@ -15,6 +15,9 @@ enum truncation {
 	TRUNCATED_UNREADABLE_MEMORY, /* the user part ends at memory that can't be read */
 	TRUNCATED_BAD_FRAME_POINTER, /* the user part ends at an impossible frame pointer */
 	TRUNCATED_EXEC, /* no user part: execve() was replacing the program */
+	TRUNCATED_NO_RULE, /* the user part ends at code without call frame information */
+	TRUNCATED_NO_TABLE, /* the user part ends in an object without an unwind table */
+	TRUNCATED_STACK_COPY, /* the user part ends where the copy of the stack ends */
 	TRUNCATED_COUNT,
 	TRUNCATED_NOT = TRUNCATED_COUNT, /* the stack is complete */
 };
@@ -25,6 +28,9 @@ struct truncation_counts {
 	uint64_t unmapped; /* user frames outside every known mapping */
 };
 
+/* A further reason why unwinding of a user part stopped: its copy is shorter than the stack. */
+#define TRUNCATION_STOP_COPY_ENDS STACKBEAT_STOP_COUNT
+
 /*
  * Returns why a stack whose parts ended like this is truncated. `user_complete`: the user part
  * is complete whatever its end, or there is none.
@@ -32,10 +38,18 @@ struct truncation_counts {
 enum truncation truncation_of(enum stackbeat_unwind_stop kernel_stop,
 			      enum stackbeat_unwind_stop user_stop, bool user_complete);
 
-/* Returns the value of the label for a cause; "" for TRUNCATED_NOT. */
+/* Returns the name of a cause; "" for TRUNCATED_NOT. */
 const char *truncation_name(enum truncation cause);
 
-/* Returns the cause with this name; TRUNCATED_NOT if there is none. */
+/*
+ * Writes the value of the label for a cause: its name, and for TRUNCATED_NO_TABLE the last part of
+ * `path` of the object, as in "no-unwind-table: libx.so"; "": it is unknown. A name that is too long
+ * is cut.
+ */
+#define TRUNCATION_LABEL_SIZE 280
+void truncation_label(enum truncation cause, const char *path, char text[TRUNCATION_LABEL_SIZE]);
+
+/* Returns the cause with this name or label; TRUNCATED_NOT if there is none. */
 enum truncation truncation_by_name(const char *name);
 
 /* Returns the number of truncated samples of all causes. */
@@ -44,7 +58,7 @@ uint64_t truncation_total(const struct truncation_counts *counts);
 /* Prefixes of the profile comments with these counts. */
 #define TRUNCATED_COMMENT "truncated: "
 #define FRAMES_COMMENT "user frames: "
-#define TRUNCATION_COMMENT_SIZE 256
+#define TRUNCATION_COMMENT_SIZE 512
 
 /* Format these comments. */
 void truncation_comment(const struct truncation_counts *counts, char text[TRUNCATION_COMMENT_SIZE]);

@@ -41,6 +41,7 @@ struct address_space {
 	uint32_t pid, ns_pid, parent;
 	uint32_t perf_map; /* number in table->perf_maps, or UINT32_MAX */
 	uint32_t noted_generation; /* the latest one at table->noted_at */
+	uint32_t holds; /* see address_space_hold() */
 	bool announced; /* by a record of its own */
 	uint8_t unannounced_checks; /* rounds of checks without a record */
 	uint8_t skipped_checks; /* after the last check */
@@ -324,16 +325,48 @@ int address_space_advance(struct address_space *space, uint32_t generation)
 	return space->history ? mapping_history_advance(space->history, generation) : 0;
 }
 
-size_t address_space_segments_at(const struct address_space *space, uint32_t generation,
-				 uint64_t *addresses, uint32_t *segments, size_t count)
+/* Where addresses are looked up. */
+struct lookup {
+	const struct mapping_view *view; /* NULL: in the history at a generation */
+	struct mapping_history *history; /* NULL: nowhere */
+	uint32_t generation;
+};
+
+static const struct mapping *find_in_view(const struct mapping_view *view, uint64_t address)
+{
+	size_t first = 0, count = view->count;
+
+	/* The number of mappings that end at or before the address. */
+	while (count) {
+		size_t half = count / 2;
+
+		if (view->mappings[first + half].end <= address) {
+			first += half + 1;
+			count -= half + 1;
+		} else {
+			count = half;
+		}
+	}
+	return first < view->count && view->mappings[first].start <= address
+		       ? &view->mappings[first]
+		       : NULL;
+}
+
+static const struct mapping *find_mapping(const struct lookup *lookup, uint64_t address)
+{
+	if (lookup->view)
+		return find_in_view(lookup->view, address);
+	return lookup->history ? mapping_history_find(lookup->history, lookup->generation, address)
+			       : NULL;
+}
+
+static size_t find_segments(const struct lookup *lookup, uint64_t *addresses, uint32_t *segments,
+			    size_t count)
 {
 	size_t i = 0;
 
 	while (i < count) {
-		const struct mapping *mapping =
-			space->history
-				? mapping_history_find(space->history, generation, addresses[i])
-				: NULL;
+		const struct mapping *mapping = find_mapping(lookup, addresses[i]);
 
 		if (!mapping) {
 			bool vsyscall =
@@ -352,6 +385,57 @@ size_t address_space_segments_at(const struct address_space *space, uint32_t gen
 		}
 	}
 	return i;
+}
+
+size_t address_space_segments_at(const struct address_space *space, uint32_t generation,
+				 uint64_t *addresses, uint32_t *segments, size_t count)
+{
+	const struct lookup lookup = {.history = space->history, .generation = generation};
+
+	return find_segments(&lookup, addresses, segments, count);
+}
+
+int mapping_view_init(struct mapping_view *view, const struct address_space *space,
+		      uint32_t generation)
+{
+	ssize_t count = 0;
+
+	*view = (struct mapping_view){.is_certain = address_space_is_certain(space, generation)};
+	if (space->history)
+		count = mapping_history_copy(space->history, generation, &view->mappings);
+	if (count < 0)
+		return (int)count;
+	view->count = (size_t)count;
+	return 0;
+}
+
+void mapping_view_clear(struct mapping_view *view)
+{
+	free(view->mappings);
+	*view = (struct mapping_view){.count = 0};
+}
+
+size_t mapping_view_segments(const struct mapping_view *view, uint64_t *addresses,
+			     uint32_t *segments, size_t count)
+{
+	const struct lookup lookup = {.view = view};
+
+	return find_segments(&lookup, addresses, segments, count);
+}
+
+size_t mapping_view_bytes(const struct mapping_view *view)
+{
+	return view->count * sizeof(*view->mappings);
+}
+
+void address_space_hold(struct address_space *space)
+{
+	space->holds++;
+}
+
+void address_space_release(struct address_space *space)
+{
+	space->holds--;
 }
 
 bool address_space_is_certain(const struct address_space *space, uint32_t generation)
@@ -485,6 +569,12 @@ static void mark_file(uint32_t segment, void *arg)
 		mapped_files_mark(arg, (segment - SEGMENT_FILES) / 2);
 }
 
+void mapping_view_mark(const struct mapping_view *view, struct mapped_files *files)
+{
+	for (size_t i = 0; i < view->count; i++)
+		mark_file(view->mappings[i].segment, files);
+}
+
 /* Applies events that were announced before the last sample. Returns 0 or -ENOMEM. */
 static int apply_noted(struct address_space *space)
 {
@@ -502,7 +592,7 @@ static int apply_noted(struct address_space *space)
 static bool try_forget(struct address_spaces *spaces, struct address_space *space, uint64_t seen,
 		       int *err)
 {
-	if (*err || !space->ended || seen <= space->ended)
+	if (*err || !space->ended || seen <= space->ended || space->holds)
 		return false;
 	if (spaces->forget)
 		*err = spaces->forget(space, spaces->forget_arg);

@@ -15,6 +15,7 @@
 #include <stackbeat.h>
 
 struct error;
+struct mapping;
 struct mapped_file;
 struct mapped_files;
 struct perf_map_fd;
@@ -135,6 +136,41 @@ static inline uint32_t address_space_segment_at(const struct address_space *spac
 	address_space_segments_at(space, generation, offset, &segment, 1);
 	return segment;
 }
+
+/*
+ * A copy of the mappings at one generation: an address space may go on meanwhile. The files of its
+ * segments are not forgotten as long as it is marked each second.
+ */
+struct mapping_view {
+	struct mapping *mappings; /* by address; owned */
+	size_t count;
+	bool is_certain; /* as address_space_is_certain() */
+};
+
+/*
+ * Makes a view of the mappings of an address space at a generation, which the caller clears.
+ * Returns 0, or -ENOMEM with an empty view.
+ */
+int mapping_view_init(struct mapping_view *view, const struct address_space *space,
+		      uint32_t generation);
+void mapping_view_clear(struct mapping_view *view);
+
+/* As address_space_segments_at(), in a view. */
+size_t mapping_view_segments(const struct mapping_view *view, uint64_t *addresses,
+			     uint32_t *segments, size_t count);
+
+/* As mapped_files_mark(), for all files of the view. */
+void mapping_view_mark(const struct mapping_view *view, struct mapped_files *files);
+
+/* Returns the bytes of memory of a view, without the overhead of malloc(). */
+size_t mapping_view_bytes(const struct mapping_view *view);
+
+/*
+ * A held address space is not forgotten, even if its process has ended. Each hold needs one
+ * release.
+ */
+void address_space_hold(struct address_space *space);
+void address_space_release(struct address_space *space);
 
 /*
  * Returns whether an address in SEGMENT_NONE at a generation is certain to be in no executable

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -177,6 +178,7 @@ static int run_job(const struct file_opener *opener, struct file_job *job, uint6
 {
 	switch (job->kind) {
 	case FILE_JOB_OPEN:
+	case FILE_JOB_OPEN_FOR_TABLE:
 		return run_open(opener, job);
 	case FILE_JOB_COPY:
 		return run_copy(job, progress);
@@ -215,6 +217,8 @@ static void add_done(struct file_opener *opener, struct file_job *job)
 {
 	job->next = opener->done;
 	opener->done = job;
+	if (job->kind == FILE_JOB_OPEN_FOR_TABLE && opener->config.event)
+		eventfd_write(opener->config.event, 1);
 	pthread_cond_broadcast(&opener->changed);
 }
 

@@ -33,6 +33,7 @@ struct file_opener;
 
 enum file_job_kind {
 	FILE_JOB_OPEN, /* open it through the kernel, or at a place where it is identical */
+	FILE_JOB_OPEN_FOR_TABLE, /* the same */
 	FILE_JOB_COPY, /* replace `fd` by a copy in memory */
 	FILE_JOB_SAVE, /* add `fd` to the store */
 };
@@ -42,12 +43,12 @@ struct file_job {
 	enum file_job_kind kind;
 	uint32_t file; /* the caller's */
 	struct file_identity identity;
-	char *path; /* owned; NULL: unknown. Of FILE_JOB_OPEN. */
+	char *path; /* owned; NULL: unknown. Of files to be opened. */
 	char *build_id; /* owned; of FILE_JOB_SAVE */
 	uint64_t id; /* the kernel's, that can be opened; 0: none */
 	uint32_t pid; /* as in struct file_place */
 	uint64_t start, end;
-	/* Result; `fd` (owned; -1: none) and `owner` are arguments, unless of FILE_JOB_OPEN. */
+	/* Result; `fd` (owned; -1: none) and `owner` are arguments, unless the file is opened. */
 	int fd;
 	struct file_owner owner;
 	int err;
@@ -61,6 +62,7 @@ struct file_opener_config {
 	void *arg;
 	struct binary_store *store; /* of FILE_JOB_SAVE, or NULL; freed with the opener */
 	bool idle; /* the thread runs when no other thread wants to */
+	int event; /* eventfd, written after each FILE_JOB_OPEN_FOR_TABLE; 0: none */
 	unsigned int timeout_s; /* 0: the default */
 };
 

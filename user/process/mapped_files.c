@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -61,6 +62,7 @@ struct file_entry {
 	uint32_t holds; /* see mapped_file_hold() */
 	uint32_t id_count; /* of the file in files->ids */
 	int fd; /* kept; -1: none */
+	int table_fd; /* opened for its unwind table; -1: none; or a negative errno value */
 	uint32_t owner; /* uid, see struct file_owner; of an opened file */
 	uint8_t state; /* enum state */
 	uint8_t unmarked_sweeps; /* at most SWEEPS_FORGOTTEN */
@@ -72,6 +74,8 @@ struct file_entry {
 	bool is_copy : 1; /* of `fd` */
 	bool copying : 1; /* the copier has a job of it */
 	bool stays : 1; /* it can't be copied: `fd` stays the file itself */
+	bool pinned : 1; /* for its unwind table */
+	bool opening_for_table : 1; /* the opener has a job of it */
 };
 
 struct mapped_files {
@@ -87,6 +91,8 @@ struct mapped_files {
 	struct file_opener *opener;
 	struct file_opener *copier; /* at idle priority: saves and copies */
 	struct binary_store *store; /* the copier's, or NULL */
+	struct table_hooks table_hooks; /* all zero: none */
+	int event; /* -1: none */
 	size_t kept_count; /* descriptors */
 	uint64_t copies_bytes; /* of those kept and requested */
 	struct mapped_files_counts counts;
@@ -114,21 +120,29 @@ static struct file_opener *new_copier(const struct mapped_files *files, struct b
 	return file_opener_new(&config);
 }
 
+static struct file_opener *new_opener(const struct mapped_files *files)
+{
+	const struct file_opener_config config = {
+		.root = files->root,
+		.open = files->source.open,
+		.arg = files->source.arg,
+		.event = files->event >= 0 ? files->event : 0,
+		.timeout_s = files->source.timeout_s,
+	};
+
+	return file_opener_new(&config);
+}
+
 struct mapped_files *mapped_files_new(const char *root, const struct file_source *source,
 				      struct error *error)
 {
-	const struct file_opener_config config = {
-		.root = root,
-		.open = source->open,
-		.arg = source->arg,
-		.timeout_s = source->timeout_s,
-	};
 	struct mapped_files *files = calloc(1, sizeof(*files));
 
 	if (files) {
+		files->event = -1;
 		files->root = strdup(root);
 		files->source = *source;
-		files->opener = file_opener_new(&config);
+		files->opener = files->root ? new_opener(files) : NULL;
 		files->copier = files->root ? new_copier(files, NULL) : NULL;
 	}
 	if (files && files->opener && files->copier)
@@ -157,9 +171,17 @@ static void keep(struct mapped_files *files, struct file_entry *entry, int fd)
 	files->kept_count++;
 }
 
+static void close_table_fd(struct file_entry *entry)
+{
+	if (entry->table_fd >= 0)
+		close(entry->table_fd);
+	entry->table_fd = -1;
+}
+
 static void free_entry(struct mapped_files *files, struct file_entry *entry)
 {
 	close_kept(files, entry);
+	close_table_fd(entry);
 	free(entry->own_problem);
 	free(entry->text);
 	free(entry);
@@ -179,6 +201,8 @@ void mapped_files_free(struct mapped_files *files)
 	free(files->list);
 	free(files->free_list);
 	hash_clear(&files->identities);
+	if (files->event >= 0)
+		close(files->event);
 	free(files->root);
 	free(files);
 }
@@ -253,6 +277,7 @@ static struct file_entry *add_entry(struct mapped_files *files)
 		return NULL;
 	}
 	entry->fd = -1;
+	entry->table_fd = -1;
 	entry->file = (struct mapped_file){index, "", "", ""};
 	files->list[index] = entry;
 	return entry;
@@ -312,6 +337,8 @@ static void forget_entry(struct mapped_files *files, struct file_entry *entry)
 {
 	uint32_t index = entry->file.index;
 
+	if (files->table_hooks.forgotten)
+		files->table_hooks.forgotten(index, files->table_hooks.arg);
 	if (entry->announced)
 		hash_remove(&files->identities, identity_hash(entry), index);
 	free_entry(files, entry);
@@ -345,9 +372,18 @@ static void release_id(struct mapped_files *files, uint64_t id)
 
 static void release_kernel_file(struct mapped_files *files, struct file_entry *entry)
 {
+	if (entry->pinned)
+		return;
 	if (entry->id)
 		release_id(files, entry->id);
 	entry->id = 0;
+}
+
+/* Otherwise, the id is needed to open the file, or a sweep releases it. */
+static void release_if_opened(struct mapped_files *files, struct file_entry *entry)
+{
+	if (entry->state == FILE_OPENED || entry->state == FILE_HUNG)
+		release_kernel_file(files, entry);
 }
 
 static void forget_id(uint32_t file, void *arg)
@@ -356,6 +392,22 @@ static void forget_id(uint32_t file, void *arg)
 }
 
 /* Records */
+
+/* Returns a job that opens a file, or NULL. */
+static struct file_job *open_job(const struct file_entry *entry, enum file_job_kind kind)
+{
+	struct file_job *job = file_job_new(kind, entry->file.index);
+
+	if (!job)
+		return NULL;
+	job->path = strdup(entry->file.path);
+	job->identity = entry->identity;
+	job->id = entry->id;
+	job->pid = entry->pid;
+	job->start = entry->start;
+	job->end = entry->end;
+	return job;
+}
 
 static int request(struct mapped_files *files, struct file_entry *entry)
 {
@@ -370,15 +422,9 @@ static int request(struct mapped_files *files, struct file_entry *entry)
 	}
 	if (files->skip_symbols && !entry->headers_not_read && !files->store)
 		return 0;
-	job = file_job_new(FILE_JOB_OPEN, entry->file.index);
+	job = open_job(entry, FILE_JOB_OPEN);
 	if (!job)
 		return -ENOMEM;
-	job->path = strdup(entry->file.path);
-	job->identity = entry->identity;
-	job->id = entry->id;
-	job->pid = entry->pid;
-	job->start = entry->start;
-	job->end = entry->end;
 	err = file_opener_add(files->opener, job);
 	if (!err)
 		entry->state = FILE_REQUESTED;
@@ -399,6 +445,8 @@ int mapped_files_add(struct mapped_files *files, const struct stackbeat_file *re
 		.headers_not_read = record->record.flags & STACKBEAT_FILE_HEADERS_NOT_READ,
 		.has_kernel_id = has_id,
 	};
+	bool lacks_table = files->table_hooks.missing &&
+			   !(record->record.flags & STACKBEAT_FILE_UNWIND_TABLE);
 	struct file_entry *entry;
 	int err = 0;
 
@@ -416,11 +464,16 @@ int mapped_files_add(struct mapped_files *files, const struct stackbeat_file *re
 		return err;
 	entry->unmarked_sweeps = 0;
 	/* A file that was requested, or has an id already, needs no other one. */
-	if (entry->state == FILE_UNTOUCHED && (!entry->id || entry->id == record->file))
+	if ((entry->state == FILE_UNTOUCHED || lacks_table) &&
+	    (!entry->id || entry->id == record->file))
 		entry->id = record->file;
 	else
 		release_id(files, record->file);
-	return entry->requested_early ? request(files, entry) : 0;
+	if (lacks_table) {
+		err = files->table_hooks.missing(&entry->file, files->table_hooks.arg);
+		release_if_opened(files, entry);
+	}
+	return !err && entry->requested_early ? request(files, entry) : err;
 }
 
 struct mapped_file *mapped_files_find_mapped(struct mapped_files *files, uint32_t pid,
@@ -506,6 +559,11 @@ struct mapped_file *mapped_files_vdso(struct mapped_files *files)
 	return &vdso->file;
 }
 
+uint32_t mapped_files_vdso_index(const struct mapped_files *files)
+{
+	return files->vdso ? files->vdso->file.index : UINT32_MAX;
+}
+
 struct mapped_file *mapped_files_at(const struct mapped_files *files, uint32_t index)
 {
 	return &files->list[index]->file;
@@ -537,6 +595,89 @@ void mapped_file_release(struct mapped_files *files, struct mapped_file *file)
 {
 	(void)files;
 	file_entry(file)->holds--;
+}
+
+/* Unwind tables */
+
+int mapped_files_set_table_hooks(struct mapped_files *files, const struct table_hooks *hooks)
+{
+	struct file_opener *opener;
+
+	files->table_hooks = hooks ? *hooks : (struct table_hooks){.arg = NULL};
+	if (!hooks || files->event >= 0)
+		return 0;
+	files->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (files->event < 0)
+		return -errno;
+	opener = new_opener(files);
+	if (!opener)
+		return -ENOMEM;
+	file_opener_free(files->opener);
+	files->opener = opener;
+	return 0;
+}
+
+int mapped_files_event(const struct mapped_files *files)
+{
+	return files->event;
+}
+
+void mapped_file_pin_for_table(struct mapped_files *files, struct mapped_file *file)
+{
+	(void)files;
+	file_entry(file)->pinned = true;
+}
+
+void mapped_file_unpin_for_table(struct mapped_files *files, struct mapped_file *file)
+{
+	struct file_entry *entry = file_entry(file);
+
+	entry->pinned = false;
+	close_table_fd(entry);
+	release_if_opened(files, entry);
+}
+
+int mapped_file_open_for_table(struct mapped_files *files, struct mapped_file *file)
+{
+	struct file_entry *entry = file_entry(file);
+	struct file_job *job;
+	int err;
+
+	if (entry->opening_for_table || files->finished)
+		return 0;
+	close_table_fd(entry);
+	if (entry->fd >= 0) {
+		entry->table_fd = fcntl(entry->fd, F_DUPFD_CLOEXEC, 0);
+		return 0;
+	}
+	job = open_job(entry, FILE_JOB_OPEN_FOR_TABLE);
+	err = job ? file_opener_add(files->opener, job) : -ENOMEM;
+	entry->opening_for_table = !err;
+	return err;
+}
+
+int mapped_file_table_fd(struct mapped_files *files, struct mapped_file *file, struct error *error)
+{
+	struct file_entry *entry = file_entry(file);
+	int fd = entry->table_fd;
+
+	(void)files;
+	if (entry->opening_for_table)
+		return -EAGAIN;
+	entry->table_fd = -1;
+	return fd >= 0 ? fd : error_errno(error, -fd, "can't be opened");
+}
+
+uint64_t mapped_file_kernel_id(const struct mapped_files *files, const struct mapped_file *file)
+{
+	const struct file_entry *entry = (const struct file_entry *)file;
+
+	return entry == files->vdso ? STACKBEAT_FILE_VDSO : entry->id;
+}
+
+bool mapped_file_is_held(const struct mapped_file *file)
+{
+	return ((const struct file_entry *)file)->holds;
 }
 
 /* Too many descriptors */
@@ -667,6 +808,16 @@ static void finish_copy(struct mapped_files *files, struct file_entry *entry, st
 	entry->is_copy = true;
 }
 
+static void finish_open_for_table(struct file_entry *entry, struct file_job *job)
+{
+	entry->opening_for_table = false;
+	if (!entry->pinned)
+		return;
+	close_table_fd(entry);
+	entry->table_fd = job->err ? job->err : job->fd;
+	job->fd = -1;
+}
+
 static void finish_job(struct mapped_files *files, struct file_job *job)
 {
 	struct file_entry *entry = files->list[job->file];
@@ -674,6 +825,9 @@ static void finish_job(struct mapped_files *files, struct file_job *job)
 	switch (job->kind) {
 	case FILE_JOB_OPEN:
 		finish_open(files, entry, job);
+		break;
+	case FILE_JOB_OPEN_FOR_TABLE:
+		finish_open_for_table(entry, job);
 		break;
 	case FILE_JOB_COPY:
 		finish_copy(files, entry, job);
@@ -700,6 +854,10 @@ static void collect_from(struct mapped_files *files, struct file_opener *opener)
 
 void mapped_files_collect(struct mapped_files *files)
 {
+	eventfd_t count;
+
+	if (files->event >= 0)
+		eventfd_read(files->event, &count);
 	collect_from(files, files->opener);
 	collect_from(files, files->copier);
 }
@@ -733,6 +891,7 @@ static void copy_unmapped(struct mapped_files *files, struct file_entry *entry)
 static bool is_forgettable(const struct file_entry *entry)
 {
 	return !entry->holds && !entry->id && !entry->id_count && !entry->copying &&
+	       !entry->pinned && !entry->opening_for_table &&
 	       entry->state != FILE_REQUESTED && entry->unmarked_sweeps >= SWEEPS_FORGOTTEN;
 }
 

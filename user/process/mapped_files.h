@@ -104,6 +104,9 @@ struct mapped_file *mapped_files_find_mapped(struct mapped_files *files, uint32_
  */
 struct mapped_file *mapped_files_vdso(struct mapped_files *files);
 
+/* Returns the index of the 64-bit vdso if mapped_files_vdso() has returned it; else UINT32_MAX. */
+uint32_t mapped_files_vdso_index(const struct mapped_files *files);
+
 /* Returns the file with an index, which must be that of one of these files. */
 struct mapped_file *mapped_files_at(const struct mapped_files *files, uint32_t index);
 
@@ -117,6 +120,48 @@ void mapped_file_note_mapping(struct mapped_files *files, struct mapped_file *fi
  */
 int mapped_file_hold(struct mapped_files *files, struct mapped_file *file);
 void mapped_file_release(struct mapped_files *files, struct mapped_file *file);
+
+/*
+ * Unwind tables. From mapped_file_pin_for_table() to mapped_file_unpin_for_table(), a file is not
+ * forgotten, and the kernel's id of it, if it has one, is not released: the kernel finds the file
+ * of a table by it.
+ */
+
+/* What the maker of unwind tables needs. */
+struct table_hooks {
+	/* The kernel has reported a file, and lacks its unwind table. */
+	int (*missing)(struct mapped_file *file, void *arg); /* returns 0 or -ENOMEM */
+	/* A file is forgotten: its index may be that of another one soon. */
+	void (*forgotten)(uint32_t index, void *arg);
+	void *arg;
+};
+
+/*
+ * Sets the hooks; NULL: none. Returns 0 or a negative errno value. Afterwards, mapped_files_event()
+ * returns a descriptor that is readable if mapped_file_table_fd() may be ready (-1: none).
+ */
+int mapped_files_set_table_hooks(struct mapped_files *files, const struct table_hooks *hooks);
+int mapped_files_event(const struct mapped_files *files);
+
+/* A file may be pinned once. */
+void mapped_file_pin_for_table(struct mapped_files *files, struct mapped_file *file);
+void mapped_file_unpin_for_table(struct mapped_files *files, struct mapped_file *file);
+
+/* Requests that a pinned file is opened. Returns 0 or -ENOMEM. */
+int mapped_file_open_for_table(struct mapped_files *files, struct mapped_file *file);
+
+/*
+ * Returns a descriptor of a pinned file, which the caller closes, when it was opened; -EAGAIN
+ * before; or another negative errno value with the reason in `error`.
+ */
+int mapped_file_table_fd(struct mapped_files *files, struct mapped_file *file,
+			 struct error *error);
+
+/* Returns the kernel's id of a pinned file; 0: it has none. */
+uint64_t mapped_file_kernel_id(const struct mapped_files *files, const struct mapped_file *file);
+
+/* Returns whether a stack has a frame in the file. */
+bool mapped_file_is_held(const struct mapped_file *file);
 
 /* Takes over the files that were opened, so that the kernel closes them. Call this often. */
 void mapped_files_collect(struct mapped_files *files);

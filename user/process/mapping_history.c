@@ -960,6 +960,26 @@ const struct mapping *mapping_history_find(struct mapping_history *history, uint
 	return &entry->mapping;
 }
 
+ssize_t mapping_history_copy(const struct mapping_history *history, uint32_t generation,
+			     struct mapping **mappings)
+{
+	const struct map *map = &history->map;
+	size_t count = 0;
+
+	*mappings = calloc(map->count + 1, sizeof(**mappings));
+	if (!*mappings)
+		return -ENOMEM;
+	if (!history->started || misses_event(history, generation))
+		return 0;
+	for (size_t i = 0; i < map->count; i++) {
+		const struct entry *entry = map_at(map, i);
+
+		if (entry->since <= generation && entry->mapping.segment != SEGMENT_UNKNOWN)
+			(*mappings)[count++] = entry->mapping;
+	}
+	return (ssize_t)count;
+}
+
 bool mapping_history_is_certain(const struct mapping_history *history, uint32_t generation)
 {
 	return history->base && generation >= history->base && !history->in_gap &&

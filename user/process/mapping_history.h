@@ -45,6 +45,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /*
  * Bounds of one address space. From MAPPING_HISTORY_COALESCE_THRESHOLD mappings on, neighbouring
@@ -111,6 +112,13 @@ bool mapping_history_has_pending(const struct mapping_history *history);
  */
 const struct mapping *mapping_history_find(struct mapping_history *history, uint32_t generation,
 					   uint64_t address);
+
+/*
+ * Sets *mappings to a copy of all mappings that mapping_history_find() finds at a generation, by
+ * address, which the caller frees. Returns their number, or -ENOMEM.
+ */
+ssize_t mapping_history_copy(const struct mapping_history *history, uint32_t generation,
+			     struct mapping **mappings);
 
 /*
  * Returns whether an address that mapping_history_find() does not find at this generation is

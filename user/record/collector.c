@@ -2,6 +2,7 @@
 #include "record/collector.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/param.h>
 #include <time.h>
 
@@ -10,6 +11,7 @@
 #include "process/address_space.h"
 #include "process/mapped_files.h"
 #include "record/sample_queue.h"
+#include "record/stack_copies.h"
 #include "record/stack_table.h"
 #include "runtime/perf_map_watcher.h"
 #include "session/device.h"
@@ -18,6 +20,8 @@
 #define CHECK_INTERVAL_NS NS_PER_SECOND
 /* How often to check for pending metadata after the stop. */
 #define PENDING_INTERVAL_NS 2000000
+/* How often to look for the tables that copies of stacks wait for, after the stop, at least. */
+#define TABLES_INTERVAL_NS 100000000
 /*
  * How long a sample may take from its time until it is in its ring: an interrupt, in a guest that
  * may be descheduled.
@@ -78,6 +82,8 @@ void collector_clear(struct collector *collector)
 {
 	window_clear(&collector->window);
 	sample_queue_free(collector->queue);
+	stack_copies_free(collector->copies);
+	unwind_tables_free(collector->tables);
 	stack_table_free(collector->stacks);
 	address_spaces_free(collector->spaces);
 	mapped_files_free(collector->files);
@@ -88,6 +94,93 @@ void collector_start(struct collector *collector, const struct device *device, b
 	collector->device = device;
 	address_spaces_same_pid_ns(collector->spaces, same_pid_ns);
 }
+
+/* Unwind tables */
+
+static int push_table(uint64_t file, const struct stackbeat_unwind_table *table, void *arg)
+{
+	return device_push_unwind_table(((const struct collector *)arg)->device, file, table);
+}
+
+static void report_table(const char *text, void *arg)
+{
+	const struct collector *collector = arg;
+
+	collector->message(text, collector->message_arg);
+}
+
+static int use_copies(struct collector *collector, const struct collector_unwinding *unwinding)
+{
+	const struct stack_copies_config config = {
+		.spaces = collector->spaces,
+		.stacks = collector->stacks,
+		.tables = collector->tables,
+		.max_depth = unwinding->max_depth,
+		.copy_size = unwinding->copy_size,
+	};
+
+	collector->copies = stack_copies_new(&config);
+	if (!collector->copies)
+		return -ENOMEM;
+	sample_queue_set_copies(collector->queue, collector->copies);
+	return 0;
+}
+
+int collector_use_tables(struct collector *collector, const struct collector_unwinding *unwinding,
+			 struct error *error)
+{
+	size_t memory = collector->memory ? MIN(UNWIND_TABLES_BYTES_MAX, collector->memory / 4)
+					  : UNWIND_TABLES_BYTES_MAX;
+	const struct unwind_tables_config config = {
+		.sandbox = unwinding->sandbox,
+		.memory = unwinding->copy_size ? memory : 0,
+		.push = push_table,
+		.message = unwinding->message ? report_table : NULL,
+		.arg = collector,
+	};
+	int err = 0;
+
+	collector->message = unwinding->message;
+	collector->message_arg = unwinding->arg;
+	collector->tables = unwind_tables_new(collector->files, &config);
+	if (!collector->tables)
+		err = -errno;
+	else if (unwinding->copy_size)
+		err = use_copies(collector, unwinding);
+	return err ? error_errno(error, -err, "can't make unwind tables") : 0;
+}
+
+size_t collector_poll(const struct collector *collector, struct pollfd fds[COLLECTOR_FDS])
+{
+	return collector->tables ? unwind_tables_poll(collector->tables, fds) : 0;
+}
+
+/* Takes over opened files, makes their tables, and walks copies of stacks by them. */
+static int run_tables(struct collector *collector)
+{
+	mapped_files_collect(collector->files);
+	if (collector->tables)
+		unwind_tables_run(collector->tables);
+	if (!collector->copies)
+		return 0;
+	return stack_copies_run(collector->copies, now_ns(CLOCK_MONOTONIC));
+}
+
+/* Waits until the samples with copies of their stacks have their tables, or it is too late. */
+static int finish_copies(struct collector *collector)
+{
+	const struct timespec interval = {.tv_nsec = TABLES_INTERVAL_NS};
+	struct pollfd fds[COLLECTOR_FDS];
+	int err = run_tables(collector);
+
+	while (!err && collector->copies && stack_copies_are_waiting(collector->copies)) {
+		ppoll(fds, collector_poll(collector, fds), &interval, NULL);
+		err = run_tables(collector);
+	}
+	return err;
+}
+
+/* Draining */
 
 static int add_space(const struct stackbeat_address_space *record, void *arg)
 {
@@ -208,9 +301,13 @@ static int flush_queue(struct collector *collector, int64_t snapshot_time, struc
 						     check_alive);
 	stack_table_sweep(collector->stacks);
 	if (!err && check_alive) {
+		if (collector->copies)
+			stack_copies_mark(collector->copies);
 		mapped_files_sweep(collector->files);
 		collector->other_bytes = address_spaces_bytes(collector->spaces) +
 					 sample_queue_bytes(collector->queue);
+		if (collector->copies)
+			collector->other_bytes += stack_copies_bytes(collector->copies);
 		collector->next_check = now + CHECK_INTERVAL_NS;
 	}
 	if (!err)
@@ -230,7 +327,8 @@ int collector_drain(struct collector *collector, struct device *device, struct e
 		err = drain_samples(collector, device, settled, error);
 	if (!err && settled)
 		err = flush_queue(collector, snapshot_time, error);
-	mapped_files_collect(collector->files);
+	if (run_tables(collector) && !err)
+		err = error_errno(error, ENOMEM, "can't store the samples");
 	return err;
 }
 
@@ -270,10 +368,12 @@ int collector_finish(struct collector *collector, struct device *device, struct 
 	err = drain_last_metadata(collector, device, warning, error);
 	later_err = drain_samples(collector, device, true, &later);
 	error_keep_first(&err, error, later_err, &later);
-	if (sample_queue_flush(collector->queue, UINT64_MAX)) {
+	if (sample_queue_flush(collector->queue, UINT64_MAX) || finish_copies(collector)) {
 		later_err = error_errno(&later, ENOMEM, "can't store the samples");
 		error_keep_first(&err, error, later_err, &later);
 	}
+	if (collector->tables)
+		unwind_tables_stop(collector->tables);
 	address_spaces_finish(collector->spaces);
 	mapped_files_finish(collector->files);
 	return err;
@@ -314,5 +414,7 @@ int collector_peek(struct collector *collector, struct window **window, struct e
 
 void collector_stop(struct collector *collector)
 {
+	if (collector->tables)
+		unwind_tables_stop(collector->tables);
 	mapped_files_abandon(collector->files);
 }

@@ -3,17 +3,22 @@
 #ifndef STACKBEAT_RECORD_COLLECTOR_H
 #define STACKBEAT_RECORD_COLLECTOR_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "record/unwind_tables.h"
 #include "record/window.h"
 
 struct device;
 struct error;
 struct sample_queue;
+struct sandbox_server;
 struct mapped_files;
+struct stack_copies;
 struct stack_table;
+struct unwind_tables;
 struct address_spaces;
 
 /* How long the kernel may take to write the metadata of a stopped session, in seconds. */
@@ -26,7 +31,11 @@ struct collector {
 	struct mapped_files *files;
 	struct address_spaces *spaces;
 	struct sample_queue *queue;
-	const struct device *device; /* opens mapped files */
+	struct unwind_tables *tables; /* NULL: none are used */
+	struct stack_copies *copies; /* NULL: none are used */
+	const struct device *device; /* opens mapped files, gets unwind tables */
+	void (*message)(const char *text, void *arg); /* see struct collector_unwinding */
+	void *message_arg;
 	int64_t next_check; /* ns: when to check for processes that have ended */
 	size_t memory; /* bytes for all of these; 0: no limit */
 	bool keeps_whole; /* a window that is half of `memory` is to be taken, and not reduced */
@@ -49,6 +58,30 @@ void collector_clear(struct collector *collector);
  * process IDs from the kernel are those of this process' /proc.
  */
 void collector_start(struct collector *collector, const struct device *device, bool same_pid_ns);
+
+struct collector_unwinding {
+	const struct sandbox_server *sandbox; /* of worker_main() (symbolize/worker.h) */
+	uint16_t max_depth; /* user frames */
+	uint32_t copy_size; /* bytes of the stack, see STACKBEAT_A_STACK_COPY; 0: none */
+	/* Gets one line about the unwind table of each file; NULL: nobody does. */
+	void (*message)(const char *text, void *arg);
+	void *arg;
+};
+
+/*
+ * From now on, makes unwind tables for the session, and walks copies of stacks by them. Call it
+ * after collector_start() and collector_limit_memory(), before the session is started. Returns 0 or
+ * a negative errno value.
+ */
+int collector_use_tables(struct collector *collector, const struct collector_unwinding *unwinding,
+			 struct error *error);
+
+/*
+ * Sets the events of `fds` for which collector_drain() is to be called, beside those of the device.
+ * Returns their number.
+ */
+#define COLLECTOR_FDS UNWIND_TABLES_FDS
+size_t collector_poll(const struct collector *collector, struct pollfd fds[COLLECTOR_FDS]);
 
 /* Drains the rings once. Returns 0 or a negative errno value. */
 int collector_drain(struct collector *collector, struct device *device, struct error *error);

@@ -35,6 +35,29 @@ static double mean_rate(const struct recording *recording)
 		       : recording->rate;
 }
 
+static void encode_unwinding(const struct window *window, const struct recording *recording)
+{
+	const struct window_callers *callers = &window->callers;
+
+	profile_comment(window->profile,
+			"callers in user mode: by unwind tables %" PRIu64
+			", by frame pointers %" PRIu64 ", by copies of stacks %" PRIu64,
+			callers->by_table, callers->by_frame_pointer, callers->by_copy);
+	if (!recording->unwinds_by_tables)
+		return;
+	profile_comment(window->profile,
+			"unwind tables: compiled %" PRIu64 ", files without %" PRIu64
+			", files not read %" PRIu64 ", refused by the module %" PRIu64
+			", ranges of code not supported %" PRIu64,
+			recording->tables_compiled, recording->tables_none,
+			recording->tables_failed, recording->tables_refused,
+			recording->tables_unsupported);
+	profile_comment(window->profile,
+			"copies of stacks: used %" PRIu64 ", given up %" PRIu64 ", lost %" PRIu64,
+			recording->stack_copies_walked, recording->stack_copies_given_up,
+			recording->stack_copies_lost);
+}
+
 static void encode_comments(const struct window *window, const struct recording *recording,
 			    const struct truncation_counts *counts)
 {
@@ -71,6 +94,7 @@ static void encode_comments(const struct window *window, const struct recording 
 			recording->perf_maps_dropped, recording->samples_early);
 	frames_comment(counts, text);
 	profile_comment(profile, "%s", text);
+	encode_unwinding(window, recording);
 	window_count_merged(window, &merged);
 	if (merged.stacks)
 		profile_comment(profile,

@@ -43,6 +43,14 @@ struct recording {
 	uint64_t perf_maps_dropped; /* see runtime/perf_map_watcher.h */
 	uint64_t samples_early; /* resolved before their metadata arrived, see record/sample_queue.h
 				 */
+	bool unwinds_by_tables; /* user stacks; else by frame pointers alone */
+	/* See struct unwind_tables_counts. */
+	uint64_t tables_compiled, tables_none, tables_failed, tables_refused, tables_unsupported;
+	const char *table_refusal; /* see unwind_tables_refusal() */
+	/* Samples with a copy of their stack: see record/stack_copies.h. */
+	uint64_t stack_copies_walked;
+	uint64_t stack_copies_given_up; /* late, or for lack of memory */
+	uint64_t stack_copies_lost; /* for which the ring had no room */
 	uint64_t kernel_overhead_ns; /* CPU time of the module's timer callback, worker and probe */
 	uint64_t reader_overhead_ns; /* CPU time of this command while it recorded */
 };

@@ -16,7 +16,9 @@
 #include "process/address_space.h"
 #include "record/reader_rights.h"
 #include "record/sample_queue.h"
+#include "record/stack_copies.h"
 #include "record/stack_table.h"
+#include "record/unwind_tables.h"
 #include "session/device.h"
 
 /*
@@ -26,7 +28,7 @@
 #define DRAIN_INTERVAL_NS INT64_C(1000000000)
 #define PIDS_INTERVAL_NS INT64_C(250000000)
 #define PROGRESS_INTERVAL_NS INT64_C(1000000000)
-#define WINDOW_COUNTERS 18
+#define WINDOW_COUNTERS 26
 
 /* CPU time that this process has used since the recording began. */
 static uint64_t own_cpu_ns(const struct recorder *recorder)
@@ -86,9 +88,31 @@ static int read_stats(struct recorder *recorder, struct error *error)
 		recorder->kernel_mappings_dropped = session->stats[STACKBEAT_S_MAPPINGS_DROPPED];
 		recording->mappings_without_file =
 			session->stats[STACKBEAT_S_MAPPINGS_WITHOUT_FILE];
+		recording->stack_copies_lost = session->stats[STACKBEAT_S_STACK_COPIES_LOST];
 	}
 	free(session);
 	return err;
+}
+
+static void count_tables(const struct collector *collector, struct recording *recording)
+{
+	struct unwind_tables_counts tables;
+	struct stack_copies_counts copies = {0};
+
+	recording->unwinds_by_tables = collector->tables;
+	if (!collector->tables)
+		return;
+	unwind_tables_counts(collector->tables, &tables);
+	recording->tables_compiled = tables.compiled;
+	recording->tables_none = tables.without;
+	recording->tables_failed = tables.failed;
+	recording->tables_refused = tables.refused;
+	recording->tables_unsupported = tables.unsupported;
+	recording->table_refusal = unwind_tables_refusal(collector->tables);
+	if (collector->copies)
+		stack_copies_counts(collector->copies, &copies);
+	recording->stack_copies_walked = copies.walked;
+	recording->stack_copies_given_up = copies.late + copies.full;
 }
 
 /* Adds what the reader itself has dropped. */
@@ -96,6 +120,7 @@ static void add_own_counts(struct recorder *recorder)
 {
 	struct address_space_counts counts;
 
+	count_tables(&recorder->collector, &recorder->recording);
 	address_spaces_counts(recorder->collector.spaces, &counts);
 	recorder->recording.mappings_dropped =
 		recorder->kernel_mappings_dropped + counts.mappings_dropped;
@@ -130,10 +155,11 @@ static int sample_until_end(struct recorder *recorder, const struct recorder_con
 	int err = 0;
 
 	while (!err && !ended) {
-		struct pollfd fds[] = {
+		struct pollfd fds[2 + COLLECTOR_FDS] = {
 			{.fd = device_fd(recorder->session.device), .events = POLLIN},
 			{.fd = config->wake_fd, .events = POLLIN},
 		};
+		size_t count = 2 + collector_poll(&recorder->collector, fds + 2);
 		int64_t now = now_ns(CLOCK_MONOTONIC);
 		int64_t until =
 			recorder->wake_at && recorder->wake_at < end ? recorder->wake_at : end;
@@ -141,7 +167,7 @@ static int sample_until_end(struct recorder *recorder, const struct recorder_con
 		struct timespec timeout = {.tv_sec = wait > 0 ? wait / NS_PER_SECOND : 0,
 					   .tv_nsec = wait > 0 ? wait % NS_PER_SECOND : 0};
 
-		if (ppoll(fds, 2, &timeout, NULL) < 0 && errno != EINTR)
+		if (ppoll(fds, count, &timeout, NULL) < 0 && errno != EINTR)
 			return error_errno(error, errno, "can't wait for samples");
 		err = drain_rings(recorder, error);
 		ended = config->stop_requested(config->arg);
@@ -217,6 +243,14 @@ static void counters_of(struct recording *recording, uint64_t *counters[WINDOW_C
 		&recording->mappings_without_file,
 		&recording->perf_maps_dropped,
 		&recording->samples_early,
+		&recording->tables_compiled,
+		&recording->tables_none,
+		&recording->tables_failed,
+		&recording->tables_refused,
+		&recording->tables_unsupported,
+		&recording->stack_copies_walked,
+		&recording->stack_copies_given_up,
+		&recording->stack_copies_lost,
 		&recording->kernel_overhead_ns,
 		&recording->reader_overhead_ns,
 	};
@@ -297,6 +331,22 @@ static void raise_open_files_limit(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+static int use_tables(struct recorder *recorder, const struct recorder_config *config,
+		      struct error *error)
+{
+	const struct collector_unwinding unwinding = {
+		.sandbox = config->sandbox,
+		.max_depth = (uint16_t)config->session->max_depth,
+		.copy_size = config->session->stack_copy,
+		.message = config->table,
+		.arg = config->arg,
+	};
+
+	if (!recorder->session.unwind_tables)
+		return 0;
+	return collector_use_tables(&recorder->collector, &unwinding, error);
+}
+
 int recorder_run(struct recorder *recorder, const struct recorder_config *config,
 		 struct error *error)
 {
@@ -312,6 +362,8 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 	if (!err)
 		err = session_configure(&recorder->session, config->session, recorder->command.pid,
 					error);
+	if (!err)
+		err = use_tables(recorder, config, error);
 	if (!err)
 		err = reader_rights_reduce(error);
 	if (err)

@@ -28,6 +28,7 @@ struct recorder_config {
 	bool takes_when_full; /* `drained` calls recorder_take() when collector_is_full() */
 	const char *save_binaries; /* directory, or NULL */
 	bool no_symbolize; /* no symbols are read */
+	const struct sandbox_server *sandbox; /* of worker_main() (symbolize/worker.h) */
 	char **command; /* NULL-terminated; NULL: none */
 	const sigset_t *command_signals; /* the signal mask of the command */
 	/*
@@ -40,6 +41,8 @@ struct recorder_config {
 	void (*drained)(void *arg);
 	/* A problem that doesn't end the recording. */
 	void (*warning)(const char *text, void *arg);
+	/* Gets one line about the unwind table of each file; NULL: nobody does. */
+	void (*table)(const char *text, void *arg);
 	/* Called once a second, with counters up to date; NULL: never. */
 	void (*progress)(const struct recording *recording, const struct sample_totals *totals,
 			 void *arg);

@@ -7,11 +7,13 @@
 
 #include "lib/array.h"
 #include "process/address_space.h"
+#include "record/stack_copies.h"
 #include "record/stack_table.h"
 
 struct queued_sample {
 	uint64_t space;
 	uint64_t time;
+	struct stackbeat_stack *stack; /* of stack_copies_keep(); NULL: none */
 	size_t offset; /* in words[] */
 	uint32_t generation;
 };
@@ -19,6 +21,7 @@ struct queued_sample {
 struct sample_queue {
 	struct address_spaces *spaces;
 	struct stack_table *stacks;
+	struct stack_copies *copies; /* NULL: none are used */
 	bool settled;
 	uint64_t *words; /* the records, one after the other */
 	size_t used, capacity; /* words */
@@ -42,9 +45,16 @@ void sample_queue_free(struct sample_queue *queue)
 {
 	if (!queue)
 		return;
+	for (size_t i = 0; i < queue->count; i++)
+		stack_copies_drop(queue->copies, queue->samples[i].stack);
 	free(queue->words);
 	free(queue->samples);
 	free(queue);
+}
+
+void sample_queue_set_copies(struct sample_queue *queue, struct stack_copies *copies)
+{
+	queue->copies = copies;
 }
 
 void sample_queue_begin(struct sample_queue *queue, bool settled)
@@ -52,7 +62,8 @@ void sample_queue_begin(struct sample_queue *queue, bool settled)
 	queue->settled = settled;
 }
 
-static int enqueue(struct sample_queue *queue, const struct stackbeat_sample *sample)
+static int enqueue(struct sample_queue *queue, const struct stackbeat_sample *sample,
+		   const struct stackbeat_stack *stack)
 {
 	size_t words = sample->record.size / sizeof(*queue->words);
 
@@ -65,6 +76,7 @@ static int enqueue(struct sample_queue *queue, const struct stackbeat_sample *sa
 	queue->samples[queue->count++] = (struct queued_sample){
 		.space = sample->address_space,
 		.time = sample->time,
+		.stack = queue->copies && stack ? stack_copies_keep(queue->copies, stack) : NULL,
 		.offset = queue->used,
 		.generation = sample->generation,
 	};
@@ -84,6 +96,15 @@ static int compare_generations(const void *a, const void *b)
 	return (left->offset > right->offset) - (left->offset < right->offset);
 }
 
+/* Adds a sample whose mappings are known. */
+static int add_ready(struct sample_queue *queue, const struct stackbeat_sample *sample,
+		     const struct stackbeat_stack *stack)
+{
+	if (queue->copies && stack)
+		return stack_copies_add(queue->copies, sample, stack);
+	return stack_table_add(queue->stacks, sample);
+}
+
 static int add_to_table(struct sample_queue *queue, const struct queued_sample *queued)
 {
 	const struct stackbeat_sample *sample = (const void *)(queue->words + queued->offset);
@@ -94,7 +115,7 @@ static int add_to_table(struct sample_queue *queue, const struct queued_sample *
 		return 0;
 	space = address_spaces_get(queue->spaces, sample->address_space, sample->pid);
 	err = space ? address_space_advance(space, sample->generation) : -ENOMEM;
-	return err ? err : stack_table_add(sample, queue->stacks);
+	return err ? err : add_ready(queue, sample, queued->stack);
 }
 
 /* Moves the remaining records to the beginning. */
@@ -130,11 +151,16 @@ int sample_queue_flush(struct sample_queue *queue, uint64_t seen)
 	if (!queue->count)
 		return 0;
 	qsort(queue->samples, queue->count, sizeof(*queue->samples), compare_generations);
-	for (size_t i = 0; i < queue->count && !err; i++) {
-		if (queue->samples[i].time <= seen)
-			err = add_to_table(queue, &queue->samples[i]);
-		else
-			queue->samples[kept++] = queue->samples[i];
+	for (size_t i = 0; i < queue->count; i++) {
+		struct queued_sample *queued = &queue->samples[i];
+
+		if (!err && queued->time > seen) {
+			queue->samples[kept++] = *queued;
+			continue;
+		}
+		if (!err)
+			err = add_to_table(queue, queued);
+		stack_copies_drop(queue->copies, queued->stack);
 	}
 	queue->count = kept;
 	/* compact() moves each record down, over those before it. */
@@ -149,7 +175,8 @@ uint64_t sample_queue_repeat(const void *data, uint64_t available, void *arg)
 	return stack_table_repeat(((struct sample_queue *)arg)->stacks, data, available);
 }
 
-int sample_queue_sample(const struct stackbeat_sample *sample, void *arg)
+int sample_queue_sample(const struct stackbeat_sample *sample, const struct stackbeat_stack *stack,
+			void *arg)
 {
 	struct sample_queue *queue = arg;
 	struct address_space *space =
@@ -159,8 +186,8 @@ int sample_queue_sample(const struct stackbeat_sample *sample, void *arg)
 	if (!space)
 		return -ENOMEM;
 	if (address_space_ready(space, sample->generation, queue->settled))
-		return stack_table_add(sample, queue->stacks);
-	err = enqueue(queue, sample);
+		return add_ready(queue, sample, stack);
+	err = enqueue(queue, sample, stack);
 	if (err || queue->used * sizeof(*queue->words) < SAMPLE_QUEUE_BYTES_MAX)
 		return err;
 	queue->early += queue->count;

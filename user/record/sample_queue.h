@@ -14,6 +14,7 @@
 #include <stackbeat.h>
 
 struct sample_queue;
+struct stack_copies;
 struct stack_table;
 struct address_spaces;
 
@@ -23,6 +24,9 @@ struct address_spaces;
 /* Both must outlive the queue. NULL when out of memory. sample_queue_free() accepts NULL. */
 struct sample_queue *sample_queue_new(struct address_spaces *spaces, struct stack_table *stacks);
 void sample_queue_free(struct sample_queue *queue);
+
+/* Sets what samples with copies of their stacks are passed to; NULL: their copies are dropped. */
+void sample_queue_set_copies(struct sample_queue *queue, struct stack_copies *copies);
 
 /* Call before the samples of a drain. `settled`: all of their metadata has arrived. */
 void sample_queue_begin(struct sample_queue *queue, bool settled);
@@ -34,7 +38,8 @@ void sample_queue_begin(struct sample_queue *queue, bool settled);
 uint64_t sample_queue_repeat(const void *data, uint64_t available, void *queue);
 
 /* Adds or queues a sample (a decode_sample_fn). Returns 0 or -ENOMEM. */
-int sample_queue_sample(const struct stackbeat_sample *sample, void *queue);
+int sample_queue_sample(const struct stackbeat_sample *sample, const struct stackbeat_stack *stack,
+			void *queue);
 
 /*
  * Call after a settled drain: adds the queued samples with a time (the kernel's CLOCK_MONOTONIC,

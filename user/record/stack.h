@@ -3,6 +3,7 @@
 #ifndef STACKBEAT_RECORD_STACK_H
 #define STACKBEAT_RECORD_STACK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,8 +20,11 @@ struct stack {
 	uint64_t weight; /* ns */
 	struct label_origin origin;
 	uint16_t kernel_frames, user_frames;
-	uint8_t kernel_stop, user_stop; /* enum stackbeat_unwind_stop */
-	uint16_t flags; /* STACKBEAT_SAMPLE_* */
+	uint8_t kernel_stop; /* enum stackbeat_unwind_stop */
+	uint8_t user_stop; /* the same, or TRUNCATION_STOP_COPY_ENDS */
+	uint16_t flags; /* STACKBEAT_SAMPLE_*, but for STACKBEAT_SAMPLE_STACK */
+	uint16_t table_frames; /* user frames that an unwind table has found */
+	bool is_copy; /* the user frames are those of a copy of the stack, see stack_copies.h */
 	/* Of the table. */
 	uint32_t hash;
 	uint32_t index;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "lib/array.h"
 #include "lib/fingerprint.h"
@@ -33,8 +34,9 @@ struct resolved_sample {
 	struct address_space *space;
 	struct label_origin origin;
 	uint32_t hash;
-	uint16_t user_frames;
+	uint16_t user_frames, table_frames;
 	uint8_t user_stop;
+	bool is_copy;
 	uint64_t frames[STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX];
 	uint32_t segments[STACKBEAT_USER_FRAMES_MAX];
 };
@@ -124,39 +126,54 @@ static size_t frame_count(const struct resolved_sample *resolved)
  * maybe in the next line, function or mapping. The interrupted address and the one at which the
  * kernel was entered are exact.
  */
-static void set_call_addresses(struct resolved_sample *resolved)
+static void set_call_addresses(uint64_t *to, const void *from, size_t count)
 {
-	const struct stackbeat_sample *sample = resolved->sample;
-	size_t count = (size_t)sample->kernel_frames + sample->user_frames;
-
-	for (size_t i = 0; i < count; i++)
-		resolved->frames[i] = sample->frames[i] - 1;
-	if (sample->kernel_frames)
-		resolved->frames[0] = sample->frames[0];
-	if (sample->user_frames)
-		resolved->frames[sample->kernel_frames] = sample->frames[sample->kernel_frames];
+	memcpy(to, from, count * sizeof(*to));
+	for (size_t i = 1; i < count; i++)
+		to[i]--;
 }
 
-static void resolve_mappings(struct resolved_sample *resolved)
+/* Sets all but the segments. `frames`: see stack_table_add_copied(). */
+static void set_frames(struct resolved_sample *resolved, const struct copied_frames *frames)
 {
 	const struct stackbeat_sample *sample = resolved->sample;
-	bool certain = address_space_is_certain(resolved->space, sample->generation);
-	uint64_t *frames = resolved->frames + sample->kernel_frames;
-	size_t done = 0;
+	const void *addresses = sample->frames + sample->kernel_frames;
 
-	set_call_addresses(resolved);
-	resolved->user_frames = sample->user_frames;
-	resolved->user_stop = sample->user_stop;
-	while (done < sample->user_frames) {
-		done += address_space_segments_at(resolved->space, sample->generation,
-						  frames + done, resolved->segments + done,
-						  sample->user_frames - done);
+	if (frames)
+		addresses = frames->addresses;
+	resolved->user_frames = frames ? frames->count : sample->user_frames;
+	resolved->table_frames = frames ? frames->table_frames : sample->table_frames;
+	resolved->user_stop = frames ? frames->stop : sample->user_stop;
+	resolved->is_copy = frames;
+	set_call_addresses(resolved->frames, sample->frames, sample->kernel_frames);
+	set_call_addresses(resolved->frames + sample->kernel_frames, addresses,
+			   resolved->user_frames);
+}
+
+/* `view`: see stack_table_add_copied(). */
+static void resolve_mappings(struct resolved_sample *resolved, const struct mapping_view *view)
+{
+	const struct stackbeat_sample *sample = resolved->sample;
+	bool certain = view ? view->is_certain
+			    : address_space_is_certain(resolved->space, sample->generation);
+	uint64_t *frames = resolved->frames + sample->kernel_frames;
+	uint32_t *segments = resolved->segments;
+	size_t count = resolved->user_frames, done = 0;
+
+	while (done < count) {
+		done += view ? mapping_view_segments(view, frames + done, segments + done,
+						     count - done)
+			     : address_space_segments_at(resolved->space, sample->generation,
+							 frames + done, segments + done,
+							 count - done);
 		/*
 		 * A caller outside all executable mappings is no caller: the unwinder has followed
 		 * a word that was no frame pointer. The stack ends before it.
 		 */
-		if (done > 1 && resolved->segments[done - 1] == SEGMENT_NONE && certain) {
+		if (done > 1 && segments[done - 1] == SEGMENT_NONE && certain) {
 			resolved->user_frames = (uint16_t)(done - 1);
+			resolved->table_frames =
+				MIN(resolved->table_frames, resolved->user_frames);
 			resolved->user_stop = STACKBEAT_STOP_BAD_FRAME;
 			return;
 		}
@@ -173,7 +190,9 @@ static uint32_t hash_sample(const struct fingerprint_key *key,
 	const struct stackbeat_sample *sample = resolved->sample;
 	const uint64_t head[] = {
 		(uintptr_t)resolved->space,
-		(uint64_t)sample->kernel_frames << 32 | (uint64_t)resolved->user_frames << 16 |
+		(uint64_t)resolved->table_frames << 48 | (uint64_t)resolved->is_copy << 47 |
+			(uint64_t)sample->kernel_frames << 32 |
+			(uint64_t)resolved->user_frames << 16 |
 			(uint64_t)sample->kernel_stop << 8 | resolved->user_stop,
 	};
 	fingerprint sum = {0};
@@ -185,6 +204,14 @@ static uint32_t hash_sample(const struct fingerprint_key *key,
 	return hash_bytes(HASH_START, &sum, sizeof(sum));
 }
 
+_Static_assert(STACKBEAT_KERNEL_FRAMES_MAX < 1 << 15, "the fields of hash_sample() fit");
+
+/* A sample and one without the copy of its stack, or with one, may have the same stack. */
+static uint16_t stack_flags(const struct stackbeat_sample *sample)
+{
+	return sample->record.flags & ~STACKBEAT_SAMPLE_STACK;
+}
+
 static bool stack_equals(const void *context, uint32_t index, const void *key)
 {
 	const struct stack *stack = ((const struct stack_table *)context)->slots[index].stack;
@@ -194,7 +221,9 @@ static bool stack_equals(const void *context, uint32_t index, const void *key)
 	return stack->space == resolved->space && stack->kernel_frames == sample->kernel_frames &&
 	       stack->user_frames == resolved->user_frames &&
 	       stack->kernel_stop == sample->kernel_stop &&
-	       stack->user_stop == resolved->user_stop && stack->flags == sample->record.flags &&
+	       stack->user_stop == resolved->user_stop && stack->flags == stack_flags(sample) &&
+	       stack->table_frames == resolved->table_frames &&
+	       stack->is_copy == resolved->is_copy &&
 	       !memcmp(&stack->origin, &resolved->origin, sizeof(resolved->origin)) &&
 	       !memcmp(stack->frames, resolved->frames,
 		       frame_count(resolved) * sizeof(stack->frames[0])) &&
@@ -263,7 +292,9 @@ static struct stack *new_stack(const struct resolved_sample *resolved, size_t *b
 	stack->user_frames = resolved->user_frames;
 	stack->kernel_stop = sample->kernel_stop;
 	stack->user_stop = resolved->user_stop;
-	stack->flags = sample->record.flags;
+	stack->table_frames = resolved->table_frames;
+	stack->is_copy = resolved->is_copy;
+	stack->flags = stack_flags(sample);
 	memcpy(stack->frames, resolved->frames, size);
 	memcpy((uint32_t *)stack_segments(stack), resolved->segments, segments_size);
 	*bytes += stack_size(stack);
@@ -316,9 +347,9 @@ uint64_t stack_table_repeat(struct stack_table *table, const void *data, uint64_
 	return sample_cache_match(table->cache, data, available, &table->totals);
 }
 
-int stack_table_add(const struct stackbeat_sample *sample, void *arg)
+int stack_table_add_copied(struct stack_table *table, const struct stackbeat_sample *sample,
+			   const struct copied_frames *frames, const struct mapping_view *view)
 {
-	struct stack_table *table = arg;
 	struct resolved_sample *resolved = &table->resolved;
 	struct stack *stack;
 	int err;
@@ -327,7 +358,8 @@ int stack_table_add(const struct stackbeat_sample *sample, void *arg)
 	resolved->space = address_spaces_get(table->spaces, sample->address_space, sample->pid);
 	if (!resolved->space)
 		return -ENOMEM;
-	resolve_mappings(resolved);
+	set_frames(resolved, frames);
+	resolve_mappings(resolved, view);
 	label_origin(table->labels, address_space_comm(resolved->space), sample, &resolved->origin);
 	resolved->hash = hash_sample(&table->key, resolved);
 	stack = find_stack(table, resolved);
@@ -337,9 +369,16 @@ int stack_table_add(const struct stackbeat_sample *sample, void *arg)
 		if (err)
 			return err;
 	}
-	sample_cache_insert(table->cache, sample, stack);
+	/* The stack of a sample with a copy depends on more than the sample. */
+	if (!(sample->record.flags & STACKBEAT_SAMPLE_STACK))
+		sample_cache_insert(table->cache, sample, stack);
 	stack_count(stack, sample, &table->totals);
 	return 0;
+}
+
+int stack_table_add(struct stack_table *table, const struct stackbeat_sample *sample)
+{
+	return stack_table_add_copied(table, sample, NULL, NULL);
 }
 
 const struct sample_totals *stack_table_totals(const struct stack_table *table)

@@ -17,6 +17,7 @@
 #include "record/stack.h"
 
 struct error;
+struct mapping_view;
 struct stack_table;
 struct address_spaces;
 
@@ -46,11 +47,26 @@ void stack_table_free(struct stack_table *table);
 uint64_t stack_table_repeat(struct stack_table *table, const void *data, uint64_t available);
 
 /*
- * Adds a sample that stack_table_repeat() has not counted (a decode_sample_fn; `table` is a struct
- * stack_table), and requests the mapped files of its frames to be read. The sample's address space
- * must have been advanced to the sample's generation. Returns 0 or -ENOMEM.
+ * Adds a sample that stack_table_repeat() has not counted, and requests the mapped files of its
+ * frames to be read. The sample's address space must have been advanced to the sample's generation.
+ * Returns 0 or -ENOMEM.
  */
-int stack_table_add(const struct stackbeat_sample *sample, void *table);
+int stack_table_add(struct stack_table *table, const struct stackbeat_sample *sample);
+
+/* The user part of a sample, found by a copy of its stack: addresses as in struct stackbeat_sample. */
+struct copied_frames {
+	const uint64_t *addresses;
+	uint16_t count; /* at most STACKBEAT_USER_FRAMES_MAX */
+	uint16_t table_frames;
+	uint8_t stop; /* as user_stop of struct stack */
+};
+
+/*
+ * As stack_table_add(), for a sample with a copy of its stack: with `frames` instead of its own
+ * user part (NULL: with that), and with the mappings of `view` (NULL: those of its address space).
+ */
+int stack_table_add_copied(struct stack_table *table, const struct stackbeat_sample *sample,
+			   const struct copied_frames *frames, const struct mapping_view *view);
 
 const struct sample_totals *stack_table_totals(const struct stack_table *table);
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <unistd.h>
 
 #include "lib/array.h"
@@ -108,14 +109,31 @@ static uint32_t add_location(struct window *window, const struct stack *stack, s
 	return profile_location(profile, number, stack->frames[i], NULL, 0);
 }
 
-static uint32_t add_labels(struct profile *profile, const struct labels *labels,
+/* Returns the path of the object that the last user frame is in; "": none, or unknown. */
+static const char *last_path(const struct mapped_files *files, const struct stack *stack)
+{
+	const struct mapped_file *file;
+	uint32_t segment;
+	bool is_offset;
+
+	if (!files || !stack->user_frames)
+		return "";
+	segment = stack_segments(stack)[stack->user_frames - 1];
+	if (segment == SEGMENT_ANON)
+		return "[anon]";
+	file = segment_file(files, segment, &is_offset);
+	return file ? file->path : "";
+}
+
+static uint32_t add_labels(const struct window *window, const struct labels *labels,
 			   const struct stack *stack)
 {
 	const enum truncation cause =
 		truncation_of((enum stackbeat_unwind_stop)stack->kernel_stop,
 			      (enum stackbeat_unwind_stop)stack->user_stop, !stack->user_frames);
+	char truncated[TRUNCATION_LABEL_SIZE];
 	const struct label_process process = {
-		.truncated = truncation_name(cause),
+		.truncated = truncated,
 		.comm = address_space_comm(stack->space),
 		.cgroup_path = address_space_cgroup_path(stack->space),
 		.ns_pid = address_space_ns_pid(stack->space),
@@ -123,9 +141,23 @@ static uint32_t add_labels(struct profile *profile, const struct labels *labels,
 	struct labels with_truncated = *labels;
 	struct label_values values;
 
+	truncation_label(cause, last_path(window->files, stack), truncated);
 	with_truncated.chosen |= LABEL_SET(LABEL_TRUNCATED);
 	label_values(&with_truncated, &stack->origin, &process, &values);
-	return labels_intern(profile, values.items, values.count);
+	return labels_intern(window->profile, values.items, values.count);
+}
+
+static void count_callers(struct window *window, const struct stack *stack)
+{
+	uint64_t callers = stack->user_frames > 0 ? stack->user_frames - 1u : 0;
+	uint64_t by_table = MIN(stack->table_frames, callers);
+
+	if (stack->is_copy) {
+		window->callers.by_copy += stack->samples * callers;
+		return;
+	}
+	window->callers.by_table += stack->samples * by_table;
+	window->callers.by_frame_pointer += stack->samples * (callers - by_table);
 }
 
 int window_add(struct window *window, const struct labels *labels, const struct stack *stack)
@@ -141,9 +173,11 @@ int window_add(struct window *window, const struct labels *labels, const struct 
 	for (size_t i = 0; i < depth; i++)
 		locations[i] = add_location(window, stack, i);
 	profile_add(profile, profile_stack(profile, locations, depth),
-		    add_labels(profile, labels, stack), values);
-	if (!profile->error)
+		    add_labels(window, labels, stack), values);
+	if (!profile->error) {
 		window->samples += stack->samples;
+		count_callers(window, stack);
+	}
 	return profile->error;
 }
 

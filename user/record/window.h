@@ -29,6 +29,13 @@ struct window_merged {
 	uint64_t callers; /* samples that have lost callers */
 };
 
+/* How the callers in user parts were found: one count for each in each sample. */
+struct window_callers {
+	uint64_t by_table; /* by unwind tables, in the kernel */
+	uint64_t by_frame_pointer;
+	uint64_t by_copy; /* by a copy of the stack, see stack_copies.h */
+};
+
 struct window {
 	struct profile *profile;
 	struct mapped_files *files; /* to which the segments refer; or NULL */
@@ -37,6 +44,7 @@ struct window {
 	struct perf_map_fd *perf_maps; /* of the sampled processes; owned */
 	size_t perf_map_count;
 	uint64_t samples;
+	struct window_callers callers;
 	uint64_t merged_stacks; /* see struct window_merged */
 };
 

@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <stackbeat_unwind.h>
+
 #include "lib/error.h"
 
 /* Rounds in which a drain empties the metadata ring, at most. */
@@ -278,4 +280,16 @@ int device_file_open(const struct device *device, uint64_t file)
 int device_file_release(const struct device *device, uint64_t file)
 {
 	return ioctl(device->fd, STACKBEAT_IOC_FILE_RELEASE, &file) ? -errno : 0;
+}
+
+int device_push_unwind_table(const struct device *device, uint64_t file,
+			     const struct stackbeat_unwind_table *table)
+{
+	const struct stackbeat_unwind_push push = {
+		.file = file,
+		.table = (uintptr_t)table,
+		.size = table ? table->size : 0,
+	};
+
+	return ioctl(device->fd, STACKBEAT_IOC_UNWIND_TABLE, &push) ? -errno : 0;
 }

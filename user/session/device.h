@@ -11,6 +11,7 @@
 
 struct device;
 struct error;
+struct stackbeat_unwind_table;
 
 /*
  * Opens a session. Returns 0 and sets *device, which the caller closes with device_close() (it
@@ -56,5 +57,12 @@ int device_drain(struct device *device, decode_fast_path_fn *fast_path, decode_s
  */
 int device_file_open(const struct device *device, uint64_t file);
 int device_file_release(const struct device *device, uint64_t file);
+
+/*
+ * Passes the unwind table of a mapped file (or of STACKBEAT_FILE_VDSO) to the module; NULL: the
+ * file has none. Returns 0 or the negative errno value of STACKBEAT_IOC_UNWIND_TABLE.
+ */
+int device_push_unwind_table(const struct device *device, uint64_t file,
+			     const struct stackbeat_unwind_table *table);
 
 #endif

@@ -268,6 +268,7 @@ static bool put_settings(struct nl_msg *message, const struct netlink_settings *
 		{STACKBEAT_A_RING_SIZE, settings->ring_size},
 		{STACKBEAT_A_WATERMARK, settings->watermark},
 		{STACKBEAT_A_BUDGET, settings->budget},
+		{STACKBEAT_A_STACK_COPY, settings->stack_copy},
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
@@ -280,6 +281,7 @@ static bool put_settings(struct nl_msg *message, const struct netlink_settings *
 		return false;
 	return put_flag(message, settings, STACKBEAT_A_INHERIT, settings->inherit) &&
 	       put_flag(message, settings, STACKBEAT_A_NO_JITTER, settings->no_jitter) &&
+	       put_flag(message, settings, STACKBEAT_A_UNWIND_TABLES, settings->unwind_tables) &&
 	       put_filter(message, settings);
 }
 
@@ -350,6 +352,8 @@ static int read_session(struct nl_msg *message, struct netlink_session *session)
 	session->budget = read_u32(attrs[STACKBEAT_A_BUDGET]);
 	session->no_jitter = read_flag(attrs[STACKBEAT_A_NO_JITTER]);
 	session->restricted = read_flag(attrs[STACKBEAT_A_RESTRICTED]);
+	session->unwind_tables = read_flag(attrs[STACKBEAT_A_UNWIND_TABLES]);
+	session->stack_copy = read_u32(attrs[STACKBEAT_A_STACK_COPY]);
 	session->owner = read_u32(attrs[STACKBEAT_A_OWNER]);
 	read_string(attrs[STACKBEAT_A_OWNER_COMM], session->owner_comm,
 		    sizeof(session->owner_comm));

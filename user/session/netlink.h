@@ -38,8 +38,10 @@ struct netlink_settings {
 	uint32_t ring_size; /* bytes */
 	uint32_t watermark; /* bytes */
 	uint32_t budget; /* thousandths of a CPU */
+	uint32_t stack_copy; /* bytes */
 	bool inherit;
 	bool no_jitter;
+	bool unwind_tables;
 	const char *cpus; /* list */
 	struct netlink_ids pids;
 	struct netlink_ids tids;
@@ -68,8 +70,10 @@ struct netlink_session {
 	uint32_t ring_size;
 	uint32_t watermark;
 	uint32_t budget; /* thousandths of a CPU */
+	uint32_t stack_copy; /* bytes */
 	uint32_t owner; /* process id */
 	bool no_jitter;
+	bool unwind_tables; /* they are used; before the first change: they can be used */
 	bool restricted;
 	char owner_comm[16];
 	char cpus[STACKBEAT_CPULIST_MAX];

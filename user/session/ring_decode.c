@@ -11,7 +11,8 @@
 #define MAPPING_FLAGS                                                                              \
 	(STACKBEAT_MAPPING_EVENT | STACKBEAT_MAPPING_MAIN_BINARY | STACKBEAT_MAPPING_VDSO |        \
 	 STACKBEAT_MAPPING_VADDR)
-#define FILE_FLAGS (STACKBEAT_FILE_HEADERS_NOT_READ | STACKBEAT_FILE_UNLINKED)
+#define FILE_FLAGS                                                                                 \
+	(STACKBEAT_FILE_HEADERS_NOT_READ | STACKBEAT_FILE_UNLINKED | STACKBEAT_FILE_UNWIND_TABLE)
 
 static const char *check_sample(const struct stackbeat_sample *sample)
 {
@@ -24,11 +25,26 @@ static const char *check_sample(const struct stackbeat_sample *sample)
 	if (sample->kernel_frames > STACKBEAT_KERNEL_FRAMES_MAX ||
 	    sample->user_frames > STACKBEAT_USER_FRAMES_MAX)
 		return "a sample has too many frames";
+	if (sample->table_frames > sample->user_frames)
+		return "a sample has more frames of unwind tables than user frames";
 	if (sample->kernel_stop >= STACKBEAT_STOP_COUNT ||
 	    sample->user_stop >= STACKBEAT_STOP_COUNT)
 		return "a stack ended for an unknown reason";
 	if (!memchr(sample->comm, '\0', sizeof(sample->comm)))
 		return "a command name is not terminated";
+	return NULL;
+}
+
+static const char *check_stack(const struct stackbeat_stack *stack)
+{
+	if (stack->record.size < sizeof(*stack))
+		return "a copy of a stack is shorter than its header";
+	if (stack->record.flags)
+		return "a copy of a stack has unknown flags";
+	if (stack->size > STACKBEAT_STACK_COPY_MAX || stack->size % sizeof(uint64_t))
+		return "a copy of a stack has a wrong size";
+	if (stack->size > stack->record.size - sizeof(*stack))
+		return "a copy of a stack goes beyond its record";
 	return NULL;
 }
 
@@ -101,6 +117,8 @@ static const char *check_record(const struct stackbeat_record *record, uint64_t 
 	switch (record->type) {
 	case STACKBEAT_RECORD_SAMPLE:
 		return check_sample((const void *)record);
+	case STACKBEAT_RECORD_STACK:
+		return check_stack((const void *)record);
 	case STACKBEAT_RECORD_ADDRESS_SPACE:
 		return check_space((const void *)record);
 	case STACKBEAT_RECORD_MAPPING:
@@ -112,78 +130,119 @@ static const char *check_record(const struct stackbeat_record *record, uint64_t 
 	}
 }
 
-/* Handles a verified record. Returns 0, or a negative errno value to stop. */
-typedef int record_fn(const struct stackbeat_record *record, void *arg);
-
-struct sample_handler {
-	decode_fast_path_fn *fast_path; /* NULL: none */
-	decode_sample_fn *fn;
-	void *arg;
+/* A ring while it is decoded. */
+struct ring_reader {
+	const uint8_t *data;
+	uint32_t size;
+	uint64_t tail, head;
+	const char *problem; /* of a malformed record; NULL: none */
 };
 
-/* `fast_path`: the handler with the function to call before a record is verified; NULL: none. */
-static int for_each_record(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t head,
-			   const struct sample_handler *fast_path, record_fn *fn, void *arg,
-			   struct error *error)
+static void open_ring(struct ring_reader *ring, const uint8_t *data, uint32_t size, uint64_t tail,
+		      uint64_t head)
 {
-	const char *problem = NULL;
-	int err = 0;
-
-	if (head - *tail > size || (head | *tail) % sizeof(uint64_t))
-		problem = "its head is out of range";
-
-	while (!problem && !err && *tail != head) {
-		uint32_t at = *tail & (size - 1);
-		uint64_t available = head - *tail;
-		const struct stackbeat_record *record = (const void *)(data + at);
-
-		/* Records do not wrap around at the end of the data. */
-		if (available > size - at)
-			available = size - at;
-		if (fast_path) {
-			uint64_t matched = fast_path->fast_path(record, available, fast_path->arg);
-
-			*tail += matched;
-			if (matched == available)
-				continue;
-			available -= matched;
-			record = (const void *)((const uint8_t *)record + matched);
-		}
-		problem = check_record(record, available);
-		if (problem)
-			break;
-		err = fn(record, arg);
-		*tail += record->size;
-	}
-	if (!problem)
-		return err;
-	*tail = head;
-	return error_set(error, EBADMSG, "a ring is damaged: %s", problem);
+	*ring = (struct ring_reader){data, size, tail, head, NULL};
+	if (head - tail > size || (head | tail) % sizeof(uint64_t))
+		ring->problem = "its head is out of range";
 }
 
-static int deliver_sample(const struct stackbeat_record *record, void *arg)
+/* Returns the bytes at the tail, and sets *available: records do not wrap around. */
+static const void *at_tail(const struct ring_reader *ring, uint64_t *available)
 {
-	const struct sample_handler *handler = arg;
+	uint32_t at = ring->tail & (ring->size - 1);
 
+	*available = ring->head - ring->tail;
+	if (*available > ring->size - at)
+		*available = ring->size - at;
+	return ring->data + at;
+}
+
+/* Returns the next record, verified, and advances the tail behind it; NULL: none, or a problem. */
+static const struct stackbeat_record *next_record(struct ring_reader *ring)
+{
+	const struct stackbeat_record *record;
+	uint64_t available;
+
+	if (ring->problem || ring->tail == ring->head)
+		return NULL;
+	record = at_tail(ring, &available);
+	ring->problem = check_record(record, available);
+	if (ring->problem)
+		return NULL;
+	ring->tail += record->size;
+	return record;
+}
+
+/* Sets *tail. `err`: the error of a handler. */
+static int close_ring(const struct ring_reader *ring, uint64_t *tail, int err, struct error *error)
+{
+	*tail = ring->problem ? ring->head : ring->tail;
+	if (!ring->problem)
+		return err;
+	return error_set(error, EBADMSG, "a ring is damaged: %s", ring->problem);
+}
+
+/* Returns the copy of the stack of the sample before it, or NULL with a problem. */
+static const struct stackbeat_stack *next_stack(struct ring_reader *ring)
+{
+	const struct stackbeat_record *record;
+
+	do
+		record = next_record(ring);
+	while (record && record->type == STACKBEAT_RECORD_PAD);
+	if (record && record->type == STACKBEAT_RECORD_STACK)
+		return (const struct stackbeat_stack *)record;
+	if (!ring->problem)
+		ring->problem = "a sample lacks the copy of its stack";
+	return NULL;
+}
+
+static int deliver_record(struct ring_reader *ring, const struct stackbeat_record *record,
+			  decode_sample_fn *fn, void *arg)
+{
+	const struct stackbeat_stack *stack = NULL;
+
+	if (record->type == STACKBEAT_RECORD_STACK)
+		ring->problem = "a copy of a stack follows no sample";
 	if (record->type != STACKBEAT_RECORD_SAMPLE)
 		return 0;
-	return handler->fn((const struct stackbeat_sample *)record, handler->arg);
+	if (record->flags & STACKBEAT_SAMPLE_STACK) {
+		stack = next_stack(ring);
+		if (!stack)
+			return 0;
+	}
+	return fn((const struct stackbeat_sample *)record, stack, arg);
 }
 
 int decode_records(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t head,
 		   decode_fast_path_fn *fast_path, decode_sample_fn *fn, void *arg,
 		   struct error *error)
 {
-	struct sample_handler handler = {fast_path, fn, arg};
+	const struct stackbeat_record *record;
+	struct ring_reader ring;
+	int err = 0;
 
-	return for_each_record(data, size, tail, head, fast_path ? &handler : NULL, deliver_sample,
-			       &handler, error);
+	open_ring(&ring, data, size, *tail, head);
+	while (!err && !ring.problem && ring.tail != head) {
+		if (fast_path) {
+			uint64_t available;
+			const void *bytes = at_tail(&ring, &available);
+			uint64_t matched = fast_path(bytes, available, arg);
+
+			ring.tail += matched;
+			if (matched == available)
+				continue;
+		}
+		record = next_record(&ring);
+		if (record)
+			err = deliver_record(&ring, record, fn, arg);
+	}
+	return close_ring(&ring, tail, err, error);
 }
 
-static int deliver_metadata(const struct stackbeat_record *record, void *arg)
+static int deliver_metadata(const struct stackbeat_record *record,
+			    const struct metadata_handler *handler)
 {
-	const struct metadata_handler *handler = arg;
-
 	switch (record->type) {
 	case STACKBEAT_RECORD_ADDRESS_SPACE:
 		return handler->address_space((const struct stackbeat_address_space *)record,
@@ -200,6 +259,16 @@ static int deliver_metadata(const struct stackbeat_record *record, void *arg)
 int decode_metadata(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t head,
 		    const struct metadata_handler *handler, struct error *error)
 {
-	return for_each_record(data, size, tail, head, NULL, deliver_metadata, (void *)handler,
-			       error);
+	const struct stackbeat_record *record;
+	struct ring_reader ring;
+	int err = 0;
+
+	open_ring(&ring, data, size, *tail, head);
+	while (!err) {
+		record = next_record(&ring);
+		if (!record)
+			break;
+		err = deliver_metadata(record, handler);
+	}
+	return close_ring(&ring, tail, err, error);
 }

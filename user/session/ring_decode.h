@@ -9,8 +9,12 @@
 
 struct error;
 
-/* Handles a verified sample. Returns 0, or a negative errno value to stop. */
-typedef int decode_sample_fn(const struct stackbeat_sample *sample, void *arg);
+/*
+ * Handles a verified sample, and the verified copy of its stack, or NULL. Returns 0, or a negative
+ * errno value to stop.
+ */
+typedef int decode_sample_fn(const struct stackbeat_sample *sample,
+			     const struct stackbeat_stack *stack, void *arg);
 
 /*
  * Handles the first samples of `available` unverified bytes, as long as they equal samples that

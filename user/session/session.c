@@ -32,6 +32,7 @@ int session_open(struct session *session, struct error *error)
 	err = session_get(session, got, error);
 	session->restricted = !err && got->restricted;
 	session->parts = err ? STACKBEAT_PARTS_ALL : got->parts;
+	session->unwind_tables = !err && got->unwind_tables;
 	session->same_pid_ns = !err && got->owner == (uint32_t)getpid();
 	free(got);
 	return err;
@@ -82,6 +83,20 @@ static int choose_cpus(struct session *session, const struct session_config *con
 	return 0;
 }
 
+/* Chooses how the user part is unwound: `parts` are the configured ones. */
+static int choose_unwinding(struct session *session, const struct session_config *config,
+			    struct netlink_settings *settings, struct error *error)
+{
+	if (config->unwind == UNWIND_TABLES && !session->unwind_tables)
+		return error_set(error, EOPNOTSUPP,
+				 "--unwind=tables: the module does not support unwind tables");
+	if (config->unwind == UNWIND_FRAME_POINTERS || !(settings->parts & STACKBEAT_PART_USER))
+		session->unwind_tables = false;
+	settings->unwind_tables = session->unwind_tables;
+	settings->stack_copy = session->unwind_tables ? config->stack_copy : 0;
+	return 0;
+}
+
 static int find_cgroups(const struct session_config *config, uint64_t *cgroups, struct error *error)
 {
 	int err = 0;
@@ -126,7 +141,9 @@ int session_configure(struct session *session, const struct session_config *conf
 		       NETLINK_SET(STACKBEAT_A_MAX_DEPTH) | NETLINK_SET(STACKBEAT_A_RING_SIZE) |
 		       NETLINK_SET(STACKBEAT_A_CPUS) | NETLINK_SET(STACKBEAT_A_INHERIT) |
 		       NETLINK_SET(STACKBEAT_A_NO_JITTER) | NETLINK_SET(STACKBEAT_A_BUDGET) |
-		       NETLINK_SET(STACKBEAT_A_PIDS) | NETLINK_SET(STACKBEAT_A_TIDS) |
+		       NETLINK_SET(STACKBEAT_A_UNWIND_TABLES) |
+		       NETLINK_SET(STACKBEAT_A_STACK_COPY) | NETLINK_SET(STACKBEAT_A_PIDS) |
+		       NETLINK_SET(STACKBEAT_A_TIDS) |
 		       NETLINK_SET(STACKBEAT_A_CGROUPS) | NETLINK_SET(STACKBEAT_A_EXCLUDE_COMMS),
 		.parts = config->parts,
 		.max_depth = config->max_depth,
@@ -158,6 +175,9 @@ int session_configure(struct session *session, const struct session_config *conf
 		fputs("stackbeat: the kernel is locked down: the user part alone is recorded\n",
 		      stderr);
 	session->parts = settings.parts;
+	err = choose_unwinding(session, config, &settings, error);
+	if (err)
+		return err;
 	if (child && !config->system_wide && !settings.pids.count && !settings.tids.count &&
 	    !settings.cgroup_count)
 		settings.pids = (struct netlink_ids){&command, 1};

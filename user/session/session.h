@@ -17,6 +17,13 @@
 struct device;
 struct error;
 
+/* How the user part of stacks is unwound. */
+enum unwind_method {
+	UNWIND_AUTO, /* by unwind tables if the module supports them, else by frame pointers */
+	UNWIND_TABLES,
+	UNWIND_FRAME_POINTERS,
+};
+
 /* The settings of a session from the command line. The struct does not own the strings. */
 struct session_config {
 	uint32_t rate; /* Hz; 0: the highest that the module allows */
@@ -35,6 +42,8 @@ struct session_config {
 	uint32_t max_depth; /* user frames */
 	uint32_t ring_size; /* bytes per CPU */
 	uint32_t budget; /* thousandths of a CPU */
+	enum unwind_method unwind;
+	uint32_t stack_copy; /* bytes of the stack, see STACKBEAT_A_STACK_COPY; 0: none */
 	bool no_jitter;
 	bool no_inherit;
 	bool system_wide; /* -a */
@@ -45,6 +54,8 @@ struct session {
 	struct netlink *control;
 	bool restricted; /* the kernel samples only processes of this user */
 	bool same_pid_ns; /* this process is in the initial pid namespace */
+	/* The module can use unwind tables; then, after session_configure(): it does. */
+	bool unwind_tables;
 	uint32_t rate; /* Hz, as configured */
 	uint32_t parts; /* STACKBEAT_PART_*: available ones, then the configured ones */
 	struct cpulist cpulist;
@@ -62,7 +73,8 @@ void session_close(struct session *session);
 /*
  * Configures the session and maps its rings. `child` is the process of COMMAND, which is sampled if
  * `config` has no other target; 0: none. Returns 0 or a negative errno value: -ESRCH when a process
- * or thread of `config` has exited.
+ * or thread of `config` has exited, -EOPNOTSUPP when `config` needs unwind tables, and the module
+ * does not support them.
  */
 int session_configure(struct session *session, const struct session_config *config, pid_t child,
 		      struct error *error);
