@@ -409,6 +409,7 @@ struct stackbeat_sample {
 
 /* Registers in the order of their DWARF numbers: rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 to r15. */
 #define STACKBEAT_REGISTERS 17u
+#define STACKBEAT_REGISTER_RBX 3u
 #define STACKBEAT_REGISTER_RBP 6u
 #define STACKBEAT_REGISTER_RSP 7u
 #define STACKBEAT_REGISTER_RIP 16u
@@ -747,7 +748,7 @@ enum stackbeat_stat {
 	STACKBEAT_S_UNWIND_TABLE_BYTES, /* bytes of these tables */
 	STACKBEAT_S_UNWIND_TABLES_REFUSED, /* tables refused for lack of memory */
 	STACKBEAT_S_STACK_COPIES, /* samples with a copy of the stack, in totals and of each CPU */
-	STACKBEAT_S_STACK_COPIES_LOST, /* copies for which the ring had no room */
+	STACKBEAT_S_STACK_COPIES_LOST, /* copies for which the ring had no room; likewise */
 	STACKBEAT_S_COUNT
 };
 

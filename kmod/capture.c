@@ -121,22 +121,66 @@ static void sb_capture_free(struct sb_spaces *spaces, struct sb_capture *capture
 	atomic_dec(spaces->pending);
 }
 
-/* Sets the file id of a mapping, and the ELF virtual address of its start. */
-static void sb_mapping_find_file(struct sb_spaces *spaces, struct sb_captured_mapping *mapping,
-				 const struct path *path, struct inode *inode)
+/*
+ * Sets the file id of a mapping, and the ELF virtual address of its start. Returns the file, or NULL.
+ */
+static const struct sb_mapped_file *sb_mapping_find_file(struct sb_spaces *spaces,
+							 struct sb_captured_mapping *mapping,
+							 const struct path *path,
+							 struct inode *inode)
 {
 	struct sb_mapped_file *file;
 
 	if (!S_ISREG(inode->i_mode))
-		return;
+		return NULL;
 	file = sb_mapped_files_find_or_add(&spaces->files, path, inode);
 	if (!file) {
 		spaces->mappings_without_file++;
-		return;
+		return NULL;
 	}
 	mapping->file = file->id;
 	if (sb_elf_vaddr(&file->elf, mapping->offset, &mapping->vaddr))
 		mapping->flags |= STACKBEAT_MAPPING_VADDR;
+	return file;
+}
+
+/* Returns a mapping for walks by unwind tables. The lock keeps its object until it is added. */
+static struct sb_unwind_map sb_mapping_for_unwind(const struct sb_spaces *spaces,
+						  const struct sb_captured_mapping *mapping,
+						  const struct sb_mapped_file *file)
+{
+	struct sb_unwind_map map = {
+		.start = mapping->start,
+		.end = mapping->end,
+		.offset = mapping->offset,
+		.object = file ? file->object : NULL,
+	};
+	const struct sb_unwind_table *table;
+
+	if (mapping->flags & STACKBEAT_MAPPING_VDSO) {
+		map.object = spaces->vdso;
+		map.bias = mapping->start;
+		map.biased = true;
+	} else if (file) {
+		sb_unwind_map_set_bias(&map, &file->elf);
+	}
+	if (map.object && !map.biased) {
+		/* The headers were read for the table, or by another session. */
+		table = sb_unwind_object_table(map.object);
+		if (table)
+			sb_unwind_map_set_bias(&map, &table->elf);
+	}
+	return map;
+}
+
+static void sb_capture_lose_maps(void *spaces, u32 slot, u64 id)
+{
+	sb_spaces_lose_maps(spaces, slot, id);
+}
+
+static u32 sb_spaces_slot(const struct sb_spaces *spaces, const struct sb_space *space)
+{
+	return space - spaces->table;
 }
 
 /* Makes room for `count` mappings in spaces->found, if there is memory. */
@@ -210,8 +254,13 @@ static u32 sb_spaces_find_mappings(struct sb_spaces *spaces, struct mm_struct *m
 /* Takes over the mappings found, if there is room for all, and drops their references. */
 static void sb_capture_take_mappings(struct sb_spaces *spaces, struct sb_capture *capture)
 {
+	const struct sb_space_request *request = &capture->request;
+	u32 slot = sb_spaces_slot(spaces, request->space);
+	const struct sb_mapped_file *file;
 	struct sb_captured_mapping *mapping;
 	struct sb_found_mapping *found;
+	struct sb_unwind_maps *maps = NULL;
+	struct sb_unwind_map map;
 	u32 room = spaces->found_count;
 	u32 i;
 
@@ -220,6 +269,9 @@ static void sb_capture_take_mappings(struct sb_spaces *spaces, struct sb_capture
 	capture->mappings = kvmalloc_array(room, sizeof(*capture->mappings), GFP_KERNEL);
 	if (!capture->mappings)
 		room = 0;
+	if (room)
+		maps = sb_unwind_maps_alloc(&spaces->unwind_spaces, slot, room,
+					    sb_capture_lose_maps, spaces);
 	for (i = 0; i < spaces->found_count; i++) {
 		found = &spaces->found[i];
 		if (i < room) {
@@ -230,9 +282,11 @@ static void sb_capture_take_mappings(struct sb_spaces *spaces, struct sb_capture
 				.offset = found->offset,
 				.flags = found->flags,
 			};
-			if (found->inode)
-				sb_mapping_find_file(spaces, mapping, &found->path,
-						     found->inode);
+			file = found->inode ? sb_mapping_find_file(spaces, mapping, &found->path,
+								   found->inode) : NULL;
+			map = sb_mapping_for_unwind(spaces, mapping, file);
+			if (maps)
+				sb_unwind_maps_add(maps, &map);
 		}
 		if (found->inode) {
 			iput(found->inode);
@@ -241,6 +295,9 @@ static void sb_capture_take_mappings(struct sb_spaces *spaces, struct sb_capture
 		cond_resched();
 	}
 	spaces->found_count = 0;
+	if (maps)
+		sb_unwind_maps_publish(&spaces->unwind_spaces, slot, maps, request->id,
+				       capture->generation);
 }
 
 static void sb_capture_read_cgroup(struct sb_spaces *spaces, struct sb_capture *capture)
@@ -464,10 +521,24 @@ static void sb_spaces_read_big(struct sb_spaces *spaces)
 		sb_capture_try(spaces, capture);
 }
 
+/* Applies an mmap event to the mappings by which stacks of its space are walked. */
+static void sb_spaces_apply_mmap_event(struct sb_spaces *spaces, const struct sb_mmap_event *event,
+				       const struct sb_captured_mapping *mapping,
+				       const struct sb_mapped_file *file)
+{
+	struct sb_unwind_map map = sb_mapping_for_unwind(spaces, mapping, file);
+	u32 slot = sb_spaces_slot(spaces, event->space);
+
+	if (sb_unwind_maps_apply(&spaces->unwind_spaces, slot, event->id, event->generation, &map,
+				 sb_capture_lose_maps, spaces))
+		sb_spaces_lose_maps(spaces, slot, event->id);
+}
+
 /* Takes the queued mmap events. Returns whether there were any. */
 static bool sb_spaces_take_mmap_events(struct sb_spaces *spaces)
 {
 	struct sb_capture *capture;
+	const struct sb_mapped_file *file;
 	struct sb_mmap_event event;
 	u32 limit = SB_MMAP_EVENTS_MAX;
 
@@ -484,10 +555,11 @@ static bool sb_spaces_take_mmap_events(struct sb_spaces *spaces)
 			capture->event_mapping.offset = event.offset;
 			capture->event_mapping.flags = STACKBEAT_MAPPING_EVENT |
 					     (event.vdso ? STACKBEAT_MAPPING_VDSO : 0);
-			if (event.file)
-				sb_mapping_find_file(spaces, &capture->event_mapping,
-						     sb_file_user_path(event.file),
-						     file_inode(event.file));
+			file = event.file ? sb_mapping_find_file(spaces, &capture->event_mapping,
+								 sb_file_user_path(event.file),
+								 file_inode(event.file)) :
+					    NULL;
+			sb_spaces_apply_mmap_event(spaces, &event, &capture->event_mapping, file);
 			sb_capture_queue(spaces, capture);
 		} else {
 			sb_spaces_lose_mmap_event(spaces, &event);

@@ -120,8 +120,14 @@ static int sb_device_mmap(struct file *file, struct vm_area_struct *vma)
 static long sb_device_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
 	struct sb_session *session = file->private_data;
+	struct stackbeat_unwind_push push;
 	u64 file_id;
 
+	if (command == STACKBEAT_IOC_UNWIND_TABLE) {
+		if (copy_from_user(&push, (void __user *)argument, sizeof(push)))
+			return -EFAULT;
+		return sb_spaces_set_table(session->spaces, &push);
+	}
 	if (command != STACKBEAT_IOC_FILE_OPEN && command != STACKBEAT_IOC_FILE_RELEASE)
 		return -ENOTTY;
 	if (copy_from_user(&file_id, (void __user *)argument, sizeof(file_id)))

@@ -26,6 +26,7 @@
 #define SB_MAPPINGS_WAITING_MAX 64u
 #define SB_MAPPED_FILES_MAX 8u
 #define SB_BIG_MAPPINGS 64
+#define SB_UNWIND_MAPS_MAX 64u
 #else
 /* The table of spaces: number of ways of a set, and log2 of the number of sets. */
 #define SB_WAYS 8u
@@ -56,7 +57,13 @@ static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_ADDRESS_SPACES_MAX);
 
 /* Spaces with more mappings than this are read after the others, one by one. */
 #define SB_BIG_MAPPINGS 2000
+
+/* Mappings in the arrays by which stacks are walked, of all spaces. */
+#define SB_UNWIND_MAPS_MAX (256u << 10)
 #endif
+
+/* Bytes of the unwind tables of a restricted session. */
+#define SB_RESTRICTED_UNWIND_BYTES (8ull << 20)
 
 /* Replaced filters that wait for a grace period. */
 #define SB_FILTERS_WAITING_MAX STACKBEAT_FILTERS_WAITING_MAX

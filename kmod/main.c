@@ -11,6 +11,8 @@
 #include "sampler.h"
 #include "session.h"
 #include "space.h"
+#include "unwind_object.h"
+#include "unwind_tables.h"
 
 static int __init sb_init(void)
 {
@@ -22,9 +24,13 @@ static int __init sb_init(void)
 	err = sb_cycles_init();
 	if (err)
 		return err;
-	err = sb_filter_init();
+	sb_unwind_object_init();
+	err = sb_unwind_tables_init();
 	if (err)
 		return err;
+	err = sb_filter_init();
+	if (err)
+		goto err_filter;
 	err = sb_space_init();
 	if (err)
 		goto err_space;
@@ -62,6 +68,8 @@ err_sampler:
 	sb_space_exit();
 err_space:
 	sb_filter_exit();
+err_filter:
+	sb_unwind_tables_exit();
 	return err;
 }
 
@@ -78,6 +86,7 @@ static void __exit sb_exit(void)
 	sb_sampler_exit();
 	sb_space_exit();
 	sb_filter_exit();
+	sb_unwind_tables_exit();
 }
 
 module_init(sb_init);

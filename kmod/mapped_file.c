@@ -21,8 +21,9 @@
 
 #define SB_DELETED " (deleted)"
 
-int sb_mapped_files_init(struct sb_mapped_files *files)
+int sb_mapped_files_init(struct sb_mapped_files *files, struct sb_unwind_user *unwind)
 {
+	files->unwind = unwind;
 	hash_init(files->by_path);
 	INIT_LIST_HEAD(&files->unwritten);
 	files->path = kmalloc(STACKBEAT_PATH_MAX, GFP_KERNEL);
@@ -31,6 +32,7 @@ int sb_mapped_files_init(struct sb_mapped_files *files)
 
 void sb_mapped_file_free(struct sb_mapped_file *file)
 {
+	sb_unwind_object_put(file->object);
 	iput(file->inode);
 	path_put(&file->path);
 	kfree(file->name);
@@ -157,6 +159,12 @@ static unsigned long sb_path_key(const struct path *path)
 	return (unsigned long)path->dentry ^ ((unsigned long)path->mnt >> 1);
 }
 
+void sb_mapped_file_reread(struct sb_mapped_file *file)
+{
+	if (file->unread && sb_inode_can_be_read(file->inode))
+		file->unread = sb_elf_read(sb_read_cached, file->inode, &file->elf);
+}
+
 static struct sb_mapped_file *sb_mapped_file_alloc(struct sb_mapped_files *files,
 						   const struct path *path, struct inode *inode)
 {
@@ -171,8 +179,9 @@ static struct sb_mapped_file *sb_mapped_file_alloc(struct sb_mapped_files *files
 	file->id = ++files->last_id;
 	file->name = sb_path_name(files, &file->path);
 	file->unlinked = sb_path_is_unlinked(&file->path);
-	file->unread = !sb_inode_can_be_read(file->inode) ||
-			 sb_elf_read(sb_read_cached, file->inode, &file->elf);
+	file->object = sb_unwind_object_get(files->unwind, inode);
+	file->unread = true;
+	sb_mapped_file_reread(file);
 	hash_add(files->by_path, &file->node, sb_path_key(path));
 	list_add_tail(&file->unwritten, &files->unwritten);
 	files->count++;
@@ -201,7 +210,9 @@ static void sb_mapped_file_fill_record(const struct sb_mapped_file *file, size_t
 	memset(record, 0, size);
 	record->record.type = STACKBEAT_RECORD_FILE;
 	record->record.flags = (file->unread ? STACKBEAT_FILE_HEADERS_NOT_READ : 0) |
-			       (file->unlinked ? STACKBEAT_FILE_UNLINKED : 0);
+			       (file->unlinked ? STACKBEAT_FILE_UNLINKED : 0) |
+			       (file->object && sb_unwind_object_is_known(file->object) ?
+					STACKBEAT_FILE_UNWIND_TABLE : 0);
 	record->record.size = size;
 	record->file = file->id;
 	record->inode = inode->i_ino;

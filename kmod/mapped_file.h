@@ -15,6 +15,7 @@
 #include <linux/path.h>
 
 #include "elf.h"
+#include "unwind_object.h"
 
 struct cred;
 struct file;
@@ -29,6 +30,7 @@ struct sb_mapped_files {
 	u64 last_id;
 	u32 count;
 	char *path;			/* buffer for paths, STACKBEAT_PATH_MAX bytes */
+	struct sb_unwind_user *unwind;	/* the session's use of unwind tables */
 	const struct path *root;	/* paths are relative to it; NULL: the namespace's root */
 };
 
@@ -41,6 +43,7 @@ struct sb_mapped_file {
 	 */
 	struct path path;
 	struct inode *inode;
+	struct sb_unwind_object *object;	/* with a reference; NULL: no memory */
 	u64 id;
 	struct sb_elf elf;
 	bool unread;			/* elf may be incomplete */
@@ -48,8 +51,8 @@ struct sb_mapped_file {
 	char *name;			/* path, until the record is written; NULL: unknown */
 };
 
-/* ENOMEM. */
-int sb_mapped_files_init(struct sb_mapped_files *files);
+/* `unwind` is used until the files are freed. ENOMEM. */
+int sb_mapped_files_init(struct sb_mapped_files *files, struct sb_unwind_user *unwind);
 /* Frees all files. Also allowed after sb_mapped_files_init() has failed. */
 void sb_mapped_files_free(struct sb_mapped_files *files);
 
@@ -65,6 +68,9 @@ bool sb_mapped_files_write(struct sb_mapped_files *files, struct sb_ring *ring);
 
 /* Returns the file with this id if its record is written, or NULL. */
 struct sb_mapped_file *sb_mapped_files_find(struct sb_mapped_files *files, u64 id);
+
+/* Reads headers of the file that could not be read before: the reader may have read the file since. */
+void sb_mapped_file_reread(struct sb_mapped_file *file);
 
 /* Removes a file after its record is written. The caller then frees it, without a lock. */
 void sb_mapped_files_remove(struct sb_mapped_files *files, struct sb_mapped_file *file);

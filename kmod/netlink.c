@@ -59,6 +59,8 @@ static const struct nla_policy sb_set_policy[STACKBEAT_A_COUNT] = {
 	[STACKBEAT_A_TIDS] = NLA_POLICY_NESTED(sb_pid_policy),
 	[STACKBEAT_A_CGROUPS] = NLA_POLICY_NESTED(sb_cgroup_policy),
 	[STACKBEAT_A_EXCLUDE_COMMS] = NLA_POLICY_NESTED(sb_comm_policy),
+	[STACKBEAT_A_UNWIND_TABLES] = { .type = NLA_U8 },
+	[STACKBEAT_A_STACK_COPY] = { .type = NLA_U32 },
 };
 
 static struct genl_family sb_family;
@@ -170,6 +172,24 @@ static int sb_read_no_jitter(struct genl_info *info, struct sb_settings *setting
 {
 	return sb_read_flag(info, STACKBEAT_A_NO_JITTER, "no_jitter must be 0 or 1",
 			    &settings->no_jitter);
+}
+
+static int sb_read_unwind_tables(struct genl_info *info, struct sb_settings *settings)
+{
+	return sb_read_flag(info, STACKBEAT_A_UNWIND_TABLES, "unwind_tables must be 0 or 1",
+			    &settings->unwind_tables);
+}
+
+static int sb_read_stack_copy(struct genl_info *info, struct sb_settings *settings)
+{
+	static const char message[] = "the stack copy must be a multiple of 8 bytes, up to 64 KiB";
+	int err = sb_read_ranged(info, STACKBEAT_A_STACK_COPY, 0, STACKBEAT_STACK_COPY_MAX, message,
+				 &settings->stack_copy);
+
+	if (err || !(settings->stack_copy % sizeof(u64)))
+		return err;
+	sb_set_error(info, STACKBEAT_A_STACK_COPY, message);
+	return -EINVAL;
 }
 
 static int sb_read_cpus(struct genl_info *info, struct sb_settings *settings)
@@ -293,6 +313,8 @@ static const struct {
 	{ STACKBEAT_A_WATERMARK, sb_read_watermark },
 	{ STACKBEAT_A_NO_JITTER, sb_read_no_jitter },
 	{ STACKBEAT_A_BUDGET, sb_read_budget },
+	{ STACKBEAT_A_UNWIND_TABLES, sb_read_unwind_tables },
+	{ STACKBEAT_A_STACK_COPY, sb_read_stack_copy },
 	{ STACKBEAT_A_TIDS, sb_read_tids },
 	{ STACKBEAT_A_CGROUPS, sb_read_cgroups },
 	{ STACKBEAT_A_EXCLUDE_COMMS, sb_read_comms },
@@ -425,19 +447,19 @@ static void sb_stats_add(struct sb_stats *stats, const struct sb_sampler *sample
 	stats->count[STACKBEAT_S_FILTERED] += READ_ONCE(sampler->filtered);
 	stats->count[STACKBEAT_S_MISSED_TICKS] += READ_ONCE(sampler->missed_sum);
 	stats->count[STACKBEAT_S_OVERHEAD_NS] += sb_sampler_overhead(sampler);
+	stats->count[STACKBEAT_S_STACK_COPIES] += READ_ONCE(sampler->stack_copies);
+	stats->count[STACKBEAT_S_STACK_COPIES_LOST] += READ_ONCE(sampler->stack_copies_lost);
 	stats->count[STACKBEAT_S_TICK_TIME_NS] += READ_ONCE(sampler->tick_time);
 	stats->count[STACKBEAT_S_THROTTLED] += READ_ONCE(sampler->throttled);
 	if (rate && (!stats->count[STACKBEAT_S_RATE] || rate < stats->count[STACKBEAT_S_RATE]))
 		stats->count[STACKBEAT_S_RATE] = rate;
 }
 
-/* Puts the counters before `end`. */
+/* Puts the counters from `stat` on, before `end`. */
 static int sb_put_stats(struct sk_buff *skb, const struct sb_stats *stats,
-			enum stackbeat_stat end)
+			enum stackbeat_stat stat, enum stackbeat_stat end)
 {
-	u32 stat;
-
-	for (stat = STACKBEAT_S_TICKS; stat < end; stat++) {
+	for (; stat < end; stat++) {
 		if (nla_put_u64_64bit(skb, stat, stats->count[stat], STACKBEAT_S_PAD))
 			return -EMSGSIZE;
 	}
@@ -459,7 +481,7 @@ static int sb_put_sums(struct sk_buff *skb, const struct sb_session *session)
 			sb_stats_add(&stats, sampler);
 	}
 	sb_spaces_count(session->spaces, stats.count);
-	if (sb_put_stats(skb, &stats, STACKBEAT_S_COUNT))
+	if (sb_put_stats(skb, &stats, STACKBEAT_S_TICKS, STACKBEAT_S_COUNT))
 		return -EMSGSIZE;
 	nla_nest_end(skb, nest);
 	return 0;
@@ -480,7 +502,8 @@ static int sb_put_cpus(struct sk_buff *skb, const struct sb_session *session)
 		sb_stats_add(&stats, sampler);
 		nest = nla_nest_start(skb, STACKBEAT_A_CPU_STATS);
 		if (!nest || nla_put_u32(skb, STACKBEAT_S_CPU, cpu) ||
-		    sb_put_stats(skb, &stats, STACKBEAT_S_ADDRESS_SPACES))
+		    sb_put_stats(skb, &stats, STACKBEAT_S_TICKS, STACKBEAT_S_ADDRESS_SPACES) ||
+		    sb_put_stats(skb, &stats, STACKBEAT_S_STACK_COPIES, STACKBEAT_S_COUNT))
 			return -EMSGSIZE;
 		nla_nest_end(skb, nest);
 	}
@@ -583,6 +606,8 @@ static int sb_put_settings(struct sk_buff *skb, const struct sb_session *session
 	    nla_put_u32(skb, STACKBEAT_A_PARTS, session->parts) ||
 	    nla_put_u8(skb, STACKBEAT_A_INHERIT, session->inherit) ||
 	    nla_put_u8(skb, STACKBEAT_A_NO_JITTER, session->no_jitter) ||
+	    nla_put_u8(skb, STACKBEAT_A_UNWIND_TABLES, session->unwind_tables) ||
+	    nla_put_u32(skb, STACKBEAT_A_STACK_COPY, session->stack_copy) ||
 	    nla_put_u8(skb, STACKBEAT_A_RESTRICTED, session->restricted) ||
 	    nla_put_u32(skb, STACKBEAT_A_BUDGET, session->budget_permille) ||
 	    nla_put_u32(skb, STACKBEAT_A_MAX_DEPTH, session->max_depth) ||

@@ -11,6 +11,12 @@ extern unsigned int sb_rate_max;
 /* Users without CAP_PERFMON may open restricted sessions. Read with READ_ONCE(). */
 extern bool sb_unprivileged;
 
+/*
+ * Maximum memory of the unwind tables of all sessions with CAP_PERFMON, in MiB. Constant after
+ * sb_params_check().
+ */
+extern unsigned int sb_unwind_memory;
+
 /* Rate of a new session, in Hz. */
 u32 sb_default_rate(void);
 

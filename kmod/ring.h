@@ -113,6 +113,15 @@ static __always_inline void *sb_ring_reserve(struct sb_ring *ring, u32 bytes)
 	return ring->data + (ring->head & (ring->size - 1));
 }
 
+/*
+ * Ends a record of `bytes` in the last reservation, without publishing it: another record follows
+ * before sb_ring_commit().
+ */
+static inline void sb_ring_advance(struct sb_ring *ring, u32 bytes)
+{
+	ring->head += bytes;
+}
+
 /* Publishes `bytes` of the last reservation, which hold the record. */
 static __always_inline void sb_ring_commit(struct sb_ring *ring, u32 bytes)
 {

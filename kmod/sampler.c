@@ -23,6 +23,7 @@
 #include "sampler.h"
 #include "space.h"
 #include "unwind.h"
+#include "unwind_tables.h"
 
 #define SB_FRAMES_OFFSET offsetof(struct stackbeat_sample, frames)
 
@@ -326,6 +327,59 @@ static __always_inline u64 sb_sampler_space(struct sb_sampler *sampler, struct t
 }
 
 /*
+ * Unwinds the user part of a 64-bit program by unwind tables; by frame pointers if the mappings of
+ * the space or their tables are not known: then *copy is the size of the copy of the stack, if the
+ * session wants one.
+ */
+static noinline u64 sb_sampler_unwind_user(struct sb_sampler *sampler, const struct pt_regs *regs,
+					   u64 *frames, u64 *end, struct stackbeat_sample *sample,
+					   u32 *copy)
+{
+	const struct sb_unwind_maps *maps = sb_space_maps(&sampler->space_cursor,
+							  sample->address_space,
+							  sample->generation);
+	u64 user = SB_UNWIND_TABLE_MISSING;
+
+	if (maps && !READ_ONCE(maps->frame_pointers))
+		user = sb_unwind_user_tables(regs, maps, frames, end, &sample->hash);
+	if (user != SB_UNWIND_TABLE_MISSING)
+		return user;
+	if (!maps || !READ_ONCE(maps->frame_pointers))
+		*copy = READ_ONCE(sampler->session->stack_copy);
+	return sb_unwind_user(regs, frames, end, &sample->hash);
+}
+
+/*
+ * Writes the record of a copy of the user stack after a sample of `size` bytes, which is not published
+ * yet. If there is no room, the sample loses the flag. Returns the bytes to publish after the sample.
+ */
+static noinline u32 sb_sampler_copy_stack(struct sb_sampler *sampler, const struct pt_regs *regs,
+					  struct stackbeat_sample *sample, u32 size, u32 copy)
+{
+	struct sb_ring *ring = &sampler->ring;
+	u32 bytes = sizeof(struct stackbeat_stack) + copy;
+	struct stackbeat_stack *stack;
+
+	sb_ring_advance(ring, size);
+	if (!sb_ring_has_room(ring, bytes)) {
+		sampler->stack_copies_lost++;
+		sample->record.flags &= ~STACKBEAT_SAMPLE_STACK;
+		return 0;
+	}
+	stack = sb_ring_reserve(ring, bytes);
+	sb_user_registers(regs, stack->registers);
+	copy -= copy_from_user_nmi(stack->bytes, (const void __user *)regs->sp, copy);
+	stack->size = round_down(copy, sizeof(u64));
+	bytes = sizeof(*stack) + stack->size;
+	stack->record = (struct stackbeat_record){
+		.type = STACKBEAT_RECORD_STACK,
+		.size = bytes,
+	};
+	sampler->stack_copies++;
+	return bytes;
+}
+
+/*
  * Writes a sample of the interrupted context. The steps: select the parts, reserve room
  * for the largest sample, write header, kernel frames, address space and user frames,
  * publish.
@@ -341,7 +395,7 @@ static __always_inline void sb_sampler_sample(struct sb_sampler *sampler,
 	struct mm_struct *mm = task->mm;
 	u64 kernel = SB_SHAPE_KERNEL(0, STACKBEAT_STOP_USER_MODE);
 	u64 user = SB_SHAPE_USER(0, STACKBEAT_STOP_NO_USER_MEMORY);
-	u32 kernel_frames, size;
+	u32 kernel_frames, size, copy = 0;
 	u16 flags = 0;
 	struct stackbeat_sample *sample;
 	bool in_kernel, has_user;
@@ -407,6 +461,8 @@ static __always_inline void sb_sampler_sample(struct sb_sampler *sampler,
 		      (STACKBEAT_KERNEL_FRAMES_MAX - kernel_frames);
 		if (unlikely(flags & STACKBEAT_SAMPLE_COMPAT))
 			user = sb_unwind_user32(regs, frames, end, &sample->hash);
+		else if (READ_ONCE(session->unwind_tables))
+			user = sb_sampler_unwind_user(sampler, regs, frames, end, sample, &copy);
 		else
 			user = sb_unwind_user(regs, frames, end, &sample->hash);
 	}
@@ -418,6 +474,10 @@ static __always_inline void sb_sampler_sample(struct sb_sampler *sampler,
 		.flags = flags,
 		.size = size,
 	};
+	if (unlikely(copy)) {
+		sample->record.flags |= STACKBEAT_SAMPLE_STACK;
+		size = sb_sampler_copy_stack(sampler, regs, sample, size, copy);
+	}
 	sb_ring_commit(&sampler->ring, size);
 	sampler->samples++;
 

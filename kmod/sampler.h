@@ -29,6 +29,7 @@ struct sb_sampler {
 	u64 idle;
 	u64 filtered;
 	u64 missed_sum;
+	u64 stack_copies, stack_copies_lost;
 	u64 overhead;		/* cycles */
 	u64 tick_time;		/* ns represented by the ticks */
 	u64 limit;		/* here->overhead at which the budget is checked */

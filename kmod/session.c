@@ -128,6 +128,7 @@ static struct sb_session *sb_session_alloc(bool restricted)
 				 STACKBEAT_PART_USER : STACKBEAT_PARTS_ALL;
 	sb_session_set_max_depth(session, STACKBEAT_USER_FRAMES_DEFAULT);
 	session->inherit = true;
+	session->unwind_tables = true;
 	session->state = STACKBEAT_STATE_NEW;
 	session->cred = get_current_cred();
 	if (restricted)
@@ -580,6 +581,10 @@ static int sb_session_apply(struct sb_session *session,
 	sb_session_set_inherit(session, settings);
 	if (sb_settings_have(settings, STACKBEAT_A_NO_JITTER))
 		WRITE_ONCE(session->no_jitter, settings->no_jitter);
+	if (sb_settings_have(settings, STACKBEAT_A_UNWIND_TABLES))
+		WRITE_ONCE(session->unwind_tables, settings->unwind_tables);
+	if (sb_settings_have(settings, STACKBEAT_A_STACK_COPY))
+		WRITE_ONCE(session->stack_copy, settings->stack_copy);
 	if (sb_settings_have(settings, STACKBEAT_A_BUDGET)) {
 		session->budget_permille = settings->budget_permille;
 		WRITE_ONCE(session->budget, sb_budget_cycles(settings->budget_permille));

@@ -45,6 +45,8 @@ struct sb_settings {
 	u32 budget_permille;
 	bool inherit;
 	bool no_jitter;
+	bool unwind_tables;
+	u32 stack_copy;
 	cpumask_var_t cpus;
 	struct sb_filter *filter;	/* with the members that are set; freed by the caller */
 };

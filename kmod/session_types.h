@@ -46,10 +46,12 @@ struct sb_session {
 	u64 budget;		/* cycles of a CPU in each STACKBEAT_BUDGET_WINDOW_NS */
 	u64 overhead_max;	/* maximum number of cycles that the budget counts for a tick */
 	bool no_jitter;		/* the intervals between ticks are equal */
+	bool unwind_tables;	/* user stacks are unwound by tables */
 	bool restricted;	/* constant: the opener has no CAP_PERFMON */
 	u32 parts;		/* STACKBEAT_PART_* */
 	u32 record_max;		/* bytes of the largest sample */
 	u32 watermark;		/* bytes, never 0 */
+	u32 stack_copy;		/* bytes of stack of a sample without its tables; 0: none */
 	struct sb_filter __rcu *filter;	/* NULL: every process */
 	bool inherit;		/* children of the filter's processes are added */
 
@@ -67,6 +69,7 @@ struct sb_session {
 	bool watermark_set;	/* false: the watermark is half of the ring size */
 	/* Pages that are charged to the opener. Without the lock before open and after close. */
 	unsigned long locked;
+	unsigned long unwind_locked;	/* of these for unwind tables */
 	struct sb_sampler **samplers;	/* by CPU, nr_cpu_ids of them */
 
 	/* Constant after sb_session_open(). */

@@ -17,6 +17,8 @@
 #include "access.h"
 #include "compat/compat.h"
 #include "limits.h"
+#include "memlock.h"
+#include "params.h"
 #include "space.h"
 
 /* Time that records may wait unread in the ring before the reader is woken. */
@@ -375,6 +377,14 @@ void sb_spaces_lose_mmap_event(struct sb_spaces *spaces, const struct sb_mmap_ev
 {
 	atomic64_inc(&spaces->mmap_events_lost);
 	sb_space_record_gap_of(event->space, event->id, event->generation);
+}
+
+void sb_spaces_lose_maps(struct sb_spaces *spaces, u32 slot, u64 id)
+{
+	struct sb_space *space = &spaces->table[slot];
+
+	/* The reread has the next generation: no event is missing before it. */
+	sb_space_record_gap_of(space, id, atomic_read(&space->generation) + 1);
 }
 
 /* The new range of a mapping; `vma` may still have its old range. */
@@ -739,6 +749,81 @@ int sb_spaces_release_file(struct sb_spaces *spaces, u64 id)
 	return 0;
 }
 
+/*
+ * Charges the tables of a restricted session, with `bytes` more, up to the most that they have ever
+ * been. ENOMEM.
+ */
+static int sb_spaces_charge_tables(struct sb_spaces *spaces, u64 bytes)
+{
+	struct sb_session *session = spaces->session;
+	unsigned long pages;
+	int err = 0;
+
+	if (!session->restricted || bytes > SB_RESTRICTED_UNWIND_BYTES)
+		return 0;
+	mutex_lock(&session->samplers_lock);
+	bytes += READ_ONCE(spaces->unwind.registry->bytes);
+	pages = PFN_UP(min(bytes, SB_RESTRICTED_UNWIND_BYTES));
+	if (pages > session->unwind_locked) {
+		err = sb_session_charge(session, (pages - session->unwind_locked) << PAGE_SHIFT);
+		if (!err)
+			session->unwind_locked = pages;
+	}
+	mutex_unlock(&session->samplers_lock);
+	return err;
+}
+
+static u64 sb_spaces_tables_limit(const struct sb_spaces *spaces)
+{
+	return spaces->session->restricted ? SB_RESTRICTED_UNWIND_BYTES :
+					     (u64)sb_unwind_memory << 20;
+}
+
+/*
+ * Returns the object of a file, with a reference, and sets the file's segments; none if they can't be
+ * read. NULL: there is no such file.
+ */
+static struct sb_unwind_object *sb_spaces_find_object(struct sb_spaces *spaces, u64 id,
+						      struct sb_elf *elf)
+{
+	struct sb_unwind_object *object = id == STACKBEAT_FILE_VDSO ? spaces->vdso : NULL;
+	struct sb_mapped_file *file;
+
+	mutex_lock(&spaces->lock);
+	file = object ? NULL : sb_mapped_files_find(&spaces->files, id);
+	if (file) {
+		sb_mapped_file_reread(file);
+		*elf = file->elf;
+		object = file->object;
+	}
+	if (object)
+		sb_unwind_object_hold(object);
+	mutex_unlock(&spaces->lock);
+	return object;
+}
+
+int sb_spaces_set_table(struct sb_spaces *spaces, const struct stackbeat_unwind_push *push)
+{
+	const void __user *from = u64_to_user_ptr(push->table);
+	struct sb_elf elf = {};
+	struct sb_unwind_object *object = sb_spaces_find_object(spaces, push->file, &elf);
+	int err;
+
+	if (!object)
+		return -ENOENT;
+	err = from ? sb_spaces_charge_tables(spaces, push->size) : 0;
+	if (!err)
+		err = sb_unwind_object_set(&spaces->unwind, object, from, push->size, &elf,
+					   sb_spaces_tables_limit(spaces));
+	if (sb_unwind_object_is_known(object)) {
+		mutex_lock(&spaces->lock);
+		sb_unwind_spaces_update(&spaces->unwind_spaces, object);
+		mutex_unlock(&spaces->lock);
+	}
+	sb_unwind_object_put(object);
+	return err;
+}
+
 void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts)
 {
 	const struct sb_request_queue *queue;
@@ -761,6 +846,9 @@ void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts)
 	counts[STACKBEAT_S_MAPPINGS_WITHOUT_FILE] = READ_ONCE(spaces->mappings_without_file);
 	counts[STACKBEAT_S_WORKER_OVERHEAD_NS] = READ_ONCE(spaces->worker_overhead);
 	counts[STACKBEAT_S_PROBE_OVERHEAD_NS] = atomic64_read(&spaces->probe_overhead);
+	sb_unwind_user_count(&spaces->unwind, &counts[STACKBEAT_S_UNWIND_TABLES],
+			     &counts[STACKBEAT_S_UNWIND_TABLE_BYTES]);
+	counts[STACKBEAT_S_UNWIND_TABLES_REFUSED] = READ_ONCE(spaces->unwind.refused);
 }
 
 struct sb_request_queue *sb_spaces_find_queue(const struct sb_spaces *spaces, u32 cpu)
@@ -794,6 +882,13 @@ static void sb_request_queue_free(struct sb_request_queue *queue)
 	kvfree(queue);
 }
 
+static void sb_spaces_free_unwind(struct sb_spaces *spaces)
+{
+	sb_unwind_spaces_free(&spaces->unwind_spaces);
+	sb_unwind_object_put(spaces->vdso);
+	sb_unwind_user_exit(&spaces->unwind);
+}
+
 struct sb_spaces *sb_spaces_alloc(struct sb_session *session, work_func_t worker)
 {
 	struct sb_spaces *spaces = kvzalloc(sizeof(*spaces), GFP_KERNEL_ACCOUNT);
@@ -815,9 +910,15 @@ struct sb_spaces *sb_spaces_alloc(struct sb_session *session, work_func_t worker
 	spaces->queues = kvcalloc(nr_cpu_ids, sizeof(*spaces->queues), GFP_KERNEL_ACCOUNT);
 	if (!spaces->path || !spaces->table || !spaces->queues)
 		goto err_memory;
-	err = sb_mapped_files_init(&spaces->files);
+	err = sb_unwind_spaces_init(&spaces->unwind_spaces, SB_SPACES_MAX);
+	if (!err)
+		err = sb_unwind_user_init(&spaces->unwind, session->restricted);
 	if (err)
-		goto err_memory;
+		goto err_unwind;
+	spaces->vdso = sb_unwind_object_get(&spaces->unwind, NULL);
+	err = spaces->vdso ? sb_mapped_files_init(&spaces->files, &spaces->unwind) : -ENOMEM;
+	if (err)
+		goto err_unwind;
 	err = sb_ring_alloc(&spaces->ring, STACKBEAT_META_RING_SIZE, U32_MAX);
 	if (err)
 		goto err_files;
@@ -832,6 +933,8 @@ err_ring:
 	sb_ring_free(&spaces->ring);
 err_files:
 	sb_mapped_files_free(&spaces->files);
+err_unwind:
+	sb_spaces_free_unwind(spaces);
 err_memory:
 	kvfree(spaces->queues);
 	kvfree(spaces->table);
@@ -875,6 +978,7 @@ void sb_spaces_free(struct sb_spaces *spaces)
 			fput(event.file);
 	}
 	sb_mapped_files_free(&spaces->files);
+	sb_spaces_free_unwind(spaces);
 	sb_ring_free(&spaces->ring);
 	mutex_destroy(&spaces->lock);
 	kvfree(spaces->found);

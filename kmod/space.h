@@ -29,6 +29,7 @@
 #include "mmap.h"
 #include "ring.h"
 #include "session_types.h"
+#include "unwind_maps.h"
 
 /*
  * An entry of a session's table of address spaces. `seq` is odd while another CPU
@@ -142,6 +143,9 @@ struct sb_spaces {
 
 	/* Used by the worker and by requests of the reader, under lock. */
 	struct mutex lock;
+	struct sb_unwind_user unwind;
+	struct sb_unwind_object *vdso;
+	struct sb_unwind_spaces unwind_spaces;
 	struct sb_mapped_files files;
 	struct sb_ring ring;
 	struct list_head locked;	/* captures to be retried: mmap_lock is held by others */
@@ -227,9 +231,34 @@ void sb_spaces_announce(struct sb_spaces *spaces);
 /* Whether poll() should report the metadata ring as readable. */
 bool sb_spaces_readable(const struct sb_spaces *spaces);
 
-/* Implement STACKBEAT_IOC_FILE_OPEN and _RELEASE, for a file id. */
+/* Implement STACKBEAT_IOC_FILE_OPEN and _RELEASE, for a file id, and _UNWIND_TABLE. */
 int sb_spaces_open_file(struct sb_spaces *spaces, u64 id);
 int sb_spaces_release_file(struct sb_spaces *spaces, u64 id);
+int sb_spaces_set_table(struct sb_spaces *spaces, const struct stackbeat_unwind_push *push);
+
+/* The array of mappings of a space was freed: one of the next samples requests a reread. */
+void sb_spaces_lose_maps(struct sb_spaces *spaces, u32 slot, u64 id);
+
+/*
+ * Returns the mappings of the space of the last sb_space_lookup(), which has returned `id` and
+ * `generation`, if they are known at this generation. NULL: they are not. Called by a sampler.
+ */
+static inline const struct sb_unwind_maps *sb_space_maps(const struct sb_space_cursor *cursor,
+							 u64 id, u32 generation)
+{
+	const struct sb_spaces *spaces = cursor->spaces;
+	const struct sb_space *space = cursor->last.space;
+	struct sb_unwind_maps *maps;
+
+	if (!space)
+		return NULL;
+	maps = rcu_dereference_sched(spaces->unwind_spaces.slots[space - spaces->table]);
+	if (!maps || maps->id != id || maps->generation != generation)
+		return NULL;
+	if (!READ_ONCE(maps->used))
+		WRITE_ONCE(maps->used, true);
+	return maps;
+}
 
 /*
  * Tests whether the probe runs for new mappings: it can be registered, but disabled. Maps

@@ -11,24 +11,11 @@
 #include "compat/compat.h"
 #include "stackbeat.h"
 #include "unwind.h"
+#include "unwind_user.h"
 
 #if !defined(CONFIG_X86_64) || !defined(CONFIG_UNWINDER_ORC)
 #error "stackbeat needs x86-64 and the ORC unwinder"
 #endif
-
-/* One instruction a frame, two on CPUs without SSE4.2. The reader mixes the resulting hash. */
-#define SB_HASH                                                                \
-	ALTERNATIVE("rolq %[hash]; addq %[ret], %[hash]",                      \
-		    "crc32q %[ret], %[hash]", X86_FEATURE_XMM4_2)
-
-static __always_inline u64 sb_hash(u64 hash, u64 address)
-{
-	asm_inline(SB_HASH
-		   : [hash] "+r" (hash)
-		   : [ret] "r" (address)
-		   : "cc");
-	return hash;
-}
 
 /*
  * Truncates a stack after an unwinding error, at its first frame that is no address of kernel
@@ -92,31 +79,6 @@ u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash)
 		return sb_unwind_truncate(frames, count, hash);
 	*hash = sum;
 	return count | stop;
-}
-
-/*
- * Reads user memory; only for the user access section of sb_walk_user(). The address may be
- * any value: one that is not below `limit` is refused. The mask keeps it in the user half
- * under speculation, since the next address depends on the value read.
- */
-#define sb_read_user(value, type, address, limit, mask, error_label)           \
-	do {                                                                   \
-		unsigned long __at = (address);                                \
-									       \
-		if (unlikely(__at >= (limit)))                                 \
-			goto error_label;                                      \
-		__at &= (mask);                                                \
-		unsafe_get_user(value, (type __user *)__at, error_label);      \
-	} while (0)
-
-/*
- * Whether code can return to an address: not if it is in page 0 or in the kernel half; such a
- * frame is invalid. (The two pages after the end of user memory are accepted, although they
- * hold no code: so the fast path can check all addresses of a round by their bits.)
- */
-static __always_inline bool sb_is_user_code(unsigned long address, unsigned long user_mask)
-{
-	return address - PAGE_SIZE <= user_mask;
 }
 
 #define SB_CODE_RET 0xc3u

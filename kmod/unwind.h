@@ -12,11 +12,12 @@ struct pt_regs;
 
 /*
  * The shape of a stack: number of frames and enum stackbeat_unwind_stop of both parts, as one
- * word with the layout of a sample's fields kernel_frames to user_stop. The shapes of the two
+ * word with the layout of a sample's fields kernel_frames to table_frames. The shapes of the two
  * parts are combined by OR.
  */
 #define SB_SHAPE_KERNEL(frames, stop) ((u64)(frames) | (u64)(stop) << 32)
 #define SB_SHAPE_USER(frames, stop) ((u64)(frames) << 16 | (u64)(stop) << 40)
+#define SB_SHAPE_TABLE_FRAMES(frames) ((u64)(frames) << 48)
 #define SB_SHAPE_KERNEL_FRAMES(shape) ((u16)(shape))
 #define SB_SHAPE_USER_FRAMES(shape) ((u32)(shape) >> 16)
 

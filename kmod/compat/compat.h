@@ -100,6 +100,16 @@ static inline const struct path *sb_file_user_path(const struct file *file)
 #endif
 }
 
+/* The time of the last change of an inode's data or attributes. */
+static inline struct timespec64 sb_inode_ctime(const struct inode *inode)
+{
+#ifdef HAVE_INODE_GET_CTIME
+	return inode_get_ctime(inode);
+#else
+	return inode->i_ctime;
+#endif
+}
+
 /*
  * Whether the user of @task may access its memory @mm, which @task has, or had when it ended:
  * not if the user may not read the program, nor after @task has given up rights. Called in

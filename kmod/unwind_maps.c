@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <linux/errno.h>
+#include <linux/mm.h>
+#include <linux/overflow.h>
+#include <linux/slab.h>
+
+#include "limits.h"
+#include "unwind_maps.h"
+
+int sb_unwind_spaces_init(struct sb_unwind_spaces *spaces, u32 slot_count)
+{
+	spaces->slots = kvcalloc(slot_count, sizeof(*spaces->slots), GFP_KERNEL_ACCOUNT);
+	spaces->slot_count = spaces->slots ? slot_count : 0;
+	return spaces->slots ? 0 : -ENOMEM;
+}
+
+/* The arrays change under the lock of the spaces only. */
+static struct sb_unwind_maps *sb_unwind_maps_of(const struct sb_unwind_spaces *spaces, u32 slot)
+{
+	return rcu_dereference_protected(spaces->slots[slot], true);
+}
+
+/*
+ * Drops the references of an array, and frees it after a grace period. A tick may use it and its
+ * objects until then: objects are freed after a grace period, too.
+ */
+static void sb_unwind_maps_drop(struct sb_unwind_spaces *spaces, struct sb_unwind_maps *maps)
+{
+	u32 i;
+
+	if (!maps)
+		return;
+	for (i = 0; i < maps->count; i++)
+		sb_unwind_object_put(maps->items[i].object);
+	spaces->items -= maps->count;
+	kvfree_rcu(maps, rcu);
+}
+
+void sb_unwind_spaces_free(struct sb_unwind_spaces *spaces)
+{
+	u32 slot;
+
+	for (slot = 0; slot < spaces->slot_count; slot++) {
+		sb_unwind_maps_drop(spaces, sb_unwind_maps_of(spaces, slot));
+		cond_resched();
+	}
+	kvfree(spaces->slots);
+}
+
+static void sb_unwind_maps_remove(struct sb_unwind_spaces *spaces, u32 slot)
+{
+	struct sb_unwind_maps *maps = sb_unwind_maps_of(spaces, slot);
+
+	RCU_INIT_POINTER(spaces->slots[slot], NULL);
+	sb_unwind_maps_drop(spaces, maps);
+}
+
+/*
+ * Frees arrays until `count` more mappings fit: in a circle, first those that no tick has used since
+ * the last time.
+ */
+static void sb_unwind_spaces_shrink(struct sb_unwind_spaces *spaces, u32 count, u32 keep,
+				    void (*lost)(void *arg, u32 slot, u64 id), void *arg)
+{
+	u32 left = 2 * spaces->slot_count, slot;
+	struct sb_unwind_maps *maps;
+	u64 id;
+
+	while (left-- && spaces->items + count > SB_UNWIND_MAPS_MAX) {
+		slot = spaces->hand++ % spaces->slot_count;
+		maps = sb_unwind_maps_of(spaces, slot);
+		if (!maps || slot == keep)
+			continue;
+		if (READ_ONCE(maps->used)) {
+			WRITE_ONCE(maps->used, false);
+			continue;
+		}
+		id = maps->id;
+		sb_unwind_maps_remove(spaces, slot);
+		lost(arg, slot, id);
+	}
+}
+
+struct sb_unwind_maps *sb_unwind_maps_alloc(struct sb_unwind_spaces *spaces, u32 slot, u32 count,
+					    void (*lost)(void *arg, u32 slot, u64 id), void *arg)
+{
+	struct sb_unwind_maps *maps;
+
+	if (count > SB_UNWIND_MAPS_MAX)
+		return NULL;
+	sb_unwind_spaces_shrink(spaces, count, slot, lost, arg);
+	if (spaces->items + count > SB_UNWIND_MAPS_MAX)
+		return NULL;
+	maps = kvmalloc(struct_size(maps, items, count), GFP_KERNEL_ACCOUNT);
+	if (maps)
+		memset(maps, 0, sizeof(*maps));
+	return maps;
+}
+
+void sb_unwind_maps_add(struct sb_unwind_maps *maps, const struct sb_unwind_map *map)
+{
+	maps->items[maps->count] = *map;
+	if (map->object)
+		sb_unwind_object_hold(map->object);
+	maps->count++;
+}
+
+/* Whether frame pointers lead to the callers in the mapping of an object. */
+static bool sb_unwind_object_has_frame_pointers(const struct sb_unwind_object *object)
+{
+	return !object || rcu_access_pointer(object->table) == &sb_unwind_no_table;
+}
+
+static void sb_unwind_maps_derive(struct sb_unwind_maps *maps)
+{
+	bool frame_pointers = true;
+	u32 i;
+
+	for (i = 0; i < maps->count && frame_pointers; i++)
+		frame_pointers = sb_unwind_object_has_frame_pointers(maps->items[i].object);
+	WRITE_ONCE(maps->frame_pointers, frame_pointers);
+}
+
+void sb_unwind_maps_publish(struct sb_unwind_spaces *spaces, u32 slot, struct sb_unwind_maps *maps,
+			    u64 id, u32 generation)
+{
+	struct sb_unwind_maps *old = sb_unwind_maps_of(spaces, slot);
+
+	maps->id = id;
+	maps->generation = generation;
+	maps->used = true;
+	spaces->items += maps->count;
+	sb_unwind_maps_derive(maps);
+	rcu_assign_pointer(spaces->slots[slot], maps);
+	sb_unwind_maps_drop(spaces, old);
+}
+
+/* Appends the part [start, end) of a mapping, unless it is empty. */
+static void sb_unwind_maps_add_part(struct sb_unwind_maps *maps, const struct sb_unwind_map *map,
+				    u64 start, u64 end)
+{
+	struct sb_unwind_map part = *map;
+
+	if (start >= end)
+		return;
+	part.offset += start - part.start;
+	part.start = start;
+	part.end = end;
+	sb_unwind_maps_add(maps, &part);
+}
+
+int sb_unwind_maps_apply(struct sb_unwind_spaces *spaces, u32 slot, u64 id, u32 generation,
+			 const struct sb_unwind_map *map,
+			 void (*lost)(void *arg, u32 slot, u64 id), void *arg)
+{
+	const struct sb_unwind_maps *old = sb_unwind_maps_of(spaces, slot);
+	const struct sb_unwind_map *item;
+	struct sb_unwind_maps *maps;
+	bool added = false;
+	u32 i;
+
+	if (!old || old->id != id || (s32)(generation - old->generation) <= 0)
+		return 0;
+	if (generation != old->generation + 1) {
+		sb_unwind_maps_remove(spaces, slot);
+		return -ESTALE;
+	}
+	/* The mapping may split another one, and is one more. */
+	maps = sb_unwind_maps_alloc(spaces, slot, old->count + 2, lost, arg);
+	if (!maps) {
+		sb_unwind_maps_remove(spaces, slot);
+		return -ENOMEM;
+	}
+	for (i = 0; i < old->count; i++) {
+		item = &old->items[i];
+		sb_unwind_maps_add_part(maps, item, item->start, min(item->end, map->start));
+		if (!added && item->end > map->start) {
+			sb_unwind_maps_add(maps, map);
+			added = true;
+		}
+		sb_unwind_maps_add_part(maps, item, max(item->start, map->end), item->end);
+	}
+	if (!added)
+		sb_unwind_maps_add(maps, map);
+	sb_unwind_maps_publish(spaces, slot, maps, id, generation);
+	return 0;
+}
+
+void sb_unwind_map_set_bias(struct sb_unwind_map *map, const struct sb_elf *elf)
+{
+	u64 vaddr;
+
+	if (!sb_elf_vaddr(elf, map->offset, &vaddr))
+		return;
+	WRITE_ONCE(map->bias, map->start - vaddr);
+	/* Pairs with the acquire in sb_unwind_map_of(). */
+	smp_store_release(&map->biased, true);
+}
+
+void sb_unwind_spaces_update(struct sb_unwind_spaces *spaces, const struct sb_unwind_object *object)
+{
+	/* The caller's reference keeps it. */
+	const struct sb_unwind_table *table = sb_unwind_object_table(object);
+	struct sb_unwind_maps *maps;
+	u32 slot, i;
+	bool found;
+
+	for (slot = 0; slot < spaces->slot_count; slot++) {
+		maps = sb_unwind_maps_of(spaces, slot);
+		found = false;
+		for (i = 0; maps && i < maps->count; i++) {
+			if (maps->items[i].object != object)
+				continue;
+			found = true;
+			if (!maps->items[i].biased && table)
+				sb_unwind_map_set_bias(&maps->items[i], &table->elf);
+		}
+		if (found)
+			sb_unwind_maps_derive(maps);
+		cond_resched();
+	}
+}

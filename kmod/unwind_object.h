@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Unwind tables (stackbeat_unwind.h) of the files that sampled programs map, by file identity.
+ *
+ * An object stands for a file, or for the vDSO. The reader of a session sets its table once. All
+ * sessions with CAP_PERFMON share their objects; a restricted session has its own. An object is
+ * referenced by the mapped files and the mappings of sessions. Beyond that, it is kept while it has
+ * a table (or is known to have none) and a session that has used it is open, unless the memory is
+ * wanted for another table.
+ *
+ * The tick reads objects and tables under RCU.
+ */
+#ifndef STACKBEAT_UNWIND_OBJECT_H
+#define STACKBEAT_UNWIND_OBJECT_H
+
+#include <linux/hashtable.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/rcupdate.h>
+#include <linux/refcount.h>
+#include <linux/types.h>
+
+#include "elf.h"
+#include "stackbeat_unwind.h"
+
+struct inode;
+
+/* A table, checked. Constant once it is published. */
+struct sb_unwind_table {
+	struct rcu_head rcu;
+	u32 id;			/* never used twice while the module is loaded */
+	bool frame_pointers;	/* STACKBEAT_UNWIND_FRAME_POINTERS */
+	struct stackbeat_unwind_view view;
+	/* The file's segments; none if its headers could not be read. */
+	struct sb_elf elf;
+	struct stackbeat_unwind_table data[];
+};
+
+/* The table of an object that has none, by the reader. */
+extern struct sb_unwind_table sb_unwind_no_table;
+
+/* All fields are 0 for the vDSO. */
+struct sb_unwind_identity {
+	u64 device, inode, size;
+	s64 changed;		/* seconds */
+	u32 changed_ns;
+	u32 generation;
+};
+
+struct sb_unwind_object {
+	struct rcu_head rcu;
+	/* NULL: not known yet; &sb_unwind_no_table: none. Written under the registry's lock. */
+	struct sb_unwind_table __rcu *table;
+	refcount_t refs;	/* 0: may be kept, see above; changes to and from 0 under the lock */
+	u64 users;		/* under the lock: sb_unwind_user.bit of the sessions that have used it */
+	u64 bytes;		/* of its table; under the lock */
+	struct sb_unwind_registry *registry;
+	struct sb_unwind_identity identity;
+	struct hlist_node node;	/* in registry->objects */
+	struct list_head order;	/* in registry->order */
+};
+
+#define SB_UNWIND_OBJECTS_BITS 8
+
+struct sb_unwind_registry {
+	struct mutex lock;
+	DECLARE_HASHTABLE(objects, SB_UNWIND_OBJECTS_BITS);
+	struct list_head order;	/* objects, oldest first */
+	u64 users;		/* bits in use */
+	u64 bytes;		/* of all tables, including those that are being set or freed */
+};
+
+/* The use of a registry by a session. */
+struct sb_unwind_user {
+	struct sb_unwind_registry *registry;
+	u64 bit;		/* its own in `users`; 0: none was free, and no object is kept for it */
+	u64 refused;		/* tables refused for lack of memory */
+};
+
+/*
+ * Joins the registry of all sessions with CAP_PERFMON, or, if `own`, a new one. ENOMEM.
+ */
+int sb_unwind_user_init(struct sb_unwind_user *user, bool own);
+/* Called when the user has no references to objects. Allowed if sb_unwind_user_init() has failed. */
+void sb_unwind_user_exit(struct sb_unwind_user *user);
+
+/*
+ * Returns the object of a file's inode, or of the vDSO (NULL), with a reference. NULL: no memory. May
+ * sleep.
+ */
+struct sb_unwind_object *sb_unwind_object_get(struct sb_unwind_user *user,
+					      const struct inode *inode);
+/* Adds a reference to an object to which the caller has one. */
+struct sb_unwind_object *sb_unwind_object_hold(struct sb_unwind_object *object);
+/* Drops a reference. NULL is allowed. May sleep. */
+void sb_unwind_object_put(struct sb_unwind_object *object);
+
+/* Whether the object has a table, or is known to have none. */
+static inline bool sb_unwind_object_is_known(const struct sb_unwind_object *object)
+{
+	return rcu_access_pointer(object->table);
+}
+
+/* Returns the table of an object to which the caller has a reference, or NULL: not known. */
+static inline const struct sb_unwind_table *
+sb_unwind_object_table(const struct sb_unwind_object *object)
+{
+	return rcu_dereference_protected(object->table, true);
+}
+
+/*
+ * Sets the table of an object, to which the caller has a reference: `size` bytes at `from` in user
+ * memory; NULL: the object has none. `elf`: the segments of the file, or NULL. `limit`: bytes of all
+ * tables of the registry. Waits for a grace period if it frees another table. EEXIST, EINVAL, ENOSPC,
+ * EFAULT, ENOMEM as STACKBEAT_IOC_UNWIND_TABLE.
+ */
+int sb_unwind_object_set(struct sb_unwind_user *user, struct sb_unwind_object *object,
+			 const void __user *from, u64 size, const struct sb_elf *elf, u64 limit);
+
+/* Counts the tables that a session has used, and their bytes. */
+void sb_unwind_user_count(const struct sb_unwind_user *user, u64 *tables, u64 *bytes);
+
+void sb_unwind_object_init(void);
+
+#endif
