@@ -27,13 +27,18 @@ static uint64_t take_repeats(const void *data, uint64_t available, void *arg)
 	return sample_cache_match(reader->recent, data, available, &reader->totals);
 }
 
-static int touch_sample(const struct stackbeat_sample *sample, void *arg)
+static int touch_sample(const struct stackbeat_sample *sample, const struct stackbeat_stack *stack,
+		void *arg)
 {
 	struct reader *reader = arg;
 
 	for (size_t i = 0; i < (size_t)sample->kernel_frames + sample->user_frames; i++)
 		reader->sum += sample->frames[i];
 	reader->sum += strlen(sample->comm);
+	for (size_t i = 0; stack && i < STACKBEAT_REGISTERS; i++)
+		reader->sum += stack->registers[i];
+	for (size_t i = 0; stack && i < stack->size; i++)
+		reader->sum += stack->bytes[i];
 	reader->samples++;
 	if (reader->recent)
 		sample_cache_insert(reader->recent, sample, &reader->stack);

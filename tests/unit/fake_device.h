@@ -114,6 +114,15 @@ int device_file_release(const struct device *device, uint64_t file)
 	return 0;
 }
 
+int device_push_unwind_table(const struct device *device, uint64_t file,
+			     const struct stackbeat_unwind_table *table)
+{
+	(void)device;
+	(void)file;
+	(void)table;
+	return 0;
+}
+
 int device_fd(const struct device *device)
 {
 	return device->event;

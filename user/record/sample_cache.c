@@ -182,7 +182,8 @@ void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_samp
 	struct entry *set;
 	struct key key;
 
-	if (sample->record.size < sizeof(*sample) || sample->record.size > SAMPLE_SIZE_MAX)
+	if (sample->record.size < sizeof(*sample) || sample->record.size > SAMPLE_SIZE_MAX ||
+	    sample->record.flags & STACKBEAT_SAMPLE_STACK)
 		return;
 	key = key_of(cache, sample, fingerprint_add);
 	set = cache->sets[key.set];

@@ -40,7 +40,8 @@ uint64_t sample_cache_match(const struct sample_cache *cache, const void *data, 
 /*
  * Inserts a sample: from now on, samples with the same frames, generation, address space and
  * thread name belong to `stack`, which must outlive the cache. May evict others: all take 1.5 MiB.
- * Does nothing for records larger than the deepest stack needs.
+ * Does nothing for records larger than the deepest stack needs, and for samples with a copy of the
+ * stack: another record belongs to them.
  */
 void sample_cache_insert(struct sample_cache *cache, const struct stackbeat_sample *sample,
 			 struct stack *stack);

@@ -369,9 +369,7 @@ int stack_table_add_copied(struct stack_table *table, const struct stackbeat_sam
 		if (err)
 			return err;
 	}
-	/* The stack of a sample with a copy depends on more than the sample. */
-	if (!(sample->record.flags & STACKBEAT_SAMPLE_STACK))
-		sample_cache_insert(table->cache, sample, stack);
+	sample_cache_insert(table->cache, sample, stack);
 	stack_count(stack, sample, &table->totals);
 	return 0;
 }

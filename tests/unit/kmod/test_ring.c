@@ -72,10 +72,12 @@ static bool produce(struct fixture *fixture, uint64_t time, uint16_t frames, uin
 	return true;
 }
 
-static int consume_one(const struct stackbeat_sample *sample, void *arg)
+static int consume_one(const struct stackbeat_sample *sample, const struct stackbeat_stack *stack,
+		void *arg)
 {
 	struct fixture *fixture = arg;
 
+	(void)stack;
 	for (uint16_t i = 0; i < sample->user_frames; i++)
 		assert_int_equal(sample->frames[i], sample->time + i);
 	assert_true(sample->time >= fixture->expected);

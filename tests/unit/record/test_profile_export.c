@@ -184,7 +184,7 @@ static struct stackbeat_sample *begin_sample(struct fixture *fixture)
 
 static void add_sample(struct fixture *fixture)
 {
-	assert_int_equal(stack_table_add(&fixture->any.sample, fixture->stacks), 0);
+	assert_int_equal(stack_table_add(fixture->stacks, &fixture->any.sample), 0);
 }
 
 static int write_export(struct fixture *fixture, const char *path, uint64_t *size)

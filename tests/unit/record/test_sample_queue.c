@@ -61,7 +61,7 @@ static void queue_sample(struct fixture *fixture, uint64_t time, uint32_t genera
 	sample->weight = generation;
 	sample_user(sample, HERE);
 	sample->record.size = sizeof(*sample) + sizeof(uint64_t);
-	assert_int_equal(sample_queue_sample(sample, fixture->queue), 0);
+	assert_int_equal(sample_queue_sample(sample, NULL, fixture->queue), 0);
 }
 
 static uint64_t added_samples(const struct fixture *fixture)
@@ -181,7 +181,7 @@ static void pass_sample(struct fixture *fixture, uint64_t space, uint32_t genera
 	sample->weight = weight;
 	sample_user(sample, HERE);
 	if (!sample_queue_repeat(sample, sample->record.size, fixture->queue))
-		assert_int_equal(sample_queue_sample(sample, fixture->queue), 0);
+		assert_int_equal(sample_queue_sample(sample, NULL, fixture->queue), 0);
 }
 
 /* Stacks that are known by their raw frames keep the names of their generation. */
@@ -264,7 +264,7 @@ static void kernel_threads_do_not_wait(void **state)
 
 	sample_queue_begin(fixture->queue, false);
 	sample->record.size = sizeof(*sample);
-	assert_int_equal(sample_queue_sample(sample, fixture->queue), 0);
+	assert_int_equal(sample_queue_sample(sample, NULL, fixture->queue), 0);
 	assert_int_equal(added_samples(fixture), 1);
 }
 

@@ -110,7 +110,7 @@ static struct stackbeat_sample *usual_sample(struct fixture *fixture)
 
 static void add_sample(struct fixture *fixture)
 {
-	assert_int_equal(stack_table_add(&fixture->any.sample, fixture->table), 0);
+	assert_int_equal(stack_table_add(fixture->table, &fixture->any.sample), 0);
 }
 
 static uint64_t stack_count_of(const struct fixture *fixture)

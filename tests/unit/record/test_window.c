@@ -49,7 +49,7 @@ static void add_samples(struct fixture *fixture)
 			sample_kernel(sample, KERNEL + i % 3);
 			for (uint32_t frame = 0; frame < 20; frame++)
 				sample_kernel(sample, KERNEL + 100 * frame + i % 50 + j);
-			assert_int_equal(stack_table_add(sample, fixture->stacks), 0);
+			assert_int_equal(stack_table_add(fixture->stacks, sample), 0);
 			fixture->samples++;
 			fixture->weight += (int64_t)sample->weight;
 		}

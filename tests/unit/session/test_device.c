@@ -292,8 +292,10 @@ static uint64_t tail_of(uint64_t offset)
 	return tail;
 }
 
-static int sum_pid(const struct stackbeat_sample *sample, void *arg)
+static int sum_pid(const struct stackbeat_sample *sample, const struct stackbeat_stack *stack,
+		void *arg)
 {
+	(void)stack;
 	*(uint32_t *)arg += sample->pid;
 	return sample->pid == 1000 ? -ECANCELED : 0;
 }

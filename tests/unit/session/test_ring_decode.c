@@ -15,10 +15,13 @@
 struct ring {
 	uint64_t data[SIZE / sizeof(uint64_t)];
 	uint32_t samples;
+	uint32_t stacks; /* copies */
 	uint64_t frames; /* sum of all frames: reads each of them */
+	uint64_t bytes; /* the same of the bytes of copies */
 };
 
-static int count_sample(const struct stackbeat_sample *sample, void *arg)
+static int count_sample(const struct stackbeat_sample *sample, const struct stackbeat_stack *stack,
+			void *arg)
 {
 	struct ring *ring = arg;
 
@@ -26,6 +29,12 @@ static int count_sample(const struct stackbeat_sample *sample, void *arg)
 	for (size_t i = 0; i < (size_t)sample->kernel_frames + sample->user_frames; i++)
 		ring->frames += sample->frames[i];
 	ring->frames += strlen(sample->comm);
+	assert_int_equal(!!stack, sample->record.flags == STACKBEAT_SAMPLE_STACK);
+	if (!stack)
+		return 0;
+	ring->stacks++;
+	for (size_t i = 0; i < stack->size; i++)
+		ring->bytes += stack->bytes[i];
 	return 0;
 }
 
@@ -175,9 +184,169 @@ static void a_record_must_not_wrap_around(void **state)
 	assert_int_equal(decode(&ring, &tail, tail + 64), -EBADMSG);
 }
 
-static int stop_at_once(const struct stackbeat_sample *sample, void *arg)
+static struct stackbeat_stack *put_stack(struct ring *ring, uint32_t at, uint32_t size)
 {
-	(void)sample, (void)arg;
+	struct stackbeat_stack *stack = (void *)((uint8_t *)ring->data + at);
+
+	memset(stack, 0, sizeof(*stack));
+	stack->record.type = STACKBEAT_RECORD_STACK;
+	stack->record.size = sizeof(*stack) + size;
+	stack->size = size;
+	memset(stack->bytes, 1, size);
+	return stack;
+}
+
+/* A sample with a copy of its stack, and another sample. Returns the head. */
+static uint64_t put_copied_sample(struct ring *ring, struct stackbeat_sample **sample,
+				  struct stackbeat_stack **stack)
+{
+	uint64_t head;
+
+	*sample = put_sample(ring, 0);
+	(*sample)->record.flags = STACKBEAT_SAMPLE_STACK;
+	head = (*sample)->record.size;
+	*stack = put_stack(ring, (uint32_t)head, 64);
+	head += (*stack)->record.size;
+	head += put_sample(ring, (uint32_t)head)->record.size;
+	return head;
+}
+
+static void passes_the_copy_of_a_stack_with_its_sample(void **state)
+{
+	struct stackbeat_sample *sample;
+	struct stackbeat_stack *stack;
+	struct ring ring = {0};
+	uint64_t tail = 0, head = put_copied_sample(&ring, &sample, &stack);
+
+	(void)state;
+	assert_int_equal(decode(&ring, &tail, head), 0);
+	assert_int_equal(tail, head);
+	assert_int_equal(ring.samples, 2);
+	assert_int_equal(ring.stacks, 1);
+	assert_int_equal(ring.bytes, 64);
+}
+
+/* At the end of the data, a pad may be between both. */
+static void a_copy_may_follow_a_pad(void **state)
+{
+	struct ring ring = {0};
+	struct stackbeat_sample *sample = put_sample(&ring, SIZE - 256);
+	uint64_t tail = SIZE - 256, head = tail + sample->record.size;
+	struct stackbeat_record *pad = (void *)((uint8_t *)ring.data + head);
+
+	(void)state;
+	sample->record.flags = STACKBEAT_SAMPLE_STACK;
+	*pad = (struct stackbeat_record){.type = STACKBEAT_RECORD_PAD,
+					 .size = (uint32_t)(SIZE - head)};
+	head = SIZE + put_stack(&ring, 0, 128)->record.size;
+	assert_int_equal(decode(&ring, &tail, head), 0);
+	assert_int_equal(tail, head);
+	assert_int_equal(ring.samples, 1);
+	assert_int_equal(ring.bytes, 128);
+}
+
+static void refuses_copy(void (*damage)(struct stackbeat_sample *sample,
+					struct stackbeat_stack *stack))
+{
+	struct stackbeat_sample *sample;
+	struct stackbeat_stack *stack;
+	struct ring ring = {0};
+	uint64_t tail = 0, head = put_copied_sample(&ring, &sample, &stack);
+
+	damage(sample, stack);
+	assert_int_equal(decode(&ring, &tail, head), -EBADMSG);
+	assert_int_equal(tail, head);
+	assert_int_equal(ring.stacks, 0);
+}
+
+static void copy_without_flag(struct stackbeat_sample *sample, struct stackbeat_stack *stack)
+{
+	(void)stack;
+	sample->record.flags = 0;
+}
+
+static void flag_without_copy(struct stackbeat_sample *sample, struct stackbeat_stack *stack)
+{
+	(void)sample;
+	stack->record.type = 999;
+}
+
+static void copy_flags(struct stackbeat_sample *sample, struct stackbeat_stack *stack)
+{
+	(void)sample;
+	stack->record.flags = 1;
+}
+
+static void copy_beyond_record(struct stackbeat_sample *sample, struct stackbeat_stack *stack)
+{
+	(void)sample;
+	stack->size += 8;
+}
+
+static void copy_of_odd_size(struct stackbeat_sample *sample, struct stackbeat_stack *stack)
+{
+	(void)sample;
+	stack->size -= 4;
+}
+
+static void copy_huge(struct stackbeat_sample *sample, struct stackbeat_stack *stack)
+{
+	(void)sample;
+	stack->size = UINT64_MAX - 7;
+}
+
+static void copy_shorter_than_header(struct stackbeat_sample *sample, struct stackbeat_stack *stack)
+{
+	(void)sample;
+	stack->record.size = sizeof(*stack) - 8;
+}
+
+static void refuses_malformed_copies(void **state)
+{
+	(void)state;
+	refuses_copy(copy_without_flag);
+	refuses_copy(flag_without_copy);
+	refuses_copy(copy_flags);
+	refuses_copy(copy_beyond_record);
+	refuses_copy(copy_of_odd_size);
+	refuses_copy(copy_huge);
+	refuses_copy(copy_shorter_than_header);
+}
+
+/* The head is behind the sample: the copy is not there. */
+static void refuses_a_sample_without_its_copy_at_the_head(void **state)
+{
+	struct stackbeat_sample *sample;
+	struct stackbeat_stack *stack;
+	struct ring ring = {0};
+	uint64_t tail = 0, head;
+
+	(void)state;
+	put_copied_sample(&ring, &sample, &stack);
+	head = sample->record.size;
+	assert_int_equal(decode(&ring, &tail, head), -EBADMSG);
+	assert_int_equal(tail, head);
+	assert_int_equal(ring.samples, 0);
+}
+
+static void refuses_more_table_frames_than_frames(void **state)
+{
+	struct ring ring = {0};
+	struct stackbeat_sample *sample = put_sample(&ring, 0);
+	uint64_t tail = 0, head = sample->record.size;
+
+	(void)state;
+	sample->table_frames = sample->user_frames;
+	assert_int_equal(decode(&ring, &tail, head), 0);
+	sample->table_frames++;
+	tail = 0;
+	assert_int_equal(decode(&ring, &tail, head), -EBADMSG);
+}
+
+static int stop_at_once(const struct stackbeat_sample *sample, const struct stackbeat_stack *stack,
+			void *arg)
+{
+	(void)sample, (void)stack, (void)arg;
 	return -ENOMEM;
 }
 
@@ -221,12 +390,13 @@ static uint64_t match_samples(const void *data, uint64_t available, void *arg)
 	return matched;
 }
 
-static int count_other(const struct stackbeat_sample *sample, void *arg)
+static int count_other(const struct stackbeat_sample *sample, const struct stackbeat_stack *stack,
+		void *arg)
 {
 	const struct fake_fast_path *fake = arg;
 
 	assert_int_not_equal(sample->pid, fake->pid);
-	return count_sample(sample, fake->ring);
+	return count_sample(sample, stack, fake->ring);
 }
 
 static int decode_with_fast_path(struct fake_fast_path *fake, uint64_t *tail, uint64_t head)
@@ -587,6 +757,11 @@ int main(void)
 		cmocka_unit_test(refuses_malformed_samples),
 		cmocka_unit_test(refuses_a_head_out_of_range),
 		cmocka_unit_test(a_record_must_not_wrap_around),
+		cmocka_unit_test(passes_the_copy_of_a_stack_with_its_sample),
+		cmocka_unit_test(a_copy_may_follow_a_pad),
+		cmocka_unit_test(refuses_malformed_copies),
+		cmocka_unit_test(refuses_a_sample_without_its_copy_at_the_head),
+		cmocka_unit_test(refuses_more_table_frames_than_frames),
 		cmocka_unit_test(stops_at_an_error_of_the_handler),
 		cmocka_unit_test(fast_path_is_called_before_each_record),
 		cmocka_unit_test(fast_path_continues_at_the_start),
