@@ -7,8 +7,8 @@
 #define UCONTEXT_REGISTERS 40u
 
 /* The general registers of struct sigcontext, in its order, by DWARF number; then rip. */
-static const uint8_t sigcontext_registers[] = {8, 9, 10, 11, 12, 13, 14, 15, 5,
-					       4, 6, 3,	 1,  0,	 2,  7,	 WALK_RIP};
+static const uint8_t sigcontext_registers[] = {8, 9, 10, 11, 12, 13, 14, 15,      5,
+					       4, 6, 3,  1,  0,  2,  7,  WALK_RIP};
 
 static bool is_known(const struct walk *walk, unsigned int reg)
 {
