@@ -412,8 +412,12 @@ static int open_file(struct compilation *compilation, int fd)
 {
 	GElf_Ehdr header;
 
-	if (elf_begin_read(fd, NULL, 0, true, &compilation->elf, NULL) ||
-	    !gelf_getehdr(compilation->elf, &header))
+	Elf *elf;
+
+	if (elf_begin_read(fd, NULL, 0, true, &elf, NULL))
+		return -EINVAL;
+	compilation->elf = elf;
+	if (!gelf_getehdr(elf, &header))
 		return -EINVAL;
 	if (header.e_machine != EM_X86_64 || header.e_ident[EI_CLASS] != ELFCLASS64)
 		return -ENOTSUP;

@@ -275,7 +275,7 @@ static int add_parts(struct ranges *out, const struct range *range, const struct
 	return err;
 }
 
-/* Makes *ranges the union of both; where they overlap, that of `first`. Both are sorted. */
+/* Makes *ranges the union of both, and where they overlap, that of `first`. Both are sorted. */
 static int merge_ranges(const struct ranges *first, struct ranges *ranges)
 {
 	struct ranges merged = {0};
@@ -305,18 +305,29 @@ static int merge_ranges(const struct ranges *first, struct ranges *ranges)
 	return 0;
 }
 
-int table_builder_end_source(struct table_builder *builder)
+/* Makes *ranges, which is emptied, part of `done`, before or after what is there. */
+static int merge_done(struct table_builder *builder, struct ranges *ranges, bool first)
 {
-	struct ranges added = builder->added;
+	struct ranges *done = &builder->done;
 	int err;
 
-	sort_ranges(builder, &added);
-	builder->added = (struct ranges){0};
-	err = merge_ranges(&builder->done, &added);
-	free(err ? added.list : builder->done.list);
-	if (!err)
-		builder->done = added;
+	sort_ranges(builder, ranges);
+	err = first ? merge_ranges(ranges, done) : merge_ranges(done, ranges);
+	if (!first && !err) {
+		free(done->list);
+		*done = *ranges;
+	} else {
+		free(ranges->list);
+	}
+	*ranges = (struct ranges){0};
 	return err;
+}
+
+int table_builder_end_source(struct table_builder *builder)
+{
+	int err = merge_done(builder, &builder->added, false);
+
+	return err ? err : merge_done(builder, &builder->signals, true);
 }
 
 /* Returns the index of the first range that ends after an address. */
@@ -482,9 +493,6 @@ int table_builder_finish(struct table_builder *builder, uint32_t flags,
 	int err = table_builder_end_source(builder);
 
 	*table = NULL;
-	sort_ranges(builder, &builder->signals);
-	if (!err)
-		err = merge_ranges(&builder->signals, &builder->done);
 	*counts = (struct table_counts){
 		.unsupported = builder->unsupported,
 		.overlapping = builder->overlapping,
