@@ -107,6 +107,8 @@ static void run_worker(const struct server *server, pid_t parent, enum worker_ki
 		       const int fds[], size_t count)
 {
 	die_with_parent(parent);
+	if (kind == WORKER_UNWIND_TABLE)
+		lower_priority();
 	/* Without a filter where the server has one, something is wrong. */
 	if (seccomp_confine_worker(fds, count) && server->has_filter)
 		_exit(1);

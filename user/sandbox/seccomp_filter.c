@@ -85,6 +85,7 @@ static const int server_calls[] = {
 	SCMP_SYS(kill),
 	SCMP_SYS(rseq),
 	SCMP_SYS(set_robust_list),
+	SCMP_SYS(setpriority),
 	SCMP_SYS(wait4),
 	/* their confinement */
 	SCMP_SYS(close_range),

@@ -22,6 +22,7 @@
 #define MEMORY_MAX ((rlim_t)6 << 30)
 #define OOM_VICTIM "1000"
 #define KILLED_MS 200
+#define LOWEST_PRIORITY 19
 #define STATM_DATA 6u /* number of the field in /proc/PID/statm, from 1 */
 
 /* Returns the bytes that RLIMIT_DATA counts: private writable memory; 0 if unknown. */
@@ -75,6 +76,11 @@ void oom_score_set(const struct oom_score *score, bool victim)
 
 	if (score->fd >= 0 && pwrite(score->fd, value, strlen(value), 0) < 0)
 		errno = 0; /* not fatal: the score stays */
+}
+
+void lower_priority(void)
+{
+	setpriority(PRIO_PROCESS, 0, LOWEST_PRIORITY);
 }
 
 void die_with_parent(pid_t parent)

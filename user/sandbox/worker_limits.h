@@ -29,6 +29,12 @@ int oom_score_open(struct oom_score *score);
 void oom_score_set(const struct oom_score *score, bool victim);
 
 /*
+ * Gives the calling process the lowest priority beside which it still makes progress: with
+ * SCHED_IDLE, a busy CPU would leave it a fifth of that.
+ */
+void lower_priority(void);
+
+/*
  * Makes the calling process, which `parent` has just forked, die with it. `parent` must have called
  * getpid() before: afterwards, it may be gone already.
  */

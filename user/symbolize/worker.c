@@ -25,6 +25,7 @@
 #include "symbolize/job_bytes.h"
 #include "symbolize/opener.h"
 #include "symbolize/worker_protocol.h"
+#include "unwind/job.h"
 
 #define ELF_FILES_MAX 3u
 /* Files that may be the file of a job: more are not tried. */
@@ -621,6 +622,9 @@ void worker_main(enum worker_kind kind, const int fds[], size_t count)
 		break;
 	case WORKER_UNPACK:
 		run_unpack_worker(fds, count);
+		break;
+	case WORKER_UNWIND_TABLE:
+		run_unwind_worker(fds, count);
 		break;
 	}
 }

@@ -70,8 +70,8 @@ struct machine {
 static uint64_t read_pointer(const struct reader *reader, struct cursor *cursor, uint8_t encoding)
 {
 	const struct cfi_section *section = reader->section;
-	uint64_t at = section->vaddr +
-		      (uint64_t)(cursor->at - (const unsigned char *)section->bytes);
+	uint64_t at =
+		section->vaddr + (uint64_t)(cursor->at - (const unsigned char *)section->bytes);
 	uint64_t value;
 
 	switch (encoding & 0x0f) {
@@ -160,10 +160,10 @@ static void push_register(struct evaluation *evaluation, uint64_t reg, int64_t o
 		push_constant(evaluation, evaluation->rip + (uint64_t)offset);
 		return;
 	}
-	push(evaluation, (struct value){.kind = reg < CFI_REGISTERS ? VALUE_REGISTER
-								      : VALUE_UNKNOWN,
-					.reg = (uint8_t)reg,
-					.offset = offset});
+	push(evaluation,
+	     (struct value){.kind = reg < CFI_REGISTERS ? VALUE_REGISTER : VALUE_UNKNOWN,
+			    .reg = (uint8_t)reg,
+			    .offset = offset});
 }
 
 static struct value add_constant(struct value value, uint64_t number)
@@ -243,16 +243,16 @@ static void dereference(struct evaluation *evaluation)
 }
 
 static void evaluate_operator(struct evaluation *evaluation, uint8_t operator,
-			      struct cursor *cursor)
+			      struct cursor * cursor)
 {
 	struct value a, b;
 
-	if (operator >= DW_OP_lit0 && operator <= DW_OP_lit31) {
-		push_constant(evaluation, operator - DW_OP_lit0);
+	if (operator>= DW_OP_lit0 && operator<= DW_OP_lit31) {
+		push_constant(evaluation, operator- DW_OP_lit0);
 		return;
 	}
-	if (operator >= DW_OP_breg0 && operator <= DW_OP_breg31) {
-		push_register(evaluation, operator - DW_OP_breg0, cursor_sleb128(cursor));
+	if (operator>= DW_OP_breg0 && operator<= DW_OP_breg31) {
+		push_register(evaluation, operator- DW_OP_breg0, cursor_sleb128(cursor));
 		return;
 	}
 	switch (operator) {
@@ -828,9 +828,11 @@ int cfi_read(const struct cfi_section *section,
 	while (cursor_left(&cursor) && !reader.err) {
 		if (!next_entry(&cursor, &is_wide, &entry))
 			return -EBADMSG;
-		/* The terminator of one of the linked parts. */
-		if (!cursor_left(&entry))
+		if (!cursor_left(&entry)) {
+			if (section->is_terminated)
+				break;
 			continue;
+		}
 		if (read_id(&reader, is_wide, &entry, &cie_offset))
 			continue;
 		counts->entries++;

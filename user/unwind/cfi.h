@@ -64,6 +64,7 @@ struct cfi_section {
 	size_t size;
 	uint64_t vaddr; /* ELF virtual address of the section */
 	bool is_eh_frame; /* else .debug_frame */
+	bool is_terminated; /* an entry of size 0 is the end; else each linked part has one */
 };
 
 struct cfi_counts {

@@ -21,13 +21,19 @@ struct range {
 	uint32_t rule;
 };
 
+struct ranges {
+	struct range *list;
+	size_t count, capacity;
+};
+
 struct table_builder {
 	struct stackbeat_unwind_rule *rules;
 	size_t rule_count, rule_capacity;
 	struct hash rule_index;
-	struct range *ranges;
-	size_t range_count, range_capacity;
-	uint64_t unsupported;
+	struct ranges added; /* of the source that has not ended, as added */
+	struct ranges signals; /* of signal frames, as added */
+	struct ranges done; /* of the sources that have ended: sorted, without overlaps */
+	uint64_t unsupported, overlapping;
 };
 
 /* Rules */
@@ -129,8 +135,8 @@ static void set_rbx(const struct cfi_row *row, struct stackbeat_unwind_rule *rul
 {
 	const uint8_t uses_extra = STACKBEAT_UNWIND_INDIRECT | STACKBEAT_UNWIND_RIP_IN_REGISTER;
 
-	if (rule->flags & uses_extra || row->rbx.place != CFI_AT_CFA ||
-	    is_popped(row, &row->rbx) || !to_words(row->rbx.offset, &rule->extra))
+	if (rule->flags & uses_extra || row->rbx.place != CFI_AT_CFA || is_popped(row, &row->rbx) ||
+	    !to_words(row->rbx.offset, &rule->extra))
 		return;
 	rule->flags |= STACKBEAT_UNWIND_RBX_SAVED;
 }
@@ -172,43 +178,47 @@ void table_builder_free(struct table_builder *builder)
 	if (!builder)
 		return;
 	free(builder->rules);
-	free(builder->ranges);
+	free(builder->added.list);
+	free(builder->signals.list);
+	free(builder->done.list);
 	hash_clear(&builder->rule_index);
 	free(builder);
 }
 
-static int add_range(struct table_builder *builder, uint64_t start, uint64_t end, uint32_t rule)
+/* Ranges */
+
+/* Extends the last range where possible. */
+static int add_range(struct ranges *ranges, uint64_t start, uint64_t end, uint32_t rule)
 {
-	if (array_reserve(&builder->ranges, &builder->range_capacity, builder->range_count, 1,
-			  sizeof(*builder->ranges)))
+	struct range *last = ranges->count ? &ranges->list[ranges->count - 1] : NULL;
+
+	if (last && last->end == start && last->rule == rule) {
+		last->end = end;
+		return 0;
+	}
+	if (array_reserve(&ranges->list, &ranges->capacity, ranges->count, 1, sizeof(*last)))
 		return -ENOMEM;
-	builder->ranges[builder->range_count++] = (struct range){start, end, rule};
+	ranges->list[ranges->count++] = (struct range){start, end, rule};
 	return 0;
 }
 
 int table_builder_add(struct table_builder *builder, uint64_t start, uint64_t end,
 		      const struct cfi_row *row)
 {
-	struct range *last = builder->range_count ? &builder->ranges[builder->range_count - 1]
-						  : NULL;
+	bool is_signal = row->kind == CFI_SIGNAL;
 	struct stackbeat_unwind_rule rule;
 	uint32_t index;
 	int err;
 
-	if (builder->range_count == STACKBEAT_UNWIND_ROWS_MAX)
+	if (builder->added.count + builder->signals.count + builder->done.count >=
+	    STACKBEAT_UNWIND_ROWS_MAX)
 		return -E2BIG;
 	builder->unsupported += !make_rule(row, &rule);
 	err = intern_rule(builder, &rule, &index);
 	if (err || start >= end)
 		return err;
-	if (last && last->end == start && last->rule == index) {
-		last->end = end;
-		return 0;
-	}
-	return add_range(builder, start, end, index);
+	return add_range(is_signal ? &builder->signals : &builder->added, start, end, index);
 }
-
-/* Tables */
 
 /* At the same start, the longer range comes first. */
 static int compare_ranges(const void *left, const void *right)
@@ -220,30 +230,154 @@ static int compare_ranges(const void *left, const void *right)
 	return (a->end < b->end) - (a->end > b->end);
 }
 
-static bool is_signal(const struct table_builder *builder, uint32_t rule)
+/* Sorts the ranges of a source, and drops those that start in another one. */
+static void sort_ranges(struct table_builder *builder, struct ranges *ranges)
 {
-	return builder->rules[rule].kind_base == STACKBEAT_UNWIND_SIGNAL;
-}
+	size_t count = 0, sorted = 1;
 
-/*
- * Sorts the ranges. A walk looks return addresses up at address - 1, and the trampoline of a signal
- * handler is entered by a return: its range begins one byte earlier, unless it does already.
- */
-static void sort_ranges(struct table_builder *builder)
-{
-	struct range *ranges = builder->ranges;
-
-	qsort(ranges, builder->range_count, sizeof(*ranges), compare_ranges);
-	for (size_t i = 0; i < builder->range_count; i++) {
-		if (!is_signal(builder, ranges[i].rule) || !ranges[i].start)
-			continue;
-		ranges[i].start--;
-		if (i > 0 && ranges[i - 1].end > ranges[i].start &&
-		    !is_signal(builder, ranges[i - 1].rule) &&
-		    ranges[i - 1].start < ranges[i].start)
-			ranges[i - 1].end = ranges[i].start;
+	/* Linkers keep the order of object files, so often there is nothing to sort. */
+	while (sorted < ranges->count &&
+	       compare_ranges(&ranges->list[sorted - 1], &ranges->list[sorted]) <= 0)
+		sorted++;
+	if (sorted < ranges->count)
+		qsort(ranges->list, ranges->count, sizeof(*ranges->list), compare_ranges);
+	for (size_t i = 0; i < ranges->count; i++) {
+		if (count && ranges->list[i].start < ranges->list[count - 1].end)
+			builder->overlapping++;
+		else
+			ranges->list[count++] = ranges->list[i];
 	}
+	ranges->count = count;
 }
+
+/* Adds the parts of a range that are outside of the ranges from *next on, which it advances. */
+static int add_parts(struct ranges *out, const struct range *range, const struct ranges *others,
+		     size_t *next)
+{
+	uint64_t start = range->start;
+	int err = 0;
+
+	while (!err && start < range->end) {
+		const struct range *other = *next < others->count ? &others->list[*next] : NULL;
+
+		if (!other || other->start >= range->end)
+			return add_range(out, start, range->end, range->rule);
+		if (start < other->start)
+			err = add_range(out, start, other->start, range->rule);
+		if (!err && other->end > start)
+			start = other->end;
+		if (other->end > range->end)
+			return err;
+		if (!err)
+			err = add_range(out, other->start, other->end, other->rule);
+		++*next;
+	}
+	return err;
+}
+
+/* Makes *ranges the union of both, and where they overlap, that of `first`. Both are sorted. */
+static int merge_ranges(const struct ranges *first, struct ranges *ranges)
+{
+	struct ranges merged = {0};
+	size_t next = 0;
+	int err = 0;
+
+	if (!first->count)
+		return 0;
+	for (size_t i = 0; i < ranges->count && !err; i++) {
+		const struct range *range = &ranges->list[i];
+
+		for (; next < first->count && first->list[next].end <= range->start && !err; next++)
+			err = add_range(&merged, first->list[next].start, first->list[next].end,
+					first->list[next].rule);
+		if (!err)
+			err = add_parts(&merged, range, first, &next);
+	}
+	for (; next < first->count && !err; next++)
+		err = add_range(&merged, first->list[next].start, first->list[next].end,
+				first->list[next].rule);
+	if (err) {
+		free(merged.list);
+		return err;
+	}
+	free(ranges->list);
+	*ranges = merged;
+	return 0;
+}
+
+/* Makes *ranges, which is emptied, part of `done`, before or after what is there. */
+static int merge_done(struct table_builder *builder, struct ranges *ranges, bool first)
+{
+	struct ranges *done = &builder->done;
+	int err;
+
+	sort_ranges(builder, ranges);
+	err = first ? merge_ranges(ranges, done) : merge_ranges(done, ranges);
+	if (!first && !err) {
+		free(done->list);
+		*done = *ranges;
+	} else {
+		free(ranges->list);
+	}
+	*ranges = (struct ranges){0};
+	return err;
+}
+
+int table_builder_end_source(struct table_builder *builder)
+{
+	int err = merge_done(builder, &builder->added, false);
+
+	return err ? err : merge_done(builder, &builder->signals, true);
+}
+
+/* Returns the index of the first range that ends after an address. */
+static size_t find_range(const struct ranges *ranges, uint64_t address)
+{
+	size_t low = 0, high = ranges->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (ranges->list[middle].end <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+int table_builder_each_gap(const struct table_builder *builder, uint64_t start, uint64_t end,
+			   int (*fn)(void *arg, uint64_t start, uint64_t end), void *arg)
+{
+	const struct ranges *done = &builder->done;
+	int err = 0;
+
+	for (size_t i = find_range(done, start); i < done->count && start < end && !err; i++) {
+		uint64_t stop = done->list[i].start < end ? done->list[i].start : end;
+
+		if (start < stop)
+			err = fn(arg, start, stop);
+		start = done->list[i].end;
+	}
+	return !err && start < end ? fn(arg, start, end) : err;
+}
+
+int table_builder_each_range(const struct table_builder *builder,
+			     int (*fn)(void *arg, uint64_t start, uint64_t end,
+				       const struct stackbeat_unwind_rule *rule),
+			     void *arg)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < builder->done.count && !err; i++) {
+		const struct range *range = &builder->done.list[i];
+
+		err = fn(arg, range->start, range->end, &builder->rules[range->rule]);
+	}
+	return err;
+}
+
+/* Tables */
 
 /* A row of the table that is being written. */
 struct rows {
@@ -262,19 +396,14 @@ static void add_row(struct rows *rows, uint64_t start, uint32_t rule)
 	rows->rules[rows->count++] = rule;
 }
 
-/* Makes rows of the sorted ranges; returns the end of the last one. */
-static uint64_t make_rows(const struct table_builder *builder, struct rows *rows,
-			  struct table_counts *counts)
+/* Makes rows of the ranges; returns the end of the last one. */
+static uint64_t make_rows(const struct ranges *ranges, struct rows *rows)
 {
-	uint64_t end = builder->ranges[0].start;
+	uint64_t end = ranges->list[0].start;
 
-	for (size_t i = 0; i < builder->range_count; i++) {
-		const struct range *range = &builder->ranges[i];
+	for (size_t i = 0; i < ranges->count; i++) {
+		const struct range *range = &ranges->list[i];
 
-		if (range->start < end) {
-			counts->overlapping++;
-			continue;
-		}
 		if (range->start - end > PADDING_MAX)
 			add_row(rows, end, RULE_NONE);
 		add_row(rows, range->start, range->rule);
@@ -291,7 +420,7 @@ static size_t align_size(size_t size)
 
 static struct stackbeat_unwind_table *write_table(const struct table_builder *builder,
 						  const struct rows *rows, uint64_t start,
-						  uint32_t block_count)
+						  uint32_t block_count, uint32_t flags)
 {
 	size_t rules_size = builder->rule_count * sizeof(*builder->rules);
 	size_t blocks_size = ((size_t)block_count + 1) * sizeof(uint32_t);
@@ -312,6 +441,7 @@ static struct stackbeat_unwind_table *write_table(const struct table_builder *bu
 		.block_count = block_count,
 		.row_count = (uint32_t)rows->count,
 		.rule_count = (uint32_t)builder->rule_count,
+		.flags = flags,
 	};
 	memcpy(table + 1, builder->rules, rules_size);
 	blocks = (uint32_t *)((char *)(table + 1) + rules_size);
@@ -330,34 +460,44 @@ static struct stackbeat_unwind_table *write_table(const struct table_builder *bu
 	return table;
 }
 
-int table_builder_finish(struct table_builder *builder, struct stackbeat_unwind_table **table,
-			 struct table_counts *counts)
+static int make_table(const struct table_builder *builder, uint32_t flags,
+		      struct stackbeat_unwind_table **table, struct table_counts *counts)
 {
+	const struct ranges *ranges = &builder->done;
+	uint64_t start = ranges->list[0].start, end, blocks;
 	struct rows rows = {0};
-	uint64_t start, end, blocks;
 	int err = -ENOMEM;
 
-	*table = NULL;
-	*counts = (struct table_counts){.unsupported = builder->unsupported};
-	if (!builder->range_count)
-		return -ENOENT;
-	sort_ranges(builder);
 	/* Each range makes at most two rows, and the end one more. */
-	rows.starts = calloc(2 * builder->range_count + 1, sizeof(*rows.starts));
-	rows.rules = calloc(2 * builder->range_count + 1, sizeof(*rows.rules));
+	rows.starts = calloc(2 * ranges->count + 1, sizeof(*rows.starts));
+	rows.rules = calloc(2 * ranges->count + 1, sizeof(*rows.rules));
 	if (!rows.starts || !rows.rules)
 		goto out;
-	start = builder->ranges[0].start;
-	end = make_rows(builder, &rows, counts);
+	end = make_rows(ranges, &rows);
 	blocks = (end - start) / STACKBEAT_UNWIND_BLOCK + 1;
 	counts->rows = rows.count;
 	err = -E2BIG;
 	if (blocks > STACKBEAT_UNWIND_BLOCKS_MAX || rows.count > STACKBEAT_UNWIND_ROWS_MAX)
 		goto out;
-	*table = write_table(builder, &rows, start, (uint32_t)blocks);
+	*table = write_table(builder, &rows, start, (uint32_t)blocks, flags);
 	err = *table ? 0 : -ENOMEM;
 out:
 	free(rows.starts);
 	free(rows.rules);
 	return err;
+}
+
+int table_builder_finish(struct table_builder *builder, uint32_t flags,
+			 struct stackbeat_unwind_table **table, struct table_counts *counts)
+{
+	int err = table_builder_end_source(builder);
+
+	*table = NULL;
+	*counts = (struct table_counts){
+		.unsupported = builder->unsupported,
+		.overlapping = builder->overlapping,
+	};
+	if (!err && !builder->done.count)
+		err = -ENOENT;
+	return err ? err : make_table(builder, flags, table, counts);
 }

@@ -13,23 +13,48 @@ struct table_builder;
 struct table_counts {
 	uint64_t rows;
 	uint64_t unsupported; /* ranges whose rule a table can't express */
-	uint64_t overlapping; /* ranges that were dropped: another one starts before */
+	uint64_t overlapping; /* ranges that were dropped: one of their source starts before */
 };
 
 /* Returns an empty builder, or NULL without memory. table_builder_free() accepts NULL. */
 struct table_builder *table_builder_new(void);
 void table_builder_free(struct table_builder *builder);
 
-/* Adds the row of the addresses [start, end). Returns 0, -ENOMEM, or -E2BIG beyond a limit. */
+/*
+ * Adds the row of the addresses [start, end). A row of the frame of a signal handler replaces what
+ * others say of its addresses. Returns 0, -ENOMEM, or -E2BIG beyond a limit.
+ */
 int table_builder_add(struct table_builder *builder, uint64_t start, uint64_t end,
 		      const struct cfi_row *row);
 
 /*
- * Sorts and merges the rows, and sets *table to a table that the caller frees. Gaps of fewer than
- * 16 bytes between functions, which are padding, get the rule before them. Returns 0, -ENOENT
- * without rows, -E2BIG beyond a limit, or -ENOMEM.
+ * Ends a source of rows. Rows that are added later are used only for addresses without a row so
+ * far. Returns 0 or -ENOMEM.
  */
-int table_builder_finish(struct table_builder *builder, struct stackbeat_unwind_table **table,
-			 struct table_counts *counts);
+int table_builder_end_source(struct table_builder *builder);
+
+/*
+ * Calls `fn` for each range of addresses in [start, end) without a row of a source that has ended,
+ * in ascending order; it may add rows. Returns 0, or the first result of `fn` that is not 0.
+ */
+int table_builder_each_gap(const struct table_builder *builder, uint64_t start, uint64_t end,
+			   int (*fn)(void *arg, uint64_t start, uint64_t end), void *arg);
+
+/*
+ * Calls `fn` for each range of the sources that have ended, in ascending order. A range holds whole
+ * instructions if the sources are right. Returns 0, or the first result of `fn` that is not 0.
+ */
+int table_builder_each_range(const struct table_builder *builder,
+			     int (*fn)(void *arg, uint64_t start, uint64_t end,
+				       const struct stackbeat_unwind_rule *rule),
+			     void *arg);
+
+/*
+ * Ends the last source, merges the rows, and sets *table to a table with `flags` that the caller
+ * frees. Gaps of fewer than 16 bytes between functions, which are padding, get the rule before
+ * them. Returns 0, -ENOENT without rows, -E2BIG beyond a limit, or -ENOMEM.
+ */
+int table_builder_finish(struct table_builder *builder, uint32_t flags,
+			 struct stackbeat_unwind_table **table, struct table_counts *counts);
 
 #endif

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "unwind/walk.h"
 
+#include <string.h>
+
 #include "unwind/cfi.h"
 
 /* Offset of uc_mcontext in struct ucontext of the kernel, and of a register in it. */
 #define UCONTEXT_REGISTERS 40u
 
 /* The general registers of struct sigcontext, in its order, by DWARF number; then rip. */
-static const uint8_t sigcontext_registers[] = {8, 9, 10, 11, 12, 13, 14, 15, 5,
-					       4, 6, 3,	 1,  0,	 2,  7,	 WALK_RIP};
+static const uint8_t sigcontext_registers[] = {8, 9, 10, 11, 12, 13, 14, 15,      5,
+					       4, 6, 3,  1,  0,  2,  7,  WALK_RIP};
 
 static bool is_known(const struct walk *walk, unsigned int reg)
 {
@@ -132,8 +134,11 @@ static bool step_frame_pointer(struct walk *walk, enum walk_end *end)
 	return step_caller(walk, &rule, end);
 }
 
-/* Sets the registers to those of the caller. Returns false, with *end set, if there is none. */
-static bool step(struct walk *walk, enum walk_end *end)
+/*
+ * Sets the registers to those of the caller, and *by_table if a table said where they are. Returns
+ * false, with *end set, if there is none.
+ */
+static bool step(struct walk *walk, bool *by_table, enum walk_end *end)
 {
 	uint64_t address = walk->registers[WALK_RIP] - walk->is_return_address;
 	const struct walk_mapping *mapping = walk->mapping(walk->arg, address);
@@ -146,6 +151,7 @@ static bool step(struct walk *walk, enum walk_end *end)
 	if (!mapping->table)
 		return step_frame_pointer(walk, end);
 	rule = stackbeat_unwind_find(mapping->table, address - mapping->bias);
+	*by_table = true;
 	switch (rule ? rule->kind_base & 0xf : STACKBEAT_UNWIND_NONE) {
 	case STACKBEAT_UNWIND_CALLER:
 		return step_caller(walk, rule, end);
@@ -166,10 +172,13 @@ size_t walk_stack(struct walk *walk, uint64_t *addresses, size_t max, enum walk_
 
 	walk->known = (1u << WALK_REGISTERS) - 1;
 	walk->is_return_address = false;
+	walk->table_frames = 0;
 	*end = WALK_MAX_DEPTH;
 	while (count < max) {
+		bool by_table = false;
+
 		addresses[count++] = walk->registers[WALK_RIP];
-		if (!step(walk, end))
+		if (!step(walk, &by_table, end))
 			return count;
 		*end = WALK_MAX_DEPTH;
 		/* A return address of 0 ends the stack of a thread on some systems. */
@@ -177,6 +186,53 @@ size_t walk_stack(struct walk *walk, uint64_t *addresses, size_t max, enum walk_
 			*end = WALK_OUTERMOST;
 			return count;
 		}
+		walk->table_frames += by_table && count < max;
 	}
 	return count;
+}
+
+/* Copies */
+
+struct copy {
+	const struct stackbeat_stack *stack;
+	const struct walk_mapping *(*mapping)(void *arg, uint64_t address);
+	void *arg;
+	bool is_exceeded; /* the last word that could not be read is above the copy */
+};
+
+static const struct walk_mapping *find_mapping(void *arg, uint64_t address)
+{
+	const struct copy *copy = arg;
+
+	return copy->mapping(copy->arg, address);
+}
+
+static bool read_copy(void *arg, uint64_t address, uint64_t *word)
+{
+	struct copy *copy = arg;
+	uint64_t start = copy->stack->registers[STACKBEAT_REGISTER_RSP];
+	uint64_t size = copy->stack->size, offset = address - start;
+
+	copy->is_exceeded =
+		address >= start && (size < sizeof(*word) || offset > size - sizeof(*word));
+	if (address < start || copy->is_exceeded)
+		return false;
+	memcpy(word, copy->stack->bytes + offset, sizeof(*word));
+	return true;
+}
+
+_Static_assert(STACKBEAT_REGISTERS == WALK_REGISTERS && STACKBEAT_REGISTER_RIP == WALK_RIP,
+	       "registers have the order of DWARF");
+
+void walk_stack_copy(const struct stackbeat_stack *stack,
+		     const struct walk_mapping *(*mapping)(void *arg, uint64_t address), void *arg,
+		     uint64_t *addresses, size_t max, struct walk_result *result)
+{
+	struct copy copy = {.stack = stack, .mapping = mapping, .arg = arg};
+	struct walk walk = {.mapping = find_mapping, .read = read_copy, .arg = &copy};
+
+	memcpy(walk.registers, stack->registers, sizeof(walk.registers));
+	result->frames = walk_stack(&walk, addresses, max, &result->end);
+	result->table_frames = walk.table_frames;
+	result->is_truncated = result->end == WALK_UNREADABLE && copy.is_exceeded;
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <stackbeat.h>
 #include <stackbeat_unwind.h>
 
 /* General registers by DWARF number, and rip. */
@@ -39,6 +40,7 @@ struct walk {
 	/* Reads the word at an address. Returns false if it can't be read. */
 	bool (*read)(void *arg, uint64_t address, uint64_t *word);
 	void *arg; /* of both */
+	size_t table_frames; /* frames that a table found; frame pointers found the others */
 };
 
 /*
@@ -46,5 +48,20 @@ struct walk {
  * addresses, the first of which is rip itself. Sets *end. Returns their number.
  */
 size_t walk_stack(struct walk *walk, uint64_t *addresses, size_t max, enum walk_end *end);
+
+/* How a copy of a stack was walked. */
+struct walk_result {
+	enum walk_end end;
+	size_t frames; /* with that of rip itself, which needs no walk */
+	size_t table_frames; /* as in struct walk */
+	bool is_truncated; /* ended at the end of the copy: the stack is larger */
+};
+
+/*
+ * Walks the copied stack of a sample; `mapping` as in struct walk. Writes up to `max` addresses.
+ */
+void walk_stack_copy(const struct stackbeat_stack *stack,
+		     const struct walk_mapping *(*mapping)(void *arg, uint64_t address), void *arg,
+		     uint64_t *addresses, size_t max, struct walk_result *result);
 
 #endif

@@ -82,6 +82,7 @@ static void worker(enum worker_kind kind, const int fds[], size_t count)
 		close_pipe_and_live(fds);
 		break;
 	case WORKER_UNPACK:
+	case WORKER_UNWIND_TABLE:
 		break;
 	}
 }

@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "unwind/compile.h"
+
+#include <dwarf.h>
+#include <elf.h>
+#include <errno.h>
+#include <gelf.h>
+#include <libelf.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "debuginfo/elf_symbols.h"
+#include "lib/byte_cursor.h"
+#include "unwind/cfi.h"
+#include "unwind/plt.h"
+#include "unwind/table_builder.h"
+
+/* A file beyond these limits is broken or malicious. */
+#define PROGRAM_HEADERS_MAX 4096u
+#define SECTION_BYTES_MAX ((uint64_t)1 << 30)
+
+/* The code at the entry point of a program or of a dynamic linker is shorter. */
+#define ENTRY_MAX 256u
+
+/* mov $__NR_rt_sigreturn,%rax; syscall: by these, debuggers recognize the trampoline, too. */
+static const unsigned char restorer[] = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
+
+/* Bytes of an executable segment that are in the file. */
+struct code {
+	uint64_t start, size; /* start: ELF virtual address */
+	const unsigned char *bytes;
+};
+
+struct section {
+	GElf_Shdr header;
+	Elf_Scn *section;
+	const unsigned char *bytes;
+	size_t size;
+};
+
+struct compilation {
+	Elf *elf;
+	uint64_t entry; /* 0: none */
+	struct code *codes;
+	size_t code_count;
+	struct table_builder *builder;
+	struct unwind_summary *summary;
+	uint64_t plt; /* address of the section that is read */
+};
+
+/* The file */
+
+/* Returns the bytes at an offset of the file, or NULL. They live as long as `elf`. */
+static const unsigned char *file_bytes(Elf *elf, uint64_t offset, uint64_t size)
+{
+	Elf_Data *data;
+
+	if (offset > INT64_MAX || !size || size > SIZE_MAX)
+		return NULL;
+	data = elf_getdata_rawchunk(elf, (int64_t)offset, size, ELF_T_BYTE);
+	return data && data->d_size == size ? data->d_buf : NULL;
+}
+
+/* Returns a load segment with all of an executable address range, or NULL. */
+static const struct code *find_code(const struct compilation *compilation, uint64_t address)
+{
+	for (size_t i = 0; i < compilation->code_count; i++) {
+		const struct code *code = &compilation->codes[i];
+
+		if (address - code->start < code->size)
+			return code;
+	}
+	return NULL;
+}
+
+static int read_codes(struct compilation *compilation)
+{
+	GElf_Phdr header;
+	size_t count;
+
+	if (elf_getphdrnum(compilation->elf, &count) || count > PROGRAM_HEADERS_MAX)
+		return -EINVAL;
+	compilation->codes = calloc(count + 1, sizeof(*compilation->codes));
+	if (!compilation->codes)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		struct code *code = &compilation->codes[compilation->code_count];
+
+		if (!gelf_getphdr(compilation->elf, (int)i, &header) || header.p_type != PT_LOAD ||
+		    !(header.p_flags & PF_X) || header.p_vaddr + header.p_filesz < header.p_vaddr)
+			continue;
+		code->start = header.p_vaddr;
+		code->size = header.p_filesz;
+		code->bytes = file_bytes(compilation->elf, header.p_offset, header.p_filesz);
+		compilation->code_count += code->bytes != NULL;
+	}
+	return 0;
+}
+
+/* Calls `fn` for each section with contents, until it returns true. */
+static bool each_section(struct compilation *compilation,
+			 bool (*fn)(struct compilation *compilation, const char *name,
+				    struct section *section, void *arg),
+			 void *arg)
+{
+	struct section section = {0};
+	const char *name;
+	size_t names;
+
+	if (elf_getshdrstrndx(compilation->elf, &names))
+		return false;
+	while ((section.section = elf_nextscn(compilation->elf, section.section))) {
+		if (!gelf_getshdr(section.section, &section.header) ||
+		    section.header.sh_type == SHT_NOBITS)
+			continue;
+		name = elf_strptr(compilation->elf, names, section.header.sh_name);
+		if (name && fn(compilation, name, &section, arg))
+			return true;
+	}
+	return false;
+}
+
+/* Sets the bytes of a section that is not compressed. */
+static bool read_section(struct compilation *compilation, struct section *section)
+{
+	section->size = section->header.sh_size;
+	section->bytes = section->header.sh_size > SECTION_BYTES_MAX
+				 ? NULL
+				 : file_bytes(compilation->elf, section->header.sh_offset,
+					      section->header.sh_size);
+	return section->bytes;
+}
+
+/* Call frame information */
+
+static int add_row(struct compilation *compilation, uint64_t start, uint64_t end,
+		   const struct cfi_row *row)
+{
+	const struct code *code = find_code(compilation, start);
+
+	/* Linkers keep the entries of discarded functions in .debug_frame. */
+	if (!code)
+		return 0;
+	if (end > code->start + code->size)
+		end = code->start + code->size;
+	return table_builder_add(compilation->builder, start, end, row);
+}
+
+static bool is_restorer(const struct code *code, uint64_t address)
+{
+	return code && code->start + code->size - address >= sizeof(restorer) &&
+	       !memcmp(code->bytes + (address - code->start), restorer, sizeof(restorer));
+}
+
+/*
+ * A walk looks return addresses up at address - 1, and the trampoline is entered by a return. glibc
+ * begins its entry one byte early for that.
+ */
+static int add_cfi_row(void *arg, uint64_t start, uint64_t end, const struct cfi_row *row)
+{
+	struct compilation *compilation = arg;
+
+	if (row->kind == CFI_SIGNAL && is_restorer(find_code(compilation, start), start) &&
+	    find_code(compilation, start - 1))
+		start--;
+	return add_row(compilation, start, end, row);
+}
+
+static int read_cfi(struct compilation *compilation, const struct cfi_section *section)
+{
+	struct cfi_counts counts;
+	int err = cfi_read(section, add_cfi_row, compilation, &counts);
+
+	compilation->summary->functions += counts.entries;
+	compilation->summary->broken += counts.broken;
+	/* What was read before the section breaks is good. */
+	if (err == -EBADMSG) {
+		compilation->summary->broken++;
+		err = 0;
+	}
+	return err ? err : table_builder_end_source(compilation->builder);
+}
+
+static bool find_eh_frame(struct compilation *compilation, const char *name,
+			  struct section *section, void *arg)
+{
+	if (strcmp(name, ".eh_frame") || !read_section(compilation, section))
+		return false;
+	*(struct section *)arg = *section;
+	return true;
+}
+
+/* Sets the section by the header of a file without section headers. */
+static bool find_eh_frame_by_segment(const struct compilation *compilation,
+				     struct cfi_section *section)
+{
+	GElf_Phdr header, load;
+	uint64_t vaddr = 0;
+	size_t count;
+
+	if (elf_getphdrnum(compilation->elf, &count))
+		return false;
+	for (size_t i = 0; i < count && !vaddr; i++) {
+		const unsigned char *bytes;
+		struct cursor cursor;
+
+		if (!gelf_getphdr(compilation->elf, (int)i, &header) ||
+		    header.p_type != PT_GNU_EH_FRAME || header.p_filesz < 8)
+			continue;
+		/* Its version, three encodings, and the address; linkers use one encoding only. */
+		bytes = file_bytes(compilation->elf, header.p_offset, 8);
+		if (!bytes || bytes[0] != 1 || bytes[1] != (DW_EH_PE_pcrel | DW_EH_PE_sdata4))
+			return false;
+		cursor = cursor_at(bytes, 8, 4);
+		vaddr = header.p_vaddr + 4 + (uint64_t)(int32_t)cursor_u32(&cursor);
+	}
+	for (size_t i = 0; i < count && vaddr; i++) {
+		if (!gelf_getphdr(compilation->elf, (int)i, &load) || load.p_type != PT_LOAD ||
+		    vaddr - load.p_vaddr >= load.p_filesz)
+			continue;
+		section->vaddr = vaddr;
+		section->size = load.p_filesz - (vaddr - load.p_vaddr);
+		section->bytes = file_bytes(compilation->elf,
+					    load.p_offset + (vaddr - load.p_vaddr), section->size);
+		section->is_terminated = true;
+		return section->bytes;
+	}
+	return false;
+}
+
+static int read_eh_frame(struct compilation *compilation)
+{
+	struct cfi_section cfi = {.is_eh_frame = true};
+	struct section section;
+
+	if (each_section(compilation, find_eh_frame, &section)) {
+		cfi.bytes = section.bytes;
+		cfi.size = section.size;
+		cfi.vaddr = section.header.sh_addr;
+	} else if (!find_eh_frame_by_segment(compilation, &cfi)) {
+		return 0;
+	}
+	return read_cfi(compilation, &cfi);
+}
+
+/* Decompresses a section of the old or the new form. Returns false if it is broken or too large. */
+static bool decompress(struct compilation *compilation, struct section *section, bool is_gnu)
+{
+	GElf_Chdr header;
+	struct cursor cursor;
+	Elf_Data *data;
+
+	if (is_gnu) {
+		/* "ZLIB", and the size as a big-endian number. */
+		if (!read_section(compilation, section) || section->size < 12)
+			return false;
+		cursor = cursor_at(section->bytes, section->size, 4);
+		if (__builtin_bswap64(cursor_u64(&cursor)) > SECTION_BYTES_MAX ||
+		    elf_compress_gnu(section->section, 0, 0) < 0)
+			return false;
+	} else if (!gelf_getchdr(section->section, &header) || header.ch_size > SECTION_BYTES_MAX ||
+		   elf_compress(section->section, 0, 0) < 0) {
+		return false;
+	}
+	data = elf_getdata(section->section, NULL);
+	section->bytes = data ? data->d_buf : NULL;
+	section->size = data ? data->d_size : 0;
+	return section->bytes;
+}
+
+static bool find_debug_frame(struct compilation *compilation, const char *name,
+			     struct section *section, void *arg)
+{
+	bool is_gnu = !strcmp(name, ".zdebug_frame"), found;
+
+	if (!is_gnu && strcmp(name, ".debug_frame"))
+		return false;
+	if (is_gnu || section->header.sh_flags & SHF_COMPRESSED)
+		found = decompress(compilation, section, is_gnu);
+	else
+		found = read_section(compilation, section);
+	if (found)
+		*(struct section *)arg = *section;
+	return found;
+}
+
+static int read_debug_frame(struct compilation *compilation)
+{
+	struct section section;
+	struct cfi_section cfi = {0};
+
+	if (!each_section(compilation, find_debug_frame, &section))
+		return 0;
+	cfi.bytes = section.bytes;
+	cfi.size = section.size;
+	return read_cfi(compilation, &cfi);
+}
+
+/* Code without call frame information */
+
+/* Adds a row of a function that has not saved rbp. */
+static int add_frameless(struct compilation *compilation, uint64_t start, uint64_t end,
+			 unsigned int cfa)
+{
+	const struct cfi_row row = {
+		.kind = CFI_CALLER,
+		.base = CFI_RSP,
+		.offset = cfa,
+		.return_address = {.place = CFI_AT_CFA, .offset = -8},
+	};
+
+	return add_row(compilation, start, end, &row);
+}
+
+static int add_plt_row(void *arg, size_t start, size_t end, unsigned int cfa)
+{
+	struct compilation *compilation = arg;
+
+	return add_frameless(compilation, compilation->plt + start, compilation->plt + end, cfa);
+}
+
+/* _init and _fini of crti.o: [endbr64;] sub $8,%rsp; ...; add $8,%rsp; ret */
+static int read_init(struct compilation *compilation, const struct section *section)
+{
+	static const unsigned char endbr[] = {0xf3, 0x0f, 0x1e, 0xfa},
+				   first[] = {0x48, 0x83, 0xec, 0x08},
+				   last[] = {0x48, 0x83, 0xc4, 0x08, 0xc3};
+	uint64_t start = section->header.sh_addr, end = start + section->size;
+	size_t body = 0;
+	int err;
+
+	if (section->size > sizeof(endbr) && !memcmp(section->bytes, endbr, sizeof(endbr)))
+		body = sizeof(endbr);
+	if (section->size < body + sizeof(first) + sizeof(last) ||
+	    memcmp(section->bytes + body, first, sizeof(first)) ||
+	    memcmp(section->bytes + section->size - sizeof(last), last, sizeof(last)))
+		return 0;
+	body += sizeof(first);
+	err = add_frameless(compilation, start, start + body, 8);
+	if (!err)
+		err = add_frameless(compilation, start + body, end - 1, 16);
+	return err ? err : add_frameless(compilation, end - 1, end, 8);
+}
+
+static bool read_stubs(struct compilation *compilation, const char *name, struct section *section,
+		       void *arg)
+{
+	bool is_init = !strcmp(name, ".init") || !strcmp(name, ".fini");
+	bool is_plt = !strncmp(name, ".plt", 4) || !strcmp(name, ".iplt");
+	int *err = arg;
+
+	if ((!is_init && !is_plt) || !(section->header.sh_flags & SHF_EXECINSTR) ||
+	    !read_section(compilation, section))
+		return false;
+	compilation->plt = section->header.sh_addr;
+	if (is_init)
+		*err = read_init(compilation, section);
+	else
+		*err = plt_read(section->bytes, section->size, add_plt_row, compilation);
+	return *err;
+}
+
+static int find_restorer(void *arg, uint64_t start, uint64_t end)
+{
+	const struct cfi_row row = {.kind = CFI_SIGNAL};
+	struct compilation *compilation = arg;
+	const struct code *code = find_code(compilation, start);
+	const unsigned char *bytes = code->bytes + (start - code->start);
+	const unsigned char *found = memmem(bytes, end - start, restorer, sizeof(restorer));
+
+	if (!found)
+		return 0;
+	start += (uint64_t)(found - bytes);
+	return add_row(compilation, found > code->bytes ? start - 1 : start,
+		       start + sizeof(restorer), &row);
+}
+
+static int add_entry(void *arg, uint64_t start, uint64_t end)
+{
+	const struct cfi_row row = {.kind = CFI_END};
+	struct compilation *compilation = arg;
+
+	/* Gaps behind the one of the entry point are of other functions. */
+	return start == compilation->entry ? add_row(compilation, start, end, &row) : 0;
+}
+
+static int read_gaps(struct compilation *compilation)
+{
+	const struct table_builder *builder = compilation->builder;
+	int err = 0;
+
+	each_section(compilation, read_stubs, &err);
+	if (!err)
+		err = table_builder_end_source(compilation->builder);
+	for (size_t i = 0; i < compilation->code_count && !err; i++) {
+		const struct code *code = &compilation->codes[i];
+		uint64_t end = code->start + code->size, entry = compilation->entry;
+
+		err = table_builder_each_gap(builder, code->start, end, find_restorer, compilation);
+		if (!err && entry - code->start < code->size)
+			err = table_builder_each_gap(
+				builder, entry, end - entry < ENTRY_MAX ? end : entry + ENTRY_MAX,
+				add_entry, compilation);
+	}
+	return err;
+}
+
+/* All of it */
+
+static int open_file(struct compilation *compilation, int fd)
+{
+	GElf_Ehdr header;
+
+	Elf *elf;
+
+	if (elf_begin_read(fd, NULL, 0, true, &elf, NULL))
+		return -EINVAL;
+	compilation->elf = elf;
+	if (!gelf_getehdr(elf, &header))
+		return -EINVAL;
+	if (header.e_machine != EM_X86_64 || header.e_ident[EI_CLASS] != ELFCLASS64)
+		return -ENOTSUP;
+	compilation->entry = header.e_entry;
+	return read_codes(compilation);
+}
+
+static int read_file(struct compilation *compilation)
+{
+	int err = read_eh_frame(compilation);
+
+	if (!err)
+		err = read_debug_frame(compilation);
+	/* Without any, nothing is known about the functions, and frame pointers may work. */
+	if (!err && !compilation->summary->functions)
+		err = -ENOENT;
+	return err ? err : read_gaps(compilation);
+}
+
+static enum unwind_result result_of(int err)
+{
+	switch (err) {
+	case 0:
+		return UNWIND_COMPILED;
+	case -ENOENT:
+		return UNWIND_NO_INFORMATION;
+	case -ENOTSUP:
+		return UNWIND_OTHER_MACHINE;
+	case -E2BIG:
+		return UNWIND_TOO_LARGE;
+	case -ENOMEM:
+		return UNWIND_NO_MEMORY;
+	default:
+		return UNWIND_BROKEN_FILE;
+	}
+}
+
+struct unwind_summary unwind_compile(int fd, struct stackbeat_unwind_table **table)
+{
+	struct unwind_summary summary = {0};
+	struct compilation compilation = {.builder = table_builder_new(), .summary = &summary};
+	struct table_counts counts = {0};
+	int err = compilation.builder ? open_file(&compilation, fd) : -ENOMEM;
+
+	*table = NULL;
+	if (!err)
+		err = read_file(&compilation);
+	if (!err)
+		err = table_builder_finish(compilation.builder, 0, table, &counts);
+	if (!err && (*table)->size > UNWIND_TABLE_MAX) {
+		free(*table);
+		*table = NULL;
+		err = -E2BIG;
+	}
+	summary.result = result_of(err);
+	summary.size = *table ? (*table)->size : 0;
+	summary.rows = counts.rows;
+	summary.unsupported = counts.unsupported;
+	summary.overlapping = counts.overlapping;
+	table_builder_free(compilation.builder);
+	free(compilation.codes);
+	elf_end(compilation.elf);
+	return summary;
+}
+
+const char *unwind_result_text(enum unwind_result result)
+{
+	static const char *const texts[] = {
+		[UNWIND_COMPILED] = "compiled",
+		[UNWIND_NO_INFORMATION] = "no call frame information",
+		[UNWIND_OTHER_MACHINE] = "32-bit code, or code of another machine",
+		[UNWIND_BROKEN_FILE] = "not an ELF file, or a broken one",
+		[UNWIND_TOO_LARGE] = "too large",
+		[UNWIND_NO_MEMORY] = "out of memory",
+	};
+
+	return result < UNWIND_RESULT_COUNT ? texts[result] : "unknown";
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "unwind/job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/clock.h"
+#include "sandbox/fork_server.h"
+
+/* The result is a summary, followed by the table. */
+#define RESULT_MAX (sizeof(struct unwind_summary) + UNWIND_TABLE_MAX)
+
+/* The worker */
+
+static bool write_all(int fd, const void *bytes, size_t size)
+{
+	const char *at = bytes;
+	ssize_t done = 1;
+
+	for (; size && done > 0; size -= (size_t)done, at += done) {
+		done = TEMP_FAILURE_RETRY(write(fd, at, size));
+		if (done <= 0)
+			return false;
+	}
+	return true;
+}
+
+void run_unwind_worker(const int fds[], size_t count)
+{
+	struct stackbeat_unwind_table *table;
+	struct unwind_summary summary;
+
+	if (count != 2)
+		return;
+	summary = unwind_compile(fds[0], &table);
+	if (write_all(fds[1], &summary, sizeof(summary)))
+		write_all(fds[1], table, summary.size);
+	free(table);
+}
+
+/* The parent */
+
+/* The size is fixed: a worker can't fill the memory of the machine. */
+static int create_result(void)
+{
+	int fd = memfd_create("unwind", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
+
+	if (fd < 0)
+		return -errno;
+	if (!ftruncate(fd, RESULT_MAX) &&
+	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW))
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+int unwind_job_start(struct unwind_job *job, const struct sandbox_server *server, int fd)
+{
+	*job = (struct unwind_job){.result = create_result()};
+	if (job->result < 0)
+		return job->result;
+	job->lifeline =
+		sandbox_worker_start(server, WORKER_UNWIND_TABLE, (int[]){fd, job->result}, 2);
+	job->deadline = now_ns(CLOCK_MONOTONIC) + UNWIND_JOB_NS;
+	if (job->lifeline >= 0)
+		return 0;
+	close(job->result);
+	return job->lifeline;
+}
+
+static bool read_all(int fd, void *bytes, size_t size, size_t offset)
+{
+	char *at = bytes;
+	ssize_t got;
+
+	while (size) {
+		got = TEMP_FAILURE_RETRY(pread(fd, at, size, (off_t)offset));
+		if (got <= 0)
+			return false;
+		at += got;
+		size -= (size_t)got;
+		offset += (size_t)got;
+	}
+	return true;
+}
+
+static bool is_valid(const struct unwind_summary *summary)
+{
+	bool has_table = summary->result == UNWIND_COMPILED;
+
+	return summary->result < UNWIND_RESULT_COUNT && !summary->reserved &&
+	       summary->size <= UNWIND_TABLE_MAX && has_table == (summary->size > 0);
+}
+
+/* Copies the result of a worker that has ended: nobody can change it any more. */
+static int read_result(int fd, struct unwind_summary *summary,
+		       struct stackbeat_unwind_table **table)
+{
+	if (!read_all(fd, summary, sizeof(*summary), 0) || !is_valid(summary))
+		return -EBADMSG;
+	if (!summary->size)
+		return 0;
+	*table = malloc(summary->size);
+	if (!*table)
+		return -ENOMEM;
+	if (read_all(fd, *table, summary->size, sizeof(*summary)) &&
+	    stackbeat_unwind_check(*table, summary->size))
+		return 0;
+	free(*table);
+	*table = NULL;
+	return -EBADMSG;
+}
+
+int unwind_job_finish(struct unwind_job *job, struct unwind_summary *summary,
+		      struct stackbeat_unwind_table **table)
+{
+	int status, err = -ETIMEDOUT;
+
+	*table = NULL;
+	*summary = (struct unwind_summary){0};
+	if (sandbox_worker_exited(job->lifeline, &status))
+		err = status ? -EBADMSG : read_result(job->result, summary, table);
+	/* Kills a worker that has not exited. */
+	close(job->lifeline);
+	close(job->result);
+	*job = (struct unwind_job){.lifeline = -1, .result = -1};
+	return err;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Compiles unwind tables (compile.h) in workers without rights (sandbox/fork_server.h). */
+#ifndef STACKBEAT_UNWIND_JOB_H
+#define STACKBEAT_UNWIND_JOB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "unwind/compile.h"
+
+struct sandbox_server;
+
+/* Nanoseconds that a worker may take. It runs at the lowest priority, beside busy programs. */
+#define UNWIND_JOB_NS (INT64_C(60) * 1000 * 1000 * 1000)
+
+/* A file that is being compiled. */
+struct unwind_job {
+	int lifeline; /* readable when the worker has ended; poll it */
+	int result; /* memfd */
+	int64_t deadline; /* CLOCK_MONOTONIC, ns: call unwind_job_finish() then at the latest */
+};
+
+/*
+ * Starts to compile a file, whose fd the caller keeps and may close. Does not wait. Returns 0 or a
+ * negative errno value. unwind_job_finish() must follow.
+ */
+int unwind_job_start(struct unwind_job *job, const struct sandbox_server *server, int fd);
+
+/*
+ * Ends a job, and its worker if that still runs. Returns 0 and sets *summary, and *table, which the
+ * caller frees, to a valid table; NULL if the file has none, see summary->result. Or returns
+ * -ETIMEDOUT if the worker has not ended, -EBADMSG if it has crashed or its result is invalid, or
+ * another negative errno value.
+ */
+int unwind_job_finish(struct unwind_job *job, struct unwind_summary *summary,
+		      struct stackbeat_unwind_table **table);
+
+/* The work of the worker (WORKER_UNWIND_TABLE): the file, and the memfd for the result. */
+void run_unwind_worker(const int fds[], size_t count);
+
+#endif
