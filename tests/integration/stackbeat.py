@@ -62,7 +62,7 @@ STOP_NAMES = {value: name.removeprefix("STOP_").lower().replace("_", " ")
              for name, value in vars(S).items() if name.startswith("STOP_") and name != "STOP_COUNT"}
 EVENT_NAMES = {value: name.removeprefix("EVENT_").lower() for name, value in vars(S).items()
                if name.startswith("EVENT_") and name not in ("EVENT_UNSPEC", "EVENT_COUNT")}
-FLAGS = (S.A_INHERIT, S.A_NO_JITTER, S.A_RESTRICTED)
+FLAGS = (S.A_INHERIT, S.A_NO_JITTER, S.A_RESTRICTED, S.A_UNWIND_TABLES)
 # Nested attributes, and the type of their members.
 NESTS = {S.A_PIDS: S.A_PID, S.A_TIDS: S.A_PID, S.A_CGROUPS: S.A_CGROUP,
          S.A_EXCLUDE_COMMS: S.A_COMM}
@@ -72,6 +72,9 @@ STAT_NAMES = {value: name.removeprefix("S_").lower() for name, value in vars(S).
 
 # _IOW(STACKBEAT_IOC_MAGIC, number, __u64), and the offset of `metadata_pending` in the session page.
 IOC_FILE_OPEN, IOC_FILE_RELEASE = (0x40080000 | S.IOC_MAGIC << 8 | number for number in (1, 2))
+# _IOW(STACKBEAT_IOC_MAGIC, 3, struct stackbeat_unwind_push)
+FILE_VDSO = 2**64 - 1
+IOC_UNWIND_TABLE = 0x40180000 | S.IOC_MAGIC << 8 | 3
 PENDING_OFFSET = 28
 
 
@@ -304,11 +307,15 @@ def spaces_lost(stats):
     return stats["samples_without_address_space"] + stats["address_spaces_unread"]
 
 
-SAMPLE = struct.Struct("=HHIQQIIIIIHHBB2sIQQ16s")
+SAMPLE = struct.Struct("=HHIQQIIIIIHHBBHIQQ16s")
 assert SAMPLE.size == 88
 
 Sample = namedtuple("Sample", "flags time weight cpu pid tid lost missed kernel_stop user_stop "
-                    "comm kernel user address_space generation")
+                    "comm kernel user address_space generation hash table_frames")
+
+STACK = struct.Struct(f"=HHI{S.REGISTERS}QQ")
+
+Stack = namedtuple("Stack", "registers bytes")
 
 ADDRESS_SPACE = struct.Struct("=HHIQQQIIIIIIII16s")
 assert ADDRESS_SPACE.size == 80
@@ -354,16 +361,25 @@ def decode(data, decoders):
 
 def _decode_sample(record):
     (_, flags, size, time, weight, cpu, pid, tid, lost, missed, kernel, user, kernel_stop,
-     user_stop, reserved, generation, space, _, comm) = SAMPLE.unpack_from(record)
+     user_stop, table_frames, generation, space, stack_hash, comm) = SAMPLE.unpack_from(record)
     if size != SAMPLE.size + 8 * (kernel + user):
         raise BadRecord(f"{size} bytes for {kernel} + {user} frames")
-    if any(reserved) or b"\0" not in comm or flags & ~(S.SAMPLE_KERNEL | S.SAMPLE_COMPAT):
-        raise BadRecord(f"flags {flags:#x}, reserved {reserved}, comm {comm}")
+    if b"\0" not in comm or flags & ~(S.SAMPLE_KERNEL | S.SAMPLE_COMPAT | S.SAMPLE_STACK):
+        raise BadRecord(f"flags {flags:#x}, comm {comm}")
+    if table_frames > max(user - 1, 0) or (table_frames and flags & S.SAMPLE_STACK):
+        raise BadRecord(f"{table_frames} frames of {user} by tables, flags {flags:#x}")
     if kernel_stop >= S.STOP_COUNT or user_stop >= S.STOP_COUNT or not kernel + user:
         raise BadRecord(f"stops {kernel_stop} and {user_stop}, {kernel} + {user} frames")
     frames = struct.unpack_from(f"={kernel + user}Q", record, SAMPLE.size)
     return Sample(flags, time, weight, cpu, pid, tid, lost, missed, kernel_stop, user_stop,
-                  _string(comm), frames[:kernel], frames[kernel:], space, generation)
+                  _string(comm), frames[:kernel], frames[kernel:], space, generation, stack_hash,
+                  table_frames)
+
+
+def _decode_stack(record):
+    _, flags, size, *registers, copied = STACK.unpack_from(record)
+    require(not flags and not copied % 8 and size == STACK.size + copied, "stack", (flags, size, copied))
+    return Stack(registers, record[STACK.size:])
 
 
 def _string(data):
@@ -409,11 +425,12 @@ def _decode_file(record):
             (id_size, build_id))
     file = MappedFile(flags, file_id, inode, size, (major, minor), inode_generation,
                       build_id[:id_size].hex(), _padded_string(record, FILE.size))
-    require(file_id and not flags & ~(S.FILE_HEADERS_NOT_READ | S.FILE_UNLINKED), "file", file)
+    known = S.FILE_HEADERS_NOT_READ | S.FILE_UNLINKED | S.FILE_UNWIND_TABLE
+    require(file_id and not flags & ~known, "file", file)
     return file
 
 
-SAMPLES = {S.RECORD_SAMPLE: _decode_sample}
+SAMPLES = {S.RECORD_SAMPLE: _decode_sample, S.RECORD_STACK: _decode_stack}
 METADATA = {S.RECORD_ADDRESS_SPACE: _decode_address_space, S.RECORD_MAPPING: _decode_mapping,
             S.RECORD_FILE: _decode_file}
 
@@ -569,6 +586,13 @@ class Session:
     def release_file(self, file_id):
         fcntl.ioctl(self.fd, IOC_FILE_RELEASE, struct.pack("=Q", file_id))
 
+    def set_table(self, file_id, table):
+        """Sets the unwind table of a file: bytes, or None if it has none."""
+        buffer = ctypes.create_string_buffer(table, len(table)) if table else None
+        address = ctypes.addressof(buffer) if table else 0
+        fcntl.ioctl(self.fd, IOC_UNWIND_TABLE,
+                    struct.pack("=QQQ", file_id, address, len(table or b"")))
+
     def start(self):
         if not self.rings:
             self.map()
@@ -578,7 +602,22 @@ class Session:
         self.set(state=S.STATE_STOPPED)
 
     def read(self):
-        return [sample for ring in self.rings for sample in ring.read()]
+        return [sample for ring in self.rings for sample in ring.read() if isinstance(sample, Sample)]
+
+    def read_with_stacks(self):
+        """(sample, copy of its stack or None) of each sample."""
+        pairs = []
+        for ring in self.rings:
+            expected = False
+            for record in ring.read():
+                require(expected == isinstance(record, Stack), "stack after a sample", record)
+                if expected:
+                    pairs[-1] = (pairs[-1][0], record)
+                else:
+                    pairs.append((record, None))
+                expected = not expected and bool(record.flags & S.SAMPLE_STACK)
+            require(not expected, "no stack after the last sample", pairs[-1:])
+        return pairs
 
     def poll(self):
         """Waits for the watermark of a ring or the stop of the session; returns the poll events."""

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * frameless MODE [DEPTH [ROUNDS]]
+ *
+ * Works at the bottom of DEPTH calls of descend(), without frame pointers: main, descend (DEPTH
+ * times), and then by MODE
+ *	plain		spin
+ *	sort		qsort of libc, compare, spin
+ *	signal		on_signal, in a handler on the same stack, spin
+ *	altstack	the same, on an alternate stack
+ * spin() works and returns, again and again.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "work.h"
+
+static u64 rounds;
+
+static NOINLINE u64 spin(u64 iterations)
+{
+	u64 sum = iterations;
+
+	while (iterations--)
+		__asm__ volatile("" : "+r"(sum));
+	return sum;
+}
+
+static NOINLINE u64 work_rounds(u64 seed)
+{
+	u64 sum = seed;
+
+	for (u64 i = 0; i < rounds; i++)
+		sum += spin(100);
+	return sum;
+}
+
+static NOINLINE int compare(const void *a, const void *b)
+{
+	return work_rounds(*(const u64 *)a) < *(const u64 *)b;
+}
+
+static NOINLINE void on_signal(int number)
+{
+	work_rounds((u64)number);
+}
+
+static NOINLINE u64 bottom(const char *mode)
+{
+	u64 numbers[2] = {1, 2};
+
+	if (!strcmp(mode, "sort"))
+		qsort(numbers, 2, sizeof(*numbers), compare);
+	else if (!strcmp(mode, "plain"))
+		return work_rounds(numbers[1]);
+	else
+		kill(getpid(), SIGUSR1);
+	return numbers[0];
+}
+
+/* Its frame is not of constant size, nor is it that of its caller. */
+static NOINLINE u64 descend(u64 depth, const char *mode)
+{
+	volatile char bytes[40];
+
+	bytes[depth % sizeof(bytes)] = (char)depth;
+	return depth > 1 ? descend(depth - 1, mode) + (u64)bytes[3] : bottom(mode);
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "plain";
+	u64 depth = argc > 2 ? strtoull(argv[2], NULL, 10) : 10;
+	static char alternate[65536];
+	stack_t stack = {.ss_sp = alternate, .ss_size = sizeof(alternate)};
+	struct sigaction action = {.sa_handler = on_signal};
+
+	rounds = argc > 3 ? strtoull(argv[3], NULL, 10) : 1ull << 60;
+	if (!strcmp(mode, "altstack")) {
+		sigaltstack(&stack, NULL);
+		action.sa_flags = SA_ONSTACK;
+	}
+	sigaction(SIGUSR1, &action, NULL);
+	return !descend(depth, mode);
+}
