@@ -8,9 +8,10 @@ from harness import check, record, samples_of, test, user_part, workload, WORKLO
 
 @test
 def try_it():
+    import os; os.environ["DEBUG_PUSH"]="1"
     import harness, threading, time, subprocess
     def look():
-        time.sleep(2.5)
+        time.sleep(1.5)
         print(subprocess.run(["stackbeat", "status", "--json"], capture_output=True, text=True).stdout)
     threading.Thread(target=look).start()
     profile, _, err = record("-v", "-F", 997, command=workload("nofp", 1, WORKLOADS / "libnofp_plugin.so"))

@@ -18,7 +18,7 @@
 #define NO_FILE UINT32_MAX
 /* Samples of one process in which a view is searched: they often follow each other. */
 #define RECENT_VIEWS 16u
-/* A read up to here beyond the copy is one of the stack: more than its usual limit. */
+/* The usual limit of a stack: a frame pointer up to here is one. */
 #define STACK_BYTES_MAX (UINT64_C(8) << 20)
 
 /* The mappings for samples of one generation. */
@@ -57,7 +57,6 @@ struct copy_walk {
 	const struct mapping_view *view; /* NULL: the mappings are those of `space` */
 	struct walk_mapping mapping; /* of the address looked up last */
 	uint32_t missing; /* file without its table, at which the walk has ended; or NO_FILE */
-	uint64_t unreadable; /* the address that was read last, and is outside the copy */
 };
 
 struct stack_copies *stack_copies_new(const struct stack_copies_config *config)
@@ -190,48 +189,35 @@ static const struct walk_mapping *find_mapping(void *arg, uint64_t address)
 	return &walk->mapping;
 }
 
-static bool read_word(void *arg, uint64_t address, uint64_t *word)
+/* Whether a word is missing because the copy, and not the stack, ends. */
+static bool is_beyond_copy(const struct copy_walk *walk, uint64_t address)
 {
-	struct copy_walk *walk = arg;
-	const struct stackbeat_stack *stack = walk->stack;
-	uint64_t offset = address - stack->registers[STACKBEAT_REGISTER_RSP];
+	uint64_t offset = address - walk->stack->registers[STACKBEAT_REGISTER_RSP];
 
-	if (stack->size < sizeof(*word) || offset > stack->size - sizeof(*word)) {
-		walk->unreadable = address;
+	/* A copy that is shorter than asked for has met memory that can't be read. */
+	if (offset < walk->copies->config.copy_size)
 		return false;
-	}
-	memcpy(word, stack->bytes + offset, sizeof(*word));
-	return true;
-}
-
-/* Whether the walk has ended because the copy, and not the stack, ends. */
-static bool has_left_copy(const struct copy_walk *walk)
-{
-	const struct stackbeat_stack *stack = walk->stack;
-	uint64_t end = stack->registers[STACKBEAT_REGISTER_RSP] + stack->size;
-
-	return stack->size >= walk->copies->config.copy_size &&
-	       walk->unreadable + sizeof(uint64_t) - end - 1 < STACK_BYTES_MAX;
+	/* A rule may lead to another stack; a frame pointer that does so may be none. */
+	return walk->mapping.table || offset < STACK_BYTES_MAX;
 }
 
 /* Returns the user_stop of a walk. */
-static uint8_t stop_of(const struct copy_walk *walk, enum walk_end end)
+static uint8_t stop_of(const struct copy_walk *walk, const struct walk_result *result)
 {
-	if (end == WALK_UNREADABLE && has_left_copy(walk))
+	if (result->end == WALK_UNREADABLE && is_beyond_copy(walk, result->unreadable))
 		return TRUNCATION_STOP_COPY_ENDS;
-	switch (end) {
+	switch (result->end) {
 	case WALK_OUTERMOST:
 		return STACKBEAT_STOP_OUTERMOST;
 	case WALK_MAX_DEPTH:
 		return STACKBEAT_STOP_MAX_DEPTH;
 	case WALK_NO_RULE:
-	case WALK_LOST_REGISTER:
 		return STACKBEAT_STOP_NO_RULE;
 	case WALK_UNREADABLE:
+		return walk->mapping.table ? STACKBEAT_STOP_FAULT : STACKBEAT_STOP_NO_TABLE;
 	case WALK_BAD_FRAME:
-		if (!walk->mapping.table)
-			return STACKBEAT_STOP_NO_TABLE;
-		return end == WALK_UNREADABLE ? STACKBEAT_STOP_FAULT : STACKBEAT_STOP_BAD_FRAME;
+		return walk->mapping.table ? STACKBEAT_STOP_BAD_FRAME : STACKBEAT_STOP_NO_TABLE;
+	case WALK_LOST_REGISTER:
 	case WALK_NO_MAPPING:
 		break;
 	}
@@ -244,20 +230,18 @@ static uint8_t stop_of(const struct copy_walk *walk, enum walk_end end)
  */
 static int try_walk(struct stack_copies *copies, struct copy_walk *context)
 {
-	struct walk walk = {.mapping = find_mapping, .read = read_word, .arg = context};
 	struct copied_frames frames = {.addresses = copies->addresses};
-	enum walk_end end;
+	struct walk_result result;
 	int err;
 
-	_Static_assert(sizeof(walk.registers) == sizeof(context->stack->registers),
-		       "the registers of a copy are those of a walk");
-	memcpy(walk.registers, context->stack->registers, sizeof(walk.registers));
 	context->missing = NO_FILE;
-	frames.count = (uint16_t)walk_stack(&walk, copies->addresses, copies->config.max_depth,
-					    &end);
+	walk_stack_copy(context->stack, find_mapping, context, copies->addresses,
+			copies->config.max_depth, &result);
 	if (context->missing != NO_FILE)
 		return 0;
-	frames.stop = stop_of(context, end);
+	frames.count = (uint16_t)result.frames;
+	frames.table_frames = (uint16_t)result.table_frames;
+	frames.stop = stop_of(context, &result);
 	copies->counts.walked++;
 	err = stack_table_add_copied(copies->config.stacks, context->sample, &frames,
 				     context->view);

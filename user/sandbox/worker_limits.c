@@ -22,7 +22,7 @@
 #define MEMORY_MAX ((rlim_t)6 << 30)
 #define OOM_VICTIM "1000"
 #define KILLED_MS 200
-#define LOWEST_PRIORITY 19
+#define LOWEST_PRIORITY 5
 #define STATM_DATA 6u /* number of the field in /proc/PID/statm, from 1 */
 
 /* Returns the bytes that RLIMIT_DATA counts: private writable memory; 0 if unknown. */

@@ -197,7 +197,8 @@ struct copy {
 	const struct stackbeat_stack *stack;
 	const struct walk_mapping *(*mapping)(void *arg, uint64_t address);
 	void *arg;
-	bool is_exceeded; /* the last word that could not be read is above the copy */
+	uint64_t unreadable; /* the address of the last word that could not be read */
+	bool is_exceeded; /* it is above the copy */
 };
 
 static const struct walk_mapping *find_mapping(void *arg, uint64_t address)
@@ -215,8 +216,10 @@ static bool read_copy(void *arg, uint64_t address, uint64_t *word)
 
 	copy->is_exceeded =
 		address >= start && (size < sizeof(*word) || offset > size - sizeof(*word));
-	if (address < start || copy->is_exceeded)
+	if (address < start || copy->is_exceeded) {
+		copy->unreadable = address;
 		return false;
+	}
 	memcpy(word, copy->stack->bytes + offset, sizeof(*word));
 	return true;
 }
@@ -234,5 +237,6 @@ void walk_stack_copy(const struct stackbeat_stack *stack,
 	memcpy(walk.registers, stack->registers, sizeof(walk.registers));
 	result->frames = walk_stack(&walk, addresses, max, &result->end);
 	result->table_frames = walk.table_frames;
+	result->unreadable = copy.unreadable;
 	result->is_truncated = result->end == WALK_UNREADABLE && copy.is_exceeded;
 }

@@ -55,6 +55,7 @@ struct walk_result {
 	size_t frames; /* with that of rip itself, which needs no walk */
 	size_t table_frames; /* as in struct walk */
 	bool is_truncated; /* ended at the end of the copy: the stack is larger */
+	uint64_t unreadable; /* the address that could not be read last */
 };
 
 /*
