@@ -923,6 +923,82 @@ int go_pclntab_lookup(const struct go_pclntab *pclntab, uint64_t vaddr, go_frame
 	return report_frame(pclntab, &function, pc, NULL, fn, arg);
 }
 
+/* Stack frames */
+
+#define FUNCTION_STACK_SIZES 16u /* offset in the record */
+#define FLAG_TOPFRAME 1u
+#define FLAG_SPWRITE 2u
+
+/* Sets the addresses of a function, which are in one section. */
+static bool find_addresses(const struct go_pclntab *pclntab, uint32_t start, uint32_t end,
+			   struct go_function *function)
+{
+	for (size_t i = 0; i < pclntab->section_count; i++) {
+		const struct text_section *section = &pclntab->sections[i];
+
+		if (start < section->start || start >= section->end)
+			continue;
+		function->start = section->vaddr + (start - section->start);
+		function->end = section->vaddr +
+				((end < section->end ? end : section->end) - section->start);
+		return start < end;
+	}
+	return false;
+}
+
+int go_pclntab_each_function(const struct go_pclntab *pclntab,
+			     int (*fn)(void *arg, const struct go_function *function), void *arg)
+{
+	struct go_function function = {0};
+	struct function record;
+	uint32_t end;
+	uint8_t flags;
+	int result = 0;
+
+	for (uint32_t i = 0; i < pclntab->function_count && !result; i++) {
+		/* The last entry marks the end of the code. */
+		if (!read_function(pclntab, i, &record) ||
+		    !read_u32(pclntab->functions, ((uint64_t)i + 1) * FUNCTION_PAIR, &end) ||
+		    !find_addresses(pclntab, record.entry, end, &function) ||
+		    !read_u32(record.record, FUNCTION_STACK_SIZES, &function.stack_sizes) ||
+		    !read_u8(record.record, pclntab->format->function_kind + 1u, &flags))
+			continue;
+		function.is_outermost = flags & FLAG_TOPFRAME;
+		function.changes_stack = flags & FLAG_SPWRITE;
+		function.name = string_at(pclntab->names, record.name);
+		if (!function.name)
+			function.name = "";
+		result = fn(arg, &function);
+	}
+	return result;
+}
+
+int go_pclntab_each_stack_size(const struct go_pclntab *pclntab, const struct go_function *function,
+			       int (*fn)(void *arg, uint64_t start, uint64_t end, int32_t size),
+			       void *arg)
+{
+	struct span rest = span_from(pclntab->values, function->stack_sizes);
+	uint64_t start = function->start, bytes;
+	uint32_t value = UINT32_MAX, delta;
+	int result = 0;
+
+	if (!function->stack_sizes)
+		return 0;
+	while (start < function->end && !result) {
+		if (!read_varint(&rest, &delta) || (!delta && start != function->start))
+			return 0;
+		value += -(delta & 1) ^ (delta >> 1);
+		if (!read_varint(&rest, &delta) || !delta)
+			return 0;
+		bytes = (uint64_t)delta * pclntab->quantum;
+		if (bytes > function->end - start)
+			bytes = function->end - start;
+		result = fn(arg, start, start + bytes, (int32_t)value);
+		start += bytes;
+	}
+	return result;
+}
+
 int go_pclntab_open(const void *data, size_t size, struct go_pclntab **pclntab, struct error *error)
 {
 	struct go_pclntab *opened;

@@ -55,4 +55,28 @@ void go_pclntab_close(struct go_pclntab *pclntab);
  */
 int go_pclntab_lookup(const struct go_pclntab *pclntab, uint64_t vaddr, go_frame_fn *fn, void *arg);
 
+/* A function, for go_pclntab_each_function(). */
+struct go_function {
+	const char *name; /* as in the file */
+	uint64_t start, end; /* ELF virtual addresses */
+	bool is_outermost; /* has no caller (TOPFRAME) */
+	bool changes_stack; /* sets rsp to another stack (SPWRITE): sizes are wrong from there on */
+	uint32_t stack_sizes; /* private */
+};
+
+/*
+ * Calls `fn` for each function, in the order of the table, with names of "" where they are broken.
+ * Returns 0, or the first result of `fn` that is not 0.
+ */
+int go_pclntab_each_function(const struct go_pclntab *pclntab,
+			     int (*fn)(void *arg, const struct go_function *function), void *arg);
+
+/*
+ * Calls `fn` for each part of a function in which its frame, without the return address, has
+ * `size` bytes, in ascending order. Returns 0, or the first result of `fn` that is not 0.
+ */
+int go_pclntab_each_stack_size(const struct go_pclntab *pclntab, const struct go_function *function,
+			       int (*fn)(void *arg, uint64_t start, uint64_t end, int32_t size),
+			       void *arg);
+
 #endif

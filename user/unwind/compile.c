@@ -12,7 +12,9 @@
 
 #include "debuginfo/elf_symbols.h"
 #include "lib/byte_cursor.h"
+#include "runtime/go_pclntab.h"
 #include "unwind/cfi.h"
+#include "unwind/go_frames.h"
 #include "unwind/plt.h"
 #include "unwind/table_builder.h"
 
@@ -297,6 +299,56 @@ static int read_debug_frame(struct compilation *compilation)
 	return read_cfi(compilation, &cfi);
 }
 
+/* Go */
+
+static bool is_go_section(struct compilation *compilation, const char *name,
+			  struct section *section, void *arg)
+{
+	(void)compilation, (void)section, (void)arg;
+	return !strcmp(name, ".gopclntab") || !strcmp(name, ".data.rel.ro.gopclntab") ||
+	       !strcmp(name, ".go.buildinfo");
+}
+
+/* Searching the whole file is left to programs of Go, and files without section headers. */
+static bool may_be_go(struct compilation *compilation)
+{
+	size_t count;
+
+	return elf_getshdrnum(compilation->elf, &count) || !count ||
+	       each_section(compilation, is_go_section, NULL);
+}
+
+static const unsigned char *code_at(void *arg, uint64_t address, size_t *size)
+{
+	const struct code *code = find_code(arg, address);
+
+	if (!code)
+		return NULL;
+	*size = code->size - (address - code->start);
+	return code->bytes + (address - code->start);
+}
+
+static int read_go(struct compilation *compilation)
+{
+	const struct go_frames frames = {code_at, add_cfi_row, compilation};
+	struct go_pclntab *pclntab;
+	int64_t functions;
+	size_t size;
+	char *image;
+
+	if (!may_be_go(compilation))
+		return 0;
+	image = elf_rawfile(compilation->elf, &size);
+	if (!image || go_pclntab_open(image, size, &pclntab, NULL))
+		return 0;
+	functions = go_frames_read(pclntab, &frames);
+	go_pclntab_close(pclntab);
+	if (functions < 0)
+		return (int)functions;
+	compilation->summary->functions += (uint64_t)functions;
+	return table_builder_end_source(compilation->builder);
+}
+
 /* Code without call frame information */
 
 /* Adds a row of a function that has not saved rbp. */
@@ -427,8 +479,11 @@ static int open_file(struct compilation *compilation, int fd)
 
 static int read_file(struct compilation *compilation)
 {
-	int err = read_eh_frame(compilation);
+	/* The debug information of Go's assembly is less exact. */
+	int err = read_go(compilation);
 
+	if (!err)
+		err = read_eh_frame(compilation);
 	if (!err)
 		err = read_debug_frame(compilation);
 	/* Without any, nothing is known about the functions, and frame pointers may work. */

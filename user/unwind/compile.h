@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Compiles the unwind table (stackbeat_unwind.h) of an ELF file, from
+ * - Go's pclntab (go_frames.h),
  * - .eh_frame, found by its section header or by PT_GNU_EH_FRAME, and .debug_frame,
  * - the code of the PLT, which some linkers describe by no call frame information (plt.h),
  * - the entry point, the return trampoline of signal handlers, and _init, if nothing covers them.

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "unwind/plt.h"
+
+struct result {
+	char text[1024];
+	int fail;
+};
+
+static int take(void *arg, size_t start, size_t end, unsigned int cfa)
+{
+	struct result *result = arg;
+	size_t used = strlen(result->text);
+
+	snprintf(result->text + used, sizeof(result->text) - used, "%zx-%zx %u\n", start, end, cfa);
+	return result->fail;
+}
+
+static void expect(const char *code, size_t size, const char *rows)
+{
+	/* A copy without room behind it, for ASan. */
+	unsigned char *copy = malloc(size ? size : 1);
+	struct result result = {.fail = 0};
+
+	assert_non_null(copy);
+	memcpy(copy, code, size);
+	assert_int_equal(plt_read(copy, size, take, &result), 0);
+	assert_string_equal(result.text, rows);
+	free(copy);
+}
+#define EXPECT(code, rows) expect(code, sizeof(code) - 1, rows)
+
+#define COMMON "\xff\x35\x01\x02\x03\x04\xff\x25\x01\x02\x03\x04\x0f\x1f\x40\x00"
+#define LAZY "\xff\x25\x01\x02\x03\x04\x68\x05\x00\x00\x00\xe9\x01\x02\x03\x04"
+
+static void lazy_binding(void **state)
+{
+	(void)state;
+	EXPECT(COMMON LAZY LAZY, "0-6 16\n6-c 24\nc-1b 8\n1b-20 16\n20-2b 8\n2b-30 16\n");
+}
+
+static void with_branch_tracking(void **state)
+{
+	(void)state;
+	EXPECT("\xf3\x0f\x1e\xfa\x68\x05\x00\x00\x00\xe9\x01\x02\x03\x04\x66\x90",
+	       "0-9 8\n9-e 16\ne-10 8\n");
+	EXPECT("\xf3\x0f\x1e\xfa\x68\x05\x00\x00\x00\xf2\xe9\x01\x02\x03\x04\x90",
+	       "0-9 8\n9-f 16\nf-10 8\n");
+	/* .plt.sec */
+	EXPECT("\xf3\x0f\x1e\xfa\xff\x25\x01\x02\x03\x04\x66\x0f\x1f\x44\x00\x00"
+	       "\xf3\x0f\x1e\xfa\xf2\xff\x25\x01\x02\x03\x04\x0f\x1f\x44\x00\x00",
+	       "0-20 8\n");
+}
+
+static void without_lazy_binding(void **state)
+{
+	(void)state;
+	/* .plt.got */
+	EXPECT("\xff\x25\x01\x02\x03\x04\x66\x90", "0-8 8\n");
+	EXPECT("\xff\x25\x01\x02\x03\x04\xcc\xcc", "0-8 8\n");
+}
+
+static void of_mold(void **state)
+{
+	(void)state;
+	EXPECT("\xf3\x0f\x1e\xfa\x41\x53\xff\x35\x01\x02\x03\x04\xff\x25\x01\x02\x03\x04"
+	       "\x0f\x1f\x84\x00\x00\x00\x00\x00"
+	       "\xf3\x0f\x1e\xfa\x41\xbb\x01\x00\x00\x00\xff\x25\x01\x02\x03\x04",
+	       "0-6 8\n6-c 16\nc-12 24\n12-2a 8\n");
+}
+
+static void other_code_ends_it(void **state)
+{
+	(void)state;
+	EXPECT("", "");
+	EXPECT("\xc3", "");
+	EXPECT("\x90\xc3\x90", "0-1 8\n");
+	EXPECT("\xff\x25\x01\x02\x03", "");
+	EXPECT("\xff\x35", "");
+	EXPECT("\xff", "");
+}
+
+static void an_error_ends_it(void **state)
+{
+	struct result result = {.fail = -ENOMEM};
+
+	(void)state;
+	assert_int_equal(plt_read((const unsigned char *)LAZY, sizeof(LAZY) - 1, take, &result),
+			 -ENOMEM);
+	assert_string_equal(result.text, "0-b 8\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lazy_binding),         cmocka_unit_test(with_branch_tracking),
+		cmocka_unit_test(without_lazy_binding), cmocka_unit_test(of_mold),
+		cmocka_unit_test(other_code_ends_it),   cmocka_unit_test(an_error_ends_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

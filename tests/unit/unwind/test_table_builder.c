@@ -1,0 +1,546 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "unit.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "unwind/cfi.h"
+#include "unwind/table_builder.h"
+
+#define TEXT UINT64_C(0x401000)
+
+static struct cfi_row rsp_row(int64_t cfa)
+{
+	return (struct cfi_row){
+		.kind = CFI_CALLER,
+		.base = CFI_RSP,
+		.offset = cfa,
+		.return_address = {.place = CFI_AT_CFA, .offset = -8},
+	};
+}
+
+static struct table_builder *new_builder(void)
+{
+	struct table_builder *builder = table_builder_new();
+
+	assert_non_null(builder);
+	return builder;
+}
+
+static void add_row(struct table_builder *builder, uint64_t start, uint64_t end, struct cfi_row row)
+{
+	assert_int_equal(table_builder_add(builder, start, end, &row), 0);
+}
+
+static void add(struct table_builder *builder, uint64_t start, uint64_t end, int64_t cfa)
+{
+	add_row(builder, TEXT + start, TEXT + end, rsp_row(cfa));
+}
+
+/* Finishes and frees the builder. */
+static struct stackbeat_unwind_table *finish(struct table_builder *builder,
+					     struct table_counts *counts)
+{
+	struct stackbeat_unwind_table *table;
+
+	assert_int_equal(table_builder_finish(builder, 0, &table, counts), 0);
+	assert_true(stackbeat_unwind_check(table, table->size));
+	table_builder_free(builder);
+	return table;
+}
+
+static const struct stackbeat_unwind_rule *find(const struct stackbeat_unwind_table *table,
+						uint64_t address)
+{
+	struct stackbeat_unwind_view view;
+
+	stackbeat_unwind_open(table, &view);
+	return stackbeat_unwind_find(&view, address);
+}
+
+/* Returns the CFA of an address, 0 for a known gap, -1 outside the table. */
+static int64_t cfa_at(const struct stackbeat_unwind_table *table, uint64_t offset)
+{
+	const struct stackbeat_unwind_rule *rule = find(table, TEXT + offset);
+
+	if (!rule)
+		return -1;
+	return (rule->kind_base & 0xf) == STACKBEAT_UNWIND_CALLER ? rule->cfa : 0;
+}
+
+/* Makes a table of one row, and returns its rule. */
+static struct stackbeat_unwind_rule rule_of(struct cfi_row row, uint64_t *unsupported)
+{
+	struct table_builder *builder = new_builder();
+	struct stackbeat_unwind_table *table;
+	struct stackbeat_unwind_rule rule;
+	struct table_counts counts;
+
+	add_row(builder, TEXT, TEXT + 16, row);
+	table = finish(builder, &counts);
+	rule = *find(table, TEXT + 3);
+	*unsupported = counts.unsupported;
+	free(table);
+	return rule;
+}
+
+static void expect_rule(struct cfi_row row, unsigned int base, int32_t cfa, unsigned int flags,
+			int rbp, int extra)
+{
+	uint64_t unsupported;
+	struct stackbeat_unwind_rule rule = rule_of(row, &unsupported);
+
+	assert_int_equal(unsupported, 0);
+	assert_int_equal(rule.kind_base, STACKBEAT_UNWIND_CALLER | base << 4);
+	assert_int_equal(rule.cfa, cfa);
+	assert_int_equal(rule.flags, flags);
+	assert_int_equal(rule.rbp, rbp);
+	assert_int_equal(rule.extra, extra);
+}
+
+static void expect_unsupported(struct cfi_row row)
+{
+	uint64_t unsupported;
+	struct stackbeat_unwind_rule rule = rule_of(row, &unsupported);
+
+	assert_int_equal(unsupported, 1);
+	assert_int_equal(rule.kind_base, STACKBEAT_UNWIND_NONE);
+}
+
+static void each_place_of_rbp(void **state)
+{
+	struct cfi_row row = rsp_row(32);
+
+	(void)state;
+	expect_rule(row, CFI_RSP, 32, 0, 0, 0);
+	row.rbp = (struct cfi_value){.place = CFI_AT_CFA, .offset = -16};
+	expect_rule(row, CFI_RSP, 32, STACKBEAT_UNWIND_RBP_SAVED, -2, 0);
+	row.rbp.offset = 120; /* longjmp */
+	expect_rule(row, CFI_RSP, 32, STACKBEAT_UNWIND_RBP_SAVED, 15, 0);
+	row.rbp = (struct cfi_value){.place = CFI_AT_BASE, .reg = CFI_RBP, .offset = -8};
+	expect_rule(row, CFI_RSP, 32, STACKBEAT_UNWIND_RBP_AT_RBP, -1, 0);
+	row.rbp = (struct cfi_value){.place = CFI_IN_REGISTER, .reg = 10};
+	expect_rule(row, CFI_RSP, 32, STACKBEAT_UNWIND_RBP_IN_REGISTER, 10, 0);
+	row.rbp = (struct cfi_value){.place = CFI_UNKNOWN};
+	expect_rule(row, CFI_RSP, 32, 0, 0, 0);
+	row.rbp = (struct cfi_value){.place = CFI_AT_CFA, .offset = -12};
+	expect_unsupported(row);
+	row.rbp = (struct cfi_value){.place = CFI_AT_CFA, .offset = 128 * 8};
+	expect_unsupported(row);
+	row.rbp = (struct cfi_value){.place = CFI_AT_BASE, .reg = CFI_RSP, .offset = 8};
+	expect_unsupported(row);
+	row.rbp = (struct cfi_value){.place = CFI_IN_REGISTER, .reg = 16};
+	expect_unsupported(row);
+}
+
+/* The slot of an epilogue behind `pop %rbp`. */
+static void a_popped_rbp_is_unchanged(void **state)
+{
+	struct cfi_row row = rsp_row(8);
+
+	(void)state;
+	row.rbp = (struct cfi_value){.place = CFI_AT_CFA, .offset = -16};
+	row.rbx = row.rbp;
+	expect_rule(row, CFI_RSP, 8, 0, 0, 0);
+	row.offset = 16; /* at rsp itself */
+	row.rbx.place = CFI_SAME;
+	expect_rule(row, CFI_RSP, 16, STACKBEAT_UNWIND_RBP_SAVED, -2, 0);
+	row = rsp_row(8);
+	row.base = CFI_RBP;
+	row.rbp = (struct cfi_value){.place = CFI_AT_CFA, .offset = -16};
+	expect_rule(row, CFI_RBP, 8, STACKBEAT_UNWIND_RBP_SAVED, -2, 0);
+}
+
+/* _dl_runtime_resolve of ld.so. */
+static void rbx_is_kept_where_it_fits(void **state)
+{
+	struct cfi_row row = rsp_row(40);
+
+	(void)state;
+	row.rbx = (struct cfi_value){.place = CFI_AT_CFA, .offset = -24};
+	expect_rule(row, CFI_RSP, 40, STACKBEAT_UNWIND_RBX_SAVED, 0, -3);
+	row.base = CFI_RBX;
+	expect_rule(row, CFI_RBX, 40, STACKBEAT_UNWIND_RBX_SAVED, 0, -3);
+	row.rbx.offset = -2048;
+	expect_rule(row, CFI_RBX, 40, 0, 0, 0);
+	row.rbx.offset = -24;
+	row.is_indirect = true;
+	row.addend = 8;
+	expect_rule(row, CFI_RBX, 40, STACKBEAT_UNWIND_INDIRECT, 0, 1);
+}
+
+static void each_form_of_the_cfa(void **state)
+{
+	struct cfi_row row = rsp_row(33360);
+
+	(void)state;
+	expect_rule(row, CFI_RSP, 33360, 0, 0, 0);
+	row = rsp_row(STACKBEAT_UNWIND_CFA_MAX - 8);
+	expect_rule(row, CFI_RSP, STACKBEAT_UNWIND_CFA_MAX - 8, 0, 0, 0);
+	expect_unsupported(rsp_row(STACKBEAT_UNWIND_CFA_MAX));
+	expect_unsupported(rsp_row(-STACKBEAT_UNWIND_CFA_MAX));
+	expect_unsupported(rsp_row(12));
+	row = rsp_row(-40);
+	row.base = CFI_RBP;
+	row.is_indirect = true;
+	expect_rule(row, CFI_RBP, -40, STACKBEAT_UNWIND_INDIRECT, 0, 0);
+	row.addend = 56;
+	expect_rule(row, CFI_RBP, -40, STACKBEAT_UNWIND_INDIRECT, 0, 7);
+	row.addend = 4;
+	expect_unsupported(row);
+}
+
+static void each_return_address(void **state)
+{
+	struct cfi_row row = rsp_row(8);
+
+	(void)state;
+	row.return_address = (struct cfi_value){.place = CFI_IN_REGISTER, .reg = 5};
+	expect_rule(row, CFI_RSP, 8, STACKBEAT_UNWIND_RIP_IN_REGISTER, 0, 5);
+	row.is_indirect = true;
+	expect_unsupported(row);
+	row = rsp_row(8);
+	row.return_address.offset = -16;
+	expect_unsupported(row);
+	row.return_address = (struct cfi_value){.place = CFI_UNKNOWN};
+	expect_unsupported(row);
+	expect_unsupported((struct cfi_row){.kind = CFI_UNSUPPORTED});
+}
+
+static void functions_in_any_order(void **state)
+{
+	struct table_builder *builder = new_builder();
+	struct stackbeat_unwind_table *table;
+	struct table_counts counts;
+
+	(void)state;
+	add(builder, 0x300, 0x320, 24);
+	add(builder, 0x100, 0x101, 8);
+	add(builder, 0x101, 0x140, 16);
+	add(builder, 0x0, 0x10, 8);
+	table = finish(builder, &counts);
+	assert_int_equal(table->start, TEXT);
+	assert_int_equal(cfa_at(table, -1), -1);
+	assert_int_equal(cfa_at(table, 0), 8);
+	assert_int_equal(cfa_at(table, 0xf), 8);
+	assert_int_equal(cfa_at(table, 0x10), 0);
+	assert_int_equal(cfa_at(table, 0xff), 0);
+	assert_int_equal(cfa_at(table, 0x100), 8);
+	assert_int_equal(cfa_at(table, 0x101), 16);
+	assert_int_equal(cfa_at(table, 0x13f), 16);
+	assert_int_equal(cfa_at(table, 0x140), 0);
+	assert_int_equal(cfa_at(table, 0x300), 24);
+	assert_int_equal(cfa_at(table, 0x320), 0);
+	assert_int_equal(cfa_at(table, 0x400), -1);
+	assert_int_equal(counts.overlapping, 0);
+	free(table);
+}
+
+static void padding_has_the_rule_before_it(void **state)
+{
+	struct table_builder *builder = new_builder();
+	struct stackbeat_unwind_table *table;
+	struct table_counts counts;
+
+	(void)state;
+	add(builder, 0, 0x11, 8);
+	add(builder, 0x20, 0x30, 8); /* 15 bytes of padding */
+	add(builder, 0x40, 0x50, 16); /* 16 bytes */
+	table = finish(builder, &counts);
+	assert_int_equal(cfa_at(table, 0x11), 8);
+	assert_int_equal(cfa_at(table, 0x1f), 8);
+	assert_int_equal(cfa_at(table, 0x30), 0);
+	assert_int_equal(cfa_at(table, 0x3f), 0);
+	assert_int_equal(cfa_at(table, 0x40), 16);
+	/* Equal rules are merged: 8, none, 16, none. */
+	assert_int_equal(counts.rows, 4);
+	free(table);
+}
+
+static void overlapping_functions_are_dropped(void **state)
+{
+	struct table_builder *builder = new_builder();
+	struct stackbeat_unwind_table *table;
+	struct table_counts counts;
+
+	(void)state;
+	add(builder, 0x10, 0x30, 16);
+	add(builder, 0, 0x20, 8);
+	add(builder, 0, 0x10, 24);
+	table = finish(builder, &counts);
+	assert_int_equal(cfa_at(table, 0), 8);
+	assert_int_equal(cfa_at(table, 0x1f), 8);
+	assert_int_equal(cfa_at(table, 0x20), 0);
+	assert_int_equal(counts.overlapping, 2);
+	free(table);
+}
+
+static void later_sources_fill_gaps(void **state)
+{
+	struct table_builder *builder = new_builder();
+	struct stackbeat_unwind_table *table;
+	struct table_counts counts;
+
+	(void)state;
+	add(builder, 0x100, 0x120, 8);
+	add(builder, 0x140, 0x160, 8);
+	add(builder, 0x180, 0x1a0, 8);
+	assert_int_equal(table_builder_end_source(builder), 0);
+	add(builder, 0xf0, 0x110, 16); /* its second half is known */
+	add(builder, 0x110, 0x118, 24); /* all of it is known */
+	add(builder, 0x118, 0x190, 32); /* around a whole range */
+	add(builder, 0x1a0, 0x1b0, 40);
+	assert_int_equal(table_builder_end_source(builder), 0);
+	assert_int_equal(table_builder_end_source(builder), 0);
+	add(builder, 0, 0x10, 48);
+	add(builder, 0xff, 0x1ff, 56);
+	table = finish(builder, &counts);
+	for (uint64_t at = 0; at < 0x1ff; at++) {
+		int64_t expected = at < 0x10    ? 48
+				   : at < 0xf0  ? 0
+				   : at < 0x100 ? 16
+				   : at < 0x120 ? 8
+				   : at < 0x140 ? 32
+				   : at < 0x160 ? 8
+				   : at < 0x180 ? 32
+				   : at < 0x1a0 ? 8
+				   : at < 0x1b0 ? 40
+						: 56;
+
+		assert_int_equal(cfa_at(table, at), expected);
+	}
+	assert_int_equal(counts.overlapping, 0);
+	free(table);
+}
+
+static void signal_frames_replace_others(void **state)
+{
+	const struct cfi_row signal = {.kind = CFI_SIGNAL};
+	struct table_builder *builder = new_builder();
+	struct stackbeat_unwind_table *table;
+	struct table_counts counts;
+
+	(void)state;
+	add_row(builder, TEXT + 0xff, TEXT + 0x109, signal);
+	add(builder, 0, 0x100, 8);
+	add(builder, 0x100, 0x109, 16);
+	add(builder, 0x109, 0x140, 24);
+	table = finish(builder, &counts);
+	assert_int_equal(cfa_at(table, 0xfe), 8);
+	for (uint64_t at = 0xff; at < 0x109; at++)
+		assert_int_equal(find(table, TEXT + at)->kind_base, STACKBEAT_UNWIND_SIGNAL);
+	assert_int_equal(cfa_at(table, 0x109), 24);
+	free(table);
+}
+
+static void the_outermost_frame(void **state)
+{
+	uint64_t unsupported;
+	struct stackbeat_unwind_rule rule =
+		rule_of((struct cfi_row){.kind = CFI_END}, &unsupported);
+
+	(void)state;
+	assert_int_equal(rule.kind_base, STACKBEAT_UNWIND_END);
+	assert_int_equal(unsupported, 0);
+}
+
+struct gaps {
+	uint64_t list[16];
+	size_t count;
+};
+
+static int take_gap(void *arg, uint64_t start, uint64_t end)
+{
+	struct gaps *gaps = arg;
+
+	gaps->list[gaps->count++] = start - TEXT;
+	gaps->list[gaps->count++] = end - TEXT;
+	return gaps->count == 16 ? -ECANCELED : 0;
+}
+
+static void expect_gaps(const struct table_builder *builder, uint64_t start, uint64_t end,
+			const uint64_t *expected, size_t count)
+{
+	struct gaps gaps = {0};
+
+	assert_int_equal(table_builder_each_gap(builder, TEXT + start, TEXT + end, take_gap, &gaps),
+			 0);
+	assert_int_equal(gaps.count, count);
+	assert_memory_equal(gaps.list, expected, count * sizeof(*expected));
+}
+
+static void gaps_are_found(void **state)
+{
+	struct table_builder *builder = new_builder();
+	struct gaps gaps = {.count = 14};
+
+	(void)state;
+	expect_gaps(builder, 0, 0x100, (uint64_t[]){0, 0x100}, 2);
+	add(builder, 0x10, 0x20, 8);
+	add(builder, 0x20, 0x30, 16);
+	add(builder, 0x40, 0x50, 8);
+	/* The source has not ended. */
+	expect_gaps(builder, 0, 0x100, (uint64_t[]){0, 0x100}, 2);
+	assert_int_equal(table_builder_end_source(builder), 0);
+	expect_gaps(builder, 0, 0x60, (uint64_t[]){0, 0x10, 0x30, 0x40, 0x50, 0x60}, 6);
+	expect_gaps(builder, 0x18, 0x38, (uint64_t[]){0x30, 0x38}, 2);
+	expect_gaps(builder, 0x10, 0x30, NULL, 0);
+	expect_gaps(builder, 0x50, 0x50, NULL, 0);
+	assert_int_equal(table_builder_each_gap(builder, TEXT, TEXT + 0x100, take_gap, &gaps),
+			 -ECANCELED);
+	assert_int_equal(gaps.count, 16);
+	table_builder_free(builder);
+}
+
+/* A row for each address, with random rules. */
+static void find_equals_the_rows_at_each_address(void **state)
+{
+	enum { SIZE = 20000 };
+	static uint16_t expected[SIZE];
+	struct stackbeat_unwind_table *table;
+	struct table_counts counts;
+
+	(void)state;
+	for (unsigned int seed = 0; seed < 20; seed++) {
+		struct table_builder *builder = new_builder();
+		uint64_t at = 0;
+
+		srand(seed);
+		while (at < SIZE) {
+			uint64_t size = 1 + (uint64_t)rand() % (seed % 2 ? 2000 : 4);
+			uint16_t cfa = (uint16_t)(8 + 8 * (rand() % 50));
+
+			if (size > SIZE - at)
+				size = SIZE - at;
+			add(builder, at, at + size, cfa);
+			for (uint64_t end = at + size; at < end; at++)
+				expected[at] = cfa;
+		}
+		table = finish(builder, &counts);
+		for (at = 0; at < SIZE; at++)
+			assert_int_equal(cfa_at(table, at), expected[at]);
+		free(table);
+	}
+}
+
+static void rules_are_limited(void **state)
+{
+	struct table_builder *builder = new_builder();
+	struct cfi_row row;
+	int err = 0;
+	size_t count;
+
+	(void)state;
+	for (count = 0; count <= STACKBEAT_UNWIND_RULES_MAX && !err; count++) {
+		row = rsp_row((int64_t)count * 8);
+		err = table_builder_add(builder, TEXT + count, TEXT + count + 1, &row);
+	}
+	assert_int_equal(err, -E2BIG);
+	/* One is that of unknown code. */
+	assert_int_equal(count, STACKBEAT_UNWIND_RULES_MAX);
+	table_builder_free(builder);
+}
+
+static void code_is_limited(void **state)
+{
+	const uint64_t size = (uint64_t)STACKBEAT_UNWIND_BLOCKS_MAX * STACKBEAT_UNWIND_BLOCK;
+	struct table_builder *builder = new_builder();
+	struct stackbeat_unwind_table *table;
+	struct table_counts counts;
+
+	(void)state;
+	add(builder, 0, 1, 8);
+	add(builder, size, size + 1, 8);
+	assert_int_equal(table_builder_finish(builder, 0, &table, &counts), -E2BIG);
+	assert_null(table);
+	table_builder_free(builder);
+}
+
+static void nothing_makes_no_table(void **state)
+{
+	struct table_builder *builder = new_builder();
+	struct stackbeat_unwind_table *table;
+	struct table_counts counts;
+
+	(void)state;
+	add(builder, 5, 5, 8);
+	assert_int_equal(table_builder_finish(builder, 0, &table, &counts), -ENOENT);
+	assert_null(table);
+	table_builder_free(builder);
+	table_builder_free(NULL);
+}
+
+static void flags_are_kept(void **state)
+{
+	struct table_builder *builder = new_builder();
+	struct stackbeat_unwind_table *table;
+	struct table_counts counts;
+
+	(void)state;
+	add(builder, 0, 16, 8);
+	assert_int_equal(
+		table_builder_finish(builder, STACKBEAT_UNWIND_FRAME_POINTERS, &table, &counts), 0);
+	assert_int_equal(table->flags, STACKBEAT_UNWIND_FRAME_POINTERS);
+	assert_true(stackbeat_unwind_check(table, table->size));
+	table_builder_free(builder);
+	free(table);
+}
+
+/* Each byte of a small table is changed to each value: what the check accepts is safe to use. */
+static void a_changed_table_is_refused_or_safe(void **state)
+{
+	struct table_builder *builder = new_builder();
+	struct stackbeat_unwind_table *table;
+	struct table_counts counts;
+
+	(void)state;
+	add(builder, 0, 1, 8);
+	add(builder, 1, 0x120, 16);
+	add(builder, 0x120, 0x150, 8);
+	table = finish(builder, &counts);
+	for (size_t at = 0; at < table->size; at++) {
+		size_t size = table->size;
+		unsigned char *bytes = (unsigned char *)table, old = bytes[at];
+
+		for (unsigned int value = 0; value < 256; value++) {
+			bytes[at] = (unsigned char)value;
+			if (!stackbeat_unwind_check(table, size))
+				continue;
+			for (uint64_t address = 0; address < 0x300; address++)
+				find(table, table->start + address);
+		}
+		bytes[at] = old;
+	}
+	assert_true(stackbeat_unwind_check(table, table->size));
+	assert_false(stackbeat_unwind_check(table, table->size - 1));
+	assert_false(stackbeat_unwind_check(table, sizeof(*table) - 1));
+	free(table);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_place_of_rbp),
+		cmocka_unit_test(a_popped_rbp_is_unchanged),
+		cmocka_unit_test(rbx_is_kept_where_it_fits),
+		cmocka_unit_test(each_form_of_the_cfa),
+		cmocka_unit_test(each_return_address),
+		cmocka_unit_test(functions_in_any_order),
+		cmocka_unit_test(padding_has_the_rule_before_it),
+		cmocka_unit_test(overlapping_functions_are_dropped),
+		cmocka_unit_test(later_sources_fill_gaps),
+		cmocka_unit_test(signal_frames_replace_others),
+		cmocka_unit_test(the_outermost_frame),
+		cmocka_unit_test(gaps_are_found),
+		cmocka_unit_test(find_equals_the_rows_at_each_address),
+		cmocka_unit_test(rules_are_limited),
+		cmocka_unit_test(code_is_limited),
+		cmocka_unit_test(nothing_makes_no_table),
+		cmocka_unit_test(flags_are_kept),
+		cmocka_unit_test(a_changed_table_is_refused_or_safe),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

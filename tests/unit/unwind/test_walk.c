@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "unit.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "unwind/cfi.h"
+#include "unwind/walk.h"
+
+/* Each function has one block of a table: function n is at CODE + 256 n, its rule is rules[n]. */
+#define CODE UINT64_C(0x400000)
+#define FUNCTIONS 16u
+#define BIAS UINT64_C(0x10000000)
+#define JIT UINT64_C(0x7f0000000000) /* a mapping without a table */
+#define STACK UINT64_C(0x7ffc00001000)
+#define WORDS 512u
+#define FRAMES_MAX 64u
+
+/* The address of a call in function n; a return address to it. */
+#define AT(n) (BIAS + CODE + 256 * (n) + 0x40)
+
+struct machine {
+	struct {
+		struct stackbeat_unwind_table header;
+		struct stackbeat_unwind_rule rules[FUNCTIONS];
+		uint32_t blocks[FUNCTIONS + 1];
+		uint16_t row_rules[FUNCTIONS];
+		uint8_t row_starts[FUNCTIONS];
+	} table;
+	struct stackbeat_unwind_view view;
+	struct walk_mapping mappings[2];
+	struct {
+		struct stackbeat_stack stack;
+		uint64_t words[WORDS];
+	} copy;
+	uint64_t frames[FRAMES_MAX];
+	struct walk_result result;
+};
+
+static struct machine *new_machine(void)
+{
+	struct machine *machine = calloc(1, sizeof(*machine));
+
+	assert_non_null(machine);
+	machine->table.header = (struct stackbeat_unwind_table){
+		.magic = STACKBEAT_UNWIND_MAGIC,
+		.start = CODE,
+		.block_count = FUNCTIONS,
+		.row_count = FUNCTIONS,
+		.rule_count = FUNCTIONS,
+	};
+	for (unsigned int i = 0; i < FUNCTIONS; i++) {
+		machine->table.blocks[i + 1] = i + 1;
+		machine->table.row_rules[i] = (uint16_t)i;
+	}
+	stackbeat_unwind_open(&machine->table.header, &machine->view);
+	machine->mappings[0] = (struct walk_mapping){
+		BIAS + CODE, BIAS + CODE + 256 * (uint64_t)FUNCTIONS, BIAS, &machine->view};
+	machine->mappings[1] = (struct walk_mapping){JIT, JIT + 4096, JIT, NULL};
+	machine->copy.stack.registers[STACKBEAT_REGISTER_RSP] = STACK;
+	machine->copy.stack.size = sizeof(machine->copy.words);
+	return machine;
+}
+
+static void set_rule(struct machine *machine, unsigned int function, unsigned int base, int32_t cfa,
+		     unsigned int flags, int rbp, int extra)
+{
+	machine->table.rules[function] = (struct stackbeat_unwind_rule){
+		.cfa = cfa,
+		.kind_base = (uint8_t)(STACKBEAT_UNWIND_CALLER | base << 4),
+		.flags = (uint8_t)flags,
+		.rbp = (int8_t)rbp,
+		.extra = (int8_t)extra,
+	};
+	assert_true(stackbeat_unwind_rule_is_valid(&machine->table.rules[function]));
+}
+
+static void set_kind(struct machine *machine, unsigned int function, unsigned int kind)
+{
+	machine->table.rules[function] = (struct stackbeat_unwind_rule){.kind_base = (uint8_t)kind};
+}
+
+static void set_register(struct machine *machine, unsigned int number, uint64_t value)
+{
+	machine->copy.stack.registers[number] = value;
+}
+
+static const struct walk_mapping *find_mapping(void *arg, uint64_t address)
+{
+	struct machine *machine = arg;
+
+	for (size_t i = 0; i < 2; i++) {
+		if (address >= machine->mappings[i].start && address < machine->mappings[i].end)
+			return &machine->mappings[i];
+	}
+	return NULL;
+}
+
+static void walk_limited(struct machine *machine, size_t max)
+{
+	walk_stack_copy(&machine->copy.stack, find_mapping, machine, machine->frames, max,
+			&machine->result);
+}
+
+/* Walks, and compares the frames and the end. */
+static void expect(struct machine *machine, const uint64_t *frames, size_t count, enum walk_end end)
+{
+	walk_limited(machine, FRAMES_MAX);
+	assert_int_equal(machine->result.frames, count);
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(machine->frames[i], frames[i]);
+	assert_int_equal(machine->result.end, end);
+}
+#define EXPECT(machine, end, ...)                                                                  \
+	expect(machine, (const uint64_t[]){__VA_ARGS__},                                           \
+	       sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t), end)
+
+static void frames_without_frame_pointers(void **state)
+{
+	struct machine *machine = new_machine();
+
+	(void)state;
+	set_rule(machine, 0, CFI_RSP, 8, 0, 0, 0);
+	set_rule(machine, 1, CFI_RSP, 32, 0, 0, 0);
+	set_kind(machine, 2, STACKBEAT_UNWIND_END);
+	set_register(machine, WALK_RIP, AT(0));
+	machine->copy.words[0] = AT(1);
+	machine->copy.words[4] = AT(2);
+	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1), AT(2));
+	assert_int_equal(machine->result.table_frames, 2);
+	assert_false(machine->result.is_truncated);
+	free(machine);
+}
+
+/* Row boundaries: the leaf by its address, callers by the address before. */
+static void a_return_address_is_looked_up_at_its_call(void **state)
+{
+	struct machine *machine = new_machine();
+
+	(void)state;
+	set_rule(machine, 0, CFI_RSP, 16, 0, 0, 0);
+	set_rule(machine, 1, CFI_RSP, 24, 0, 0, 0);
+	set_rule(machine, 2, CFI_RSP, 32, 0, 0, 0);
+	set_kind(machine, 3, STACKBEAT_UNWIND_END);
+	/* At the first byte of function 1; then behind a call at the end of function 1. */
+	set_register(machine, WALK_RIP, BIAS + CODE + 256);
+	machine->copy.words[2] = BIAS + CODE + 512;
+	machine->copy.words[5] = AT(3);
+	EXPECT(machine, WALK_OUTERMOST, BIAS + CODE + 256, BIAS + CODE + 512, AT(3));
+	free(machine);
+}
+
+static void each_place_of_rbp(void **state)
+{
+	static const struct {
+		unsigned int flags;
+		int rbp;
+		uint64_t expected; /* the word that rbp points to, which is a frame of function 2 */
+	} cases[] = {
+		{0, 0, 10},
+		{STACKBEAT_UNWIND_RBP_SAVED, -2, 20},
+		{STACKBEAT_UNWIND_RBP_AT_RBP, 1, 30},
+		{STACKBEAT_UNWIND_RBP_IN_REGISTER, 12, 40},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct machine *machine = new_machine();
+
+		set_rule(machine, 0, CFI_RSP, 24, cases[i].flags, cases[i].rbp, 0);
+		set_rule(machine, 2, CFI_RBP, 16, STACKBEAT_UNWIND_RBP_SAVED, -2, 0);
+		set_kind(machine, 3, STACKBEAT_UNWIND_END);
+		set_kind(machine, 4, STACKBEAT_UNWIND_NONE);
+		set_register(machine, WALK_RIP, AT(0));
+		set_register(machine, CFI_RBP, STACK + 10 * 8);
+		set_register(machine, 12, STACK + 40 * 8);
+		machine->copy.words[1] = STACK + 20 * 8;
+		machine->copy.words[2] = AT(2);
+		machine->copy.words[11] = AT(4);
+		machine->copy.words[21] = AT(4);
+		machine->copy.words[31] = AT(4);
+		machine->copy.words[41] = AT(4);
+		if (cases[i].expected == 30)
+			machine->copy.words[11] = STACK + 30 * 8;
+		machine->copy.words[cases[i].expected + 1] = AT(3);
+		EXPECT(machine, WALK_OUTERMOST, AT(0), AT(2), AT(3));
+		free(machine);
+	}
+}
+
+/* Lazy binding: _dl_runtime_resolve (1) has aligned rsp and calls _dl_fixup (0). */
+static void rbx_is_followed(void **state)
+{
+	struct machine *machine = new_machine();
+
+	(void)state;
+	set_rule(machine, 0, CFI_RSP, 32, STACKBEAT_UNWIND_RBX_SAVED, 0, -2);
+	set_rule(machine, 1, CFI_RBX, 32, 0, 0, 0);
+	set_kind(machine, 2, STACKBEAT_UNWIND_END);
+	set_register(machine, WALK_RIP, AT(0));
+	machine->copy.words[2] = STACK + 100 * 8;
+	machine->copy.words[3] = AT(1);
+	machine->copy.words[103] = AT(2);
+	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1), AT(2));
+	free(machine);
+}
+
+/* OpenSSL's assembly: *(rsp + 16) + 8, and gcc's realigned frames: *(rbp - 8), rbp at *rbp. */
+static void the_cfa_in_memory(void **state)
+{
+	struct machine *machine = new_machine();
+
+	(void)state;
+	set_rule(machine, 0, CFI_RSP, 16, STACKBEAT_UNWIND_INDIRECT, 0, 1);
+	set_rule(machine, 1, CFI_RBP, -8, STACKBEAT_UNWIND_INDIRECT | STACKBEAT_UNWIND_RBP_AT_RBP,
+		 0, 0);
+	set_rule(machine, 2, CFI_RBP, 16, 0, 0, 0);
+	set_kind(machine, 3, STACKBEAT_UNWIND_END);
+	set_register(machine, WALK_RIP, AT(0));
+	set_register(machine, CFI_RBP, STACK + 50 * 8);
+	machine->copy.words[2] = STACK + 39 * 8;
+	machine->copy.words[39] = AT(1);
+	machine->copy.words[49] = STACK + 60 * 8;
+	machine->copy.words[50] = STACK + 70 * 8;
+	machine->copy.words[59] = AT(2);
+	machine->copy.words[71] = AT(3);
+	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1), AT(2), AT(3));
+	free(machine);
+}
+
+/* vfork() of glibc. */
+static void a_return_address_in_a_register(void **state)
+{
+	struct machine *machine = new_machine();
+
+	(void)state;
+	set_rule(machine, 0, CFI_RSP, 0, STACKBEAT_UNWIND_RIP_IN_REGISTER, 0, 5);
+	set_kind(machine, 1, STACKBEAT_UNWIND_END);
+	set_register(machine, WALK_RIP, AT(0));
+	set_register(machine, 5, AT(1));
+	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1));
+	/* Beyond the leaf, the register is lost; and so is the frame that does not grow. */
+	set_rule(machine, 2, CFI_RSP, 8, 0, 0, 0);
+	set_register(machine, WALK_RIP, AT(2));
+	machine->copy.words[0] = AT(0);
+	EXPECT(machine, WALK_LOST_REGISTER, AT(2), AT(0));
+	free(machine);
+}
+
+static void registers_beyond_the_leaf_are_unknown(void **state)
+{
+	struct machine *machine = new_machine();
+
+	(void)state;
+	set_rule(machine, 0, 10, 16, 0, 0, 0); /* r10 + 16 */
+	set_register(machine, WALK_RIP, AT(0));
+	set_register(machine, 10, STACK);
+	machine->copy.words[1] = AT(0);
+	EXPECT(machine, WALK_LOST_REGISTER, AT(0), AT(0));
+	free(machine);
+}
+
+static void a_signal_frame_restores_all_registers(void **state)
+{
+	/* The order of struct sigcontext: r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip.
+	 */
+	enum { R10 = 2, RSP = 15, RIP = 16 };
+	struct machine *machine = new_machine();
+	uint64_t *context = &machine->copy.words[1 + 5];
+
+	(void)state;
+	set_rule(machine, 0, CFI_RSP, 8, 0, 0, 0);
+	set_kind(machine, 1, STACKBEAT_UNWIND_SIGNAL);
+	set_rule(machine, 3, 10, 8, 0, 0, 0);
+	set_kind(machine, 4, STACKBEAT_UNWIND_END);
+	set_register(machine, WALK_RIP, AT(0));
+	machine->copy.words[0] = AT(1);
+	/* Interrupted at the first byte of function 3, which finds its CFA by r10. */
+	context[RIP] = BIAS + CODE + 768;
+	context[RSP] = STACK + 90 * 8;
+	context[R10] = STACK + 100 * 8;
+	machine->copy.words[100] = AT(4);
+	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1), BIAS + CODE + 768, AT(4));
+	assert_int_equal(machine->result.table_frames, 3);
+	free(machine);
+}
+
+static void code_without_table_is_walked_by_frame_pointers(void **state)
+{
+	struct machine *machine = new_machine();
+
+	(void)state;
+	set_rule(machine, 0, CFI_RSP, 24, STACKBEAT_UNWIND_RBP_SAVED, -2, 0);
+	set_kind(machine, 1, STACKBEAT_UNWIND_END);
+	set_register(machine, WALK_RIP, JIT + 100);
+	set_register(machine, CFI_RBP, STACK + 10 * 8);
+	machine->copy.words[10] = STACK + 20 * 8;
+	machine->copy.words[11] = JIT + 200;
+	machine->copy.words[20] = STACK + 30 * 8;
+	machine->copy.words[21] = AT(0); /* back to tables */
+	machine->copy.words[22] = 0;
+	machine->copy.words[23] = STACK + 40 * 8;
+	machine->copy.words[24] = JIT + 300; /* and again */
+	machine->copy.words[40] = 0;
+	machine->copy.words[41] = AT(1);
+	EXPECT(machine, WALK_OUTERMOST, JIT + 100, JIT + 200, AT(0), JIT + 300, AT(1));
+	assert_int_equal(machine->result.table_frames, 1);
+	/* The chain ends with 0. */
+	machine->copy.words[41] = JIT + 400;
+	EXPECT(machine, WALK_OUTERMOST, JIT + 100, JIT + 200, AT(0), JIT + 300, JIT + 400);
+	free(machine);
+}
+
+static void each_end(void **state)
+{
+	struct machine *machine = new_machine();
+
+	(void)state;
+	set_rule(machine, 0, CFI_RSP, 16, 0, 0, 0);
+	set_kind(machine, 1, STACKBEAT_UNWIND_NONE);
+	set_register(machine, WALK_RIP, 0x1234);
+	EXPECT(machine, WALK_NO_MAPPING, 0x1234);
+	set_register(machine, WALK_RIP, AT(0));
+	machine->copy.words[1] = AT(1);
+	EXPECT(machine, WALK_NO_RULE, AT(0), AT(1));
+	machine->copy.words[1] = 0x1234;
+	EXPECT(machine, WALK_NO_MAPPING, AT(0), 0x1234);
+	machine->copy.words[1] = 0;
+	EXPECT(machine, WALK_OUTERMOST, AT(0));
+	/* A mapping that is larger than its table. */
+	machine->mappings[0].end += 4096;
+	machine->copy.words[1] = AT(FUNCTIONS);
+	EXPECT(machine, WALK_NO_RULE, AT(0), AT(FUNCTIONS));
+	free(machine);
+}
+
+static void a_bad_frame_ends_the_walk(void **state)
+{
+	struct machine *machine = new_machine();
+
+	(void)state;
+	set_rule(machine, 0, CFI_RBP, 16, STACKBEAT_UNWIND_RBP_SAVED, -2, 0);
+	set_register(machine, WALK_RIP, AT(0));
+	/* A circle: the saved frame pointer is that of the frame itself. */
+	set_register(machine, CFI_RBP, STACK + 10 * 8);
+	machine->copy.words[10] = STACK + 10 * 8;
+	machine->copy.words[11] = AT(0);
+	EXPECT(machine, WALK_BAD_FRAME, AT(0), AT(0));
+	/* Downwards. */
+	machine->copy.words[10] = STACK + 8;
+	machine->copy.words[2] = AT(0);
+	EXPECT(machine, WALK_BAD_FRAME, AT(0), AT(0));
+	/* Misaligned. */
+	machine->copy.words[10] = STACK + 20 * 8 + 4;
+	EXPECT(machine, WALK_BAD_FRAME, AT(0), AT(0));
+	/* The same CFA twice. */
+	set_rule(machine, 0, CFI_RSP, 16, 0, 0, 0);
+	set_rule(machine, 1, CFI_RSP, 0, 0, 0, 0);
+	machine->copy.words[1] = AT(1);
+	EXPECT(machine, WALK_BAD_FRAME, AT(0), AT(1));
+	free(machine);
+}
+
+static void memory_outside_of_the_copy_is_unreadable(void **state)
+{
+	struct machine *machine = new_machine();
+
+	(void)state;
+	set_rule(machine, 0, CFI_RSP, (WORDS - 1) * 8, 0, 0, 0);
+	set_rule(machine, 1, CFI_RSP, 8, 0, 0, 0);
+	set_register(machine, WALK_RIP, AT(0));
+	machine->copy.words[WORDS - 2] = AT(1);
+	machine->copy.words[WORDS - 1] = AT(1);
+	EXPECT(machine, WALK_UNREADABLE, AT(0), AT(1), AT(1));
+	assert_true(machine->result.is_truncated);
+	/* A part of a word. */
+	machine->copy.stack.size -= 4;
+	EXPECT(machine, WALK_UNREADABLE, AT(0), AT(1));
+	assert_true(machine->result.is_truncated);
+	machine->copy.stack.size = 4;
+	EXPECT(machine, WALK_UNREADABLE, AT(0));
+	assert_true(machine->result.is_truncated);
+	/* Below it. */
+	set_rule(machine, 0, CFI_RBP, 16, 0, 0, 0);
+	set_register(machine, CFI_RBP, STACK - 64);
+	EXPECT(machine, WALK_UNREADABLE, AT(0));
+	assert_false(machine->result.is_truncated);
+	/* At the end of the address space. */
+	set_register(machine, CFI_RBP, UINT64_MAX - 19);
+	EXPECT(machine, WALK_UNREADABLE, AT(0));
+	free(machine);
+}
+
+/* An unreadable slot costs only frames that need the register. */
+static void a_lost_rbp_matters_where_it_is_used(void **state)
+{
+	struct machine *machine = new_machine();
+
+	(void)state;
+	set_rule(machine, 0, CFI_RSP, 16, STACKBEAT_UNWIND_RBP_SAVED, -100, 0);
+	set_rule(machine, 1, CFI_RSP, 16, 0, 0, 0);
+	set_kind(machine, 2, STACKBEAT_UNWIND_END);
+	set_register(machine, WALK_RIP, AT(0));
+	machine->copy.words[1] = AT(1);
+	machine->copy.words[3] = AT(2);
+	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1), AT(2));
+	machine->copy.words[3] = JIT;
+	machine->copy.words[3] += 8;
+	EXPECT(machine, WALK_LOST_REGISTER, AT(0), AT(1), JIT + 8);
+	free(machine);
+}
+
+static void depth_is_limited(void **state)
+{
+	struct machine *machine = new_machine();
+
+	(void)state;
+	set_rule(machine, 0, CFI_RSP, 8, 0, 0, 0);
+	set_register(machine, WALK_RIP, AT(0));
+	for (size_t i = 0; i < WORDS; i++)
+		machine->copy.words[i] = AT(0);
+	for (size_t max = 0; max <= FRAMES_MAX; max++) {
+		machine->frames[max % FRAMES_MAX] = 0;
+		walk_limited(machine, max);
+		assert_int_equal(machine->result.frames, max);
+		assert_int_equal(machine->result.end, WALK_MAX_DEPTH);
+		assert_int_equal(machine->result.table_frames, max ? max - 1 : 0);
+	}
+	free(machine);
+}
+
+/* Signal frames can lead anywhere: the limit of frames bounds the walk. */
+static void a_circle_of_signal_frames_ends(void **state)
+{
+	struct machine *machine = new_machine();
+
+	(void)state;
+	set_kind(machine, 1, STACKBEAT_UNWIND_SIGNAL);
+	set_register(machine, WALK_RIP, AT(1));
+	machine->copy.words[5 + 15] = STACK;
+	machine->copy.words[5 + 16] = AT(1);
+	walk_limited(machine, FRAMES_MAX);
+	assert_int_equal(machine->result.frames, FRAMES_MAX);
+	assert_int_equal(machine->result.end, WALK_MAX_DEPTH);
+	/* A part of it is unreadable. */
+	machine->copy.stack.size = (5 + 16) * 8;
+	EXPECT(machine, WALK_UNREADABLE, AT(1));
+	assert_true(machine->result.is_truncated);
+	free(machine);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(frames_without_frame_pointers),
+		cmocka_unit_test(a_return_address_is_looked_up_at_its_call),
+		cmocka_unit_test(each_place_of_rbp),
+		cmocka_unit_test(rbx_is_followed),
+		cmocka_unit_test(the_cfa_in_memory),
+		cmocka_unit_test(a_return_address_in_a_register),
+		cmocka_unit_test(registers_beyond_the_leaf_are_unknown),
+		cmocka_unit_test(a_signal_frame_restores_all_registers),
+		cmocka_unit_test(code_without_table_is_walked_by_frame_pointers),
+		cmocka_unit_test(each_end),
+		cmocka_unit_test(a_bad_frame_ends_the_walk),
+		cmocka_unit_test(memory_outside_of_the_copy_is_unreadable),
+		cmocka_unit_test(a_lost_rbp_matters_where_it_is_used),
+		cmocka_unit_test(depth_is_limited),
+		cmocka_unit_test(a_circle_of_signal_frames_ends),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
