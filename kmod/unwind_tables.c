@@ -40,6 +40,7 @@ struct sb_walk_range {
 	u64 key;	/* address + key = id of the table << 32 | offset in its code */
 	u64 bias;	/* address - ELF virtual address */
 	const struct sb_unwind_table *table;	/* NULL: frame pointers */
+	bool by_rules;	/* its callers are found by rules, not by frame pointers */
 };
 
 /*
@@ -59,7 +60,8 @@ struct sb_walk {
 	 * The range of the frame, and the one before it: calls go back and forth between files. The
 	 * mappings keep their tables.
 	 */
-	struct sb_walk_range range, other;
+	struct sb_walk_range *range, *other;
+	struct sb_walk_range ranges[2];
 
 	struct stackbeat_unwind_frame frame;
 	const struct pt_regs *regs;	/* registers of the first frame, until they are in `frame` */
@@ -189,7 +191,8 @@ static noinline enum sb_walk_end sb_walk_rules(struct sb_walk *walk)
 	struct sb_fast fast = sb_fast_begin(walk);
 	unsigned long user_size = TASK_SIZE_MAX;
 	/* rip - low and rip + add are relative to the range, and the key of the rule. */
-	unsigned long low = walk->range.low + 1, size = walk->range.size, add = walk->range.key - 1;
+	struct sb_walk_range *range = walk->range;
+	unsigned long low = range->low + 1, size = range->size, add = range->key - 1;
 	unsigned long user_mask, limit, key, cfa, rip, rbp;
 	const struct sb_cached_rule *rule;
 	enum sb_walk_end end = SB_WALK_STEP;
@@ -239,9 +242,18 @@ found:
 		if (unlikely(fast.to == walk->to_end))
 			break;
 		if (unlikely(rip - low >= size)) {
-			if (!sb_is_user_code(rip, user_mask))
+			range = walk->other;
+			if (rip - 1 - range->low < range->size && range->by_rules) {
+				walk->other = walk->range;
+				walk->range = range;
+				low = range->low + 1;
+				size = range->size;
+				add = range->key - 1;
+			} else if (sb_is_user_code(rip, user_mask)) {
+				end = SB_WALK_LEFT;
+			} else {
 				break;
-			end = SB_WALK_LEFT;
+			}
 		}
 		fast.rsp = cfa;
 		fast.rbp = rbp;
@@ -263,7 +275,7 @@ static noinline enum sb_walk_end sb_walk_frame_pointers(struct sb_walk *walk)
 {
 	struct sb_fast fast = sb_fast_begin(walk);
 	unsigned long user_size = TASK_SIZE_MAX;
-	unsigned long low = walk->range.low, size = walk->range.size;
+	unsigned long low = walk->range->low, size = walk->range->size;
 	unsigned long user_mask, limit, rbp, rip;
 	enum sb_walk_end end = SB_WALK_STEP;
 	u64 *to_end = walk->to_end;
@@ -294,7 +306,7 @@ static noinline enum sb_walk_end sb_walk_frame_pointers(struct sb_walk *walk)
 	}
 out:
 	__uaccess_end();
-	if (walk->range.table)
+	if (walk->range->table)
 		walk->table_frames += fast.to - walk->to;
 	sb_fast_end(walk, &fast);
 	return end;
@@ -335,7 +347,7 @@ static noinline enum sb_range_state sb_walk_find_range(struct sb_walk *walk, u64
 	const struct sb_unwind_table *table = NULL;
 	u64 base, end;
 
-	if (address - walk->other.low < walk->other.size) {
+	if (address - walk->other->low < walk->other->size) {
 		swap(walk->range, walk->other);
 		return SB_RANGE_FOUND;
 	}
@@ -348,9 +360,9 @@ static noinline enum sb_range_state sb_walk_find_range(struct sb_walk *walk, u64
 		if (!table || (table != &sb_unwind_no_table && !smp_load_acquire(&map->biased)))
 			return SB_RANGE_MISSING;
 	}
-	walk->other = walk->range;
 	if (!table || table == &sb_unwind_no_table) {
-		walk->range = (struct sb_walk_range){
+		swap(walk->range, walk->other);
+		*walk->range = (struct sb_walk_range){
 			.low = map->start,
 			.size = map->end - map->start,
 		};
@@ -360,12 +372,14 @@ static noinline enum sb_range_state sb_walk_find_range(struct sb_walk *walk, u64
 	end = base + table->view.size;
 	if (end < base || address - base >= table->view.size)
 		return SB_RANGE_NO_RULE;
-	walk->range = (struct sb_walk_range){
+	swap(walk->range, walk->other);
+	*walk->range = (struct sb_walk_range){
 		.low = max(base, map->start),
 		.size = min(end, map->end) - max(base, map->start),
 		.key = ((u64)table->id << 32) - base,
 		.bias = READ_ONCE(map->bias),
 		.table = table,
+		.by_rules = !table->frame_pointers,
 	};
 	return SB_RANGE_FOUND;
 }
@@ -385,8 +399,8 @@ static noinline const struct stackbeat_unwind_rule *sb_walk_find_rule(struct sb_
 	u64 address = stackbeat_unwind_address(&walk->frame);
 	const struct stackbeat_unwind_rule *rule;
 
-	rule = stackbeat_unwind_find(&walk->range.table->view, address - walk->range.bias);
-	*kind = rule ? sb_cache_rule(walk, address + walk->range.key, rule) : SB_RULE_OTHER;
+	rule = stackbeat_unwind_find(&walk->range->table->view, address - walk->range->bias);
+	*kind = rule ? sb_cache_rule(walk, address + walk->range->key, rule) : SB_RULE_OTHER;
 	return rule;
 }
 
@@ -397,7 +411,7 @@ sb_walk_step(struct sb_walk *walk, const struct stackbeat_unwind_rule *rule)
 	if (walk->regs)
 		sb_user_registers(walk->regs, walk->frame.registers);
 	walk->regs = NULL;
-	if (walk->range.table)
+	if (walk->range->table)
 		return stackbeat_unwind_step(&walk->frame, rule, sb_walk_read, NULL);
 	return stackbeat_unwind_step_frame_pointer(&walk->frame, sb_walk_read, NULL);
 }
@@ -405,12 +419,13 @@ sb_walk_step(struct sb_walk *walk, const struct stackbeat_unwind_rule *rule)
 /* Follows frames as far as the fast loops can. */
 static __always_inline enum sb_walk_end sb_walk_fast(struct sb_walk *walk)
 {
-	const struct sb_unwind_table *table = walk->range.table;
+	const struct sb_walk_range *range = walk->range;
 
-	if (walk->careful)
+	if (unlikely(walk->careful))
 		return SB_WALK_STEP;
-	if (likely(table && !(table->frame_pointers && walk->frame.is_return_address)))
+	if (likely(range->by_rules))
 		return sb_walk_rules(walk);
+	/* The table of code with frame pointers is needed for the first frame only. */
 	return walk->frame.is_return_address ? sb_walk_frame_pointers(walk) : SB_WALK_STEP;
 }
 
@@ -423,7 +438,7 @@ static __always_inline int sb_walk_enter_range(struct sb_walk *walk)
 {
 	u64 address = stackbeat_unwind_address(&walk->frame);
 
-	if (likely(address - walk->range.low < walk->range.size))
+	if (likely(address - walk->range->low < walk->range->size))
 		return 0;
 	switch (sb_walk_find_range(walk, address)) {
 	case SB_RANGE_FOUND:
@@ -459,13 +474,13 @@ static int sb_walk_on(struct sb_walk *walk)
 			continue;
 		if (end == SB_WALK_DONE)
 			return STACKBEAT_STOP_OUTERMOST;
-		rule = walk->range.table ? sb_walk_find_rule(walk, &kind) : NULL;
+		rule = walk->range->table ? sb_walk_find_rule(walk, &kind) : NULL;
 		if (end == SB_WALK_MISS && kind != SB_RULE_OTHER)
 			continue;
 		result = sb_walk_step(walk, rule);
 		if (result == STACKBEAT_UNWIND_LOST_REGISTER && walk->skipped)
 			return SB_STOP_REGISTER;
-		if (result == STACKBEAT_UNWIND_BAD_FRAME && !walk->range.table)
+		if (result == STACKBEAT_UNWIND_BAD_FRAME && !walk->range->table)
 			return STACKBEAT_STOP_NO_TABLE;
 		if (result != STACKBEAT_UNWIND_STEPPED)
 			return sb_stops[result];
@@ -476,7 +491,7 @@ static int sb_walk_on(struct sb_walk *walk)
 			return STACKBEAT_STOP_MAX_DEPTH;
 		*walk->to++ = rip;
 		walk->hash = sb_hash(walk->hash, rip);
-		walk->table_frames += !!walk->range.table;
+		walk->table_frames += !!walk->range->table;
 	}
 }
 
@@ -511,8 +526,10 @@ static __always_inline void sb_walk_use_maps(struct sb_walk *walk,
 	walk->maps = maps;
 	walk->maps_id = maps->id;
 	walk->maps_generation = maps->generation;
-	walk->range.size = 0;
-	walk->other.size = 0;
+	walk->range = &walk->ranges[0];
+	walk->other = &walk->ranges[1];
+	walk->range->size = 0;
+	walk->other->size = 0;
 }
 
 static int sb_walk_stack(struct sb_walk *walk, const struct pt_regs *regs, u64 *frames, u64 hash,
