@@ -12,85 +12,110 @@
 #include "unwind_user.h"
 
 /*
- * The kind of a cached rule. All have their return address at CFA - 8, and a CFA that is up to
- * SB_CFA_MAX from its base; above rsp, by whole words, if that is the base.
+ * The kind of a cached rule. The first three have their return address at CFA - 8, and a CFA that is
+ * up to SB_CFA_MAX from its base; above rsp, by whole words, if that is the base.
  */
 enum sb_rule_kind {
-	SB_RULE_RSP_SAVED = 1,	/* CFA from rsp, rbp at CFA + `rbp` */
+	SB_RULE_RSP_SAVED,	/* CFA from rsp, rbp at CFA + `rbp` */
 	SB_RULE_RSP,		/* CFA from rsp, rbp unchanged */
 	SB_RULE_RBP_SAVED,	/* CFA from rbp, rbp at CFA + `rbp` */
+	SB_RULE_END,		/* the outermost frame */
+	SB_RULE_OTHER,		/* not cached */
 };
 
 #define SB_CFA_MAX (1 << 20)
 
-/*
- * A rule of the cache: of the address with this offset in the table with this id. Each CPU has a
- * direct-mapped cache of the rules that the fast loop can apply.
- */
 struct sb_cached_rule {
-	u64 key;	/* id of the table << 32 | offset of the address; 0: free */
 	s32 cfa;	/* bytes */
 	s16 rbp;	/* bytes from the CFA */
 	u16 kind;	/* enum sb_rule_kind */
 };
 
 #define SB_CACHE_BITS 10
-#define SB_CACHE_BYTES (sizeof(struct sb_cached_rule) << SB_CACHE_BITS)
-
-static struct sb_cached_rule __percpu *sb_rule_cache;
-
-/* Stands for an unknown rbp in the fast loop. It is not aligned, so no rule can use it. */
-#define SB_UNKNOWN_RBP (~0ul)
+#define SB_CACHE_SIZE (1u << SB_CACHE_BITS)
 
 /* The part of a mapping for which one table is valid. */
 struct sb_walk_range {
 	u64 low, size;
-	u64 key;	/* address + key = key of the cached rule */
+	u64 key;	/* address + key = id of the table << 32 | offset in its code */
 	u64 bias;	/* address - ELF virtual address */
 	const struct sb_unwind_table *table;	/* NULL: frame pointers */
+	bool by_rules;	/* its callers are found by rules, not by frame pointers */
 };
 
+/*
+ * The walk of a CPU. Ticks do not interrupt each other, so a CPU has one, with parts that are used
+ * again by the next walk.
+ */
 struct sb_walk {
-	struct stackbeat_unwind_frame frame;
+	/* A direct-mapped cache of rules, by the key of an address; 0: free. */
+	u64 keys[SB_CACHE_SIZE];
+	struct sb_cached_rule rules[SB_CACHE_SIZE];
+
+	/* The mappings of the walk, also known by id and generation when they were freed. */
 	const struct sb_unwind_maps *maps;
-	/* The range of the frame, and the one before it: calls go back and forth between files. */
-	struct sb_walk_range range, other;
+	u64 maps_id;
+	u32 maps_generation;
+	/*
+	 * The range of the frame, and the one before it: calls go back and forth between files. The
+	 * mappings keep their tables.
+	 */
+	struct sb_walk_range *range, *other;
+	struct sb_walk_range ranges[2];
+
+	struct stackbeat_unwind_frame frame;
+	const struct pt_regs *regs;	/* registers of the first frame, until they are in `frame` */
 	u64 *to, *to_end;
 	u64 hash;
 	u64 table_frames;
 	bool careful;	/* the fast loops are not used */
-	bool skipped;	/* fast loops have not followed rbx */
+	bool skipped;	/* the fast loops have not followed rbx */
 };
 
-static __always_inline u64 sb_rule_slot(u64 key)
+static struct sb_walk __percpu *sb_walks;
+
+/* Stands for an unknown rbp in the fast loops. It is not aligned, so no rule can use it. */
+#define SB_UNKNOWN_RBP (~0ul)
+
+static __always_inline u32 sb_cache_slot(u64 key)
 {
-	return key * 0x9e3779b97f4a7c15ull >> (64 - SB_CACHE_BITS);
+	return (u32)key * 0x9e3779b1u >> (32 - SB_CACHE_BITS);
 }
 
-/* Caches a rule if the fast loop can apply it. */
-static void sb_cache_rule(u64 key, const struct stackbeat_unwind_rule *rule)
+static enum sb_rule_kind sb_rule_kind(const struct stackbeat_unwind_rule *rule)
 {
-	struct sb_cached_rule *cached = this_cpu_ptr(sb_rule_cache) + sb_rule_slot(key);
 	u8 places = rule->flags & ~STACKBEAT_UNWIND_RBX_SAVED;
-	u16 kind;
+	enum sb_rule_kind kind = SB_RULE_OTHER;
 
-	if (rule->kind_base == (STACKBEAT_UNWIND_CALLER | STACKBEAT_REGISTER_RSP << 4) &&
-	    places == STACKBEAT_UNWIND_RBP_SAVED)
-		kind = SB_RULE_RSP_SAVED;
-	else if (rule->kind_base == (STACKBEAT_UNWIND_CALLER | STACKBEAT_REGISTER_RSP << 4) &&
-		 !places)
-		kind = SB_RULE_RSP;
+	if ((rule->kind_base & 0xf) == STACKBEAT_UNWIND_END)
+		return SB_RULE_END;
+	if (rule->kind_base == (STACKBEAT_UNWIND_CALLER | STACKBEAT_REGISTER_RSP << 4))
+		kind = places == STACKBEAT_UNWIND_RBP_SAVED ? SB_RULE_RSP_SAVED :
+		       !places ? SB_RULE_RSP : SB_RULE_OTHER;
 	else if (rule->kind_base == (STACKBEAT_UNWIND_CALLER | STACKBEAT_REGISTER_RBP << 4) &&
 		 places == STACKBEAT_UNWIND_RBP_SAVED)
 		kind = SB_RULE_RBP_SAVED;
-	else
-		return;
 	if (rule->cfa > SB_CFA_MAX || rule->cfa < (kind == SB_RULE_RBP_SAVED ? -SB_CFA_MAX : 8))
-		return;
-	cached->key = key;
-	cached->cfa = rule->cfa;
-	cached->rbp = rule->rbp * (s16)sizeof(u64);
-	cached->kind = kind;
+		kind = SB_RULE_OTHER;
+	return kind;
+}
+
+/* Caches a rule, unless it is of another kind. Returns its kind. */
+static enum sb_rule_kind sb_cache_rule(struct sb_walk *walk, u64 key,
+				       const struct stackbeat_unwind_rule *rule)
+{
+	enum sb_rule_kind kind = sb_rule_kind(rule);
+	u32 slot = sb_cache_slot(key);
+
+	if (kind == SB_RULE_OTHER)
+		return kind;
+	walk->keys[slot] = key;
+	walk->rules[slot] = (struct sb_cached_rule){
+		.cfa = rule->cfa,
+		.rbp = rule->rbp * (s16)sizeof(u64),
+		.kind = kind,
+	};
+	return kind;
 }
 
 /* Reads a word of user memory; a stackbeat_unwind_read. */
@@ -113,13 +138,15 @@ unreadable:
 /* How a fast loop ended. */
 enum sb_walk_end {
 	SB_WALK_LEFT,	/* the frame is outside of the range */
+	SB_WALK_MISS,	/* the rule of the frame is not cached */
 	SB_WALK_STEP,	/* the frame needs a step of the careful path */
+	SB_WALK_DONE,	/* the frame is the outermost one */
 };
 
 /*
- * The variables of a fast loop: registers of the frame, all of return addresses in the range, and
- * the output. A loop takes only steps that need no further checks, and leaves each other step,
- * including errors, to the careful path.
+ * The variables of a fast loop: registers of the frame, and the output. A loop takes only steps that
+ * need no further checks, and leaves each other step, including errors, to the careful path. `rip` is
+ * the address by which the rule is found, plus 1: a return address, or that of the first frame + 1.
  */
 struct sb_fast {
 	unsigned long rsp, rbp, rip;
@@ -134,7 +161,7 @@ static __always_inline struct sb_fast sb_fast_begin(const struct sb_walk *walk)
 		.rsp = frame->registers[STACKBEAT_REGISTER_RSP],
 		.rbp = frame->known >> STACKBEAT_REGISTER_RBP & 1 ?
 			       frame->registers[STACKBEAT_REGISTER_RBP] : SB_UNKNOWN_RBP,
-		.rip = frame->registers[STACKBEAT_REGISTER_RIP],
+		.rip = stackbeat_unwind_address(frame) + 1,
 		.to = walk->to,
 		.hash = walk->hash,
 	};
@@ -151,6 +178,8 @@ static __always_inline void sb_fast_end(struct sb_walk *walk, const struct sb_fa
 	frame->registers[STACKBEAT_REGISTER_RIP] = fast->rip;
 	frame->known = 1u << STACKBEAT_REGISTER_RSP | 1u << STACKBEAT_REGISTER_RIP |
 		       (fast->rbp != SB_UNKNOWN_RBP) << STACKBEAT_REGISTER_RBP;
+	frame->is_return_address = 1;
+	walk->regs = NULL;
 	walk->skipped = true;
 	walk->to = fast->to;
 	walk->hash = fast->hash;
@@ -159,49 +188,80 @@ static __always_inline void sb_fast_end(struct sb_walk *walk, const struct sb_fa
 /* Follows rules of the cache. One user access section, in which function calls are not allowed. */
 static noinline enum sb_walk_end sb_walk_rules(struct sb_walk *walk)
 {
-	const struct sb_cached_rule *cache = this_cpu_ptr(sb_rule_cache), *rule;
 	struct sb_fast fast = sb_fast_begin(walk);
 	unsigned long user_size = TASK_SIZE_MAX;
-	unsigned long low = walk->range.low, size = walk->range.size, add = walk->range.key;
-	unsigned long user_mask, limit, address, cfa, at, rip, rbp;
+	/* rip - low and rip + add are relative to the range, and the key of the rule. */
+	struct sb_walk_range *range = walk->range;
+	unsigned long low = range->low + 1, size = range->size, add = range->key - 1;
+	unsigned long user_mask, limit, key, cfa, rip, rbp;
+	const struct sb_cached_rule *rule;
 	enum sb_walk_end end = SB_WALK_STEP;
-	u64 *to_end = walk->to_end;
+	u32 slot;
 
 	OPTIMIZER_HIDE_VAR(user_size);
 	user_mask = user_size | (PAGE_SIZE - 1);
 	limit = user_size - 2 * PAGE_SIZE;
+	/* CFAs ascend from here. */
+	if (unlikely(fast.rsp - PAGE_SIZE >= limit || (fast.rsp & 7)))
+		return end;
 
 	__uaccess_begin_nospec();
 	for (;;) {
-		address = fast.rip - 1;
-		if (unlikely(address - low >= size)) {
-			end = SB_WALK_LEFT;
+		key = fast.rip + add;
+		slot = sb_cache_slot(key);
+		if (unlikely(walk->keys[slot] != key)) {
+			end = SB_WALK_MISS;
 			break;
 		}
-		address += add;
-		rule = cache + sb_rule_slot(address);
-		if (unlikely(rule->key != address))
-			break;
-		cfa = fast.rsp + rule->cfa;
-		if (unlikely(rule->kind == SB_RULE_RBP_SAVED)) {
-			cfa = fast.rbp + rule->cfa;
+		rule = &walk->rules[slot];
+		cfa = rule->cfa;
+		if (likely(rule->kind == SB_RULE_RSP_SAVED)) {
+			cfa += fast.rsp;
+		} else if (rule->kind == SB_RULE_RSP) {
+			cfa += fast.rsp;
+			if (unlikely(cfa > limit))
+				break;
+			cfa &= user_mask; /* changes nothing, except under speculation */
+			unsafe_get_user(rip, (u64 __user *)(cfa - sizeof(u64)), out);
+			rbp = fast.rbp;
+			goto found;
+		} else if (rule->kind == SB_RULE_RBP_SAVED) {
+			cfa += fast.rbp;
 			if (unlikely(cfa <= fast.rsp || (cfa & 7)))
 				break;
+		} else {
+			end = SB_WALK_DONE;
+			break;
 		}
-		if (unlikely(cfa - PAGE_SIZE >= limit || fast.to == to_end))
+		if (unlikely(cfa > limit))
 			break;
-		at = cfa & user_mask; /* changes nothing, except under speculation */
-		unsafe_get_user(rip, (u64 __user *)(at - sizeof(u64)), out);
-		rbp = fast.rbp;
-		if (likely(rule->kind != SB_RULE_RSP))
-			unsafe_get_user(rbp, (u64 __user *)(at + rule->rbp), out);
-		if (unlikely(!sb_is_user_code(rip, user_mask)))
+		cfa &= user_mask;
+		unsafe_get_user(rip, (u64 __user *)(cfa - sizeof(u64)), out);
+		unsafe_get_user(rbp, (u64 __user *)(cfa + rule->rbp), out);
+found:
+		if (unlikely(fast.to == walk->to_end))
 			break;
+		if (unlikely(rip - low >= size)) {
+			range = walk->other;
+			if (rip - 1 - range->low < range->size && range->by_rules) {
+				walk->other = walk->range;
+				walk->range = range;
+				low = range->low + 1;
+				size = range->size;
+				add = range->key - 1;
+			} else if (sb_is_user_code(rip, user_mask)) {
+				end = SB_WALK_LEFT;
+			} else {
+				break;
+			}
+		}
 		fast.rsp = cfa;
 		fast.rbp = rbp;
 		fast.rip = rip;
 		*fast.to++ = rip;
 		fast.hash = sb_hash(fast.hash, rip);
+		if (unlikely(end == SB_WALK_LEFT))
+			break;
 	}
 out:
 	__uaccess_end();
@@ -215,7 +275,7 @@ static noinline enum sb_walk_end sb_walk_frame_pointers(struct sb_walk *walk)
 {
 	struct sb_fast fast = sb_fast_begin(walk);
 	unsigned long user_size = TASK_SIZE_MAX;
-	unsigned long low = walk->range.low, size = walk->range.size;
+	unsigned long low = walk->range->low, size = walk->range->size;
 	unsigned long user_mask, limit, rbp, rip;
 	enum sb_walk_end end = SB_WALK_STEP;
 	u64 *to_end = walk->to_end;
@@ -246,7 +306,7 @@ static noinline enum sb_walk_end sb_walk_frame_pointers(struct sb_walk *walk)
 	}
 out:
 	__uaccess_end();
-	if (walk->range.table)
+	if (walk->range->table)
 		walk->table_frames += fast.to - walk->to;
 	sb_fast_end(walk, &fast);
 	return end;
@@ -287,7 +347,7 @@ static noinline enum sb_range_state sb_walk_find_range(struct sb_walk *walk, u64
 	const struct sb_unwind_table *table = NULL;
 	u64 base, end;
 
-	if (address - walk->other.low < walk->other.size) {
+	if (address - walk->other->low < walk->other->size) {
 		swap(walk->range, walk->other);
 		return SB_RANGE_FOUND;
 	}
@@ -300,9 +360,9 @@ static noinline enum sb_range_state sb_walk_find_range(struct sb_walk *walk, u64
 		if (!table || (table != &sb_unwind_no_table && !smp_load_acquire(&map->biased)))
 			return SB_RANGE_MISSING;
 	}
-	walk->other = walk->range;
 	if (!table || table == &sb_unwind_no_table) {
-		walk->range = (struct sb_walk_range){
+		swap(walk->range, walk->other);
+		*walk->range = (struct sb_walk_range){
 			.low = map->start,
 			.size = map->end - map->start,
 		};
@@ -312,12 +372,14 @@ static noinline enum sb_range_state sb_walk_find_range(struct sb_walk *walk, u64
 	end = base + table->view.size;
 	if (end < base || address - base >= table->view.size)
 		return SB_RANGE_NO_RULE;
-	walk->range = (struct sb_walk_range){
+	swap(walk->range, walk->other);
+	*walk->range = (struct sb_walk_range){
 		.low = max(base, map->start),
 		.size = min(end, map->end) - max(base, map->start),
 		.key = ((u64)table->id << 32) - base,
 		.bias = READ_ONCE(map->bias),
 		.table = table,
+		.by_rules = !table->frame_pointers,
 	};
 	return SB_RANGE_FOUND;
 }
@@ -330,58 +392,95 @@ static const u8 sb_stops[] = {
 	[STACKBEAT_UNWIND_LOST_REGISTER] = STACKBEAT_STOP_BAD_FRAME,
 };
 
-/* One step of any kind. */
-static noinline enum stackbeat_unwind_result sb_walk_step(struct sb_walk *walk)
+/* The rule of the walk's frame, of its range's table; NULL: none. Caches it if possible. */
+static noinline const struct stackbeat_unwind_rule *sb_walk_find_rule(struct sb_walk *walk,
+								      enum sb_rule_kind *kind)
 {
 	u64 address = stackbeat_unwind_address(&walk->frame);
 	const struct stackbeat_unwind_rule *rule;
 
-	if (!walk->range.table)
-		return stackbeat_unwind_step_frame_pointer(&walk->frame, sb_walk_read, NULL);
-	rule = stackbeat_unwind_find(&walk->range.table->view, address - walk->range.bias);
-	if (rule)
-		sb_cache_rule(address + walk->range.key, rule);
-	return stackbeat_unwind_step(&walk->frame, rule, sb_walk_read, NULL);
+	rule = stackbeat_unwind_find(&walk->range->table->view, address - walk->range->bias);
+	*kind = rule ? sb_cache_rule(walk, address + walk->range->key, rule) : SB_RULE_OTHER;
+	return rule;
+}
+
+/* A step by a rule, or, in a range without table, by the frame pointer. */
+static noinline enum stackbeat_unwind_result
+sb_walk_step(struct sb_walk *walk, const struct stackbeat_unwind_rule *rule)
+{
+	if (walk->regs)
+		sb_user_registers(walk->regs, walk->frame.registers);
+	walk->regs = NULL;
+	if (walk->range->table)
+		return stackbeat_unwind_step(&walk->frame, rule, sb_walk_read, NULL);
+	return stackbeat_unwind_step_frame_pointer(&walk->frame, sb_walk_read, NULL);
 }
 
 /* Follows frames as far as the fast loops can. */
 static __always_inline enum sb_walk_end sb_walk_fast(struct sb_walk *walk)
 {
-	const struct sb_unwind_table *table = walk->range.table;
+	const struct sb_walk_range *range = walk->range;
 
-	/* Tables of code with frame pointers are needed for the interrupted address only. */
-	return table && !table->frame_pointers ? sb_walk_rules(walk) :
-						 sb_walk_frame_pointers(walk);
+	if (unlikely(walk->careful))
+		return SB_WALK_STEP;
+	if (likely(range->by_rules))
+		return sb_walk_rules(walk);
+	/* The table of code with frame pointers is needed for the first frame only. */
+	return walk->frame.is_return_address ? sb_walk_frame_pointers(walk) : SB_WALK_STEP;
 }
 
-/* Walks up to the end of the stack. Returns why it ended there; -1: a table is missing. */
+/* The ends of a walk that are not the end of its stack. */
+#define SB_STOP_MISSING (-1)	/* a table is missing */
+#define SB_STOP_REGISTER (-2)	/* a rule needs a register that the fast loops do not follow */
+
+/* Sets the range of the frame. Returns 0, or the stop of the walk + 1, or SB_STOP_MISSING. */
+static __always_inline int sb_walk_enter_range(struct sb_walk *walk)
+{
+	u64 address = stackbeat_unwind_address(&walk->frame);
+
+	if (likely(address - walk->range->low < walk->range->size))
+		return 0;
+	switch (sb_walk_find_range(walk, address)) {
+	case SB_RANGE_FOUND:
+		return 0;
+	case SB_RANGE_NO_RULE:
+		return STACKBEAT_STOP_NO_RULE + 1;
+	case SB_RANGE_UNMAPPED:
+		if (walk->frame.is_return_address)
+			return STACKBEAT_STOP_BAD_FRAME + 1;
+		fallthrough;
+	default:
+		return SB_STOP_MISSING;
+	}
+}
+
+/* Walks up to the end of the stack. Returns why it ended there, or SB_STOP_*. */
 static int sb_walk_on(struct sb_walk *walk)
 {
 	const unsigned long user_mask = TASK_SIZE_MAX | (PAGE_SIZE - 1);
+	const struct stackbeat_unwind_rule *rule;
 	enum stackbeat_unwind_result result;
-	u64 address, rip;
+	enum sb_rule_kind kind;
+	enum sb_walk_end end;
+	int stop;
+	u64 rip;
 
 	for (;;) {
-		address = stackbeat_unwind_address(&walk->frame);
-		if (address - walk->range.low >= walk->range.size) {
-			switch (sb_walk_find_range(walk, address)) {
-			case SB_RANGE_FOUND:
-				break;
-			case SB_RANGE_MISSING:
-				return -1;
-			case SB_RANGE_NO_RULE:
-				return STACKBEAT_STOP_NO_RULE;
-			case SB_RANGE_UNMAPPED:
-				return walk->frame.is_return_address ? STACKBEAT_STOP_BAD_FRAME : -1;
-			}
-		}
-		if (walk->frame.is_return_address && !walk->careful &&
-		    sb_walk_fast(walk) == SB_WALK_LEFT)
+		stop = sb_walk_enter_range(walk);
+		if (unlikely(stop))
+			return stop > 0 ? stop - 1 : stop;
+		end = sb_walk_fast(walk);
+		if (end == SB_WALK_LEFT)
 			continue;
-		result = sb_walk_step(walk);
+		if (end == SB_WALK_DONE)
+			return STACKBEAT_STOP_OUTERMOST;
+		rule = walk->range->table ? sb_walk_find_rule(walk, &kind) : NULL;
+		if (end == SB_WALK_MISS && kind != SB_RULE_OTHER)
+			continue;
+		result = sb_walk_step(walk, rule);
 		if (result == STACKBEAT_UNWIND_LOST_REGISTER && walk->skipped)
-			return -2;
-		if (result == STACKBEAT_UNWIND_BAD_FRAME && !walk->range.table)
+			return SB_STOP_REGISTER;
+		if (result == STACKBEAT_UNWIND_BAD_FRAME && !walk->range->table)
 			return STACKBEAT_STOP_NO_TABLE;
 		if (result != STACKBEAT_UNWIND_STEPPED)
 			return sb_stops[result];
@@ -392,67 +491,93 @@ static int sb_walk_on(struct sb_walk *walk)
 			return STACKBEAT_STOP_MAX_DEPTH;
 		*walk->to++ = rip;
 		walk->hash = sb_hash(walk->hash, rip);
-		walk->table_frames += !!walk->range.table;
+		walk->table_frames += !!walk->range->table;
 	}
 }
 
 void sb_user_registers(const struct pt_regs *regs, u64 *registers)
 {
-	const u64 values[] = {
-		regs->ax, regs->dx, regs->cx, regs->bx, regs->si, regs->di, regs->bp, regs->sp,
-		regs->r8, regs->r9, regs->r10, regs->r11, regs->r12, regs->r13, regs->r14, regs->r15,
-		regs->ip,
-	};
-
-	static_assert(ARRAY_SIZE(values) == STACKBEAT_REGISTERS);
-	memcpy(registers, values, sizeof(values));
+	*registers++ = regs->ax;
+	*registers++ = regs->dx;
+	*registers++ = regs->cx;
+	*registers++ = regs->bx;
+	*registers++ = regs->si;
+	*registers++ = regs->di;
+	*registers++ = regs->bp;
+	*registers++ = regs->sp;
+	*registers++ = regs->r8;
+	*registers++ = regs->r9;
+	*registers++ = regs->r10;
+	*registers++ = regs->r11;
+	*registers++ = regs->r12;
+	*registers++ = regs->r13;
+	*registers++ = regs->r14;
+	*registers++ = regs->r15;
+	*registers++ = regs->ip;
 }
 
-static int sb_walk_stack(struct sb_walk *walk, const struct pt_regs *regs, u64 *frames,
-			 u64 *frames_end, u64 hash, bool careful)
+/* Ranges of other mappings, or of earlier ones, are not used again. */
+static __always_inline void sb_walk_use_maps(struct sb_walk *walk,
+					     const struct sb_unwind_maps *maps)
 {
-	sb_user_registers(regs, walk->frame.registers);
-	walk->frame.known = STACKBEAT_UNWIND_ALL_KNOWN;
-	walk->frame.is_return_address = 0;
-	walk->frame.descents = 0;
-	walk->range.size = 0;
-	walk->range.low = 0;
-	walk->other.size = 0;
-	walk->other.low = 0;
+	if (likely(walk->maps == maps && walk->maps_id == maps->id &&
+		   walk->maps_generation == maps->generation))
+		return;
+	walk->maps = maps;
+	walk->maps_id = maps->id;
+	walk->maps_generation = maps->generation;
+	walk->range = &walk->ranges[0];
+	walk->other = &walk->ranges[1];
+	walk->range->size = 0;
+	walk->other->size = 0;
+}
+
+static int sb_walk_stack(struct sb_walk *walk, const struct pt_regs *regs, u64 *frames, u64 hash,
+			 bool careful)
+{
+	struct stackbeat_unwind_frame *frame = &walk->frame;
+
+	frame->registers[STACKBEAT_REGISTER_RSP] = regs->sp;
+	frame->registers[STACKBEAT_REGISTER_RBP] = regs->bp;
+	frame->registers[STACKBEAT_REGISTER_RIP] = regs->ip;
+	frame->known = STACKBEAT_UNWIND_ALL_KNOWN;
+	frame->is_return_address = 0;
+	frame->descents = 0;
+	walk->regs = regs;
 	walk->to = frames;
-	walk->to_end = frames_end;
+	*walk->to++ = regs->ip;
+	walk->hash = sb_hash(hash, regs->ip);
 	walk->table_frames = 0;
 	walk->careful = careful;
 	walk->skipped = false;
-	*walk->to++ = regs->ip;
-	walk->hash = sb_hash(hash, regs->ip);
 	return sb_walk_on(walk);
 }
 
 u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_maps *maps,
 			  u64 *frames, u64 *frames_end, u64 *hash)
 {
-	struct sb_walk walk __uninitialized;
+	struct sb_walk *walk = this_cpu_ptr(sb_walks);
 	int stop;
 
-	walk.maps = maps;
-	stop = sb_walk_stack(&walk, regs, frames, frames_end, *hash, false);
-	/* A rule needs a register that the fast loops do not follow: ld.so has such rules. */
-	if (stop == -2)
-		stop = sb_walk_stack(&walk, regs, frames, frames_end, *hash, true);
-	if (stop < 0)
+	sb_walk_use_maps(walk, maps);
+	walk->to_end = frames_end;
+	stop = sb_walk_stack(walk, regs, frames, *hash, false);
+	/* ld.so has such rules, for lazy binding. */
+	if (unlikely(stop == SB_STOP_REGISTER))
+		stop = sb_walk_stack(walk, regs, frames, *hash, true);
+	if (unlikely(stop < 0))
 		return SB_UNWIND_TABLE_MISSING;
-	*hash = walk.hash;
-	return SB_SHAPE_USER(walk.to - frames, stop) | SB_SHAPE_TABLE_FRAMES(walk.table_frames);
+	*hash = walk->hash;
+	return SB_SHAPE_USER(walk->to - frames, stop) | SB_SHAPE_TABLE_FRAMES(walk->table_frames);
 }
 
 int __init sb_unwind_tables_init(void)
 {
-	sb_rule_cache = __alloc_percpu(SB_CACHE_BYTES, SMP_CACHE_BYTES);
-	return sb_rule_cache ? 0 : -ENOMEM;
+	sb_walks = __alloc_percpu(sizeof(struct sb_walk), SMP_CACHE_BYTES);
+	return sb_walks ? 0 : -ENOMEM;
 }
 
 void sb_unwind_tables_exit(void)
 {
-	free_percpu(sb_rule_cache);
+	free_percpu(sb_walks);
 }

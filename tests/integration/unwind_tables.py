@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Compiles unwind tables of the files that a session maps, and passes them to the module."""
 
+import contextlib
 import subprocess
 
 from address_spaces import AddressSpaces
@@ -28,8 +29,10 @@ def set_tables(session, process, without=()):
                    for name in (process.args[0], "ld-linux", "libc.so"))
 
     wait_until(are_known, "the mappings of the process")
-    session.set_table(FILE_VDSO, compile_table("vdso"))
-    for file_id, file in spaces.files.items():
-        if not any(word in file.path for word in without):
-            session.set_table(file_id, compile_table(file.path))
+    files = {FILE_VDSO: "vdso", **{file_id: file.path for file_id, file in spaces.files.items()
+                                   if not any(word in file.path for word in without)}}
+    for file_id, path in files.items():
+        # Another session, or one that was just closed, may have set it.
+        with contextlib.suppress(FileExistsError):
+            session.set_table(file_id, compile_table(path))
     return spaces
