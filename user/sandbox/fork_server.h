@@ -39,7 +39,7 @@ enum worker_kind {
 	WORKER_SYMBOLIZE, /* symbolize/worker.h */
 	WORKER_DEMANGLE, /* symbolize/demangle_names.h */
 	WORKER_UNPACK, /* symbolize/archive_unpacker.h */
-	WORKER_UNWIND_TABLE, /* unwind/job.h; at the lowest priority */
+	WORKER_UNWIND_TABLE, /* unwind/job.h; at a low priority */
 };
 
 /* The work of a worker, which exits when the function returns. */

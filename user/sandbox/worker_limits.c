@@ -22,7 +22,7 @@
 #define MEMORY_MAX ((rlim_t)6 << 30)
 #define OOM_VICTIM "1000"
 #define KILLED_MS 200
-#define LOWEST_PRIORITY 5
+#define BACKGROUND_NICE 5
 #define STATM_DATA 6u /* number of the field in /proc/PID/statm, from 1 */
 
 /* Returns the bytes that RLIMIT_DATA counts: private writable memory; 0 if unknown. */
@@ -80,7 +80,7 @@ void oom_score_set(const struct oom_score *score, bool victim)
 
 void lower_priority(void)
 {
-	setpriority(PRIO_PROCESS, 0, LOWEST_PRIORITY);
+	setpriority(PRIO_PROCESS, 0, BACKGROUND_NICE);
 }
 
 void die_with_parent(pid_t parent)

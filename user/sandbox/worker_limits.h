@@ -29,8 +29,9 @@ int oom_score_open(struct oom_score *score);
 void oom_score_set(const struct oom_score *score, bool victim);
 
 /*
- * Gives the calling process the lowest priority beside which it still makes progress: with
- * SCHED_IDLE, a busy CPU would leave it a fifth of that.
+ * Lowers the priority of the calling process: beside a busy thread of the usual priority, it gets a
+ * quarter of the CPU. At the lowest priority it would get a hundredth, and a result that others
+ * wait for would take seconds.
  */
 void lower_priority(void);
 

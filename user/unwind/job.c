@@ -125,7 +125,8 @@ int unwind_job_finish(struct unwind_job *job, struct unwind_summary *summary,
 	*summary = (struct unwind_summary){0};
 	if (sandbox_worker_exited(job->lifeline, &status))
 		err = status ? -EBADMSG : read_result(job->result, summary, table);
-	/* Kills a worker that has not exited. */
+	/* A worker that has not exited: another process may have inherited the lifeline. */
+	sandbox_worker_kill(job->lifeline);
 	close(job->lifeline);
 	close(job->result);
 	*job = (struct unwind_job){.lifeline = -1, .result = -1};

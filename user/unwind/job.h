@@ -10,7 +10,7 @@
 
 struct sandbox_server;
 
-/* Nanoseconds that a worker may take. It runs at the lowest priority, beside busy programs. */
+/* Nanoseconds that a worker may take. It runs at a low priority, beside busy programs. */
 #define UNWIND_JOB_NS (INT64_C(60) * 1000 * 1000 * 1000)
 
 /* A file that is being compiled. */
