@@ -185,19 +185,21 @@ def tables_are_checked():
     wrong += [pack_table(0, [0, 1], [1], b"\0", [(8, 0x73, 0, 0, 0)])]
     process = start_copy(temporary_directory(), "checked")
     with Session(rate=2000, pids=[process.pid]) as session:
+        # That of the vDSO may be there, of a session that was just closed.
+        before = session.stats()["unwind_tables"]
         session.start()
         file_id = file_of(wait_for_files(session, process), process)
         for number, broken in enumerate(wrong):
             with fails_with(errno.EINVAL, f"table {number}"):
                 session.set_table(file_id, broken)
-        stats = session.stats()
-        check_equal(stats["unwind_tables"], 0, "tables")
+        check_equal(session.stats()["unwind_tables"], before, "tables")
 
 
 @test
 def errors_of_set_table():
     process = start_copy(temporary_directory(), "errors")
     with Session(rate=2000, pids=[process.pid]) as session:
+        before = session.stats()["unwind_tables"]
         session.start()
         file_id = file_of(wait_for_files(session, process), process)
         with fails_with(errno.ENOENT, "an unknown file"):
@@ -211,7 +213,7 @@ def errors_of_set_table():
         session.release_file(file_id)
         with fails_with(errno.ENOENT, "a released file"):
             session.set_table(file_id, small_table())
-        check_equal(session.stats()["unwind_tables"], 1, "tables after the release")
+        check_equal(session.stats()["unwind_tables"], before + 1, "tables after the release")
 
 
 @test
