@@ -219,7 +219,7 @@ $(B)/workloads/stackbeat-abi-%: $(B)/abi-%/device.o $(USER_OBJECTS) $(PROTO).o
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter-out $(B)/user/session/device.o,$^) $(LIBS)
 
-$(B)/workloads/fuzz-guest: $(wildcard tests/fuzz/guest/*.[ch]) include/stackbeat.h
+$(B)/workloads/fuzz-guest: $(wildcard tests/fuzz/guest/*.[ch]) include/stackbeat.h include/stackbeat_unwind.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(WARNINGS) -o $@ $(filter %.c,$^) -pthread

@@ -223,7 +223,8 @@
  *	ENOENT	there is no file with this id, or it was released
  *	EEXIST	the file has a table already, or the reader has said that it has none
  *	EINVAL	the table is invalid
- *	ENOSPC	the tables of the session would exceed the module parameter unwind_memory
+ *	ENOSPC	the tables would exceed the module parameter unwind_memory; or, in a
+ *		restricted session, 8 MiB
  *	EFAULT, ENOMEM
  *
  * Until the table of a file is there (the first samples of a program, or after

@@ -170,7 +170,7 @@ stackbeat_unwind_find(const struct stackbeat_unwind_view *view, __u64 address)
 	__u32 first, count, half, low;
 
 	if (offset >= view->size)
-		return 0;
+		return (const struct stackbeat_unwind_rule *)0;
 	first = view->blocks[offset / STACKBEAT_UNWIND_BLOCK];
 	count = view->blocks[offset / STACKBEAT_UNWIND_BLOCK + 1] - first;
 	low = offset % STACKBEAT_UNWIND_BLOCK;

@@ -159,6 +159,7 @@ static struct sb_unwind_map sb_mapping_for_unwind(const struct sb_spaces *spaces
 
 	if (mapping->flags & STACKBEAT_MAPPING_VDSO) {
 		map.object = spaces->vdso;
+		map.vdso = true;
 		map.bias = mapping->start;
 		map.biased = true;
 	} else if (file) {

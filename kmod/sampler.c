@@ -326,6 +326,14 @@ static __always_inline u64 sb_sampler_space(struct sb_sampler *sampler, struct t
 	return sb_space_lookup(&sampler->space_cursor, now, generation);
 }
 
+/* Whether the user part of a sample of the last space needs no unwind tables. */
+static __always_inline bool sb_frame_pointers_suffice(const struct sb_last_space *last,
+						      const struct pt_regs *regs, u32 generation)
+{
+	return last->frame_pointers == generation &&
+	       regs->ip - last->vdso_start >= last->vdso_size;
+}
+
 /*
  * Unwinds the user part of a 64-bit program by unwind tables; by frame pointers if the mappings of
  * the space or their tables are not known: then *copy is the size of the copy of the stack, if the
@@ -335,17 +343,23 @@ static noinline u64 sb_sampler_unwind_user(struct sb_sampler *sampler, const str
 					   u64 *frames, u64 *end, struct stackbeat_sample *sample,
 					   u32 *copy)
 {
-	const struct sb_unwind_maps *maps = sb_space_maps(&sampler->space_cursor,
-							  sample->address_space,
+	struct sb_space_cursor *cursor = &sampler->space_cursor;
+	const struct sb_unwind_maps *maps = sb_space_maps(cursor, sample->address_space,
 							  sample->generation);
 	u64 user = SB_UNWIND_TABLE_MISSING;
 
-	if (maps && !READ_ONCE(maps->frame_pointers))
-		user = sb_unwind_user_tables(regs, maps, frames, end, &sample->hash);
-	if (user != SB_UNWIND_TABLE_MISSING)
-		return user;
-	if (!maps || !READ_ONCE(maps->frame_pointers))
+	if (maps && READ_ONCE(maps->frame_pointers)) {
+		cursor->last.frame_pointers = sample->generation;
+		cursor->last.vdso_start = maps->vdso_start;
+		cursor->last.vdso_size = maps->vdso_size;
+	}
+	if (!maps || !sb_frame_pointers_suffice(&cursor->last, regs, sample->generation)) {
+		if (maps)
+			user = sb_unwind_user_tables(regs, maps, frames, end, &sample->hash);
+		if (user != SB_UNWIND_TABLE_MISSING)
+			return user;
 		*copy = READ_ONCE(sampler->session->stack_copy);
+	}
 	return sb_unwind_user(regs, frames, end, &sample->hash);
 }
 
@@ -461,10 +475,12 @@ static __always_inline void sb_sampler_sample(struct sb_sampler *sampler,
 		      (STACKBEAT_KERNEL_FRAMES_MAX - kernel_frames);
 		if (unlikely(flags & STACKBEAT_SAMPLE_COMPAT))
 			user = sb_unwind_user32(regs, frames, end, &sample->hash);
-		else if (READ_ONCE(session->unwind_tables))
-			user = sb_sampler_unwind_user(sampler, regs, frames, end, sample, &copy);
-		else
+		else if (sb_frame_pointers_suffice(&sampler->space_cursor.last, regs,
+						   sample->generation) ||
+			 !READ_ONCE(session->unwind_tables))
 			user = sb_unwind_user(regs, frames, end, &sample->hash);
+		else
+			user = sb_sampler_unwind_user(sampler, regs, frames, end, sample, &copy);
 	}
 
 	*(u64 *)&sample->kernel_frames = kernel | user;

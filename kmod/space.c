@@ -6,6 +6,7 @@
 #include <linux/mm.h>
 #include <linux/mman.h>
 #include <linux/pid.h>
+#include <linux/pid_namespace.h>
 #include <linux/rculist.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
@@ -802,19 +803,49 @@ static struct sb_unwind_object *sb_spaces_find_object(struct sb_spaces *spaces, 
 	return object;
 }
 
+/* Whether the process of an entry of the table still runs the same program. */
+static bool sb_spaces_is_alive(void *arg, u32 slot, u64 id)
+{
+	const struct sb_spaces *spaces = arg;
+	const struct sb_space *space = &spaces->table[slot];
+	const struct task_struct *leader;
+	bool alive;
+
+	rcu_read_lock();
+	leader = pid_task(find_pid_ns(READ_ONCE(space->pid), &init_pid_ns), PIDTYPE_TGID);
+	alive = leader && leader->start_boottime == READ_ONCE(space->start_time) &&
+		READ_ONCE(leader->self_exec_id) == READ_ONCE(space->exec_id);
+	rcu_read_unlock();
+	return alive && READ_ONCE(space->id) == id;
+}
+
+static int sb_spaces_try_table(struct sb_spaces *spaces, struct sb_unwind_object *object,
+			       const struct stackbeat_unwind_push *push, const struct sb_elf *elf)
+{
+	return sb_unwind_object_set(&spaces->unwind, object, u64_to_user_ptr(push->table),
+				    push->size, elf, sb_spaces_tables_limit(spaces));
+}
+
 int sb_spaces_set_table(struct sb_spaces *spaces, const struct stackbeat_unwind_push *push)
 {
-	const void __user *from = u64_to_user_ptr(push->table);
 	struct sb_elf elf = {};
 	struct sb_unwind_object *object = sb_spaces_find_object(spaces, push->file, &elf);
 	int err;
 
 	if (!object)
 		return -ENOENT;
-	err = from ? sb_spaces_charge_tables(spaces, push->size) : 0;
+	err = push->table ? sb_spaces_charge_tables(spaces, push->size) : 0;
 	if (!err)
-		err = sb_unwind_object_set(&spaces->unwind, object, from, push->size, &elf,
-					   sb_spaces_tables_limit(spaces));
+		err = sb_spaces_try_table(spaces, object, push, &elf);
+	if (err == -ENOSPC) {
+		/* The mappings of processes that have ended keep tables. */
+		mutex_lock(&spaces->lock);
+		sb_unwind_spaces_sweep(&spaces->unwind_spaces, sb_spaces_is_alive, spaces);
+		mutex_unlock(&spaces->lock);
+		err = sb_spaces_try_table(spaces, object, push, &elf);
+	}
+	if (err == -ENOSPC)
+		atomic64_inc(&spaces->tables_refused);
 	if (sb_unwind_object_is_known(object)) {
 		mutex_lock(&spaces->lock);
 		sb_unwind_spaces_update(&spaces->unwind_spaces, object);
@@ -848,7 +879,7 @@ void sb_spaces_count(const struct sb_spaces *spaces, u64 *counts)
 	counts[STACKBEAT_S_PROBE_OVERHEAD_NS] = atomic64_read(&spaces->probe_overhead);
 	sb_unwind_user_count(&spaces->unwind, &counts[STACKBEAT_S_UNWIND_TABLES],
 			     &counts[STACKBEAT_S_UNWIND_TABLE_BYTES]);
-	counts[STACKBEAT_S_UNWIND_TABLES_REFUSED] = READ_ONCE(spaces->unwind.refused);
+	counts[STACKBEAT_S_UNWIND_TABLES_REFUSED] = atomic64_read(&spaces->tables_refused);
 }
 
 struct sb_request_queue *sb_spaces_find_queue(const struct sb_spaces *spaces, u32 cpu)

@@ -62,6 +62,12 @@ struct sb_last_space {
 	u32 pid;
 	u64 id;
 	const struct sb_space *space;
+	/*
+	 * Generation at which no mapping of the space has an unwind table, except the vDSO: stacks are
+	 * unwound by frame pointers, except those of the vDSO. 0: not known.
+	 */
+	u32 frame_pointers;
+	u64 vdso_start, vdso_size;
 };
 
 /* A request to read the mappings of a space, with references. */
@@ -146,6 +152,7 @@ struct sb_spaces {
 	struct sb_unwind_user unwind;
 	struct sb_unwind_object *vdso;
 	struct sb_unwind_spaces unwind_spaces;
+	atomic64_t tables_refused;	/* for lack of memory */
 	struct sb_mapped_files files;
 	struct sb_ring ring;
 	struct list_head locked;	/* captures to be retried: mmap_lock is held by others */

@@ -342,6 +342,33 @@ out:
 #undef sb_read_word
 }
 
+u32 sb_unwind_leaf_size(unsigned long ip)
+{
+	const unsigned long user_size = TASK_SIZE_MAX, user_mask = user_size | (PAGE_SIZE - 1);
+	const unsigned long limit = user_size - sizeof(u64);
+	u32 code, following, size = 0;
+	u8 before;
+
+	__uaccess_begin_nospec();
+	sb_read_user(code, u32, ip, limit, user_mask, out);
+	if (!sb_may_lack_frame(code))
+		goto out;
+	if (sb_is_ret(code) || sb_is_prologue(code, false)) {
+		size = sizeof(u64);
+	} else if (code == SB_CODE_ENDBR64) {
+		sb_read_user(following, u32, ip + 4, limit, user_mask, out);
+		if (sb_is_prologue(following, false))
+			size = sizeof(u64);
+	} else if (sb_is_mov_sp_bp(code, false)) {
+		sb_read_user(before, u8, ip - 1, limit, user_mask, out);
+		if (before == SB_CODE_PUSH_BP)
+			size = 2 * sizeof(u64);
+	}
+out:
+	__uaccess_end();
+	return size;
+}
+
 u64 sb_unwind_user(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u64 *hash)
 {
 	return sb_walk_user(regs, frames, frames_end, hash, false);

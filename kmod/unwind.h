@@ -41,4 +41,11 @@ u64 sb_unwind_user(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u64
 /* The same for 32-bit programs. */
 u64 sb_unwind_user32(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u64 *hash);
 
+/*
+ * Returns the size of the frame of a 64-bit function that is interrupted at the address `ip`, where it
+ * has not set the frame pointer yet, or no longer: bytes from the stack pointer to that of the caller.
+ * 0: the frame pointer is that of the function, or the code can't be read.
+ */
+u32 sb_unwind_leaf_size(unsigned long ip);
+
 #endif

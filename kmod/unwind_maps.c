@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <linux/atomic.h>
 #include <linux/errno.h>
 #include <linux/mm.h>
 #include <linux/overflow.h>
@@ -6,6 +7,8 @@
 
 #include "limits.h"
 #include "unwind_maps.h"
+
+static atomic64_t sb_unwind_maps_last_serial;
 
 int sb_unwind_spaces_init(struct sb_unwind_spaces *spaces, u32 slot_count)
 {
@@ -81,6 +84,20 @@ static void sb_unwind_spaces_shrink(struct sb_unwind_spaces *spaces, u32 count, 
 	}
 }
 
+void sb_unwind_spaces_sweep(struct sb_unwind_spaces *spaces,
+			    bool (*is_used)(void *arg, u32 slot, u64 id), void *arg)
+{
+	const struct sb_unwind_maps *maps;
+	u32 slot;
+
+	for (slot = 0; slot < spaces->slot_count; slot++) {
+		maps = sb_unwind_maps_of(spaces, slot);
+		if (maps && !is_used(arg, slot, maps->id))
+			sb_unwind_maps_remove(spaces, slot);
+		cond_resched();
+	}
+}
+
 struct sb_unwind_maps *sb_unwind_maps_alloc(struct sb_unwind_spaces *spaces, u32 slot, u32 count,
 					    void (*lost)(void *arg, u32 slot, u64 id), void *arg)
 {
@@ -113,11 +130,19 @@ static bool sb_unwind_object_has_frame_pointers(const struct sb_unwind_object *o
 
 static void sb_unwind_maps_derive(struct sb_unwind_maps *maps)
 {
+	const struct sb_unwind_map *map;
 	bool frame_pointers = true;
 	u32 i;
 
-	for (i = 0; i < maps->count && frame_pointers; i++)
-		frame_pointers = sb_unwind_object_has_frame_pointers(maps->items[i].object);
+	for (i = 0; i < maps->count; i++) {
+		map = &maps->items[i];
+		if (map->vdso) {
+			maps->vdso_start = map->start;
+			maps->vdso_size = map->end - map->start;
+		} else if (!sb_unwind_object_has_frame_pointers(map->object)) {
+			frame_pointers = false;
+		}
+	}
 	WRITE_ONCE(maps->frame_pointers, frame_pointers);
 }
 
@@ -126,6 +151,7 @@ void sb_unwind_maps_publish(struct sb_unwind_spaces *spaces, u32 slot, struct sb
 {
 	struct sb_unwind_maps *old = sb_unwind_maps_of(spaces, slot);
 
+	maps->serial = atomic64_inc_return(&sb_unwind_maps_last_serial);
 	maps->id = id;
 	maps->generation = generation;
 	maps->used = true;

@@ -17,16 +17,19 @@ struct sb_unwind_map {
 	u64 offset;		/* in the file */
 	u64 bias;		/* address - ELF virtual address */
 	struct sb_unwind_object *object;	/* with a reference; NULL: frame pointers */
+	bool vdso;
 	bool biased;		/* `bias` is valid; see sb_unwind_maps_set_bias() */
 };
 
 struct sb_unwind_maps {
 	struct rcu_head rcu;
+	u64 serial;		/* no other array has the same, of any session */
 	u64 id;			/* of the address space */
 	u32 generation;
 	u32 count;
 	bool used;		/* by a tick, since the last search for arrays to be freed */
-	bool frame_pointers;	/* no mapping has a table that a walk needs */
+	bool frame_pointers;	/* no mapping has a table, except that of the vDSO */
+	u64 vdso_start, vdso_size;
 	struct sb_unwind_map items[];
 };
 
@@ -63,6 +66,10 @@ void sb_unwind_maps_publish(struct sb_unwind_spaces *spaces, u32 slot, struct sb
 int sb_unwind_maps_apply(struct sb_unwind_spaces *spaces, u32 slot, u64 id, u32 generation,
 			 const struct sb_unwind_map *map,
 			 void (*lost)(void *arg, u32 slot, u64 id), void *arg);
+
+/* Frees the arrays of spaces for which `is_used` is false. */
+void sb_unwind_spaces_sweep(struct sb_unwind_spaces *spaces,
+			    bool (*is_used)(void *arg, u32 slot, u64 id), void *arg);
 
 /*
  * The table of an object, or that it has none, is known from now on: completes its mappings whose

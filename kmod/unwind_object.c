@@ -317,12 +317,8 @@ int sb_unwind_object_set(struct sb_unwind_user *user, struct sb_unwind_object *o
 	if (!sb_unwind_registry_reserve(registry, bytes, limit)) {
 		if (bytes <= limit)
 			sb_unwind_registry_evict(registry, bytes, limit);
-		if (!sb_unwind_registry_reserve(registry, bytes, limit)) {
-			mutex_lock(&registry->lock);
-			user->refused++;
-			mutex_unlock(&registry->lock);
+		if (!sb_unwind_registry_reserve(registry, bytes, limit))
 			return -ENOSPC;
-		}
 	}
 	return sb_unwind_object_fill(object, from, size, elf, bytes);
 }

@@ -74,7 +74,6 @@ struct sb_unwind_registry {
 struct sb_unwind_user {
 	struct sb_unwind_registry *registry;
 	u64 bit;		/* its own in `users`; 0: none was free, and no object is kept for it */
-	u64 refused;		/* tables refused for lack of memory */
 };
 
 /*

@@ -52,10 +52,8 @@ struct sb_walk {
 	u64 keys[SB_CACHE_SIZE];
 	struct sb_cached_rule rules[SB_CACHE_SIZE];
 
-	/* The mappings of the walk, also known by id and generation when they were freed. */
 	const struct sb_unwind_maps *maps;
-	u64 maps_id;
-	u32 maps_generation;
+	u64 serial;	/* of the mappings: an array of an earlier walk may have been freed */
 	/*
 	 * The range of the frame, and the one before it: calls go back and forth between files. The
 	 * mappings keep their tables.
@@ -408,10 +406,19 @@ static noinline const struct stackbeat_unwind_rule *sb_walk_find_rule(struct sb_
 static noinline enum stackbeat_unwind_result
 sb_walk_step(struct sb_walk *walk, const struct stackbeat_unwind_rule *rule)
 {
+	struct stackbeat_unwind_rule leaf = {
+		.kind_base = STACKBEAT_UNWIND_CALLER | STACKBEAT_REGISTER_RSP << 4,
+	};
+
 	if (walk->regs)
 		sb_user_registers(walk->regs, walk->frame.registers);
 	walk->regs = NULL;
-	if (walk->range->table)
+	if (!walk->range->table && !walk->frame.is_return_address) {
+		leaf.cfa = sb_unwind_leaf_size(walk->frame.registers[STACKBEAT_REGISTER_RIP]);
+		if (leaf.cfa)
+			rule = &leaf;
+	}
+	if (rule || walk->range->table)
 		return stackbeat_unwind_step(&walk->frame, rule, sb_walk_read, NULL);
 	return stackbeat_unwind_step_frame_pointer(&walk->frame, sb_walk_read, NULL);
 }
@@ -460,7 +467,7 @@ static int sb_walk_on(struct sb_walk *walk)
 	const unsigned long user_mask = TASK_SIZE_MAX | (PAGE_SIZE - 1);
 	const struct stackbeat_unwind_rule *rule;
 	enum stackbeat_unwind_result result;
-	enum sb_rule_kind kind;
+	enum sb_rule_kind kind = SB_RULE_OTHER;
 	enum sb_walk_end end;
 	int stop;
 	u64 rip;
@@ -520,12 +527,10 @@ void sb_user_registers(const struct pt_regs *regs, u64 *registers)
 static __always_inline void sb_walk_use_maps(struct sb_walk *walk,
 					     const struct sb_unwind_maps *maps)
 {
-	if (likely(walk->maps == maps && walk->maps_id == maps->id &&
-		   walk->maps_generation == maps->generation))
+	if (likely(walk->serial == maps->serial))
 		return;
 	walk->maps = maps;
-	walk->maps_id = maps->id;
-	walk->maps_generation = maps->generation;
+	walk->serial = maps->serial;
 	walk->range = &walk->ranges[0];
 	walk->other = &walk->ranges[1];
 	walk->range->size = 0;

@@ -1,19 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The cost of a sample whose user stack is unwound by tables, in instructions of the guest."""
+"""Instructions of a sample whose user stack is unwound by tables: the guest's clock counts them."""
 
-from harness import start, test, workload, comment
+from collections import namedtuple
+
+from harness import check, check_within, exact_test, start, workload
 from stackbeat import S, Session
-from unwind_tables import set_tables
+from unwind_tables import set_tables, wait_for_files
+
+# Bytes of samples of which the cost is measured. No program but the sampled one runs meanwhile.
+BYTES = 200_000
+
+Cost = namedtuple("Cost", "instructions frames")
 
 
-def measure(command, tables):
-    process = start(*command)
-    with Session(rate=1000, watermark=4096, pids=[process.pid], unwind_tables=int(bool(tables)), no_jitter=1, budget=500) as session:
+def measure(program, *arguments, set_up=None, **settings):
+    """The mean cost of a sample, and its number of user frames."""
+    process = start(*workload(program, *arguments))
+    with Session(rate=1000, no_jitter=1, budget=S.BUDGET_MAX, watermark=4096, pids=[process.pid],
+                 **settings) as session:
         session.start()
-        if tables == "set":
-            set_tables(session, process)
+        if set_up:
+            set_up(session, process)
+        # The caches of rules are filled.
         session.read_until(lambda samples: len(samples) >= 100)
-        session.set(watermark=200000)
+        session.set(watermark=BYTES)
         session.read()
         before = session.stats()
         session.poll()
@@ -22,15 +32,33 @@ def measure(command, tables):
     process.kill()
     process.wait()
     count = after["samples"] - before["samples"]
-    filtered = after["ticks"] - before["ticks"] - count
-    depth = sum(len(s.user) for s in samples) / len(samples)
-    tf = sum(s.table_frames for s in samples) / len(samples)
-    print(f"{command[0].name if hasattr(command[0],'name') else command[0]} {command[1:]} tables {tables}: {(after['overhead_ns'] - before['overhead_ns']) / count:.1f} a sample, depth {depth:.1f} tables {tf:.1f} filtered {filtered} of {count}", flush=True)
+    check(after["filtered"] - before["filtered"] < count / 50, "another program ran")
+    return Cost((after["overhead_ns"] - before["overhead_ns"]) / count,
+                sum(len(sample.user) for sample in samples) / len(samples))
 
 
-@test
-def cost():
-    for depth in (8, 32, 100):
-        measure(workload("deep", depth, 1 << 60), None)
-        measure(workload("deep", depth, 1 << 60), "unset")
-        measure(workload("frameless", "plain", depth), "set")
+def has_no_table(session, process):
+    spaces = wait_for_files(session, process)
+    for file_id in spaces.files:
+        session.set_table(file_id, None)
+
+
+def cost_by_tables(depth):
+    return measure("frameless", "plain", depth, set_up=set_tables)
+
+
+@exact_test
+def sample_by_tables():
+    for depth, most in ((8, 1900), (32, 2900), (100, 5200)):
+        cost = cost_by_tables(depth)
+        print(f"# depth {depth}: {cost}", flush=True)
+        check_within(cost.instructions, (0, most), f"instructions of a sample of {cost.frames} frames")
+
+
+@exact_test
+def sample_by_frame_pointers():
+    """The decision for frame pointers costs a few instructions."""
+    off = measure("deep", 32, 1 << 60, unwind_tables=0)
+    decided = measure("deep", 32, 1 << 60, set_up=has_no_table)
+    print(f"# off {off}, without a table {decided}", flush=True)
+    check_within(decided.instructions - off.instructions, (-10, 10), "instructions of the decision")

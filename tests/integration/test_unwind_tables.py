@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
 """Stacks of code without frame pointers, by the unwind tables of its files."""
 
+import errno
+import fcntl
+import shutil
+import struct
 from collections import Counter
 
-from harness import check, check_balance, check_equal, start, test, workload
-from stackbeat import S, Session, STOP_NAMES
-from unwind_tables import set_tables
+from address_spaces import AddressSpaces
+from harness import (check, check_balance, check_equal, fails_with, load, run, start,
+                     temporary_directory, test, unload, workload)
+from stackbeat import IOC_UNWIND_TABLE, S, Session, STOP_NAMES
+from unwind_tables import pack_table, set_tables, wait_for_files
 
 SAMPLES = 200
 DEPTH = 7
+COPY = 4096
 
 
 def sample_frameless(mode):
@@ -22,7 +29,7 @@ def sample_frameless(mode):
         spaces.drain()
         check_balance(session.stats())
         stats = session.stats()
-    return [sample for sample in first], spaces, stats
+    return first, spaces, stats
 
 
 def check_stacks(mode, expected, libc_frames):
@@ -63,3 +70,194 @@ def signal_handler():
 def signal_handler_on_an_alternate_stack():
     check_stacks("altstack", ["work_rounds", "on_signal", "bottom"] + ["descend"] * DEPTH
                  + ["main", "_start"], 2 + 2)
+
+
+def read_pairs(session, count):
+    pairs = []
+    while len(pairs) < count:
+        session.poll()
+        pairs += session.read_with_stacks()
+    return pairs
+
+
+@test
+def stack_is_copied_until_the_tables_are_there():
+    process = start(*workload("frameless", "plain", DEPTH))
+    with Session(rate=2000, watermark=4096, pids=[process.pid], stack_copy=COPY) as session:
+        session.start()
+        pairs = [pair for pair in read_pairs(session, 50) if pair[0].comm == "frameless"]
+        for sample, stack in pairs:
+            check(stack, f"no copy of the stack of {sample}")
+            check_equal(stack.registers[S.REGISTER_RIP], sample.user[0], "rip")
+            # The top of the stack is less than COPY above.
+            check(len(stack.bytes) > 0, "an empty copy")
+        words = struct.unpack_from("=9Q", pairs[-1][1].bytes)
+        spaces = set_tables(session, process)
+        read_pairs(session, SAMPLES)
+        session.set(watermark=1)
+        pairs = read_pairs(session, SAMPLES)
+        check(not any(stack for _, stack in pairs[-SAMPLES // 2:]), "copies in spite of tables")
+        check(all(sample.table_frames for sample, _ in pairs[-SAMPLES // 2:]), "no frames by tables")
+        # The walk has found the return address that the copy shows.
+        frames = pairs[-1][0].user
+        check(set(words) & set(frames), f"no frame of {frames} is in the copy {words}")
+        session.stop()
+        stats = session.stats()
+        check(0 < stats["stack_copies"] < stats["samples"], f"copies: {stats}")
+        check_equal(stats["stack_copies"], sum(cpu["stack_copies"]
+                    for cpu in session.get()["cpu_stats"].values()), "copies of all CPUs")
+        spaces.drain()
+        check_balance(stats)
+
+
+@test
+def copy_without_room_loses_only_the_copy():
+    process = start(*workload("frameless", "plain", DEPTH))
+    with Session(rate=2000, watermark=4096, pids=[process.pid], ring_size=S.RING_SIZE_MIN,
+                 stack_copy=S.STACK_COPY_MAX) as session:
+        session.start()
+        check(not any(stack for _, stack in read_pairs(session, 50)), "a copy larger than the ring")
+        session.stop()
+        stats = session.stats()
+        check(stats["stack_copies_lost"] >= 50, f"lost copies: {stats}")
+        check_balance(stats)
+
+
+@test
+def nothing_is_copied_without_tables():
+    process = start(*workload("frameless", "plain", DEPTH))
+    with Session(rate=2000, watermark=4096, pids=[process.pid], stack_copy=COPY,
+                 unwind_tables=0) as session:
+        check_equal((session.get()["unwind_tables"], session.get()["stack_copy"]), (0, COPY), "settings")
+        session.start()
+        set_tables(session, process)
+        check(not any(stack or sample.table_frames for sample, stack in read_pairs(session, 50)),
+              "tables are used")
+
+
+@test
+def settings_are_checked():
+    with Session() as session:
+        check_equal((session.get()["unwind_tables"], session.get()["stack_copy"]), (1, 0), "defaults")
+        for settings, code in (({"unwind_tables": 2}, errno.ERANGE),
+                               ({"stack_copy": S.STACK_COPY_MAX + 8}, errno.ERANGE),
+                               ({"stack_copy": 12}, errno.EINVAL)):
+            with fails_with(code, str(settings), "must be"):
+                session.set(**settings)
+
+
+def start_copy(directory, name):
+    """Runs a program as a file of its own, which has no table yet."""
+    path = directory / name
+    shutil.copy(workload("frameless")[0], path)
+    return start(path, "sort", DEPTH)
+
+
+def file_of(spaces, process):
+    return next(file_id for file_id, file in spaces.files.items() if file.path == process.args[0])
+
+
+def end(process):
+    process.kill()
+    process.wait()
+
+
+def small_table(**changes):
+    return pack_table(0x1000, [0, 1], [0], b"\0", [(8, S.REGISTER_RSP << 4 | 3, 0, 0, 0)], **changes)
+
+
+@test
+def tables_are_checked():
+    table = small_table()
+    wrong = [table[:8], table[:-8], table + bytes(8), bytes(len(table)), table * 2]
+    wrong += [small_table(**{field: value}) for field, values in {
+        "magic": (0,), "size": (0, len(table) - 8, 2**32 - 1), "start": (2**64 - 1,),
+        "block_count": (0, 2, 1 << 24, 2**32 - 1), "row_count": (0, 2, 2**32 - 1),
+        "rule_count": (0, 2, 2**32 - 1), "flags": (2,)}.items() for value in values]
+    wrong += [pack_table(0, blocks, [0] * rows, starts, [rule]) for blocks, rows, starts, rule in (
+        ([1, 1], 1, b"\0", (8, 0x73, 0, 0, 0)), ([0, 0], 1, b"\0", (8, 0x73, 0, 0, 0)),
+        ([0, 2, 1], 1, b"\0", (8, 0x73, 0, 0, 0)), ([0, 1], 1, b"\1", (8, 0x73, 0, 0, 0)),
+        ([0, 2], 2, b"\0\0", (8, 0x73, 0, 0, 0)), ([0, 0, 1], 1, b"\0", (8, 0x73, 0, 0, 0)),
+        ([0, 1], 1, b"\0", (4, 0x73, 0, 0, 0)), ([0, 1], 1, b"\0", (1 << 26, 0x73, 0, 0, 0)),
+        ([0, 1], 1, b"\0", (8, 0x74, 0, 0, 0)), ([0, 1], 1, b"\0", (8, 0x73, 3, 0, 0)),
+        ([0, 1], 1, b"\0", (8, 0x73, 0x40, 0, 0)), ([0, 1], 1, b"\0", (8, 0x73, 4, 16, 0)),
+        ([0, 1], 1, b"\0", (8, 0x73, 0x20, 0, -1)))]
+    wrong += [pack_table(0, [0, 1], [1], b"\0", [(8, 0x73, 0, 0, 0)])]
+    process = start_copy(temporary_directory(), "checked")
+    with Session(rate=2000, pids=[process.pid]) as session:
+        # That of the vDSO may be there, of a session that was just closed.
+        before = session.stats()["unwind_tables"]
+        session.start()
+        file_id = file_of(wait_for_files(session, process), process)
+        for number, broken in enumerate(wrong):
+            with fails_with(errno.EINVAL, f"table {number}"):
+                session.set_table(file_id, broken)
+        check_equal(session.stats()["unwind_tables"], before, "tables")
+
+
+@test
+def errors_of_set_table():
+    process = start_copy(temporary_directory(), "errors")
+    with Session(rate=2000, pids=[process.pid]) as session:
+        before = session.stats()["unwind_tables"]
+        session.start()
+        file_id = file_of(wait_for_files(session, process), process)
+        with fails_with(errno.ENOENT, "an unknown file"):
+            session.set_table(file_id + 1000, small_table())
+        with fails_with(errno.EFAULT, "an unmapped table"):
+            fcntl.ioctl(session.fd, IOC_UNWIND_TABLE, struct.pack("=QQQ", file_id, 64, 4096))
+        session.set_table(file_id, small_table())
+        for table in (small_table(), None):
+            with fails_with(errno.EEXIST, "a second table"):
+                session.set_table(file_id, table)
+        session.release_file(file_id)
+        with fails_with(errno.ENOENT, "a released file"):
+            session.set_table(file_id, small_table())
+        check_equal(session.stats()["unwind_tables"], before + 1, "tables after the release")
+
+
+@test
+def released_file_keeps_its_table():
+    directory = temporary_directory()
+    process = start_copy(directory, "released")
+    with Session(rate=2000, watermark=4096, pids=[process.pid]) as session:
+        session.start()
+        spaces = set_tables(session, process)
+        session.release_file(file_of(spaces, process))
+        end(process)
+        again = start(directory / "released", "sort", DEPTH)
+        session.set(pids=[again.pid])
+        spaces.files.clear()
+        samples = session.read_until(lambda samples: sum(
+            sample.table_frames > DEPTH for sample in samples if sample.pid == again.pid) >= 20)
+        check(samples, "no samples")
+
+
+@test
+def tables_have_a_memory_limit():
+    unload()
+    run("stackbeat", "load", "unwind_memory=1")
+    directory = temporary_directory()
+    large = pack_table(0x1000, [0] + [1] * 90000, [0], b"\0", [(8, 0x73, 0, 0, 0)])
+    try:
+        with Session(rate=2000) as session:
+            session.start()
+            processes, spaces = [], AddressSpaces(session, keep_files=True)
+            for number in range(3):
+                processes.append(start_copy(directory, f"limit-{number}"))
+                wait_for_files(session, processes[-1], spaces=spaces)
+                file_id = file_of(spaces, processes[-1])
+                if number < 2:
+                    session.set_table(file_id, large)
+                    session.release_file(file_id)
+            with fails_with(errno.ENOSPC, "a table beyond the limit"):
+                session.set_table(file_id, large)
+            stats = session.stats()
+            check_equal((stats["unwind_tables"], stats["unwind_tables_refused"]), (2, 1), "tables")
+            # The table of a program that has ended makes room.
+            end(processes[0])
+            session.set_table(file_id, large)
+            check_equal(session.stats()["unwind_tables"], 2, "tables after the end of a program")
+    finally:
+        unload()
+        load()

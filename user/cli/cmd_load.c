@@ -14,6 +14,8 @@ static const char usage[] =
 	"this command or from /lib/modules. NAME=VALUE are module parameters:\n"
 	"\n"
 	"  rate_max=HZ     maximum rate of a session, 1 to 20000 (default: 20000)\n"
+	"  unwind_memory=MIB\n"
+	"                  memory of all unwind tables, 0 to 4096 (default: 64)\n"
 	"  unprivileged=1  users who may open /dev/stackbeat may profile the user part of\n"
 	"                  their own processes without CAP_PERFMON (default: 0)\n";
 

@@ -53,8 +53,8 @@ int main(int argc, char **argv)
 	int result;
 
 	for (int i = 0; i < header->e_shnum; i++) {
-		const char *name = (const char *)image +
-				   sections[header->e_shstrndx].sh_offset + sections[i].sh_name;
+		const char *name = (const char *)image + sections[header->e_shstrndx].sh_offset +
+				   sections[i].sh_name;
 		struct cfi_section section = {
 			.bytes = image + sections[i].sh_offset,
 			.size = sections[i].sh_size,

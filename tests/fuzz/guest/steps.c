@@ -24,6 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <stackbeat_unwind.h>
+
 #include "message.h"
 #include "steps.h"
 
@@ -609,6 +611,7 @@ static void step_ioctl(unsigned int slot, struct random *random)
 	static const unsigned long commands[] = {
 		STACKBEAT_IOC_FILE_OPEN,
 		STACKBEAT_IOC_FILE_RELEASE,
+		STACKBEAT_IOC_UNWIND_TABLE,
 		_IOR(STACKBEAT_IOC_MAGIC, 1, __u64),
 		_IOW(STACKBEAT_IOC_MAGIC, 0, __u64),
 		_IOW(0xb7, 3, __u64),
@@ -631,6 +634,69 @@ static void step_ioctl(unsigned int slot, struct random *random)
 	fd = ioctl(file_at(slot)->fd, command, argument);
 	if (command == STACKBEAT_IOC_FILE_OPEN && fd >= 0)
 		use_mapped_file(fd, random);
+}
+
+/* A table of random rules for all code of a file: one row a block. */
+struct random_table {
+	struct stackbeat_unwind_table header;
+	struct stackbeat_unwind_rule rules[8];
+	uint32_t blocks[64 + 1];
+	uint16_t row_rules[64];
+	uint8_t row_starts[64];
+	uint8_t padding[4];
+};
+_Static_assert(sizeof(struct random_table) % 8 == 0, "no padding by the compiler");
+
+static void draw_table(struct random *random, struct random_table *table)
+{
+	memset(table, 0, sizeof(*table));
+	table->header = (struct stackbeat_unwind_table){
+		.magic = STACKBEAT_UNWIND_MAGIC,
+		.size = (uint32_t)sizeof(*table),
+		.start = draw_once_in(random, 8) ? draw_word(random) : draw(random, 4) * 4096,
+		.block_count = 64,
+		.row_count = 64,
+		.rule_count = 8,
+		.flags = draw(random, 2),
+	};
+	for (size_t i = 0; i < COUNT(table->rules); i++) {
+		uint32_t extra = (uint32_t)draw(random, 4), place = (uint32_t)draw(random, 4);
+
+		table->rules[i] = (struct stackbeat_unwind_rule){
+			.cfa = (int32_t)draw(random, 64) * 8 - 64,
+			.kind_base = (uint8_t)(draw(random, 4) | draw(random, 16) << 4),
+			.flags = (uint8_t)((place ? 1u << (place - 1) : 0) |
+					   (extra ? 4u << extra : 0)),
+			.rbp = (int8_t)draw(random, 16),
+			.extra = (int8_t)draw(random, 16),
+		};
+	}
+	for (uint32_t i = 0; i < COUNT(table->row_rules); i++) {
+		table->blocks[i + 1] = i + 1;
+		table->row_rules[i] = (uint16_t)draw(random, 8);
+	}
+	/* Sometimes the table is invalid. */
+	if (draw_once_in(random, 3))
+		((uint8_t *)table)[draw(random, sizeof(*table))] = (uint8_t)draw(random, 256);
+}
+
+static void step_table(unsigned int slot, struct random *random)
+{
+	struct random_table table;
+	struct stackbeat_unwind_push push = {
+		.file = draw_once_in(random, 4) ? STACKBEAT_FILE_VDSO : draw_file_id(random),
+		.table = (uintptr_t)&table,
+		.size = sizeof(table),
+	};
+
+	draw_table(random, &table);
+	if (draw_once_in(random, 8))
+		push.table = draw_once_in(random, 2) ? 0 : draw_word(random);
+	if (draw_once_in(random, 8))
+		push.table = (uintptr_t)mapping_at(slot);
+	if (draw_once_in(random, 8))
+		push.size = draw_word(random);
+	ioctl(file_at(slot)->fd, STACKBEAT_IOC_UNWIND_TABLE, &push);
 }
 
 static void step_message(unsigned int slot, struct random *random)
@@ -996,7 +1062,7 @@ static const struct {
 	{step_read_write, 4}, {step_poll, 4},    {step_ioctl, 8},     {step_message, 24},
 	{step_start, 8},      {step_events, 2},  {step_scribble, 4},  {step_tail, 5},
 	{step_touch, 4},      {step_misuse, 5},  {step_code, 5},      {step_work, 10},
-	{step_identity, 2},   {step_fork, 2},    {step_pass, 3},
+	{step_identity, 2},   {step_fork, 2},    {step_pass, 3},      {step_table, 8},
 };
 
 unsigned int step_kinds(void)

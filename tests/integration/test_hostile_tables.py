@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Wrong unwind tables, which the module can't recognize as wrong, do no harm."""
+
+import os
+import random
+import shutil
+import signal
+import threading
+import time
+
+from harness import check, check_balance, start, temporary_directory, test, workload
+from stackbeat import S, Session
+from unwind_tables import compile_table, pack_table, set_tables, unpack_table, wait_for_files
+
+SAMPLES = 60
+ROUNDS = 12
+
+
+def random_rule(randomness):
+    """A valid rule, of any kind."""
+    kind = randomness.choices((0, 1, 2, 3), (1, 1, 2, 12))[0]
+    base = randomness.choice((S.REGISTER_RSP, S.REGISTER_RSP, S.REGISTER_RBP, randomness.randrange(16)))
+    place = randomness.choice((0, 1, 2, 4))
+    extra = randomness.choice((0, 8, 0x10, 0x20))
+    cfa = 8 * randomness.choice((randomness.randrange(-4, 40), randomness.randrange(-(1 << 23) + 1, 1 << 23)))
+    return (cfa, base << 4 | kind, place | extra,
+            randomness.randrange(16) if place == 4 else randomness.randrange(-128, 128),
+            randomness.randrange(16) if extra == 0x20 else randomness.randrange(-128, 128))
+
+
+def start_copy(path, mode):
+    shutil.copy(workload("frameless")[0], path)
+    return start(path, mode, 20)
+
+
+def sample_with(directory, number, change):
+    """Samples a program with its table changed by `change`."""
+    process = start_copy(directory / f"program-{number}", ("sort", "signal", "altstack")[number % 3])
+    table = compile_table(process.args[0])
+    with Session(rate=4000, watermark=4096, pids=[process.pid], stack_copy=1024 * (number % 2)) as session:
+        session.start()
+        spaces = set_tables(session, process, without=["program-"])
+        file_id = next(file_id for file_id, file in spaces.files.items()
+                       if file.path == process.args[0])
+        session.set_table(file_id, pack_table(*change(*unpack_table(table))))
+        pairs = []
+        while sum(bool(sample.table_frames or sample.user_stop) for sample, _ in pairs) < SAMPLES and len(pairs) < 2000:
+            session.poll()
+            pairs += session.read_with_stacks()
+        session.stop()
+        check_balance(session.stats())
+        process.kill()
+    for sample, _ in pairs:
+        check(len(sample.user) <= S.USER_FRAMES_DEFAULT, f"{len(sample.user)} frames")
+
+
+@test
+def random_rules():
+    randomness = random.Random(20261124)
+    directory = temporary_directory()
+    for number in range(ROUNDS):
+        sample_with(directory, number, lambda first, blocks, rows, starts, rules: (
+            first, blocks, rows, starts, [random_rule(randomness) for _ in rules]))
+
+
+@test
+def random_addresses():
+    """The code of the table begins elsewhere, even so that its end wraps."""
+    randomness = random.Random(1)
+    directory = temporary_directory()
+    for number in range(ROUNDS):
+        sample_with(directory, number, lambda first, blocks, rows, starts, rules: (
+            (first + randomness.choice((256, -256, 1, 1 << 40, -(1 << 47), randomness.randrange(1 << 63)))) % 2**63,
+            blocks, rows, starts, rules))
+
+
+@test
+def one_rule_for_all_code():
+    directory = temporary_directory()
+    rules = [(8, 0x73, 0, 0, 0), (0, 0x73, 0, 0, 0), (16, 0x63, 1, -2, 0), (0, 2, 0, 0, 0),
+             (0, 0x73, 0x10, 0, 0), (-8, 0x73, 2, 0, 0), (8, 0x73, 0x20, 0, 7)]
+    for number, rule in enumerate(rules):
+        sample_with(directory, number, lambda first, blocks, rows, starts, _, rule=rule: (
+            first, blocks, [0] * len(rows), starts, [rule]))
+
+
+@test
+def killed_while_setting_tables():
+    """A reader that dies while it copies a large table."""
+    large = pack_table(0x1000, [0] + [1] * 4000000, [0], b"\0", [(8, 0x73, 0, 0, 0)])
+    directory = temporary_directory()
+    for number in range(5):
+        process = start_copy(directory / f"killed-{number}", "sort")
+        session = Session(rate=2000, pids=[process.pid])
+        session.start()
+        spaces = wait_for_files(session, process)
+        file_id = next(file_id for file_id, file in spaces.files.items()
+                       if file.path == process.args[0])
+        child = os.fork()
+        if not child:
+            threads = [threading.Thread(target=session.set_table, args=(file_id, large))
+                       for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(child, 0)
+        session.close()
+        process.kill()
+
+
+@test
+def tables_while_mappings_change():
+    """Libraries come and go at one address, and programs end, while their tables are set."""
+    process = start(*workload("dlswap", workload("")[0], 3000, 20000))
+    with Session(rate=4000, watermark=4096, pids=[process.pid], stack_copy=512) as session:
+        session.start()
+        spaces = wait_for_files(session, process)
+        known = set()
+        count = tables = 0
+        until = time.monotonic() + 5
+        while time.monotonic() < until and process.poll() is None:
+            session.poll()
+            for sample, _ in session.read_with_stacks():
+                count += 1
+                tables += bool(sample.table_frames)
+            spaces.read()
+            for file_id, file in list(spaces.files.items()):
+                if file_id not in known:
+                    known.add(file_id)
+                    try:
+                        session.set_table(file_id, compile_table(file.path))
+                    except FileExistsError:
+                        pass
+                    session.release_file(file_id)
+        session.stop()
+        check_balance(session.stats())
+    # How many depends on the time that the worker takes for the mapping events.
+    check(tables, f"none of {count} samples by tables")
