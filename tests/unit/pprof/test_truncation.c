@@ -27,8 +27,11 @@ static void user_part_counts_unless_it_is_complete(void **state)
 		{STACKBEAT_STOP_FAULT, TRUNCATED_UNREADABLE_MEMORY, TRUNCATED_NOT},
 		{STACKBEAT_STOP_BAD_FRAME, TRUNCATED_BAD_FRAME_POINTER, TRUNCATED_NOT},
 		{STACKBEAT_STOP_EXEC, TRUNCATED_EXEC, TRUNCATED_EXEC},
+		{STACKBEAT_STOP_NO_RULE, TRUNCATED_NO_RULE, TRUNCATED_NOT},
+		{STACKBEAT_STOP_NO_TABLE, TRUNCATED_NO_TABLE, TRUNCATED_NOT},
+		{TRUNCATION_STOP_COPY_ENDS, TRUNCATED_STACK_COPY, TRUNCATED_NOT},
 	};
-	bool seen[STACKBEAT_STOP_COUNT] = {false};
+	bool seen[STACKBEAT_STOP_COUNT + 1] = {false};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -53,24 +56,52 @@ static void names_are_those_of_causes(void **state)
 	assert_int_equal(truncation_by_name("no-such"), TRUNCATED_NOT);
 }
 
+static void label_has_the_object_without_a_table(void **state)
+{
+	char text[TRUNCATION_LABEL_SIZE], path[2 * TRUNCATION_LABEL_SIZE];
+
+	(void)state;
+	truncation_label(TRUNCATED_NO_TABLE, "/usr/lib/libx.so", text);
+	assert_string_equal(text, "no-unwind-table: libx.so");
+	assert_int_equal(truncation_by_name(text), TRUNCATED_NO_TABLE);
+	truncation_label(TRUNCATED_NO_TABLE, "[anon]", text);
+	assert_string_equal(text, "no-unwind-table: [anon]");
+	truncation_label(TRUNCATED_NO_TABLE, "", text);
+	assert_string_equal(text, "no-unwind-table");
+	truncation_label(TRUNCATED_NO_TABLE, "/a/b\033\xff", text);
+	assert_string_equal(text, "no-unwind-table: b??");
+	truncation_label(TRUNCATED_NO_RULE, "/usr/lib/libx.so", text);
+	assert_string_equal(text, "no-unwind-rule");
+	truncation_label(TRUNCATED_NOT, "/usr/lib/libx.so", text);
+	assert_string_equal(text, "");
+	memset(path, 'x', sizeof(path) - 1);
+	path[sizeof(path) - 1] = '\0';
+	truncation_label(TRUNCATED_NO_TABLE, path, text);
+	assert_int_equal(strlen(text), sizeof(text) - 1);
+	assert_int_equal(truncation_by_name("no-unwind-tables"), TRUNCATED_NOT);
+	assert_int_equal(truncation_by_name("no-unwind"), TRUNCATED_NOT);
+}
+
 static void comments_have_all_counts(void **state)
 {
-	const struct truncation_counts counts = {{1, 2, 4, 8, 16}, 77, 9};
+	const struct truncation_counts counts = {{1, 2, 4, 8, 16, 32, 64, 128}, 77, 9};
 	const struct truncation_counts most = {
-		{UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX},
+		{UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
+		 UINT64_MAX, UINT64_MAX},
 		UINT64_MAX,
 		UINT64_MAX};
 	char text[TRUNCATION_COMMENT_SIZE];
 
 	(void)state;
-	assert_int_equal(truncation_total(&counts), 31);
+	assert_int_equal(truncation_total(&counts), 255);
 	truncation_comment(&counts, text);
-	assert_string_equal(text, "truncated: 31 (kernel 1, max-depth 2, unreadable-memory 4, "
-				  "bad-frame-pointer 8, exec 16)");
+	assert_string_equal(text, "truncated: 255 (kernel 1, max-depth 2, unreadable-memory 4, "
+				  "bad-frame-pointer 8, exec 16, no-unwind-rule 32, "
+				  "no-unwind-table 64, stack-copy 128)");
 	frames_comment(&counts, text);
 	assert_string_equal(text, "user frames: 77, outside all mappings 9");
 	truncation_comment(&most, text);
-	assert_non_null(strstr(text, "exec 18446744073709551615)"));
+	assert_non_null(strstr(text, "stack-copy 18446744073709551615)"));
 	frames_comment(&most, text);
 	assert_non_null(strstr(text, "mappings 18446744073709551615"));
 }
@@ -81,6 +112,7 @@ int main(void)
 		cmocka_unit_test(kernel_part_comes_first),
 		cmocka_unit_test(user_part_counts_unless_it_is_complete),
 		cmocka_unit_test(names_are_those_of_causes),
+		cmocka_unit_test(label_has_the_object_without_a_table),
 		cmocka_unit_test(comments_have_all_counts),
 	};
 

@@ -539,7 +539,8 @@ static void truncated_stacks_are_counted_by_cause(void **state)
 	assert_int_equal(truncation_total(&fixture->counts), 138);
 	assert_true(has_comment(profile,
 				"truncated: 138 (kernel 18, max-depth 3, unreadable-memory 10, "
-				"bad-frame-pointer 100, exec 7)"));
+				"bad-frame-pointer 100, exec 7, no-unwind-rule 0, "
+				"no-unwind-table 0, stack-copy 0)"));
 	profile_free(profile);
 }
 
@@ -579,6 +580,15 @@ static void comments_have_all_counters(void **state)
 	recording->perf_maps_dropped = 4;
 	recording->samples_early = 8;
 	recording->mappings_without_file = 1;
+	recording->unwinds_by_tables = true;
+	recording->tables_compiled = 31;
+	recording->tables_none = 32;
+	recording->tables_failed = 33;
+	recording->tables_refused = 34;
+	recording->tables_unsupported = 35;
+	recording->stack_copies_walked = 36;
+	recording->stack_copies_given_up = 37;
+	recording->stack_copies_lost = 38;
 	recording->kernel_overhead_ns = 12345678;
 	recording->reader_overhead_ns = 37654322;
 	sample_user(begin_sample(fixture), leaf());
@@ -596,7 +606,8 @@ static void comments_have_all_counters(void **state)
 	assert_true(has_comment(profile, "lost: 12 (ring full 7, bad reader position 5)"));
 	assert_true(has_comment(profile,
 				"truncated: 0 (kernel 0, max-depth 0, unreadable-memory 0, "
-				"bad-frame-pointer 0, exec 0)"));
+				"bad-frame-pointer 0, exec 0, no-unwind-rule 0, "
+				"no-unwind-table 0, stack-copy 0)"));
 	assert_true(has_comment(profile, "missed ticks: 3"));
 	assert_true(has_comment(profile, "ticks without a sample: idle 900, filtered 80"));
 	/* 50 ms of 5 s on 2 CPUs. */
@@ -608,7 +619,13 @@ static void comments_have_all_counters(void **state)
 			 "events lost 2, mappings dropped 9, mappings without a file 1, "
 			 "perf maps dropped 4, samples resolved before their mappings arrived 8"));
 	assert_true(has_comment(profile, "user frames: 3, outside all mappings 1"));
-	assert_int_equal(profile->comments.count, 12);
+	assert_true(has_comment(profile, "callers in user mode: by unwind tables 0, by frame "
+					 "pointers 0, by copies of stacks 0"));
+	assert_true(has_comment(profile, "unwind tables: compiled 31, files without 32, files not "
+					 "read 33, refused by the module 34, ranges of code not "
+					 "supported 35"));
+	assert_true(has_comment(profile, "copies of stacks: used 36, given up 37, lost 38"));
+	assert_int_equal(profile->comments.count, 15);
 	profile_free(profile);
 }
 

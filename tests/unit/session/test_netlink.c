@@ -219,8 +219,10 @@ static void all_settings_are_sent(void **state)
 		.ring_size = 104,
 		.watermark = 105,
 		.budget = 106,
+		.stack_copy = 4096,
 		.inherit = true,
 		.no_jitter = false,
+		.unwind_tables = true,
 		.cpus = "0-3",
 		.pids = {pids, 3},
 		.tids = {tids, 1},
@@ -236,7 +238,7 @@ static void all_settings_are_sent(void **state)
 	(void)state;
 	assert_int_equal(netlink_set(netlink, 9, &settings, &error), 0);
 	read_request(STACKBEAT_CMD_SESSION_SET, NLM_F_ACK, attrs);
-	assert_int_equal(attr_count(attrs), 15);
+	assert_int_equal(attr_count(attrs), 17);
 	assert_int_equal(nla_get_u32(attrs[STACKBEAT_A_SESSION]), 9);
 	assert_int_equal(nla_get_u32(attrs[STACKBEAT_A_STATE]), STACKBEAT_STATE_RUNNING);
 	assert_int_equal(nla_get_u32(attrs[STACKBEAT_A_RATE]), 101);
@@ -247,6 +249,8 @@ static void all_settings_are_sent(void **state)
 	assert_int_equal(nla_get_u32(attrs[STACKBEAT_A_BUDGET]), 106);
 	assert_int_equal(nla_get_u8(attrs[STACKBEAT_A_INHERIT]), 1);
 	assert_int_equal(nla_get_u8(attrs[STACKBEAT_A_NO_JITTER]), 0);
+	assert_int_equal(nla_get_u8(attrs[STACKBEAT_A_UNWIND_TABLES]), 1);
+	assert_int_equal(nla_get_u32(attrs[STACKBEAT_A_STACK_COPY]), 4096);
 	assert_string_equal(nla_get_string(attrs[STACKBEAT_A_CPUS]), "0-3");
 	for (attr = nla_data(attrs[STACKBEAT_A_PIDS]), left = nla_len(attrs[STACKBEAT_A_PIDS]);
 	     nla_ok(attr, left); attr = nla_next(attr, &left))
@@ -420,6 +424,8 @@ static void add_session(uint32_t id)
 	nla_put_u32(message, STACKBEAT_A_BUDGET, 206);
 	nla_put_u8(message, STACKBEAT_A_NO_JITTER, 1);
 	nla_put_u8(message, STACKBEAT_A_RESTRICTED, 0);
+	nla_put_u8(message, STACKBEAT_A_UNWIND_TABLES, 1);
+	nla_put_u32(message, STACKBEAT_A_STACK_COPY, 208);
 	nla_put_u32(message, STACKBEAT_A_OWNER, 207);
 	nla_put_string(message, STACKBEAT_A_OWNER_COMM, "a\033b");
 	nla_put_string(message, STACKBEAT_A_CPUS, "1-2");
@@ -452,6 +458,8 @@ static void all_of_a_session_is_read(void **state)
 	assert_int_equal(session.budget, 206);
 	assert_true(session.no_jitter);
 	assert_false(session.restricted);
+	assert_true(session.unwind_tables);
+	assert_int_equal(session.stack_copy, 208);
 	assert_int_equal(session.owner, 207);
 	assert_string_equal(session.owner_comm, "a?b");
 	assert_string_equal(session.cpus, "1-2");
@@ -471,6 +479,7 @@ static void missing_and_short_attributes_are_zero(void **state)
 	assert_int_equal(netlink_get(netlink, 8, &session, &error), 0);
 	assert_int_equal(session.id, 0);
 	assert_false(session.no_jitter);
+	assert_false(session.unwind_tables);
 	assert_string_equal(session.owner_comm, "");
 	assert_string_equal(session.cpus, "?");
 	message = add_answer(FAMILY, STACKBEAT_CMD_SESSION_GET);

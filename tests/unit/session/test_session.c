@@ -139,6 +139,7 @@ static int setup(void **state)
 	module.loaded = true;
 	module.session.parts = STACKBEAT_PARTS_ALL;
 	module.session.owner = (uint32_t)getpid();
+	module.session.unwind_tables = true;
 	module.properties.rate_max = 1000;
 	memset(&session, 0, sizeof(session));
 	memset(&config, 0, sizeof(config));
@@ -243,6 +244,34 @@ static void rate_is_limited(void **state)
 	assert_int_equal(configure(0), -EIO);
 }
 
+/* Configures a session of a module with or without tables. Returns whether they are used. */
+static bool uses_tables(bool supported, enum unwind_method method, uint32_t parts)
+{
+	module.session.unwind_tables = supported;
+	open_session();
+	config.unwind = method;
+	config.parts = parts;
+	config.stack_copy = 8192;
+	assert_int_equal(configure(0), 0);
+	assert_int_equal(module.settings.unwind_tables, session.unwind_tables);
+	assert_int_equal(module.settings.stack_copy, session.unwind_tables ? 8192 : 0);
+	return session.unwind_tables;
+}
+
+static void tables_are_used_where_the_module_supports_them(void **state)
+{
+	(void)state;
+	assert_true(uses_tables(true, UNWIND_AUTO, STACKBEAT_PARTS_ALL));
+	assert_true(uses_tables(true, UNWIND_TABLES, STACKBEAT_PART_USER));
+	assert_false(uses_tables(true, UNWIND_FRAME_POINTERS, STACKBEAT_PARTS_ALL));
+	assert_false(uses_tables(true, UNWIND_AUTO, STACKBEAT_PART_KERNEL));
+	assert_false(uses_tables(false, UNWIND_AUTO, STACKBEAT_PARTS_ALL));
+	assert_false(uses_tables(false, UNWIND_FRAME_POINTERS, STACKBEAT_PARTS_ALL));
+	config.unwind = UNWIND_TABLES;
+	assert_int_equal(configure(0), -EOPNOTSUPP);
+	assert_non_null(strstr(error.text, "--unwind=tables"));
+}
+
 static void all_options_are_sent(void **state)
 {
 	static char comm[] = "sh";
@@ -262,6 +291,7 @@ static void all_options_are_sent(void **state)
 	config.ring_size = 72;
 	config.budget = 73;
 	config.no_jitter = true;
+	config.stack_copy = 74;
 	assert_int_equal(cpulist_parse(config.cpus, &config.cpulist, &error), 0);
 	assert_int_equal(configure(4), 0);
 	for (uint32_t attr = 1; attr < STACKBEAT_A_COUNT; attr++) {
@@ -270,7 +300,9 @@ static void all_options_are_sent(void **state)
 				  attr == STACKBEAT_A_CPUS || attr == STACKBEAT_A_INHERIT ||
 				  attr == STACKBEAT_A_NO_JITTER || attr == STACKBEAT_A_BUDGET ||
 				  attr == STACKBEAT_A_PIDS || attr == STACKBEAT_A_TIDS ||
-				  attr == STACKBEAT_A_CGROUPS || attr == STACKBEAT_A_EXCLUDE_COMMS;
+				  attr == STACKBEAT_A_CGROUPS || attr == STACKBEAT_A_EXCLUDE_COMMS ||
+				  attr == STACKBEAT_A_UNWIND_TABLES ||
+				  attr == STACKBEAT_A_STACK_COPY;
 
 		assert_int_equal(!!(module.settings.set & NETLINK_SET(attr)), is_setting);
 	}
@@ -280,6 +312,9 @@ static void all_options_are_sent(void **state)
 	assert_int_equal(module.settings.budget, 73);
 	assert_true(module.settings.inherit);
 	assert_true(module.settings.no_jitter);
+	assert_true(module.settings.unwind_tables);
+	assert_int_equal(module.settings.stack_copy, 74);
+	assert_true(session.unwind_tables);
 	assert_string_equal(module.cpus, "0-1");
 	assert_true(cpulist_has(&session.cpulist, 1));
 	assert_false(cpulist_has(&session.cpulist, 2));
@@ -382,6 +417,7 @@ int main(void)
 		SESSION_TEST(properties_of_the_session_are_read),
 		SESSION_TEST(rate_is_limited),
 		SESSION_TEST(all_options_are_sent),
+		SESSION_TEST(tables_are_used_where_the_module_supports_them),
 		SESSION_TEST(command_is_sampled_without_other_targets),
 		SESSION_TEST(available_parts_are_the_default),
 		SESSION_TEST(process_that_is_gone_is_named),
