@@ -183,7 +183,10 @@ static __always_inline void sb_fast_end(struct sb_walk *walk, const struct sb_fa
 	walk->hash = fast->hash;
 }
 
-/* Follows rules of the cache. One user access section, in which function calls are not allowed. */
+/*
+ * Follows rules of the cache, with some 32 instructions a frame. One user access section, in which
+ * function calls are not allowed.
+ */
 static noinline enum sb_walk_end sb_walk_rules(struct sb_walk *walk)
 {
 	struct sb_fast fast = sb_fast_begin(walk);

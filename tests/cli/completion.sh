@@ -124,7 +124,7 @@ completion_knows_options_and_values() {
 	offers "" stackbeat no-such-command ''
 	complete_words stackbeat load r
 	[[ ${COMPREPLY[*]} == rate_max= && $compopt_args == "-o nospace" ]] || fail "load: no parameter"
-	complete_words stackbeat load rate_max = 99 u
+	complete_words stackbeat load rate_max = 99 unp
 	[[ ${COMPREPLY[*]} == unprivileged= ]] || fail "load: no second parameter"
 }
 
