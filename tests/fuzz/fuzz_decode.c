@@ -28,7 +28,7 @@ static uint64_t take_repeats(const void *data, uint64_t available, void *arg)
 }
 
 static int touch_sample(const struct stackbeat_sample *sample, const struct stackbeat_stack *stack,
-		void *arg)
+			void *arg)
 {
 	struct reader *reader = arg;
 

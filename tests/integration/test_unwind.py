@@ -127,9 +127,10 @@ def a_system_under_a_shell_load():
     for sample in samples:
         if sample not in rooted:
             rest[(sample.labels.get("comm"), sample.labels.get("truncated"), *user_part(sample)[-3:])] += count([sample])
-    of_all = count(complete) / count(profile.samples)
+    # During execve() there is no stack to be found: the memory is that of the new program.
+    of_all = (count(complete) + causes["exec"]) / count(profile.samples)
     of_user = count(rooted) / count(samples)
-    print(f"{count(profile.samples)} samples, {100 * of_all:.2f} % complete; {count(samples)} with a user part, "
+    print(f"{count(profile.samples)} samples, {100 * of_all:.2f} % complete or in execve(); {count(samples)} with a user part, "
           f"{100 * of_user:.2f} % reach a root")
     print(f"causes: {causes.most_common()}; rest: {rest.most_common(10)}")
     print(err)

@@ -47,6 +47,8 @@ struct record {
 	bool file_requested; /* by SIGUSR2 */
 	pid_t exporter; /* the process that writes a file; 0: none */
 	unsigned int files; /* that were written, or are being written */
+	char path[PATH_MAX]; /* of the file that is being written */
+	char fallback[PATH_MAX]; /* where it is written instead */
 	bool files_failed; /* one of them was not written to its place */
 };
 
@@ -163,7 +165,8 @@ static void print_unwinding(const struct window *window, const struct recording 
 			window->samples));
 	if (!recording->unwinds_by_tables || !total)
 		return;
-	fprintf(stderr, ", callers by unwind tables %.1f %%, frame pointers %.1f %%, copies %.1f %%",
+	fprintf(stderr,
+		", callers by unwind tables %.1f %%, frame pointers %.1f %%, copies %.1f %%",
 		percent(callers->by_table, total), percent(callers->by_frame_pointer, total),
 		percent(callers->by_copy, total));
 }
@@ -268,8 +271,7 @@ struct window_file {
  * Symbolizes a window, and writes it to its file, or else to another place. Returns 0 or a negative
  * errno value: also if it is in the other place.
  */
-static int write_window(const struct record *record, const struct window_file *file,
-			struct error *error)
+static int write_window(struct record *record, const struct window_file *file, struct error *error)
 {
 	struct symbolize_messages messages = {.progress = record->progress && !record->exporter,
 					      .verbose = record->options.verbose};
@@ -283,7 +285,6 @@ static int write_window(const struct record *record, const struct window_file *f
 	};
 	struct truncation_counts counts;
 	const char *output = file->path;
-	char fallback[PATH_MAX];
 	struct error warning;
 	uint64_t size;
 	int err;
@@ -300,8 +301,8 @@ static int write_window(const struct record *record, const struct window_file *f
 	err = pprof_write(file->window->profile, output, &size, error);
 	if (err && err != -ENOMEM && strcmp(output, "-") && !file->is_snapshot) {
 		fprintf(stderr, "stackbeat: %s\n", error->text);
-		output = fallback;
-		err = output_write_elsewhere(file->window->profile, fallback, &size, error);
+		output = record->fallback;
+		err = output_write_elsewhere(file->window->profile, record->fallback, &size, error);
 	}
 	if (err)
 		return err;
@@ -310,21 +311,20 @@ static int write_window(const struct record *record, const struct window_file *f
 		fprintf(stderr, "stackbeat: kernel functions have no symbols: %s\n", warning.text);
 	if (!file->is_snapshot && !record->options.quiet)
 		print_summary(file->window, file->recording, output, &counts, size);
-	if (output == fallback)
-		return error_set(error, EIO, "the profile is in %s instead", fallback);
+	if (output == record->fallback)
+		return error_set(error, EIO, "the profile is in %s instead", record->fallback);
 	return 0;
 }
 
 /* Files of --snapshot and --rotate */
 
 /* Sets the path of the file of a window. */
-static void choose_path(const struct record *record, const struct recording *recording,
-			char path[PATH_MAX])
+static void choose_path(struct record *record, const struct recording *recording)
 {
 	if (record->options.rotate)
-		output_rotated_path(record->options.output, recording->start_ns, path);
+		output_rotated_path(record->options.output, recording->start_ns, record->path);
 	else
-		snprintf(path, PATH_MAX, "%s", record->options.output);
+		snprintf(record->path, PATH_MAX, "%s", record->options.output);
 }
 
 static int write_file(struct record *record, const struct window_file *file)
@@ -382,17 +382,16 @@ static void begin_snapshot(struct record *record)
 
 static void rotate_file(struct record *record)
 {
-	char path[PATH_MAX];
 	struct recording recording;
 	struct window window;
-	struct window_file file = {&window, &recording, path, false};
+	struct window_file file = {&window, &recording, record->path, false};
 	struct error error;
 
 	/* After an error, the samples are in the next file. */
 	if (recorder_take(&record->recorder, &window, &recording, &error)) {
 		fprintf(stderr, "stackbeat: %s\n", error.text);
 	} else if (window.samples) {
-		choose_path(record, &recording, path);
+		choose_path(record, &recording);
 		record->files++;
 		start_exporter(record, &file);
 	}
@@ -522,17 +521,16 @@ static int record_session(struct record *record, struct error *error)
 /* Writes what was not written yet. */
 static int write_profile(struct record *record, struct error *error)
 {
-	char path[PATH_MAX];
 	struct recording recording;
 	struct window window;
-	struct window_file file = {&window, &recording, path, false};
+	struct window_file file = {&window, &recording, record->path, false};
 	int err;
 
 	err = recorder_take(&record->recorder, &window, &recording, error);
 	if (!err && window.samples) {
 		catch_interruption(record);
 		output_release_room(&record->room);
-		choose_path(record, &recording, path);
+		choose_path(record, &recording);
 		err = write_window(record, &file, error);
 	} else if (!err && !record->files) {
 		explain_no_samples(record, error);

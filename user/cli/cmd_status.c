@@ -17,12 +17,13 @@ static const struct cli_option options[] = {
 
 static const struct command_help help = {
 	.synopsis = "stackbeat status [--json]",
-	.description = "Show the module and its open sessions: ID, owner, rate, state, "
-		       "CPUs, and counters. CURRENT is the effective rate on the slowest CPU: "
-		       "lower than RATE if the session is throttled to keep its budget. "
-		       "OVERHEAD is the CPU time of its timer interrupts and of cancelling its "
-		       "timers on idle CPUs, ADDRSPACES the number of address spaces read, FILES "
-		       "the mapped files kept open, TABLES the unwind tables in use and their size.",
+	.description =
+		"Show the module and its open sessions: ID, owner, rate, state, "
+		"CPUs, and counters. CURRENT is the effective rate on the slowest CPU: "
+		"lower than RATE if the session is throttled to keep its budget. "
+		"OVERHEAD is the CPU time of its timer interrupts and of cancelling its "
+		"timers on idle CPUs, ADDRSPACES the number of address spaces read, FILES "
+		"the mapped files kept open, TABLES the unwind tables in use and their size.",
 	.options = options,
 };
 

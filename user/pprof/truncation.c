@@ -68,8 +68,8 @@ static bool has_name(enum truncation cause, const char *text)
 	size_t length = strlen(names[cause]);
 
 	return !strncmp(text, names[cause], length) &&
-	       (!text[length] || !strncmp(text + length, OBJECT_SEPARATOR,
-						strlen(OBJECT_SEPARATOR)));
+	       (!text[length] ||
+		!strncmp(text + length, OBJECT_SEPARATOR, strlen(OBJECT_SEPARATOR)));
 }
 
 enum truncation truncation_by_name(const char *name)

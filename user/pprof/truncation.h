@@ -43,8 +43,8 @@ const char *truncation_name(enum truncation cause);
 
 /*
  * Writes the value of the label for a cause: its name, and for TRUNCATED_NO_TABLE the last part of
- * `path` of the object, as in "no-unwind-table: libx.so"; "": it is unknown. A name that is too long
- * is cut.
+ * `path` of the object, as in "no-unwind-table: libx.so"; "": it is unknown. A name that is too
+ * long is cut.
  */
 #define TRUNCATION_LABEL_SIZE 280
 void truncation_label(enum truncation cause, const char *path, char text[TRUNCATION_LABEL_SIZE]);

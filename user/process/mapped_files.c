@@ -445,8 +445,8 @@ int mapped_files_add(struct mapped_files *files, const struct stackbeat_file *re
 		.headers_not_read = record->record.flags & STACKBEAT_FILE_HEADERS_NOT_READ,
 		.has_kernel_id = has_id,
 	};
-	bool lacks_table = files->table_hooks.missing &&
-			   !(record->record.flags & STACKBEAT_FILE_UNWIND_TABLE);
+	bool lacks_table =
+		files->table_hooks.missing && !(record->record.flags & STACKBEAT_FILE_UNWIND_TABLE);
 	struct file_entry *entry;
 	int err = 0;
 
@@ -891,8 +891,8 @@ static void copy_unmapped(struct mapped_files *files, struct file_entry *entry)
 static bool is_forgettable(const struct file_entry *entry)
 {
 	return !entry->holds && !entry->id && !entry->id_count && !entry->copying &&
-	       !entry->pinned && !entry->opening_for_table &&
-	       entry->state != FILE_REQUESTED && entry->unmarked_sweeps >= SWEEPS_FORGOTTEN;
+	       !entry->pinned && !entry->opening_for_table && entry->state != FILE_REQUESTED &&
+	       entry->unmarked_sweeps >= SWEEPS_FORGOTTEN;
 }
 
 static void sweep_entry(struct mapped_files *files, struct file_entry *entry)

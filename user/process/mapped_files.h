@@ -154,8 +154,7 @@ int mapped_file_open_for_table(struct mapped_files *files, struct mapped_file *f
  * Returns a descriptor of a pinned file, which the caller closes, when it was opened; -EAGAIN
  * before; or another negative errno value with the reason in `error`.
  */
-int mapped_file_table_fd(struct mapped_files *files, struct mapped_file *file,
-			 struct error *error);
+int mapped_file_table_fd(struct mapped_files *files, struct mapped_file *file, struct error *error);
 
 /* Returns the kernel's id of a pinned file; 0: it has none. */
 uint64_t mapped_file_kernel_id(const struct mapped_files *files, const struct mapped_file *file);

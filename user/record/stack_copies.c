@@ -283,7 +283,8 @@ int stack_copies_add(struct stack_copies *copies, const struct stackbeat_sample 
 {
 	struct address_space *space =
 		address_spaces_get(copies->config.spaces, sample->address_space, sample->pid);
-	struct copy_walk walk = {.copies = copies, .sample = sample, .stack = stack, .space = space};
+	struct copy_walk walk = {
+		.copies = copies, .sample = sample, .stack = stack, .space = space};
 	int done;
 
 	if (!space)

@@ -58,8 +58,8 @@ void stack_copies_drop(struct stack_copies *copies, struct stackbeat_stack *stac
 
 /*
  * Adds a sample with the copy of its stack (NULL: it was dropped), which stay the caller's, to the
- * stack table, or lets it wait. Its address space must have been advanced to its generation. Returns
- * 0 or -ENOMEM.
+ * stack table, or lets it wait. Its address space must have been advanced to its generation.
+ * Returns 0 or -ENOMEM.
  */
 int stack_copies_add(struct stack_copies *copies, const struct stackbeat_sample *sample,
 		     const struct stackbeat_stack *stack);

@@ -172,8 +172,7 @@ static void resolve_mappings(struct resolved_sample *resolved, const struct mapp
 		 */
 		if (done > 1 && segments[done - 1] == SEGMENT_NONE && certain) {
 			resolved->user_frames = (uint16_t)(done - 1);
-			resolved->table_frames =
-				MIN(resolved->table_frames, resolved->user_frames);
+			resolved->table_frames = MIN(resolved->table_frames, resolved->user_frames);
 			resolved->user_stop = STACKBEAT_STOP_BAD_FRAME;
 			return;
 		}
@@ -192,8 +191,8 @@ static uint32_t hash_sample(const struct fingerprint_key *key,
 		(uintptr_t)resolved->space,
 		(uint64_t)resolved->table_frames << 48 | (uint64_t)resolved->is_copy << 47 |
 			(uint64_t)sample->kernel_frames << 32 |
-			(uint64_t)resolved->user_frames << 16 |
-			(uint64_t)sample->kernel_stop << 8 | resolved->user_stop,
+			(uint64_t)resolved->user_frames << 16 | (uint64_t)sample->kernel_stop << 8 |
+			resolved->user_stop,
 	};
 	fingerprint sum = {0};
 

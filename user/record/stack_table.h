@@ -53,7 +53,8 @@ uint64_t stack_table_repeat(struct stack_table *table, const void *data, uint64_
  */
 int stack_table_add(struct stack_table *table, const struct stackbeat_sample *sample);
 
-/* The user part of a sample, found by a copy of its stack: addresses as in struct stackbeat_sample. */
+/* The user part of a sample, found by a copy of its stack: addresses as in struct stackbeat_sample.
+ */
 struct copied_frames {
 	const uint64_t *addresses;
 	uint16_t count; /* at most STACKBEAT_USER_FRAMES_MAX */

@@ -222,8 +222,7 @@ static void count_result(struct unwind_tables *tables, const struct mapped_file 
 	table->is_counted = true;
 	if (!summary->size) {
 		tables->counts.without++;
-		report(tables, file,
-		       unwind_result_text((enum unwind_result)summary->result));
+		report(tables, file, unwind_result_text((enum unwind_result)summary->result));
 		return;
 	}
 	tables->counts.compiled++;
@@ -347,14 +346,12 @@ size_t unwind_tables_poll(const struct unwind_tables *tables, struct pollfd fds[
 
 	if (tables->stopped)
 		return 0;
-	fds[count++] =
-		(struct pollfd){.fd = mapped_files_event(tables->files), .events = POLLIN};
+	fds[count++] = (struct pollfd){.fd = mapped_files_event(tables->files), .events = POLLIN};
 	for (size_t i = 0; i < UNWIND_TABLES_JOBS; i++) {
 		const struct slot *slot = &tables->slots[i];
 
 		if (slot->file != NO_FILE && slot->is_running)
-			fds[count++] =
-				(struct pollfd){.fd = slot->job.lifeline, .events = POLLIN};
+			fds[count++] = (struct pollfd){.fd = slot->job.lifeline, .events = POLLIN};
 	}
 	return count;
 }

@@ -60,8 +60,7 @@ void unwind_tables_free(struct unwind_tables *tables);
 void unwind_tables_run(struct unwind_tables *tables);
 
 /* Sets the events of `fds` to wait for. Returns their number. */
-size_t unwind_tables_poll(const struct unwind_tables *tables,
-			  struct pollfd fds[UNWIND_TABLES_FDS]);
+size_t unwind_tables_poll(const struct unwind_tables *tables, struct pollfd fds[UNWIND_TABLES_FDS]);
 
 enum unwind_table_state {
 	UNWIND_TABLE_PENDING, /* it is not known yet */

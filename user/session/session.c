@@ -143,8 +143,8 @@ int session_configure(struct session *session, const struct session_config *conf
 		       NETLINK_SET(STACKBEAT_A_NO_JITTER) | NETLINK_SET(STACKBEAT_A_BUDGET) |
 		       NETLINK_SET(STACKBEAT_A_UNWIND_TABLES) |
 		       NETLINK_SET(STACKBEAT_A_STACK_COPY) | NETLINK_SET(STACKBEAT_A_PIDS) |
-		       NETLINK_SET(STACKBEAT_A_TIDS) |
-		       NETLINK_SET(STACKBEAT_A_CGROUPS) | NETLINK_SET(STACKBEAT_A_EXCLUDE_COMMS),
+		       NETLINK_SET(STACKBEAT_A_TIDS) | NETLINK_SET(STACKBEAT_A_CGROUPS) |
+		       NETLINK_SET(STACKBEAT_A_EXCLUDE_COMMS),
 		.parts = config->parts,
 		.max_depth = config->max_depth,
 		.ring_size = config->ring_size,

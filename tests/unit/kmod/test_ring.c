@@ -73,7 +73,7 @@ static bool produce(struct fixture *fixture, uint64_t time, uint16_t frames, uin
 }
 
 static int consume_one(const struct stackbeat_sample *sample, const struct stackbeat_stack *stack,
-		void *arg)
+		       void *arg)
 {
 	struct fixture *fixture = arg;
 

@@ -85,11 +85,10 @@ static void label_has_the_object_without_a_table(void **state)
 static void comments_have_all_counts(void **state)
 {
 	const struct truncation_counts counts = {{1, 2, 4, 8, 16, 32, 64, 128}, 77, 9};
-	const struct truncation_counts most = {
-		{UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
-		 UINT64_MAX, UINT64_MAX},
-		UINT64_MAX,
-		UINT64_MAX};
+	const struct truncation_counts most = {{UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
+						UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX},
+					       UINT64_MAX,
+					       UINT64_MAX};
 	char text[TRUNCATION_COMMENT_SIZE];
 
 	(void)state;

@@ -293,7 +293,7 @@ static uint64_t tail_of(uint64_t offset)
 }
 
 static int sum_pid(const struct stackbeat_sample *sample, const struct stackbeat_stack *stack,
-		void *arg)
+		   void *arg)
 {
 	(void)stack;
 	*(uint32_t *)arg += sample->pid;

@@ -391,7 +391,7 @@ static uint64_t match_samples(const void *data, uint64_t available, void *arg)
 }
 
 static int count_other(const struct stackbeat_sample *sample, const struct stackbeat_stack *stack,
-		void *arg)
+		       void *arg)
 {
 	const struct fake_fast_path *fake = arg;
 

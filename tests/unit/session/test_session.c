@@ -295,14 +295,14 @@ static void all_options_are_sent(void **state)
 	assert_int_equal(cpulist_parse(config.cpus, &config.cpulist, &error), 0);
 	assert_int_equal(configure(4), 0);
 	for (uint32_t attr = 1; attr < STACKBEAT_A_COUNT; attr++) {
-		bool is_setting = attr == STACKBEAT_A_RATE || attr == STACKBEAT_A_PARTS ||
-				  attr == STACKBEAT_A_MAX_DEPTH || attr == STACKBEAT_A_RING_SIZE ||
-				  attr == STACKBEAT_A_CPUS || attr == STACKBEAT_A_INHERIT ||
-				  attr == STACKBEAT_A_NO_JITTER || attr == STACKBEAT_A_BUDGET ||
-				  attr == STACKBEAT_A_PIDS || attr == STACKBEAT_A_TIDS ||
-				  attr == STACKBEAT_A_CGROUPS || attr == STACKBEAT_A_EXCLUDE_COMMS ||
-				  attr == STACKBEAT_A_UNWIND_TABLES ||
-				  attr == STACKBEAT_A_STACK_COPY;
+		bool is_setting =
+			attr == STACKBEAT_A_RATE || attr == STACKBEAT_A_PARTS ||
+			attr == STACKBEAT_A_MAX_DEPTH || attr == STACKBEAT_A_RING_SIZE ||
+			attr == STACKBEAT_A_CPUS || attr == STACKBEAT_A_INHERIT ||
+			attr == STACKBEAT_A_NO_JITTER || attr == STACKBEAT_A_BUDGET ||
+			attr == STACKBEAT_A_PIDS || attr == STACKBEAT_A_TIDS ||
+			attr == STACKBEAT_A_CGROUPS || attr == STACKBEAT_A_EXCLUDE_COMMS ||
+			attr == STACKBEAT_A_UNWIND_TABLES || attr == STACKBEAT_A_STACK_COPY;
 
 		assert_int_equal(!!(module.settings.set & NETLINK_SET(attr)), is_setting);
 	}
