@@ -87,11 +87,12 @@ completion_knows_which_options_have_values() {
 # Holds with the bash-completion package and without it.
 completion_knows_options_and_values() {
 	offers "record report rate resume" stackbeat r
-	offers "--user" stackbeat record --u
+	offers "--user" stackbeat record --us
 	offers "--quiet" stackbeat record -p 1 -F 99 --q
 	offers "99 997" stackbeat record -F 9
 	offers "max" stackbeat record -aF m
 	offers "max" stackbeat record --frequency = m
+	offers "fp" stackbeat record --unwind = f
 	offers "127 255 511 1023" stackbeat record --max-depth =
 	offers "64K 64M" stackbeat record --ring-size 64
 	offers "" stackbeat record -d ''

@@ -5,7 +5,7 @@ stacks before the tables are there."""
 import re
 from collections import Counter
 
-from harness import check, check_equal, exact_test, record, test, user_part, workload, WORKLOADS
+from harness import check, check_equal, exact_test, record, user_part, workload, WORKLOADS
 
 PLUGIN = WORKLOADS / "libnofp_plugin.so"
 # The functions that each thread of nofp has in all of its stacks, callee first.

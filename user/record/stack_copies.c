@@ -15,6 +15,11 @@
 #include "record/unwind_tables.h"
 #include "unwind/walk.h"
 
+/* gcc's analyzer loses sight of what is stored in the array, and reports it as leaked. */
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
+#endif
+
 #define NO_FILE UINT32_MAX
 /* Samples of one process in which a view is searched: they often follow each other. */
 #define RECENT_VIEWS 16u

@@ -106,6 +106,8 @@ static void bound_memory(struct unwind_tables *tables)
 			if (table->state == TABLE_READY && (!oldest || table->used < oldest->used))
 				oldest = table;
 		}
+		if (!oldest)
+			return;
 		drop_bytes(tables, oldest);
 	}
 }

@@ -44,15 +44,16 @@ struct fixture {
 	unsigned int messages;
 	/* The stack that was folded last. */
 	uint64_t samples;
-	struct stack stack;
+	struct {
+		uint16_t flags, user_frames;
+		uint8_t user_stop;
+		bool is_copy;
+	} stack;
 	uint64_t frames[STACKBEAT_USER_FRAMES_MAX];
 	uint32_t segments[STACKBEAT_USER_FRAMES_MAX];
 	/* Return addresses of the calls that led to the copy, callee first. */
 	uint64_t callers[CALLS];
-	union {
-		struct stackbeat_stack stack;
-		uint8_t bytes[sizeof(struct stackbeat_stack) + COPY_SIZE];
-	} copy;
+	struct stackbeat_stack *copy; /* with COPY_SIZE bytes */
 	union any_sample any; /* last: it ends in an array without a size */
 };
 
@@ -61,7 +62,10 @@ static int fold(const struct stack *stack, void *arg)
 	struct fixture *fixture = arg;
 
 	fixture->samples += stack->samples;
-	fixture->stack = *stack;
+	fixture->stack.flags = stack->flags;
+	fixture->stack.user_frames = stack->user_frames;
+	fixture->stack.user_stop = stack->user_stop;
+	fixture->stack.is_copy = stack->is_copy;
 	memcpy(fixture->frames, stack->frames, stack->user_frames * sizeof(stack->frames[0]));
 	memcpy(fixture->segments, stack_segments(stack),
 	       stack->user_frames * sizeof(fixture->segments[0]));
@@ -118,8 +122,9 @@ static int set_up(void **state)
 	fixture->spaces = address_spaces_new("", fixture->mapped, NULL);
 	fixture->stacks = stack_table_new(fixture->spaces, 0, fold, fixture);
 	fixture->tables = unwind_tables_new(fixture->mapped, &config);
+	fixture->copy = malloc(sizeof(*fixture->copy) + COPY_SIZE);
 	*state = fixture;
-	if (!fixture->tables)
+	if (!fixture->tables || !fixture->copy)
 		return -1;
 	use_copies(fixture, 0);
 	return 0;
@@ -135,6 +140,7 @@ static int tear_down(void **state)
 	address_spaces_free(fixture->spaces);
 	mapped_files_free(fixture->mapped);
 	fake_clear(&fixture->files);
+	free(fixture->copy);
 	free(fixture);
 	return 0;
 }
@@ -158,7 +164,7 @@ static void find_stack_end(void)
 __attribute__((noinline, no_sanitize("address"))) static void copy_stack(struct fixture *fixture,
 									 uint64_t size)
 {
-	struct stackbeat_stack *stack = &fixture->copy.stack;
+	struct stackbeat_stack *stack = fixture->copy;
 	uint64_t registers[STACKBEAT_REGISTERS] = {0}, rsp, rbp, rbx, rip;
 
 	__asm__ volatile("mov %%rsp, %0\n\tmov %%rbp, %1\n\tmov %%rbx, %2\n\tlea 0(%%rip), %3"
@@ -205,15 +211,14 @@ static struct stackbeat_sample *make_sample(struct fixture *fixture, uint64_t si
 	sample->address_space = 1;
 	sample->generation = 1;
 	sample->user_stop = STACKBEAT_STOP_BAD_FRAME;
-	sample_user(sample, fixture->copy.stack.registers[STACKBEAT_REGISTER_RIP]);
+	sample_user(sample, fixture->copy->registers[STACKBEAT_REGISTER_RIP]);
 	return sample;
 }
 
 static void add(struct fixture *fixture, uint64_t size)
 {
 	assert_int_equal(
-		stack_copies_add(fixture->copies, make_sample(fixture, size), &fixture->copy.stack),
-		0);
+		stack_copies_add(fixture->copies, make_sample(fixture, size), fixture->copy), 0);
 }
 
 /* Runs what a recorder runs, until no sample waits. */
@@ -282,7 +287,7 @@ static void sample_waits_for_its_tables(void **state)
 	fake_self(fixture->spaces, &fixture->files, 1, (uint32_t)getpid());
 	add(fixture, COPY_SIZE);
 	assert_true(stack_copies_are_waiting(fixture->copies));
-	assert_true(stack_copies_bytes(fixture->copies) > fixture->copy.stack.size);
+	assert_true(stack_copies_bytes(fixture->copies) > fixture->copy->size);
 	assert_int_equal(stack_table_totals(fixture->stacks)->samples, 0);
 	run_until_added(fixture);
 	fold_stacks(fixture);
@@ -362,7 +367,7 @@ static void memory_is_limited(void **state)
 
 	fake_self(fixture->spaces, &fixture->files, 1, (uint32_t)getpid());
 	make_sample(fixture, COPY_SIZE);
-	memory = 4 * fixture->copy.stack.record.size;
+	memory = 4 * fixture->copy->record.size;
 	use_copies(fixture, memory);
 	for (int i = 0; i < 10; i++) {
 		add(fixture, COPY_SIZE);
@@ -421,8 +426,8 @@ static void file_without_table(void **state)
 		     0);
 	assert_int_equal(address_space_advance(address_spaces_get(fixture->spaces, 1, 0), 1), 0);
 	/* A frame pointer that is none. */
-	fixture->copy.stack.registers[STACKBEAT_REGISTER_RBP] = 7;
-	assert_int_equal(stack_copies_add(fixture->copies, sample, &fixture->copy.stack), 0);
+	fixture->copy->registers[STACKBEAT_REGISTER_RBP] = 7;
+	assert_int_equal(stack_copies_add(fixture->copies, sample, fixture->copy), 0);
 	assert_true(stack_copies_are_waiting(fixture->copies));
 	run_until_added(fixture);
 	assert_int_equal(pushed_size(fixture, 1, &found), 0);
