@@ -175,7 +175,10 @@ stackbeat_unwind_step(struct stackbeat_unwind_frame *frame,
 {
 	switch (rule ? rule->kind_base & 0xf : STACKBEAT_UNWIND_NONE) {
 	case STACKBEAT_UNWIND_CALLER:
-		return stackbeat_unwind_step_caller(frame, rule, 0, read, arg);
+		/* Where Go switches stacks, the frame pointer leads to the first one. */
+		return stackbeat_unwind_step_caller(frame, rule,
+						    rule->kind_base >> 4 == STACKBEAT_REGISTER_RBP,
+						    read, arg);
 	case STACKBEAT_UNWIND_SIGNAL:
 		return stackbeat_unwind_step_signal(frame, read, arg);
 	case STACKBEAT_UNWIND_END:

@@ -359,3 +359,12 @@ def user_part(sample):
 
 def samples_of(profile, comm):
     return [sample for sample in profile.samples if sample.labels.get("comm") == comm]
+
+
+def has_whole_stack(sample):
+    """Whether a sample was unwound in the kernel, or by a copy that has the stack up to its end.
+
+    The first samples of a program, before its unwind tables are there, carry a copy of limited size,
+    which does not have the stack below another one either.
+    """
+    return sample.labels.get("truncated") != "stack-copy"

@@ -3,7 +3,8 @@
 
 import re
 
-from harness import check, keep_profile, last_json, Recording, samples_of, test, user_part, workload
+from harness import (check, has_whole_stack, keep_profile, last_json, Recording, samples_of, test, user_part,
+                     workload)
 
 ROOTS = re.compile(r"runtime\.(goexit|main)(\.abi0)?")
 COLLECTOR = re.compile(r"runtime\.(gcDrain|gcDrainN|gcBgMarkWorker.*)")
@@ -12,7 +13,8 @@ COLLECTOR = re.compile(r"runtime\.(gcDrain|gcDrainN|gcBgMarkWorker.*)")
 @test
 def stacks_reach_the_root_of_their_goroutine():
     recording = Recording("-F", 997, command=workload("gowork", 60))
-    samples = [user_part(sample) for sample in samples_of(recording.profile(), "gowork")]
+    samples = [user_part(sample) for sample in samples_of(recording.profile(), "gowork")
+               if has_whole_stack(sample)]
     keep_profile(recording, "go")
     check(last_json(recording.out)["collections"] > 0, "no garbage collection has run")
 

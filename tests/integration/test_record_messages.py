@@ -182,7 +182,13 @@ def comments_describe_the_recording():
                      rf"^lost: {stats['lost_full'] + stats['lost_bad_tail']} \(ring full "
                      rf"{stats['lost_full']}, bad reader position {stats['lost_bad_tail']}\)$",
                      r"^truncated: \d+ \(kernel \d+, max-depth \d+, unreadable-memory \d+, "
-                     r"bad-frame-pointer \d+, exec \d+\)$",
+                     r"bad-frame-pointer \d+, exec \d+, no-unwind-rule \d+, no-unwind-table \d+, "
+                     r"stack-copy \d+\)$",
+                     r"^callers in user mode: by unwind tables \d+, by frame pointers \d+, by copies of "
+                     r"stacks \d+$",
+                     r"^unwind tables: compiled [1-9]\d*, files without \d+, files not read 0, refused by "
+                     r"the module 0, ranges of code not supported \d+$",
+                     r"^copies of stacks: used \d+, given up 0, lost \d+$",
                      rf"^missed ticks: {stats['missed_ticks']}$",
                      rf"^ticks without a sample: idle {stats['idle']}, filtered "
                      rf"{stats['filtered']}$"):

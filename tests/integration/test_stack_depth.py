@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 """Stacks deeper than the limit are truncated there, and marked as truncated."""
 
-from harness import check, check_equal, comment, record, samples_of, test, user_part, workload
+from harness import (check, check_equal, comment, has_whole_stack, record, samples_of, test, user_part,
+                     workload)
 
 
 def record_deep(depth, *arguments):
     profile, _, err = record("-F", 997, *arguments, command=workload("deep", depth, 300000000))
-    stacks = [user_part(sample) for sample in samples_of(profile, "deep")]
+    samples = samples_of(profile, "deep")
+    stacks = [user_part(sample) for sample in samples if has_whole_stack(sample)]
+    for copied in (user_part(sample) for sample in samples if not has_whole_stack(sample)):
+        check_equal(copied[-10:], ["descend"] * 10, "the end of a stack that is longer than its copy")
     at_bottom = [stack for stack in stacks if stack and stack[0] == "bottom"]
     check(at_bottom, f"none of {len(stacks)} stacks is at the bottom")
     return at_bottom, comment(profile, "truncated"), err
