@@ -28,7 +28,7 @@ struct state {
 	uint64_t cfa_reg;
 	int64_t cfa_offset;
 	struct cursor cfa_expression;
-	struct rule return_address, rbp, rbx;
+	struct rule return_address, rbp, rbx, rsp;
 };
 
 /* A common information entry (CIE). */
@@ -385,6 +385,24 @@ static bool set_cfa(const struct state *state, uint64_t rip, bool *uses_rip, str
 	return cfa.kind == VALUE_REGISTER || cfa.kind == VALUE_MEMORY;
 }
 
+/*
+ * Where the caller's rsp is not the CFA, as in longjmp(), which has it in a register. What walks
+ * need is rsp, so that takes the place of the CFA. Returns false if it is elsewhere.
+ */
+static bool set_rsp(const struct state *state, struct cfi_row *row)
+{
+	if (state->rsp.kind == RULE_DEFAULT)
+		return true;
+	row->base = state->rsp.reg;
+	row->offset = row->addend = 0;
+	row->is_indirect = false;
+	if (row->rbp.place == CFI_AT_CFA)
+		row->rbp.place = CFI_UNKNOWN;
+	row->rbx.place = CFI_UNKNOWN;
+	return state->rsp.kind == RULE_REGISTER && row->base < CFI_REGISTERS &&
+	       row->return_address.place == CFI_IN_REGISTER;
+}
+
 /* Returns whether expressions of the state depend on rip. */
 static bool make_row(const struct machine *machine, uint64_t rip, struct cfi_row *row)
 {
@@ -404,8 +422,8 @@ static bool make_row(const struct machine *machine, uint64_t rip, struct cfi_row
 	}
 	row->rbp = value_at(&state->rbp, rip, &uses_rip);
 	row->rbx = value_at(&state->rbx, rip, &uses_rip);
-	if (!set_cfa(state, rip, &uses_rip, row) || row->return_address.place == CFI_UNKNOWN ||
-	    row->return_address.place == CFI_SAME)
+	if (!set_cfa(state, rip, &uses_rip, row) || !set_rsp(state, row) ||
+	    row->return_address.place == CFI_UNKNOWN || row->return_address.place == CFI_SAME)
 		*row = (struct cfi_row){.kind = CFI_UNSUPPORTED};
 	return uses_rip;
 }
@@ -474,6 +492,8 @@ static struct rule *register_rule(struct state *state, const struct cie *cie, ui
 		return &state->return_address;
 	if (reg == CFI_RBP)
 		return &state->rbp;
+	if (reg == CFI_RSP)
+		return &state->rsp;
 	return reg == CFI_RBX ? &state->rbx : NULL;
 }
 
@@ -589,7 +609,9 @@ static bool execute_register(struct machine *machine, uint8_t code, struct curso
 	case DW_CFA_val_offset:
 	case DW_CFA_val_offset_sf:
 		reg = cursor_uleb128(cursor);
-		cursor_uleb128(cursor);
+		/* That rsp is the CFA is the default. */
+		if (!cursor_uleb128(cursor) && reg == CFI_RSP)
+			rule.kind = RULE_DEFAULT;
 		set_rule(machine, reg, rule);
 		return true;
 	case DW_CFA_val_expression:

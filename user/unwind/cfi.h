@@ -50,7 +50,7 @@ enum cfi_kind {
 /* How to find the caller from one range of addresses. */
 struct cfi_row {
 	enum cfi_kind kind;
-	uint8_t base; /* register of the CFA */
+	uint8_t base; /* register of the CFA, or of the caller's rsp, where that is another value */
 	bool is_indirect; /* CFA = *(base + offset) + addend, instead of base + offset */
 	int64_t offset, addend;
 	struct cfi_value return_address, rbp, rbx;

@@ -25,7 +25,7 @@ enum reference_kind {
 /* A frame's caller, found with made-up registers and memory. */
 struct reference_caller {
 	enum reference_kind kind;
-	uint64_t cfa, rip, rbp;
+	uint64_t cfa, rip, rbp; /* cfa: its rsp */
 };
 
 /* Any values will do, as long as they differ. */
@@ -123,7 +123,7 @@ static inline bool reference_evaluate(const Dwarf_Op *ops, size_t count, uint64_
 		}
 		if (op->atom == DW_OP_regx || (op->atom >= DW_OP_reg0 && op->atom <= DW_OP_reg31)) {
 			number = op->atom == DW_OP_regx ? (unsigned int)op->number
-							: op->atom - DW_OP_reg0;
+							: (unsigned int)op->atom - DW_OP_reg0;
 			place->is_register = true;
 			place->value = reference_register(number);
 			return count == 1 && number < CFI_REGISTERS;
@@ -179,6 +179,24 @@ static inline bool reference_find_register(Dwarf_Frame *frame, int number, uint6
 	return ops[count - 1].atom != DW_OP_stack_value;
 }
 
+/* Finds the caller's rsp: the CFA, or a register in longjmp(). */
+static inline bool reference_find_rsp(Dwarf_Frame *frame, uint64_t rip, uint64_t cfa, uint64_t *rsp)
+{
+	struct reference_place place;
+	Dwarf_Op memory[3], *ops;
+	size_t count;
+
+	*rsp = cfa;
+	if (dwarf_frame_register(frame, CFI_RSP, memory, &ops, &count) || !count)
+		return false;
+	if (ops[count - 1].atom == DW_OP_stack_value)
+		return ops[0].atom == DW_OP_call_frame_cfa && count == 2;
+	if (!reference_evaluate(ops, count, rip, cfa, &place) || !place.is_register)
+		return false;
+	*rsp = place.value;
+	return true;
+}
+
 static inline bool reference_is_undefined(Dwarf_Frame *frame, int number)
 {
 	Dwarf_Op memory[3], *ops;
@@ -206,7 +224,8 @@ static inline struct reference_caller reference_libdw(Dwarf_Frame *frame, uint64
 	if (dwarf_frame_cfa(frame, &ops, &count) ||
 	    !reference_evaluate(ops, count, address, 0, &cfa) || cfa.is_register)
 		return caller;
-	caller.cfa = cfa.value;
+	if (!reference_find_rsp(frame, address, cfa.value, &caller.cfa))
+		return caller;
 	if (!reference_find_register(frame, CFI_RETURN_ADDRESS, address, cfa.value, &caller.rip,
 				     &rip_slot) ||
 	    !reference_find_register(frame, CFI_RBP, address, cfa.value, &caller.rbp, &slot))
@@ -248,9 +267,12 @@ static inline struct reference_caller reference_rule(const struct stackbeat_unwi
 	return caller;
 }
 
+/* Compares what elfutils says with a rule; an unsupported expression has none. */
 static inline bool reference_equal(const struct reference_caller *a,
 				   const struct reference_caller *b)
 {
+	if (a->kind == REFERENCE_UNSUPPORTED && b->kind == REFERENCE_NONE)
+		return true;
 	return a->kind == b->kind && a->cfa == b->cfa && a->rip == b->rip && a->rbp == b->rbp;
 }
 

@@ -269,6 +269,22 @@ static void each_rule_of_a_register(void **state)
 	EXPECT("\x2e\x10\x86\x02", "0-100 r7+8 rbp c-16\n"); /* GNU_args_size */
 }
 
+/* glibc's longjmp(): the CFA is the buffer, and rsp, rbp and rip are in registers. */
+static void the_rsp_of_longjmp(void **state)
+{
+	(void)state;
+	EXPECT("\x0c\x05\x00\x09\x07\x08\x09\x06\x09\x09\x10\x01\x11\x03\x00",
+	       "0-100 r8+0 rip r1 rbp r9 rbx unknown\n");
+	/* A return address or rsp in memory, as in setcontext(), has no row. */
+	EXPECT("\x0c\x05\x00\x09\x07\x08", "0-100 unsupported\n");
+	EXPECT("\x0c\x05\x00\x11\x07\x6c\x09\x10\x01", "0-100 unsupported\n");
+	EXPECT("\x09\x07\x11\x09\x10\x01", "0-100 unsupported\n");
+	/* rsp is the CFA by default, or because an instruction says so. */
+	EXPECT("\x14\x07\x00", "0-100 r7+8\n");
+	EXPECT("\x14\x07\x01", "0-100 unsupported\n");
+	EXPECT("\x14\x07\x01\x08\x07", "0-100 r7+8\n");
+}
+
 static void an_undefined_return_address_is_the_end(void **state)
 {
 	(void)state;
@@ -678,6 +694,7 @@ int main(void)
 		cmocka_unit_test(each_advance),
 		cmocka_unit_test(each_definition_of_the_cfa),
 		cmocka_unit_test(each_rule_of_a_register),
+		cmocka_unit_test(the_rsp_of_longjmp),
 		cmocka_unit_test(an_undefined_return_address_is_the_end),
 		cmocka_unit_test(a_state_is_remembered_with_its_cfa),
 		cmocka_unit_test(expressions_over_memory),

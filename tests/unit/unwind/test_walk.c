@@ -30,10 +30,8 @@ struct machine {
 	} table;
 	struct stackbeat_unwind_view view;
 	struct walk_mapping mappings[2];
-	struct {
-		struct stackbeat_stack stack;
-		uint64_t words[WORDS];
-	} copy;
+	struct stackbeat_stack *stack;
+	uint64_t *words; /* of the stack */
 	uint64_t frames[FRAMES_MAX];
 	struct walk_result result;
 };
@@ -43,6 +41,9 @@ static struct machine *new_machine(void)
 	struct machine *machine = calloc(1, sizeof(*machine));
 
 	assert_non_null(machine);
+	machine->stack = calloc(1, sizeof(*machine->stack) + WORDS * sizeof(uint64_t));
+	assert_non_null(machine->stack);
+	machine->words = (void *)machine->stack->bytes;
 	machine->table.header = (struct stackbeat_unwind_table){
 		.magic = STACKBEAT_UNWIND_MAGIC,
 		.start = CODE,
@@ -58,9 +59,15 @@ static struct machine *new_machine(void)
 	machine->mappings[0] = (struct walk_mapping){
 		BIAS + CODE, BIAS + CODE + 256 * (uint64_t)FUNCTIONS, BIAS, &machine->view};
 	machine->mappings[1] = (struct walk_mapping){JIT, JIT + 4096, JIT, NULL};
-	machine->copy.stack.registers[STACKBEAT_REGISTER_RSP] = STACK;
-	machine->copy.stack.size = sizeof(machine->copy.words);
+	machine->stack->registers[STACKBEAT_REGISTER_RSP] = STACK;
+	machine->stack->size = WORDS * sizeof(uint64_t);
 	return machine;
+}
+
+static void free_machine(struct machine *machine)
+{
+	free(machine->stack);
+	free(machine);
 }
 
 static void set_rule(struct machine *machine, unsigned int function, unsigned int base, int32_t cfa,
@@ -83,7 +90,7 @@ static void set_kind(struct machine *machine, unsigned int function, unsigned in
 
 static void set_register(struct machine *machine, unsigned int number, uint64_t value)
 {
-	machine->copy.stack.registers[number] = value;
+	machine->stack->registers[number] = value;
 }
 
 static const struct walk_mapping *find_mapping(void *arg, uint64_t address)
@@ -99,7 +106,7 @@ static const struct walk_mapping *find_mapping(void *arg, uint64_t address)
 
 static void walk_limited(struct machine *machine, size_t max)
 {
-	walk_stack_copy(&machine->copy.stack, find_mapping, machine, machine->frames, max,
+	walk_stack_copy(machine->stack, find_mapping, machine, machine->frames, max,
 			&machine->result);
 }
 
@@ -125,12 +132,12 @@ static void frames_without_frame_pointers(void **state)
 	set_rule(machine, 1, CFI_RSP, 32, 0, 0, 0);
 	set_kind(machine, 2, STACKBEAT_UNWIND_END);
 	set_register(machine, WALK_RIP, AT(0));
-	machine->copy.words[0] = AT(1);
-	machine->copy.words[4] = AT(2);
+	machine->words[0] = AT(1);
+	machine->words[4] = AT(2);
 	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1), AT(2));
 	assert_int_equal(machine->result.table_frames, 2);
 	assert_false(machine->result.is_truncated);
-	free(machine);
+	free_machine(machine);
 }
 
 /* Row boundaries: the leaf by its address, callers by the address before. */
@@ -145,10 +152,10 @@ static void a_return_address_is_looked_up_at_its_call(void **state)
 	set_kind(machine, 3, STACKBEAT_UNWIND_END);
 	/* At the first byte of function 1; then behind a call at the end of function 1. */
 	set_register(machine, WALK_RIP, BIAS + CODE + 256);
-	machine->copy.words[2] = BIAS + CODE + 512;
-	machine->copy.words[5] = AT(3);
+	machine->words[2] = BIAS + CODE + 512;
+	machine->words[5] = AT(3);
 	EXPECT(machine, WALK_OUTERMOST, BIAS + CODE + 256, BIAS + CODE + 512, AT(3));
-	free(machine);
+	free_machine(machine);
 }
 
 static void each_place_of_rbp(void **state)
@@ -175,17 +182,17 @@ static void each_place_of_rbp(void **state)
 		set_register(machine, WALK_RIP, AT(0));
 		set_register(machine, CFI_RBP, STACK + 10 * 8);
 		set_register(machine, 12, STACK + 40 * 8);
-		machine->copy.words[1] = STACK + 20 * 8;
-		machine->copy.words[2] = AT(2);
-		machine->copy.words[11] = AT(4);
-		machine->copy.words[21] = AT(4);
-		machine->copy.words[31] = AT(4);
-		machine->copy.words[41] = AT(4);
+		machine->words[1] = STACK + 20 * 8;
+		machine->words[2] = AT(2);
+		machine->words[11] = AT(4);
+		machine->words[21] = AT(4);
+		machine->words[31] = AT(4);
+		machine->words[41] = AT(4);
 		if (cases[i].expected == 30)
-			machine->copy.words[11] = STACK + 30 * 8;
-		machine->copy.words[cases[i].expected + 1] = AT(3);
+			machine->words[11] = STACK + 30 * 8;
+		machine->words[cases[i].expected + 1] = AT(3);
 		EXPECT(machine, WALK_OUTERMOST, AT(0), AT(2), AT(3));
-		free(machine);
+		free_machine(machine);
 	}
 }
 
@@ -199,11 +206,11 @@ static void rbx_is_followed(void **state)
 	set_rule(machine, 1, CFI_RBX, 32, 0, 0, 0);
 	set_kind(machine, 2, STACKBEAT_UNWIND_END);
 	set_register(machine, WALK_RIP, AT(0));
-	machine->copy.words[2] = STACK + 100 * 8;
-	machine->copy.words[3] = AT(1);
-	machine->copy.words[103] = AT(2);
+	machine->words[2] = STACK + 100 * 8;
+	machine->words[3] = AT(1);
+	machine->words[103] = AT(2);
 	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1), AT(2));
-	free(machine);
+	free_machine(machine);
 }
 
 /* OpenSSL's assembly: *(rsp + 16) + 8, and gcc's realigned frames: *(rbp - 8), rbp at *rbp. */
@@ -219,14 +226,14 @@ static void the_cfa_in_memory(void **state)
 	set_kind(machine, 3, STACKBEAT_UNWIND_END);
 	set_register(machine, WALK_RIP, AT(0));
 	set_register(machine, CFI_RBP, STACK + 50 * 8);
-	machine->copy.words[2] = STACK + 39 * 8;
-	machine->copy.words[39] = AT(1);
-	machine->copy.words[49] = STACK + 60 * 8;
-	machine->copy.words[50] = STACK + 70 * 8;
-	machine->copy.words[59] = AT(2);
-	machine->copy.words[71] = AT(3);
+	machine->words[2] = STACK + 39 * 8;
+	machine->words[39] = AT(1);
+	machine->words[49] = STACK + 60 * 8;
+	machine->words[50] = STACK + 70 * 8;
+	machine->words[59] = AT(2);
+	machine->words[71] = AT(3);
 	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1), AT(2), AT(3));
-	free(machine);
+	free_machine(machine);
 }
 
 /* vfork() of glibc. */
@@ -243,9 +250,9 @@ static void a_return_address_in_a_register(void **state)
 	/* Beyond the leaf, the register is lost; and so is the frame that does not grow. */
 	set_rule(machine, 2, CFI_RSP, 8, 0, 0, 0);
 	set_register(machine, WALK_RIP, AT(2));
-	machine->copy.words[0] = AT(0);
+	machine->words[0] = AT(0);
 	EXPECT(machine, WALK_LOST_REGISTER, AT(2), AT(0));
-	free(machine);
+	free_machine(machine);
 }
 
 static void registers_beyond_the_leaf_are_unknown(void **state)
@@ -256,9 +263,9 @@ static void registers_beyond_the_leaf_are_unknown(void **state)
 	set_rule(machine, 0, 10, 16, 0, 0, 0); /* r10 + 16 */
 	set_register(machine, WALK_RIP, AT(0));
 	set_register(machine, 10, STACK);
-	machine->copy.words[1] = AT(0);
+	machine->words[1] = AT(0);
 	EXPECT(machine, WALK_LOST_REGISTER, AT(0), AT(0));
-	free(machine);
+	free_machine(machine);
 }
 
 static void a_signal_frame_restores_all_registers(void **state)
@@ -267,7 +274,7 @@ static void a_signal_frame_restores_all_registers(void **state)
 	 */
 	enum { R10 = 2, RSP = 15, RIP = 16 };
 	struct machine *machine = new_machine();
-	uint64_t *context = &machine->copy.words[1 + 5];
+	uint64_t *context = &machine->words[1 + 5];
 
 	(void)state;
 	set_rule(machine, 0, CFI_RSP, 8, 0, 0, 0);
@@ -275,15 +282,15 @@ static void a_signal_frame_restores_all_registers(void **state)
 	set_rule(machine, 3, 10, 8, 0, 0, 0);
 	set_kind(machine, 4, STACKBEAT_UNWIND_END);
 	set_register(machine, WALK_RIP, AT(0));
-	machine->copy.words[0] = AT(1);
+	machine->words[0] = AT(1);
 	/* Interrupted at the first byte of function 3, which finds its CFA by r10. */
 	context[RIP] = BIAS + CODE + 768;
 	context[RSP] = STACK + 90 * 8;
 	context[R10] = STACK + 100 * 8;
-	machine->copy.words[100] = AT(4);
+	machine->words[100] = AT(4);
 	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1), BIAS + CODE + 768, AT(4));
 	assert_int_equal(machine->result.table_frames, 3);
-	free(machine);
+	free_machine(machine);
 }
 
 static void code_without_table_is_walked_by_frame_pointers(void **state)
@@ -295,21 +302,21 @@ static void code_without_table_is_walked_by_frame_pointers(void **state)
 	set_kind(machine, 1, STACKBEAT_UNWIND_END);
 	set_register(machine, WALK_RIP, JIT + 100);
 	set_register(machine, CFI_RBP, STACK + 10 * 8);
-	machine->copy.words[10] = STACK + 20 * 8;
-	machine->copy.words[11] = JIT + 200;
-	machine->copy.words[20] = STACK + 30 * 8;
-	machine->copy.words[21] = AT(0); /* back to tables */
-	machine->copy.words[22] = 0;
-	machine->copy.words[23] = STACK + 40 * 8;
-	machine->copy.words[24] = JIT + 300; /* and again */
-	machine->copy.words[40] = 0;
-	machine->copy.words[41] = AT(1);
+	machine->words[10] = STACK + 20 * 8;
+	machine->words[11] = JIT + 200;
+	machine->words[20] = STACK + 30 * 8;
+	machine->words[21] = AT(0); /* back to tables */
+	machine->words[22] = 0;
+	machine->words[23] = STACK + 40 * 8;
+	machine->words[24] = JIT + 300; /* and again */
+	machine->words[40] = 0;
+	machine->words[41] = AT(1);
 	EXPECT(machine, WALK_OUTERMOST, JIT + 100, JIT + 200, AT(0), JIT + 300, AT(1));
 	assert_int_equal(machine->result.table_frames, 1);
 	/* The chain ends with 0. */
-	machine->copy.words[41] = JIT + 400;
+	machine->words[41] = JIT + 400;
 	EXPECT(machine, WALK_OUTERMOST, JIT + 100, JIT + 200, AT(0), JIT + 300, JIT + 400);
-	free(machine);
+	free_machine(machine);
 }
 
 static void each_end(void **state)
@@ -322,17 +329,17 @@ static void each_end(void **state)
 	set_register(machine, WALK_RIP, 0x1234);
 	EXPECT(machine, WALK_NO_MAPPING, 0x1234);
 	set_register(machine, WALK_RIP, AT(0));
-	machine->copy.words[1] = AT(1);
+	machine->words[1] = AT(1);
 	EXPECT(machine, WALK_NO_RULE, AT(0), AT(1));
-	machine->copy.words[1] = 0x1234;
+	machine->words[1] = 0x1234;
 	EXPECT(machine, WALK_NO_MAPPING, AT(0), 0x1234);
-	machine->copy.words[1] = 0;
+	machine->words[1] = 0;
 	EXPECT(machine, WALK_OUTERMOST, AT(0));
 	/* A mapping that is larger than its table. */
 	machine->mappings[0].end += 4096;
-	machine->copy.words[1] = AT(FUNCTIONS);
+	machine->words[1] = AT(FUNCTIONS);
 	EXPECT(machine, WALK_NO_RULE, AT(0), AT(FUNCTIONS));
-	free(machine);
+	free_machine(machine);
 }
 
 static void a_bad_frame_ends_the_walk(void **state)
@@ -344,22 +351,22 @@ static void a_bad_frame_ends_the_walk(void **state)
 	set_register(machine, WALK_RIP, AT(0));
 	/* A circle: the saved frame pointer is that of the frame itself. */
 	set_register(machine, CFI_RBP, STACK + 10 * 8);
-	machine->copy.words[10] = STACK + 10 * 8;
-	machine->copy.words[11] = AT(0);
+	machine->words[10] = STACK + 10 * 8;
+	machine->words[11] = AT(0);
 	EXPECT(machine, WALK_BAD_FRAME, AT(0), AT(0));
 	/* Downwards. */
-	machine->copy.words[10] = STACK + 8;
-	machine->copy.words[2] = AT(0);
+	machine->words[10] = STACK + 8;
+	machine->words[2] = AT(0);
 	EXPECT(machine, WALK_BAD_FRAME, AT(0), AT(0));
 	/* Misaligned. */
-	machine->copy.words[10] = STACK + 20 * 8 + 4;
+	machine->words[10] = STACK + 20 * 8 + 4;
 	EXPECT(machine, WALK_BAD_FRAME, AT(0), AT(0));
 	/* The same CFA twice. */
 	set_rule(machine, 0, CFI_RSP, 16, 0, 0, 0);
 	set_rule(machine, 1, CFI_RSP, 0, 0, 0, 0);
-	machine->copy.words[1] = AT(1);
+	machine->words[1] = AT(1);
 	EXPECT(machine, WALK_BAD_FRAME, AT(0), AT(1));
-	free(machine);
+	free_machine(machine);
 }
 
 static void memory_outside_of_the_copy_is_unreadable(void **state)
@@ -370,15 +377,15 @@ static void memory_outside_of_the_copy_is_unreadable(void **state)
 	set_rule(machine, 0, CFI_RSP, (WORDS - 1) * 8, 0, 0, 0);
 	set_rule(machine, 1, CFI_RSP, 8, 0, 0, 0);
 	set_register(machine, WALK_RIP, AT(0));
-	machine->copy.words[WORDS - 2] = AT(1);
-	machine->copy.words[WORDS - 1] = AT(1);
+	machine->words[WORDS - 2] = AT(1);
+	machine->words[WORDS - 1] = AT(1);
 	EXPECT(machine, WALK_UNREADABLE, AT(0), AT(1), AT(1));
 	assert_true(machine->result.is_truncated);
 	/* A part of a word. */
-	machine->copy.stack.size -= 4;
+	machine->stack->size -= 4;
 	EXPECT(machine, WALK_UNREADABLE, AT(0), AT(1));
 	assert_true(machine->result.is_truncated);
-	machine->copy.stack.size = 4;
+	machine->stack->size = 4;
 	EXPECT(machine, WALK_UNREADABLE, AT(0));
 	assert_true(machine->result.is_truncated);
 	/* Below it. */
@@ -389,7 +396,7 @@ static void memory_outside_of_the_copy_is_unreadable(void **state)
 	/* At the end of the address space. */
 	set_register(machine, CFI_RBP, UINT64_MAX - 19);
 	EXPECT(machine, WALK_UNREADABLE, AT(0));
-	free(machine);
+	free_machine(machine);
 }
 
 /* An unreadable slot costs only frames that need the register. */
@@ -402,13 +409,13 @@ static void a_lost_rbp_matters_where_it_is_used(void **state)
 	set_rule(machine, 1, CFI_RSP, 16, 0, 0, 0);
 	set_kind(machine, 2, STACKBEAT_UNWIND_END);
 	set_register(machine, WALK_RIP, AT(0));
-	machine->copy.words[1] = AT(1);
-	machine->copy.words[3] = AT(2);
+	machine->words[1] = AT(1);
+	machine->words[3] = AT(2);
 	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1), AT(2));
-	machine->copy.words[3] = JIT;
-	machine->copy.words[3] += 8;
+	machine->words[3] = JIT;
+	machine->words[3] += 8;
 	EXPECT(machine, WALK_LOST_REGISTER, AT(0), AT(1), JIT + 8);
-	free(machine);
+	free_machine(machine);
 }
 
 static void depth_is_limited(void **state)
@@ -419,7 +426,7 @@ static void depth_is_limited(void **state)
 	set_rule(machine, 0, CFI_RSP, 8, 0, 0, 0);
 	set_register(machine, WALK_RIP, AT(0));
 	for (size_t i = 0; i < WORDS; i++)
-		machine->copy.words[i] = AT(0);
+		machine->words[i] = AT(0);
 	for (size_t max = 0; max <= FRAMES_MAX; max++) {
 		machine->frames[max % FRAMES_MAX] = 0;
 		walk_limited(machine, max);
@@ -427,7 +434,7 @@ static void depth_is_limited(void **state)
 		assert_int_equal(machine->result.end, WALK_MAX_DEPTH);
 		assert_int_equal(machine->result.table_frames, max ? max - 1 : 0);
 	}
-	free(machine);
+	free_machine(machine);
 }
 
 /* Signal frames can lead anywhere: the limit of frames bounds the walk. */
@@ -438,16 +445,16 @@ static void a_circle_of_signal_frames_ends(void **state)
 	(void)state;
 	set_kind(machine, 1, STACKBEAT_UNWIND_SIGNAL);
 	set_register(machine, WALK_RIP, AT(1));
-	machine->copy.words[5 + 15] = STACK;
-	machine->copy.words[5 + 16] = AT(1);
+	machine->words[5 + 15] = STACK;
+	machine->words[5 + 16] = AT(1);
 	walk_limited(machine, FRAMES_MAX);
 	assert_int_equal(machine->result.frames, FRAMES_MAX);
 	assert_int_equal(machine->result.end, WALK_MAX_DEPTH);
 	/* A part of it is unreadable. */
-	machine->copy.stack.size = (5 + 16) * 8;
+	machine->stack->size = (5 + 16) * 8;
 	EXPECT(machine, WALK_UNREADABLE, AT(1));
 	assert_true(machine->result.is_truncated);
-	free(machine);
+	free_machine(machine);
 }
 
 int main(void)
