@@ -750,12 +750,17 @@ static void sweep_entry(struct mapped_files *files, struct file_entry *entry)
 		forget_entry(files, entry);
 }
 
-void mapped_files_sweep(struct mapped_files *files)
+void mapped_files_watch(struct mapped_files *files)
 {
-	file_ids_sweep(&files->ids, forget_id, files);
 	file_opener_watch(files->opener);
 	file_opener_watch(files->copier);
 	mapped_files_collect(files);
+}
+
+void mapped_files_sweep(struct mapped_files *files)
+{
+	file_ids_sweep(&files->ids, forget_id, files);
+	mapped_files_watch(files);
 	for (size_t i = 0; i < files->count; i++) {
 		if (files->list[i])
 			sweep_entry(files, files->list[i]);

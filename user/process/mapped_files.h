@@ -121,9 +121,12 @@ void mapped_file_release(struct mapped_files *files, struct mapped_file *file);
 /* Takes over the files that were opened, so that the kernel closes them. Call this often. */
 void mapped_files_collect(struct mapped_files *files);
 
+/* Gives up files that hang. Call this each second. */
+void mapped_files_watch(struct mapped_files *files);
+
 /*
  * Call mapped_files_sweep() each second, where no sample is pending, after mapped_files_mark() for
- * each file that an address space maps. It gives up files that hang, releases unused files (those
+ * each file that an address space maps. Does mapped_files_watch(), releases unused files (those
  * neither held nor marked since the last sweep but two), and forgets entries: pointers to files
  * that are not held are invalid afterwards.
  */

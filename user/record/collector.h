@@ -30,7 +30,8 @@ struct collector {
 	int64_t next_check; /* ns: when to check for processes that have ended */
 	size_t memory; /* bytes for all of these; 0: no limit */
 	bool keeps_whole; /* a window that is half of `memory` is to be taken, and not reduced */
-	size_t other_bytes; /* of spaces and queue, at the last check */
+	int64_t next_watch; /* ns: when to look for files that hang, and at `other_bytes` */
+	size_t other_bytes; /* of spaces and queue, at the last look */
 	size_t bound_at; /* bytes in use from which on memory is bounded next */
 };
 
@@ -64,8 +65,8 @@ int collector_finish(struct collector *collector, struct device *device, struct 
 
 /*
  * Sets the budget of memory: when half of it is used, stacks are merged (window_reduce()), as
- * symbolizing takes memory, too. With `keeps_whole`, collector_is_full() is true then, and stacks
- * are merged when all of it is used.
+ * symbolizing takes memory, too. A quarter is for samples whose metadata is pending. With
+ * `keeps_whole`, collector_is_full() is true then, and stacks are merged when all of it is used.
  */
 void collector_limit_memory(struct collector *collector, size_t bytes, bool keeps_whole);
 bool collector_is_full(const struct collector *collector);

@@ -77,6 +77,17 @@ size_t window_bytes(const struct window *window)
 
 /* Adding */
 
+/* Returns 0 or -ENOMEM. */
+static int hold_file(struct window *window, struct mapped_file *file)
+{
+	if (array_reserve(&window->held_files, &window->held_capacity, window->held_count, 1,
+			  sizeof(*window->held_files)) ||
+	    mapped_file_hold(window->files, file))
+		return -ENOMEM;
+	window->held_files[window->held_count++] = file->index;
+	return 0;
+}
+
 /* Adds a mapping to the profile, and holds its file if it is new. */
 static uint32_t add_mapping(struct window *window, const struct profile_mapping *mapping)
 {
@@ -89,17 +100,15 @@ static uint32_t add_mapping(struct window *window, const struct profile_mapping 
 	if (window->files)
 		file = segment_file(window->files, source_segment(mapping->source), &is_offset);
 	/* Before the mapping is known, as no later stack would hold the file. */
-	if (file && (array_reserve(&window->held_files, &window->held_capacity, window->held_count,
-				   1, sizeof(*window->held_files)) ||
-		     mapped_file_hold(window->files, file))) {
+	if (file && hold_file(window, file)) {
 		profile->error = -ENOMEM;
 		return 0;
 	}
 	number = profile_mapping(profile, mapping);
-	if (file && profile->mappings.count > known)
-		window->held_files[window->held_count++] = file->index;
-	else if (file)
+	if (file && profile->mappings.count == known) {
 		mapped_file_release(window->files, file);
+		window->held_count--;
+	}
 	return number;
 }
 
@@ -277,23 +286,17 @@ static int64_t weight_of(const struct profile *profile, size_t sample)
 static int hold_files(struct window *window)
 {
 	const struct profile *profile = window->profile;
-	struct mapped_file *file;
 	bool is_offset;
+	int err = 0;
 
-	if (!window->files)
-		return 0;
-	for (size_t i = 1; i < profile->mappings.count; i++) {
-		file = segment_file(window->files,
-				    source_segment(profile->mappings.items[i].source), &is_offset);
-		if (!file)
-			continue;
-		if (array_reserve(&window->held_files, &window->held_capacity, window->held_count,
-				  1, sizeof(*window->held_files)) ||
-		    mapped_file_hold(window->files, file))
-			return -ENOMEM;
-		window->held_files[window->held_count++] = file->index;
+	for (size_t i = 1; window->files && i < profile->mappings.count && !err; i++) {
+		uint32_t segment = source_segment(profile->mappings.items[i].source);
+		struct mapped_file *file = segment_file(window->files, segment, &is_offset);
+
+		if (file)
+			err = hold_file(window, file);
 	}
-	return 0;
+	return err;
 }
 
 /*
