@@ -665,6 +665,8 @@ static bool stack_without_memory_is_not_added(unsigned long allocation)
 		     fake_file(fixture->mapped, &fixture->files, "/bin/sh"), 0);
 	fake_mapping(fixture->spaces, 20, 1, 0, 0x200000, 0x210000,
 		     fake_file(fixture->mapped, &fixture->files, "/bin/ls"), 0);
+	assert_int_equal(
+		address_space_advance(address_spaces_get(fixture->spaces, 20, fixture->pid), 1), 0);
 	fail_malloc(allocation, false);
 	has_failed = add_in_two_files(fixture);
 	fail_malloc(0, false);
