@@ -258,7 +258,8 @@ int recorder_take(struct recorder *recorder, struct window *window, struct recor
 	*window = (struct window){0};
 	if (!err)
 		err = collector_take(&recorder->collector, window, error);
-	if (!err)
+	/* The counters of an empty window are for the next one. */
+	if (!err && window->samples)
 		recorder->taken = recorder->recording;
 	return err;
 }

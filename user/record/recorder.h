@@ -84,9 +84,9 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 /*
  * Moves all samples since the last call (or the start) to `window`, which the caller frees with
  * window_clear(), and sets `recording` to the times and counters of that period: the sums over all
- * windows are those of the whole recording. Sampling goes on meanwhile, and nothing is lost or
- * counted twice. May be called from `drained`, and after recorder_run(). Returns 0, or a negative
- * errno value: then all samples stay for the next call, and `window` is empty.
+ * windows with samples are those of the whole recording. Sampling goes on meanwhile, and nothing is
+ * lost or counted twice. May be called from `drained`, and after recorder_run(). Returns 0, or a
+ * negative errno value: then all samples stay for the next call, and `window` is empty.
  */
 int recorder_take(struct recorder *recorder, struct window *window, struct recording *recording,
 		  struct error *error);

@@ -32,6 +32,7 @@ static struct {
 	int *fail; /* the device's error to set then */
 	int err;
 	bool bad_record;
+	bool skips_empty; /* the windows without samples */
 	uint64_t put; /* samples */
 	unsigned long
 		fail_malloc; /* the allocation that fails, from the drain `fail_at`; 0: none */
@@ -146,6 +147,10 @@ static void take(void)
 		return;
 	}
 	assert_int_equal(err, 0);
+	if (sums.skips_empty && !window.samples) {
+		window_clear(&window);
+		return;
+	}
 	for (size_t i = 0; i < window.profile->samples.count; i++)
 		sums.weight += profile_values(window.profile, i)[PROFILE_CPU];
 	/* Each one begins where the last one has ended. */
@@ -245,6 +250,31 @@ static void one_window_is_the_whole_recording(void **state)
 	take();
 	assert_int_equal(sums.samples, 10 * (DRAINS + 1));
 	assert_int_equal(sums.lost, 3 * (DRAINS + 1));
+}
+
+/* Samples come in the second half only; counters all the time. */
+static void lose_then_sample(struct device *device)
+{
+	if (device->drains > DRAINS / 2)
+		put_sample(device, 1);
+	device->counters.stats[STACKBEAT_S_LOST_FULL] += 3;
+}
+
+/* The counters of windows without samples, which no profile has, are in the next one. */
+static void empty_windows_keep_their_counters(void **state)
+{
+	struct recording recording;
+	struct window window;
+	struct error error;
+
+	(void)state;
+	sums.skips_empty = sums.takes = true;
+	assert_int_equal(record_with(lose_then_sample, &error), 0);
+	assert_int_equal(recorder_take(recorder, &window, &recording, &error), 0);
+	assert_true(window.samples > 0);
+	assert_int_equal(sums.lost + recording.lost_full, 3 * (DRAINS + 1));
+	assert_int_equal(sums.duration_ns + recording.duration_ns, recorder->recording.duration_ns);
+	window_clear(&window);
 }
 
 /* After an error, the recording ends, with its reason, and has all samples up to then. */
@@ -352,6 +382,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(windows_sum_up_to_the_recording),
 		TEST(one_window_is_the_whole_recording),
+		TEST(empty_windows_keep_their_counters),
 		TEST(ring_that_cannot_be_mapped_loses_nothing),
 		TEST(damaged_ring_loses_nothing_before),
 		TEST(refused_stop_loses_nothing),
