@@ -25,6 +25,7 @@
 #include "record/child_command.h"
 #include "record/recorder.h"
 #include "record/stack_table.h"
+#include "sandbox/worker_call.h"
 #include "symbolize/symbolize_options.h"
 
 /* Of the process that writes a file: a third of the CPU time that a sampled thread gets. */
@@ -274,7 +275,7 @@ static int write_file_here(struct record *record, const struct window_file *file
  */
 static void start_exporter(struct record *record, const struct window_file *file)
 {
-	pid_t pid = fork();
+	pid_t pid = worker_call_fork();
 
 	if (pid < 0 && file->is_snapshot) {
 		print_warning("snapshot: no process can be created for it", NULL);
@@ -414,6 +415,7 @@ static int record_session(struct record *record, struct error *error)
 		.memory = options->memory,
 		.takes_when_full = options->rotate > 0,
 		.save_binaries = options->save_binaries,
+		.sandbox = &record->sandbox.server,
 		.no_symbolize = options->no_symbolize,
 		.command = options->command,
 		.command_signals = &record->old_signals,

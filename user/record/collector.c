@@ -42,7 +42,8 @@ static int fold_stack(const struct stack *stack, void *arg)
 }
 
 int collector_init(struct collector *collector, const struct labels *labels,
-		   const char *save_directory, bool no_symbolize, struct error *error)
+		   const char *save_directory, const struct sandbox_server *sandbox,
+		   bool no_symbolize, struct error *error)
 {
 	const struct file_source source = {
 		.open = open_file,
@@ -60,7 +61,7 @@ int collector_init(struct collector *collector, const struct labels *labels,
 	if (no_symbolize)
 		mapped_files_skip_symbols(collector->files);
 	if (save_directory) {
-		err = mapped_files_save(collector->files, save_directory, error);
+		err = mapped_files_save(collector->files, save_directory, sandbox, error);
 		if (err)
 			return err;
 	}

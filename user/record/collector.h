@@ -13,6 +13,7 @@ struct device;
 struct error;
 struct sample_queue;
 struct mapped_files;
+struct sandbox_server;
 struct stack_table;
 struct address_spaces;
 
@@ -36,13 +37,14 @@ struct collector {
 };
 
 /*
- * `labels` are those of the samples; the chosen ones distinguish them. `save_directory` is the
- * directory of mapped_files_save(), or NULL. Both must outlive the collector. `no_symbolize`: no
- * symbols are read. Returns 0 or a negative errno value; collector_clear() is to be called in both
- * cases, and `collector` must not move until then.
+ * `labels` are those of the samples; the chosen ones distinguish them. `save_directory`
+ * and `sandbox` are those of mapped_files_save(), or NULL. All must outlive the collector.
+ * `no_symbolize`: no symbols are read. Returns 0 or a negative errno value; collector_clear() is to
+ * be called in both cases, and `collector` must not move until then.
  */
 int collector_init(struct collector *collector, const struct labels *labels,
-		   const char *save_directory, bool no_symbolize, struct error *error);
+		   const char *save_directory, const struct sandbox_server *sandbox,
+		   bool no_symbolize, struct error *error);
 void collector_clear(struct collector *collector);
 
 /*

@@ -276,7 +276,7 @@ int recorder_open(struct recorder *recorder, const struct recorder_config *confi
 		  struct error *error)
 {
 	int err = collector_init(&recorder->collector, config->labels, config->save_binaries,
-				 config->no_symbolize, error);
+				 config->sandbox, config->no_symbolize, error);
 
 	if (err)
 		return err;

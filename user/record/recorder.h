@@ -18,6 +18,7 @@
 
 struct error;
 struct sample_totals;
+struct sandbox_server;
 
 /* Strings and pointers are not owned, and must outlive the recorder. */
 struct recorder_config {
@@ -27,6 +28,7 @@ struct recorder_config {
 	size_t memory; /* bytes for what is recorded, see collector_limit_memory(); 0: no limit */
 	bool takes_when_full; /* `drained` calls recorder_take() when collector_is_full() */
 	const char *save_binaries; /* directory, or NULL */
+	const struct sandbox_server *sandbox; /* of `save_binaries`, see mapped_files_save() */
 	bool no_symbolize; /* no symbols are read */
 	char **command; /* NULL-terminated; NULL: none */
 	const sigset_t *command_signals; /* the signal mask of the command */

@@ -60,7 +60,7 @@ static int set_up(void **state)
 	labels = (struct labels){.chosen = LABELS_DEFAULT};
 	heap.used = heap.peak = 0;
 	heap.counts = true;
-	if (collector_init(&collector, &labels, NULL, true, &error))
+	if (collector_init(&collector, &labels, NULL, NULL, true, &error))
 		return -1;
 	collector_start(&collector, &fake_device, true);
 	return 0;
