@@ -171,8 +171,16 @@ static void merging_adds_samples_once(void **state)
 
 	profile_add_type(other, "heap", "bytes");
 	assert_int_equal(profile_merge(into, other), -EINVAL);
-	assert_int_equal(into->samples.count, from->samples.count + 1);
 	profile_free(other);
+	/* The second type differs: in its name, in its unit. */
+	for (int i = 0; i < 2; i++) {
+		other = profile_new();
+		profile_add_type(other, "samples", "count");
+		profile_add_type(other, i ? "cpu" : "wall", i ? "microseconds" : "nanoseconds");
+		assert_int_equal(profile_merge(into, other), -EINVAL);
+		profile_free(other);
+	}
+	assert_int_equal(into->samples.count, from->samples.count + 1);
 	profile_free(into);
 	profile_free(from);
 }
