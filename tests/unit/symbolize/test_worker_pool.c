@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize/worker_pool.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -453,6 +454,42 @@ static void ask_for_other_files(const int fds[])
 	send_problem(fds, "%u opened", opened);
 }
 
+/* Asks for files that the files of the job name; their owner is that of the binary, or not. */
+static void ask_for_named_files(const int fds[])
+{
+	static const char *const names[] = {"public", "private", "foreign", "core"};
+	char opened[64] = "", *end = opened;
+	struct open_request request = {.kind = DEBUG_ALT_LINK};
+	struct open_response response;
+
+	request_binary(fds);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(request.name, sizeof(request.name), "%s/%s", sandbox, names[i]);
+		if (opener_request(fds[WORKER_FD_OPENER], &request, &response) >= 0)
+			end += sprintf(end, " %s", names[i]);
+	}
+	send_problem(fds, "opened:%s", opened);
+}
+
+/* Has a file of another user opened, and sends 300 KB of strings. */
+static void send_strings_for_other(const int fds[])
+{
+	const struct worker_message message = {WORKER_STRING, 3000};
+	struct open_request request = {.kind = DEBUG_ALT_LINK};
+	struct open_response response;
+	char text[3000];
+
+	request_binary(fds);
+	snprintf(request.name, sizeof(request.name), "%s/public", sandbox);
+	opener_request(fds[WORKER_FD_OPENER], &request, &response);
+	memset(text, 'x', sizeof(text));
+	for (size_t i = 0; i < 100; i++) {
+		text[i] = 'y';
+		send_bytes(fds, &message, sizeof(message));
+		send_bytes(fds, text, sizeof(text));
+	}
+}
+
 static const struct {
 	const char *path;
 	void (*function)(const int fds[]);
@@ -466,6 +503,8 @@ static const struct {
 	{"progress", send_progress_forever},
 	{"memory", allocate_and_map},
 	{"other files", ask_for_other_files},
+	{"named files", ask_for_named_files},
+	{"strings", send_strings_for_other},
 };
 
 __attribute__((noreturn)) static void run_hostile(void (*function)(const int fds[]),
@@ -607,6 +646,31 @@ static void opener_opens_no_other_files(void **state)
 	(void)state;
 	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
 	assert_string_equal(results[0].problem, "0 opened");
+}
+
+/* A user's file makes root open no file of root that the user can't read. */
+static void opener_opens_named_files_with_the_rights_of_the_owner(void **state)
+{
+	static const unsigned char core[EI_NIDENT + 2] = {
+		0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, [EI_NIDENT] = ET_CORE};
+	const char *path = build("program", "");
+	const uint64_t address = 0x1000;
+	const struct worker_job job = {.path = "named files",
+				       .build_id = "",
+				       .addresses = &address,
+				       .count = 1,
+				       .open = open_path,
+				       .arg = (char *)path};
+
+	(void)state;
+	if (geteuid())
+		skip();
+	write_file(in_sandbox("core"), core, sizeof(core));
+	run("cd '%s' && cp program public && chmod 755 public && cp program private && "
+	    "cp program foreign && chmod 700 private foreign && chown 1001 program private",
+	    sandbox);
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_string_equal(results[0].problem, "opened: public private");
 }
 
 /* Time-out of all files */
@@ -833,6 +897,43 @@ static void quota_is_by_owner(void **state)
 	assert_string_equal(results[3].problem, "");
 }
 
+/* Its names are charged to the owner of the binary, not to that of a file that it names. */
+static void quota_of_others_cannot_be_used_up(void **state)
+{
+	char modest[PATH_MAX];
+	const char *path = build("program", "");
+	uint64_t addresses[OWNED_NAMES];
+	struct worker_job jobs[2];
+	struct worker_pool pool = default_pool;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	snprintf(modest, sizeof(modest), "%s", in_sandbox("modest"));
+	run("cd '%s' && cp program public && chown 1001 program && chown 1002 public", sandbox);
+	run("mv '%s' '%s' && chown 1002 '%s'", build_symbols(OWNED_NAMES, name_long), modest,
+	    modest);
+	for (size_t i = 0; i < OWNED_NAMES; i++)
+		addresses[i] = CODE + 16 * i;
+	for (size_t i = 0; i < 2; i++)
+		jobs[i] = (struct worker_job){
+			.path = i ? modest : "strings",
+			.build_id = "",
+			.addresses = addresses,
+			.count = OWNED_NAMES / 8,
+			.open = open_path,
+			.arg = i ? modest : (char *)path,
+		};
+	pool.processes = 1;
+	pool.lines = count_name_of_job;
+	pool.string_bytes = 5000 * OWNED_NAMES / 2;
+	memset(names_of_job, 0, sizeof(names_of_job));
+	assert_int_equal(run_pool(&pool, jobs, 2), 0);
+	assert_non_null(strstr(results[0].problem, "of its owner have too long names"));
+	assert_int_equal(names_of_job[1], OWNED_NAMES / 8);
+	assert_string_equal(results[1].problem, "");
+}
+
 static void memory_is_limited_but_mappings_are_not(void **state)
 {
 	const char *path = in_sandbox("large");
@@ -904,11 +1005,13 @@ int main(void)
 		cmocka_unit_test(worker_that_closes_its_pipe_is_killed_at_once),
 		cmocka_unit_test(opener_that_hangs_is_given_up),
 		cmocka_unit_test(opener_opens_no_other_files),
+		cmocka_unit_test(opener_opens_named_files_with_the_rights_of_the_owner),
 		cmocka_unit_test(timeout_of_all_files_keeps_results),
 		cmocka_unit_test(deadline_ends_a_worker_that_keeps_sending),
 		cmocka_unit_test(stop_ends_the_run_and_its_workers),
 		cmocka_unit_test(strings_are_limited_and_truncated),
 		cmocka_unit_test(quota_is_by_owner),
+		cmocka_unit_test(quota_of_others_cannot_be_used_up),
 		cmocka_unit_test(memory_is_limited_but_mappings_are_not),
 		cmocka_unit_test(error_of_lines_callback_ends_the_run),
 	};
