@@ -67,8 +67,8 @@ void perf_map_watcher_retire(struct perf_map_watcher *watcher, uint32_t index);
 
 /*
  * Sets *maps to the *count open maps, by id. The caller closes the fds and frees the array. With
- * `forget`, retired maps are forgotten then; the others stay open in the watcher, too. Returns 0,
- * or a negative errno value with nothing taken.
+ * `forget`, retired maps are forgotten then; the others stay open in the watcher, too. Maps for
+ * which there are no descriptors are missing. Returns 0, or -ENOMEM with nothing taken.
  */
 int perf_map_watcher_take(struct perf_map_watcher *watcher, bool forget, struct perf_map_fd **maps,
 			  size_t *count);

@@ -288,7 +288,7 @@ static int refuse_terminals(scmp_filter_ctx filter)
 static int refuse_family(scmp_filter_ctx filter, enum scmp_compare compare, int family)
 {
 	return seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 1,
-				SCMP_A0(compare, (scmp_datum_t)family));
+				SCMP_A0(compare, (scmp_datum_t)family, 0));
 }
 
 /*
@@ -307,8 +307,8 @@ static int refuse_services(scmp_filter_ctx filter)
 		err = refuse_family(filter, SCMP_CMP_GT, AF_NETLINK);
 	return err ? err
 		   : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 2,
-				      SCMP_A0(SCMP_CMP_EQ, AF_NETLINK),
-				      SCMP_A2(SCMP_CMP_NE, NETLINK_ROUTE));
+				      SCMP_A0(SCMP_CMP_EQ, AF_NETLINK, 0),
+				      SCMP_A2(SCMP_CMP_NE, NETLINK_ROUTE, 0));
 }
 
 int seccomp_confine_network_client(void)
@@ -327,7 +327,7 @@ int seccomp_confine_network_client(void)
 	/* Limits of other processes. */
 	if (!err)
 		err = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prlimit64), 1,
-				       SCMP_A0(SCMP_CMP_NE, 0));
+				       SCMP_A0(SCMP_CMP_NE, 0, 0));
 	return load_filter(filter, err);
 }
 

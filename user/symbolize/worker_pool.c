@@ -494,7 +494,7 @@ static int handle_lines(struct batch *batch, struct worker *worker, const unsign
 		if (!parse_line(batch, worker, &message, &batch->lines[i]))
 			goto invalid;
 	}
-	if (charge(batch, worker, head.count * LINE_BYTES))
+	if (charge(batch, worker, (size_t)head.count * LINE_BYTES))
 		return -ENOMEM;
 	index = worker->slice.from + head.index;
 	return batch->pool->lines(batch->pool->arg, worker->job, task->indices[index], batch->lines,

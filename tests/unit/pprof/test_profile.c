@@ -11,6 +11,7 @@
 #include "pprof/profile.h"
 #include "pprof/profile_merge.h"
 #include "sample_profile.h"
+#include "steps.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -138,6 +139,22 @@ static void overflowing_sums_are_not_merged(void **state)
 	assert_true(profile_values(profile, 0)[1] == INT64_MAX);
 	assert_int_equal(profile_values(profile, 1)[0], 3);
 	assert_int_equal(profile_values(profile, 1)[1], 3);
+	profile_free(profile);
+}
+
+/* A file may have any number of samples of one stack that can't be added up. */
+static void steps_are_linear_in_overflows(void **state)
+{
+	const uint32_t count = 10000;
+	struct profile *profile = empty_profile();
+	const int64_t values[] = {1, INT64_MAX};
+	uint64_t before = steps;
+
+	(void)state;
+	for (uint32_t i = 0; i < count; i++)
+		profile_add(profile, 0, 0, values);
+	assert_int_equal(profile->samples.count, count);
+	assert_in_range(steps - before, count, 200 * count);
 	profile_free(profile);
 }
 
@@ -315,6 +332,7 @@ int main(void)
 		cmocka_unit_test(lines_can_be_set_later),
 		cmocka_unit_test(equal_samples_are_merged),
 		cmocka_unit_test(overflowing_sums_are_not_merged),
+		cmocka_unit_test(steps_are_linear_in_overflows),
 		cmocka_unit_test(merging_adds_samples_once),
 		cmocka_unit_test(many_processes_fit),
 		cmocka_unit_test(entries_with_the_same_hash_are_different),

@@ -311,6 +311,45 @@ static void frames_have_kinds(void **state)
 	profile_free(profile);
 }
 
+/* Names in brackets are of the kernel, but for those of user memory, and of what was merged. */
+static void names_in_brackets_have_kinds(void **state)
+{
+	static const struct {
+		const char *file;
+		enum frame_kind kind;
+	} files[] = {
+		{"[kernel.kallsyms]", FRAME_KERNEL},
+		{"[ext4]", FRAME_KERNEL},
+		{"[vdso]", FRAME_USER},
+		{"[anon]", FRAME_USER},
+		{"[merged]", FRAME_USER},
+		{"[file]", FRAME_USER},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		struct profile *profile = empty_profile();
+		struct calltree_options options = {.sample_type = 1};
+		uint32_t mapping = example_mapping(profile, 0x1000, 0x2000, 0, files[i].file, "");
+		uint32_t location = example_location(profile, mapping, 0x1000, NULL, "f");
+		struct calltree *tree;
+		bool found = false;
+
+		example_add(profile, &location, 1, 1, 1, NULL, 0);
+		assert_int_equal(calltree_new(profile, &options, &tree, NULL), 0);
+		for (uint32_t node = 0; node != CALLTREE_NONE;
+		     node = calltree_next(tree, node, false)) {
+			if (strcmp(tree->names[tree->nodes[node].name], "f"))
+				continue;
+			assert_int_equal(tree->nodes[node].kind, files[i].kind);
+			found = true;
+		}
+		assert_true(found);
+		calltree_free(tree);
+		profile_free(profile);
+	}
+}
+
 static void values_have_units(void **state)
 {
 	static const struct {
@@ -420,6 +459,7 @@ int main(void)
 		SCRATCH_TEST(too_large_tree_is_an_error),
 		SCRATCH_TEST(empty_profile_is_reported),
 		SCRATCH_TEST(frames_have_kinds),
+		cmocka_unit_test(names_in_brackets_have_kinds),
 		cmocka_unit_test(values_have_units),
 		cmocka_unit_test(control_characters_are_escaped),
 		SCRATCH_TEST(exit_statuses),

@@ -2,6 +2,7 @@
 /* Perf maps that are kept open, up to a limit, and the count of those dropped. */
 #include "runtime/perf_map_watcher.h"
 
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -197,6 +198,23 @@ static void process_without_map_has_no_id_at_the_end(void **state)
 	assert_int_equal(perf_map_watcher_id(watcher, index, true), 0);
 }
 
+/* Without descriptors, maps can't be taken: that costs their names only, and this time only. */
+static void lack_of_descriptors_costs_names_only(void **state)
+{
+	uint32_t index = add_process(PROCESSES + 1), id;
+	struct rlimit limit, lower;
+
+	(void)state;
+	wait_for_map(index);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	lower = limit;
+	lower.rlim_cur = 3;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &lower), 0);
+	assert_int_equal(take(false, &id), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(take(false, &id), 1);
+}
+
 /* Many short processes without a map: their places are used again. */
 static void processes_without_map_leave_nothing(void **state)
 {
@@ -245,6 +263,7 @@ int main(void)
 		TEST(retired_map_is_forgotten_when_it_was_taken),
 		TEST(map_that_appears_later_has_the_id_of_before),
 		TEST(process_without_map_has_no_id_at_the_end),
+		TEST(lack_of_descriptors_costs_names_only),
 		TEST(processes_without_map_leave_nothing),
 		TEST(clock_that_is_set_drops_no_map),
 	};

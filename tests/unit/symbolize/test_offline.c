@@ -151,6 +151,22 @@ static void steps_are_linear_in_mappings_and_locations(void **state)
 	profile_free(profile);
 }
 
+/* As of a hostile file: many places of one file without a build ID. */
+static void steps_are_linear_in_mappings_of_one_path(void **state)
+{
+	struct profile *profile = empty_profile();
+	uint64_t before;
+
+	(void)state;
+	for (uint64_t i = 0; i < MAPPINGS; i++)
+		example_mapping(profile, 0x10000 * i, 0x10000 * i + 0x1000, 0, "/nowhere/program",
+				"");
+	before = steps;
+	symbolize_with(profile, kernel_new(sandbox), NULL);
+	assert_in_range(steps - before, MAPPINGS, 300 * MAPPINGS);
+	profile_free(profile);
+}
+
 /* The files of a kernel loaded `bias` higher, and its module twice as much. */
 static void write_kernel(uint64_t bias)
 {
@@ -303,6 +319,7 @@ int main(void)
 		OFFLINE_TEST(file_without_a_path_is_found_by_its_build_id),
 		OFFLINE_TEST(ambiguous_files_are_not_symbolized),
 		OFFLINE_TEST(steps_are_linear_in_mappings_and_locations),
+		OFFLINE_TEST(steps_are_linear_in_mappings_of_one_path),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
