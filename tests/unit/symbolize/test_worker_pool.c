@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "debuginfo/debuginfod_helper.h"
+#include "go_image.h"
 #include "lib/error.h"
 #include "lib/string_table.h"
 #include "sandbox.h"
@@ -206,6 +207,28 @@ static void symbol_table_without_dwarf(void **state)
 	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
 	assert_string_equal(results[0].problem, "");
 	assert_string_equal(results[0].lines, "_ZN4deep5outerEPVi|deep::outer ?:0:0");
+}
+
+static void pclntab_gives_inlined_functions_and_lines(void **state)
+{
+	const char *path = in_sandbox("go");
+	const uint64_t address = GO_TEXT + 0x30;
+	const struct worker_job job = {.path = path,
+				       .build_id = "",
+				       .addresses = &address,
+				       .count = 1,
+				       .open = open_path,
+				       .arg = (char *)path};
+	struct go_image image;
+
+	(void)state;
+	go_image_make(&image, &go_1_20);
+	write_file(path, image.bytes, image.size);
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_string_equal(results[0].problem, "");
+	assert_string_equal(results[0].lines,
+			    "main.inner|main.inner b.go:40:39, main.middle|main.middle b.go:30:29, "
+			    "main.outer[go.shape.int]|main.outer[...] a.go:20:19");
 }
 
 static void debug_file_gives_symbols(void **state)
@@ -896,6 +919,7 @@ int main(void)
 		cmocka_unit_test(dwarf_gives_inlined_functions_and_lines),
 		cmocka_unit_test(code_start_relocates_addresses),
 		cmocka_unit_test(symbol_table_without_dwarf),
+		cmocka_unit_test(pclntab_gives_inlined_functions_and_lines),
 		cmocka_unit_test(debug_file_gives_symbols),
 		cmocka_unit_test(names_are_demangled),
 		cmocka_unit_test(other_build_id_is_rejected),
