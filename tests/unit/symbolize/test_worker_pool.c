@@ -695,6 +695,39 @@ static void deadline_ends_a_worker_that_keeps_sending(void **state)
 	assert_int_equal(results[0].calls, 0);
 }
 
+static int find_nothing(void *arg, unsigned int candidate, struct error *error)
+{
+	(void)arg, (void)candidate;
+	error_set(error, ENOENT, "is gone");
+	return -ENOENT;
+}
+
+static void count_problem(void *arg, const char *path, const char *text)
+{
+	(void)arg, (void)path;
+	results[0].calls += strstr(text, "is gone") != NULL;
+}
+
+/* The place of a worker that has ended is used again. */
+static void more_files_than_places_of_workers_are_read(void **state)
+{
+	enum { FILES = 80 };
+	const uint64_t address = 0x1000;
+	struct worker_pool pool = default_pool;
+	struct worker_job jobs[FILES];
+
+	(void)state;
+	for (size_t i = 0; i < FILES; i++)
+		jobs[i] = (struct worker_job){.path = "file",
+					      .build_id = "",
+					      .addresses = &address,
+					      .count = 1,
+					      .open = find_nothing};
+	pool.options.problem = count_problem;
+	assert_int_equal(run_pool(&pool, jobs, FILES), 0);
+	assert_int_equal(results[0].calls, FILES);
+}
+
 /* Stop by a file descriptor */
 
 static int stop_ends[2];
@@ -930,6 +963,7 @@ int main(void)
 		cmocka_unit_test(opener_opens_no_other_files),
 		cmocka_unit_test(timeout_of_all_files_keeps_results),
 		cmocka_unit_test(deadline_ends_a_worker_that_keeps_sending),
+		cmocka_unit_test(more_files_than_places_of_workers_are_read),
 		cmocka_unit_test(stop_ends_the_run_and_its_workers),
 		cmocka_unit_test(strings_are_limited_and_truncated),
 		cmocka_unit_test(quota_is_by_owner),
