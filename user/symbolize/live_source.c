@@ -12,6 +12,7 @@
 
 #include "debuginfo/elf_headers.h"
 #include "debuginfo/kernel_image.h"
+#include "lib/array.h"
 #include "lib/build_id.h"
 #include "lib/error.h"
 #include "pprof/profile.h"
@@ -38,10 +39,11 @@ static const char *segment_name(uint32_t segment)
 	}
 }
 
-/* The load segments of a mapping's file whose addresses are offsets. */
+/* The load segments of the files whose addresses are offsets, in the order of their mappings. */
 struct segments {
 	struct elf_segment *items;
-	size_t count;
+	size_t count, capacity;
+	size_t *ends; /* of each mapping: the end of its segments in `items` */
 };
 
 /*
@@ -73,11 +75,10 @@ static int read_headers(const struct live_source *live, struct mapped_file *file
 	int err = headers ? 0 : -ENOMEM;
 
 	if (!err && read_file_headers(live, file, headers)) {
-		segments->items = calloc(headers->segment_count + 1, sizeof(*segments->items));
-		if (!segments->items)
-			err = -ENOMEM;
-		for (; !err && segments->count < headers->segment_count; segments->count++)
-			segments->items[segments->count] = headers->segments[segments->count];
+		err = array_reserve(&segments->items, &segments->capacity, segments->count,
+				    headers->segment_count, sizeof(*segments->items));
+		for (size_t i = 0; !err && i < headers->segment_count; i++)
+			segments->items[segments->count++] = headers->segments[i];
 		if (*headers->build_id)
 			mapped_file_set_build_id(live->files, file, headers->build_id);
 	}
@@ -107,7 +108,7 @@ static int describe_mapping(const struct live_source *live, struct profile *prof
 		is_offset = is_offset && strcmp(file->path, "[vdso]");
 		if (is_offset)
 			err = read_headers(live, file, segments);
-		mapping.file = profile_string(profile, *file->path ? file->path : "[file]");
+		mapping.file = profile_string(profile, *file->path ? file->path : UNKNOWN_FILE);
 		mapping.build_id = profile_string(profile, file->build_id);
 		if (is_offset)
 			mapping.start = OFFSETS_START;
@@ -136,9 +137,12 @@ static void describe_offset(struct profile *profile, uint32_t number,
 {
 	const struct profile_location *location = &profile->locations.items[number];
 	struct profile_mapping mapping = profile->mappings.items[location->mapping];
+	size_t first = segments->ends[location->mapping - 1];
+	size_t count = segments->ends[location->mapping] - first;
 	uint64_t vaddr;
 
-	if (!elf_segments_vaddr(segments->items, segments->count, location->address, &vaddr)) {
+	if (!count ||
+	    !elf_segments_vaddr(&segments->items[first], count, location->address, &vaddr)) {
 		profile_move_location(profile, number, location->mapping,
 				      location->address + mapping.start);
 		return;
@@ -161,25 +165,26 @@ static void describe_locations(const struct live_source *live, struct profile *p
 					      describe_kernel(live, profile, location->address),
 					      location->address);
 		else if (mapping->start && location->mapping < count)
-			describe_offset(profile, (uint32_t)i, &segments[location->mapping]);
+			describe_offset(profile, (uint32_t)i, segments);
 	}
 }
 
 int live_source_describe(const struct live_source *live, struct profile *profile)
 {
 	size_t count = profile->mappings.count;
-	struct segments *segments = calloc(count + 1, sizeof(*segments));
+	struct segments segments = {.ends = calloc(count + 1, sizeof(*segments.ends))};
 	int err = 0;
 
-	if (!segments)
+	if (!segments.ends)
 		return -ENOMEM;
-	for (size_t i = 1; i < count && !err; i++)
-		err = describe_mapping(live, profile, (uint32_t)i, &segments[i]);
+	for (size_t i = 1; i < count && !err; i++) {
+		err = describe_mapping(live, profile, (uint32_t)i, &segments);
+		segments.ends[i] = segments.count;
+	}
 	if (!err)
-		describe_locations(live, profile, segments, count);
-	for (size_t i = 0; i < count; i++)
-		free(segments[i].items);
-	free(segments);
+		describe_locations(live, profile, &segments, count);
+	free(segments.items);
+	free(segments.ends);
 	return err ? err : profile->error;
 }
 

@@ -32,15 +32,18 @@
 /* Upper bound of a message. */
 #define MESSAGE_MAX (sizeof(struct worker_lines) + INLINE_DEPTH_MAX * sizeof(struct worker_line))
 /*
- * Quotas of string bytes: of a job, of each of its addresses in addition, and of all jobs. A small
- * file can contain much string data, as strings may overlap. When the quota of all jobs is used up,
- * the files of an owner still have an equal share of it: no user can use up that of others.
+ * Quotas of bytes of strings and lines: of a job, of each of its addresses in addition, and of all
+ * jobs. A small file can contain much string data, as strings may overlap. When the quota of all
+ * jobs is used up, the files of an owner still have an equal share of it: no user can use up that
+ * of others.
  */
-#define TASK_STRING_BYTES ((size_t)1 << 20)
-#define ADDRESS_STRING_BYTES ((size_t)4 << 10)
-#define BATCH_STRING_BYTES ((size_t)512 << 20)
+#define TASK_BYTES ((size_t)1 << 20)
+#define ADDRESS_BYTES ((size_t)4 << 10)
+#define BATCH_BYTES ((size_t)512 << 20)
 #define OWNERS_SIZE (PROCESSES_MAX * sizeof(uint32_t))
 #define STRING_OVERHEAD 64u /* bytes of memory for each string, in addition to its own */
+#define LINE_BYTES 56u /* of memory for a line and its function */
+#define PROBLEMS_MAX 64u /* of a worker: it has one for each file that it opens */
 #define EXIT_TIMEOUT_MS                                                                            \
 	1000 /* for a worker to exit that was killed; its status is unknown then                   \
 	      */
@@ -52,7 +55,7 @@ struct task {
 	struct worker_job job; /* with `addresses` */
 	uint64_t *addresses; /* in batch->addresses */
 	size_t *indices; /* index of each in the original job; in batch->indices */
-	size_t string_bytes; /* received */
+	size_t bytes; /* of strings and lines, received */
 	bool abandoned; /* its problem is reported; slices that were not started are skipped */
 };
 
@@ -62,10 +65,10 @@ struct slice {
 	size_t from, count; /* range of the addresses of the task */
 };
 
-/* Strings from the files of a user. */
+/* Strings and lines from the files of a user. */
 struct owner {
 	uint32_t uid;
-	size_t string_bytes;
+	size_t bytes;
 };
 
 enum over_quota {
@@ -84,7 +87,8 @@ struct worker {
 	int fd; /* read end of its pipe; -1: it was closed, and the worker was killed */
 	bool got_end; /* it sent WORKER_END */
 	bool protocol_error; /* it sent an invalid message */
-	enum over_quota over_quota; /* of string bytes */
+	enum over_quota over_quota; /* of bytes */
+	unsigned int problems;
 	int64_t idle_deadline; /* ms; it is killed if it sends nothing until then */
 	int64_t deadline; /* ms; it is killed then in any case */
 	unsigned char *buffer; /* bytes read but not parsed yet */
@@ -105,7 +109,7 @@ struct batch {
 	size_t slice_count, next;
 	size_t large_count; /* tasks with enough addresses for a worker of their own */
 	struct string_table *strings;
-	size_t string_bytes; /* received */
+	size_t bytes; /* of strings and lines, received */
 	struct owner *owners;
 	size_t owner_count, owner_capacity;
 	/* Shared with the openers, which write the owner of their files; by the slot of the worker.
@@ -408,23 +412,23 @@ static struct owner *owner_of(struct batch *batch, const struct worker *worker)
 
 static size_t batch_quota(const struct batch *batch)
 {
-	return batch->pool->string_bytes ? batch->pool->string_bytes : BATCH_STRING_BYTES;
+	return batch->pool->output_bytes ? batch->pool->output_bytes : BATCH_BYTES;
 }
 
-static int charge_string(struct batch *batch, struct worker *worker, size_t cost)
+static int charge(struct batch *batch, struct worker *worker, size_t cost)
 {
 	struct task *task = &batch->tasks[worker->job];
 	struct owner *owner = owner_of(batch, worker);
 
 	if (!owner)
 		return -ENOMEM;
-	task->string_bytes += cost;
-	batch->string_bytes += cost;
-	owner->string_bytes += cost;
-	if (task->string_bytes > TASK_STRING_BYTES + task->job.count * ADDRESS_STRING_BYTES)
+	task->bytes += cost;
+	batch->bytes += cost;
+	owner->bytes += cost;
+	if (task->bytes > TASK_BYTES + task->job.count * ADDRESS_BYTES)
 		worker->over_quota = QUOTA_OF_FILE;
-	else if (batch->string_bytes > batch_quota(batch) &&
-		 owner->string_bytes > batch_quota(batch) / batch->owner_count)
+	else if (batch->bytes > batch_quota(batch) &&
+		 owner->bytes > batch_quota(batch) / batch->owner_count)
 		worker->over_quota = QUOTA_OF_OWNER;
 	return 0;
 }
@@ -443,8 +447,7 @@ static int handle_string(struct batch *batch, struct worker *worker, const char 
 						  worker->string_count, 1, sizeof(index)))
 		return -ENOMEM;
 	worker->strings[worker->string_count++] = index;
-	return charge_string(batch, worker,
-			     STRING_OVERHEAD + (batch->strings->count > known ? size : 0));
+	return charge(batch, worker, STRING_OVERHEAD + (batch->strings->count > known ? size : 0));
 }
 
 static bool find_string(const struct batch *batch, const struct worker *worker, uint32_t number,
@@ -491,6 +494,8 @@ static int handle_lines(struct batch *batch, struct worker *worker, const unsign
 		if (!parse_line(batch, worker, &message, &batch->lines[i]))
 			goto invalid;
 	}
+	if (charge(batch, worker, head.count * LINE_BYTES))
+		return -ENOMEM;
 	index = worker->slice.from + head.index;
 	return batch->pool->lines(batch->pool->arg, worker->job, task->indices[index], batch->lines,
 				  head.count);
@@ -499,11 +504,15 @@ invalid:
 	return 0;
 }
 
-static void handle_problem(const struct batch *batch, const struct worker *worker, const char *text,
+static void handle_problem(const struct batch *batch, struct worker *worker, const char *text,
 			   size_t size)
 {
 	struct error error;
 
+	if (++worker->problems > PROBLEMS_MAX) {
+		worker->protocol_error = true;
+		return;
+	}
 	/* Each slice reports the problem of the file; report it once. */
 	if (worker->slice.from > 0)
 		return;
@@ -592,10 +601,11 @@ static int read_worker(struct batch *batch, struct worker *worker)
 			return err;
 	}
 	if (worker->over_quota == QUOTA_OF_FILE)
-		abandon_task(batch, worker, "has too long names: the rest is left out");
+		abandon_task(batch, worker, "has too many or too long names: the rest is left out");
 	else if (worker->over_quota == QUOTA_OF_OWNER)
 		abandon_task(batch, worker,
-			     "the files of its owner have too long names: the rest is left out");
+			     "the files of its owner have too many or too long names: the rest is "
+			     "left out");
 	else
 		end_worker(batch, worker);
 	return err;
