@@ -51,7 +51,8 @@ static void parameters_are_passed_on(void **state)
 
 static void other_arguments_are_refused(void **state)
 {
-	static char *const wrong[] = {"rate_max", "=100", "-a=1", "a=1 b=2", "a=\"b\"", "a=1\n", ""};
+	static char *const wrong[] = {"rate_max", "=100",  "-a=1", "a=1 b=2",
+				      "a=\"b\"",  "a=1\n", ""};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {

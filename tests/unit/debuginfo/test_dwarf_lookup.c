@@ -415,28 +415,30 @@ static void test_kinds_of_dwarf(void **state)
 	}
 }
 
-/* Functions of three units, inlined in each other by the linker: their files are of another unit. */
+/* Functions of three units, inlined in each other by the linker: their files are of another unit.
+ */
 static void test_files_of_other_units(void **state)
 {
 	const char *path = in_sandbox("program");
 
 	(void)state;
 	write_text(in_sandbox("one.h"), "static inline int add(int x) { return x * x + 3; }\n");
-	write_text(in_sandbox("one.c"), "#include \"one.h\"\n\n"
-					"extern volatile int sink;\n"
-					"int one(int x) { sink = x; sink += add(x); return sink; }\n");
-	write_text(in_sandbox("two.c"), "\n\nextern volatile int sink;\n"
-					"int two(int x) { sink = x * 7; sink ^= x; return sink; }\n");
-	write_text(in_sandbox("three.c"),
-		   "int one(int x), two(int x);\n"
-		   "volatile int sink;\n"
-		   "int main(int count, char **v)\n"
-		   "{\n"
-		   "	(void)v;\n"
-		   "	sink = one(count); sink = two(count);\n"
-		   "	sink = one(sink); sink = two(sink);\n"
-		   "	return sink;\n"
-		   "}\n");
+	write_text(in_sandbox("one.c"),
+		   "#include \"one.h\"\n\n"
+		   "extern volatile int sink;\n"
+		   "int one(int x) { sink = x; sink += add(x); return sink; }\n");
+	write_text(in_sandbox("two.c"),
+		   "\n\nextern volatile int sink;\n"
+		   "int two(int x) { sink = x * 7; sink ^= x; return sink; }\n");
+	write_text(in_sandbox("three.c"), "int one(int x), two(int x);\n"
+					  "volatile int sink;\n"
+					  "int main(int count, char **v)\n"
+					  "{\n"
+					  "	(void)v;\n"
+					  "	sink = one(count); sink = two(count);\n"
+					  "	sink = one(sink); sink = two(sink);\n"
+					  "	return sink;\n"
+					  "}\n");
 	run("cd '%s' && gcc -g -O2 -flto=auto -o program one.c two.c three.c", sandbox);
 	check_against(path, path);
 }
@@ -468,8 +470,7 @@ static void test_section_of_one_byte(void **state)
 		   "	__asm__(\"ret\");\n"
 		   "}\n"
 		   "int main(void) { byte(); return 0; }\n");
-	run("cd '%s' && gcc -g -O1 -fcf-protection=none -o program byte.c",
-	    sandbox);
+	run("cd '%s' && gcc -g -O1 -fcf-protection=none -o program byte.c", sandbox);
 	vaddrs[0] = symbol_value(path, "byte");
 	vaddrs[1] = symbol_value(path, "main");
 	answers = get_our_answers(path, vaddrs, 2);

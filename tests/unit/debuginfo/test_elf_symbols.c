@@ -531,7 +531,8 @@ struct code {
 	uint64_t start, size;
 };
 
-/* Reads a file with code at these addresses, and these symbols. The first symbol is a null symbol. */
+/* Reads a file with code at these addresses, and these symbols. The first symbol is a null symbol.
+ */
 static struct test_file *make_code_file(struct code code, const Elf64_Sym *symbols, size_t count,
 					const char *strings, size_t size)
 {

@@ -9,18 +9,16 @@
 #include "sandbox.h"
 
 /* In the kernel: .text from 0 to 24, .text.b from 32 to 40, .text.c from 40 to 41. */
-static const char source[] =
-	".text\n .rept 24\n nop\n .endr\n"
-	".section .init.text, \"ax\"\n .skip 16, 0x90\n"
-	".data\n .skip 100\n"
-	".section .text.b, \"ax\"\n .balign 16\n .skip 8, 0x90\n"
-	".section .exec_data, \"a\"\n .skip 8\n"
-	".section .text.c, \"ax\"\n .skip 1, 0x90\n";
+static const char source[] = ".text\n .rept 24\n nop\n .endr\n"
+			     ".section .init.text, \"ax\"\n .skip 16, 0x90\n"
+			     ".data\n .skip 100\n"
+			     ".section .text.b, \"ax\"\n .balign 16\n .skip 8, 0x90\n"
+			     ".section .exec_data, \"a\"\n .skip 8\n"
+			     ".section .text.c, \"ax\"\n .skip 1, 0x90\n";
 
 static struct error error;
 
-static int open_module(struct kernel_module_elf *module_elf, const char *name,
-		       const char *build_id)
+static int open_module(struct kernel_module_elf *module_elf, const char *name, const char *build_id)
 {
 	int fd = open(in_sandbox("%s", name), O_RDONLY | O_CLOEXEC), err;
 

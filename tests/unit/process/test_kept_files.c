@@ -29,7 +29,7 @@ static void linked_files_of_the_largest_owner_come_first(void **state)
 	static const struct {
 		bool is_linked;
 		int owner; /* -1: any */
-	} expected[COUNT] = {{true, 1}, {true, -1}, {true, -1}, {true, -1}, {true, -1},
+	} expected[COUNT] = {{true, 1},  {true, -1},  {true, -1},  {true, -1}, {true, -1},
 			     {false, 2}, {false, -1}, {false, -1}, {false, -1}};
 	struct kept_file sorted[COUNT];
 	size_t left[2][3] = {{1, 1, 2}, {0, 3, 2}};

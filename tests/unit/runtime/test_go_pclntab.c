@@ -245,12 +245,12 @@ static void test_wrong_headers_are_refused(void **state)
 		unsigned int at;
 		unsigned char value;
 	} wrong[] = {
-		{0, 0xf2},          /* magic */
-		{4, 1},    {5, 1},  /* padding */
-		{6, 0},    {6, 3},  /* quantum of instructions */
-		{7, 4},    {7, 0},  /* size of a pointer */
-		{8, 0},    {8, 4},  /* number of functions */
-		{12, 1},            /* the same, beyond 32 bits */
+		{0, 0xf2}, /* magic */
+		{4, 1},    {5, 1}, /* padding */
+		{6, 0},    {6, 3}, /* quantum of instructions */
+		{7, 4},    {7, 0}, /* size of a pointer */
+		{8, 0},    {8, 4}, /* number of functions */
+		{12, 1}, /* the same, beyond 32 bits */
 	};
 	struct go_options options = go_1_20;
 

@@ -16,7 +16,8 @@ static void assert_demangled(const char *const (*names)[2], size_t count)
 
 	assert_non_null(lines);
 	for (size_t i = 0; i < count; i++)
-		lines[i] = (struct source_line){.function = names[i][0], .system_name = names[i][0]};
+		lines[i] =
+			(struct source_line){.function = names[i][0], .system_name = names[i][0]};
 	assert_int_equal(demangle_lines(worker_server(), lines, count, &strings), 0);
 	for (size_t i = 0; i < count; i++) {
 		assert_string_equal(lines[i].function, names[i][1]);
@@ -58,7 +59,7 @@ static void many_names_are_demangled(void **state)
 		names[i][0] = i % 3 ? "_ZN19long_namespace_name13long_functionEv" : "_Zrubbish";
 		names[i][1] = i % 3 ? "long_namespace_name::long_function" : names[i][0];
 	}
-	assert_demangled((const char *const (*)[2])names, COUNT);
+	assert_demangled((const char *const(*)[2])names, COUNT);
 }
 
 static void names_may_be_mangled_by_their_start(void **state)

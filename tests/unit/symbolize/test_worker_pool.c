@@ -806,7 +806,7 @@ static int find_nothing(void *arg, unsigned int candidate, struct error *error)
 	return -ENOENT;
 }
 
-static void count_problem(void *arg, const char *path, const char *text)
+static void count_missing(void *arg, const char *path, const char *text)
 {
 	(void)arg, (void)path;
 	results[0].calls += strstr(text, "is gone") != NULL;
@@ -827,7 +827,7 @@ static void more_files_than_places_of_workers_are_read(void **state)
 					      .addresses = &address,
 					      .count = 1,
 					      .open = find_nothing};
-	pool.options.problem = count_problem;
+	pool.options.problem = count_missing;
 	assert_int_equal(run_pool(&pool, jobs, FILES), 0);
 	assert_int_equal(results[0].calls, FILES);
 }
