@@ -944,6 +944,14 @@ static void file_that_hangs_is_given_up_while_recording(void **state)
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
+static void symbols_can_be_skipped(void **state)
+{
+	(void)state;
+	assert_true(mapped_files_have_symbols(mapped));
+	mapped_files_skip_symbols(mapped);
+	assert_false(mapped_files_have_symbols(mapped));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -978,6 +986,7 @@ int main(void)
 		TEST(too_large_binary_is_not_saved),
 		TEST(untrusted_binaries_are_saved_apart),
 		TEST(errors_of_saving_are_reported),
+		TEST(symbols_can_be_skipped),
 	};
 
 	return cmocka_run_group_tests_name("mapped", tests, NULL, NULL);

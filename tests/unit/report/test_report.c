@@ -350,6 +350,35 @@ static void names_in_brackets_have_kinds(void **state)
 	}
 }
 
+/* Code without a function has the name of its file, without the directory. */
+static void unresolved_frames_have_the_file_name(void **state)
+{
+	static const struct {
+		const char *file, *name;
+	} cases[] = {
+		{"/usr/lib/liba.so", "liba.so+0x1"},
+		{"relative", "relative+0x1"},
+		{"/", "/+0x1"},
+		{"/only/a/directory/", "/only/a/directory/+0x1"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct profile *built = empty_profile(), *profile;
+		uint32_t mapping = example_mapping(built, 0, 0x1000, 0, cases[i].file, NULL);
+		uint32_t location = profile_location(built, mapping, 1, NULL, 0);
+		struct calltree_options options = {.sample_type = 1};
+		struct calltree *tree;
+		int64_t cum;
+
+		example_add(built, &location, 1, 1, 5, NULL, 0);
+		profile = read_back(state, built);
+		assert_int_equal(calltree_new(profile, &options, &tree, NULL), 0);
+		assert_int_equal(flat_of(tree, cases[i].name, &cum), 5);
+		calltree_free(tree);
+		profile_free(profile);
+	}
+}
+
 static void values_have_units(void **state)
 {
 	static const struct {
@@ -425,6 +454,55 @@ static int run_quietly(int (*command)(int, char **), const char *first, const ch
 	return status;
 }
 
+/* Returns what the command prints, to be freed. */
+static char *output_of(int (*command)(int, char **), void **state, const char *option,
+		       const char *path)
+{
+	char *argv[] = {"command", (char *)option, (char *)path, NULL};
+	char *printed = scratch_file(state, "printed"), *text = calloc(1, 1 << 16);
+	int out = open(printed, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	int saved = dup(STDOUT_FILENO);
+
+	assert_non_null(text);
+	fflush(stdout);
+	dup2(out, STDOUT_FILENO);
+	assert_int_equal(command(3, argv), STATUS_OK);
+	fflush(stdout);
+	dup2(saved, STDOUT_FILENO);
+	close(saved);
+	assert_true(pread(out, text, (1 << 16) - 1, 0) > 0);
+	close(out);
+	unlink(printed);
+	free(printed);
+	return text;
+}
+
+static void options_select_the_report(void **state)
+{
+	static const struct {
+		const char *option, *expected, *excluded;
+	} cases[] = {
+		{"-n2", "40ms 36.36% 36.36%       40ms 36.36%  vfs_read\n", "inner"},
+		{"-n0", "10ms  9.09%   100%       10ms  9.09%  libx.so+0x1234\n", "Showing"},
+		{"--raw-values", " 40000000 36.36% ", "40ms"},
+		{"--sample-type=samples", "         4 36.36% ", "40ms"},
+		{"--tree", " 36.36%       40ms       40ms  │  vfs_read\n", "flat%"},
+	};
+	char *path = scratch_file(state, "profile");
+	struct profile *built = example_profile();
+
+	assert_int_equal(pprof_write(built, path, NULL, NULL), 0);
+	profile_free(built);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *text = output_of(cmd_report, state, cases[i].option, path);
+
+		if (!strstr(text, cases[i].expected) || strstr(text, cases[i].excluded))
+			fail_msg("%s: %s", cases[i].option, text);
+		free(text);
+	}
+	free(path);
+}
+
 static void exit_statuses(void **state)
 {
 	char *path = scratch_file(state, "profile");
@@ -460,8 +538,10 @@ int main(void)
 		SCRATCH_TEST(empty_profile_is_reported),
 		SCRATCH_TEST(frames_have_kinds),
 		cmocka_unit_test(names_in_brackets_have_kinds),
+		SCRATCH_TEST(unresolved_frames_have_the_file_name),
 		cmocka_unit_test(values_have_units),
 		cmocka_unit_test(control_characters_are_escaped),
+		SCRATCH_TEST(options_select_the_report),
 		SCRATCH_TEST(exit_statuses),
 	};
 

@@ -125,6 +125,7 @@ static uint32_t kernel_location(uint64_t address)
 }
 
 static char problem[1024];
+static struct symbolize_counts counts;
 static size_t interruptions;
 
 static void store_problem(void *arg, const char *path, const char *text)
@@ -139,28 +140,21 @@ static void count_interruption(void *arg)
 	interruptions++;
 }
 
-/* Symbolizes the profile. The arguments are those of the options. */
-static void symbolize_with(int stop,
-			   void (*take_problem)(void *arg, const char *path, const char *text))
+/* Symbolizes the profile, and sets `counts`. The debug files are those of the sandbox. */
+static void symbolize_by(struct symbolize_options options)
 {
 	const char *directory = in_sandbox("debug");
-	const struct symbolize_options options = {
-		.sandbox = worker_server(),
-		.directories = &directory,
-		.directory_count = 1,
-		.stop = stop,
-		.interrupted = count_interruption,
-		.problem = take_problem,
-	};
 	struct live_source live = {
 		.sandbox = worker_server(),
 		.files = mapped,
 		.kernel = kernel,
 	};
 	struct perf_map_fd *perf_maps;
-	struct symbolize_counts counts;
 	struct symbol_source source;
 
+	options.sandbox = worker_server();
+	options.directories = &directory;
+	options.directory_count = 1;
 	assert_int_equal(
 		address_spaces_take_perf_maps(spaces, false, &perf_maps, &live.perf_map_count), 0);
 	live.perf_maps = perf_maps;
@@ -172,6 +166,17 @@ static void symbolize_with(int stop,
 	for (size_t i = 0; i < live.perf_map_count; i++)
 		close(perf_maps[i].fd);
 	free(perf_maps);
+}
+
+/* The arguments are those of the options. */
+static void symbolize_with(int stop,
+			   void (*take_problem)(void *arg, const char *path, const char *text))
+{
+	symbolize_by((struct symbolize_options){
+		.stop = stop,
+		.interrupted = count_interruption,
+		.problem = take_problem,
+	});
 }
 
 static void symbolize(void)
@@ -247,6 +252,41 @@ static void same_place_of_a_file_is_one_location(void **state)
 	assert_int_equal(location_at(space, 0x700018), location_at(other, 0x900018));
 }
 
+struct missing {
+	uint64_t count;
+	char path[PATH_MAX];
+};
+
+static void note_missing(void *arg, const char *path, const char *build_id, size_t addresses)
+{
+	struct missing *missing = arg;
+
+	assert_string_equal(build_id, "");
+	missing->count += addresses;
+	snprintf(missing->path, sizeof(missing->path), "%s", path);
+}
+
+static void locations_are_counted(void **state)
+{
+	struct missing missing = {0};
+	struct address_space *space;
+
+	(void)state;
+	build("a.so", ".text\n" FUNCTION("first") FUNCTION("second") ".skip 64, 0x90\n");
+	space = map(1, "a.so");
+	for (uint64_t address = 0x700000; address < 0x700038; address += 8)
+		location_at(space, address);
+	symbolize_by((struct symbolize_options){
+		.missing = note_missing,
+		.arg = &missing,
+		.problem = store_problem,
+	});
+	assert_int_equal(counts.unsymbolized, 7);
+	assert_int_equal(counts.named, 4);
+	assert_int_equal(missing.count, 3);
+	assert_string_equal(missing.path, in_sandbox("a.so"));
+}
+
 static void addresses_without_symbol(void **state)
 {
 	uint32_t in_file, anon, none, vsyscall;
@@ -260,6 +300,7 @@ static void addresses_without_symbol(void **state)
 	none = location_at(space, 0x1);
 	vsyscall = location_at(space, 0xffffffffff600400);
 	symbolize();
+	assert_int_equal(counts.named, 0);
 	assert_int_equal(at(in_file)->line_count, 0);
 	assert_int_equal(at(in_file)->address, 0x1010);
 	assert_string_equal(path_of(in_file), in_sandbox("a.so"));
@@ -563,6 +604,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(same_place_of_a_file_is_one_location),
+		TEST(locations_are_counted),
 		TEST(addresses_without_symbol),
 		TEST(file_without_segments_gives_offsets),
 		TEST(names_are_demangled),

@@ -14,6 +14,7 @@
 
 #include "debuginfo/debuginfod_helper.h"
 #include "debuginfo/dwarf_lookup.h"
+#include "go_image.h"
 #include "lib/error.h"
 #include "lib/string_table.h"
 #include "sandbox.h"
@@ -209,6 +210,28 @@ static void symbol_table_without_dwarf(void **state)
 	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
 	assert_string_equal(results[0].problem, "");
 	assert_string_equal(results[0].lines, "_ZN4deep5outerEPVi|deep::outer ?:0:0");
+}
+
+static void pclntab_gives_inlined_functions_and_lines(void **state)
+{
+	const char *path = in_sandbox("go");
+	const uint64_t address = GO_TEXT + 0x30;
+	const struct worker_job job = {.path = path,
+				       .build_id = "",
+				       .addresses = &address,
+				       .count = 1,
+				       .open = open_path,
+				       .arg = (char *)path};
+	struct go_image image;
+
+	(void)state;
+	go_image_make(&image, &go_1_20);
+	write_file(path, image.bytes, image.size);
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_string_equal(results[0].problem, "");
+	assert_string_equal(results[0].lines,
+			    "main.inner|main.inner b.go:40:39, main.middle|main.middle b.go:30:29, "
+			    "main.outer[go.shape.int]|main.outer[...] a.go:20:19");
 }
 
 static void debug_file_gives_symbols(void **state)
@@ -776,6 +799,39 @@ static void deadline_ends_a_worker_that_keeps_sending(void **state)
 	assert_int_equal(results[0].calls, 0);
 }
 
+static int find_nothing(void *arg, unsigned int candidate, struct error *error)
+{
+	(void)arg, (void)candidate;
+	error_set(error, ENOENT, "is gone");
+	return -ENOENT;
+}
+
+static void count_missing(void *arg, const char *path, const char *text)
+{
+	(void)arg, (void)path;
+	results[0].calls += strstr(text, "is gone") != NULL;
+}
+
+/* The place of a worker that has ended is used again. */
+static void more_files_than_places_of_workers_are_read(void **state)
+{
+	enum { FILES = 80 };
+	const uint64_t address = 0x1000;
+	struct worker_pool pool = default_pool;
+	struct worker_job jobs[FILES];
+
+	(void)state;
+	for (size_t i = 0; i < FILES; i++)
+		jobs[i] = (struct worker_job){.path = "file",
+					      .build_id = "",
+					      .addresses = &address,
+					      .count = 1,
+					      .open = find_nothing};
+	pool.options.problem = count_missing;
+	assert_int_equal(run_pool(&pool, jobs, FILES), 0);
+	assert_int_equal(results[0].calls, FILES);
+}
+
 /* Stop by a file descriptor */
 
 static int stop_ends[2];
@@ -1080,6 +1136,7 @@ int main(void)
 		cmocka_unit_test(dwarf_gives_inlined_functions_and_lines),
 		cmocka_unit_test(code_start_relocates_addresses),
 		cmocka_unit_test(symbol_table_without_dwarf),
+		cmocka_unit_test(pclntab_gives_inlined_functions_and_lines),
 		cmocka_unit_test(debug_file_gives_symbols),
 		cmocka_unit_test(names_are_demangled),
 		cmocka_unit_test(other_build_id_is_rejected),
@@ -1091,6 +1148,7 @@ int main(void)
 		cmocka_unit_test(opener_opens_named_files_with_the_rights_of_the_owner),
 		cmocka_unit_test(timeout_of_all_files_keeps_results),
 		cmocka_unit_test(deadline_ends_a_worker_that_keeps_sending),
+		cmocka_unit_test(more_files_than_places_of_workers_are_read),
 		cmocka_unit_test(stop_ends_the_run_and_its_workers),
 		cmocka_unit_test(strings_are_limited_and_truncated),
 		cmocka_unit_test(quota_is_by_owner),
