@@ -7,11 +7,14 @@
 #include <linux/netlink.h>
 #include <seccomp.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "sandbox/worker_limits.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -30,7 +33,6 @@ static const int allowed_calls[] = {
 	/* memory */
 	SCMP_SYS(brk),
 	SCMP_SYS(madvise),
-	SCMP_SYS(mremap),
 	SCMP_SYS(munmap),
 	/* files */
 	SCMP_SYS(close),
@@ -182,15 +184,29 @@ static int allow_end(scmp_filter_ctx filter, int end)
 	return err;
 }
 
-/* Memory must be private, so that no other process sees it, and not executable. */
+/* The lowest address that the stack of this process may get to. */
+static scmp_datum_t stack_end(void)
+{
+	return (uintptr_t)__builtin_frame_address(0) - WORKER_STACK_MAX;
+}
+
+/*
+ * Memory must be private, so that no other process sees it, and not executable. RLIMIT_DATA does
+ * not count memory that grows downwards, as the stack does: it can't be mapped, and the stack not
+ * be enlarged by mremap(). Huge pages of the administrator are for others.
+ */
 static int allow_memory(scmp_filter_ctx filter)
 {
 	int err = allow_masked(filter, SCMP_SYS(mprotect), 2, PROT_EXEC, 0);
 
+	if (!err)
+		err = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mremap), 1,
+				       SCMP_A0(SCMP_CMP_LT, stack_end()));
 	return err ? err
 		   : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 2,
 				      SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0),
-				      SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_TYPE, MAP_PRIVATE));
+				      SCMP_A3(SCMP_CMP_MASKED_EQ,
+					      MAP_TYPE | MAP_GROWSDOWN | MAP_HUGETLB, MAP_PRIVATE));
 }
 
 static int allow_fcntl(scmp_filter_ctx filter)

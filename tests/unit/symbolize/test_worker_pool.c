@@ -460,14 +460,20 @@ static void send_many_lines(const int fds[])
 	}
 }
 
-/* RLIMIT_DATA limits memory, but not mapped files. */
+/* RLIMIT_DATA limits memory, but neither mapped files nor what grows as a stack. */
 static void allocate_and_map(const int fds[])
 {
-	const size_t size = (size_t)64 << 30;
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	const size_t size = (size_t)64 << 30, page = (size_t)sysconf(_SC_PAGESIZE);
+	char *stack = (char *)((uintptr_t)__builtin_frame_address(0) & ~(page - 1));
 	void *own, *mapped;
 
-	own = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		   -1, 0);
+	own = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
+	if (own == MAP_FAILED)
+		own = mmap(NULL, size, PROT_READ | PROT_WRITE, flags | MAP_GROWSDOWN, -1, 0);
+	/* Where nothing of the worker's is. */
+	if (own == MAP_FAILED)
+		own = mremap(stack - 4 * page, page, size, MREMAP_MAYMOVE);
 	mapped = mmap(NULL, size, PROT_READ, MAP_PRIVATE, request_binary(fds), 0);
 	send_problem(fds, "%s, %s", own == MAP_FAILED ? "refused" : "given",
 		     mapped == MAP_FAILED ? "not mapped" : "mapped");
