@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "debuginfo/elf_headers.h"
 #include "lib/clock.h"
 #include "lib/sparse_copy.h"
 #include "process/binary_store.h"
@@ -178,6 +179,34 @@ static int run_copy(struct file_job *job, uint64_t *progress)
 	return error_errno(&job->problem, -err, "can't be copied");
 }
 
+/* Reads the build ID from the file, in a worker. */
+static int read_build_id(const struct file_opener *opener, struct file_job *job)
+{
+	struct elf_headers *headers = calloc(1, sizeof(*headers));
+	int err = -ENOMEM;
+
+	if (headers)
+		err = worker_read_headers(opener->config.sandbox, job->fd, headers, &job->problem);
+	/* -EINVAL: it is no ELF file. */
+	if (err == -EINVAL || (!err && !*headers->build_id))
+		err = error_set(&job->problem, ENODATA, "no build ID");
+	if (!err)
+		job->build_id = strdup(headers->build_id);
+	free(headers);
+	if (err == -ENOMEM || (!err && !job->build_id))
+		err = error_errno(&job->problem, ENOMEM, "can't be saved");
+	return err;
+}
+
+static int run_save(const struct file_opener *opener, struct file_job *job, uint64_t *progress)
+{
+	int err = job->build_id ? 0 : read_build_id(opener, job);
+
+	return err ? err
+		   : binary_store_add(opener->config.store, job->build_id, job->fd, &job->owner,
+				      progress, &job->problem);
+}
+
 static int run_job(const struct file_opener *opener, struct file_job *job, uint64_t *progress)
 {
 	switch (job->kind) {
@@ -188,10 +217,7 @@ static int run_job(const struct file_opener *opener, struct file_job *job, uint6
 	case FILE_JOB_SAVE:
 		break;
 	}
-	if (!job->build_id)
-		return error_errno(&job->problem, ENOMEM, "can't be saved");
-	return binary_store_add(opener->config.store, job->build_id, job->fd, &job->owner, progress,
-				&job->problem);
+	return run_save(opener, job, progress);
 }
 
 /* The thread */

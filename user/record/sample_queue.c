@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "lib/array.h"
 #include "process/address_space.h"
@@ -22,6 +23,7 @@ struct sample_queue {
 	bool settled;
 	uint64_t *words; /* the records, one after the other */
 	size_t used, capacity; /* words */
+	size_t bytes_max; /* of the records */
 	struct queued_sample *samples;
 	size_t count, sample_capacity;
 	uint64_t early; /* see sample_queue_early() */
@@ -35,6 +37,7 @@ struct sample_queue *sample_queue_new(struct address_spaces *spaces, struct stac
 		return NULL;
 	queue->spaces = spaces;
 	queue->stacks = stacks;
+	queue->bytes_max = SAMPLE_QUEUE_BYTES_MAX;
 	return queue;
 }
 
@@ -45,6 +48,11 @@ void sample_queue_free(struct sample_queue *queue)
 	free(queue->words);
 	free(queue->samples);
 	free(queue);
+}
+
+void sample_queue_limit(struct sample_queue *queue, size_t bytes)
+{
+	queue->bytes_max = MIN(queue->bytes_max, bytes);
 }
 
 void sample_queue_begin(struct sample_queue *queue, bool settled)
@@ -124,17 +132,19 @@ static int compare_offsets(const void *a, const void *b)
 
 int sample_queue_flush(struct sample_queue *queue, uint64_t seen)
 {
+	int err = 0, sample_err;
 	size_t kept = 0;
-	int err = 0;
 
 	if (!queue->count)
 		return 0;
 	qsort(queue->samples, queue->count, sizeof(*queue->samples), compare_generations);
-	for (size_t i = 0; i < queue->count && !err; i++) {
-		if (queue->samples[i].time <= seen)
-			err = add_to_table(queue, &queue->samples[i]);
-		else
+	for (size_t i = 0; i < queue->count; i++) {
+		bool is_seen = queue->samples[i].time <= seen;
+
+		sample_err = is_seen ? add_to_table(queue, &queue->samples[i]) : 0;
+		if (!is_seen || sample_err)
 			queue->samples[kept++] = queue->samples[i];
+		err = err ? err : sample_err;
 	}
 	queue->count = kept;
 	/* compact() moves each record down, over those before it. */
@@ -160,11 +170,13 @@ int sample_queue_sample(const struct stackbeat_sample *sample, void *arg)
 		return -ENOMEM;
 	if (address_space_ready(space, sample->generation, queue->settled))
 		return stack_table_add(sample, queue->stacks);
-	err = enqueue(queue, sample);
-	if (err || queue->used * sizeof(*queue->words) < SAMPLE_QUEUE_BYTES_MAX)
-		return err;
-	queue->early += queue->count;
-	return sample_queue_flush(queue, UINT64_MAX);
+	if (queue->used * sizeof(*queue->words) + sample->record.size > queue->bytes_max) {
+		queue->early += queue->count;
+		err = sample_queue_flush(queue, UINT64_MAX);
+		if (err)
+			return err;
+	}
+	return enqueue(queue, sample);
 }
 
 size_t sample_queue_bytes(const struct sample_queue *queue)

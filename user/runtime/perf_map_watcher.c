@@ -272,14 +272,16 @@ void perf_map_watcher_finish(struct perf_map_watcher *watcher)
 	watcher->thread_runs = false;
 }
 
-uint32_t perf_map_watcher_id(struct perf_map_watcher *watcher, uint32_t index)
+uint32_t perf_map_watcher_id(struct perf_map_watcher *watcher, uint32_t index, bool is_alive)
 {
 	const struct entry *entry;
+	bool may_appear;
 	uint32_t id;
 
 	pthread_mutex_lock(&watcher->lock);
 	entry = &watcher->entries[index];
-	id = entry->fd >= 0 || is_pending(entry) ? entry->id : 0;
+	may_appear = is_pending(entry) || (is_alive && !watcher->stop && !entry->dropped);
+	id = entry->fd >= 0 || may_appear ? entry->id : 0;
 	pthread_mutex_unlock(&watcher->lock);
 	return id;
 }

@@ -153,7 +153,9 @@ static int for_each_record(const uint8_t *data, uint32_t size, uint64_t *tail, u
 		if (problem)
 			break;
 		err = fn(record, arg);
-		*tail += record->size;
+		/* There may be memory for the record later. */
+		if (!err)
+			*tail += record->size;
 	}
 	if (!problem)
 		return err;

@@ -108,7 +108,7 @@ static int describe_mapping(const struct live_source *live, struct profile *prof
 		is_offset = is_offset && strcmp(file->path, "[vdso]");
 		if (is_offset)
 			err = read_headers(live, file, segments);
-		mapping.file = profile_string(profile, *file->path ? file->path : "[file]");
+		mapping.file = profile_string(profile, *file->path ? file->path : UNKNOWN_FILE);
 		mapping.build_id = profile_string(profile, file->build_id);
 		if (is_offset)
 			mapping.start = OFFSETS_START;

@@ -15,6 +15,9 @@ struct error;
 struct kallsyms;
 struct kernel;
 
+/* The path of a mapped file whose path is unknown. */
+#define UNKNOWN_FILE "[file]"
+
 /* What the mapping of user addresses is symbolized by. */
 enum symbol_kind {
 	SYMBOLS_NONE,

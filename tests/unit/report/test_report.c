@@ -99,6 +99,37 @@ static void report_top_of_another_sample_type(void **state)
 	profile_free(profile);
 }
 
+static void assert_unit(void **state, int64_t small, int64_t large, const char *expected)
+{
+	const struct report_options options = {0};
+	struct profile *built = empty_profile();
+	uint32_t a = example_location(built, 0, 1, NULL, "small");
+	uint32_t b = example_location(built, 0, 2, NULL, "large");
+	struct profile *profile;
+
+	built->duration_ns = 1000000000;
+	example_add(built, &a, 1, 1, small, NULL, 0);
+	example_add(built, &b, 1, 1, large, NULL, 0);
+	profile = read_back(state, built);
+	assert_report(profile, report_top, &options, expected);
+	profile_free(profile);
+}
+
+/* The unit is that of the smallest value, unless the total is more than its hundredfold. */
+static void report_chooses_one_unit(void **state)
+{
+	assert_unit(state, 10000000, 990000000,
+		    "Duration: 1s, Total samples = 1s (100%)\n"
+		    "      flat  flat%   sum%        cum   cum%\n"
+		    "     990ms 99.00% 99.00%      990ms 99.00%  large\n"
+		    "      10ms  1.00%   100%       10ms  1.00%  small\n");
+	assert_unit(state, 10000000, 991000000,
+		    "Duration: 1s, Total samples = 1s (100.10%)\n"
+		    "      flat  flat%   sum%        cum   cum%\n"
+		    "     0.99s 99.00% 99.00%      0.99s 99.00%  large\n"
+		    "     0.01s     1%   100%      0.01s     1%  small\n");
+}
+
 static void report_tree_draws_calls(void **state)
 {
 	struct profile *profile = read_back(state, example_profile());
@@ -382,6 +413,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SCRATCH_TEST(report_top_lists_functions),
 		SCRATCH_TEST(report_top_of_another_sample_type),
+		SCRATCH_TEST(report_chooses_one_unit),
 		SCRATCH_TEST(report_tree_draws_calls),
 		SCRATCH_TEST(recursion_counts_once_per_function),
 		SCRATCH_TEST(extreme_values_saturate),

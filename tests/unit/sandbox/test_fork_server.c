@@ -279,6 +279,24 @@ static void test_incomplete_sandbox_is_refused(void **state)
 	as_other_user(incomplete_sandbox_is_refused);
 }
 
+/* The second stop closes nothing, not even descriptor 0. */
+static void test_server_is_stopped_once(void **state)
+{
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	struct sandbox_server server;
+	struct error error;
+
+	(void)state;
+	assert_true(null >= 0);
+	assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0 || dup2(null, STDIN_FILENO) >= 0);
+	close(null);
+	assert_int_equal(sandbox_server_start(&server, worker, &error), 0);
+	sandbox_server_stop(&server);
+	assert_int_equal(kill(server.pid, 0), -1);
+	sandbox_server_stop(&server);
+	assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0);
+}
+
 static void test_headers_are_read(void **state)
 {
 	struct elf_headers *headers = calloc(1, sizeof(*headers));
@@ -311,6 +329,7 @@ int main(void)
 		cmocka_unit_test(test_worker_has_no_rights),
 		cmocka_unit_test(test_status_is_reported),
 		cmocka_unit_test(test_incomplete_sandbox_is_refused),
+		cmocka_unit_test(test_server_is_stopped_once),
 		cmocka_unit_test(test_headers_are_read),
 	};
 
