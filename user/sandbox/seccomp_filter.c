@@ -155,6 +155,19 @@ static int add_calls(scmp_filter_ctx filter, uint32_t action, const int calls[],
 	return err;
 }
 
+/* Adds a rule for a call if one of its arguments compares so with `value`. */
+static int add_compared(scmp_filter_ctx filter, uint32_t action, int call, unsigned int argument,
+			enum scmp_compare compare, scmp_datum_t value)
+{
+	const struct scmp_arg_cmp comparison = {
+		.arg = argument,
+		.op = compare,
+		.datum_a = value,
+	};
+
+	return seccomp_rule_add_array(filter, action, call, 1, &comparison);
+}
+
 /* Adds a rule for a call if the bits of `mask` in one of its arguments equal those of `value`. */
 static int add_masked(scmp_filter_ctx filter, uint32_t action, int call, unsigned int argument,
 		      unsigned int mask, unsigned int value)
@@ -200,8 +213,8 @@ static int allow_memory(scmp_filter_ctx filter)
 	int err = allow_masked(filter, SCMP_SYS(mprotect), 2, PROT_EXEC, 0);
 
 	if (!err)
-		err = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mremap), 1,
-				       SCMP_A0(SCMP_CMP_LT, stack_end()));
+		err = add_compared(filter, SCMP_ACT_ALLOW, SCMP_SYS(mremap), 0, SCMP_CMP_LT,
+				   stack_end());
 	return err ? err
 		   : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 2,
 				      SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0),
@@ -303,8 +316,8 @@ static int refuse_terminals(scmp_filter_ctx filter)
 
 static int refuse_family(scmp_filter_ctx filter, enum scmp_compare compare, int family)
 {
-	return seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 1,
-				SCMP_A0(compare, (scmp_datum_t)family));
+	return add_compared(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 0, compare,
+			    (scmp_datum_t)family);
 }
 
 /*
@@ -313,6 +326,10 @@ static int refuse_family(scmp_filter_ctx filter, enum scmp_compare compare, int 
  */
 static int refuse_services(scmp_filter_ctx filter)
 {
+	const struct scmp_arg_cmp other_netlink[] = {
+		{.arg = 0, .op = SCMP_CMP_EQ, .datum_a = AF_NETLINK},
+		{.arg = 2, .op = SCMP_CMP_NE, .datum_a = NETLINK_ROUTE},
+	};
 	int err = refuse_family(filter, SCMP_CMP_LT, AF_INET);
 
 	for (int family = AF_INET + 1; family < AF_NETLINK && !err; family++) {
@@ -322,9 +339,8 @@ static int refuse_services(scmp_filter_ctx filter)
 	if (!err)
 		err = refuse_family(filter, SCMP_CMP_GT, AF_NETLINK);
 	return err ? err
-		   : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 2,
-				      SCMP_A0(SCMP_CMP_EQ, AF_NETLINK),
-				      SCMP_A2(SCMP_CMP_NE, NETLINK_ROUTE));
+		   : seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket),
+					    COUNT(other_netlink), other_netlink);
 }
 
 int seccomp_confine_network_client(void)
@@ -342,8 +358,8 @@ int seccomp_confine_network_client(void)
 		err = refuse_services(filter);
 	/* Limits of other processes. */
 	if (!err)
-		err = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prlimit64), 1,
-				       SCMP_A0(SCMP_CMP_NE, 0));
+		err = add_compared(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prlimit64), 0,
+				   SCMP_CMP_NE, 0);
 	return load_filter(filter, err);
 }
 
