@@ -19,6 +19,7 @@
 #include "lib/build_id.h"
 #include "lib/clock.h"
 #include "lib/error.h"
+#include "lib/regular_file.h"
 #include "pprof/profile.h"
 #include "process/address_space.h"
 #include "process/mapped_files.h"
@@ -295,6 +296,23 @@ static int open_mapping(void *arg, const struct symbol_mapping *mapping, unsigne
 		live->files, segment_file(live->files, segment, &is_offset), candidate, error);
 }
 
+/* Perf maps of root count as those of file systems that can report any owner. */
+static uint32_t find_owner(void *arg, const struct symbol_mapping *mapping)
+{
+	const struct live_source *live = arg;
+	uint32_t segment = source_segment(mapping->source);
+	bool is_offset;
+	struct statx st;
+
+	if (segment >= SEGMENT_FILES)
+		return mapped_file_owner(segment_file(live->files, segment, &is_offset));
+	if (statx(find_perf_map(live, mapping), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_UID,
+		  &st) ||
+	    !st.stx_uid)
+		return FILE_UID_ANY;
+	return st.stx_uid;
+}
+
 void live_source_init(struct symbol_source *source, const struct live_source *live,
 		      const struct kallsyms *kallsyms, const char *root)
 {
@@ -306,6 +324,7 @@ void live_source_init(struct symbol_source *source, const struct live_source *li
 		.root = root,
 		.kind = find_kind,
 		.open = open_mapping,
+		.owner = find_owner,
 		.arg = (void *)live,
 	};
 	if (!uname(&self))
