@@ -2,6 +2,7 @@
 #include "process/file_opener.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -153,9 +154,10 @@ static int run_open(const struct file_opener *opener, struct file_job *job)
 	return 0;
 }
 
+/* The copy gets into the hands of workers that may be compromised, so that it must not change. */
 static int run_copy(struct file_job *job, uint64_t *progress)
 {
-	int copy = memfd_create("copy", MFD_CLOEXEC);
+	int copy = memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	struct stat st = {0};
 	int err = copy < 0 || fstat(job->fd, &st) ? -errno : 0;
 
@@ -164,6 +166,9 @@ static int run_copy(struct file_job *job, uint64_t *progress)
 		err = -ESTALE;
 	if (!err)
 		err = sparse_copy(copy, job->fd, st.st_size, progress);
+	if (!err &&
+	    fcntl(copy, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE))
+		err = -errno;
 	if (!err) {
 		close(job->fd);
 		job->fd = copy;

@@ -851,6 +851,13 @@ void mapped_file_set_build_id(struct mapped_files *files, struct mapped_file *fi
 		set_text(entry, file->path, build_id);
 }
 
+uint32_t mapped_file_owner(const struct mapped_file *file)
+{
+	const struct file_entry *entry = (const struct file_entry *)file;
+
+	return entry->state == FILE_OPENED && !*file->problem ? entry->owner : FILE_UID_ANY;
+}
+
 /* Returns an fd at a place where the file may be: the same inode, unless its build ID proves it. */
 static int open_at_place(const struct mapped_files *files, const struct file_entry *entry,
 			 unsigned int number)

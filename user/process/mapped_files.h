@@ -162,6 +162,9 @@ const char *mapped_files_save_problem(const struct mapped_files *files);
 void mapped_file_set_build_id(struct mapped_files *files, struct mapped_file *file,
 			      const char *build_id);
 
+/* Returns the uid of the owner of a file, FILE_UID_ANY if it is unknown. */
+uint32_t mapped_file_owner(const struct mapped_file *file);
+
 /*
  * Opens the candidate with a number from 0: first the descriptor that was kept, then the file at
  * each place where it may be found (see find_mapped_file()). A candidate has the inode of the

@@ -7,11 +7,14 @@
 #include <linux/netlink.h>
 #include <seccomp.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "sandbox/worker_limits.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -30,7 +33,6 @@ static const int allowed_calls[] = {
 	/* memory */
 	SCMP_SYS(brk),
 	SCMP_SYS(madvise),
-	SCMP_SYS(mremap),
 	SCMP_SYS(munmap),
 	/* files */
 	SCMP_SYS(close),
@@ -153,6 +155,19 @@ static int add_calls(scmp_filter_ctx filter, uint32_t action, const int calls[],
 	return err;
 }
 
+/* Adds a rule for a call if one of its arguments compares so with `value`. */
+static int add_compared(scmp_filter_ctx filter, uint32_t action, int call, unsigned int argument,
+			enum scmp_compare compare, scmp_datum_t value)
+{
+	const struct scmp_arg_cmp comparison = {
+		.arg = argument,
+		.op = compare,
+		.datum_a = value,
+	};
+
+	return seccomp_rule_add_array(filter, action, call, 1, &comparison);
+}
+
 /* Adds a rule for a call if the bits of `mask` in one of its arguments equal those of `value`. */
 static int add_masked(scmp_filter_ctx filter, uint32_t action, int call, unsigned int argument,
 		      unsigned int mask, unsigned int value)
@@ -182,15 +197,29 @@ static int allow_end(scmp_filter_ctx filter, int end)
 	return err;
 }
 
-/* Memory must be private, so that no other process sees it, and not executable. */
+/* The lowest address that the stack of this process may get to. */
+static scmp_datum_t stack_end(void)
+{
+	return (uintptr_t)__builtin_frame_address(0) - WORKER_STACK_MAX;
+}
+
+/*
+ * Memory must be private, so that no other process sees it, and not executable. RLIMIT_DATA does
+ * not count memory that grows downwards, as the stack does: it can't be mapped, and the stack not
+ * be enlarged by mremap(). Huge pages of the administrator are for others.
+ */
 static int allow_memory(scmp_filter_ctx filter)
 {
 	int err = allow_masked(filter, SCMP_SYS(mprotect), 2, PROT_EXEC, 0);
 
+	if (!err)
+		err = add_compared(filter, SCMP_ACT_ALLOW, SCMP_SYS(mremap), 0, SCMP_CMP_LT,
+				   stack_end());
 	return err ? err
 		   : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 2,
 				      SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0),
-				      SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_TYPE, MAP_PRIVATE));
+				      SCMP_A3(SCMP_CMP_MASKED_EQ,
+					      MAP_TYPE | MAP_GROWSDOWN | MAP_HUGETLB, MAP_PRIVATE));
 }
 
 static int allow_fcntl(scmp_filter_ctx filter)
@@ -287,8 +316,8 @@ static int refuse_terminals(scmp_filter_ctx filter)
 
 static int refuse_family(scmp_filter_ctx filter, enum scmp_compare compare, int family)
 {
-	return seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 1,
-				SCMP_A0(compare, (scmp_datum_t)family, 0));
+	return add_compared(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 0, compare,
+			    (scmp_datum_t)family);
 }
 
 /*
@@ -297,6 +326,10 @@ static int refuse_family(scmp_filter_ctx filter, enum scmp_compare compare, int 
  */
 static int refuse_services(scmp_filter_ctx filter)
 {
+	const struct scmp_arg_cmp other_netlink[] = {
+		{.arg = 0, .op = SCMP_CMP_EQ, .datum_a = AF_NETLINK},
+		{.arg = 2, .op = SCMP_CMP_NE, .datum_a = NETLINK_ROUTE},
+	};
 	int err = refuse_family(filter, SCMP_CMP_LT, AF_INET);
 
 	for (int family = AF_INET + 1; family < AF_NETLINK && !err; family++) {
@@ -306,9 +339,8 @@ static int refuse_services(scmp_filter_ctx filter)
 	if (!err)
 		err = refuse_family(filter, SCMP_CMP_GT, AF_NETLINK);
 	return err ? err
-		   : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 2,
-				      SCMP_A0(SCMP_CMP_EQ, AF_NETLINK, 0),
-				      SCMP_A2(SCMP_CMP_NE, NETLINK_ROUTE, 0));
+		   : seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket),
+					    COUNT(other_netlink), other_netlink);
 }
 
 int seccomp_confine_network_client(void)
@@ -326,8 +358,8 @@ int seccomp_confine_network_client(void)
 		err = refuse_services(filter);
 	/* Limits of other processes. */
 	if (!err)
-		err = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prlimit64), 1,
-				       SCMP_A0(SCMP_CMP_NE, 0, 0));
+		err = add_compared(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prlimit64), 0,
+				   SCMP_CMP_NE, 0);
 	return load_filter(filter, err);
 }
 

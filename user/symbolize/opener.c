@@ -161,11 +161,16 @@ static bool handle_request(const struct opener *opener, struct opened *opened, i
 
 void opener_serve(const struct opener *opener, int socket)
 {
-	struct opened opened = {0};
+	struct opened opened = {
+		.has_owner = opener->job->has_owner,
+		.owner = opener->job->owner,
+	};
 	struct open_request request;
 	unsigned int count = 0;
 	int fd;
 
+	if (opened.has_owner)
+		*opener->owner = opened.owner;
 	while (count++ < OPEN_REQUESTS_MAX &&
 	       receive_fd(socket, &request, sizeof(request), &fd) == sizeof(request)) {
 		if (fd >= 0)

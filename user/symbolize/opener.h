@@ -25,9 +25,9 @@ struct opener {
 	struct debug_paths paths;
 	const struct archive_reader *archive; /* searched for debug files first; NULL: none */
 	/*
-	 * Memory shared with the parent: the owner of the files that were opened; if they have
-	 * several, the first one that is not root: the files that a file names may belong to
-	 * others. OWNER_UNKNOWN at first, and for file systems that can report any owner.
+	 * Memory shared with the parent: the owner of the job, or of the files that were opened; if
+	 * they have several, the first one that is not root: the files that a file names may belong
+	 * to others. OWNER_UNKNOWN at first, and for file systems that can report any owner.
 	 */
 	volatile uint32_t *owner;
 };

@@ -63,6 +63,21 @@ struct task {
 struct slice {
 	size_t task;
 	size_t from, count; /* range of the addresses of the task */
+	size_t next; /* of the same share; NO_SLICE: none */
+};
+
+#define NO_SLICE SIZE_MAX
+
+/*
+ * The files of an owner, in the order of their jobs. Each share gets the same number of workers,
+ * and the same time: files that hang, or take long on purpose, delay those of others by no more
+ * than one of them takes.
+ */
+struct share {
+	uint32_t owner; /* worker_job.owner */
+	size_t first, last; /* slices that were not started; NO_SLICE: none */
+	unsigned int running; /* workers */
+	int64_t used; /* ms, of the workers that have ended */
 };
 
 /* Strings and lines from the files of a user. */
@@ -81,6 +96,8 @@ enum over_quota {
 struct worker {
 	size_t job;
 	struct slice slice;
+	size_t share;
+	int64_t started; /* ms */
 	unsigned int slot; /* in batch->owners_seen */
 	int lifeline; /* see sandbox/fork_server.h */
 	pid_t opener;
@@ -106,7 +123,9 @@ struct batch {
 	size_t *indices;
 	size_t count;
 	struct slice *slices;
-	size_t slice_count, next;
+	size_t slice_count;
+	struct share *shares;
+	size_t share_count, share_capacity;
 	size_t large_count; /* tasks with enough addresses for a worker of their own */
 	struct string_table *strings;
 	size_t bytes; /* of strings and lines, received */
@@ -243,16 +262,22 @@ static int start_processes(const struct batch *batch, struct worker *worker, str
 	return err;
 }
 
-static int start_worker(struct batch *batch, struct worker *worker)
+/* Starts a worker for the first slice of a share. */
+static int start_worker(struct batch *batch, struct worker *worker, struct share *share)
 {
-	const struct slice *slice = &batch->slices[batch->next];
+	const struct slice *slice = &batch->slices[share->first];
 	struct worker_job job = batch->tasks[slice->task].job;
 	struct start_fds fds;
 	int err;
 
 	job.addresses += slice->from;
 	job.count = slice->count;
-	*worker = (struct worker){.job = slice->task, .slice = *slice};
+	*worker = (struct worker){
+		.job = slice->task,
+		.slice = *slice,
+		.share = (size_t)(share - batch->shares),
+		.started = now_ms(),
+	};
 	worker->received = calloc(slice->count + 1, sizeof(*worker->received));
 	if (!worker->received)
 		return -ENOMEM;
@@ -274,7 +299,8 @@ static int start_worker(struct batch *batch, struct worker *worker)
 	}
 	worker->idle_deadline = now_ms() + idle_timeout_s(batch->pool) * INT64_C(1000);
 	worker->deadline = now_ms() + deadline_s(batch->pool) * INT64_C(1000);
-	batch->next++;
+	share->first = slice->next;
+	share->running++;
 	batch->worker_count++;
 	return 0;
 }
@@ -319,6 +345,10 @@ static void reap_openers(struct batch *batch)
 /* Kills the processes of a worker, and removes it from the array; the last one takes its slot. */
 static void remove_worker(struct batch *batch, struct worker *worker)
 {
+	struct share *share = &batch->shares[worker->share];
+
+	share->running--;
+	share->used += now_ms() - worker->started;
 	sandbox_worker_kill(worker->lifeline);
 	close(worker->lifeline);
 	close_fd(worker->fd);
@@ -721,6 +751,7 @@ static void free_tasks(struct batch *batch)
 	free(batch->addresses);
 	free(batch->indices);
 	free(batch->slices);
+	free(batch->shares);
 }
 
 static int prepare_tasks(struct batch *batch)
@@ -755,35 +786,97 @@ static size_t slices_of(const struct batch *batch, const struct task *task, unsi
 	return most < processes ? most : processes;
 }
 
+/* Returns the share of an owner, or NULL: out of memory. */
+static struct share *share_of(struct batch *batch, uint32_t owner)
+{
+	for (size_t i = 0; i < batch->share_count; i++) {
+		if (batch->shares[i].owner == owner)
+			return &batch->shares[i];
+	}
+	if (array_reserve(&batch->shares, &batch->share_capacity, batch->share_count, 1,
+			  sizeof(*batch->shares)))
+		return NULL;
+	batch->shares[batch->share_count] = (struct share){.owner = owner, .first = NO_SLICE};
+	return &batch->shares[batch->share_count++];
+}
+
+/* There is room for the slice. */
+static int add_slice(struct batch *batch, const struct slice *slice)
+{
+	struct share *share = share_of(batch, batch->tasks[slice->task].job.owner);
+
+	if (!share)
+		return -ENOMEM;
+	if (share->first == NO_SLICE)
+		share->first = batch->slice_count;
+	else
+		batch->slices[share->last].next = batch->slice_count;
+	share->last = batch->slice_count;
+	batch->slices[batch->slice_count++] = *slice;
+	return 0;
+}
+
 static int prepare_slices(struct batch *batch, unsigned int processes)
 {
+	int err = 0;
+
 	for (size_t i = 0; i < batch->count; i++)
 		batch->large_count += batch->tasks[i].job.count >= SLICE_ADDRESSES_MIN;
 	batch->slices = calloc(batch->count * processes + 1, sizeof(*batch->slices));
 	if (!batch->slices)
 		return -ENOMEM;
-	for (size_t i = 0; i < batch->count; i++) {
+	for (size_t i = 0; i < batch->count && !err; i++) {
 		size_t count = batch->tasks[i].job.count;
 		size_t slices = slices_of(batch, &batch->tasks[i], processes);
 
-		for (size_t slice = 0; slice < slices; slice++) {
+		for (size_t slice = 0; slice < slices && !err; slice++) {
 			size_t from = count * slice / slices;
 			size_t to = count * (slice + 1) / slices;
 
-			batch->slices[batch->slice_count++] = (struct slice){i, from, to - from};
+			err = add_slice(batch, &(struct slice){i, from, to - from, NO_SLICE});
 		}
 	}
-	return 0;
+	return err;
 }
 
 /* Skips the slices of abandoned tasks: they would fail like the slices before. */
-static void skip_abandoned(struct batch *batch)
+static void skip_abandoned(const struct batch *batch, struct share *share)
 {
-	while (batch->next < batch->slice_count) {
-		if (!batch->tasks[batch->slices[batch->next].task].abandoned)
-			return;
-		batch->next++;
+	while (share->first != NO_SLICE && batch->tasks[batch->slices[share->first].task].abandoned)
+		share->first = batch->slices[share->first].next;
+}
+
+static int64_t time_of(const struct batch *batch, const struct share *share, int64_t now)
+{
+	int64_t time = share->used;
+
+	for (unsigned int i = 0; i < batch->worker_count; i++) {
+		if (&batch->shares[batch->workers[i].share] == share)
+			time += now - batch->workers[i].started;
 	}
+	return time;
+}
+
+/* Returns the share that has had least, of those with slices; NULL: none has any. */
+static struct share *choose_share(const struct batch *batch)
+{
+	int64_t now = now_ms(), time, least = 0;
+	struct share *chosen = NULL;
+
+	for (size_t i = 0; i < batch->share_count; i++) {
+		struct share *share = &batch->shares[i];
+
+		skip_abandoned(batch, share);
+		if (share->first == NO_SLICE)
+			continue;
+		time = time_of(batch, share, now);
+		if (chosen && (share->running > chosen->running ||
+			       (share->running == chosen->running && time >= least)))
+			continue;
+		chosen = share;
+		least = time;
+	}
+	return chosen;
 }
 
 /* Counts the files that were not read, or not completely. */
@@ -792,8 +885,11 @@ static size_t count_unfinished(const struct batch *batch)
 	bool *unfinished = calloc(batch->count + 1, sizeof(*unfinished));
 	size_t count = 0;
 
-	for (size_t i = batch->next; unfinished && i < batch->slice_count; i++)
-		unfinished[batch->slices[i].task] = true;
+	for (size_t i = 0; unfinished && i < batch->share_count; i++) {
+		for (size_t slice = batch->shares[i].first; slice != NO_SLICE;
+		     slice = batch->slices[slice].next)
+			unfinished[batch->slices[slice].task] = true;
+	}
 	for (unsigned int i = 0; unfinished && i < batch->worker_count; i++)
 		unfinished[batch->workers[i].job] = true;
 	for (size_t i = 0; unfinished && i < batch->count; i++)
@@ -816,12 +912,15 @@ static int run_batch(struct batch *batch)
 
 	if (!err)
 		err = prepare_slices(batch, processes);
-	while (!err && (batch->next < batch->slice_count || batch->worker_count > 0)) {
-		while (!err && batch->next < batch->slice_count && batch->worker_count < processes)
-			err = start_worker(batch, &batch->workers[batch->worker_count]);
-		if (!err)
+	while (!err) {
+		struct share *share = batch->worker_count < processes ? choose_share(batch) : NULL;
+
+		if (share)
+			err = start_worker(batch, &batch->workers[batch->worker_count], share);
+		else if (batch->worker_count)
 			err = poll_workers(batch);
-		skip_abandoned(batch);
+		else
+			break;
 	}
 	return err;
 }

@@ -443,6 +443,7 @@ static void unmapped_file_is_replaced_by_a_copy(void **state)
 {
 	struct mapped_file *file = announce(build("a.so", "copied", "0x0102"), "\1\2", 2);
 	struct stat original, copy;
+	bool written = true;
 	int fd;
 
 	(void)state;
@@ -453,6 +454,7 @@ static void unmapped_file_is_replaced_by_a_copy(void **state)
 		fd = mapped_file_open_candidate(mapped, file, 0, NULL);
 		if (fd >= 0) {
 			assert_int_equal(fstat(fd, &copy), 0);
+			written = copy.st_ino != original.st_ino && pwrite(fd, "x", 1, 0) > 0;
 			close(fd);
 			if (copy.st_ino != original.st_ino)
 				break;
@@ -461,6 +463,8 @@ static void unmapped_file_is_replaced_by_a_copy(void **state)
 	}
 	assert_int_not_equal(copy.st_ino, original.st_ino);
 	assert_int_equal(copy.st_nlink, 0);
+	/* A compromised worker gets it. */
+	assert_false(written);
 	run("rm %s", in_sandbox("a.so"));
 	mapped_files_finish(mapped);
 	assert_symbol(file, "copied");

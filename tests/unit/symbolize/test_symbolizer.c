@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize/symbolizer.h"
 
+#include <sched.h>
+
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "fake_kernel_records.h"
+#include "lib/clock.h"
 #include "pprof/profile.h"
 #include "runtime/perf_map_watcher.h"
 #include "sandbox.h"
@@ -340,6 +343,41 @@ static void file_without_segments_gives_offsets(void **state)
 	assert_int_equal(at(library)->address, 0x1010);
 }
 
+static void hang_at_headers(enum worker_kind kind, const int fds[], size_t count)
+{
+	while (kind == WORKER_READ_HEADERS)
+		sched_yield();
+	worker_main(kind, fds, count);
+}
+
+/* Each of the files takes 5 s, and so may all files of a file system. */
+static void file_system_that_hangs_is_given_up(void **state)
+{
+	struct live_source live = {.files = mapped, .kernel = kernel};
+	struct sandbox_server hanging;
+	uint32_t locations[4];
+	int64_t begin;
+
+	(void)state;
+	assert_int_equal(sandbox_server_start(&hanging, hang_at_headers, NULL), 0);
+	live.sandbox = &hanging;
+	for (uint32_t i = 0; i < 4; i++) {
+		char name[] = {'0' + (char)i, '\0'};
+
+		build(name, ".text\n" FUNCTION("first"));
+		locations[i] = location_at(map_with(i + 1, name, 0), 0x700010);
+	}
+	mapped_files_finish(mapped);
+	begin = now_ns(CLOCK_MONOTONIC);
+	assert_int_equal(live_source_describe(&live, profile), 0);
+	assert_true(now_ns(CLOCK_MONOTONIC) - begin < 9 * NS_PER_SECOND);
+	/* The workers can find the symbols by their offsets. */
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(at(locations[i])->address - mapping_of(locations[i])->start,
+				 0x1010);
+	sandbox_server_stop(&hanging);
+}
+
 static const char *demangled_name(const char *name)
 {
 	struct address_space *space;
@@ -607,6 +645,7 @@ int main(void)
 		TEST(locations_are_counted),
 		TEST(addresses_without_symbol),
 		TEST(file_without_segments_gives_offsets),
+		TEST(file_system_that_hangs_is_given_up),
 		TEST(names_are_demangled),
 		TEST(exploding_name_stays_mangled),
 		TEST(kernel_and_modules),

@@ -483,14 +483,20 @@ static void send_many_lines(const int fds[])
 	}
 }
 
-/* RLIMIT_DATA limits memory, but not mapped files. */
+/* RLIMIT_DATA limits memory, but neither mapped files nor what grows as a stack. */
 static void allocate_and_map(const int fds[])
 {
-	const size_t size = (size_t)64 << 30;
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	const size_t size = (size_t)64 << 30, page = (size_t)sysconf(_SC_PAGESIZE);
+	char *stack = (char *)((uintptr_t)__builtin_frame_address(0) & ~(page - 1));
 	void *own, *mapped;
 
-	own = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		   -1, 0);
+	own = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
+	if (own == MAP_FAILED)
+		own = mmap(NULL, size, PROT_READ | PROT_WRITE, flags | MAP_GROWSDOWN, -1, 0);
+	/* Where nothing of the worker's is. */
+	if (own == MAP_FAILED)
+		own = mremap(stack - 4 * page, page, size, MREMAP_MAYMOVE);
 	mapped = mmap(NULL, size, PROT_READ, MAP_PRIVATE, request_binary(fds), 0);
 	send_problem(fds, "%s, %s", own == MAP_FAILED ? "refused" : "given",
 		     mapped == MAP_FAILED ? "not mapped" : "mapped");
@@ -711,6 +717,20 @@ static void opener_opens_no_other_files(void **state)
 	assert_string_equal(results[0].problem, "0 opened");
 }
 
+/* A copy belongs to the user who made it. */
+static int open_copy(void *path, unsigned int candidate, struct error *error)
+{
+	size_t size;
+	unsigned char *bytes = read_bytes(path, &size);
+	int fd = candidate ? -ENOENT : memfd_create("copy", MFD_CLOEXEC);
+
+	(void)error;
+	if (fd >= 0 && write(fd, bytes, size) != (ssize_t)size)
+		fd = -EIO;
+	free(bytes);
+	return fd;
+}
+
 /* A user's file makes root open no file of root that the user can't read. */
 static void opener_opens_named_files_with_the_rights_of_the_owner(void **state)
 {
@@ -724,6 +744,7 @@ static void opener_opens_named_files_with_the_rights_of_the_owner(void **state)
 				       .count = 1,
 				       .open = open_path,
 				       .arg = (char *)path};
+	struct worker_job copied = job;
 
 	(void)state;
 	if (geteuid())
@@ -734,6 +755,15 @@ static void opener_opens_named_files_with_the_rights_of_the_owner(void **state)
 	    sandbox);
 	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
 	assert_string_equal(results[0].problem, "opened: public private");
+	copied.open = open_copy;
+	copied.has_owner = true;
+	copied.owner = 1001;
+	assert_int_equal(run_pool(&default_pool, &copied, 1), 0);
+	assert_string_equal(results[0].problem, "opened: public private");
+	/* A file system that can report any owner. */
+	copied.owner = FILE_UID_ANY;
+	assert_int_equal(run_pool(&default_pool, &copied, 1), 0);
+	assert_string_equal(results[0].problem, "opened: public");
 }
 
 /* Time-out of all files */
@@ -745,6 +775,11 @@ static void note_timeout(void *arg, unsigned int timeout_s, size_t files)
 	(void)arg;
 	assert_int_equal(timeout_s, 1);
 	timed_out_files = files;
+}
+
+static void ignore_timeout(void *arg, unsigned int timeout_s, size_t files)
+{
+	(void)arg, (void)timeout_s, (void)files;
 }
 
 static void timeout_of_all_files_keeps_results(void **state)
@@ -773,6 +808,39 @@ static void timeout_of_all_files_keeps_results(void **state)
 	assert_int_equal(timed_out_files, 7);
 	/* Without it, each of them would hang for 30 s. */
 	assert_true(now_ms() - start < 30000);
+}
+
+/* A user whose files hang uses up the time of that user only. */
+static void time_is_shared_by_owners(void **state)
+{
+	const char *path = build("program", "-g");
+	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
+	struct worker_job jobs[12];
+	struct worker_pool pool = default_pool;
+
+	(void)state;
+	for (size_t i = 0; i < 12; i++)
+		jobs[i] = (struct worker_job){
+			.path = i < 8 ? "hang" : path,
+			.build_id = "",
+			.addresses = &outer,
+			.count = 1,
+			.open = open_path,
+			.arg = (char *)path,
+			.has_owner = true,
+			.owner = i < 8 ? 1001 : 1002,
+		};
+	pool.processes = 2;
+	pool.timeout_s = 2;
+	pool.options.timeout_s = 5;
+	pool.options.timed_out = ignore_timeout;
+	assert_int_equal(run_pool(&pool, jobs, 12), 0);
+	for (size_t i = 8; i < 12; i++)
+		assert_int_equal(results[i].calls, 1);
+	pool.processes = 1;
+	assert_int_equal(run_pool(&pool, jobs, 12), 0);
+	for (size_t i = 8; i < 12; i++)
+		assert_int_equal(results[i].calls, 1);
 }
 
 static void ignore_progress(void *arg, const char *path, uint64_t done, uint64_t total)
@@ -1147,6 +1215,7 @@ int main(void)
 		cmocka_unit_test(opener_opens_no_other_files),
 		cmocka_unit_test(opener_opens_named_files_with_the_rights_of_the_owner),
 		cmocka_unit_test(timeout_of_all_files_keeps_results),
+		cmocka_unit_test(time_is_shared_by_owners),
 		cmocka_unit_test(deadline_ends_a_worker_that_keeps_sending),
 		cmocka_unit_test(more_files_than_places_of_workers_are_read),
 		cmocka_unit_test(stop_ends_the_run_and_its_workers),
