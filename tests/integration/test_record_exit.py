@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 from harness import (check, check_equal, comment, pprof, Recording, run, samples_of, start,
-                     temporary_directory, test, workload)
+                     temporary_directory, test, wait_until, workload)
 
 BAD_OPTIONS = (
     ("-F",), ("-F", "0"), ("-F", "20001"), ("-F", "-1"), ("-F", "9 9"), ("-F", "1e3"), ("-F", ""),
@@ -248,8 +248,14 @@ def reader_and_its_server_give_up_rights():
         check(not kept >> number & 1, f"the reader has {name}")
     check_equal(int(reader["CapBnd"], 16), 0, "the bounding set")
     check_equal(reader["NoNewPrivs"], "1", "no_new_privs")
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    names = {status_of(child)["Name"]: status_of(child) for child in children}
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+
+    def statuses():
+        return {status["Name"]: status for status in map(status_of, children.read_text(encoding="ascii").split())}
+
+    # The session is open before the command is executed.
+    wait_until(lambda: "sleep" in statuses(), "the command")
+    names = statuses()
     check_equal(set(names), {"stackbeat", "sleep"}, "children")
     server, command = names["stackbeat"], names["sleep"]
     check_equal(server["Uid"].split(), ["65534"] * 4, "users of the server")

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -22,7 +23,7 @@
 
 #define FAKE_RING_SIZE (1u << 24)
 
-/* A ring that is drained completely, and then begins anew. */
+/* A ring that begins anew when it was drained. */
 struct fake_ring {
 	uint8_t *data; /* FAKE_RING_SIZE bytes */
 	uint64_t head;
@@ -35,6 +36,7 @@ struct device {
 	struct netlink_session counters;
 	int map_err, get_err, stop_err, drain_err;
 	unsigned int drains;
+	bool pending; /* metadata, for ever */
 	/* Called before each drain; NULL: never. */
 	void (*before_drain)(struct device *device);
 };
@@ -67,6 +69,67 @@ static inline void fake_put(struct fake_ring *ring, const void *record, size_t s
 	ring->head += size;
 }
 
+/* Records of an address space, of a mapping of 1 MiB in it, and of the file /bin/programID. */
+
+static inline void fake_put_space(uint64_t id, uint32_t pid, const char *comm)
+{
+	union {
+		struct stackbeat_address_space space;
+		char bytes[sizeof(struct stackbeat_address_space) + 16];
+	} any = {.space = {
+			 .record = {.type = STACKBEAT_RECORD_ADDRESS_SPACE, .size = sizeof(any)},
+			 .address_space = id,
+			 .pid = pid,
+			 .ns_pid = pid,
+			 .generation = 1,
+		 }};
+
+	snprintf(any.space.comm, sizeof(any.space.comm), "%s", comm);
+	memcpy(any.bytes + offsetof(struct stackbeat_address_space, cgroup_path), "/build", 7);
+	fake_put(&fake_device.metadata, &any, sizeof(any));
+}
+
+static inline void fake_put_mapping(uint64_t space, uint64_t start, uint64_t file)
+{
+	const struct stackbeat_mapping mapping = {
+		.record = {.type = STACKBEAT_RECORD_MAPPING,
+			   .flags = STACKBEAT_MAPPING_VADDR,
+			   .size = sizeof(mapping)},
+		.address_space = space,
+		.start = start,
+		.end = start + 0x100000,
+		.vaddr = 0x1000,
+		.file = file,
+		.generation = 1,
+	};
+
+	fake_put(&fake_device.metadata, &mapping, sizeof(mapping));
+}
+
+static inline void fake_put_file(uint64_t id)
+{
+	union {
+		struct stackbeat_file file;
+		char bytes[sizeof(struct stackbeat_file) + 24];
+	} any = {.file = {
+			 .record = {.type = STACKBEAT_RECORD_FILE, .size = sizeof(any)},
+			 .file = id,
+			 .inode = id,
+			 .size = 4096,
+		 }};
+
+	snprintf(any.bytes + offsetof(struct stackbeat_file, path), 16, "/bin/program%u",
+		 (unsigned int)id);
+	fake_put(&fake_device.metadata, &any, sizeof(any));
+}
+
+/* Removes the records before `tail`. */
+static inline void fake_advance(struct fake_ring *ring, uint64_t tail)
+{
+	ring->head -= tail;
+	memmove(ring->data, ring->data + tail, ring->head);
+}
+
 void device_snapshot_heads(struct device *device)
 {
 	(void)device;
@@ -74,8 +137,7 @@ void device_snapshot_heads(struct device *device)
 
 bool device_pending(const struct device *device)
 {
-	(void)device;
-	return false;
+	return device->pending;
 }
 
 int device_drain_metadata(struct device *device, const struct metadata_handler *handler,
@@ -85,7 +147,7 @@ int device_drain_metadata(struct device *device, const struct metadata_handler *
 	int err = decode_metadata(device->metadata.data, FAKE_RING_SIZE, &tail,
 				  device->metadata.head, handler, error);
 
-	device->metadata.head = 0;
+	fake_advance(&device->metadata, tail);
 	return err;
 }
 
@@ -96,7 +158,7 @@ int device_drain(struct device *device, decode_fast_path_fn *fast_path, decode_s
 	int err = decode_records(device->samples.data, FAKE_RING_SIZE, &tail, device->samples.head,
 				 fast_path, fn, arg, error);
 
-	device->samples.head = 0;
+	fake_advance(&device->samples, tail);
 	return err;
 }
 

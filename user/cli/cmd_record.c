@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include "cli/options.h"
 #include "cli/reader_sandbox.h"
 #include "cli/record_output.h"
+#include "cli/record_signals.h"
 #include "cli/symbolize_messages.h"
 #include "lib/clock.h"
 #include "lib/error.h"
@@ -26,6 +26,7 @@
 #include "record/child_command.h"
 #include "record/recorder.h"
 #include "record/stack_table.h"
+#include "sandbox/worker_call.h"
 #include "symbolize/symbolize_options.h"
 
 /* Of the process that writes a file: a third of the CPU time that a sampled thread gets. */
@@ -51,59 +52,6 @@ struct record {
 	char fallback[PATH_MAX]; /* where it is written instead */
 	bool files_failed; /* one of them was not written to its place */
 };
-
-/* Lets a signalfd receive the signals that end a recording, and SIGCHLD of COMMAND. */
-static int catch_signals(struct record *record, struct error *error)
-{
-	struct sigaction hangup;
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGQUIT);
-	sigaddset(&set, SIGCHLD);
-	if (record->interval)
-		sigaddset(&set, SIGUSR2);
-	/* nohup(1) ignores SIGHUP, and a blocked signal is received even if it is ignored. */
-	sigaction(SIGHUP, NULL, &hangup);
-	if (hangup.sa_handler != SIG_IGN)
-		sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, &record->old_signals);
-	record->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (record->signals < 0) {
-		record->signals = 0;
-		return error_errno(error, errno, "can't wait for signals");
-	}
-	return 0;
-}
-
-/* From now on, SIGINT and SIGTERM interrupt the symbolization; SIGHUP and SIGQUIT do nothing. */
-static void catch_interruption(const struct record *record)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	signalfd(record->signals, &set, 0);
-}
-
-/*
- * In the process that writes a file, SIGTERM alone interrupts the symbolization: Ctrl-C ends the
- * recording, which waits for it. An fd of its own, as the signals of the other are for both.
- */
-static void catch_interruption_of_exporter(struct record *record)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	close(record->signals);
-	record->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (record->signals < 0)
-		record->signals = 0;
-}
 
 /* Reads the signals that have come; true if one of them ends the recording. */
 static bool stop_requested(void *arg)
@@ -338,20 +286,33 @@ static int write_file(struct record *record, const struct window_file *file)
 	return err;
 }
 
+/* While it records. Of the signals, only those that end the recording interrupt it. */
+static int write_file_here(struct record *record, const struct window_file *file)
+{
+	int signals = record->signals, err;
+
+	record->signals = record_signals_interruption(true);
+	err = write_file(record, file);
+	if (record->signals)
+		close(record->signals);
+	record->signals = signals;
+	return err;
+}
+
 /*
  * Writes a window in a process of its own, which has a copy of everything: the rings are drained
  * meanwhile. Without memory for a process, a window that was taken is written here.
  */
 static void start_exporter(struct record *record, const struct window_file *file)
 {
-	pid_t pid = fork();
+	pid_t pid = worker_call_fork();
 
 	if (pid < 0 && file->is_snapshot) {
 		print_warning("snapshot: no process can be created for it", NULL);
 		return;
 	}
 	if (pid < 0) {
-		record->files_failed |= write_file(record, file) != 0;
+		record->files_failed |= write_file_here(record, file) != 0;
 		return;
 	}
 	record->exporter = pid;
@@ -360,7 +321,12 @@ static void start_exporter(struct record *record, const struct window_file *file
 	record->exporter = getpid();
 	session_close(&record->recorder.session);
 	mapped_files_forked(record->recorder.collector.files);
-	catch_interruption_of_exporter(record);
+	/*
+	 * An fd of its own, as the signals of the other one are for both. Ctrl-C ends the
+	 * recording, which waits for this process.
+	 */
+	close(record->signals);
+	record->signals = record_signals_interruption(false);
 	setpriority(PRIO_PROCESS, 0, EXPORTER_NICE);
 	_exit(write_file(record, file) ? STATUS_FAILED : 0);
 }
@@ -404,21 +370,25 @@ static int64_t cpu_ns(const struct rusage *usage)
 	       (usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1000;
 }
 
+static void note_exporter(struct record *record, int status, const struct rusage *usage)
+{
+	record->exporter = 0;
+	record->recorder.forked_cpu_ns += cpu_ns(usage);
+	if (WIFSIGNALED(status))
+		fprintf(stderr,
+			"stackbeat: the process that writes a file was killed by signal %d\n",
+			WTERMSIG(status));
+	record->files_failed |= record->options.rotate && status;
+}
+
 /* Reaps the process that writes a file, if it has ended. */
 static void reap_exporter(struct record *record)
 {
 	struct rusage usage;
 	int status;
 
-	if (!record->exporter || wait4(record->exporter, &status, WNOHANG, &usage) <= 0)
-		return;
-	record->exporter = 0;
-	record->recorder.forked_cpu_ns += cpu_ns(&usage);
-	if (WIFSIGNALED(status))
-		fprintf(stderr,
-			"stackbeat: the process that writes a file was killed by signal %d\n",
-			WTERMSIG(status));
-	record->files_failed |= record->options.rotate && status;
+	if (record->exporter && wait4(record->exporter, &status, WNOHANG, &usage) > 0)
+		note_exporter(record, status, &usage);
 }
 
 /*
@@ -452,22 +422,16 @@ static void write_if_due(void *arg)
 /* Waits until the last file is written; SIGINT and SIGTERM shorten that. */
 static void wait_for_exporter(struct record *record)
 {
-	struct pollfd signals = {.fd = record->signals, .events = POLLIN};
-	struct signalfd_siginfo info;
-	sigset_t set;
+	struct rusage usage = {0};
+	int status = 0;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGCHLD);
-	signalfd(record->signals, &set, 0);
-	for (reap_exporter(record); record->exporter; reap_exporter(record)) {
-		poll(&signals, 1, -1);
-		while (read(record->signals, &info, sizeof(info)) == sizeof(info)) {
-			if (info.ssi_signo != SIGCHLD)
-				kill(record->exporter, SIGTERM);
-		}
+	if (!record_signals_wait(record->signals, record->exporter, &status, &usage)) {
+		note_exporter(record, status, &usage);
+		return;
 	}
+	print_warning("the process that writes a file does not end: it was killed", NULL);
+	record->exporter = 0;
+	record->files_failed |= record->options.rotate > 0;
 }
 
 static int record_session(struct record *record, struct error *error)
@@ -491,7 +455,7 @@ static int record_session(struct record *record, struct error *error)
 		.progress = record->progress ? show_progress : NULL,
 		.arg = record,
 	};
-	int err;
+	int err, fd;
 
 	err = reader_sandbox_start(&record->sandbox, &options->sandbox, !options->no_symbolize,
 				   error);
@@ -504,11 +468,12 @@ static int record_session(struct record *record, struct error *error)
 	err = recorder_open(&record->recorder, &config, error);
 	if (*record->recorder.session.loaded && !options->quiet)
 		fprintf(stderr, "stackbeat: loaded %s\n", record->recorder.session.loaded);
-	if (!err)
-		err = catch_signals(record, error);
 	if (err)
 		return err;
-	config.wake_fd = record->signals;
+	fd = record_signals_open(record->interval > 0, &record->old_signals, error);
+	if (fd < 0)
+		return fd;
+	record->signals = config.wake_fd = fd;
 	err = recorder_run(&record->recorder, &config, error);
 	if (record->progress_shown)
 		fputs("\r\033[K", stderr);
@@ -516,6 +481,16 @@ static int record_session(struct record *record, struct error *error)
 		err = error_set(error, EINTR, "%s has ended the recording",
 				record->hangup == SIGHUP ? "SIGHUP" : "SIGQUIT");
 	return err;
+}
+
+/* No file has the counters of a period without samples at the end. */
+static void print_lost_at_end(const struct recording *recording)
+{
+	uint64_t lost = recording->lost_full + recording->lost_tail;
+
+	if (lost)
+		fprintf(stderr,
+			"stackbeat: all %" PRIu64 " samples after the last file were lost\n", lost);
 }
 
 /* Writes what was not written yet. */
@@ -528,11 +503,14 @@ static int write_profile(struct record *record, struct error *error)
 
 	err = recorder_take(&record->recorder, &window, &recording, error);
 	if (!err && window.samples) {
-		catch_interruption(record);
+		/* SIGHUP and SIGQUIT do nothing any more. */
+		record_signals_restrict(record->signals);
 		output_release_room(&record->room);
 		choose_path(record, &recording);
 		err = write_window(record, &file, error);
-	} else if (!err && !record->files) {
+	} else if (!err && record->files) {
+		print_lost_at_end(&recording);
+	} else if (!err) {
 		explain_no_samples(record, error);
 		err = -ENODATA;
 	}

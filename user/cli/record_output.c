@@ -2,6 +2,7 @@
 #include "cli/record_output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +70,7 @@ void output_rotated_path(const char *path, int64_t start_ns, char rotated[PATH_M
 		/* A path that is too long can't be written, which is the caller's error. */
 		if (snprintf(rotated, PATH_MAX, "%.*s.%s%s%s", stem, path, when, number,
 			     path + stem) >= PATH_MAX ||
-		    access(rotated, F_OK))
+		    faccessat(AT_FDCWD, rotated, F_OK, AT_SYMLINK_NOFOLLOW))
 			return;
 		snprintf(number, sizeof(number), ".%u", i);
 	}

@@ -100,10 +100,13 @@ static int candidate_path(const struct debug_paths *paths, enum debug_name kind,
 
 bool is_elf_file(int fd)
 {
-	char magic[SELFMAG];
+	unsigned char head[EI_NIDENT + sizeof(Elf64_Half)] = {0};
+	ssize_t got = pread(fd, head, sizeof(head), 0);
+	unsigned int type = head[EI_DATA] == ELFDATA2MSB
+				    ? (unsigned int)head[EI_NIDENT] << 8 | head[EI_NIDENT + 1]
+				    : (unsigned int)head[EI_NIDENT + 1] << 8 | head[EI_NIDENT];
 
-	return pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
-	       !memcmp(magic, ELFMAG, sizeof(magic));
+	return got >= SELFMAG && !memcmp(head, ELFMAG, SELFMAG) && type != ET_CORE;
 }
 
 static int open_elf_file(const char *path)

@@ -35,7 +35,10 @@ struct debug_paths {
 int debug_paths_open(const struct debug_paths *paths, enum debug_name kind, const char *name,
 		     const char *beside, unsigned int *candidate, char **path);
 
-/* Returns whether a file starts as an ELF file. */
+/*
+ * Returns whether a file starts as an ELF file that has code or debug information. Core files, as
+ * which /proc/kcore appears, have memory.
+ */
 bool is_elf_file(int fd);
 
 #endif

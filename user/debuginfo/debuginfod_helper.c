@@ -22,6 +22,11 @@
 
 #define CACHE_VARIABLE "DEBUGINFOD_CACHE_PATH"
 #define ROOT_CACHE_PARENT "/var/cache/stackbeat"
+/*
+ * A worker needs a debug file and the one that it shares with others. Every request is sent to a
+ * server: a compromised worker could send there what it has read.
+ */
+#define REQUESTS_MAX 8u
 
 /* A message of the helper: progress, or the result with the fd of the file. */
 struct message {
@@ -65,10 +70,14 @@ static void handle_request(int socket, const char *build_id)
 static void serve_requests(int socket)
 {
 	char build_id[BUILD_ID_SIZE];
+	unsigned int count = 0;
 	ssize_t got;
 	int fd;
 
-	while ((got = receive_fd(socket, build_id, sizeof(build_id) - 1, &fd)) > 0) {
+	while (count++ < REQUESTS_MAX &&
+	       (got = receive_fd(socket, build_id, sizeof(build_id) - 1, &fd)) > 0) {
+		if (fd >= 0)
+			close(fd);
 		build_id[got] = '\0';
 		handle_request(socket, build_id);
 	}
@@ -152,10 +161,15 @@ static bool confine_helper(void)
 
 static void run_helper(int control)
 {
-	bool confined = confine_helper();
 	int connection;
+	bool confined;
 	char byte;
 
+	/* Out of the reach of the terminal, and without the files and sockets of the parent. */
+	setsid();
+	replace_standard_files();
+	close_other_fds((int[]){STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, control}, 4);
+	confined = confine_helper();
 	/* A change of the user clears it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGCHLD, SIG_IGN);
@@ -181,7 +195,6 @@ int debuginfod_helper_start(struct debuginfod_helper *helper, struct error *erro
 		return error_errno(error, errno, "can't start the debuginfod helper");
 	helper->pid = fork();
 	if (helper->pid == 0) {
-		close(ends[0]);
 		run_helper(ends[1]);
 		_exit(0);
 	}

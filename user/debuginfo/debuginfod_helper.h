@@ -3,8 +3,9 @@
  * Fetches debug files for workers, which may not use the network (sandbox/fork_server.h). A helper
  * process, which reads no file contents, may use the network and debuginfod's cache. It is started
  * early, and confined: if it was started by root, it is the user SANDBOX_UID, with a cache below
- * DEBUGINFOD_ROOT_CACHE unless DEBUGINFOD_CACHE_PATH is set; it has no capabilities, executes and
- * traces no program, and writes to its cache only, where the kernel has Landlock.
+ * DEBUGINFOD_ROOT_CACHE unless DEBUGINFOD_CACHE_PATH is set; it has no capabilities, no terminal
+ * and no open files of its parent, executes, traces and signals no program, connects to no Unix
+ * socket, and writes to its cache only, where the kernel has Landlock.
  */
 #ifndef STACKBEAT_DEBUGINFO_DEBUGINFOD_HELPER_H
 #define STACKBEAT_DEBUGINFO_DEBUGINFOD_HELPER_H

@@ -40,12 +40,34 @@ static int open_in_place(struct atomic_file *file, const struct stat *found, str
 	return 0;
 }
 
-/* Returns the length of the directory in the path of the target, with the slash. */
-static int directory_length(const struct atomic_file *file)
+/* Returns the length of the directory in a path, with the slash. */
+static int directory_length(const char *path)
 {
-	const char *slash = strrchr(file->target, '/');
+	const char *slash = strrchr(path, '/');
 
-	return slash ? (int)(slash - file->target) + 1 : 0;
+	return slash ? (int)(slash - path) + 1 : 0;
+}
+
+/* Returns a path of the directory that has `path`, which the caller frees, or NULL. */
+static char *directory_of(const char *path)
+{
+	return directory_length(path) ? strndup(path, (size_t)directory_length(path)) : strdup(".");
+}
+
+/*
+ * Returns whether a symbolic link may be followed: as with fs.protected_symlinks, not if another
+ * user can have put it into a directory like /tmp. The kernel protects open() only, not rename().
+ */
+static bool may_follow(const char *path, const struct stat *link)
+{
+	char *directory = directory_of(path);
+	struct stat status;
+	bool may = directory && !stat(directory, &status) &&
+		   (!(status.st_mode & S_IWOTH) || link->st_uid == geteuid() ||
+		    link->st_uid == status.st_uid);
+
+	free(directory);
+	return may;
 }
 
 /* mkostemp() would create a file of mode 0600, whatever the umask. */
@@ -75,8 +97,8 @@ static int make_temporary(struct atomic_file *file,
 	for (int attempt = 0; attempt < NAME_ATTEMPTS && err == -EEXIST; attempt++) {
 		if (getrandom(&number, sizeof(number), 0) != sizeof(number))
 			return error_errno(error, errno, "%s", file->path);
-		if (asprintf(&name, "%.*s.stackbeat-%016" PRIx64 ".tmp", directory_length(file),
-			     file->target, number) < 0)
+		if (asprintf(&name, "%.*s.stackbeat-%016" PRIx64 ".tmp",
+			     directory_length(file->target), file->target, number) < 0)
 			return error_errno(error, ENOMEM, "%s", file->path);
 		err = make(file, name);
 		if (err)
@@ -97,10 +119,10 @@ static bool open_nameless(struct atomic_file *file)
 
 	if (access("/proc/self/fd", X_OK))
 		return false;
-	directory = strndup(file->target, (size_t)directory_length(file));
+	directory = directory_of(file->target);
 	if (!directory)
 		return false;
-	file->fd = open(*directory ? directory : ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+	file->fd = open(directory, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
 	file->nameless = file->fd >= 0;
 	free(directory);
 	return file->nameless;
@@ -109,21 +131,27 @@ static bool open_nameless(struct atomic_file *file)
 static int open_file(struct atomic_file *file, struct error *error)
 {
 	struct stat status;
+	bool exists, is_link;
 
 	if (!strcmp(file->path, "-"))
 		return open_standard_output(file, error);
 	if (!*file->path)
 		return error_set(error, ENOENT, "the name of the file to write is empty");
-	if (!stat(file->path, &status)) {
-		if (S_ISDIR(status.st_mode))
-			return error_errno(error, EISDIR, "%s", file->path);
-		if (!S_ISREG(status.st_mode))
-			return open_in_place(file, &status, error);
-		/* A rename would replace a symbolic link, not its target. */
-		file->target = realpath(file->path, NULL);
-	} else {
-		file->target = strdup(file->path);
-	}
+	exists = !lstat(file->path, &status);
+	is_link = exists && S_ISLNK(status.st_mode);
+	if (is_link && !may_follow(file->path, &status))
+		return error_set(error, EACCES,
+				 "%s: a symbolic link of another user, in a directory that all "
+				 "users may write to",
+				 file->path);
+	if (is_link)
+		exists = !stat(file->path, &status);
+	if (exists && S_ISDIR(status.st_mode))
+		return error_errno(error, EISDIR, "%s", file->path);
+	if (exists && !S_ISREG(status.st_mode))
+		return open_in_place(file, &status, error);
+	/* A rename would replace a symbolic link, not its target. */
+	file->target = exists && is_link ? realpath(file->path, NULL) : strdup(file->path);
 	if (!file->target)
 		return error_errno(error, errno, "%s", file->path);
 	return open_nameless(file) ? 0 : make_temporary(file, create_name, error);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "lib/file_limit.h"
 
+#include <sys/param.h>
 #include <sys/resource.h>
 
 void raise_file_limit(size_t count)
@@ -9,8 +10,6 @@ void raise_file_limit(size_t count)
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == RLIM_INFINITY)
 		return;
-	limit.rlim_cur += count;
-	if (limit.rlim_cur > limit.rlim_max)
-		limit.rlim_cur = limit.rlim_max;
+	limit.rlim_cur += MIN(count, limit.rlim_max - limit.rlim_cur);
 	setrlimit(RLIMIT_NOFILE, &limit);
 }

@@ -3,6 +3,10 @@
 #define STACKBEAT_LIB_FILE_LIMIT_H
 
 #include <stddef.h>
+#include <stdint.h>
+
+/* As many as the hard limit permits. */
+#define FILE_LIMIT_MAX SIZE_MAX
 
 /*
  * Raises the soft limit of open files of this process by `count`, within the hard limit. Children

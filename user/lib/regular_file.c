@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -62,7 +63,10 @@ void file_owner_read(struct file_owner *owner, int fd)
 	struct stat st;
 
 	*owner = (struct file_owner){.uid = FILE_UID_ANY};
-	if (fstat(fd, &st) || fstatfs(fd, &system) || system.f_type == FUSE_SUPER_MAGIC)
+	/* A user may have mounted a file system without set-user-ID bits, or have made its image.
+	 */
+	if (fstat(fd, &st) || fstatfs(fd, &system) || system.f_type == FUSE_SUPER_MAGIC ||
+	    (system.f_flags & ST_NOSUID))
 		return;
 	owner->uid = st.st_uid;
 	owner->is_trusted =

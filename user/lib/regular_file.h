@@ -20,13 +20,13 @@ int open_regular_file(const char *path, int flags, struct stat *st);
  */
 int open_regular_file_in(const char *root, const char *path, int flags, struct stat *st);
 
-/* The uid of files on file systems that can report any owner (FUSE). */
+/* The uid of files on file systems that can report any owner (FUSE, those mounted with nosuid). */
 #define FILE_UID_ANY UINT32_MAX
 
 /*
  * The user who can have written a file. It is trusted if only this user and root can: other users
- * can give their files the build ID of another file, and their file systems (FUSE) can report root
- * as the owner.
+ * can give their files the build ID of another file, and their file systems (FUSE, and
+ * others that users can mount, which are nosuid) can report root as the owner.
  */
 struct file_owner {
 	uint32_t uid; /* or FILE_UID_ANY */

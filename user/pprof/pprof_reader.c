@@ -106,6 +106,17 @@ static int report_no_memory(const struct reader *reader)
 	return error_errno(reader->error, ENOMEM, "%s", reader->name);
 }
 
+/* Bytes of memory of the profile, and of the tables that it is read with. */
+static size_t reader_bytes(const struct reader *reader)
+{
+	size_t ids =
+		reader->mappings.capacity + reader->functions.capacity + reader->locations.capacity;
+
+	return profile_bytes(reader->profile) + reader->capacity + ids * sizeof(struct id_entry) +
+	       (reader->string_capacity + reader->item_capacity) * sizeof(uint32_t) +
+	       reader->line_capacity * sizeof(*reader->lines);
+}
+
 /* Ids */
 
 static int compare_ids(const void *left, const void *right)
@@ -425,7 +436,7 @@ static int unpack_field(struct reader *reader, uint32_t field, const uint8_t *by
 	perftools__profiles__profile__free_unpacked(message, &allocator);
 	if (!err && reader->profile->error)
 		err = report_no_memory(reader);
-	if (!err && profile_bytes(reader->profile) > PPROF_MEMORY_MAX)
+	if (!err && reader_bytes(reader) > PPROF_MEMORY_MAX)
 		err = report_no_message(reader);
 	return err;
 }

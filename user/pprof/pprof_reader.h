@@ -9,7 +9,7 @@ struct error;
 struct profile;
 
 #define PPROF_SIZE_MAX ((size_t)1 << 30) /* bytes of a file, compressed or not */
-#define PPROF_MEMORY_MAX ((size_t)4 << 30) /* bytes of a profile in memory */
+#define PPROF_MEMORY_MAX ((size_t)4 << 30) /* bytes in memory, with the tables of the reader */
 #define PPROF_ENTRY_MEMORY_MAX ((size_t)256 << 20) /* bytes of an unpacked entry of a table */
 
 /*

@@ -572,8 +572,9 @@ void profile_add(struct profile *profile, uint32_t stack, uint32_t label_set, co
 	if (index != HASH_NONE)
 		hash_remove(&profile->sample_index, hash, index);
 	profile->samples.items[profile->samples.count] = (struct profile_sample){stack, label_set};
-	profile->values.count += types;
 	index_entry(profile, &profile->sample_index, hash, &profile->samples.count);
+	if (!profile->error)
+		profile->values.count += types;
 }
 
 size_t profile_longest_sequence(const struct profile *profile)

@@ -659,9 +659,9 @@ void address_spaces_finish(struct address_spaces *spaces)
 
 uint32_t address_space_perf_map(const struct address_space *space)
 {
-	return space->perf_map == UINT32_MAX
-		       ? 0
-		       : perf_map_watcher_id(space->table->perf_maps, space->perf_map);
+	return space->perf_map == UINT32_MAX ? 0
+					     : perf_map_watcher_id(space->table->perf_maps,
+								   space->perf_map, !space->ended);
 }
 
 int address_spaces_take_perf_maps(struct address_spaces *spaces, bool forget,

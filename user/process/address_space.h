@@ -197,7 +197,10 @@ void address_space_has_jit_code(struct address_space *space);
 /* Call after the last record: looks for perf maps one last time. */
 void address_spaces_finish(struct address_spaces *spaces);
 
-/* Returns the id of the perf map of the process, see perf_map_watcher_id(); 0: it has none. */
+/*
+ * Returns the id of the perf map that the process has, or may have later, see
+ * perf_map_watcher_id(); 0: none.
+ */
 uint32_t address_space_perf_map(const struct address_space *space);
 
 /* As perf_map_watcher_take(). */

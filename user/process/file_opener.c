@@ -2,6 +2,7 @@
 #include "process/file_opener.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "debuginfo/elf_headers.h"
 #include "lib/clock.h"
 #include "lib/sparse_copy.h"
 #include "process/binary_store.h"
@@ -153,9 +155,10 @@ static int run_open(const struct file_opener *opener, struct file_job *job)
 	return 0;
 }
 
+/* The copy gets into the hands of workers that may be compromised, so that it must not change. */
 static int run_copy(struct file_job *job, uint64_t *progress)
 {
-	int copy = memfd_create("copy", MFD_CLOEXEC);
+	int copy = memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	struct stat st = {0};
 	int err = copy < 0 || fstat(job->fd, &st) ? -errno : 0;
 
@@ -164,6 +167,9 @@ static int run_copy(struct file_job *job, uint64_t *progress)
 		err = -ESTALE;
 	if (!err)
 		err = sparse_copy(copy, job->fd, st.st_size, progress);
+	if (!err &&
+	    fcntl(copy, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE))
+		err = -errno;
 	if (!err) {
 		close(job->fd);
 		job->fd = copy;
@@ -172,6 +178,34 @@ static int run_copy(struct file_job *job, uint64_t *progress)
 	if (copy >= 0)
 		close(copy);
 	return error_errno(&job->problem, -err, "can't be copied");
+}
+
+/* Reads the build ID from the file, in a worker. */
+static int read_build_id(const struct file_opener *opener, struct file_job *job)
+{
+	struct elf_headers *headers = calloc(1, sizeof(*headers));
+	int err = -ENOMEM;
+
+	if (headers)
+		err = worker_read_headers(opener->config.sandbox, job->fd, headers, &job->problem);
+	/* -EINVAL: it is no ELF file. */
+	if (err == -EINVAL || (!err && !*headers->build_id))
+		err = error_set(&job->problem, ENODATA, "no build ID");
+	if (!err)
+		job->build_id = strdup(headers->build_id);
+	free(headers);
+	if (err == -ENOMEM || (!err && !job->build_id))
+		err = error_errno(&job->problem, ENOMEM, "can't be saved");
+	return err;
+}
+
+static int run_save(const struct file_opener *opener, struct file_job *job, uint64_t *progress)
+{
+	int err = job->build_id ? 0 : read_build_id(opener, job);
+
+	return err ? err
+		   : binary_store_add(opener->config.store, job->build_id, job->fd, &job->owner,
+				      progress, &job->problem);
 }
 
 static int run_job(const struct file_opener *opener, struct file_job *job, uint64_t *progress)
@@ -185,10 +219,7 @@ static int run_job(const struct file_opener *opener, struct file_job *job, uint6
 	case FILE_JOB_SAVE:
 		break;
 	}
-	if (!job->build_id)
-		return error_errno(&job->problem, ENOMEM, "can't be saved");
-	return binary_store_add(opener->config.store, job->build_id, job->fd, &job->owner, progress,
-				&job->problem);
+	return run_save(opener, job, progress);
 }
 
 /* The thread */

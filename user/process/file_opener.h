@@ -22,6 +22,7 @@
 
 struct binary_store;
 struct file_opener;
+struct sandbox_server;
 
 /* Seconds without progress after which a file is given up. */
 #define FILE_OPENER_TIMEOUT_S 5u
@@ -44,7 +45,8 @@ struct file_job {
 	uint32_t file; /* the caller's */
 	struct file_identity identity;
 	char *path; /* owned; NULL: unknown. Of files to be opened. */
-	char *build_id; /* owned; of FILE_JOB_SAVE */
+	/* Owned; of FILE_JOB_SAVE. NULL: that of the file; -ENODATA if it has none. */
+	char *build_id;
 	uint64_t id; /* the kernel's, that can be opened; 0: none */
 	uint32_t pid; /* as in struct file_place */
 	uint64_t start, end;
@@ -61,6 +63,7 @@ struct file_opener_config {
 	int (*open)(uint64_t id, void *arg); /* the kernel's files; called by the thread */
 	void *arg;
 	struct binary_store *store; /* of FILE_JOB_SAVE, or NULL; freed with the opener */
+	const struct sandbox_server *sandbox; /* of `store`: reads build IDs */
 	bool idle; /* the thread runs when no other thread wants to */
 	int event; /* eventfd, written after each FILE_JOB_OPEN_FOR_TABLE; 0: none */
 	unsigned int timeout_s; /* 0: the default */

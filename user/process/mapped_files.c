@@ -73,6 +73,7 @@ struct file_entry {
 	bool is_untrusted : 1;
 	bool is_copy : 1; /* of `fd` */
 	bool copying : 1; /* the copier has a job of it */
+	bool saving : 1; /* a job saves it, or has saved it */
 	bool stays : 1; /* it can't be copied: `fd` stays the file itself */
 	bool pinned : 1; /* for its unwind table */
 	bool opening_for_table : 1; /* the opener has a job of it */
@@ -108,11 +109,13 @@ static struct file_entry *file_entry(struct mapped_file *file)
 
 /* The table */
 
-static struct file_opener *new_copier(const struct mapped_files *files, struct binary_store *store)
+static struct file_opener *new_copier(const struct mapped_files *files, struct binary_store *store,
+				      const struct sandbox_server *sandbox)
 {
 	const struct file_opener_config config = {
 		.root = files->root,
 		.store = store,
+		.sandbox = sandbox,
 		.idle = true,
 		.timeout_s = files->source.timeout_s,
 	};
@@ -143,7 +146,7 @@ struct mapped_files *mapped_files_new(const char *root, const struct file_source
 		files->root = strdup(root);
 		files->source = *source;
 		files->opener = files->root ? new_opener(files) : NULL;
-		files->copier = files->root ? new_copier(files, NULL) : NULL;
+		files->copier = files->root ? new_copier(files, NULL, NULL) : NULL;
 	}
 	if (files && files->opener && files->copier)
 		return files;
@@ -207,14 +210,15 @@ void mapped_files_free(struct mapped_files *files)
 	free(files);
 }
 
-int mapped_files_save(struct mapped_files *files, const char *directory, struct error *error)
+int mapped_files_save(struct mapped_files *files, const char *directory,
+		      const struct sandbox_server *sandbox, struct error *error)
 {
 	struct binary_store *store = binary_store_new(directory, error);
 	struct file_opener *copier;
 
 	if (!store)
 		return -errno;
-	copier = new_copier(files, store);
+	copier = new_copier(files, store, sandbox);
 	if (!copier) {
 		binary_store_free(store);
 		return error_errno(error, ENOMEM, "%s", directory);
@@ -581,16 +585,6 @@ void mapped_file_note_mapping(struct mapped_files *files, struct mapped_file *fi
 	entry->unmarked_sweeps = 0;
 }
 
-int mapped_file_hold(struct mapped_files *files, struct mapped_file *file)
-{
-	struct file_entry *entry = file_entry(file);
-	int err = request(files, entry);
-
-	if (!err)
-		entry->holds++;
-	return err;
-}
-
 void mapped_file_release(struct mapped_files *files, struct mapped_file *file)
 {
 	(void)files;
@@ -758,20 +752,54 @@ static void save_failed(struct mapped_files *files, const struct error *problem)
 	files->counts.not_saved++;
 }
 
-static void save(struct mapped_files *files, const struct file_entry *entry)
+static int request_save(struct mapped_files *files, const struct file_entry *entry)
 {
 	struct file_job *job = copier_job(entry, FILE_JOB_SAVE);
-	int err = job ? 0 : -errno;
-	struct error problem;
 
-	if (job) {
+	if (!job)
+		return -errno;
+	if (*entry->file.build_id) {
 		job->build_id = strdup(entry->file.build_id);
-		err = file_opener_add(files->copier, job);
+		if (!job->build_id) {
+			file_job_free(job);
+			return -ENOMEM;
+		}
 	}
+	return file_opener_add(files->copier, job);
+}
+
+/* Saves a file that is open, once. */
+static void save(struct mapped_files *files, struct file_entry *entry)
+{
+	struct error problem;
+	int err;
+
+	if (!files->store || entry->saving || entry->fd < 0)
+		return;
+	entry->saving = true;
+	if (!*entry->file.build_id && !entry->headers_not_read) {
+		files->counts.without_id++;
+		return;
+	}
+	err = request_save(files, entry);
 	if (!err)
 		return;
 	error_errno(&problem, -err, "%s", entry->file.path);
 	save_failed(files, &problem);
+}
+
+int mapped_file_hold(struct mapped_files *files, struct mapped_file *file)
+{
+	struct file_entry *entry = file_entry(file);
+	int err = request(files, entry);
+
+	if (err)
+		return err;
+	entry->holds++;
+	/* The other files are saved when they were opened. */
+	if (entry == files->vdso)
+		save(files, entry);
+	return 0;
 }
 
 static void finish_open(struct mapped_files *files, struct file_entry *entry, struct file_job *job)
@@ -787,10 +815,7 @@ static void finish_open(struct mapped_files *files, struct file_entry *entry, st
 	keep(files, entry, job->fd);
 	job->fd = -1;
 	files->counts.opened++;
-	if (!*entry->file.build_id)
-		files->counts.without_id++;
-	else if (files->store)
-		save(files, entry);
+	save(files, entry);
 	bound_kept(files);
 }
 
@@ -833,7 +858,9 @@ static void finish_job(struct mapped_files *files, struct file_job *job)
 		finish_copy(files, entry, job);
 		break;
 	case FILE_JOB_SAVE: /* its entry may be another one by now */
-		if (job->err)
+		if (job->err == -ENODATA)
+			files->counts.without_id++;
+		else if (job->err)
 			save_failed(files, &job->problem);
 		else
 			files->counts.saved++;
@@ -909,12 +936,17 @@ static void sweep_entry(struct mapped_files *files, struct file_entry *entry)
 		forget_entry(files, entry);
 }
 
-void mapped_files_sweep(struct mapped_files *files)
+void mapped_files_watch(struct mapped_files *files)
 {
-	file_ids_sweep(&files->ids, forget_id, files);
 	file_opener_watch(files->opener);
 	file_opener_watch(files->copier);
 	mapped_files_collect(files);
+}
+
+void mapped_files_sweep(struct mapped_files *files)
+{
+	file_ids_sweep(&files->ids, forget_id, files);
+	mapped_files_watch(files);
 	for (size_t i = 0; i < files->count; i++) {
 		if (files->list[i])
 			sweep_entry(files, files->list[i]);
@@ -972,15 +1004,17 @@ void mapped_file_set_build_id(struct mapped_files *files, struct mapped_file *fi
 {
 	struct file_entry *entry = file_entry(file);
 
-	if (*file->build_id || set_text(entry, file->path, build_id) || entry->fd < 0)
-		return;
-	if (entry != files->vdso)
-		files->counts.without_id--;
-	if (!files->store)
-		return;
-	save(files, entry);
-	file_opener_finish(files->copier);
-	collect_from(files, files->copier);
+	(void)files;
+	/* Without memory, it stays unknown. */
+	if (!*file->build_id)
+		set_text(entry, file->path, build_id);
+}
+
+uint32_t mapped_file_owner(const struct mapped_file *file)
+{
+	const struct file_entry *entry = (const struct file_entry *)file;
+
+	return entry->state == FILE_OPENED && !*file->problem ? entry->owner : FILE_UID_ANY;
 }
 
 /* Returns an fd at a place where the file may be: the same inode, unless its build ID proves it. */

@@ -2,11 +2,11 @@
 /*
  * The files that processes map: executables, shared libraries, and any other mapped code.
  *
- * The table has the identity of each file, and open descriptors; nothing of a file is parsed here.
- * The kernel holds each file open for its session, up to a limit. A file in which a frame lies is
- * opened through the kernel once, by another thread (see file_opener.h), and is released there
- * immediately: from then on, the table keeps its descriptor. A file that no frame can need any more
- * is released without.
+ * The table has the identity of each file, and open descriptors; nothing of a file is parsed here,
+ * but in workers. The kernel holds each file open for its session, up to a limit. A file in which a
+ * frame lies is opened through the kernel once, by another thread (see file_opener.h), and is
+ * released there immediately: from then on, the table keeps its descriptor. A file that no frame
+ * can need any more is released without.
  *
  * A descriptor keeps the file system of the file busy. When no live process maps the file any more,
  * and it still has a name, the descriptor is replaced by that of a copy in memory. If there are too
@@ -28,6 +28,7 @@
 
 struct error;
 struct mapped_files;
+struct sandbox_server;
 
 /* Descriptors that are kept; fewer if the process may open less than twice as many. */
 #define MAPPED_FILES_OPEN_MAX 8192u
@@ -56,7 +57,7 @@ struct mapped_files_counts {
 	uint64_t opened; /* files that were requested, and opened */
 	uint64_t saved; /* opened files that mapped_files_save() has saved */
 	uint64_t not_saved; /* opened files that could not be saved */
-	uint64_t without_id; /* opened files without build ID, which are not saved */
+	uint64_t without_id; /* opened files that could not be saved without a build ID */
 };
 
 /*
@@ -70,10 +71,12 @@ void mapped_files_free(struct mapped_files *files);
 
 /*
  * From now on, saves a copy of each file that is opened in `directory` by its build ID, unless it
- * is there (see binary_store.h). Returns 0, or a negative errno value if the directory can't be
- * made.
+ * is there (see binary_store.h). If the kernel could not read the headers of a file, a worker of
+ * `sandbox`, which must outlive `files`, reads its build ID. Returns 0, or a negative errno value
+ * if the directory can't be made.
  */
-int mapped_files_save(struct mapped_files *files, const char *directory, struct error *error);
+int mapped_files_save(struct mapped_files *files, const char *directory,
+		      const struct sandbox_server *sandbox, struct error *error);
 
 /*
  * From now on, opens no file for its symbols: only those to be saved, and those whose headers the
@@ -165,9 +168,12 @@ bool mapped_file_is_held(const struct mapped_file *file);
 /* Takes over the files that were opened, so that the kernel closes them. Call this often. */
 void mapped_files_collect(struct mapped_files *files);
 
+/* Gives up files that hang. Call this each second. */
+void mapped_files_watch(struct mapped_files *files);
+
 /*
  * Call mapped_files_sweep() each second, where no sample is pending, after mapped_files_mark() for
- * each file that an address space maps. It gives up files that hang, releases unused files (those
+ * each file that an address space maps. Does mapped_files_watch(), releases unused files (those
  * neither held nor marked since the last sweep but two), and forgets entries: pointers to files
  * that are not held are invalid afterwards.
  */
@@ -196,12 +202,12 @@ void mapped_files_counts(const struct mapped_files *files, struct mapped_files_c
 /* Returns the first error of saving a file: one line, or "". */
 const char *mapped_files_save_problem(const struct mapped_files *files);
 
-/*
- * Sets the build ID of a file whose headers the kernel could not read, from the file itself, and
- * saves it if files are saved.
- */
+/* Sets the build ID of a file whose headers the kernel could not read, from the file itself. */
 void mapped_file_set_build_id(struct mapped_files *files, struct mapped_file *file,
 			      const char *build_id);
+
+/* Returns the uid of the owner of a file, FILE_UID_ANY if it is unknown. */
+uint32_t mapped_file_owner(const struct mapped_file *file);
 
 /*
  * Opens the candidate with a number from 0: first the descriptor that was kept, then the file at

@@ -46,7 +46,8 @@ static int fold_stack(const struct stack *stack, void *arg)
 }
 
 int collector_init(struct collector *collector, const struct labels *labels,
-		   const char *save_directory, bool no_symbolize, struct error *error)
+		   const char *save_directory, const struct sandbox_server *sandbox,
+		   bool no_symbolize, struct error *error)
 {
 	const struct file_source source = {
 		.open = open_file,
@@ -64,7 +65,7 @@ int collector_init(struct collector *collector, const struct labels *labels,
 	if (no_symbolize)
 		mapped_files_skip_symbols(collector->files);
 	if (save_directory) {
-		err = mapped_files_save(collector->files, save_directory, error);
+		err = mapped_files_save(collector->files, save_directory, sandbox, error);
 		if (err)
 			return err;
 	}
@@ -238,6 +239,45 @@ static int drain_samples(struct collector *collector, struct device *device, boo
 	return err == -ENOMEM ? error_errno(error, ENOMEM, "can't store the samples") : err;
 }
 
+/* The last drain: a sample without memory for it is lost, but not those behind it. */
+struct last_drain {
+	struct sample_queue *queue;
+	int err;
+};
+
+static uint64_t repeat_last(const void *data, uint64_t available, void *arg)
+{
+	return sample_queue_repeat(data, available, ((struct last_drain *)arg)->queue);
+}
+
+static int add_last(const struct stackbeat_sample *sample, const struct stackbeat_stack *stack,
+		    void *arg)
+{
+	struct last_drain *last = arg;
+	int err = sample_queue_sample(sample, stack, last->queue);
+
+	last->err = last->err ? last->err : err;
+	return 0;
+}
+
+static int drain_last_samples(struct collector *collector, struct device *device,
+			      struct error *error)
+{
+	struct last_drain last = {.queue = collector->queue};
+	struct error later = {""};
+	int err, flush_err, later_err;
+
+	sample_queue_begin(collector->queue, true);
+	err = device_drain(device, repeat_last, add_last, &last, error);
+	flush_err = sample_queue_flush(collector->queue, UINT64_MAX);
+	last.err = last.err ? last.err : flush_err;
+	if (!last.err)
+		return err;
+	later_err = error_errno(&later, -last.err, "can't store the samples");
+	error_keep_first(&err, error, later_err, &later);
+	return err;
+}
+
 static size_t used_memory(const struct collector *collector)
 {
 	return window_bytes(&collector->window) + stack_table_bytes(collector->stacks) +
@@ -247,6 +287,8 @@ static size_t used_memory(const struct collector *collector)
 void collector_limit_memory(struct collector *collector, size_t bytes, bool keeps_whole)
 {
 	collector->memory = bytes;
+	if (bytes)
+		sample_queue_limit(collector->queue, bytes / 4);
 	collector->keeps_whole = keeps_whole;
 }
 
@@ -289,10 +331,10 @@ static int bound_memory(struct collector *collector)
 	return err;
 }
 
-static int flush_queue(struct collector *collector, int64_t snapshot_time, struct error *error)
+/* Where all metadata up to the snapshot has arrived. */
+static int flush_queue(struct collector *collector, int64_t snapshot_time, int64_t now)
 {
 	uint64_t seen = (uint64_t)(snapshot_time - PUBLISH_NS);
-	int64_t now = kernel_now_ns(CLOCK_MONOTONIC);
 	bool check_alive = now >= collector->next_check;
 	int err = sample_queue_flush(collector->queue, seen);
 
@@ -304,32 +346,45 @@ static int flush_queue(struct collector *collector, int64_t snapshot_time, struc
 		if (collector->copies)
 			stack_copies_mark(collector->copies);
 		mapped_files_sweep(collector->files);
+		collector->next_check = now + CHECK_INTERVAL_NS;
+	}
+	return err;
+}
+
+/* Metadata may be pending at each drain: nothing here waits for it. */
+static int watch(struct collector *collector, int64_t now)
+{
+	if (now >= collector->next_watch) {
+		mapped_files_watch(collector->files);
 		collector->other_bytes = address_spaces_bytes(collector->spaces) +
 					 sample_queue_bytes(collector->queue);
 		if (collector->copies)
 			collector->other_bytes += stack_copies_bytes(collector->copies);
-		collector->next_check = now + CHECK_INTERVAL_NS;
+		collector->next_watch = now + CHECK_INTERVAL_NS;
 	}
-	if (!err)
-		err = bound_memory(collector);
-	return err ? error_errno(error, -err, "can't store the samples") : 0;
+	return bound_memory(collector);
 }
 
 int collector_drain(struct collector *collector, struct device *device, struct error *error)
 {
-	int64_t snapshot_time = kernel_now_ns(CLOCK_MONOTONIC);
+	int64_t snapshot_time = kernel_now_ns(CLOCK_MONOTONIC), now;
+	int err, store_err = 0, tables_err;
 	bool settled;
-	int err;
 
 	device_snapshot_heads(device);
 	err = drain_snapshot_metadata(collector, device, &settled, error);
 	if (!err)
 		err = drain_samples(collector, device, settled, error);
+	now = kernel_now_ns(CLOCK_MONOTONIC);
 	if (!err && settled)
-		err = flush_queue(collector, snapshot_time, error);
-	if (run_tables(collector) && !err)
-		err = error_errno(error, ENOMEM, "can't store the samples");
-	return err;
+		store_err = flush_queue(collector, snapshot_time, now);
+	tables_err = run_tables(collector);
+	if (err)
+		return err;
+	store_err = store_err ? store_err : tables_err;
+	if (!store_err)
+		store_err = watch(collector, now);
+	return store_err ? error_errno(error, -store_err, "can't store the samples") : 0;
 }
 
 /* Waits until no metadata is pending. */
@@ -366,10 +421,11 @@ int collector_finish(struct collector *collector, struct device *device, struct 
 	*warning->text = '\0';
 	device_snapshot_heads(device);
 	err = drain_last_metadata(collector, device, warning, error);
-	later_err = drain_samples(collector, device, true, &later);
+	later_err = drain_last_samples(collector, device, &later);
 	error_keep_first(&err, error, later_err, &later);
-	if (sample_queue_flush(collector->queue, UINT64_MAX) || finish_copies(collector)) {
-		later_err = error_errno(&later, ENOMEM, "can't store the samples");
+	later_err = finish_copies(collector);
+	if (later_err) {
+		later_err = error_errno(&later, -later_err, "can't store the samples");
 		error_keep_first(&err, error, later_err, &later);
 	}
 	if (collector->tables)

@@ -14,8 +14,8 @@
 struct device;
 struct error;
 struct sample_queue;
-struct sandbox_server;
 struct mapped_files;
+struct sandbox_server;
 struct stack_copies;
 struct stack_table;
 struct unwind_tables;
@@ -39,18 +39,20 @@ struct collector {
 	int64_t next_check; /* ns: when to check for processes that have ended */
 	size_t memory; /* bytes for all of these; 0: no limit */
 	bool keeps_whole; /* a window that is half of `memory` is to be taken, and not reduced */
-	size_t other_bytes; /* of spaces and queue, at the last check */
+	int64_t next_watch; /* ns: when to look for files that hang, and at `other_bytes` */
+	size_t other_bytes; /* of spaces and queue, at the last look */
 	size_t bound_at; /* bytes in use from which on memory is bounded next */
 };
 
 /*
- * `labels` are those of the samples; the chosen ones distinguish them. `save_directory` is the
- * directory of mapped_files_save(), or NULL. Both must outlive the collector. `no_symbolize`: no
- * symbols are read. Returns 0 or a negative errno value; collector_clear() is to be called in both
- * cases, and `collector` must not move until then.
+ * `labels` are those of the samples; the chosen ones distinguish them. `save_directory`
+ * and `sandbox` are those of mapped_files_save(), or NULL. All must outlive the collector.
+ * `no_symbolize`: no symbols are read. Returns 0 or a negative errno value; collector_clear() is to
+ * be called in both cases, and `collector` must not move until then.
  */
 int collector_init(struct collector *collector, const struct labels *labels,
-		   const char *save_directory, bool no_symbolize, struct error *error);
+		   const char *save_directory, const struct sandbox_server *sandbox,
+		   bool no_symbolize, struct error *error);
 void collector_clear(struct collector *collector);
 
 /*
@@ -97,8 +99,8 @@ int collector_finish(struct collector *collector, struct device *device, struct 
 
 /*
  * Sets the budget of memory: when half of it is used, stacks are merged (window_reduce()), as
- * symbolizing takes memory, too. With `keeps_whole`, collector_is_full() is true then, and stacks
- * are merged when all of it is used.
+ * symbolizing takes memory, too. A quarter is for samples whose metadata is pending. With
+ * `keeps_whole`, collector_is_full() is true then, and stacks are merged when all of it is used.
  */
 void collector_limit_memory(struct collector *collector, size_t bytes, bool keeps_whole);
 bool collector_is_full(const struct collector *collector);

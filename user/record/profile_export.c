@@ -146,6 +146,7 @@ int export_profile(struct window *window, struct mapped_files *files,
 		.perf_maps = window->perf_maps,
 		.perf_map_count = window->perf_map_count,
 		.kernel = kernel_new(""),
+		.stop = recording->symbolize ? recording->symbolize->stop : 0,
 	};
 	struct profile *profile = window->profile;
 	int err = live.kernel ? 0 : -ENOMEM;

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "lib/clock.h"
 #include "lib/error.h"
+#include "lib/file_limit.h"
 #include "lib/pidfd.h"
 #include "process/address_space.h"
 #include "record/reader_rights.h"
@@ -292,7 +292,8 @@ int recorder_take(struct recorder *recorder, struct window *window, struct recor
 	*window = (struct window){0};
 	if (!err)
 		err = collector_take(&recorder->collector, window, error);
-	if (!err)
+	/* The counters of an empty window are for the next one. */
+	if (!err && window->samples)
 		recorder->taken = recorder->recording;
 	return err;
 }
@@ -309,26 +310,16 @@ int recorder_open(struct recorder *recorder, const struct recorder_config *confi
 		  struct error *error)
 {
 	int err = collector_init(&recorder->collector, config->labels, config->save_binaries,
-				 config->no_symbolize, error);
+				 config->sandbox, config->no_symbolize, error);
 
+	if (err)
+		return err;
 	collector_limit_memory(&recorder->collector, config->memory, config->takes_when_full);
-	if (!err)
-		err = session_open(&recorder->session, error);
+	err = session_open(&recorder->session, error);
 	if (!err)
 		collector_start(&recorder->collector, recorder->session.device,
 				recorder->session.same_pid_ns);
 	return err;
-}
-
-/* Mapped files are kept open. Called after the fork of the command, which keeps its limit. */
-static void raise_open_files_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit))
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 static int use_tables(struct recorder *recorder, const struct recorder_config *config,
@@ -368,7 +359,8 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 		err = reader_rights_reduce(error);
 	if (err)
 		return err;
-	raise_open_files_limit();
+	/* Mapped files are kept open. */
+	raise_file_limit(FILE_LIMIT_MAX);
 	recorder->recording.rate = recorder->session.rate;
 	recorder->recording.cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	return run_session(recorder, config, error);

@@ -18,6 +18,7 @@
 
 struct error;
 struct sample_totals;
+struct sandbox_server;
 
 /* Strings and pointers are not owned, and must outlive the recorder. */
 struct recorder_config {
@@ -28,7 +29,8 @@ struct recorder_config {
 	bool takes_when_full; /* `drained` calls recorder_take() when collector_is_full() */
 	const char *save_binaries; /* directory, or NULL */
 	bool no_symbolize; /* no symbols are read */
-	const struct sandbox_server *sandbox; /* of worker_main() (symbolize/worker.h) */
+	const struct sandbox_server *sandbox; /* of worker_main() (symbolize/worker.h); of unwind
+						 tables and `save_binaries` */
 	char **command; /* NULL-terminated; NULL: none */
 	const sigset_t *command_signals; /* the signal mask of the command */
 	/*
@@ -87,9 +89,9 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 /*
  * Moves all samples since the last call (or the start) to `window`, which the caller frees with
  * window_clear(), and sets `recording` to the times and counters of that period: the sums over all
- * windows are those of the whole recording. Sampling goes on meanwhile, and nothing is lost or
- * counted twice. May be called from `drained`, and after recorder_run(). Returns 0, or a negative
- * errno value: then all samples stay for the next call, and `window` is empty.
+ * windows with samples are those of the whole recording. Sampling goes on meanwhile, and nothing is
+ * lost or counted twice. May be called from `drained`, and after recorder_run(). Returns 0, or a
+ * negative errno value: then all samples stay for the next call, and `window` is empty.
  */
 int recorder_take(struct recorder *recorder, struct window *window, struct recording *recording,
 		  struct error *error);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "lib/array.h"
 #include "process/address_space.h"
@@ -25,6 +26,7 @@ struct sample_queue {
 	bool settled;
 	uint64_t *words; /* the records, one after the other */
 	size_t used, capacity; /* words */
+	size_t bytes_max; /* of the records */
 	struct queued_sample *samples;
 	size_t count, sample_capacity;
 	uint64_t early; /* see sample_queue_early() */
@@ -38,6 +40,7 @@ struct sample_queue *sample_queue_new(struct address_spaces *spaces, struct stac
 		return NULL;
 	queue->spaces = spaces;
 	queue->stacks = stacks;
+	queue->bytes_max = SAMPLE_QUEUE_BYTES_MAX;
 	return queue;
 }
 
@@ -50,6 +53,11 @@ void sample_queue_free(struct sample_queue *queue)
 	free(queue->words);
 	free(queue->samples);
 	free(queue);
+}
+
+void sample_queue_limit(struct sample_queue *queue, size_t bytes)
+{
+	queue->bytes_max = MIN(queue->bytes_max, bytes);
 }
 
 void sample_queue_set_copies(struct sample_queue *queue, struct stack_copies *copies)
@@ -145,22 +153,22 @@ static int compare_offsets(const void *a, const void *b)
 
 int sample_queue_flush(struct sample_queue *queue, uint64_t seen)
 {
+	int err = 0, sample_err;
 	size_t kept = 0;
-	int err = 0;
 
 	if (!queue->count)
 		return 0;
 	qsort(queue->samples, queue->count, sizeof(*queue->samples), compare_generations);
 	for (size_t i = 0; i < queue->count; i++) {
 		struct queued_sample *queued = &queue->samples[i];
+		bool is_seen = queued->time <= seen;
 
-		if (!err && queued->time > seen) {
+		sample_err = is_seen ? add_to_table(queue, queued) : 0;
+		if (!is_seen || sample_err)
 			queue->samples[kept++] = *queued;
-			continue;
-		}
-		if (!err)
-			err = add_to_table(queue, queued);
-		stack_copies_drop(queue->copies, queued->stack);
+		else
+			stack_copies_drop(queue->copies, queued->stack);
+		err = err ? err : sample_err;
 	}
 	queue->count = kept;
 	/* compact() moves each record down, over those before it. */
@@ -187,11 +195,13 @@ int sample_queue_sample(const struct stackbeat_sample *sample, const struct stac
 		return -ENOMEM;
 	if (address_space_ready(space, sample->generation, queue->settled))
 		return add_ready(queue, sample, stack);
-	err = enqueue(queue, sample, stack);
-	if (err || queue->used * sizeof(*queue->words) < SAMPLE_QUEUE_BYTES_MAX)
-		return err;
-	queue->early += queue->count;
-	return sample_queue_flush(queue, UINT64_MAX);
+	if (queue->used * sizeof(*queue->words) + sample->record.size > queue->bytes_max) {
+		queue->early += queue->count;
+		err = sample_queue_flush(queue, UINT64_MAX);
+		if (err)
+			return err;
+	}
+	return enqueue(queue, sample, stack);
 }
 
 size_t sample_queue_bytes(const struct sample_queue *queue)

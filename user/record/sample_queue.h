@@ -18,12 +18,15 @@ struct stack_copies;
 struct stack_table;
 struct address_spaces;
 
-/* Bytes of queued samples. When there are more, all are resolved with the metadata at hand. */
+/* Bytes of queued samples. Before there are more, all are resolved with the metadata at hand. */
 #define SAMPLE_QUEUE_BYTES_MAX (64u << 20)
 
 /* Both must outlive the queue. NULL when out of memory. sample_queue_free() accepts NULL. */
 struct sample_queue *sample_queue_new(struct address_spaces *spaces, struct stack_table *stacks);
 void sample_queue_free(struct sample_queue *queue);
+
+/* Lowers the limit of the queue from SAMPLE_QUEUE_BYTES_MAX. */
+void sample_queue_limit(struct sample_queue *queue, size_t bytes);
 
 /* Sets what samples with copies of their stacks are passed to; NULL: their copies are dropped. */
 void sample_queue_set_copies(struct sample_queue *queue, struct stack_copies *copies);
@@ -37,13 +40,14 @@ void sample_queue_begin(struct sample_queue *queue, bool settled);
  */
 uint64_t sample_queue_repeat(const void *data, uint64_t available, void *queue);
 
-/* Adds or queues a sample (a decode_sample_fn). Returns 0 or -ENOMEM. */
+/* Adds or queues a sample (a decode_sample_fn). Returns 0, or -ENOMEM with nothing added. */
 int sample_queue_sample(const struct stackbeat_sample *sample, const struct stackbeat_stack *stack,
 			void *queue);
 
 /*
  * Call after a settled drain: adds the queued samples with a time (the kernel's CLOCK_MONOTONIC,
- * ns) up to `seen`, as no other sample of that time is still to come. Returns 0 or -ENOMEM.
+ * ns) up to `seen`, as no other sample of that time is still to come. Returns 0, or -ENOMEM: what
+ * was not added stays in the queue.
  */
 int sample_queue_flush(struct sample_queue *queue, uint64_t seen);
 

@@ -333,9 +333,11 @@ static int retry(struct stack_copies *copies, struct waiting_sample *waiting, in
 	}
 	if (now - waiting->since < STACK_COPIES_WAIT_NS)
 		return 0;
-	copies->counts.late++;
 	err = stack_table_add_copied(copies->config.stacks, waiting->sample, NULL, walk.view);
-	return err ? err : 1;
+	if (err)
+		return err;
+	copies->counts.late++;
+	return 1;
 }
 
 int stack_copies_run(struct stack_copies *copies, int64_t now)
@@ -345,11 +347,12 @@ int stack_copies_run(struct stack_copies *copies, int64_t now)
 
 	for (size_t i = 0; i < copies->count; i++) {
 		struct waiting_sample *waiting = &copies->waiting[i];
-		int done = err ? 1 : retry(copies, waiting, now);
+		int done = retry(copies, waiting, now);
 
+		/* There may be memory for the sample later. */
 		if (done < 0)
 			err = done;
-		if (done)
+		if (done > 0)
 			drop_sample(copies, waiting);
 		else
 			copies->waiting[kept++] = *waiting;

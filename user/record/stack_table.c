@@ -274,7 +274,7 @@ static void link_to_space(struct stack_table *table, struct stack *stack)
 	*of_space = stack->index;
 }
 
-static struct stack *new_stack(const struct resolved_sample *resolved, size_t *bytes)
+static struct stack *new_stack(const struct resolved_sample *resolved)
 {
 	const struct stackbeat_sample *sample = resolved->sample;
 	size_t size = frame_count(resolved) * sizeof(sample->frames[0]);
@@ -296,8 +296,49 @@ static struct stack *new_stack(const struct resolved_sample *resolved, size_t *b
 	stack->flags = stack_flags(sample);
 	memcpy(stack->frames, resolved->frames, size);
 	memcpy((uint32_t *)stack_segments(stack), resolved->segments, segments_size);
-	*bytes += stack_size(stack);
 	return stack;
+}
+
+/* Releases the files of the first `count` user frames of a stack. */
+static void release_files(struct stack_table *table, const struct stack *stack, size_t count)
+{
+	struct mapped_files *files = address_spaces_files(table->spaces);
+	const uint32_t *segments = stack_segments(stack);
+	struct mapped_file *file;
+	bool is_offset;
+
+	for (size_t i = 0; i < count; i++) {
+		if (i > 0 && segments[i] == segments[i - 1])
+			continue;
+		file = segment_file(files, segments[i], &is_offset);
+		if (file)
+			mapped_file_release(files, file);
+	}
+}
+
+/*
+ * Holds the files in which a new stack has frames, once for each run of frames in a file. Returns
+ * 0, or -ENOMEM with none held.
+ */
+static int hold_files(struct stack_table *table, const struct stack *stack)
+{
+	struct mapped_files *files = address_spaces_files(table->spaces);
+	const uint32_t *segments = stack_segments(stack);
+	struct mapped_file *file;
+	bool is_offset;
+
+	for (size_t i = 0; i < stack->user_frames; i++) {
+		if (i > 0 && segments[i] == segments[i - 1])
+			continue;
+		file = segment_file(files, segments[i], &is_offset);
+		if (file && mapped_file_hold(files, file)) {
+			release_files(table, stack, i);
+			return -ENOMEM;
+		}
+		if (segments[i] == SEGMENT_ANON && mapped_files_have_symbols(files))
+			address_space_has_jit_code(stack->space);
+	}
+	return 0;
 }
 
 static struct stack *insert_stack(struct stack_table *table, const struct resolved_sample *resolved)
@@ -307,38 +348,23 @@ static struct stack *insert_stack(struct stack_table *table, const struct resolv
 
 	if (index == NO_STACK || reserve_space(table, address_space_index(resolved->space)))
 		return NULL;
-	stack = new_stack(resolved, &table->stack_bytes);
-	if (!stack || hash_add(&table->stack_index, resolved->hash, index)) {
+	stack = new_stack(resolved);
+	if (!stack || hold_files(table, stack)) {
 		free(stack);
 		return NULL;
 	}
+	if (hash_add(&table->stack_index, resolved->hash, index)) {
+		release_files(table, stack, stack->user_frames);
+		free(stack);
+		return NULL;
+	}
+	table->stack_bytes += stack_size(stack);
 	stack->index = index;
 	link_to_space(table, stack);
 	table->unused = table->slots[index].next_unused;
 	table->slots[index].stack = stack;
 	table->totals.stacks++;
 	return stack;
-}
-
-/* Holds the files in which a new stack has frames, once for each run of frames in a file. */
-static int hold_files(struct stack_table *table, const struct stack *stack)
-{
-	struct mapped_files *files = address_spaces_files(table->spaces);
-	const uint32_t *segments = stack_segments(stack);
-	struct mapped_file *file;
-	bool is_offset;
-	int err = 0;
-
-	for (size_t i = 0; i < stack->user_frames && !err; i++) {
-		if (i > 0 && segments[i] == segments[i - 1])
-			continue;
-		file = segment_file(files, segments[i], &is_offset);
-		if (file)
-			err = mapped_file_hold(files, file);
-		else if (segments[i] == SEGMENT_ANON && mapped_files_have_symbols(files))
-			address_space_has_jit_code(stack->space);
-	}
-	return err;
 }
 
 uint64_t stack_table_repeat(struct stack_table *table, const void *data, uint64_t available)
@@ -351,7 +377,6 @@ int stack_table_add_copied(struct stack_table *table, const struct stackbeat_sam
 {
 	struct resolved_sample *resolved = &table->resolved;
 	struct stack *stack;
-	int err;
 
 	resolved->sample = sample;
 	resolved->space = address_spaces_get(table->spaces, sample->address_space, sample->pid);
@@ -364,9 +389,8 @@ int stack_table_add_copied(struct stack_table *table, const struct stackbeat_sam
 	stack = find_stack(table, resolved);
 	if (!stack) {
 		stack = insert_stack(table, resolved);
-		err = stack ? hold_files(table, stack) : -ENOMEM;
-		if (err)
-			return err;
+		if (!stack)
+			return -ENOMEM;
 	}
 	sample_cache_insert(table->cache, sample, stack);
 	stack_count(stack, sample, &table->totals);
@@ -385,26 +409,10 @@ const struct sample_totals *stack_table_totals(const struct stack_table *table)
 
 /* Folding */
 
-static void release_files(struct stack_table *table, const struct stack *stack)
-{
-	struct mapped_files *files = address_spaces_files(table->spaces);
-	const uint32_t *segments = stack_segments(stack);
-	struct mapped_file *file;
-	bool is_offset;
-
-	for (size_t i = 0; i < stack->user_frames; i++) {
-		if (i > 0 && segments[i] == segments[i - 1])
-			continue;
-		file = segment_file(files, segments[i], &is_offset);
-		if (file)
-			mapped_file_release(files, file);
-	}
-}
-
 /* Removes a stack from the table; the cache may refer to it until sample_cache_forget(). */
 static void remove_stack(struct stack_table *table, struct stack *stack)
 {
-	release_files(table, stack);
+	release_files(table, stack, stack->user_frames);
 	hash_remove(&table->stack_index, stack->hash, stack->index);
 	table->slots[stack->index] = (struct slot){NULL, table->unused};
 	table->unused = stack->index;

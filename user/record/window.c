@@ -36,13 +36,20 @@ void window_set_perf_maps(struct window *window, struct perf_map_fd *maps, size_
 	window->perf_map_count = count;
 }
 
-void window_clear(struct window *window)
+static void release_files(struct window *window)
 {
-	window_set_perf_maps(window, NULL, 0);
 	for (size_t i = 0; i < window->held_count; i++)
 		mapped_file_release(window->files,
 				    mapped_files_at(window->files, window->held_files[i]));
 	free(window->held_files);
+	window->held_files = NULL;
+	window->held_count = window->held_capacity = 0;
+}
+
+void window_clear(struct window *window)
+{
+	window_set_perf_maps(window, NULL, 0);
+	release_files(window);
 	profile_free(window->profile);
 	*window = (struct window){0};
 }
@@ -64,37 +71,53 @@ int window_take(struct window *window, struct window *taken)
 
 size_t window_bytes(const struct window *window)
 {
-	return profile_bytes(window->profile);
+	return profile_bytes(window->profile) +
+	       window->held_capacity * sizeof(*window->held_files) +
+	       window->perf_map_count * sizeof(*window->perf_maps);
 }
 
 /* Adding */
 
-/* Holds the file of a segment that is new in the window. */
-static void hold_file(struct window *window, uint32_t segment)
+/* Returns 0 or -ENOMEM. */
+static int hold_file(struct window *window, struct mapped_file *file)
 {
-	struct mapped_file *file;
-	bool is_offset;
-
-	if (!window->files)
-		return;
-	file = segment_file(window->files, segment, &is_offset);
-	if (!file)
-		return;
 	if (array_reserve(&window->held_files, &window->held_capacity, window->held_count, 1,
 			  sizeof(*window->held_files)) ||
-	    mapped_file_hold(window->files, file)) {
-		window->profile->error = -ENOMEM;
-		return;
-	}
+	    mapped_file_hold(window->files, file))
+		return -ENOMEM;
 	window->held_files[window->held_count++] = file->index;
+	return 0;
+}
+
+/* Adds a mapping to the profile, and holds its file if it is new. */
+static uint32_t add_mapping(struct window *window, const struct profile_mapping *mapping)
+{
+	struct profile *profile = window->profile;
+	struct mapped_file *file = NULL;
+	size_t known = profile->mappings.count;
+	uint32_t number;
+	bool is_offset;
+
+	if (window->files)
+		file = segment_file(window->files, source_segment(mapping->source), &is_offset);
+	/* Before the mapping is known, as no later stack would hold the file. */
+	if (file && hold_file(window, file)) {
+		profile->error = -ENOMEM;
+		return 0;
+	}
+	number = profile_mapping(profile, mapping);
+	if (file && profile->mappings.count == known) {
+		mapped_file_release(window->files, file);
+		window->held_count--;
+	}
+	return number;
 }
 
 static uint32_t add_location(struct window *window, const struct stack *stack, size_t i)
 {
-	uint32_t segment = SEGMENT_KERNEL, perf_map = 0, number;
+	uint32_t segment = SEGMENT_KERNEL, perf_map = 0;
 	struct profile *profile = window->profile;
 	struct profile_mapping mapping = {0};
-	size_t known = profile->mappings.count;
 
 	if (i >= stack->kernel_frames)
 		segment = stack_segments(stack)[i - stack->kernel_frames];
@@ -103,10 +126,7 @@ static uint32_t add_location(struct window *window, const struct stack *stack, s
 	if (segment == SEGMENT_ANON)
 		perf_map = address_space_perf_map(stack->space);
 	mapping.source = segment_source(segment, perf_map);
-	number = profile_mapping(profile, &mapping);
-	if (profile->mappings.count > known)
-		hold_file(window, segment);
-	return profile_location(profile, number, stack->frames[i], NULL, 0);
+	return profile_location(profile, add_mapping(window, &mapping), stack->frames[i], NULL, 0);
 }
 
 /* Returns the path of the object that the last user frame is in; "": none, or unknown. */
@@ -169,16 +189,20 @@ int window_add(struct window *window, const struct labels *labels, const struct 
 	};
 	struct profile *profile = window->profile;
 	uint32_t locations[FRAMES_MAX];
+	int err;
 
 	for (size_t i = 0; i < depth; i++)
 		locations[i] = add_location(window, stack, i);
 	profile_add(profile, profile_stack(profile, locations, depth),
 		    add_labels(window, labels, stack), values);
-	if (!profile->error) {
+	err = profile->error;
+	if (!err) {
 		window->samples += stack->samples;
 		count_callers(window, stack);
 	}
-	return profile->error;
+	/* What the window has stays valid, and there may be memory later. */
+	profile->error = 0;
+	return err;
 }
 
 /* Reducing */
@@ -292,15 +316,33 @@ static int64_t weight_of(const struct profile *profile, size_t sample)
 	return profile_values(profile, sample)[PROFILE_CPU];
 }
 
+/* Holds the files of the mappings of a window that was reduced. Returns 0 or -ENOMEM. */
+static int hold_files(struct window *window)
+{
+	const struct profile *profile = window->profile;
+	bool is_offset;
+	int err = 0;
+
+	for (size_t i = 1; window->files && i < profile->mappings.count && !err; i++) {
+		uint32_t segment = source_segment(profile->mappings.items[i].source);
+		struct mapped_file *file = segment_file(window->files, segment, &is_offset);
+
+		if (file)
+			err = hold_file(window, file);
+	}
+	return err;
+}
+
 /*
- * Makes a copy of a profile: samples of at most the weight `light` lose `loss`, the others one
- * level less. Returns 0 or -ENOMEM.
+ * Makes a copy of a window's stacks: samples of at most the weight `light` lose `loss`, the others
+ * one level less. Returns 0 or -ENOMEM.
  */
-static int reduce_profile(const struct profile *from, enum loss loss, int64_t light,
+static int reduce_profile(const struct window *window, enum loss loss, int64_t light,
 			  struct window *into)
 {
+	const struct profile *from = window->profile;
 	struct reduction reduction = {.from = from};
-	int err = window_init(into, NULL);
+	int err = window_init(into, window->files);
 
 	if (!err) {
 		reduction.into = into->profile;
@@ -311,9 +353,22 @@ static int reduce_profile(const struct profile *from, enum loss loss, int64_t li
 		err = into->profile->error;
 	}
 	profile_translation_clear(&reduction.translation);
+	if (!err)
+		err = hold_files(into);
 	if (err)
 		window_clear(into);
 	return err;
+}
+
+/* Moves the stacks of `from` to a window, and frees the old ones. */
+static void replace_stacks(struct window *window, struct window *from)
+{
+	release_files(window);
+	window->held_files = from->held_files;
+	window->held_count = from->held_count;
+	window->held_capacity = from->held_capacity;
+	profile_swap(window->profile, from->profile);
+	profile_free(from->profile);
 }
 
 static int compare_weights(const void *a, const void *b)
@@ -351,13 +406,12 @@ int window_reduce(struct window *window, size_t bytes)
 
 		if (window_bytes(window) <= bytes)
 			break;
-		err = reduce_profile(window->profile, LOSS_THREAD + step / 4, light, &reduced);
+		err = reduce_profile(window, LOSS_THREAD + step / 4, light, &reduced);
 		if (err)
 			break;
 		window->merged_stacks +=
 			window->profile->samples.count - reduced.profile->samples.count;
-		profile_swap(window->profile, reduced.profile);
-		window_clear(&reduced);
+		replace_stacks(window, &reduced);
 	}
 	free(weights);
 	return err;

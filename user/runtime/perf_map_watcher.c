@@ -272,14 +272,16 @@ void perf_map_watcher_finish(struct perf_map_watcher *watcher)
 	watcher->thread_runs = false;
 }
 
-uint32_t perf_map_watcher_id(struct perf_map_watcher *watcher, uint32_t index)
+uint32_t perf_map_watcher_id(struct perf_map_watcher *watcher, uint32_t index, bool is_alive)
 {
 	const struct entry *entry;
+	bool may_appear;
 	uint32_t id;
 
 	pthread_mutex_lock(&watcher->lock);
 	entry = &watcher->entries[index];
-	id = entry->fd >= 0 || is_pending(entry) ? entry->id : 0;
+	may_appear = is_pending(entry) || (is_alive && !watcher->stop && !entry->dropped);
+	id = entry->fd >= 0 || may_appear ? entry->id : 0;
 	pthread_mutex_unlock(&watcher->lock);
 	return id;
 }
@@ -297,7 +299,7 @@ void perf_map_watcher_retire(struct perf_map_watcher *watcher, uint32_t index)
 }
 
 /* Call with the lock held. */
-static int take_maps(struct perf_map_watcher *watcher, struct perf_map_fd *maps, size_t *count)
+static void take_maps(struct perf_map_watcher *watcher, struct perf_map_fd *maps, size_t *count)
 {
 	for (uint32_t i = 0; i < watcher->count; i++) {
 		const struct entry *entry = &watcher->entries[i];
@@ -311,7 +313,6 @@ static int take_maps(struct perf_map_watcher *watcher, struct perf_map_fd *maps,
 			continue;
 		maps[(*count)++] = (struct perf_map_fd){entry->id, fd};
 	}
-	return 0;
 }
 
 /* Call with the lock held. */
@@ -330,24 +331,16 @@ static void release_retired(struct perf_map_watcher *watcher)
 int perf_map_watcher_take(struct perf_map_watcher *watcher, bool forget, struct perf_map_fd **maps,
 			  size_t *count)
 {
-	int err;
-
 	*count = 0;
 	*maps = calloc(PERF_MAP_WATCHER_OPEN_MAX, sizeof(**maps));
 	if (!*maps)
 		return -ENOMEM;
 	pthread_mutex_lock(&watcher->lock);
-	err = take_maps(watcher, *maps, count);
-	if (!err && forget)
+	take_maps(watcher, *maps, count);
+	if (forget)
 		release_retired(watcher);
 	pthread_mutex_unlock(&watcher->lock);
-	if (!err)
-		return 0;
-	while (*count)
-		close((*maps)[--*count].fd);
-	free(*maps);
-	*maps = NULL;
-	return err;
+	return 0;
 }
 
 uint64_t perf_maps_dropped(struct perf_map_watcher *watcher)

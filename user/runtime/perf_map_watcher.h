@@ -54,10 +54,10 @@ void perf_map_watcher_finish(struct perf_map_watcher *watcher);
 uint64_t perf_maps_dropped(struct perf_map_watcher *watcher);
 
 /*
- * Returns the id of a map that is open, or is still to be looked for; 0: the process has none so
- * far. Ids are not used again, unlike indices.
+ * Returns the id of a map that is open, or may still be opened: a process that `is_alive` may write
+ * its map later. 0: the process has no map. Ids are not used again, unlike indices.
  */
-uint32_t perf_map_watcher_id(struct perf_map_watcher *watcher, uint32_t index);
+uint32_t perf_map_watcher_id(struct perf_map_watcher *watcher, uint32_t index, bool is_alive);
 
 /*
  * Call when the process has ended. The index is used again. If the map is open, it stays open until
@@ -67,8 +67,8 @@ void perf_map_watcher_retire(struct perf_map_watcher *watcher, uint32_t index);
 
 /*
  * Sets *maps to the *count open maps, by id. The caller closes the fds and frees the array. With
- * `forget`, retired maps are forgotten then; the others stay open in the watcher, too. Returns 0,
- * or a negative errno value with nothing taken.
+ * `forget`, retired maps are forgotten then; the others stay open in the watcher, too. Maps for
+ * which there are no descriptors are missing. Returns 0, or -ENOMEM with nothing taken.
  */
 int perf_map_watcher_take(struct perf_map_watcher *watcher, bool forget, struct perf_map_fd **maps,
 			  size_t *count);

@@ -2,7 +2,6 @@
 #include "sandbox/fork_server.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -64,19 +63,6 @@ static int prepare_signals(void)
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
-/* Messages of libraries must not get into a pipe that has the number of stderr. */
-static void replace_standard_files(void)
-{
-#ifndef __SANITIZE_ADDRESS__
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
-		dup2(null, fd);
-	if (null > STDERR_FILENO)
-		close(null);
-#endif
 }
 
 static unsigned int confine_server(struct server *server, bool own_namespaces)

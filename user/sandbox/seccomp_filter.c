@@ -4,11 +4,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/netlink.h>
 #include <seccomp.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include "sandbox/worker_limits.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -27,7 +33,6 @@ static const int allowed_calls[] = {
 	/* memory */
 	SCMP_SYS(brk),
 	SCMP_SYS(madvise),
-	SCMP_SYS(mremap),
 	SCMP_SYS(munmap),
 	/* files */
 	SCMP_SYS(close),
@@ -93,7 +98,7 @@ static const int server_calls[] = {
 	SCMP_SYS(seccomp),
 };
 
-static const int administration_calls[] = {
+static const int client_refused_calls[] = {
 	SCMP_SYS(acct),
 	SCMP_SYS(add_key),
 	SCMP_SYS(bpf),
@@ -113,6 +118,7 @@ static const int administration_calls[] = {
 	SCMP_SYS(kexec_file_load),
 	SCMP_SYS(kexec_load),
 	SCMP_SYS(keyctl),
+	SCMP_SYS(kill),
 	SCMP_SYS(mount),
 	SCMP_SYS(mount_setattr),
 	SCMP_SYS(move_mount),
@@ -120,6 +126,7 @@ static const int administration_calls[] = {
 	SCMP_SYS(open_tree),
 	SCMP_SYS(perf_event_open),
 	SCMP_SYS(pidfd_getfd),
+	SCMP_SYS(pidfd_send_signal),
 	SCMP_SYS(pivot_root),
 	SCMP_SYS(process_madvise),
 	SCMP_SYS(process_vm_readv),
@@ -128,9 +135,13 @@ static const int administration_calls[] = {
 	SCMP_SYS(quotactl),
 	SCMP_SYS(reboot),
 	SCMP_SYS(request_key),
+	SCMP_SYS(rt_sigqueueinfo),
+	SCMP_SYS(rt_tgsigqueueinfo),
 	SCMP_SYS(setns),
 	SCMP_SYS(swapoff),
 	SCMP_SYS(swapon),
+	SCMP_SYS(tgkill),
+	SCMP_SYS(tkill),
 	SCMP_SYS(umount2),
 	SCMP_SYS(unshare),
 	SCMP_SYS(userfaultfd),
@@ -145,9 +156,22 @@ static int add_calls(scmp_filter_ctx filter, uint32_t action, const int calls[],
 	return err;
 }
 
-/* Allows a call if the bits of `mask` in one of its arguments equal those of `value`. */
-static int allow_masked(scmp_filter_ctx filter, int call, unsigned int argument, unsigned int mask,
-			unsigned int value)
+/* Adds a rule for a call if one of its arguments compares so with `value`. */
+static int add_compared(scmp_filter_ctx filter, uint32_t action, int call, unsigned int argument,
+			enum scmp_compare compare, scmp_datum_t value)
+{
+	const struct scmp_arg_cmp comparison = {
+		.arg = argument,
+		.op = compare,
+		.datum_a = value,
+	};
+
+	return seccomp_rule_add_array(filter, action, call, 1, &comparison);
+}
+
+/* Adds a rule for a call if the bits of `mask` in one of its arguments equal those of `value`. */
+static int add_masked(scmp_filter_ctx filter, uint32_t action, int call, unsigned int argument,
+		      unsigned int mask, unsigned int value)
 {
 	const struct scmp_arg_cmp comparison = {
 		.arg = argument,
@@ -156,7 +180,13 @@ static int allow_masked(scmp_filter_ctx filter, int call, unsigned int argument,
 		.datum_b = value,
 	};
 
-	return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, call, 1, &comparison);
+	return seccomp_rule_add_array(filter, action, call, 1, &comparison);
+}
+
+static int allow_masked(scmp_filter_ctx filter, int call, unsigned int argument, unsigned int mask,
+			unsigned int value)
+{
+	return add_masked(filter, SCMP_ACT_ALLOW, call, argument, mask, value);
 }
 
 static int allow_end(scmp_filter_ctx filter, int end)
@@ -168,15 +198,29 @@ static int allow_end(scmp_filter_ctx filter, int end)
 	return err;
 }
 
-/* Memory must be private, so that no other process sees it, and not executable. */
+/* The lowest address that the stack of this process may get to. */
+static scmp_datum_t stack_end(void)
+{
+	return (uintptr_t)__builtin_frame_address(0) - WORKER_STACK_MAX;
+}
+
+/*
+ * Memory must be private, so that no other process sees it, and not executable. RLIMIT_DATA does
+ * not count memory that grows downwards, as the stack does: it can't be mapped, and the stack not
+ * be enlarged by mremap(). Huge pages of the administrator are for others.
+ */
 static int allow_memory(scmp_filter_ctx filter)
 {
 	int err = allow_masked(filter, SCMP_SYS(mprotect), 2, PROT_EXEC, 0);
 
+	if (!err)
+		err = add_compared(filter, SCMP_ACT_ALLOW, SCMP_SYS(mremap), 0, SCMP_CMP_LT,
+				   stack_end());
 	return err ? err
 		   : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 2,
 				      SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0),
-				      SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_TYPE, MAP_PRIVATE));
+				      SCMP_A3(SCMP_CMP_MASKED_EQ,
+					      MAP_TYPE | MAP_GROWSDOWN | MAP_HUGETLB, MAP_PRIVATE));
 }
 
 static int allow_fcntl(scmp_filter_ctx filter)
@@ -259,14 +303,65 @@ int seccomp_confine_server(void)
 	return load_filter(filter, err);
 }
 
+/* A terminal that was inherited would run what is typed into it. */
+static int refuse_terminals(scmp_filter_ctx filter)
+{
+	static const unsigned int requests[] = {TIOCLINUX, TIOCSCTTY, TIOCSTI};
+	int err = 0;
+
+	for (size_t i = 0; i < COUNT(requests) && !err; i++)
+		err = add_masked(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1, UINT_MAX,
+				 requests[i]);
+	return err;
+}
+
+static int refuse_family(scmp_filter_ctx filter, enum scmp_compare compare, int family)
+{
+	return add_compared(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 0, compare,
+			    (scmp_datum_t)family);
+}
+
+/*
+ * Refuses all families but AF_INET, AF_INET6, and AF_NETLINK for addresses and routes. Services
+ * that listen on Unix sockets start programs for their users (D-Bus, systemd).
+ */
+static int refuse_services(scmp_filter_ctx filter)
+{
+	const struct scmp_arg_cmp other_netlink[] = {
+		{.arg = 0, .op = SCMP_CMP_EQ, .datum_a = AF_NETLINK},
+		{.arg = 2, .op = SCMP_CMP_NE, .datum_a = NETLINK_ROUTE},
+	};
+	int err = refuse_family(filter, SCMP_CMP_LT, AF_INET);
+
+	for (int family = AF_INET + 1; family < AF_NETLINK && !err; family++) {
+		if (family != AF_INET6)
+			err = refuse_family(filter, SCMP_CMP_EQ, family);
+	}
+	if (!err)
+		err = refuse_family(filter, SCMP_CMP_GT, AF_NETLINK);
+	return err ? err
+		   : seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket),
+					    COUNT(other_netlink), other_netlink);
+}
+
 int seccomp_confine_network_client(void)
 {
 	scmp_filter_ctx filter = make_filter(SCMP_ACT_ALLOW);
+	int err;
 
 	if (!filter)
 		return -ENOMEM;
-	return load_filter(filter, add_calls(filter, SCMP_ACT_ERRNO(EPERM), administration_calls,
-					     COUNT(administration_calls)));
+	err = add_calls(filter, SCMP_ACT_ERRNO(EPERM), client_refused_calls,
+			COUNT(client_refused_calls));
+	if (!err)
+		err = refuse_terminals(filter);
+	if (!err)
+		err = refuse_services(filter);
+	/* Limits of other processes. */
+	if (!err)
+		err = add_compared(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prlimit64), 0,
+				   SCMP_CMP_NE, 0);
+	return load_filter(filter, err);
 }
 
 void close_other_fds(const int kept[], size_t count)
@@ -285,4 +380,16 @@ void close_other_fds(const int kept[], size_t count)
 			close_range(from, next - 1, 0);
 		from = next + 1;
 	} while (next != UINT_MAX);
+}
+
+void replace_standard_files(void)
+{
+#ifndef __SANITIZE_ADDRESS__
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
+		dup2(null, fd);
+	if (null > STDERR_FILENO)
+		close(null);
+#endif
 }

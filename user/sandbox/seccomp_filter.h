@@ -22,7 +22,8 @@ int seccomp_confine_worker(const int ends[], size_t count);
 int seccomp_confine_server(void);
 
 /*
- * Forbids a process that uses the network and files to execute programs, to trace other processes,
+ * Forbids a process that uses the internet and files to execute programs, to trace, signal or limit
+ * other processes, to connect to services of this machine (Unix sockets), to type into a terminal,
  * and to use the kernel's interfaces for administration, keys, BPF and io_uring. Returns as
  * seccomp_confine_worker().
  */
@@ -30,5 +31,11 @@ int seccomp_confine_network_client(void);
 
 /* Closes all fds except those in `kept` (-1: none). */
 void close_other_fds(const int kept[], size_t count);
+
+/*
+ * Replaces the standard files by /dev/null: messages of libraries must not get into a pipe that has
+ * the number of stderr, and a terminal must not be reachable.
+ */
+void replace_standard_files(void);
 
 #endif

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include "lib/clock.h"
@@ -61,21 +62,54 @@ static int check_exit(int lifeline, int64_t end)
 	return sandbox_worker_exited(lifeline, &status) && status == 0 ? 0 : -EBADMSG;
 }
 
+/* Of the write end of a pipe, as long as this process has it. */
+static pthread_mutex_t pipe_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Returns the lifeline of the worker, with *output to read its result, or a negative errno value.
+ */
+static int start_with_pipe(const struct sandbox_server *server, enum worker_kind kind, int input,
+			   int *output)
+{
+	int ends[2], lifeline;
+
+	pthread_mutex_lock(&pipe_lock);
+	if (pipe2(ends, O_CLOEXEC)) {
+		lifeline = -errno;
+	} else {
+		lifeline = sandbox_worker_start(server, kind, (int[]){input, ends[1]}, 2);
+		close(ends[1]);
+		*output = ends[0];
+		if (lifeline < 0)
+			close(ends[0]);
+	}
+	pthread_mutex_unlock(&pipe_lock);
+	return lifeline;
+}
+
+pid_t worker_call_fork(void)
+{
+	pid_t pid;
+	int code;
+
+	pthread_mutex_lock(&pipe_lock);
+	pid = fork();
+	code = errno;
+	pthread_mutex_unlock(&pipe_lock);
+	errno = code;
+	return pid;
+}
+
 ssize_t worker_call(const struct sandbox_server *server, enum worker_kind kind, int input,
 		    void *result, size_t size, unsigned int timeout_ms)
 {
 	int64_t end = now_ns(CLOCK_MONOTONIC) + timeout_ms * NS_PER_MS;
-	int ends[2], lifeline;
+	int output = -1, lifeline = start_with_pipe(server, kind, input, &output);
 	ssize_t got;
 
-	if (pipe2(ends, O_CLOEXEC))
-		return -errno;
-	lifeline = sandbox_worker_start(server, kind, (int[]){input, ends[1]}, 2);
-	close(ends[1]);
-	got = lifeline < 0 ? lifeline : read_result(ends[0], result, size, end);
-	close(ends[0]);
 	if (lifeline < 0)
-		return got;
+		return lifeline;
+	got = read_result(output, result, size, end);
+	close(output);
 	if (got >= 0) {
 		int err = check_exit(lifeline, end);
 

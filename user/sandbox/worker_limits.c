@@ -50,6 +50,10 @@ void limit_memory(void)
 	struct rlimit limit;
 
 	setrlimit(RLIMIT_CORE, &no_core);
+	if (!getrlimit(RLIMIT_STACK, &limit) && limit.rlim_cur > WORKER_STACK_MAX) {
+		limit.rlim_cur = WORKER_STACK_MAX;
+		setrlimit(RLIMIT_STACK, &limit);
+	}
 	if (!max || getrlimit(RLIMIT_DATA, &limit))
 		return;
 	max += extra < MEMORY_MAX ? extra : MEMORY_MAX;

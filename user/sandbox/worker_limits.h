@@ -4,12 +4,16 @@
 #define STACKBEAT_SANDBOX_WORKER_LIMITS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
+
+/* Bytes of stack that a worker may have at most. */
+#define WORKER_STACK_MAX ((size_t)8 << 20)
 
 /*
  * Limits the calling process, and processes that it forks later: each dumps no core, and has a
- * limit of memory (RLIMIT_DATA), above which allocations fail. Files mapped for reading do not
- * count.
+ * limit of memory (RLIMIT_DATA, and RLIMIT_STACK), above which allocations fail. Files mapped for
+ * reading do not count.
  */
 void limit_memory(void);
 

@@ -220,6 +220,7 @@ int decode_records(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t 
 {
 	const struct stackbeat_record *record;
 	struct ring_reader ring;
+	uint64_t start;
 	int err = 0;
 
 	open_ring(&ring, data, size, *tail, head);
@@ -233,9 +234,14 @@ int decode_records(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t 
 			if (matched == available)
 				continue;
 		}
+		start = ring.tail;
 		record = next_record(&ring);
-		if (record)
-			err = deliver_record(&ring, record, fn, arg);
+		if (!record)
+			break;
+		err = deliver_record(&ring, record, fn, arg);
+		/* There may be memory for the record later. */
+		if (err)
+			ring.tail = start;
 	}
 	return close_ring(&ring, tail, err, error);
 }
@@ -261,14 +267,18 @@ int decode_metadata(const uint8_t *data, uint32_t size, uint64_t *tail, uint64_t
 {
 	const struct stackbeat_record *record;
 	struct ring_reader ring;
+	uint64_t start;
 	int err = 0;
 
 	open_ring(&ring, data, size, *tail, head);
 	while (!err) {
+		start = ring.tail;
 		record = next_record(&ring);
 		if (!record)
 			break;
 		err = deliver_metadata(record, handler);
+		if (err)
+			ring.tail = start;
 	}
 	return close_ring(&ring, tail, err, error);
 }

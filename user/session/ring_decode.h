@@ -24,7 +24,8 @@ typedef int decode_sample_fn(const struct stackbeat_sample *sample,
 typedef uint64_t decode_fast_path_fn(const void *data, uint64_t available, void *arg);
 
 /*
- * Passes the samples between *tail and head to `fn`, oldest first, and advances *tail behind each.
+ * Passes the samples between *tail and head to `fn`, oldest first, and advances *tail behind each
+ * that `fn` has handled.
  * `data` is the ring of `size` bytes, a power of two; head and tail are byte counts as in
  * stackbeat.h. Records of unknown type are skipped. `fast_path` is called before each record is
  * verified; it may be NULL.

@@ -20,6 +20,7 @@
 #include "pprof/origin.h"
 #include "pprof/profile.h"
 #include "symbolize/find_binary.h"
+#include "symbolize/symbol_source.h"
 
 struct archive_collector {
 	const struct archive_plan *plan;
@@ -358,6 +359,13 @@ static bool *mark_kernel(const struct profile *profile)
 	return marks;
 }
 
+static bool is_user_file(const char *path, const char *build_id)
+{
+	if (!strcmp(path, UNKNOWN_FILE))
+		return *build_id;
+	return *path && (*path != '[' || !strcmp(path, "[vdso]"));
+}
+
 int archive_contents_collect(const struct archive_plan *plan, const struct profile *profile,
 			     const struct archive_sink *sink)
 {
@@ -375,7 +383,7 @@ int archive_contents_collect(const struct archive_plan *plan, const struct profi
 
 		if (in_kernel[i])
 			err = collect_kernel(&collector, kernel, path, build_id);
-		else if (*path && !claims.repeats[i] && (*path != '[' || !strcmp(path, "[vdso]")))
+		else if (is_user_file(path, build_id) && !claims.repeats[i])
 			err = collect_file(&collector, &claims, i, build_id);
 	}
 	claims_clear(&claims);

@@ -50,6 +50,7 @@ struct unpacking {
 	uint64_t shared_bytes; /* of the shared debug files that were unpacked */
 	int fd; /* of the current file, owned by `reader`; -1: it is not wanted */
 	uint64_t size; /* of the current file */
+	uint64_t received; /* bytes of it */
 };
 
 /* Names */
@@ -248,6 +249,7 @@ static int begin_entry(struct unpacking *unpacking, const struct unpack_message 
 	int err;
 
 	unpacking->fd = -1;
+	unpacking->received = 0;
 	if (++unpacking->entries > ENTRIES_MAX)
 		return bad_archive(unpacking, "not an archive of stackbeat's");
 	err = check_size(unpacking, message->number);
@@ -259,8 +261,9 @@ static int begin_entry(struct unpacking *unpacking, const struct unpack_message 
 		return error_errno(unpacking->error, -err, "%s: can't store %s", unpacking->path,
 				   name);
 	reply = unpacking->fd >= 0 ? 1 : 0;
-	/* A worker that has died is noticed by the next message. */
-	send(unpacking->socket, &reply, 1, MSG_NOSIGNAL);
+	/* There is room, as the worker waits for each reply. */
+	if (send(unpacking->socket, &reply, 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1)
+		return bad_archive(unpacking, "the process that reads it has crashed");
 	return 0;
 }
 
@@ -273,6 +276,10 @@ static int store_data(struct unpacking *unpacking, const struct unpack_message *
 
 	if (unpacking->fd < 0 || at > unpacking->size || message->size > unpacking->size - at)
 		return bad_archive(unpacking, "a file in it is larger than its header says");
+	/* No byte comes twice. */
+	if (!message->size || message->size > unpacking->size - unpacking->received)
+		return bad_archive(unpacking, "the process that reads it has crashed");
+	unpacking->received += message->size;
 	while (done < message->size) {
 		written = pwrite(unpacking->fd, bytes + done, message->size - done,
 				 (off_t)(at + done));

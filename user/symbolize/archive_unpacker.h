@@ -23,7 +23,9 @@ enum unpack_message_type {
 	 * replies with a byte, 0 or 1: whether UNPACK_DATA shall follow.
 	 */
 	UNPACK_ENTRY,
-	UNPACK_DATA, /* of the last entry; `number` is the offset. Gaps are holes. */
+	/* Of the last entry, not empty; `number` is the offset. Gaps are holes, no byte comes
+	   twice. */
+	UNPACK_DATA,
 	UNPACK_ERROR, /* the bytes are the reason; the last message */
 	UNPACK_END, /* of the archive; the last message */
 };

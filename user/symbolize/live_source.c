@@ -3,17 +3,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "debuginfo/elf_headers.h"
 #include "debuginfo/kernel_image.h"
+#include "lib/array.h"
 #include "lib/build_id.h"
+#include "lib/clock.h"
 #include "lib/error.h"
+#include "lib/regular_file.h"
 #include "pprof/profile.h"
 #include "process/address_space.h"
 #include "process/mapped_files.h"
@@ -38,46 +44,104 @@ static const char *segment_name(uint32_t segment)
 	}
 }
 
-/* The load segments of a mapping's file whose addresses are offsets. */
+/* Time that reading headers has taken. */
+struct headers_time {
+	int64_t end; /* of all; ns */
+	struct device_time {
+		uint64_t device;
+		int64_t ns;
+	} * devices;
+	size_t count, capacity;
+};
+
+/* What each file may take; only a device that is slower is charged. */
+#define FILE_NS (NS_PER_SECOND / 50)
+
+static bool time_is_over(const struct live_source *live, const struct headers_time *time)
+{
+	struct pollfd stop = {.fd = live->stop > 0 ? live->stop : -1, .events = POLLIN};
+
+	return now_ns(CLOCK_MONOTONIC) >= time->end || poll(&stop, 1, 0) > 0;
+}
+
+/* Returns the time of the device of a file; NULL: it is unknown, or out of memory. */
+static struct device_time *time_of_device(struct headers_time *time, int fd)
+{
+	uint64_t device;
+	struct statx st;
+
+	/* The attributes in memory must do: the file system may hang. */
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &st))
+		return NULL;
+	device = makedev(st.stx_dev_major, st.stx_dev_minor);
+	for (size_t i = 0; i < time->count; i++) {
+		if (time->devices[i].device == device)
+			return &time->devices[i];
+	}
+	if (array_reserve(&time->devices, &time->capacity, time->count, 1, sizeof(*time->devices)))
+		return NULL;
+	time->devices[time->count] = (struct device_time){.device = device};
+	return &time->devices[time->count++];
+}
+
+/* As worker_read_headers(). -ETIMEDOUT if the device of the file has used up its time. */
+static int read_in_time(const struct live_source *live, struct headers_time *time, int fd,
+			struct elf_headers *headers)
+{
+	struct device_time *device = time_of_device(time, fd);
+	int64_t begin = now_ns(CLOCK_MONOTONIC), taken;
+	struct error problem;
+	int err;
+
+	if (!device || device->ns >= LIVE_HEADERS_DEVICE_S * NS_PER_SECOND)
+		return -ETIMEDOUT;
+	err = worker_read_headers(live->sandbox, fd, headers, &problem);
+	taken = now_ns(CLOCK_MONOTONIC) - begin;
+	if (taken > FILE_NS)
+		device->ns += taken;
+	return err;
+}
+
+/* The load segments of the files whose addresses are offsets, in the order of their mappings. */
 struct segments {
 	struct elf_segment *items;
-	size_t count;
+	size_t count, capacity;
+	size_t *ends; /* of each mapping: the end of its segments in `items` */
 };
 
 /*
  * Opens the first candidate that proves to be the mapped file, and reads its headers. Returns
  * whether there is one.
  */
-static bool read_file_headers(const struct live_source *live, const struct mapped_file *file,
-			      struct elf_headers *headers)
+static bool read_file_headers(const struct live_source *live, struct headers_time *time,
+			      const struct mapped_file *file, struct elf_headers *headers)
 {
 	struct error problem;
 	bool found = false;
 	int fd = 0;
 
-	for (unsigned int i = 0; !found && fd != -ENOENT; i++) {
+	for (unsigned int i = 0; !found && fd != -ENOENT && !time_is_over(live, time); i++) {
 		fd = mapped_file_open_candidate(live->files, file, i, &problem);
 		if (fd < 0)
 			continue;
-		found = !worker_read_headers(live->sandbox, fd, headers, &problem) &&
+		found = !read_in_time(live, time, fd, headers) &&
 			(!*file->build_id || build_id_equal(headers->build_id, file->build_id));
 		close(fd);
 	}
 	return found;
 }
 
-static int read_headers(const struct live_source *live, struct mapped_file *file,
-			struct segments *segments)
+static int read_headers(const struct live_source *live, struct headers_time *time,
+			struct mapped_file *file, struct segments *segments)
 {
 	struct elf_headers *headers = calloc(1, sizeof(*headers));
 	int err = headers ? 0 : -ENOMEM;
 
-	if (!err && read_file_headers(live, file, headers)) {
-		segments->items = calloc(headers->segment_count + 1, sizeof(*segments->items));
-		if (!segments->items)
-			err = -ENOMEM;
-		for (; !err && segments->count < headers->segment_count; segments->count++)
-			segments->items[segments->count] = headers->segments[segments->count];
+	if (!err && read_file_headers(live, time, file, headers)) {
+		err = array_reserve(&segments->items, &segments->capacity, segments->count,
+				    headers->segment_count, sizeof(*segments->items));
+		for (size_t i = 0; !err && i < headers->segment_count; i++)
+			segments->items[segments->count++] = headers->segments[i];
 		if (*headers->build_id)
 			mapped_file_set_build_id(live->files, file, headers->build_id);
 	}
@@ -85,8 +149,8 @@ static int read_headers(const struct live_source *live, struct mapped_file *file
 	return err;
 }
 
-static int describe_mapping(const struct live_source *live, struct profile *profile,
-			    uint32_t number, struct segments *segments)
+static int describe_mapping(const struct live_source *live, struct headers_time *time,
+			    struct profile *profile, uint32_t number, struct segments *segments)
 {
 	struct profile_mapping mapping = {
 		.limit = UINT64_MAX,
@@ -106,8 +170,8 @@ static int describe_mapping(const struct live_source *live, struct profile *prof
 		/* The offsets in a vdso are its addresses. */
 		is_offset = is_offset && strcmp(file->path, "[vdso]");
 		if (is_offset)
-			err = read_headers(live, file, segments);
-		mapping.file = profile_string(profile, *file->path ? file->path : "[file]");
+			err = read_headers(live, time, file, segments);
+		mapping.file = profile_string(profile, *file->path ? file->path : UNKNOWN_FILE);
 		mapping.build_id = profile_string(profile, file->build_id);
 		if (is_offset)
 			mapping.start = OFFSETS_START;
@@ -136,9 +200,12 @@ static void describe_offset(struct profile *profile, uint32_t number,
 {
 	const struct profile_location *location = &profile->locations.items[number];
 	struct profile_mapping mapping = profile->mappings.items[location->mapping];
+	size_t first = segments->ends[location->mapping - 1];
+	size_t count = segments->ends[location->mapping] - first;
 	uint64_t vaddr;
 
-	if (!elf_segments_vaddr(segments->items, segments->count, location->address, &vaddr)) {
+	if (!count ||
+	    !elf_segments_vaddr(&segments->items[first], count, location->address, &vaddr)) {
 		profile_move_location(profile, number, location->mapping,
 				      location->address + mapping.start);
 		return;
@@ -161,25 +228,30 @@ static void describe_locations(const struct live_source *live, struct profile *p
 					      describe_kernel(live, profile, location->address),
 					      location->address);
 		else if (mapping->start && location->mapping < count)
-			describe_offset(profile, (uint32_t)i, &segments[location->mapping]);
+			describe_offset(profile, (uint32_t)i, segments);
 	}
 }
 
 int live_source_describe(const struct live_source *live, struct profile *profile)
 {
 	size_t count = profile->mappings.count;
-	struct segments *segments = calloc(count + 1, sizeof(*segments));
+	struct segments segments = {.ends = calloc(count + 1, sizeof(*segments.ends))};
+	struct headers_time time = {
+		.end = now_ns(CLOCK_MONOTONIC) + LIVE_HEADERS_S * NS_PER_SECOND,
+	};
 	int err = 0;
 
-	if (!segments)
+	if (!segments.ends)
 		return -ENOMEM;
-	for (size_t i = 1; i < count && !err; i++)
-		err = describe_mapping(live, profile, (uint32_t)i, &segments[i]);
+	for (size_t i = 1; i < count && !err; i++) {
+		err = describe_mapping(live, &time, profile, (uint32_t)i, &segments);
+		segments.ends[i] = segments.count;
+	}
 	if (!err)
-		describe_locations(live, profile, segments, count);
-	for (size_t i = 0; i < count; i++)
-		free(segments[i].items);
-	free(segments);
+		describe_locations(live, profile, &segments, count);
+	free(time.devices);
+	free(segments.items);
+	free(segments.ends);
 	return err ? err : profile->error;
 }
 
@@ -224,6 +296,23 @@ static int open_mapping(void *arg, const struct symbol_mapping *mapping, unsigne
 		live->files, segment_file(live->files, segment, &is_offset), candidate, error);
 }
 
+/* Perf maps of root count as those of file systems that can report any owner. */
+static uint32_t find_owner(void *arg, const struct symbol_mapping *mapping)
+{
+	const struct live_source *live = arg;
+	uint32_t segment = source_segment(mapping->source);
+	bool is_offset;
+	struct statx st;
+
+	if (segment >= SEGMENT_FILES)
+		return mapped_file_owner(segment_file(live->files, segment, &is_offset));
+	if (statx(find_perf_map(live, mapping), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_UID,
+		  &st) ||
+	    !st.stx_uid)
+		return FILE_UID_ANY;
+	return st.stx_uid;
+}
+
 void live_source_init(struct symbol_source *source, const struct live_source *live,
 		      const struct kallsyms *kallsyms, const char *root)
 {
@@ -235,6 +324,7 @@ void live_source_init(struct symbol_source *source, const struct live_source *li
 		.root = root,
 		.kind = find_kind,
 		.open = open_mapping,
+		.owner = find_owner,
 		.arg = (void *)live,
 	};
 	if (!uname(&self))

@@ -24,12 +24,22 @@ struct live_source {
 	const struct perf_map_fd *perf_maps;
 	size_t perf_map_count;
 	struct kernel *kernel; /* the running kernel */
+	/* An fd: once it is readable, no more headers are read. 0: none. */
+	int stop;
 };
+
+/*
+ * Seconds that reading the headers of all files may take, and those of the files of a device: a
+ * file system may hang, or be slow on purpose.
+ */
+#define LIVE_HEADERS_S 60
+#define LIVE_HEADERS_DEVICE_S 5
 
 /*
  * Describes the mappings of a raw profile: their paths, build IDs and addresses. Workers read the
  * headers of files that the kernel could not read; a file whose load segments are unknown
- * nevertheless seems to be mapped as a whole: `start` is not 0 then. Returns 0, or -ENOMEM: the
+ * nevertheless seems to be mapped as a whole: `start` is not 0 then. So do those that are left when
+ * the time for headers is over, whose symbols can be read nevertheless. Returns 0, or -ENOMEM: the
  * profile may only be freed then.
  */
 int live_source_describe(const struct live_source *live, struct profile *profile);

@@ -10,6 +10,9 @@ static enum symbol_kind find_kind(void *arg, const struct symbol_mapping *mappin
 	(void)arg;
 	if (!strcmp(mapping->path, "[vdso]"))
 		return SYMBOLS_FILE;
+	/* Its path is unknown. */
+	if (!strcmp(mapping->path, UNKNOWN_FILE))
+		return *mapping->build_id ? SYMBOLS_FILE : SYMBOLS_NONE;
 	return *mapping->path && *mapping->path != '[' ? SYMBOLS_FILE : SYMBOLS_NONE;
 }
 

@@ -11,24 +11,28 @@
 #include "lib/array.h"
 #include "lib/build_id.h"
 #include "lib/error.h"
+#include "lib/regular_file.h"
 #include "sandbox/fd_passing.h"
 #include "symbolize/archive_reader.h"
 
-/* Paths of the debug files that were opened, as only they may be in `beside`. */
-struct opened_paths {
-	char **items;
+/* What was opened. */
+struct opened {
+	/* Paths of the debug files, as only they may be in `beside`. */
+	char **paths;
 	size_t count, capacity;
+	bool has_owner;
+	uint32_t owner; /* of the first file that root does not own; else 0 */
 };
 
 /* Returns the path if the worker may ask for files beside it, or NULL. */
-static const char *checked_path(const struct opener *opener, const struct opened_paths *opened,
+static const char *checked_path(const struct opener *opener, const struct opened *opened,
 				const char *path)
 {
 	if (!strcmp(path, opener->job->path))
 		return opener->job->path;
 	for (size_t i = 0; i < opened->count; i++) {
-		if (!strcmp(path, opened->items[i]))
-			return opened->items[i];
+		if (!strcmp(path, opened->paths[i]))
+			return opened->paths[i];
 	}
 	return NULL;
 }
@@ -74,7 +78,22 @@ static int open_archived(const struct opener *opener, const struct open_request 
 	return fd;
 }
 
-static int open_debug_file(const struct opener *opener, struct opened_paths *opened,
+/*
+ * Returns whether a file may be opened because another file names it. That other file may be
+ * malicious: who has not the right to read the file must not read it by naming it.
+ */
+static bool may_be_named(const struct opened *opened, int fd)
+{
+	struct file_owner owner;
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return false;
+	file_owner_read(&owner, fd);
+	return st.st_mode & S_IROTH || (opened->has_owner && owner.uid == opened->owner);
+}
+
+static int open_debug_file(const struct opener *opener, struct opened *opened,
 			   const struct open_request *request, struct open_response *response)
 {
 	unsigned int candidate = request->candidate, first = opener->archive ? 1 : 0;
@@ -93,25 +112,33 @@ static int open_debug_file(const struct opener *opener, struct opened_paths *ope
 	response->candidate = candidate + first;
 	if (!path)
 		return fd;
+	if (fd >= 0 && request->kind != DEBUG_BUILD_ID && !may_be_named(opened, fd)) {
+		close(fd);
+		fd = -EACCES;
+	}
 	snprintf(response->path, sizeof(response->path), "%s", path);
 	/* Without memory, files beside it are not found. */
 	if (fd >= 0 &&
-	    array_add_string(&opened->items, &opened->capacity, &opened->count, response->path))
+	    array_add_string(&opened->paths, &opened->capacity, &opened->count, response->path))
 		errno = 0;
 	free(path);
 	return fd;
 }
 
-static void note_owner(const struct opener *opener, int fd)
+static void note_owner(const struct opener *opener, struct opened *opened, int fd)
 {
-	struct stat st;
+	struct file_owner owner;
 
-	if (!fstat(fd, &st) && (st.st_uid || *opener->owner == OWNER_UNKNOWN))
-		*opener->owner = st.st_uid;
+	if (opened->has_owner && opened->owner)
+		return;
+	file_owner_read(&owner, fd);
+	opened->has_owner = true;
+	opened->owner = owner.uid;
+	*opener->owner = owner.uid;
 }
 
 /* Returns false if the worker is gone. */
-static bool handle_request(const struct opener *opener, struct opened_paths *opened, int socket,
+static bool handle_request(const struct opener *opener, struct opened *opened, int socket,
 			   struct open_request *request)
 {
 	struct open_response response = {0};
@@ -124,7 +151,7 @@ static bool handle_request(const struct opener *opener, struct opened_paths *ope
 	else
 		fd = open_debug_file(opener, opened, request, &response);
 	if (fd >= 0)
-		note_owner(opener, fd);
+		note_owner(opener, opened, fd);
 	response.result = fd < 0 ? fd : 0;
 	err = send_fd(socket, &response, sizeof(response), fd);
 	if (fd >= 0)
@@ -134,11 +161,16 @@ static bool handle_request(const struct opener *opener, struct opened_paths *ope
 
 void opener_serve(const struct opener *opener, int socket)
 {
-	struct opened_paths opened = {0};
+	struct opened opened = {
+		.has_owner = opener->job->has_owner,
+		.owner = opener->job->owner,
+	};
 	struct open_request request;
 	unsigned int count = 0;
 	int fd;
 
+	if (opened.has_owner)
+		*opener->owner = opened.owner;
 	while (count++ < OPEN_REQUESTS_MAX &&
 	       receive_fd(socket, &request, sizeof(request), &fd) == sizeof(request)) {
 		if (fd >= 0)
@@ -147,8 +179,8 @@ void opener_serve(const struct opener *opener, int socket)
 			break;
 	}
 	for (size_t i = 0; i < opened.count; i++)
-		free(opened.items[i]);
-	free(opened.items);
+		free(opened.paths[i]);
+	free(opened.paths);
 }
 
 int opener_request(int socket, const struct open_request *request, struct open_response *response)

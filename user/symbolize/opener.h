@@ -3,7 +3,8 @@
  * Opens the files of one job for its worker, which can't. An opener is a process with the rights of
  * the reader; it may hang on a file system, and is killed then. It parses nothing but the requests
  * of its worker (worker_protocol.h), which may be compromised: that gets the candidates of its job,
- * debug files of the archive, and regular ELF files by the rules of debuginfo/debug_paths.h.
+ * debug files of the archive, and regular ELF files by the rules of debuginfo/debug_paths.h. Of the
+ * last, those that a file names must be readable by all users, or belong to the owner of that file.
  */
 #ifndef STACKBEAT_SYMBOLIZE_OPENER_H
 #define STACKBEAT_SYMBOLIZE_OPENER_H
@@ -12,9 +13,10 @@
 #include <sys/types.h>
 
 #include "debuginfo/debug_paths.h"
+#include "lib/regular_file.h"
 #include "symbolize/worker_protocol.h"
 
-#define OWNER_UNKNOWN UINT32_MAX
+#define OWNER_UNKNOWN FILE_UID_ANY
 
 struct archive_reader;
 
@@ -23,8 +25,9 @@ struct opener {
 	struct debug_paths paths;
 	const struct archive_reader *archive; /* searched for debug files first; NULL: none */
 	/*
-	 * Memory shared with the parent: the owner of the files that were opened; if they have
-	 * several, the last one that is not root. OWNER_UNKNOWN at first.
+	 * Memory shared with the parent: the owner of the job, or of the files that were opened; if
+	 * they have several, the first one that is not root: the files that a file names may belong
+	 * to others. OWNER_UNKNOWN at first, and for file systems that can report any owner.
 	 */
 	volatile uint32_t *owner;
 };

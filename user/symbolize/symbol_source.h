@@ -15,6 +15,9 @@ struct error;
 struct kallsyms;
 struct kernel;
 
+/* The path of a mapped file whose path is unknown. */
+#define UNKNOWN_FILE "[file]"
+
 /* What the mapping of user addresses is symbolized by. */
 enum symbol_kind {
 	SYMBOLS_NONE,
@@ -49,7 +52,12 @@ struct symbol_source {
 	 */
 	int (*open)(void *arg, const struct symbol_mapping *mapping, unsigned int candidate,
 		    struct error *error);
-	void *arg; /* of `kind` and `open` */
+	/*
+	 * Returns the uid of the owner of the file or perf map of a mapping, or FILE_UID_ANY. NULL:
+	 * the files that `open` opens show their owners.
+	 */
+	uint32_t (*owner)(void *arg, const struct symbol_mapping *mapping);
+	void *arg; /* of the functions */
 };
 
 #endif

@@ -334,6 +334,12 @@ static int symbolize_user_mapping(struct run *run, struct mapping_job *mapping_j
 		.is_perf_map = kind == SYMBOLS_PERF_MAP,
 		.offsets = kind == SYMBOLS_FILE && mapping_job->start,
 	};
+	const struct symbol_source *source = run->source;
+
+	if (source->owner) {
+		job.has_owner = true;
+		job.owner = source->owner(source->arg, &mapping_job->mapping);
+	}
 
 	if (!mapping_job->ambiguous_with)
 		return add_job(run, mapping_job, &job);

@@ -32,15 +32,18 @@
 /* Upper bound of a message. */
 #define MESSAGE_MAX (sizeof(struct worker_lines) + INLINE_DEPTH_MAX * sizeof(struct worker_line))
 /*
- * Quotas of string bytes: of a job, of each of its addresses in addition, and of all jobs. A small
- * file can contain much string data, as strings may overlap. When the quota of all jobs is used up,
- * the files of an owner still have an equal share of it: no user can use up that of others.
+ * Quotas of bytes of strings and lines: of a job, of each of its addresses in addition, and of all
+ * jobs. A small file can contain much string data, as strings may overlap. When the quota of all
+ * jobs is used up, the files of an owner still have an equal share of it: no user can use up that
+ * of others.
  */
-#define TASK_STRING_BYTES ((size_t)1 << 20)
-#define ADDRESS_STRING_BYTES ((size_t)4 << 10)
-#define BATCH_STRING_BYTES ((size_t)512 << 20)
+#define TASK_BYTES ((size_t)1 << 20)
+#define ADDRESS_BYTES ((size_t)4 << 10)
+#define BATCH_BYTES ((size_t)512 << 20)
 #define OWNERS_SIZE (PROCESSES_MAX * sizeof(uint32_t))
 #define STRING_OVERHEAD 64u /* bytes of memory for each string, in addition to its own */
+#define LINE_BYTES 56u /* of memory for a line and its function */
+#define PROBLEMS_MAX 64u /* of a worker: it has one for each file that it opens */
 #define EXIT_TIMEOUT_MS                                                                            \
 	1000 /* for a worker to exit that was killed; its status is unknown then                   \
 	      */
@@ -52,7 +55,7 @@ struct task {
 	struct worker_job job; /* with `addresses` */
 	uint64_t *addresses; /* in batch->addresses */
 	size_t *indices; /* index of each in the original job; in batch->indices */
-	size_t string_bytes; /* received */
+	size_t bytes; /* of strings and lines, received */
 	bool abandoned; /* its problem is reported; slices that were not started are skipped */
 };
 
@@ -60,12 +63,27 @@ struct task {
 struct slice {
 	size_t task;
 	size_t from, count; /* range of the addresses of the task */
+	size_t next; /* of the same share; NO_SLICE: none */
 };
 
-/* Strings from the files of a user. */
+#define NO_SLICE SIZE_MAX
+
+/*
+ * The files of an owner, in the order of their jobs. Each share gets the same number of workers,
+ * and the same time: files that hang, or take long on purpose, delay those of others by no more
+ * than one of them takes.
+ */
+struct share {
+	uint32_t owner; /* worker_job.owner */
+	size_t first, last; /* slices that were not started; NO_SLICE: none */
+	unsigned int running; /* workers */
+	int64_t used; /* ms, of the workers that have ended */
+};
+
+/* Strings and lines from the files of a user. */
 struct owner {
 	uint32_t uid;
-	size_t string_bytes;
+	size_t bytes;
 };
 
 enum over_quota {
@@ -78,13 +96,16 @@ enum over_quota {
 struct worker {
 	size_t job;
 	struct slice slice;
+	size_t share;
+	int64_t started; /* ms */
 	unsigned int slot; /* in batch->owners_seen */
 	int lifeline; /* see sandbox/fork_server.h */
 	pid_t opener;
 	int fd; /* read end of its pipe; -1: it was closed, and the worker was killed */
 	bool got_end; /* it sent WORKER_END */
 	bool protocol_error; /* it sent an invalid message */
-	enum over_quota over_quota; /* of string bytes */
+	enum over_quota over_quota; /* of bytes */
+	unsigned int problems;
 	int64_t idle_deadline; /* ms; it is killed if it sends nothing until then */
 	int64_t deadline; /* ms; it is killed then in any case */
 	unsigned char *buffer; /* bytes read but not parsed yet */
@@ -102,10 +123,12 @@ struct batch {
 	size_t *indices;
 	size_t count;
 	struct slice *slices;
-	size_t slice_count, next;
+	size_t slice_count;
+	struct share *shares;
+	size_t share_count, share_capacity;
 	size_t large_count; /* tasks with enough addresses for a worker of their own */
 	struct string_table *strings;
-	size_t string_bytes; /* received */
+	size_t bytes; /* of strings and lines, received */
 	struct owner *owners;
 	size_t owner_count, owner_capacity;
 	/* Shared with the openers, which write the owner of their files; by the slot of the worker.
@@ -239,16 +262,22 @@ static int start_processes(const struct batch *batch, struct worker *worker, str
 	return err;
 }
 
-static int start_worker(struct batch *batch, struct worker *worker)
+/* Starts a worker for the first slice of a share. */
+static int start_worker(struct batch *batch, struct worker *worker, struct share *share)
 {
-	const struct slice *slice = &batch->slices[batch->next];
+	const struct slice *slice = &batch->slices[share->first];
 	struct worker_job job = batch->tasks[slice->task].job;
 	struct start_fds fds;
 	int err;
 
 	job.addresses += slice->from;
 	job.count = slice->count;
-	*worker = (struct worker){.job = slice->task, .slice = *slice};
+	*worker = (struct worker){
+		.job = slice->task,
+		.slice = *slice,
+		.share = (size_t)(share - batch->shares),
+		.started = now_ms(),
+	};
 	worker->received = calloc(slice->count + 1, sizeof(*worker->received));
 	if (!worker->received)
 		return -ENOMEM;
@@ -270,7 +299,8 @@ static int start_worker(struct batch *batch, struct worker *worker)
 	}
 	worker->idle_deadline = now_ms() + idle_timeout_s(batch->pool) * INT64_C(1000);
 	worker->deadline = now_ms() + deadline_s(batch->pool) * INT64_C(1000);
-	batch->next++;
+	share->first = slice->next;
+	share->running++;
 	batch->worker_count++;
 	return 0;
 }
@@ -315,6 +345,10 @@ static void reap_openers(struct batch *batch)
 /* Kills the processes of a worker, and removes it from the array; the last one takes its slot. */
 static void remove_worker(struct batch *batch, struct worker *worker)
 {
+	struct share *share = &batch->shares[worker->share];
+
+	share->running--;
+	share->used += now_ms() - worker->started;
 	sandbox_worker_kill(worker->lifeline);
 	close(worker->lifeline);
 	close_fd(worker->fd);
@@ -408,23 +442,23 @@ static struct owner *owner_of(struct batch *batch, const struct worker *worker)
 
 static size_t batch_quota(const struct batch *batch)
 {
-	return batch->pool->string_bytes ? batch->pool->string_bytes : BATCH_STRING_BYTES;
+	return batch->pool->output_bytes ? batch->pool->output_bytes : BATCH_BYTES;
 }
 
-static int charge_string(struct batch *batch, struct worker *worker, size_t cost)
+static int charge(struct batch *batch, struct worker *worker, size_t cost)
 {
 	struct task *task = &batch->tasks[worker->job];
 	struct owner *owner = owner_of(batch, worker);
 
 	if (!owner)
 		return -ENOMEM;
-	task->string_bytes += cost;
-	batch->string_bytes += cost;
-	owner->string_bytes += cost;
-	if (task->string_bytes > TASK_STRING_BYTES + task->job.count * ADDRESS_STRING_BYTES)
+	task->bytes += cost;
+	batch->bytes += cost;
+	owner->bytes += cost;
+	if (task->bytes > TASK_BYTES + task->job.count * ADDRESS_BYTES)
 		worker->over_quota = QUOTA_OF_FILE;
-	else if (batch->string_bytes > batch_quota(batch) &&
-		 owner->string_bytes > batch_quota(batch) / batch->owner_count)
+	else if (batch->bytes > batch_quota(batch) &&
+		 owner->bytes > batch_quota(batch) / batch->owner_count)
 		worker->over_quota = QUOTA_OF_OWNER;
 	return 0;
 }
@@ -443,8 +477,7 @@ static int handle_string(struct batch *batch, struct worker *worker, const char 
 						  worker->string_count, 1, sizeof(index)))
 		return -ENOMEM;
 	worker->strings[worker->string_count++] = index;
-	return charge_string(batch, worker,
-			     STRING_OVERHEAD + (batch->strings->count > known ? size : 0));
+	return charge(batch, worker, STRING_OVERHEAD + (batch->strings->count > known ? size : 0));
 }
 
 static bool find_string(const struct batch *batch, const struct worker *worker, uint32_t number,
@@ -491,6 +524,8 @@ static int handle_lines(struct batch *batch, struct worker *worker, const unsign
 		if (!parse_line(batch, worker, &message, &batch->lines[i]))
 			goto invalid;
 	}
+	if (charge(batch, worker, (size_t)head.count * LINE_BYTES))
+		return -ENOMEM;
 	index = worker->slice.from + head.index;
 	return batch->pool->lines(batch->pool->arg, worker->job, task->indices[index], batch->lines,
 				  head.count);
@@ -499,11 +534,15 @@ invalid:
 	return 0;
 }
 
-static void handle_problem(const struct batch *batch, const struct worker *worker, const char *text,
+static void handle_problem(const struct batch *batch, struct worker *worker, const char *text,
 			   size_t size)
 {
 	struct error error;
 
+	if (++worker->problems > PROBLEMS_MAX) {
+		worker->protocol_error = true;
+		return;
+	}
 	/* Each slice reports the problem of the file; report it once. */
 	if (worker->slice.from > 0)
 		return;
@@ -592,10 +631,11 @@ static int read_worker(struct batch *batch, struct worker *worker)
 			return err;
 	}
 	if (worker->over_quota == QUOTA_OF_FILE)
-		abandon_task(batch, worker, "has too long names: the rest is left out");
+		abandon_task(batch, worker, "has too many or too long names: the rest is left out");
 	else if (worker->over_quota == QUOTA_OF_OWNER)
 		abandon_task(batch, worker,
-			     "the files of its owner have too long names: the rest is left out");
+			     "the files of its owner have too many or too long names: the rest is "
+			     "left out");
 	else
 		end_worker(batch, worker);
 	return err;
@@ -711,6 +751,7 @@ static void free_tasks(struct batch *batch)
 	free(batch->addresses);
 	free(batch->indices);
 	free(batch->slices);
+	free(batch->shares);
 }
 
 static int prepare_tasks(struct batch *batch)
@@ -745,35 +786,97 @@ static size_t slices_of(const struct batch *batch, const struct task *task, unsi
 	return most < processes ? most : processes;
 }
 
+/* Returns the share of an owner, or NULL: out of memory. */
+static struct share *share_of(struct batch *batch, uint32_t owner)
+{
+	for (size_t i = 0; i < batch->share_count; i++) {
+		if (batch->shares[i].owner == owner)
+			return &batch->shares[i];
+	}
+	if (array_reserve(&batch->shares, &batch->share_capacity, batch->share_count, 1,
+			  sizeof(*batch->shares)))
+		return NULL;
+	batch->shares[batch->share_count] = (struct share){.owner = owner, .first = NO_SLICE};
+	return &batch->shares[batch->share_count++];
+}
+
+/* There is room for the slice. */
+static int add_slice(struct batch *batch, const struct slice *slice)
+{
+	struct share *share = share_of(batch, batch->tasks[slice->task].job.owner);
+
+	if (!share)
+		return -ENOMEM;
+	if (share->first == NO_SLICE)
+		share->first = batch->slice_count;
+	else
+		batch->slices[share->last].next = batch->slice_count;
+	share->last = batch->slice_count;
+	batch->slices[batch->slice_count++] = *slice;
+	return 0;
+}
+
 static int prepare_slices(struct batch *batch, unsigned int processes)
 {
+	int err = 0;
+
 	for (size_t i = 0; i < batch->count; i++)
 		batch->large_count += batch->tasks[i].job.count >= SLICE_ADDRESSES_MIN;
 	batch->slices = calloc(batch->count * processes + 1, sizeof(*batch->slices));
 	if (!batch->slices)
 		return -ENOMEM;
-	for (size_t i = 0; i < batch->count; i++) {
+	for (size_t i = 0; i < batch->count && !err; i++) {
 		size_t count = batch->tasks[i].job.count;
 		size_t slices = slices_of(batch, &batch->tasks[i], processes);
 
-		for (size_t slice = 0; slice < slices; slice++) {
+		for (size_t slice = 0; slice < slices && !err; slice++) {
 			size_t from = count * slice / slices;
 			size_t to = count * (slice + 1) / slices;
 
-			batch->slices[batch->slice_count++] = (struct slice){i, from, to - from};
+			err = add_slice(batch, &(struct slice){i, from, to - from, NO_SLICE});
 		}
 	}
-	return 0;
+	return err;
 }
 
 /* Skips the slices of abandoned tasks: they would fail like the slices before. */
-static void skip_abandoned(struct batch *batch)
+static void skip_abandoned(const struct batch *batch, struct share *share)
 {
-	while (batch->next < batch->slice_count) {
-		if (!batch->tasks[batch->slices[batch->next].task].abandoned)
-			return;
-		batch->next++;
+	while (share->first != NO_SLICE && batch->tasks[batch->slices[share->first].task].abandoned)
+		share->first = batch->slices[share->first].next;
+}
+
+static int64_t time_of(const struct batch *batch, const struct share *share, int64_t now)
+{
+	int64_t time = share->used;
+
+	for (unsigned int i = 0; i < batch->worker_count; i++) {
+		if (&batch->shares[batch->workers[i].share] == share)
+			time += now - batch->workers[i].started;
 	}
+	return time;
+}
+
+/* Returns the share that has had least, of those with slices; NULL: none has any. */
+static struct share *choose_share(const struct batch *batch)
+{
+	int64_t now = now_ms(), time, least = 0;
+	struct share *chosen = NULL;
+
+	for (size_t i = 0; i < batch->share_count; i++) {
+		struct share *share = &batch->shares[i];
+
+		skip_abandoned(batch, share);
+		if (share->first == NO_SLICE)
+			continue;
+		time = time_of(batch, share, now);
+		if (chosen && (share->running > chosen->running ||
+			       (share->running == chosen->running && time >= least)))
+			continue;
+		chosen = share;
+		least = time;
+	}
+	return chosen;
 }
 
 /* Counts the files that were not read, or not completely. */
@@ -782,8 +885,11 @@ static size_t count_unfinished(const struct batch *batch)
 	bool *unfinished = calloc(batch->count + 1, sizeof(*unfinished));
 	size_t count = 0;
 
-	for (size_t i = batch->next; unfinished && i < batch->slice_count; i++)
-		unfinished[batch->slices[i].task] = true;
+	for (size_t i = 0; unfinished && i < batch->share_count; i++) {
+		for (size_t slice = batch->shares[i].first; slice != NO_SLICE;
+		     slice = batch->slices[slice].next)
+			unfinished[batch->slices[slice].task] = true;
+	}
 	for (unsigned int i = 0; unfinished && i < batch->worker_count; i++)
 		unfinished[batch->workers[i].job] = true;
 	for (size_t i = 0; unfinished && i < batch->count; i++)
@@ -806,12 +912,15 @@ static int run_batch(struct batch *batch)
 
 	if (!err)
 		err = prepare_slices(batch, processes);
-	while (!err && (batch->next < batch->slice_count || batch->worker_count > 0)) {
-		while (!err && batch->next < batch->slice_count && batch->worker_count < processes)
-			err = start_worker(batch, &batch->workers[batch->worker_count]);
-		if (!err)
+	while (!err) {
+		struct share *share = batch->worker_count < processes ? choose_share(batch) : NULL;
+
+		if (share)
+			err = start_worker(batch, &batch->workers[batch->worker_count], share);
+		else if (batch->worker_count)
 			err = poll_workers(batch);
-		skip_abandoned(batch);
+		else
+			break;
 	}
 	return err;
 }

@@ -38,6 +38,12 @@ struct worker_job {
 	 */
 	int (*open)(void *arg, unsigned int candidate, struct error *error);
 	void *arg; /* of `open` */
+	/*
+	 * The uid of the owner of the file, or FILE_UID_ANY, if the caller knows it better than by
+	 * the file that `open` opens, which may be a copy. Owners share the time of the workers.
+	 */
+	bool has_owner;
+	uint32_t owner; /* else 0 */
 	bool offsets; /* `addresses` are offsets in the file */
 	bool is_module; /* a kernel module: `code_start` is its load address */
 	bool is_perf_map; /* `open` opens a perf map, not an ELF file */

@@ -258,7 +258,7 @@ static void bad_groups_and_names_are_refused(void **state)
 	REFUSES("-G", "-G", "");
 	REFUSES("-G", "-G");
 	REFUSES("--exclude-comm", "--exclude-comm", "");
-	REFUSES("--exclude-comm", "--exclude-comm", "sixteen letters.");
+	REFUSES("name of 1 to 15 characters", "--exclude-comm", "sixteen letters.");
 	PARSES("--exclude-comm", "fifteen letters");
 }
 

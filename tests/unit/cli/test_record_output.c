@@ -41,6 +41,9 @@ static void existing_file_is_not_replaced(void **state)
 	expect_name(path, in_sandbox("p.20260131T235959Z.2.pb.gz"));
 	write_text(in_sandbox("p.20260131T235959Z.2.pb.gz"), "");
 	expect_name(path, in_sandbox("p.20260131T235959Z.3.pb.gz"));
+	/* Nor is a link, wherever it leads. */
+	assert_int_equal(symlink("missing", in_sandbox("p.20260131T235959Z.3.pb.gz")), 0);
+	expect_name(path, in_sandbox("p.20260131T235959Z.4.pb.gz"));
 }
 
 static uint64_t free_bytes(void)

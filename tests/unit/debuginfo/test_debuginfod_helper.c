@@ -11,18 +11,20 @@
 #include "symbolize/worker_pool.h"
 #include "worker_server.h"
 
+#define INHERITED 200 /* an fd of the process that starts the helper */
+
 /*
  * Replaces libdebuginfod. The requested build ID selects the behaviour: report progress until
- * stopped, crash, find no file, or open the program. The last needs a socket, which a confined
- * process can't create.
+ * stopped, crash, look for files and terminals of others, find no file, or open the program. The
+ * last needs a socket, which a confined process can't create.
  */
 static const char fake_library[] =
 	"#include <errno.h>\n"
 	"#include <fcntl.h>\n"
-	"#include <signal.h>\n"
 	"#include <stdlib.h>\n"
 	"#include <string.h>\n"
 	"#include <sys/socket.h>\n"
+	"#include <unistd.h>\n"
 	"static int (*progress)(void *, long, long);\n"
 	"void *debuginfod_begin(void) { return malloc(1); }\n"
 	"void debuginfod_end(void *client) { free(client); }\n"
@@ -38,10 +40,14 @@ static const char fake_library[] =
 	"		if (progress(client, 1, 2))\n"
 	"			return -EINTR;\n"
 	"	if (!strcmp((const char *)id, \"deadbeef\"))\n"
-	"		raise(SIGKILL);\n"
+	"		_exit(1);\n"
+	"	if (!strcmp((const char *)id, \"0dd0f11e\"))\n"
+	"		return fcntl(200, F_GETFD) >= 0 ? -EEXIST :\n"
+	"		       getsid(0) != getppid()	? -ENOTTY :\n"
+	"						  -ENOENT;\n"
 	"	if (strcmp((const char *)id, \"12345678\"))\n"
 	"		return -ENOENT;\n"
-	"	if (socket(AF_UNIX, SOCK_STREAM, 0) < 0)\n"
+	"	if (socket(AF_INET, SOCK_STREAM, 0) < 0)\n"
 	"		return -errno;\n"
 	"	progress(client, 3, 4);\n"
 	"	*path = strdup(getenv(\"FAKE_FILE\"));\n"
@@ -187,6 +193,48 @@ static void test_crash_is_reported(void **state)
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
+/* Neither the files of its parent, such as the socket of the workers' server, nor its terminal. */
+static void test_helper_inherits_nothing(void **state)
+{
+	struct debuginfod_helper helper;
+	int connection;
+	struct error error;
+	char *path = NULL;
+
+	(void)state;
+	assert_int_equal(dup2(STDIN_FILENO, INHERITED), INHERITED);
+	start_helper(&helper);
+	close(INHERITED);
+	connection = debuginfod_helper_connect(&helper);
+	assert_true(connection >= 0);
+	assert_int_equal(debuginfod_helper_fetch(&connection, "0dd0f11e", record_progress, NULL,
+						 &path, &error),
+			 -ENOENT);
+	close(connection);
+	debuginfod_helper_stop(&helper);
+}
+
+/* A compromised worker could send what it has read as build IDs. */
+static void test_requests_are_limited(void **state)
+{
+	struct debuginfod_helper helper;
+	int connection, err = -ENOENT;
+	struct error error;
+	unsigned int count = 0;
+	char *path = NULL;
+
+	(void)state;
+	start_helper(&helper);
+	connection = debuginfod_helper_connect(&helper);
+	assert_true(connection >= 0);
+	for (; err == -ENOENT && count < 100; count++)
+		err = debuginfod_helper_fetch(&connection, "87654321", record_progress, NULL, &path,
+					      &error);
+	assert_int_equal(err, -EIO);
+	assert_int_equal(count, 9);
+	debuginfod_helper_stop(&helper);
+}
+
 /* By a confined worker */
 
 static char name[64];
@@ -248,6 +296,8 @@ int main(void)
 		cmocka_unit_test(test_fetch),
 		cmocka_unit_test(test_stopped_helper_is_abandoned),
 		cmocka_unit_test(test_crash_is_reported),
+		cmocka_unit_test(test_helper_inherits_nothing),
+		cmocka_unit_test(test_requests_are_limited),
 		cmocka_unit_test(test_worker_uses_helper),
 	};
 

@@ -415,6 +415,71 @@ static void test_kinds_of_dwarf(void **state)
 	}
 }
 
+/* Functions of three units, inlined in each other by the linker: their files are of another unit.
+ */
+static void test_files_of_other_units(void **state)
+{
+	const char *path = in_sandbox("program");
+
+	(void)state;
+	write_text(in_sandbox("one.h"), "static inline int add(int x) { return x * x + 3; }\n");
+	write_text(in_sandbox("one.c"),
+		   "#include \"one.h\"\n\n"
+		   "extern volatile int sink;\n"
+		   "int one(int x) { sink = x; sink += add(x); return sink; }\n");
+	write_text(in_sandbox("two.c"),
+		   "\n\nextern volatile int sink;\n"
+		   "int two(int x) { sink = x * 7; sink ^= x; return sink; }\n");
+	write_text(in_sandbox("three.c"), "int one(int x), two(int x);\n"
+					  "volatile int sink;\n"
+					  "int main(int count, char **v)\n"
+					  "{\n"
+					  "	(void)v;\n"
+					  "	sink = one(count); sink = two(count);\n"
+					  "	sink = one(sink); sink = two(sink);\n"
+					  "	return sink;\n"
+					  "}\n");
+	run("cd '%s' && gcc -g -O2 -flto=auto -o program one.c two.c three.c", sandbox);
+	check_against(path, path);
+}
+
+static uint64_t symbol_value(const char *path, const char *symbol)
+{
+	char command[PATH_MAX + 128];
+	uint64_t value;
+	FILE *pipe;
+
+	snprintf(command, sizeof(command), "nm '%s' | awk '$3 == \"%s\" {print $1}'", path, symbol);
+	pipe = popen(command, "r");
+	assert_non_null(pipe);
+	assert_int_equal(fscanf(pipe, "%" SCNx64, &value), 1);
+	pclose(pipe);
+	return value;
+}
+
+static void test_section_of_one_byte(void **state)
+{
+	const char *path = in_sandbox("program");
+	struct answers answers;
+	uint64_t vaddrs[2];
+
+	(void)state;
+	write_text(in_sandbox("byte.c"),
+		   "__attribute__((naked, section(\"one_byte\"))) void byte(void)\n"
+		   "{\n"
+		   "	__asm__(\"ret\");\n"
+		   "}\n"
+		   "int main(void) { byte(); return 0; }\n");
+	run("cd '%s' && gcc -g -O1 -fcf-protection=none -o program byte.c", sandbox);
+	vaddrs[0] = symbol_value(path, "byte");
+	vaddrs[1] = symbol_value(path, "main");
+	answers = get_our_answers(path, vaddrs, 2);
+	assert_non_null(strstr(answers.strings[0], "byte "));
+	assert_non_null(strstr(answers.strings[0], "byte.c:3\n"));
+	assert_non_null(strstr(answers.strings[1], "byte.c:5\n"));
+	free_answers(&answers);
+}
+
 static void test_32_bit(void **state)
 {
 	const char *path = in_sandbox("program");
@@ -843,6 +908,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_compilers),
 		cmocka_unit_test(test_kinds_of_dwarf),
+		cmocka_unit_test(test_files_of_other_units),
+		cmocka_unit_test(test_section_of_one_byte),
 		cmocka_unit_test(test_32_bit),
 		cmocka_unit_test(test_rust),
 		cmocka_unit_test(test_go),

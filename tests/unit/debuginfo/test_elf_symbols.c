@@ -527,9 +527,14 @@ static Elf64_Sym function_at(uint32_t name, uint64_t start, uint64_t size)
 	};
 }
 
-/* Reads a file with code from 0x1000 on and these symbols. The first symbol is a null symbol. */
-static struct test_file *make_elf_file(const Elf64_Sym *symbols, size_t count, const char *strings,
-				       size_t size)
+struct code {
+	uint64_t start, size;
+};
+
+/* Reads a file with code at these addresses, and these symbols. The first symbol is a null symbol.
+ */
+static struct test_file *make_code_file(struct code code, const Elf64_Sym *symbols, size_t count,
+					const char *strings, size_t size)
 {
 	static const char section_names[] = "\0.text\0.symtab\0.strtab";
 	size_t symbols_size = count * sizeof(*symbols);
@@ -551,8 +556,8 @@ static struct test_file *make_elf_file(const Elf64_Sym *symbols, size_t count, c
 			     {.sh_name = 1,
 			      .sh_type = SHT_NOBITS,
 			      .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
-			      .sh_addr = 0x1000,
-			      .sh_size = 1 << 24},
+			      .sh_addr = code.start,
+			      .sh_size = code.size},
 			     {.sh_name = 7,
 			      .sh_type = SHT_SYMTAB,
 			      .sh_offset = sizeof(headers),
@@ -575,6 +580,110 @@ static struct test_file *make_elf_file(const Elf64_Sym *symbols, size_t count, c
 		   sizeof(headers) + symbols_size + size);
 	free(bytes);
 	return read_file(in_sandbox("made"));
+}
+
+static struct test_file *make_elf_file(const Elf64_Sym *symbols, size_t count, const char *strings,
+				       size_t size)
+{
+	return make_code_file((struct code){0x1000, 1 << 24}, symbols, count, strings, size);
+}
+
+/* Such symbols have no section, even if their value is an address of code. */
+static void test_symbols_without_a_section_are_no_functions(void **state)
+{
+	static const uint16_t sections[] = {SHN_UNDEF, SHN_ABS, SHN_COMMON};
+	Elf64_Sym symbols[] = {{0}, function_at(1, 0x1000, 1), {0}};
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		struct test_file *file;
+
+		symbols[2] = function_at(3, 0x2000, 1);
+		symbols[2].st_shndx = sections[i];
+		file = make_elf_file(symbols, 3, "\0f\0g", 5);
+		assert_name(file, 0x1000, "f");
+		assert_no_name(file, 0x2000);
+	}
+}
+
+static void test_code_at_the_end_of_the_address_space(void **state)
+{
+	const uint64_t start = UINT64_MAX - 0xff;
+	const Elf64_Sym symbols[] = {{0}, function_at(1, start, 0xff)};
+	struct test_file *file = make_code_file((struct code){start, 0xff}, symbols, 2, "\0f", 3);
+
+	(void)state;
+	assert_name(file, start, "f");
+	assert_name(file, UINT64_MAX - 1, "f");
+	assert_no_name(file, UINT64_MAX);
+	/* The end of the section is beyond the address space. */
+	file = make_code_file((struct code){start, 0x100}, symbols, 2, "\0f", 3);
+	assert_no_name(file, start);
+}
+
+/* Reads a file with functions that are nested `depth` deep, and end together before the first. */
+static struct test_file *make_nested_file(uint32_t depth)
+{
+	Elf64_Sym symbols[128] = {{0}, function_at(1, 0x1000, 0x1000)};
+
+	assert_in_range(depth, 1, 127);
+	for (uint32_t i = 1; i < depth; i++)
+		symbols[1 + i] = function_at(3, 0x1000 + i, 0x100 - i);
+	return make_elf_file(symbols, 1 + depth, "\0f\0g", 5);
+}
+
+static void test_search_of_nested_functions_is_limited(void **state)
+{
+	struct test_file *file = make_nested_file(64);
+
+	(void)state;
+	assert_name(file, 0x10ff, "g");
+	assert_name(file, 0x1100, "f");
+	file = make_nested_file(65);
+	assert_name(file, 0x10ff, "g");
+	assert_no_name(file, 0x1100);
+}
+
+/* Reads a file with these program headers only. */
+static struct test_file *read_segments(const Elf64_Phdr *segments, uint16_t count)
+{
+	struct {
+		Elf64_Ehdr file;
+		Elf64_Phdr segments[4];
+	} headers = {
+		.file = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
+				     EV_CURRENT},
+			 .e_type = ET_DYN,
+			 .e_machine = EM_X86_64,
+			 .e_version = EV_CURRENT,
+			 .e_phoff = sizeof(Elf64_Ehdr),
+			 .e_ehsize = sizeof(Elf64_Ehdr),
+			 .e_phentsize = sizeof(Elf64_Phdr),
+			 .e_phnum = count},
+	};
+
+	memcpy(headers.segments, segments, count * sizeof(*segments));
+	write_file(in_sandbox("segments"), &headers, sizeof(headers));
+	return read_file(in_sandbox("segments"));
+}
+
+/* Only loaded segments with code count, in any order. */
+static void test_code_starts_at_the_lowest_segment(void **state)
+{
+	const Elf64_Phdr segments[] = {
+		{.p_type = PT_GNU_STACK, .p_flags = PF_R | PF_W | PF_X},
+		{.p_type = PT_LOAD, .p_flags = PF_R, .p_vaddr = 0x1000, .p_filesz = 16},
+		{.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_vaddr = 0x3000, .p_filesz = 16},
+		{.p_type = PT_LOAD, .p_flags = PF_X, .p_vaddr = 0x2000, .p_filesz = 16},
+	};
+	uint64_t vaddr = 0;
+
+	(void)state;
+	assert_false(elf_code_start(&read_segments(segments, 2)->elf, &vaddr));
+	assert_true(elf_code_start(&read_segments(segments, 3)->elf, &vaddr));
+	assert_int_equal(vaddr, 0x3000);
+	assert_true(elf_code_start(&read_segments(segments, 4)->elf, &vaddr));
+	assert_int_equal(vaddr, 0x2000);
 }
 
 /* Each name begins within the previous one. */
@@ -746,6 +855,10 @@ int main(void)
 		TEST(test_other_files_are_rejected),
 		TEST(test_survives_truncation),
 		TEST(test_extended_section_numbering_is_rejected),
+		TEST(test_symbols_without_a_section_are_no_functions),
+		TEST(test_code_at_the_end_of_the_address_space),
+		TEST(test_search_of_nested_functions_is_limited),
+		TEST(test_code_starts_at_the_lowest_segment),
 		TEST(test_names_keep_shared_bytes_once),
 		TEST(test_names_around_versions),
 		TEST(test_sum_of_name_lengths_is_limited),

@@ -327,6 +327,43 @@ static void test_steps_for_names_of_modules(void **state)
 	kernel_free(kernel);
 }
 
+static void write_note(const char *path, const char *build_id)
+{
+	char note[20] = {4, 0, 0, 0, 4, 0, 0, 0, 3, 0, 0, 0, 'G', 'N', 'U', 0};
+
+	memcpy(note + 16, build_id, 4);
+	write_file(path, note, sizeof(note));
+}
+
+/* The build IDs are in /sys, for the kernel and each module. */
+static void test_build_ids_of_kernel_and_modules(void **state)
+{
+	const uint64_t module = 0xffffffffc0000000;
+	struct kernel *kernel;
+
+	(void)state;
+	run("mkdir -p %s %s %s", in_sandbox("proc"), in_sandbox("sys/kernel"),
+	    in_sandbox("sys/module/one/notes"));
+	write_text(in_sandbox("proc/kallsyms"), "ffffffff81000000 T _text\n");
+	write_text(in_sandbox("proc/modules"), "one 4096 0 - Live 0xffffffffc0000000\n"
+					       "two 4096 0 - Live 0xffffffffc0001000\n");
+	write_note(in_sandbox("sys/kernel/notes"), "\x01\x23\x45\x67");
+	write_note(in_sandbox("sys/module/one/notes/.note.gnu.build-id"), "\x89\xab\xcd\xef");
+	kernel = kernel_new(sandbox);
+	assert_non_null(kernel);
+	assert_true(kernel_has_module_list(kernel));
+	for (int i = 0; i < 2; i++) {
+		assert_string_equal(kernel_mapping_at(kernel, module)->build_id, "89abcdef");
+		assert_string_equal(kernel_mapping_at(kernel, module - 1)->build_id, "01234567");
+	}
+	assert_string_equal(kernel_mapping_at(kernel, module + 0xfff)->name, "[one]");
+	assert_string_equal(kernel_mapping_at(kernel, module + 0x1000)->name, "[two]");
+	assert_string_equal(kernel_mapping_at(kernel, module + 0x1000)->build_id, "");
+	assert_string_equal(kernel_mapping_at(kernel, module + 0x2000)->name, KERNEL_MAPPING);
+	assert_string_equal(kernel_mapping_by_name(kernel, "[one]")->build_id, "89abcdef");
+	kernel_free(kernel);
+}
+
 static void test_steps_for_symbols_of_modules(void **state)
 {
 	const char *name, *module;
@@ -361,6 +398,7 @@ int main(void)
 		cmocka_unit_test(test_memory_is_bounded),
 		cmocka_unit_test(test_build_id),
 		cmocka_unit_test(test_steps_for_names_of_modules),
+		cmocka_unit_test(test_build_ids_of_kernel_and_modules),
 		cmocka_unit_test(test_steps_for_symbols_of_modules),
 	};
 

@@ -135,6 +135,38 @@ static void check_does_not_open_pipes(void **state)
 	free(path);
 }
 
+/* In a directory like /tmp, others can make a link to a file that only this process may write. */
+static void links_of_others_are_not_followed(void **state)
+{
+	char *secret = scratch_file(state, "secret"), *directory = scratch_file(state, "tmp");
+	char *name = scratch_file(state, "tmp/profile");
+	struct atomic_file file;
+	struct error error;
+
+	if (geteuid())
+		skip();
+	assert_int_equal(mkdir(directory, 0700), 0);
+	assert_int_equal(chmod(directory, 01777), 0);
+	assert_int_equal(chown(directory, 1001, 1001), 0);
+	put(secret, "secret");
+	assert_int_equal(symlink("../secret", name), 0);
+	assert_int_equal(lchown(name, 1000, 1000), 0);
+	assert_int_equal(atomic_file_create(&file, name, &error), -EACCES);
+	assert_non_null(strstr(error.text, "a symbolic link of another user"));
+	assert_int_equal(atomic_file_check(name, &error), -EACCES);
+	/* Those of the user, and of the directory's owner. */
+	for (uid_t uid = 0; uid <= 1001; uid += 1001) {
+		assert_int_equal(lchown(name, uid, 0), 0);
+		assert_int_equal(atomic_file_create(&file, name, &error), 0);
+		atomic_file_discard(&file);
+	}
+	unlink(name);
+	rmdir(directory);
+	free(name);
+	free(directory);
+	free(secret);
+}
+
 /* A path, and the link that it is replaced by just before open() opens it; NULL: none. */
 static const char *swapped, *link_target;
 
@@ -374,6 +406,7 @@ int main(void)
 		SCRATCH_TEST(old_content_stays_until_commit),
 		SCRATCH_TEST(mode_follows_umask),
 		SCRATCH_TEST(links_are_followed),
+		SCRATCH_TEST(links_of_others_are_not_followed),
 		SCRATCH_TEST(devices_are_written_in_place),
 		SCRATCH_TEST(check_does_not_open_pipes),
 		SCRATCH_TEST(swapped_pipe_is_not_written),

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,6 +37,41 @@ static void assert_opened(int fd, const struct stat *status)
 	assert_string_equal(text, "text");
 	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	close(fd);
+}
+
+static unsigned long mount_flags;
+
+/* Replaces libc's function. */
+int fstatfs(int fd, struct statfs *status)
+{
+	int result = (int)syscall(SYS_fstatfs, fd, status);
+
+	status->f_flags |= (long)mount_flags;
+	return result;
+}
+
+/* A user may have mounted a file system with nosuid, and have made its files of root. */
+static void files_on_nosuid_mounts_are_not_trusted(void **state)
+{
+	char *file = scratch_file(state, "file");
+	struct file_owner owner;
+	int fd;
+
+	make_file(file, "text");
+	assert_int_equal(chmod(file, 0644), 0);
+	fd = open(file, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	file_owner_read(&owner, fd);
+	assert_true(owner.is_trusted);
+	assert_int_equal(owner.uid, geteuid());
+	mount_flags = ST_NOSUID;
+	file_owner_read(&owner, fd);
+	mount_flags = 0;
+	assert_false(owner.is_trusted);
+	assert_int_equal(owner.uid, FILE_UID_ANY);
+	close(fd);
+	unlink(file);
+	free(file);
 }
 
 static void only_regular_files_are_opened(void **state)
@@ -137,6 +175,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SCRATCH_TEST(only_regular_files_are_opened),
+		SCRATCH_TEST(files_on_nosuid_mounts_are_not_trusted),
 		SCRATCH_TEST(paths_do_not_lead_out_of_the_root),
 		SCRATCH_TEST(descriptor_0_is_as_good_as_others),
 		cmocka_unit_test(exits_are_noticed),

@@ -314,6 +314,45 @@ static size_t peak_of_reading(const void *bytes, size_t size)
 	return peak - before;
 }
 
+static void standard_input_is_read(void **state)
+{
+	char *path = scratch_file(state, "profile");
+	struct profile *built = example_profile(), *profile;
+	int input = dup(STDIN_FILENO), fd;
+
+	assert_int_equal(pprof_write(built, path, NULL, NULL), 0);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(dup2(fd, STDIN_FILENO), STDIN_FILENO);
+	close(fd);
+	profile = pprof_read("-", NULL);
+	assert_non_null(profile);
+	assert_int_equal(profile->samples.count, built->samples.count);
+	/* It stays open. */
+	assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0);
+	if (input >= 0) {
+		dup2(input, STDIN_FILENO);
+		close(input);
+	}
+	profile_free(profile);
+	profile_free(built);
+	free(path);
+}
+
+/* The count includes all that is allocated. */
+static void bytes_of_a_profile_are_those_allocated(void **state)
+{
+	struct profile *profile;
+	size_t before = allocated;
+
+	(void)state;
+	profile = large_profile();
+	assert_int_equal(profile->error, 0);
+	assert_int_equal(profile_bytes(profile), allocated - before);
+	profile_free(profile);
+	assert_int_equal(allocated, before);
+}
+
 /* Neither the expanded file nor its entries are in memory as a whole. */
 static void memory_is_a_small_multiple_of_the_file(void **state)
 {
@@ -333,7 +372,6 @@ static void memory_is_a_small_multiple_of_the_file(void **state)
 	plain = expand(bytes, size, PPROF_SIZE_MAX, &plain_size, NULL);
 	assert_non_null(plain);
 	assert_true(plain_size > 6000000);
-	__sanitizer_install_malloc_and_free_hooks(note_malloc, note_free);
 	compressed = peak_of_reading(bytes, size);
 	assert_in_range(compressed, 1, 3 * plain_size);
 	assert_in_range(peak_of_reading(plain, plain_size), 1, 3 * plain_size);
@@ -696,6 +734,8 @@ int main(void)
 		SCRATCH_TEST(invalid_utf8_is_replaced),
 		SCRATCH_TEST(has_functions_only_if_all_are_symbolized),
 		SCRATCH_TEST(large_profiles_are_preserved),
+		SCRATCH_TEST(bytes_of_a_profile_are_those_allocated),
+		SCRATCH_TEST(standard_input_is_read),
 		SCRATCH_TEST(memory_is_a_small_multiple_of_the_file),
 		SCRATCH_TEST(write_errors_leave_no_file),
 		cmocka_unit_test(ids_are_resolved),
@@ -708,5 +748,6 @@ int main(void)
 		SCRATCH_TEST(unreadable_files),
 	};
 
+	__sanitizer_install_malloc_and_free_hooks(note_malloc, note_free);
 	return cmocka_run_group_tests_name("pprof", tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/utsname.h>
 
 #include "lib/error.h"
@@ -10,6 +11,7 @@
 #include "pprof/profile.h"
 #include "pprof/profile_merge.h"
 #include "sample_profile.h"
+#include "steps.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -140,6 +142,22 @@ static void overflowing_sums_are_not_merged(void **state)
 	profile_free(profile);
 }
 
+/* A file may have any number of samples of one stack that can't be added up. */
+static void steps_are_linear_in_overflows(void **state)
+{
+	const uint32_t count = 10000;
+	struct profile *profile = empty_profile();
+	const int64_t values[] = {1, INT64_MAX};
+	uint64_t before = steps;
+
+	(void)state;
+	for (uint32_t i = 0; i < count; i++)
+		profile_add(profile, 0, 0, values);
+	assert_int_equal(profile->samples.count, count);
+	assert_in_range(steps - before, count, 200 * count);
+	profile_free(profile);
+}
+
 static void merging_adds_samples_once(void **state)
 {
 	struct profile *into = profile_new(), *from = example_profile();
@@ -170,8 +188,16 @@ static void merging_adds_samples_once(void **state)
 
 	profile_add_type(other, "heap", "bytes");
 	assert_int_equal(profile_merge(into, other), -EINVAL);
-	assert_int_equal(into->samples.count, from->samples.count + 1);
 	profile_free(other);
+	/* The second type differs: in its name, in its unit. */
+	for (int i = 0; i < 2; i++) {
+		other = profile_new();
+		profile_add_type(other, "samples", "count");
+		profile_add_type(other, i ? "cpu" : "wall", i ? "microseconds" : "nanoseconds");
+		assert_int_equal(profile_merge(into, other), -EINVAL);
+		profile_free(other);
+	}
+	assert_int_equal(into->samples.count, from->samples.count + 1);
 	profile_free(into);
 	profile_free(from);
 }
@@ -204,6 +230,65 @@ static void many_processes_fit(void **state)
 	assert_int_equal(profile->samples.count, 2 * PROCESSES);
 	assert_true(profile_bytes(profile) > 400000 * sizeof(struct profile_sample));
 	assert_in_range(profile_bytes(profile) / MIB, 1, 40);
+	profile_free(profile);
+}
+
+/* Hashes have 32 bits: 300,000 entries of a table contain about ten pairs with the same hash. */
+static void entries_with_the_same_hash_are_different(void **state)
+{
+	enum { COUNT = 300000 };
+	struct profile *profile = empty_profile();
+	const int64_t values[] = {1, 1};
+
+	(void)state;
+	for (uint32_t i = 1; i <= COUNT; i++) {
+		const struct profile_mapping mapping = {.start = i};
+		const struct profile_function function = {.name = i};
+		const struct profile_label label = {.key = 1, .number = i};
+
+		assert_int_equal(profile_mapping(profile, &mapping), i);
+		assert_int_equal(profile_function(profile, &function), i);
+		assert_int_equal(profile_location(profile, 1, i, NULL, 0), i);
+		assert_int_equal(profile_stack(profile, &i, 1), i);
+		assert_int_equal(profile_label(profile, &label), i);
+		assert_int_equal(profile_label_set(profile, &i, 1), i);
+		profile_add(profile, i, 1, values);
+		assert_int_equal(profile->samples.count, i);
+	}
+	profile_free(profile);
+}
+
+/* The bytes grow by those of each string, and its NUL, once. */
+static void bytes_include_strings(void **state)
+{
+	enum { COUNT = 1000, LENGTH = 1000 };
+	struct profile *profile = profile_new();
+	size_t tables, strings;
+	char text[LENGTH + 1];
+
+	(void)state;
+	for (int i = 0; i < COUNT; i++) {
+		snprintf(text, sizeof(text), "%d", i);
+		profile_string(profile, text);
+	}
+	tables = profile->strings.capacity * sizeof(char *) +
+		 profile->strings.index.capacity * HASH_SLOT_SIZE;
+	strings = profile_bytes(profile) - tables;
+	profile_free(profile);
+
+	profile = profile_new();
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < COUNT; i++) {
+			snprintf(text, sizeof(text), "%0*d", LENGTH, i);
+			profile_string(profile, text);
+		}
+	}
+	tables = profile->strings.capacity * sizeof(char *) +
+		 profile->strings.index.capacity * HASH_SLOT_SIZE;
+	/* The short texts have 10 * 1 + 90 * 2 + 900 * 3 characters. */
+	assert_int_equal(profile_bytes(profile) - tables - strings, COUNT * LENGTH - 2890);
+	assert_in_range(profile_bytes(profile) - tables, COUNT * (LENGTH + 1),
+			COUNT * (LENGTH + 1) + 4096);
 	profile_free(profile);
 }
 
@@ -247,8 +332,11 @@ int main(void)
 		cmocka_unit_test(lines_can_be_set_later),
 		cmocka_unit_test(equal_samples_are_merged),
 		cmocka_unit_test(overflowing_sums_are_not_merged),
+		cmocka_unit_test(steps_are_linear_in_overflows),
 		cmocka_unit_test(merging_adds_samples_once),
 		cmocka_unit_test(many_processes_fit),
+		cmocka_unit_test(entries_with_the_same_hash_are_different),
+		cmocka_unit_test(bytes_include_strings),
 		cmocka_unit_test(origin_is_found_again),
 	};
 

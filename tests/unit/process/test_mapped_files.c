@@ -13,6 +13,7 @@
 #include "lib/error.h"
 #include "process/binary_store.h"
 #include "sandbox.h"
+#include "worker_server.h"
 
 static struct fake_files files;
 static struct mapped_files *mapped;
@@ -24,6 +25,8 @@ static int set_up(void **state)
 	files = (struct fake_files){.count = 0};
 	if (make_sandbox(state))
 		return -1;
+	/* Before threads are started. */
+	worker_server();
 	mapped = mapped_files_new("", &source, NULL);
 	return mapped ? 0 : -1;
 }
@@ -440,6 +443,7 @@ static void unmapped_file_is_replaced_by_a_copy(void **state)
 {
 	struct mapped_file *file = announce(build("a.so", "copied", "0x0102"), "\1\2", 2);
 	struct stat original, copy;
+	bool written = true;
 	int fd;
 
 	(void)state;
@@ -450,6 +454,7 @@ static void unmapped_file_is_replaced_by_a_copy(void **state)
 		fd = mapped_file_open_candidate(mapped, file, 0, NULL);
 		if (fd >= 0) {
 			assert_int_equal(fstat(fd, &copy), 0);
+			written = copy.st_ino != original.st_ino && pwrite(fd, "x", 1, 0) > 0;
 			close(fd);
 			if (copy.st_ino != original.st_ino)
 				break;
@@ -458,6 +463,8 @@ static void unmapped_file_is_replaced_by_a_copy(void **state)
 	}
 	assert_int_not_equal(copy.st_ino, original.st_ino);
 	assert_int_equal(copy.st_nlink, 0);
+	/* A compromised worker gets it. */
+	assert_false(written);
 	run("rm %s", in_sandbox("a.so"));
 	mapped_files_finish(mapped);
 	assert_symbol(file, "copied");
@@ -707,7 +714,8 @@ static void binaries_are_saved_by_build_id(void **state)
 	struct mapped_file *a, *none;
 
 	(void)state;
-	assert_int_equal(mapped_files_save(mapped, in_sandbox("saved"), &error), 0);
+	assert_int_equal(mapped_files_save(mapped, in_sandbox("saved"), worker_server(), &error),
+			 0);
 	a = announce(build("a.so", "a", "0xabcdef01"), "\xab\xcd\xef\1", 4);
 	none = mapped_files_get(mapped, fake_file(mapped, &files, build("b.so", "b", "none")));
 	announce(build("c.so", "c", "0xabcdef02"), "\xab\xcd\xef\2", 4);
@@ -715,8 +723,6 @@ static void binaries_are_saved_by_build_id(void **state)
 	request(none);
 	request(mapped_files_vdso(mapped));
 	mapped_files_finish(mapped);
-	mapped_file_set_build_id(mapped, mapped_files_vdso(mapped), "0102");
-	run("test -f %s", in_sandbox("saved/.build-id/01/02"));
 	run("cmp %s %s", in_sandbox("a.so"), in_sandbox("saved/.build-id/ab/cdef01"));
 	run("test $(find %s -type f | wc -l) = 2", in_sandbox("saved"));
 	mapped_files_counts(mapped, &counts);
@@ -727,6 +733,33 @@ static void binaries_are_saved_by_build_id(void **state)
 	assert_string_equal(mapped_files_save_problem(mapped), "");
 }
 
+/*
+ * A process that writes a file of --rotate finds the build ID of a file whose headers the kernel
+ * could not read: this process must save it all the same, with the ID that the file has.
+ */
+static void files_with_unread_headers_are_saved(void **state)
+{
+	struct mapped_files_counts counts;
+	struct mapped_file *file, *text;
+	struct error error;
+
+	(void)state;
+	assert_int_equal(mapped_files_save(mapped, in_sandbox("saved"), worker_server(), &error),
+			 0);
+	file = mapped_files_get(mapped,
+				fake_file(mapped, &files, build("a.so", "a", "0xabcdef01")));
+	write_text(in_sandbox("text"), "no ELF file");
+	text = mapped_files_get(mapped, fake_file(mapped, &files, in_sandbox("text")));
+	request(file);
+	request(text);
+	mapped_files_finish(mapped);
+	run("cmp %s %s", in_sandbox("a.so"), in_sandbox("saved/.build-id/ab/cdef01"));
+	mapped_files_counts(mapped, &counts);
+	assert_int_equal(counts.saved, 1);
+	assert_int_equal(counts.without_id, 1);
+	assert_int_equal(counts.not_saved, 0);
+}
+
 static void saved_binary_is_not_overwritten(void **state)
 {
 	struct mapped_files_counts counts;
@@ -735,7 +768,8 @@ static void saved_binary_is_not_overwritten(void **state)
 	(void)state;
 	run("mkdir -p %s", in_sandbox("saved/.build-id/ab"));
 	write_text(in_sandbox("saved/.build-id/ab/cdef01"), "mine");
-	assert_int_equal(mapped_files_save(mapped, in_sandbox("saved"), &error), 0);
+	assert_int_equal(mapped_files_save(mapped, in_sandbox("saved"), worker_server(), &error),
+			 0);
 	request(announce(build("a.so", "a", "0xabcdef01"), "\xab\xcd\xef\1", 4));
 	mapped_files_finish(mapped);
 	run("test \"$(cat %s)\" = mine", in_sandbox("saved/.build-id/ab/cdef01"));
@@ -763,7 +797,8 @@ static void holes_are_not_saved(void **state)
 	run("truncate -s 64M %s && printf end >>%s", path, path);
 	assert_int_equal(size_of(path, &on_disk), (64 << 20) + 3);
 	assert_in_range(on_disk, 1, 1 << 20);
-	assert_int_equal(mapped_files_save(mapped, in_sandbox("saved"), &error), 0);
+	assert_int_equal(mapped_files_save(mapped, in_sandbox("saved"), worker_server(), &error),
+			 0);
 	request(announce(path, "\xab\xcd\xef\1", 4));
 	mapped_files_finish(mapped);
 	size_of(in_sandbox("saved/.build-id/ab/cdef01"), &saved_on_disk);
@@ -779,7 +814,8 @@ static void too_large_binary_is_not_saved(void **state)
 
 	(void)state;
 	run("truncate -s 5G %s", path);
-	assert_int_equal(mapped_files_save(mapped, in_sandbox("saved"), &error), 0);
+	assert_int_equal(mapped_files_save(mapped, in_sandbox("saved"), worker_server(), &error),
+			 0);
 	request(announce(path, "\xab\xcd\xef\1", 4));
 	mapped_files_finish(mapped);
 	mapped_files_counts(mapped, &counts);
@@ -798,7 +834,8 @@ static void untrusted_binaries_are_saved_apart(void **state)
 	(void)state;
 	if (geteuid())
 		skip();
-	assert_int_equal(mapped_files_save(mapped, in_sandbox("saved"), &error), 0);
+	assert_int_equal(mapped_files_save(mapped, in_sandbox("saved"), worker_server(), &error),
+			 0);
 	claims = announce(build("claims.so", "claims", "0xabcdef01"), "\xab\xcd\xef\1", 4);
 	assert_int_equal(chown(in_sandbox("claims.so"), 1000, 1000), 0);
 	shared = announce(build("shared.so", "shared", "0xabcdef01"), "\xab\xcd\xef\1", 4);
@@ -822,9 +859,12 @@ static void errors_of_saving_are_reported(void **state)
 
 	(void)state;
 	write_text(in_sandbox("file"), "");
-	assert_int_equal(mapped_files_save(mapped, in_sandbox("file"), &error), -ENOTDIR);
-	assert_int_equal(mapped_files_save(mapped, in_sandbox("no/such"), &error), -ENOENT);
-	assert_int_equal(mapped_files_save(mapped, in_sandbox("saved"), &error), 0);
+	assert_int_equal(mapped_files_save(mapped, in_sandbox("file"), worker_server(), &error),
+			 -ENOTDIR);
+	assert_int_equal(mapped_files_save(mapped, in_sandbox("no/such"), worker_server(), &error),
+			 -ENOENT);
+	assert_int_equal(mapped_files_save(mapped, in_sandbox("saved"), worker_server(), &error),
+			 0);
 	write_text(in_sandbox("saved/.build-id/ab"), "in the way");
 	request(announce(build("a.so", "a", "0xabcdef01"), "\xab\xcd\xef\1", 4));
 	mapped_files_finish(mapped);
@@ -908,6 +948,14 @@ static void file_that_hangs_is_given_up_while_recording(void **state)
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
+static void symbols_can_be_skipped(void **state)
+{
+	(void)state;
+	assert_true(mapped_files_have_symbols(mapped));
+	mapped_files_skip_symbols(mapped);
+	assert_false(mapped_files_have_symbols(mapped));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -936,11 +984,13 @@ int main(void)
 		TEST(file_that_the_kernel_does_not_hold_is_found),
 		TEST(process_that_blocks_its_mappings_stops_nobody),
 		TEST(binaries_are_saved_by_build_id),
+		TEST(files_with_unread_headers_are_saved),
 		TEST(saved_binary_is_not_overwritten),
 		TEST(holes_are_not_saved),
 		TEST(too_large_binary_is_not_saved),
 		TEST(untrusted_binaries_are_saved_apart),
 		TEST(errors_of_saving_are_reported),
+		TEST(symbols_can_be_skipped),
 	};
 
 	return cmocka_run_group_tests_name("mapped", tests, NULL, NULL);

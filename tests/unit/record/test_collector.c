@@ -11,6 +11,7 @@
 #include "pprof/labels.h"
 #include "process/address_space.h"
 #include "process/mapped_files.h"
+#include "record/sample_queue.h"
 #include "record/stack_table.h"
 #include "sample.h"
 
@@ -59,7 +60,7 @@ static int set_up(void **state)
 	labels = (struct labels){.chosen = LABELS_DEFAULT};
 	heap.used = heap.peak = 0;
 	heap.counts = true;
-	if (collector_init(&collector, &labels, NULL, true, &error))
+	if (collector_init(&collector, &labels, NULL, NULL, true, &error))
 		return -1;
 	collector_start(&collector, &fake_device, true);
 	return 0;
@@ -72,58 +73,6 @@ static int tear_down(void **state)
 	heap.counts = false;
 	fake_device_clear();
 	return 0;
-}
-
-static void put_space(uint64_t id, uint32_t pid, const char *comm)
-{
-	union {
-		struct stackbeat_address_space space;
-		char bytes[sizeof(struct stackbeat_address_space) + 16];
-	} any = {.space = {
-			 .record = {.type = STACKBEAT_RECORD_ADDRESS_SPACE, .size = sizeof(any)},
-			 .address_space = id,
-			 .pid = pid,
-			 .ns_pid = pid,
-			 .generation = 1,
-		 }};
-
-	snprintf(any.space.comm, sizeof(any.space.comm), "%s", comm);
-	memcpy(any.bytes + offsetof(struct stackbeat_address_space, cgroup_path), "/build", 7);
-	fake_put(&fake_device.metadata, &any, sizeof(any));
-}
-
-static void put_mapping(uint64_t space, uint64_t start, uint64_t file)
-{
-	const struct stackbeat_mapping mapping = {
-		.record = {.type = STACKBEAT_RECORD_MAPPING,
-			   .flags = STACKBEAT_MAPPING_VADDR,
-			   .size = sizeof(mapping)},
-		.address_space = space,
-		.start = start,
-		.end = start + 0x100000,
-		.vaddr = 0x1000,
-		.file = file,
-		.generation = 1,
-	};
-
-	fake_put(&fake_device.metadata, &mapping, sizeof(mapping));
-}
-
-static void put_file(uint64_t id)
-{
-	union {
-		struct stackbeat_file file;
-		char bytes[sizeof(struct stackbeat_file) + 24];
-	} any = {.file = {
-			 .record = {.type = STACKBEAT_RECORD_FILE, .size = sizeof(any)},
-			 .file = id,
-			 .inode = id,
-			 .size = 4096,
-		 }};
-
-	snprintf(any.bytes + offsetof(struct stackbeat_file, path), 16, "/bin/program%u",
-		 (unsigned int)id);
-	fake_put(&fake_device.metadata, &any, sizeof(any));
 }
 
 static void put_sample(uint64_t space, uint32_t pid, const char *comm, uint32_t stack)
@@ -150,14 +99,14 @@ static void run_process(uint32_t i)
 	snprintf(comm, sizeof(comm), "program%u", program + 1);
 	if (i % 5 == 0) {
 		/* Between fork and exec. */
-		put_space(2 * (uint64_t)i + 1, NOBODY + i, "make");
-		put_mapping(2 * (uint64_t)i + 1, TEXT, PROGRAMS + 1);
-		put_mapping(2 * (uint64_t)i + 1, 2 * TEXT, PROGRAMS + 1);
+		fake_put_space(2 * (uint64_t)i + 1, NOBODY + i, "make");
+		fake_put_mapping(2 * (uint64_t)i + 1, TEXT, PROGRAMS + 1);
+		fake_put_mapping(2 * (uint64_t)i + 1, 2 * TEXT, PROGRAMS + 1);
 		put_sample(2 * (uint64_t)i + 1, NOBODY + i, "make", 0);
 	}
-	put_space(2 * (uint64_t)i + 2, NOBODY + i, comm);
-	put_mapping(2 * (uint64_t)i + 2, TEXT, program + 1);
-	put_mapping(2 * (uint64_t)i + 2, 2 * TEXT, PROGRAMS + 1);
+	fake_put_space(2 * (uint64_t)i + 2, NOBODY + i, comm);
+	fake_put_mapping(2 * (uint64_t)i + 2, TEXT, program + 1);
+	fake_put_mapping(2 * (uint64_t)i + 2, 2 * TEXT, PROGRAMS + 1);
 	for (uint32_t j = 0; j <= i % 3; j++)
 		put_sample(2 * (uint64_t)i + 2, NOBODY + i, comm, (i / 7 + j) % STACKS);
 }
@@ -165,7 +114,7 @@ static void run_process(uint32_t i)
 static void drain(void)
 {
 	/* A check for processes that have ended, which is otherwise once a second. */
-	collector.next_check = 0;
+	collector.next_check = collector.next_watch = 0;
 	assert_int_equal(collector_drain(&collector, &fake_device, &error), 0);
 }
 
@@ -196,7 +145,7 @@ static const char *label_text(const struct profile *profile, size_t sample, cons
 	return "";
 }
 
-/* The file of a location, by its number in put_file(). */
+/* The file of a location, by its number in fake_put_file(). */
 static uint64_t file_of(const struct profile *profile, uint32_t location)
 {
 	const uint32_t mapping = profile->locations.items[location].mapping;
@@ -250,7 +199,7 @@ static void short_processes_take_little_memory(void **state)
 
 	(void)state;
 	for (uint64_t id = 1; id <= PROGRAMS + 1; id++)
-		put_file(id);
+		fake_put_file(id);
 	for (uint32_t i = 0; i < processes; i++) {
 		run_process(i);
 		if (i % batch == batch - 1)
@@ -281,7 +230,7 @@ static void memory_is_flat_with_windows(void **state)
 
 	(void)state;
 	for (uint64_t id = 1; id <= PROGRAMS + 1; id++)
-		put_file(id);
+		fake_put_file(id);
 	for (uint32_t i = 0; i < 60000; i++) {
 		run_process(i);
 		if (i % 200 == 199)
@@ -315,7 +264,7 @@ static void windows_have_no_gap_and_no_overlap(void **state)
 	(void)state;
 	assert_non_null(sums);
 	for (uint64_t id = 1; id <= PROGRAMS + 1; id++)
-		put_file(id);
+		fake_put_file(id);
 	for (uint32_t i = 0; i < processes; i++) {
 		run_process(i);
 		if (i % 100 == 99)
@@ -355,7 +304,7 @@ static void budget_is_kept(void **state)
 	(void)state;
 	collector_limit_memory(&collector, budget, false);
 	for (uint64_t id = 1; id <= PROGRAMS + 1; id++)
-		put_file(id);
+		fake_put_file(id);
 	for (uint32_t i = 0; i < 120000; i++) {
 		run_process(i);
 		if (i % 500 == 499)
@@ -387,7 +336,7 @@ static void full_window_is_to_be_taken(void **state)
 	(void)state;
 	collector_limit_memory(&collector, 16 << 20, true);
 	for (uint64_t id = 1; id <= PROGRAMS + 1; id++)
-		put_file(id);
+		fake_put_file(id);
 	for (; !collector_is_full(&collector); i++) {
 		run_process(i);
 		if (i % 500 == 499)
@@ -403,14 +352,124 @@ static void full_window_is_to_be_taken(void **state)
 	assert_false(collector_is_full(&collector));
 }
 
+/* Metadata may be pending at every drain: the budget is kept all the same. */
+static void budget_is_kept_while_metadata_is_pending(void **state)
+{
+	const size_t budget = 16 << 20;
+	struct window_merged merged;
+	struct window window;
+	uint64_t early;
+
+	(void)state;
+	collector_limit_memory(&collector, budget, false);
+	fake_put_file(1);
+	fake_put_space(1, NOBODY, "program1");
+	fake_put_mapping(1, TEXT, 1);
+	drain();
+	fake_device.pending = true;
+	for (uint32_t i = 0; i < 200000; i++) {
+		put_sample(1, NOBODY, "program1", i);
+		if (i % 500 == 499)
+			drain();
+	}
+	early = sample_queue_early(collector.queue);
+	fake_device.pending = false;
+	finish();
+	print_message("peak: %.1f MiB, %u samples early\n", (double)heap.peak / (1 << 20),
+		      (unsigned int)early);
+	assert_true(heap.peak < (int64_t)budget);
+	assert_int_equal(collector_take(&collector, &window, &error), 0);
+	window_count_merged(&window, &merged);
+	assert_true(merged.stacks > 0);
+	assert_int_equal(window.samples, 200000);
+	assert_true(window.samples == stack_table_totals(collector.stacks)->samples);
+	window_clear(&window);
+}
+
+/* The mappings of others are too much for the budget: that must not cost all stacks. */
+static void mappings_do_not_cost_all_stacks(void **state)
+{
+	struct window_merged merged;
+	struct window window;
+
+	(void)state;
+	collector_limit_memory(&collector, 16 << 20, false);
+	for (uint64_t id = 1; id <= PROGRAMS + 1; id++)
+		fake_put_file(id);
+	for (uint32_t i = 0; i < 40000; i++) {
+		run_process(i);
+		if (i % 500 == 499)
+			drain();
+	}
+	collector.next_watch = INT64_MAX;
+	collector.other_bytes = 16 << 20;
+	assert_int_equal(collector_drain(&collector, &fake_device, &error), 0);
+	finish();
+	assert_int_equal(collector_take(&collector, &window, &error), 0);
+	window_count_merged(&window, &merged);
+	assert_true(merged.labels > 0);
+	assert_int_equal(merged.callers, 0);
+	window_clear(&window);
+}
+
+/* Nor are windows taken for them, as that would give nothing back. */
+static void mappings_do_not_make_windows(void **state)
+{
+	(void)state;
+	collector_limit_memory(&collector, 16 << 20, true);
+	for (uint64_t id = 1; id <= PROGRAMS + 1; id++)
+		fake_put_file(id);
+	run_process(0);
+	drain();
+	assert_false(collector_is_full(&collector));
+	collector.other_bytes = 16 << 20;
+	assert_true(collector_is_full(&collector));
+	assert_false(collector_take_is_due(&collector));
+	for (uint32_t i = 1; i < 60000; i++) {
+		run_process(i);
+		if (i % 500 == 499)
+			drain();
+	}
+	collector.other_bytes = 16 << 20;
+	assert_true(collector_take_is_due(&collector));
+}
+
+/* A window counts the files that it holds, and releases those of stacks that were merged. */
+static void reduced_window_holds_no_other_files(void **state)
+{
+	struct window window;
+
+	(void)state;
+	for (uint64_t id = 1; id <= PROGRAMS + 1; id++)
+		fake_put_file(id);
+	for (uint32_t i = 0; i < 100; i++)
+		run_process(i);
+	drain();
+	finish();
+	assert_int_equal(collector_take(&collector, &window, &error), 0);
+	assert_int_equal(window.held_count, PROGRAMS + 1);
+	assert_true(window_bytes(&window) > profile_bytes(window.profile));
+	assert_int_equal(window_reduce(&window, window_bytes(&window) - 1), 0);
+	assert_int_equal(window.held_count, PROGRAMS + 1);
+	assert_int_equal(window_reduce(&window, 0), 0);
+	assert_int_equal(window.held_count, 0);
+	window_clear(&window);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(short_processes_take_little_memory), TEST(memory_is_flat_with_windows),
-		TEST(windows_have_no_gap_and_no_overlap), TEST(budget_is_kept),
+		TEST(short_processes_take_little_memory),
+		TEST(memory_is_flat_with_windows),
+		TEST(windows_have_no_gap_and_no_overlap),
+		TEST(budget_is_kept),
 		TEST(full_window_is_to_be_taken),
+		TEST(budget_is_kept_while_metadata_is_pending),
+		TEST(mappings_do_not_cost_all_stacks),
+		TEST(mappings_do_not_make_windows),
+		TEST(reduced_window_holds_no_other_files),
 	};
 
 	__sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);

@@ -7,6 +7,7 @@
 
 #include "record/recorder.h"
 
+#include "failing_malloc.h"
 #include "fake_device.h"
 #include "lib/clock.h"
 #include "pprof/labels.h"
@@ -14,6 +15,9 @@
 #include "sample.h"
 
 #define DRAINS 50u
+/* Above the largest process id. */
+#define NOBODY 2000000000u
+#define TEXT UINT64_C(0x400000)
 
 static struct recorder *recorder;
 static struct labels labels;
@@ -28,6 +32,12 @@ static struct {
 	int *fail; /* the device's error to set then */
 	int err;
 	bool bad_record;
+	bool skips_empty; /* the windows without samples */
+	uint64_t put; /* samples */
+	unsigned long
+		fail_malloc; /* the allocation that fails, from the drain `fail_at`; 0: none */
+	bool memory_stays_out;
+	bool has_failed;
 } sums;
 
 static int set_up(void **state)
@@ -54,6 +64,7 @@ static void put_sample(struct device *device, uint32_t pid)
 	static union any_sample any;
 	struct stackbeat_sample *sample = sample_begin(&any, pid, "test");
 
+	sums.put++;
 	sample_kernel(sample, 0xffffffff81000000 + pid % 7);
 	sample->weight = 1000 + pid;
 	sample->time = (uint64_t)kernel_now_ns(CLOCK_MONOTONIC);
@@ -80,10 +91,47 @@ static void advance(struct device *device)
 	}
 }
 
+/* A new program, whose code is in two files. */
+static void put_program(struct device *device)
+{
+	static union any_sample any;
+	const uint64_t id = device->drains + 1;
+	struct stackbeat_sample *sample;
+
+	fake_put_space(id, NOBODY + (uint32_t)id, "program");
+	fake_put_file(2 * id);
+	fake_put_file(2 * id + 1);
+	fake_put_mapping(id, TEXT, 2 * id);
+	fake_put_mapping(id, 2 * TEXT, 2 * id + 1);
+	for (uint64_t i = 0; i < 20; i++) {
+		sample = sample_begin(&any, NOBODY + (uint32_t)id, "program");
+		sample->address_space = id;
+		sample->generation = 1;
+		/* The last ones wait in the queue for metadata. */
+		if (i > 15)
+			sample->generation = 2;
+		sample->hash = id << 32 | i;
+		sample->time = 1;
+		for (uint64_t frame = 0; frame < 20; frame++)
+			sample_user(sample, (frame % 2 + 1) * TEXT + 0x100 * i + 0x10 * frame);
+		fake_put(&device->samples, sample, sample->record.size);
+		sums.put++;
+	}
+}
+
+static void advance_programs(struct device *device)
+{
+	for (int i = 0; i < 3; i++)
+		put_sample(device, 1 + device->drains % 3);
+	put_program(device);
+	if (device->drains == sums.fail_at)
+		fail_malloc(sums.fail_malloc, sums.memory_stays_out);
+}
+
 static bool stop_requested(void *arg)
 {
 	(void)arg;
-	return fake_device.drains >= DRAINS;
+	return fake_device.drains >= (sums.fail_malloc ? 30 : DRAINS);
 }
 
 static void take(void)
@@ -91,8 +139,18 @@ static void take(void)
 	struct recording recording;
 	struct window window;
 	struct error error;
+	int err = recorder_take(recorder, &window, &recording, &error);
 
-	assert_int_equal(recorder_take(recorder, &window, &recording, &error), 0);
+	/* Then, the samples are in the next one. */
+	if (err == -ENOMEM && sums.fail_malloc) {
+		assert_null(window.profile);
+		return;
+	}
+	assert_int_equal(err, 0);
+	if (sums.skips_empty && !window.samples) {
+		window_clear(&window);
+		return;
+	}
 	for (size_t i = 0; i < window.profile->samples.count; i++)
 		sums.weight += profile_values(window.profile, i)[PROFILE_CPU];
 	/* Each one begins where the last one has ended. */
@@ -119,7 +177,8 @@ static void drained(void *arg)
 	if (!sums.takes || fake_device.drains % 7)
 		return;
 	/* A look between the windows changes nothing. */
-	assert_int_equal(recorder_peek(recorder, &window, &recording, &error), 0);
+	if (!sums.fail_malloc)
+		assert_int_equal(recorder_peek(recorder, &window, &recording, &error), 0);
 	take();
 }
 
@@ -129,7 +188,7 @@ static void warn(const char *text, void *arg)
 	fail_msg("%s", text);
 }
 
-static int record_all(struct error *error)
+static int record_with(void (*before_drain)(struct device *device), struct error *error)
 {
 	const struct recorder_config config = {
 		.session = &session,
@@ -142,12 +201,19 @@ static int record_all(struct error *error)
 	};
 	int err;
 
-	fake_device.before_drain = advance;
+	fake_device.before_drain = before_drain;
 	assert_int_equal(recorder_open(recorder, &config, error), 0);
 	err = recorder_run(recorder, &config, error);
+	sums.has_failed = malloc_has_failed();
+	fail_malloc(0, false);
 	fake_device.get_err = 0;
 	recorder_close(recorder);
 	return err;
+}
+
+static int record_all(struct error *error)
+{
+	return record_with(advance, error);
 }
 
 /* The windows have all samples and counters, each once. */
@@ -184,6 +250,31 @@ static void one_window_is_the_whole_recording(void **state)
 	take();
 	assert_int_equal(sums.samples, 10 * (DRAINS + 1));
 	assert_int_equal(sums.lost, 3 * (DRAINS + 1));
+}
+
+/* Samples come in the second half only; counters all the time. */
+static void lose_then_sample(struct device *device)
+{
+	if (device->drains > DRAINS / 2)
+		put_sample(device, 1);
+	device->counters.stats[STACKBEAT_S_LOST_FULL] += 3;
+}
+
+/* The counters of windows without samples, which no profile has, are in the next one. */
+static void empty_windows_keep_their_counters(void **state)
+{
+	struct recording recording;
+	struct window window;
+	struct error error;
+
+	(void)state;
+	sums.skips_empty = sums.takes = true;
+	assert_int_equal(record_with(lose_then_sample, &error), 0);
+	assert_int_equal(recorder_take(recorder, &window, &recording, &error), 0);
+	assert_true(window.samples > 0);
+	assert_int_equal(sums.lost + recording.lost_full, 3 * (DRAINS + 1));
+	assert_int_equal(sums.duration_ns + recording.duration_ns, recorder->recording.duration_ns);
+	window_clear(&window);
 }
 
 /* After an error, the recording ends, with its reason, and has all samples up to then. */
@@ -230,6 +321,60 @@ static void unreadable_counters_lose_no_samples(void **state)
 	assert_int_equal(sums.lost, 0);
 }
 
+/* Fails the allocation with a number from 1, and maybe all later ones. Returns false if there is
+ * none. */
+static bool records_without_memory(unsigned long number, bool stays)
+{
+	const unsigned int fail_at = 20;
+	struct error error = {""};
+	bool has_failed;
+	int err;
+
+	assert_int_equal(set_up(NULL), 0);
+	sums.takes = true;
+	sums.fail_at = fail_at;
+	sums.fail_malloc = number;
+	sums.memory_stays_out = stays;
+	err = record_with(advance_programs, &error);
+	has_failed = sums.has_failed;
+	sums.fail_malloc = 0;
+	take();
+
+	if (err) {
+		assert_int_equal(err, -ENOMEM);
+		assert_non_null(strstr(error.text, "Cannot allocate memory"));
+	}
+	/* Without memory for the rest of the recording, what was drained before. */
+	if (stays && err)
+		assert_in_range(sums.samples, fail_at * 23, sums.put);
+	else /* one if it is the very last drain */
+		assert_in_range(sums.samples, sums.put - 1, sums.put);
+	assert_int_equal(sums.samples, stack_table_totals(recorder->collector.stacks)->samples);
+	tear_down(NULL);
+	return has_failed;
+}
+
+/* Wherever memory is missing while the rings are drained. */
+static void lack_of_memory_loses_nothing(void **state)
+{
+	unsigned long number = 1;
+
+	(void)state;
+	while (records_without_memory(number, false))
+		number++;
+	print_message("%lu allocations failed\n", number - 1);
+	assert_true(number > 50);
+}
+
+static void end_of_memory_loses_nothing_before(void **state)
+{
+	unsigned long number = 1;
+
+	(void)state;
+	while (records_without_memory(number, true))
+		number++;
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -237,10 +382,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(windows_sum_up_to_the_recording),
 		TEST(one_window_is_the_whole_recording),
+		TEST(empty_windows_keep_their_counters),
 		TEST(ring_that_cannot_be_mapped_loses_nothing),
 		TEST(damaged_ring_loses_nothing_before),
 		TEST(refused_stop_loses_nothing),
 		TEST(unreadable_counters_lose_no_samples),
+		cmocka_unit_test(lack_of_memory_loses_nothing),
+		cmocka_unit_test(end_of_memory_loses_nothing_before),
 	};
 
 	return cmocka_run_group_tests_name("recorder", tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "failing_malloc.h"
 #include "fake_kernel_records.h"
 #include "lib/error.h"
 #include "record/stack_table.h"
@@ -638,6 +639,61 @@ static void stacks_of_ended_processes_are_folded(void **state)
 	assert_int_equal(samples, 7);
 }
 
+/* Adds a stack in two new files. Returns the error. */
+static int add_in_two_files(struct fixture *fixture)
+{
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->pid, "two");
+
+	sample->address_space = 20;
+	sample->generation = 1;
+	sample_user(sample, 0x100100);
+	sample_user(sample, 0x200100);
+	return stack_table_add(fixture->table, sample);
+}
+
+/* Without memory for the second file, a stack is not added: later, both are opened. */
+static bool stack_without_memory_is_not_added(unsigned long allocation)
+{
+	struct fixture *fixture;
+	bool has_failed;
+	void *state;
+
+	assert_int_equal(setup(&state), 0);
+	fixture = state;
+	fake_space(fixture->spaces, 20, fixture->pid, 1, "two");
+	fake_mapping(fixture->spaces, 20, 1, 0, 0x100000, 0x110000,
+		     fake_file(fixture->mapped, &fixture->files, "/bin/sh"), 0);
+	fake_mapping(fixture->spaces, 20, 1, 0, 0x200000, 0x210000,
+		     fake_file(fixture->mapped, &fixture->files, "/bin/ls"), 0);
+	assert_int_equal(
+		address_space_advance(address_spaces_get(fixture->spaces, 20, fixture->pid), 1), 0);
+	fail_malloc(allocation, false);
+	has_failed = add_in_two_files(fixture);
+	fail_malloc(0, false);
+	assert_int_equal(stack_table_totals(fixture->table)->samples, !has_failed);
+	assert_int_equal(add_in_two_files(fixture), 0);
+	mapped_files_finish(fixture->mapped);
+	assert_int_equal(fixture->files.opened, 2);
+	teardown(&state);
+	return has_failed;
+}
+
+static void files_are_held_with_their_stack(void **state)
+{
+	unsigned long failed = 0, last = 0;
+
+	(void)state;
+	/* Not each failure is an error: a hash table works without more memory. */
+	for (unsigned long i = 1; i <= 30; i++) {
+		if (!stack_without_memory_is_not_added(i))
+			continue;
+		failed++;
+		last = i;
+	}
+	assert_in_range(failed, 4, 29);
+	assert_in_range(last, 4, 29);
+}
+
 #define TABLE_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -660,6 +716,7 @@ int main(void)
 		TABLE_TEST(folds_have_the_samples_since_the_last_one),
 		TABLE_TEST(stacks_without_samples_are_removed),
 		TABLE_TEST(stacks_of_ended_processes_are_folded),
+		cmocka_unit_test(files_are_held_with_their_stack),
 	};
 
 	return cmocka_run_group_tests_name("stack_table", tests, NULL, NULL);

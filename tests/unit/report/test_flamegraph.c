@@ -157,6 +157,52 @@ static void names_are_escaped(void **state)
 	free(svg);
 }
 
+/* XML 1.0 has no other control characters than blanks, and no U+FFFE and U+FFFF. */
+static void only_characters_of_xml_are_kept(void **state)
+{
+	static const struct {
+		const char *name, *drawn;
+	} cases[] = {
+		{"1\x1f \x7e\x7f", "1\xef\xbf\xbd \x7e\xef\xbf\xbd"},
+		{"2\xc2\x80\xc2\x9f\xc2\xa0", "2\xef\xbf\xbd\xef\xbf\xbd\xc2\xa0"},
+		{"3\xef\xbf\xbd\xef\xbf\xbe\xef\xbf\xbf", "3\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+		{"4\xed\x9f\xbf\xf0\x90\x80\x80", "4\xed\x9f\xbf\xf0\x90\x80\x80"},
+	};
+	struct profile *built = empty_profile();
+	char expected[64], *svg;
+
+	for (uint32_t i = 0; i < 4; i++) {
+		uint32_t location = example_location(built, 0, i, NULL, cases[i].name);
+
+		example_add(built, &location, 1, 1, 1, NULL, 0);
+	}
+	svg = draw(state, built, NULL, NULL);
+	for (size_t i = 0; i < 4; i++) {
+		snprintf(expected, sizeof(expected), "<title>%s\n", cases[i].drawn);
+		assert_contains(svg, expected);
+		snprintf(expected, sizeof(expected), ">%s</text>", cases[i].drawn);
+		assert_contains(svg, expected);
+	}
+	free(svg);
+}
+
+/* A title comes from a file name, in any encoding. */
+static void title_without_utf8_is_shown(void **state)
+{
+	const struct flamegraph_options options = {.title = "caf\xe9 <\xff>"};
+	struct profile *profile = example_profile();
+	size_t size;
+	char *svg;
+	FILE *out = open_memstream(&svg, &size);
+
+	(void)state;
+	assert_int_equal(flamegraph_write(profile, &options, out, NULL, NULL), 0);
+	fclose(out);
+	assert_contains(svg, ">caf\xef\xbf\xbd &lt;\xef\xbf\xbd&gt;</text>");
+	profile_free(profile);
+	free(svg);
+}
+
 /* A frame of 1180 / 20 = 59 px has room for 7 columns of 7 px and its padding. */
 static void labels_are_clipped(void **state)
 {
@@ -279,6 +325,8 @@ int main(void)
 		SCRATCH_TEST(frames_have_positions),
 		SCRATCH_TEST(frame_kinds_have_colours),
 		SCRATCH_TEST(names_are_escaped),
+		SCRATCH_TEST(only_characters_of_xml_are_kept),
+		SCRATCH_TEST(title_without_utf8_is_shown),
 		SCRATCH_TEST(labels_are_clipped),
 		SCRATCH_TEST(deep_stacks_are_drawn),
 		SCRATCH_TEST(narrow_frames_are_omitted),

@@ -99,6 +99,37 @@ static void report_top_of_another_sample_type(void **state)
 	profile_free(profile);
 }
 
+static void assert_unit(void **state, int64_t small, int64_t large, const char *expected)
+{
+	const struct report_options options = {0};
+	struct profile *built = empty_profile();
+	uint32_t a = example_location(built, 0, 1, NULL, "small");
+	uint32_t b = example_location(built, 0, 2, NULL, "large");
+	struct profile *profile;
+
+	built->duration_ns = 1000000000;
+	example_add(built, &a, 1, 1, small, NULL, 0);
+	example_add(built, &b, 1, 1, large, NULL, 0);
+	profile = read_back(state, built);
+	assert_report(profile, report_top, &options, expected);
+	profile_free(profile);
+}
+
+/* The unit is that of the smallest value, unless the total is more than its hundredfold. */
+static void report_chooses_one_unit(void **state)
+{
+	assert_unit(state, 10000000, 990000000,
+		    "Duration: 1s, Total samples = 1s (100%)\n"
+		    "      flat  flat%   sum%        cum   cum%\n"
+		    "     990ms 99.00% 99.00%      990ms 99.00%  large\n"
+		    "      10ms  1.00%   100%       10ms  1.00%  small\n");
+	assert_unit(state, 10000000, 991000000,
+		    "Duration: 1s, Total samples = 1s (100.10%)\n"
+		    "      flat  flat%   sum%        cum   cum%\n"
+		    "     0.99s 99.00% 99.00%      0.99s 99.00%  large\n"
+		    "     0.01s     1%   100%      0.01s     1%  small\n");
+}
+
 static void report_tree_draws_calls(void **state)
 {
 	struct profile *profile = read_back(state, example_profile());
@@ -280,6 +311,74 @@ static void frames_have_kinds(void **state)
 	profile_free(profile);
 }
 
+/* Names in brackets are of the kernel, but for those of user memory, and of what was merged. */
+static void names_in_brackets_have_kinds(void **state)
+{
+	static const struct {
+		const char *file;
+		enum frame_kind kind;
+	} files[] = {
+		{"[kernel.kallsyms]", FRAME_KERNEL},
+		{"[ext4]", FRAME_KERNEL},
+		{"[vdso]", FRAME_USER},
+		{"[anon]", FRAME_USER},
+		{"[merged]", FRAME_USER},
+		{"[file]", FRAME_USER},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		struct profile *profile = empty_profile();
+		struct calltree_options options = {.sample_type = 1};
+		uint32_t mapping = example_mapping(profile, 0x1000, 0x2000, 0, files[i].file, "");
+		uint32_t location = example_location(profile, mapping, 0x1000, NULL, "f");
+		struct calltree *tree;
+		bool found = false;
+
+		example_add(profile, &location, 1, 1, 1, NULL, 0);
+		assert_int_equal(calltree_new(profile, &options, &tree, NULL), 0);
+		for (uint32_t node = 0; node != CALLTREE_NONE;
+		     node = calltree_next(tree, node, false)) {
+			if (strcmp(tree->names[tree->nodes[node].name], "f"))
+				continue;
+			assert_int_equal(tree->nodes[node].kind, files[i].kind);
+			found = true;
+		}
+		assert_true(found);
+		calltree_free(tree);
+		profile_free(profile);
+	}
+}
+
+/* Code without a function has the name of its file, without the directory. */
+static void unresolved_frames_have_the_file_name(void **state)
+{
+	static const struct {
+		const char *file, *name;
+	} cases[] = {
+		{"/usr/lib/liba.so", "liba.so+0x1"},
+		{"relative", "relative+0x1"},
+		{"/", "/+0x1"},
+		{"/only/a/directory/", "/only/a/directory/+0x1"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct profile *built = empty_profile(), *profile;
+		uint32_t mapping = example_mapping(built, 0, 0x1000, 0, cases[i].file, NULL);
+		uint32_t location = profile_location(built, mapping, 1, NULL, 0);
+		struct calltree_options options = {.sample_type = 1};
+		struct calltree *tree;
+		int64_t cum;
+
+		example_add(built, &location, 1, 1, 5, NULL, 0);
+		profile = read_back(state, built);
+		assert_int_equal(calltree_new(profile, &options, &tree, NULL), 0);
+		assert_int_equal(flat_of(tree, cases[i].name, &cum), 5);
+		calltree_free(tree);
+		profile_free(profile);
+	}
+}
+
 static void values_have_units(void **state)
 {
 	static const struct {
@@ -355,6 +454,55 @@ static int run_quietly(int (*command)(int, char **), const char *first, const ch
 	return status;
 }
 
+/* Returns what the command prints, to be freed. */
+static char *output_of(int (*command)(int, char **), void **state, const char *option,
+		       const char *path)
+{
+	char *argv[] = {"command", (char *)option, (char *)path, NULL};
+	char *printed = scratch_file(state, "printed"), *text = calloc(1, 1 << 16);
+	int out = open(printed, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	int saved = dup(STDOUT_FILENO);
+
+	assert_non_null(text);
+	fflush(stdout);
+	dup2(out, STDOUT_FILENO);
+	assert_int_equal(command(3, argv), STATUS_OK);
+	fflush(stdout);
+	dup2(saved, STDOUT_FILENO);
+	close(saved);
+	assert_true(pread(out, text, (1 << 16) - 1, 0) > 0);
+	close(out);
+	unlink(printed);
+	free(printed);
+	return text;
+}
+
+static void options_select_the_report(void **state)
+{
+	static const struct {
+		const char *option, *expected, *excluded;
+	} cases[] = {
+		{"-n2", "40ms 36.36% 36.36%       40ms 36.36%  vfs_read\n", "inner"},
+		{"-n0", "10ms  9.09%   100%       10ms  9.09%  libx.so+0x1234\n", "Showing"},
+		{"--raw-values", " 40000000 36.36% ", "40ms"},
+		{"--sample-type=samples", "         4 36.36% ", "40ms"},
+		{"--tree", " 36.36%       40ms       40ms  │  vfs_read\n", "flat%"},
+	};
+	char *path = scratch_file(state, "profile");
+	struct profile *built = example_profile();
+
+	assert_int_equal(pprof_write(built, path, NULL, NULL), 0);
+	profile_free(built);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *text = output_of(cmd_report, state, cases[i].option, path);
+
+		if (!strstr(text, cases[i].expected) || strstr(text, cases[i].excluded))
+			fail_msg("%s: %s", cases[i].option, text);
+		free(text);
+	}
+	free(path);
+}
+
 static void exit_statuses(void **state)
 {
 	char *path = scratch_file(state, "profile");
@@ -382,14 +530,18 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SCRATCH_TEST(report_top_lists_functions),
 		SCRATCH_TEST(report_top_of_another_sample_type),
+		SCRATCH_TEST(report_chooses_one_unit),
 		SCRATCH_TEST(report_tree_draws_calls),
 		SCRATCH_TEST(recursion_counts_once_per_function),
 		SCRATCH_TEST(extreme_values_saturate),
 		SCRATCH_TEST(too_large_tree_is_an_error),
 		SCRATCH_TEST(empty_profile_is_reported),
 		SCRATCH_TEST(frames_have_kinds),
+		cmocka_unit_test(names_in_brackets_have_kinds),
+		SCRATCH_TEST(unresolved_frames_have_the_file_name),
 		cmocka_unit_test(values_have_units),
 		cmocka_unit_test(control_characters_are_escaped),
+		SCRATCH_TEST(options_select_the_report),
 		SCRATCH_TEST(exit_statuses),
 	};
 

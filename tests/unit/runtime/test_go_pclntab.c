@@ -238,6 +238,35 @@ static void test_unsupported_files_are_refused(void **state)
 	assert_refused(image.bytes, image.size, -ENOTSUP, "big-endian");
 }
 
+/* No header of Go has such a byte, and none is found elsewhere. */
+static void test_wrong_headers_are_refused(void **state)
+{
+	static const struct {
+		unsigned int at;
+		unsigned char value;
+	} wrong[] = {
+		{0, 0xf2}, /* magic */
+		{4, 1},    {5, 1}, /* padding */
+		{6, 0},    {6, 3}, /* quantum of instructions */
+		{7, 4},    {7, 0}, /* size of a pointer */
+		{8, 0},    {8, 4}, /* number of functions */
+		{12, 1}, /* the same, beyond 32 bits */
+	};
+	struct go_options options = go_1_20;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		for (unsigned int variant = 0; variant < 4; variant++) {
+			options.has_section_headers = variant & 1;
+			options.has_relocations = variant & 2;
+			go_image_make(&image, &options);
+			image.bytes[image.header + wrong[i].at] = wrong[i].value;
+			assert_refused(image.bytes, image.size, -ENODATA,
+				       "no function table of Go");
+		}
+	}
+}
+
 /* Wrong section headers are handled like missing ones. */
 static void test_wrong_section_header_is_ignored(void **state)
 {
@@ -316,6 +345,7 @@ int main(void)
 		cmocka_unit_test(test_callback_stops_lookup),
 		cmocka_unit_test(test_circular_inline_tree_ends),
 		cmocka_unit_test(test_unsupported_files_are_refused),
+		cmocka_unit_test(test_wrong_headers_are_refused),
 		cmocka_unit_test(test_wrong_section_header_is_ignored),
 		cmocka_unit_test(test_survives_truncation),
 		cmocka_unit_test(test_survives_wrong_bytes),

@@ -288,6 +288,23 @@ static void test_map_of_other_user_is_refused(void **state)
 	close(fd);
 }
 
+/* The path of a process has room for "/root": the system reads "//" like "/". */
+static void test_length_of_the_root_is_limited(void **state)
+{
+	enum { ROOM = PATH_MAX - sizeof("/root") - 1 };
+	char root[PATH_MAX], process[64];
+	int length;
+
+	(void)state;
+	length = snprintf(process, sizeof(process), "/proc/%d", (int)getpid());
+	memset(root, '/', sizeof(root));
+	root[ROOM - length] = '\0';
+	assert_int_equal(perf_map_open(root, (uint32_t)getpid(), UINT32_MAX, 0), -ENOENT);
+	root[ROOM - length] = '/';
+	root[ROOM - length + 1] = '\0';
+	assert_int_equal(perf_map_open(root, (uint32_t)getpid(), UINT32_MAX, 0), -ENAMETOOLONG);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -303,6 +320,7 @@ int main(void)
 		cmocka_unit_test(test_symlinks_stay_in_container),
 		cmocka_unit_test(test_map_of_earlier_process_is_stale),
 		cmocka_unit_test(test_map_of_other_user_is_refused),
+		cmocka_unit_test(test_length_of_the_root_is_limited),
 	};
 
 	return cmocka_run_group_tests(tests, make_sandbox, remove_sandbox);

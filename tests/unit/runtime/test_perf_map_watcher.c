@@ -2,6 +2,7 @@
 /* Perf maps that are kept open, up to a limit, and the count of those dropped. */
 #include "runtime/perf_map_watcher.h"
 
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -67,8 +68,8 @@ static void process_without_map_does_not_count(void **state)
 	perf_map_watcher_poll(watcher, without);
 	perf_map_watcher_poll(watcher, with);
 	perf_map_watcher_finish(watcher);
-	assert_int_equal(perf_map_watcher_id(watcher, without), 0);
-	assert_int_not_equal(perf_map_watcher_id(watcher, with), 0);
+	assert_int_equal(perf_map_watcher_id(watcher, without, false), 0);
+	assert_int_not_equal(perf_map_watcher_id(watcher, with, false), 0);
 	assert_int_equal(perf_maps_dropped(watcher), 0);
 }
 
@@ -83,7 +84,7 @@ static void map_beyond_limit_is_counted_once(void **state)
 		perf_map_watcher_poll(watcher, indices[i]);
 	perf_map_watcher_finish(watcher);
 	for (uint32_t i = 0; i < PROCESSES; i++)
-		open += perf_map_watcher_id(watcher, indices[i]) != 0;
+		open += perf_map_watcher_id(watcher, indices[i], false) != 0;
 	assert_int_equal(open, PERF_MAP_WATCHER_OPEN_MAX);
 	assert_int_equal(perf_maps_dropped(watcher), PROCESSES - PERF_MAP_WATCHER_OPEN_MAX);
 }
@@ -102,7 +103,7 @@ static void map_of_earlier_process_is_counted(void **state)
 	run("rm %s", in_sandbox("with/root/tmp/perf-1.map"));
 	perf_map_watcher_poll(watcher, index);
 	perf_map_watcher_finish(watcher);
-	assert_int_equal(perf_map_watcher_id(watcher, index), 0);
+	assert_int_equal(perf_map_watcher_id(watcher, index, false), 0);
 	assert_int_equal(perf_maps_dropped(watcher), 1);
 }
 
@@ -114,7 +115,7 @@ static void symlink_is_counted(void **state)
 	run("ln -sf perf-2.map %s", in_sandbox("with/root/tmp/perf-1.map"));
 	index = add_process(PROCESSES + 1);
 	perf_map_watcher_finish(watcher);
-	assert_int_equal(perf_map_watcher_id(watcher, index), 0);
+	assert_int_equal(perf_map_watcher_id(watcher, index, false), 0);
 	assert_int_equal(perf_maps_dropped(watcher), 1);
 }
 
@@ -140,7 +141,7 @@ static void wait_for_map(uint32_t index)
 
 	for (int tries = 0; !take(false, &id) && tries < 10000; tries++)
 		usleep(1000);
-	assert_int_not_equal(perf_map_watcher_id(watcher, index), 0);
+	assert_int_not_equal(perf_map_watcher_id(watcher, index, false), 0);
 }
 
 /* The map of an ended process can be read until it is taken; its id is not used again. */
@@ -150,7 +151,7 @@ static void retired_map_is_forgotten_when_it_was_taken(void **state)
 
 	(void)state;
 	wait_for_map(index);
-	id = perf_map_watcher_id(watcher, index);
+	id = perf_map_watcher_id(watcher, index, false);
 	perf_map_watcher_retire(watcher, index);
 	assert_int_equal(take(false, &taken), 1);
 	assert_int_equal(taken, id);
@@ -158,10 +159,60 @@ static void retired_map_is_forgotten_when_it_was_taken(void **state)
 	assert_int_equal(take(true, &taken), 0);
 	assert_int_equal(add_process(PROCESSES + 1), index);
 	wait_for_map(index);
-	assert_int_not_equal(perf_map_watcher_id(watcher, index), id);
+	assert_int_not_equal(perf_map_watcher_id(watcher, index, false), id);
 	/* A map of a live process stays. */
 	assert_int_equal(take(true, &taken), 1);
 	assert_int_equal(take(true, &taken), 1);
+}
+
+/* A window may be taken before a process writes its map: its stacks have the id already. */
+static void map_that_appears_later_has_the_id_of_before(void **state)
+{
+	const char *path = in_sandbox("with/root/tmp/perf-1.map");
+	uint32_t index, id, taken;
+
+	(void)state;
+	run("rm %s", path);
+	index = add_process(PROCESSES + 1);
+	for (int tries = 0; perf_map_watcher_id(watcher, index, false) && tries < 10000; tries++)
+		usleep(1000);
+	id = perf_map_watcher_id(watcher, index, true);
+	assert_int_not_equal(id, 0);
+	assert_int_equal(take(false, &taken), 0);
+	write_text(path, "1000 10 f\n");
+	perf_map_watcher_poll(watcher, index);
+	wait_for_map(index);
+	assert_int_equal(take(false, &taken), 1);
+	assert_int_equal(taken, id);
+	assert_int_equal(perf_map_watcher_id(watcher, index, true), id);
+}
+
+/* After the end of the recording, no map appears. */
+static void process_without_map_has_no_id_at_the_end(void **state)
+{
+	uint32_t index = add_process(1);
+
+	(void)state;
+	assert_int_not_equal(perf_map_watcher_id(watcher, index, true), 0);
+	perf_map_watcher_finish(watcher);
+	assert_int_equal(perf_map_watcher_id(watcher, index, true), 0);
+}
+
+/* Without descriptors, maps can't be taken: that costs their names only, and this time only. */
+static void lack_of_descriptors_costs_names_only(void **state)
+{
+	uint32_t index = add_process(PROCESSES + 1), id;
+	struct rlimit limit, lower;
+
+	(void)state;
+	wait_for_map(index);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	lower = limit;
+	lower.rlim_cur = 3;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &lower), 0);
+	assert_int_equal(take(false, &id), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(take(false, &id), 1);
 }
 
 /* Many short processes without a map: their places are used again. */
@@ -175,7 +226,8 @@ static void processes_without_map_leave_nothing(void **state)
 
 		if (index > last)
 			last = index;
-		for (int tries = 0; perf_map_watcher_id(watcher, index) && tries < 10000; tries++)
+		for (int tries = 0; perf_map_watcher_id(watcher, index, false) && tries < 10000;
+		     tries++)
 			usleep(100);
 		perf_map_watcher_retire(watcher, index);
 	}
@@ -195,7 +247,7 @@ static void clock_that_is_set_drops_no_map(void **state)
 	perf_map_watcher_finish(watcher);
 	realtime_error = 0;
 	for (uint32_t i = 0; i < PERF_MAP_WATCHER_OPEN_MAX; i++)
-		assert_true(perf_map_watcher_id(watcher, indices[i]) != 0);
+		assert_true(perf_map_watcher_id(watcher, indices[i], false) != 0);
 	assert_int_equal(perf_maps_dropped(watcher), 0);
 }
 
@@ -209,6 +261,9 @@ int main(void)
 		TEST(map_of_earlier_process_is_counted),
 		TEST(symlink_is_counted),
 		TEST(retired_map_is_forgotten_when_it_was_taken),
+		TEST(map_that_appears_later_has_the_id_of_before),
+		TEST(process_without_map_has_no_id_at_the_end),
+		TEST(lack_of_descriptors_costs_names_only),
 		TEST(processes_without_map_leave_nothing),
 		TEST(clock_that_is_set_drops_no_map),
 	};

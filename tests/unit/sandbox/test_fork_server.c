@@ -280,6 +280,106 @@ static void test_incomplete_sandbox_is_refused(void **state)
 	as_other_user(incomplete_sandbox_is_refused);
 }
 
+/* The second stop closes nothing, not even descriptor 0. */
+static void test_server_is_stopped_once(void **state)
+{
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	struct sandbox_server server;
+	struct error error;
+
+	(void)state;
+	assert_true(null >= 0);
+	assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0 || dup2(null, STDIN_FILENO) >= 0);
+	close(null);
+	assert_int_equal(sandbox_server_start(&server, worker, &error), 0);
+	sandbox_server_stop(&server);
+	assert_int_equal(kill(server.pid, 0), -1);
+	sandbox_server_stop(&server);
+	assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0);
+}
+
+/* What a worker sends, as in debuginfo/elf_headers.c. */
+static struct {
+	char problem[128];
+	struct elf_headers headers;
+} forged;
+
+static void send_forged(enum worker_kind kind, const int fds[], size_t count)
+{
+	const char *bytes = (const char *)&forged;
+	size_t sent = 0;
+
+	(void)kind, (void)count;
+	while (sent < sizeof(forged)) {
+		ssize_t got = write(fds[1], bytes + sent, sizeof(forged) - sent);
+
+		if (got < 0)
+			_exit(1);
+		sent += (size_t)got;
+	}
+}
+
+/* Returns the result for what the worker sends. */
+static int read_forged(struct elf_headers *headers, struct error *error)
+{
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), err;
+	struct sandbox_server server;
+
+	assert_true(null >= 0);
+	assert_int_equal(sandbox_server_start(&server, send_forged, error), 0);
+	err = worker_read_headers(&server, null, headers, error);
+	sandbox_server_stop(&server);
+	close(null);
+	return err;
+}
+
+static void test_forged_headers_are_refused(void **state)
+{
+	struct elf_headers *headers = calloc(1, sizeof(*headers));
+	static const struct {
+		char *text;
+		size_t size;
+	} texts[] = {
+		{forged.problem, sizeof(forged.problem)},
+		{forged.headers.build_id, sizeof(forged.headers.build_id)},
+		{forged.headers.link, sizeof(forged.headers.link)},
+		{forged.headers.alt_link, sizeof(forged.headers.alt_link)},
+		{forged.headers.alt_build_id, sizeof(forged.headers.alt_build_id)},
+	};
+	struct error error;
+
+	(void)state;
+	strcpy(forged.headers.build_id, "0123");
+	strcpy(forged.headers.link, "file.debug");
+	forged.headers.segment_count = ELF_HEADERS_SEGMENTS_MAX;
+	assert_int_equal(read_forged(headers, &error), 0);
+	assert_memory_equal(headers, &forged.headers, sizeof(*headers));
+	strcpy(forged.problem, "is broken");
+	assert_int_equal(read_forged(headers, &error), -EINVAL);
+	assert_string_equal(error.text, "is broken");
+	*forged.problem = '\0';
+	/* Texts without an end. */
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		char *last = &texts[i].text[texts[i].size - 1];
+
+		*last = 'a';
+		assert_int_equal(read_forged(headers, &error), -EBADMSG);
+		*last = '\0';
+	}
+	forged.headers.segment_count++;
+	assert_int_equal(read_forged(headers, &error), -EBADMSG);
+	forged.headers.segment_count = 0;
+	strcpy(forged.headers.build_id, "../..");
+	assert_int_equal(read_forged(headers, &error), -EBADMSG);
+	*forged.headers.build_id = '\0';
+	*(unsigned char *)&forged.headers.has_dwarf = 2;
+	assert_int_equal(read_forged(headers, &error), -EBADMSG);
+	*(unsigned char *)&forged.headers.has_dwarf = 1;
+	assert_int_equal(read_forged(headers, &error), 0);
+	assert_true(headers->has_dwarf);
+	free(headers);
+}
+
 static void test_headers_are_read(void **state)
 {
 	struct elf_headers *headers = calloc(1, sizeof(*headers));
@@ -312,7 +412,9 @@ int main(void)
 		cmocka_unit_test(test_worker_has_no_rights),
 		cmocka_unit_test(test_status_is_reported),
 		cmocka_unit_test(test_incomplete_sandbox_is_refused),
+		cmocka_unit_test(test_server_is_stopped_once),
 		cmocka_unit_test(test_headers_are_read),
+		cmocka_unit_test(test_forged_headers_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

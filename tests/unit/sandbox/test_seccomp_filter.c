@@ -5,8 +5,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/netlink.h>
 #include <linux/openat2.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -463,20 +465,72 @@ static void server_opens_no_file(void **state)
 	assert_int_equal(status, 0);
 }
 
-static void network_client_executes_nothing(void **state)
+static long use_bpf(void)
 {
-	pid_t child = fork();
+	return syscall(SYS_bpf, 0, NULL, 0);
+}
+
+static long use_keys(void)
+{
+	return syscall(SYS_keyctl, 0, 0);
+}
+
+static long make_packet_socket(void)
+{
+	return socket(AF_PACKET, SOCK_DGRAM, 0);
+}
+
+static long make_generic_netlink_socket(void)
+{
+	return socket(AF_NETLINK, SOCK_RAW, NETLINK_GENERIC);
+}
+
+/* Without the filter, ENOTTY or EBADF. */
+static long type_into_terminal(void)
+{
+	return ioctl(present_fd, TIOCSTI, "x");
+}
+
+static const struct {
+	const char *name;
+	long (*function)(void);
+} client_refused[] = {
+	{"execute", execute},
+	{"request_tracing", request_tracing},
+	{"read_memory", read_memory},
+	{"use_bpf", use_bpf},
+	{"use_keys", use_keys},
+	{"make_socket", make_socket},
+	{"make_packet_socket", make_packet_socket},
+	{"make_generic_netlink_socket", make_generic_netlink_socket},
+	{"signal_parent", signal_parent},
+	{"signal_thread_of_parent", signal_thread_of_parent},
+	{"limit_parent", limit_parent},
+	{"type_into_terminal", type_into_terminal},
+};
+
+static void network_client_has_the_network_and_files_only(void **state)
+{
+	struct rlimit limit;
 	int status;
+	pid_t child;
 
 	(void)state;
+	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
-		if (seccomp_confine_network_client() || execute() >= 0 || errno != EPERM ||
-		    request_tracing() >= 0 || errno != EPERM || read_memory() >= 0 ||
-		    errno != EPERM || syscall(SYS_bpf, 0, NULL, 0) >= 0 || errno != EPERM ||
-		    syscall(SYS_keyctl, 0, 0) >= 0 || errno != EPERM)
+		if (seccomp_confine_network_client())
 			_exit(1);
-		_exit(socket(AF_UNIX, SOCK_STREAM, 0) < 0 || open("/", O_RDONLY) < 0);
+		for (size_t i = 0; i < sizeof(client_refused) / sizeof(client_refused[0]); i++) {
+			errno = 0;
+			if (client_refused[i].function() >= 0 || errno != EPERM) {
+				print_error("%s: %d\n", client_refused[i].name, errno);
+				_exit(1);
+			}
+		}
+		_exit(socket(AF_INET, SOCK_STREAM, 0) < 0 || socket(AF_INET6, SOCK_DGRAM, 0) < 0 ||
+		      socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE) < 0 || make_sockets() ||
+		      getrlimit(RLIMIT_CORE, &limit) || open("/", O_RDONLY) < 0);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
@@ -493,7 +547,7 @@ int main(void)
 		cmocka_unit_test(other_abis_are_killed),
 #endif
 		cmocka_unit_test(server_opens_no_file),
-		cmocka_unit_test(network_client_executes_nothing),
+		cmocka_unit_test(network_client_has_the_network_and_files_only),
 	};
 
 	return cmocka_run_group_tests(tests, make_sandbox, remove_sandbox);

@@ -83,6 +83,26 @@ static void decodes_samples_and_skips_unknown_records(void **state)
 	assert_int_equal(ring.samples, 2);
 }
 
+/* As many bytes as the ring has are valid, one more record is not. */
+static void full_ring_is_decoded(void **state)
+{
+	struct ring ring = {0};
+	struct stackbeat_record *record = (void *)ring.data;
+	uint64_t tail = SIZE;
+
+	(void)state;
+	record->type = 999;
+	record->size = SIZE;
+	assert_int_equal(decode(&ring, &tail, 2 * SIZE), 0);
+	assert_int_equal(tail, 2 * SIZE);
+	assert_int_equal(decode(&ring, &tail, 3 * SIZE + sizeof(uint64_t)), -EBADMSG);
+	/* A position that is no multiple of 8. */
+	tail = 0;
+	assert_int_equal(decode(&ring, &tail, SIZE - 1), -EBADMSG);
+	tail = 4;
+	assert_int_equal(decode(&ring, &tail, SIZE), -EBADMSG);
+}
+
 static void refuses(void (*damage)(struct stackbeat_sample *sample))
 {
 	struct ring ring = {0};
@@ -361,7 +381,7 @@ static void stops_at_an_error_of_the_handler(void **state)
 	assert_int_equal(decode_records((const uint8_t *)ring.data, SIZE, &tail, 2 * size, NULL,
 					stop_at_once, NULL, &error),
 			 -ENOMEM);
-	assert_int_equal(tail, size);
+	assert_int_equal(tail, 0);
 }
 
 /* A fast path that handles the first samples, up to one of another process. */
@@ -755,6 +775,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(decodes_samples_and_skips_unknown_records),
+		cmocka_unit_test(full_ring_is_decoded),
 		cmocka_unit_test(refuses_malformed_samples),
 		cmocka_unit_test(refuses_a_head_out_of_range),
 		cmocka_unit_test(a_record_must_not_wrap_around),

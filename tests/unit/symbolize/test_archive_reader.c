@@ -140,6 +140,26 @@ static void send_entries_forever(int socket)
 		send_entry(socket, "unwanted", 0);
 }
 
+static void send_entries_without_reading(int socket)
+{
+	for (;;)
+		send_bytes(socket, UNPACK_ENTRY, 0, "unwanted", 8);
+}
+
+static void send_data_forever(int socket)
+{
+	send_entry(socket, NAME, 4);
+	for (;;)
+		send_bytes(socket, UNPACK_DATA, 0, "data", 4);
+}
+
+static void send_no_data_forever(int socket)
+{
+	send_entry(socket, NAME, 4);
+	for (;;)
+		send_header(socket, UNPACK_DATA, 0, 0);
+}
+
 static void send_large_file(int socket)
 {
 	send_entry(socket, NAME, BINARY_ARCHIVE_FILE_MAX + 1);
@@ -202,6 +222,9 @@ static void compromised_workers_are_refused(void **state)
 		send_long_name,
 		send_control_characters,
 		send_entries_forever,
+		send_entries_without_reading,
+		send_data_forever,
+		send_no_data_forever,
 	};
 	struct archive_reader *reader;
 

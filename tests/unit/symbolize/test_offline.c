@@ -111,10 +111,13 @@ static const char *function_at(const struct profile *profile, size_t index)
 		profile, profile->functions.items[lines[location->line_count - 1].function].name);
 }
 
+/* Of the --binaries option; NULL: none. */
+static const char *binaries;
+
 static void symbolize_with(struct profile *profile, struct kernel *kernel,
 			   const char *kallsyms_path)
 {
-	const struct binary_finder search = {.time = INT64_MAX};
+	const struct binary_finder search = {.time = INT64_MAX, .directory = binaries};
 	struct kallsyms *kallsyms = NULL;
 	const struct symbolize_options options = {
 		.sandbox = worker_server(),
@@ -145,6 +148,22 @@ static void steps_are_linear_in_mappings_and_locations(void **state)
 		       in_sandbox("kallsyms"));
 	assert_non_null(strstr(problems, "its load address is unknown"));
 	assert_in_range(steps - before, LOCATIONS, 300 * (MAPPINGS + LOCATIONS));
+	profile_free(profile);
+}
+
+/* As of a hostile file: many places of one file without a build ID. */
+static void steps_are_linear_in_mappings_of_one_path(void **state)
+{
+	struct profile *profile = empty_profile();
+	uint64_t before;
+
+	(void)state;
+	for (uint64_t i = 0; i < MAPPINGS; i++)
+		example_mapping(profile, 0x10000 * i, 0x10000 * i + 0x1000, 0, "/nowhere/program",
+				"");
+	before = steps;
+	symbolize_with(profile, kernel_new(sandbox), NULL);
+	assert_in_range(steps - before, MAPPINGS, 300 * MAPPINGS);
 	profile_free(profile);
 }
 
@@ -233,6 +252,33 @@ static void addresses_of_memory_are_converted_to_offsets(void **state)
 	profile_free(profile);
 }
 
+/* As while it records: where the path of a file is unknown, its build ID is enough. */
+static void file_without_a_path_is_found_by_its_build_id(void **state)
+{
+	struct mapping mapping = {.limit = UINT64_MAX, .file = UNKNOWN_FILE, .build_id = "0123"};
+	const uint64_t address = 0x5008;
+	struct profile *profile = profile_of(&mapping, &address, 1);
+
+	(void)state;
+	write_text(in_sandbox("source.s"), ".text\n.globl first\n.type first, @function\n"
+					   "first: .skip 16, 0x90\n.size first, 16\n");
+	run("cd '%s' && mkdir -p .build-id/01 && cc -nostdlib -shared -Wl,-Ttext=0x5000 "
+	    "-Wl,--build-id=0x0123 -o .build-id/01/23 source.s",
+	    sandbox);
+	binaries = sandbox;
+	symbolize_with(profile, kernel_new(sandbox), NULL);
+	binaries = NULL;
+	assert_string_equal(problems, "");
+	assert_string_equal(function_at(profile, 0), "first");
+	profile_free(profile);
+	mapping.build_id = NULL;
+	profile = profile_of(&mapping, &address, 1);
+	symbolize_with(profile, kernel_new(sandbox), NULL);
+	assert_string_equal(problems, "");
+	assert_string_equal(function_at(profile, 0), "");
+	profile_free(profile);
+}
+
 /* Two programs that had the same path and no build ID: the file there now may be either, or none.
  */
 static void ambiguous_files_are_not_symbolized(void **state)
@@ -270,8 +316,10 @@ int main(void)
 		OFFLINE_TEST(relocated_kernel_and_module),
 		OFFLINE_TEST(kernel_of_another_build_is_rejected),
 		OFFLINE_TEST(addresses_of_memory_are_converted_to_offsets),
+		OFFLINE_TEST(file_without_a_path_is_found_by_its_build_id),
 		OFFLINE_TEST(ambiguous_files_are_not_symbolized),
 		OFFLINE_TEST(steps_are_linear_in_mappings_and_locations),
+		OFFLINE_TEST(steps_are_linear_in_mappings_of_one_path),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize/symbolizer.h"
 
+#include <sched.h>
+
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
 #include "fake_kernel_records.h"
+#include "lib/clock.h"
 #include "pprof/profile.h"
 #include "runtime/perf_map_watcher.h"
 #include "sandbox.h"
@@ -125,6 +128,7 @@ static uint32_t kernel_location(uint64_t address)
 }
 
 static char problem[1024];
+static struct symbolize_counts counts;
 static size_t interruptions;
 
 static void store_problem(void *arg, const char *path, const char *text)
@@ -139,28 +143,21 @@ static void count_interruption(void *arg)
 	interruptions++;
 }
 
-/* Symbolizes the profile. The arguments are those of the options. */
-static void symbolize_with(int stop,
-			   void (*take_problem)(void *arg, const char *path, const char *text))
+/* Symbolizes the profile, and sets `counts`. The debug files are those of the sandbox. */
+static void symbolize_by(struct symbolize_options options)
 {
 	const char *directory = in_sandbox("debug");
-	const struct symbolize_options options = {
-		.sandbox = worker_server(),
-		.directories = &directory,
-		.directory_count = 1,
-		.stop = stop,
-		.interrupted = count_interruption,
-		.problem = take_problem,
-	};
 	struct live_source live = {
 		.sandbox = worker_server(),
 		.files = mapped,
 		.kernel = kernel,
 	};
 	struct perf_map_fd *perf_maps;
-	struct symbolize_counts counts;
 	struct symbol_source source;
 
+	options.sandbox = worker_server();
+	options.directories = &directory;
+	options.directory_count = 1;
 	assert_int_equal(
 		address_spaces_take_perf_maps(spaces, false, &perf_maps, &live.perf_map_count), 0);
 	live.perf_maps = perf_maps;
@@ -172,6 +169,17 @@ static void symbolize_with(int stop,
 	for (size_t i = 0; i < live.perf_map_count; i++)
 		close(perf_maps[i].fd);
 	free(perf_maps);
+}
+
+/* The arguments are those of the options. */
+static void symbolize_with(int stop,
+			   void (*take_problem)(void *arg, const char *path, const char *text))
+{
+	symbolize_by((struct symbolize_options){
+		.stop = stop,
+		.interrupted = count_interruption,
+		.problem = take_problem,
+	});
 }
 
 static void symbolize(void)
@@ -247,6 +255,41 @@ static void same_place_of_a_file_is_one_location(void **state)
 	assert_int_equal(location_at(space, 0x700018), location_at(other, 0x900018));
 }
 
+struct missing {
+	uint64_t count;
+	char path[PATH_MAX];
+};
+
+static void note_missing(void *arg, const char *path, const char *build_id, size_t addresses)
+{
+	struct missing *missing = arg;
+
+	assert_string_equal(build_id, "");
+	missing->count += addresses;
+	snprintf(missing->path, sizeof(missing->path), "%s", path);
+}
+
+static void locations_are_counted(void **state)
+{
+	struct missing missing = {0};
+	struct address_space *space;
+
+	(void)state;
+	build("a.so", ".text\n" FUNCTION("first") FUNCTION("second") ".skip 64, 0x90\n");
+	space = map(1, "a.so");
+	for (uint64_t address = 0x700000; address < 0x700038; address += 8)
+		location_at(space, address);
+	symbolize_by((struct symbolize_options){
+		.missing = note_missing,
+		.arg = &missing,
+		.problem = store_problem,
+	});
+	assert_int_equal(counts.unsymbolized, 7);
+	assert_int_equal(counts.named, 4);
+	assert_int_equal(missing.count, 3);
+	assert_string_equal(missing.path, in_sandbox("a.so"));
+}
+
 static void addresses_without_symbol(void **state)
 {
 	uint32_t in_file, anon, none, vsyscall;
@@ -260,6 +303,7 @@ static void addresses_without_symbol(void **state)
 	none = location_at(space, 0x1);
 	vsyscall = location_at(space, 0xffffffffff600400);
 	symbolize();
+	assert_int_equal(counts.named, 0);
 	assert_int_equal(at(in_file)->line_count, 0);
 	assert_int_equal(at(in_file)->address, 0x1010);
 	assert_string_equal(path_of(in_file), in_sandbox("a.so"));
@@ -297,6 +341,41 @@ static void file_without_segments_gives_offsets(void **state)
 	assert_string_equal(build_id_of(library), "0123");
 	assert_int_equal(mapping_of(library)->start, 0);
 	assert_int_equal(at(library)->address, 0x1010);
+}
+
+static void hang_at_headers(enum worker_kind kind, const int fds[], size_t count)
+{
+	while (kind == WORKER_READ_HEADERS)
+		sched_yield();
+	worker_main(kind, fds, count);
+}
+
+/* Each of the files takes 5 s, and so may all files of a file system. */
+static void file_system_that_hangs_is_given_up(void **state)
+{
+	struct live_source live = {.files = mapped, .kernel = kernel};
+	struct sandbox_server hanging;
+	uint32_t locations[4];
+	int64_t begin;
+
+	(void)state;
+	assert_int_equal(sandbox_server_start(&hanging, hang_at_headers, NULL), 0);
+	live.sandbox = &hanging;
+	for (uint32_t i = 0; i < 4; i++) {
+		char name[] = {'0' + (char)i, '\0'};
+
+		build(name, ".text\n" FUNCTION("first"));
+		locations[i] = location_at(map_with(i + 1, name, 0), 0x700010);
+	}
+	mapped_files_finish(mapped);
+	begin = now_ns(CLOCK_MONOTONIC);
+	assert_int_equal(live_source_describe(&live, profile), 0);
+	assert_true(now_ns(CLOCK_MONOTONIC) - begin < 9 * NS_PER_SECOND);
+	/* The workers can find the symbols by their offsets. */
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(at(locations[i])->address - mapping_of(locations[i])->start,
+				 0x1010);
+	sandbox_server_stop(&hanging);
 }
 
 static const char *demangled_name(const char *name)
@@ -563,8 +642,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(same_place_of_a_file_is_one_location),
+		TEST(locations_are_counted),
 		TEST(addresses_without_symbol),
 		TEST(file_without_segments_gives_offsets),
+		TEST(file_system_that_hangs_is_given_up),
 		TEST(names_are_demangled),
 		TEST(exploding_name_stays_mangled),
 		TEST(kernel_and_modules),

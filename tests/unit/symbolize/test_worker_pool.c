@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize/worker_pool.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,6 +13,8 @@
 #include <unistd.h>
 
 #include "debuginfo/debuginfod_helper.h"
+#include "debuginfo/dwarf_lookup.h"
+#include "go_image.h"
 #include "lib/error.h"
 #include "lib/string_table.h"
 #include "sandbox.h"
@@ -20,6 +23,7 @@
 #include "symbolize/worker.h"
 
 #define JOBS_MAX 16
+#define MANY_ADDRESSES 2000u
 #define CODE 0x10000000u /* address of the code of build_symbols() */
 
 /* Results of the only address of a job. */
@@ -206,6 +210,28 @@ static void symbol_table_without_dwarf(void **state)
 	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
 	assert_string_equal(results[0].problem, "");
 	assert_string_equal(results[0].lines, "_ZN4deep5outerEPVi|deep::outer ?:0:0");
+}
+
+static void pclntab_gives_inlined_functions_and_lines(void **state)
+{
+	const char *path = in_sandbox("go");
+	const uint64_t address = GO_TEXT + 0x30;
+	const struct worker_job job = {.path = path,
+				       .build_id = "",
+				       .addresses = &address,
+				       .count = 1,
+				       .open = open_path,
+				       .arg = (char *)path};
+	struct go_image image;
+
+	(void)state;
+	go_image_make(&image, &go_1_20);
+	write_file(path, image.bytes, image.size);
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_string_equal(results[0].problem, "");
+	assert_string_equal(results[0].lines,
+			    "main.inner|main.inner b.go:40:39, main.middle|main.middle b.go:30:29, "
+			    "main.outer[go.shape.int]|main.outer[...] a.go:20:19");
 }
 
 static void debug_file_gives_symbols(void **state)
@@ -421,14 +447,56 @@ static int request_binary(const int fds[])
 	return opener_request(fds[WORKER_FD_OPENER], &request, &response);
 }
 
-/* RLIMIT_DATA limits memory, but not mapped files. */
+/* Empty problems could fill the terminal, or keep the parent busy. */
+static void send_problems_forever(const int fds[])
+{
+	static const struct worker_message message = {WORKER_PROBLEM, 0};
+
+	for (;;)
+		send_bytes(fds, &message, sizeof(message));
+}
+
+/* As many inlined functions for each address as possible, each with a function of its own. */
+static void send_many_lines(const int fds[])
+{
+	static const char name[] = "inlined";
+	const struct worker_message string = {WORKER_STRING, sizeof(name) - 1},
+				    message = {WORKER_LINES,
+					       sizeof(struct worker_lines) +
+						       INLINE_DEPTH_MAX *
+							       sizeof(struct worker_line)};
+	static struct worker_line lines[INLINE_DEPTH_MAX];
+	struct worker_lines head = {.count = INLINE_DEPTH_MAX};
+
+	send_bytes(fds, &string, sizeof(string));
+	send_bytes(fds, name, sizeof(name) - 1);
+	for (; head.index < MANY_ADDRESSES; head.index++) {
+		for (size_t i = 0; i < INLINE_DEPTH_MAX; i++)
+			lines[i] = (struct worker_line){
+				.function = 1,
+				.system_name = 1,
+				.start_line = head.index * INLINE_DEPTH_MAX + (uint32_t)i,
+			};
+		send_bytes(fds, &message, sizeof(message));
+		send_bytes(fds, &head, sizeof(head));
+		send_bytes(fds, lines, sizeof(lines));
+	}
+}
+
+/* RLIMIT_DATA limits memory, but neither mapped files nor what grows as a stack. */
 static void allocate_and_map(const int fds[])
 {
-	const size_t size = (size_t)64 << 30;
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	const size_t size = (size_t)64 << 30, page = (size_t)sysconf(_SC_PAGESIZE);
+	char *stack = (char *)((uintptr_t)__builtin_frame_address(0) & ~(page - 1));
 	void *own, *mapped;
 
-	own = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		   -1, 0);
+	own = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
+	if (own == MAP_FAILED)
+		own = mmap(NULL, size, PROT_READ | PROT_WRITE, flags | MAP_GROWSDOWN, -1, 0);
+	/* Where nothing of the worker's is. */
+	if (own == MAP_FAILED)
+		own = mremap(stack - 4 * page, page, size, MREMAP_MAYMOVE);
 	mapped = mmap(NULL, size, PROT_READ, MAP_PRIVATE, request_binary(fds), 0);
 	send_problem(fds, "%s, %s", own == MAP_FAILED ? "refused" : "given",
 		     mapped == MAP_FAILED ? "not mapped" : "mapped");
@@ -453,6 +521,42 @@ static void ask_for_other_files(const int fds[])
 	send_problem(fds, "%u opened", opened);
 }
 
+/* Asks for files that the files of the job name; their owner is that of the binary, or not. */
+static void ask_for_named_files(const int fds[])
+{
+	static const char *const names[] = {"public", "private", "foreign", "core"};
+	char opened[64] = "", *end = opened;
+	struct open_request request = {.kind = DEBUG_ALT_LINK};
+	struct open_response response;
+
+	request_binary(fds);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(request.name, sizeof(request.name), "%s/%s", sandbox, names[i]);
+		if (opener_request(fds[WORKER_FD_OPENER], &request, &response) >= 0)
+			end += sprintf(end, " %s", names[i]);
+	}
+	send_problem(fds, "opened:%s", opened);
+}
+
+/* Has a file of another user opened, and sends 300 KB of strings. */
+static void send_strings_for_other(const int fds[])
+{
+	const struct worker_message message = {WORKER_STRING, 3000};
+	struct open_request request = {.kind = DEBUG_ALT_LINK};
+	struct open_response response;
+	char text[3000];
+
+	request_binary(fds);
+	snprintf(request.name, sizeof(request.name), "%s/public", sandbox);
+	opener_request(fds[WORKER_FD_OPENER], &request, &response);
+	memset(text, 'x', sizeof(text));
+	for (size_t i = 0; i < 100; i++) {
+		text[i] = 'y';
+		send_bytes(fds, &message, sizeof(message));
+		send_bytes(fds, text, sizeof(text));
+	}
+}
+
 static const struct {
 	const char *path;
 	void (*function)(const int fds[]);
@@ -466,6 +570,10 @@ static const struct {
 	{"progress", send_progress_forever},
 	{"memory", allocate_and_map},
 	{"other files", ask_for_other_files},
+	{"named files", ask_for_named_files},
+	{"strings", send_strings_for_other},
+	{"problems", send_problems_forever},
+	{"many lines", send_many_lines},
 };
 
 __attribute__((noreturn)) static void run_hostile(void (*function)(const int fds[]),
@@ -609,6 +717,55 @@ static void opener_opens_no_other_files(void **state)
 	assert_string_equal(results[0].problem, "0 opened");
 }
 
+/* A copy belongs to the user who made it. */
+static int open_copy(void *path, unsigned int candidate, struct error *error)
+{
+	size_t size;
+	unsigned char *bytes = read_bytes(path, &size);
+	int fd = candidate ? -ENOENT : memfd_create("copy", MFD_CLOEXEC);
+
+	(void)error;
+	if (fd >= 0 && write(fd, bytes, size) != (ssize_t)size)
+		fd = -EIO;
+	free(bytes);
+	return fd;
+}
+
+/* A user's file makes root open no file of root that the user can't read. */
+static void opener_opens_named_files_with_the_rights_of_the_owner(void **state)
+{
+	static const unsigned char core[EI_NIDENT + 2] = {
+		0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, [EI_NIDENT] = ET_CORE};
+	const char *path = build("program", "");
+	const uint64_t address = 0x1000;
+	const struct worker_job job = {.path = "named files",
+				       .build_id = "",
+				       .addresses = &address,
+				       .count = 1,
+				       .open = open_path,
+				       .arg = (char *)path};
+	struct worker_job copied = job;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	write_file(in_sandbox("core"), core, sizeof(core));
+	run("cd '%s' && cp program public && chmod 755 public && cp program private && "
+	    "cp program foreign && chmod 700 private foreign && chown 1001 program private",
+	    sandbox);
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_string_equal(results[0].problem, "opened: public private");
+	copied.open = open_copy;
+	copied.has_owner = true;
+	copied.owner = 1001;
+	assert_int_equal(run_pool(&default_pool, &copied, 1), 0);
+	assert_string_equal(results[0].problem, "opened: public private");
+	/* A file system that can report any owner. */
+	copied.owner = FILE_UID_ANY;
+	assert_int_equal(run_pool(&default_pool, &copied, 1), 0);
+	assert_string_equal(results[0].problem, "opened: public");
+}
+
 /* Time-out of all files */
 
 static size_t timed_out_files;
@@ -618,6 +775,11 @@ static void note_timeout(void *arg, unsigned int timeout_s, size_t files)
 	(void)arg;
 	assert_int_equal(timeout_s, 1);
 	timed_out_files = files;
+}
+
+static void ignore_timeout(void *arg, unsigned int timeout_s, size_t files)
+{
+	(void)arg, (void)timeout_s, (void)files;
 }
 
 static void timeout_of_all_files_keeps_results(void **state)
@@ -648,6 +810,39 @@ static void timeout_of_all_files_keeps_results(void **state)
 	assert_true(now_ms() - start < 30000);
 }
 
+/* A user whose files hang uses up the time of that user only. */
+static void time_is_shared_by_owners(void **state)
+{
+	const char *path = build("program", "-g");
+	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
+	struct worker_job jobs[12];
+	struct worker_pool pool = default_pool;
+
+	(void)state;
+	for (size_t i = 0; i < 12; i++)
+		jobs[i] = (struct worker_job){
+			.path = i < 8 ? "hang" : path,
+			.build_id = "",
+			.addresses = &outer,
+			.count = 1,
+			.open = open_path,
+			.arg = (char *)path,
+			.has_owner = true,
+			.owner = i < 8 ? 1001 : 1002,
+		};
+	pool.processes = 2;
+	pool.timeout_s = 2;
+	pool.options.timeout_s = 5;
+	pool.options.timed_out = ignore_timeout;
+	assert_int_equal(run_pool(&pool, jobs, 12), 0);
+	for (size_t i = 8; i < 12; i++)
+		assert_int_equal(results[i].calls, 1);
+	pool.processes = 1;
+	assert_int_equal(run_pool(&pool, jobs, 12), 0);
+	for (size_t i = 8; i < 12; i++)
+		assert_int_equal(results[i].calls, 1);
+}
+
 static void ignore_progress(void *arg, const char *path, uint64_t done, uint64_t total)
 {
 	(void)arg, (void)path, (void)done, (void)total;
@@ -670,6 +865,39 @@ static void deadline_ends_a_worker_that_keeps_sending(void **state)
 	debuginfod_helper_stop(&helper);
 	assert_non_null(strstr(results[0].problem, "takes too long to read"));
 	assert_int_equal(results[0].calls, 0);
+}
+
+static int find_nothing(void *arg, unsigned int candidate, struct error *error)
+{
+	(void)arg, (void)candidate;
+	error_set(error, ENOENT, "is gone");
+	return -ENOENT;
+}
+
+static void count_missing(void *arg, const char *path, const char *text)
+{
+	(void)arg, (void)path;
+	results[0].calls += strstr(text, "is gone") != NULL;
+}
+
+/* The place of a worker that has ended is used again. */
+static void more_files_than_places_of_workers_are_read(void **state)
+{
+	enum { FILES = 80 };
+	const uint64_t address = 0x1000;
+	struct worker_pool pool = default_pool;
+	struct worker_job jobs[FILES];
+
+	(void)state;
+	for (size_t i = 0; i < FILES; i++)
+		jobs[i] = (struct worker_job){.path = "file",
+					      .build_id = "",
+					      .addresses = &address,
+					      .count = 1,
+					      .open = find_nothing};
+	pool.options.problem = count_missing;
+	assert_int_equal(run_pool(&pool, jobs, FILES), 0);
+	assert_int_equal(results[0].calls, FILES);
 }
 
 /* Stop by a file descriptor */
@@ -824,13 +1052,93 @@ static void quota_is_by_owner(void **state)
 	pool.processes = 1;
 	pool.lines = count_name_of_job;
 	/* A third of the names of one file: each name takes 5 KB. */
-	pool.string_bytes = 5000 * OWNED_NAMES / 3;
+	pool.output_bytes = 5000 * OWNED_NAMES / 3;
 	memset(names_of_job, 0, sizeof(names_of_job));
 	assert_int_equal(run_pool(&pool, jobs, 4), 0);
 	assert_true(names_of_job[0] > 0 && names_of_job[0] < OWNED_NAMES / 2);
-	assert_non_null(strstr(results[0].problem, "of its owner have too long names"));
+	assert_non_null(strstr(results[0].problem, "of its owner have too many or too long names"));
 	assert_int_equal(names_of_job[3], OWNED_NAMES / 8);
 	assert_string_equal(results[3].problem, "");
+}
+
+static void lines_are_limited(void **state)
+{
+	static uint64_t addresses[MANY_ADDRESSES];
+	const struct worker_job job = {.path = "many lines",
+				       .build_id = "",
+				       .addresses = addresses,
+				       .count = MANY_ADDRESSES};
+	struct worker_pool pool = default_pool;
+
+	(void)state;
+	pool.lines = count_name;
+	pool.processes = 1;
+	long_names = 0;
+	assert_int_equal(run_pool(&pool, &job, 1), 0);
+	assert_non_null(strstr(results[0].problem, "too many or too long names"));
+	/* Lines take 7 KiB of each address, which may have 4 KiB. */
+	assert_true(long_names > MANY_ADDRESSES / 2 && long_names < MANY_ADDRESSES * 3 / 4);
+}
+
+static size_t problems;
+
+static void count_problem(void *arg, const char *path, const char *text)
+{
+	problems++;
+	store_problem(arg, path, text);
+}
+
+static void problems_are_limited(void **state)
+{
+	const uint64_t address = 0x1000;
+	const struct worker_job job = {
+		.path = "problems", .build_id = "", .addresses = &address, .count = 1};
+	struct worker_pool pool = default_pool;
+
+	(void)state;
+	problems = 0;
+	pool.options.problem = count_problem;
+	pool.deadline_s = 5;
+	assert_int_equal(run_pool(&pool, &job, 1), 0);
+	assert_int_equal(problems, 65);
+	assert_non_null(strstr(results[0].problem, "violated the protocol"));
+}
+
+/* Its names are charged to the owner of the binary, not to that of a file that it names. */
+static void quota_of_others_cannot_be_used_up(void **state)
+{
+	char modest[PATH_MAX];
+	const char *path = build("program", "");
+	uint64_t addresses[OWNED_NAMES];
+	struct worker_job jobs[2];
+	struct worker_pool pool = default_pool;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	snprintf(modest, sizeof(modest), "%s", in_sandbox("modest"));
+	run("cd '%s' && cp program public && chown 1001 program && chown 1002 public", sandbox);
+	run("mv '%s' '%s' && chown 1002 '%s'", build_symbols(OWNED_NAMES, name_long), modest,
+	    modest);
+	for (size_t i = 0; i < OWNED_NAMES; i++)
+		addresses[i] = CODE + 16 * i;
+	for (size_t i = 0; i < 2; i++)
+		jobs[i] = (struct worker_job){
+			.path = i ? modest : "strings",
+			.build_id = "",
+			.addresses = addresses,
+			.count = OWNED_NAMES / 8,
+			.open = open_path,
+			.arg = i ? modest : (char *)path,
+		};
+	pool.processes = 1;
+	pool.lines = count_name_of_job;
+	pool.output_bytes = 5000 * OWNED_NAMES / 2;
+	memset(names_of_job, 0, sizeof(names_of_job));
+	assert_int_equal(run_pool(&pool, jobs, 2), 0);
+	assert_non_null(strstr(results[0].problem, "of its owner have too many or too long names"));
+	assert_int_equal(names_of_job[1], OWNED_NAMES / 8);
+	assert_string_equal(results[1].problem, "");
 }
 
 static void memory_is_limited_but_mappings_are_not(void **state)
@@ -896,6 +1204,7 @@ int main(void)
 		cmocka_unit_test(dwarf_gives_inlined_functions_and_lines),
 		cmocka_unit_test(code_start_relocates_addresses),
 		cmocka_unit_test(symbol_table_without_dwarf),
+		cmocka_unit_test(pclntab_gives_inlined_functions_and_lines),
 		cmocka_unit_test(debug_file_gives_symbols),
 		cmocka_unit_test(names_are_demangled),
 		cmocka_unit_test(other_build_id_is_rejected),
@@ -904,11 +1213,17 @@ int main(void)
 		cmocka_unit_test(worker_that_closes_its_pipe_is_killed_at_once),
 		cmocka_unit_test(opener_that_hangs_is_given_up),
 		cmocka_unit_test(opener_opens_no_other_files),
+		cmocka_unit_test(opener_opens_named_files_with_the_rights_of_the_owner),
 		cmocka_unit_test(timeout_of_all_files_keeps_results),
+		cmocka_unit_test(time_is_shared_by_owners),
 		cmocka_unit_test(deadline_ends_a_worker_that_keeps_sending),
+		cmocka_unit_test(more_files_than_places_of_workers_are_read),
 		cmocka_unit_test(stop_ends_the_run_and_its_workers),
 		cmocka_unit_test(strings_are_limited_and_truncated),
 		cmocka_unit_test(quota_is_by_owner),
+		cmocka_unit_test(lines_are_limited),
+		cmocka_unit_test(problems_are_limited),
+		cmocka_unit_test(quota_of_others_cannot_be_used_up),
 		cmocka_unit_test(memory_is_limited_but_mappings_are_not),
 		cmocka_unit_test(error_of_lines_callback_ends_the_run),
 	};

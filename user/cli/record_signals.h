@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The signals of `stackbeat record`: they are blocked, and read from a signalfd. */
+#ifndef STACKBEAT_CLI_RECORD_SIGNALS_H
+#define STACKBEAT_CLI_RECORD_SIGNALS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct error;
+struct rusage;
+
+/*
+ * Blocks the signals that end a recording (SIGINT, SIGTERM, SIGQUIT, and SIGHUP unless it is
+ * ignored), SIGCHLD, and SIGUSR2 if it `writes_files` on request; *old is the mask before. Returns
+ * a signalfd for them, which does not block, or a negative errno value.
+ */
+int record_signals_open(bool writes_files, sigset_t *old, struct error *error);
+
+/*
+ * Returns another signalfd, which is readable when one of the blocked signals interrupts a
+ * symbolization: SIGTERM, and SIGINT if `of_terminal`. 0: none is left. Who only polls it leaves
+ * the signal for the other signalfd, too.
+ */
+int record_signals_interruption(bool of_terminal);
+
+/* From now on, `signals` receives SIGINT and SIGTERM only. */
+void record_signals_restrict(int signals);
+
+/*
+ * Waits for a child. The first SIGINT or SIGTERM sends SIGTERM to it, the second one SIGKILL.
+ * `signals` receives these and SIGCHLD from now on. Returns 0, with *status and *usage as wait4();
+ * or -EINTR after SIGKILL, without waiting: a file system may hang for ever.
+ */
+int record_signals_wait(int signals, pid_t child, int *status, struct rusage *usage);
+
+#endif
