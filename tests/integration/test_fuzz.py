@@ -12,7 +12,7 @@ from pathlib import Path
 from harness import (check, check_equal, defer, load, module_range, open_sessions, start, test,
                      unload, wait_until, workload, WORKLOADS)
 from stackbeat import Session
-from test_module_unload import slab_objects, vmalloc_bytes
+from test_module_unload import check_vmalloc_is_freed, slab_objects
 
 SECONDS = int(os.environ.get("FUZZ_SECONDS", "5"))
 SEED = int(os.environ.get("FUZZ_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
@@ -60,7 +60,7 @@ def random_programs_do_no_harm():
         session.read_until(lambda samples: any(sample.pid == spinner.pid for sample in samples))
     code = module_range()
     unload()
-    check_equal(vmalloc_bytes(code)[1], [], "vmalloc regions of the unloaded module")
+    check_vmalloc_is_freed(code)
     grown = {cache: after[cache] - before.get(cache, 0) for cache in after
              if after[cache] - before.get(cache, 0) >= 1000}
     check(DELAYS_FREEING or not grown, f"caches that have grown: {grown}")

@@ -71,6 +71,12 @@ def vmalloc_bytes(*ranges):
     return total, regions
 
 
+def check_vmalloc_is_freed(code):
+    """`code`: addresses of the unloaded module. The kernel frees unwind tables after a grace period."""
+    wait_until(lambda: not vmalloc_bytes(code)[1],
+               f"vmalloc regions of the unloaded module to be freed: {vmalloc_bytes(code)[1]}")
+
+
 def check_result(result):
     code = ctypes.get_errno()
     check_equal(result, 0, f"a system call's result ({os.strerror(code)})")

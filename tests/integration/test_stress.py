@@ -22,7 +22,7 @@ from fault_injection import ALLOCATIONS, has_fault_injection, read_fault, set_fa
 from harness import (check, check_balance, check_equal, check_sessions_end, load, module_range, run,
                      Skip, temporary_directory, test, tight_test, unload, wait_until, WORKLOADS)
 from stackbeat import AddressSpace, libc, MappedFile, Netlink, online_cpus, S, Session
-from test_module_unload import slab_objects, slab_uncertainty, vmalloc_bytes
+from test_module_unload import check_vmalloc_is_freed, slab_objects, slab_uncertainty
 
 SECONDS = int(os.environ.get("STRESS_SECONDS", "10"))
 SEED = int(os.environ.get("STRESS_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
@@ -377,7 +377,7 @@ def concurrent_stress():
     check_done(first, second, exempt={"refusals"} | (set() if CPUS else {"flips"}))
     code = module_range()
     unload()
-    check_equal(vmalloc_bytes(code)[1], [], "vmalloc regions of the unloaded module")
+    check_vmalloc_is_freed(code)
     if has_fault_injection():
         return # the debug kernel delays freeing; its kmemleak detects leaks
     # A leak of one object per session adds up to the number of sessions; half of that is allowed.
