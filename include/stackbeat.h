@@ -749,7 +749,7 @@ enum stackbeat_stat {
 	STACKBEAT_S_UNWIND_TABLE_BYTES, /* bytes of these tables */
 	STACKBEAT_S_UNWIND_TABLES_REFUSED, /* tables refused for lack of memory */
 	STACKBEAT_S_STACK_COPIES, /* samples with a copy of the stack, in totals and of each CPU */
-	STACKBEAT_S_STACK_COPIES_LOST, /* copies for which the ring had no room; likewise */
+	STACKBEAT_S_STACK_COPIES_LOST, /* for which the ring had no room; likewise */
 	STACKBEAT_S_COUNT
 };
 

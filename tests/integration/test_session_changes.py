@@ -419,7 +419,8 @@ def recording_is_paused_resumed_and_shown_in_status():
     expected = {name: own[name] for name in ("session", "owner_comm", "rate", "cpus", "max_depth",
                                              "ring_size", "watermark")}
     expected |= {"owner_pid": own["owner"], "state": "paused", "budget_permille": own["budget"],
-                 "kernel": True, "user": True, "no_jitter": False, "restricted": False}
+                 "kernel": True, "user": True, "no_jitter": False, "restricted": False,
+                 "use_unwind_tables": bool(own["unwind_tables"]), "stack_copy": own["stack_copy"]}
     for name, counter in (("ticks", "ticks"), ("samples", "samples"),
                           ("lost_ring_full", "lost_full"),
                           ("lost_bad_reader_position", "lost_bad_tail"),
@@ -431,7 +432,12 @@ def recording_is_paused_resumed_and_shown_in_status():
                           ("address_spaces_unread", "address_spaces_unread"),
                           ("mmap_events", "mmap_events"), ("mmap_events_lost", "mmap_events_lost"),
                           ("mappings_dropped", "mappings_dropped"),
-                          ("mappings_without_file", "mappings_without_file")):
+                          ("mappings_without_file", "mappings_without_file"),
+                          ("unwind_tables", "unwind_tables"),
+                          ("unwind_table_bytes", "unwind_table_bytes"),
+                          ("unwind_tables_refused", "unwind_tables_refused"),
+                          ("stack_copies", "stack_copies"),
+                          ("stack_copies_lost", "stack_copies_lost")):
         expected[name] = stats[counter]
     # The kernel worker still runs.
     check(shown.pop("worker_overhead_ns") >= stats["worker_overhead_ns"] > 0, f"overhead of the worker: {stats}")

@@ -16,6 +16,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "debuginfo/elf_symbols.h"
 #include "lib/array.h"
 #include "lib/build_id.h"
 #include "lib/error.h"
@@ -535,9 +536,25 @@ static int copy_vdso(const ElfW(Ehdr) * header)
 	return -1;
 }
 
+/* The image is the kernel's: it is parsed here, so that archives find it by its build ID. */
+static void read_vdso_build_id(const ElfW(Ehdr) * header, char hex[BUILD_ID_SIZE])
+{
+	const char *image = (const char *)header;
+	const ElfW(Phdr) *segments = (const void *)(image + header->e_phoff);
+
+	*hex = '\0';
+	for (size_t i = 0; i < header->e_phnum; i++) {
+		if (segments[i].p_type == PT_NOTE &&
+		    build_id_from_notes(image + segments[i].p_offset, segments[i].p_filesz,
+					segments[i].p_align, hex))
+			return;
+	}
+}
+
 struct mapped_file *mapped_files_vdso(struct mapped_files *files)
 {
 	const ElfW(Ehdr) *header = (const void *)getauxval(AT_SYSINFO_EHDR);
+	char build_id[BUILD_ID_SIZE];
 	struct file_entry *vdso;
 	int fd;
 
@@ -545,9 +562,10 @@ struct mapped_file *mapped_files_vdso(struct mapped_files *files)
 		return &files->vdso->file;
 	if (!header || header->e_ident[EI_CLASS] != ELFCLASS64)
 		return NULL;
+	read_vdso_build_id(header, build_id);
 	fd = copy_vdso(header);
 	vdso = fd >= 0 ? add_entry(files) : NULL;
-	if (!vdso || set_text(vdso, VDSO, "")) {
+	if (!vdso || set_text(vdso, VDSO, build_id)) {
 		if (vdso)
 			forget_entry(files, vdso);
 		if (fd >= 0)
@@ -556,7 +574,6 @@ struct mapped_file *mapped_files_vdso(struct mapped_files *files)
 	}
 	keep(files, vdso, fd);
 	vdso->state = FILE_OPENED;
-	vdso->headers_not_read = true;
 	vdso->holds = 1;
 	vdso->stays = true;
 	files->vdso = vdso;

@@ -588,6 +588,7 @@ static void the_vdso_is_a_file(void **state)
 	assert_true(fd >= 0);
 	assert_int_equal(elf_read(&elf, fd, NULL, 0, true, &problem), 0);
 	assert_int_not_equal(strlen(elf.build_id), 0);
+	assert_string_equal(file->build_id, elf.build_id);
 	for (uint64_t vaddr = 0; vaddr < 0x4000; vaddr += 16) {
 		if (elf_lookup(&elf, vaddr, &symbol))
 			found |= strstr(symbol.name, "clock_gettime") != NULL;
