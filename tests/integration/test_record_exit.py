@@ -167,9 +167,10 @@ def profile_is_well_formed():
               f"labels {sample.labels}")
         check(sample.frames, "a sample without frames")
         check(sample.values["samples"] > 0 and sample.values["cpu"] > 0, f"values {sample.values}")
-    unsymbolized = sum(not frame.function and frame.address >> 63
-                  for sample in profile.samples for frame in sample.frames)
-    check_equal(unsymbolized, 0, "kernel frames without a symbol")
+    unsymbolized = [(sample.labels["comm"], [hex(frame.address) for frame in sample.frames])
+                    for sample in profile.samples
+                    if any(not frame.function and frame.address >> 63 for frame in sample.frames)]
+    check_equal(unsymbolized, [], "samples with kernel frames without a symbol")
 
 
 @test

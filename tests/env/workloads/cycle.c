@@ -37,6 +37,25 @@ static inline u64 now_ns(void)
 	return time.seconds * 1000000000ULL + time.nanoseconds;
 }
 
+/*
+ * Reads both clocks at one time. Of several readings, the fastest: no other task ran in between.
+ */
+static void read_clocks(u64 *ns, u64 *tsc)
+{
+	u64 shortest = ~0ULL, before, time, after;
+
+	for (int i = 0; i < 10; i++) {
+		before = ticks();
+		time = now_ns();
+		after = ticks();
+		if (after - before >= shortest)
+			continue;
+		shortest = after - before;
+		*ns = time;
+		*tsc = before + shortest / 2;
+	}
+}
+
 static NOINLINE void part_a(u64 end)
 {
 	while (ticks() < end)
@@ -53,15 +72,15 @@ NOINLINE int main(int argc, char **argv)
 {
 	u64 cycles = argument(argc, argv, 1, 1000);
 	u64 offset = argument(argc, argv, 2, 0) * 1000;
-	u64 start_ns = now_ns(), start = ticks();
 	u64 in_a = 0, in_b = 0;
-	u64 phase, begin, middle, end;
+	u64 start_ns, end_ns, start, phase, begin, middle, end;
 	double per_ns;
 
-	do {
-		end = now_ns();
-	} while (end < start_ns + 20 * CYCLE_NS);
-	per_ns = (double)(ticks() - start) / (double)(end - start_ns);
+	read_clocks(&start_ns, &start);
+	while (now_ns() < start_ns + 20 * CYCLE_NS)
+		;
+	read_clocks(&end_ns, &end);
+	per_ns = (double)(end - start) / (double)(end_ns - start_ns);
 
 	while (cycles--) {
 		/* Read the clock in each cycle, so that the error of per_ns does not add up. */
