@@ -26,7 +26,7 @@ struct reader {
 };
 
 static const struct cfi_value saved_rip = {.place = CFI_AT_CFA, .offset = -WORD};
-static const struct cfi_value saved_rbp = {.place = CFI_AT_CFA, .offset = -2 * WORD};
+static const struct cfi_value saved_rbp = {.place = CFI_AT_CFA, .offset = INT64_C(-2) * WORD};
 
 /*
  * Returns the size of `mov %rbp,disp(%rsp)` or `lea disp(%rsp),%rbp` (by its opcode); 0 if it is
@@ -113,7 +113,7 @@ static int add_frame(struct reader *reader, uint64_t start, uint64_t end, int32_
 		return pass(reader, start, end, reader->saved, UINT64_MAX, &row);
 	err = pass(reader, start, end, reader->saved, reader->set, &row);
 	row.base = CFI_RBP;
-	row.offset = 2 * WORD;
+	row.offset = INT64_C(2) * WORD;
 	return err ? err : pass(reader, start, end, reader->set, UINT64_MAX, &row);
 }
 
