@@ -42,7 +42,8 @@ def fixed_intervals_alias_with_a_periodic_program():
     """Two programs, half a cycle apart: if the ticks are at a boundary between the parts of one program, they
     are far from the boundaries of the other."""
     shares = {}
-    recording = Recording("-F", 1000, "--no-jitter", command=[
+    # The compilation of unwind tables would interrupt the programs, which are short.
+    recording = Recording("-F", 1000, "--no-jitter", "--unwind=fp", command=[
         "/bin/sh", "-c", '"$1" 400 0; "$1" 400 500', "sh", *workload("cycle")])
     profile = recording.profile()
     for line in recording.out.splitlines():
