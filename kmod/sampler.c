@@ -480,7 +480,8 @@ static __always_inline void sb_sampler_sample(struct sb_sampler *sampler,
 		if (unlikely(flags & STACKBEAT_SAMPLE_COMPAT))
 			user = sb_unwind_user32(regs, frames, end, &sample->hash);
 		else if (sb_frame_pointers_suffice(&sampler->space_cursor.last, regs,
-						   sample->generation))
+						   sample->generation) ||
+			 (!READ_ONCE(session->unwind_tables) && !sb_has_uprobes(task)))
 			user = sb_unwind_user(regs, frames, end, &sample->hash);
 		else
 			user = sb_sampler_unwind_user(sampler, regs, frames, end, sample, &copy);
