@@ -347,7 +347,12 @@ enum stackbeat_unwind_stop {
 	STACKBEAT_STOP_FAULT = 2, /* memory could not be read */
 	/*
 	 * User part: the frame pointer or the return address is invalid. Kernel part: unwinding
-	 * failed; all frames are addresses of kernel text, modules or generated code
+	 * failed; all frames are addresses of kernel text, modules or generated code.
+	 * Return addresses that uretprobes have replaced are the original ones; but not if an
+	 * interrupt or exception in user mode was sampled on a kernel before 6.13: there the
+	 * trampoline ends a stack that is unwound by tables, and is a frame of other stacks.
+	 * Those that the function graph tracer and kretprobes have replaced are found by the
+	 * kernel's unwinder.
 	 */
 	STACKBEAT_STOP_BAD_FRAME = 3,
 	STACKBEAT_STOP_NO_USER_MEMORY = 4, /* no frames: a kernel thread has no user memory */

@@ -28,6 +28,7 @@
 struct sb_captured_mapping {
 	u64 start, end, offset, vaddr, file;
 	u32 flags;		/* STACKBEAT_MAPPING_* */
+	bool uprobes;		/* see sb_vma_is_uprobes() */
 };
 
 /* A space to be read, or mappings or an mmap event to be written. */
@@ -154,6 +155,7 @@ static struct sb_unwind_map sb_mapping_for_unwind(const struct sb_spaces *spaces
 		.end = mapping->end,
 		.offset = mapping->offset,
 		.object = file ? file->object : NULL,
+		.uprobes = mapping->uprobes,
 	};
 	const struct sb_unwind_table *table;
 
@@ -215,6 +217,7 @@ static void sb_found_mapping_set(struct sb_found_mapping *found, const struct vm
 		.start = vma->vm_start,
 		.end = vma->vm_end,
 		.offset = vma->vm_file ? (u64)vma->vm_pgoff << PAGE_SHIFT : 0,
+		.uprobes = sb_vma_is_uprobes(vma),
 	};
 	if (vma->vm_file) {
 		found->path = *sb_file_user_path(vma->vm_file);
@@ -282,6 +285,7 @@ static void sb_capture_take_mappings(struct sb_spaces *spaces, struct sb_capture
 				.end = found->end,
 				.offset = found->offset,
 				.flags = found->flags,
+				.uprobes = found->uprobes,
 			};
 			file = found->inode ? sb_mapping_find_file(spaces, mapping, &found->path,
 								   found->inode) : NULL;
@@ -554,6 +558,7 @@ static bool sb_spaces_take_mmap_events(struct sb_spaces *spaces)
 			capture->event_mapping.start = event.start;
 			capture->event_mapping.end = event.end;
 			capture->event_mapping.offset = event.offset;
+			capture->event_mapping.uprobes = event.uprobes;
 			capture->event_mapping.flags = STACKBEAT_MAPPING_EVENT |
 					     (event.vdso ? STACKBEAT_MAPPING_VDSO : 0);
 			file = event.file ? sb_mapping_find_file(spaces, &capture->event_mapping,

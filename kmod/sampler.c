@@ -24,6 +24,7 @@
 #include "space.h"
 #include "unwind.h"
 #include "unwind_tables.h"
+#include "uretprobe.h"
 
 #define SB_FRAMES_OFFSET offsetof(struct stackbeat_sample, frames)
 
@@ -335,19 +336,21 @@ static __always_inline bool sb_frame_pointers_suffice(const struct sb_last_space
 }
 
 /*
- * Unwinds the user part of a 64-bit program by unwind tables; by frame pointers if the mappings of
- * the space or their tables are not known: then *copy is the size of the copy of the stack, if the
- * session wants one.
+ * Unwinds the user part of a 64-bit program by unwind tables; by frame pointers if the session uses
+ * no tables, or if the mappings of the space or their tables are not known: then *copy is the size of
+ * the copy of the stack, if the session wants one.
  */
 static noinline u64 sb_sampler_unwind_user(struct sb_sampler *sampler, const struct pt_regs *regs,
 					   u64 *frames, u64 *end, struct stackbeat_sample *sample,
 					   u32 *copy)
 {
 	struct sb_space_cursor *cursor = &sampler->space_cursor;
-	const struct sb_unwind_maps *maps = sb_space_maps(cursor, sample->address_space,
-							  sample->generation);
+	const struct sb_unwind_maps *maps;
 	u64 user = SB_UNWIND_TABLE_MISSING;
 
+	if (!READ_ONCE(sampler->session->unwind_tables))
+		return sb_unwind_user_restored(regs, frames, end, &sample->hash);
+	maps = sb_space_maps(cursor, sample->address_space, sample->generation);
 	if (maps && READ_ONCE(maps->frame_pointers)) {
 		cursor->last.frame_pointers = sample->generation;
 		cursor->last.vdso_start = maps->vdso_start;
@@ -360,7 +363,7 @@ static noinline u64 sb_sampler_unwind_user(struct sb_sampler *sampler, const str
 			return user;
 		*copy = READ_ONCE(sampler->session->stack_copy);
 	}
-	return sb_unwind_user(regs, frames, end, &sample->hash);
+	return sb_unwind_user_restored(regs, frames, end, &sample->hash);
 }
 
 /*
@@ -386,6 +389,7 @@ static noinline u32 sb_sampler_copy_stack(struct sb_sampler *sampler, const stru
 	sb_user_registers(regs, stack->registers);
 	copy -= copy_from_user_nmi(stack->bytes, (const void __user *)regs->sp, copy);
 	stack->size = round_down(copy, sizeof(u64));
+	sb_uretprobes_restore(sb_uretprobes(), regs->sp, (u64 *)stack->bytes, stack->size);
 	bytes = sizeof(*stack) + stack->size;
 	stack->record = (struct stackbeat_record){
 		.type = STACKBEAT_RECORD_STACK,
@@ -479,7 +483,7 @@ static __always_inline void sb_sampler_sample(struct sb_sampler *sampler,
 			user = sb_unwind_user32(regs, frames, end, &sample->hash);
 		else if (sb_frame_pointers_suffice(&sampler->space_cursor.last, regs,
 						   sample->generation) ||
-			 !READ_ONCE(session->unwind_tables))
+			 (!READ_ONCE(session->unwind_tables) && !sb_has_uprobes(task)))
 			user = sb_unwind_user(regs, frames, end, &sample->hash);
 		else
 			user = sb_sampler_unwind_user(sampler, regs, frames, end, sample, &copy);

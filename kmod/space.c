@@ -434,6 +434,7 @@ static void sb_spaces_queue_mmap_event(struct sb_spaces *spaces, struct sb_space
 		event->id = READ_ONCE(space->id);
 		event->generation = generation;
 		event->vdso = vma->vm_start == (unsigned long)vma->vm_mm->context.vdso;
+		event->uprobes = sb_vma_is_uprobes(vma);
 		event->start = range->start;
 		event->end = range->end;
 		event->offset = vma->vm_file ? (u64)range->page << PAGE_SHIFT : 0;

@@ -20,6 +20,7 @@
 #include <linux/cache.h>
 #include <linux/irq_work.h>
 #include <linux/list.h>
+#include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
 #include <linux/workqueue.h>
@@ -63,8 +64,9 @@ struct sb_last_space {
 	u64 id;
 	const struct sb_space *space;
 	/*
-	 * Generation at which no mapping of the space has an unwind table, except the vDSO: stacks are
-	 * unwound by frame pointers, except those of the vDSO. 0: not known.
+	 * Generation at which no mapping of the space has an unwind table, except the vDSO, and no
+	 * return address is replaced: stacks are unwound by frame pointers, except those of the vDSO.
+	 * 0: not known.
 	 */
 	u32 frame_pointers;
 	u64 vdso_start, vdso_size;
@@ -103,7 +105,7 @@ struct sb_mmap_event {
 	struct sb_space *space;	/* its entry in the table */
 	u64 id;
 	u32 generation;
-	bool vdso;
+	bool vdso, uprobes;	/* see sb_vma_is_uprobes() */
 	unsigned long start, end;
 	u64 offset;
 	struct file *file;	/* a reference, or NULL */
@@ -117,7 +119,14 @@ struct sb_found_mapping {
 	/* A reference, or NULL. Not to the struct file: its last fput() may wait for a server. */
 	struct inode *inode;
 	u32 flags;		/* STACKBEAT_MAPPING_* */
+	bool uprobes;
 };
+
+/* Whether a mapping may be [uprobes], the page with the trampoline of uretprobes. */
+static inline bool sb_vma_is_uprobes(const struct vm_area_struct *vma)
+{
+	return !vma->vm_file && vma->vm_flags & VM_IO;
+}
 
 struct sb_spaces {
 	struct list_head list;	/* under sb_spaces_lock, read by the probes under RCU */

@@ -12,6 +12,7 @@
 #include "stackbeat.h"
 #include "unwind.h"
 #include "unwind_user.h"
+#include "uretprobe.h"
 
 #if !defined(CONFIG_X86_64) || !defined(CONFIG_UNWINDER_ORC)
 #error "stackbeat needs x86-64 and the ORC unwinder"
@@ -222,16 +223,18 @@ static __always_inline u64 sb_walk_round(unsigned long *fp, unsigned long *dista
  * caller's frame pointer and, above it, the return address. The whole walk is one user
  * access section, in which function calls are not allowed. In hard interrupt context a
  * fault is handled by the exception table, never by the memory manager.
+ * `uretprobe`: a list from sb_uretprobes().
  */
 static __always_inline u64 sb_walk_user(const struct pt_regs *regs, u64 *frames, u64 *to_end,
-					u64 *stack_hash, const bool compat)
+					u64 *stack_hash, const bool compat,
+					const struct return_instance *uretprobe)
 {
 	const u32 word = compat ? sizeof(u32) : sizeof(u64);
 	unsigned long user_size = TASK_SIZE_MAX;
 	unsigned long fp = compat ? (u32)regs->bp : regs->bp;
 	unsigned long sp = compat ? (u32)regs->sp : regs->sp;
 	unsigned long ip = regs->ip;
-	unsigned long user_mask, limit, next, address, caller = 0, seen;
+	unsigned long user_mask, limit, next, address, caller = 0, place = sp, seen;
 	unsigned long chain_limit, fast_limit;
 	u64 *to = frames, *first, hash, first_hash, status;
 	u32 stop = STACKBEAT_STOP_OUTERMOST, descents = 0, code, following;
@@ -267,9 +270,12 @@ static __always_inline u64 sb_walk_user(const struct pt_regs *regs, u64 *frames,
 			sb_read_word(caller, sp, frame_chain);
 	} else if (sb_is_mov_sp_bp(code, compat)) {
 		sb_read_user(before, u8, ip - 1, limit, user_mask, frame_chain);
-		if (before == SB_CODE_PUSH_BP)
-			sb_read_word(caller, sp + word, frame_chain);
+		if (before == SB_CODE_PUSH_BP) {
+			place = sp + word;
+			sb_read_word(caller, place, frame_chain);
+		}
 	}
+	caller = sb_uretprobe_original(uretprobe, place, caller);
 	if (sb_is_user_code(caller, user_mask) && to < to_end) {
 		*to++ = caller;
 		hash = sb_hash(hash, caller);
@@ -278,7 +284,7 @@ static __always_inline u64 sb_walk_user(const struct pt_regs *regs, u64 *frames,
 frame_chain:
 	first = to;
 	first_hash = hash;
-	if (compat || (fp & (word - 1)))
+	if (compat || uretprobe || (fp & (word - 1)))
 		goto careful;
 	seen = 0;
 	while (fp - PAGE_SIZE < fast_limit && to + SB_ROUND <= to_end) {
@@ -313,6 +319,7 @@ careful:
 		}
 		sb_read_word(next, fp, unreadable);
 		sb_read_word(address, fp + word, unreadable);
+		address = sb_uretprobe_original(uretprobe, fp + word, address);
 examine:
 		if (unlikely(!sb_is_user_code(address, user_mask))) {
 			if (address)
@@ -371,10 +378,18 @@ out:
 
 u64 sb_unwind_user(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u64 *hash)
 {
-	return sb_walk_user(regs, frames, frames_end, hash, false);
+	return sb_walk_user(regs, frames, frames_end, hash, false, NULL);
+}
+
+u64 sb_unwind_user_restored(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u64 *hash)
+{
+	const struct return_instance *uretprobe = sb_uretprobes();
+
+	return likely(!uretprobe) ? sb_unwind_user(regs, frames, frames_end, hash) :
+				    sb_walk_user(regs, frames, frames_end, hash, false, uretprobe);
 }
 
 u64 sb_unwind_user32(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u64 *hash)
 {
-	return sb_walk_user(regs, frames, frames_end, hash, true);
+	return sb_walk_user(regs, frames, frames_end, hash, true, sb_uretprobes());
 }

@@ -38,6 +38,8 @@ u64 sb_unwind_kernel(struct pt_regs *regs, u64 *frames, u32 max, u64 *hash);
  * Not inlined into the timer callback, where the loop would have too few registers.
  */
 u64 sb_unwind_user(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u64 *hash);
+/* The same, with the original return addresses where uretprobes have replaced them. */
+u64 sb_unwind_user_restored(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u64 *hash);
 /* The same for 32-bit programs. */
 u64 sb_unwind_user32(const struct pt_regs *regs, u64 *frames, u64 *frames_end, u64 *hash);
 

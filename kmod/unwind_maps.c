@@ -139,7 +139,7 @@ static void sb_unwind_maps_derive(struct sb_unwind_maps *maps)
 		if (map->vdso) {
 			maps->vdso_start = map->start;
 			maps->vdso_size = map->end - map->start;
-		} else if (!sb_unwind_object_has_frame_pointers(map->object)) {
+		} else if (map->uprobes || !sb_unwind_object_has_frame_pointers(map->object)) {
 			frame_pointers = false;
 		}
 	}

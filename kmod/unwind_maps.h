@@ -18,6 +18,7 @@ struct sb_unwind_map {
 	u64 bias;		/* address - ELF virtual address */
 	struct sb_unwind_object *object;	/* with a reference; NULL: frame pointers */
 	bool vdso;
+	bool uprobes;		/* the page with the trampoline of uretprobes */
 	bool biased;		/* `bias` is valid; see sb_unwind_maps_set_bias() */
 };
 
@@ -28,7 +29,8 @@ struct sb_unwind_maps {
 	u32 generation;
 	u32 count;
 	bool used;		/* by a tick, since the last search for arrays to be freed */
-	bool frame_pointers;	/* no mapping has a table, except that of the vDSO */
+	/* No mapping has a table, except that of the vDSO, and no return address is replaced. */
+	bool frame_pointers;
 	u64 vdso_start, vdso_size;
 	struct sb_unwind_map items[];
 };

@@ -10,6 +10,7 @@
 #include "unwind_maps.h"
 #include "unwind_tables.h"
 #include "unwind_user.h"
+#include "uretprobe.h"
 
 /*
  * The kind of a cached rule. The first three have their return address at CFA - 8, and a CFA that is
@@ -193,7 +194,8 @@ static noinline enum sb_walk_end sb_walk_rules(struct sb_walk *walk)
 	unsigned long user_size = TASK_SIZE_MAX;
 	/* rip - low and rip + add are relative to the range, and the key of the rule. */
 	struct sb_walk_range *range = walk->range;
-	unsigned long low = range->low + 1, size = range->size, add = range->key - 1;
+	/* A return address at the end of the range may be a trampoline behind it. */
+	unsigned long low = range->low + 1, size = range->size - 1, add = range->key - 1;
 	unsigned long user_mask, limit, key, cfa, rip, rbp;
 	const struct sb_cached_rule *rule;
 	enum sb_walk_end end = SB_WALK_STEP;
@@ -244,13 +246,14 @@ found:
 			break;
 		if (unlikely(rip - low >= size)) {
 			range = walk->other;
-			if (rip - 1 - range->low < range->size && range->by_rules) {
+			if (rip - range->low < range->size && rip != range->low &&
+			    range->by_rules) {
 				walk->other = walk->range;
 				walk->range = range;
 				low = range->low + 1;
-				size = range->size;
+				size = range->size - 1;
 				add = range->key - 1;
-			} else if (sb_is_user_code(rip, user_mask)) {
+			} else if (rip & ~PAGE_MASK && sb_is_user_code(rip, user_mask)) {
 				end = SB_WALK_LEFT;
 			} else {
 				break;
@@ -297,7 +300,7 @@ static noinline enum sb_walk_end sb_walk_frame_pointers(struct sb_walk *walk)
 		fast.rbp &= user_mask; /* changes nothing, except under speculation */
 		unsafe_get_user(rbp, (u64 __user *)fast.rbp, out);
 		unsafe_get_user(rip, (u64 __user *)(fast.rbp + sizeof(u64)), out);
-		if (unlikely(!sb_is_user_code(rip, user_mask)))
+		if (unlikely(!sb_is_user_code(rip, user_mask) || !(rip & ~PAGE_MASK)))
 			break;
 		fast.rsp = fast.rbp + 2 * sizeof(u64);
 		fast.rbp = rbp;
@@ -464,6 +467,17 @@ static __always_inline int sb_walk_enter_range(struct sb_walk *walk)
 	}
 }
 
+/* Replaces the trampoline of a uretprobe, if the frame's return address is one. Returns rip. */
+static noinline u64 sb_walk_restore(struct stackbeat_unwind_frame *frame)
+{
+	u64 *rip = &frame->registers[STACKBEAT_REGISTER_RIP];
+	u64 place = frame->registers[STACKBEAT_REGISTER_RSP] - sizeof(u64);
+
+	if (frame->is_return_address)
+		*rip = sb_uretprobe_original(sb_uretprobes(), place, *rip);
+	return *rip;
+}
+
 /* Walks up to the end of the stack. Returns why it ended there, or SB_STOP_*. */
 static int sb_walk_on(struct sb_walk *walk)
 {
@@ -495,6 +509,8 @@ static int sb_walk_on(struct sb_walk *walk)
 		if (result != STACKBEAT_UNWIND_STEPPED)
 			return sb_stops[result];
 		rip = walk->frame.registers[STACKBEAT_REGISTER_RIP];
+		if (unlikely(!(rip & ~PAGE_MASK)))
+			rip = sb_walk_restore(&walk->frame);
 		if (!sb_is_user_code(rip, user_mask))
 			return rip ? STACKBEAT_STOP_BAD_FRAME : STACKBEAT_STOP_OUTERMOST;
 		if (walk->to == walk->to_end)

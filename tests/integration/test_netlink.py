@@ -39,6 +39,9 @@ def settings_can_be_read_back():
                   "ring_size": 128 << 10, "watermark": 5000, "cpus": "0", "pids": [os.getpid()]}
         session.set(**wanted)
         reported = session.get()
+        # A filter of all CPUs is none.
+        if len(online_cpus()) == 1:
+            wanted["cpus"] = ""
         check_equal({key: reported[key] for key in wanted}, wanted, "changed settings")
         session.set(cpus="", pids=[], watermark=0)
         reported = session.get()

@@ -7,6 +7,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import resource
 import shutil
 import signal
 import struct
@@ -19,6 +20,7 @@ from address_spaces import AddressSpaces
 from stackbeat import MappedFile, S, Session, AddressSpace, spaces_lost
 from test_permissions import reload_module, busy_as, copy_of_threads
 from other_users import ALICE, as_user, become, CAP_PERFMON, libc
+from unwind_tables import pack_table, wait_for_files
 
 CLONE_NEWPID, CLONE_NEWCGROUP = 0x20000000, 0x02000000
 BOTH = S.PART_KERNEL | S.PART_USER
@@ -224,6 +226,63 @@ def short_processes_have_address_space_records():
     check(len({pid for pid, _ in seen}) > count / 4, f"too few processes were sampled: {seen}")
     check_equal({space for _, space in seen} - recorded, set(), f"address spaces without a record, of {stats}")
     check_equal(spaces_lost(stats), 0, f"lost address spaces, of {stats}")
+
+
+# --- unwind tables -------------------------------------------------------------
+
+
+@test
+def tables_are_the_sessions_own_and_limited():
+    reload_module()
+    path = copy_of_threads(0o755)
+    process = busy_as(ALICE, path)
+    small = pack_table(0x1000, [0, 1], [0], b"\0", [(8, 0x73, 0, 0, 0)])
+    # Of nearly 8 MiB, the limit, and of more.
+    large = pack_table(0x1000, [0] + [1] * 2000000, [0], b"\0", [(8, 0x73, 0, 0, 0)])
+    larger = pack_table(0x1000, [0] + [1] * 2200000, [0], b"\0", [(8, 0x73, 0, 0, 0)])
+
+    def file_of_process(session):
+        session.start()
+        spaces = wait_for_files(session, process)
+        return next(number for number, file in spaces.files.items() if file.path == str(path))
+
+    def set_and_refuse():
+        with Session(rate=1000, cpus="0", watermark=4096) as session, \
+             Session(rate=1000, cpus="0", watermark=4096) as other:
+            number = file_of_process(session)
+            with fails_with(errno.ENOSPC, "a table beyond the limit"):
+                session.set_table(number, larger)
+            stats = session.stats()
+            check_equal((stats["unwind_tables"], stats["unwind_tables_refused"]), (0, 1), "tables, refused")
+            session.set_table(number, large)
+            with fails_with(errno.EEXIST, "a second table"):
+                session.set_table(number, small)
+            # Another session of the same user does not have it.
+            check_equal(other.stats()["unwind_tables"], 0, "tables of the other session")
+            other.set_table(file_of_process(other), small)
+            check_equal((session.stats()["unwind_tables"], other.stats()["unwind_tables"]), (1, 1), "tables")
+
+    def set_without_locked_memory():
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))
+        with Session(rate=1000, cpus="0", watermark=4096) as session:
+            number = file_of_process(session)
+            with fails_with(errno.ENOMEM, "a table without locked memory"):
+                session.set_table(number, large)
+            check_equal(session.stats()["unwind_tables"], 0, "tables")
+
+    def set_after(function):
+        """A session with CAP_PERFMON does not have the table of a restricted one."""
+        with Session(rate=1000, cpus="0", watermark=4096) as session:
+            number = file_of_process(session)
+            as_user(ALICE, function)
+            before = session.stats()["unwind_tables"]
+            session.set_table(number, small)
+            check_equal(session.stats()["unwind_tables"], before + 1, "tables of all")
+
+    defer(resource.setrlimit, resource.RLIMIT_MEMLOCK, resource.getrlimit(resource.RLIMIT_MEMLOCK))
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (64 << 20, 64 << 20))
+    set_after(set_and_refuse)
+    as_user(ALICE, set_without_locked_memory)
 
 
 # --- lockdown ------------------------------------------------------------------
