@@ -131,6 +131,7 @@ static bool has_frame_information(Dwfl *dwfl, Dwarf_Addr address)
 	free(frame);
 	if (found || !module)
 		return found;
+	frame = NULL;
 	cfi = dwfl_module_dwarf_cfi(module, &bias);
 	found = cfi && !dwarf_cfi_addrframe(cfi, address - bias, &frame);
 	free(frame);
