@@ -336,7 +336,8 @@ struct stackbeat_record {
 #define STACKBEAT_SAMPLE_COMPAT (1u << 1) /* the user part is of a 32-bit program */
 /*
  * The next record of this ring is a STACKBEAT_RECORD_STACK of this sample: an unwind table that the
- * user part needs was missing, so its frames are those of the frame pointers
+ * user part needs was missing, so its frames are those of the frame pointers; unless the record has
+ * the flag STACKBEAT_STACK_EXTRA
  */
 #define STACKBEAT_SAMPLE_STACK (1u << 2)
 
@@ -420,9 +421,13 @@ struct stackbeat_sample {
 #define STACKBEAT_REGISTER_RSP 7u
 #define STACKBEAT_REGISTER_RIP 16u
 
+/* Flags of a STACKBEAT_RECORD_STACK. */
+/* No table was missing: STACKBEAT_A_STACK_COPY_EVERY has asked for the copy. */
+#define STACKBEAT_STACK_EXTRA (1u << 0)
+
 /* The user registers and the top of the user stack of the sample in the record before. */
 struct stackbeat_stack {
-	struct stackbeat_record record; /* flags: 0 */
+	struct stackbeat_record record; /* flags: STACKBEAT_STACK_* */
 	__u64 registers[STACKBEAT_REGISTERS];
 	__u64 size; /* bytes of stack; the rest of the record is padding */
 	__u8 bytes[]; /* from address rsp on */
@@ -521,8 +526,8 @@ struct stackbeat_unwind_push {
  * STACKBEAT_CMD_SESSION_GET takes STACKBEAT_A_SESSION, or, as a dump of all sessions,
  *	no attributes. The answer is one message per session: STACKBEAT_A_SESSION,
  *	_STATE, _RATE, _PARTS, _INHERIT, _NO_JITTER, _CPUS, _MAX_DEPTH, _RING_SIZE,
- *	_WATERMARK, _BUDGET, _UNWIND_TABLES, _STACK_COPY, _RESTRICTED, _OWNER,
- *	_OWNER_COMM, _STATS. The answer for one session also has _PIDS, _TIDS, _CGROUPS,
+ *	_WATERMARK, _BUDGET, _UNWIND_TABLES, _STACK_COPY, _STACK_COPY_EVERY,
+ *	_RESTRICTED, _OWNER, _OWNER_COMM, _STATS. The answer for one session also has _PIDS, _TIDS, _CGROUPS,
  *	_EXCLUDE_COMMS and one _CPU_STATS for each CPU with a ring (a dump has no room for
  *	them). _CPUS is omitted if the list is too long for the message.
  *
@@ -678,6 +683,12 @@ enum stackbeat_attr {
 	 * STACKBEAT_STACK_COPY_MAX, a multiple of 8; 0: none (default)
 	 */
 	STACKBEAT_A_STACK_COPY,
+	/*
+	 * u32: on each CPU, one in so many user parts that unwind tables are to unwind carries a
+	 * copy of the stack, even if its tables are there; 0: none (default). Can't be changed once
+	 * the session was started
+	 */
+	STACKBEAT_A_STACK_COPY_EVERY,
 	STACKBEAT_A_COUNT
 };
 

@@ -61,6 +61,7 @@ static const struct nla_policy sb_set_policy[STACKBEAT_A_COUNT] = {
 	[STACKBEAT_A_EXCLUDE_COMMS] = NLA_POLICY_NESTED(sb_comm_policy),
 	[STACKBEAT_A_UNWIND_TABLES] = { .type = NLA_U8 },
 	[STACKBEAT_A_STACK_COPY] = { .type = NLA_U32 },
+	[STACKBEAT_A_STACK_COPY_EVERY] = { .type = NLA_U32 },
 };
 
 static struct genl_family sb_family;
@@ -192,6 +193,12 @@ static int sb_read_stack_copy(struct genl_info *info, struct sb_settings *settin
 	return -EINVAL;
 }
 
+static int sb_read_stack_copy_every(struct genl_info *info, struct sb_settings *settings)
+{
+	settings->stack_copy_every = nla_get_u32(info->attrs[STACKBEAT_A_STACK_COPY_EVERY]);
+	return 0;
+}
+
 static int sb_read_cpus(struct genl_info *info, struct sb_settings *settings)
 {
 	const char *list = nla_data(info->attrs[STACKBEAT_A_CPUS]);
@@ -315,6 +322,7 @@ static const struct {
 	{ STACKBEAT_A_BUDGET, sb_read_budget },
 	{ STACKBEAT_A_UNWIND_TABLES, sb_read_unwind_tables },
 	{ STACKBEAT_A_STACK_COPY, sb_read_stack_copy },
+	{ STACKBEAT_A_STACK_COPY_EVERY, sb_read_stack_copy_every },
 	{ STACKBEAT_A_TIDS, sb_read_tids },
 	{ STACKBEAT_A_CGROUPS, sb_read_cgroups },
 	{ STACKBEAT_A_EXCLUDE_COMMS, sb_read_comms },
@@ -608,6 +616,7 @@ static int sb_put_settings(struct sk_buff *skb, const struct sb_session *session
 	    nla_put_u8(skb, STACKBEAT_A_NO_JITTER, session->no_jitter) ||
 	    nla_put_u8(skb, STACKBEAT_A_UNWIND_TABLES, session->unwind_tables) ||
 	    nla_put_u32(skb, STACKBEAT_A_STACK_COPY, session->stack_copy) ||
+	    nla_put_u32(skb, STACKBEAT_A_STACK_COPY_EVERY, session->stack_copy_every) ||
 	    nla_put_u8(skb, STACKBEAT_A_RESTRICTED, session->restricted) ||
 	    nla_put_u32(skb, STACKBEAT_A_BUDGET, session->budget_permille) ||
 	    nla_put_u32(skb, STACKBEAT_A_MAX_DEPTH, session->max_depth) ||

@@ -338,20 +338,25 @@ static __always_inline bool sb_frame_pointers_suffice(const struct sb_last_space
 /*
  * Unwinds the user part of a 64-bit program by unwind tables; by frame pointers if the session uses
  * no tables, or if the mappings of the space or their tables are not known: then *copy is the size of
- * the copy of the stack, if the session wants one.
+ * the copy of the stack, if the session wants one; also if it is the turn of the sample to have one.
  */
 static noinline u64 sb_sampler_unwind_user(struct sb_sampler *sampler, const struct pt_regs *regs,
 					   u64 *frames, u64 *end, struct stackbeat_sample *sample,
 					   u32 *copy)
 {
 	struct sb_space_cursor *cursor = &sampler->space_cursor;
+	u32 every = READ_ONCE(sampler->session->stack_copy_every);
 	const struct sb_unwind_maps *maps;
 	u64 user = SB_UNWIND_TABLE_MISSING;
 
 	if (!READ_ONCE(sampler->session->unwind_tables))
 		return sb_unwind_user_restored(regs, frames, end, &sample->hash);
+	sampler->copy_is_extra = every && !(sampler->copy_turn++ % every);
+	if (sampler->copy_is_extra)
+		*copy = READ_ONCE(sampler->session->stack_copy);
 	maps = sb_space_maps(cursor, sample->address_space, sample->generation);
-	if (maps && READ_ONCE(maps->frame_pointers)) {
+	/* Samples whose turn it may be don't take the fast path. */
+	if (maps && READ_ONCE(maps->frame_pointers) && !every) {
 		cursor->last.frame_pointers = sample->generation;
 		cursor->last.vdso_start = maps->vdso_start;
 		cursor->last.vdso_size = maps->vdso_size;
@@ -362,6 +367,7 @@ static noinline u64 sb_sampler_unwind_user(struct sb_sampler *sampler, const str
 		if (user != SB_UNWIND_TABLE_MISSING)
 			return user;
 		*copy = READ_ONCE(sampler->session->stack_copy);
+		sampler->copy_is_extra = false;
 	}
 	return sb_unwind_user_restored(regs, frames, end, &sample->hash);
 }
@@ -393,6 +399,7 @@ static noinline u32 sb_sampler_copy_stack(struct sb_sampler *sampler, const stru
 	bytes = sizeof(*stack) + stack->size;
 	stack->record = (struct stackbeat_record){
 		.type = STACKBEAT_RECORD_STACK,
+		.flags = sampler->copy_is_extra ? STACKBEAT_STACK_EXTRA : 0,
 		.size = bytes,
 	};
 	sampler->stack_copies++;

@@ -30,6 +30,8 @@ struct sb_sampler {
 	u64 filtered;
 	u64 missed_sum;
 	u64 stack_copies, stack_copies_lost;
+	u32 copy_turn;		/* counts samples for stack_copy_every */
+	bool copy_is_extra;	/* of the current sample */
 	u64 overhead;		/* cycles */
 	u64 tick_time;		/* ns represented by the ticks */
 	u64 limit;		/* here->overhead at which the budget is checked */

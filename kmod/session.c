@@ -456,6 +456,11 @@ static int sb_session_check(const struct sb_session *session,
 		if (err)
 			return err;
 	}
+	if (sb_settings_have(settings, STACKBEAT_A_STACK_COPY_EVERY) &&
+	    session->state != STACKBEAT_STATE_NEW) {
+		NL_SET_ERR_MSG(extack, "extra stack copies can't be set once the session was started");
+		return -EBUSY;
+	}
 	if (sb_settings_have(settings, STACKBEAT_A_RING_SIZE)) {
 		if (sb_session_has_samplers(session)) {
 			NL_SET_ERR_MSG(extack, "the ring size can't be changed once a ring was allocated");
@@ -585,6 +590,8 @@ static int sb_session_apply(struct sb_session *session,
 		WRITE_ONCE(session->unwind_tables, settings->unwind_tables);
 	if (sb_settings_have(settings, STACKBEAT_A_STACK_COPY))
 		WRITE_ONCE(session->stack_copy, settings->stack_copy);
+	if (sb_settings_have(settings, STACKBEAT_A_STACK_COPY_EVERY))
+		WRITE_ONCE(session->stack_copy_every, settings->stack_copy_every);
 	if (sb_settings_have(settings, STACKBEAT_A_BUDGET)) {
 		session->budget_permille = settings->budget_permille;
 		WRITE_ONCE(session->budget, sb_budget_cycles(settings->budget_permille));

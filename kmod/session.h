@@ -47,6 +47,7 @@ struct sb_settings {
 	bool no_jitter;
 	bool unwind_tables;
 	u32 stack_copy;
+	u32 stack_copy_every;
 	cpumask_var_t cpus;
 	struct sb_filter *filter;	/* with the members that are set; freed by the caller */
 };

@@ -155,3 +155,15 @@ def without_copies_the_first_stacks_are_those_of_frame_pointers():
     tables, frame_pointers, copies = shares_of_methods(err)
     check(tables > 50, f"few callers by tables: {err}")
     check_equal(copies, 0.0, f"callers by copies: {err}")
+
+
+@exact_test
+def stacks_are_those_of_elfutils():
+    _, _, err = record("-F", 997, "--verify=2", "--stack-copy=32K", command=workload("nofp", 1))
+    found = re.search(r"unwound again by elfutils: (\d+) user stacks: (\d+) equal", err)
+    check(found, f"no comparison in the summary: {err}")
+    total, equal = map(int, found.groups())
+    print(err)
+    check(total >= 100, f"few stacks were unwound again: {err}")
+    check(equal >= 0.99 * total, f"stacks differ: {err}")
+    check(re.search(r"  /\S*libc\S*: \d+ callers: \d+ equal", err), f"no callers of libc: {err}")

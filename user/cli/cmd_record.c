@@ -26,11 +26,14 @@
 #include "record/child_command.h"
 #include "record/recorder.h"
 #include "record/stack_table.h"
+#include "record/verification.h"
 #include "sandbox/worker_call.h"
 #include "symbolize/symbolize_options.h"
 
 /* Of the process that writes a file: a third of the CPU time that a sampled thread gets. */
 #define EXPORTER_NICE 5
+/* Lines of --verify. */
+#define VERIFIED_OBJECTS_MAX 16u
 
 struct record {
 	struct record_options options;
@@ -182,6 +185,47 @@ static void print_saved(const struct record *record)
 	if (counts.not_saved)
 		fprintf(stderr, "stackbeat: %" PRIu64 " binaries not saved: %s\n", counts.not_saved,
 			mapped_files_save_problem(files));
+}
+
+static void print_comparison(const uint64_t results[COMPARISON_COUNT], const char *noun)
+{
+	static const char *const names[COMPARISON_COUNT] = {"equal", "longer", "shorter",
+							    "different"};
+	const char *separator = ": ";
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < COMPARISON_COUNT; i++)
+		total += results[i];
+	fprintf(stderr, "%" PRIu64 " %s", total, noun);
+	for (size_t i = 0; i < COMPARISON_COUNT; i++) {
+		if (i != COMPARED_EQUAL && !results[i])
+			continue;
+		fprintf(stderr, "%s%" PRIu64 " %s (%.2f %%)", separator, results[i], names[i],
+			percent(results[i], total));
+		separator = ", ";
+	}
+	fputc('\n', stderr);
+}
+
+/* Of --verify: by object, the frames whose caller elfutils has found as well. */
+static void print_verification(const struct verification *verification)
+{
+	struct verification_result result;
+
+	verification_result(verification, &result);
+	fputs("stackbeat: unwound again by elfutils: ", stderr);
+	print_comparison(result.results, "user stacks");
+	for (size_t i = 0; i < MIN(result.object_count, VERIFIED_OBJECTS_MAX); i++) {
+		const struct verified_object *object = &result.objects[i];
+
+		fprintf(stderr, "stackbeat:   %s: ", *object->path ? object->path : "other code");
+		print_comparison(object->results, "callers");
+	}
+	if (result.dropped + result.failed)
+		fprintf(stderr,
+			"stackbeat:   not unwound again: %" PRIu64 " for lack of memory, %" PRIu64
+			" by failures\n",
+			result.dropped, result.failed);
 }
 
 /* Explains by the counters why there are no samples. */
@@ -517,6 +561,8 @@ static int write_profile(struct record *record, struct error *error)
 	window_clear(&window);
 	if (!err && !record->options.quiet)
 		reader_sandbox_print_missing(&record->sandbox);
+	if (!err && !record->options.quiet && record->recorder.collector.verification)
+		print_verification(record->recorder.collector.verification);
 	if (!err && record->options.save_binaries)
 		print_saved(record);
 	return err;

@@ -113,6 +113,7 @@ static int add_session(const struct netlink_session *session, void *arg)
 	add_flag(object, "no_jitter", session->no_jitter);
 	add_flag(object, "use_unwind_tables", session->unwind_tables);
 	add_number(object, "stack_copy", session->stack_copy);
+	add_number(object, "stack_copy_every", session->stack_copy_every);
 	add_flag(object, "restricted", session->restricted);
 	for (int i = 0; i < STACKBEAT_S_COUNT; i++) {
 		if (counters[i])

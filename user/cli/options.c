@@ -40,6 +40,7 @@ enum {
 	OPTION_MEMORY,
 	OPTION_UNWIND,
 	OPTION_STACK_COPY,
+	OPTION_VERIFY,
 };
 
 /* clang-format off */
@@ -88,6 +89,9 @@ static const struct cli_option record_options[] = {
 	{OPTION_STACK_COPY, "stack-copy", "SIZE",
 	 "bytes of the stack that the first samples of a program carry, before its unwind tables are "
 	 "made: up to 64K (default: 8K); 0: none"},
+	{OPTION_VERIFY, "verify", "N",
+	 "unwind one in N user stacks once more, by elfutils and a copy of the stack, and report how "
+	 "many are equal, by program and library"},
 	{OPTION_RING_SIZE, "ring-size", "SIZE",
 	 "size of the ring buffer of a CPU, a power of two, 64K to 64M (default: 512K)"},
 	{OPTION_NO_JITTER, "no-jitter", NULL,
@@ -482,6 +486,9 @@ static int parse_record_option(int id, char *value, void *arg, struct error *err
 				    &options->session.max_depth, error);
 	case OPTION_UNWIND:
 		return parse_unwind(value, &options->session.unwind, error);
+	case OPTION_VERIFY:
+		return parse_number(value, "--verify", 1, INT32_MAX, &options->session.verify,
+				    error);
 	case OPTION_STACK_COPY:
 		return parse_stack_copy(value, &options->session.stack_copy, error);
 	case OPTION_RING_SIZE:
@@ -635,6 +642,8 @@ int record_options_parse(int argc, char **argv, struct record_options *options, 
 	    (options->session.pid_count || options->session.tid_count ||
 	     options->session.cgroup_count))
 		return error_set(error, EINVAL, "-a can't be combined with -p, -t or -G");
+	if (options->session.verify && !options->session.stack_copy)
+		return error_set(error, EINVAL, "--verify can't be combined with --stack-copy=0");
 	if (options->snapshot && options->rotate)
 		return error_set(error, EINVAL, "--snapshot and --rotate can't be combined");
 	if ((options->snapshot || options->rotate) && !strcmp(options->output, "-"))

@@ -13,6 +13,7 @@
 #include "record/sample_queue.h"
 #include "record/stack_copies.h"
 #include "record/stack_table.h"
+#include "record/verification.h"
 #include "runtime/perf_map_watcher.h"
 #include "session/device.h"
 
@@ -84,6 +85,7 @@ void collector_clear(struct collector *collector)
 	window_clear(&collector->window);
 	sample_queue_free(collector->queue);
 	stack_copies_free(collector->copies);
+	verification_free(collector->verification);
 	unwind_tables_free(collector->tables);
 	stack_table_free(collector->stacks);
 	address_spaces_free(collector->spaces);
@@ -116,6 +118,7 @@ static int use_copies(struct collector *collector, const struct collector_unwind
 		.spaces = collector->spaces,
 		.stacks = collector->stacks,
 		.tables = collector->tables,
+		.verification = collector->verification,
 		.max_depth = unwinding->max_depth,
 		.copy_size = unwinding->copy_size,
 	};
@@ -146,7 +149,11 @@ int collector_use_tables(struct collector *collector, const struct collector_unw
 	collector->tables = unwind_tables_new(collector->files, &config);
 	if (!collector->tables)
 		err = -errno;
-	else if (unwinding->copy_size)
+	if (!err && unwinding->verifies) {
+		collector->verification = verification_new(collector->files);
+		err = collector->verification ? 0 : -ENOMEM;
+	}
+	if (!err && unwinding->copy_size)
 		err = use_copies(collector, unwinding);
 	return err ? error_errno(error, -err, "can't make unwind tables") : 0;
 }
@@ -345,6 +352,8 @@ static int flush_queue(struct collector *collector, int64_t snapshot_time, int64
 	if (!err && check_alive) {
 		if (collector->copies)
 			stack_copies_mark(collector->copies);
+		if (collector->verification)
+			verification_mark(collector->verification);
 		mapped_files_sweep(collector->files);
 		collector->next_check = now + CHECK_INTERVAL_NS;
 	}
@@ -360,6 +369,8 @@ static int watch(struct collector *collector, int64_t now)
 					 sample_queue_bytes(collector->queue);
 		if (collector->copies)
 			collector->other_bytes += stack_copies_bytes(collector->copies);
+		if (collector->verification)
+			collector->other_bytes += verification_bytes(collector->verification);
 		collector->next_watch = now + CHECK_INTERVAL_NS;
 	}
 	return bound_memory(collector);
@@ -466,6 +477,12 @@ int collector_peek(struct collector *collector, struct window **window, struct e
 {
 	*window = &collector->window;
 	return update_window(collector, false, error);
+}
+
+void collector_verify(struct collector *collector, const struct sandbox_server *sandbox)
+{
+	if (collector->verification)
+		verification_run(collector->verification, sandbox);
 }
 
 void collector_stop(struct collector *collector)

@@ -19,6 +19,7 @@ struct sandbox_server;
 struct stack_copies;
 struct stack_table;
 struct unwind_tables;
+struct verification;
 struct address_spaces;
 
 /* How long the kernel may take to write the metadata of a stopped session, in seconds. */
@@ -33,6 +34,7 @@ struct collector {
 	struct sample_queue *queue;
 	struct unwind_tables *tables; /* NULL: none are used */
 	struct stack_copies *copies; /* NULL: none are used */
+	struct verification *verification; /* NULL: none */
 	const struct device *device; /* opens mapped files, gets unwind tables */
 	void (*message)(const char *text, void *arg); /* see struct collector_unwinding */
 	void *message_arg;
@@ -65,6 +67,7 @@ struct collector_unwinding {
 	const struct sandbox_server *sandbox; /* of worker_main() (symbolize/worker.h) */
 	uint16_t max_depth; /* user frames */
 	uint32_t copy_size; /* bytes of the stack, see STACKBEAT_A_STACK_COPY; 0: none */
+	bool verifies; /* samples with extra copies are unwound again by collector_verify() */
 	/* Gets one line about the unwind table of each file; NULL: nobody does. */
 	void (*message)(const char *text, void *arg);
 	void *arg;
@@ -118,6 +121,12 @@ int collector_take(struct collector *collector, struct window *taken, struct err
  * valid until the next call of another function.
  */
 int collector_peek(struct collector *collector, struct window **window, struct error *error);
+
+/*
+ * Unwinds the samples with extra copies again, in workers of `sandbox`. Call it after
+ * collector_finish().
+ */
+void collector_verify(struct collector *collector, const struct sandbox_server *sandbox);
 
 /* Stops opening mapped files; the device is not used afterwards. */
 void collector_stop(struct collector *collector);

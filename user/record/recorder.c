@@ -220,6 +220,7 @@ static int run_session(struct recorder *recorder, const struct recorder_config *
 	add_own_counts(recorder);
 	recording->reader_overhead_ns = own_cpu_ns(recorder);
 	recorder->stopped = true;
+	collector_verify(&recorder->collector, config->sandbox);
 	return err;
 }
 
@@ -329,6 +330,7 @@ static int use_tables(struct recorder *recorder, const struct recorder_config *c
 		.sandbox = config->sandbox,
 		.max_depth = (uint16_t)config->session->max_depth,
 		.copy_size = config->session->stack_copy,
+		.verifies = config->session->verify,
 		.message = config->table,
 		.arg = config->arg,
 	};

@@ -13,6 +13,7 @@
 #include "process/mapped_files.h"
 #include "record/stack_table.h"
 #include "record/unwind_tables.h"
+#include "record/verification.h"
 #include "unwind/walk.h"
 
 /* gcc's analyzer loses sight of what is stored in the array, and reports it as leaked. */
@@ -294,6 +295,11 @@ int stack_copies_add(struct stack_copies *copies, const struct stackbeat_sample 
 
 	if (!space)
 		return -ENOMEM;
+	if (stack && stack->record.flags & STACKBEAT_STACK_EXTRA) {
+		if (copies->config.verification)
+			verification_add(copies->config.verification, sample, stack, space);
+		return stack_table_add_copied(copies->config.stacks, sample, NULL, NULL);
+	}
 	/* Without mappings, the copy is of no use. */
 	if (stack && sample->address_space) {
 		done = try_walk(copies, &walk);

@@ -20,6 +20,7 @@ struct address_spaces;
 struct stack_copies;
 struct stack_table;
 struct unwind_tables;
+struct verification;
 
 /* Bytes of all copies, with the mappings that they need. */
 #define STACK_COPIES_BYTES_MAX (16u << 20)
@@ -30,6 +31,7 @@ struct stack_copies_config {
 	struct address_spaces *spaces;
 	struct stack_table *stacks; /* gets the samples */
 	struct unwind_tables *tables;
+	struct verification *verification; /* gets the samples with an extra copy; NULL: none */
 	uint16_t max_depth; /* user frames, 1 to STACKBEAT_USER_FRAMES_MAX */
 	uint32_t copy_size; /* of the session: a shorter copy has the whole stack */
 	size_t memory; /* 0: STACK_COPIES_BYTES_MAX */
@@ -58,8 +60,8 @@ void stack_copies_drop(struct stack_copies *copies, struct stackbeat_stack *stac
 
 /*
  * Adds a sample with the copy of its stack (NULL: it was dropped), which stay the caller's, to the
- * stack table, or lets it wait. Its address space must have been advanced to its generation.
- * Returns 0 or -ENOMEM.
+ * stack table, or lets it wait. A sample with an extra copy has the frames of the module. Its
+ * address space must have been advanced to its generation. Returns 0 or -ENOMEM.
  */
 int stack_copies_add(struct stack_copies *copies, const struct stackbeat_sample *sample,
 		     const struct stackbeat_stack *stack);

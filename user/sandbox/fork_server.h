@@ -40,6 +40,7 @@ enum worker_kind {
 	WORKER_DEMANGLE, /* symbolize/demangle_names.h */
 	WORKER_UNPACK, /* symbolize/archive_unpacker.h */
 	WORKER_UNWIND_TABLE, /* unwind/job.h; at a low priority */
+	WORKER_VERIFY, /* unwind/elfutils_walk.h */
 };
 
 /* The work of a worker, which exits when the function returns. */

@@ -269,6 +269,7 @@ static bool put_settings(struct nl_msg *message, const struct netlink_settings *
 		{STACKBEAT_A_WATERMARK, settings->watermark},
 		{STACKBEAT_A_BUDGET, settings->budget},
 		{STACKBEAT_A_STACK_COPY, settings->stack_copy},
+		{STACKBEAT_A_STACK_COPY_EVERY, settings->stack_copy_every},
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
@@ -354,6 +355,7 @@ static int read_session(struct nl_msg *message, struct netlink_session *session)
 	session->restricted = read_flag(attrs[STACKBEAT_A_RESTRICTED]);
 	session->unwind_tables = read_flag(attrs[STACKBEAT_A_UNWIND_TABLES]);
 	session->stack_copy = read_u32(attrs[STACKBEAT_A_STACK_COPY]);
+	session->stack_copy_every = read_u32(attrs[STACKBEAT_A_STACK_COPY_EVERY]);
 	session->owner = read_u32(attrs[STACKBEAT_A_OWNER]);
 	read_string(attrs[STACKBEAT_A_OWNER_COMM], session->owner_comm,
 		    sizeof(session->owner_comm));

@@ -39,6 +39,7 @@ struct netlink_settings {
 	uint32_t watermark; /* bytes */
 	uint32_t budget; /* thousandths of a CPU */
 	uint32_t stack_copy; /* bytes */
+	uint32_t stack_copy_every; /* samples */
 	bool inherit;
 	bool no_jitter;
 	bool unwind_tables;
@@ -71,6 +72,7 @@ struct netlink_session {
 	uint32_t watermark;
 	uint32_t budget; /* thousandths of a CPU */
 	uint32_t stack_copy; /* bytes */
+	uint32_t stack_copy_every; /* samples */
 	uint32_t owner; /* process id */
 	bool no_jitter;
 	bool unwind_tables; /* they are used; before the first change: they can be used */

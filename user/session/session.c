@@ -92,6 +92,12 @@ static int choose_unwinding(struct session *session, const struct session_config
 				 "--unwind=tables: the module does not support unwind tables");
 	if (config->unwind == UNWIND_FRAME_POINTERS || !(settings->parts & STACKBEAT_PART_USER))
 		session->unwind_tables = false;
+	if (config->verify && !session->unwind_tables)
+		return error_set(error, EOPNOTSUPP,
+				 "--verify: user stacks are not unwound by unwind tables");
+	if (config->verify)
+		settings->set |= NETLINK_SET(STACKBEAT_A_STACK_COPY_EVERY);
+	settings->stack_copy_every = config->verify;
 	settings->unwind_tables = session->unwind_tables;
 	settings->stack_copy = session->unwind_tables ? config->stack_copy : 0;
 	return 0;

@@ -25,6 +25,7 @@
 #include "symbolize/job_bytes.h"
 #include "symbolize/opener.h"
 #include "symbolize/worker_protocol.h"
+#include "unwind/elfutils_walk.h"
 #include "unwind/job.h"
 
 #define ELF_FILES_MAX 3u
@@ -625,6 +626,9 @@ void worker_main(enum worker_kind kind, const int fds[], size_t count)
 		break;
 	case WORKER_UNWIND_TABLE:
 		run_unwind_worker(fds, count);
+		break;
+	case WORKER_VERIFY:
+		run_elfutils_worker(fds, count);
 		break;
 	}
 }

@@ -8,10 +8,7 @@
 #include <stdint.h>
 
 #include <stackbeat.h>
-#include <stackbeat_unwind.h>
-
-/* General registers by DWARF number, and rip. */
-enum { WALK_RIP = 16, WALK_REGISTERS };
+#include <stackbeat_unwind_step.h>
 
 /* Where code is mapped. */
 struct walk_mapping {
@@ -32,13 +29,10 @@ enum walk_end {
 };
 
 struct walk {
-	uint64_t registers[WALK_REGISTERS];
-	uint32_t known; /* bit n: registers[n] is the value in the current frame */
-	bool is_return_address; /* rip is a return address: its call is before it */
+	struct stackbeat_unwind_frame frame; /* its registers are set by the caller */
 	/* Returns the mapping of an address, or NULL. */
 	const struct walk_mapping *(*mapping)(void *arg, uint64_t address);
-	/* Reads the word at an address. Returns false if it can't be read. */
-	bool (*read)(void *arg, uint64_t address, uint64_t *word);
+	stackbeat_unwind_read *read;
 	void *arg; /* of both */
 	size_t table_frames; /* frames that a table found; frame pointers found the others */
 };

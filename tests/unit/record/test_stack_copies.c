@@ -17,6 +17,7 @@
 #include "pprof/truncation.h"
 #include "record/stack_table.h"
 #include "record/unwind_tables.h"
+#include "record/verification.h"
 #include "sample.h"
 #include "worker_server.h"
 
@@ -34,6 +35,7 @@ struct fixture {
 	struct stack_table *stacks;
 	struct unwind_tables *tables;
 	struct stack_copies *copies;
+	struct verification *verification;
 	/* The fake module. */
 	struct {
 		uint64_t file;
@@ -96,6 +98,7 @@ static void use_copies(struct fixture *fixture, size_t memory)
 		.spaces = fixture->spaces,
 		.stacks = fixture->stacks,
 		.tables = fixture->tables,
+		.verification = fixture->verification,
 		.max_depth = STACKBEAT_USER_FRAMES_DEFAULT,
 		.copy_size = COPY_SIZE,
 		.memory = memory,
@@ -124,7 +127,8 @@ static int set_up(void **state)
 	fixture->tables = unwind_tables_new(fixture->mapped, &config);
 	fixture->copy = malloc(sizeof(*fixture->copy) + COPY_SIZE);
 	*state = fixture;
-	if (!fixture->tables || !fixture->copy)
+	fixture->verification = verification_new(fixture->mapped);
+	if (!fixture->tables || !fixture->copy || !fixture->verification)
 		return -1;
 	use_copies(fixture, 0);
 	return 0;
@@ -135,6 +139,7 @@ static int tear_down(void **state)
 	struct fixture *fixture = *state;
 
 	stack_copies_free(fixture->copies);
+	verification_free(fixture->verification);
 	unwind_tables_free(fixture->tables);
 	stack_table_free(fixture->stacks);
 	address_spaces_free(fixture->spaces);
@@ -514,6 +519,53 @@ static void tables_are_forgotten_with_their_files(void **state)
 	assert_int_equal(fixture->files.released, fixture->files.count);
 }
 
+/* Adds a sample that the module has unwound up to CALLS callers; `wrong`: another frame. */
+static void add_extra(struct fixture *fixture, size_t callers, uint8_t stop, uint64_t wrong)
+{
+	struct stackbeat_sample *sample = make_sample(fixture, COPY_SIZE);
+
+	fixture->copy->record.flags = STACKBEAT_STACK_EXTRA;
+	sample->user_stop = stop;
+	for (size_t i = 0; i < callers; i++)
+		sample_user(sample, fixture->callers[i]);
+	if (wrong)
+		sample_user(sample, wrong);
+	assert_int_equal(stack_copies_add(fixture->copies, sample, fixture->copy), 0);
+}
+
+static void extra_copies_are_walked_by_elfutils(void **state)
+{
+	struct fixture *fixture = *state;
+	struct verification_result result;
+	uint64_t different = 0;
+
+	fake_self(fixture->spaces, &fixture->files, 1, (uint32_t)getpid());
+	add_extra(fixture, CALLS, STACKBEAT_STOP_MAX_DEPTH, 0);
+	add_extra(fixture, CALLS, STACKBEAT_STOP_OUTERMOST, 0);
+	add_extra(fixture, CALLS - 1, STACKBEAT_STOP_OUTERMOST, fixture->callers[0]);
+	assert_false(stack_copies_are_waiting(fixture->copies));
+	assert_true(verification_bytes(fixture->verification) > 3 * fixture->copy->size);
+	verification_mark(fixture->verification);
+	/* The samples have the frames of the module. */
+	assert_int_equal(stack_table_totals(fixture->stacks)->samples, 3);
+	assert_int_equal(counts_of(fixture).walked, 0);
+	mapped_files_finish(fixture->mapped);
+	verification_run(fixture->verification, worker_server());
+	verification_result(fixture->verification, &result);
+	assert_int_equal(result.dropped, 0);
+	assert_int_equal(result.failed, 0);
+	assert_int_equal(result.results[COMPARED_EQUAL], 1);
+	assert_int_equal(result.results[COMPARED_SHORTER], 1);
+	assert_int_equal(result.results[COMPARED_DIFFERENT], 1);
+	assert_int_equal(result.results[COMPARED_LONGER], 0);
+	assert_true(result.object_count >= 1);
+	for (size_t i = 0; i < result.object_count; i++)
+		different += result.objects[i].results[COMPARED_DIFFERENT];
+	assert_int_equal(different, 1);
+	assert_non_null(strstr(result.objects[0].path, "test_stack_copies"));
+	assert_int_equal(result.objects[0].callers, 2 * (CALLS + 1) + CALLS);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -529,6 +581,7 @@ int main(void)
 		TEST(known_tables_are_no_error),
 		TEST(stop_ends_all_jobs),
 		TEST(tables_are_forgotten_with_their_files),
+		TEST(extra_copies_are_walked_by_elfutils),
 	};
 
 	worker_server();

@@ -83,6 +83,7 @@ static void worker(enum worker_kind kind, const int fds[], size_t count)
 		break;
 	case WORKER_UNPACK:
 	case WORKER_UNWIND_TABLE:
+	case WORKER_VERIFY:
 		break;
 	}
 }

@@ -220,6 +220,7 @@ static void all_settings_are_sent(void **state)
 		.watermark = 105,
 		.budget = 106,
 		.stack_copy = 4096,
+		.stack_copy_every = 107,
 		.inherit = true,
 		.no_jitter = false,
 		.unwind_tables = true,
@@ -238,7 +239,7 @@ static void all_settings_are_sent(void **state)
 	(void)state;
 	assert_int_equal(netlink_set(netlink, 9, &settings, &error), 0);
 	read_request(STACKBEAT_CMD_SESSION_SET, NLM_F_ACK, attrs);
-	assert_int_equal(attr_count(attrs), 17);
+	assert_int_equal(attr_count(attrs), 18);
 	assert_int_equal(nla_get_u32(attrs[STACKBEAT_A_SESSION]), 9);
 	assert_int_equal(nla_get_u32(attrs[STACKBEAT_A_STATE]), STACKBEAT_STATE_RUNNING);
 	assert_int_equal(nla_get_u32(attrs[STACKBEAT_A_RATE]), 101);
@@ -251,6 +252,7 @@ static void all_settings_are_sent(void **state)
 	assert_int_equal(nla_get_u8(attrs[STACKBEAT_A_NO_JITTER]), 0);
 	assert_int_equal(nla_get_u8(attrs[STACKBEAT_A_UNWIND_TABLES]), 1);
 	assert_int_equal(nla_get_u32(attrs[STACKBEAT_A_STACK_COPY]), 4096);
+	assert_int_equal(nla_get_u32(attrs[STACKBEAT_A_STACK_COPY_EVERY]), 107);
 	assert_string_equal(nla_get_string(attrs[STACKBEAT_A_CPUS]), "0-3");
 	for (attr = nla_data(attrs[STACKBEAT_A_PIDS]), left = nla_len(attrs[STACKBEAT_A_PIDS]);
 	     nla_ok(attr, left); attr = nla_next(attr, &left))
@@ -426,6 +428,7 @@ static void add_session(uint32_t id)
 	nla_put_u8(message, STACKBEAT_A_RESTRICTED, 0);
 	nla_put_u8(message, STACKBEAT_A_UNWIND_TABLES, 1);
 	nla_put_u32(message, STACKBEAT_A_STACK_COPY, 208);
+	nla_put_u32(message, STACKBEAT_A_STACK_COPY_EVERY, 209);
 	nla_put_u32(message, STACKBEAT_A_OWNER, 207);
 	nla_put_string(message, STACKBEAT_A_OWNER_COMM, "a\033b");
 	nla_put_string(message, STACKBEAT_A_CPUS, "1-2");
@@ -460,6 +463,7 @@ static void all_of_a_session_is_read(void **state)
 	assert_false(session.restricted);
 	assert_true(session.unwind_tables);
 	assert_int_equal(session.stack_copy, 208);
+	assert_int_equal(session.stack_copy_every, 209);
 	assert_int_equal(session.owner, 207);
 	assert_string_equal(session.owner_comm, "a?b");
 	assert_string_equal(session.cpus, "1-2");

@@ -294,7 +294,7 @@ static void flag_without_copy(struct stackbeat_sample *sample, struct stackbeat_
 static void copy_flags(struct stackbeat_sample *sample, struct stackbeat_stack *stack)
 {
 	(void)sample;
-	stack->record.flags = 1;
+	stack->record.flags = STACKBEAT_STACK_EXTRA << 1;
 }
 
 static void copy_beyond_record(struct stackbeat_sample *sample, struct stackbeat_stack *stack)

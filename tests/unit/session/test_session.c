@@ -270,6 +270,10 @@ static void tables_are_used_where_the_module_supports_them(void **state)
 	config.unwind = UNWIND_TABLES;
 	assert_int_equal(configure(0), -EOPNOTSUPP);
 	assert_non_null(strstr(error.text, "--unwind=tables"));
+	config.unwind = UNWIND_AUTO;
+	config.verify = 1;
+	assert_int_equal(configure(0), -EOPNOTSUPP);
+	assert_non_null(strstr(error.text, "--verify"));
 }
 
 static void all_options_are_sent(void **state)
@@ -292,6 +296,7 @@ static void all_options_are_sent(void **state)
 	config.budget = 73;
 	config.no_jitter = true;
 	config.stack_copy = 74;
+	config.verify = 75;
 	assert_int_equal(cpulist_parse(config.cpus, &config.cpulist, &error), 0);
 	assert_int_equal(configure(4), 0);
 	for (uint32_t attr = 1; attr < STACKBEAT_A_COUNT; attr++) {
@@ -302,7 +307,8 @@ static void all_options_are_sent(void **state)
 			attr == STACKBEAT_A_NO_JITTER || attr == STACKBEAT_A_BUDGET ||
 			attr == STACKBEAT_A_PIDS || attr == STACKBEAT_A_TIDS ||
 			attr == STACKBEAT_A_CGROUPS || attr == STACKBEAT_A_EXCLUDE_COMMS ||
-			attr == STACKBEAT_A_UNWIND_TABLES || attr == STACKBEAT_A_STACK_COPY;
+			attr == STACKBEAT_A_UNWIND_TABLES || attr == STACKBEAT_A_STACK_COPY ||
+			attr == STACKBEAT_A_STACK_COPY_EVERY;
 
 		assert_int_equal(!!(module.settings.set & NETLINK_SET(attr)), is_setting);
 	}
@@ -314,6 +320,7 @@ static void all_options_are_sent(void **state)
 	assert_true(module.settings.no_jitter);
 	assert_true(module.settings.unwind_tables);
 	assert_int_equal(module.settings.stack_copy, 74);
+	assert_int_equal(module.settings.stack_copy_every, 75);
 	assert_true(session.unwind_tables);
 	assert_string_equal(module.cpus, "0-1");
 	assert_true(cpulist_has(&session.cpulist, 1));

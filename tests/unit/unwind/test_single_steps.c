@@ -229,7 +229,7 @@ static const struct walk_mapping *find_mapping(void *arg, uint64_t address)
 
 /* The two walks */
 
-static bool read_word(void *arg, uint64_t address, uint64_t *word)
+static int read_word(void *arg, __u64 address, __u64 *word)
 {
 	struct iovec local = {word, sizeof(*word)}, remote = {(void *)address, sizeof(*word)};
 
@@ -323,9 +323,9 @@ static void compare_walks(void)
 	walk_by_elfutils();
 	assert_int_equal(ptrace(PTRACE_GETREGS, stepper.pid, NULL, &regs), 0);
 	struct walk walk = {
-		.registers = {regs.rax, regs.rdx, regs.rcx, regs.rbx, regs.rsi, regs.rdi, regs.rbp,
-			      regs.rsp, regs.r8, regs.r9, regs.r10, regs.r11, regs.r12, regs.r13,
-			      regs.r14, regs.r15, regs.rip},
+		.frame.registers = {regs.rax, regs.rdx, regs.rcx, regs.rbx, regs.rsi, regs.rdi,
+				    regs.rbp, regs.rsp, regs.r8, regs.r9, regs.r10, regs.r11,
+				    regs.r12, regs.r13, regs.r14, regs.r15, regs.rip},
 		.mapping = find_mapping,
 		.read = read_word,
 	};

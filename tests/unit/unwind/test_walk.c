@@ -131,7 +131,7 @@ static void frames_without_frame_pointers(void **state)
 	set_rule(machine, 0, CFI_RSP, 8, 0, 0, 0);
 	set_rule(machine, 1, CFI_RSP, 32, 0, 0, 0);
 	set_kind(machine, 2, STACKBEAT_UNWIND_END);
-	set_register(machine, WALK_RIP, AT(0));
+	set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
 	machine->words[0] = AT(1);
 	machine->words[4] = AT(2);
 	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1), AT(2));
@@ -151,7 +151,7 @@ static void a_return_address_is_looked_up_at_its_call(void **state)
 	set_rule(machine, 2, CFI_RSP, 32, 0, 0, 0);
 	set_kind(machine, 3, STACKBEAT_UNWIND_END);
 	/* At the first byte of function 1; then behind a call at the end of function 1. */
-	set_register(machine, WALK_RIP, BIAS + CODE + 256);
+	set_register(machine, STACKBEAT_REGISTER_RIP, BIAS + CODE + 256);
 	machine->words[2] = BIAS + CODE + 512;
 	machine->words[5] = AT(3);
 	EXPECT(machine, WALK_OUTERMOST, BIAS + CODE + 256, BIAS + CODE + 512, AT(3));
@@ -179,7 +179,7 @@ static void each_place_of_rbp(void **state)
 		set_rule(machine, 2, CFI_RBP, 16, STACKBEAT_UNWIND_RBP_SAVED, -2, 0);
 		set_kind(machine, 3, STACKBEAT_UNWIND_END);
 		set_kind(machine, 4, STACKBEAT_UNWIND_NONE);
-		set_register(machine, WALK_RIP, AT(0));
+		set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
 		set_register(machine, CFI_RBP, STACK + 10 * 8);
 		set_register(machine, 12, STACK + 40 * 8);
 		machine->words[1] = STACK + 20 * 8;
@@ -205,7 +205,7 @@ static void rbx_is_followed(void **state)
 	set_rule(machine, 0, CFI_RSP, 32, STACKBEAT_UNWIND_RBX_SAVED, 0, -2);
 	set_rule(machine, 1, CFI_RBX, 32, 0, 0, 0);
 	set_kind(machine, 2, STACKBEAT_UNWIND_END);
-	set_register(machine, WALK_RIP, AT(0));
+	set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
 	machine->words[2] = STACK + 100 * 8;
 	machine->words[3] = AT(1);
 	machine->words[103] = AT(2);
@@ -224,7 +224,7 @@ static void the_cfa_in_memory(void **state)
 		 0, 0);
 	set_rule(machine, 2, CFI_RBP, 16, 0, 0, 0);
 	set_kind(machine, 3, STACKBEAT_UNWIND_END);
-	set_register(machine, WALK_RIP, AT(0));
+	set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
 	set_register(machine, CFI_RBP, STACK + 50 * 8);
 	machine->words[2] = STACK + 39 * 8;
 	machine->words[39] = AT(1);
@@ -244,12 +244,12 @@ static void a_return_address_in_a_register(void **state)
 	(void)state;
 	set_rule(machine, 0, CFI_RSP, 0, STACKBEAT_UNWIND_RIP_IN_REGISTER, 0, 5);
 	set_kind(machine, 1, STACKBEAT_UNWIND_END);
-	set_register(machine, WALK_RIP, AT(0));
+	set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
 	set_register(machine, 5, AT(1));
 	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1));
 	/* Beyond the leaf, the register is lost; and so is the frame that does not grow. */
 	set_rule(machine, 2, CFI_RSP, 8, 0, 0, 0);
-	set_register(machine, WALK_RIP, AT(2));
+	set_register(machine, STACKBEAT_REGISTER_RIP, AT(2));
 	machine->words[0] = AT(0);
 	EXPECT(machine, WALK_LOST_REGISTER, AT(2), AT(0));
 	free_machine(machine);
@@ -261,7 +261,7 @@ static void registers_beyond_the_leaf_are_unknown(void **state)
 
 	(void)state;
 	set_rule(machine, 0, 10, 16, 0, 0, 0); /* r10 + 16 */
-	set_register(machine, WALK_RIP, AT(0));
+	set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
 	set_register(machine, 10, STACK);
 	machine->words[1] = AT(0);
 	EXPECT(machine, WALK_LOST_REGISTER, AT(0), AT(0));
@@ -281,7 +281,7 @@ static void a_signal_frame_restores_all_registers(void **state)
 	set_kind(machine, 1, STACKBEAT_UNWIND_SIGNAL);
 	set_rule(machine, 3, 10, 8, 0, 0, 0);
 	set_kind(machine, 4, STACKBEAT_UNWIND_END);
-	set_register(machine, WALK_RIP, AT(0));
+	set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
 	machine->words[0] = AT(1);
 	/* Interrupted at the first byte of function 3, which finds its CFA by r10. */
 	context[RIP] = BIAS + CODE + 768;
@@ -300,7 +300,7 @@ static void code_without_table_is_walked_by_frame_pointers(void **state)
 	(void)state;
 	set_rule(machine, 0, CFI_RSP, 24, STACKBEAT_UNWIND_RBP_SAVED, -2, 0);
 	set_kind(machine, 1, STACKBEAT_UNWIND_END);
-	set_register(machine, WALK_RIP, JIT + 100);
+	set_register(machine, STACKBEAT_REGISTER_RIP, JIT + 100);
 	set_register(machine, CFI_RBP, STACK + 10 * 8);
 	machine->words[10] = STACK + 20 * 8;
 	machine->words[11] = JIT + 200;
@@ -326,9 +326,9 @@ static void each_end(void **state)
 	(void)state;
 	set_rule(machine, 0, CFI_RSP, 16, 0, 0, 0);
 	set_kind(machine, 1, STACKBEAT_UNWIND_NONE);
-	set_register(machine, WALK_RIP, 0x1234);
+	set_register(machine, STACKBEAT_REGISTER_RIP, 0x1234);
 	EXPECT(machine, WALK_NO_MAPPING, 0x1234);
-	set_register(machine, WALK_RIP, AT(0));
+	set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
 	machine->words[1] = AT(1);
 	EXPECT(machine, WALK_NO_RULE, AT(0), AT(1));
 	machine->words[1] = 0x1234;
@@ -342,22 +342,37 @@ static void each_end(void **state)
 	free_machine(machine);
 }
 
+/* As where Go switches stacks. */
+static void a_frame_pointer_may_lead_to_a_lower_stack(void **state)
+{
+	struct machine *machine = new_machine();
+
+	(void)state;
+	set_rule(machine, 0, CFI_RBP, 16, STACKBEAT_UNWIND_RBP_SAVED, -2, 0);
+	set_kind(machine, 1, STACKBEAT_UNWIND_END);
+	set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
+	set_register(machine, CFI_RBP, STACK + 10 * 8);
+	machine->words[10] = STACK + 8;
+	machine->words[11] = AT(0);
+	machine->words[2] = AT(1);
+	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(0), AT(1));
+	free_machine(machine);
+}
+
 static void a_bad_frame_ends_the_walk(void **state)
 {
 	struct machine *machine = new_machine();
 
 	(void)state;
 	set_rule(machine, 0, CFI_RBP, 16, STACKBEAT_UNWIND_RBP_SAVED, -2, 0);
-	set_register(machine, WALK_RIP, AT(0));
+	set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
 	/* A circle: the saved frame pointer is that of the frame itself. */
 	set_register(machine, CFI_RBP, STACK + 10 * 8);
 	machine->words[10] = STACK + 10 * 8;
 	machine->words[11] = AT(0);
-	EXPECT(machine, WALK_BAD_FRAME, AT(0), AT(0));
-	/* Downwards. */
-	machine->words[10] = STACK + 8;
-	machine->words[2] = AT(0);
-	EXPECT(machine, WALK_BAD_FRAME, AT(0), AT(0));
+	walk_limited(machine, FRAMES_MAX);
+	assert_int_equal(machine->result.frames, 2 + STACKBEAT_FP_DESCENTS_MAX);
+	assert_int_equal(machine->result.end, WALK_BAD_FRAME);
 	/* Misaligned. */
 	machine->words[10] = STACK + 20 * 8 + 4;
 	EXPECT(machine, WALK_BAD_FRAME, AT(0), AT(0));
@@ -376,7 +391,7 @@ static void memory_outside_of_the_copy_is_unreadable(void **state)
 	(void)state;
 	set_rule(machine, 0, CFI_RSP, (WORDS - 1) * 8, 0, 0, 0);
 	set_rule(machine, 1, CFI_RSP, 8, 0, 0, 0);
-	set_register(machine, WALK_RIP, AT(0));
+	set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
 	machine->words[WORDS - 2] = AT(1);
 	machine->words[WORDS - 1] = AT(1);
 	EXPECT(machine, WALK_UNREADABLE, AT(0), AT(1), AT(1));
@@ -408,7 +423,7 @@ static void a_lost_rbp_matters_where_it_is_used(void **state)
 	set_rule(machine, 0, CFI_RSP, 16, STACKBEAT_UNWIND_RBP_SAVED, -100, 0);
 	set_rule(machine, 1, CFI_RSP, 16, 0, 0, 0);
 	set_kind(machine, 2, STACKBEAT_UNWIND_END);
-	set_register(machine, WALK_RIP, AT(0));
+	set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
 	machine->words[1] = AT(1);
 	machine->words[3] = AT(2);
 	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1), AT(2));
@@ -424,7 +439,7 @@ static void depth_is_limited(void **state)
 
 	(void)state;
 	set_rule(machine, 0, CFI_RSP, 8, 0, 0, 0);
-	set_register(machine, WALK_RIP, AT(0));
+	set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
 	for (size_t i = 0; i < WORDS; i++)
 		machine->words[i] = AT(0);
 	for (size_t max = 0; max <= FRAMES_MAX; max++) {
@@ -437,19 +452,19 @@ static void depth_is_limited(void **state)
 	free_machine(machine);
 }
 
-/* Signal frames can lead anywhere: the limit of frames bounds the walk. */
+/* Signal frames can lead anywhere: steps to a lower stack pointer have a limit. */
 static void a_circle_of_signal_frames_ends(void **state)
 {
 	struct machine *machine = new_machine();
 
 	(void)state;
 	set_kind(machine, 1, STACKBEAT_UNWIND_SIGNAL);
-	set_register(machine, WALK_RIP, AT(1));
+	set_register(machine, STACKBEAT_REGISTER_RIP, AT(1));
 	machine->words[5 + 15] = STACK;
 	machine->words[5 + 16] = AT(1);
 	walk_limited(machine, FRAMES_MAX);
-	assert_int_equal(machine->result.frames, FRAMES_MAX);
-	assert_int_equal(machine->result.end, WALK_MAX_DEPTH);
+	assert_int_equal(machine->result.frames, STACKBEAT_FP_DESCENTS_MAX + 1);
+	assert_int_equal(machine->result.end, WALK_BAD_FRAME);
 	/* A part of it is unreadable. */
 	machine->stack->size = (5 + 16) * 8;
 	EXPECT(machine, WALK_UNREADABLE, AT(1));
@@ -470,6 +485,7 @@ int main(void)
 		cmocka_unit_test(a_signal_frame_restores_all_registers),
 		cmocka_unit_test(code_without_table_is_walked_by_frame_pointers),
 		cmocka_unit_test(each_end),
+		cmocka_unit_test(a_frame_pointer_may_lead_to_a_lower_stack),
 		cmocka_unit_test(a_bad_frame_ends_the_walk),
 		cmocka_unit_test(memory_outside_of_the_copy_is_unreadable),
 		cmocka_unit_test(a_lost_rbp_matters_where_it_is_used),
