@@ -247,8 +247,8 @@ check: ## Run the tests, except those of check-long, check-debug and check-matri
 	$(Q)tests/check
 
 .PHONY: check-long
-check-long: ## Run slow tests: real-time loops on a -rt kernel, softirqs from another CPU
-	$(Q)tests/check rt steered
+check-long: ## Run slow tests: a -rt kernel, softirqs from another CPU, a shell load
+	$(Q)tests/check rt steered accuracy
 
 .PHONY: check-matrix
 check-matrix: ## Run the integration tests on every kernel; resumes an interrupted run

@@ -2,8 +2,8 @@
 """Common parts of the integration tests: registration, checks, processes and recordings.
 
 A test is a function with @test; with @exact_test if it compares counts with time, and so needs a
-guest whose clock counts instructions; or with @tight_test if it needs a module with small limits. A
-test passes if it returns. Processes, files and settings of a test are cleaned up when it ends.
+guest whose clock counts instructions; with @long_exact_test if it takes minutes there as well; or with
+@tight_test if it needs a module with small limits. A test passes if it returns. Processes, files and settings of a test are cleaned up when it ends.
 """
 
 import contextlib
@@ -31,6 +31,7 @@ PATIENCE = 10 if re.search(r"-(debug|kcsan)$", os.uname().release) else 1
 
 TESTS = {}
 EXACT_TESTS = {}
+LONG_EXACT_TESTS = {}
 TIGHT_TESTS = {}
 
 
@@ -53,6 +54,10 @@ def test(function):
 
 def exact_test(function):
     return _register(EXACT_TESTS, function)
+
+
+def long_exact_test(function):
+    return _register(LONG_EXACT_TESTS, function)
 
 
 def tight_test(function):

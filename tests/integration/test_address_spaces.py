@@ -532,8 +532,8 @@ def vdso_is_reported():
             check("clock_gettime" in functions.function(address) or is_nameless,
                   f"{address:#x} in the vdso: {sample}")
             callers = [frame.function for frame in frames[1:]]
-            # These functions have no frame, but at their return the caller is known.
-            if is_nameless and "clock_gettime" in callers[0]:
+            # These functions have no frame, but at their return the caller is known: a function of the vdso, too.
+            if is_nameless and "clock_gettime" in functions.function(sample.user[1] - 1 - mapping.start):
                 callers.pop(0)
             # The vdso of the debug kernels has more such addresses.
             if (PATIENCE > 1 or is_before_frame(functions, address)) and "read_clock" not in callers:

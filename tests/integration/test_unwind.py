@@ -5,7 +5,7 @@ stacks before the tables are there."""
 import re
 from collections import Counter
 
-from harness import check, check_equal, exact_test, record, user_part, workload, WORKLOADS
+from harness import check, check_equal, exact_test, long_exact_test, record, user_part, workload, WORKLOADS
 
 PLUGIN = WORKLOADS / "libnofp_plugin.so"
 # The functions that each thread of nofp has in all of its stacks, callee first.
@@ -112,7 +112,7 @@ def programs_of_the_distribution_have_deep_stacks():
         check(share >= 0.97, f"{comm}: {100 * share:.2f} % reach a root: {err}")
 
 
-@exact_test
+@long_exact_test
 def a_system_under_a_shell_load():
     script = ("for i in $(seq 120); do cp /bin/true /tmp/copy; sed s/a/b/ /etc/passwd >/tmp/sed;"
               "ls -l /usr/bin >/tmp/ls; sort /tmp/ls | uniq >/tmp/uniq; grep -c x /tmp/ls >/dev/null; done")
