@@ -6,10 +6,10 @@
 #ifndef STACKBEAT_UNWIND_STEP_H
 #define STACKBEAT_UNWIND_STEP_H
 
+#include <linux/stddef.h> /* __always_inline */
+
 #include "stackbeat.h"
 #include "stackbeat_unwind.h"
-
-#define STACKBEAT_UNWIND_ALWAYS_INLINE inline __attribute__((always_inline))
 
 /* A frame, by the registers that its function had at the call, or at the interrupt. */
 struct stackbeat_unwind_frame {
@@ -35,8 +35,7 @@ enum stackbeat_unwind_result {
 typedef int stackbeat_unwind_read(void *arg, __u64 address, __u64 *word);
 
 /* Returns the address by which the rule of a frame is found. */
-static STACKBEAT_UNWIND_ALWAYS_INLINE __u64
-stackbeat_unwind_address(const struct stackbeat_unwind_frame *frame)
+static __always_inline __u64 stackbeat_unwind_address(const struct stackbeat_unwind_frame *frame)
 {
 	return frame->registers[STACKBEAT_REGISTER_RIP] - frame->is_return_address;
 }
@@ -45,8 +44,7 @@ stackbeat_unwind_address(const struct stackbeat_unwind_frame *frame)
  * A stack may pass over to another one, of lower addresses: at a signal frame, or where frame
  * pointers lead to it. The number of such steps has a limit, so that no walk is endless.
  */
-static STACKBEAT_UNWIND_ALWAYS_INLINE int
-stackbeat_unwind_may_descend(struct stackbeat_unwind_frame *frame)
+static __always_inline int stackbeat_unwind_may_descend(struct stackbeat_unwind_frame *frame)
 {
 	return frame->descents++ < STACKBEAT_FP_DESCENTS_MAX;
 }
@@ -55,12 +53,12 @@ stackbeat_unwind_may_descend(struct stackbeat_unwind_frame *frame)
  * The frame of a signal handler's return trampoline: restores all registers from struct ucontext,
  * in which the kernel has saved them.
  */
-static STACKBEAT_UNWIND_ALWAYS_INLINE enum stackbeat_unwind_result
+static __always_inline enum stackbeat_unwind_result
 stackbeat_unwind_step_signal(struct stackbeat_unwind_frame *frame, stackbeat_unwind_read *read,
 			     void *arg)
 {
 	/* The general registers of struct sigcontext, in its order; then rip. */
-	static const __u8 numbers[] = { 8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16 };
+	static const __u8 numbers[] = {8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16};
 	/* 40: the offset of uc_mcontext in struct ucontext. */
 	__u64 rsp = frame->registers[STACKBEAT_REGISTER_RSP], at = rsp + 40;
 	__u32 i;
@@ -76,16 +74,16 @@ stackbeat_unwind_step_signal(struct stackbeat_unwind_frame *frame, stackbeat_unw
 	return STACKBEAT_UNWIND_STEPPED;
 }
 
-static STACKBEAT_UNWIND_ALWAYS_INLINE __u64 stackbeat_unwind_offset(__u64 address, int words)
+static __always_inline __u64 stackbeat_unwind_offset(__u64 address, int words)
 {
 	return address + (__u64)(long long)words * sizeof(__u64);
 }
 
 /* Sets the caller's rbp. If it can't be read, only the frames that need it are lost. */
-static STACKBEAT_UNWIND_ALWAYS_INLINE void
-stackbeat_unwind_step_rbp(struct stackbeat_unwind_frame *frame,
-			  const struct stackbeat_unwind_rule *rule, __u64 cfa,
-			  stackbeat_unwind_read *read, void *arg, __u32 *known)
+static __always_inline void stackbeat_unwind_step_rbp(struct stackbeat_unwind_frame *frame,
+						      const struct stackbeat_unwind_rule *rule,
+						      __u64 cfa, stackbeat_unwind_read *read,
+						      void *arg, __u32 *known)
 {
 	const __u32 bit = 1u << STACKBEAT_REGISTER_RBP;
 	__u64 *rbp = &frame->registers[STACKBEAT_REGISTER_RBP], at;
@@ -105,7 +103,7 @@ stackbeat_unwind_step_rbp(struct stackbeat_unwind_frame *frame,
 }
 
 /* Steps by a rule of kind STACKBEAT_UNWIND_CALLER. If it fails, the frame is as before. */
-static STACKBEAT_UNWIND_ALWAYS_INLINE enum stackbeat_unwind_result
+static __always_inline enum stackbeat_unwind_result
 stackbeat_unwind_step_caller(struct stackbeat_unwind_frame *frame,
 			     const struct stackbeat_unwind_rule *rule, int may_descend,
 			     stackbeat_unwind_read *read, void *arg)
@@ -139,9 +137,9 @@ stackbeat_unwind_step_caller(struct stackbeat_unwind_frame *frame,
 	stackbeat_unwind_step_rbp(frame, rule, cfa, read, arg, &known);
 	if (rule->flags & STACKBEAT_UNWIND_RBX_SAVED)
 		known = read(arg, stackbeat_unwind_offset(cfa, rule->extra),
-			     &frame->registers[STACKBEAT_REGISTER_RBX]) ?
-				known | 1u << STACKBEAT_REGISTER_RBX :
-				known & ~(1u << STACKBEAT_REGISTER_RBX);
+			     &frame->registers[STACKBEAT_REGISTER_RBX])
+				? known | 1u << STACKBEAT_REGISTER_RBX
+				: known & ~(1u << STACKBEAT_REGISTER_RBX);
 	frame->registers[STACKBEAT_REGISTER_RSP] = cfa;
 	frame->registers[STACKBEAT_REGISTER_RIP] = rip;
 	frame->known = known;
@@ -150,7 +148,7 @@ stackbeat_unwind_step_caller(struct stackbeat_unwind_frame *frame,
 }
 
 /* Steps by the frame pointer, in code without a table. */
-static STACKBEAT_UNWIND_ALWAYS_INLINE enum stackbeat_unwind_result
+static __always_inline enum stackbeat_unwind_result
 stackbeat_unwind_step_frame_pointer(struct stackbeat_unwind_frame *frame,
 				    stackbeat_unwind_read *read, void *arg)
 {
@@ -161,14 +159,13 @@ stackbeat_unwind_step_frame_pointer(struct stackbeat_unwind_frame *frame,
 		.rbp = -2,
 	};
 
-	if (frame->known >> STACKBEAT_REGISTER_RBP & 1 &&
-	    !frame->registers[STACKBEAT_REGISTER_RBP])
+	if (frame->known >> STACKBEAT_REGISTER_RBP & 1 && !frame->registers[STACKBEAT_REGISTER_RBP])
 		return STACKBEAT_UNWIND_OUTERMOST;
 	return stackbeat_unwind_step_caller(frame, &rule, 1, read, arg);
 }
 
 /* Steps by the rule of a frame, from stackbeat_unwind_find(); NULL: none. */
-static STACKBEAT_UNWIND_ALWAYS_INLINE enum stackbeat_unwind_result
+static __always_inline enum stackbeat_unwind_result
 stackbeat_unwind_step(struct stackbeat_unwind_frame *frame,
 		      const struct stackbeat_unwind_rule *rule, stackbeat_unwind_read *read,
 		      void *arg)
@@ -176,9 +173,8 @@ stackbeat_unwind_step(struct stackbeat_unwind_frame *frame,
 	switch (rule ? rule->kind_base & 0xf : STACKBEAT_UNWIND_NONE) {
 	case STACKBEAT_UNWIND_CALLER:
 		/* Where Go switches stacks, the frame pointer leads to the first one. */
-		return stackbeat_unwind_step_caller(frame, rule,
-						    rule->kind_base >> 4 == STACKBEAT_REGISTER_RBP,
-						    read, arg);
+		return stackbeat_unwind_step_caller(
+			frame, rule, rule->kind_base >> 4 == STACKBEAT_REGISTER_RBP, read, arg);
 	case STACKBEAT_UNWIND_SIGNAL:
 		return stackbeat_unwind_step_signal(frame, read, arg);
 	case STACKBEAT_UNWIND_END:
