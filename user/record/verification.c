@@ -43,6 +43,8 @@ struct verification {
 	size_t sample_count, sample_capacity;
 	struct verified_object *objects;
 	size_t object_count, object_capacity;
+	char **paths; /* of the objects */
+	size_t path_count, path_capacity;
 	size_t bytes;
 	struct verification_result result;
 };
@@ -81,8 +83,9 @@ void verification_free(struct verification *verification)
 	if (!verification)
 		return;
 	drop_samples(verification);
-	for (size_t i = 0; i < verification->object_count; i++)
-		free((char *)verification->objects[i].path);
+	for (size_t i = 0; i < verification->path_count; i++)
+		free(verification->paths[i]);
+	free(verification->paths);
 	free(verification->objects);
 	free(verification->samples);
 	free(verification->views);
@@ -173,12 +176,27 @@ struct batch {
 	size_t count, taken;
 };
 
+/* Returns a new object, or NULL without memory. */
+static struct verified_object *add_object(struct verification *verification, const char *path)
+{
+	struct verified_object *object;
+
+	if (array_reserve(&verification->objects, &verification->object_capacity,
+			  verification->object_count, 1, sizeof(*verification->objects)) ||
+	    array_add_string(&verification->paths, &verification->path_capacity,
+			     &verification->path_count, path))
+		return NULL;
+	object = &verification->objects[verification->object_count++];
+	memset(object, 0, sizeof(*object));
+	object->path = verification->paths[verification->path_count - 1];
+	return object;
+}
+
 /* Returns the object of a frame, or NULL when out of memory. */
 static struct verified_object *get_object(struct batch *batch, uint64_t address)
 {
 	struct verification *verification = batch->verification;
 	const struct mapped_file *file;
-	struct verified_object *object;
 	bool is_offset;
 	uint32_t segment;
 	const char *path;
@@ -190,15 +208,7 @@ static struct verified_object *get_object(struct batch *batch, uint64_t address)
 		if (!strcmp(verification->objects[i].path, path))
 			return &verification->objects[i];
 	}
-	if (array_reserve(&verification->objects, &verification->object_capacity,
-			  verification->object_count, 1, sizeof(*verification->objects)))
-		return NULL;
-	object = &verification->objects[verification->object_count];
-	*object = (struct verified_object){.path = strdup(path)};
-	if (!object->path)
-		return NULL;
-	verification->object_count++;
-	return object;
+	return add_object(verification, path);
 }
 
 /* Counts the caller of a frame. */
