@@ -191,7 +191,7 @@ def exec_at_the_same_addresses_gets_a_new_address_space():
 def library_at_the_address_of_an_unloaded_one_is_reported():
     with Session(**SETTINGS) as session:
         spaces = AddressSpaces(session)
-        samples, stats = run_sampled(session, spaces, *workloads.dlswap(30))
+        samples, stats = run_sampled(session, spaces, *workloads.dlswap(60))
         found = 0
         for sample in samples:
             if sample.comm != "dlswap":

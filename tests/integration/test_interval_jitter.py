@@ -27,7 +27,8 @@ def true_share(truth):
 def jitter_samples_a_periodic_program_without_bias():
     """Each interval is uniform over one cycle, so samples are independent draws. For 4,000 samples or more, 3
     points are more than 4 standard deviations."""
-    recording = Recording("-F", 1000, command=workload("cycle", 4500))
+    # The compilation of unwind tables takes a quarter of a busy CPU, in slices of some cycles.
+    recording = Recording("-F", 1000, "--unwind=fp", command=workload("cycle", 4500))
     profile = recording.profile()
     truth = last_json(recording.out)
     share, total = share_of_part_a(samples_of(profile, "cycle"))
@@ -42,7 +43,6 @@ def fixed_intervals_alias_with_a_periodic_program():
     """Two programs, half a cycle apart: if the ticks are at a boundary between the parts of one program, they
     are far from the boundaries of the other."""
     shares = {}
-    # The compilation of unwind tables would interrupt the programs, which are short.
     recording = Recording("-F", 1000, "--no-jitter", "--unwind=fp", command=[
         "/bin/sh", "-c", '"$1" 400 0; "$1" 400 500', "sh", *workload("cycle")])
     profile = recording.profile()

@@ -278,6 +278,8 @@ static int resolve_segment(struct address_spaces *spaces, const struct address_s
 		if (record->start > UINT32_MAX)
 			file = mapped_files_vdso(spaces->files);
 		mapping->segment = SEGMENT_VDSO;
+		/* Offsets in a vdso are its ELF virtual addresses. */
+		is_offset = !file;
 	} else if (record->offset || (flags & STACKBEAT_MAPPING_MAIN_BINARY)) {
 		file = mapped_files_find_mapped(spaces->files, space->pid, record->start,
 						record->end);
@@ -288,7 +290,8 @@ static int resolve_segment(struct address_spaces *spaces, const struct address_s
 	if (!file)
 		return 0;
 	mapping->segment = SEGMENT_FILES + 2 * file->index + is_offset;
-	mapping->bias = (is_offset ? record->offset : record->vaddr) - record->start;
+	mapping->bias =
+		(flags & STACKBEAT_MAPPING_VADDR ? record->vaddr : record->offset) - record->start;
 	return 0;
 }
 

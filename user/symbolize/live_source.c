@@ -167,8 +167,6 @@ static int describe_mapping(const struct live_source *live, struct headers_time 
 	if (!file) {
 		mapping.file = profile_string(profile, segment_name(segment));
 	} else {
-		/* The offsets in a vdso are its addresses. */
-		is_offset = is_offset && strcmp(file->path, "[vdso]");
 		if (is_offset)
 			err = read_headers(live, time, file, segments);
 		mapping.file = profile_string(profile, *file->path ? file->path : UNKNOWN_FILE);

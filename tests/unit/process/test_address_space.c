@@ -140,6 +140,10 @@ static void mappings_resolve_to_segments(void **state)
 	assert_int_equal(segment(1, 4, 0x50000), SEGMENT_VDSO);
 	assert_ptr_equal(segment_file(mapped, segment(1, 4, 0x7fff00000010), &is_offset),
 			 mapped_files_vdso(mapped));
+	/* A table of the vdso has ELF virtual addresses. */
+	assert_false(is_offset);
+	address_space_segment_at(address_spaces_get(spaces, 1, 0), 4, 0x7fff00000010, &offset);
+	assert_int_equal(offset, 0x10);
 	assert_int_equal(segment(1, 4, 0x60000), SEGMENT_NONE);
 	assert_int_equal(segment(1, 4, 0xffffffffff600800), SEGMENT_VSYSCALL);
 	assert_int_equal(segment(1, 4, 0xffffffffff601000), SEGMENT_NONE);
