@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "debuginfo/elf_symbols.h"
 #include "lib/byte_cursor.h"
@@ -24,6 +25,9 @@
 
 /* The code at the entry point of a program or of a dynamic linker is shorter. */
 #define ENTRY_MAX 256u
+/* So is that of gcc's crtstuff.c, and of its function that calls destructors. */
+#define CRT_MAX 512u
+#define DESTRUCTORS_MAX 64u
 
 /* mov $__NR_rt_sigreturn,%rax; syscall: by these, debuggers recognize the trampoline, too. */
 static const unsigned char restorer[] = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
@@ -413,6 +417,78 @@ static bool read_stubs(struct compilation *compilation, const char *name, struct
 	return *err;
 }
 
+/* Returns whether `bytes` begin with a pattern, in which -1 stands for any byte. */
+static bool has_pattern(const unsigned char *bytes, size_t size, const int16_t *pattern,
+			size_t length)
+{
+	if (size < length)
+		return false;
+	for (size_t i = 0; i < length; i++) {
+		if (pattern[i] >= 0 && pattern[i] != bytes[i])
+			return false;
+	}
+	return true;
+}
+
+/*
+ * __do_global_dtors_aux() of gcc's crtstuff.c, which runs the destructors of a program or library:
+ * cmpb $0,completed(%rip); jne; push %rbp; [cmpq $0,__cxa_finalize(%rip);] mov %rsp,%rbp; ...;
+ * pop %rbp; ret
+ */
+static int add_destructors(struct compilation *compilation, uint64_t address,
+			   const unsigned char *bytes, size_t size)
+{
+	static const int16_t first[] = {0x80, 0x3d, -1, -1, -1, -1, 0, 0x75, -1, 0x55},
+			     shared[] = {0x48, 0x83, 0x3d, -1, -1, -1, -1, 0};
+	static const unsigned char set_frame[] = {0x48, 0x89, 0xe5}, last[] = {0x5d, 0xc3};
+	const unsigned char *pop;
+	struct cfi_row row = {
+		.kind = CFI_CALLER,
+		.base = CFI_RSP,
+		.offset = 16,
+		.return_address = {.place = CFI_AT_CFA, .offset = -8},
+		.rbp = {.place = CFI_AT_CFA, .offset = -16},
+	};
+	size_t pushed = sizeof(first) / sizeof(*first), body = pushed;
+	int err;
+
+	if (!has_pattern(bytes, size, first, pushed))
+		return 0;
+	if (has_pattern(bytes + body, size - body, shared, sizeof(shared) / sizeof(*shared)))
+		body += sizeof(shared) / sizeof(*shared);
+	if (size - body < sizeof(set_frame) ||
+	    memcmp(bytes + body, set_frame, sizeof(set_frame)) != 0)
+		return 0;
+	body += sizeof(set_frame);
+	pop = memmem(bytes + body, MIN(size - body, DESTRUCTORS_MAX), last, sizeof(last));
+	if (!pop)
+		return 0;
+	err = add_frameless(compilation, address, address + pushed, 8);
+	if (!err)
+		err = add_row(compilation, address + pushed, address + body, &row);
+	row.base = CFI_RBP;
+	if (!err)
+		err = add_row(compilation, address + body, address + (uint64_t)(pop + 1 - bytes),
+			      &row);
+	address += (uint64_t)(pop + 1 - bytes);
+	return err ? err : add_frameless(compilation, address, address + 1, 8);
+}
+
+static int find_destructors(void *arg, uint64_t start, uint64_t end)
+{
+	struct compilation *compilation = arg;
+	const struct code *code = find_code(compilation, start);
+	const unsigned char *bytes = code->bytes + (start - code->start);
+	const size_t size = MIN(end - start, CRT_MAX);
+	int err = 0;
+
+	for (size_t i = 0; i < size && !err; i++) {
+		if (bytes[i] == 0x80)
+			err = add_destructors(compilation, start + i, bytes + i, size - i);
+	}
+	return err;
+}
+
 static int find_restorer(void *arg, uint64_t start, uint64_t end)
 {
 	const struct cfi_row row = {.kind = CFI_SIGNAL};
@@ -450,6 +526,9 @@ static int read_gaps(struct compilation *compilation)
 		uint64_t end = code->start + code->size, entry = compilation->entry;
 
 		err = table_builder_each_gap(builder, code->start, end, find_restorer, compilation);
+		if (!err)
+			err = table_builder_each_gap(builder, code->start, end, find_destructors,
+						     compilation);
 		if (!err && entry - code->start < code->size)
 			err = table_builder_each_gap(
 				builder, entry, end - entry < ENTRY_MAX ? end : entry + ENTRY_MAX,

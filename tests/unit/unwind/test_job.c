@@ -212,12 +212,11 @@ static void debug_frame_is_read(void **state)
 	free(table);
 }
 
-/* Returns the kind of the rule at a symbol + offset of the program that was built last. */
-static unsigned int kind_at(const struct stackbeat_unwind_table *table, const char *symbol,
-			    int64_t offset)
+/* Returns the rule at a symbol + offset of the program that was built last, or NULL. */
+static const struct stackbeat_unwind_rule *rule_at(const struct stackbeat_unwind_table *table,
+						   const char *symbol, int64_t offset)
 {
 	struct stackbeat_unwind_view view;
-	const struct stackbeat_unwind_rule *rule;
 	unsigned long address;
 	char command[256];
 	FILE *output;
@@ -229,7 +228,15 @@ static unsigned int kind_at(const struct stackbeat_unwind_table *table, const ch
 	assert_int_equal(fscanf(output, "%lx", &address), 1);
 	pclose(output);
 	stackbeat_unwind_open(table, &view);
-	rule = stackbeat_unwind_find(&view, address + (uint64_t)offset);
+	return stackbeat_unwind_find(&view, address + (uint64_t)offset);
+}
+
+/* Returns the kind of the rule. */
+static unsigned int kind_at(const struct stackbeat_unwind_table *table, const char *symbol,
+			    long offset)
+{
+	const struct stackbeat_unwind_rule *rule = rule_at(table, symbol, offset);
+
 	return rule ? rule->kind_base & 0xfu : STACKBEAT_UNWIND_NONE;
 }
 
@@ -267,6 +274,53 @@ static void _init_has_rules(void **state)
 	assert_int_equal(kind_at(table, "_init", 10), STACKBEAT_UNWIND_CALLER);
 	assert_int_equal(kind_at(table, "_start", 20), STACKBEAT_UNWIND_END);
 	free(table);
+}
+
+/* The code of crtstuff.c has no call frame information. */
+static void destructors_have_rules(void **state)
+{
+	static const char *const flags[] = {"-O2", "-O2 -static", "-O2 -shared -fPIC",
+					    "-O2 -fcf-protection=none"};
+	static const struct {
+		unsigned int base;
+		int cfa;
+	} expected[] = {{CFI_RSP, 8}, {CFI_RSP, 16}, {CFI_RBP, 16}, {CFI_RSP, 8}};
+	const size_t steps = sizeof(expected) / sizeof(expected[0]);
+	struct stackbeat_unwind_table *table;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		const struct stackbeat_unwind_rule *rule = NULL;
+		size_t step = 0;
+
+		assert_int_equal(build(flags[i], "int main(void) { return 0; }\n", &table).result,
+				 UNWIND_COMPILED);
+		for (long offset = 0; offset < 64 && step <= steps; offset++) {
+			const struct stackbeat_unwind_rule *next =
+				rule_at(table, "__do_global_dtors_aux", offset);
+
+			bool is_known = next && (next->kind_base & 0xfu) == STACKBEAT_UNWIND_CALLER;
+
+			if (step && !is_known)
+				break;
+			/* At endbr64, there is no rule. */
+			if (!is_known)
+				continue;
+			if (rule && !memcmp(rule, next, sizeof(*rule)))
+				continue;
+			rule = next;
+			assert_in_range(step, 0, steps - 1);
+			assert_int_equal(rule->kind_base >> 4, expected[step].base);
+			assert_int_equal(rule->cfa, expected[step].cfa);
+			assert_int_equal(!!(rule->flags & STACKBEAT_UNWIND_RBP_SAVED),
+					 rule->cfa == 16);
+			if (rule->cfa == 16)
+				assert_int_equal(rule->rbp, -2);
+			step++;
+		}
+		assert_int_equal(step, steps);
+		free(table);
+	}
 }
 
 static int memfd_with(const void *bytes, size_t size)
@@ -409,6 +463,7 @@ int main(void)
 		cmocka_unit_test(debug_frame_is_read),
 		cmocka_unit_test(entry_and_trampoline_without_information),
 		cmocka_unit_test(_init_has_rules),
+		cmocka_unit_test(destructors_have_rules),
 		cmocka_unit_test(files_without_table),
 		cmocka_unit_test(a_changed_file_is_harmless),
 		cmocka_unit_test(a_worker_is_not_trusted),
