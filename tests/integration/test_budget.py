@@ -186,8 +186,9 @@ def overhead_of_hostile_mappings_stays_within_the_budget():
             spaces.read()
         wait_until(lambda: (read(), session.stats()["mmap_events_lost"] >= 10000)[1], "lost mapping events")
         at, before = time.monotonic_ns(), session.stats()
-        while time.monotonic_ns() < at + 10 * 10**9:
-            read()
+        # One snapshot of a hostile process may take the budget of several seconds, in which no event is reported.
+        wait_until(lambda: (read(), time.monotonic_ns() >= at + 10 * 10**9
+                            and session.stats()["mmap_events"] > before["mmap_events"])[1], "mapping events")
         after, elapsed = session.stats(), time.monotonic_ns() - at
         session.stop()
         read()
@@ -196,7 +197,6 @@ def overhead_of_hostile_mappings_stays_within_the_budget():
         allowed = elapsed * session.get()["budget"] // 1000 + before["worker_overhead_ns"]
         check(0 < took <= allowed, f"{took} ns in {elapsed}, allowed {allowed}")
         check(after["probe_overhead_ns"] > before["probe_overhead_ns"], f"overhead of the probe: {after}")
-        check(after["mmap_events"] > before["mmap_events"], f"no mapping event was reported: {after}")
         check(len(samples) >= 100, f"only {len(samples)} samples of another program")
         for sample in samples:
             check_no_fault(workloads.worker_fault(sample.comm, spaces.symbolize(sample)), sample)
