@@ -28,6 +28,10 @@
 /* So is that of gcc's crtstuff.c, and of its function that calls destructors. */
 #define CRT_MAX 512u
 #define DESTRUCTORS_MAX 64u
+/* Code without call frame information has frame pointers if it is at least FRAMED_MIN bytes and
+ * sets one up at least once in FRAMED_DISTANCE bytes on average. */
+#define FRAMED_MIN (64u << 10)
+#define FRAMED_DISTANCE 2048u
 
 /* mov $__NR_rt_sigreturn,%rax; syscall: by these, debuggers recognize the trampoline, too. */
 static const unsigned char restorer[] = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
@@ -369,6 +373,20 @@ static int add_frameless(struct compilation *compilation, uint64_t start, uint64
 	return add_row(compilation, start, end, &row);
 }
 
+/* Adds a row of a function that has pushed rbp; base: rsp, or rbp, which is the same then. */
+static int add_framed(struct compilation *compilation, uint64_t start, uint64_t end, uint8_t base)
+{
+	const struct cfi_row row = {
+		.kind = CFI_CALLER,
+		.base = base,
+		.offset = 16,
+		.return_address = {.place = CFI_AT_CFA, .offset = -8},
+		.rbp = {.place = CFI_AT_CFA, .offset = -16},
+	};
+
+	return start < end ? add_row(compilation, start, end, &row) : 0;
+}
+
 static int add_plt_row(void *arg, size_t start, size_t end, unsigned int cfa)
 {
 	struct compilation *compilation = arg;
@@ -442,13 +460,6 @@ static int add_destructors(struct compilation *compilation, uint64_t address,
 			     shared[] = {0x48, 0x83, 0x3d, -1, -1, -1, -1, 0};
 	static const unsigned char set_frame[] = {0x48, 0x89, 0xe5}, last[] = {0x5d, 0xc3};
 	const unsigned char *pop;
-	struct cfi_row row = {
-		.kind = CFI_CALLER,
-		.base = CFI_RSP,
-		.offset = 16,
-		.return_address = {.place = CFI_AT_CFA, .offset = -8},
-		.rbp = {.place = CFI_AT_CFA, .offset = -16},
-	};
 	size_t pushed = sizeof(first) / sizeof(*first), body = pushed;
 	int err;
 
@@ -465,11 +476,10 @@ static int add_destructors(struct compilation *compilation, uint64_t address,
 		return 0;
 	err = add_frameless(compilation, address, address + pushed, 8);
 	if (!err)
-		err = add_row(compilation, address + pushed, address + body, &row);
-	row.base = CFI_RBP;
+		err = add_framed(compilation, address + pushed, address + body, CFI_RSP);
 	if (!err)
-		err = add_row(compilation, address + body, address + (uint64_t)(pop + 1 - bytes),
-			      &row);
+		err = add_framed(compilation, address + body, address + (uint64_t)(pop + 1 - bytes),
+				 CFI_RBP);
 	address += (uint64_t)(pop + 1 - bytes);
 	return err ? err : add_frameless(compilation, address, address + 1, 8);
 }
@@ -487,6 +497,62 @@ static int find_destructors(void *arg, uint64_t start, uint64_t end)
 			err = add_destructors(compilation, start + i, bytes + i, size - i);
 	}
 	return err;
+}
+
+/* Whether code begins with push %rbp; mov %rsp,%rbp. */
+static bool sets_up_frame(const unsigned char *bytes, size_t size)
+{
+	static const unsigned char code[][4] = {{0x55, 0x48, 0x89, 0xe5}, {0x55, 0x48, 0x8b, 0xec}};
+
+	return size >= sizeof(code[0]) && (!memcmp(bytes, code[0], sizeof(code[0])) ||
+					   !memcmp(bytes, code[1], sizeof(code[1])));
+}
+
+/* Whether code begins with pop %rbp; ret */
+static bool leaves_frame(const unsigned char *bytes, size_t size)
+{
+	return size >= 2 && bytes[0] == 0x5d && (bytes[1] == 0xc3 || bytes[1] == 0xc2);
+}
+
+/*
+ * Code that a compiler without call frame information has written, such as the builtins of V8 in
+ * node: by frame pointers, exact where a function sets up or leaves its frame. As with all frame
+ * pointers, the caller of a function without a frame is missing.
+ */
+static int find_framed(void *arg, uint64_t start, uint64_t end)
+{
+	struct compilation *compilation = arg;
+	const struct code *code = find_code(compilation, start);
+	const unsigned char *bytes = code->bytes + (start - code->start);
+	const size_t size = end - start;
+	size_t frames = 0, done = 0;
+	int err = 0;
+
+	if (size < FRAMED_MIN)
+		return 0;
+	for (size_t i = 0; i < size; i++)
+		frames += sets_up_frame(bytes + i, size - i);
+	if (frames < size / FRAMED_DISTANCE)
+		return 0;
+	for (size_t i = 0; i < size && !err; i++) {
+		if (sets_up_frame(bytes + i, size - i)) {
+			err = add_framed(compilation, start + done, start + i, CFI_RBP);
+			if (!err)
+				err = add_frameless(compilation, start + i, start + i + 1, 8);
+			if (!err)
+				err = add_framed(compilation, start + i + 1, start + i + 4,
+						 CFI_RSP);
+			done = i + 4;
+			i += 3;
+		} else if (leaves_frame(bytes + i, size - i)) {
+			err = add_framed(compilation, start + done, start + i + 1, CFI_RBP);
+			if (!err)
+				err = add_frameless(compilation, start + i + 1, start + i + 2, 8);
+			done = i + 2;
+			i++;
+		}
+	}
+	return err ? err : add_framed(compilation, start + done, end, CFI_RBP);
 }
 
 static int find_restorer(void *arg, uint64_t start, uint64_t end)
@@ -528,6 +594,9 @@ static int read_gaps(struct compilation *compilation)
 		err = table_builder_each_gap(builder, code->start, end, find_restorer, compilation);
 		if (!err)
 			err = table_builder_each_gap(builder, code->start, end, find_destructors,
+						     compilation);
+		if (!err)
+			err = table_builder_each_gap(builder, code->start, end, find_framed,
 						     compilation);
 		if (!err && entry - code->start < code->size)
 			err = table_builder_each_gap(

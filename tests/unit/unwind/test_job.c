@@ -323,6 +323,44 @@ static void destructors_have_rules(void **state)
 	}
 }
 
+/* As the builtins of V8: many functions with frame pointers, and without any information. */
+#define BUILTINS(count, fill)                                                                      \
+	"__asm__(\".globl builtins; builtins: .rept " count "; push %rbp; mov %rsp,%rbp;"          \
+	"	.fill " fill ",1,0x90; call start; mov %rbp,%rsp; pop %rbp; ret; .endr\");\n"      \
+	"void start(void) { for (;;); }\n"
+
+static void code_with_frame_pointers_has_rules(void **state)
+{
+	static const char flags[] = "-O2 -static -nostdlib -Wl,-e,start";
+	static const struct {
+		long offset;
+		unsigned int base;
+		int cfa;
+	} expected[] = {{0, CFI_RSP, 8},    {1, CFI_RSP, 16},   {4, CFI_RBP, 16},
+			{109, CFI_RBP, 16}, {112, CFI_RBP, 16}, {113, CFI_RSP, 8},
+			{114, CFI_RSP, 8},  {115, CFI_RSP, 16}};
+	struct stackbeat_unwind_table *table;
+
+	(void)state;
+	assert_int_equal(build(flags, BUILTINS("1000", "100"), &table).result, UNWIND_COMPILED);
+	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+		const struct stackbeat_unwind_rule *rule =
+			rule_at(table, "builtins", expected[i].offset);
+
+		assert_int_equal(rule->kind_base, STACKBEAT_UNWIND_CALLER | expected[i].base << 4);
+		assert_int_equal(rule->cfa, expected[i].cfa);
+		assert_int_equal(!!(rule->flags & STACKBEAT_UNWIND_RBP_SAVED), rule->cfa == 16);
+	}
+	free(table);
+	/* Less code, or fewer frames, is no reason to trust rbp. */
+	assert_int_equal(build(flags, BUILTINS("500", "100"), &table).result, UNWIND_COMPILED);
+	assert_int_equal(kind_at(table, "builtins", 4), STACKBEAT_UNWIND_NONE);
+	free(table);
+	assert_int_equal(build(flags, BUILTINS("40", "5000"), &table).result, UNWIND_COMPILED);
+	assert_int_equal(kind_at(table, "builtins", 4), STACKBEAT_UNWIND_NONE);
+	free(table);
+}
+
 static int memfd_with(const void *bytes, size_t size)
 {
 	int fd = memfd_create("file", MFD_CLOEXEC);
@@ -464,6 +502,7 @@ int main(void)
 		cmocka_unit_test(entry_and_trampoline_without_information),
 		cmocka_unit_test(_init_has_rules),
 		cmocka_unit_test(destructors_have_rules),
+		cmocka_unit_test(code_with_frame_pointers_has_rules),
 		cmocka_unit_test(files_without_table),
 		cmocka_unit_test(a_changed_file_is_harmless),
 		cmocka_unit_test(a_worker_is_not_trusted),
