@@ -233,6 +233,11 @@ demo: ## Profile a real program and draw its flame graph (build/demo/)
 	$(Q)demo/run
 
 # S selects sections or their parts (tests/bench/run --list).
+# P selects programs by the beginning of their names.
+.PHONY: accuracy
+accuracy: ## Compare user stacks with those of elfutils and perf, in many programs (build/accuracy/report.md)
+	$(Q)tests/accuracy/run $(P)
+
 .PHONY: bench
 bench: ## Measure the overhead beside perf's and bpftrace's (build/bench/); S=1: section 1 only
 	$(Q)tests/bench/run $(S)
@@ -300,7 +305,7 @@ print-%:
 .PHONY: clean
 clean: ## Remove build results, except downloads and debug kernels (build/vm)
 	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/abi-* $(B)/demo \
-		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/coverage $(B)/longrun $(B)/check $(B)/bench \
+		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/coverage $(B)/longrun $(B)/check $(B)/bench $(B)/accuracy \
 		$(B)/matrix $(B)/mutants
 
 -include $(wildcard $(B)/user/*/*.d $(B)/unit/user/*/*.d $(B)/unit/*/*.d $(B)/unit/*.d $(B)/fuzz/user/*/*.d $(B)/fuzz/*.d)
