@@ -145,14 +145,15 @@ static int take_frame(Dwfl_Frame *frame, void *arg)
 	bool is_exact = false;
 	Dwarf_Addr address;
 
-	if (!dwfl_frame_pc(frame, &address, &is_exact) || (walk->count && !address))
+	/* Where memory is missing, elfutils goes on by frame pointers, with callers that are none. */
+	if (worker->copy_has_ended || !dwfl_frame_pc(frame, &address, &is_exact) ||
+	    (walk->count && !address))
 		return DWARF_CB_ABORT;
 	if (walk->count == STACKBEAT_USER_FRAMES_MAX) {
 		walk->end = ELFUTILS_MAX_DEPTH;
 		return DWARF_CB_ABORT;
 	}
 	walk->frames[walk->count++] = address;
-	worker->copy_has_ended = false;
 	if (has_frame_information(worker->dwfl, is_exact ? address : address - 1))
 		return DWARF_CB_OK;
 	walk->end = ELFUTILS_NO_RULE;

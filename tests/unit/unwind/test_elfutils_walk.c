@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Stacks of this process, walked by elfutils in a worker. */
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "unwind/elfutils_walk.h"
+#include "worker_server.h"
+
+#define NOINLINE __attribute__((noinline, noclone, no_sanitize("address", "undefined")))
+#define STACKS 3u
+#define COPY 16384u
+#define DEPTH 5u
+
+/* A stack, and the return addresses of its first callers. */
+struct captured {
+	struct stackbeat_stack *stack;
+	uint64_t callers[DEPTH + 1];
+	size_t count;
+	uint64_t first; /* offset of the first return address in the copy */
+};
+
+static struct captured captured[STACKS];
+static struct elfutils_walk walks[STACKS];
+static size_t taken;
+static struct elfutils_module module;
+
+/* Sets the registers by their DWARF numbers, see the psABI, figure 3.36, and copies the stack. */
+static NOINLINE void capture(struct captured *to, size_t size)
+{
+	static const int of_dwarf[] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
+				       REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
+				       REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
+	const volatile unsigned char *bytes;
+	ucontext_t context;
+
+	getcontext(&context);
+	to->callers[to->count++] = (uint64_t)(uintptr_t)__builtin_return_address(0);
+	to->stack = calloc(1, sizeof(*to->stack) + size);
+	assert_non_null(to->stack);
+	for (size_t i = 0; i < sizeof(of_dwarf) / sizeof(of_dwarf[0]); i++)
+		to->stack->registers[i] = (uint64_t)context.uc_mcontext.gregs[of_dwarf[i]];
+	to->stack->size = size;
+	to->first = (uint64_t)(uintptr_t)__builtin_frame_address(0) + 8 -
+		    to->stack->registers[STACKBEAT_REGISTER_RSP];
+	bytes = (const unsigned char *)to->stack->registers[STACKBEAT_REGISTER_RSP];
+	for (size_t i = 0; i < size; i++)
+		to->stack->bytes[i] = bytes[i];
+}
+
+static NOINLINE void descend(struct captured *to, size_t size, unsigned int depth)
+{
+	if (depth)
+		descend(to, size, depth - 1);
+	else
+		capture(to, size);
+	to->callers[to->count++] = (uint64_t)(uintptr_t)__builtin_return_address(0);
+}
+
+/* The copy does not reach beyond this function's frame. */
+static NOINLINE void capture_below(struct captured *to, unsigned int depth)
+{
+	volatile unsigned char room[COPY];
+
+	room[0] = room[COPY - 1] = 0;
+	descend(to, COPY, depth);
+	room[0] = room[COPY - 1];
+}
+
+static void take(size_t stack, const struct elfutils_walk *walk, void *arg)
+{
+	assert_ptr_equal(arg, &taken);
+	assert_int_equal(stack, taken);
+	walks[taken++] = *walk;
+}
+
+static int find_bias(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)size;
+	/* The first one is the program. */
+	((struct elfutils_module *)arg)->bias = info->dlpi_addr;
+	return 1;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	worker_server();
+	dl_iterate_phdr(find_bias, &module);
+	module.fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	memset(captured, 0, sizeof(captured));
+	taken = 0;
+	return module.fd < 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < STACKS; i++)
+		free(captured[i].stack);
+	close(module.fd);
+	return 0;
+}
+
+static int walk_all(const struct elfutils_module *modules, size_t module_count)
+{
+	struct stackbeat_stack *stacks[STACKS];
+
+	for (size_t i = 0; i < STACKS; i++)
+		stacks[i] = captured[i].stack;
+	return elfutils_walk_stacks(worker_server(), modules, module_count, stacks, STACKS, take,
+				    &taken);
+}
+
+static void callers_are_found(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < STACKS; i++)
+		capture_below(&captured[i], DEPTH - 1 - i);
+	assert_int_equal(walk_all(&module, 1), 0);
+	assert_int_equal(taken, STACKS);
+	for (size_t i = 0; i < STACKS; i++) {
+		const struct captured *of = &captured[i];
+
+		assert_int_equal(of->count, DEPTH + 1 - i);
+		assert_true(walks[i].count > of->count);
+		assert_int_equal(walks[i].frames[0], of->stack->registers[STACKBEAT_REGISTER_RIP]);
+		assert_memory_equal(walks[i].frames + 1, of->callers,
+				    of->count * sizeof(of->callers[0]));
+		assert_int_equal(walks[i].end, ELFUTILS_COPY_ENDS);
+	}
+}
+
+/* The first copy has no byte, the second one only the frame of capture(), the third one is whole.
+ */
+static void copies_end(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < STACKS; i++)
+		capture_below(&captured[i], DEPTH - 1);
+	captured[0].stack->size = 0;
+	captured[1].stack->size = captured[1].first + 8;
+	assert_int_equal(walk_all(&module, 1), 0);
+	assert_int_equal(taken, STACKS);
+	assert_int_equal(walks[0].count, 1);
+	assert_int_equal(walks[0].end, ELFUTILS_COPY_ENDS);
+	assert_int_equal(walks[1].count, 2);
+	assert_int_equal(walks[1].end, ELFUTILS_COPY_ENDS);
+	assert_true(walks[2].count > DEPTH);
+}
+
+static void without_files_each_walk_has_one_frame(void **state)
+{
+	const struct elfutils_module empty = {.fd = memfd_create("empty", MFD_CLOEXEC)};
+
+	(void)state;
+	for (unsigned int i = 0; i < STACKS; i++)
+		capture_below(&captured[i], 0);
+	for (size_t modules = 0; modules < 2; modules++) {
+		taken = 0;
+		assert_int_equal(walk_all(&empty, modules), 0);
+		assert_int_equal(taken, STACKS);
+		for (size_t i = 0; i < STACKS; i++) {
+			assert_int_equal(walks[i].count, 1);
+			assert_int_equal(walks[i].end, ELFUTILS_NO_RULE);
+			assert_int_equal(walks[i].frames[0],
+					 captured[i].stack->registers[STACKBEAT_REGISTER_RIP]);
+		}
+	}
+	close(empty.fd);
+}
+
+/* A server that has died. */
+static void missing_worker_is_an_error(void **state)
+{
+	struct sandbox_server server;
+	struct error error;
+
+	(void)state;
+	for (unsigned int i = 0; i < STACKS; i++)
+		capture_below(&captured[i], 0);
+	assert_int_equal(sandbox_server_start(&server, worker_main, &error), 0);
+	sandbox_server_stop(&server);
+	assert_int_equal(elfutils_walk_stacks(&server, &module, 1,
+					      (struct stackbeat_stack *[]){captured[0].stack}, 1,
+					      take, &taken),
+			 -EBADF);
+	assert_int_equal(taken, 0);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(callers_are_found),
+		TEST(copies_end),
+		TEST(without_files_each_walk_has_one_frame),
+		TEST(missing_worker_is_an_error),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
