@@ -14,7 +14,7 @@
 #include "unwind/elfutils_walk.h"
 #include "worker_server.h"
 
-#define NOINLINE __attribute__((noinline, noclone, no_sanitize("address", "undefined")))
+#define NOINLINE __attribute__((noinline, no_sanitize("address", "undefined")))
 #define STACKS 3u
 #define COPY 16384u
 #define DEPTH 5u
