@@ -145,7 +145,7 @@ static int take_frame(Dwfl_Frame *frame, void *arg)
 	bool is_exact = false;
 	Dwarf_Addr address;
 
-	/* Where memory is missing, elfutils goes on by frame pointers, with callers that are none. */
+	/* Where memory is missing, elfutils goes on by frame pointers, with wrong callers. */
 	if (worker->copy_has_ended || !dwfl_frame_pc(frame, &address, &is_exact) ||
 	    (walk->count && !address))
 		return DWARF_CB_ABORT;
