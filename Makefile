@@ -232,12 +232,12 @@ workloads: $(OTHER_ABIS:%=$(B)/workloads/stackbeat-abi-%) $(B)/workloads/fuzz-gu
 demo: ## Profile a real program and draw its flame graph (build/demo/)
 	$(Q)demo/run
 
-# S selects sections or their parts (tests/bench/run --list).
 # P selects programs by the beginning of their names.
 .PHONY: accuracy
 accuracy: ## Compare user stacks with those of elfutils and perf, in many programs (build/accuracy/report.md)
 	$(Q)tests/accuracy/run $(P)
 
+# S selects sections or their parts (tests/bench/run --list).
 .PHONY: bench
 bench: ## Measure the overhead beside perf's and bpftrace's (build/bench/); S=1: section 1 only
 	$(Q)tests/bench/run $(S)

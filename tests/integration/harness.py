@@ -3,7 +3,8 @@
 
 A test is a function with @test; with @exact_test if it compares counts with time, and so needs a
 guest whose clock counts instructions; with @long_exact_test if it takes minutes there as well; or with
-@tight_test if it needs a module with small limits. A test passes if it returns. Processes, files and settings of a test are cleaned up when it ends.
+@tight_test if it needs a module with small limits. A test passes if it returns. Processes, files and
+settings of a test are cleaned up when it ends.
 """
 
 import contextlib

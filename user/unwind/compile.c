@@ -28,8 +28,10 @@
 /* So is that of gcc's crtstuff.c, and of its function that calls destructors. */
 #define CRT_MAX 512u
 #define DESTRUCTORS_MAX 64u
-/* Code without call frame information has frame pointers if it is at least FRAMED_MIN bytes and
- * sets one up at least once in FRAMED_DISTANCE bytes on average. */
+/*
+ * Code without call frame information is taken to have frame pointers if it has at least FRAMED_MIN
+ * bytes, and sets one up at least once in FRAMED_DISTANCE bytes on average.
+ */
 #define FRAMED_MIN (64u << 10)
 #define FRAMED_DISTANCE 2048u
 
