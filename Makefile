@@ -306,6 +306,6 @@ print-%:
 clean: ## Remove build results, except downloads and debug kernels (build/vm)
 	$(Q)rm -rf $(B)/user $(B)/unit $(B)/proto $(B)/stackbeat $(B)/kmod $(B)/workloads $(B)/abi-* $(B)/demo \
 		$(B)/lint $(B)/gosym $(B)/names $(B)/fuzz $(B)/coverage $(B)/longrun $(B)/check $(B)/bench $(B)/accuracy \
-		$(B)/matrix $(B)/mutants
+		$(B)/matrix $(B)/mutants $(B)/browser
 
 -include $(wildcard $(B)/user/*/*.d $(B)/unit/user/*/*.d $(B)/unit/*/*.d $(B)/unit/*.d $(B)/fuzz/user/*/*.d $(B)/fuzz/*.d)

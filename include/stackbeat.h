@@ -39,8 +39,9 @@
  * to the device node needs no CAP_PERFMON. The sessions of such a user are
  * restricted: they sample only processes of the same user (same user id, no
  * capabilities that the opener lacks, dumpable, and with an id in the opener's pid
- * namespace), and only the user part of their stacks. Only the same user, and users
- * with CAP_PERFMON, may configure or list them. Their rate is at most
+ * namespace), and only the user part of their stacks: its addresses, and registers and
+ * memory by STACKBEAT_A_STACK_COPY, as perf does for the same processes. Only the same
+ * user, and users with CAP_PERFMON, may configure or list them. Their rate is at most
  * STACKBEAT_RESTRICTED_RATE_MAX, because their ticks interrupt any task.
  *
  * Process and thread ids are those of the initial pid namespace. A restricted
@@ -219,12 +220,17 @@
  * module keeps a table after its file was released, until the session is closed or the
  * memory is wanted for another table, and recognizes the file by device, inode,
  * generation, size and time of change: a file record has the flag
- * STACKBEAT_FILE_UNWIND_TABLE if the table is there. The ioctl fails with
+ * STACKBEAT_FILE_UNWIND_TABLE if the table is there. (Where users choose all of these,
+ * that is in FUSE and in file systems mounted in user namespaces, a file is recognized
+ * only until it is released.) The ioctl fails with
  *	ENOENT	there is no file with this id, or it was released
  *	EEXIST	the file has a table already, or the reader has said that it has none
  *	EINVAL	the table is invalid
+ *	ESTALE	the file is part of an overlay file system, and was changed after it was mapped:
+ *		STACKBEAT_IOC_FILE_OPEN opens the changed copy, which is not what is mapped
  *	ENOSPC	the tables would exceed the module parameter unwind_memory; or, in a
- *		restricted session, 8 MiB
+ *		restricted session, 8 MiB; or the tables of files of one owner but root would
+ *		exceed half of unwind_memory, or those of all owners but root three quarters
  *	EFAULT, ENOMEM
  *
  * Until the table of a file is there (the first samples of a program, or after
@@ -241,7 +247,7 @@
 #define STACKBEAT_DEVICE "/dev/stackbeat"
 
 /* Incremented by every incompatible change of this file. */
-#define STACKBEAT_ABI 4
+#define STACKBEAT_ABI 6
 #define STACKBEAT_MAGIC 0x7461656265747362ULL
 
 /* Limits and defaults. */
@@ -340,6 +346,14 @@ struct stackbeat_record {
  * the flag STACKBEAT_STACK_EXTRA
  */
 #define STACKBEAT_SAMPLE_STACK (1u << 2)
+/*
+ * Words behind the frames, in the order of these flags: what the structures of the runtime, in the
+ * memory of the program, say of the goroutine that the thread ran (see STACKBEAT_A_GOROUTINES). The
+ * program can make them anything.
+ */
+#define STACKBEAT_SAMPLE_GOROUTINE (1u << 3) /* its id */
+/* The return address of the go statement that has created it; of the runtime, for the first one. */
+#define STACKBEAT_SAMPLE_GO_CREATOR (1u << 4)
 
 /* Why unwinding of a part of a stack stopped. */
 enum stackbeat_unwind_stop {
@@ -409,7 +423,9 @@ struct stackbeat_sample {
 	 * Each part is leaf first. The first kernel frame, or in user mode the first user
 	 * frame, is the interrupted address. In kernel mode the first user frame is the
 	 * address to which the kernel will return. All other frames are return addresses:
-	 * the call is before them.
+	 * the call is before them. Where a signal handler, or a function whose call Go's
+	 * runtime has made up, was found by an unwind table, the frame that it has
+	 * interrupted has the address of its instruction + 1.
 	 */
 	__u64 frames[];
 };
@@ -527,6 +543,7 @@ struct stackbeat_unwind_push {
  *	no attributes. The answer is one message per session: STACKBEAT_A_SESSION,
  *	_STATE, _RATE, _PARTS, _INHERIT, _NO_JITTER, _CPUS, _MAX_DEPTH, _RING_SIZE,
  *	_WATERMARK, _BUDGET, _UNWIND_TABLES, _STACK_COPY, _STACK_COPY_EVERY,
+ *	_GOROUTINES,
  *	_RESTRICTED, _OWNER, _OWNER_COMM, _STATS. The answer for one session also has _PIDS, _TIDS, _CGROUPS,
  *	_EXCLUDE_COMMS and one _CPU_STATS for each CPU with a ring (a dump has no room for
  *	them). _CPUS is omitted if the list is too long for the message.
@@ -689,6 +706,11 @@ enum stackbeat_attr {
 	 * the session was started
 	 */
 	STACKBEAT_A_STACK_COPY_EVERY,
+	/*
+	 * u8: STACKBEAT_GOROUTINE_*: what samples of Go programs have of their goroutine, if the layout
+	 * of the runtime is in the unwind table of the program; 0: nothing (default)
+	 */
+	STACKBEAT_A_GOROUTINES,
 	STACKBEAT_A_COUNT
 };
 
@@ -712,6 +734,10 @@ enum stackbeat_state {
 	STACKBEAT_STATE_PAUSED, /* no ticks, but the reader should wait for more */
 	STACKBEAT_STATE_COUNT
 };
+
+#define STACKBEAT_GOROUTINE_ID (1u << 0)
+#define STACKBEAT_GOROUTINE_CREATOR (1u << 1)
+#define STACKBEAT_GOROUTINE_ALL (STACKBEAT_GOROUTINE_ID | STACKBEAT_GOROUTINE_CREATOR)
 
 #define STACKBEAT_PART_KERNEL (1u << 0)
 #define STACKBEAT_PART_USER (1u << 1)
@@ -763,7 +789,7 @@ enum stackbeat_stat {
 	STACKBEAT_S_PROBE_OVERHEAD_NS, /* ns in the probe of new mappings, in the mapping tasks */
 	STACKBEAT_S_UNWIND_TABLES, /* unwind tables that the session uses now */
 	STACKBEAT_S_UNWIND_TABLE_BYTES, /* bytes of these tables */
-	STACKBEAT_S_UNWIND_TABLES_REFUSED, /* tables refused for lack of memory */
+	STACKBEAT_S_UNWIND_TABLES_REFUSED, /* for lack of memory; each retry of a reader counts */
 	STACKBEAT_S_STACK_COPIES, /* samples with a copy of the stack, in totals and of each CPU */
 	STACKBEAT_S_STACK_COPIES_LOST, /* for which the ring had no room; likewise */
 	STACKBEAT_S_COUNT

@@ -23,7 +23,21 @@
 
 #include <linux/types.h>
 
-#define STACKBEAT_UNWIND_MAGIC 0x75626b73u /* "skbu" */
+#define STACKBEAT_UNWIND_MAGIC 0x76626b73u /* "skbv"; another one for each format */
+
+/*
+ * Where a Go program keeps the registers of the goroutines that it has left: the structures g and m of
+ * its runtime. Offsets in bytes. All are 0 if they are not known.
+ */
+struct stackbeat_unwind_go {
+	__s64 tls; /* the pointer to the g of a thread is at the base of fs + tls */
+	__u16 m; /* in g: pointer to its m */
+	__u16 stack_hi; /* in g: the end of its stack */
+	__u16 sched_sp, sched_pc, sched_bp; /* in g: registers */
+	__u16 curg; /* in m: pointer to the g of the goroutine that it runs */
+	__u16 goid; /* in g: its id */
+	__u16 gopc; /* in g: the return address of the go statement that has created it */
+};
 
 struct stackbeat_unwind_table {
 	__u32 magic;
@@ -33,6 +47,7 @@ struct stackbeat_unwind_table {
 	__u32 row_count;
 	__u32 rule_count; /* up to STACKBEAT_UNWIND_RULES_MAX */
 	__u32 flags; /* STACKBEAT_UNWIND_FRAME_POINTERS */
+	struct stackbeat_unwind_go go;
 };
 
 /* Frame pointers lead to the caller at every return address in this code. */
@@ -42,6 +57,12 @@ struct stackbeat_unwind_table {
 #define STACKBEAT_UNWIND_BLOCKS_MAX (1u << 24) /* 4 GiB of code */
 #define STACKBEAT_UNWIND_ROWS_MAX (1u << 24)
 #define STACKBEAT_UNWIND_RULES_MAX (1u << 16)
+/* Bytes of a table with these counts. */
+#define STACKBEAT_UNWIND_SIZE_MAX                                                                  \
+	(sizeof(struct stackbeat_unwind_table) +                                                   \
+	 STACKBEAT_UNWIND_RULES_MAX * sizeof(struct stackbeat_unwind_rule) +                       \
+	 (STACKBEAT_UNWIND_BLOCKS_MAX + 1) * sizeof(__u32) +                                       \
+	 STACKBEAT_UNWIND_ROWS_MAX * (sizeof(__u16) + sizeof(__u8)) + 7)
 /* Limit of the absolute value of a CFA offset, in bytes. */
 #define STACKBEAT_UNWIND_CFA_MAX (1 << 26)
 
@@ -50,6 +71,19 @@ enum stackbeat_unwind_kind {
 	STACKBEAT_UNWIND_END, /* the outermost frame */
 	STACKBEAT_UNWIND_SIGNAL, /* the return trampoline of signal handlers */
 	STACKBEAT_UNWIND_CALLER, /* the rule below */
+	/*
+	 * Go changes stacks: from the one of the goroutine, m.curg, to the one of the thread. The caller
+	 * is on the former.
+	 */
+	/* As _CALLER, but the CFA is the goroutine's sched.sp + cfa, and rbp its sched.bp. */
+	STACKBEAT_UNWIND_GO_SWITCH,
+	/* The caller has the registers in sched. Without a goroutine, the frame is the outermost. */
+	STACKBEAT_UNWIND_GO_RESUME,
+	/*
+	 * A call of C. As _CALLER, but the CFA is the goroutine's rsp + cfa. At rsp + 8 * extra are its
+	 * distance from the end of the stack, and the g; or rsp itself and 0, if it has not changed stacks.
+	 */
+	STACKBEAT_UNWIND_GO_CALL,
 	STACKBEAT_UNWIND_KIND_COUNT
 };
 
@@ -63,7 +97,7 @@ struct stackbeat_unwind_rule {
 	__u8 kind_base; /* kind | base << 4; base is a DWARF register number */
 	__u8 flags; /* STACKBEAT_UNWIND_* below */
 	__s8 rbp; /* in words from the CFA or from rbp, or a DWARF register number */
-	__s8 extra; /* rbx in words from the CFA, the addend, or the register of rip */
+	__s8 extra; /* rbx in words from the CFA, the addend, the register of rip, or as above */
 };
 
 #define STACKBEAT_UNWIND_RBP_SAVED 0x01u /* rbp is at CFA + 8 * rbp */
@@ -72,6 +106,8 @@ struct stackbeat_unwind_rule {
 #define STACKBEAT_UNWIND_RBX_SAVED 0x08u /* rbx is at CFA + 8 * extra */
 #define STACKBEAT_UNWIND_INDIRECT 0x10u /* 8 * extra is the addend */
 #define STACKBEAT_UNWIND_RIP_IN_REGISTER 0x20u /* extra is the register */
+/* The function was not called: rip is the address of an instruction, not a return address. */
+#define STACKBEAT_UNWIND_RIP_EXACT 0x40u
 
 /* A table with the addresses of its parts, after stackbeat_unwind_check(). */
 struct stackbeat_unwind_view {
@@ -81,6 +117,7 @@ struct stackbeat_unwind_view {
 	const __u32 *blocks;
 	const __u16 *row_rules;
 	const __u8 *row_starts;
+	const struct stackbeat_unwind_go *go;
 };
 
 static inline __u64 stackbeat_unwind_size(const struct stackbeat_unwind_table *table)
@@ -103,6 +140,7 @@ static inline void stackbeat_unwind_open(const struct stackbeat_unwind_table *ta
 	view->blocks = (const __u32 *)(view->rules + table->rule_count);
 	view->row_rules = (const __u16 *)(view->blocks + table->block_count + 1);
 	view->row_starts = (const __u8 *)(view->row_rules + table->row_count);
+	view->go = &table->go;
 }
 
 static inline int stackbeat_unwind_rule_is_valid(const struct stackbeat_unwind_rule *rule)
@@ -113,7 +151,10 @@ static inline int stackbeat_unwind_rule_is_valid(const struct stackbeat_unwind_r
 				     STACKBEAT_UNWIND_RIP_IN_REGISTER);
 
 	if ((rule->kind_base & 0xf) >= STACKBEAT_UNWIND_KIND_COUNT ||
-	    rule->flags >= STACKBEAT_UNWIND_RIP_IN_REGISTER << 1)
+	    rule->flags >= STACKBEAT_UNWIND_RIP_EXACT << 1)
+		return 0;
+	/* Go's rules find the CFA in their own way. */
+	if ((rule->kind_base & 0xf) >= STACKBEAT_UNWIND_GO_SWITCH && extras)
 		return 0;
 	/* At most one place of rbp, and one use of `extra`. */
 	if (places & (places - 1) || extras & (extras - 1))
@@ -126,15 +167,18 @@ static inline int stackbeat_unwind_rule_is_valid(const struct stackbeat_unwind_r
 }
 
 /*
- * Checks all `size` bytes of a table, in time proportional to them. Afterwards no lookup reads
- * outside the table, whatever its rules say. Returns whether the table is valid.
+ * The check of a table of `size` bytes: first of its header and its rules, then of its blocks, in any
+ * order and in parts. Afterwards no lookup reads outside the table, whatever its rules say. The time is
+ * proportional to the size; that of a block is bounded by 256 rows.
  */
-static inline int stackbeat_unwind_check(const struct stackbeat_unwind_table *table, __u64 size)
+static inline int stackbeat_unwind_check_head(const struct stackbeat_unwind_table *table,
+					      __u64 size)
 {
 	struct stackbeat_unwind_view view;
-	__u32 i, row;
+	__u32 i;
 
-	if (size < sizeof(*table) || table->magic != STACKBEAT_UNWIND_MAGIC || table->flags > STACKBEAT_UNWIND_FRAME_POINTERS ||
+	if (size < sizeof(*table) || table->magic != STACKBEAT_UNWIND_MAGIC ||
+	    table->flags > STACKBEAT_UNWIND_FRAME_POINTERS ||
 	    !table->block_count || table->block_count > STACKBEAT_UNWIND_BLOCKS_MAX ||
 	    !table->row_count || table->row_count > STACKBEAT_UNWIND_ROWS_MAX ||
 	    !table->rule_count || table->rule_count > STACKBEAT_UNWIND_RULES_MAX ||
@@ -146,20 +190,37 @@ static inline int stackbeat_unwind_check(const struct stackbeat_unwind_table *ta
 		if (!stackbeat_unwind_rule_is_valid(&view.rules[i]))
 			return 0;
 	}
-	if (view.blocks[0] || view.blocks[table->block_count] != table->row_count ||
-	    view.row_starts[0] || !view.blocks[1])
-		return 0;
-	for (i = 0; i < table->block_count; i++) {
-		if (view.blocks[i + 1] < view.blocks[i] || view.blocks[i + 1] > table->row_count)
+	return !view.blocks[0] && view.blocks[table->block_count] == table->row_count &&
+	       !view.row_starts[0] && view.blocks[1];
+}
+
+/* Checks the blocks from `block` up to, and without, `end`. */
+static inline int stackbeat_unwind_check_blocks(const struct stackbeat_unwind_table *table,
+						__u32 block, __u32 end)
+{
+	struct stackbeat_unwind_view view;
+	__u32 row;
+
+	stackbeat_unwind_open(table, &view);
+	for (; block < end; block++) {
+		if (view.blocks[block + 1] < view.blocks[block] ||
+		    view.blocks[block + 1] > table->row_count)
 			return 0;
-		for (row = view.blocks[i]; row < view.blocks[i + 1]; row++) {
+		for (row = view.blocks[block]; row < view.blocks[block + 1]; row++) {
 			if (view.row_rules[row] >= table->rule_count ||
-			    (row > view.blocks[i] &&
+			    (row > view.blocks[block] &&
 			     view.row_starts[row] <= view.row_starts[row - 1]))
 				return 0;
 		}
 	}
 	return 1;
+}
+
+/* Checks all of a table. Returns whether it is valid. */
+static inline int stackbeat_unwind_check(const struct stackbeat_unwind_table *table, __u64 size)
+{
+	return stackbeat_unwind_check_head(table, size) &&
+	       stackbeat_unwind_check_blocks(table, 0, table->block_count);
 }
 
 /* Returns the rule of an ELF virtual address, or NULL outside the code of the table. */

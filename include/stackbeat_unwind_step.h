@@ -18,9 +18,18 @@ struct stackbeat_unwind_frame {
 	/* rip is a return address: its call is before it. */
 	__u16 is_return_address;
 	__u16 descents; /* number of steps to a lower stack pointer */
+	__u64 fs_base; /* of the thread, for Go's rules */
 };
 
 #define STACKBEAT_UNWIND_ALL_KNOWN ((1u << STACKBEAT_REGISTERS) - 1)
+
+/*
+ * Registers that functions save before they use them: r12 to r15. A walk does not follow where, so
+ * they are unknown in a caller. rbx and rbp are followed. Each other register is, in a caller, as in
+ * its callee: a rule needs it only where the callee leaves it alone, which assembly may rely on. So
+ * does OpenSSL's AES-GCM, whose CFA is in rax during calls.
+ */
+#define STACKBEAT_UNWIND_NOT_FOLLOWED (0xfu << 12)
 
 enum stackbeat_unwind_result {
 	STACKBEAT_UNWIND_STEPPED,
@@ -102,16 +111,44 @@ static __always_inline void stackbeat_unwind_step_rbp(struct stackbeat_unwind_fr
 	*known = read(arg, at, rbp) ? *known | bit : *known & ~bit;
 }
 
+/*
+ * Steps by a rule, by which the caller's rsp is `cfa`, to the caller at `rip`. If it fails, the frame is
+ * as before.
+ */
+static __always_inline enum stackbeat_unwind_result
+stackbeat_unwind_step_to(struct stackbeat_unwind_frame *frame,
+			 const struct stackbeat_unwind_rule *rule, __u64 cfa, __u64 rip, __u32 known,
+			 int may_descend, stackbeat_unwind_read *read, void *arg)
+{
+	__u64 rsp = frame->registers[STACKBEAT_REGISTER_RSP];
+
+	/* The leaf may have the CFA of its caller's frame; beyond it, each call has pushed. */
+	if (cfa % 8)
+		return STACKBEAT_UNWIND_BAD_FRAME;
+	if ((cfa < rsp || (frame->is_return_address && cfa == rsp)) &&
+	    !(may_descend && stackbeat_unwind_may_descend(frame)))
+		return STACKBEAT_UNWIND_BAD_FRAME;
+	stackbeat_unwind_step_rbp(frame, rule, cfa, read, arg, &known);
+	if (rule->flags & STACKBEAT_UNWIND_RBX_SAVED)
+		known = read(arg, stackbeat_unwind_offset(cfa, rule->extra),
+			     &frame->registers[STACKBEAT_REGISTER_RBX])
+				? known | 1u << STACKBEAT_REGISTER_RBX
+				: known & ~(1u << STACKBEAT_REGISTER_RBX);
+	frame->registers[STACKBEAT_REGISTER_RSP] = cfa;
+	frame->registers[STACKBEAT_REGISTER_RIP] = rip;
+	frame->known = known;
+	frame->is_return_address = !(rule->flags & STACKBEAT_UNWIND_RIP_EXACT);
+	return STACKBEAT_UNWIND_STEPPED;
+}
+
 /* Steps by a rule of kind STACKBEAT_UNWIND_CALLER. If it fails, the frame is as before. */
 static __always_inline enum stackbeat_unwind_result
 stackbeat_unwind_step_caller(struct stackbeat_unwind_frame *frame,
 			     const struct stackbeat_unwind_rule *rule, int may_descend,
 			     stackbeat_unwind_read *read, void *arg)
 {
-	const __u32 followed = 1u << STACKBEAT_REGISTER_RSP | 1u << STACKBEAT_REGISTER_RBP |
-			       1u << STACKBEAT_REGISTER_RBX | 1u << STACKBEAT_REGISTER_RIP;
-	__u32 base = rule->kind_base >> 4, known = frame->known & followed;
-	__u64 rsp = frame->registers[STACKBEAT_REGISTER_RSP], cfa, rip;
+	__u32 base = rule->kind_base >> 4, known = frame->known & ~STACKBEAT_UNWIND_NOT_FOLLOWED;
+	__u64 cfa, rip;
 
 	if (!(frame->known >> base & 1))
 		return STACKBEAT_UNWIND_LOST_REGISTER;
@@ -128,23 +165,90 @@ stackbeat_unwind_step_caller(struct stackbeat_unwind_frame *frame,
 	} else if (!read(arg, cfa - sizeof(__u64), &rip)) {
 		return STACKBEAT_UNWIND_UNREADABLE;
 	}
-	/* The leaf may have the CFA of its caller's frame; beyond it, each call has pushed. */
-	if (cfa % 8)
-		return STACKBEAT_UNWIND_BAD_FRAME;
-	if ((cfa < rsp || (frame->is_return_address && cfa == rsp)) &&
-	    !(may_descend && stackbeat_unwind_may_descend(frame)))
-		return STACKBEAT_UNWIND_BAD_FRAME;
-	stackbeat_unwind_step_rbp(frame, rule, cfa, read, arg, &known);
-	if (rule->flags & STACKBEAT_UNWIND_RBX_SAVED)
-		known = read(arg, stackbeat_unwind_offset(cfa, rule->extra),
-			     &frame->registers[STACKBEAT_REGISTER_RBX])
-				? known | 1u << STACKBEAT_REGISTER_RBX
-				: known & ~(1u << STACKBEAT_REGISTER_RBX);
-	frame->registers[STACKBEAT_REGISTER_RSP] = cfa;
-	frame->registers[STACKBEAT_REGISTER_RIP] = rip;
-	frame->known = known;
-	frame->is_return_address = 1;
-	return STACKBEAT_UNWIND_STEPPED;
+	return stackbeat_unwind_step_to(frame, rule, cfa, rip, known, may_descend, read, arg);
+}
+
+/*
+ * Sets *g to the goroutine that the thread runs, also while it is on another stack; 0: none. Returns
+ * 0 if memory can't be read.
+ */
+static __always_inline int stackbeat_unwind_goroutine(const struct stackbeat_unwind_frame *frame,
+						      const struct stackbeat_unwind_go *go,
+						      stackbeat_unwind_read *read, void *arg,
+						      __u64 *g)
+{
+	__u64 at = frame->fs_base + (__u64)go->tls, m = 0, its_m = 0;
+
+	*g = 0;
+	/* Another thread may run the goroutine: then its m is another one. */
+	if (!read(arg, at, &at) || (at && !read(arg, at + go->m, &m)))
+		return 0;
+	if (!at || !m)
+		return 1;
+	if (!read(arg, m + go->curg, &at) || (at && !read(arg, at + go->m, &its_m)))
+		return 0;
+	if (at && its_m == m)
+		*g = at;
+	return 1;
+}
+
+/*
+ * Steps by a rule of kind STACKBEAT_UNWIND_GO_SWITCH or STACKBEAT_UNWIND_GO_RESUME. Go clears sp and pc
+ * of a goroutine that runs on its own stack again.
+ */
+static __always_inline enum stackbeat_unwind_result
+stackbeat_unwind_step_goroutine(struct stackbeat_unwind_frame *frame,
+				const struct stackbeat_unwind_rule *rule,
+				const struct stackbeat_unwind_go *go, stackbeat_unwind_read *read,
+				void *arg)
+{
+	static const struct stackbeat_unwind_rule resume = {.flags = 0};
+	const __u32 known = 1u << STACKBEAT_REGISTER_RSP | 1u << STACKBEAT_REGISTER_RBP |
+			    1u << STACKBEAT_REGISTER_RIP;
+	int resumes = (rule->kind_base & 0xf) == STACKBEAT_UNWIND_GO_RESUME;
+	__u64 g = 0, cfa, rip, rbp;
+
+	if (go->curg && !stackbeat_unwind_goroutine(frame, go, read, arg, &g))
+		return STACKBEAT_UNWIND_UNREADABLE;
+	if (!g)
+		return resumes ? STACKBEAT_UNWIND_OUTERMOST : STACKBEAT_UNWIND_NO_RULE;
+	if (!read(arg, g + go->sched_sp, &cfa) || !read(arg, g + go->sched_bp, &rbp))
+		return STACKBEAT_UNWIND_UNREADABLE;
+	if (resumes && !cfa)
+		return STACKBEAT_UNWIND_OUTERMOST;
+	if (resumes)
+		rule = &resume;
+	else
+		cfa += (__u64)(long long)rule->cfa;
+	if (!read(arg, resumes ? g + go->sched_pc : cfa - sizeof(__u64), &rip))
+		return STACKBEAT_UNWIND_UNREADABLE;
+	frame->registers[STACKBEAT_REGISTER_RBP] = rbp;
+	return stackbeat_unwind_step_to(frame, rule, cfa, rip, known, 1, read, arg);
+}
+
+/* Steps by a rule of kind STACKBEAT_UNWIND_GO_CALL. */
+static __always_inline enum stackbeat_unwind_result
+stackbeat_unwind_step_go_call(struct stackbeat_unwind_frame *frame,
+			      const struct stackbeat_unwind_rule *rule,
+			      const struct stackbeat_unwind_go *go, stackbeat_unwind_read *read,
+			      void *arg)
+{
+	__u64 at = stackbeat_unwind_offset(frame->registers[STACKBEAT_REGISTER_RSP], rule->extra);
+	__u64 cfa, rip, g, end;
+
+	if (!read(arg, at, &cfa) || !read(arg, at + sizeof(__u64), &g))
+		return STACKBEAT_UNWIND_UNREADABLE;
+	/* The stack may have been moved during the call: only the distance from its end is the same. */
+	if (g) {
+		if (!read(arg, g + go->stack_hi, &end))
+			return STACKBEAT_UNWIND_UNREADABLE;
+		cfa = end - cfa;
+	}
+	cfa += (__u64)(long long)rule->cfa;
+	if (!read(arg, cfa - sizeof(__u64), &rip))
+		return STACKBEAT_UNWIND_UNREADABLE;
+	return stackbeat_unwind_step_to(frame, rule, cfa, rip,
+					frame->known & ~STACKBEAT_UNWIND_NOT_FOLLOWED, 1, read, arg);
 }
 
 /* Steps by the frame pointer, in code without a table. */
@@ -164,11 +268,14 @@ stackbeat_unwind_step_frame_pointer(struct stackbeat_unwind_frame *frame,
 	return stackbeat_unwind_step_caller(frame, &rule, 1, read, arg);
 }
 
-/* Steps by the rule of a frame, from stackbeat_unwind_find(); NULL: none. */
+/*
+ * Steps by the rule of a frame, from stackbeat_unwind_find(); NULL: none. `go` is that of the table. Only
+ * Go's rules need it and frame->fs_base.
+ */
 static __always_inline enum stackbeat_unwind_result
 stackbeat_unwind_step(struct stackbeat_unwind_frame *frame,
-		      const struct stackbeat_unwind_rule *rule, stackbeat_unwind_read *read,
-		      void *arg)
+		      const struct stackbeat_unwind_rule *rule,
+		      const struct stackbeat_unwind_go *go, stackbeat_unwind_read *read, void *arg)
 {
 	switch (rule ? rule->kind_base & 0xf : STACKBEAT_UNWIND_NONE) {
 	case STACKBEAT_UNWIND_CALLER:
@@ -179,6 +286,11 @@ stackbeat_unwind_step(struct stackbeat_unwind_frame *frame,
 		return stackbeat_unwind_step_signal(frame, read, arg);
 	case STACKBEAT_UNWIND_END:
 		return STACKBEAT_UNWIND_OUTERMOST;
+	case STACKBEAT_UNWIND_GO_SWITCH:
+	case STACKBEAT_UNWIND_GO_RESUME:
+		return stackbeat_unwind_step_goroutine(frame, rule, go, read, arg);
+	case STACKBEAT_UNWIND_GO_CALL:
+		return stackbeat_unwind_step_go_call(frame, rule, go, read, arg);
 	default:
 		return STACKBEAT_UNWIND_NO_RULE;
 	}

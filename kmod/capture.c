@@ -303,6 +303,8 @@ static void sb_capture_take_mappings(struct sb_spaces *spaces, struct sb_capture
 	if (maps)
 		sb_unwind_maps_publish(&spaces->unwind_spaces, slot, maps, request->id,
 				       capture->generation);
+	else if (room)
+		sb_spaces_lose_maps(spaces, slot, request->id);
 }
 
 static void sb_capture_read_cgroup(struct sb_spaces *spaces, struct sb_capture *capture)

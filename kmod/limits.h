@@ -27,6 +27,7 @@
 #define SB_MAPPED_FILES_MAX 8u
 #define SB_BIG_MAPPINGS 64
 #define SB_UNWIND_MAPS_MAX 64u
+#define SB_UNWIND_SPACE_MAPS_MAX 64u
 #else
 /* The table of spaces: number of ways of a set, and log2 of the number of sets. */
 #define SB_WAYS 8u
@@ -58,8 +59,14 @@ static_assert((SB_WAYS << SB_SETS_BITS) == STACKBEAT_ADDRESS_SPACES_MAX);
 /* Spaces with more mappings than this are read after the others, one by one. */
 #define SB_BIG_MAPPINGS 2000
 
-/* Mappings in the arrays by which stacks are walked, of all spaces. */
+/*
+ * Mappings in the arrays by which stacks are walked, of all spaces; and in arrays that were replaced and
+ * wait for a grace period.
+ */
 #define SB_UNWIND_MAPS_MAX (256u << 10)
+
+/* Those of one space: an array grows by mapping events, and does not see munmap(). */
+#define SB_UNWIND_SPACE_MAPS_MAX (2 * STACKBEAT_MAPPINGS_MAX)
 #endif
 
 /* Bytes of the unwind tables of a restricted session. */

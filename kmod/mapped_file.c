@@ -32,7 +32,7 @@ int sb_mapped_files_init(struct sb_mapped_files *files, struct sb_unwind_user *u
 
 void sb_mapped_file_free(struct sb_mapped_file *file)
 {
-	sb_unwind_object_put(file->object);
+	sb_unwind_object_release(file->object);
 	iput(file->inode);
 	path_put(&file->path);
 	kfree(file->name);

@@ -62,6 +62,7 @@ static const struct nla_policy sb_set_policy[STACKBEAT_A_COUNT] = {
 	[STACKBEAT_A_UNWIND_TABLES] = { .type = NLA_U8 },
 	[STACKBEAT_A_STACK_COPY] = { .type = NLA_U32 },
 	[STACKBEAT_A_STACK_COPY_EVERY] = { .type = NLA_U32 },
+	[STACKBEAT_A_GOROUTINES] = { .type = NLA_U8 },
 };
 
 static struct genl_family sb_family;
@@ -199,6 +200,15 @@ static int sb_read_stack_copy_every(struct genl_info *info, struct sb_settings *
 	return 0;
 }
 
+static int sb_read_goroutines(struct genl_info *info, struct sb_settings *settings)
+{
+	settings->goroutines = nla_get_u8(info->attrs[STACKBEAT_A_GOROUTINES]);
+	if (!(settings->goroutines & ~STACKBEAT_GOROUTINE_ALL))
+		return 0;
+	sb_set_error(info, STACKBEAT_A_GOROUTINES, "goroutines must be 0 to 3");
+	return -ERANGE;
+}
+
 static int sb_read_cpus(struct genl_info *info, struct sb_settings *settings)
 {
 	const char *list = nla_data(info->attrs[STACKBEAT_A_CPUS]);
@@ -323,6 +333,7 @@ static const struct {
 	{ STACKBEAT_A_UNWIND_TABLES, sb_read_unwind_tables },
 	{ STACKBEAT_A_STACK_COPY, sb_read_stack_copy },
 	{ STACKBEAT_A_STACK_COPY_EVERY, sb_read_stack_copy_every },
+	{ STACKBEAT_A_GOROUTINES, sb_read_goroutines },
 	{ STACKBEAT_A_TIDS, sb_read_tids },
 	{ STACKBEAT_A_CGROUPS, sb_read_cgroups },
 	{ STACKBEAT_A_EXCLUDE_COMMS, sb_read_comms },
@@ -617,6 +628,7 @@ static int sb_put_settings(struct sk_buff *skb, const struct sb_session *session
 	    nla_put_u8(skb, STACKBEAT_A_UNWIND_TABLES, session->unwind_tables) ||
 	    nla_put_u32(skb, STACKBEAT_A_STACK_COPY, session->stack_copy) ||
 	    nla_put_u32(skb, STACKBEAT_A_STACK_COPY_EVERY, session->stack_copy_every) ||
+	    nla_put_u8(skb, STACKBEAT_A_GOROUTINES, session->goroutines) ||
 	    nla_put_u8(skb, STACKBEAT_A_RESTRICTED, session->restricted) ||
 	    nla_put_u32(skb, STACKBEAT_A_BUDGET, session->budget_permille) ||
 	    nla_put_u32(skb, STACKBEAT_A_MAX_DEPTH, session->max_depth) ||

@@ -335,6 +335,16 @@ static __always_inline bool sb_frame_pointers_suffice(const struct sb_last_space
 	       regs->ip - last->vdso_start >= last->vdso_size;
 }
 
+/* From this bit of the size of a copy on: what the sample has of its goroutine behind its frames. */
+#define SB_COPY_GOROUTINE_SHIFT 24
+
+/* Writes words of the goroutine behind the frames; the end of a sample has room for them. */
+static noinline void sb_sampler_add_goroutine(u64 *frames, u64 user, u32 wanted, u32 *copy)
+{
+	*copy |= sb_unwind_goroutine(wanted, frames + SB_SHAPE_USER_FRAMES(user))
+		 << SB_COPY_GOROUTINE_SHIFT;
+}
+
 /*
  * Unwinds the user part of a 64-bit program by unwind tables; by frame pointers if the session uses
  * no tables, or if the mappings of the space or their tables are not known: then *copy is the size of
@@ -348,6 +358,7 @@ static noinline u64 sb_sampler_unwind_user(struct sb_sampler *sampler, const str
 	u32 every = READ_ONCE(sampler->session->stack_copy_every);
 	const struct sb_unwind_maps *maps;
 	u64 user = SB_UNWIND_TABLE_MISSING;
+	u32 wanted;
 
 	if (!READ_ONCE(sampler->session->unwind_tables))
 		return sb_unwind_user_restored(regs, frames, end, &sample->hash);
@@ -364,8 +375,12 @@ static noinline u64 sb_sampler_unwind_user(struct sb_sampler *sampler, const str
 	if (!maps || !sb_frame_pointers_suffice(&cursor->last, regs, sample->generation)) {
 		if (maps)
 			user = sb_unwind_user_tables(regs, maps, frames, end, &sample->hash);
-		if (user != SB_UNWIND_TABLE_MISSING)
+		if (user != SB_UNWIND_TABLE_MISSING) {
+			wanted = READ_ONCE(sampler->session->goroutines);
+			if (wanted)
+				sb_sampler_add_goroutine(frames, user, wanted, copy);
 			return user;
+		}
 		*copy = READ_ONCE(sampler->session->stack_copy);
 		sampler->copy_is_extra = false;
 	}
@@ -404,6 +419,28 @@ static noinline u32 sb_sampler_copy_stack(struct sb_sampler *sampler, const stru
 	};
 	sampler->stack_copies++;
 	return bytes;
+}
+
+/* Completes a sample of `size` bytes that has more than its frames. Returns the bytes to publish. */
+static noinline u32 sb_sampler_extend(struct sb_sampler *sampler, const struct pt_regs *regs,
+				      struct stackbeat_sample *sample, u32 size, u32 copy)
+{
+	u32 found = copy >> SB_COPY_GOROUTINE_SHIFT;
+
+	if (found & STACKBEAT_GOROUTINE_ID) {
+		size += sizeof(u64);
+		sample->record.flags |= STACKBEAT_SAMPLE_GOROUTINE;
+	}
+	if (found & STACKBEAT_GOROUTINE_CREATOR) {
+		size += sizeof(u64);
+		sample->record.flags |= STACKBEAT_SAMPLE_GO_CREATOR;
+	}
+	sample->record.size = size;
+	copy &= (1u << SB_COPY_GOROUTINE_SHIFT) - 1;
+	if (!copy)
+		return size;
+	sample->record.flags |= STACKBEAT_SAMPLE_STACK;
+	return sb_sampler_copy_stack(sampler, regs, sample, size, copy);
 }
 
 /*
@@ -485,7 +522,7 @@ static __always_inline void sb_sampler_sample(struct sb_sampler *sampler,
 	if (has_user && likely(parts & STACKBEAT_PART_USER)) {
 		frames = sample->frames + kernel_frames;
 		end = (u64 *)((u8 *)sample + record_max) -
-		      (STACKBEAT_KERNEL_FRAMES_MAX - kernel_frames);
+		      (STACKBEAT_KERNEL_FRAMES_MAX + SB_SAMPLE_EXTRA - kernel_frames);
 		if (unlikely(flags & STACKBEAT_SAMPLE_COMPAT))
 			user = sb_unwind_user32(regs, frames, end, &sample->hash);
 		else if (sb_frame_pointers_suffice(&sampler->space_cursor.last, regs,
@@ -503,10 +540,8 @@ static __always_inline void sb_sampler_sample(struct sb_sampler *sampler,
 		.flags = flags,
 		.size = size,
 	};
-	if (unlikely(copy)) {
-		sample->record.flags |= STACKBEAT_SAMPLE_STACK;
-		size = sb_sampler_copy_stack(sampler, regs, sample, size, copy);
-	}
+	if (unlikely(copy))
+		size = sb_sampler_extend(sampler, regs, sample, size, copy);
 	sb_ring_commit(&sampler->ring, size);
 	sampler->samples++;
 

@@ -15,6 +15,9 @@
 #include "session_types.h"
 #include "space.h"
 
+/* Words behind the frames of a sample: the id of its goroutine, and its creator. */
+#define SB_SAMPLE_EXTRA 2u
+
 struct sb_sampler {
 	/* Used on this CPU only, with interrupts off. The ring comes first, at offset 0. */
 	struct sb_ring ring;

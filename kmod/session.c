@@ -98,7 +98,7 @@ static void sb_session_set_max_depth(struct sb_session *session, u32 max_depth)
 	WRITE_ONCE(session->overhead_max, sb_sampler_overhead_max(max_depth));
 	WRITE_ONCE(session->record_max,
 		   sizeof(struct stackbeat_sample) +
-		   (STACKBEAT_KERNEL_FRAMES_MAX + max_depth) * sizeof(u64));
+		   (STACKBEAT_KERNEL_FRAMES_MAX + max_depth + SB_SAMPLE_EXTRA) * sizeof(u64));
 }
 
 static u64 sb_budget_cycles(u32 permille)
@@ -588,6 +588,8 @@ static int sb_session_apply(struct sb_session *session,
 		WRITE_ONCE(session->no_jitter, settings->no_jitter);
 	if (sb_settings_have(settings, STACKBEAT_A_UNWIND_TABLES))
 		WRITE_ONCE(session->unwind_tables, settings->unwind_tables);
+	if (sb_settings_have(settings, STACKBEAT_A_GOROUTINES))
+		WRITE_ONCE(session->goroutines, settings->goroutines);
 	if (sb_settings_have(settings, STACKBEAT_A_STACK_COPY))
 		WRITE_ONCE(session->stack_copy, settings->stack_copy);
 	if (sb_settings_have(settings, STACKBEAT_A_STACK_COPY_EVERY))
@@ -641,4 +643,6 @@ void sb_session_exit(void)
 {
 	rcu_barrier();
 	destroy_workqueue(sb_session_workqueue);
+	/* The last session may have left callbacks. */
+	rcu_barrier();
 }

@@ -46,6 +46,7 @@ struct sb_settings {
 	bool inherit;
 	bool no_jitter;
 	bool unwind_tables;
+	u8 goroutines;
 	u32 stack_copy;
 	u32 stack_copy_every;
 	cpumask_var_t cpus;

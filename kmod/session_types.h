@@ -47,6 +47,7 @@ struct sb_session {
 	u64 overhead_max;	/* maximum number of cycles that the budget counts for a tick */
 	bool no_jitter;		/* the intervals between ticks are equal */
 	bool unwind_tables;	/* user stacks are unwound by tables */
+	u8 goroutines;		/* STACKBEAT_GOROUTINE_*: what samples have of goroutines */
 	bool restricted;	/* constant: the opener has no CAP_PERFMON */
 	u32 parts;		/* STACKBEAT_PART_* */
 	u32 record_max;		/* bytes of the largest sample */

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <linux/dcache.h>
+#include <linux/err.h>
 #include <linux/file.h>
+#include <linux/fs.h>
 #include <linux/hash.h>
 #include <linux/kprobes.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/mman.h>
+#include <linux/path.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
 #include <linux/rculist.h>
@@ -751,21 +755,17 @@ int sb_spaces_release_file(struct sb_spaces *spaces, u64 id)
 	return 0;
 }
 
-/*
- * Charges the tables of a restricted session, with `bytes` more, up to the most that they have ever
- * been. ENOMEM.
- */
-static int sb_spaces_charge_tables(struct sb_spaces *spaces, u64 bytes)
+/* Charges the tables of a restricted session, up to the most that they have ever been. ENOMEM. */
+static int sb_spaces_charge_tables(void *arg, u64 bytes)
 {
+	const struct sb_spaces *spaces = arg;
 	struct sb_session *session = spaces->session;
-	unsigned long pages;
+	unsigned long pages = PFN_UP(bytes);
 	int err = 0;
 
-	if (!session->restricted || bytes > SB_RESTRICTED_UNWIND_BYTES)
+	if (!session->restricted)
 		return 0;
 	mutex_lock(&session->samplers_lock);
-	bytes += READ_ONCE(spaces->unwind.registry->bytes);
-	pages = PFN_UP(min(bytes, SB_RESTRICTED_UNWIND_BYTES));
 	if (pages > session->unwind_locked) {
 		err = sb_session_charge(session, (pages - session->unwind_locked) << PAGE_SHIFT);
 		if (!err)
@@ -783,13 +783,18 @@ static u64 sb_spaces_tables_limit(const struct sb_spaces *spaces)
 
 /*
  * Returns the object of a file, with a reference, and sets the file's segments; none if they can't be
- * read. NULL: there is no such file.
+ * read. ENOENT: there is no such file. ESTALE: its path no longer leads to the mapped inode. In an
+ * overlay file system it leads to a copy once the file was changed, and what a reader has compiled may
+ * be of this copy; whereas other overlays share the inode, and with it the object.
  */
 static struct sb_unwind_object *sb_spaces_find_object(struct sb_spaces *spaces, u64 id,
 						      struct sb_elf *elf)
 {
 	struct sb_unwind_object *object = id == STACKBEAT_FILE_VDSO ? spaces->vdso : NULL;
 	struct sb_mapped_file *file;
+	struct inode *inode;
+	struct path path;
+	bool stale;
 
 	mutex_lock(&spaces->lock);
 	file = object ? NULL : sb_mapped_files_find(&spaces->files, id);
@@ -797,11 +802,25 @@ static struct sb_unwind_object *sb_spaces_find_object(struct sb_spaces *spaces, 
 		sb_mapped_file_reread(file);
 		*elf = file->elf;
 		object = file->object;
+		inode = file->inode;
+		ihold(inode);
+		path = file->path;
+		path_get(&path);
 	}
 	if (object)
 		sb_unwind_object_hold(object);
 	mutex_unlock(&spaces->lock);
-	return object;
+	if (file) {
+		/* Without the lock: it may read from the disk. */
+		stale = d_real_inode(path.dentry) != inode;
+		path_put(&path);
+		iput(inode);
+		if (object && stale) {
+			sb_unwind_object_put(object);
+			return ERR_PTR(-ESTALE);
+		}
+	}
+	return object ?: ERR_PTR(-ENOENT);
 }
 
 /* Whether the process of an entry of the table still runs the same program. */
@@ -824,7 +843,8 @@ static int sb_spaces_try_table(struct sb_spaces *spaces, struct sb_unwind_object
 			       const struct stackbeat_unwind_push *push, const struct sb_elf *elf)
 {
 	return sb_unwind_object_set(&spaces->unwind, object, u64_to_user_ptr(push->table),
-				    push->size, elf, sb_spaces_tables_limit(spaces));
+				    push->size, elf, sb_spaces_tables_limit(spaces),
+				    sb_spaces_charge_tables, spaces);
 }
 
 int sb_spaces_set_table(struct sb_spaces *spaces, const struct stackbeat_unwind_push *push)
@@ -833,11 +853,9 @@ int sb_spaces_set_table(struct sb_spaces *spaces, const struct stackbeat_unwind_
 	struct sb_unwind_object *object = sb_spaces_find_object(spaces, push->file, &elf);
 	int err;
 
-	if (!object)
-		return -ENOENT;
-	err = push->table ? sb_spaces_charge_tables(spaces, push->size) : 0;
-	if (!err)
-		err = sb_spaces_try_table(spaces, object, push, &elf);
+	if (IS_ERR(object))
+		return PTR_ERR(object);
+	err = sb_spaces_try_table(spaces, object, push, &elf);
 	if (err == -ENOSPC) {
 		/* The mappings of processes that have ended keep tables. */
 		mutex_lock(&spaces->lock);
@@ -917,7 +935,7 @@ static void sb_request_queue_free(struct sb_request_queue *queue)
 static void sb_spaces_free_unwind(struct sb_spaces *spaces)
 {
 	sb_unwind_spaces_free(&spaces->unwind_spaces);
-	sb_unwind_object_put(spaces->vdso);
+	sb_unwind_object_release(spaces->vdso);
 	sb_unwind_user_exit(&spaces->unwind);
 }
 

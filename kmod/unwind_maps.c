@@ -23,31 +23,58 @@ static struct sb_unwind_maps *sb_unwind_maps_of(const struct sb_unwind_spaces *s
 	return rcu_dereference_protected(spaces->slots[slot], true);
 }
 
-/*
- * Drops the references of an array, and frees it after a grace period. A tick may use it and its
- * objects until then: objects are freed after a grace period, too.
- */
-static void sb_unwind_maps_drop(struct sb_unwind_spaces *spaces, struct sb_unwind_maps *maps)
+static void sb_unwind_maps_put_objects(const struct sb_unwind_maps *maps)
 {
 	u32 i;
 
-	if (!maps)
-		return;
 	for (i = 0; i < maps->count; i++)
 		sb_unwind_object_put(maps->items[i].object);
+}
+
+static void sb_unwind_maps_free(struct rcu_head *rcu)
+{
+	struct sb_unwind_maps *maps = container_of(rcu, struct sb_unwind_maps, rcu);
+	struct sb_unwind_spaces *spaces = maps->spaces;
+	u32 items = maps->count + 1;
+
+	kvfree(maps);
+	/* Pairs with the acquire in sb_unwind_spaces_free(): the spaces are not used afterwards. */
+	atomic_sub_return_release(items, &spaces->waiting);
+}
+
+/*
+ * Drops the references of an array, and frees it after a grace period. A tick may use it and its
+ * objects until then: objects are freed after a grace period, too. This is not kvfree_rcu(), which
+ * may keep hundreds of arrays for seconds, and does not say when they are free: a process can replace
+ * an array of thousands of mappings thousands of times a second.
+ */
+static void sb_unwind_maps_drop(struct sb_unwind_spaces *spaces, struct sb_unwind_maps *maps)
+{
+	if (!maps)
+		return;
+	sb_unwind_maps_put_objects(maps);
 	spaces->items -= maps->count;
-	kvfree_rcu(maps, rcu);
+	maps->spaces = spaces;
+	atomic_add(maps->count + 1, &spaces->waiting);
+	call_rcu(&maps->rcu, sb_unwind_maps_free);
 }
 
 void sb_unwind_spaces_free(struct sb_unwind_spaces *spaces)
 {
+	struct sb_unwind_maps *maps;
 	u32 slot;
 
 	for (slot = 0; slot < spaces->slot_count; slot++) {
-		sb_unwind_maps_drop(spaces, sb_unwind_maps_of(spaces, slot));
+		maps = sb_unwind_maps_of(spaces, slot);
+		if (maps)
+			sb_unwind_maps_put_objects(maps);
+		kvfree(maps);
 		cond_resched();
 	}
 	kvfree(spaces->slots);
+	/* Pairs with the release in sb_unwind_maps_free(). */
+	if (atomic_read_acquire(&spaces->waiting))
+		rcu_barrier();
 }
 
 static void sb_unwind_maps_remove(struct sb_unwind_spaces *spaces, u32 slot)
@@ -103,7 +130,8 @@ struct sb_unwind_maps *sb_unwind_maps_alloc(struct sb_unwind_spaces *spaces, u32
 {
 	struct sb_unwind_maps *maps;
 
-	if (count > SB_UNWIND_MAPS_MAX)
+	if (count > SB_UNWIND_SPACE_MAPS_MAX ||
+	    count + atomic_read(&spaces->waiting) > SB_UNWIND_MAPS_MAX)
 		return NULL;
 	sb_unwind_spaces_shrink(spaces, count, slot, lost, arg);
 	if (spaces->items + count > SB_UNWIND_MAPS_MAX)

@@ -7,6 +7,7 @@
 #ifndef STACKBEAT_UNWIND_MAPS_H
 #define STACKBEAT_UNWIND_MAPS_H
 
+#include <linux/atomic.h>
 #include <linux/rcupdate.h>
 #include <linux/types.h>
 
@@ -24,6 +25,7 @@ struct sb_unwind_map {
 
 struct sb_unwind_maps {
 	struct rcu_head rcu;
+	struct sb_unwind_spaces *spaces;	/* whose `waiting` counts the array once it is dropped */
 	u64 serial;		/* no other array has the same, of any session */
 	u64 id;			/* of the address space */
 	u32 generation;
@@ -40,17 +42,23 @@ struct sb_unwind_spaces {
 	struct sb_unwind_maps __rcu **slots;
 	u32 slot_count;
 	u32 items;		/* of all arrays */
+	/* Items of dropped arrays that wait for a grace period, and one more for each of these. */
+	atomic_t waiting;
 	u32 hand;		/* where the next search for arrays to be freed starts */
 };
 
 /* ENOMEM. */
 int sb_unwind_spaces_init(struct sb_unwind_spaces *spaces, u32 slot_count);
-/* No tick runs any more. Also allowed after sb_unwind_spaces_init() has failed. */
+/*
+ * No tick runs any more. May wait for a grace period. Also allowed after sb_unwind_spaces_init() has
+ * failed.
+ */
 void sb_unwind_spaces_free(struct sb_unwind_spaces *spaces);
 
 /*
  * Allocates an empty array for a slot, with room for `count` mappings. Frees arrays of other slots if
- * there are too many, and calls `lost` for each. NULL: no memory, or the array would be too large.
+ * there are too many, and calls `lost` for each. NULL: no memory, the array would be too large, or too
+ * many arrays wait for being freed.
  */
 struct sb_unwind_maps *sb_unwind_maps_alloc(struct sb_unwind_spaces *spaces, u32 slot, u32 count,
 					    void (*lost)(void *arg, u32 slot, u64 id), void *arg);

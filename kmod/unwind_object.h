@@ -6,7 +6,12 @@
  * sessions with CAP_PERFMON share their objects; a restricted session has its own. An object is
  * referenced by the mapped files and the mappings of sessions. Beyond that, it is kept while it has
  * a table (or is known to have none) and a session that has used it is open, unless the memory is
- * wanted for another table.
+ * wanted for another table. If others can make a file of the same identity, an object is found as
+ * long as a mapped file holds the inode, and is not kept.
+ *
+ * Any user can run programs that map many files. Each owner of files has a share of the shared registry,
+ * so that the tables of these files leave room for those of others. All owners but root together have a
+ * share that leaves room for root's files.
  *
  * The tick reads objects and tables under RCU.
  */
@@ -19,6 +24,7 @@
 #include <linux/rcupdate.h>
 #include <linux/refcount.h>
 #include <linux/types.h>
+#include <linux/uidgid.h>
 
 #include "elf.h"
 #include "stackbeat_unwind.h"
@@ -53,7 +59,10 @@ struct sb_unwind_object {
 	struct sb_unwind_table __rcu *table;
 	refcount_t refs;	/* 0: may be kept, see above; changes to and from 0 under the lock */
 	u64 users;		/* under the lock: sb_unwind_user.bit of the sessions that have used it */
-	u64 bytes;		/* of its table; under the lock */
+	u64 bytes;		/* of its table, and of those that are being set; under the lock */
+	u32 files;		/* mapped files, which hold the inode; under the lock */
+	bool lasting;		/* see sb_unwind_identity_lasts() */
+	kuid_t owner;		/* of the file; INVALID_UID if a user may choose it */
 	struct sb_unwind_registry *registry;
 	struct sb_unwind_identity identity;
 	struct hlist_node node;	/* in registry->objects */
@@ -65,9 +74,10 @@ struct sb_unwind_object {
 struct sb_unwind_registry {
 	struct mutex lock;
 	DECLARE_HASHTABLE(objects, SB_UNWIND_OBJECTS_BITS);
-	struct list_head order;	/* objects, oldest first */
+	struct list_head order;	/* objects, the one that was found or set last at the end */
 	u64 users;		/* bits in use */
 	u64 bytes;		/* of all tables, including those that are being set or freed */
+	u64 user_bytes;		/* the same, of files that are not root's */
 };
 
 /* The use of a registry by a session. */
@@ -80,15 +90,20 @@ struct sb_unwind_user {
  * Joins the registry of all sessions with CAP_PERFMON, or, if `own`, a new one. ENOMEM.
  */
 int sb_unwind_user_init(struct sb_unwind_user *user, bool own);
-/* Called when the user has no references to objects. Allowed if sb_unwind_user_init() has failed. */
+/*
+ * Called when the user has no references to objects, and no tick uses them. Allowed if
+ * sb_unwind_user_init() has failed.
+ */
 void sb_unwind_user_exit(struct sb_unwind_user *user);
 
 /*
- * Returns the object of a file's inode, or of the vDSO (NULL), with a reference. NULL: no memory. May
- * sleep.
+ * Returns the object of a file's inode, or of the vDSO (NULL), with a reference, which
+ * sb_unwind_object_release() drops. The caller has a reference to the inode as long. NULL: no memory.
+ * May sleep.
  */
 struct sb_unwind_object *sb_unwind_object_get(struct sb_unwind_user *user,
 					      const struct inode *inode);
+void sb_unwind_object_release(struct sb_unwind_object *object);
 /* Adds a reference to an object to which the caller has one. */
 struct sb_unwind_object *sb_unwind_object_hold(struct sb_unwind_object *object);
 /* Drops a reference. NULL is allowed. May sleep. */
@@ -110,11 +125,14 @@ sb_unwind_object_table(const struct sb_unwind_object *object)
 /*
  * Sets the table of an object, to which the caller has a reference: `size` bytes at `from` in user
  * memory; NULL: the object has none. `elf`: the segments of the file, or NULL. `limit`: bytes of all
- * tables of the registry. Waits for a grace period if it frees another table. EEXIST, EINVAL, ENOSPC,
- * EFAULT, ENOMEM as STACKBEAT_IOC_UNWIND_TABLE.
+ * tables of the registry, of which those of one owner may use a share. `charge` is called with the bytes
+ * of all tables, this one included, before memory is allocated for it, and may refuse. Waits for a grace
+ * period if it frees another table. EEXIST, EINVAL, ENOSPC, EFAULT, ENOMEM as
+ * STACKBEAT_IOC_UNWIND_TABLE.
  */
 int sb_unwind_object_set(struct sb_unwind_user *user, struct sb_unwind_object *object,
-			 const void __user *from, u64 size, const struct sb_elf *elf, u64 limit);
+			 const void __user *from, u64 size, const struct sb_elf *elf, u64 limit,
+			 int (*charge)(void *arg, u64 bytes), void *arg);
 
 /* Counts the tables that a session has used, and their bytes. */
 void sb_unwind_user_count(const struct sb_unwind_user *user, u64 *tables, u64 *bytes);

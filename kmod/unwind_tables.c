@@ -3,6 +3,7 @@
 #include <linux/percpu.h>
 #include <linux/ptrace.h>
 #include <linux/rcupdate.h>
+#include <asm/fsgsbase.h>
 
 #include "compat/compat.h"
 #include "stackbeat_unwind_step.h"
@@ -415,6 +416,7 @@ sb_walk_step(struct sb_walk *walk, const struct stackbeat_unwind_rule *rule)
 	struct stackbeat_unwind_rule leaf = {
 		.kind_base = STACKBEAT_UNWIND_CALLER | STACKBEAT_REGISTER_RSP << 4,
 	};
+	const struct stackbeat_unwind_go *go = NULL;
 
 	if (walk->regs)
 		sb_user_registers(walk->regs, walk->frame.registers);
@@ -424,8 +426,13 @@ sb_walk_step(struct sb_walk *walk, const struct stackbeat_unwind_rule *rule)
 		if (leaf.cfa)
 			rule = &leaf;
 	}
+	if (walk->range->table)
+		go = walk->range->table->view.go;
+	/* The register of the thread: the kernel does not use it. */
+	if (rule && (rule->kind_base & 0xf) >= STACKBEAT_UNWIND_GO_SWITCH)
+		walk->frame.fs_base = x86_fsbase_read_cpu();
 	if (rule || walk->range->table)
-		return stackbeat_unwind_step(&walk->frame, rule, sb_walk_read, NULL);
+		return stackbeat_unwind_step(&walk->frame, rule, go, sb_walk_read, NULL);
 	return stackbeat_unwind_step_frame_pointer(&walk->frame, sb_walk_read, NULL);
 }
 
@@ -515,6 +522,8 @@ static int sb_walk_on(struct sb_walk *walk)
 			return rip ? STACKBEAT_STOP_BAD_FRAME : STACKBEAT_STOP_OUTERMOST;
 		if (walk->to == walk->to_end)
 			return STACKBEAT_STOP_MAX_DEPTH;
+		/* As if behind a call, see struct stackbeat_sample. */
+		rip += !walk->frame.is_return_address;
 		*walk->to++ = rip;
 		walk->hash = sb_hash(walk->hash, rip);
 		walk->table_frames += !!walk->range->table;
@@ -593,6 +602,42 @@ u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_map
 		return SB_UNWIND_TABLE_MISSING;
 	*hash = walk->hash;
 	return SB_SHAPE_USER(walk->to - frames, stop) | SB_SHAPE_TABLE_FRAMES(walk->table_frames);
+}
+
+/* The table of a Go program in a range of the last walk; NULL: none. */
+static const struct sb_unwind_table *sb_range_go_table(const struct sb_walk_range *range)
+{
+	const struct sb_unwind_table *table = range->size ? range->table : NULL;
+
+	return table && table->view.go->curg ? table : NULL;
+}
+
+u32 sb_unwind_goroutine(u32 wanted, u64 *words)
+{
+	struct sb_walk *walk = this_cpu_ptr(sb_walks);
+	const struct sb_unwind_table *table = sb_range_go_table(walk->range);
+	const struct stackbeat_unwind_go *go;
+	u32 found = 0;
+	u64 g;
+
+	/* The stack of a goroutine ends in Go. */
+	if (!table)
+		table = sb_range_go_table(walk->other);
+	if (!table)
+		return 0;
+	walk->frame.fs_base = x86_fsbase_read_cpu();
+	go = table->view.go;
+	if (!stackbeat_unwind_goroutine(&walk->frame, go, sb_walk_read, NULL, &g) || !g)
+		return 0;
+	if (wanted & STACKBEAT_GOROUTINE_ID && sb_walk_read(NULL, g + go->goid, words) && *words) {
+		found |= STACKBEAT_GOROUTINE_ID;
+		words++;
+	}
+	/* 0 is no offset of a g: the reader does not know it. */
+	if (wanted & STACKBEAT_GOROUTINE_CREATOR && go->gopc &&
+	    sb_walk_read(NULL, g + go->gopc, words) && *words)
+		found |= STACKBEAT_GOROUTINE_CREATOR;
+	return found;
 }
 
 int __init sb_unwind_tables_init(void)

@@ -22,6 +22,13 @@ struct sb_unwind_maps;
 u64 sb_unwind_user_tables(const struct pt_regs *regs, const struct sb_unwind_maps *maps,
 			  u64 *frames, u64 *frames_end, u64 *hash);
 
+/*
+ * Writes what is `wanted` (STACKBEAT_GOROUTINE_*) of the goroutine that the current thread runs, right
+ * after its stack was unwound by sb_unwind_user_tables(): a word for each, in the order of the bits.
+ * Returns the bits of those that were found; 0: unknown, or none.
+ */
+u32 sb_unwind_goroutine(u32 wanted, u64 *words);
+
 /* Copies the user registers, in the order of STACKBEAT_REGISTERS. */
 void sb_user_registers(const struct pt_regs *regs, u64 *registers);
 

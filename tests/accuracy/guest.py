@@ -78,6 +78,8 @@ def programs():
     }
     if (BIN / "Work.class").exists():
         cases["JVM (JIT)"] = ["java", "-XX:+PreserveFramePointer", "-cp", BIN, "Work", 6]
+    # These two are not in PATH: if they are missing, main() says so.
+    cases["nginx"], cases["PostgreSQL"] = ["nginx"], ["initdb"]
     nginx = BIN.parents[1] / "bench/root/usr/sbin/nginx"
     if nginx.exists() or shutil.which("nginx"):
         configuration = SCRATCH / "nginx.conf"
@@ -147,6 +149,8 @@ def measure(command):
         "depth": round(sum(count([sample]) * len(harness.user_part(sample)) for sample in samples) /
                        max(count(samples), 1), 1),
         "summary": summary, **parse_comparison(verified),
+        "outermost": next((int(found[1]) for line in lines if (found := re.search(
+            r"(\d+) of the longer ones end at the outermost caller", line))), 0),
         "stacks": int(re.search(r"(\d+) user stacks", verified)[1]), "objects": objects,
     }
 

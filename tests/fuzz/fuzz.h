@@ -12,6 +12,8 @@
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/* Optional; called first. */
+int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 /*
  * Takes the next string from an input that is a sequence of strings, each ended by a NUL or by the

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Profiles of any origin: decoded, shown as table, tree and flame graph, and normalized. */
+/*
+ * Profiles of any origin: decoded, shown as table, tree and flame graph, compared with themselves,
+ * and normalized.
+ */
 #include "fuzz.h"
 
 #include "pprof/origin.h"
@@ -10,14 +13,24 @@
 #include "report/text_report.h"
 #include "symbolize/normalize.h"
 
+static void show(const struct profile *profile, const struct profile *base, FILE *out)
+{
+	const struct report_options report = {.group = "comm", .base = base};
+	const struct flamegraph_options picture = {.title = "fuzz", .group = "comm", .base = base};
+	struct error error;
+	size_t frames;
+
+	report_top(profile, &report, out, &error);
+	report_tree(profile, &report, out, &error);
+	flamegraph_write(profile, &picture, out, &frames, &error);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct report_options report = {.group = "comm"};
-	const struct flamegraph_options picture = {.title = "fuzz", .group = "comm"};
 	struct profile *profile;
 	struct error error;
 	struct truncation_counts counts;
-	size_t frames, shown_size;
+	size_t shown_size;
 	char *shown = NULL;
 	FILE *out;
 
@@ -27,9 +40,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	out = open_memstream(&shown, &shown_size);
 	if (!out)
 		abort();
-	report_top(profile, &report, out, &error);
-	report_tree(profile, &report, out, &error);
-	flamegraph_write(profile, &picture, out, &frames, &error);
+	show(profile, NULL, out);
+	show(profile, profile, out);
 	fclose(out);
 	free(shown);
 	for (size_t i = 1; i < profile->locations.count; i += 7)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Walks by random tables: the input is the registers of a thread, a stack of 1 KiB, and a table,
- * whose valid size and counts are filled in if its first byte is odd.
+ * whose valid size and counts are filled in if its first byte is odd. The stack is walked as a
+ * copy, and as memory in which the thread has its pointer to the g of Go, too.
  */
 #include "fuzz.h"
 
@@ -38,6 +39,7 @@ static void repair(struct stackbeat_unwind_table *table, size_t size)
 		.block_count = 1,
 		.rule_count = (uint32_t)((size - sizeof(*table) - 16) / 16),
 		.row_count = 1,
+		.go = table->go,
 	};
 	if (!table->rule_count)
 		table->rule_count = 1;
@@ -56,6 +58,32 @@ static void repair(struct stackbeat_unwind_table *table, size_t size)
 		rules[i] = (uint16_t)(rules[i] % table->rule_count);
 		starts[i] = (uint8_t)i;
 	}
+}
+
+/* See stackbeat_unwind_read. */
+static int read_stack(void *arg, __u64 address, __u64 *word)
+{
+	const struct stackbeat_stack *stack = arg;
+	uint64_t offset = address - stack->registers[STACKBEAT_REGISTER_RSP];
+
+	if (offset > STACK_SIZE - sizeof(*word))
+		return 0;
+	memcpy(word, stack->bytes + offset, sizeof(*word));
+	return 1;
+}
+
+static void walk_memory(struct stackbeat_stack *stack)
+{
+	struct walk walk = {.mapping = find_mapping, .read = read_stack, .arg = stack};
+	uint64_t frames[FRAMES_MAX];
+	enum walk_end end;
+	size_t count;
+
+	memcpy(walk.frame.registers, stack->registers, sizeof(walk.frame.registers));
+	walk.frame.fs_base = stack->registers[STACKBEAT_REGISTER_RSP];
+	count = walk_stack(&walk, frames, FRAMES_MAX, &end);
+	if (!count || count > FRAMES_MAX || walk.table_frames >= count || end > WALK_MAX_DEPTH)
+		abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -90,6 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (!result.frames || result.frames > FRAMES_MAX ||
 		    result.table_frames >= result.frames || result.end > WALK_MAX_DEPTH)
 			abort();
+		walk_memory(stack);
 	}
 	free(table);
 	free(stack);

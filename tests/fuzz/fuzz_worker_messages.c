@@ -60,10 +60,22 @@ static void take_problem(void *arg, const char *path, const char *text)
 	*(size_t *)arg += strlen(text);
 }
 
+static struct sandbox_server server;
+
+/* Before libFuzzer starts a thread: the server needs a process with one thread. */
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	struct error error;
+
+	(void)argc, (void)argv;
+	if (sandbox_server_start(&server, send_input, &error))
+		abort();
+	return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const uint64_t addresses[ADDRESSES_MAX];
-	static struct sandbox_server server;
 	struct string_table strings = {0};
 	size_t sum = 0;
 	int fd = fuzz_file(data, size);
@@ -82,8 +94,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.arg = &fd,
 	};
 
-	if (!server.pid && sandbox_server_start(&server, send_input, NULL))
-		abort();
 	if (worker_pool_run(&pool, &job, 1, &strings))
 		abort();
 	string_table_clear(&strings);

@@ -62,7 +62,7 @@ STOP_NAMES = {value: name.removeprefix("STOP_").lower().replace("_", " ")
              for name, value in vars(S).items() if name.startswith("STOP_") and name != "STOP_COUNT"}
 EVENT_NAMES = {value: name.removeprefix("EVENT_").lower() for name, value in vars(S).items()
                if name.startswith("EVENT_") and name not in ("EVENT_UNSPEC", "EVENT_COUNT")}
-FLAGS = (S.A_INHERIT, S.A_NO_JITTER, S.A_RESTRICTED, S.A_UNWIND_TABLES)
+FLAGS = (S.A_INHERIT, S.A_NO_JITTER, S.A_RESTRICTED, S.A_UNWIND_TABLES, S.A_GOROUTINES)
 # Nested attributes, and the type of their members.
 NESTS = {S.A_PIDS: S.A_PID, S.A_TIDS: S.A_PID, S.A_CGROUPS: S.A_CGROUP,
          S.A_EXCLUDE_COMMS: S.A_COMM}
@@ -311,7 +311,7 @@ SAMPLE = struct.Struct("=HHIQQIIIIIHHBBHIQQ16s")
 assert SAMPLE.size == 88
 
 Sample = namedtuple("Sample", "flags time weight cpu pid tid lost missed kernel_stop user_stop "
-                    "comm kernel user address_space generation hash table_frames")
+                    "comm kernel user address_space generation hash table_frames goroutine")
 
 STACK = struct.Struct(f"=HHI{S.REGISTERS}QQ")
 
@@ -362,18 +362,21 @@ def decode(data, decoders):
 def _decode_sample(record):
     (_, flags, size, time, weight, cpu, pid, tid, lost, missed, kernel, user, kernel_stop,
      user_stop, table_frames, generation, space, stack_hash, comm) = SAMPLE.unpack_from(record)
-    if size != SAMPLE.size + 8 * (kernel + user):
+    goroutine = bool(flags & S.SAMPLE_GOROUTINE)
+    words = kernel + user + goroutine + bool(flags & S.SAMPLE_GO_CREATOR)
+    if size != SAMPLE.size + 8 * words:
         raise BadRecord(f"{size} bytes for {kernel} + {user} frames")
-    if b"\0" not in comm or flags & ~(S.SAMPLE_KERNEL | S.SAMPLE_COMPAT | S.SAMPLE_STACK):
+    if b"\0" not in comm or flags & ~(S.SAMPLE_KERNEL | S.SAMPLE_COMPAT | S.SAMPLE_STACK | S.SAMPLE_GOROUTINE |
+                                      S.SAMPLE_GO_CREATOR):
         raise BadRecord(f"flags {flags:#x}, comm {comm}")
     if table_frames > max(user - 1, 0) or (table_frames and flags & S.SAMPLE_STACK):
         raise BadRecord(f"{table_frames} frames of {user} by tables, flags {flags:#x}")
     if kernel_stop >= S.STOP_COUNT or user_stop >= S.STOP_COUNT or not kernel + user:
         raise BadRecord(f"stops {kernel_stop} and {user_stop}, {kernel} + {user} frames")
-    frames = struct.unpack_from(f"={kernel + user}Q", record, SAMPLE.size)
+    frames = struct.unpack_from(f"={words}Q", record, SAMPLE.size)
     return Sample(flags, time, weight, cpu, pid, tid, lost, missed, kernel_stop, user_stop,
-                  _string(comm), frames[:kernel], frames[kernel:], space, generation, stack_hash,
-                  table_frames)
+                  _string(comm), frames[:kernel], frames[kernel:kernel + user], space, generation,
+                  stack_hash, table_frames, frames[kernel + user] if goroutine else 0)
 
 
 def _decode_stack(record):

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Stacks of a Go program reach the root of the goroutine, also during garbage collection."""
 
+import collections
 import re
 
-from harness import (check, has_whole_stack, keep_profile, last_json, Recording, samples_of, test, user_part,
-                     workload)
+import pprof
+from harness import (binomial_bounds, check, check_within, exact_test, has_whole_stack, keep_profile, last_json,
+                     Recording, run, samples_of, Skip, start, test, user_part, workload)
+from stackbeat import S, Session
 
 ROOTS = re.compile(r"runtime\.(goexit|main)(\.abi0)?")
 COLLECTOR = re.compile(r"runtime\.(gcDrain|gcDrainN|gcBgMarkWorker.*)")
@@ -30,3 +33,121 @@ def stacks_reach_the_root_of_their_goroutine():
           f"{len(short)} of {len(goroutines)} stacks end elsewhere: {short[:3]}")
     check(any(COLLECTOR.fullmatch(name) for stack in goroutines for name in stack),
           f"none of {len(goroutines)} stacks is of the collector")
+
+
+# By tests/env/vm/build-go: VERSION/NAME.
+PROGRAMS = workload("")[0].parent / "go-programs"
+
+
+def programs(prefix):
+    found = sorted(path for path in PROGRAMS.glob("go1.*/*") if path.name.startswith(prefix))
+    if not found:
+        raise Skip("tests/env/vm/build-go has built no program")
+    return found
+
+
+def samples_of_second_run(program, amount, *options):
+    """Samples of a program whose unwind tables an earlier run has brought to the module, and its output."""
+    recording = Recording("-F", 999, "--stack-copy", 65536, *options,
+                          command=["sh", "-c", f"{program} {amount} >/dev/null; {program} {amount}"])
+    samples = [sample for sample in recording.profile().samples
+               if sample.labels["comm"] == program.name[:15] and user_part(sample)]
+    last = max(int(sample.labels["pid"]) for sample in samples)
+    return ([sample for sample in samples if int(sample.labels["pid"]) == last and has_whole_stack(sample)],
+            last_json(recording.out))
+
+
+@test
+def each_switch_of_stacks():
+    """What a goroutine makes the runtime do on the stack of the thread is work of the goroutine."""
+    switches = collections.Counter()
+    for program in programs("goswitch"):
+        samples, _ = samples_of_second_run(program, 2000)
+        for sample in samples:
+            stack = [name.removesuffix(".abi0") for name in user_part(sample)]
+            for name in stack[1:-1]:
+                if name in ("runtime.systemstack", "runtime.morestack", "runtime.mcall", "runtime.sigtramp"):
+                    switches[name] += stack[-1] == "runtime.goexit"
+    for name in ("runtime.systemstack", "runtime.morestack"):
+        check(switches[name], f"{name} never leads to a goroutine: {switches}")
+
+
+@exact_test
+def goroutines_have_their_shares():
+    """The share of the samples with the ID of a goroutine, and with its creator, is that of its work."""
+    found = programs("goshare")
+    for program in {found[0], found[-1]}:
+        samples, rounds = samples_of_second_run(program, 40, "--labels", "all")
+        for label, expected in rounds.items():
+            check_shares(program, label, samples, expected)
+
+
+def check_shares(program, label, samples, rounds):
+    """The samples of each value of a label are in proportion to its rounds."""
+    counts = collections.Counter()
+    for sample in samples:
+        counts[str(sample.labels.get(label))] += sample.values["samples"]
+    total = sum(counts[value] for value in rounds)
+    print(f"# {program.parent.name}: {counts}, {rounds}", flush=True)
+    check(total > 300, f"{program}: {total} samples of {rounds}: {counts}")
+    for value, number in rounds.items():
+        check_within(counts[value], binomial_bounds(total, number / sum(rounds.values())),
+                     f"samples of {label} {value} of {program}")
+
+
+def cost_of_sample(process, goroutines):
+    """The mean number of instructions of a sample of a program whose tables another session holds."""
+    with Session(rate=1000, no_jitter=1, budget=S.BUDGET_MAX, watermark=4096, pids=[process.pid],
+                 goroutines=goroutines) as session:
+        session.start()
+        session.read_until(lambda samples: len(samples) >= 200)
+        session.set(watermark=100_000)
+        session.read()
+        before = session.stats()
+        session.poll()
+        after = session.stats()
+        samples = session.read()
+    flags = {sample.flags & (S.SAMPLE_GOROUTINE | S.SAMPLE_GO_CREATOR) for sample in samples}
+    check((S.SAMPLE_GOROUTINE * (goroutines & 1) | S.SAMPLE_GO_CREATOR * (goroutines >> 1)) in flags,
+          f"flags with {goroutines}: {flags}")
+    return (after["overhead_ns"] - before["overhead_ns"]) / (after["samples"] - before["samples"])
+
+
+@exact_test
+def words_of_a_goroutine_are_cheap():
+    process = start(str(programs("goshare")[-1]), "1000000")
+    recording = Recording("-p", str(process.pid))
+    session = recording.session()
+    recording.wait_for(session, "unwind_tables", 1)
+    without, by_id, with_creator = [cost_of_sample(process, goroutines) for goroutines in (0, 1, 3)]
+    print(f"# instructions: {without:.0f}, with the ID {by_id:.0f}, and the creator {with_creator:.0f}", flush=True)
+    check_within(with_creator - by_id, (0, 40), "instructions of the creator")
+    process.kill()
+    process.wait()
+    recording.end()
+
+
+@test
+def the_runtime_is_hidden():
+    """The time of the runtime at the leaf end is that of its caller, when it is recorded or shown."""
+    profile = Recording("-F", 997, "--go-hide-runtime", command=workload("gowork", 60)).profile()
+    stacks = [user_part(sample) for sample in samples_of(profile, "gowork") if has_whole_stack(sample)]
+    leaves = [stack[0] for stack in stacks if any(name.startswith("main.") for name in stack)]
+    check(leaves and not [name for name in leaves if name.startswith(("runtime.", "internal/runtime/"))],
+          f"leaves of the program: {collections.Counter(leaves)}")
+    check("functions of Go's runtime at the leaf end of stacks: left out" in profile.comments, f"{profile.comments}")
+
+
+@test
+def creators_without_symbols():
+    """A profile without symbols names a place, which 'stackbeat symbolize' turns into the function."""
+    program = programs("goshare")[-1]
+    recording = Recording("-F", 999, "--labels", "comm,go-creator", "--no-symbolize",
+                          command=["sh", "-c", f"{program} 20 >/dev/null; {program} 20"])
+    creators = {sample.labels.get("go-creator") for sample in recording.profile().samples
+                if sample.labels["comm"] == "goshare"} - {None}
+    check(creators and all(re.fullmatch(re.escape(str(program)) + r"\+0x[0-9a-f]+", creator) for creator in creators),
+          f"the creators are {creators}")
+    run("stackbeat", "symbolize", "-q", recording.path)
+    named = {sample.labels.get("go-creator") for sample in pprof.Profile(recording.path).samples}
+    check({"main.startSmall", "main.(*pool).startLarge"} <= named, f"the creators are {named}")

@@ -5,8 +5,10 @@ import os
 import random
 import shutil
 import signal
+import struct
 import threading
 import time
+from pathlib import Path
 
 from harness import check, check_balance, start, temporary_directory, test, workload
 from stackbeat import S, Session
@@ -18,12 +20,12 @@ ROUNDS = 12
 
 def random_rule(randomness):
     """A valid rule, of any kind."""
-    kind = randomness.choices((0, 1, 2, 3), (1, 1, 2, 12))[0]
+    kind = randomness.choices(range(7), (1, 1, 2, 12, 2, 2, 2))[0]
     base = randomness.choice((S.REGISTER_RSP, S.REGISTER_RSP, S.REGISTER_RBP, randomness.randrange(16)))
     place = randomness.choice((0, 1, 2, 4))
-    extra = randomness.choice((0, 8, 0x10, 0x20))
+    extra = randomness.choice((0, 8, 0x10, 0x20)) if kind < 4 else 0
     cfa = 8 * randomness.choice((randomness.randrange(-4, 40), randomness.randrange(-(1 << 23) + 1, 1 << 23)))
-    return (cfa, base << 4 | kind, place | extra,
+    return (cfa, base << 4 | kind, place | extra | randomness.choice((0, 0, 0x40)),
             randomness.randrange(16) if place == 4 else randomness.randrange(-128, 128),
             randomness.randrange(16) if extra == 0x20 else randomness.randrange(-128, 128))
 
@@ -33,7 +35,14 @@ def start_copy(path, mode):
     return start(path, mode, 20)
 
 
-def sample_with(directory, number, change):
+def random_go(randomness):
+    """struct stackbeat_unwind_go: offsets of words near the thread pointer, or anywhere."""
+    return struct.pack("=q7H2x", randomness.choice((randomness.randrange(-512, 512, 8),
+                                                    randomness.randrange(-1 << 63, 1 << 63))),
+                       *(randomness.randrange(0, 256, 8) for _ in range(7)))
+
+
+def sample_with(directory, number, change, go=bytes(24)):
     """Samples a program with its table changed by `change`."""
     process = start_copy(directory / f"program-{number}", ("sort", "signal", "altstack")[number % 3])
     table = compile_table(process.args[0])
@@ -42,7 +51,7 @@ def sample_with(directory, number, change):
         spaces = set_tables(session, process, without=["program-"])
         file_id = next(file_id for file_id, file in spaces.files.items()
                        if file.path == process.args[0])
-        session.set_table(file_id, pack_table(*change(*unpack_table(table))))
+        session.set_table(file_id, pack_table(*change(*unpack_table(table)), go=go))
         pairs = []
         while sum(bool(sample.table_frames or sample.user_stop) for sample, _ in pairs) < SAMPLES and len(pairs) < 2000:
             session.poll()
@@ -60,7 +69,7 @@ def random_rules():
     directory = temporary_directory()
     for number in range(ROUNDS):
         sample_with(directory, number, lambda first, blocks, rows, starts, rules: (
-            first, blocks, rows, starts, [random_rule(randomness) for _ in rules]))
+            first, blocks, rows, starts, [random_rule(randomness) for _ in rules]), random_go(randomness))
 
 
 @test
@@ -136,3 +145,30 @@ def tables_while_mappings_change():
         check_balance(session.stats())
     # How many depends on the time that the worker takes for the mapping events.
     check(tables, f"none of {count} samples by tables")
+
+
+def available():
+    """Bytes of memory that are available."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) << 10
+    raise LookupError("no MemAvailable")
+
+
+@test
+def mapping_events_of_many_mappings_hold_little_memory():
+    """Each event of a process with thousands of mappings replaces the array by which its stacks are walked.
+    The kernel frees the replaced ones seconds later, so their number has a limit."""
+    process = start(*workload("maps", "bursts", 32000))
+    process.stdout.readline()
+    with Session(rate=500, watermark=4096, pids=[process.pid], budget=S.BUDGET_MAX) as session:
+        session.map_metadata()
+        before = least = available()
+        session.start()
+        while session.stats()["mmap_events"] < 2000:
+            session.poll()
+            session.read()
+            session.meta.read()
+            least = min(least, available())
+        session.stop()
+    check(before - least < 128 << 20, f"{before - least >> 20} MiB are held")

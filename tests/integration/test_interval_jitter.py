@@ -27,7 +27,7 @@ def true_share(truth):
 def jitter_samples_a_periodic_program_without_bias():
     """Each interval is uniform over one cycle, so samples are independent draws. For 4,000 samples or more, 3
     points are more than 4 standard deviations."""
-    # The compilation of unwind tables takes a quarter of a busy CPU, in slices of some cycles.
+    # The compilation of unwind tables takes half of a busy CPU, in slices of some cycles.
     recording = Recording("-F", 1000, "--unwind=fp", command=workload("cycle", 4500))
     profile = recording.profile()
     truth = last_json(recording.out)

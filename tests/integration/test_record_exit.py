@@ -2,6 +2,8 @@
 """`stackbeat record` ends with a complete profile, or with a one-line error message."""
 
 import os
+import re
+import resource
 import signal
 from pathlib import Path
 
@@ -117,6 +119,22 @@ def sighup_and_sigquit_leave_a_profile_and_status_1():
         check(f"{name} has ended the recording" in recording.err, f"message {recording.err!r}")
         check(any(line == f"ended by an error: {name} has ended the recording"
                   for line in profile.comments), f"comments {profile.comments}")
+
+
+@test
+def recording_that_lacks_memory_at_the_end_leaves_a_profile():
+    start(*workload("threads", 2))
+    recording = Recording("-F", 997)
+    session = recording.session()
+    recording.wait_for(session, "samples", 200)
+    # Without the 16 MiB that the reader keeps for this, it has less memory than it uses.
+    status = Path(f"/proc/{recording.process.pid}/status").read_text()
+    limit = (int(re.search(r"VmSize:\s+(\d+) kB", status)[1]) << 10) - (14 << 20)
+    resource.prlimit(recording.process.pid, resource.RLIMIT_AS, (limit, limit))
+    recording.interrupt()
+    profile = check_complete(recording, 1)
+    check(profile.total("samples") >= 200, f"{profile.total('samples')} samples")
+    check("out of memory: symbols are missing" in recording.err, f"messages {recording.err!r}")
 
 
 @test

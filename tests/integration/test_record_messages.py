@@ -183,7 +183,7 @@ def comments_describe_the_recording():
                      rf"{stats['lost_full']}, bad reader position {stats['lost_bad_tail']}\)$",
                      r"^truncated: \d+ \(kernel \d+, max-depth \d+, unreadable-memory \d+, "
                      r"bad-frame-pointer \d+, exec \d+, no-unwind-rule \d+, no-unwind-table \d+, "
-                     r"stack-copy \d+\)$",
+                     r"stack-copy \d+, unknown-mapping \d+\)$",
                      r"^callers in user mode: by unwind tables \d+, by frame pointers \d+, by copies of "
                      r"stacks \d+$",
                      r"^unwind tables: compiled [1-9]\d*, files without \d+, files not read 0, refused by "

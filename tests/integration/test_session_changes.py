@@ -420,7 +420,10 @@ def recording_is_paused_resumed_and_shown_in_status():
                                              "ring_size", "watermark")}
     expected |= {"owner_pid": own["owner"], "state": "paused", "budget_permille": own["budget"],
                  "kernel": True, "user": True, "no_jitter": False, "restricted": False,
-                 "use_unwind_tables": bool(own["unwind_tables"]), "stack_copy": own["stack_copy"],
+                 "use_unwind_tables": bool(own["unwind_tables"]),
+                 "goroutines": bool(own["goroutines"] & S.GOROUTINE_ID),
+                 "go_creators": bool(own["goroutines"] & S.GOROUTINE_CREATOR),
+                 "stack_copy": own["stack_copy"],
                  "stack_copy_every": own["stack_copy_every"]}
     for name, counter in (("ticks", "ticks"), ("samples", "samples"),
                           ("lost_ring_full", "lost_full"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Instructions of a sample whose user stack is unwound by tables: the guest's clock counts them."""
 
+import contextlib
 from collections import namedtuple
 
 from harness import check, check_within, exact_test, start, workload
@@ -40,7 +41,9 @@ def measure(program, *arguments, set_up=None, **settings):
 def has_no_table(session, process):
     spaces = wait_for_files(session, process)
     for file_id in spaces.files:
-        session.set_table(file_id, None)
+        # It may still be known from an earlier session.
+        with contextlib.suppress(FileExistsError):
+            session.set_table(file_id, None)
 
 
 def cost_by_tables(depth):
@@ -57,8 +60,12 @@ def sample_by_tables():
 
 @exact_test
 def sample_by_frame_pointers():
-    """The decision for frame pointers costs a few instructions."""
-    off = measure("deep", 32, 1 << 60, unwind_tables=0)
-    decided = measure("deep", 32, 1 << 60, set_up=has_no_table)
+    """The decision for frame pointers costs a few instructions.
+
+    Some ticks do work of other ticks, too, such as timers that expire late: the least of three means has the fewest.
+    """
+    costs = [(measure("deep", 32, 1 << 60, unwind_tables=0), measure("deep", 32, 1 << 60, set_up=has_no_table))
+             for _ in range(3)]
+    off, decided = (min(column, key=lambda cost: cost.instructions) for column in zip(*costs))
     print(f"# off {off}, without a table {decided}", flush=True)
     check_within(decided.instructions - off.instructions, (-10, 10), "instructions of the decision")

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
 """Stacks of code without frame pointers, by the unwind tables of its files."""
 
+import ctypes
 import errno
 import fcntl
+import os
 import shutil
 import struct
+import subprocess
+import sys
 from collections import Counter
 
 from address_spaces import AddressSpaces
-from harness import (check, check_balance, check_equal, fails_with, load, run, start,
-                     temporary_directory, test, unload, workload)
+from harness import (check, check_balance, check_equal, defer, exact_test, fails_with, finish, load,
+                     run, start, temporary_directory, test, unload, wait_until, workload)
 from stackbeat import IOC_UNWIND_TABLE, S, Session, STOP_NAMES
-from unwind_tables import pack_table, set_tables, wait_for_files
+from unwind_tables import HEADER, RULE, pack_table, set_tables, wait_for_files
 
 SAMPLES = 200
 DEPTH = 7
@@ -73,6 +77,12 @@ def signal_handler():
 def signal_handler_on_an_alternate_stack():
     check_stacks("altstack", ["work_rounds", "on_signal", "bottom"] + ["descend"] * DEPTH
                  + ["main", "_start"], 2 + 2)
+
+
+@test
+def frame_in_a_register_during_a_call():
+    check_stacks("register", ["count_down", "cfa_in_rax", "bottom"] + ["descend"] * DEPTH
+                 + ["main", "_start"], 2)
 
 
 def read_pairs(session, count):
@@ -182,8 +192,10 @@ def tables_are_checked():
         ([0, 2, 1], 1, b"\0", (8, 0x73, 0, 0, 0)), ([0, 1], 1, b"\1", (8, 0x73, 0, 0, 0)),
         ([0, 2], 2, b"\0\0", (8, 0x73, 0, 0, 0)), ([0, 0, 1], 1, b"\0", (8, 0x73, 0, 0, 0)),
         ([0, 1], 1, b"\0", (4, 0x73, 0, 0, 0)), ([0, 1], 1, b"\0", (1 << 26, 0x73, 0, 0, 0)),
-        ([0, 1], 1, b"\0", (8, 0x74, 0, 0, 0)), ([0, 1], 1, b"\0", (8, 0x73, 3, 0, 0)),
-        ([0, 1], 1, b"\0", (8, 0x73, 0x40, 0, 0)), ([0, 1], 1, b"\0", (8, 0x73, 4, 16, 0)),
+        ([0, 1], 1, b"\0", (8, 0x77, 0, 0, 0)), ([0, 1], 1, b"\0", (8, 0x73, 3, 0, 0)),
+        ([0, 1], 1, b"\0", (8, 0x73, 0x80, 0, 0)), ([0, 1], 1, b"\0", (8, 0x73, 4, 16, 0)),
+        ([0, 1], 1, b"\0", (8, 0x74, 0x10, 0, 0)), ([0, 1], 1, b"\0", (8, 0x75, 0x20, 0, 0)),
+        ([0, 1], 1, b"\0", (8, 0x76, 8, 0, 0)),
         ([0, 1], 1, b"\0", (8, 0x73, 0x20, 0, -1)))]
     wrong += [pack_table(0, [0, 1], [1], b"\0", [(8, 0x73, 0, 0, 0)])]
     process = start_copy(temporary_directory(), "checked")
@@ -196,6 +208,59 @@ def tables_are_checked():
             with fails_with(errno.EINVAL, f"table {number}"):
                 session.set_table(file_id, broken)
         check_equal(session.stats()["unwind_tables"], before, "tables")
+
+
+@test
+def sizes_that_no_table_has_are_refused():
+    """They are invalid whatever the memory limit is, and no memory is taken for them."""
+    process = start_copy(temporary_directory(), "sizes")
+    with Session(rate=2000, pids=[process.pid]) as session:
+        session.start()
+        file_id = file_of(wait_for_files(session, process), process)
+        address = ctypes.addressof(buffer := ctypes.create_string_buffer(small_table()))
+        check(len(buffer), "no table")
+        for size in (0, 8, (1 << 27), (1 << 31), (1 << 32) - 8, 1 << 32, (1 << 64) - 8):
+            with fails_with(errno.EINVAL, f"a table of {size} bytes"):
+                fcntl.ioctl(session.fd, IOC_UNWIND_TABLE, struct.pack("=QQQ", file_id, address, size))
+        check_equal(session.stats()["unwind_tables_refused"], 0, "tables refused for lack of memory")
+
+
+# Prints the longest time in ms between two wakeups of a real-time thread, which wants to run each
+# millisecond, until its standard input ends.
+WAKEUPS = """
+import os, select, time
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+longest = 0
+last = time.monotonic()
+print("ready", flush=True)
+while not select.select([0], [], [], 0.001)[0]:
+    now = time.monotonic()
+    longest = max(longest, now - last)
+    last = now
+print(1000 * longest)
+"""
+
+
+@exact_test
+def large_table_lets_other_threads_run():
+    """The module copies and checks 56 MB in parts, also where the kernel does not preempt itself."""
+    blocks = 14_000_000
+    size = HEADER.size + RULE.size + 4 * (blocks + 1) + 3
+    table = (HEADER.pack(0x76626b73, size + -size % 8, 0x1000, blocks, 1, 1, 0, bytes(24))
+             + RULE.pack(8, S.REGISTER_RSP << 4 | 3, 0, 0, 0) + bytes(4) + b"\1\0\0\0" * blocks
+             + bytes(3 + -size % 8))
+    process = start_copy(temporary_directory(), "large")
+    with Session(rate=100, pids=[process.pid]) as session:
+        session.start()
+        file_id = file_of(wait_for_files(session, process), process)
+        session.stop()
+        process.kill()
+        watcher = start(sys.executable, "-c", WAKEUPS, stdin=subprocess.PIPE)
+        watcher.stdout.readline()
+        session.set_table(file_id, table)
+        longest = float(finish(watcher)[0])
+    print(f"# longest wait: {longest} ms", flush=True)
+    check(longest < 10, f"a real-time thread had to wait for {longest} ms")
 
 
 @test
@@ -237,11 +302,85 @@ def released_file_keeps_its_table():
 
 
 @test
+def changed_file_of_an_overlay_gets_no_table():
+    """Its path leads to a copy from then on, whereas other overlays map what it was."""
+    directory = temporary_directory()
+    run("mount", "-t", "tmpfs", "none", directory)
+    defer(run, "umount", "-l", directory)
+    for name in ("lower", "upper", "work", "merged", "other", "other-work", "other-upper"):
+        (directory / name).mkdir()
+    shutil.copy(workload("frameless")[0], directory / "lower/program")
+
+    def start_in(merged, upper, work):
+        run("mount", "-t", "overlay", "none", directory / merged, "-o",
+            f"lowerdir={directory}/lower,upperdir={directory}/{upper},workdir={directory}/{work}")
+        defer(run, "umount", "-l", directory / merged)
+        return start(directory / merged / "program", "sort", DEPTH)
+
+    changed = start_in("merged", "upper", "work")
+    (directory / "merged/program").chmod(0o700)
+    other = start_in("other", "other-upper", "other-work")
+    with Session(rate=2000, watermark=4096, pids=[changed.pid]) as session:
+        session.start()
+        spaces = wait_for_files(session, changed)
+        for table in (small_table(), None):
+            with fails_with(errno.ESTALE, "a changed file"):
+                session.set_table(file_of(spaces, changed), table)
+        session.set(pids=[other.pid])
+        wait_for_files(session, other, spaces=spaces)
+        check_equal(spaces.files[file_of(spaces, other)].flags & S.FILE_UNWIND_TABLE, 0, "flag")
+        session.set_table(file_of(spaces, other), small_table())
+
+
+# Runs a program twice, in a file system that an unprivileged user could have mounted.
+IN_USER_NAMESPACE = """
+mount -t tmpfs none "$1" && cp "$2" "$1/owned" || exit 1
+while :; do
+	"$1/owned" sort 7 >/dev/null & echo $!
+	read -r line || exit
+	kill $! && wait $!
+done
+"""
+
+
+@test
+def table_is_not_kept_where_users_choose_identities():
+    """A user who mounts a file system can choose inode numbers and times of its files; and the device number of a
+    file system that was unmounted is given to another one."""
+    directory = temporary_directory()
+    shell = start("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", IN_USER_NAMESPACE, "sh",
+                  directory, workload("frameless")[0], stdin=subprocess.PIPE)
+
+    with Session(rate=2000, watermark=4096) as session:
+        spaces = AddressSpaces(session, keep_files=True)
+        session.start()
+        flags, known = [], set()
+
+        def new_files():
+            session.read()
+            spaces.read()
+            return [file for file in spaces.files.values()
+                    if file.path.endswith("/owned") and file.file_id not in known]
+        for _ in range(2):
+            session.set(pids=[int(shell.stdout.readline())])
+            file = wait_until(new_files, "the file")[0]
+            known.add(file.file_id)
+            flags.append(file.flags & S.FILE_UNWIND_TABLE)
+            if not flags[-1]:
+                session.set_table(file.file_id, small_table())
+            session.release_file(file.file_id)
+            shell.stdin.write("\n")
+            shell.stdin.flush()
+    check_equal(flags, [0, 0], "flags of file records")
+
+
+@test
 def tables_have_a_memory_limit():
     unload()
     run("stackbeat", "load", "unwind_memory=1")
     directory = temporary_directory()
-    large = pack_table(0x1000, [0] + [1] * 90000, [0], b"\0", [(8, 0x73, 0, 0, 0)])
+    large, larger = (pack_table(0x1000, [0] + [1] * blocks, [0], b"\0", [(8, 0x73, 0, 0, 0)])
+                     for blocks in (90000, 180000))
     try:
         with Session(rate=2000) as session:
             session.start()
@@ -261,6 +400,61 @@ def tables_have_a_memory_limit():
             end(processes[0])
             session.set_table(file_id, large)
             check_equal(session.stats()["unwind_tables"], 2, "tables after the end of a program")
+            # One for which there is no room without it, either, makes none.
+            end(processes[1])
+            processes.append(start_copy(directory, "limit-3"))
+            wait_for_files(session, processes[-1], spaces=spaces)
+            with fails_with(errno.ENOSPC, "a table that is too large beside another one"):
+                session.set_table(file_of(spaces, processes[-1]), larger)
+            check_equal(session.stats()["unwind_tables"], 2, "tables after one was refused")
+    finally:
+        unload()
+        load()
+
+
+@test
+def files_of_users_leave_memory_to_others():
+    """Any user can let sampled programs map large files: one owner gets half of the memory, and all but root get
+    three quarters."""
+    unload()
+    run("stackbeat", "load", "unwind_memory=1")
+    directory = temporary_directory()
+    spaces = None
+
+    def set_table(owner, blocks):
+        """Starts a program of this owner, and sets its table of 4 bytes a block."""
+        nonlocal spaces
+        process = start_copy(directory, f"owned-{len(processes)}")
+        os.chown(process.args[0], owner, owner)
+        processes.append(process)
+        session.set(pids=[process.pid])
+        spaces = wait_for_files(session, process, spaces=spaces)
+        file_id = file_of(spaces, process)
+        try:
+            session.set_table(file_id, pack_table(0x1000, [0] + [1] * blocks, [0], b"\0", [(8, 0x73, 0, 0, 0)]))
+        finally:
+            session.release_file(file_id)
+
+    processes = []
+    try:
+        with Session(rate=2000) as session:
+            session.start()
+            set_table(1000, 90000)
+            with fails_with(errno.ENOSPC, "more than half of the memory for one owner"):
+                set_table(1000, 90000)
+            set_table(1001, 90000)
+            with fails_with(errno.ENOSPC, "more than three quarters of the memory for users"):
+                set_table(1002, 20000)
+            set_table(0, 60000)
+            check_equal(session.stats()["unwind_tables"], 3, "tables")
+            # The table of an owner's program that has ended makes room for other ones of the owner, and only that one.
+            end(processes[0])
+            end(processes[4])
+            set_table(1000, 90000)
+            check_equal(session.stats()["unwind_tables"], 3, "tables after the end of programs")
+            # Beyond the shares, the oldest one makes room.
+            set_table(0, 60000)
+            check_equal(session.stats()["unwind_tables"], 3, "tables after that of another program of root")
     finally:
         unload()
         load()

@@ -37,6 +37,7 @@ struct device {
 	int map_err, get_err, stop_err, drain_err;
 	unsigned int drains;
 	bool pending; /* metadata, for ever */
+	unsigned int pending_calls; /* device_pending() says so, so many times */
 	/* Called before each drain; NULL: never. */
 	void (*before_drain)(struct device *device);
 };
@@ -118,7 +119,7 @@ static inline void fake_put_file(uint64_t id)
 			 .size = 4096,
 		 }};
 
-	snprintf(any.bytes + offsetof(struct stackbeat_file, path), 16, "/bin/program%u",
+	snprintf(any.bytes + offsetof(struct stackbeat_file, path), 24, "/bin/program%u",
 		 (unsigned int)id);
 	fake_put(&fake_device.metadata, &any, sizeof(any));
 }
@@ -137,7 +138,10 @@ void device_snapshot_heads(struct device *device)
 
 bool device_pending(const struct device *device)
 {
-	return device->pending;
+	if (!fake_device.pending_calls)
+		return device->pending;
+	fake_device.pending_calls--;
+	return true;
 }
 
 int device_drain_metadata(struct device *device, const struct metadata_handler *handler,

@@ -36,6 +36,7 @@ struct go_options {
 	bool has_relocations; /* the module data is filled by them */
 	bool circular; /* the call of main.middle is where main.inner is */
 	const char *name; /* instead of main.outer[go.shape.int]; may be NULL */
+	bool is_32_bit; /* without the two above */
 };
 
 struct go_image {
@@ -45,10 +46,10 @@ struct go_image {
 	size_t header, names, units, files, values, functions, trees, sections, module, relocations;
 };
 
-static const struct go_options go_1_18 = {GO_MAGIC_1_18, 38, 39, false, false, false, NULL};
-static const struct go_options go_1_20 = {GO_MAGIC_1_20, 40, 41, false, false, false, NULL};
-static const struct go_options go_1_26 = {GO_MAGIC_1_20, 40, 42, false, false, false, NULL};
-static const struct go_options go_1_27 = {GO_MAGIC_1_20, 43, 45, false, false, false, NULL};
+static const struct go_options go_1_18 = {GO_MAGIC_1_18, 38, 39, false, false, false, NULL, false};
+static const struct go_options go_1_20 = {GO_MAGIC_1_20, 40, 41, false, false, false, NULL, false};
+static const struct go_options go_1_26 = {GO_MAGIC_1_20, 40, 42, false, false, false, NULL, false};
+static const struct go_options go_1_27 = {GO_MAGIC_1_20, 43, 45, false, false, false, NULL, false};
 
 static inline void go_put(struct go_image *image, const void *bytes, size_t size)
 {
@@ -63,9 +64,16 @@ static inline void go_put_u32(struct go_image *image, uint32_t value)
 	go_put(image, &value, sizeof(value));
 }
 
-static inline void go_put_word(struct go_image *image, uint64_t value)
+static inline size_t go_word(const struct go_options *options)
 {
-	go_put(image, &value, sizeof(value));
+	return options->is_32_bit ? 4 : 8;
+}
+
+static inline void go_put_words(struct go_image *image, const struct go_options *options,
+				const uint64_t *words, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		go_put(image, &words[i], go_word(options));
 }
 
 /* Returns the offset of the string from the start of its table. */
@@ -191,18 +199,18 @@ static inline void go_put_tables(struct go_image *image, const struct go_options
 
 static inline void go_put_header(struct go_image *image, const struct go_options *options)
 {
-	const unsigned char kind[4] = {0, 0, 1, 8};
+	const unsigned char kind[4] = {0, 0, 1, (unsigned char)go_word(options)};
 
 	image->header = go_align(image);
 	go_put_u32(image, options->magic);
 	go_put(image, kind, sizeof(kind));
-	go_put_word(image, 3);
-	go_put_word(image, 2);
-	image->size += 6 * 8; /* go_fill_header() */
+	go_put_words(image, options, (const uint64_t[]){3, 2}, 2);
+	image->size += 6 * go_word(options); /* go_fill_header() */
 }
 
-static inline void go_fill_header(struct go_image *image)
+static inline void go_fill_header(struct go_image *image, const struct go_options *options)
 {
+	const size_t end = image->size;
 	const uint64_t words[] = {
 		GO_TEXT,
 		image->names - image->header,
@@ -212,7 +220,9 @@ static inline void go_fill_header(struct go_image *image)
 		image->functions - image->header,
 	};
 
-	memcpy(image->bytes + image->header + 24, words, sizeof(words));
+	image->size = image->header + 8 + 2 * go_word(options);
+	go_put_words(image, options, words, 6);
+	image->size = end;
 }
 
 static inline void go_put_module(struct go_image *image, const struct go_options *options)
@@ -221,7 +231,8 @@ static inline void go_put_module(struct go_image *image, const struct go_options
 	uint64_t words[48] = {0};
 
 	image->sections = go_align(image);
-	go_put(image, section, sizeof(section));
+	go_put_words(image, options, section, 3);
+	go_align(image);
 	words[0] = GO_BASE + image->header;
 	words[1] = GO_BASE + image->names;
 	words[4] = GO_BASE + image->units;
@@ -234,7 +245,7 @@ static inline void go_put_module(struct go_image *image, const struct go_options
 	words[options->sections] = GO_BASE + image->sections;
 	words[options->sections + 1] = words[options->sections + 2] = 1;
 	image->module = image->size;
-	go_put(image, words, sizeof(words));
+	go_put_words(image, options, words, 48);
 }
 
 /* Moves the addresses of the module data into relocations. */
@@ -269,17 +280,43 @@ static inline void go_put_section_headers(struct go_image *image, Elf64_Ehdr *el
 	elf->e_shoff = go_align(image);
 	elf->e_shentsize = sizeof(sections[0]);
 	elf->e_shnum = 3;
-	elf->e_shstrndx = 2;
-	sections[1] = (Elf64_Shdr){.sh_name = 1,
+	elf->e_shstrndx = 1;
+	sections[2] = (Elf64_Shdr){.sh_name = 1,
 				   .sh_type = SHT_PROGBITS,
 				   .sh_addr = GO_BASE + image->header,
 				   .sh_offset = image->header,
 				   .sh_size = image->trees - image->header};
-	sections[2] = (Elf64_Shdr){.sh_name = 12,
+	sections[1] = (Elf64_Shdr){.sh_name = 12,
 				   .sh_type = SHT_STRTAB,
 				   .sh_offset = strings,
 				   .sh_size = sizeof(names)};
 	go_put(image, sections, sizeof(sections));
+}
+
+/* The headers of a program of 32 bits. */
+static inline void go_put_narrow_headers(struct go_image *image)
+{
+	const Elf32_Ehdr elf = {
+		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS32, ELFDATA2LSB,
+			    EV_CURRENT},
+		.e_type = ET_EXEC,
+		.e_machine = EM_386,
+		.e_version = EV_CURRENT,
+		.e_phoff = sizeof(elf),
+		.e_ehsize = sizeof(elf),
+		.e_phentsize = sizeof(Elf32_Phdr),
+		.e_phnum = 1,
+	};
+	const Elf32_Phdr segment = {
+		.p_type = PT_LOAD,
+		.p_flags = PF_R | PF_W | PF_X,
+		.p_vaddr = GO_BASE,
+		.p_filesz = (uint32_t)image->size,
+		.p_memsz = (uint32_t)image->size,
+	};
+
+	memcpy(image->bytes, &elf, sizeof(elf));
+	memcpy(image->bytes + sizeof(elf), &segment, sizeof(segment));
 }
 
 static inline void go_image_make(struct go_image *image, const struct go_options *options)
@@ -304,7 +341,7 @@ static inline void go_image_make(struct go_image *image, const struct go_options
 	image->size = sizeof(elf) + sizeof(segments);
 	go_put_header(image, options);
 	go_put_tables(image, options);
-	go_fill_header(image);
+	go_fill_header(image, options);
 	go_put_module(image, options);
 	if (options->has_relocations)
 		go_put_relocations(image);
@@ -313,6 +350,10 @@ static inline void go_image_make(struct go_image *image, const struct go_options
 	if (options->has_section_headers)
 		go_put_section_headers(image, &elf);
 	segments[0].p_filesz = segments[0].p_memsz = image->size;
+	if (options->is_32_bit) {
+		go_put_narrow_headers(image);
+		return;
+	}
 	memcpy(image->bytes, &elf, sizeof(elf));
 	memcpy(image->bytes + sizeof(elf), segments, sizeof(segments));
 }

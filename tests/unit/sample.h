@@ -13,7 +13,8 @@
 
 union any_sample {
 	struct stackbeat_sample sample;
-	uint8_t bytes[sizeof(struct stackbeat_sample) + SAMPLE_FRAMES_MAX * sizeof(uint64_t)];
+	/* With the words of a goroutine. */
+	uint8_t bytes[sizeof(struct stackbeat_sample) + (SAMPLE_FRAMES_MAX + 2) * sizeof(uint64_t)];
 };
 
 /* Makes a user-mode sample without frames yet, of weight 1 ms. */

@@ -8,7 +8,6 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "lib/atomic_file.h"
-#include "pprof/pprof_reader.h"
 #include "pprof/profile.h"
 #include "report/call_tree.h"
 #include "report/flamegraph.h"
@@ -27,7 +26,9 @@ static const struct cli_option options[] = {
 	{OPTION_TITLE, "title", "TEXT", "title (default: the name of the pprof file)"},
 	SAMPLE_TYPE_OPTION,
 	GROUP_OPTION("divide the root by a label of the samples, such as comm or container; none: do "
-		     "not divide (default: comm if FILE has it)"),
+		     "not divide (default: comm if FILE and BASE have it)"),
+	DIFF_OPTIONS,
+	GO_HIDE_RUNTIME_OPTION(VIEW_GO_HIDE_RUNTIME),
 	HELP_OPTION,
 };
 /* clang-format on */
@@ -81,17 +82,20 @@ static int draw_svg(const struct arguments *arguments, char **svg, size_t *size,
 		.title = arguments->title,
 		.sample_type = arguments->view.sample_type,
 		.group = arguments->view.group,
+		.absolute = arguments->view.absolute,
 	};
 	const char *path = arguments->view.file;
-	struct profile *profile = pprof_read(path, error);
+	struct profile *profile, *base;
 	FILE *out;
-	int err;
+	int err = view_read(&arguments->view, &profile, &base, error);
 
-	if (!profile)
-		return -EINVAL;
+	if (err)
+		return err;
+	options.base = base;
 	if (!options.title)
 		options.title = strcmp(path, "-") ? basename(path) : "stackbeat";
-	if (!options.group && calltree_has_label(profile, GROUP_DEFAULT))
+	if (!options.group && calltree_has_label(profile, GROUP_DEFAULT) &&
+	    (!base || calltree_has_label(base, GROUP_DEFAULT)))
 		options.group = GROUP_DEFAULT;
 	else if (options.group && !strcmp(options.group, GROUP_NONE))
 		options.group = NULL;
@@ -102,6 +106,7 @@ static int draw_svg(const struct arguments *arguments, char **svg, size_t *size,
 	if (err == -ENOMEM)
 		error_errno(error, ENOMEM, "%s", path);
 	profile_free(profile);
+	profile_free(base);
 	return err;
 }
 

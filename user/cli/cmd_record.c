@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/param.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -16,6 +15,7 @@
 #include "cli/reader_sandbox.h"
 #include "cli/record_output.h"
 #include "cli/record_signals.h"
+#include "cli/record_summary.h"
 #include "cli/symbolize_messages.h"
 #include "lib/clock.h"
 #include "lib/error.h"
@@ -32,8 +32,6 @@
 
 /* Of the process that writes a file: a third of the CPU time that a sampled thread gets. */
 #define EXPORTER_NICE 5
-/* Lines of --verify. */
-#define VERIFIED_OBJECTS_MAX 16u
 
 struct record {
 	struct record_options options;
@@ -91,85 +89,6 @@ static void show_progress(const struct recording *recording, const struct sample
 		recording_overhead_percent(recording));
 }
 
-static void print_count(uint64_t count, const char *name, const char **separator)
-{
-	if (!count)
-		return;
-	fprintf(stderr, "%s%s %" PRIu64, *separator, name, count);
-	*separator = ", ";
-}
-
-static double percent(uint64_t part, uint64_t total)
-{
-	return total ? 100 * (double)part / (double)total : 0;
-}
-
-/* How many stacks are complete, and how the callers in their user parts were found. */
-static void print_unwinding(const struct window *window, const struct recording *recording,
-			    const struct truncation_counts *counts)
-{
-	const struct window_callers *callers = &window->callers;
-	uint64_t total = callers->by_table + callers->by_frame_pointer + callers->by_copy;
-
-	fprintf(stderr, "; %.1f %% complete",
-		percent(window->samples - MIN(window->samples, truncation_total(counts)),
-			window->samples));
-	if (!recording->unwinds_by_tables || !total)
-		return;
-	fprintf(stderr,
-		", callers by unwind tables %.1f %%, frame pointers %.1f %%, copies %.1f %%",
-		percent(callers->by_table, total), percent(callers->by_frame_pointer, total),
-		percent(callers->by_copy, total));
-}
-
-static void print_summary(const struct window *window, const struct recording *recording,
-			  const char *output, const struct truncation_counts *counts, uint64_t size)
-{
-	struct window_merged merged;
-	uint64_t lost = recording->lost_full + recording->lost_tail;
-	const char *separator = " (";
-
-	fprintf(stderr, "stackbeat: %" PRIu64 " samples in %.1f s, %" PRIu64 " lost",
-		window->samples, (double)recording->duration_ns / NS_PER_SECOND, lost);
-	print_count(recording->lost_full, "ring full", &separator);
-	print_count(recording->lost_tail, "bad reader position", &separator);
-	fprintf(stderr, "%s, %" PRIu64 " truncated", lost ? ")" : "", truncation_total(counts));
-	separator = " (";
-	for (enum truncation cause = 0; cause < TRUNCATED_COUNT; cause++)
-		print_count(counts->samples[cause], truncation_name(cause), &separator);
-	fputs(truncation_total(counts) ? ")" : "", stderr);
-	print_unwinding(window, recording, counts);
-	if (recording->throttled)
-		fprintf(stderr, ", throttled %" PRIu64 " times", recording->throttled);
-	separator = "; incomplete: ";
-	print_count(recording->samples_without_address_space, "samples without an address space",
-		    &separator);
-	print_count(recording->address_spaces_unread, "address spaces not read", &separator);
-	print_count(recording->mmap_events_lost, "mapping events lost", &separator);
-	print_count(recording->mappings_dropped, "mappings dropped", &separator);
-	print_count(recording->mappings_without_file, "mappings without a file", &separator);
-	print_count(recording->perf_maps_dropped, "perf maps dropped", &separator);
-	print_count(recording->samples_early, "samples resolved before their mappings arrived",
-		    &separator);
-	print_count(recording->tables_failed, "files without an unwind table", &separator);
-	print_count(recording->stack_copies_given_up, "copies of stacks not used", &separator);
-	print_count(recording->stack_copies_lost, "copies of stacks lost", &separator);
-	print_count(recording->tables_refused, "unwind tables refused", &separator);
-	if (recording->tables_refused)
-		fprintf(stderr, " (%s)", recording->table_refusal);
-	window_count_merged(window, &merged);
-	if (merged.stacks)
-		fprintf(stderr,
-			"; merged for lack of memory: %" PRIu64 " stacks, %" PRIu64
-			" samples without labels, %" PRIu64 " without callers",
-			merged.stacks, merged.labels, merged.callers);
-	if (counts->unmapped)
-		fprintf(stderr, "%suser frames outside all mappings %" PRIu64 " of %" PRIu64,
-			separator, counts->unmapped, counts->user_frames);
-	fprintf(stderr, "; %s, %.1f kB; overhead %.2f %% of %u CPUs\n", output, (double)size / 1000,
-		recording_overhead_percent(recording), recording->cpus);
-}
-
 static void print_saved(const struct record *record)
 {
 	const struct mapped_files *files = record->recorder.collector.files;
@@ -187,71 +106,6 @@ static void print_saved(const struct record *record)
 			mapped_files_save_problem(files));
 }
 
-static void print_comparison(const uint64_t results[COMPARISON_COUNT], const char *noun)
-{
-	static const char *const names[COMPARISON_COUNT] = {"equal", "longer", "shorter",
-							    "different"};
-	const char *separator = ": ";
-	uint64_t total = 0;
-
-	for (size_t i = 0; i < COMPARISON_COUNT; i++)
-		total += results[i];
-	fprintf(stderr, "%" PRIu64 " %s", total, noun);
-	for (size_t i = 0; i < COMPARISON_COUNT; i++) {
-		if (i != COMPARED_EQUAL && !results[i])
-			continue;
-		fprintf(stderr, "%s%" PRIu64 " %s (%.2f %%)", separator, results[i], names[i],
-			percent(results[i], total));
-		separator = ", ";
-	}
-	fputc('\n', stderr);
-}
-
-/* Of --verify: by object, the frames whose caller elfutils has found as well. */
-static void print_verification(const struct verification *verification)
-{
-	struct verification_result result;
-
-	verification_result(verification, &result);
-	fputs("stackbeat: unwound again by elfutils: ", stderr);
-	print_comparison(result.results, "user stacks");
-	for (size_t i = 0; i < MIN(result.object_count, VERIFIED_OBJECTS_MAX); i++) {
-		const struct verified_object *object = &result.objects[i];
-
-		fprintf(stderr, "stackbeat:   %s: ", *object->path ? object->path : "other code");
-		print_comparison(object->results, "callers");
-	}
-	if (result.dropped + result.failed)
-		fprintf(stderr,
-			"stackbeat:   not unwound again: %" PRIu64 " for lack of memory, %" PRIu64
-			" by failures\n",
-			result.dropped, result.failed);
-}
-
-/* Explains by the counters why there are no samples. */
-static void explain_no_samples(const struct record *record, struct error *error)
-{
-	const struct recording *recording = &record->recorder.recording;
-
-	if (recording->lost_full + recording->lost_tail)
-		error_set(error, ENODATA, "no samples: all %" PRIu64 " were lost",
-			  recording->lost_full + recording->lost_tail);
-	else if (recording->filtered)
-		error_set(error, ENODATA,
-			  "no samples: nothing that the filter selects was running at any of the "
-			  "%" PRIu64 " ticks",
-			  recording->filtered + recording->idle);
-	else if (recording->idle)
-		error_set(error, ENODATA, "no samples: the CPUs were idle at all %" PRIu64 " ticks",
-			  recording->idle);
-	else
-		error_set(error, ENODATA,
-			  "no samples: the recording ended before the first tick, which comes "
-			  "after 1/%u s; "
-			  "a higher -F gives more",
-			  recording->rate);
-}
-
 struct window_file {
 	struct window *window;
 	struct recording *recording; /* of the window */
@@ -261,7 +115,7 @@ struct window_file {
 
 /*
  * Symbolizes a window, and writes it to its file, or else to another place. Returns 0 or a negative
- * errno value: also if it is in the other place.
+ * errno value: also if it is in the other place, or written without symbols for lack of memory.
  */
 static int write_window(struct record *record, const struct window_file *file, struct error *error)
 {
@@ -277,19 +131,18 @@ static int write_window(struct record *record, const struct window_file *file, s
 	};
 	struct truncation_counts counts;
 	const char *output = file->path;
-	struct error warning;
+	struct error warning, missing;
+	int err, export_err;
 	uint64_t size;
-	int err;
 
 	reader_sandbox_use(&record->sandbox, &record->options.sandbox, &symbolize);
 	file->recording->sandbox = &record->sandbox.server;
 	file->recording->symbolize = record->options.no_symbolize ? NULL : &symbolize;
-	err = export_profile(file->window, record->recorder.collector.files, file->recording,
-			     &counts, &warning, error);
+	file->recording->hides_go_runtime = record->options.hides_go_runtime;
+	export_err = export_profile(file->window, record->recorder.collector.files, file->recording,
+				    &counts, &warning, &missing);
 	file->recording->symbolize = NULL;
 	symbolize_messages_end(&messages);
-	if (err)
-		return err;
 	err = pprof_write(file->window->profile, output, &size, error);
 	if (err && err != -ENOMEM && strcmp(output, "-") && !file->is_snapshot) {
 		fprintf(stderr, "stackbeat: %s\n", error->text);
@@ -302,10 +155,12 @@ static int write_window(struct record *record, const struct window_file *file, s
 	    (record->recorder.session.parts & STACKBEAT_PART_KERNEL))
 		fprintf(stderr, "stackbeat: kernel functions have no symbols: %s\n", warning.text);
 	if (!file->is_snapshot && !record->options.quiet)
-		print_summary(file->window, file->recording, output, &counts, size);
-	if (output == record->fallback)
-		return error_set(error, EIO, "the profile is in %s instead", record->fallback);
-	return 0;
+		print_record_summary(file->window, file->recording, &counts, output, size, stderr);
+	if (output != record->fallback)
+		return export_err ? error_set(error, ENOMEM, "%s", missing.text) : 0;
+	if (export_err)
+		print_warning(missing.text, NULL);
+	return error_set(error, EIO, "the profile is in %s instead", record->fallback);
 }
 
 /* Files of --snapshot and --rotate */
@@ -489,6 +344,7 @@ static int record_session(struct record *record, struct error *error)
 		.takes_when_full = options->rotate > 0,
 		.save_binaries = options->save_binaries,
 		.no_symbolize = options->no_symbolize,
+		.verify_timeout_s = symbolize_timeout_s(&options->sandbox),
 		.sandbox = &record->sandbox.server,
 		.command = options->command,
 		.command_signals = &record->old_signals,
@@ -527,14 +383,14 @@ static int record_session(struct record *record, struct error *error)
 	return err;
 }
 
-/* No file has the counters of a period without samples at the end. */
-static void print_lost_at_end(const struct recording *recording)
+static void show_verification(const struct record *record)
 {
-	uint64_t lost = recording->lost_full + recording->lost_tail;
+	struct verification_result result;
 
-	if (lost)
-		fprintf(stderr,
-			"stackbeat: all %" PRIu64 " samples after the last file were lost\n", lost);
+	if (!record->recorder.collector.verification)
+		return;
+	verification_result(record->recorder.collector.verification, &result);
+	print_verification(&result, stderr);
 }
 
 /* Writes what was not written yet. */
@@ -553,16 +409,15 @@ static int write_profile(struct record *record, struct error *error)
 		choose_path(record, &recording);
 		err = write_window(record, &file, error);
 	} else if (!err && record->files) {
-		print_lost_at_end(&recording);
+		print_lost_at_end(&recording, stderr);
 	} else if (!err) {
-		explain_no_samples(record, error);
-		err = -ENODATA;
+		err = explain_no_samples(&record->recorder.recording, error);
 	}
 	window_clear(&window);
 	if (!err && !record->options.quiet)
 		reader_sandbox_print_missing(&record->sandbox);
-	if (!err && !record->options.quiet && record->recorder.collector.verification)
-		print_verification(record->recorder.collector.verification);
+	if (!err && !record->options.quiet)
+		show_verification(record);
 	if (!err && record->options.save_binaries)
 		print_saved(record);
 	return err;

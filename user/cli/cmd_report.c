@@ -5,7 +5,6 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "pprof/pprof_reader.h"
 #include "pprof/profile.h"
 #include "report/text_report.h"
 
@@ -30,6 +29,8 @@ static const struct cli_option options[] = {
 	 "with --tree: omit calls below P % of the total (default: 0.5)"},
 	GROUP_OPTION("with --tree: divide the root by a label of the samples, such as comm or "
 		     "container"),
+	DIFF_OPTIONS,
+	GO_HIDE_RUNTIME_OPTION(VIEW_GO_HIDE_RUNTIME),
 	{OPTION_RAW_VALUES, "raw-values", NULL,
 	 "print integers in the unit of FILE, for programs"},
 	HELP_OPTION,
@@ -93,6 +94,7 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv, s
 		return err;
 	arguments->report.sample_type = arguments->view.sample_type;
 	arguments->report.group = arguments->view.group;
+	arguments->report.absolute = arguments->view.absolute;
 	arguments->report.rows = arguments->rows;
 	if (!arguments->rows_given)
 		arguments->report.rows = arguments->tree ? 0 : ROWS_DEFAULT;
@@ -110,16 +112,19 @@ static int flush_output(struct error *error)
 
 static int print_report(const struct arguments *arguments, struct error *error)
 {
-	struct profile *profile = pprof_read(arguments->view.file, error);
-	int err;
+	struct report_options options = arguments->report;
+	struct profile *profile, *base;
+	int err = view_read(&arguments->view, &profile, &base, error);
 
-	if (!profile)
-		return -EINVAL;
+	if (err)
+		return err;
+	options.base = base;
 	if (arguments->tree)
-		err = report_tree(profile, &arguments->report, stdout, error);
+		err = report_tree(profile, &options, stdout, error);
 	else
-		err = report_top(profile, &arguments->report, stdout, error);
+		err = report_top(profile, &options, stdout, error);
 	profile_free(profile);
+	profile_free(base);
 	return err ? err : flush_output(error);
 }
 

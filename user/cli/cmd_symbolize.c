@@ -23,6 +23,8 @@
 #include "pprof/truncation.h"
 #include "symbolize/archive_reader.h"
 #include "symbolize/find_binary.h"
+#include "symbolize/go_creators.h"
+#include "symbolize/go_runtime.h"
 #include "symbolize/normalize.h"
 #include "symbolize/offline_source.h"
 #include "symbolize/symbolizer.h"
@@ -33,6 +35,7 @@ enum {
 	OPTION_BINARIES = OPTION_LONG_ONLY,
 	OPTION_KALLSYMS,
 	OPTION_DEBUG_DIR,
+	OPTION_GO_HIDE_RUNTIME,
 };
 
 /* clang-format off */
@@ -45,6 +48,7 @@ static const struct cli_option options[] = {
 	 "symbols of the kernel: a copy of its /proc/kallsyms"},
 	{OPTION_DEBUG_DIR, "debug-dir", "DIR",
 	 "look for debug files in DIR/.build-id too; repeatable"},
+	GO_HIDE_RUNTIME_OPTION(OPTION_GO_HIDE_RUNTIME),
 	SYMBOLIZE_TIMEOUT_OPTION,
 	SANDBOX_OPTION,
 	{'q', "quiet", NULL, "print no summary and no list of missing binaries"},
@@ -70,7 +74,7 @@ struct symbolize {
 	const char *input, *output, *binaries, *kallsyms_path;
 	const char *directories[DIRECTORIES_MAX + 2]; /* of debug files */
 	size_t directory_count;
-	bool quiet, help;
+	bool hides_go_runtime, quiet, help;
 	struct sandbox_options sandbox_options;
 	struct reader_sandbox sandbox;
 	struct archive_reader *archive; /* if --binaries is a file; NULL: none */
@@ -101,6 +105,9 @@ static int parse_symbolize_option(int id, char *value, void *arg, struct error *
 			return error_set(error, EINVAL, "--debug-dir: more than %u directories",
 					 DIRECTORIES_MAX);
 		symbolize->directories[symbolize->directory_count++] = value;
+		return 0;
+	case OPTION_GO_HIDE_RUNTIME:
+		symbolize->hides_go_runtime = true;
 		return 0;
 	case SANDBOX_MODE:
 	case SANDBOX_TIMEOUT:
@@ -252,8 +259,12 @@ static int find_symbols(struct symbolize *symbolize, struct profile *profile,
 
 	reader_sandbox_use(&symbolize->sandbox, &symbolize->sandbox_options, &options);
 	offline_source_init(&source, profile, &search, symbolize->kallsyms, symbolize->kernel);
+	if (origin_is_own(profile) && go_creators_locate(profile))
+		return error_errno(error, ENOMEM, "can't symbolize the profile");
 	err = symbolize_profile(profile, &source, &options, counts, error);
 	if (!err && origin_is_own(profile) && normalize_profile(profile, false, &truncated))
+		err = error_errno(error, ENOMEM, "can't symbolize the profile");
+	if (!err && symbolize->hides_go_runtime && go_runtime_hide(profile))
 		err = error_errno(error, ENOMEM, "can't symbolize the profile");
 	return err;
 }
@@ -261,7 +272,7 @@ static int find_symbols(struct symbolize *symbolize, struct profile *profile,
 static int symbolize_and_write(struct symbolize *symbolize, struct profile *profile,
 			       struct error *error)
 {
-	struct symbolize_counts counts;
+	struct symbolize_counts counts = {0};
 	uint64_t size;
 	int err = find_symbols(symbolize, profile, &counts, error);
 

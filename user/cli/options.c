@@ -10,6 +10,9 @@
 #include <string.h>
 
 #include "lib/error.h"
+#include "pprof/pprof_reader.h"
+#include "pprof/profile.h"
+#include "symbolize/go_runtime.h"
 
 #define SYMBOLIZE_TIMEOUT_MAX_S (7u * 24 * 3600)
 #define SECONDS_MAX (365.0 * 24 * 3600)
@@ -20,7 +23,7 @@
 #define HELP_COLUMNS 80
 #define OPTION_COLUMNS_MAX 26
 
-#define OPTIONS_MAX 32
+#define OPTIONS_MAX 40
 
 enum {
 	OPTION_USER = OPTION_LONG_ONLY,
@@ -35,6 +38,7 @@ enum {
 	OPTION_LABEL,
 	OPTION_SAVE_BINARIES,
 	OPTION_NO_SYMBOLIZE,
+	OPTION_GO_HIDE_RUNTIME,
 	OPTION_SNAPSHOT,
 	OPTION_ROTATE,
 	OPTION_MEMORY,
@@ -59,14 +63,16 @@ static const struct cli_option record_options[] = {
 	 "sample these CPUs, such as 0,2-3 (default: all that are neither isolated nor nohz_full)"},
 	{'d', "duration", "SEC", "stop after this many seconds"},
 	{OPTION_LABELS, "labels", "LIST",
-	 "labels of the samples: all, none, or some of comm, thread, pid, tid, cpu, cgroup, "
-	 "container, truncated (default: all but tid and cpu)"},
+	 "labels of the samples: all, none, or some of comm, thread, pid, tid, goroutine, "
+	 "go-creator, cpu, cgroup, container, truncated (default: all but tid, goroutine, "
+	 "go-creator and cpu)"},
 	{OPTION_LABEL, "label", "KEY=VALUE", "add this label to every sample; repeatable"},
 	{OPTION_SAVE_BINARIES, "save-binaries", "DIR",
 	 "save programs and libraries in DIR/.build-id, to symbolize later"},
 	{OPTION_NO_SYMBOLIZE, "no-symbolize", NULL,
 	 "write addresses only; 'stackbeat symbolize' symbolizes them, also later and on another "
 	 "machine, and 'stackbeat archive' collects what it needs"},
+	GO_HIDE_RUNTIME_OPTION(OPTION_GO_HIDE_RUNTIME),
 	SYMBOLIZE_TIMEOUT_OPTION,
 	SANDBOX_OPTION,
 	{'o', "output", "FILE", "output file (default: " OUTPUT_DEFAULT "); - for standard output"},
@@ -315,11 +321,7 @@ static int parse_cpus(const char *text, struct record_options *options, struct e
 	return 0;
 }
 
-/*
- * Parses a number of bytes, or of KiB, MiB or GiB with the suffix K, M or G. Returns false if it is
- * none, or more than `max`.
- */
-static bool parse_size(const char *text, uint64_t max, uint64_t *size)
+bool parse_size(const char *text, uint64_t max, uint64_t *size)
 {
 	static const char units[] = "KMG";
 	const char *unit;
@@ -454,6 +456,9 @@ static int parse_record_option(int id, char *value, void *arg, struct error *err
 		return 0;
 	case OPTION_NO_SYMBOLIZE:
 		options->no_symbolize = true;
+		return 0;
+	case OPTION_GO_HIDE_RUNTIME:
+		options->hides_go_runtime = true;
 		return 0;
 	case SANDBOX_MODE:
 	case SANDBOX_TIMEOUT:
@@ -595,6 +600,15 @@ static int parse_view_option(int id, char *value, void *arg, struct error *error
 	case VIEW_GROUP:
 		parser->view->group = value;
 		return 0;
+	case VIEW_DIFF:
+		parser->view->base = value;
+		return 0;
+	case VIEW_ABSOLUTE:
+		parser->view->absolute = true;
+		return 0;
+	case VIEW_GO_HIDE_RUNTIME:
+		parser->view->hides_go_runtime = true;
+		return 0;
 	case 'h':
 		parser->view->help = true;
 		return 0;
@@ -611,7 +625,48 @@ int view_options_parse(int argc, char **argv, const struct cli_option *options, 
 
 	*view = (struct view_options){0};
 	err = options_parse(argc, argv, options, false, parse_view_option, &parser, &first, error);
-	return err || view->help ? err : options_file(argc, argv, first, &view->file, error);
+	if (err || view->help)
+		return err;
+	err = options_file(argc, argv, first, &view->file, error);
+	if (err)
+		return err;
+	if (view->absolute && !view->base)
+		return error_set(error, EINVAL, "--absolute needs --diff");
+	if (view->base && !strcmp(view->base, "-") && !strcmp(view->file, "-"))
+		return error_set(error, EINVAL,
+				 "--diff: only one of both files can be standard input");
+	return 0;
+}
+
+/* Sets *profile, to NULL if it fails. */
+static int read_view(const struct view_options *view, const char *file, struct profile **profile,
+		     struct error *error)
+{
+	*profile = pprof_read(file, error);
+	if (!*profile)
+		return -EINVAL;
+	if (!view->hides_go_runtime || !go_runtime_hide(*profile))
+		return 0;
+	profile_free(*profile);
+	*profile = NULL;
+	return error_errno(error, ENOMEM, "%s", file);
+}
+
+int view_read(const struct view_options *view, struct profile **profile, struct profile **base,
+	      struct error *error)
+{
+	int err;
+
+	*base = NULL;
+	err = read_view(view, view->file, profile, error);
+	if (err || !view->base)
+		return err;
+	err = read_view(view, view->base, base, error);
+	if (!err)
+		return 0;
+	profile_free(*profile);
+	*profile = NULL;
+	return err;
 }
 
 int record_options_parse(int argc, char **argv, struct record_options *options, struct error *error)
@@ -642,6 +697,10 @@ int record_options_parse(int argc, char **argv, struct record_options *options, 
 	    (options->session.pid_count || options->session.tid_count ||
 	     options->session.cgroup_count))
 		return error_set(error, EINVAL, "-a can't be combined with -p, -t or -G");
+	options->session.goroutines = labels_of_goroutines(&options->labels);
+	if (options->no_symbolize && options->hides_go_runtime)
+		return error_set(error, EINVAL,
+				 "--go-hide-runtime and --no-symbolize can't be combined");
 	if (options->session.verify && !options->session.stack_copy)
 		return error_set(error, EINVAL, "--verify can't be combined with --stack-copy=0");
 	if (options->snapshot && options->rotate)

@@ -12,6 +12,7 @@
 #include "session/session.h"
 
 struct error;
+struct profile;
 
 /* An option of a subcommand: how it is parsed, and its entry in --help. */
 struct cli_option {
@@ -77,6 +78,7 @@ struct record_options {
 	struct labels labels;
 	const char *save_binaries; /* directory, or NULL */
 	bool no_symbolize;
+	bool hides_go_runtime; /* see symbolize/go_runtime.h */
 	struct sandbox_options sandbox;
 	const char *output;
 	double snapshot; /* seconds between two writes of the profile so far; 0: none */
@@ -123,6 +125,9 @@ int options_file(int argc, char **argv, int first, const char **file, struct err
 struct view_options {
 	const char *file;
 	const char *sample_type, *group; /* NULL: not given */
+	const char *base; /* file to compare with; NULL: none */
+	bool absolute; /* with `base`: do not scale to its total */
+	bool hides_go_runtime; /* see symbolize/go_runtime.h */
 	bool help;
 };
 
@@ -130,21 +135,46 @@ struct view_options {
 enum {
 	VIEW_SAMPLE_TYPE = OPTION_VIEW,
 	VIEW_GROUP,
+	VIEW_DIFF,
+	VIEW_ABSOLUTE,
+	VIEW_GO_HIDE_RUNTIME,
 };
 
 /* clang-format off */
 #define SAMPLE_TYPE_OPTION                                                                         \
 	{VIEW_SAMPLE_TYPE, "sample-type", "NAME",                                                  \
 	 "value to show (default: the default of FILE, or its last)"}
+#define GO_HIDE_RUNTIME_OPTION(id)                                                                 \
+	{id, "go-hide-runtime", NULL,                                                              \
+	 "leave out the functions of Go's runtime at the leaf end: their time is the caller's"}
 #define GROUP_OPTION(help) {VIEW_GROUP, "group", "LABEL", help}
+#define DIFF_OPTIONS                                                                               \
+	{VIEW_DIFF, "diff", "BASE", "show how FILE differs from the pprof file BASE, as shares of "    \
+				    "their totals"},                                               \
+	{VIEW_ABSOLUTE, "absolute", NULL,                                                          \
+	 "with --diff: do not scale FILE to the total of BASE"}
 /* clang-format on */
 
 /*
- * As options_parse(), for a subcommand with SAMPLE_TYPE_OPTION and GROUP_OPTION, which are stored
- * in `view`, and one file; `fn` handles the other options. With --help, the file may be missing.
+ * As options_parse(), for a subcommand with SAMPLE_TYPE_OPTION, GROUP_OPTION, DIFF_OPTIONS and
+ * GO_HIDE_RUNTIME_OPTION, which are stored in `view`, and one file; `fn` handles the other options.
+ * With --help, the file may be missing.
  */
 int view_options_parse(int argc, char **argv, const struct cli_option *options, option_fn *fn,
 		       void *arg, struct view_options *view, struct error *error);
+
+/*
+ * Reads the file, and the base if there is one, else NULL. The caller frees both. Returns 0, or
+ * -EINVAL or -ENOMEM with both NULL.
+ */
+int view_read(const struct view_options *view, struct profile **profile, struct profile **base,
+	      struct error *error);
+
+/*
+ * Parses a number of bytes, or of KiB, MiB or GiB with the suffix K, M or G. Returns false if it is
+ * none, or more than `max`.
+ */
+bool parse_size(const char *text, uint64_t max, uint64_t *size);
 
 /*
  * Parses a decimal number from `min` to `max`. Returns 0, or -EINVAL; `what` begins the message.

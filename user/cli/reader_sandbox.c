@@ -54,10 +54,15 @@ void reader_sandbox_print_missing(const struct reader_sandbox *sandbox)
 	fprintf(stderr, "stackbeat: sandbox: %s\n", missing);
 }
 
+unsigned int symbolize_timeout_s(const struct sandbox_options *options)
+{
+	return options->timeout_s ? options->timeout_s : SYMBOLIZE_TIMEOUT_S;
+}
+
 void reader_sandbox_use(const struct reader_sandbox *sandbox, const struct sandbox_options *options,
 			struct symbolize_options *symbolize)
 {
 	symbolize->sandbox = &sandbox->server;
 	symbolize->debuginfod = sandbox->has_debuginfod ? &sandbox->debuginfod : NULL;
-	symbolize->timeout_s = options->timeout_s ? options->timeout_s : SYMBOLIZE_TIMEOUT_S;
+	symbolize->timeout_s = symbolize_timeout_s(options);
 }

@@ -32,6 +32,9 @@ void reader_sandbox_stop(struct reader_sandbox *sandbox);
 /* Prints which parts are missing, if any. */
 void reader_sandbox_print_missing(const struct reader_sandbox *sandbox);
 
+/* Returns the seconds of --symbolize-timeout, or its default. */
+unsigned int symbolize_timeout_s(const struct sandbox_options *options);
+
 /* Sets the sandbox, the helper and the time-out. */
 void reader_sandbox_use(const struct reader_sandbox *sandbox, const struct sandbox_options *options,
 			struct symbolize_options *symbolize);

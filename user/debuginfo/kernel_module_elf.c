@@ -37,7 +37,7 @@ static int lay_out_sections(struct kernel_module_elf *module_elf, Elf *elf)
 
 	if (elf_getshdrnum(elf, &count) != 0 || elf_getshdrstrndx(elf, &names) != 0)
 		return -EINVAL;
-	module_elf->sections = calloc(count + 1, sizeof(*module_elf->sections));
+	module_elf->sections = calloc(count, sizeof(*module_elf->sections));
 	if (!module_elf->sections)
 		return -ENOMEM;
 	while ((section = elf_nextscn(elf, section))) {

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #define NS_PER_SECOND INT64_C(1000000000)
+#define NS_PER_MS INT64_C(1000000)
 
 static inline int64_t time_ns(struct timespec time)
 {

@@ -24,7 +24,7 @@ bool process_exits_within(pid_t pid, int milliseconds)
 
 int process_watch_open(struct process_watch *watch, const uint32_t *ids, size_t count)
 {
-	*watch = (struct process_watch){.processes = calloc(count + 1, sizeof(struct pollfd))};
+	*watch = (struct process_watch){.processes = calloc(count, sizeof(struct pollfd))};
 	if (!watch->processes)
 		return -ENOMEM;
 	raise_file_limit(count);

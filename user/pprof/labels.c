@@ -10,6 +10,7 @@
 #include "lib/utf8.h"
 #include "pprof/profile.h"
 
+#define LOCATION_UNIT "location"
 #define RESERVED_PREFIX "pprof::" /* of labels that pprof adds */
 
 static const char *const names[LABEL_COUNT] = {
@@ -17,6 +18,8 @@ static const char *const names[LABEL_COUNT] = {
 	[LABEL_THREAD] = "thread",
 	[LABEL_PID] = "pid",
 	[LABEL_TID] = "tid",
+	[LABEL_GOROUTINE] = "goroutine",
+	[LABEL_GO_CREATOR] = LABEL_GO_CREATOR_KEY,
 	[LABEL_CPU] = "cpu",
 	[LABEL_CGROUP] = "cgroup",
 	[LABEL_CONTAINER] = "container",
@@ -49,6 +52,11 @@ enum label label_of_key(const char *key)
 	return strcmp(key, ns_pid) ? LABEL_OTHER : LABEL_PID;
 }
 
+static bool is_chosen(uint32_t chosen, enum label label)
+{
+	return chosen & LABEL_SET(label);
+}
+
 int labels_choose(struct labels *labels, const char *list, struct error *error)
 {
 	uint32_t chosen = 0;
@@ -68,14 +76,26 @@ int labels_choose(struct labels *labels, const char *list, struct error *error)
 		if (label == LABEL_COUNT)
 			return error_set(
 				error, EINVAL,
-				"--labels: '%.*s' is none of comm, thread, pid, tid, cpu, "
-				"cgroup, container and truncated, nor is all 'all' or 'none'",
+				"--labels: '%.*s' is none of comm, thread, pid, tid, goroutine, "
+				"go-creator, cpu, cgroup, container and truncated, nor is all "
+				"'all' or 'none'",
 				(int)length, list);
 		chosen |= LABEL_SET(label);
 		list += length;
 	} while (*list++ == ',');
 	labels->chosen = chosen;
 	return 0;
+}
+
+uint8_t labels_of_goroutines(const struct labels *labels)
+{
+	uint8_t parts = 0;
+
+	if (is_chosen(labels->chosen, LABEL_GOROUTINE))
+		parts |= STACKBEAT_GOROUTINE_ID;
+	if (is_chosen(labels->chosen, LABEL_GO_CREATOR))
+		parts |= STACKBEAT_GOROUTINE_CREATOR;
+	return parts;
 }
 
 static int check_key(const struct labels *labels, const char *key, struct error *error)
@@ -118,9 +138,20 @@ int labels_add(struct labels *labels, const char *string, struct error *error)
 	return 0;
 }
 
-static bool is_chosen(uint32_t chosen, enum label label)
+/* The words of a goroutine are behind the frames of a sample. */
+static void goroutine_origin(uint32_t chosen, const struct stackbeat_sample *sample,
+			     struct label_origin *origin)
 {
-	return chosen & LABEL_SET(label);
+	const __u64 *word = sample->frames + sample->kernel_frames + sample->user_frames;
+
+	if (sample->record.flags & STACKBEAT_SAMPLE_GOROUTINE) {
+		if (is_chosen(chosen, LABEL_GOROUTINE))
+			origin->goroutine = *word;
+		word++;
+	}
+	if (sample->record.flags & STACKBEAT_SAMPLE_GO_CREATOR &&
+	    is_chosen(chosen, LABEL_GO_CREATOR))
+		origin->go_creator = *word;
 }
 
 void label_origin(uint32_t chosen, const char *process_comm, const struct stackbeat_sample *sample,
@@ -135,6 +166,7 @@ void label_origin(uint32_t chosen, const char *process_comm, const struct stackb
 		origin->pid = sample->pid;
 	if (is_chosen(chosen, LABEL_TID))
 		origin->tid = sample->tid;
+	goroutine_origin(chosen, sample, origin);
 	if (is_chosen(chosen, LABEL_CPU))
 		origin->cpu = sample->cpu;
 	if (is_chosen(chosen, LABEL_COMM))
@@ -150,7 +182,7 @@ static void add_string(struct label_values *values, const char *key, const char 
 		values->items[values->count++] = (struct label_value){.key = key, .text = text};
 }
 
-static void add_number(struct label_values *values, const char *key, uint32_t number)
+static void add_number(struct label_values *values, const char *key, int64_t number)
 {
 	/* pprof ignores numeric labels of value 0 without a unit, like CPU 0. */
 	values->items[values->count++] =
@@ -178,6 +210,9 @@ void label_values(const struct labels *labels, const struct label_origin *origin
 		add_number(values, ns_pid, process->ns_pid);
 	if (is_chosen(chosen, LABEL_TID))
 		add_number(values, names[LABEL_TID], origin->tid);
+	/* Untrusted: a number that can't be an id is none. */
+	if (origin->goroutine && origin->goroutine <= INT64_MAX)
+		add_number(values, names[LABEL_GOROUTINE], (int64_t)origin->goroutine);
 	if (is_chosen(chosen, LABEL_CPU))
 		add_number(values, names[LABEL_CPU], origin->cpu);
 	if (is_chosen(chosen, LABEL_CGROUP))
@@ -190,6 +225,22 @@ void label_values(const struct labels *labels, const struct label_origin *origin
 		add_string(values, names[LABEL_TRUNCATED], process->truncated);
 	for (size_t i = 0; i < labels->added_count; i++)
 		add_string(values, labels->added[i].key, labels->added[i].value);
+}
+
+void label_set_go_creator(struct label_value *value, uint32_t location)
+{
+	*value = (struct label_value){
+		.key = LABEL_GO_CREATOR_KEY, .number = location, .unit = LOCATION_UNIT};
+}
+
+bool label_is_go_creator_location(const struct profile *profile, uint32_t label)
+{
+	const struct profile_label *value = &profile->labels.items[label];
+
+	return !value->text && value->number > 0 &&
+	       (uint64_t)value->number < profile->locations.count &&
+	       !strcmp(profile_text(profile, value->key), LABEL_GO_CREATOR_KEY) &&
+	       !strcmp(profile_text(profile, value->unit), LOCATION_UNIT);
 }
 
 uint32_t labels_intern(struct profile *profile, const struct label_value *values, size_t count)

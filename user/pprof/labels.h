@@ -3,6 +3,7 @@
 #ifndef STACKBEAT_PPROF_LABELS_H
 #define STACKBEAT_PPROF_LABELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,8 @@ enum label {
 	LABEL_THREAD, /* name of the thread */
 	LABEL_PID,
 	LABEL_TID,
+	LABEL_GOROUTINE, /* id of the goroutine of a Go program */
+	LABEL_GO_CREATOR, /* function that has created it */
 	LABEL_CPU,
 	LABEL_CGROUP, /* path of the control group */
 	LABEL_CONTAINER, /* see container.h */
@@ -28,6 +31,7 @@ enum label {
 };
 
 #define LABEL_TRUNCATED_KEY "truncated"
+#define LABEL_GO_CREATOR_KEY "go-creator"
 #define LABEL_MERGED_KEY "merged"
 /* Values of LABEL_MERGED: labels alone, or frames, too. */
 #define MERGED_LABELS "labels"
@@ -36,7 +40,9 @@ enum label {
 #define LABEL_SET(label) (1u << (label))
 #define LABELS_ALL (LABEL_SET(LABEL_COUNT) - 1)
 /* The labels that distinguish programs. */
-#define LABELS_DEFAULT (LABELS_ALL & ~(LABEL_SET(LABEL_TID) | LABEL_SET(LABEL_CPU)))
+#define LABELS_DEFAULT                                                                             \
+	(LABELS_ALL & ~(LABEL_SET(LABEL_TID) | LABEL_SET(LABEL_GOROUTINE) |                        \
+			LABEL_SET(LABEL_GO_CREATOR) | LABEL_SET(LABEL_CPU)))
 
 #define LABELS_ADDED_MAX 16
 #define LABEL_KEY_SIZE 64 /* bytes of an added key, with its NUL */
@@ -59,6 +65,9 @@ struct labels {
  */
 int labels_choose(struct labels *labels, const char *list, struct error *error);
 
+/* Returns what a session is to read of goroutines for the chosen labels: STACKBEAT_GOROUTINE_*. */
+uint8_t labels_of_goroutines(const struct labels *labels);
+
 /*
  * Adds a label to every sample. `string` is KEY=VALUE, and must outlive `labels`. Key and value
  * must be UTF-8 and not empty; the key must be new, and not one of stackbeat or pprof. Returns 0 or
@@ -74,6 +83,8 @@ struct label_origin {
 	uint32_t pid, tid, cpu;
 	uint32_t first; /* 1: the first thread of its process */
 	char thread[STACKBEAT_COMM_SIZE]; /* name of the thread, padded with NULs */
+	uint64_t goroutine; /* 0: none, or unknown */
+	uint64_t go_creator; /* return address of its go statement; 0: none, or unknown */
 };
 
 /* The properties of the process and of the stack that are not in each sample. */
@@ -108,6 +119,15 @@ struct label_values {
  */
 void label_values(const struct labels *labels, const struct label_origin *origin,
 		  const struct label_process *process, struct label_values *values);
+
+/*
+ * Sets a label to LABEL_GO_CREATOR, the number of whose location in the profile stands for its
+ * function until that is known: see symbolize/go_creators.h.
+ */
+void label_set_go_creator(struct label_value *value, uint32_t location);
+
+/* Whether a label of a profile was made from label_set_go_creator(), with a valid number. */
+bool label_is_go_creator_location(const struct profile *profile, uint32_t label);
 
 /* Returns the number in a profile of the set of these labels, which is added if it is missing. */
 uint32_t labels_intern(struct profile *profile, const struct label_value *values, size_t count);

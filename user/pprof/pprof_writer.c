@@ -351,3 +351,12 @@ int pprof_write(const struct profile *profile, const char *path, uint64_t *size,
 		*size = file.size;
 	return err;
 }
+
+int pprof_write_fd(const struct profile *profile, int fd, const char *name, struct error *error)
+{
+	struct atomic_file file = {.path = (char *)name, .fd = fd};
+
+	if (profile->error)
+		return error_errno(error, -profile->error, "%s: the profile is not written", name);
+	return encode_profile(profile, &file, error);
+}

@@ -16,4 +16,7 @@ struct profile;
 int pprof_write(const struct profile *profile, const char *path, uint64_t *size,
 		struct error *error);
 
+/* As pprof_write(), to the open file `fd`; `name` is its name in messages. */
+int pprof_write_fd(const struct profile *profile, int fd, const char *name, struct error *error);
+
 #endif

@@ -489,11 +489,17 @@ static bool label_equal(const void *context, uint32_t index, const void *key)
 	       a->unit == b->unit;
 }
 
+static uint32_t hash_label(const struct profile_label *label)
+{
+	uint32_t hash = hash_number(HASH_START, (uint64_t)label->key << 32 | label->text);
+
+	return hash_number(hash_number(hash, (uint64_t)label->number), label->unit);
+}
+
 uint32_t profile_label(struct profile *profile, const struct profile_label *label)
 {
-	uint32_t hash = hash_number(HASH_START, (uint64_t)label->key << 32 | label->text), index;
+	uint32_t hash = hash_label(label), index;
 
-	hash = hash_number(hash_number(hash, (uint64_t)label->number), label->unit);
 	index = hash_find(&profile->label_index, hash, label_equal, profile, label);
 	if (index != HASH_NONE)
 		return index;
@@ -501,6 +507,18 @@ uint32_t profile_label(struct profile *profile, const struct profile_label *labe
 		return 0;
 	profile->labels.items[profile->labels.count] = *label;
 	return index_entry(profile, &profile->label_index, hash, &profile->labels.count);
+}
+
+void profile_set_label(struct profile *profile, uint32_t number, const struct profile_label *label)
+{
+	struct profile_label *changed = &profile->labels.items[number];
+
+	if (profile->error)
+		return;
+	hash_remove(&profile->label_index, hash_label(changed), number);
+	*changed = *label;
+	/* There is room: an entry was removed. */
+	hash_add(&profile->label_index, hash_label(changed), number);
 }
 
 uint32_t profile_label_set(struct profile *profile, const uint32_t *labels, size_t count)

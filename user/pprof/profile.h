@@ -110,7 +110,11 @@ struct profile {
 	PROFILE_TABLE(struct profile_sample) samples; /* no entry 0 */
 	PROFILE_TABLE(int64_t) values; /* types.count of each sample */
 
-	int error; /* 0 or -ENOMEM */
+	/*
+	 * 0, or -ENOMEM since a function lacked memory: it and all later ones have added nothing.
+	 * What was there before stays valid, so that a caller may set it to 0 and go on.
+	 */
+	int error;
 
 	/* Private. */
 	size_t string_bytes;
@@ -174,6 +178,9 @@ void profile_move_location(struct profile *profile, uint32_t location, uint32_t 
 uint32_t profile_stack(struct profile *profile, const uint32_t *locations, size_t depth);
 
 uint32_t profile_label(struct profile *profile, const struct profile_label *label);
+
+/* Replaces a label, which may be equal to another one then. */
+void profile_set_label(struct profile *profile, uint32_t number, const struct profile_label *label);
 
 /* Returns the index of the set of labels, which are in the order of `labels`. */
 uint32_t profile_label_set(struct profile *profile, const uint32_t *labels, size_t count);

@@ -173,7 +173,7 @@ static void merge_samples(struct profile_translation *translation, struct sequen
 	}
 }
 
-static bool has_equal_types(const struct profile *a, const struct profile *b)
+bool profile_has_types_of(const struct profile *a, const struct profile *b)
 {
 	if (a->types.count != b->types.count)
 		return false;
@@ -203,7 +203,7 @@ int profile_merge(struct profile *into, const struct profile *from)
 	if (!err && !into->types.count)
 		profile_translate_head(&translation);
 	err = err ?: into->error;
-	if (!err && !has_equal_types(into, from))
+	if (!err && !profile_has_types_of(into, from))
 		err = -EINVAL;
 	if (!err)
 		merge_samples(&translation, &sequences);

@@ -3,6 +3,7 @@
 #ifndef STACKBEAT_PPROF_PROFILE_MERGE_H
 #define STACKBEAT_PPROF_PROFILE_MERGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "pprof/profile.h"
@@ -13,6 +14,9 @@
  * -EINVAL with nothing added if the types differ, or -ENOMEM: `into` may only be freed then.
  */
 int profile_merge(struct profile *into, const struct profile *from);
+
+/* Returns whether two profiles have the same value types, in the same order. */
+bool profile_has_types_of(const struct profile *a, const struct profile *b);
 
 /* Numbers of entries of `from` in `into`, where they are added when they are needed. */
 struct profile_translation {

@@ -19,10 +19,11 @@ static const char *const names[TRUNCATED_COUNT] = {
 	[TRUNCATED_NO_RULE] = "no-unwind-rule",
 	[TRUNCATED_NO_TABLE] = "no-unwind-table",
 	[TRUNCATED_STACK_COPY] = "stack-copy",
+	[TRUNCATED_UNKNOWN_MAPPING] = "unknown-mapping",
 };
 
-enum truncation truncation_of(enum stackbeat_unwind_stop kernel_stop,
-			      enum stackbeat_unwind_stop user_stop, bool user_complete)
+enum truncation truncation_of(enum stackbeat_unwind_stop kernel_stop, unsigned int user_stop,
+			      bool user_complete)
 {
 	if (kernel_stop == STACKBEAT_STOP_MAX_DEPTH || kernel_stop == STACKBEAT_STOP_BAD_FRAME)
 		return TRUNCATED_KERNEL;
@@ -43,6 +44,8 @@ enum truncation truncation_of(enum stackbeat_unwind_stop kernel_stop,
 		return TRUNCATED_NO_TABLE;
 	case TRUNCATION_STOP_COPY_ENDS:
 		return TRUNCATED_STACK_COPY;
+	case TRUNCATION_STOP_UNKNOWN_MAPPING:
+		return TRUNCATED_UNKNOWN_MAPPING;
 	default:
 		return TRUNCATED_NOT;
 	}

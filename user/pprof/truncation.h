@@ -18,6 +18,7 @@ enum truncation {
 	TRUNCATED_NO_RULE, /* the user part ends at code without call frame information */
 	TRUNCATED_NO_TABLE, /* the user part ends in an object without an unwind table */
 	TRUNCATED_STACK_COPY, /* the user part ends where the copy of the stack ends */
+	TRUNCATED_UNKNOWN_MAPPING, /* the user part ends at code whose mapping is not known */
 	TRUNCATED_COUNT,
 	TRUNCATED_NOT = TRUNCATED_COUNT, /* the stack is complete */
 };
@@ -28,15 +29,20 @@ struct truncation_counts {
 	uint64_t unmapped; /* user frames outside every known mapping */
 };
 
-/* A further reason why unwinding of a user part stopped: its copy is shorter than the stack. */
+/*
+ * Further reasons why unwinding of a user part stopped: its copy is shorter than the stack; the
+ * mapping of its last frame is not known.
+ */
 #define TRUNCATION_STOP_COPY_ENDS STACKBEAT_STOP_COUNT
+#define TRUNCATION_STOP_UNKNOWN_MAPPING (STACKBEAT_STOP_COUNT + 1)
 
 /*
- * Returns why a stack whose parts ended like this is truncated. `user_complete`: the user part
- * is complete whatever its end, or there is none.
+ * Returns why a stack whose parts ended like this is truncated. `user_stop` is an enum
+ * stackbeat_unwind_stop or a TRUNCATION_STOP_*. `user_complete`: the user part is complete
+ * whatever its end, or there is none.
  */
-enum truncation truncation_of(enum stackbeat_unwind_stop kernel_stop,
-			      enum stackbeat_unwind_stop user_stop, bool user_complete);
+enum truncation truncation_of(enum stackbeat_unwind_stop kernel_stop, unsigned int user_stop,
+			      bool user_complete);
 
 /* Returns the name of a cause; "" for TRUNCATED_NOT. */
 const char *truncation_name(enum truncation cause);

@@ -253,7 +253,6 @@ int address_spaces_add(struct address_spaces *spaces, const struct stackbeat_add
 		space->ns_pid = record->ns_pid;
 		space->parent = record->parent;
 		memcpy(space->comm, record->comm, sizeof(space->comm));
-		spaces->counts.announced++;
 	}
 	return mapping_history_add_snapshot(space->history, record->generation, record->gap,
 					    record->mappings_dropped);

@@ -59,8 +59,7 @@ static inline uint32_t source_perf_map(uint64_t source)
 }
 
 struct address_space_counts {
-	uint64_t announced; /* address spaces with a record */
-	uint64_t ended; /* announced ones that have ended, and are forgotten */
+	uint64_t ended; /* announced address spaces that have ended, and are forgotten */
 	uint64_t mappings_dropped; /* mappings and events beyond the bounds of mapping_history.h */
 	uint64_t perf_maps_dropped; /* see perf_maps_dropped() */
 };

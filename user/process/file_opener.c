@@ -148,7 +148,9 @@ static int run_open(const struct file_opener *opener, struct file_job *job)
 {
 	int fd = job->id ? open_id(opener, job->id) : -ENOENT;
 
-	job->fd = fd >= 0 ? fd : open_place(opener, job);
+	job->fd = fd;
+	if (fd < 0 && !(job->id && job->kind == FILE_JOB_OPEN_FOR_TABLE))
+		job->fd = open_place(opener, job);
 	if (job->fd < 0)
 		return error_errno(&job->problem, job->id ? -fd : ENOENT, "can't be opened");
 	file_owner_read(&job->owner, job->fd);

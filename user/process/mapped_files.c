@@ -648,6 +648,11 @@ void mapped_file_unpin_for_table(struct mapped_files *files, struct mapped_file 
 	release_if_opened(files, entry);
 }
 
+void mapped_file_drop_id(struct mapped_files *files, struct mapped_file *file)
+{
+	release_kernel_file(files, file_entry(file));
+}
+
 int mapped_file_open_for_table(struct mapped_files *files, struct mapped_file *file)
 {
 	struct file_entry *entry = file_entry(file);
@@ -657,7 +662,11 @@ int mapped_file_open_for_table(struct mapped_files *files, struct mapped_file *f
 	if (entry->opening_for_table || files->finished)
 		return 0;
 	close_table_fd(entry);
-	if (entry->fd >= 0) {
+	/*
+	 * With an id, the kernel verifies what the table is made of. A file that was opened by
+	 * another id of the same identity may be a changed copy in an overlay file system.
+	 */
+	if (entry->fd >= 0 && !entry->id) {
 		entry->table_fd = fcntl(entry->fd, F_DUPFD_CLOEXEC, 0);
 		return 0;
 	}

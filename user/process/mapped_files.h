@@ -162,6 +162,9 @@ int mapped_file_table_fd(struct mapped_files *files, struct mapped_file *file, s
 /* Returns the kernel's id of a pinned file; 0: it has none. */
 uint64_t mapped_file_kernel_id(const struct mapped_files *files, const struct mapped_file *file);
 
+/* Releases the kernel's id of a file that is not pinned: its next record has another one. */
+void mapped_file_drop_id(struct mapped_files *files, struct mapped_file *file);
+
 /* Returns whether a stack has a frame in the file. */
 bool mapped_file_is_held(const struct mapped_file *file);
 

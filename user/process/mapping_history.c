@@ -604,11 +604,7 @@ static int compare_events(const void *a, const void *b)
 {
 	const struct event *left = a, *right = b;
 
-	if (left->generation != right->generation)
-		return left->generation < right->generation ? -1 : 1;
-	if (left->mapping.start != right->mapping.start)
-		return left->mapping.start < right->mapping.start ? -1 : 1;
-	return 0;
+	return (left->generation > right->generation) - (left->generation < right->generation);
 }
 
 static void sort_events(struct mapping_history *history)

@@ -35,9 +35,9 @@
  * - If the event of D were lost without another snapshot, nothing would be known from 4 on. If it
  *   arrives after the lookup of s2, lookups may find less than they could, but no wrong mapping.
  *
- * tests/unit/mapping_model.h is a model that takes the words of stackbeat.h literally. The unit
- *test and tests/fuzz/fuzz_history.c compare all lookups of simulated processes with it; the unit
- *test has this example, too. The invariants are in check_history().
+ * tests/unit/mapping_model.h is a model that takes the words of stackbeat.h literally. The
+ * unit test and tests/fuzz/fuzz_history.c compare all lookups of simulated processes with it;
+ * the unit test has this example, too. The invariants are in check_history().
  */
 #ifndef STACKBEAT_PROCESS_MAPPING_HISTORY_H
 #define STACKBEAT_PROCESS_MAPPING_HISTORY_H

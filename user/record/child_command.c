@@ -93,21 +93,16 @@ int child_command_release(struct child_command *child, const char *name, struct 
 	return error_errno(error, code, "can't run '%s'", name);
 }
 
-static void reap_child(struct child_command *child, int options)
+void child_command_reap(struct child_command *child)
 {
 	pid_t pid;
 
 	if (!child->pid || child->ended)
 		return;
 	do {
-		pid = waitpid(child->pid, &child->status, options);
+		pid = waitpid(child->pid, &child->status, WNOHANG);
 	} while (pid < 0 && errno == EINTR);
 	child->ended = pid == child->pid;
-}
-
-void child_command_reap(struct child_command *child)
-{
-	reap_child(child, WNOHANG);
 }
 
 void child_command_end(struct child_command *child)
@@ -122,7 +117,8 @@ void child_command_end(struct child_command *child)
 	kill(child->pid, SIGCONT);
 	if (!process_exits_within(child->pid, TERM_TIMEOUT_MS))
 		kill(child->pid, SIGKILL);
-	reap_child(child, process_exits_within(child->pid, KILL_TIMEOUT_MS) ? 0 : WNOHANG);
+	process_exits_within(child->pid, KILL_TIMEOUT_MS);
+	child_command_reap(child);
 }
 
 int child_command_pass_status(const struct child_command *child)

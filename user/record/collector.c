@@ -479,10 +479,11 @@ int collector_peek(struct collector *collector, struct window **window, struct e
 	return update_window(collector, false, error);
 }
 
-void collector_verify(struct collector *collector, const struct sandbox_server *sandbox)
+void collector_verify(struct collector *collector, const struct sandbox_server *sandbox,
+		      unsigned int timeout_s)
 {
 	if (collector->verification)
-		verification_run(collector->verification, sandbox);
+		verification_run(collector->verification, sandbox, timeout_s);
 }
 
 void collector_stop(struct collector *collector)

@@ -123,10 +123,11 @@ int collector_take(struct collector *collector, struct window *taken, struct err
 int collector_peek(struct collector *collector, struct window **window, struct error *error);
 
 /*
- * Unwinds the samples with extra copies again, in workers of `sandbox`. Call it after
+ * Unwinds the samples with extra copies again, see verification_run(). Call it after
  * collector_finish().
  */
-void collector_verify(struct collector *collector, const struct sandbox_server *sandbox);
+void collector_verify(struct collector *collector, const struct sandbox_server *sandbox,
+		      unsigned int timeout_s);
 
 /* Stops opening mapped files; the device is not used afterwards. */
 void collector_stop(struct collector *collector);

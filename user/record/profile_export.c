@@ -14,6 +14,8 @@
 #include "pprof/profile.h"
 #include "pprof/truncation.h"
 #include "record/window.h"
+#include "runtime/go_layout.h"
+#include "symbolize/go_runtime.h"
 #include "symbolize/live_source.h"
 #include "symbolize/normalize.h"
 #include "symbolize/symbolizer.h"
@@ -56,8 +58,15 @@ static void encode_unwinding(const struct window *window, const struct recording
 			"copies of stacks: used %" PRIu64 ", given up %" PRIu64 ", lost %" PRIu64,
 			recording->stack_copies_walked, recording->stack_copies_given_up,
 			recording->stack_copies_lost);
+	if (recording->unknown_go)
+		profile_comment(window->profile,
+				"Go 1.%u is newer than this version of stackbeat: its goroutines "
+				"are read as those of Go 1.%u",
+				recording->unknown_go,
+				go_layout_of_version(1, recording->unknown_go)->last);
 }
 
+/* `counts` is NULL if they are unknown. */
 static void encode_comments(const struct window *window, const struct recording *recording,
 			    const struct truncation_counts *counts)
 {
@@ -80,8 +89,10 @@ static void encode_comments(const struct window *window, const struct recording 
 			")",
 			recording->lost_full + recording->lost_tail, recording->lost_full,
 			recording->lost_tail);
-	truncation_comment(counts, text);
-	profile_comment(profile, "%s", text);
+	if (counts) {
+		truncation_comment(counts, text);
+		profile_comment(profile, "%s", text);
+	}
 	profile_comment(profile,
 			"address spaces: %" PRIu64 "; samples without an address space %" PRIu64
 			", address spaces not read %" PRIu64 ", mapping events lost %" PRIu64
@@ -92,8 +103,10 @@ static void encode_comments(const struct window *window, const struct recording 
 			recording->address_spaces_unread, recording->mmap_events_lost,
 			recording->mappings_dropped, recording->mappings_without_file,
 			recording->perf_maps_dropped, recording->samples_early);
-	frames_comment(counts, text);
-	profile_comment(profile, "%s", text);
+	if (counts) {
+		frames_comment(counts, text);
+		profile_comment(profile, "%s", text);
+	}
 	encode_unwinding(window, recording);
 	window_count_merged(window, &merged);
 	if (merged.stacks)
@@ -112,15 +125,14 @@ static void encode_comments(const struct window *window, const struct recording 
 			recording_overhead_percent(recording));
 }
 
-/* Symbolizes a raw profile, and normalizes it. */
+/* Returns 0 or -ENOMEM. */
 static int symbolize(struct profile *profile, const struct live_source *live,
-		     const struct recording *recording, struct truncation_counts *counts,
-		     struct error *warning, struct error *error)
+		     const struct recording *recording, struct error *warning)
 {
-	bool drop_label = !(recording->labels->chosen & LABEL_SET(LABEL_TRUNCATED));
 	struct kallsyms *kallsyms = NULL;
 	struct symbolize_counts ignored;
 	struct symbol_source source;
+	struct error error;
 	int err = live_source_describe(live, profile);
 
 	if (!err && recording->symbolize) {
@@ -129,11 +141,23 @@ static int symbolize(struct profile *profile, const struct live_source *live,
 		if (err != -ENOMEM) {
 			live_source_init(&source, live, kallsyms, "");
 			err = symbolize_profile(profile, &source, recording->symbolize, &ignored,
-						error);
+						&error);
 		}
 	}
 	kallsyms_free(kallsyms);
-	return err ? err : normalize_profile(profile, drop_label, counts);
+	return err;
+}
+
+/*
+ * Clears the error of a step that adds to a profile. A function that lacks memory adds nothing, so
+ * that all samples are there, and the next step can go on. Returns the error of the step.
+ */
+static int end_step(struct profile *profile, int err)
+{
+	if (!err)
+		err = profile->error;
+	profile->error = 0;
+	return err;
 }
 
 int export_profile(struct window *window, struct mapped_files *files,
@@ -148,22 +172,32 @@ int export_profile(struct window *window, struct mapped_files *files,
 		.kernel = kernel_new(""),
 		.stop = recording->symbolize ? recording->symbolize->stop : 0,
 	};
+	bool drop_label = !(recording->labels->chosen & LABEL_SET(LABEL_TRUNCATED));
 	struct profile *profile = window->profile;
-	int err = live.kernel ? 0 : -ENOMEM;
+	const char *missing = NULL;
+	int err = -ENOMEM, normalize_err;
 
-	*counts = (struct truncation_counts){0};
 	*warning->text = '\0';
-	if (!err)
-		err = symbolize(profile, &live, recording, counts, warning, error);
+	if (live.kernel)
+		err = end_step(profile, symbolize(profile, &live, recording, warning));
 	kernel_free(live.kernel);
-	if (!err) {
-		encode_comments(window, recording, counts);
-		profile->time_ns = recording->start_ns;
-		profile->duration_ns = recording->duration_ns;
-		profile->period = 1000000000 / recording->rate;
-		err = profile->error;
-	}
-	if (err == -ENOMEM)
-		error_errno(error, ENOMEM, "can't symbolize the profile");
-	return err;
+	if (err)
+		missing = "symbols are missing";
+	normalize_err = end_step(profile, normalize_profile(profile, drop_label, counts));
+	if (normalize_err)
+		missing = err ? "symbols are missing, and stacks are not normalized"
+			      : "stacks are not normalized";
+	profile->time_ns = recording->start_ns;
+	profile->duration_ns = recording->duration_ns;
+	profile->period = 1000000000 / recording->rate;
+	encode_comments(window, recording, normalize_err ? NULL : counts);
+	if (end_step(profile, 0) && !missing)
+		missing = "comments are missing";
+	if (recording->hides_go_runtime && end_step(profile, go_runtime_hide(profile)) && !missing)
+		missing = "functions of Go's runtime are not hidden";
+	if (!missing)
+		return 0;
+	profile_comment(profile, "out of memory: %s", missing);
+	profile->error = 0;
+	return error_set(error, ENOMEM, "out of memory: %s", missing);
 }

@@ -22,6 +22,7 @@ struct recording {
 	const struct sandbox_server *sandbox; /* of worker_main() (symbolize/worker.h) */
 	/* See symbolize/symbolizer.h; NULL: addresses alone, to be symbolized later. */
 	const struct symbolize_options *symbolize;
+	bool hides_go_runtime; /* see symbolize/go_runtime.h */
 	uint32_t rate; /* Hz asked for */
 	uint32_t cpus; /* online */
 	int64_t start_ns; /* since 1970 */
@@ -47,6 +48,7 @@ struct recording {
 	/* See struct unwind_tables_counts. */
 	uint64_t tables_compiled, tables_none, tables_failed, tables_refused, tables_unsupported;
 	const char *table_refusal; /* see unwind_tables_refusal() */
+	uint32_t unknown_go; /* see struct unwind_tables_counts */
 	/* Samples with a copy of their stack: see record/stack_copies.h. */
 	uint64_t stack_copies_walked;
 	uint64_t stack_copies_given_up; /* late, or for lack of memory */
@@ -62,7 +64,8 @@ double recording_overhead_percent(const struct recording *recording);
  * Finishes the profile of a window, in place: symbolizes it, with the mapped `files`, and adds its
  * comments and times. Then pprof_write() may write it, more than once. Sets `counts`. If the kernel
  * hides its symbols, `warning` says so, and the profile has kernel addresses; else warning->text is
- * "". Returns 0, or a negative errno value: the window may only be cleared then.
+ * "". Returns 0, or -ENOMEM: then `error` says what is missing in the profile, which has all
+ * samples and may be written, too; `counts` may be 0.
  */
 int export_profile(struct window *window, struct mapped_files *files,
 		   const struct recording *recording, struct truncation_counts *counts,

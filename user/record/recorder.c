@@ -21,6 +21,9 @@
 #include "record/unwind_tables.h"
 #include "session/device.h"
 
+/* For the last drain and the export of the profile. */
+#define RESERVE_BYTES (16 << 20)
+
 /*
  * How often the rings are drained when nothing wakes the reader. The kernel wakes it when a ring
  * is filling, or when address spaces are new; the processes of -p have to be polled.
@@ -109,6 +112,7 @@ static void count_tables(const struct collector *collector, struct recording *re
 	recording->tables_refused = tables.refused;
 	recording->tables_unsupported = tables.unsupported;
 	recording->table_refusal = unwind_tables_refusal(collector->tables);
+	recording->unknown_go = tables.unknown_go;
 	if (collector->copies)
 		stack_copies_counts(collector->copies, &copies);
 	recording->stack_copies_walked = copies.walked;
@@ -187,6 +191,12 @@ static int sample_until_end(struct recorder *recorder, const struct recorder_con
 	return err;
 }
 
+static void release_reserve(struct recorder *recorder)
+{
+	free(recorder->reserve);
+	recorder->reserve = NULL;
+}
+
 /* From start to stop of the timers; all samples and counters are read then. */
 static int run_session(struct recorder *recorder, const struct recorder_config *config,
 		       struct error *error)
@@ -208,6 +218,7 @@ static int run_session(struct recorder *recorder, const struct recorder_config *
 	if (err)
 		return err;
 	err = sample_until_end(recorder, config, start, error);
+	release_reserve(recorder);
 	/* An error loses nothing that was recorded before it: all of these steps run. */
 	later_err = session_set_state(&recorder->session, STACKBEAT_STATE_STOPPED, &later);
 	error_keep_first(&err, error, later_err, &later);
@@ -220,7 +231,7 @@ static int run_session(struct recorder *recorder, const struct recorder_config *
 	add_own_counts(recorder);
 	recording->reader_overhead_ns = own_cpu_ns(recorder);
 	recorder->stopped = true;
-	collector_verify(&recorder->collector, config->sandbox);
+	collector_verify(&recorder->collector, config->sandbox, config->verify_timeout_s);
 	return err;
 }
 
@@ -259,12 +270,9 @@ static void counters_of(struct recording *recording, uint64_t *counters[WINDOW_C
 	memcpy(counters, all, sizeof(all));
 }
 
-/* Sets the times and counters of the period since the last recorder_take(). */
-static int measure_window(struct recorder *recorder, struct recording *recording,
-			  struct error *error)
+int recorder_measure(struct recorder *recorder, struct recording *recording, struct error *error)
 {
-	uint64_t *of_window[WINDOW_COUNTERS], *of_taken[WINDOW_COUNTERS];
-	int err = 0;
+	int err;
 
 	/* After the stop, the counters are those of the stop. */
 	if (!recorder->stopped) {
@@ -276,6 +284,18 @@ static int measure_window(struct recorder *recorder, struct recording *recording
 		recorder->recording.reader_overhead_ns = own_cpu_ns(recorder);
 	}
 	*recording = recorder->recording;
+	return 0;
+}
+
+/* Sets the times and counters of the period since the last recorder_take(). */
+static int measure_window(struct recorder *recorder, struct recording *recording,
+			  struct error *error)
+{
+	uint64_t *of_window[WINDOW_COUNTERS], *of_taken[WINDOW_COUNTERS];
+	int err = recorder_measure(recorder, recording, error);
+
+	if (err)
+		return err;
 	counters_of(recording, of_window);
 	counters_of(&recorder->taken, of_taken);
 	for (size_t i = 0; i < WINDOW_COUNTERS; i++)
@@ -345,6 +365,10 @@ int recorder_run(struct recorder *recorder, const struct recorder_config *config
 {
 	int err = 0;
 
+	/* It takes address space only, as nothing writes to it. */
+	recorder->reserve = malloc(RESERVE_BYTES);
+	if (!recorder->reserve)
+		return error_errno(error, ENOMEM, "can't record");
 	if (config->command)
 		err = child_command_prepare(&recorder->command, config->command,
 					    config->command_signals, error);
@@ -380,5 +404,6 @@ void recorder_free(struct recorder *recorder)
 {
 	child_command_end(&recorder->command);
 	recorder_close(recorder);
+	release_reserve(recorder);
 	collector_clear(&recorder->collector);
 }

@@ -29,6 +29,7 @@ struct recorder_config {
 	bool takes_when_full; /* `drained` calls recorder_take() when collector_is_full() */
 	const char *save_binaries; /* directory, or NULL */
 	bool no_symbolize; /* no symbols are read */
+	unsigned int verify_timeout_s; /* see verification_run() */
 	const struct sandbox_server *sandbox; /* of worker_main() (symbolize/worker.h); of unwind
 						 tables and `save_binaries` */
 	char **command; /* NULL-terminated; NULL: none */
@@ -62,6 +63,7 @@ struct recorder {
 	int64_t forked_cpu_ns; /* set by the caller: CPU time of processes that it forked for files
 				*/
 	/* Private. */
+	void *reserve; /* memory that is not used before sampling has ended */
 	int64_t own_cpu_start; /* ns of CPU time before the recording */
 	int64_t start; /* CLOCK_MONOTONIC, ns */
 	bool stopped; /* the counters are those of the stop */
@@ -81,7 +83,7 @@ int recorder_open(struct recorder *recorder, const struct recorder_config *confi
  * Records until the command ends, the duration is over, all processes of the config have ended, the
  * session is stopped, `stop_requested` returns true, or an error occurs. Returns 0, or the first
  * error as a negative errno value. In both cases, all samples that could be read are in the
- * collector.
+ * collector, and memory is left to take them, also after -ENOMEM.
  */
 int recorder_run(struct recorder *recorder, const struct recorder_config *config,
 		 struct error *error);
@@ -102,6 +104,10 @@ int recorder_take(struct recorder *recorder, struct window *window, struct recor
  */
 int recorder_peek(struct recorder *recorder, struct window **window, struct recording *recording,
 		  struct error *error);
+
+/* Sets `recording` to the times and counters since the start. Returns 0 or a negative errno value.
+ */
+int recorder_measure(struct recorder *recorder, struct recording *recording, struct error *error);
 
 /* Closes the session, which frees its timers, rings and files; the samples stay. */
 void recorder_close(struct recorder *recorder);

@@ -13,10 +13,13 @@
 #define SETS_BITS 14
 #define SETS (1u << SETS_BITS)
 #define WAYS 4
-/* Bytes of one sample: a record may be larger than its frames need. */
+#define GOROUTINE_WORDS 2
+/* Bytes of one sample, with the words of a goroutine: a record may be larger than its frames need.
+ */
 #define SAMPLE_SIZE_MAX                                                                            \
 	(sizeof(struct stackbeat_sample) +                                                         \
-	 (STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX) * sizeof(uint64_t))
+	 (STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX + GOROUTINE_WORDS) *             \
+		 sizeof(uint64_t))
 
 struct entry {
 	uint64_t fingerprint[2];
@@ -38,7 +41,8 @@ struct sample_cache {
 
 _Static_assert(FRAMES_INDEX % 2 == 0 && TAIL_OFFSET % sizeof(uint64_t) == 0,
 	       "fingerprints are of pairs of words");
-_Static_assert(FRAMES_INDEX + STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX <=
+_Static_assert(FRAMES_INDEX + STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX +
+			       GOROUTINE_WORDS <=
 		       FINGERPRINT_WORDS_MAX,
 	       "the key is long enough for the deepest stack");
 

@@ -21,10 +21,11 @@ struct stack {
 	struct label_origin origin;
 	uint16_t kernel_frames, user_frames;
 	uint8_t kernel_stop; /* enum stackbeat_unwind_stop */
-	uint8_t user_stop; /* the same, or TRUNCATION_STOP_COPY_ENDS */
+	uint8_t user_stop; /* the same, or TRUNCATION_STOP_* */
 	uint16_t flags; /* STACKBEAT_SAMPLE_*, but for STACKBEAT_SAMPLE_STACK */
 	uint16_t table_frames; /* user frames that an unwind table has found */
 	bool is_copy; /* the user frames are those of a copy of the stack, see stack_copies.h */
+	bool has_go_creator;
 	/* Of the table. */
 	uint32_t hash;
 	uint32_t index;
@@ -33,21 +34,31 @@ struct stack {
 	/*
 	 * Kernel, then user frames, leaf first. Return addresses are decremented by 1, so that
 	 * they lie in the call. A user frame is an offset in its segment, see stack_segments().
+	 * With has_go_creator, the go statement that has created the goroutine follows, as if it
+	 * were a user frame.
 	 */
 	uint64_t frames[];
 };
 
-/* The segments (see process/address_space.h) of the user frames. */
+/* The number of user frames, with the go statement. */
+static inline size_t stack_user_places(const struct stack *stack)
+{
+	return (size_t)stack->user_frames + stack->has_go_creator;
+}
+
+/* The segments (see process/address_space.h) of the user frames, and of the go statement. */
 static inline const uint32_t *stack_segments(const struct stack *stack)
 {
-	return (const uint32_t *)(stack->frames + stack->kernel_frames + stack->user_frames);
+	return (const uint32_t *)(stack->frames + stack->kernel_frames + stack_user_places(stack));
 }
 
 /* Returns the bytes of a stack. */
 static inline size_t stack_size(const struct stack *stack)
 {
-	return sizeof(*stack) + (stack->kernel_frames + stack->user_frames) * sizeof(uint64_t) +
-	       stack->user_frames * sizeof(uint32_t);
+	const size_t places = stack_user_places(stack);
+
+	return sizeof(*stack) + (stack->kernel_frames + places) * sizeof(uint64_t) +
+	       places * sizeof(uint32_t);
 }
 
 struct sample_totals {

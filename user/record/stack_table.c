@@ -10,6 +10,7 @@
 #include "lib/array.h"
 #include "lib/fingerprint.h"
 #include "lib/hash.h"
+#include "pprof/truncation.h"
 #include "process/address_space.h"
 #include "process/mapped_files.h"
 #include "record/sample_cache.h"
@@ -23,8 +24,8 @@
 _Static_assert(sizeof(struct label_origin) == ORIGIN_WORDS * sizeof(uint64_t) &&
 		       (HEAD_WORDS + ORIGIN_WORDS) % 2 == 0,
 	       "fingerprints are of pairs of words");
-_Static_assert(HEAD_WORDS + ORIGIN_WORDS + STACKBEAT_KERNEL_FRAMES_MAX +
-			       STACKBEAT_USER_FRAMES_MAX <=
+_Static_assert(HEAD_WORDS + ORIGIN_WORDS + STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX +
+			       1 <=
 		       FINGERPRINT_WORDS_MAX,
 	       "the key is long enough for the deepest stack");
 
@@ -36,9 +37,9 @@ struct resolved_sample {
 	uint32_t hash;
 	uint16_t user_frames, table_frames;
 	uint8_t user_stop;
-	bool is_copy;
-	uint64_t frames[STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX];
-	uint32_t segments[STACKBEAT_USER_FRAMES_MAX];
+	bool is_copy, has_go_creator;
+	uint64_t frames[STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX + 1];
+	uint32_t segments[STACKBEAT_USER_FRAMES_MAX + 1];
 };
 
 struct stack_table {
@@ -116,9 +117,15 @@ void stack_table_free(struct stack_table *table)
 	free(table);
 }
 
+/* As stack_user_places(). */
+static size_t user_places(const struct resolved_sample *resolved)
+{
+	return (size_t)resolved->user_frames + resolved->has_go_creator;
+}
+
 static size_t frame_count(const struct resolved_sample *resolved)
 {
-	return (size_t)resolved->sample->kernel_frames + resolved->user_frames;
+	return resolved->sample->kernel_frames + user_places(resolved);
 }
 
 /*
@@ -177,6 +184,29 @@ static void resolve_mappings(struct resolved_sample *resolved, const struct mapp
 			return;
 		}
 	}
+	/* By frame pointers alone, the mapping of the last frame does not matter. */
+	if (count && segments[count - 1] == SEGMENT_NONE &&
+	    resolved->user_stop == STACKBEAT_STOP_BAD_FRAME &&
+	    (resolved->is_copy || resolved->table_frames))
+		resolved->user_stop = TRUNCATION_STOP_UNKNOWN_MAPPING;
+}
+
+/* Adds the go statement, unless the program has made up an address that is not in a file's code. */
+static void resolve_go_creator(struct resolved_sample *resolved, const struct mapping_view *view)
+{
+	const struct stackbeat_sample *sample = resolved->sample;
+	uint64_t *address = resolved->frames + sample->kernel_frames + resolved->user_frames;
+	uint32_t *segment = resolved->segments + resolved->user_frames;
+
+	resolved->has_go_creator = false;
+	if (!resolved->origin.go_creator)
+		return;
+	*address = resolved->origin.go_creator - 1;
+	if (view)
+		mapping_view_segments(view, address, segment, 1);
+	else
+		address_space_segments_at(resolved->space, sample->generation, address, segment, 1);
+	resolved->has_go_creator = *segment >= SEGMENT_FILES;
 }
 
 /*
@@ -190,6 +220,7 @@ static uint32_t hash_sample(const struct fingerprint_key *key,
 	const uint64_t head[] = {
 		(uintptr_t)resolved->space,
 		(uint64_t)resolved->table_frames << 48 | (uint64_t)resolved->is_copy << 47 |
+			(uint64_t)resolved->has_go_creator << 46 |
 			(uint64_t)sample->kernel_frames << 32 |
 			(uint64_t)resolved->user_frames << 16 | (uint64_t)sample->kernel_stop << 8 |
 			resolved->user_stop,
@@ -203,7 +234,7 @@ static uint32_t hash_sample(const struct fingerprint_key *key,
 	return hash_bytes(HASH_START, &sum, sizeof(sum));
 }
 
-_Static_assert(STACKBEAT_KERNEL_FRAMES_MAX < 1 << 15, "the fields of hash_sample() fit");
+_Static_assert(STACKBEAT_KERNEL_FRAMES_MAX < 1 << 14, "the fields of hash_sample() fit");
 
 /* A sample and one without the copy of its stack, or with one, may have the same stack. */
 static uint16_t stack_flags(const struct stackbeat_sample *sample)
@@ -223,11 +254,12 @@ static bool stack_equals(const void *context, uint32_t index, const void *key)
 	       stack->user_stop == resolved->user_stop && stack->flags == stack_flags(sample) &&
 	       stack->table_frames == resolved->table_frames &&
 	       stack->is_copy == resolved->is_copy &&
+	       stack->has_go_creator == resolved->has_go_creator &&
 	       !memcmp(&stack->origin, &resolved->origin, sizeof(resolved->origin)) &&
 	       !memcmp(stack->frames, resolved->frames,
 		       frame_count(resolved) * sizeof(stack->frames[0])) &&
 	       !memcmp(stack_segments(stack), resolved->segments,
-		       resolved->user_frames * sizeof(resolved->segments[0]));
+		       user_places(resolved) * sizeof(resolved->segments[0]));
 }
 
 static struct stack *find_stack(const struct stack_table *table,
@@ -278,7 +310,7 @@ static struct stack *new_stack(const struct resolved_sample *resolved)
 {
 	const struct stackbeat_sample *sample = resolved->sample;
 	size_t size = frame_count(resolved) * sizeof(sample->frames[0]);
-	size_t segments_size = resolved->user_frames * sizeof(resolved->segments[0]);
+	size_t segments_size = user_places(resolved) * sizeof(resolved->segments[0]);
 	struct stack *stack = malloc(sizeof(*stack) + size + segments_size);
 
 	if (!stack)
@@ -293,13 +325,15 @@ static struct stack *new_stack(const struct resolved_sample *resolved)
 	stack->user_stop = resolved->user_stop;
 	stack->table_frames = resolved->table_frames;
 	stack->is_copy = resolved->is_copy;
+	stack->has_go_creator = resolved->has_go_creator;
 	stack->flags = stack_flags(sample);
 	memcpy(stack->frames, resolved->frames, size);
 	memcpy((uint32_t *)stack_segments(stack), resolved->segments, segments_size);
 	return stack;
 }
 
-/* Releases the files of the first `count` user frames of a stack. */
+/* Releases the files of the first `count` user frames of a stack, which may include the go
+ * statement. */
 static void release_files(struct stack_table *table, const struct stack *stack, size_t count)
 {
 	struct mapped_files *files = address_spaces_files(table->spaces);
@@ -327,7 +361,7 @@ static int hold_files(struct stack_table *table, const struct stack *stack)
 	struct mapped_file *file;
 	bool is_offset;
 
-	for (size_t i = 0; i < stack->user_frames; i++) {
+	for (size_t i = 0; i < stack_user_places(stack); i++) {
 		if (i > 0 && segments[i] == segments[i - 1])
 			continue;
 		file = segment_file(files, segments[i], &is_offset);
@@ -354,7 +388,7 @@ static struct stack *insert_stack(struct stack_table *table, const struct resolv
 		return NULL;
 	}
 	if (hash_add(&table->stack_index, resolved->hash, index)) {
-		release_files(table, stack, stack->user_frames);
+		release_files(table, stack, stack_user_places(stack));
 		free(stack);
 		return NULL;
 	}
@@ -385,6 +419,7 @@ int stack_table_add_copied(struct stack_table *table, const struct stackbeat_sam
 	set_frames(resolved, frames);
 	resolve_mappings(resolved, view);
 	label_origin(table->labels, address_space_comm(resolved->space), sample, &resolved->origin);
+	resolve_go_creator(resolved, view);
 	resolved->hash = hash_sample(&table->key, resolved);
 	stack = find_stack(table, resolved);
 	if (!stack) {
@@ -412,7 +447,7 @@ const struct sample_totals *stack_table_totals(const struct stack_table *table)
 /* Removes a stack from the table; the cache may refer to it until sample_cache_forget(). */
 static void remove_stack(struct stack_table *table, struct stack *stack)
 {
-	release_files(table, stack, stack->user_frames);
+	release_files(table, stack, stack_user_places(stack));
 	hash_remove(&table->stack_index, stack->hash, stack->index);
 	table->slots[stack->index] = (struct slot){NULL, table->unused};
 	table->unused = stack->index;

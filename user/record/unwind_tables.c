@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -13,13 +14,22 @@
 #include "lib/clock.h"
 #include "lib/error.h"
 #include "process/mapped_files.h"
+#include "runtime/go_layout.h"
 #include "unwind/job.h"
 
 #define NO_FILE UINT32_MAX
 
+/* Nanoseconds before the first retry; each further one waits twice as long. */
+#define RETRY_NS INT64_C(1000000000)
+/* Retries after a failure of this machine, which the file does not cause. */
+#define RETRIES_MAX 6u
+/* Retries after a failure that the file may cause. */
+#define WORKER_RETRIES_MAX 2u
+
 enum state {
 	TABLE_UNKNOWN, /* not in memory */
 	TABLE_WAITING, /* its file is pinned */
+	TABLE_LATER, /* it could not be made, and is retried; its file is pinned */
 	TABLE_READY,
 	TABLE_NONE,
 };
@@ -30,14 +40,22 @@ struct table {
 	uint64_t used; /* tables->lookups at the last lookup */
 	uint8_t state; /* enum state */
 	bool is_urgent; /* a copy of a stack waits for it */
+	bool is_pinned; /* its file */
 	bool is_counted;
-	bool was_refused;
+	bool was_refused; /* counted as refused */
+	bool was_checked; /* the module has found that the file is the mapped one */
+	bool is_stale; /* the module has found that it is not */
+	int refusal; /* of the module, a negative errno value; 0: it has accepted it, or was not
+			asked */
+	unsigned int retries; /* since the last success, or report of the file */
+	int64_t retry_at; /* CLOCK_MONOTONIC, ns; 0: no retry. The file is pinned until then. */
 };
 
 /* A file whose table is being made. */
 struct slot {
 	uint32_t file; /* NO_FILE: none */
 	bool is_running; /* `job` was started; else the file is being opened */
+	bool is_urgent; /* a sample waited for a table when the slot was filled */
 	struct unwind_job job;
 };
 
@@ -50,8 +68,10 @@ struct unwind_tables {
 	size_t waiting_count, waiting_capacity;
 	struct slot slots[UNWIND_TABLES_JOBS];
 	uint64_t lookups;
+	int64_t next_retry; /* the first retry_at; 0: none */
 	size_t bytes; /* of all tables */
 	bool stopped;
+	bool is_urgent; /* a sample waited for a table when unwind_tables_run() began */
 	struct unwind_tables_counts counts;
 	struct error refusal;
 };
@@ -81,7 +101,7 @@ static void drop_bytes(struct unwind_tables *tables, struct table *table)
 	tables->bytes -= table->bytes->size;
 	free(table->bytes);
 	table->bytes = NULL;
-	table->state = TABLE_UNKNOWN;
+	table->state = table->retry_at ? TABLE_LATER : TABLE_UNKNOWN;
 }
 
 static void file_is_forgotten(uint32_t index, void *arg)
@@ -150,6 +170,54 @@ void unwind_tables_free(struct unwind_tables *tables)
 	free(tables);
 }
 
+/* Retries */
+
+static void pin(struct unwind_tables *tables, struct mapped_file *file, struct table *table)
+{
+	if (!table->is_pinned)
+		mapped_file_pin_for_table(tables->files, file);
+	table->is_pinned = true;
+}
+
+static void unpin(struct unwind_tables *tables, struct mapped_file *file, struct table *table)
+{
+	if (table->is_pinned)
+		mapped_file_unpin_for_table(tables->files, file);
+	table->is_pinned = false;
+}
+
+/* Causes that have nothing to do with the file. */
+static bool is_of_machine(int err)
+{
+	return err == -ENOMEM || err == -EMFILE || err == -ENFILE || err == -EAGAIN ||
+	       err == -ENOSPC || err == -EDQUOT;
+}
+
+/* Whether a failure may pass, after fewer than its number of retries. */
+static bool may_retry(const struct table *table, int err)
+{
+	if (is_of_machine(err))
+		return table->retries < RETRIES_MAX;
+	return (err == -ETIMEDOUT || err == -ECANCELED) && table->retries < WORKER_RETRIES_MAX;
+}
+
+static void note_retry(struct unwind_tables *tables, const struct table *table)
+{
+	if (table->retry_at && (!tables->next_retry || table->retry_at < tables->next_retry))
+		tables->next_retry = table->retry_at;
+}
+
+static void schedule_retry(struct unwind_tables *tables, struct mapped_file *file,
+			   struct table *table)
+{
+	int64_t delay = tables->config.retry_ns ? tables->config.retry_ns : RETRY_NS;
+
+	table->retry_at = now_ns(CLOCK_MONOTONIC) + (delay << table->retries);
+	table->retries++;
+	pin(tables, file, table);
+	note_retry(tables, table);
+}
+
 /* Results */
 
 static void report(const struct unwind_tables *tables, const struct mapped_file *file,
@@ -164,25 +232,84 @@ static void report(const struct unwind_tables *tables, const struct mapped_file 
 	tables->config.message(line.text, tables->config.arg);
 }
 
+/*
+ * What was compiled is not the mapped file: in an overlay file system, its path leads to a copy
+ * that was changed. Nothing is known of the mapped file until it is reported by another path.
+ */
+static void drop_stale(struct unwind_tables *tables, const struct mapped_file *file,
+		       struct table *table)
+{
+	drop_bytes(tables, table);
+	table->state = TABLE_UNKNOWN;
+	table->is_stale = true;
+	tables->counts.failed++;
+	report(tables, file, "the file was changed after it was mapped");
+}
+
+static void count_failure(struct unwind_tables *tables, struct table *table)
+{
+	tables->counts.failed += !table->is_counted;
+	table->is_counted = true;
+}
+
+static void count_refusal(struct unwind_tables *tables, const struct mapped_file *file,
+			  struct table *table)
+{
+	if (table->was_refused)
+		return;
+	table->was_refused = true;
+	if (!tables->counts.refused)
+		error_errno(&tables->refusal, -table->refusal, "%s", file->path);
+	tables->counts.refused++;
+}
+
+static void report_refusal(const struct unwind_tables *tables, const struct mapped_file *file,
+			   const struct table *table, int err)
+{
+	struct error problem;
+
+	if (table->refusal || table->was_refused)
+		return;
+	error_errno(&problem, -err, "the module has refused it");
+	report(tables, file, problem.text);
+}
+
 /* Passes the table of a file to the module, or that it has none. */
 static void push(struct unwind_tables *tables, struct mapped_file *file, struct table *table)
 {
 	uint64_t id = mapped_file_kernel_id(tables->files, file);
-	struct error problem;
 	int err;
 
 	if (!id || tables->stopped)
 		return;
 	err = tables->config.push(id, table->bytes, tables->config.arg);
-	/* The file was released, or the table of another session is there. */
-	if (!err || err == -ENOENT || err == -EEXIST || table->was_refused)
+	if (err == -ESTALE) {
+		drop_stale(tables, file, table);
 		return;
-	table->was_refused = true;
-	error_errno(&problem, -err, "the module has refused it");
-	report(tables, file, problem.text);
-	if (!tables->counts.refused)
-		error_errno(&tables->refusal, -err, "%s", file->path);
-	tables->counts.refused++;
+	}
+	table->was_checked = table->was_checked || err != -ENOENT;
+	/* The file was released, or the table of another session is there. */
+	if (!err || err == -ENOENT || err == -EEXIST) {
+		table->refusal = 0;
+		table->retries = 0;
+		return;
+	}
+	report_refusal(tables, file, table, err);
+	table->refusal = err;
+	if (is_of_machine(err) && may_retry(table, err))
+		schedule_retry(tables, file, table);
+	else
+		count_refusal(tables, file, table);
+}
+
+/* Ends the work on a file, unless a retry follows. */
+static void settle(struct unwind_tables *tables, struct mapped_file *file, struct table *table)
+{
+	if (table->retry_at)
+		return;
+	unpin(tables, file, table);
+	if (table->is_stale)
+		mapped_file_drop_id(tables->files, file);
 }
 
 static void finish_table(struct unwind_tables *tables, struct mapped_file *file,
@@ -199,24 +326,41 @@ static void finish_table(struct unwind_tables *tables, struct mapped_file *file,
 		tables->bytes += bytes->size;
 	}
 	push(tables, file, table);
-	mapped_file_unpin_for_table(tables->files, file);
+	settle(tables, file, table);
 }
 
-/* The file is as if it had no table. */
-static void fail(struct unwind_tables *tables, struct mapped_file *file, const char *why)
+/*
+ * The file is as if it had no table, for now if it is retried. The module learns that it has none
+ * only if the file may be the cause: else the next record of it is a reason to try again.
+ */
+static void fail(struct unwind_tables *tables, struct mapped_file *file, int err, const char *why)
 {
 	struct table *table = &tables->list[file->index];
+	const bool retries = may_retry(table, err);
+	struct error text;
 
-	tables->counts.failed += !table->is_counted;
-	table->is_counted = true;
-	report(tables, file, why);
-	finish_table(tables, file, NULL);
+	error_set(&text, 0, "%s%s", why, retries ? "; it is tried again" : "");
+	if (!retries || !table->retries)
+		report(tables, file, text.text);
+	if (!retries)
+		count_failure(tables, table);
+	if (!retries && !is_of_machine(err)) {
+		finish_table(tables, file, NULL);
+		return;
+	}
+	table->state = retries ? TABLE_LATER : TABLE_NONE;
+	table->was_checked = false;
+	table->is_urgent = false;
+	if (retries)
+		schedule_retry(tables, file, table);
+	settle(tables, file, table);
 }
 
 static void count_result(struct unwind_tables *tables, const struct mapped_file *file,
 			 const struct unwind_summary *summary)
 {
 	struct table *table = &tables->list[file->index];
+	const struct go_layout *layout;
 	struct error text;
 
 	if (table->is_counted)
@@ -229,6 +373,9 @@ static void count_result(struct unwind_tables *tables, const struct mapped_file 
 	}
 	tables->counts.compiled++;
 	tables->counts.unsupported += summary->unsupported;
+	layout = go_layout_of_version(1, summary->go_minor);
+	if (layout && summary->go_minor > layout->last)
+		tables->counts.unknown_go = MAX(tables->counts.unknown_go, summary->go_minor);
 	error_set(&text, 0,
 		  "%" PRIu64 " rows of %" PRIu64 " functions, %.1f kB; not supported: %" PRIu64
 		  ", broken: %" PRIu64,
@@ -248,13 +395,38 @@ static void finish_job(struct unwind_tables *tables, struct slot *slot)
 	struct error problem;
 
 	slot->file = NO_FILE;
-	if (err) {
-		error_errno(&problem, -err, "can't be compiled");
-		fail(tables, file, problem.text);
+	/* Of the memory that the worker may use, or of all. */
+	if (!err && summary.result == UNWIND_NO_MEMORY &&
+	    may_retry(&tables->list[file->index], -ECANCELED)) {
+		fail(tables, file, -ECANCELED, unwind_result_text(UNWIND_NO_MEMORY));
 		return;
 	}
+	if (err) {
+		error_errno(&problem, -err, "can't be compiled");
+		fail(tables, file, err, problem.text);
+		return;
+	}
+	/* One that the module has refused may be made again for its next retry only. */
+	if (!tables->list[file->index].refusal)
+		tables->list[file->index].retries = 0;
 	count_result(tables, file, &summary);
 	finish_table(tables, file, bytes);
+}
+
+/* Whether a sample waits for a table. */
+static bool is_any_urgent(const struct unwind_tables *tables)
+{
+	for (size_t i = 0; i < tables->waiting_count; i++) {
+		if (tables->list[tables->waiting[i]].is_urgent)
+			return true;
+	}
+	for (size_t i = 0; i < UNWIND_TABLES_JOBS; i++) {
+		uint32_t file = tables->slots[i].file;
+
+		if (file != NO_FILE && tables->list[file].is_urgent)
+			return true;
+	}
+	return false;
 }
 
 static void start_job(struct unwind_tables *tables, struct slot *slot)
@@ -265,7 +437,9 @@ static void start_job(struct unwind_tables *tables, struct slot *slot)
 
 	if (fd == -EAGAIN)
 		return;
-	err = fd < 0 ? fd : unwind_job_start(&slot->job, tables->config.sandbox, fd);
+	err = fd < 0 ? fd
+		     : unwind_job_start(&slot->job, tables->config.sandbox, fd,
+					slot->is_urgent || tables->is_urgent);
 	if (fd >= 0)
 		close(fd);
 	if (!err) {
@@ -275,7 +449,7 @@ static void start_job(struct unwind_tables *tables, struct slot *slot)
 	if (fd >= 0)
 		error_errno(&problem, -err, "can't start a worker");
 	slot->file = NO_FILE;
-	fail(tables, file, problem.text);
+	fail(tables, file, err, problem.text);
 }
 
 static bool has_ended(const struct slot *slot)
@@ -322,23 +496,17 @@ static void fill_slot(struct unwind_tables *tables, struct slot *slot)
 	struct mapped_file *file;
 
 	while (slot->file == NO_FILE && tables->waiting_count) {
-		*slot = (struct slot){.file = take_waiting(tables)};
+		*slot = (struct slot){
+			.file = take_waiting(tables),
+			.is_urgent = tables->is_urgent,
+		};
 		file = mapped_files_at(tables->files, slot->file);
 		if (mapped_file_open_for_table(tables->files, file)) {
 			slot->file = NO_FILE;
-			fail(tables, file, "can't be opened: out of memory");
+			fail(tables, file, -ENOMEM, "can't be opened: out of memory");
 			continue;
 		}
 		start_job(tables, slot);
-	}
-}
-
-void unwind_tables_run(struct unwind_tables *tables)
-{
-	bound_memory(tables);
-	for (size_t i = 0; i < UNWIND_TABLES_JOBS; i++) {
-		run_slot(tables, &tables->slots[i]);
-		fill_slot(tables, &tables->slots[i]);
 	}
 }
 
@@ -360,15 +528,57 @@ size_t unwind_tables_poll(const struct unwind_tables *tables, struct pollfd fds[
 
 /* Requests */
 
+/* Returns 0, or -ENOMEM with nothing changed. */
 static int want(struct unwind_tables *tables, struct mapped_file *file, struct table *table)
 {
 	if (array_reserve(&tables->waiting, &tables->waiting_capacity, tables->waiting_count, 1,
 			  sizeof(*tables->waiting)))
 		return -ENOMEM;
-	mapped_file_pin_for_table(tables->files, file);
+	pin(tables, file, table);
 	tables->waiting[tables->waiting_count++] = file->index;
 	table->state = TABLE_WAITING;
+	table->retry_at = 0;
 	return 0;
+}
+
+static void retry(struct unwind_tables *tables, struct mapped_file *file, struct table *table)
+{
+	if (table->state == TABLE_LATER) {
+		if (want(tables, file, table))
+			table->retry_at += RETRY_NS;
+		return;
+	}
+	table->retry_at = 0;
+	push(tables, file, table);
+	settle(tables, file, table);
+}
+
+static void retry_tables(struct unwind_tables *tables)
+{
+	const int64_t now = now_ns(CLOCK_MONOTONIC);
+
+	if (!tables->next_retry || now < tables->next_retry)
+		return;
+	tables->next_retry = 0;
+	for (size_t i = 0; i < tables->count; i++) {
+		struct table *table = &tables->list[i];
+
+		if (table->retry_at && now >= table->retry_at)
+			retry(tables, mapped_files_at(tables->files, (uint32_t)i), table);
+		note_retry(tables, table);
+	}
+}
+
+void unwind_tables_run(struct unwind_tables *tables)
+{
+	retry_tables(tables);
+	bound_memory(tables);
+	/* The walk that waits for a table which is finished below may need the next one, too. */
+	tables->is_urgent = is_any_urgent(tables);
+	for (size_t i = 0; i < UNWIND_TABLES_JOBS; i++) {
+		run_slot(tables, &tables->slots[i]);
+		fill_slot(tables, &tables->slots[i]);
+	}
 }
 
 /* See struct table_hooks. */
@@ -379,13 +589,22 @@ static int file_is_missing(struct mapped_file *file, void *arg)
 
 	if (!table)
 		return -ENOMEM;
-	if (tables->stopped || table->state == TABLE_WAITING)
+	if (tables->stopped || table->state == TABLE_WAITING || table->state == TABLE_LATER)
 		return 0;
-	if (table->state == TABLE_UNKNOWN)
-		return want(tables, file, table);
-	/* The module has dropped it, or has not got it: the file had no id. */
-	push(tables, file, table);
-	return 0;
+	if (!table->retry_at)
+		table->retries = 0;
+	/* The module has dropped it. */
+	if (table->was_checked && table->state != TABLE_UNKNOWN) {
+		table->retry_at = 0;
+		push(tables, file, table);
+		if (!table->retry_at)
+			unpin(tables, file, table);
+		return 0;
+	}
+	/* A file that had no id may be another one than the mapped one. */
+	drop_bytes(tables, table);
+	table->is_stale = false;
+	return want(tables, file, table);
 }
 
 enum unwind_table_state unwind_tables_find(struct unwind_tables *tables, struct mapped_file *file,
@@ -394,9 +613,11 @@ enum unwind_table_state unwind_tables_find(struct unwind_tables *tables, struct 
 	struct table *table = get_table(tables, file);
 
 	*view = NULL;
-	if (table && table->state == TABLE_UNKNOWN && !tables->stopped && want(tables, file, table))
+	if (table && table->state == TABLE_UNKNOWN && !table->is_stale && !tables->stopped &&
+	    want(tables, file, table))
 		table = NULL;
-	if (!table || table->state == TABLE_NONE || table->state == TABLE_UNKNOWN)
+	if (!table || table->state == TABLE_NONE || table->state == TABLE_UNKNOWN ||
+	    table->state == TABLE_LATER)
 		return UNWIND_TABLE_NONE;
 	if (table->state == TABLE_WAITING) {
 		table->is_urgent = true;
@@ -409,12 +630,19 @@ enum unwind_table_state unwind_tables_find(struct unwind_tables *tables, struct 
 
 /* The end */
 
-static void give_up(struct unwind_tables *tables, uint32_t index)
+/* Ends the work on a file, whose retry does not come any more. */
+static void give_up(struct unwind_tables *tables, struct mapped_file *file)
 {
-	struct mapped_file *file = mapped_files_at(tables->files, index);
+	struct table *table = &tables->list[file->index];
 
-	tables->list[index].state = TABLE_UNKNOWN;
-	mapped_file_unpin_for_table(tables->files, file);
+	if (table->refusal)
+		count_refusal(tables, file, table);
+	else if (table->retries)
+		count_failure(tables, table);
+	table->retry_at = 0;
+	if (table->state == TABLE_WAITING || table->state == TABLE_LATER)
+		table->state = TABLE_UNKNOWN;
+	unpin(tables, file, table);
 }
 
 void unwind_tables_stop(struct unwind_tables *tables)
@@ -426,18 +654,18 @@ void unwind_tables_stop(struct unwind_tables *tables)
 	for (size_t i = 0; i < UNWIND_TABLES_JOBS; i++) {
 		struct slot *slot = &tables->slots[i];
 
-		if (slot->file == NO_FILE)
-			continue;
-		if (slot->is_running) {
+		if (slot->file != NO_FILE && slot->is_running) {
 			unwind_job_finish(&slot->job, &summary, &bytes);
 			free(bytes);
 		}
-		give_up(tables, slot->file);
 		slot->file = NO_FILE;
 	}
-	for (size_t i = 0; i < tables->waiting_count; i++)
-		give_up(tables, tables->waiting[i]);
+	for (size_t i = 0; i < tables->count; i++) {
+		if (tables->list[i].is_pinned)
+			give_up(tables, mapped_files_at(tables->files, (uint32_t)i));
+	}
 	tables->waiting_count = 0;
+	tables->next_retry = 0;
 }
 
 void unwind_tables_counts(const struct unwind_tables *tables, struct unwind_tables_counts *counts)

@@ -6,6 +6,10 @@
  *
  * Tables are also kept for copies of stacks, as far as memory permits. A table that was dropped is
  * compiled again when a copy needs it. What is known of a file is forgotten with the file.
+ *
+ * A failure that may pass (no memory, too many descriptors, no room in the module, a worker that
+ * was killed or too slow) is retried some times, after longer and longer times: until then, the
+ * file is as one without a table here, and the module does not learn of it.
  */
 #ifndef STACKBEAT_RECORD_UNWIND_TABLES_H
 #define STACKBEAT_RECORD_UNWIND_TABLES_H
@@ -32,6 +36,7 @@ struct unwind_tables;
 struct unwind_tables_config {
 	const struct sandbox_server *sandbox; /* with run_unwind_worker() */
 	size_t memory; /* bytes of the tables that are kept; 0: none is kept */
+	int64_t retry_ns; /* before the first retry after a failure; 0: a second */
 	/* As device_push_unwind_table(). */
 	int (*push)(uint64_t file, const struct stackbeat_unwind_table *table, void *arg);
 	/* Gets one line about each file; NULL: nobody does. */
@@ -39,12 +44,16 @@ struct unwind_tables_config {
 	void *arg;
 };
 
+/* A file that is still retried is counted as failed or refused when its retries end. */
 struct unwind_tables_counts {
 	uint64_t compiled; /* tables */
 	uint64_t without; /* files without call frame information, or of another machine */
-	uint64_t failed; /* files that could not be opened, or compiled */
+	uint64_t failed; /* files that could not be opened, or compiled, or were changed */
 	uint64_t refused; /* tables that the module has refused */
 	uint64_t unsupported; /* ranges of code, in all tables, whose rule a table can't express */
+	/* The newest Go 1.x that runtime/go_layout.h does not know, as far as goroutines are read.
+	 */
+	uint32_t unknown_go; /* its minor version; 0: none */
 };
 
 /*

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "lib/array.h"
+#include "lib/clock.h"
 #include "lib/error.h"
 #include "process/address_space.h"
 #include "process/mapped_files.h"
@@ -19,7 +20,8 @@
 #define RECENT_VIEWS 64u
 /* Stacks that a worker gets. */
 #define STACKS_MAX 256u
-#define NO_OBJECT SIZE_MAX
+/* A file that makes a worker slow leaves most of the time to the others. */
+#define TIME_PARTS 8
 
 struct shared_view {
 	struct mapping_view view;
@@ -171,6 +173,7 @@ size_t verification_bytes(const struct verification *verification)
 struct batch {
 	struct verification *verification;
 	const struct mapping_view *view;
+	int64_t deadline; /* CLOCK_MONOTONIC, ns: of this batch */
 	const struct kept_sample *samples[STACKS_MAX];
 	struct stackbeat_stack *stacks[STACKS_MAX];
 	size_t count, taken;
@@ -223,6 +226,12 @@ static void count_caller(struct batch *batch, uint64_t address, bool is_leaf,
 	object->results[comparison]++;
 }
 
+/* elfutils does not know all frames that were interrupted: there, ours is one more. */
+static bool is_same_frame(uint64_t ours, uint64_t theirs, bool is_leaf)
+{
+	return ours == theirs || (!is_leaf && ours == theirs + 1);
+}
+
 /* See elfutils_walk_stacks(). */
 static void compare(size_t stack, const struct elfutils_walk *walk, void *arg)
 {
@@ -232,7 +241,7 @@ static void compare(size_t stack, const struct elfutils_walk *walk, void *arg)
 	size_t equal = 0;
 
 	while (equal < sample->count && equal < walk->count &&
-	       sample->frames[equal] == walk->frames[equal])
+	       is_same_frame(sample->frames[equal], walk->frames[equal], !equal))
 		equal++;
 	if (equal < sample->count && equal < walk->count)
 		result = COMPARED_DIFFERENT;
@@ -246,6 +255,8 @@ static void compare(size_t stack, const struct elfutils_walk *walk, void *arg)
 	if (equal)
 		count_caller(batch, sample->frames[equal - 1], equal == 1, result);
 	batch->verification->result.results[result]++;
+	if (result == COMPARED_LONGER && sample->stop == STACKBEAT_STOP_OUTERMOST)
+		batch->verification->result.longer_outermost++;
 	batch->taken++;
 }
 
@@ -272,14 +283,20 @@ static int open_file(const struct mapped_files *files, const struct mapped_file 
 	return fd;
 }
 
-/* Opens the files of a view. Returns their number. */
+static int64_t left_ms(int64_t deadline)
+{
+	return (deadline - now_ns(CLOCK_MONOTONIC)) / NS_PER_MS;
+}
+
+/* Opens the files of a view, as long as there is time. Returns their number. */
 static size_t open_modules(const struct batch *batch,
 			   struct elfutils_module modules[ELFUTILS_MODULES_MAX])
 {
 	const struct mapping_view *view = batch->view;
 	size_t count = 0;
 
-	for (size_t i = 0; i < view->count && count < ELFUTILS_MODULES_MAX; i++) {
+	for (size_t i = 0;
+	     i < view->count && count < ELFUTILS_MODULES_MAX && left_ms(batch->deadline) > 0; i++) {
 		const struct mapping *mapping = &view->mappings[i];
 		const struct mapped_files *files = batch->verification->files;
 		bool is_offset = false;
@@ -298,9 +315,16 @@ static void run_batch(struct batch *batch, const struct sandbox_server *sandbox)
 {
 	struct elfutils_module modules[ELFUTILS_MODULES_MAX];
 	size_t count = open_modules(batch, modules);
+	int64_t left = left_ms(batch->deadline);
+	int err = -ETIMEDOUT;
 
-	elfutils_walk_stacks(sandbox, modules, count, batch->stacks, batch->count, compare, batch);
-	batch->verification->result.failed += batch->count - batch->taken;
+	if (left > 0)
+		err = elfutils_walk_stacks(sandbox, modules, count, batch->stacks, batch->count,
+					   left, compare, batch);
+	if (err == -ETIMEDOUT)
+		batch->verification->result.late += batch->count - batch->taken;
+	else
+		batch->verification->result.failed += batch->count - batch->taken;
 	for (size_t i = 0; i < count; i++)
 		close(modules[i].fd);
 }
@@ -326,16 +350,20 @@ static int compare_objects(const void *a, const void *b)
 	return (left->callers < right->callers) - (left->callers > right->callers);
 }
 
-void verification_run(struct verification *verification, const struct sandbox_server *sandbox)
+void verification_run(struct verification *verification, const struct sandbox_server *sandbox,
+		      unsigned int timeout_s)
 {
+	const int64_t begin = now_ns(CLOCK_MONOTONIC), time = timeout_s * NS_PER_SECOND;
 	struct kept_sample *samples = verification->samples;
 	size_t done = 0;
 
 	if (verification->sample_count)
 		qsort(samples, verification->sample_count, sizeof(*samples), compare_views);
 	while (done < verification->sample_count) {
-		struct batch batch = {.verification = verification,
-				      .view = &verification->views[samples[done].view].view};
+		struct batch batch = {
+			.verification = verification,
+			.view = &verification->views[samples[done].view].view,
+			.deadline = MIN(begin + time, now_ns(CLOCK_MONOTONIC) + time / TIME_PARTS)};
 		size_t view = samples[done].view;
 
 		for (; done < verification->sample_count && samples[done].view == view &&

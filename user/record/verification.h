@@ -38,10 +38,12 @@ void verification_mark(const struct verification *verification);
 size_t verification_bytes(const struct verification *verification);
 
 /*
- * Unwinds all samples again, in workers of `sandbox`, and drops them. Call it after
- * mapped_files_finish().
+ * Unwinds all samples again, in workers of `sandbox`, and drops them. It takes `timeout_s` at most,
+ * and a few seconds more if a file system hangs: the samples that are left then are counted as
+ * late. A worker may take a part of this time only. Call it after mapped_files_finish().
  */
-void verification_run(struct verification *verification, const struct sandbox_server *sandbox);
+void verification_run(struct verification *verification, const struct sandbox_server *sandbox,
+		      unsigned int timeout_s);
 
 /* How two walks compare. */
 enum comparison {
@@ -61,8 +63,10 @@ struct verified_object {
 
 struct verification_result {
 	uint64_t results[COMPARISON_COUNT]; /* samples */
+	uint64_t longer_outermost; /* of COMPARED_LONGER: those that end at the outermost caller */
 	uint64_t dropped; /* samples for which there was no memory */
 	uint64_t failed; /* samples that elfutils could not walk: its worker has crashed */
+	uint64_t late; /* samples for which there was no time */
 	const struct verified_object *objects; /* those with differences first, then by callers */
 	size_t object_count;
 };

@@ -145,12 +145,11 @@ static const char *last_path(const struct mapped_files *files, const struct stac
 	return file ? file->path : "";
 }
 
-static uint32_t add_labels(const struct window *window, const struct labels *labels,
+static uint32_t add_labels(struct window *window, const struct labels *labels,
 			   const struct stack *stack)
 {
-	const enum truncation cause =
-		truncation_of((enum stackbeat_unwind_stop)stack->kernel_stop,
-			      (enum stackbeat_unwind_stop)stack->user_stop, !stack->user_frames);
+	const enum truncation cause = truncation_of((enum stackbeat_unwind_stop)stack->kernel_stop,
+						    stack->user_stop, !stack->user_frames);
 	char truncated[TRUNCATION_LABEL_SIZE];
 	const struct label_process process = {
 		.truncated = truncated,
@@ -164,6 +163,11 @@ static uint32_t add_labels(const struct window *window, const struct labels *lab
 	truncation_label(cause, last_path(window->files, stack), truncated);
 	with_truncated.chosen |= LABEL_SET(LABEL_TRUNCATED);
 	label_values(&with_truncated, &stack->origin, &process, &values);
+	if (stack->has_go_creator)
+		label_set_go_creator(
+			&values.items[values.count++],
+			add_location(window, stack,
+				     (size_t)stack->kernel_frames + stack->user_frames));
 	return labels_intern(window->profile, values.items, values.count);
 }
 
@@ -255,6 +259,8 @@ static bool loses_label(const char *key, enum loss loss)
 	case LABEL_PID:
 	case LABEL_TID:
 	case LABEL_THREAD:
+	case LABEL_GOROUTINE:
+	case LABEL_GO_CREATOR:
 	case LABEL_CPU:
 		return loss >= LOSS_THREAD;
 	case LABEL_TRUNCATED:
@@ -271,7 +277,24 @@ static bool loses_label(const char *key, enum loss loss)
 	}
 }
 
-/* A sample that loses something gets LABEL_MERGED. */
+static uint32_t translate_label(struct reduction *reduction, uint32_t number)
+{
+	const struct profile_label *label = &reduction->from->labels.items[number];
+	struct profile_label creator = *label;
+
+	if (!label_is_go_creator_location(reduction->from, number))
+		return profile_translate_label(&reduction->translation, number);
+	creator.key = profile_translate_string(&reduction->translation, label->key);
+	creator.unit = profile_translate_string(&reduction->translation, label->unit);
+	creator.number =
+		profile_translate_location(&reduction->translation, (uint32_t)label->number);
+	return profile_label(reduction->into, &creator);
+}
+
+/*
+ * A sample that loses something gets LABEL_MERGED. One that has lost callers before loses what
+ * stands for them, which is a caller, too.
+ */
 static uint32_t reduce_labels(struct reduction *reduction, uint32_t label_set, enum loss loss,
 			      bool lost_callers)
 {
@@ -286,10 +309,7 @@ static uint32_t reduce_labels(struct reduction *reduction, uint32_t label_set, e
 		const char *key = profile_text(reduction->from, label->key);
 
 		if (!loses_label(key, loss))
-			set[count++] = profile_translate_label(&reduction->translation, from[i]);
-		else if (label_of_key(key) == LABEL_MERGED &&
-			 !strcmp(profile_text(reduction->from, label->text), MERGED_CALLERS))
-			lost_callers = true;
+			set[count++] = translate_label(reduction, from[i]);
 	}
 	if (lost_callers || count < sequence->count) {
 		merged.key = profile_string(reduction->into, LABEL_MERGED_KEY);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +14,14 @@
 struct frame {
 	uint32_t name;
 	enum frame_kind kind;
+	bool inlined;
 };
 
 struct builder {
-	const struct profile *profile;
+	const struct profile *profile; /* whose samples are added */
+	bool is_base;
+	double scale; /* of the values of the profile */
+	double rest; /* of the scaled values so far, which are integers: their sum stays exact */
 	struct calltree *tree;
 	size_t name_capacity, node_capacity;
 	struct hash name_table, node_table;
@@ -34,6 +39,15 @@ int64_t add_saturated(int64_t a, int64_t b)
 	if (__builtin_add_overflow(a, b, &sum))
 		return b < 0 ? INT64_MIN : INT64_MAX;
 	return sum;
+}
+
+int64_t subtract_saturated(int64_t a, int64_t b)
+{
+	int64_t difference;
+
+	if (__builtin_sub_overflow(a, b, &difference))
+		return b < 0 ? INT64_MAX : INT64_MIN;
+	return difference;
 }
 
 int64_t magnitude(int64_t value)
@@ -84,9 +98,9 @@ static const char *mapping_file(const struct profile *profile,
 	return profile_text(profile, profile->mappings.items[location->mapping].file);
 }
 
-static int add_frame(struct builder *builder, const char *name, enum frame_kind kind)
+static int add_frame(struct builder *builder, const char *name, enum frame_kind kind, bool inlined)
 {
-	struct frame frame = {intern(builder, name), kind};
+	struct frame frame = {intern(builder, name), kind, inlined};
 
 	if (frame.name == HASH_NONE ||
 	    array_reserve(&builder->frames, &builder->frame_capacity, builder->frame_count, 1,
@@ -104,7 +118,7 @@ static int add_unresolved_frame(struct builder *builder, const struct profile_lo
 
 	if (asprintf(&name, "%s%s0x%" PRIx64, file, *file ? "+" : "", location->address) < 0)
 		return -ENOMEM;
-	err = add_frame(builder, name, FRAME_UNRESOLVED);
+	err = add_frame(builder, name, FRAME_UNRESOLVED, false);
 	free(name);
 	return err;
 }
@@ -143,7 +157,7 @@ static int add_location(struct builder *builder, const struct profile_location *
 	for (uint32_t i = 0; i < location->line_count && !err; i++) {
 		const char *name = function_name(profile, lines[i].function);
 
-		err = *name ? add_frame(builder, name, kind)
+		err = *name ? add_frame(builder, name, kind, i + 1 < location->line_count)
 			    : add_unresolved_frame(builder, location);
 	}
 	return err;
@@ -154,6 +168,8 @@ static int add_locations(struct builder *builder)
 	const struct profile *profile = builder->profile;
 	size_t count = profile->locations.count;
 
+	builder->frame_count = 0;
+	free(builder->first_frame);
 	builder->first_frame = calloc(count + 1, sizeof(*builder->first_frame));
 	if (!builder->first_frame)
 		return -ENOMEM;
@@ -186,6 +202,7 @@ static uint32_t add_node(struct builder *builder, uint32_t parent, struct frame 
 		.first_child = CALLTREE_NONE,
 		.next_sibling = CALLTREE_NONE,
 		.kind = frame.kind,
+		.inlined = frame.inlined,
 	};
 	return tree->node_count++;
 }
@@ -213,8 +230,10 @@ static uint32_t descend(struct builder *builder, uint32_t parent, struct frame f
 	hash = hash_number(HASH_START, (uint64_t)parent << 32 | frame.name);
 	hash = hash_number(hash, frame.kind);
 	node = hash_find(&builder->node_table, hash, node_equal, builder->tree, &key);
-	if (node != HASH_NONE)
+	if (node != HASH_NONE) {
+		builder->tree->nodes[node].inlined &= frame.inlined;
 		return node;
+	}
 	node = add_node(builder, parent, frame);
 	if (node == CALLTREE_NONE || hash_add(&builder->node_table, hash, node))
 		return CALLTREE_NONE;
@@ -242,12 +261,22 @@ static char *label_text(const struct profile *profile, uint32_t label_set, const
 static uint32_t descend_to_group(struct builder *builder, uint32_t label_set, const char *group)
 {
 	char *text = label_text(builder->profile, label_set, group);
-	struct frame frame = {HASH_NONE, FRAME_GROUP};
+	struct frame frame = {HASH_NONE, FRAME_GROUP, false};
 
 	if (text)
 		frame.name = intern(builder, text);
 	free(text);
 	return frame.name == HASH_NONE ? CALLTREE_NONE : descend(builder, 0, frame);
+}
+
+static void add_value(struct builder *builder, uint32_t node, int64_t value)
+{
+	struct calltree *tree = builder->tree;
+	int64_t *self = builder->is_base ? &tree->nodes[node].base_self : &tree->nodes[node].self;
+	int64_t *total = builder->is_base ? &tree->base_total : &tree->total;
+
+	*self = add_saturated(*self, value);
+	*total = add_saturated(*total, magnitude(value));
 }
 
 static int add_sample(struct builder *builder, const struct profile_sample *sample, int64_t value,
@@ -257,7 +286,6 @@ static int add_sample(struct builder *builder, const struct profile_sample *samp
 	const uint32_t *locations = profile_stack_locations(profile, sample->stack);
 	size_t depth = profile->stacks.items[sample->stack].count, first, frame;
 	uint32_t node = group ? descend_to_group(builder, sample->label_set, group) : 0;
-	struct calltree_node *leaf;
 
 	while (depth-- && node != CALLTREE_NONE) {
 		first = builder->first_frame[locations[depth]];
@@ -267,10 +295,28 @@ static int add_sample(struct builder *builder, const struct profile_sample *samp
 	}
 	if (node == CALLTREE_NONE)
 		return -ENOMEM;
-	leaf = &builder->tree->nodes[node];
-	leaf->self = add_saturated(leaf->self, value);
-	builder->tree->total = add_saturated(builder->tree->total, magnitude(value));
+	add_value(builder, node, value);
 	return 0;
+}
+
+/* The value of a sample in the tree; 0: it is not there. */
+static int64_t value_of(struct builder *builder, const struct calltree_options *options,
+			size_t sample)
+{
+	size_t type = builder->is_base ? options->base_type : options->sample_type;
+	int64_t value = profile_values(builder->profile, sample)[type];
+	double exact, scaled;
+
+	if (options->only_positive && value < 0)
+		return 0;
+	if (builder->scale == 1)
+		return value;
+	exact = (double)value * builder->scale + builder->rest;
+	scaled = round(exact);
+	builder->rest = exact - scaled;
+	if (fabs(scaled) >= 0x1p63)
+		return scaled < 0 ? INT64_MIN : INT64_MAX;
+	return (int64_t)scaled;
 }
 
 static int add_samples(struct builder *builder, const struct calltree_options *options)
@@ -278,13 +324,41 @@ static int add_samples(struct builder *builder, const struct calltree_options *o
 	const struct profile *profile = builder->profile;
 
 	for (size_t i = 0; i < profile->samples.count; i++) {
-		int64_t value = profile_values(profile, i)[options->sample_type];
+		int64_t value = value_of(builder, options, i);
 
-		if (!value || (options->only_positive && value < 0))
-			continue;
-		if (add_sample(builder, &profile->samples.items[i], value, options->group))
+		if (value && add_sample(builder, &profile->samples.items[i], value, options->group))
 			return -ENOMEM;
 	}
+	return 0;
+}
+
+static int add_profile(struct builder *builder, const struct calltree_options *options)
+{
+	return add_locations(builder) || add_samples(builder, options) ? -ENOMEM : 0;
+}
+
+static int add_base(struct builder *builder, const struct calltree_options *options,
+		    struct error *error)
+{
+	const struct profile *profile = builder->profile;
+	int64_t total = 0;
+
+	builder->profile = options->base;
+	builder->is_base = true;
+	if (add_profile(builder, options))
+		return -ENOMEM;
+	builder->profile = profile;
+	builder->is_base = false;
+	if (options->absolute)
+		return 0;
+	for (size_t i = 0; i < profile->samples.count; i++)
+		total = add_saturated(total, magnitude(value_of(builder, options, i)));
+	if (!total || !builder->tree->base_total)
+		return error_set(error, ENODATA,
+				 "%s has no samples, and can't be scaled to the other profile",
+				 total ? "the base" : "the profile");
+	builder->tree->unscaled_total = total;
+	builder->scale = (double)builder->tree->base_total / (double)total;
 	return 0;
 }
 
@@ -296,10 +370,12 @@ static void sum_up(struct calltree *tree)
 	for (i = tree->node_count; i-- > 0;) {
 		node = &tree->nodes[i];
 		node->total = add_saturated(node->total, node->self);
+		node->base_total = add_saturated(node->base_total, node->base_self);
 		if (!i)
 			break;
 		parent = &tree->nodes[node->parent];
 		parent->total = add_saturated(parent->total, node->total);
+		parent->base_total = add_saturated(parent->base_total, node->base_total);
 	}
 }
 
@@ -308,11 +384,12 @@ static int compare_siblings(const void *left, const void *right, void *context)
 	const struct calltree *tree = context;
 	const struct calltree_node *a = &tree->nodes[*(const uint32_t *)left];
 	const struct calltree_node *b = &tree->nodes[*(const uint32_t *)right];
+	int64_t weight_a = calltree_weight(a), weight_b = calltree_weight(b);
 
 	if (a->parent != b->parent)
 		return a->parent < b->parent ? -1 : 1;
-	if (a->total != b->total)
-		return a->total > b->total ? -1 : 1;
+	if (weight_a != weight_b)
+		return weight_a > weight_b ? -1 : 1;
 	if (a->name != b->name)
 		return strcmp(tree->names[a->name], tree->names[b->name]);
 	return (int)a->kind - (int)b->kind;
@@ -340,14 +417,21 @@ static int link_children(struct calltree *tree)
 	return 0;
 }
 
-static int build_tree(struct builder *builder, const struct calltree_options *options)
+static int build_tree(struct builder *builder, const struct calltree_options *options,
+		      struct error *error)
 {
-	struct frame root = {intern(builder, "all"), FRAME_ROOT};
+	struct frame root = {intern(builder, "all"), FRAME_ROOT, false};
+	int err;
 
 	if (add_node(builder, CALLTREE_NONE, root) == CALLTREE_NONE)
 		return -ENOMEM;
-	if (add_locations(builder) || add_samples(builder, options))
+	err = options->base ? add_base(builder, options, error) : 0;
+	if (err)
+		return err;
+	if (add_profile(builder, options))
 		return -ENOMEM;
+	if (builder->scale == 1)
+		builder->tree->unscaled_total = builder->tree->total;
 	sum_up(builder->tree);
 	return link_children(builder->tree);
 }
@@ -357,6 +441,7 @@ int calltree_new(const struct profile *profile, const struct calltree_options *o
 {
 	struct builder builder = {
 		.profile = profile,
+		.scale = 1,
 		.nodes_left = options->node_max ? options->node_max : CALLTREE_NODES_MAX,
 		.name_bytes_left =
 			options->name_bytes_max ? options->name_bytes_max : CALLTREE_NAME_BYTES_MAX,
@@ -365,7 +450,7 @@ int calltree_new(const struct profile *profile, const struct calltree_options *o
 
 	builder.tree = calloc(1, sizeof(*builder.tree));
 	if (builder.tree)
-		err = build_tree(&builder, options);
+		err = build_tree(&builder, options, error);
 	hash_clear(&builder.name_table);
 	hash_clear(&builder.node_table);
 	free(builder.frames);
@@ -375,11 +460,36 @@ int calltree_new(const struct profile *profile, const struct calltree_options *o
 		return 0;
 	}
 	calltree_free(builder.tree);
+	if (err != -ENOMEM)
+		return err;
 	if (builder.too_large)
 		return error_set(error, E2BIG,
 				 "the call tree is too large: its stacks or names "
 				 "are no program's");
-	return error_errno(error, -err, "the call tree");
+	return error_errno(error, ENOMEM, "the call tree");
+}
+
+int calltree_find_types(const struct profile *profile, const char *name,
+			struct calltree_options *options, struct error *error)
+{
+	const struct profile_value_type *type, *base_type;
+	struct error base_error;
+	int err = profile_find_type(profile, name, &options->sample_type, error);
+
+	if (err || !options->base)
+		return err;
+	type = &profile->types.items[options->sample_type];
+	err = profile_find_type(options->base, profile_text(profile, type->type),
+				&options->base_type, &base_error);
+	if (err)
+		return error_set(error, -err, "the base: %s", base_error.text);
+	base_type = &options->base->types.items[options->base_type];
+	if (strcmp(profile_text(profile, type->unit), profile_text(options->base, base_type->unit)))
+		return error_set(error, EINVAL, "'%s' has the unit '%s', and '%s' in the base",
+				 profile_text(profile, type->type),
+				 profile_text(profile, type->unit),
+				 profile_text(options->base, base_type->unit));
+	return 0;
 }
 
 void calltree_free(struct calltree *tree)
@@ -417,8 +527,10 @@ static int compare_functions(const void *left, const void *right, void *context)
 {
 	const struct calltree_function *a = left, *b = right;
 	const struct calltree *tree = context;
-	int64_t flat_a = magnitude(a->flat), flat_b = magnitude(b->flat);
-	int64_t cum_a = magnitude(a->cum), cum_b = magnitude(b->cum);
+	int64_t flat_a = magnitude(subtract_saturated(a->flat, a->base_flat));
+	int64_t flat_b = magnitude(subtract_saturated(b->flat, b->base_flat));
+	int64_t cum_a = magnitude(subtract_saturated(a->cum, a->base_cum));
+	int64_t cum_b = magnitude(subtract_saturated(b->cum, b->base_cum));
 
 	if (flat_a != flat_b)
 		return flat_a > flat_b ? -1 : 1;
@@ -432,6 +544,7 @@ static void sum_functions(const struct calltree *tree, struct calltree_function 
 			  uint32_t *active)
 {
 	const struct calltree_node *node;
+	struct calltree_function *function;
 	uint32_t at = 0, next, left;
 
 	while ((next = calltree_next(tree, at, false)) != CALLTREE_NONE) {
@@ -439,10 +552,13 @@ static void sum_functions(const struct calltree *tree, struct calltree_function 
 			active[tree->nodes[left].name]--;
 		at = next;
 		node = &tree->nodes[at];
-		if (!active[node->name]++)
-			functions[node->name].cum =
-				add_saturated(functions[node->name].cum, node->total);
-		functions[node->name].flat = add_saturated(functions[node->name].flat, node->self);
+		function = &functions[node->name];
+		if (!active[node->name]++) {
+			function->cum = add_saturated(function->cum, node->total);
+			function->base_cum = add_saturated(function->base_cum, node->base_total);
+		}
+		function->flat = add_saturated(function->flat, node->self);
+		function->base_flat = add_saturated(function->base_flat, node->base_self);
 	}
 }
 
@@ -462,7 +578,8 @@ struct calltree_function *calltree_functions(const struct calltree *tree, size_t
 	sum_functions(tree, functions, active);
 	free(active);
 	for (i = 0; i < tree->name_count; i++)
-		if (functions[i].flat || functions[i].cum)
+		if (functions[i].flat != functions[i].base_flat ||
+		    functions[i].cum != functions[i].base_cum)
 			functions[kept++] = functions[i];
 	qsort_r(functions, kept, sizeof(*functions), compare_functions, (void *)tree);
 	*count = kept;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The samples of a profile as a call tree, for reports and flame graphs. */
+/*
+ * The samples of a profile as a call tree, for reports and flame graphs; or of two profiles, to
+ * compare them.
+ */
 #ifndef STACKBEAT_REPORT_CALL_TREE_H
 #define STACKBEAT_REPORT_CALL_TREE_H
 
@@ -24,11 +27,13 @@ enum frame_kind {
 struct calltree_node {
 	uint32_t name; /* index in names[] */
 	uint32_t parent; /* indices in nodes[], or CALLTREE_NONE */
-	uint32_t first_child; /* children are sorted: largest total first, then by name */
+	uint32_t first_child; /* children are sorted: largest weight first, then by name */
 	uint32_t next_sibling;
 	int64_t self; /* of the samples with this leaf */
 	int64_t total; /* with all descendants */
+	int64_t base_self, base_total; /* the same of the base; 0 without one */
 	enum frame_kind kind;
+	bool inlined; /* at each of its occurrences */
 };
 
 struct calltree {
@@ -37,12 +42,17 @@ struct calltree {
 	char **names; /* unique */
 	size_t name_count;
 	int64_t total; /* sum of the absolute values of the samples */
+	int64_t base_total; /* the same of the base; 0 without one */
+	int64_t unscaled_total; /* `total` before it was scaled to `base_total` */
 };
 
 struct calltree_options {
 	size_t sample_type; /* index of the value to sum up */
 	const char *group; /* label whose values are the nodes below the root; NULL: none */
 	bool only_positive; /* ignore samples with values below 0, as in differences of profiles */
+	const struct profile *base; /* to compare the profile with; NULL: none */
+	size_t base_type; /* index of the value of the base */
+	bool absolute; /* do not scale the profile to the total of the base */
 	/* Limits, for tests. 0: those below. */
 	size_t node_max, name_bytes_max;
 };
@@ -55,9 +65,18 @@ struct calltree_options {
 #define CALLTREE_NAME_BYTES_MAX ((size_t)2 << 30) /* counted at each occurrence */
 
 /*
+ * Sets the sample types in `options` to the type `name`, NULL for the default of the profile; the
+ * base must have the same type. Returns 0, or -EINVAL with a message.
+ */
+int calltree_find_types(const struct profile *profile, const char *name,
+			struct calltree_options *options, struct error *error);
+
+/*
  * Makes the call tree of a profile. Functions with the same name are one, whatever their file, as
- * in pprof. Inlined functions have nodes of their own. Sums saturate. Returns 0, and
- * calltree_free(*tree) must follow; or -ENOMEM, or -E2BIG if a limit is exceeded.
+ * in pprof. Inlined functions have nodes of their own. With a base, the values of the profile are
+ * scaled to the total of the base, as by -normalize of pprof, unless `absolute`. Sums saturate.
+ * Returns 0, and calltree_free(*tree) must follow; or -ENOMEM, -E2BIG if a limit is exceeded, or
+ * -ENODATA if a profile without samples would have to be scaled.
  */
 int calltree_new(const struct profile *profile, const struct calltree_options *options,
 		 struct calltree **tree, struct error *error);
@@ -67,9 +86,16 @@ void calltree_free(struct calltree *tree);
 /* Whether a sample of the profile has the label `key`. */
 bool calltree_has_label(const struct profile *profile, const char *key);
 
-/* The sum, and the absolute value; both saturate. */
+/* The sum, the difference, and the absolute value; all saturate. */
 int64_t add_saturated(int64_t a, int64_t b);
+int64_t subtract_saturated(int64_t a, int64_t b);
 int64_t magnitude(int64_t value);
+
+/* The sum of the totals of a node in the profile and in the base. */
+static inline int64_t calltree_weight(const struct calltree_node *node)
+{
+	return add_saturated(node->total, node->base_total);
+}
 
 /*
  * The node after `node` in a preorder traversal, or CALLTREE_NONE after the last one. `skip`: skips
@@ -82,11 +108,13 @@ struct calltree_function {
 	uint32_t name; /* index in names[] */
 	int64_t flat; /* of the samples with this leaf */
 	int64_t cum; /* of the samples with the function anywhere in the stack, counted once */
+	int64_t base_flat, base_cum; /* the same of the base; 0 without one */
 };
 
 /*
  * The functions of a tree without groups, except those with flat and cum 0, sorted by flat, then
- * cum (largest first), then name. The caller frees the array. Returns NULL when out of memory.
+ * cum (largest first), then name; with a base, those that differ from it, sorted by the
+ * differences. The caller frees the array. Returns NULL when out of memory.
  */
 struct calltree_function *calltree_functions(const struct calltree *tree, size_t *count);
 

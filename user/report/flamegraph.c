@@ -10,23 +10,26 @@
 
 #include "lib/utf8.h"
 #include "report/call_tree.h"
+#include "report/short_name.h"
 #include "report/units.h"
 
-/* Lengths are in px. flamegraph.js repeats those that it needs. */
+/* The picture for viewers that run no scripts. Lengths are in px. */
 #define WIDTH 1200
 #define PADDING 10
-#define HEAD_HEIGHT 78
+#define HEAD_HEIGHT 64
 #define ROW_HEIGHT 18
 #define FRAME_HEIGHT 17
 #define FRAME_GAP 0.6 /* between neighbours */
-#define FRAME_MIN 0.1 /* narrower frames are omitted */
-#define FRAMES_MAX 20000 /* a browser handles these well; the widest are drawn */
+#define FRAME_MIN 0.5 /* narrower frames are omitted */
+#define FRAMES_MAX 4000 /* the widest are drawn */
+#define ROWS_MAX 400
 #define TEXT_BASE 12.5 /* from the top of a frame */
 #define TEXT_PADDING 4
 #define CHARACTER 7
 #define LEGEND_GAP 36
 
 #define SHADES 8
+#define CHANGES 5 /* shades of an increase, and of a decrease */
 #define NANOSECONDS 1000000000
 
 /* Embeds a file of the source tree in the program, with a NUL at the end. */
@@ -42,6 +45,7 @@ EMBED(flamegraph_js, "user/report/flamegraph.js");
 struct place {
 	int64_t offset; /* from the left, in the unit of the samples */
 	uint32_t depth;
+	uint32_t color; /* number of a color */
 	bool drawn;
 };
 
@@ -51,15 +55,15 @@ struct picture {
 	const struct flamegraph_options *options;
 	const struct profile_value_type *type;
 	struct place *places; /* of the nodes of the tree */
+	uint32_t *frames; /* of the nodes of the tree: see print_data() */
 	FILE *out;
-	size_t frames; /* number of drawn frames */
+	size_t drawn; /* number of drawn frames */
 	size_t rows;
-	bool kinds[FRAME_KIND_COUNT]; /* kinds of drawn frames */
 };
 
 static const struct {
 	const char *label, *css_class;
-	int label_width; /* in the legend */
+	int label_width;
 } kinds[FRAME_KIND_COUNT] = {
 	[FRAME_ROOT] = {NULL, "root", 0},
 	[FRAME_GROUP] = {NULL, "group", 0},
@@ -68,9 +72,18 @@ static const struct {
 	[FRAME_UNRESOLVED] = {"unresolved", "x", 62},
 };
 
+/* Colors: SHADES of each kind, or the changes from the base, largest decrease first. */
+#define COLORS ((uint32_t)FRAME_KIND_COUNT * SHADES)
+#define CHANGE_COLORS ((uint32_t)2 * CHANGES + 1)
+
+static int64_t weight_of(const struct picture *picture, uint32_t node)
+{
+	return calltree_weight(&picture->tree->nodes[node]);
+}
+
 static double to_pixels(const struct picture *picture, int64_t value)
 {
-	return (double)value * (WIDTH - 2 * PADDING) / (double)picture->tree->total;
+	return (double)value * (WIDTH - 2 * PADDING) / (double)weight_of(picture, 0);
 }
 
 /* The drawn frame after `node`; descendants of an omitted frame are omitted, too. */
@@ -86,11 +99,12 @@ static uint32_t next_drawn(const struct picture *picture, uint32_t node)
 /* Widest first. A parent comes before a child of the same width. */
 static int compare_widths(const void *left, const void *right, void *context)
 {
-	const struct calltree_node *nodes = context;
+	const struct picture *picture = context;
 	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+	int64_t weight_a = weight_of(picture, a), weight_b = weight_of(picture, b);
 
-	if (nodes[a].total != nodes[b].total)
-		return nodes[a].total > nodes[b].total ? -1 : 1;
+	if (weight_a != weight_b)
+		return weight_a > weight_b ? -1 : 1;
 	return (a > b) - (a < b);
 }
 
@@ -104,18 +118,66 @@ static int choose_frames(struct picture *picture)
 	if (!wide)
 		return -ENOMEM;
 	for (node = 0; node < tree->node_count; node++)
-		if (to_pixels(picture, tree->nodes[node].total) >= FRAME_MIN)
-			wide[picture->frames++] = node;
-	if (picture->frames > FRAMES_MAX) {
-		qsort_r(wide, picture->frames, sizeof(*wide), compare_widths, tree->nodes);
-		picture->frames = FRAMES_MAX;
+		if (to_pixels(picture, weight_of(picture, node)) >= FRAME_MIN &&
+		    picture->places[node].depth < ROWS_MAX)
+			wide[picture->drawn++] = node;
+	if (picture->drawn > FRAMES_MAX) {
+		qsort_r(wide, picture->drawn, sizeof(*wide), compare_widths, picture);
+		picture->drawn = FRAMES_MAX;
 	}
-	for (i = 0; i < picture->frames; i++)
+	for (i = 0; i < picture->drawn; i++)
 		picture->places[wide[i]].drawn = true;
 	free(wide);
 	return 0;
 }
 
+/* FNV-1a (Fowler, Noll, Vo): a function has the same color in every flame graph. */
+static uint32_t shade_of(const char *name)
+{
+	uint32_t hash = 0x811c9dc5;
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * 0x01000193;
+	return hash % SHADES;
+}
+
+/*
+ * The shade of a change is its part of the width of the frame, so that the amount of color is the
+ * amount of change.
+ */
+static uint32_t change_color(const struct calltree_node *node)
+{
+	int64_t weight = calltree_weight(node);
+	double change =
+		weight ? ((double)node->total - (double)node->base_total) / (double)weight : 0;
+	int shade = (int)(change * CHANGES + (change < 0 ? -0.5 : 0.5));
+
+	return (uint32_t)(shade + CHANGES);
+}
+
+static uint32_t color_of(const struct picture *picture, uint32_t index)
+{
+	const struct calltree_node *node = &picture->tree->nodes[index];
+
+	if (picture->options->base)
+		return change_color(node);
+	return node->kind * SHADES +
+	       (kinds[node->kind].label ? shade_of(picture->tree->names[node->name]) : 0);
+}
+
+static void print_color(const struct picture *picture, uint32_t color)
+{
+	const char *css_class = kinds[color / SHADES].css_class;
+
+	if (picture->options->base)
+		fprintf(picture->out, "c%u", color);
+	else if (kinds[color / SHADES].label)
+		fprintf(picture->out, "%s%u", css_class, color % SHADES);
+	else
+		fputs(css_class, picture->out);
+}
+
+/* Of a node whose place is known. */
 static void place_children(struct picture *picture, uint32_t node)
 {
 	const struct calltree_node *nodes = picture->tree->nodes;
@@ -126,27 +188,32 @@ static void place_children(struct picture *picture, uint32_t node)
 	     child = nodes[child].next_sibling) {
 		picture->places[child].offset = offset;
 		picture->places[child].depth = picture->places[node].depth + 1;
-		offset = add_saturated(offset, nodes[child].total);
+		offset = add_saturated(offset, weight_of(picture, child));
 	}
 }
 
 static void place_frames(struct picture *picture)
 {
-	uint32_t node;
-
-	for (node = 0; node != CALLTREE_NONE; node = next_drawn(picture, node)) {
-		picture->kinds[picture->tree->nodes[node].kind] = true;
-		if (picture->rows <= picture->places[node].depth)
-			picture->rows = picture->places[node].depth + 1;
+	for (uint32_t node = 0; node != CALLTREE_NONE;
+	     node = calltree_next(picture->tree, node, false)) {
+		picture->places[node].color = color_of(picture, node);
 		place_children(picture, node);
 	}
 }
 
-/* Whether XML 1.0 has the character; others are replaced by U+FFFD. */
-static bool is_xml(uint32_t code_point)
+/* Characters that end lines or change the direction of text make names look like others. */
+static bool changes_layout(uint32_t code_point)
+{
+	return code_point == 0x061c || code_point == 0x200e || code_point == 0x200f ||
+	       (code_point >= 0x2028 && code_point <= 0x202e) ||
+	       (code_point >= 0x2066 && code_point <= 0x2069);
+}
+
+/* Whether XML 1.0 has the character, and it can be seen; others are replaced by U+FFFD. */
+static bool is_printable(uint32_t code_point)
 {
 	return code_point >= 0x20 && !(code_point >= 0x7f && code_point < 0xa0) &&
-	       code_point != 0xfffe && code_point != 0xffff;
+	       code_point != 0xfffe && code_point != 0xffff && !changes_layout(code_point);
 }
 
 static void print_xml_character(FILE *out, const char *text, size_t length, uint32_t code_point)
@@ -162,185 +229,345 @@ static void print_xml_character(FILE *out, const char *text, size_t length, uint
 		fputs("&gt;", out);
 		break;
 	default:
-		if (is_xml(code_point))
-			fwrite(text, 1, length, out);
-		else
-			fputs(UTF8_REPLACEMENT, out);
+		fwrite(text, 1, length, out);
 	}
 }
 
-/* Prints the text up to `end` as the content of an XML element. */
-static void print_xml_part(FILE *out, const char *text, const char *end)
+/* "<", ">" and "&" are escaped, too: no string can end the element or the CDATA section. */
+static void print_json_character(FILE *out, const char *text, size_t length, uint32_t code_point)
+{
+	if (code_point < 0x80 && strchr("\"\\<>&", (int)code_point))
+		fprintf(out, "\\u%04" PRIx32, code_point);
+	else
+		fwrite(text, 1, length, out);
+}
+
+static void print_characters(FILE *out, const char *text,
+			     void (*print)(FILE *, const char *, size_t, uint32_t))
 {
 	uint32_t code_point;
 	size_t length;
 
-	for (; text < end; text += length) {
+	for (; *text; text += length) {
 		length = utf8_decode(text, &code_point);
-		if (!length) {
-			length = 1;
-			code_point = 0;
-		}
-		print_xml_character(out, text, length, code_point);
+		if (length && is_printable(code_point))
+			print(out, text, length, code_point);
+		else
+			fputs(UTF8_REPLACEMENT, out);
+		length = length ? length : 1;
 	}
 }
 
+/* Prints the text as the content of an XML element. */
 static void print_xml(FILE *out, const char *text)
 {
-	print_xml_part(out, text, text + strlen(text));
+	print_characters(out, text, print_xml_character);
 }
 
-/* The end of the part of `text` that fits into `columns`; characters of wide scripts take two. */
-static const char *fitting_end(const char *text, size_t columns)
+static void print_json_string(FILE *out, const char *text)
 {
-	uint32_t code_point;
-	size_t length, needed;
+	fputc('"', out);
+	print_characters(out, text, print_json_character);
+	fputc('"', out);
+}
 
-	for (; (length = utf8_decode(text, &code_point)); text += length) {
-		needed = code_point < 0x1100 ? 1 : 2;
-		if (needed > columns)
-			break;
-		columns -= needed;
+/* A frame as a part of the path of its color. */
+static void print_frame(const struct picture *picture, uint32_t node)
+{
+	const struct place *place = &picture->places[node];
+	double width = to_pixels(picture, weight_of(picture, node));
+	double gap = width / 5 < FRAME_GAP ? width / 5 : FRAME_GAP;
+
+	fprintf(picture->out, "M%.1f %uh%.1fv%dh-%.1fz",
+		PADDING + to_pixels(picture, place->offset),
+		HEAD_HEIGHT + place->depth * ROW_HEIGHT, width - gap, FRAME_HEIGHT, width - gap);
+}
+
+static void start_path(const struct picture *picture, uint32_t color)
+{
+	fputs("<path class=\"", picture->out);
+	print_color(picture, color);
+	fputs("\" d=\"", picture->out);
+}
+
+static void print_frames(const struct picture *picture)
+{
+	uint32_t colors = picture->options->base ? CHANGE_COLORS : COLORS, color, node;
+	bool any;
+
+	for (color = 0; color < colors; color++) {
+		any = false;
+		for (node = 0; node != CALLTREE_NONE; node = next_drawn(picture, node)) {
+			if (picture->places[node].color != color)
+				continue;
+			if (!any)
+				start_path(picture, color);
+			any = true;
+			print_frame(picture, node);
+		}
+		if (any)
+			fputs("\"/>\n", picture->out);
 	}
-	return text;
 }
 
-static void print_label(const struct picture *picture, const char *name, double x, double y,
-			double width)
+static int print_label(const struct picture *picture, uint32_t node)
 {
-	double columns = (width - 2 * TEXT_PADDING) / CHARACTER;
-	const char *end;
-	bool clipped;
+	const struct place *place = &picture->places[node];
+	double columns =
+		(to_pixels(picture, weight_of(picture, node)) - 2 * TEXT_PADDING) / CHARACTER;
+	char *name;
 
 	if (columns < 1)
-		return;
-	end = fitting_end(name, (size_t)columns);
-	clipped = *end;
-	if (clipped && columns < 3)
-		return;
-	if (clipped)
-		end = fitting_end(name, (size_t)columns - 1);
-	fprintf(picture->out, "<text x=\"%.2f\" y=\"%.1f\">", x + TEXT_PADDING, y + TEXT_BASE);
-	print_xml_part(picture->out, name, end);
-	fprintf(picture->out, "%s</text>", clipped ? "…" : "");
+		return 0;
+	name = short_name(picture->tree->names[picture->tree->nodes[node].name], (size_t)columns);
+	if (!name)
+		return -ENOMEM;
+	if (*name) {
+		fprintf(picture->out, "<text x=\"%.1f\" y=\"%.1f\">",
+			PADDING + TEXT_PADDING + to_pixels(picture, place->offset),
+			HEAD_HEIGHT + (double)place->depth * ROW_HEIGHT + TEXT_BASE);
+		print_xml(picture->out, name);
+		fputs("</text>\n", picture->out);
+	}
+	free(name);
+	return 0;
 }
 
-/* FNV-1a (Fowler, Noll, Vo): a function has the same color in every flame graph. */
-static uint32_t shade_of(const char *name)
+static int print_labels(const struct picture *picture)
 {
-	uint32_t hash = 0x811c9dc5;
+	int err = 0;
 
-	for (; *name; name++)
-		hash = (hash ^ (unsigned char)*name) * 0x01000193;
-	return hash % SHADES;
+	for (uint32_t node = 0; node != CALLTREE_NONE && !err; node = next_drawn(picture, node))
+		err = print_label(picture, node);
+	return err;
 }
 
-static void print_class(const struct picture *picture, const struct calltree_node *node)
+static void print_legend_entry(const struct picture *picture, int x, const char *css_class,
+			       const char *label)
 {
-	const char *name = picture->tree->names[node->name];
-
-	if (kinds[node->kind].label)
-		fprintf(picture->out, "%s%u", kinds[node->kind].css_class, shade_of(name));
-	else
-		fputs(kinds[node->kind].css_class, picture->out);
-}
-
-static void print_frame(const struct picture *picture, uint32_t index)
-{
-	const struct calltree_node *node = &picture->tree->nodes[index];
-	const struct place *place = &picture->places[index];
-	const char *name = picture->tree->names[node->name];
-	const char *unit = profile_text(picture->profile, picture->type->unit);
-	double x = PADDING + to_pixels(picture, place->offset);
-	double y = HEAD_HEIGHT + (double)place->depth * ROW_HEIGHT;
-	double width = to_pixels(picture, node->total);
-	double gap = width / 5 < FRAME_GAP ? width / 5 : FRAME_GAP;
-	char value[UNIT_TEXT_MAX], percent[PERCENT_TEXT_MAX];
-
 	fprintf(picture->out,
-		"<g class=\"f\" data-x=\"%" PRId64 "\" data-w=\"%" PRId64 "\" data-d=\"%u\">",
-		place->offset, node->total, place->depth);
-	fputs("<title>", picture->out);
-	print_xml(picture->out, name);
-	fputc('\n', picture->out);
-	print_xml(picture->out, unit_format_best(value, node->total, unit));
-	fprintf(picture->out, ", %s</title>",
-		percent_format(percent, node->total, picture->tree->total));
-	fputs("<rect class=\"", picture->out);
-	print_class(picture, node);
-	fprintf(picture->out, "\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%d\"/>", x, y,
-		width - gap, FRAME_HEIGHT);
-	print_label(picture, name, x, y, width);
-	fputs("</g>\n", picture->out);
+		"<rect class=\"%s\" x=\"%d\" y=\"41\" width=\"12\" height=\"12\"/>"
+		"<text class=\"note\" x=\"%d\" y=\"51\">%s</text>\n",
+		css_class, x, x + 18, label);
 }
 
-/* From right to left, with the right edge of the picture at 0. */
+static bool has_kind(const struct picture *picture, enum frame_kind kind)
+{
+	for (uint32_t node = 0; node != CALLTREE_NONE; node = next_drawn(picture, node))
+		if (picture->tree->nodes[node].kind == kind)
+			return true;
+	return false;
+}
+
+/* From right to left. */
 static void print_legend(const struct picture *picture)
 {
-	int x = LEGEND_GAP / 3, kind;
+	int x = WIDTH - PADDING + LEGEND_GAP / 3;
+	char css_class[8];
 
-	for (kind = FRAME_KIND_COUNT - 1; kind >= 0; kind--) {
-		if (!kinds[kind].label || !picture->kinds[kind])
+	if (picture->options->base) {
+		print_legend_entry(picture, WIDTH - 190, "c0", "decrease");
+		print_legend_entry(picture, WIDTH - 90, "c10", "increase");
+		return;
+	}
+	for (enum frame_kind kind = FRAME_KIND_COUNT; kind-- > 0;) {
+		if (!kinds[kind].label || !has_kind(picture, kind))
 			continue;
 		x -= kinds[kind].label_width + LEGEND_GAP;
-		fprintf(picture->out,
-			"<rect class=\"%s2\" x=\"%d\" y=\"41\" width=\"12\" height=\"12\" "
-			"rx=\"2\"/>"
-			"<text class=\"note\" x=\"%d\" y=\"51\">%s</text>\n",
-			kinds[kind].css_class, x, x + 18, kinds[kind].label);
+		snprintf(css_class, sizeof(css_class), "%s2", kinds[kind].css_class);
+		print_legend_entry(picture, x, css_class, kinds[kind].label);
 	}
 }
 
-/* "cpu: 9.5s in 10s, 2026-11-21 10:00 UTC" */
-static void print_summary(const struct picture *picture)
+static void print_value(FILE *out, int64_t value, const char *unit,
+			void (*print)(FILE *, const char *, size_t, uint32_t))
+{
+	char text[UNIT_TEXT_MAX];
+
+	print_characters(out, unit_format_best(text, value, unit), print);
+}
+
+/* "cpu: 9.5s in 10s, 2026-11-21 10:00 UTC", or "cpu: 9.5s, compared with 8s" */
+static void print_summary(const struct picture *picture,
+			  void (*print)(FILE *, const char *, size_t, uint32_t))
 {
 	const struct profile *profile = picture->profile;
 	const char *unit = profile_text(picture->profile, picture->type->unit);
 	time_t seconds = profile->time_ns / NANOSECONDS;
+	FILE *out = picture->out;
 	char text[UNIT_TEXT_MAX], when[64];
 	struct tm utc;
 
-	print_xml(picture->out, profile_text(picture->profile, picture->type->type));
-	fputs(": ", picture->out);
-	print_xml(picture->out, unit_format_best(text, picture->tree->total, unit));
+	print_characters(out, profile_text(picture->profile, picture->type->type), print);
+	fputs(": ", out);
+	print_value(out, picture->tree->unscaled_total, unit, print);
 	if (profile->duration_ns)
-		fprintf(picture->out, " in %s",
-			unit_format_best(text, profile->duration_ns, "nanoseconds"));
+		fprintf(out, " in %s", unit_format_best(text, profile->duration_ns, "nanoseconds"));
 	if (seconds && gmtime_r(&seconds, &utc) &&
 	    strftime(when, sizeof(when), "%Y-%m-%d %H:%M UTC", &utc))
-		fprintf(picture->out, ", %s", when);
-	if (picture->frames < picture->tree->node_count)
-		fprintf(picture->out, ", the widest %zu of %zu frames", picture->frames,
-			picture->tree->node_count);
+		fprintf(out, ", %s", when);
+	if (!picture->options->base)
+		return;
+	fputs(", compared with ", out);
+	print_value(out, picture->tree->base_total, unit, print);
+	fputs(picture->options->absolute ? "" : " by shares of the totals", out);
 }
 
 static void print_head(const struct picture *picture)
 {
-	fprintf(picture->out,
-		"<g id=\"head\">\n<rect class=\"paper\" width=\"100%%\" height=\"%d\"/>\n"
-		"<text class=\"title\" x=\"%d\" y=\"28\">",
-		HEAD_HEIGHT - 4, PADDING);
+	fprintf(picture->out, "<text class=\"title\" x=\"%d\" y=\"28\">", PADDING);
 	print_xml(picture->out, picture->options->title);
-	fprintf(picture->out, "</text>\n<text class=\"note\" x=\"%d\" y=\"50\">", PADDING);
-	print_summary(picture);
-	fprintf(picture->out,
-		"</text>\n<text id=\"details\" x=\"%d\" y=\"69\"></text>\n"
-		"<g class=\"right\" transform=\"translate(%d 0)\">\n"
-		"<text id=\"matched\" y=\"69\" text-anchor=\"end\"></text>\n",
-		PADDING, WIDTH - PADDING);
+	fprintf(picture->out, "</text>\n<text class=\"note\" x=\"%d\" y=\"51\">", PADDING);
+	print_summary(picture, print_xml_character);
+	if (picture->drawn < picture->tree->node_count)
+		fprintf(picture->out, ", the widest %zu of %zu frames", picture->drawn,
+			picture->tree->node_count);
+	fputs("</text>\n", picture->out);
 	print_legend(picture);
-	fputs("</g>\n</g>\n", picture->out);
+}
+
+/* A number as in source maps: base64 digits of 5 bits, the lowest first; 32 is added to all but the
+ * last. */
+static void print_number(FILE *out, uint64_t value)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+	for (; value >= 32; value >>= 5)
+		fputc(digits[value % 32 + 32], out);
+	fputc(digits[value], out);
+}
+
+/*
+ * A node: its frame, whether it is inlined and has samples of its own, how many levels its parent
+ * is above the node before it, and its own samples, of the base, too, if there is one. All other
+ * values follow from these.
+ */
+static void print_nodes(const struct picture *picture)
+{
+	const struct calltree_node *nodes = picture->tree->nodes, *at;
+	uint32_t node = 0, next, up;
+
+	for (; node != CALLTREE_NONE; node = next) {
+		at = &nodes[node];
+		print_number(picture->out, (uint64_t)picture->frames[node] << 2 | at->inlined << 1 |
+						   (at->self || at->base_self));
+		next = calltree_next(picture->tree, node, false);
+		if (at->self || at->base_self) {
+			print_number(picture->out, (uint64_t)at->self);
+			if (picture->options->base)
+				print_number(picture->out, (uint64_t)at->base_self);
+		}
+		if (next == CALLTREE_NONE)
+			break;
+		up = picture->places[node].depth + 1 - picture->places[next].depth;
+		print_number(picture->out, up);
+	}
+}
+
+/*
+ * Numbers the frames of the data, names with their kinds, as they occur: sets picture->frames, and
+ * first[] to the first node of each of `count` frames.
+ */
+static int number_frames(struct picture *picture, uint32_t **first, uint32_t *count)
+{
+	const struct calltree *tree = picture->tree;
+	uint32_t(*numbers)[FRAME_KIND_COUNT] = calloc(tree->name_count, sizeof(*numbers));
+	uint32_t node, *number;
+
+	*count = 0;
+	*first = calloc(tree->node_count, sizeof(**first));
+	picture->frames = calloc(tree->node_count, sizeof(*picture->frames));
+	if (!numbers || !*first || !picture->frames) {
+		free(numbers);
+		return -ENOMEM;
+	}
+	for (node = 0; node != CALLTREE_NONE; node = calltree_next(tree, node, false)) {
+		number = &numbers[tree->nodes[node].name][tree->nodes[node].kind];
+		if (!*number) {
+			(*first)[*count] = node;
+			*number = ++*count;
+		}
+		picture->frames[node] = *number - 1;
+	}
+	free(numbers);
+	return 0;
+}
+
+/* "kinds" has a digit for each frame, "names" a string. */
+static void print_frame_table(const struct picture *picture, const uint32_t *first, uint32_t count)
+{
+	const struct calltree *tree = picture->tree;
+	FILE *out = picture->out;
+
+	fputs(",\n\"kinds\":\"", out);
+	for (uint32_t i = 0; i < count; i++)
+		fprintf(out, "%d", (int)tree->nodes[first[i]].kind);
+	fputs("\",\n\"names\":[", out);
+	for (uint32_t i = 0; i < count; i++) {
+		fputs(i ? ",\n" : "\n", out);
+		print_json_string(out, tree->names[tree->nodes[first[i]].name]);
+	}
+	fputs("]", out);
+}
+
+static void print_properties(const struct picture *picture)
+{
+	struct unit units[UNITS_MAX];
+	size_t count = unit_list(profile_text(picture->profile, picture->type->unit), units);
+	const struct profile *profile = picture->profile;
+	FILE *out = picture->out;
+
+	fputs("{\"title\":", out);
+	print_json_string(out, picture->options->title);
+	fputs(",\n\"summary\":\"", out);
+	print_summary(picture, print_json_character);
+	fprintf(out, "\",\n\"diff\":%s,\n\"units\":[", picture->options->base ? "true" : "false");
+	for (size_t i = 0; i < count; i++) {
+		fputs(i ? ",[" : "[", out);
+		print_json_string(out, units[i].name);
+		fprintf(out, ",%.17g]", units[i].factor);
+	}
+	fputs("],\n\"comments\":[", out);
+	for (size_t i = 0; i < profile->comments.count; i++) {
+		fputs(i ? "," : "", out);
+		print_json_string(out, profile_text(profile, profile->comments.items[i]));
+	}
+	fputs("]", out);
+}
+
+/* All frames, for the script. JSON is not run, whatever the names in a profile are. */
+static int print_data(struct picture *picture)
+{
+	uint32_t *first = NULL, count;
+	int err = number_frames(picture, &first, &count);
+
+	if (!err) {
+		fputs("<script type=\"application/json\" id=\"data\"><![CDATA[", picture->out);
+		print_properties(picture);
+		print_frame_table(picture, first, count);
+		fputs(",\n\"nodes\":\"", picture->out);
+		print_nodes(picture);
+		fputs("\"}]]></script>\n", picture->out);
+	}
+	free(first);
+	free(picture->frames);
+	return err;
 }
 
 /*
  * The document title is for people, and for Chromium: without one, Chromium searches all frames
  * for it whenever it parses a frame.
  */
-static void print_svg(const struct picture *picture)
+static int print_svg(struct picture *picture)
 {
-	size_t height = HEAD_HEIGHT + picture->rows * ROW_HEIGHT + PADDING;
-	uint32_t node;
+	size_t height;
+	int err;
 
+	for (uint32_t node = 0; node != CALLTREE_NONE; node = next_drawn(picture, node))
+		if (picture->rows <= picture->places[node].depth)
+			picture->rows = picture->places[node].depth + 1;
+	height = HEAD_HEIGHT + picture->rows * ROW_HEIGHT + PADDING;
 	fprintf(picture->out,
 		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%zu\" "
@@ -351,10 +578,13 @@ static void print_svg(const struct picture *picture)
 		"</title>\n<style>\n%s</style>\n"
 		"<rect class=\"paper\" width=\"100%%\" height=\"100%%\"/>\n",
 		flamegraph_css);
-	for (node = 0; node != CALLTREE_NONE; node = next_drawn(picture, node))
-		print_frame(picture, node);
 	print_head(picture);
+	print_frames(picture);
+	err = print_labels(picture);
+	if (!err)
+		err = print_data(picture);
 	fprintf(picture->out, "<script><![CDATA[\n%s]]></script>\n</svg>\n", flamegraph_js);
+	return err;
 }
 
 static int draw_picture(struct picture *picture, struct error *error)
@@ -362,17 +592,17 @@ static int draw_picture(struct picture *picture, struct error *error)
 	const char *type = profile_text(picture->profile, picture->type->type);
 	int err;
 
-	if (picture->tree->total <= 0)
+	if (weight_of(picture, 0) <= 0)
 		return error_set(error, ENODATA, "the profile has no samples with a value of '%s'",
 				 type);
 	picture->places = calloc(picture->tree->node_count, sizeof(*picture->places));
-	err = picture->places ? choose_frames(picture) : -ENOMEM;
-	if (err) {
-		error_errno(error, -err, "the flame graph");
-	} else {
+	if (picture->places)
 		place_frames(picture);
-		print_svg(picture);
-	}
+	err = picture->places ? choose_frames(picture) : -ENOMEM;
+	if (!err)
+		err = print_svg(picture);
+	if (err)
+		error_errno(error, -err, "the flame graph");
 	free(picture->places);
 	return err;
 }
@@ -380,12 +610,17 @@ static int draw_picture(struct picture *picture, struct error *error)
 int flamegraph_write(const struct profile *profile, const struct flamegraph_options *options,
 		     FILE *out, size_t *frames, struct error *error)
 {
-	struct calltree_options tree_options = {.group = options->group, .only_positive = true};
+	struct calltree_options tree_options = {
+		.group = options->group,
+		.only_positive = true,
+		.base = options->base,
+		.absolute = options->absolute,
+	};
 	struct picture picture = {.profile = profile, .options = options, .out = out};
 	struct calltree *tree;
 	int err;
 
-	err = profile_find_type(profile, options->sample_type, &tree_options.sample_type, error);
+	err = calltree_find_types(profile, options->sample_type, &tree_options, error);
 	if (err)
 		return err;
 	err = calltree_new(profile, &tree_options, &tree, error);
@@ -395,7 +630,7 @@ int flamegraph_write(const struct profile *profile, const struct flamegraph_opti
 	picture.type = &profile->types.items[tree_options.sample_type];
 	err = draw_picture(&picture, error);
 	if (!err && frames)
-		*frames = picture.frames;
+		*frames = tree->node_count;
 	calltree_free(tree);
 	return err;
 }

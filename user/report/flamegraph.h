@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A profile as a flame graph with the root on top, in one SVG file. */
+/*
+ * A profile as a flame graph with the root on top, in one SVG file. The file has the call tree as
+ * data for its script (flamegraph.js), and a picture of the widest frames for viewers that run no
+ * scripts.
+ */
 #ifndef STACKBEAT_REPORT_FLAMEGRAPH_H
 #define STACKBEAT_REPORT_FLAMEGRAPH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -14,6 +19,8 @@ struct flamegraph_options {
 	const char *title; /* UTF-8 */
 	const char *sample_type; /* NULL: the default of the profile */
 	const char *group; /* label whose values are the second row; NULL: none */
+	const struct profile *base; /* to compare the profile with; NULL: none */
+	bool absolute; /* do not scale the profile to the total of the base */
 };
 
 /*

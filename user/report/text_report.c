@@ -28,17 +28,26 @@ struct report {
 
 static void print_value(const struct report *report, int64_t value)
 {
-	char text[UNIT_TEXT_MAX];
+	const int width = report->options->raw_values ? RAW_VALUE_WIDTH : VALUE_WIDTH;
+	char text[UNIT_TEXT_MAX + 1] = "+";
 
-	fprintf(report->out, "%*s", report->options->raw_values ? RAW_VALUE_WIDTH : VALUE_WIDTH,
-		unit_format(text, value, &report->unit));
+	unit_format(text + 1, value, &report->unit);
+	/* An increase has a sign, except for programs. */
+	if (report->options->base && !report->options->raw_values && value > 0 &&
+	    strcmp(text, "+0"))
+		fprintf(report->out, "%*s", width, text);
+	else
+		fprintf(report->out, "%*s", width, text + 1);
 }
 
+/* Percentages of a difference are those of the base, as in pprof. */
 static void print_percent(const struct report *report, int64_t value)
 {
+	const struct calltree *tree = report->tree;
 	char text[PERCENT_TEXT_MAX];
 
-	fprintf(report->out, " %6s", percent_format(text, value, report->tree->total));
+	fprintf(report->out, " %6s",
+		percent_format(text, value, tree->base_total ? tree->base_total : tree->total));
 }
 
 static void print_time(const struct report *report)
@@ -56,16 +65,32 @@ static void print_time(const struct report *report)
 static void print_duration(const struct report *report)
 {
 	int64_t duration = report->profile->duration_ns;
+	int64_t total = report->tree->unscaled_total;
 	char text[UNIT_TEXT_MAX], percent[PERCENT_TEXT_MAX];
 
 	if (duration)
 		fprintf(report->out, "Duration: %s, ",
 			unit_format_best(text, duration, "nanoseconds"));
 	fprintf(report->out, "Total samples = ");
-	utf8_print(report->out, unit_format_best(text, report->tree->total, report->type_unit));
+	utf8_print(report->out, unit_format_best(text, total, report->type_unit));
 	if (duration && !strcmp(report->type_unit, "nanoseconds"))
-		fprintf(report->out, " (%s)",
-			percent_format(percent, report->tree->total, duration));
+		fprintf(report->out, " (%s)", percent_format(percent, total, duration));
+	fputc('\n', report->out);
+}
+
+static void print_base(const struct report *report)
+{
+	const struct calltree *tree = report->tree;
+	char text[UNIT_TEXT_MAX];
+
+	if (!report->options->base)
+		return;
+	fprintf(report->out, "Base: Total samples = ");
+	utf8_print(report->out, unit_format_best(text, tree->base_total, report->type_unit));
+	fprintf(report->out, "\nValues are differences from the base");
+	if (!report->options->absolute)
+		fprintf(report->out, ", of a profile scaled by %.3g to the same total",
+			(double)tree->base_total / (double)tree->unscaled_total);
 	fputc('\n', report->out);
 }
 
@@ -82,6 +107,7 @@ static void print_head(const struct report *report)
 	fputc('\n', report->out);
 	print_time(report);
 	print_duration(report);
+	print_base(report);
 }
 
 /*
@@ -90,7 +116,7 @@ static void print_head(const struct report *report)
  */
 static struct unit choose_unit(const struct report *report, int64_t smallest)
 {
-	int64_t total = report->tree->total;
+	int64_t total = add_saturated(report->tree->total, report->tree->base_total);
 	struct unit low, high;
 
 	if (report->options->raw_values)
@@ -102,6 +128,17 @@ static struct unit choose_unit(const struct report *report, int64_t smallest)
 	return low;
 }
 
+/* The printed values: those of the profile, or their differences from the base. */
+static int64_t flat_value(const struct calltree_function *function)
+{
+	return subtract_saturated(function->flat, function->base_flat);
+}
+
+static int64_t cum_value(const struct calltree_function *function)
+{
+	return subtract_saturated(function->cum, function->base_cum);
+}
+
 static struct unit functions_unit(const struct report *report,
 				  const struct calltree_function *functions, size_t count)
 {
@@ -109,8 +146,10 @@ static struct unit functions_unit(const struct report *report,
 	size_t i;
 
 	for (i = 0; i < count; i++) {
-		value = magnitude(functions[i].flat ? functions[i].flat : functions[i].cum);
-		if (!smallest || value < smallest)
+		value = magnitude(flat_value(&functions[i]));
+		if (!value)
+			value = magnitude(cum_value(&functions[i]));
+		if (value && (!smallest || value < smallest))
 			smallest = value;
 	}
 	return choose_unit(report, smallest ? smallest : report->tree->total);
@@ -126,13 +165,13 @@ static void print_functions(const struct report *report, const struct calltree_f
 	fprintf(report->out, "%*s %6s %6s %*s %6s\n", width, "flat", "flat%", "sum%", width, "cum",
 		"cum%");
 	for (i = 0; i < count; i++) {
-		sum = add_saturated(sum, functions[i].flat);
-		print_value(report, functions[i].flat);
-		print_percent(report, functions[i].flat);
+		sum = add_saturated(sum, flat_value(&functions[i]));
+		print_value(report, flat_value(&functions[i]));
+		print_percent(report, flat_value(&functions[i]));
 		print_percent(report, sum);
 		fputc(' ', report->out);
-		print_value(report, functions[i].cum);
-		print_percent(report, functions[i].cum);
+		print_value(report, cum_value(&functions[i]));
+		print_percent(report, cum_value(&functions[i]));
 		fprintf(report->out, "  ");
 		utf8_print(report->out, report->tree->names[functions[i].name]);
 		fputc('\n', report->out);
@@ -159,11 +198,15 @@ static int print_top(struct report *report, struct error *error)
 	return 0;
 }
 
+/* A call is as important as its share of both profiles. */
 static bool is_shown(const struct report *report, uint32_t node)
 {
+	const struct calltree *tree = report->tree;
+
 	return node != CALLTREE_NONE &&
-	       (double)report->tree->nodes[node].total * 100 >=
-		       report->options->min_percent * (double)report->tree->total;
+	       (double)calltree_weight(&tree->nodes[node]) * 100 >=
+		       report->options->min_percent *
+			       (double)add_saturated(tree->total, tree->base_total);
 }
 
 /*
@@ -205,11 +248,13 @@ static void print_node(const struct report *report, const struct branches *branc
 {
 	const struct calltree_node *at = &report->tree->nodes[node];
 
+	if (report->options->base)
+		print_percent(report, at->base_total);
 	print_percent(report, at->total);
 	fputc(' ', report->out);
-	print_value(report, at->total);
+	print_value(report, subtract_saturated(at->total, at->base_total));
 	fputc(' ', report->out);
-	print_value(report, at->self);
+	print_value(report, subtract_saturated(at->self, at->base_self));
 	fprintf(report->out, "  ");
 	print_branches(report, branches, node);
 	utf8_print(report->out, report->tree->names[at->name]);
@@ -227,12 +272,16 @@ static uint32_t next_shown(const struct report *report, uint32_t node)
 
 static struct unit tree_unit(const struct report *report)
 {
-	int64_t smallest = report->tree->total;
+	int64_t smallest = add_saturated(report->tree->total, report->tree->base_total), value;
+	const struct calltree_node *at;
 	uint32_t node;
 
-	for (node = 0; node != CALLTREE_NONE; node = next_shown(report, node))
-		if (report->tree->nodes[node].total < smallest)
-			smallest = report->tree->nodes[node].total;
+	for (node = 0; node != CALLTREE_NONE; node = next_shown(report, node)) {
+		at = &report->tree->nodes[node];
+		value = magnitude(subtract_saturated(at->total, at->base_total));
+		if (value && value < smallest)
+			smallest = value;
+	}
 	return choose_unit(report, smallest);
 }
 
@@ -267,6 +316,8 @@ static int print_tree(struct report *report, struct error *error)
 
 	report->unit = tree_unit(report);
 	print_head(report);
+	if (report->options->base)
+		fprintf(report->out, " %6s", "base%");
 	fprintf(report->out, " %6s %*s %*s\n", "cum%", width, "cum", width, "flat");
 	err = print_nodes(report, &branches, &rows);
 	free(branches.more);
@@ -307,8 +358,8 @@ static int write_report(const struct profile *profile, const struct report_optio
 int report_top(const struct profile *profile, const struct report_options *options, FILE *out,
 	       struct error *error)
 {
-	struct calltree_options tree = {0};
-	int err = profile_find_type(profile, options->sample_type, &tree.sample_type, error);
+	struct calltree_options tree = {.base = options->base, .absolute = options->absolute};
+	int err = calltree_find_types(profile, options->sample_type, &tree, error);
 
 	return err ? err : write_report(profile, options, &tree, print_top, out, error);
 }
@@ -316,8 +367,13 @@ int report_top(const struct profile *profile, const struct report_options *optio
 int report_tree(const struct profile *profile, const struct report_options *options, FILE *out,
 		struct error *error)
 {
-	struct calltree_options tree = {.group = options->group, .only_positive = true};
-	int err = profile_find_type(profile, options->sample_type, &tree.sample_type, error);
+	struct calltree_options tree = {
+		.group = options->group,
+		.only_positive = true,
+		.base = options->base,
+		.absolute = options->absolute,
+	};
+	int err = calltree_find_types(profile, options->sample_type, &tree, error);
 
 	return err ? err : write_report(profile, options, &tree, print_tree, out, error);
 }

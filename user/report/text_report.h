@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A profile as text: a table of functions, or a call tree. */
+/* A profile, or its difference from another one, as text: a table of functions, or a call tree. */
 #ifndef STACKBEAT_REPORT_TEXT_REPORT_H
 #define STACKBEAT_REPORT_TEXT_REPORT_H
 
@@ -13,6 +13,8 @@ struct profile;
 
 struct report_options {
 	const char *sample_type; /* NULL: the default of the profile */
+	const struct profile *base; /* to compare the profile with; NULL: none */
+	bool absolute; /* do not scale the profile to the total of the base */
 	const char *group; /* of the tree: label that divides the root; NULL: none */
 	size_t rows; /* maximum number; 0: all */
 	double min_percent; /* of the tree: calls below this part of the total are omitted */
@@ -21,15 +23,17 @@ struct report_options {
 
 /*
  * Prints the functions with the largest values to `out`, as `pprof -top` does. The caller checks
- * `out` for write errors. Returns 0, -EINVAL (no such sample type)
- * or -ENOMEM.
+ * `out` for write errors. With a base, values are differences from it, and percentages those of its
+ * total, as in `pprof -top -diff_base`. Returns 0, -EINVAL (no such sample type), -ENODATA (nothing
+ * to compare) or -ENOMEM.
  */
 int report_top(const struct profile *profile, const struct report_options *options, FILE *out,
 	       struct error *error);
 
 /*
  * Prints the call tree from the root to the leaves. An only child is printed in the next line
- * without indentation. Returns as report_top().
+ * without indentation. With a base, a line has the percentages of the base and of the profile, and
+ * the difference. Returns as report_top().
  */
 int report_tree(const struct profile *profile, const struct report_options *options, FILE *out,
 		struct error *error);

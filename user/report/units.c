@@ -56,24 +56,37 @@ static const struct scale *find_in_kind(const struct scale *scale, const char *n
 	return NULL;
 }
 
-struct unit unit_choose(const char *profile_unit, double value)
+size_t unit_list(const char *profile_unit, struct unit *units)
 {
-	const struct scale *const *kind, *from = NULL, *best;
+	const struct scale *const *kind, *from = NULL, *scale;
+	size_t count = 0;
 
 	for (kind = kinds; *kind && !from; kind++)
 		from = find_in_kind(*kind, profile_unit);
-	if (!from)
-		return (struct unit){!strcmp(profile_unit, "count") ? "" : profile_unit, 1};
-	kind--;
-	best = *kind;
-	while (best[1].name && fabs(value) * from->factor >= best[1].factor)
+	if (!from) {
+		units[0] = (struct unit){!strcmp(profile_unit, "count") ? "" : profile_unit, 1};
+		return 1;
+	}
+	scale = kind[-1];
+	do {
+		units[count++] = (struct unit){scale->name, scale->factor / from->factor};
+	} while ((++scale)->name);
+	return count;
+}
+
+struct unit unit_choose(const char *profile_unit, double value)
+{
+	struct unit units[UNITS_MAX];
+	size_t count = unit_list(profile_unit, units), best = 0;
+
+	while (best + 1 < count && fabs(value) >= units[best + 1].factor)
 		best++;
-	return (struct unit){best->name, best->factor / from->factor};
+	return units[best];
 }
 
 struct unit unit_raw(void)
 {
-	return (struct unit){NULL, 0};
+	return (struct unit){.name = NULL};
 }
 
 const char *unit_format(char *text, int64_t value, const struct unit *unit)

@@ -21,6 +21,14 @@ struct unit unit_choose(const char *profile_unit, double value);
 /* The unit of the profile itself: values are integers, without the name of a unit. */
 struct unit unit_raw(void);
 
+#define UNITS_MAX 8
+
+/*
+ * Sets units[UNITS_MAX] to all units that unit_choose() may return, smallest first, and returns
+ * their number. A unit is the best one for values from its factor on.
+ */
+size_t unit_list(const char *profile_unit, struct unit *units);
+
 /* Writes `value` in `unit` into text[UNIT_TEXT_MAX], which it returns. */
 const char *unit_format(char *text, int64_t value, const struct unit *unit);
 

@@ -44,7 +44,6 @@
 #define PCDATA_INLINE_INDEX 2u
 #define FUNCDATA_INLINE_TREE 3u
 #define NO_FUNCDATA UINT32_MAX
-#define NO_FILE UINT32_MAX
 
 /*
  * Each version of Go renumbers the kinds of functions. Wrappers are always the last kind, and
@@ -160,6 +159,7 @@ struct go_pclntab {
 /* A decoded function record. */
 struct function {
 	struct span record;
+	uint64_t start; /* ELF virtual address; 0: it was not looked up */
 	uint32_t entry; /* code offset */
 	uint32_t name;
 	uint32_t files, lines; /* offsets of sequences in values */
@@ -762,9 +762,9 @@ static const char *file_at(const struct go_pclntab *pclntab, const struct functi
 
 	if (number < 0 ||
 	    !read_u32(pclntab->units,
-		      ((uint64_t)function->unit + (uint32_t)number) * sizeof(offset), &offset) ||
-	    offset == NO_FILE)
+		      ((uint64_t)function->unit + (uint32_t)number) * sizeof(offset), &offset))
 		return NULL;
+	/* Of a file that no function refers to, it is UINT32_MAX. */
 	return string_at(pclntab->files, offset);
 }
 
@@ -877,6 +877,7 @@ static int report_frame(const struct go_pclntab *pclntab, const struct function 
 		.file = file_at(pclntab, function, pc),
 		.start_line = call ? call->start_line : function->start_line,
 		.inlined = call,
+		.start = call ? 0 : function->start,
 	};
 	char *printed;
 	int result;
@@ -904,6 +905,7 @@ int go_pclntab_lookup(const struct go_pclntab *pclntab, uint64_t vaddr, go_frame
 	if (!code_offset(pclntab, vaddr, &offset) || !find_function(pclntab, offset, &function))
 		return -ENOENT;
 	pc = offset - function.entry;
+	function.start = vaddr - pc;
 	tree = inline_tree(pclntab, &function);
 	for (unsigned int i = 0; i < GO_INLINED_MAX; i++) {
 		index = call_index(pclntab, &function, pc);
@@ -963,6 +965,7 @@ int go_pclntab_each_function(const struct go_pclntab *pclntab,
 		    !read_u32(record.record, FUNCTION_STACK_SIZES, &function.stack_sizes) ||
 		    !read_u8(record.record, pclntab->format->function_kind + 1u, &flags))
 			continue;
+		function.is_wrapper = is_wrapper(pclntab, record.kind);
 		function.is_outermost = flags & FLAG_TOPFRAME;
 		function.changes_stack = flags & FLAG_SPWRITE;
 		function.name = string_at(pclntab->names, record.name);

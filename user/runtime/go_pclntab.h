@@ -24,6 +24,7 @@ struct go_frame {
 	uint32_t line; /* 0: unknown; the line of the call, for all frames but the first */
 	uint32_t start_line; /* first line of the function, Go 1.20 and later; 0: unknown */
 	bool inlined;
+	uint64_t start; /* ELF virtual address of the function; 0: it is inlined */
 };
 
 /* Takes a frame; its strings are valid during the call only. A value other than 0 stops. */
@@ -60,6 +61,7 @@ struct go_function {
 	const char *name; /* as in the file */
 	uint64_t start, end; /* ELF virtual addresses */
 	bool is_outermost; /* has no caller (TOPFRAME) */
+	bool is_wrapper; /* omitted by go_pclntab_lookup() */
 	bool changes_stack; /* sets rsp to another stack (SPWRITE): sizes are wrong from there on */
 	uint32_t stack_sizes; /* private */
 };

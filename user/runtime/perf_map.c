@@ -214,12 +214,6 @@ static void heap_pop(struct heap *heap)
 static int append_range(struct perf_map *map, const struct entry *source, uint64_t start,
 			uint64_t end)
 {
-	struct entry *last = map->count > 0 ? &map->entries[map->count - 1] : NULL;
-
-	if (last && last->end == start && last->order == source->order) {
-		last->end = end;
-		return 0;
-	}
 	if (array_reserve(&map->entries, &map->capacity, map->count, 1, sizeof(*source)) != 0)
 		return -ENOMEM;
 	map->entries[map->count] = *source;

@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -62,15 +61,6 @@ struct perf_map_watcher *perf_map_watcher_new(const char *root)
 	return watcher;
 }
 
-/* Returns whether the entry has this file open already. */
-static bool is_same_file(const struct entry *entry, int fd)
-{
-	struct stat old, new;
-
-	return entry->fd >= 0 && fstat(entry->fd, &old) == 0 && fstat(fd, &new) == 0 &&
-	       old.st_dev == new.st_dev &&old.st_ino == new.st_ino;
-}
-
 static void drop_entry(struct perf_map_watcher *watcher, struct entry *entry)
 {
 	watcher->dropped += !entry->dropped;
@@ -78,14 +68,14 @@ static void drop_entry(struct perf_map_watcher *watcher, struct entry *entry)
 }
 
 /*
- * Stores the fd of a map. A file that replaced the open one is the newer map. Returns the fd for
- * the caller to close, or -1. Call with the lock held.
+ * Stores the fd of a map. The one of before may be that of a file that was replaced. Returns the fd
+ * for the caller to close, or -1. Call with the lock held.
  */
 static int store_fd(struct perf_map_watcher *watcher, struct entry *entry, int fd)
 {
 	int old = entry->fd;
 
-	if (fd < 0 || is_same_file(entry, fd))
+	if (fd < 0)
 		return fd;
 	if (old < 0 && watcher->open == PERF_MAP_WATCHER_OPEN_MAX) {
 		drop_entry(watcher, entry);

@@ -52,8 +52,8 @@ ssize_t receive_fds(int socket, void *bytes, size_t size, int fds[], size_t *cou
 	const struct cmsghdr *header;
 
 	*count = 0;
-	if (got <= 0)
-		return got < 0 ? -errno : 0;
+	if (got < 0)
+		return -errno;
 	header = CMSG_FIRSTHDR(&message);
 	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
 		*count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(*fds);

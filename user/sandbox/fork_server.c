@@ -54,7 +54,7 @@ static int prepare_signals(void)
 				      SIGSYS,  SIGABRT, SIGTSTP, SIGCONT};
 	sigset_t set;
 
-	for (int number = 1; number < SIGRTMIN; number++)
+	for (int number = 1; number <= SIGRTMAX; number++)
 		signal(number, SIG_DFL);
 	sigfillset(&set);
 	for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)

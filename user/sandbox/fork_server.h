@@ -40,7 +40,9 @@ enum worker_kind {
 	WORKER_DEMANGLE, /* symbolize/demangle_names.h */
 	WORKER_UNPACK, /* symbolize/archive_unpacker.h */
 	WORKER_UNWIND_TABLE, /* unwind/job.h; at a low priority */
+	WORKER_URGENT_UNWIND_TABLE, /* the same at the usual priority */
 	WORKER_VERIFY, /* unwind/elfutils_walk.h */
+	WORKER_GO_PROGRAM, /* unwind/go_program.h */
 };
 
 /* The work of a worker, which exits when the function returns. */

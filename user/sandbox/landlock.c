@@ -69,6 +69,14 @@ int landlock_forbid_files(void)
 	return rules < 0 ? rules : restrict_self(rules, 0);
 }
 
+int landlock_confine(const char *directory)
+{
+	uint64_t rights = 0;
+	int rules = make_rules(&rights);
+
+	return rules < 0 ? rules : restrict_self(rules, permit(rules, directory, rights));
+}
+
 int landlock_confine_writing(const char *directory)
 {
 	uint64_t rights = 0;

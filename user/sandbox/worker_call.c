@@ -9,8 +9,6 @@
 
 #include "lib/clock.h"
 
-#define NS_PER_MS INT64_C(1000000)
-
 /* Waits until an fd is readable. Returns 0, -ETIMEDOUT or another negative errno value. */
 static int wait_readable(int fd, int64_t end)
 {

@@ -283,6 +283,8 @@ static bool put_settings(struct nl_msg *message, const struct netlink_settings *
 	return put_flag(message, settings, STACKBEAT_A_INHERIT, settings->inherit) &&
 	       put_flag(message, settings, STACKBEAT_A_NO_JITTER, settings->no_jitter) &&
 	       put_flag(message, settings, STACKBEAT_A_UNWIND_TABLES, settings->unwind_tables) &&
+	       (!settings_have(settings, STACKBEAT_A_GOROUTINES) ||
+		!nla_put_u8(message, STACKBEAT_A_GOROUTINES, settings->goroutines)) &&
 	       put_filter(message, settings);
 }
 
@@ -354,6 +356,8 @@ static int read_session(struct nl_msg *message, struct netlink_session *session)
 	session->no_jitter = read_flag(attrs[STACKBEAT_A_NO_JITTER]);
 	session->restricted = read_flag(attrs[STACKBEAT_A_RESTRICTED]);
 	session->unwind_tables = read_flag(attrs[STACKBEAT_A_UNWIND_TABLES]);
+	if (attrs[STACKBEAT_A_GOROUTINES])
+		session->goroutines = nla_get_u8(attrs[STACKBEAT_A_GOROUTINES]);
 	session->stack_copy = read_u32(attrs[STACKBEAT_A_STACK_COPY]);
 	session->stack_copy_every = read_u32(attrs[STACKBEAT_A_STACK_COPY_EVERY]);
 	session->owner = read_u32(attrs[STACKBEAT_A_OWNER]);

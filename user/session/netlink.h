@@ -43,6 +43,7 @@ struct netlink_settings {
 	bool inherit;
 	bool no_jitter;
 	bool unwind_tables;
+	uint8_t goroutines; /* STACKBEAT_GOROUTINE_* */
 	const char *cpus; /* list */
 	struct netlink_ids pids;
 	struct netlink_ids tids;
@@ -75,6 +76,7 @@ struct netlink_session {
 	uint32_t stack_copy_every; /* samples */
 	uint32_t owner; /* process id */
 	bool no_jitter;
+	uint8_t goroutines; /* STACKBEAT_GOROUTINE_* */
 	bool unwind_tables; /* they are used; before the first change: they can be used */
 	bool restricted;
 	char owner_comm[16];

@@ -20,6 +20,9 @@ static const char *check_sample(const struct stackbeat_sample *sample)
 
 	if (sample->record.size < sizeof(*sample))
 		return "a sample is shorter than its header";
+	/* The words of a goroutine are behind them. */
+	frames += !!(sample->record.flags & STACKBEAT_SAMPLE_GOROUTINE);
+	frames += !!(sample->record.flags & STACKBEAT_SAMPLE_GO_CREATOR);
 	if (frames > (sample->record.size - sizeof(*sample)) / sizeof(sample->frames[0]))
 		return "a sample has more frames than bytes for them";
 	if (sample->kernel_frames > STACKBEAT_KERNEL_FRAMES_MAX ||

@@ -98,6 +98,9 @@ static int choose_unwinding(struct session *session, const struct session_config
 	if (config->verify)
 		settings->set |= NETLINK_SET(STACKBEAT_A_STACK_COPY_EVERY);
 	settings->stack_copy_every = config->verify;
+	if (config->goroutines && session->unwind_tables)
+		settings->set |= NETLINK_SET(STACKBEAT_A_GOROUTINES);
+	settings->goroutines = config->goroutines;
 	settings->unwind_tables = session->unwind_tables;
 	settings->stack_copy = session->unwind_tables ? config->stack_copy : 0;
 	return 0;

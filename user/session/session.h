@@ -45,6 +45,7 @@ struct session_config {
 	enum unwind_method unwind;
 	uint32_t stack_copy; /* bytes of the stack, see STACKBEAT_A_STACK_COPY; 0: none */
 	uint32_t verify; /* see STACKBEAT_A_STACK_COPY_EVERY; 0: no sample is unwound again */
+	uint8_t goroutines; /* STACKBEAT_GOROUTINE_*, see STACKBEAT_A_GOROUTINES */
 	bool no_jitter;
 	bool no_inherit;
 	bool system_wide; /* -a */

@@ -151,8 +151,8 @@ static int claims_find(struct claims *claims, const struct profile *profile)
 	int err = 0;
 
 	*claims = (struct claims){0};
-	claims->next = calloc(count + 1, sizeof(*claims->next));
-	claims->repeats = calloc(count + 1, sizeof(*claims->repeats));
+	claims->next = calloc(count, sizeof(*claims->next));
+	claims->repeats = calloc(count, sizeof(*claims->repeats));
 	if (!claims->next || !claims->repeats)
 		return -ENOMEM;
 	for (size_t i = 1; i < count && !err; i++) {

@@ -49,6 +49,7 @@ struct unpacking {
 	uint64_t bytes; /* of all entries */
 	uint64_t shared_bytes; /* of the shared debug files that were unpacked */
 	int fd; /* of the current file, owned by `reader`; -1: it is not wanted */
+	struct timespec mtime; /* of the current file */
 	uint64_t size; /* of the current file */
 	uint64_t received; /* bytes of it */
 };
@@ -167,10 +168,6 @@ static int create_file(void)
 static int add_file(struct unpacking *unpacking, const char *name,
 		    const struct unpack_message *message)
 {
-	const struct timespec times[] = {
-		{.tv_nsec = UTIME_OMIT},
-		{.tv_sec = message->seconds, .tv_nsec = message->nanoseconds},
-	};
 	struct archive_reader *reader = unpacking->reader;
 	size_t index = reader->names.count;
 	int fd;
@@ -188,7 +185,22 @@ static int add_file(struct unpacking *unpacking, const char *name,
 	}
 	reader->fds[index] = fd;
 	unpacking->fd = fd;
-	return ftruncate(fd, (off_t)message->number) || futimens(fd, times) ? -errno : 0;
+	unpacking->mtime = (struct timespec){
+		.tv_sec = message->seconds,
+		.tv_nsec = message->nanoseconds,
+	};
+	return ftruncate(fd, (off_t)message->number) ? -errno : 0;
+}
+
+/* Sets the time of the last file, which has all its data. */
+static int finish_file(const struct unpacking *unpacking)
+{
+	const struct timespec times[] = {{.tv_nsec = UTIME_OMIT}, unpacking->mtime};
+
+	if (unpacking->fd >= 0 && futimens(unpacking->fd, times))
+		return error_errno(unpacking->error, errno, "%s: can't be unpacked",
+				   unpacking->path);
+	return 0;
 }
 
 /* Messages */
@@ -246,8 +258,10 @@ static int begin_entry(struct unpacking *unpacking, const struct unpack_message 
 		       const char *name)
 {
 	char reply;
-	int err;
+	int err = finish_file(unpacking);
 
+	if (err)
+		return err;
 	unpacking->fd = -1;
 	unpacking->received = 0;
 	if (++unpacking->entries > ENTRIES_MAX)
@@ -324,8 +338,10 @@ static int receive_files(struct unpacking *unpacking)
 	setsockopt(unpacking->socket, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence));
 	while (!err) {
 		err = receive(unpacking, &message, sizeof(message));
-		if (!err && message.type == UNPACK_END)
+		if (!err && message.type == UNPACK_END) {
+			err = finish_file(unpacking);
 			break;
+		}
 		if (!err && message.size > UNPACK_BYTES_MAX)
 			err = bad_archive(unpacking, "the process that reads it has crashed");
 		if (!err)

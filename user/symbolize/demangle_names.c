@@ -129,13 +129,13 @@ static int demangle_names(const struct sandbox_server *server, const char *const
 int demangle_lines(const struct sandbox_server *server, struct source_line *lines, size_t count,
 		   struct string_table *strings)
 {
-	const char **names = calloc(count + 1, 2 * sizeof(*names)), **demangled;
+	const char **names = calloc(count, 2 * sizeof(*names)), **demangled;
 	size_t found = 0, next = 0;
 	int err;
 
 	if (!names)
 		return -ENOMEM;
-	demangled = names + count + 1;
+	demangled = names + count;
 	for (size_t i = 0; i < count; i++) {
 		if (is_mangled(lines[i].system_name))
 			names[found++] = lines[i].system_name;

@@ -66,7 +66,7 @@ static int read_addresses(int fd, size_t count, uint64_t **addresses)
 	size_t size = count * sizeof(**addresses), done = 0;
 	ssize_t got = 1;
 
-	*addresses = malloc(size + 1);
+	*addresses = malloc(size);
 	if (!*addresses)
 		return -ENOMEM;
 	for (; done < size && got > 0; done += got > 0 ? (size_t)got : 0)

@@ -233,7 +233,7 @@ static void describe_locations(const struct live_source *live, struct profile *p
 int live_source_describe(const struct live_source *live, struct profile *profile)
 {
 	size_t count = profile->mappings.count;
-	struct segments segments = {.ends = calloc(count + 1, sizeof(*segments.ends))};
+	struct segments segments = {.ends = calloc(count, sizeof(*segments.ends))};
 	struct headers_time time = {
 		.end = now_ns(CLOCK_MONOTONIC) + LIVE_HEADERS_S * NS_PER_SECOND,
 	};

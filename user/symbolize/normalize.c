@@ -12,6 +12,7 @@
 #include "pprof/profile.h"
 #include "pprof/profile_merge.h"
 #include "pprof/truncation.h"
+#include "symbolize/go_creators.h"
 #include "symbolize/stack_roots.h"
 
 #define UNKNOWN UINT32_MAX
@@ -145,6 +146,17 @@ static void find_label(const struct normalizer *normalizer, uint32_t label_set)
 	}
 }
 
+static uint32_t normalize_label(struct normalizer *normalizer, uint32_t label)
+{
+	struct profile_label creator = {0};
+
+	if (!label_is_go_creator_location(normalizer->old, label))
+		return profile_translate_label(&normalizer->translation, label);
+	creator.key = profile_string(normalizer->new, LABEL_GO_CREATOR_KEY);
+	creator.text = go_creators_text(normalizer->new, normalizer->old, label);
+	return profile_label(normalizer->new, &creator);
+}
+
 static uint32_t normalize_labels(struct normalizer *normalizer, uint32_t label_set,
 				 bool with_truncated)
 {
@@ -157,8 +169,7 @@ static uint32_t normalize_labels(struct normalizer *normalizer, uint32_t label_s
 
 		if (with_truncated ||
 		    strcmp(profile_text(profile, label->key), LABEL_TRUNCATED_KEY))
-			normalizer->items[kept++] =
-				profile_translate_label(&normalizer->translation, labels[i]);
+			normalizer->items[kept++] = normalize_label(normalizer, labels[i]);
 	}
 	return profile_label_set(normalizer->new, normalizer->items, kept);
 }

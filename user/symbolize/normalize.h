@@ -12,10 +12,11 @@ struct truncation_counts;
  * Removes from the stacks the frames above the root of the user part, and elided locations. A
  * complete stack loses the label of truncated ones, as do all with `drop_label`. Mappings that
  * differ only in their source are one then, unless they are of files without build IDs; so are
- * equal locations and samples. Entries that no sample refers to are removed. Sets `counts` for all
- * samples, and writes them to the comments that have them.
+ * equal locations and samples. Creators of goroutines get their text (go_creators.h). Entries that
+ * no sample refers to are removed. Sets `counts` for all samples, and writes them to the comments
+ * that have them.
  *
- * Returns 0, or -ENOMEM; the profile may only be freed then.
+ * Returns 0, or -ENOMEM; then the samples are as before (see profile->error).
  */
 int normalize_profile(struct profile *profile, bool drop_label, struct truncation_counts *counts);
 

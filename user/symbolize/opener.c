@@ -118,9 +118,9 @@ static int open_debug_file(const struct opener *opener, struct opened *opened,
 	}
 	snprintf(response->path, sizeof(response->path), "%s", path);
 	/* Without memory, files beside it are not found. */
-	if (fd >= 0 &&
-	    array_add_string(&opened->paths, &opened->capacity, &opened->count, response->path))
-		errno = 0;
+	if (fd >= 0)
+		(void)array_add_string(&opened->paths, &opened->capacity, &opened->count,
+				       response->path);
 	free(path);
 	return fd;
 }

@@ -26,7 +26,8 @@ struct symbolize_counts {
  * memory to which the part of the file at `offset` was mapped at `start`.
  *
  * normalize_profile() is to follow if stackbeat recorded the profile. Sets `counts`. Returns 0, or
- * -ENOMEM with `error` set; the profile may only be freed then.
+ * -ENOMEM with `error` set; then some symbols are missing, but all samples are there (see
+ * profile->error).
  */
 int symbolize_profile(struct profile *profile, const struct symbol_source *source,
 		      const struct symbolize_options *options, struct symbolize_counts *counts,

@@ -26,6 +26,7 @@
 #include "symbolize/opener.h"
 #include "symbolize/worker_protocol.h"
 #include "unwind/elfutils_walk.h"
+#include "unwind/go_program.h"
 #include "unwind/job.h"
 
 #define ELF_FILES_MAX 3u
@@ -230,6 +231,7 @@ static int add_go_frame(const struct go_frame *frame, void *arg)
 		.file = send_string(worker, frame->file),
 		.line = frame->line,
 		.start_line = frame->start_line,
+		.start = frame->start ? frame->start - worker->bias : 0,
 	};
 	return worker->err;
 }
@@ -625,10 +627,14 @@ void worker_main(enum worker_kind kind, const int fds[], size_t count)
 		run_unpack_worker(fds, count);
 		break;
 	case WORKER_UNWIND_TABLE:
+	case WORKER_URGENT_UNWIND_TABLE:
 		run_unwind_worker(fds, count);
 		break;
 	case WORKER_VERIFY:
 		run_elfutils_worker(fds, count);
+		break;
+	case WORKER_GO_PROGRAM:
+		run_go_program_worker(fds, count);
 		break;
 	}
 }

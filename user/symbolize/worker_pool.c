@@ -12,12 +12,12 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "debuginfo/debuginfod_helper.h"
 #include "debuginfo/dwarf_lookup.h"
 #include "lib/array.h"
+#include "lib/clock.h"
 #include "lib/error.h"
 #include "lib/string_table.h"
 #include "sandbox/fork_server.h"
@@ -43,6 +43,7 @@
 #define OWNERS_SIZE (PROCESSES_MAX * sizeof(uint32_t))
 #define STRING_OVERHEAD 64u /* bytes of memory for each string, in addition to its own */
 #define LINE_BYTES 56u /* of memory for a line and its function */
+#define MS_PER_SECOND INT64_C(1000)
 #define PROBLEMS_MAX 64u /* of a worker: it has one for each file that it opens */
 #define EXIT_TIMEOUT_MS                                                                            \
 	1000 /* for a worker to exit that was killed; its status is unknown then                   \
@@ -145,10 +146,7 @@ struct batch {
 
 static int64_t now_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+	return now_ns(CLOCK_MONOTONIC) / NS_PER_MS;
 }
 
 static unsigned int idle_timeout_s(const struct worker_pool *pool)
@@ -297,8 +295,8 @@ static int start_worker(struct batch *batch, struct worker *worker, struct share
 		free(worker->received);
 		return err;
 	}
-	worker->idle_deadline = now_ms() + idle_timeout_s(batch->pool) * INT64_C(1000);
-	worker->deadline = now_ms() + deadline_s(batch->pool) * INT64_C(1000);
+	worker->idle_deadline = now_ms() + idle_timeout_s(batch->pool) * MS_PER_SECOND;
+	worker->deadline = now_ms() + deadline_s(batch->pool) * MS_PER_SECOND;
 	share->first = slice->next;
 	share->running++;
 	batch->worker_count++;
@@ -578,7 +576,8 @@ static int handle_message(struct batch *batch, struct worker *worker, uint32_t t
 		handle_progress(batch, worker, bytes, size);
 		return 0;
 	case WORKER_END:
-		worker->got_end = true;
+		worker->got_end = size == 0;
+		worker->protocol_error = size > 0;
 		return 0;
 	default:
 		worker->protocol_error = true;
@@ -625,7 +624,7 @@ static int read_worker(struct batch *batch, struct worker *worker)
 		return 0;
 	if (got > 0) {
 		worker->size += (size_t)got;
-		worker->idle_deadline = now_ms() + idle_timeout_s(batch->pool) * INT64_C(1000);
+		worker->idle_deadline = now_ms() + idle_timeout_s(batch->pool) * MS_PER_SECOND;
 		err = handle_messages(batch, worker);
 		if (!worker->protocol_error && !worker->over_quota)
 			return err;
@@ -725,7 +724,7 @@ static int compare_addresses(const void *a, const void *b)
 static int prepare_task(struct task *task, const struct worker_job *job)
 {
 	size_t count = job->count;
-	struct indexed_address *list = calloc(count + 1, sizeof(*list));
+	struct indexed_address *list = calloc(count, sizeof(*list));
 
 	if (!list)
 		return -ENOMEM;
@@ -761,9 +760,9 @@ static int prepare_tasks(struct batch *batch)
 
 	for (size_t i = 0; i < batch->count; i++)
 		total += batch->jobs[i].count;
-	batch->tasks = calloc(batch->count + 1, sizeof(*batch->tasks));
-	batch->addresses = calloc(total + 1, sizeof(*batch->addresses));
-	batch->indices = calloc(total + 1, sizeof(*batch->indices));
+	batch->tasks = calloc(batch->count, sizeof(*batch->tasks));
+	batch->addresses = calloc(total, sizeof(*batch->addresses));
+	batch->indices = calloc(total, sizeof(*batch->indices));
 	if (!batch->tasks || !batch->addresses || !batch->indices)
 		return -ENOMEM;
 	total = 0;
@@ -882,7 +881,7 @@ static struct share *choose_share(const struct batch *batch)
 /* Counts the files that were not read, or not completely. */
 static size_t count_unfinished(const struct batch *batch)
 {
-	bool *unfinished = calloc(batch->count + 1, sizeof(*unfinished));
+	bool *unfinished = calloc(batch->count, sizeof(*unfinished));
 	size_t count = 0;
 
 	for (size_t i = 0; unfinished && i < batch->share_count; i++) {
@@ -928,9 +927,12 @@ static int run_batch(struct batch *batch)
 int worker_pool_run(const struct worker_pool *pool, const struct worker_job *jobs, size_t count,
 		    struct string_table *strings)
 {
-	struct batch *batch = calloc(1, sizeof(*batch));
+	struct batch *batch;
 	int err;
 
+	if (!count)
+		return 0;
+	batch = calloc(1, sizeof(*batch));
 	if (!batch)
 		return -ENOMEM;
 	batch->pool = pool;
@@ -938,7 +940,7 @@ int worker_pool_run(const struct worker_pool *pool, const struct worker_job *job
 	batch->count = count;
 	batch->strings = strings;
 	batch->deadline = pool->options.timeout_s
-				  ? now_ms() + pool->options.timeout_s * INT64_C(1000)
+				  ? now_ms() + pool->options.timeout_s * MS_PER_SECOND
 				  : INT64_MAX;
 	err = run_batch(batch);
 	if (err == -ETIME) {

@@ -13,6 +13,8 @@
 #define VALUES_MAX 16u
 /* Bytes of code for which expressions that depend on rip are evaluated, in one section. */
 #define RIP_BYTES_MAX (UINT64_C(1) << 20)
+/* Rows of such an expression that repeat after at most so many bytes, a power of 2. */
+#define RIP_PERIOD_MAX 64u
 
 /* An expression of the section, or a value of a register. */
 struct rule {
@@ -119,6 +121,7 @@ static uint64_t read_pointer(const struct reader *reader, struct cursor *cursor,
 struct value {
 	enum { VALUE_CONSTANT, VALUE_REGISTER, VALUE_MEMORY, VALUE_UNKNOWN } kind;
 	uint8_t reg;
+	bool is_rip; /* a constant: the sum of rip and others */
 	int64_t offset; /* the constant, or the offset */
 	int64_t addend; /* of VALUE_MEMORY */
 };
@@ -127,9 +130,18 @@ struct evaluation {
 	struct value values[VALUES_MAX];
 	unsigned int count;
 	uint64_t rip;
-	bool uses_rip;
+	uint64_t rip_bits; /* the low bits of rip on which the result depends: 0, 1, 3, 7, ... */
 	bool failed;
 };
+
+/* Notes that the result depends on what is passed, in all of its bits. */
+static struct value use(struct evaluation *evaluation, struct value value)
+{
+	if (value.is_rip)
+		evaluation->rip_bits = UINT64_MAX;
+	value.is_rip = false;
+	return value;
+}
 
 static void push(struct evaluation *evaluation, struct value value)
 {
@@ -156,8 +168,10 @@ static struct value pop(struct evaluation *evaluation)
 static void push_register(struct evaluation *evaluation, uint64_t reg, int64_t offset)
 {
 	if (reg == CFI_RETURN_ADDRESS) {
-		evaluation->uses_rip = true;
-		push_constant(evaluation, evaluation->rip + (uint64_t)offset);
+		push(evaluation,
+		     (struct value){.kind = VALUE_CONSTANT,
+				    .is_rip = true,
+				    .offset = (int64_t)(evaluation->rip + (uint64_t)offset)});
 		return;
 	}
 	push(evaluation,
@@ -174,13 +188,34 @@ static struct value add_constant(struct value value, uint64_t number)
 	return value;
 }
 
-static struct value add(struct value a, struct value b)
+static bool is_constant(struct value value)
 {
-	if (a.kind == VALUE_CONSTANT)
+	return value.kind == VALUE_CONSTANT && !value.is_rip;
+}
+
+static struct value add(struct evaluation *evaluation, struct value a, struct value b)
+{
+	if (is_constant(a))
 		return add_constant(b, (uint64_t)a.offset);
-	if (b.kind == VALUE_CONSTANT)
+	if (is_constant(b))
+		return add_constant(a, (uint64_t)b.offset);
+	a = use(evaluation, a);
+	b = use(evaluation, b);
+	if (is_constant(a))
+		return add_constant(b, (uint64_t)a.offset);
+	if (is_constant(b))
 		return add_constant(a, (uint64_t)b.offset);
 	return (struct value){.kind = VALUE_UNKNOWN};
+}
+
+/* Clears the bits of a sum with rip that are not in `mask`. Low bits depend on low bits only. */
+static struct value mask_rip(struct evaluation *evaluation, struct value value, uint64_t mask)
+{
+	if (mask)
+		evaluation->rip_bits |= UINT64_MAX >> __builtin_clzll(mask);
+	value.is_rip = false;
+	value.offset = (int64_t)((uint64_t)value.offset & mask);
+	return value;
 }
 
 /* Applies a binary operator to two constants. */
@@ -310,11 +345,12 @@ static void evaluate_operator(struct evaluation *evaluation, uint8_t operator,
 	case DW_OP_plus:
 		b = pop(evaluation);
 		a = pop(evaluation);
-		push(evaluation, add(a, b));
+		push(evaluation, add(evaluation, a, b));
 		return;
 	case DW_OP_minus:
 		b = pop(evaluation);
 		a = pop(evaluation);
+		b = use(evaluation, b);
 		if (b.kind == VALUE_CONSTANT)
 			push(evaluation, add_constant(a, -(uint64_t)b.offset));
 		else
@@ -323,21 +359,30 @@ static void evaluate_operator(struct evaluation *evaluation, uint8_t operator,
 	default:
 		b = pop(evaluation);
 		a = pop(evaluation);
+		if (operator== DW_OP_and && a.is_rip && is_constant(b))
+			a = mask_rip(evaluation, a, (uint64_t)b.offset);
+		else if (operator== DW_OP_and && b.is_rip && is_constant(a))
+			b = mask_rip(evaluation, b, (uint64_t)a.offset);
+		a = use(evaluation, a);
+		b = use(evaluation, b);
 		push(evaluation, operate(operator, a, b));
 		return;
 	}
 }
 
-/* Evaluates an expression at an address. No loop is possible: there are no branches. */
-static struct value evaluate(struct cursor expression, uint64_t rip, bool *uses_rip)
+/*
+ * Evaluates an expression at an address, and adds the bits of rip on which it depends. No loop is
+ * possible: there are no branches.
+ */
+static struct value evaluate(struct cursor expression, uint64_t rip, uint64_t *rip_bits)
 {
 	struct evaluation evaluation = {.rip = rip};
 	struct value result;
 
 	while (!evaluation.failed && !expression.broken && cursor_left(&expression))
 		evaluate_operator(&evaluation, cursor_u8(&expression), &expression);
-	*uses_rip |= evaluation.uses_rip;
-	result = pop(&evaluation);
+	result = use(&evaluation, pop(&evaluation));
+	*rip_bits |= evaluation.rip_bits;
 	if (evaluation.failed || expression.broken)
 		result.kind = VALUE_UNKNOWN;
 	return result;
@@ -345,7 +390,7 @@ static struct value evaluate(struct cursor expression, uint64_t rip, bool *uses_
 
 /* Rows */
 
-static struct cfi_value value_at(const struct rule *rule, uint64_t rip, bool *uses_rip)
+static struct cfi_value value_at(const struct rule *rule, uint64_t rip, uint64_t *rip_bits)
 {
 	struct value value;
 
@@ -355,7 +400,7 @@ static struct cfi_value value_at(const struct rule *rule, uint64_t rip, bool *us
 	case RULE_REGISTER:
 		return (struct cfi_value){.place = CFI_IN_REGISTER, .reg = rule->reg};
 	case RULE_EXPRESSION:
-		value = evaluate(rule->expression, rip, uses_rip);
+		value = evaluate(rule->expression, rip, rip_bits);
 		if (value.kind != VALUE_REGISTER)
 			return (struct cfi_value){.place = CFI_UNKNOWN};
 		return (struct cfi_value){
@@ -368,7 +413,8 @@ static struct cfi_value value_at(const struct rule *rule, uint64_t rip, bool *us
 }
 
 /* Sets the CFA of a row. Returns false if its expression is not supported. */
-static bool set_cfa(const struct state *state, uint64_t rip, bool *uses_rip, struct cfi_row *row)
+static bool set_cfa(const struct state *state, uint64_t rip, uint64_t *rip_bits,
+		    struct cfi_row *row)
 {
 	struct value cfa;
 
@@ -377,7 +423,7 @@ static bool set_cfa(const struct state *state, uint64_t rip, bool *uses_rip, str
 		row->offset = state->cfa_offset;
 		return state->cfa_reg < CFI_REGISTERS;
 	}
-	cfa = evaluate(state->cfa_expression, rip, uses_rip);
+	cfa = evaluate(state->cfa_expression, rip, rip_bits);
 	row->base = cfa.reg;
 	row->offset = cfa.offset;
 	row->addend = cfa.addend;
@@ -403,29 +449,29 @@ static bool set_rsp(const struct state *state, struct cfi_row *row)
 	       row->return_address.place == CFI_IN_REGISTER;
 }
 
-/* Returns whether expressions of the state depend on rip. */
-static bool make_row(const struct machine *machine, uint64_t rip, struct cfi_row *row)
+/* Returns the low bits of rip on which expressions of the state depend; 0: none. */
+static uint64_t make_row(const struct machine *machine, uint64_t rip, struct cfi_row *row)
 {
 	const struct state *state = &machine->state;
-	bool uses_rip = false;
+	uint64_t rip_bits = 0;
 
 	*row = (struct cfi_row){.kind = CFI_CALLER};
 	if (machine->cie->is_signal) {
 		row->kind = CFI_SIGNAL;
-		return false;
+		return 0;
 	}
-	row->return_address = value_at(&state->return_address, rip, &uses_rip);
+	row->return_address = value_at(&state->return_address, rip, &rip_bits);
 	/* An undefined return address marks the outermost frame. */
 	if (state->return_address.kind == RULE_UNKNOWN) {
 		*row = (struct cfi_row){.kind = CFI_END};
-		return false;
+		return 0;
 	}
-	row->rbp = value_at(&state->rbp, rip, &uses_rip);
-	row->rbx = value_at(&state->rbx, rip, &uses_rip);
-	if (!set_cfa(state, rip, &uses_rip, row) || !set_rsp(state, row) ||
+	row->rbp = value_at(&state->rbp, rip, &rip_bits);
+	row->rbx = value_at(&state->rbx, rip, &rip_bits);
+	if (!set_cfa(state, rip, &rip_bits, row) || !set_rsp(state, row) ||
 	    row->return_address.place == CFI_UNKNOWN || row->return_address.place == CFI_SAME)
 		*row = (struct cfi_row){.kind = CFI_UNSUPPORTED};
-	return uses_rip;
+	return rip_bits;
 }
 
 static bool is_same_value(const struct cfi_value *a, const struct cfi_value *b)
@@ -451,35 +497,52 @@ static int pass_row(struct reader *reader, uint64_t start, uint64_t end, const s
 }
 
 /*
- * Passes the rows from machine->at to `end`. An expression over rip, as that of the PLT, is
- * evaluated at each address: the rows then need no expression.
+ * Passes the rows of a range in which expressions depend on bits of rip, as that of the PLT does,
+ * which has an entry each 16 bytes. They are evaluated at each address, until they repeat: the rows
+ * then need no expression.
  */
+static int emit_by_rip(const struct machine *machine, uint64_t start, uint64_t end, uint64_t bits)
+{
+	struct reader *reader = machine->reader;
+	const bool repeats = bits < RIP_PERIOD_MAX;
+	const uint64_t slots = repeats ? bits + 1 : 2;
+	struct cfi_row rows[RIP_PERIOD_MAX];
+	const struct cfi_row *before = NULL;
+	uint64_t from = start;
+
+	for (uint64_t at = start; at < end; at++) {
+		struct cfi_row *row = &rows[(at - start) % slots];
+
+		if (!repeats || at - start < slots)
+			make_row(machine, at, row);
+		if (before && !is_same_row(before, row)) {
+			if (pass_row(reader, from, at, before))
+				return reader->err;
+			from = at;
+		}
+		before = row;
+	}
+	return pass_row(reader, from, end, before);
+}
+
+/* Passes the rows from machine->at to `end`. */
 static int emit(struct machine *machine, uint64_t end)
 {
 	struct reader *reader = machine->reader;
-	uint64_t start = machine->at;
-	struct cfi_row row, next;
+	uint64_t start = machine->at, bits;
+	struct cfi_row row;
 
 	if (end > machine->end)
 		end = machine->end;
 	if (end <= start)
 		return 0;
 	machine->at = end;
-	if (!make_row(machine, start, &row))
-		return pass_row(reader, start, end, &row);
-	reader->rip_bytes += end - start;
-	if (reader->rip_bytes > RIP_BYTES_MAX) {
+	bits = make_row(machine, start, &row);
+	if (bits) {
+		reader->rip_bytes += end - start;
+		if (reader->rip_bytes <= RIP_BYTES_MAX)
+			return emit_by_rip(machine, start, end, bits);
 		row = (struct cfi_row){.kind = CFI_UNSUPPORTED};
-		return pass_row(reader, start, end, &row);
-	}
-	for (uint64_t at = start + 1; at < end; at++) {
-		make_row(machine, at, &next);
-		if (is_same_row(&row, &next))
-			continue;
-		if (pass_row(reader, start, at, &row))
-			return reader->err;
-		start = at;
-		row = next;
 	}
 	return pass_row(reader, start, end, &row);
 }

@@ -45,6 +45,10 @@ enum cfi_kind {
 	CFI_END, /* the outermost frame: the return address is undefined */
 	CFI_SIGNAL, /* the frame of a signal handler's return trampoline: see sigreturn(2) */
 	CFI_UNSUPPORTED, /* an expression that can't be expressed in a row */
+	/* Functions of Go that change stacks: see stackbeat_unwind.h. No CFI has them. */
+	CFI_GO_SWITCH,
+	CFI_GO_RESUME,
+	CFI_GO_CALL, /* addend: of the two words, from rsp on */
 };
 
 /* How to find the caller from one range of addresses. */
@@ -52,6 +56,7 @@ struct cfi_row {
 	enum cfi_kind kind;
 	uint8_t base; /* register of the CFA, or of the caller's rsp, where that is another value */
 	bool is_indirect; /* CFA = *(base + offset) + addend, instead of base + offset */
+	bool is_exact; /* the caller has not called: its address is that of an instruction */
 	int64_t offset, addend;
 	struct cfi_value return_address, rbp, rbx;
 };

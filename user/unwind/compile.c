@@ -13,7 +13,9 @@
 
 #include "debuginfo/elf_symbols.h"
 #include "lib/byte_cursor.h"
+#include "runtime/go_layout.h"
 #include "runtime/go_pclntab.h"
+#include "runtime/go_version.h"
 #include "unwind/cfi.h"
 #include "unwind/go_frames.h"
 #include "unwind/plt.h"
@@ -59,6 +61,7 @@ struct compilation {
 	struct table_builder *builder;
 	struct unwind_summary *summary;
 	uint64_t plt; /* address of the section that is read */
+	struct stackbeat_unwind_go go;
 };
 
 /* The file */
@@ -338,9 +341,74 @@ static const unsigned char *code_at(void *arg, uint64_t address, size_t *size)
 	return code->bytes + (address - code->start);
 }
 
+static bool find_version(struct compilation *compilation, const char *name, struct section *section,
+			 void *arg)
+{
+	struct go_version *version = arg;
+
+	return !strcmp(name, ".go.buildinfo") && read_section(compilation, section) &&
+	       go_version_find(section->bytes, section->size, version);
+}
+
+/* Without section headers: in a segment of data. */
+static bool find_version_in_segments(const struct compilation *compilation,
+				     struct go_version *version)
+{
+	GElf_Phdr header;
+	size_t count;
+
+	if (elf_getphdrnum(compilation->elf, &count))
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const unsigned char *bytes;
+
+		if (!gelf_getphdr(compilation->elf, (int)i, &header) || header.p_type != PT_LOAD ||
+		    header.p_flags & PF_X)
+			continue;
+		bytes = file_bytes(compilation->elf, header.p_offset, header.p_filesz);
+		if (bytes && go_version_find(bytes, header.p_filesz, version))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Sets the layout of the runtime's structures, if the code agrees with that of the version. A
+ * version that is not known yet passes the same test.
+ */
+static void set_layout(struct compilation *compilation, const struct go_runtime *runtime)
+{
+	struct stackbeat_unwind_go *go = &compilation->go;
+	const struct go_layout *layout;
+	struct go_version version;
+
+	/* The start of g has never changed. */
+	go->stack_hi = 8;
+	if (!each_section(compilation, find_version, &version) &&
+	    !find_version_in_segments(compilation, &version))
+		return;
+	layout = go_layout_of_version(version.major, version.minor);
+	if (!layout || !runtime->has_tls || runtime->m != layout->m ||
+	    runtime->sched_bp != layout->sched_bp || runtime->curg != layout->m_curg)
+		return;
+	compilation->summary->go_minor = version.minor;
+	*go = (struct stackbeat_unwind_go){
+		.tls = runtime->tls,
+		.m = layout->m,
+		.stack_hi = layout->stack_hi,
+		.sched_sp = layout->sched_sp,
+		.sched_pc = layout->sched_pc,
+		.sched_bp = layout->sched_bp,
+		.curg = layout->m_curg,
+		.goid = layout->goid,
+		.gopc = layout->gopc,
+	};
+}
+
 static int read_go(struct compilation *compilation)
 {
 	const struct go_frames frames = {code_at, add_cfi_row, compilation};
+	struct go_runtime runtime;
 	struct go_pclntab *pclntab;
 	int64_t functions;
 	size_t size;
@@ -351,10 +419,11 @@ static int read_go(struct compilation *compilation)
 	image = elf_rawfile(compilation->elf, &size);
 	if (!image || go_pclntab_open(image, size, &pclntab, NULL))
 		return 0;
-	functions = go_frames_read(pclntab, &frames);
+	functions = go_frames_read(pclntab, &frames, &runtime);
 	go_pclntab_close(pclntab);
 	if (functions < 0)
 		return (int)functions;
+	set_layout(compilation, &runtime);
 	compilation->summary->functions += (uint64_t)functions;
 	return table_builder_end_source(compilation->builder);
 }
@@ -506,8 +575,9 @@ static bool sets_up_frame(const unsigned char *bytes, size_t size)
 {
 	static const unsigned char code[][4] = {{0x55, 0x48, 0x89, 0xe5}, {0x55, 0x48, 0x8b, 0xec}};
 
-	return size >= sizeof(code[0]) && (!memcmp(bytes, code[0], sizeof(code[0])) ||
-					   !memcmp(bytes, code[1], sizeof(code[1])));
+	return size >= sizeof(code[0]) && *bytes == code[0][0] &&
+	       (!memcmp(bytes, code[0], sizeof(code[0])) ||
+		!memcmp(bytes, code[1], sizeof(code[1])));
 }
 
 /* Whether code begins with pop %rbp; ret */
@@ -581,31 +651,51 @@ static int add_entry(void *arg, uint64_t start, uint64_t end)
 	return start == compilation->entry ? add_row(compilation, start, end, &row) : 0;
 }
 
+/* Calls `fn` for each range of code without a row. */
+static int each_gap(struct compilation *compilation,
+		    int (*fn)(void *arg, uint64_t start, uint64_t end))
+{
+	int err = 0;
+
+	for (size_t i = 0; i < compilation->code_count && !err; i++) {
+		const struct code *code = &compilation->codes[i];
+
+		err = table_builder_each_gap(compilation->builder, code->start,
+					     code->start + code->size, fn, compilation);
+	}
+	return err;
+}
+
+static int read_entry(struct compilation *compilation)
+{
+	const uint64_t entry = compilation->entry;
+	const struct code *code = find_code(compilation, entry);
+
+	if (!code)
+		return 0;
+	return table_builder_each_gap(
+		compilation->builder, entry,
+		entry + MIN(code->start + code->size - entry, (uint64_t)ENTRY_MAX), add_entry,
+		compilation);
+}
+
 static int read_gaps(struct compilation *compilation)
 {
-	const struct table_builder *builder = compilation->builder;
 	int err = 0;
 
 	each_section(compilation, read_stubs, &err);
 	if (!err)
 		err = table_builder_end_source(compilation->builder);
-	for (size_t i = 0; i < compilation->code_count && !err; i++) {
-		const struct code *code = &compilation->codes[i];
-		uint64_t end = code->start + code->size, entry = compilation->entry;
-
-		err = table_builder_each_gap(builder, code->start, end, find_restorer, compilation);
-		if (!err)
-			err = table_builder_each_gap(builder, code->start, end, find_destructors,
-						     compilation);
-		if (!err)
-			err = table_builder_each_gap(builder, code->start, end, find_framed,
-						     compilation);
-		if (!err && entry - code->start < code->size)
-			err = table_builder_each_gap(
-				builder, entry, end - entry < ENTRY_MAX ? end : entry + ENTRY_MAX,
-				add_entry, compilation);
-	}
-	return err;
+	if (!err)
+		err = each_gap(compilation, find_restorer);
+	if (!err)
+		err = each_gap(compilation, find_destructors);
+	if (!err)
+		err = read_entry(compilation);
+	/* What has its own rules keeps them in a large range with frame pointers. */
+	if (!err)
+		err = table_builder_end_source(compilation->builder);
+	return err ? err : each_gap(compilation, find_framed);
 }
 
 /* All of it */
@@ -672,6 +762,8 @@ struct unwind_summary unwind_compile(int fd, struct stackbeat_unwind_table **tab
 		err = read_file(&compilation);
 	if (!err)
 		err = table_builder_finish(compilation.builder, 0, table, &counts);
+	if (!err)
+		(*table)->go = compilation.go;
 	if (!err && (*table)->size > UNWIND_TABLE_MAX) {
 		free(*table);
 		*table = NULL;

@@ -28,7 +28,7 @@ enum unwind_result {
 
 struct unwind_summary {
 	uint32_t result; /* enum unwind_result */
-	uint32_t reserved; /* 0 */
+	uint32_t go_minor; /* of the Go 1.x whose goroutines the table can follow; 0: none */
 	uint64_t size; /* bytes of the table; 0: none */
 	uint64_t rows;
 	uint64_t functions; /* entries (FDEs) of call frame information */

@@ -19,8 +19,6 @@
 #include "sandbox/fork_server.h"
 
 #define THREAD 1 /* any id */
-/* Of a worker, for all of its stacks. */
-#define TIMEOUT_MS 60000
 
 /* Files */
 
@@ -276,11 +274,11 @@ static int send_modules(int socket, const struct elfutils_module *modules, size_
 }
 
 /* Waits until the worker has ended. */
-static int wait_for(int lifeline)
+static int wait_for(int lifeline, int64_t timeout_ms)
 {
-	int64_t end = now_ns(CLOCK_MONOTONIC) + (int64_t)TIMEOUT_MS * 1000000;
+	int64_t end = now_ns(CLOCK_MONOTONIC) + timeout_ms * 1000000;
 	struct pollfd pollfd = {.fd = lifeline, .events = POLLIN};
-	int64_t left = TIMEOUT_MS;
+	int64_t left = timeout_ms;
 	int status;
 
 	while (left > 0 && poll(&pollfd, 1, (int)left) <= 0)
@@ -313,7 +311,7 @@ static int take_walks(int fd, size_t count,
 }
 
 static int run_worker(const struct sandbox_server *server, const struct elfutils_module *modules,
-		      size_t module_count, int request, int result)
+		      size_t module_count, int request, int result, int64_t timeout_ms)
 {
 	int sockets[2], lifeline, err, wait_err;
 
@@ -326,7 +324,7 @@ static int run_worker(const struct sandbox_server *server, const struct elfutils
 	close(sockets[0]);
 	if (lifeline < 0)
 		return err;
-	wait_err = wait_for(lifeline);
+	wait_err = wait_for(lifeline, timeout_ms);
 	/* A worker that has not exited: another process may have inherited the lifeline. */
 	sandbox_worker_kill(lifeline);
 	close(lifeline);
@@ -335,6 +333,7 @@ static int run_worker(const struct sandbox_server *server, const struct elfutils
 
 int elfutils_walk_stacks(const struct sandbox_server *server, const struct elfutils_module *modules,
 			 size_t module_count, struct stackbeat_stack *const *stacks, size_t count,
+			 int64_t timeout_ms,
 			 void (*take)(size_t stack, const struct elfutils_walk *walk, void *arg),
 			 void *arg)
 {
@@ -343,7 +342,8 @@ int elfutils_walk_stacks(const struct sandbox_server *server, const struct elfut
 	if (request < 0)
 		return request;
 	result = create_result(count);
-	err = result < 0 ? result : run_worker(server, modules, module_count, request, result);
+	err = result < 0 ? result
+			 : run_worker(server, modules, module_count, request, result, timeout_ms);
 	if (!err)
 		err = take_walks(result, count, take, arg);
 	if (result >= 0)

@@ -35,16 +35,20 @@ enum elfutils_end {
 struct elfutils_walk {
 	uint32_t end; /* enum elfutils_end */
 	uint32_t count; /* at least 1 */
-	uint64_t frames[STACKBEAT_USER_FRAMES_MAX]; /* as in struct stackbeat_sample */
+	/* As in struct stackbeat_sample, but frames that were interrupted have the address itself.
+	 */
+	uint64_t frames[STACKBEAT_USER_FRAMES_MAX];
 };
 
 /*
  * Walks `count` stacks of a process, and calls `take` with each result, in order. `modules` are its
- * files. Waits for the worker. Returns 0; or a negative errno value: -ETIMEDOUT, -EBADMSG if the
- * worker has crashed or its result is invalid. `take` was called for none, or some, then.
+ * files. Waits `timeout_ms` for the worker, at most. Returns 0; or a negative errno value:
+ * -ETIMEDOUT, -EBADMSG if the worker has crashed or its result is invalid. `take` was called for
+ * none, or some, then.
  */
 int elfutils_walk_stacks(const struct sandbox_server *server, const struct elfutils_module *modules,
 			 size_t module_count, struct stackbeat_stack *const *stacks, size_t count,
+			 int64_t timeout_ms,
 			 void (*take)(size_t stack, const struct elfutils_walk *walk, void *arg),
 			 void *arg);
 

@@ -3,13 +3,14 @@
  * Rows of Go functions, from the stack sizes in Go's pclntab. They hold at each instruction, also
  * in assembly, which often keeps no frame pointer. Untrusted, as the file is.
  *
- * A function that switches stacks (systemstack, asmcgocall, cgocallback) is unwound by its frame
- * pointer, which leads back to the first stack. Without one (Go 1.20 and before; gogo, morestack)
- * its callers are unknown.
+ * The runtime changes to the stack of the thread and back in a few functions of assembly. Their
+ * code shows where they do so: a sequence of instructions that is not as expected makes rows of
+ * unknown callers.
  */
 #ifndef STACKBEAT_UNWIND_GO_FRAMES_H
 #define STACKBEAT_UNWIND_GO_FRAMES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,10 +25,18 @@ struct go_frames {
 	void *arg; /* of both */
 };
 
+/* What the code of the runtime shows of its structures; see stackbeat_unwind.h. */
+struct go_runtime {
+	bool has_tls;
+	int64_t tls;
+	uint16_t m, sched_bp, curg; /* 0: not found */
+};
+
 /*
- * Passes the rows of all functions. Returns their number, or the first result of `row` that is not
- * 0, as a negative number.
+ * Passes the rows of all functions, and sets *runtime. Returns the number of functions, or the
+ * first result of `row` that is not 0, as a negative number.
  */
-int64_t go_frames_read(const struct go_pclntab *pclntab, const struct go_frames *frames);
+int64_t go_frames_read(const struct go_pclntab *pclntab, const struct go_frames *frames,
+		       struct go_runtime *runtime);
 
 #endif

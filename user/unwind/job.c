@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/clock.h"
@@ -59,13 +61,15 @@ static int create_result(void)
 	return err;
 }
 
-int unwind_job_start(struct unwind_job *job, const struct sandbox_server *server, int fd)
+int unwind_job_start(struct unwind_job *job, const struct sandbox_server *server, int fd,
+		     bool is_urgent)
 {
+	const enum worker_kind kind = is_urgent ? WORKER_URGENT_UNWIND_TABLE : WORKER_UNWIND_TABLE;
+
 	*job = (struct unwind_job){.result = create_result()};
 	if (job->result < 0)
 		return job->result;
-	job->lifeline =
-		sandbox_worker_start(server, WORKER_UNWIND_TABLE, (int[]){fd, job->result}, 2);
+	job->lifeline = sandbox_worker_start(server, kind, (int[]){fd, job->result}, 2);
 	job->deadline = now_ns(CLOCK_MONOTONIC) + UNWIND_JOB_NS;
 	if (job->lifeline >= 0)
 		return 0;
@@ -93,8 +97,8 @@ static bool is_valid(const struct unwind_summary *summary)
 {
 	bool has_table = summary->result == UNWIND_COMPILED;
 
-	return summary->result < UNWIND_RESULT_COUNT && !summary->reserved &&
-	       summary->size <= UNWIND_TABLE_MAX && has_table == (summary->size > 0);
+	return summary->result < UNWIND_RESULT_COUNT && summary->size <= UNWIND_TABLE_MAX &&
+	       has_table == (summary->size > 0);
 }
 
 /* Copies the result of a worker that has ended: nobody can change it any more. */
@@ -116,15 +120,24 @@ static int read_result(int fd, struct unwind_summary *summary,
 	return -EBADMSG;
 }
 
+/* Of a worker that has ended without a result. */
+static int error_of(int status)
+{
+	if (status == WORKER_STATUS_UNKNOWN)
+		return -EAGAIN;
+	/* Workers are the first victims when the machine is out of memory. */
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? -ECANCELED : -EBADMSG;
+}
+
 int unwind_job_finish(struct unwind_job *job, struct unwind_summary *summary,
 		      struct stackbeat_unwind_table **table)
 {
-	int status, err = -ETIMEDOUT;
+	int status = 0, err = -ETIMEDOUT;
 
 	*table = NULL;
 	*summary = (struct unwind_summary){0};
 	if (sandbox_worker_exited(job->lifeline, &status))
-		err = status ? -EBADMSG : read_result(job->result, summary, table);
+		err = status ? error_of(status) : read_result(job->result, summary, table);
 	/* A worker that has not exited: another process may have inherited the lifeline. */
 	sandbox_worker_kill(job->lifeline);
 	close(job->lifeline);

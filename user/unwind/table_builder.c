@@ -16,6 +16,9 @@
 /* The rule at index 0 of each table. */
 #define RULE_NONE 0u
 
+/* Rules that are found without a hash; a power of 2. */
+#define RECENT_RULES 256u
+
 struct range {
 	uint64_t start, end;
 	uint32_t rule;
@@ -30,6 +33,7 @@ struct table_builder {
 	struct stackbeat_unwind_rule *rules;
 	size_t rule_count, rule_capacity;
 	struct hash rule_index;
+	uint16_t recent[RECENT_RULES]; /* indices of rules, by their bytes */
 	struct ranges added; /* of the source that has not ended, as added */
 	struct ranges signals; /* of signal frames, as added */
 	struct ranges done; /* of the sources that have ended: sorted, without overlaps */
@@ -44,8 +48,8 @@ static bool is_rule(const void *context, uint32_t index, const void *key)
 		       sizeof(struct stackbeat_unwind_rule));
 }
 
-static int intern_rule(struct table_builder *builder, const struct stackbeat_unwind_rule *rule,
-		       uint32_t *index)
+static int find_or_add_rule(struct table_builder *builder, const struct stackbeat_unwind_rule *rule,
+			    uint32_t *index)
 {
 	uint32_t hash = hash_bytes(HASH_START, rule, sizeof(*rule));
 
@@ -63,6 +67,26 @@ static int intern_rule(struct table_builder *builder, const struct stackbeat_unw
 	return 0;
 }
 
+/* Most rows have one of few rules. */
+static int intern_rule(struct table_builder *builder, const struct stackbeat_unwind_rule *rule,
+		       uint32_t *index)
+{
+	uint16_t *recent;
+	uint64_t bytes;
+	int err;
+
+	_Static_assert(sizeof(bytes) == sizeof(*rule), "all bytes of a rule");
+	memcpy(&bytes, rule, sizeof(bytes));
+	recent = &builder->recent[bytes * UINT64_C(0x9e3779b97f4a7c15) /
+				  (UINT64_MAX / RECENT_RULES + 1)];
+	*index = *recent;
+	if (*index < builder->rule_count && is_rule(builder->rules, *index, rule))
+		return 0;
+	err = find_or_add_rule(builder, rule, index);
+	*recent = (uint16_t)*index;
+	return err;
+}
+
 /* Converts bytes to words that fit a rule. Returns false if they don't. */
 static bool to_words(int64_t bytes, int8_t *words)
 {
@@ -72,13 +96,30 @@ static bool to_words(int64_t bytes, int8_t *words)
 	return true;
 }
 
+/* The kinds of rules that have a CFA. */
+static uint8_t rule_kind(enum cfi_kind kind)
+{
+	switch (kind) {
+	case CFI_GO_SWITCH:
+		return STACKBEAT_UNWIND_GO_SWITCH;
+	case CFI_GO_CALL:
+		return STACKBEAT_UNWIND_GO_CALL;
+	default:
+		return STACKBEAT_UNWIND_CALLER;
+	}
+}
+
 static bool set_cfa(const struct cfi_row *row, struct stackbeat_unwind_rule *rule)
 {
 	if (row->offset % 8 || row->offset <= -STACKBEAT_UNWIND_CFA_MAX ||
 	    row->offset >= STACKBEAT_UNWIND_CFA_MAX)
 		return false;
 	rule->cfa = (int32_t)row->offset;
-	rule->kind_base = (uint8_t)(STACKBEAT_UNWIND_CALLER | row->base << 4);
+	rule->kind_base = (uint8_t)(rule_kind(row->kind) | row->base << 4);
+	if (row->is_exact)
+		rule->flags |= STACKBEAT_UNWIND_RIP_EXACT;
+	if (row->kind == CFI_GO_CALL)
+		return to_words(row->addend, &rule->extra);
 	if (!row->is_indirect)
 		return true;
 	rule->flags |= STACKBEAT_UNWIND_INDIRECT;
@@ -135,8 +176,8 @@ static void set_rbx(const struct cfi_row *row, struct stackbeat_unwind_rule *rul
 {
 	const uint8_t uses_extra = STACKBEAT_UNWIND_INDIRECT | STACKBEAT_UNWIND_RIP_IN_REGISTER;
 
-	if (rule->flags & uses_extra || row->rbx.place != CFI_AT_CFA || is_popped(row, &row->rbx) ||
-	    !to_words(row->rbx.offset, &rule->extra))
+	if (rule->flags & uses_extra || row->kind != CFI_CALLER || row->rbx.place != CFI_AT_CFA ||
+	    is_popped(row, &row->rbx) || !to_words(row->rbx.offset, &rule->extra))
 		return;
 	rule->flags |= STACKBEAT_UNWIND_RBX_SAVED;
 }
@@ -149,9 +190,11 @@ static bool make_rule(const struct cfi_row *row, struct stackbeat_unwind_rule *r
 		rule->kind_base = STACKBEAT_UNWIND_END;
 	if (row->kind == CFI_SIGNAL)
 		rule->kind_base = STACKBEAT_UNWIND_SIGNAL;
-	if (row->kind == CFI_END || row->kind == CFI_SIGNAL)
+	if (row->kind == CFI_GO_RESUME)
+		rule->kind_base = STACKBEAT_UNWIND_GO_RESUME;
+	if (row->kind == CFI_END || row->kind == CFI_SIGNAL || row->kind == CFI_GO_RESUME)
 		return true;
-	if (row->kind == CFI_CALLER && set_cfa(row, rule) && set_return_address(row, rule) &&
+	if (row->kind != CFI_UNSUPPORTED && set_cfa(row, rule) && set_return_address(row, rule) &&
 	    set_rbp(row, rule)) {
 		set_rbx(row, rule);
 		return true;
@@ -230,6 +273,59 @@ static int compare_ranges(const void *left, const void *right)
 	return (a->end < b->end) - (a->end > b->end);
 }
 
+/* Ranges of a list that follow each other without a gap, as those of a function do. */
+struct run {
+	uint64_t start, end;
+	size_t first, count;
+};
+
+static int compare_runs(const void *left, const void *right)
+{
+	const struct run *a = left, *b = right;
+
+	return (a->start > b->start) - (a->start < b->start);
+}
+
+static size_t split_runs(const struct ranges *ranges, struct run *runs)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < ranges->count; i++) {
+		const struct range *range = &ranges->list[i];
+
+		if (!count || runs[count - 1].end != range->start)
+			runs[count++] = (struct run){.start = range->start, .first = i};
+		runs[count - 1].end = range->end;
+		runs[count - 1].count++;
+	}
+	return count;
+}
+
+/*
+ * Sorts runs, of which there are far fewer than ranges. Returns false if they overlap, or without
+ * memory: the list is as before.
+ */
+static bool sort_runs(struct ranges *ranges)
+{
+	struct run *runs = malloc(ranges->count * sizeof(*runs));
+	struct range *sorted = malloc(ranges->count * sizeof(*sorted));
+	bool done = runs && sorted;
+	size_t count = done ? split_runs(ranges, runs) : 0, at = 0;
+
+	if (count)
+		qsort(runs, count, sizeof(*runs), compare_runs);
+	for (size_t i = 0; i < count && done; i++) {
+		done = !i || runs[i].start >= runs[i - 1].end;
+		memcpy(sorted + at, ranges->list + runs[i].first, runs[i].count * sizeof(*sorted));
+		at += runs[i].count;
+	}
+	if (done)
+		memcpy(ranges->list, sorted, ranges->count * sizeof(*sorted));
+	free(runs);
+	free(sorted);
+	return done;
+}
+
 /* Sorts the ranges of a source, and drops those that start in another one. */
 static void sort_ranges(struct table_builder *builder, struct ranges *ranges)
 {
@@ -239,7 +335,7 @@ static void sort_ranges(struct table_builder *builder, struct ranges *ranges)
 	while (sorted < ranges->count &&
 	       compare_ranges(&ranges->list[sorted - 1], &ranges->list[sorted]) <= 0)
 		sorted++;
-	if (sorted < ranges->count)
+	if (sorted < ranges->count && !sort_runs(ranges))
 		qsort(ranges->list, ranges->count, sizeof(*ranges->list), compare_ranges);
 	for (size_t i = 0; i < ranges->count; i++) {
 		if (count && ranges->list[i].start < ranges->list[count - 1].end)
@@ -311,6 +407,8 @@ static int merge_done(struct table_builder *builder, struct ranges *ranges, bool
 	struct ranges *done = &builder->done;
 	int err;
 
+	if (!ranges->count)
+		return 0;
 	sort_ranges(builder, ranges);
 	err = first ? merge_ranges(ranges, done) : merge_ranges(done, ranges);
 	if (!first && !err) {

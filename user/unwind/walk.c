@@ -3,6 +3,12 @@
 
 #include <string.h>
 
+/*
+ * The base of fs is not in a copy: Go's rules that need it read above the copy, and the walk ends
+ * there as at each other stack that was not copied.
+ */
+#define NO_FS_BASE (UINT64_MAX - (1u << 20))
+
 static enum walk_end end_of(enum stackbeat_unwind_result result)
 {
 	switch (result) {
@@ -29,20 +35,22 @@ static bool step(struct walk *walk, bool *by_table, enum walk_end *end)
 {
 	uint64_t address = stackbeat_unwind_address(&walk->frame);
 	const struct walk_mapping *mapping = walk->mapping(walk->arg, address);
-	const struct stackbeat_unwind_rule *rule;
+	const struct stackbeat_unwind_rule *rule = NULL;
 	enum stackbeat_unwind_result result;
 
+	if (mapping && mapping->table)
+		rule = stackbeat_unwind_find(mapping->table, address - mapping->bias);
+	if (walk->visit)
+		walk->visit(walk->arg, &walk->frame, mapping, rule);
 	if (!mapping) {
 		*end = WALK_NO_MAPPING;
 		return false;
 	}
 	*by_table = mapping->table;
-	if (mapping->table) {
-		rule = stackbeat_unwind_find(mapping->table, address - mapping->bias);
-		result = stackbeat_unwind_step(&walk->frame, rule, walk->read, walk->arg);
-	} else {
-		result = stackbeat_unwind_step_frame_pointer(&walk->frame, walk->read, walk->arg);
-	}
+	result = mapping->table
+			 ? stackbeat_unwind_step(&walk->frame, rule, mapping->table->go, walk->read,
+						 walk->arg)
+			 : stackbeat_unwind_step_frame_pointer(&walk->frame, walk->read, walk->arg);
 	if (result == STACKBEAT_UNWIND_STEPPED)
 		return true;
 	*end = end_of(result);
@@ -55,14 +63,15 @@ size_t walk_stack(struct walk *walk, uint64_t *addresses, size_t max, enum walk_
 	size_t count = 0;
 
 	walk->frame.known = STACKBEAT_UNWIND_ALL_KNOWN;
-	walk->frame.is_return_address = 0;
+	walk->frame.is_return_address = walk->begins_at_call;
 	walk->frame.descents = 0;
 	walk->table_frames = 0;
 	*end = WALK_MAX_DEPTH;
 	while (count < max) {
 		bool by_table = false;
 
-		addresses[count++] = *rip;
+		addresses[count] = *rip + (count && !walk->frame.is_return_address);
+		count++;
 		if (!step(walk, &by_table, end))
 			return count;
 		/* A return address of 0 ends the stack of a thread on some systems. */
@@ -117,6 +126,7 @@ void walk_stack_copy(const struct stackbeat_stack *stack,
 	struct walk walk = {.mapping = find_mapping, .read = read_copy, .arg = &copy};
 
 	memcpy(walk.frame.registers, stack->registers, sizeof(walk.frame.registers));
+	walk.frame.fs_base = NO_FS_BASE;
 	result->frames = walk_stack(&walk, addresses, max, &result->end);
 	result->table_frames = walk.table_frames;
 	result->unreadable = copy.unreadable;

@@ -29,17 +29,25 @@ enum walk_end {
 };
 
 struct walk {
-	struct stackbeat_unwind_frame frame; /* its registers are set by the caller */
+	struct stackbeat_unwind_frame frame; /* its registers and fs_base are set by the caller */
 	/* Returns the mapping of an address, or NULL. */
 	const struct walk_mapping *(*mapping)(void *arg, uint64_t address);
 	stackbeat_unwind_read *read;
 	void *arg; /* of both */
+	/*
+	 * Called before the caller of each frame is looked for, with the rule for that; NULL: there
+	 * is none in the table, or no table. NULL: not called.
+	 */
+	void (*visit)(void *arg, const struct stackbeat_unwind_frame *frame,
+		      const struct walk_mapping *mapping, const struct stackbeat_unwind_rule *rule);
+	/* rip is a return address: that of a thread which has stored its own registers. */
+	bool begins_at_call;
 	size_t table_frames; /* frames that a table found; frame pointers found the others */
 };
 
 /*
  * Walks from the registers of an interrupted thread, all of which are known. Writes up to `max`
- * addresses, the first of which is rip itself. Sets *end. Returns their number.
+ * addresses, as in struct stackbeat_sample. Sets *end. Returns their number.
  */
 size_t walk_stack(struct walk *walk, uint64_t *addresses, size_t max, enum walk_end *end);
 

@@ -8,6 +8,7 @@
  *	sort		qsort of libc, compare, spin
  *	signal		on_signal, in a handler on the same stack, spin
  *	altstack	the same, on an alternate stack
+ *	register	cfa_in_rax, count_down
  * spin() works and returns, again and again.
  */
 #include <signal.h>
@@ -37,6 +38,29 @@ static NOINLINE u64 work_rounds(u64 seed)
 	return sum;
 }
 
+/* As in OpenSSL's AES-GCM: during the call, the frame is found by rax, which the callee leaves
+ * alone. */
+void cfa_in_rax(u64 iterations);
+__asm__(".type count_down, @function\n"
+	"count_down: .cfi_startproc\n"
+	"	dec %rdi\n"
+	"	jnz count_down\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	"	.size count_down, . - count_down\n"
+	"	.type cfa_in_rax, @function\n"
+	"cfa_in_rax: .cfi_startproc\n"
+	"	lea (%rsp), %rax\n"
+	"	.cfi_def_cfa_register %rax\n"
+	"	and $-128, %rsp\n"
+	"	sub $128, %rsp\n"
+	"	call count_down\n"
+	"	lea (%rax), %rsp\n"
+	"	.cfi_def_cfa_register %rsp\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	"	.size cfa_in_rax, . - cfa_in_rax\n");
+
 static NOINLINE int compare(const void *a, const void *b)
 {
 	return work_rounds(*(const u64 *)a) < *(const u64 *)b;
@@ -55,6 +79,8 @@ static NOINLINE u64 bottom(const char *mode)
 		qsort(numbers, 2, sizeof(*numbers), compare);
 	else if (!strcmp(mode, "plain"))
 		return work_rounds(numbers[1]);
+	else if (!strcmp(mode, "register"))
+		cfa_in_rax(rounds);
 	else
 		kill(getpid(), SIGUSR1);
 	return numbers[0];

@@ -12,9 +12,10 @@
  *	storm	maps and unmaps one page COUNT times
  *	files	COUNT mappings, each of a new file in DIR
  *	abuse	as `many` in one process, and then as `storm`, forever
+ *	bursts	as `many` in one process, and then, forever, works a while, and as `storm` 900 times
  *
- * The modes many, files and abuse print "ready" when the mappings exist, and work forever; regions
- * and storm work for a while first, so that a session knows the process.
+ * The modes many, files, abuse and bursts print "ready" when the mappings exist, and work forever;
+ * regions and storm work for a while first, so that a session knows the process.
  */
 #include "bare.h"
 
@@ -27,6 +28,8 @@
 #define NEW_FILE 02000302
 #define PATH_SIZE 128
 #define WARM_UP 20000000
+/* Less than the mapping events that the module keeps. */
+#define BURST 900
 
 typedef void function(u64 iterations);
 
@@ -179,7 +182,7 @@ NOINLINE int main(int argc, char **argv)
 		call_often(huge(0), count, iterations);
 	else if (mode == 's')
 		storm(count);
-	else if (mode == 'm' || mode == 'a')
+	else if (mode == 'm' || mode == 'a' || mode == 'b')
 		many(count);
 	else if (mode == 'f' && argc > 4)
 		for (index = 0; index < count; index++)
@@ -189,6 +192,12 @@ NOINLINE int main(int argc, char **argv)
 	if (mode == 'a') {
 		print("ready\n");
 		storm(1ull << 62);
+	}
+	if (mode == 'b')
+		print("ready\n");
+	while (mode == 'b') {
+		work(10 * WARM_UP);
+		storm(BURST);
 	}
 	if (mode == 'm' || mode == 'f') {
 		last = region();

@@ -82,7 +82,9 @@ static void options_have_defaults(void **state)
 	assert_string_equal(options.output, "stackbeat.pb.gz");
 	assert_null(options.save_binaries);
 	assert_int_equal(options.labels.chosen,
-			 LABELS_ALL & ~(LABEL_SET(LABEL_TID) | LABEL_SET(LABEL_CPU)));
+			 LABELS_ALL & ~(LABEL_SET(LABEL_TID) | LABEL_SET(LABEL_GOROUTINE) |
+					LABEL_SET(LABEL_GO_CREATOR) | LABEL_SET(LABEL_CPU)));
+	assert_int_equal(options.session.goroutines, 0);
 	assert_int_equal(options.labels.added_count, 0);
 	assert_int_equal(options.session.parts, STACKBEAT_PARTS_ALL);
 	assert_int_equal(options.session.max_depth, 255);
@@ -93,6 +95,7 @@ static void options_have_defaults(void **state)
 	assert_int_equal(options.session.budget, 50);
 	assert_false(options.session.no_inherit);
 	assert_false(options.session.no_jitter);
+	assert_false(options.no_symbolize);
 	assert_false(options.session.system_wide);
 	assert_false(options.quiet);
 	assert_false(options.verbose);
@@ -127,7 +130,10 @@ static void short_and_long_options_are_parsed(void **state)
 	assert_int_equal(options.session.ring_size, 64 << 20);
 
 	PARSES("-t", "12,13", "-G", "a/b", "--exclude-comm", "idle", "--no-inherit", "--no-jitter",
-	       "--budget", "2.5");
+	       "--budget", "2.5", "--no-symbolize", "--save-binaries", "dir", "--verify", "7");
+	assert_true(options.no_symbolize);
+	assert_string_equal(options.save_binaries, "dir");
+	assert_int_equal(options.session.verify, 7);
 	assert_int_equal(options.session.tid_count, 2);
 	assert_int_equal(options.session.tids[1], 13);
 	assert_int_equal(options.session.cgroup_count, 1);
@@ -316,6 +322,12 @@ static void labels_are_chosen_and_added(void **state)
 	REFUSES("--labels", "--labels");
 	REFUSES("--label: 'x'", "--label", "x");
 	REFUSES("--label: 'a' is given twice", "--label", "a=1", "--label", "a=2");
+	PARSES("--labels", "goroutine");
+	assert_int_equal(options.session.goroutines, STACKBEAT_GOROUTINE_ID);
+	PARSES("--labels", "go-creator");
+	assert_int_equal(options.session.goroutines, STACKBEAT_GOROUTINE_CREATOR);
+	PARSES("--labels", "all");
+	assert_int_equal(options.session.goroutines, STACKBEAT_GOROUTINE_ALL);
 }
 
 static void arguments_belong_to_the_command(void **state)

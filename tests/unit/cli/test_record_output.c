@@ -7,6 +7,8 @@
 #include <sys/statvfs.h>
 
 #include "lib/error.h"
+#include "pprof/profile.h"
+#include "sample_profile.h"
 #include "sandbox.h"
 
 #define NS INT64_C(1000000000)
@@ -85,6 +87,39 @@ static void missing_room_is_found(void **state)
 	atomic_file_discard(&file);
 }
 
+/* Where the profile is written if its own place is full: for its user alone. */
+static void other_place_is_below_tmpdir(void **state)
+{
+	struct profile *profile = example_profile();
+	char path[PATH_MAX], again[PATH_MAX];
+	mode_t mask = umask(022);
+	struct error error;
+	struct stat status;
+	uint64_t size;
+
+	(void)state;
+	setenv("TMPDIR", sandbox, 1);
+	assert_int_equal(output_write_elsewhere(profile, path, &size, &error), 0);
+	assert_int_equal(umask(mask), 022);
+	assert_int_equal(strncmp(path, in_sandbox("stackbeat-"), strlen(sandbox) + 11), 0);
+	assert_string_equal(path + strlen(path) - 6, ".pb.gz");
+	assert_int_equal(stat(path, &status), 0);
+	assert_int_equal(status.st_mode, S_IFREG | 0600);
+	assert_int_equal(status.st_size, size);
+	assert_int_equal(output_write_elsewhere(profile, again, &size, &error), 0);
+	assert_string_not_equal(path, again);
+	setenv("TMPDIR", in_sandbox("missing"), 1);
+	assert_int_equal(output_write_elsewhere(profile, path, &size, &error), -ENOENT);
+	assert_non_null(strstr(error.text, path));
+	/* Not a directory that is emptied at the next boot. */
+	setenv("TMPDIR", "", 1);
+	if (!output_write_elsewhere(profile, path, &size, &error))
+		assert_int_equal(unlink(path), 0);
+	assert_int_equal(strncmp(path, "/var/tmp/stackbeat-", 19), 0);
+	unsetenv("TMPDIR");
+	profile_free(profile);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, make_sandbox, remove_sandbox)
 
 int main(void)
@@ -94,6 +129,7 @@ int main(void)
 		TEST(existing_file_is_not_replaced),
 		TEST(room_is_held_without_a_file),
 		TEST(missing_room_is_found),
+		TEST(other_place_is_below_tmpdir),
 	};
 
 	return cmocka_run_group_tests_name("record_output", tests, NULL, NULL);

@@ -76,8 +76,9 @@ static pid_t start_child(bool exits, bool hangs)
 
 	if (pid)
 		return pid;
-	sigprocmask(SIG_SETMASK, &old, NULL);
+	/* Before the signals are unblocked: the first one may have come already. */
 	signal(SIGTERM, hangs ? SIG_IGN : SIG_DFL);
+	sigprocmask(SIG_SETMASK, &old, NULL);
 	if (exits)
 		_exit(7);
 	for (;;)

@@ -4,14 +4,18 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "lib/pidfd.h"
 #include "lib/string_table.h"
 #include "sandbox.h"
+#include "sandbox/capabilities.h"
 #include "symbolize/worker_pool.h"
 #include "worker_server.h"
 
 #define INHERITED 200 /* an fd of the process that starts the helper */
+#define HANG_MS 60000 /* nothing else takes as long, however busy the machine */
 
 /*
  * Replaces libdebuginfod. The requested build ID selects the behaviour: report progress until
@@ -109,6 +113,34 @@ static void start_helper(struct debuginfod_helper *helper)
 	assert_int_equal(debuginfod_helper_start(helper, &error), 0);
 }
 
+/* Expects that the helper ends. On a busy machine, its end may take longer than it is waited for.
+ */
+static void stop_helper(struct debuginfod_helper *helper)
+{
+	const pid_t pid = helper->pid;
+
+	debuginfod_helper_stop(helper);
+	assert_true(process_exits_within(pid, HANG_MS));
+	waitpid(pid, NULL, WNOHANG);
+	/* No child process is left. */
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+static void test_helper_is_reaped(void **state)
+{
+	struct debuginfod_helper helper;
+
+	(void)state;
+	start_helper(&helper);
+	/* It ends before it is stopped, so that nobody has to wait. */
+	assert_int_equal(shutdown(helper.socket, SHUT_RDWR), 0);
+	assert_true(process_exits_within(helper.pid, HANG_MS));
+	debuginfod_helper_stop(&helper);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	/* Once more does nothing. */
+	debuginfod_helper_stop(&helper);
+}
+
 static void test_fetch(void **state)
 {
 	struct debuginfod_helper helper;
@@ -142,10 +174,7 @@ static void test_fetch(void **state)
 	free(path);
 	if (connection >= 0)
 		close(connection);
-	debuginfod_helper_stop(&helper);
-	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
-	/* No child process is left. */
-	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	stop_helper(&helper);
 }
 
 static void test_stopped_helper_is_abandoned(void **state)
@@ -168,8 +197,7 @@ static void test_stopped_helper_is_abandoned(void **state)
 			 -ETIMEDOUT);
 	if (connection >= 0)
 		close(connection);
-	debuginfod_helper_stop(&helper);
-	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	stop_helper(&helper);
 }
 
 static void test_crash_is_reported(void **state)
@@ -189,8 +217,7 @@ static void test_crash_is_reported(void **state)
 	assert_non_null(strstr(error.text, "crashed"));
 	if (connection >= 0)
 		close(connection);
-	debuginfod_helper_stop(&helper);
-	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	stop_helper(&helper);
 }
 
 /* Neither the files of its parent, such as the socket of the workers' server, nor its terminal. */
@@ -211,7 +238,7 @@ static void test_helper_inherits_nothing(void **state)
 						 &path, &error),
 			 -ENOENT);
 	close(connection);
-	debuginfod_helper_stop(&helper);
+	stop_helper(&helper);
 }
 
 /* A compromised worker could send what it has read as build IDs. */
@@ -232,7 +259,7 @@ static void test_requests_are_limited(void **state)
 					      &error);
 	assert_int_equal(err, -EIO);
 	assert_int_equal(count, 9);
-	debuginfod_helper_stop(&helper);
+	stop_helper(&helper);
 }
 
 /* By a confined worker */
@@ -290,15 +317,86 @@ static void test_worker_uses_helper(void **state)
 	debuginfod_helper_stop(&helper);
 }
 
+/* Variables of the user that decide where the cache is, and the directory that is made. */
+static const struct {
+	const char *path, *home, *xdg, *made; /* in the sandbox; NULL: not set */
+} caches[] = {
+	{"own/a/b", "home", "xdg", "own/a/b"},
+	{NULL, "home", "xdg", "xdg/debuginfod_client"},
+	{NULL, "home", NULL, "home/.cache/debuginfod_client"},
+	{NULL, "old", "xdg2", "old/.debuginfod_client_cache"},
+	{NULL, NULL, "xdg3", "xdg3/debuginfod_client"},
+};
+
+static void set_variable(const char *name, const char *path)
+{
+	if (path)
+		setenv(name, in_sandbox("user/%s", path), 1);
+	else
+		unsetenv(name);
+}
+
+/* Returns 0, or the number of the check that fails. */
+static int check_caches(void)
+{
+	struct debuginfod_helper helper;
+	struct error error;
+	struct stat st;
+
+	for (size_t i = 0; i < sizeof(caches) / sizeof(caches[0]); i++) {
+		set_variable("DEBUGINFOD_CACHE_PATH", caches[i].path);
+		set_variable("HOME", caches[i].home);
+		set_variable("XDG_CACHE_HOME", caches[i].xdg);
+		if (debuginfod_helper_start(&helper, &error))
+			return 1;
+		debuginfod_helper_stop(&helper);
+		if (stat(in_sandbox("user/%s", caches[i].made), &st) || !S_ISDIR(st.st_mode))
+			return (int)(10 + i);
+		/* One was there before. */
+		if ((st.st_mode & 0777) != (i == 3 ? 0755 : 0700))
+			return (int)(20 + i);
+	}
+	/* What comes after the first one is not made. */
+	if (!access(in_sandbox("user/xdg2"), F_OK) || !access(in_sandbox("user/old/.cache"), F_OK))
+		return 30;
+	if (stat(in_sandbox("user/own/a"), &st) || (st.st_mode & 0777) != 0700)
+		return 31;
+	return 0;
+}
+
+/* Only the user may read what was downloaded for that user. */
+static void test_cache_is_that_of_the_user(void **state)
+{
+	pid_t child;
+	int status;
+
+	(void)state;
+	run("mkdir -p '%s' && chmod -R 755 '%s' && chown -R 1000 '%s'",
+	    in_sandbox("user/old/.debuginfod_client_cache"), in_sandbox("user"),
+	    in_sandbox("user"));
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		if (!geteuid() && become_user(1000))
+			_exit(2);
+		umask(022);
+		_exit(check_caches());
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_helper_is_reaped),
 		cmocka_unit_test(test_fetch),
 		cmocka_unit_test(test_stopped_helper_is_abandoned),
 		cmocka_unit_test(test_crash_is_reported),
 		cmocka_unit_test(test_helper_inherits_nothing),
 		cmocka_unit_test(test_requests_are_limited),
 		cmocka_unit_test(test_worker_uses_helper),
+		cmocka_unit_test(test_cache_is_that_of_the_user),
 	};
 
 	return cmocka_run_group_tests(tests, make_fake_library, remove_fake_library);

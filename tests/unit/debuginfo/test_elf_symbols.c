@@ -50,6 +50,7 @@ struct test_file {
 };
 
 #define FILES_MAX 8
+#define NOTES_MAX (UINT64_C(1) << 20) /* bytes of notes that are read */
 
 static struct test_file read_files[FILES_MAX];
 static size_t read_count;
@@ -686,6 +687,37 @@ static void test_code_starts_at_the_lowest_segment(void **state)
 	assert_int_equal(vaddr, 0x2000);
 }
 
+/* Reads a file whose only note, a build ID, is at the start of a segment of `size` bytes. */
+static const char *build_id_of_notes(uint64_t size, uint64_t offset)
+{
+	static const uint32_t note[] = {4, 4, NT_GNU_BUILD_ID, 0x00554e47, 0x04030201};
+	const Elf64_Phdr segment = {
+		.p_type = PT_NOTE, .p_offset = offset, .p_filesz = size, .p_align = 4};
+	unsigned char *bytes = calloc(1, 4096 + NOTES_MAX + 1);
+	struct test_file *file;
+	size_t headers;
+	void *start;
+
+	assert_non_null(bytes);
+	read_segments(&segment, 1);
+	start = read_bytes(in_sandbox("segments"), &headers);
+	memcpy(bytes, start, headers);
+	memcpy(bytes + 4096, note, sizeof(note));
+	write_file(in_sandbox("notes"), bytes, 4096 + NOTES_MAX + 1);
+	free(start);
+	free(bytes);
+	file = read_file(in_sandbox("notes"));
+	return file->elf.build_id;
+}
+
+static void test_notes_are_limited(void **state)
+{
+	(void)state;
+	assert_string_equal(build_id_of_notes(NOTES_MAX, 4096), "01020304");
+	assert_string_equal(build_id_of_notes(NOTES_MAX + 1, 4096), "");
+	assert_string_equal(build_id_of_notes(20, UINT64_MAX - 4095), "");
+}
+
 /* Each name begins within the previous one. */
 static void test_names_keep_shared_bytes_once(void **state)
 {
@@ -859,6 +891,7 @@ int main(void)
 		TEST(test_code_at_the_end_of_the_address_space),
 		TEST(test_search_of_nested_functions_is_limited),
 		TEST(test_code_starts_at_the_lowest_segment),
+		TEST(test_notes_are_limited),
 		TEST(test_names_keep_shared_bytes_once),
 		TEST(test_names_around_versions),
 		TEST(test_sum_of_name_lengths_is_limited),

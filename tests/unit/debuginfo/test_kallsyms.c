@@ -232,11 +232,12 @@ static void test_malformed_lines_are_skipped(void **state)
 	assert_int_equal(parse_failure("ffffffff81000000 D data\n", &error), -ENODATA);
 	kallsyms = parse("\n \nffffffff81000000\nffffffff81000000 T\nffffffff81000000 T \n"
 			 "ffffffffffffffffffff T huge\nx T x\nffffffff81000000Tx\n"
-			 "ffffffff81000028\tT no_blank\nffffffff81000028 Tx no_type\n"
+			 "ffffffff8100002a\tT no_blank\nffffffff8100002c Tx no_type\n"
 			 "ffffffff81000010 T good\t[\nffffffff81000020 T better [m\n"
 			 "ffffffff81000028 T \t[without_name]\nffffffff81000028 T no_module\t[]\n"
 			 "ffffffff81000030 T no_newline");
 	assert_function(kallsyms, 0xffffffff81000028, "no_module", 0xffffffff81000028, NULL);
+	assert_function(kallsyms, 0xffffffff8100002e, "no_module", 0xffffffff81000028, NULL);
 	assert_function(kallsyms, 0xffffffff81000010, "good", 0xffffffff81000010, NULL);
 	assert_function(kallsyms, 0xffffffff81000020, "better", 0xffffffff81000020, "m");
 	assert_function(kallsyms, 0xffffffff81000030, "no_newline", 0xffffffff81000030, NULL);

@@ -89,6 +89,12 @@ static void links_are_followed(void **state)
 	assert_content(path, "new");
 	assert_int_equal(lstat(name, &status), 0);
 	assert_true(S_ISLNK(status.st_mode));
+	/* One that leads nowhere is replaced. */
+	assert_int_equal(unlink(path), 0);
+	put(name, "own");
+	assert_content(name, "own");
+	assert_int_equal(lstat(name, &status), 0);
+	assert_true(S_ISREG(status.st_mode));
 	free(path);
 	free(name);
 }

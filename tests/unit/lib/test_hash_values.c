@@ -4,6 +4,8 @@
 
 #include <string.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "lib/hash.h"
 
@@ -12,8 +14,9 @@ ssize_t getrandom(void *buffer, size_t size, unsigned int flags)
 {
 	static const uint64_t key[] = {0x12c874a1806f0e3d, 0x470a89d2f9d2784f};
 
-	(void)flags;
-	assert_int_equal(size, sizeof(key));
+	/* Libraries ask for other sizes when they are loaded. */
+	if (size != sizeof(key))
+		return syscall(SYS_getrandom, buffer, size, flags);
 	memcpy(buffer, key, sizeof(key));
 	return (ssize_t)size;
 }

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -171,6 +172,49 @@ static void exits_are_noticed(void **state)
 	close(lowest);
 }
 
+/* Two files without a name, with a size and a byte that may differ. */
+static bool are_equal(size_t size, size_t other_size, size_t differing)
+{
+	int fds[2];
+	bool equal;
+
+	for (int i = 0; i < 2; i++) {
+		size_t own = i ? other_size : size;
+		char *bytes = calloc(own + 1, 1);
+
+		assert_non_null(bytes);
+		if (i && differing < own)
+			bytes[differing] = 'x';
+		fds[i] = memfd_create("file", MFD_CLOEXEC);
+		assert_true(fds[i] >= 0);
+		assert_int_equal(write(fds[i], bytes, own), own);
+		free(bytes);
+	}
+	equal = file_contents_equal(fds[0], fds[1]);
+	close(fds[0]);
+	close(fds[1]);
+	return equal;
+}
+
+static void contents_are_compared_to_their_end(void **state)
+{
+	static const size_t sizes[] = {1, 100, 8192, 8193, 20000};
+
+	(void)state;
+	assert_true(are_equal(0, 0, 1));
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		const size_t size = sizes[i];
+
+		assert_true(are_equal(size, size, size));
+		assert_false(are_equal(size, size, 0));
+		assert_false(are_equal(size, size, size - 1));
+		assert_false(are_equal(size, size, size / 2));
+		assert_false(are_equal(size, size + 1, size + 1));
+		assert_false(are_equal(size + 1, size, size + 1));
+	}
+	assert_false(file_contents_equal(-1, -1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,6 +222,7 @@ int main(void)
 		SCRATCH_TEST(files_on_nosuid_mounts_are_not_trusted),
 		SCRATCH_TEST(paths_do_not_lead_out_of_the_root),
 		SCRATCH_TEST(descriptor_0_is_as_good_as_others),
+		cmocka_unit_test(contents_are_compared_to_their_end),
 		cmocka_unit_test(exits_are_noticed),
 	};
 

@@ -9,6 +9,7 @@
 
 #include "lib/error.h"
 #include "pprof/labels.h"
+#include "pprof/profile.h"
 #include "sample.h"
 
 #define ID "3726184226f5d3147c25fdeab5b60097e378e8a720503a5e19ecfdf29f869860"
@@ -84,8 +85,10 @@ static void lists_choose_labels(void **state)
 	assert_int_equal(chosen("tid").chosen, LABEL_SET(LABEL_TID));
 	assert_int_equal(chosen("container,comm,comm").chosen,
 			 LABEL_SET(LABEL_COMM) | LABEL_SET(LABEL_CONTAINER));
-	assert_int_equal(chosen("comm,thread,pid,tid,cpu,cgroup,container,truncated").chosen,
-			 LABELS_ALL);
+	assert_int_equal(
+		chosen("comm,thread,pid,tid,goroutine,go-creator,cpu,cgroup,container,truncated")
+			.chosen,
+		LABELS_ALL);
 }
 
 static void invalid_lists_change_nothing(void **state)
@@ -244,10 +247,98 @@ static void numbers_have_units(void **state)
 	assert_string_equal(values.items[0].unit, "cpu");
 }
 
+static void goroutine_is_behind_the_frames(void **state)
+{
+	struct labels labels = chosen("goroutine");
+	struct label_origin origin;
+	struct label_values values;
+	union any_sample any;
+	struct stackbeat_sample *sample = worker(&any);
+
+	(void)state;
+	sample->user_frames = 1;
+	sample->frames[0] = 0x401000;
+	sample->frames[1] = 7;
+	label_origin(labels.chosen, "", sample, &origin);
+	assert_int_equal(origin.goroutine, 0);
+	label_values(&labels, &origin, &unknown, &values);
+	assert_int_equal(values.count, 0);
+	sample->record.flags |= STACKBEAT_SAMPLE_GOROUTINE;
+	label_origin(labels.chosen, "", sample, &origin);
+	label_values(&labels, &origin, &unknown, &values);
+	assert_int_equal(values.count, 1);
+	assert_string_equal(values.items[0].key, "goroutine");
+	assert_int_equal(values.items[0].number, 7);
+	sample->frames[1] = UINT64_MAX;
+	label_origin(labels.chosen, "", sample, &origin);
+	label_values(&labels, &origin, &unknown, &values);
+	assert_int_equal(values.count, 0);
+	label_origin(chosen("pid").chosen, "", sample, &origin);
+	assert_int_equal(origin.goroutine, 0);
+}
+
+static void creator_is_behind_the_goroutine(void **state)
+{
+	const uint32_t labels = chosen("goroutine,go-creator").chosen;
+	struct label_origin origin;
+	union any_sample any;
+	struct stackbeat_sample *sample = worker(&any);
+
+	(void)state;
+	sample->user_frames = 1;
+	sample->frames[1] = 7;
+	sample->frames[2] = 0x402000;
+	sample->record.flags = STACKBEAT_SAMPLE_GOROUTINE | STACKBEAT_SAMPLE_GO_CREATOR;
+	label_origin(labels, "", sample, &origin);
+	assert_int_equal(origin.goroutine, 7);
+	assert_int_equal(origin.go_creator, 0x402000);
+	label_origin(chosen("goroutine").chosen, "", sample, &origin);
+	assert_int_equal(origin.go_creator, 0);
+	label_origin(chosen("go-creator").chosen, "", sample, &origin);
+	assert_int_equal(origin.goroutine, 0);
+	assert_int_equal(origin.go_creator, 0x402000);
+	sample->record.flags = STACKBEAT_SAMPLE_GO_CREATOR;
+	label_origin(labels, "", sample, &origin);
+	assert_int_equal(origin.goroutine, 0);
+	assert_int_equal(origin.go_creator, 7);
+	sample->record.flags = 0;
+	label_origin(labels, "", sample, &origin);
+	assert_int_equal(origin.go_creator, 0);
+}
+
+/* Files of others may have such a label with any number. */
+static void creators_are_locations_of_the_profile(void **state)
+{
+	struct profile *profile = profile_new();
+	const uint32_t location = profile_location(profile, 0, 0x401000, NULL, 0);
+	const int64_t invalid[] = {0, -1, location + 1, INT64_MAX, INT64_MIN};
+	struct label_value value;
+	uint32_t set, label;
+
+	(void)state;
+	label_set_go_creator(&value, location);
+	set = labels_intern(profile, &value, 1);
+	label = profile_set_labels(profile, set)[0];
+	assert_true(label_is_go_creator_location(profile, label));
+	for (size_t i = 0; i < sizeof(invalid) / sizeof(invalid[0]); i++) {
+		value.number = invalid[i];
+		set = labels_intern(profile, &value, 1);
+		label = profile_set_labels(profile, set)[0];
+		assert_false(label_is_go_creator_location(profile, label));
+	}
+	value = (struct label_value){.key = "go-creator", .number = location, .unit = "bytes"};
+	set = labels_intern(profile, &value, 1);
+	assert_false(label_is_go_creator_location(profile, profile_set_labels(profile, set)[0]));
+	value = (struct label_value){.key = "go-creator", .text = "main.main"};
+	set = labels_intern(profile, &value, 1);
+	assert_false(label_is_go_creator_location(profile, profile_set_labels(profile, set)[0]));
+	profile_free(profile);
+}
+
 static void maximum_of_labels_fits(void **state)
 {
 	struct labels labels = chosen("all");
-	struct label_origin origin = {.pid = 1, .thread = "x"};
+	struct label_origin origin = {.pid = 1, .thread = "x", .goroutine = 1};
 	struct label_process process = server;
 	struct label_values values;
 
@@ -256,6 +347,7 @@ static void maximum_of_labels_fits(void **state)
 	process.ns_pid = 7;
 	process.truncated = "max-depth";
 	label_values(&labels, &origin, &process, &values);
+	label_set_go_creator(&values.items[values.count++], 1);
 	/* But for "merged", which comes later. */
 	assert_int_equal(values.count, LABELS_MAX - 1);
 }
@@ -317,6 +409,9 @@ int main(void)
 		cmocka_unit_test(first_thread_names_the_process),
 		cmocka_unit_test(added_labels_follow_the_others),
 		cmocka_unit_test(numbers_have_units),
+		cmocka_unit_test(goroutine_is_behind_the_frames),
+		cmocka_unit_test(creator_is_behind_the_goroutine),
+		cmocka_unit_test(creators_are_locations_of_the_profile),
 		cmocka_unit_test(maximum_of_labels_fits),
 		cmocka_unit_test(origins_hold_chosen_labels_only),
 		cmocka_unit_test(names_are_terminated),

@@ -48,6 +48,8 @@ static void head_is_preserved(void **state)
 {
 	struct profile *built = example_profile(), *profile;
 
+	profile_comment(built, "second");
+	profile_comment(built, "third");
 	built->drop_frames = profile_string(built, "drop");
 	built->keep_frames = profile_string(built, "keep");
 	built->doc_url = profile_string(built, "https://example.com/");
@@ -63,8 +65,10 @@ static void head_is_preserved(void **state)
 	assert_int_equal(profile->period, 10 * MS);
 	assert_int_equal(profile->time_ns, 1700000000000000000);
 	assert_int_equal(profile->duration_ns, 1000 * MS);
-	assert_int_equal(profile->comments.count, 1);
+	assert_int_equal(profile->comments.count, 3);
 	assert_text(profile, profile->comments.items[0], "11 samples");
+	assert_text(profile, profile->comments.items[1], "second");
+	assert_text(profile, profile->comments.items[2], "third");
 	assert_text(profile, profile->drop_frames, "drop");
 	assert_text(profile, profile->keep_frames, "keep");
 	assert_text(profile, profile->doc_url, "https://example.com/");

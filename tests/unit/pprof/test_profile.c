@@ -258,6 +258,23 @@ static void entries_with_the_same_hash_are_different(void **state)
 	profile_free(profile);
 }
 
+/* The same for the lines of locations: they differ in one field. */
+static void lines_with_the_same_hash_are_different(void **state)
+{
+	enum { COUNT = 300000 };
+	struct profile *profile = empty_profile();
+
+	(void)state;
+	for (uint32_t i = 1; i <= COUNT; i++) {
+		const struct profile_line lines[] = {{.function = i}, {.line = i}, {.column = i}};
+
+		for (uint32_t j = 0; j < 3; j++)
+			assert_int_equal(profile_location(profile, 0, 0, &lines[j], 1),
+					 3 * (i - 1) + j + 1);
+	}
+	profile_free(profile);
+}
+
 /* The bytes grow by those of each string, and its NUL, once. */
 static void bytes_include_strings(void **state)
 {
@@ -336,6 +353,7 @@ int main(void)
 		cmocka_unit_test(merging_adds_samples_once),
 		cmocka_unit_test(many_processes_fit),
 		cmocka_unit_test(entries_with_the_same_hash_are_different),
+		cmocka_unit_test(lines_with_the_same_hash_are_different),
 		cmocka_unit_test(bytes_include_strings),
 		cmocka_unit_test(origin_is_found_again),
 	};

@@ -20,7 +20,7 @@ static void kernel_part_comes_first(void **state)
 static void user_part_counts_unless_it_is_complete(void **state)
 {
 	static const struct {
-		enum stackbeat_unwind_stop stop;
+		unsigned int stop;
 		enum truncation cause, complete;
 	} cases[] = {
 		{STACKBEAT_STOP_MAX_DEPTH, TRUNCATED_MAX_DEPTH, TRUNCATED_NOT},
@@ -30,8 +30,9 @@ static void user_part_counts_unless_it_is_complete(void **state)
 		{STACKBEAT_STOP_NO_RULE, TRUNCATED_NO_RULE, TRUNCATED_NOT},
 		{STACKBEAT_STOP_NO_TABLE, TRUNCATED_NO_TABLE, TRUNCATED_NOT},
 		{TRUNCATION_STOP_COPY_ENDS, TRUNCATED_STACK_COPY, TRUNCATED_NOT},
+		{TRUNCATION_STOP_UNKNOWN_MAPPING, TRUNCATED_UNKNOWN_MAPPING, TRUNCATED_NOT},
 	};
-	bool seen[STACKBEAT_STOP_COUNT + 1] = {false};
+	bool seen[TRUNCATION_STOP_UNKNOWN_MAPPING + 1] = {false};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -84,23 +85,24 @@ static void label_has_the_object_without_a_table(void **state)
 
 static void comments_have_all_counts(void **state)
 {
-	const struct truncation_counts counts = {{1, 2, 4, 8, 16, 32, 64, 128}, 77, 9};
+	const struct truncation_counts counts = {{1, 2, 4, 8, 16, 32, 64, 128, 256}, 77, 9};
 	const struct truncation_counts most = {{UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
-						UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX},
+						UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
+						UINT64_MAX},
 					       UINT64_MAX,
 					       UINT64_MAX};
 	char text[TRUNCATION_COMMENT_SIZE];
 
 	(void)state;
-	assert_int_equal(truncation_total(&counts), 255);
+	assert_int_equal(truncation_total(&counts), 511);
 	truncation_comment(&counts, text);
-	assert_string_equal(text, "truncated: 255 (kernel 1, max-depth 2, unreadable-memory 4, "
+	assert_string_equal(text, "truncated: 511 (kernel 1, max-depth 2, unreadable-memory 4, "
 				  "bad-frame-pointer 8, exec 16, no-unwind-rule 32, "
-				  "no-unwind-table 64, stack-copy 128)");
+				  "no-unwind-table 64, stack-copy 128, unknown-mapping 256)");
 	frames_comment(&counts, text);
 	assert_string_equal(text, "user frames: 77, outside all mappings 9");
 	truncation_comment(&most, text);
-	assert_non_null(strstr(text, "stack-copy 18446744073709551615)"));
+	assert_non_null(strstr(text, "unknown-mapping 18446744073709551615)"));
 	frames_comment(&most, text);
 	assert_non_null(strstr(text, "mappings 18446744073709551615"));
 }

@@ -5,6 +5,7 @@
 #include "fake_kernel_records.h"
 #include "lib/error.h"
 #include "process/mapping_history.h"
+#include "runtime/perf_map_watcher.h"
 #include "sandbox.h"
 
 #define MS UINT64_C(1000000)
@@ -412,6 +413,278 @@ static void incomplete_generations_are_not_applied(void **state)
 	assert_int_equal(segment(1, 1, 0x1000), SEGMENT_ANON);
 }
 
+/* A process that lives is checked less and less often. */
+static void checks_back_off(void **state)
+{
+	(void)state;
+	put_stat(NOBODY, 'S', 1, 0);
+	fake_space(spaces, 1, NOBODY, 1, "a");
+	/* It is checked at 1, 3, 7, 15, and then every 16th time. */
+	for (uint64_t second = 1; second <= 31; second++)
+		collect_garbage(1000 * second, true);
+	run("rm -r %s", in_sandbox("proc/%u", NOBODY));
+	for (uint64_t second = 32; second <= 46; second++)
+		collect_garbage(1000 * second, true);
+	collect_garbage(46500, false);
+	assert_int_equal(ended(), 0);
+	collect_garbage(47000, true);
+	collect_garbage(47500, false);
+	assert_int_equal(ended(), 1);
+}
+
+static void held_address_space_is_not_forgotten(void **state)
+{
+	struct address_space *space;
+
+	(void)state;
+	fake_space(spaces, 1, NOBODY, 1, "held");
+	space = address_spaces_get(spaces, 1, 0);
+	address_space_hold(space);
+	address_space_hold(space);
+	address_space_release(space);
+	for (uint64_t second = 1; second < 5; second++)
+		collect_garbage(1000 * second, true);
+	assert_int_equal(ended(), 0);
+	assert_string_equal(address_space_comm(space), "held");
+	address_space_release(space);
+	collect_garbage(5000, false);
+	assert_int_equal(ended(), 1);
+}
+
+/* At the time of the last collection, all records of before have arrived. */
+static void events_of_the_last_collection_are_applied(void **state)
+{
+	struct address_space *space;
+
+	(void)state;
+	fake_space(spaces, 1, (uint32_t)getpid(), 1, "a");
+	advance(1, 1);
+	space = address_spaces_get(spaces, 1, 0);
+	assert_int_equal(address_spaces_collect_garbage(spaces, 90 * MS, 100 * MS, false), 0);
+	fake_mapping(spaces, 1, 2, STACKBEAT_MAPPING_EVENT, 0x5000, 0x6000, 0, 0);
+	assert_int_equal(address_spaces_collect_garbage(spaces, 110 * MS, 120 * MS, false), 0);
+	/* The event is known since then only. */
+	assert_int_equal(address_spaces_collect_garbage(spaces, 119 * MS, 130 * MS, false), 0);
+	assert_false(address_space_ready(space, 2, true));
+	assert_int_equal(address_spaces_collect_garbage(spaces, 120 * MS, 140 * MS, false), 0);
+	assert_true(address_space_ready(space, 2, true));
+}
+
+static void bytes_include_all_histories(void **state)
+{
+	enum { SPACES = 3, MAPPINGS = 1000 };
+	size_t bytes[SPACES + 1];
+
+	(void)state;
+	for (uint64_t id = 1; id <= SPACES; id++)
+		fake_space(spaces, id, (uint32_t)getpid(), 1, "a");
+	bytes[0] = address_spaces_bytes(spaces);
+	for (uint64_t id = 1; id <= SPACES; id++) {
+		for (uint64_t i = 0; i < MAPPINGS; i++)
+			fake_mapping(spaces, id, 1, 0, 0x2000 * i, 0x2000 * i + 0x1000, 0, 0);
+		bytes[id] = address_spaces_bytes(spaces);
+		assert_true(bytes[id] - bytes[id - 1] >= MAPPINGS * sizeof(struct mapping));
+		assert_true(bytes[id] - bytes[id - 1] < 10 * MAPPINGS * sizeof(struct mapping));
+	}
+	for (uint64_t id = 10; id < 10010; id++)
+		address_spaces_get(spaces, id, 0);
+	/* Each takes about 104 bytes, and 32 in tables, which are not full. */
+	assert_in_range(address_spaces_bytes(spaces) - bytes[SPACES], 10000 * 128, 10000 * 160);
+}
+
+/* Many addresses are looked up at once, up to the first one in no mapping. */
+static void stacks_are_looked_up_at_once(void **state)
+{
+	static const uint64_t stack[] = {0x30000, 0x3ffff, 0x40000,
+					 0x20fff, 0x20ffe, 0xffffffffff600000,
+					 0x30001, 0x41000, 0x30000};
+	static const uint64_t offsets[] = {0x30000, 0x3ffff, 0x6000,
+					   0x5fff,  0x5ffe,  0xffffffffff600000,
+					   0x30001, 0x41000, 0x30000};
+	struct mapping_view view;
+	struct address_space *space;
+	uint64_t id;
+
+	(void)state;
+	write_text(in_sandbox("file"), "");
+	id = fake_file(mapped, &files, in_sandbox("file"));
+	fake_space(spaces, 1, 10, 1, "a");
+	fake_mapping(spaces, 1, 1, 0, 0x20000, 0x21000, id, 0x5000);
+	fake_mapping(spaces, 1, 1, 0, 0x30000, 0x40000, 0, 0);
+	fake_mapping(spaces, 1, 1, 0, 0x40000, 0x41000, id, 0x6000);
+	advance(1, 1);
+	space = address_spaces_get(spaces, 1, 0);
+	assert_int_equal(mapping_view_init(&view, space, 1), 0);
+	assert_int_equal(view.count, 3);
+	assert_true(view.is_certain);
+	assert_int_equal(mapping_view_bytes(&view), 3 * sizeof(struct mapping));
+	for (int i = 0; i < 3; i++) {
+		uint64_t addresses[9];
+		uint32_t segments[9];
+
+		memcpy(addresses, stack, sizeof(stack));
+		if (i == 0)
+			assert_int_equal(
+				address_space_segments_at(space, 1, addresses, segments, 9), 8);
+		else
+			assert_int_equal(mapping_view_segments(&view, addresses, segments, 9), 8);
+		assert_memory_equal(addresses, offsets, sizeof(offsets));
+		assert_int_equal(segments[0], SEGMENT_ANON);
+		assert_int_equal(segments[1], SEGMENT_ANON);
+		assert_true(segments[2] >= SEGMENT_FILES);
+		assert_int_equal(segments[3], segments[2]);
+		assert_int_equal(segments[4], segments[2]);
+		assert_int_equal(segments[5], SEGMENT_VSYSCALL);
+		assert_int_equal(segments[6], SEGMENT_ANON);
+		assert_int_equal(segments[7], SEGMENT_NONE);
+		/* A view stays, whatever the process does. */
+		fake_mapping(spaces, 1, 2, STACKBEAT_MAPPING_EVENT, 0x30000, 0x38000, id, 0x9000);
+		advance(1, 2);
+	}
+	mapping_view_clear(&view);
+	assert_int_equal(view.count, 0);
+	/* Without records, nothing is known. */
+	assert_int_equal(mapping_view_init(&view, address_spaces_get(spaces, 0, 77), 1), 0);
+	assert_int_equal(view.count, 0);
+	assert_false(view.is_certain);
+	mapping_view_clear(&view);
+}
+
+/* The files of a view are not forgotten as long as it is marked. */
+static void views_mark_all_their_files(void **state)
+{
+	struct mapping_view view;
+	uint64_t first, second;
+
+	(void)state;
+	write_text(in_sandbox("first"), "");
+	write_text(in_sandbox("second"), "");
+	first = fake_file(mapped, &files, in_sandbox("first"));
+	second = fake_file(mapped, &files, in_sandbox("second"));
+	fake_space(spaces, 1, 10, 1, "a");
+	fake_mapping(spaces, 1, 1, 0, 0x10000, 0x11000, 0, 0);
+	fake_mapping(spaces, 1, 1, 0, 0x20000, 0x21000, first, 0);
+	fake_mapping(spaces, 1, 1, STACKBEAT_MAPPING_VADDR, 0x30000, 0x31000, second, 0);
+	advance(1, 1);
+	assert_int_equal(mapping_view_init(&view, address_spaces_get(spaces, 1, 0), 1), 0);
+	for (int i = 0; i < 10; i++) {
+		mapping_view_mark(&view, mapped);
+		mapped_files_sweep(mapped);
+	}
+	assert_true(files.fds[first - 1] >= 0);
+	assert_true(files.fds[second - 1] >= 0);
+	mapping_view_clear(&view);
+	for (int i = 0; i < 10; i++)
+		mapped_files_sweep(mapped);
+	assert_int_equal(files.released, 2);
+}
+
+/* The process `pid` has written its perf map. */
+static void put_perf_map(uint32_t pid, uint32_t ns_pid)
+{
+	run("mkdir -p %s", in_sandbox("proc/%u/root/tmp", pid));
+	write_text(in_sandbox("proc/%u/root/tmp/perf-%u.map", pid, ns_pid), "1000 10 f\n");
+}
+
+static void add_jit_process(uint64_t id, uint32_t pid, uint32_t ns_pid)
+{
+	union any_space any = {
+		.space = {
+			.record = {.type = STACKBEAT_RECORD_ADDRESS_SPACE,
+				   .size = sizeof(struct stackbeat_address_space) + 8},
+			.address_space = id,
+			.pid = pid,
+			.ns_pid = ns_pid,
+			.generation = 1,
+		}};
+
+	put_stat(pid, 'S', 1, 0);
+	assert_int_equal(address_spaces_add(spaces, &any.space), 0);
+}
+
+/* Takes the perf maps. Returns their number. */
+static size_t take_maps(void)
+{
+	struct perf_map_fd *maps;
+	size_t count;
+
+	assert_int_equal(address_spaces_take_perf_maps(spaces, false, &maps, &count), 0);
+	for (size_t i = 0; i < count; i++)
+		close(maps[i].fd);
+	free(maps);
+	return count;
+}
+
+/* A program may write its map at its end: it is looked for once more. */
+static void perf_maps_are_found_until_the_end(void **state)
+{
+	struct address_space *list[4];
+
+	(void)state;
+	assert_int_equal(take_maps(), 0);
+	address_spaces_finish(spaces);
+	for (uint32_t i = 0; i < 4; i++) {
+		add_jit_process(1 + i, NOBODY + i, i ? 7 + i : 0);
+		run("mkdir -p %s", in_sandbox("proc/%u/root/tmp", NOBODY + i));
+		list[i] = address_spaces_get(spaces, 1 + i, 0);
+		assert_int_equal(address_space_perf_map(list[i]), 0);
+	}
+	for (uint32_t i = 0; i < 3; i++) {
+		address_space_has_jit_code(list[i]);
+		address_space_has_jit_code(list[i]);
+		/* It may appear as long as the process lives. */
+		assert_int_not_equal(address_space_perf_map(list[i]), 0);
+	}
+	usleep(50000);
+	assert_int_equal(take_maps(), 0);
+	put_perf_map(NOBODY, NOBODY);
+	put_perf_map(NOBODY + 1, 8);
+	put_perf_map(NOBODY + 3, 10);
+	address_spaces_finish(spaces);
+	assert_int_equal(take_maps(), 2);
+	assert_int_not_equal(address_space_perf_map(list[0]), 0);
+	assert_int_not_equal(address_space_perf_map(list[1]), 0);
+	assert_int_equal(address_space_perf_map(list[2]), 0);
+	assert_int_equal(address_space_perf_map(list[3]), 0);
+}
+
+/* While the process lives, its map is looked for at each check. */
+static void perf_maps_are_found_at_checks(void **state)
+{
+	struct address_space *space;
+	size_t found = 0;
+
+	(void)state;
+	add_jit_process(1, NOBODY, 0);
+	space = address_spaces_get(spaces, 1, 0);
+	address_space_has_jit_code(space);
+	/* Most likely, the first look for it is over. */
+	usleep(50000);
+	put_perf_map(NOBODY, NOBODY);
+	collect_garbage(1000, true);
+	for (int tries = 0; !found && tries < 10000; tries++, usleep(1000))
+		found = take_maps();
+	assert_int_equal(found, 1);
+}
+
+/* Without a record, and with the ids of another namespace, it is not known which map it is. */
+static void unknown_processes_have_no_perf_map(void **state)
+{
+	struct address_space *space = address_spaces_get(spaces, 0, NOBODY);
+
+	(void)state;
+	put_perf_map(NOBODY, NOBODY);
+	address_space_has_jit_code(space);
+	assert_int_equal(address_space_perf_map(space), 0);
+	address_spaces_same_pid_ns(spaces, false);
+	add_jit_process(1, NOBODY, 0);
+	space = address_spaces_get(spaces, 1, 0);
+	address_space_has_jit_code(space);
+	assert_int_equal(address_space_perf_map(space), 0);
+	address_spaces_finish(spaces);
+	assert_int_equal(take_maps(), 0);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -431,6 +704,15 @@ int main(void)
 		TEST(files_of_ended_processes_are_released),
 		TEST(events_that_no_sample_needs_are_applied),
 		TEST(incomplete_generations_are_not_applied),
+		TEST(checks_back_off),
+		TEST(held_address_space_is_not_forgotten),
+		TEST(events_of_the_last_collection_are_applied),
+		TEST(bytes_include_all_histories),
+		TEST(stacks_are_looked_up_at_once),
+		TEST(views_mark_all_their_files),
+		TEST(perf_maps_are_found_until_the_end),
+		TEST(perf_maps_are_found_at_checks),
+		TEST(unknown_processes_have_no_perf_map),
 	};
 
 	return cmocka_run_group_tests_name("address_space", tests, NULL, NULL);

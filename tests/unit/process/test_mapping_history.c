@@ -8,6 +8,7 @@
 
 #include "mapping_model.h"
 #include "process/mapping_history.h"
+#include "steps.h"
 
 static struct choices choices;
 static struct truth truth;
@@ -477,12 +478,64 @@ static void mappings_beyond_the_bound_are_counted(void **state)
 	mapping_history_free(history);
 }
 
+/* Regions of different programs can't be coalesced: that is not tried again at each event. */
+static void mappings_of_files_are_not_coalesced_at_each_event(void **state)
+{
+	enum { EVENTS = 1000 };
+	struct mapping_history *history = started(false);
+	uint64_t dropped = 0, before;
+
+	(void)state;
+	for (uint32_t i = 0; i < MAPPING_HISTORY_COALESCE_THRESHOLD + 10; i++)
+		add_event(history, 2 + i, 0x2000 * i, 0x2000 * i + 0x1000, 8 + 2 * i, &dropped);
+	assert_int_equal(
+		mapping_history_advance(history, 2 + MAPPING_HISTORY_COALESCE_THRESHOLD + 10), 0);
+	for (uint32_t i = 0; i < EVENTS; i++)
+		add_event(history, 2 + MAPPING_HISTORY_COALESCE_THRESHOLD + 10 + i, 0, 0x1000,
+			  8 + 2 * i, &dropped);
+	before = steps;
+	assert_int_equal(mapping_history_advance(history, 2 + MAPPING_HISTORY_COALESCE_THRESHOLD +
+								  10 + EVENTS),
+			 0);
+	assert_in_range((steps - before) / EVENTS, 10, 1000);
+	assert_int_equal(segment_count(history), MAPPING_HISTORY_COALESCE_THRESHOLD + 10);
+	mapping_history_free(history);
+}
+
+/* A mapping that a later snapshot confirms is known since the earlier one, if it is all the same.
+ */
+static void confirmed_mappings_are_known_since_the_first_snapshot(void **state)
+{
+	enum { A = 1001, B = 1003, C = 1005 };
+	const struct mapping first[] = {
+		{0x1000, 0x3000, 0, A}, {0x5000, 0x6000, 0, B}, {0x8000, 0x9000, 0, C}};
+	const struct mapping second[] = {
+		{0x1000, 0x3000, 0, A}, {0x5000, 0x7000, 0, B}, {0x8000, 0x9000, 1, C}};
+	struct mapping_history *history = mapping_history_new();
+
+	(void)state;
+	assert_non_null(history);
+	add_snapshot(history, 1, 0, first, 3);
+	assert_int_equal(mapping_history_advance(history, 1), 0);
+	add_snapshot(history, 6, 0, second, 3);
+	assert_int_equal(mapping_history_advance(history, 6), 0);
+	for (uint64_t address = 0x1000; address < 0x3000; address += 0x800)
+		assert_int_equal(segment_at(history, 1, address), A);
+	/* B is larger now, and C is mapped at another offset. */
+	assert_int_equal(segment_at(history, 1, 0x5800), 0);
+	assert_int_equal(segment_at(history, 1, 0x8800), 0);
+	assert_int_equal(segment_at(history, 6, 0x1000), A);
+	assert_int_equal(segment_at(history, 6, 0x6800), B);
+	assert_int_equal(segment_at(history, 6, 0x8800), C);
+	mapping_history_free(history);
+}
+
 /* An event at a low address among the most mappings must cost little. */
 static void an_event_moves_few_bytes(void **state)
 {
 	enum { EVENTS = 1000 };
 	struct mapping_history *history = mapping_history_new();
-	uint64_t dropped = 0;
+	uint64_t dropped = 0, before;
 
 	(void)state;
 	assert_non_null(history);
@@ -495,7 +548,9 @@ static void an_event_moves_few_bytes(void **state)
 	assert_int_equal(mapping_history_advance(history, 1), 0);
 	for (uint32_t i = 0; i < EVENTS; i++)
 		add_event(history, 2 + i, 0x0, 0x1000, i % 2 ? 7 : 0, &dropped);
+	before = steps;
 	assert_int_equal(mapping_history_advance(history, 1 + EVENTS), 0);
+	assert_in_range((steps - before) / EVENTS, 10, 1000);
 	assert_int_equal(dropped, 0);
 	assert_int_equal(segment_at(history, 1 + EVENTS, 0x800), 7);
 	assert_int_equal(segment_at(history, 1 + EVENTS, 0x2800), 7);
@@ -568,6 +623,8 @@ int main(void)
 		cmocka_unit_test(event_in_merged_mappings_may_be_late),
 		cmocka_unit_test(mappings_beyond_the_bound_are_counted),
 		cmocka_unit_test(an_event_moves_few_bytes),
+		cmocka_unit_test(mappings_of_files_are_not_coalesced_at_each_event),
+		cmocka_unit_test(confirmed_mappings_are_known_since_the_first_snapshot),
 		cmocka_unit_test(contradictory_records_are_survived),
 	};
 

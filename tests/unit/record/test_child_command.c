@@ -44,6 +44,9 @@ static void exit_status_is_passed_on(void **state)
 	assert_int_equal(child_command_pass_status(&child), 7);
 	/* It ends once. */
 	child_command_end(&child);
+	/* Its pipes are closed, and nothing else is, again and again. */
+	assert_int_equal(child.go_fd, 0);
+	assert_int_equal(child.exec_error_fd, 0);
 	child_command_reap(&child);
 	assert_int_equal(child_command_pass_status(&child), 7);
 }

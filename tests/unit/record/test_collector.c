@@ -253,6 +253,35 @@ static void memory_is_flat_with_windows(void **state)
 	assert_int_equal(samples, stack_table_totals(collector.stacks)->samples);
 }
 
+/* Nor do files that no process maps any more take memory, each of a program of its own. */
+static void files_of_ended_processes_are_forgotten(void **state)
+{
+	const uint32_t rounds = 12, batch = 200;
+	struct window window;
+	int64_t used = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < rounds * batch; i++) {
+		fake_put_file(i + 1);
+		fake_put_space(i + 1, NOBODY + i, "program");
+		fake_put_mapping(i + 1, TEXT, i + 1);
+		fake_put_mapping(i + 1, 2 * TEXT, i + 1);
+		put_sample(i + 1, NOBODY + i, "program", i);
+		if (i % batch != batch - 1)
+			continue;
+		/* Files are forgotten after some checks. */
+		for (int j = 0; j < 8; j++) {
+			drain();
+			assert_true(collector.next_check > 0);
+		}
+		assert_int_equal(collector_take(&collector, &window, &error), 0);
+		window_clear(&window);
+		if (i / batch == rounds / 2)
+			used = heap.used;
+	}
+	assert_true(heap.used < used + used / 10);
+}
+
 /* Each window has what was recorded since the last one, of live and of ended processes. */
 static void windows_have_no_gap_and_no_overlap(void **state)
 {
@@ -463,6 +492,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(short_processes_take_little_memory),
 		TEST(memory_is_flat_with_windows),
+		TEST(files_of_ended_processes_are_forgotten),
 		TEST(windows_have_no_gap_and_no_overlap),
 		TEST(budget_is_kept),
 		TEST(full_window_is_to_be_taken),

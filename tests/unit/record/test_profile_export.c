@@ -16,6 +16,7 @@
 
 #include "debuginfo/kallsyms.h"
 #include "debuginfo/kernel_image.h"
+#include "failing_malloc.h"
 #include "fake_kernel_records.h"
 #include "lib/error.h"
 #include "pprof/labels.h"
@@ -304,6 +305,64 @@ static void writes_totals_and_time(void **state)
 	profile_free(profile);
 }
 
+/* Exports a stack while call `number` of malloc() fails, or all from that one on. */
+static bool export_without_memory(struct fixture *fixture, unsigned long number, bool stays)
+{
+	char *path = scratch_file(&fixture->scratch, "profile.pb.gz");
+	struct profile *profile;
+	struct window *window;
+	bool failed;
+	int err;
+
+	assert_non_null(path);
+	stack_table_free(fixture->stacks);
+	assert_int_equal(new_stacks(fixture), 0);
+	sample_user(begin_sample(fixture), leaf());
+	sample_user(&fixture->any.sample, root());
+	add_sample(fixture);
+	add_sample(fixture);
+	window = fold_stacks(fixture);
+	fail_malloc(number, stays);
+	err = export_profile(window, fixture->mapped, &fixture->recording, &fixture->counts,
+			     &fixture->warning, &fixture->error);
+	failed = malloc_has_failed();
+	fail_malloc(0, false);
+	if (err) {
+		assert_true(failed);
+		assert_int_equal(err, -ENOMEM);
+		assert_memory_equal(fixture->error.text, "out of memory: ", 15);
+	}
+	assert_int_equal(pprof_write(window->profile, path, NULL, &fixture->error), 0);
+	profile = pprof_read(path, &fixture->error);
+	assert_non_null(profile);
+	assert_int_equal(profile->samples.count, 1);
+	assert_int_equal(profile_values(profile, 0)[PROFILE_SAMPLES], 2);
+	assert_true(depth_of(profile, 0) > 0);
+	assert_int_equal(profile->time_ns, fixture->recording.start_ns);
+	if (!err)
+		assert_true(has_comment(profile, "throttled: 0 times"));
+	else if (!stays)
+		assert_true(has_comment(profile, fixture->error.text));
+	profile_free(profile);
+	free(path);
+	return failed;
+}
+
+static void samples_are_complete_without_memory(void **state)
+{
+	struct fixture *fixture = *state;
+	unsigned long number = 1;
+
+	mapped_files_finish(fixture->mapped);
+	fixture->recording.hides_go_runtime = true;
+	/* Steps, as each export starts processes. */
+	while (export_without_memory(fixture, number, false))
+		number += 4;
+	assert_in_range(number, 50, 5000);
+	for (number = 1; export_without_memory(fixture, number, true); number += 5)
+		;
+}
+
 static void stacks_have_counts_weights_and_labels(void **state)
 {
 	struct fixture *fixture = *state;
@@ -540,7 +599,7 @@ static void truncated_stacks_are_counted_by_cause(void **state)
 	assert_true(has_comment(profile,
 				"truncated: 138 (kernel 18, max-depth 3, unreadable-memory 10, "
 				"bad-frame-pointer 100, exec 7, no-unwind-rule 0, "
-				"no-unwind-table 0, stack-copy 0)"));
+				"no-unwind-table 0, stack-copy 0, unknown-mapping 0)"));
 	profile_free(profile);
 }
 
@@ -589,6 +648,7 @@ static void comments_have_all_counters(void **state)
 	recording->stack_copies_walked = 36;
 	recording->stack_copies_given_up = 37;
 	recording->stack_copies_lost = 38;
+	recording->unknown_go = 99;
 	recording->kernel_overhead_ns = 12345678;
 	recording->reader_overhead_ns = 37654322;
 	sample_user(begin_sample(fixture), leaf());
@@ -607,7 +667,7 @@ static void comments_have_all_counters(void **state)
 	assert_true(has_comment(profile,
 				"truncated: 0 (kernel 0, max-depth 0, unreadable-memory 0, "
 				"bad-frame-pointer 0, exec 0, no-unwind-rule 0, "
-				"no-unwind-table 0, stack-copy 0)"));
+				"no-unwind-table 0, stack-copy 0, unknown-mapping 0)"));
 	assert_true(has_comment(profile, "missed ticks: 3"));
 	assert_true(has_comment(profile, "ticks without a sample: idle 900, filtered 80"));
 	/* 50 ms of 5 s on 2 CPUs. */
@@ -625,7 +685,9 @@ static void comments_have_all_counters(void **state)
 					 "read 33, refused by the module 34, ranges of code not "
 					 "supported 35"));
 	assert_true(has_comment(profile, "copies of stacks: used 36, given up 37, lost 38"));
-	assert_int_equal(profile->comments.count, 15);
+	assert_true(has_comment(profile, "Go 1.99 is newer than this version of stackbeat: its "
+					 "goroutines are read as those of Go 1.27"));
+	assert_int_equal(profile->comments.count, 16);
 	profile_free(profile);
 }
 
@@ -1038,6 +1100,7 @@ int main(void)
 		ENCODE_TEST(sample_without_frames_makes_a_valid_file),
 		ENCODE_TEST(deepest_stack_fits),
 		ENCODE_TEST(no_sample_is_lost),
+		ENCODE_TEST(samples_are_complete_without_memory),
 		ENCODE_TEST(samples_have_the_chosen_labels),
 		ENCODE_TEST(samples_with_equal_labels_are_aggregated),
 		ENCODE_TEST(offline_symbolization_equals_online),

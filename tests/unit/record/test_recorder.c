@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "record/recorder.h"
 
@@ -132,6 +134,12 @@ static bool stop_requested(void *arg)
 {
 	(void)arg;
 	return fake_device.drains >= (sums.fail_malloc ? 30 : DRAINS);
+}
+
+static bool never_stop(void *arg)
+{
+	(void)arg;
+	return false;
 }
 
 static void take(void)
@@ -277,6 +285,117 @@ static void empty_windows_keep_their_counters(void **state)
 	window_clear(&window);
 }
 
+/* Each counter has a value of its own. */
+static void set_counters(struct device *device)
+{
+	if (!device->drains)
+		put_sample(device, 1);
+	for (uint64_t i = 0; i < STACKBEAT_S_COUNT; i++)
+		device->counters.stats[i] = 1000 * (i + 1) + device->drains;
+}
+
+static void counters_are_those_of_the_session(void **state)
+{
+	const struct recording *recording = &recorder->recording;
+	struct recording taken;
+	struct window window;
+	struct error error;
+
+	(void)state;
+	recorder->taken.throttled = 11;
+	recorder->taken.spaces = UINT64_MAX;
+	assert_int_equal(record_with(set_counters, &error), 0);
+	const struct {
+		uint64_t value;
+		unsigned int stat;
+	} all[] = {
+		{recording->lost_full, STACKBEAT_S_LOST_FULL},
+		{recording->lost_tail, STACKBEAT_S_LOST_BAD_TAIL},
+		{recording->missed, STACKBEAT_S_MISSED_TICKS},
+		{recording->idle, STACKBEAT_S_IDLE},
+		{recording->filtered, STACKBEAT_S_FILTERED},
+		{recording->ticks, STACKBEAT_S_TICKS},
+		{recording->tick_time_ns, STACKBEAT_S_TICK_TIME_NS},
+		{recording->throttled, STACKBEAT_S_THROTTLED},
+		{recording->spaces, STACKBEAT_S_ADDRESS_SPACES},
+		{recording->samples_without_address_space,
+		 STACKBEAT_S_SAMPLES_WITHOUT_ADDRESS_SPACE},
+		{recording->address_spaces_unread, STACKBEAT_S_ADDRESS_SPACES_UNREAD},
+		{recording->mmap_events_lost, STACKBEAT_S_MMAP_EVENTS_LOST},
+		{recording->mappings_dropped, STACKBEAT_S_MAPPINGS_DROPPED},
+		{recording->mappings_without_file, STACKBEAT_S_MAPPINGS_WITHOUT_FILE},
+		{recording->stack_copies_lost, STACKBEAT_S_STACK_COPIES_LOST},
+	};
+	const uint64_t *stats = fake_device.counters.stats;
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		assert_int_equal(all[i].value, stats[all[i].stat]);
+	assert_int_equal(recording->kernel_overhead_ns,
+			 stats[STACKBEAT_S_OVERHEAD_NS] + stats[STACKBEAT_S_WORKER_OVERHEAD_NS] +
+				 stats[STACKBEAT_S_PROBE_OVERHEAD_NS]);
+	assert_int_equal(recording->rate, 99);
+	assert_int_equal(recording->cpus, sysconf(_SC_NPROCESSORS_ONLN));
+	assert_false(recording->unwinds_by_tables);
+	/* Those of a window are differences, but not below 0. */
+	assert_int_equal(recorder_take(recorder, &window, &taken, &error), 0);
+	assert_int_equal(taken.throttled, recording->throttled - 11);
+	assert_int_equal(taken.spaces, 0);
+	assert_int_equal(taken.ticks, recording->ticks);
+	window_clear(&window);
+	assert_int_equal(recorder_take(recorder, &window, &taken, &error), 0);
+	assert_int_equal(taken.ticks + taken.throttled + taken.kernel_overhead_ns, 0);
+	window_clear(&window);
+}
+
+/* A recording without an end of its own ends with its time, or with the session. */
+static void recording_ends_with_its_time(void **state)
+{
+	const struct recorder_config config = {
+		.session = &session,
+		.seconds = 0.2,
+		.labels = &labels,
+		.no_symbolize = true,
+		.wake_fd = -1,
+		.stop_requested = never_stop,
+		.warning = warn,
+	};
+	struct error error;
+	eventfd_t value;
+
+	(void)state;
+	/* Nothing wakes the recorder. */
+	assert_int_equal(eventfd_read(fake_device.event, &value), 0);
+	assert_int_equal(recorder_open(recorder, &config, &error), 0);
+	assert_int_equal(recorder_run(recorder, &config, &error), 0);
+	assert_true(recorder->recording.duration_ns >= NS_PER_SECOND / 5);
+	assert_true(recorder->recording.start_ns > 1000000000 * NS_PER_SECOND);
+	assert_int_equal(fake_device.drains, 2);
+}
+
+static void recording_ends_with_its_session(void **state)
+{
+	const struct recorder_config config = {
+		.session = &session,
+		.labels = &labels,
+		.no_symbolize = true,
+		.wake_fd = -1,
+		.stop_requested = never_stop,
+		.warning = warn,
+	};
+	struct error error;
+	int ends[2];
+
+	(void)state;
+	/* POLLHUP */
+	assert_int_equal(pipe(ends), 0);
+	close(ends[1]);
+	close(fake_device.event);
+	fake_device.event = ends[0];
+	assert_int_equal(recorder_open(recorder, &config, &error), 0);
+	assert_int_equal(recorder_run(recorder, &config, &error), 0);
+	assert_int_equal(fake_device.drains, 2);
+}
+
 /* After an error, the recording ends, with its reason, and has all samples up to then. */
 static void expect_profile_after(int err, const char *reason, uint64_t samples)
 {
@@ -383,6 +502,9 @@ int main(void)
 		TEST(windows_sum_up_to_the_recording),
 		TEST(one_window_is_the_whole_recording),
 		TEST(empty_windows_keep_their_counters),
+		TEST(counters_are_those_of_the_session),
+		TEST(recording_ends_with_its_time),
+		TEST(recording_ends_with_its_session),
 		TEST(ring_that_cannot_be_mapped_loses_nothing),
 		TEST(damaged_ring_loses_nothing_before),
 		TEST(refused_stop_loses_nothing),

@@ -22,7 +22,7 @@ static struct stack *stack_of(size_t number)
 static struct stackbeat_sample *make_sample(uint16_t frames)
 {
 	struct stackbeat_sample *sample =
-		calloc(2, sizeof(*sample) + SAMPLE_FRAMES_MAX * sizeof(sample->frames[0]));
+		calloc(2, sizeof(*sample) + (SAMPLE_FRAMES_MAX + 2) * sizeof(sample->frames[0]));
 
 	assert_non_null(sample);
 	sample->record.type = STACKBEAT_RECORD_SAMPLE;
@@ -250,6 +250,8 @@ static void too_large_sample_is_not_cached(void **state)
 	struct stackbeat_sample *sample = make_sample(SAMPLE_FRAMES_MAX);
 
 	(void)state;
+	/* The id of a goroutine and its creator follow. */
+	sample->record.size += 2 * sizeof(sample->frames[0]);
 	sample_cache_insert(cache, sample, stack_of(1));
 	assert_ptr_equal(find_stack(cache, sample), stack_of(1));
 	sample->record.size += sizeof(sample->frames[0]);

@@ -11,6 +11,7 @@
 #include "failing_malloc.h"
 #include "fake_kernel_records.h"
 #include "lib/error.h"
+#include "pprof/truncation.h"
 #include "record/stack_table.h"
 #include "sample.h"
 
@@ -394,7 +395,77 @@ static void the_largest_and_the_smallest_sample_fit(void **state)
 	assert_int_equal(stack_table_totals(fixture->table)->samples, 201);
 }
 
-#define MANY 100000u
+/* The sample has a goroutine that a go statement before `creator` has created. */
+static void set_creator(struct stackbeat_sample *sample, uint64_t creator)
+{
+	sample_user(sample, creator);
+	sample->user_frames--;
+	sample->record.flags |= STACKBEAT_SAMPLE_GO_CREATOR;
+}
+
+/* The go statement is in the stack as a user frame would be, but is none. */
+static void creators_distinguish_stacks(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct stack *stack;
+
+	for (uint64_t chosen = 0; chosen < 2; chosen++) {
+		stack_table_free(fixture->table);
+		fixture->table = new_table(fixture, chosen ? LABEL_SET(LABEL_GO_CREATOR) : 0);
+		assert_non_null(fixture->table);
+		for (uint64_t i = 0; i < 4; i++) {
+			set_creator(usual_sample(fixture), here() + i % 2);
+			add_sample(fixture);
+		}
+		assert_int_equal(stack_count_of(fixture), 1 + chosen);
+	}
+	assert_int_equal(fold_all(fixture, NULL, NULL), 0);
+	stack = fixture->stack;
+	assert_true(stack->has_go_creator);
+	assert_int_equal(stack->user_frames, 2);
+	/* The other address is that of the leaf; this one is after a call, too. */
+	assert_int_equal(stack->frames[4], stack->frames[2]);
+	assert_int_equal(stack_segments(stack)[2], stack_segments(stack)[0]);
+}
+
+/* A program can write anything where its creator should be. */
+static void forged_creators_are_dropped(void **state)
+{
+	const uint64_t forged[] = {1, NOWHERE, UINT64_MAX, KERNEL, 0};
+	struct fixture *fixture = *state;
+
+	stack_table_free(fixture->table);
+	fixture->table = new_table(fixture, LABEL_SET(LABEL_GO_CREATOR));
+	assert_non_null(fixture->table);
+	for (size_t i = 0; i < sizeof(forged) / sizeof(forged[0]); i++) {
+		set_creator(usual_sample(fixture), forged[i]);
+		add_sample(fixture);
+		assert_false(only_stack(fixture)->has_go_creator);
+		assert_int_equal(fixture->stack->user_frames, 2);
+	}
+}
+
+static void the_deepest_sample_has_room_for_a_creator(void **state)
+{
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, fixture->pid, "deep");
+
+	stack_table_free(fixture->table);
+	fixture->table = new_table(fixture, LABEL_SET(LABEL_GO_CREATOR));
+	assert_non_null(fixture->table);
+	sample->address_space = SELF;
+	sample->generation = 1;
+	while (sample->kernel_frames < STACKBEAT_KERNEL_FRAMES_MAX)
+		sample_kernel(sample, KERNEL);
+	while (sample->user_frames < STACKBEAT_USER_FRAMES_MAX)
+		sample_user(sample, here() + 1);
+	set_creator(sample, here() + 1);
+	add_sample(fixture);
+	assert_true(only_stack(fixture)->has_go_creator);
+}
+
+/* Among so many, some have the same hash. */
+#define MANY 300000u
 
 static void make_nth_stack(struct fixture *fixture, uint64_t i)
 {
@@ -481,6 +552,50 @@ static void stack_ends_before_an_unmapped_caller(void **state)
 	fixture->table = new_table(fixture, 0);
 	add_sample(fixture);
 	assert_int_equal(only_stack(fixture)->user_frames, 3);
+}
+
+/* Code in a mapping that is not known has no table: that is no bad frame pointer. */
+static void end_in_an_unknown_mapping_has_its_own_cause(void **state)
+{
+	static const struct {
+		bool is_known, is_certain; /* the mapping of the last frame; all mappings */
+		uint16_t table_frames;
+		uint8_t stop, expected;
+	} cases[] = {
+		{false, false, 1, STACKBEAT_STOP_BAD_FRAME, TRUNCATION_STOP_UNKNOWN_MAPPING},
+		{true, true, 1, STACKBEAT_STOP_BAD_FRAME, STACKBEAT_STOP_BAD_FRAME},
+		{false, true, 1, STACKBEAT_STOP_BAD_FRAME, STACKBEAT_STOP_BAD_FRAME},
+		{false, false, 1, STACKBEAT_STOP_OUTERMOST, STACKBEAT_STOP_OUTERMOST},
+		{false, false, 0, STACKBEAT_STOP_BAD_FRAME, STACKBEAT_STOP_BAD_FRAME},
+	};
+	struct fixture *fixture = *state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct stackbeat_sample *sample = usual_sample(fixture);
+
+		stack_table_free(fixture->table);
+		fixture->table = new_table(fixture, 0);
+		sample_user(sample, cases[i].is_known ? here() : NOWHERE);
+		sample->table_frames = cases[i].table_frames;
+		sample->user_stop = cases[i].stop;
+		if (!cases[i].is_certain)
+			sample->generation = 0;
+		add_sample(fixture);
+		assert_int_equal(only_stack(fixture)->user_stop, cases[i].expected);
+	}
+}
+
+/* As of a copy: its walk ends at the leaf. */
+static void leaf_in_an_unknown_mapping_has_its_own_cause(void **state)
+{
+	const uint64_t address = NOWHERE;
+	const struct copied_frames frames = {
+		.addresses = &address, .count = 1, .stop = STACKBEAT_STOP_BAD_FRAME};
+	struct fixture *fixture = *state;
+	struct stackbeat_sample *sample = usual_sample(fixture);
+
+	assert_int_equal(stack_table_add_copied(fixture->table, sample, &frames, NULL), 0);
+	assert_int_equal(only_stack(fixture)->user_stop, TRUNCATION_STOP_UNKNOWN_MAPPING);
 }
 
 static void unknown_address_space_has_no_mappings(void **state)
@@ -705,10 +820,15 @@ int main(void)
 		TABLE_TEST(different_stacks_stay_apart),
 		TABLE_TEST(chosen_labels_distinguish_stacks),
 		TABLE_TEST(the_largest_and_the_smallest_sample_fit),
+		TABLE_TEST(creators_distinguish_stacks),
+		TABLE_TEST(forged_creators_are_dropped),
+		TABLE_TEST(the_deepest_sample_has_room_for_a_creator),
 		TABLE_TEST(grows_with_many_stacks),
 		TABLE_TEST(mappings_distinguish_stacks),
 		TABLE_TEST(call_is_in_the_mapping_before_its_return_address),
 		TABLE_TEST(stack_ends_before_an_unmapped_caller),
+		TABLE_TEST(end_in_an_unknown_mapping_has_its_own_cause),
+		TABLE_TEST(leaf_in_an_unknown_mapping_has_its_own_cause),
 		TABLE_TEST(unknown_address_space_has_no_mappings),
 		TABLE_TEST(files_of_frames_are_read),
 		TABLE_TEST(stacks_are_in_order_of_insertion),

@@ -9,6 +9,7 @@
 #include "pprof/labels.h"
 #include "record/stack_table.h"
 #include "record/window.h"
+#include "runtime/perf_map_watcher.h"
 #include "sample.h"
 
 #define PROCESSES 500u
@@ -164,6 +165,25 @@ static void lightest_samples_lose_labels_first(void **state)
 	assert_int_equal(without, fixture->samples / 2);
 }
 
+/* If half of the samples is not enough, three quarters of them lose labels. */
+static void more_samples_lose_labels_if_half_is_not_enough(void **state)
+{
+	struct fixture *fixture = *state;
+	struct window_merged merged;
+	size_t half;
+
+	assert_int_equal(window_reduce(&fixture->window, window_bytes(&fixture->window) - 1), 0);
+	half = window_bytes(&fixture->window);
+	teardown(state);
+	assert_int_equal(setup(state), 0);
+	fixture = *state;
+	assert_int_equal(window_reduce(&fixture->window, half - 1), 0);
+	expect_sums(fixture);
+	window_count_merged(&fixture->window, &merged);
+	assert_int_equal(merged.labels, fixture->samples * 3 / 4);
+	assert_int_equal(merged.callers, 0);
+}
+
 /* With less and less memory, each level is reached; sums stay exact. */
 static void smaller_windows_keep_the_leaf_longest(void **state)
 {
@@ -200,6 +220,138 @@ static void taken_window_is_empty_afterwards(void **state)
 	window_clear(&taken);
 }
 
+/* Adds a sample with as many user frames, in unknown code, for which no address space is known. */
+static void add_user_sample(struct fixture *fixture, uint16_t frames, uint16_t table_frames,
+			    bool is_copy)
+{
+	struct stackbeat_sample *sample = sample_begin(&fixture->any, 1u << 30, "user");
+	const uint64_t addresses[8] = {0x1000, 0x2000, 0x3000, 0x4000};
+	const struct copied_frames copied = {
+		.addresses = addresses, .count = frames, .table_frames = table_frames};
+
+	for (uint16_t i = 0; i < frames && !is_copy; i++)
+		sample_user(sample, 0x5000u + i);
+	sample->table_frames = table_frames;
+	assert_int_equal(
+		stack_table_add_copied(fixture->stacks, sample, is_copy ? &copied : NULL, NULL), 0);
+}
+
+/* The leaf has no caller that was found. */
+static void callers_are_counted_by_how_they_were_found(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct window_callers *callers = &fixture->window.callers;
+
+	assert_int_equal(callers->by_table + callers->by_frame_pointer + callers->by_copy, 0);
+	for (int i = 0; i < 3; i++)
+		add_user_sample(fixture, 6, 3, false);
+	assert_int_equal(stack_table_fold(fixture->stacks), 0);
+	assert_int_equal(callers->by_table, 3 * 3);
+	assert_int_equal(callers->by_frame_pointer, 3 * 2);
+	/* The table has found the caller of the last frame, too, or its end. */
+	add_user_sample(fixture, 4, 4, false);
+	add_user_sample(fixture, 1, 0, false);
+	add_user_sample(fixture, 2, 0, false);
+	assert_int_equal(stack_table_fold(fixture->stacks), 0);
+	assert_int_equal(callers->by_table, 3 * 3 + 3);
+	assert_int_equal(callers->by_frame_pointer, 3 * 2 + 1);
+	assert_int_equal(callers->by_copy, 0);
+	add_user_sample(fixture, 4, 2, true);
+	add_user_sample(fixture, 4, 2, true);
+	assert_int_equal(stack_table_fold(fixture->stacks), 0);
+	assert_int_equal(callers->by_copy, 2 * 3);
+	assert_int_equal(callers->by_table, 3 * 3 + 3);
+	assert_int_equal(callers->by_frame_pointer, 3 * 2 + 1);
+}
+
+/* A window owns its perf maps, and counts them. */
+static void perf_maps_are_replaced(void **state)
+{
+	struct fixture *fixture = *state;
+	const size_t before = window_bytes(&fixture->window);
+	struct perf_map_fd *maps = calloc(5, sizeof(*maps));
+	struct perf_map_fd *other = calloc(1, sizeof(*other));
+	int fds[6];
+
+	assert_non_null(maps);
+	assert_non_null(other);
+	for (int i = 0; i < 6; i++) {
+		fds[i] = dup(STDERR_FILENO);
+		*(i < 5 ? &maps[i] : other) = (struct perf_map_fd){1 + (uint32_t)i, fds[i]};
+	}
+	window_set_perf_maps(&fixture->window, maps, 5);
+	assert_int_equal(window_bytes(&fixture->window), before + 5 * sizeof(*maps));
+	window_set_perf_maps(&fixture->window, other, 1);
+	assert_int_equal(window_bytes(&fixture->window), before + sizeof(*maps));
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(fcntl(fds[i], F_GETFD) >= 0, i == 5);
+	window_clear(&fixture->window);
+	assert_int_equal(fcntl(fds[5], F_GETFD), -1);
+	assert_int_equal(window_init(&fixture->window, NULL), 0);
+}
+
+/* Samples of one weight have no lightest one: all of them lose a level at once. */
+static void reduced_samples_keep_what_the_level_allows(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct profile *profile;
+	uint64_t levels[4] = {0};
+
+	/* Until some have lost their callers. */
+	do {
+		assert_int_equal(
+			window_reduce(&fixture->window, window_bytes(&fixture->window) - 1), 0);
+		profile = fixture->window.profile;
+		memset(levels, 0, sizeof(levels));
+		for (size_t i = 0; i < profile->samples.count; i++) {
+			const bool is_short = depth_of(profile, i) < 21;
+			const bool has_comm = has_label(profile, i, LABEL_COMM);
+
+			/* The leaf, and what stands for its callers; or the latter only. */
+			if (is_short)
+				assert_int_equal(depth_of(profile, i), has_comm ? 2 : 1);
+			assert_false(is_short && has_label(profile, i, LABEL_PID));
+			assert_false(is_short && has_label(profile, i, LABEL_TRUNCATED));
+			assert_true(has_label(profile, i, LABEL_MERGED) ==
+				    !has_label(profile, i, LABEL_PID));
+			levels[is_short ? has_comm ? 2 : 3 : has_label(profile, i, LABEL_PID)]++;
+		}
+		expect_sums(fixture);
+	} while (!levels[2]);
+	/* No sample has lost two levels more than another one. */
+	assert_int_equal(levels[3], 0);
+	assert_int_equal(levels[1], 0);
+}
+
+/* The label of a creator is a location until it is symbolized; locations get other numbers. */
+static void creators_keep_their_location(void **state)
+{
+	const int64_t heavy[PROFILE_RECORDED_TYPES] = {1, INT64_MAX / 4};
+	struct fixture *fixture = *state;
+	struct profile *profile = fixture->window.profile;
+	const struct profile_label *label;
+	struct label_value value;
+	uint32_t location, set;
+	size_t found = 0;
+
+	for (uint64_t i = 0; i < 100; i++)
+		location = profile_location(profile, 0, 0x401000 + i, NULL, 0);
+	label_set_go_creator(&value, location);
+	set = labels_intern(profile, &value, 1);
+	profile_add(profile, profile_stack(profile, &location, 1), set, heavy);
+	assert_int_equal(window_reduce(&fixture->window, window_bytes(&fixture->window) - 1), 0);
+	profile = fixture->window.profile;
+	for (uint32_t i = 1; i < profile->labels.count; i++) {
+		if (!label_is_go_creator_location(profile, i))
+			continue;
+		label = &profile->labels.items[i];
+		assert_true(label->number != location);
+		assert_int_equal(profile->locations.items[label->number].address, 0x401000 + 99);
+		found++;
+	}
+	assert_int_equal(found, 1);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void)
@@ -207,8 +359,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(window_that_is_small_stays),
 		TEST(lightest_samples_lose_labels_first),
+		TEST(more_samples_lose_labels_if_half_is_not_enough),
 		TEST(smaller_windows_keep_the_leaf_longest),
 		TEST(taken_window_is_empty_afterwards),
+		TEST(callers_are_counted_by_how_they_were_found),
+		TEST(perf_maps_are_replaced),
+		TEST(reduced_samples_keep_what_the_level_allows),
+		TEST(creators_keep_their_location),
 	};
 
 	return cmocka_run_group_tests_name("window", tests, NULL, NULL);

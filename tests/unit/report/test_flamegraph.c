@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Flame graphs: positions and widths of frames, and that no name can break the SVG. */
+/* Flame graphs: their data, the picture, and that no name can break the SVG. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 
 #include "cli/commands.h"
@@ -89,36 +90,177 @@ static bool is_well_formed(const char *xml)
 	return !depth;
 }
 
-static void frames_have_positions(void **state)
+static uint64_t read_number(const char **at)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	uint64_t value = 0;
+	int shift = 0, digit;
+
+	do {
+		digit = (int)(strchr(digits, *(*at)++) - digits);
+		value |= (uint64_t)(digit % 32) << shift;
+		shift += 5;
+	} while (digit >= 32);
+	return value;
+}
+
+/* Copies a string of the data, with its escapes. */
+static void read_string(const char **at, char *text, size_t size)
+{
+	const char *end = strchr(*at + 1, '"');
+
+	snprintf(text, size, "%.*s", (int)(end - *at - 1), *at + 1);
+	*at = end + 1;
+}
+
+/*
+ * Compares the nodes of the data with lines of: a space for each level, the kind, "i" if it is
+ * inlined, the name, its own value, and that of the base. Values of 0 are omitted.
+ */
+static void assert_nodes(const char *svg, bool diff, const char *expected)
+{
+	const char *kinds = strstr(svg, "\"kinds\":\"") + 9, *at = strstr(svg, "\"nodes\":\"") + 9;
+	char names[16][64], *text;
+	const char *name = strstr(svg, "\"names\":[\n") + 10;
+	uint64_t code, depth = 0;
+	FILE *out;
+	size_t size;
+
+	for (size_t i = 0; *name == '"'; i++) {
+		assert_true(i < 16);
+		read_string(&name, names[i], sizeof(names[i]));
+		name += strspn(name, ",\n");
+	}
+	out = open_memstream(&text, &size);
+	while (*at != '"') {
+		code = read_number(&at);
+		fprintf(out, "%*s%c%s %s", (int)depth, "", kinds[code / 4], code & 2 ? "i" : "",
+			names[code / 4]);
+		if (code & 1)
+			fprintf(out, " %" PRIu64, read_number(&at));
+		if (code & 1 && diff)
+			fprintf(out, " %" PRIu64, read_number(&at));
+		fputc('\n', out);
+		if (*at != '"')
+			depth = depth + 1 - read_number(&at);
+	}
+	fclose(out);
+	assert_string_equal(text, expected);
+	free(text);
+}
+
+/* All kinds of frames, the widest of siblings first. */
+static void all_frames_are_in_the_data(void **state)
 {
 	size_t frames;
-	char *svg = draw(state, example_profile(), NULL, &frames);
+	char *svg = draw(state, example_profile(), "comm", &frames);
 
-	assert_int_equal(frames, 11);
-	/* 110 ms are 1180 px. */
-	assert_contains(svg, "data-x=\"0\" data-w=\"110000000\" data-d=\"0\"><title>all\n"
-			     "110ms, 100%</title>");
-	assert_contains(svg, "data-x=\"0\" data-w=\"40000000\" data-d=\"4\"><title>vfs_read\n"
-			     "40ms, 36.36%</title>");
-	assert_contains(svg, "x=\"10.00\" y=\"150\" width=\"428.49\" height=\"17\"/>");
-	assert_contains(svg, "data-x=\"40000000\" data-w=\"30000000\" data-d=\"2\"><title>fib\n");
-	assert_contains(svg, "data-x=\"70000000\" data-w=\"20000000\" data-d=\"3\"><title>inner\n");
+	assert_int_equal(frames, 14);
+	assert_nodes(svg, false,
+		     "0 all\n"
+		     " 1 app\n"
+		     "  2 main\n"
+		     "   2 fib\n"
+		     "    2 fib\n"
+		     "     2 fib 30000000\n"
+		     "   2 outer 10000000\n"
+		     "    2i inner 20000000\n"
+		     " 1 \\u003cio\\u003e \\u0026 \\u0022co\\u0022\n"
+		     "  2 main\n"
+		     "   2 read\n"
+		     "    3 entry\n"
+		     "     3 vfs_read 40000000\n"
+		     "   4 libx.so+0x1234 10000000\n");
+	assert_contains(svg, "{\"title\":\"a \\u003ctitle\\u003e \\u0026 more\",\n");
+	assert_contains(svg, "\"summary\":\"cpu: 110ms in 1s, 2023-11-14 22:13 UTC\",\n");
+	assert_contains(svg,
+			"\"diff\":false,\n\"units\":[[\"ns\",1],[\"us\",1000],[\"ms\",1000000],"
+			"[\"s\",1000000000],[\"hrs\",3600000000000]],\n");
+	assert_contains(svg, "\"comments\":[\"11 samples\"]");
 	free(svg);
 }
 
-static void frame_kinds_have_colours(void **state)
+/* A call is inlined if it is so at each of its occurrences. */
+static void calls_and_inlined_calls_are_one_node(void **state)
+{
+	struct profile *built = empty_profile();
+	uint32_t main = example_location(built, 0, 1, NULL, "main");
+	uint32_t inlined = example_location(built, 0, 2, "f", "main");
+	uint32_t called = example_location(built, 0, 3, NULL, "f");
+	char *svg;
+
+	example_add(built, &inlined, 1, 1, 5, NULL, 0);
+	example_add(built, (uint32_t[]){called, main}, 2, 1, 70, NULL, 0);
+	svg = draw(state, built, NULL, NULL);
+	assert_nodes(svg, false, "0 all\n 2 main\n  2 f 75\n");
+	free(svg);
+}
+
+static void picture_has_colored_frames_and_labels(void **state)
 {
 	char *svg = draw(state, example_profile(), "comm", NULL);
 
-	assert_contains(svg, "<title>all\n110ms, 100%</title><rect class=\"root\"");
-	assert_contains(svg, "<title>app\n60ms, 54.55%</title><rect class=\"group\"");
-	assert_contains(svg, "<title>fib\n30ms, 27.27%</title><rect class=\"u");
-	assert_contains(svg, "<title>vfs_read\n40ms, 36.36%</title><rect class=\"k");
-	assert_contains(svg, "<title>libx.so+0x1234\n10ms, 9.09%</title><rect class=\"x");
+	/* 110 ms are 1180 px. */
+	assert_contains(svg, "<path class=\"root\" d=\"M10.0 64h1179.4v17h-1179.4z\"/>\n");
+	assert_contains(svg, "<path class=\"group\" d=\"M10.0 82h643.0v17h-643.0zM653.6 82h535.8v17"
+			     "h-535.8z\"/>\n");
+	assert_contains(svg, "<path class=\"k");
+	assert_contains(svg, "<path class=\"x");
+	assert_contains(svg, "<text x=\"657.6\" y=\"148.5\">entry</text>\n");
 	assert_contains(svg, ">user</text>");
 	assert_contains(svg, ">kernel</text>");
 	assert_contains(svg, ">unresolved</text>");
+	assert_null(strstr(svg, ">increase</text>"));
 	free(svg);
+}
+
+static char *draw_difference(const struct profile *profile, const struct profile *base,
+			     bool absolute)
+{
+	const struct flamegraph_options options = {
+		.title = "difference", .base = base, .absolute = absolute};
+	struct error error = {""};
+	char *svg;
+	size_t size;
+	FILE *out = open_memstream(&svg, &size);
+
+	assert_int_equal(flamegraph_write(profile, &options, out, NULL, &error), 0);
+	fclose(out);
+	return svg;
+}
+
+/* The profile is scaled to the total of the base; the width of a frame is the sum of both. */
+static void difference_has_both_profiles(void **state)
+{
+	struct profile *base = empty_profile(), *profile = empty_profile();
+	uint32_t gone = example_location(base, 0, 1, NULL, "gone");
+	uint32_t less = example_location(base, 0, 2, NULL, "less");
+	uint32_t less_later = example_location(profile, 0, 2, NULL, "less");
+	uint32_t more = example_location(profile, 0, 3, NULL, "more");
+	char *svg;
+
+	(void)state;
+	example_add(base, &gone, 1, 1, 40, NULL, 0);
+	example_add(base, &less, 1, 1, 60, NULL, 0);
+	example_add(profile, &less_later, 1, 1, 80, NULL, 0);
+	example_add(profile, &more, 1, 1, 120, NULL, 0);
+	svg = draw_difference(profile, base, false);
+	assert_nodes(svg, true, "0 all\n 2 less 40 60\n 2 more 60 0\n 2 gone 0 40\n");
+	assert_contains(svg, "\"diff\":true");
+	assert_contains(svg, "cpu: 200ns, compared with 100ns by shares of the totals");
+	assert_contains(svg, "<path class=\"c5\" d=\"M10.0 64h1179.4");
+	assert_contains(svg, "<path class=\"c4\" d=\"M10.0 82h589.4");
+	assert_contains(svg, "<path class=\"c10\" d=\"M600.0 82h353.4");
+	assert_contains(svg, "<path class=\"c0\" d=\"M954.0 82h235.4");
+	assert_contains(svg, ">increase</text>");
+	free(svg);
+	svg = draw_difference(profile, base, true);
+	assert_nodes(svg, true, "0 all\n 2 less 80 60\n 2 more 120 0\n 2 gone 0 40\n");
+	assert_contains(svg, "cpu: 200ns, compared with 100ns<");
+	free(svg);
+	profile_free(base);
+	profile_free(profile);
 }
 
 static void names_are_escaped(void **state)
@@ -131,6 +273,7 @@ static void names_are_escaped(void **state)
 		"bell\x07 escape\x1b[0m",
 		"noncharacter \xef\xbf\xbf",
 		"a\nb",
+		"back\\slash",
 	};
 	struct profile *built = empty_profile();
 	uint32_t label = example_label(built, "comm", "<&>");
@@ -138,7 +281,7 @@ static void names_are_escaped(void **state)
 	char *svg;
 	size_t i;
 
-	for (i = 0; i < 7; i++) {
+	for (i = 0; i < 8; i++) {
 		location = example_location(built, 0, i, NULL, names[i]);
 		example_add(built, &location, 1, 1, 1, &label, 1);
 	}
@@ -146,18 +289,26 @@ static void names_are_escaped(void **state)
 	assert_true(is_well_formed(svg));
 	assert_contains(svg, ">a &lt;title&gt; &amp; more</text>");
 	assert_contains(svg, "<title>a &lt;title&gt; &amp; more</title>\n<style>");
-	assert_contains(svg, "&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;");
-	assert_contains(svg, "<title>]]&gt;\n");
-	assert_contains(svg, "<title>&amp;amp;\n");
-	assert_contains(svg, "<title>bell\xef\xbf\xbd escape\xef\xbf\xbd[0m\n");
-	assert_contains(svg, "<title>noncharacter \xef\xbf\xbd\n");
-	assert_contains(svg, "<title>a\xef\xbf\xbd"
-			     "b\n");
-	assert_contains(svg, "<title>&lt;&amp;&gt;\n");
+	assert_contains(svg, ">]]&gt;</text>");
+	assert_contains(svg, ">&amp;amp;</text>");
+	assert_contains(svg, ">&lt;&amp;&gt;</text>");
+	assert_contains(svg, "\"\\u003c/title\\u003e\\u003cscript\\u003ealert(1)"
+			     "\\u003c/script\\u003e\"");
+	assert_contains(svg, "\"]]\\u003e\"");
+	assert_contains(svg, "\"\\u0026amp;\"");
+	assert_contains(svg, "\"\\u0022'\\u003e\\u003c!--\"");
+	assert_contains(svg, "\"back\\u005cslash\"");
+	assert_contains(svg, "\"bell\xef\xbf\xbd escape\xef\xbf\xbd[0m\"");
+	assert_contains(svg, "\"noncharacter \xef\xbf\xbd\"");
+	assert_contains(svg, "\"a\xef\xbf\xbd"
+			     "b\"");
 	free(svg);
 }
 
-/* XML 1.0 has no other control characters than blanks, and no U+FFFE and U+FFFF. */
+/*
+ * XML 1.0 has no other control characters than blanks, and no U+FFFE and U+FFFF. Characters that
+ * end a line or change the direction of text make names look like others.
+ */
 static void only_characters_of_xml_are_kept(void **state)
 {
 	static const struct {
@@ -167,18 +318,25 @@ static void only_characters_of_xml_are_kept(void **state)
 		{"2\xc2\x80\xc2\x9f\xc2\xa0", "2\xef\xbf\xbd\xef\xbf\xbd\xc2\xa0"},
 		{"3\xef\xbf\xbd\xef\xbf\xbe\xef\xbf\xbf", "3\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
 		{"4\xed\x9f\xbf\xf0\x90\x80\x80", "4\xed\x9f\xbf\xf0\x90\x80\x80"},
+		{"5\xd8\x9b\xd8\x9c\xd8\x9d", "5\xd8\x9b\xef\xbf\xbd\xd8\x9d"},
+		{"6\xe2\x80\x8d\xe2\x80\x8e\xe2\x80\x8f\xe2\x80\x90",
+		 "6\xe2\x80\x8d\xef\xbf\xbd\xef\xbf\xbd\xe2\x80\x90"},
+		{"7\xe2\x80\xa7\xe2\x80\xa8\xe2\x80\xae\xe2\x80\xaf",
+		 "7\xe2\x80\xa7\xef\xbf\xbd\xef\xbf\xbd\xe2\x80\xaf"},
+		{"8\xe2\x81\xa5\xe2\x81\xa6\xe2\x81\xa9\xe2\x81\xaa",
+		 "8\xe2\x81\xa5\xef\xbf\xbd\xef\xbf\xbd\xe2\x81\xaa"},
 	};
 	struct profile *built = empty_profile();
 	char expected[64], *svg;
 
-	for (uint32_t i = 0; i < 4; i++) {
+	for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		uint32_t location = example_location(built, 0, i, NULL, cases[i].name);
 
 		example_add(built, &location, 1, 1, 1, NULL, 0);
 	}
 	svg = draw(state, built, NULL, NULL);
-	for (size_t i = 0; i < 4; i++) {
-		snprintf(expected, sizeof(expected), "<title>%s\n", cases[i].drawn);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(expected, sizeof(expected), "\n\"%s\"", cases[i].drawn);
 		assert_contains(svg, expected);
 		snprintf(expected, sizeof(expected), ">%s</text>", cases[i].drawn);
 		assert_contains(svg, expected);
@@ -204,7 +362,7 @@ static void title_without_utf8_is_shown(void **state)
 }
 
 /* A frame of 1180 / 20 = 59 px has room for 7 columns of 7 px and its padding. */
-static void labels_are_clipped(void **state)
+static void labels_are_shortened(void **state)
 {
 	struct profile *built = empty_profile();
 	uint32_t fits = example_location(built, 0, 1, NULL, "1234567");
@@ -219,8 +377,8 @@ static void labels_are_clipped(void **state)
 	example_add(built, &rest, 1, 1, 850, NULL, 0);
 	svg = draw(state, built, NULL, NULL);
 	assert_contains(svg, ">1234567</text>");
-	assert_contains(svg, ">123456…</text>");
-	assert_contains(svg, ">函数名…</text>");
+	assert_contains(svg, ">12…5678</text>");
+	assert_contains(svg, ">函…数名</text>");
 	free(svg);
 }
 
@@ -236,12 +394,13 @@ static void deep_stacks_are_drawn(void **state)
 	example_add(built, stack, DEPTH, 1, 1000, NULL, 0);
 	svg = draw(state, built, NULL, &frames);
 	assert_int_equal(frames, DEPTH + 1);
-	assert_contains(svg, "data-d=\"1000\"");
+	assert_contains(svg, "the widest 400 of 1001 frames");
+	assert_contains(svg, "width=\"1200\" height=\"7274\"");
 	assert_true(is_well_formed(svg));
 	free(svg);
 }
 
-static void narrow_frames_are_omitted(void **state)
+static void narrow_frames_are_not_in_the_picture(void **state)
 {
 	struct profile *built = empty_profile();
 	uint32_t large = example_location(built, 0, 1, NULL, "large");
@@ -250,20 +409,19 @@ static void narrow_frames_are_omitted(void **state)
 	size_t frames;
 	char *svg;
 
-	/* Of 1180 px: 0.118 and 0.059. */
-	example_add(built, &large, 1, 1, 19997, NULL, 0);
-	example_add(built, &small, 1, 1, 2, NULL, 0);
-	example_add(built, &tiny, 1, 1, 1, NULL, 0);
+	/* Of 1180 px: 0.59 and 0.49. */
+	example_add(built, &large, 1, 1, 9991, NULL, 0);
+	example_add(built, &small, 1, 1, 5, NULL, 0);
+	example_add(built, &tiny, 1, 1, 4, NULL, 0);
 	svg = draw(state, built, NULL, &frames);
-	assert_int_equal(frames, 3);
-	assert_contains(svg, "<title>small\n");
-	assert_null(strstr(svg, "<title>tiny\n"));
-	assert_contains(svg, "cpu: 20us, the widest 3 of 4 frames");
+	assert_int_equal(frames, 4);
+	assert_nodes(svg, false, "0 all\n 2 large 9991\n 2 small 5\n 2 tiny 4\n");
+	assert_contains(svg, "cpu: 10us, the widest 3 of 4 frames");
 	free(svg);
 }
 
-/* More frames than a browser can handle, all of the same width. */
-static void number_of_frames_is_limited(void **state)
+/* More frames than a viewer can handle, all of the same width. */
+static void number_of_drawn_frames_is_limited(void **state)
 {
 	struct profile *built = empty_profile();
 	uint32_t stack[10];
@@ -273,11 +431,12 @@ static void number_of_frames_is_limited(void **state)
 	for (i = 0; i < WIDE / 10; i++) {
 		for (j = 0; j < 10; j++)
 			stack[j] = profile_location(built, 0, i * 10 + j, NULL, 0);
-		example_add(built, stack, 10, 1, 10 + i % 10, NULL, 0);
+		example_add(built, stack, 10, 1, i < 1000 ? 10000 + i % 10 : 1, NULL, 0);
 	}
 	svg = draw(state, built, NULL, &frames);
+	assert_int_equal(frames, WIDE + 1);
+	assert_contains(svg, ", the widest 4000 of 100001 frames");
 	free(svg);
-	assert_int_equal(frames, 20000);
 }
 
 static void empty_profile_is_an_error(void **state)
@@ -298,6 +457,35 @@ static void empty_profile_is_an_error(void **state)
 	free(path);
 }
 
+/* A profile without samples can't be scaled, and neither can be scaled to one. */
+static void nothing_can_be_compared_with_an_empty_profile(void **state)
+{
+	struct profile *built = example_profile(), *empty = empty_profile();
+	struct flamegraph_options options = {.title = "", .base = empty};
+	struct error error;
+	char *svg;
+
+	(void)state;
+	assert_int_equal(flamegraph_write(built, &options, stdout, NULL, &error), -ENODATA);
+	assert_string_equal(error.text,
+			    "the base has no samples, and can't be scaled to the other profile");
+	options.base = built;
+	assert_int_equal(flamegraph_write(empty, &options, stdout, NULL, &error), -ENODATA);
+	assert_string_equal(error.text,
+			    "the profile has no samples, and can't be scaled to the other profile");
+	svg = draw_difference(built, empty, true);
+	assert_contains(svg, "compared with 0<");
+	free(svg);
+	svg = draw_difference(empty, built, true);
+	assert_contains(svg, "compared with 110ms<");
+	free(svg);
+	options.base = empty;
+	options.absolute = true;
+	assert_int_equal(flamegraph_write(empty, &options, stdout, NULL, &error), -ENODATA);
+	profile_free(built);
+	profile_free(empty);
+}
+
 static void command_writes_complete_files(void **state)
 {
 	char *path = scratch_file(state, "profile"), *svg = scratch_file(state, "svg");
@@ -305,6 +493,8 @@ static void command_writes_complete_files(void **state)
 	char *no_directory[] = {"flamegraph", "-o", "/nonexistent/svg", path, NULL};
 	char *no_profile[] = {"flamegraph", "-o", svg, "/nonexistent", NULL};
 	char *no_file[] = {"flamegraph", NULL};
+	char *no_base[] = {"flamegraph", "-o", svg, "--diff", "/nonexistent", path, NULL};
+	char *difference[] = {"flamegraph", "-o", svg, "--diff", path, path, NULL};
 	struct profile *built = example_profile();
 
 	assert_int_equal(pprof_write(built, path, NULL, NULL), 0);
@@ -313,7 +503,11 @@ static void command_writes_complete_files(void **state)
 	assert_int_equal(cmd_flamegraph(4, no_directory), STATUS_FAILED);
 	assert_int_equal(cmd_flamegraph(1, no_file), STATUS_USAGE);
 	assert_int_equal(scratch_count(state, 0), 1);
+	assert_int_equal(cmd_flamegraph(6, no_base), STATUS_FAILED);
+	assert_int_equal(scratch_count(state, 0), 1);
 	assert_int_equal(cmd_flamegraph(4, arguments), STATUS_OK);
+	assert_int_equal(scratch_count(state, 0), 2);
+	assert_int_equal(cmd_flamegraph(6, difference), STATUS_OK);
 	assert_int_equal(scratch_count(state, 0), 2);
 	free(path);
 	free(svg);
@@ -322,16 +516,19 @@ static void command_writes_complete_files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SCRATCH_TEST(frames_have_positions),
-		SCRATCH_TEST(frame_kinds_have_colours),
+		SCRATCH_TEST(all_frames_are_in_the_data),
+		SCRATCH_TEST(calls_and_inlined_calls_are_one_node),
+		SCRATCH_TEST(picture_has_colored_frames_and_labels),
+		SCRATCH_TEST(difference_has_both_profiles),
 		SCRATCH_TEST(names_are_escaped),
 		SCRATCH_TEST(only_characters_of_xml_are_kept),
 		SCRATCH_TEST(title_without_utf8_is_shown),
-		SCRATCH_TEST(labels_are_clipped),
+		SCRATCH_TEST(labels_are_shortened),
 		SCRATCH_TEST(deep_stacks_are_drawn),
-		SCRATCH_TEST(narrow_frames_are_omitted),
-		SCRATCH_TEST(number_of_frames_is_limited),
+		SCRATCH_TEST(narrow_frames_are_not_in_the_picture),
+		SCRATCH_TEST(number_of_drawn_frames_is_limited),
 		SCRATCH_TEST(empty_profile_is_an_error),
+		SCRATCH_TEST(nothing_can_be_compared_with_an_empty_profile),
 		SCRATCH_TEST(command_writes_complete_files),
 	};
 

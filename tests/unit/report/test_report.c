@@ -161,6 +161,151 @@ static void report_tree_draws_calls(void **state)
 	profile_free(profile);
 }
 
+/* Twice the time of the example: as much of it in fib, less in vfs_read, most in a new function. */
+static struct profile *changed_profile(void)
+{
+	struct profile *profile = empty_profile();
+	uint32_t main = example_location(profile, 0, 0x400100, NULL, "main");
+	uint32_t fib = example_location(profile, 0, 0x400200, NULL, "fib");
+	uint32_t vfs = example_location(profile, 0, 0x400300, NULL, "vfs_read");
+	uint32_t new = example_location(profile, 0, 0x400400, NULL, "new");
+
+	example_add(profile, (uint32_t[]){fib, main}, 2, 6, 60 * MS, NULL, 0);
+	example_add(profile, (uint32_t[]){vfs, main}, 2, 2, 20 * MS, NULL, 0);
+	example_add(profile, (uint32_t[]){new, main}, 2, 14, 140 * MS, NULL, 0);
+	profile->duration_ns = 2000LL * MS;
+	return profile;
+}
+
+static void differences_are_listed(void **state)
+{
+	struct profile *profile = read_back(state, changed_profile());
+	struct profile *base = read_back(state, example_profile());
+	struct report_options options = {.base = base, .rows = 4};
+
+	/* 220 ms are scaled to 110 ms. */
+	assert_report(profile, report_top, &options,
+		      "Duration: 2s, Total samples = 220ms (11.00%)\n"
+		      "Base: Total samples = 110ms\n"
+		      "Values are differences from the base, of a profile scaled by 0.5 to the "
+		      "same total\n"
+		      "Showing the top 4 of 7 functions\n"
+		      "      flat  flat%   sum%        cum   cum%\n"
+		      "     +70ms 63.64% 63.64%      +70ms 63.64%  new\n"
+		      "     -30ms 27.27% 36.36%      -30ms 27.27%  vfs_read\n"
+		      "     -20ms 18.18% 18.18%      -20ms 18.18%  inner\n"
+		      "     -10ms  9.09%  9.09%      -30ms 27.27%  outer\n");
+	options.absolute = true;
+	options.rows = 3;
+	assert_report(profile, report_top, &options,
+		      "Duration: 2s, Total samples = 220ms (11.00%)\n"
+		      "Base: Total samples = 110ms\n"
+		      "Values are differences from the base\n"
+		      "Showing the top 3 of 9 functions\n"
+		      "      flat  flat%   sum%        cum   cum%\n"
+		      "    +140ms 127.27% 127.27%     +140ms 127.27%  new\n"
+		      "     +30ms 27.27% 154.55%      +30ms 27.27%  fib\n"
+		      "     -20ms 18.18% 136.36%      -20ms 18.18%  inner\n");
+	options.raw_values = true;
+	options.rows = 1;
+	assert_report(profile, report_top, &options,
+		      "Duration: 2s, Total samples = 220ms (11.00%)\n"
+		      "Base: Total samples = 110ms\n"
+		      "Values are differences from the base\n"
+		      "Showing the top 1 of 9 functions\n"
+		      "                flat  flat%   sum%                  cum   cum%\n"
+		      "           140000000 127.27% 127.27%            140000000 127.27%  new\n");
+	options = (struct report_options){.base = profile};
+	assert_report(
+		profile, report_top, &options,
+		"Duration: 2s, Total samples = 220ms (11.00%)\n"
+		"Base: Total samples = 220ms\n"
+		"Values are differences from the base, of a profile scaled by 1 to the same total\n"
+		"      flat  flat%   sum%        cum   cum%\n");
+	profile_free(profile);
+	profile_free(base);
+}
+
+/* Calls are sorted and omitted by the sum of both profiles. */
+static void differences_are_a_tree(void **state)
+{
+	struct profile *profile = read_back(state, changed_profile());
+	struct profile *base = read_back(state, example_profile());
+	struct report_options options = {.base = base, .min_percent = 10};
+
+	assert_report(profile, report_tree, &options,
+		      "Duration: 2s, Total samples = 220ms (11.00%)\n"
+		      "Base: Total samples = 110ms\n"
+		      "Values are differences from the base, of a profile scaled by 0.5 to the "
+		      "same total\n"
+		      "  base%   cum%        cum       flat\n"
+		      "   100%   100%          0          0  all\n"
+		      "   100%   100%          0          0  main\n"
+		      "     0% 63.64%      +70ms      +70ms  ├─ new\n"
+		      " 27.27% 27.27%          0      +30ms  ├─ fib\n"
+		      " 27.27%     0%      -30ms          0  │  fib\n"
+		      " 27.27%     0%      -30ms      -30ms  │  fib\n"
+		      " 36.36%     0%      -40ms          0  ├─ read\n"
+		      " 36.36%     0%      -40ms          0  │  entry\n"
+		      " 36.36%     0%      -40ms      -40ms  │  vfs_read\n"
+		      " 27.27%     0%      -30ms      -10ms  └─ outer\n"
+		      "(without calls below 10% of the total)\n");
+	profile_free(profile);
+	profile_free(base);
+}
+
+/* A third of each of 7 values of 10: the sum of the rounded values is the total of the base. */
+static void scaled_values_keep_their_sum(void **state)
+{
+	struct profile *profile = empty_profile(), *base = empty_profile();
+	struct calltree_options options = {.sample_type = 1, .base = base, .base_type = 1};
+	uint32_t location = example_location(base, 0, 1, NULL, "f");
+	struct calltree *tree;
+
+	(void)state;
+	example_add(base, &location, 1, 1, 23, NULL, 0);
+	for (uint32_t i = 0; i < 7; i++) {
+		location = example_location(profile, 0, i, NULL, (char[]){(char)('a' + i), 0});
+		example_add(profile, &location, 1, 1, 10, NULL, 0);
+	}
+	assert_int_equal(calltree_new(profile, &options, &tree, NULL), 0);
+	assert_int_equal(tree->unscaled_total, 70);
+	assert_int_equal(tree->total, 23);
+	assert_int_equal(tree->base_total, 23);
+	for (size_t i = 1; i < tree->node_count; i++)
+		assert_true(tree->nodes[i].base_self || tree->nodes[i].self == 3 ||
+			    tree->nodes[i].self == 4);
+	calltree_free(tree);
+	profile_free(profile);
+	profile_free(base);
+}
+
+static void types_of_differences_must_be_equal(void **state)
+{
+	struct profile *profile = example_profile(), *base = profile_new();
+	struct calltree_options options = {.base = base};
+	struct error error;
+
+	(void)state;
+	profile_add_type(base, "samples", "count");
+	assert_int_equal(calltree_find_types(profile, NULL, &options, &error), -EINVAL);
+	assert_string_equal(error.text,
+			    "the base: no sample type 'cpu' in the profile: it has samples");
+	assert_int_equal(calltree_find_types(profile, "samples", &options, &error), 0);
+	profile_add_type(base, "cpu", "milliseconds");
+	assert_int_equal(calltree_find_types(profile, NULL, &options, &error), -EINVAL);
+	assert_string_equal(error.text,
+			    "'cpu' has the unit 'nanoseconds', and 'milliseconds' in the base");
+	profile_free(base);
+	base = example_profile();
+	options.base = base;
+	assert_int_equal(calltree_find_types(profile, NULL, &options, &error), 0);
+	assert_int_equal(options.sample_type, PROFILE_CPU);
+	assert_int_equal(options.base_type, PROFILE_CPU);
+	profile_free(profile);
+	profile_free(base);
+}
+
 static int64_t flat_of(const struct calltree *tree, const char *name, int64_t *cum)
 {
 	struct calltree_function *functions;
@@ -402,8 +547,16 @@ static void values_have_units(void **state)
 		{12, "count", "12"},
 		{12, "apples", "12apples"},
 		{12, "", "12"},
+		{999, "ns", "999ns"},
+		{1000, "ns", "1us"},
+		{1024, "b", "1kB"},
+		{1, "hrs", "1hrs"},
+		/* Cut, to the size of the text. */
+		{12, "a unit of more than forty-eight characters: it is cut",
+		 "12a unit of more than forty-eight characters: i"},
 	};
 	char text[UNIT_TEXT_MAX];
+	struct unit unit;
 	size_t i;
 
 	(void)state;
@@ -414,6 +567,17 @@ static void values_have_units(void **state)
 	assert_string_equal(percent_format(text, 9999, 10000), "100%");
 	assert_string_equal(percent_format(text, 1, 1000), "0.1%");
 	assert_string_equal(percent_format(text, 1, 0), "0%");
+	assert_string_equal(percent_format(text, 9995, 10000), "100%");
+	assert_string_equal(percent_format(text, 9994, 10000), "99.94%");
+	assert_string_equal(percent_format(text, 10006, 10000), "100.06%");
+	assert_string_equal(percent_format(text, 1, 100), "1.00%");
+	assert_string_equal(percent_format(text, -1, 2), "50.00%");
+	unit = unit_choose("nanoseconds", 1e9);
+	assert_string_equal(unit_format(text, -1, &unit), "0");
+	assert_string_equal(unit_format(text, 1, &unit), "0");
+	assert_string_equal(unit_format(text, 10000000, &unit), "0.01s");
+	unit = unit_choose("nanoseconds", -2e9);
+	assert_string_equal(unit_format(text, -2000000000, &unit), "-2s");
 }
 
 static void control_characters_are_escaped(void **state)
@@ -514,6 +678,10 @@ static void exit_statuses(void **state)
 	assert_int_equal(run_quietly(cmd_report, "--tree", path, NULL), STATUS_OK);
 	assert_int_equal(run_quietly(cmd_report, "--help", NULL, NULL), STATUS_OK);
 	assert_int_equal(run_quietly(cmd_report, "/nonexistent", NULL, NULL), STATUS_FAILED);
+	assert_int_equal(run_quietly(cmd_report, "--diff", path, path), STATUS_OK);
+	assert_int_equal(run_quietly(cmd_report, "--diff", "/nonexistent", path), STATUS_FAILED);
+	assert_int_equal(run_quietly(cmd_report, "--diff=-", "-", NULL), STATUS_USAGE);
+	assert_int_equal(run_quietly(cmd_report, "--absolute", path, NULL), STATUS_USAGE);
 	assert_int_equal(run_quietly(cmd_report, "--sample-type=x", path, NULL), STATUS_FAILED);
 	assert_int_equal(run_quietly(cmd_report, NULL, NULL, NULL), STATUS_USAGE);
 	assert_int_equal(run_quietly(cmd_report, path, path, NULL), STATUS_USAGE);
@@ -532,6 +700,10 @@ int main(void)
 		SCRATCH_TEST(report_top_of_another_sample_type),
 		SCRATCH_TEST(report_chooses_one_unit),
 		SCRATCH_TEST(report_tree_draws_calls),
+		SCRATCH_TEST(differences_are_listed),
+		SCRATCH_TEST(differences_are_a_tree),
+		SCRATCH_TEST(scaled_values_keep_their_sum),
+		SCRATCH_TEST(types_of_differences_must_be_equal),
 		SCRATCH_TEST(recursion_counts_once_per_function),
 		SCRATCH_TEST(extreme_values_saturate),
 		SCRATCH_TEST(too_large_tree_is_an_error),

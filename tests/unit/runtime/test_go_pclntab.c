@@ -278,7 +278,7 @@ static void test_wrong_section_header_is_ignored(void **state)
 	options.has_section_headers = true;
 	go_image_make(&image, &options);
 	memcpy(&elf, image.bytes, sizeof(elf));
-	image.bytes[elf.e_shoff + sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_addr)] ^= 0x10;
+	image.bytes[elf.e_shoff + 2 * sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_addr)] ^= 0x10;
 	assert_int_equal(go_pclntab_open(image.bytes, image.size, &pclntab, NULL), 0);
 	assert_all(pclntab);
 	go_pclntab_close(pclntab);
@@ -335,6 +335,540 @@ static void test_survives_wrong_bytes(void **state)
 	}
 }
 
+/* Changes to an image: behind its end is room for more. */
+
+static unsigned char *record_of(unsigned int function)
+{
+	uint32_t offset;
+
+	memcpy(&offset, image.bytes + image.functions + 8 * function + 4, sizeof(offset));
+	return image.bytes + image.functions + offset;
+}
+
+static void set_u32(unsigned char *at, uint32_t value)
+{
+	memcpy(at, &value, sizeof(value));
+}
+
+/* Returns the offset of the bytes in the image. */
+static size_t append(const void *bytes, size_t size)
+{
+	const size_t at = go_align(&image);
+
+	go_put(&image, bytes, size);
+	memcpy(image.bytes + sizeof(Elf64_Ehdr) + offsetof(Elf64_Phdr, p_filesz), &image.size,
+	       sizeof(image.size));
+	return at;
+}
+
+static struct go_pclntab *reopen_image(void)
+{
+	struct go_pclntab *pclntab = NULL;
+	struct error error;
+
+	if (go_pclntab_open(image.bytes, image.size, &pclntab, &error) != 0)
+		fail_msg("%s", error.text);
+	return pclntab;
+}
+
+/* Sets the lines of main.plain to a sequence. */
+static void set_lines(const void *sequence, size_t size)
+{
+	set_u32(record_of(0) + 24, (uint32_t)(append(sequence, size) - image.values));
+}
+
+static void test_programs_of_32_bits(void **state)
+{
+	struct go_options options = go_1_20;
+	struct go_pclntab *pclntab;
+
+	(void)state;
+	options.is_32_bit = true;
+	pclntab = open_image(&options);
+	assert_all(pclntab);
+	go_pclntab_close(pclntab);
+	/* The size of a pointer is not that of the file. */
+	image.bytes[image.header + 7] = 8;
+	assert_refused(image.bytes, image.size, -ENODATA, "no function table of Go");
+}
+
+static void assert_line(const void *sequence, size_t size, const char *expected)
+{
+	struct go_pclntab *pclntab;
+
+	go_image_make(&image, &go_1_20);
+	set_lines(sequence, size);
+	pclntab = reopen_image();
+	assert_chain(pclntab, 0x1f, expected);
+	go_pclntab_close(pclntab);
+}
+
+/* Numbers take up to five bytes; a sequence that ends too early has no value. */
+static void test_lines_of_any_size(void **state)
+{
+	(void)state;
+	assert_line("\xda\x04\x20\0", 5, "main.plain main.plain /a.go:300\n");
+	assert_line("\x80\x80\x80\x80\x02\x20", 7, "main.plain main.plain /a.go:268435455\n");
+	assert_line("\x80\x80\x80\x80\x80\x01\x20", 8, "main.plain main.plain /a.go:0\n");
+	assert_line("\x0c\x90\x80\x80\x80\0\x02\x10\0", 10, "main.plain main.plain /a.go:6\n");
+	assert_line("\x0c\x1f\0\x20", 5, "main.plain main.plain /a.go:0\n");
+	/* The last line is the last but one minus 2. */
+	assert_line("\x0c\x10\x03\x10\0", 6, "main.plain main.plain /a.go:3\n");
+	/* No line is 0, or below. */
+	assert_line("\x02\x20\0", 4, "main.plain main.plain /a.go:0\n");
+	assert_line("\x01\x20\0", 4, "main.plain main.plain /a.go:0\n");
+	/* Beyond the end of the file. */
+	assert_line("\x0c\x1f\x02", 3, "main.plain main.plain /a.go:0\n");
+}
+
+/* Other machines have instructions of 2 or 4 bytes: lengths of code are counted by them. */
+static void test_lengths_of_instructions(void **state)
+{
+	static const unsigned char quanta[] = {1, 2, 4};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(quanta); i++) {
+		struct go_pclntab *pclntab;
+
+		go_image_make(&image, &go_1_20);
+		image.bytes[image.header + 6] = quanta[i];
+		pclntab = reopen_image();
+		assert_chain(pclntab, 0x0f, "main.plain main.plain /a.go:10\n");
+		assert_chain(pclntab, 0x1f,
+			     i ? "main.plain main.plain /a.go:10\n"
+			       : "main.plain main.plain /a.go:11\n");
+		go_pclntab_close(pclntab);
+	}
+}
+
+/* A function without a file has no line. */
+static void test_unknown_files(void **state)
+{
+	struct go_pclntab *pclntab;
+
+	(void)state;
+	go_image_make(&image, &go_1_20);
+	set_u32(image.bytes + image.units, UINT32_MAX);
+	pclntab = reopen_image();
+	assert_chain(pclntab, 0x10, "main.plain main.plain ?:0\n");
+	assert_chain(pclntab, 0x28,
+		     "+main.middle main.middle /b.go:30\n"
+		     "main.outer[...] main.outer[go.shape.int] ?:0\n");
+	go_pclntab_close(pclntab);
+	/* The second unit begins with /b.go. */
+	go_image_make(&image, &go_1_20);
+	set_u32(record_of(0) + 32, 1);
+	pclntab = reopen_image();
+	assert_chain(pclntab, 0x10, "main.plain main.plain /b.go:11\n");
+	go_pclntab_close(pclntab);
+	/* Out of the table of files. */
+	set_u32(image.bytes + image.units, 0x10000000);
+	set_u32(record_of(0) + 32, 0);
+	set_u32(record_of(0) + 4, 0x10000000);
+	pclntab = reopen_image();
+	assert_chain(pclntab, 0x10, "  ?:0\n");
+	go_pclntab_close(pclntab);
+}
+
+/* The last kind of functions is that of wrappers, if there are enough kinds. */
+static void test_kind_of_wrappers(void **state)
+{
+	static const struct {
+		unsigned char kind;
+		const char *expected;
+	} kinds[] = {
+		{20, "main.(*T).M main.(*T).M /a.go:10\n"},
+		{21, ""},
+		{30, ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct go_pclntab *pclntab;
+
+		go_image_make(&image, &go_1_20);
+		record_of(2)[40] = kinds[i].kind;
+		pclntab = reopen_image();
+		assert_chain(pclntab, 0x60, kinds[i].expected);
+		assert_chain(pclntab, 0x00, "main.plain main.plain /a.go:10\n");
+		go_pclntab_close(pclntab);
+	}
+	/* An inlined wrapper is omitted, too: the kind of main.middle. */
+	go_image_make(&image, &go_1_20);
+	image.bytes[image.trees] = GO_WRAPPER;
+	{
+		struct go_pclntab *pclntab = reopen_image();
+
+		assert_chain(pclntab, 0x28, OUTER);
+		assert_chain(pclntab, 0x30, "+main.inner main.inner /b.go:40\n" OUTER);
+		go_pclntab_close(pclntab);
+	}
+}
+
+/* Functions without the data of inlined calls. */
+static void test_functions_without_inlined_calls(void **state)
+{
+	static const char *const expected = "main.outer[...] main.outer[go.shape.int] /b.go:40\n";
+	struct go_pclntab *pclntab;
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		go_image_make(&image, &go_1_20);
+		if (i == 0)
+			record_of(1)[43] = 3; /* number of function data */
+		else if (i == 1)
+			set_u32(record_of(1) + 28, 2); /* number of PC data */
+		else if (i == 2)
+			set_u32(record_of(1) + 44 + 6 * 4, UINT32_MAX); /* the tree */
+		else
+			set_u32(record_of(1) + 44 + 2 * 4, 0); /* the indices of calls */
+		pclntab = reopen_image();
+		assert_chain(pclntab, 0x30, expected);
+		go_pclntab_close(pclntab);
+	}
+}
+
+struct functions {
+	char text[2048];
+	unsigned int count, stop_at;
+};
+
+static int add_size(void *arg, uint64_t start, uint64_t end, int32_t size)
+{
+	struct functions *functions = arg;
+	size_t used = strlen(functions->text);
+
+	snprintf(functions->text + used, sizeof(functions->text) - used, " %x-%x:%d",
+		 (unsigned int)(start - GO_TEXT), (unsigned int)(end - GO_TEXT), size);
+	return ++functions->count == functions->stop_at ? 5 : 0;
+}
+
+static const struct go_pclntab *listed;
+
+static int add_function(void *arg, const struct go_function *function)
+{
+	struct functions *functions = arg;
+	size_t used = strlen(functions->text);
+	int result;
+
+	snprintf(functions->text + used, sizeof(functions->text) - used, "%s %x-%x%s%s",
+		 function->name, (unsigned int)(function->start - GO_TEXT),
+		 (unsigned int)(function->end - GO_TEXT),
+		 function->is_outermost ? " outermost" : "",
+		 function->changes_stack ? " changes" : "");
+	result = go_pclntab_each_stack_size(listed, function, add_size, arg);
+	strcat(functions->text, "\n");
+	return result;
+}
+
+static void assert_functions(unsigned int stop_at, int result, const char *expected)
+{
+	struct functions functions = {.stop_at = stop_at};
+	struct go_pclntab *pclntab = reopen_image();
+
+	listed = pclntab;
+	assert_int_equal(go_pclntab_each_function(pclntab, add_function, &functions), result);
+	assert_string_equal(functions.text, expected);
+	go_pclntab_close(pclntab);
+}
+
+/* Copies a sequence of a function to its sizes of the stack. */
+static void use_as_sizes(unsigned int function, unsigned int of, unsigned int field)
+{
+	memcpy(record_of(function) + 16, record_of(of) + field, 4);
+}
+
+static void test_stack_sizes(void **state)
+{
+	(void)state;
+	go_image_make(&image, &go_1_20);
+	assert_functions(0, 0,
+			 "main.plain 0-20\n"
+			 "main.outer[go.shape.int] 20-60\n"
+			 "main.(*T).M 60-80\n");
+	record_of(0)[41] = 1;
+	record_of(1)[41] = 2;
+	record_of(2)[41] = 3;
+	use_as_sizes(0, 0, 24);
+	use_as_sizes(1, 1, 24);
+	use_as_sizes(2, 1, 24);
+	assert_functions(0, 0,
+			 "main.plain 0-20 outermost 0-10:10 10-20:11\n"
+			 "main.outer[go.shape.int] 20-60 changes 20-28:20 28-30:30 30-40:40 "
+			 "40-60:20\n"
+			 "main.(*T).M 60-80 outermost changes 60-68:20 68-70:30 70-80:40\n");
+	assert_functions(3, 5,
+			 "main.plain 0-20 outermost 0-10:10 10-20:11\n"
+			 "main.outer[go.shape.int] 20-60 changes 20-28:20\n");
+	/* Instructions of 4 bytes: the parts are longer, but not than the function. */
+	image.bytes[image.header + 6] = 4;
+	assert_functions(0, 0,
+			 "main.plain 0-20 outermost 0-20:10\n"
+			 "main.outer[go.shape.int] 20-60 changes 20-40:20 40-60:30\n"
+			 "main.(*T).M 60-80 outermost changes 60-80:20\n");
+	/* A sequence that ends before the function does. */
+	image.bytes[image.header + 6] = 1;
+	use_as_sizes(1, 0, 24);
+	assert_functions(0, 0,
+			 "main.plain 0-20 outermost 0-10:10 10-20:11\n"
+			 "main.outer[go.shape.int] 20-60 changes 20-30:10 30-40:11\n"
+			 "main.(*T).M 60-80 outermost changes 60-68:20 68-70:30 70-80:40\n");
+}
+
+/* A sequence may begin with the value of before, and end with 0 bytes, or at the end of the file.
+ */
+static void test_odd_stack_sizes(void **state)
+{
+	static const struct {
+		const char *bytes;
+		size_t size;
+		const char *expected;
+	} cases[] = {
+		{"\0\x08\x02\x08", 5, "main.plain 0-20 0-8:-1 8-10:0\n"},
+		{"\x02\x08\x02\0\x08\x10", 7, "main.plain 0-20 0-8:0\n"},
+		{"\x02\x08\x02", 3, "main.plain 0-20 0-8:0\n"},
+		{"\x02\x08", 2, "main.plain 0-20 0-8:0\n"},
+		{"\x02", 1, "main.plain 0-20\n"},
+	};
+	const char *others = "main.outer[go.shape.int] 20-60\n"
+			     "main.(*T).M 60-80\n";
+	char expected[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		size_t at;
+
+		go_image_make(&image, &go_1_20);
+		at = append(cases[i].bytes, cases[i].size);
+		set_u32(record_of(0) + 16, (uint32_t)(at - image.values));
+		snprintf(expected, sizeof(expected), "%s%s", cases[i].expected, others);
+		assert_functions(0, 0, expected);
+	}
+}
+
+/* Functions whose name, or record, is out of the file. */
+static void test_broken_functions(void **state)
+{
+	(void)state;
+	go_image_make(&image, &go_1_18);
+	set_u32(record_of(0) + 4, 0x10000000);
+	set_u32(image.bytes + image.functions + 12, 0x10000000);
+	assert_functions(0, 0, " 0-20\nmain.(*T).M 60-80\n");
+	/* A function without code. */
+	go_image_make(&image, &go_1_18);
+	set_u32(image.bytes + image.functions + 8, 0x60);
+	assert_functions(0, 0, "main.plain 0-60\nmain.(*T).M 60-80\n");
+}
+
+/* Puts sections of text at the end, and points the module data to them. */
+static void put_sections(const uint64_t *words, size_t size, uint64_t count, uint64_t capacity)
+{
+	const uint64_t slice[] = {GO_BASE + append(words, size), count, capacity};
+
+	memcpy(image.bytes + image.module + 41 * 8, slice, sizeof(slice));
+}
+
+/* A linker has split the code. */
+static void test_split_code(void **state)
+{
+	const uint64_t sections[] = {0, 0x30, GO_TEXT, 0x30, 0x80, GO_TEXT + 0x1030};
+	struct go_pclntab *pclntab;
+
+	(void)state;
+	go_image_make(&image, &go_1_20);
+	put_sections(sections, sizeof(sections), 2, 2);
+	pclntab = reopen_image();
+	assert_chain(pclntab, 0x28, "+main.middle main.middle /b.go:30\n" OUTER);
+	assert_chain(pclntab, 0x2f, "+main.middle main.middle /b.go:30\n" OUTER);
+	assert_nothing(pclntab, GO_TEXT + 0x30);
+	assert_nothing(pclntab, GO_TEXT + 0x102f);
+	assert_chain(pclntab, 0x1030,
+		     "+main.inner main.inner /b.go:40\n+main.middle main.middle /b.go:30\n" OUTER);
+	assert_chain(pclntab, 0x1040, OUTER);
+	assert_chain(pclntab, 0x107f, "");
+	assert_nothing(pclntab, GO_TEXT + 0x1080);
+	go_pclntab_close(pclntab);
+	/* A function is in the section of its start. */
+	assert_functions(0, 0,
+			 "main.plain 0-20\n"
+			 "main.outer[go.shape.int] 20-30\n"
+			 "main.(*T).M 1060-1080\n");
+}
+
+/* Without valid sections of text, the version of Go is not known. */
+static void test_wrong_sections(void **state)
+{
+	static const struct {
+		uint64_t words[3], count, capacity;
+		bool is_valid;
+	} cases[] = {
+		{{0, 0x80, GO_TEXT}, 1, 1, true},
+		{{0, UINT32_MAX, GO_TEXT}, 1, 1, true},
+		{{0, 0x80, GO_TEXT}, 1, 2, false},
+		{{0, 0x80, GO_TEXT}, 0, 0, false},
+		{{1, 0x80, GO_TEXT}, 1, 1, false},
+		{{0, 0x80, GO_TEXT + 1}, 1, 1, false},
+		{{0, UINT64_C(0x100000000), GO_TEXT}, 1, 1, false},
+		{{0, 0x80, GO_TEXT}, 64, 64, true},
+		{{0, 0x80, GO_TEXT}, 65, 65, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t words[3 * 65] = {0};
+		struct go_pclntab *pclntab;
+
+		memcpy(words, cases[i].words, sizeof(cases[i].words));
+		go_image_make(&image, &go_1_20);
+		put_sections(words, sizeof(words), cases[i].count, cases[i].capacity);
+		pclntab = reopen_image();
+		assert_chain(pclntab, 0x28,
+			     cases[i].is_valid
+				     ? "+main.middle main.middle /b.go:30\n" OUTER
+				     : "main.outer[...] main.outer[go.shape.int] /b.go:30\n");
+		go_pclntab_close(pclntab);
+	}
+	/* One that ends before it begins. */
+	go_image_make(&image, &go_1_20);
+	put_sections((const uint64_t[]){0, 0x80, GO_TEXT, 9, 8, GO_TEXT}, 48, 2, 2);
+	{
+		struct go_pclntab *pclntab = reopen_image();
+
+		assert_chain(pclntab, 0x28, "main.outer[...] main.outer[go.shape.int] /b.go:30\n");
+		go_pclntab_close(pclntab);
+	}
+}
+
+/* The header is searched for in a limited number of places, and then its module data. */
+static void test_number_of_candidates_is_limited(void **state)
+{
+	const uint64_t wrong = 1;
+
+	(void)state;
+	for (size_t fakes = 60; fakes < 64; fakes++) {
+		unsigned char module[48 * 8];
+		uint64_t header;
+
+		go_image_make(&image, &go_1_20);
+		header = GO_BASE + image.header;
+		memcpy(module, image.bytes + image.module, sizeof(module));
+		memcpy(image.bytes + image.module + 8, &wrong, sizeof(wrong));
+		for (size_t i = 0; i < fakes; i++)
+			append(&header, sizeof(header));
+		append(module, sizeof(module));
+		/* With the header, and the broken module data. */
+		if (fakes <= 61) {
+			struct go_pclntab *pclntab = reopen_image();
+
+			assert_all(pclntab);
+			go_pclntab_close(pclntab);
+		} else {
+			assert_refused(image.bytes, image.size, -ENODATA,
+				       "no function table of Go");
+		}
+	}
+}
+
+/* The data of a program is in another segment than its tables; only that is searched. */
+static void test_several_segments(void **state)
+{
+	Elf64_Ehdr elf;
+	Elf64_Phdr segments[2];
+	struct go_pclntab *pclntab;
+
+	(void)state;
+	go_image_make(&image, &go_1_20);
+	memcpy(&elf, image.bytes, sizeof(elf));
+	elf.e_phnum = 2;
+	memcpy(image.bytes, &elf, sizeof(elf));
+	memcpy(&segments[0], image.bytes + sizeof(elf), sizeof(segments[0]));
+	segments[1] = segments[0];
+	segments[0].p_filesz = image.module;
+	segments[0].p_flags = PF_R | PF_X;
+	segments[1].p_offset = image.module;
+	segments[1].p_vaddr = GO_BASE + image.module;
+	segments[1].p_filesz = image.size - image.module;
+	segments[1].p_flags = PF_R | PF_W;
+	memcpy(image.bytes + sizeof(elf), segments, sizeof(segments));
+	pclntab = reopen_image();
+	assert_all(pclntab);
+	go_pclntab_close(pclntab);
+	segments[1].p_flags = PF_R;
+	memcpy(image.bytes + sizeof(elf), segments, sizeof(segments));
+	assert_refused(image.bytes, image.size, -ENODATA, "no function table of Go");
+}
+
+/* Program headers come in any order. */
+static void test_order_of_program_headers(void **state)
+{
+	struct go_options options = go_1_20;
+	Elf64_Phdr segments[2], first;
+	struct go_pclntab *pclntab;
+
+	(void)state;
+	options.has_relocations = true;
+	go_image_make(&image, &options);
+	memcpy(segments, image.bytes + sizeof(Elf64_Ehdr), sizeof(segments));
+	first = segments[0];
+	segments[0] = segments[1];
+	segments[1] = first;
+	assert_int_equal(segments[0].p_type, PT_DYNAMIC);
+	memcpy(image.bytes + sizeof(Elf64_Ehdr), segments, sizeof(segments));
+	pclntab = reopen_image();
+	assert_all(pclntab);
+	go_pclntab_close(pclntab);
+}
+
+static void set_machine(uint16_t machine, uint32_t type)
+{
+	const struct go_options *options = &go_1_20;
+	struct go_options relocated = *options;
+	Elf64_Rela relocation;
+
+	relocated.has_relocations = true;
+	go_image_make(&image, &relocated);
+	memcpy(image.bytes + offsetof(Elf64_Ehdr, e_machine), &machine, sizeof(machine));
+	for (size_t at = image.relocations;
+	     at + sizeof(relocation) + 3 * sizeof(Elf64_Dyn) <= image.size;
+	     at += sizeof(relocation)) {
+		memcpy(&relocation, image.bytes + at, sizeof(relocation));
+		relocation.r_info = ELF64_R_INFO(0, type);
+		memcpy(image.bytes + at, &relocation, sizeof(relocation));
+	}
+}
+
+static void test_relocations_of_machines(void **state)
+{
+	struct go_pclntab *pclntab;
+	const uint64_t less = 23;
+	Elf64_Dyn *sizes;
+
+	(void)state;
+	set_machine(EM_AARCH64, R_AARCH64_RELATIVE);
+	pclntab = reopen_image();
+	assert_all(pclntab);
+	go_pclntab_close(pclntab);
+	set_machine(EM_AARCH64, R_X86_64_RELATIVE);
+	assert_refused(image.bytes, image.size, -ENODATA, "no function table of Go");
+	set_machine(EM_X86_64, R_AARCH64_RELATIVE);
+	assert_refused(image.bytes, image.size, -ENODATA, "no function table of Go");
+	/* The last one, of the sections of text, is not in the table. */
+	set_machine(EM_X86_64, R_X86_64_RELATIVE);
+	sizes = (void *)(image.bytes + image.size - 2 * sizeof(*sizes));
+	assert_int_equal(sizes->d_tag, DT_RELASZ);
+	sizes->d_un.d_val -= less;
+	pclntab = reopen_image();
+	assert_chain(pclntab, 0x28, "main.outer[...] main.outer[go.shape.int] /b.go:30\n");
+	go_pclntab_close(pclntab);
+	/* There is none behind the end. */
+	sizes->d_un.d_val = 0;
+	assert_refused(image.bytes, image.size, -ENODATA, "no function table of Go");
+	sizes->d_un.d_val = UINT64_MAX;
+	pclntab = reopen_image();
+	assert_all(pclntab);
+	go_pclntab_close(pclntab);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -347,6 +881,21 @@ int main(void)
 		cmocka_unit_test(test_unsupported_files_are_refused),
 		cmocka_unit_test(test_wrong_headers_are_refused),
 		cmocka_unit_test(test_wrong_section_header_is_ignored),
+		cmocka_unit_test(test_programs_of_32_bits),
+		cmocka_unit_test(test_lines_of_any_size),
+		cmocka_unit_test(test_lengths_of_instructions),
+		cmocka_unit_test(test_unknown_files),
+		cmocka_unit_test(test_kind_of_wrappers),
+		cmocka_unit_test(test_functions_without_inlined_calls),
+		cmocka_unit_test(test_stack_sizes),
+		cmocka_unit_test(test_odd_stack_sizes),
+		cmocka_unit_test(test_broken_functions),
+		cmocka_unit_test(test_split_code),
+		cmocka_unit_test(test_wrong_sections),
+		cmocka_unit_test(test_number_of_candidates_is_limited),
+		cmocka_unit_test(test_relocations_of_machines),
+		cmocka_unit_test(test_several_segments),
+		cmocka_unit_test(test_order_of_program_headers),
 		cmocka_unit_test(test_survives_truncation),
 		cmocka_unit_test(test_survives_wrong_bytes),
 	};

@@ -115,7 +115,10 @@ static void test_malformed_lines_are_skipped(void **state)
 				    "10000000000000000 10 long\n"
 				    "ffffffffffffffff 10 wraps\n"
 				    "1000 zz text\n"
+				    "5000,10 comma\n"
+				    "5000 10,comma\n"
 				    "0x2000 0x10 good\n"
+				    "fffffffffffffff0 f edge\n"
 				    "3000 10 unfinished");
 
 	(void)state;
@@ -123,7 +126,9 @@ static void test_malformed_lines_are_skipped(void **state)
 	assert_name(map, 0, NULL);
 	assert_name(map, UINT64_MAX, NULL);
 	assert_name(map, 0x2000, "good");
+	assert_name(map, UINT64_MAX - 1, "edge");
 	assert_name(map, 0x3000, NULL);
+	assert_name(map, 0x5000, NULL);
 	perf_map_free(map);
 	map = READ("");
 	assert_name(map, 0, NULL);
@@ -186,6 +191,10 @@ static void test_bytes_beyond_limit_are_dropped(void **state)
 	assert_int_equal(perf_map_read(fd, &map), 0);
 	assert_true(perf_map_is_truncated(map));
 	assert_name(map, 0x1000, "f");
+	perf_map_free(map);
+	assert_int_equal(ftruncate(fd, PERF_MAP_BYTES_MAX), 0);
+	assert_int_equal(perf_map_read(fd, &map), 0);
+	assert_false(perf_map_is_truncated(map));
 	perf_map_free(map);
 	close(fd);
 }
@@ -264,6 +273,48 @@ static void test_map_of_earlier_process_is_stale(void **state)
 	close(fd);
 }
 
+/* Sets the time of a file: nanoseconds since 1970. */
+static void set_time(const char *path, int64_t time)
+{
+	const struct timespec times[2] = {
+		{.tv_nsec = UTIME_OMIT},
+		{.tv_sec = time / NS_PER_SECOND, .tv_nsec = time % NS_PER_SECOND},
+	};
+
+	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* Returns whether a map is that of a process which started `after` its time (ns since 1970). */
+static bool is_opened_after(const char *map, int64_t time, int64_t after)
+{
+	int64_t boot = now_ns(CLOCK_REALTIME) - now_ns(CLOCK_BOOTTIME);
+	int fd;
+
+	set_time(map, time);
+	fd = perf_map_open(sandbox, 17, 3, (uint64_t)(time + after - boot));
+	if (fd < 0)
+		assert_int_equal(fd, -ESTALE);
+	else
+		close(fd);
+	return fd >= 0;
+}
+
+/* The clock of a file system lags some ticks, or, without fractions, a second. */
+static void test_time_of_a_map_may_lag(void **state)
+{
+	const int64_t now = now_ns(CLOCK_REALTIME), second = now / NS_PER_SECOND * NS_PER_SECOND;
+	const char *map;
+
+	(void)state;
+	run("mkdir -p %s", in_sandbox("proc/17/root/tmp"));
+	map = in_sandbox("proc/17/root/tmp/perf-3.map");
+	write_text(map, "1000 10 a\n");
+	assert_true(is_opened_after(map, second + 1, 1000000));
+	assert_false(is_opened_after(map, second + 1, 500000000));
+	assert_true(is_opened_after(map, second, 300000000));
+	assert_false(is_opened_after(map, second, 2000000000));
+}
+
 /* Only the user of the process and root may own the map. */
 static void test_map_of_other_user_is_refused(void **state)
 {
@@ -319,6 +370,7 @@ int main(void)
 		cmocka_unit_test(test_only_regular_files_are_opened),
 		cmocka_unit_test(test_symlinks_stay_in_container),
 		cmocka_unit_test(test_map_of_earlier_process_is_stale),
+		cmocka_unit_test(test_time_of_a_map_may_lag),
 		cmocka_unit_test(test_map_of_other_user_is_refused),
 		cmocka_unit_test(test_length_of_the_root_is_limited),
 	};

@@ -2,6 +2,9 @@
 /* Perf maps that are kept open, up to a limit, and the count of those dropped. */
 #include "runtime/perf_map_watcher.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <semaphore.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -17,13 +20,31 @@ static struct perf_map_watcher *watcher;
 /* Seconds by which CLOCK_REALTIME is wrong: as a clock that is set while the program reads it. */
 static time_t realtime_error;
 
+/* Seconds by which the time to finish has passed already. */
+static time_t late;
+
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
 	int result = (int)syscall(SYS_clock_gettime, clock, time);
 
 	if (clock == CLOCK_REALTIME)
 		time->tv_sec += realtime_error;
+	if (clock == CLOCK_MONOTONIC)
+		time->tv_sec -= late;
 	return result;
+}
+
+/* The file system of process 1 hangs. */
+static bool process_hangs;
+static sem_t hangs, never;
+
+int stat(const char *path, struct stat *st)
+{
+	if (process_hangs && !strcmp(strrchr(path, '/'), "/1")) {
+		sem_post(&hangs);
+		sem_wait(&never);
+	}
+	return fstatat(AT_FDCWD, path, st, 0);
 }
 
 /* Makes processes 1 to PROCESSES without a map, and PROCESSES + 1 to 2 * PROCESSES with one. */
@@ -235,6 +256,196 @@ static void processes_without_map_leave_nothing(void **state)
 	assert_int_equal(take(true, &id), 0);
 }
 
+/* Waits until the only map is that of `path`, and returns its id. */
+static uint32_t wait_for_file(const char *path)
+{
+	struct stat wanted, st;
+
+	assert_int_equal(fstatat(AT_FDCWD, path, &wanted, 0), 0);
+	for (int tries = 0; tries < 10000; tries++) {
+		struct perf_map_fd *maps;
+		uint32_t id;
+		size_t count;
+		bool found;
+
+		assert_int_equal(perf_map_watcher_take(watcher, false, &maps, &count), 0);
+		assert_int_equal(count, 1);
+		assert_int_equal(fstat(maps[0].fd, &st), 0);
+		found = st.st_ino == wanted.st_ino;
+		id = maps[0].id;
+		close(maps[0].fd);
+		free(maps);
+		if (found)
+			return id;
+		usleep(1000);
+	}
+	fail_msg("%s is not opened", path);
+	return 0;
+}
+
+static void replace_map(void)
+{
+	write_text(in_sandbox("new"), "2000 10 g\n");
+	assert_int_equal(rename(in_sandbox("new"), in_sandbox("with/root/tmp/perf-1.map")), 0);
+}
+
+static unsigned int open_files(void)
+{
+	unsigned int count = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
+/* A program may write another file to the place of its map, any number of times. */
+static void replaced_map_is_the_newer_one(void **state)
+{
+	uint32_t index = add_process(PROCESSES + 1), id;
+	unsigned int files;
+
+	(void)state;
+	wait_for_map(index);
+	files = open_files();
+	id = perf_map_watcher_id(watcher, index, true);
+	for (int i = 0; i < 5; i++) {
+		replace_map();
+		perf_map_watcher_poll(watcher, index);
+		assert_int_equal(wait_for_file(in_sandbox("with/root/tmp/perf-1.map")), id);
+	}
+	/* The same file is not opened again; those of before are closed. */
+	perf_map_watcher_poll(watcher, index);
+	for (uint32_t i = 1; i < PERF_MAP_WATCHER_OPEN_MAX; i++)
+		add_process(PROCESSES + 1 + i);
+	perf_map_watcher_finish(watcher);
+	assert_int_equal(open_files(), files + PERF_MAP_WATCHER_OPEN_MAX - 1);
+	/* It is one map of the limit. */
+	assert_int_equal(perf_maps_dropped(watcher), 0);
+	assert_int_equal(take(false, &id), PERF_MAP_WATCHER_OPEN_MAX);
+}
+
+/* Waits until as many maps are open. */
+static void wait_for_maps(size_t count)
+{
+	uint32_t id;
+
+	for (int tries = 0; take(false, &id) != count; tries++) {
+		assert_true(tries < 10000);
+		usleep(1000);
+	}
+}
+
+/* At the limit, open maps are still replaced, and the place of a forgotten one is used again. */
+static void limit_is_of_open_maps(void **state)
+{
+	uint32_t indices[PERF_MAP_WATCHER_OPEN_MAX], last, id;
+
+	(void)state;
+	for (uint32_t i = 0; i < PERF_MAP_WATCHER_OPEN_MAX; i++)
+		indices[i] = add_process(PROCESSES + 1 + i);
+	wait_for_maps(PERF_MAP_WATCHER_OPEN_MAX);
+	last = add_process(2 * PROCESSES);
+	for (int tries = 0; !perf_maps_dropped(watcher) && tries < 10000; tries++)
+		usleep(1000);
+	assert_int_equal(perf_maps_dropped(watcher), 1);
+	/* It is not opened later. */
+	assert_int_equal(perf_map_watcher_id(watcher, last, true), 0);
+	perf_map_watcher_retire(watcher, last);
+	assert_int_equal(perf_maps_dropped(watcher), 1);
+	perf_map_watcher_retire(watcher, indices[7]);
+	perf_map_watcher_retire(watcher, indices[9]);
+	assert_int_equal(take(true, &id), PERF_MAP_WATCHER_OPEN_MAX);
+	assert_int_equal(take(true, &id), PERF_MAP_WATCHER_OPEN_MAX - 2);
+	add_process(1);
+	replace_map();
+	perf_map_watcher_poll(watcher, indices[0]);
+	add_process(PROCESSES + 1);
+	add_process(PROCESSES + 2);
+	wait_for_maps(PERF_MAP_WATCHER_OPEN_MAX);
+	assert_int_equal(perf_maps_dropped(watcher), 1);
+}
+
+/* A file that is not the map of a process counts, also when the process has ended. */
+static void rejected_files_are_counted(void **state)
+{
+	const char *map = in_sandbox("with/root/tmp/perf-1.map");
+	uint32_t index;
+
+	(void)state;
+	run("rm %s && mkfifo %s", map, map);
+	index = add_process(PROCESSES + 1);
+	for (int tries = 0; !perf_maps_dropped(watcher) && tries < 10000; tries++)
+		usleep(1000);
+	assert_int_equal(perf_maps_dropped(watcher), 1);
+	perf_map_watcher_retire(watcher, index);
+	assert_int_equal(perf_maps_dropped(watcher), 1);
+	assert_int_equal(add_process(1), index);
+	assert_int_equal(perf_maps_dropped(watcher), 1);
+	if (geteuid() != 0)
+		return;
+	run("rm %s && touch %s && chown 1234 %s", map, map, map);
+	add_process(PROCESSES + 1);
+	perf_map_watcher_finish(watcher);
+	assert_int_equal(perf_maps_dropped(watcher), 2);
+}
+
+/* A map that appears at the place of a rejected file is one. */
+static void rejected_file_may_be_replaced(void **state)
+{
+	const char *map = in_sandbox("with/root/tmp/perf-1.map");
+	uint32_t index;
+
+	(void)state;
+	run("rm %s && mkfifo %s", map, map);
+	index = add_process(PROCESSES + 1);
+	for (int tries = 0; !perf_maps_dropped(watcher) && tries < 10000; tries++)
+		usleep(1000);
+	replace_map();
+	perf_map_watcher_poll(watcher, index);
+	wait_for_map(index);
+	assert_int_equal(perf_maps_dropped(watcher), 0);
+	perf_map_watcher_retire(watcher, index);
+	assert_int_equal(take(true, &index), 1);
+	assert_int_equal(perf_maps_dropped(watcher), 0);
+}
+
+static void nothing_is_added_at_the_end(void **state)
+{
+	uint32_t index = add_process(PROCESSES + 1), id;
+
+	(void)state;
+	perf_map_watcher_finish(watcher);
+	assert_int_equal(perf_map_watcher_add(watcher, PROCESSES + 2, 1, 0), UINT32_MAX);
+	replace_map();
+	perf_map_watcher_poll(watcher, index);
+	assert_int_equal(take(false, &id), 1);
+	assert_int_equal(perf_maps_dropped(watcher), 0);
+}
+
+/* Maps that can't be opened, as a file system hangs, count. */
+static void hung_file_system_drops_maps(void **state)
+{
+	uint32_t open = add_process(PROCESSES + 1), id;
+
+	(void)state;
+	wait_for_map(open);
+	sem_init(&hangs, 0, 0);
+	sem_init(&never, 0, 0);
+	process_hangs = true;
+	add_process(1);
+	sem_wait(&hangs);
+	add_process(PROCESSES + 2);
+	add_process(PROCESSES + 3);
+	perf_map_watcher_poll(watcher, open);
+	late = 10 * PERF_MAP_WATCHER_TIMEOUT_S;
+	perf_map_watcher_finish(watcher);
+	late = 0;
+	process_hangs = false;
+	assert_int_equal(perf_maps_dropped(watcher), 2);
+	assert_int_not_equal(perf_map_watcher_id(watcher, open, false), 0);
+	assert_int_equal(take(false, &id), 1);
+}
+
 /* The time to finish does not depend on the time of day. */
 static void clock_that_is_set_drops_no_map(void **state)
 {
@@ -266,6 +477,12 @@ int main(void)
 		TEST(lack_of_descriptors_costs_names_only),
 		TEST(processes_without_map_leave_nothing),
 		TEST(clock_that_is_set_drops_no_map),
+		TEST(replaced_map_is_the_newer_one),
+		TEST(limit_is_of_open_maps),
+		TEST(rejected_files_are_counted),
+		TEST(rejected_file_may_be_replaced),
+		TEST(nothing_is_added_at_the_end),
+		TEST(hung_file_system_drops_maps),
 	};
 
 	return cmocka_run_group_tests_name("perf_map_watcher", tests, NULL, NULL);

@@ -9,12 +9,14 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <poll.h>
+#include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -79,11 +81,13 @@ static void worker(enum worker_kind kind, const int fds[], size_t count)
 		raise(SIGSEGV);
 		break;
 	case WORKER_DEMANGLE:
+	case WORKER_UNWIND_TABLE:
+	case WORKER_URGENT_UNWIND_TABLE:
 		close_pipe_and_live(fds);
 		break;
 	case WORKER_UNPACK:
-	case WORKER_UNWIND_TABLE:
 	case WORKER_VERIFY:
+	case WORKER_GO_PROGRAM:
 		break;
 	}
 }
@@ -238,6 +242,51 @@ static void test_status_is_reported(void **state)
 	as_each_user(status_is_reported);
 }
 
+/* Returns the nice value of a worker, the only one of its server. */
+static int priority_of(enum worker_kind kind)
+{
+	struct sandbox_server server;
+	int ends[2], lifeline, priority;
+	char path[64], byte;
+	pid_t pid = 0;
+	FILE *file;
+
+	start(&server);
+	CHECK(!pipe2(ends, O_CLOEXEC));
+	lifeline = sandbox_worker_start(&server, kind, ends, 2);
+	close(ends[1]);
+	/* It has closed its end: its priority is set. */
+	CHECK(read(ends[0], &byte, 1) == 0);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", server.pid, server.pid);
+	file = fopen(path, "re");
+	CHECK(file && fscanf(file, "%d", &pid) == 1);
+	fclose(file);
+	errno = 0;
+	priority = getpriority(PRIO_PROCESS, (id_t)pid);
+	CHECK(!errno);
+	sandbox_worker_kill(lifeline);
+	wait_for_exit(lifeline);
+	sandbox_server_stop(&server);
+	close(ends[0]);
+	return priority;
+}
+
+static void priorities(void)
+{
+	int usual = getpriority(PRIO_PROCESS, 0);
+
+	CHECK(priority_of(WORKER_DEMANGLE) == usual);
+	CHECK(priority_of(WORKER_UNWIND_TABLE) == 5 || usual > 5);
+	/* Samples wait for it. */
+	CHECK(priority_of(WORKER_URGENT_UNWIND_TABLE) == usual);
+}
+
+static void test_priorities(void **state)
+{
+	(void)state;
+	as_each_user(priorities);
+}
+
 /* As in a container without seccomp. */
 static void forbid_seccomp(void)
 {
@@ -297,6 +346,354 @@ static void test_server_is_stopped_once(void **state)
 	assert_int_equal(kill(server.pid, 0), -1);
 	sandbox_server_stop(&server);
 	assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0);
+}
+
+static void test_missing_parts_are_named(void **state)
+{
+	static const struct {
+		unsigned int missing;
+		const char *text;
+	} cases[] = {
+		{0, ""},
+		{SANDBOX_NO_USER, "no user of its own"},
+		{SANDBOX_NO_EMPTY_ROOT, "no namespaces"},
+		{SANDBOX_NO_SECCOMP, "no seccomp"},
+		{SANDBOX_HAS_CAPABILITIES, "capabilities"},
+		{SANDBOX_NO_CONFINED_HELPER, "debuginfod unconfined"},
+		{SANDBOX_NO_EMPTY_ROOT | SANDBOX_NO_SECCOMP, "no namespaces, no seccomp"},
+		{SANDBOX_NO_USER | SANDBOX_NO_EMPTY_ROOT | SANDBOX_NO_SECCOMP |
+			 SANDBOX_HAS_CAPABILITIES | SANDBOX_NO_CONFINED_HELPER,
+		 "no user of its own, no namespaces, no seccomp, capabilities, "
+		 "debuginfod unconfined"},
+	};
+	char text[SANDBOX_MISSING_SIZE];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		sandbox_missing_text(cases[i].missing, text);
+		assert_string_equal(text, cases[i].text);
+	}
+}
+
+/* Limits of the server, and what its workers inherit. */
+
+struct process {
+	pid_t pid, parent;
+	unsigned long long blocked, ignored, caught; /* signals */
+	unsigned int no_new_privs, filters;
+};
+
+static struct process read_process(pid_t pid)
+{
+	struct process process = {.pid = pid};
+	char path[64], line[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	file = fopen(path, "re");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file)) {
+		sscanf(line, "PPid: %d", &process.parent);
+		sscanf(line, "SigBlk: %llx", &process.blocked);
+		sscanf(line, "SigIgn: %llx", &process.ignored);
+		sscanf(line, "SigCgt: %llx", &process.caught);
+		sscanf(line, "NoNewPrivs: %u", &process.no_new_privs);
+		sscanf(line, "Seccomp_filters: %u", &process.filters);
+	}
+	fclose(file);
+	return process;
+}
+
+#define BIT(number) (1ull << ((number)-1))
+/* glibc uses these two, and leaves them as they were before exec. */
+#define SIGNALS_OF_GLIBC (BIT(32) | BIT(33))
+
+/* Ctrl-C is for the parent, which decides what becomes of the workers; a crash ends a worker. */
+static void test_signals_of_the_terminal_are_for_the_parent(void **state)
+{
+	static const int terminal[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGPIPE, SIGUSR1, SIGCHLD};
+	static const int others[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL, SIGTRAP,
+				     SIGSYS,  SIGABRT, SIGTSTP, SIGCONT};
+	/* The test may have filters itself, as in a container. */
+	const struct process own = read_process(getpid());
+	const int fds[] = {STDIN_FILENO, STDOUT_FILENO};
+	struct sandbox_server server;
+	struct process process;
+	struct pollfd exited;
+	struct error error;
+	int status;
+
+	(void)state;
+	signal(SIGINT, SIG_IGN);
+	signal(SIGRTMAX, SIG_IGN);
+	assert_int_equal(sandbox_server_start(&server, worker, &error), 0);
+	signal(SIGINT, SIG_DFL);
+	signal(SIGRTMAX, SIG_DFL);
+	process = read_process(server.pid);
+	assert_int_equal(process.parent, getpid());
+	for (size_t i = 0; i < sizeof(terminal) / sizeof(terminal[0]); i++)
+		assert_true(process.blocked & BIT(terminal[i]));
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		assert_false(process.blocked & BIT(others[i]));
+	assert_int_equal(process.ignored & ~SIGNALS_OF_GLIBC, 0);
+	assert_int_equal(process.caught & ~SIGNALS_OF_GLIBC, 0);
+	assert_int_equal(process.filters, own.filters + 1);
+	assert_int_equal(kill(server.pid, SIGINT), 0);
+	exited = (struct pollfd){
+		.fd = sandbox_worker_start(&server, WORKER_VERIFY, fds, 2),
+		.events = POLLIN,
+	};
+	assert_true(exited.fd >= 0);
+	assert_int_equal(poll(&exited, 1, -1), 1);
+	assert_true(sandbox_worker_exited(exited.fd, &status));
+	assert_int_equal(status, 0);
+	close(exited.fd);
+	sandbox_server_stop(&server);
+}
+
+/* Also if another process has inherited the socket. */
+static void test_server_ends_with_its_parent(void **state)
+{
+	struct sandbox_server server;
+	int ends[2], status;
+	pid_t parent, pid;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+	parent = fork();
+	assert_true(parent >= 0);
+	if (parent == 0) {
+		struct error error;
+
+		if (sandbox_server_start(&server, worker, &error) ||
+		    write(ends[1], &server.pid, sizeof(server.pid)) != sizeof(server.pid))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(read(ends[0], &pid, sizeof(pid)), sizeof(pid));
+	kill(parent, SIGKILL);
+	assert_int_equal(waitpid(parent, &status, 0), parent);
+	/* It is this process's child now. */
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* Workers that are there at the same time. */
+
+/* Reports its start by the first pipe, and waits for the end of the second one. */
+static void live_until_killed(enum worker_kind kind, const int fds[], size_t count)
+{
+	char byte;
+
+	if (count < 2 || write(fds[0], &kind, sizeof(kind)) != sizeof(kind))
+		_exit(9);
+	while (read(fds[1], &byte, 1))
+		;
+}
+
+static void test_number_of_workers_is_limited(void **state)
+{
+	enum { WORKERS = 128 };
+	int lifelines[WORKERS], started[2], stop[2], fds[WORKER_FDS_MAX + 1], status, refused;
+	struct sandbox_server server;
+	enum worker_kind kind;
+	struct error error;
+
+	(void)state;
+	assert_int_equal(sandbox_server_start(&server, live_until_killed, &error), 0);
+	assert_int_equal(pipe2(started, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(stop, O_CLOEXEC), 0);
+	for (size_t i = 0; i <= WORKER_FDS_MAX; i++)
+		fds[i] = i == 1 ? stop[0] : started[1];
+	assert_int_equal(sandbox_worker_start(&server, WORKER_UNPACK, fds, WORKER_FDS_MAX + 1),
+			 -EINVAL);
+	for (size_t i = 0; i < WORKERS; i++) {
+		lifelines[i] = sandbox_worker_start(&server, (enum worker_kind)(i % 3), fds,
+						    i ? 2 : WORKER_FDS_MAX);
+		assert_true(lifelines[i] >= 0);
+		assert_int_equal(read(started[0], &kind, sizeof(kind)), sizeof(kind));
+		assert_int_equal(kind, i % 3);
+	}
+	/* One more gets no process. */
+	refused = sandbox_worker_start(&server, WORKER_UNPACK, fds, 2);
+	assert_true(refused >= 0);
+	assert_int_equal(wait_for_exit(refused), WORKER_STATUS_UNKNOWN);
+	for (size_t i = 0; i < WORKERS; i++)
+		assert_false(sandbox_worker_exited(lifelines[i], &status));
+	/* They end one by one: by a kill, by the end of their lifeline, or themselves. */
+	for (size_t i = 3; i < WORKERS; i++)
+		sandbox_worker_kill(lifelines[i]);
+	for (size_t i = 3; i < WORKERS; i++) {
+		status = wait_for_exit(lifelines[i]);
+		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	}
+	/* Their places are free again. */
+	lifelines[3] = sandbox_worker_start(&server, WORKER_UNPACK, fds, 2);
+	assert_int_equal(read(started[0], &kind, sizeof(kind)), sizeof(kind));
+	close(started[1]);
+	close(lifelines[0]);
+	close(stop[1]);
+	for (size_t i = 1; i <= 3; i++)
+		assert_int_equal(wait_for_exit(lifelines[i]), 0);
+	assert_int_equal(read(started[0], &kind, sizeof(kind)), 0);
+	close(started[0]);
+	close(stop[0]);
+	sandbox_server_stop(&server);
+}
+
+static char state_of(pid_t pid)
+{
+	char path[64], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	file = fopen(path, "re");
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
+	fclose(file);
+	return state;
+}
+
+static size_t count_fds(void)
+{
+	size_t count = 0;
+
+	for (int fd = 0; fd < 64; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
+/* Without work, it sleeps, and it ends when its parent closes the socket. */
+static void test_server_waits_for_requests(void **state)
+{
+	const size_t before = count_fds();
+	struct sandbox_server server;
+	struct error error;
+	int status, tries = 0;
+
+	(void)state;
+	assert_int_equal(sandbox_server_start(&server, worker, &error), 0);
+	assert_int_equal(count_fds(), before + 1);
+	assert_int_equal(fcntl(server.socket, F_GETFD), FD_CLOEXEC);
+	while (state_of(server.pid) != 'S' && tries++ < 5000)
+		usleep(1000);
+	assert_true(tries < 5000);
+	close(server.socket);
+	assert_int_equal(waitpid(server.pid, &status, 0), server.pid);
+	assert_int_equal(status, 0);
+}
+
+static int read_number(const char *format, pid_t pid)
+{
+	char path[64];
+	int number = -2000;
+	FILE *file;
+
+	snprintf(path, sizeof(path), format, (int)pid, (int)pid);
+	file = fopen(path, "re");
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%d", &number), 1);
+	fclose(file);
+	return number;
+}
+
+/* When memory runs out, the kernel ends a worker, not the server. */
+static void test_worker_is_the_first_victim(void **state)
+{
+	int lifeline, started[2], stop[2];
+	struct sandbox_server server;
+	enum worker_kind kind;
+	struct error error;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(sandbox_server_start(&server, live_until_killed, &error), 0);
+	assert_int_equal(pipe2(started, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(stop, O_CLOEXEC), 0);
+	lifeline = sandbox_worker_start(&server, WORKER_UNPACK, (int[]){started[1], stop[0]}, 2);
+	assert_true(lifeline >= 0);
+	assert_int_equal(read(started[0], &kind, sizeof(kind)), sizeof(kind));
+	child = read_number("/proc/%d/task/%d/children", server.pid);
+	assert_int_equal(read_number("/proc/%d/oom_score_adj", child), 1000);
+	/* The next request is handled after the score of the server is as before. */
+	close(lifeline);
+	lifeline = sandbox_worker_start(&server, WORKER_UNPACK, (int[]){started[1], stop[0]}, 2);
+	assert_int_equal(read(started[0], &kind, sizeof(kind)), sizeof(kind));
+	for (int tries = 0;
+	     read_number("/proc/%d/oom_score_adj", server.pid) == 1000 && tries < 5000; tries++)
+		usleep(1000);
+	assert_int_equal(read_number("/proc/%d/oom_score_adj", server.pid),
+			 read_number("/proc/%d/oom_score_adj", getpid()));
+	close(lifeline);
+	for (int i = 0; i < 2; i++) {
+		close(started[i]);
+		close(stop[i]);
+	}
+	sandbox_server_stop(&server);
+}
+
+/* As in a container that forbids to change capabilities. */
+static void keep_capabilities(void)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+	struct sandbox_server server;
+
+	CHECK(filter);
+	CHECK(!seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(capset), 0));
+	CHECK(!seccomp_load(filter));
+	seccomp_release(filter);
+	start(&server);
+	CHECK(server.missing == SANDBOX_HAS_CAPABILITIES);
+	sandbox_server_stop(&server);
+}
+
+static void test_kept_capabilities_are_reported(void **state)
+{
+	pid_t child = fork();
+	int status;
+
+	(void)state;
+	assert_true(child >= 0);
+	if (child == 0) {
+		keep_capabilities();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+/* Root without the right to become another user, as in a container. */
+static void keep_user(void)
+{
+	struct sandbox_server server;
+
+	CHECK(!capabilities_keep(~(CAPABILITY(CAP_SETUID) | CAPABILITY(CAP_SETGID))));
+	start(&server);
+	CHECK(server.missing & SANDBOX_NO_USER);
+	CHECK(!(server.missing & (SANDBOX_HAS_CAPABILITIES | SANDBOX_NO_SECCOMP)));
+	sandbox_server_stop(&server);
+}
+
+static void test_kept_user_is_reported(void **state)
+{
+	pid_t child;
+	int status;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		keep_user();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
 }
 
 /* What a worker sends, as in debuginfo/elf_headers.c. */
@@ -412,8 +809,17 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_worker_has_no_rights),
 		cmocka_unit_test(test_status_is_reported),
+		cmocka_unit_test(test_priorities),
 		cmocka_unit_test(test_incomplete_sandbox_is_refused),
 		cmocka_unit_test(test_server_is_stopped_once),
+		cmocka_unit_test(test_missing_parts_are_named),
+		cmocka_unit_test(test_signals_of_the_terminal_are_for_the_parent),
+		cmocka_unit_test(test_server_ends_with_its_parent),
+		cmocka_unit_test(test_number_of_workers_is_limited),
+		cmocka_unit_test(test_server_waits_for_requests),
+		cmocka_unit_test(test_worker_is_the_first_victim),
+		cmocka_unit_test(test_kept_user_is_reported),
+		cmocka_unit_test(test_kept_capabilities_are_reported),
 		cmocka_unit_test(test_headers_are_read),
 		cmocka_unit_test(test_forged_headers_are_refused),
 	};

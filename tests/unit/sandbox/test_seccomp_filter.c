@@ -3,10 +3,12 @@
 
 #include "sandbox.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/openat2.h>
+#include <seccomp.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -20,6 +22,20 @@
 
 #define X32_BIT 0x40000000
 #define CONTENT "content"
+
+/* Whether all filters leave the speculation of the CPU as it is, which costs no time. */
+static bool speculation_stays = true;
+
+int seccomp_load(const scmp_filter_ctx filter)
+{
+	int (*load)(const scmp_filter_ctx filter);
+	uint32_t value = 0;
+
+	if (seccomp_attr_get(filter, SCMP_FLTATR_CTL_SSB, &value) || value != 1)
+		speculation_stays = false;
+	*(void **)&load = dlsym(RTLD_NEXT, "seccomp_load");
+	return load(filter);
+}
 
 static volatile sig_atomic_t signals;
 
@@ -141,6 +157,12 @@ static long signal_thread_of_parent(void)
 	return syscall(SYS_tgkill, getppid(), getppid(), SIGUSR1);
 }
 
+/* A process that has the number of the thread. */
+static long signal_other_process(void)
+{
+	return syscall(SYS_tgkill, getppid(), getpid(), SIGUSR1);
+}
+
 static long request_tracing(void)
 {
 	return ptrace(PTRACE_TRACEME, 0, NULL, NULL);
@@ -225,6 +247,32 @@ static long share_memory(void)
 		       : 0;
 }
 
+/* Memory that RLIMIT_DATA does not count, or that all processes share. */
+
+static long map_with(int flags)
+{
+	return mmap(NULL, 4096, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0) == MAP_FAILED
+		       ? -1
+		       : 0;
+}
+
+static long map_as_stack(void)
+{
+	return map_with(MAP_PRIVATE | MAP_GROWSDOWN);
+}
+
+static long map_huge_pages(void)
+{
+	return map_with(MAP_PRIVATE | MAP_HUGETLB);
+}
+
+static long move_stack(void)
+{
+	char *page = (char *)((uintptr_t)__builtin_frame_address(0) & ~UINT64_C(4095));
+
+	return mremap(page - 16384, 4096, 8192, MREMAP_MAYMOVE) == MAP_FAILED ? -1 : 0;
+}
+
 static long make_memory_executable(void)
 {
 	void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -235,6 +283,16 @@ static long make_memory_executable(void)
 static long replace_fd(void)
 {
 	return dup2(present_fd, present_fd + 1);
+}
+
+static long inherit_fd(void)
+{
+	return fcntl(present_fd, F_SETFD, 0);
+}
+
+static long change_flags(void)
+{
+	return fcntl(present_fd, F_SETFL, O_NONBLOCK);
 }
 
 static const struct {
@@ -260,6 +318,7 @@ static const struct {
 	{"make_sockets", make_sockets},
 	{"signal_parent", signal_parent},
 	{"signal_thread_of_parent", signal_thread_of_parent},
+	{"signal_other_process", signal_other_process},
 	{"request_tracing", request_tracing},
 	{"read_memory", read_memory},
 	{"write_memory", write_memory},
@@ -274,8 +333,13 @@ static const struct {
 	{"outlive_parent", outlive_parent},
 	{"map_executable", map_executable},
 	{"share_memory", share_memory},
+	{"map_as_stack", map_as_stack},
+	{"map_huge_pages", map_huge_pages},
+	{"move_stack", move_stack},
 	{"make_memory_executable", make_memory_executable},
 	{"replace_fd", replace_fd},
+	{"inherit_fd", inherit_fd},
+	{"change_flags", change_flags},
 };
 
 /* Returns the result of `function` in the sandbox: 0, its errno value, or -1 if it is killed. */
@@ -371,6 +435,14 @@ static long use_other_fds(void)
 		       : -1;
 }
 
+static long use_fcntl(void)
+{
+	return fcntl(present_fd, F_GETFD) == FD_CLOEXEC && fcntl(present_fd, F_GETFL) >= 0 &&
+			       fcntl(present_fd, F_DUPFD_CLOEXEC, 0) >= 0
+		       ? 0
+		       : -1;
+}
+
 /* As in a container that forbids filters. */
 static long confine_again(void)
 {
@@ -386,6 +458,7 @@ static void allows_reading_and_memory(void **state)
 	write_text(present, CONTENT);
 	assert_int_equal(try_in_sandbox(read_file, &status), 0);
 	assert_int_equal(try_in_sandbox(allocate_memory, &status), 0);
+	assert_int_equal(try_in_sandbox(use_fcntl, &status), 0);
 	assert_int_equal(try_in_sandbox(confine_again, &status), EPERM);
 }
 
@@ -395,6 +468,94 @@ static void closes_other_fds(void **state)
 
 	(void)state;
 	assert_int_equal(try_in_sandbox(use_other_fds, &status), 0);
+}
+
+/* Keeps some of the descriptors 3 to 12, in an unusual order; returns whether only they are open.
+ */
+static long keep_some_fds(void)
+{
+	for (int fd = 3; fd <= 12; fd++) {
+		if (fd != present_fd && dup3(present_fd, fd, O_CLOEXEC) != fd)
+			return -1;
+	}
+	close_other_fds((int[]){9, -1, 4, 5, 12, STDIN_FILENO}, 6);
+	for (int fd = 0; fd <= 20; fd++) {
+		bool kept = fd == 9 || fd == 4 || fd == 5 || fd == 12 || fd == STDIN_FILENO;
+
+#ifdef __SANITIZE_ADDRESS__
+		kept |= fd == STDERR_FILENO;
+#endif
+		if ((fcntl(fd, F_GETFD) >= 0) != kept)
+			return -1;
+	}
+	return 0;
+}
+
+static long keep_no_fd(void)
+{
+	close_other_fds(NULL, 0);
+	return fcntl(STDIN_FILENO, F_GETFD) >= 0 || fcntl(STDOUT_FILENO, F_GETFD) >= 0 ||
+			       fcntl(present_fd, F_GETFD) >= 0
+		       ? -1
+		       : 0;
+}
+
+static bool is_null(int fd)
+{
+	struct stat st, null;
+
+	return !fstat(fd, &st) && !stat("/dev/null", &null) && st.st_rdev == null.st_rdev;
+}
+
+/* Those of a terminal, or of a pipe whose reader must not get messages of libraries. */
+static long replace_files(void)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) || dup2(ends[0], STDIN_FILENO) < 0 ||
+	    dup2(ends[1], STDOUT_FILENO) < 0)
+		return -1;
+	close(ends[0]);
+	close(ends[1]);
+	replace_standard_files();
+	if (!is_null(STDIN_FILENO) || !is_null(STDOUT_FILENO))
+		return -1;
+#ifndef __SANITIZE_ADDRESS__
+	if (!is_null(STDERR_FILENO))
+		return -1;
+#endif
+	/* The next descriptor is the one that was free before. */
+	if (dup(STDIN_FILENO) != ends[0])
+		return -1;
+	close(STDIN_FILENO);
+	replace_standard_files();
+	return is_null(STDIN_FILENO) ? 0 : -1;
+}
+
+/* Returns whether a function returns 0 in a child process without a filter. */
+static bool succeeds_in_child(long (*function)(void))
+{
+	pid_t child;
+	int status;
+
+	present_fd = open(present, O_RDONLY | O_CLOEXEC);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0)
+		_exit(function() ? 1 : 0);
+	close(present_fd);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return status == 0;
+}
+
+static void fds_are_closed_or_replaced(void **state)
+{
+	(void)state;
+	present = in_sandbox("present");
+	write_text(present, CONTENT);
+	assert_true(succeeds_in_child(keep_some_fds));
+	assert_true(succeeds_in_child(keep_no_fd));
+	assert_true(succeeds_in_child(replace_files));
 }
 
 static long abort_at_once(void)
@@ -444,6 +605,18 @@ static void other_abis_are_killed(void **state)
 }
 #endif
 
+static long read_only_memory(void)
+{
+	void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return memory == MAP_FAILED || mprotect(memory, 4096, PROT_READ) ? -1 : 0;
+}
+
+static long use_own_fd(void)
+{
+	return fcntl(STDIN_FILENO, F_GETFL) < 0 ? -1 : 0;
+}
+
 /* The server may fork, but do no more with files than its workers. */
 static void server_opens_no_file(void **state)
 {
@@ -456,6 +629,9 @@ static void server_opens_no_file(void **state)
 		if (seccomp_confine_server() || open("/", O_RDONLY) >= 0 || errno != EPERM ||
 		    socket(AF_UNIX, SOCK_STREAM, 0) >= 0 || errno != EPERM)
 			_exit(1);
+		if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1 || map_executable() >= 0 ||
+		    map_as_stack() >= 0 || read_only_memory() || use_own_fd())
+			_exit(2);
 		child = fork();
 		if (child == 0)
 			_exit(7);
@@ -486,9 +662,48 @@ static long make_generic_netlink_socket(void)
 }
 
 /* Without the filter, ENOTTY or EBADF. */
+
 static long type_into_terminal(void)
 {
 	return ioctl(present_fd, TIOCSTI, "x");
+}
+
+static long use_console(void)
+{
+	return ioctl(present_fd, TIOCLINUX, "x");
+}
+
+static long take_terminal(void)
+{
+	return ioctl(present_fd, TIOCSCTTY, 0);
+}
+
+/* Families, and protocols of netlink, that the filter refuses or not: others have other errors. */
+
+static bool is_refused_family(int family, int protocol)
+{
+	int fd = socket(family, SOCK_RAW, protocol), code = errno;
+
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 && code == EPERM;
+}
+
+static bool all_other_families_are_refused(void)
+{
+	for (int family = 0; family < 64; family++) {
+		bool refused = family != AF_INET && family != AF_INET6 && family != AF_NETLINK;
+
+		/* Without the filter, such a protocol is EINVAL. */
+		if (is_refused_family(family, family == AF_NETLINK ? NETLINK_ROUTE : 1000) !=
+		    refused)
+			return false;
+	}
+	for (int protocol = 0; protocol < 32; protocol++) {
+		if (is_refused_family(AF_NETLINK, protocol) != (protocol != NETLINK_ROUTE))
+			return false;
+	}
+	return true;
 }
 
 static const struct {
@@ -507,6 +722,8 @@ static const struct {
 	{"signal_thread_of_parent", signal_thread_of_parent},
 	{"limit_parent", limit_parent},
 	{"type_into_terminal", type_into_terminal},
+	{"use_console", use_console},
+	{"take_terminal", take_terminal},
 };
 
 static void network_client_has_the_network_and_files_only(void **state)
@@ -528,6 +745,12 @@ static void network_client_has_the_network_and_files_only(void **state)
 				_exit(1);
 			}
 		}
+		if (!all_other_families_are_refused())
+			_exit(2);
+		if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
+			_exit(3);
+		if (!speculation_stays)
+			_exit(4);
 		_exit(socket(AF_INET, SOCK_STREAM, 0) < 0 || socket(AF_INET6, SOCK_DGRAM, 0) < 0 ||
 		      socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE) < 0 || make_sockets() ||
 		      getrlimit(RLIMIT_CORE, &limit) || open("/", O_RDONLY) < 0);
@@ -542,6 +765,7 @@ int main(void)
 		cmocka_unit_test(refuses_everything_but_reading),
 		cmocka_unit_test(allows_reading_and_memory),
 		cmocka_unit_test(closes_other_fds),
+		cmocka_unit_test(fds_are_closed_or_replaced),
 		cmocka_unit_test(abort_kills_with_its_signal),
 #ifdef __x86_64__
 		cmocka_unit_test(other_abis_are_killed),

@@ -224,6 +224,7 @@ static void all_settings_are_sent(void **state)
 		.inherit = true,
 		.no_jitter = false,
 		.unwind_tables = true,
+		.goroutines = STACKBEAT_GOROUTINE_ALL,
 		.cpus = "0-3",
 		.pids = {pids, 3},
 		.tids = {tids, 1},
@@ -239,7 +240,7 @@ static void all_settings_are_sent(void **state)
 	(void)state;
 	assert_int_equal(netlink_set(netlink, 9, &settings, &error), 0);
 	read_request(STACKBEAT_CMD_SESSION_SET, NLM_F_ACK, attrs);
-	assert_int_equal(attr_count(attrs), 18);
+	assert_int_equal(attr_count(attrs), 19);
 	assert_int_equal(nla_get_u32(attrs[STACKBEAT_A_SESSION]), 9);
 	assert_int_equal(nla_get_u32(attrs[STACKBEAT_A_STATE]), STACKBEAT_STATE_RUNNING);
 	assert_int_equal(nla_get_u32(attrs[STACKBEAT_A_RATE]), 101);
@@ -251,6 +252,7 @@ static void all_settings_are_sent(void **state)
 	assert_int_equal(nla_get_u8(attrs[STACKBEAT_A_INHERIT]), 1);
 	assert_int_equal(nla_get_u8(attrs[STACKBEAT_A_NO_JITTER]), 0);
 	assert_int_equal(nla_get_u8(attrs[STACKBEAT_A_UNWIND_TABLES]), 1);
+	assert_int_equal(nla_get_u8(attrs[STACKBEAT_A_GOROUTINES]), STACKBEAT_GOROUTINE_ALL);
 	assert_int_equal(nla_get_u32(attrs[STACKBEAT_A_STACK_COPY]), 4096);
 	assert_int_equal(nla_get_u32(attrs[STACKBEAT_A_STACK_COPY_EVERY]), 107);
 	assert_string_equal(nla_get_string(attrs[STACKBEAT_A_CPUS]), "0-3");

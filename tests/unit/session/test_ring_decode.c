@@ -177,6 +177,52 @@ static void refuses_malformed_samples(void **state)
 	refuses(comm_unterminated);
 }
 
+/* Each limit itself is allowed. */
+static void limits_of_samples_are_exact(void **state)
+{
+	enum { FRAMES = STACKBEAT_KERNEL_FRAMES_MAX + STACKBEAT_USER_FRAMES_MAX, BYTES = 16384 };
+	static union {
+		struct stackbeat_sample sample;
+		uint64_t data[BYTES / sizeof(uint64_t)];
+	} large;
+	static const struct {
+		uint16_t kernel, user, table;
+		const char *message;
+	} cases[] = {
+		{STACKBEAT_KERNEL_FRAMES_MAX, STACKBEAT_USER_FRAMES_MAX, STACKBEAT_USER_FRAMES_MAX,
+		 NULL},
+		{STACKBEAT_KERNEL_FRAMES_MAX + 1, STACKBEAT_USER_FRAMES_MAX - 1, 0,
+		 "too many frames"},
+		{STACKBEAT_KERNEL_FRAMES_MAX - 1, STACKBEAT_USER_FRAMES_MAX + 1, 0,
+		 "too many frames"},
+		{0, 5, 6, "more frames of unwind tables than user frames"},
+		{STACKBEAT_KERNEL_FRAMES_MAX, STACKBEAT_USER_FRAMES_MAX + 1, 0,
+		 "more frames than bytes"},
+	};
+	struct stackbeat_sample *sample = &large.sample;
+	struct ring counts = {0};
+
+	(void)state;
+	sample->record.type = STACKBEAT_RECORD_SAMPLE;
+	sample->record.size = sizeof(*sample) + FRAMES * sizeof(sample->frames[0]);
+	sample->user_stop = STACKBEAT_STOP_COUNT - 1;
+	memset(sample->comm, 'x', sizeof(sample->comm) - 1);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t tail = 0;
+		int err;
+
+		sample->kernel_frames = cases[i].kernel;
+		sample->user_frames = cases[i].user;
+		sample->table_frames = cases[i].table;
+		err = decode_records((const uint8_t *)large.data, BYTES, &tail, sample->record.size,
+				     NULL, count_sample, &counts, &error);
+		assert_int_equal(err, cases[i].message ? -EBADMSG : 0);
+		if (err && !strstr(error.text, cases[i].message))
+			fail_msg("%s", error.text);
+	}
+	assert_int_equal(counts.samples, 1);
+}
+
 static void refuses_a_head_out_of_range(void **state)
 {
 	const uint64_t heads[] = {SIZE + 8, 1, 7, UINT64_MAX, UINT64_MAX - 7};
@@ -777,6 +823,7 @@ int main(void)
 		cmocka_unit_test(decodes_samples_and_skips_unknown_records),
 		cmocka_unit_test(full_ring_is_decoded),
 		cmocka_unit_test(refuses_malformed_samples),
+		cmocka_unit_test(limits_of_samples_are_exact),
 		cmocka_unit_test(refuses_a_head_out_of_range),
 		cmocka_unit_test(a_record_must_not_wrap_around),
 		cmocka_unit_test(passes_the_copy_of_a_stack_with_its_sample),

@@ -170,6 +170,89 @@ static void send_endless_size(int socket)
 	send_entry(socket, NAME, UINT64_MAX);
 }
 
+/* Names of entries, and whether a profile of "/usr/program", "library" and "[ext4]" needs them. */
+static const struct {
+	const char *name;
+	bool wanted;
+} entries[] = {
+	{".build-id/01/23", true},
+	{".build-id/01/23.debug", true},
+	{".build-id/01/24", false},
+	/* The debug file of another binary, which came before. */
+	{".build-id/01/24.debug", false},
+	/* One without a binary may be shared. */
+	{".build-id/45/67.debug", true},
+	{".build-id/45/67.debug", false}, /* again */
+	{".build-id/.debug", true},
+	{"build-id/45/67.debug", false},
+	{".build-id/45/67.debu", false},
+	{".debug", false},
+	{"usr/program", true},
+	{"program", true},
+	{"/usr/program", false},
+	{"usr/program2", false},
+	{"library", false}, /* it has no directory */
+	{"dir/other", false},
+	{"other", true},
+	{"proc/kallsyms", true},
+	{"proc/modules", true},
+	{"proc/kcore", false},
+	{"sys/kernel/notes", true},
+	{"sys/module/ext4/notes/.note.gnu.build-id", true},
+	{"sys/module/xfs/notes/.note.gnu.build-id", false},
+};
+
+#define ENTRIES (sizeof(entries) / sizeof(entries[0]))
+
+static void send_each_entry(int socket)
+{
+	char text[16];
+
+	for (size_t i = 0; i < ENTRIES; i++) {
+		snprintf(text, sizeof(text), "text%02zu", i);
+		if (send_entry(socket, entries[i].name, 6) != entries[i].wanted)
+			_exit(1);
+		if (entries[i].wanted)
+			send_bytes(socket, UNPACK_DATA, 0, text, 6);
+	}
+	send_header(socket, UNPACK_END, 0, 0);
+}
+
+/* Shared debug files up to 1 GiB in total. */
+static void send_shared_files(int socket)
+{
+	if (!send_entry(socket, ".build-id/11/11.debug", ARCHIVE_SHARED_BYTES_MAX - 4) ||
+	    send_entry(socket, ".build-id/22/22.debug", 5) ||
+	    !send_entry(socket, ".build-id/33/33.debug", 4) ||
+	    send_entry(socket, ".build-id/44/44.debug", 1))
+		_exit(1);
+	send_header(socket, UNPACK_END, 0, 0);
+}
+
+#define BIG 200000u
+#define HOLE 50000u
+#define MTIME INT64_C(1234567890)
+
+/* Two parts of a file with a hole, in another order; the largest messages. */
+static void send_sparse_file(int socket)
+{
+	static char bytes[UNPACK_BYTES_MAX];
+	const struct unpack_message message = {.type = UNPACK_ENTRY,
+					       .size = sizeof(NAME) - 1,
+					       .number = BIG,
+					       .seconds = MTIME,
+					       .nanoseconds = 987654321};
+	char reply;
+
+	memset(bytes, 'x', sizeof(bytes));
+	if (write(socket, &message, sizeof(message)) < 0 ||
+	    write(socket, NAME, sizeof(NAME) - 1) < 0 || read(socket, &reply, 1) != 1 || !reply)
+		_exit(1);
+	send_bytes(socket, UNPACK_DATA, BIG - UNPACK_BYTES_MAX, bytes, UNPACK_BYTES_MAX);
+	send_bytes(socket, UNPACK_DATA, HOLE, bytes, UNPACK_BYTES_MAX);
+	send_header(socket, UNPACK_END, 0, 0);
+}
+
 static struct error error;
 
 static int open_with(void (*function)(int socket), struct archive_reader **reader)
@@ -178,7 +261,10 @@ static int open_with(void (*function)(int socket), struct archive_reader **reade
 	struct sandbox_server server;
 	int err;
 
-	example_mapping(profile, 0, UINT64_MAX, 0, "/program", "0123");
+	example_mapping(profile, 0, UINT64_MAX, 0, "/usr/program", "0123");
+	example_mapping(profile, 0, UINT64_MAX, 0, "library", "");
+	example_mapping(profile, 0, UINT64_MAX, 0, "else/other", "01/3");
+	example_mapping(profile, UINT64_C(0xffffffffc0000000), UINT64_MAX, 0, "[ext4]", "");
 	write_text(in_sandbox("archive"), "");
 	worker = function;
 	assert_int_equal(sandbox_server_start(&server, run_worker, &error), 0);
@@ -202,6 +288,76 @@ static void files_are_received(void **state)
 	assert_string_equal(text, "data");
 	close(fd);
 	assert_int_equal(archive_reader_file(reader, "unwanted"), -ENOENT);
+	archive_reader_close(reader);
+}
+
+static void what_the_profile_needs_is_unpacked(void **state)
+{
+	struct archive_reader *reader;
+	char text[16] = "", expected[16], path[PATH_MAX], other[PATH_MAX];
+	int fd;
+
+	(void)state;
+	*error.text = '\0';
+	assert_int_equal(open_with(send_each_entry, &reader), 0);
+	for (size_t i = 0; i < ENTRIES; i++) {
+		bool again = i > 0 && !strcmp(entries[i].name, entries[i - 1].name);
+
+		fd = archive_reader_file(reader, entries[i].name);
+		assert_int_equal(fd >= 0, entries[i].wanted || again);
+		assert_int_equal(archive_reader_path(reader, entries[i].name, path), fd >= 0);
+		if (fd < 0)
+			continue;
+		assert_int_equal(read(fd, text, sizeof(text)), 6);
+		snprintf(expected, sizeof(expected), "text%02zu", i - again);
+		assert_string_equal(text, expected);
+		close(fd);
+		assert_int_equal(access(path, R_OK), 0);
+	}
+	fd = archive_reader_debug_file(reader, "0123");
+	assert_true(fd >= 0);
+	assert_int_equal(read(fd, text, sizeof(text)), 6);
+	assert_string_equal(text, "text01");
+	close(fd);
+	assert_int_equal(archive_reader_debug_file(reader, "0124"), -ENOENT);
+	assert_int_equal(archive_reader_debug_file(reader, ""), -ENOENT);
+	assert_int_equal(archive_reader_debug_file(reader, "01/23"), -ENOENT);
+	assert_true(archive_reader_path(reader, "other", other));
+	archive_reader_close(reader);
+	/* The files end with the reader. */
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(access(other, F_OK), -1);
+	archive_reader_close(NULL);
+	assert_int_equal(open_with(send_shared_files, &reader), 0);
+	archive_reader_close(reader);
+	assert_int_equal(archive_reader_open(NULL, in_sandbox("missing"), NULL, &reader, &error),
+			 -ENOENT);
+}
+
+static void files_keep_holes_and_times(void **state)
+{
+	static char bytes[BIG + 1];
+	struct archive_reader *reader;
+	struct stat st;
+	int fd;
+
+	(void)state;
+	assert_int_equal(open_with(send_sparse_file, &reader), 0);
+	fd = archive_reader_file(reader, NAME);
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_size, BIG);
+	assert_int_equal(st.st_mtim.tv_sec, MTIME);
+	assert_int_equal(st.st_mtim.tv_nsec, 987654321);
+	assert_int_equal(read(fd, bytes, sizeof(bytes)), BIG);
+	for (size_t i = 0; i < BIG; i++) {
+		bool is_hole =
+			i < HOLE || (i >= HOLE + UNPACK_BYTES_MAX && i < BIG - UNPACK_BYTES_MAX);
+
+		if (bytes[i] != (is_hole ? '\0' : 'x'))
+			fail_msg("byte %zu", i);
+	}
+	close(fd);
 	archive_reader_close(reader);
 }
 
@@ -252,8 +408,8 @@ static void sizes_are_limited(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(files_are_received),
-		TEST(compromised_workers_are_refused),
+		TEST(files_are_received),         TEST(what_the_profile_needs_is_unpacked),
+		TEST(files_keep_holes_and_times), TEST(compromised_workers_are_refused),
 		TEST(sizes_are_limited),
 	};
 

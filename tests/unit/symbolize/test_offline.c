@@ -207,6 +207,29 @@ static void relocated_kernel_and_module(void **state)
 	}
 }
 
+/* As a merged profile has them: the module is that of the first one. */
+static void profile_may_have_two_kernels(void **state)
+{
+	const struct mapping mappings[] = {
+		{.start = START, .limit = UINT64_MAX, .file = KERNEL_MAPPING},
+		{.start = START + 0x1000000,
+		 .limit = UINT64_MAX,
+		 .file = KERNEL_MAPPING,
+		 .build_id = "0102"},
+		{.start = MODULE, .limit = MODULE + 0x1000, .file = "[ext4]"},
+	};
+	const uint64_t addresses[] = {START + 0x110, START + 0x1000110, MODULE + 0x10};
+	struct profile *profile = profile_of(mappings, addresses, 3);
+
+	(void)state;
+	write_kernel(0);
+	symbolize_with(profile, kernel_from_kallsyms(in_sandbox("proc/kallsyms")),
+		       in_sandbox("proc/kallsyms"));
+	assert_string_equal(function_at(profile, 0), "vfs_read");
+	assert_string_equal(function_at(profile, 2), "ext4_read");
+	profile_free(profile);
+}
+
 static void kernel_of_another_build_is_rejected(void **state)
 {
 	static const uint32_t notes[] = {4, 2, 3, 0x00554e47, 0x0201};
@@ -314,6 +337,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		OFFLINE_TEST(relocated_kernel_and_module),
+		OFFLINE_TEST(profile_may_have_two_kernels),
 		OFFLINE_TEST(kernel_of_another_build_is_rejected),
 		OFFLINE_TEST(addresses_of_memory_are_converted_to_offsets),
 		OFFLINE_TEST(file_without_a_path_is_found_by_its_build_id),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "symbolize/worker_pool.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,6 +31,7 @@
 /* Results of the only address of a job. */
 struct job_result {
 	char lines[1024]; /* SYSTEM_NAME|FUNCTION FILE:LINE:START_LINE, ... */
+	uint64_t start; /* of the function that is not inlined */
 	size_t calls; /* of the lines callback */
 	char problem[512];
 };
@@ -53,6 +56,7 @@ static int store_lines(void *arg, size_t job, size_t index, const struct source_
 			lines[i].line, lines[i].start_line);
 	}
 	fclose(stream);
+	results[job].start = count ? lines[count - 1].start : 0;
 	results[job].calls++;
 	return 0;
 }
@@ -75,10 +79,34 @@ static struct sandbox_server server;
 static const struct worker_pool default_pool = {.options.problem = store_problem,
 						.lines = store_lines};
 
+/* CPUs of the machine; 0: as many as it has. */
+static long fake_cpus;
+
+long sysconf(int name)
+{
+	long (*real)(int name);
+
+	if (name == _SC_NPROCESSORS_ONLN && fake_cpus)
+		return fake_cpus;
+	*(void **)&real = dlsym(RTLD_NEXT, "sysconf");
+	return real(name);
+}
+
+static size_t count_fds(void)
+{
+	size_t count = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
+/* No run leaves a descriptor open, or closes one of others. */
 static int run_pool(const struct worker_pool *pool, const struct worker_job *jobs, size_t count)
 {
 	struct worker_pool own = *pool;
 	struct string_table strings = {0};
+	const size_t fds = count_fds();
 	int err;
 
 	memset(results, 0, sizeof(results));
@@ -87,6 +115,7 @@ static int run_pool(const struct worker_pool *pool, const struct worker_job *job
 	own.options.sandbox = &server;
 	err = worker_pool_run(&own, jobs, count, &strings);
 	string_table_clear(&strings);
+	assert_int_equal(count_fds(), fds);
 	return err;
 }
 
@@ -167,6 +196,8 @@ static void dwarf_gives_inlined_functions_and_lines(void **state)
 					      "_ZN4deep5outerEPVi|deep::outer source.cc:8:6");
 	/* Static functions have their linker name in the symbol table only. */
 	assert_string_equal(results[1].lines, "_ZL6hiddenPVi|hidden source.cc:13:11");
+	assert_int_equal(results[0].start, outer);
+	assert_int_equal(results[1].start, hidden);
 }
 
 static void code_start_relocates_addresses(void **state)
@@ -189,6 +220,7 @@ static void code_start_relocates_addresses(void **state)
 	(void)state;
 	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
 	assert_non_null(strstr(results[0].lines, "deep::outer source.cc:8:6"));
+	assert_int_equal(results[0].start, address);
 	/* An object file has no segments. */
 	lost.arg = (char *)build("object", "-g -c");
 	assert_int_equal(run_pool(&default_pool, &lost, 1), 0);
@@ -285,6 +317,11 @@ static const char *build_symbols(size_t count, void (*name)(size_t index, char *
 	return path;
 }
 
+static void name_by_number(size_t index, char *text, size_t size)
+{
+	snprintf(text, size, "function%zu", index);
+}
+
 static void name_v0(size_t index, char *text, size_t size)
 {
 	(void)index;
@@ -355,6 +392,172 @@ static void worker_takes_the_candidate_with_the_build_id(void **state)
 	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
 	assert_int_equal(results[0].calls, 0);
 	assert_non_null(strstr(results[0].problem, "other has build ID 1234, not abce: not taken"));
+}
+
+/* Counts the candidates of all openers. */
+static volatile unsigned int *opened;
+
+static int open_other_for_ever(void *path, unsigned int candidate, struct error *error)
+{
+	++*opened;
+	/* Some are there, and are not the file. */
+	return candidate % 2 ? open_path(path, 0, error) : -EACCES;
+}
+
+static int open_after_an_error(void *path, unsigned int candidate, struct error *error)
+{
+	if (candidate == 0)
+		error_set(error, EACCES, "may not be read");
+	return candidate == 1 ? open_path(path, 0, error) : candidate ? -ENOENT : -EACCES;
+}
+
+static void candidates_are_tried_until_one_fits(void **state)
+{
+	const char *path = build("program", "-g -Wl,--build-id=0xabcd");
+	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
+	struct worker_job job = {.path = path,
+				 .build_id = "abcd",
+				 .addresses = &outer,
+				 .count = 1,
+				 .open = open_after_an_error,
+				 .arg = (char *)path};
+
+	(void)state;
+	opened = mmap(NULL, sizeof(*opened), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	assert_true(opened != MAP_FAILED);
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_string_equal(results[0].problem, "");
+	assert_non_null(strstr(results[0].lines, "deep::outer source.cc:8:6"));
+	job.open = open_other_for_ever;
+	job.build_id = "1234";
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_int_equal(*opened, 32);
+	assert_non_null(strstr(results[0].problem, "program has build ID abcd, not 1234"));
+	assert_int_equal(results[0].calls, 0);
+	munmap((void *)opened, sizeof(*opened));
+}
+
+static void perf_map_names_generated_code(void **state)
+{
+	static const uint64_t addresses[] = {0x1000, 0x100f, 0x1010, 0x2007, 0xfff};
+	static const char *const lines[] = {"js:f|js:f ?:0:0", "js:f|js:f ?:0:0", "",
+					    "_Z1gv|g ?:0:0", ""};
+	const char *path = in_sandbox("perf-1.map");
+	struct worker_job jobs[5];
+
+	(void)state;
+	write_text(path, "1000 10 js:f\n2000 8 _Z1gv\n");
+	for (size_t i = 0; i < 5; i++)
+		jobs[i] = (struct worker_job){.path = "[anon]",
+					      .build_id = "",
+					      .addresses = &addresses[i],
+					      .count = 1,
+					      .is_perf_map = true,
+					      .open = open_path,
+					      .arg = (char *)path};
+	assert_int_equal(run_pool(&default_pool, jobs, 5), 0);
+	for (size_t i = 0; i < 5; i++) {
+		assert_string_equal(results[i].lines, lines[i]);
+		assert_string_equal(results[i].problem, "");
+		assert_int_equal(results[i].calls, *lines[i] != '\0');
+	}
+	/* Without the map there is neither a name nor a problem. */
+	run("rm '%s'", path);
+	assert_int_equal(run_pool(&default_pool, jobs, 5), 0);
+	assert_int_equal(results[0].calls, 0);
+	assert_string_equal(results[0].problem, "");
+}
+
+/* Kernel modules are relocatable files: their sections get their addresses in the kernel. */
+static void module_is_symbolized_by_its_dwarf(void **state)
+{
+	const uint64_t start = UINT64_C(0xffffffffc0000000);
+	const char *path = in_sandbox("module.ko"), *directory = in_sandbox("d");
+	uint64_t address;
+	struct worker_job job = {.path = "[module]",
+				 .build_id = "0123",
+				 .addresses = &address,
+				 .count = 1,
+				 .is_module = true,
+				 .code_start = start,
+				 .open = open_path,
+				 .arg = (char *)path};
+	struct worker_pool pool = default_pool;
+
+	(void)state;
+	pool.options.directories = &directory;
+	pool.options.directory_count = 1;
+	write_text(in_sandbox("module.c"), "int first(volatile int *x)\n{\n\treturn *x;\n}\n"
+					   "int second(volatile int *x)\n{\n\treturn *x + 1;\n}\n");
+	run("cd '%s' && gcc -g -O2 -fcf-protection=none -c -o module.o module.c && "
+	    "ld -r --build-id=0x0123 -o module.ko module.o && ld -r --build-id=0x0124 -o other.ko "
+	    "module.o && objcopy --strip-debug module.ko plain.ko && mkdir -p d/.build-id/01",
+	    sandbox);
+	address = start + address_of(path, "second");
+	assert_int_equal(run_pool(&pool, &job, 1), 0);
+	assert_string_equal(results[0].problem, "");
+	assert_string_equal(results[0].lines, "second|second module.c:7:5");
+	/* Each section of a module has a load address of its own. */
+	assert_int_equal(results[0].start, 0);
+	address = start + 0x10000;
+	assert_int_equal(run_pool(&pool, &job, 1), 0);
+	assert_int_equal(results[0].calls, 0);
+
+	/* Its debug file comes first, if it is the right one. */
+	address = start + address_of(path, "first");
+	run("cd '%s' && mv other.ko d/.build-id/01/23.debug", sandbox);
+	assert_int_equal(run_pool(&pool, &job, 1), 0);
+	assert_non_null(strstr(results[0].problem, "has build ID 0124, not 0123"));
+	assert_string_equal(results[0].lines, "first|first module.c:3:1");
+	run("cd '%s' && cp module.ko d/.build-id/01/23.debug", sandbox);
+	job.open = NULL;
+	assert_int_equal(run_pool(&pool, &job, 1), 0);
+	assert_string_equal(results[0].problem, "");
+	assert_string_equal(results[0].lines, "first|first module.c:3:1");
+	/* A lack of DWARF is no problem: there is kallsyms. */
+	run("cd '%s' && mv plain.ko module.ko && rm d/.build-id/01/23.debug", sandbox);
+	job.open = open_path;
+	assert_int_equal(run_pool(&pool, &job, 1), 0);
+	assert_int_equal(results[0].calls, 0);
+	assert_string_equal(results[0].problem, "");
+}
+
+/* Other profilers write offsets in files. */
+static void offsets_are_those_of_segments(void **state)
+{
+	const char *path = build_symbols(2, name_by_number);
+	uint64_t address;
+	struct worker_job job = {.path = path,
+				 .build_id = "",
+				 .addresses = &address,
+				 .count = 1,
+				 .offsets = true,
+				 .open = open_path,
+				 .arg = (char *)path};
+	FILE *pipe;
+	char command[PATH_MAX + 128];
+
+	(void)state;
+	snprintf(command, sizeof(command),
+		 "readelf -lW '%s' | awk '$1 == \"LOAD\" && /R E/ {print $2}'", path);
+	pipe = popen(command, "r");
+	assert_non_null(pipe);
+	assert_int_equal(fscanf(pipe, "%" SCNx64, &address), 1);
+	pclose(pipe);
+	address += 17;
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_string_equal(results[0].lines, "function1|function1 ?:0:0");
+	assert_int_equal(results[0].start, CODE + 16);
+	address += 0x100000;
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_int_equal(results[0].calls, 0);
+	assert_string_equal(results[0].problem, "");
+	/* Without the file, they are unknown. */
+	address = CODE + 17;
+	job.open = NULL;
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_int_equal(results[0].calls, 0);
 }
 
 /* Failures that a malicious file may cause in its worker. Paths of jobs name them. */
@@ -557,10 +760,193 @@ static void send_strings_for_other(const int fds[])
 	}
 }
 
+static int64_t now_ms(void);
+
+/* It is slower than a thousandth of the limits. */
+static void work_slowly(const int fds[])
+{
+	const struct worker_message end = {WORKER_END, 0};
+	int64_t begin = now_ms();
+
+	while (now_ms() - begin < 1500)
+		sched_yield();
+	send_bytes(fds, &end, sizeof(end));
+}
+
+static void send(const int fds[], uint32_t type, const void *bytes, size_t size)
+{
+	const struct worker_message message = {type, (uint32_t)size};
+
+	send_bytes(fds, &message, sizeof(message));
+	send_bytes(fds, bytes, size);
+}
+
+static void send_lines(const int fds[], uint32_t index, uint32_t count,
+		       const struct worker_line *line)
+{
+	static unsigned char
+		bytes[sizeof(struct worker_lines) + (INLINE_DEPTH_MAX + 1) * sizeof(*line)];
+	const struct worker_lines head = {index, count};
+
+	memcpy(bytes, &head, sizeof(head));
+	for (uint32_t i = 0; i < count; i++)
+		memcpy(bytes + sizeof(head) + i * sizeof(*line), line, sizeof(*line));
+	send(fds, WORKER_LINES, bytes, sizeof(head) + count * sizeof(*line));
+}
+
+/* What a worker sends after the string "f", for a job with two addresses. */
+enum sequence {
+	VALID_LINE,
+	VALID_LONGEST_STRING,
+	VALID_MOST_LINES,
+	VALID_NO_LINES,
+	VALID_NO_NAMES,
+	VALID_END, /* the number of valid ones */
+	INVALID_INDEX = VALID_END,
+	INVALID_COUNT,
+	INVALID_SIZE_TOO_SMALL,
+	INVALID_SIZE_TOO_LARGE,
+	INVALID_NO_HEAD,
+	INVALID_FUNCTION,
+	INVALID_SYSTEM_NAME,
+	INVALID_FILE,
+	INVALID_FUNCTION_ALONE,
+	INVALID_SYSTEM_NAME_ALONE,
+	INVALID_STRING_TOO_LONG,
+	INVALID_TYPE,
+	INVALID_END,
+	INVALID_AFTER_THE_END,
+	INVALID_UNWANTED_PROGRESS,
+	INVALID_MESSAGE_TOO_LONG,
+	SEQUENCE_COUNT,
+};
+
+static enum sequence sequence; /* of the worker: `code_start` of the job */
+
+static void send_sequence(const int fds[])
+{
+	static char text[WORKER_STRING_MAX + 1];
+	const struct worker_line line = {.function = 1, .system_name = 1, .line = 7};
+	const struct worker_lines head = {0, 1};
+	unsigned char one[sizeof(head) + sizeof(line) + 1] = {0};
+	const struct worker_message too_long = {
+		WORKER_PROBLEM,
+		sizeof(struct worker_lines) + INLINE_DEPTH_MAX * sizeof(struct worker_line) + 1};
+
+	memcpy(one, &head, sizeof(head));
+	memcpy(one + sizeof(head), &line, sizeof(line));
+	memset(text, 'x', sizeof(text));
+	send(fds, WORKER_STRING, "f", 1);
+	switch (sequence) {
+	case VALID_LINE:
+		send_lines(fds, 0, 1, &line);
+		send_lines(fds, 1, 1, &line);
+		break;
+	case VALID_LONGEST_STRING:
+		send(fds, WORKER_STRING, text, WORKER_STRING_MAX);
+		send_lines(fds, 0, 1,
+			   &(struct worker_line){.function = 2, .system_name = 2, .file = 1});
+		break;
+	case VALID_MOST_LINES:
+		send_lines(fds, 1, INLINE_DEPTH_MAX, &line);
+		break;
+	case VALID_NO_LINES:
+		send_lines(fds, 1, 0, &line);
+		break;
+	case VALID_NO_NAMES:
+		send_lines(fds, 0, 1, &(struct worker_line){.line = 1});
+		break;
+	case INVALID_INDEX:
+		send_lines(fds, 2, 1, &line);
+		break;
+	case INVALID_COUNT:
+		send_lines(fds, 0, INLINE_DEPTH_MAX + 1, &line);
+		break;
+	case INVALID_SIZE_TOO_SMALL:
+		send(fds, WORKER_LINES, one, sizeof(one) - 2);
+		break;
+	case INVALID_SIZE_TOO_LARGE:
+		send(fds, WORKER_LINES, one, sizeof(one));
+		break;
+	case INVALID_NO_HEAD:
+		send(fds, WORKER_LINES, one, sizeof(head) - 1);
+		break;
+	case INVALID_FUNCTION:
+		send_lines(fds, 0, 1, &(struct worker_line){.function = 2, .system_name = 1});
+		break;
+	case INVALID_SYSTEM_NAME:
+		send_lines(fds, 0, 1, &(struct worker_line){.function = 1, .system_name = 2});
+		break;
+	case INVALID_FILE:
+		send_lines(fds, 0, 1,
+			   &(struct worker_line){.function = 1, .system_name = 1, .file = 2});
+		break;
+	case INVALID_FUNCTION_ALONE:
+		send_lines(fds, 0, 1, &(struct worker_line){.function = 1});
+		break;
+	case INVALID_SYSTEM_NAME_ALONE:
+		send_lines(fds, 0, 1, &(struct worker_line){.system_name = 1});
+		break;
+	case INVALID_STRING_TOO_LONG:
+		send(fds, WORKER_STRING, text, WORKER_STRING_MAX + 1);
+		break;
+	case INVALID_TYPE:
+		send(fds, WORKER_END + 1, "", 0);
+		break;
+	case INVALID_END:
+		send(fds, WORKER_END, "x", 1);
+		break;
+	case INVALID_AFTER_THE_END:
+		send(fds, WORKER_END, "", 0);
+		send(fds, WORKER_STRING, "g", 1);
+		break;
+	case INVALID_UNWANTED_PROGRESS:
+		send(fds, WORKER_PROGRESS, &(struct worker_progress){1, 2},
+		     sizeof(struct worker_progress));
+		break;
+	case INVALID_MESSAGE_TOO_LONG:
+		send_bytes(fds, &too_long, sizeof(too_long));
+		hang(fds);
+		break;
+	case SEQUENCE_COUNT:
+		_exit(1);
+	}
+	send(fds, WORKER_END, "", 0);
+}
+
+static void send_progress_once(const int fds[])
+{
+	send(fds, WORKER_PROGRESS, &(struct worker_progress){5, 7}, sizeof(struct worker_progress));
+	send(fds, WORKER_END, "", 0);
+}
+
+static void send_short_progress(const int fds[])
+{
+	send(fds, WORKER_PROGRESS, &(struct worker_progress){5, 7},
+	     sizeof(struct worker_progress) - 1);
+	send(fds, WORKER_END, "", 0);
+}
+
+/* 4 MB, of which the parent keeps 4 KB. */
+static void repeat_a_string(const int fds[])
+{
+	char text[4000];
+
+	memset(text, 'x', sizeof(text));
+	for (size_t i = 0; i < 1000; i++)
+		send(fds, WORKER_STRING, text, sizeof(text));
+	send(fds, WORKER_END, "", 0);
+}
+
 static const struct {
 	const char *path;
 	void (*function)(const int fds[]);
 } hostile[] = {
+	{"slow", work_slowly},
+	{"sequence", send_sequence},
+	{"progress once", send_progress_once},
+	{"short progress", send_short_progress},
+	{"repeated string", repeat_a_string},
 	{"crash", crash},
 	{"exit early", exit_early},
 	{"hang", hang},
@@ -588,6 +974,7 @@ static void worker_of_test(enum worker_kind kind, const int fds[], size_t count)
 	struct received_job received;
 
 	if (kind == WORKER_SYMBOLIZE && !job_bytes_read(fds[WORKER_FD_JOB], &received)) {
+		sequence = (enum sequence)received.job.code_start;
 		for (size_t i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++) {
 			if (!strcmp(received.job.path, hostile[i].path))
 				run_hostile(hostile[i].function, fds);
@@ -766,6 +1153,14 @@ static void opener_opens_named_files_with_the_rights_of_the_owner(void **state)
 	assert_string_equal(results[0].problem, "opened: public");
 }
 
+static size_t problems;
+
+static void count_problem(void *arg, const char *path, const char *text)
+{
+	problems++;
+	store_problem(arg, path, text);
+}
+
 /* Time-out of all files */
 
 static size_t timed_out_files;
@@ -841,6 +1236,47 @@ static void time_is_shared_by_owners(void **state)
 	assert_int_equal(run_pool(&pool, jobs, 12), 0);
 	for (size_t i = 8; i < 12; i++)
 		assert_int_equal(results[i].calls, 1);
+}
+
+static size_t problems_before;
+
+static int note_problems(void *arg, size_t job, size_t index, const struct source_line *lines,
+			 size_t count)
+{
+	(void)arg, (void)job, (void)index, (void)lines, (void)count;
+	problems_before = problems;
+	return 0;
+}
+
+/* The file of the last owner is read as soon as each of the others has had as much time. */
+static void owners_come_one_after_another(void **state)
+{
+	static const uint32_t owners[] = {1, 2, 2, 2, 3, 4, 1, 5};
+	const char *path = build("program", "-g");
+	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
+	struct worker_pool pool = default_pool;
+	struct worker_job jobs[8];
+
+	(void)state;
+	for (size_t i = 0; i < 8; i++)
+		jobs[i] = (struct worker_job){
+			.path = i < 7 ? "hang" : path,
+			.build_id = "",
+			.addresses = &outer,
+			.count = 1,
+			.open = open_path,
+			.arg = (char *)path,
+			.has_owner = true,
+			.owner = owners[i],
+		};
+	pool.processes = 1;
+	pool.timeout_s = 1;
+	pool.options.problem = count_problem;
+	pool.lines = note_problems;
+	problems = problems_before = 0;
+	assert_int_equal(run_pool(&pool, jobs, 8), 0);
+	assert_int_equal(problems, 7);
+	assert_int_equal(problems_before, 4);
 }
 
 static void ignore_progress(void *arg, const char *path, uint64_t done, uint64_t total)
@@ -1080,14 +1516,6 @@ static void lines_are_limited(void **state)
 	assert_true(long_names > MANY_ADDRESSES / 2 && long_names < MANY_ADDRESSES * 3 / 4);
 }
 
-static size_t problems;
-
-static void count_problem(void *arg, const char *path, const char *text)
-{
-	problems++;
-	store_problem(arg, path, text);
-}
-
 static void problems_are_limited(void **state)
 {
 	const uint64_t address = 0x1000;
@@ -1158,6 +1586,222 @@ static void memory_is_limited_but_mappings_are_not(void **state)
 	assert_string_equal(results[0].problem, "refused, mapped");
 }
 
+static size_t lines_received, line_calls;
+
+static int count_lines(void *arg, size_t job, size_t index, const struct source_line *lines,
+		       size_t count)
+{
+	(void)arg, (void)job, (void)index, (void)lines;
+	lines_received += count;
+	line_calls++;
+	return 0;
+}
+
+static void each_message_is_checked(void **state)
+{
+	static const size_t lines[VALID_END] = {
+		[VALID_LINE] = 2,
+		[VALID_LONGEST_STRING] = 1,
+		[VALID_MOST_LINES] = INLINE_DEPTH_MAX,
+		[VALID_NO_NAMES] = 1,
+	};
+	const uint64_t addresses[] = {1, 2};
+	struct worker_job job = {
+		.path = "sequence", .build_id = "", .addresses = addresses, .count = 2};
+	struct worker_pool pool = default_pool;
+
+	(void)state;
+	pool.lines = count_lines;
+	pool.timeout_s = 20;
+	for (uint64_t i = 0; i < SEQUENCE_COUNT; i++) {
+		job.code_start = i;
+		lines_received = line_calls = 0;
+		assert_int_equal(run_pool(&pool, &job, 1), 0);
+		if (i < VALID_END) {
+			assert_string_equal(results[0].problem, "");
+			assert_int_equal(lines_received, lines[i]);
+			assert_int_equal(line_calls, i == VALID_LINE ? 2 : 1);
+			continue;
+		}
+		if (!strstr(results[0].problem, "violated the protocol"))
+			fail_msg("sequence %d: \"%s\"", (int)i, results[0].problem);
+		assert_int_equal(line_calls, 0);
+	}
+}
+
+static char progress_seen[64];
+
+static void note_progress(void *arg, const char *path, uint64_t done, uint64_t total)
+{
+	(void)arg;
+	snprintf(progress_seen, sizeof(progress_seen), "%s %" PRIu64 " %" PRIu64, path, done,
+		 total);
+}
+
+static void progress_of_downloads_is_passed_on(void **state)
+{
+	const uint64_t address = 0x1000;
+	struct worker_job job = {
+		.path = "progress once", .build_id = "", .addresses = &address, .count = 1};
+	struct worker_pool pool = default_pool;
+	struct debuginfod_helper helper;
+
+	(void)state;
+	assert_int_equal(debuginfod_helper_start(&helper, NULL), 0);
+	pool.options.debuginfod = &helper;
+	assert_int_equal(run_pool(&pool, &job, 1), 0);
+	assert_string_equal(results[0].problem, "");
+	pool.options.progress = note_progress;
+	assert_int_equal(run_pool(&pool, &job, 1), 0);
+	assert_string_equal(results[0].problem, "");
+	assert_string_equal(progress_seen, "progress once 5 7");
+	*progress_seen = '\0';
+	job.path = "short progress";
+	assert_int_equal(run_pool(&pool, &job, 1), 0);
+	assert_non_null(strstr(results[0].problem, "violated the protocol"));
+	assert_string_equal(progress_seen, "");
+	debuginfod_helper_stop(&helper);
+}
+
+static void repeated_string_is_charged_once(void **state)
+{
+	const uint64_t address = 0x1000;
+	const struct worker_job job = {
+		.path = "repeated string", .build_id = "", .addresses = &address, .count = 1};
+
+	(void)state;
+	assert_int_equal(run_pool(&default_pool, &job, 1), 0);
+	assert_string_equal(results[0].problem, "");
+}
+
+/* Limits are of seconds. */
+static void slow_worker_has_its_time(void **state)
+{
+	const uint64_t address = 0x1000;
+	const struct worker_job job = {
+		.path = "slow", .build_id = "", .addresses = &address, .count = 1};
+	struct worker_pool pool = default_pool;
+
+	(void)state;
+	pool.timeout_s = pool.deadline_s = pool.options.timeout_s = 60;
+	pool.options.timed_out = ignore_timeout;
+	assert_int_equal(run_pool(&pool, &job, 1), 0);
+	assert_string_equal(results[0].problem, "");
+}
+
+/* Files with many addresses */
+
+#define MANY_NAMES 2500u
+
+static char right_names[MANY_NAMES];
+
+/* The names are in the reverse order of the addresses' indices. */
+static int check_name(void *arg, size_t job, size_t index, const struct source_line *lines,
+		      size_t count)
+{
+	char name[32];
+
+	(void)arg, (void)job;
+	name_by_number(MANY_NAMES - 1 - index, name, sizeof(name));
+	right_names[index] += count == 1 && !strcmp(lines[0].function, name);
+	return 0;
+}
+
+/* Whether the pool splits it or not. */
+static void file_with_many_addresses_is_read_in_parts(void **state)
+{
+	static const unsigned int processes[] = {1, 2, 3, 0};
+	const char *path = build_symbols(MANY_NAMES, name_by_number);
+	static uint64_t addresses[MANY_NAMES];
+	const struct worker_job job = {.path = path,
+				       .build_id = "",
+				       .addresses = addresses,
+				       .count = MANY_NAMES,
+				       .open = open_path,
+				       .arg = (char *)path};
+	struct worker_job wrong = job;
+	struct worker_pool pool = default_pool;
+
+	(void)state;
+	for (size_t i = 0; i < MANY_NAMES; i++)
+		addresses[i] = CODE + 16 * (MANY_NAMES - 1 - i) + i % 16;
+	pool.lines = check_name;
+	for (size_t i = 0; i < 4; i++) {
+		pool.processes = processes[i];
+		fake_cpus = processes[i] ? 0 : -1;
+		memset(right_names, 0, sizeof(right_names));
+		assert_int_equal(run_pool(&pool, &job, 1), 0);
+		for (size_t j = 0; j < MANY_NAMES; j++)
+			assert_int_equal(right_names[j], 1);
+	}
+	fake_cpus = 0;
+	/* Each part finds the same problem. */
+	wrong.build_id = "abcdef";
+	pool.processes = 2;
+	pool.options.problem = count_problem;
+	problems = 0;
+	assert_int_equal(run_pool(&pool, &wrong, 1), 0);
+	assert_int_equal(problems, 1);
+	/* An address of a file is none of others. */
+	wrong.count = 0;
+	problems = 0;
+	assert_int_equal(run_pool(&pool, &wrong, 1), 0);
+	assert_int_equal(problems, 0);
+}
+
+/* A machine may have more CPUs. */
+static void all_places_of_workers_may_be_taken(void **state)
+{
+	enum { FILES = 66 };
+	const uint64_t address = 0x1000;
+	struct worker_pool pool = default_pool;
+	struct worker_job jobs[FILES];
+
+	(void)state;
+	for (size_t i = 0; i < FILES; i++)
+		jobs[i] = (struct worker_job){.path = "file",
+					      .build_id = "",
+					      .addresses = &address,
+					      .count = 1,
+					      .open = hang_in_open};
+	fake_cpus = 1000;
+	pool.timeout_s = 3;
+	pool.options.problem = count_problem;
+	problems = 0;
+	assert_int_equal(run_pool(&pool, jobs, FILES), 0);
+	assert_int_equal(problems, FILES);
+	fake_cpus = 0;
+}
+
+/* Each error of starting a worker gives back what was open. */
+static void descriptors_may_run_out(void **state)
+{
+	const char *path = build("program", "-g");
+	const uint64_t outer = address_of(path, "_ZN4deep5outerEPVi");
+	const struct worker_job job = {.path = path,
+				       .build_id = "",
+				       .addresses = &outer,
+				       .count = 1,
+				       .open = open_path,
+				       .arg = (char *)path};
+	struct rlimit saved, limit;
+	int err = -EMFILE, first = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	size_t more = 0;
+
+	(void)state;
+	close(first);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &saved), 0);
+	for (limit = saved; err == -EMFILE; more++) {
+		limit.rlim_cur = (rlim_t)first + more;
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+		err = run_pool(&default_pool, &job, 1);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &saved), 0);
+	}
+	assert_int_equal(err, 0);
+	/* The job, a pipe, a socket pair, and the ends of a lifeline. */
+	assert_true(more > 5);
+}
+
 static int return_error(void *arg, size_t job, size_t index, const struct source_line *lines,
 			size_t count)
 {
@@ -1226,6 +1870,18 @@ int main(void)
 		cmocka_unit_test(quota_of_others_cannot_be_used_up),
 		cmocka_unit_test(memory_is_limited_but_mappings_are_not),
 		cmocka_unit_test(error_of_lines_callback_ends_the_run),
+		cmocka_unit_test(candidates_are_tried_until_one_fits),
+		cmocka_unit_test(perf_map_names_generated_code),
+		cmocka_unit_test(module_is_symbolized_by_its_dwarf),
+		cmocka_unit_test(offsets_are_those_of_segments),
+		cmocka_unit_test(owners_come_one_after_another),
+		cmocka_unit_test(each_message_is_checked),
+		cmocka_unit_test(progress_of_downloads_is_passed_on),
+		cmocka_unit_test(repeated_string_is_charged_once),
+		cmocka_unit_test(slow_worker_has_its_time),
+		cmocka_unit_test(file_with_many_addresses_is_read_in_parts),
+		cmocka_unit_test(all_places_of_workers_may_be_taken),
+		cmocka_unit_test(descriptors_may_run_out),
 	};
 
 	return cmocka_run_group_tests(tests, start_server, stop_server);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "steps.h"
 #include "unwind/cfi.h"
 
 /* The function of most tests has 0x100 bytes at TEXT, its section is at EH_FRAME. */
@@ -356,6 +357,15 @@ static void constants_and_operators(void **state)
 	EXPECT("\x0f\x06\x77\x00\x34\x33\x2d\x22", "0-100 r7+0\n"); /* lt */
 	EXPECT("\x0f\x06\x77\x00\x34\x33\x29\x22", "0-100 r7+0\n"); /* eq */
 	EXPECT("\x0f\x06\x77\x00\x34\x33\x2e\x22", "0-100 r7+1\n"); /* ne */
+	/* 4 op 4, and 3 op 4 */
+	EXPECT("\x0f\x06\x77\x00\x34\x34\x2a\x22", "0-100 r7+1\n"); /* ge */
+	EXPECT("\x0f\x06\x77\x00\x34\x34\x2b\x22", "0-100 r7+0\n"); /* gt */
+	EXPECT("\x0f\x06\x77\x00\x34\x34\x2c\x22", "0-100 r7+1\n"); /* le */
+	EXPECT("\x0f\x06\x77\x00\x34\x34\x2d\x22", "0-100 r7+0\n"); /* lt */
+	EXPECT("\x0f\x06\x77\x00\x34\x34\x29\x22", "0-100 r7+1\n"); /* eq */
+	EXPECT("\x0f\x06\x77\x00\x34\x34\x2e\x22", "0-100 r7+0\n"); /* ne */
+	EXPECT("\x0f\x06\x77\x00\x33\x34\x2c\x22", "0-100 r7+1\n"); /* le */
+	EXPECT("\x0f\x06\x77\x00\x33\x34\x2d\x22", "0-100 r7+1\n"); /* lt */
 	EXPECT("\x0f\x07\x77\x00\x34\x08\x40\x24\x22", "0-100 r7+0\n"); /* shl by 64 */
 	EXPECT("\x0f\x07\x77\x00\x34\x08\x40\x25\x22", "0-100 r7+0\n");
 	/* Unknown operators, too few values, and too many. */
@@ -364,6 +374,10 @@ static void constants_and_operators(void **state)
 	EXPECT("\x0f\x00", "0-100 unsupported\n");
 	EXPECT("\x0f\x11\x30\x30\x30\x30\x30\x30\x30\x30\x30\x30\x30\x30\x30\x30\x30\x30\x30",
 	       "0-100 unsupported\n");
+	/* The first and the last constant, and the first register: lit0, lit31, breg0. */
+	EXPECT("\x0f\x04\x77\x08\x30\x22", "0-100 r7+8\n");
+	EXPECT("\x0f\x04\x77\x00\x4f\x22", "0-100 r7+31\n");
+	EXPECT("\x0f\x02\x70\x08", "0-100 r0+8\n");
 	/* A register that has no number here: breg17. */
 	EXPECT("\x0f\x02\x81\x00", "0-100 unsupported\n");
 }
@@ -382,6 +396,75 @@ static void the_plt_is_evaluated_at_each_address(void **state)
 	read_section(&bytes, true, &result);
 	assert_string_equal(result.text, "0-6 r7+16\n6-10 r7+24\n"
 					 "10-1b r7+8\n1b-20 r7+16\n20-2b r7+8\n2b-30 r7+16\n");
+}
+
+/* CFA = rsp + 8 + what depends on rip: on its low bits, or on others. */
+static void expressions_of_rip(void **state)
+{
+	static const struct {
+		const char *code;
+		size_t size;
+		const char *rows;
+	} cases[] = {
+		/* (rip + 5) & 8; 8 & rip; rip & 0x88 */
+		{"\x0f\x07\x77\x08\x80\x05\x38\x1a\x22", 9,
+		 "0-3 r7+8\n3-b r7+16\nb-13 r7+8\n13-1b r7+16\n1b-20 r7+8\n"},
+		{"\x0f\x07\x77\x08\x38\x80\x00\x1a\x22", 9,
+		 "0-8 r7+8\n8-10 r7+16\n10-18 r7+8\n18-20 r7+16\n"},
+		{"\x0f\x09\x77\x08\x80\x00\x0a\x88\x00\x1a\x22", 11,
+		 "0-8 r7+8\n8-10 r7+16\n10-18 r7+8\n18-20 r7+16\n"},
+		/* ((rip >> 4) & 1) << 3; (rip - rip) + (rip & 8) */
+		{"\x0f\x0b\x77\x08\x80\x00\x34\x25\x31\x1a\x33\x24\x22", 13,
+		 "0-10 r7+8\n10-20 r7+16\n"},
+		{"\x0f\x0d\x77\x08\x80\x00\x80\x00\x1c\x22\x80\x00\x38\x1a\x22", 15,
+		 "0-8 r7+8\n8-10 r7+16\n10-18 r7+8\n18-20 r7+16\n"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct result result = {0};
+		struct bytes bytes = {0};
+
+		add_cie(&bytes);
+		add_fde_at(&bytes, TEXT, 0x20, cases[i].code, cases[i].size);
+		read_section(&bytes, true, &result);
+		assert_string_equal(result.text, cases[i].rows);
+	}
+}
+
+static int count_row(void *arg, uint64_t start, uint64_t end, const struct cfi_row *row)
+{
+	size_t *rows = arg;
+
+	(void)row;
+	assert_in_range(end - start, 5, 11);
+	++*rows;
+	return 0;
+}
+
+/* libcrypto's has 48,000 bytes. */
+static void steps_for_the_plt(void **state)
+{
+	static const char plt[] = "\x0f\x0b\x77\x08\x80\x00\x3f\x1a\x3b\x2a\x33\x24\x22";
+	enum { PLT_SIZE = 48000, STEPS_EACH = 20 };
+	struct bytes bytes = {0};
+	struct cfi_counts counts;
+	size_t rows = 0;
+	uint64_t before;
+
+	(void)state;
+	add_cie(&bytes);
+	add_fde_at(&bytes, TEXT, PLT_SIZE, plt, sizeof(plt) - 1);
+	before = steps;
+	assert_int_equal(cfi_read(&(struct cfi_section){.bytes = bytes.data,
+							.size = bytes.size,
+							.vaddr = EH_FRAME,
+							.is_eh_frame = true},
+				  count_row, &rows, &counts),
+			 0);
+	printf("# steps for each byte of a PLT: %.1f\n", (double)(steps - before) / PLT_SIZE);
+	assert_int_equal(rows, 2 * PLT_SIZE / 16);
+	assert_in_range(steps - before, PLT_SIZE, PLT_SIZE * STEPS_EACH);
 }
 
 static void a_huge_plt_is_unsupported(void **state)
@@ -700,6 +783,8 @@ int main(void)
 		cmocka_unit_test(expressions_over_memory),
 		cmocka_unit_test(constants_and_operators),
 		cmocka_unit_test(the_plt_is_evaluated_at_each_address),
+		cmocka_unit_test(expressions_of_rip),
+		cmocka_unit_test(steps_for_the_plt),
 		cmocka_unit_test(a_huge_plt_is_unsupported),
 		cmocka_unit_test(each_augmentation),
 		cmocka_unit_test(an_unknown_augmentation_is_broken),

@@ -8,16 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #include "unwind/elfutils_walk.h"
 #include "worker_server.h"
 
+#define TIMEOUT_MS 60000
+/* The status of a worker that does not exit. */
+#define HANGS 2
 #define NOINLINE __attribute__((noinline, no_sanitize("address", "undefined")))
 #define STACKS 3u
 #define COPY 16384u
 #define DEPTH 5u
+#define DEEP_COPY (1u << 20)
 
 /* A stack, and the return addresses of its first callers. */
 struct captured {
@@ -61,7 +66,8 @@ static NOINLINE void descend(struct captured *to, size_t size, unsigned int dept
 		descend(to, size, depth - 1);
 	else
 		capture(to, size);
-	to->callers[to->count++] = (uint64_t)(uintptr_t)__builtin_return_address(0);
+	if (to->count <= DEPTH)
+		to->callers[to->count++] = (uint64_t)(uintptr_t)__builtin_return_address(0);
 }
 
 /* The copy does not reach beyond this function's frame. */
@@ -72,6 +78,16 @@ static NOINLINE void capture_below(struct captured *to, unsigned int depth)
 	room[0] = room[COPY - 1] = 0;
 	descend(to, COPY, depth);
 	room[0] = room[COPY - 1];
+}
+
+/* More callers than a sample has. */
+static NOINLINE void capture_deep(struct captured *to)
+{
+	volatile unsigned char room[DEEP_COPY];
+
+	room[0] = room[DEEP_COPY - 1] = 0;
+	descend(to, DEEP_COPY, STACKBEAT_USER_FRAMES_MAX + 10);
+	room[0] = room[DEEP_COPY - 1];
 }
 
 static void take(size_t stack, const struct elfutils_walk *walk, void *arg)
@@ -115,8 +131,8 @@ static int walk_all(const struct elfutils_module *modules, size_t module_count)
 
 	for (size_t i = 0; i < STACKS; i++)
 		stacks[i] = captured[i].stack;
-	return elfutils_walk_stacks(worker_server(), modules, module_count, stacks, STACKS, take,
-				    &taken);
+	return elfutils_walk_stacks(worker_server(), modules, module_count, stacks, STACKS,
+				    TIMEOUT_MS, take, &taken);
 }
 
 static void callers_are_found(void **state)
@@ -156,6 +172,87 @@ static void copies_end(void **state)
 	assert_true(walks[2].count > DEPTH);
 }
 
+static void depth_is_limited(void **state)
+{
+	(void)state;
+	capture_deep(&captured[0]);
+	assert_int_equal(elfutils_walk_stacks(worker_server(), &module, 1, &captured[0].stack, 1,
+					      TIMEOUT_MS, take, &taken),
+			 0);
+	assert_int_equal(taken, 1);
+	assert_int_equal(walks[0].count, STACKBEAT_USER_FRAMES_MAX);
+	assert_int_equal(walks[0].end, ELFUTILS_MAX_DEPTH);
+	assert_memory_equal(walks[0].frames + 1, captured[0].callers,
+			    captured[0].count * sizeof(captured[0].callers[0]));
+}
+
+/* What a worker writes that was taken over by a file that it has parsed. */
+static struct {
+	struct elfutils_walk walk;
+	size_t size; /* bytes of `walk` */
+	int status; /* of its exit */
+} answer;
+
+static void answer_wrongly(enum worker_kind kind, const int fds[], size_t count)
+{
+	assert_int_equal(kind, WORKER_VERIFY);
+	assert_int_equal(count, 3);
+	if (write(fds[1], &answer.walk, answer.size) != (ssize_t)answer.size)
+		_exit(1);
+	while (answer.status == HANGS)
+		fstat(fds[0], &(struct stat){0});
+	_exit(answer.status);
+}
+
+/* Returns the result for one stack. */
+static int walk_within(int64_t timeout_ms, uint32_t end, uint32_t count, size_t frames, int status)
+{
+	struct sandbox_server server;
+	struct error error;
+	int err;
+
+	answer.walk.end = end;
+	answer.walk.count = count;
+	answer.size = offsetof(struct elfutils_walk, frames) + frames * sizeof(uint64_t);
+	answer.status = status;
+	assert_int_equal(sandbox_server_start(&server, answer_wrongly, &error), 0);
+	taken = 0;
+	err = elfutils_walk_stacks(&server, &module, 1, &captured[0].stack, 1, timeout_ms, take,
+				   &taken);
+	sandbox_server_stop(&server);
+	assert_int_equal(taken, !err);
+	return err;
+}
+
+static int walk_with(uint32_t end, uint32_t count, size_t frames, int status)
+{
+	return walk_within(TIMEOUT_MS, end, count, frames, status);
+}
+
+static void a_worker_is_not_trusted(void **state)
+{
+	const uint32_t most = STACKBEAT_USER_FRAMES_MAX;
+
+	(void)state;
+	capture_below(&captured[0], 0);
+	assert_int_equal(walk_with(ELFUTILS_OUTERMOST, 1, 1, 0), 0);
+	assert_int_equal(walk_with(ELFUTILS_END_COUNT - 1, most, most, 0), 0);
+	assert_int_equal(walks[0].count, most);
+	assert_int_equal(walk_with(ELFUTILS_OUTERMOST, 1, 1, 1), -EBADMSG);
+	assert_int_equal(walk_with(ELFUTILS_END_COUNT, 1, 1, 0), -EBADMSG);
+	assert_int_equal(walk_with(ELFUTILS_OUTERMOST, 0, 1, 0), -EBADMSG);
+	assert_int_equal(walk_with(ELFUTILS_OUTERMOST, most + 1, most, 0), -EBADMSG);
+	assert_int_equal(walk_with(ELFUTILS_OUTERMOST, UINT32_MAX, most, 0), -EBADMSG);
+}
+
+static void a_worker_that_hangs_is_ended(void **state)
+{
+	(void)state;
+	capture_below(&captured[0], 0);
+	assert_int_equal(walk_within(20, ELFUTILS_OUTERMOST, 1, 1, HANGS), -ETIMEDOUT);
+	assert_int_equal(taken, 0);
+}
+
 static void without_files_each_walk_has_one_frame(void **state)
 {
 	const struct elfutils_module empty = {.fd = memfd_create("empty", MFD_CLOEXEC)};
@@ -190,7 +287,7 @@ static void missing_worker_is_an_error(void **state)
 	sandbox_server_stop(&server);
 	assert_int_equal(elfutils_walk_stacks(&server, &module, 1,
 					      (struct stackbeat_stack *[]){captured[0].stack}, 1,
-					      take, &taken),
+					      TIMEOUT_MS, take, &taken),
 			 -EBADF);
 	assert_int_equal(taken, 0);
 }
@@ -202,6 +299,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(callers_are_found),
 		TEST(copies_end),
+		TEST(depth_is_limited),
+		TEST(a_worker_is_not_trusted),
+		TEST(a_worker_that_hangs_is_ended),
 		TEST(without_files_each_walk_has_one_frame),
 		TEST(missing_worker_is_an_error),
 	};

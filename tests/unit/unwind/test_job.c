@@ -39,7 +39,7 @@ static struct unwind_summary compile(int fd, struct stackbeat_unwind_table **tab
 	struct unwind_job job;
 
 	assert_true(fd >= 0);
-	assert_int_equal(unwind_job_start(&job, worker_server(), fd), 0);
+	assert_int_equal(unwind_job_start(&job, worker_server(), fd, false), 0);
 	close(fd);
 	assert_int_equal(wait_and_finish(&job, &summary, table), 0);
 	return summary;
@@ -361,6 +361,32 @@ static void code_with_frame_pointers_has_rules(void **state)
 	free(table);
 }
 
+#define ENTRY                                                                                      \
+	"__asm__(\".skip 8, 0x90; .globl entry; entry: xor %ebp, %ebp; call start; hlt;\"\n"       \
+	"	\".globl restore; restore: mov $15, %rax; syscall;\"\n"                                  \
+	"	\".rept 1000; push %rbp; mov %rsp,%rbp; .fill 100,1,0x90;\"\n"                           \
+	"	\"mov %rbp,%rsp; pop %rbp; ret; .endr\");\n"
+
+/* What has a rule of its own keeps it there. */
+static void entry_and_trampoline_in_code_with_frame_pointers(void **state)
+{
+	static const char source[] = BUILTINS("1000", "100") ENTRY;
+	struct stackbeat_unwind_table *table;
+
+	(void)state;
+	assert_int_equal(build("-O2 -static -nostdlib -Wl,-e,entry", source, &table).result,
+			 UNWIND_COMPILED);
+	assert_int_equal(rule_at(table, "entry", -80)->kind_base,
+			 STACKBEAT_UNWIND_CALLER | CFI_RBP << 4);
+	assert_int_equal(kind_at(table, "entry", 0), STACKBEAT_UNWIND_END);
+	assert_int_equal(kind_at(table, "entry", 6), STACKBEAT_UNWIND_END);
+	assert_int_equal(kind_at(table, "restore", -1), STACKBEAT_UNWIND_SIGNAL);
+	assert_int_equal(kind_at(table, "restore", 8), STACKBEAT_UNWIND_SIGNAL);
+	assert_int_equal(rule_at(table, "restore", 1000)->kind_base,
+			 STACKBEAT_UNWIND_CALLER | CFI_RBP << 4);
+	free(table);
+}
+
 static int memfd_with(const void *bytes, size_t size)
 {
 	int fd = memfd_create("file", MFD_CLOEXEC);
@@ -432,7 +458,15 @@ static void a_changed_file_is_harmless(void **state)
 }
 
 /* What a worker does: writes what a test wants, and exits or not. */
-static enum { WRITE_NOTHING, WRITE_GARBAGE, WRITE_WRONG_SIZE, WRITE_BAD_TABLE, CRASH, HANG } mode;
+static enum {
+	WRITE_NOTHING,
+	WRITE_GARBAGE,
+	WRITE_WRONG_SIZE,
+	WRITE_BAD_TABLE,
+	CRASH,
+	KILLED,
+	HANG
+} mode;
 
 static void misbehave(enum worker_kind kind, const int fds[], size_t count)
 {
@@ -459,6 +493,7 @@ static void misbehave(enum worker_kind kind, const int fds[], size_t count)
 		break;
 	case CRASH:
 		abort();
+	case KILLED:
 	case HANG:
 		while (done)
 			fstat(fds[0], &(struct stat){0});
@@ -478,17 +513,20 @@ static void a_worker_is_not_trusted(void **state)
 	(void)state;
 	for (mode = WRITE_NOTHING; mode <= HANG; mode++) {
 		assert_int_equal(sandbox_server_start(&server, misbehave, &error), 0);
-		assert_int_equal(unwind_job_start(&job, &server, fd), 0);
+		assert_int_equal(unwind_job_start(&job, &server, fd, true), 0);
+		if (mode == KILLED)
+			sandbox_worker_kill(job.lifeline);
 		if (mode == HANG)
 			assert_int_equal(unwind_job_finish(&job, &summary, &table), -ETIMEDOUT);
 		else
-			assert_int_equal(wait_and_finish(&job, &summary, &table), -EBADMSG);
+			assert_int_equal(wait_and_finish(&job, &summary, &table),
+					 mode == KILLED ? -ECANCELED : -EBADMSG);
 		assert_null(table);
 		assert_int_equal(job.lifeline, -1);
 		sandbox_server_stop(&server);
 	}
 	/* The server has died. */
-	assert_int_equal(unwind_job_start(&job, &server, fd), -EBADF);
+	assert_int_equal(unwind_job_start(&job, &server, fd, true), -EBADF);
 	close(fd);
 }
 
@@ -503,6 +541,7 @@ int main(void)
 		cmocka_unit_test(_init_has_rules),
 		cmocka_unit_test(destructors_have_rules),
 		cmocka_unit_test(code_with_frame_pointers_has_rules),
+		cmocka_unit_test(entry_and_trampoline_in_code_with_frame_pointers),
 		cmocka_unit_test(files_without_table),
 		cmocka_unit_test(a_changed_file_is_harmless),
 		cmocka_unit_test(a_worker_is_not_trusted),

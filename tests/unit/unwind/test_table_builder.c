@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "steps.h"
 #include "unwind/cfi.h"
 #include "unwind/table_builder.h"
 
@@ -238,6 +240,34 @@ static void functions_in_any_order(void **state)
 	free(table);
 }
 
+/* As in cc1, whose cold code has a section of its own: each function is far from the one before. */
+static void steps_for_functions_in_any_order(void **state)
+{
+	enum { FUNCTIONS = 2000, ROWS = 10, STEPS_EACH = 70 };
+	struct table_builder *builder = new_builder();
+	struct stackbeat_unwind_table *table;
+	struct table_counts counts;
+	uint64_t before = steps;
+
+	(void)state;
+	for (uint64_t i = 0; i < FUNCTIONS; i++) {
+		uint64_t start = i * 997 % FUNCTIONS * 64;
+
+		for (uint64_t row = 0; row < ROWS; row++)
+			add(builder, start + row * 4, start + row * 4 + 4, 8 + 8 * (int64_t)row);
+	}
+	table = finish(builder, &counts);
+	printf("# steps for each row: %.1f\n", (double)(steps - before) / FUNCTIONS / ROWS);
+	assert_in_range(steps - before, FUNCTIONS * ROWS, FUNCTIONS * ROWS * STEPS_EACH);
+	assert_int_equal(counts.overlapping, 0);
+	for (uint64_t i = 0; i < FUNCTIONS; i++) {
+		for (uint64_t row = 0; row < ROWS; row++)
+			assert_int_equal(cfa_at(table, i * 64 + row * 4), 8 + 8 * row);
+		assert_int_equal(cfa_at(table, i * 64 + ROWS * 4), 0);
+	}
+	free(table);
+}
+
 static void padding_has_the_rule_before_it(void **state)
 {
 	struct table_builder *builder = new_builder();
@@ -313,6 +343,48 @@ static void later_sources_fill_gaps(void **state)
 	}
 	assert_int_equal(counts.overlapping, 0);
 	free(table);
+}
+
+/* The ranges that were passed: how many, and the end of the last one. */
+struct seen {
+	unsigned int count;
+	uint64_t end;
+};
+
+static int see_range(void *arg, uint64_t start, uint64_t end,
+		     const struct stackbeat_unwind_rule *rule)
+{
+	struct seen *seen = arg;
+
+	assert_true(start < end);
+	assert_true(start >= seen->end);
+	assert_int_equal(rule->kind_base & 0xf, STACKBEAT_UNWIND_CALLER);
+	seen->end = end;
+	return ++seen->count == 7 ? 5 : 0;
+}
+
+/* None is empty, however two sources overlap; and those of one rule that meet are one. */
+static void ranges_are_sorted_and_merged(void **state)
+{
+	struct table_builder *builder = new_builder();
+	struct seen seen = {0};
+
+	(void)state;
+	add(builder, 0x100, 0x200, 8);
+	add(builder, 0x200, 0x280, 8);
+	assert_int_equal(table_builder_end_source(builder), 0);
+	add(builder, 0x80, 0x280, 16);
+	assert_int_equal(table_builder_end_source(builder), 0);
+	assert_int_equal(table_builder_each_range(builder, see_range, &seen), 0);
+	assert_int_equal(seen.count, 2);
+	assert_int_equal(seen.end, TEXT + 0x280);
+	for (uint64_t i = 0; i < 10; i++)
+		add(builder, 0x1000 + 0x100 * i, 0x1080 + 0x100 * i, 8);
+	assert_int_equal(table_builder_end_source(builder), 0);
+	seen = (struct seen){0};
+	assert_int_equal(table_builder_each_range(builder, see_range, &seen), 5);
+	assert_int_equal(seen.count, 7);
+	table_builder_free(builder);
 }
 
 static void signal_frames_replace_others(void **state)
@@ -528,9 +600,11 @@ int main(void)
 		cmocka_unit_test(each_form_of_the_cfa),
 		cmocka_unit_test(each_return_address),
 		cmocka_unit_test(functions_in_any_order),
+		cmocka_unit_test(steps_for_functions_in_any_order),
 		cmocka_unit_test(padding_has_the_rule_before_it),
 		cmocka_unit_test(overlapping_functions_are_dropped),
 		cmocka_unit_test(later_sources_fill_gaps),
+		cmocka_unit_test(ranges_are_sorted_and_merged),
 		cmocka_unit_test(signal_frames_replace_others),
 		cmocka_unit_test(the_outermost_frame),
 		cmocka_unit_test(gaps_are_found),

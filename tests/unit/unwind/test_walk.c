@@ -247,25 +247,55 @@ static void a_return_address_in_a_register(void **state)
 	set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
 	set_register(machine, 5, AT(1));
 	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1));
-	/* Beyond the leaf, the register is lost; and so is the frame that does not grow. */
+	/* Beyond the leaf, a frame must grow. */
 	set_rule(machine, 2, CFI_RSP, 8, 0, 0, 0);
 	set_register(machine, STACKBEAT_REGISTER_RIP, AT(2));
 	machine->words[0] = AT(0);
-	EXPECT(machine, WALK_LOST_REGISTER, AT(2), AT(0));
+	EXPECT(machine, WALK_BAD_FRAME, AT(2), AT(0));
 	free_machine(machine);
 }
 
-static void registers_beyond_the_leaf_are_unknown(void **state)
+/* Beyond the leaf, r12 to r15 may be changed by then. */
+static void registers_that_callees_save_are_unknown(void **state)
 {
-	struct machine *machine = new_machine();
+	(void)state;
+	for (unsigned int reg = 12; reg < 16; reg++) {
+		struct machine *machine = new_machine();
+
+		set_rule(machine, 0, reg, 16, 0, 0, 0);
+		set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
+		set_register(machine, reg, STACK);
+		machine->words[1] = AT(0);
+		EXPECT(machine, WALK_LOST_REGISTER, AT(0), AT(0));
+		free_machine(machine);
+	}
+}
+
+/*
+ * As in OpenSSL's AES-GCM: aesni_gcm_encrypt (1) has its CFA in rax during its call of
+ * _aesni_ctr32_ghash_6x (0).
+ */
+static void registers_that_calls_may_change_are_followed(void **state)
+{
+	static const unsigned int registers[] = {0, 1, 2, 4, 5, 8, 9, 10, 11};
 
 	(void)state;
-	set_rule(machine, 0, 10, 16, 0, 0, 0); /* r10 + 16 */
-	set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
-	set_register(machine, 10, STACK);
-	machine->words[1] = AT(0);
-	EXPECT(machine, WALK_LOST_REGISTER, AT(0), AT(0));
-	free_machine(machine);
+	for (size_t i = 0; i < sizeof(registers) / sizeof(registers[0]); i++) {
+		struct machine *machine = new_machine();
+
+		set_rule(machine, 0, CFI_RSP, 8, 0, 0, 0);
+		set_rule(machine, 1, registers[i], 8, STACKBEAT_UNWIND_RBP_SAVED, -3, 0);
+		set_rule(machine, 2, CFI_RBP, 16, 0, 0, 0);
+		set_kind(machine, 3, STACKBEAT_UNWIND_END);
+		set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
+		set_register(machine, registers[i], STACK + 50 * 8);
+		machine->words[0] = AT(1);
+		machine->words[48] = STACK + 60 * 8;
+		machine->words[50] = AT(2);
+		machine->words[61] = AT(3);
+		EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1), AT(2), AT(3));
+		free_machine(machine);
+	}
 }
 
 static void a_signal_frame_restores_all_registers(void **state)
@@ -288,7 +318,8 @@ static void a_signal_frame_restores_all_registers(void **state)
 	context[RSP] = STACK + 90 * 8;
 	context[R10] = STACK + 100 * 8;
 	machine->words[100] = AT(4);
-	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1), BIAS + CODE + 768, AT(4));
+	/* Its address is that of its instruction once it is decremented as a return address. */
+	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1), BIAS + CODE + 768 + 1, AT(4));
 	assert_int_equal(machine->result.table_frames, 3);
 	free_machine(machine);
 }
@@ -472,6 +503,185 @@ static void a_circle_of_signal_frames_ends(void **state)
 	free_machine(machine);
 }
 
+/* Go */
+
+static void set_go_rule(struct machine *machine, unsigned int function, unsigned int kind,
+			int32_t cfa, int extra)
+{
+	set_rule(machine, function, CFI_RSP, cfa, 0, 0, extra);
+	machine->table.rules[function].kind_base = (uint8_t)(kind | CFI_RSP << 4);
+	assert_true(stackbeat_unwind_rule_is_valid(&machine->table.rules[function]));
+}
+
+/* The stack of C, from word 0 on, and that of the goroutine behind it, which ends at word 40. */
+static void a_call_of_c_leads_back_to_the_goroutine(void **state)
+{
+	struct machine *machine = new_machine();
+
+	(void)state;
+	machine->table.header.go.stack_hi = 8;
+	set_rule(machine, 0, CFI_RSP, 8, 0, 0, 0);
+	set_go_rule(machine, 1, STACKBEAT_UNWIND_GO_CALL, 16, 2);
+	set_kind(machine, 2, STACKBEAT_UNWIND_END);
+	set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
+	machine->words[0] = AT(1);
+	/* rsp is at word 1; at 3 the distance from the end, and a g, whose stack_hi is word 11. */
+	machine->words[3] = UINT64_C(20) * 8;
+	machine->words[4] = STACK + UINT64_C(10) * 8;
+	machine->words[11] = STACK + UINT64_C(40) * 8;
+	machine->words[21] = AT(2);
+	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1), AT(2));
+	/* Without a g: the stack pointer itself. */
+	machine->words[3] = STACK + UINT64_C(30) * 8;
+	machine->words[4] = 0;
+	machine->words[21] = 0;
+	machine->words[31] = AT(2);
+	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(1), AT(2));
+	free_machine(machine);
+}
+
+/* The base of fs is not in a copy. */
+static void a_copy_ends_where_go_changes_stacks(void **state)
+{
+	struct machine *machine = new_machine();
+
+	(void)state;
+	machine->table.header.go =
+		(struct stackbeat_unwind_go){-8, 48, 8, 56, 64, 104, 192, 152, 0};
+	set_go_rule(machine, 0, STACKBEAT_UNWIND_GO_RESUME, 0, 0);
+	set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
+	EXPECT(machine, WALK_UNREADABLE, AT(0));
+	assert_true(machine->result.is_truncated);
+	free_machine(machine);
+}
+
+/* Words of memory by number, at addresses from MEMORY on, where an m and a g are. */
+#define MEMORY UINT64_C(0xc000000000)
+#define WORD(n) (MEMORY + 8 * (uint64_t)(n))
+
+static int read_memory(void *arg, __u64 address, __u64 *word)
+{
+	const uint64_t *memory = arg;
+
+	if (address % 8 || address < MEMORY || address >= WORD(64))
+		return 0;
+	*word = memory[(address - MEMORY) / 8];
+	return 1;
+}
+
+static const struct stackbeat_unwind_go go_offsets = {-8, 8, 0, 16, 24, 32, 16, 40, 0};
+
+/* At word 0 the g of the thread, at 10 that g, at 20 its m, at 30 the goroutine. */
+static struct stackbeat_unwind_frame new_goroutine(uint64_t *memory)
+{
+	struct stackbeat_unwind_frame frame = {
+		.known = STACKBEAT_UNWIND_ALL_KNOWN, .is_return_address = 1, .fs_base = WORD(1)};
+
+	memset(memory, 0, 64 * sizeof(*memory));
+	memory[0] = WORD(10);
+	memory[11] = WORD(20);
+	memory[22] = WORD(30);
+	memory[31] = WORD(20);
+	memory[32] = WORD(50); /* sp */
+	memory[33] = 0x401234; /* pc */
+	memory[34] = WORD(60); /* bp */
+	memory[50] = 0x405678;
+	frame.registers[STACKBEAT_REGISTER_RSP] = WORD(40);
+	return frame;
+}
+
+static enum stackbeat_unwind_result go_step(struct stackbeat_unwind_frame *frame, uint64_t *memory,
+					    unsigned int kind, const struct stackbeat_unwind_go *go)
+{
+	struct stackbeat_unwind_rule rule = {.cfa = 8, .kind_base = (uint8_t)kind};
+
+	return stackbeat_unwind_step(frame, &rule, go, read_memory, memory);
+}
+
+static void a_goroutine_is_resumed(void **state)
+{
+	uint64_t memory[64];
+	struct stackbeat_unwind_frame frame = new_goroutine(memory);
+
+	(void)state;
+	assert_int_equal(go_step(&frame, memory, STACKBEAT_UNWIND_GO_RESUME, &go_offsets),
+			 STACKBEAT_UNWIND_STEPPED);
+	assert_int_equal(frame.registers[STACKBEAT_REGISTER_RSP], WORD(50));
+	assert_int_equal(frame.registers[STACKBEAT_REGISTER_RIP], 0x401234);
+	assert_int_equal(frame.registers[STACKBEAT_REGISTER_RBP], WORD(60));
+	assert_true(frame.is_return_address);
+	frame = new_goroutine(memory);
+	assert_int_equal(go_step(&frame, memory, STACKBEAT_UNWIND_GO_SWITCH, &go_offsets),
+			 STACKBEAT_UNWIND_STEPPED);
+	assert_int_equal(frame.registers[STACKBEAT_REGISTER_RSP], WORD(51));
+	assert_int_equal(frame.registers[STACKBEAT_REGISTER_RIP], 0x405678);
+	assert_int_equal(frame.registers[STACKBEAT_REGISTER_RBP], WORD(60));
+}
+
+/* The scheduler runs no goroutine, or another thread has it; or nothing is known of the version. */
+static void without_a_goroutine_the_scheduler_is_outermost(void **state)
+{
+	static const struct stackbeat_unwind_go unknown = {.stack_hi = 8};
+	static const unsigned int none[] = {0, 11, 22, 31, 32};
+	uint64_t memory[64];
+	struct stackbeat_unwind_frame frame;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+		frame = new_goroutine(memory);
+		memory[none[i]] = 0;
+		assert_int_equal(go_step(&frame, memory, STACKBEAT_UNWIND_GO_RESUME, &go_offsets),
+				 STACKBEAT_UNWIND_OUTERMOST);
+	}
+	frame = new_goroutine(memory);
+	memory[31] = WORD(21);
+	assert_int_equal(go_step(&frame, memory, STACKBEAT_UNWIND_GO_RESUME, &go_offsets),
+			 STACKBEAT_UNWIND_OUTERMOST);
+	assert_int_equal(go_step(&frame, memory, STACKBEAT_UNWIND_GO_SWITCH, &go_offsets),
+			 STACKBEAT_UNWIND_NO_RULE);
+	assert_int_equal(go_step(&frame, memory, STACKBEAT_UNWIND_GO_RESUME, &unknown),
+			 STACKBEAT_UNWIND_OUTERMOST);
+}
+
+static void forged_goroutines_end_the_walk(void **state)
+{
+	static const uint64_t addresses[] = {1, WORD(64), UINT64_C(1) << 47, UINT64_C(1) << 63,
+					     UINT64_MAX};
+	static const unsigned int pointers[] = {0, 11, 22};
+	uint64_t memory[64];
+	struct stackbeat_unwind_frame frame;
+	unsigned int steps = 0;
+
+	(void)state;
+	for (size_t i = 0; i < 15; i++) {
+		frame = new_goroutine(memory);
+		memory[pointers[i / 5]] = addresses[i % 5];
+		assert_int_equal(go_step(&frame, memory, STACKBEAT_UNWIND_GO_RESUME, &go_offsets),
+				 STACKBEAT_UNWIND_UNREADABLE);
+	}
+	/* A circle: the goroutine is in the scheduler itself. */
+	frame = new_goroutine(memory);
+	while (go_step(&frame, memory, STACKBEAT_UNWIND_GO_RESUME, &go_offsets) ==
+	       STACKBEAT_UNWIND_STEPPED)
+		assert_true(++steps <= STACKBEAT_FP_DESCENTS_MAX + 1);
+	assert_int_equal(steps, STACKBEAT_FP_DESCENTS_MAX + 1);
+}
+
+/* The caller of an injected call is at an instruction: its address is looked up as it is. */
+static void an_exact_address_is_no_return_address(void **state)
+{
+	struct machine *machine = new_machine();
+
+	(void)state;
+	set_rule(machine, 0, CFI_RSP, 8, STACKBEAT_UNWIND_RIP_EXACT, 0, 0);
+	set_kind(machine, 1, STACKBEAT_UNWIND_NONE);
+	set_kind(machine, 2, STACKBEAT_UNWIND_END);
+	set_register(machine, STACKBEAT_REGISTER_RIP, AT(0));
+	machine->words[0] = AT(2) - 0x40;
+	EXPECT(machine, WALK_OUTERMOST, AT(0), AT(2) - 0x40 + 1);
+	free_machine(machine);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -481,7 +691,8 @@ int main(void)
 		cmocka_unit_test(rbx_is_followed),
 		cmocka_unit_test(the_cfa_in_memory),
 		cmocka_unit_test(a_return_address_in_a_register),
-		cmocka_unit_test(registers_beyond_the_leaf_are_unknown),
+		cmocka_unit_test(registers_that_callees_save_are_unknown),
+		cmocka_unit_test(registers_that_calls_may_change_are_followed),
 		cmocka_unit_test(a_signal_frame_restores_all_registers),
 		cmocka_unit_test(code_without_table_is_walked_by_frame_pointers),
 		cmocka_unit_test(each_end),
@@ -491,6 +702,12 @@ int main(void)
 		cmocka_unit_test(a_lost_rbp_matters_where_it_is_used),
 		cmocka_unit_test(depth_is_limited),
 		cmocka_unit_test(a_circle_of_signal_frames_ends),
+		cmocka_unit_test(a_call_of_c_leads_back_to_the_goroutine),
+		cmocka_unit_test(a_copy_ends_where_go_changes_stacks),
+		cmocka_unit_test(a_goroutine_is_resumed),
+		cmocka_unit_test(without_a_goroutine_the_scheduler_is_outermost),
+		cmocka_unit_test(forged_goroutines_end_the_walk),
+		cmocka_unit_test(an_exact_address_is_no_return_address),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

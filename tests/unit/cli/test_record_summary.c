@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What `stackbeat record` prints at its end. */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/record_summary.h"
+#include "lib/error.h"
+#include "pprof/truncation.h"
+#include "record/profile_export.h"
+#include "record/verification.h"
+#include "record/window.h"
+#include "sample_profile.h"
+
+static struct window window;
+static struct recording recording;
+static struct truncation_counts counts;
+
+static int set_up(void **state)
+{
+	(void)state;
+	counts = (struct truncation_counts){.user_frames = 5000};
+	recording = (struct recording){
+		.duration_ns = 2500000000,
+		.cpus = 4,
+		.kernel_overhead_ns = 20000000,
+		.reader_overhead_ns = 30000000,
+	};
+	if (window_init(&window, NULL))
+		return -1;
+	window.samples = 1000;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	window_clear(&window);
+	return 0;
+}
+
+static void expect_summary(const char *expected)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	assert_non_null(out);
+	print_record_summary(&window, &recording, &counts, "a.pb.gz", 12345, out);
+	assert_int_equal(fclose(out), 0);
+	assert_string_equal(text, expected);
+	free(text);
+}
+
+static void summary_names_only_what_happened(void **state)
+{
+	(void)state;
+	expect_summary("stackbeat: 1000 samples in 2.5 s, 0 lost, 0 truncated; 100.0 % complete; "
+		       "a.pb.gz, 12.3 kB; overhead 0.50 % of 4 CPUs\n");
+	window.samples = 0;
+	recording.duration_ns = 0;
+	expect_summary("stackbeat: 0 samples in 0.0 s, 0 lost, 0 truncated; 0.0 % complete; "
+		       "a.pb.gz, 12.3 kB; overhead 0.00 % of 4 CPUs\n");
+}
+
+static void losses_and_truncations_have_their_causes(void **state)
+{
+	(void)state;
+	recording.lost_tail = 3;
+	recording.throttled = 2;
+	counts.samples[TRUNCATED_MAX_DEPTH] = 30;
+	expect_summary("stackbeat: 1000 samples in 2.5 s, 3 lost (bad reader position 3), "
+		       "30 truncated (max-depth 30); 97.0 % complete, throttled 2 times; "
+		       "a.pb.gz, 12.3 kB; overhead 0.50 % of 4 CPUs\n");
+	recording.lost_full = 4;
+	counts.samples[TRUNCATED_EXEC] = 971;
+	expect_summary("stackbeat: 1000 samples in 2.5 s, 7 lost (ring full 4, bad reader position "
+		       "3), 1001 truncated (max-depth 30, exec 971); 0.0 % complete, throttled 2 "
+		       "times; a.pb.gz, 12.3 kB; overhead 0.50 % of 4 CPUs\n");
+}
+
+static void callers_have_shares(void **state)
+{
+	(void)state;
+	window.callers = (struct window_callers){60, 30, 10};
+	expect_summary("stackbeat: 1000 samples in 2.5 s, 0 lost, 0 truncated; 100.0 % complete; "
+		       "a.pb.gz, 12.3 kB; overhead 0.50 % of 4 CPUs\n");
+	recording.unwinds_by_tables = true;
+	expect_summary("stackbeat: 1000 samples in 2.5 s, 0 lost, 0 truncated; 100.0 % complete, "
+		       "callers by unwind tables 60.0 %, frame pointers 30.0 %, copies 10.0 %; "
+		       "a.pb.gz, 12.3 kB; overhead 0.50 % of 4 CPUs\n");
+	window.callers = (struct window_callers){0};
+	expect_summary("stackbeat: 1000 samples in 2.5 s, 0 lost, 0 truncated; 100.0 % complete; "
+		       "a.pb.gz, 12.3 kB; overhead 0.50 % of 4 CPUs\n");
+}
+
+static void everything_incomplete_is_named(void **state)
+{
+	uint64_t *const all[] = {
+		&recording.samples_without_address_space,
+		&recording.address_spaces_unread,
+		&recording.mmap_events_lost,
+		&recording.mappings_dropped,
+		&recording.mappings_without_file,
+		&recording.perf_maps_dropped,
+		&recording.samples_early,
+		&recording.tables_failed,
+		&recording.stack_copies_given_up,
+		&recording.stack_copies_lost,
+		&recording.tables_refused,
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		*all[i] = i + 1;
+	recording.table_refusal = "no memory";
+	counts.unmapped = 12;
+	expect_summary(
+		"stackbeat: 1000 samples in 2.5 s, 0 lost, 0 truncated; 100.0 % complete; "
+		"incomplete: samples without an address space 1, address spaces not read 2, "
+		"mapping events lost 3, mappings dropped 4, mappings without a file 5, "
+		"perf maps dropped 6, samples resolved before their mappings arrived 7, "
+		"files without an unwind table 8, copies of stacks not used 9, copies of stacks "
+		"lost 10, unwind tables refused 11 (no memory), user frames outside all mappings "
+		"12 of 5000; a.pb.gz, 12.3 kB; overhead 0.50 % of 4 CPUs\n");
+}
+
+/* What was merged is not among what is incomplete. */
+static void merged_stacks_come_last(void **state)
+{
+	struct profile *profile = window.profile;
+	const uint32_t labels = example_label(profile, "merged", "labels"),
+		       callers = example_label(profile, "merged", "callers");
+
+	(void)state;
+	example_add(profile, NULL, 0, 7, 70, &labels, 1);
+	example_add(profile, NULL, 0, 5, 50, &callers, 1);
+	counts.unmapped = 12;
+	expect_summary("stackbeat: 1000 samples in 2.5 s, 0 lost, 0 truncated; 100.0 % complete; "
+		       "incomplete: user frames outside all mappings 12 of 5000; "
+		       "a.pb.gz, 12.3 kB; overhead 0.50 % of 4 CPUs\n");
+	window.merged_stacks = 2;
+	expect_summary("stackbeat: 1000 samples in 2.5 s, 0 lost, 0 truncated; 100.0 % complete; "
+		       "incomplete: user frames outside all mappings 12 of 5000; "
+		       "merged for lack of memory: 2 stacks, 7 samples without labels, 5 without "
+		       "callers; a.pb.gz, 12.3 kB; overhead 0.50 % of 4 CPUs\n");
+}
+
+static void expect_verification(const struct verification_result *result, const char *expected)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	assert_non_null(out);
+	print_verification(result, out);
+	assert_int_equal(fclose(out), 0);
+	assert_string_equal(text, expected);
+	free(text);
+}
+
+static void verification_names_differences(void **state)
+{
+	const struct verified_object objects[] = {
+		{.path = "/bin/a", .callers = 8, .results = {[COMPARED_EQUAL] = 6, 0, 2}},
+		{.path = "", .callers = 3, .results = {[COMPARED_EQUAL] = 3}},
+	};
+	struct verification_result result = {.results = {[COMPARED_EQUAL] = 4}};
+
+	(void)state;
+	expect_verification(&result, "stackbeat: unwound again by elfutils: 4 user stacks: 4 equal "
+				     "(100.00 %)\n");
+	result = (struct verification_result){
+		.results = {5, 1, 0, 2},
+		.longer_outermost = 1,
+		.objects = objects,
+		.object_count = 2,
+		.dropped = 3,
+		.late = 2,
+		.failed = 1,
+	};
+	expect_verification(
+		&result,
+		"stackbeat: unwound again by elfutils: 8 user stacks: 5 equal (62.50 %), 1 longer "
+		"(12.50 %), 2 different (25.00 %)\n"
+		"stackbeat:   1 of the longer ones end at the outermost caller\n"
+		"stackbeat:   /bin/a: 8 callers: 6 equal (75.00 %), 2 shorter (25.00 %)\n"
+		"stackbeat:   other code: 3 callers: 3 equal (100.00 %)\n"
+		"stackbeat:   not unwound again: 3 for lack of memory, 2 for lack of time, 1 by "
+		"failures\n");
+}
+
+static void objects_of_a_verification_are_limited(void **state)
+{
+	struct verified_object objects[17];
+	const struct verification_result result = {.objects = objects, .object_count = 17};
+	char *text = NULL;
+	size_t size = 0, lines = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	(void)state;
+	for (size_t i = 0; i < 17; i++)
+		objects[i] = (struct verified_object){.path = "/bin/a"};
+	assert_non_null(out);
+	print_verification(&result, out);
+	assert_int_equal(fclose(out), 0);
+	for (const char *at = text; *at; at++)
+		lines += *at == '\n';
+	assert_int_equal(lines, 1 + 16);
+	free(text);
+}
+
+static void expect_reason(const char *reason)
+{
+	struct error error = {""};
+
+	assert_int_equal(explain_no_samples(&recording, &error), -ENODATA);
+	assert_string_equal(error.text, reason);
+}
+
+static void lack_of_samples_has_a_reason(void **state)
+{
+	(void)state;
+	recording.rate = 99;
+	expect_reason("no samples: the recording ended before the first tick, which comes after "
+		      "1/99 s; a higher -F gives more");
+	recording.idle = 5;
+	expect_reason("no samples: the CPUs were idle at all 5 ticks");
+	recording.filtered = 2;
+	expect_reason("no samples: nothing that the filter selects was running at any of the 7 "
+		      "ticks");
+	recording.lost_full = 3;
+	expect_reason("no samples: all 3 were lost");
+	recording.lost_tail = 1;
+	expect_reason("no samples: all 4 were lost");
+}
+
+static void losses_after_the_last_file_are_printed(void **state)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	(void)state;
+	assert_non_null(out);
+	print_lost_at_end(&recording, out);
+	recording.lost_full = 3;
+	recording.lost_tail = 2;
+	print_lost_at_end(&recording, out);
+	assert_int_equal(fclose(out), 0);
+	assert_string_equal(text, "stackbeat: all 5 samples after the last file were lost\n");
+	free(text);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(summary_names_only_what_happened),
+		TEST(losses_and_truncations_have_their_causes),
+		TEST(callers_have_shares),
+		TEST(everything_incomplete_is_named),
+		TEST(merged_stacks_come_last),
+		TEST(verification_names_differences),
+		TEST(objects_of_a_verification_are_limited),
+		TEST(lack_of_samples_has_a_reason),
+		TEST(losses_after_the_last_file_are_printed),
+	};
+
+	return cmocka_run_group_tests_name("record_summary", tests, NULL, NULL);
+}

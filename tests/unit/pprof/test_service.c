@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Services, and the selection of samples and labels. */
+#include "unit.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "pprof/labels.h"
+#include "pprof/profile.h"
+#include "pprof/profile_select.h"
+#include "pprof/service.h"
+#include "sample_profile.h"
+
+#define CONTAINER "0123456789abcdef"
+
+/* A program in a container, one outside of it, and a thread of the kernel. */
+static struct profile *make_profile(void)
+{
+	struct profile *profile = empty_profile();
+	uint32_t app = example_mapping(profile, 0x400000, 0x500000, 0, "/usr/bin/app", "aabb");
+	uint32_t main = example_location(profile, app, 0x400100, NULL, "main");
+	uint32_t thread = example_location(profile, app, 0x400200, NULL, "ret_from_fork_asm");
+	const uint32_t inside[] = {
+		example_label(profile, "comm", "app"),
+		example_number(profile, "pid", 5, "id"),
+		example_label(profile, "cgroup", "/docker/a"),
+		example_label(profile, "container", CONTAINER),
+	};
+	const uint32_t outside[] = {
+		example_label(profile, "comm", "app"),
+		example_number(profile, "pid", 6, "id"),
+		example_label(profile, "cgroup", "/dockers"),
+	};
+	const uint32_t kernel[] = {example_label(profile, "comm", "kworker/0:1")};
+	const uint32_t other[] = {example_label(profile, "site", "x")};
+
+	example_add(profile, &main, 1, 1, 10, inside, 4);
+	example_add(profile, &main, 1, 2, 20, outside, 3);
+	example_add(profile, (uint32_t[]){main, thread}, 2, 4, 40, kernel, 1);
+	example_add(profile, &main, 1, 8, 80, other, 1);
+	return profile;
+}
+
+static void services_are_containers_or_programs(void **state)
+{
+	struct profile *profile = make_profile();
+	struct services services = {0};
+
+	(void)state;
+	assert_string_equal(service_of(profile, 0), CONTAINER);
+	assert_string_equal(service_of(profile, 1), "app");
+	assert_string_equal(service_of(profile, 2), SERVICE_KERNEL);
+	assert_string_equal(service_of(profile, 3), SERVICE_UNKNOWN);
+	assert_int_equal(services_add(&services, profile), 0);
+	assert_int_equal(services_add(&services, profile), 0);
+	services_sort(&services);
+	assert_int_equal(services.count, 4);
+	assert_string_equal(services.items[0].name, SERVICE_UNKNOWN);
+	assert_int_equal(services.items[0].cpu_ns, 160);
+	assert_string_equal(services.items[3].name, CONTAINER);
+	assert_int_equal(services.items[3].samples, 2);
+	services_clear(&services);
+	profile_free(profile);
+}
+
+static int64_t selected(const struct profile_selection *selection)
+{
+	struct profile *profile = make_profile(), *into = profile_new();
+	int64_t sum = 0;
+
+	assert_int_equal(profile_select(into, profile, selection), 0);
+	for (size_t i = 0; i < into->samples.count; i++)
+		sum += profile_values(into, i)[PROFILE_SAMPLES];
+	profile_free(profile);
+	profile_free(into);
+	return sum;
+}
+
+static void selections_are_exact(void **state)
+{
+	(void)state;
+	assert_int_equal(selected(&(struct profile_selection){0}), 15);
+	assert_int_equal(selected(&(struct profile_selection){.service = "app"}), 2);
+	assert_int_equal(selected(&(struct profile_selection){.service = SERVICE_KERNEL}), 4);
+	assert_int_equal(selected(&(struct profile_selection){.container = CONTAINER}), 1);
+	assert_int_equal(selected(&(struct profile_selection){.container = "app"}), 0);
+	assert_int_equal(selected(&(struct profile_selection){.cgroup = "/docker"}), 1);
+	assert_int_equal(selected(&(struct profile_selection){.cgroup = "/docker/a/"}), 1);
+	assert_int_equal(selected(&(struct profile_selection){.cgroup = "/"}), 3);
+	assert_int_equal(selected(&(struct profile_selection){.pid = 6}), 2);
+	assert_int_equal(selected(&(struct profile_selection){.pid = 5, .cgroup = "/dockers"}), 0);
+	assert_int_equal(selected(&(struct profile_selection){.pid = 6, .cgroup = "/dockers"}), 2);
+}
+
+static void labels_and_symbols_can_be_dropped(void **state)
+{
+	const struct profile_selection selection = {
+		.labels = LABEL_SET(LABEL_COMM),
+		.without_symbols = true,
+	};
+	struct profile *profile = make_profile(), *into = profile_new();
+
+	(void)state;
+	assert_int_equal(profile_select(into, profile, &selection), 0);
+	/* Both programs are one sample then; a label that is not stackbeat's stays. */
+	assert_int_equal(into->samples.count, 3);
+	assert_int_equal(profile_values(into, 0)[PROFILE_SAMPLES], 3);
+	for (size_t i = 1; i < into->labels.count; i++) {
+		const char *key = profile_text(into, into->labels.items[i].key);
+
+		assert_true(!strcmp(key, "comm") || !strcmp(key, "site"));
+	}
+	assert_int_equal(into->functions.count, 1);
+	assert_int_equal(into->mappings.count, 2);
+	assert_string_equal(profile_text(into, into->mappings.items[1].build_id), "aabb");
+	profile_free(profile);
+	profile_free(into);
+}
+
+static void other_types_are_refused(void **state)
+{
+	struct profile *profile = make_profile(), *into = profile_new();
+
+	(void)state;
+	profile_add_type(into, "alloc", "bytes");
+	assert_int_equal(profile_select(into, profile, &(struct profile_selection){0}), -EINVAL);
+	assert_int_equal(into->samples.count, 0);
+	profile_free(profile);
+	profile_free(into);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(services_are_containers_or_programs),
+		cmocka_unit_test(selections_are_exact),
+		cmocka_unit_test(labels_and_symbols_can_be_dropped),
+		cmocka_unit_test(other_types_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

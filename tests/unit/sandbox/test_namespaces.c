@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Processes without files, in child processes. */
+#include "sandbox/namespaces.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sandbox/capabilities.h"
+#include "unit.h"
+
+#define OTHER_USER 1000
+
+static int exit_code_of(pid_t child)
+{
+	int status;
+
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+/* The number of the namespace, as of /proc/self/ns; 0: unknown. */
+static ino_t namespace_of(const char *name)
+{
+	struct stat st;
+	int directory = open("/proc/self/ns", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ino_t number = directory < 0 || fstatat(directory, name, &st, 0) ? 0 : st.st_ino;
+
+	if (directory >= 0)
+		close(directory);
+	return number;
+}
+
+static const char *const names[] = {"mnt", "net", "ipc", "uts"};
+
+static bool has_own_namespaces(const ino_t before[4])
+{
+	for (size_t i = 0; i < 4; i++) {
+		if (!before[i] || namespace_of(names[i]) == before[i])
+			return false;
+	}
+	return true;
+}
+
+static size_t entries_of(const char *path)
+{
+	DIR *directory = opendir(path);
+	const struct dirent *entry;
+	size_t count = 0;
+
+	while (directory && (entry = readdir(directory)))
+		count += strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
+	if (directory)
+		closedir(directory);
+	return directory ? count : SIZE_MAX;
+}
+
+/* Returns 0, or the number of what is wrong. */
+static int check_empty_root(void)
+{
+	struct statvfs st;
+	char path[64];
+
+	if (enter_empty_root())
+		return 1;
+	if (!getcwd(path, sizeof(path)) || strcmp(path, "/"))
+		return 2;
+	if (entries_of("/") || entries_of("..") || statvfs("/", &st))
+		return 3;
+	if ((st.f_flag & (ST_RDONLY | ST_NOSUID | ST_NODEV | ST_NOEXEC)) !=
+	    (ST_RDONLY | ST_NOSUID | ST_NODEV | ST_NOEXEC))
+		return 4;
+	return mkdir("/d", 0700) == 0 || errno != EROFS ? 5 : 0;
+}
+
+static void root_gets_namespaces_and_an_empty_root(void **state)
+{
+	ino_t before[4];
+	bool own = false;
+	pid_t child;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	for (size_t i = 0; i < 4; i++)
+		before[i] = namespace_of(names[i]);
+	child = fork_into_namespaces(&own);
+	assert_true(child >= 0);
+	if (child == 0)
+		_exit(!own                          ? 10
+		      : getpid() != 1               ? 11
+		      : !has_own_namespaces(before) ? 12
+						    : check_empty_root());
+	assert_true(own);
+	assert_int_equal(exit_code_of(child), 0);
+	/* This process has lost nothing. */
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(namespace_of(names[i]), before[i]);
+	assert_true(entries_of("/") > 0);
+}
+
+/* Of a process that is not root: it may have a user namespace of its own. */
+static int check_other_user(void)
+{
+	ino_t before[4], user;
+	bool own = true;
+	pid_t child;
+	int status;
+
+	for (size_t i = 0; i < 4; i++)
+		before[i] = namespace_of(names[i]);
+	user = namespace_of("user");
+	child = fork_into_namespaces(&own);
+	if (child < 0 || own)
+		return 20;
+	if (child == 0) {
+		if (own || getpid() == 1 || has_own_namespaces(before) || enter_empty_root() == 0)
+			_exit(21);
+		if (unshare_as_user())
+			_exit(22);
+		if (!has_own_namespaces(before) || namespace_of("user") == user)
+			_exit(23);
+		_exit(check_empty_root());
+	}
+	return waitpid(child, &status, 0) == child ? WEXITSTATUS(status) : 24;
+}
+
+static void other_user_gets_namespaces_by_one_of_users(void **state)
+{
+	pid_t child = fork();
+
+	(void)state;
+	assert_true(child >= 0);
+	if (child == 0) {
+		/* Else /proc/self would be root's. */
+		if (!geteuid() && (become_user(OTHER_USER) || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)))
+			_exit(30);
+		_exit(check_other_user());
+	}
+	assert_int_equal(exit_code_of(child), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(root_gets_namespaces_and_an_empty_root),
+		cmocka_unit_test(other_user_gets_namespaces_by_one_of_users),
+	};
+
+	return cmocka_run_group_tests_name("namespaces", tests, NULL, NULL);
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Limits and priorities, in child processes. */
+#include "sandbox/worker_limits.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/clock.h"
+#include "unit.h"
+
+#define MIB ((rlim_t)1 << 20)
+#define WORKER_MEMORY_MAX (6 * 1024 * MIB)
+
+/* Returns the status of a child that runs a function, which returns its exit code. */
+static int status_of(int (*function)(void))
+{
+	pid_t child = fork();
+	int status;
+
+	assert_true(child >= 0);
+	if (child == 0)
+		_exit(function());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return status;
+}
+
+/* Private writable memory of this process. */
+static rlim_t data_size(void)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	unsigned long pages = 0;
+	int found = file ? fscanf(file, "%*u %*u %*u %*u %*u %lu", &pages) : 0;
+
+	if (file)
+		fclose(file);
+	return found == 1 ? (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+/* Above what the process has: 6 GiB, or half of the memory of a small machine. */
+static int memory_is_limited(void)
+{
+	rlim_t extra = (rlim_t)sysconf(_SC_PHYS_PAGES) * (rlim_t)sysconf(_SC_PAGESIZE) / 2,
+	       before = data_size();
+	struct rlimit core, data;
+
+	if (extra > WORKER_MEMORY_MAX)
+		extra = WORKER_MEMORY_MAX;
+	limit_memory();
+	if (getrlimit(RLIMIT_CORE, &core) || getrlimit(RLIMIT_DATA, &data))
+		return 1;
+	if (core.rlim_cur || core.rlim_max)
+		return 2;
+	if (!before || data.rlim_cur < before + extra - 16 * MIB ||
+	    data.rlim_cur > before + extra + 16 * MIB)
+		return 3;
+	/* The hard limit stays. */
+	return data.rlim_max == data.rlim_cur ? 4 : 0;
+}
+
+static int lower_limit_stays(void)
+{
+	const rlim_t low = data_size() + 32 * MIB;
+	struct rlimit data;
+
+	if (getrlimit(RLIMIT_DATA, &data))
+		return 1;
+	data.rlim_cur = low;
+	if (setrlimit(RLIMIT_DATA, &data))
+		return 2;
+	limit_memory();
+	return getrlimit(RLIMIT_DATA, &data) || data.rlim_cur != low;
+}
+
+/* Returns the stack's limit after limit_memory(), in MiB. */
+static int stack_limit_from(rlim_t limit)
+{
+	struct rlimit stack;
+
+	if (getrlimit(RLIMIT_STACK, &stack))
+		return -1;
+	stack.rlim_cur = limit;
+	if (setrlimit(RLIMIT_STACK, &stack))
+		return -1;
+	limit_memory();
+	return getrlimit(RLIMIT_STACK, &stack) ? -1 : (int)(stack.rlim_cur / MIB);
+}
+
+static int large_stack_is_limited(void)
+{
+	return stack_limit_from(64 * MIB) != (int)(WORKER_STACK_MAX / MIB);
+}
+
+static int small_stack_stays(void)
+{
+	return stack_limit_from(2 * MIB) != 2;
+}
+
+static void memory_has_limits(void **state)
+{
+	(void)state;
+	assert_int_equal(status_of(memory_is_limited), 0);
+	assert_int_equal(status_of(lower_limit_stays), 0);
+	assert_int_equal(status_of(large_stack_is_limited), 0);
+	assert_int_equal(status_of(small_stack_stays), 0);
+}
+
+static int own_score(void)
+{
+	FILE *file = fopen("/proc/self/oom_score_adj", "re");
+	int score = -1;
+
+	if (!file || fscanf(file, "%d", &score) != 1)
+		score = -1;
+	if (file)
+		fclose(file);
+	return score;
+}
+
+static int victim_is_chosen(void)
+{
+	struct oom_score score;
+	FILE *file = fopen("/proc/self/oom_score_adj", "we");
+
+	/* A score of its own, which any process may raise. */
+	if (!file || fprintf(file, "123") != 3 || fclose(file))
+		return 1;
+	if (oom_score_open(&score) || score.fd < 0)
+		return 2;
+	oom_score_set(&score, true);
+	if (own_score() != 1000)
+		return 3;
+	oom_score_set(&score, false);
+	return own_score() != 123;
+}
+
+static void worker_is_the_first_victim(void **state)
+{
+	const struct oom_score none = {.fd = -1, .usual = "17"};
+	int before = own_score();
+
+	(void)state;
+	assert_int_equal(status_of(victim_is_chosen), 0);
+	oom_score_set(&none, true);
+	assert_int_equal(own_score(), before);
+}
+
+static int priority_is_lowered(void)
+{
+	int before;
+
+	/* Only root may raise it again. */
+	setpriority(PRIO_PROCESS, 0, 0);
+	before = getpriority(PRIO_PROCESS, 0);
+	lower_priority();
+	return getpriority(PRIO_PROCESS, 0) != (before > 5 ? before : 5);
+}
+
+static void background_work_has_a_low_priority(void **state)
+{
+	(void)state;
+	assert_int_equal(status_of(priority_is_lowered), 0);
+}
+
+static int dies_with_its_parent(void)
+{
+	int signal = 0;
+
+	die_with_parent(getppid());
+	return prctl(PR_GET_PDEATHSIG, &signal) || signal != SIGKILL;
+}
+
+/* The parent has gone before. */
+static int has_another_parent(void)
+{
+	die_with_parent(getpid());
+	return 7;
+}
+
+static void child_dies_with_its_parent(void **state)
+{
+	(void)state;
+	assert_int_equal(status_of(dies_with_its_parent), 0);
+	assert_int_equal(WEXITSTATUS(status_of(has_another_parent)), 1);
+}
+
+static void killed_child_is_reaped(void **state)
+{
+	int64_t begin;
+	pid_t child = fork();
+
+	(void)state;
+	assert_true(child >= 0);
+	if (child == 0) {
+		for (;;)
+			pause();
+	}
+	begin = now_ns(CLOCK_MONOTONIC);
+	/* Not killed, as if it hung in the kernel: it is given up. */
+	wait_killed(child);
+	assert_true(now_ns(CLOCK_MONOTONIC) - begin >= NS_PER_SECOND / 10);
+	assert_int_equal(waitpid(child, NULL, WNOHANG), 0);
+	kill(child, SIGKILL);
+	/* Its end may take longer on a busy machine. */
+	for (int i = 0; i < 100 && kill(child, 0) == 0; i++)
+		wait_killed(child);
+	assert_int_equal(waitpid(child, NULL, WNOHANG), -1);
+	assert_int_equal(errno, ECHILD);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(memory_has_limits),
+		cmocka_unit_test(worker_is_the_first_victim),
+		cmocka_unit_test(background_work_has_a_low_priority),
+		cmocka_unit_test(child_dies_with_its_parent),
+		cmocka_unit_test(killed_child_is_reaped),
+	};
+
+	return cmocka_run_group_tests_name("worker_limits", tests, NULL, NULL);
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "cli/record_summary.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <sys/param.h>
+
+#include "lib/clock.h"
+#include "lib/error.h"
+#include "pprof/truncation.h"
+#include "record/profile_export.h"
+#include "record/verification.h"
+#include "record/window.h"
+
+/* Lines of --verify. */
+#define VERIFIED_OBJECTS_MAX 16u
+
+static void print_count(uint64_t count, const char *name, const char **separator, FILE *out)
+{
+	if (!count)
+		return;
+	fprintf(out, "%s%s %" PRIu64, *separator, name, count);
+	*separator = ", ";
+}
+
+static double percent(uint64_t part, uint64_t total)
+{
+	return total ? 100 * (double)part / (double)total : 0;
+}
+
+static void print_losses(const struct recording *recording, FILE *out)
+{
+	const uint64_t lost = recording->lost_full + recording->lost_tail;
+	const char *separator = " (";
+
+	fprintf(out, ", %" PRIu64 " lost", lost);
+	print_count(recording->lost_full, "ring full", &separator, out);
+	print_count(recording->lost_tail, "bad reader position", &separator, out);
+	fputs(lost ? ")" : "", out);
+}
+
+static void print_truncations(const struct truncation_counts *counts, FILE *out)
+{
+	const uint64_t total = truncation_total(counts);
+	const char *separator = " (";
+
+	fprintf(out, ", %" PRIu64 " truncated", total);
+	for (enum truncation cause = 0; cause < TRUNCATED_COUNT; cause++)
+		print_count(counts->samples[cause], truncation_name(cause), &separator, out);
+	fputs(total ? ")" : "", out);
+}
+
+/* How many stacks are complete, and how the callers in their user parts were found. */
+static void print_unwinding(const struct window *window, const struct recording *recording,
+			    const struct truncation_counts *counts, FILE *out)
+{
+	const struct window_callers *callers = &window->callers;
+	uint64_t total = callers->by_table + callers->by_frame_pointer + callers->by_copy;
+
+	fprintf(out, "; %.1f %% complete",
+		percent(window->samples - MIN(window->samples, truncation_total(counts)),
+			window->samples));
+	if (!recording->unwinds_by_tables || !total)
+		return;
+	fprintf(out, ", callers by unwind tables %.1f %%, frame pointers %.1f %%, copies %.1f %%",
+		percent(callers->by_table, total), percent(callers->by_frame_pointer, total),
+		percent(callers->by_copy, total));
+}
+
+static void print_incomplete(const struct recording *recording,
+			     const struct truncation_counts *counts, FILE *out)
+{
+	const struct {
+		uint64_t count;
+		const char *name;
+	} all[] = {
+		{recording->samples_without_address_space, "samples without an address space"},
+		{recording->address_spaces_unread, "address spaces not read"},
+		{recording->mmap_events_lost, "mapping events lost"},
+		{recording->mappings_dropped, "mappings dropped"},
+		{recording->mappings_without_file, "mappings without a file"},
+		{recording->perf_maps_dropped, "perf maps dropped"},
+		{recording->samples_early, "samples resolved before their mappings arrived"},
+		{recording->tables_failed, "files without an unwind table"},
+		{recording->stack_copies_given_up, "copies of stacks not used"},
+		{recording->stack_copies_lost, "copies of stacks lost"},
+		{recording->tables_refused, "unwind tables refused"},
+	};
+	const char *separator = "; incomplete: ";
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		print_count(all[i].count, all[i].name, &separator, out);
+	if (recording->tables_refused)
+		fprintf(out, " (%s)", recording->table_refusal);
+	if (counts->unmapped)
+		fprintf(out, "%suser frames outside all mappings %" PRIu64 " of %" PRIu64,
+			separator, counts->unmapped, counts->user_frames);
+}
+
+static void print_merged(const struct window *window, FILE *out)
+{
+	struct window_merged merged;
+
+	window_count_merged(window, &merged);
+	if (merged.stacks)
+		fprintf(out,
+			"; merged for lack of memory: %" PRIu64 " stacks, %" PRIu64
+			" samples without labels, %" PRIu64 " without callers",
+			merged.stacks, merged.labels, merged.callers);
+}
+
+void print_record_summary(const struct window *window, const struct recording *recording,
+			  const struct truncation_counts *counts, const char *path, uint64_t size,
+			  FILE *out)
+{
+	fprintf(out, "stackbeat: %" PRIu64 " samples in %.1f s", window->samples,
+		(double)recording->duration_ns / NS_PER_SECOND);
+	print_losses(recording, out);
+	print_truncations(counts, out);
+	print_unwinding(window, recording, counts, out);
+	if (recording->throttled)
+		fprintf(out, ", throttled %" PRIu64 " times", recording->throttled);
+	print_incomplete(recording, counts, out);
+	print_merged(window, out);
+	fprintf(out, "; %s, %.1f kB; overhead %.2f %% of %u CPUs\n", path, (double)size / 1000,
+		recording_overhead_percent(recording), recording->cpus);
+}
+
+static void print_comparison(const uint64_t results[COMPARISON_COUNT], const char *noun, FILE *out)
+{
+	static const char *const names[COMPARISON_COUNT] = {"equal", "longer", "shorter",
+							    "different"};
+	const char *separator = ": ";
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < COMPARISON_COUNT; i++)
+		total += results[i];
+	fprintf(out, "%" PRIu64 " %s", total, noun);
+	for (size_t i = 0; i < COMPARISON_COUNT; i++) {
+		if (i != COMPARED_EQUAL && !results[i])
+			continue;
+		fprintf(out, "%s%" PRIu64 " %s (%.2f %%)", separator, results[i], names[i],
+			percent(results[i], total));
+		separator = ", ";
+	}
+	fputc('\n', out);
+}
+
+void print_verification(const struct verification_result *result, FILE *out)
+{
+	fputs("stackbeat: unwound again by elfutils: ", out);
+	print_comparison(result->results, "user stacks", out);
+	if (result->longer_outermost)
+		fprintf(out,
+			"stackbeat:   %" PRIu64 " of the longer ones end at the outermost caller\n",
+			result->longer_outermost);
+	for (size_t i = 0; i < MIN(result->object_count, VERIFIED_OBJECTS_MAX); i++) {
+		const struct verified_object *object = &result->objects[i];
+
+		fprintf(out, "stackbeat:   %s: ", *object->path ? object->path : "other code");
+		print_comparison(object->results, "callers", out);
+	}
+	if (result->dropped + result->late + result->failed)
+		fprintf(out,
+			"stackbeat:   not unwound again: %" PRIu64 " for lack of memory, %" PRIu64
+			" for lack of time, %" PRIu64 " by failures\n",
+			result->dropped, result->late, result->failed);
+}
+
+void print_lost_at_end(const struct recording *recording, FILE *out)
+{
+	const uint64_t lost = recording->lost_full + recording->lost_tail;
+
+	if (lost)
+		fprintf(out, "stackbeat: all %" PRIu64 " samples after the last file were lost\n",
+			lost);
+}
+
+int explain_no_samples(const struct recording *recording, struct error *error)
+{
+	if (recording->lost_full + recording->lost_tail)
+		return error_set(error, ENODATA, "no samples: all %" PRIu64 " were lost",
+				 recording->lost_full + recording->lost_tail);
+	if (recording->filtered)
+		return error_set(error, ENODATA,
+				 "no samples: nothing that the filter selects was running at any "
+				 "of the %" PRIu64 " ticks",
+				 recording->filtered + recording->idle);
+	if (recording->idle)
+		return error_set(error, ENODATA,
+				 "no samples: the CPUs were idle at all %" PRIu64 " ticks",
+				 recording->idle);
+	return error_set(error, ENODATA,
+			 "no samples: the recording ended before the first tick, which comes after "
+			 "1/%u s; a higher -F gives more",
+			 recording->rate);
+}

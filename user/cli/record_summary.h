@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What `stackbeat record` says about a recording at its end. The caller flushes `out`. */
+#ifndef STACKBEAT_CLI_RECORD_SUMMARY_H
+#define STACKBEAT_CLI_RECORD_SUMMARY_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+struct error;
+struct recording;
+struct truncation_counts;
+struct verification_result;
+struct window;
+
+/* The summary line of a window, whose file `path` has `size` bytes. */
+void print_record_summary(const struct window *window, const struct recording *recording,
+			  const struct truncation_counts *counts, const char *path, uint64_t size,
+			  FILE *out);
+
+/* The lines of --verify, for the objects with the most differences. */
+void print_verification(const struct verification_result *result, FILE *out);
+
+/*
+ * Prints the samples that were lost in the period of a recording after its last file: no file has
+ * the counters of a period without samples.
+ */
+void print_lost_at_end(const struct recording *recording, FILE *out);
+
+/* Explains by the counters of a recording why there are no samples. Returns -ENODATA. */
+int explain_no_samples(const struct recording *recording, struct error *error);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Services: what samples are attributed to when a profile of a machine is divided. The service of a
+ * sample is its container, pod or systemd unit (its label "container"), else "kernel" for kernel
+ * threads, else the name of its process; "unknown" if the profile has none of them.
+ */
+#ifndef STACKBEAT_PPROF_SERVICE_H
+#define STACKBEAT_PPROF_SERVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct profile;
+
+#define SERVICE_KERNEL "kernel"
+#define SERVICE_UNKNOWN "unknown"
+
+/* Returns the service of a sample, a string of the profile or a constant. */
+const char *service_of(const struct profile *profile, size_t sample);
+
+struct service {
+	char *name;
+	int64_t samples, cpu_ns;
+};
+
+/* Sums by service. All zero: none. */
+struct services {
+	struct service *items;
+	size_t count, capacity;
+};
+
+/*
+ * Adds the values of a recording (see profile_set_recorded_types()). Returns 0 or -ENOMEM;
+ * services_clear() is to be called in both cases.
+ */
+int services_add(struct services *services, const struct profile *profile);
+
+/* Adds to the sums of a service. Returns 0 or -ENOMEM. */
+int services_add_sum(struct services *services, const char *name, int64_t samples, int64_t cpu_ns);
+
+/* Sorts the services by CPU time, the largest first. */
+void services_sort(struct services *services);
+void services_clear(struct services *services);
+
+#endif
