@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "inspect/goroutine_profile.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "inspect/go_process.h"
+#include "inspect/goroutines.h"
+#include "lib/clock.h"
+#include "pprof/labels.h"
+#include "pprof/origin.h"
+#include "pprof/profile.h"
+#include "pprof/truncation.h"
+#include "runtime/go_wait_reasons.h"
+
+#define NS_PER_MINUTE (60 * NS_PER_SECOND)
+
+static bool is_shown(const struct goroutine_view *view, const struct goroutine *goroutine)
+{
+	return view->shows_system || !goroutine->is_system;
+}
+
+uint64_t goroutine_view_hidden(const struct goroutine_view *view)
+{
+	uint64_t hidden = 0;
+
+	for (size_t i = 0; i < view->goroutines->count; i++)
+		hidden += !is_shown(view, &view->goroutines->items[i]);
+	return hidden;
+}
+
+/* The profile */
+
+static uint32_t add_mapping(struct profile *profile, const struct go_process *process)
+{
+	const struct profile_mapping mapping = {
+		.limit = UINT64_MAX,
+		.file = profile_string(profile, process->path),
+		.build_id = profile_string(profile, process->file.build_id),
+	};
+
+	return profile_mapping(profile, &mapping);
+}
+
+static uint32_t add_stack(struct profile *profile, const struct goroutines *goroutines,
+			  const struct goroutine_stack *stack, uint32_t mapping)
+{
+	uint32_t locations[GOROUTINE_FRAMES_MAX];
+
+	for (uint32_t i = 0; i < stack->count; i++)
+		locations[i] = profile_location(
+			profile, mapping,
+			goroutines->frames[stack->first + i] & ~GOROUTINE_INTERRUPTED, NULL, 0);
+	return profile_stack(profile, locations, stack->count);
+}
+
+static uint32_t add_labels(struct profile *profile, enum goroutine_end end)
+{
+	static const enum truncation causes[] = {
+		[GOROUTINE_COMPLETE] = TRUNCATED_NOT,
+		[GOROUTINE_NO_RULE] = TRUNCATED_NO_RULE,
+		[GOROUTINE_BAD_FRAME] = TRUNCATED_UNREADABLE_MEMORY,
+		[GOROUTINE_MAX_DEPTH] = TRUNCATED_MAX_DEPTH,
+	};
+	const struct label_value label = {
+		.key = LABEL_TRUNCATED_KEY,
+		.text = truncation_name(causes[end]),
+	};
+
+	return labels_intern(profile, &label, end != GOROUTINE_COMPLETE);
+}
+
+static void add_samples(const struct goroutine_view *view, const uint64_t *counts, uint32_t mapping,
+			struct goroutine_profile *result)
+{
+	const struct goroutines *goroutines = view->goroutines;
+
+	for (size_t i = 0; i < goroutines->stack_count; i++) {
+		const struct goroutine_stack *stack = &goroutines->stacks[i];
+		const int64_t count = (int64_t)counts[i];
+
+		if (!count || !stack->count)
+			continue;
+		result->stacks[i] = add_stack(result->profile, goroutines, stack, mapping);
+		profile_add(result->profile, result->stacks[i],
+			    add_labels(result->profile, stack->end), &count);
+	}
+}
+
+/* Adds the locations of the go statements that have created the goroutines. */
+static void add_creators(const struct goroutine_view *view, uint32_t mapping,
+			 struct goroutine_profile *result)
+{
+	for (size_t i = 0; i < view->goroutines->count; i++) {
+		const struct goroutine *goroutine = &view->goroutines->items[i];
+
+		if (is_shown(view, goroutine) && goroutine->creator)
+			result->creators[i] = profile_location(result->profile, mapping,
+							       goroutine->creator - 1, NULL, 0);
+	}
+}
+
+static void add_comments(struct profile *profile, const struct goroutine_view *view)
+{
+	const struct goroutines *goroutines = view->goroutines;
+	struct utsname kernel = {0};
+
+	uname(&kernel);
+	origin_add(profile, &kernel);
+	profile_comment(profile, "goroutines of process %d, built by %s", view->process->pid,
+			view->process->program.version);
+	profile_comment(profile,
+			"goroutines: %zu; of the runtime, left out %" PRIu64
+			"; without a stack: running %" PRIu64 ", changed whenever read %" PRIu64
+			"; not read %" PRIu64,
+			goroutines->count, goroutine_view_hidden(view), goroutines->running,
+			goroutines->moving, goroutines->unread);
+}
+
+static bool allocate(const struct goroutines *goroutines, bool creators,
+		     struct goroutine_profile *result)
+{
+	*result = (struct goroutine_profile){
+		.profile = profile_new(),
+		.stacks = calloc(goroutines->stack_count + 1, sizeof(*result->stacks)),
+	};
+	if (creators)
+		result->creators = calloc(goroutines->count + 1, sizeof(*result->creators));
+	return result->profile && result->stacks && (!creators || result->creators);
+}
+
+int goroutine_profile_make(const struct goroutine_view *view, bool creators,
+			   struct goroutine_profile *result)
+{
+	const struct goroutines *goroutines = view->goroutines;
+	uint64_t *counts = calloc(goroutines->stack_count + 1, sizeof(*counts));
+	struct profile *profile;
+	uint32_t mapping;
+
+	if (!allocate(goroutines, creators, result) || !counts) {
+		free(counts);
+		goroutine_profile_clear(result);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < goroutines->count; i++) {
+		const struct goroutine *goroutine = &goroutines->items[i];
+
+		if (goroutine->stack != GOROUTINE_NO_STACK)
+			counts[goroutine->stack] += is_shown(view, goroutine);
+	}
+	profile = result->profile;
+	profile_add_type(profile, "goroutine", "count");
+	profile->period_type = profile->types.items[0];
+	profile->period = 1;
+	profile->time_ns = now_ns(CLOCK_REALTIME);
+	add_comments(profile, view);
+	mapping = add_mapping(profile, view->process);
+	add_samples(view, counts, mapping, result);
+	if (creators)
+		add_creators(view, mapping, result);
+	free(counts);
+	if (!profile->error)
+		return 0;
+	goroutine_profile_clear(result);
+	return -ENOMEM;
+}
+
+void goroutine_profile_clear(struct goroutine_profile *result)
+{
+	profile_free(result->profile);
+	free(result->stacks);
+	free(result->creators);
+	*result = (struct goroutine_profile){.profile = NULL};
+}
+
+/* Text */
+
+static bool has_prefix(const char *text, const char *prefix)
+{
+	return !strncmp(text, prefix, strlen(prefix));
+}
+
+static bool is_upper(char letter)
+{
+	return letter >= 'A' && letter <= 'Z';
+}
+
+/* As isExportedRuntime() in Go's runtime/traceback.go, of the name without the package. */
+static bool is_exported(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+
+	if (!dot)
+		return is_upper(*name);
+	/* A method, as in (*Frames).Next: its type must be exported, too. */
+	if (has_prefix(name, "(*"))
+		name += 2;
+	return is_upper(dot[1]) && is_upper(*name);
+}
+
+/* As showfuncinfo(): functions of the runtime are hidden, but for those that a program calls. */
+static bool is_function_shown(const struct goroutine_view *view, const char *name, bool is_first)
+{
+	static const char runtime[] = "runtime.";
+
+	if (view->shows_system)
+		return true;
+	if (!strcmp(name, "runtime.gopanic"))
+		return !is_first;
+	if (!strcmp(name, "runtime.runFinalizers") || !strcmp(name, "runtime.runCleanups"))
+		return true;
+	return strchr(name, '.') &&
+	       (!has_prefix(name, runtime) || is_exported(name + sizeof(runtime) - 1));
+}
+
+struct printer {
+	const struct goroutine_view *view;
+	const struct goroutine_profile *made;
+	const struct profile *profile;
+	int64_t now; /* ns, CLOCK_MONOTONIC of the process */
+	FILE *out;
+};
+
+static const char *name_of(const struct profile *profile, uint32_t function)
+{
+	const char *name = profile_text(profile, profile->functions.items[function].name);
+
+	return strcmp(name, "runtime.gopanic") ? name : "panic";
+}
+
+static const char *system_name_of(const struct profile *profile, uint32_t function)
+{
+	return profile_text(profile, profile->functions.items[function].system_name);
+}
+
+static void print_file(const struct printer *printer, const struct profile_line *line)
+{
+	const struct profile *profile = printer->profile;
+	const char *file = profile_text(profile, profile->functions.items[line->function].file);
+
+	fprintf(printer->out, "\t%s:%" PRId64, *file ? file : "?", line->line);
+}
+
+/*
+ * Prints the distance of an address in the code from the begin of its function, as Go does. The
+ * last function that is shown may be inlined in a wrapper, which is not.
+ */
+static void print_offset(const struct printer *printer, uint64_t address, bool is_interrupted)
+{
+	const struct go_program *program = &printer->view->process->program;
+	const struct go_program_function *function = go_program_function_at(program, address);
+	uint64_t offset;
+
+	if (!function || function->is_wrapper)
+		return;
+	offset = address + !is_interrupted - program->code_start - function->start;
+	if (offset)
+		fprintf(printer->out, " +0x%" PRIx64, offset);
+}
+
+/* Prints the functions at a location that are shown. */
+static void print_location(const struct printer *printer, uint32_t number, bool is_first,
+			   bool is_interrupted)
+{
+	const struct profile *profile = printer->profile;
+	const struct profile_location *location = &profile->locations.items[number];
+	const struct profile_line *lines = profile_lines(profile, location);
+
+	if (!location->line_count && !location->elided) {
+		fprintf(printer->out, "0x%" PRIx64 "(...)\n", location->address);
+		return;
+	}
+	for (uint32_t i = 0; i < location->line_count; i++) {
+		const uint32_t function = lines[i].function;
+
+		if (!is_function_shown(printer->view, system_name_of(profile, function),
+				       is_first && !i))
+			continue;
+		fprintf(printer->out, "%s(...)\n", name_of(profile, function));
+		print_file(printer, &lines[i]);
+		if (i + 1 == location->line_count)
+			print_offset(printer, location->address, is_interrupted);
+		fputc('\n', printer->out);
+	}
+}
+
+static void print_end(const struct printer *printer, enum goroutine_end end)
+{
+	static const char *const texts[] = {
+		[GOROUTINE_NO_RULE] = "code that is not Go's",
+		[GOROUTINE_BAD_FRAME] = "a frame beyond the stack",
+		[GOROUTINE_MAX_DEPTH] = "more frames",
+	};
+
+	if (end != GOROUTINE_COMPLETE)
+		fprintf(printer->out, "...stack truncated: %s...\n", texts[end]);
+}
+
+static void print_stack(const struct printer *printer, const struct goroutine *goroutine)
+{
+	const struct goroutines *goroutines = printer->view->goroutines;
+	const struct goroutine_stack *stack;
+	const uint32_t *locations;
+
+	if (goroutine->stack == GOROUTINE_NO_STACK) {
+		fputs(goroutine->status == GOROUTINE_RUNNING
+			      ? "\tgoroutine running on other thread; stack unavailable\n"
+			      : "\tgoroutine changed whenever it was read; stack unavailable\n",
+		      printer->out);
+		return;
+	}
+	stack = &goroutines->stacks[goroutine->stack];
+	locations =
+		profile_stack_locations(printer->profile, printer->made->stacks[goroutine->stack]);
+	for (uint32_t i = 0; i < stack->count; i++)
+		print_location(printer, locations[i], !i,
+			       goroutines->frames[stack->first + i] & GOROUTINE_INTERRUPTED);
+	print_end(printer, stack->end);
+}
+
+/* The function is that of the machine code, and the line that of the statement, as in Go. */
+static void print_creator(const struct printer *printer, size_t index)
+{
+	const struct goroutine *goroutine = &printer->view->goroutines->items[index];
+	const struct profile *profile = printer->profile;
+	const struct profile_location *location;
+	const struct profile_line *lines;
+	uint32_t function;
+
+	if (!printer->made->creators[index] || goroutine->id == 1)
+		return;
+	location = &profile->locations.items[printer->made->creators[index]];
+	if (!location->line_count)
+		return;
+	lines = profile_lines(profile, location);
+	function = lines[location->line_count - 1].function;
+	if (!is_function_shown(printer->view, system_name_of(profile, function), false))
+		return;
+	fprintf(printer->out, "created by %s", name_of(profile, function));
+	if (goroutine->parent_id)
+		fprintf(printer->out, " in goroutine %" PRIu64, goroutine->parent_id);
+	fputc('\n', printer->out);
+	print_file(printer, &lines[0]);
+	print_offset(printer, location->address, false);
+	fputc('\n', printer->out);
+}
+
+static const char *state_text(const struct printer *printer, const struct goroutine *goroutine)
+{
+	static const char *const texts[GOROUTINE_STATUSES] = {
+		[GOROUTINE_IDLE] = "idle",           [GOROUTINE_RUNNABLE] = "runnable",
+		[GOROUTINE_RUNNING] = "running",     [GOROUTINE_SYSCALL] = "syscall",
+		[GOROUTINE_WAITING] = "waiting",     [GOROUTINE_DEAD] = "dead",
+		[GOROUTINE_COPYSTACK] = "copystack", [GOROUTINE_PREEMPTED] = "preempted",
+		[GOROUTINE_LEAKED] = "leaked",       [GOROUTINE_DEADEXTRA] = "dead",
+	};
+	const char *text = texts[goroutine->status];
+
+	if ((goroutine->status == GOROUTINE_WAITING || goroutine->status == GOROUTINE_LEAKED) &&
+	    goroutine->wait_reason)
+		text = go_wait_reason(printer->view->process->program.minor,
+				      goroutine->wait_reason);
+	return text ? text : "???";
+}
+
+static void print_goroutine(const struct printer *printer, size_t index)
+{
+	const struct goroutine *goroutine = &printer->view->goroutines->items[index];
+	int64_t minutes = 0;
+
+	fprintf(printer->out, "goroutine %" PRIu64 " [%s", goroutine->id,
+		state_text(printer, goroutine));
+	if (goroutine->status == GOROUTINE_LEAKED)
+		fputs(" (leaked)", printer->out);
+	if ((goroutine->status == GOROUTINE_WAITING || goroutine->status == GOROUTINE_SYSCALL) &&
+	    goroutine->wait_since && goroutine->wait_since < (uint64_t)printer->now)
+		minutes = (printer->now - (int64_t)goroutine->wait_since) / NS_PER_MINUTE;
+	if (minutes)
+		fprintf(printer->out, ", %" PRId64 " minutes", minutes);
+	fputs("]:\n", printer->out);
+	print_stack(printer, goroutine);
+	print_creator(printer, index);
+}
+
+/* CLOCK_MONOTONIC in the time namespace of a process. */
+static int64_t process_now(pid_t pid)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/timens_offsets", pid);
+	return kernel_now_ns(CLOCK_MONOTONIC) + clock_offset_in(path, "monotonic");
+}
+
+void goroutine_text_print(const struct goroutine_view *view, const struct goroutine_profile *made,
+			  FILE *out)
+{
+	const struct goroutines *goroutines = view->goroutines;
+	struct printer printer = {
+		.view = view,
+		.made = made,
+		.profile = made->profile,
+		.now = process_now(view->process->pid),
+		.out = out,
+	};
+	const char *separator = "";
+
+	for (size_t i = 0; i < goroutines->count; i++) {
+		if (!is_shown(view, &goroutines->items[i]))
+			continue;
+		fputs(separator, out);
+		separator = "\n";
+		print_goroutine(&printer, i);
+	}
+}
