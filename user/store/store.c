@@ -1,0 +1,813 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "store/store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/param.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/array.h"
+#include "lib/error.h"
+#include "pprof/pprof_reader.h"
+#include "pprof/pprof_writer.h"
+#include "pprof/profile.h"
+#include "pprof/service.h"
+#include "store/merge.h"
+#include "store/parts.h"
+
+/* Of atomic_file.h, on file systems without O_TMPFILE. */
+#define TEMPORARY ".stackbeat-"
+/* Held while sources are replaced by a merged window, and shared while windows are opened. */
+#define LOCK_NAME ".lock"
+/* On a full disk, so many times the size of a new window is removed at most. */
+#define ROOM_FACTOR 4u
+/* The file system may use more than the size of a file. */
+#define BLOCK UINT64_C(4096)
+/* Other users may write to the directory: neither links nor pipes are followed. */
+#define OPEN_FLAGS (O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+#define PARTS_NAME_SIZE (WINDOW_NAME_SIZE + sizeof(PARTS_SUFFIX))
+
+static const uint32_t merged_seconds[] = {600, 3600};
+
+#define LEVELS (sizeof(merged_seconds) / sizeof(merged_seconds[0]))
+
+static int compare_windows(const void *left, const void *right)
+{
+	const struct window_name *a = &((const struct store_window *)left)->name;
+	const struct window_name *b = &((const struct store_window *)right)->name;
+
+	if (a->start_us != b->start_us)
+		return a->start_us < b->start_us ? -1 : 1;
+	return (a->seconds < b->seconds) - (a->seconds > b->seconds);
+}
+
+/* The index of a window, or where it is to be inserted. */
+static size_t find_window(const struct store *store, const struct window_name *name, bool *found)
+{
+	const struct store_window wanted = {.name = *name};
+	size_t low = 0, high = store->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (compare_windows(&store->windows[middle], &wanted) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	*found = low < store->count && !compare_windows(&store->windows[low], &wanted);
+	return low;
+}
+
+static int reserve_window(struct store *store)
+{
+	return array_reserve(&store->windows, &store->capacity, store->count, 1,
+			     sizeof(*store->windows));
+}
+
+/* Notes a window that was written, for which there is room. */
+static void note_window(struct store *store, const struct window_name *name, uint64_t size)
+{
+	bool found;
+	size_t i = find_window(store, name, &found);
+
+	if (found) {
+		store->bytes -= store->windows[i].size;
+	} else {
+		memmove(store->windows + i + 1, store->windows + i,
+			(store->count - i) * sizeof(*store->windows));
+		store->count++;
+	}
+	store->windows[i] = (struct store_window){*name, size};
+	store->bytes += size;
+}
+
+static bool is_merged(const struct window_name *name)
+{
+	for (size_t level = 0; level < LEVELS; level++) {
+		if (name->seconds == merged_seconds[level])
+			return window_slot(name->start_us, name->seconds) == name->start_us;
+	}
+	return false;
+}
+
+static void parts_name(const struct window_name *name, char text[PARTS_NAME_SIZE])
+{
+	window_name_format(name, text);
+	strcat(text, PARTS_SUFFIX);
+}
+
+static void remove_parts(const struct store *store, const struct window_name *name)
+{
+	char text[PARTS_NAME_SIZE];
+
+	if (!is_merged(name))
+		return;
+	parts_name(name, text);
+	unlinkat(store->directory, text, 0);
+}
+
+static int remove_window(struct store *store, size_t i)
+{
+	char text[WINDOW_NAME_SIZE];
+
+	window_name_format(&store->windows[i].name, text);
+	if (unlinkat(store->directory, text, 0) && errno != ENOENT)
+		return -errno;
+	remove_parts(store, &store->windows[i].name);
+	store->bytes -= store->windows[i].size;
+	store->count--;
+	memmove(store->windows + i, store->windows + i + 1,
+		(store->count - i) * sizeof(*store->windows));
+	return 0;
+}
+
+static void window_path(const struct store *store, const struct window_name *name,
+			char path[PATH_MAX])
+{
+	char text[WINDOW_NAME_SIZE];
+
+	window_name_format(name, text);
+	snprintf(path, PATH_MAX, "%s/%s", store->path, text);
+}
+
+static struct profile *read_window(const struct store *store, const struct window_name *name)
+{
+	char path[PATH_MAX];
+
+	window_path(store, name, path);
+	return pprof_read(path, NULL);
+}
+
+/* The sources of merged windows */
+
+static bool is_in_slot(const struct window_name *name, const struct window_name *slot)
+{
+	return name->seconds < slot->seconds &&
+	       window_slot(name->start_us, slot->seconds) == slot->start_us;
+}
+
+static bool has_sources(const struct store *store, const struct window_name *slot)
+{
+	for (size_t i = 0; i < store->count; i++) {
+		if (is_in_slot(&store->windows[i].name, slot))
+			return true;
+	}
+	return false;
+}
+
+/* Removes the sources of a merged window that a crash has left. */
+static int remove_sources(struct store *store, const struct window_name *merged)
+{
+	struct profile *profile;
+	int err = 0;
+
+	if (!has_sources(store, merged))
+		return 0;
+	profile = read_window(store, merged);
+	if (!profile)
+		return 0;
+	for (size_t i = store->count; i-- > 0 && !err;) {
+		if (is_in_slot(&store->windows[i].name, merged) &&
+		    merge_contains(profile, &store->windows[i].name))
+			err = remove_window(store, i);
+	}
+	profile_free(profile);
+	return err;
+}
+
+/* Windows move in the array when others are removed. */
+static int remove_all_sources(struct store *store)
+{
+	struct window_name *merged = calloc(store->count + 1, sizeof(*merged));
+	size_t count = 0;
+	int err = 0;
+
+	if (!merged)
+		return -ENOMEM;
+	for (size_t i = 0; i < store->count; i++) {
+		if (is_merged(&store->windows[i].name))
+			merged[count++] = store->windows[i].name;
+	}
+	for (size_t i = 0; i < count && !err; i++) {
+		bool found;
+
+		find_window(store, &merged[i], &found);
+		/* An hour may have removed it. */
+		if (found)
+			err = remove_sources(store, &merged[i]);
+	}
+	free(merged);
+	return err;
+}
+
+/* Opening */
+
+static int note_file(struct store *store, const char *text)
+{
+	char parts[PARTS_NAME_SIZE];
+	struct window_name name;
+	struct stat status;
+	uint64_t size;
+
+	if (!window_name_parse(text, &name) ||
+	    fstatat(store->directory, text, &status, AT_SYMLINK_NOFOLLOW) ||
+	    !S_ISREG(status.st_mode))
+		return 0;
+	if (reserve_window(store))
+		return -ENOMEM;
+	size = (uint64_t)status.st_size;
+	parts_name(&name, parts);
+	if (is_merged(&name) && !fstatat(store->directory, parts, &status, AT_SYMLINK_NOFOLLOW) &&
+	    S_ISREG(status.st_mode))
+		size += (uint64_t)status.st_size;
+	store->windows[store->count++] = (struct store_window){name, size};
+	store->bytes += size;
+	return 0;
+}
+
+static bool is_temporary(const char *text)
+{
+	return strstr(text, "s.pb.gz" TEMPORARY) || strstr(text, PARTS_SUFFIX TEMPORARY);
+}
+
+/* Removes parts whose window was removed before a crash. Returns false if it is no file of parts.
+ */
+static bool check_parts(const struct store *store, const char *text)
+{
+	size_t length = strlen(text) - MIN(strlen(text), strlen(PARTS_SUFFIX));
+	char window[WINDOW_NAME_SIZE];
+	struct window_name name;
+	struct stat status;
+
+	if (strcmp(text + length, PARTS_SUFFIX) || length >= sizeof(window))
+		return false;
+	memcpy(window, text, length);
+	window[length] = '\0';
+	if (!window_name_parse(window, &name))
+		return false;
+	if (fstatat(store->directory, window, &status, AT_SYMLINK_NOFOLLOW) && errno == ENOENT)
+		unlinkat(store->directory, text, 0);
+	return true;
+}
+
+static int read_directory(struct store *store, bool writes)
+{
+	int fd = openat(store->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), err = 0;
+	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+
+	if (!directory) {
+		err = -errno;
+		if (fd >= 0)
+			close(fd);
+		return err;
+	}
+	while (!err && (entry = readdir(directory))) {
+		if (writes && is_temporary(entry->d_name))
+			unlinkat(store->directory, entry->d_name, 0);
+		else if (!writes || !check_parts(store, entry->d_name))
+			err = note_file(store, entry->d_name);
+	}
+	closedir(directory);
+	if (store->count)
+		qsort(store->windows, store->count, sizeof(*store->windows), compare_windows);
+	return err;
+}
+
+static int open_directory(struct store *store, const char *path, bool writes, struct error *error)
+{
+	int err;
+
+	*store = (struct store){.directory = -1, .lock = -1, .path = strdup(path)};
+	if (!store->path)
+		return error_errno(error, ENOMEM, "%s", path);
+	store->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (store->directory < 0)
+		return error_errno(error, errno, "%s", path);
+	store->lock = openat(store->directory, LOCK_NAME,
+			     OPEN_FLAGS | (writes ? O_RDWR | O_CREAT : O_RDONLY), 0640);
+	if (store->lock < 0 && (writes || errno != ENOENT))
+		return error_errno(error, errno, "%s/" LOCK_NAME, path);
+	/* It is released with the fd. */
+	if (!writes && store->lock >= 0 && flock(store->lock, LOCK_SH))
+		return error_errno(error, errno, "%s/" LOCK_NAME, path);
+	err = read_directory(store, writes);
+	return err ? error_errno(error, -err, "%s", path) : 0;
+}
+
+int store_open(struct store *store, const char *path, const struct store_limits *limits,
+	       struct error *error)
+{
+	int err = open_directory(store, path, true, error);
+
+	if (err)
+		return err;
+	store->limits = *limits;
+	err = remove_all_sources(store);
+	return err ? error_errno(error, -err, "%s", path) : 0;
+}
+
+int store_list(struct store *store, const char *path, struct error *error)
+{
+	int err = open_directory(store, path, false, error);
+
+	if (store->lock >= 0)
+		close(store->lock);
+	store->lock = -1;
+	return err;
+}
+
+void store_close(struct store *store)
+{
+	if (store->directory >= 0)
+		close(store->directory);
+	if (store->lock >= 0)
+		close(store->lock);
+	free(store->windows);
+	free(store->path);
+	*store = (struct store){.directory = -1, .lock = -1};
+}
+
+int store_lock(const char *path, struct error *error)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), code;
+
+	if (fd < 0)
+		return error_errno(error, errno, "%s", path);
+	if (!flock(fd, LOCK_EX | LOCK_NB))
+		return fd;
+	code = errno;
+	close(fd);
+	if (code == EWOULDBLOCK)
+		return error_set(error, EBUSY, "%s: another process writes to this store", path);
+	return error_errno(error, code, "%s", path);
+}
+
+/* Writing */
+
+/* Removes what is no regular file: a link would be followed, and a pipe has no end. */
+static void remove_other(const struct store *store, const char *text)
+{
+	struct stat status;
+
+	if (!fstatat(store->directory, text, &status, AT_SYMLINK_NOFOLLOW) &&
+	    !S_ISREG(status.st_mode))
+		unlinkat(store->directory, text, 0);
+}
+
+/* Writes a window, or replaces it. Returns 0 or a negative errno value. */
+static int write_window(struct store *store, const struct window_name *name,
+			const struct profile *profile, struct error *error)
+{
+	char path[PATH_MAX], text[WINDOW_NAME_SIZE];
+	uint64_t size;
+	int err = reserve_window(store);
+
+	if (err)
+		return error_errno(error, -err, "%s", store->path);
+	window_name_format(name, text);
+	remove_other(store, text);
+	window_path(store, name, path);
+	err = pprof_write(profile, path, &size, error);
+	if (err)
+		return err;
+	note_window(store, name, size);
+	return fsync(store->directory) ? error_errno(error, errno, "%s", store->path) : 0;
+}
+
+static bool is_full(int err)
+{
+	return err == -ENOSPC || err == -EDQUOT;
+}
+
+/*
+ * A name must be new, and not that of a merged window or of one of its sources: after the clock was
+ * set back, a window may begin when another one did.
+ */
+static void make_unique(const struct store *store, struct window_name *name)
+{
+	struct profile *merged[LEVELS] = {0};
+	bool is_used = true, found;
+
+	for (size_t level = 0; level < LEVELS; level++) {
+		const struct window_name slot = {
+			window_slot(name->start_us, merged_seconds[level]),
+			merged_seconds[level],
+		};
+
+		find_window(store, &slot, &found);
+		if (found)
+			merged[level] = read_window(store, &slot);
+	}
+	while (is_used) {
+		find_window(store, name, &is_used);
+		is_used |= is_merged(name);
+		for (size_t level = 0; level < LEVELS; level++)
+			is_used |= merged[level] && merge_contains(merged[level], name);
+		name->start_us += is_used;
+	}
+	for (size_t level = 0; level < LEVELS; level++)
+		profile_free(merged[level]);
+}
+
+static bool has_window(const struct store *store, const struct window_name *name)
+{
+	bool found;
+
+	find_window(store, name, &found);
+	return found && !is_merged(name);
+}
+
+static int add_window(struct store *store, const struct profile *profile, uint32_t seconds,
+		      bool again, struct error *error)
+{
+	struct window_name name = {.start_us = profile->time_ns / 1000, .seconds = seconds};
+	uint64_t freed = 0, wanted = BLOCK + profile_bytes(profile);
+	char text[WINDOW_NAME_SIZE];
+	int err;
+
+	if (!seconds || seconds > WINDOW_SECONDS_MAX || !window_name_format(&name, text))
+		return error_set(error, EINVAL, "%s: the start of the window is not valid",
+				 store->path);
+	if (!again || !has_window(store, &name))
+		make_unique(store, &name);
+	err = write_window(store, &name, profile, error);
+	while (is_full(err) && store->count && freed < ROOM_FACTOR * wanted) {
+		freed += store->windows[0].size + BLOCK;
+		if (remove_window(store, 0))
+			break;
+		store->counts.removed_full++;
+		err = write_window(store, &name, profile, error);
+	}
+	store->counts.written += !err;
+	store->counts.dropped += err != 0;
+	return err;
+}
+
+int store_add(struct store *store, const struct profile *profile, uint32_t seconds,
+	      struct error *error)
+{
+	return add_window(store, profile, seconds, false, error);
+}
+
+int store_add_again(struct store *store, const struct profile *profile, uint32_t seconds,
+		    struct error *error)
+{
+	return add_window(store, profile, seconds, true, error);
+}
+
+/* Maintenance */
+
+static int keep_limits(struct store *store, int64_t now_us)
+{
+	int64_t oldest = now_us - store->limits.age_s * US_PER_SECOND;
+	int err = 0;
+
+	while (!err && store->count && window_end(&store->windows[0].name) < oldest) {
+		err = remove_window(store, 0);
+		store->counts.removed_old += !err;
+	}
+	/* The newest window stays. */
+	while (!err && store->count > 1 && store->bytes > store->limits.bytes) {
+		err = remove_window(store, 0);
+		store->counts.removed_size += !err;
+	}
+	return err;
+}
+
+/* Adds the readable windows of a slot to a merge. Returns 0 or -ENOMEM. */
+static int gather(struct store *store, struct merge *merge, const struct window_name *slot)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < store->count && err != -ENOMEM; i++) {
+		const struct window_name *name = &store->windows[i].name;
+		struct profile *profile;
+
+		if (!is_in_slot(name, slot))
+			continue;
+		profile = read_window(store, name);
+		/* One with values of other types is left alone, too. */
+		err = profile ? merge_add(merge, profile, name) : -EBADMSG;
+		store->counts.unreadable += err && err != -ENOMEM;
+		profile_free(profile);
+	}
+	return err == -ENOMEM ? err : 0;
+}
+
+/* Without them, a query reads the window. */
+static void write_window_parts(struct store *store, const struct window_name *name,
+			       const struct profile *profile)
+{
+	char path[PATH_MAX], text[PARTS_NAME_SIZE];
+	uint64_t size;
+	bool found;
+	size_t i = find_window(store, name, &found);
+
+	if (!found)
+		return;
+	parts_name(name, text);
+	remove_other(store, text);
+	window_path(store, name, path);
+	if (parts_write(profile, path, &size, NULL)) {
+		remove_parts(store, name);
+		return;
+	}
+	store->windows[i].size += size;
+	store->bytes += size;
+}
+
+/* Readers see the sources, or the merged window. */
+static int replace_sources(struct store *store, const struct window_name *slot,
+			   const struct merge *merge, struct error *error)
+{
+	bool found;
+	int err;
+
+	if (flock(store->lock, LOCK_EX))
+		return error_errno(error, errno, "%s", store->path);
+	err = write_window(store, slot, merge->profile, error);
+	for (size_t i = 0; i < merge->count && !err; i++) {
+		size_t at = find_window(store, &merge->sources[i], &found);
+
+		err = found ? remove_window(store, at) : 0;
+		if (err)
+			error_errno(error, -err, "%s: can't remove a merged window", store->path);
+		store->counts.merged += !err;
+	}
+	flock(store->lock, LOCK_UN);
+	if (!err)
+		write_window_parts(store, slot, merge->profile);
+	return err;
+}
+
+/*
+ * Merges the windows of a slot, and the merged window that is there. Returns 1 if it has merged
+ * some, 0, or a negative errno value.
+ */
+static int merge_slot(struct store *store, const struct window_name *slot, struct error *error)
+{
+	struct profile *existing;
+	struct merge merge;
+	bool found;
+	int err = merge_init(&merge);
+
+	find_window(store, slot, &found);
+	if (!err && found) {
+		existing = read_window(store, slot);
+		/* A damaged one is not replaced. */
+		err = existing ? merge_add(&merge, existing, NULL) : -EBADMSG;
+		profile_free(existing);
+	}
+	if (!err)
+		err = gather(store, &merge, slot);
+	if (!err && merge.count)
+		err = merge_finish(&merge);
+	if (err == -ENOMEM)
+		error_errno(error, ENOMEM, "%s: can't merge windows", store->path);
+	else if (err)
+		err = 0;
+	else if (merge.count)
+		err = replace_sources(store, slot, &merge, error) ?: 1;
+	merge_clear(&merge);
+	return err;
+}
+
+int store_maintain(struct store *store, int64_t now_us, struct error *error)
+{
+	int err = keep_limits(store, now_us);
+
+	if (err)
+		return error_errno(error, -err, "%s", store->path);
+	/* The longest first: what is due for an hour need not be merged to 10 minutes before. */
+	for (size_t level = LEVELS; level-- > 0;) {
+		int64_t before = now_us - store->limits.merge_age_s[level] * US_PER_SECOND;
+
+		for (size_t i = 0; i < store->count; i++) {
+			const struct window_name *name = &store->windows[i].name;
+			const struct window_name slot = {
+				window_slot(name->start_us, merged_seconds[level]),
+				merged_seconds[level],
+			};
+
+			if (name->seconds >= slot.seconds || window_end(&slot) > before)
+				continue;
+			err = merge_slot(store, &slot, error);
+			if (err)
+				return is_full(err) ? 0 : err;
+			/* None of them is readable: on to the next slot. */
+			while (i + 1 < store->count &&
+			       is_in_slot(&store->windows[i + 1].name, &slot))
+				i++;
+		}
+	}
+	return 0;
+}
+
+/* Reading */
+
+/* A window that is being read. */
+struct open_window {
+	struct window_name name;
+	int fd; /* -1: it was removed */
+	bool skipped; /* a merged window contains it */
+};
+
+/* Opens the windows of a time. They can be read then, even if they are merged or removed. */
+static int open_windows(const struct store *store, int64_t from_us, int64_t until_us,
+			struct open_window **windows, size_t *count)
+{
+	char text[WINDOW_NAME_SIZE];
+
+	*count = 0;
+	*windows = calloc(store->count + 1, sizeof(**windows));
+	if (!*windows)
+		return -ENOMEM;
+	for (size_t i = 0; i < store->count; i++) {
+		const struct window_name *name = &store->windows[i].name;
+
+		if (name->start_us >= until_us || window_end(name) <= from_us)
+			continue;
+		window_name_format(name, text);
+		(*windows)[*count].name = *name;
+		(*windows)[*count].fd = openat(store->directory, text, O_RDONLY | OPEN_FLAGS);
+		++*count;
+	}
+	return 0;
+}
+
+static struct profile *read_open_window(const struct open_window *window)
+{
+	char text[WINDOW_NAME_SIZE];
+	struct profile *profile = NULL;
+	struct stat status;
+	void *bytes;
+
+	if (window->fd < 0 || fstat(window->fd, &status) || !S_ISREG(status.st_mode) ||
+	    !status.st_size)
+		return NULL;
+	bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, window->fd, 0);
+	if (bytes == MAP_FAILED)
+		return NULL;
+	window_name_format(&window->name, text);
+	profile = pprof_decode(bytes, (size_t)status.st_size, text, NULL);
+	munmap(bytes, (size_t)status.st_size);
+	return profile;
+}
+
+/* A crash has left the sources of a merged window. They are behind it, as they begin later. */
+static void skip_sources(const struct profile *merged, struct open_window *windows, size_t first,
+			 size_t count)
+{
+	if (!is_merged(&windows[first].name))
+		return;
+	for (size_t i = first + 1; i < count; i++) {
+		if (is_in_slot(&windows[i].name, &windows[first].name))
+			windows[i].skipped |= merge_contains(merged, &windows[i].name);
+	}
+}
+
+/* Returns an fd with the parts of a window, or -1. They may be those of another version of it. */
+static int open_window_parts(const struct store *store, const struct open_window *windows, size_t i,
+			     size_t count)
+{
+	char text[PARTS_NAME_SIZE];
+
+	if (windows[i].fd < 0 || !is_merged(&windows[i].name))
+		return -1;
+	/* Only the whole window lists its sources. */
+	if (i + 1 < count && is_in_slot(&windows[i + 1].name, &windows[i].name))
+		return -1;
+	parts_name(&windows[i].name, text);
+	return openat(store->directory, text, O_RDONLY | OPEN_FLAGS);
+}
+
+/* What becomes of the windows: `services`, if that is not NULL, or `add` with `arg`. */
+struct reading {
+	const char *service; /* NULL: all */
+	struct services *services;
+	store_add_fn *add;
+	void *arg;
+};
+
+/* Reads the parts of a window. Returns -EBADMSG if the window is to be read. */
+static int add_parts(const struct reading *reading, int parts, const struct open_window *window)
+{
+	struct profile *profile;
+	int err = -EBADMSG;
+
+	if (parts < 0)
+		return -EBADMSG;
+	if (!reading->add)
+		return parts_add_services(parts, window->fd, reading->services);
+	profile = reading->service ? parts_read(parts, window->fd, reading->service) : NULL;
+	if (profile)
+		err = reading->add(profile, &window->name, reading->arg);
+	profile_free(profile);
+	return err;
+}
+
+/* Returns -EBADMSG if it can't be read. */
+static int add_window_of(const struct reading *reading, struct open_window *windows, size_t i,
+			 size_t count)
+{
+	struct profile *profile = read_open_window(&windows[i]);
+	int err;
+
+	if (!profile)
+		return -EBADMSG;
+	skip_sources(profile, windows, i, count);
+	err = !reading->add ? services_add(reading->services, profile)
+			    : reading->add(profile, &windows[i].name, reading->arg);
+	profile_free(profile);
+	return err;
+}
+
+static int read_windows(const struct store *store, struct open_window *windows, size_t count,
+			const struct reading *reading, struct store_query *result)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < count && !err; i++) {
+		const struct window_name *name = &windows[i].name;
+		int parts;
+
+		if (windows[i].skipped)
+			continue;
+		parts = open_window_parts(store, windows, i, count);
+		err = add_parts(reading, parts, &windows[i]);
+		if (parts >= 0)
+			close(parts);
+		if (err == -EBADMSG)
+			err = add_window_of(reading, windows, i, count);
+		if (err == -EBADMSG) {
+			result->unreadable++;
+			err = 0;
+			continue;
+		}
+		if (!result->windows++)
+			result->from_us = name->start_us;
+		result->until_us = MAX(result->until_us, window_end(name));
+	}
+	return err;
+}
+
+static int query_store(const char *path, int64_t from_us, int64_t until_us,
+		       const struct reading *reading, struct store_query *result,
+		       struct error *error)
+{
+	struct open_window *windows = NULL;
+	struct store store;
+	size_t count = 0;
+	int err;
+
+	*result = (struct store_query){0};
+	err = open_directory(&store, path, false, error);
+	if (!err) {
+		err = open_windows(&store, from_us, until_us, &windows, &count);
+		if (err)
+			error_errno(error, -err, "%s", path);
+	}
+	/* Windows may be merged from now on. */
+	if (store.lock >= 0)
+		close(store.lock);
+	store.lock = -1;
+	if (!err) {
+		err = read_windows(&store, windows, count, reading, result);
+		if (err)
+			error_errno(error, -err, "%s: can't merge windows", path);
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (windows[i].fd >= 0)
+			close(windows[i].fd);
+	}
+	free(windows);
+	store_close(&store);
+	return err;
+}
+
+int store_query(const char *path, int64_t from_us, int64_t until_us, const char *service,
+		store_add_fn *add, void *arg, struct store_query *result, struct error *error)
+{
+	const struct reading reading = {.service = service, .add = add, .arg = arg};
+
+	return query_store(path, from_us, until_us, &reading, result, error);
+}
+
+int store_query_services(const char *path, int64_t from_us, int64_t until_us,
+			 struct services *services, struct store_query *result, struct error *error)
+{
+	const struct reading reading = {.services = services};
+
+	return query_store(path, from_us, until_us, &reading, result, error);
+}

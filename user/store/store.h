@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Profiles of successive windows of time in a directory, within limits of size and age. A window is
+ * a pprof file (see window_name.h). Windows that grow old are merged into longer ones: of 10
+ * minutes, then of an hour. Sums stay exact.
+ *
+ * Merged windows have their parts by service beside them (see parts.h), as far as the disk has
+ * room.
+ *
+ * A window appears completely or not at all. A merged window lists its sources in comments, and
+ * they are removed after it is on the disk: store_open() removes those that a crash has left. So
+ * each stored sample is in one window, whenever the process or the machine stops.
+ *
+ * When the disk is full, the oldest windows make room for a new one. All that was removed is
+ * counted.
+ *
+ * One process writes to a store, which holds the lock of store_lock(). Others may read it.
+ */
+#ifndef STACKBEAT_STORE_STORE_H
+#define STACKBEAT_STORE_STORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/window_name.h"
+
+struct error;
+struct profile;
+struct services;
+
+struct store_limits {
+	uint64_t bytes; /* of all windows */
+	int64_t age_s; /* older windows are removed */
+	int64_t merge_age_s[2]; /* older windows are merged to 10 minutes, and to an hour */
+};
+
+struct store_window {
+	struct window_name name;
+	uint64_t size; /* bytes, with those of its parts.h */
+};
+
+/* Counts since store_open(). */
+struct store_counts {
+	uint64_t written; /* new windows */
+	uint64_t merged; /* windows that are part of a longer one now */
+	uint64_t removed_old, removed_size, removed_full; /* windows: age, size, full disk */
+	uint64_t dropped; /* new windows for which the disk had no room */
+	uint64_t unreadable; /* windows that could not be read, for a merge */
+};
+
+/* Members are public to be read. */
+struct store {
+	char *path;
+	int directory, lock;
+	struct store_limits limits;
+	struct store_window *windows; /* by start, then the longest first */
+	size_t count, capacity;
+	uint64_t bytes; /* of all windows */
+	struct store_counts counts;
+};
+
+/*
+ * Opens the store in the directory `path`, which must exist, and removes what a crash has left.
+ * Returns 0 or a negative errno value. store_close() is to be called in both cases.
+ */
+int store_open(struct store *store, const char *path, const struct store_limits *limits,
+	       struct error *error);
+
+/*
+ * Lists the windows of the store in the directory `path`, without rights to write there. Returns 0
+ * or a negative errno value; store_close() is to be called in both cases.
+ */
+int store_list(struct store *store, const char *path, struct error *error);
+void store_close(struct store *store);
+
+/*
+ * Takes the lock of a store for writing. Returns an fd, which holds it until all its copies are
+ * closed, or a negative errno value: -EBUSY if another process has it.
+ */
+int store_lock(const char *path, struct error *error);
+
+/*
+ * Writes a profile as a window of `seconds`, from profile->time_ns on. Removes the oldest windows
+ * if the disk is full, as far as that can help. Returns 0 or a negative errno value with nothing
+ * written.
+ */
+int store_add(struct store *store, const struct profile *profile, uint32_t seconds,
+	      struct error *error);
+
+/*
+ * As store_add(), for a writer that may have stored the same samples before it crashed: replaces
+ * a window with the same start and length.
+ */
+int store_add_again(struct store *store, const struct profile *profile, uint32_t seconds,
+		    struct error *error);
+
+/*
+ * Removes windows beyond the limits, and merges the windows of one slot if some are old enough.
+ * Returns 1 if it has merged, so that there may be more to do; 0; or a negative errno value.
+ */
+int store_maintain(struct store *store, int64_t now_us, struct error *error);
+
+/* What store_query() has read. */
+struct store_query {
+	size_t windows;
+	size_t unreadable; /* windows that are not in the result */
+	int64_t from_us, until_us; /* of these windows */
+};
+
+/*
+ * Calls `add` with the profile of each window that has a part in the time from `from_us` to before
+ * `until_us`, until it returns other than 0. Needs no rights to write, and may run while another
+ * process writes. Windows that can't be read are skipped and counted. With a `service`, profiles
+ * may lack the samples of others: those of merged windows do, which are not read as a whole.
+ * Returns 0, what `add` has returned, or another negative errno value.
+ */
+typedef int store_add_fn(const struct profile *profile, const struct window_name *name, void *arg);
+int store_query(const char *path, int64_t from_us, int64_t until_us, const char *service,
+		store_add_fn *add, void *arg, struct store_query *result, struct error *error);
+
+/* As store_query(), but adds the sums of all services. */
+int store_query_services(const char *path, int64_t from_us, int64_t until_us,
+			 struct services *services, struct store_query *result,
+			 struct error *error);
+
+#endif

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "store/window_name.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* A digit for each 0. */
+#define PATTERN "00000000T000000.000000Z-"
+#define SUFFIX "s.pb.gz"
+
+bool window_name_format(const struct window_name *name, char text[WINDOW_NAME_SIZE])
+{
+	const time_t seconds = name->start_us / US_PER_SECOND;
+	struct tm utc;
+	size_t length;
+
+	*text = '\0';
+	if (name->start_us < 0 || name->start_us > WINDOW_START_MAX || !gmtime_r(&seconds, &utc))
+		return false;
+	length = strftime(text, WINDOW_NAME_SIZE, "%Y%m%dT%H%M%S", &utc);
+	snprintf(text + length, WINDOW_NAME_SIZE - length, ".%06dZ-%u" SUFFIX,
+		 (int)(name->start_us % US_PER_SECOND), name->seconds);
+	return true;
+}
+
+static bool matches_pattern(const char *text)
+{
+	for (const char *pattern = PATTERN; *pattern; pattern++, text++) {
+		if (*pattern == '0' ? *text < '0' || *text > '9' : *text != *pattern)
+			return false;
+	}
+	return true;
+}
+
+/* Moves *text behind at most `digits` digits, and returns their number. */
+static uint32_t take_number(const char **text, unsigned int digits)
+{
+	uint32_t number = 0;
+
+	for (; digits && **text >= '0' && **text <= '9'; digits--)
+		number = number * 10 + (uint32_t)(*(*text)++ - '0');
+	return number;
+}
+
+bool window_name_parse(const char *text, struct window_name *name)
+{
+	char again[WINDOW_NAME_SIZE];
+	struct tm utc = {0};
+	const char *const whole = text;
+	uint32_t microseconds;
+
+	if (strlen(text) >= WINDOW_NAME_SIZE || !matches_pattern(text))
+		return false;
+	utc.tm_year = (int)take_number(&text, 4) - 1900;
+	utc.tm_mon = (int)take_number(&text, 2) - 1;
+	utc.tm_mday = (int)take_number(&text, 2);
+	text++;
+	utc.tm_hour = (int)take_number(&text, 2);
+	utc.tm_min = (int)take_number(&text, 2);
+	utc.tm_sec = (int)take_number(&text, 2);
+	text++;
+	microseconds = take_number(&text, 6);
+	text += 2;
+	name->start_us = timegm(&utc) * US_PER_SECOND + microseconds;
+	name->seconds = take_number(&text, 6);
+	/* Also excludes dates that do not exist, and other spellings of the number. */
+	return name->seconds && name->seconds <= WINDOW_SECONDS_MAX &&
+	       window_name_format(name, again) && !strcmp(whole, again);
+}
+
+int64_t window_slot(int64_t time_us, uint32_t seconds)
+{
+	return time_us - time_us % (seconds * US_PER_SECOND);
+}
+
+int64_t window_end(const struct window_name *name)
+{
+	return window_slot(name->start_us, name->seconds) + name->seconds * US_PER_SECOND;
+}
