@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The HTTP server, between a client and a sampler that are both this test. */
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/clock.h"
+#include "lib/error.h"
+#include "pprof/pprof_reader.h"
+#include "pprof/pprof_writer.h"
+#include "sample_profile.h"
+#include "sandbox.h"
+#include "sandbox/fd_passing.h"
+#include "serve/http.h"
+#include "serve/microhttpd.h"
+#include "serve/protocol.h"
+
+#define SECOND INT64_C(1000000000)
+#define HANG_S 60 /* nothing else takes as long, however busy the machine */
+#define SERVER_IDS (UINT32_C(1) << 24)
+
+static struct http_config config;
+static int sampler = -1; /* socket */
+static pid_t server;
+static char store_path[PATH_MAX];
+static char response[65536];
+static size_t response_size;
+static const char *body; /* in the response */
+
+/* The memory of the sanitizer is beyond the limit of jobs. */
+int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
+{
+	if (resource == RLIMIT_DATA)
+		return 0;
+	return prlimit(0, resource, limit, NULL);
+}
+
+static int listen_on(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	strcpy(address.sun_path, path);
+	unlink(path); /* of a server before */
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, SOMAXCONN), 0);
+	return fd;
+}
+
+static void show_message(const char *text)
+{
+	fprintf(stderr, "%s\n", text);
+}
+
+static int set_up(void **state)
+{
+	if (microhttpd_load(NULL) || make_sandbox(state))
+		return -1;
+	run("mkdir '%s'", in_sandbox("store"));
+	snprintf(store_path, sizeof(store_path), "%s", in_sandbox("store"));
+	config = (struct http_config){
+		.statm = -1,
+		.store = {.limits = {UINT64_MAX, 86400, {7200, 86400}},
+			  .window_s = 1,
+			  .labels = UINT32_MAX},
+		.rate = 19,
+		.cmdline = "stackbeat\0serve",
+		.cmdline_size = sizeof("stackbeat\0serve"),
+		.message = show_message,
+	};
+	return 0;
+}
+
+/* Expects that the server ends with this status: it does when the sampler has gone. */
+static void expect_end(int wanted)
+{
+	int status;
+
+	if (sampler >= 0)
+		close(sampler);
+	sampler = -1;
+	assert_int_equal(waitpid(server, &status, 0), server);
+	server = 0;
+	assert_int_equal(status, wanted);
+}
+
+static int tear_down(void **state)
+{
+	if (sampler >= 0)
+		close(sampler);
+	sampler = -1;
+	if (server)
+		waitpid(server, NULL, 0);
+	server = 0;
+	return remove_sandbox(state);
+}
+
+static void set_timeout(int fd)
+{
+	const struct timeval time = {.tv_sec = HANG_S};
+
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)), 0);
+}
+
+static void reply(const struct reply *reply, int file)
+{
+	assert_int_equal(send_fd(sampler, reply, sizeof(*reply), file), 0);
+	if (file >= 0)
+		close(file);
+}
+
+static struct ask expect_ask(enum ask_type type)
+{
+	struct ask ask;
+
+	assert_int_equal(recv(sampler, &ask, sizeof(ask), 0), sizeof(ask));
+	assert_int_equal(ask.type, type);
+	return ask;
+}
+
+/* The server has a listener for every host, and one for the loopback. */
+static void start_server(bool with_store)
+{
+	int ends[2];
+
+	config.listeners[0] = (struct http_listener){listen_on(in_sandbox("any")), false};
+	config.listeners[1] = (struct http_listener){listen_on(in_sandbox("loopback")), true};
+	config.listener_count = 2;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	config.socket = ends[1];
+	config.store.path = with_store ? store_path : NULL;
+	server = fork();
+	assert_true(server >= 0);
+	if (!server) {
+		struct error error = {""};
+
+		close(ends[0]);
+		/* cmocka's handler would go on with other tests. */
+		signal(SIGSEGV, SIG_DFL);
+		if (!http_run(&config, &error))
+			_exit(0);
+		fprintf(stderr, "%s\n", error.text);
+		_exit(1);
+	}
+	close(ends[1]);
+	close(config.listeners[0].socket);
+	close(config.listeners[1].socket);
+	sampler = ends[0];
+	set_timeout(sampler);
+}
+
+static void start(bool with_store)
+{
+	start_server(with_store);
+	reply(&(struct reply){.type = REPLY_READY}, -1);
+}
+
+/* Sends a request, whose answer is read by read_response(). */
+static int send_request(const char *name, const char *method, const char *path, const char *host)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	set_timeout(fd);
+	strcpy(address.sun_path, in_sandbox("%s", name));
+	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_true(dprintf(fd, "%s %s HTTP/1.1\r\nHost: %s\r\n\r\n", method, path, host) > 0);
+	return fd;
+}
+
+/* Returns the status, and sets `body`. */
+static int read_response(int fd)
+{
+	int status = 0;
+	ssize_t got;
+
+	response_size = 0;
+	while ((got = read(fd, response + response_size, sizeof(response) - 1 - response_size)) > 0)
+		response_size += (size_t)got;
+	assert_int_equal(got, 0);
+	close(fd);
+	response[response_size] = '\0';
+	assert_int_equal(sscanf(response, "HTTP/1.1 %d ", &status), 1);
+	body = strstr(response, "\r\n\r\n");
+	assert_non_null(body);
+	body += 4;
+	return status;
+}
+
+static int get(const char *path)
+{
+	return read_response(send_request("any", "GET", path, "any.example"));
+}
+
+static bool has_header(const char *line)
+{
+	const char *found = strcasestr(response, line);
+
+	return found && found < body && !strncmp(found + strlen(line), "\r\n", 2);
+}
+
+static void pages_are_answered_at_once(void **state)
+{
+	(void)state;
+	start(false);
+	assert_int_equal(get("/"), 200);
+	assert_non_null(strstr(body, "<h1>stackbeat</h1>"));
+	assert_true(has_header("Content-Type: text/html; charset=utf-8"));
+	assert_true(has_header("X-Content-Type-Options: nosniff"));
+	assert_true(has_header("Cache-Control: no-store"));
+	assert_true(has_header("Connection: close"));
+	assert_null(strstr(response, "X-Go-Pprof"));
+	assert_int_equal(get("/debug/pprof/"), 200);
+	assert_int_equal(get("/debug/pprof"), 200);
+	assert_int_equal(get("/healthz"), 200);
+	assert_string_equal(body, "ok\n");
+	assert_int_equal(get("/debug/pprof/symbol"), 200);
+	assert_string_equal(body, "num_symbols: 0\n");
+	assert_int_equal(get("/debug/pprof/cmdline"), 200);
+	assert_memory_equal(body, config.cmdline, config.cmdline_size);
+	assert_int_equal(get("/debug/pprof/heap"), 404);
+	assert_string_equal(body, "there is no such page\n");
+	assert_true(has_header("X-Go-Pprof: 1"));
+	/* Without a store. */
+	assert_int_equal(get("/api/windows"), 404);
+	assert_string_equal(body, "there is no store\n");
+	expect_end(0);
+}
+
+static void methods_are_limited(void **state)
+{
+	(void)state;
+	start(false);
+	assert_int_equal(read_response(send_request("any", "DELETE", "/healthz", "x")), 405);
+	assert_true(has_header("Allow: GET, HEAD"));
+	assert_int_equal(read_response(send_request("any", "POST", "/healthz", "x")), 405);
+	assert_int_equal(read_response(send_request("any", "POST", "/debug/pprof/symbol", "x")),
+			 200);
+	/* Nothing is recorded for the head alone. */
+	assert_int_equal(read_response(send_request("any", "HEAD", "/debug/pprof/profile", "x")),
+			 200);
+	assert_string_equal(body, "");
+	assert_true(has_header("Content-Type: application/octet-stream"));
+	assert_int_equal(read_response(send_request("any", "HEAD",
+						    "/debug/pprof/profile?format=folded", "x")),
+			 200);
+	assert_true(has_header("Content-Type: text/plain; charset=utf-8"));
+	expect_end(0);
+}
+
+/* A page that a browser was led to believe to be this one. */
+static void other_hosts_are_refused_on_the_loopback(void **state)
+{
+	(void)state;
+	start(false);
+	assert_int_equal(read_response(send_request("loopback", "GET", "/healthz", "evil.example")),
+			 403);
+	assert_int_equal(read_response(send_request("loopback", "GET", "/healthz", "localhost:80")),
+			 200);
+	assert_int_equal(read_response(send_request("loopback", "GET", "/healthz", "127.0.0.1")),
+			 200);
+	expect_end(0);
+}
+
+static void invalid_parameters_are_refused(void **state)
+{
+	(void)state;
+	start(true);
+	assert_int_equal(get("/debug/pprof/profile?seconds=301"), 400);
+	assert_non_null(strstr(body, "at most 300"));
+	assert_int_equal(get("/api/windows?from=5&until=5"), 400);
+	assert_non_null(strstr(body, "the time range is empty"));
+	expect_end(0);
+}
+
+static void metrics_are_those_of_the_sampler(void **state)
+{
+	struct reply counters = {.type = REPLY_COUNTERS, .counters = {.samples = 4711}};
+	int fd;
+
+	(void)state;
+	start(false);
+	assert_int_equal(get("/none"), 404);
+	fd = send_request("any", "GET", "/metrics", "x");
+	counters.id = expect_ask(ASK_COUNTERS).id;
+	/* The reply to another ask is not that of this one. */
+	reply(&(struct reply){.type = REPLY_CUT, .id = counters.id}, -1);
+	reply(&(struct reply){.type = REPLY_COUNTERS, .id = counters.id + 1}, -1);
+	reply(&counters, -1);
+	assert_int_equal(read_response(fd), 200);
+	assert_true(has_header("Content-Type: text/plain; version=0.0.4; charset=utf-8"));
+	assert_non_null(strstr(body, " 4711\n"));
+	/* This page is the second one. */
+	assert_non_null(strstr(body, "requests_total 1\n"));
+	expect_end(0);
+}
+
+/* Profiles */
+
+static int slice_file(void)
+{
+	struct profile *profile = example_profile();
+	int file = memfd_create("slice", MFD_CLOEXEC);
+
+	assert_int_equal(pprof_write_fd(profile, file, "slice", NULL), 0);
+	profile_free(profile);
+	return file;
+}
+
+static void send_slice(uint32_t number, bool with_samples)
+{
+	const int64_t now = now_ns(CLOCK_REALTIME);
+
+	reply(&(struct reply){.type = REPLY_SLICE,
+			      .slice = number,
+			      .start_ns = now,
+			      .duration_ns = SECOND,
+			      .samples = with_samples ? EXAMPLE_SAMPLES : 0},
+	      with_samples ? slice_file() : -1);
+}
+
+static void expect_samples(int64_t wanted)
+{
+	struct error error;
+	struct profile *profile =
+		pprof_decode(body, response_size - (size_t)(body - response), "answer", &error);
+	int64_t samples = 0;
+
+	if (!profile)
+		fail_msg("%s", error.text);
+	for (size_t i = 0; i < profile->samples.count; i++)
+		samples += profile_values(profile, i)[PROFILE_SAMPLES];
+	profile_free(profile);
+	assert_int_equal(samples, wanted);
+}
+
+/* A profile has the slices from the cut at its beginning to the one at its end. */
+static void profiles_have_their_slices(void **state)
+{
+	struct ask ask;
+	int fd;
+
+	(void)state;
+	start(false);
+	fd = send_request("any", "GET", "/debug/pprof/profile?seconds=1", "x");
+	ask = expect_ask(ASK_CUT);
+	reply(&(struct reply){.type = REPLY_CUT, .id = ask.id, .slice = 5}, -1);
+	send_slice(5, true);
+	ask = expect_ask(ASK_CUT);
+	reply(&(struct reply){.type = REPLY_CUT, .id = ask.id, .slice = 8}, -1);
+	send_slice(8, true);
+	send_slice(6, true);
+	send_slice(9, true);
+	send_slice(7, false);
+	assert_int_equal(read_response(fd), 200);
+	assert_true(has_header("Content-Disposition: attachment; filename=\"profile\""));
+	expect_samples(2 * EXAMPLE_SAMPLES);
+	expect_end(0);
+}
+
+static void other_rates_are_recorded(void **state)
+{
+	struct reply recorded = {.type = REPLY_RECORDED, .duration_ns = SECOND};
+	struct ask ask;
+	int fd;
+
+	(void)state;
+	start(false);
+	fd = send_request("any", "GET", "/debug/pprof/profile?seconds=2&hz=20", "x");
+	ask = expect_ask(ASK_RECORD);
+	assert_int_equal(ask.rate, 20);
+	assert_int_equal(ask.seconds, 2);
+	recorded.id = ask.id;
+	reply(&recorded, slice_file());
+	assert_int_equal(read_response(fd), 200);
+	expect_samples(EXAMPLE_SAMPLES);
+	/* No more than the rate of the session. */
+	fd = send_request("any", "GET", "/debug/pprof/profile?seconds=1&hz=19", "x");
+	expect_ask(ASK_CUT);
+	close(fd);
+	fd = send_request("any", "GET", "/debug/pprof/profile?hz=20", "x");
+	recorded.id = expect_ask(ASK_RECORD).id;
+	recorded.err = -EAGAIN;
+	strcpy(recorded.error, "too many");
+	reply(&recorded, -1);
+	assert_int_equal(read_response(fd), 503);
+	assert_string_equal(body, "too many\n");
+	fd = send_request("any", "GET", "/debug/pprof/profile?hz=20", "x");
+	recorded.id = expect_ask(ASK_RECORD).id;
+	recorded.err = -EIO;
+	reply(&recorded, -1);
+	assert_int_equal(read_response(fd), 500);
+	expect_end(0);
+}
+
+static void requests_end_with_the_recording(void **state)
+{
+	int fd;
+
+	(void)state;
+	start(false);
+	fd = send_request("any", "GET", "/debug/pprof/profile", "x");
+	expect_ask(ASK_CUT);
+	reply(&(struct reply){.type = REPLY_END}, -1);
+	assert_int_equal(read_response(fd), 503);
+	assert_string_equal(body, "the recording has ended\n");
+	expect_end(0);
+}
+
+/* The store */
+
+static void slices_are_stored(void **state)
+{
+	struct ask ask;
+
+	(void)state;
+	start(true);
+	send_slice(1, true);
+	ask = expect_ask(ASK_CUT);
+	reply(&(struct reply){.type = REPLY_CUT, .id = ask.id, .slice = 2}, -1);
+	send_slice(2, true);
+	ask = expect_ask(ASK_STORED);
+	assert_int_equal(ask.slice, 2);
+	assert_int_equal(get("/api/profile"), 200);
+	expect_samples(2 * EXAMPLE_SAMPLES);
+	assert_int_equal(get("/api/windows"), 200);
+	assert_true(has_header("Content-Type: application/json"));
+	assert_non_null(strstr(body, "\"bytes\":"));
+	assert_int_equal(get("/api/services"), 200);
+	assert_non_null(strstr(body, "\"service\":\"app\",\"samples\":12"));
+	assert_int_equal(get("/api/targets"), 200);
+	assert_non_null(strstr(body, "any.example"));
+	expect_end(0);
+}
+
+static void rest_is_stored_at_the_end(void **state)
+{
+	(void)state;
+	config.store.window_s = 3600;
+	start(true);
+	send_slice(1, true);
+	send_slice(2, true);
+	reply(&(struct reply){.type = REPLY_END}, -1);
+	expect_end(0);
+	/* By another server, to which they are not sent again. */
+	start_server(true);
+	reply(&(struct reply){.type = REPLY_READY, .slice = 2}, -1);
+	assert_int_equal(get("/api/profile"), 200);
+	expect_samples(2 * EXAMPLE_SAMPLES);
+	expect_end(0);
+}
+
+/* A request that has come before the server was ready waits for no event of others. */
+static void early_request_is_answered(void **state)
+{
+	int fd;
+
+	(void)state;
+	config.store.window_s = 3600;
+	start_server(true);
+	fd = send_request("any", "GET", "/api/windows", "x");
+	reply(&(struct reply){.type = REPLY_READY}, -1);
+	assert_int_equal(read_response(fd), 200);
+	assert_string_equal(body, "[]\n");
+	expect_end(0);
+}
+
+/* A server that replaces another one ignores the messages for that one. */
+static void replacing_server_begins_anew(void **state)
+{
+	struct ask ask;
+
+	(void)state;
+	config.restarts = 3;
+	config.store.window_s = 3600;
+	start_server(true);
+	ask = expect_ask(ASK_BEGIN);
+	assert_int_equal(ask.id, 3 * SERVER_IDS);
+	send_slice(1, true);
+	reply(&(struct reply){.type = REPLY_READY, .id = 2 * SERVER_IDS}, -1);
+	send_slice(2, true);
+	reply(&(struct reply){.type = REPLY_READY, .id = ask.id, .slice = 2}, -1);
+	send_slice(3, true);
+	reply(&(struct reply){.type = REPLY_END}, -1);
+	expect_end(0);
+	config.restarts = 0;
+	start(true);
+	assert_int_equal(get("/api/profile"), 200);
+	expect_samples(EXAMPLE_SAMPLES);
+	expect_end(0);
+}
+
+static void replacing_server_reports_a_loss(void **state)
+{
+	(void)state;
+	config.restarts = 1;
+	start_server(false);
+	expect_ask(ASK_BEGIN);
+	expect_end(1 << 8);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(pages_are_answered_at_once),
+		TEST(methods_are_limited),
+		TEST(other_hosts_are_refused_on_the_loopback),
+		TEST(invalid_parameters_are_refused),
+		TEST(metrics_are_those_of_the_sampler),
+		TEST(profiles_have_their_slices),
+		TEST(other_rates_are_recorded),
+		TEST(requests_end_with_the_recording),
+		TEST(slices_are_stored),
+		TEST(rest_is_stored_at_the_end),
+		TEST(early_request_is_answered),
+		TEST(replacing_server_begins_anew),
+		TEST(replacing_server_reports_a_loss),
+	};
+
+	return cmocka_run_group_tests_name("http", tests, NULL, NULL);
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The text of /metrics is what Prometheus reads, and what promtool accepts. */
+#include "unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/metrics.h"
+
+#define COMPLETE 93
+
+static char *print(const struct metrics *metrics)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	print_metrics(metrics, out);
+	fclose(out);
+	return text;
+}
+
+static void assert_line(const char *text, const char *line)
+{
+	const char *found = strstr(text, line);
+
+	if (!found || (found > text && found[-1] != '\n') || found[strlen(line)] != '\n')
+		fail_msg("'%s' is missing in:\n%s", line, text);
+}
+
+static void values_are_those_of_the_counters(void **state)
+{
+	struct metrics metrics = {
+		.sampler = {.samples = 100,
+			    .lost_full = 2,
+			    .kernel_overhead_ns = 1500000000,
+			    .resident_bytes = 4096},
+		.store = {.removed_full = 3},
+		.windows = 5,
+	};
+	char *text;
+
+	(void)state;
+	metrics.sampler.truncated[TRUNCATED_KERNEL] = 100 - COMPLETE;
+	text = print(&metrics);
+	assert_line(text, "stackbeat_samples_total 100");
+	assert_line(text, "stackbeat_samples_complete_total 93");
+	assert_line(text, "stackbeat_samples_lost_total{cause=\"ring full\"} 2");
+	assert_line(text, "stackbeat_samples_truncated_total{cause=\"kernel\"} 7");
+	assert_line(text, "stackbeat_overhead_seconds_total{part=\"kernel\"} 1.500000000");
+	assert_line(text, "stackbeat_windows_removed_total{reason=\"full disk\"} 3");
+	assert_line(text, "stackbeat_windows 5");
+	assert_line(text, "stackbeat_resident_memory_bytes{process=\"sampler\"} 4096");
+	free(text);
+}
+
+/* HELP and TYPE come before the samples; only counters end in _total, and all of them do. */
+static void form_is_that_of_prometheus(void **state)
+{
+	char *text = print(&(struct metrics){0}), *next = text, *line, *save = NULL;
+	char name[128] = "", type[16] = "";
+
+	(void)state;
+	for (; (line = strtok_r(next, "\n", &save)); next = NULL) {
+		size_t length = strlen(name);
+
+		if (!strncmp(line, "# HELP ", 7)) {
+			assert_int_equal(line[strlen(line) - 1], '.');
+		} else if (sscanf(line, "# TYPE %127s %15s", name, type) == 2) {
+			const char *end = name + strlen(name) - strlen("_total");
+
+			assert_int_equal(!strcmp(end, "_total"), !strcmp(type, "counter"));
+		} else {
+			assert_memory_equal(line, name, length);
+			assert_true(line[length] == ' ' || line[length] == '{');
+			assert_non_null(strchr("0123456789", line[strlen(line) - 1]));
+		}
+	}
+	free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(values_are_those_of_the_counters),
+		cmocka_unit_test(form_is_that_of_prometheus),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

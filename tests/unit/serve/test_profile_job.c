@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Work in processes of its own, with limits. */
+#include "unit.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/error.h"
+#include "lib/pidfd.h"
+#include "serve/profile_job.h"
+
+#define HANG_MS 60000 /* nothing else takes as long, however busy the machine */
+
+static struct profile_job job = {.file = -1};
+
+static int tear_down(void **state)
+{
+	(void)state;
+	profile_job_release(&job);
+	return 0;
+}
+
+static void wait_for_end(void)
+{
+	const pid_t pid = job.pid;
+
+	assert_true(process_exits_within(pid, HANG_MS));
+	assert_true(profile_job_has_ended(&job));
+	assert_int_equal(job.pid, 0);
+	/* It was reaped, and stays ended. */
+	assert_int_equal(waitpid(pid, NULL, WNOHANG), -1);
+	assert_true(profile_job_has_ended(&job));
+}
+
+static int write_text(void *arg, int file, struct profile_job_result *result, struct error *error)
+{
+	(void)error;
+	result->windows = 7;
+	return write(file, arg, strlen(arg)) == (ssize_t)strlen(arg) ? 0 : -EIO;
+}
+
+static void job_leaves_a_file_and_results(void **state)
+{
+	char text[16] = "";
+
+	(void)state;
+	assert_int_equal(profile_job_start(&job, write_text, "answer"), 0);
+	wait_for_end();
+	assert_true(job.result->done);
+	assert_int_equal(job.result->err, 0);
+	assert_int_equal(job.result->windows, 7);
+	assert_int_equal(pread(job.file, text, sizeof(text) - 1, 0), 6);
+	assert_string_equal(text, "answer");
+}
+
+static int fail_long(void *arg, int file, struct profile_job_result *result, struct error *error)
+{
+	char text[sizeof(error->text)];
+
+	(void)arg, (void)file, (void)result;
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	return error_set(error, EBADMSG, "%s", text);
+}
+
+static void errors_have_a_message(void **state)
+{
+	(void)state;
+	assert_int_equal(profile_job_start(&job, fail_long, NULL), 0);
+	wait_for_end();
+	assert_true(job.result->done);
+	assert_int_equal(job.result->err, -EBADMSG);
+	/* As much as there is room for. */
+	assert_int_equal(strlen(job.result->error), sizeof(job.result->error) - 1);
+	assert_int_equal(strspn(job.result->error, "x"), sizeof(job.result->error) - 1);
+}
+
+static int crash(void *arg, int file, struct profile_job_result *result, struct error *error)
+{
+	(void)arg, (void)file, (void)result, (void)error;
+	raise(SIGKILL);
+	return 0;
+}
+
+static void crashed_job_is_not_done(void **state)
+{
+	(void)state;
+	assert_int_equal(profile_job_start(&job, crash, NULL), 0);
+	wait_for_end();
+	assert_false(job.result->done);
+}
+
+static int wait_for_byte(void *arg, int file, struct profile_job_result *result,
+			 struct error *error)
+{
+	char byte;
+
+	(void)file, (void)result, (void)error;
+	return read(*(int *)arg, &byte, 1) == 1 ? 0 : -EIO;
+}
+
+static void running_job_is_not_waited_for(void **state)
+{
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(profile_job_start(&job, wait_for_byte, &ends[0]), 0);
+	assert_false(profile_job_has_ended(&job));
+	assert_false(job.result->done);
+	assert_int_equal(write(ends[1], "", 1), 1);
+	wait_for_end();
+	assert_int_equal(job.result->err, 0);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* Returns the limit of the process that is not as it should be; 0: none. */
+static int check_limits(void *arg, int file, struct profile_job_result *result, struct error *error)
+{
+	struct rlimit memory, cpu;
+	int dies_with = 0;
+	sigset_t blocked;
+
+	(void)arg, (void)file, (void)result, (void)error;
+	if (getrlimit(RLIMIT_DATA, &memory) || memory.rlim_cur != (rlim_t)1 << 30 ||
+	    memory.rlim_max != (rlim_t)1 << 30)
+		return 1;
+	if (getrlimit(RLIMIT_CPU, &cpu) || cpu.rlim_cur != 60 || cpu.rlim_max != 60)
+		return 2;
+	if (getpriority(PRIO_PROCESS, 0) < 5)
+		return 3;
+	if (prctl(PR_GET_PDEATHSIG, &dies_with) || dies_with != SIGKILL)
+		return 4;
+	if (sigprocmask(SIG_SETMASK, NULL, &blocked) || sigismember(&blocked, SIGCHLD))
+		return 5;
+	if (alarm(0) < 100)
+		return 6;
+	return 0;
+}
+
+static void jobs_have_limits(void **state)
+{
+	sigset_t set;
+
+	(void)state;
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	assert_int_equal(profile_job_start(&job, check_limits, NULL), 0);
+	wait_for_end();
+	assert_true(job.result->done);
+	assert_int_equal(job.result->err, 0);
+}
+
+static void job_without_a_process_leaves_nothing(void **state)
+{
+	struct rlimit files, none;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+	none = files;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(profile_job_start(&job, write_text, "answer"), -ENOMEM);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+	assert_int_equal(job.file, -1);
+	assert_null(job.result);
+	assert_true(profile_job_has_ended(&job));
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+#define TEST(function) cmocka_unit_test_teardown(function, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(job_leaves_a_file_and_results),
+		TEST(errors_have_a_message),
+		TEST(crashed_job_is_not_done),
+		TEST(running_job_is_not_waited_for),
+		TEST(jobs_have_limits),
+		TEST(job_without_a_process_leaves_nothing),
+	};
+
+	return cmocka_run_group_tests_name("profile_job", tests, NULL, NULL);
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Parameters of HTTP requests. */
+#include "unit.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "lib/error.h"
+#include "serve/request.h"
+
+static struct request parse(const char *key, const char *value)
+{
+	struct request request;
+	struct error error = {""};
+
+	request_init(&request, 7200 * INT64_C(1000000));
+	if (request_parameter(&request, key, value, &error))
+		fail_msg("%s", error.text);
+	return request;
+}
+
+static void refuse(const char *key, const char *value, const char *message)
+{
+	struct request request;
+	struct error error = {""};
+
+	request_init(&request, 0);
+	assert_int_equal(request_parameter(&request, key, value, &error), -EINVAL);
+	if (!strstr(error.text, message))
+		fail_msg("%s=%s: %s", key, value, error.text);
+}
+
+static void defaults_are_those_of_go(void **state)
+{
+	struct request request;
+
+	(void)state;
+	request_init(&request, 7200 * INT64_C(1000000));
+	assert_int_equal(request.seconds, 30);
+	assert_int_equal(request.rate, 0);
+	assert_int_equal(request.from_us, 3600 * INT64_C(1000000));
+	assert_int_equal(request.until_us, 7200 * INT64_C(1000000));
+	assert_int_equal(request.selection.labels & LABEL_SET(LABEL_COMM), 0);
+	assert_int_equal(request.selection.labels & LABEL_SET(LABEL_THREAD), 0);
+	assert_int_equal(parse("seconds", "0").seconds, 30);
+	assert_int_equal(parse("seconds", "-1").seconds, 30);
+	assert_int_equal(parse("seconds", "x").seconds, 30);
+	assert_int_equal(parse("seconds", "1x").seconds, 30);
+	assert_int_equal(parse("seconds", NULL).seconds, 30);
+	assert_int_equal(parse("seconds", "99999999999999999999").seconds, 30);
+}
+
+static void values_are_bounded(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("seconds", "1").seconds, 1);
+	assert_int_equal(parse("seconds", "300").seconds, 300);
+	refuse("seconds", "301", "at most 300");
+	assert_int_equal(parse("hz", "1").rate, 1);
+	assert_int_equal(parse("hz", "1000").rate, 1000);
+	refuse("hz", "0", "'0' is not a rate");
+	refuse("hz", "1001", "'1001' is not a rate");
+	refuse("hz", "-1", "not a rate");
+	refuse("hz", "", "not a rate");
+	assert_int_equal(parse("pid", "2147483647").selection.pid, 2147483647);
+	refuse("pid", "0", "not a process ID");
+	refuse("pid", "2147483648", "not a process ID");
+	refuse("pid", "1,2", "not a process ID");
+}
+
+static void filters_are_strings(void **state)
+{
+	(void)state;
+	assert_string_equal(parse("service", "a b").selection.service, "a b");
+	assert_string_equal(parse("container", "c").selection.container, "c");
+	assert_string_equal(parse("cgroup", "/a").selection.cgroup, "/a");
+	refuse("service", "", "empty");
+	refuse("cgroup", NULL, "empty");
+	refuse("servce", "x", "no parameter 'servce'");
+	assert_int_equal(parse("labels", "comm,pid").selection.labels,
+			 LABEL_SET(LABEL_COMM) | LABEL_SET(LABEL_PID));
+	assert_int_equal(parse("labels", "none").selection.labels, 0);
+	refuse("labels", "no-such", "no-such");
+	assert_true(parse("symbols", "0").selection.without_symbols);
+	assert_false(parse("symbols", "1").selection.without_symbols);
+	refuse("symbols", "2", "not 0 or 1");
+	assert_int_equal(parse("format", "folded").format, REQUEST_FOLDED);
+	assert_int_equal(parse("format", "pprof").format, REQUEST_PPROF);
+	refuse("format", "svg", "not pprof or folded");
+	parse("debug", "1");
+	parse("gc", NULL);
+}
+
+static void first_of_repeated_parameters_counts(void **state)
+{
+	struct request request;
+
+	(void)state;
+	request_init(&request, 0);
+	assert_int_equal(request_parameter(&request, "seconds", "5", NULL), 0);
+	assert_int_equal(request_parameter(&request, "seconds", "301", NULL), 0);
+	assert_int_equal(request.seconds, 5);
+}
+
+static void times_have_two_forms(void **state)
+{
+	static const char *const bad[] = {
+		"",
+		"x",
+		"-1",
+		"1.",
+		"1.x",
+		"1.1234567",
+		"253402300800",
+		"2026-01-31",
+		"2026-01-31T23:59:00",
+		"2026-01-31T23:59:00Zx",
+		"99999999999999999999",
+		" 1",
+		"1 ",
+	};
+	int64_t time;
+
+	(void)state;
+	assert_true(request_time("0", &time));
+	assert_int_equal(time, 0);
+	assert_true(request_time("1769903940", &time));
+	assert_int_equal(time, 1769903940000000);
+	assert_true(request_time("1.5", &time));
+	assert_int_equal(time, 1500000);
+	assert_true(request_time("1.000001", &time));
+	assert_int_equal(time, 1000001);
+	assert_true(request_time("253402300799", &time));
+	assert_true(request_time("9999-12-31T23:59:59Z", &time));
+	assert_int_equal(time, 253402300799000000);
+	assert_true(request_time("1970-01-01T00:00:00Z", &time));
+	assert_int_equal(time, 0);
+	assert_false(request_time("1969-12-31T23:59:59Z", &time));
+	assert_true(request_time("2026-01-31T23:59:00Z", &time));
+	assert_int_equal(time, 1769903940000000);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		if (request_time(bad[i], &time))
+			fail_msg("'%s' is a time", bad[i]);
+	}
+	refuse("from", "yesterday", "not a time");
+}
+
+static void range_must_not_be_empty(void **state)
+{
+	struct request request;
+
+	(void)state;
+	request_init(&request, 0);
+	request.from_us = request.until_us = 5;
+	assert_int_equal(request_check(&request, NULL), -EINVAL);
+	request.from_us = 4;
+	assert_int_equal(request_check(&request, NULL), 0);
+}
+
+static void hosts_of_the_loopback(void **state)
+{
+	(void)state;
+	assert_true(request_is_to_loopback("localhost"));
+	assert_true(request_is_to_loopback("LOCALHOST:7079"));
+	assert_true(request_is_to_loopback("127.0.0.1:7079"));
+	assert_true(request_is_to_loopback("[::1]:7079"));
+	assert_false(request_is_to_loopback(""));
+	assert_false(request_is_to_loopback("localhost.example.org"));
+	assert_false(request_is_to_loopback("127.0.0.1.example.org"));
+	assert_false(request_is_to_loopback("example.org"));
+}
+
+static void pages_of_other_sites(void **state)
+{
+	(void)state;
+	assert_false(request_is_of_other_site(NULL));
+	assert_false(request_is_of_other_site("none"));
+	assert_false(request_is_of_other_site("same-origin"));
+	/* Another port of the loopback. */
+	assert_true(request_is_of_other_site("same-site"));
+	assert_true(request_is_of_other_site("cross-site"));
+	assert_true(request_is_of_other_site(""));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(defaults_are_those_of_go),
+		cmocka_unit_test(values_are_bounded),
+		cmocka_unit_test(filters_are_strings),
+		cmocka_unit_test(first_of_repeated_parameters_counts),
+		cmocka_unit_test(times_have_two_forms),
+		cmocka_unit_test(range_must_not_be_empty),
+		cmocka_unit_test(hosts_of_the_loopback),
+		cmocka_unit_test(pages_of_other_sites),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "serve/answer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/param.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/clock.h"
+#include "lib/error.h"
+#include "pprof/labels.h"
+#include "pprof/pprof_reader.h"
+#include "pprof/pprof_writer.h"
+#include "pprof/profile.h"
+#include "pprof/profile_select.h"
+#include "pprof/service.h"
+#include "report/folded.h"
+#include "serve/profile_job.h"
+#include "serve/request.h"
+#include "store/merge.h"
+
+/* Bounds the merges after one window; the rest follows after the next one. */
+#define MERGES_MAX 16u
+
+/* A profile that is being put together. */
+struct sum {
+	struct profile *profile;
+	const struct profile_selection *selection;
+	uint64_t lost;
+	int64_t start_ns, duration_ns;
+};
+
+static int sum_init(struct sum *sum, const struct profile_selection *selection)
+{
+	*sum = (struct sum){
+		.profile = profile_new(),
+		.selection = selection,
+		.start_ns = INT64_MAX,
+	};
+	return sum->profile ? 0 : -ENOMEM;
+}
+
+static int sum_add(struct sum *sum, const struct profile *part)
+{
+	sum->lost += merge_lost(part);
+	return profile_select(sum->profile, part, sum->selection);
+}
+
+static void sum_add_time(struct sum *sum, int64_t start_ns, int64_t duration_ns)
+{
+	sum->start_ns = MIN(sum->start_ns, start_ns);
+	sum->duration_ns += duration_ns;
+}
+
+/* Sets times and comments; a profile without samples is a valid one, too. */
+static int sum_finish(struct sum *sum)
+{
+	struct profile *profile = sum->profile;
+
+	if (!profile->types.count)
+		profile_set_recorded_types(profile);
+	profile->time_ns = sum->start_ns == INT64_MAX ? 0 : sum->start_ns;
+	profile->duration_ns = sum->duration_ns;
+	profile_comment(profile, "lost: %" PRIu64, sum->lost);
+	return profile->error;
+}
+
+/* Takes the stream's errors into account. Closes `out`. */
+static int end_stream(FILE *out, struct error *error)
+{
+	int failed = fflush(out) || ferror(out), code = errno;
+
+	fclose(out);
+	return failed ? error_errno(error, code, "can't write the answer") : 0;
+}
+
+static FILE *open_stream(int file, struct error *error)
+{
+	int copy = dup(file);
+	FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
+
+	if (!out) {
+		error_errno(error, errno, "can't write the answer");
+		if (copy >= 0)
+			close(copy);
+	}
+	return out;
+}
+
+static int write_sum(struct sum *sum, enum request_format format, int file, struct error *error)
+{
+	int err = sum_finish(sum);
+	size_t type;
+	FILE *out;
+
+	if (err)
+		return error_errno(error, -err, "can't merge profiles");
+	if (format == REQUEST_PPROF)
+		return pprof_write_fd(sum->profile, file, "the answer", error);
+	err = profile_find_type(sum->profile, NULL, &type, error);
+	if (err)
+		return err;
+	out = open_stream(file, error);
+	if (!out)
+		return -errno;
+	print_folded(sum->profile, type, out);
+	return end_stream(out, error);
+}
+
+/* Slices */
+
+static int add_file(struct sum *sum, int file, struct error *error)
+{
+	struct profile *profile;
+	struct stat status;
+	void *bytes;
+	int err;
+
+	if (fstat(file, &status))
+		return error_errno(error, errno, "can't read a slice");
+	bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+	if (bytes == MAP_FAILED)
+		return error_errno(error, errno, "can't read a slice");
+	profile = pprof_decode(bytes, (size_t)status.st_size, "a slice", error);
+	munmap(bytes, (size_t)status.st_size);
+	if (!profile)
+		return -EBADMSG;
+	err = sum_add(sum, profile);
+	profile_free(profile);
+	return err ? error_errno(error, -err, "can't merge slices") : 0;
+}
+
+static int add_slices(struct sum *sum, const struct slice_file *slices, size_t count,
+		      struct error *error)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < count && !err; i++) {
+		sum_add_time(sum, slices[i].start_ns, slices[i].duration_ns);
+		if (slices[i].file >= 0)
+			err = add_file(sum, slices[i].file, error);
+	}
+	return err;
+}
+
+int answer_slices(const struct slice_file *slices, size_t count, const struct request *request,
+		  int out, struct error *error)
+{
+	struct sum sum;
+	int err = sum_init(&sum, &request->selection);
+
+	if (err)
+		error_errno(error, -err, "can't merge slices");
+	if (!err)
+		err = add_slices(&sum, slices, count, error);
+	if (!err)
+		err = write_sum(&sum, request->format, out, error);
+	profile_free(sum.profile);
+	return err;
+}
+
+int store_slices(const struct store_config *config, const struct slice_file *slices, size_t count,
+		 bool again, struct profile_job_result *result, struct error *error)
+{
+	const struct profile_selection selection = {.labels = config->labels};
+	struct store store;
+	struct sum sum;
+	int err = sum_init(&sum, &selection);
+
+	if (err)
+		return error_errno(error, -err, "can't merge slices");
+	err = add_slices(&sum, slices, count, error);
+	if (!err)
+		err = sum_finish(&sum);
+	if (!err) {
+		err = store_open(&store, config->path, &config->limits, error);
+		if (!err && sum.profile->samples.count)
+			err = (again ? store_add_again : store_add)(&store, sum.profile,
+								    config->window_s, error);
+		for (unsigned int i = 0; i < MERGES_MAX && err >= 0; i++) {
+			err = store_maintain(&store, now_ns(CLOCK_REALTIME) / 1000, error);
+			if (!err)
+				break;
+		}
+		result->store = store.counts;
+		result->windows = store.count;
+		result->window_bytes = store.bytes;
+		store_close(&store);
+	}
+	profile_free(sum.profile);
+	return MIN(err, 0);
+}
+
+/* The store */
+
+static int add_window(const struct profile *profile, const struct window_name *name, void *arg)
+{
+	struct sum *sum = arg;
+	int err = sum_add(sum, profile);
+
+	(void)name;
+	/* Profiles of other programs are not added. */
+	if (err == -EINVAL)
+		return 0;
+	if (!err)
+		sum_add_time(sum, profile->time_ns, profile->duration_ns);
+	return err;
+}
+
+int answer_range(const char *store, const struct request *request, int out, struct error *error)
+{
+	struct store_query query;
+	struct sum sum;
+	int err = sum_init(&sum, &request->selection);
+
+	if (err)
+		return error_errno(error, -err, "can't merge windows");
+	err = store_query(store, request->from_us, request->until_us, request->selection.service,
+			  add_window, &sum, &query, error);
+	if (!err && query.unreadable)
+		profile_comment(sum.profile, "windows that could not be read: %zu",
+				query.unreadable);
+	if (!err)
+		err = write_sum(&sum, request->format, out, error);
+	profile_free(sum.profile);
+	return err;
+}
+
+static int write_json(struct json_object *object, int file, struct error *error)
+{
+	FILE *out = open_stream(file, error);
+
+	if (!out)
+		return -errno;
+	fputs(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN), out);
+	fputc('\n', out);
+	return end_stream(out, error);
+}
+
+static void add_number(struct json_object *object, const char *key, int64_t number)
+{
+	json_object_object_add(object, key, json_object_new_int64(number));
+}
+
+static void add_seconds(struct json_object *object, const char *key, int64_t us)
+{
+	json_object_object_add(object, key, json_object_new_double((double)us / US_PER_SECOND));
+}
+
+int answer_windows(const char *path, const struct request *request, int out, struct error *error)
+{
+	struct json_object *array = json_object_new_array();
+	struct store store;
+	int err = store_list(&store, path, error);
+
+	for (size_t i = 0; i < store.count && !err; i++) {
+		const struct store_window *window = &store.windows[i];
+		struct json_object *object;
+
+		if (window->name.start_us >= request->until_us ||
+		    window_end(&window->name) <= request->from_us)
+			continue;
+		object = json_object_new_object();
+		add_seconds(object, "from", window->name.start_us);
+		add_seconds(object, "until", window_end(&window->name));
+		add_number(object, "bytes", (int64_t)window->size);
+		json_object_array_add(array, object);
+	}
+	store_close(&store);
+	if (!err)
+		err = write_json(array, out, error);
+	json_object_put(array);
+	return err;
+}
+
+static int query_services(const char *store, const struct request *request,
+			  struct services *services, struct error *error)
+{
+	struct store_query query;
+	int err = store_query_services(store, request->from_us, request->until_us, services, &query,
+				       error);
+
+	services_sort(services);
+	return err;
+}
+
+int answer_services(const char *store, const struct request *request, int out, struct error *error)
+{
+	struct services services = {0};
+	struct json_object *array = json_object_new_array();
+	int err = query_services(store, request, &services, error);
+
+	for (size_t i = 0; i < services.count && !err; i++) {
+		struct json_object *object = json_object_new_object();
+
+		json_object_object_add(object, "service",
+				       json_object_new_string(services.items[i].name));
+		add_number(object, "samples", services.items[i].samples);
+		add_number(object, "cpu_ns", services.items[i].cpu_ns);
+		json_object_array_add(array, object);
+	}
+	if (!err)
+		err = write_json(array, out, error);
+	json_object_put(array);
+	services_clear(&services);
+	return err;
+}
+
+int answer_targets(const char *store, const struct request *request, const char *host, int out,
+		   struct error *error)
+{
+	struct services services = {0};
+	struct json_object *array = json_object_new_array();
+	int err = query_services(store, request, &services, error);
+
+	for (size_t i = 0; i < services.count && !err; i++) {
+		struct json_object *object = json_object_new_object();
+		struct json_object *targets = json_object_new_array();
+		struct json_object *labels = json_object_new_object();
+
+		json_object_array_add(targets, json_object_new_string(host));
+		json_object_object_add(labels, "service_name",
+				       json_object_new_string(services.items[i].name));
+		json_object_object_add(labels, "__param_service",
+				       json_object_new_string(services.items[i].name));
+		json_object_object_add(object, "targets", targets);
+		json_object_object_add(object, "labels", labels);
+		json_object_array_add(array, object);
+	}
+	if (!err)
+		err = write_json(array, out, error);
+	json_object_put(array);
+	services_clear(&services);
+	return err;
+}

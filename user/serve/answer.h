@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The contents of answers, made from slices and from the store. Each function writes to a file. */
+#ifndef STACKBEAT_SERVE_ANSWER_H
+#define STACKBEAT_SERVE_ANSWER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/store.h"
+
+struct error;
+struct profile_job_result;
+struct request;
+
+/* A profile in a file of its own. */
+struct slice_file {
+	int file; /* -1: it has no samples */
+	int64_t start_ns, duration_ns;
+};
+
+/* Where windows are stored, and how. */
+struct store_config {
+	const char *path; /* NULL: no store */
+	struct store_limits limits;
+	uint32_t window_s; /* seconds of a new window */
+	uint32_t labels; /* LABEL_SET()s of stored samples */
+};
+
+/* All return 0 or a negative errno value. The files of slices are read from their beginning. */
+
+/* The selected samples of slices, in the format of the request. */
+int answer_slices(const struct slice_file *slices, size_t count, const struct request *request,
+		  int out, struct error *error);
+
+/* The selected samples of the time range of the request, from the store. */
+int answer_range(const char *store, const struct request *request, int out, struct error *error);
+
+/* The windows of the time range, and the services with their CPU time: JSON. */
+int answer_windows(const char *store, const struct request *request, int out, struct error *error);
+int answer_services(const char *store, const struct request *request, int out, struct error *error);
+
+/*
+ * A target for each service of the time range, in the form of http_sd_configs of Prometheus. `host`
+ * is where this server was reached.
+ */
+int answer_targets(const char *store, const struct request *request, const char *host, int out,
+		   struct error *error);
+
+/*
+ * Stores slices as one window, then merges and removes old windows. Sets the members of `result`.
+ * `again`: a process that has crashed may have stored the first ones of these slices.
+ */
+int store_slices(const struct store_config *config, const struct slice_file *slices, size_t count,
+		 bool again, struct profile_job_result *result, struct error *error);
+
+#endif

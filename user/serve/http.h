@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The process of `stackbeat serve` that answers HTTP requests and keeps the store. It has no
+ * rights, and reads no profile itself: jobs do (profile_job.h).
+ */
+#ifndef STACKBEAT_SERVE_HTTP_H
+#define STACKBEAT_SERVE_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "serve/answer.h"
+
+struct error;
+
+#define LISTENERS_MAX 8u
+
+struct http_listener {
+	int socket; /* bound and listening */
+	bool is_loopback; /* only requests to a name of this machine are answered */
+};
+
+struct http_config {
+	struct http_listener listeners[LISTENERS_MAX];
+	size_t listener_count;
+	int socket; /* to the sampler, SOCK_SEQPACKET, of protocol.h */
+	int statm; /* /proc/self/statm of this process, or -1 */
+	struct store_config store;
+	uint32_t rate; /* Hz, of the continuous session */
+	uint32_t restarts; /* servers of this session that have crashed before */
+	const char *cmdline; /* arguments, each with a NUL */
+	size_t cmdline_size;
+	void (*message)(const char *text); /* of a problem */
+};
+
+/*
+ * Serves until the sampler ends, and stores the last window. Signals that end a process are to be
+ * blocked: the sampler gets them, too. Returns 0 or a negative errno value.
+ */
+int http_run(const struct http_config *config, struct error *error);
+
+#endif

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "serve/http_rights.h"
+
+#include <errno.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "lib/error.h"
+#include "sandbox/capabilities.h"
+#include "sandbox/landlock.h"
+#include "sandbox/seccomp_filter.h"
+
+int http_rights_reduce(uid_t id, struct error *error)
+{
+	int err;
+
+	capabilities_clear_bounding_set();
+	err = geteuid() ? 0 : become_user(id);
+	if (!err)
+		err = capabilities_keep(0);
+	if (err)
+		return error_errno(error, -err, "can't give up the rights of root");
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	err = seccomp_confine_network_client();
+	return err ? error_errno(error, -err, "can't restrict system calls") : 0;
+}
+
+int http_rights_confine(const char *store, struct error *error)
+{
+	int err = store ? landlock_confine(store) : landlock_forbid_files();
+
+	/* Kernels before 5.13 have none, and others may have it disabled. */
+	if (err && err != -ENOSYS && err != -EOPNOTSUPP)
+		return error_errno(error, -err, "can't restrict the access to files");
+	return 0;
+}

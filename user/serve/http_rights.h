@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The rights of the process that serves HTTP. */
+#ifndef STACKBEAT_SERVE_HTTP_RIGHTS_H
+#define STACKBEAT_SERVE_HTTP_RIGHTS_H
+
+#include <sys/types.h>
+
+struct error;
+
+/*
+ * Gives up all rights of this process but to use files: it becomes the user and group `id` if it is
+ * root, loses all capabilities and the way to get others, and can start no program, trace or signal
+ * no process, and connect to no service of this machine. Returns 0 or a negative errno value.
+ */
+int http_rights_reduce(uid_t id, struct error *error);
+
+/*
+ * Then, permits only open files and those below `store` (NULL: none). Where the kernel has no
+ * Landlock, the process can read the files of other users that all may read. Returns 0 or a
+ * negative errno value.
+ */
+int http_rights_confine(const char *store, struct error *error);
+
+#endif

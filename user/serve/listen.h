@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The sockets on which HTTP requests arrive. */
+#ifndef STACKBEAT_SERVE_LISTEN_H
+#define STACKBEAT_SERVE_LISTEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "serve/http.h"
+
+struct error;
+
+/*
+ * Listens at an address: "unix:PATH", whose socket has mode 0660 and the group `group` (-1: that of
+ * the process), or ADDRESS:PORT with a numeric address, in brackets if it is of IPv6. Without
+ * `insecure`, other addresses than those of the loopback are refused (-EPERM). A Unix socket that
+ * nobody listens at is replaced. Returns 0, or a negative errno value.
+ */
+int listen_at(const char *address, bool insecure, gid_t group, struct http_listener *listener,
+	      struct error *error);
+
+/*
+ * Adds the sockets that systemd has passed (LISTEN_FDS) to the *count listeners. Refuses those that
+ * are neither Unix sockets nor at the loopback. Returns 0 or a negative errno value.
+ */
+int listen_inherit(struct http_listener *listeners, size_t *count, struct error *error);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * libmicrohttpd, loaded on demand: it needs gnutls, whose libraries would be loaded and relocated
+ * by every command, and are needed by the process that serves HTTP alone.
+ */
+#ifndef STACKBEAT_SERVE_MICROHTTPD_H
+#define STACKBEAT_SERVE_MICROHTTPD_H
+
+#include <microhttpd.h>
+
+struct error;
+
+/* The functions that are used, without their prefix. */
+#define MICROHTTPD_FUNCTIONS(FUNCTION)                                                             \
+	FUNCTION(add_response_header)                                                              \
+	FUNCTION(create_response_from_buffer)                                                      \
+	FUNCTION(create_response_from_fd)                                                          \
+	FUNCTION(destroy_response)                                                                 \
+	FUNCTION(get_connection_info)                                                              \
+	FUNCTION(get_connection_values)                                                            \
+	FUNCTION(get_daemon_info)                                                                  \
+	FUNCTION(get_timeout)                                                                      \
+	FUNCTION(lookup_connection_value)                                                          \
+	FUNCTION(queue_response)                                                                   \
+	FUNCTION(resume_connection)                                                                \
+	FUNCTION(run)                                                                              \
+	FUNCTION(start_daemon)                                                                     \
+	FUNCTION(stop_daemon)                                                                      \
+	FUNCTION(suspend_connection)
+
+#define MICROHTTPD_POINTER(name) __typeof__(MHD_##name) *(name);
+
+struct microhttpd {
+	MICROHTTPD_FUNCTIONS(MICROHTTPD_POINTER)
+};
+
+#undef MICROHTTPD_POINTER
+
+/* All NULL before microhttpd_load(). */
+extern struct microhttpd mhd;
+
+/*
+ * Loads the library, once, for this process and those that are forked from it. Returns 0, or
+ * -EOPNOTSUPP if it is missing or too old.
+ */
+int microhttpd_load(struct error *error);
+
+#endif

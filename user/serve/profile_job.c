@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "serve/profile_job.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/error.h"
+#include "sandbox/worker_limits.h"
+
+#define MEMORY_MAX ((rlim_t)1 << 30)
+#define CPU_SECONDS_MAX 60u
+#define SECONDS_MAX 120u
+#define JOB_NICE 5
+
+static void limit_job(pid_t parent)
+{
+	const struct rlimit memory = {MEMORY_MAX, MEMORY_MAX};
+	const struct rlimit cpu = {CPU_SECONDS_MAX, CPU_SECONDS_MAX};
+	sigset_t none;
+
+	die_with_parent(parent);
+	setrlimit(RLIMIT_DATA, &memory);
+	setrlimit(RLIMIT_CPU, &cpu);
+	setpriority(PRIO_PROCESS, 0, JOB_NICE);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	alarm(SECONDS_MAX);
+}
+
+static void run(const struct profile_job *job, profile_job_function *work, void *arg)
+{
+	struct error error = {""};
+	struct profile_job_result *result = job->result;
+
+	result->err = work(arg, job->file, result, &error);
+	snprintf(result->error, sizeof(result->error), "%.*s", (int)sizeof(result->error) - 1,
+		 error.text);
+	result->done = true;
+}
+
+int profile_job_start(struct profile_job *job, profile_job_function *work, void *arg)
+{
+	pid_t parent = getpid();
+
+	*job = (struct profile_job){.file = memfd_create("answer", MFD_CLOEXEC)};
+	job->result = mmap(NULL, sizeof(*job->result), PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (job->result == MAP_FAILED)
+		job->result = NULL;
+	job->pid = job->file < 0 || !job->result ? -1 : fork();
+	if (!job->pid) {
+		limit_job(parent);
+		run(job, work, arg);
+		_exit(0);
+	}
+	if (job->pid > 0)
+		return 0;
+	profile_job_release(job);
+	return -ENOMEM;
+}
+
+bool profile_job_has_ended(struct profile_job *job)
+{
+	if (job->pid && waitpid(job->pid, NULL, WNOHANG) == job->pid)
+		job->pid = 0;
+	return !job->pid;
+}
+
+void profile_job_release(struct profile_job *job)
+{
+	if (job->file >= 0)
+		close(job->file);
+	if (job->result)
+		munmap(job->result, sizeof(*job->result));
+	*job = (struct profile_job){.file = -1};
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "serve/request.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lib/error.h"
+
+#define US_PER_S INT64_C(1000000)
+#define RANGE_DEFAULT_S 3600
+#define TIME_S_MAX INT64_C(253402300799) /* of the year 9999 */
+#define SHOWN 64 /* characters of a value in a message */
+
+void request_init(struct request *request, int64_t now_us)
+{
+	*request = (struct request){
+		.seconds = REQUEST_SECONDS_DEFAULT,
+		.from_us = now_us - RANGE_DEFAULT_S * US_PER_S,
+		.until_us = now_us,
+		.selection.labels = REQUEST_LABELS_DEFAULT,
+	};
+}
+
+static bool parse_decimal(const char *text, int64_t max, int64_t *number)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return false;
+	errno = 0;
+	*number = strtoll(text, &end, 10);
+	return !errno && !*end && *number <= max;
+}
+
+static int not_valid(const char *key, const char *value, const char *expected, struct error *error)
+{
+	return error_set(error, EINVAL, "%s: '%.*s' is not %s", key, SHOWN, value, expected);
+}
+
+/* As net/http/pprof of Go: what is no positive number is the default. */
+static int parse_seconds(struct request *request, const char *value, struct error *error)
+{
+	int64_t seconds;
+
+	if (!parse_decimal(value, INT64_MAX, &seconds) || !seconds)
+		return 0;
+	if (seconds > REQUEST_SECONDS_MAX)
+		return error_set(error, EINVAL, "seconds: at most %u", REQUEST_SECONDS_MAX);
+	request->seconds = (uint32_t)seconds;
+	return 0;
+}
+
+static int parse_rate(struct request *request, const char *value, struct error *error)
+{
+	int64_t rate;
+
+	if (!parse_decimal(value, REQUEST_RATE_MAX, &rate) || !rate)
+		return error_set(error, EINVAL, "hz: '%.*s' is not a rate from 1 to %u", SHOWN,
+				 value, REQUEST_RATE_MAX);
+	request->rate = (uint32_t)rate;
+	return 0;
+}
+
+static int parse_pid(struct request *request, const char *value, struct error *error)
+{
+	if (!parse_decimal(value, INT32_MAX, &request->selection.pid) || !request->selection.pid)
+		return not_valid("pid", value, "a process ID", error);
+	return 0;
+}
+
+static int parse_labels(struct request *request, const char *value, struct error *error)
+{
+	struct labels labels = {0};
+	int err = labels_choose(&labels, value, error);
+
+	request->selection.labels = labels.chosen;
+	return err;
+}
+
+static int parse_symbols(struct request *request, const char *value, struct error *error)
+{
+	if (strcmp(value, "0") && strcmp(value, "1"))
+		return not_valid("symbols", value, "0 or 1", error);
+	request->selection.without_symbols = *value == '0';
+	return 0;
+}
+
+static int parse_format(struct request *request, const char *value, struct error *error)
+{
+	if (!strcmp(value, "folded"))
+		request->format = REQUEST_FOLDED;
+	else if (strcmp(value, "pprof"))
+		return not_valid("format", value, "pprof or folded", error);
+	return 0;
+}
+
+static bool parse_rfc3339(const char *text, int64_t *time_us)
+{
+	struct tm utc = {0};
+	const char *end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+	int64_t seconds;
+
+	if (!end || *end || !isdigit((unsigned char)*text))
+		return false;
+	seconds = timegm(&utc);
+	*time_us = seconds * US_PER_S;
+	return seconds >= 0 && seconds <= TIME_S_MAX;
+}
+
+bool request_time(const char *text, int64_t *time_us)
+{
+	int64_t unit = US_PER_S, seconds;
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return false;
+	errno = 0;
+	seconds = strtoll(text, &end, 10);
+	if (errno || (*end && *end != '.'))
+		return parse_rfc3339(text, time_us);
+	if (seconds > TIME_S_MAX)
+		return false;
+	*time_us = seconds * US_PER_S;
+	if (!*end)
+		return true;
+	for (end++; isdigit((unsigned char)*end) && unit > 1; end++) {
+		unit /= 10;
+		*time_us += (*end - '0') * unit;
+	}
+	return !*end && unit < US_PER_S;
+}
+
+static int parse_time(const char *key, const char *value, int64_t *time_us, struct error *error)
+{
+	return request_time(value, time_us)
+		       ? 0
+		       : not_valid(key, value, "a time: seconds since 1970 or RFC 3339 in UTC",
+				   error);
+}
+
+static int parse_string(const char *key, const char *value, const char **string,
+			struct error *error)
+{
+	*string = value;
+	return *value ? 0 : error_set(error, EINVAL, "%s: it is empty", key);
+}
+
+enum parameter {
+	SECONDS,
+	RATE,
+	PID,
+	CGROUP,
+	CONTAINER,
+	SERVICE,
+	LABELS,
+	SYMBOLS,
+	FORMAT,
+	FROM,
+	UNTIL,
+	DEBUG,
+	GC,
+};
+
+static const char *const names[] = {
+	[SECONDS] = "seconds",
+	[RATE] = "hz",
+	[PID] = "pid",
+	[CGROUP] = "cgroup",
+	[CONTAINER] = "container",
+	[SERVICE] = "service",
+	[LABELS] = "labels",
+	[SYMBOLS] = "symbols",
+	[FORMAT] = "format",
+	[FROM] = "from",
+	[UNTIL] = "until",
+	[DEBUG] = "debug",
+	[GC] = "gc",
+};
+
+int request_parameter(struct request *request, const char *key, const char *value,
+		      struct error *error)
+{
+	struct profile_selection *selection = &request->selection;
+	size_t parameter = 0;
+
+	while (parameter < sizeof(names) / sizeof(names[0]) && strcmp(names[parameter], key))
+		parameter++;
+	if (parameter == sizeof(names) / sizeof(names[0]))
+		return error_set(error, EINVAL, "there is no parameter '%.*s'", SHOWN, key);
+	if (request->given & 1u << parameter)
+		return 0;
+	request->given |= 1u << parameter;
+	value = value ? value : "";
+	switch ((enum parameter)parameter) {
+	case SECONDS:
+		return parse_seconds(request, value, error);
+	case RATE:
+		return parse_rate(request, value, error);
+	case PID:
+		return parse_pid(request, value, error);
+	case CGROUP:
+		return parse_string(key, value, &selection->cgroup, error);
+	case CONTAINER:
+		return parse_string(key, value, &selection->container, error);
+	case SERVICE:
+		return parse_string(key, value, &selection->service, error);
+	case LABELS:
+		return parse_labels(request, value, error);
+	case SYMBOLS:
+		return parse_symbols(request, value, error);
+	case FORMAT:
+		return parse_format(request, value, error);
+	case FROM:
+		return parse_time(key, value, &request->from_us, error);
+	case UNTIL:
+		return parse_time(key, value, &request->until_us, error);
+	case DEBUG: /* of Go's handlers; they change nothing here */
+	case GC:
+		return 0;
+	}
+	return 0;
+}
+
+int request_check(const struct request *request, struct error *error)
+{
+	if (request->from_us >= request->until_us)
+		return error_set(error, EINVAL,
+				 "the time range is empty: 'from' is not before "
+				 "'until'");
+	return 0;
+}
+
+bool request_is_to_loopback(const char *host)
+{
+	static const char *const loopback[] = {"localhost", "127.0.0.1", "[::1]"};
+
+	for (size_t i = 0; i < sizeof(loopback) / sizeof(loopback[0]); i++) {
+		size_t length = strlen(loopback[i]);
+
+		if (!strncasecmp(host, loopback[i], length) &&
+		    (!host[length] || host[length] == ':'))
+			return true;
+	}
+	return false;
+}
+
+bool request_is_of_other_site(const char *sec_fetch_site)
+{
+	return sec_fetch_site && strcmp(sec_fetch_site, "same-origin") != 0 &&
+	       strcmp(sec_fetch_site, "none") != 0;
+}

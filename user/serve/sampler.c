@@ -1,0 +1,611 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "serve/sampler.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/param.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/clock.h"
+#include "lib/error.h"
+#include "pprof/pprof_writer.h"
+#include "process/mapped_files.h"
+#include "record/profile_export.h"
+#include "record/recorder.h"
+#include "record/window.h"
+#include "sandbox/fd_passing.h"
+#include "sandbox/worker_call.h"
+#include "sandbox/worker_limits.h"
+#include "serve/protocol.h"
+#include "session/session.h"
+
+#define EXPORTS_MAX 6u /* processes at a time, for slices */
+#define RECORDINGS_MAX 2u /* processes at a time, for sessions of their own */
+#define KEPT_MAX 1024u /* slices that are not known to be stored */
+#define CUTS_MAX 64u /* that wait for a process */
+#define EXPORTER_NICE 5
+#define END_TIMEOUT_MS 10000
+#define END_ATTEMPTS 3u
+
+/* What a process that exports leaves, in shared memory. */
+struct export_result {
+	bool done;
+	int err;
+	char error[160];
+	uint64_t samples;
+	int64_t start_ns, duration_ns;
+	struct truncation_counts counts;
+};
+
+/* A process that writes a profile to a file; then, a file that is to be sent. */
+struct export
+{
+	bool used;
+	pid_t pid; /* 0: it has ended */
+	int file; /* -1: none */
+	struct export_result *result;
+	struct reply reply;
+};
+
+/* A slice that is to be sent, or is not known to be stored. */
+struct kept_slice {
+	struct reply reply;
+	int file; /* -1: none */
+	bool is_sent;
+};
+
+struct sampler {
+	const struct sampler_config *config;
+	struct recorder recorder;
+	int signals, events;
+	struct export exports[EXPORTS_MAX + RECORDINGS_MAX];
+	uint32_t cuts[CUTS_MAX]; /* ids */
+	size_t cut_count;
+	struct kept_slice kept[KEPT_MAX]; /* in the order of sending */
+	size_t kept_count;
+	uint32_t slices; /* that were cut */
+	uint32_t stored; /* slices up to this one */
+	uint32_t server; /* the ID of its first ask; 0: the first server */
+	bool server_is_ready; /* it was sent REPLY_READY */
+	struct sampler_counters counters;
+	bool peer_has_ended;
+};
+
+static void send_reply(struct sampler *sampler, const struct reply *reply, int file)
+{
+	/* A peer that reads nothing gets no answer. */
+	send_fd(sampler->config->socket, reply, sizeof(*reply), file);
+}
+
+/* Slices */
+
+static bool is_stored(const struct sampler *sampler, const struct kept_slice *kept)
+{
+	return kept->is_sent &&
+	       (!sampler->config->has_store || kept->reply.slice <= sampler->stored);
+}
+
+static void forget_stored(struct sampler *sampler)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < sampler->kept_count; i++) {
+		if (!is_stored(sampler, &sampler->kept[i]))
+			sampler->kept[count++] = sampler->kept[i];
+		else if (sampler->kept[i].file >= 0)
+			close(sampler->kept[i].file);
+	}
+	sampler->kept_count = count;
+}
+
+/* Returns whether all were sent. */
+static bool send_slices(struct sampler *sampler)
+{
+	const struct reply ready = {
+		.type = REPLY_READY, .id = sampler->server, .slice = sampler->stored};
+	int err = 0;
+
+	if (!sampler->server_is_ready)
+		err = send_fd(sampler->config->socket, &ready, sizeof(ready), -1);
+	sampler->server_is_ready = !err;
+	for (size_t i = 0; i < sampler->kept_count && !err; i++) {
+		struct kept_slice *kept = &sampler->kept[i];
+
+		if (!kept->is_sent)
+			err = send_fd(sampler->config->socket, &kept->reply, sizeof(kept->reply),
+				      kept->file);
+		kept->is_sent = !err;
+	}
+	forget_stored(sampler);
+	if (err == -EPIPE)
+		sampler->peer_has_ended = true;
+	return !err;
+}
+
+/* Takes the ownership of `file`. Returns false if there is no room. */
+static bool keep_slice(struct sampler *sampler, const struct reply *reply, int file)
+{
+	/* Too many between two windows: a crash of the server loses the first one. */
+	if (sampler->kept_count == KEPT_MAX && sampler->kept[0].is_sent) {
+		if (sampler->kept[0].file >= 0)
+			close(sampler->kept[0].file);
+		sampler->stored = MAX(sampler->stored, sampler->kept[0].reply.slice);
+		sampler->kept_count--;
+		memmove(sampler->kept, sampler->kept + 1,
+			sampler->kept_count * sizeof(sampler->kept[0]));
+	}
+	if (sampler->kept_count == KEPT_MAX)
+		return false;
+	sampler->kept[sampler->kept_count++] = (struct kept_slice){*reply, file, false};
+	send_slices(sampler);
+	return true;
+}
+
+/* Another server begins: it gets all slices that are not stored. */
+static void begin_server(struct sampler *sampler, uint32_t id)
+{
+	forget_stored(sampler);
+	sampler->server = id;
+	sampler->server_is_ready = false;
+	for (size_t i = 0; i < sampler->kept_count; i++)
+		sampler->kept[i].is_sent = false;
+	send_slices(sampler);
+}
+
+/* Exports */
+
+static struct export *free_export(struct sampler *sampler, size_t first, size_t count)
+{
+	for (size_t i = first; i < first + count; i++) {
+		if (!sampler->exports[i].used)
+			return &sampler->exports[i];
+	}
+	return NULL;
+}
+
+static int prepare_export(struct export *export)
+{
+	export->file = memfd_create("profile", MFD_CLOEXEC);
+	export->result = mmap(NULL, sizeof(*export->result), PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (export->file >= 0 && export->result != MAP_FAILED) {
+		export->used = true;
+		return 0;
+	}
+	if (export->file >= 0)
+		close(export->file);
+	if (export->result != MAP_FAILED)
+		munmap(export->result, sizeof(*export->result));
+	return -ENOMEM;
+}
+
+static void release_export(struct export *export)
+{
+	if (export->file >= 0)
+		close(export->file);
+	munmap(export->result, sizeof(*export->result));
+	*export = (struct export){.file = -1};
+}
+
+static void write_profile(const struct sampler *sampler, struct recorder *recorder,
+			  struct window *window, struct recording *recording, struct export *export)
+{
+	struct export_result *result = export->result;
+	struct error error = {""}, warning, missing;
+
+	recording->sandbox = sampler->config->sandbox;
+	recording->symbolize = sampler->config->symbolize;
+	result->start_ns = recording->start_ns;
+	result->duration_ns = recording->duration_ns;
+	result->samples = window->samples;
+	/* Without memory for symbols, the samples are worth a profile, which has a comment then. */
+	export_profile(window, recorder->collector.files, recording, &result->counts, &warning,
+		       &missing);
+	result->err = pprof_write_fd(window->profile, export->file, "profile", &error);
+	snprintf(result->error, sizeof(result->error), "%.*s", (int)sizeof(result->error) - 1,
+		 error.text);
+	result->done = true;
+}
+
+/* In a new process: nothing of it may change the session. */
+static void leave_session(struct sampler *sampler)
+{
+	session_close(&sampler->recorder.session);
+	mapped_files_forked(sampler->recorder.collector.files);
+	close(sampler->config->socket);
+	close(sampler->signals);
+	close(sampler->events);
+	setpriority(PRIO_PROCESS, 0, EXPORTER_NICE);
+}
+
+static void count_lost(struct sampler *sampler, uint64_t samples, const struct error *error)
+{
+	sampler->counters.lost_export += samples;
+	sampler->config->warning(error->text, NULL);
+}
+
+/* Ends the current slice. Returns false if there is no process for it: it is to be tried again. */
+static bool cut_slice(struct sampler *sampler)
+{
+	struct export *export = free_export(sampler, 0, EXPORTS_MAX);
+	struct recording recording;
+	struct window window;
+	struct reply reply = {.type = REPLY_SLICE};
+	struct error error;
+	pid_t parent = getpid();
+
+	if (!export || prepare_export(export))
+		return false;
+	if (recorder_take(&sampler->recorder, &window, &recording, &error)) {
+		sampler->config->warning(error.text, NULL);
+		release_export(export);
+		return false;
+	}
+	reply.slice = ++sampler->slices;
+	reply.start_ns = recording.start_ns;
+	reply.duration_ns = recording.duration_ns;
+	reply.samples = window.samples;
+	export->reply = reply;
+	export->pid = window.samples ? worker_call_fork() : 0;
+	if (window.samples && !export->pid) {
+		die_with_parent(parent);
+		leave_session(sampler);
+		write_profile(sampler, &sampler->recorder, &window, &recording, export);
+		_exit(0);
+	}
+	/* Without a process, it is written here: the rings wait. */
+	if (export->pid < 0) {
+		export->pid = 0;
+		write_profile(sampler, &sampler->recorder, &window, &recording, export);
+	} else if (!export->pid) {
+		export->result->done = true;
+	}
+	window_clear(&window);
+	for (size_t i = 0; i < sampler->cut_count; i++) {
+		reply = (struct reply){
+			.type = REPLY_CUT, .id = sampler->cuts[i], .slice = sampler->slices};
+		send_reply(sampler, &reply, -1);
+	}
+	sampler->cut_count = 0;
+	return true;
+}
+
+/* Returns whether it was sent, or is kept. */
+static bool deliver(struct sampler *sampler, struct export *export)
+{
+	const struct export_result *result = export->result;
+	struct reply *reply = &export->reply;
+	struct error error;
+	int file;
+
+	reply->err = result->done ? result->err : -EIO;
+	if (result->done && reply->type == REPLY_RECORDED) {
+		reply->start_ns = result->start_ns;
+		reply->duration_ns = result->duration_ns;
+		reply->samples = result->samples;
+	}
+	snprintf(reply->error, sizeof(reply->error), "%s",
+		 result->done ? result->error : "the process that symbolizes was killed");
+	file = reply->err || !reply->samples ? -1 : export->file;
+	if (reply->type != REPLY_SLICE)
+		return send_fd(sampler->config->socket, reply, sizeof(*reply), file) != -EAGAIN;
+	if (!keep_slice(sampler, reply, file))
+		return false;
+	if (file >= 0)
+		export->file = -1;
+	if (reply->err) {
+		error_set(&error, EIO, "a slice is lost: %s", reply->error);
+		count_lost(sampler, reply->samples, &error);
+		return true;
+	}
+	sampler->counters.samples += reply->samples;
+	for (size_t cause = 0; cause < TRUNCATED_COUNT; cause++)
+		sampler->counters.truncated[cause] += result->counts.samples[cause];
+	return true;
+}
+
+static int64_t cpu_ns(const struct rusage *usage)
+{
+	return (usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * NS_PER_SECOND +
+	       (usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1000;
+}
+
+static void reap_exports(struct sampler *sampler, bool waits)
+{
+	for (size_t i = 0; i < EXPORTS_MAX + RECORDINGS_MAX; i++) {
+		struct export *export = &sampler->exports[i];
+		struct rusage usage;
+
+		if (!export->used)
+			continue;
+		if (export->pid &&
+		    wait4(export->pid, NULL, waits ? 0 : WNOHANG, &usage) == export->pid) {
+			sampler->recorder.forked_cpu_ns += cpu_ns(&usage);
+			export->pid = 0;
+		}
+		if (!export->pid && deliver(sampler, export))
+			release_export(export);
+	}
+}
+
+/* Sessions of their own */
+
+static bool never(void *arg)
+{
+	(void)arg;
+	return false;
+}
+
+/* In a process of its own: a recording with another rate. */
+static void record_once(struct sampler *sampler, const struct ask *ask, struct export *export)
+{
+	struct session_config session = *sampler->config->session;
+	struct recorder_config config = {
+		.session = &session,
+		.seconds = ask->seconds,
+		.labels = sampler->config->labels,
+		.memory = sampler->config->memory,
+		.sandbox = sampler->config->sandbox,
+		.wake_fd = -1,
+		.stop_requested = never,
+		.warning = sampler->config->warning,
+	};
+	struct recorder *recorder = calloc(1, sizeof(*recorder));
+	struct recording recording;
+	struct window window;
+	struct error error = {""};
+	int err;
+
+	if (!recorder) {
+		export->result->err = -ENOMEM;
+		snprintf(export->result->error, sizeof(export->result->error), "out of memory");
+		export->result->done = true;
+		return;
+	}
+	session.rate = ask->rate;
+	session.rate_given = true;
+	recorder->recording.labels = config.labels;
+	recorder->recording.command_line = sampler->config->command_line;
+	err = recorder_open(recorder, &config, &error);
+	if (!err)
+		err = recorder_run(recorder, &config, &error);
+	if (!err)
+		err = recorder_take(recorder, &window, &recording, &error);
+	if (!err) {
+		write_profile(sampler, recorder, &window, &recording, export);
+		return;
+	}
+	export->result->err = err;
+	snprintf(export->result->error, sizeof(export->result->error), "%.*s",
+		 (int)sizeof(export->result->error) - 1, error.text);
+	export->result->done = true;
+}
+
+static void start_recording(struct sampler *sampler, const struct ask *ask)
+{
+	struct export *export = free_export(sampler, EXPORTS_MAX, RECORDINGS_MAX);
+	struct reply reply = {.type = REPLY_RECORDED, .id = ask->id, .err = -EAGAIN};
+	pid_t parent = getpid();
+
+	if (!export || prepare_export(export)) {
+		snprintf(reply.error, sizeof(reply.error),
+			 "%u sessions of their own are being recorded", RECORDINGS_MAX);
+		send_reply(sampler, &reply, -1);
+		return;
+	}
+	export->reply = reply;
+	export->pid = worker_call_fork();
+	if (export->pid < 0) {
+		export->pid = 0;
+		export->result->err = -EAGAIN;
+		snprintf(export->result->error, sizeof(export->result->error),
+			 "no process can be created");
+		export->result->done = true;
+		return;
+	}
+	if (export->pid)
+		return;
+	die_with_parent(parent);
+	leave_session(sampler);
+	record_once(sampler, ask, export);
+	_exit(0);
+}
+
+/* The loop of the recorder */
+
+static uint64_t resident_bytes(void)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	char line[128] = "";
+	char *resident;
+
+	if (!file)
+		return 0;
+	if (!fgets(line, sizeof(line), file))
+		*line = '\0';
+	fclose(file);
+	resident = strchr(line, ' ');
+	return (resident ? strtoull(resident, NULL, 10) : 0) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void send_counters(struct sampler *sampler, uint32_t id)
+{
+	struct reply reply = {.type = REPLY_COUNTERS, .id = id};
+	struct sampler_counters *counters = &sampler->counters;
+	struct recording recording;
+	struct error error;
+
+	reply.err = recorder_measure(&sampler->recorder, &recording, &error);
+	if (!reply.err) {
+		counters->lost_full = recording.lost_full;
+		counters->lost_tail = recording.lost_tail;
+		counters->missed_ticks = recording.missed;
+		counters->throttled = recording.throttled;
+		counters->kernel_overhead_ns = recording.kernel_overhead_ns;
+		counters->reader_overhead_ns = recording.reader_overhead_ns;
+		counters->slices = sampler->slices;
+		counters->rate = recording.rate;
+		counters->cpus = recording.cpus;
+		counters->resident_bytes = resident_bytes();
+	}
+	reply.counters = *counters;
+	send_reply(sampler, &reply, -1);
+}
+
+static void read_asks(struct sampler *sampler)
+{
+	struct ask ask;
+	ssize_t got;
+
+	while ((got = recv(sampler->config->socket, &ask, sizeof(ask), MSG_DONTWAIT)) ==
+	       sizeof(ask)) {
+		if (ask.type == ASK_CUT && sampler->cut_count < CUTS_MAX)
+			sampler->cuts[sampler->cut_count++] = ask.id;
+		else if (ask.type == ASK_COUNTERS)
+			send_counters(sampler, ask.id);
+		else if (ask.type == ASK_RECORD && ask.seconds)
+			start_recording(sampler, &ask);
+		else if (ask.type == ASK_BEGIN)
+			begin_server(sampler, ask.id);
+		else if (ask.type == ASK_STORED)
+			sampler->stored = MAX(sampler->stored, MIN(ask.slice, sampler->slices));
+	}
+	forget_stored(sampler);
+	if (!got)
+		sampler->peer_has_ended = true;
+}
+
+static bool stop_requested(void *arg)
+{
+	struct sampler *sampler = arg;
+	struct signalfd_siginfo info;
+	bool requested = false;
+
+	while (read(sampler->signals, &info, sizeof(info)) == sizeof(info))
+		requested = requested || info.ssi_signo != SIGCHLD;
+	return requested || sampler->peer_has_ended;
+}
+
+static void drained(void *arg)
+{
+	struct sampler *sampler = arg;
+
+	reap_exports(sampler, false);
+	read_asks(sampler);
+	send_slices(sampler);
+	if (sampler->cut_count || collector_take_is_due(&sampler->recorder.collector))
+		cut_slice(sampler);
+}
+
+/* One fd for signals and the socket. */
+static int open_events(struct sampler *sampler, struct error *error)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	sampler->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	sampler->events = epoll_create1(EPOLL_CLOEXEC);
+	if (sampler->signals < 0 || sampler->events < 0 ||
+	    epoll_ctl(sampler->events, EPOLL_CTL_ADD, sampler->signals, &event) ||
+	    epoll_ctl(sampler->events, EPOLL_CTL_ADD, sampler->config->socket, &event))
+		return error_errno(error, errno, "can't wait for requests");
+	return fcntl(sampler->config->socket, F_SETFL, O_NONBLOCK)
+		       ? error_errno(error, errno, "can't wait for requests")
+		       : 0;
+}
+
+/* Sends the rest. The peer may be slow, but not for ever. */
+static void end_slices(struct sampler *sampler)
+{
+	struct pollfd polled = {.fd = sampler->config->socket, .events = POLLOUT};
+	struct reply reply = {.type = REPLY_END};
+	struct error error;
+	uint64_t lost = 0;
+	bool pending = true;
+
+	for (unsigned int i = 0; i < END_ATTEMPTS && !cut_slice(sampler); i++)
+		reap_exports(sampler, true);
+	while (pending) {
+		reap_exports(sampler, true);
+		pending = !send_slices(sampler);
+		for (size_t i = 0; i < EXPORTS_MAX; i++)
+			pending |= sampler->exports[i].used;
+		if (sampler->peer_has_ended || poll(&polled, 1, END_TIMEOUT_MS) <= 0)
+			pending = false;
+	}
+	send_reply(sampler, &reply, -1);
+	for (size_t i = 0; i < sampler->kept_count; i++) {
+		if (sampler->peer_has_ended || !sampler->kept[i].is_sent)
+			lost += sampler->kept[i].reply.samples;
+		if (sampler->kept[i].file >= 0)
+			close(sampler->kept[i].file);
+	}
+	sampler->kept_count = 0;
+	if (lost) {
+		error_set(&error, EIO, "%" PRIu64 " samples are lost: the HTTP server has ended",
+			  lost);
+		sampler->config->warning(error.text, NULL);
+	}
+}
+
+int sampler_run(const struct sampler_config *config, struct error *error)
+{
+	struct sampler *sampler = calloc(1, sizeof(*sampler));
+	struct recorder_config recorder_config = {
+		.session = config->session,
+		.labels = config->labels,
+		.memory = config->memory,
+		.takes_when_full = true,
+		.sandbox = config->sandbox,
+		.stop_requested = stop_requested,
+		.drained = drained,
+		.warning = config->warning,
+		.arg = sampler,
+	};
+	int err;
+
+	if (!sampler)
+		return error_errno(error, ENOMEM, "can't record");
+	sampler->config = config;
+	sampler->signals = sampler->events = -1;
+	sampler->recorder.recording.labels = config->labels;
+	sampler->recorder.recording.command_line = config->command_line;
+	for (size_t i = 0; i < EXPORTS_MAX + RECORDINGS_MAX; i++)
+		sampler->exports[i].file = -1;
+	err = recorder_open(&sampler->recorder, &recorder_config, error);
+	if (!err)
+		err = open_events(sampler, error);
+	if (!err) {
+		config->started(sampler->recorder.session.loaded);
+		recorder_config.wake_fd = sampler->events;
+		send_slices(sampler);
+		err = recorder_run(&sampler->recorder, &recorder_config, error);
+		recorder_close(&sampler->recorder);
+		end_slices(sampler);
+	}
+	recorder_free(&sampler->recorder);
+	if (sampler->signals >= 0)
+		close(sampler->signals);
+	if (sampler->events >= 0)
+		close(sampler->events);
+	free(sampler);
+	return err;
+}

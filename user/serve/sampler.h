@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The process of `stackbeat serve` that samples: one session, always on. On request it ends a
+ * slice, which another process symbolizes while sampling goes on. It parses nothing of HTTP.
+ */
+#ifndef STACKBEAT_SERVE_SAMPLER_H
+#define STACKBEAT_SERVE_SAMPLER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct error;
+struct labels;
+struct sandbox_server;
+struct session_config;
+struct symbolize_options;
+
+struct sampler_config {
+	const struct session_config *session;
+	const struct labels *labels;
+	const struct sandbox_server *sandbox;
+	const struct symbolize_options *symbolize;
+	const char *command_line; /* for the comments of profiles */
+	size_t memory; /* bytes for what is not yet in a slice */
+	int socket; /* SOCK_SEQPACKET, of protocol.h */
+	bool has_store; /* slices are kept until they are stored */
+	/* Gets the path of the module that was loaded, when sampling begins; "": it was loaded
+	 * before. */
+	void (*started)(const char *loaded);
+	void (*warning)(const char *text, void *arg);
+};
+
+/*
+ * Samples until SIGINT, SIGTERM or SIGHUP, the end of the peer, or an error. Then all samples were
+ * sent. Returns 0 or a negative errno value.
+ */
+int sampler_run(const struct sampler_config *config, struct error *error);
+
+#endif
