@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "push/http_client.h"
+
+#include <ctype.h>
+#include <curl/curl.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+
+#include "lib/error.h"
+
+#define CONNECT_TIMEOUT_S 10L
+#define TIMEOUT_S 60L
+#define REPLY_SIZE 128u /* bytes of an answer, for the message */
+#define HEADERS_MAX 64u
+
+/* Debian has libcurl with two libraries for TLS. */
+static const char *const libraries[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
+
+struct library {
+	void *handle;
+	CURL *(*easy_init)(void);
+	void (*easy_cleanup)(CURL *curl);
+	CURLcode (*easy_setopt)(CURL *curl, CURLoption option, ...);
+	CURLcode (*easy_perform)(CURL *curl);
+	CURLcode (*easy_getinfo)(CURL *curl, CURLINFO info, ...);
+	const char *(*easy_strerror)(CURLcode code);
+	struct curl_slist *(*slist_append)(struct curl_slist *list, const char *text);
+	void (*slist_free_all)(struct curl_slist *list);
+};
+
+struct http_client {
+	struct library library;
+	struct http_options options;
+	CURL *curl;
+	struct curl_slist *headers; /* of the file */
+	char detail[CURL_ERROR_SIZE];
+	char reply[REPLY_SIZE]; /* the beginning of the answer */
+	size_t reply_size;
+};
+
+static int load_library(struct library *library, struct error *error)
+{
+	const struct {
+		const char *name;
+		void **function;
+	} functions[] = {
+		{"curl_easy_init", (void **)&library->easy_init},
+		{"curl_easy_cleanup", (void **)&library->easy_cleanup},
+		{"curl_easy_setopt", (void **)&library->easy_setopt},
+		{"curl_easy_perform", (void **)&library->easy_perform},
+		{"curl_easy_getinfo", (void **)&library->easy_getinfo},
+		{"curl_easy_strerror", (void **)&library->easy_strerror},
+		{"curl_slist_append", (void **)&library->slist_append},
+		{"curl_slist_free_all", (void **)&library->slist_free_all},
+	};
+
+	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]) && !library->handle; i++)
+		library->handle = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
+	if (!library->handle) {
+		error_set(error, EOPNOTSUPP, "there is no %s: install Debian's package libcurl4",
+			  libraries[0]);
+		return -EOPNOTSUPP;
+	}
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+		*functions[i].function = dlsym(library->handle, functions[i].name);
+		if (!*functions[i].function) {
+			error_set(error, EOPNOTSUPP, "%s is too old for stackbeat", libraries[0]);
+			return -EOPNOTSUPP;
+		}
+	}
+	return 0;
+}
+
+bool http_is_local(const char *url)
+{
+	static const char *const hosts[] = {"localhost", "127.0.0.1", "[::1]"};
+	const char *host = strncasecmp(url, "http://", 7) ? "" : url + 7;
+
+	for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
+		size_t length = strlen(hosts[i]);
+
+		if (!strncasecmp(host, hosts[i], length) && strchr(":/", host[length]))
+			return true;
+	}
+	return false;
+}
+
+static int check_url(const struct http_options *options, struct error *error)
+{
+	const char *url = options->url, *host;
+	bool tls = !strncasecmp(url, "https://", 8);
+
+	if (!tls && strncasecmp(url, "http://", 7))
+		return error_set(error, EINVAL, "'%s' is no URL with http:// or https://", url);
+	host = url + (tls ? 8 : 7);
+	for (const char *at = host; *at; at++) {
+		if (*at <= ' ' || *at == 0x7f || *at == '#' || *at == '?')
+			return error_set(error, EINVAL, "'%s' has a character that can't be in it",
+					 url);
+	}
+	if (memchr(host, '@', strcspn(host, "/")))
+		return error_set(error, EINVAL,
+				 "the URL has a user: others can see it, use --header-file");
+	if (!*host || strchr("/:", *host))
+		return error_set(error, EINVAL, "'%s' has no host", url);
+	if (options->header_file && !tls && !http_is_local(url) && !options->insecure)
+		return error_set(error, EINVAL,
+				 "--header-file without TLS to another machine needs --insecure");
+	return 0;
+}
+
+/* Returns whether a line is NAME: VALUE without control characters. */
+static bool is_header(const char *line)
+{
+	size_t length = strcspn(line, ":");
+
+	if (!length || line[length] != ':')
+		return false;
+	for (size_t i = 0; line[i]; i++) {
+		const unsigned char c = (unsigned char)line[i];
+
+		if (i < length ? !isalnum(c) && !strchr("-_", c)
+			       : (c < ' ' && c != '\t') || c == 0x7f)
+			return false;
+	}
+	return true;
+}
+
+static int add_header(struct http_client *client, const char *line)
+{
+	struct curl_slist *list = client->library.slist_append(client->headers, line);
+
+	if (!list)
+		return -ENOMEM;
+	client->headers = list;
+	return 0;
+}
+
+static int read_headers(struct http_client *client, FILE *file, const char *path,
+			struct error *error)
+{
+	size_t capacity = 0, number = 0;
+	char *line = NULL;
+	ssize_t length;
+	int err = 0;
+
+	while (!err && (length = getline(&line, &capacity, file)) >= 0) {
+		while (length && strchr("\r\n", line[length - 1]))
+			line[--length] = '\0';
+		number++;
+		/* The line is secret: it is not in the message. */
+		if (number > HEADERS_MAX)
+			err = error_set(error, EINVAL, "%s has more than %u lines", path,
+					HEADERS_MAX);
+		else if (length && (strlen(line) != (size_t)length || !is_header(line)))
+			err = error_set(error, EINVAL, "%s: line %zu is not NAME: VALUE", path,
+					number);
+		else if (length && add_header(client, line))
+			err = error_errno(error, ENOMEM, "can't read %s", path);
+	}
+	if (!err && ferror(file))
+		err = error_errno(error, errno, "can't read %s", path);
+	free(line);
+	return err;
+}
+
+static int add_headers(struct http_client *client, struct error *error)
+{
+	const char *path = client->options.header_file;
+	FILE *file;
+	int err;
+
+	/* Without waiting for "100 Continue" before the body. */
+	if (add_header(client, "Expect:"))
+		return error_errno(error, ENOMEM, "can't make requests");
+	if (!path)
+		return 0;
+	file = fopen(path, "re");
+	if (!file)
+		return error_errno(error, errno, "can't read %s", path);
+	err = read_headers(client, file, path, error);
+	fclose(file);
+	return err;
+}
+
+static size_t take_reply(char *bytes, size_t size, size_t count, void *arg)
+{
+	struct http_client *client = arg;
+	size_t kept = MIN(size * count, sizeof(client->reply) - 1 - client->reply_size);
+
+	memcpy(client->reply + client->reply_size, bytes, kept);
+	client->reply_size += kept;
+	client->reply[client->reply_size] = '\0';
+	return size * count;
+}
+
+/*
+ * Other than 0 aborts the request. One that was sent completely may have been accepted: its answer
+ * is awaited, so that it is not sent again.
+ */
+static int check_stop(void *arg, curl_off_t to_get, curl_off_t got, curl_off_t to_send,
+		      curl_off_t sent)
+{
+	const struct http_client *client = arg;
+
+	(void)to_get, (void)got;
+	return client->options.stop && client->options.stop() && (!to_send || sent < to_send);
+}
+
+static int set_up(struct http_client *client, struct error *error)
+{
+	const struct library *library = &client->library;
+	CURL *curl = client->curl = library->easy_init();
+	CURLcode code = CURLE_OK;
+
+	if (!curl)
+		return error_errno(error, ENOMEM, "can't make requests");
+	code |= library->easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	code |= library->easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+	code |= library->easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, CONNECT_TIMEOUT_S);
+	code |= library->easy_setopt(curl, CURLOPT_TIMEOUT, TIMEOUT_S);
+	code |= library->easy_setopt(curl, CURLOPT_USERAGENT, "stackbeat/" STACKBEAT_VERSION);
+	code |= library->easy_setopt(curl, CURLOPT_POST, 1L);
+	code |= library->easy_setopt(curl, CURLOPT_ERRORBUFFER, client->detail);
+	code |= library->easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_reply);
+	code |= library->easy_setopt(curl, CURLOPT_WRITEDATA, client);
+	code |= library->easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+	code |= library->easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, check_stop);
+	code |= library->easy_setopt(curl, CURLOPT_XFERINFODATA, client);
+	if (client->options.ca_file)
+		code |= library->easy_setopt(curl, CURLOPT_CAINFO, client->options.ca_file);
+	return code ? error_set(error, EOPNOTSUPP, "%s is too old for stackbeat", libraries[0]) : 0;
+}
+
+struct http_client *http_client_new(const struct http_options *options, struct error *error)
+{
+	struct http_client *client;
+	int err;
+
+	if (check_url(options, error))
+		return NULL;
+	client = calloc(1, sizeof(*client));
+	if (!client) {
+		error_errno(error, ENOMEM, "can't make requests");
+		return NULL;
+	}
+	client->options = *options;
+	err = load_library(&client->library, error);
+	if (!err)
+		err = add_headers(client, error);
+	if (!err)
+		err = set_up(client, error);
+	if (!err)
+		return client;
+	http_client_free(client);
+	return NULL;
+}
+
+void http_client_free(struct http_client *client)
+{
+	if (!client)
+		return;
+	if (client->headers)
+		client->library.slist_free_all(client->headers);
+	if (client->curl)
+		client->library.easy_cleanup(client->curl);
+	if (client->library.handle)
+		dlclose(client->library.handle);
+	free(client);
+}
+
+enum http_result http_result_of_status(long status)
+{
+	if (status >= 200 && status < 300)
+		return HTTP_ACCEPTED;
+	switch (status) {
+	case 401: /* Unauthorized */
+	case 403: /* Forbidden */
+	case 404: /* Not Found: of a proxy whose server is away */
+	case 407: /* Proxy Authentication Required */
+	case 408: /* Request Timeout */
+	case 429: /* Too Many Requests */
+		return HTTP_UNAVAILABLE;
+	}
+	return status >= 400 && status < 500 ? HTTP_REFUSED : HTTP_UNAVAILABLE;
+}
+
+/* Sends with an additional header. */
+static CURLcode perform(struct http_client *client, const char *url, char *type_header,
+			const void *body, size_t size)
+{
+	const struct library *library = &client->library;
+	struct curl_slist first = {.data = type_header, .next = client->headers};
+	CURL *curl = client->curl;
+	CURLcode code = library->easy_setopt(curl, CURLOPT_URL, url);
+
+	client->reply_size = 0;
+	client->reply[0] = client->detail[0] = '\0';
+	if (!code)
+		code = library->easy_setopt(curl, CURLOPT_HTTPHEADER, &first);
+	if (!code)
+		code = library->easy_setopt(curl, CURLOPT_POSTFIELDS, body);
+	if (!code)
+		code = library->easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)size);
+	if (!code)
+		code = library->easy_perform(curl);
+	/* It must not refer to this function's list any more. */
+	library->easy_setopt(curl, CURLOPT_HTTPHEADER, NULL);
+	return code;
+}
+
+enum http_result http_client_post(struct http_client *client, const char *path, const char *type,
+				  const void *body, size_t size, struct error *error)
+{
+	size_t length = strlen(client->options.url);
+	char *url, header[128];
+	enum http_result result;
+	long status = 0;
+	CURLcode code;
+
+	/* One slash between both. */
+	while (*path && length && client->options.url[length - 1] == '/')
+		length--;
+	if (asprintf(&url, "%.*s%s", (int)length, client->options.url, path) < 0) {
+		error_errno(error, ENOMEM, "can't make requests");
+		return HTTP_UNAVAILABLE;
+	}
+	snprintf(header, sizeof(header), "Content-Type: %s", type);
+	code = perform(client, url, header, body, size);
+	if (code) {
+		const char *detail =
+			client->detail[0] ? client->detail : client->library.easy_strerror(code);
+
+		error_set(error, EIO, "%s: %s", url, detail);
+		free(url);
+		return HTTP_UNAVAILABLE;
+	}
+	client->library.easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &status);
+	result = http_result_of_status(status);
+	client->reply[strcspn(client->reply, "\r\n")] = '\0';
+	if (result != HTTP_ACCEPTED)
+		error_set(error, EIO, "%s: status %ld%s%s", url, status,
+			  client->reply[0] ? ": " : "", client->reply);
+	free(url);
+	return result;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* POST requests to one HTTP server, by libcurl, which is loaded when it is needed. */
+#ifndef STACKBEAT_PUSH_HTTP_CLIENT_H
+#define STACKBEAT_PUSH_HTTP_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct error;
+
+struct http_options {
+	const char *url; /* http:// or https://; paths of requests are appended */
+	const char *header_file; /* a header a line, as in "Authorization: Bearer X"; or NULL */
+	const char *ca_file; /* certificates that are trusted; NULL: those of the system */
+	bool insecure; /* send the headers of the file without TLS */
+	bool (*stop)(void); /* when it returns true, what is not sent yet is not sent; or NULL */
+};
+
+/* What became of a request. */
+enum http_result {
+	HTTP_ACCEPTED,
+	HTTP_UNAVAILABLE, /* no answer, or one that says to try again, or to authenticate */
+	HTTP_REFUSED, /* the server will never accept this request */
+};
+
+struct http_client;
+
+/*
+ * Returns a client, which the caller frees with http_client_free(), or NULL with a message in
+ * `error`: a wrong URL or header file, or no library. The URL may have no user and password, as
+ * other users can see command lines.
+ */
+struct http_client *http_client_new(const struct http_options *options, struct error *error);
+void http_client_free(struct http_client *client);
+
+/*
+ * Sends a request with a body of `size` bytes to the URL followed by `path`. Redirections are not
+ * followed. Sets `error` unless the request is accepted.
+ */
+enum http_result http_client_post(struct http_client *client, const char *path, const char *type,
+				  const void *body, size_t size, struct error *error);
+
+/* Returns what an HTTP status means. */
+enum http_result http_result_of_status(long status);
+
+/* Returns whether a URL is http:// to this machine by its loopback address or "localhost". */
+bool http_is_local(const char *url);
+
+#endif

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "push/push_profile.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/param.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/error.h"
+#include "pprof/pprof_writer.h"
+#include "pprof/profile.h"
+#include "pprof/profile_reduce.h"
+#include "pprof/profile_select.h"
+#include "pprof/service.h"
+
+#define SERVICE_LABEL "service_name"
+/* The end of a gzip file has the size of the data modulo 2^32 (RFC 1952). */
+#define GZIP_SIZE_BYTES 4
+/* Halved until the profile is small enough. */
+#define REDUCED_SAMPLES_MIN 2u
+
+/* A gzipped profile in memory. */
+struct encoded {
+	void *bytes;
+	size_t size;
+};
+
+static size_t unpacked_size(const struct encoded *encoded)
+{
+	const unsigned char *end = (const unsigned char *)encoded->bytes + encoded->size;
+	size_t size = 0;
+
+	for (int i = 1; i <= GZIP_SIZE_BYTES; i++)
+		size = size << 8 | end[-i];
+	return size;
+}
+
+static void encoded_clear(struct encoded *encoded)
+{
+	if (encoded->bytes)
+		munmap(encoded->bytes, encoded->size);
+	encoded->bytes = NULL;
+}
+
+static int encode(const struct profile *profile, struct encoded *encoded, struct error *error)
+{
+	int file = memfd_create("profile", MFD_CLOEXEC), err;
+	struct stat status;
+
+	*encoded = (struct encoded){0};
+	if (file < 0)
+		return error_errno(error, errno, "can't encode a profile");
+	err = pprof_write_fd(profile, file, "a profile", error);
+	if (!err && fstat(file, &status))
+		err = error_errno(error, errno, "can't encode a profile");
+	if (!err) {
+		encoded->size = (size_t)status.st_size;
+		encoded->bytes = mmap(NULL, encoded->size, PROT_READ, MAP_PRIVATE, file, 0);
+		if (encoded->bytes == MAP_FAILED) {
+			encoded->bytes = NULL;
+			err = error_errno(error, errno, "can't encode a profile");
+		}
+	}
+	close(file);
+	return err;
+}
+
+/* Encodes a profile within the limits. Sets *merged to the entries that were merged for that. */
+static int encode_within(const struct push_options *options, const struct profile *profile,
+			 struct encoded *encoded, uint64_t *merged, struct error *error)
+{
+	size_t max = options->samples_max;
+
+	for (;;) {
+		struct profile *reduced = NULL;
+		int err = profile_reduce(profile, max, &reduced);
+
+		if (err)
+			return error_errno(error, -err, "can't reduce a profile");
+		*merged = reduced ? profile->samples.count - reduced->samples.count : 0;
+		err = encode(reduced ? reduced : profile, encoded, error);
+		profile_free(reduced);
+		if (!encoded->bytes)
+			return err;
+		if (unpacked_size(encoded) <= options->bytes_max || max / 2 < REDUCED_SAMPLES_MIN)
+			return 0;
+		encoded_clear(encoded);
+		max = MIN(max, profile->samples.count) / 2;
+	}
+}
+
+static enum http_result post(struct http_client *client, const struct push_options *options,
+			     const char *service, const struct encoded *encoded,
+			     struct error *error)
+{
+	struct push_label labels[PUSH_LABELS_MAX + 1] = {{SERVICE_LABEL, service}};
+	size_t count = MIN(options->label_count, PUSH_LABELS_MAX);
+	struct push_request request;
+	enum http_result result;
+
+	for (size_t i = 0; i < count; i++)
+		labels[i + 1] = options->labels[i];
+	if (push_request_make(&request, options->form, labels, count + 1, encoded->bytes,
+			      encoded->size)) {
+		error_errno(error, ENOMEM, "can't make a request");
+		return HTTP_UNAVAILABLE;
+	}
+	result = http_client_post(client, request.path, request.type, request.body, request.size,
+				  error);
+	free(request.body);
+	return result;
+}
+
+static enum http_result push_service(struct http_client *client, const struct push_options *options,
+				     const struct profile *profile, const struct service *service,
+				     struct push_counts *counts, struct error *error)
+{
+	const struct profile_selection selection = {
+		.service = service->name,
+		.labels = options->sample_labels,
+	};
+	struct profile *part = profile_new();
+	struct encoded encoded = {0};
+	enum http_result result;
+	uint64_t merged = 0;
+	int err = part ? profile_select(part, profile, &selection) : -ENOMEM;
+
+	if (err)
+		error_errno(error, -err, "can't divide a profile");
+	if (!err) {
+		/* The window of the whole profile. */
+		part->time_ns = profile->time_ns;
+		part->duration_ns = profile->duration_ns;
+		err = encode_within(options, part, &encoded, &merged, error);
+	}
+	result = err ? HTTP_UNAVAILABLE : post(client, options, service->name, &encoded, error);
+	if (result == HTTP_ACCEPTED) {
+		counts->requests++;
+		counts->samples += (uint64_t)service->samples;
+		counts->merged += merged;
+	}
+	counts->refused += result == HTTP_REFUSED;
+	encoded_clear(&encoded);
+	profile_free(part);
+	return result;
+}
+
+enum http_result push_profile(struct http_client *client, const struct push_options *options,
+			      const struct profile *profile, size_t *done,
+			      struct push_counts *counts, struct error *error)
+{
+	enum http_result result = HTTP_ACCEPTED;
+	struct services services = {0};
+
+	if (services_add(&services, profile)) {
+		error_errno(error, ENOMEM, "can't divide a profile");
+		result = HTTP_UNAVAILABLE;
+	}
+	services_sort(&services);
+	for (; result != HTTP_UNAVAILABLE && *done < services.count; (*done)++) {
+		enum http_result one = push_service(client, options, profile,
+						    &services.items[*done], counts, error);
+
+		if (one == HTTP_UNAVAILABLE) {
+			result = one;
+			break;
+		}
+		if (one == HTTP_REFUSED)
+			result = one;
+	}
+	services_clear(&services);
+	return result;
+}

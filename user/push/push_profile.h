@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Gives a profile to a server: one request for each service in it, as servers know profiles by
+ * service. Requests keep the limits of the server: the lightest stacks are merged.
+ */
+#ifndef STACKBEAT_PUSH_PUSH_PROFILE_H
+#define STACKBEAT_PUSH_PUSH_PROFILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "push/http_client.h"
+#include "push/push_request.h"
+
+struct error;
+struct profile;
+
+struct push_options {
+	enum push_form form;
+	const struct push_label *labels; /* of each series, in addition to service_name */
+	size_t label_count;
+	uint32_t sample_labels; /* LABEL_SET()s of the samples that stay */
+	size_t samples_max; /* samples of a request */
+	size_t bytes_max; /* of the unpacked profile in a request */
+};
+
+#define PUSH_SAMPLES_MAX 16000u /* what Pyroscope accepts by default */
+#define PUSH_BYTES_MAX ((size_t)4 << 20) /* likewise */
+#define PUSH_LABELS_MAX 16u
+
+/* Sums; all zero: none yet. */
+struct push_counts {
+	uint64_t requests; /* that were accepted */
+	uint64_t samples; /* in them: the value of the first value type */
+	uint64_t merged; /* entries of profiles that were merged for the limits */
+	uint64_t refused; /* requests that the server refused */
+};
+
+/*
+ * Pushes the services of a profile that come after the first *done ones, and counts *done up:
+ * called again after HTTP_UNAVAILABLE, it goes on where it stopped. Services that the server
+ * refuses are counted and left out; `error` has the last reason. Returns HTTP_ACCEPTED if all were
+ * accepted, HTTP_REFUSED if some were refused, or HTTP_UNAVAILABLE with a message: also for a lack
+ * of memory.
+ */
+enum http_result push_profile(struct http_client *client, const struct push_options *options,
+			      const struct profile *profile, size_t *done,
+			      struct push_counts *counts, struct error *error);
+
+#endif

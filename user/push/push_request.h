@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Requests that give a profile to a server. The forms follow the definitions of the servers:
+ * push.v1.PusherService/Push of Pyroscope (push.proto, as JSON of the Connect protocol),
+ * ProfileStoreService/WriteRaw of Parca (profilestore.proto, as JSON of its gRPC gateway), and the
+ * profile itself (pprofreceiver of the OpenTelemetry Collector).
+ */
+#ifndef STACKBEAT_PUSH_PUSH_REQUEST_H
+#define STACKBEAT_PUSH_PUSH_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct error;
+
+enum push_form {
+	PUSH_PYROSCOPE,
+	PUSH_PARCA,
+	PUSH_PPROF,
+};
+
+/* A label of the series to which a profile belongs. */
+struct push_label {
+	const char *name, *value;
+};
+
+struct push_request {
+	const char *path; /* appended to the URL */
+	const char *type; /* of the content */
+	char *body;
+	size_t size;
+};
+
+/* Sets *form to the form called `name`. Returns 0 or -EINVAL with a message that lists them. */
+int push_form_parse(const char *name, enum push_form *form, struct error *error);
+
+/* Returns whether servers accept `name` as that of a label: [a-zA-Z_][a-zA-Z0-9_]*, without the
+ * names that begin with "__", which are theirs. */
+bool push_label_is_valid(const char *name);
+
+/*
+ * Makes the request for a gzipped profile. Returns 0, and the caller frees request->body; or
+ * -ENOMEM with a NULL body.
+ */
+int push_request_make(struct push_request *request, enum push_form form,
+		      const struct push_label *labels, size_t label_count, const void *pprof,
+		      size_t size);
+
+#endif
